@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Buffers from the inside: the object, and the list of what is queued on it.
+ *
+ * A buffer is alive while references are held: the caller's, one for each
+ * queued operation that touches it, one for each weights object. A joined
+ * buffer holds one of each member; operations on it are recorded at the
+ * member.
+ */
+#ifndef WEIR__BUF_H
+#define WEIR__BUF_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <weir/mem.h>
+
+#include "backend.h"
+#include "root.h"
+#include "source.h"
+
+/*
+ * A range of a buffer that queued work will read or write: on the buffer's
+ * list from weir__access_add() until weir__access_del(). Blocking calls wait
+ * for those that they conflict with.
+ */
+struct weir__access {
+	struct weir__access *next, **link;	/* link NULL: on no list */
+	struct weir_buf *buf;			/* the member that it is in */
+	uint64_t lo, hi;			/* bytes of that member */
+	bool write;
+	struct weir__source *src;		/* held by who added it */
+	uint64_t number;
+	/*
+	 * A source whose numbers lie side by side in the range (a load): the
+	 * next number >= @from that touches [lo, hi), false: none. NULL: only
+	 * @number.
+	 */
+	bool (*next_number)(struct weir__access *access, uint64_t lo,
+			    uint64_t hi, uint64_t from, uint64_t *ret_number);
+};
+
+struct weir_buf {
+	_Atomic uint32_t refs;
+	_Atomic uint32_t usage;
+	struct weir_buft *buft;		/* of the first member if joined */
+	size_t bytes;
+	struct weir__mem mem;
+	struct weir_buf **member;	/* joined: n_members of them */
+	uint64_t *member_at;		/* joined: where each begins */
+	unsigned n_members;
+	void (*release)(void *arg);	/* wrapped or mapped */
+	void *release_arg;
+	bool foreign;			/* not allocated by the backend */
+	pthread_mutex_t lock;		/* guards access */
+	struct weir__access *access;
+};
+
+/*
+ * Resolve [@off, @off + @n) of @buf to the one member it lies in (@buf itself
+ * if not joined). -EINVAL with a sentence.
+ */
+int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,
+		    struct weir_buf **ret_member, uint64_t *ret_off);
+
+/* Borrowed memory as a buffer: used by weir_buf_wrap and weir_buf_map. */
+int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
+		      void (*release)(void *), void *arg,
+		      struct weir_buf **ret_buf);
+
+bool weir__buf_is_host(const struct weir_buf *buf);
+
+void weir__access_add(struct weir__access *access);
+void weir__access_del(struct weir__access *access);
+/*
+ * Block until queued work that conflicts with the access to [lo, hi) of the
+ * member @buf is done or has failed (which is not an error here). -ETIMEDOUT
+ * never: waits for ever.
+ */
+int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
+		      bool write);
+
+/*
+ * The bytes [off, off + n) of a placed, contiguous tensor: its member, where
+ * they begin there, and their address. -EINVAL with a sentence naming @what.
+ */
+int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
+		       struct weir_buf **ret_member, uint64_t *ret_off,
+		       unsigned char **ret_addr);
+bool weir__tensor_contiguous(const struct weir_tensor *t);
+/* "tensor 'name'" or "tensor"; a ring of buffers, as weir__quote. */
+const char *weir__tensor_label(const struct weir_tensor *t);
+
+#endif

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+lib_libweir_core_la_SOURCES +=

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Errors: a negative errno, and this thread's sentence about it.
+ *
+ * A public entry point begins with WEIR__ENTER(), which names it in the
+ * sentences that follow. The place that decides on an errno says why, once:
+ *
+ *	return weir__fail(-EINVAL, "%s: alignment %zu is not a power of two",
+ *			  name, align);
+ *
+ * Everybody above only passes the number on.
+ */
+#ifndef WEIR__ERROR_H
+#define WEIR__ERROR_H
+
+#include <errno.h>
+
+#include <weir/base.h>
+
+#define WEIR__ERROR_MAX 1024	/* bytes of a sentence, NUL included */
+
+#define WEIR__ENTER() weir__enter(__func__)
+
+void weir__enter(const char *call);
+
+/* Keep the sentence and return @err (< 0). Control characters are escaped. */
+int weir__fail(int err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The same with ": strerror(-err)" at its end. */
+int weir__fail_sys(int err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A failure found on a thread of ours: kept in the object, not the thread. */
+void weir__failure_set(struct weir_failure *f, int err, int32_t native,
+		       uint64_t number, const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
+
+/* Make an object's failure this thread's sentence too; returns f->err. */
+int weir__fail_with(const struct weir_failure *f);
+
+/* "%s" of bytes from a file, escaped and shortened; a ring of buffers. */
+const char *weir__quote(const char *bytes, size_t len);
+
+/*
+ * Check the size member of an options struct and copy it into @dst, the rest
+ * being 0. NULL for @src gives defaults. -E2BIG, -EINVAL.
+ */
+int weir__opts_in(void *dst, size_t dst_size, const void *src);
+/* Copy @src into an info struct of the caller's whose size member is set. */
+int weir__info_out(void *dst, const void *src, size_t src_size);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The I/O engine as the layers above see it: jobs of extents, cut into chunks,
+ * and a function that is called for each chunk when its bytes are in place.
+ *
+ * A job belongs to its caller until weir__job_start() and again from
+ * job->done() on, which is called exactly once and last. In between every
+ * chunk is reported exactly once, also after a cancel.
+ */
+#ifndef WEIR__IO_ENGINE_H
+#define WEIR__IO_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "io/file.h"
+
+#define WEIR__MAX_REACTORS 16u
+
+struct weir__engine;
+struct weir__job;
+struct weir__touch;
+
+/*
+ * Bytes of one file that lie side by side in the file and in memory. Memory is
+ * host memory; @touch, if set, must have reached an address before it is read
+ * to.
+ */
+struct weir__extent {
+	struct weir_file *file;		/* held by the job's owner */
+	uint64_t off;
+	uint64_t len;			/* > 0 */
+	unsigned char *addr;
+	bool buffered;			/* through the page cache */
+	/* Set by weir__job_start: */
+	uint64_t block;			/* in place: unit of offsets; 0: all staged */
+	uint64_t first;			/* number of its first chunk in the job */
+};
+
+struct weir__job_link {			/* a job on one reactor's list */
+	struct weir__job_link *next;
+	struct weir__job *job;
+	size_t ext;			/* where the last chunk was found */
+	uint64_t held;			/* a chunk taken but not dealt, or -1 */
+};
+
+struct weir__job {
+	/* Set by the caller: */
+	struct weir__extent *ext;
+	size_t n_ext;
+	bool write;
+	uint32_t depth;			/* chunks in flight at most, 0: engine's */
+	struct weir__touch *touch;	/* NULL: memory is touched already */
+	/*
+	 * Bytes [lo, hi) of extent @ext have arrived (res 0) or failed (< 0;
+	 * -ENODATA: the file ends before hi). On a thread of the engine; short.
+	 */
+	void (*chunk)(struct weir__job *job, size_t ext, uint64_t lo,
+		      uint64_t hi, int res);
+	void (*done)(struct weir__job *job);
+	void *arg;
+
+	/* Set by anybody, at any time: */
+	_Atomic bool cancelled;
+
+	/* The engine's: */
+	struct weir__engine *eng;
+	uint64_t n_chunks;
+	_Atomic uint64_t cursor;	/* next chunk to be dealt */
+	_Atomic uint64_t left;		/* chunks and links not finished */
+	_Atomic uint32_t out;		/* chunks in flight */
+	struct weir__job_link link[WEIR__MAX_REACTORS];
+
+	/* What happened, for reports; read after done: */
+	_Atomic uint64_t in_place, staged, buffered, over_read, retries;
+	_Atomic uint32_t fallbacks;
+};
+
+/* The root's engine, started at the first call. */
+int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng);
+void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
+uint64_t weir__engine_chunk(const struct weir__engine *eng);
+
+/*
+ * Cut the extents and deal them. After 0 the job is the engine's. -ENOMEM;
+ * -EBADF: written to a file opened for reading. job->chunk and job->done may
+ * have been called before it returns.
+ */
+int weir__job_start(struct weir__engine *eng, struct weir__job *job);
+void weir__job_cancel(struct weir__job *job);
+/* The touching thread got further: look at held chunks again. */
+void weir__job_kick(struct weir__job *job);
+
+#endif

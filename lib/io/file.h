@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Open files: a buffered descriptor, a direct one where O_DIRECT works, and
+ * what is known about both. References are counted; reads in flight hold one.
+ */
+#ifndef WEIR__IO_FILE_H
+#define WEIR__IO_FILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include <weir/model.h>
+
+#include "root.h"
+
+/* What makes a file the same one as before: compared after a load. */
+struct weir__file_id {
+	uint64_t dev, ino, bytes;
+	struct timespec mtime, ctime;
+};
+
+struct weir_file {
+	_Atomic uint32_t refs;
+	struct weir *weir;
+	char *path;
+	const char *base;		/* last component of path: for sentences */
+	int fd;				/* buffered */
+	int direct_fd;			/* -1: none */
+	bool writable;
+	bool nowait;			/* RWF_NOWAIT is honoured */
+	bool network;
+	uint32_t mem_align, off_align;	/* for direct_fd; powers of two */
+	struct weir__file_id id;	/* as opened */
+	_Atomic bool direct_ok;		/* cleared when a read is refused */
+	char why[120];			/* why not direct, as opened */
+	_Atomic uint32_t serial;	/* unique in the root: key of ring tables */
+};
+
+/* As weir_file_open, without naming the call; @label is used in sentences. */
+int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
+		    unsigned mode, struct weir_file **ret_file);
+struct weir_file *weir__file_ref(struct weir_file *file);
+void weir__file_put(struct weir_file *file);
+
+/*
+ * Read exactly @n bytes, buffered and blocking: headers. -ENODATA with a
+ * sentence naming file, offset and both sizes if it ends before.
+ */
+int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
+
+/* -ESTALE with a sentence: size, mtime, ctime or inode differ from @file->id. */
+int weir__file_unchanged(struct weir_file *file);
+
+/*
+ * Which parts of [off, off + len) are in the page cache: share in 1/1000 of
+ * its pages (sampled where cachestat(2) is refused). Never reads.
+ */
+unsigned weir__file_resident(struct weir_file *file, uint64_t off,
+			     uint64_t len);
+
+#endif

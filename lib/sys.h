@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The outside world: every call that can fail for reasons beyond the library
+ * goes through one of these, and only here, so that faults can be put in at
+ * one place. All return >= 0 or -errno, and repeat what a signal interrupted.
+ */
+#ifndef WEIR__SYS_H
+#define WEIR__SYS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+void *weir__malloc(size_t n);
+void *weir__calloc(size_t n, size_t size);	/* NULL if n * size wraps */
+void *weir__realloc(void *p, size_t n, size_t size);
+char *weir__strdup(const char *s);
+void weir__free(void *p);
+
+int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
+void weir__sys_unmap(void *addr, size_t len);
+int weir__sys_madvise(void *addr, size_t len, int advice);
+int weir__sys_mlock(void *addr, size_t len);
+
+int weir__sys_open(const char *path, int flags, unsigned mode);
+void weir__sys_close(int fd);
+int weir__sys_fstat(int fd, struct stat *st);
+/* One call of pread or pwrite: may be short. */
+int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
+int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
+int weir__sys_eventfd(void);
+
+/* All signals are blocked in the thread. @name: at most 15 bytes. */
+int weir__thread_start(pthread_t *ret_thread, const char *name,
+		       void *(*fn)(void *), void *arg);
+
+/* Sleep while *word == @val, until @deadline (INT64_MAX: for ever). */
+int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
+void weir__futex_wake(_Atomic uint32_t *word, int n);
+
+unsigned weir__cpus(void);	/* that this process may use */
+
+static inline bool weir__mul_over(uint64_t a, uint64_t b, uint64_t *ret)
+{
+	return __builtin_mul_overflow(a, b, ret);
+}
+
+static inline bool weir__add_over(uint64_t a, uint64_t b, uint64_t *ret)
+{
+	return __builtin_add_overflow(a, b, ret);
+}
+
+/* @a is a power of two; the caller knows that n + a does not wrap. */
+static inline uint64_t weir__up(uint64_t n, uint64_t a)
+{
+	return (n + a - 1) & ~(a - 1);
+}
+
+static inline uint64_t weir__down(uint64_t n, uint64_t a)
+{
+	return n & ~(a - 1);
+}
+
+#endif

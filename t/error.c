@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <string.h>
+
+#include "error.h"
+#include "tap.h"
+
+static void *other_thread(void *arg)
+{
+	(void)arg;
+	weir__enter("weir_other");
+	weir__fail(-EIO, "elsewhere");
+	return NULL;
+}
+
+static void sentences(void)
+{
+	char longer[4096];
+	pthread_t thread;
+
+	is_str(weir_error(), "", "there is no sentence before the first failure");
+	weir__enter("weir_buf_alloc");
+	is_err(weir__fail(-EINVAL, "size %d", 7), -EINVAL,
+	       "weir_buf_alloc: size 7", "a sentence begins with the call");
+	weir__fail(-EINVAL, "a\nb\033[31m");
+	is_str(weir_error(), "weir_buf_alloc: a?b?[31m",
+	       "control characters do not reach the terminal");
+	is_err(weir__fail_sys(-ENOENT, "x"), -ENOENT,
+	       "x: No such file or directory", "an errno is put into words");
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	weir__fail(-EINVAL, "%s", longer);
+	is_int(strlen(weir_error()), WEIR__ERROR_MAX - 1,
+	       "a sentence that is too long is cut");
+	weir__fail(-EINVAL, "mine");
+	pthread_create(&thread, NULL, other_thread, NULL);
+	pthread_join(thread, NULL);
+	is_str(weir_error(), "weir_buf_alloc: mine",
+	       "another thread's failure does not touch ours");
+}
+
+static void options(void)
+{
+	struct { size_t size; int a, b, c; } big = { sizeof(big), 1, 2, 0 };
+	struct { size_t size; int a, b; } known;
+
+	is_int(weir__opts_in(&known, sizeof(known), NULL), 0,
+	       "no options give defaults");
+	is_int(known.a | known.b, 0, "... which are zeroes");
+	is_int(weir__opts_in(&known, sizeof(known), &big), 0,
+	       "options of a newer program pass while what is new is 0");
+	is_int(known.b, 2, "... and what is known is copied");
+	memset(&big, 0xff, sizeof(big));
+	big.size = 64;
+	is_err(weir__opts_in(&known, sizeof(known), &big), -E2BIG, "64 bytes",
+	       "options that the library does not know are refused");
+	big.size = 0;
+	is_err(weir__opts_in(&known, sizeof(known), &big), -EINVAL, ".size",
+	       "options without a size are refused");
+}
+
+int main(void)
+{
+	char bytes[200];
+
+	plan(15);
+	sentences();
+	options();
+	memset(bytes, 'n', sizeof(bytes));
+	ok(strlen(weir__quote(bytes, sizeof(bytes))) < 96,
+	   "a name of any length is shortened");
+	is_str(weir__quote("a\0b\\", 4), "a\\x00b\\x5c",
+	       "a name with control characters is escaped");
+	bytes[0] = 'k';
+	ok(!strncmp(weir__quote(bytes, 3), "knn", 4),
+	   "a plain name is left as it is");
+	return done_testing();
+}
