@@ -150,7 +150,7 @@ static int make_pools(struct weir__engine *eng)
 	err = weir__pool_new("weir-cp", eng->n_copiers, bound, &eng->copiers);
 	if (!err)
 		err = weir__pool_new("weir-rd", eng->n_readers, bound,
-				     weir__op_run, &eng->readers);
+				     &eng->readers);
 	return err;
 }
 
