@@ -144,10 +144,11 @@ static int init_dev(struct weir_dev *dev, const char *params)
 	if (!dev->opened)
 		r = open_dev(dev, params);
 	else if (strcmp(dev->params, params))
-		r = weir__fail(-EBUSY,
-			       "%s is in use with parameters '%s' already, not '%s'",
-			       dev->desc.name, dev->params,
-			       weir__quote(params, strlen(params)));
+		r = weir__fail(
+			-EBUSY,
+			"%s is in use with parameters '%s' already, not '%s'",
+			dev->desc.name, dev->params,
+			weir__quote(params, strlen(params)));
 	pthread_mutex_unlock(&dev->lock);
 	return r;
 }
@@ -208,11 +209,11 @@ int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 	if (r < 0)
 		return r;
 	if (avail > total)
-		return weir__fail(-EIO,
-				  "%s: backend %s says that %llu of %llu bytes are free",
-				  dev->desc.name, dev->backend->name,
-				  (unsigned long long)avail,
-				  (unsigned long long)total);
+		return weir__fail(
+			-EIO,
+			"%s: backend %s says that %llu of %llu bytes are free",
+			dev->desc.name, dev->backend->name,
+			(unsigned long long)avail, (unsigned long long)total);
 	*ret_free = avail;
 	*ret_total = total;
 	return 0;

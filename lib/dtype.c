@@ -5,21 +5,21 @@
 
 #include "error.h"
 
-#define ROW(dtype_, name_, block_, bytes_, align_, ggml_, safetensors_)       \
-	[WEIR_DTYPE_##dtype_] = { .size = sizeof(struct weir_dtype_info),     \
-				  .name = name_,                              \
-				  .block = block_,                            \
-				  .bytes = bytes_,                            \
-				  .align = align_,                            \
-				  .ggml = ggml_,                              \
+#define ROW(dtype_, name_, block_, bytes_, align_, ggml_, safetensors_)   \
+	[WEIR_DTYPE_##dtype_] = { .size = sizeof(struct weir_dtype_info), \
+				  .name = name_,                          \
+				  .block = block_,                        \
+				  .bytes = bytes_,                        \
+				  .align = align_,                        \
+				  .ggml = ggml_,                          \
 				  .safetensors = safetensors_ }
 /* Of safetensors, with GGML's number or -1. */
-#define PLAIN(name, bytes, align, ggml)                                       \
+#define PLAIN(name, bytes, align, ggml) \
 	ROW(name, #name, 1, bytes, align, ggml, 1)
 #define PACKED(name, block, bytes) ROW(name, #name, block, bytes, 1, -1, 1)
 /* GGML's quantised types: the alignment is that of the scales in a block. */
-#define GGML(name, block, bytes, align)                                       \
-	ROW(name, #name, block, bytes, align,                                 \
+#define GGML(name, block, bytes, align)       \
+	ROW(name, #name, block, bytes, align, \
 	    WEIR_DTYPE_##name - WEIR_DTYPE_GGML, 0)
 
 static const struct weir_dtype_info table[] = {

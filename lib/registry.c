@@ -10,11 +10,10 @@
 #include "root.h"
 #include "sys.h"
 
-#define ALL_CAPS                                                              \
-	(WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_HOST_MEMORY |            \
+#define ALL_CAPS                                                   \
+	(WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_HOST_MEMORY | \
 	 WEIR_CAP_PINNED | WEIR_CAP_WRAP_HOST | WEIR_CAP_COMPUTE)
-#define ALL_BUFT_FLAGS                                                        \
-	(WEIR_BUFT_HOST | WEIR_BUFT_LOCKED | WEIR_BUFT_READONLY)
+#define ALL_BUFT_FLAGS (WEIR_BUFT_HOST | WEIR_BUFT_LOCKED | WEIR_BUFT_READONLY)
 #define MAX_NAME 31u
 #define MAX_ALIGN ((size_t)1 << 30)
 
@@ -37,9 +36,10 @@ static int check_size(const char *table, size_t size, size_t want)
 {
 	if (size == want)
 		return 0;
-	return weir__fail(-EPROTO,
-			  "its struct weir__%s has %zu bytes, this library's %zu",
-			  table, size, want);
+	return weir__fail(
+		-EPROTO,
+		"its struct weir__%s has %zu bytes, this library's %zu", table,
+		size, want);
 }
 
 static int check_slot(const char *name, bool there)
@@ -54,8 +54,8 @@ static int check_tables(const struct weir__backend *b)
 	if ((r = check_slot("mem", b->mem)) < 0 ||
 	    (r = check_slot("queue", b->queue)) < 0 ||
 	    (r = check_size("mem_ops", b->mem->size, sizeof(*b->mem))) < 0 ||
-	    (r = check_size("queue_ops", b->queue->size,
-			    sizeof(*b->queue))) < 0 ||
+	    (r = check_size("queue_ops", b->queue->size, sizeof(*b->queue))) <
+		    0 ||
 	    (r = check_slot("probe", b->probe)) < 0 ||
 	    (r = check_slot("dev_open", b->dev_open)) < 0 ||
 	    (r = check_slot("dev_memory", b->dev_memory)) < 0 ||
@@ -78,9 +78,10 @@ int weir__backend_check(const struct weir__backend *b)
 				  "it is made for ABI %u, this library has %u",
 				  b->abi, WEIR__ABI);
 	if (!good_name(b->name, MAX_NAME + 1))
-		return weir__fail(-EBADMSG,
-				  "its name is not 1 to %u letters, digits, '_' or '-'",
-				  MAX_NAME);
+		return weir__fail(
+			-EBADMSG,
+			"its name is not 1 to %u letters, digits, '_' or '-'",
+			MAX_NAME);
 	return check_tables(b);
 }
 
@@ -89,17 +90,20 @@ static int check_buft(const struct weir__dev_desc *d, unsigned i)
 	const struct weir__buft_desc *t = &d->buft[i];
 
 	if (!good_name(t->name, sizeof(t->name)))
-		return weir__fail(-EBADMSG,
-				  "device %s: kind %u of memory has no proper name",
-				  d->name, i);
+		return weir__fail(
+			-EBADMSG,
+			"device %s: kind %u of memory has no proper name",
+			d->name, i);
 	if (t->kind > WEIR_MEM_MAPPED || (t->flags & ~ALL_BUFT_FLAGS))
-		return weir__fail(-EBADMSG,
-				  "memory %s: kind %u or flags 0x%x unknown here",
-				  t->name, t->kind, t->flags);
+		return weir__fail(
+			-EBADMSG,
+			"memory %s: kind %u or flags 0x%x unknown here",
+			t->name, t->kind, t->flags);
 	if (!t->align || (t->align & (t->align - 1)) || t->align > MAX_ALIGN)
-		return weir__fail(-EBADMSG,
-				  "memory %s: alignment %zu is not a power of two in 1..%zu",
-				  t->name, t->align, MAX_ALIGN);
+		return weir__fail(
+			-EBADMSG,
+			"memory %s: alignment %zu is not a power of two in 1..%zu",
+			t->name, t->align, MAX_ALIGN);
 	if (!t->max)
 		return weir__fail(-EBADMSG,
 				  "memory %s: its largest buffer has 0 bytes",
@@ -121,9 +125,10 @@ static int check_moves(const struct weir__backend *b,
 
 	for (unsigned i = 0; i < d->n_bufts && !all; i++)
 		if (!(d->buft[i].flags & WEIR_BUFT_HOST))
-			return weir__fail(-EBADMSG,
-					  "memory %s is not the host's, but its set, get, fill or copy is NULL",
-					  d->buft[i].name);
+			return weir__fail(
+				-EBADMSG,
+				"memory %s is not the host's, but its set, get, fill or copy is NULL",
+				d->buft[i].name);
 	return 0;
 }
 
@@ -137,11 +142,13 @@ static int check_dev(const struct weir__backend *b,
 	if (!memchr(d->description, 0, sizeof(d->description)) ||
 	    !memchr(d->pci, 0, sizeof(d->pci)))
 		return weir__fail(-EBADMSG,
-				  "device %s: a string without an end", d->name);
+				  "device %s: a string without an end",
+				  d->name);
 	if (d->type > WEIR_DEV_ACCEL || (d->caps & ~ALL_CAPS) || d->node < -1)
-		return weir__fail(-EBADMSG,
-				  "device %s: type %u, capabilities 0x%x or node %d unknown here",
-				  d->name, d->type, d->caps, d->node);
+		return weir__fail(
+			-EBADMSG,
+			"device %s: type %u, capabilities 0x%x or node %d unknown here",
+			d->name, d->type, d->caps, d->node);
 	if (!d->n_bufts || d->n_bufts > WEIR__MAX_BUFTS)
 		return weir__fail(-EBADMSG,
 				  "device %s has %u kinds of memory, not 1..%u",
@@ -179,9 +186,10 @@ static int check_unique(const struct weir *weir,
 			return weir__fail(-EBADMSG, "the name %s twice", name);
 	for (unsigned i = 0; i < weir->n_devs; i++)
 		if (same_names(d, &weir->dev[i]->desc, &name))
-			return weir__fail(-EEXIST,
-					  "the name %s is that of another backend's device or memory",
-					  name);
+			return weir__fail(
+				-EEXIST,
+				"the name %s is that of another backend's device or memory",
+				name);
 	return 0;
 }
 
@@ -216,8 +224,8 @@ static int add_devs(struct weir *weir, const struct weir__backend *backend,
 	unsigned at = weir->n_devs;
 
 	if (n > room - at)
-		return weir__fail(-ENOSPC,
-				  "%u devices besides %u: over %u", n, at, room);
+		return weir__fail(-ENOSPC, "%u devices besides %u: over %u", n,
+				  at, room);
 	for (unsigned i = 0; i < n; i++) {
 		weir->dev[at + i] =
 			new_dev(weir, backend, module, i, &descs[i]);
@@ -242,9 +250,8 @@ static int probe(struct weir *weir, const struct weir__backend *b,
 	if (n < 0 && n >= -4095)
 		return n;
 	if (n < 0 || (unsigned)n > WEIR__MAX_DEVS)
-		return weir__fail(-EBADMSG,
-				  "it claims %d devices, not 0..%u", n,
-				  WEIR__MAX_DEVS);
+		return weir__fail(-EBADMSG, "it claims %d devices, not 0..%u",
+				  n, WEIR__MAX_DEVS);
 	for (int i = 0; i < n; i++) {
 		int r = check_dev(b, &descs[i], (unsigned)i);
 

@@ -54,10 +54,11 @@ static int check_sizes(struct weir_opts *o)
 				  "chunk is %llu, not a multiple of 4096",
 				  (unsigned long long)o->chunk);
 	if (o->staging < o->chunk)
-		return weir__fail(-EINVAL,
-				  "staging of %llu bytes is less than a chunk of %llu",
-				  (unsigned long long)o->staging,
-				  (unsigned long long)o->chunk);
+		return weir__fail(
+			-EINVAL,
+			"staging of %llu bytes is less than a chunk of %llu",
+			(unsigned long long)o->staging,
+			(unsigned long long)o->chunk);
 	return check_range("staging", o->staging, o->chunk, 64 * GIB);
 }
 
@@ -74,9 +75,9 @@ static int check_opts(struct weir_opts *o)
 	if (!o->close_timeout)
 		o->close_timeout = (int64_t)30 * 1000000000;
 	if (o->close_timeout < -1)
-		return weir__fail(-EINVAL,
-				  "close_timeout is %lld, neither -1 nor a time",
-				  (long long)o->close_timeout);
+		return weir__fail(
+			-EINVAL, "close_timeout is %lld, neither -1 nor a time",
+			(long long)o->close_timeout);
 	if (o->flags & ~WEIR_OPEN_STRICT_MODULES)
 		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
 				  o->flags);
@@ -278,9 +279,10 @@ bool weir__root_is_ours(const struct weir *weir)
 int weir__root_enter(struct weir *weir)
 {
 	if (!weir__root_is_ours(weir))
-		return weir__fail(-EPERM,
-				  "the root was opened before fork(2): open one in the child (process %ld)",
-				  (long)getpid());
+		return weir__fail(
+			-EPERM,
+			"the root was opened before fork(2): open one in the child (process %ld)",
+			(long)getpid());
 	if (atomic_load_explicit(&weir->closed, memory_order_relaxed))
 		return weir__fail(-ESHUTDOWN, "the root has been closed");
 	return 0;

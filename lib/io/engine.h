@@ -30,21 +30,21 @@ struct weir__touch;
  * to.
  */
 struct weir__extent {
-	struct weir_file *file;		/* held by the job's owner */
+	struct weir_file *file; /* held by the job's owner */
 	uint64_t off;
-	uint64_t len;			/* > 0 */
+	uint64_t len; /* > 0 */
 	unsigned char *addr;
-	bool buffered;			/* through the page cache */
+	bool buffered; /* through the page cache */
 	/* Set by weir__job_start: */
-	uint64_t block;			/* in place: unit of offsets; 0: all staged */
-	uint64_t first;			/* number of its first chunk in the job */
+	uint64_t block; /* in place: unit of offsets; 0: all staged */
+	uint64_t first; /* number of its first chunk in the job */
 };
 
-struct weir__job_link {			/* a job on one reactor's list */
+struct weir__job_link { /* a job on one reactor's list */
 	struct weir__job_link *next;
 	struct weir__job *job;
-	size_t ext;			/* where the last chunk was found */
-	uint64_t held;			/* a chunk taken but not dealt, or -1 */
+	size_t ext;    /* where the last chunk was found */
+	uint64_t held; /* a chunk taken but not dealt, or -1 */
 };
 
 struct weir__job {
@@ -52,8 +52,8 @@ struct weir__job {
 	struct weir__extent *ext;
 	size_t n_ext;
 	bool write;
-	uint32_t depth;			/* chunks in flight at most, 0: engine's */
-	struct weir__touch *touch;	/* NULL: memory is touched already */
+	uint32_t depth;            /* chunks in flight at most, 0: engine's */
+	struct weir__touch *touch; /* NULL: memory is touched already */
 	/*
 	 * Bytes [lo, hi) of extent @ext have arrived (res 0) or failed (< 0;
 	 * -ENODATA: the file ends before hi). On a thread of the engine; short.
@@ -69,9 +69,9 @@ struct weir__job {
 	/* The engine's: */
 	struct weir__engine *eng;
 	uint64_t n_chunks;
-	_Atomic uint64_t cursor;	/* next chunk to be dealt */
-	_Atomic uint64_t left;		/* chunks and links not finished */
-	_Atomic uint32_t out;		/* chunks in flight */
+	_Atomic uint64_t cursor; /* next chunk to be dealt */
+	_Atomic uint64_t left;   /* chunks and links not finished */
+	_Atomic uint32_t out;    /* chunks in flight */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
 	/* What happened, for reports; read after done: */
