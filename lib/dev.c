@@ -8,7 +8,7 @@
 
 unsigned weir_dev_count(struct weir *weir)
 {
-	weir__modules_scan(weir, __func__);
+	weir__modules_scan(weir);
 	return atomic_load_explicit(&weir->n_devs, memory_order_acquire);
 }
 
@@ -47,7 +47,7 @@ static int no_such_dev(struct weir *weir, const char *name, size_t len)
 
 /* Built-in devices are found without looking for modules. */
 static int find(struct weir *weir, const char *name, size_t len,
-		const char *call, struct weir_dev **ret_dev)
+		struct weir_dev **ret_dev)
 {
 	struct weir_dev *dev;
 	int r = weir__root_enter(weir);
@@ -56,7 +56,7 @@ static int find(struct weir *weir, const char *name, size_t len,
 		return r;
 	dev = look_up(weir, name, len);
 	if (!dev) {
-		weir__modules_scan(weir, call);
+		weir__modules_scan(weir);
 		dev = look_up(weir, name, len);
 	}
 	if (!dev)
@@ -69,7 +69,7 @@ int weir_dev_find(struct weir *weir, const char *name,
 		  struct weir_dev **ret_dev)
 {
 	WEIR__ENTER();
-	return find(weir, name, strlen(name), __func__, ret_dev);
+	return find(weir, name, strlen(name), ret_dev);
 }
 
 int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
@@ -161,7 +161,7 @@ int weir_dev_init(struct weir *weir, const char *name_params,
 	int r;
 
 	WEIR__ENTER();
-	r = find(weir, name_params, len, __func__, &dev);
+	r = find(weir, name_params, len, &dev);
 	if (r < 0)
 		return r;
 	if (name_params[len] && name_params[len + 1])

@@ -251,9 +251,7 @@ static void root_free(struct weir *weir)
 	}
 	free_devs(weir);
 	weir__modules_free(weir);
-	void *page = (void *)weir->alive;
-
-	weir__sys_unmap(page, ALIVE_BYTES);
+	weir__sys_unmap((void *)(uintptr_t)weir->alive, ALIVE_BYTES);
 	pthread_mutex_destroy(&weir->lock);
 	pthread_mutex_destroy(&weir->module_lock);
 	weir__free(weir->module_path);

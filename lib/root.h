@@ -123,10 +123,10 @@ int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 int weir__backend_check(const struct weir__backend *backend);
 /*
  * Search the directories for modules, once for each root: at the first call
- * that asks for more than the built-in devices. @call is the public call that
- * sentences name afterwards; a module that fails only tells the log.
+ * that asks for more than the built-in devices. A module that fails only tells
+ * the log.
  */
-void weir__modules_scan(struct weir *weir, const char *call);
+void weir__modules_scan(struct weir *weir);
 bool weir__modules_have(struct weir *weir, const char *backend);
 void weir__modules_free(struct weir *weir);
 

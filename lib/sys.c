@@ -71,6 +71,10 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 
 int weir__sys_mlock(void *addr, size_t len)
 {
+	if (mlock2(addr, len, MLOCK_ONFAULT) == 0)
+		return 0;
+	if (errno != ENOSYS && errno != EINVAL)
+		return -errno;
 	return mlock(addr, len) < 0 ? -errno : 0;
 }
 

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES +=
+lib_libweir_core_la_SOURCES += %D%/arena.c %D%/arena.h %D%/avail.c %D%/avail.h \
+	%D%/pages.c %D%/pages.h
+EXTRA_DIST += %D%/README.md
