@@ -79,6 +79,7 @@ struct weir {
 	bool scanned;                 /* the directories have been searched */
 	struct weir__module *modules; /* loaded, newest first */
 	_Atomic(struct weir__trace *) trace;
+	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
 };
 
 struct weir *weir__root_ref(struct weir *weir);

@@ -269,7 +269,7 @@ static void say_why(const struct weir__pages *p, bool want_huge,
 {
 	const char *huge = want_huge ? not_huge(p) : NULL;
 
-	snprintf(mem->why, sizeof(mem->why), "%s%s%s%s",
+	snprintf(mem->why, sizeof(mem->why), "%s%.90s%s%.119s",
 		 huge ? "no huge pages: " : "", huge ? huge : "",
 		 huge && p->why_not[0] ? "; " : "", p->why_not);
 }

@@ -142,18 +142,6 @@ uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched)
 	return missing;
 }
 
-/* Before Linux 5.14: a write to each page that changes nothing. */
-static void touch_by_hand(unsigned char *addr, size_t len)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-
-	for (size_t at = 0; at < len; at += page) {
-		volatile unsigned char *p = addr + at;
-
-		*p = *p;
-	}
-}
-
 int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
 		      size_t bytes)
 {
@@ -165,10 +153,8 @@ int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
 		int r;
 
 		n = end - at < TOUCH_STEP ? end - at : TOUCH_STEP;
-		r = weir__sys_madvise(p->addr + at, n, MADV_POPULATE_WRITE);
-		if (r == -EINVAL || r == -ENOSYS)
-			touch_by_hand(p->addr + at, n);
-		else if (r < 0)
+		r = weir__sys_populate(p->addr + at, n);
+		if (r < 0)
 			return weir__fail_sys(
 				r, "touching %zu bytes, of which %zu are there",
 				bytes, at);
