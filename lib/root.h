@@ -75,6 +75,7 @@ struct weir {
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
 	struct weir__module *modules; /* loaded, newest first */
 	_Atomic(struct weir__trace *) trace;
+	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
 };
 
 struct weir *weir__root_ref(struct weir *weir);

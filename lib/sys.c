@@ -27,6 +27,17 @@ void *weir__calloc(size_t n, size_t size)
 	return calloc(n ? n : 1, size ? size : 1);
 }
 
+void *weir__calloc_aligned(size_t n, size_t size)
+{
+	uint64_t bytes;
+	void *p;
+
+	if (weir__mul_over(n, size, &bytes) || bytes > SIZE_MAX - 64)
+		return NULL;
+	p = aligned_alloc(64, weir__up(bytes ? bytes : 1, 64));
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
 void *weir__realloc(void *p, size_t n, size_t size)
 {
 	return reallocarray(p, n ? n : 1, size ? size : 1);
@@ -67,6 +78,18 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 		r = madvise(addr, len, advice);
 	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : 0;
+}
+
+int weir__sys_populate(void *addr, size_t len)
+{
+	int r = weir__sys_madvise(addr, len, MADV_POPULATE_WRITE);
+	volatile unsigned char *p = addr;
+
+	if (r != -EINVAL) /* Linux before 5.14 */
+		return r;
+	for (size_t i = 0; i < len; i += 4096)
+		p[i] = p[i];
+	return 0;
 }
 
 int weir__sys_mlock(void *addr, size_t len)

@@ -15,7 +15,8 @@
 #include <sys/types.h>
 
 void *weir__malloc(size_t n);
-void *weir__calloc(size_t n, size_t size); /* NULL if n * size wraps */
+void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
+void *weir__calloc_aligned(size_t n, size_t size); /* to 64 bytes */
 void *weir__realloc(void *p, size_t n, size_t size);
 char *weir__strdup(const char *s);
 void weir__free(void *p);
@@ -23,6 +24,8 @@ void weir__free(void *p);
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
 void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
+/* Back [addr, addr + len) with pages, writable, as the hardware will see it. */
+int weir__sys_populate(void *addr, size_t len);
 int weir__sys_mlock(void *addr, size_t len);
 
 int weir__sys_open(const char *path, int flags, unsigned mode);

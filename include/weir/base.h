@@ -198,6 +198,16 @@ struct weir_io_info {
 WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	WEIR_NONNULL(1, 2);
 
+/*
+ * A trace of the engine and of the streams: Chrome's trace event format
+ * (JSON), which Perfetto shows; a row for each reactor, copier and stream.
+ * One at a time for a root: -EBUSY. Stopping writes the end of the file;
+ * -EIO and others: it could not be written.
+ */
+WEIR_API int weir_trace_start(struct weir *weir, const char *path)
+	WEIR_NONNULL(1, 2);
+WEIR_API int weir_trace_stop(struct weir *weir) WEIR_NONNULL(1);
+
 WEIR__END
 
 #endif

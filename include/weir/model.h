@@ -319,16 +319,6 @@ WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])
 	WEIR_NONNULL(1, 4);
 
-/*
- * A trace of the engine and of the streams: Chrome's trace event format
- * (JSON), which Perfetto shows; a row for each reactor, copier and stream.
- * One at a time for a root: -EBUSY. Stopping writes the end of the file;
- * -EIO and others: it could not be written.
- */
-WEIR_API int weir_trace_start(struct weir *weir, const char *path)
-	WEIR_NONNULL(1, 2);
-WEIR_API int weir_trace_stop(struct weir *weir) WEIR_NONNULL(1);
-
 WEIR__END
 
 #endif

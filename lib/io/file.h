@@ -59,4 +59,8 @@ int weir__file_unchanged(struct weir_file *file);
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);
 
+/* As weir_buf_map, without naming the call. */
+int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
+		  size_t size, struct weir_buf **ret_buf);
+
 #endif
