@@ -25,6 +25,10 @@ check_PROGRAMS += %D%/error.t
 %C%_error_t_SOURCES = %D%/error.c
 TESTS += %D%/error.t
 
+check_PROGRAMS += %D%/engine.t
+%C%_engine_t_SOURCES = %D%/engine.c
+TESTS += %D%/engine.t
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
