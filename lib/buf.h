@@ -69,6 +69,16 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      void (*release)(void *), void *arg,
 		      struct weir_buf **ret_buf);
 
+/* As weir_buf_alloc and weir_buf_join, without naming the call. */
+int weir__buf_alloc(struct weir_buft *buft, size_t size,
+		    const struct weir_buf_opts *opts,
+		    struct weir_buf **ret_buf);
+int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
+		   struct weir_buf **ret_buf);
+/* Bytes that @t takes in memory of @buft, padding included. */
+int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
+		    uint64_t *ret_bytes);
+
 bool weir__buf_is_host(const struct weir_buf *buf);
 
 void weir__access_add(struct weir__access *access);
@@ -88,7 +98,25 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 		       struct weir_buf **ret_member, uint64_t *ret_off,
 		       unsigned char **ret_addr);
+/* As weir_tensor_bytes, without naming the call. */
+int weir__tensor_extent(const struct weir_tensor *t, uint64_t *ret_bytes);
+/* Of a tensor that makes sense (weir__tensor_extent). */
 bool weir__tensor_contiguous(const struct weir_tensor *t);
+
+/* 0, or -EINVAL: not the same dtype, shape and strides. */
+int weir__tensor_same(const struct weir_tensor *dst,
+		      const struct weir_tensor *src);
+/*
+ * The bytes of a tensor that makes sense as runs of @ret_run bytes: returns
+ * how many dimensions, from the first on, lead from one run to the next. With
+ * @index and @off zeroed for the first run, weir__tensor_next_run steps over
+ * @outer dimensions; false behind the last run.
+ */
+unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_run);
+bool weir__tensor_next_run(const struct weir_tensor *t, unsigned outer,
+			   int64_t *index, uint64_t *off);
+/* Steps of stride[dim] that @t has: elements, or blocks in the last. */
+uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim);
 /* "tensor 'name'" or "tensor"; a ring of buffers, as weir__quote. */
 const char *weir__tensor_label(const struct weir_tensor *t);
 

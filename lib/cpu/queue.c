@@ -15,15 +15,15 @@
 #include "sys.h"
 
 enum {
-	AWAKE,		/* the worker; set by who wakes it */
-	ASLEEP,		/* by the worker, which then looks at the list again */
-	CLOSED		/* by close: the worker frees the queue and ends */
+	AWAKE,  /* the worker; set by who wakes it */
+	ASLEEP, /* by the worker, which then looks at the list again */
+	CLOSED  /* by close: the worker frees the queue and ends */
 };
 
 struct queue {
-	_Atomic(struct weir__work *) pushed;	/* newest first */
-	_Atomic uint32_t state;			/* the futex */
-	bool started;				/* submit is serialised */
+	_Atomic(struct weir__work *) pushed; /* newest first */
+	_Atomic uint32_t state;              /* the futex */
+	bool started;                        /* submit is serialised */
 	char name[16];
 };
 
@@ -34,9 +34,10 @@ static int cpu_queue_open(struct weir_dev *dev, unsigned flags,
 
 	(void)dev;
 	if (flags)
-		return weir__fail(-EOPNOTSUPP,
-				  "flags %#x: a stream of the CPU has no native handle",
-				  flags);
+		return weir__fail(
+			-EOPNOTSUPP,
+			"flags %#x: a stream of the CPU has no native handle",
+			flags);
 	q = weir__calloc(1, sizeof(*q));
 	if (!q)
 		return weir__fail(-ENOMEM, "no memory for a queue");

@@ -10,9 +10,9 @@
 struct copy {
 	struct weir_stream *stream;
 	const struct weir_tensor *dst, *src;
-	uint64_t bytes;		/* from the first to behind the last of each */
-	size_t run;		/* bytes side by side in both */
-	unsigned outer;		/* dimensions that lead from run to run */
+	uint64_t bytes; /* from the first to behind the last of each */
+	size_t run;     /* bytes side by side in both */
+	unsigned outer; /* dimensions that lead from run to run */
 	struct weir__op *first, **end;
 };
 
@@ -122,5 +122,7 @@ int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 	    (r = weir__tensor_extent(src, &c.bytes)) < 0 ||
 	    (r = weir__tensor_same(dst, src)) < 0)
 		return r;
-	return finish(&c, add_pieces(&c));
+	/* Pieces would begin with one even where there is none. */
+	return c.bytes ? finish(&c, add_pieces(&c))
+		       : weir__stream_check(stream);
 }

@@ -18,23 +18,23 @@
  * is taken off the source's list, or is just being woken and then goes.
  */
 struct stamp {
-	struct weir__waiter waiter;	/* first member */
-	_Atomic uint32_t refs;		/* event->stamp, and the list */
-	struct weir_event *event;	/* held while it is on the list */
-	struct weir__source *src;	/* held */
-	int64_t at;			/* when it ended; 0: not yet */
+	struct weir__waiter waiter; /* first member */
+	_Atomic uint32_t refs;      /* event->stamp, and the list */
+	struct weir_event *event;   /* held while it is on the list */
+	struct weir__source *src;   /* held */
+	int64_t at;                 /* when it ended; 0: not yet */
 };
 
 struct weir_event {
-	_Atomic uint32_t refs;		/* the caller's, and stamps' on lists */
-	struct weir *weir;		/* held */
+	_Atomic uint32_t refs; /* the caller's, and stamps' on lists */
+	struct weir *weir;     /* held */
 	unsigned flags;
-	pthread_mutex_t lock;		/* guards what follows */
-	struct weir__source *src;	/* held; NULL: never recorded */
+	pthread_mutex_t lock;     /* guards what follows */
+	struct weir__source *src; /* held; NULL: never recorded */
 	uint64_t number;
-	struct stamp *stamp;		/* of the record; NULL: nobody asks */
-	int fd;				/* -1: not asked for */
-	bool readable;			/* fd is */
+	struct stamp *stamp; /* of the record; NULL: nobody asks */
+	int fd;              /* -1: not asked for */
+	bool readable;       /* fd is */
 };
 
 static void event_put(struct weir_event *ev)
@@ -330,9 +330,10 @@ static int ended(struct weir_event *ev, const char *which, int64_t *ret_at,
 	int state;
 
 	if (!(ev->flags & WEIR_EVENT_TIMED))
-		return weir__fail(-EINVAL,
-				  "the %s event was made without WEIR_EVENT_TIMED",
-				  which);
+		return weir__fail(
+			-EINVAL,
+			"the %s event was made without WEIR_EVENT_TIMED",
+			which);
 	state = state_of(ev, &f);
 	pthread_mutex_lock(&ev->lock);
 	*ret_dev = ev->src ? weir__source_dev(ev->src) : NULL;

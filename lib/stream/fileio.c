@@ -51,10 +51,10 @@ static void job_done(struct weir__job *job)
 	if (!io->err)
 		weir__op_finish(io->op, NULL);
 	else if (io->err == -ENODATA)
-		weir__op_fail(io->op, io->err, 0,
-			      "%s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
-			      file->base, lo, hi,
-			      (unsigned long long)file->id.bytes);
+		weir__op_fail(
+			io->op, io->err, 0,
+			"%s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
+			file->base, lo, hi, (unsigned long long)file->id.bytes);
 	else
 		weir__op_fail(io->op, io->err, 0, "%s: bytes [%llu, %llu): %s",
 			      file->base, lo, hi,
@@ -117,23 +117,31 @@ static int prepare(struct weir__op *op, struct weir_file *file,
 	if (r < 0)
 		return r;
 	if (!weir__buf_is_host(op->access[0].buf))
-		return weir__fail(-EOPNOTSUPP,
-				  "%s is in memory of %s, which files cannot be read to yet",
-				  weir__tensor_label(t), s->dev->desc.name);
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s is in memory of %s, which files cannot be read to yet",
+			weir__tensor_label(t), s->dev->desc.name);
 	r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
 	io = weir__calloc(1, sizeof(*io));
 	if (!io)
-		return weir__fail(-ENOMEM, "%s: no memory for a job of %zu bytes",
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a job of %zu bytes",
 				  file->base, sizeof(*io));
 	*io = (struct fileio){
 		.op = op,
 		.eng = eng,
-		.ext = { .file = file, .off = file_off, .len = n, .addr = addr,
+		.ext = { .file = file,
+			 .off = file_off,
+			 .len = n,
+			 .addr = addr,
 			 .buffered = buffered(file, file_off, n) },
-		.job = { .n_ext = 1, .write = write, .chunk = chunk_done,
-			 .done = job_done, .arg = io },
+		.job = { .n_ext = 1,
+			 .write = write,
+			 .chunk = chunk_done,
+			 .done = job_done,
+			 .arg = io },
 	};
 	io->job.ext = &io->ext;
 	op->io = io;

@@ -174,8 +174,7 @@ static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
 	if (r < 0)
 		return r;
 	op->work.src = src;
-	return weir__op_end(op,
-			    rows(op, dst, rect, src, true, &op->work.dst));
+	return weir__op_end(op, rows(op, dst, rect, src, true, &op->work.dst));
 }
 
 static int get_rows(struct weir_stream *s, const struct weir_tensor *src,

@@ -377,10 +377,11 @@ bool weir__stream_abandon(struct weir_stream *s)
 	open = s->open != NULL;
 	if (open && !s->failed) {
 		s->stopped = true;
-		weir__failure_set(&s->failure, -ETIMEDOUT, 0, s->open->number,
-				  "%s: operations %llu to %llu were still out when the root was closed",
-				  s->label, (unsigned long long)s->open->number,
-				  (unsigned long long)s->tail);
+		weir__failure_set(
+			&s->failure, -ETIMEDOUT, 0, s->open->number,
+			"%s: operations %llu to %llu were still out when the root was closed",
+			s->label, (unsigned long long)s->open->number,
+			(unsigned long long)s->tail);
 		declare(s, s->open->number, true);
 	}
 	atomic_store(&s->abandoned, open);

@@ -9,8 +9,8 @@
 
 struct weir__streams {
 	struct weir__part part;
-	struct weir *weir;	/* not held: it holds us */
-	pthread_mutex_t lock;	/* guards list */
+	struct weir *weir;    /* not held: it holds us */
+	pthread_mutex_t lock; /* guards list */
 	struct weir_stream *list;
 };
 
@@ -67,9 +67,10 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 		weir__source_block(&s->src, tail, left);
 		if (left >= 0 && weir__now() >= deadline &&
 		    weir__stream_abandon(s)) {
-			weir__log(p->weir,
-				  "weir_close: %s: work is still out at the deadline; what it uses is leaked",
-				  s->label);
+			weir__log(
+				p->weir,
+				"weir_close: %s: work is still out at the deadline; what it uses is leaked",
+				s->label);
 			ret = -ETIMEDOUT;
 		}
 		weir__source_put(&s->src);

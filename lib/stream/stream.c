@@ -152,9 +152,10 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 	if (r < 0)
 		return r;
 	if (o.flags & ~WEIR_STREAM_NATIVE || o.reserved)
-		return weir__fail(-EINVAL,
-				  "flags %#x, of which %#x are known, and reserved %#x",
-				  o.flags, WEIR_STREAM_NATIVE, o.reserved);
+		return weir__fail(
+			-EINVAL,
+			"flags %#x, of which %#x are known, and reserved %#x",
+			o.flags, WEIR_STREAM_NATIVE, o.reserved);
 	r = weir__dev_use(dev);
 	return r < 0 ? r : make(dev, &o, ret_stream);
 }

@@ -47,18 +47,18 @@ struct weir__range {
 };
 
 struct weir__op {
-	struct weir__op *next; /* newer one that is open; or free */
+	struct weir__op *next;          /* newer one that is open; or free */
 	struct weir__op *older, *newer; /* issued and not finished */
 	struct weir_stream *stream;
 	uint64_t number;
 	enum weir__op_state state;
 	const char *what; /* "set": for sentences */
-	bool alone; /* conflicts with everything: CALL, a wait */
-	int err; /* once finished */
+	bool alone;       /* conflicts with everything: CALL, a wait */
+	int err;          /* once finished */
 	unsigned n_mem, n_access;
 	struct weir__range mem[2];
 	struct weir__access access[2]; /* each with a reference to its buffer */
-	struct weir_file *file; /* held; NULL: no file operation */
+	struct weir_file *file;        /* held; NULL: no file operation */
 	struct weir__range file_range;
 	/*
 	 * Set it going, without the lock; op may be gone on return. NULL: it
@@ -68,7 +68,7 @@ struct weir__op {
 	/* Let go of what it holds besides buffers and file; NULL: nothing. */
 	void (*release)(struct weir__op *op);
 	struct weir__work work;
-	void *io; /* fileio.c's */
+	void *io;                 /* fileio.c's */
 	struct weir__source *src; /* of the event waited for, held */
 	struct weir__waiter waiter;
 };
@@ -77,7 +77,7 @@ struct weir__op {
 struct weir__span {
 	struct weir__span *next;
 	uint64_t lo, hi; /* lo UINT64_MAX: none */
-	bool all; /* every one with the cause: abandoned */
+	bool all;        /* every one with the cause: abandoned */
 	struct weir_failure cause;
 };
 
@@ -90,30 +90,30 @@ struct weir_stream {
 	struct weir__streams *part;
 	struct weir_stream *next, **link; /* of the part, under its lock */
 
-	pthread_mutex_t lock; /* guards all down to fail_lock */
-	uint64_t tail; /* newest number given out */
+	pthread_mutex_t lock;           /* guards all down to fail_lock */
+	uint64_t tail;                  /* newest number given out */
 	struct weir__op *open, *newest; /* not retired, by number */
-	struct weir__op *held; /* oldest of them that is HELD */
+	struct weir__op *held;          /* oldest of them that is HELD */
 	/* ISSUED, newest first: [0] device work, [1] files, calls, waits. */
 	struct weir__op *out[2];
 	struct weir__op *blocker; /* what held conflicts with, or NULL */
-	unsigned n_files; /* in out[1] */
+	unsigned n_files;         /* in out[1] */
 	struct weir__op *spare;
 	unsigned n_spare;
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
-	bool stopped; /* something failed: issue nothing */
+	bool stopped;           /* something failed: issue nothing */
 	bool failed; /* failure is declared: all before it is retired */
 	struct weir_failure failure; /* if stopped: lowest number so far */
 
 	pthread_mutex_t fail_lock; /* guards spans; taken last */
-	struct weir__span now; /* of the failure that is not reset */
-	struct weir__span *spans; /* of those that were */
-	_Atomic bool ever_failed; /* else no number is in a span */
-	_Atomic bool abandoned; /* the root closed while work was open */
-	_Atomic uint64_t done; /* all up to it are retired */
+	struct weir__span now;     /* of the failure that is not reset */
+	struct weir__span *spans;  /* of those that were */
+	_Atomic bool ever_failed;  /* else no number is in a span */
+	_Atomic bool abandoned;    /* the root closed while work was open */
+	_Atomic uint64_t done;     /* all up to it are retired */
 };
 
-#define weir__container(ptr, type, member)                                    \
+#define weir__container(ptr, type, member) \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline struct weir_stream *weir__stream_of(struct weir__source *src)
