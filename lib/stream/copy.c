@@ -13,11 +13,11 @@ struct copy {
 	uint64_t bytes; /* from the first to behind the last of each */
 	size_t run;     /* bytes side by side in both */
 	unsigned outer; /* dimensions that lead from run to run */
-	struct weir__op *first, **end;
+	struct weir__stream_op *first, **end;
 };
 
 /* All bytes of @t, gaps included. */
-static int touch(struct weir__op *op, const struct weir_tensor *t,
+static int touch(struct weir__stream_op *op, const struct weir_tensor *t,
 		 uint64_t bytes, bool write, unsigned char **ret_addr)
 {
 	struct weir_buf *buf;
@@ -31,10 +31,10 @@ static int touch(struct weir__op *op, const struct weir_tensor *t,
 	if (r < 0)
 		return r;
 	*ret_addr = buf->mem.base + at;
-	return weir__op_touch_buf(op, t, buf, at, bytes, write);
+	return weir__stream_op_touch_buf(op, t, buf, at, bytes, write);
 }
 
-static enum weir__work_kind kind_of(const struct weir__op *op)
+static enum weir__work_kind kind_of(const struct weir__stream_op *op)
 {
 	bool src_host = weir__buf_is_host(op->access[0].buf);
 	bool dst_host = weir__buf_is_host(op->access[1].buf);
@@ -51,8 +51,8 @@ static enum weir__work_kind kind_of(const struct weir__op *op)
 static int add_piece(struct copy *c, uint64_t off)
 {
 	unsigned char *src = NULL, *dst = NULL;
-	struct weir__op *op;
-	int r = weir__op_begin(c->stream, "copy", WEIR__WORK_COPY, &op);
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(c->stream, "copy", WEIR__WORK_COPY, &op);
 
 	if (r < 0)
 		return r;
@@ -97,15 +97,15 @@ static int add_pieces(struct copy *c)
 /* Queue the pieces if @r is 0, else, or from the first that fails, drop them. */
 static int finish(struct copy *c, int r)
 {
-	struct weir__op *op;
+	struct weir__stream_op *op;
 
 	while ((op = c->first)) {
 		c->first = op->next;
 		op->next = NULL;
 		if (r == 0)
-			r = weir__op_queue(op);
+			r = weir__stream_op_queue(op);
 		else
-			weir__op_drop(op);
+			weir__stream_op_drop(op);
 	}
 	return r < 0 ? r : 0;
 }

@@ -2,6 +2,8 @@
 /*
  * Files in the order of a stream: each operation is one job of one extent.
  */
+#include <string.h>
+
 #include "error.h"
 #include "io/engine.h"
 #include "stream/stream.h"
@@ -15,7 +17,7 @@
 struct fileio {
 	struct weir__job job;
 	struct weir__extent ext;
-	struct weir__op *op;
+	struct weir__stream_op *op;
 	struct weir__engine *eng;
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
@@ -23,12 +25,13 @@ struct fileio {
 };
 
 static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
-		       uint64_t hi, int res)
+		       uint64_t hi, int res, enum weir__chunk_way way)
 {
 	struct fileio *io = job->arg;
 	pthread_mutex_t *lock = &io->op->stream->lock;
 
 	(void)ext;
+	(void)way;
 	if (res >= 0)
 		return;
 	pthread_mutex_lock(lock);
@@ -49,31 +52,44 @@ static void job_done(struct weir__job *job)
 	char reason[64];
 
 	if (!io->err)
-		weir__op_finish(io->op, NULL);
+		weir__stream_op_finish(io->op, NULL);
 	else if (io->err == -ENODATA)
-		weir__op_fail(
+		weir__stream_op_fail(
 			io->op, io->err, 0,
 			"%s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
 			file->base, lo, hi, (unsigned long long)file->id.bytes);
 	else
-		weir__op_fail(io->op, io->err, 0, "%s: bytes [%llu, %llu): %s",
-			      file->base, lo, hi,
-			      strerror_r(-io->err, reason, sizeof(reason)));
+		weir__stream_op_fail(
+			io->op, io->err, 0, "%s: bytes [%llu, %llu): %s",
+			file->base, lo, hi,
+			strerror_r(-io->err, reason, sizeof(reason)));
 }
 
-static void fileio_start(struct weir__op *op)
+static void fileio_start(struct weir__stream_op *op)
 {
 	struct fileio *io = op->io;
 	int r = weir__job_start(io->eng, &io->job);
 
 	if (r < 0)
-		weir__op_fail(op, r, 0, "%s: the I/O engine refused: %s",
-			      io->ext.file->base, weir_error());
+		weir__stream_op_fail(op, r, 0, "%s: the I/O engine refused: %s",
+				     io->ext.file->base, weir_error());
 }
 
-static void fileio_release(struct weir__op *op)
+/*
+ * What the kernel may still write to, after the root was closed with transfers
+ * out, is kept for ever: a reference to the buffer and the file that nobody
+ * drops, and the job.
+ */
+static void fileio_release(struct weir__stream_op *op)
 {
-	weir__free(op->io);
+	struct fileio *io = op->io;
+
+	if (atomic_load(&io->job.leaked)) {
+		weir_buf_ref(op->access[0].buf);
+		weir__file_ref(op->file);
+		return;
+	}
+	weir__free(io);
 }
 
 static int check(const struct weir_stream *s, const struct weir_file *file,
@@ -102,7 +118,7 @@ static bool buffered(struct weir_file *file, uint64_t off, size_t n)
 }
 
 /* The range of memory, and the job. */
-static int prepare(struct weir__op *op, struct weir_file *file,
+static int prepare(struct weir__stream_op *op, struct weir_file *file,
 		   uint64_t file_off, const struct weir_tensor *t, size_t off,
 		   size_t n, bool write)
 {
@@ -113,7 +129,7 @@ static int prepare(struct weir__op *op, struct weir_file *file,
 	int r = check(s, file, file_off, n, write);
 
 	if (r == 0)
-		r = weir__op_touch(op, t, off, n, !write, &addr);
+		r = weir__stream_op_touch(op, t, off, n, !write, &addr);
 	if (r < 0)
 		return r;
 	if (!weir__buf_is_host(op->access[0].buf))
@@ -158,13 +174,18 @@ static int transfer(struct weir_stream *s, struct weir_file *file,
 		    uint64_t file_off, const struct weir_tensor *t, size_t off,
 		    size_t n, bool write)
 {
-	struct weir__op *op;
-	int r = weir__op_begin(s, write ? "write" : "read", WEIR__WORK_COPY,
-			       &op);
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(s, write ? "write" : "read",
+				      WEIR__WORK_COPY, &op);
 
 	if (r < 0)
 		return r;
-	return weir__op_end(op, prepare(op, file, file_off, t, off, n, write));
+	r = prepare(op, file, file_off, t, off, n, write);
+	if (r == 0 && n == 0) {
+		weir__stream_op_drop(op);
+		return weir__stream_check(s);
+	}
+	return weir__stream_op_end(op, r);
 }
 
 int weir_stream_read(struct weir_stream *stream, struct weir_file *file,

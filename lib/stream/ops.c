@@ -12,27 +12,29 @@
 /* On the backend's thread. */
 static void work_done(struct weir__work *work, int res, int32_t native)
 {
-	struct weir__op *op = weir__container(work, struct weir__op, work);
+	struct weir__stream_op *op =
+		weir__container(work, struct weir__stream_op, work);
 	char reason[64];
 
 	if (res == 0)
-		weir__op_finish(op, NULL);
+		weir__stream_op_finish(op, NULL);
 	else if (work->kind == WEIR__WORK_CALL)
-		weir__op_fail(op, res, native, "the host function returned %d",
-			      res);
+		weir__stream_op_fail(op, res, native,
+				     "the host function returned %d", res);
 	else
-		weir__op_fail(op, res, native, "%s",
-			      strerror_r(-res, reason, sizeof(reason)));
+		weir__stream_op_fail(op, res, native, "%s",
+				     strerror_r(-res, reason, sizeof(reason)));
 }
 
-int weir__op_begin(struct weir_stream *s, const char *what,
-		   enum weir__work_kind kind, struct weir__op **ret_op)
+int weir__stream_op_begin(struct weir_stream *s, const char *what,
+			  enum weir__work_kind kind,
+			  struct weir__stream_op **ret_op)
 {
-	struct weir__op *op;
+	struct weir__stream_op *op;
 	int r = weir__root_enter(s->src.weir);
 
 	if (r == 0)
-		r = weir__op_new(s, what, &op);
+		r = weir__stream_op_new(s, what, &op);
 	if (r < 0)
 		return r;
 	op->work.kind = kind;
@@ -42,7 +44,7 @@ int weir__op_begin(struct weir_stream *s, const char *what,
 	return 0;
 }
 
-static void add_memory(struct weir__op *op, const void *addr, uint64_t n,
+static void add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
 		       bool write)
 {
 	struct weir__range *range = &op->mem[op->n_mem++];
@@ -70,9 +72,9 @@ static int reachable(const struct weir_stream *s, const struct weir_tensor *t,
 	return 0;
 }
 
-int weir__op_touch_buf(struct weir__op *op, const struct weir_tensor *t,
-		       struct weir_buf *buf, uint64_t off, uint64_t n,
-		       bool write)
+int weir__stream_op_touch_buf(struct weir__stream_op *op,
+			      const struct weir_tensor *t, struct weir_buf *buf,
+			      uint64_t off, uint64_t n, bool write)
 {
 	struct weir__access *access = &op->access[op->n_access];
 	int r = reachable(op->stream, t, buf, write);
@@ -88,19 +90,19 @@ int weir__op_touch_buf(struct weir__op *op, const struct weir_tensor *t,
 	return 0;
 }
 
-int weir__op_touch(struct weir__op *op, const struct weir_tensor *t,
-		   uint64_t off, uint64_t n, bool write,
-		   unsigned char **ret_addr)
+int weir__stream_op_touch(struct weir__stream_op *op,
+			  const struct weir_tensor *t, uint64_t off, uint64_t n,
+			  bool write, unsigned char **ret_addr)
 {
 	struct weir_buf *buf;
 	uint64_t at;
 	int r = weir__tensor_range(t, off, n, &buf, &at, ret_addr);
 
-	return r < 0 ? r : weir__op_touch_buf(op, t, buf, at, n, write);
+	return r < 0 ? r : weir__stream_op_touch_buf(op, t, buf, at, n, write);
 }
 
 /* Memory of the caller's. */
-static int touch_host(struct weir__op *op, const void *ptr, uint64_t n,
+static int touch_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
 		      bool write)
 {
 	uint64_t end;
@@ -112,11 +114,11 @@ static int touch_host(struct weir__op *op, const void *ptr, uint64_t n,
 	return 0;
 }
 
-int weir__op_end(struct weir__op *op, int r)
+int weir__stream_op_end(struct weir__stream_op *op, int r)
 {
 	if (r == 0)
-		return weir__op_queue(op);
-	weir__op_drop(op);
+		return weir__stream_op_queue(op);
+	weir__stream_op_drop(op);
 	return r;
 }
 
@@ -144,7 +146,7 @@ static int span_of(const struct weir_rect *rect, uint64_t pitch,
 }
 
 /* Rows between a tensor and the caller's memory; sets all but the addresses. */
-static int rows(struct weir__op *op, const struct weir_tensor *t,
+static int rows(struct weir__stream_op *op, const struct weir_tensor *t,
 		const struct weir_rect *rect, const void *host, bool to_tensor,
 		unsigned char **ret_addr)
 {
@@ -155,7 +157,8 @@ static int rows(struct weir__op *op, const struct weir_tensor *t,
 	if (r == 0)
 		r = span_of(rect, rect->host_pitch, &host_span);
 	if (r == 0)
-		r = weir__op_touch(op, t, rect->off, span, to_tensor, ret_addr);
+		r = weir__stream_op_touch(op, t, rect->off, span, to_tensor,
+					  ret_addr);
 	if (r == 0)
 		r = touch_host(op, host, host_span, !to_tensor);
 	w->width = rect->width;
@@ -168,28 +171,29 @@ static int rows(struct weir__op *op, const struct weir_tensor *t,
 static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
 		    const struct weir_rect *rect, const void *src)
 {
-	struct weir__op *op;
-	int r = weir__op_begin(s, "set", WEIR__WORK_SET, &op);
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(s, "set", WEIR__WORK_SET, &op);
 
 	if (r < 0)
 		return r;
 	op->work.src = src;
-	return weir__op_end(op, rows(op, dst, rect, src, true, &op->work.dst));
+	return weir__stream_op_end(op, rows(op, dst, rect, src, true,
+					    &op->work.dst));
 }
 
 static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
 		    const struct weir_rect *rect, void *dst)
 {
 	unsigned char *addr = NULL;
-	struct weir__op *op;
-	int r = weir__op_begin(s, "get", WEIR__WORK_GET, &op);
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(s, "get", WEIR__WORK_GET, &op);
 
 	if (r < 0)
 		return r;
 	r = rows(op, src, rect, dst, false, &addr);
 	op->work.src = addr;
 	op->work.dst = dst;
-	return weir__op_end(op, r);
+	return weir__stream_op_end(op, r);
 }
 
 /* @n bytes at @off as one row. */
@@ -239,31 +243,32 @@ int weir_stream_get_2d(struct weir_stream *stream,
 int weir_stream_fill(struct weir_stream *stream, const struct weir_tensor *dst,
 		     size_t off, size_t n, uint8_t byte)
 {
-	struct weir__op *op;
+	struct weir__stream_op *op;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__op_begin(stream, "fill", WEIR__WORK_FILL, &op);
+	r = weir__stream_op_begin(stream, "fill", WEIR__WORK_FILL, &op);
 	if (r < 0)
 		return r;
 	op->work.byte = byte;
 	op->work.width = n;
-	return weir__op_end(op, weir__op_touch(op, dst, off, n, true,
-					       &op->work.dst));
+	return weir__stream_op_end(op,
+				   weir__stream_op_touch(op, dst, off, n, true,
+							 &op->work.dst));
 }
 
 int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 		     void *arg)
 {
-	struct weir__op *op;
+	struct weir__stream_op *op;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__op_begin(stream, "call", WEIR__WORK_CALL, &op);
+	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
 	if (r < 0)
 		return r;
 	op->alone = true;
 	op->work.call = fn;
 	op->work.arg = arg;
-	return weir__op_queue(op);
+	return weir__stream_op_queue(op);
 }

@@ -14,10 +14,10 @@
 
 #define PAGE 4096u
 
-int weir__op_new(struct weir_stream *s, const char *what,
-		 struct weir__op **ret_op)
+int weir__stream_op_new(struct weir_stream *s, const char *what,
+			struct weir__stream_op **ret_op)
 {
-	struct weir__op *op;
+	struct weir__stream_op *op;
 
 	pthread_mutex_lock(&s->lock);
 	op = s->spare;
@@ -41,7 +41,8 @@ int weir__op_new(struct weir_stream *s, const char *what,
 }
 
 /* For use again; the lock is held. Returns it if it is one too many. */
-static struct weir__op *keep(struct weir_stream *s, struct weir__op *op)
+static struct weir__stream_op *keep(struct weir_stream *s,
+				    struct weir__stream_op *op)
 {
 	if (s->n_spare >= WEIR__STREAM_SPARE)
 		return op;
@@ -52,7 +53,7 @@ static struct weir__op *keep(struct weir_stream *s, struct weir__op *op)
 }
 
 /* What it holds, but for the operation itself. The lock is not held. */
-static void let_go(struct weir__op *op)
+static void let_go(struct weir__stream_op *op)
 {
 	for (unsigned i = 0; i < op->n_access; i++) {
 		if (op->number)
@@ -65,7 +66,7 @@ static void let_go(struct weir__op *op)
 		weir__file_put(op->file);
 }
 
-void weir__op_drop(struct weir__op *op)
+void weir__stream_op_drop(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 
@@ -82,7 +83,8 @@ static bool ranges_meet(const struct weir__range *a,
 	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi;
 }
 
-static bool memory_meets(const struct weir__op *a, const struct weir__op *b)
+static bool memory_meets(const struct weir__stream_op *a,
+			 const struct weir__stream_op *b)
 {
 	for (unsigned i = 0; i < a->n_mem; i++)
 		for (unsigned j = 0; j < b->n_mem; j++)
@@ -95,7 +97,8 @@ static bool memory_meets(const struct weir__op *a, const struct weir__op *b)
  * By whole pages: a block that goes to the disk directly must not pass one of
  * the same page that goes through the page cache.
  */
-static bool files_meet(const struct weir__op *a, const struct weir__op *b)
+static bool files_meet(const struct weir__stream_op *a,
+		       const struct weir__stream_op *b)
 {
 	struct weir__range x = a->file_range, y = b->file_range;
 
@@ -110,16 +113,16 @@ static bool files_meet(const struct weir__op *a, const struct weir__op *b)
 }
 
 /* Is it queued with the backend, which keeps the order among these by itself? */
-static bool plain(const struct weir__op *op)
+static bool plain(const struct weir__stream_op *op)
 {
 	return !op->start && !op->alone;
 }
 
 /* The newest issued operation that @op may not run beside; NULL: none. */
-static struct weir__op *conflict(struct weir_stream *s,
-				 const struct weir__op *op)
+static struct weir__stream_op *conflict(struct weir_stream *s,
+					const struct weir__stream_op *op)
 {
-	struct weir__op *other;
+	struct weir__stream_op *other;
 
 	if (op->alone)
 		return s->out[1] ? s->out[1] : s->out[0];
@@ -139,7 +142,7 @@ static struct weir__op *conflict(struct weir_stream *s,
  * May the oldest held operation go? What it conflicted with is remembered, so
  * that the lists are looked through again only when that one has finished.
  */
-static bool ready(struct weir_stream *s, const struct weir__op *op)
+static bool ready(struct weir_stream *s, const struct weir__stream_op *op)
 {
 	if (s->blocker || (op->file && s->n_files >= WEIR__STREAM_FILES))
 		return false;
@@ -147,11 +150,11 @@ static bool ready(struct weir_stream *s, const struct weir__op *op)
 	return !s->blocker;
 }
 
-static void put_out(struct weir_stream *s, struct weir__op *op)
+static void put_out(struct weir_stream *s, struct weir__stream_op *op)
 {
-	struct weir__op **list = &s->out[!plain(op)];
+	struct weir__stream_op **list = &s->out[!plain(op)];
 
-	op->state = WEIR__OP_ISSUED;
+	op->state = WEIR__STREAM_ISSUED;
 	op->older = *list;
 	op->newer = NULL;
 	if (*list)
@@ -160,10 +163,11 @@ static void put_out(struct weir_stream *s, struct weir__op *op)
 	s->n_files += op->file != NULL;
 }
 
-static void mark_finished(struct weir_stream *s, struct weir__op *op, int err)
+static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
+			  int err)
 {
-	assert(op->state == WEIR__OP_ISSUED);
-	op->state = WEIR__OP_FINISHED;
+	assert(op->state == WEIR__STREAM_ISSUED);
+	op->state = WEIR__STREAM_FINISHED;
 	op->err = err;
 	if (op->older)
 		op->older->newer = op->newer;
@@ -177,7 +181,8 @@ static void mark_finished(struct weir_stream *s, struct weir__op *op, int err)
 }
 
 /* Of several that fail, the lowest number is the cause. */
-static void note_failure(struct weir_stream *s, const struct weir__op *op,
+static void note_failure(struct weir_stream *s,
+			 const struct weir__stream_op *op,
 			 const struct weir_failure *f)
 {
 	if (s->failed || (s->stopped && s->failure.number < op->number))
@@ -187,7 +192,7 @@ static void note_failure(struct weir_stream *s, const struct weir__op *op,
 	s->failure.number = op->number;
 }
 
-static void submit(struct weir_stream *s, struct weir__op *op)
+static void submit(struct weir_stream *s, struct weir__stream_op *op)
 {
 	struct weir_failure f;
 	char reason[64];
@@ -210,7 +215,7 @@ static void submit(struct weir_stream *s, struct weir__op *op)
  */
 static void issue(struct weir_stream *s)
 {
-	struct weir__op *op;
+	struct weir__stream_op *op;
 
 	if (s->issuing)
 		return;
@@ -244,13 +249,14 @@ static void declare(struct weir_stream *s, uint64_t lo, bool all)
 }
 
 /* Take what can be retired off the open list, as a chain by next. */
-static struct weir__op *pop_finished(struct weir_stream *s, uint64_t *ret_last)
+static struct weir__stream_op *pop_finished(struct weir_stream *s,
+					    uint64_t *ret_last)
 {
-	struct weir__op *chain = s->open, **end = &s->open, *op;
+	struct weir__stream_op *chain = s->open, **end = &s->open, *op;
 
 	for (; (op = *end); end = &op->next) {
-		if (op->state == WEIR__OP_ISSUED ||
-		    (op->state == WEIR__OP_HELD && !s->failed))
+		if (op->state == WEIR__STREAM_ISSUED ||
+		    (op->state == WEIR__STREAM_HELD && !s->failed))
 			break;
 		if (op->err && !s->failed)
 			declare(s, op->number, false);
@@ -273,7 +279,7 @@ static struct weir__op *pop_finished(struct weir_stream *s, uint64_t *ret_last)
  */
 static unsigned retire(struct weir_stream *s)
 {
-	struct weir__op *chain, *op;
+	struct weir__stream_op *chain, *op;
 	unsigned idle = 0;
 	uint64_t last;
 
@@ -309,14 +315,14 @@ static void move(struct weir_stream *s)
 		weir__source_put(&s->src);
 }
 
-int weir__op_queue(struct weir__op *op)
+int weir__stream_op_queue(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 
 	pthread_mutex_lock(&s->lock);
 	if (s->failed) {
 		pthread_mutex_unlock(&s->lock);
-		weir__op_drop(op);
+		weir__stream_op_drop(op);
 		return weir__stream_check(s);
 	}
 	op->number = ++s->tail;
@@ -339,7 +345,8 @@ int weir__op_queue(struct weir__op *op)
 	return 0;
 }
 
-void weir__op_finish(struct weir__op *op, const struct weir_failure *f)
+void weir__stream_op_finish(struct weir__stream_op *op,
+			    const struct weir_failure *f)
 {
 	struct weir_stream *s = op->stream;
 
@@ -353,8 +360,8 @@ void weir__op_finish(struct weir__op *op, const struct weir_failure *f)
 	weir__source_put(&s->src);
 }
 
-void weir__op_fail(struct weir__op *op, int err, int32_t native,
-		   const char *fmt, ...)
+void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
+			  const char *fmt, ...)
 {
 	char why[WEIR__ERROR_MAX];
 	struct weir_failure f;
@@ -366,7 +373,7 @@ void weir__op_fail(struct weir__op *op, int err, int32_t native,
 	weir__failure_set(&f, err, native, op->number,
 			  "%s: operation %llu (%s): %s", op->stream->label,
 			  (unsigned long long)op->number, op->what, why);
-	weir__op_finish(op, &f);
+	weir__stream_op_finish(op, &f);
 }
 
 bool weir__stream_abandon(struct weir_stream *s)

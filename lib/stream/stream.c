@@ -71,7 +71,7 @@ static void stream_free(struct weir__source *src)
 {
 	struct weir_stream *s = weir__stream_of(src);
 	struct weir__span *span;
-	struct weir__op *op;
+	struct weir__stream_op *op;
 
 	assert(!s->open);
 	weir__streams_del(s);

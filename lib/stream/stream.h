@@ -22,22 +22,22 @@
 /* Operations kept for use again by one stream. */
 #define WEIR__STREAM_SPARE 1024u
 
-enum weir__op_state {
+enum weir__stream_op_state {
 	/*
-	 * Queued by weir__op_queue (the caller's thread). Leaves by issue(),
+	 * Queued by weir__stream_op_queue (the caller's thread). Leaves by issue(),
 	 * or straight to retirement once the stream has failed.
 	 */
-	WEIR__OP_HELD,
+	WEIR__STREAM_HELD,
 	/*
 	 * With the backend, the engine, or on the list of the source that it
 	 * waits for. Set by issue() under the lock, before it is given away.
 	 */
-	WEIR__OP_ISSUED,
+	WEIR__STREAM_ISSUED,
 	/*
-	 * Its effect is visible, or it failed. Set by weir__op_finish() on the
+	 * Its effect is visible, or it failed. Set by weir__stream_op_finish() on the
 	 * thread that knows. Leaves, and is free, when all before it have.
 	 */
-	WEIR__OP_FINISHED
+	WEIR__STREAM_FINISHED
 };
 
 /* Bytes of memory (by address) or of a file that an operation touches. */
@@ -46,12 +46,12 @@ struct weir__range {
 	bool write;
 };
 
-struct weir__op {
-	struct weir__op *next;          /* newer one that is open; or free */
-	struct weir__op *older, *newer; /* issued and not finished */
+struct weir__stream_op {
+	struct weir__stream_op *next; /* newer one that is open; or free */
+	struct weir__stream_op *older, *newer; /* issued and not finished */
 	struct weir_stream *stream;
 	uint64_t number;
-	enum weir__op_state state;
+	enum weir__stream_op_state state;
 	const char *what; /* "set": for sentences */
 	bool alone;       /* conflicts with everything: CALL, a wait */
 	int err;          /* once finished */
@@ -64,9 +64,9 @@ struct weir__op {
 	 * Set it going, without the lock; op may be gone on return. NULL: it
 	 * is device work, given to queue->submit.
 	 */
-	void (*start)(struct weir__op *op);
+	void (*start)(struct weir__stream_op *op);
 	/* Let go of what it holds besides buffers and file; NULL: nothing. */
-	void (*release)(struct weir__op *op);
+	void (*release)(struct weir__stream_op *op);
 	struct weir__work work;
 	void *io;                 /* fileio.c's */
 	struct weir__source *src; /* of the event waited for, held */
@@ -90,15 +90,15 @@ struct weir_stream {
 	struct weir__streams *part;
 	struct weir_stream *next, **link; /* of the part, under its lock */
 
-	pthread_mutex_t lock;           /* guards all down to fail_lock */
-	uint64_t tail;                  /* newest number given out */
-	struct weir__op *open, *newest; /* not retired, by number */
-	struct weir__op *held;          /* oldest of them that is HELD */
+	pthread_mutex_t lock; /* guards all down to fail_lock */
+	uint64_t tail;        /* newest number given out */
+	struct weir__stream_op *open, *newest; /* not retired, by number */
+	struct weir__stream_op *held;          /* oldest of them that is HELD */
 	/* ISSUED, newest first: [0] device work, [1] files, calls, waits. */
-	struct weir__op *out[2];
-	struct weir__op *blocker; /* what held conflicts with, or NULL */
-	unsigned n_files;         /* in out[1] */
-	struct weir__op *spare;
+	struct weir__stream_op *out[2];
+	struct weir__stream_op *blocker; /* what held conflicts with, or NULL */
+	unsigned n_files;                /* in out[1] */
+	struct weir__stream_op *spare;
 	unsigned n_spare;
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
 	bool stopped;           /* something failed: issue nothing */
@@ -122,39 +122,42 @@ static inline struct weir_stream *weir__stream_of(struct weir__source *src)
 }
 
 /* order.c. An operation of zeroes, and giving it back before it is queued. */
-int weir__op_new(struct weir_stream *s, const char *what,
-		 struct weir__op **ret_op);
-void weir__op_drop(struct weir__op *op);
+int weir__stream_op_new(struct weir_stream *s, const char *what,
+			struct weir__stream_op **ret_op);
+void weir__stream_op_drop(struct weir__stream_op *op);
 /*
  * Queue it; it is the stream's from here on, also if that fails. -ECANCELED:
  * the stream has failed.
  */
-int weir__op_queue(struct weir__op *op);
+int weir__stream_op_queue(struct weir__stream_op *op);
 /*
  * It has finished; with a failure if @f is not NULL. Called once, on any
  * thread, with no lock held; op may be gone on return.
  */
-void weir__op_finish(struct weir__op *op, const struct weir_failure *f);
+void weir__stream_op_finish(struct weir__stream_op *op,
+			    const struct weir_failure *f);
 /* The same with a sentence to come behind "stream 'x': operation 7 (set): ". */
-void weir__op_fail(struct weir__op *op, int err, int32_t native,
-		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
+			  const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* The stream's numbers above done fail with -ETIMEDOUT. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
 /*
  * ops.c. Begin a public operation: may it be called now, and an op of @kind
  * (which does not matter if op->start is set).
  */
-int weir__op_begin(struct weir_stream *s, const char *what,
-		   enum weir__work_kind kind, struct weir__op **ret_op);
+int weir__stream_op_begin(struct weir_stream *s, const char *what,
+			  enum weir__work_kind kind,
+			  struct weir__stream_op **ret_op);
 /* Queue @op if @r, from filling it in, is 0; else drop it. */
-int weir__op_end(struct weir__op *op, int r);
+int weir__stream_op_end(struct weir__stream_op *op, int r);
 /*
  * May its stream touch @n bytes at @off of @t? If so, give @op the access and
  * a reference to the buffer. -EINVAL, -EROFS.
  */
-int weir__op_touch(struct weir__op *op, const struct weir_tensor *t,
-		   uint64_t off, uint64_t n, bool write,
-		   unsigned char **ret_addr);
+int weir__stream_op_touch(struct weir__stream_op *op,
+			  const struct weir_tensor *t, uint64_t off, uint64_t n,
+			  bool write, unsigned char **ret_addr);
 /*
  * stream.c: what follows from the failure @cause, -ECANCELED. Sentences do not
  * grow along a chain: the first cause is what is told.
@@ -167,9 +170,9 @@ struct weir_dev *weir__source_dev(struct weir__source *src);
 /* As weir__root_enter for what only reads: allowed after weir_close. */
 int weir__enter_read(struct weir *weir);
 /* The same for bytes of a buffer that belong to @t. */
-int weir__op_touch_buf(struct weir__op *op, const struct weir_tensor *t,
-		       struct weir_buf *buf, uint64_t off, uint64_t n,
-		       bool write);
+int weir__stream_op_touch_buf(struct weir__stream_op *op,
+			      const struct weir_tensor *t, struct weir_buf *buf,
+			      uint64_t off, uint64_t n, bool write);
 
 /* part.c */
 int weir__streams_add(struct weir_stream *s);

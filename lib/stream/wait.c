@@ -26,31 +26,31 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 }
 
 /* What was waited for is done or has failed. No lock is held. */
-static void wait_over(struct weir__op *op)
+static void wait_over(struct weir__stream_op *op)
 {
 	struct weir_failure cause, f;
 
 	if (op->src->ops->state(op->src, op->waiter.number, &cause) >= 0) {
-		weir__op_finish(op, NULL);
+		weir__stream_op_finish(op, NULL);
 		return;
 	}
 	weir__cancelled(&f, &cause);
-	weir__op_finish(op, &f);
+	weir__stream_op_finish(op, &f);
 }
 
 static void wait_woken(struct weir__waiter *waiter)
 {
-	wait_over(weir__container(waiter, struct weir__op, waiter));
+	wait_over(weir__container(waiter, struct weir__stream_op, waiter));
 }
 
-static void wait_start(struct weir__op *op)
+static void wait_start(struct weir__stream_op *op)
 {
 	/* If it is on the list, op may be gone by now. */
 	if (weir__source_wait(op->src, &op->waiter) != 0)
 		wait_over(op);
 }
 
-static void wait_release(struct weir__op *op)
+static void wait_release(struct weir__stream_op *op)
 {
 	weir__source_put(op->src);
 }
@@ -59,8 +59,8 @@ static void wait_release(struct weir__op *op)
 static int wait_for(struct weir_stream *stream, struct weir__source *src,
 		    uint64_t number)
 {
-	struct weir__op *op;
-	int r = weir__op_new(stream, "wait", &op);
+	struct weir__stream_op *op;
+	int r = weir__stream_op_new(stream, "wait", &op);
 
 	if (r < 0) {
 		weir__source_put(src);
@@ -72,7 +72,7 @@ static int wait_for(struct weir_stream *stream, struct weir__source *src,
 	op->waiter.wake = wait_woken;
 	op->start = wait_start;
 	op->release = wait_release;
-	return weir__op_queue(op);
+	return weir__stream_op_queue(op);
 }
 
 int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
