@@ -20,7 +20,7 @@
 #include <weir/mem.h>
 
 #define WEIR__ABI 1u
-#define WEIR__MAX_DEVS 64u	/* of one backend */
+#define WEIR__MAX_DEVS 64u /* of one backend */
 
 struct weir__buft_desc;
 struct weir__work;
@@ -40,19 +40,19 @@ struct weir__host {
 
 /* What a backend says of one device. Checked at registration. */
 struct weir__dev_desc {
-	char name[32];		/* "CUDA0": [A-Za-z0-9_-]+, not empty */
+	char name[32]; /* "CUDA0": [A-Za-z0-9_-]+, not empty */
 	char description[128];
 	char pci[16];
-	uint32_t type;		/* enum weir_dev_type */
-	uint32_t caps;		/* WEIR_CAP_* */
-	int32_t node;		/* -1: not known */
-	uint32_t n_bufts;	/* 1..WEIR__MAX_BUFTS; [0] is the default */
+	uint32_t type;    /* enum weir_dev_type */
+	uint32_t caps;    /* WEIR_CAP_* */
+	int32_t node;     /* -1: not known */
+	uint32_t n_bufts; /* 1..WEIR__MAX_BUFTS; [0] is the default */
 	struct weir__buft_desc {
-		char name[40];	/* unique in the root */
-		uint32_t kind;	/* enum weir_mem */
-		uint32_t flags;	/* WEIR_BUFT_* */
-		size_t align;	/* power of two */
-		size_t max;	/* > 0 */
+		char name[40];  /* unique in the root */
+		uint32_t kind;  /* enum weir_mem */
+		uint32_t flags; /* WEIR_BUFT_* */
+		size_t align;   /* power of two */
+		size_t max;     /* > 0 */
 	} buft[6];
 };
 #define WEIR__MAX_BUFTS 6u
@@ -62,17 +62,17 @@ struct weir__dev_desc {
  * base; device memory by base too if addresses are unified, as CUDA's are.
  */
 struct weir__mem {
-	unsigned char *base;	/* address of byte 0 */
-	void *handle;		/* the backend's own */
-	uint32_t got;		/* WEIR_GOT_* */
-	int32_t node;		/* bound to, -1: not */
+	unsigned char *base; /* address of byte 0 */
+	void *handle;        /* the backend's own */
+	uint32_t got;        /* WEIR_GOT_* */
+	int32_t node;        /* bound to, -1: not */
 	/*
 	 * Host memory: bytes from base that are known to be backed by pages.
 	 * Whoever touches more of it (lib/alloc/touch.h) raises it, so that
 	 * memory which is kept and used again is not touched twice.
 	 */
 	_Atomic size_t touched;
-	char why[240];		/* why less than asked for */
+	char why[240]; /* why less than asked for */
 };
 
 struct weir__mem_ops {
@@ -106,22 +106,22 @@ struct weir__mem_ops {
 
 /* One piece of work of a queue. Ready: nothing that it needs is still open. */
 enum weir__work_kind {
-	WEIR__WORK_SET,		/* host to device memory; rows of width */
-	WEIR__WORK_GET,		/* device to host memory */
-	WEIR__WORK_COPY,	/* device to device memory */
+	WEIR__WORK_SET,  /* host to device memory; rows of width */
+	WEIR__WORK_GET,  /* device to host memory */
+	WEIR__WORK_COPY, /* device to device memory */
 	WEIR__WORK_FILL,
 	WEIR__WORK_CALL
 };
 
 struct weir__work {
-	struct weir__work *next;	/* the backend's, while it has it */
+	struct weir__work *next; /* the backend's, while it has it */
 	enum weir__work_kind kind;
-	uint8_t byte;			/* FILL */
+	uint8_t byte; /* FILL */
 	unsigned char *dst;
 	const unsigned char *src;
-	size_t width, rows;		/* bytes of a row; rows (1 if flat) */
+	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
-	int (*call)(void *arg);		/* CALL */
+	int (*call)(void *arg); /* CALL */
 	void *arg;
 	/*
 	 * Called once, on a thread of the backend, when the effect is visible:
@@ -154,9 +154,9 @@ struct weir__queue_ops {
 
 struct weir__backend {
 	size_t size;
-	uint32_t abi;		/* WEIR__ABI */
+	uint32_t abi; /* WEIR__ABI */
 	uint32_t reserved;
-	const char *name;	/* "CPU", "CUDA" */
+	const char *name; /* "CPU", "CUDA" */
 	/*
 	 * Find devices; makes no context. Fills @descs[0..n), returns n <= @max.
 	 * Required. < 0: the backend is of no use here; a sentence says why.
@@ -175,8 +175,8 @@ struct weir__backend {
 			  uint64_t *ret_total);
 	/* Optional: weir_dev_proc. */
 	void (*(*proc)(struct weir_dev *dev, const char *name))(void);
-	const struct weir__mem_ops *mem;	/* required */
-	const struct weir__queue_ops *queue;	/* required */
+	const struct weir__mem_ops *mem;     /* required */
+	const struct weir__queue_ops *queue; /* required */
 };
 
 /* The one symbol of a module. NULL, with *ret_err < 0: not usable here. */

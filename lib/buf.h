@@ -26,11 +26,11 @@
  * for those that they conflict with.
  */
 struct weir__access {
-	struct weir__access *next, **link;	/* link NULL: on no list */
-	struct weir_buf *buf;			/* the member that it is in */
-	uint64_t lo, hi;			/* bytes of that member */
+	struct weir__access *next, **link; /* link NULL: on no list */
+	struct weir_buf *buf;              /* the member that it is in */
+	uint64_t lo, hi;                   /* bytes of that member */
 	bool write;
-	struct weir__source *src;		/* held by who added it */
+	struct weir__source *src; /* held by who added it */
 	uint64_t number;
 	/*
 	 * A source whose numbers lie side by side in the range (a load): the
@@ -44,16 +44,16 @@ struct weir__access {
 struct weir_buf {
 	_Atomic uint32_t refs;
 	_Atomic uint32_t usage;
-	struct weir_buft *buft;		/* of the first member if joined */
+	struct weir_buft *buft; /* of the first member if joined */
 	size_t bytes;
 	struct weir__mem mem;
-	struct weir_buf **member;	/* joined: n_members of them */
-	uint64_t *member_at;		/* joined: where each begins */
+	struct weir_buf **member; /* joined: n_members of them */
+	uint64_t *member_at;      /* joined: where each begins */
 	unsigned n_members;
-	void (*release)(void *arg);	/* wrapped or mapped */
+	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
-	bool foreign;			/* not allocated by the backend */
-	pthread_mutex_t lock;		/* guards access */
+	bool foreign;         /* not allocated by the backend */
+	pthread_mutex_t lock; /* guards access */
 	struct weir__access *access;
 };
 

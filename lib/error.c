@@ -26,8 +26,8 @@ static void flatten(char *s)
 			*s = '?';
 }
 
-__attribute__((format(printf, 2, 0)))
-static void keep(const char *tail, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void
+keep(const char *tail, const char *fmt, va_list ap)
 {
 	/* An argument may be the last sentence itself. */
 	char text[WEIR__ERROR_MAX];
@@ -116,14 +116,16 @@ int weir__opts_in(void *dst, size_t dst_size, const void *src)
 		return 0;
 	memcpy(&size, src, sizeof(size));
 	if (size < sizeof(size))
-		return weir__fail(-EINVAL,
-				  "options of %zu bytes: set .size first (WEIR_..._OPTS_INIT)",
-				  size);
+		return weir__fail(
+			-EINVAL,
+			"options of %zu bytes: set .size first (WEIR_..._OPTS_INIT)",
+			size);
 	for (size_t i = dst_size; i < size; i++)
 		if (((const unsigned char *)src)[i])
-			return weir__fail(-E2BIG,
-					  "options of %zu bytes, of which this library knows %zu, and byte %zu is set",
-					  size, dst_size, i);
+			return weir__fail(
+				-E2BIG,
+				"options of %zu bytes, of which this library knows %zu, and byte %zu is set",
+				size, dst_size, i);
 	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
 	       (size < dst_size ? size : dst_size) - sizeof(size));
 	return 0;

@@ -17,7 +17,7 @@
 
 #include <weir/base.h>
 
-#define WEIR__ERROR_MAX 1024	/* bytes of a sentence, NUL included */
+#define WEIR__ERROR_MAX 1024 /* bytes of a sentence, NUL included */
 
 #define WEIR__ENTER() weir__enter(__func__)
 

@@ -7,6 +7,7 @@ lib_LTLIBRARIES += %D%/libweir.la
 %C%_libweir_core_la_SOURCES = \
 	%D%/error.c %D%/error.h \
 	%D%/sys.c %D%/sys.h \
+	%D%/trace.c %D%/trace.h \
 	%D%/root.h %D%/backend.h %D%/source.h %D%/buf.h
 %C%_libweir_core_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(CRYPTO_CFLAGS)
 %C%_libweir_core_la_LIBADD = $(URING_LIBS) $(XXHASH_LIBS) $(CRYPTO_LIBS) \

@@ -23,10 +23,10 @@
 
 #include "backend.h"
 
-enum weir__part_id {		/* in the order of closing */
-	WEIR__PART_STREAM,	/* the watcher, streams that are left */
-	WEIR__PART_IO,		/* reactors, copiers, slots */
-	WEIR__PART_ALLOC,	/* kept arenas */
+enum weir__part_id {       /* in the order of closing */
+	WEIR__PART_STREAM, /* the watcher, streams that are left */
+	WEIR__PART_IO,     /* reactors, copiers, slots */
+	WEIR__PART_ALLOC,  /* kept arenas */
 	WEIR__PARTS
 };
 
@@ -50,12 +50,12 @@ struct weir_buft {
 struct weir_dev {
 	struct weir *weir;
 	const struct weir__backend *backend;
-	const char *module;		/* path, or NULL */
-	unsigned index;			/* among the backend's devices */
+	const char *module; /* path, or NULL */
+	unsigned index;     /* among the backend's devices */
 	struct weir__dev_desc desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
-	pthread_mutex_t lock;		/* guards state and params */
-	_Atomic(void *) state;		/* the backend's, from dev_open */
+	pthread_mutex_t lock;  /* guards state and params */
+	_Atomic(void *) state; /* the backend's, from dev_open */
 	bool opened;
 	char params[256];
 };
@@ -63,18 +63,19 @@ struct weir_dev {
 struct weir {
 	_Atomic uint32_t refs;
 	_Atomic bool closed;
-	struct weir_opts opts;		/* as given, defaults filled in */
+	struct weir_opts opts; /* as given, defaults filled in */
 	char *module_path;
 	struct weir__host host;
-	_Atomic uint32_t *alive;	/* a page that fork wipes to 0 */
+	_Atomic uint32_t *alive; /* a page that fork wipes to 0 */
 
-	pthread_mutex_t lock;		/* guards part[] and devices being added */
+	pthread_mutex_t lock; /* guards part[] and devices being added */
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
-	_Atomic unsigned n_devs;	/* dev[0..n) do not change any more */
+	_Atomic unsigned n_devs; /* dev[0..n) do not change any more */
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
-	struct weir__module *modules;	/* loaded, newest first */
+	struct weir__module *modules; /* loaded, newest first */
 	_Atomic(struct weir__trace *) trace;
+	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
 };
 
 struct weir *weir__root_ref(struct weir *weir);
@@ -97,7 +98,7 @@ void weir__log(struct weir *weir, const char *fmt, ...)
 /* Open the device's state if that has not happened (lazily). */
 int weir__dev_use(struct weir_dev *dev);
 
-int64_t weir__now(void);	/* CLOCK_MONOTONIC, ns */
+int64_t weir__now(void); /* CLOCK_MONOTONIC, ns */
 /* @timeout_ns (-1: for ever) from now; INT64_MAX for ever. */
 int64_t weir__deadline(int64_t timeout_ns);
 

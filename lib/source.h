@@ -37,8 +37,8 @@ struct weir__source_ops {
 };
 
 struct weir__waiter {
-	struct weir__waiter *next;	/* in src->waiters, by number; or to wake */
-	struct weir__waiter **link;	/* NULL: on no list */
+	struct weir__waiter *next;  /* in src->waiters, by number; or to wake */
+	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
 	void (*wake)(struct weir__waiter *waiter);
 };
@@ -47,9 +47,9 @@ struct weir__source {
 	const struct weir__source_ops *ops;
 	struct weir *weir;
 	_Atomic uint32_t refs;
-	pthread_mutex_t lock;		/* guards waiters */
-	struct weir__waiter *waiters;	/* sorted by number */
-	_Atomic uint64_t first;		/* lowest number waited for, or UINT64_MAX */
+	pthread_mutex_t lock;         /* guards waiters */
+	struct weir__waiter *waiters; /* sorted by number */
+	_Atomic uint64_t first; /* lowest number waited for, or UINT64_MAX */
 };
 
 void weir__source_init(struct weir__source *src,

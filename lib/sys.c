@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +25,17 @@ void *weir__malloc(size_t n)
 void *weir__calloc(size_t n, size_t size)
 {
 	return calloc(n ? n : 1, size ? size : 1);
+}
+
+void *weir__calloc_aligned(size_t n, size_t size)
+{
+	uint64_t bytes;
+	void *p;
+
+	if (weir__mul_over(n, size, &bytes) || bytes > SIZE_MAX - 64)
+		return NULL;
+	p = aligned_alloc(64, weir__up(bytes ? bytes : 1, 64));
+	return p ? memset(p, 0, bytes) : NULL;
 }
 
 void *weir__realloc(void *p, size_t n, size_t size)
@@ -41,8 +55,8 @@ void weir__free(void *p)
 
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr)
 {
-	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE :
-			     MAP_SHARED;
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+			   : MAP_SHARED;
 	void *p = mmap(NULL, len, prot, flags, fd, (off_t)off);
 
 	if (p == MAP_FAILED)
@@ -64,6 +78,18 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 		r = madvise(addr, len, advice);
 	while (r < 0 && errno == EINTR);
 	return r < 0 ? -errno : 0;
+}
+
+int weir__sys_populate(void *addr, size_t len)
+{
+	int r = weir__sys_madvise(addr, len, MADV_POPULATE_WRITE);
+	volatile unsigned char *p = addr;
+
+	if (r != -EINVAL) /* Linux before 5.14 */
+		return r;
+	for (size_t i = 0; i < len; i += 4096)
+		p[i] = p[i];
+	return 0;
 }
 
 int weir__sys_mlock(void *addr, size_t len)
@@ -117,6 +143,93 @@ int weir__sys_eventfd(void)
 	int fd = eventfd(0, EFD_CLOEXEC);
 
 	return fd < 0 ? -errno : fd;
+}
+
+int weir__sys_set_flags(int fd, int flags)
+{
+	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+/* Magic numbers of statfs(2) that <linux/magic.h> lacks. */
+#define MAGIC_CIFS 0xff534d42u
+#define MAGIC_LUSTRE 0x0bd00bd0u
+#define MAGIC_GPFS 0x47504653u
+
+void weir__sys_fs(int fd, struct weir__fs *ret_fs)
+{
+	struct statfs s;
+
+	*ret_fs = (struct weir__fs){ 0 };
+	if (fstatfs(fd, &s) < 0)
+		return;
+	switch ((uint32_t)s.f_type) {
+	case NFS_SUPER_MAGIC:
+	case SMB2_SUPER_MAGIC:
+	case SMB_SUPER_MAGIC:
+	case MAGIC_CIFS:
+	case FUSE_SUPER_MAGIC:
+	case CEPH_SUPER_MAGIC:
+	case V9FS_MAGIC:
+	case AFS_FS_MAGIC:
+	case MAGIC_LUSTRE:
+	case MAGIC_GPFS:
+		ret_fs->network = true;
+		break;
+	case TMPFS_MAGIC:
+	case RAMFS_MAGIC:
+		ret_fs->in_memory = true;
+		break;
+	}
+}
+
+unsigned weir__sys_peek(int fd, uint64_t off)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+
+	return preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT) == 1;
+}
+
+bool weir__sys_nowait(int fd)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+
+	return preadv2(fd, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN;
+}
+
+int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off)
+{
+#ifdef STATX_DIOALIGN
+	struct statx sx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) < 0)
+		return -errno;
+	if (!(sx.stx_mask & STATX_DIOALIGN))
+		return -EOPNOTSUPP;
+	*ret_mem = sx.stx_dio_mem_align;
+	*ret_off = sx.stx_dio_offset_align;
+	return 0;
+#else
+	(void)fd, (void)ret_mem, (void)ret_off;
+	return -EOPNOTSUPP;
+#endif
+}
+
+#define NR_CACHESTAT 451 /* Linux 6.5; the same on every architecture */
+
+int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len)
+{
+	struct {
+		uint64_t off, len;
+	} range = { off, len };
+	struct {
+		uint64_t cache, dirty, writeback, evicted, recently_evicted;
+	} cs;
+
+	if (syscall(NR_CACHESTAT, fd, &range, &cs, 0) < 0)
+		return -errno;
+	return (int64_t)cs.cache;
 }
 
 int weir__thread_start(pthread_t *ret_thread, const char *name,

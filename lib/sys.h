@@ -15,7 +15,8 @@
 #include <sys/types.h>
 
 void *weir__malloc(size_t n);
-void *weir__calloc(size_t n, size_t size);	/* NULL if n * size wraps */
+void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
+void *weir__calloc_aligned(size_t n, size_t size); /* to 64 bytes */
 void *weir__realloc(void *p, size_t n, size_t size);
 char *weir__strdup(const char *s);
 void weir__free(void *p);
@@ -23,6 +24,8 @@ void weir__free(void *p);
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
 void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
+/* Back [addr, addr + len) with pages, writable, as the hardware will see it. */
+int weir__sys_populate(void *addr, size_t len);
 int weir__sys_mlock(void *addr, size_t len);
 
 int weir__sys_open(const char *path, int flags, unsigned mode);
@@ -32,6 +35,21 @@ int weir__sys_fstat(int fd, struct stat *st);
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);
+int weir__sys_set_flags(int fd, int flags); /* F_SETFL */
+
+struct weir__fs {
+	bool network;   /* NFS, FUSE and such */
+	bool in_memory; /* tmpfs, ramfs */
+};
+void weir__sys_fs(int fd, struct weir__fs *ret_fs);
+/* Reads with RWF_NOWAIT are not refused outright. */
+bool weir__sys_nowait(int fd);
+/* STATX_DIOALIGN; -EOPNOTSUPP: not reported. 0 for both: not possible. */
+int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off);
+/* Pages of [off, off + len) in the page cache, by cachestat(2). */
+int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
+/* 1: the byte at @off is in the page cache; 0: not, or not known. */
+unsigned weir__sys_peek(int fd, uint64_t off);
 
 /* All signals are blocked in the thread. @name: at most 15 bytes. */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
@@ -41,7 +59,7 @@ int weir__thread_start(pthread_t *ret_thread, const char *name,
 int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
 void weir__futex_wake(_Atomic uint32_t *word, int n);
 
-unsigned weir__cpus(void);	/* that this process may use */
+unsigned weir__cpus(void); /* that this process may use */
 
 static inline bool weir__mul_over(uint64_t a, uint64_t b, uint64_t *ret)
 {

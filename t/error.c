@@ -18,7 +18,8 @@ static void sentences(void)
 	char longer[4096];
 	pthread_t thread;
 
-	is_str(weir_error(), "", "there is no sentence before the first failure");
+	is_str(weir_error(), "",
+	       "there is no sentence before the first failure");
 	weir__enter("weir_buf_alloc");
 	is_err(weir__fail(-EINVAL, "size %d", 7), -EINVAL,
 	       "weir_buf_alloc: size 7", "a sentence begins with the call");
@@ -41,8 +42,14 @@ static void sentences(void)
 
 static void options(void)
 {
-	struct { size_t size; int a, b, c; } big = { sizeof(big), 1, 2, 0 };
-	struct { size_t size; int a, b; } known;
+	struct {
+		size_t size;
+		int a, b, c;
+	} big = { sizeof(big), 1, 2, 0 };
+	struct {
+		size_t size;
+		int a, b;
+	} known;
 
 	is_int(weir__opts_in(&known, sizeof(known), NULL), 0,
 	       "no options give defaults");

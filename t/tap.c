@@ -45,8 +45,8 @@ int done_testing(void)
 	return failed || (planned && ran != planned);
 }
 
-__attribute__((format(printf, 2, 0)))
-static void say(const char *start, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void
+say(const char *start, const char *fmt, va_list ap)
 {
 	fputs(start, stdout);
 	vprintf(fmt, ap);
@@ -87,9 +87,8 @@ void tap_prefix(const char *text)
 	prefix = text ? text : "";
 }
 
-__attribute__((format(printf, 4, 0)))
-static bool result(bool held, const char *file, int line, const char *fmt,
-		   va_list ap)
+__attribute__((format(printf, 4, 0))) static bool
+result(bool held, const char *file, int line, const char *fmt, va_list ap)
 {
 	printf("%sok %u - %s", held ? "" : "not ", ++ran, prefix);
 	vprintf(fmt, ap);

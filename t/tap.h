@@ -14,8 +14,8 @@
 
 #define TAP_PRINTF(n) __attribute__((format(printf, n, n + 1)))
 
-void plan(unsigned n);			/* 0: printed by done_testing() */
-int done_testing(void);			/* the exit status of main */
+void plan(unsigned n);  /* 0: printed by done_testing() */
+int done_testing(void); /* the exit status of main */
 void skip_all(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
 void bail(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
 void diag(const char *fmt, ...) TAP_PRINTF(1);
@@ -38,18 +38,18 @@ bool tap_err(int got, int want, const char *sentence, const char *part,
 	     const char *file, int line, const char *fmt, ...) TAP_PRINTF(7);
 
 #define ok(held, ...) tap_ok(held, __FILE__, __LINE__, __VA_ARGS__)
-#define is_int(got, want, ...)                                                \
-	tap_int((long long)(got), (long long)(want), __FILE__, __LINE__,      \
+#define is_int(got, want, ...)                                           \
+	tap_int((long long)(got), (long long)(want), __FILE__, __LINE__, \
 		__VA_ARGS__)
-#define is_str(got, want, ...)                                                \
+#define is_str(got, want, ...) \
 	tap_str(got, want, __FILE__, __LINE__, __VA_ARGS__)
 /* The string @got contains @part. */
-#define has_str(got, part, ...)                                               \
+#define has_str(got, part, ...) \
 	tap_has(got, part, __FILE__, __LINE__, __VA_ARGS__)
-#define is_mem(got, want, n, ...)                                             \
+#define is_mem(got, want, n, ...) \
 	tap_mem(got, want, n, __FILE__, __LINE__, __VA_ARGS__)
 /* The call gave errno @want (< 0) and weir_error() contains @part. */
-#define is_err(got, want, part, ...)                                          \
+#define is_err(got, want, part, ...) \
 	tap_err(got, want, weir_error(), part, __FILE__, __LINE__, __VA_ARGS__)
 
 #endif

@@ -43,15 +43,18 @@
  */
 #ifdef __cplusplus
 #define WEIR__OPTS_INIT(type) (type##_init())
-#define WEIR__DECLARE_OPTS_INIT(type)                                         \
-	static inline struct type type##_init(void)                           \
-	{                                                                     \
-		struct type o = type();                                       \
-		o.size = sizeof(o);                                           \
-		return o;                                                     \
+#define WEIR__DECLARE_OPTS_INIT(type)               \
+	static inline struct type type##_init(void) \
+	{                                           \
+		struct type o = type();             \
+		o.size = sizeof(o);                 \
+		return o;                           \
 	}
 #else
-#define WEIR__OPTS_INIT(type) { .size = sizeof(struct type) }
+#define WEIR__OPTS_INIT(type)               \
+	{                                   \
+		.size = sizeof(struct type) \
+	}
 #define WEIR__DECLARE_OPTS_INIT(type) struct type;
 #endif
 
@@ -59,8 +62,8 @@
 #define WEIR_VERSION_MINOR 1
 #define WEIR_VERSION_PATCH 0
 /* 0xMMmmpp00; weir_version() gives that of the library at run time. */
-#define WEIR_VERSION                                                          \
-	((WEIR_VERSION_MAJOR << 24) | (WEIR_VERSION_MINOR << 16) |            \
+#define WEIR_VERSION                                               \
+	((WEIR_VERSION_MAJOR << 24) | (WEIR_VERSION_MINOR << 16) | \
 	 (WEIR_VERSION_PATCH << 8))
 
 WEIR__BEGIN
@@ -80,17 +83,17 @@ struct weir_weights;
 
 /* How an asynchronous operation failed, as kept where it happened. */
 struct weir_failure {
-	int32_t err;		/* negative errno; 0: no failure */
-	int32_t native;		/* the device's own code (CUresult), else 0 */
-	uint64_t number;	/* of the operation or tensor that failed */
-	char text[240];		/* a sentence, always ended by a NUL */
+	int32_t err;     /* negative errno; 0: no failure */
+	int32_t native;  /* the device's own code (CUresult), else 0 */
+	uint64_t number; /* of the operation or tensor that failed */
+	char text[240];  /* a sentence, always ended by a NUL */
 };
 
 /* The method by which a root does file I/O. */
 enum weir_io {
-	WEIR_IO_AUTO = 0,	/* the ring where it works, else threads */
-	WEIR_IO_URING = 1,	/* io_uring, or an error */
-	WEIR_IO_SYNC = 2	/* a pool of threads with preadv(2) */
+	WEIR_IO_AUTO = 0,  /* the ring where it works, else threads */
+	WEIR_IO_URING = 1, /* io_uring, or an error */
+	WEIR_IO_SYNC = 2   /* a pool of threads with preadv(2) */
 };
 
 /*
@@ -103,25 +106,25 @@ typedef void weir_log_fn(void *arg, const char *text);
 
 struct weir_opts {
 	size_t size;
-	uint32_t io;		/* enum weir_io */
-	uint32_t reactors;	/* 0: chosen by the number of CPUs */
-	uint32_t depth;		/* chunks in flight for each reactor; 0: 32 MiB
+	uint32_t io;           /* enum weir_io */
+	uint32_t reactors;     /* 0: chosen by the number of CPUs */
+	uint32_t depth;        /* chunks in flight for each reactor; 0: 32 MiB
 				   of them (256 MiB on network file systems) */
-	uint32_t copiers;	/* threads that copy from the page cache; 0: one
+	uint32_t copiers;      /* threads that copy from the page cache; 0: one
 				   for each CPU, at most 16 */
-	uint64_t chunk;		/* bytes, a multiple of 4096; 0: 4 MiB */
-	uint64_t staging;	/* budget of the staging slots, bytes; 0: 64 MiB
+	uint64_t chunk;        /* bytes, a multiple of 4096; 0: 4 MiB */
+	uint64_t staging;      /* budget of the staging slots, bytes; 0: 64 MiB
 				   for all reactors together */
-	uint64_t keep;		/* host memory kept when buffers are freed,
+	uint64_t keep;         /* host memory kept when buffers are freed,
 				   bytes; 0: a quarter of what is available;
 				   UINT64_MAX: keep none */
-	int64_t close_timeout;	/* ns; 0: 30 s */
-	weir_log_fn *log;	/* NULL: nowhere */
+	int64_t close_timeout; /* ns; 0: 30 s */
+	weir_log_fn *log;      /* NULL: nowhere */
 	void *log_arg;
-	const char *module_path;/* directories, colon separated, absolute;
+	const char *module_path; /* directories, colon separated, absolute;
 				   NULL: WEIR_MODULE_PATH and the built-in */
-	uint32_t flags;		/* WEIR_OPEN_* */
-	uint32_t reserved;	/* 0 */
+	uint32_t flags;          /* WEIR_OPEN_* */
+	uint32_t reserved;       /* 0 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)
@@ -169,23 +172,23 @@ WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 
 /* What the I/O engine of a root can do here, as found by trying. */
 struct weir_io_info {
-	size_t size;		/* set by the caller: sizeof(struct weir_io_info) */
-	uint32_t method;	/* WEIR_IO_URING or WEIR_IO_SYNC: what is used */
-	uint32_t features;	/* WEIR_IO_HAS_* */
+	size_t size;       /* set by the caller: sizeof(struct weir_io_info) */
+	uint32_t method;   /* WEIR_IO_URING or WEIR_IO_SYNC: what is used */
+	uint32_t features; /* WEIR_IO_HAS_* */
 	uint32_t reactors;
-	uint32_t depth;		/* chunks in flight for each reactor */
+	uint32_t depth; /* chunks in flight for each reactor */
 	uint32_t copiers;
 	uint32_t reserved;
 	uint64_t chunk;
-	uint64_t staging;	/* bytes of slots that exist now */
-	uint64_t enters;	/* calls of io_uring_enter(2) so far */
-	char why[240];		/* why not the ring, or not all of it; "" if all */
+	uint64_t staging; /* bytes of slots that exist now */
+	uint64_t enters;  /* calls of io_uring_enter(2) so far */
+	char why[240];    /* why not the ring, or not all of it; "" if all */
 };
-#define WEIR_IO_HAS_RING		0x01u	/* a NOP went round */
-#define WEIR_IO_HAS_DEFER_TASKRUN	0x02u
-#define WEIR_IO_HAS_RING_FD		0x04u	/* registered ring */
-#define WEIR_IO_HAS_FILES		0x08u	/* registered files */
-#define WEIR_IO_HAS_BUFFERS		0x10u	/* registered slots */
+#define WEIR_IO_HAS_RING 0x01u /* a NOP went round */
+#define WEIR_IO_HAS_DEFER_TASKRUN 0x02u
+#define WEIR_IO_HAS_RING_FD 0x04u /* registered ring */
+#define WEIR_IO_HAS_FILES 0x08u   /* registered files */
+#define WEIR_IO_HAS_BUFFERS 0x10u /* registered slots */
 
 /*
  * Start the engine if it is not running yet, and say what it got.
@@ -194,6 +197,16 @@ struct weir_io_info {
  */
 WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	WEIR_NONNULL(1, 2);
+
+/*
+ * A trace of the engine and of the streams: Chrome's trace event format
+ * (JSON), which Perfetto shows; a row for each reactor, copier and stream.
+ * One at a time for a root: -EBUSY. Stopping writes the end of the file;
+ * -EIO and others: it could not be written.
+ */
+WEIR_API int weir_trace_start(struct weir *weir, const char *path)
+	WEIR_NONNULL(1, 2);
+WEIR_API int weir_trace_stop(struct weir *weir) WEIR_NONNULL(1);
 
 WEIR__END
 

@@ -12,40 +12,40 @@ WEIR__BEGIN
 
 enum weir_dev_type {
 	WEIR_DEV_CPU = 0,
-	WEIR_DEV_GPU = 1,	/* with memory of its own */
-	WEIR_DEV_IGPU = 2,	/* shares the host's memory */
-	WEIR_DEV_ACCEL = 3	/* works on host memory (a BLAS) */
+	WEIR_DEV_GPU = 1,  /* with memory of its own */
+	WEIR_DEV_IGPU = 2, /* shares the host's memory */
+	WEIR_DEV_ACCEL = 3 /* works on host memory (a BLAS) */
 };
 
 /* What a device can do: weir_dev_info.caps. */
-#define WEIR_CAP_ASYNC		0x01u	/* streams run beside the caller */
-#define WEIR_CAP_EVENTS		0x02u
-#define WEIR_CAP_HOST_MEMORY	0x04u	/* its memory is the host's */
-#define WEIR_CAP_PINNED		0x08u	/* has page-locked host memory */
-#define WEIR_CAP_WRAP_HOST	0x10u	/* weir_buf_wrap takes host memory */
-#define WEIR_CAP_COMPUTE	0x20u
+#define WEIR_CAP_ASYNC 0x01u /* streams run beside the caller */
+#define WEIR_CAP_EVENTS 0x02u
+#define WEIR_CAP_HOST_MEMORY 0x04u /* its memory is the host's */
+#define WEIR_CAP_PINNED 0x08u      /* has page-locked host memory */
+#define WEIR_CAP_WRAP_HOST 0x10u   /* weir_buf_wrap takes host memory */
+#define WEIR_CAP_COMPUTE 0x20u
 
 struct weir_dev_info {
-	size_t size;		/* set by the caller */
-	const char *name;	/* "CPU", "CUDA0": stable, unique in the root */
-	const char *description;/* "Intel(R) Xeon(R) ..." */
-	const char *backend;	/* "CPU", "CUDA" */
-	const char *module;	/* path of its module; NULL: built in */
-	uint32_t type;		/* enum weir_dev_type */
-	uint32_t caps;		/* WEIR_CAP_* */
-	int32_t node;		/* NUMA node, -1: not known or many */
+	size_t size;      /* set by the caller */
+	const char *name; /* "CPU", "CUDA0": stable, unique in the root */
+	const char *description; /* "Intel(R) Xeon(R) ..." */
+	const char *backend;     /* "CPU", "CUDA" */
+	const char *module;      /* path of its module; NULL: built in */
+	uint32_t type;           /* enum weir_dev_type */
+	uint32_t caps;           /* WEIR_CAP_* */
+	int32_t node;            /* NUMA node, -1: not known or many */
 	uint32_t reserved;
-	char pci[16];		/* "0000:3b:00.0", or "" */
+	char pci[16]; /* "0000:3b:00.0", or "" */
 };
 
 /* Kinds of memory. Not every device has every one (weir_dev_buft). */
 enum weir_mem {
-	WEIR_MEM_DEVICE = 0,	/* the device's own; of the CPU: HUGE */
-	WEIR_MEM_PLAIN = 1,	/* host memory in small pages */
-	WEIR_MEM_HUGE = 2,	/* host memory in huge pages where possible */
-	WEIR_MEM_LOCKED = 3,	/* huge, and locked into RAM by mlock(2) */
-	WEIR_MEM_PINNED = 4,	/* page-locked for the device's engines */
-	WEIR_MEM_MAPPED = 5	/* pages of a file, read-only */
+	WEIR_MEM_DEVICE = 0, /* the device's own; of the CPU: HUGE */
+	WEIR_MEM_PLAIN = 1,  /* host memory in small pages */
+	WEIR_MEM_HUGE = 2,   /* host memory in huge pages where possible */
+	WEIR_MEM_LOCKED = 3, /* huge, and locked into RAM by mlock(2) */
+	WEIR_MEM_PINNED = 4, /* page-locked for the device's engines */
+	WEIR_MEM_MAPPED = 5  /* pages of a file, read-only */
 };
 
 /*

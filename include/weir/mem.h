@@ -31,15 +31,15 @@ enum weir_dtype {
 	WEIR_DTYPE_BF16 = 11,
 	WEIR_DTYPE_F32 = 12,
 	WEIR_DTYPE_F64 = 13,
-	WEIR_DTYPE_C64 = 14,		/* two F32 */
+	WEIR_DTYPE_C64 = 14, /* two F32 */
 	WEIR_DTYPE_F8_E5M2 = 15,
 	WEIR_DTYPE_F8_E4M3 = 16,
 	WEIR_DTYPE_F8_E8M0 = 17,
 	WEIR_DTYPE_F8_E4M3FNUZ = 18,
 	WEIR_DTYPE_F8_E5M2FNUZ = 19,
-	WEIR_DTYPE_F6_E2M3 = 20,	/* 4 elements in 3 bytes */
+	WEIR_DTYPE_F6_E2M3 = 20, /* 4 elements in 3 bytes */
 	WEIR_DTYPE_F6_E3M2 = 21,
-	WEIR_DTYPE_F4 = 22,		/* 2 elements in 1 byte */
+	WEIR_DTYPE_F4 = 22, /* 2 elements in 1 byte */
 
 	WEIR_DTYPE_GGML = 64,
 	WEIR_DTYPE_Q4_0 = 66,
@@ -72,13 +72,13 @@ enum weir_dtype {
 };
 
 struct weir_dtype_info {
-	size_t size;		/* set by the caller */
-	const char *name;	/* "BF16", as safetensors or GGML write it */
-	uint32_t block;		/* elements in a block */
-	uint32_t bytes;		/* bytes of a block */
-	uint32_t align;		/* of an element in host memory, bytes */
-	int32_t ggml;		/* GGML's number, -1: not one of GGML's */
-	int32_t safetensors;	/* 1: safetensors has it under this name */
+	size_t size;         /* set by the caller */
+	const char *name;    /* "BF16", as safetensors or GGML write it */
+	uint32_t block;      /* elements in a block */
+	uint32_t bytes;      /* bytes of a block */
+	uint32_t align;      /* of an element in host memory, bytes */
+	int32_t ggml;        /* GGML's number, -1: not one of GGML's */
+	int32_t safetensors; /* 1: safetensors has it under this name */
 };
 
 /* -EINVAL: not a dtype. */
@@ -87,17 +87,17 @@ WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 
 /* A kind of memory of a device (see weir_dev_buft). */
 struct weir_buft_info {
-	size_t size;		/* set by the caller */
-	const char *name;	/* "CPU", "CPU_Huge", "CUDA0", "CUDA0_Pinned" */
+	size_t size;      /* set by the caller */
+	const char *name; /* "CPU", "CPU_Huge", "CUDA0", "CUDA0_Pinned" */
 	struct weir_dev *dev;
-	uint32_t kind;		/* enum weir_mem */
-	uint32_t flags;		/* WEIR_BUFT_* */
-	size_t align;		/* of tensors in a buffer, a power of two */
-	size_t max;		/* largest buffer, bytes; SIZE_MAX: no limit */
+	uint32_t kind;  /* enum weir_mem */
+	uint32_t flags; /* WEIR_BUFT_* */
+	size_t align;   /* of tensors in a buffer, a power of two */
+	size_t max;     /* largest buffer, bytes; SIZE_MAX: no limit */
 };
-#define WEIR_BUFT_HOST		0x01u	/* host code may dereference it */
-#define WEIR_BUFT_LOCKED	0x02u	/* does not page out */
-#define WEIR_BUFT_READONLY	0x04u
+#define WEIR_BUFT_HOST 0x01u   /* host code may dereference it */
+#define WEIR_BUFT_LOCKED 0x02u /* does not page out */
+#define WEIR_BUFT_READONLY 0x04u
 
 WEIR_API int weir_buft_info(const struct weir_buft *buft,
 			    struct weir_buft_info *ret_info) WEIR_NONNULL(1, 2);
@@ -118,30 +118,30 @@ enum weir_usage {
 
 struct weir_buf_opts {
 	size_t size;
-	uint32_t flags;		/* WEIR_BUF_* */
-	int32_t node;		/* NUMA node + 1; 0: the device's */
-	uint32_t usage;		/* enum weir_usage */
-	uint32_t reserved;	/* 0 */
+	uint32_t flags;    /* WEIR_BUF_* */
+	int32_t node;      /* NUMA node + 1; 0: the device's */
+	uint32_t usage;    /* enum weir_usage */
+	uint32_t reserved; /* 0 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 #define WEIR_BUF_OPTS_INIT WEIR__OPTS_INIT(weir_buf_opts)
 
-#define WEIR_BUF_STRICT	0x01u	/* an error rather than a lesser kind */
-#define WEIR_BUF_TOUCH	0x02u	/* back it with pages before returning */
+#define WEIR_BUF_STRICT 0x01u /* an error rather than a lesser kind */
+#define WEIR_BUF_TOUCH 0x02u  /* back it with pages before returning */
 
 struct weir_buf_info {
-	size_t size;		/* set by the caller */
+	size_t size; /* set by the caller */
 	size_t bytes;
 	struct weir_buft *buft;
-	uint32_t usage;		/* enum weir_usage */
-	uint32_t got;		/* WEIR_GOT_*: what it really is */
-	uint32_t members;	/* of weir_buf_join; 0: not joined */
-	int32_t node;		/* NUMA node it is bound to, -1: none */
-	char why[240];		/* why it is less than asked for; "" if not */
+	uint32_t usage;   /* enum weir_usage */
+	uint32_t got;     /* WEIR_GOT_*: what it really is */
+	uint32_t members; /* of weir_buf_join; 0: not joined */
+	int32_t node;     /* NUMA node it is bound to, -1: none */
+	char why[240];    /* why it is less than asked for; "" if not */
 };
-#define WEIR_GOT_HUGE	0x01u	/* huge pages were granted */
-#define WEIR_GOT_LOCKED	0x02u
-#define WEIR_GOT_OWNED	0x04u	/* not wrapped */
+#define WEIR_GOT_HUGE 0x01u /* huge pages were granted */
+#define WEIR_GOT_LOCKED 0x02u
+#define WEIR_GOT_OWNED 0x04u /* not wrapped */
 
 /*
  * Allocate @size bytes. Contents are undefined. Huge or locked memory that
@@ -214,14 +214,14 @@ WEIR_API void *weir_buf_data(struct weir_buf *buf) WEIR_NONNULL(1);
  * are all 0 where rows are not whole blocks, and such a tensor has no views.
  */
 struct weir_tensor {
-	struct weir_buf *buf;		/* NULL: not placed */
-	uint64_t offset;		/* bytes into buf */
-	uint32_t dtype;			/* enum weir_dtype */
-	uint32_t ndim;			/* <= WEIR_MAX_DIMS; 0: one element */
-	int64_t shape[WEIR_MAX_DIMS];	/* elements */
-	int64_t stride[WEIR_MAX_DIMS];	/* bytes */
-	const char *name;		/* borrowed, may be NULL */
-	uint64_t reserved[4];		/* 0 */
+	struct weir_buf *buf;          /* NULL: not placed */
+	uint64_t offset;               /* bytes into buf */
+	uint32_t dtype;                /* enum weir_dtype */
+	uint32_t ndim;                 /* <= WEIR_MAX_DIMS; 0: one element */
+	int64_t shape[WEIR_MAX_DIMS];  /* elements */
+	int64_t stride[WEIR_MAX_DIMS]; /* bytes */
+	const char *name;              /* borrowed, may be NULL */
+	uint64_t reserved[4];          /* 0 */
 };
 
 /*

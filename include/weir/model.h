@@ -17,27 +17,27 @@ WEIR__BEGIN
 
 struct weir_file_opts {
 	size_t size;
-	uint32_t flags;		/* WEIR_FILE_* */
-	uint32_t mode;		/* of a file that is made; 0: 0666 & ~umask */
+	uint32_t flags; /* WEIR_FILE_* */
+	uint32_t mode;  /* of a file that is made; 0: 0666 & ~umask */
 };
 WEIR__DECLARE_OPTS_INIT(weir_file_opts)
 #define WEIR_FILE_OPTS_INIT WEIR__OPTS_INIT(weir_file_opts)
 
-#define WEIR_FILE_WRITE		0x01u	/* for reading and writing */
-#define WEIR_FILE_CREATE	0x02u	/* make it if it is not there */
-#define WEIR_FILE_NODIRECT	0x04u	/* never O_DIRECT */
+#define WEIR_FILE_WRITE 0x01u    /* for reading and writing */
+#define WEIR_FILE_CREATE 0x02u   /* make it if it is not there */
+#define WEIR_FILE_NODIRECT 0x04u /* never O_DIRECT */
 
 struct weir_file_info {
-	size_t size;		/* set by the caller */
-	const char *path;	/* lives as long as the file */
-	uint64_t bytes;		/* size of the file when it was opened */
-	uint32_t direct;	/* 1: O_DIRECT works, as far as is known */
-	uint32_t nowait;	/* 1: the file system can refuse to block */
-	uint32_t mem_align;	/* of memory for O_DIRECT, bytes */
-	uint32_t off_align;	/* of offsets and lengths, bytes */
-	uint32_t network;	/* 1: NFS, FUSE and such: more bytes in flight */
+	size_t size;        /* set by the caller */
+	const char *path;   /* lives as long as the file */
+	uint64_t bytes;     /* size of the file when it was opened */
+	uint32_t direct;    /* 1: O_DIRECT works, as far as is known */
+	uint32_t nowait;    /* 1: the file system can refuse to block */
+	uint32_t mem_align; /* of memory for O_DIRECT, bytes */
+	uint32_t off_align; /* of offsets and lengths, bytes */
+	uint32_t network;   /* 1: NFS, FUSE and such: more bytes in flight */
 	uint32_t reserved;
-	char why[120];		/* why not direct; "" if it is */
+	char why[120]; /* why not direct; "" if it is */
 };
 
 /*
@@ -54,8 +54,8 @@ WEIR_API int weir_file_info(struct weir_file *file,
 
 struct weir_model_opts {
 	size_t size;
-	uint32_t flags;		/* WEIR_MODEL_* */
-	uint32_t reserved;	/* 0 */
+	uint32_t flags;    /* WEIR_MODEL_* */
+	uint32_t reserved; /* 0 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_model_opts)
 #define WEIR_MODEL_OPTS_INIT WEIR__OPTS_INIT(weir_model_opts)
@@ -65,36 +65,36 @@ WEIR__DECLARE_OPTS_INIT(weir_model_opts)
 
 /* One tensor of a model. Strings live as long as the model. */
 struct weir_entry {
-	size_t size;		/* set by the caller */
-	const char *name;	/* ended by a NUL, but may have one inside: */
-	size_t name_len;	/* its bytes */
-	uint32_t dtype;		/* enum weir_dtype */
+	size_t size;      /* set by the caller */
+	const char *name; /* ended by a NUL, but may have one inside: */
+	size_t name_len;  /* its bytes */
+	uint32_t dtype;   /* enum weir_dtype */
 	uint32_t ndim;
 	int64_t shape[WEIR_MAX_DIMS];
-	uint32_t shard;		/* index of the file it is in */
+	uint32_t shard; /* index of the file it is in */
 	uint32_t reserved;
-	uint64_t offset;	/* in that file, bytes */
+	uint64_t offset; /* in that file, bytes */
 	uint64_t bytes;
 };
 
 /* A value of the metadata. For now all formats give strings. */
 struct weir_value {
-	size_t size;		/* set by the caller */
+	size_t size; /* set by the caller */
 	const char *key;
 	size_t key_len;
-	const char *str;	/* ended by a NUL */
+	const char *str; /* ended by a NUL */
 	size_t len;
 };
 
 struct weir_model_info {
-	size_t size;		/* set by the caller */
-	const char *path;	/* as it was resolved: a file or an index */
-	const char *format;	/* "safetensors" */
-	uint64_t bytes;		/* of all tensors */
-	uint64_t count;		/* tensors */
-	uint64_t meta;		/* pairs of metadata */
-	uint64_t unlisted;	/* tensors of shards that the index leaves out */
-	uint64_t total_size;	/* as the index claims; 0: it does not say */
+	size_t size;         /* set by the caller */
+	const char *path;    /* as it was resolved: a file or an index */
+	const char *format;  /* "safetensors" */
+	uint64_t bytes;      /* of all tensors */
+	uint64_t count;      /* tensors */
+	uint64_t meta;       /* pairs of metadata */
+	uint64_t unlisted;   /* tensors of shards that the index leaves out */
+	uint64_t total_size; /* as the index claims; 0: it does not say */
 	uint32_t shards;
 	uint32_t reserved;
 };
@@ -126,7 +126,8 @@ WEIR_API int weir_model_find(const struct weir_model *model, const char *name,
 			     size_t *ret_i) WEIR_NONNULL(1, 2, 3);
 /* Metadata by key, or by number. -ENOENT, -EINVAL: past the end. */
 WEIR_API int weir_model_meta(const struct weir_model *model, const char *key,
-			     struct weir_value *ret_value) WEIR_NONNULL(1, 2, 3);
+			     struct weir_value *ret_value)
+	WEIR_NONNULL(1, 2, 3);
 WEIR_API int weir_model_meta_at(const struct weir_model *model, size_t i,
 				struct weir_value *ret_value)
 	WEIR_NONNULL(1, 3);
@@ -142,20 +143,20 @@ WEIR_API void weir_plan_free(struct weir_plan *plan);
 
 /* Which way the bytes go (DESIGN: map, buffered, direct). */
 enum weir_way {
-	WEIR_WAY_AUTO = 0,	/* resident: buffered; else direct */
-	WEIR_WAY_MAP = 1,	/* read-only pages of the file, in place */
-	WEIR_WAY_BUFFERED = 2,	/* through the page cache */
-	WEIR_WAY_DIRECT = 3	/* O_DIRECT */
+	WEIR_WAY_AUTO = 0,     /* resident: buffered; else direct */
+	WEIR_WAY_MAP = 1,      /* read-only pages of the file, in place */
+	WEIR_WAY_BUFFERED = 2, /* through the page cache */
+	WEIR_WAY_DIRECT = 3    /* O_DIRECT */
 };
 
 struct weir_put_opts {
 	size_t size;
-	uint64_t align;		/* of each tensor, a power of two; 0: the
+	uint64_t align;       /* of each tensor, a power of two; 0: the
 				   dtype's own (on a device: the kind's) */
-	struct weir_buf *buf;	/* into this buffer; NULL: new ones */
-	uint64_t offset;	/* first byte of @buf that may be used */
-	uint32_t way;		/* enum weir_way */
-	uint32_t reserved;	/* 0 */
+	struct weir_buf *buf; /* into this buffer; NULL: new ones */
+	uint64_t offset;      /* first byte of @buf that may be used */
+	uint32_t way;         /* enum weir_way */
+	uint32_t reserved;    /* 0 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_put_opts)
 #define WEIR_PUT_OPTS_INIT WEIR__OPTS_INIT(weir_put_opts)
@@ -175,12 +176,12 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 
 /* What a plan needs of one kind of memory. */
 struct weir_estimate {
-	size_t size;		/* set by the caller, in ret[0] for all */
+	size_t size; /* set by the caller, in ret[0] for all */
 	struct weir_buft *buft;
-	uint64_t bytes;		/* to be allocated */
+	uint64_t bytes; /* to be allocated */
 	uint64_t tensors;
-	uint64_t free;		/* what can be had now; UINT64_MAX: not known */
-	uint32_t fits;		/* 1: bytes <= free */
+	uint64_t free; /* what can be had now; UINT64_MAX: not known */
+	uint32_t fits; /* 1: bytes <= free */
 	uint32_t reserved;
 };
 /*
@@ -193,8 +194,8 @@ WEIR_API int weir_plan_estimate(struct weir_plan *plan,
 
 struct weir_load_opts {
 	size_t size;
-	uint32_t flags;		/* WEIR_LOAD_* */
-	uint32_t depth;		/* chunks in flight of this load; 0: the root's */
+	uint32_t flags; /* WEIR_LOAD_* */
+	uint32_t depth; /* chunks in flight of this load; 0: the root's */
 	struct weir_weights *into; /* load again into the memory of these, which
 				   an equal plan made; NULL: new memory */
 };
@@ -238,13 +239,13 @@ WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 
 struct weir_progress {
-	size_t size;		/* set by the caller */
-	uint64_t bytes;		/* arrived */
+	size_t size;    /* set by the caller */
+	uint64_t bytes; /* arrived */
 	uint64_t total;
-	uint64_t tensors;	/* arrived */
-	uint64_t failed;	/* tensors */
-	uint64_t count;		/* tensors in all */
-	int64_t elapsed;	/* ns since weir_load_start */
+	uint64_t tensors; /* arrived */
+	uint64_t failed;  /* tensors */
+	uint64_t count;   /* tensors in all */
+	int64_t elapsed;  /* ns since weir_load_start */
 };
 WEIR_API int weir_load_progress(struct weir_load *load,
 				struct weir_progress *ret_progress)
@@ -255,22 +256,22 @@ WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 	WEIR_NONNULL(1, 3);
 
 struct weir_load_report {
-	size_t size;		/* set by the caller */
-	uint64_t bytes;		/* of tensors that arrived */
-	uint64_t in_place;	/* bytes read straight to where they stay */
-	uint64_t staged;	/* bytes that went through a slot */
-	uint64_t buffered;	/* bytes copied out of the page cache */
-	uint64_t mapped;	/* bytes made readable by a mapping */
-	uint64_t over_read;	/* bytes read and dropped: gaps, block ends */
+	size_t size;        /* set by the caller */
+	uint64_t bytes;     /* of tensors that arrived */
+	uint64_t in_place;  /* bytes read straight to where they stay */
+	uint64_t staged;    /* bytes that went through a slot */
+	uint64_t buffered;  /* bytes copied out of the page cache */
+	uint64_t mapped;    /* bytes made readable by a mapping */
+	uint64_t over_read; /* bytes read and dropped: gaps, block ends */
 	uint64_t chunks;
-	uint64_t retries;	/* short, interrupted or refused reads repeated */
-	uint64_t enters;	/* io_uring_enter(2) of the engine meanwhile */
-	uint64_t staging;	/* bytes of slots when it ended */
-	int64_t touch_ns;	/* spent touching fresh memory, all threads */
-	int64_t elapsed;	/* ns from weir_load_start to the last tensor */
-	uint32_t io;		/* WEIR_IO_URING or WEIR_IO_SYNC */
-	uint32_t fallbacks;	/* files that refused O_DIRECT */
-	char note[240];		/* why it went slower than it might, or "" */
+	uint64_t retries;   /* short, interrupted or refused reads repeated */
+	uint64_t enters;    /* io_uring_enter(2) of the engine meanwhile */
+	uint64_t staging;   /* bytes of slots when it ended */
+	int64_t touch_ns;   /* spent touching fresh memory, all threads */
+	int64_t elapsed;    /* ns from weir_load_start to the last tensor */
+	uint32_t io;        /* WEIR_IO_URING or WEIR_IO_SYNC */
+	uint32_t fallbacks; /* files that refused O_DIRECT */
+	char note[240];     /* why it went slower than it might, or "" */
 };
 WEIR_API int weir_load_report(struct weir_load *load,
 			      struct weir_load_report *ret_report)
@@ -306,8 +307,8 @@ WEIR_API struct weir_weights *weir_weights_ref(struct weir_weights *weights)
 WEIR_API void weir_weights_free(struct weir_weights *weights);
 
 enum weir_digest {
-	WEIR_DIGEST_XXH3 = 0,	/* XXH3-128, canonical (big-endian): 16 bytes */
-	WEIR_DIGEST_SHA256 = 1	/* 32 bytes */
+	WEIR_DIGEST_XXH3 = 0,  /* XXH3-128, canonical (big-endian): 16 bytes */
+	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
 };
 /*
  * Digest of the bytes of tensor @i where they are now. Blocks until the tensor
@@ -317,16 +318,6 @@ enum weir_digest {
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])
 	WEIR_NONNULL(1, 4);
-
-/*
- * A trace of the engine and of the streams: Chrome's trace event format
- * (JSON), which Perfetto shows; a row for each reactor, copier and stream.
- * One at a time for a root: -EBUSY. Stopping writes the end of the file;
- * -EIO and others: it could not be written.
- */
-WEIR_API int weir_trace_start(struct weir *weir, const char *path)
-	WEIR_NONNULL(1, 2);
-WEIR_API int weir_trace_stop(struct weir *weir) WEIR_NONNULL(1);
 
 WEIR__END
 

@@ -21,9 +21,9 @@ WEIR__BEGIN
 
 struct weir_stream_opts {
 	size_t size;
-	uint32_t flags;		/* 0; WEIR_STREAM_NATIVE where the device has it */
-	uint32_t reserved;	/* 0 */
-	const char *name;	/* shown in traces, copied; NULL: none */
+	uint32_t flags;    /* 0; WEIR_STREAM_NATIVE where the device has it */
+	uint32_t reserved; /* 0 */
+	const char *name;  /* shown in traces, copied; NULL: none */
 };
 WEIR__DECLARE_OPTS_INIT(weir_stream_opts)
 #define WEIR_STREAM_OPTS_INIT WEIR__OPTS_INIT(weir_stream_opts)
@@ -57,11 +57,11 @@ WEIR_API int weir_stream_get(struct weir_stream *stream,
 
 /* @rows pieces of @width bytes, pitches being the steps from row to row. */
 struct weir_rect {
-	uint64_t off;		/* of the first row in the tensor, bytes */
-	uint64_t width;		/* bytes of a row */
+	uint64_t off;   /* of the first row in the tensor, bytes */
+	uint64_t width; /* bytes of a row */
 	uint64_t rows;
-	uint64_t pitch;		/* in the tensor, bytes, >= width */
-	uint64_t host_pitch;	/* in the caller's memory, bytes, >= width */
+	uint64_t pitch;      /* in the tensor, bytes, >= width */
+	uint64_t host_pitch; /* in the caller's memory, bytes, >= width */
 };
 WEIR_API int weir_stream_set_2d(struct weir_stream *stream,
 				const struct weir_tensor *dst,
@@ -101,9 +101,8 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
  * done. It may call into weir, but blocking delays this stream, and waiting
  * for this stream is a deadlock. A negative return fails the stream with it.
  */
-WEIR_API int weir_stream_call(struct weir_stream *stream,
-			      int (*fn)(void *arg), void *arg)
-	WEIR_NONNULL(1, 2);
+WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
+			      void *arg) WEIR_NONNULL(1, 2);
 
 /*
  * Record @event at the current tail of @stream: it is done when all work

@@ -17,6 +17,7 @@
 
 #include "buf.h"
 #include "io/file.h"
+#include "io/pool.h"
 
 #define WEIR__MAX_REACTORS 16u
 
@@ -30,21 +31,40 @@ struct weir__touch;
  * to.
  */
 struct weir__extent {
-	struct weir_file *file;		/* held by the job's owner */
+	struct weir_file *file; /* held by the job's owner */
 	uint64_t off;
-	uint64_t len;			/* > 0 */
+	uint64_t len; /* > 0 */
 	unsigned char *addr;
-	bool buffered;			/* through the page cache */
+	struct weir__touch *touch; /* NULL: memory is touched already */
+	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */
-	uint64_t block;			/* in place: unit of offsets; 0: all staged */
-	uint64_t first;			/* number of its first chunk in the job */
+	uint64_t block; /* in place: unit of offsets; 0: all staged */
+	uint64_t first; /* number of its first chunk in the job */
 };
 
-struct weir__job_link {			/* a job on one reactor's list */
+struct weir__msg { /* what lies in a reactor's inbox */
+	struct weir__msg *next;
+	enum weir__msg_kind {
+		WEIR__MSG_JOB, /* a struct weir__job_link: a new job */
+		WEIR__MSG_OP   /* a struct weir__op that a pool has run */
+	} kind;
+};
+
+struct weir__job_link { /* a job on one reactor's list */
+	struct weir__msg msg;
 	struct weir__job_link *next;
 	struct weir__job *job;
-	size_t ext;			/* where the last chunk was found */
-	uint64_t held;			/* a chunk taken but not dealt, or -1 */
+	size_t ext;             /* where the last chunk was found */
+	uint64_t held;          /* a chunk taken but not dealt, or -1 */
+	struct weir_file *file; /* it is at, if fixed was asked for */
+	int fixed;              /* its entry in the ring's table, or -1 */
+};
+
+/* How the bytes of a chunk came to where they are. */
+enum weir__chunk_way {
+	WEIR__CHUNK_IN_PLACE, /* read there */
+	WEIR__CHUNK_STAGED,   /* read to a slot, copied */
+	WEIR__CHUNK_BUFFERED  /* copied out of the page cache */
 };
 
 struct weir__job {
@@ -52,16 +72,18 @@ struct weir__job {
 	struct weir__extent *ext;
 	size_t n_ext;
 	bool write;
-	uint32_t depth;			/* chunks in flight at most, 0: engine's */
-	struct weir__touch *touch;	/* NULL: memory is touched already */
+	uint32_t depth; /* chunks in flight at most, 0: engine's */
 	/*
 	 * Bytes [lo, hi) of extent @ext have arrived (res 0) or failed (< 0;
 	 * -ENODATA: the file ends before hi). On a thread of the engine; short.
 	 */
 	void (*chunk)(struct weir__job *job, size_t ext, uint64_t lo,
-		      uint64_t hi, int res);
+		      uint64_t hi, int res, enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	void *arg;
+
+	/* Set by the engine before done: the kernel may still write. */
+	_Atomic bool leaked;
 
 	/* Set by anybody, at any time: */
 	_Atomic bool cancelled;
@@ -69,13 +91,14 @@ struct weir__job {
 	/* The engine's: */
 	struct weir__engine *eng;
 	uint64_t n_chunks;
-	_Atomic uint64_t cursor;	/* next chunk to be dealt */
-	_Atomic uint64_t left;		/* chunks and links not finished */
-	_Atomic uint32_t out;		/* chunks in flight */
+	_Atomic uint64_t cursor; /* next chunk to be dealt */
+	_Atomic uint64_t left;   /* chunks and links not finished */
+	_Atomic uint32_t out;    /* chunks in flight */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
 	/* What happened, for reports; read after done: */
-	_Atomic uint64_t in_place, staged, buffered, over_read, retries;
+	_Atomic uint64_t over_read; /* to fill whole blocks */
+	_Atomic uint64_t retries;
 	_Atomic uint32_t fallbacks;
 };
 
@@ -93,5 +116,8 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 void weir__job_cancel(struct weir__job *job);
 /* The touching thread got further: look at held chunks again. */
 void weir__job_kick(struct weir__job *job);
+
+/* Run @task on a thread that may block. */
+void weir__engine_task(struct weir__engine *eng, struct weir__task *task);
 
 #endif

@@ -24,17 +24,17 @@ struct weir_file {
 	_Atomic uint32_t refs;
 	struct weir *weir;
 	char *path;
-	const char *base;		/* last component of path: for sentences */
-	int fd;				/* buffered */
-	int direct_fd;			/* -1: none */
+	const char *base; /* last component of path: for sentences */
+	int fd;           /* buffered */
+	int direct_fd;    /* -1: none */
 	bool writable;
-	bool nowait;			/* RWF_NOWAIT is honoured */
+	bool nowait; /* RWF_NOWAIT is honoured */
 	bool network;
-	uint32_t mem_align, off_align;	/* for direct_fd; powers of two */
-	struct weir__file_id id;	/* as opened */
-	_Atomic bool direct_ok;		/* cleared when a read is refused */
-	char why[120];			/* why not direct, as opened */
-	_Atomic uint32_t serial;	/* unique in the root: key of ring tables */
+	uint32_t mem_align, off_align; /* for direct_fd; powers of two */
+	struct weir__file_id id;       /* as opened */
+	_Atomic bool direct_ok;        /* cleared when a read is refused */
+	char why[120];                 /* why not direct, as opened */
+	_Atomic uint32_t serial; /* unique in the root: key of ring tables */
 };
 
 /* As weir_file_open, without naming the call; @label is used in sentences. */
@@ -58,5 +58,9 @@ int weir__file_unchanged(struct weir_file *file);
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);
+
+/* As weir_buf_map, without naming the call. */
+int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
+		  size_t size, struct weir_buf **ret_buf);
 
 #endif

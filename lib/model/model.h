@@ -17,17 +17,17 @@
 #include "io/file.h"
 
 struct weir__record {
-	uint64_t name;		/* offset in model->text; followed by a NUL */
+	uint64_t name; /* offset in model->text; followed by a NUL */
 	uint32_t name_len;
 	uint32_t shard;
 	uint16_t dtype;
 	uint16_t ndim;
-	uint32_t shape;		/* index in model->dims */
-	uint64_t off;		/* in the shard's file */
+	uint32_t shape; /* index in model->dims */
+	uint64_t off;   /* in the shard's file */
 	uint64_t bytes;
 };
 
-struct weir__pair {		/* of metadata; offsets in model->text */
+struct weir__pair { /* of metadata; offsets in model->text */
 	uint64_t key, value;
 	uint32_t key_len, value_len;
 };
@@ -35,20 +35,20 @@ struct weir__pair {		/* of metadata; offsets in model->text */
 struct weir_model {
 	_Atomic uint32_t refs;
 	struct weir *weir;
-	char *path;			/* file or index, as resolved */
+	char *path; /* file or index, as resolved */
 	const char *format;
-	struct weir_file **file;	/* n_files shards */
+	struct weir_file **file; /* n_files shards */
 	uint32_t n_files;
-	struct weir__record *rec;	/* n_recs, by shard and offset */
+	struct weir__record *rec; /* n_recs, by shard and offset */
 	size_t n_recs;
 	int64_t *dims;
 	size_t n_dims;
-	char *text;			/* names, keys, values */
+	char *text; /* names, keys, values */
 	size_t text_len;
 	struct weir__pair *meta;
 	size_t n_meta;
-	uint32_t *hash;			/* name -> record + 1, open addressing */
-	size_t hash_size;		/* a power of two */
+	uint32_t *hash;   /* name -> record + 1, open addressing */
+	size_t hash_size; /* a power of two */
 	uint64_t bytes;
 	uint64_t unlisted;
 	uint64_t total_size;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Staging slots of one reactor: host memory in huge pages that chunks go
+ * through which cannot be read to their place. Two sizes: small ones for the
+ * block at each end of a run, large ones for whole chunks. A slot is backed by
+ * pages when it is first used and kept until the root is closed or trimmed.
+ *
+ * Belongs to its reactor's thread; nothing here locks.
+ */
+#ifndef WEIR__ALLOC_SLOTS_H
+#define WEIR__ALLOC_SLOTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR__SLOT_SMALL 65536u
+
+struct weir__slot {
+	struct weir__slot *next; /* free list */
+	unsigned char *addr;
+	size_t bytes;
+	unsigned index; /* among all slots of the reactor */
+	bool touched;
+	bool registered; /* the method's */
+};
+
+struct weir__slots;
+
+/* @budget bytes in all; the large ones have @chunk each. */
+int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret);
+void weir__slots_free(struct weir__slots *slots); /* takes NULL */
+/* A slot of at least @bytes; NULL: none is free now. */
+struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
+void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
+unsigned weir__slots_count(const struct weir__slots *slots);
+/* Bytes backed by pages: any thread. */
+size_t weir__slots_bytes(const struct weir__slots *slots);
+/* Give the pages of free slots that are not registered back. */
+void weir__slots_trim(struct weir__slots *slots);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/touch.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "root.h"
+#include "sys.h"
+
+#define STEP (16u << 20)
+#define AHEAD (2ull * STEP)
+#define MAX_THREADS 8u
+
+struct weir__touch {
+	unsigned char *base;
+	size_t bytes;
+	_Atomic size_t *touched; /* the owner's, or NULL */
+	void (*progress)(void *arg);
+	void *arg;
+	_Atomic uint64_t frontier; /* all below is ready */
+	_Atomic uint64_t wanted;   /* highest offset asked for */
+	_Atomic uint32_t sleepers;
+	_Atomic bool stop;
+	_Atomic int64_t spent;
+
+	pthread_mutex_t lock; /* guards the rest */
+	pthread_cond_t more;
+	uint64_t next;              /* step to be taken */
+	uint64_t busy[MAX_THREADS]; /* step of each thread, or bytes */
+	unsigned n;
+	pthread_t thread[MAX_THREADS];
+};
+
+/* Under the lock: the lowest step that somebody is still at. */
+static void advance(struct weir__touch *t)
+{
+	uint64_t low = t->next;
+
+	for (unsigned i = 0; i < t->n; i++)
+		if (t->busy[i] < low)
+			low = t->busy[i];
+	atomic_store(&t->frontier, low);
+	if (t->touched && low > atomic_load(t->touched))
+		atomic_store(t->touched, low);
+}
+
+/* Under the lock: sleep until the readers are near; false: all is taken. */
+static bool take(struct weir__touch *t, unsigned me, uint64_t *ret_at)
+{
+	atomic_fetch_add(&t->sleepers, 1);
+	while (!atomic_load(&t->stop) && t->next < t->bytes &&
+	       t->next >= atomic_load(&t->wanted) + AHEAD)
+		pthread_cond_wait(&t->more, &t->lock);
+	atomic_fetch_sub(&t->sleepers, 1);
+	if (atomic_load(&t->stop) || t->next >= t->bytes)
+		return false;
+	*ret_at = t->busy[me] = t->next;
+	t->next += STEP;
+	if (t->next > t->bytes)
+		t->next = t->bytes;
+	return true;
+}
+
+struct start {
+	struct weir__touch *t;
+	unsigned me;
+};
+
+static void *touch_main(void *arg)
+{
+	struct start *start = arg;
+	struct weir__touch *t = start->t;
+	unsigned me = start->me;
+	uint64_t at;
+
+	weir__free(start);
+	pthread_mutex_lock(&t->lock);
+	while (take(t, me, &at)) {
+		uint64_t n = t->bytes - at < STEP ? t->bytes - at : STEP;
+		int64_t begun;
+
+		pthread_mutex_unlock(&t->lock);
+		begun = weir__now();
+		/* A page that cannot be had shows when it is read to. */
+		weir__sys_populate(t->base + at, n);
+		atomic_fetch_add(&t->spent, weir__now() - begun);
+		pthread_mutex_lock(&t->lock);
+		t->busy[me] = UINT64_MAX;
+		advance(t);
+		pthread_mutex_unlock(&t->lock);
+		t->progress(t->arg);
+		pthread_mutex_lock(&t->lock);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return NULL;
+}
+
+static void start_threads(struct weir__touch *t, unsigned threads)
+{
+	pthread_mutex_lock(&t->lock);
+	for (unsigned i = 0; i < threads && i < MAX_THREADS; i++) {
+		struct start *start = weir__malloc(sizeof(*start));
+
+		if (!start)
+			break;
+		*start = (struct start){ t, t->n };
+		t->busy[t->n] = UINT64_MAX;
+		if (weir__thread_start(&t->thread[t->n], "weir-touch",
+				       touch_main, start)) {
+			weir__free(start);
+			break;
+		}
+		t->n++;
+	}
+	/* Without a thread the reads touch the memory themselves. */
+	if (!t->n)
+		atomic_store(&t->frontier, t->bytes);
+	pthread_mutex_unlock(&t->lock);
+}
+
+int weir__touch_start(void *addr, size_t bytes, _Atomic size_t *touched,
+		      unsigned threads, void (*progress)(void *arg), void *arg,
+		      struct weir__touch **ret_touch)
+{
+	struct weir__touch *t = weir__calloc(1, sizeof(*t));
+
+	if (!t)
+		return -ENOMEM;
+	t->base = addr;
+	t->bytes = bytes;
+	t->touched = touched;
+	t->progress = progress;
+	t->arg = arg;
+	t->next = touched ? atomic_load(touched) : 0;
+	if (t->next > bytes)
+		t->next = bytes;
+	atomic_init(&t->frontier, t->next);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->more, NULL);
+	if (t->next < bytes)
+		start_threads(t, threads);
+	*ret_touch = t;
+	return 0;
+}
+
+bool weir__touch_ready(struct weir__touch *touch, const void *end)
+{
+	uint64_t to = (uint64_t)((const unsigned char *)end - touch->base);
+
+	if (to > touch->bytes)
+		to = touch->bytes;
+	if (to > atomic_load(&touch->wanted)) {
+		atomic_store(&touch->wanted, to);
+		if (atomic_load(&touch->sleepers)) {
+			pthread_mutex_lock(&touch->lock);
+			pthread_cond_broadcast(&touch->more);
+			pthread_mutex_unlock(&touch->lock);
+		}
+	}
+	return to <= atomic_load(&touch->frontier);
+}
+
+int64_t weir__touch_stop(struct weir__touch *touch)
+{
+	int64_t spent;
+
+	if (!touch)
+		return 0;
+	pthread_mutex_lock(&touch->lock);
+	atomic_store(&touch->stop, true);
+	pthread_cond_broadcast(&touch->more);
+	pthread_mutex_unlock(&touch->lock);
+	for (unsigned i = 0; i < touch->n; i++)
+		pthread_join(touch->thread[i], NULL);
+	spent = atomic_load(&touch->spent);
+	pthread_mutex_destroy(&touch->lock);
+	pthread_cond_destroy(&touch->more);
+	weir__free(touch);
+	return spent;
+}

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "io/reactor.h"
+#include "sys.h"
+
+#define LOCAL_WINDOW (32ull << 20) /* bytes in flight for each reactor */
+#define MAX_OPS 64u
+#define MAX_READERS 32u
+
+static struct weir__engine *engine_of(struct weir__part *part)
+{
+	return (struct weir__engine *)part;
+}
+
+static void wake_all(struct weir__engine *eng)
+{
+	for (unsigned i = 0; i < eng->n_reactors; i++)
+		weir__reactor_kick(&eng->reactor[i]);
+}
+
+static void join_all(struct weir__engine *eng)
+{
+	wake_all(eng);
+	for (unsigned i = 0; i < eng->n_reactors; i++)
+		if (eng->reactor[i].started)
+			pthread_join(eng->reactor[i].thread, NULL);
+}
+
+static bool idle_by(struct weir__engine *eng, int64_t deadline)
+{
+	uint32_t n;
+
+	while ((n = atomic_load(&eng->jobs)))
+		if (weir__futex_wait(&eng->jobs, n, deadline) == -ETIMEDOUT)
+			return false;
+	return true;
+}
+
+static int engine_close(struct weir__part *part, int64_t deadline)
+{
+	struct weir__engine *eng = engine_of(part);
+
+	if (idle_by(eng, deadline)) {
+		atomic_store(&eng->stop, true);
+		join_all(eng);
+		return 0;
+	}
+	weir__log(
+		eng->weir,
+		"weir_close: %u transfers did not end in time; their memory is not freed",
+		atomic_load(&eng->jobs));
+	eng->leaked = true;
+	atomic_store(&eng->abort, true);
+	join_all(eng);
+	return -ETIMEDOUT;
+}
+
+static size_t engine_trim(struct weir__part *part, size_t keep)
+{
+	struct weir__engine *eng = engine_of(part);
+	size_t kept = 0;
+
+	/* Slots belong to the reactors: they do it when they look. */
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		kept += weir__slots_bytes(eng->reactor[i].slots);
+		if (kept > keep) {
+			atomic_store(&eng->reactor[i].trim, true);
+			weir__reactor_kick(&eng->reactor[i]);
+		}
+	}
+	return kept;
+}
+
+/* After close, or when starting failed: no thread runs any more. */
+static void engine_free(struct weir__part *part)
+{
+	struct weir__engine *eng = engine_of(part);
+
+	if (eng->leaked)
+		return;
+	weir__pool_free(eng->copiers);
+	weir__pool_free(eng->readers);
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		struct weir__reactor *r = &eng->reactor[i];
+
+		while (r->ops) {
+			struct weir__op *op = r->ops;
+
+			r->ops = op->next_all;
+			weir__free(op);
+		}
+		weir__slots_free(r->slots);
+		weir__sys_close(r->eventfd);
+	}
+	weir__free(eng->reactor);
+	weir__free(eng);
+}
+
+/* Both copies and the ring's completions of 50 GB/s fit one thread each 25. */
+static unsigned default_reactors(void)
+{
+	return weir__cpus() >= 8 ? 2 : 1;
+}
+
+static void choose(struct weir__engine *eng, const struct weir_opts *o)
+{
+	eng->wanted = o->io;
+	eng->only_ring = o->io == WEIR_IO_URING;
+	eng->chunk = o->chunk;
+	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
+	eng->window = o->depth ? o->depth * eng->chunk : LOCAL_WINDOW;
+	if (eng->window < eng->chunk)
+		eng->window = eng->chunk;
+	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
+	if (!o->copiers && eng->n_copiers > 16)
+		eng->n_copiers = 16;
+	eng->n_readers = (unsigned)(eng->window / eng->chunk);
+	if (eng->n_readers > MAX_READERS)
+		eng->n_readers = MAX_READERS;
+	if (eng->n_readers < 4)
+		eng->n_readers = 4;
+}
+
+static int prepare(struct weir__engine *eng, struct weir__reactor *r,
+		   unsigned index)
+{
+	uint64_t fit = eng->window / eng->chunk;
+	int err;
+
+	r->eng = eng;
+	r->index = index;
+	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
+	r->eventfd = weir__sys_eventfd();
+	if (r->eventfd < 0)
+		return r->eventfd;
+	err = weir__slots_new(eng->weir->opts.staging / eng->n_reactors,
+			      eng->chunk, &r->slots);
+	return err;
+}
+
+static int make_pools(struct weir__engine *eng)
+{
+	unsigned bound = eng->n_reactors * eng->reactor[0].n_ops;
+	int err;
+
+	err = weir__pool_new("weir-cp", eng->n_copiers, bound, &eng->copiers);
+	if (!err)
+		err = weir__pool_new("weir-rd", eng->n_readers, bound,
+				     &eng->readers);
+	return err;
+}
+
+static int start(struct weir__engine *eng)
+{
+	unsigned n = 0;
+	uint32_t ready;
+	int err = 0;
+
+	for (; n < eng->n_reactors && !err; n++)
+		err = weir__reactor_start(&eng->reactor[n]);
+	n -= err < 0;
+	if (n && err == -EAGAIN) { /* RLIMIT_NPROC: go on with fewer */
+		eng->n_started = n;
+		err = 0;
+	} else {
+		eng->n_started = n;
+	}
+	while ((ready = atomic_load(&eng->ready)) < n)
+		weir__futex_wait(&eng->ready, ready, INT64_MAX);
+	if (!err)
+		err = atomic_load(&eng->start_err);
+	if (err) {
+		atomic_store(&eng->stop, true);
+		join_all(eng);
+	}
+	return err;
+}
+
+static int make(struct weir *weir, struct weir__part **ret_part)
+{
+	struct weir__engine *eng = weir__calloc(1, sizeof(*eng));
+	int err = 0;
+
+	if (!eng)
+		return weir__fail(-ENOMEM, "I/O engine: no memory");
+	eng->part =
+		(struct weir__part){ engine_close, engine_trim, engine_free };
+	eng->weir = weir;
+	choose(eng, &weir->opts);
+	eng->reactor =
+		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
+	if (!eng->reactor) {
+		weir__free(eng);
+		return weir__fail(-ENOMEM, "I/O engine: no memory");
+	}
+	for (unsigned i = 0; i < eng->n_reactors; i++)
+		eng->reactor[i].eventfd = -1;
+	for (unsigned i = 0; i < eng->n_reactors && !err; i++)
+		err = prepare(eng, &eng->reactor[i], i);
+	if (!err)
+		err = make_pools(eng);
+	if (!err)
+		err = start(eng);
+	if (!err) {
+		*ret_part = &eng->part;
+		return 0;
+	}
+	if (eng->only_ring && *eng->why)
+		err = weir__fail(err,
+				 "io_uring was asked for and does not work: %s",
+				 eng->why);
+	else
+		err = weir__fail_sys(err, "starting the I/O engine");
+	engine_free(&eng->part);
+	return err;
+}
+
+int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng)
+{
+	struct weir__part *part;
+	int r = weir__root_enter(weir);
+
+	if (r < 0)
+		return r;
+	r = weir__root_part(weir, WEIR__PART_IO, make, &part);
+	if (r < 0)
+		return r;
+	*ret_eng = engine_of(part);
+	return 0;
+}
+
+uint64_t weir__engine_chunk(const struct weir__engine *eng)
+{
+	return eng->chunk;
+}
+
+void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
+{
+	const struct weir__reactor *first = &eng->reactor[0];
+
+	memset(ret_info, 0, sizeof(*ret_info));
+	ret_info->size = sizeof(*ret_info);
+	ret_info->method = first->method_ops->io;
+	ret_info->features = first->features;
+	ret_info->reactors = eng->n_started;
+	ret_info->depth = (uint32_t)(eng->window / eng->chunk);
+	ret_info->copiers = eng->n_copiers;
+	ret_info->chunk = eng->chunk;
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
+		ret_info->enters += atomic_load(&eng->reactor[i].enters);
+	}
+	snprintf(ret_info->why, sizeof(ret_info->why), "%s",
+		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
+					     : eng->why);
+}
+
+int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
+{
+	struct weir__engine *eng;
+	struct weir_io_info info;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__engine_get(weir, &eng);
+	if (r < 0)
+		return r;
+	weir__engine_info(eng, &info);
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
+{
+	weir__pool_push(eng->copiers, task);
+}
+
+/* The links first: a reactor may finish the job while others are told. */
+static void post(struct weir__engine *eng, struct weir__job *job, unsigned n,
+		 unsigned first)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct weir__job_link *link = &job->link[i];
+
+		*link = (struct weir__job_link){ .msg.kind = WEIR__MSG_JOB,
+						 .job = job,
+						 .held = UINT64_MAX,
+						 .fixed = -1 };
+	}
+	for (unsigned i = 0; i < n; i++)
+		weir__reactor_post(&eng->reactor[(first + i) % eng->n_started],
+				   &job->link[i].msg);
+}
+
+int weir__job_start(struct weir__engine *eng, struct weir__job *job)
+{
+	unsigned n = eng->n_started, first = 0;
+	int r = weir__job_cut(eng, job);
+
+	if (r < 0)
+		return r;
+	if (job->n_chunks < n) {
+		n = job->n_chunks ? (unsigned)job->n_chunks : 1;
+		first = atomic_fetch_add(&eng->turn, n);
+	}
+	job->eng = eng;
+	atomic_init(&job->left, job->n_chunks + n);
+	atomic_fetch_add(&eng->jobs, 1);
+	post(eng, job, n, first);
+	return 0;
+}
+
+void weir__job_cancel(struct weir__job *job)
+{
+	atomic_store(&job->cancelled, true);
+	wake_all(job->eng);
+}
+
+void weir__job_kick(struct weir__job *job)
+{
+	wake_all(job->eng);
+}

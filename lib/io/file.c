@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "sys.h"
+
+#define DEFAULT_ALIGN 4096u /* where the file system names none */
+
+static _Atomic uint32_t next_serial = 1;
+
+static void identify(const struct stat *st, struct weir__file_id *id)
+{
+	id->dev = st->st_dev;
+	id->ino = st->st_ino;
+	id->bytes = (uint64_t)st->st_size;
+	id->mtime = st->st_mtim;
+	id->ctime = st->st_ctim;
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* What is not a regular file might block, or never end. */
+static int check_kind(const char *path, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode))
+		return 0;
+	if (S_ISDIR(st->st_mode))
+		return weir__fail(-EISDIR, "%s: is a directory", path);
+	return weir__fail(-EINVAL, "%s: not a regular file but a %s", path,
+			  S_ISFIFO(st->st_mode)   ? "pipe"
+			  : S_ISSOCK(st->st_mode) ? "socket"
+						  : "device");
+}
+
+static int fail_open(int r, const char *path)
+{
+	if (r == -EMFILE)
+		return weir__fail_sys(
+			r, "%s: raise the limit on open files (ulimit -n)",
+			path);
+	return weir__fail_sys(r, "%s", path);
+}
+
+/*
+ * Open without blocking, then make reads block again: the ring takes
+ * O_NONBLOCK as a wish to fail rather than to wait.
+ */
+static int open_buffered(const char *path, uint32_t flags, unsigned mode,
+			 struct stat *st)
+{
+	int how = O_NONBLOCK | O_NOCTTY;
+	int fd, r;
+
+	how |= flags & WEIR_FILE_WRITE ? O_RDWR : O_RDONLY;
+	if (flags & WEIR_FILE_CREATE)
+		how |= O_CREAT;
+	fd = weir__sys_open(path, how, mode);
+	if (fd < 0)
+		return fail_open(fd, path);
+	r = weir__sys_fstat(fd, st);
+	if (r < 0) {
+		weir__fail_sys(r, "%s", path);
+		goto out;
+	}
+	r = check_kind(path, st);
+	if (r < 0)
+		goto out;
+	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_NOCTTY));
+	if (r < 0) {
+		weir__fail_sys(r, "%s", path);
+		goto out;
+	}
+	return fd;
+out:
+	weir__sys_close(fd);
+	return r;
+}
+
+/* A second descriptor of the very same file, with O_DIRECT. */
+static int reopen_direct(struct weir_file *f)
+{
+	int how = O_DIRECT | (f->writable ? O_RDWR : O_RDONLY);
+	char proc[40];
+	struct stat st;
+	int fd;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", f->fd);
+	fd = weir__sys_open(proc, how, 0);
+	if (fd != -ENOENT)
+		return fd;
+	fd = weir__sys_open(f->path, how | O_NONBLOCK, 0); /* no /proc */
+	if (fd < 0)
+		return fd;
+	if (weir__sys_fstat(fd, &st) == 0 && st.st_ino == f->id.ino &&
+	    st.st_dev == f->id.dev && !weir__sys_set_flags(fd, how))
+		return fd;
+	weir__sys_close(fd);
+	return -ESTALE;
+}
+
+static void open_direct(struct weir_file *f, const struct weir__fs *fs)
+{
+	int fd;
+
+	f->mem_align = f->off_align = DEFAULT_ALIGN;
+	if (fs->in_memory) {
+		snprintf(f->why, sizeof(f->why),
+			 "the file system keeps its files in memory");
+		return;
+	}
+	fd = reopen_direct(f);
+	if (fd < 0) {
+		snprintf(f->why, sizeof(f->why), "open with O_DIRECT: %s",
+			 strerrorname_np(-fd));
+		return;
+	}
+	f->direct_fd = fd;
+	if (weir__sys_dio_align(fd, &f->mem_align, &f->off_align) < 0)
+		f->mem_align = f->off_align = DEFAULT_ALIGN;
+	if (!f->off_align) {
+		snprintf(f->why, sizeof(f->why),
+			 "statx reports that direct I/O is not possible");
+		weir__sys_close(fd);
+		f->direct_fd = -1;
+		f->mem_align = f->off_align = DEFAULT_ALIGN;
+		return;
+	}
+	atomic_init(&f->direct_ok, true);
+}
+
+static void fill(struct weir_file *f, uint32_t flags)
+{
+	struct weir__fs fs;
+
+	weir__sys_fs(f->fd, &fs);
+	f->nowait = weir__sys_nowait(f->fd);
+	f->network = fs.network;
+	if (flags & WEIR_FILE_NODIRECT) {
+		f->mem_align = f->off_align = DEFAULT_ALIGN;
+		snprintf(f->why, sizeof(f->why), "not wanted");
+	} else {
+		open_direct(f, &fs);
+	}
+}
+
+int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
+		    unsigned mode, struct weir_file **ret_file)
+{
+	struct weir_file *f = weir__calloc(1, sizeof(*f));
+	const char *slash;
+	struct stat st;
+	int r;
+
+	if (!f)
+		return weir__fail(-ENOMEM, "%s: no memory", path);
+	f->direct_fd = -1;
+	f->path = weir__strdup(path);
+	r = f->path ? open_buffered(path, flags, mode, &st)
+		    : weir__fail(-ENOMEM, "%s: no memory", path);
+	if (r < 0) {
+		weir__free(f->path);
+		weir__free(f);
+		return r;
+	}
+	f->fd = r;
+	f->writable = flags & WEIR_FILE_WRITE;
+	f->weir = weir__root_ref(weir);
+	slash = strrchr(f->path, '/');
+	f->base = slash && slash[1] ? slash + 1 : f->path;
+	identify(&st, &f->id);
+	atomic_init(&f->refs, 1);
+	atomic_init(&f->serial, atomic_fetch_add(&next_serial, 1));
+	fill(f, flags);
+	*ret_file = f;
+	return 0;
+}
+
+struct weir_file *weir__file_ref(struct weir_file *file)
+{
+	atomic_fetch_add_explicit(&file->refs, 1, memory_order_relaxed);
+	return file;
+}
+
+void weir__file_put(struct weir_file *file)
+{
+	if (!file || atomic_fetch_sub(&file->refs, 1) != 1)
+		return;
+	weir__sys_close(file->fd);
+	weir__sys_close(file->direct_fd);
+	weir__root_put(file->weir);
+	weir__free(file->path);
+	weir__free(file);
+}
+
+int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		int64_t r = weir__sys_pread(file->fd, (char *)buf + got,
+					    n - got, off + got);
+
+		if (r < 0)
+			return weir__fail_sys((int)r,
+					      "%s: read of %zu bytes at %llu",
+					      file->base, n - got,
+					      (unsigned long long)(off + got));
+		if (r == 0)
+			return weir__fail(
+				-ENODATA,
+				"%s: ends at byte %llu, but %zu bytes at %llu were wanted",
+				file->base, (unsigned long long)(off + got), n,
+				(unsigned long long)off);
+		got += (size_t)r;
+	}
+	return 0;
+}
+
+int weir__file_unchanged(struct weir_file *file)
+{
+	struct weir__file_id now;
+	struct stat st;
+	int r = weir__sys_fstat(file->fd, &st);
+
+	if (r < 0)
+		return weir__fail_sys(r, "%s", file->base);
+	identify(&st, &now);
+	if (now.bytes != file->id.bytes)
+		return weir__fail(
+			-ESTALE,
+			"%s: changed while it was read: it had %llu bytes and has %llu",
+			file->base, (unsigned long long)file->id.bytes,
+			(unsigned long long)now.bytes);
+	/*
+	 * A rename or a new link moves ctime alone and leaves the bytes as
+	 * they are; a write moves both.
+	 */
+	if (!same_time(&now.mtime, &file->id.mtime))
+		return weir__fail(-ESTALE,
+				  "%s: was written to while it was read",
+				  file->base);
+	return 0;
+}
+
+unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
+{
+	const uint64_t page = 4096;
+	uint64_t first = off / page, last, pages, step, hit = 0, n = 0;
+	int64_t r;
+
+	if (!len)
+		return 1000;
+	last = (off + len - 1) / page;
+	pages = last - first + 1;
+	r = weir__sys_cached(file->fd, off, len);
+	if (r >= 0)
+		return (uint64_t)r >= pages
+			       ? 1000
+			       : (unsigned)((uint64_t)r * 1000 / pages);
+	/*
+	 * Refused for files that one may not write. What a read without
+	 * waiting finds is asked page by page.
+	 */
+	if (!file->nowait)
+		return 0;
+	step = pages > 64 ? pages / 64 : 1;
+	for (uint64_t p = first; p <= last; p += step, n++)
+		hit += weir__sys_peek(file->fd, p * page);
+	return (unsigned)(hit * 1000 / n);
+}
+
+int weir_file_open(struct weir *weir, const char *path,
+		   const struct weir_file_opts *opts,
+		   struct weir_file **ret_file)
+{
+	const uint32_t known = WEIR_FILE_WRITE | WEIR_FILE_CREATE |
+			       WEIR_FILE_NODIRECT;
+	struct weir_file_opts o;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (r < 0)
+		return r;
+	if (o.flags & ~known)
+		return weir__fail(-EINVAL, "%s: unknown flags %#x", path,
+				  o.flags & ~known);
+	if ((o.flags & WEIR_FILE_CREATE) && !(o.flags & WEIR_FILE_WRITE))
+		return weir__fail(-EINVAL,
+				  "%s: WEIR_FILE_CREATE needs WEIR_FILE_WRITE",
+				  path);
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	return weir__file_open(weir, path, o.flags, o.mode ? o.mode : 0666,
+			       ret_file);
+}
+
+void weir_file_close(struct weir_file *file)
+{
+	weir__file_put(file);
+}
+
+int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
+{
+	struct weir_file_info info = {
+		.path = file->path,
+		.bytes = file->id.bytes,
+		.direct = atomic_load(&file->direct_ok),
+		.nowait = file->nowait,
+		.mem_align = file->mem_align,
+		.off_align = file->off_align,
+		.network = file->network,
+	};
+
+	WEIR__ENTER();
+	if (!info.direct)
+		snprintf(info.why, sizeof(info.why), "%s",
+			 *file->why ? file->why : "a direct read was refused");
+	return weir__info_out(ret_info, &info, sizeof(info));
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* Ranges of files as buffers of kind MAPPED. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "buf.h"
+#include "error.h"
+#include "io/file.h"
+#include "sys.h"
+
+struct mapping {
+	void *addr;
+	size_t len;
+	struct weir_file *file;
+};
+
+static void unmap(void *arg)
+{
+	struct mapping *m = arg;
+
+	weir__sys_unmap(m->addr, m->len);
+	weir__file_put(m->file);
+	weir__free(m);
+}
+
+static int check(struct weir_buft *buft, struct weir_file *file, uint64_t off,
+		 size_t size)
+{
+	if (buft->desc.kind != WEIR_MEM_MAPPED)
+		return weir__fail(-EINVAL,
+				  "%s: %s is not memory mapped from files",
+				  file->base, buft->desc.name);
+	if (off > file->id.bytes || size > file->id.bytes - off)
+		return weir__fail(
+			-EINVAL,
+			"%s: %zu bytes at %llu are not in a file of %llu",
+			file->base, size, (unsigned long long)off,
+			(unsigned long long)file->id.bytes);
+	return 0;
+}
+
+int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
+		  size_t size, struct weir_buf **ret_buf)
+{
+	uint64_t from = weir__down(off, 4096);
+	struct mapping *m;
+	int r = check(buft, file, off, size);
+
+	if (r < 0)
+		return r;
+	m = weir__calloc(1, sizeof(*m));
+	if (!m)
+		return weir__fail(-ENOMEM, "%s: no memory", file->base);
+	m->len = (size_t)(off - from) + size;
+	m->len += !m->len; /* nothing has an address, too */
+	r = weir__sys_map(m->len, file->fd, from, PROT_READ, &m->addr);
+	if (r < 0) {
+		weir__free(m);
+		return weir__fail_sys(r, "%s: mapping %zu bytes at %llu",
+				      file->base, size,
+				      (unsigned long long)off);
+	}
+	m->file = weir__file_ref(file);
+	r = weir__buf_foreign(buft, (char *)m->addr + (off - from), size, unmap,
+			      m, ret_buf);
+	if (r < 0)
+		unmap(m);
+	return r;
+}
+
+int weir_buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
+		 size_t size, struct weir_buf **ret_buf)
+{
+	WEIR__ENTER();
+	return weir__buf_map(buft, file, off, size, ret_buf);
+}

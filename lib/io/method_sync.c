@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The method without a ring: reads block on the threads of a pool, and the
+ * reactor sleeps in its eventfd.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "io/reactor.h"
+
+static int sync_open(struct weir__reactor *r)
+{
+	(void)r;
+	return 0;
+}
+
+static void sync_close(struct weir__reactor *r)
+{
+	(void)r;
+}
+
+static void sync_submit(struct weir__reactor *r, struct weir__op *op)
+{
+	weir__pool_push(op->direct ? r->eng->readers : r->eng->copiers,
+			&op->task);
+}
+
+static void sync_wait(struct weir__reactor *r, bool block)
+{
+	uint64_t count;
+
+	if (!block)
+		return;
+	atomic_store(&r->asleep, 1);
+	/* Whoever clears asleep before we do has written. */
+	if (!weir__reactor_quiet(r) && atomic_exchange(&r->asleep, 0))
+		return;
+	while (read(r->eventfd, &count, sizeof(count)) < 0 && errno == EINTR)
+		;
+}
+
+const struct weir__method_ops weir__method_sync = {
+	.size = sizeof(weir__method_sync),
+	.io = WEIR_IO_SYNC,
+	.name = "sync",
+	.open = sync_open,
+	.close = sync_close,
+	.submit = sync_submit,
+	.wait = sync_wait,
+};

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The method with io_uring(7). Each reactor has a ring of its own, made,
+ * submitted to and reaped on its thread. What the ring may not do here is
+ * found out by doing it, in steps: a NOP must go round, registering the ring,
+ * the files and the slots may each be refused. This is the only file that
+ * knows liburing.
+ */
+#include <errno.h>
+#include <liburing.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "io/reactor.h"
+#include "sys.h"
+#include "trace.h"
+
+#define N_FILES 64u /* of the ring's table */
+
+/* A file in the ring's table, while ops or jobs use it. */
+struct fixed_file {
+	struct weir_file *file;
+	unsigned users;
+};
+
+struct uring {
+	struct io_uring ring;
+	bool dead;
+	unsigned n_out; /* reads in the ring */
+	bool armed;     /* the read of the eventfd is out */
+	uint64_t event; /* what it reads */
+	struct fixed_file file[N_FILES];
+	bool files, buffers;
+};
+
+/* Newest first; an older kernel refuses what it does not know. */
+static const struct {
+	unsigned flags;
+	uint32_t feature;
+} setups[] = {
+	{ IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+		  IORING_SETUP_CLAMP,
+	  WEIR_IO_HAS_DEFER_TASKRUN },
+	{ IORING_SETUP_COOP_TASKRUN | IORING_SETUP_CLAMP, 0 },
+	{ 0, 0 },
+};
+
+/* Is the whole ring forbidden, and by what? */
+static void explain(struct weir__engine *eng, const char *what, int err)
+{
+	struct rlimit lim = { 0, 0 };
+	const char *hint = "";
+	char text[120] = "";
+
+	if (err == -EPERM)
+		hint = "; /proc/sys/kernel/io_uring_disabled or a seccomp filter forbids it";
+	else if (err == -ENOSYS)
+		hint = "; the kernel has none, or a seccomp filter hides it";
+	if (err == -ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &lim)) {
+		snprintf(text, sizeof(text),
+			 "; RLIMIT_MEMLOCK is %llu bytes (ulimit -l)",
+			 (unsigned long long)lim.rlim_cur);
+		hint = text;
+	}
+	snprintf(eng->why, sizeof(eng->why), "%s: %s%s", what,
+		 strerrorname_np(-err), hint);
+}
+
+/* A ring that exists may still not be entered: one NOP must come back. */
+static int round_trip(struct uring *u)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+	struct io_uring_cqe *cqe;
+	int r;
+
+	io_uring_prep_nop(sqe);
+	do
+		r = io_uring_submit(&u->ring);
+	while (r == -EINTR);
+	if (r < 0)
+		return r;
+	do
+		r = io_uring_wait_cqe(&u->ring, &cqe);
+	while (r == -EINTR);
+	if (r < 0)
+		return r;
+	r = cqe->res;
+	io_uring_cqe_seen(&u->ring, cqe);
+	return r;
+}
+
+static int set_up(struct weir__reactor *r, struct uring *u)
+{
+	unsigned entries = r->n_ops + 2;
+	size_t i = 0;
+	int err = 0;
+
+	while (i < sizeof(setups) / sizeof(setups[0])) {
+		memset(&u->ring, 0, sizeof(u->ring));
+		err = io_uring_queue_init(entries, &u->ring, setups[i].flags);
+		if (!err)
+			break;
+		if (err == -ENOMEM && entries > 8)
+			entries /= 2;
+		else if (err == -EINVAL)
+			i++;
+		else
+			break;
+	}
+	if (err) {
+		explain(r->eng, "io_uring_setup", err);
+		return err;
+	}
+	err = round_trip(u);
+	if (err < 0) {
+		explain(r->eng, "io_uring_enter", err);
+		io_uring_queue_exit(&u->ring);
+		return err;
+	}
+	/* Never more in the ring than it holds. */
+	if (u->ring.sq.ring_entries < r->n_ops + 2)
+		r->n_ops = u->ring.sq.ring_entries - 2;
+	io_uring_ring_dontfork(&u->ring);
+	r->features = WEIR_IO_HAS_RING | setups[i].feature;
+	return 0;
+}
+
+static void registrations(struct weir__reactor *r, struct uring *u)
+{
+	struct weir__engine *eng = r->eng;
+	int err = io_uring_register_ring_fd(&u->ring);
+
+	if (err == 1)
+		r->features |= WEIR_IO_HAS_RING_FD;
+	else
+		explain(eng, "registering the ring", err);
+	err = io_uring_register_files_sparse(&u->ring, N_FILES);
+	u->files = !err;
+	if (u->files)
+		r->features |= WEIR_IO_HAS_FILES;
+	else
+		explain(eng, "registering files", err);
+	err = io_uring_register_buffers_sparse(&u->ring,
+					       weir__slots_count(r->slots));
+	u->buffers = !err;
+	if (u->buffers)
+		r->features |= WEIR_IO_HAS_BUFFERS;
+	else
+		explain(eng, "registering slots", err);
+}
+
+static int uring_open(struct weir__reactor *r)
+{
+	struct uring *u = weir__calloc(1, sizeof(*u));
+	int err;
+
+	if (!u)
+		return -ENOMEM;
+	err = set_up(r, u);
+	if (err < 0) {
+		weir__free(u);
+		return err;
+	}
+	registrations(r, u);
+	r->method = u;
+	return 0;
+}
+
+static void uring_close(struct weir__reactor *r)
+{
+	struct uring *u = r->method;
+
+	io_uring_queue_exit(&u->ring);
+	weir__free(u);
+	r->method = NULL;
+}
+
+static struct io_uring_sqe *get_sqe(struct weir__reactor *r)
+{
+	struct uring *u = r->method;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+
+	/* There is room by n_ops, but for what was repeated in this round. */
+	while (!sqe && io_uring_submit(&u->ring) >= 0) {
+		atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
+		sqe = io_uring_get_sqe(&u->ring);
+	}
+	return sqe;
+}
+
+static void uring_submit(struct weir__reactor *r, struct weir__op *op)
+{
+	const struct weir_file *file = op->job->ext[op->ext].file;
+	struct uring *u = r->method;
+	struct io_uring_sqe *sqe = u->dead ? NULL : get_sqe(r);
+	int fd = op->direct ? file->direct_fd : file->fd;
+	unsigned flags = 0;
+
+	if (!sqe) {
+		weir__pool_push(op->direct ? r->eng->readers : r->eng->copiers,
+				&op->task);
+		return;
+	}
+	if (op->direct && op->fixed >= 0) {
+		fd = op->fixed;
+		flags |= IOSQE_FIXED_FILE;
+	}
+	/* Whatever would block in the submitting call goes to a worker. */
+	if (!op->direct || !file->nowait)
+		flags |= IOSQE_ASYNC;
+	if (op->write)
+		io_uring_prep_write(sqe, fd, op->buf, op->len, op->off);
+	else if (op->slot && op->slot->registered)
+		io_uring_prep_read_fixed(sqe, fd, op->buf, op->len, op->off,
+					 (int)op->slot->index);
+	else
+		io_uring_prep_read(sqe, fd, op->buf, op->len, op->off);
+	sqe->flags |= (unsigned char)flags;
+	io_uring_sqe_set_data(sqe, op);
+	op->in_ring = true;
+	u->n_out++;
+}
+
+static void arm_event(struct weir__reactor *r)
+{
+	struct uring *u = r->method;
+	struct io_uring_sqe *sqe;
+
+	if (u->armed)
+		return;
+	sqe = get_sqe(r);
+	if (!sqe)
+		return;
+	io_uring_prep_read(sqe, r->eventfd, &u->event, sizeof(u->event), 0);
+	io_uring_sqe_set_data(sqe, u);
+	u->armed = true;
+}
+
+static void reap(struct weir__reactor *r)
+{
+	struct uring *u = r->method;
+	struct io_uring_cqe *cqe;
+	unsigned head, n = 0;
+
+	io_uring_for_each_cqe(&u->ring, head, cqe)
+	{
+		void *data = io_uring_cqe_get_data(cqe);
+		int res = cqe->res;
+
+		n++;
+		if (data == u) {
+			u->armed = false;
+			continue;
+		}
+		u->n_out--;
+		((struct weir__op *)data)->in_ring = false;
+		weir__op_complete(data, res);
+	}
+	io_uring_cq_advance(&u->ring, n);
+}
+
+/*
+ * The ring died under us (a seccomp filter that came later, a descriptor that
+ * was closed). What is in it cannot be had back: it is lost, and the reactor
+ * goes on with threads.
+ */
+static void bury(struct weir__reactor *r, int err)
+{
+	struct uring *u = r->method;
+
+	u->dead = true;
+	explain(r->eng, "the ring died: io_uring_enter", err);
+	weir__log(r->eng->weir, "%s", r->eng->why);
+	for (struct weir__op *op = r->ops; op; op = op->next_all)
+		if (op->in_ring)
+			weir__op_lose(op, err);
+	r->method_ops = &weir__method_sync;
+}
+
+/*
+ * Enter the ring. With several reads out one enter waits for a share of them,
+ * so that the busy loop makes less than one system call for each.
+ */
+static void uring_wait(struct weir__reactor *r, bool block)
+{
+	struct uring *u = r->method;
+	struct __kernel_timespec limit = { .tv_nsec = 20000000 };
+	struct io_uring_cqe *cqe;
+	unsigned n = 0;
+	int err;
+
+	arm_event(r);
+	if (block) {
+		atomic_store(&r->asleep, 1);
+		if (weir__reactor_quiet(r))
+			n = u->n_out >= 4 ? u->n_out / 3 : 1;
+	}
+	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
+					       n > 1 ? &limit : NULL, NULL);
+	atomic_store(&r->asleep, 0);
+	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
+	if (err < 0 && err != -EINTR && err != -ETIME && err != -EAGAIN &&
+	    err != -EBUSY && err != -ENOMEM) {
+		bury(r, err);
+		return;
+	}
+	reap(r);
+}
+
+static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
+{
+	struct uring *u = r->method;
+	struct iovec iov = { slot->addr, slot->bytes };
+	__u64 tag = 0;
+
+	if (!u->buffers || u->dead)
+		return;
+	if (io_uring_register_buffers_update_tag(&u->ring, slot->index, &iov,
+						 &tag, 1) == 1) {
+		slot->registered = true;
+		return;
+	}
+	/* RLIMIT_MEMLOCK, most likely: plain reads cost little more. */
+	u->buffers = false;
+	explain(r->eng, "registering a slot", -ENOMEM);
+}
+
+static int uring_file_get(struct weir__reactor *r, struct weir_file *file)
+{
+	struct uring *u = r->method;
+	int at = -1, fd = file->direct_fd;
+
+	if (!u->files || u->dead)
+		return -1;
+	for (unsigned i = 0; i < N_FILES; i++) {
+		if (u->file[i].file == file) {
+			u->file[i].users++;
+			return (int)i;
+		}
+		if (at < 0 && !u->file[i].file)
+			at = (int)i;
+	}
+	if (at < 0 ||
+	    io_uring_register_files_update(&u->ring, (unsigned)at, &fd, 1) != 1)
+		return -1;
+	u->file[at] = (struct fixed_file){ file, 1 };
+	return at;
+}
+
+static void uring_file_put(struct weir__reactor *r, int fixed)
+{
+	struct uring *u = r->method;
+	int none = -1;
+
+	if (--u->file[fixed].users || u->dead)
+		return;
+	u->file[fixed].file = NULL;
+	io_uring_register_files_update(&u->ring, (unsigned)fixed, &none, 1);
+}
+
+const struct weir__method_ops weir__method_uring = {
+	.size = sizeof(weir__method_uring),
+	.io = WEIR_IO_URING,
+	.name = "uring",
+	.open = uring_open,
+	.close = uring_close,
+	.submit = uring_submit,
+	.wait = uring_wait,
+	.slot = uring_slot,
+	.file_get = uring_file_get,
+	.file_put = uring_file_put,
+};

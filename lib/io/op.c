@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of one chunk between being dealt and being told to its job: see
+ * enum weir__op_state.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "error.h"
+#include "io/reactor.h"
+#include "sys.h"
+#include "trace.h"
+
+#define MAX_TRIES 16
+#define PAGE 4096u
+/* Copies up to this are made on the reactor's thread. */
+#define INLINE_COPY (64u << 10)
+
+static struct weir__op *op_of(struct weir__task *task)
+{
+	return (struct weir__op *)((char *)task -
+				   offsetof(struct weir__op, task));
+}
+
+static const struct weir__extent *extent(const struct weir__op *op)
+{
+	return &op->job->ext[op->ext];
+}
+
+/* The slot's part that is ours, to where it belongs. */
+static void copy_out(struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+	uint64_t unit = e->file->off_align > PAGE ? e->file->off_align : PAGE;
+	uint64_t skip = (e->off + op->lo) % unit;
+
+	memcpy(e->addr + op->lo, op->slot->addr + skip, op->hi - op->lo);
+}
+
+/*
+ * What blocks: on a thread of a pool, which then owns the op until it posts
+ * it back; or on the reactor's own, for a small copy.
+ */
+static void run(struct weir__task *task)
+{
+	struct weir__op *op = op_of(task);
+	const struct weir_file *file = extent(op)->file;
+	int fd = op->direct ? file->direct_fd : file->fd;
+
+	if (op->state == WEIR__OP_COPYING) {
+		copy_out(op);
+		op->res = 0;
+	} else if (op->write) {
+		op->res = weir__sys_pwrite(fd, op->buf, op->len, op->off);
+	} else {
+		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
+	}
+	weir__reactor_post(op->reactor, &op->msg);
+}
+
+/* One more op for the reactor; without memory it goes on with fewer. */
+bool weir__op_add(struct weir__reactor *r)
+{
+	struct weir__op *op = weir__calloc(1, sizeof(*op));
+
+	if (!op)
+		return false;
+	op->msg.kind = WEIR__MSG_OP;
+	op->task.run = run;
+	op->reactor = r;
+	op->lane = r->n_lanes++;
+	op->next_all = r->ops;
+	r->ops = op;
+	op->next_free = r->free;
+	r->free = op;
+	return true;
+}
+
+struct weir__op *weir__op_get(struct weir__reactor *r)
+{
+	struct weir__op *op = r->free;
+
+	if (!op)
+		return NULL;
+	r->free = op->next_free;
+	op->state = WEIR__OP_QUEUED;
+	op->tries = 0;
+	op->fixed = -1;
+	op->slot = NULL;
+	r->n_out++;
+	return op;
+}
+
+static void put(struct weir__op *op)
+{
+	struct weir__reactor *r = op->reactor;
+
+	op->state = WEIR__OP_FREE;
+	op->job = NULL;
+	op->next_free = r->free;
+	r->free = op;
+	r->n_out--;
+}
+
+static void drop_slot(struct weir__op *op)
+{
+	if (op->slot)
+		weir__slot_put(op->reactor->slots, op->slot);
+	op->slot = NULL;
+}
+
+/* What is left of lo..hi goes through the page cache, straight to memory. */
+static void aim_buffered(struct weir__op *op, uint64_t from)
+{
+	const struct weir__extent *e = extent(op);
+
+	drop_slot(op);
+	op->direct = false;
+	op->off = from;
+	op->end = e->off + op->hi;
+	op->buf = e->addr + (from - e->off);
+	op->len = (uint32_t)(op->end - from);
+}
+
+/* Whole blocks around lo..hi, into a slot. */
+static bool aim_slot(struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+	uint64_t unit = e->file->off_align > PAGE ? e->file->off_align : PAGE;
+	uint64_t from = weir__down(e->off + op->lo, unit);
+	uint64_t to = weir__up(e->off + op->hi, unit);
+
+	op->slot = weir__slot_get(op->reactor->slots, to - from);
+	if (!op->slot)
+		return false;
+	if (op->reactor->method_ops->slot && !op->slot->registered)
+		op->reactor->method_ops->slot(op->reactor, op->slot);
+	op->direct = true;
+	op->off = from;
+	op->end = e->off + op->hi;
+	op->buf = op->slot->addr;
+	op->len = (uint32_t)(to - from);
+	return true;
+}
+
+static void aim_in_place(struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+
+	op->direct = true;
+	op->off = e->off + op->lo;
+	op->end = e->off + op->hi;
+	op->buf = e->addr + op->lo;
+	op->len = (uint32_t)(op->hi - op->lo);
+}
+
+/* To the ring, or to the threads that may block. */
+static void route(struct weir__op *op)
+{
+	struct weir__reactor *r = op->reactor;
+	const struct weir_file *file = extent(op)->file;
+
+	if (r->eng->only_ring ||
+	    (op->direct && (file->nowait || r->method_ops->io == WEIR_IO_SYNC)))
+		r->method_ops->submit(r, op);
+	else
+		weir__pool_push(op->direct ? r->eng->readers : r->eng->copiers,
+				&op->task);
+}
+
+bool weir__op_start(struct weir__op *op, struct weir__job *job,
+		    const struct weir__chunk *chunk)
+{
+	const struct weir__extent *e = &job->ext[chunk->ext];
+
+	op->job = job;
+	op->ext = chunk->ext;
+	op->lo = chunk->lo;
+	op->hi = chunk->hi;
+	op->write = job->write;
+	if (e->buffered ||
+	    !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed))
+		aim_buffered(op, e->off + chunk->lo);
+	else if (chunk->in_place)
+		aim_in_place(op);
+	else if (!aim_slot(op)) {
+		put(op);
+		return false;
+	}
+	op->begun = weir__trace_now(op->reactor->eng->weir);
+	op->reactor->bytes_out += op->hi - op->lo;
+	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
+	route(op);
+	return true;
+}
+
+static enum weir__chunk_way way_of(const struct weir__op *op)
+{
+	return !op->direct ? WEIR__CHUNK_BUFFERED
+	       : op->slot  ? WEIR__CHUNK_STAGED
+			   : WEIR__CHUNK_IN_PLACE;
+}
+
+static const char *span_name(const struct weir__op *op)
+{
+	static const char *const name[] = {
+		[WEIR__CHUNK_IN_PLACE] = "in place",
+		[WEIR__CHUNK_STAGED] = "staged",
+		[WEIR__CHUNK_BUFFERED] = "buffered",
+	};
+
+	return op->write ? "write" : name[way_of(op)];
+}
+
+/*
+ * The job is told, and then it may be gone: everything of the op's is given
+ * back before.
+ */
+void weir__op_finish(struct weir__op *op, int res)
+{
+	struct weir__reactor *r = op->reactor;
+	struct weir__job *job = op->job;
+	enum weir__chunk_way way = way_of(op);
+	uint64_t lo = op->lo, hi = op->hi;
+	size_t ext = op->ext;
+
+	if (res == 0 && op->slot)
+		atomic_fetch_add_explicit(&job->over_read,
+					  (uint64_t)(op->buf - op->slot->addr) -
+						  (hi - lo),
+					  memory_order_relaxed);
+	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
+			 span_name(op), op->begun, extent(op)->off + lo,
+			 hi - lo);
+	if (op->fixed >= 0)
+		r->method_ops->file_put(r, op->fixed);
+	drop_slot(op);
+	r->bytes_out -= hi - lo;
+	put(op);
+	atomic_fetch_sub_explicit(&job->out, 1, memory_order_relaxed);
+	job->chunk(job, ext, lo, hi, res, way);
+	weir__job_drop(job);
+}
+
+/*
+ * The kernel keeps it: the job is told, and the op, its slot and the memory
+ * that it reads to are never used again. Another takes its turn.
+ */
+void weir__op_lose(struct weir__op *op, int res)
+{
+	struct weir__reactor *r = op->reactor;
+	struct weir__job *job = op->job;
+
+	op->state = WEIR__OP_LOST;
+	r->n_out--;
+	r->bytes_out -= op->hi - op->lo;
+	weir__op_add(r);
+	atomic_store(&job->leaked, true);
+	atomic_fetch_sub_explicit(&job->out, 1, memory_order_relaxed);
+	job->chunk(job, op->ext, op->lo, op->hi, res, way_of(op));
+	weir__job_drop(job);
+}
+
+/* All that lies between the payload's ends has been read. */
+static void arrived(struct weir__op *op)
+{
+	if (!op->slot) {
+		weir__op_finish(op, 0);
+		return;
+	}
+	op->state = WEIR__OP_COPYING;
+	if (op->hi - op->lo > INLINE_COPY) {
+		weir__pool_push(op->reactor->eng->copiers, &op->task);
+		return;
+	}
+	run(&op->task);
+}
+
+static void again(struct weir__op *op)
+{
+	atomic_fetch_add_explicit(&op->job->retries, 1, memory_order_relaxed);
+	route(op);
+}
+
+/* O_DIRECT was refused: this file goes through the page cache from now on. */
+static void refused(struct weir__op *op)
+{
+	struct weir_file *file = extent(op)->file;
+
+	if (atomic_exchange(&file->direct_ok, false))
+		atomic_fetch_add(&op->job->fallbacks, 1);
+	aim_buffered(op, extent(op)->off + op->lo);
+	again(op);
+}
+
+/* Only whole blocks can be asked for: go back to the last boundary. */
+static void rest(struct weir__op *op, uint32_t got)
+{
+	uint32_t back = 0;
+
+	op->off += got;
+	op->buf += got;
+	op->len -= got;
+	if (op->direct)
+		back = (uint32_t)(op->off % extent(op)->file->off_align);
+	if (back == got && got) {
+		/* Less than a block a time: the page cache can do that. */
+		uint64_t from = extent(op)->off + op->lo;
+
+		aim_buffered(op, op->slot || op->off < from ? from : op->off);
+	} else {
+		op->off -= back;
+		op->buf -= back;
+		op->len += back;
+	}
+	op->tries = 0;
+	again(op);
+}
+
+void weir__op_complete(struct weir__op *op, int64_t res)
+{
+	if (op->state == WEIR__OP_COPYING) {
+		weir__op_finish(op, 0);
+		return;
+	}
+	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {
+		again(op);
+	} else if ((res == -EINVAL || res == -EOPNOTSUPP) && op->direct) {
+		refused(op);
+	} else if (res < 0) {
+		weir__op_finish(op, (int)res);
+	} else if (res == 0) {
+		weir__op_finish(op, -ENODATA);
+	} else if (op->off + (uint64_t)res >= op->end) {
+		op->buf += res;
+		arrived(op);
+	} else {
+		rest(op, (uint32_t)res);
+	}
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "sys.h"
+
+/*
+ * The queue is D. Vyukov's bounded one: a cell's turn tells whether it is
+ * empty or full for the lap that a position belongs to.
+ * https://www.1024cores.net/home/lock-free-algorithms/queues/bounded-mpmc-queue
+ */
+struct cell {
+	_Atomic uint64_t turn;
+	struct weir__task *task;
+};
+
+struct weir__pool {
+	struct cell *cell;
+	uint64_t mask;
+	_Alignas(64) _Atomic uint64_t head;   /* next to pop */
+	_Alignas(64) _Atomic uint64_t tail;   /* next to push */
+	_Alignas(64) _Atomic uint32_t pushes; /* a futex: idle threads sleep */
+	_Atomic uint32_t idle;                /* threads without a task */
+	_Atomic bool stop;
+	pthread_mutex_t lock; /* guards starting */
+	_Atomic unsigned n_threads;
+	unsigned max_threads;
+	pthread_t *thread;
+	char name[12];
+};
+
+static bool pop(struct weir__pool *p, struct weir__task **ret_task)
+{
+	uint64_t at = atomic_load_explicit(&p->head, memory_order_relaxed);
+
+	for (;;) {
+		struct cell *c = &p->cell[at & p->mask];
+		int64_t ahead =
+			(int64_t)(atomic_load_explicit(&c->turn,
+						       memory_order_acquire) -
+				  (at + 1));
+
+		if (ahead < 0)
+			return false;
+		if (ahead > 0) {
+			at = atomic_load_explicit(&p->head,
+						  memory_order_relaxed);
+			continue;
+		}
+		if (!atomic_compare_exchange_weak_explicit(
+			    &p->head, &at, at + 1, memory_order_relaxed,
+			    memory_order_relaxed))
+			continue;
+		*ret_task = c->task;
+		atomic_store_explicit(&c->turn, at + p->mask + 1,
+				      memory_order_release);
+		return true;
+	}
+}
+
+static bool push(struct weir__pool *p, struct weir__task *task)
+{
+	uint64_t at = atomic_load_explicit(&p->tail, memory_order_relaxed);
+
+	for (;;) {
+		struct cell *c = &p->cell[at & p->mask];
+		int64_t ahead =
+			(int64_t)(atomic_load_explicit(&c->turn,
+						       memory_order_acquire) -
+				  at);
+
+		if (ahead < 0)
+			return false;
+		if (ahead > 0) {
+			at = atomic_load_explicit(&p->tail,
+						  memory_order_relaxed);
+			continue;
+		}
+		if (!atomic_compare_exchange_weak_explicit(
+			    &p->tail, &at, at + 1, memory_order_relaxed,
+			    memory_order_relaxed))
+			continue;
+		c->task = task;
+		atomic_store_explicit(&c->turn, at + 1, memory_order_release);
+		return true;
+	}
+}
+
+static void *thread_main(void *arg)
+{
+	struct weir__pool *p = arg;
+	struct weir__task *task;
+
+	for (;;) {
+		uint32_t seen = atomic_load(&p->pushes);
+
+		if (pop(p, &task)) {
+			atomic_fetch_sub(&p->idle, 1);
+			task->run(task);
+			atomic_fetch_add(&p->idle, 1);
+			continue;
+		}
+		if (atomic_load(&p->stop))
+			return NULL;
+		weir__futex_wait(&p->pushes, seen, INT64_MAX);
+	}
+}
+
+static void start_thread(struct weir__pool *p)
+{
+	char name[16];
+	unsigned n;
+
+	pthread_mutex_lock(&p->lock);
+	n = atomic_load(&p->n_threads);
+	if (n < p->max_threads) {
+		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
+		atomic_fetch_add(&p->idle, 1);
+		if (!weir__thread_start(&p->thread[n], name, thread_main, p))
+			atomic_store(&p->n_threads, n + 1);
+		else
+			atomic_fetch_sub(&p->idle, 1);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
+{
+	uint64_t queued;
+
+	/* Each idle thread takes one of those that are queued already. */
+	queued = atomic_load(&pool->tail) - atomic_load(&pool->head);
+	if (queued >= atomic_load(&pool->idle) &&
+	    atomic_load(&pool->n_threads) < pool->max_threads)
+		start_thread(pool);
+	if (!atomic_load(&pool->n_threads) || !push(pool, task)) {
+		task->run(task);
+		return;
+	}
+	atomic_fetch_add(&pool->pushes, 1);
+	if (atomic_load(&pool->idle))
+		weir__futex_wake(&pool->pushes, 1);
+}
+
+int weir__pool_new(const char *name, unsigned threads, unsigned bound,
+		   struct weir__pool **ret_pool)
+{
+	struct weir__pool *p = weir__calloc(1, sizeof(*p));
+	uint64_t n = 2;
+
+	while (n < bound)
+		n *= 2;
+	if (!p)
+		return -ENOMEM;
+	p->cell = weir__calloc(n, sizeof(*p->cell));
+	p->thread = weir__calloc(threads, sizeof(*p->thread));
+	if (!p->cell || !p->thread) {
+		weir__free(p->cell);
+		weir__free(p->thread);
+		weir__free(p);
+		return -ENOMEM;
+	}
+	for (uint64_t i = 0; i < n; i++)
+		atomic_init(&p->cell[i].turn, i);
+	p->mask = n - 1;
+	p->max_threads = threads;
+	pthread_mutex_init(&p->lock, NULL);
+	snprintf(p->name, sizeof(p->name), "%s", name);
+	*ret_pool = p;
+	return 0;
+}
+
+void weir__pool_free(struct weir__pool *pool)
+{
+	unsigned n;
+
+	if (!pool)
+		return;
+	atomic_store(&pool->stop, true);
+	atomic_fetch_add(&pool->pushes, 1);
+	n = atomic_load(&pool->n_threads);
+	weir__futex_wake(&pool->pushes, (int)n);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(pool->thread[i], NULL);
+	pthread_mutex_destroy(&pool->lock);
+	weir__free(pool->cell);
+	weir__free(pool->thread);
+	weir__free(pool);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pool of threads for what blocks: copies out of the page cache, and reads
+ * where there is no ring. Threads start when work finds none idle, up to a
+ * limit, and stay. The queue between is bounded and lock-free.
+ */
+#ifndef WEIR__IO_POOL_H
+#define WEIR__IO_POOL_H
+
+#include <stdbool.h>
+
+struct weir__pool;
+
+/* Embedded in what is to be done; the pool's from push until run is called. */
+struct weir__task {
+	void (*run)(struct weir__task *task);
+};
+
+/* @bound: tasks that can be queued at once. */
+int weir__pool_new(const char *name, unsigned threads, unsigned bound,
+		   struct weir__pool **ret_pool);
+/* Takes NULL. Runs what is queued, then joins the threads. */
+void weir__pool_free(struct weir__pool *pool);
+/*
+ * Never blocks. Where no thread can be made or the queue is full, the task is
+ * run here.
+ */
+void weir__pool_push(struct weir__pool *pool, struct weir__task *task);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/reactor.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "alloc/touch.h"
+#include "sys.h"
+
+#define NONE UINT64_MAX
+#define LONG_JOB 8u /* chunks */
+
+/* Take everything from the inbox, oldest first. */
+static struct weir__msg *take_inbox(struct weir__reactor *r)
+{
+	struct weir__msg *m =
+		atomic_exchange_explicit(&r->inbox, NULL, memory_order_acquire);
+	struct weir__msg *list = NULL;
+
+	while (m) {
+		struct weir__msg *next = m->next;
+
+		m->next = list;
+		list = m;
+		m = next;
+	}
+	return list;
+}
+
+static void wake(struct weir__reactor *r)
+{
+	uint64_t one = 1;
+
+	if (atomic_exchange(&r->asleep, 0))
+		while (write(r->eventfd, &one, sizeof(one)) < 0 &&
+		       errno == EINTR)
+			;
+}
+
+void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg)
+{
+	struct weir__msg *head =
+		atomic_load_explicit(&r->inbox, memory_order_relaxed);
+
+	do
+		msg->next = head;
+	while (!atomic_compare_exchange_weak(&r->inbox, &head, msg));
+	wake(r);
+}
+
+void weir__reactor_kick(struct weir__reactor *r)
+{
+	atomic_fetch_add(&r->kicks, 1);
+	wake(r);
+}
+
+bool weir__reactor_quiet(struct weir__reactor *r)
+{
+	return !atomic_load(&r->inbox) &&
+	       atomic_load(&r->kicks) == r->kicks_seen;
+}
+
+/* The last of the job's chunks and links is gone: so is the job. */
+void weir__job_drop(struct weir__job *job)
+{
+	struct weir__engine *eng = job->eng;
+
+	if (atomic_fetch_sub(&job->left, 1) != 1)
+		return;
+	job->done(job);
+	if (atomic_fetch_sub(&eng->jobs, 1) == 1)
+		weir__futex_wake(&eng->jobs, INT32_MAX);
+}
+
+static void take_messages(struct weir__reactor *r)
+{
+	struct weir__msg *m = take_inbox(r);
+
+	while (m) {
+		struct weir__msg *next = m->next;
+
+		if (m->kind == WEIR__MSG_OP) {
+			struct weir__op *op = (struct weir__op *)m;
+
+			weir__op_complete(op, op->res);
+		} else {
+			struct weir__job_link *link =
+				(struct weir__job_link *)m;
+
+			link->next = r->jobs;
+			r->jobs = link;
+		}
+		m = next;
+	}
+}
+
+/*
+ * A long job keeps the file that it is at in the ring's table, so that its
+ * reads need not look it up in the process's.
+ */
+static void hold_file(struct weir__reactor *r, struct weir__job_link *link,
+		      struct weir_file *file)
+{
+	if (link->file == file || link->job->n_chunks < LONG_JOB ||
+	    !r->method_ops->file_get)
+		return;
+	if (link->fixed >= 0)
+		r->method_ops->file_put(r, link->fixed);
+	link->file = file;
+	link->fixed = r->method_ops->file_get(r, file);
+}
+
+static void release(struct weir__reactor *r, struct weir__job_link *link)
+{
+	if (link->fixed >= 0 && r->method_ops->file_put)
+		r->method_ops->file_put(r, link->fixed);
+	weir__job_drop(link->job);
+}
+
+enum dealt {
+	DEALT,   /* a chunk is on its way, or was told as cancelled */
+	BLOCKED, /* the job must wait for a slot, its memory, its depth */
+	SPENT    /* the job has no more chunks: the link is no longer ours */
+};
+
+static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
+{
+	struct weir__job *job = link->job;
+	const struct weir__extent *e;
+	struct weir__chunk chunk;
+	struct weir__op *op;
+	bool cancelled = atomic_load(&job->cancelled);
+	uint64_t number = link->held;
+
+	if (!cancelled && job->depth &&
+	    atomic_load_explicit(&job->out, memory_order_relaxed) >= job->depth)
+		return BLOCKED;
+	if (number == NONE)
+		number = atomic_fetch_add(&job->cursor, 1);
+	if (number >= job->n_chunks)
+		return SPENT;
+	link->held = number;
+	weir__job_chunk(job, r->eng->chunk, number, &link->ext, &chunk);
+	if (cancelled) {
+		link->held = NONE;
+		job->chunk(job, chunk.ext, chunk.lo, chunk.hi, -ECANCELED,
+			   WEIR__CHUNK_BUFFERED);
+		weir__job_drop(job);
+		return DEALT;
+	}
+	e = &job->ext[chunk.ext];
+	if (e->touch && !e->buffered &&
+	    !weir__touch_ready(e->touch, e->addr + chunk.hi))
+		return BLOCKED;
+	hold_file(r, link, e->file);
+	op = weir__op_get(r);
+	op->fixed = link->fixed >= 0 ? r->method_ops->file_get(r, e->file) : -1;
+	if (!weir__op_start(op, job, &chunk))
+		return BLOCKED;
+	link->held = NONE;
+	return DEALT;
+}
+
+/* A chunk of each job in turn, while there is room. */
+static void deal(struct weir__reactor *r)
+{
+	bool more = true;
+
+	while (more) {
+		struct weir__job_link **at = &r->jobs;
+
+		more = false;
+		while (*at && r->free && r->bytes_out < r->eng->window) {
+			struct weir__job_link *link = *at;
+
+			switch (deal_one(r, link)) {
+			case SPENT:
+				*at = link->next;
+				release(r, link);
+				continue;
+			case DEALT:
+				more = true;
+				break;
+			case BLOCKED:
+				break;
+			}
+			at = &link->next;
+		}
+	}
+}
+
+/*
+ * The root closes and may wait no longer. What is out belongs to the kernel
+ * for ever; the jobs are told, and keep their memory from being freed.
+ */
+static void lose_all(struct weir__reactor *r)
+{
+	while (r->jobs) {
+		struct weir__job_link *link = r->jobs;
+
+		atomic_store(&link->job->cancelled, true);
+		if (deal_one(r, link) == SPENT) {
+			r->jobs = link->next;
+			release(r, link);
+		}
+	}
+	for (struct weir__op *op = r->ops; op; op = op->next_all)
+		if (op->state == WEIR__OP_QUEUED ||
+		    op->state == WEIR__OP_COPYING)
+			weir__op_lose(op, -ETIMEDOUT);
+}
+
+static bool open_method(struct weir__reactor *r)
+{
+	struct weir__engine *eng = r->eng;
+	int err = 0;
+
+	r->method_ops = &weir__method_sync;
+	if (eng->wanted != WEIR_IO_SYNC) {
+		r->method_ops = &weir__method_uring;
+		err = weir__method_uring.open(r);
+		if (err < 0 && !eng->only_ring) {
+			r->method_ops = &weir__method_sync;
+			err = 0;
+		}
+	}
+	if (!err && r->method_ops == &weir__method_sync)
+		err = weir__method_sync.open(r);
+	for (unsigned i = 0; i < r->n_ops && !err; i++)
+		if (!weir__op_add(r))
+			err = -ENOMEM;
+	if (err)
+		atomic_store(&eng->start_err, err);
+	atomic_fetch_add(&eng->ready, 1);
+	weir__futex_wake(&eng->ready, INT32_MAX);
+	return !err;
+}
+
+static void *reactor_main(void *arg)
+{
+	struct weir__reactor *r = arg;
+	struct weir__engine *eng = r->eng;
+
+	if (!open_method(r))
+		return NULL;
+	for (;;) {
+		r->kicks_seen = atomic_load(&r->kicks);
+		if (atomic_load(&eng->abort)) {
+			lose_all(r);
+			return NULL;
+		}
+		take_messages(r);
+		deal(r);
+		if (atomic_exchange(&r->trim, false))
+			weir__slots_trim(r->slots);
+		if (atomic_load(&eng->stop) && !r->n_out && !r->jobs)
+			break;
+		r->method_ops->wait(r, true);
+	}
+	r->method_ops->close(r);
+	return NULL;
+}
+
+int weir__reactor_start(struct weir__reactor *r)
+{
+	char name[16];
+	int err;
+
+	snprintf(name, sizeof(name), "weir-io%u", r->index % 100);
+	err = weir__thread_start(&r->thread, name, reactor_main, r);
+	r->started = !err;
+	return err;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inside of the engine: reactors, the reads they have out, and the two
+ * methods by which a read reaches the kernel.
+ *
+ * A reactor is a thread. All members of struct weir__reactor belong to it,
+ * but inbox, asleep and kicks, by which other threads reach it: they push a
+ * message, and write to its eventfd only if it sleeps.
+ */
+#ifndef WEIR__IO_REACTOR_H
+#define WEIR__IO_REACTOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "alloc/slots.h"
+#include "io/engine.h"
+#include "io/pool.h"
+
+struct weir__reactor;
+
+/*
+ * One chunk on its way: a read or write of a file, and for a staged chunk the
+ * copy out of its slot.
+ *
+ *	FREE -> QUEUED		by the reactor: a chunk was dealt
+ *	QUEUED -> QUEUED	short, interrupted or refused: the rest again
+ *	QUEUED -> COPYING	read into a slot; a copier moves it
+ *	QUEUED, COPYING -> FREE	the job was told
+ *	any -> LOST		the root closed and could wait no longer: the
+ *				job was told, the kernel may still write; it
+ *				never becomes FREE
+ */
+enum weir__op_state {
+	WEIR__OP_FREE,
+	WEIR__OP_QUEUED,
+	WEIR__OP_COPYING,
+	WEIR__OP_LOST
+};
+
+struct weir__op {
+	struct weir__msg msg;
+	struct weir__task task; /* a pool's while it runs the op */
+	struct weir__reactor *reactor;
+	struct weir__op *next_free, *next_all;
+	unsigned lane; /* its row in a trace */
+	bool in_ring;  /* the method's: the ring has it */
+	enum weir__op_state state;
+	struct weir__job *job;
+	size_t ext;
+	uint64_t lo, hi; /* bytes of the extent that it is for */
+	bool write, direct;
+	uint8_t tries;     /* repeated without progress */
+	int fixed;         /* entry in the ring's table of files, or -1 */
+	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */
+	unsigned char *buf;
+	uint32_t len; /* bytes to ask for: end - off, or rounded up */
+	struct weir__slot *slot; /* NULL: in place */
+	int64_t res;             /* of the last call: bytes or -errno */
+	int64_t begun;           /* for traces */
+};
+
+/* How ops reach the kernel. Both run on the reactor's thread only. */
+struct weir__method_ops {
+	size_t size;
+	uint32_t io; /* enum weir_io */
+	const char *name;
+	/*
+	 * Make what the method needs. Required. < 0 with a sentence in
+	 * r->eng->why: it does not work here.
+	 */
+	int (*open)(struct weir__reactor *r);
+	/* Nothing is out. Required. */
+	void (*close)(struct weir__reactor *r);
+	/* Take one op. Required. Never blocks or fails: at most n_ops are out. */
+	void (*submit)(struct weir__reactor *r, struct weir__op *op);
+	/*
+	 * Hand over what was submitted and call weir__op_complete() for what
+	 * has come back; sleep until something does, or a message comes, if
+	 * @block. Required.
+	 */
+	void (*wait)(struct weir__reactor *r, bool block);
+	/* A slot is about to be used for the first time. Optional. */
+	void (*slot)(struct weir__reactor *r, struct weir__slot *slot);
+	/* Entry of a file in the ring's table, or -1; and giving it back. */
+	int (*file_get)(struct weir__reactor *r, struct weir_file *file);
+	void (*file_put)(struct weir__reactor *r, int fixed);
+};
+
+extern const struct weir__method_ops weir__method_uring;
+extern const struct weir__method_ops weir__method_sync;
+
+struct weir__reactor {
+	struct weir__engine *eng;
+	unsigned index;
+	pthread_t thread;
+	bool started;
+
+	_Alignas(64) _Atomic(struct weir__msg *) inbox;
+	_Atomic uint32_t asleep;
+	_Atomic uint32_t kicks;
+	uint32_t kicks_seen; /* the reactor's */
+	int eventfd;
+
+	_Alignas(64) struct weir__job_link *jobs; /* served in turn */
+	struct weir__op *ops;                     /* all */
+	unsigned n_lanes;
+	uint32_t features;     /* WEIR_IO_HAS_* */
+	unsigned n_ops, n_out; /* n_out: not FREE and not LOST */
+	struct weir__op *free;
+	uint64_t bytes_out;
+	struct weir__slots *slots;
+	const struct weir__method_ops *method_ops;
+	void *method; /* its own */
+	_Atomic uint64_t enters;
+	_Atomic bool trim; /* give pages of free slots back */
+};
+
+struct weir__engine {
+	struct weir__part part;
+	struct weir *weir;
+	uint32_t wanted;   /* enum weir_io, of the options */
+	uint32_t features; /* WEIR_IO_HAS_* */
+	bool only_ring;    /* WEIR_IO_URING was asked for */
+	char why[240];
+	uint64_t chunk;
+	uint64_t window; /* bytes in flight for each reactor */
+	unsigned n_reactors, n_started, n_copiers, n_readers;
+	bool leaked; /* closed with transfers out: never freed */
+	struct weir__reactor *reactor;
+	struct weir__pool *copiers; /* page cache and slots to memory */
+	struct weir__pool *readers; /* blocking direct reads */
+	_Atomic uint32_t turn;      /* next reactor for a short job */
+	_Atomic uint32_t jobs;      /* not done; a futex for closing */
+	_Atomic uint32_t ready;     /* reactors that have started; a futex */
+	_Atomic int start_err;
+	_Atomic bool stop;  /* reactors: leave when nothing is out */
+	_Atomic bool abort; /* reactors: lose what is out, leave */
+};
+
+/* chunk.c: which bytes a chunk is */
+struct weir__chunk {
+	size_t ext;
+	uint64_t lo, hi; /* bytes of the extent */
+	bool in_place;   /* no slot needed */
+};
+int weir__job_cut(struct weir__engine *eng, struct weir__job *job);
+void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
+		     uint64_t number, size_t *hint, struct weir__chunk *ret);
+
+/* reactor.c */
+int weir__reactor_start(struct weir__reactor *r);
+void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
+void weir__reactor_kick(struct weir__reactor *r);
+/* The reactor may sleep: nothing has come since asleep was set. */
+bool weir__reactor_quiet(struct weir__reactor *r);
+/* One chunk or link of the job is finished; the last one ends it. */
+void weir__job_drop(struct weir__job *job);
+
+/* op.c: on the reactor's thread */
+struct weir__op *weir__op_get(struct weir__reactor *r);
+/* False: no slot is free; the op has been given back. */
+bool weir__op_start(struct weir__op *op, struct weir__job *job,
+		    const struct weir__chunk *chunk);
+void weir__op_complete(struct weir__op *op, int64_t res);
+void weir__op_finish(struct weir__op *op, int res);
+void weir__op_lose(struct weir__op *op, int res);
+bool weir__op_add(struct weir__reactor *r);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "error.h"
+#include "sys.h"
+
+#define MAX_SPANS (1u << 20) /* mapped, but backed only as far as used */
+
+struct span {
+	int64_t begun, ended;
+	const char *name;
+	uint64_t off, bytes;
+	uint16_t track, group;
+	uint32_t lane;
+};
+
+struct weir__trace {
+	int64_t begun;
+	int fd;
+	char *path;
+	struct span *span;
+	_Atomic uint32_t n;
+};
+
+static const char *const track_name[] = {
+	[WEIR__TRACK_REACTOR] = "reactor", [WEIR__TRACK_COPIER] = "copiers",
+	[WEIR__TRACK_TOUCH] = "touch",     [WEIR__TRACK_STREAM] = "stream",
+	[WEIR__TRACK_LOAD] = "load",
+};
+
+void weir__trace_span(struct weir *weir, enum weir__track track, unsigned group,
+		      unsigned lane, const char *name, int64_t begun,
+		      uint64_t off, uint64_t bytes)
+{
+	struct weir__trace *t;
+	uint32_t i;
+
+	if (!begun)
+		return;
+	pthread_rwlock_rdlock(&weir->trace_lock);
+	t = atomic_load(&weir->trace);
+	i = t ? atomic_fetch_add(&t->n, 1) : MAX_SPANS;
+	if (i < MAX_SPANS)
+		t->span[i] = (struct span){ begun, weir__now(), name,  off,
+					    bytes, track,       group, lane };
+	pthread_rwlock_unlock(&weir->trace_lock);
+}
+
+static void destroy(struct weir__trace *t)
+{
+	if (t->span)
+		weir__sys_unmap(t->span, MAX_SPANS * sizeof(*t->span));
+	weir__sys_close(t->fd);
+	weir__free(t->path);
+	weir__free(t);
+}
+
+int weir_trace_start(struct weir *weir, const char *path)
+{
+	struct weir__trace *t, *none = NULL;
+	void *map;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	t = weir__calloc(1, sizeof(*t));
+	if (!t)
+		return weir__fail(-ENOMEM, "%s: no memory", path);
+	t->path = weir__strdup(path);
+	t->fd = weir__sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	if (t->fd < 0) {
+		r = weir__fail_sys(t->fd, "%s", path);
+		goto out;
+	}
+	r = weir__sys_map(MAX_SPANS * sizeof(*t->span), -1, 0,
+			  PROT_READ | PROT_WRITE, &map);
+	if (r < 0) {
+		weir__fail_sys(r, "%s: memory of a trace", path);
+		goto out;
+	}
+	t->span = map;
+	t->begun = weir__now();
+	if (atomic_compare_exchange_strong(&weir->trace, &none, t))
+		return 0;
+	r = weir__fail(-EBUSY, "%s: a trace to %s runs already", path,
+		       none->path);
+out:
+	destroy(t);
+	return r;
+}
+
+/* A growing position in the file; the first error stays. */
+struct out {
+	int fd, err;
+	uint64_t at;
+	size_t used;
+	char buf[65536];
+};
+
+static void flush(struct out *o)
+{
+	size_t done = 0;
+
+	while (!o->err && done < o->used) {
+		int64_t r = weir__sys_pwrite(o->fd, o->buf + done,
+					     o->used - done, o->at);
+
+		if (r < 0)
+			o->err = (int)r;
+		else
+			done += (size_t)r, o->at += (uint64_t)r;
+	}
+	o->used = 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void put(struct out *o,
+						      const char *fmt, ...)
+{
+	va_list ap;
+
+	if (sizeof(o->buf) - o->used < 512)
+		flush(o);
+	va_start(ap, fmt);
+	o->used += (size_t)vsnprintf(o->buf + o->used, 512, fmt, ap);
+	va_end(ap);
+}
+
+/* Each group of each track is a "process", so that its lanes lie together. */
+static unsigned pid_of(const struct span *s)
+{
+	return 1u + s->track * 1000u + s->group;
+}
+
+static void put_names(struct out *o, const struct span *span, uint32_t n)
+{
+	uint32_t seen[64], n_seen = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		unsigned pid = pid_of(&span[i]), k = 0;
+
+		while (k < n_seen && seen[k] != pid)
+			k++;
+		if (k < n_seen || n_seen == 64)
+			continue;
+		seen[n_seen++] = pid;
+		put(o,
+		    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"%s %u\"}},\n",
+		    pid, track_name[span[i].track], span[i].group);
+	}
+}
+
+static int write_out(struct weir__trace *t)
+{
+	struct out *o = weir__calloc(1, sizeof(*o));
+	uint32_t n = atomic_load(&t->n);
+	int err;
+
+	if (!o)
+		return -ENOMEM;
+	if (n > MAX_SPANS)
+		n = MAX_SPANS;
+	o->fd = t->fd;
+	put(o, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+	put_names(o, t->span, n);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct span *s = &t->span[i];
+
+		put(o,
+		    "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"offset\":%llu,\"bytes\":%llu}},\n",
+		    s->name, pid_of(s), s->lane,
+		    (double)(s->begun - t->begun) / 1e3,
+		    (double)(s->ended - s->begun) / 1e3,
+		    (unsigned long long)s->off, (unsigned long long)s->bytes);
+	}
+	put(o,
+	    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"weir %s\"}}\n]}\n",
+	    weir_version_string());
+	flush(o);
+	err = o->err;
+	weir__free(o);
+	return err;
+}
+
+static struct weir__trace *take(struct weir *weir)
+{
+	struct weir__trace *t;
+
+	/* Who is noting a span down has finished when the lock is ours. */
+	pthread_rwlock_wrlock(&weir->trace_lock);
+	t = atomic_exchange(&weir->trace, NULL);
+	pthread_rwlock_unlock(&weir->trace_lock);
+	return t;
+}
+
+int weir_trace_stop(struct weir *weir)
+{
+	struct weir__trace *t;
+	int r;
+
+	WEIR__ENTER();
+	t = take(weir);
+	if (!t)
+		return weir__fail(-EINVAL, "no trace runs");
+	r = write_out(t);
+	if (r < 0)
+		weir__fail_sys(r, "%s", t->path);
+	destroy(t);
+	return r;
+}
+
+void weir__trace_drop(struct weir *weir)
+{
+	struct weir__trace *t = take(weir);
+
+	if (t)
+		destroy(t);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Traces: spans of time that threads note down while a trace runs, written as
+ * Chrome's trace events when it ends. When none runs, a span costs one load.
+ *
+ * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+ */
+#ifndef WEIR__TRACE_H
+#define WEIR__TRACE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "root.h"
+
+enum weir__track { /* one group of rows each */
+	WEIR__TRACK_REACTOR,
+	WEIR__TRACK_COPIER,
+	WEIR__TRACK_TOUCH,
+	WEIR__TRACK_STREAM,
+	WEIR__TRACK_LOAD
+};
+
+/* The time if a trace runs, else 0: what weir__trace_span wants as @begun. */
+static inline int64_t weir__trace_now(struct weir *weir)
+{
+	return atomic_load_explicit(&weir->trace, memory_order_relaxed)
+		       ? weir__now()
+		       : 0;
+}
+
+/*
+ * From @begun to now, in row @lane of group @group of the track. @name is a
+ * constant. Nothing if @begun is 0.
+ */
+void weir__trace_span(struct weir *weir, enum weir__track track, unsigned group,
+		      unsigned lane, const char *name, int64_t begun,
+		      uint64_t off, uint64_t bytes);
+/* The root goes: drop what was not stopped. */
+void weir__trace_drop(struct weir *weir);
+
+#endif
