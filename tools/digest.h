@@ -14,8 +14,8 @@ enum {
 
 struct digests {
 	uint8_t (*of)[DIGEST_MAX]; /* by the tensor's number */
-	size_t count; /* 0: none were asked for */
-	size_t bytes; /* of each */
+	size_t count;              /* 0: none were asked for */
+	size_t bytes;              /* of each */
 };
 
 /*

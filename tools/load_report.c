@@ -7,7 +7,7 @@
 #include "output.h"
 #include "text.h"
 
-static const char *const memory_names[] = { "device", "plain",	"huge",
+static const char *const memory_names[] = { "device", "plain",  "huge",
 					    "locked", "pinned", "mapped" };
 
 static double rate(const struct load_run *run)

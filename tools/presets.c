@@ -14,11 +14,11 @@ enum {
 static const uint64_t synth_max = UINT64_C(1) << 62;
 
 static const struct synth_dtype dtypes[] = {
-	{ "BOOL", 8 },	  { "F4", 4 },	 { "F6_E2M3", 6 }, { "F6_E3M2", 6 },
-	{ "U8", 8 },	  { "I8", 8 },	 { "F8_E5M2", 8 }, { "F8_E4M3", 8 },
-	{ "F8_E8M0", 8 }, { "I16", 16 }, { "U16", 16 },	   { "F16", 16 },
-	{ "BF16", 16 },	  { "I32", 32 }, { "U32", 32 },	   { "F32", 32 },
-	{ "F64", 64 },	  { "I64", 64 }, { "U64", 64 },
+	{ "BOOL", 8 },    { "F4", 4 },   { "F6_E2M3", 6 }, { "F6_E3M2", 6 },
+	{ "U8", 8 },      { "I8", 8 },   { "F8_E5M2", 8 }, { "F8_E4M3", 8 },
+	{ "F8_E8M0", 8 }, { "I16", 16 }, { "U16", 16 },    { "F16", 16 },
+	{ "BF16", 16 },   { "I32", 32 }, { "U32", 32 },    { "F32", 32 },
+	{ "F64", 64 },    { "I64", 64 }, { "U64", 64 },
 };
 
 static const struct synth_dtype *find_dtype(const char *name)
@@ -98,9 +98,9 @@ static int add(struct synth_model *m, const struct synth_dtype *dtype,
 struct decoder {
 	const char *name;
 	unsigned layers, vocab, hidden;
-	unsigned q, kv; /* rows of the projections */
-	unsigned head; /* of q_norm and k_norm; 0: it has none */
-	unsigned inner; /* rows of gate and up */
+	unsigned q, kv;   /* rows of the projections */
+	unsigned head;    /* of q_norm and k_norm; 0: it has none */
+	unsigned inner;   /* rows of gate and up */
 	unsigned experts; /* 0: one dense MLP */
 };
 

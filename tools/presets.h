@@ -30,7 +30,7 @@ struct synth_model {
 	struct synth_tensor *tensors;
 	size_t count, room;
 	uint64_t bytes; /* of all tensors */
-	double scale; /* of the first dimension of each */
+	double scale;   /* of the first dimension of each */
 };
 
 /*

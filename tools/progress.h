@@ -7,11 +7,11 @@
 #include <stdint.h>
 
 struct progress {
-	bool on; /* stderr is a terminal */
+	bool on;          /* stderr is a terminal */
 	const char *what; /* "loading" */
-	uint64_t total; /* bytes */
-	int64_t begin; /* ns, CLOCK_MONOTONIC */
-	int64_t next; /* when it is drawn again */
+	uint64_t total;   /* bytes */
+	int64_t begin;    /* ns, CLOCK_MONOTONIC */
+	int64_t next;     /* when it is drawn again */
 };
 
 void progress_begin(struct progress *bar, const char *what, uint64_t total);

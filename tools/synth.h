@@ -38,8 +38,8 @@ void synth_shard_name(uint32_t shard, uint64_t shards,
  * EXIT_FAILURE; 0 is success.
  */
 struct synth_file {
-	char *tmp; /* path it is written under */
-	char *path; /* path it gets */
+	char *tmp;   /* path it is written under */
+	char *path;  /* path it gets */
 	bool placed; /* it has it */
 };
 
