@@ -56,30 +56,7 @@ interrupt()
 	END
 }
 
-# A bar is drawn on a terminal, and gone at the end.
-bar()
-{
-	python3 - <<-'END'
-	import os, pty, subprocess
-	main, other = pty.openpty()
-	p = subprocess.Popen(["weir", "synth", "tinyllama-1.1b",
-	                      "bar.safetensors", "--scale", "0.2"],
-	                     stderr=other)
-	os.close(other)
-	seen = b""
-	try:
-	    while (part := os.read(main, 4096)):
-	        seen += part
-	except OSError:
-	    pass
-	assert p.wait() == 0
-	assert b"/s" in seen and b"left" in seen and b"%" in seen, seen[-200:]
-	last = seen.rsplit(b"\033[K", 1)[1]
-	assert last.startswith(b"bar.safetensors: 201 tensors"), last
-	END
-}
-
-plan 49
+plan 48
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'a load reports on stderr' weir load tiny.safetensors
@@ -155,7 +132,6 @@ refused 1 "'TPU7'" 'so is a device that is not there' \
 works 'a device may have parameters' weir load m --device CPU:node=0
 check 'SIGINT ends a load, by that signal' interrupt SIGINT 1
 check 'so does SIGTERM, twice' interrupt SIGTERM 2
-check 'a terminal sees a bar, and not for long' bar
 works 'a model of no tensors is loaded' sh -c \
 	'printf "{}" | python3 "$0/t/safetensors.py" put none.safetensors &&
 	weir load none.safetensors --digest' "$srcdir"

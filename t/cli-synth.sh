@@ -72,7 +72,30 @@ limited()
 	exec weir synth tiny full.safetensors
 )
 
-plan 37
+# A bar is drawn on a terminal, and gone at the end.
+bar()
+{
+	python3 - <<-'END'
+	import os, pty, subprocess
+	main, other = pty.openpty()
+	p = subprocess.Popen(["weir", "synth", "tinyllama-1.1b",
+	                      "bar.safetensors", "--scale", "0.2"],
+	                     stderr=other)
+	os.close(other)
+	seen = b""
+	try:
+	    while (part := os.read(main, 4096)):
+	        seen += part
+	except OSError:
+	    pass
+	assert p.wait() == 0
+	assert b"/s" in seen and b"left" in seen and b"%" in seen, seen[-200:]
+	last = seen.rsplit(b"\033[K", 1)[1]
+	assert last.startswith(b"bar.safetensors: 201 tensors"), last
+	END
+}
+
+plan 38
 works 'tiny is one file if OUT ends in .safetensors' \
 	weir synth tiny tiny.safetensors
 check 'an independent reader finds it in order: ranges, order, padding' \
@@ -142,4 +165,5 @@ refused 1 no/where.safetensors 'a directory that is missing is named' \
 refused 1 'File too large' 'a file that may not grow is an error' limited
 check 'SIGTERM ends it with nothing left behind' interrupt SIGTERM
 check 'SIGINT as well' interrupt SIGINT
+check 'a terminal sees a bar, and not for long' bar
 finish

@@ -321,6 +321,7 @@ static void close_job(struct load_job *job)
 	free(job->runs);
 	weir_weights_free(job->weights);
 	weir_close(job->weir);
+	*job = (struct load_job){ .args = job->args };
 }
 
 int load_main(int argc, char **argv)
@@ -332,10 +333,13 @@ int load_main(int argc, char **argv)
 	if (r == 0) {
 		signals_hold(NULL);
 		r = load_model(&job);
-		if (r == 0 && !signals_caught())
+		if (signals_caught())
+			close_job(&job);
+		/* From here on nothing is left to undo. */
+		signals_release();
+		if (r == 0)
 			r = tell(&job);
 		close_job(&job);
-		signals_release();
 	}
 	load_args_free(&args);
 	return r == ARGS_HELP ? 0 : r;
