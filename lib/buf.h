@@ -39,6 +39,7 @@ struct weir__access {
 	 */
 	bool (*next_number)(struct weir__access *access, uint64_t lo,
 			    uint64_t hi, uint64_t from, uint64_t *ret_number);
+	void *arg; /* for next_number */
 };
 
 struct weir_buf {
@@ -69,6 +70,16 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      void (*release)(void *), void *arg,
 		      struct weir_buf **ret_buf);
 
+/* As weir_buf_alloc and weir_buf_join, without naming the call. */
+int weir__buf_alloc(struct weir_buft *buft, size_t size,
+		    const struct weir_buf_opts *opts,
+		    struct weir_buf **ret_buf);
+int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
+		   struct weir_buf **ret_buf);
+/* Bytes that @t takes in memory of @buft, padding included. */
+int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
+		    uint64_t *ret_bytes);
+
 bool weir__buf_is_host(const struct weir_buf *buf);
 
 void weir__access_add(struct weir__access *access);
@@ -88,6 +99,9 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 		       struct weir_buf **ret_member, uint64_t *ret_off,
 		       unsigned char **ret_addr);
+/* As weir_tensor_bytes, without naming the call. */
+int weir__tensor_extent(const struct weir_tensor *t, uint64_t *ret_bytes);
+/* Of a tensor that makes sense (weir__tensor_extent). */
 bool weir__tensor_contiguous(const struct weir_tensor *t);
 /* "tensor 'name'" or "tensor"; a ring of buffers, as weir__quote. */
 const char *weir__tensor_label(const struct weir_tensor *t);

@@ -82,6 +82,18 @@ int weir__fail_with(const struct weir_failure *f)
 	return weir__fail(f->err, "%s", f->text);
 }
 
+void weir__error_save(struct weir__error_saved *ret_saved)
+{
+	ret_saved->call = current_call;
+	memcpy(ret_saved->text, sentence, sizeof(sentence));
+}
+
+void weir__error_restore(const struct weir__error_saved *saved)
+{
+	current_call = saved->call;
+	memcpy(sentence, saved->text, sizeof(sentence));
+}
+
 const char *weir__quote(const char *bytes, size_t len)
 {
 	static _Thread_local char ring[4][96];

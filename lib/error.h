@@ -39,6 +39,17 @@ void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 /* Make an object's failure this thread's sentence too; returns f->err. */
 int weir__fail_with(const struct weir_failure *f);
 
+/*
+ * Put this thread's sentence away and bring it back, around something whose
+ * failure is not the caller's.
+ */
+struct weir__error_saved {
+	const char *call;
+	char text[WEIR__ERROR_MAX];
+};
+void weir__error_save(struct weir__error_saved *ret_saved);
+void weir__error_restore(const struct weir__error_saved *saved);
+
 /* "%s" of bytes from a file, escaped and shortened; a ring of buffers. */
 const char *weir__quote(const char *bytes, size_t len);
 

@@ -6,9 +6,11 @@ lib_LTLIBRARIES += %D%/libweir.la
 
 %C%_libweir_core_la_SOURCES = \
 	%D%/error.c %D%/error.h \
-	%D%/sys.c %D%/sys.h \
-	%D%/trace.c %D%/trace.h \
-	%D%/root.h %D%/backend.h %D%/source.h %D%/buf.h
+	%D%/sys.c %D%/sys_host.c %D%/sys.h \
+	%D%/root.c %D%/root.h %D%/dev.c %D%/registry.c %D%/module.c \
+	%D%/backend.h %D%/source.c %D%/source.h \
+	%D%/dtype.c %D%/dtype.h %D%/tensor.c %D%/buf.c %D%/access.c \
+	%D%/buf.h %D%/data.c %D%/trace.c %D%/trace.h
 %C%_libweir_core_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(CRYPTO_CFLAGS)
 %C%_libweir_core_la_LIBADD = $(URING_LIBS) $(XXHASH_LIBS) $(CRYPTO_LIBS) \
 	$(NUMA_LIBS) -ldl

@@ -67,12 +67,16 @@ struct weir {
 	char *module_path;
 	struct weir__host host;
 	_Atomic uint32_t *alive; /* a page that fork wipes to 0 */
+	pid_t owner;             /* where no page can be: asked instead */
 
-	pthread_mutex_t lock; /* guards part[] and devices being added */
+	pthread_mutex_t lock; /* recursive (a part may need another);
+					   guards part[] and devices being added */
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic unsigned n_devs; /* dev[0..n) do not change any more */
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
+	pthread_mutex_t module_lock;  /* guards scanned and modules */
+	bool scanned;                 /* the directories have been searched */
 	struct weir__module *modules; /* loaded, newest first */
 	_Atomic(struct weir__trace *) trace;
 	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
@@ -83,6 +87,11 @@ void weir__root_put(struct weir *weir);
 
 /* 0; -ESHUTDOWN after weir_close; -EPERM in a child after fork. */
 int weir__root_enter(struct weir *weir);
+/*
+ * False in a child after fork. Memory that hardware may write to is not there
+ * then, so nothing is touched, and nothing is released either.
+ */
+bool weir__root_is_ours(const struct weir *weir);
 
 /*
  * The part @id, made by @make if it is not there yet (under weir->lock, once).
@@ -97,6 +106,11 @@ void weir__log(struct weir *weir, const char *fmt, ...)
 
 /* Open the device's state if that has not happened (lazily). */
 int weir__dev_use(struct weir_dev *dev);
+/*
+ * What a call of the backend gave, as the library passes it on: a number that
+ * is neither 0 nor an errno becomes -EIO. @what names the call in a sentence.
+ */
+int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
 
 int64_t weir__now(void); /* CLOCK_MONOTONIC, ns */
 /* @timeout_ns (-1: for ever) from now; INT64_MAX for ever. */
@@ -106,7 +120,15 @@ int64_t weir__deadline(int64_t timeout_ns);
 extern const struct weir__backend weir__cpu_backend;
 int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 		       const char *module);
-int weir__modules_load_all(struct weir *weir);
+/* -EPROTO, -EBADMSG with a sentence: its tables cannot be used. */
+int weir__backend_check(const struct weir__backend *backend);
+/*
+ * Search the directories for modules, once for each root: at the first call
+ * that asks for more than the built-in devices. A module that fails only tells
+ * the log.
+ */
+void weir__modules_scan(struct weir *weir);
+bool weir__modules_have(struct weir *weir, const char *backend);
 void weir__modules_free(struct weir *weir);
 
 #endif

@@ -37,7 +37,7 @@ struct weir__source_ops {
 };
 
 struct weir__waiter {
-	struct weir__waiter *next;  /* in src->waiters, by number; or to wake */
+	struct weir__waiter *next;  /* by number, or to wake; first member */
 	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
 	void (*wake)(struct weir__waiter *waiter);
@@ -45,10 +45,11 @@ struct weir__waiter {
 
 struct weir__source {
 	const struct weir__source_ops *ops;
-	struct weir *weir;
+	struct weir *weir; /* held from init to fini */
 	_Atomic uint32_t refs;
-	pthread_mutex_t lock;         /* guards waiters */
+	pthread_mutex_t lock;         /* guards waiters and tail */
 	struct weir__waiter *waiters; /* sorted by number */
+	struct weir__waiter **tail;   /* next of the last one */
 	_Atomic uint64_t first; /* lowest number waited for, or UINT64_MAX */
 };
 
@@ -66,7 +67,11 @@ int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter);
 /* Take it back. False: it is being woken, or has been. */
 bool weir__source_unwait(struct weir__source *src, struct weir__waiter *waiter);
 
-/* Wake all waiters whose number is at most @number (a stream). */
+/*
+ * Wake all waiters whose number is at most @number (a stream). The new state
+ * has been published by a sequentially consistent store, or under a lock that
+ * ops->state takes too: so no waiter is missed. No lock is held.
+ */
 void weir__source_complete(struct weir__source *src, uint64_t number);
 /* Wake the waiters of exactly @number (a tensor of a load). */
 void weir__source_complete_one(struct weir__source *src, uint64_t number);

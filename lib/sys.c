@@ -94,6 +94,10 @@ int weir__sys_populate(void *addr, size_t len)
 
 int weir__sys_mlock(void *addr, size_t len)
 {
+	if (mlock2(addr, len, MLOCK_ONFAULT) == 0)
+		return 0;
+	if (errno != ENOSYS && errno != EINVAL)
+		return -errno;
 	return mlock(addr, len) < 0 ? -errno : 0;
 }
 

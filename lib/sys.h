@@ -7,6 +7,7 @@
 #ifndef WEIR__SYS_H
 #define WEIR__SYS_H
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,11 +27,32 @@ void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
 /* Back [addr, addr + len) with pages, writable, as the hardware will see it. */
 int weir__sys_populate(void *addr, size_t len);
+/* As pages come, not at once (MLOCK_ONFAULT), where the kernel can. */
 int weir__sys_mlock(void *addr, size_t len);
+/* Pages to come from @node: only from there, or there first. -ENOSYS. */
+int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only);
+/* A byte for each page, its lowest bit: the page is in RAM. */
+int weir__sys_mincore(void *addr, size_t len, unsigned char *ret_vec);
+bool weir__sys_thp_disabled(void);      /* by prctl(2), for this process */
+uint64_t weir__sys_limit(int resource); /* RLIMIT_*; UINT64_MAX: none */
+/* By sysinfo(2), which needs no /proc. */
+int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 
 int weir__sys_open(const char *path, int flags, unsigned mode);
 void weir__sys_close(int fd);
 int weir__sys_fstat(int fd, struct stat *st);
+int weir__sys_stat(const char *path, struct stat *st);
+/* A small file as a string, cut to @room; its length. */
+int64_t weir__sys_text(const char *path, char *buf, size_t room);
+/*
+ * The entries that @filter takes, sorted; each, and the list, is freed by
+ * weir__free. Their number.
+ */
+int weir__sys_scandir(const char *path,
+		      int (*filter)(const struct dirent *entry),
+		      struct dirent ***ret_list);
+/* RTLD_NOW | RTLD_LOCAL. -ENOEXEC: dlerror(3) says why. */
+int weir__sys_dlopen(const char *path, void **ret_handle);
 /* One call of pread or pwrite: may be short. */
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: MIT
+lib_libweir_core_la_SOURCES += %D%/arena.c %D%/arena.h %D%/avail.c %D%/avail.h \
+	%D%/pages.c %D%/pages.h
+EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/slots.c %D%/slots.h \
 	%D%/touch.c %D%/touch.h

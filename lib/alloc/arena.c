@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/arena.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "alloc/avail.h"
+#include "alloc/pages.h"
+#include "error.h"
+#include "root.h"
+#include "sys.h"
+
+/* A kept arena may be this much larger than what it is taken for: 1/4. */
+#define SLACK(len) ((len) / 4)
+
+/*
+ * One mapping. It is on the live list while a buffer has it, on the kept list
+ * (oldest first) afterwards, and unmapped from there.
+ */
+struct arena {
+	struct arena *next, **link;
+	struct weir__pages pages;
+	size_t touched;        /* kept: bytes known to be backed */
+	struct weir__mem *mem; /* live: who has it */
+};
+
+struct arenas {
+	struct weir__part part;
+	struct weir *weir;
+	pthread_mutex_t lock; /* guards what follows */
+	struct arena *live;
+	struct arena *kept, **kept_end;
+	size_t kept_bytes;
+	size_t keep; /* at most that */
+};
+
+static void put_on(struct arena **link, struct arena *a)
+{
+	a->next = *link;
+	a->link = link;
+	if (a->next)
+		a->next->link = &a->next;
+	*link = a;
+}
+
+static void take_off(struct arenas *all, struct arena *a)
+{
+	if (all->kept_end == &a->next)
+		all->kept_end = a->link;
+	*a->link = a->next;
+	if (a->next)
+		a->next->link = a->link;
+}
+
+static void destroy(struct arena *a)
+{
+	weir__pages_unmap(&a->pages);
+	weir__free(a);
+}
+
+static void drop_oldest(struct arenas *all)
+{
+	struct arena *a = all->kept;
+
+	take_off(all, a);
+	all->kept_bytes -= a->pages.len;
+	destroy(a);
+}
+
+static size_t arenas_trim(struct weir__part *part, size_t keep)
+{
+	struct arenas *all = (struct arenas *)part;
+	size_t kept;
+
+	pthread_mutex_lock(&all->lock);
+	while (all->kept_bytes > keep)
+		drop_oldest(all);
+	kept = all->kept_bytes;
+	pthread_mutex_unlock(&all->lock);
+	return kept;
+}
+
+/* What buffers still have is theirs until they are freed. */
+static int arenas_close(struct weir__part *part, int64_t deadline)
+{
+	struct arenas *all = (struct arenas *)part;
+
+	(void)deadline;
+	pthread_mutex_lock(&all->lock);
+	all->keep = 0;
+	while (all->kept)
+		drop_oldest(all);
+	pthread_mutex_unlock(&all->lock);
+	return 0;
+}
+
+static void arenas_free(struct weir__part *part)
+{
+	struct arenas *all = (struct arenas *)part;
+
+	while (all->kept)
+		drop_oldest(all);
+	pthread_mutex_destroy(&all->lock);
+	weir__free(all);
+}
+
+static size_t default_keep(const struct weir *weir)
+{
+	uint64_t avail, total;
+
+	if (weir->opts.keep == UINT64_MAX)
+		return 0;
+	if (weir->opts.keep)
+		return weir->opts.keep;
+	return weir__avail_ram("", &avail, &total) < 0 ? 0 : avail / 4;
+}
+
+static int arenas_make(struct weir *weir, struct weir__part **ret_part)
+{
+	struct arenas *all = weir__calloc(1, sizeof(*all));
+
+	if (!all)
+		return weir__fail(-ENOMEM, "no memory for %zu bytes",
+				  sizeof(*all));
+	all->part.close = arenas_close;
+	all->part.trim = arenas_trim;
+	all->part.free = arenas_free;
+	all->weir = weir;
+	all->kept_end = &all->kept;
+	all->keep = default_keep(weir);
+	pthread_mutex_init(&all->lock, NULL);
+	*ret_part = &all->part;
+	return 0;
+}
+
+/* Is it what @req asks for? */
+static bool fits(const struct weir__pages *p, const struct weir__pages *want)
+{
+	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
+	       p->is_huge == want->is_huge && p->locked == want->locked &&
+	       p->node == want->node && (p->node < 0 || p->only == want->only);
+}
+
+/* Best fit, not over a quarter larger; all->lock is held. */
+static struct arena *find_kept(struct arenas *all,
+			       const struct weir__pages *want)
+{
+	struct arena *best = NULL;
+
+	for (struct arena *a = all->kept; a; a = a->next)
+		if (fits(&a->pages, want) &&
+		    (!best || a->pages.len < best->pages.len))
+			best = a;
+	if (best) {
+		take_off(all, best);
+		all->kept_bytes -= best->pages.len;
+	}
+	return best;
+}
+
+/* What is promised: an upper bound at once, or, looking at pages, exactly. */
+static uint64_t promised(const struct arenas *all, bool exactly)
+{
+	uint64_t sum = 0;
+
+	for (const struct arena *a = all->live; a; a = a->next) {
+		size_t touched = atomic_load_explicit(&a->mem->touched,
+						      memory_order_relaxed);
+
+		if (touched >= a->pages.len)
+			continue;
+		sum += exactly ? weir__pages_missing(&a->pages, touched)
+			       : a->pages.len - touched;
+	}
+	return sum;
+}
+
+/*
+ * Is there RAM for @len more, with all that was promised? Kept arenas are
+ * given back, oldest first, before the answer is no. all->lock is held.
+ */
+static int check_avail(struct arenas *all, size_t len)
+{
+	uint64_t avail, total, out;
+
+	for (;;) {
+		if (weir__avail_ram("", &avail, &total) < 0)
+			return 0; /* nobody knows: let the kernel say */
+		if (len <= avail && promised(all, false) <= avail - len)
+			return 0;
+		out = promised(all, true);
+		if (len <= avail && out <= avail - len)
+			return 0;
+		if (!all->kept)
+			break;
+		drop_oldest(all);
+	}
+	return weir__fail(
+		-ENOMEM,
+		"%zu bytes are needed, %llu of %llu are available, %llu of them promised to other buffers",
+		len, (unsigned long long)avail, (unsigned long long)total,
+		(unsigned long long)out);
+}
+
+/*
+ * The kernel's limits count what is kept too: it is given back before they
+ * are an answer. all->lock is held.
+ */
+static int map_new(struct arenas *all, const struct weir__pages *want,
+		   struct arena **ret_arena)
+{
+	struct arena *a = weir__calloc(1, sizeof(*a));
+	int r;
+
+	if (!a)
+		return weir__fail(-ENOMEM, "no memory for %zu bytes",
+				  sizeof(*a));
+	a->pages = *want;
+	a->pages.locked = false;
+	while ((r = weir__pages_map(&a->pages)) == -ENOMEM && all->kept)
+		drop_oldest(all);
+	if (r < 0) {
+		weir__free(a);
+		return r;
+	}
+	*ret_arena = a;
+	return 0;
+}
+
+/* all->lock is held. */
+static int find_or_map(struct arenas *all, struct weir__pages *want,
+		       struct arena **ret_arena)
+{
+	struct arena *a = find_kept(all, want);
+	int r;
+
+	if (!a && want->locked) {
+		want->locked = false;
+		a = find_kept(all, want);
+	}
+	if (!a) {
+		r = check_avail(all, want->len);
+		if (r < 0 || (r = map_new(all, want, &a)) < 0)
+			return r;
+	}
+	*ret_arena = a;
+	return 0;
+}
+
+static int lock(struct arenas *all, struct weir__pages *p, bool strict)
+{
+	int r;
+
+	while ((r = weir__pages_lock(p)) < 0 && all->kept)
+		drop_oldest(all);
+	return r < 0 && strict ? weir__fail(r, "%s", p->why_not) : 0;
+}
+
+/* Why it has no huge pages; NULL: it has. */
+static const char *not_huge(const struct weir__pages *p)
+{
+	if (p->huge)
+		return NULL;
+	return p->is_huge ? p->why : "smaller than a huge page of 2 MiB";
+}
+
+static void say_why(const struct weir__pages *p, bool want_huge,
+		    struct weir__mem *mem)
+{
+	const char *huge = want_huge ? not_huge(p) : NULL;
+
+	snprintf(mem->why, sizeof(mem->why), "%s%.90s%s%.119s",
+		 huge ? "no huge pages: " : "", huge ? huge : "",
+		 huge && p->why_not[0] ? "; " : "", p->why_not);
+}
+
+/* Say what it became; < 0: strict, and it is less than asked for. */
+static int settle(struct arenas *all, struct arena *a,
+		  const struct weir__arena_req *req, struct weir__mem *mem)
+{
+	struct weir__pages *p = &a->pages;
+	int r;
+
+	/* Kept memory may carry the reason of its last owner. */
+	if (p->node == req->node)
+		p->why_not[0] = '\0';
+	if (req->kind == WEIR_MEM_LOCKED && (r = lock(all, p, req->strict)) < 0)
+		return r;
+	if (req->kind == WEIR_MEM_HUGE && req->strict && !p->huge)
+		return weir__fail(-EOPNOTSUPP, "%zu bytes: no huge pages: %s",
+				  req->bytes, not_huge(p));
+	mem->base = p->addr;
+	mem->handle = a;
+	mem->node = p->node;
+	mem->got = (p->huge ? WEIR_GOT_HUGE : 0) |
+		   (p->locked ? WEIR_GOT_LOCKED : 0);
+	atomic_store(&mem->touched, a->touched);
+	say_why(p, req->kind != WEIR_MEM_PLAIN, mem);
+	return 0;
+}
+
+/* all->lock is held. */
+static int take(struct arenas *all, const struct weir__arena_req *req,
+		struct weir__pages *want, struct weir__mem *mem)
+{
+	struct arena *a;
+	int r = find_or_map(all, want, &a);
+
+	if (r < 0)
+		return r;
+	r = settle(all, a, req, mem);
+	if (r < 0) {
+		destroy(a);
+		return r;
+	}
+	a->mem = mem;
+	put_on(&all->live, a);
+	return 0;
+}
+
+/* Whole pages, and huge ones from the first on. */
+static int want_pages(const struct weir__arena_req *req,
+		      struct weir__pages *ret_want)
+{
+	bool huge = req->kind != WEIR_MEM_PLAIN &&
+		    req->bytes >= WEIR__HUGE_PAGE;
+
+	*ret_want = (struct weir__pages){
+		.node = req->node,
+		.only = req->strict,
+		.is_huge = huge,
+		.locked = req->kind == WEIR_MEM_LOCKED,
+	};
+	if (req->bytes > SIZE_MAX / 2)
+		return weir__fail(
+			-ENOMEM,
+			"%zu bytes are needed, an address space has less",
+			req->bytes);
+	ret_want->len =
+		weir__up(req->bytes, huge ? WEIR__HUGE_PAGE
+					  : (size_t)sysconf(_SC_PAGESIZE));
+	return 0;
+}
+
+int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
+		     struct weir__mem *mem)
+{
+	struct weir__part *part;
+	struct weir__pages want;
+	struct arenas *all;
+	int r = weir__root_part(weir, WEIR__PART_ALLOC, arenas_make, &part);
+
+	if (r < 0 || (r = want_pages(req, &want)) < 0)
+		return r;
+	all = (struct arenas *)part;
+	pthread_mutex_lock(&all->lock);
+	r = take(all, req, &want, mem);
+	pthread_mutex_unlock(&all->lock);
+	return r;
+}
+
+/* Onto the kept list; false: more than may be kept. all->lock is held. */
+static bool keep(struct arenas *all, struct arena *a)
+{
+	if (a->pages.len > all->keep)
+		return false;
+	put_on(all->kept_end, a);
+	all->kept_end = &a->next;
+	all->kept_bytes += a->pages.len;
+	while (all->kept_bytes > all->keep)
+		drop_oldest(all);
+	return true;
+}
+
+void weir__arena_give(struct weir *weir, struct weir__mem *mem)
+{
+	struct arenas *all =
+		(struct arenas *)atomic_load(&weir->part[WEIR__PART_ALLOC]);
+	struct arena *a = mem->handle;
+	bool kept;
+
+	a->touched = atomic_load(&mem->touched);
+	pthread_mutex_lock(&all->lock);
+	take_off(all, a);
+	a->mem = NULL;
+	kept = keep(all, a);
+	pthread_mutex_unlock(&all->lock);
+	if (!kept)
+		destroy(a);
+}
+
+int weir__arena_touch(struct weir__mem *mem, size_t bytes)
+{
+	struct arena *a = mem->handle;
+
+	return weir__pages_touch(&a->pages, &mem->touched, bytes);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "alloc/pages.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "alloc/avail.h"
+#include "error.h"
+#include "sys.h"
+
+#define SMALL_PAGE ((size_t)4096) /* the smallest there is */
+#define TOUCH_STEP ((size_t)32 << 20)
+#define MINCORE_STEP ((size_t)64 << 20)
+
+/* Why the kernel would not back a mapping with huge pages; NULL: it would. */
+static const char *no_huge_pages(void)
+{
+	char text[128];
+
+	if (weir__sys_text("/sys/kernel/mm/transparent_hugepage/enabled", text,
+			   sizeof(text)) <= 0)
+		return "the kernel has no transparent huge pages";
+	if (strstr(text, "[never]"))
+		return "transparent_hugepage/enabled is never";
+	if (weir__sys_thp_disabled())
+		return "huge pages are disabled for this process (PR_SET_THP_DISABLE)";
+	return NULL;
+}
+
+/* A mapping of @len bytes at a multiple of @align. */
+static int map_aligned(size_t len, size_t align, unsigned char **ret_addr)
+{
+	size_t extra = align > SMALL_PAGE ? align : 0;
+	unsigned char *from, *addr;
+	void *map;
+	int r = weir__sys_map(len + extra, -1, 0, PROT_READ | PROT_WRITE, &map);
+
+	if (r < 0)
+		return weir__fail_sys(
+			r,
+			"mmap of %zu bytes (address space left under RLIMIT_AS: %llu)",
+			len + extra, (unsigned long long)weir__avail_space());
+	from = map;
+	addr = from + (weir__up((uintptr_t)from, align) - (uintptr_t)from);
+	if (addr > from)
+		weir__sys_unmap(from, (size_t)(addr - from));
+	if (addr < from + extra)
+		weir__sys_unmap(addr + len, (size_t)(from + extra - addr));
+	*ret_addr = addr;
+	return 0;
+}
+
+static void advise(struct weir__pages *p)
+{
+	const char *why;
+	int r;
+
+	/* A child would share pages that the kernel or a device writes to. */
+	weir__sys_madvise(p->addr, p->len, MADV_DONTFORK);
+	if (!p->is_huge) {
+		weir__sys_madvise(p->addr, p->len, MADV_NOHUGEPAGE);
+		return;
+	}
+	why = no_huge_pages();
+	r = why ? 0 : weir__sys_madvise(p->addr, p->len, MADV_HUGEPAGE);
+	p->huge = !why && r == 0;
+	if (why)
+		snprintf(p->why, sizeof(p->why), "%s", why);
+	else if (r < 0)
+		snprintf(p->why, sizeof(p->why), "madvise(MADV_HUGEPAGE): %s",
+			 strerrordesc_np(-r));
+}
+
+/* Before any page is there. < 0: strict, and it cannot be. */
+static int bind_node(struct weir__pages *p)
+{
+	int r;
+
+	if (p->node < 0)
+		return 0;
+	r = weir__sys_mbind(p->addr, p->len, (unsigned)p->node, p->only);
+	if (!r)
+		return 0;
+	if (p->only)
+		return weir__fail_sys(r, "%zu bytes on NUMA node %d", p->len,
+				      p->node);
+	snprintf(p->why_not, sizeof(p->why_not), "NUMA node %d: %s", p->node,
+		 strerrordesc_np(-r));
+	p->node = -1;
+	return 0;
+}
+
+int weir__pages_map(struct weir__pages *p)
+{
+	int r = map_aligned(p->len, p->is_huge ? WEIR__HUGE_PAGE : SMALL_PAGE,
+			    &p->addr);
+
+	if (r < 0)
+		return r;
+	advise(p);
+	r = bind_node(p);
+	if (r < 0)
+		weir__pages_unmap(p);
+	return r;
+}
+
+void weir__pages_unmap(struct weir__pages *p)
+{
+	weir__sys_unmap(p->addr, p->len);
+}
+
+int weir__pages_lock(struct weir__pages *p)
+{
+	int r = p->locked ? 0 : weir__sys_mlock(p->addr, p->len);
+
+	p->locked = r == 0;
+	if (!r)
+		return 0;
+	snprintf(p->why_not, sizeof(p->why_not),
+		 "not locked: %s: %zu bytes are needed, RLIMIT_MEMLOCK is %llu",
+		 strerrordesc_np(-r), p->len,
+		 (unsigned long long)weir__sys_limit(RLIMIT_MEMLOCK));
+	return r;
+}
+
+uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched)
+{
+	unsigned char vec[MINCORE_STEP / SMALL_PAGE];
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint64_t missing = 0;
+
+	for (size_t at = weir__down(touched, page), n; at < p->len; at += n) {
+		n = p->len - at < MINCORE_STEP ? p->len - at : MINCORE_STEP;
+		if (weir__sys_mincore(p->addr + at, n, vec) < 0)
+			continue;
+		for (size_t i = 0; i < n / page; i++)
+			missing += vec[i] & 1 ? 0 : page;
+	}
+	return missing;
+}
+
+int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
+		      size_t bytes)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t end = weir__up(bytes, page), n;
+
+	for (size_t at = weir__down(atomic_load(touched), page); at < end;
+	     at += n) {
+		int r;
+
+		n = end - at < TOUCH_STEP ? end - at : TOUCH_STEP;
+		r = weir__sys_populate(p->addr + at, n);
+		if (r < 0)
+			return weir__fail_sys(
+				r, "touching %zu bytes, of which %zu are there",
+				bytes, at);
+		if (at + n > atomic_load(touched))
+			atomic_store(touched, at + n);
+	}
+	return 0;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocking access to the bytes of tensors. Host memory is copied here; what a
+ * device has to itself goes through its backend.
+ */
+#include <string.h>
+
+#include "buf.h"
+#include "dtype.h"
+#include "error.h"
+#include "sys.h"
+
+#define BOUNCE_BYTES ((size_t)1 << 20)
+
+/* A place in one buffer. */
+struct place {
+	struct weir_buf *buf;
+	unsigned char *addr;
+};
+
+static int check_writable(const struct weir_buf *buf)
+{
+	if (buf->buft->desc.flags & WEIR_BUFT_READONLY)
+		return weir__fail(-EROFS, "memory of kind %s is read-only",
+				  buf->buft->desc.name);
+	return 0;
+}
+
+/* Resolve, check and wait: what every call here begins with. */
+static int begin(const struct weir_tensor *t, size_t off, size_t n, bool write,
+		 struct place *ret_place)
+{
+	uint64_t at;
+	int r = weir__tensor_range(t, off, n, &ret_place->buf, &at,
+				   &ret_place->addr);
+
+	if (r < 0 ||
+	    (r = weir__root_enter(ret_place->buf->buft->dev->weir)) < 0 ||
+	    (write && (r = check_writable(ret_place->buf)) < 0))
+		return r;
+	return n ? weir__buf_quiesce(ret_place->buf, at, at + n, write) : 0;
+}
+
+static int put(const struct place *dst, const void *src, size_t n)
+{
+	struct weir_dev *dev = dst->buf->buft->dev;
+
+	if (!weir__buf_is_host(dst->buf))
+		return weir__dev_result(dev, "mem->set",
+					dev->backend->mem->set(dev, dst->addr,
+							       src, n));
+	memcpy(dst->addr, src, n);
+	return 0;
+}
+
+static int get(const struct place *src, void *dst, size_t n)
+{
+	struct weir_dev *dev = src->buf->buft->dev;
+
+	if (!weir__buf_is_host(src->buf))
+		return weir__dev_result(dev, "mem->get",
+					dev->backend->mem->get(dev, dst,
+							       src->addr, n));
+	memcpy(dst, src->addr, n);
+	return 0;
+}
+
+static int fill(const struct place *dst, uint8_t byte, size_t n)
+{
+	struct weir_dev *dev = dst->buf->buft->dev;
+
+	if (!weir__buf_is_host(dst->buf))
+		return weir__dev_result(dev, "mem->fill",
+					dev->backend->mem->fill(dev, dst->addr,
+								byte, n));
+	memset(dst->addr, byte, n);
+	return 0;
+}
+
+int weir_tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
+		    size_t n)
+{
+	struct place to;
+	int r;
+
+	WEIR__ENTER();
+	if (n && !src)
+		return weir__fail(-EINVAL, "%zu bytes from NULL", n);
+	r = begin(dst, off, n, true, &to);
+	return r < 0 || !n ? r : put(&to, src, n);
+}
+
+int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
+		    size_t n)
+{
+	struct place from;
+	int r;
+
+	WEIR__ENTER();
+	if (n && !dst)
+		return weir__fail(-EINVAL, "%zu bytes to NULL", n);
+	r = begin(src, off, n, false, &from);
+	return r < 0 || !n ? r : get(&from, dst, n);
+}
+
+int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
+		     uint8_t byte)
+{
+	struct place to;
+	int r;
+
+	WEIR__ENTER();
+	r = begin(dst, off, n, true, &to);
+	return r < 0 || !n ? r : fill(&to, byte, n);
+}
+
+static int clear_one(struct weir_buf *buf, uint8_t byte)
+{
+	struct place all = { .buf = buf, .addr = buf->mem.base };
+	int r = check_writable(buf);
+
+	if (r < 0 || !buf->bytes)
+		return r;
+	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
+	if (!r)
+		r = fill(&all, byte, buf->bytes);
+	if (!r && buf->bytes > atomic_load(&buf->mem.touched))
+		atomic_store(&buf->mem.touched, buf->bytes);
+	return r;
+}
+
+int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(buf->buft->dev->weir);
+	if (r < 0 || !buf->member)
+		return r < 0 ? r : clear_one(buf, byte);
+	for (unsigned i = 0; i < buf->n_members && !r; i++)
+		r = clear_one(buf->member[i], byte);
+	return r;
+}
+
+/* A copy of one tensor to another, run by run. */
+struct copy {
+	struct place dst, src;
+	unsigned char *bounce; /* between two devices; NULL: not needed */
+};
+
+static int copy_bounced(const struct copy *c, size_t off, size_t n)
+{
+	for (size_t at = 0; at < n; at += BOUNCE_BYTES) {
+		size_t len = n - at < BOUNCE_BYTES ? n - at : BOUNCE_BYTES;
+		struct place to = { c->dst.buf, c->dst.addr + off + at };
+		struct place from = { c->src.buf, c->src.addr + off + at };
+		int r = get(&from, c->bounce, len);
+
+		if (!r)
+			r = put(&to, c->bounce, len);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* @n bytes at @off of both. */
+static int copy_run(const struct copy *c, size_t off, size_t n)
+{
+	struct place to = { c->dst.buf, c->dst.addr + off };
+	struct place from = { c->src.buf, c->src.addr + off };
+	struct weir_dev *dev = to.buf->buft->dev;
+
+	if (weir__buf_is_host(from.buf))
+		return put(&to, from.addr, n);
+	if (weir__buf_is_host(to.buf))
+		return get(&from, to.addr, n);
+	if (c->bounce)
+		return copy_bounced(c, off, n);
+	return weir__dev_result(dev, "mem->copy",
+				dev->backend->mem->copy(dev, to.addr, from.addr,
+							n));
+}
+
+/* Dimensions from the first on, inside of which all bytes are in one run. */
+static unsigned outer_dims(const struct weir_tensor *t, size_t *ret_run)
+{
+	const struct weir_dtype_info *row = weir__dtype(t->dtype);
+	unsigned outer = t->ndim;
+	uint64_t run = row->bytes;
+
+	while (outer) {
+		uint64_t n = (uint64_t)t->shape[outer - 1];
+
+		if (outer == t->ndim)
+			n /= row->block;
+		if (n != 1 && (uint64_t)t->stride[outer - 1] != run)
+			break;
+		run *= n;
+		outer--;
+	}
+	*ret_run = run;
+	return outer;
+}
+
+/* Count up the index of the outer dimensions; false behind the last. */
+static bool next_run(const struct weir_tensor *t, unsigned outer,
+		     int64_t *index, uint64_t *off)
+{
+	uint32_t block = weir__dtype(t->dtype)->block;
+
+	for (unsigned i = outer; i--;) {
+		int64_t n = t->shape[i];
+
+		if (i == t->ndim - 1)
+			n /= block;
+		*off += (uint64_t)t->stride[i];
+		if (++index[i] < n)
+			return true;
+		*off -= (uint64_t)t->stride[i] * (uint64_t)n;
+		index[i] = 0;
+	}
+	return false;
+}
+
+static int copy_runs(const struct copy *c, const struct weir_tensor *t,
+		     uint64_t bytes)
+{
+	int64_t index[WEIR_MAX_DIMS] = { 0 };
+	uint64_t off = 0;
+	unsigned outer;
+	size_t run;
+	int r;
+
+	if (weir__tensor_contiguous(t))
+		return copy_run(c, 0, bytes);
+	outer = outer_dims(t, &run);
+	do
+		r = copy_run(c, off, run);
+	while (!r && next_run(t, outer, index, &off));
+	return r;
+}
+
+static int check_same(const struct weir_tensor *dst,
+		      const struct weir_tensor *src)
+{
+	if (dst->dtype != src->dtype || dst->ndim != src->ndim)
+		return weir__fail(
+			-EINVAL,
+			"%s: dtype %u of %u dimensions, %s: dtype %u of %u",
+			weir__tensor_label(dst), dst->dtype, dst->ndim,
+			weir__tensor_label(src), src->dtype, src->ndim);
+	for (unsigned i = 0; i < dst->ndim && i < WEIR_MAX_DIMS; i++)
+		if (dst->shape[i] != src->shape[i] ||
+		    dst->stride[i] != src->stride[i])
+			return weir__fail(
+				-EINVAL,
+				"dimension %u: %lld by %lld bytes of %s, %lld by %lld of %s",
+				i, (long long)dst->shape[i],
+				(long long)dst->stride[i],
+				weir__tensor_label(dst),
+				(long long)src->shape[i],
+				(long long)src->stride[i],
+				weir__tensor_label(src));
+	return 0;
+}
+
+/* As begin(), for a tensor that may have gaps. */
+static int begin_whole(const struct weir_tensor *t, uint64_t bytes, bool write,
+		       struct place *ret_place)
+{
+	uint64_t at;
+	int r;
+
+	if (!t->buf)
+		return weir__fail(-EINVAL, "%s is not placed in a buffer",
+				  weir__tensor_label(t));
+	r = weir__buf_range(t->buf, t->offset, bytes, &ret_place->buf, &at);
+	if (r < 0 ||
+	    (r = weir__root_enter(ret_place->buf->buft->dev->weir)) < 0 ||
+	    (write && (r = check_writable(ret_place->buf)) < 0))
+		return r;
+	ret_place->addr = ret_place->buf->mem.base + at;
+	return bytes ? weir__buf_quiesce(ret_place->buf, at, at + bytes, write)
+		     : 0;
+}
+
+static bool one_memory(const struct copy *c)
+{
+	return (weir__buf_is_host(c->dst.buf) &&
+		weir__buf_is_host(c->src.buf)) ||
+	       c->dst.buf->buft->dev == c->src.buf->buft->dev;
+}
+
+/* 1: the same place; 0: apart; < 0: they overlap. By address, since memory of
+ * the caller's may be wrapped twice. */
+static int compare_places(const struct copy *c, uint64_t bytes)
+{
+	uintptr_t dst = (uintptr_t)c->dst.addr, src = (uintptr_t)c->src.addr;
+	uintptr_t apart = dst < src ? src - dst : dst - src;
+
+	if (!bytes || !one_memory(c))
+		return 0;
+	if (!apart)
+		return 1;
+	if (apart < bytes)
+		return weir__fail(-EINVAL,
+				  "%llu bytes each, %llu apart: they overlap",
+				  (unsigned long long)bytes,
+				  (unsigned long long)apart);
+	return 0;
+}
+
+static int copy_placed(struct copy *c, const struct weir_tensor *t,
+		       uint64_t bytes)
+{
+	int r = compare_places(c, bytes);
+
+	if (r || !bytes)
+		return r < 0 ? r : 0;
+	if (!weir__buf_is_host(c->dst.buf) && !weir__buf_is_host(c->src.buf) &&
+	    !one_memory(c)) {
+		c->bounce = weir__malloc(BOUNCE_BYTES);
+		if (!c->bounce)
+			return weir__fail(-ENOMEM, "no memory for %zu bytes",
+					  BOUNCE_BYTES);
+	}
+	r = copy_runs(c, t, bytes);
+	weir__free(c->bounce);
+	return r;
+}
+
+int weir_tensor_copy(const struct weir_tensor *dst,
+		     const struct weir_tensor *src)
+{
+	struct copy c = { .bounce = NULL };
+	uint64_t bytes;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__tensor_extent(dst, &bytes);
+	if (r < 0 || (r = check_same(dst, src)) < 0 ||
+	    (r = begin_whole(src, bytes, false, &c.src)) < 0 ||
+	    (r = begin_whole(dst, bytes, true, &c.dst)) < 0)
+		return r;
+	return copy_placed(&c, dst, bytes);
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Modules: backends in shared objects of their own. They are looked for in
+ * absolute directories only, and one that fails never stops the others.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "error.h"
+#include "root.h"
+#include "sys.h"
+
+#define MAX_DIRS 32
+
+struct weir__module {
+	struct weir__module *next;
+	char *path;
+	void *handle;
+	dev_t dev;
+	ino_t ino;
+	const struct weir__backend *backend;
+};
+
+/* Could somebody else have put it there? Says who may write, or NULL. */
+static const char *not_ours(const struct stat *st)
+{
+	if (st->st_uid && st->st_uid != geteuid())
+		return "belongs to another user";
+	if (st->st_mode & S_IWOTH)
+		return "can be written by everybody";
+	if ((st->st_mode & S_IWGRP) && st->st_gid && st->st_gid != getegid())
+		return "can be written by another group";
+	return NULL;
+}
+
+static int check_trust(struct weir *weir, const char *path,
+		       const struct stat *st)
+{
+	const char *slash = strrchr(path, '/'), *why = not_ours(st);
+	const char *what = "it";
+	struct stat dir_st;
+	char dir[4096];
+	int r;
+
+	if (!why) {
+		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - path), path);
+		r = weir__sys_stat(dir, &dir_st);
+		if (r < 0)
+			return weir__fail_sys(r, "%s", dir);
+		what = "its directory";
+		why = not_ours(&dir_st);
+	}
+	if (!why)
+		return 0;
+	if (weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
+		return weir__fail(-EPERM, "refused: %s %s", what, why);
+	weir__log(weir, "module %s: %s %s", path, what, why);
+	return 0;
+}
+
+static int check_new(struct weir *weir, const char *path, const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode))
+		return weir__fail(-ENOEXEC, "not a regular file");
+	for (struct weir__module *m = weir->modules; m; m = m->next)
+		if (m->dev == st->st_dev && m->ino == st->st_ino)
+			return weir__fail(-EEXIST, "loaded already, as %s",
+					  m->path);
+	return check_trust(weir, path, st);
+}
+
+bool weir__modules_have(struct weir *weir, const char *backend)
+{
+	if (!strcmp(backend, weir__cpu_backend.name))
+		return true;
+	for (struct weir__module *m = weir->modules; m; m = m->next)
+		if (!strcmp(m->backend->name, backend))
+			return true;
+	return false;
+}
+
+/* The handle is open; find the tables and add what they describe. */
+static int enter(struct weir *weir, struct weir__module *m)
+{
+	weir__module_entry_fn *entry;
+	int r = 0;
+
+	*(void **)&entry = dlsym(m->handle, WEIR__MODULE_ENTRY);
+	if (!entry)
+		return weir__fail(-ENOEXEC, "it has no symbol %s",
+				  WEIR__MODULE_ENTRY);
+	weir__fail(-EBADMSG, "it gives no reason");
+	m->backend = entry(&weir->host, &r);
+	if (!m->backend)
+		return r < 0 && r >= -4095 ? r : -EBADMSG;
+	r = weir__backend_check(m->backend);
+	if (r < 0)
+		return r;
+	if (weir__modules_have(weir, m->backend->name))
+		return weir__fail(-EEXIST, "there is a backend %s already",
+				  m->backend->name);
+	weir__fail(-EBADMSG, "it gives no reason");
+	return weir__registry_add(weir, m->backend, m->path);
+}
+
+static void drop(struct weir__module *m)
+{
+	if (m->handle)
+		dlclose(m->handle);
+	weir__free(m->path);
+	weir__free(m);
+}
+
+static struct weir__module *new_module(const char *path, const struct stat *st)
+{
+	struct weir__module *m = weir__calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->path = weir__strdup(path);
+	m->dev = st->st_dev;
+	m->ino = st->st_ino;
+	if (!m->path) {
+		drop(m);
+		return NULL;
+	}
+	return m;
+}
+
+/* dlerror(3) begins with the path, which our sentences have already. */
+static int fail_dlopen(int r, const char *path)
+{
+	const char *why = dlerror();
+	size_t len = strlen(path);
+
+	if (!strncmp(why, path, len) && !strncmp(why + len, ": ", 2))
+		why += len + 2;
+	return weir__fail(r, "%s", why);
+}
+
+static int load(struct weir *weir, const char *path)
+{
+	struct weir__module *m;
+	struct stat st;
+	int r;
+
+	r = weir__sys_stat(path, &st);
+	if (r < 0)
+		return weir__fail_sys(r, "stat");
+	r = check_new(weir, path, &st);
+	if (r < 0)
+		return r;
+	m = new_module(path, &st);
+	if (!m)
+		return weir__fail(-ENOMEM, "no memory for a module");
+	r = weir__sys_dlopen(path, &m->handle);
+	r = r < 0 ? fail_dlopen(r, path) : enter(weir, m);
+	if (r < 0) {
+		drop(m);
+		return r;
+	}
+	m->next = weir->modules;
+	weir->modules = m;
+	return 0;
+}
+
+/* One found in a directory: what it fails by goes to the log. */
+static void load_found(struct weir *weir, const char *dir, const char *name)
+{
+	char path[4096];
+
+	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >=
+	    (int)sizeof(path))
+		return;
+	weir__enter(path);
+	if (load(weir, path) < 0)
+		weir__log(weir, "module %s", weir_error());
+	weir__enter(NULL);
+}
+
+static int is_module(const struct dirent *entry)
+{
+	const char *name = entry->d_name;
+	size_t len = strlen(name);
+
+	return len > 8 && !strncmp(name, "weir-", 5) &&
+	       !strcmp(name + len - 3, ".so");
+}
+
+/* Directories that have been searched: some have several names. */
+struct search {
+	struct weir *weir;
+	unsigned n;
+	struct {
+		dev_t dev;
+		ino_t ino;
+	} seen[MAX_DIRS];
+};
+
+static bool seen_before(struct search *s, const struct stat *st)
+{
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->seen[i].dev == st->st_dev &&
+		    s->seen[i].ino == st->st_ino)
+			return true;
+	if (s->n < MAX_DIRS) {
+		s->seen[s->n].dev = st->st_dev;
+		s->seen[s->n++].ino = st->st_ino;
+	}
+	return false;
+}
+
+static void search_dir(struct search *s, const char *dir)
+{
+	struct dirent **list;
+	struct stat st;
+	int n;
+
+	if (weir__sys_stat(dir, &st) < 0 || seen_before(s, &st))
+		return;
+	n = weir__sys_scandir(dir, is_module, &list);
+	if (n < 0)
+		return;
+	for (int i = 0; i < n; i++) {
+		load_found(s->weir, dir, list[i]->d_name);
+		weir__free(list[i]);
+	}
+	weir__free(list);
+}
+
+/* A directory that depends on where the program was started is none. */
+static void search_path(struct search *s, const char *path)
+{
+	char dir[4096];
+
+	for (const char *p = path;; p++) {
+		size_t len = strcspn(p, ":");
+
+		if (*p != '/' || len >= sizeof(dir)) {
+			weir__log(
+				s->weir,
+				"module path: '%s' is not an absolute directory, and left out",
+				weir__quote(p, len));
+		} else {
+			snprintf(dir, sizeof(dir), "%.*s", (int)len, p);
+			search_dir(s, dir);
+		}
+		p += len;
+		if (!*p)
+			return;
+	}
+}
+
+/* DIR/weir and DIR of libweir.so itself, so that a moved tree works. */
+static void search_beside(struct search *s)
+{
+	int (*self)(const struct weir_opts *, struct weir **) = weir_open;
+	char dir[4096];
+	const char *slash;
+	Dl_info info;
+
+	if (!dladdr(*(void **)&self, &info) || info.dli_fname[0] != '/')
+		return;
+	slash = strrchr(info.dli_fname, '/');
+	if (slash == info.dli_fname ||
+	    slash - info.dli_fname > (ptrdiff_t)sizeof(dir) - 8)
+		return;
+	snprintf(dir, sizeof(dir), "%.*s/weir", (int)(slash - info.dli_fname),
+		 info.dli_fname);
+	search_dir(s, dir);
+	*strrchr(dir, '/') = '\0';
+	search_dir(s, dir);
+}
+
+static void search(struct weir *weir)
+{
+	struct search s = { .weir = weir };
+	const char *path = weir->module_path;
+
+	if (!path)
+		path = secure_getenv("WEIR_MODULE_PATH");
+	if (path && *path)
+		search_path(&s, path);
+	search_beside(&s);
+	search_dir(&s, WEIR_MODULE_DIR);
+}
+
+/* weir->module_lock is held. */
+static void scan(struct weir *weir)
+{
+	struct weir__error_saved saved;
+
+	if (weir->scanned || !weir__root_is_ours(weir) ||
+	    atomic_load(&weir->closed))
+		return;
+	weir->scanned = true;
+	weir__error_save(&saved);
+	search(weir);
+	weir__error_restore(&saved);
+}
+
+void weir__modules_scan(struct weir *weir)
+{
+	pthread_mutex_lock(&weir->module_lock);
+	scan(weir);
+	pthread_mutex_unlock(&weir->module_lock);
+}
+
+int weir_module_load(struct weir *weir, const char *path)
+{
+	struct weir__error_saved saved;
+	char call[4096 + 32];
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	if (path[0] != '/')
+		return weir__fail(-EINVAL, "'%s' is not an absolute path",
+				  weir__quote(path, strlen(path)));
+	snprintf(call, sizeof(call), "%s: %s", __func__, path);
+	weir__error_save(&saved);
+	pthread_mutex_lock(&weir->module_lock);
+	scan(weir);
+	weir__enter(call);
+	r = load(weir, path);
+	pthread_mutex_unlock(&weir->module_lock);
+	/* A success leaves the sentence of the last failure as it was. */
+	if (!r)
+		weir__error_restore(&saved);
+	weir__enter(NULL);
+	return r;
+}
+
+void weir__modules_free(struct weir *weir)
+{
+	struct weir__module *m;
+
+	while ((m = weir->modules)) {
+		weir->modules = m->next;
+		drop(m);
+	}
+}
