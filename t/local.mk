@@ -28,6 +28,17 @@ TESTS += %D%/error.t
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
 TESTS += %D%/engine.t
+# The command.
+dist_check_SCRIPTS += %D%/cli-usage.sh
+dist_check_SCRIPTS += %D%/cli-synth.sh
+dist_check_SCRIPTS += %D%/cli-inspect.sh
+dist_check_SCRIPTS += %D%/cli-load.sh
+dist_check_SCRIPTS += %D%/cli-devices.sh
+dist_check_SCRIPTS += %D%/cli-faults.sh
+dist_check_SCRIPTS += %D%/digest.sh
+EXTRA_DIST += %D%/cli.inc %D%/safetensors.py
+TESTS += %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
+	%D%/cli-load.sh %D%/cli-devices.sh %D%/cli-faults.sh %D%/digest.sh
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
