@@ -25,6 +25,16 @@ check_PROGRAMS += %D%/error.t
 %C%_error_t_SOURCES = %D%/error.c
 TESTS += %D%/error.t
 
+# What a stranger meets: headers, pages, the installed tree.
+dist_check_SCRIPTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
+	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
+TESTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
+	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
+EXTRA_DIST += %D%/tap.inc
+installcheck-local:
+	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
+		$(SHELL) $(top_srcdir)/t/install.sh
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
