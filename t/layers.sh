@@ -64,7 +64,7 @@ long_readme()
 
 dirs=$(echo $folders | tr ' ' '|')
 plan 14
-is "$(includes tools/*.[ch] | grep -E ":(\.\./)?(lib|$dirs|sys|error|root|buf|source|backend)[./]")" \
+is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command uses the library as a stranger would: <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'... and that as a whole'
