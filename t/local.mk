@@ -25,6 +25,22 @@ check_PROGRAMS += %D%/error.t
 %C%_error_t_SOURCES = %D%/error.c
 TESTS += %D%/error.t
 
+# Memory, devices, modules.
+check_LTLIBRARIES += %D%/modules/weir-test.la %D%/modules/weir-none.la \
+	%D%/modules/weir-unresolved.la
+T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+%C%_modules_weir_test_la_SOURCES = %D%/modules/test.c
+%C%_modules_weir_test_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_none_la_SOURCES = %D%/modules/none.c
+%C%_modules_weir_none_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_unresolved_la_SOURCES = %D%/modules/unresolved.c
+%C%_modules_weir_unresolved_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+T_TESTMOD = %D%/testmod.c %D%/testmod.h
+
+check_PROGRAMS += %D%/module.t
+%C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
+TESTS += %D%/module.t
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
