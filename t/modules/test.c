@@ -38,7 +38,7 @@ static int test_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 
 	(void)dev;
 	(void)opts;
-	if (bytes == 1000)
+	if (bytes == 1003)
 		return 7;
 	if (bytes == 1002)
 		return lib->fail(-ENOMEM, "the test has no 1002 bytes");
