@@ -39,6 +39,7 @@ struct weir__access {
 	 */
 	bool (*next_number)(struct weir__access *access, uint64_t lo,
 			    uint64_t hi, uint64_t from, uint64_t *ret_number);
+	void *arg; /* for next_number */
 };
 
 struct weir_buf {

@@ -151,7 +151,7 @@ enum weir_way {
 
 struct weir_put_opts {
 	size_t size;
-	uint64_t align;       /* of each tensor, a power of two; 0: the
+	uint64_t align;       /* of each tensor, a power of two <= 4096; 0: the
 				   dtype's own (on a device: the kind's) */
 	struct weir_buf *buf; /* into this buffer; NULL: new ones */
 	uint64_t offset;      /* first byte of @buf that may be used */

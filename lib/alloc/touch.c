@@ -6,12 +6,14 @@
 
 #include "root.h"
 #include "sys.h"
+#include "trace.h"
 
 #define STEP (16u << 20)
 #define AHEAD (2ull * STEP)
 #define MAX_THREADS 8u
 
 struct weir__touch {
+	struct weir *weir; /* for traces; who starts it keeps it alive */
 	unsigned char *base;
 	size_t bytes;
 	_Atomic size_t *touched; /* the owner's, or NULL */
@@ -77,13 +79,15 @@ static void *touch_main(void *arg)
 	pthread_mutex_lock(&t->lock);
 	while (take(t, me, &at)) {
 		uint64_t n = t->bytes - at < STEP ? t->bytes - at : STEP;
-		int64_t begun;
+		int64_t begun, traced = weir__trace_now(t->weir);
 
 		pthread_mutex_unlock(&t->lock);
 		begun = weir__now();
 		/* A page that cannot be had shows when it is read to. */
 		weir__sys_populate(t->base + at, n);
 		atomic_fetch_add(&t->spent, weir__now() - begun);
+		weir__trace_span(t->weir, WEIR__TRACK_TOUCH, 0, me, "touch",
+				 traced, at, n);
 		pthread_mutex_lock(&t->lock);
 		t->busy[me] = UINT64_MAX;
 		advance(t);
@@ -118,14 +122,16 @@ static void start_threads(struct weir__touch *t, unsigned threads)
 	pthread_mutex_unlock(&t->lock);
 }
 
-int weir__touch_start(void *addr, size_t bytes, _Atomic size_t *touched,
-		      unsigned threads, void (*progress)(void *arg), void *arg,
+int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
+		      _Atomic size_t *touched, unsigned threads,
+		      void (*progress)(void *arg), void *arg,
 		      struct weir__touch **ret_touch)
 {
 	struct weir__touch *t = weir__calloc(1, sizeof(*t));
 
 	if (!t)
 		return -ENOMEM;
+	t->weir = weir;
 	t->base = addr;
 	t->bytes = bytes;
 	t->touched = touched;

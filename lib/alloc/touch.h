@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct weir;
 struct weir__touch;
 
 /*
@@ -23,8 +24,9 @@ struct weir__touch;
  * known to be backed already; *@touched is raised as it goes on. @progress is
  * called on the touching threads whenever another step is ready.
  */
-int weir__touch_start(void *addr, size_t bytes, _Atomic size_t *touched,
-		      unsigned threads, void (*progress)(void *arg), void *arg,
+int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
+		      _Atomic size_t *touched, unsigned threads,
+		      void (*progress)(void *arg), void *arg,
 		      struct weir__touch **ret_touch);
 /* All bytes below @end are backed, or never will be. Asks for more. */
 bool weir__touch_ready(struct weir__touch *touch, const void *end);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The limits of the machine, measured by the plainest code that reaches them:
+ * no library, no checks, one file, memory that is there already. What weir is
+ * compared with.
+ */
+#ifndef BENCH_RAW_H
+#define BENCH_RAW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct raw_result {
+	double seconds;     /* of the loop alone */
+	double cpu_seconds; /* user and system, of the process */
+	uint64_t bytes;
+};
+
+/* Huge pages, touched. Exits with a message when there is no memory. */
+unsigned char *raw_memory(size_t bytes);
+/* Not touched. */
+unsigned char *raw_fresh(size_t bytes);
+void raw_unmap(void *mem, size_t bytes);
+
+/*
+ * Read the whole file with O_DIRECT through a ring: @depth reads of @chunk
+ * bytes are kept out, each to its place in @mem (whole chunks: the last one
+ * may write up to its end). SINGLE_ISSUER and DEFER_TASKRUN, plain reads.
+ */
+struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
+			     unsigned depth);
+/* Read the whole file by pread(2) of @chunk bytes on @threads threads. */
+struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
+			    unsigned threads);
+
+/* Put the file into the page cache, or out of it; 1/1000 that is in it. */
+void raw_warm(const char *path);
+void raw_cold(const char *path);
+unsigned raw_resident(const char *path);
+
+double raw_now(void);
+double raw_cpu(void);
+__attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/arrival.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "sys.h"
+
+const struct weir_failure weir__cause_cancelled = {
+	.err = -ECANCELED,
+	.text = "the load was cancelled",
+};
+const struct weir_failure weir__cause_closed = {
+	.err = -ETIMEDOUT,
+	.text = "the root was closed and the read did not end in time",
+};
+static const struct weir_failure cause_no_memory = {
+	.err = -ENOMEM,
+	.text = "a read failed, and there was no memory to say why",
+};
+
+int weir__arrival_state(struct weir__arrival *a, uint64_t i,
+			const struct weir_failure **ret_cause)
+{
+	const struct weir_failure *cause;
+
+	if (i == a->n) {
+		if (!atomic_load(&a->finished))
+			return 0;
+		cause = atomic_load(&a->first);
+	} else {
+		if (atomic_load(&a->left[i]))
+			return 0;
+		cause = atomic_load(&a->cause[i]);
+	}
+	if (!cause)
+		return 1;
+	*ret_cause = cause;
+	return cause->err;
+}
+
+static struct weir__arrival *arrival_of(struct weir__source *src)
+{
+	return (struct weir__arrival *)src;
+}
+
+static int state(struct weir__source *src, uint64_t number,
+		 struct weir_failure *ret_cause)
+{
+	const struct weir_failure *cause;
+	int r = weir__arrival_state(arrival_of(src), number, &cause);
+
+	if (r < 0 && ret_cause)
+		*ret_cause = *cause;
+	return r;
+}
+
+static void destroy(struct weir__source *src)
+{
+	struct weir__arrival *a = arrival_of(src);
+	struct weir__cause *c = atomic_load(&a->causes);
+
+	while (c) {
+		struct weir__cause *next = c->next;
+
+		weir__free(c);
+		c = next;
+	}
+	weir__source_fini(src);
+	weir__free(a->left);
+	weir__free(a->cause);
+	weir__free(a);
+}
+
+static const struct weir__source_ops arrival_ops = {
+	.size = sizeof(arrival_ops),
+	.state = state,
+	.free = destroy,
+};
+
+int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
+{
+	struct weir__arrival *a = weir__calloc(1, sizeof(*a));
+
+	if (!a)
+		goto out;
+	a->n = n;
+	a->left = weir__calloc(n, sizeof(*a->left));
+	a->cause = weir__calloc(n, sizeof(*a->cause));
+	if (!a->left || !a->cause)
+		goto out;
+	weir__source_init(&a->source, &arrival_ops, weir);
+	*ret = a;
+	return 0;
+out:
+	if (a) {
+		weir__free(a->left);
+		weir__free(a->cause);
+		weir__free(a);
+	}
+	return weir__fail(-ENOMEM, "a load of %zu tensors: no memory", n);
+}
+
+const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
+					      uint64_t number, const char *fmt,
+					      ...)
+{
+	struct weir__cause *c = weir__calloc(1, sizeof(*c));
+	char text[sizeof(c->failure.text)];
+	va_list ap;
+
+	if (!c)
+		return &cause_no_memory;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	weir__failure_set(&c->failure, err, 0, number, "%s", text);
+	c->next = atomic_load(&a->causes);
+	while (!atomic_compare_exchange_weak(&a->causes, &c->next, c))
+		;
+	return &c->failure;
+}
+
+void weir__arrival_fail(struct weir__arrival *a,
+			const struct weir_failure *cause)
+{
+	const struct weir_failure *none = NULL;
+
+	atomic_compare_exchange_strong(&a->first, &none, cause);
+}
+
+void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
+		       const struct weir_failure *cause)
+{
+	const struct weir_failure *none = NULL;
+
+	if (cause) {
+		atomic_compare_exchange_strong(&a->cause[i], &none, cause);
+		weir__arrival_fail(a, cause);
+	} else {
+		atomic_fetch_add_explicit(&a->arrived_bytes, bytes,
+					  memory_order_relaxed);
+	}
+	if (atomic_fetch_sub(&a->left[i], bytes) != bytes)
+		return;
+	atomic_fetch_add_explicit(atomic_load(&a->cause[i]) ? &a->failed
+							    : &a->arrived,
+				  1, memory_order_relaxed);
+	weir__source_complete_one(&a->source, i);
+}
+
+void weir__arrival_finish(struct weir__arrival *a)
+{
+	atomic_store(&a->finished, true);
+	weir__source_complete_one(&a->source, a->n);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Digests of tensors, taken from where the bytes are now. */
+#include <errno.h>
+#include <openssl/evp.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "error.h"
+#include "model/weights.h"
+#include "sys.h"
+
+#define PIECE (1u << 20) /* of memory that host code cannot read */
+
+struct hasher {
+	enum weir_digest kind;
+	XXH3_state_t *xxh;
+	EVP_MD_CTX *evp;
+};
+
+static int start(struct hasher *h)
+{
+	if (h->kind == WEIR_DIGEST_XXH3) {
+		h->xxh = XXH3_createState();
+		if (h->xxh && XXH3_128bits_reset(h->xxh) == XXH_OK)
+			return 0;
+	} else {
+		h->evp = EVP_MD_CTX_new();
+		if (h->evp && EVP_DigestInit_ex(h->evp, EVP_sha256(), NULL))
+			return 0;
+	}
+	return weir__fail(-ENOMEM, "a digest: no memory");
+}
+
+static void update(struct hasher *h, const void *data, size_t n)
+{
+	if (h->xxh)
+		XXH3_128bits_update(h->xxh, data, n);
+	else
+		EVP_DigestUpdate(h->evp, data, n);
+}
+
+static int finish(struct hasher *h, uint8_t *ret_digest)
+{
+	XXH128_canonical_t canonical;
+
+	if (!h->xxh) {
+		EVP_DigestFinal_ex(h->evp, ret_digest, NULL);
+		return 32;
+	}
+	XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(h->xxh));
+	memcpy(ret_digest, canonical.digest, sizeof(canonical.digest));
+	return (int)sizeof(canonical.digest);
+}
+
+static int update_from_device(struct hasher *h, const struct weir_tensor *t,
+			      size_t bytes)
+{
+	void *piece = weir__malloc(PIECE);
+	int r = 0;
+
+	if (!piece)
+		return weir__fail(-ENOMEM, "a digest: no memory");
+	for (size_t at = 0; at < bytes && r >= 0; at += PIECE) {
+		size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+
+		r = weir_tensor_get(t, at, piece, n);
+		if (r >= 0)
+			update(h, piece, n);
+	}
+	weir__free(piece);
+	return r;
+}
+
+static int arrived(struct weir_weights *w, size_t i)
+{
+	struct weir__arrival *a;
+	int r;
+
+	pthread_mutex_lock(&w->lock);
+	a = w->arrival;
+	if (a)
+		weir__source_ref(&a->source);
+	pthread_mutex_unlock(&w->lock);
+	if (!a)
+		return 0;
+	r = weir__source_block(&a->source, i, -1);
+	weir__arrival_put(a);
+	return r;
+}
+
+int weir_weights_digest(struct weir_weights *weights, size_t i,
+			enum weir_digest kind, uint8_t ret_digest[32])
+{
+	struct hasher h = { .kind = kind };
+	const struct weir_tensor *t;
+	const void *data;
+	size_t bytes;
+	int r;
+
+	WEIR__ENTER();
+	if (i >= weights->layout.n)
+		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
+				  weights->layout.n);
+	if (kind != WEIR_DIGEST_XXH3 && kind != WEIR_DIGEST_SHA256)
+		return weir__fail(-EINVAL, "%d is no digest", (int)kind);
+	r = arrived(weights, i);
+	if (r < 0)
+		return r;
+	t = &weights->tensor[i];
+	r = weir_tensor_bytes(t, &bytes);
+	if (r >= 0)
+		r = start(&h);
+	data = weir_tensor_data(t);
+	if (r >= 0 && data)
+		update(&h, data, bytes);
+	else if (r >= 0)
+		r = update_from_device(&h, t, bytes);
+	if (r >= 0)
+		r = finish(&h, ret_digest);
+	XXH3_freeState(h.xxh);
+	EVP_MD_CTX_free(h.evp);
+	return r;
+}

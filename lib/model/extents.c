@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From the runs of a layout to the extents of a job: each run is looked at in
+ * windows, and neighbouring windows that go the same way make one extent.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "error.h"
+#include "model/load.h"
+#include "sys.h"
+
+#define WINDOW (16ull << 20)
+#define MAX_WINDOWS 1024u /* looked at in one run */
+#define RESIDENT 950u     /* of 1000 pages: cheaper than the disk */
+
+static bool goes_buffered(struct weir_file *file, enum weir_way way,
+			  uint64_t off, uint64_t len)
+{
+	if (way == WEIR_WAY_BUFFERED || !atomic_load(&file->direct_ok))
+		return true;
+	if (way == WEIR_WAY_DIRECT)
+		return false;
+	return weir__file_resident(file, off, len) >= RESIDENT;
+}
+
+static int add(struct weir_load *l, uint32_t run_number, uint64_t skip,
+	       uint64_t len, bool buffered)
+{
+	const struct weir__run *run = &l->weights->layout.run[run_number];
+	struct weir_buf *buf = l->weights->buf[run->buf];
+	void *bigger;
+
+	if (l->n_ext == l->max_ext) {
+		size_t more = l->max_ext ? l->max_ext * 2 : 64;
+
+		bigger = weir__realloc(l->ext, more, sizeof(*l->ext));
+		if (!bigger)
+			return -ENOMEM;
+		l->ext = bigger;
+		bigger = weir__realloc(l->ext_run, more, sizeof(*l->ext_run));
+		if (!bigger)
+			return -ENOMEM;
+		l->ext_run = bigger;
+		l->max_ext = more;
+	}
+	l->ext[l->n_ext] = (struct weir__extent){
+		.file = l->model->file[run->shard],
+		.off = run->off + skip,
+		.len = len,
+		.addr = buf->mem.base + run->at + skip,
+		.buffered = buffered,
+	};
+	l->ext_run[l->n_ext++] = run_number;
+	return 0;
+}
+
+static int add_run(struct weir_load *l, uint32_t number)
+{
+	const struct weir__run *run = &l->weights->layout.run[number];
+	struct weir_file *file = l->model->file[run->shard];
+	uint64_t window = run->len / MAX_WINDOWS, from = 0, at = 0;
+	bool way = false;
+	int r = 0;
+
+	window = window < WINDOW ? WINDOW : weir__up(window, WINDOW);
+	while (at < run->len && r >= 0) {
+		/* Windows end where a multiple lies in the file. */
+		uint64_t n = window - (run->off + at) % window;
+		bool next;
+
+		if (n > run->len - at)
+			n = run->len - at;
+		next = goes_buffered(file, run->way, run->off + at, n);
+		if (at > from && next != way) {
+			r = add(l, number, from, at - from, way);
+			from = at;
+		}
+		way = next;
+		at += n;
+	}
+	return r < 0 ? r : add(l, number, from, run->len - from, way);
+}
+
+/* Runs in the order of the files, whatever put chose them. */
+static int by_file(const void *a, const void *b, void *arg)
+{
+	const struct weir__run *runs = arg;
+	const struct weir__run *x = &runs[*(const uint32_t *)a];
+	const struct weir__run *y = &runs[*(const uint32_t *)b];
+
+	if (x->shard != y->shard)
+		return x->shard < y->shard ? -1 : 1;
+	return x->off < y->off ? -1 : x->off > y->off;
+}
+
+int weir__load_extents(struct weir_load *l)
+{
+	const struct weir__layout *layout = &l->weights->layout;
+	uint32_t *order = weir__calloc(layout->n_runs, sizeof(*order));
+	int r = order ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < layout->n_runs && !r; i++)
+		order[i] = (uint32_t)i;
+	if (!r)
+		qsort_r(order, layout->n_runs, sizeof(*order), by_file,
+			layout->run);
+	for (size_t i = 0; i < layout->n_runs && r >= 0; i++)
+		r = add_run(l, order[i]);
+	weir__free(order);
+	return r < 0 ? weir__fail(r, "the extents of a load: no memory") : 0;
+}

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/load.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "error.h"
+#include "sys.h"
+#include "trace.h"
+
+static struct weir_load *load_of(struct weir__job *job)
+{
+	return job->arg;
+}
+
+static const struct weir__record *record_of(const struct weir_load *l,
+					    size_t spot)
+{
+	return &l->model->rec[l->weights->layout.spot[spot].record];
+}
+
+/* The first tensor of the run that ends behind @off of the file. */
+static size_t first_behind(const struct weir_load *l,
+			   const struct weir__run *run, uint64_t off)
+{
+	const size_t *order = l->weights->layout.order;
+	size_t lo = run->first, hi = run->first + run->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		const struct weir__record *rec = record_of(l, order[mid]);
+
+		if (rec->off + rec->bytes <= off)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static const struct weir_failure *explain(struct weir_load *l, size_t spot,
+					  struct weir_file *file, uint64_t lo,
+					  uint64_t hi, int res)
+{
+	const struct weir__record *rec = record_of(l, spot);
+	const char *name =
+		weir__quote(l->model->text + rec->name, rec->name_len);
+	unsigned long long a = lo, b = hi;
+
+	if (res == -ECANCELED)
+		return &weir__cause_cancelled;
+	if (res == -ETIMEDOUT)
+		return &weir__cause_closed;
+	if (res == -ENODATA)
+		return weir__arrival_note(
+			l->arrival, -ESTALE, spot,
+			"%s: tensor '%s': the file ended before byte %llu; it had %llu bytes when it was opened",
+			file->base, name, b,
+			(unsigned long long)file->id.bytes);
+	return weir__arrival_note(
+		l->arrival, res, spot,
+		"%s: tensor '%s': read of bytes %llu to %llu: %s", file->base,
+		name, a, b, strerrordesc_np(-res));
+}
+
+static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
+		       uint64_t hi, int res, enum weir__chunk_way way)
+{
+	struct weir_load *l = load_of(job);
+	const struct weir__extent *e = &l->ext[ext];
+	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
+	uint64_t from = e->off + lo, to = e->off + hi, ours = 0;
+	size_t i = first_behind(l, run, from);
+
+	for (; i < run->first + run->n; i++) {
+		size_t spot = l->weights->layout.order[i];
+		const struct weir__record *rec = record_of(l, spot);
+		uint64_t a = rec->off > from ? rec->off : from;
+		uint64_t end = rec->off + rec->bytes;
+		uint64_t b = end < to ? end : to;
+
+		if (rec->off >= to)
+			break;
+		ours += b - a;
+		weir__arrival_add(l->arrival, spot, b - a,
+				  res < 0 ? explain(l, spot, e->file, a, b, res)
+					  : NULL);
+	}
+	if (res < 0)
+		return;
+	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
+	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
+				  memory_order_relaxed);
+}
+
+static void load_put(struct weir_load *l)
+{
+	if (atomic_fetch_sub(&l->refs, 1) != 1)
+		return;
+	weir_weights_free(l->weights);
+	weir__model_put(l->model);
+	weir__arrival_put(l->arrival);
+	weir__free(l->ext);
+	weir__free(l->ext_run);
+	weir__free(l->touch);
+	weir__free(l->access);
+	weir__root_put(l->weir);
+	weir__free(l);
+}
+
+/* A file that changed meanwhile may have given bytes of two versions. */
+static void check_files(struct weir_load *l)
+{
+	const struct weir_model *m = l->model;
+
+	if (l->flags & WEIR_LOAD_UNCHECKED)
+		return;
+	for (uint32_t i = 0; i < m->n_files; i++)
+		if (weir__file_unchanged(m->file[i]) < 0)
+			weir__arrival_fail(
+				l->arrival,
+				weir__arrival_note(
+					l->arrival, -ESTALE, i,
+					"%s: changed while it was loaded",
+					m->file[i]->base));
+}
+
+static void stop_touching(struct weir_load *l)
+{
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+		struct weir_buf *buf = l->weights->buf[i];
+
+		l->touch_ns += weir__touch_stop(l->touch[i]);
+		l->touch[i] = NULL;
+		/* What was read to is backed, too. */
+		if (!atomic_load(&l->arrival->first))
+			atomic_store(&buf->mem.touched, buf->bytes);
+	}
+}
+
+static void end(struct weir_load *l)
+{
+	struct weir_io_info info;
+	bool leaked = atomic_load(&l->job.leaked);
+
+	stop_touching(l);
+	if (!atomic_load(&l->arrival->first))
+		check_files(l);
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
+		weir__access_del(&l->access[i]);
+	weir__engine_info(l->eng, &info);
+	l->enters = info.enters - l->enters;
+	l->staging = info.staging;
+	atomic_store(&l->elapsed, weir__now() - l->begun);
+	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
+			 l->total);
+	weir__arrival_finish(l->arrival);
+	/* What the kernel may still write to is never freed. */
+	if (!leaked)
+		load_put(l);
+}
+
+static void load_end(struct weir__task *task)
+{
+	end((struct weir_load *)((char *)task -
+				 offsetof(struct weir_load, task)));
+}
+
+static void load_job_done(struct weir__job *job)
+{
+	struct weir_load *l = load_of(job);
+
+	weir__engine_task(l->eng, &l->task);
+}
+
+static void kick(void *arg)
+{
+	struct weir_load *l = arg;
+
+	weir__job_kick(&l->job);
+}
+
+/* Fresh memory that is read to in place is touched ahead of the reads. */
+static int start_touching(struct weir_load *l)
+{
+	unsigned threads = weir__cpus() / 2;
+
+	threads = threads < 2 ? 2 : threads;
+	for (size_t i = 0; i < l->n_ext; i++) {
+		struct weir__extent *e = &l->ext[i];
+		size_t b = l->weights->layout.run[l->ext_run[i]].buf;
+		struct weir_buf *buf = l->weights->buf[b];
+		int r;
+
+		if (e->buffered || buf->foreign)
+			continue;
+		if (!l->touch[b] &&
+		    atomic_load(&buf->mem.touched) < buf->bytes) {
+			r = weir__touch_start(l->weir, buf->mem.base,
+					      buf->bytes, &buf->mem.touched,
+					      threads, kick, l, &l->touch[b]);
+			if (r < 0)
+				return weir__fail(r, "a load: no memory");
+		}
+		e->touch = l->touch[b];
+	}
+	return 0;
+}
+
+/* Blocking calls on a range wait for the tensors in it, one by one. */
+static bool next_number(struct weir__access *access, uint64_t lo, uint64_t hi,
+			uint64_t from, uint64_t *ret_number)
+{
+	struct weir__arrival *a = (struct weir__arrival *)access->src;
+	struct weir_load *l = access->arg;
+
+	for (uint64_t i = from; i < a->n; i++) {
+		const struct weir__spot *s = &l->weights->layout.spot[i];
+
+		if (l->weights->buf[s->buf] == access->buf && s->at < hi &&
+		    s->at + record_of(l, i)->bytes > lo) {
+			*ret_number = i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void add_accesses(struct weir_load *l)
+{
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+		struct weir__access *a = &l->access[i];
+
+		a->buf = l->weights->buf[i];
+		a->lo = 0;
+		a->hi = a->buf->bytes;
+		a->write = true;
+		a->src = &l->arrival->source;
+		a->next_number = next_number;
+		a->arg = l;
+		weir__access_add(a);
+	}
+}
+
+/* Mapped and empty tensors are there at once, the others when read. */
+static void count_down(struct weir_load *l)
+{
+	const struct weir__layout *layout = &l->weights->layout;
+
+	for (size_t i = 0; i < layout->n; i++) {
+		uint64_t bytes = record_of(l, i)->bytes;
+		struct weir_buf *buf = l->weights->buf[layout->spot[i].buf];
+
+		l->total += bytes;
+		if (buf->buft->desc.kind == WEIR_MEM_MAPPED) {
+			l->mapped += bytes;
+			atomic_fetch_add(&l->arrival->arrived_bytes, bytes);
+			bytes = 0;
+		}
+		atomic_init(&l->arrival->left[i], bytes);
+		if (!bytes)
+			atomic_fetch_add(&l->arrival->arrived, 1);
+	}
+}
+
+/* The weights to be filled: new ones, or those given. */
+static int take_weights(struct weir_load *l, struct weir_plan *plan,
+			struct weir_weights *into)
+{
+	struct weir__layout layout;
+	int r = weir__layout_make(plan, &layout);
+
+	if (r < 0)
+		return r;
+	if (!into)
+		return weir__weights_new(plan->model, &layout, &l->weights);
+	r = weir__weights_reuse(into, plan->model, &layout);
+	weir__layout_free(&layout);
+	if (r >= 0)
+		l->weights = weir_weights_ref(into);
+	return r;
+}
+
+static int prepare(struct weir_load *l, struct weir_plan *plan,
+		   struct weir_weights *into)
+{
+	size_t n_bufs;
+	int r = take_weights(l, plan, into);
+
+	if (r < 0)
+		return r;
+	n_bufs = l->weights->layout.n_bufs;
+	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
+	l->access = weir__calloc(n_bufs, sizeof(*l->access));
+	if (!l->touch || !l->access)
+		return weir__fail(-ENOMEM, "a load: no memory");
+	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
+	if (r >= 0)
+		r = weir__load_extents(l);
+	if (r >= 0)
+		r = weir__weights_attach(l->weights, l->arrival);
+	return r;
+}
+
+/* Attached: from here on the arrival must end, one way or the other. */
+static int hand_over(struct weir_load *l, uint32_t depth)
+{
+	struct weir_io_info info;
+	int r = start_touching(l);
+
+	if (r < 0)
+		return r;
+	weir__engine_info(l->eng, &info);
+	l->enters = info.enters;
+	count_down(l);
+	add_accesses(l);
+	l->job.ext = l->ext;
+	l->job.n_ext = l->n_ext;
+	l->job.depth = depth;
+	l->job.chunk = load_chunk;
+	l->job.done = load_job_done;
+	l->job.arg = l;
+	l->task.run = load_end;
+	atomic_fetch_add(&l->refs, 1);
+	if (!l->n_ext) {
+		end(l);
+		return 0;
+	}
+	r = weir__job_start(l->eng, &l->job);
+	if (r >= 0)
+		return 0;
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
+		weir__access_del(&l->access[i]);
+	atomic_fetch_sub(&l->refs, 1);
+	return r;
+}
+
+/* It never began: whoever waits for the weights already must wake. */
+static void abandon(struct weir_load *l, int err)
+{
+	if (!l->arrival || !l->touch)
+		return;
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
+		weir__touch_stop(l->touch[i]);
+	weir__arrival_fail(l->arrival, weir__arrival_note(l->arrival, err, 0,
+							  "%s", weir_error()));
+	weir__arrival_finish(l->arrival);
+}
+
+int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
+		    struct weir_load **ret_load)
+{
+	struct weir *weir = plan->model->weir;
+	struct weir__engine *eng;
+	struct weir_load_opts o;
+	struct weir_load *l;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (!r && (o.flags & ~WEIR_LOAD_UNCHECKED))
+		r = weir__fail(-EINVAL, "unknown flags %#x",
+			       o.flags & ~WEIR_LOAD_UNCHECKED);
+	if (!r)
+		r = weir__engine_get(weir, &eng);
+	if (r < 0)
+		return r;
+	l = weir__calloc(1, sizeof(*l));
+	if (!l)
+		return weir__fail(-ENOMEM, "a load: no memory");
+	atomic_init(&l->refs, 1);
+	l->weir = weir__root_ref(weir);
+	l->model = weir__model_ref(plan->model);
+	l->eng = eng;
+	l->flags = o.flags;
+	l->begun = weir__now();
+	l->traced = weir__trace_now(weir);
+	r = prepare(l, plan, o.into);
+	if (r >= 0)
+		r = hand_over(l, o.depth);
+	if (r < 0) {
+		abandon(l, r);
+		load_put(l);
+		return r;
+	}
+	*ret_load = l;
+	return 0;
+}
+
+void weir_load_free(struct weir_load *load)
+{
+	if (load)
+		load_put(load);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking at a load: its weights, events, progress, failures and report. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "model/load.h"
+#include "stream/event.h"
+
+static int check_tensor(const struct weir_load *l, size_t i)
+{
+	if (i < l->arrival->n || i == WEIR_ALL)
+		return 0;
+	return weir__fail(-EINVAL, "tensor %zu of %zu", i, l->arrival->n);
+}
+
+static uint64_t number_of(const struct weir_load *l, size_t i)
+{
+	return i == WEIR_ALL ? l->arrival->n : i;
+}
+
+int weir_load_weights(struct weir_load *load, struct weir_weights **ret_weights)
+{
+	WEIR__ENTER();
+	*ret_weights = weir_weights_ref(load->weights);
+	return 0;
+}
+
+int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = check_tensor(load, i);
+	if (r < 0)
+		return r;
+	return weir__event_capture(event, &load->arrival->source,
+				   number_of(load, i));
+}
+
+int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
+{
+	WEIR__ENTER();
+	return weir__source_block(&load->arrival->source, load->arrival->n,
+				  timeout_ns);
+}
+
+int weir_load_cancel(struct weir_load *load)
+{
+	WEIR__ENTER();
+	if (!atomic_load(&load->arrival->finished) && load->n_ext)
+		weir__job_cancel(&load->job);
+	return 0;
+}
+
+int weir_load_progress(struct weir_load *load,
+		       struct weir_progress *ret_progress)
+{
+	struct weir__arrival *a = load->arrival;
+	int64_t elapsed = atomic_load(&load->elapsed);
+	struct weir_progress p = {
+		.bytes = atomic_load(&a->arrived_bytes),
+		.total = load->total,
+		.tensors = atomic_load(&a->arrived),
+		.failed = atomic_load(&a->failed),
+		.count = a->n,
+		.elapsed = elapsed ? elapsed : weir__now() - load->begun,
+	};
+
+	WEIR__ENTER();
+	return weir__info_out(ret_progress, &p, sizeof(p));
+}
+
+int weir_load_error(struct weir_load *load, size_t i,
+		    struct weir_failure *ret_failure)
+{
+	const struct weir_failure *cause = NULL;
+	int r;
+
+	WEIR__ENTER();
+	r = check_tensor(load, i);
+	if (r < 0)
+		return r;
+	memset(ret_failure, 0, sizeof(*ret_failure));
+	if (i == WEIR_ALL)
+		cause = atomic_load(&load->arrival->first);
+	else
+		weir__arrival_state(load->arrival, i, &cause);
+	if (!cause)
+		return 0;
+	*ret_failure = *cause;
+	return cause->err;
+}
+
+/* What a user would want to know who expected it to be faster. */
+static void note(const struct weir_load *l, struct weir_load_report *rep)
+{
+	const struct weir_model *m = l->model;
+	struct weir_io_info io;
+
+	weir__engine_info(l->eng, &io);
+	rep->io = io.method;
+	for (uint32_t i = 0; i < m->n_files; i++) {
+		struct weir_file *f = m->file[i];
+
+		if (atomic_load(&f->direct_ok) || rep->mapped == rep->bytes)
+			continue;
+		rep->fallbacks++;
+		if (!*rep->note)
+			snprintf(rep->note, sizeof(rep->note),
+				 "%.80s: no direct reads: %s", f->base,
+				 *f->why ? f->why : "a read was refused");
+	}
+	if (!*rep->note && io.method == WEIR_IO_SYNC)
+		snprintf(rep->note, sizeof(rep->note),
+			 "threads instead of the ring: %.200s", io.why);
+}
+
+int weir_load_report(struct weir_load *load,
+		     struct weir_load_report *ret_report)
+{
+	struct weir__job *job = &load->job;
+	struct weir_load_report rep = {
+		.bytes = atomic_load(&load->arrival->arrived_bytes),
+		.in_place = atomic_load(&load->way[WEIR__CHUNK_IN_PLACE]),
+		.staged = atomic_load(&load->way[WEIR__CHUNK_STAGED]),
+		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
+		.mapped = load->mapped,
+		.over_read =
+			atomic_load(&job->over_read) + atomic_load(&load->gaps),
+		.chunks = job->n_chunks,
+		.retries = atomic_load(&job->retries),
+		.elapsed = atomic_load(&load->elapsed),
+	};
+
+	WEIR__ENTER();
+	if (atomic_load(&load->arrival->finished)) {
+		rep.enters = load->enters;
+		rep.staging = load->staging;
+		rep.touch_ns = load->touch_ns;
+	}
+	note(load, &rep);
+	return weir__info_out(ret_report, &rep, sizeof(rep));
+}
+
+int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
+		  struct weir_weights **ret_weights)
+{
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w = NULL;
+	struct weir_load *l = NULL;
+	struct weir_model *m = NULL;
+	struct weir_plan *p = NULL;
+	int r = weir_model_open(weir, path, NULL, &m);
+
+	if (buft->desc.kind == WEIR_MEM_MAPPED)
+		put.way = WEIR_WAY_MAP;
+	if (r >= 0)
+		r = weir_plan_new(m, &p);
+	if (r >= 0)
+		r = weir_plan_put(p, NULL, buft, &put);
+	if (r >= 0)
+		r = weir_load_start(p, NULL, &l);
+	if (r >= 0)
+		r = weir_load_wait(l, -1);
+	if (r >= 0)
+		r = weir_load_weights(l, &w);
+	if (r >= 0)
+		*ret_weights = w;
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return r < 0 ? r : 0;
+}

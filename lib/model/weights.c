@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/weights.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "error.h"
+#include "sys.h"
+
+static int take_buf(struct weir_weights *w, size_t i)
+{
+	const struct weir__layout_buf *b = &w->layout.buf[i];
+	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
+
+	if (b->given) {
+		w->buf[i] = weir_buf_ref(b->given);
+		return 0;
+	}
+	if (b->buft->desc.kind == WEIR_MEM_MAPPED)
+		return weir__buf_map(b->buft, w->model->file[b->map_shard],
+				     b->map_off, b->bytes, &w->buf[i]);
+	opts.usage = WEIR_USAGE_WEIGHTS;
+	return weir__buf_alloc(b->buft, b->bytes, &opts, &w->buf[i]);
+}
+
+static int place_tensor(struct weir_weights *w, size_t i)
+{
+	const struct weir__spot *s = &w->layout.spot[i];
+	const struct weir_model *m = w->model;
+	const struct weir__record *rec = &m->rec[s->record];
+	struct weir_tensor *t = &w->tensor[i];
+	int r = weir_tensor_init(t, rec->dtype, rec->ndim,
+				 m->dims + rec->shape);
+
+	if (r < 0)
+		return r;
+	t->name = weir__record_name(m, s->record);
+	t->buf = w->buf[s->buf];
+	t->offset = s->at;
+	w->of_record[s->record] = (uint32_t)i + 1;
+	return 0;
+}
+
+static void destroy(struct weir_weights *w)
+{
+	for (size_t i = 0; w->buf && i < w->layout.n_bufs; i++)
+		weir_buf_free(w->buf[i]);
+	weir__arrival_put(w->arrival);
+	weir__layout_free(&w->layout);
+	weir__model_put(w->model);
+	pthread_mutex_destroy(&w->lock);
+	weir__free(w->buf);
+	weir__free(w->tensor);
+	weir__free(w->of_record);
+	weir__free(w);
+}
+
+int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
+		      struct weir_weights **ret_weights)
+{
+	struct weir_weights *w = weir__calloc(1, sizeof(*w));
+	int r = 0;
+
+	if (!w) {
+		weir__layout_free(layout);
+		return weir__fail(-ENOMEM, "weights: no memory");
+	}
+	atomic_init(&w->refs, 1);
+	pthread_mutex_init(&w->lock, NULL);
+	w->model = weir__model_ref(model);
+	w->layout = *layout;
+	memset(layout, 0, sizeof(*layout));
+	w->buf = weir__calloc(w->layout.n_bufs, sizeof(*w->buf));
+	w->tensor = weir__calloc(w->layout.n, sizeof(*w->tensor));
+	w->of_record = weir__calloc(model->n_recs, sizeof(*w->of_record));
+	if (!w->buf || !w->tensor || !w->of_record)
+		r = weir__fail(-ENOMEM, "weights of %zu tensors: no memory",
+			       w->layout.n);
+	for (size_t i = 0; i < w->layout.n_bufs && r >= 0; i++)
+		r = take_buf(w, i);
+	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
+		r = place_tensor(w, i);
+	if (r < 0) {
+		destroy(w);
+		return r;
+	}
+	*ret_weights = w;
+	return 0;
+}
+
+static bool same_record(const struct weir_model *a, const struct weir_model *b,
+			size_t i)
+{
+	const struct weir__record *x = &a->rec[i], *y = &b->rec[i];
+
+	return x->name_len == y->name_len && x->dtype == y->dtype &&
+	       x->ndim == y->ndim && x->bytes == y->bytes &&
+	       x->shard == y->shard && x->off == y->off &&
+	       !memcmp(a->text + x->name, b->text + y->name, x->name_len) &&
+	       !memcmp(a->dims + x->shape, b->dims + y->shape,
+		       x->ndim * sizeof(*a->dims));
+}
+
+/* What is mapped stays mapped: it must be the same file. */
+static int same_mapping(const struct weir_weights *w,
+			const struct weir_model *model, size_t i)
+{
+	const struct weir__layout_buf *b = &w->layout.buf[i];
+	const struct weir__file_id *x, *y;
+
+	if (b->buft->desc.kind != WEIR_MEM_MAPPED)
+		return 0;
+	x = &w->model->file[b->map_shard]->id;
+	y = &model->file[b->map_shard]->id;
+	if (x->dev == y->dev && x->ino == y->ino && x->bytes == y->bytes)
+		return 0;
+	return weir__fail(-ESTALE,
+			  "%s: is another file than the one that is mapped",
+			  model->file[b->map_shard]->base);
+}
+
+int weir__weights_reuse(const struct weir_weights *w,
+			const struct weir_model *model,
+			const struct weir__layout *layout)
+{
+	if (model->n_recs != w->model->n_recs ||
+	    model->n_files != w->model->n_files)
+		return weir__fail(
+			-EINVAL,
+			"the weights are of a model of %zu tensors in %u files, not of %zu in %u",
+			w->model->n_recs, w->model->n_files, model->n_recs,
+			model->n_files);
+	for (size_t i = 0; i < model->n_recs; i++)
+		if (!same_record(model, w->model, i))
+			return weir__fail(
+				-EINVAL,
+				"tensor '%s' is another in the weights",
+				weir__quote(weir__record_name(model, i),
+					    model->rec[i].name_len));
+	for (size_t i = 0; i < w->layout.n_bufs; i++) {
+		int r = same_mapping(w, model, i);
+
+		if (r < 0)
+			return r;
+	}
+	return weir__layout_same(layout, &w->layout);
+}
+
+int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
+{
+	struct weir__arrival *old;
+	int r = 0;
+
+	pthread_mutex_lock(&w->lock);
+	old = w->arrival;
+	if (old && !atomic_load(&old->finished)) {
+		old = NULL;
+		r = weir__fail(-EBUSY,
+			       "the weights are being filled by another load");
+	} else {
+		weir__source_ref(&arrival->source);
+		w->arrival = arrival;
+	}
+	pthread_mutex_unlock(&w->lock);
+	weir__arrival_put(old);
+	return r;
+}
+
+size_t weir_weights_count(const struct weir_weights *weights)
+{
+	return weights->layout.n;
+}
+
+const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
+					   size_t i)
+{
+	return i < weights->layout.n ? &weights->tensor[i] : NULL;
+}
+
+const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
+					    const char *name)
+{
+	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
+	uint32_t i = rec == (size_t)-1 ? 0 : weights->of_record[rec];
+
+	return i ? &weights->tensor[i - 1] : NULL;
+}
+
+int weir_weights_entry(const struct weir_weights *weights, size_t i,
+		       struct weir_entry *ret_entry)
+{
+	WEIR__ENTER();
+	if (i >= weights->layout.n)
+		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
+				  weights->layout.n);
+	return weir_model_tensor(weights->model, weights->layout.spot[i].record,
+				 ret_entry);
+}
+
+struct weir_weights *weir_weights_ref(struct weir_weights *weights)
+{
+	atomic_fetch_add_explicit(&weights->refs, 1, memory_order_relaxed);
+	return weights;
+}
+
+void weir_weights_free(struct weir_weights *weights)
+{
+	if (weights && atomic_fetch_sub(&weights->refs, 1) == 1)
+		destroy(weights);
+}
