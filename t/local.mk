@@ -49,6 +49,46 @@ check_PROGRAMS += %D%/stream-race.t
 TESTS += %D%/stream-race.t
 EXTRA_DIST += %D%/stream.inc
 
+# Memory, devices, modules.
+check_LTLIBRARIES += %D%/modules/weir-test.la %D%/modules/weir-none.la \
+	%D%/modules/weir-unresolved.la
+T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+%C%_modules_weir_test_la_SOURCES = %D%/modules/test.c
+%C%_modules_weir_test_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_none_la_SOURCES = %D%/modules/none.c
+%C%_modules_weir_none_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_unresolved_la_SOURCES = %D%/modules/unresolved.c
+%C%_modules_weir_unresolved_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+T_TESTMOD = %D%/testmod.c %D%/testmod.h
+
+check_PROGRAMS += %D%/module.t
+%C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
+TESTS += %D%/module.t
+check_PROGRAMS += %D%/root.t
+%C%_root_t_SOURCES = %D%/root.c
+TESTS += %D%/root.t
+check_PROGRAMS += %D%/dtype.t
+%C%_dtype_t_SOURCES = %D%/dtype.c
+TESTS += %D%/dtype.t
+check_PROGRAMS += %D%/tensor.t
+%C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD)
+TESTS += %D%/tensor.t
+check_PROGRAMS += %D%/dev.t
+%C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
+TESTS += %D%/dev.t
+check_PROGRAMS += %D%/avail.t
+%C%_avail_t_SOURCES = %D%/avail.c
+TESTS += %D%/avail.t
+check_PROGRAMS += %D%/arena.t
+%C%_arena_t_SOURCES = %D%/arena.c
+TESTS += %D%/arena.t
+check_PROGRAMS += %D%/buf.t
+%C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD)
+TESTS += %D%/buf.t
+check_PROGRAMS += %D%/data.t
+%C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD)
+TESTS += %D%/data.t
+
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
 TESTS += %D%/engine.t
