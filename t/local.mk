@@ -25,6 +25,30 @@ check_PROGRAMS += %D%/error.t
 %C%_error_t_SOURCES = %D%/error.c
 TESTS += %D%/error.t
 
+# Streams and events.
+check_PROGRAMS += %D%/source.t
+%C%_source_t_SOURCES = %D%/source.c
+TESTS += %D%/source.t
+check_PROGRAMS += %D%/stream.t
+%C%_stream_t_SOURCES = %D%/stream.c
+TESTS += %D%/stream.t
+check_PROGRAMS += %D%/event.t
+%C%_event_t_SOURCES = %D%/event.c
+TESTS += %D%/event.t
+check_PROGRAMS += %D%/stream-io.t
+%C%_stream_io_t_SOURCES = %D%/stream-io.c
+TESTS += %D%/stream-io.t
+check_PROGRAMS += %D%/stream-fail.t
+%C%_stream_fail_t_SOURCES = %D%/stream-fail.c
+TESTS += %D%/stream-fail.t
+check_PROGRAMS += %D%/stream-close.t
+%C%_stream_close_t_SOURCES = %D%/stream-close.c
+TESTS += %D%/stream-close.t
+check_PROGRAMS += %D%/stream-race.t
+%C%_stream_race_t_SOURCES = %D%/stream-race.c
+TESTS += %D%/stream-race.t
+EXTRA_DIST += %D%/stream.inc
+
 # Memory, devices, modules.
 check_LTLIBRARIES += %D%/modules/weir-test.la %D%/modules/weir-none.la \
 	%D%/modules/weir-unresolved.la
@@ -90,29 +114,6 @@ EXTRA_DIST += %D%/tap.inc
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
-
-check_PROGRAMS += %D%/source.t
-%C%_source_t_SOURCES = %D%/source.c
-TESTS += %D%/source.t
-check_PROGRAMS += %D%/stream.t
-%C%_stream_t_SOURCES = %D%/stream.c
-TESTS += %D%/stream.t
-check_PROGRAMS += %D%/event.t
-%C%_event_t_SOURCES = %D%/event.c
-TESTS += %D%/event.t
-check_PROGRAMS += %D%/stream-io.t
-%C%_stream_io_t_SOURCES = %D%/stream-io.c
-TESTS += %D%/stream-io.t
-check_PROGRAMS += %D%/stream-fail.t
-%C%_stream_fail_t_SOURCES = %D%/stream-fail.c
-TESTS += %D%/stream-fail.t
-check_PROGRAMS += %D%/stream-close.t
-%C%_stream_close_t_SOURCES = %D%/stream-close.c
-TESTS += %D%/stream-close.t
-check_PROGRAMS += %D%/stream-race.t
-%C%_stream_race_t_SOURCES = %D%/stream-race.c
-TESTS += %D%/stream-race.t
-EXTRA_DIST += %D%/stream.inc
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
