@@ -25,6 +25,11 @@ check_PROGRAMS += %D%/error.t
 %C%_error_t_SOURCES = %D%/error.c
 TESTS += %D%/error.t
 
+check_PROGRAMS += %D%/json.t %D%/safetensors.t
+%C%_json_t_SOURCES = %D%/json.c
+%C%_safetensors_t_SOURCES = %D%/safetensors.c
+TESTS += %D%/json.t %D%/safetensors.t
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
