@@ -1,1 +1,18 @@
 # SPDX-License-Identifier: MIT
+# The command. It links the library that programs link, not the core.
+bin_PROGRAMS += %D%/weir
+%C%_weir_SOURCES = \
+	%D%/main.c %D%/command.h \
+	%D%/args.c %D%/args.h \
+	%D%/output.c %D%/output.h \
+	%D%/text.c %D%/text.h \
+	%D%/progress.c %D%/progress.h \
+	%D%/signals.c %D%/signals.h \
+	%D%/devices.c %D%/inspect.c \
+	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_report.c \
+	%D%/digest.c %D%/digest.h \
+	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth.h \
+	%D%/presets.c %D%/presets.h
+%C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+%C%_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) -lm
+EXTRA_DIST += %D%/README.md

@@ -1,0 +1,166 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# What is wrong with a file, a path or a stream becomes one line on stderr,
+# status 1, nothing on stdout; never a crash, never a hang.
+. "${0%/*}/cli.inc"
+
+cd "$tmp" || exit 1
+
+entry()
+{
+	printf '"%s":{"dtype":"%s","shape":%s,"data_offsets":%s}' "$@"
+}
+
+# bad NAME DATA HEADER: a file of its own for each way to be wrong.
+bad()
+{
+	printf '%s' "$3" | reader put "bad-$1.safetensors" --data "$2"
+}
+
+# Each command, with each file, within a few seconds.
+all_refused()
+{
+	for file; do
+		for command in inspect 'inspect --json' load 'load --json' \
+			'load --digest' 'load --way map'; do
+			run timeout 10 weir $command "$file"
+			is_refusal 1 "${file##*/}" && continue
+			show_run weir $command "$file"
+			return 1
+		done
+	done
+}
+
+refuses()
+{
+	t_sentence=$1
+	shift
+	all_refused "$@"
+	t_result $? "$t_sentence"
+}
+
+make_bad_files()
+{
+	f32=$(entry a F32 '[2]' '[0,8]')
+	bad comma 8 "{$f32,}"
+	bad array 8 '[1,2]'
+	bad string 8 '"text"'
+	bad nothing 0 ''
+	bad open 8 "{$f32"
+	bad after 8 "{$f32}x"
+	bad control 8 "{$(entry "$(printf 'a\001')" F32 '[2]' '[0,8]')}"
+	bad utf8 8 "{$(entry "$(printf 'a\377')" F32 '[2]' '[0,8]')}"
+	bad surrogate 8 "{$(entry 'a\ud800' F32 '[2]' '[0,8]')}"
+	bad dtype 8 "{$(entry a F31 '[2]' '[0,8]')}"
+	bad lower 8 "{$(entry a f32 '[2]' '[0,8]')}"
+	bad float 8 "{$(entry a F32 '[2.0]' '[0,8]')}"
+	bad exponent 8 "{$(entry a F32 '[2e0]' '[0,8]')}"
+	bad negative 8 "{$(entry a F32 '[-2]' '[0,8]')}"
+	bad zeroes 8 "{$(entry a F32 '[02]' '[0,8]')}"
+	bad huge 8 "{$(entry a F32 '[99999999999999999999]' '[0,8]')}"
+	bad wrap 8 "{$(entry a I8 '[4294967296,4294967296]' '[0,8]')}"
+	bad wrapzero 0 "{$(entry a F32 '[4611686018427387904,4]' '[0,0]')}"
+	bad short 8 "{$(entry a F32 '[3]' '[0,8]')}"
+	bad backwards 8 "{$(entry a F32 '[2]' '[8,0]')}"
+	bad outside 8 "{$(entry a F32 '[4]' '[0,16]')}"
+	bad hole 16 "{$f32,$(entry b F32 '[1]' '[12,16]')}"
+	bad overlap 12 "{$f32,$(entry b F32 '[2]' '[4,12]')}"
+	bad left 12 "{$f32}"
+	bad one 8 "{$(entry a F32 '[2]' '[0]')}"
+	bad three 8 "{$(entry a F32 '[2]' '[0,8,8]')}"
+	bad missing 8 '{"a":{"dtype":"F32","shape":[2]}}'
+	bad twice 8 "{$f32,$f32}"
+	bad nibble 1 "{$(entry a F4 '[3]' '[0,1]')}"
+	bad dims 1 "{$(entry a U8 '[1,1,1,1,1,1,1,1,1]' '[0,1]')}"
+	bad meta 8 "{\"__metadata__\":{\"a\":1},$f32}"
+	bad deep 8 "$(printf '%0200000d' 0 | tr 0 '[')"
+	: >bad-empty.safetensors
+	printf '\10\0\0' >bad-seven.safetensors
+	printf '\377\377\377\377\377\377\377\377{}' >bad-length.safetensors
+	printf '\0\0\0\0\0\0\0\0' >bad-zero.safetensors
+	printf '\100\0\0\0\0\0\0\0{}' >bad-cut.safetensors
+	printf 'PK\3\4 this is a zip archive, not a model' >bad-zip.safetensors
+	head -c 4000000 tiny.safetensors >bad-truncated.safetensors
+}
+
+index()
+{
+	mkdir "$1" && cp tiny.safetensors "$1/a.safetensors" &&
+		printf '{"metadata":{},"weight_map":{%s}}' "$2" \
+			>"$1/model.safetensors.index.json"
+}
+
+make_bad_models()
+{
+	index bad-parent '"model.bytes":"../tiny.safetensors"'
+	index bad-absolute "\"model.bytes\":\"$tmp/tiny.safetensors\""
+	index bad-blank '"model.bytes":""'
+	index bad-nul '"model.bytes":"a.safetensors\u0000x"'
+	index bad-number '"model.bytes":7'
+	index bad-gone '"model.bytes":"b.safetensors"'
+	index bad-lacks '"model.bits":"a.safetensors"'
+	index bad-double '"model.bytes":"a.safetensors","model.bytes":"a"'
+	index bad-fifo '"model.bytes":"pipe"' && mkfifo bad-fifo/pipe
+	index bad-folder '"model.bytes":"folder"' && mkdir bad-folder/folder
+	index bad-cut '' && printf '{"weight_map":{' \
+		>bad-cut/model.safetensors.index.json
+	mkdir bad-none bad-two && cp tiny.safetensors bad-two/a.safetensors &&
+		cp tiny.safetensors bad-two/b.safetensors
+	mkfifo bad-pipe.safetensors
+	ln -s bad-loop.safetensors bad-loop.safetensors
+	ln -s /dev/zero bad-zeroes.safetensors.index.json
+}
+
+output()
+{
+	case $1 in
+	full) shift; weir "$@" >/dev/full ;;
+	closed) shift; weir "$@" >&- ;;
+	esac
+}
+
+# The reader of a pipe goes away.
+gone()
+{
+	python3 - "$@" <<-'END'
+	import os, signal, subprocess, sys
+	r, w = os.pipe()
+	os.close(r)
+	p = subprocess.run(["weir", *sys.argv[1:]], stdout=w,
+	                   stderr=subprocess.PIPE,
+	                   preexec_fn=lambda: signal.signal(
+	                       signal.SIGPIPE, signal.SIG_DFL))
+	assert p.returncode == -signal.SIGPIPE, p
+	p = subprocess.run(["weir", *sys.argv[1:]], stdout=w,
+	                   stderr=subprocess.PIPE, restore_signals=False)
+	assert p.returncode == 1 and p.stderr.startswith(b"weir: "), p
+	END
+}
+
+plan 26
+weir synth tiny tiny.safetensors 2>/dev/null
+weir synth many many.safetensors --count 2000 2>/dev/null
+make_bad_files
+is "$(ls bad-*.safetensors | wc -l)" 39 'there are many ways to be wrong'
+refuses 'every file that breaks the rules is refused by name' \
+	bad-*.safetensors
+make_bad_models
+for model in bad-parent bad-absolute bad-blank bad-nul bad-number bad-gone \
+	bad-lacks bad-double bad-fifo bad-folder bad-cut bad-none bad-two; do
+	refuses "a model of shards is refused: ${model#bad-}" "$model"
+done
+refuses 'a pipe is refused and not waited for' bad-pipe.safetensors
+refuses 'so is a link to itself' bad-loop.safetensors
+refuses 'a device is not read to its end' bad-zeroes.safetensors.index.json
+refuses 'what is not there is named' nothing.safetensors nothing/at/all
+refused 1 'weir: ' 'a name may be empty' weir inspect ''
+refused 1 'weir: ' 'or longer than the system allows' \
+	weir load "$(head -c 100000 /dev/zero | tr '\0' x)"
+for output in full closed; do
+	for command in 'inspect --json' 'load --digest --quiet'; do
+		refused 1 'standard output' "$command: stdout is $output" \
+			output $output $command many.safetensors
+	done
+done
+check 'a pipe that nobody reads ends it' gone inspect many.safetensors
+finish

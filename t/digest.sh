@@ -1,0 +1,75 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The bytes that a load puts into memory are those of the files: digests taken
+# by other programs over the ranges that another reader finds.
+. "${0%/*}/cli.inc"
+
+command -v xxhsum >/dev/null || skip_all 'no xxhsum'
+cd "$tmp" || exit 1
+
+range()
+{
+	dd if="$1" bs=64K skip="$2" count="$3" status=none \
+		iflag=skip_bytes,count_bytes,fullblock
+}
+
+# outside CMD...: "<hex>  <name>" of each tensor, sorted by the bytes of names.
+outside()
+{
+	reader list model | while IFS=$TAB read -r name _ _ file offset bytes; do
+		hex=$(range "$file" "$offset" "$bytes" | "$@")
+		echo "${hex%% *}  $name"
+	done | LC_ALL=C sort -k 2
+}
+
+agrees()
+{
+	want=$1
+	shift
+	weir load model "$@" >got 2>err || { cat err; return 1; }
+	diff "$want" got
+}
+
+plan 49
+check 'a model of three shards is written' \
+	weir synth tiny model --shards 3 --seed 7
+outside xxhsum -H2 - >xxh3
+outside sha256sum >sha256
+is "$(cut -c 1-32 xxh3 | sort -u | wc -l)" 27 'xxhsum has a digest of each range'
+is "$(cut -c 1-64 sha256 | sort -u | wc -l)" 27 'so has sha256sum'
+
+for way in auto map buffered direct; do
+	for io in auto uring sync; do
+		for memory in plain huge locked; do
+			set -- --way $way --io $io --memory $memory
+			check "$*: XXH3 and SHA-256 agree" eval \
+				'agrees xxh3 --digest "$@" &&
+				agrees sha256 --digest=sha256 --chunk 64K "$@"'
+		done
+	done
+done
+
+check 'a load into the same memory again has them' \
+	agrees xxh3 --digest --repeat 3
+check '... and one into new memory' agrees xxh3 --digest --repeat 3 --fresh
+check '... and one with a single slow reactor' \
+	agrees xxh3 --digest --reactors 1 --depth 1 --chunk 4K
+check '... and one without waiting for a ring' \
+	agrees xxh3 --digest=xxh3 --io sync --chunk 4K
+grep -F layers xxh3 >layers
+check 'only what was asked for is loaded' \
+	agrees layers --digest --only 'model.layers.*'
+weir synth tiny one.safetensors --seed 7 2>/dev/null
+check 'the same tensors in one file have the same digests' \
+	sh -c 'weir load one.safetensors --digest 2>/dev/null | diff xxh3 -'
+shard=model/model-00002-of-00003.safetensors
+size=$(wc -c <$shard)
+printf '\377' | dd of=$shard bs=1 seek=$((size - 1)) conv=notrunc status=none
+outside xxhsum -H2 - >changed
+is "$(diff xxh3 changed | grep -c '^>')" 1 'a byte is changed in a file'
+check '... and it is seen in that tensor alone' agrees changed --digest
+check 'a line is a digest, two blanks and a name' \
+	sh -c '! grep -vE "^[0-9a-f]{32}  [a-z_0-9.]+$" got'
+check 'the lines are sorted by the bytes of the names' \
+	sh -c 'cut -c 35- got | LC_ALL=C sort -c'
+finish

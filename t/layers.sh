@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Who may include whom, how large a file may be, and that each folder says
+# what lives there. HACKING.md, "Layers", has the rules in words.
+. "$(dirname "$0")/tap.inc"
+
+cd "$srcdir" || exit 1
+folders='alloc io stream cpu cuda model graph'
+
+# Lines "FILE:INCLUDED" of the quoted includes of the files given.
+includes()
+{
+	grep -sHE '^[[:space:]]*#[[:space:]]*include' "$@" /dev/null |
+		sed -nE 's/^([^:]*):[^"<]*["<]([^">]*)[">].*/\1:\2/p'
+}
+
+# uses FOLDER PATTERN...: includes of a folder of lib that match a pattern.
+uses()
+{
+	folder=$1
+	shift
+	for pattern; do
+		includes lib/$folder/*.[ch] | grep -E ":(\.\./)?$pattern"
+	done
+}
+
+# Files besides those of $1 that include <$2>.
+include_system()
+{
+	grep -rlE "^[[:space:]]*#[[:space:]]*include[[:space:]]*<$1>" \
+		lib tools | sort
+}
+
+too_long()
+{
+	git ls-files 2>/dev/null | grep . >"$tmp/files" ||
+		find include lib tools bench examples t man -type f \
+			>"$tmp/files"
+	grep -E '\.(c|h|sh|inc|md|am|mk|[1-9])$|/[^.]*$' "$tmp/files" |
+		while read -r file; do
+			test -f "$file" || continue
+			n=$(wc -l <"$file")
+			test "$n" -le 600 || echo "$file: $n lines"
+		done
+}
+
+without_readme()
+{
+	for dir in lib lib/*/ tools bench examples man t; do
+		ls "$dir"/*.[ch137] >/dev/null 2>&1 || continue
+		test -s "$dir/README.md" || test -s "$dir/README" ||
+			echo "$dir"
+	done
+}
+
+long_readme()
+{
+	for file in lib/README* lib/*/README* [tbem]*/README*; do
+		test -f "$file" || continue
+		n=$(wc -l <"$file")
+		test "$n" -le 150 || echo "$file: $n lines"
+	done
+}
+
+dirs=$(echo $folders | tr ' ' '|')
+plan 14
+is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
+	'' 'the command uses the library as a stranger would: <weir.h>'
+is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
+	'... and that as a whole'
+is "$(includes examples/*.c | grep -E ':weir/|/\.\.')" '' \
+	'so do the examples'
+is "$(includes lib/*.[ch] | grep -E ":($dirs)/")" '' \
+	'lib/ itself includes none of its folders'
+is "$(uses alloc '(io|stream|model|graph|cpu|cuda)/')" '' \
+	'alloc stands on lib/ alone'
+is "$(uses io '(stream|model|graph|cpu|cuda)/')" '' \
+	'io knows nothing of streams, models and backends'
+is "$(uses stream '(model|graph|cpu|cuda)/')" '' \
+	'stream knows nothing of models and backends'
+is "$(uses model '(graph|cpu|cuda)/')" '' \
+	'model knows nothing of graphs and backends'
+is "$(uses cpu '(stream|io|model|graph|cuda)/')" '' \
+	'the CPU backend knows nothing of streams and files'
+is "$(include_system liburing.h | wc -l)" 1 \
+	'<liburing.h> is included by one file'
+is "$(include_system cuda.h)" '' '<cuda.h> is included by none'
+is "$(too_long)" '' 'no file has more than 600 lines'
+is "$(without_readme)" '' 'each folder of sources has a README'
+is "$(long_readme)" '' '... of at most 150 lines'
+finish

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "args.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What getopt did not like, in our words. */
+static int complain(const struct args *args, int why)
+{
+	const char *word = args->argv[optind - 1];
+
+	if (why == ':')
+		fail_usage(args->command, "option '%s' needs a value", word);
+	else if (optopt && optopt < ARGS_OPTION && optopt != 'h')
+		fail_usage(args->command, "unknown option '-%c'", optopt);
+	else if (optopt)
+		fail_usage(args->command, "option '%s' takes no value", word);
+	else
+		fail_usage(args->command, "unknown option '%s'", word);
+	return ARGS_BAD;
+}
+
+int args_next(const struct args *args)
+{
+	int c;
+
+	opterr = 0;
+	c = getopt_long(args->argc, args->argv, ":h", args->options, NULL);
+	if (c == '?' || c == ':')
+		return complain(args, c);
+	if (c == 'h') {
+		fputs(args->help, stdout);
+		return ARGS_HELP;
+	}
+	return c;
+}
+
+int args_operands(const struct args *args, int n, const char *const *names)
+{
+	int given = args->argc - optind;
+
+	if (given < n)
+		return fail_usage(args->command, "%s is missing", names[given]);
+	if (given > n)
+		return fail_usage(args->command,
+				  "'%s' is one argument too many",
+				  args->argv[optind + n]);
+	return 0;
+}
+
+/* The digits that @text begins with, as a number; false: none, or too many. */
+static bool parse_digits(const char *text, char **ret_end, uint64_t *ret_number)
+{
+	if (!isdigit((unsigned char)text[0]))
+		return false;
+	errno = 0;
+	*ret_number = strtoull(text, ret_end, 10);
+	return errno == 0;
+}
+
+static int bad_range(const struct args *args, const char *option, uint64_t min,
+		     uint64_t max)
+{
+	if (max == UINT64_MAX)
+		return fail_usage(args->command,
+				  "%s is '%s', not a number of at least %llu",
+				  option, optarg, (unsigned long long)min);
+	return fail_usage(args->command,
+			  "%s is '%s', not a number of %llu to %llu", option,
+			  optarg, (unsigned long long)min,
+			  (unsigned long long)max);
+}
+
+int args_number(const struct args *args, const char *option, uint64_t min,
+		uint64_t max, uint64_t *ret_number)
+{
+	uint64_t number;
+	char *end;
+
+	if (!parse_digits(optarg, &end, &number) || *end || number < min ||
+	    number > max)
+		return bad_range(args, option, min, max);
+	*ret_number = number;
+	return 0;
+}
+
+static bool parse_size(const char *text, uint64_t *ret_bytes)
+{
+	static const char letters[] = "KMGT";
+	const char *letter;
+	unsigned shift = 0;
+	char *end;
+
+	if (!parse_digits(text, &end, ret_bytes))
+		return false;
+	if (*end) {
+		letter = strchr(letters, toupper((unsigned char)*end));
+		if (!letter || end[1])
+			return false;
+		shift = 10 * (unsigned)(letter - letters + 1);
+	}
+	return !__builtin_mul_overflow(*ret_bytes, UINT64_C(1) << shift,
+				       ret_bytes);
+}
+
+int args_size(const struct args *args, const char *option, uint64_t min,
+	      uint64_t max, uint64_t *ret_bytes)
+{
+	uint64_t bytes;
+
+	if (!parse_size(optarg, &bytes) || bytes < min || bytes > max)
+		return bad_range(args, option, min, max);
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int args_factor(const struct args *args, const char *option, double *ret_factor)
+{
+	double factor;
+	char *end;
+
+	errno = 0;
+	factor = strtod(optarg, &end);
+	if (optarg[strspn(optarg, "0123456789.eE+-")] || end == optarg ||
+	    *end || errno || !isfinite(factor) || !(factor > 0))
+		return fail_usage(args->command,
+				  "%s is '%s', not a number greater than 0",
+				  option, optarg);
+	*ret_factor = factor;
+	return 0;
+}
+
+int args_choice(const struct args *args, const char *option,
+		const char *const *names, unsigned *ret_index)
+{
+	char list[128] = "";
+	unsigned i;
+
+	for (i = 0; names[i]; i++) {
+		if (!strcmp(optarg, names[i])) {
+			*ret_index = i;
+			return 0;
+		}
+		snprintf(list + strlen(list), sizeof(list) - strlen(list),
+			 "%s%s", i ? ", " : "", names[i]);
+	}
+	return fail_usage(args->command, "%s is '%s', not one of %s", option,
+			  optarg, list);
+}

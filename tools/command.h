@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The subcommands. Each takes its own argument vector (argv[0] is its name)
+ * and returns the exit status: 0, EXIT_FAILURE or EXIT_USAGE. A status other
+ * than 0 means that one line has been written to stderr and nothing to stdout.
+ */
+#ifndef TOOLS_COMMAND_H
+#define TOOLS_COMMAND_H
+
+int devices_main(int argc, char **argv);
+int inspect_main(int argc, char **argv);
+int load_main(int argc, char **argv);
+int synth_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdbool.h>
+#include <string.h>
+#include <weir.h>
+#include "args.h"
+#include "command.h"
+#include "output.h"
+#include "text.h"
+
+static const char help[] =
+	"usage: weir inspect [OPTION]... MODEL\n"
+	"Show the tensors of a model, its metadata and totals. MODEL is a file,\n"
+	"an index of shards or a directory. Only headers are read.\n"
+	"\n"
+	"  --json      one JSON object on stdout\n"
+	"  --lenient   accept what the format's reference reader accepts\n";
+
+enum {
+	INSPECT_JSON = ARGS_OPTION,
+	INSPECT_LENIENT
+};
+
+static const struct option options[] = {
+	{ "json", no_argument, NULL, INSPECT_JSON },
+	{ "lenient", no_argument, NULL, INSPECT_LENIENT },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+/* For people long names and values are cut; JSON has all of them. */
+enum {
+	NAME_COLUMNS = 64,
+	VALUE_BYTES = 400,
+	WARNING_BYTES = 160,
+	WARNINGS = 2
+};
+
+struct inspect {
+	const char *path;
+	bool json, lenient;
+	struct weir_model *model;
+	struct weir_model_info info;
+	char warnings[WARNINGS][WARNING_BYTES];
+	unsigned n_warnings;
+};
+
+static int parse_args(const struct args *args, struct inspect *in)
+{
+	static const char *const operands[] = { "MODEL" };
+	int c, r;
+
+	while ((c = args_next(args)) != ARGS_END) {
+		if (c < 0)
+			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
+		if (c == INSPECT_JSON)
+			in->json = true;
+		else
+			in->lenient = true;
+	}
+	r = args_operands(args, 1, operands);
+	in->path = args->argv[optind];
+	return r;
+}
+
+/* What is odd about the model, though it may be loaded. */
+static void find_warnings(struct inspect *in)
+{
+	const struct weir_model_info *info = &in->info;
+
+	if (info->total_size && info->total_size != info->bytes)
+		snprintf(in->warnings[in->n_warnings++], WARNING_BYTES,
+			 "the index claims a total_size of %llu, the tensors "
+			 "have %llu bytes",
+			 (unsigned long long)info->total_size,
+			 (unsigned long long)info->bytes);
+	if (info->unlisted)
+		snprintf(in->warnings[in->n_warnings++], WARNING_BYTES,
+			 "%llu tensors of the %u shards are not in the index "
+			 "and so not in the model",
+			 (unsigned long long)info->unlisted, info->shards);
+}
+
+static struct weir_file_info file_info(const struct inspect *in, unsigned shard)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *file = weir_model_file(in->model, shard);
+
+	if (!file || weir_file_info(file, &info) < 0)
+		info.path = "?";
+	return info;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static const char *dtype_name(uint32_t dtype)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+
+	return weir_dtype_info((enum weir_dtype)dtype, &info) < 0 ? "?"
+								  : info.name;
+}
+
+static int entry_at(const struct inspect *in, size_t i, struct weir_entry *e)
+{
+	e->size = sizeof(*e);
+	return weir_model_tensor(in->model, i, e);
+}
+
+static json_t *shape_json(const struct weir_entry *e)
+{
+	json_t *shape = json_array();
+
+	for (uint32_t i = 0; i < e->ndim; i++)
+		json_array_append_new(shape, json_integer(e->shape[i]));
+	return shape;
+}
+
+static json_t *tensor_json(const struct inspect *in, const struct weir_entry *e)
+{
+	const char *path = base_name(file_info(in, e->shard).path);
+
+	return json_pack("{s:o, s:s, s:o, s:o, s:I, s:I}", "name",
+			 text_json(e->name, e->name_len), "dtype",
+			 dtype_name(e->dtype), "shape", shape_json(e), "file",
+			 text_json(path, strlen(path)), "offset",
+			 (json_int_t)e->offset, "bytes", (json_int_t)e->bytes);
+}
+
+/* A tree of all tensors would take many times their size: one at a time. */
+static void put_tensors_json(const struct inspect *in)
+{
+	struct weir_entry e;
+
+	fputs("\"tensors\": [", stdout);
+	for (size_t i = 0; i < weir_model_count(in->model); i++) {
+		if (entry_at(in, i, &e) < 0)
+			break;
+		fputs(i ? ",\n  " : "\n  ", stdout);
+		out_json(tensor_json(in, &e));
+	}
+	fputs("\n]", stdout);
+}
+
+static void put_metadata_json(const struct inspect *in)
+{
+	struct weir_value v = { .size = sizeof(v) };
+
+	fputs("\"metadata\": {", stdout);
+	for (size_t i = 0; weir_model_meta_at(in->model, i, &v) >= 0; i++) {
+		fputs(i ? ",\n  " : "\n  ", stdout);
+		out_json(text_json(v.key, v.key_len));
+		fputs(": ", stdout);
+		out_json(text_json(v.str, v.len));
+	}
+	fputs("\n}", stdout);
+}
+
+static json_t *files_json(const struct inspect *in)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < in->info.shards; i++) {
+		struct weir_file_info f = file_info(in, i);
+
+		json_array_append_new(
+			list, json_pack("{s:o, s:I}", "path",
+					text_json(f.path, strlen(f.path)),
+					"bytes", (json_int_t)f.bytes));
+	}
+	return list;
+}
+
+static json_t *warnings_json(const struct inspect *in)
+{
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < in->n_warnings; i++)
+		json_array_append_new(list, json_string(in->warnings[i]));
+	return list;
+}
+
+static void put_member(const char *key, json_t *value)
+{
+	printf("\"%s\": ", key);
+	out_json(value);
+	fputs(",\n", stdout);
+}
+
+static void put_json(const struct inspect *in)
+{
+	const struct weir_model_info *info = &in->info;
+
+	fputs("{\n", stdout);
+	put_member("path", text_json(info->path, strlen(info->path)));
+	put_member("format", json_string(info->format));
+	put_member("count", json_integer((json_int_t)info->count));
+	put_member("bytes", json_integer((json_int_t)info->bytes));
+	put_member("shards", json_integer(info->shards));
+	put_member("unlisted", json_integer((json_int_t)info->unlisted));
+	put_member("total_size",
+		   info->total_size ? json_integer((json_int_t)info->total_size)
+				    : json_null());
+	put_member("files", files_json(in));
+	put_member("warnings", warnings_json(in));
+	put_metadata_json(in);
+	fputs(",\n", stdout);
+	put_tensors_json(in);
+	fputs("\n}\n", stdout);
+}
+
+/* "[4096, 128]" */
+static const char *shape_text(const struct weir_entry *e,
+			      char buf[WEIR_MAX_DIMS * 24])
+{
+	size_t n = 0, room = (size_t)WEIR_MAX_DIMS * 24;
+
+	n += (size_t)snprintf(buf, room, "[");
+	for (uint32_t i = 0; i < e->ndim; i++)
+		n += (size_t)snprintf(buf + n, room - n, "%s%lld",
+				      i ? ", " : "", (long long)e->shape[i]);
+	snprintf(buf + n, room - n, "]");
+	return buf;
+}
+
+static size_t name_columns(const struct inspect *in)
+{
+	size_t widest = strlen("name"), n;
+	struct weir_entry e;
+
+	for (size_t i = 0; i < weir_model_count(in->model); i++) {
+		if (entry_at(in, i, &e) < 0)
+			break;
+		n = text_width(e.name, e.name_len, 0);
+		if (n > widest)
+			widest = n;
+	}
+	return widest < NAME_COLUMNS ? widest : NAME_COLUMNS;
+}
+
+static void show_tensor(const struct inspect *in, const struct weir_entry *e,
+			size_t columns)
+{
+	const char *path = base_name(file_info(in, e->shard).path);
+	char shape[WEIR_MAX_DIMS * 24];
+	size_t n = text_put(stdout, e->name, e->name_len, 0);
+
+	printf("%*s  %-11s  %-22s  ", n < columns ? (int)(columns - n) : 0, "",
+	       dtype_name(e->dtype), shape_text(e, shape));
+	text_put(stdout, path, strlen(path), 0);
+	printf("  %14llu  %14llu\n", (unsigned long long)e->offset,
+	       (unsigned long long)e->bytes);
+}
+
+static void show_tensors(const struct inspect *in)
+{
+	size_t columns = name_columns(in);
+	struct weir_entry e;
+
+	if (weir_model_count(in->model))
+		printf("%-*s  %-11s  %-22s  file, offset, bytes\n",
+		       (int)columns, "name", "dtype", "shape");
+	for (size_t i = 0; i < weir_model_count(in->model); i++)
+		if (entry_at(in, i, &e) >= 0)
+			show_tensor(in, &e, columns);
+}
+
+static void show_metadata(const struct inspect *in)
+{
+	struct weir_value v = { .size = sizeof(v) };
+
+	for (size_t i = 0; weir_model_meta_at(in->model, i, &v) >= 0; i++) {
+		fputs(i ? "  " : "metadata:\n  ", stdout);
+		text_put(stdout, v.key, v.key_len, VALUE_BYTES);
+		fputs(" = ", stdout);
+		text_put(stdout, v.str, v.len, VALUE_BYTES);
+		if (v.len > VALUE_BYTES)
+			printf(" (%zu bytes)", v.len);
+		putchar('\n');
+	}
+}
+
+static void show(const struct inspect *in)
+{
+	const struct weir_model_info *info = &in->info;
+	char size[SIZE_TEXT];
+
+	show_tensors(in);
+	show_metadata(in);
+	text_put(stdout, info->path, strlen(info->path), 0);
+	printf(": %s, %llu tensors, %llu bytes (%s) in %u file%s\n",
+	       info->format, (unsigned long long)info->count,
+	       (unsigned long long)info->bytes, size_text(info->bytes, size),
+	       info->shards, info->shards == 1 ? "" : "s");
+	for (unsigned i = 0; i < in->n_warnings; i++)
+		printf("warning: %s\n", in->warnings[i]);
+}
+
+static int inspect(struct inspect *in, struct weir *weir)
+{
+	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
+
+	if (in->lenient)
+		opts.flags = WEIR_MODEL_LENIENT;
+	if (weir_model_open(weir, in->path, &opts, &in->model) < 0)
+		return fail_weir();
+	in->info.size = sizeof(in->info);
+	if (weir_model_info(in->model, &in->info) < 0) {
+		weir_model_close(in->model);
+		return fail_weir();
+	}
+	find_warnings(in);
+	if (in->json)
+		put_json(in);
+	else
+		show(in);
+	weir_model_close(in->model);
+	return 0;
+}
+
+int inspect_main(int argc, char **argv)
+{
+	const struct args args = { "inspect", help, options, argc, argv };
+	struct inspect in = { 0 };
+	struct weir *weir;
+	int r = parse_args(&args, &in);
+
+	if (r)
+		return r == ARGS_HELP ? 0 : r;
+	if (weir_open(NULL, &weir) < 0)
+		return fail_weir();
+	r = inspect(&in, weir);
+	weir_close(weir);
+	return r;
+}

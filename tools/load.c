@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: MIT */
+#include "load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include "args.h"
+#include "command.h"
+#include "output.h"
+#include "progress.h"
+#include "signals.h"
+
+enum {
+	POLL_NS = 50 * 1000 * 1000
+};
+/* How long a cancelled load may take to end before we leave all the same. */
+static const int64_t cancel_ns = INT64_C(10) * 1000 * 1000 * 1000;
+
+static double cpu_seconds(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+/* ru_maxrss is inherited over execve, VmHWM is ours alone. */
+static uint64_t peak_rss(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	struct rusage u;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	if (kib)
+		return kib * 1024;
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)u.ru_maxrss * 1024;
+}
+
+static uint64_t enters(struct weir *weir)
+{
+	struct weir_io_info io = { .size = sizeof(io) };
+
+	return weir_io_info(weir, &io) < 0 ? 0 : io.enters;
+}
+
+/*
+ * The errno of a tensor that could not be read may be ETIMEDOUT too, which
+ * then is no reason to wait on.
+ */
+static bool has_failed(struct weir_load *load, const struct weir_progress *p)
+{
+	struct weir_failure failure;
+
+	return p->failed && p->tensors + p->failed >= p->count &&
+	       weir_load_error(load, WEIR_ALL, &failure) < 0 &&
+	       failure.err == -ETIMEDOUT;
+}
+
+static int cancel(struct weir_load *load)
+{
+	weir_load_cancel(load);
+	(void)weir_load_wait(load, cancel_ns);
+	return -ECANCELED;
+}
+
+/* Wait for @load, showing how far it is and looking for signals. */
+static int wait_load(struct weir_load *load, struct progress *bar)
+{
+	struct weir_progress p = { .size = sizeof(p) };
+	int r;
+
+	while ((r = weir_load_wait(load, POLL_NS)) == -ETIMEDOUT) {
+		if (signals_caught()) {
+			r = cancel(load);
+			break;
+		}
+		if (weir_load_progress(load, &p) < 0)
+			continue;
+		if (has_failed(load, &p))
+			break;
+		bar->total = p.total;
+		progress_show(bar, p.bytes);
+	}
+	progress_clear();
+	return r;
+}
+
+static int put_tensors(const struct load_job *job, struct weir_plan *plan)
+{
+	const struct load_args *a = job->args;
+	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
+	int r = 0;
+
+	opts.way = a->way;
+	if (a->n_only == 0)
+		return weir_plan_put(plan, NULL, job->buft, &opts);
+	for (size_t i = 0; r >= 0 && i < a->n_only; i++)
+		r = weir_plan_put(plan, a->only[i], job->buft, &opts);
+	return r;
+}
+
+/* The plan of one run; it keeps what it needs of the model. */
+static int make_plan(struct load_job *job, struct weir_plan **ret_plan)
+{
+	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
+	struct weir_model *model;
+	struct weir_plan *plan;
+	int r;
+
+	if (job->args->lenient)
+		opts.flags = WEIR_MODEL_LENIENT;
+	r = weir_model_open(job->weir, job->args->path, &opts, &model);
+	if (r < 0)
+		return r;
+	r = weir_plan_new(model, &plan);
+	weir_model_close(model);
+	if (r < 0)
+		return r;
+	r = put_tensors(job, plan);
+	if (r < 0) {
+		weir_plan_free(plan);
+		return r;
+	}
+	*ret_plan = plan;
+	return 0;
+}
+
+/* Mapped pages are the file's: there is no memory to load into again. */
+static bool keeps_memory(const struct load_job *job)
+{
+	return job->weights && job->args->way != WEIR_WAY_MAP;
+}
+
+static int start_load(struct load_job *job, struct weir_load **ret_load)
+{
+	struct weir_load_opts opts = WEIR_LOAD_OPTS_INIT;
+	struct weir_plan *plan;
+	int r = make_plan(job, &plan);
+
+	if (r < 0)
+		return r;
+	if (keeps_memory(job))
+		opts.into = job->weights;
+	r = weir_load_start(plan, &opts, ret_load);
+	weir_plan_free(plan);
+	return r;
+}
+
+static int take_weights(struct load_job *job, struct weir_load *load)
+{
+	struct weir_weights *weights;
+	int r;
+
+	if (keeps_memory(job))
+		return 0;
+	r = weir_load_weights(load, &weights);
+	if (r < 0)
+		return r;
+	weir_weights_free(job->weights);
+	job->weights = weights;
+	return 0;
+}
+
+static int load_once(struct load_job *job, struct load_run *run)
+{
+	struct weir_load *load;
+	struct progress bar;
+	int r;
+
+	progress_begin(&bar, "loading", 0);
+	r = start_load(job, &load);
+	if (r < 0)
+		return r;
+	r = wait_load(load, &bar);
+	run->report.size = sizeof(run->report);
+	if (r >= 0)
+		r = weir_load_report(load, &run->report);
+	if (r >= 0)
+		r = take_weights(job, load);
+	weir_load_free(load);
+	return r;
+}
+
+static int measure(struct load_job *job, struct load_run *run)
+{
+	uint64_t entered = enters(job->weir);
+	double cpu = cpu_seconds();
+	int64_t begin = now_ns();
+	int r = load_once(job, run);
+
+	run->seconds = (double)(now_ns() - begin) / 1e9;
+	run->cpu_seconds = cpu_seconds() - cpu;
+	run->enters = enters(job->weir) - entered;
+	return r;
+}
+
+static int run_all(struct load_job *job)
+{
+	job->runs = calloc(job->args->repeat, sizeof(*job->runs));
+	if (!job->runs)
+		return fail_memory();
+	for (; job->n_runs < job->args->repeat; job->n_runs++) {
+		if (job->args->fresh && job->weights) {
+			weir_weights_free(job->weights);
+			job->weights = NULL;
+			(void)weir_trim(job->weir, 0);
+		}
+		if (measure(job, &job->runs[job->n_runs]) < 0)
+			return signals_caught() ? EXIT_FAILURE : fail_weir();
+	}
+	job->peak_rss = peak_rss();
+	return 0;
+}
+
+static void add_buffer(struct load_memory *memory, struct weir_buf *buf)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+
+	if (weir_buf_info(buf, &info) < 0)
+		return;
+	for (unsigned i = 0; i < info.members; i++)
+		add_buffer(memory, weir_buf_member(buf, i));
+	if (info.members)
+		return;
+	memory->bytes += info.bytes;
+	if (info.got & WEIR_GOT_HUGE)
+		memory->huge += info.bytes;
+	if (info.got & WEIR_GOT_LOCKED)
+		memory->locked += info.bytes;
+	if (info.why[0])
+		memcpy(memory->why, info.why, sizeof(memory->why));
+}
+
+static int compare_pointers(const void *va, const void *vb)
+{
+	uintptr_t a = (uintptr_t) * (void *const *)va;
+	uintptr_t b = (uintptr_t) * (void *const *)vb;
+
+	return a < b ? -1 : a > b;
+}
+
+/* Each buffer of the weights once, though many tensors lie in it. */
+static int look_at_memory(struct load_job *job)
+{
+	size_t n = weir_weights_count(job->weights);
+	struct weir_buf **bufs = calloc(n + 1, sizeof(struct weir_buf *));
+
+	if (!bufs)
+		return fail_memory();
+	for (size_t i = 0; i < n; i++)
+		bufs[i] = weir_weights_get(job->weights, i)->buf;
+	qsort(bufs, n, sizeof(struct weir_buf *), compare_pointers);
+	for (size_t i = 0; i < n; i++)
+		if (bufs[i] && (i == 0 || bufs[i] != bufs[i - 1]))
+			add_buffer(&job->memory, bufs[i]);
+	free(bufs);
+	return 0;
+}
+
+static int open_root(struct load_job *job)
+{
+	const struct load_args *a = job->args;
+	enum weir_mem kind = a->way == WEIR_WAY_MAP ? WEIR_MEM_MAPPED
+						    : a->memory;
+
+	if (weir_open(&a->root, &job->weir) < 0)
+		return fail_weir();
+	job->io.size = sizeof(job->io);
+	if (weir_dev_init(job->weir, a->device, &job->dev) < 0 ||
+	    weir_dev_buft(job->dev, kind, &job->buft) < 0 ||
+	    weir_io_info(job->weir, &job->io) < 0 ||
+	    (a->trace && weir_trace_start(job->weir, a->trace) < 0))
+		return fail_weir();
+	return 0;
+}
+
+static int load_model(struct load_job *job)
+{
+	const struct load_args *a = job->args;
+	int r = open_root(job);
+
+	if (r)
+		return r;
+	r = run_all(job);
+	if (a->trace && weir_trace_stop(job->weir) < 0 && r == 0)
+		r = fail_weir();
+	if (r == 0)
+		r = look_at_memory(job);
+	if (r == 0 && a->digest >= 0)
+		r = digests_take(job->weights, (enum weir_digest)a->digest,
+				 &job->digests);
+	return r;
+}
+
+static int tell(const struct load_job *job)
+{
+	const struct load_args *a = job->args;
+
+	if (a->json)
+		load_report_json(job);
+	else if (!a->quiet)
+		load_report(job);
+	if (a->digest >= 0 && !a->json)
+		return digests_print(&job->digests, job->weights);
+	return 0;
+}
+
+static void close_job(struct load_job *job)
+{
+	digests_free(&job->digests);
+	free(job->runs);
+	weir_weights_free(job->weights);
+	weir_close(job->weir);
+	*job = (struct load_job){ .args = job->args };
+}
+
+int load_main(int argc, char **argv)
+{
+	struct load_args args;
+	struct load_job job = { .args = &args };
+	int r = load_args_parse(argc, argv, &args);
+
+	if (r == 0) {
+		signals_hold(NULL);
+		r = load_model(&job);
+		if (signals_caught())
+			close_job(&job);
+		/* From here on nothing is left to undo. */
+		signals_release();
+		if (r == 0)
+			r = tell(&job);
+		close_job(&job);
+	}
+	load_args_free(&args);
+	return r == ARGS_HELP ? 0 : r;
+}

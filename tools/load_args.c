@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include "load.h"
+
+#include <stdlib.h>
+#include "args.h"
+
+static const char help[] =
+	"usage: weir load [OPTION]... MODEL\n"
+	"Load a model (a file, an index of shards, a directory) into memory, and\n"
+	"report on stderr how fast and which way. Seconds run from before the\n"
+	"model is opened until its last tensor is usable.\n"
+	"\n"
+	"  --device NAME    where to [CPU]; NAME:KEY=VALUE,... sets parameters\n"
+	"  --memory KIND    plain, huge or locked [huge]\n"
+	"  --way WAY        auto, map, buffered or direct [auto]; map shows the\n"
+	"                   file's own pages: it must not change meanwhile\n"
+	"  --io METHOD      auto, uring or sync [auto]\n"
+	"  --depth N        chunks in flight for each reactor\n"
+	"  --chunk SIZE     bytes of a read, a multiple of 4K [4M]\n"
+	"  --reactors N     threads with a ring each\n"
+	"  --only GLOB      only tensors whose whole name matches; repeatable\n"
+	"  --lenient        accept what the format's reference reader accepts\n"
+	"  --digest[=KIND]  a line for each tensor on stdout: xxh3 as\n"
+	"                   `xxhsum -H2` has it, or sha256 [xxh3]\n"
+	"  --repeat N       load N times into the same memory\n"
+	"  --fresh          with --repeat: into new memory each time\n"
+	"  --json           one JSON object on stdout, no report\n"
+	"  --quiet          no report\n"
+	"  --trace FILE     write trace events, for Perfetto\n"
+	"\n"
+	"Sizes take K, M and G.\n";
+
+enum {
+	LOAD_DEVICE = ARGS_OPTION,
+	LOAD_MEMORY,
+	LOAD_WAY,
+	LOAD_IO,
+	LOAD_DEPTH,
+	LOAD_CHUNK,
+	LOAD_REACTORS,
+	LOAD_ONLY,
+	LOAD_LENIENT,
+	LOAD_DIGEST,
+	LOAD_REPEAT,
+	LOAD_FRESH,
+	LOAD_JSON,
+	LOAD_QUIET,
+	LOAD_TRACE,
+};
+
+static const struct option options[] = {
+	{ "device", required_argument, NULL, LOAD_DEVICE },
+	{ "memory", required_argument, NULL, LOAD_MEMORY },
+	{ "way", required_argument, NULL, LOAD_WAY },
+	{ "io", required_argument, NULL, LOAD_IO },
+	{ "depth", required_argument, NULL, LOAD_DEPTH },
+	{ "chunk", required_argument, NULL, LOAD_CHUNK },
+	{ "reactors", required_argument, NULL, LOAD_REACTORS },
+	{ "only", required_argument, NULL, LOAD_ONLY },
+	{ "lenient", no_argument, NULL, LOAD_LENIENT },
+	{ "digest", optional_argument, NULL, LOAD_DIGEST },
+	{ "repeat", required_argument, NULL, LOAD_REPEAT },
+	{ "fresh", no_argument, NULL, LOAD_FRESH },
+	{ "json", no_argument, NULL, LOAD_JSON },
+	{ "quiet", no_argument, NULL, LOAD_QUIET },
+	{ "trace", required_argument, NULL, LOAD_TRACE },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+enum {
+	REPEAT_MAX = 1000000,
+	DEPTH_MAX = 4096,
+	REACTORS_MAX = 256
+};
+static const uint64_t chunk_max = UINT64_C(1) << 30;
+
+static int take_memory(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "plain", "huge", "locked", NULL };
+	static const enum weir_mem kinds[] = { WEIR_MEM_PLAIN, WEIR_MEM_HUGE,
+					       WEIR_MEM_LOCKED };
+	unsigned i = 0;
+	int r = args_choice(args, "--memory", names, &i);
+
+	a->memory = kinds[i];
+	return r;
+}
+
+static int take_way(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "auto", "map", "buffered",
+					     "direct", NULL };
+	unsigned i = 0;
+	int r = args_choice(args, "--way", names, &i);
+
+	a->way = (enum weir_way)i;
+	return r;
+}
+
+static int take_io(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "auto", "uring", "sync", NULL };
+
+	return args_choice(args, "--io", names, &a->root.io);
+}
+
+static int take_digest(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "xxh3", "sha256", NULL };
+	unsigned i = 0;
+	int r = optarg ? args_choice(args, "--digest", names, &i) : 0;
+
+	a->digest = (int)i;
+	return r;
+}
+
+static int take_number(const struct args *args, const char *option,
+		       uint64_t max, uint32_t *ret_number)
+{
+	uint64_t number = 0;
+	int r = args_number(args, option, 1, max, &number);
+
+	*ret_number = (uint32_t)number;
+	return r;
+}
+
+static int take_chunk(const struct args *args, struct load_args *a)
+{
+	int r = args_size(args, "--chunk", 4096, chunk_max, &a->root.chunk);
+
+	if (r == 0 && a->root.chunk % 4096)
+		return fail_usage(args->command,
+				  "--chunk is %llu, not a multiple of 4096",
+				  (unsigned long long)a->root.chunk);
+	return r;
+}
+
+static int take_flag(int c, struct load_args *a)
+{
+	switch (c) {
+	case LOAD_LENIENT:
+		a->lenient = true;
+		break;
+	case LOAD_FRESH:
+		a->fresh = true;
+		break;
+	case LOAD_JSON:
+		a->json = true;
+		break;
+	case LOAD_QUIET:
+		a->quiet = true;
+		break;
+	case LOAD_DEVICE:
+		a->device = optarg;
+		break;
+	case LOAD_TRACE:
+		a->trace = optarg;
+		break;
+	case LOAD_ONLY:
+		a->only[a->n_only++] = optarg;
+		break;
+	}
+	return 0;
+}
+
+static int take_option(const struct args *args, int c, struct load_args *a)
+{
+	switch (c) {
+	case LOAD_MEMORY:
+		return take_memory(args, a);
+	case LOAD_WAY:
+		return take_way(args, a);
+	case LOAD_IO:
+		return take_io(args, a);
+	case LOAD_DEPTH:
+		return take_number(args, "--depth", DEPTH_MAX, &a->root.depth);
+	case LOAD_CHUNK:
+		return take_chunk(args, a);
+	case LOAD_REACTORS:
+		return take_number(args, "--reactors", REACTORS_MAX,
+				   &a->root.reactors);
+	case LOAD_DIGEST:
+		return take_digest(args, a);
+	case LOAD_REPEAT:
+		return args_number(args, "--repeat", 1, REPEAT_MAX, &a->repeat);
+	}
+	return take_flag(c, a);
+}
+
+static int parse(const struct args *args, struct load_args *a)
+{
+	static const char *const operands[] = { "MODEL" };
+	int c, r;
+
+	/* Never more than there are arguments. */
+	a->only = calloc((size_t)args->argc, sizeof(*a->only));
+	if (!a->only)
+		return fail_memory();
+	while ((c = args_next(args)) != ARGS_END) {
+		if (c < 0)
+			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
+		r = take_option(args, c, a);
+		if (r)
+			return r;
+	}
+	r = args_operands(args, 1, operands);
+	a->path = args->argv[optind];
+	return r;
+}
+
+int load_args_parse(int argc, char **argv, struct load_args *ret_args)
+{
+	const struct args args = { "load", help, options, argc, argv };
+	struct weir_opts root = WEIR_OPTS_INIT;
+
+	*ret_args = (struct load_args){
+		.device = "CPU",
+		.root = root,
+		.memory = WEIR_MEM_HUGE,
+		.digest = -1,
+		.repeat = 1,
+	};
+	return parse(&args, ret_args);
+}
+
+void load_args_free(struct load_args *args)
+{
+	free(args->only);
+}

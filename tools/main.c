@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <signal.h>
+#include <string.h>
+#include <weir.h>
+#include "command.h"
+#include "output.h"
+
+static const char help[] =
+	"usage: weir COMMAND [OPTION]... [ARGUMENT]...\n"
+	"Moves model weights between files and memory.\n"
+	"\n"
+	"  devices   what this machine has: devices, memory, the ring\n"
+	"  inspect   what is in a model: tensors, metadata, totals\n"
+	"  load      load a model, say how fast and how; digests\n"
+	"  synth     write a model of a known shape and random bytes\n"
+	"\n"
+	"weir COMMAND --help tells more; so does weir(1).\n"
+	"Exit status: 0, 1 when it failed, 2 when it was called wrongly.\n";
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+} commands[] = {
+	{ "devices", devices_main },
+	{ "inspect", inspect_main },
+	{ "load", load_main },
+	{ "synth", synth_main },
+};
+
+static int run_command(int argc, char **argv)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(argv[0], commands[i].name))
+			return commands[i].run(argc, argv);
+	return fail_usage("", "unknown command '%s'", argv[0]);
+}
+
+/* "weir help load" is "weir load --help". */
+static int help_main(int argc, char **argv)
+{
+	char *ask[] = { NULL, (char[]){ "--help" }, NULL };
+
+	if (argc > 2)
+		return fail_usage("", "'%s' is one argument too many", argv[2]);
+	if (argc == 2) {
+		ask[0] = argv[1];
+		return run_command(2, ask);
+	}
+	fputs(help, stdout);
+	return 0;
+}
+
+static int version_main(void)
+{
+	printf("weir %s\n", weir_version_string());
+	return 0;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	if (argc < 2)
+		return fail_usage("", "a command is missing");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") ||
+	    !strcmp(argv[1], "help"))
+		return help_main(argc - 1, argv + 1);
+	if (!strcmp(argv[1], "--version"))
+		return version_main();
+	if (argv[1][0] == '-')
+		return fail_usage("", "unknown option '%s'", argv[1]);
+	return run_command(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	out_guard();
+	/* A file that may grow no further is an error to report (EFBIG). */
+	signal(SIGXFSZ, SIG_IGN);
+	return out_finish(dispatch(argc, argv));
+}

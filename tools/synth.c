@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+#include "synth.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "args.h"
+#include "command.h"
+#include "output.h"
+#include "presets.h"
+#include "progress.h"
+#include "signals.h"
+
+static const char help[] =
+	"usage: weir synth PRESET OUT [OPTION]...\n"
+	"Write a safetensors model with the tensors of a known architecture and\n"
+	"seeded random bytes. An OUT that ends in .safetensors is a file, any\n"
+	"other a directory with model.safetensors or with shards and an index.\n"
+	"\n"
+	"PRESET     tinyllama-1.1b   201 tensors, 2.2 GB\n"
+	"           llama-3.1-8b     291 tensors, 16 GB\n"
+	"           qwen3-30b-a3b    18867 tensors, 61 GB\n"
+	"           tiny             every rank, most dtypes, a few MB\n"
+	"           many             --count tensors of 32 KiB\n"
+	"\n"
+	"  --count N     tensors of the preset many\n"
+	"  --scale F     multiply the first dimension of every tensor by F,\n"
+	"                rounded up, at least 1\n"
+	"  --shards N    spread the tensors over N files, by bytes [1]\n"
+	"  --seed N      same arguments and seed, same bytes [0]\n"
+	"  --force       replace a model that is there\n";
+
+enum {
+	SYNTH_BUFFER = 1 << 20,
+	SYNTH_SHARDS = 99999
+};
+/* The format allows no longer header. */
+static const uint64_t header_max = 100 * 1000 * 1000;
+
+struct synth_args {
+	const char *preset, *out;
+	uint64_t count, shards, seed;
+	double scale;
+	bool force;
+	bool single; /* OUT is a file */
+};
+
+/* A model on its way into files. */
+struct synth {
+	const struct synth_args *args;
+	struct synth_model model;
+	struct synth_files files;
+	struct progress bar;
+	uint64_t written; /* bytes of tensors */
+	unsigned char *buffer;
+	size_t used;
+};
+
+enum {
+	SYNTH_COUNT = ARGS_OPTION,
+	SYNTH_SCALE,
+	SYNTH_SHARD,
+	SYNTH_SEED,
+	SYNTH_FORCE
+};
+
+static const struct option options[] = {
+	{ "count", required_argument, NULL, SYNTH_COUNT },
+	{ "scale", required_argument, NULL, SYNTH_SCALE },
+	{ "shards", required_argument, NULL, SYNTH_SHARD },
+	{ "seed", required_argument, NULL, SYNTH_SEED },
+	{ "force", no_argument, NULL, SYNTH_FORCE },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int take_option(const struct args *args, int c, struct synth_args *a)
+{
+	switch (c) {
+	case SYNTH_COUNT:
+		return args_number(args, "--count", 1, UINT32_MAX, &a->count);
+	case SYNTH_SCALE:
+		return args_factor(args, "--scale", &a->scale);
+	case SYNTH_SHARD:
+		return args_number(args, "--shards", 1, SYNTH_SHARDS,
+				   &a->shards);
+	case SYNTH_SEED:
+		return args_number(args, "--seed", 0, UINT64_MAX, &a->seed);
+	case SYNTH_FORCE:
+		a->force = true;
+		return 0;
+	}
+	return EXIT_USAGE;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && !strcmp(s + n - m, end);
+}
+
+static int check_args(const struct args *args, struct synth_args *a)
+{
+	bool many = !strcmp(a->preset, "many");
+
+	a->single = ends_with(a->out, ".safetensors");
+	if (many && !a->count)
+		return fail_usage(args->command,
+				  "the preset many needs --count");
+	if (!many && a->count)
+		return fail_usage(args->command,
+				  "--count is for the preset many alone");
+	if (a->single && a->shards > 1)
+		return fail_usage(
+			args->command,
+			"'%s' is one file, --shards needs a directory", a->out);
+	return 0;
+}
+
+static int parse_args(const struct args *args, struct synth_args *a)
+{
+	static const char *const operands[] = { "PRESET", "OUT" };
+	int c, r;
+
+	while ((c = args_next(args)) != ARGS_END) {
+		if (c < 0)
+			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
+		r = take_option(args, c, a);
+		if (r)
+			return r;
+	}
+	r = args_operands(args, 2, operands);
+	if (r)
+		return r;
+	a->preset = args->argv[optind];
+	a->out = args->argv[optind + 1];
+	return check_args(args, a);
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x ^= x >> 30;
+	x *= UINT64_C(0xbf58476d1ce4e5b9);
+	x ^= x >> 27;
+	x *= UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* What the bytes of a tensor depend on: the seed and its name, not its file. */
+static uint64_t tensor_key(uint64_t seed, const char *name)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; *name; name++)
+		hash = (hash ^ (unsigned char)*name) * UINT64_C(0x100000001b3);
+	return mix(hash ^ mix(seed + 1));
+}
+
+static uint64_t random_word(uint64_t key, uint64_t i)
+{
+	return htole64(mix(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15)));
+}
+
+/* Bytes [@off, @off + @n) of the tensor of @key: a counter, so any order. */
+static void fill(uint64_t key, uint64_t off, unsigned char *buf, size_t n)
+{
+	uint64_t word;
+
+	for (; n && off % 8; off++, n--) {
+		word = random_word(key, off / 8);
+		*buf++ = ((const unsigned char *)&word)[off % 8];
+	}
+	for (; n >= 8; off += 8, buf += 8, n -= 8) {
+		word = random_word(key, off / 8);
+		memcpy(buf, &word, 8);
+	}
+	if (n) {
+		word = random_word(key, off / 8);
+		memcpy(buf, &word, n);
+	}
+}
+
+static int flush(struct synth *s, int fd)
+{
+	size_t n = s->used;
+
+	s->used = 0;
+	if (signals_caught())
+		return EXIT_FAILURE;
+	progress_show(&s->bar, s->written);
+	return synth_files_write(&s->files, fd, s->buffer, n);
+}
+
+static int write_tensor(struct synth *s, int fd, const struct synth_tensor *t)
+{
+	uint64_t key = tensor_key(s->args->seed, t->name), off = 0;
+
+	while (off < t->bytes) {
+		size_t n = SYNTH_BUFFER - s->used;
+
+		if (n > t->bytes - off)
+			n = t->bytes - off;
+		fill(key, off, s->buffer + s->used, n);
+		s->used += n;
+		s->written += n;
+		off += n;
+		if (s->used == SYNTH_BUFFER && flush(s, fd))
+			return EXIT_FAILURE;
+	}
+	return 0;
+}
+
+static int write_data(struct synth *s, int fd, const struct synth_tensor *t,
+		      size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (write_tensor(s, fd, &t[i]))
+			return EXIT_FAILURE;
+	return flush(s, fd);
+}
+
+/* One file of the @n tensors from @t on, which are those of one shard. */
+static int write_shard(struct synth *s, const struct synth_tensor *t, size_t n)
+{
+	uint64_t bytes = t[n - 1].offset + t[n - 1].bytes;
+	const struct synth_args *a = s->args;
+	char name[SYNTH_SHARD_NAME], *header;
+	size_t size;
+	int fd, r;
+
+	header = synth_header(t, n, &size);
+	if (!header)
+		return fail_memory();
+	synth_shard_name(t->shard, a->shards, name);
+	if (size - 8 > header_max)
+		r = fail("%s: %s: a header of %zu bytes is over the format's "
+			 "limit of %llu; --shards spreads it",
+			 a->out, name, size - 8,
+			 (unsigned long long)header_max);
+	else
+		r = synth_files_create(&s->files, a->single ? NULL : name,
+				       size + bytes, &fd);
+	if (r == 0) {
+		r = synth_files_write(&s->files, fd, header, size);
+		if (r == 0)
+			r = write_data(s, fd, t, n);
+		r = synth_files_close(&s->files, fd, r);
+	}
+	free(header);
+	return r;
+}
+
+/* Last, and so placed last: a model is there when its index is. */
+static int write_index(struct synth *s)
+{
+	size_t size;
+	char *text = synth_index(&s->model, s->args->shards, &size);
+	int fd, r;
+
+	if (!text)
+		return fail_memory();
+	r = synth_files_create(&s->files, "model.safetensors.index.json", size,
+			       &fd);
+	if (r == 0) {
+		r = synth_files_write(&s->files, fd, text, size);
+		r = synth_files_close(&s->files, fd, r);
+	}
+	free(text);
+	return r;
+}
+
+static int write_model(struct synth *s)
+{
+	const struct synth_model *m = &s->model;
+	size_t i = 0, n;
+
+	while (i < m->count) {
+		for (n = 1; i + n < m->count &&
+			    m->tensors[i + n].shard == m->tensors[i].shard;)
+			n++;
+		if (write_shard(s, &m->tensors[i], n))
+			return EXIT_FAILURE;
+		i += n;
+	}
+	return s->args->shards > 1 ? write_index(s) : 0;
+}
+
+static int write_files(struct synth *s)
+{
+	const struct synth_args *a = s->args;
+	int r = synth_files_begin(&s->files, a->out, a->single, a->force,
+				  a->shards + 1);
+
+	progress_begin(&s->bar, "writing", s->model.bytes);
+	if (r == 0)
+		r = write_model(s);
+	progress_clear();
+	if (r == 0 && !signals_caught())
+		r = synth_files_commit(&s->files);
+	synth_files_end(&s->files);
+	signals_release();
+	return r;
+}
+
+static int make_model(const struct args *args, const struct synth_args *a,
+		      struct synth_model *m)
+{
+	int r = preset_make(a->preset, a->count, a->scale, m);
+
+	if (r == -ENOENT)
+		return fail_usage(args->command, "unknown preset '%s'",
+				  a->preset);
+	if (r == -EOVERFLOW)
+		return fail_usage(args->command,
+				  "--scale %g gives a model of over 2^62 bytes",
+				  a->scale);
+	if (r < 0)
+		return fail_memory();
+	if (a->shards <= m->count)
+		return 0;
+	r = fail_usage(args->command,
+		       "--shards is %llu, but there are %zu "
+		       "tensors",
+		       (unsigned long long)a->shards, m->count);
+	preset_free(m);
+	return r;
+}
+
+static void report(const struct synth *s)
+{
+	char size[SIZE_TEXT];
+
+	note("%s: %zu tensors, %s in %llu file%s", s->args->out, s->model.count,
+	     size_text(s->model.bytes, size),
+	     (unsigned long long)s->args->shards,
+	     s->args->shards > 1 ? "s and an index" : "");
+}
+
+int synth_main(int argc, char **argv)
+{
+	const struct args args = { "synth", help, options, argc, argv };
+	struct synth_args a = { .shards = 1, .scale = 1 };
+	struct synth s = { .args = &a };
+	int r = parse_args(&args, &a);
+
+	if (r)
+		return r == ARGS_HELP ? 0 : r;
+	r = make_model(&args, &a, &s.model);
+	if (r)
+		return r;
+	synth_lay_out(&s.model, a.shards);
+	s.buffer = malloc(SYNTH_BUFFER);
+	r = s.buffer ? write_files(&s) : fail_memory();
+	if (r == 0)
+		report(&s);
+	free(s.buffer);
+	preset_free(&s.model);
+	return r;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The character at @s: its bytes and its code point, or 0 if it is not UTF-8
+ * (which overlong forms and surrogates are not).
+ */
+static size_t decode(const unsigned char *s, size_t len, uint32_t *ret_cp)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	uint32_t cp;
+	size_t n;
+
+	if (s[0] < 0x80) {
+		*ret_cp = s[0];
+		return 1;
+	}
+	n = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+	if (s[0] < 0xc2 || s[0] > 0xf4 || n > len)
+		return 0;
+	cp = s[0] & (0x7fu >> n);
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return 0;
+		cp = cp << 6 | (s[i] & 0x3f);
+	}
+	if (cp < least[n] || cp > 0x10ffff || (cp >= 0xd800 && cp < 0xe000))
+		return 0;
+	*ret_cp = cp;
+	return n;
+}
+
+/* Characters that move the cursor, or that reorder or hide what is shown. */
+static bool is_unsafe(uint32_t cp)
+{
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0xad ||
+	       (cp >= 0x200b && cp <= 0x200f) ||
+	       (cp >= 0x2028 && cp <= 0x202e) ||
+	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff;
+}
+
+static size_t put_escape(FILE *to, uint32_t cp)
+{
+	static const char letters[] = "abtnvfr";
+	char text[16];
+
+	if (cp == '\\')
+		snprintf(text, sizeof(text), "\\\\");
+	else if (cp >= 7 && cp <= 13)
+		snprintf(text, sizeof(text), "\\%c", letters[cp - 7]);
+	else if (cp < 0x100)
+		snprintf(text, sizeof(text), "\\x%02x", (unsigned)cp);
+	else
+		snprintf(text, sizeof(text), "\\u%04x", (unsigned)cp);
+	if (to)
+		fputs(text, to);
+	return strlen(text);
+}
+
+/* Write the character at @s, set @used to its bytes. Returns its columns. */
+static size_t put_one(FILE *to, const unsigned char *s, size_t len,
+		      bool double_backslash, size_t *used)
+{
+	uint32_t cp;
+	size_t n = decode(s, len, &cp);
+
+	*used = n ? n : 1;
+	if (n == 0)
+		return put_escape(to, s[0]);
+	if (is_unsafe(cp) || (cp == '\\' && double_backslash))
+		return put_escape(to, cp);
+	if (to)
+		fwrite(s, 1, n, to);
+	return 1;
+}
+
+size_t text_put(FILE *to, const char *s, size_t len, size_t max)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t columns = 0, i = 0, used;
+
+	while (i < len && (max == 0 || i < max)) {
+		columns += put_one(to, p + i, len - i, true, &used);
+		i += used;
+	}
+	if (i == len)
+		return columns;
+	if (to)
+		fputs("...", to);
+	return columns + 3;
+}
+
+void text_put_sentence(FILE *to, const char *s)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t len = strlen(s), used;
+
+	for (size_t i = 0; i < len; i += used)
+		put_one(to, p + i, len - i, false, &used);
+}
+
+size_t text_width(const char *s, size_t len, size_t max)
+{
+	return text_put(NULL, s, len, max);
+}
+
+bool text_is_odd(const char *s, size_t len)
+{
+	return memchr(s, '\n', len) || memchr(s, '\r', len) ||
+	       memchr(s, '\\', len);
+}
+
+void text_put_odd(FILE *to, const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] == '\n')
+			fputs("\\n", to);
+		else if (s[i] == '\r')
+			fputs("\\r", to);
+		else if (s[i] == '\\')
+			fputs("\\\\", to);
+		else
+			putc(s[i], to);
+	}
+}
+
+/* @s with each byte that is not UTF-8 replaced. */
+static json_t *mended_json(const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	char *mended = malloc(3 * len + 1);
+	size_t n = 0, used;
+	json_t *json;
+	uint32_t cp;
+
+	if (!mended)
+		return NULL;
+	for (size_t i = 0; i < len; i += used ? used : 1) {
+		used = decode(p + i, len - i, &cp);
+		memcpy(mended + n, used ? s + i : "\xef\xbf\xbd",
+		       used ? used : 3);
+		n += used ? used : 3;
+	}
+	json = json_stringn(mended, n);
+	free(mended);
+	return json;
+}
+
+json_t *text_json(const char *s, size_t len)
+{
+	json_t *json = json_stringn(s, len);
+
+	return json ? json : mended_json(s, len);
+}
