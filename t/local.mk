@@ -25,10 +25,15 @@ check_PROGRAMS += %D%/error.t
 %C%_error_t_SOURCES = %D%/error.c
 TESTS += %D%/error.t
 
-check_PROGRAMS += %D%/json.t %D%/safetensors.t
+check_PROGRAMS += %D%/json.t %D%/safetensors.t %D%/index.t \
+	%D%/model-open.t %D%/model-index.t
 %C%_json_t_SOURCES = %D%/json.c
-%C%_safetensors_t_SOURCES = %D%/safetensors.c
-TESTS += %D%/json.t %D%/safetensors.t
+%C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
+%C%_index_t_SOURCES = %D%/index.c
+%C%_model_open_t_SOURCES = %D%/model-open.c %D%/files.c %D%/files.h
+%C%_model_index_t_SOURCES = %D%/model-index.c %D%/files.c %D%/files.h
+TESTS += %D%/json.t %D%/safetensors.t %D%/index.t %D%/model-open.t \
+	%D%/model-index.t
 
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c

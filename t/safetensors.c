@@ -5,15 +5,13 @@
 #include <string.h>
 
 #include "error.h"
+#include "files.h"
 #include "model/safetensors.h"
 #include "tap.h"
 
 #define LEN(a) (sizeof(a) / sizeof(a[0]))
 #define TEXT(s) s, sizeof(s) - 1
-/* An entry of a header; @s and @o are a shape and data_offsets. */
-#define T(n, d, s, o)                                                         \
-	"\"" n "\":{\"dtype\":\"" d "\",\"shape\":" s                         \
-	",\"data_offsets\":" o "}"
+#define T ENTRY
 #define A "{" T("a", "F32", "[1]", "[0,4]") "}"
 #define MAX "18446744073709551615"
 #define NEST(x) x x x x x x x x x x
