@@ -88,6 +88,15 @@ TESTS += %D%/buf.t
 check_PROGRAMS += %D%/data.t
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD)
 TESTS += %D%/data.t
+check_PROGRAMS += %D%/json.t %D%/safetensors.t %D%/index.t \
+	%D%/model-open.t %D%/model-index.t
+%C%_json_t_SOURCES = %D%/json.c
+%C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
+%C%_index_t_SOURCES = %D%/index.c
+%C%_model_open_t_SOURCES = %D%/model-open.c %D%/files.c %D%/files.h
+%C%_model_index_t_SOURCES = %D%/model-index.c %D%/files.c %D%/files.h
+TESTS += %D%/json.t %D%/safetensors.t %D%/index.t %D%/model-open.t \
+	%D%/model-index.t
 
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
