@@ -11,7 +11,7 @@ says()
 	python3 -c 'import json, sys
 j = json.load(open("out"))
 k = j["runs"]
-assert eval(sys.argv[1]), {m: j[m] for m in j if m != "tensors"}' "$1"
+assert eval("(" + sys.argv[1] + ")"), {m: j[m] for m in j if m != "tensors"}' "$1"
 }
 
 # As sha256sum writes lines for files of these names.
