@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
-	%D%/model.h \
+	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
+	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \
+	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
+	%D%/index.c %D%/index.h %D%/shards.c \
 	%D%/plan.c %D%/plan.h %D%/layout.c \
 	%D%/arrival.c %D%/arrival.h \
 	%D%/weights.c %D%/weights.h %D%/digest.c \

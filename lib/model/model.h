@@ -15,6 +15,7 @@
 #include <weir/model.h>
 
 #include "io/file.h"
+#include "model/table.h"
 
 struct weir__record {
 	uint64_t name; /* offset in model->text; followed by a NUL */
@@ -32,6 +33,11 @@ struct weir__pair { /* of metadata; offsets in model->text */
 	uint32_t key_len, value_len;
 };
 
+/*
+ * A model is built by the one thread that opens it and never changes
+ * afterwards: any number of threads read it without a lock. References: the
+ * caller's, and one of each plan, load and weights made from it.
+ */
 struct weir_model {
 	_Atomic uint32_t refs;
 	struct weir *weir;
@@ -40,19 +46,41 @@ struct weir_model {
 	struct weir_file **file; /* n_files shards */
 	uint32_t n_files;
 	struct weir__record *rec; /* n_recs, by shard and offset */
-	size_t n_recs;
+	size_t n_recs, cap_recs;
 	int64_t *dims;
-	size_t n_dims;
+	size_t n_dims, cap_dims;
 	char *text; /* names, keys, values */
-	size_t text_len;
-	struct weir__pair *meta;
-	size_t n_meta;
-	uint32_t *hash;   /* name -> record + 1, open addressing */
-	size_t hash_size; /* a power of two */
+	size_t text_len, cap_text;
+	struct weir__pair *meta; /* keys are unique */
+	size_t n_meta, cap_meta;
+	struct weir__names names; /* of rec */
+	struct weir__names keys;  /* of meta */
 	uint64_t bytes;
 	uint64_t unlisted;
 	uint64_t total_size;
 };
+
+/* An empty model, to be filled by a reader. */
+int weir__model_new(struct weir *weir, const char *format,
+		    struct weir_model **ret_model);
+/*
+ * The records are all there and in order: give back what the arrays have too
+ * much, add up the bytes, and build the hash of the names.
+ */
+int weir__model_finish(struct weir_model *model);
+
+/*
+ * As weir__file_read. -ESTALE: the file has changed since it was opened, and
+ * what was read may be of two versions.
+ */
+int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
+
+/*
+ * What the path of a directory stands for: the one file in it that is a model.
+ * *ret_path is freed by the caller. -ENOENT: there is none. -EINVAL: there are
+ * several. The sentence lists what is there.
+ */
+int weir__model_find_in(const char *dir, char **ret_path);
 
 struct weir_model *weir__model_ref(struct weir_model *model);
 void weir__model_put(struct weir_model *model);

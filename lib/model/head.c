@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The first bytes of a file: the length of a safetensors header, or what else
+ * the file is. Content decides, never the name.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "model/safetensors.h"
+#include "sys.h"
+
+typedef unsigned long long ull; /* for printf */
+
+#define HEAD 64u /* bytes that are looked at */
+
+static const struct {
+	const char *magic;
+	size_t len;
+	const char *what;
+} others[] = {
+	{ "GGUF", 4, "a GGUF file, which is not supported yet" },
+	{ "PK\3\4", 4,
+	  "a zip archive (a PyTorch checkpoint or an .npz), which is not supported" },
+	{ "\x80\2", 2, "a pickle, which is not supported" },
+	{ "\x80\3", 2, "a pickle, which is not supported" },
+	{ "\x80\4", 2, "a pickle, which is not supported" },
+	{ "\x80\5", 2, "a pickle, which is not supported" },
+	{ "\x89HDF\r\n\x1a\n", 8, "an HDF5 file, which is not supported" },
+	{ "\x93NUMPY", 6, "a NumPy array, which is not supported" },
+	{ "version https://git-lfs", 23,
+	  "a Git LFS pointer: the file itself has not been downloaded" },
+	{ "{", 1, "JSON text: only an index (*.index.json) is a model" },
+};
+
+static const char *other_format(const unsigned char *head, size_t n)
+{
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (n >= others[i].len &&
+		    !memcmp(head, others[i].magic, others[i].len))
+			return others[i].what;
+	return NULL;
+}
+
+static uint64_t le64(const unsigned char *p)
+{
+	uint64_t v = 0;
+
+	for (int i = 7; i >= 0; i--)
+		v = v << 8 | p[i];
+	return v;
+}
+
+static int check_len(const char *file, uint64_t len, uint64_t bytes)
+{
+	if (len < WEIR__ST_MIN || len > WEIR__ST_MAX)
+		return weir__fail(
+			-EBADMSG,
+			"%s: a header of %llu bytes; the format has %u to %u",
+			file, (ull)len, WEIR__ST_MIN, WEIR__ST_MAX);
+	if (len > bytes - 8)
+		return weir__fail(
+			-EBADMSG,
+			"%s: a header of %llu bytes in a file that has %llu after its length",
+			file, (ull)len, (ull)(bytes - 8));
+	return 0;
+}
+
+/* Whether the text of a header may begin with @c, leniently read. */
+static bool begins_text(unsigned char c)
+{
+	return c == '{' || c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+int weir__st_head(const char *file, const unsigned char *head, size_t n,
+		  uint64_t bytes, uint64_t *ret_len)
+{
+	/*
+	 * A length may have the bytes of a magic number: then what follows
+	 * it decides.
+	 */
+	bool ours = n >= 8 && le64(head) >= WEIR__ST_MIN &&
+		    le64(head) <= WEIR__ST_MAX &&
+		    (n == 8 || begins_text(head[8]));
+	const char *other = ours ? NULL : other_format(head, n);
+
+	if (other)
+		return weir__fail(-EOPNOTSUPP, "%s: this is %s", file, other);
+	if (n < 8)
+		return weir__fail(
+			-EBADMSG,
+			"%s: a file of %llu bytes; a safetensors file has at least %u",
+			file, (ull)bytes, 8 + WEIR__ST_MIN);
+	*ret_len = le64(head);
+	return check_len(file, *ret_len, bytes);
+}
+
+/* The text, in memory of its own. */
+static int read_text(struct weir_file *file, struct weir__st *st)
+{
+	unsigned char head[HEAD];
+	uint64_t bytes = file->id.bytes, len;
+	size_t n = bytes < HEAD ? (size_t)bytes : HEAD;
+	int r = weir__model_read(file, head, n, 0);
+
+	if (r >= 0)
+		r = weir__st_head(st->file, head, n, bytes, &len);
+	if (r < 0)
+		return r;
+	st->len = (size_t)len;
+	st->data_bytes = bytes - 8 - len;
+	st->text = weir__malloc(st->len + 1);
+	if (!st->text)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a header of %zu bytes",
+				  st->file, st->len);
+	st->text[st->len] = '\0';
+	return weir__model_read(file, st->text, st->len, 8);
+}
+
+int weir__st_read(struct weir_model *m, uint32_t shard, bool lenient)
+{
+	struct weir_file *file = m->file[shard];
+	struct weir__st st = {
+		.file = file->base,
+		.shard = shard,
+		.lenient = lenient,
+	};
+	int r = read_text(file, &st);
+
+	if (r >= 0)
+		r = weir__st_parse(m, &st);
+	weir__free(st.text);
+	return r;
+}

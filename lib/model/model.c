@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/model.h"
+
+#include <string.h>
+
+#include "error.h"
+#include "model/index.h"
+#include "model/safetensors.h"
+#include "sys.h"
+
+static struct weir__str rec_name(const void *owner, uint32_t number)
+{
+	const struct weir_model *m = owner;
+
+	return (struct weir__str){ weir__record_name(m, number),
+				   m->rec[number].name_len };
+}
+
+static struct weir__str pair_key(const void *owner, uint32_t number)
+{
+	const struct weir_model *m = owner;
+
+	return (struct weir__str){ m->text + m->meta[number].key,
+				   m->meta[number].key_len };
+}
+
+int weir__model_new(struct weir *weir, const char *format,
+		    struct weir_model **ret_model)
+{
+	struct weir_model *m = weir__calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return weir__fail(-ENOMEM, "no memory for a model");
+	r = weir__names_init(&m->keys, 0, m, pair_key);
+	if (r < 0) {
+		weir__free(m);
+		return r;
+	}
+	atomic_init(&m->refs, 1);
+	m->weir = weir ? weir__root_ref(weir) : NULL;
+	m->format = format;
+	*ret_model = m;
+	return 0;
+}
+
+struct weir_model *weir__model_ref(struct weir_model *model)
+{
+	atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
+	return model;
+}
+
+void weir__model_put(struct weir_model *model)
+{
+	if (!model || atomic_fetch_sub(&model->refs, 1) != 1)
+		return;
+	for (uint32_t i = 0; i < model->n_files; i++)
+		weir__file_put(model->file[i]);
+	weir__names_fini(&model->names);
+	weir__names_fini(&model->keys);
+	weir__free(model->file);
+	weir__free(model->rec);
+	weir__free(model->dims);
+	weir__free(model->text);
+	weir__free(model->meta);
+	weir__free(model->path);
+	if (model->weir)
+		weir__root_put(model->weir);
+	weir__free(model);
+}
+
+/* Never fails: memory that cannot be made smaller stays as it is. */
+static void *shrink(void *array, size_t *cap, size_t n, size_t size)
+{
+	void *p = n < *cap ? weir__realloc(array, n, size) : NULL;
+
+	if (!p)
+		return array;
+	*cap = n;
+	return p;
+}
+
+static int hash_names(struct weir_model *m)
+{
+	struct weir__str name;
+	uint32_t number;
+	int r = weir__names_init(&m->names, m->n_recs, m, rec_name);
+
+	for (size_t i = 0; r >= 0 && i < m->n_recs; i++) {
+		name = rec_name(m, (uint32_t)i);
+		r = weir__names_add(&m->names, &name, (uint32_t)i, &number);
+	}
+	return r;
+}
+
+int weir__model_finish(struct weir_model *m)
+{
+	for (size_t i = 0; i < m->n_recs; i++)
+		if (weir__add_over(m->bytes, m->rec[i].bytes, &m->bytes))
+			return weir__fail(-EOPNOTSUPP,
+					  "a model of 2^64 bytes or more");
+	m->rec = shrink(m->rec, &m->cap_recs, m->n_recs, sizeof(*m->rec));
+	m->dims = shrink(m->dims, &m->cap_dims, m->n_dims, sizeof(*m->dims));
+	m->text = shrink(m->text, &m->cap_text, m->text_len, 1);
+	m->meta = shrink(m->meta, &m->cap_meta, m->n_meta, sizeof(*m->meta));
+	return hash_names(m);
+}
+
+size_t weir__model_lookup(const struct weir_model *model, const char *name,
+			  size_t len)
+{
+	return weir__names_find(&model->names,
+				&(struct weir__str){ name, len });
+}
+
+void weir_model_close(struct weir_model *model)
+{
+	weir__model_put(model);
+}
+
+int weir_model_info(const struct weir_model *model,
+		    struct weir_model_info *ret_info)
+{
+	struct weir_model_info info = {
+		.path = model->path,
+		.format = model->format,
+		.bytes = model->bytes,
+		.count = model->n_recs,
+		.meta = model->n_meta,
+		.unlisted = model->unlisted,
+		.total_size = model->total_size,
+		.shards = model->n_files,
+	};
+
+	WEIR__ENTER();
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+size_t weir_model_count(const struct weir_model *model)
+{
+	return model->n_recs;
+}
+
+int weir_model_tensor(const struct weir_model *model, size_t i,
+		      struct weir_entry *ret_entry)
+{
+	const struct weir__record *rec;
+	struct weir_entry entry = { 0 };
+
+	WEIR__ENTER();
+	if (i >= model->n_recs)
+		return weir__fail(-EINVAL, "tensor %zu of a model of %zu", i,
+				  model->n_recs);
+	rec = &model->rec[i];
+	entry.name = weir__record_name(model, i);
+	entry.name_len = rec->name_len;
+	entry.dtype = rec->dtype;
+	entry.ndim = rec->ndim;
+	entry.shard = rec->shard;
+	entry.offset = rec->off;
+	entry.bytes = rec->bytes;
+	if (rec->ndim)
+		memcpy(entry.shape, model->dims + rec->shape,
+		       rec->ndim * sizeof(entry.shape[0]));
+	return weir__info_out(ret_entry, &entry, sizeof(entry));
+}
+
+int weir_model_find(const struct weir_model *model, const char *name,
+		    size_t *ret_i)
+{
+	size_t i = weir__model_lookup(model, name, strlen(name));
+
+	WEIR__ENTER();
+	if (i == WEIR__NONE)
+		return weir__fail(-ENOENT, "no tensor '%s' in %s",
+				  weir__quote(name, strlen(name)), model->path);
+	*ret_i = i;
+	return 0;
+}
+
+static int give_pair(const struct weir_model *m, size_t i,
+		     struct weir_value *ret_value)
+{
+	const struct weir__pair *pair = &m->meta[i];
+	struct weir_value value = {
+		.key = m->text + pair->key,
+		.key_len = pair->key_len,
+		.str = m->text + pair->value,
+		.len = pair->value_len,
+	};
+
+	return weir__info_out(ret_value, &value, sizeof(value));
+}
+
+int weir_model_meta(const struct weir_model *model, const char *key,
+		    struct weir_value *ret_value)
+{
+	struct weir__str str = { key, strlen(key) };
+	size_t i = weir__names_find(&model->keys, &str);
+
+	WEIR__ENTER();
+	if (i == WEIR__NONE)
+		return weir__fail(-ENOENT, "no metadata '%s' in %s",
+				  weir__quote(key, str.len), model->path);
+	return give_pair(model, i, ret_value);
+}
+
+int weir_model_meta_at(const struct weir_model *model, size_t i,
+		       struct weir_value *ret_value)
+{
+	WEIR__ENTER();
+	if (i >= model->n_meta)
+		return weir__fail(-EINVAL, "pair %zu of metadata of %zu", i,
+				  model->n_meta);
+	return give_pair(model, i, ret_value);
+}
+
+struct weir_file *weir_model_file(const struct weir_model *model, unsigned i)
+{
+	return i < model->n_files ? model->file[i] : NULL;
+}

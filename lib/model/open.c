@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir_model_open: from a path, which is a file, an index or a directory, to
+ * the reader of what is found there.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "model/index.h"
+#include "model/safetensors.h"
+#include "sys.h"
+
+int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
+{
+	int r = weir__file_read(file, buf, n, off);
+	int changed;
+
+	/* Where it ends too early, the reason is that it was cut. */
+	if (r < 0 && r != -ENODATA)
+		return r;
+	changed = weir__file_unchanged(file);
+	return changed < 0 ? changed : r;
+}
+
+static bool is_index(const char *path)
+{
+	static const char suffix[] = ".index.json";
+	size_t n = strlen(path);
+
+	return n >= sizeof(suffix) - 1 &&
+	       !strcmp(path + n - (sizeof(suffix) - 1), suffix);
+}
+
+/* The one shard of a model that is a file. */
+static int read_single(struct weir_model *m, struct weir_file *file,
+		       bool lenient)
+{
+	m->file = weir__malloc(sizeof(struct weir_file *));
+	if (!m->file)
+		return weir__fail(-ENOMEM, "%s: no memory for a model",
+				  file->base);
+	m->file[0] = weir__file_ref(file);
+	m->n_files = 1;
+	return weir__st_read(m, 0, lenient);
+}
+
+static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
+{
+	int r;
+
+	m->path = weir__strdup(file->path);
+	if (!m->path)
+		return weir__fail(-ENOMEM, "%s: no memory for a path",
+				  file->base);
+	r = is_index(file->path) ? weir__index_read(m, file, lenient)
+				 : read_single(m, file, lenient);
+	return r < 0 ? r : weir__model_finish(m);
+}
+
+/* Opening a directory fails with its own errno: then look what is in it. */
+static int open_path(struct weir *weir, const char *path,
+		     struct weir_file **ret_file)
+{
+	char *inside;
+	int r = weir__file_open(weir, path, 0, 0, ret_file);
+
+	if (r != -EISDIR)
+		return r;
+	r = weir__model_find_in(path, &inside);
+	if (r < 0)
+		return r;
+	r = weir__file_open(weir, inside, 0, 0, ret_file);
+	weir__free(inside);
+	return r;
+}
+
+static int open_model(struct weir *weir, const char *path, bool lenient,
+		      struct weir_model **ret_model)
+{
+	struct weir_model *m;
+	struct weir_file *file;
+	int r = open_path(weir, path, &file);
+
+	if (r < 0)
+		return r;
+	r = weir__model_new(weir, "safetensors", &m);
+	if (r < 0)
+		goto out;
+	r = read_file(m, file, lenient);
+	if (r < 0)
+		weir__model_put(m);
+	else
+		*ret_model = m;
+out:
+	weir__file_put(file);
+	return r;
+}
+
+int weir_model_open(struct weir *weir, const char *path,
+		    const struct weir_model_opts *opts,
+		    struct weir_model **ret_model)
+{
+	struct weir_model_opts o;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (r < 0)
+		return r;
+	if ((o.flags & ~WEIR_MODEL_LENIENT) || o.reserved)
+		return weir__fail(-EINVAL, "%s: unknown flags %#x", path,
+				  o.flags & ~WEIR_MODEL_LENIENT);
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	return open_model(weir, path, o.flags & WEIR_MODEL_LENIENT, ret_model);
+}

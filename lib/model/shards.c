@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From an index to an open model: its text, its shards, their headers.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "model/index.h"
+#include "model/safetensors.h"
+#include "sys.h"
+
+/* The directory of @path, with its slash: "" if it has none. */
+static size_t dir_len(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (size_t)(slash + 1 - path) : 0;
+}
+
+static char *shard_path(const char *index, const struct weir__str *name)
+{
+	size_t dir = dir_len(index);
+	char *path = weir__malloc(dir + name->len + 1);
+
+	if (!path)
+		return NULL;
+	memcpy(path, index, dir);
+	memcpy(path + dir, name->s, name->len);
+	path[dir + name->len] = '\0';
+	return path;
+}
+
+static int fail_shard(int r, const struct weir__index *x, uint32_t i)
+{
+	const char *name = weir__quote(x->shard[i].s, x->shard[i].len);
+
+	if (r == -ENOENT)
+		return weir__fail(
+			r, "%s: shard '%s', which it names, is not there",
+			x->file, name);
+	if (r == -EMFILE)
+		return weir__fail(
+			r,
+			"%s: shard '%s', %u of %zu: too many open files; raise RLIMIT_NOFILE (ulimit -n)",
+			x->file, name, i + 1, x->n_shards);
+	return r; /* the sentence has the path */
+}
+
+static int open_shard(struct weir_model *m, const struct weir__index *x,
+		      const char *index_path, uint32_t i)
+{
+	char *path = shard_path(index_path, &x->shard[i]);
+	int r;
+
+	if (!path)
+		return weir__fail(-ENOMEM, "%s: no memory for a path", x->file);
+	r = weir__file_open(m->weir, path, 0, 0, &m->file[i]);
+	weir__free(path);
+	if (r < 0)
+		return fail_shard(r, x, i);
+	m->n_files = i + 1;
+	return 0;
+}
+
+static int read_shards(struct weir_model *m, struct weir__index *x,
+		       const char *index_path, bool lenient)
+{
+	int r = 0;
+
+	m->file = weir__calloc(x->n_shards, sizeof(struct weir_file *));
+	if (!m->file)
+		return weir__fail(-ENOMEM, "%s: no memory for %zu shards",
+				  x->file, x->n_shards);
+	for (uint32_t i = 0; r >= 0 && i < x->n_shards; i++) {
+		size_t first = m->n_recs;
+
+		r = open_shard(m, x, index_path, i);
+		if (r >= 0)
+			r = weir__st_read(m, i, lenient);
+		if (r >= 0)
+			weir__index_keep(x, m, first, i);
+	}
+	return r < 0 ? r : weir__index_complete(x);
+}
+
+static int read_text(struct weir_file *file, char **ret_text)
+{
+	size_t n = (size_t)file->id.bytes;
+	char *text;
+	int r;
+
+	if (file->id.bytes > WEIR__INDEX_MAX)
+		return weir__fail(
+			-EBADMSG,
+			"%s: an index of %llu bytes; %u at most are read",
+			file->base, (unsigned long long)file->id.bytes,
+			WEIR__INDEX_MAX);
+	text = weir__malloc(n + 1);
+	if (!text)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for an index of %zu bytes",
+				  file->base, n);
+	text[n] = '\0';
+	r = weir__model_read(file, text, n, 0);
+	if (r < 0)
+		weir__free(text);
+	else
+		*ret_text = text;
+	return r;
+}
+
+int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
+{
+	struct weir__index x;
+	char *text;
+	int r = read_text(file, &text);
+
+	if (r < 0)
+		return r;
+	r = weir__index_parse(&x, file->base, text, (size_t)file->id.bytes,
+			      lenient);
+	if (r >= 0) {
+		m->total_size = x.total_size;
+		r = read_shards(m, &x, file->path, lenient);
+	}
+	weir__index_fini(&x);
+	weir__free(text);
+	return r;
+}

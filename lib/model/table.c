@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/table.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <xxhash.h>
+
+#include "error.h"
+#include "model/model.h"
+#include "sys.h"
+
+#define FIRST_SLOTS 64u
+#define FIRST_ITEMS 16u
+
+static uint32_t hash(const struct weir__names *names,
+		     const struct weir__str *name)
+{
+	uint64_t h = XXH3_64bits_withSeed(name->s, name->len, names->seed);
+
+	return (uint32_t)(h ^ h >> 32);
+}
+
+static int no_memory(size_t n, size_t size)
+{
+	return weir__fail(-ENOMEM,
+			  "no memory for a table of %zu items of %zu bytes", n,
+			  size);
+}
+
+/* Of 16 bytes that the kernel gives each process; no two tables share one. */
+static uint64_t secret_seed(void)
+{
+	static _Atomic uint64_t turn;
+	const void *bytes = (const void *)getauxval(AT_RANDOM);
+	uint64_t n = atomic_fetch_add(&turn, 1);
+
+	return bytes ? XXH3_64bits_withSeed(bytes, 16, n) : n;
+}
+
+int weir__names_init(struct weir__names *names, size_t count, const void *owner,
+		     struct weir__str (*name)(const void *owner,
+					      uint32_t number))
+{
+	size_t size = FIRST_SLOTS;
+
+	*names = (struct weir__names){
+		.owner = owner,
+		.name = name,
+		.seed = secret_seed(),
+	};
+	while (size / 2 < count)
+		size *= 2;
+	names->slot = weir__calloc(size, sizeof(*names->slot));
+	if (!names->slot)
+		return no_memory(size, sizeof(*names->slot));
+	names->size = size;
+	return 0;
+}
+
+void weir__names_fini(struct weir__names *names)
+{
+	weir__free(names->slot);
+	*names = (struct weir__names){ 0 };
+}
+
+/* A number in a slot; the slot is not empty. */
+static uint32_t number_in(uint64_t slot)
+{
+	return (uint32_t)(slot >> 32) - 1;
+}
+
+static void fill_slot(struct weir__names *names, uint64_t slot)
+{
+	size_t at = (uint32_t)slot & (names->size - 1);
+
+	while (names->slot[at])
+		at = (at + 1) & (names->size - 1);
+	names->slot[at] = slot;
+}
+
+/* The slots know enough of their hashes to be dealt out again. */
+static int double_slots(struct weir__names *names)
+{
+	uint64_t *old = names->slot;
+	size_t n = names->size;
+
+	names->slot = weir__calloc(2 * n, sizeof(*old));
+	if (!names->slot) {
+		names->slot = old;
+		return no_memory(2 * n, sizeof(*old));
+	}
+	names->size = 2 * n;
+	for (size_t i = 0; i < n; i++)
+		if (old[i])
+			fill_slot(names, old[i]);
+	weir__free(old);
+	return 0;
+}
+
+static size_t find(const struct weir__names *names,
+		   const struct weir__str *name, uint32_t h)
+{
+	size_t mask = names->size - 1;
+
+	for (size_t at = h & mask; names->slot[at]; at = (at + 1) & mask) {
+		uint32_t number = number_in(names->slot[at]);
+		struct weir__str has;
+
+		if ((uint32_t)names->slot[at] != h)
+			continue;
+		has = names->name(names->owner, number);
+		if (has.len == name->len && !memcmp(has.s, name->s, has.len))
+			return number;
+	}
+	return WEIR__NONE;
+}
+
+int weir__names_add(struct weir__names *names, const struct weir__str *name,
+		    uint32_t number, uint32_t *ret_number)
+{
+	uint32_t h = hash(names, name);
+	size_t there = find(names, name, h);
+	int r;
+
+	if (there != WEIR__NONE) {
+		*ret_number = (uint32_t)there;
+		return 1;
+	}
+	if (2 * (names->count + 1) > names->size) {
+		r = double_slots(names);
+		if (r < 0)
+			return r;
+	}
+	fill_slot(names, (uint64_t)(number + 1) << 32 | h);
+	names->count++;
+	return 0;
+}
+
+size_t weir__names_find(const struct weir__names *names,
+			const struct weir__str *name)
+{
+	if (!names->count)
+		return WEIR__NONE;
+	return find(names, name, hash(names, name));
+}
+
+void *weir__grow(void *array, size_t *cap, size_t n, size_t size)
+{
+	size_t want = *cap ? *cap : FIRST_ITEMS;
+	void *p;
+
+	if (n < *cap)
+		return array;
+	while (want <= n)
+		if (__builtin_mul_overflow(want, 2, &want))
+			want = SIZE_MAX; /* that realloc refuses */
+	p = weir__realloc(array, want, size);
+	if (!p)
+		no_memory(n, size);
+	else
+		*cap = want;
+	return p;
+}
+
+int weir__text_add(struct weir_model *m, const struct weir__str *str,
+		   uint64_t *ret_at)
+{
+	char *text =
+		weir__grow(m->text, &m->cap_text, m->text_len + str->len, 1);
+
+	if (!text)
+		return -ENOMEM;
+	m->text = text;
+	memcpy(text + m->text_len, str->s, str->len);
+	text[m->text_len + str->len] = '\0';
+	*ret_at = m->text_len;
+	m->text_len += str->len + 1;
+	return 0;
+}
