@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "buf.h"
-#include "dtype.h"
 #include "error.h"
 #include "sys.h"
 
@@ -182,47 +181,6 @@ static int copy_run(const struct copy *c, size_t off, size_t n)
 							n));
 }
 
-/* Dimensions from the first on, inside of which all bytes are in one run. */
-static unsigned outer_dims(const struct weir_tensor *t, size_t *ret_run)
-{
-	const struct weir_dtype_info *row = weir__dtype(t->dtype);
-	unsigned outer = t->ndim;
-	uint64_t run = row->bytes;
-
-	while (outer) {
-		uint64_t n = (uint64_t)t->shape[outer - 1];
-
-		if (outer == t->ndim)
-			n /= row->block;
-		if (n != 1 && (uint64_t)t->stride[outer - 1] != run)
-			break;
-		run *= n;
-		outer--;
-	}
-	*ret_run = run;
-	return outer;
-}
-
-/* Count up the index of the outer dimensions; false behind the last. */
-static bool next_run(const struct weir_tensor *t, unsigned outer,
-		     int64_t *index, uint64_t *off)
-{
-	uint32_t block = weir__dtype(t->dtype)->block;
-
-	for (unsigned i = outer; i--;) {
-		int64_t n = t->shape[i];
-
-		if (i == t->ndim - 1)
-			n /= block;
-		*off += (uint64_t)t->stride[i];
-		if (++index[i] < n)
-			return true;
-		*off -= (uint64_t)t->stride[i] * (uint64_t)n;
-		index[i] = 0;
-	}
-	return false;
-}
-
 static int copy_runs(const struct copy *c, const struct weir_tensor *t,
 		     uint64_t bytes)
 {
@@ -234,35 +192,11 @@ static int copy_runs(const struct copy *c, const struct weir_tensor *t,
 
 	if (weir__tensor_contiguous(t))
 		return copy_run(c, 0, bytes);
-	outer = outer_dims(t, &run);
+	outer = weir__tensor_outer(t, &run);
 	do
 		r = copy_run(c, off, run);
-	while (!r && next_run(t, outer, index, &off));
+	while (!r && weir__tensor_next_run(t, outer, index, &off));
 	return r;
-}
-
-static int check_same(const struct weir_tensor *dst,
-		      const struct weir_tensor *src)
-{
-	if (dst->dtype != src->dtype || dst->ndim != src->ndim)
-		return weir__fail(
-			-EINVAL,
-			"%s: dtype %u of %u dimensions, %s: dtype %u of %u",
-			weir__tensor_label(dst), dst->dtype, dst->ndim,
-			weir__tensor_label(src), src->dtype, src->ndim);
-	for (unsigned i = 0; i < dst->ndim && i < WEIR_MAX_DIMS; i++)
-		if (dst->shape[i] != src->shape[i] ||
-		    dst->stride[i] != src->stride[i])
-			return weir__fail(
-				-EINVAL,
-				"dimension %u: %lld by %lld bytes of %s, %lld by %lld of %s",
-				i, (long long)dst->shape[i],
-				(long long)dst->stride[i],
-				weir__tensor_label(dst),
-				(long long)src->shape[i],
-				(long long)src->stride[i],
-				weir__tensor_label(src));
-	return 0;
 }
 
 /* As begin(), for a tensor that may have gaps. */
@@ -339,7 +273,7 @@ int weir_tensor_copy(const struct weir_tensor *dst,
 
 	WEIR__ENTER();
 	r = weir__tensor_extent(dst, &bytes);
-	if (r < 0 || (r = check_same(dst, src)) < 0 ||
+	if (r < 0 || (r = weir__tensor_same(dst, src)) < 0 ||
 	    (r = begin_whole(src, bytes, false, &c.src)) < 0 ||
 	    (r = begin_whole(dst, bytes, true, &c.dst)) < 0)
 		return r;

@@ -149,6 +149,17 @@ int weir__sys_eventfd(void)
 	return fd < 0 ? -errno : fd;
 }
 
+void weir__sys_eventfd_set(int fd, bool readable)
+{
+	uint64_t count = 1;
+	ssize_t r;
+
+	do
+		r = readable ? write(fd, &count, sizeof(count)) :
+			       read(fd, &count, sizeof(count));
+	while (r < 0 && errno == EINTR);
+}
+
 int weir__sys_set_flags(int fd, int flags)
 {
 	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies from tensor to tensor. Tensors with gaps between their bytes (views)
+ * are copied as rectangles, one operation each.
+ */
+#include "error.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+struct copy {
+	struct weir_stream *stream;
+	const struct weir_tensor *dst, *src;
+	uint64_t bytes; /* from the first to behind the last of each */
+	size_t run;     /* bytes side by side in both */
+	unsigned outer; /* dimensions that lead from run to run */
+	struct weir__stream_op *first, **end;
+};
+
+/* All bytes of @t, gaps included. */
+static int touch(struct weir__stream_op *op, const struct weir_tensor *t,
+		 uint64_t bytes, bool write, unsigned char **ret_addr)
+{
+	struct weir_buf *buf;
+	uint64_t at;
+	int r;
+
+	if (!t->buf)
+		return weir__fail(-EINVAL, "%s is not placed in a buffer",
+				  weir__tensor_label(t));
+	r = weir__buf_range(t->buf, t->offset, bytes, &buf, &at);
+	if (r < 0)
+		return r;
+	*ret_addr = buf->mem.base + at;
+	return weir__stream_op_touch_buf(op, t, buf, at, bytes, write);
+}
+
+static enum weir__work_kind kind_of(const struct weir__stream_op *op)
+{
+	bool src_host = weir__buf_is_host(op->access[0].buf);
+	bool dst_host = weir__buf_is_host(op->access[1].buf);
+
+	if (src_host == dst_host)
+		return WEIR__WORK_COPY;
+	return src_host ? WEIR__WORK_SET : WEIR__WORK_GET;
+}
+
+/*
+ * The rectangle at @off of both tensors, behind those made before. 1: the two
+ * are the same place.
+ */
+static int add_piece(struct copy *c, uint64_t off)
+{
+	unsigned char *src = NULL, *dst = NULL;
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(c->stream, "copy", WEIR__WORK_COPY, &op);
+
+	if (r < 0)
+		return r;
+	*c->end = op;
+	c->end = &op->next;
+	if ((r = touch(op, c->src, c->bytes, false, &src)) < 0 ||
+	    (r = touch(op, c->dst, c->bytes, true, &dst)) < 0)
+		return r;
+	if (src == dst)
+		return 1;
+	if (src < dst + c->bytes && dst < src + c->bytes)
+		return weir__fail(-EINVAL, "%s and %s overlap",
+				  weir__tensor_label(c->dst),
+				  weir__tensor_label(c->src));
+	op->work.kind = kind_of(op);
+	op->work.src = src + off;
+	op->work.dst = dst + off;
+	op->work.width = c->run;
+	if (c->outer) {
+		op->work.rows = weir__tensor_steps(c->src, c->outer - 1);
+		op->work.src_pitch = (size_t)c->src->stride[c->outer - 1];
+		op->work.dst_pitch = op->work.src_pitch;
+	}
+	return 0;
+}
+
+static int add_pieces(struct copy *c)
+{
+	int64_t index[WEIR_MAX_DIMS] = { 0 };
+	unsigned loops;
+	uint64_t off = 0;
+	int r;
+
+	c->outer = weir__tensor_outer(c->src, &c->run);
+	loops = c->outer ? c->outer - 1 : 0;
+	do
+		r = add_piece(c, off);
+	while (r == 0 && weir__tensor_next_run(c->src, loops, index, &off));
+	return r;
+}
+
+/* Queue the pieces if @r is 0, else, or from the first that fails, drop them. */
+static int finish(struct copy *c, int r)
+{
+	struct weir__stream_op *op;
+
+	while ((op = c->first)) {
+		c->first = op->next;
+		op->next = NULL;
+		if (r == 0)
+			r = weir__stream_op_queue(op);
+		else
+			weir__stream_op_drop(op);
+	}
+	return r < 0 ? r : 0;
+}
+
+int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
+		     const struct weir_tensor *src)
+{
+	struct copy c = { .stream = stream, .dst = dst, .src = src };
+	int r;
+
+	WEIR__ENTER();
+	c.end = &c.first;
+	if ((r = weir__tensor_extent(dst, &c.bytes)) < 0 ||
+	    (r = weir__tensor_extent(src, &c.bytes)) < 0 ||
+	    (r = weir__tensor_same(dst, src)) < 0)
+		return r;
+	/* Pieces would begin with one even where there is none. */
+	return c.bytes ? finish(&c, add_pieces(&c))
+		       : weir__stream_check(stream);
+}

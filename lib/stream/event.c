@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events: what they were recorded in, and how a thread, a poller and a clock
+ * learn that it is done. A stream that waits is in wait.c.
+ */
+#include "stream/event.h"
+
+#include <fcntl.h>
+
+#include "error.h"
+#include "root.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+/*
+ * What becomes of one record, for events that are timed or have a descriptor:
+ * a waiter on the source. Recording again leaves an older one behind, which
+ * is taken off the source's list, or is just being woken and then goes.
+ */
+struct stamp {
+	struct weir__waiter waiter; /* first member */
+	_Atomic uint32_t refs;      /* event->stamp, and the list */
+	struct weir_event *event;   /* held while it is on the list */
+	struct weir__source *src;   /* held */
+	int64_t at;                 /* when it ended; 0: not yet */
+};
+
+struct weir_event {
+	_Atomic uint32_t refs; /* the caller's, and stamps' on lists */
+	struct weir *weir;     /* held */
+	unsigned flags;
+	pthread_mutex_t lock;     /* guards what follows */
+	struct weir__source *src; /* held; NULL: never recorded */
+	uint64_t number;
+	struct stamp *stamp; /* of the record; NULL: nobody asks */
+	int fd;              /* -1: not asked for */
+	bool readable;       /* fd is */
+};
+
+static void event_put(struct weir_event *ev)
+{
+	if (atomic_fetch_sub_explicit(&ev->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	weir__sys_close(ev->fd);
+	if (ev->src)
+		weir__source_put(ev->src);
+	pthread_mutex_destroy(&ev->lock);
+	weir__root_put(ev->weir);
+	weir__free(ev);
+}
+
+static void stamp_put(struct stamp *stamp)
+{
+	if (!stamp || atomic_fetch_sub_explicit(&stamp->refs, 1,
+						memory_order_acq_rel) != 1)
+		return;
+	weir__source_put(stamp->src);
+	weir__free(stamp);
+}
+
+/* The event's lock is held. */
+static void set_readable(struct weir_event *ev, bool readable)
+{
+	if (ev->fd < 0 || ev->readable == readable)
+		return;
+	ev->readable = readable;
+	weir__sys_eventfd_set(ev->fd, readable);
+}
+
+/* The event's lock is held: the record that @stamp belongs to is over. */
+static void stamp_over(struct weir_event *ev, struct stamp *stamp)
+{
+	if (!stamp->at)
+		stamp->at = weir__now();
+	if (ev->stamp == stamp)
+		set_readable(ev, true);
+}
+
+static void stamp_woken(struct weir__waiter *waiter)
+{
+	struct stamp *stamp = (struct stamp *)waiter;
+	struct weir_event *ev = stamp->event;
+
+	pthread_mutex_lock(&ev->lock);
+	stamp_over(ev, stamp);
+	pthread_mutex_unlock(&ev->lock);
+	stamp_put(stamp);
+	event_put(ev);
+}
+
+/* A stamp for the record (@src, @number), held by the event and a list. */
+static int stamp_new(struct weir_event *ev, struct weir__source *src,
+		     uint64_t number, struct stamp **ret_stamp)
+{
+	struct stamp *stamp = weir__calloc(1, sizeof(*stamp));
+
+	if (!stamp)
+		return weir__fail(-ENOMEM, "no memory to watch the event");
+	stamp->waiter.number = number;
+	stamp->waiter.wake = stamp_woken;
+	stamp->event = ev;
+	stamp->src = weir__source_ref(src);
+	atomic_init(&stamp->refs, 2);
+	*ret_stamp = stamp;
+	return 0;
+}
+
+/*
+ * Hang it on its source's list. The event's lock is held: a source takes only
+ * locks of its own, and the wake waits for the event's.
+ */
+static void stamp_hang(struct weir_event *ev, struct stamp *stamp)
+{
+	atomic_fetch_add(&ev->refs, 1);
+	if (weir__source_wait(stamp->src, &stamp->waiter) == 0)
+		return;
+	stamp_over(ev, stamp);
+	/* Neither is the last: the event has one, the caller the other. */
+	atomic_fetch_sub(&stamp->refs, 1);
+	atomic_fetch_sub(&ev->refs, 1);
+}
+
+/* The event's lock is held. If it is being woken, the wake lets go of it. */
+static void stamp_take_back(struct weir_event *ev, struct stamp *stamp)
+{
+	if (!stamp || !weir__source_unwait(stamp->src, &stamp->waiter))
+		return;
+	atomic_fetch_sub(&stamp->refs, 1);
+	atomic_fetch_sub(&ev->refs, 1);
+}
+
+int weir_event_new(struct weir *weir, unsigned flags,
+		   struct weir_event **ret_event)
+{
+	struct weir_event *ev;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	if (flags & ~WEIR_EVENT_TIMED)
+		return weir__fail(-EINVAL, "flags %#x, of which %#x are known",
+				  flags, WEIR_EVENT_TIMED);
+	ev = weir__calloc(1, sizeof(*ev));
+	if (!ev)
+		return weir__fail(-ENOMEM, "no memory for an event");
+	atomic_init(&ev->refs, 1);
+	ev->weir = weir__root_ref(weir);
+	ev->flags = flags;
+	ev->fd = -1;
+	pthread_mutex_init(&ev->lock, NULL);
+	*ret_event = ev;
+	return 0;
+}
+
+void weir_event_free(struct weir_event *event)
+{
+	struct stamp *stamp;
+
+	if (!event)
+		return;
+	pthread_mutex_lock(&event->lock);
+	stamp = event->stamp;
+	event->stamp = NULL;
+	stamp_take_back(event, stamp);
+	pthread_mutex_unlock(&event->lock);
+	stamp_put(stamp);
+	event_put(event);
+}
+
+int weir__event_capture(struct weir_event *event, struct weir__source *src,
+			uint64_t number)
+{
+	struct stamp *stamp = NULL, *old;
+	struct weir__source *old_src;
+	int r = 0;
+
+	if (src->weir != event->weir)
+		return weir__fail(-EINVAL, "the event is of another root");
+	pthread_mutex_lock(&event->lock);
+	if (event->flags & WEIR_EVENT_TIMED || event->fd >= 0)
+		r = stamp_new(event, src, number, &stamp);
+	if (r < 0) {
+		pthread_mutex_unlock(&event->lock);
+		return r;
+	}
+	old_src = event->src;
+	old = event->stamp;
+	event->src = weir__source_ref(src);
+	event->number = number;
+	event->stamp = stamp;
+	stamp_take_back(event, old);
+	set_readable(event, false);
+	if (stamp)
+		stamp_hang(event, stamp);
+	pthread_mutex_unlock(&event->lock);
+	stamp_put(old);
+	if (old_src)
+		weir__source_put(old_src);
+	return 0;
+}
+
+static struct weir__source *source_of(struct weir_event *event,
+				      uint64_t *ret_number)
+{
+	struct weir__source *src;
+
+	pthread_mutex_lock(&event->lock);
+	src = event->src ? weir__source_ref(event->src) : NULL;
+	*ret_number = event->number;
+	pthread_mutex_unlock(&event->lock);
+	return src;
+}
+
+int weir__event_get(struct weir_event *event, struct weir *weir,
+		    struct weir__source **ret_src, uint64_t *ret_number)
+{
+	if (event->weir != weir)
+		return weir__fail(-EINVAL, "the event is of another root");
+	*ret_src = source_of(event, ret_number);
+	return 0;
+}
+
+/* 1: done, 0: not yet, < 0: failed with *@f, whose err is else 0. */
+static int state_of(struct weir_event *ev, struct weir_failure *f)
+{
+	struct weir__source *src;
+	uint64_t number;
+	int state = 1;
+
+	*f = (struct weir_failure){ 0 };
+	src = source_of(ev, &number);
+	if (src) {
+		state = src->ops->state(src, number, f);
+		weir__source_put(src);
+	}
+	return state;
+}
+
+int weir_event_query(struct weir_event *event)
+{
+	struct weir_failure f;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__enter_read(event->weir);
+	if (r < 0)
+		return r;
+	r = state_of(event, &f);
+	return r < 0 ? weir__fail_with(&f) : r;
+}
+
+int weir_event_error(struct weir_event *event, struct weir_failure *ret_failure)
+{
+	struct weir_failure f;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__enter_read(event->weir);
+	if (r < 0)
+		return r;
+	r = state_of(event, &f);
+	*ret_failure = f;
+	return r < 0 ? weir__fail_with(&f) : 0;
+}
+
+int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
+{
+	struct weir__source *src;
+	uint64_t number;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__enter_read(event->weir);
+	if (r < 0)
+		return r;
+	src = source_of(event, &number);
+	if (!src)
+		return 0;
+	r = weir__source_block(src, number, timeout_ns);
+	weir__source_put(src);
+	return r;
+}
+
+/* The lock is held. Make the descriptor, and have somebody make it readable. */
+static int make_fd(struct weir_event *ev)
+{
+	int fd = weir__sys_eventfd(), r;
+
+	if (fd < 0)
+		return weir__fail_sys(fd, "cannot make a descriptor");
+	r = weir__sys_set_flags(fd, O_NONBLOCK);
+	if (r == 0 && ev->src && !ev->stamp) {
+		r = stamp_new(ev, ev->src, ev->number, &ev->stamp);
+		if (r == 0)
+			stamp_hang(ev, ev->stamp);
+	}
+	if (r < 0) {
+		weir__sys_close(fd);
+		return r;
+	}
+	ev->fd = fd;
+	set_readable(ev, !ev->stamp || ev->stamp->at);
+	return 0;
+}
+
+int weir_event_fd(struct weir_event *event)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(event->weir);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&event->lock);
+	if (event->fd < 0)
+		r = make_fd(event);
+	if (r == 0)
+		r = event->fd;
+	pthread_mutex_unlock(&event->lock);
+	return r;
+}
+
+/* When the event ended, and in streams of which device. */
+static int ended(struct weir_event *ev, const char *which, int64_t *ret_at,
+		 struct weir_dev **ret_dev)
+{
+	struct weir_failure f;
+	int state;
+
+	if (!(ev->flags & WEIR_EVENT_TIMED))
+		return weir__fail(
+			-EINVAL,
+			"the %s event was made without WEIR_EVENT_TIMED",
+			which);
+	state = state_of(ev, &f);
+	pthread_mutex_lock(&ev->lock);
+	*ret_dev = ev->src ? weir__source_dev(ev->src) : NULL;
+	/* Done, but its wake is still on the way: now is when it is seen. */
+	if (state != 0 && ev->stamp && !ev->stamp->at)
+		stamp_over(ev, ev->stamp);
+	*ret_at = ev->stamp ? ev->stamp->at : 0;
+	pthread_mutex_unlock(&ev->lock);
+	if (!*ret_dev)
+		return weir__fail(-EINVAL,
+				  "the %s event was not recorded in a stream",
+				  which);
+	if (state == 0)
+		return weir__fail(-EAGAIN, "the %s event is not done yet",
+				  which);
+	return state < 0 ? weir__fail_with(&f) : 0;
+}
+
+int weir_event_elapsed(struct weir_event *from, struct weir_event *to,
+		       int64_t *ret_ns)
+{
+	struct weir_dev *dev[2];
+	int64_t at[2];
+	int r;
+
+	WEIR__ENTER();
+	r = weir__enter_read(from->weir);
+	if (r == 0)
+		r = ended(from, "first", &at[0], &dev[0]);
+	if (r == 0)
+		r = ended(to, "second", &at[1], &dev[1]);
+	if (r < 0)
+		return r;
+	if (dev[0] != dev[1])
+		return weir__fail(-EINVAL, "events of two devices, %s and %s",
+				  dev[0]->desc.name, dev[1]->desc.name);
+	*ret_ns = at[1] - at[0];
+	return 0;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files in the order of a stream: each operation is one job of one extent.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "io/engine.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+/* Less than this is not worth a direct read. */
+#define DIRECT_MIN (64u << 10)
+/* Above this share of pages in the page cache, in 1/1000, it is taken there. */
+#define RESIDENT 950u
+
+struct fileio {
+	struct weir__job job;
+	struct weir__extent ext;
+	struct weir__stream_op *op;
+	struct weir__engine *eng;
+	/* The first bytes that failed; under the stream's lock. */
+	uint64_t lo, hi;
+	int err;
+};
+
+static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
+		       uint64_t hi, int res, enum weir__chunk_way way)
+{
+	struct fileio *io = job->arg;
+	pthread_mutex_t *lock = &io->op->stream->lock;
+
+	(void)ext;
+	(void)way;
+	if (res >= 0)
+		return;
+	pthread_mutex_lock(lock);
+	if (!io->err || lo < io->lo) {
+		io->lo = lo;
+		io->hi = hi;
+		io->err = res;
+	}
+	pthread_mutex_unlock(lock);
+}
+
+/* On a thread of the engine. */
+static void job_done(struct weir__job *job)
+{
+	struct fileio *io = job->arg;
+	const struct weir_file *file = io->ext.file;
+	unsigned long long lo = io->ext.off + io->lo, hi = io->ext.off + io->hi;
+	char reason[64];
+
+	if (!io->err)
+		weir__stream_op_finish(io->op, NULL);
+	else if (io->err == -ENODATA)
+		weir__stream_op_fail(
+			io->op, io->err, 0,
+			"%s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
+			file->base, lo, hi, (unsigned long long)file->id.bytes);
+	else
+		weir__stream_op_fail(
+			io->op, io->err, 0, "%s: bytes [%llu, %llu): %s",
+			file->base, lo, hi,
+			strerror_r(-io->err, reason, sizeof(reason)));
+}
+
+static void fileio_start(struct weir__stream_op *op)
+{
+	struct fileio *io = op->io;
+	int r = weir__job_start(io->eng, &io->job);
+
+	if (r < 0)
+		weir__stream_op_fail(op, r, 0, "%s: the I/O engine refused: %s",
+				     io->ext.file->base, weir_error());
+}
+
+/*
+ * What the kernel may still write to, after the root was closed with transfers
+ * out, is kept for ever: a reference to the buffer and the file that nobody
+ * drops, and the job.
+ */
+static void fileio_release(struct weir__stream_op *op)
+{
+	struct fileio *io = op->io;
+
+	if (atomic_load(&io->job.leaked)) {
+		weir_buf_ref(op->access[0].buf);
+		weir__file_ref(op->file);
+		return;
+	}
+	weir__free(io);
+}
+
+static int check(const struct weir_stream *s, const struct weir_file *file,
+		 uint64_t off, size_t n, bool write)
+{
+	uint64_t end;
+
+	if (file->weir != s->src.weir)
+		return weir__fail(-EINVAL, "%s and %s are of two roots",
+				  file->base, s->label);
+	if (weir__add_over(off, n, &end) || end > INT64_MAX)
+		return weir__fail(-EINVAL,
+				  "%s: %zu bytes at offset %llu are over 2^63",
+				  file->base, n, (unsigned long long)off);
+	if (write && !file->writable)
+		return weir__fail(-EBADF, "%s: was opened for reading only",
+				  file->base);
+	return 0;
+}
+
+/* Through the page cache, or around it? */
+static bool buffered(struct weir_file *file, uint64_t off, size_t n)
+{
+	return n < DIRECT_MIN || !atomic_load(&file->direct_ok) ||
+	       weir__file_resident(file, off, n) >= RESIDENT;
+}
+
+/* The range of memory, and the job. */
+static int prepare(struct weir__stream_op *op, struct weir_file *file,
+		   uint64_t file_off, const struct weir_tensor *t, size_t off,
+		   size_t n, bool write)
+{
+	struct weir_stream *s = op->stream;
+	struct weir__engine *eng;
+	unsigned char *addr;
+	struct fileio *io;
+	int r = check(s, file, file_off, n, write);
+
+	if (r == 0)
+		r = weir__stream_op_touch(op, t, off, n, !write, &addr);
+	if (r < 0)
+		return r;
+	if (!weir__buf_is_host(op->access[0].buf))
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s is in memory of %s, which files cannot be read to yet",
+			weir__tensor_label(t), s->dev->desc.name);
+	r = weir__engine_get(s->src.weir, &eng);
+	if (r < 0)
+		return r;
+	io = weir__calloc(1, sizeof(*io));
+	if (!io)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a job of %zu bytes",
+				  file->base, sizeof(*io));
+	*io = (struct fileio){
+		.op = op,
+		.eng = eng,
+		.ext = { .file = file,
+			 .off = file_off,
+			 .len = n,
+			 .addr = addr,
+			 .buffered = buffered(file, file_off, n) },
+		.job = { .n_ext = 1,
+			 .write = write,
+			 .chunk = chunk_done,
+			 .done = job_done,
+			 .arg = io },
+	};
+	io->job.ext = &io->ext;
+	op->io = io;
+	op->start = fileio_start;
+	op->release = fileio_release;
+	op->file = weir__file_ref(file);
+	op->file_range = (struct weir__range){ .lo = file_off,
+					       .hi = file_off + n,
+					       .write = write };
+	return 0;
+}
+
+static int transfer(struct weir_stream *s, struct weir_file *file,
+		    uint64_t file_off, const struct weir_tensor *t, size_t off,
+		    size_t n, bool write)
+{
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(s, write ? "write" : "read",
+				      WEIR__WORK_COPY, &op);
+
+	if (r < 0)
+		return r;
+	r = prepare(op, file, file_off, t, off, n, write);
+	if (r == 0 && n == 0) {
+		weir__stream_op_drop(op);
+		return weir__stream_check(s);
+	}
+	return weir__stream_op_end(op, r);
+}
+
+int weir_stream_read(struct weir_stream *stream, struct weir_file *file,
+		     uint64_t file_off, const struct weir_tensor *dst,
+		     size_t off, size_t n)
+{
+	WEIR__ENTER();
+	return transfer(stream, file, file_off, dst, off, n, false);
+}
+
+int weir_stream_write(struct weir_stream *stream, struct weir_file *file,
+		      uint64_t file_off, const struct weir_tensor *src,
+		      size_t off, size_t n)
+{
+	WEIR__ENTER();
+	return transfer(stream, file, file_off, src, off, n, true);
+}

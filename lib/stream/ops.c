@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The public operations on memory, and host functions: each checks what it was
+ * given, makes one operation, and queues it.
+ */
+#include <string.h>
+
+#include "error.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+/* On the backend's thread. */
+static void work_done(struct weir__work *work, int res, int32_t native)
+{
+	struct weir__stream_op *op =
+		weir__container(work, struct weir__stream_op, work);
+	char reason[64];
+
+	if (res == 0)
+		weir__stream_op_finish(op, NULL);
+	else if (work->kind == WEIR__WORK_CALL)
+		weir__stream_op_fail(op, res, native,
+				     "the host function returned %d", res);
+	else
+		weir__stream_op_fail(op, res, native, "%s",
+				     strerror_r(-res, reason, sizeof(reason)));
+}
+
+int weir__stream_op_begin(struct weir_stream *s, const char *what,
+			  enum weir__work_kind kind,
+			  struct weir__stream_op **ret_op)
+{
+	struct weir__stream_op *op;
+	int r = weir__root_enter(s->src.weir);
+
+	if (r == 0)
+		r = weir__stream_op_new(s, what, &op);
+	if (r < 0)
+		return r;
+	op->work.kind = kind;
+	op->work.done = work_done;
+	op->work.rows = 1;
+	*ret_op = op;
+	return 0;
+}
+
+static void add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
+		       bool write)
+{
+	struct weir__range *range = &op->mem[op->n_mem++];
+
+	range->lo = (uintptr_t)addr;
+	range->hi = range->lo + n;
+	range->write = write;
+}
+
+/* May a stream of this device move bytes of @buf? */
+static int reachable(const struct weir_stream *s, const struct weir_tensor *t,
+		     const struct weir_buf *buf, bool write)
+{
+	if (buf->buft->dev->weir != s->src.weir)
+		return weir__fail(-EINVAL, "%s and %s are of two roots",
+				  weir__tensor_label(t), s->label);
+	if (buf->buft->dev != s->dev && !weir__buf_is_host(buf))
+		return weir__fail(-EINVAL,
+				  "%s is in memory of %s, out of reach of %s",
+				  weir__tensor_label(t),
+				  buf->buft->dev->desc.name, s->label);
+	if (write && buf->buft->desc.flags & WEIR_BUFT_READONLY)
+		return weir__fail(-EROFS, "%s is in %s, which is read-only",
+				  weir__tensor_label(t), buf->buft->desc.name);
+	return 0;
+}
+
+int weir__stream_op_touch_buf(struct weir__stream_op *op,
+			      const struct weir_tensor *t, struct weir_buf *buf,
+			      uint64_t off, uint64_t n, bool write)
+{
+	struct weir__access *access = &op->access[op->n_access];
+	int r = reachable(op->stream, t, buf, write);
+
+	if (r < 0)
+		return r;
+	access->buf = weir_buf_ref(buf);
+	access->lo = off;
+	access->hi = off + n;
+	access->write = write;
+	op->n_access++;
+	add_memory(op, buf->mem.base + off, n, write);
+	return 0;
+}
+
+int weir__stream_op_touch(struct weir__stream_op *op,
+			  const struct weir_tensor *t, uint64_t off, uint64_t n,
+			  bool write, unsigned char **ret_addr)
+{
+	struct weir_buf *buf;
+	uint64_t at;
+	int r = weir__tensor_range(t, off, n, &buf, &at, ret_addr);
+
+	return r < 0 ? r : weir__stream_op_touch_buf(op, t, buf, at, n, write);
+}
+
+/* Memory of the caller's. */
+static int touch_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
+		      bool write)
+{
+	uint64_t end;
+
+	if ((!ptr && n) || weir__add_over((uintptr_t)ptr, n, &end))
+		return weir__fail(-EINVAL, "%llu bytes at address %p",
+				  (unsigned long long)n, ptr);
+	add_memory(op, ptr, n, write);
+	return 0;
+}
+
+int weir__stream_op_end(struct weir__stream_op *op, int r)
+{
+	if (r == 0)
+		return weir__stream_op_queue(op);
+	weir__stream_op_drop(op);
+	return r;
+}
+
+/* From the first byte of the first row to the last one of the last row. */
+static int span_of(const struct weir_rect *rect, uint64_t pitch,
+		   uint64_t *ret_span)
+{
+	uint64_t steps;
+
+	*ret_span = 0;
+	if (!rect->width || !rect->rows)
+		return 0;
+	if (pitch < rect->width)
+		return weir__fail(-EINVAL,
+				  "a pitch of %llu bytes for rows of %llu",
+				  (unsigned long long)pitch,
+				  (unsigned long long)rect->width);
+	if (weir__mul_over(rect->rows - 1, pitch, &steps) ||
+	    weir__add_over(steps, rect->width, ret_span))
+		return weir__fail(-EINVAL,
+				  "%llu rows of pitch %llu are over 2^64 bytes",
+				  (unsigned long long)rect->rows,
+				  (unsigned long long)pitch);
+	return 0;
+}
+
+/* Rows between a tensor and the caller's memory; sets all but the addresses. */
+static int rows(struct weir__stream_op *op, const struct weir_tensor *t,
+		const struct weir_rect *rect, const void *host, bool to_tensor,
+		unsigned char **ret_addr)
+{
+	struct weir__work *w = &op->work;
+	uint64_t span, host_span;
+	int r = span_of(rect, rect->pitch, &span);
+
+	if (r == 0)
+		r = span_of(rect, rect->host_pitch, &host_span);
+	if (r == 0)
+		r = weir__stream_op_touch(op, t, rect->off, span, to_tensor,
+					  ret_addr);
+	if (r == 0)
+		r = touch_host(op, host, host_span, !to_tensor);
+	w->width = rect->width;
+	w->rows = rect->rows;
+	w->dst_pitch = to_tensor ? rect->pitch : rect->host_pitch;
+	w->src_pitch = to_tensor ? rect->host_pitch : rect->pitch;
+	return r;
+}
+
+static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
+		    const struct weir_rect *rect, const void *src)
+{
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(s, "set", WEIR__WORK_SET, &op);
+
+	if (r < 0)
+		return r;
+	op->work.src = src;
+	return weir__stream_op_end(op, rows(op, dst, rect, src, true,
+					    &op->work.dst));
+}
+
+static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
+		    const struct weir_rect *rect, void *dst)
+{
+	unsigned char *addr = NULL;
+	struct weir__stream_op *op;
+	int r = weir__stream_op_begin(s, "get", WEIR__WORK_GET, &op);
+
+	if (r < 0)
+		return r;
+	r = rows(op, src, rect, dst, false, &addr);
+	op->work.src = addr;
+	op->work.dst = dst;
+	return weir__stream_op_end(op, r);
+}
+
+/* @n bytes at @off as one row. */
+static struct weir_rect flat(size_t off, size_t n)
+{
+	struct weir_rect rect = {
+		.off = off, .width = n, .rows = 1, .pitch = n, .host_pitch = n
+	};
+
+	return rect;
+}
+
+int weir_stream_set(struct weir_stream *stream, const struct weir_tensor *dst,
+		    size_t off, const void *src, size_t n)
+{
+	struct weir_rect rect = flat(off, n);
+
+	WEIR__ENTER();
+	return set_rows(stream, dst, &rect, src);
+}
+
+int weir_stream_get(struct weir_stream *stream, const struct weir_tensor *src,
+		    size_t off, void *dst, size_t n)
+{
+	struct weir_rect rect = flat(off, n);
+
+	WEIR__ENTER();
+	return get_rows(stream, src, &rect, dst);
+}
+
+int weir_stream_set_2d(struct weir_stream *stream,
+		       const struct weir_tensor *dst,
+		       const struct weir_rect *rect, const void *src)
+{
+	WEIR__ENTER();
+	return set_rows(stream, dst, rect, src);
+}
+
+int weir_stream_get_2d(struct weir_stream *stream,
+		       const struct weir_tensor *src,
+		       const struct weir_rect *rect, void *dst)
+{
+	WEIR__ENTER();
+	return get_rows(stream, src, rect, dst);
+}
+
+int weir_stream_fill(struct weir_stream *stream, const struct weir_tensor *dst,
+		     size_t off, size_t n, uint8_t byte)
+{
+	struct weir__stream_op *op;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__stream_op_begin(stream, "fill", WEIR__WORK_FILL, &op);
+	if (r < 0)
+		return r;
+	op->work.byte = byte;
+	op->work.width = n;
+	return weir__stream_op_end(op,
+				   weir__stream_op_touch(op, dst, off, n, true,
+							 &op->work.dst));
+}
+
+int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
+		     void *arg)
+{
+	struct weir__stream_op *op;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
+	if (r < 0)
+		return r;
+	op->alone = true;
+	op->work.call = fn;
+	op->work.arg = arg;
+	return weir__stream_op_queue(op);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the root knows of streams: a list of them, for weir_close to drain.
+ */
+#include "error.h"
+#include "root.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+struct weir__streams {
+	struct weir__part part;
+	struct weir *weir;    /* not held: it holds us */
+	pthread_mutex_t lock; /* guards list */
+	struct weir_stream *list;
+};
+
+/* The list's lock is held. A stream on it may have lost its last reference. */
+static bool try_ref(struct weir_stream *s)
+{
+	uint32_t n = atomic_load(&s->src.refs);
+
+	while (n)
+		if (atomic_compare_exchange_weak(&s->src.refs, &n, n + 1))
+			return true;
+	return false;
+}
+
+static bool is_open(struct weir_stream *s, uint64_t *ret_tail)
+{
+	bool open;
+
+	pthread_mutex_lock(&s->lock);
+	open = s->open && !atomic_load(&s->abandoned);
+	*ret_tail = s->tail;
+	pthread_mutex_unlock(&s->lock);
+	return open;
+}
+
+/* A stream with open work, and a reference to it; NULL: none. */
+static struct weir_stream *next_open(struct weir__streams *p,
+				     uint64_t *ret_tail)
+{
+	struct weir_stream *s;
+
+	pthread_mutex_lock(&p->lock);
+	for (s = p->list; s; s = s->next)
+		if (is_open(s, ret_tail) && try_ref(s))
+			break;
+	pthread_mutex_unlock(&p->lock);
+	return s;
+}
+
+static int streams_close(struct weir__part *part, int64_t deadline)
+{
+	struct weir__streams *p = (struct weir__streams *)part;
+	struct weir_stream *s;
+	uint64_t tail;
+	int ret = 0;
+
+	while ((s = next_open(p, &tail))) {
+		int64_t left = deadline - weir__now();
+
+		if (deadline == INT64_MAX)
+			left = -1;
+		else if (left < 0)
+			left = 0;
+		weir__source_block(&s->src, tail, left);
+		if (left >= 0 && weir__now() >= deadline &&
+		    weir__stream_abandon(s)) {
+			weir__log(
+				p->weir,
+				"weir_close: %s: work is still out at the deadline; what it uses is leaked",
+				s->label);
+			ret = -ETIMEDOUT;
+		}
+		weir__source_put(&s->src);
+	}
+	return ret;
+}
+
+static void streams_free(struct weir__part *part)
+{
+	struct weir__streams *p = (struct weir__streams *)part;
+
+	pthread_mutex_destroy(&p->lock);
+	weir__free(p);
+}
+
+static int streams_make(struct weir *weir, struct weir__part **ret_part)
+{
+	struct weir__streams *p = weir__calloc(1, sizeof(*p));
+
+	if (!p)
+		return weir__fail(-ENOMEM, "no memory for the streams");
+	p->part.close = streams_close;
+	p->part.free = streams_free;
+	p->weir = weir;
+	pthread_mutex_init(&p->lock, NULL);
+	*ret_part = &p->part;
+	return 0;
+}
+
+int weir__streams_add(struct weir_stream *s)
+{
+	struct weir__streams *p;
+	struct weir__part *part;
+	int r;
+
+	r = weir__root_part(s->src.weir, WEIR__PART_STREAM, streams_make,
+			    &part);
+	if (r < 0)
+		return r;
+	p = (struct weir__streams *)part;
+	pthread_mutex_lock(&p->lock);
+	s->part = p;
+	s->link = &p->list;
+	s->next = p->list;
+	if (s->next)
+		s->next->link = &s->next;
+	p->list = s;
+	pthread_mutex_unlock(&p->lock);
+	return 0;
+}
+
+void weir__streams_del(struct weir_stream *s)
+{
+	if (!s->part)
+		return;
+	pthread_mutex_lock(&s->part->lock);
+	*s->link = s->next;
+	if (s->next)
+		s->next->link = s->link;
+	pthread_mutex_unlock(&s->part->lock);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stream as an object, and as a source of events.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+int weir__enter_read(struct weir *weir)
+{
+	int r = weir__root_enter(weir);
+
+	return r == -ESHUTDOWN ? 0 : r;
+}
+
+void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
+{
+	static const char prefix[] = "cancelled: ";
+	struct weir_failure first = *cause;
+	const char *text = first.text;
+
+	if (!strncmp(text, prefix, sizeof(prefix) - 1))
+		text += sizeof(prefix) - 1;
+	weir__failure_set(f, -ECANCELED, first.native, first.number, "%s%s",
+			  prefix, text);
+}
+
+/* fail_lock is held. */
+static const struct weir__span *span_of(struct weir_stream *s, uint64_t number)
+{
+	const struct weir__span *span;
+
+	if (number >= s->now.lo)
+		return &s->now;
+	for (span = s->spans; span; span = span->next)
+		if (number >= span->lo && number <= span->hi)
+			return span;
+	return NULL;
+}
+
+static int stream_state(struct weir__source *src, uint64_t number,
+			struct weir_failure *cause)
+{
+	struct weir_stream *s = weir__stream_of(src);
+	const struct weir__span *span;
+	struct weir_failure f = { .err = 1 };
+
+	/* done is read first: a failure is declared before it gets there. */
+	if (number > atomic_load(&s->done) && !atomic_load(&s->abandoned))
+		return 0;
+	if (!atomic_load(&s->ever_failed))
+		return 1;
+	pthread_mutex_lock(&s->fail_lock);
+	span = span_of(s, number);
+	if (span && (number == span->lo || span->all))
+		f = span->cause;
+	else if (span)
+		weir__cancelled(&f, &span->cause);
+	pthread_mutex_unlock(&s->fail_lock);
+	if (f.err < 0 && cause)
+		*cause = f;
+	return f.err;
+}
+
+/* The last reference is gone, perhaps on the queue's own thread. */
+static void stream_free(struct weir__source *src)
+{
+	struct weir_stream *s = weir__stream_of(src);
+	struct weir__span *span;
+	struct weir__stream_op *op;
+
+	assert(!s->open);
+	weir__streams_del(s);
+	if (s->queue)
+		s->ops->close(s->queue);
+	while ((op = s->spare)) {
+		s->spare = op->next;
+		weir__free(op);
+	}
+	while ((span = s->spans)) {
+		s->spans = span->next;
+		weir__free(span);
+	}
+	pthread_mutex_destroy(&s->fail_lock);
+	pthread_mutex_destroy(&s->lock);
+	weir__source_fini(src);
+	weir__free(s);
+}
+
+static const struct weir__source_ops stream_source = {
+	.size = sizeof(stream_source),
+	.state = stream_state,
+	.free = stream_free,
+};
+
+struct weir_dev *weir__source_dev(struct weir__source *src)
+{
+	return src->ops == &stream_source ? weir__stream_of(src)->dev : NULL;
+}
+
+static void name_it(struct weir_stream *s, const char *name)
+{
+	if (name)
+		snprintf(s->label, sizeof(s->label), "stream '%s'",
+			 weir__quote(name, strnlen(name, 40)));
+	else
+		snprintf(s->label, sizeof(s->label), "a stream of %s",
+			 s->dev->desc.name);
+}
+
+static int make(struct weir_dev *dev, const struct weir_stream_opts *o,
+		struct weir_stream **ret_stream)
+{
+	struct weir_stream *s = weir__calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return weir__fail(-ENOMEM, "no memory for a stream of %s",
+				  dev->desc.name);
+	weir__source_init(&s->src, &stream_source, dev->weir);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_mutex_init(&s->fail_lock, NULL);
+	s->dev = dev;
+	s->ops = dev->backend->queue;
+	s->now.lo = UINT64_MAX;
+	name_it(s, o->name);
+	r = weir__streams_add(s);
+	if (r == 0)
+		r = s->ops->open(dev, o->flags, o->name, &s->queue);
+	if (r < 0) {
+		weir__source_put(&s->src);
+		return r;
+	}
+	*ret_stream = s;
+	return 0;
+}
+
+int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
+		    struct weir_stream **ret_stream)
+{
+	struct weir_stream_opts o;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(dev->weir);
+	if (r == 0)
+		r = weir__opts_in(&o, sizeof(o), opts);
+	if (r < 0)
+		return r;
+	if (o.flags & ~WEIR_STREAM_NATIVE || o.reserved)
+		return weir__fail(
+			-EINVAL,
+			"flags %#x, of which %#x are known, and reserved %#x",
+			o.flags, WEIR_STREAM_NATIVE, o.reserved);
+	r = weir__dev_use(dev);
+	return r < 0 ? r : make(dev, &o, ret_stream);
+}
+
+void weir_stream_free(struct weir_stream *stream)
+{
+	if (stream)
+		weir__source_put(&stream->src);
+}
+
+/* A copy of the failure; its err is 0 if there is none. */
+static struct weir_failure failure_of(struct weir_stream *s)
+{
+	struct weir_failure f = { 0 };
+
+	pthread_mutex_lock(&s->lock);
+	if (s->failed)
+		f = s->failure;
+	pthread_mutex_unlock(&s->lock);
+	return f;
+}
+
+int weir__stream_check(struct weir_stream *s)
+{
+	struct weir_failure f = failure_of(s);
+
+	if (!f.err)
+		return 0;
+	weir__cancelled(&f, &f);
+	return weir__fail_with(&f);
+}
+
+int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
+{
+	struct weir_failure f;
+	uint64_t tail;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__enter_read(stream->src.weir);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&stream->lock);
+	tail = stream->tail;
+	pthread_mutex_unlock(&stream->lock);
+	r = weir__source_block(&stream->src, tail, timeout_ns);
+	if (r >= 0 || r == -ETIMEDOUT)
+		return r;
+	f = failure_of(stream);
+	return f.err ? weir__fail_with(&f) : r;
+}
+
+int weir_stream_error(struct weir_stream *stream,
+		      struct weir_failure *ret_failure)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__enter_read(stream->src.weir);
+	if (r < 0)
+		return r;
+	*ret_failure = failure_of(stream);
+	return ret_failure->err ? weir__fail_with(ret_failure) : 0;
+}
+
+/* The lock is held. The failed span is closed and kept: events point into it. */
+static int reset(struct weir_stream *s)
+{
+	struct weir__span *span;
+
+	if (s->open)
+		return weir__fail(-EBUSY, "%s: operations %llu to %llu are out",
+				  s->label, (unsigned long long)s->open->number,
+				  (unsigned long long)s->tail);
+	if (!s->failed)
+		return 0;
+	if (s->failure.err == -ENODEV)
+		return weir__fail_with(&s->failure);
+	span = weir__malloc(sizeof(*span));
+	if (!span)
+		return weir__fail(-ENOMEM, "%s: no memory to keep the failure",
+				  s->label);
+	pthread_mutex_lock(&s->fail_lock);
+	*span = s->now;
+	span->hi = s->tail;
+	span->next = s->spans;
+	s->spans = span;
+	s->now.lo = UINT64_MAX;
+	pthread_mutex_unlock(&s->fail_lock);
+	s->failed = false;
+	s->stopped = false;
+	/* A number of its own, so that a record from now on is not failed. */
+	atomic_store(&s->done, ++s->tail);
+	return 0;
+}
+
+int weir_stream_reset(struct weir_stream *stream)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(stream->src.weir);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&stream->lock);
+	r = reset(stream);
+	pthread_mutex_unlock(&stream->lock);
+	return r;
+}
