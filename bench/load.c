@@ -34,14 +34,14 @@ struct bench {
 	unsigned char *mem;
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
-	struct weir_weights *kept; /* memory that is touched */
+	struct weir_weights *kept;      /* memory that is touched */
 	struct weir_load_report report; /* of the last load */
 };
 
 struct row {
 	const char *name;
 	const char *limit; /* what A is */
-	double goal;	   /* least ratio of the rates, B to A */
+	double goal;       /* least ratio of the rates, B to A */
 	bool warm;
 	void (*a)(struct bench *b, struct sample *s);
 	void (*b)(struct bench *b, struct sample *s);

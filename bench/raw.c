@@ -152,8 +152,8 @@ static void *read_part(void *arg)
 	struct reader *r = arg;
 
 	while (r->from < r->to) {
-		size_t n = r->to - r->from < r->chunk ? r->to - r->from :
-							r->chunk;
+		size_t n = r->to - r->from < r->chunk ? r->to - r->from
+						      : r->chunk;
 		ssize_t got = pread(r->fd, r->mem + r->from, n, (off_t)r->from);
 
 		if (got <= 0)

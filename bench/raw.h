@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct raw_result {
-	double seconds;	    /* of the loop alone */
+	double seconds;     /* of the loop alone */
 	double cpu_seconds; /* user and system, of the process */
 	uint64_t bytes;
 };

@@ -1,1 +1,11 @@
 # SPDX-License-Identifier: MIT
+# Small complete programs. t/examples.sh runs them; t/install.sh builds load.c
+# as a stranger would.
+check_PROGRAMS += %D%/load %D%/arrive %D%/queue
+%C%_load_SOURCES = %D%/load.c
+%C%_load_LDADD = lib/libweir.la
+%C%_arrive_SOURCES = %D%/arrive.c
+%C%_arrive_LDADD = lib/libweir.la
+%C%_queue_SOURCES = %D%/queue.c
+%C%_queue_LDADD = lib/libweir.la
+EXTRA_DIST += %D%/README.md

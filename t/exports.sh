@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # libweir.so, its map, the headers and the pages name the same calls, and the
 # pages name every constant and option of the headers.
-. "${0%/*}/tap.inc"
+. "$(dirname "$0")/tap.inc"
 
 lib=$builddir/lib/.libs/libweir.so
 command -v nm >/dev/null || skip_all 'no nm'
@@ -30,7 +30,7 @@ constants()
 {
 	sed -nE 's/^[[:space:]]*(#[[:space:]]*define[[:space:]]+)?(WEIR_[A-Z0-9_]+)([[:space:]]*=|[[:space:]]+[^(]).*/\2/p' \
 		"$tmp/bare.h" |
-		grep -vE '^WEIR_(API|NONNULL|NODISCARD|H|[A-Z]+_H)$' | sort -u
+		grep -vE '^WEIR_(API|NONNULL|NODISCARD|H|[A-Z]+_H|_[A-Z_]*)$' | sort -u
 }
 
 # Members of structs of the headers, but for the ones that all have.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The look of the sources. clang-format-14 -i FILE puts it right.
-. "${0%/*}/tap.inc"
+. "$(dirname "$0")/tap.inc"
 
 # Those that git tracks; of a release, those that are there.
 sources()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The public headers compile in other people's programs, under their flags.
-. "${0%/*}/tap.inc"
+. "$(dirname "$0")/tap.inc"
 
 headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/stream.h weir/model.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'

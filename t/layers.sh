@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Who may include whom, how large a file may be, and that each folder says
 # what lives there. HACKING.md, "Layers", has the rules in words.
-. "${0%/*}/tap.inc"
+. "$(dirname "$0")/tap.inc"
 
 cd "$srcdir" || exit 1
 folders='alloc io stream cpu cuda model graph'
@@ -10,7 +10,7 @@ folders='alloc io stream cpu cuda model graph'
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
 includes()
 {
-	grep -HE '^[[:space:]]*#[[:space:]]*include' "$@" /dev/null |
+	grep -sHE '^[[:space:]]*#[[:space:]]*include' "$@" /dev/null |
 		sed -nE 's/^([^:]*):[^"<]*["<]([^">]*)[">].*/\1:\2/p'
 }
 
@@ -64,7 +64,7 @@ long_readme()
 
 dirs=$(echo $folders | tr ' ' '|')
 plan 14
-is "$(includes tools/*.[ch] | grep -E ":(\.\./)?(lib|$dirs|sys|error|root|buf|source|backend)[./]")" \
+is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command uses the library as a stranger would: <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'... and that as a whole'

@@ -14,9 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* gcc's -Wshadow takes struct weir_x_info and weir_x_info() for a mistake. */
 #ifdef __cplusplus
-#define WEIR__BEGIN extern "C" {
-#define WEIR__END }
+#define WEIR__BEGIN                                                       \
+	_Pragma("GCC diagnostic push")                                    \
+		_Pragma("GCC diagnostic ignored \"-Wshadow\"") extern "C" \
+	{
+#define WEIR__END \
+	}         \
+	_Pragma("GCC diagnostic pop")
 #else
 #define WEIR__BEGIN
 #define WEIR__END

@@ -8,17 +8,16 @@
 #include "model/load.h"
 #include "stream/event.h"
 
-static int check_tensor(const struct weir_load *l, size_t i, uint64_t *ret)
+static int check_tensor(const struct weir_load *l, size_t i)
 {
-	if (i == WEIR_ALL) {
-		*ret = l->arrival->n;
+	if (i < l->arrival->n || i == WEIR_ALL)
 		return 0;
-	}
-	if (i >= l->arrival->n)
-		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
-				  l->arrival->n);
-	*ret = i;
-	return 0;
+	return weir__fail(-EINVAL, "tensor %zu of %zu", i, l->arrival->n);
+}
+
+static uint64_t number_of(const struct weir_load *l, size_t i)
+{
+	return i == WEIR_ALL ? l->arrival->n : i;
 }
 
 int weir_load_weights(struct weir_load *load, struct weir_weights **ret_weights)
@@ -30,14 +29,14 @@ int weir_load_weights(struct weir_load *load, struct weir_weights **ret_weights)
 
 int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
 {
-	uint64_t number;
 	int r;
 
 	WEIR__ENTER();
-	r = check_tensor(load, i, &number);
+	r = check_tensor(load, i);
 	if (r < 0)
 		return r;
-	return weir__event_capture(event, &load->arrival->source, number);
+	return weir__event_capture(event, &load->arrival->source,
+				   number_of(load, i));
 }
 
 int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
@@ -77,18 +76,17 @@ int weir_load_error(struct weir_load *load, size_t i,
 		    struct weir_failure *ret_failure)
 {
 	const struct weir_failure *cause = NULL;
-	uint64_t number;
 	int r;
 
 	WEIR__ENTER();
-	r = check_tensor(load, i, &number);
+	r = check_tensor(load, i);
 	if (r < 0)
 		return r;
 	memset(ret_failure, 0, sizeof(*ret_failure));
 	if (i == WEIR_ALL)
 		cause = atomic_load(&load->arrival->first);
 	else
-		weir__arrival_state(load->arrival, number, &cause);
+		weir__arrival_state(load->arrival, i, &cause);
 	if (!cause)
 		return 0;
 	*ret_failure = *cause;

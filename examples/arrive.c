@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Use each tensor as soon as it has arrived, while others are on their way:
+ * arrive MODEL [GLOB]. Prints when each was there, and how the bytes came.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <weir.h>
+
+static int follow(struct weir_load *load, struct weir_weights *w,
+		  struct weir_event *arrived)
+{
+	struct weir_progress p = { .size = sizeof(p) };
+	int ret;
+
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		if ((ret = weir_load_record(load, i, arrived)) < 0 ||
+		    (ret = weir_event_wait(arrived, -1)) < 0 ||
+		    (ret = weir_load_progress(load, &p)) < 0)
+			return ret;
+		printf("%8.3f ms  %s\n", (double)p.elapsed / 1e6,
+		       weir_weights_get(w, i)->name);
+	}
+	return weir_load_wait(load, -1);
+}
+
+static int report(struct weir_load *load)
+{
+	struct weir_load_report r = { .size = sizeof(r) };
+	int ret = weir_load_report(load, &r);
+
+	if (ret == 0)
+		printf("%" PRIu64 " bytes: %" PRIu64 " in place, %" PRIu64
+		       " staged, %" PRIu64 " from the page cache\n",
+		       r.bytes, r.in_place, r.staged, r.buffered);
+	return ret;
+}
+
+static int load_plan(struct weir *weir, struct weir_plan *plan)
+{
+	struct weir_load *load = NULL;
+	struct weir_weights *w = NULL;
+	struct weir_event *arrived = NULL;
+	int ret;
+
+	if ((ret = weir_event_new(weir, 0, &arrived)) == 0 &&
+	    (ret = weir_load_start(plan, NULL, &load)) == 0 &&
+	    (ret = weir_load_weights(load, &w)) == 0 &&
+	    (ret = follow(load, w, arrived)) == 0)
+		ret = report(load);
+	weir_weights_free(w);
+	weir_load_free(load);
+	weir_event_free(arrived);
+	return ret;
+}
+
+static int run(struct weir *weir, const char *path, const char *glob)
+{
+	struct weir_model *model = NULL;
+	struct weir_plan *plan = NULL;
+	struct weir_dev *cpu;
+	struct weir_buft *huge;
+	int ret;
+
+	if ((ret = weir_dev_find(weir, "CPU", &cpu)) == 0 &&
+	    (ret = weir_dev_buft(cpu, WEIR_MEM_HUGE, &huge)) == 0 &&
+	    (ret = weir_model_open(weir, path, NULL, &model)) == 0 &&
+	    (ret = weir_plan_new(model, &plan)) == 0 &&
+	    (ret = weir_plan_put(plan, glob, huge, NULL)) >= 0)
+		ret = load_plan(weir, plan);
+	weir_plan_free(plan);
+	weir_model_close(model);
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	struct weir *weir;
+	int ret;
+
+	if (argc < 2 || argc > 3) {
+		fprintf(stderr, "usage: arrive MODEL [GLOB]\n");
+		return 2;
+	}
+	ret = weir_open(NULL, &weir);
+	if (ret == 0) {
+		ret = run(weir, argv[1], argc == 3 ? argv[2] : NULL);
+		if (ret < 0)
+			fprintf(stderr, "%s\n", weir_error());
+		weir_close(weir);
+	}
+	return ret < 0;
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+/* The contract of the I/O engine, over both methods. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "alloc/touch.h"
+#include "io/engine.h"
+#include "sys.h"
+#include "tap.h"
+
+#define SIZE ((size_t)(21u << 20) + 1234)
+#define GUARD 4096u
+
+static char path[] = "/var/tmp/weir-engine-XXXXXX";
+static unsigned char *content;
+static struct weir *root;
+static struct weir__engine *eng;
+
+struct run {
+	struct weir__job job;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool done;
+	uint64_t told, good; /* bytes */
+	int err;             /* the last that failed */
+	uint64_t ways[3];
+	unsigned dones;
+};
+
+static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
+		     uint64_t hi, int res, enum weir__chunk_way way)
+{
+	struct run *run = job->arg;
+
+	(void)ext;
+	pthread_mutex_lock(&run->lock);
+	run->told += hi - lo;
+	if (res < 0)
+		run->err = res;
+	else
+		run->good += hi - lo;
+	run->ways[way] += hi - lo;
+	pthread_mutex_unlock(&run->lock);
+}
+
+static void on_done(struct weir__job *job)
+{
+	struct run *run = job->arg;
+
+	pthread_mutex_lock(&run->lock);
+	run->done = true;
+	run->dones++;
+	pthread_cond_signal(&run->cond);
+	pthread_mutex_unlock(&run->lock);
+}
+
+static int start(struct run *run, struct weir__extent *ext, size_t n)
+{
+	memset(run, 0, sizeof(*run));
+	pthread_mutex_init(&run->lock, NULL);
+	pthread_cond_init(&run->cond, NULL);
+	run->job.ext = ext;
+	run->job.n_ext = n;
+	run->job.chunk = on_chunk;
+	run->job.done = on_done;
+	run->job.arg = run;
+	return weir__job_start(eng, &run->job);
+}
+
+static void wait_for(struct run *run)
+{
+	pthread_mutex_lock(&run->lock);
+	while (!run->done)
+		pthread_cond_wait(&run->cond, &run->lock);
+	pthread_mutex_unlock(&run->lock);
+}
+
+static void make_file(const char *name, size_t bytes)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	for (size_t at = 0; at < bytes;)
+		at += (size_t)write(fd, content + at, bytes - at);
+	fsync(fd);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+}
+
+static struct weir_file *open_file(const char *name, uint32_t flags)
+{
+	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
+	struct weir_file *f;
+
+	o.flags = flags;
+	if (weir_file_open(root, name, &o, &f) < 0)
+		bail("%s", weir_error());
+	return f;
+}
+
+static unsigned char *memory(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		bail("no memory");
+	return p;
+}
+
+static bool only(const unsigned char *p, size_t n, unsigned char byte)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != byte)
+			return false;
+	return true;
+}
+
+/* Read [off, off + len) to an address that is @skew off from the file's. */
+static void read_range(struct weir_file *f, uint64_t off, uint64_t len,
+		       unsigned skew, bool buffered, const char *what)
+{
+	size_t room = len + 3 * GUARD;
+	unsigned char *mem = memory(room);
+	unsigned char *to = mem + GUARD + (off + skew) % GUARD;
+	struct weir__extent ext = { .file = f,
+				    .off = off,
+				    .len = len,
+				    .addr = to,
+				    .buffered = buffered };
+	struct run run;
+
+	memset(mem, 0xa5, room);
+	if (start(&run, &ext, 1) < 0)
+		bail("%s", weir_error());
+	wait_for(&run);
+	is_int(run.err, 0, "%s arrives", what);
+	ok(!memcmp(to, content + off, len), "... with the bytes of the file");
+	ok(only(mem, (size_t)(to - mem), 0xa5) &&
+		   only(to + len, room - len - (size_t)(to - mem), 0xa5),
+	   "... and no byte beside them is written");
+	is_int(run.told, len, "... each told once");
+	munmap(mem, room);
+}
+
+static void ranges(void)
+{
+	struct weir_file *f = open_file(path, 0);
+
+	read_range(f, 0, SIZE, 0, false, "a whole file, congruent,");
+	read_range(f, 8, SIZE - 8, 0, false, "a range from byte 8, congruent,");
+	read_range(f, 8, SIZE - 8, 8, false, "a range that is 8 bytes off");
+	read_range(f, 4096, 4u << 20, 512, false,
+		   "a range congruent modulo 512 only");
+	read_range(f, 4095, 2, 1, false, "two bytes across a block's end");
+	read_range(f, SIZE - 1, 1, 3, false, "the last byte");
+	read_range(f, 12345, 5u << 20, 7, true,
+		   "a range through the page cache");
+	weir_file_close(f);
+}
+
+static void many_extents(void)
+{
+	enum {
+		N = 3000
+	};
+	struct weir_file *f = open_file(path, 0);
+	struct weir__extent *ext = calloc(N, sizeof(*ext));
+	unsigned char *mem = memory(64u << 20);
+	uint64_t sum = 0, at = 0;
+	struct run run;
+	int wrong = 0;
+
+	srand(7);
+	for (int i = 0; i < N; i++) {
+		uint64_t len = 1 + (uint64_t)rand() % 20000;
+		uint64_t off = (uint64_t)rand() % (SIZE - len);
+
+		ext[i] = (struct weir__extent){ .file = f,
+						.off = off,
+						.len = len,
+						.addr = mem + at,
+						.buffered = i % 3 == 0 };
+		at += len;
+		sum += len;
+	}
+	start(&run, ext, N);
+	wait_for(&run);
+	for (int i = 0; i < N; i++)
+		wrong +=
+			!!memcmp(ext[i].addr, content + ext[i].off, ext[i].len);
+	is_int(wrong, 0, "%d extents of any size and place arrive", N);
+	is_int(run.good, sum, "... each told once");
+	is_int(run.dones, 1, "... and the job ends once");
+	munmap(mem, 64u << 20);
+	free(ext);
+	weir_file_close(f);
+}
+
+static void past_the_end(void)
+{
+	struct weir_file *f = open_file(path, 0);
+	unsigned char *mem = memory(16u << 20);
+	struct weir__extent ext = { .file = f,
+				    .off = SIZE - (5u << 20),
+				    .len = 9u << 20,
+				    .addr = mem };
+	struct run run;
+
+	start(&run, &ext, 1);
+	wait_for(&run);
+	is_int(run.err, -ENODATA, "a read beyond the end fails as such");
+	ok(run.good >= 1u << 20 && run.good <= 5u << 20,
+	   "... but what lies before the end arrives");
+	is_int(run.told, ext.len, "... and every byte is told");
+	munmap(mem, 16u << 20);
+	weir_file_close(f);
+}
+
+static void cancel(void)
+{
+	struct weir_file *f = open_file(path, 0);
+	unsigned char *mem = memory(SIZE);
+	struct weir__extent *ext = calloc(200, sizeof(*ext));
+	struct run run;
+
+	for (int i = 0; i < 200; i++)
+		ext[i] = (struct weir__extent){
+			.file = f, .off = 0, .len = SIZE, .addr = mem
+		};
+	start(&run, ext, 200);
+	weir__job_cancel(&run.job);
+	wait_for(&run);
+	is_int(run.told, 200 * SIZE, "a cancelled job tells every byte once");
+	is_int(run.err, -ECANCELED, "... as cancelled");
+	ok(run.good < 200 * SIZE, "... and reads no more");
+	munmap(mem, SIZE);
+	free(ext);
+	weir_file_close(f);
+}
+
+static void writing(void)
+{
+	char name[sizeof(path) + 8];
+	unsigned char *back = memory(SIZE);
+	struct weir_file *f;
+	struct weir__extent ext = { .len = SIZE, .addr = content };
+	struct run run;
+
+	f = open_file(path, 0);
+	ext.file = f;
+	memset(&run, 0, sizeof(run));
+	run.job.write = true;
+	run.job.ext = &ext;
+	run.job.n_ext = 1;
+	is_int(weir__job_start(eng, &run.job), -EBADF,
+	       "a file opened for reading is not written");
+	weir_file_close(f);
+	snprintf(name, sizeof(name), "%s.out", path);
+	f = open_file(name, WEIR_FILE_WRITE | WEIR_FILE_CREATE);
+	ext.file = f;
+	memset(&run, 0, sizeof(run));
+	pthread_mutex_init(&run.lock, NULL);
+	pthread_cond_init(&run.cond, NULL);
+	run.job = (struct weir__job){ .ext = &ext,
+				      .n_ext = 1,
+				      .write = true,
+				      .chunk = on_chunk,
+				      .done = on_done,
+				      .arg = &run };
+	weir__job_start(eng, &run.job);
+	wait_for(&run);
+	is_int(run.err, 0, "a file is written");
+	weir__file_read(f, back, SIZE, 0);
+	ok(!memcmp(back, content, SIZE), "... with the bytes of the memory");
+	weir_file_close(f);
+	unlink(name);
+	munmap(back, SIZE);
+}
+
+static void in_memory(void)
+{
+	char name[] = "/dev/shm/weir-engine-XXXXXX";
+	int fd = mkstemp(name);
+	struct weir_file *f;
+
+	if (fd < 0) {
+		skip(4, "no tmpfs");
+		return;
+	}
+	close(fd);
+	make_file(name, SIZE);
+	f = open_file(name, 0);
+	read_range(f, 100, SIZE - 100, 0, false, "a file of a tmpfs");
+	weir_file_close(f);
+	unlink(name);
+}
+
+static void refused_direct(void)
+{
+	struct weir_file *f = open_file(path, 0);
+
+	/* As a file system does that wants larger blocks than it said. */
+	f->off_align = f->mem_align = 1;
+	read_range(f, 513, 1u << 20, 1, false, "a range that O_DIRECT refuses");
+	ok(!atomic_load(&f->direct_ok),
+	   "... and the file goes through the page cache from then on");
+	weir_file_close(f);
+}
+
+static void contract(uint32_t io, const char *prefix)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+
+	tap_prefix(prefix);
+	o.io = io;
+	o.reactors = io == WEIR_IO_URING ? 2 : 1;
+	if (weir_open(&o, &root) < 0)
+		bail("%s", weir_error());
+	if (weir__engine_get(root, &eng) < 0) {
+		skip(49, "%s", weir_error());
+		weir_close(root);
+		return;
+	}
+	ranges();
+	many_extents();
+	past_the_end();
+	cancel();
+	writing();
+	in_memory();
+	refused_direct();
+	weir_close(root);
+}
+
+int main(void)
+{
+	int fd;
+
+	plan(3 * 49);
+	fd = mkstemp(path);
+	if (fd < 0)
+		skip_all("%s cannot be made", path);
+	close(fd);
+	content = malloc(SIZE);
+	for (size_t i = 0; i < SIZE; i++)
+		content[i] = (unsigned char)(i * 2654435761u >> 13);
+	make_file(path, SIZE);
+	contract(WEIR_IO_AUTO, "auto: ");
+	contract(WEIR_IO_URING, "uring: ");
+	contract(WEIR_IO_SYNC, "sync: ");
+	unlink(path);
+	return done_testing();
+}

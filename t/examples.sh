@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The example programs do what they say.
+. "$(dirname "$0")/tap.inc"
+
+cd "$builddir" || exit 1
+test -x tools/weir || skip_all 'the command is not built'
+PATH=$builddir/tools:$PATH
+model=$tmp/m
+weir synth tiny "$model" --shards 2 2>"$tmp/err" || skip_all "$(cat "$tmp/err")"
+count=$(weir inspect --json "$model" | jq '.tensors | length')
+shard=$(ls "$model"/*.safetensors | head -n 1)
+
+# fails SENTENCE COMMAND...: with status 1 and the sentence on stderr.
+fails()
+{
+	sentence=$1
+	shift
+	"$@" 2>&1 >/dev/null | tee "$tmp/err"
+	"$@" >/dev/null 2>&1
+	test $? = 1 && grep -qF "$sentence" "$tmp/err"
+}
+
+plan 9
+is "$(examples/load "$model" | wc -l)" "$count" 'load lists every tensor'
+is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
+	'arrive waits for every tensor'
+has "$(examples/arrive "$model")" 'bytes: ' '... and reports'
+name=$(examples/load "$model" | head -n 1)
+is "$(examples/arrive "$model" "$name" | grep -c ' ms  ')" 1 \
+	'arrive loads a choice of them'
+check '... and refuses one that chooses nothing' \
+	fails 'weir_plan_put: ' examples/arrive "$model" no.such.tensor
+is "$(examples/queue "$shard")" 'everything before is done: two reads' \
+	'queue calls its function after its reads'
+check '... and says which file it cannot open' \
+	fails '/no/such/file' examples/queue /no/such/file
+check 'arrive says how it is used' \
+	sh -c 'examples/arrive 2>/dev/null; test $? = 2'
+check 'queue says how it is used' \
+	sh -c 'examples/queue 2>/dev/null; test $? = 2'
+finish

@@ -1,0 +1,180 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The manual pages: clean, complete, and their examples are true.
+. "$(dirname "$0")/tap.inc"
+
+cd "$srcdir/man" || exit 1
+
+# What mandoc finds, but for pages of others: whether those are there depends
+# on what is installed. Our own references are checked below.
+lint()
+{
+	mandoc -T lint -W style ./*.[137] 2>&1 |
+		grep -v -e 'referenced manual not found' \
+			-e 'outdated mandoc.db lacks'
+}
+
+# "NAME SECTION" of everything that has a page.
+known()
+{
+	for page in *.[137]; do
+		echo "${page%.*} ${page##*.}"
+		awk -v s="${page##*.}" '/^\.Sh / { on = $2 == "NAME" }
+			on && $1 == ".Nm" { print $2, s }' "$page"
+	done | sort -u
+}
+
+unresolved()
+{
+	known >"$tmp/known"
+	grep -HE '^\.Xr weir' ./*.[137] |
+		awk '{ print $2, $3, $1 }' |
+		while read -r name section where; do
+			grep -qx "$name $section" "$tmp/known" ||
+				echo "$where $name($section)"
+		done
+}
+
+# Which of the sections that each call's page needs are missing.
+incomplete()
+{
+	for page in *.3; do
+		for want in 'Sh NAME' 'Sh SYNOPSIS' 'Sh DESCRIPTION' \
+			'Ss Ownership' 'Ss Threads' 'Ss Blocking' \
+			'Sh RETURN VALUES' 'Sh EXAMPLES' 'Sh ERRORS' \
+			'Sh SEE ALSO' 'Sh HISTORY'; do
+			grep -qx "\.$want" "$page" || echo "$page: $want"
+		done
+	done
+}
+
+# Fallible calls whose page lists no error.
+unlisted()
+{
+	for page in *.3; do
+		awk '/^\.Sh / { on = $2 == "ERRORS" }
+		     on && /^\.It Bq Er/ { found = 1 }
+		     END { exit !found }' "$page" || echo "$page"
+	done
+}
+
+# example PAGE: the literal blocks of EXAMPLES, as they are read.
+example()
+{
+	awk '/^\.Sh / { on = $2 == "EXAMPLES" }
+	     on && /^\.Bd -literal/ { text = 1; next }
+	     on && /^\.Ed/ { text = 0 }
+	     on && text' "$1" | sed -e 's/\\e/\\/g' -e 's/^\\&//'
+}
+
+# Each is C at file scope, behind these headers.
+compile()
+{
+	cat - >"$tmp/example.c" <<END
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <weir.h>
+END
+	example "$1" >>"$tmp/example.c"
+	grep -q 'weir_' "$tmp/example.c" || { echo "$1: no example"; return 1; }
+	$CC -std=c99 -pedantic -Wall -Wextra -Werror -Wno-unused-function \
+		-I"$srcdir/include" -c -o "$tmp/example.o" "$tmp/example.c"
+}
+
+compile_all()
+{
+	for page in *.3 weir.7; do
+		compile "$page" 2>&1 || { echo "in $page"; return 1; }
+	done
+}
+
+# SYNOPSIS as C: a declaration that differs from the header's is an error.
+declarations()
+{
+	echo '#include <weir.h>'
+	awk '/^\.Sh / { on = $2 == "SYNOPSIS" }
+	function quoted(s) { gsub(/" "/, ", ", s); gsub(/"/, "", s); return s }
+	!on { next }
+	/^\.Ft / { type = quoted(substr($0, 5)) }
+	/^\.Fn / { name = $2; args = quoted(substr($0, 6 + length(name)))
+		print "__typeof__(" type ") " name "(" args ");" }
+	/^\.Fo / { name = $2; args = "" }
+	/^\.Fa / { args = args (args ? ", " : "") quoted(substr($0, 5)) }
+	/^\.Fc/ { print "__typeof__(" type ") " name "(" args ");" }
+	' *.3
+}
+
+declare_all()
+{
+	declarations >"$tmp/synopsis.c"
+	test "$(wc -l <"$tmp/synopsis.c")" -gt 50 &&
+	$CC -std=gnu99 -Wall -Wextra -Werror -I"$srcdir/include" \
+		-fsyntax-only "$tmp/synopsis.c"
+}
+
+# Those of weir(1) are run as they stand, in a folder of their own.
+run_commands()
+{
+	mkdir "$tmp/run" || return
+	example weir.1 | sed "s:/tmp/:$tmp/run/:g" >"$tmp/run.sh"
+	test -s "$tmp/run.sh" && (cd "$tmp/run" && sh -ex "$tmp/run.sh")
+}
+
+# The program of weir(7), linked and run.
+run_program()
+{
+	compile weir.7 && "$builddir/libtool" --quiet --mode=link $CC \
+		${sanitize:+-fsanitize=$sanitize} -o "$tmp/program" \
+		"$tmp/example.o" "$builddir/lib/libweir.la" &&
+	weir synth tiny "$tmp/tiny.safetensors" &&
+	"$tmp/program" "$tmp/tiny.safetensors" >"$tmp/names" &&
+	test -s "$tmp/names"
+}
+
+# Options that --help of a subcommand knows and the page does not, or the
+# other way round.
+other_options()
+{
+	for command in devices inspect load synth; do
+		weir $command --help 2>&1 | grep -oE -- '--[a-z][a-z-]*' |
+			sort -u | grep -v -e --help >"$tmp/helped"
+		awk -v c="$command" '/^\.Cm / { on = $2 == c }
+			/^\.Sh DESC/ { exit }
+			on && /Fl -/ { for (i = 1; i < NF; i++)
+				if ($i == "Fl") print "-" $(i + 1) }' weir.1 |
+			sed 's/ .*//' | sort -u >"$tmp/paged"
+		diff "$tmp/helped" "$tmp/paged" | sed -n "s/^[<>]/$command &/p"
+	done
+}
+
+sanitize=$WEIR_T_SANITIZER
+test "$sanitize" != no || sanitize=
+plan 11
+if command -v mandoc >/dev/null; then
+	is "$(lint)" '' 'mandoc finds nothing to correct'
+else
+	skip 1 'no mandoc'
+fi
+is "$(unresolved)" '' 'each reference to a page of ours leads somewhere'
+is "$(incomplete)" '' \
+	'each page of calls tells of ownership, threads, blocking and errors'
+is "$(unlisted)" '' '... and lists errors, each with cause and cure'
+is "$(ls ./*.[137] | sed 's:./::' | sort)" \
+	"$(sed -n 's/%D%/\n/gp' local.mk | sed -n 's:^/\(weir[a-z_-]*\.[137]\).*:\1:p' | sort)" \
+	'each page is installed'
+is "$(sh ./links | awk '{ print $2 }' | sort | uniq -d)" '' \
+	'no name has two pages'
+check 'the pages declare the calls as the headers do' declare_all
+check 'the examples of the calls compile' compile_all
+if test -x "$builddir/tools/weir"; then
+	PATH=$builddir/tools:$PATH
+	check 'the program of weir(7) loads a model' run_program
+	check 'the examples of weir(1) run' run_commands
+	is "$(other_options)" '' \
+		'weir(1) and --help name the same options'
+else
+	skip 3 'the command is not built'
+fi
+finish
