@@ -16,7 +16,8 @@ assert eval("(" + sys.argv[1] + ")"), j' "$1"
 
 total()
 {
-	awk '$1 == "MemTotal:" { printf "%d", $2 * 1024 }' /proc/meminfo
+	kib=$(awk '$1 == "MemTotal:" { print $2 }' /proc/meminfo)
+	echo $((kib * 1024))
 }
 
 # without SYSCALL ERROR CMD...: a system call always fails.

@@ -56,7 +56,7 @@ interrupt()
 	END
 }
 
-plan 48
+plan 47
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'a load reports on stderr' weir load tiny.safetensors
