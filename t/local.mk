@@ -28,6 +28,7 @@ TESTS += %D%/error.t
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
 TESTS += %D%/engine.t
+
 # The command.
 dist_check_SCRIPTS += %D%/cli-usage.sh
 dist_check_SCRIPTS += %D%/cli-synth.sh
@@ -39,6 +40,7 @@ dist_check_SCRIPTS += %D%/digest.sh
 EXTRA_DIST += %D%/cli.inc %D%/safetensors.py
 TESTS += %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
 	%D%/cli-load.sh %D%/cli-devices.sh %D%/cli-faults.sh %D%/digest.sh
+
 # What a stranger meets: headers, pages, the installed tree.
 dist_check_SCRIPTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
 	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh

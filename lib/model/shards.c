@@ -112,7 +112,7 @@ static int read_text(struct weir_file *file, char **ret_text)
 int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 {
 	struct weir__index x;
-	char *text;
+	char *text = NULL;
 	int r = read_text(file, &text);
 
 	if (r < 0)
