@@ -43,9 +43,11 @@ TESTS += %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
 
 # What a stranger meets: headers, pages, the installed tree.
 dist_check_SCRIPTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
+	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh \
+	%D%/dist.sh
 TESTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
+	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh \
+	%D%/dist.sh
 EXTRA_DIST += %D%/tap.inc
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
