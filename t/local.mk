@@ -65,6 +65,11 @@ check_PROGRAMS += %D%/data.t
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD)
 TESTS += %D%/data.t
 
+check_PROGRAMS += %D%/json.t %D%/safetensors.t
+%C%_json_t_SOURCES = %D%/json.c
+%C%_safetensors_t_SOURCES = %D%/safetensors.c
+TESTS += %D%/json.t %D%/safetensors.t
+
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
 TESTS += %D%/engine.t
