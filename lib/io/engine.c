@@ -306,7 +306,9 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 		n = job->n_chunks ? (unsigned)job->n_chunks : 1;
 		first = atomic_fetch_add(&eng->turn, n);
 	}
-	job->eng = eng;
+	/* Set before by those who kick it before it starts. */
+	if (!job->eng)
+		job->eng = eng;
 	atomic_init(&job->left, job->n_chunks + n);
 	atomic_fetch_add(&eng->jobs, 1);
 	post(eng, job, n, first);
