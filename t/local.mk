@@ -98,6 +98,10 @@ check_PROGRAMS += %D%/json.t %D%/safetensors.t %D%/index.t \
 TESTS += %D%/json.t %D%/safetensors.t %D%/index.t %D%/model-open.t \
 	%D%/model-index.t
 
+check_PROGRAMS += %D%/json.t %D%/safetensors.t
+%C%_safetensors_t_SOURCES = %D%/safetensors.c
+TESTS += %D%/json.t %D%/safetensors.t
+
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
 TESTS += %D%/engine.t
@@ -116,13 +120,38 @@ TESTS += %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
 
 # What a stranger meets: headers, pages, the installed tree.
 dist_check_SCRIPTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
+	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh \
+	%D%/dist.sh
 TESTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
+	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh \
+	%D%/dist.sh
 EXTRA_DIST += %D%/tap.inc
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
+
+check_PROGRAMS += %D%/source.t
+%C%_source_t_SOURCES = %D%/source.c
+TESTS += %D%/source.t
+check_PROGRAMS += %D%/stream.t
+%C%_stream_t_SOURCES = %D%/stream.c
+TESTS += %D%/stream.t
+check_PROGRAMS += %D%/event.t
+%C%_event_t_SOURCES = %D%/event.c
+TESTS += %D%/event.t
+check_PROGRAMS += %D%/stream-io.t
+%C%_stream_io_t_SOURCES = %D%/stream-io.c
+TESTS += %D%/stream-io.t
+check_PROGRAMS += %D%/stream-fail.t
+%C%_stream_fail_t_SOURCES = %D%/stream-fail.c
+TESTS += %D%/stream-fail.t
+check_PROGRAMS += %D%/stream-close.t
+%C%_stream_close_t_SOURCES = %D%/stream-close.c
+TESTS += %D%/stream-close.t
+check_PROGRAMS += %D%/stream-race.t
+%C%_stream_race_t_SOURCES = %D%/stream-race.c
+TESTS += %D%/stream-race.t
+EXTRA_DIST += %D%/stream.inc
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
