@@ -55,13 +55,13 @@ static struct weir__stream_op *keep(struct weir_stream *s,
 /* What it holds, but for the operation itself. The lock is not held. */
 static void let_go(struct weir__stream_op *op)
 {
+	if (op->release)
+		op->release(op);
 	for (unsigned i = 0; i < op->n_access; i++) {
 		if (op->number)
 			weir__access_del(&op->access[i]);
 		weir_buf_free(op->access[i].buf);
 	}
-	if (op->release)
-		op->release(op);
 	if (op->file)
 		weir__file_put(op->file);
 }
