@@ -35,6 +35,33 @@ check_PROGRAMS += %D%/json.t %D%/safetensors.t %D%/index.t \
 TESTS += %D%/json.t %D%/safetensors.t %D%/index.t %D%/model-open.t \
 	%D%/model-index.t
 
+# Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
+# same with libFuzzer (clang) into t/fuzz/.
+check_PROGRAMS += %D%/fuzz-st.t %D%/fuzz-index.t
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+TESTS += %D%/fuzz-st.t %D%/fuzz-index.t
+EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
+FUZZ_CC = clang
+FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+fuzz:
+	@$(MKDIR_P) %D%/fuzz; \
+	for file in $(lib_libweir_core_la_SOURCES); do \
+		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
+	done; \
+	for target in fz_st fz_index; do \
+		echo "  FUZZ     %D%/fuzz/$$target"; \
+		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
+			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
+			$(top_srcdir)/t/fuzz/$$target.c \
+			$(top_srcdir)/t/fuzz/check.c $$core $(URING_LIBS) \
+			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
+	done
+.PHONY: fuzz
+
 check_PROGRAMS += %D%/engine.t
 %C%_engine_t_SOURCES = %D%/engine.c
 TESTS += %D%/engine.t
