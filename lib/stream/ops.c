@@ -116,10 +116,12 @@ static int touch_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
 
 int weir__stream_op_end(struct weir__stream_op *op, int r)
 {
-	if (r == 0)
+	struct weir_stream *s = op->stream;
+
+	if (r == 0 && op->mem[0].lo < op->mem[0].hi)
 		return weir__stream_op_queue(op);
 	weir__stream_op_drop(op);
-	return r;
+	return r < 0 ? r : weir__stream_check(s);
 }
 
 /* From the first byte of the first row to the last one of the last row. */

@@ -149,7 +149,10 @@ bool weir__stream_abandon(struct weir_stream *s);
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
 			  enum weir__work_kind kind,
 			  struct weir__stream_op **ret_op);
-/* Queue @op if @r, from filling it in, is 0; else drop it. */
+/*
+ * Queue @op if @r, from filling it in, is 0; else drop it, as is done if it
+ * touches no bytes.
+ */
 int weir__stream_op_end(struct weir__stream_op *op, int r);
 /*
  * May its stream touch @n bytes at @off of @t? If so, give @op the access and
