@@ -15,15 +15,16 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
 	char reason[64];
+	int err = weir__dev_result(op->stream->dev, "work", res);
 
-	if (res == 0)
+	if (err == 0)
 		weir__stream_op_finish(op, NULL);
 	else if (work->kind == WEIR__WORK_CALL)
-		weir__stream_op_fail(op, res, native,
+		weir__stream_op_fail(op, err, native,
 				     "the host function returned %d", res);
 	else
-		weir__stream_op_fail(op, res, native, "%s",
-				     strerror_r(-res, reason, sizeof(reason)));
+		weir__stream_op_fail(op, err, native, "%s",
+				     strerror_r(-err, reason, sizeof(reason)));
 }
 
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
