@@ -11,12 +11,13 @@ says()
 j = json.load(open("out"))
 cpu = j["devices"][0]
 kind = {k["kind"]: k for k in cpu["kinds"]}
-assert eval(sys.argv[1]), j' "$1"
+assert eval("(" + sys.argv[1] + ")"), j' "$1"
 }
 
 total()
 {
-	awk '$1 == "MemTotal:" { print $2 * 1024 }' /proc/meminfo
+	kib=$(awk '$1 == "MemTotal:" { print $2 }' /proc/meminfo)
+	echo $((kib * 1024))
 }
 
 # without SYSCALL ERROR CMD...: a system call always fails.

@@ -131,7 +131,7 @@ done
 is "$(wc -l <want)" 18867 '... which for qwen3-30b-a3b are 18867'
 works 'many writes --count tensors' weir synth many m --count 300
 is "$(reader list m | cut -f 2,3,6 | sort | uniq -c | sed 's/^ *//')" \
-	"300 BF16$TAB[128, 128]${TAB}32768" '... of 32 KiB each'
+	"300 BF16${TAB}[128, 128]${TAB}32768" '... of 32 KiB each'
 is "$(ls -A m)" model.safetensors 'a directory holds model.safetensors'
 
 works '--shards spreads a model over files' \

@@ -217,6 +217,8 @@ static int run_all(struct load_job *job)
 		}
 		if (measure(job, &job->runs[job->n_runs]) < 0)
 			return signals_caught() ? EXIT_FAILURE : fail_weir();
+		if (signals_caught())
+			return EXIT_FAILURE;
 	}
 	job->peak_rss = peak_rss();
 	return 0;
@@ -272,8 +274,12 @@ static int open_root(struct load_job *job)
 	const struct load_args *a = job->args;
 	enum weir_mem kind = a->way == WEIR_WAY_MAP ? WEIR_MEM_MAPPED
 						    : a->memory;
+	int r;
 
-	if (weir_open(&a->root, &job->weir) < 0)
+	r = weir_open(&a->root, &job->weir);
+	if (r == -EINVAL)
+		return fail_usage("load", "%s", weir_sentence());
+	if (r < 0)
 		return fail_weir();
 	job->io.size = sizeof(job->io);
 	if (weir_dev_init(job->weir, a->device, &job->dev) < 0 ||
