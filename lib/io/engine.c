@@ -180,7 +180,8 @@ static int start(struct weir__engine *eng)
 	return err;
 }
 
-static int make(struct weir *weir, struct weir__part **ret_part)
+int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
+		      struct weir__part **ret_part)
 {
 	struct weir__engine *eng = weir__calloc(1, sizeof(*eng));
 	int err = 0;
@@ -191,6 +192,7 @@ static int make(struct weir *weir, struct weir__part **ret_part)
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
 	choose(eng, &weir->opts);
+	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
@@ -217,6 +219,11 @@ static int make(struct weir *weir, struct weir__part **ret_part)
 		err = weir__fail_sys(err, "starting the I/O engine");
 	engine_free(&eng->part);
 	return err;
+}
+
+static int make(struct weir *weir, struct weir__part **ret_part)
+{
+	return weir__engine_make(weir, NULL, ret_part);
 }
 
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng)
