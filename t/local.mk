@@ -161,6 +161,15 @@ installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
 
+# Poor and hostile environments.
+check_PROGRAMS += %D%/close.t %D%/deny
+%C%_close_t_SOURCES = %D%/close.c
+%C%_deny_SOURCES = %D%/deny.c
+%C%_deny_LDADD =
+dist_check_SCRIPTS += %D%/env-ring.sh %D%/env-memory.sh %D%/env-files.sh
+EXTRA_DIST += %D%/env.inc
+TESTS += %D%/close.t %D%/env-ring.sh %D%/env-memory.sh %D%/env-files.sh
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
