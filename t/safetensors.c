@@ -58,8 +58,8 @@ struct rule {
 	const char *text;
 	size_t len;
 	uint64_t data;
-	int strict, lenient;	/* what is returned */
-	const char *part;	/* of the sentence, where it is refused */
+	int strict, lenient; /* what is returned */
+	const char *part;    /* of the sentence, where it is refused */
 };
 
 static const struct rule rules[] = {
@@ -396,11 +396,11 @@ static void dtypes(void)
 static void records(void)
 {
 	static const char text[] =
-		"{" T("b\\u0000\\u00e9", "BF16", "[2,3]", "[4,16]")
-		"," T("e2", "U8", "[0]", "[4,4]")
-		"," T("e1", "U8", "[7,0]", "[4,4]")
-		"," T("a", "F32", "[]", "[0,4]")
-		",\"__metadata__\":{\"k\":\"v\\u0000w\",\"\":\"e\"}}";
+		"{" T("b\\u0000\\u00e9", "BF16", "[2,3]", "[4,16]") "," T(
+			"e2", "U8", "[0]",
+			"[4,4]") "," T("e1", "U8", "[7,0]",
+				       "[4,4]") "," T("a", "F32", "[]",
+						      "[0,4]") ",\"__metadata__\":{\"k\":\"v\\u0000w\",\"\":\"e\"}}";
 	struct weir_model *m;
 	struct weir__pair *p;
 
@@ -450,18 +450,18 @@ static void clamped(void)
 
 static void last_wins(void)
 {
-	static const char text[] =
-		"{" T("a", "U8", "[9]", "[0,9]") "," T("b", "U8", "[2]",
-						       "[0,2]")
-		"," T("a", "I16", "[1,2]", "[2,6]")
-		",\"__metadata__\":{\"k\":\"1\",\"j\":\"2\",\"k\":\"3\"}}";
+	static const char text[] = "{" T("a", "U8", "[9]", "[0,9]") "," T(
+		"b", "U8", "[2]",
+		"[0,2]") "," T("a", "I16", "[1,2]",
+			       "[2,6]") ",\"__metadata__\":{\"k\":\"1\",\"j\":\"2\",\"k\":\"3\"}}";
 	struct weir_model *m;
 
 	if (parse(text, sizeof(text) - 1, 6, true, &m) < 0)
 		bail("%s", weir_error());
 	is_int(m->n_recs, 2, "lenient: a tensor named twice is one tensor");
 	is_str(weir__record_name(m, 1), "a", "lenient: of that name");
-	is_int(m->rec[1].dtype, WEIR_DTYPE_I16, "lenient: its last entry counts");
+	is_int(m->rec[1].dtype, WEIR_DTYPE_I16,
+	       "lenient: its last entry counts");
 	is_int(m->rec[1].ndim, 2, "lenient: ... with its shape");
 	is_int(m->rec[1].bytes, 4, "lenient: ... and its bytes");
 	is_int(m->n_meta, 2, "lenient: a key named twice is one pair");
@@ -473,9 +473,11 @@ static void last_wins(void)
 /* Metadata of shards are put together. */
 static void shards(void)
 {
-	static const char one[] = "{\"__metadata__\":{\"k\":\"1\",\"j\":\"1\"}}";
-	static const char two[] = "{\"__metadata__\":{\"k\":\"2\",\"i\":\"2\"},"
-				  T("a", "U8", "[1]", "[0,1]") "}";
+	static const char one[] =
+		"{\"__metadata__\":{\"k\":\"1\",\"j\":\"1\"}}";
+	static const char two[] =
+		"{\"__metadata__\":{\"k\":\"2\",\"i\":\"2\"}," T(
+			"a", "U8", "[1]", "[0,1]") "}";
 	struct weir_model *m;
 
 	if (weir__model_new(NULL, "safetensors", &m) < 0)

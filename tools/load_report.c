@@ -182,7 +182,7 @@ static void report_io(const struct load_job *job, const struct load_run *run)
 	const struct weir_io_info *io = &job->io;
 	char a[SIZE_TEXT], b[SIZE_TEXT];
 
-	note("  io      %s, %u reactors x %u chunks of %s, %llu enters, %s of "
+	note("  io      %s, reactors %u, each with %u chunks of %s; %llu enters, %s of "
 	     "slots",
 	     io_name(run), io->reactors, io->depth, binary_text(io->chunk, a),
 	     (unsigned long long)run->enters,

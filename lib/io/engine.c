@@ -47,6 +47,12 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
+		/*
+		 * The end of a load is a task, which may hold the last
+		 * reference to the root: it must not join its own thread.
+		 */
+		weir__pool_stop(eng->copiers);
+		weir__pool_stop(eng->readers);
 		return 0;
 	}
 	weir__log(
@@ -180,7 +186,8 @@ static int start(struct weir__engine *eng)
 	return err;
 }
 
-static int make(struct weir *weir, struct weir__part **ret_part)
+int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
+		      struct weir__part **ret_part)
 {
 	struct weir__engine *eng = weir__calloc(1, sizeof(*eng));
 	int err = 0;
@@ -191,6 +198,7 @@ static int make(struct weir *weir, struct weir__part **ret_part)
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
 	choose(eng, &weir->opts);
+	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
@@ -217,6 +225,11 @@ static int make(struct weir *weir, struct weir__part **ret_part)
 		err = weir__fail_sys(err, "starting the I/O engine");
 	engine_free(&eng->part);
 	return err;
+}
+
+static int make(struct weir *weir, struct weir__part **ret_part)
+{
+	return weir__engine_make(weir, NULL, ret_part);
 }
 
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng)
@@ -306,7 +319,9 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 		n = job->n_chunks ? (unsigned)job->n_chunks : 1;
 		first = atomic_fetch_add(&eng->turn, n);
 	}
-	job->eng = eng;
+	/* Set before by those who kick it before it starts. */
+	if (!job->eng)
+		job->eng = eng;
 	atomic_init(&job->left, job->n_chunks + n);
 	atomic_fetch_add(&eng->jobs, 1);
 	post(eng, job, n, first);
