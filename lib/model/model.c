@@ -32,8 +32,11 @@ int weir__model_new(struct weir *weir, const char *format,
 
 	if (!m)
 		return weir__fail(-ENOMEM, "no memory for a model");
-	r = weir__names_init(&m->keys, 0, m, pair_key);
+	/* Never NULL, so that what has no dimensions points somewhere. */
+	m->dims = weir__grow(NULL, &m->cap_dims, 0, sizeof(*m->dims));
+	r = m->dims ? weir__names_init(&m->keys, 0, m, pair_key) : -ENOMEM;
 	if (r < 0) {
+		weir__free(m->dims);
 		weir__free(m);
 		return r;
 	}
@@ -160,9 +163,8 @@ int weir_model_tensor(const struct weir_model *model, size_t i,
 	entry.shard = rec->shard;
 	entry.offset = rec->off;
 	entry.bytes = rec->bytes;
-	if (rec->ndim)
-		memcpy(entry.shape, model->dims + rec->shape,
-		       rec->ndim * sizeof(entry.shape[0]));
+	memcpy(entry.shape, model->dims + rec->shape,
+	       rec->ndim * sizeof(entry.shape[0]));
 	return weir__info_out(ret_entry, &entry, sizeof(entry));
 }
 
