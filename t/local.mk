@@ -37,6 +37,7 @@ T_C_TESTS = \
 	%D%/engine.t \
 	%D%/source.t \
 	%D%/stream.t \
+	%D%/stream-order.t \
 	%D%/stream-io.t \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
@@ -95,6 +96,7 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_engine_t_SOURCES = %D%/engine.c
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c
+%C%_stream_order_t_SOURCES = %D%/stream-order.c
 %C%_stream_io_t_SOURCES = %D%/stream-io.c
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c
 %C%_stream_close_t_SOURCES = %D%/stream-close.c
