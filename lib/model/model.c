@@ -98,7 +98,8 @@ int weir__model_finish(struct weir_model *m)
 	for (size_t i = 0; i < m->n_recs; i++)
 		if (weir__add_over(m->bytes, m->rec[i].bytes, &m->bytes))
 			return weir__fail(-EOPNOTSUPP,
-					  "a model of 2^64 bytes or more");
+					  "%s: a model of 2^64 bytes or more",
+					  m->path ? m->path : "model");
 	m->rec = shrink(m->rec, &m->cap_recs, m->n_recs, sizeof(*m->rec));
 	m->dims = shrink(m->dims, &m->cap_dims, m->n_dims, sizeof(*m->dims));
 	m->text = shrink(m->text, &m->cap_text, m->text_len, 1);
