@@ -47,7 +47,10 @@ T_C_TESTS = \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
-	%D%/model-index.t
+	%D%/model-index.t \
+	%D%/fuzz-st.t \
+	%D%/fuzz-index.t \
+	%D%/close.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -62,6 +65,9 @@ T_SH_TESTS = \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
+	%D%/env-ring.sh \
+	%D%/env-memory.sh \
+	%D%/env-files.sh \
 	%D%/examples.sh \
 	%D%/install.sh \
 	%D%/dist.sh
@@ -110,12 +116,10 @@ T_FILES = %D%/files.c %D%/files.h
 
 # Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
 # same with libFuzzer (clang) into t/fuzz/.
-check_PROGRAMS += %D%/fuzz-st.t %D%/fuzz-index.t
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
 	%D%/fuzz/check.c %D%/fuzz/replay.c
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
 	%D%/fuzz/check.c %D%/fuzz/replay.c
-TESTS += %D%/fuzz-st.t %D%/fuzz-index.t
 EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
@@ -135,40 +139,16 @@ fuzz:
 	done
 .PHONY: fuzz
 
-check_PROGRAMS += %D%/engine.t
-%C%_engine_t_SOURCES = %D%/engine.c
-TESTS += %D%/engine.t
-
-# The command.
-dist_check_SCRIPTS += %D%/cli-usage.sh
-dist_check_SCRIPTS += %D%/cli-synth.sh
-dist_check_SCRIPTS += %D%/cli-inspect.sh
-dist_check_SCRIPTS += %D%/cli-load.sh
-dist_check_SCRIPTS += %D%/cli-devices.sh
-dist_check_SCRIPTS += %D%/cli-faults.sh
-dist_check_SCRIPTS += %D%/digest.sh
-EXTRA_DIST += %D%/cli.inc %D%/safetensors.py
-TESTS += %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
-	%D%/cli-load.sh %D%/cli-devices.sh %D%/cli-faults.sh %D%/digest.sh
-
-# What a stranger meets: headers, pages, the installed tree.
-dist_check_SCRIPTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
-TESTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
-EXTRA_DIST += %D%/tap.inc
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
 
 # Poor and hostile environments.
-check_PROGRAMS += %D%/close.t %D%/deny
+check_PROGRAMS += %D%/deny
 %C%_close_t_SOURCES = %D%/close.c
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =
-dist_check_SCRIPTS += %D%/env-ring.sh %D%/env-memory.sh %D%/env-files.sh
 EXTRA_DIST += %D%/env.inc
-TESTS += %D%/close.t %D%/env-ring.sh %D%/env-memory.sh %D%/env-files.sh
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
