@@ -184,6 +184,9 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	else if (chunk->in_place)
 		aim_in_place(op);
 	else if (!aim_slot(op)) {
+		if (op->fixed >= 0)
+			op->reactor->method_ops->file_put(op->reactor,
+							  op->fixed);
 		put(op);
 		return false;
 	}
