@@ -187,7 +187,7 @@ static void report_io(const struct load_job *job, const struct load_run *run)
 	     io_name(run), io->reactors, io->depth, binary_text(io->chunk, a),
 	     (unsigned long long)run->enters,
 	     binary_text(run->report.staging, b));
-	if (io->why[0])
+	if (io->why[0] && !strstr(run->report.note, io->why))
 		note("          %s", io->why);
 }
 

@@ -110,8 +110,8 @@ struct weir__reactor {
 	_Alignas(64) struct weir__job_link *jobs; /* served in turn */
 	struct weir__op *ops;                     /* all */
 	unsigned n_lanes;
-	uint32_t features;     /* WEIR_IO_HAS_* */
-	unsigned n_ops, n_out; /* n_out: not FREE and not LOST */
+	_Atomic uint32_t features; /* WEIR_IO_HAS_* */
+	unsigned n_ops, n_out;     /* n_out: not FREE and not LOST */
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
@@ -125,11 +125,11 @@ struct weir__reactor {
 struct weir__engine {
 	struct weir__part part;
 	struct weir *weir;
-	uint32_t wanted;   /* enum weir_io, of the options */
-	uint32_t features; /* WEIR_IO_HAS_* */
-	bool only_ring;    /* WEIR_IO_URING was asked for */
+	uint32_t wanted; /* enum weir_io, of the options */
+	bool only_ring;  /* WEIR_IO_URING was asked for */
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
-	char why[240];
+	pthread_mutex_t why_lock;
+	char why[240]; /* why not the whole ring, under why_lock */
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
