@@ -66,8 +66,8 @@ static void explain(struct weir__engine *eng, const char *what, int err)
 			 (unsigned long long)lim.rlim_cur);
 		hint = text;
 	}
-	snprintf(eng->why, sizeof(eng->why), "%s: %s%s", what,
-		 strerrorname_np(-err), hint);
+	weir__engine_explain(eng, "%s: %s%s", what, strerrorname_np(-err),
+			     hint);
 }
 
 /* A ring that exists may still not be entered: one NOP must come back. */
@@ -263,10 +263,27 @@ static void reap(struct weir__reactor *r)
 	io_uring_cq_advance(&u->ring, n);
 }
 
+/* What the kernel has not taken goes to the threads. */
+static void take_back(struct weir__reactor *r, struct uring *u)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+
+	for (unsigned n = io_uring_sq_ready(&u->ring); n; n--) {
+		unsigned at = (sq->sqe_tail - n) & sq->ring_mask;
+		struct weir__op *op =
+			(struct weir__op *)(uintptr_t)sq->sqes[at].user_data;
+
+		if ((void *)op == u)
+			continue;
+		op->in_ring = false;
+		weir__method_sync.submit(r, op);
+	}
+}
+
 /*
  * The ring died under us (a seccomp filter that came later, a descriptor that
- * was closed). What is in it cannot be had back: it is lost, and the reactor
- * goes on with threads.
+ * was closed). What the kernel has of it cannot be had back: it is lost, and
+ * the reactor goes on with threads.
  */
 static void bury(struct weir__reactor *r, int err)
 {
@@ -274,11 +291,17 @@ static void bury(struct weir__reactor *r, int err)
 
 	u->dead = true;
 	explain(r->eng, "the ring died: io_uring_enter", err);
-	weir__log(r->eng->weir, "%s", r->eng->why);
-	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->in_ring)
-			weir__op_lose(op, err);
+	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
+		  strerrordesc_np(-err));
 	r->method_ops = &weir__method_sync;
+	/* The ring's read of it may still be there, and would eat a wake. */
+	weir__sys_eventfd_renew(r->eventfd);
+	take_back(r, u);
+	for (struct weir__op *op = r->ops; op; op = op->next_all)
+		if (op->in_ring && op->state != WEIR__OP_LOST) {
+			atomic_store(&r->eng->leaked, true);
+			weir__op_lose(op, err);
+		}
 }
 
 /*
