@@ -47,7 +47,10 @@ T_C_TESTS = \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
-	%D%/model-index.t
+	%D%/model-index.t \
+	%D%/fuzz-st.t \
+	%D%/fuzz-index.t \
+	%D%/close.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -62,6 +65,9 @@ T_SH_TESTS = \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
+	%D%/env-ring.sh \
+	%D%/env-memory.sh \
+	%D%/env-files.sh \
 	%D%/examples.sh \
 	%D%/install.sh \
 	%D%/dist.sh
@@ -108,9 +114,41 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
 
+# Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
+# same with libFuzzer (clang) into t/fuzz/.
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
+FUZZ_CC = clang
+FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+fuzz:
+	@$(MKDIR_P) %D%/fuzz; \
+	for file in $(lib_libweir_core_la_SOURCES); do \
+		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
+	done; \
+	for target in fz_st fz_index; do \
+		echo "  FUZZ     %D%/fuzz/$$target"; \
+		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
+			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
+			$(top_srcdir)/t/fuzz/$$target.c \
+			$(top_srcdir)/t/fuzz/check.c $$core $(URING_LIBS) \
+			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
+	done
+.PHONY: fuzz
+
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
+
+# Poor and hostile environments.
+check_PROGRAMS += %D%/deny
+%C%_close_t_SOURCES = %D%/close.c
+%C%_deny_SOURCES = %D%/deny.c
+%C%_deny_LDADD =
+EXTRA_DIST += %D%/env.inc
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)

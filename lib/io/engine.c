@@ -47,6 +47,12 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
+		/*
+		 * The end of a load is a task, which may hold the last
+		 * reference to the root: it must not join its own thread.
+		 */
+		weir__pool_stop(eng->copiers);
+		weir__pool_stop(eng->readers);
 		return 0;
 	}
 	weir__log(
