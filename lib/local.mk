@@ -29,4 +29,4 @@ include lib/model/local.mk
 	-no-undefined -Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/libweir.map
 EXTRA_%C%_libweir_la_DEPENDENCIES = %D%/libweir.map
-EXTRA_DIST += %D%/libweir.map
+EXTRA_DIST += %D%/libweir.map %D%/README.md

@@ -92,7 +92,7 @@ static int64_t now(void)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-static int released;
+static _Atomic int released;
 
 static void release(void *arg)
 {
@@ -148,7 +148,7 @@ static void times_out(void)
 	weir_event_free(early);
 	weir_event_free(w.ev);
 	open_gate(&gate);
-	for (int i = 0; i < 1000 && !__atomic_load_n(&released, 5); i++)
+	for (int i = 0; i < 1000 && !released; i++)
 		usleep(10000);
 	is_int(released, 1, "... until what was stuck has ended after all");
 	is_int(memory[63], 1, "no work runs after the root was closed");

@@ -200,13 +200,16 @@ static void errors(void)
 	struct weir_tensor t = bytes(weir, 20000);
 	struct weir_stream *s = new_stream(weir, "short");
 	struct weir_failure f;
+	struct gate gate;
 
+	shut(s, &gate);
 	must(weir_stream_read(s, file, 0, &t, 0, 5000));
 	must(weir_stream_record(s, first));
 	must(weir_stream_read(s, file, 9000, &t, 9000, 2000));
 	must(weir_stream_read(s, file, 50000, &t, 12000, 10));
 	must(weir_stream_record(s, second));
-	is_err(weir_stream_sync(s, -1), -ENODATA, "operation 2 (read)",
+	open_gate(&gate);
+	is_err(weir_stream_sync(s, -1), -ENODATA, "operation 3 (read)",
 	       "a read over the end of the file fails, the first one first");
 	weir_stream_error(s, &f);
 	ok(strstr(f.text, "ends before") && strstr(f.text, "10000"),

@@ -176,18 +176,25 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 	return 0;
 }
 
-void weir__pool_free(struct weir__pool *pool)
+void weir__pool_stop(struct weir__pool *pool)
 {
 	unsigned n;
 
-	if (!pool)
-		return;
 	atomic_store(&pool->stop, true);
 	atomic_fetch_add(&pool->pushes, 1);
 	n = atomic_load(&pool->n_threads);
 	weir__futex_wake(&pool->pushes, (int)n);
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(pool->thread[i], NULL);
+	pool->max_threads = 0;
+	atomic_store(&pool->n_threads, 0);
+}
+
+void weir__pool_free(struct weir__pool *pool)
+{
+	if (!pool)
+		return;
+	weir__pool_stop(pool);
 	pthread_mutex_destroy(&pool->lock);
 	weir__free(pool->cell);
 	weir__free(pool->thread);

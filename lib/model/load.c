@@ -306,8 +306,11 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 static int hand_over(struct weir_load *l, uint32_t depth)
 {
 	struct weir_io_info info;
-	int r = start_touching(l);
+	int r;
 
+	/* The threads that touch may be ahead of us and kick it already. */
+	l->job.eng = l->eng;
+	r = start_touching(l);
 	if (r < 0)
 		return r;
 	weir__engine_info(l->eng, &info);
