@@ -155,8 +155,8 @@ void weir__sys_eventfd_set(int fd, bool readable)
 	ssize_t r;
 
 	do
-		r = readable ? write(fd, &count, sizeof(count)) :
-			       read(fd, &count, sizeof(count));
+		r = readable ? write(fd, &count, sizeof(count))
+			     : read(fd, &count, sizeof(count));
 	while (r < 0 && errno == EINTR);
 }
 

@@ -227,9 +227,11 @@ static void report_cpu(const struct load_job *job, const struct load_run *run)
 {
 	char a[SIZE_TEXT];
 
-	note("  cpu     %.3f s, %.3f s of it first touch of memory; peak RSS %s",
-	     run->cpu_seconds, (double)run->report.touch_ns / 1e9,
+	note("  cpu     %.3f s; peak RSS %s", run->cpu_seconds,
 	     size_text(job->peak_rss, a));
+	if (run->report.touch_ns)
+		note("  touch   %.3f s in which threads backed fresh memory with pages",
+		     (double)run->report.touch_ns / 1e9);
 }
 
 void load_report(const struct load_job *job)

@@ -26,15 +26,16 @@ struct weir__job;
 struct weir__touch;
 
 /*
- * Bytes of one file that lie side by side in the file and in memory. Memory is
- * host memory; @touch, if set, must have reached an address before it is read
- * to.
+ * Bytes of one file that lie side by side in the file and in memory: host
+ * memory, or that of @dev. @touch, if set, must have reached an address before
+ * it is read to.
  */
 struct weir__extent {
 	struct weir_file *file; /* held by the job's owner */
 	uint64_t off;
 	uint64_t len; /* > 0 */
 	unsigned char *addr;
+	struct weir_dev *dev;      /* NULL: host memory */
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */

@@ -20,6 +20,8 @@
 #define N_FILES 64u /* of the ring's table */
 /* Slots lie in huge pages, which count as a whole. */
 #define HUGE_PAGE (2u << 20)
+/* Waiting for a share of the reads ends after this, ns. */
+#define MAX_SHARE_WAIT 20000000
 
 /* A file in the ring's table, while ops or jobs use it. */
 struct fixed_file {
@@ -352,22 +354,26 @@ static void bury(struct weir__reactor *r, int err)
  * Enter the ring. With several reads out one enter waits for a share of them,
  * so that the busy loop makes less than one system call for each.
  */
-static void uring_wait(struct weir__reactor *r, bool block)
+static void uring_wait(struct weir__reactor *r, int64_t limit)
 {
 	struct uring *u = r->method;
-	struct __kernel_timespec limit = { .tv_nsec = 20000000 };
+	struct __kernel_timespec ts = { .tv_nsec = MAX_SHARE_WAIT };
 	struct io_uring_cqe *cqe;
 	unsigned n = 0;
+	bool timed;
 	int err;
 
 	arm_event(r);
-	if (block) {
+	if (limit) {
 		atomic_store(&r->asleep, 1);
 		if (weir__reactor_quiet(r))
-			n = u->n_out >= 4 ? u->n_out / 3 : 1;
+			n = limit < 0 && u->n_out >= 4 ? u->n_out / 3 : 1;
 	}
+	if (limit > 0)
+		ts.tv_nsec = limit;
+	timed = n > 1 || (n && limit > 0);
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
-					       n > 1 ? &limit : NULL, NULL);
+					       timed ? &ts : NULL, NULL);
 	atomic_store(&r->asleep, 0);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 	if (err < 0 && err != -EINTR && err != -ETIME && err != -EAGAIN &&

@@ -10,6 +10,8 @@
 
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */
+/* While a device copies that does not tell: look again after this, ns. */
+#define POLL_PAUSE 50000
 
 /* Take everything from the inbox, oldest first. */
 static struct weir__msg *take_inbox(struct weir__reactor *r)
@@ -155,8 +157,7 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return BLOCKED;
 	hold_file(r, link, e->file);
 	op = weir__op_get(r);
-	op->fixed = link->fixed >= 0 ? r->method_ops->file_get(r, e->file) : -1;
-	if (!weir__op_start(op, job, &chunk))
+	if (!weir__op_start(op, job, &chunk, link->fixed >= 0))
 		return BLOCKED;
 	link->held = NONE;
 	return DEALT;
@@ -217,7 +218,10 @@ static bool open_method(struct weir__reactor *r)
 	int err = 0;
 
 	r->method_ops = &weir__method_sync;
-	if (eng->wanted != WEIR_IO_SYNC) {
+	if (eng->only_method) {
+		r->method_ops = eng->only_method;
+		err = eng->only_method->open(r);
+	} else if (eng->wanted != WEIR_IO_SYNC) {
 		r->method_ops = &weir__method_uring;
 		err = weir__method_uring.open(r);
 		if (err < 0 && !eng->only_ring) {
@@ -256,8 +260,9 @@ static void *reactor_main(void *arg)
 			weir__slots_trim(r->slots);
 		if (atomic_load(&eng->stop) && !r->n_out && !r->jobs)
 			break;
-		r->method_ops->wait(r, true);
+		r->method_ops->wait(r, weir__copy_poll(r) ? POLL_PAUSE : -1);
 	}
+	weir__copy_close(r);
 	r->method_ops->close(r);
 	return NULL;
 }

@@ -58,7 +58,10 @@ struct weir__op {
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
 	struct weir__slot *slot; /* NULL: in place */
+	unsigned char *payload;  /* lo, in the slot */
+	struct weir__work work;  /* a device's while it copies */
 	int64_t res;             /* of the last call: bytes or -errno */
+	int32_t native;          /* the device's own code for it */
 	int64_t begun;           /* for traces */
 };
 
@@ -78,10 +81,10 @@ struct weir__method_ops {
 	void (*submit)(struct weir__reactor *r, struct weir__op *op);
 	/*
 	 * Hand over what was submitted and call weir__op_complete() for what
-	 * has come back; sleep until something does, or a message comes, if
-	 * @block. Required.
+	 * has come back. Sleep until something does or a message comes, for
+	 * @limit ns at most (-1: for ever, 0: not at all). Required.
 	 */
-	void (*wait)(struct weir__reactor *r, bool block);
+	void (*wait)(struct weir__reactor *r, int64_t limit);
 	/* A slot is about to be used for the first time. Optional. */
 	void (*slot)(struct weir__reactor *r, struct weir__slot *slot);
 	/* Entry of a file in the ring's table, or -1; and giving it back. */
@@ -112,6 +115,7 @@ struct weir__reactor {
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
+	struct weir__copies *copies; /* to devices */
 	const struct weir__method_ops *method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
@@ -123,6 +127,7 @@ struct weir__engine {
 	struct weir *weir;
 	uint32_t wanted; /* enum weir_io, of the options */
 	bool only_ring;  /* WEIR_IO_URING was asked for */
+	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	pthread_mutex_t why_lock;
 	char why[240]; /* why not the whole ring, under why_lock */
 	uint64_t chunk;
@@ -150,6 +155,13 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job);
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     uint64_t number, size_t *hint, struct weir__chunk *ret);
 
+/*
+ * Make an engine with @method (NULL: as the root's options say): for benches
+ * that put a source of their own in place of the disk.
+ */
+int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
+		      struct weir__part **ret_part);
+
 /* reactor.c */
 int weir__reactor_start(struct weir__reactor *r);
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
@@ -163,10 +175,19 @@ void weir__job_drop(struct weir__job *job);
 struct weir__op *weir__op_get(struct weir__reactor *r);
 /* False: no slot is free; the op has been given back. */
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
-		    const struct weir__chunk *chunk);
+		    const struct weir__chunk *chunk, bool fixed);
 void weir__op_complete(struct weir__op *op, int64_t res);
 void weir__op_finish(struct weir__op *op, int res);
 void weir__op_lose(struct weir__op *op, int res);
 bool weir__op_add(struct weir__reactor *r);
+
+/*
+ * copy.c: from slots to devices, on a queue of the reactor's own for each
+ * device. A copy that has ended posts its op to the reactor.
+ */
+int weir__copy_start(struct weir__op *op);
+/* Look for ends, where a device does not tell. True: some are out. */
+bool weir__copy_poll(struct weir__reactor *r);
+void weir__copy_close(struct weir__reactor *r);
 
 #endif
