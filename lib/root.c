@@ -135,6 +135,7 @@ static void make_locks(struct weir *weir)
 	pthread_mutex_init(&weir->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	pthread_mutex_init(&weir->module_lock, NULL);
+	pthread_rwlock_init(&weir->trace_lock, NULL);
 }
 
 /* The path of modules outlives the caller's string. */
@@ -254,6 +255,7 @@ static void root_free(struct weir *weir)
 	weir__sys_unmap((void *)(uintptr_t)weir->alive, ALIVE_BYTES);
 	pthread_mutex_destroy(&weir->lock);
 	pthread_mutex_destroy(&weir->module_lock);
+	pthread_rwlock_destroy(&weir->trace_lock);
 	weir__free(weir->module_path);
 	weir__free(weir);
 }
