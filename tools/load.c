@@ -214,6 +214,8 @@ static int run_all(struct load_job *job)
 			return EXIT_FAILURE;
 	}
 	job->peak_rss = peak_rss();
+	/* A slot that could not be registered is known only now. */
+	(void)weir_io_info(job->weir, &job->io);
 	return 0;
 }
 

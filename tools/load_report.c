@@ -187,7 +187,7 @@ static void report_io(const struct load_job *job, const struct load_run *run)
 	     io_name(run), io->reactors, io->depth, binary_text(io->chunk, a),
 	     (unsigned long long)run->enters,
 	     binary_text(run->report.staging, b));
-	if (io->why[0])
+	if (io->why[0] && !strstr(run->report.note, io->why))
 		note("          %s", io->why);
 }
 
@@ -248,7 +248,7 @@ void load_report(const struct load_job *job)
 	report_memory(job);
 	report_cpu(job, run);
 	if (r->fallbacks)
-		note("  note    %u files refused O_DIRECT", r->fallbacks);
+		note("  note    files without direct reads: %u", r->fallbacks);
 	if (r->note[0])
 		note("  note    %s", r->note);
 	if (job->args->trace)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "alloc/avail.h"
 #include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
@@ -44,6 +47,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
 
+	atomic_store(&eng->closed, true);
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
@@ -59,7 +63,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 		eng->weir,
 		"weir_close: %u transfers did not end in time; their memory is not freed",
 		atomic_load(&eng->jobs));
-	eng->leaked = true;
+	atomic_store(&eng->leaked, true);
 	atomic_store(&eng->abort, true);
 	join_all(eng);
 	return -ETIMEDOUT;
@@ -102,6 +106,7 @@ static void engine_free(struct weir__part *part)
 		weir__slots_free(r->slots);
 		weir__sys_close(r->eventfd);
 	}
+	pthread_mutex_destroy(&eng->lock);
 	weir__free(eng->reactor);
 	weir__free(eng);
 }
@@ -134,6 +139,7 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 		   unsigned index)
 {
+	size_t share = eng->weir->opts.staging / eng->n_reactors;
 	uint64_t fit = eng->window / eng->chunk;
 	int err;
 
@@ -142,10 +148,17 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
 	r->eventfd = weir__sys_eventfd();
 	if (r->eventfd < 0)
-		return r->eventfd;
-	err = weir__slots_new(eng->weir->opts.staging / eng->n_reactors,
-			      eng->chunk, &r->slots);
-	return err;
+		return weir__fail_sys(
+			r->eventfd,
+			"I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	err = weir__slots_new(share, eng->chunk, &r->slots);
+	if (err < 0)
+		return weir__fail_sys(
+			err,
+			"I/O engine: %zu bytes of slots (address space left under RLIMIT_AS: %llu)",
+			share, (unsigned long long)weir__avail_space());
+	return 0;
 }
 
 static int make_pools(struct weir__engine *eng)
@@ -157,7 +170,40 @@ static int make_pools(struct weir__engine *eng)
 	if (!err)
 		err = weir__pool_new("weir-rd", eng->n_readers, bound,
 				     &eng->readers);
-	return err;
+	return err ? weir__fail(err, "I/O engine: no memory") : 0;
+}
+
+/* What a thread may have been refused for; "" if nothing is limited. */
+static void thread_limits(char *text, size_t room)
+{
+	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
+	uint64_t space = weir__avail_space();
+	int n = 0;
+
+	*text = '\0';
+	if (procs != UINT64_MAX)
+		n = snprintf(text, room, "; RLIMIT_NPROC is %llu (ulimit -u)",
+			     (unsigned long long)procs);
+	if (space != UINT64_MAX)
+		snprintf(text + n, room - (size_t)n,
+			 "; address space left under RLIMIT_AS: %llu",
+			 (unsigned long long)space);
+}
+
+/* What stopped the first thread, or each that was there from its work. */
+static int fail_start(struct weir__engine *eng, int err)
+{
+	char limits[120];
+
+	if (eng->only_ring && *eng->why)
+		return weir__fail(
+			err, "io_uring was asked for and does not work: %s",
+			eng->why);
+	if (err != -EAGAIN)
+		return weir__fail_sys(err, "starting the I/O engine");
+	thread_limits(limits, sizeof(limits));
+	return weir__fail(err, "I/O engine: no thread can be started%s",
+			  limits);
 }
 
 static int start(struct weir__engine *eng)
@@ -182,8 +228,9 @@ static int start(struct weir__engine *eng)
 	if (err) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
+		return fail_start(eng, err);
 	}
-	return err;
+	return 0;
 }
 
 int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
@@ -197,11 +244,13 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 	eng->part =
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
+	pthread_mutex_init(&eng->lock, NULL);
 	choose(eng, &weir->opts);
 	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
+		pthread_mutex_destroy(&eng->lock);
 		weir__free(eng);
 		return weir__fail(-ENOMEM, "I/O engine: no memory");
 	}
@@ -217,12 +266,6 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		*ret_part = &eng->part;
 		return 0;
 	}
-	if (eng->only_ring && *eng->why)
-		err = weir__fail(err,
-				 "io_uring was asked for and does not work: %s",
-				 eng->why);
-	else
-		err = weir__fail_sys(err, "starting the I/O engine");
 	engine_free(&eng->part);
 	return err;
 }
@@ -251,14 +294,34 @@ uint64_t weir__engine_chunk(const struct weir__engine *eng)
 	return eng->chunk;
 }
 
+/* Why it is not the ring, or less than all that was wanted. */
+static void say_why(struct weir__engine *eng, char *why, size_t room)
+{
+	int lacks = weir__pool_lacks(eng->copiers);
+	char limits[120];
+
+	if (!lacks)
+		lacks = weir__pool_lacks(eng->readers);
+	pthread_mutex_lock(&eng->lock);
+	snprintf(why, room, "%s",
+		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
+					     : eng->why);
+	pthread_mutex_unlock(&eng->lock);
+	if (!lacks || *why)
+		return;
+	thread_limits(limits, sizeof(limits));
+	snprintf(why, room, "one more thread: %s%s", strerrorname_np(-lacks),
+		 limits);
+}
+
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 {
-	const struct weir__reactor *first = &eng->reactor[0];
+	struct weir__reactor *first = &eng->reactor[0];
 
 	memset(ret_info, 0, sizeof(*ret_info));
 	ret_info->size = sizeof(*ret_info);
 	ret_info->method = first->method_ops->io;
-	ret_info->features = first->features;
+	ret_info->features = atomic_load(&first->features);
 	ret_info->reactors = eng->n_started;
 	ret_info->depth = (uint32_t)(eng->window / eng->chunk);
 	ret_info->copiers = eng->n_copiers;
@@ -267,9 +330,20 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
 		ret_info->enters += atomic_load(&eng->reactor[i].enters);
 	}
-	snprintf(ret_info->why, sizeof(ret_info->why), "%s",
-		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
-					     : eng->why);
+	say_why(eng, ret_info->why, sizeof(ret_info->why));
+}
+
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	pthread_mutex_lock(&eng->lock);
+	if (instead || !*eng->why)
+		vsnprintf(eng->why, sizeof(eng->why), fmt, ap);
+	pthread_mutex_unlock(&eng->lock);
+	va_end(ap);
 }
 
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
@@ -286,9 +360,40 @@ int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
+/* Who closes the root, and reactors that only wait for it, look at the last. */
+static void drop_job(struct weir__engine *eng)
+{
+	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
+		return;
+	weir__futex_wake(&eng->jobs, INT32_MAX);
+	if (atomic_load(&eng->abort))
+		wake_all(eng);
+}
+
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 {
-	weir__pool_push(eng->copiers, task);
+	/* At the end the copiers may all be in reads that never end. */
+	if (atomic_load(&eng->abort))
+		task->run(task);
+	else
+		weir__pool_push(eng->copiers, task);
+}
+
+void weir__job_drop(struct weir__job *job)
+{
+	struct weir__engine *eng = job->eng;
+
+	if (atomic_fetch_sub(&job->left, 1) != 1)
+		return;
+	job->done(job);
+	drop_job(eng);
+}
+
+/* Below its depth again: other reactors may have held back for that. */
+void weir__job_landed(struct weir__job *job)
+{
+	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
+		wake_all(job->eng);
 }
 
 /* The links first: a reactor may finish the job while others are told. */
@@ -323,7 +428,12 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 	if (!job->eng)
 		job->eng = eng;
 	atomic_init(&job->left, job->n_chunks + n);
+	/* Either the closing thread counts it, or it sees that it is late. */
 	atomic_fetch_add(&eng->jobs, 1);
+	if (atomic_load(&eng->closed)) {
+		drop_job(eng);
+		return weir__fail(-ESHUTDOWN, "the root has been closed");
+	}
 	post(eng, job, n, first);
 	return 0;
 }

@@ -28,6 +28,7 @@ struct weir__pool {
 	_Alignas(64) _Atomic uint32_t pushes; /* a futex: idle threads sleep */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
+	_Atomic int lacks;    /* errno of a thread that could not be started */
 	pthread_mutex_t lock; /* guards starting */
 	_Atomic unsigned n_threads;
 	unsigned max_threads;
@@ -92,6 +93,37 @@ static bool push(struct weir__pool *p, struct weir__task *task)
 	}
 }
 
+static uint64_t queued(struct weir__pool *p)
+{
+	uint64_t head = atomic_load(&p->head);
+
+	return atomic_load(&p->tail) - head;
+}
+
+static void *thread_main(void *arg);
+
+static void start_thread(struct weir__pool *p)
+{
+	char name[16];
+	unsigned n;
+	int r;
+
+	pthread_mutex_lock(&p->lock);
+	n = atomic_load(&p->n_threads);
+	if (n < p->max_threads && !atomic_load(&p->stop)) {
+		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
+		atomic_fetch_add(&p->idle, 1);
+		r = weir__thread_start(&p->thread[n], name, thread_main, p);
+		if (!r) {
+			atomic_store(&p->n_threads, n + 1);
+		} else {
+			atomic_fetch_sub(&p->idle, 1);
+			atomic_store(&p->lacks, r);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
 static void *thread_main(void *arg)
 {
 	struct weir__pool *p = arg;
@@ -101,7 +133,10 @@ static void *thread_main(void *arg)
 		uint32_t seen = atomic_load(&p->pushes);
 
 		if (pop(p, &task)) {
-			atomic_fetch_sub(&p->idle, 1);
+			/* Who pushed the next may have counted on us. */
+			if (atomic_fetch_sub(&p->idle, 1) == 1 && queued(p) &&
+			    atomic_load(&p->n_threads) < p->max_threads)
+				start_thread(p);
 			task->run(task);
 			atomic_fetch_add(&p->idle, 1);
 			continue;
@@ -112,31 +147,10 @@ static void *thread_main(void *arg)
 	}
 }
 
-static void start_thread(struct weir__pool *p)
-{
-	char name[16];
-	unsigned n;
-
-	pthread_mutex_lock(&p->lock);
-	n = atomic_load(&p->n_threads);
-	if (n < p->max_threads) {
-		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
-		atomic_fetch_add(&p->idle, 1);
-		if (!weir__thread_start(&p->thread[n], name, thread_main, p))
-			atomic_store(&p->n_threads, n + 1);
-		else
-			atomic_fetch_sub(&p->idle, 1);
-	}
-	pthread_mutex_unlock(&p->lock);
-}
-
 void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 {
-	uint64_t queued;
-
 	/* Each idle thread takes one of those that are queued already. */
-	queued = atomic_load(&pool->tail) - atomic_load(&pool->head);
-	if (queued >= atomic_load(&pool->idle) &&
+	if (queued(pool) >= atomic_load(&pool->idle) &&
 	    atomic_load(&pool->n_threads) < pool->max_threads)
 		start_thread(pool);
 	if (!atomic_load(&pool->n_threads) || !push(pool, task)) {
@@ -176,11 +190,19 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 	return 0;
 }
 
+int weir__pool_lacks(struct weir__pool *pool)
+{
+	return atomic_load(&pool->lacks);
+}
+
 void weir__pool_stop(struct weir__pool *pool)
 {
 	unsigned n;
 
+	/* No thread is started from here on. */
+	pthread_mutex_lock(&pool->lock);
 	atomic_store(&pool->stop, true);
+	pthread_mutex_unlock(&pool->lock);
 	atomic_fetch_add(&pool->pushes, 1);
 	n = atomic_load(&pool->n_threads);
 	weir__futex_wake(&pool->pushes, (int)n);
