@@ -62,7 +62,7 @@ struct weir__op {
 	struct weir__work work;  /* a device's while it copies */
 	int64_t res;             /* of the last call: bytes or -errno */
 	int32_t native;          /* the device's own code for it */
-	int64_t begun;           /* for traces */
+	int64_t begun, copying;  /* for traces: dealt; read */
 };
 
 /* How ops reach the kernel. Both run on the reactor's thread only. */
