@@ -110,6 +110,12 @@ installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
 
+# Plans, loads and weights, and what they stand on.
+check_PROGRAMS += %D%/load.t
+%C%_load_t_SOURCES = %D%/load.c %D%/sample.c %D%/sample.h
+%C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
+TESTS += %D%/load.t
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
