@@ -247,7 +247,8 @@ static void given(void)
 	weir_load_free(l);
 	weir_weights_free(w);
 	p = plan_for("half.*", WEIR_MEM_HUGE, &put);
-	is_err(weir_plan_estimate(p, &est, 1), -ENOSPC, "half.",
+	is_err(weir_plan_estimate(p, &est, 1), -ENOSPC,
+	       "weir_plan_estimate: tensor 'half.",
 	       "a buffer that is too small is said before the load");
 	is_err(weir_load_start(p, NULL, &l), -ENOSPC, "half.",
 	       "... and at its start");
