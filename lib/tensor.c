@@ -98,15 +98,14 @@ static void set_strides(struct weir_tensor *t,
 	}
 }
 
-int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
-		     unsigned ndim, const int64_t *shape)
+int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		      unsigned ndim, const int64_t *shape)
 {
 	struct weir_tensor made = { .dtype = dtype, .ndim = ndim };
 	const struct weir_dtype_info *row;
 	uint64_t n, bytes;
 	int r;
 
-	WEIR__ENTER();
 	if (ndim && !shape)
 		return weir__fail(-EINVAL, "%u dimensions without a shape",
 				  ndim);
@@ -118,6 +117,13 @@ int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 	set_strides(&made, row);
 	*t = made;
 	return 0;
+}
+
+int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		     unsigned ndim, const int64_t *shape)
+{
+	WEIR__ENTER();
+	return weir__tensor_init(t, dtype, ndim, shape);
 }
 
 /* Rows are not whole blocks: one run of bytes. */

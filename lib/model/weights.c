@@ -29,8 +29,8 @@ static int place_tensor(struct weir_weights *w, size_t i)
 	const struct weir_model *m = w->model;
 	const struct weir__record *rec = &m->rec[s->record];
 	struct weir_tensor *t = &w->tensor[i];
-	int r = weir_tensor_init(t, rec->dtype, rec->ndim,
-				 m->dims + rec->shape);
+	int r = weir__tensor_init(t, rec->dtype, rec->ndim,
+				  m->dims + rec->shape);
 
 	if (r < 0)
 		return r;
