@@ -240,8 +240,7 @@ static int check_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 			"%s: rows of %lld elements are not whole blocks of %u: no views",
 			weir__tensor_label(of),
 			(long long)of->shape[of->ndim - 1], row->block);
-	if (start < 0 || n < 0 || start > of->shape[dim] ||
-	    n > of->shape[dim] - start)
+	if (start < 0 || n < 0 || n > of->shape[dim] - start)
 		return weir__fail(
 			-EINVAL, "%s: %lld from %lld on, dimension %u has %lld",
 			weir__tensor_label(of), (long long)n, (long long)start,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -46,6 +47,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
 
+	atomic_store(&eng->closed, true);
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
@@ -61,7 +63,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 		eng->weir,
 		"weir_close: %u transfers did not end in time; their memory is not freed",
 		atomic_load(&eng->jobs));
-	eng->leaked = true;
+	atomic_store(&eng->leaked, true);
 	atomic_store(&eng->abort, true);
 	join_all(eng);
 	return -ETIMEDOUT;
@@ -104,7 +106,7 @@ static void engine_free(struct weir__part *part)
 		weir__slots_free(r->slots);
 		weir__sys_close(r->eventfd);
 	}
-	pthread_mutex_destroy(&eng->why_lock);
+	pthread_mutex_destroy(&eng->lock);
 	weir__free(eng->reactor);
 	weir__free(eng);
 }
@@ -242,12 +244,13 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 	eng->part =
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
-	pthread_mutex_init(&eng->why_lock, NULL);
+	pthread_mutex_init(&eng->lock, NULL);
 	choose(eng, &weir->opts);
 	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
+		pthread_mutex_destroy(&eng->lock);
 		weir__free(eng);
 		return weir__fail(-ENOMEM, "I/O engine: no memory");
 	}
@@ -299,11 +302,11 @@ static void say_why(struct weir__engine *eng, char *why, size_t room)
 
 	if (!lacks)
 		lacks = weir__pool_lacks(eng->readers);
-	pthread_mutex_lock(&eng->why_lock);
+	pthread_mutex_lock(&eng->lock);
 	snprintf(why, room, "%s",
 		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
 					     : eng->why);
-	pthread_mutex_unlock(&eng->why_lock);
+	pthread_mutex_unlock(&eng->lock);
 	if (!lacks || *why)
 		return;
 	thread_limits(limits, sizeof(limits));
@@ -313,7 +316,7 @@ static void say_why(struct weir__engine *eng, char *why, size_t room)
 
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 {
-	const struct weir__reactor *first = &eng->reactor[0];
+	struct weir__reactor *first = &eng->reactor[0];
 
 	memset(ret_info, 0, sizeof(*ret_info));
 	ret_info->size = sizeof(*ret_info);
@@ -330,6 +333,19 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 	say_why(eng, ret_info->why, sizeof(ret_info->why));
 }
 
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	pthread_mutex_lock(&eng->lock);
+	if (instead || !*eng->why)
+		vsnprintf(eng->why, sizeof(eng->why), fmt, ap);
+	pthread_mutex_unlock(&eng->lock);
+	va_end(ap);
+}
+
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 {
 	struct weir__engine *eng;
@@ -344,9 +360,40 @@ int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
+/* Who closes the root, and reactors that only wait for it, look at the last. */
+static void drop_job(struct weir__engine *eng)
+{
+	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
+		return;
+	weir__futex_wake(&eng->jobs, INT32_MAX);
+	if (atomic_load(&eng->abort))
+		wake_all(eng);
+}
+
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 {
-	weir__pool_push(eng->copiers, task);
+	/* At the end the copiers may all be in reads that never end. */
+	if (atomic_load(&eng->abort))
+		task->run(task);
+	else
+		weir__pool_push(eng->copiers, task);
+}
+
+void weir__job_drop(struct weir__job *job)
+{
+	struct weir__engine *eng = job->eng;
+
+	if (atomic_fetch_sub(&job->left, 1) != 1)
+		return;
+	job->done(job);
+	drop_job(eng);
+}
+
+/* Below its depth again: other reactors may have held back for that. */
+void weir__job_landed(struct weir__job *job)
+{
+	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
+		wake_all(job->eng);
 }
 
 /* The links first: a reactor may finish the job while others are told. */
@@ -381,7 +428,12 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 	if (!job->eng)
 		job->eng = eng;
 	atomic_init(&job->left, job->n_chunks + n);
+	/* Either the closing thread counts it, or it sees that it is late. */
 	atomic_fetch_add(&eng->jobs, 1);
+	if (atomic_load(&eng->closed)) {
+		drop_job(eng);
+		return weir__fail(-ESHUTDOWN, "the root has been closed");
+	}
 	post(eng, job, n, first);
 	return 0;
 }

@@ -109,9 +109,9 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk(const struct weir__engine *eng);
 
 /*
- * Cut the extents and deal them. After 0 the job is the engine's. -ENOMEM;
- * -EBADF: written to a file opened for reading. job->chunk and job->done may
- * have been called before it returns.
+ * Cut the extents and deal them. After 0 the job is the engine's, and
+ * job->chunk and job->done may have been called before it returns. -EBADF:
+ * written to a file opened for reading. -ESHUTDOWN: the root is being closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 void weir__job_cancel(struct weir__job *job);

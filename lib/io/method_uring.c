@@ -18,10 +18,10 @@
 #include "trace.h"
 
 #define N_FILES 64u /* of the ring's table */
-/* Slots lie in huge pages, which count as a whole. */
-#define HUGE_PAGE (2u << 20)
 /* Waiting for a share of the reads ends after this, ns. */
 #define MAX_SHARE_WAIT 20000000
+/* Slots lie in huge pages, which count as a whole. */
+#define HUGE_PAGE (2u << 20)
 
 /* A file in the ring's table, while ops or jobs use it. */
 struct fixed_file {
@@ -93,11 +93,8 @@ static void explain(struct weir__engine *eng, const char *what, int err,
 			 "; the kernel has none, or a seccomp filter hides it");
 	else if (err == -ENOMEM)
 		which_limit(need, hint, sizeof(hint));
-	pthread_mutex_lock(&eng->why_lock);
-	if (!*eng->why)
-		snprintf(eng->why, sizeof(eng->why), "%s: %s%s", what,
-			 strerrorname_np(-err), hint);
-	pthread_mutex_unlock(&eng->why_lock);
+	weir__engine_explain(eng, false, "%s: %s%s", what,
+			     strerrorname_np(-err), hint);
 }
 
 /* Submission entries of 64 bytes, twice as many completions of 16. */
@@ -328,27 +325,46 @@ static void reap(struct weir__reactor *r)
 	io_uring_cq_advance(&u->ring, n);
 }
 
+/* What the kernel has not taken goes to the threads. */
+static void take_back(struct weir__reactor *r, struct uring *u)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+
+	for (unsigned n = io_uring_sq_ready(&u->ring); n; n--) {
+		unsigned at = (sq->sqe_tail - n) & sq->ring_mask;
+		struct weir__op *op =
+			(struct weir__op *)(uintptr_t)sq->sqes[at].user_data;
+
+		if ((void *)op == u)
+			continue;
+		op->in_ring = false;
+		weir__method_sync.submit(r, op);
+	}
+}
+
 /*
  * The ring died under us (a seccomp filter that came later, a descriptor that
- * was closed). What is in it cannot be had back: it is lost, and the reactor
- * goes on with threads.
+ * was closed). What the kernel has of it cannot be had back: it is lost, and
+ * the reactor goes on with threads.
  */
 static void bury(struct weir__reactor *r, int err)
 {
 	struct uring *u = r->method;
 
 	u->dead = true;
-	pthread_mutex_lock(&r->eng->why_lock);
-	r->eng->why[0] = '\0';
-	pthread_mutex_unlock(&r->eng->why_lock);
-	explain(r->eng, "the ring died: io_uring_enter", err, 0);
-	weir__log(r->eng->weir,
-		  "the ring of reactor %u died: io_uring_enter: %s", r->index,
-		  strerrorname_np(-err));
-	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->in_ring)
-			weir__op_lose(op, err);
+	weir__engine_explain(r->eng, true, "the ring died: io_uring_enter: %s",
+			     strerrorname_np(-err));
+	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
+		  strerrordesc_np(-err));
 	r->method_ops = &weir__method_sync;
+	/* The ring's read of it may still be there, and would eat a wake. */
+	weir__sys_eventfd_renew(r->eventfd);
+	take_back(r, u);
+	for (struct weir__op *op = r->ops; op; op = op->next_all)
+		if (op->in_ring && op->state != WEIR__OP_LOST) {
+			atomic_store(&r->eng->leaked, true);
+			weir__op_lose(op, err);
+		}
 }
 
 /*

@@ -43,6 +43,8 @@ static void run(struct weir__task *task)
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
 
+	if (op->state == WEIR__OP_LOST)
+		return;
 	if (op->state == WEIR__OP_COPYING) {
 		copy_out(op);
 		op->res = 0;
@@ -184,6 +186,18 @@ static bool aim(struct weir__op *op, bool in_place)
 	return in_place ? aim_in_place(op) : aim_slot(op);
 }
 
+/*
+ * No slot is free. Those that are out come back, unless a ring that died has
+ * kept them all: then it goes without.
+ */
+static bool aim_elsewhere(struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+
+	return op->reactor->n_out == 1 && !e->dev &&
+	       aim_buffered(op, e->off + op->lo);
+}
+
 /* To the ring, or to the threads that may block. */
 static void route(struct weir__op *op)
 {
@@ -208,11 +222,11 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	op->lo = chunk->lo;
 	op->hi = chunk->hi;
 	op->write = job->write;
-	if (!aim(op, chunk->in_place)) {
+	if (!aim(op, chunk->in_place) && !aim_elsewhere(op)) {
 		put(op);
 		return false;
 	}
-	if (fixed)
+	if (fixed && r->method_ops->file_get)
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
 	r->bytes_out += op->hi - op->lo;
@@ -259,13 +273,13 @@ void weir__op_finish(struct weir__op *op, int res)
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
 			 span_name(op), op->begun, extent(op)->off + lo,
 			 hi - lo);
-	if (op->fixed >= 0)
+	if (op->fixed >= 0 && r->method_ops->file_put)
 		r->method_ops->file_put(r, op->fixed);
 	drop_slot(op);
 	if (op->state == WEIR__OP_QUEUED)
 		r->bytes_out -= hi - lo;
 	put(op);
-	atomic_fetch_sub_explicit(&job->out, 1, memory_order_relaxed);
+	weir__job_landed(job);
 	job->chunk(job, ext, lo, hi, res, way);
 	weir__job_drop(job);
 }
@@ -285,7 +299,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	r->n_out--;
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
-	atomic_fetch_sub_explicit(&job->out, 1, memory_order_relaxed);
+	weir__job_landed(job);
 	job->chunk(job, op->ext, op->lo, op->hi, res, way_of(op));
 	weir__job_drop(job);
 }
@@ -359,6 +373,8 @@ static void rest(struct weir__op *op, uint32_t got)
 
 void weir__op_complete(struct weir__op *op, int64_t res)
 {
+	if (op->state == WEIR__OP_LOST)
+		return; /* it came after all, but its job is gone */
 	if (op->state == WEIR__OP_COPYING) {
 		weir__op_finish(op, (int)res);
 		return;

@@ -45,9 +45,9 @@ struct weir__op {
 	struct weir__task task; /* a pool's while it runs the op */
 	struct weir__reactor *reactor;
 	struct weir__op *next_free, *next_all;
-	unsigned lane; /* its row in a trace */
-	bool in_ring;  /* the method's: the ring has it */
-	enum weir__op_state state;
+	unsigned lane;                      /* its row in a trace */
+	bool in_ring;                       /* the method's: the ring has it */
+	_Atomic(enum weir__op_state) state; /* the reactor's */
 	struct weir__job *job;
 	size_t ext;
 	uint64_t lo, hi; /* bytes of the extent that it is for */
@@ -107,8 +107,10 @@ struct weir__reactor {
 	uint32_t kicks_seen; /* the reactor's */
 	int eventfd;
 
-	_Alignas(64) struct weir__job_link *jobs; /* served in turn */
-	struct weir__op *ops;                     /* all */
+	/* Served in turn: the first is looked at, and goes to the end. */
+	_Alignas(64) struct weir__job_link *jobs, **jobs_end;
+	unsigned n_jobs;
+	struct weir__op *ops; /* all */
 	unsigned n_lanes;
 	_Atomic uint32_t features; /* WEIR_IO_HAS_* */
 	unsigned n_ops, n_out;     /* n_out: not FREE and not LOST */
@@ -116,7 +118,7 @@ struct weir__reactor {
 	uint64_t bytes_out;
 	struct weir__slots *slots;
 	struct weir__copies *copies; /* to devices */
-	const struct weir__method_ops *method_ops;
+	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
 	_Atomic bool trim; /* give pages of free slots back */
@@ -128,12 +130,11 @@ struct weir__engine {
 	uint32_t wanted; /* enum weir_io, of the options */
 	bool only_ring;  /* WEIR_IO_URING was asked for */
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
-	pthread_mutex_t why_lock;
-	char why[240]; /* why not the whole ring, under why_lock */
+	pthread_mutex_t lock;                       /* guards why */
+	char why[240];
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
-	bool leaked; /* closed with transfers out: never freed */
 	struct weir__reactor *reactor;
 	struct weir__pool *copiers; /* page cache and slots to memory */
 	struct weir__pool *readers; /* blocking direct reads */
@@ -141,8 +142,11 @@ struct weir__engine {
 	_Atomic uint32_t jobs;      /* not done; a futex for closing */
 	_Atomic uint32_t ready;     /* reactors that have started; a futex */
 	_Atomic int start_err;
-	_Atomic bool stop;  /* reactors: leave when nothing is out */
-	_Atomic bool abort; /* reactors: lose what is out, leave */
+	_Atomic bool closed; /* no job starts any more */
+	_Atomic bool leaked; /* the kernel may still write: never freed */
+	_Atomic bool stop;   /* reactors: leave when nothing is out */
+	_Atomic bool
+		abort; /* reactors: lose what is out, leave after the jobs */
 };
 
 /* chunk.c: which bytes a chunk is */
@@ -162,14 +166,25 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		      struct weir__part **ret_part);
 
+/* engine.c */
+/* One chunk or link of the job is finished; the last one ends it. */
+void weir__job_drop(struct weir__job *job);
+/* One of the job's chunks is no longer in flight. */
+void weir__job_landed(struct weir__job *job);
+/*
+ * Why the ring does not work, or not in full: see weir_io_info. The first
+ * reason is kept, unless another is given @instead.
+ */
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* reactor.c */
 int weir__reactor_start(struct weir__reactor *r);
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 void weir__reactor_kick(struct weir__reactor *r);
 /* The reactor may sleep: nothing has come since asleep was set. */
 bool weir__reactor_quiet(struct weir__reactor *r);
-/* One chunk or link of the job is finished; the last one ends it. */
-void weir__job_drop(struct weir__job *job);
 
 /* op.c: on the reactor's thread */
 struct weir__op *weir__op_get(struct weir__reactor *r);
