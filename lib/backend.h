@@ -6,8 +6,8 @@
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
  * is not linked with libweir: what it needs of the library it gets in struct
- * weir__host. Tables begin with their own size; a table that is smaller than
- * the library's, or whose ABI number differs, is refused.
+ * weir__host. Tables begin with their own size; a table whose size or ABI
+ * number is not the library's is refused.
  */
 #ifndef WEIR__BACKEND_H
 #define WEIR__BACKEND_H

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "module.h"
 #include "root.h"
 #include "sys.h"
 
@@ -72,7 +73,7 @@ static int check_new(struct weir *weir, const char *path, const struct stat *st)
 	return check_trust(weir, path, st);
 }
 
-bool weir__modules_have(struct weir *weir, const char *backend)
+static bool have_backend(const struct weir *weir, const char *backend)
 {
 	if (!strcmp(backend, weir__cpu_backend.name))
 		return true;
@@ -99,7 +100,7 @@ static int enter(struct weir *weir, struct weir__module *m)
 	r = weir__backend_check(m->backend);
 	if (r < 0)
 		return r;
-	if (weir__modules_have(weir, m->backend->name))
+	if (have_backend(weir, m->backend->name))
 		return weir__fail(-EEXIST, "there is a backend %s already",
 				  m->backend->name);
 	weir__fail(-EBADMSG, "it gives no reason");
@@ -141,6 +142,7 @@ static int fail_dlopen(int r, const char *path)
 	return weir__fail(r, "%s", why);
 }
 
+/* weir->module_lock is held. */
 static int load(struct weir *weir, const char *path)
 {
 	struct weir__module *m;
@@ -151,7 +153,7 @@ static int load(struct weir *weir, const char *path)
 	if (r < 0)
 		return weir__fail_sys(r, "stat");
 	r = check_new(weir, path, &st);
-	if (r < 0)
+	if (r < 0 || (r = weir__elf_check(path, (uint64_t)st.st_size)) < 0)
 		return r;
 	m = new_module(path, &st);
 	if (!m)

@@ -12,6 +12,7 @@
 
 #include "error.h"
 #include "sys.h"
+#include "trace.h"
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
@@ -135,6 +136,7 @@ static void make_locks(struct weir *weir)
 	pthread_mutex_init(&weir->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	pthread_mutex_init(&weir->module_lock, NULL);
+	pthread_rwlock_init(&weir->trace_lock, NULL);
 }
 
 /* The path of modules outlives the caller's string. */
@@ -249,11 +251,13 @@ static void root_free(struct weir *weir)
 		if (part)
 			part->free(part);
 	}
+	weir__trace_drop(weir);
 	free_devs(weir);
 	weir__modules_free(weir);
 	weir__sys_unmap((void *)(uintptr_t)weir->alive, ALIVE_BYTES);
 	pthread_mutex_destroy(&weir->lock);
 	pthread_mutex_destroy(&weir->module_lock);
+	pthread_rwlock_destroy(&weir->trace_lock);
 	weir__free(weir->module_path);
 	weir__free(weir);
 }

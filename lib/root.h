@@ -128,7 +128,6 @@ int weir__backend_check(const struct weir__backend *backend);
  * the log.
  */
 void weir__modules_scan(struct weir *weir);
-bool weir__modules_have(struct weir *weir, const char *backend);
 void weir__modules_free(struct weir *weir);
 
 #endif

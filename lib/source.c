@@ -94,16 +94,33 @@ static void note_first(struct weir__source *src)
 
 int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter)
 {
+	uint64_t number = waiter->number, ticket;
+	struct weir__waiter *w;
 	int state;
 
 	pthread_mutex_lock(&src->lock);
 	insert(src, waiter);
+	ticket = waiter->ticket = ++src->tickets;
 	note_first(src);
 	pthread_mutex_unlock(&src->lock);
 	/* Asked after it is on the list: a completion in between finds it. */
-	state = src->ops->state(src, waiter->number, NULL);
-	if (state == 0 || !weir__source_unwait(src, waiter))
+	state = src->ops->state(src, number, NULL);
+	if (state == 0)
 		return 0;
+	/*
+	 * Who was woken meanwhile may be gone, or be used again: it is ours
+	 * only if it is on the list under our ticket.
+	 */
+	pthread_mutex_lock(&src->lock);
+	for (w = src->waiters; w && w->number <= number; w = w->next)
+		if (w == waiter && w->ticket == ticket)
+			break;
+	if (w && w->number <= number)
+		take_out(src, w);
+	else
+		state = 0;
+	note_first(src);
+	pthread_mutex_unlock(&src->lock);
 	return state;
 }
 

@@ -40,6 +40,7 @@ struct weir__waiter {
 	struct weir__waiter *next;  /* by number, or to wake; first member */
 	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
+	uint64_t ticket; /* of its turn on the list */
 	void (*wake)(struct weir__waiter *waiter);
 };
 
@@ -47,9 +48,10 @@ struct weir__source {
 	const struct weir__source_ops *ops;
 	struct weir *weir; /* held from init to fini */
 	_Atomic uint32_t refs;
-	pthread_mutex_t lock;         /* guards waiters and tail */
+	pthread_mutex_t lock;         /* guards waiters, tail, tickets */
 	struct weir__waiter *waiters; /* sorted by number */
 	struct weir__waiter **tail;   /* next of the last one */
+	uint64_t tickets;             /* given out */
 	_Atomic uint64_t first; /* lowest number waited for, or UINT64_MAX */
 };
 
@@ -61,7 +63,8 @@ void weir__source_put(struct weir__source *src);
 
 /*
  * Put @waiter on the list. 1 or < 0: the number was no longer "not yet", and
- * the waiter is not on the list and will not be woken; 0: it will be.
+ * the waiter is not on the list and will not be woken; 0: it will be, or has
+ * been, and is not touched any more.
  */
 int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter);
 /* Take it back. False: it is being woken, or has been. */

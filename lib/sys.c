@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -83,12 +84,13 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 int weir__sys_populate(void *addr, size_t len)
 {
 	int r = weir__sys_madvise(addr, len, MADV_POPULATE_WRITE);
-	volatile unsigned char *p = addr;
+	_Atomic unsigned char *p = addr;
 
 	if (r != -EINVAL) /* Linux before 5.14 */
 		return r;
+	/* In one step: others may be writing there already. */
 	for (size_t i = 0; i < len; i += 4096)
-		p[i] = p[i];
+		atomic_fetch_or_explicit(&p[i], 0, memory_order_relaxed);
 	return 0;
 }
 
@@ -149,14 +151,25 @@ int weir__sys_eventfd(void)
 	return fd < 0 ? -errno : fd;
 }
 
+int weir__sys_eventfd_renew(int fd)
+{
+	int new = weir__sys_eventfd();
+	int r = new < 0 ? new : dup3(new, fd, O_CLOEXEC);
+
+	if (r < 0 && new >= 0)
+		r = -errno;
+	weir__sys_close(new);
+	return r < 0 ? r : 0;
+}
+
 void weir__sys_eventfd_set(int fd, bool readable)
 {
 	uint64_t count = 1;
 	ssize_t r;
 
 	do
-		r = readable ? write(fd, &count, sizeof(count)) :
-			       read(fd, &count, sizeof(count));
+		r = readable ? write(fd, &count, sizeof(count))
+			     : read(fd, &count, sizeof(count));
 	while (r < 0 && errno == EINTR);
 }
 

@@ -57,6 +57,8 @@ int weir__sys_dlopen(const char *path, void **ret_handle);
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);
+/* Put a new one, which nobody else reads, in the place of @fd. */
+int weir__sys_eventfd_renew(int fd);
 /* Make one that is O_NONBLOCK readable, or not any more. */
 void weir__sys_eventfd_set(int fd, bool readable);
 int weir__sys_set_flags(int fd, int flags); /* F_SETFL */

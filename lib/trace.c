@@ -46,7 +46,8 @@ void weir__trace_span(struct weir *weir, enum weir__track track, unsigned group,
 		return;
 	pthread_rwlock_rdlock(&weir->trace_lock);
 	t = atomic_load(&weir->trace);
-	i = t ? atomic_fetch_add(&t->n, 1) : MAX_SPANS;
+	/* What an earlier trace saw begin is not for this one. */
+	i = t && begun >= t->begun ? atomic_fetch_add(&t->n, 1) : MAX_SPANS;
 	if (i < MAX_SPANS)
 		t->span[i] = (struct span){ begun, weir__now(), name,  off,
 					    bytes, track,       group, lane };
@@ -62,39 +63,58 @@ static void destroy(struct weir__trace *t)
 	weir__free(t);
 }
 
+static int new_trace(const char *path, struct weir__trace **ret)
+{
+	struct weir__trace *t = weir__calloc(1, sizeof(*t));
+	void *map;
+	int r;
+
+	if (!t)
+		return weir__fail(-ENOMEM, "%s: no memory", path);
+	t->fd = -1;
+	t->path = weir__strdup(path);
+	r = t->path ? weir__sys_map(MAX_SPANS * sizeof(*t->span), -1, 0,
+				    PROT_READ | PROT_WRITE, &map)
+		    : -ENOMEM;
+	if (r < 0) {
+		weir__fail_sys(r, "%s: memory of a trace", path);
+		goto out;
+	}
+	t->span = map;
+	r = weir__sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+	if (r < 0) {
+		weir__fail_sys(r, "%s", path);
+		goto out;
+	}
+	t->fd = r;
+	t->begun = weir__now();
+	*ret = t;
+	return 0;
+out:
+	destroy(t);
+	return r;
+}
+
 int weir_trace_start(struct weir *weir, const char *path)
 {
-	struct weir__trace *t, *none = NULL;
-	void *map;
+	struct weir__trace *t;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
-	t = weir__calloc(1, sizeof(*t));
-	if (!t)
-		return weir__fail(-ENOMEM, "%s: no memory", path);
-	t->path = weir__strdup(path);
-	t->fd = weir__sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-	if (t->fd < 0) {
-		r = weir__fail_sys(t->fd, "%s", path);
-		goto out;
-	}
-	r = weir__sys_map(MAX_SPANS * sizeof(*t->span), -1, 0,
-			  PROT_READ | PROT_WRITE, &map);
-	if (r < 0) {
-		weir__fail_sys(r, "%s: memory of a trace", path);
-		goto out;
-	}
-	t->span = map;
-	t->begun = weir__now();
-	if (atomic_compare_exchange_strong(&weir->trace, &none, t))
-		return 0;
-	r = weir__fail(-EBUSY, "%s: a trace to %s runs already", path,
-		       none->path);
-out:
-	destroy(t);
+	/* Under the lock: a trace that is refused leaves its file alone. */
+	pthread_rwlock_wrlock(&weir->trace_lock);
+	t = atomic_load(&weir->trace);
+	if (t)
+		r = weir__fail(-EBUSY, "%s: a trace to %s runs already", path,
+			       t->path);
+	else
+		r = new_trace(path, &t);
+	if (!r)
+		atomic_store(&weir->trace, t);
+	pthread_rwlock_unlock(&weir->trace_lock);
 	return r;
 }
 
@@ -114,8 +134,8 @@ static void flush(struct out *o)
 		int64_t r = weir__sys_pwrite(o->fd, o->buf + done,
 					     o->used - done, o->at);
 
-		if (r < 0)
-			o->err = (int)r;
+		if (r <= 0)
+			o->err = r ? (int)r : -EIO;
 		else
 			done += (size_t)r, o->at += (uint64_t)r;
 	}
@@ -173,13 +193,15 @@ static int write_out(struct weir__trace *t)
 	put_names(o, t->span, n);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct span *s = &t->span[i];
+		/* Microseconds, with a point whatever the locale says. */
+		long long at = s->begun - t->begun;
+		long long took = s->ended - s->begun;
 
 		put(o,
-		    "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"offset\":%llu,\"bytes\":%llu}},\n",
-		    s->name, pid_of(s), s->lane,
-		    (double)(s->begun - t->begun) / 1e3,
-		    (double)(s->ended - s->begun) / 1e3,
-		    (unsigned long long)s->off, (unsigned long long)s->bytes);
+		    "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"args\":{\"offset\":%llu,\"bytes\":%llu}},\n",
+		    s->name, pid_of(s), s->lane, at / 1000, at % 1000,
+		    took / 1000, took % 1000, (unsigned long long)s->off,
+		    (unsigned long long)s->bytes);
 	}
 	put(o,
 	    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"weir %s\"}}\n]}\n",

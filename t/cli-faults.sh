@@ -17,14 +17,19 @@ bad()
 	printf '%s' "$3" | reader put "bad-$1.safetensors" --data "$2"
 }
 
-# Each command, with each file, within a few seconds.
+# all_refused PART FILE...: each command, with each file, within seconds.
+# PART is what the line names; NAME stands for the name of the file.
 all_refused()
 {
+	part=$1
+	shift
 	for file; do
-		for command in inspect 'inspect --json' load 'load --json' \
-			'load --digest' 'load --way map'; do
+		test "$part" = NAME && name=${file##*/} || name=$part
+		for command in 'inspect --json' 'load --digest' \
+			'load --json --way map'; do
 			run timeout 10 weir $command "$file"
-			is_refusal 1 "${file##*/}" && continue
+			is_refusal 1 "$name" && continue
+			diag "wanted status 1 and one line with '$name'"
 			show_run weir $command "$file"
 			return 1
 		done
@@ -108,7 +113,7 @@ make_bad_models()
 		cp tiny.safetensors bad-two/b.safetensors
 	mkfifo bad-pipe.safetensors
 	ln -s bad-loop.safetensors bad-loop.safetensors
-	ln -s /dev/zero bad-zeroes.safetensors.index.json
+	ln -s /dev/zero bad-zeroes.model.safetensors.index.json
 }
 
 output()
@@ -142,17 +147,22 @@ weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many many.safetensors --count 2000 2>/dev/null
 make_bad_files
 is "$(ls bad-*.safetensors | wc -l)" 39 'there are many ways to be wrong'
-refuses 'every file that breaks the rules is refused by name' \
+refuses 'every file that breaks the rules is refused by name' NAME \
 	bad-*.safetensors
 make_bad_models
-for model in bad-parent bad-absolute bad-blank bad-nul bad-number bad-gone \
-	bad-lacks bad-double bad-fifo bad-folder bad-cut bad-none bad-two; do
-	refuses "a model of shards is refused: ${model#bad-}" "$model"
+index=model.safetensors.index.json
+for model in parent:../tiny absolute:$tmp/tiny blank: 'nul:\x00' number:7 \
+	gone:b.safetensors lacks:model.bits double:model.bytes \
+	fifo:pipe folder:folder cut:byte; do
+	refuses "an index is refused: ${model%%:*}" "${model#*:}" \
+		"bad-${model%%:*}" "bad-${model%%:*}/$index"
 done
-refuses 'a pipe is refused and not waited for' bad-pipe.safetensors
-refuses 'so is a link to itself' bad-loop.safetensors
-refuses 'a device is not read to its end' bad-zeroes.safetensors.index.json
-refuses 'what is not there is named' nothing.safetensors nothing/at/all
+refuses 'so is a folder without a model' bad-none bad-none
+refuses '... and one with two' bad-two bad-two
+refuses 'a pipe is refused and not waited for' NAME bad-pipe.safetensors
+refuses 'so is a link to itself' NAME bad-loop.safetensors
+refuses 'a device is not read to its end' NAME bad-zeroes.$index
+refuses 'what is not there is named' NAME nothing.safetensors nothing/at/all
 refused 1 'weir: ' 'a name may be empty' weir inspect ''
 refused 1 'weir: ' 'or longer than the system allows' \
 	weir load "$(head -c 100000 /dev/zero | tr '\0' x)"

@@ -50,14 +50,14 @@ check '... and that of their index' \
 check 'people see the same numbers' table_agrees tiny.safetensors
 check '... of shards too' table_agrees shards
 is "$(tail -n 1 table | sed 's/.*: //')" \
-	'safetensors, 27 tensors, 4934974 bytes (4.93 MB) in 4 files' \
+	'safetensors, 27 tensors, 4934889 bytes (4.93 MB) in 4 files' \
 	'a last line has the totals'
 is "$(grep -A 1 ^metadata: table | tail -n 1)" '  format = pt' \
 	'metadata are shown'
 works 'nothing is said on stderr' weir inspect --json shards
 is "$(wc -c <"$tmp/err")" 0 '... at all'
 is "$(json 'j["count"], j["bytes"], j["shards"], j["format"]')" \
-	"(27, 4934974, 4, 'safetensors')" 'the JSON has the totals'
+	"(27, 4934889, 4, 'safetensors')" 'the JSON has the totals'
 is "$(json 'j["metadata"]')" "{'format': 'pt'}" '... and the metadata'
 is "$(json 'j["warnings"], j["unlisted"]')" '([], 0)' '... and no warnings'
 is "$(json '[f["path"][-11:] for f in j["files"]]' | tr -d ' ')" \
@@ -110,7 +110,8 @@ assert j["metadata"] == h.pop("__metadata__")
 assert [t["name"] for t in j["tensors"]] == list(h)'
 
 weir inspect tiny.safetensors >plain
-LC_ALL=tr_TR.UTF-8 TZ=Mars/Olympus weir inspect tiny.safetensors >turkish
+env LC_ALL=tr_TR.UTF-8 TZ=Mars/Olympus weir inspect tiny.safetensors \
+	>turkish 2>/dev/null
 env -i "PATH=$PATH" weir inspect tiny.safetensors >bare
 check 'no locale and no time zone changes the output' \
 	sh -c 'cmp plain turkish && cmp plain bare'

@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 67
+plan 69
 has_help --help
 has_help help
 has_help -h
@@ -70,7 +70,9 @@ wrong "--depth is ' 4'" load m --depth ' 4'
 wrong "--chunk is ''" load m --chunk ''
 wrong "--chunk is '4Q'" load m --chunk 4Q
 wrong "--chunk is '4MB'" load m --chunk 4MB
-wrong "--chunk is 5000, not a multiple of 4096" load m --chunk 5000
+wrong 'chunk is ' load m --chunk 70000
+wrong 'chunk is ' load m --chunk 1T
+wrong 'reactors' load m --reactors 4294967295
 wrong "--chunk is '16777216T'" load m --chunk 16777216T
 wrong "--chunk is '${big}K'" load m --chunk ${big}K
 wrong "--memory is 'vast', not one of plain, huge, locked" \

@@ -19,41 +19,139 @@ AM_TESTS_ENVIRONMENT = \
 LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
-EXTRA_DIST += %D%/run %D%/README.md
+EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
+	%D%/stream.inc %D%/cli.inc %D%/safetensors.py
 
-check_PROGRAMS += %D%/error.t
+# In the order of the layers; a line each.
+T_C_TESTS = \
+	%D%/error.t \
+	%D%/root.t \
+	%D%/dev.t \
+	%D%/module.t \
+	%D%/dtype.t \
+	%D%/tensor.t \
+	%D%/avail.t \
+	%D%/arena.t \
+	%D%/buf.t \
+	%D%/data.t \
+	%D%/engine.t \
+	%D%/source.t \
+	%D%/stream.t \
+	%D%/stream-order.t \
+	%D%/stream-io.t \
+	%D%/stream-fail.t \
+	%D%/stream-close.t \
+	%D%/stream-race.t \
+	%D%/event.t \
+	%D%/json.t \
+	%D%/safetensors.t \
+	%D%/index.t \
+	%D%/model-open.t \
+	%D%/model-index.t \
+	%D%/fuzz-st.t \
+	%D%/fuzz-index.t \
+	%D%/close.t
+
+T_SH_TESTS = \
+	%D%/headers.sh \
+	%D%/layers.sh \
+	%D%/format.sh \
+	%D%/exports.sh \
+	%D%/pages.sh \
+	%D%/cli-usage.sh \
+	%D%/cli-synth.sh \
+	%D%/cli-inspect.sh \
+	%D%/cli-load.sh \
+	%D%/cli-devices.sh \
+	%D%/cli-faults.sh \
+	%D%/digest.sh \
+	%D%/env-ring.sh \
+	%D%/env-memory.sh \
+	%D%/env-files.sh \
+	%D%/examples.sh \
+	%D%/install.sh \
+	%D%/dist.sh
+
+check_PROGRAMS += $(T_C_TESTS)
+dist_check_SCRIPTS += $(T_SH_TESTS)
+TESTS += $(T_C_TESTS) $(T_SH_TESTS)
+
+# A module and its variants, for the registry.
+check_LTLIBRARIES += %D%/modules/weir-test.la %D%/modules/weir-none.la \
+	%D%/modules/weir-unresolved.la
+T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
+%C%_modules_weir_test_la_SOURCES = %D%/modules/test.c
+%C%_modules_weir_test_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_none_la_SOURCES = %D%/modules/none.c
+%C%_modules_weir_none_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+%C%_modules_weir_unresolved_la_SOURCES = %D%/modules/unresolved.c
+%C%_modules_weir_unresolved_la_LDFLAGS = $(T_MODULE_LDFLAGS)
+
+T_TESTMOD = %D%/testmod.c %D%/testmod.h
+T_FILES = %D%/files.c %D%/files.h
 %C%_error_t_SOURCES = %D%/error.c
-TESTS += %D%/error.t
-
-check_PROGRAMS += %D%/engine.t
+%C%_root_t_SOURCES = %D%/root.c
+%C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
+%C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
+%C%_dtype_t_SOURCES = %D%/dtype.c
+%C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD)
+%C%_avail_t_SOURCES = %D%/avail.c
+%C%_arena_t_SOURCES = %D%/arena.c
+%C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD)
+%C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD)
 %C%_engine_t_SOURCES = %D%/engine.c
-TESTS += %D%/engine.t
+%C%_source_t_SOURCES = %D%/source.c
+%C%_stream_t_SOURCES = %D%/stream.c
+%C%_stream_order_t_SOURCES = %D%/stream-order.c
+%C%_stream_io_t_SOURCES = %D%/stream-io.c
+%C%_stream_fail_t_SOURCES = %D%/stream-fail.c
+%C%_stream_close_t_SOURCES = %D%/stream-close.c
+%C%_stream_race_t_SOURCES = %D%/stream-race.c
+%C%_event_t_SOURCES = %D%/event.c
+%C%_json_t_SOURCES = %D%/json.c
+%C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
+%C%_index_t_SOURCES = %D%/index.c
+%C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
+%C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
 
-# The command.
-dist_check_SCRIPTS += %D%/cli-usage.sh
-dist_check_SCRIPTS += %D%/cli-synth.sh
-dist_check_SCRIPTS += %D%/cli-inspect.sh
-dist_check_SCRIPTS += %D%/cli-load.sh
-dist_check_SCRIPTS += %D%/cli-devices.sh
-dist_check_SCRIPTS += %D%/cli-faults.sh
-dist_check_SCRIPTS += %D%/digest.sh
-EXTRA_DIST += %D%/cli.inc %D%/safetensors.py
-TESTS += %D%/cli-usage.sh %D%/cli-synth.sh %D%/cli-inspect.sh \
-	%D%/cli-load.sh %D%/cli-devices.sh %D%/cli-faults.sh %D%/digest.sh
+# Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
+# same with libFuzzer (clang) into t/fuzz/.
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
+FUZZ_CC = clang
+FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+fuzz:
+	@$(MKDIR_P) %D%/fuzz; \
+	for file in $(lib_libweir_core_la_SOURCES); do \
+		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
+	done; \
+	for target in fz_st fz_index; do \
+		echo "  FUZZ     %D%/fuzz/$$target"; \
+		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
+			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
+			$(top_srcdir)/t/fuzz/$$target.c \
+			$(top_srcdir)/t/fuzz/check.c $$core $(URING_LIBS) \
+			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
+	done
+.PHONY: fuzz
 
-# What a stranger meets: headers, pages, the installed tree.
-dist_check_SCRIPTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
-TESTS += %D%/headers.sh %D%/layers.sh %D%/format.sh \
-	%D%/exports.sh %D%/pages.sh %D%/examples.sh %D%/install.sh
-EXTRA_DIST += %D%/tap.inc
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
+
+# Poor and hostile environments.
+check_PROGRAMS += %D%/deny
+%C%_close_t_SOURCES = %D%/close.c
+%C%_deny_SOURCES = %D%/deny.c
+%C%_deny_LDADD =
+EXTRA_DIST += %D%/env.inc
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
 		$(top_srcdir)/t/prove $(PROVEFLAGS)
-EXTRA_DIST += %D%/prove %D%/exec
 .PHONY: prove

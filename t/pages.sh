@@ -140,7 +140,8 @@ other_options()
 	for command in devices inspect load synth; do
 		weir $command --help 2>&1 | grep -oE -- '--[a-z][a-z-]*' |
 			sort -u | grep -v -e --help >"$tmp/helped"
-		awk -v c="$command" '/^\.Cm / { on = $2 == c }
+		awk -v c="$command" '/^\.Nm$/ { on = 0 }
+			/^\.Cm / { on = $2 == c }
 			/^\.Sh DESC/ { exit }
 			on && /Fl -/ { for (i = 1; i < NF; i++)
 				if ($i == "Fl") print "-" $(i + 1) }' weir.1 |

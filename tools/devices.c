@@ -326,7 +326,7 @@ static void show_io(const json_t *io)
 		putchar('\n');
 		return;
 	}
-	printf("%s, %lld reactors x %lld chunks of %s, %lld copiers\n",
+	printf("%s, reactors %lld, each with %lld chunks of %s; copiers %lld\n",
 	       json_string_value(json_object_get(io, "method")),
 	       integer(io, "reactors"), integer(io, "depth"),
 	       binary_text((uint64_t)integer(io, "chunk"), a),

@@ -73,7 +73,6 @@ enum {
 	DEPTH_MAX = 4096,
 	REACTORS_MAX = 256
 };
-static const uint64_t chunk_max = UINT64_C(1) << 30;
 
 static int take_memory(const struct args *args, struct load_args *a)
 {
@@ -116,23 +115,12 @@ static int take_digest(const struct args *args, struct load_args *a)
 }
 
 static int take_number(const struct args *args, const char *option,
-		       uint64_t max, uint32_t *ret_number)
+		       uint32_t *ret_number)
 {
 	uint64_t number = 0;
-	int r = args_number(args, option, 1, max, &number);
+	int r = args_number(args, option, 1, UINT32_MAX, &number);
 
 	*ret_number = (uint32_t)number;
-	return r;
-}
-
-static int take_chunk(const struct args *args, struct load_args *a)
-{
-	int r = args_size(args, "--chunk", 4096, chunk_max, &a->root.chunk);
-
-	if (r == 0 && a->root.chunk % 4096)
-		return fail_usage(args->command,
-				  "--chunk is %llu, not a multiple of 4096",
-				  (unsigned long long)a->root.chunk);
 	return r;
 }
 
@@ -174,12 +162,12 @@ static int take_option(const struct args *args, int c, struct load_args *a)
 	case LOAD_IO:
 		return take_io(args, a);
 	case LOAD_DEPTH:
-		return take_number(args, "--depth", DEPTH_MAX, &a->root.depth);
+		return take_number(args, "--depth", &a->root.depth);
 	case LOAD_CHUNK:
-		return take_chunk(args, a);
+		return args_size(args, "--chunk", 1, UINT64_MAX,
+				 &a->root.chunk);
 	case LOAD_REACTORS:
-		return take_number(args, "--reactors", REACTORS_MAX,
-				   &a->root.reactors);
+		return take_number(args, "--reactors", &a->root.reactors);
 	case LOAD_DIGEST:
 		return take_digest(args, a);
 	case LOAD_REPEAT:

@@ -79,6 +79,7 @@ struct weir_dtype_info {
 	uint32_t align;      /* of an element in host memory, bytes */
 	int32_t ggml;        /* GGML's number, -1: not one of GGML's */
 	int32_t safetensors; /* 1: safetensors has it under this name */
+	uint32_t reserved;
 };
 
 /* -EINVAL: not a dtype. */
@@ -104,7 +105,7 @@ WEIR_API int weir_buft_info(const struct weir_buft *buft,
 
 /*
  * Bytes that @t takes in a buffer of @buft, padding included; at least its
- * own bytes. 0: @t is not valid.
+ * own bytes. 0: it has none, or is not valid (weir_tensor_bytes says which).
  */
 WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
 				     const struct weir_tensor *t)
@@ -160,7 +161,11 @@ WEIR_API int weir_buf_alloc(struct weir_buft *buft, size_t size,
 /*
  * Make a buffer of memory that belongs to the caller, of any alignment. It
  * stays the caller's until the last reference is dropped, which calls
- * @release(@arg) if that is not NULL; on a thread of the library perhaps.
+ * @release(@arg) if that is not NULL; on a thread of the library perhaps. In
+ * memory of kind MAPPED it is only read.
+ *
+ * -EINVAL: NULL, or beyond the end of the address space. -EOPNOTSUPP: the
+ * device takes no such memory. After a failure @release is not called.
  */
 WEIR_API int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 			   void (*release)(void *arg), void *arg,
@@ -243,9 +248,10 @@ WEIR_API int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
 
 /*
  * Place @t at @offset of @buf.
- * -EINVAL: it does not fit (both numbers are named), it is placed already, it
- * crosses two members of a joined buffer, or the address is not aligned for
- * its dtype in host memory.
+ * Any offset: files hold tensors at odd addresses, and they are loaded as they
+ * lie. Code that computes on them looks at weir_dtype_info.align itself.
+ * -EINVAL: it does not fit (both numbers are named), it is placed already, or
+ * it crosses two members of a joined buffer.
  */
 WEIR_API int weir_tensor_place(struct weir_tensor *t, struct weir_buf *buf,
 			       uint64_t offset) WEIR_NONNULL(1, 2);
@@ -286,7 +292,8 @@ WEIR_API int weir_tensor_fill(const struct weir_tensor *dst, size_t off,
 			      size_t n, uint8_t byte) WEIR_NONNULL(1);
 /*
  * Copy between tensors of the same dtype, shape and strides, on any devices.
- * The same place twice is nothing to do; places that overlap: -EINVAL.
+ * They may have gaps (views), which are left alone. The same place twice is
+ * nothing to do; places that overlap, gaps included: -EINVAL.
  */
 WEIR_API int weir_tensor_copy(const struct weir_tensor *dst,
 			      const struct weir_tensor *src) WEIR_NONNULL(1, 2);

@@ -11,6 +11,7 @@
 #define STEP (16u << 20)
 #define AHEAD (2ull * STEP)
 #define MAX_THREADS 8u
+#define PAGE 4096u
 
 struct weir__touch {
 	struct weir *weir; /* for traces; who starts it keeps it alive */
@@ -101,8 +102,10 @@ static void *touch_main(void *arg)
 
 static void start_threads(struct weir__touch *t, unsigned threads)
 {
+	uint64_t steps = (t->bytes - t->next + STEP - 1) / STEP;
+
 	pthread_mutex_lock(&t->lock);
-	for (unsigned i = 0; i < threads && i < MAX_THREADS; i++) {
+	for (unsigned i = 0; i < threads && i < MAX_THREADS && i < steps; i++) {
 		struct start *start = weir__malloc(sizeof(*start));
 
 		if (!start)
@@ -138,8 +141,7 @@ int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 	t->progress = progress;
 	t->arg = arg;
 	t->next = touched ? atomic_load(touched) : 0;
-	if (t->next > bytes)
-		t->next = bytes;
+	t->next = t->next < bytes ? weir__down(t->next, PAGE) : bytes;
 	atomic_init(&t->frontier, t->next);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->more, NULL);
@@ -149,20 +151,28 @@ int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 	return 0;
 }
 
+static void wake_sleepers(struct weir__touch *t)
+{
+	if (!atomic_load(&t->sleepers))
+		return;
+	pthread_mutex_lock(&t->lock);
+	pthread_cond_broadcast(&t->more);
+	pthread_mutex_unlock(&t->lock);
+}
+
 bool weir__touch_ready(struct weir__touch *touch, const void *end)
 {
 	uint64_t to = (uint64_t)((const unsigned char *)end - touch->base);
+	uint64_t wanted;
 
 	if (to > touch->bytes)
 		to = touch->bytes;
-	if (to > atomic_load(&touch->wanted)) {
-		atomic_store(&touch->wanted, to);
-		if (atomic_load(&touch->sleepers)) {
-			pthread_mutex_lock(&touch->lock);
-			pthread_cond_broadcast(&touch->more);
-			pthread_mutex_unlock(&touch->lock);
+	wanted = atomic_load(&touch->wanted);
+	while (to > wanted)
+		if (atomic_compare_exchange_weak(&touch->wanted, &wanted, to)) {
+			wake_sleepers(touch);
+			break;
 		}
-	}
 	return to <= atomic_load(&touch->frontier);
 }
 

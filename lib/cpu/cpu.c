@@ -178,35 +178,6 @@ static int cpu_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	return 0;
 }
 
-static int no_open(struct weir_dev *dev, unsigned flags, const char *name,
-		   void **ret_queue)
-{
-	(void)dev;
-	(void)flags;
-	(void)name;
-	(void)ret_queue;
-	return weir__fail(-EOPNOTSUPP, "CPU: no queues in this build");
-}
-
-static void no_close(void *queue)
-{
-	(void)queue;
-}
-
-static int no_submit(void *queue, struct weir__work *work)
-{
-	(void)queue;
-	(void)work;
-	return -EOPNOTSUPP;
-}
-
-static const struct weir__queue_ops no_queue = {
-	.size = sizeof(no_queue),
-	.open = no_open,
-	.close = no_close,
-	.submit = no_submit,
-};
-
 const struct weir__backend weir__cpu_backend = {
 	.size = sizeof(weir__cpu_backend),
 	.abi = WEIR__ABI,
@@ -216,5 +187,5 @@ const struct weir__backend weir__cpu_backend = {
 	.dev_close = cpu_dev_close,
 	.dev_memory = cpu_dev_memory,
 	.mem = &weir__cpu_mem_ops,
-	.queue = &no_queue,
+	.queue = &weir__cpu_queue_ops,
 };

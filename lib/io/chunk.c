@@ -5,8 +5,8 @@
  *
  * An extent whose memory is congruent to the file is read in place but for
  * the block at each end, which only partly is ours: those two go through
- * slots. Others are staged as a whole. Extents that go through the page cache
- * need neither.
+ * slots. Others, and all that go to a device, are staged as a whole. Extents
+ * that go through the page cache to host memory need neither.
  */
 #include <errno.h>
 
@@ -32,7 +32,7 @@ static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 				 : e->file->mem_align;
 	uint64_t block;
 
-	if (e->len < SMALL_EXTENT)
+	if (e->dev || e->len < SMALL_EXTENT)
 		return 0;
 	block = apart % PAGE == 0 && least < PAGE ? PAGE : least;
 	if (apart % e->file->mem_align || chunk % block ||
@@ -88,7 +88,7 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 	k = number - e->first;
 	lo = e->off;
 	hi = end = e->off + e->len;
-	ret->in_place = e->buffered;
+	ret->in_place = e->buffered && !e->dev;
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
 

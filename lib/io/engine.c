@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "alloc/avail.h"
 #include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
@@ -44,16 +47,23 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
 
+	atomic_store(&eng->closed, true);
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
+		/*
+		 * The end of a load is a task, which may hold the last
+		 * reference to the root: it must not join its own thread.
+		 */
+		weir__pool_stop(eng->copiers);
+		weir__pool_stop(eng->readers);
 		return 0;
 	}
 	weir__log(
 		eng->weir,
 		"weir_close: %u transfers did not end in time; their memory is not freed",
 		atomic_load(&eng->jobs));
-	eng->leaked = true;
+	atomic_store(&eng->leaked, true);
 	atomic_store(&eng->abort, true);
 	join_all(eng);
 	return -ETIMEDOUT;
@@ -96,6 +106,7 @@ static void engine_free(struct weir__part *part)
 		weir__slots_free(r->slots);
 		weir__sys_close(r->eventfd);
 	}
+	pthread_mutex_destroy(&eng->lock);
 	weir__free(eng->reactor);
 	weir__free(eng);
 }
@@ -128,6 +139,7 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 		   unsigned index)
 {
+	size_t share = eng->weir->opts.staging / eng->n_reactors;
 	uint64_t fit = eng->window / eng->chunk;
 	int err;
 
@@ -136,10 +148,17 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
 	r->eventfd = weir__sys_eventfd();
 	if (r->eventfd < 0)
-		return r->eventfd;
-	err = weir__slots_new(eng->weir->opts.staging / eng->n_reactors,
-			      eng->chunk, &r->slots);
-	return err;
+		return weir__fail_sys(
+			r->eventfd,
+			"I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	err = weir__slots_new(share, eng->chunk, &r->slots);
+	if (err < 0)
+		return weir__fail_sys(
+			err,
+			"I/O engine: %zu bytes of slots (address space left under RLIMIT_AS: %llu)",
+			share, (unsigned long long)weir__avail_space());
+	return 0;
 }
 
 static int make_pools(struct weir__engine *eng)
@@ -151,7 +170,23 @@ static int make_pools(struct weir__engine *eng)
 	if (!err)
 		err = weir__pool_new("weir-rd", eng->n_readers, bound,
 				     &eng->readers);
-	return err;
+	return err ? weir__fail(err, "I/O engine: no memory") : 0;
+}
+
+/* What stopped the first thread, or each that was there from its work. */
+static int fail_start(struct weir__engine *eng, int err)
+{
+	if (eng->only_ring && *eng->why)
+		return weir__fail(
+			err, "io_uring was asked for and does not work: %s",
+			eng->why);
+	if (err != -EAGAIN)
+		return weir__fail_sys(err, "starting the I/O engine");
+	return weir__fail(
+		err,
+		"I/O engine: no thread can be started: RLIMIT_NPROC is %llu (ulimit -u), address space left under RLIMIT_AS: %llu",
+		(unsigned long long)weir__sys_limit(RLIMIT_NPROC),
+		(unsigned long long)weir__avail_space());
 }
 
 static int start(struct weir__engine *eng)
@@ -176,11 +211,13 @@ static int start(struct weir__engine *eng)
 	if (err) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
+		return fail_start(eng, err);
 	}
-	return err;
+	return 0;
 }
 
-static int make(struct weir *weir, struct weir__part **ret_part)
+int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
+		      struct weir__part **ret_part)
 {
 	struct weir__engine *eng = weir__calloc(1, sizeof(*eng));
 	int err = 0;
@@ -190,10 +227,13 @@ static int make(struct weir *weir, struct weir__part **ret_part)
 	eng->part =
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
+	pthread_mutex_init(&eng->lock, NULL);
 	choose(eng, &weir->opts);
+	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
+		pthread_mutex_destroy(&eng->lock);
 		weir__free(eng);
 		return weir__fail(-ENOMEM, "I/O engine: no memory");
 	}
@@ -209,14 +249,13 @@ static int make(struct weir *weir, struct weir__part **ret_part)
 		*ret_part = &eng->part;
 		return 0;
 	}
-	if (eng->only_ring && *eng->why)
-		err = weir__fail(err,
-				 "io_uring was asked for and does not work: %s",
-				 eng->why);
-	else
-		err = weir__fail_sys(err, "starting the I/O engine");
 	engine_free(&eng->part);
 	return err;
+}
+
+static int make(struct weir *weir, struct weir__part **ret_part)
+{
+	return weir__engine_make(weir, NULL, ret_part);
 }
 
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng)
@@ -240,12 +279,12 @@ uint64_t weir__engine_chunk(const struct weir__engine *eng)
 
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 {
-	const struct weir__reactor *first = &eng->reactor[0];
+	struct weir__reactor *first = &eng->reactor[0];
 
 	memset(ret_info, 0, sizeof(*ret_info));
 	ret_info->size = sizeof(*ret_info);
 	ret_info->method = first->method_ops->io;
-	ret_info->features = first->features;
+	ret_info->features = atomic_load(&first->features);
 	ret_info->reactors = eng->n_started;
 	ret_info->depth = (uint32_t)(eng->window / eng->chunk);
 	ret_info->copiers = eng->n_copiers;
@@ -254,9 +293,24 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
 		ret_info->enters += atomic_load(&eng->reactor[i].enters);
 	}
+	pthread_mutex_lock(&eng->lock);
 	snprintf(ret_info->why, sizeof(ret_info->why), "%s",
 		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
 					     : eng->why);
+	pthread_mutex_unlock(&eng->lock);
+}
+
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	pthread_mutex_lock(&eng->lock);
+	if (instead || !*eng->why)
+		vsnprintf(eng->why, sizeof(eng->why), fmt, ap);
+	pthread_mutex_unlock(&eng->lock);
+	va_end(ap);
 }
 
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
@@ -273,9 +327,40 @@ int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
+/* Who closes the root, and reactors that only wait for it, look at the last. */
+static void drop_job(struct weir__engine *eng)
+{
+	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
+		return;
+	weir__futex_wake(&eng->jobs, INT32_MAX);
+	if (atomic_load(&eng->abort))
+		wake_all(eng);
+}
+
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 {
-	weir__pool_push(eng->copiers, task);
+	/* At the end the copiers may all be in reads that never end. */
+	if (atomic_load(&eng->abort))
+		task->run(task);
+	else
+		weir__pool_push(eng->copiers, task);
+}
+
+void weir__job_drop(struct weir__job *job)
+{
+	struct weir__engine *eng = job->eng;
+
+	if (atomic_fetch_sub(&job->left, 1) != 1)
+		return;
+	job->done(job);
+	drop_job(eng);
+}
+
+/* Below its depth again: other reactors may have held back for that. */
+void weir__job_landed(struct weir__job *job)
+{
+	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
+		wake_all(job->eng);
 }
 
 /* The links first: a reactor may finish the job while others are told. */
@@ -306,9 +391,16 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 		n = job->n_chunks ? (unsigned)job->n_chunks : 1;
 		first = atomic_fetch_add(&eng->turn, n);
 	}
-	job->eng = eng;
+	/* Set before by those who kick it before it starts. */
+	if (!job->eng)
+		job->eng = eng;
 	atomic_init(&job->left, job->n_chunks + n);
+	/* Either the closing thread counts it, or it sees that it is late. */
 	atomic_fetch_add(&eng->jobs, 1);
+	if (atomic_load(&eng->closed)) {
+		drop_job(eng);
+		return weir__fail(-ESHUTDOWN, "the root has been closed");
+	}
 	post(eng, job, n, first);
 	return 0;
 }

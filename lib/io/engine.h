@@ -26,15 +26,16 @@ struct weir__job;
 struct weir__touch;
 
 /*
- * Bytes of one file that lie side by side in the file and in memory. Memory is
- * host memory; @touch, if set, must have reached an address before it is read
- * to.
+ * Bytes of one file that lie side by side in the file and in memory: host
+ * memory, or that of @dev. @touch, if set, must have reached an address before
+ * it is read to.
  */
 struct weir__extent {
 	struct weir_file *file; /* held by the job's owner */
 	uint64_t off;
 	uint64_t len; /* > 0 */
 	unsigned char *addr;
+	struct weir_dev *dev;      /* NULL: host memory */
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */
@@ -108,9 +109,9 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk(const struct weir__engine *eng);
 
 /*
- * Cut the extents and deal them. After 0 the job is the engine's. -ENOMEM;
- * -EBADF: written to a file opened for reading. job->chunk and job->done may
- * have been called before it returns.
+ * Cut the extents and deal them. After 0 the job is the engine's, and
+ * job->chunk and job->done may have been called before it returns. -EBADF:
+ * written to a file opened for reading. -ESHUTDOWN: the root is being closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 void weir__job_cancel(struct weir__job *job);

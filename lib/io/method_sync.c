@@ -4,6 +4,8 @@
  * reactor sleeps in its eventfd.
  */
 #include <errno.h>
+#include <poll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "io/reactor.h"
@@ -25,15 +27,21 @@ static void sync_submit(struct weir__reactor *r, struct weir__op *op)
 			&op->task);
 }
 
-static void sync_wait(struct weir__reactor *r, bool block)
+static void sync_wait(struct weir__reactor *r, int64_t limit)
 {
+	struct timespec ts = { .tv_sec = limit / 1000000000,
+			       .tv_nsec = limit % 1000000000 };
+	struct pollfd fd = { .fd = r->eventfd, .events = POLLIN };
 	uint64_t count;
 
-	if (!block)
+	if (!limit)
 		return;
 	atomic_store(&r->asleep, 1);
 	/* Whoever clears asleep before we do has written. */
 	if (!weir__reactor_quiet(r) && atomic_exchange(&r->asleep, 0))
+		return;
+	if (limit > 0 && ppoll(&fd, 1, &ts, NULL) <= 0 &&
+	    atomic_exchange(&r->asleep, 0))
 		return;
 	while (read(r->eventfd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;

@@ -18,6 +18,10 @@
 #include "trace.h"
 
 #define N_FILES 64u /* of the ring's table */
+/* Waiting for a share of the reads ends after this, ns. */
+#define MAX_SHARE_WAIT 20000000
+/* Slots lie in huge pages, which count as a whole. */
+#define HUGE_PAGE (2u << 20)
 
 /* A file in the ring's table, while ops or jobs use it. */
 struct fixed_file {
@@ -47,25 +51,56 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* Is the whole ring forbidden, and by what? */
-static void explain(struct weir__engine *eng, const char *what, int err)
+/* The kernel's own switch, or else a filter of this process. */
+static void who_forbids(char *hint, size_t room)
 {
-	struct rlimit lim = { 0, 0 };
-	const char *hint = "";
-	char text[120] = "";
+	char text[16];
+	bool known = weir__sys_text("/proc/sys/kernel/io_uring_disabled", text,
+				    sizeof(text)) > 0;
+
+	if (known && *text != '0')
+		snprintf(hint, room, "; kernel.io_uring_disabled is %c", *text);
+	else
+		snprintf(
+			hint, room, "; %s",
+			known ? "a seccomp filter forbids it (kernel.io_uring_disabled is 0)"
+			      : "kernel.io_uring_disabled or a seccomp filter forbids it");
+}
+
+/* @need: bytes of locked memory that it takes, about. */
+static void which_limit(uint64_t need, char *hint, size_t room)
+{
+	uint64_t limit = weir__sys_limit(RLIMIT_MEMLOCK);
+
+	if (limit != UINT64_MAX)
+		snprintf(
+			hint, room,
+			"; it needs about %llu bytes more, RLIMIT_MEMLOCK is %llu (ulimit -l)",
+			(unsigned long long)need, (unsigned long long)limit);
+}
+
+/* What may not be, and by whose will; the first reason is kept. */
+static void explain(struct weir__engine *eng, const char *what, int err,
+		    uint64_t need)
+{
+	char hint[120] = "";
 
 	if (err == -EPERM)
-		hint = "; /proc/sys/kernel/io_uring_disabled or a seccomp filter forbids it";
+		who_forbids(hint, sizeof(hint));
 	else if (err == -ENOSYS)
-		hint = "; the kernel has none, or a seccomp filter hides it";
-	if (err == -ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &lim)) {
-		snprintf(text, sizeof(text),
-			 "; RLIMIT_MEMLOCK is %llu bytes (ulimit -l)",
-			 (unsigned long long)lim.rlim_cur);
-		hint = text;
-	}
-	snprintf(eng->why, sizeof(eng->why), "%s: %s%s", what,
-		 strerrorname_np(-err), hint);
+		snprintf(hint, sizeof(hint),
+			 "; the kernel has none, or a seccomp filter hides it");
+	else if (err == -ENOMEM)
+		which_limit(need, hint, sizeof(hint));
+	weir__engine_explain(eng, false, "%s: %s%s", what,
+			     strerrorname_np(-err), hint);
+}
+
+/* Submission entries of 64 bytes, twice as many completions of 16. */
+static uint64_t ring_bytes(unsigned entries)
+{
+	return weir__up(entries * 64ull, 4096) +
+	       weir__up(entries * 36ull, 4096);
 }
 
 /* A ring that exists may still not be entered: one NOP must come back. */
@@ -110,12 +145,12 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 			break;
 	}
 	if (err) {
-		explain(r->eng, "io_uring_setup", err);
+		explain(r->eng, "io_uring_setup", err, ring_bytes(entries));
 		return err;
 	}
 	err = round_trip(u);
 	if (err < 0) {
-		explain(r->eng, "io_uring_enter", err);
+		explain(r->eng, "io_uring_enter", err, 0);
 		io_uring_queue_exit(&u->ring);
 		return err;
 	}
@@ -127,6 +162,35 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 	return 0;
 }
 
+static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
+{
+	struct iovec iov = { addr, n };
+	__u64 tag = 0;
+	int r = io_uring_register_buffers_update_tag(&u->ring, index, &iov,
+						     &tag, 1);
+
+	return r < 0 ? r : 0;
+}
+
+/* The table alone costs nothing: only an entry shows what is allowed. */
+static int try_buffers(struct weir__reactor *r, struct uring *u)
+{
+	void *trial;
+	int err = io_uring_register_buffers_sparse(&u->ring,
+						   weir__slots_count(r->slots));
+
+	if (err)
+		return err;
+	trial = weir__malloc(WEIR__SLOT_SMALL);
+	if (!trial)
+		return -ENOMEM;
+	err = fill_entry(u, 0, trial, WEIR__SLOT_SMALL);
+	if (!err)
+		err = fill_entry(u, 0, NULL, 0);
+	weir__free(trial);
+	return err;
+}
+
 static void registrations(struct weir__reactor *r, struct uring *u)
 {
 	struct weir__engine *eng = r->eng;
@@ -135,20 +199,19 @@ static void registrations(struct weir__reactor *r, struct uring *u)
 	if (err == 1)
 		r->features |= WEIR_IO_HAS_RING_FD;
 	else
-		explain(eng, "registering the ring", err);
+		explain(eng, "registering the ring", err, 0);
 	err = io_uring_register_files_sparse(&u->ring, N_FILES);
 	u->files = !err;
 	if (u->files)
 		r->features |= WEIR_IO_HAS_FILES;
 	else
-		explain(eng, "registering files", err);
-	err = io_uring_register_buffers_sparse(&u->ring,
-					       weir__slots_count(r->slots));
+		explain(eng, "registering files", err, 0);
+	err = try_buffers(r, u);
 	u->buffers = !err;
 	if (u->buffers)
 		r->features |= WEIR_IO_HAS_BUFFERS;
 	else
-		explain(eng, "registering slots", err);
+		explain(eng, "registering slots", err, WEIR__SLOT_SMALL);
 }
 
 static int uring_open(struct weir__reactor *r)
@@ -261,44 +324,72 @@ static void reap(struct weir__reactor *r)
 	io_uring_cq_advance(&u->ring, n);
 }
 
+/* What the kernel has not taken goes to the threads. */
+static void take_back(struct weir__reactor *r, struct uring *u)
+{
+	const struct io_uring_sq *sq = &u->ring.sq;
+
+	for (unsigned n = io_uring_sq_ready(&u->ring); n; n--) {
+		unsigned at = (sq->sqe_tail - n) & sq->ring_mask;
+		struct weir__op *op =
+			(struct weir__op *)(uintptr_t)sq->sqes[at].user_data;
+
+		if ((void *)op == u)
+			continue;
+		op->in_ring = false;
+		weir__method_sync.submit(r, op);
+	}
+}
+
 /*
  * The ring died under us (a seccomp filter that came later, a descriptor that
- * was closed). What is in it cannot be had back: it is lost, and the reactor
- * goes on with threads.
+ * was closed). What the kernel has of it cannot be had back: it is lost, and
+ * the reactor goes on with threads.
  */
 static void bury(struct weir__reactor *r, int err)
 {
 	struct uring *u = r->method;
 
 	u->dead = true;
-	explain(r->eng, "the ring died: io_uring_enter", err);
-	weir__log(r->eng->weir, "%s", r->eng->why);
-	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->in_ring)
-			weir__op_lose(op, err);
+	weir__engine_explain(r->eng, true, "the ring died: io_uring_enter: %s",
+			     strerrorname_np(-err));
+	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
+		  strerrordesc_np(-err));
 	r->method_ops = &weir__method_sync;
+	/* The ring's read of it may still be there, and would eat a wake. */
+	weir__sys_eventfd_renew(r->eventfd);
+	take_back(r, u);
+	for (struct weir__op *op = r->ops; op; op = op->next_all)
+		if (op->in_ring && op->state != WEIR__OP_LOST) {
+			atomic_store(&r->eng->leaked, true);
+			weir__op_lose(op, err);
+		}
 }
 
 /*
  * Enter the ring. With several reads out one enter waits for a share of them,
  * so that the busy loop makes less than one system call for each.
  */
-static void uring_wait(struct weir__reactor *r, bool block)
+static void uring_wait(struct weir__reactor *r, int64_t limit)
 {
 	struct uring *u = r->method;
-	struct __kernel_timespec limit = { .tv_nsec = 20000000 };
+	struct __kernel_timespec ts = { .tv_nsec = MAX_SHARE_WAIT };
 	struct io_uring_cqe *cqe;
 	unsigned n = 0;
+	bool timed;
 	int err;
 
 	arm_event(r);
-	if (block) {
+	if (limit) {
 		atomic_store(&r->asleep, 1);
 		if (weir__reactor_quiet(r))
-			n = u->n_out >= 4 ? u->n_out / 3 : 1;
+			n = limit < 0 && u->n_out >= 4 ? u->n_out / 3 : 1;
 	}
+	if (limit > 0)
+		ts.tv_nsec = limit;
+	timed = n > 1 || (n && limit > 0);
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
-					       n > 1 ? &limit : NULL, NULL);
+					       timed ? &ts : NULL, NULL);
 	atomic_store(&r->asleep, 0);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 	if (err < 0 && err != -EINTR && err != -ETIME && err != -EAGAIN &&
@@ -312,19 +403,19 @@ static void uring_wait(struct weir__reactor *r, bool block)
 static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
 {
 	struct uring *u = r->method;
-	struct iovec iov = { slot->addr, slot->bytes };
-	__u64 tag = 0;
+	int err;
 
 	if (!u->buffers || u->dead)
 		return;
-	if (io_uring_register_buffers_update_tag(&u->ring, slot->index, &iov,
-						 &tag, 1) == 1) {
-		slot->registered = true;
+	err = fill_entry(u, slot->index, slot->addr, slot->bytes);
+	slot->registered = !err;
+	if (!err)
 		return;
-	}
 	/* RLIMIT_MEMLOCK, most likely: plain reads cost little more. */
 	u->buffers = false;
-	explain(r->eng, "registering a slot", -ENOMEM);
+	atomic_fetch_and(&r->features, ~WEIR_IO_HAS_BUFFERS);
+	explain(r->eng, "registering one more slot", err,
+		weir__up(slot->bytes, HUGE_PAGE));
 }
 
 static int uring_file_get(struct weir__reactor *r, struct weir_file *file)

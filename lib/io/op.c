@@ -30,11 +30,7 @@ static const struct weir__extent *extent(const struct weir__op *op)
 /* The slot's part that is ours, to where it belongs. */
 static void copy_out(struct weir__op *op)
 {
-	const struct weir__extent *e = extent(op);
-	uint64_t unit = e->file->off_align > PAGE ? e->file->off_align : PAGE;
-	uint64_t skip = (e->off + op->lo) % unit;
-
-	memcpy(e->addr + op->lo, op->slot->addr + skip, op->hi - op->lo);
+	memcpy(extent(op)->addr + op->lo, op->payload, op->hi - op->lo);
 }
 
 /*
@@ -47,6 +43,8 @@ static void run(struct weir__task *task)
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
 
+	if (op->state == WEIR__OP_LOST)
+		return;
 	if (op->state == WEIR__OP_COPYING) {
 		copy_out(op);
 		op->res = 0;
@@ -109,17 +107,41 @@ static void drop_slot(struct weir__op *op)
 	op->slot = NULL;
 }
 
-/* What is left of lo..hi goes through the page cache, straight to memory. */
-static void aim_buffered(struct weir__op *op, uint64_t from)
+static bool take_slot(struct weir__op *op, uint64_t bytes)
+{
+	struct weir__reactor *r = op->reactor;
+
+	if (!op->slot)
+		op->slot = weir__slot_get(r->slots, bytes);
+	if (!op->slot)
+		return false;
+	if (r->method_ops->slot && !op->slot->registered)
+		r->method_ops->slot(r, op->slot);
+	return true;
+}
+
+/*
+ * What is left of lo..hi goes through the page cache: straight to host memory,
+ * or to a slot on its way to a device.
+ */
+static bool aim_buffered(struct weir__op *op, uint64_t from)
 {
 	const struct weir__extent *e = extent(op);
 
-	drop_slot(op);
 	op->direct = false;
 	op->off = from;
 	op->end = e->off + op->hi;
-	op->buf = e->addr + (from - e->off);
 	op->len = (uint32_t)(op->end - from);
+	if (!e->dev || op->write) {
+		drop_slot(op);
+		op->buf = e->addr + (from - e->off);
+		return true;
+	}
+	if (!take_slot(op, op->hi - op->lo))
+		return false;
+	op->payload = op->slot->addr;
+	op->buf = op->payload + (from - e->off - op->lo);
+	return true;
 }
 
 /* Whole blocks around lo..hi, into a slot. */
@@ -130,20 +152,18 @@ static bool aim_slot(struct weir__op *op)
 	uint64_t from = weir__down(e->off + op->lo, unit);
 	uint64_t to = weir__up(e->off + op->hi, unit);
 
-	op->slot = weir__slot_get(op->reactor->slots, to - from);
-	if (!op->slot)
+	if (!take_slot(op, to - from))
 		return false;
-	if (op->reactor->method_ops->slot && !op->slot->registered)
-		op->reactor->method_ops->slot(op->reactor, op->slot);
 	op->direct = true;
 	op->off = from;
 	op->end = e->off + op->hi;
 	op->buf = op->slot->addr;
+	op->payload = op->slot->addr + (e->off + op->lo - from);
 	op->len = (uint32_t)(to - from);
 	return true;
 }
 
-static void aim_in_place(struct weir__op *op)
+static bool aim_in_place(struct weir__op *op)
 {
 	const struct weir__extent *e = extent(op);
 
@@ -152,6 +172,30 @@ static void aim_in_place(struct weir__op *op)
 	op->end = e->off + op->hi;
 	op->buf = e->addr + op->lo;
 	op->len = (uint32_t)(op->hi - op->lo);
+	return true;
+}
+
+/* False: no slot is free. */
+static bool aim(struct weir__op *op, bool in_place)
+{
+	const struct weir__extent *e = extent(op);
+
+	if (e->buffered ||
+	    !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed))
+		return aim_buffered(op, e->off + op->lo);
+	return in_place ? aim_in_place(op) : aim_slot(op);
+}
+
+/*
+ * No slot is free. Those that are out come back, unless a ring that died has
+ * kept them all: then it goes without.
+ */
+static bool aim_elsewhere(struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+
+	return op->reactor->n_out == 1 && !e->dev &&
+	       aim_buffered(op, e->off + op->lo);
 }
 
 /* To the ring, or to the threads that may block. */
@@ -169,26 +213,23 @@ static void route(struct weir__op *op)
 }
 
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
-		    const struct weir__chunk *chunk)
+		    const struct weir__chunk *chunk, bool fixed)
 {
-	const struct weir__extent *e = &job->ext[chunk->ext];
+	struct weir__reactor *r = op->reactor;
 
 	op->job = job;
 	op->ext = chunk->ext;
 	op->lo = chunk->lo;
 	op->hi = chunk->hi;
 	op->write = job->write;
-	if (e->buffered ||
-	    !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed))
-		aim_buffered(op, e->off + chunk->lo);
-	else if (chunk->in_place)
-		aim_in_place(op);
-	else if (!aim_slot(op)) {
+	if (!aim(op, chunk->in_place) && !aim_elsewhere(op)) {
 		put(op);
 		return false;
 	}
-	op->begun = weir__trace_now(op->reactor->eng->weir);
-	op->reactor->bytes_out += op->hi - op->lo;
+	if (fixed && r->method_ops->file_get)
+		op->fixed = r->method_ops->file_get(r, extent(op)->file);
+	op->begun = weir__trace_now(r->eng->weir);
+	r->bytes_out += op->hi - op->lo;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	route(op);
 	return true;
@@ -232,12 +273,13 @@ void weir__op_finish(struct weir__op *op, int res)
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
 			 span_name(op), op->begun, extent(op)->off + lo,
 			 hi - lo);
-	if (op->fixed >= 0)
+	if (op->fixed >= 0 && r->method_ops->file_put)
 		r->method_ops->file_put(r, op->fixed);
 	drop_slot(op);
-	r->bytes_out -= hi - lo;
+	if (op->state == WEIR__OP_QUEUED)
+		r->bytes_out -= hi - lo;
 	put(op);
-	atomic_fetch_sub_explicit(&job->out, 1, memory_order_relaxed);
+	weir__job_landed(job);
 	job->chunk(job, ext, lo, hi, res, way);
 	weir__job_drop(job);
 }
@@ -251,29 +293,41 @@ void weir__op_lose(struct weir__op *op, int res)
 	struct weir__reactor *r = op->reactor;
 	struct weir__job *job = op->job;
 
+	if (op->state == WEIR__OP_QUEUED)
+		r->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_LOST;
 	r->n_out--;
-	r->bytes_out -= op->hi - op->lo;
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
-	atomic_fetch_sub_explicit(&job->out, 1, memory_order_relaxed);
+	weir__job_landed(job);
 	job->chunk(job, op->ext, op->lo, op->hi, res, way_of(op));
 	weir__job_drop(job);
 }
 
-/* All that lies between the payload's ends has been read. */
+/*
+ * All that lies between the payload's ends has been read. What is in a slot
+ * moves on; reads may take its place in the window.
+ */
 static void arrived(struct weir__op *op)
 {
+	struct weir__reactor *r = op->reactor;
+	int res;
+
 	if (!op->slot) {
 		weir__op_finish(op, 0);
 		return;
 	}
+	r->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_COPYING;
-	if (op->hi - op->lo > INLINE_COPY) {
-		weir__pool_push(op->reactor->eng->copiers, &op->task);
-		return;
+	if (extent(op)->dev) {
+		res = weir__copy_start(op);
+		if (res < 0)
+			weir__op_finish(op, res);
+	} else if (op->hi - op->lo > INLINE_COPY) {
+		weir__pool_push(r->eng->copiers, &op->task);
+	} else {
+		run(&op->task);
 	}
-	run(&op->task);
 }
 
 static void again(struct weir__op *op)
@@ -319,8 +373,10 @@ static void rest(struct weir__op *op, uint32_t got)
 
 void weir__op_complete(struct weir__op *op, int64_t res)
 {
+	if (op->state == WEIR__OP_LOST)
+		return; /* it came after all, but its job is gone */
 	if (op->state == WEIR__OP_COPYING) {
-		weir__op_finish(op, 0);
+		weir__op_finish(op, (int)res);
 		return;
 	}
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {

@@ -92,25 +92,14 @@ static bool push(struct weir__pool *p, struct weir__task *task)
 	}
 }
 
-static void *thread_main(void *arg)
+static uint64_t queued(struct weir__pool *p)
 {
-	struct weir__pool *p = arg;
-	struct weir__task *task;
+	uint64_t head = atomic_load(&p->head);
 
-	for (;;) {
-		uint32_t seen = atomic_load(&p->pushes);
-
-		if (pop(p, &task)) {
-			atomic_fetch_sub(&p->idle, 1);
-			task->run(task);
-			atomic_fetch_add(&p->idle, 1);
-			continue;
-		}
-		if (atomic_load(&p->stop))
-			return NULL;
-		weir__futex_wait(&p->pushes, seen, INT64_MAX);
-	}
+	return atomic_load(&p->tail) - head;
 }
+
+static void *thread_main(void *arg);
 
 static void start_thread(struct weir__pool *p)
 {
@@ -119,7 +108,7 @@ static void start_thread(struct weir__pool *p)
 
 	pthread_mutex_lock(&p->lock);
 	n = atomic_load(&p->n_threads);
-	if (n < p->max_threads) {
+	if (n < p->max_threads && !atomic_load(&p->stop)) {
 		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
 		atomic_fetch_add(&p->idle, 1);
 		if (!weir__thread_start(&p->thread[n], name, thread_main, p))
@@ -130,13 +119,33 @@ static void start_thread(struct weir__pool *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+static void *thread_main(void *arg)
+{
+	struct weir__pool *p = arg;
+	struct weir__task *task;
+
+	for (;;) {
+		uint32_t seen = atomic_load(&p->pushes);
+
+		if (pop(p, &task)) {
+			/* Who pushed the next may have counted on us. */
+			if (atomic_fetch_sub(&p->idle, 1) == 1 && queued(p) &&
+			    atomic_load(&p->n_threads) < p->max_threads)
+				start_thread(p);
+			task->run(task);
+			atomic_fetch_add(&p->idle, 1);
+			continue;
+		}
+		if (atomic_load(&p->stop))
+			return NULL;
+		weir__futex_wait(&p->pushes, seen, INT64_MAX);
+	}
+}
+
 void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 {
-	uint64_t queued;
-
 	/* Each idle thread takes one of those that are queued already. */
-	queued = atomic_load(&pool->tail) - atomic_load(&pool->head);
-	if (queued >= atomic_load(&pool->idle) &&
+	if (queued(pool) >= atomic_load(&pool->idle) &&
 	    atomic_load(&pool->n_threads) < pool->max_threads)
 		start_thread(pool);
 	if (!atomic_load(&pool->n_threads) || !push(pool, task)) {
@@ -176,18 +185,28 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 	return 0;
 }
 
-void weir__pool_free(struct weir__pool *pool)
+void weir__pool_stop(struct weir__pool *pool)
 {
 	unsigned n;
 
-	if (!pool)
-		return;
+	/* No thread is started from here on. */
+	pthread_mutex_lock(&pool->lock);
 	atomic_store(&pool->stop, true);
+	pthread_mutex_unlock(&pool->lock);
 	atomic_fetch_add(&pool->pushes, 1);
 	n = atomic_load(&pool->n_threads);
 	weir__futex_wake(&pool->pushes, (int)n);
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(pool->thread[i], NULL);
+	pool->max_threads = 0;
+	atomic_store(&pool->n_threads, 0);
+}
+
+void weir__pool_free(struct weir__pool *pool)
+{
+	if (!pool)
+		return;
+	weir__pool_stop(pool);
 	pthread_mutex_destroy(&pool->lock);
 	weir__free(pool->cell);
 	weir__free(pool->thread);

@@ -10,6 +10,8 @@
 
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */
+/* While a device copies that does not tell: look again after this, ns. */
+#define POLL_PAUSE 50000
 
 /* Take everything from the inbox, oldest first. */
 static struct weir__msg *take_inbox(struct weir__reactor *r)
@@ -61,16 +63,23 @@ bool weir__reactor_quiet(struct weir__reactor *r)
 	       atomic_load(&r->kicks) == r->kicks_seen;
 }
 
-/* The last of the job's chunks and links is gone: so is the job. */
-void weir__job_drop(struct weir__job *job)
+static void append(struct weir__reactor *r, struct weir__job_link *link)
 {
-	struct weir__engine *eng = job->eng;
+	link->next = NULL;
+	*r->jobs_end = link;
+	r->jobs_end = &link->next;
+	r->n_jobs++;
+}
 
-	if (atomic_fetch_sub(&job->left, 1) != 1)
-		return;
-	job->done(job);
-	if (atomic_fetch_sub(&eng->jobs, 1) == 1)
-		weir__futex_wake(&eng->jobs, INT32_MAX);
+static struct weir__job_link *take_first(struct weir__reactor *r)
+{
+	struct weir__job_link *link = r->jobs;
+
+	r->jobs = link->next;
+	if (!r->jobs)
+		r->jobs_end = &r->jobs;
+	r->n_jobs--;
+	return link;
 }
 
 static void take_messages(struct weir__reactor *r)
@@ -85,11 +94,7 @@ static void take_messages(struct weir__reactor *r)
 
 			weir__op_complete(op, op->res);
 		} else {
-			struct weir__job_link *link =
-				(struct weir__job_link *)m;
-
-			link->next = r->jobs;
-			r->jobs = link;
+			append(r, (struct weir__job_link *)m);
 		}
 		m = next;
 	}
@@ -102,8 +107,11 @@ static void take_messages(struct weir__reactor *r)
 static void hold_file(struct weir__reactor *r, struct weir__job_link *link,
 		      struct weir_file *file)
 {
-	if (link->file == file || link->job->n_chunks < LONG_JOB ||
-	    !r->method_ops->file_get)
+	if (!r->method_ops->file_get) {
+		link->fixed = -1; /* the ring died */
+		return;
+	}
+	if (link->file == file || link->job->n_chunks < LONG_JOB)
 		return;
 	if (link->fixed >= 0)
 		r->method_ops->file_put(r, link->fixed);
@@ -144,7 +152,9 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	weir__job_chunk(job, r->eng->chunk, number, &link->ext, &chunk);
 	if (cancelled) {
 		link->held = NONE;
-		job->chunk(job, chunk.ext, chunk.lo, chunk.hi, -ECANCELED,
+		job->chunk(job, chunk.ext, chunk.lo, chunk.hi,
+			   atomic_load(&r->eng->abort) ? -ETIMEDOUT
+						       : -ECANCELED,
 			   WEIR__CHUNK_BUFFERED);
 		weir__job_drop(job);
 		return DEALT;
@@ -155,8 +165,7 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return BLOCKED;
 	hold_file(r, link, e->file);
 	op = weir__op_get(r);
-	op->fixed = link->fixed >= 0 ? r->method_ops->file_get(r, e->file) : -1;
-	if (!weir__op_start(op, job, &chunk))
+	if (!weir__op_start(op, job, &chunk, link->fixed >= 0))
 		return BLOCKED;
 	link->held = NONE;
 	return DEALT;
@@ -165,28 +174,24 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 /* A chunk of each job in turn, while there is room. */
 static void deal(struct weir__reactor *r)
 {
-	bool more = true;
+	unsigned blocked = 0; /* in a row */
 
-	while (more) {
-		struct weir__job_link **at = &r->jobs;
+	while (blocked < r->n_jobs && r->free &&
+	       r->bytes_out < r->eng->window) {
+		struct weir__job_link *link = take_first(r);
 
-		more = false;
-		while (*at && r->free && r->bytes_out < r->eng->window) {
-			struct weir__job_link *link = *at;
-
-			switch (deal_one(r, link)) {
-			case SPENT:
-				*at = link->next;
-				release(r, link);
-				continue;
-			case DEALT:
-				more = true;
-				break;
-			case BLOCKED:
-				break;
-			}
-			at = &link->next;
+		switch (deal_one(r, link)) {
+		case SPENT:
+			release(r, link);
+			continue;
+		case DEALT:
+			blocked = 0;
+			break;
+		case BLOCKED:
+			blocked++;
+			break;
 		}
+		append(r, link);
 	}
 }
 
@@ -197,18 +202,27 @@ static void deal(struct weir__reactor *r)
 static void lose_all(struct weir__reactor *r)
 {
 	while (r->jobs) {
-		struct weir__job_link *link = r->jobs;
+		struct weir__job_link *link = take_first(r);
 
 		atomic_store(&link->job->cancelled, true);
-		if (deal_one(r, link) == SPENT) {
-			r->jobs = link->next;
-			release(r, link);
-		}
+		while (deal_one(r, link) != SPENT)
+			;
+		release(r, link);
 	}
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->state == WEIR__OP_QUEUED ||
 		    op->state == WEIR__OP_COPYING)
 			weir__op_lose(op, -ETIMEDOUT);
+}
+
+static int add_ops(struct weir__reactor *r)
+{
+	for (unsigned i = 0; i < r->n_ops; i++)
+		if (!weir__op_add(r)) {
+			r->method_ops->close(r);
+			return -ENOMEM;
+		}
+	return 0;
 }
 
 static bool open_method(struct weir__reactor *r)
@@ -217,7 +231,10 @@ static bool open_method(struct weir__reactor *r)
 	int err = 0;
 
 	r->method_ops = &weir__method_sync;
-	if (eng->wanted != WEIR_IO_SYNC) {
+	if (eng->only_method) {
+		r->method_ops = eng->only_method;
+		err = eng->only_method->open(r);
+	} else if (eng->wanted != WEIR_IO_SYNC) {
 		r->method_ops = &weir__method_uring;
 		err = weir__method_uring.open(r);
 		if (err < 0 && !eng->only_ring) {
@@ -227,9 +244,8 @@ static bool open_method(struct weir__reactor *r)
 	}
 	if (!err && r->method_ops == &weir__method_sync)
 		err = weir__method_sync.open(r);
-	for (unsigned i = 0; i < r->n_ops && !err; i++)
-		if (!weir__op_add(r))
-			err = -ENOMEM;
+	if (!err)
+		err = add_ops(r);
 	if (err)
 		atomic_store(&eng->start_err, err);
 	atomic_fetch_add(&eng->ready, 1);
@@ -246,18 +262,21 @@ static void *reactor_main(void *arg)
 		return NULL;
 	for (;;) {
 		r->kicks_seen = atomic_load(&r->kicks);
+		take_messages(r);
 		if (atomic_load(&eng->abort)) {
 			lose_all(r);
-			return NULL;
+			/* One that was about to start may be on its way. */
+			if (!atomic_load(&eng->jobs))
+				return NULL;
 		}
-		take_messages(r);
 		deal(r);
 		if (atomic_exchange(&r->trim, false))
 			weir__slots_trim(r->slots);
 		if (atomic_load(&eng->stop) && !r->n_out && !r->jobs)
 			break;
-		r->method_ops->wait(r, true);
+		r->method_ops->wait(r, weir__copy_poll(r) ? POLL_PAUSE : -1);
 	}
+	weir__copy_close(r);
 	r->method_ops->close(r);
 	return NULL;
 }
@@ -267,6 +286,7 @@ int weir__reactor_start(struct weir__reactor *r)
 	char name[16];
 	int err;
 
+	r->jobs_end = &r->jobs;
 	snprintf(name, sizeof(name), "weir-io%u", r->index % 100);
 	err = weir__thread_start(&r->thread, name, reactor_main, r);
 	r->started = !err;

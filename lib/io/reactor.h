@@ -45,9 +45,9 @@ struct weir__op {
 	struct weir__task task; /* a pool's while it runs the op */
 	struct weir__reactor *reactor;
 	struct weir__op *next_free, *next_all;
-	unsigned lane; /* its row in a trace */
-	bool in_ring;  /* the method's: the ring has it */
-	enum weir__op_state state;
+	unsigned lane;                      /* its row in a trace */
+	bool in_ring;                       /* the method's: the ring has it */
+	_Atomic(enum weir__op_state) state; /* the reactor's */
 	struct weir__job *job;
 	size_t ext;
 	uint64_t lo, hi; /* bytes of the extent that it is for */
@@ -58,7 +58,10 @@ struct weir__op {
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
 	struct weir__slot *slot; /* NULL: in place */
+	unsigned char *payload;  /* lo, in the slot */
+	struct weir__work work;  /* a device's while it copies */
 	int64_t res;             /* of the last call: bytes or -errno */
+	int32_t native;          /* the device's own code for it */
 	int64_t begun;           /* for traces */
 };
 
@@ -78,10 +81,10 @@ struct weir__method_ops {
 	void (*submit)(struct weir__reactor *r, struct weir__op *op);
 	/*
 	 * Hand over what was submitted and call weir__op_complete() for what
-	 * has come back; sleep until something does, or a message comes, if
-	 * @block. Required.
+	 * has come back. Sleep until something does or a message comes, for
+	 * @limit ns at most (-1: for ever, 0: not at all). Required.
 	 */
-	void (*wait)(struct weir__reactor *r, bool block);
+	void (*wait)(struct weir__reactor *r, int64_t limit);
 	/* A slot is about to be used for the first time. Optional. */
 	void (*slot)(struct weir__reactor *r, struct weir__slot *slot);
 	/* Entry of a file in the ring's table, or -1; and giving it back. */
@@ -104,15 +107,18 @@ struct weir__reactor {
 	uint32_t kicks_seen; /* the reactor's */
 	int eventfd;
 
-	_Alignas(64) struct weir__job_link *jobs; /* served in turn */
-	struct weir__op *ops;                     /* all */
+	/* Served in turn: the first is looked at, and goes to the end. */
+	_Alignas(64) struct weir__job_link *jobs, **jobs_end;
+	unsigned n_jobs;
+	struct weir__op *ops; /* all */
 	unsigned n_lanes;
-	uint32_t features;     /* WEIR_IO_HAS_* */
-	unsigned n_ops, n_out; /* n_out: not FREE and not LOST */
+	_Atomic uint32_t features; /* WEIR_IO_HAS_* */
+	unsigned n_ops, n_out;     /* n_out: not FREE and not LOST */
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
-	const struct weir__method_ops *method_ops;
+	struct weir__copies *copies; /* to devices */
+	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
 	_Atomic bool trim; /* give pages of free slots back */
@@ -121,14 +127,14 @@ struct weir__reactor {
 struct weir__engine {
 	struct weir__part part;
 	struct weir *weir;
-	uint32_t wanted;   /* enum weir_io, of the options */
-	uint32_t features; /* WEIR_IO_HAS_* */
-	bool only_ring;    /* WEIR_IO_URING was asked for */
+	uint32_t wanted; /* enum weir_io, of the options */
+	bool only_ring;  /* WEIR_IO_URING was asked for */
+	const struct weir__method_ops *only_method; /* a bench's, or NULL */
+	pthread_mutex_t lock;                       /* guards why */
 	char why[240];
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
-	bool leaked; /* closed with transfers out: never freed */
 	struct weir__reactor *reactor;
 	struct weir__pool *copiers; /* page cache and slots to memory */
 	struct weir__pool *readers; /* blocking direct reads */
@@ -136,8 +142,11 @@ struct weir__engine {
 	_Atomic uint32_t jobs;      /* not done; a futex for closing */
 	_Atomic uint32_t ready;     /* reactors that have started; a futex */
 	_Atomic int start_err;
-	_Atomic bool stop;  /* reactors: leave when nothing is out */
-	_Atomic bool abort; /* reactors: lose what is out, leave */
+	_Atomic bool closed; /* no job starts any more */
+	_Atomic bool leaked; /* the kernel may still write: never freed */
+	_Atomic bool stop;   /* reactors: leave when nothing is out */
+	_Atomic bool
+		abort; /* reactors: lose what is out, leave after the jobs */
 };
 
 /* chunk.c: which bytes a chunk is */
@@ -150,23 +159,50 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job);
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     uint64_t number, size_t *hint, struct weir__chunk *ret);
 
+/*
+ * Make an engine with @method (NULL: as the root's options say): for benches
+ * that put a source of their own in place of the disk.
+ */
+int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
+		      struct weir__part **ret_part);
+
+/* engine.c */
+/* One chunk or link of the job is finished; the last one ends it. */
+void weir__job_drop(struct weir__job *job);
+/* One of the job's chunks is no longer in flight. */
+void weir__job_landed(struct weir__job *job);
+/*
+ * Why the ring does not work, or not in full: see weir_io_info. The first
+ * reason is kept, unless another is given @instead.
+ */
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* reactor.c */
 int weir__reactor_start(struct weir__reactor *r);
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 void weir__reactor_kick(struct weir__reactor *r);
 /* The reactor may sleep: nothing has come since asleep was set. */
 bool weir__reactor_quiet(struct weir__reactor *r);
-/* One chunk or link of the job is finished; the last one ends it. */
-void weir__job_drop(struct weir__job *job);
 
 /* op.c: on the reactor's thread */
 struct weir__op *weir__op_get(struct weir__reactor *r);
 /* False: no slot is free; the op has been given back. */
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
-		    const struct weir__chunk *chunk);
+		    const struct weir__chunk *chunk, bool fixed);
 void weir__op_complete(struct weir__op *op, int64_t res);
 void weir__op_finish(struct weir__op *op, int res);
 void weir__op_lose(struct weir__op *op, int res);
 bool weir__op_add(struct weir__reactor *r);
+
+/*
+ * copy.c: from slots to devices, on a queue of the reactor's own for each
+ * device. A copy that has ended posts its op to the reactor.
+ */
+int weir__copy_start(struct weir__op *op);
+/* Look for ends, where a device does not tell. True: some are out. */
+bool weir__copy_poll(struct weir__reactor *r);
+void weir__copy_close(struct weir__reactor *r);
 
 #endif

@@ -106,18 +106,26 @@ static int fail_choice(const char *dir, const struct listing *l)
 		l->count[KIND_GGUF], names);
 }
 
+/* The kind whose only file is the model; KIND_OTHER: there is none. */
+static enum kind decider(const struct listing *l)
+{
+	if (l->count[KIND_INDEX] == 1)
+		return KIND_INDEX;
+	if (l->count[KIND_SAFETENSORS])
+		return l->count[KIND_SAFETENSORS] == 1 ? KIND_SAFETENSORS
+						       : KIND_OTHER;
+	return l->count[KIND_GGUF] == 1 ? KIND_GGUF : KIND_OTHER;
+}
+
 static int choose(const char *dir, const struct listing *l, char **ret_path)
 {
-	for (int kind = 0; kind < KIND_OTHER; kind++)
-		if (l->count[kind] == 1) {
-			*ret_path = join(dir, l->last[kind]);
-			return *ret_path
-				       ? 0
-				       : weir__fail(-ENOMEM,
-						    "%s: no memory for a path",
-						    dir);
-		}
-	return fail_choice(dir, l);
+	enum kind kind = decider(l);
+
+	if (kind == KIND_OTHER)
+		return fail_choice(dir, l);
+	*ret_path = join(dir, l->last[kind]);
+	return *ret_path ? 0
+			 : weir__fail(-ENOMEM, "%s: no memory for a path", dir);
 }
 
 int weir__model_find_in(const char *dir, char **ret_path)

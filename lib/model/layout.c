@@ -361,6 +361,12 @@ int weir__layout_same(const struct weir__layout *a,
 				"buffer %zu of the weights has %llu bytes, the plan wants %llu",
 				i, (unsigned long long)b->buf[i].bytes,
 				(unsigned long long)a->buf[i].bytes);
+	for (size_t i = 0; i < a->n_bufs; i++)
+		if (a->buf[i].given != b->buf[i].given)
+			return weir__fail(
+				-EINVAL,
+				"buffer %zu of the weights is not the one that the plan was given",
+				i);
 	for (size_t i = 0; i < a->n; i++)
 		if (a->spot[i].record != b->spot[i].record ||
 		    a->spot[i].buf != b->spot[i].buf ||

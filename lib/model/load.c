@@ -115,14 +115,15 @@ static void check_files(struct weir_load *l)
 
 	if (l->flags & WEIR_LOAD_UNCHECKED)
 		return;
-	for (uint32_t i = 0; i < m->n_files; i++)
-		if (weir__file_unchanged(m->file[i]) < 0)
+	for (uint32_t i = 0; i < m->n_files; i++) {
+		int r = weir__file_unchanged(m->file[i]);
+
+		if (r < 0)
 			weir__arrival_fail(
 				l->arrival,
-				weir__arrival_note(
-					l->arrival, -ESTALE, i,
-					"%s: changed while it was loaded",
-					m->file[i]->base));
+				weir__arrival_note(l->arrival, r, l->arrival->n,
+						   "%s", weir_error()));
+	}
 }
 
 static void stop_touching(struct weir_load *l)
@@ -132,8 +133,9 @@ static void stop_touching(struct weir_load *l)
 
 		l->touch_ns += weir__touch_stop(l->touch[i]);
 		l->touch[i] = NULL;
-		/* What was read to is backed, too. */
-		if (!atomic_load(&l->arrival->first))
+		/* What was read to is backed, too: all that is ours alone. */
+		if (!atomic_load(&l->arrival->first) &&
+		    !l->weights->layout.buf[i].given)
 			atomic_store(&buf->mem.touched, buf->bytes);
 	}
 }
@@ -180,50 +182,70 @@ static void kick(void *arg)
 	weir__job_kick(&l->job);
 }
 
+/* Of a buffer that was given, only what is loaded to. */
+static int touch_buf(struct weir_load *l, size_t number)
+{
+	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout_buf *b = &layout->buf[number];
+	struct weir_buf *buf = l->weights->buf[number];
+	size_t touched = atomic_load(&buf->mem.touched), from = 0;
+	size_t to = b->given ? b->bytes : buf->bytes;
+	unsigned threads = weir__cpus() / 2;
+
+	if (touched >= to)
+		return 0;
+	if (b->given)
+		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
+	if (from <= touched)
+		from = 0;
+	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
+				 from ? NULL : &buf->mem.touched,
+				 threads < 2 ? 2 : threads, kick, l,
+				 &l->touch[number]);
+}
+
 /* Fresh memory that is read to in place is touched ahead of the reads. */
 static int start_touching(struct weir_load *l)
 {
-	unsigned threads = weir__cpus() / 2;
-
-	threads = threads < 2 ? 2 : threads;
 	for (size_t i = 0; i < l->n_ext; i++) {
 		struct weir__extent *e = &l->ext[i];
 		size_t b = l->weights->layout.run[l->ext_run[i]].buf;
-		struct weir_buf *buf = l->weights->buf[b];
-		int r;
 
-		if (e->buffered || buf->foreign)
+		if (e->buffered || l->weights->buf[b]->foreign)
 			continue;
-		if (!l->touch[b] &&
-		    atomic_load(&buf->mem.touched) < buf->bytes) {
-			r = weir__touch_start(l->weir, buf->mem.base,
-					      buf->bytes, &buf->mem.touched,
-					      threads, kick, l, &l->touch[b]);
-			if (r < 0)
-				return weir__fail(r, "a load: no memory");
-		}
+		if (!l->touch[b] && touch_buf(l, b) < 0)
+			return weir__fail(-ENOMEM, "a load: no memory");
 		e->touch = l->touch[b];
 	}
 	return 0;
 }
 
-/* Blocking calls on a range wait for the tensors in it, one by one. */
+/*
+ * Blocking calls on a range wait for the tensors in it, one by one. Those of a
+ * buffer lie in the order of their numbers: neither begins before the other.
+ */
 static bool next_number(struct weir__access *access, uint64_t lo, uint64_t hi,
 			uint64_t from, uint64_t *ret_number)
 {
-	struct weir__arrival *a = (struct weir__arrival *)access->src;
 	struct weir_load *l = access->arg;
+	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout_buf *b = &layout->buf[access - l->access];
+	size_t first = b->first, end = b->first + b->n, i;
 
-	for (uint64_t i = from; i < a->n; i++) {
-		const struct weir__spot *s = &l->weights->layout.spot[i];
+	while (first < end) {
+		size_t mid = first + (end - first) / 2;
 
-		if (l->weights->buf[s->buf] == access->buf && s->at < hi &&
-		    s->at + record_of(l, i)->bytes > lo) {
-			*ret_number = i;
-			return true;
-		}
+		i = layout->order[mid];
+		if (i < from ||
+		    layout->spot[i].at + record_of(l, i)->bytes <= lo)
+			first = mid + 1;
+		else
+			end = mid;
 	}
-	return false;
+	if (first == b->first + b->n)
+		return false;
+	*ret_number = i = layout->order[first];
+	return layout->spot[i].at < hi;
 }
 
 static void add_accesses(struct weir_load *l)
@@ -297,8 +319,10 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
 	if (r >= 0)
 		r = weir__load_extents(l);
-	if (r >= 0)
-		r = weir__weights_attach(l->weights, l->arrival);
+	if (r < 0)
+		return r;
+	count_down(l);
+	return weir__weights_attach(l->weights, l->arrival);
 	return r;
 }
 
@@ -306,13 +330,15 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 static int hand_over(struct weir_load *l, uint32_t depth)
 {
 	struct weir_io_info info;
-	int r = start_touching(l);
+	int r;
 
+	/* The threads that touch may be ahead of us and kick it already. */
+	l->job.eng = l->eng;
+	r = start_touching(l);
 	if (r < 0)
 		return r;
 	weir__engine_info(l->eng, &info);
 	l->enters = info.enters;
-	count_down(l);
 	add_accesses(l);
 	l->job.ext = l->ext;
 	l->job.n_ext = l->n_ext;
@@ -338,13 +364,18 @@ static int hand_over(struct weir_load *l, uint32_t depth)
 /* It never began: whoever waits for the weights already must wake. */
 static void abandon(struct weir_load *l, int err)
 {
-	if (!l->arrival || !l->touch)
+	struct weir__arrival *a = l->arrival;
+	const struct weir_failure *cause;
+
+	if (!a)
 		return;
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
 		weir__touch_stop(l->touch[i]);
-	weir__arrival_fail(l->arrival, weir__arrival_note(l->arrival, err, 0,
-							  "%s", weir_error()));
-	weir__arrival_finish(l->arrival);
+	cause = weir__arrival_note(a, err, a->n, "%s", weir_error());
+	for (size_t i = 0; i < a->n; i++)
+		weir__arrival_add(a, i, atomic_load(&a->left[i]), cause);
+	weir__arrival_fail(a, cause);
+	weir__arrival_finish(a);
 }
 
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,

@@ -54,7 +54,7 @@ static int check_buf(const struct weir_buft *buft,
 		return weir__fail(
 			-EINVAL,
 			"tensors cannot be put into a joined buffer: use its members");
-	if (o->buf->buft->dev != buft->dev)
+	if (o->buf->buft != buft)
 		return weir__fail(-EINVAL, "the buffer is of %s, not of %s",
 				  o->buf->buft->desc.name, buft->desc.name);
 	if (o->buf->buft->desc.flags & WEIR_BUFT_READONLY)
@@ -83,6 +83,9 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 			(unsigned long long)o->align, MAX_ALIGN);
 	if (o->way > WEIR_WAY_DIRECT)
 		return weir__fail(-EINVAL, "%u is no way", o->way);
+	if (o->reserved)
+		return weir__fail(-EINVAL, "reserved is %u, not 0",
+				  o->reserved);
 	if (mapped != (o->way == WEIR_WAY_MAP))
 		return weir__fail(
 			-EINVAL,

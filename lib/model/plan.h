@@ -44,7 +44,7 @@ struct weir__run {
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
-	struct weir_buf *given; /* borrowed from the plan */
+	struct weir_buf *given; /* the plan's, then the weights'; or NULL */
 	uint64_t bytes;
 	uint32_t map_shard; /* of kind MAPPED: the file ... */
 	uint64_t map_off;   /* ... and where the mapping begins */

@@ -115,6 +115,9 @@ static void note(const struct weir_load *l, struct weir_load_report *rep)
 	if (!*rep->note && io.method == WEIR_IO_SYNC)
 		snprintf(rep->note, sizeof(rep->note),
 			 "threads instead of the ring: %.200s", io.why);
+	if (!*rep->note && *io.why)
+		snprintf(rep->note, sizeof(rep->note), "the ring lacks: %.200s",
+			 io.why);
 }
 
 int weir_load_report(struct weir_load *load,

@@ -55,13 +55,13 @@ static struct weir__stream_op *keep(struct weir_stream *s,
 /* What it holds, but for the operation itself. The lock is not held. */
 static void let_go(struct weir__stream_op *op)
 {
+	if (op->release)
+		op->release(op);
 	for (unsigned i = 0; i < op->n_access; i++) {
 		if (op->number)
 			weir__access_del(&op->access[i]);
 		weir_buf_free(op->access[i].buf);
 	}
-	if (op->release)
-		op->release(op);
 	if (op->file)
 		weir__file_put(op->file);
 }
@@ -161,6 +161,7 @@ static void put_out(struct weir_stream *s, struct weir__stream_op *op)
 		(*list)->newer = op;
 	*list = op;
 	s->n_files += op->file != NULL;
+	weir__stream_trace_issued(s, op);
 }
 
 static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
@@ -169,6 +170,7 @@ static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
 	assert(op->state == WEIR__STREAM_ISSUED);
 	op->state = WEIR__STREAM_FINISHED;
 	op->err = err;
+	weir__stream_trace_finished(s, op);
 	if (op->older)
 		op->older->newer = op->newer;
 	if (op->newer)
@@ -196,7 +198,8 @@ static void submit(struct weir_stream *s, struct weir__stream_op *op)
 {
 	struct weir_failure f;
 	char reason[64];
-	int r = s->ops->submit(s->queue, &op->work);
+	int r = weir__dev_result(s->dev, "queue->submit",
+				 s->ops->submit(s->queue, &op->work));
 
 	if (r == 0)
 		return;

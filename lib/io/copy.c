@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From slots to devices. Each reactor has a queue of its own for each device
+ * that it copies to: no lock, and the driver's stream belongs to one thread.
+ * Queues are opened at the first copy and closed with the reactor.
+ */
+#include <errno.h>
+
+#include "io/reactor.h"
+#include "sys.h"
+
+#define MAX_DEVICES 16u
+
+struct weir__copies {
+	struct copy_queue {
+		struct weir_dev *dev;
+		void *queue;
+		_Atomic uint32_t out;
+	} queue[MAX_DEVICES];
+	unsigned n;
+};
+
+static int open_queue(struct weir__copies *c, struct weir_dev *dev,
+		      struct copy_queue **ret)
+{
+	struct copy_queue *q = &c->queue[c->n];
+	int r;
+
+	if (c->n == MAX_DEVICES)
+		return -EMFILE;
+	r = weir__dev_use(dev);
+	if (r >= 0)
+		r = dev->backend->queue->open(dev, 0, "weir-io", &q->queue);
+	if (r < 0)
+		return r;
+	q->dev = dev;
+	c->n++;
+	*ret = q;
+	return 0;
+}
+
+static int find_queue(struct weir__reactor *r, struct weir_dev *dev,
+		      struct copy_queue **ret)
+{
+	struct weir__copies *c = r->copies;
+
+	if (!c) {
+		c = r->copies = weir__calloc(1, sizeof(*c));
+		if (!c)
+			return -ENOMEM;
+	}
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->queue[i].dev == dev) {
+			*ret = &c->queue[i];
+			return 0;
+		}
+	return open_queue(c, dev, ret);
+}
+
+/* On the reactor, from poll; or on a thread of the backend. */
+static void copied(struct weir__work *work, int res, int32_t native)
+{
+	struct weir__op *op =
+		(struct weir__op *)((char *)work -
+				    offsetof(struct weir__op, work));
+	struct copy_queue *q = work->arg;
+
+	op->res = res;
+	op->native = native;
+	atomic_fetch_sub(&q->out, 1);
+	weir__reactor_post(op->reactor, &op->msg);
+}
+
+int weir__copy_start(struct weir__op *op)
+{
+	const struct weir__extent *e = &op->job->ext[op->ext];
+	struct copy_queue *q;
+	int r = find_queue(op->reactor, e->dev, &q);
+
+	if (r < 0)
+		return r;
+	op->work = (struct weir__work){
+		.kind = WEIR__WORK_SET,
+		.dst = e->addr + op->lo,
+		.src = op->payload,
+		.width = op->hi - op->lo,
+		.rows = 1,
+		.arg = q,
+		.done = copied,
+	};
+	atomic_fetch_add(&q->out, 1);
+	r = e->dev->backend->queue->submit(q->queue, &op->work);
+	if (r < 0)
+		atomic_fetch_sub(&q->out, 1);
+	return r;
+}
+
+bool weir__copy_poll(struct weir__reactor *r)
+{
+	bool out = false;
+
+	for (unsigned i = 0; r->copies && i < r->copies->n; i++) {
+		struct copy_queue *q = &r->copies->queue[i];
+		const struct weir__queue_ops *ops = q->dev->backend->queue;
+
+		if (!ops->poll || !atomic_load(&q->out))
+			continue;
+		ops->poll(q->queue);
+		out = out || atomic_load(&q->out);
+	}
+	return out;
+}
+
+void weir__copy_close(struct weir__reactor *r)
+{
+	for (unsigned i = 0; r->copies && i < r->copies->n; i++) {
+		struct copy_queue *q = &r->copies->queue[i];
+
+		q->dev->backend->queue->close(q->queue);
+	}
+	weir__free(r->copies);
+	r->copies = NULL;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "alloc/avail.h"
+#include "tap.h"
+
+#define MIB ((uint64_t)1 << 20)
+
+/* A /proc and a /sys of our own. */
+static char root[64] = "/tmp/weir-avail-XXXXXX";
+
+static void put(const char *path, const char *text)
+{
+	char full[512];
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(full, 0755);
+		*p = '/';
+	}
+	f = fopen(full, "w");
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		bail("cannot write %s", full);
+}
+
+static void is_ram(uint64_t want_free, uint64_t want_total, const char *what)
+{
+	uint64_t avail = 0, total = 0;
+	int r = weir__avail_ram(root, &avail, &total);
+
+	ok(!r && avail == want_free * MIB && total == want_total * MIB, "%s",
+	   what);
+	if (avail != want_free * MIB || total != want_total * MIB)
+		diag("%llu of %llu MiB", (unsigned long long)(avail / MIB),
+		     (unsigned long long)(total / MIB));
+}
+
+static void host(void)
+{
+	uint64_t avail = 0, total = 0;
+
+	is_int(weir__avail_ram(root, &avail, &total), 0,
+	       "without /proc there is an answer still");
+	ok(avail && avail <= total, "... that makes sense");
+	put("/proc/meminfo", "MemTotal:       10485760 kB\n"
+			     "MemFree:         1048576 kB\n"
+			     "MemAvailable:    8388608 kB\n");
+	is_ram(8192, 10240, "what is available is what the kernel says");
+}
+
+static void v2(void)
+{
+	put("/proc/self/cgroup", "0::/a/b\n");
+	is_ram(8192, 10240, "a group that is not there bounds nothing");
+	put("/sys/fs/cgroup/a/b/memory.max", "max\n");
+	put("/sys/fs/cgroup/a/b/memory.current", "1048576\n");
+	is_ram(8192, 10240, "... nor one without a limit");
+	put("/sys/fs/cgroup/a/b/memory.max", "4294967296\n");
+	put("/sys/fs/cgroup/a/b/memory.current", "1073741824\n");
+	is_ram(3072, 4096, "a limit bounds both, less what is used");
+	put("/sys/fs/cgroup/a/b/memory.stat",
+	    "anon 1\ninactive_file 268435456\nactive_file 268435456\n");
+	is_ram(3584, 4096, "... but the page cache can be had");
+	put("/sys/fs/cgroup/a/memory.max", "2147483648\n");
+	put("/sys/fs/cgroup/a/memory.current", "2147483648\n");
+	is_ram(0, 2048, "a group above bounds those below");
+	put("/sys/fs/cgroup/a/memory.current", "3221225472\n");
+	is_ram(0, 2048, "... also one that is over its limit");
+	put("/sys/fs/cgroup/a/memory.max", "max\n");
+}
+
+static void v1(void)
+{
+	put("/proc/self/cgroup", "9:name=systemd:/x\n"
+				 "4:memory:/docker/0123\n"
+				 "1:cpu:/\n0::/a/b\n");
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes",
+	    "9223372036854771712\n");
+	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n");
+	is_ram(3584, 4096, "a number that no machine has is no limit");
+	/* As inside of a container: the path is the host's. */
+	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
+	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n");
+	is_ram(512, 1024, "the first version's limits count beside");
+	put("/sys/fs/cgroup/memory/memory.stat",
+	    "cache 1\ninactive_file 1\ntotal_inactive_file 104857600\n"
+	    "total_active_file 4194304\n");
+	is_ram(616, 1024, "... with the page cache of the groups below");
+	put("/sys/fs/cgroup/memory/docker/0123/memory.limit_in_bytes",
+	    "536870912\n");
+	put("/sys/fs/cgroup/memory/docker/0123/memory.usage_in_bytes",
+	    "5242880\n");
+	is_ram(507, 512, "... and the group itself");
+	put("/proc/self/cgroup", "4:memory:/docker/0123/../../etc\n");
+	is_ram(507, 512, "a path through others is followed as it is");
+}
+
+static void space(void)
+{
+	struct rlimit old, lim;
+	uint64_t left;
+
+	getrlimit(RLIMIT_AS, &old);
+	if (old.rlim_cur == RLIM_INFINITY)
+		ok(weir__avail_space() == UINT64_MAX,
+		   "without RLIMIT_AS addresses have no end");
+	else
+		skip(1, "there is a RLIMIT_AS");
+	lim = old;
+	lim.rlim_cur = (rlim_t)(64 * 1024 * MIB);
+	setrlimit(RLIMIT_AS, &lim);
+	left = weir__avail_space();
+	if (strcmp(getenv("WEIR_T_SANITIZER") ?: "no", "no"))
+		skip(1, "a sanitizer takes all addresses");
+	else
+		ok(left < 64 * 1024 * MIB && left > 60 * 1024 * MIB,
+		   "with it, what is mapped already is taken off");
+	setrlimit(RLIMIT_AS, &old);
+}
+
+int main(void)
+{
+	char rm[128];
+
+	if (!mkdtemp(root))
+		bail("mkdtemp");
+	plan(3 + 6 + 5 + 2);
+	host();
+	v2();
+	v1();
+	space();
+	snprintf(rm, sizeof(rm), "rm -rf %s", root);
+	if (system(rm))
+		diag("%s", rm);
+	return done_testing();
+}

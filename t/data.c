@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "buf.h"
+#include "testmod.h"
+#include "tap.h"
+
+#define KIB ((size_t)1 << 10)
+#define BIG (900 * KIB) /* near the test device's largest buffer */
+
+static struct weir *weir;
+
+static struct weir_buft *kind_of(const char *name, enum weir_mem kind)
+{
+	struct weir_buft *buft;
+	struct weir_dev *dev;
+
+	if (weir_dev_find(weir, name, &dev) < 0 ||
+	    weir_dev_buft(dev, kind, &buft) < 0)
+		bail("%s", weir_error());
+	return buft;
+}
+
+/* @n bytes in a buffer of their own, which the tensor keeps. */
+static struct weir_tensor bytes_in(struct weir_buft *buft, int64_t n)
+{
+	struct weir_buf *buf;
+	struct weir_tensor t;
+
+	if (weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &n) < 0 ||
+	    weir_tensors_alloc(buft, &t, 1, &buf) < 0)
+		bail("%s", weir_error());
+	return t;
+}
+
+static unsigned char *pattern(size_t n, unsigned seed)
+{
+	unsigned char *p = malloc(n);
+
+	for (size_t i = 0; i < n; i++)
+		p[i] = (unsigned char)(seed + i * 7 + i / 251);
+	return p;
+}
+
+static void there_and_back(struct weir_buft *buft, const char *name)
+{
+	struct weir_tensor t = bytes_in(buft, 1000);
+	unsigned char *src = pattern(1000, 1), got[1000];
+
+	tap_prefix(name);
+	is_int(weir_tensor_set(&t, 0, src, 1000), 0, "bytes can be set");
+	is_int(weir_tensor_get(&t, 0, got, 1000), 0, "... and got");
+	is_mem(got, src, 1000, "... and are the same");
+	weir_tensor_set(&t, 990, src, 10);
+	weir_tensor_get(&t, 985, got, 15);
+	ok(!memcmp(got, src + 985, 5) && !memcmp(got + 5, src, 10),
+	   "offsets count from the tensor's first byte");
+	is_int(weir_tensor_fill(&t, 1, 998, 0xee), 0, "bytes can be filled");
+	weir_tensor_get(&t, 0, got, 1000);
+	ok(got[0] == src[0] && got[1] == 0xee && got[998] == 0xee &&
+		   got[999] == src[9],
+	   "... and no others");
+	is_err(weir_tensor_set(&t, SIZE_MAX - 3, src, 8), -EINVAL,
+	       "8 bytes from byte 18446744073709551612 on, it has 1000",
+	       "an end that wraps is refused");
+	is_err(weir_tensor_get(&t, 8, got, SIZE_MAX), -EINVAL, "it has 1000",
+	       "... and a length that does");
+	is_err(weir_tensor_fill(&t, 1000, 1, 0), -EINVAL, "1 bytes from byte",
+	       "... and one byte too many");
+	is_int(weir_tensor_set(&t, 1000, NULL, 0), 0,
+	       "0 bytes at the end are nothing to do");
+	is_err(weir_tensor_set(&t, 1001, NULL, 0), -EINVAL, "1001",
+	       "... but not behind it");
+	is_err(weir_tensor_set(&t, 0, NULL, 1), -EINVAL, "NULL",
+	       "bytes do not come from NULL");
+	is_err(weir_tensor_get(&t, 0, NULL, 1), -EINVAL, "NULL",
+	       "... nor go there");
+	is_int(weir_buf_clear(t.buf, 3), 0, "a buffer can be cleared");
+	weir_tensor_get(&t, 0, got, 1000);
+	ok(got[0] == 3 && got[999] == 3, "... as a whole");
+	tap_prefix(NULL);
+	weir_buf_free(t.buf);
+	free(src);
+}
+
+static void refused(void)
+{
+	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
+	struct weir_tensor m, v,
+		f = bytes_in(kind_of("TEST0", WEIR_MEM_DEVICE), 64);
+	static char mine[100];
+	struct weir_buf *ro;
+	int64_t n = 100, shape[2] = { 10, 10 };
+
+	weir_tensor_init(&m, WEIR_DTYPE_U8, 1, &n);
+	is_err(weir_tensor_set(&m, 0, mine, 1), -EINVAL, "not placed",
+	       "a tensor that is not placed is refused");
+	if (weir_buf_wrap(kind_of("CPU", WEIR_MEM_MAPPED), mine, 100, NULL,
+			  NULL, &ro) < 0 ||
+	    weir_tensor_place(&m, ro, 0) < 0)
+		bail("%s", weir_error());
+	is_err(weir_tensor_set(&m, 0, mine, 1), -EROFS, "CPU_Mapped",
+	       "mapped memory is not written");
+	is_err(weir_tensor_fill(&m, 0, 1, 1), -EROFS, "CPU_Mapped",
+	       "... nor filled");
+	is_err(weir_tensor_copy(&m, &t), -EROFS, "CPU_Mapped",
+	       "... nor copied to");
+	is_int(weir_tensor_copy(&t, &m), 0, "... but copied from");
+	weir_tensor_init(&v, WEIR_DTYPE_U8, 2, shape);
+	weir_tensor_place(&v, t.buf, 0);
+	weir_tensor_view(&v, 1, 2, 3, &v);
+	is_err(weir_tensor_set(&v, 0, mine, 1), -EINVAL, "not contiguous",
+	       "bytes of a view with gaps are refused");
+	t.offset = 50;
+	is_err(weir_tensor_get(&t, 0, mine, 1), -EINVAL,
+	       "100 bytes from byte 50 on, the buffer has 100",
+	       "a place that was changed by hand is checked again");
+	is_err(weir_tensor_get(&f, 0, mine, 13), -EIO, "-100000",
+	       "a backend's result that is no errno becomes -EIO");
+	weir_buf_free(ro);
+	weir_buf_free(t.buf);
+	weir_buf_free(f.buf);
+}
+
+static void copies(const char *from, enum weir_mem from_kind, const char *to,
+		   enum weir_mem to_kind, int64_t n)
+{
+	struct weir_tensor src = bytes_in(kind_of(from, from_kind), n);
+	struct weir_tensor dst = bytes_in(kind_of(to, to_kind), n);
+	unsigned char *bytes = pattern((size_t)n, 9), *got = malloc((size_t)n);
+
+	weir_tensor_set(&src, 0, bytes, (size_t)n);
+	is_int(weir_tensor_copy(&dst, &src), 0, "a tensor is copied %s to %s",
+	       from, to);
+	weir_tensor_get(&dst, 0, got, (size_t)n);
+	is_mem(got, bytes, (size_t)n, "... whole");
+	weir_buf_free(src.buf);
+	weir_buf_free(dst.buf);
+	free(bytes);
+	free(got);
+}
+
+static void all_copies(void)
+{
+	enum weir_mem far = WEIR_MEM_DEVICE, here = WEIR_MEM_PLAIN;
+
+	copies("CPU", here, "CPU", WEIR_MEM_HUGE, BIG);
+	copies("CPU", here, "TEST0", far, BIG);
+	copies("TEST0", far, "CPU", here, BIG);
+	copies("TEST0", far, "TEST0", far, BIG);
+	copies("TEST0", far, "TEST1", far, BIG);
+	copies("TEST0", far, "TEST1", WEIR_MEM_PINNED, 4096);
+}
+
+/* Columns 2 to 4 of 10x10 bytes in two buffers. */
+static void gaps(const char *name)
+{
+	struct weir_tensor all[2], part[2];
+	unsigned char *bytes = pattern(100, 5), got[100], want[100];
+	int64_t shape[2] = { 10, 10 };
+
+	for (int i = 0; i < 2; i++) {
+		struct weir_buf *buf;
+
+		weir_tensor_init(&all[i], WEIR_DTYPE_U8, 2, shape);
+		if (weir_tensors_alloc(kind_of(name, WEIR_MEM_DEVICE), &all[i],
+				       1, &buf) < 0 ||
+		    weir_tensor_view(&all[i], 1, 2, 3, &part[i]) < 0)
+			bail("%s", weir_error());
+	}
+	weir_tensor_set(&all[0], 0, bytes, 100);
+	weir_buf_clear(all[1].buf, 0xcc);
+	is_int(weir_tensor_copy(&part[1], &part[0]), 0,
+	       "%s: a view with gaps can be copied", name);
+	weir_tensor_get(&all[1], 0, got, 100);
+	memset(want, 0xcc, 100);
+	for (int i = 0; i < 10; i++)
+		memcpy(want + 10 * i + 2, bytes + 10 * i + 2, 3);
+	is_mem(got, want, 100, "%s: ... and the gaps are left alone", name);
+	weir_buf_free(all[0].buf);
+	weir_buf_free(all[1].buf);
+	free(bytes);
+}
+
+static void unlike(void)
+{
+	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
+	struct weir_tensor a, b, wrapped;
+	struct weir_buf *again;
+
+	weir_tensor_view(&t, 0, 0, 50, &a);
+	weir_tensor_view(&t, 0, 0, 50, &b);
+	is_int(weir_tensor_copy(&a, &b), 0,
+	       "a copy to the same place is nothing to do");
+	weir_tensor_view(&t, 0, 50, 50, &b);
+	is_int(weir_tensor_copy(&a, &b), 0, "neighbours do not overlap");
+	weir_tensor_view(&t, 0, 49, 50, &b);
+	is_err(weir_tensor_copy(&a, &b), -EINVAL,
+	       "50 bytes each, 49 apart: they overlap",
+	       "places that overlap are refused");
+	if (weir_buf_wrap(kind_of("CPU", WEIR_MEM_PLAIN), weir_buf_data(t.buf),
+			  100, NULL, NULL, &again) < 0)
+		bail("%s", weir_error());
+	wrapped = b;
+	wrapped.buf = again;
+	is_err(weir_tensor_copy(&a, &wrapped), -EINVAL, "overlap",
+	       "... also through two buffers of the same memory");
+	weir_tensor_view(&t, 0, 50, 49, &b);
+	is_err(weir_tensor_copy(&a, &b), -EINVAL, "dimension 0: 50",
+	       "other shapes are refused");
+	b = a;
+	b.dtype = WEIR_DTYPE_I8;
+	is_err(weir_tensor_copy(&a, &b), -EINVAL, "dtype",
+	       "... and other dtypes");
+	weir_buf_free(again);
+	weir_buf_free(t.buf);
+}
+
+/* A source whose numbers up to @done are done. */
+struct counter {
+	struct weir__source src;
+	_Atomic uint64_t done;
+	_Atomic uint64_t failed;
+};
+
+static int counter_state(struct weir__source *src, uint64_t number,
+			 struct weir_failure *cause)
+{
+	struct counter *c = (struct counter *)src;
+
+	if (number <= atomic_load(&c->done))
+		return 1;
+	if (number > atomic_load(&c->failed))
+		return 0;
+	if (cause)
+		*cause = (struct weir_failure){ .err = -EIO,
+						.text = "it failed" };
+	return -EIO;
+}
+
+static void counter_free(struct weir__source *src)
+{
+	(void)src;
+}
+
+static const struct weir__source_ops counter_ops = {
+	.size = sizeof(counter_ops),
+	.state = counter_state,
+	.free = counter_free,
+};
+
+static struct counter work;
+static _Atomic int step;
+
+static void rest(long ms)
+{
+	struct timespec ts = { 0, ms * 1000000 };
+
+	nanosleep(&ts, NULL);
+}
+
+/* Complete what is queued, one after the other. */
+static void *complete(void *arg)
+{
+	uint64_t last = *(uint64_t *)arg;
+
+	for (uint64_t i = atomic_load(&work.done) + 1; i <= last; i++) {
+		rest(30);
+		atomic_store(&step, (int)i);
+		atomic_store(&work.done, i);
+		weir__source_complete(&work.src, i);
+	}
+	return NULL;
+}
+
+/* Run @call while numbers up to @last complete; which was done then. */
+static int step_after(uint64_t last, int (*call)(struct weir_tensor *),
+		      struct weir_tensor *t)
+{
+	pthread_t thread;
+	int seen;
+
+	if (pthread_create(&thread, NULL, complete, &last))
+		bail("pthread_create");
+	if (call(t) < 0)
+		diag("%s", weir_error());
+	seen = atomic_load(&step);
+	pthread_join(thread, NULL);
+	return seen;
+}
+
+static int call_get(struct weir_tensor *t)
+{
+	char byte[10];
+
+	return weir_tensor_get(t, 0, byte, 10);
+}
+
+static int call_set(struct weir_tensor *t)
+{
+	return weir_tensor_set(t, 0, "0123456789", 10);
+}
+
+static int call_clear(struct weir_tensor *t)
+{
+	return weir_buf_clear(t->buf, 0);
+}
+
+/* Numbers 10, 11 .. 49 of a load: ten bytes each. */
+static bool next_of_load(struct weir__access *access, uint64_t lo, uint64_t hi,
+			 uint64_t from, uint64_t *ret_number)
+{
+	uint64_t n = lo / 10 + 10;
+
+	(void)access;
+	if (n < from)
+		n = from;
+	if ((n - 10) * 10 >= hi)
+		return false;
+	*ret_number = n;
+	return true;
+}
+
+static void waits(void)
+{
+	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 400);
+	struct weir__access a = {
+		.buf = t.buf, .lo = 5, .hi = 6, .src = &work.src, .number = 2
+	};
+
+	weir__source_init(&work.src, &counter_ops, weir);
+	weir__access_add(&a);
+	is_int(step_after(3, call_get, &t), 0, "reading waits for no reader");
+	weir__access_del(&a);
+	a.number = 5;
+	weir__access_add(&a);
+	is_int(step_after(6, call_set, &t), 5, "writing waits for readers");
+	weir__access_del(&a);
+	a.number = 8;
+	a.write = true;
+	weir__access_add(&a);
+	is_int(step_after(9, call_get, &t), 8, "reading waits for writers");
+	weir__access_del(&a);
+	a.lo = 10;
+	a.hi = 400;
+	a.number = 11;
+	weir__access_add(&a);
+	is_int(step_after(11, call_set, &t), 9,
+	       "what is queued beside the range is not waited for");
+	weir__access_del(&a);
+	a.lo = 0;
+	a.next_number = next_of_load;
+	atomic_store(&work.done, 9);
+	weir__access_add(&a);
+	is_int(step_after(12, call_get, &t), 10,
+	       "of a load, only those of the range are waited for");
+	is_int(step_after(49, call_clear, &t), 49, "... or all");
+	weir__access_del(&a);
+	a.next_number = NULL;
+	a.number = 60;
+	atomic_store(&work.failed, 60);
+	weir__access_add(&a);
+	weir_tensor_get(&t, 500, NULL, 0);
+	is_int(call_get(&t), 0, "work that failed is not waited for");
+	has_str(weir_error(), "weir_tensor_get: tensor: 0 bytes from byte 500",
+		"... and is not this call's failure");
+	weir__access_del(&a);
+	weir__access_del(&a);
+	weir__source_fini(&work.src);
+	weir_buf_free(t.buf);
+}
+
+int main(void)
+{
+	weir = open_with_good_module();
+	plan(15 * 3 + 8 + 12 + 4 + 6 + 8);
+	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
+	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
+	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
+	refused();
+	all_copies();
+	gaps("CPU");
+	gaps("TEST0");
+	unlike();
+	waits();
+	weir_close(weir);
+	return done_testing();
+}

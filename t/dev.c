@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "testmod.h"
+#include "tap.h"
+
+static struct weir *weir;
+
+static struct weir_dev *dev_of(const char *name)
+{
+	struct weir_dev *dev;
+
+	if (weir_dev_find(weir, name, &dev) < 0)
+		bail("%s", weir_error());
+	return dev;
+}
+
+static void cpu(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	struct weir_dev *dev = dev_of("CPU");
+	uint64_t avail, total;
+
+	ok(weir_dev_get(weir, 0) == dev, "the CPU is device 0");
+	is_int(weir_dev_info(dev, &info), 0, "a device describes itself");
+	ok(!strcmp(info.name, "CPU") && !strcmp(info.backend, "CPU") &&
+		   info.type == WEIR_DEV_CPU && !info.module && !info.pci[0],
+	   "the CPU is built in");
+	ok(strlen(info.description) > 2, "... and has the processor's name: %s",
+	   info.description);
+	ok(info.caps & WEIR_CAP_HOST_MEMORY && info.caps & WEIR_CAP_WRAP_HOST,
+	   "... and works on the host's memory");
+	is_int(weir_dev_memory(dev, &avail, &total), 0,
+	       "its memory can be asked for");
+	ok(avail && avail < total, "... and not all of it is free");
+	info.size = 16;
+	info.description = "untouched";
+	is_int(weir_dev_info(dev, &info), 0, "an older program asks for less");
+	is_str(info.description, "untouched", "... and gets no more");
+	info.size = 0;
+	is_err(weir_dev_info(dev, &info), -EINVAL, ".size",
+	       "a result without a size is refused");
+}
+
+static const struct {
+	enum weir_mem kind;
+	const char *name;
+	uint32_t flags;
+	size_t align;
+} kinds[] = {
+	{ WEIR_MEM_PLAIN, "CPU", WEIR_BUFT_HOST, 64 },
+	{ WEIR_MEM_HUGE, "CPU_Huge", WEIR_BUFT_HOST, 64 },
+	{ WEIR_MEM_LOCKED, "CPU_Locked", WEIR_BUFT_HOST | WEIR_BUFT_LOCKED,
+	  64 },
+	{ WEIR_MEM_MAPPED, "CPU_Mapped", WEIR_BUFT_HOST | WEIR_BUFT_READONLY,
+	  1 },
+};
+
+static void memory(void)
+{
+	struct weir_buft_info info = { .size = sizeof(info) };
+	struct weir_dev *dev = dev_of("CPU");
+	struct weir_buft *buft, *own;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		weir_dev_buft(dev, kinds[i].kind, &buft);
+		weir_buft_info(buft, &info);
+		ok(!strcmp(info.name, kinds[i].name) && info.dev == dev &&
+			   info.kind == kinds[i].kind &&
+			   info.flags == kinds[i].flags &&
+			   info.align == kinds[i].align && info.max == SIZE_MAX,
+		   "the CPU has memory of kind %s", kinds[i].name);
+	}
+	weir_dev_buft(dev, WEIR_MEM_DEVICE, &own);
+	weir_dev_buft(dev, WEIR_MEM_HUGE, &buft);
+	ok(own == buft, "the CPU's own memory is that in huge pages");
+	is_err(weir_dev_buft(dev, WEIR_MEM_PINNED, &buft), -EOPNOTSUPP,
+	       "weir_dev_buft: CPU has no memory of kind 4",
+	       "a kind that a device has not is refused");
+}
+
+static void names(void)
+{
+	struct weir_dev *dev = NULL;
+
+	is_err(weir_dev_find(weir, "CUDA7", &dev), -ENODEV,
+	       "no device 'CUDA7'; there are: CPU, TEST0, TEST1",
+	       "a device that is not there is refused, with a list");
+	is_err(weir_dev_find(weir, "cpu", &dev), -ENODEV, "'cpu'",
+	       "names are compared with their case");
+	is_err(weir_dev_find(weir, "", &dev), -ENODEV, "''",
+	       "an empty name is none");
+	ok(!dev, "a failure writes no result");
+	is_int(weir_dev_count(weir), 3, "devices are numbered");
+	ok(weir_dev_get(weir, 2) == dev_of("TEST1"), "... from 0");
+	ok(!weir_dev_get(weir, 3), "... and past the end is NULL");
+}
+
+static void params(void)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	struct weir_dev *dev = NULL;
+
+	is_err(weir_dev_init(weir, "CPU:garbage=1", &dev), -EINVAL,
+	       "unknown parameter 'garbage'; there is: node=N",
+	       "an unknown parameter is refused, with those there are");
+	is_err(weir_dev_init(weir, "CPU:node", &dev), -EINVAL,
+	       "'node' is not key=value", "a parameter without a value is");
+	is_err(weir_dev_init(weir, "CPU:node=", &dev), -EINVAL, "key=value",
+	       "... and one with an empty one");
+	is_err(weir_dev_init(weir, "CPU:node=0,", &dev), -EINVAL, "key=value",
+	       "... and an empty parameter");
+	is_err(weir_dev_init(weir, "CPU:node=x", &dev), -EINVAL,
+	       "node=x is not a number", "a node that is no number is refused");
+	is_err(weir_dev_init(weir, "CPU:node=-1", &dev), -EINVAL, "node=-1",
+	       "... and a negative one");
+	is_err(weir_dev_init(weir, "CPU:node=9999", &dev), -EINVAL,
+	       "no NUMA node 9999", "... and one that is not there");
+	is_err(weir_dev_init(weir, "CPU:node=99999999999999999999", &dev),
+	       -EINVAL, "no NUMA node", "... and one beyond all numbers");
+	is_err(weir_dev_init(weir, "CPU:node=0,node=0", &dev), -EINVAL, "twice",
+	       "... and a second one");
+	is_err(weir_dev_init(weir, "NONE:node=0", &dev), -ENODEV, "'NONE'",
+	       "a device that is not there cannot be configured");
+	ok(!dev, "a failure writes no result");
+	is_int(weir_dev_init(weir, "CPU:node=0", &dev), 0,
+	       "a node that is there is taken");
+	weir_dev_info(dev, &info);
+	is_int(info.node, 0, "... and the device is on it");
+	is_int(weir_dev_init(weir, "CPU:node=0", &dev), 0,
+	       "the same parameters again are fine");
+	is_int(weir_dev_init(weir, "CPU", &dev), 0, "... and none");
+	is_err(weir_dev_init(weir, "CPU:node=1", &dev), -EBUSY,
+	       "in use with parameters 'node=0' already, not 'node=1'",
+	       "others are refused when the device is in use");
+	is_int(weir_dev_init(weir, "TEST0:virtual=2", &dev), 0,
+	       "a module gets the parameters of its devices");
+}
+
+static void on_node(void)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+
+	weir_dev_buft(dev_of("CPU"), WEIR_MEM_PLAIN, &buft);
+	if (weir_buf_alloc(buft, 4096, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	weir_buf_info(buf, &info);
+	if (info.node == 0)
+		ok(true, "memory of a device that is bound to a node is too");
+	else
+		has_str(info.why, "NUMA node 0",
+			"memory that cannot be bound says why: %s", info.why);
+	weir_buf_free(buf);
+}
+
+static void *find_often(void *arg)
+{
+	long failed = 0;
+
+	(void)arg;
+	for (int i = 0; i < 1000; i++) {
+		struct weir_dev *dev;
+
+		failed += weir_dev_find(weir, "TEST1", &dev) != 0;
+		failed += weir_dev_count(weir) != 3;
+	}
+	return (void *)failed;
+}
+
+static void threads(void)
+{
+	pthread_t thread[4];
+	long failed = 0;
+
+	weir_close(weir);
+	weir = open_with_good_module();
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&thread[i], NULL, find_often, NULL))
+			bail("pthread_create");
+	for (int i = 0; i < 4; i++) {
+		void *r;
+
+		pthread_join(thread[i], &r);
+		failed += (long)r;
+	}
+	is_int(failed, 0, "four threads look for modules at once: found once");
+}
+
+int main(void)
+{
+	plan(10 + 6 + 7 + 17 + 1 + 1);
+	weir = open_with_good_module();
+	cpu();
+	memory();
+	names();
+	params();
+	on_node();
+	threads();
+	weir_close(weir);
+	return done_testing();
+}

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The archive of a release holds what git tracks, and what it names is there.
+. "$(dirname "$0")/tap.inc"
+
+cd "$srcdir" || exit 1
+git ls-files 2>/dev/null | grep -v '^\.gitignore$' | sort >"$tmp/tracked"
+test -s "$tmp/tracked" || skip_all 'not a checkout'
+
+archive()
+{
+	$MAKE -s -C "$builddir" distdir distdir="$tmp/dist"
+}
+
+# Tracked, but not in the archive; that of others' work in progress too.
+left_out()
+{
+	while read -r file; do
+		test ! -e "$file" || test -e "$tmp/dist/$file" || echo "$file"
+	done <"$tmp/tracked"
+}
+
+scripts()
+{
+	for file in bootstrap .ci/run t/*.sh; do
+		sh -n "$file" 2>&1 || echo "$file"
+	done
+}
+
+# Links of the documents to files of the tree.
+broken_links()
+{
+	for file in $(grep '\.md$' "$tmp/tracked"); do
+		grep -oE '\]\([^)#: ]+\)' "$file" | tr -d '])(' |
+			while read -r link; do
+				test -e "$(dirname "$file")/$link" ||
+					echo "$file: $link"
+			done
+	done
+}
+
+plan 5
+check 'make dist gathers its files' archive
+is "$(left_out)" '' '... which are all that git tracks'
+is "$(scripts)" '' 'each script is one'
+is "$(for f in bootstrap .ci/run; do test -x "$tmp/dist/$f" || echo $f; done)" '' \
+	'those that are started by name can be'
+is "$(broken_links)" '' 'the links of the documents lead somewhere'
+chmod -R u+w "$tmp/dist"
+finish

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "tap.h"
+#include "stream.inc"
+
+static struct weir *weir;
+
+static void queries(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "queries");
+	struct weir_failure f;
+	struct gate gate, again;
+
+	is_int(weir_event_query(ev), 1, "an event never recorded is done");
+	is_int(weir_event_wait(ev, 0), 0, "... and not waited for");
+	is_int(weir_event_error(ev, &f), 0, "... and has no error");
+	must(weir_stream_record(s, ev));
+	is_int(weir_event_query(ev), 1,
+	       "an event recorded in an idle stream is done");
+	shut(s, &gate);
+	is_int(weir_event_query(ev), 1, "... whatever is queued after it");
+	must(weir_stream_record(s, ev));
+	is_int(weir_event_query(ev), 0, "recorded again, it is not yet done");
+	is_err(weir_event_wait(ev, 0), -ETIMEDOUT,
+	       "weir_event_wait: ", "a timeout of 0 asks");
+	is_err(weir_event_wait(ev, 5 * MS), -ETIMEDOUT, "5000000",
+	       "a wait ends with its timeout");
+	open_gate(&gate);
+	is_int(weir_event_wait(ev, -1), 0, "a wait ends when work does");
+	is_int(weir_event_query(ev), 1, "... and the event is done");
+	shut(s, &again);
+	must(weir_stream_record(s, ev));
+	weir_event_free(ev);
+	weir_event_free(NULL);
+	open_gate(&again);
+	is_int(weir_stream_sync(s, -1), 0,
+	       "an event can be freed before it is done");
+	weir_stream_free(s);
+}
+
+static void sees_writes(void)
+{
+	struct weir_tensor t = bytes(weir, 1 << 20);
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *a = new_stream(weir, "writer");
+	struct weir_stream *b = new_stream(weir, "reader");
+	unsigned char *in = malloc(1 << 20), *out = malloc(1 << 20);
+	struct gate gate;
+
+	pattern(in, 1 << 20, 77);
+	shut(a, &gate);
+	must(weir_stream_set(a, &t, 0, in, 1 << 20));
+	must(weir_stream_record(a, ev));
+	must(weir_stream_wait(b, ev));
+	must(weir_stream_get(b, &t, 0, out, 1 << 20));
+	must(weir_stream_record(b, ev));
+	is_err(weir_event_wait(ev, 20 * MS), -ETIMEDOUT, "",
+	       "a stream that waits for an event holds its work back");
+	open_gate(&gate);
+	must(weir_event_wait(ev, -1));
+	ok(is_pattern(out, 1 << 20, 77),
+	   "a waiter sees the writes made before the record");
+	must(weir_stream_wait(b, ev));
+	must(weir_stream_sync(b, -1));
+	ok(true, "a stream can wait for an event of its own");
+	weir_stream_free(a);
+	weir_stream_free(b);
+	weir_event_free(ev);
+	weir_buf_free(t.buf);
+	free(in);
+	free(out);
+}
+
+static void recorded_later(void)
+{
+	struct weir_event *ev = new_event(weir, 0), *end = new_event(weir, 0);
+	struct weir_stream *a = new_stream(weir, NULL);
+	struct weir_stream *b = new_stream(weir, NULL);
+	struct gate first, second;
+
+	shut(a, &first);
+	must(weir_stream_record(a, ev));
+	must(weir_stream_wait(b, ev));
+	must(weir_stream_record(b, end));
+	gate_init(&second, 0);
+	must(weir_stream_call(a, through_gate, &second));
+	must(weir_stream_record(a, ev));
+	open_gate(&first);
+	is_int(weir_event_wait(end, 10 * SEC), 0,
+	       "a stream waits for the event as it was recorded then");
+	is_int(weir_event_query(ev), 0, "... not as it is recorded now");
+	open_gate(&second);
+	must(weir_stream_sync(a, -1));
+	weir_stream_free(a);
+	weir_stream_free(b);
+	weir_event_free(ev);
+	weir_event_free(end);
+}
+
+static void two_roots(void)
+{
+	struct weir *other = open_root(WEIR_IO_AUTO);
+	struct weir_stream *s = new_stream(weir, NULL);
+	struct weir_event *far = new_event(other, 0), *bad;
+
+	is_err(weir_stream_record(s, far), -EINVAL, "another root",
+	       "a stream does not record events of another root");
+	is_err(weir_stream_wait(s, far), -EINVAL, "another root",
+	       "... nor wait for them");
+	is_err(weir_event_new(weir, 8, &bad), -EINVAL, "0x8",
+	       "flags that are not known are refused");
+	weir_event_free(far);
+	weir_stream_free(s);
+	weir_close(other);
+}
+
+#define LINKS 10000
+static void long_chain(void)
+{
+	static struct weir_stream *s[LINKS];
+	struct weir_event *ev = new_event(weir, 0);
+	struct gate gate;
+
+	for (int i = 0; i < LINKS; i++)
+		s[i] = new_stream(weir, NULL);
+	shut(s[0], &gate);
+	for (int i = 1; i < LINKS; i++) {
+		must(weir_stream_record(s[i - 1], ev));
+		must(weir_stream_wait(s[i], ev));
+	}
+	must(weir_stream_record(s[LINKS - 1], ev));
+	is_int(weir_event_query(ev), 0, "%d streams wait in a row", LINKS);
+	open_gate(&gate);
+	is_int(weir_event_wait(ev, 30 * SEC), 0, "... and all go on");
+	for (int i = 0; i < LINKS; i++)
+		weir_stream_free(s[i]);
+	weir_event_free(ev);
+}
+
+static bool readable(int fd, int ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, ms) == 1 && p.revents & POLLIN;
+}
+
+static void descriptors(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "polled");
+	struct epoll_event got = { .events = EPOLLIN };
+	int fd = weir_event_fd(ev), ep = epoll_create1(EPOLL_CLOEXEC);
+	struct gate gate, old;
+
+	ok(fd >= 0 && readable(fd, 0),
+	   "the descriptor of an event never recorded is readable");
+	is_int(weir_event_fd(ev), fd, "an event has one descriptor");
+	epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
+	shut(s, &old);
+	must(weir_stream_record(s, ev));
+	ok(!readable(fd, 0), "recorded, it is not readable");
+	gate_init(&gate, 0);
+	must(weir_stream_call(s, through_gate, &gate));
+	must(weir_stream_record(s, ev));
+	open_gate(&old);
+	sem_wait(&gate.entered);
+	ok(!readable(fd, 20), "an earlier record does not make it readable");
+	open_gate(&gate);
+	ok(readable(fd, 10000), "it becomes readable when the event is done");
+	is_int(epoll_wait(ep, &got, 1, 10000), 1, "... to epoll too");
+	ok(readable(fd, 0), "... and stays so");
+	is_int(weir_event_query(ev), 1, "readable means done");
+	shut(s, &gate);
+	must(weir_stream_record(s, ev));
+	is_int(epoll_wait(ep, &got, 1, 0), 0,
+	       "recorded again, it is not readable");
+	weir_event_free(ev);
+	ev = new_event(weir, 0);
+	must(weir_stream_record(s, ev));
+	fd = weir_event_fd(ev);
+	ok(!readable(fd, 0),
+	   "a descriptor asked for after the record is not readable yet");
+	open_gate(&gate);
+	ok(readable(fd, 10000), "... and is when the event is done");
+	close(ep);
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void timed(void)
+{
+	struct weir_event *from = new_event(weir, WEIR_EVENT_TIMED);
+	struct weir_event *to = new_event(weir, WEIR_EVENT_TIMED);
+	struct weir_event *plain = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "timed");
+	struct gate gate;
+	int64_t ns = -1;
+
+	is_err(weir_event_elapsed(from, to, &ns), -EINVAL, "not recorded",
+	       "there is no time between events that were not recorded");
+	shut(s, &gate);
+	must(weir_stream_record(s, to));
+	open_gate(&gate);
+	must(weir_stream_record(s, from));
+	must(weir_event_wait(from, -1));
+	shut(s, &gate);
+	must(weir_stream_record(s, to));
+	is_err(weir_event_elapsed(from, to, &ns), -EAGAIN, "second",
+	       "nor before both are done");
+	usleep(20000);
+	open_gate(&gate);
+	must(weir_event_wait(to, -1));
+	is_int(weir_event_elapsed(from, to, &ns), 0,
+	       "between two timed events there is a time");
+	ok(ns >= 20 * MS && ns < 10 * SEC, "... that passed");
+	is_int(weir_event_elapsed(to, from, &ns), 0, "the other way round");
+	ok(ns <= -20 * MS, "... it is negative");
+	must(weir_stream_record(s, plain));
+	is_err(weir_event_elapsed(from, plain, &ns), -EINVAL, "TIMED",
+	       "an event not made for it has no time");
+	weir_event_free(from);
+	weir_event_free(to);
+	weir_event_free(plain);
+	weir_stream_free(s);
+}
+
+/* A waiter, a poller and an epoll loop on one event. */
+struct watcher {
+	pthread_t thread;
+	struct weir_event *ev;
+	int fd, result;
+};
+
+static void *wait_thread(void *arg)
+{
+	struct watcher *w = arg;
+
+	w->result = weir_event_wait(w->ev, 20 * SEC);
+	return NULL;
+}
+
+static void *poll_thread(void *arg)
+{
+	struct watcher *w = arg;
+
+	w->result = readable(w->fd, 20000) ? weir_event_query(w->ev) : 0;
+	return NULL;
+}
+
+static void *epoll_thread(void *arg)
+{
+	struct epoll_event got = { .events = EPOLLIN };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	struct watcher *w = arg;
+
+	epoll_ctl(ep, EPOLL_CTL_ADD, w->fd, &got);
+	if (epoll_wait(ep, &got, 1, 20000) == 1)
+		w->result = weir_event_query(w->ev);
+	close(ep);
+	return NULL;
+}
+
+static void all_wake(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "fails");
+	struct watcher w[3];
+	int err = -EIO;
+	struct gate gate;
+
+	shut(s, &gate);
+	must(weir_stream_call(s, fail_with, &err));
+	must(weir_stream_record(s, ev));
+	for (int i = 0; i < 3; i++) {
+		w[i].ev = ev;
+		w[i].fd = weir_event_fd(ev);
+		w[i].result = 0;
+	}
+	pthread_create(&w[0].thread, NULL, wait_thread, &w[0]);
+	pthread_create(&w[1].thread, NULL, poll_thread, &w[1]);
+	pthread_create(&w[2].thread, NULL, epoll_thread, &w[2]);
+	usleep(20000);
+	open_gate(&gate);
+	for (int i = 0; i < 3; i++)
+		pthread_join(w[i].thread, NULL);
+	is_int(w[0].result, -EIO, "a waiter wakes when the event fails");
+	is_int(w[1].result, -EIO, "... so does who polls its descriptor");
+	is_int(w[2].result, -EIO, "... and an epoll loop");
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+int main(void)
+{
+	plan(42);
+	weir = open_root(WEIR_IO_AUTO);
+	queries();
+	sees_writes();
+	recorded_later();
+	two_roots();
+	long_chain();
+	descriptors();
+	timed();
+	all_wake();
+	weir_close(weir);
+	return done_testing();
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files for tests, in a folder of their own that goes when the test ends.
+ * Paths are relative to it, and each function bails out rather than fail.
+ */
+#ifndef T_FILES_H
+#define T_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* An entry of a safetensors header; @s and @o are a shape and data_offsets. */
+#define ENTRY(n, d, s, o) \
+	"\"" n "\":{\"dtype\":\"" d "\",\"shape\":" s ",\"data_offsets\":" o "}"
+
+/* Make the folder, under /var/tmp. */
+void files_begin(void);
+/* @name in the folder; a ring of buffers. "" is the folder itself. */
+const char *files_path(const char *name);
+void files_dir(const char *name);
+void files_link(const char *name, const char *to);
+void files_text(const char *name, const char *text);
+void files_bytes(const char *name, const void *bytes, size_t n);
+/* A safetensors file: @header and @data bytes of data, all of them 0. */
+void files_st(const char *name, const char *header, uint64_t data);
+void files_truncate(const char *name, uint64_t bytes);
+
+/* Descriptors that this process has open. */
+unsigned files_open(void);
+
+#endif

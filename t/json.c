@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "model/json.h"
+#include "tap.h"
+
+#define LEN(a) (sizeof(a) / sizeof(a[0]))
+#define TEXT(s) s, sizeof(s) - 1
+
+static char *copy; /* no byte longer than it has to be, for ASan's sake */
+
+static void begin(struct weir__json *j, const char *text, size_t len)
+{
+	free(copy);
+	copy = malloc(len + 1);
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	weir__json_init(j, "f", 0, copy, len);
+}
+
+static int whole(const char *text, size_t len)
+{
+	struct weir__json j;
+	int r;
+
+	begin(&j, text, len);
+	r = weir__json_skip(&j);
+	return r < 0 ? r : weir__json_end(&j);
+}
+
+static const struct {
+	const char *text;
+	size_t len;
+	const char *what;
+} good[] = {
+	{ TEXT("{}"), "an empty object" },
+	{ TEXT(" \t\r\n[ ] \t\r\n"), "white space of four kinds" },
+	{ TEXT("{\"a\":[1,{\"b\":null}],\"\":true}"),
+	  "containers in each other" },
+	{ TEXT("[0,-0,10,1.5,-1.25e+10,2E-3,false]"), "all forms of numbers" },
+	{ TEXT("123456789012345678901234567890"), "a number of any length" },
+	{ TEXT("\"\x7f\""), "a DEL in a string" },
+	{ TEXT("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\""), "every escape" },
+	{ TEXT("\"\\ud83d\\ude00\""), "a surrogate pair" },
+	{ TEXT("\"\xc2\x80\xdf\xbf\""), "UTF-8 of two bytes" },
+	{ TEXT("\"\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\""),
+	  "UTF-8 of three bytes" },
+	{ TEXT("\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\""), "UTF-8 of four bytes" },
+};
+
+static const struct {
+	const char *text;
+	size_t len;
+	const char *part, *what;
+} bad[] = {
+	{ TEXT(""), "byte 0: expected a value, found the end", "no text" },
+	{ TEXT("{"), "byte 1: expected a string, found the end",
+	  "an object that does not end" },
+	{ TEXT("{\"a\":1"), "byte 6: expected ',' or '}', found the end",
+	  "an object that ends after a value" },
+	{ TEXT("[1"), "byte 2: expected ',' or ']', found the end",
+	  "an array that does not end" },
+	{ TEXT("[1}"), "byte 2: expected ',' or ']', found '}'",
+	  "brackets that do not match" },
+	{ TEXT("{\"a\" 1}"), "byte 5: expected ':', found '1'",
+	  "a missing colon" },
+	{ TEXT("{1:1}"), "byte 1: expected a string, found '1'",
+	  "a name that is no string" },
+	{ TEXT("{\"a\":1 \"b\":2}"), "byte 7: expected ',' or '}'",
+	  "a missing comma" },
+	{ TEXT("{\"a\":1,}"), "byte 7: expected a string, found '}'",
+	  "a trailing comma in an object" },
+	{ TEXT("[1,]"), "byte 3: expected a value, found ']'",
+	  "a trailing comma in an array" },
+	{ TEXT("[,1]"), "byte 1: expected a value, found ','",
+	  "a leading comma" },
+	{ TEXT("[1,,2]"), "byte 3: expected a value", "a doubled comma" },
+	{ TEXT("{} {}"), "byte 3: expected only white space",
+	  "a second value" },
+	{ TEXT("{}\0"),
+	  "byte 2: expected only white space after the object, found byte 0x00",
+	  "NUL padding" },
+	{ TEXT("\xef\xbb\xbf{}"), "byte 0: expected a value, found byte 0xef",
+	  "a byte order mark" },
+	{ TEXT("// c\n{}"), "byte 0", "a comment" },
+	{ TEXT("[1 /* c */]"), "byte 3", "a comment inside" },
+	{ TEXT("\v{}"), "byte 0: expected a value, found byte 0x0b",
+	  "white space that JSON does not have" },
+	{ TEXT("[NaN]"), "byte 1", "NaN" },
+	{ TEXT("[Infinity]"), "byte 1", "Infinity" },
+	{ TEXT("nul"), "byte 0: expected a value", "a word cut short" },
+	{ TEXT("nulll"), "byte 4", "a word and more" },
+	{ TEXT("True"), "byte 0", "a word of another language" },
+	{ TEXT("'a'"), "byte 0", "a string in single quotes" },
+	{ TEXT("01"), "byte 0: a number may not begin with 0",
+	  "a leading zero" },
+	{ TEXT("-01"), "byte 1: a number may not begin with 0",
+	  "a leading zero after a sign" },
+	{ TEXT("+1"), "byte 0", "a plus sign" },
+	{ TEXT("-"), "byte 1: expected a digit, found the end", "a lone sign" },
+	{ TEXT("1."), "byte 2: expected a digit",
+	  "a point without a fraction" },
+	{ TEXT(".5"), "byte 0", "a fraction without a number" },
+	{ TEXT("1e"), "byte 2: expected a digit", "an empty exponent" },
+	{ TEXT("1e+"), "byte 3: expected a digit", "an exponent's lone sign" },
+	{ TEXT("0x10"), "byte 1", "a hexadecimal number" },
+	{ TEXT("\"a"), "byte 2: the text ends inside a string",
+	  "a string that does not end" },
+	{ TEXT("\"a\\"), "byte 2: not an escape", "an escape at the end" },
+	{ TEXT("\"a\0b\""), "byte 2: control character 0x00", "a raw NUL" },
+	{ TEXT("\"a\x1f\""), "byte 2: control character 0x1f",
+	  "a raw control character" },
+	{ TEXT("\"\n\""), "byte 1: control character 0x0a", "a raw newline" },
+	{ TEXT("\"\\x41\""), "byte 1: not an escape", "an unknown escape" },
+	{ TEXT("\"\\u12\""), "byte 1: \\u needs four", "\\u with two digits" },
+	{ TEXT("\"\\u12g4\""), "byte 1: \\u needs four", "\\u with no digit" },
+	{ TEXT("\"\\ud800\""), "byte 1: half of a surrogate pair",
+	  "a lone high surrogate" },
+	{ TEXT("\"\\udc00\""), "byte 1: half of a surrogate pair",
+	  "a lone low surrogate" },
+	{ TEXT("\"\\ud800\\ud800\""), "byte 1: half of a surrogate pair",
+	  "two high surrogates" },
+	{ TEXT("\"\\ud800\\u0041\""), "byte 1: half", "a pair of one half" },
+	{ TEXT("\"\\ud800\\udc0"), "byte 1: half", "a pair cut short" },
+	{ TEXT("\"\x80\""), "byte 1: byte 0x80 is not UTF-8",
+	  "a continuation byte alone" },
+	{ TEXT("\"\xc1\xbf\""), "not UTF-8", "an overlong form of two bytes" },
+	{ TEXT("\"\xe0\x9f\xbf\""), "not UTF-8", "one of three bytes" },
+	{ TEXT("\"\xf0\x8f\xbf\xbf\""), "not UTF-8", "one of four bytes" },
+	{ TEXT("\"\xed\xa0\x80\""), "not UTF-8", "a surrogate in UTF-8" },
+	{ TEXT("\"\xf4\x90\x80\x80\""), "not UTF-8", "more than U+10FFFF" },
+	{ TEXT("\"\xf5\x80\x80\x80\""), "not UTF-8", "a byte never in UTF-8" },
+	{ TEXT("\"\xc3\""), "not UTF-8", "UTF-8 cut short by a quote" },
+	{ TEXT("\"\xe2\x82"), "not UTF-8", "UTF-8 cut short by the end" },
+	{ TEXT("\xc3\xa9"), "byte 0", "a letter outside of a string" },
+};
+
+static void grammar(void)
+{
+	for (size_t i = 0; i < LEN(good); i++)
+		is_int(whole(good[i].text, good[i].len), 0, "accepted: %s",
+		       good[i].what);
+	for (size_t i = 0; i < LEN(bad); i++)
+		is_err(whole(bad[i].text, bad[i].len), -EBADMSG, bad[i].part,
+		       "refused: %s", bad[i].what);
+}
+
+static int nested(unsigned depth, const char *open, const char *close)
+{
+	size_t n = depth * strlen(open), m = depth * strlen(close);
+	char *text = malloc(n + m + 2);
+	int r;
+
+	for (unsigned i = 0; i < depth; i++) {
+		memcpy(text + i * strlen(open), open, strlen(open));
+		memcpy(text + n + 1 + i * strlen(close), close, strlen(close));
+	}
+	text[n] = '1';
+	r = whole(text, n + 1 + m);
+	free(text);
+	return r;
+}
+
+static void depth(void)
+{
+	is_int(nested(127, "[", "]"), 0, "127 arrays in each other are read");
+	is_err(nested(128, "[", "]"), -EBADMSG,
+	       "byte 127: nested deeper than 127 levels", "128 are refused");
+	is_int(nested(127, "{\"\":", "}"), 0, "127 objects are read");
+	is_err(nested(128, "{\"\":", "}"), -EBADMSG, "byte 508: nested",
+	       "128 are refused");
+	is_err(nested(1000000, "[", "]"), -EBADMSG, "byte 127",
+	       "a million are refused at the same place");
+}
+
+static void strings(void)
+{
+	static const char text[] =
+		"\"a\\u0000\\n\\u00e9\\u20ac\\ud83d\\ude00\xc3\xa9z\" x";
+	static const char want[] =
+		"a\0\n\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\xc3\xa9z";
+	struct weir__json j;
+	struct weir__str s;
+
+	begin(&j, text, sizeof(text) - 1);
+	is_int(weir__json_string(&j, &s), 0, "a string is decoded");
+	is_int(s.len, sizeof(want) - 1, "its length counts decoded bytes");
+	is_mem(s.s, want, sizeof(want) - 1, "a NUL may be inside of it");
+	is_int(weir__json_peek(&j), 'x', "what follows it comes next");
+	begin(&j, TEXT("\"\""));
+	is_int(weir__json_string(&j, &s), 0, "an empty string is a string");
+	is_int(s.len, 0, "of no bytes");
+	ok(weir__str_is(&s, "") && !weir__str_is(&s, "a"),
+	   "strings are compared by length and bytes");
+}
+
+static int number(const char *text, size_t len, uint64_t *ret)
+{
+	struct weir__json j;
+
+	begin(&j, text, len);
+	return weir__json_u64(&j, ret);
+}
+
+static void numbers(void)
+{
+	uint64_t v = 7;
+
+	is_int(number(TEXT("0"), &v), 0, "0 is a whole number");
+	is_int(v, 0, "... of that value");
+	is_int(number(TEXT("18446744073709551615"), &v), 0, "2^64-1 is read");
+	ok(v == UINT64_MAX, "... exactly");
+	is_err(number(TEXT("18446744073709551616"), &v), -EBADMSG,
+	       "above 18446744073709551615", "2^64 is refused");
+	is_err(number(TEXT("99999999999999999999999"), &v), -EBADMSG, "above",
+	       "what wraps is refused");
+	is_int(number(TEXT("9007199254740993"), &v), 0,
+	       "a number that no double holds is read");
+	ok(v == 9007199254740993u, "... exactly");
+	is_err(number(TEXT("-1"), &v), -EBADMSG,
+	       "expected a whole number, found '-'", "-1 is refused");
+	is_err(number(TEXT("-0"), &v), -EBADMSG, "found '-'", "so is -0");
+	is_err(number(TEXT("2.0"), &v), -EBADMSG, "expected a whole number",
+	       "2.0 is refused");
+	is_err(number(TEXT("2e0"), &v), -EBADMSG, "expected a whole number",
+	       "2e0 is refused");
+	is_err(number(TEXT("007"), &v), -EBADMSG, "may not begin with 0",
+	       "007 is refused");
+	is_err(number(TEXT("\"2\""), &v), -EBADMSG, "found '\"'",
+	       "a string is no number");
+	is_err(number(TEXT(""), &v), -EBADMSG, "found the end",
+	       "nothing is no number");
+}
+
+static void pulling(void)
+{
+	struct weir__str name, value;
+	struct weir__json j;
+	uint64_t v;
+
+	begin(&j, TEXT(" {\"a\" : [ 1 , 2 ], \"b\":\"c\"} "));
+	is_int(weir__json_enter(&j, '{'), 0, "an object is entered");
+	is_int(weir__json_member(&j, &name), 1, "it has a member");
+	ok(weir__str_is(&name, "a"), "whose name is given");
+	is_int(weir__json_enter(&j, '['), 0, "its array is entered");
+	is_int(weir__json_element(&j), 1, "that has an element");
+	is_int(weir__json_u64(&j, &v), 0, "which is a number");
+	is_int(weir__json_element(&j), 1, "and another");
+	is_int(weir__json_u64(&j, &v), 0, "which is a number too");
+	is_int(v, 2, "the second one");
+	is_int(weir__json_element(&j), 0, "and no more");
+	is_int(weir__json_member(&j, &name), 1, "the object goes on");
+	is_int(weir__json_string(&j, &value), 0, "with a string");
+	is_int(weir__json_member(&j, &name), 0, "and ends");
+	is_int(weir__json_end(&j), 0, "and so does the text");
+	begin(&j, TEXT("[]"));
+	is_err(weir__json_enter(&j, '{'), -EBADMSG,
+	       "f: byte 0: expected '{', found '['",
+	       "an array is not entered as an object");
+	weir__json_init(&j, "f.st", 8, copy, 2);
+	j.kind = "tensor";
+	j.name = (struct weir__str){ "x\ny", 3 };
+	is_err(weir__json_null(&j), -EBADMSG,
+	       "f.st: byte 8, in tensor 'x\\x0ay': expected a value",
+	       "a sentence counts bytes of the file and names the tensor");
+}
+
+int main(void)
+{
+	plan(LEN(good) + LEN(bad) + 5 + 7 + 15 + 16);
+	grammar();
+	depth();
+	strings();
+	numbers();
+	pulling();
+	free(copy);
+	return done_testing();
+}

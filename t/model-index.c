@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* A model of several files: the index decides, a directory is looked into. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <weir.h>
+
+#include "files.h"
+#include "tap.h"
+
+#define A ENTRY("a", "U8", "[2]", "[0,2]")
+#define B ENTRY("b", "U8", "[3]", "[0,3]")
+#define C ENTRY("c", "U8", "[4]", "[3,7]")
+
+static struct weir *root;
+
+static int try_open(const char *name, uint32_t flags)
+{
+	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
+	struct weir_model *m = NULL;
+	int r;
+
+	opts.flags = flags;
+	r = weir_model_open(root, files_path(name), &opts, &m);
+	weir_model_close(m);
+	return r;
+}
+
+static struct weir_model *must_open(const char *name)
+{
+	struct weir_model *m;
+
+	if (weir_model_open(root, files_path(name), NULL, &m) < 0)
+		bail("%s", weir_error());
+	return m;
+}
+
+/* What opening @name resolves to, in a ring of its own; "" if it fails. */
+static const char *resolved(const char *name)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	static char path[4096];
+	struct weir_model *m;
+
+	path[0] = '\0';
+	if (weir_model_open(root, files_path(name), NULL, &m) < 0)
+		return path;
+	weir_model_info(m, &info);
+	snprintf(path, sizeof(path), "%s", info.path);
+	weir_model_close(m);
+	return path;
+}
+
+static void two_shards(void)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	struct weir_file_info file = { .size = sizeof(file) };
+	struct weir_entry e = { .size = sizeof(e) };
+	struct weir_value v = { .size = sizeof(v) };
+	struct weir_model *m;
+
+	files_dir("m");
+	files_st("m/s-1.safetensors", "{\"__metadata__\":{\"k\":\"1\"}," A "}",
+		 2);
+	files_st("m/s-2.safetensors",
+		 "{" C "," B ",\"__metadata__\":{\"k\":\"2\"}}", 7);
+	files_text("m/m.safetensors.index.json",
+		   "{\"metadata\":{\"total_size\":9},\"weight_map\":{"
+		   "\"c\":\"s-2.safetensors\",\"b\":\"s-2.safetensors\","
+		   "\"a\":\"s-1.safetensors\"}}");
+	m = must_open("m/m.safetensors.index.json");
+	weir_model_info(m, &info);
+	ok(info.shards == 2 && info.count == 3 && info.bytes == 9,
+	   "an index makes one model of two files");
+	is_int(info.total_size, 9, "what it says of the size is told");
+	weir_model_file(m, 1);
+	weir_file_info(weir_model_file(m, 1), &file);
+	is_str(file.path, files_path("m/s-2.safetensors"),
+	       "shards are numbered by their names");
+	weir_model_tensor(m, 0, &e);
+	is_str(e.name, "a", "tensors come in the order of the shards");
+	weir_model_tensor(m, 1, &e);
+	is_str(e.name, "b", "... and of their data in them");
+	is_int(e.shard, 1, "each knows its shard");
+	weir_model_meta(m, "k", &v);
+	is_str(v.str, "1", "of metadata the first shard's counts");
+	weir_model_close(m);
+}
+
+static void deciding(void)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	struct weir_model *m;
+
+	files_text("m/part.index.json",
+		   "{\"weight_map\":{\"b\":\"s-2.safetensors\"}}");
+	m = must_open("m/part.index.json");
+	weir_model_info(m, &info);
+	ok(info.count == 1 && info.shards == 1,
+	   "what the index does not name is not part of the model");
+	is_int(info.unlisted, 1, "but counted");
+	is_int(info.bytes, 3, "... and not in the bytes");
+	weir_model_close(m);
+	files_text("m/elsewhere.index.json",
+		   "{\"weight_map\":{\"a\":\"s-2.safetensors\","
+		   "\"b\":\"s-2.safetensors\"}}");
+	is_err(try_open("m/elsewhere.index.json", 0), -EBADMSG,
+	       "elsewhere.index.json: tensor 'a' is placed in 's-2.safetensors', which does not have it",
+	       "a tensor placed in a shard that lacks it is an error");
+	files_text("m/gone.index.json",
+		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
+		   "\"b\":\"s-3.safetensors\"}}");
+	is_err(try_open("m/gone.index.json", 0), -ENOENT,
+	       "gone.index.json: shard 's-3.safetensors', which it names, is not there",
+	       "so is a shard that is missing");
+	files_st("m/bad.safetensors", "{" A "}", 1);
+	files_text("m/bad.index.json",
+		   "{\"weight_map\":{\"a\":\"bad.safetensors\"}}");
+	is_err(try_open("m/bad.index.json", 0), -EBADMSG,
+	       "bad.safetensors: tensor 'a': ends at byte 2",
+	       "a shard that is refused is named");
+	files_text("m/twice.index.json",
+		   "{\"weight_map\":{\"a\":\"s-9.safetensors\","
+		   "\"a\":\"s-1.safetensors\"}}");
+	is_err(try_open("m/twice.index.json", 0), -EBADMSG, "named twice",
+	       "a tensor placed twice is refused");
+	is_int(try_open("m/twice.index.json", WEIR_MODEL_LENIENT), 0,
+	       "lenient: only the last place is opened");
+	files_text("m/empty.index.json", "{\"weight_map\":{}}");
+	m = must_open("m/empty.index.json");
+	is_int(weir_model_count(m), 0, "an empty map is an empty model");
+	weir_model_close(m);
+}
+
+static void paths(void)
+{
+	files_dir("blobs");
+	files_dir("snap");
+	files_st("blobs/1234", "{" A "}", 2);
+	files_text("blobs/5678",
+		   "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
+	files_link("snap/model.safetensors", "../blobs/1234");
+	files_link("snap/x.safetensors.index.json", "../blobs/5678");
+	is_int(try_open("snap/x.safetensors.index.json", 0), 0,
+	       "links are followed, and shards are beside the index's name");
+	files_text("up.index.json",
+		   "{\"weight_map\":{\"a\":\"gone\",\"b\":\"../x\"}}");
+	is_err(try_open("up.index.json", 0), -EBADMSG,
+	       "in tensor 'b': the shard's name '../x' is refused",
+	       "a name that climbs is refused before anything is opened");
+	if (mkfifo(files_path("pipe"), 0600) < 0)
+		bail("mkfifo: %s", strerror(errno));
+	files_text("pipe.index.json", "{\"weight_map\":{\"a\":\"pipe\"}}");
+	is_err(try_open("pipe.index.json", 0), -EINVAL, "but a pipe",
+	       "a shard that is a pipe is refused, without waiting");
+	files_text("dir.index.json", "{\"weight_map\":{\"a\":\"snap/\"}}");
+	is_err(try_open("dir.index.json", 0), -EISDIR, "snap/",
+	       "so is one that is a directory");
+	files_text("sub.index.json",
+		   "{\"weight_map\":{\"a\":\"snap/model.safetensors\"}}");
+	is_int(try_open("sub.index.json", 0), 0,
+	       "a shard may be in a folder below");
+	files_text("self.index.json",
+		   "{\"weight_map\":{\"a\":\"self.index.json\"}}");
+	is_err(try_open("self.index.json", 0), -EOPNOTSUPP, "JSON text",
+	       "an index is no shard");
+}
+
+static void sizes(void)
+{
+	files_text("big.index.json", "{\"weight_map\":{}}");
+	files_truncate("big.index.json", 100000001);
+	is_err(try_open("big.index.json", 0), -EBADMSG,
+	       "big.index.json: an index of 100000001 bytes; 100000000 at most",
+	       "an index of 100 000 001 bytes is not read");
+	files_truncate("big.index.json", 100000000);
+	is_err(try_open("big.index.json", 0), -EBADMSG, "found byte 0x00",
+	       "one of a byte less is");
+}
+
+static void descriptors(void)
+{
+	struct rlimit old, few;
+	unsigned before = files_open();
+	char text[8000], name[32];
+	size_t at = (size_t)sprintf(text, "{\"weight_map\":{");
+
+	files_dir("n");
+	for (int i = 0; i < 100; i++) {
+		char header[100];
+
+		sprintf(name, "n/%d.safetensors", i);
+		sprintf(header,
+			"{\"t%d\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
+			i);
+		files_st(name, header, 1);
+		at += (size_t)sprintf(text + at, "%s\"t%d\":\"%d.safetensors\"",
+				      i ? "," : "", i, i);
+	}
+	sprintf(text + at, "}}");
+	files_text("n/n.safetensors.index.json", text);
+	is_int(try_open("n", 0), 0, "100 shards are opened");
+	getrlimit(RLIMIT_NOFILE, &old);
+	few = old;
+	few.rlim_cur = 60;
+	setrlimit(RLIMIT_NOFILE, &few);
+	is_err(try_open("n", 0), -EMFILE, "RLIMIT_NOFILE",
+	       "too few descriptors: the limit is named");
+	setrlimit(RLIMIT_NOFILE, &old);
+	is_int(files_open(), before, "and none is left behind");
+}
+
+static void directories(void)
+{
+	files_dir("d");
+	is_err(try_open("d", 0), -ENOENT,
+	       "d: no *.safetensors and no index of them; it has no files",
+	       "an empty directory is no model");
+	files_text("d/config.json", "{}");
+	files_text("d/pytorch_model.bin", "x");
+	files_text("d/.safetensors", "x");
+	files_text("d/._model.safetensors", "x");
+	is_err(try_open("d", 0), -ENOENT,
+	       "it has config.json, pytorch_model.bin",
+	       "nor is one without tensors; what it has is listed");
+	files_text("d/m.gguf", "GGUF\3   ");
+	is_err(try_open("d", 0), -EOPNOTSUPP, "m.gguf: this is a GGUF file",
+	       "its one GGUF file is tried");
+	files_st("d/b.safetensors", "{" A "}", 2);
+	is_str(resolved("d"), files_path("d/b.safetensors"),
+	       "its one *.safetensors is the model");
+	is_str(resolved("d/"), files_path("d/b.safetensors"),
+	       "with and without a slash at the end");
+	files_st("d/c.safetensors", "{" A "}", 2);
+	is_err(try_open("d", 0), -EINVAL,
+	       "name one of b.safetensors, c.safetensors, m.gguf",
+	       "of two none is taken; both are listed");
+	files_text("d/x.safetensors.index.json",
+		   "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
+	is_str(resolved("d"), files_path("d/x.safetensors.index.json"),
+	       "an index comes before everything");
+	files_text("d/y.safetensors.index.json", "{}");
+	is_err(try_open("d", 0), -EINVAL, "d: 2 indexes, 2 *.safetensors",
+	       "two indexes are none");
+	files_dir("e");
+	files_text("e/x.safetensors.index.json", "{}");
+	files_text("e/y.safetensors.index.json", "{}");
+	files_st("e/b.safetensors", "{" A "}", 2);
+	is_str(resolved("e"), files_path("e/b.safetensors"),
+	       "and leave the one *.safetensors to be taken");
+	files_dir("f");
+	for (int i = 0; i < 10; i++) {
+		char name[40];
+
+		sprintf(name, "f/%d.safetensors", i);
+		files_text(name, "");
+	}
+	is_err(try_open("f", 0), -EINVAL,
+	       "0.safetensors, 1.safetensors, 2.safetensors, 3.safetensors, 4.safetensors, 5.safetensors and 4 more",
+	       "a long list is cut");
+}
+
+int main(void)
+{
+	plan(7 + 9 + 6 + 2 + 3 + 10);
+	files_begin();
+	if (weir_open(NULL, &root) < 0)
+		bail("%s", weir_error());
+	two_shards();
+	deciding();
+	paths();
+	sizes();
+	descriptors();
+	directories();
+	weir_close(root);
+	return done_testing();
+}

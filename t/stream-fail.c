@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "tap.h"
+#include "stream.inc"
+
+static struct weir *weir;
+static int minus_5 = -5;
+
+static void failing(void)
+{
+	struct weir_event *before = new_event(weir, 0);
+	struct weir_event *at = new_event(weir, 0);
+	struct weir_event *after = new_event(weir, 0);
+	struct weir_event *late = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "copy");
+	struct weir_failure f;
+	int calls = 0;
+	struct gate gate;
+
+	is_int(weir_stream_error(s, &f), 0, "a stream begins without an error");
+	shut(s, &gate);
+	must(weir_stream_record(s, before));
+	must(weir_stream_call(s, fail_with, &minus_5));
+	must(weir_stream_record(s, at));
+	must(weir_stream_call(s, count_up, &calls));
+	must(weir_stream_record(s, after));
+	open_gate(&gate);
+	is_err(weir_stream_sync(s, -1), -5,
+	       "stream 'copy': operation 2 (call): the host function returned -5",
+	       "a host function's negative result fails the stream");
+	is_int(calls, 0, "no later operation runs");
+	is_int(weir_event_query(before), 1,
+	       "an event recorded before the failure is done");
+	is_err(weir_event_query(at), -5, "operation 2",
+	       "the event behind what failed has the cause");
+	is_err(weir_event_query(after), -ECANCELED, "cancelled: stream 'copy'",
+	       "an event further on is cancelled, and names the cause");
+	is_int(weir_stream_error(s, &f), -5, "the stream keeps its failure");
+	ok(f.err == -5 && f.number == 2 && strstr(f.text, "operation 2"),
+	   "... with the number of what failed");
+	is_err(weir_stream_call(s, count_up, &calls), -ECANCELED, "operation 2",
+	       "a failed stream takes no work");
+	is_err(weir_stream_wait(s, before), -ECANCELED, "operation 2",
+	       "... and no waits");
+	is_err(weir_stream_record(s, late), -5, "operation 2",
+	       "recording in a failed stream gives its error");
+	is_int(weir_event_query(late), -ECANCELED, "... and a failed event");
+	is_int(weir_event_error(late, &f), -ECANCELED,
+	       "an event tells its failure");
+	ok(f.number == 2 && strstr(f.text, "returned -5"),
+	   "... which is that of the stream");
+
+	is_int(weir_stream_reset(s), 0, "a failed stream can be reset");
+	is_int(weir_stream_error(s, &f), 0, "... and has no error then");
+	is_int(weir_event_query(at), -5, "old events stay failed");
+	is_int(weir_event_query(after), -ECANCELED, "... or cancelled");
+	is_int(weir_event_query(before), 1, "... or done");
+	must(weir_stream_record(s, late));
+	is_int(weir_event_query(late), 1, "a new record is not failed");
+	must(weir_stream_call(s, count_up, &calls));
+	must(weir_stream_sync(s, -1));
+	is_int(calls, 1, "... and new work runs");
+	must(weir_stream_call(s, fail_with, &minus_5));
+	weir_stream_sync(s, -1);
+	is_int(weir_event_query(late), 1, "events in between stay done");
+	must(weir_stream_reset(s));
+	is_int(weir_event_query(at), -5, "... and the first ones failed");
+	is_int(weir_stream_reset(s), 0,
+	       "resetting a stream that has not failed is nothing to do");
+	weir_event_free(before);
+	weir_event_free(at);
+	weir_event_free(after);
+	weir_event_free(late);
+	weir_stream_free(s);
+}
+
+static void busy(void)
+{
+	struct weir_stream *s = new_stream(weir, "busy");
+	struct gate gate;
+
+	shut(s, &gate);
+	is_err(weir_stream_reset(s), -EBUSY, "operations 1 to 1",
+	       "a stream with work out cannot be reset");
+	open_gate(&gate);
+	must(weir_stream_sync(s, -1));
+	weir_stream_free(s);
+}
+
+static void lost(void)
+{
+	struct weir_stream *s = new_stream(weir, "lost");
+	int enodev = -ENODEV;
+
+	must(weir_stream_call(s, fail_with, &enodev));
+	weir_stream_sync(s, -1);
+	is_err(weir_stream_reset(s), -ENODEV, "returned -19",
+	       "a lost device cannot be reset");
+	weir_stream_free(s);
+}
+
+static void along_waits(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s[20];
+	struct weir_failure f;
+	struct gate gate;
+	int calls = 0;
+
+	for (int i = 0; i < 20; i++)
+		s[i] = new_stream(weir, i ? NULL : "origin");
+	shut(s[0], &gate);
+	gate.result = -EIO;
+	for (int i = 1; i < 20; i++) {
+		must(weir_stream_record(s[i - 1], ev));
+		must(weir_stream_wait(s[i], ev));
+		must(weir_stream_call(s[i], count_up, &calls));
+	}
+	open_gate(&gate);
+	is_err(weir_stream_sync(s[1], -1), -ECANCELED, "stream 'origin'",
+	       "a stream that waits for a failed event fails, naming the cause");
+	is_err(weir_stream_sync(s[19], -1), -ECANCELED,
+	       "cancelled: stream 'origin': operation 1 (call): the host function returned -5",
+	       "... through any number of streams");
+	is_int(weir_stream_error(s[19], &f), -ECANCELED, "it keeps that");
+	is_int(calls, 0, "... and runs nothing");
+	must(weir_stream_reset(s[1]));
+	is_int(weir_stream_wait(s[1], ev), 0,
+	       "a stream can be told to wait for what has failed");
+	is_err(weir_stream_sync(s[1], -1), -ECANCELED, "stream 'origin'",
+	       "... and fails");
+	for (int i = 0; i < 20; i++)
+		weir_stream_free(s[i]);
+	weir_event_free(ev);
+}
+
+static void held_work(void)
+{
+	struct weir_event *ev = new_event(weir, 0), *last = new_event(weir, 0);
+	struct weir_stream *a = new_stream(weir, "a");
+	struct weir_stream *b = new_stream(weir, "b");
+	struct weir_tensor t = bytes(weir, 64);
+	struct gate gate;
+	int result;
+
+	shut(a, &gate);
+	gate.result = -EIO;
+	must(weir_stream_record(a, ev));
+	must(weir_stream_wait(b, ev));
+	for (int i = 0; i < 100; i++)
+		must(weir_stream_fill(b, &t, 0, 64, 0xff));
+	must(weir_stream_record(b, last));
+	weir_stream_free(b);
+	weir_stream_free(a);
+	open_gate(&gate);
+	result = weir_event_wait(last, 10 * SEC);
+	is_int(result, -ECANCELED, "work that is held back is cancelled");
+	ok(!*(unsigned char *)weir_tensor_data(&t), "... and has no effect");
+	weir_buf_free(t.buf);
+	weir_event_free(ev);
+	weir_event_free(last);
+}
+
+int main(void)
+{
+	plan(34);
+	weir = open_root(WEIR_IO_AUTO);
+	failing();
+	busy();
+	lost();
+	along_waits();
+	held_work();
+	weir_close(weir);
+	return done_testing();
+}

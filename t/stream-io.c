@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "tap.h"
+#include "stream.inc"
+
+#define MB ((size_t)1 << 20)
+
+static struct weir *weir;
+
+/* Compare the file with a pattern by reading it behind the library's back. */
+static bool file_has(struct weir_file *file, uint64_t off, size_t n,
+		     unsigned seed)
+{
+	struct weir_stream *s = new_stream(weir, "check");
+	struct weir_tensor t = bytes(weir, n);
+	bool same;
+
+	must(weir_stream_read(s, file, off, &t, 0, n));
+	must(weir_stream_sync(s, -1));
+	same = is_pattern(weir_tensor_data(&t), n, seed);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	return same;
+}
+
+static void reads(void)
+{
+	static const struct {
+		size_t off, n;
+	} at[] = { { 0, 1 },          { 4096, 4096 }, { 5, MB },
+		   { 0, 9 * MB + 7 }, { 9 * MB, 7 },  { MB - 1, 8 * MB } };
+	struct weir_file *file = temp_file(weir, 9 * MB + 7, 0);
+	struct weir_tensor t = bytes(weir, 9 * MB + 10);
+	struct weir_stream *s = new_stream(weir, "reads");
+	unsigned char *all = malloc(9 * MB + 7);
+	unsigned char *got = weir_tensor_data(&t);
+	bool same = true;
+
+	pattern(all, 9 * MB + 7, 0);
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		memset(got, 0, 9 * MB + 10);
+		must(weir_stream_read(s, file, at[i].off, &t, 3, at[i].n));
+		must(weir_stream_sync(s, -1));
+		same = same && !memcmp(got + 3, all + at[i].off, at[i].n) &&
+		       !got[0] && !got[2];
+	}
+	ok(same, "any bytes of a file are read to any byte of a tensor");
+	is_int(weir_stream_read(s, file, 0, &t, 0, 0), 0,
+	       "no bytes are nothing to do");
+	free(all);
+	weir_file_close(file);
+	weir_file_close(NULL);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+static void writes(void)
+{
+	struct weir_file *file = temp_file(weir, 0, 0);
+	struct weir_tensor t = bytes(weir, 3 * MB + 100);
+	struct weir_stream *s = new_stream(weir, "writes");
+	unsigned char *at = weir_tensor_data(&t);
+
+	pattern(at, 3 * MB + 100, 21);
+	must(weir_stream_write(s, file, 0, &t, 0, 3 * MB + 100));
+	must(weir_stream_fill(s, &t, 0, 3 * MB + 100, 0));
+	must(weir_stream_read(s, file, 0, &t, 0, 3 * MB + 100));
+	must(weir_stream_sync(s, -1));
+	ok(is_pattern(at, 3 * MB + 100, 21),
+	   "a write, a fill of its source and a read take effect in order");
+	ok(file_has(file, 0, 3 * MB + 100, 21),
+	   "what was written is in the file");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	weir_file_close(file);
+}
+
+/* Neighbours of one page, some large enough to go around the page cache. */
+static void neighbours(void)
+{
+	enum {
+		N = 200
+	};
+	struct weir_file *file = temp_file(weir, 0, 0);
+	struct weir_stream *s = new_stream(weir, "neighbours");
+	size_t n = N * 80000ul, at = 0;
+	struct weir_tensor t = bytes(weir, n);
+	unsigned char *p = weir_tensor_data(&t);
+
+	pattern(p, n, 4);
+	for (unsigned i = 0; at < n; i++) {
+		size_t len = i % 3 ? 1111 * (i % 7 + 1) : 70000 + i * 13;
+
+		if (len > n - at)
+			len = n - at;
+		must(weir_stream_write(s, file, at, &t, at, len));
+		at += len;
+	}
+	must(weir_stream_sync(s, -1));
+	ok(file_has(file, 0, n, 4),
+	   "writes side by side, of any size, do not undo each other");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	weir_file_close(file);
+}
+
+static void ordered(void)
+{
+	struct weir_file *file = temp_file(weir, 4 * MB, 50);
+	struct weir_tensor t = bytes(weir, 4 * MB), u = bytes(weir, 4 * MB);
+	struct weir_stream *s = new_stream(weir, "ordered");
+	bool same = true;
+
+	for (int i = 0; i < 10; i++) {
+		must(weir_stream_fill(s, &t, 0, 4 * MB, 1));
+		must(weir_stream_read(s, file, 0, &t, 0, 4 * MB));
+		must(weir_stream_copy(s, &u, &t));
+		must(weir_stream_fill(s, &t, 0, 4 * MB, 2));
+		must(weir_stream_sync(s, -1));
+		same = same && is_pattern(weir_tensor_data(&u), 4 * MB, 50) &&
+		       *(unsigned char *)weir_tensor_data(&t) == 2;
+	}
+	ok(same, "a read takes its place between a fill, a copy and a fill");
+	for (int i = 0; i < 200; i++) {
+		must(weir_stream_read(s, file, (size_t)i * 64, &t, 0, 8192));
+		must(weir_stream_read(s, file, (size_t)i * 128, &t, 0, 8192));
+	}
+	must(weir_stream_read(s, file, 0, &t, 0, 8192));
+	must(weir_stream_sync(s, -1));
+	ok(is_pattern(weir_tensor_data(&t), 8192, 50),
+	   "of reads to the same bytes the last one stays");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	weir_buf_free(u.buf);
+	weir_file_close(file);
+}
+
+static void concurrent(void)
+{
+	struct weir_file *file = temp_file(weir, 2 * MB, 8);
+	struct weir_tensor t = bytes(weir, 2 * MB);
+	struct weir_stream *s = new_stream(weir, "a");
+	unsigned char *at = weir_tensor_data(&t);
+	struct weir_event *ev = new_event(weir, 0);
+	struct gate gate;
+	bool landed = false;
+
+	/*
+	 * The worker is held by work, not by a host function, of which the
+	 * stream may assume nothing.
+	 */
+	gate_init(&gate, 0);
+	must(weir_stream_read(s, file, 0, &t, 0, MB));
+	must(weir_stream_read(s, file, MB, &t, MB, MB));
+	must(weir_stream_call(s, through_gate, &gate));
+	must(weir_stream_record(s, ev));
+	sem_wait(&gate.entered);
+	landed = is_pattern(at, 2 * MB, 8);
+	ok(landed, "a host function sees all reads queued before it");
+	must(weir_stream_fill(s, &t, 0, MB, 0));
+	must(weir_stream_read(s, file, MB, &t, 0, MB));
+	ok(at[MB - 1] != 0, "what is queued behind it waits for it");
+	open_gate(&gate);
+	must(weir_stream_sync(s, -1));
+	is_int(weir_event_query(ev), 1, "... and then runs");
+	weir_event_free(ev);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	weir_file_close(file);
+}
+
+static void many_small(void)
+{
+	enum {
+		N = 3000,
+		EACH = 1024
+	};
+	struct weir_file *file = temp_file(weir, N * EACH, 60);
+	struct weir_tensor t = bytes(weir, N * EACH);
+	struct weir_stream *s = new_stream(weir, "many");
+
+	for (size_t i = 0; i < N; i++)
+		must(weir_stream_read(s, file, i * EACH, &t, i * EACH, EACH));
+	weir_file_close(file);
+	must(weir_stream_sync(s, -1));
+	ok(is_pattern(weir_tensor_data(&t), N * EACH, 60),
+	   "thousands of reads are queued at once, and the file closed");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+static void errors(void)
+{
+	struct weir_event *first = new_event(weir, 0);
+	struct weir_event *second = new_event(weir, 0);
+	struct weir *other = open_root(WEIR_IO_SYNC);
+	struct weir_file *file = temp_file(weir, 10000, 0);
+	struct weir_file *far = temp_file(other, 10, 0);
+	struct weir_tensor t = bytes(weir, 20000);
+	struct weir_stream *s = new_stream(weir, "short");
+	struct weir_failure f;
+	struct gate gate;
+
+	shut(s, &gate);
+	must(weir_stream_read(s, file, 0, &t, 0, 5000));
+	must(weir_stream_record(s, first));
+	must(weir_stream_read(s, file, 9000, &t, 9000, 2000));
+	must(weir_stream_read(s, file, 50000, &t, 12000, 10));
+	must(weir_stream_record(s, second));
+	open_gate(&gate);
+	is_err(weir_stream_sync(s, -1), -ENODATA, "operation 3 (read)",
+	       "a read over the end of the file fails, the first one first");
+	weir_stream_error(s, &f);
+	ok(strstr(f.text, "ends before") && strstr(f.text, "10000"),
+	   "... naming the bytes and the file's size");
+	is_int(weir_event_query(first), 1, "reads before it are done");
+	is_int(weir_event_query(second), -ECANCELED,
+	       "those behind it are cancelled");
+	must(weir_stream_reset(s));
+	is_err(weir_stream_read(s, far, 0, &t, 0, 1), -EINVAL, "two roots",
+	       "a file of another root is refused");
+	is_err(weir_stream_read(s, file, UINT64_MAX - 5, &t, 0, 10), -EINVAL,
+	       "2^63", "offsets that wrap are refused");
+	is_err(weir_stream_read(s, file, 0, &t, 19999, 2), -EINVAL, "has 20000",
+	       "so are bytes outside of the tensor");
+	weir_file_close(file);
+	weir_file_close(far);
+	must(weir_file_open(weir, "/proc/self/exe", NULL, &file));
+	is_err(weir_stream_write(s, file, 0, &t, 0, 1), -EBADF,
+	       "for reading only", "a file opened for reading is not written");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "what was refused does not fail the stream");
+	weir_file_close(file);
+	weir_event_free(first);
+	weir_event_free(second);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	weir_close(other);
+}
+
+#define TESTS 20
+static void all(const char *prefix, uint32_t io)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+
+	tap_prefix(prefix);
+	weir = open_root(io);
+	if (weir_io_info(weir, &info) < 0) {
+		skip(TESTS, "%s", weir_error());
+	} else {
+		reads();
+		writes();
+		neighbours();
+		ordered();
+		concurrent();
+		many_small();
+		errors();
+	}
+	weir_close(weir);
+}
+
+int main(void)
+{
+	plan(2 * TESTS);
+	all("uring: ", WEIR_IO_URING);
+	all("sync: ", WEIR_IO_SYNC);
+	return done_testing();
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "tap.h"
+#include "stream.inc"
+
+static struct weir *weir;
+
+static void moves(void)
+{
+	struct weir_tensor a = bytes(weir, 1000), b = bytes(weir, 1000);
+	struct weir_stream *s = new_stream(weir, "moves");
+	unsigned char in[1000], out[1000];
+
+	pattern(in, sizeof(in), 1);
+	must(weir_stream_set(s, &a, 0, in, 1000));
+	must(weir_stream_copy(s, &b, &a));
+	must(weir_stream_get(s, &b, 0, out, 1000));
+	is_int(weir_stream_sync(s, -1), 0, "a stream is synchronised");
+	is_mem(out, in, 1000, "what is set, copied and got back is the same");
+	must(weir_stream_fill(s, &a, 10, 5, 0xee));
+	must(weir_stream_get(s, &a, 8, out, 9));
+	must(weir_stream_sync(s, -1));
+	memset(in + 10, 0xee, 5);
+	is_mem(out, in + 8, 9, "a fill touches its bytes and no others");
+	is_int(weir_stream_set(s, &a, 1000, NULL, 0), 0,
+	       "no bytes at the end of a tensor are nothing to do");
+	is_int(weir_stream_copy(s, &a, &a), 0,
+	       "neither is copying a tensor to itself");
+	must(weir_stream_sync(s, -1));
+	weir_stream_free(s);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+static void rectangles(void)
+{
+	struct weir_rect r = {
+		.off = 3, .width = 4, .rows = 3, .pitch = 10, .host_pitch = 6
+	};
+	struct weir_stream *s = new_stream(weir, "rectangles");
+	struct weir_tensor t = bytes(weir, 27);
+	unsigned char in[16], out[16] = { 0 }, *at = weir_tensor_data(&t);
+
+	pattern(in, sizeof(in), 9);
+	must(weir_stream_set_2d(s, &t, &r, in));
+	must(weir_stream_get_2d(s, &t, &r, out));
+	must(weir_stream_sync(s, -1));
+	ok(!memcmp(at + 3, in, 4) && !memcmp(at + 13, in + 6, 4) &&
+		   !memcmp(at + 23, in + 12, 4),
+	   "rows are set at their pitch");
+	ok(!memcmp(out, in, 4) && !memcmp(out + 6, in + 6, 4) &&
+		   !memcmp(out + 12, in + 12, 4),
+	   "rows are got back at theirs");
+	ok(!at[7] && !at[12] && !out[4] && !out[5],
+	   "bytes between rows are left alone");
+	r.off = 4;
+	is_err(weir_stream_set_2d(s, &t, &r, in), -EINVAL, "24 bytes",
+	       "rows that leave the tensor are refused");
+	r.rows = UINT64_MAX / 10 + 2;
+	is_err(weir_stream_set_2d(s, &t, &r, in), -EINVAL, "2^64",
+	       "... also where their number wraps");
+	r.rows = 2;
+	r.pitch = UINT64_MAX - 2;
+	is_err(weir_stream_get_2d(s, &t, &r, out), -EINVAL, "2^64",
+	       "... or their pitch");
+	r.pitch = 3;
+	is_err(weir_stream_get_2d(s, &t, &r, out), -EINVAL, "pitch of 3",
+	       "a pitch below the width is refused");
+	r.pitch = 10;
+	r.host_pitch = 3;
+	is_err(weir_stream_get_2d(s, &t, &r, out), -EINVAL, "pitch of 3",
+	       "... on either side");
+	r.rows = 0;
+	is_int(weir_stream_set_2d(s, &t, &r, in), 0,
+	       "no rows are nothing to do");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+static void views(void)
+{
+	int64_t shape[3] = { 4, 5, 6 };
+	unsigned char *from, *to;
+	struct weir_tensor a = bytes(weir, 120), b = bytes(weir, 120);
+	struct weir_tensor x = { 0 }, y = { 0 }, vx, vy;
+	struct weir_stream *s = new_stream(weir, "views");
+	bool inside = true, outside = true;
+
+	must(weir_tensor_init(&x, WEIR_DTYPE_U8, 3, shape));
+	must(weir_tensor_init(&y, WEIR_DTYPE_U8, 3, shape));
+	must(weir_tensor_place(&x, a.buf, 0));
+	must(weir_tensor_place(&y, b.buf, 0));
+	from = weir_tensor_data(&x);
+	to = weir_tensor_data(&y);
+	pattern(from, 120, 3);
+	must(weir_tensor_view(&x, 1, 1, 3, &vx));
+	must(weir_tensor_view(&vx, 2, 2, 2, &vx));
+	must(weir_tensor_view(&y, 1, 1, 3, &vy));
+	must(weir_tensor_view(&vy, 2, 2, 2, &vy));
+	is_int(weir_stream_copy(s, &vy, &vx), 0, "a view of a view is copied");
+	must(weir_stream_sync(s, -1));
+	for (int i = 0; i < 120; i++) {
+		int row = i / 6 % 5, col = i % 6;
+
+		if (row >= 1 && row < 4 && col >= 2 && col < 4)
+			inside = inside && to[i] == from[i];
+		else
+			outside = outside && !to[i];
+	}
+	ok(inside, "... every byte of it");
+	ok(outside, "... and nothing beside it");
+	is_err(weir_stream_copy(s, &y, &vx), -EINVAL, "dimension 1",
+	       "tensors of two shapes are not copied");
+	must(weir_tensor_view(&x, 0, 0, 2, &vx));
+	must(weir_tensor_view(&x, 0, 1, 2, &vy));
+	is_err(weir_stream_copy(s, &vy, &vx), -EINVAL, "overlap",
+	       "nor are tensors that overlap");
+	weir_stream_free(s);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+static void refused(void)
+{
+	struct weir_stream *s = new_stream(weir, NULL);
+	struct weir *other = open_root(WEIR_IO_AUTO);
+	struct weir_tensor t = bytes(weir, 100), far = bytes(other, 100);
+	struct weir_tensor loose = t;
+	struct weir_stream_opts o = WEIR_STREAM_OPTS_INIT;
+	struct weir_stream *none;
+	unsigned char byte = 0;
+
+	loose.buf = NULL;
+	is_err(weir_stream_set(s, &t, 100, &byte, 1), -EINVAL, "has 100",
+	       "bytes outside of the tensor are refused");
+	is_err(weir_stream_get(s, &t, SIZE_MAX, &byte, 2), -EINVAL, "has 100",
+	       "... also where their end wraps");
+	is_err(weir_stream_fill(s, &t, 1, SIZE_MAX, 0), -EINVAL, "has 100",
+	       "... or their number is huge");
+	is_err(weir_stream_set(s, &t, 0, NULL, 1), -EINVAL, "1 bytes",
+	       "bytes at NULL are refused");
+	is_err(weir_stream_set(s, &loose, 0, &byte, 1), -EINVAL, "not placed",
+	       "a tensor that is not placed is refused");
+	is_err(weir_stream_set(s, &far, 0, &byte, 1), -EINVAL, "two roots",
+	       "memory of another root is refused");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "what was refused does not fail the stream");
+	o.flags = WEIR_STREAM_NATIVE;
+	is_err(weir_stream_new(cpu_of(weir), &o, &none), -EOPNOTSUPP, "native",
+	       "a CPU stream has no native handle");
+	o.flags = 0x80;
+	is_err(weir_stream_new(cpu_of(weir), &o, &none), -EINVAL, "0x80",
+	       "flags that are not known are refused");
+	weir_stream_free(s);
+	weir_stream_free(NULL);
+	weir_buf_free(t.buf);
+	weir_buf_free(far.buf);
+	weir_close(other);
+}
+
+static void blocking_calls(void)
+{
+	struct weir_tensor t = bytes(weir, 64);
+	struct weir_stream *s = new_stream(weir, "queued");
+	unsigned char in[64], out[64];
+	struct gate gate;
+
+	pattern(in, 64, 5);
+	shut(s, &gate);
+	must(weir_stream_set(s, &t, 0, in, 64));
+	ok(!((unsigned char *)weir_tensor_data(&t))[1],
+	   "work is queued while the stream is held");
+	open_gate(&gate);
+	must(weir_tensor_get(&t, 0, out, 64));
+	is_mem(out, in, 64,
+	       "a blocking call waits for queued work on its range");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+static _Atomic int released;
+
+static void release(void *arg)
+{
+	free(arg);
+	released++;
+}
+
+static void lifetimes(void)
+{
+	struct weir_stream *s = new_stream(weir, "lifetimes");
+	unsigned char out[64] = { 0 };
+	void *own = calloc(1, 64);
+	struct weir_buft *plain;
+	struct weir_event *ev = new_event(weir, 0);
+	int64_t shape = 64;
+	struct weir_tensor t;
+	struct weir_buf *buf;
+	struct gate gate;
+
+	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &plain));
+	released = 0;
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
+	shut(s, &gate);
+	must(weir_buf_wrap(plain, own, 64, release, own, &buf));
+	must(weir_tensor_place(&t, buf, 0));
+	must(weir_stream_fill(s, &t, 0, 64, 0x42));
+	must(weir_stream_get(s, &t, 0, out, 64));
+	must(weir_stream_record(s, ev));
+	weir_buf_free(buf);
+	weir_stream_free(s);
+	is_int(released, 0, "queued work holds a buffer that was freed");
+	open_gate(&gate);
+	is_int(weir_event_wait(ev, 10 * SEC), 0,
+	       "a stream that was freed runs what is queued");
+	is_int(out[63], 0x42, "... with its effect");
+	is_int(released, 1, "... and lets go of the buffer before it is done");
+	weir_event_free(ev);
+}
+
+static struct weir_stream *self;
+
+static int queue_more(void *arg)
+{
+	return weir_stream_call(self, count_up, arg);
+}
+
+static int free_own_stream(void *arg)
+{
+	weir_stream_free(arg);
+	return 0;
+}
+
+static void host_functions(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s;
+	struct gate gate;
+	int calls = 0;
+
+	self = new_stream(weir, "calls");
+	must(weir_stream_call(self, count_up, &calls));
+	must(weir_stream_call(self, queue_more, &calls));
+	must(weir_stream_sync(self, -1));
+	must(weir_stream_sync(self, -1));
+	is_int(calls, 2, "a host function may queue on its own stream");
+	weir_stream_free(self);
+	s = new_stream(weir, "gone");
+	shut(s, &gate);
+	must(weir_stream_call(s, free_own_stream, s));
+	must(weir_stream_record(s, ev));
+	open_gate(&gate);
+	is_int(weir_event_wait(ev, 10 * SEC), 0, "... and free it");
+	weir_event_free(ev);
+}
+
+static void many(void)
+{
+	struct weir_stream *s = new_stream(weir, "many");
+	struct weir_tensor t = bytes(weir, 8);
+	static uint64_t value[1000];
+	uint64_t n = 0;
+	bool order = true;
+
+	for (uint64_t i = 1; i <= 100000; i++) {
+		value[i % 1000] = i;
+		must(weir_stream_set(s, &t, 0, &value[i % 1000], 8));
+		if (i % 1000)
+			continue;
+		must(weir_stream_get(s, &t, 0, &n, 8));
+		must(weir_stream_sync(s, -1));
+		order = order && n == i;
+	}
+	ok(order, "the last of many writes is what is read");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+int main(void)
+{
+	plan(37);
+	weir = open_root(WEIR_IO_AUTO);
+	moves();
+	rectangles();
+	views();
+	refused();
+	blocking_calls();
+	lifetimes();
+	host_functions();
+	many();
+	weir_close(weir);
+	return done_testing();
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "testmod.h"
+#include "tap.h"
+
+#define MAX INT64_MAX
+
+static struct weir *weir;
+static struct weir_buft *plain;
+
+static struct weir_buft *kind_of(const char *name, enum weir_mem kind)
+{
+	struct weir_buft *buft;
+	struct weir_dev *dev;
+
+	if (weir_dev_find(weir, name, &dev) < 0 ||
+	    weir_dev_buft(dev, kind, &buft) < 0)
+		bail("%s", weir_error());
+	return buft;
+}
+
+static int init(struct weir_tensor *t, enum weir_dtype dtype, unsigned ndim,
+		int64_t a, int64_t b, int64_t c)
+{
+	const int64_t shape[3] = { a, b, c };
+
+	return weir_tensor_init(t, dtype, ndim, shape);
+}
+
+static struct weir_tensor made(enum weir_dtype dtype, unsigned ndim, int64_t a,
+			       int64_t b, int64_t c)
+{
+	struct weir_tensor t;
+
+	if (init(&t, dtype, ndim, a, b, c) < 0)
+		bail("%s", weir_error());
+	return t;
+}
+
+static size_t bytes_of(const struct weir_tensor *t)
+{
+	size_t n = (size_t)-1;
+
+	weir_tensor_bytes(t, &n);
+	return n;
+}
+
+static void shapes(void)
+{
+	struct weir_tensor t = made(WEIR_DTYPE_F32, 3, 2, 3, 4);
+	int64_t nine[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+
+	is_int(bytes_of(&t), 96, "a tensor of 2x3x4 F32 has 96 bytes");
+	ok(t.stride[0] == 48 && t.stride[1] == 16 && t.stride[2] == 4,
+	   "... and strides in bytes, outermost first");
+	ok(!t.buf && !t.name && !t.reserved[0], "... and is not placed");
+	t = made(WEIR_DTYPE_F64, 0, 0, 0, 0);
+	is_int(bytes_of(&t), 8, "a tensor without dimensions is one element");
+	t = made(WEIR_DTYPE_F16, 2, 5, 0, 0);
+	is_int(bytes_of(&t), 0, "a dimension of 0 is fine");
+	is_int(weir_tensor_init(&t, WEIR_DTYPE_U8, 8, nine), 0,
+	       "8 dimensions are fine");
+	is_err(weir_tensor_init(&t, WEIR_DTYPE_U8, 9, nine), -EOPNOTSUPP,
+	       "9 dimensions, at most 8", "9 are not");
+	is_err(init(&t, WEIR_DTYPE_U8, 2, 2, -1, 0), -EINVAL,
+	       "dimension 1 is -1", "a negative dimension is refused");
+	is_err(init(&t, (enum weir_dtype)200, 1, 1, 0, 0), -EINVAL, "200",
+	       "an unknown dtype is refused");
+	is_err(weir_tensor_init(&t, WEIR_DTYPE_U8, 2, NULL), -EINVAL,
+	       "without a shape", "dimensions need a shape");
+}
+
+static void limits(void)
+{
+	struct weir_tensor t = { .ndim = 77 };
+
+	is_err(init(&t, WEIR_DTYPE_I8, 2, MAX, 2, 0), -EOVERFLOW, "elements",
+	       "a shape whose product wraps to less than 0 is refused");
+	is_err(init(&t, WEIR_DTYPE_I8, 2, (int64_t)1 << 32, (int64_t)1 << 32,
+		    0),
+	       -EOVERFLOW, "elements", "... or to 0");
+	is_err(init(&t, WEIR_DTYPE_F64, 1, MAX, 0, 0), -EOVERFLOW,
+	       "over 2^63 - 1 bytes", "... or whose bytes wrap");
+	is_int(t.ndim, 77, "a tensor that is refused is not written to");
+	is_int(init(&t, WEIR_DTYPE_I8, 1, MAX, 0, 0), 0,
+	       "2^63 - 1 bytes are not too many");
+	is_int(init(&t, WEIR_DTYPE_I8, 3, 0, MAX, MAX), 0,
+	       "0 before what would wrap is fine, in the order given");
+	is_int(bytes_of(&t), 0, "... and has no bytes");
+	is_err(init(&t, WEIR_DTYPE_I8, 3, MAX, MAX, 0), -EOVERFLOW,
+	       "dimension 1", "0 behind it comes too late");
+}
+
+static void blocks(void)
+{
+	struct weir_tensor t = made(WEIR_DTYPE_Q4_0, 2, 3, 64, 0), v;
+
+	ok(bytes_of(&t) == 108 && t.stride[0] == 36 && t.stride[1] == 18,
+	   "rows of two blocks of Q4_0 have 36 bytes");
+	is_err(init(&t, WEIR_DTYPE_Q4_0, 1, 33, 0, 0), -EINVAL,
+	       "33 elements are not whole blocks of 32",
+	       "elements that fill no whole block are refused");
+	is_err(init(&t, WEIR_DTYPE_F4, 0, 0, 0, 0), -EINVAL, "1 elements",
+	       "a single element of F4 is half a byte: refused");
+	t = made(WEIR_DTYPE_F4, 2, 2, 3, 0);
+	ok(bytes_of(&t) == 3 && !t.stride[0] && !t.stride[1],
+	   "rows that are not whole blocks have no strides");
+	is_err(weir_tensor_view(&t, 0, 0, 1, &v), -EINVAL, "no views",
+	       "... and no views");
+	t = made(WEIR_DTYPE_F6_E2M3, 2, 5, 8, 0);
+	ok(bytes_of(&t) == 30 && t.stride[0] == 6 && t.stride[1] == 3,
+	   "F6 has 4 elements in 3 bytes");
+	t = made(WEIR_DTYPE_Q4_0, 2, 3, 64, 0);
+	is_int(weir_tensor_view(&t, 1, 32, 32, &v), 0,
+	       "a view of a row may begin at a block");
+	ok(v.offset == 18 && v.shape[1] == 32, "... and lies there");
+	is_err(weir_tensor_view(&t, 1, 16, 32, &v), -EINVAL, "whole blocks",
+	       "... but not inside of one");
+	is_err(weir_tensor_view(&t, 1, 32, 16, &v), -EINVAL, "whole blocks",
+	       "... nor end there");
+}
+
+static void odd_tensors(void)
+{
+	struct weir_tensor t = made(WEIR_DTYPE_F32, 2, 4, 4, 0);
+	size_t n;
+
+	t.stride[0] = 32;
+	is_int(bytes_of(&t), 112, "gaps between rows count, not one behind");
+	t.stride[0] = MAX;
+	is_err(weir_tensor_bytes(&t, &n), -EOVERFLOW, "stride 0",
+	       "a stride that reaches beyond all memory is refused");
+	t.stride[0] = -16;
+	is_err(weir_tensor_bytes(&t, &n), -EINVAL, "stride 0 is -16",
+	       "a negative stride is refused");
+	t = made(WEIR_DTYPE_F32, 1, 4, 0, 0);
+	t.ndim = 1000;
+	is_err(weir_tensor_bytes(&t, &n), -EOPNOTSUPP, "1000",
+	       "a tensor that makes no sense is refused");
+	t = made(WEIR_DTYPE_F32, 1, 4, 0, 0);
+	t.name = "a\nb";
+	t.shape[0] = -5;
+	is_err(weir_tensor_bytes(&t, &n), -EINVAL,
+	       "weir_tensor_bytes: tensor 'a\\x0ab': dimension 0 is -5",
+	       "a sentence names the tensor");
+}
+
+static void views(void)
+{
+	struct weir_tensor t = made(WEIR_DTYPE_F32, 3, 4, 5, 6), v, w;
+
+	t.offset = 1000;
+	is_int(weir_tensor_view(&t, 0, 1, 2, &v), 0, "rows can be viewed");
+	ok(v.offset == 1120 && v.shape[0] == 2 && bytes_of(&v) == 240,
+	   "... where they lie");
+	is_int(weir_tensor_view(&t, 2, 2, 3, &w), 0, "columns too");
+	ok(w.offset == 1008 && bytes_of(&w) == 120 * 4 - 12,
+	   "... from the first byte to behind the last");
+	is_int(weir_tensor_view(&w, 1, 4, 1, &w), 0,
+	       "a view of a view, into itself");
+	is_int(w.offset, 1008 + 4 * 24, "... adds up");
+	is_int(weir_tensor_view(&t, 0, 4, 0, &w), 0,
+	       "an empty view at the end is fine");
+	is_int(bytes_of(&w), 0, "... and has no bytes");
+	is_err(weir_tensor_view(&t, 3, 0, 1, &w), -EINVAL, "dimension 3 of 3",
+	       "a dimension that is not there is refused");
+	is_err(weir_tensor_view(&t, 0, 3, 2, &w), -EINVAL,
+	       "2 from 3 on, dimension 0 has 4",
+	       "a view beyond the end is refused");
+	is_err(weir_tensor_view(&t, 0, MAX, MAX, &w), -EINVAL, "dimension 0",
+	       "... also where the sum wraps");
+	is_err(weir_tensor_view(&t, 0, -1, 1, &w), -EINVAL, "-1",
+	       "... and one before the beginning");
+	t.offset = UINT64_MAX - 10;
+	is_err(weir_tensor_view(&t, 0, 1, 1, &w), -EOVERFLOW, "offset",
+	       "... and one whose place wraps");
+}
+
+static void places(void)
+{
+	struct weir_tensor t = made(WEIR_DTYPE_F32, 1, 4, 0, 0), u = t;
+	struct weir_buf *buf;
+
+	if (weir_buf_alloc(plain, 100, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	ok(!weir_tensor_data(&t), "a tensor that is not placed has no address");
+	is_err(weir_tensor_place(&t, buf, 85), -EINVAL,
+	       "16 bytes from byte 85 on, the buffer has 100",
+	       "a place that ends outside of the buffer is refused");
+	is_err(weir_tensor_place(&t, buf, UINT64_MAX - 7), -EINVAL,
+	       "the buffer has 100", "... also where the end wraps");
+	is_int(weir_tensor_place(&t, buf, 84), 0,
+	       "one that ends with the buffer is not");
+	ok(weir_tensor_data(&t) == (char *)weir_buf_data(buf) + 84,
+	   "the tensor's address is there");
+	is_err(weir_tensor_place(&t, buf, 0), -EINVAL, "placed already",
+	       "a tensor is placed once");
+	is_int(weir_tensor_place(&u, buf, 3), 0,
+	       "any address will do: files hold tensors at odd ones");
+	u = made(WEIR_DTYPE_F32, 1, 0, 0, 0);
+	is_int(weir_tensor_place(&u, buf, 100), 0,
+	       "no bytes may lie at the end");
+	weir_buf_free(buf);
+}
+
+static void alloc_one(void)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct weir_tensor t[4];
+	struct weir_buf *buf;
+
+	t[0] = made(WEIR_DTYPE_U8, 1, 100, 0, 0);
+	t[1] = made(WEIR_DTYPE_U8, 1, 0, 0, 0);
+	t[2] = made(WEIR_DTYPE_F32, 1, 3, 0, 0);
+	t[3] = made(WEIR_DTYPE_F32, 1, 1, 0, 0);
+	is_int(weir_tensors_alloc(plain, t, 4, &buf), 0,
+	       "tensors are given one buffer");
+	ok(t[0].buf == buf && t[3].buf == buf, "... and placed in it");
+	ok(t[0].offset == 0 && t[2].offset == 128 && t[3].offset == 192,
+	   "... each at the alignment of the memory");
+	weir_buf_free(buf);
+	is_int(weir_tensors_alloc(plain, t, 4, &buf), 0,
+	       "with nothing to place there is a buffer");
+	weir_buf_info(buf, &info);
+	ok(!info.bytes && weir_buf_data(buf), "... of no bytes");
+	weir_buf_free(buf);
+	is_int(weir_tensors_alloc(plain, NULL, 0, &buf), 0,
+	       "... and so without tensors");
+	weir_buf_free(buf);
+}
+
+static void alloc_joined(void)
+{
+	struct weir_buft *small = kind_of("TEST0", WEIR_MEM_PINNED);
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct weir_tensor t[9], over;
+	struct weir_buf *buf;
+	unsigned outside = 0;
+
+	for (int i = 0; i < 9; i++)
+		t[i] = made(WEIR_DTYPE_U8, 1, 1500 + i, 0, 0);
+	is_int(weir_tensors_alloc(small, t, 9, &buf), 0,
+	       "9 tensors of 1500 bytes fit into buffers of 4096 at most");
+	weir_buf_info(buf, &info);
+	is_int(info.members, 5, "... two in each, joined");
+	for (int i = 0; i < 9; i++) {
+		char *at = weir_tensor_data(&t[i]);
+		struct weir_buf *m = weir_buf_member(buf, (unsigned)i / 2);
+		char *base = weir_buf_data(m);
+
+		outside += !at || at < base || at + 1500 + i > base + 4096 ||
+			   (at - base) % 64;
+		if (at)
+			memset(at, i, (size_t)(1500 + i));
+	}
+	is_int(outside, 0, "... each tensor inside of one");
+	weir_buf_free(buf);
+
+	for (int i = 0; i < 9; i++)
+		t[i].buf = NULL;
+	over = made(WEIR_DTYPE_U8, 1, 4097, 0, 0);
+	t[5] = over;
+	t[5].name = "too.large";
+	is_err(weir_tensors_alloc(small, t, 9, &buf), -EINVAL,
+	       "'too.large': 4097 bytes, the largest buffer of TEST0_Pinned has 4096",
+	       "a tensor that no buffer can hold is refused");
+	t[5] = made(WEIR_DTYPE_U8, 1, 4000, 0, 0);
+	t[6] = made(WEIR_DTYPE_U8, 1, 1002, 0, 0);
+	t[7] = made(WEIR_DTYPE_U8, 1, 4000, 0, 0);
+	is_err(weir_tensors_alloc(small, t, 9, &buf), -ENOMEM, "1002 bytes",
+	       "when a member cannot be had");
+	for (int i = 0; i < 9; i++)
+		outside += t[i].buf != NULL;
+	is_int(outside, 0, "... no tensor is changed");
+}
+
+static void alloc_padded(void)
+{
+	struct weir_buft *far = kind_of("TEST0", WEIR_MEM_DEVICE);
+	struct weir_tensor t[2];
+	struct weir_buf *buf;
+
+	t[0] = made(WEIR_DTYPE_U8, 1, 513, 0, 0);
+	t[1] = made(WEIR_DTYPE_U8, 1, 10, 0, 0);
+	is_int(weir_buft_alloc_size(far, &t[0]), 1024,
+	       "a backend may pad what a tensor takes");
+	is_int(weir_buft_alloc_size(plain, &t[0]), 513,
+	       "... the CPU takes its own bytes");
+	t[1].ndim = 99;
+	is_int(weir_buft_alloc_size(far, &t[1]), 0, "... and nonsense none");
+	t[1].ndim = 1;
+	if (weir_tensors_alloc(far, t, 2, &buf) < 0)
+		bail("%s", weir_error());
+	is_int(t[1].offset, 1024, "the next tensor begins behind the padding");
+	ok(!weir_tensor_data(&t[0]), "device memory has no address here");
+	weir_buf_free(buf);
+	t[0] = made(WEIR_DTYPE_U8, 1, MAX, 0, 0);
+	t[1] = t[0];
+	is_err(weir_tensors_alloc(plain, t, 2, &buf), -EOVERFLOW, "2^63 - 1",
+	       "a sum that wraps is refused");
+	t[0] = made(WEIR_DTYPE_U8, 1, MAX, 0, 0);
+	is_err(weir_tensors_alloc(plain, t, 1, &buf), -ENOMEM,
+	       "bytes are needed", "... and what nobody has");
+}
+
+int main(void)
+{
+	weir = open_with_good_module();
+	plain = kind_of("CPU", WEIR_MEM_PLAIN);
+	plan(10 + 8 + 10 + 5 + 13 + 8 + 6 + 6 + 7);
+	shapes();
+	limits();
+	blocks();
+	odd_tensors();
+	views();
+	places();
+	alloc_one();
+	alloc_joined();
+	alloc_padded();
+	weir_close(weir);
+	return done_testing();
+}
