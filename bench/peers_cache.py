@@ -102,3 +102,14 @@ def busy_seconds():
     user, nice, system, _, _, irq, softirq, steal = ticks
     hz = os.sysconf("SC_CLK_TCK")
     return (user + nice + system + irq + softirq + steal) / hz
+
+
+def await_quiet(patience):
+    """Wait until others use less than a tenth of the machine for 0.2 s."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        busy, begun = busy_seconds(), time.monotonic()
+        time.sleep(0.2)
+        share = (busy_seconds() - busy) / (time.monotonic() - begun)
+        if share < 0.1 * os.cpu_count():
+            return

@@ -10,7 +10,7 @@ runs the candidates that the choice was made from.
 
 class Peer:
     def __init__(self, key, title, loader, package, options=None, env=None,
-                 only=None, ahead=False):
+                 only=None, ahead=False, without_torch=False):
         self.key = key
         self.title = title
         self.loader = loader        # in peers_child.py; None: weir
@@ -18,6 +18,7 @@ class Peer:
         self.options = options or {}
         self.env = env or {}
         self.only = only            # "cold" or "resident"; None: both
+        self.without_torch = without_torch
         self.ahead = ahead          # of the final release: the one beside it
 
 
@@ -44,11 +45,9 @@ PEERS = [
     Peer("st-pool", "safetensors, mmap, 2 threads", "safetensors_pool",
          "safetensors"),
     Peer("st-numpy", "safetensors, numpy", "safetensors_numpy",
-         "safetensors"),
+         "safetensors", without_torch=True),
     Peer("st-pread", "safetensors, pread", "safetensors_pread",
          "safetensors"),
-    Peer("st-pread-pool", "safetensors, pread, 2 threads",
-         "safetensors_pread_pool", "safetensors"),
     Peer("st-prefetch", "safetensors, prefetch", "safetensors_prefetch",
          "safetensors --pre", ahead=True),
     fst("fst", "fastsafetensors"),
@@ -67,7 +66,8 @@ PEERS = [
 
 def candidates():
     """What --sweep looks at: settings that might be the best."""
-    found = []
+    found = [Peer("st-pread-pool", "safetensors, pread, 2 threads",
+                  "safetensors_pread_pool", "safetensors")]
     for block in (16, 32, 160):
         for threads in (2, 16):
             for direct in (0, 1):
