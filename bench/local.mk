@@ -9,3 +9,13 @@ bench: %D%/load %D%/engine
 .PHONY: bench
 EXTRA_DIST += %D%/README.md %D%/RESULTS.md
 CLEANFILES += %D%/load %D%/engine
+
+# weir's side of the comparison with other loaders, bench/peers.
+EXTRA_PROGRAMS += %D%/peer_weir
+%C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h
+%C%_peer_weir_LDADD = lib/libweir.la $(URING_LIBS)
+bench: %D%/peer_weir
+EXTRA_DIST += %D%/peers %D%/peers_cache.py %D%/peers_child.py %D%/peers_env.py
+EXTRA_DIST += %D%/peers_list.py %D%/peers_models.py
+EXTRA_DIST += %D%/peers_show.py
+CLEANFILES += %D%/peer_weir
