@@ -50,7 +50,11 @@ T_C_TESTS = \
 	%D%/model-index.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
-	%D%/close.t
+	%D%/close.t \
+	%D%/load.t \
+	%D%/load-faults.t \
+	%D%/pool.t \
+	%D%/touch.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -150,18 +154,12 @@ check_PROGRAMS += %D%/deny
 %C%_deny_LDADD =
 EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, and what they stand on.
-check_PROGRAMS += %D%/load.t
 %C%_load_t_SOURCES = %D%/load.c %D%/sample.c %D%/sample.h
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
-TESTS += %D%/load.t
-check_PROGRAMS += %D%/load-faults.t
 %C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
-TESTS += %D%/load-faults.t
-check_PROGRAMS += %D%/pool.t %D%/touch.t
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
-TESTS += %D%/pool.t %D%/touch.t
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
