@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: MIT
 # `make bench` builds what is measured with; bench/README.md tells how.
-EXTRA_PROGRAMS += %D%/load
+EXTRA_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/raw.c %D%/raw.h
 %C%_load_LDADD = lib/libweir.la $(URING_LIBS)
-bench: %D%/load
+%C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/raw.c %D%/raw.h
+%C%_engine_LDADD = lib/libweir-core.la
+bench: %D%/load %D%/engine
 .PHONY: bench
 EXTRA_DIST += %D%/README.md %D%/RESULTS.md
-CLEANFILES += %D%/load
+CLEANFILES += %D%/load %D%/engine
+
+# weir's side of the comparison with other loaders, bench/peers.
+EXTRA_PROGRAMS += %D%/peer_weir
+%C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h
+%C%_peer_weir_LDADD = lib/libweir.la $(URING_LIBS)
+bench: %D%/peer_weir
+EXTRA_DIST += %D%/peers %D%/peers_cache.py %D%/peers_child.py %D%/peers_env.py
+EXTRA_DIST += %D%/peers_list.py %D%/peers_models.py
+EXTRA_DIST += %D%/peers_show.py
+CLEANFILES += %D%/peer_weir

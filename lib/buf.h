@@ -70,6 +70,13 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      void (*release)(void *), void *arg,
 		      struct weir_buf **ret_buf);
 
+/*
+ * An object of @size bytes that has no memory yet (its address is that of an
+ * empty buffer) and holds the root; and the end of one, whose memory is gone.
+ */
+struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size);
+void weir__buf_drop(struct weir_buf *buf);
+
 /* As weir_buf_alloc and weir_buf_join, without naming the call. */
 int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		    const struct weir_buf_opts *opts,

@@ -10,7 +10,8 @@ lib_LTLIBRARIES += %D%/libweir.la
 	%D%/root.c %D%/root.h %D%/dev.c %D%/registry.c %D%/module.c \
 	%D%/module.h %D%/elf.c \
 	%D%/backend.h %D%/source.c %D%/source.h \
-	%D%/dtype.c %D%/dtype.h %D%/tensor.c %D%/buf.c %D%/access.c \
+	%D%/dtype.c %D%/dtype.h %D%/tensor.c %D%/buf.c %D%/join.c \
+	%D%/access.c \
 	%D%/buf.h %D%/data.c %D%/runs.c %D%/trace.c %D%/trace.h
 %C%_libweir_core_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(CRYPTO_CFLAGS)
 %C%_libweir_core_la_LIBADD = $(URING_LIBS) $(XXHASH_LIBS) $(CRYPTO_LIBS) \
@@ -28,4 +29,4 @@ include lib/model/local.mk
 	-no-undefined -Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/libweir.map
 EXTRA_%C%_libweir_la_DEPENDENCIES = %D%/libweir.map
-EXTRA_DIST += %D%/libweir.map
+EXTRA_DIST += %D%/libweir.map %D%/README.md

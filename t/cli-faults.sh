@@ -25,8 +25,8 @@ all_refused()
 	shift
 	for file; do
 		test "$part" = NAME && name=${file##*/} || name=$part
-		for command in inspect 'inspect --json' load 'load --json' \
-			'load --digest' 'load --way map'; do
+		for command in 'inspect --json' 'load --digest' \
+			'load --json --way map'; do
 			run timeout 10 weir $command "$file"
 			is_refusal 1 "$name" && continue
 			diag "wanted status 1 and one line with '$name'"

@@ -56,7 +56,13 @@ interrupt()
 	END
 }
 
-plan 47
+narrow()
+(
+	ulimit -v 8388608
+	exec weir load m
+)
+
+plan 50
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'a load reports on stderr' weir load tiny.safetensors
@@ -132,6 +138,24 @@ refused 1 "'TPU7'" 'so is a device that is not there' \
 works 'a device may have parameters' weir load m --device CPU:node=0
 check 'SIGINT ends a load, by that signal' interrupt SIGINT 1
 check 'so does SIGTERM, twice' interrupt SIGTERM 2
+if test "$WEIR_T_SANITIZER" = no; then
+	works 'an address space of 8 GiB is enough' narrow
+else
+	skip 1 'a sanitizer needs more address space'
+fi
+if test -w /dev/shm; then
+	here=$tmp
+	memory=$(mktemp -d /dev/shm/weir-t.XXXXXX)
+	trap 'rm -rf "$here" "$memory"' 0
+	cp tiny.safetensors "$memory"
+	weir load tiny.safetensors --digest 2>/dev/null >want
+	works 'a file in memory is loaded' \
+		weir load "$memory/tiny.safetensors" --digest
+	check '... byte by byte' cmp out want
+	rm -rf "$memory"
+else
+	skip 2 'no /dev/shm'
+fi
 works 'a model of no tensors is loaded' sh -c \
 	'printf "{}" | python3 "$0/t/safetensors.py" put none.safetensors &&
 	weir load none.safetensors --digest' "$srcdir"

@@ -45,10 +45,10 @@ even_shards()
 	END
 }
 
-# interrupt SIGNAL: what the process died of, and what it left.
+# interrupt SIGNAL TIMES: what the process died of, and what it left.
 interrupt()
 {
-	python3 - "$1" <<-'END'
+	python3 - "$@" <<-'END'
 	import glob, os, signal, subprocess, sys, time
 	number = getattr(signal, sys.argv[1])
 	p = subprocess.Popen(["weir", "synth", "llama-3.1-8b", "big",
@@ -58,7 +58,8 @@ interrupt()
 	    if glob.glob("big/.*"):
 	        break
 	    time.sleep(0.005)
-	p.send_signal(number)
+	for _ in range(int(sys.argv[2])):
+	    p.send_signal(number)
 	p.wait(20)
 	assert p.returncode == -number, p.returncode
 	assert p.stderr.read() == b""
@@ -95,7 +96,7 @@ bar()
 	END
 }
 
-plan 38
+plan 39
 works 'tiny is one file if OUT ends in .safetensors' \
 	weir synth tiny tiny.safetensors
 check 'an independent reader finds it in order: ranges, order, padding' \
@@ -163,7 +164,8 @@ refused 1 'is a directory' 'a directory is not replaced by a file' \
 refused 1 no/where.safetensors 'a directory that is missing is named' \
 	weir synth tiny no/where.safetensors
 refused 1 'File too large' 'a file that may not grow is an error' limited
-check 'SIGTERM ends it with nothing left behind' interrupt SIGTERM
-check 'SIGINT as well' interrupt SIGINT
+check 'SIGTERM ends it with nothing left behind' interrupt SIGTERM 1
+check 'SIGINT as well' interrupt SIGINT 1
+check '... and two of them' interrupt SIGINT 2
 check 'a terminal sees a bar, and not for long' bar
 finish

@@ -44,8 +44,8 @@ static void options(void)
 {
 	struct {
 		size_t size;
-		int a, b, c;
-	} big = { sizeof(big), 1, 2, 0 };
+		int a, b, c, hole; /* padding has no value */
+	} big = { sizeof(big), 1, 2, 0, 0 };
 	struct {
 		size_t size;
 		int a, b;

@@ -34,9 +34,13 @@ T_C_TESTS = \
 	%D%/arena.t \
 	%D%/buf.t \
 	%D%/data.t \
+	%D%/trace.t \
+	%D%/touch.t \
+	%D%/pool.t \
 	%D%/engine.t \
 	%D%/source.t \
 	%D%/stream.t \
+	%D%/stream-order.t \
 	%D%/stream-io.t \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
@@ -46,7 +50,13 @@ T_C_TESTS = \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
-	%D%/model-index.t
+	%D%/model-index.t \
+	%D%/fuzz-st.t \
+	%D%/fuzz-index.t \
+	%D%/close.t \
+	%D%/load.t \
+	%D%/load-faults.t \
+	%D%/ring-dies.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -61,6 +71,9 @@ T_SH_TESTS = \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
+	%D%/env-ring.sh \
+	%D%/env-memory.sh \
+	%D%/env-files.sh \
 	%D%/examples.sh \
 	%D%/install.sh \
 	%D%/dist.sh
@@ -95,6 +108,7 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_engine_t_SOURCES = %D%/engine.c
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c
+%C%_stream_order_t_SOURCES = %D%/stream-order.c
 %C%_stream_io_t_SOURCES = %D%/stream-io.c
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c
 %C%_stream_close_t_SOURCES = %D%/stream-close.c
@@ -106,27 +120,51 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
 
+# Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
+# same with libFuzzer (clang) into t/fuzz/.
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
+	%D%/fuzz/check.c %D%/fuzz/replay.c
+EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
+FUZZ_CC = clang
+FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
+	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
+fuzz:
+	@$(MKDIR_P) %D%/fuzz; \
+	for file in $(lib_libweir_core_la_SOURCES); do \
+		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
+	done; \
+	for target in fz_st fz_index; do \
+		echo "  FUZZ     %D%/fuzz/$$target"; \
+		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
+			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
+			$(top_srcdir)/t/fuzz/$$target.c \
+			$(top_srcdir)/t/fuzz/check.c $$core $(URING_LIBS) \
+			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
+	done
+.PHONY: fuzz
+
 installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
 
+# Poor and hostile environments.
+check_PROGRAMS += %D%/deny
+%C%_close_t_SOURCES = %D%/close.c
+%C%_deny_SOURCES = %D%/deny.c
+%C%_deny_LDADD =
+EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, and what they stand on.
-check_PROGRAMS += %D%/load.t
 %C%_load_t_SOURCES = %D%/load.c %D%/sample.c %D%/sample.h
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
-TESTS += %D%/load.t
-check_PROGRAMS += %D%/load-faults.t
 %C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
-TESTS += %D%/load-faults.t
-check_PROGRAMS += %D%/ring-dies.t
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
-TESTS += %D%/ring-dies.t
-check_PROGRAMS += %D%/pool.t %D%/touch.t
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
-TESTS += %D%/pool.t %D%/touch.t
+%C%_trace_t_SOURCES = %D%/trace.c
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)

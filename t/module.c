@@ -223,10 +223,13 @@ static void trust(void)
 static int child(void)
 {
 	struct weir *weir;
+	int n;
 
 	if (weir_open(NULL, &weir) < 0)
 		return 100;
-	return (int)weir_dev_count(weir);
+	n = (int)weir_dev_count(weir);
+	weir_close(weir);
+	return n;
 }
 
 static int run_child(const char *self, bool privileged)

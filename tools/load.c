@@ -171,8 +171,11 @@ static int take_weights(struct load_job *job, struct weir_load *load)
 	return 0;
 }
 
+/* The clocks stop when the last tensor is usable, before we tidy up. */
 static int load_once(struct load_job *job, struct load_run *run)
 {
+	uint64_t entered = enters(job->weir);
+	double cpu = cpu_seconds();
 	struct weir_load *load;
 	struct progress bar;
 	int r;
@@ -182,25 +185,15 @@ static int load_once(struct load_job *job, struct load_run *run)
 	if (r < 0)
 		return r;
 	r = wait_load(load, &bar);
+	run->seconds = (double)(now_ns() - bar.begin) / 1e9;
+	run->cpu_seconds = cpu_seconds() - cpu;
+	run->enters = enters(job->weir) - entered;
 	run->report.size = sizeof(run->report);
 	if (r >= 0)
 		r = weir_load_report(load, &run->report);
 	if (r >= 0)
 		r = take_weights(job, load);
 	weir_load_free(load);
-	return r;
-}
-
-static int measure(struct load_job *job, struct load_run *run)
-{
-	uint64_t entered = enters(job->weir);
-	double cpu = cpu_seconds();
-	int64_t begin = now_ns();
-	int r = load_once(job, run);
-
-	run->seconds = (double)(now_ns() - begin) / 1e9;
-	run->cpu_seconds = cpu_seconds() - cpu;
-	run->enters = enters(job->weir) - entered;
 	return r;
 }
 
@@ -215,12 +208,14 @@ static int run_all(struct load_job *job)
 			job->weights = NULL;
 			(void)weir_trim(job->weir, 0);
 		}
-		if (measure(job, &job->runs[job->n_runs]) < 0)
+		if (load_once(job, &job->runs[job->n_runs]) < 0)
 			return signals_caught() ? EXIT_FAILURE : fail_weir();
 		if (signals_caught())
 			return EXIT_FAILURE;
 	}
 	job->peak_rss = peak_rss();
+	/* A slot that could not be registered is known only now. */
+	(void)weir_io_info(job->weir, &job->io);
 	return 0;
 }
 

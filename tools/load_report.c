@@ -187,7 +187,7 @@ static void report_io(const struct load_job *job, const struct load_run *run)
 	     io_name(run), io->reactors, io->depth, binary_text(io->chunk, a),
 	     (unsigned long long)run->enters,
 	     binary_text(run->report.staging, b));
-	if (io->why[0])
+	if (io->why[0] && !strstr(run->report.note, io->why))
 		note("          %s", io->why);
 }
 
@@ -227,9 +227,11 @@ static void report_cpu(const struct load_job *job, const struct load_run *run)
 {
 	char a[SIZE_TEXT];
 
-	note("  cpu     %.3f s, %.3f s of it first touch of memory; peak RSS %s",
-	     run->cpu_seconds, (double)run->report.touch_ns / 1e9,
+	note("  cpu     %.3f s; peak RSS %s", run->cpu_seconds,
 	     size_text(job->peak_rss, a));
+	if (run->report.touch_ns)
+		note("  touch   %.3f s in which threads backed fresh memory with pages",
+		     (double)run->report.touch_ns / 1e9);
 }
 
 void load_report(const struct load_job *job)
@@ -246,7 +248,7 @@ void load_report(const struct load_job *job)
 	report_memory(job);
 	report_cpu(job, run);
 	if (r->fallbacks)
-		note("  note    %u files refused O_DIRECT", r->fallbacks);
+		note("  note    files without direct reads: %u", r->fallbacks);
 	if (r->note[0])
 		note("  note    %s", r->note);
 	if (job->args->trace)

@@ -121,7 +121,9 @@ void out_json(json_t *json)
 		fail_memory();
 		exit(EXIT_FAILURE);
 	}
-	(void)json_dumpf(json, stdout, JSON_COMPACT | JSON_ENCODE_ANY);
+	(void)json_dumpf(json, stdout,
+			 JSON_COMPACT | JSON_ENCODE_ANY |
+				 JSON_REAL_PRECISION(9));
 	json_decref(json);
 }
 

@@ -79,6 +79,7 @@ struct weir_dtype_info {
 	uint32_t align;      /* of an element in host memory, bytes */
 	int32_t ggml;        /* GGML's number, -1: not one of GGML's */
 	int32_t safetensors; /* 1: safetensors has it under this name */
+	uint32_t reserved;
 };
 
 /* -EINVAL: not a dtype. */

@@ -3,7 +3,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "alloc/avail.h"
 #include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
@@ -41,14 +43,6 @@ static bool idle_by(struct weir__engine *eng, int64_t deadline)
 	return true;
 }
 
-static void drop_pools(struct weir__engine *eng)
-{
-	weir__pool_free(eng->copiers);
-	weir__pool_free(eng->readers);
-	eng->copiers = NULL;
-	eng->readers = NULL;
-}
-
 static int engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
@@ -57,8 +51,12 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
-		/* What jobs left to do; it may hold the last of the root. */
-		drop_pools(eng);
+		/*
+		 * The end of a load is a task, which may hold the last
+		 * reference to the root: it must not join its own thread.
+		 */
+		weir__pool_stop(eng->copiers);
+		weir__pool_stop(eng->readers);
 		return 0;
 	}
 	weir__log(
@@ -94,7 +92,8 @@ static void engine_free(struct weir__part *part)
 
 	if (eng->leaked)
 		return;
-	drop_pools(eng);
+	weir__pool_free(eng->copiers);
+	weir__pool_free(eng->readers);
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
 		struct weir__reactor *r = &eng->reactor[i];
 
@@ -140,6 +139,7 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 		   unsigned index)
 {
+	size_t share = eng->weir->opts.staging / eng->n_reactors;
 	uint64_t fit = eng->window / eng->chunk;
 	int err;
 
@@ -148,10 +148,17 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
 	r->eventfd = weir__sys_eventfd();
 	if (r->eventfd < 0)
-		return r->eventfd;
-	err = weir__slots_new(eng->weir->opts.staging / eng->n_reactors,
-			      eng->chunk, &r->slots);
-	return err;
+		return weir__fail_sys(
+			r->eventfd,
+			"I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	err = weir__slots_new(share, eng->chunk, &r->slots);
+	if (err < 0)
+		return weir__fail_sys(
+			err,
+			"I/O engine: %zu bytes of slots (address space left under RLIMIT_AS: %llu)",
+			share, (unsigned long long)weir__avail_space());
+	return 0;
 }
 
 static int make_pools(struct weir__engine *eng)
@@ -163,7 +170,40 @@ static int make_pools(struct weir__engine *eng)
 	if (!err)
 		err = weir__pool_new("weir-rd", eng->n_readers, bound,
 				     &eng->readers);
-	return err;
+	return err ? weir__fail(err, "I/O engine: no memory") : 0;
+}
+
+/* What a thread may have been refused for; "" if nothing is limited. */
+static void thread_limits(char *text, size_t room)
+{
+	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
+	uint64_t space = weir__avail_space();
+	int n = 0;
+
+	*text = '\0';
+	if (procs != UINT64_MAX)
+		n = snprintf(text, room, "; RLIMIT_NPROC is %llu (ulimit -u)",
+			     (unsigned long long)procs);
+	if (space != UINT64_MAX)
+		snprintf(text + n, room - (size_t)n,
+			 "; address space left under RLIMIT_AS: %llu",
+			 (unsigned long long)space);
+}
+
+/* What stopped the first thread, or each that was there from its work. */
+static int fail_start(struct weir__engine *eng, int err)
+{
+	char limits[120];
+
+	if (eng->only_ring && *eng->why)
+		return weir__fail(
+			err, "io_uring was asked for and does not work: %s",
+			eng->why);
+	if (err != -EAGAIN)
+		return weir__fail_sys(err, "starting the I/O engine");
+	thread_limits(limits, sizeof(limits));
+	return weir__fail(err, "I/O engine: no thread can be started%s",
+			  limits);
 }
 
 static int start(struct weir__engine *eng)
@@ -188,8 +228,9 @@ static int start(struct weir__engine *eng)
 	if (err) {
 		atomic_store(&eng->stop, true);
 		join_all(eng);
+		return fail_start(eng, err);
 	}
-	return err;
+	return 0;
 }
 
 int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
@@ -225,12 +266,6 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		*ret_part = &eng->part;
 		return 0;
 	}
-	if (eng->only_ring && *eng->why)
-		err = weir__fail(err,
-				 "io_uring was asked for and does not work: %s",
-				 eng->why);
-	else
-		err = weir__fail_sys(err, "starting the I/O engine");
 	engine_free(&eng->part);
 	return err;
 }
@@ -259,6 +294,26 @@ uint64_t weir__engine_chunk(const struct weir__engine *eng)
 	return eng->chunk;
 }
 
+/* Why it is not the ring, or less than all that was wanted. */
+static void say_why(struct weir__engine *eng, char *why, size_t room)
+{
+	int lacks = weir__pool_lacks(eng->copiers);
+	char limits[120];
+
+	if (!lacks)
+		lacks = weir__pool_lacks(eng->readers);
+	pthread_mutex_lock(&eng->lock);
+	snprintf(why, room, "%s",
+		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
+					     : eng->why);
+	pthread_mutex_unlock(&eng->lock);
+	if (!lacks || *why)
+		return;
+	thread_limits(limits, sizeof(limits));
+	snprintf(why, room, "one more thread: %s%s", strerrorname_np(-lacks),
+		 limits);
+}
+
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 {
 	struct weir__reactor *first = &eng->reactor[0];
@@ -266,7 +321,7 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 	memset(ret_info, 0, sizeof(*ret_info));
 	ret_info->size = sizeof(*ret_info);
 	ret_info->method = first->method_ops->io;
-	ret_info->features = first->features;
+	ret_info->features = atomic_load(&first->features);
 	ret_info->reactors = eng->n_started;
 	ret_info->depth = (uint32_t)(eng->window / eng->chunk);
 	ret_info->copiers = eng->n_copiers;
@@ -275,20 +330,18 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
 		ret_info->enters += atomic_load(&eng->reactor[i].enters);
 	}
-	pthread_mutex_lock(&eng->lock);
-	snprintf(ret_info->why, sizeof(ret_info->why), "%s",
-		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
-					     : eng->why);
-	pthread_mutex_unlock(&eng->lock);
+	say_why(eng, ret_info->why, sizeof(ret_info->why));
 }
 
-void weir__engine_explain(struct weir__engine *eng, const char *fmt, ...)
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
 	pthread_mutex_lock(&eng->lock);
-	vsnprintf(eng->why, sizeof(eng->why), fmt, ap);
+	if (instead || !*eng->why)
+		vsnprintf(eng->why, sizeof(eng->why), fmt, ap);
 	pthread_mutex_unlock(&eng->lock);
 	va_end(ap);
 }

@@ -4,11 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "error.h"
 #include "sys.h"
 
 #define DEFAULT_ALIGN 4096u /* where the file system names none */
+#define ENOUGH_MISSES 4u    /* of 64 pages: the range is not resident */
 
 static _Atomic uint32_t next_serial = 1;
 
@@ -43,7 +45,11 @@ static int fail_open(int r, const char *path)
 {
 	if (r == -EMFILE)
 		return weir__fail_sys(
-			r, "%s: raise the limit on open files (ulimit -n)",
+			r, "%s: RLIMIT_NOFILE is %llu (ulimit -n)", path,
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	if (r == -ENXIO)
+		return weir__fail_sys(
+			r, "%s: not a regular file but a socket or a device",
 			path);
 	return weir__fail_sys(r, "%s", path);
 }
@@ -252,7 +258,7 @@ int weir__file_unchanged(struct weir_file *file)
 unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 {
 	const uint64_t page = 4096;
-	uint64_t first = off / page, last, pages, step, hit = 0, n = 0;
+	uint64_t first = off / page, last, pages, step, hit = 0, miss = 0;
 	int64_t r;
 
 	if (!len)
@@ -266,14 +272,20 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 			       : (unsigned)((uint64_t)r * 1000 / pages);
 	/*
 	 * Refused for files that one may not write. What a read without
-	 * waiting finds is asked page by page.
+	 * waiting finds is asked page by page. A page that is not there is
+	 * fetched by being asked for: so a few of them are an answer, and the
+	 * next time others are.
 	 */
 	if (!file->nowait)
 		return 0;
 	step = pages > 64 ? pages / 64 : 1;
-	for (uint64_t p = first; p <= last; p += step, n++)
-		hit += weir__sys_peek(file->fd, p * page);
-	return (unsigned)(hit * 1000 / n);
+	first += (uint64_t)weir__now() / 64 % step;
+	for (uint64_t p = first; p <= last && miss < ENOUGH_MISSES; p += step)
+		if (weir__sys_peek(file->fd, p * page))
+			hit++;
+		else
+			miss++;
+	return miss < ENOUGH_MISSES ? (unsigned)(hit * 1000 / (hit + miss)) : 0;
 }
 
 int weir_file_open(struct weir *weir, const char *path,

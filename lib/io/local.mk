@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/file.c %D%/file.h \
 	%D%/engine.c %D%/engine.h \

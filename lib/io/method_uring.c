@@ -20,6 +20,8 @@
 #define N_FILES 64u /* of the ring's table */
 /* Waiting for a share of the reads ends after this, ns. */
 #define MAX_SHARE_WAIT 20000000
+/* Slots lie in huge pages, which count as a whole. */
+#define HUGE_PAGE (2u << 20)
 
 /* A file in the ring's table, while ops or jobs use it. */
 struct fixed_file {
@@ -49,25 +51,57 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* Is the whole ring forbidden, and by what? */
-static void explain(struct weir__engine *eng, const char *what, int err)
+/* The kernel's own switch, or a filter of this process. */
+static void who_forbids(char *hint, size_t room)
 {
-	struct rlimit lim = { 0, 0 };
-	const char *hint = "";
-	char text[120] = "";
+	char text[16] = "?";
+
+	weir__sys_text("/proc/sys/kernel/io_uring_disabled", text,
+		       sizeof(text));
+	snprintf(
+		hint, room, "; %s",
+		*text == '2' ? "kernel.io_uring_disabled is 2"
+		: *text == '1'
+			? "kernel.io_uring_disabled is 1 (privileged users only), or a seccomp filter forbids it"
+		: *text == '0'
+			? "a seccomp filter forbids it (kernel.io_uring_disabled is 0)"
+			: "kernel.io_uring_disabled or a seccomp filter forbids it");
+}
+
+/* @need: bytes of locked memory that it takes, about. */
+static void which_limit(uint64_t need, char *hint, size_t room)
+{
+	uint64_t limit = weir__sys_limit(RLIMIT_MEMLOCK);
+
+	if (limit != UINT64_MAX)
+		snprintf(
+			hint, room,
+			"; it needs about %llu bytes more, RLIMIT_MEMLOCK is %llu (ulimit -l)",
+			(unsigned long long)need, (unsigned long long)limit);
+}
+
+/* What may not be, and by whose will; the first reason is kept. */
+static void explain(struct weir__engine *eng, const char *what, int err,
+		    uint64_t need)
+{
+	char hint[160] = "";
 
 	if (err == -EPERM)
-		hint = "; /proc/sys/kernel/io_uring_disabled or a seccomp filter forbids it";
+		who_forbids(hint, sizeof(hint));
 	else if (err == -ENOSYS)
-		hint = "; the kernel has none, or a seccomp filter hides it";
-	if (err == -ENOMEM && !getrlimit(RLIMIT_MEMLOCK, &lim)) {
-		snprintf(text, sizeof(text),
-			 "; RLIMIT_MEMLOCK is %llu bytes (ulimit -l)",
-			 (unsigned long long)lim.rlim_cur);
-		hint = text;
-	}
-	weir__engine_explain(eng, "%s: %s%s", what, strerrorname_np(-err),
-			     hint);
+		snprintf(hint, sizeof(hint),
+			 "; the kernel has none, or a seccomp filter hides it");
+	else if (err == -ENOMEM)
+		which_limit(need, hint, sizeof(hint));
+	weir__engine_explain(eng, false, "%s: %s%s", what,
+			     strerrorname_np(-err), hint);
+}
+
+/* Submission entries of 64 bytes, twice as many completions of 16. */
+static uint64_t ring_bytes(unsigned entries)
+{
+	return weir__up(entries * 64ull, 4096) +
+	       weir__up(entries * 36ull, 4096);
 }
 
 /* A ring that exists may still not be entered: one NOP must come back. */
@@ -112,12 +146,12 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 			break;
 	}
 	if (err) {
-		explain(r->eng, "io_uring_setup", err);
+		explain(r->eng, "io_uring_setup", err, ring_bytes(entries));
 		return err;
 	}
 	err = round_trip(u);
 	if (err < 0) {
-		explain(r->eng, "io_uring_enter", err);
+		explain(r->eng, "io_uring_enter", err, 0);
 		io_uring_queue_exit(&u->ring);
 		return err;
 	}
@@ -129,6 +163,35 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 	return 0;
 }
 
+static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
+{
+	struct iovec iov = { addr, n };
+	__u64 tag = 0;
+	int r = io_uring_register_buffers_update_tag(&u->ring, index, &iov,
+						     &tag, 1);
+
+	return r < 0 ? r : 0;
+}
+
+/* The table alone costs nothing: only an entry shows what is allowed. */
+static int try_buffers(struct weir__reactor *r, struct uring *u)
+{
+	void *trial;
+	int err = io_uring_register_buffers_sparse(&u->ring,
+						   weir__slots_count(r->slots));
+
+	if (err)
+		return err;
+	trial = weir__malloc(WEIR__SLOT_SMALL);
+	if (!trial)
+		return -ENOMEM;
+	err = fill_entry(u, 0, trial, WEIR__SLOT_SMALL);
+	if (!err)
+		err = fill_entry(u, 0, NULL, 0);
+	weir__free(trial);
+	return err;
+}
+
 static void registrations(struct weir__reactor *r, struct uring *u)
 {
 	struct weir__engine *eng = r->eng;
@@ -137,20 +200,19 @@ static void registrations(struct weir__reactor *r, struct uring *u)
 	if (err == 1)
 		r->features |= WEIR_IO_HAS_RING_FD;
 	else
-		explain(eng, "registering the ring", err);
+		explain(eng, "registering the ring", err, 0);
 	err = io_uring_register_files_sparse(&u->ring, N_FILES);
 	u->files = !err;
 	if (u->files)
 		r->features |= WEIR_IO_HAS_FILES;
 	else
-		explain(eng, "registering files", err);
-	err = io_uring_register_buffers_sparse(&u->ring,
-					       weir__slots_count(r->slots));
+		explain(eng, "registering files", err, 0);
+	err = try_buffers(r, u);
 	u->buffers = !err;
 	if (u->buffers)
 		r->features |= WEIR_IO_HAS_BUFFERS;
 	else
-		explain(eng, "registering slots", err);
+		explain(eng, "registering slots", err, WEIR__SLOT_SMALL);
 }
 
 static int uring_open(struct weir__reactor *r)
@@ -290,7 +352,8 @@ static void bury(struct weir__reactor *r, int err)
 	struct uring *u = r->method;
 
 	u->dead = true;
-	explain(r->eng, "the ring died: io_uring_enter", err);
+	weir__engine_explain(r->eng, true, "the ring died: io_uring_enter: %s",
+			     strerrorname_np(-err));
 	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
 		  strerrordesc_np(-err));
 	r->method_ops = &weir__method_sync;
@@ -341,19 +404,19 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
 {
 	struct uring *u = r->method;
-	struct iovec iov = { slot->addr, slot->bytes };
-	__u64 tag = 0;
+	int err;
 
 	if (!u->buffers || u->dead)
 		return;
-	if (io_uring_register_buffers_update_tag(&u->ring, slot->index, &iov,
-						 &tag, 1) == 1) {
-		slot->registered = true;
+	err = fill_entry(u, slot->index, slot->addr, slot->bytes);
+	slot->registered = !err;
+	if (!err)
 		return;
-	}
 	/* RLIMIT_MEMLOCK, most likely: plain reads cost little more. */
 	u->buffers = false;
-	explain(r->eng, "registering a slot", -ENOMEM);
+	atomic_fetch_and(&r->features, ~WEIR_IO_HAS_BUFFERS);
+	explain(r->eng, "registering one more slot", err,
+		weir__up(slot->bytes, HUGE_PAGE));
 }
 
 static int uring_file_get(struct weir__reactor *r, struct weir_file *file)

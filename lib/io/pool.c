@@ -28,6 +28,7 @@ struct weir__pool {
 	_Alignas(64) _Atomic uint32_t pushes; /* a futex: idle threads sleep */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
+	_Atomic int lacks;    /* errno of a thread that could not be started */
 	pthread_mutex_t lock; /* guards starting */
 	_Atomic unsigned n_threads;
 	unsigned max_threads;
@@ -105,16 +106,20 @@ static void start_thread(struct weir__pool *p)
 {
 	char name[16];
 	unsigned n;
+	int r;
 
 	pthread_mutex_lock(&p->lock);
 	n = atomic_load(&p->n_threads);
 	if (n < p->max_threads && !atomic_load(&p->stop)) {
 		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
 		atomic_fetch_add(&p->idle, 1);
-		if (!weir__thread_start(&p->thread[n], name, thread_main, p))
+		r = weir__thread_start(&p->thread[n], name, thread_main, p);
+		if (!r) {
 			atomic_store(&p->n_threads, n + 1);
-		else
+		} else {
 			atomic_fetch_sub(&p->idle, 1);
+			atomic_store(&p->lacks, r);
+		}
 	}
 	pthread_mutex_unlock(&p->lock);
 }
@@ -185,12 +190,15 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 	return 0;
 }
 
-void weir__pool_free(struct weir__pool *pool)
+int weir__pool_lacks(struct weir__pool *pool)
+{
+	return atomic_load(&pool->lacks);
+}
+
+void weir__pool_stop(struct weir__pool *pool)
 {
 	unsigned n;
 
-	if (!pool)
-		return;
 	/* No thread is started from here on. */
 	pthread_mutex_lock(&pool->lock);
 	atomic_store(&pool->stop, true);
@@ -200,6 +208,15 @@ void weir__pool_free(struct weir__pool *pool)
 	weir__futex_wake(&pool->pushes, (int)n);
 	for (unsigned i = 0; i < n; i++)
 		pthread_join(pool->thread[i], NULL);
+	pool->max_threads = 0;
+	atomic_store(&pool->n_threads, 0);
+}
+
+void weir__pool_free(struct weir__pool *pool)
+{
+	if (!pool)
+		return;
+	weir__pool_stop(pool);
 	pthread_mutex_destroy(&pool->lock);
 	weir__free(pool->cell);
 	weir__free(pool->thread);

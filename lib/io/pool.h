@@ -19,8 +19,15 @@ struct weir__task {
 /* @bound: tasks that can be queued at once. */
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 		   struct weir__pool **ret_pool);
-/* Takes NULL. Runs what is queued, then joins the threads. */
+/*
+ * Run what is queued, then join the threads: not from one of them. A task that
+ * is pushed later is run by who pushes it.
+ */
+void weir__pool_stop(struct weir__pool *pool);
+/* Takes NULL. Stops it first. */
 void weir__pool_free(struct weir__pool *pool);
+/* 0, or why a thread that was wanted could not be started (-errno). */
+int weir__pool_lacks(struct weir__pool *pool);
 /*
  * Never blocks. Where no thread can be made or the queue is full, the task is
  * run here.

@@ -62,7 +62,7 @@ struct weir__op {
 	struct weir__work work;  /* a device's while it copies */
 	int64_t res;             /* of the last call: bytes or -errno */
 	int32_t native;          /* the device's own code for it */
-	int64_t begun;           /* for traces */
+	int64_t begun, copying;  /* for traces: dealt; read */
 };
 
 /* How ops reach the kernel. Both run on the reactor's thread only. */
@@ -112,8 +112,8 @@ struct weir__reactor {
 	unsigned n_jobs;
 	struct weir__op *ops; /* all */
 	unsigned n_lanes;
-	uint32_t features;     /* WEIR_IO_HAS_* */
-	unsigned n_ops, n_out; /* n_out: not FREE and not LOST */
+	_Atomic uint32_t features; /* WEIR_IO_HAS_* */
+	unsigned n_ops, n_out;     /* n_out: not FREE and not LOST */
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
@@ -127,9 +127,8 @@ struct weir__reactor {
 struct weir__engine {
 	struct weir__part part;
 	struct weir *weir;
-	uint32_t wanted;   /* enum weir_io, of the options */
-	uint32_t features; /* WEIR_IO_HAS_* */
-	bool only_ring;    /* WEIR_IO_URING was asked for */
+	uint32_t wanted; /* enum weir_io, of the options */
+	bool only_ring;  /* WEIR_IO_URING was asked for */
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	pthread_mutex_t lock;                       /* guards why */
 	char why[240];
@@ -172,9 +171,13 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 void weir__job_drop(struct weir__job *job);
 /* One of the job's chunks is no longer in flight. */
 void weir__job_landed(struct weir__job *job);
-/* Why the ring does not work, or not in full: see weir_io_info. */
-void weir__engine_explain(struct weir__engine *eng, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+/*
+ * Why the ring does not work, or not in full: see weir_io_info. The first
+ * reason is kept, unless another is given @instead.
+ */
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* reactor.c */
 int weir__reactor_start(struct weir__reactor *r);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
 	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \

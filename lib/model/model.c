@@ -32,8 +32,11 @@ int weir__model_new(struct weir *weir, const char *format,
 
 	if (!m)
 		return weir__fail(-ENOMEM, "no memory for a model");
-	r = weir__names_init(&m->keys, 0, m, pair_key);
+	/* Never NULL, so that what has no dimensions points somewhere. */
+	m->dims = weir__grow(NULL, &m->cap_dims, 0, sizeof(*m->dims));
+	r = m->dims ? weir__names_init(&m->keys, 0, m, pair_key) : -ENOMEM;
 	if (r < 0) {
+		weir__free(m->dims);
 		weir__free(m);
 		return r;
 	}
@@ -98,7 +101,8 @@ int weir__model_finish(struct weir_model *m)
 	for (size_t i = 0; i < m->n_recs; i++)
 		if (weir__add_over(m->bytes, m->rec[i].bytes, &m->bytes))
 			return weir__fail(-EOPNOTSUPP,
-					  "a model of 2^64 bytes or more");
+					  "%s: a model of 2^64 bytes or more",
+					  m->path ? m->path : "model");
 	m->rec = shrink(m->rec, &m->cap_recs, m->n_recs, sizeof(*m->rec));
 	m->dims = shrink(m->dims, &m->cap_dims, m->n_dims, sizeof(*m->dims));
 	m->text = shrink(m->text, &m->cap_text, m->text_len, 1);
@@ -159,9 +163,8 @@ int weir_model_tensor(const struct weir_model *model, size_t i,
 	entry.shard = rec->shard;
 	entry.offset = rec->off;
 	entry.bytes = rec->bytes;
-	if (rec->ndim)
-		memcpy(entry.shape, model->dims + rec->shape,
-		       rec->ndim * sizeof(entry.shape[0]));
+	memcpy(entry.shape, model->dims + rec->shape,
+	       rec->ndim * sizeof(entry.shape[0]));
 	return weir__info_out(ret_entry, &entry, sizeof(entry));
 }
 

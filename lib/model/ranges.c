@@ -142,7 +142,8 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 	uint64_t at = 0;
 	int r;
 
-	sort(m->rec + first, m->n_recs - first);
+	if (first < m->n_recs)
+		sort(m->rec + first, m->n_recs - first);
 	for (size_t i = first; i < m->n_recs; i++) {
 		struct weir__record *rec = &m->rec[i];
 

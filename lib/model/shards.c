@@ -3,6 +3,7 @@
  * From an index to an open model: its text, its shards, their headers.
  */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "error.h"
 #include "model/index.h"
@@ -41,8 +42,9 @@ static int fail_shard(int r, const struct weir__index *x, uint32_t i)
 	if (r == -EMFILE)
 		return weir__fail(
 			r,
-			"%s: shard '%s', %u of %zu: too many open files; raise RLIMIT_NOFILE (ulimit -n)",
-			x->file, name, i + 1, x->n_shards);
+			"%s: shard '%s', %u of %zu: too many open files: each shard takes two, RLIMIT_NOFILE is %llu (ulimit -n)",
+			x->file, name, i + 1, x->n_shards,
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 	return r; /* the sentence has the path */
 }
 

@@ -180,12 +180,8 @@ static int transfer(struct weir_stream *s, struct weir_file *file,
 
 	if (r < 0)
 		return r;
-	r = prepare(op, file, file_off, t, off, n, write);
-	if (r == 0 && n == 0) {
-		weir__stream_op_drop(op);
-		return weir__stream_check(s);
-	}
-	return weir__stream_op_end(op, r);
+	return weir__stream_op_end(op, prepare(op, file, file_off, t, off, n,
+					       write));
 }
 
 int weir_stream_read(struct weir_stream *stream, struct weir_file *file,

@@ -15,15 +15,16 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
 	char reason[64];
+	int err = weir__dev_result(op->stream->dev, "work", res);
 
-	if (res == 0)
+	if (err == 0)
 		weir__stream_op_finish(op, NULL);
 	else if (work->kind == WEIR__WORK_CALL)
-		weir__stream_op_fail(op, res, native,
+		weir__stream_op_fail(op, err, native,
 				     "the host function returned %d", res);
 	else
-		weir__stream_op_fail(op, res, native, "%s",
-				     strerror_r(-res, reason, sizeof(reason)));
+		weir__stream_op_fail(op, err, native, "%s",
+				     strerror_r(-err, reason, sizeof(reason)));
 }
 
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
@@ -116,10 +117,12 @@ static int touch_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
 
 int weir__stream_op_end(struct weir__stream_op *op, int r)
 {
-	if (r == 0)
+	struct weir_stream *s = op->stream;
+
+	if (r == 0 && op->mem[0].lo < op->mem[0].hi)
 		return weir__stream_op_queue(op);
 	weir__stream_op_drop(op);
-	return r;
+	return r < 0 ? r : weir__stream_check(s);
 }
 
 /* From the first byte of the first row to the last one of the last row. */

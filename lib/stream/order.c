@@ -105,8 +105,7 @@ static bool files_meet(const struct weir__stream_op *a,
 	if (!a->file || !b->file || a->file->id.ino != b->file->id.ino ||
 	    a->file->id.dev != b->file->id.dev)
 		return false;
-	x.lo = weir__down(x.lo, PAGE);
-	y.lo = weir__down(y.lo, PAGE);
+	/* With the ends at pages it does not matter where in one they begin. */
 	x.hi = weir__up(x.hi, PAGE);
 	y.hi = weir__up(y.hi, PAGE);
 	return ranges_meet(&x, &y);
@@ -161,6 +160,7 @@ static void put_out(struct weir_stream *s, struct weir__stream_op *op)
 		(*list)->newer = op;
 	*list = op;
 	s->n_files += op->file != NULL;
+	weir__stream_trace_issued(s, op);
 }
 
 static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
@@ -169,6 +169,7 @@ static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
 	assert(op->state == WEIR__STREAM_ISSUED);
 	op->state = WEIR__STREAM_FINISHED;
 	op->err = err;
+	weir__stream_trace_finished(s, op);
 	if (op->older)
 		op->older->newer = op->newer;
 	if (op->newer)
@@ -196,7 +197,8 @@ static void submit(struct weir_stream *s, struct weir__stream_op *op)
 {
 	struct weir_failure f;
 	char reason[64];
-	int r = s->ops->submit(s->queue, &op->work);
+	int r = weir__dev_result(s->dev, "queue->submit",
+				 s->ops->submit(s->queue, &op->work));
 
 	if (r == 0)
 		return;

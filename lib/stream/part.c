@@ -12,6 +12,7 @@ struct weir__streams {
 	struct weir *weir;    /* not held: it holds us */
 	pthread_mutex_t lock; /* guards list */
 	struct weir_stream *list;
+	unsigned made; /* streams, ever */
 };
 
 /* The list's lock is held. A stream on it may have lost its last reference. */
@@ -113,6 +114,7 @@ int weir__streams_add(struct weir_stream *s)
 	p = (struct weir__streams *)part;
 	pthread_mutex_lock(&p->lock);
 	s->part = p;
+	s->id = p->made++ % 1000;
 	s->link = &p->list;
 	s->next = p->list;
 	if (s->next)

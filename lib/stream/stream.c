@@ -130,7 +130,9 @@ static int make(struct weir_dev *dev, const struct weir_stream_opts *o,
 	name_it(s, o->name);
 	r = weir__streams_add(s);
 	if (r == 0)
-		r = s->ops->open(dev, o->flags, o->name, &s->queue);
+		r = weir__dev_result(dev, "queue->open",
+				     s->ops->open(dev, o->flags, o->name,
+						  &s->queue));
 	if (r < 0) {
 		weir__source_put(&s->src);
 		return r;
@@ -226,9 +228,10 @@ static int reset(struct weir_stream *s)
 {
 	struct weir__span *span;
 
-	if (s->open)
+	if (s->open || s->retiring)
 		return weir__fail(-EBUSY, "%s: operations %llu to %llu are out",
-				  s->label, (unsigned long long)s->open->number,
+				  s->label,
+				  (unsigned long long)atomic_load(&s->done) + 1,
 				  (unsigned long long)s->tail);
 	if (!s->failed)
 		return 0;

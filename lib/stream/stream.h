@@ -70,6 +70,8 @@ struct weir__stream_op {
 	struct weir__work work;
 	void *io;                 /* fileio.c's */
 	struct weir__source *src; /* of the event waited for, held */
+	int64_t begun;            /* if a trace runs, else 0 */
+	unsigned lane;            /* in it */
 	struct weir__waiter waiter;
 };
 
@@ -87,6 +89,7 @@ struct weir_stream {
 	const struct weir__queue_ops *ops;
 	void *queue;
 	char label[64]; /* "stream 'copy'": for sentences */
+	unsigned id;    /* in traces */
 	struct weir__streams *part;
 	struct weir_stream *next, **link; /* of the part, under its lock */
 
@@ -100,6 +103,8 @@ struct weir_stream {
 	unsigned n_files;                /* in out[1] */
 	struct weir__stream_op *spare;
 	unsigned n_spare;
+	uint64_t lanes[WEIR__STREAM_FILES / 64]; /* in use by traced files */
+	int64_t queue_end;      /* of the last traced operation of lane 0 */
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
 	bool stopped;           /* something failed: issue nothing */
 	bool failed; /* failure is declared: all before it is retired */
@@ -149,7 +154,10 @@ bool weir__stream_abandon(struct weir_stream *s);
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
 			  enum weir__work_kind kind,
 			  struct weir__stream_op **ret_op);
-/* Queue @op if @r, from filling it in, is 0; else drop it. */
+/*
+ * Queue @op if @r, from filling it in, is 0; else drop it, as is done if it
+ * touches no bytes.
+ */
 int weir__stream_op_end(struct weir__stream_op *op, int r);
 /*
  * May its stream touch @n bytes at @off of @t? If so, give @op the access and
@@ -173,6 +181,12 @@ int weir__enter_read(struct weir *weir);
 int weir__stream_op_touch_buf(struct weir__stream_op *op,
 			      const struct weir_tensor *t, struct weir_buf *buf,
 			      uint64_t off, uint64_t n, bool write);
+
+/* trace.c; the lock is held. */
+void weir__stream_trace_issued(struct weir_stream *s,
+			       struct weir__stream_op *op);
+void weir__stream_trace_finished(struct weir_stream *s,
+				 struct weir__stream_op *op);
 
 /* part.c */
 int weir__streams_add(struct weir_stream *s);

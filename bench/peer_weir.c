@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * peer_weir MODEL: weir's side of bench/peers.
+ *
+ * Talks as the children of the other loaders do (peers_child.py): "ready",
+ * then a line is awaited, then one load from nothing (the root and its rings
+ * are made inside the timing) into memory of its own, one line of JSON with
+ * what it took, and the digest of every tensor, taken from that memory.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "raw.h"
+
+static void check(int r)
+{
+	if (r < 0)
+		die("%s", weir_error());
+}
+
+static void await_line(void)
+{
+	int c;
+
+	while ((c = getchar()) != '\n')
+		if (c == EOF)
+			exit(1);
+}
+
+/* From here on the peak is that of the load. */
+static void reset_peak(void)
+{
+	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "5", 1) != 1)
+		die("the peak of memory cannot be reset");
+	close(fd);
+}
+
+/* A line of /proc/self/status, in bytes. */
+static uint64_t status_bytes(const char *key)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	size_t n = strlen(key);
+	uint64_t kib = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, key, n) &&
+		    sscanf(line + n, ": %" SCNu64, &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return kib * 1024;
+}
+
+static uint64_t tensor_bytes(const struct weir_weights *w)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		check(weir_weights_entry(w, i, &e));
+		bytes += e.bytes;
+	}
+	return bytes;
+}
+
+/* Names come from weir synth, so that they need no escapes. */
+static void put_digests(struct weir_weights *w)
+{
+	uint8_t digest[32];
+
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		int n = weir_weights_digest(w, i, WEIR_DIGEST_XXH3, digest);
+
+		check(n);
+		for (int k = 0; k < n; k++)
+			printf("%02x", digest[k]);
+		printf("  %s\n", weir_weights_get(w, i)->name);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct weir_weights *weights;
+	struct weir_buft *huge;
+	struct weir *weir;
+	uint64_t before;
+	double begun, cpu;
+
+	if (argc != 2)
+		die("usage: peer_weir MODEL");
+	printf("ready {\"weir\": \"%s\"}\n", weir_version_string());
+	fflush(stdout);
+	await_line();
+
+	reset_peak();
+	before = status_bytes("VmRSS");
+	cpu = raw_cpu();
+	begun = raw_now();
+	check(weir_open(NULL, &weir));
+	check(weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge));
+	check(weir_load_all(weir, argv[1], huge, &weights));
+	begun = raw_now() - begun;
+	cpu = raw_cpu() - cpu;
+	printf("{\"seconds\": %.6f, \"cpu\": %.6f, \"before\": %" PRIu64
+	       ", \"peak\": %" PRIu64 ", \"bytes\": %" PRIu64
+	       ", \"tensors\": %zu}\n",
+	       begun, cpu, before, status_bytes("VmHWM"), tensor_bytes(weights),
+	       weir_weights_count(weights));
+	fflush(stdout);
+
+	put_digests(weights);
+	weir_weights_free(weights);
+	weir_close(weir);
+	return 0;
+}

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: MIT
+"""One load by one loader, in a process of its own; bench/peers starts it.
+
+Says "ready" when everything is imported, awaits a line, loads, and prints a
+line of JSON with what it took and then the digest of every tensor, taken from
+the memory that the load has made. Every loader ends with all bytes in memory
+that is the process's own and stays its own: what only maps the file, or lends
+a buffer, is copied out.
+"""
+import json
+import os
+import resource
+import struct
+import sys
+import time
+
+
+def plain(paths):
+    """The reference: the format read by hand, a range at a time."""
+    tensors = {}
+    for path in paths:
+        with open(path, "rb") as f:
+            length = struct.unpack("<Q", f.read(8))[0]
+            header = json.loads(f.read(length))
+            header.pop("__metadata__", None)
+            for name, entry in header.items():
+                begin, end = entry["data_offsets"]
+                f.seek(8 + length + begin)
+                tensors[name] = f.read(end - begin)
+    return tensors
+
+
+def safetensors_numpy(paths):
+    tensors = {}
+    for path in paths:
+        with safe_open(path, "np") as f:
+            for name in f.keys():
+                tensors[name] = f.get_tensor(name)      # a copy
+    return tensors
+
+
+def safetensors_mmap(paths):
+    tensors = {}
+    for path in paths:
+        with safe_open(path, "pt") as f:
+            for name in f.keys():
+                tensors[name] = f.get_tensor(name).clone()
+    return tensors
+
+
+def safetensors_pool(paths, threads=2):
+    """mmap, and threads that copy out: how servers tune it."""
+    files = [safe_open(path, "pt") for path in paths]
+
+    def copy(job):
+        return job[1], job[0].get_tensor(job[1]).clone()
+    torch.set_num_threads(1)
+    with ThreadPoolExecutor(threads) as pool:
+        return dict(pool.map(copy, [(f, n) for f in files for n in f.keys()]))
+
+
+def safetensors_pread(paths):
+    tensors = {}
+    for path in paths:
+        with safe_open(path, "pt", backend="pread") as f:
+            for name in f.keys():
+                tensors[name] = f.get_tensor(name)
+    return tensors
+
+
+def safetensors_pread_pool(paths, threads=2):
+    files = [safe_open(path, "pt", backend="pread") for path in paths]
+
+    def read(job):
+        return job[1], job[0].get_tensor(job[1])
+    with ThreadPoolExecutor(threads) as pool:
+        return dict(pool.map(read, [(f, n) for f in files for n in f.keys()]))
+
+
+def safetensors_prefetch(paths):
+    tensors = {}
+    for path in paths:
+        with safe_open(path, "pt", backend="pread") as f:
+            with f.prefetch() as loader:
+                tensors.update(loader)
+    return tensors
+
+
+def fastsafetensors(paths, loader=None, copy=None):
+    """Tensors are views of a buffer which they keep alive: no copy needed."""
+    files = SafeTensorsFileLoader(SingleGroup(), "cpu", **(loader or {}))
+    files.add_filenames({0: paths})
+    buffer = files.copy_files_to_device(**(copy or {}))
+    return {name: buffer.get_tensor(name) for name in files.get_keys()}
+
+
+def runai(paths):
+    """Tensors are handed over ("owned", the default): no copy needed."""
+    with SafetensorsStreamer() as streamer:
+        streamer.stream_files(paths)
+        return dict(streamer.get_tensors())
+
+
+LOADERS = {f.__name__: f for f in (
+    plain, safetensors_numpy, safetensors_mmap, safetensors_pool,
+    safetensors_pread, safetensors_pread_pool, safetensors_prefetch,
+    fastsafetensors, runai)}
+
+
+def prepare(name):
+    """Import what @name needs, so that importing is not timed."""
+    modules = {}
+    if name.startswith("safetensors"):
+        import safetensors
+        modules["safetensors"] = safetensors
+        globals()["safe_open"] = safetensors.safe_open
+        from concurrent.futures import ThreadPoolExecutor
+        globals()["ThreadPoolExecutor"] = ThreadPoolExecutor
+    if name == "safetensors_numpy":
+        import ml_dtypes                # gives numpy its bfloat16
+        import numpy
+        import safetensors.numpy
+        modules["numpy"] = numpy
+    elif name != "plain":
+        import torch
+        modules["torch"] = globals()["torch"] = torch
+    if name == "fastsafetensors":
+        import fastsafetensors as fst
+        globals().update(SafeTensorsFileLoader=fst.SafeTensorsFileLoader,
+                         SingleGroup=fst.SingleGroup)
+    if name == "runai":
+        from runai_model_streamer import SafetensorsStreamer
+        globals()["SafetensorsStreamer"] = SafetensorsStreamer
+    return {k: getattr(m, "__version__", "?") for k, m in modules.items()}
+
+
+def status_bytes(key):
+    with open("/proc/self/status", encoding="ascii") as f:
+        for line in f:
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def cpu_seconds():
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def view(tensor):
+    """The bytes of a tensor of torch, of an array, or the bytes."""
+    if isinstance(tensor, bytes):
+        return tensor
+    if hasattr(tensor, "untyped_storage"):
+        flat = tensor.contiguous().reshape(-1)
+        return memoryview(flat.view(torch.uint8).numpy())
+    return memoryview(tensor.reshape(-1).view("uint8"))
+
+
+def load(function, paths, options):
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as f:
+        f.write("5")                    # the peak begins here
+    before = status_bytes("VmRSS")
+    cpu, begun = cpu_seconds(), time.perf_counter()
+    tensors = function(paths, **options)
+    seconds = time.perf_counter() - begun
+    return tensors, {"seconds": seconds, "cpu": cpu_seconds() - cpu,
+                     "before": before, "peak": status_bytes("VmHWM"),
+                     "tensors": len(tensors)}
+
+
+def main():
+    job = json.loads(sys.argv[1])
+    from xxhash import xxh3_128_hexdigest
+    # What loaders have to say goes to stderr; stdout is for the driver.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    versions = prepare(job["loader"])
+    print("ready", json.dumps(versions), file=out, flush=True)
+    sys.stdin.readline()
+    tensors, result = load(LOADERS[job["loader"]], job["paths"],
+                           job["options"])
+    views = {name: view(tensor) for name, tensor in tensors.items()}
+    result["bytes"] = sum(len(v) for v in views.values())
+    print(json.dumps(result), file=out, flush=True)
+    for name, data in views.items():
+        print(f"{xxh3_128_hexdigest(data)}  {name}", file=out)
+    out.flush()
+    os._exit(0)     # nothing of the tearing down of others is of interest
+
+
+if __name__ == "__main__":
+    main()

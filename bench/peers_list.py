@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Who is compared, and with which settings.
+
+Each is run as its documents show it, and again with the settings that are
+known to suit best; where those differ between files that are in the page
+cache and files that are not, each state gets its own. `bench/peers --sweep`
+runs the candidates that the choice was made from.
+"""
+
+
+class Peer:
+    def __init__(self, key, title, loader, package, options=None, env=None,
+                 only=None, ahead=False, without_torch=False):
+        self.key = key
+        self.title = title
+        self.loader = loader        # in peers_child.py; None: weir
+        self.package = package
+        self.options = options or {}
+        self.env = env or {}
+        self.only = only            # "cold" or "resident"; None: both
+        self.without_torch = without_torch
+        self.ahead = ahead          # of the final release: the one beside it
+
+
+def fst(key, title, loader=None, copy=None, direct=None, only=None):
+    """fastsafetensors; @direct: whether it may use O_DIRECT, its default."""
+    options = {"loader": loader or {"nogds": True}}
+    if copy:
+        options["copy"] = copy
+    env = {} if direct is None else {"FASTSAFETENSORS_ODIRECT": str(direct)}
+    return Peer(key, title, "fastsafetensors", "fastsafetensors", options,
+                env, only)
+
+
+def runai(key, title, only=None, **settings):
+    env = {"RUNAI_STREAMER_" + k.upper(): str(v) for k, v in settings.items()}
+    return Peer(key, title, "runai", "runai-model-streamer", None, env, only)
+
+
+WEIR = Peer("weir", "weir", None, None)
+
+PEERS = [
+    Peer("st-mmap", "safetensors, mmap, copied out", "safetensors_mmap",
+         "safetensors"),
+    Peer("st-pool", "safetensors, mmap, 2 threads", "safetensors_pool",
+         "safetensors"),
+    Peer("st-numpy", "safetensors, numpy", "safetensors_numpy",
+         "safetensors", without_torch=True),
+    Peer("st-pread", "safetensors, pread", "safetensors_pread",
+         "safetensors"),
+    Peer("st-prefetch", "safetensors, prefetch", "safetensors_prefetch",
+         "safetensors --pre", ahead=True),
+    fst("fst", "fastsafetensors"),
+    fst("fst-best", "fastsafetensors, tuned", only="resident", direct=0,
+        loader={"nogds": True, "max_threads": 2}, copy={
+            "max_copy_block_size": 32 << 20}),
+    fst("fst-best", "fastsafetensors, tuned", only="cold",
+        copy={"max_copy_block_size": 160 << 20}),
+    runai("runai", "runai-model-streamer"),
+    runai("runai-best", "runai-model-streamer, tuned", only="resident",
+          fs_strategy="io_uring_buffered"),
+    runai("runai-best", "runai-model-streamer, tuned", only="cold",
+          fs_strategy="io_uring_direct"),
+]
+
+
+def candidates():
+    """What --sweep looks at: settings that might be the best."""
+    found = [Peer("st-pread-pool", "safetensors, pread, 2 threads",
+                  "safetensors_pread_pool", "safetensors")]
+    for block in (16, 32, 160):
+        for threads in (2, 16):
+            for direct in (0, 1):
+                name = f"fst-{block}M-t{threads}-direct{direct}"
+                found.append(fst(name, name, {"nogds": True,
+                                              "max_threads": threads},
+                                 {"max_copy_block_size": block << 20},
+                                 direct))
+    found.append(fst("fst-gds", "fst-gds", {"nogds": False}))
+    for how in ("io_uring_direct", "io_uring_buffered", "libaio_direct"):
+        for size in (2, 8):
+            name = f"runai-{how}-{size}M"
+            found.append(runai(name, name, fs_strategy=how,
+                               fs_chunk_bytesize=size << 20))
+    for threads in (2, 4, 16):
+        name = f"runai-sync-{threads}"
+        found.append(runai(name, name, fs_strategy="sync_buffered",
+                           concurrency=threads))
+    return found
+
+
+def choose(keys, sweep):
+    peers = candidates() if sweep else PEERS
+    return [p for p in peers if not keys or p.key in keys]

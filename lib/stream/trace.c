@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a stream shows in a trace: a row for its queue, where one operation
+ * follows another, and rows for the file operations that run beside it.
+ */
+#include "stream/stream.h"
+#include "trace.h"
+
+/* The lowest lane that no file operation has; 0 is the queue's. */
+static unsigned take_lane(struct weir_stream *s)
+{
+	for (unsigned i = 0; i < WEIR__STREAM_FILES; i++) {
+		uint64_t bit = 1ull << i % 64;
+
+		if (s->lanes[i / 64] & bit)
+			continue;
+		s->lanes[i / 64] |= bit;
+		return i + 1;
+	}
+	return 0;
+}
+
+void weir__stream_trace_issued(struct weir_stream *s,
+			       struct weir__stream_op *op)
+{
+	op->begun = weir__trace_now(s->src.weir);
+	if (op->begun && op->file)
+		op->lane = take_lane(s);
+}
+
+void weir__stream_trace_finished(struct weir_stream *s,
+				 struct weir__stream_op *op)
+{
+	if (!op->begun)
+		return;
+	if (op->lane)
+		s->lanes[(op->lane - 1) / 64] &= ~(1ull << (op->lane - 1) % 64);
+	else if (op->begun < s->queue_end)
+		/* Issued early, it began when the one before it had ended. */
+		op->begun = s->queue_end;
+	weir__trace_span(s->src.weir, WEIR__TRACK_STREAM, s->id, op->lane,
+			 op->what, op->begun, op->file_range.lo,
+			 op->n_mem ? op->mem[0].hi - op->mem[0].lo : 0);
+	if (!op->lane)
+		s->queue_end = weir__now();
+}

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a stream issues, and when: over a queue and file operations that end
+ * when the test says so.
+ */
+#include <errno.h>
+
+#include "error.h"
+#include "stream/event.h"
+#include "stream/stream.h"
+#include "tap.h"
+#include "stream.inc"
+
+static struct weir *weir;
+static struct weir_tensor t;
+
+/* What was submitted and not ended, by name, in order. */
+static char out[64];
+static struct weir__stream_op *op_of[128];
+static int refuse;
+
+static void note(struct weir__stream_op *op)
+{
+	size_t n = strlen(out);
+
+	out[n] = op->what[0];
+	out[n + 1] = '\0';
+	op_of[(unsigned char)op->what[0]] = op;
+}
+
+static int hand_submit(void *queue, struct weir__work *work)
+{
+	(void)queue;
+	if (refuse)
+		return refuse;
+	note(weir__container(work, struct weir__stream_op, work));
+	return 0;
+}
+
+static void hand_close(void *queue)
+{
+	(void)queue;
+}
+
+static const struct weir__queue_ops hand_ops = {
+	.size = sizeof(hand_ops),
+	.close = hand_close,
+	.submit = hand_submit,
+};
+
+static void end(char name, int err)
+{
+	struct weir__stream_op *op = op_of[(unsigned char)name];
+	char *at = strchr(out, name);
+
+	memmove(at, at + 1, strlen(at));
+	if (err)
+		weir__stream_op_fail(op, err, 0, "by hand");
+	else
+		weir__stream_op_finish(op, NULL);
+}
+
+static struct weir_stream *hand_stream(void)
+{
+	struct weir_stream *s = new_stream(weir, "hand");
+
+	s->ops->close(s->queue);
+	s->ops = &hand_ops;
+	out[0] = '\0';
+	return s;
+}
+
+/* Device work on bytes [lo, hi) of the tensor. */
+static void work(struct weir_stream *s, const char *name, uint64_t lo,
+		 uint64_t hi, bool write)
+{
+	struct weir__stream_op *op;
+	unsigned char *addr;
+
+	must(weir__stream_op_begin(s, name, WEIR__WORK_FILL, &op));
+	must(weir__stream_op_end(op, weir__stream_op_touch(op, &t, lo, hi - lo,
+							   write, &addr)));
+}
+
+static void call(struct weir_stream *s, const char *name)
+{
+	struct weir__stream_op *op;
+
+	must(weir__stream_op_begin(s, name, WEIR__WORK_CALL, &op));
+	op->alone = true;
+	must(weir__stream_op_queue(op));
+}
+
+/* Bytes [lo, hi) of the tensor, from (or to) those at @off of a file. */
+static void file_op(struct weir_stream *s, const char *name,
+		    struct weir_file *file, uint64_t off, uint64_t lo,
+		    uint64_t hi, bool to_file)
+{
+	struct weir__stream_op *op;
+	unsigned char *addr;
+
+	must(weir__stream_op_begin(s, name, WEIR__WORK_COPY, &op));
+	op->start = note;
+	op->file = weir__file_ref(file);
+	op->file_range = (struct weir__range){ off, off + hi - lo, to_file };
+	must(weir__stream_op_end(op, weir__stream_op_touch(op, &t, lo, hi - lo,
+							   !to_file, &addr)));
+}
+
+static void device_work(void)
+{
+	struct weir_stream *s = hand_stream();
+
+	work(s, "a", 0, 10, true);
+	work(s, "b", 0, 10, true);
+	work(s, "c", 5, 20, false);
+	is_str(out, "abc",
+	       "device work is submitted at once, the queue keeps its order");
+	call(s, "d");
+	work(s, "e", 50, 60, true);
+	is_str(out, "abc", "a host function waits for all before it");
+	end('a', 0);
+	end('b', 0);
+	is_str(out, "c", "... all of it");
+	end('c', 0);
+	is_str(out, "d", "... and then runs");
+	end('d', 0);
+	is_str(out, "e", "what follows waits for the host function");
+	end('e', 0);
+	is_int(weir_stream_sync(s, 0), 0, "then all is done");
+	weir_stream_free(s);
+}
+
+static void files(struct weir_file *f, struct weir_file *g)
+{
+	struct weir_stream *s = hand_stream();
+
+	file_op(s, "a", f, 0, 0, 10, false);
+	file_op(s, "b", f, 0, 10, 20, false);
+	is_str(out, "ab", "reads of the same bytes of a file run concurrently");
+	work(s, "c", 100, 110, true);
+	is_str(out, "abc", "work runs beside reads that it does not meet");
+	work(s, "d", 15, 16, false);
+	is_str(out, "abc", "work that meets a read waits for it");
+	work(s, "e", 200, 210, false);
+	file_op(s, "f", f, 50, 300, 310, false);
+	is_str(out, "abc", "... and holds back what is queued behind it");
+	end('a', 0);
+	is_str(out, "bc", "another read does not release it");
+	end('b', 0);
+	is_str(out, "cdef", "its own does, and all behind it");
+	file_op(s, "g", f, 100, 400, 410, true);
+	is_str(out, "cdef", "a write waits for a read of the same page");
+	end('f', 0);
+	is_str(out, "cdeg", "... and then runs");
+	file_op(s, "h", f, 4096, 500, 510, true);
+	is_str(out, "cdegh", "a write to another page runs beside it");
+	file_op(s, "i", g, 100, 600, 610, true);
+	is_str(out, "cdeghi", "so does one to another file");
+	file_op(s, "j", g, 8192, 605, 615, false);
+	is_str(out, "cdeghi", "a read over the source of a write waits");
+	end('i', 0);
+	is_str(out, "cdeghj", "... for it");
+	file_op(s, "k", g, 0, 700, 705, false);
+	file_op(s, "l", g, 0, 102, 106, false);
+	is_str(out, "cdeghjk", "a read to what work has in hand waits");
+	end('c', 0);
+	is_str(out, "deghjkl", "... for that work alone");
+	for (const char *c = "deghjkl"; *c; c++)
+		end(*c, 0);
+	is_int(weir_stream_sync(s, 0), 0, "then all is done");
+	weir_stream_free(s);
+}
+
+static void completes_in_order(void)
+{
+	struct weir_event *ev[3] = { new_event(weir, 0), new_event(weir, 0),
+				     new_event(weir, 0) };
+	struct weir_stream *s = hand_stream();
+
+	work(s, "a", 0, 1, true);
+	must(weir_stream_record(s, ev[0]));
+	work(s, "b", 0, 1, true);
+	must(weir_stream_record(s, ev[1]));
+	work(s, "c", 0, 1, true);
+	must(weir_stream_record(s, ev[2]));
+	end('b', 0);
+	is_int(weir_event_query(ev[1]), 0,
+	       "what ends early is done when all before it is");
+	end('a', 0);
+	is_int(weir_event_query(ev[0]) + weir_event_query(ev[1]), 2,
+	       "... together with it");
+	is_int(weir_event_query(ev[2]), 0, "... and no more than that");
+	end('c', 0);
+	is_int(weir_event_query(ev[2]), 1, "until its own end");
+	for (int i = 0; i < 3; i++)
+		weir_event_free(ev[i]);
+	weir_stream_free(s);
+}
+
+static void fails_in_order(struct weir_file *f)
+{
+	struct weir_event *last = new_event(weir, 0);
+	struct weir_stream *s = hand_stream();
+	struct weir_failure why;
+
+	file_op(s, "a", f, 0, 0, 10, false);
+	file_op(s, "b", f, 0, 10, 20, false);
+	file_op(s, "c", f, 0, 20, 30, false);
+	file_op(s, "d", f, 0, 30, 40, false);
+	call(s, "e");
+	must(weir_stream_record(s, last));
+	end('c', -EIO);
+	is_int(weir_stream_error(s, &why), 0,
+	       "a failure is told when all before it has ended");
+	end('b', -ENODATA);
+	end('a', 0);
+	is_int(weir_stream_error(s, &why), -ENODATA,
+	       "of two the lower number is the cause");
+	is_int(why.number, 2, "... whichever came first");
+	is_int(weir_event_query(last), 0,
+	       "an event is not told to have failed while work before it is out");
+	is_err(weir_stream_reset(s), -EBUSY, "4 to 5",
+	       "... nor is the stream reset");
+	end('d', 0);
+	is_int(weir_event_query(last), -ECANCELED, "it is when that has ended");
+	is_str(out, "", "what was held was never issued");
+	is_int(weir_stream_reset(s), 0, "then the stream can be reset");
+	refuse = -EAGAIN;
+	work(s, "f", 0, 1, true);
+	refuse = 0;
+	is_err(weir_stream_sync(s, 0), -EAGAIN, "operation 7 (f)",
+	       "work that the queue refuses fails the stream");
+	weir_event_free(last);
+	weir_stream_free(s);
+}
+
+static void many_files(struct weir_file *f)
+{
+	static struct weir__stream_op *all[300];
+	struct weir_stream *s = hand_stream();
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 300; i++) {
+		out[0] = '\0';
+		file_op(s, "x", f, 0, i, i + 1, false);
+		if (out[0])
+			all[n++] = op_of['x'];
+	}
+	is_int(n, WEIR__STREAM_FILES, "at most %u file operations are issued",
+	       WEIR__STREAM_FILES);
+	for (unsigned i = 0; i < n; i++) {
+		out[0] = '\0';
+		weir__stream_op_finish(all[i], NULL);
+		if (out[0])
+			all[n++] = op_of['x'];
+	}
+	is_int(n, 300, "each that ends lets another one go");
+	is_int(weir_stream_sync(s, 0), 0, "... until all are done");
+	weir_stream_free(s);
+}
+
+static void large_numbers(void)
+{
+	struct weir_event *ev = new_event(weir, 0), *old = new_event(weir, 0);
+	struct weir_stream *s = hand_stream();
+	bool same = true;
+
+	must(weir_stream_record(s, old));
+	s->tail = UINT32_MAX - 3;
+	atomic_store(&s->done, UINT32_MAX - 3);
+	for (int i = 0; i < 8; i++) {
+		work(s, "a", 0, 1, true);
+		must(weir_stream_record(s, ev));
+		same = same && weir_event_query(ev) == 0;
+		end('a', 0);
+		same = same && weir_event_query(ev) == 1 &&
+		       weir_event_query(old) == 1;
+	}
+	ok(same, "numbers go on beyond 2^32");
+	weir_event_free(ev);
+	weir_event_free(old);
+	weir_stream_free(s);
+}
+
+int main(void)
+{
+	struct weir_file *f, *g;
+
+	plan(38);
+	weir = open_root(WEIR_IO_SYNC);
+	t = bytes(weir, 1000);
+	f = temp_file(weir, 10, 0);
+	g = temp_file(weir, 10, 0);
+	device_work();
+	files(f, g);
+	completes_in_order();
+	fails_in_order(f);
+	many_files(f);
+	large_numbers();
+	weir_file_close(f);
+	weir_file_close(g);
+	weir_buf_free(t.buf);
+	weir_close(weir);
+	return done_testing();
+}
