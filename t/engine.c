@@ -226,23 +226,93 @@ static void past_the_end(void)
 
 static void cancel(void)
 {
+	enum {
+		PART = 1 << 20
+	};
 	struct weir_file *f = open_file(path, 0);
-	unsigned char *mem = memory(SIZE);
+	unsigned char *mem = memory(200 * (size_t)PART);
 	struct weir__extent *ext = calloc(200, sizeof(*ext));
 	struct run run;
 
-	for (int i = 0; i < 200; i++)
-		ext[i] = (struct weir__extent){
-			.file = f, .off = 0, .len = SIZE, .addr = mem
-		};
+	for (size_t i = 0; i < 200; i++)
+		ext[i] = (struct weir__extent){ .file = f,
+						.len = PART,
+						.addr = mem + i * PART };
 	start(&run, ext, 200);
 	weir__job_cancel(&run.job);
 	wait_for(&run);
-	is_int(run.told, 200 * SIZE, "a cancelled job tells every byte once");
+	is_int(run.told, 200 * PART, "a cancelled job tells every byte once");
 	is_int(run.err, -ECANCELED, "... as cancelled");
-	ok(run.good < 200 * SIZE, "... and reads no more");
-	munmap(mem, SIZE);
+	ok(run.good < 200 * PART, "... and reads no more");
+	munmap(mem, 200 * (size_t)PART);
 	free(ext);
+	weir_file_close(f);
+}
+
+/* The later of two jobs does not take all the room there is: one chunk. */
+static void in_turn(uint32_t io)
+{
+	enum {
+		PART = 1 << 20,
+		PARTS = 60
+	};
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir__engine *old_eng = eng;
+	struct weir *old_root = root;
+	unsigned char *mem = memory(2 * PARTS * (size_t)PART);
+	struct weir__extent ext[2 * PARTS];
+	struct run first, second;
+	struct weir_file *f;
+	uint64_t told;
+
+	o.io = io;
+	o.chunk = PART;
+	o.depth = 1;
+	o.reactors = 1;
+	if (weir_open(&o, &root) < 0 || weir__engine_get(root, &eng) < 0)
+		bail("%s", weir_error());
+	f = open_file(path, 0);
+	for (size_t i = 0; i < 2 * PARTS; i++)
+		ext[i] = (struct weir__extent){ .file = f,
+						.len = PART,
+						.addr = mem + i * PART };
+	start(&first, ext, PARTS);
+	start(&second, ext + PARTS, PARTS);
+	wait_for(&second);
+	pthread_mutex_lock(&first.lock);
+	told = first.told;
+	pthread_mutex_unlock(&first.lock);
+	ok(told >= PARTS * (uint64_t)PART / 4 * 3,
+	   "of two jobs the earlier has its turns beside the later");
+	wait_for(&first);
+	munmap(mem, 2 * PARTS * (size_t)PART);
+	weir_file_close(f);
+	weir_close(root);
+	root = old_root;
+	eng = old_eng;
+}
+
+/* Two reactors, one chunk at a time: each lets the other go on. */
+static void one_at_a_time(void)
+{
+	struct weir_file *f = open_file(path, 0);
+	unsigned char *mem = memory(SIZE);
+	struct weir__extent ext = { .file = f, .len = SIZE, .addr = mem };
+	struct run run;
+
+	memset(&run, 0, sizeof(run));
+	pthread_mutex_init(&run.lock, NULL);
+	pthread_cond_init(&run.cond, NULL);
+	run.job = (struct weir__job){ .ext = &ext,
+				      .n_ext = 1,
+				      .depth = 1,
+				      .chunk = on_chunk,
+				      .done = on_done,
+				      .arg = &run };
+	weir__job_start(eng, &run.job);
+	wait_for(&run);
+	is_int(run.good, SIZE, "a job of depth 1 ends, too");
+	munmap(mem, SIZE);
 	weir_file_close(f);
 }
 
@@ -321,11 +391,11 @@ static void contract(uint32_t io, const char *prefix)
 
 	tap_prefix(prefix);
 	o.io = io;
-	o.reactors = io == WEIR_IO_URING ? 2 : 1;
+	o.reactors = io == WEIR_IO_AUTO ? 1 : 2;
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	if (weir__engine_get(root, &eng) < 0) {
-		skip(49, "%s", weir_error());
+		skip(51, "%s", weir_error());
 		weir_close(root);
 		return;
 	}
@@ -333,6 +403,8 @@ static void contract(uint32_t io, const char *prefix)
 	many_extents();
 	past_the_end();
 	cancel();
+	in_turn(io);
+	one_at_a_time();
 	writing();
 	in_memory();
 	refused_direct();
@@ -343,7 +415,7 @@ int main(void)
 {
 	int fd;
 
-	plan(3 * 49);
+	plan(3 * 51);
 	fd = mkstemp(path);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);

@@ -34,6 +34,9 @@ T_C_TESTS = \
 	%D%/arena.t \
 	%D%/buf.t \
 	%D%/data.t \
+	%D%/trace.t \
+	%D%/touch.t \
+	%D%/pool.t \
 	%D%/engine.t \
 	%D%/source.t \
 	%D%/stream.t \
@@ -53,8 +56,7 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-faults.t \
-	%D%/pool.t \
-	%D%/touch.t
+	%D%/ring-dies.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -158,8 +160,11 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
+%C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
+%C%_trace_t_SOURCES = %D%/trace.c
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
