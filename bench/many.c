@@ -142,6 +142,8 @@ void row_open(unsigned pairs)
 	double ns[4];
 	struct use u;
 
+	/* Memory is new each time, as for a program that opens one model. */
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	use_open(&u, 0);
 	for (unsigned i = 0; i < 4; i++)
 		ns[i] = open_some(u.weir, counts[i], pairs, &memory.value);

@@ -104,22 +104,19 @@ struct peak {
 static void measure_peak(const struct file *f, struct peak *ret)
 {
 	struct weir_weights *w;
-	struct weir_model *m;
 	struct sample s;
 	struct use u;
 	double before;
 
-	reset_peak();
-	before = status_bytes("VmRSS");
 	use_open(&u, 0);
+	reset_peak();
+	ret->tables = allocated();
+	before = status_bytes("VmRSS");
 	use_load(&u, f, USE_WHOLE, NULL, &w, &s);
 	ret->rss = status_bytes("VmHWM") - before;
 	ret->bytes = (double)u.report.bytes;
 	ret->staging = (double)u.report.staging;
-	weir_weights_free(w);
-	ret->tables = allocated();
-	use_check(weir_model_open(u.weir, f->path, NULL, &m));
-	ret->tables = allocated() - ret->tables;
+	ret->tables = allocated() - ret->tables; /* of model and weights */
 	_exit(0);
 }
 

@@ -83,12 +83,17 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
+/* The reader of a single file leaves its own hash, if it fits. */
 static int hash_names(struct weir_model *m)
 {
 	struct weir__str name;
 	uint32_t number;
-	int r = weir__names_init(&m->names, m->n_recs, m, rec_name);
+	int r;
 
+	if (m->n_files == 1 && m->names.slot && m->names.count == m->n_recs)
+		return 0;
+	weir__names_fini(&m->names);
+	r = weir__names_init(&m->names, m->n_recs, m, rec_name);
 	for (size_t i = 0; r >= 0 && i < m->n_recs; i++) {
 		name = rec_name(m, (uint32_t)i);
 		r = weir__names_add(&m->names, &name, (uint32_t)i, &number);

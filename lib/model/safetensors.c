@@ -349,6 +349,13 @@ int weir__st_parse(struct weir_model *m, const struct weir__st *st)
 	if (r < 0)
 		return r;
 	r = read_header(&rd);
-	weir__names_fini(&rd.names);
-	return r < 0 ? r : weir__ranges_check(m, first, st);
+	if (r >= 0)
+		r = weir__ranges_check(m, first, st);
+	weir__names_fini(&m->names);
+	/* Each name has its number still: so they may be the model's. */
+	if (r == 0 && !first)
+		m->names = rd.names;
+	else
+		weir__names_fini(&rd.names);
+	return r < 0 ? r : 0;
 }
