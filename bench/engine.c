@@ -17,6 +17,7 @@
 
 #include "null.h"
 #include "raw.h"
+#include "result.h"
 #include "sys.h"
 
 #define GB 1e9
@@ -113,51 +114,80 @@ static void run_row(const struct row *row)
 	double slower = row->sink && row->sink < row->source ? row->sink
 							     : row->source;
 	uint64_t bytes = (uint64_t)(slower * GB * 0.8);
-	double rate[RUNS], mid;
+	struct result r = { .unit = "GB/s",
+			    .limit_value = slower,
+			    .judged = GOAL_RATIO,
+			    .goal = row->goal };
+	double rate[RUNS];
+	struct spread s;
 
 	null_source =
 		(struct null_server){ row->source, row->source_latency, 0 };
 	null_sink = (struct null_server){ row->sink ? row->sink : 1,
 					  row->sink_latency, 0 };
-	for (unsigned i = 0; i < RUNS; i++) {
-		double s = run(bytes, row->sink ? sink : NULL);
-		unsigned at = i;
+	for (unsigned i = 0; i < RUNS; i++)
+		rate[i] = (double)bytes / GB /
+			  run(bytes, row->sink ? sink : NULL);
+	s = spread_of(rate, RUNS);
+	r.value = s.mid;
+	r.ratio = s.mid / slower;
+	r.low = s.low / slower;
+	r.high = s.high / slower;
+	if (row->sink)
+		snprintf(r.name, sizeof(r.name), "engine: %.0f to %.0f GB/s",
+			 row->source, row->sink);
+	else
+		snprintf(r.name, sizeof(r.name), "engine: %.0f GB/s, in place",
+			 row->source);
+	snprintf(r.limit, sizeof(r.limit), "the slower side");
+	result_add(&r);
+}
 
-		for (; at && rate[at - 1] > (double)bytes / GB / s; at--)
-			rate[at] = rate[at - 1];
-		rate[at] = (double)bytes / GB / s;
-	}
-	mid = rate[RUNS / 2];
-	printf("%6.0f %6.0f  %7.2f  %5.3f (%5.3f-%5.3f) %s %.2f\n", row->source,
-	       row->sink, mid, mid / slower, rate[0] / slower,
-	       rate[RUNS - 1] / slower, mid / slower >= row->goal ? ">=" : "< ",
-	       row->goal);
+static void run_chunks(uint64_t chunks)
+{
+	null_source = (struct null_server){ 1e6, 0, 0 };
+	run(chunks * weir__engine_chunk(eng), NULL);
+}
+
+static void run_rows(const char *json, const char *svg)
+{
+	result_head();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		run_row(&rows[i]);
+	if (json)
+		result_write_json(json);
+	if (svg)
+		result_write_svg(svg,
+				 "bench/engine: between a source and a sink");
 }
 
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "chunks", required_argument, NULL, 'c' },
+		{ "json", required_argument, NULL, 'j' },
+		{ "svg", required_argument, NULL, 's' },
 		{ 0 },
 	};
+	const char *json = NULL, *svg = NULL;
 	uint64_t chunks = 0;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c != 'c')
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (c == 'c')
+			chunks = strtoull(optarg, NULL, 10);
+		else if (c == 'j')
+			json = optarg;
+		else if (c == 's')
+			svg = optarg;
+		else
 			return 2;
-		chunks = strtoull(optarg, NULL, 10);
-	}
 	open_all(64ull << 30);
-	if (chunks) {
-		null_source = (struct null_server){ 1e6, 0, 0 };
-		run(chunks * weir__engine_chunk(eng), NULL);
-	} else {
-		printf("source   sink  reached  share      (spread) goal; GB/s\n");
-		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-			run_row(&rows[i]);
-	}
+	if (chunks)
+		run_chunks(chunks);
+	else
+		run_rows(json, svg);
 	weir_file_close(file);
 	weir_close(weir);
-	return 0;
+	return result_all_ok() ? 0 : 1;
 }
