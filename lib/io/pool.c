@@ -84,7 +84,7 @@ static bool push(struct weir__pool *p, struct weir__task *task)
 			continue;
 		}
 		if (!atomic_compare_exchange_weak_explicit(
-			    &p->tail, &at, at + 1, memory_order_relaxed,
+			    &p->tail, &at, at + 1, memory_order_seq_cst,
 			    memory_order_relaxed))
 			continue;
 		c->task = task;
@@ -149,9 +149,7 @@ static void *thread_main(void *arg)
 
 void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 {
-	/* Each idle thread takes one of those that are queued already. */
-	if (queued(pool) >= atomic_load(&pool->idle) &&
-	    atomic_load(&pool->n_threads) < pool->max_threads)
+	if (!atomic_load(&pool->n_threads))
 		start_thread(pool);
 	if (!atomic_load(&pool->n_threads) || !push(pool, task)) {
 		task->run(task);
@@ -160,6 +158,14 @@ void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 	atomic_fetch_add(&pool->pushes, 1);
 	if (atomic_load(&pool->idle))
 		weir__futex_wake(&pool->pushes, 1);
+	/*
+	 * Each idle thread takes one of those that are queued. One that has
+	 * just taken the last of them may count as idle still: it looks again
+	 * when it no longer does.
+	 */
+	if (queued(pool) > atomic_load(&pool->idle) &&
+	    atomic_load(&pool->n_threads) < pool->max_threads)
+		start_thread(pool);
 }
 
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
