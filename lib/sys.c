@@ -226,6 +226,16 @@ bool weir__sys_nowait(int fd)
 	return preadv2(fd, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN;
 }
 
+bool weir__sys_may_write(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	return st.st_uid == geteuid() || geteuid() == 0 ||
+	       !faccessat(fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS);
+}
+
 int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off)
 {
 #ifdef STATX_DIOALIGN

@@ -70,6 +70,8 @@ struct weir__fs {
 void weir__sys_fs(int fd, struct weir__fs *ret_fs);
 /* Reads with RWF_NOWAIT are not refused outright. */
 bool weir__sys_nowait(int fd);
+/* By its mode, or as its owner. */
+bool weir__sys_may_write(int fd);
 /* STATX_DIOALIGN; -EOPNOTSUPP: not reported. 0 for both: not possible. */
 int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off);
 /* Pages of [off, off + len) in the page cache, by cachestat(2). */

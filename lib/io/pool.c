@@ -124,6 +124,17 @@ static void start_thread(struct weir__pool *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
+/*
+ * More is queued than threads are idle. Asked by who has pushed a task and by
+ * who is no longer idle, each after the fact: so one of them sees it.
+ */
+static void enlarge(struct weir__pool *p)
+{
+	if (queued(p) > atomic_load(&p->idle) &&
+	    atomic_load(&p->n_threads) < p->max_threads)
+		start_thread(p);
+}
+
 static void *thread_main(void *arg)
 {
 	struct weir__pool *p = arg;
@@ -133,10 +144,8 @@ static void *thread_main(void *arg)
 		uint32_t seen = atomic_load(&p->pushes);
 
 		if (pop(p, &task)) {
-			/* Who pushed the next may have counted on us. */
-			if (atomic_fetch_sub(&p->idle, 1) == 1 && queued(p) &&
-			    atomic_load(&p->n_threads) < p->max_threads)
-				start_thread(p);
+			atomic_fetch_sub(&p->idle, 1);
+			enlarge(p);
 			task->run(task);
 			atomic_fetch_add(&p->idle, 1);
 			continue;
@@ -156,6 +165,7 @@ void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 		return;
 	}
 	atomic_fetch_add(&pool->pushes, 1);
+	enlarge(pool);
 	if (atomic_load(&pool->idle))
 		weir__futex_wake(&pool->pushes, 1);
 	/*
