@@ -168,14 +168,6 @@ void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 	enlarge(pool);
 	if (atomic_load(&pool->idle))
 		weir__futex_wake(&pool->pushes, 1);
-	/*
-	 * Each idle thread takes one of those that are queued. One that has
-	 * just taken the last of them may count as idle still: it looks again
-	 * when it no longer does.
-	 */
-	if (queued(pool) > atomic_load(&pool->idle) &&
-	    atomic_load(&pool->n_threads) < pool->max_threads)
-		start_thread(pool);
 }
 
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
