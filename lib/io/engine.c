@@ -125,6 +125,10 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 	eng->only_ring = o->io == WEIR_IO_URING;
 	eng->chunk = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
+	/* The budget holds for all: fewer reactors rather than more memory. */
+	while (eng->n_reactors > 1 &&
+	       o->staging / eng->n_reactors < eng->chunk + WEIR__SLOT_SMALL)
+		eng->n_reactors--;
 	eng->window = o->depth ? o->depth * eng->chunk : LOCAL_WINDOW;
 	if (eng->window < eng->chunk)
 		eng->window = eng->chunk;

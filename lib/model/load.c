@@ -145,6 +145,7 @@ static void end(struct weir_load *l)
 	struct weir_io_info info;
 	bool leaked = atomic_load(&l->job.leaked);
 
+	atomic_store(&l->arrival->lost, leaked);
 	stop_touching(l);
 	if (!atomic_load(&l->arrival->first))
 		check_files(l);
