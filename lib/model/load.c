@@ -324,7 +324,6 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 		return r;
 	count_down(l);
 	return weir__weights_attach(l->weights, l->arrival);
-	return r;
 }
 
 /* Attached: from here on the arrival must end, one way or the other. */
