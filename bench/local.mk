@@ -15,6 +15,14 @@ bench: %D%/load %D%/engine tools/weir
 EXTRA_DIST += %D%/README.md %D%/RESULTS.md
 CLEANFILES += %D%/load %D%/engine
 
+# What opening a model costs; and what both are held to by t/instructions.sh.
+EXTRA_PROGRAMS += %D%/open
+%C%_open_SOURCES = %D%/open.c %D%/raw.c %D%/raw.h
+%C%_open_LDADD = lib/libweir-core.la
+bench: %D%/open
+EXTRA_DIST += %D%/header.py %D%/instructions.txt
+CLEANFILES += %D%/open
+
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir
 %C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h
