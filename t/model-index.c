@@ -96,6 +96,7 @@ static void deciding(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_model *m;
+	size_t i;
 
 	files_text("m/part.index.json",
 		   "{\"weight_map\":{\"b\":\"s-2.safetensors\"}}");
@@ -105,6 +106,18 @@ static void deciding(void)
 	   "what the index does not name is not part of the model");
 	is_int(info.unlisted, 1, "but counted");
 	is_int(info.bytes, 3, "... and not in the bytes");
+	weir_model_close(m);
+	files_text("m/less.index.json",
+		   "{\"weight_map\":{\"c\":\"s-2.safetensors\","
+		   "\"d\":\"s-3.safetensors\"}}");
+	files_st("m/s-3.safetensors", "{" ENTRY("d", "U8", "[1]", "[0,1]") "}",
+		 1);
+	m = must_open("m/less.index.json");
+	ok(weir_model_find(m, "c", &i) == 0 && i == 0 &&
+		   weir_model_find(m, "d", &i) == 0 && i == 1,
+	   "... and its absence moves the others up");
+	is_err(weir_model_find(m, "b", &i), -ENOENT, "'b'",
+	       "... nor is it found by its name");
 	weir_model_close(m);
 	files_text("m/elsewhere.index.json",
 		   "{\"weight_map\":{\"a\":\"s-2.safetensors\","
@@ -277,7 +290,7 @@ static void directories(void)
 
 int main(void)
 {
-	plan(7 + 10 + 6 + 2 + 3 + 10);
+	plan(7 + 12 + 6 + 2 + 3 + 10);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
