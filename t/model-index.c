@@ -16,6 +16,7 @@
 #define B ENTRY("b", "U8", "[3]", "[0,3]")
 #define B2 ENTRY("b", "U8", "[2]", "[0,2]")
 #define C ENTRY("c", "U8", "[4]", "[3,7]")
+#define D ENTRY("d", "U8", "[1]", "[0,1]")
 
 static struct weir *root;
 
@@ -107,11 +108,11 @@ static void deciding(void)
 	is_int(info.unlisted, 1, "but counted");
 	is_int(info.bytes, 3, "... and not in the bytes");
 	weir_model_close(m);
+	files_st("m/s-8.safetensors", "{" B "," C "}", 7);
+	files_st("m/s-9.safetensors", "{" D "}", 1);
 	files_text("m/less.index.json",
-		   "{\"weight_map\":{\"c\":\"s-2.safetensors\","
-		   "\"d\":\"s-3.safetensors\"}}");
-	files_st("m/s-3.safetensors", "{" ENTRY("d", "U8", "[1]", "[0,1]") "}",
-		 1);
+		   "{\"weight_map\":{\"c\":\"s-8.safetensors\","
+		   "\"d\":\"s-9.safetensors\"}}");
 	m = must_open("m/less.index.json");
 	ok(weir_model_find(m, "c", &i) == 0 && i == 0 &&
 		   weir_model_find(m, "d", &i) == 0 && i == 1,
