@@ -302,8 +302,9 @@ static int in_the_end(int (*fn)(struct weir *weir), struct weir *weir)
 {
 	int r = fn(weir);
 
-	for (int i = 0; r < 0 && i < 10; i++) {
-		usleep(200000);
+	for (int i = 0; r < 0 && i < 20; i++) {
+		diag("%s", weir_error());
+		usleep(300000);
 		r = fn(weir);
 	}
 	return r;
