@@ -74,6 +74,20 @@ unsigned char *raw_memory(size_t bytes)
 	return p;
 }
 
+struct raw_result raw_touch_fresh(size_t bytes)
+{
+	struct raw_result res = { .bytes = bytes };
+	double cpu = raw_cpu(), begun = raw_now();
+	unsigned char *p = raw_fresh(bytes);
+
+	for (size_t i = 0; i < bytes; i += 4096)
+		((volatile unsigned char *)p)[i] = 1;
+	res.seconds = raw_now() - begun;
+	res.cpu_seconds = raw_cpu() - cpu;
+	raw_unmap(p, bytes);
+	return res;
+}
+
 void raw_unmap(void *mem, size_t bytes)
 {
 	munmap(mem, bytes + HUGE_PAGE);

@@ -21,6 +21,8 @@ unsigned char *raw_memory(size_t bytes);
 /* Not touched. */
 unsigned char *raw_fresh(size_t bytes);
 void raw_unmap(void *mem, size_t bytes);
+/* Take so much fresh memory, write a byte to each page, give it back. */
+struct raw_result raw_touch_fresh(size_t bytes);
 
 /*
  * Read the whole file with O_DIRECT through a ring: @depth reads of @chunk

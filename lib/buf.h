@@ -106,7 +106,9 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 		       struct weir_buf **ret_member, uint64_t *ret_off,
 		       unsigned char **ret_addr);
-/* As weir_tensor_bytes, without naming the call. */
+/* As weir_tensor_init and weir_tensor_bytes, without naming the call. */
+int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		      unsigned ndim, const int64_t *shape);
 int weir__tensor_extent(const struct weir_tensor *t, uint64_t *ret_bytes);
 /* Of a tensor that makes sense (weir__tensor_extent). */
 bool weir__tensor_contiguous(const struct weir_tensor *t);

@@ -69,8 +69,9 @@ struct weir {
 	_Atomic uint32_t *alive; /* a page that fork wipes to 0 */
 	pid_t owner;             /* where no page can be: asked instead */
 
-	pthread_mutex_t lock; /* recursive (a part may need another);
-					   guards part[] and devices being added */
+	/* Recursive: a part may need another while it is made. Guards part[],
+	 * closing, and devices being added. */
+	pthread_mutex_t lock;
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic unsigned n_devs; /* dev[0..n) do not change any more */

@@ -81,6 +81,16 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 	return r < 0 ? -errno : 0;
 }
 
+void weir__sys_prefer_huge(void *p, size_t n)
+{
+	uintptr_t page = 4096, from = (uintptr_t)p & ~(page - 1);
+
+	/* Below twice a huge page there may be no whole one in it. */
+	if (n >= 2 * (2u << 20))
+		weir__sys_madvise((void *)from, (uintptr_t)p + n - from,
+				  MADV_HUGEPAGE);
+}
+
 int weir__sys_populate(void *addr, size_t len)
 {
 	int r = weir__sys_madvise(addr, len, MADV_POPULATE_WRITE);
@@ -224,6 +234,16 @@ bool weir__sys_nowait(int fd)
 	struct iovec iov = { &byte, 1 };
 
 	return preadv2(fd, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN;
+}
+
+bool weir__sys_may_write(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	return st.st_uid == geteuid() || geteuid() == 0 ||
+	       !faccessat(fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS);
 }
 
 int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off)

@@ -98,15 +98,14 @@ static void set_strides(struct weir_tensor *t,
 	}
 }
 
-int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
-		     unsigned ndim, const int64_t *shape)
+int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		      unsigned ndim, const int64_t *shape)
 {
 	struct weir_tensor made = { .dtype = dtype, .ndim = ndim };
 	const struct weir_dtype_info *row;
 	uint64_t n, bytes;
 	int r;
 
-	WEIR__ENTER();
 	if (ndim && !shape)
 		return weir__fail(-EINVAL, "%u dimensions without a shape",
 				  ndim);
@@ -118,6 +117,13 @@ int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 	set_strides(&made, row);
 	*t = made;
 	return 0;
+}
+
+int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		     unsigned ndim, const int64_t *shape)
+{
+	WEIR__ENTER();
+	return weir__tensor_init(t, dtype, ndim, shape);
 }
 
 /* Rows are not whole blocks: one run of bytes. */
@@ -240,8 +246,7 @@ static int check_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 			"%s: rows of %lld elements are not whole blocks of %u: no views",
 			weir__tensor_label(of),
 			(long long)of->shape[of->ndim - 1], row->block);
-	if (start < 0 || n < 0 || start > of->shape[dim] ||
-	    n > of->shape[dim] - start)
+	if (start < 0 || n < 0 || n > of->shape[dim] - start)
 		return weir__fail(
 			-EINVAL, "%s: %lld from %lld on, dimension %u has %lld",
 			weir__tensor_label(of), (long long)n, (long long)start,

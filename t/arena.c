@@ -260,9 +260,33 @@ static void too_much(void)
 	       "promised to other buffers",
 	       "what was promised is not promised twice, touched or not");
 	weir__arena_give(weir, &half);
-	is_int(take(weir, avail / 8 * 7, WEIR_MEM_PLAIN, &rest), 0,
+	weir_close(weir);
+}
+
+static void room(void)
+{
+	struct weir *weir = open_root(1024 * MIB);
+	struct weir__mem kept, all;
+	uint64_t avail, total;
+
+	weir__avail_ram("", &avail, &total);
+	if (avail < 4096 * MIB) {
+		skip(2, "%llu bytes are too few to fill 1 GiB",
+		     (unsigned long long)avail);
+		weir_close(weir);
+		return;
+	}
+	take_or_bail(weir, 1024 * MIB, WEIR_MEM_HUGE, &kept);
+	memset(kept.base, 1, 1024 * MIB);
+	weir__avail_ram("", &avail, &total);
+	is_int(take(weir, avail - 512 * MIB, WEIR_MEM_PLAIN, &all), 0,
+	       "what a program touched by itself is not promised any more");
+	weir__arena_give(weir, &all);
+	weir__arena_give(weir, &kept);
+	weir__avail_ram("", &avail, &total);
+	is_int(take(weir, avail + 512 * MIB, WEIR_MEM_PLAIN, &all), 0,
 	       "what is kept is given back before memory is refused");
-	weir__arena_give(weir, &rest);
+	weir__arena_give(weir, &all);
 	weir_close(weir);
 }
 
@@ -340,7 +364,7 @@ static int space_child(void)
 	take_or_bail(weir, 200 * MIB, WEIR_MEM_HUGE, &mem);
 	weir__arena_give(weir, &mem);
 	/* Another kind: only fits when the kept ones are unmapped. */
-	take_or_bail(weir, 300 * MIB, WEIR_MEM_PLAIN, &mem);
+	take_or_bail(weir, 350 * MIB, WEIR_MEM_PLAIN, &mem);
 	wrong |= take(weir, 400 * MIB, WEIR_MEM_HUGE, &mem) != -ENOMEM;
 	wrong |= !strstr(weir_error(), "RLIMIT_AS") << 1;
 	return wrong;
@@ -366,12 +390,13 @@ static void space(void)
 
 int main(void)
 {
-	plan(7 + 7 + 9 + 7 + 6 + 2 + 1);
+	plan(7 + 7 + 9 + 7 + 7 + 2 + 1);
 	kinds();
 	strict();
 	kept();
 	given_back();
 	too_much();
+	room();
 	locked();
 	space();
 	return done_testing();

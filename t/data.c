@@ -186,6 +186,43 @@ static void gaps(const char *name)
 	free(bytes);
 }
 
+/* The cube of 2 in the middle of a cube of 4. */
+static void deep_gaps(void)
+{
+	struct weir_tensor all[2], part[2];
+	unsigned char *bytes = pattern(64, 3), got[64];
+	int64_t shape[3] = { 4, 4, 4 };
+	unsigned wrong = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct weir_buf *buf;
+
+		weir_tensor_init(&all[i], WEIR_DTYPE_U8, 3, shape);
+		if (weir_tensors_alloc(kind_of("CPU", WEIR_MEM_PLAIN), &all[i],
+				       1, &buf) < 0)
+			bail("%s", weir_error());
+		part[i] = all[i];
+		for (unsigned d = 0; d < 3; d++)
+			weir_tensor_view(&part[i], d, 1, 2, &part[i]);
+	}
+	weir_tensor_set(&all[0], 0, bytes, 64);
+	weir_buf_clear(all[1].buf, 0xcc);
+	is_int(atomic_load(&all[1].buf->mem.touched) >= 64, 1,
+	       "memory that was cleared is known to be touched");
+	weir_tensor_copy(&part[1], &part[0]);
+	weir_tensor_get(&all[1], 0, got, 64);
+	for (int i = 0; i < 64; i++) {
+		int a = i / 16, b = i / 4 % 4, c = i % 4;
+		bool in = a % 3 && b % 3 && c % 3;
+
+		wrong += got[i] != (in ? bytes[i] : 0xcc);
+	}
+	is_int(wrong, 0, "a cube inside of a cube is copied byte for byte");
+	weir_buf_free(all[0].buf);
+	weir_buf_free(all[1].buf);
+	free(bytes);
+}
+
 static void unlike(void)
 {
 	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
@@ -377,7 +414,7 @@ static void waits(void)
 int main(void)
 {
 	weir = open_with_good_module();
-	plan(15 * 3 + 8 + 12 + 4 + 6 + 8);
+	plan(15 * 3 + 8 + 12 + 4 + 2 + 6 + 8);
 	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
@@ -385,6 +422,7 @@ int main(void)
 	all_copies();
 	gaps("CPU");
 	gaps("TEST0");
+	deep_gaps();
 	unlike();
 	waits();
 	weir_close(weir);

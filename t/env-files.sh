@@ -1,0 +1,202 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# File systems without O_DIRECT or NOWAIT, files of others, things that are no
+# files, and systems where much is missing.
+. "${0%/*}/env.inc"
+
+images=$tmp/images
+mkdir mnt "$images"
+
+# Everything that a load of $1 must give, whatever the file system.
+loads()
+{
+	is "$(digests weir load "$1" --digest)" "$want" "$2"
+	for opt in '--way direct' '--io uring' '--io sync --way direct'; do
+		is "$(digests timeout 10 weir load "$1" $opt --digest)" \
+			"$want" "... with $opt"
+	done
+}
+
+on_tmpfs()
+{
+	mount -t tmpfs none mnt && cp -r m mnt/m || return
+	loads mnt/m 'a model on tmpfs is loaded'
+	works '... its report' weir load mnt/m --way direct --json
+	check '... says that there are no direct reads, and why' says \
+		'j["ways"]["buffered"] == j["bytes"] and j["fallbacks"] == 3
+		and "keeps its files in memory" in j["note"]'
+	umount mnt
+}
+
+on_overlay()
+{
+	mount -t tmpfs none mnt && mkdir mnt/upper mnt/work mnt/all &&
+		mount -t overlay none -o \
+		"lowerdir=m,upperdir=mnt/upper,workdir=mnt/work" mnt/all \
+		2>/dev/null || {
+		skip 6 'no overlayfs'
+		return
+	}
+	loads mnt/all 'a model on overlayfs is loaded'
+	works '... its report' weir load mnt/all --way direct --json
+	check '... says that threads read, or why not directly' says \
+		'"RWF_NOWAIT" in j["note"] or "direct" in j["note"]'
+	umount mnt/all && umount mnt
+}
+
+# on_image TYPE SIZE: a file system in a (sparse) file, of its least size.
+on_image()
+{
+	rm -f "$images/fs"
+	truncate -s "$2" "$images/fs"
+	command -v "mkfs.$1" >/dev/null &&
+		"mkfs.$1" -q "$images/fs" >/dev/null 2>&1 &&
+		mount -o loop "$images/fs" mnt 2>/dev/null || {
+		skip 4 "no $1 here"
+		return
+	}
+	cp -r m mnt/m && evict mnt/m/*
+	loads mnt/m "a model on $1 is loaded"
+	umount mnt
+}
+
+read_only_root()
+{
+	mount --bind / mnt && mount -o remount,bind,ro mnt || {
+		skip 1 'no read-only view of the root'
+		return
+	}
+	is "$(digests chroot mnt env LD_LIBRARY_PATH="$LD_LIBRARY_PATH" \
+		"$(command -v weir)" load "$WEIR_T_DIR/m" --digest)" "$want" \
+		'where nothing can be written a model is loaded'
+	umount mnt
+}
+
+without_proc()
+{
+	test "$WEIR_T_SANITIZER" = no || {
+		skip 5 'a sanitizer reads even its options from /proc'
+		return
+	}
+	umount -l /sys 2>/dev/null
+	umount -l /proc && ! test -e /proc/self || {
+		skip 5 '/proc cannot be taken away'
+		return
+	}
+	works 'without /proc and /sys devices are listed' weir devices --json
+	check '... with the memory that there is' says \
+		'0 < j["devices"][0]["memory"]["free"]'
+	check '... and no word on huge pages that nobody can know' says \
+		'"without /sys" in kind["huge"]["tried"]["why"]'
+	works '... a model is loaded' weir load m --way direct --json
+	is "$(digests weir load m --digest)" "$want" '... the same bytes'
+}
+
+# In a namespace of its own all mounts end with the test; this is the second
+# call of this script.
+if test "$WEIR_T_ALONE" = yes; then
+	t_done=$WEIR_T_DONE
+	cd "$WEIR_T_DIR" || exit 1
+	images=$WEIR_T_DIR/images
+	on_tmpfs
+	on_overlay
+	on_image xfs 300M
+	on_image btrfs 120M
+	read_only_root
+	without_proc
+	test "$t_failed" = 0
+	exit $?
+fi
+
+# The file is another's: its residency can only be guessed at.
+of_another()
+{
+	can_be_nobody || {
+		skip 6 'not root, or the build is closed to others'
+		return
+	}
+	chmod 644 one.safetensors
+	cat one.safetensors >/dev/null
+	works 'a file that one may read but does not own is loaded' \
+		nobody weir load one.safetensors --json
+	check '... from the page cache if it is there' says \
+		'j["ways"]["buffered"] == j["bytes"]'
+	is "$(digests nobody weir load one.safetensors --digest)" \
+		"$(digests weir load one.safetensors --digest)" \
+		'... the same bytes'
+	evict one.safetensors
+	weir load one.safetensors --way direct --json >out 2>err
+	if says 'j["ways"]["in_place"] > 0' 2>/dev/null; then
+		direct='j["ways"]["in_place"] > 0'
+		works '... from the disk if it is not' \
+			nobody weir load one.safetensors --json
+		check '... directly' says "$direct"
+		for _ in 1 2 3; do
+			run nobody weir load one.safetensors --json
+		done
+		check '... also after it has been looked at' says "$direct"
+	else
+		skip 3 'no direct reads here'
+	fi
+}
+
+# As the Hugging Face hub's cache has it.
+hub_cache()
+{
+	mkdir -p hub/blobs hub/snapshots/0123abc
+	for file in m/*; do
+		blob=$(sha256sum <"$file" | cut -c 1-64)
+		cp "$file" "hub/blobs/$blob"
+		ln -s "../../blobs/$blob" "hub/snapshots/0123abc/${file#m/}"
+	done
+	is "$(digests weir load hub/snapshots/0123abc --digest)" "$want" \
+		'a folder of links to blobs is a model'
+	rm "hub/blobs/$blob"
+	run timeout 10 weir load hub/snapshots/0123abc
+	is_refusal 1 "${file#m/}"
+	t_result $? '... unless a blob is missing, whose link is named' ||
+		show_run
+}
+
+# As a model by itself, and as a shard of one.
+no_files()
+{
+	mkfifo fifo.safetensors
+	mkdir folder.safetensors
+	ln -s nowhere dangling.safetensors
+	ln -s /dev/zero zero.safetensors
+	python3 -c 'import socket
+socket.socket(socket.AF_UNIX).bind("socket.safetensors")'
+	for name in fifo folder dangling zero socket; do
+		refused 1 "$name.safetensors" "no model: a $name" \
+			timeout 10 weir load $name.safetensors
+		mkdir "s-$name"
+		ln -s "../$name.safetensors" "s-$name/"
+		printf '{"weight_map":{"a":"%s.safetensors"}}' $name \
+			>"s-$name/model.safetensors.index.json"
+		refused 1 "$name.safetensors" "... nor a shard of one" \
+			timeout 10 weir load "s-$name"
+	done
+}
+
+plan 45
+weir synth many m --count 500 --shards 3 2>/dev/null || exit 1
+weir synth many one.safetensors --count 512 2>/dev/null || exit 1
+want=$(digests weir load m --digest --io sync)
+of_another
+hub_cache
+no_files
+if user unshare -Ur true 2>/dev/null; then
+	is "$(digests user unshare -Ur weir load m --digest)" "$want" \
+		'the root of a user namespace loads a model'
+else
+	skip 1 'no user namespaces'
+fi
+if can_mount; then
+	WEIR_T_ALONE=yes WEIR_T_DONE=$t_done WEIR_T_DIR=$tmp want=$want \
+		alone sh "$srcdir/t/env-files.sh" || t_failed=1
+	t_done=$((t_done + 26))
+else
+	skip 26 'no mounts of our own: not root'
+fi
+finish

@@ -34,6 +34,9 @@ T_C_TESTS = \
 	%D%/arena.t \
 	%D%/buf.t \
 	%D%/data.t \
+	%D%/trace.t \
+	%D%/touch.t \
+	%D%/pool.t \
 	%D%/engine.t \
 	%D%/source.t \
 	%D%/stream.t \
@@ -50,7 +53,10 @@ T_C_TESTS = \
 	%D%/model-index.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
-	%D%/close.t
+	%D%/close.t \
+	%D%/load.t \
+	%D%/load-faults.t \
+	%D%/ring-dies.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -149,6 +155,16 @@ check_PROGRAMS += %D%/deny
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =
 EXTRA_DIST += %D%/env.inc
+# Plans, loads and weights, and what they stand on.
+%C%_load_t_SOURCES = %D%/load.c %D%/sample.c %D%/sample.h
+%C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
+%C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
+%C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_pool_t_SOURCES = %D%/pool.c
+%C%_touch_t_SOURCES = %D%/touch.c
+%C%_trace_t_SOURCES = %D%/trace.c
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)

@@ -14,6 +14,7 @@
 
 #define A ENTRY("a", "U8", "[2]", "[0,2]")
 #define B ENTRY("b", "U8", "[3]", "[0,3]")
+#define B2 ENTRY("b", "U8", "[2]", "[0,2]")
 #define C ENTRY("c", "U8", "[4]", "[3,7]")
 
 static struct weir *root;
@@ -111,6 +112,16 @@ static void deciding(void)
 	is_err(try_open("m/elsewhere.index.json", 0), -EBADMSG,
 	       "elsewhere.index.json: tensor 'a' is placed in 's-2.safetensors', which does not have it",
 	       "a tensor placed in a shard that lacks it is an error");
+	files_st("m/s-4.safetensors",
+		 "{" ENTRY("a", "U8", "[1]", "[2,3]") "," B2 "}", 3);
+	files_text("m/both.index.json",
+		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
+		   "\"b\":\"s-4.safetensors\"}}");
+	m = must_open("m/both.index.json");
+	weir_model_info(m, &info);
+	ok(info.count == 2 && info.bytes == 4 && info.unlisted == 1,
+	   "of two shards that have a tensor the index's is taken");
+	weir_model_close(m);
 	files_text("m/gone.index.json",
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-3.safetensors\"}}");
@@ -266,7 +277,7 @@ static void directories(void)
 
 int main(void)
 {
-	plan(7 + 9 + 6 + 2 + 3 + 10);
+	plan(7 + 10 + 6 + 2 + 3 + 10);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());

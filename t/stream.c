@@ -277,9 +277,33 @@ static void many(void)
 	weir_buf_free(t.buf);
 }
 
+static void traced(void)
+{
+	struct weir_stream *s = new_stream(weir, "traced");
+	struct weir_tensor t = bytes(weir, 4096);
+	char path[] = "stream-trace-XXXXXX", text[4096] = "";
+	int fd = mkstemp(path);
+	struct gate gate;
+
+	must(weir_trace_start(weir, path));
+	shut(s, &gate);
+	must(weir_stream_fill(s, &t, 0, 4096, 1));
+	open_gate(&gate);
+	must(weir_stream_sync(s, -1));
+	must(weir_trace_stop(weir));
+	ok(read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "\"call\"") &&
+		   strstr(text, "\"fill\""),
+	   "a trace shows the operations of a stream");
+	ok(strstr(text, "stream"), "... in a row of its own");
+	close(fd);
+	unlink(path);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
 int main(void)
 {
-	plan(37);
+	plan(39);
 	weir = open_root(WEIR_IO_AUTO);
 	moves();
 	rectangles();
@@ -289,6 +313,7 @@ int main(void)
 	lifetimes();
 	host_functions();
 	many();
+	traced();
 	weir_close(weir);
 	return done_testing();
 }

@@ -163,7 +163,8 @@ static void views(void)
 	is_int(w.offset, 1008 + 4 * 24, "... adds up");
 	is_int(weir_tensor_view(&t, 0, 4, 0, &w), 0,
 	       "an empty view at the end is fine");
-	is_int(bytes_of(&w), 0, "... and has no bytes");
+	ok(bytes_of(&w) == 0 && w.offset == 1000,
+	   "... has no bytes and lies where the tensor begins");
 	is_err(weir_tensor_view(&t, 3, 0, 1, &w), -EINVAL, "dimension 3 of 3",
 	       "a dimension that is not there is refused");
 	is_err(weir_tensor_view(&t, 0, 3, 2, &w), -EINVAL,
@@ -199,6 +200,12 @@ static void places(void)
 	       "a tensor is placed once");
 	is_int(weir_tensor_place(&u, buf, 3), 0,
 	       "any address will do: files hold tensors at odd ones");
+	u = made(WEIR_DTYPE_U8, 3, 1, 4, 1);
+	u.stride[0] = 77;
+	u.stride[2] = 99;
+	weir_tensor_place(&u, buf, 0);
+	is_int(weir_tensor_set(&u, 0, "abcd", 4), 0,
+	       "the stride of a dimension of 1 makes no gap");
 	u = made(WEIR_DTYPE_F32, 1, 0, 0, 0);
 	is_int(weir_tensor_place(&u, buf, 100), 0,
 	       "no bytes may lie at the end");
@@ -309,7 +316,7 @@ int main(void)
 {
 	weir = open_with_good_module();
 	plain = kind_of("CPU", WEIR_MEM_PLAIN);
-	plan(10 + 8 + 10 + 5 + 13 + 8 + 6 + 6 + 7);
+	plan(10 + 8 + 10 + 5 + 13 + 9 + 6 + 6 + 7);
 	shapes();
 	limits();
 	blocks();

@@ -248,7 +248,7 @@ void load_report(const struct load_job *job)
 	report_memory(job);
 	report_cpu(job, run);
 	if (r->fallbacks)
-		note("  note    %u files refused O_DIRECT", r->fallbacks);
+		note("  note    files without direct reads: %u", r->fallbacks);
 	if (r->note[0])
 		note("  note    %s", r->note);
 	if (job->args->trace)

@@ -46,7 +46,8 @@ WEIR_API void weir_stream_free(struct weir_stream *stream);
  * tensors are contiguous and placed in memory that the device can reach.
  *
  * All operations: -EINVAL: out of bounds, not placed, or memory of another
- * device. -ECANCELED: the stream has failed. -ENOMEM. Never block.
+ * device. -EROFS: written to memory of kind MAPPED. -ECANCELED: the stream has
+ * failed. -ENOMEM. Never block.
  */
 WEIR_API int weir_stream_set(struct weir_stream *stream,
 			     const struct weir_tensor *dst, size_t off,
@@ -85,7 +86,8 @@ WEIR_API int weir_stream_copy(struct weir_stream *stream,
  * File I/O in the order of the stream: @n bytes at @file_off of @file to byte
  * @off of a tensor, or back. Consecutive file operations whose ranges do not
  * overlap run concurrently. A read that meets the end of the file fails with
- * -ENODATA; a write is not a flush (fdatasync is the caller's).
+ * -ENODATA; a write is not a flush (fdatasync is the caller's). -EBADF: a file
+ * that was not opened for writing.
  */
 WEIR_API int weir_stream_read(struct weir_stream *stream,
 			      struct weir_file *file, uint64_t file_off,

@@ -15,14 +15,20 @@
 #define TOUCH_STEP ((size_t)32 << 20)
 #define MINCORE_STEP ((size_t)64 << 20)
 
+static const char no_sysfs[] =
+	"asked for, but without /sys nothing tells whether they are given";
+
 /* Why the kernel would not back a mapping with huge pages; NULL: it would. */
 static const char *no_huge_pages(void)
 {
+	struct stat st;
 	char text[128];
 
 	if (weir__sys_text("/sys/kernel/mm/transparent_hugepage/enabled", text,
 			   sizeof(text)) <= 0)
-		return "the kernel has no transparent huge pages";
+		return weir__sys_stat("/sys/kernel/mm", &st) < 0
+			       ? no_sysfs
+			       : "the kernel has no transparent huge pages";
 	if (strstr(text, "[never]"))
 		return "transparent_hugepage/enabled is never";
 	if (weir__sys_thp_disabled())
@@ -65,7 +71,9 @@ static void advise(struct weir__pages *p)
 		return;
 	}
 	why = no_huge_pages();
-	r = why ? 0 : weir__sys_madvise(p->addr, p->len, MADV_HUGEPAGE);
+	r = why && why != no_sysfs
+		    ? 0
+		    : weir__sys_madvise(p->addr, p->len, MADV_HUGEPAGE);
 	p->huge = !why && r == 0;
 	if (why)
 		snprintf(p->why, sizeof(p->why), "%s", why);

@@ -7,7 +7,7 @@
 #include "sys.h"
 
 #define HUGE_PAGE (2u << 20)
-#define N_SMALL (HUGE_PAGE / WEIR__SLOT_SMALL)
+#define MAX_SMALL (2 * HUGE_PAGE / WEIR__SLOT_SMALL)
 
 struct weir__slots {
 	unsigned char *map; /* as mapped, to be unmapped */
@@ -41,37 +41,51 @@ static int map(struct weir__slots *s, size_t bytes, unsigned char **ret_base)
 	return 0;
 }
 
+/* A quarter of the budget for small slots, the rest for large ones. */
+static void share_out(size_t budget, size_t chunk, unsigned *ret_small,
+		      unsigned *ret_large)
+{
+	size_t small = budget / 4 / WEIR__SLOT_SMALL, large;
+
+	small = small > MAX_SMALL ? MAX_SMALL : small ? small : 1;
+	large = budget > small * WEIR__SLOT_SMALL
+			? (budget - small * WEIR__SLOT_SMALL) / chunk
+			: 0;
+	*ret_small = (unsigned)small;
+	*ret_large = large ? (unsigned)large : 1; /* the least that works */
+}
+
 int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 {
-	unsigned n_large = 0;
+	size_t at = 0;
+	unsigned n_small, n_large;
 	struct weir__slots *s;
 	unsigned char *base;
 	int r;
 
-	if (budget >= chunk + HUGE_PAGE)
-		n_large = (unsigned)((budget - HUGE_PAGE) / chunk);
-	if (!n_large)
-		n_large = 1; /* the least that works */
+	share_out(budget, chunk, &n_small, &n_large);
 	s = weir__calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
-	s->n = N_SMALL + n_large;
+	s->n = n_small + n_large;
 	s->slot = weir__calloc(s->n, sizeof(*s->slot));
-	r = s->slot ? map(s, HUGE_PAGE + (size_t)n_large * chunk, &base)
+	r = s->slot ? map(s,
+			  n_small * (size_t)WEIR__SLOT_SMALL + n_large * chunk,
+			  &base)
 		    : -ENOMEM;
 	if (r < 0) {
 		weir__slots_free(s);
 		return r;
 	}
-	for (unsigned i = s->n; i-- > 0;) {
+	for (unsigned i = 0; i < s->n; i++) {
 		struct weir__slot *slot = &s->slot[i];
-		bool small = i < N_SMALL;
 
 		slot->index = i;
-		slot->bytes = small ? WEIR__SLOT_SMALL : chunk;
-		slot->addr = base + (small ? (size_t)i * WEIR__SLOT_SMALL
-					   : HUGE_PAGE + (i - N_SMALL) * chunk);
-		add(small ? &s->small : &s->large, slot);
+		slot->small = i < n_small;
+		slot->bytes = slot->small ? WEIR__SLOT_SMALL : chunk;
+		slot->addr = base + at;
+		at += slot->bytes;
+		add(slot->small ? &s->small : &s->large, slot);
 	}
 	*ret = s;
 	return 0;
@@ -89,9 +103,8 @@ void weir__slots_free(struct weir__slots *slots)
 
 struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
 {
-	struct weir__slot **list = bytes <= WEIR__SLOT_SMALL && slots->small
-					   ? &slots->small
-					   : &slots->large;
+	struct weir__slot **list = bytes <= WEIR__SLOT_SMALL ? &slots->small
+							     : &slots->large;
 	struct weir__slot *slot = *list;
 
 	if (!slot)
@@ -108,8 +121,7 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
 
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot)
 {
-	add(slot->bytes == WEIR__SLOT_SMALL ? &slots->small : &slots->large,
-	    slot);
+	add(slot->small ? &slots->small : &slots->large, slot);
 }
 
 unsigned weir__slots_count(const struct weir__slots *slots)

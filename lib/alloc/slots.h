@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Staging slots of one reactor: host memory in huge pages that chunks go
- * through which cannot be read to their place. Two sizes: small ones for the
- * block at each end of a run, large ones for whole chunks. A slot is backed by
+ * through which cannot be read to their place. Two sizes: small ones for short
+ * runs and the block at each end of a long one, large ones for whole chunks. A slot is backed by
  * pages when it is first used and kept until the root is closed or trimmed.
  *
  * Belongs to its reactor's thread; nothing here locks.
@@ -15,13 +15,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR__SLOT_SMALL 65536u
+#define WEIR__SLOT_SMALL (128u << 10)
 
 struct weir__slot {
 	struct weir__slot *next; /* free list */
 	unsigned char *addr;
 	size_t bytes;
 	unsigned index; /* among all slots of the reactor */
+	bool small;
 	bool touched;
 	bool registered; /* the method's */
 };

@@ -14,9 +14,9 @@
 #include "io/reactor.h"
 #include "sys.h"
 
-/* One staged read is cheaper than three. */
-#define SMALL_EXTENT (128u << 10)
 #define PAGE 4096u
+/* One staged read is cheaper than three; with its blocks it fits a slot. */
+#define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * PAGE)
 
 static uint64_t pieces(uint64_t from, uint64_t to, uint64_t unit)
 {

@@ -8,6 +8,7 @@
 
 #include "io/reactor.h"
 #include "sys.h"
+#include "trace.h"
 
 #define MAX_DEVICES 16u
 
@@ -67,6 +68,10 @@ static void copied(struct weir__work *work, int res, int32_t native)
 
 	op->res = res;
 	op->native = native;
+	weir__trace_span(op->reactor->eng->weir, WEIR__TRACK_COPIER,
+			 op->reactor->index, op->lane, "copy to device",
+			 op->copying, op->job->ext[op->ext].off + op->lo,
+			 op->hi - op->lo);
 	atomic_fetch_sub(&q->out, 1);
 	weir__reactor_post(op->reactor, &op->msg);
 }
@@ -88,6 +93,7 @@ int weir__copy_start(struct weir__op *op)
 		.arg = q,
 		.done = copied,
 	};
+	op->copying = weir__trace_now(op->reactor->eng->weir);
 	atomic_fetch_add(&q->out, 1);
 	r = e->dev->backend->queue->submit(q->queue, &op->work);
 	if (r < 0)

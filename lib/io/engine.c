@@ -11,6 +11,8 @@
 #include "sys.h"
 
 #define LOCAL_WINDOW (32ull << 20) /* bytes in flight for each reactor */
+/* Where the way is long: network file systems. */
+#define NETWORK_WINDOW (256ull << 20)
 #define MAX_OPS 64u
 #define MAX_READERS 32u
 
@@ -123,13 +125,20 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 	eng->only_ring = o->io == WEIR_IO_URING;
 	eng->chunk = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
+	/* The budget holds for all: fewer reactors rather than more memory. */
+	while (eng->n_reactors > 1 &&
+	       o->staging / eng->n_reactors < eng->chunk + WEIR__SLOT_SMALL)
+		eng->n_reactors--;
 	eng->window = o->depth ? o->depth * eng->chunk : LOCAL_WINDOW;
 	if (eng->window < eng->chunk)
 		eng->window = eng->chunk;
 	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
 	if (!o->copiers && eng->n_copiers > 16)
 		eng->n_copiers = 16;
-	eng->n_readers = (unsigned)(eng->window / eng->chunk);
+	eng->wide = eng->window;
+	if (!o->depth && eng->wide < NETWORK_WINDOW)
+		eng->wide = NETWORK_WINDOW;
+	eng->n_readers = (unsigned)(eng->wide / eng->chunk);
 	if (eng->n_readers > MAX_READERS)
 		eng->n_readers = MAX_READERS;
 	if (eng->n_readers < 4)
@@ -173,20 +182,37 @@ static int make_pools(struct weir__engine *eng)
 	return err ? weir__fail(err, "I/O engine: no memory") : 0;
 }
 
+/* What a thread may have been refused for; "" if nothing is limited. */
+static void thread_limits(char *text, size_t room)
+{
+	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
+	uint64_t space = weir__avail_space();
+	int n = 0;
+
+	*text = '\0';
+	if (procs != UINT64_MAX)
+		n = snprintf(text, room, "; RLIMIT_NPROC is %llu (ulimit -u)",
+			     (unsigned long long)procs);
+	if (space != UINT64_MAX)
+		snprintf(text + n, room - (size_t)n,
+			 "; address space left under RLIMIT_AS: %llu",
+			 (unsigned long long)space);
+}
+
 /* What stopped the first thread, or each that was there from its work. */
 static int fail_start(struct weir__engine *eng, int err)
 {
+	char limits[120];
+
 	if (eng->only_ring && *eng->why)
 		return weir__fail(
 			err, "io_uring was asked for and does not work: %s",
 			eng->why);
 	if (err != -EAGAIN)
 		return weir__fail_sys(err, "starting the I/O engine");
-	return weir__fail(
-		err,
-		"I/O engine: no thread can be started: RLIMIT_NPROC is %llu (ulimit -u), address space left under RLIMIT_AS: %llu",
-		(unsigned long long)weir__sys_limit(RLIMIT_NPROC),
-		(unsigned long long)weir__avail_space());
+	thread_limits(limits, sizeof(limits));
+	return weir__fail(err, "I/O engine: no thread can be started%s",
+			  limits);
 }
 
 static int start(struct weir__engine *eng)
@@ -277,6 +303,26 @@ uint64_t weir__engine_chunk(const struct weir__engine *eng)
 	return eng->chunk;
 }
 
+/* Why it is not the ring, or less than all that was wanted. */
+static void say_why(struct weir__engine *eng, char *why, size_t room)
+{
+	int lacks = weir__pool_lacks(eng->copiers);
+	char limits[120];
+
+	if (!lacks)
+		lacks = weir__pool_lacks(eng->readers);
+	pthread_mutex_lock(&eng->lock);
+	snprintf(why, room, "%s",
+		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
+					     : eng->why);
+	pthread_mutex_unlock(&eng->lock);
+	if (!lacks || *why)
+		return;
+	thread_limits(limits, sizeof(limits));
+	snprintf(why, room, "one more thread: %s%s", strerrorname_np(-lacks),
+		 limits);
+}
+
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 {
 	struct weir__reactor *first = &eng->reactor[0];
@@ -293,11 +339,7 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
 		ret_info->enters += atomic_load(&eng->reactor[i].enters);
 	}
-	pthread_mutex_lock(&eng->lock);
-	snprintf(ret_info->why, sizeof(ret_info->why), "%s",
-		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
-					     : eng->why);
-	pthread_mutex_unlock(&eng->lock);
+	say_why(eng, ret_info->why, sizeof(ret_info->why));
 }
 
 void weir__engine_explain(struct weir__engine *eng, bool instead,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "error.h"
@@ -47,6 +48,10 @@ static int fail_open(int r, const char *path)
 		return weir__fail_sys(
 			r, "%s: RLIMIT_NOFILE is %llu (ulimit -n)", path,
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	if (r == -ENXIO)
+		return weir__fail_sys(
+			r, "%s: not a regular file but a socket or a device",
+			path);
 	return weir__fail_sys(r, "%s", path);
 }
 
@@ -143,6 +148,7 @@ static void fill(struct weir_file *f, uint32_t flags)
 
 	weir__sys_fs(f->fd, &fs);
 	f->nowait = weir__sys_nowait(f->fd);
+	f->ours = weir__sys_may_write(f->fd);
 	f->network = fs.network;
 	if (flags & WEIR_FILE_NODIRECT) {
 		f->mem_align = f->off_align = DEFAULT_ALIGN;
@@ -251,6 +257,32 @@ int weir__file_unchanged(struct weir_file *file)
 	return 0;
 }
 
+/*
+ * Some file systems keep their pages with another inode (overlayfs), where
+ * cachestat does not look and reads cannot refuse to wait. A mapping shows
+ * them, but tells the truth only of files that one may write.
+ */
+static unsigned resident_by_map(struct weir_file *file, uint64_t off,
+				uint64_t len)
+{
+	uint64_t from = weir__down(off, 4096), pages, in = 0;
+	unsigned char *vec;
+	void *map;
+
+	len += off - from;
+	pages = (len + 4095) / 4096;
+	if (!file->ours ||
+	    weir__sys_map(len, file->fd, from, PROT_READ, &map) < 0)
+		return 0;
+	vec = weir__malloc(pages);
+	if (vec && !weir__sys_mincore(map, len, vec))
+		for (uint64_t i = 0; i < pages; i++)
+			in += vec[i] & 1;
+	weir__free(vec);
+	weir__sys_unmap(map, len);
+	return (unsigned)(in * 1000 / pages);
+}
+
 unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 {
 	const uint64_t page = 4096;
@@ -262,6 +294,8 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	last = (off + len - 1) / page;
 	pages = last - first + 1;
 	r = weir__sys_cached(file->fd, off, len);
+	if (r == 0 && !file->nowait)
+		return resident_by_map(file, off, len);
 	if (r >= 0)
 		return (uint64_t)r >= pages
 			       ? 1000

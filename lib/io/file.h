@@ -29,6 +29,7 @@ struct weir_file {
 	int direct_fd;    /* -1: none */
 	bool writable;
 	bool nowait; /* RWF_NOWAIT is honoured */
+	bool ours;   /* we might write it: mincore(2) tells the truth */
 	bool network;
 	uint32_t mem_align, off_align; /* for direct_fd; powers of two */
 	struct weir__file_id id;       /* as opened */

@@ -51,20 +51,21 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* The kernel's own switch, or else a filter of this process. */
+/* The kernel's own switch, or a filter of this process. */
 static void who_forbids(char *hint, size_t room)
 {
-	char text[16];
-	bool known = weir__sys_text("/proc/sys/kernel/io_uring_disabled", text,
-				    sizeof(text)) > 0;
+	char text[16] = "?";
 
-	if (known && *text != '0')
-		snprintf(hint, room, "; kernel.io_uring_disabled is %c", *text);
-	else
-		snprintf(
-			hint, room, "; %s",
-			known ? "a seccomp filter forbids it (kernel.io_uring_disabled is 0)"
-			      : "kernel.io_uring_disabled or a seccomp filter forbids it");
+	weir__sys_text("/proc/sys/kernel/io_uring_disabled", text,
+		       sizeof(text));
+	snprintf(
+		hint, room, "; %s",
+		*text == '2' ? "kernel.io_uring_disabled is 2"
+		: *text == '1'
+			? "kernel.io_uring_disabled is 1 (privileged users only), or a seccomp filter forbids it"
+		: *text == '0'
+			? "a seccomp filter forbids it (kernel.io_uring_disabled is 0)"
+			: "kernel.io_uring_disabled or a seccomp filter forbids it");
 }
 
 /* @need: bytes of locked memory that it takes, about. */
@@ -83,7 +84,7 @@ static void which_limit(uint64_t need, char *hint, size_t room)
 static void explain(struct weir__engine *eng, const char *what, int err,
 		    uint64_t need)
 {
-	char hint[120] = "";
+	char hint[160] = "";
 
 	if (err == -EPERM)
 		who_forbids(hint, sizeof(hint));

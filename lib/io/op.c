@@ -46,7 +46,12 @@ static void run(struct weir__task *task)
 	if (op->state == WEIR__OP_LOST)
 		return;
 	if (op->state == WEIR__OP_COPYING) {
+		int64_t begun = weir__trace_now(op->reactor->eng->weir);
+
 		copy_out(op);
+		weir__trace_span(op->reactor->eng->weir, WEIR__TRACK_COPIER,
+				 op->reactor->index, op->lane, "copy", begun,
+				 extent(op)->off + op->lo, op->hi - op->lo);
 		op->res = 0;
 	} else if (op->write) {
 		op->res = weir__sys_pwrite(fd, op->buf, op->len, op->off);
@@ -66,7 +71,7 @@ bool weir__op_add(struct weir__reactor *r)
 	op->msg.kind = WEIR__MSG_OP;
 	op->task.run = run;
 	op->reactor = r;
-	op->lane = r->n_lanes++;
+	op->lane = ++r->n_lanes; /* row 0 has the reactor's waits */
 	op->next_all = r->ops;
 	r->ops = op;
 	op->next_free = r->free;

@@ -28,6 +28,7 @@ struct weir__pool {
 	_Alignas(64) _Atomic uint32_t pushes; /* a futex: idle threads sleep */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
+	_Atomic int lacks;    /* errno of a thread that could not be started */
 	pthread_mutex_t lock; /* guards starting */
 	_Atomic unsigned n_threads;
 	unsigned max_threads;
@@ -83,7 +84,7 @@ static bool push(struct weir__pool *p, struct weir__task *task)
 			continue;
 		}
 		if (!atomic_compare_exchange_weak_explicit(
-			    &p->tail, &at, at + 1, memory_order_relaxed,
+			    &p->tail, &at, at + 1, memory_order_seq_cst,
 			    memory_order_relaxed))
 			continue;
 		c->task = task;
@@ -105,18 +106,33 @@ static void start_thread(struct weir__pool *p)
 {
 	char name[16];
 	unsigned n;
+	int r;
 
 	pthread_mutex_lock(&p->lock);
 	n = atomic_load(&p->n_threads);
 	if (n < p->max_threads && !atomic_load(&p->stop)) {
 		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
 		atomic_fetch_add(&p->idle, 1);
-		if (!weir__thread_start(&p->thread[n], name, thread_main, p))
+		r = weir__thread_start(&p->thread[n], name, thread_main, p);
+		if (!r) {
 			atomic_store(&p->n_threads, n + 1);
-		else
+		} else {
 			atomic_fetch_sub(&p->idle, 1);
+			atomic_store(&p->lacks, r);
+		}
 	}
 	pthread_mutex_unlock(&p->lock);
+}
+
+/*
+ * More is queued than threads are idle. Asked by who has pushed a task and by
+ * who is no longer idle, each after the fact: so one of them sees it.
+ */
+static void enlarge(struct weir__pool *p)
+{
+	if (queued(p) > atomic_load(&p->idle) &&
+	    atomic_load(&p->n_threads) < p->max_threads)
+		start_thread(p);
 }
 
 static void *thread_main(void *arg)
@@ -128,10 +144,8 @@ static void *thread_main(void *arg)
 		uint32_t seen = atomic_load(&p->pushes);
 
 		if (pop(p, &task)) {
-			/* Who pushed the next may have counted on us. */
-			if (atomic_fetch_sub(&p->idle, 1) == 1 && queued(p) &&
-			    atomic_load(&p->n_threads) < p->max_threads)
-				start_thread(p);
+			atomic_fetch_sub(&p->idle, 1);
+			enlarge(p);
 			task->run(task);
 			atomic_fetch_add(&p->idle, 1);
 			continue;
@@ -144,15 +158,14 @@ static void *thread_main(void *arg)
 
 void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 {
-	/* Each idle thread takes one of those that are queued already. */
-	if (queued(pool) >= atomic_load(&pool->idle) &&
-	    atomic_load(&pool->n_threads) < pool->max_threads)
+	if (!atomic_load(&pool->n_threads))
 		start_thread(pool);
 	if (!atomic_load(&pool->n_threads) || !push(pool, task)) {
 		task->run(task);
 		return;
 	}
 	atomic_fetch_add(&pool->pushes, 1);
+	enlarge(pool);
 	if (atomic_load(&pool->idle))
 		weir__futex_wake(&pool->pushes, 1);
 }
@@ -183,6 +196,11 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	*ret_pool = p;
 	return 0;
+}
+
+int weir__pool_lacks(struct weir__pool *pool)
+{
+	return atomic_load(&pool->lacks);
 }
 
 void weir__pool_stop(struct weir__pool *pool)

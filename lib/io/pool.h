@@ -26,6 +26,8 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 void weir__pool_stop(struct weir__pool *pool);
 /* Takes NULL. Stops it first. */
 void weir__pool_free(struct weir__pool *pool);
+/* 0, or why a thread that was wanted could not be started (-errno). */
+int weir__pool_lacks(struct weir__pool *pool);
 /*
  * Never blocks. Where no thread can be made or the queue is full, the task is
  * run here.

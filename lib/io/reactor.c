@@ -7,6 +7,7 @@
 
 #include "alloc/touch.h"
 #include "sys.h"
+#include "trace.h"
 
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */
@@ -160,6 +161,8 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];
+	if (r->bytes_out >= (e->file->network ? r->eng->wide : r->eng->window))
+		return BLOCKED;
 	if (e->touch && !e->buffered &&
 	    !weir__touch_ready(e->touch, e->addr + chunk.hi))
 		return BLOCKED;
@@ -176,8 +179,7 @@ static void deal(struct weir__reactor *r)
 {
 	unsigned blocked = 0; /* in a row */
 
-	while (blocked < r->n_jobs && r->free &&
-	       r->bytes_out < r->eng->window) {
+	while (blocked < r->n_jobs && r->free) {
 		struct weir__job_link *link = take_first(r);
 
 		switch (deal_one(r, link)) {
@@ -253,6 +255,15 @@ static bool open_method(struct weir__reactor *r)
 	return !err;
 }
 
+static void wait_for_more(struct weir__reactor *r)
+{
+	int64_t begun = weir__trace_now(r->eng->weir);
+
+	r->method_ops->wait(r, weir__copy_poll(r) ? POLL_PAUSE : -1);
+	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, 0, "wait",
+			 begun, 0, r->bytes_out);
+}
+
 static void *reactor_main(void *arg)
 {
 	struct weir__reactor *r = arg;
@@ -274,7 +285,7 @@ static void *reactor_main(void *arg)
 			weir__slots_trim(r->slots);
 		if (atomic_load(&eng->stop) && !r->n_out && !r->jobs)
 			break;
-		r->method_ops->wait(r, weir__copy_poll(r) ? POLL_PAUSE : -1);
+		wait_for_more(r);
 	}
 	weir__copy_close(r);
 	r->method_ops->close(r);

@@ -62,7 +62,7 @@ struct weir__op {
 	struct weir__work work;  /* a device's while it copies */
 	int64_t res;             /* of the last call: bytes or -errno */
 	int32_t native;          /* the device's own code for it */
-	int64_t begun;           /* for traces */
+	int64_t begun, copying;  /* for traces: dealt; read */
 };
 
 /* How ops reach the kernel. Both run on the reactor's thread only. */
@@ -134,6 +134,7 @@ struct weir__engine {
 	char why[240];
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
+	uint64_t wide;   /* the same, of network file systems */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	struct weir__reactor *reactor;
 	struct weir__pool *copiers; /* page cache and slots to memory */

@@ -94,7 +94,7 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	struct hasher h = { .kind = kind };
 	const struct weir_tensor *t;
 	const void *data;
-	size_t bytes;
+	uint64_t bytes;
 	int r;
 
 	WEIR__ENTER();
@@ -107,7 +107,7 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	if (r < 0)
 		return r;
 	t = &weights->tensor[i];
-	r = weir_tensor_bytes(t, &bytes);
+	r = weir__tensor_extent(t, &bytes);
 	if (r >= 0)
 		r = start(&h);
 	data = weir_tensor_data(t);

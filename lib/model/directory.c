@@ -40,8 +40,7 @@ static enum kind kind_of(const char *name)
 	size_t n = strlen(name);
 	int kind = 0;
 
-	/* Something has to stand before the suffix. */
-	while (n <= strlen(suffix[kind]) ||
+	while (n < strlen(suffix[kind]) ||
 	       strcmp(name + n - strlen(suffix[kind]), suffix[kind]) != 0)
 		kind++;
 	return (enum kind)kind;

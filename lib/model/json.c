@@ -19,12 +19,6 @@ void weir__json_init(struct weir__json *j, const char *file, uint64_t base,
 	};
 }
 
-bool weir__str_is(const struct weir__str *str, const char *literal)
-{
-	return str->len == strlen(literal) &&
-	       !memcmp(str->s, literal, str->len);
-}
-
 __attribute__((format(printf, 3, 0))) static int
 vfail(const struct weir__json *j, const unsigned char *at, const char *fmt,
       va_list ap)
@@ -269,10 +263,12 @@ static int odd_char(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-static bool plain(unsigned char c)
-{
-	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
-}
+/* Stands for itself in a string: ASCII but for controls, '"' and '\\'. */
+static const bool plain[256] = {
+	[' ' ... '!'] = true,
+	['#' ... '['] = true,
+	[']' ... 0x7f] = true,
+};
 
 int weir__json_string(struct weir__json *j, struct weir__str *ret_str)
 {
@@ -282,10 +278,10 @@ int weir__json_string(struct weir__json *j, struct weir__str *ret_str)
 	if (weir__json_peek(j) != '"')
 		return fail_expected(j, "a string");
 	start = p = j->at + 1;
-	while (plain(*p))
+	while (plain[*p])
 		p++;
 	for (out = p; *p != '"';) {
-		if (plain(*p)) {
+		if (plain[*p]) {
 			*out++ = *p++;
 			continue;
 		}

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "dtype.h"
 #include "error.h"
 #include "model/plan.h"
 #include "sys.h"
@@ -51,13 +52,13 @@ static int no_memory(void)
 
 static uint64_t align_of(const struct weir__put *put, uint16_t dtype)
 {
-	struct weir_dtype_info info = { .size = sizeof(info) };
+	const struct weir_dtype_info *row = weir__dtype(dtype);
 
 	if (put->align)
 		return put->align;
 	if (!(put->buft->desc.flags & WEIR_BUFT_HOST))
 		return put->buft->desc.align;
-	return weir_dtype_info(dtype, &info) < 0 ? 1 : info.align;
+	return row ? row->align : 1;
 }
 
 static int open_buf(struct placer *p)

@@ -93,6 +93,20 @@ int weir_load_error(struct weir_load *load, size_t i,
 	return cause->err;
 }
 
+/* Such reads would be punted by the ring: threads make them. */
+static void note_nowait(const struct weir_model *m,
+			struct weir_load_report *rep)
+{
+	if (rep->in_place + rep->staged == 0)
+		return;
+	for (uint32_t i = 0; i < m->n_files && !*rep->note; i++)
+		if (!m->file[i]->nowait)
+			snprintf(
+				rep->note, sizeof(rep->note),
+				"%.80s: its file system has no reads without waiting (RWF_NOWAIT): threads make them",
+				m->file[i]->base);
+}
+
 /* What a user would want to know who expected it to be faster. */
 static void note(const struct weir_load *l, struct weir_load_report *rep)
 {
@@ -112,12 +126,14 @@ static void note(const struct weir_load *l, struct weir_load_report *rep)
 				 "%.80s: no direct reads: %s", f->base,
 				 *f->why ? f->why : "a read was refused");
 	}
+	if (!*rep->note && io.method == WEIR_IO_URING)
+		note_nowait(m, rep);
 	if (!*rep->note && io.method == WEIR_IO_SYNC)
 		snprintf(rep->note, sizeof(rep->note),
 			 "threads instead of the ring: %.200s", io.why);
 	if (!*rep->note && *io.why)
-		snprintf(rep->note, sizeof(rep->note), "the ring lacks: %.200s",
-			 io.why);
+		snprintf(rep->note, sizeof(rep->note),
+			 "the engine does without %.200s", io.why);
 }
 
 int weir_load_report(struct weir_load *load,

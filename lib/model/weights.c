@@ -29,8 +29,8 @@ static int place_tensor(struct weir_weights *w, size_t i)
 	const struct weir_model *m = w->model;
 	const struct weir__record *rec = &m->rec[s->record];
 	struct weir_tensor *t = &w->tensor[i];
-	int r = weir_tensor_init(t, rec->dtype, rec->ndim,
-				 m->dims + rec->shape);
+	int r = weir__tensor_init(t, rec->dtype, rec->ndim,
+				  m->dims + rec->shape);
 
 	if (r < 0)
 		return r;
@@ -153,10 +153,15 @@ int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
 
 	pthread_mutex_lock(&w->lock);
 	old = w->arrival;
-	if (old && !atomic_load(&old->finished)) {
-		old = NULL;
+	if (old && !atomic_load(&old->finished))
 		r = weir__fail(-EBUSY,
 			       "the weights are being filled by another load");
+	else if (old && atomic_load(&old->lost))
+		r = weir__fail(
+			-EIO,
+			"reads of an earlier load were lost and may still write to these weights");
+	if (r < 0) {
+		old = NULL;
 	} else {
 		weir__source_ref(&arrival->source);
 		w->arrival = arrival;

@@ -105,8 +105,7 @@ static bool files_meet(const struct weir__stream_op *a,
 	if (!a->file || !b->file || a->file->id.ino != b->file->id.ino ||
 	    a->file->id.dev != b->file->id.dev)
 		return false;
-	x.lo = weir__down(x.lo, PAGE);
-	y.lo = weir__down(y.lo, PAGE);
+	/* With the ends at pages it does not matter where in one they begin. */
 	x.hi = weir__up(x.hi, PAGE);
 	y.hi = weir__up(y.hi, PAGE);
 	return ranges_meet(&x, &y);

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+/* The contract of plans, loads and weights, over both methods and all ways. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "sample.h"
+#include "tap.h"
+
+static char dir[] = "/var/tmp/weir-load-XXXXXX";
+static char path[64];
+static struct weir *root;
+static struct weir_dev *cpu;
+
+/* Odd sizes on purpose: few of these lie where their dtype wants to. */
+static const struct sample_tensor mixed[] = {
+	{ "bool", "BOOL", 3, 1 },      { "double", "F64", 5, 8 },
+	{ "empty", "F32", 0, 4 },      { "big", "BF16", 3500001, 2 },
+	{ "byte", "U8", 1, 1 },        { "long", "F32", 1500000, 4 },
+	{ "half.a", "F16", 70001, 2 }, { "half.b", "F16", 70002, 2 },
+	{ "half.c", "F16", 70003, 2 }, { "last", "I8", 4097, 1 },
+};
+#define N (sizeof(mixed) / sizeof(mixed[0]))
+
+static struct weir_buft *memory(enum weir_mem kind)
+{
+	struct weir_buft *buft;
+
+	if (weir_dev_buft(cpu, kind, &buft) < 0)
+		bail("%s", weir_error());
+	return buft;
+}
+
+static struct weir_buf *buffer(size_t bytes)
+{
+	struct weir_buf *buf;
+
+	if (weir_buf_alloc(memory(WEIR_MEM_HUGE), bytes, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	return buf;
+}
+
+static struct weir_model *model(void)
+{
+	struct weir_model *m;
+
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	return m;
+}
+
+/* A plan for the whole model, or what @glob chooses. */
+static struct weir_plan *plan_for(const char *glob, enum weir_mem kind,
+				  const struct weir_put_opts *put)
+{
+	struct weir_model *m = model();
+	struct weir_plan *p;
+
+	if (weir_plan_new(m, &p) < 0 ||
+	    weir_plan_put(p, glob, memory(kind), put) < 0)
+		bail("%s", weir_error());
+	weir_model_close(m);
+	return p;
+}
+
+static struct weir_load *start(struct weir_plan *p,
+			       const struct weir_load_opts *opts)
+{
+	struct weir_load *l;
+
+	if (weir_load_start(p, opts, &l) < 0)
+		bail("%s", weir_error());
+	weir_plan_free(p);
+	return l;
+}
+
+static struct weir_weights *weights(struct weir_load *l)
+{
+	struct weir_weights *w;
+
+	if (weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	return w;
+}
+
+static bool adds_up(struct weir_load *l, uint64_t bytes)
+{
+	struct weir_load_report r = { .size = sizeof(r) };
+
+	return !weir_load_report(l, &r) && r.bytes == bytes &&
+	       r.in_place + r.staged + r.buffered + r.mapped == bytes;
+}
+
+static bool all_there(struct weir_load *l, uint64_t bytes, uint64_t count)
+{
+	struct weir_progress p = { .size = sizeof(p) };
+
+	return !weir_load_progress(l, &p) && p.bytes == bytes &&
+	       p.total == bytes && p.tensors == count && p.count == count &&
+	       !p.failed;
+}
+
+static uint64_t bytes_of(const struct sample_tensor *t, size_t n)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += t[i].count * t[i].size;
+	return sum;
+}
+
+static void way(enum weir_way which, const char *name)
+{
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_event *e;
+	struct weir_weights *w;
+	struct weir_load *l;
+	size_t late = 0;
+
+	put.way = which;
+	l = start(plan_for(NULL,
+			   which == WEIR_WAY_MAP ? WEIR_MEM_MAPPED
+						 : WEIR_MEM_HUGE,
+			   &put),
+		  NULL);
+	w = weights(l);
+	if (weir_event_new(root, 0, &e) < 0)
+		bail("%s", weir_error());
+	for (size_t i = N; i-- > 0;) {
+		weir_load_record(l, i, e);
+		late += weir_event_wait(e, -1) != 0 || !sample_holds(w, i, 1);
+	}
+	is_int(late, 0, "%s: a tensor whose event is done has its bytes", name);
+	is_int(weir_load_wait(l, -1), 0, "%s: ... and all of them arrive",
+	       name);
+	weir_load_record(l, WEIR_ALL, e);
+	is_int(weir_event_query(e), 1, "%s: ... as the event of all says",
+	       name);
+	ok(all_there(l, bytes_of(mixed, N), N),
+	   "%s: ... and progress ends at all bytes and tensors", name);
+	ok(adds_up(l, bytes_of(mixed, N)),
+	   "%s: the bytes of the report add up to the model's", name);
+	weir_load_free(l);
+	is_int(sample_wrong(w, 1), 0, "%s: weights outlive the load", name);
+	weir_event_free(e);
+	weir_weights_free(w);
+}
+
+/* Tensors of @w whose address is not a multiple of @align. */
+static size_t crooked(struct weir_weights *w, size_t align)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		const struct weir_tensor *t = weir_weights_get(w, i);
+		size_t bytes;
+
+		if (!weir_tensor_bytes(t, &bytes) && bytes)
+			n += (uintptr_t)weir_tensor_data(t) % align != 0;
+	}
+	return n;
+}
+
+static void alignment(void)
+{
+	static const unsigned aligns[] = { 64, 256, 4096 };
+
+	for (int i = 0; i < 3; i++) {
+		struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+		struct weir_weights *w;
+		struct weir_load *l;
+
+		put.align = aligns[i];
+		l = start(plan_for(NULL, WEIR_MEM_HUGE, &put), NULL);
+		w = weights(l);
+		is_int(weir_load_wait(l, -1), 0, "tensors aligned to %u arrive",
+		       aligns[i]);
+		is_int(crooked(w, aligns[i]), 0, "... at such addresses");
+		is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+		weir_load_free(l);
+		weir_weights_free(w);
+	}
+}
+
+static void filters(void)
+{
+	struct weir_plan *p = plan_for("half.[ac]", WEIR_MEM_PLAIN, NULL);
+	struct weir_put_opts direct = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w;
+	struct weir_load *l;
+
+	is_err(weir_plan_put(p, "none*", memory(WEIR_MEM_HUGE), NULL), -ENOENT,
+	       "none*", "a filter that matches nothing is an error");
+	is_int(weir_plan_put(p, "*a*", memory(WEIR_MEM_HUGE), NULL), 2,
+	       "a later put takes what no earlier one has");
+	direct.way = WEIR_WAY_DIRECT;
+	weir_plan_put(p, "[bl]*", memory(WEIR_MEM_HUGE), &direct);
+	l = start(p, NULL);
+	w = weights(l);
+	is_int(weir_load_wait(l, -1), 0, "tensors of interleaved puts arrive");
+	is_int(weir_weights_count(w), 8, "... only those chosen");
+	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+	ok(!weir_weights_find(w, "double") && weir_weights_find(w, "half.c"),
+	   "... found by their names");
+	weir_load_free(l);
+	weir_weights_free(w);
+}
+
+static bool only(const unsigned char *p, size_t n, unsigned char byte)
+{
+	for (size_t i = 0; i < n; i++)
+		if (p[i] != byte)
+			return false;
+	return true;
+}
+
+/* Two halves and nothing else, between two guards. */
+static void given(void)
+{
+	const size_t need = (70001 + 70002) * 2, guard = 4096 + 10;
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_estimate est = { .size = sizeof(est) };
+	struct weir_weights *w;
+	struct weir_plan *p;
+	struct weir_load *l;
+	unsigned char *mem;
+
+	put.buf = buffer(need + guard);
+	mem = weir_buf_data(put.buf);
+	memset(mem, 0xa5, need + guard);
+	put.offset = guard;
+	put.way = WEIR_WAY_DIRECT;
+	p = plan_for("half.[ab]", WEIR_MEM_HUGE, &put);
+	is_int(weir_plan_estimate(p, &est, 1), 1,
+	       "a buffer that fits exactly is enough");
+	is_int(est.bytes, 0, "... and nothing is to be allocated");
+	l = start(p, NULL);
+	w = weights(l);
+	is_int(weir_load_wait(l, -1), 0, "... and tensors arrive in it");
+	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+	ok(only(mem, guard, 0xa5), "... and no other byte is written");
+	weir_load_free(l);
+	weir_weights_free(w);
+	p = plan_for("half.*", WEIR_MEM_HUGE, &put);
+	is_err(weir_plan_estimate(p, &est, 1), -ENOSPC,
+	       "weir_plan_estimate: tensor 'half.",
+	       "a buffer that is too small is said before the load");
+	is_err(weir_load_start(p, NULL, &l), -ENOSPC, "half.",
+	       "... and at its start");
+	is_err(weir_plan_put(p, NULL, memory(WEIR_MEM_PLAIN), &put), -EINVAL,
+	       "CPU", "a buffer of another kind is refused");
+	weir_plan_free(p);
+	weir_buf_free(put.buf);
+}
+
+static void again(void)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_plan *p = plan_for(NULL, WEIR_MEM_HUGE, NULL);
+	struct weir_weights *w;
+	struct weir_load *l;
+	uint8_t before[32], after[32];
+
+	l = start(p, NULL);
+	w = weights(l);
+	weir_load_wait(l, -1);
+	weir_load_free(l);
+	weir_weights_digest(w, 3, WEIR_DIGEST_SHA256, before);
+	memset(weir_tensor_data(weir_weights_get(w, 3)), 0, 100);
+	o.into = w;
+	l = start(plan_for(NULL, WEIR_MEM_HUGE, NULL), &o);
+	is_int(weir_weights_digest(w, 3, WEIR_DIGEST_SHA256, after), 32,
+	       "the digest of a tensor that is loaded again waits for it");
+	ok(!memcmp(before, after, 32), "... and is the same as before");
+	is_int(weir_load_wait(l, -1), 0, "weights can be loaded again");
+	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+	weir_load_free(l);
+	p = plan_for("half*", WEIR_MEM_HUGE, NULL);
+	is_err(weir_load_start(p, &o, &l), -EINVAL, "3",
+	       "... but not by another plan");
+	weir_plan_free(p);
+	weir_weights_free(w);
+}
+
+/* A buffer of zeroes of its own for each of two plans. */
+static void again_elsewhere(void)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_plan *p;
+	struct weir_load *l;
+
+	put.buf = buffer(1u << 20);
+	l = start(plan_for("half*", WEIR_MEM_HUGE, &put), NULL);
+	o.into = weights(l);
+	weir_load_wait(l, -1);
+	weir_load_free(l);
+	weir_buf_free(put.buf);
+	put.buf = buffer(1u << 20);
+	p = plan_for("half*", WEIR_MEM_HUGE, &put);
+	is_err(weir_load_start(p, &o, &l), -EINVAL, "buffer 0",
+	       "weights are not loaded again in place of another buffer");
+	weir_plan_free(p);
+	weir_buf_free(put.buf);
+	weir_weights_free(o.into);
+}
+
+static void cancel(void)
+{
+	struct weir_load *l = start(plan_for(NULL, WEIR_MEM_HUGE, NULL), NULL);
+	struct weir_weights *w = weights(l);
+	struct weir_progress p = { .size = sizeof(p) };
+	struct weir_failure f;
+	size_t wrong = 0;
+	int r;
+
+	weir_load_cancel(l);
+	r = weir_load_wait(l, -1);
+	weir_load_progress(l, &p);
+	ok(r == 0 || r == -ECANCELED, "a cancelled load ends");
+	is_int(p.tensors + p.failed, N,
+	       "... each tensor having arrived or failed");
+	for (size_t i = 0; i < N; i++) {
+		int state = weir_load_error(l, i, &f);
+
+		wrong += state == 0 ? !sample_holds(w, i, 1)
+				    : state != -ECANCELED;
+	}
+	is_int(wrong, 0, "... and what has arrived is whole");
+	weir_load_free(l);
+	weir_weights_free(w);
+}
+
+static void shallow(void)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	int failed = 0;
+
+	o.depth = 1;
+	put.way = WEIR_WAY_BUFFERED;
+	for (int i = 0; i < 30; i++) {
+		struct weir_load *l =
+			start(plan_for(NULL, WEIR_MEM_HUGE, &put), &o);
+
+		failed += weir_load_wait(l, 5000000000) != 0;
+		weir_load_free(l);
+	}
+	is_int(failed, 0, "loads of one chunk at a time end");
+}
+
+static void forgotten(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_io_info io = { .size = sizeof(io) };
+	struct weir *mine = root, *other;
+
+	weir_io_info(root, &io);
+	o.io = io.method;
+	for (int i = 0; i < 20; i++) {
+		if (weir_open(&o, &other) < 0)
+			bail("%s", weir_error());
+		root = other;
+		weir_dev_find(root, "CPU", &cpu);
+		weir_load_free(
+			start(plan_for(NULL, WEIR_MEM_PLAIN, NULL), NULL));
+		weir_close(other);
+	}
+	root = mine;
+	weir_dev_find(root, "CPU", &cpu);
+	ok(true, "a load that nobody holds ends before its root is closed");
+}
+
+static void changed(void)
+{
+	struct weir_load *l;
+	struct weir_plan *p = plan_for(NULL, WEIR_MEM_HUGE, NULL);
+	struct weir_failure f;
+	char number[32];
+	int fd;
+
+	if (truncate(path, 4u << 20) < 0)
+		bail("truncate");
+	l = start(p, NULL);
+	is_err(weir_load_wait(l, -1), -ESTALE, strrchr(path, '/') + 1,
+	       "a file that was cut after it was opened is found out");
+	snprintf(number, sizeof(number), "%llu",
+		 (unsigned long long)bytes_of(mixed, N));
+	is_int(weir_load_error(l, 3, &f), -ESTALE,
+	       "... by the tensor that it no longer holds");
+	has_str(f.text, "'big'", "... which is named");
+	is_int(f.number, 3, "... and numbered");
+	is_int(weir_load_error(l, 0, &f), 0, "... but not by those before");
+	weir_load_free(l);
+	sample_write(path, mixed, N, 8, 1);
+	p = plan_for(NULL, WEIR_MEM_HUGE, NULL);
+	fd = open(path, O_WRONLY);
+	if (pwrite(fd, "x", 1, 5u << 20) != 1)
+		bail("pwrite");
+	close(fd);
+	l = start(p, NULL);
+	is_err(weir_load_wait(l, -1), -ESTALE, "written to",
+	       "a file that was written to meanwhile is found out");
+	weir_load_free(l);
+	sample_write(path, mixed, N, 8, 1);
+}
+
+static void contract(uint32_t io, unsigned reactors, const char *prefix)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_io_info info = { .size = sizeof(info) };
+
+	tap_prefix(prefix);
+	o.io = io;
+	o.reactors = reactors;
+	o.chunk = 1u << 20;
+	if (weir_open(&o, &root) < 0)
+		bail("%s", weir_error());
+	if (weir_io_info(root, &info) < 0) {
+		skip(64, "%s", weir_error());
+		weir_close(root);
+		return;
+	}
+	weir_dev_find(root, "CPU", &cpu);
+	way(WEIR_WAY_AUTO, "auto");
+	way(WEIR_WAY_DIRECT, "direct");
+	way(WEIR_WAY_BUFFERED, "buffered");
+	way(WEIR_WAY_MAP, "map");
+	alignment();
+	filters();
+	given();
+	again();
+	again_elsewhere();
+	cancel();
+	shallow();
+	forgotten();
+	changed();
+	weir_close(root);
+}
+
+int main(void)
+{
+	plan(3 * 64);
+	if (!mkdtemp(dir))
+		skip_all("%s cannot be made", dir);
+	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+	sample_write(path, mixed, N, 8, 1);
+	contract(WEIR_IO_AUTO, 0, "auto: ");
+	contract(WEIR_IO_URING, 2, "uring: ");
+	contract(WEIR_IO_SYNC, 2, "sync: ");
+	unlink(path);
+	rmdir(dir);
+	return done_testing();
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "sample.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+unsigned char sample_byte(uint64_t off, unsigned salt)
+{
+	uint64_t x = (off + salt * 977) * 0x9e3779b97f4a7c15u;
+
+	return (unsigned char)(x >> 37);
+}
+
+static char *header(const struct sample_tensor *t, size_t n, unsigned shift,
+		    size_t *ret_len, uint64_t *ret_bytes)
+{
+	char *text = malloc(64 + 160 * n), *at = text;
+	uint64_t end = 0;
+
+	*at++ = '{';
+	for (size_t i = 0; i < n; i++) {
+		uint64_t bytes = t[i].count * t[i].size;
+
+		at += sprintf(
+			at,
+			"%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]}",
+			i ? "," : "", t[i].name, t[i].dtype,
+			(unsigned long long)t[i].count, (unsigned long long)end,
+			(unsigned long long)(end + bytes));
+		end += bytes;
+	}
+	*at++ = '}';
+	while ((size_t)(at - text + 8) % 64 != shift)
+		*at++ = ' ';
+	*ret_len = (size_t)(at - text);
+	*ret_bytes = end;
+	return text;
+}
+
+void sample_write(const char *path, const struct sample_tensor *t, size_t n,
+		  unsigned shift, unsigned salt)
+{
+	size_t len, done = 0;
+	uint64_t bytes;
+	char *text = header(t, n, shift, &len, &bytes);
+	unsigned char *all = malloc(8 + len + bytes);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	for (int i = 0; i < 8; i++)
+		all[i] = (unsigned char)(len >> 8 * i);
+	memcpy(all + 8, text, len);
+	for (uint64_t i = 8 + len; i < 8 + len + bytes; i++)
+		all[i] = sample_byte(i, salt);
+	while (fd >= 0 && done < 8 + len + bytes) {
+		ssize_t r = write(fd, all + done, 8 + len + bytes - done);
+
+		if (r <= 0)
+			break;
+		done += (size_t)r;
+	}
+	if (fd < 0 || done < 8 + len + bytes)
+		bail("%s cannot be written", path);
+	fsync(fd);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+	free(all);
+	free(text);
+}
+
+bool sample_holds(const struct weir_weights *w, size_t i, unsigned salt)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	const struct weir_tensor *t = weir_weights_get(w, i);
+	const unsigned char *p = weir_tensor_data(t);
+
+	if (weir_weights_entry(w, i, &e) < 0)
+		return false;
+	for (uint64_t k = 0; k < e.bytes; k++)
+		if (p[k] != sample_byte(e.offset + k, salt))
+			return false;
+	return true;
+}
+
+size_t sample_wrong(const struct weir_weights *w, unsigned salt)
+{
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < weir_weights_count(w); i++)
+		wrong += !sample_holds(w, i, salt);
+	return wrong;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Small models for tests of loading: safetensors files whose every byte is
+ * known from its place in the file and a salt, so that any mix-up shows.
+ */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir.h>
+
+struct sample_tensor {
+	const char *name, *dtype;
+	uint64_t count; /* elements; one dimension */
+	unsigned size;  /* of an element */
+};
+
+/*
+ * Write a model whose data begins at a multiple of 64 and @shift (a multiple
+ * of 8), and put it out of the page cache. Bails out if it cannot.
+ */
+void sample_write(const char *path, const struct sample_tensor *t, size_t n,
+		  unsigned shift, unsigned salt);
+unsigned char sample_byte(uint64_t off, unsigned salt);
+/* Tensor @i has the bytes of the file. */
+bool sample_holds(const struct weir_weights *w, size_t i, unsigned salt);
+/* How many tensors have not. */
+size_t sample_wrong(const struct weir_weights *w, unsigned salt);
+
+#endif
