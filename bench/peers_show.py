@@ -163,6 +163,6 @@ def picture(result):
          f'viewBox="0 0 {WIDTH * len(states)} {total}" '
          f'width="{WIDTH * len(states)}" height="{total}">',
          f"<style>{STYLE}</style>",
-         f'<rect width="100%" height="100%" fill="#fff"/>',
+         '<rect width="100%" height="100%" fill="#fff"/>',
          f'<text x="8" y="20" class="note">{escape(title)}</text>',
          *body, "</svg>", ""])
