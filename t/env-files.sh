@@ -194,7 +194,7 @@ else
 fi
 if can_mount; then
 	WEIR_T_ALONE=yes WEIR_T_DONE=$t_done WEIR_T_DIR=$tmp want=$want \
-		alone sh "$0" || t_failed=1
+		alone sh "$srcdir/t/env-files.sh" || t_failed=1
 	t_done=$((t_done + 26))
 else
 	skip 26 'no mounts of our own: not root'

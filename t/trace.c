@@ -128,7 +128,7 @@ static void forgotten(void)
 
 int main(void)
 {
-	plan(20);
+	plan(18);
 	if (!mkdtemp(dir) || weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
 	snprintf(path, sizeof(path), "%s/trace", dir);

@@ -11,6 +11,8 @@
 #include "sys.h"
 
 #define LOCAL_WINDOW (32ull << 20) /* bytes in flight for each reactor */
+/* Where the way is long: network file systems. */
+#define NETWORK_WINDOW (256ull << 20)
 #define MAX_OPS 64u
 #define MAX_READERS 32u
 
@@ -123,13 +125,20 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 	eng->only_ring = o->io == WEIR_IO_URING;
 	eng->chunk = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
+	/* The budget holds for all: fewer reactors rather than more memory. */
+	while (eng->n_reactors > 1 &&
+	       o->staging / eng->n_reactors < eng->chunk + WEIR__SLOT_SMALL)
+		eng->n_reactors--;
 	eng->window = o->depth ? o->depth * eng->chunk : LOCAL_WINDOW;
 	if (eng->window < eng->chunk)
 		eng->window = eng->chunk;
 	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
 	if (!o->copiers && eng->n_copiers > 16)
 		eng->n_copiers = 16;
-	eng->n_readers = (unsigned)(eng->window / eng->chunk);
+	eng->wide = eng->window;
+	if (!o->depth && eng->wide < NETWORK_WINDOW)
+		eng->wide = NETWORK_WINDOW;
+	eng->n_readers = (unsigned)(eng->wide / eng->chunk);
 	if (eng->n_readers > MAX_READERS)
 		eng->n_readers = MAX_READERS;
 	if (eng->n_readers < 4)

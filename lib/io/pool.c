@@ -84,7 +84,7 @@ static bool push(struct weir__pool *p, struct weir__task *task)
 			continue;
 		}
 		if (!atomic_compare_exchange_weak_explicit(
-			    &p->tail, &at, at + 1, memory_order_relaxed,
+			    &p->tail, &at, at + 1, memory_order_seq_cst,
 			    memory_order_relaxed))
 			continue;
 		c->task = task;

@@ -161,6 +161,8 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];
+	if (r->bytes_out >= (e->file->network ? r->eng->wide : r->eng->window))
+		return BLOCKED;
 	if (e->touch && !e->buffered &&
 	    !weir__touch_ready(e->touch, e->addr + chunk.hi))
 		return BLOCKED;
@@ -177,8 +179,7 @@ static void deal(struct weir__reactor *r)
 {
 	unsigned blocked = 0; /* in a row */
 
-	while (blocked < r->n_jobs && r->free &&
-	       r->bytes_out < r->eng->window) {
+	while (blocked < r->n_jobs && r->free) {
 		struct weir__job_link *link = take_first(r);
 
 		switch (deal_one(r, link)) {

@@ -134,6 +134,7 @@ struct weir__engine {
 	char why[240];
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
+	uint64_t wide;   /* the same, of network file systems */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	struct weir__reactor *reactor;
 	struct weir__pool *copiers; /* page cache and slots to memory */

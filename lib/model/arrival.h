@@ -34,7 +34,8 @@ struct weir__arrival {
 	_Atomic(const struct weir_failure *) *cause;
 	_Atomic(struct weir__cause *) causes;       /* all, to be freed */
 	_Atomic(const struct weir_failure *) first; /* of the whole load */
-	_Atomic bool finished;                      /* number n */
+	_Atomic bool lost;     /* the kernel may still write to the memory */
+	_Atomic bool finished; /* number n */
 	_Atomic uint64_t arrived_bytes, arrived, failed;
 };
 

@@ -145,6 +145,7 @@ static void end(struct weir_load *l)
 	struct weir_io_info info;
 	bool leaked = atomic_load(&l->job.leaked);
 
+	atomic_store(&l->arrival->lost, leaked);
 	stop_touching(l);
 	if (!atomic_load(&l->arrival->first))
 		check_files(l);
@@ -323,7 +324,6 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 		return r;
 	count_down(l);
 	return weir__weights_attach(l->weights, l->arrival);
-	return r;
 }
 
 /* Attached: from here on the arrival must end, one way or the other. */

@@ -4,7 +4,6 @@
  * all of them together the data section, from its first byte to its last,
  * without a hole and without an overlap.
  */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ static int compare(const void *pa, const void *pb)
 	return a->name < b->name ? -1 : 1;
 }
 
-/* Writers sort: nearly always there is nothing to do. True: they moved. */
+/* Writers sort: nearly always there is nothing to do, and this is false. */
 static bool sort(struct weir__record *rec, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -142,11 +141,10 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 {
 	const uint64_t data_at = 8 + st->len;
 	uint64_t at = 0;
-	bool moved = false;
+	bool sorted = first < m->n_recs &&
+		      sort(m->rec + first, m->n_recs - first);
 	int r;
 
-	if (first < m->n_recs)
-		moved = sort(m->rec + first, m->n_recs - first);
 	for (size_t i = first; i < m->n_recs; i++) {
 		struct weir__record *rec = &m->rec[i];
 
@@ -165,5 +163,5 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 			-EBADMSG,
 			"%s: its tensors end at byte %llu of the data, but the file has %llu of it",
 			st->file, (ull)at, (ull)st->data_bytes);
-	return moved;
+	return sorted;
 }

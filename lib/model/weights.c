@@ -153,10 +153,15 @@ int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
 
 	pthread_mutex_lock(&w->lock);
 	old = w->arrival;
-	if (old && !atomic_load(&old->finished)) {
-		old = NULL;
+	if (old && !atomic_load(&old->finished))
 		r = weir__fail(-EBUSY,
 			       "the weights are being filled by another load");
+	else if (old && atomic_load(&old->lost))
+		r = weir__fail(
+			-EIO,
+			"reads of an earlier load were lost and may still write to these weights");
+	if (r < 0) {
+		old = NULL;
 	} else {
 		weir__source_ref(&arrival->source);
 		w->arrival = arrival;
