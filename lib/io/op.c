@@ -16,6 +16,14 @@
 /* Copies up to this are made on the reactor's thread. */
 #define INLINE_COPY (64u << 10)
 
+/* Of the op that is being finished on this thread. */
+static _Thread_local int32_t native_now;
+
+int32_t weir__job_native(void)
+{
+	return native_now;
+}
+
 static struct weir__op *op_of(struct weir__task *task)
 {
 	return (struct weir__op *)((char *)task -
@@ -90,6 +98,7 @@ struct weir__op *weir__op_get(struct weir__reactor *r)
 	op->tries = 0;
 	op->fixed = -1;
 	op->slot = NULL;
+	op->native = 0;
 	r->n_out++;
 	return op;
 }
@@ -268,6 +277,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	struct weir__job *job = op->job;
 	enum weir__chunk_way way = way_of(op);
 	uint64_t lo = op->lo, hi = op->hi;
+	int32_t native = op->native;
 	size_t ext = op->ext;
 
 	if (res == 0 && op->slot)
@@ -285,7 +295,9 @@ void weir__op_finish(struct weir__op *op, int res)
 		r->bytes_out -= hi - lo;
 	put(op);
 	weir__job_landed(job);
+	native_now = native;
 	job->chunk(job, ext, lo, hi, res, way);
+	native_now = 0;
 	weir__job_drop(job);
 }
 

@@ -23,8 +23,9 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 		weir__stream_op_fail(op, err, native,
 				     "the host function returned %d", res);
 	else
-		weir__stream_op_fail(op, err, native, "%s",
-				     strerror_r(-err, reason, sizeof(reason)));
+		weir__stream_op_fail(op, err, native, "%s%s",
+				     strerror_r(-err, reason, sizeof(reason)),
+				     weir__dev_words(op->stream->dev, native));
 }
 
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
@@ -270,6 +271,13 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
 	if (r < 0)
 		return r;
+	if (stream->native)
+		return weir__stream_op_end(
+			op,
+			weir__fail(
+				-EOPNOTSUPP,
+				"%s: work that others queue natively cannot wait for a host function",
+				stream->label));
 	op->alone = true;
 	op->work.call = fn;
 	op->work.arg = arg;
