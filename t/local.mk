@@ -14,6 +14,8 @@ AM_TESTS_ENVIRONMENT = \
 	PATH="$(abs_top_builddir)/tools:$$PATH"; export PATH; \
 	CC='$(CC)'; export CC; \
 	MAKE='$(MAKE)'; export MAKE; \
+	WEIR_T_FAKECUDA='$(abs_top_builddir)/t/fakecuda/.libs'; \
+	export WEIR_T_FAKECUDA; \
 	WEIR_T_SANITIZER='$(enable_sanitizer)'; export WEIR_T_SANITIZER;
 
 LDADD = %D%/libtap.la lib/libweir-core.la
