@@ -168,6 +168,16 @@ EXTRA_DIST += %D%/env.inc
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_trace_t_SOURCES = %D%/trace.c
 
+# The CUDA backend, on the stand-in driver.
+EXTRA_DIST += %D%/cuda.inc
+if HAVE_CUDA
+T_CUDA_TESTS = %D%/cuda-stream.t
+check_PROGRAMS += $(T_CUDA_TESTS)
+TESTS += $(T_CUDA_TESTS)
+%C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
+%C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+endif
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
