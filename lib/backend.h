@@ -131,10 +131,11 @@ struct weir__mem_ops {
 	int (*copy)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	/*
 	 * Page-lock host memory of the library's for copies to @dev, and let
-	 * go of it. Optional. 1: it is locked already, and not ours to unpin.
+	 * go of it. Optional. pin gives 1: it is locked already, and not ours
+	 * to unpin. unpin gives < 0: the device may still use it, for ever.
 	 */
 	int (*pin)(struct weir_dev *dev, void *ptr, size_t bytes);
-	void (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
+	int (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	/* Bytes that a tensor takes; optional: NULL, its own bytes. */
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir__buft_desc *desc,
@@ -156,7 +157,8 @@ enum weir__work_kind {
 struct weir__work {
 	struct weir__work *next; /* the backend's, while it has it */
 	enum weir__work_kind kind;
-	uint8_t byte; /* FILL */
+	uint8_t byte;            /* FILL */
+	bool dst_host, src_host; /* in host memory, locked or not */
 	unsigned char *dst;
 	const unsigned char *src;
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */

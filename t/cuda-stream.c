@@ -343,7 +343,7 @@ static void pointers(void)
 int main(void)
 {
 	open_fake();
-	plan(54);
+	plan(55);
 	weir = open_cuda();
 	moves();
 	mixed();

@@ -171,11 +171,13 @@ EXTRA_DIST += %D%/env.inc
 # The CUDA backend, on the stand-in driver.
 EXTRA_DIST += %D%/cuda.inc
 if HAVE_CUDA
-T_CUDA_TESTS = %D%/cuda-stream.t
+T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
 %C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c %D%/sample.c %D%/sample.h
+%C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.

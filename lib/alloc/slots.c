@@ -100,7 +100,7 @@ void weir__slots_free(struct weir__slots *slots)
 {
 	if (!slots)
 		return;
-	if (slots->map)
+	if (slots->map && !slots->pinned)
 		weir__sys_unmap(slots->map, slots->map_bytes);
 	weir__free(slots->slot);
 	weir__free(slots);

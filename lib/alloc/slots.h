@@ -43,7 +43,7 @@ void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 		       size_t *ret_bytes);
 /*
  * A device has page-locked all of them, or has let go: pages that it reads are
- * not given back.
+ * not given back, nor unmapped by weir__slots_free.
  */
 void weir__slots_pinned(struct weir__slots *slots, bool pinned);
 /* Give the pages of free slots that are not registered back. */

@@ -361,7 +361,7 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
-	enum weir__cuda_at at;
+	bool is_device;
 	CUdeviceptr base = 0;
 	size_t size = 0;
 	CUresult r = CUDA_SUCCESS;
@@ -369,11 +369,11 @@ static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 
 	if (ret < 0)
 		return ret;
-	at = weir__cuda_where((const void *)(uintptr_t)ptr);
-	if (drv.cuMemGetAddressRange && at == WEIR__CUDA_DEVICE)
+	is_device = weir__cuda_is_device((const void *)(uintptr_t)ptr);
+	if (drv.cuMemGetAddressRange && is_device)
 		r = drv.cuMemGetAddressRange(&base, &size, (CUdeviceptr)ptr);
 	weir__cuda_leave();
-	if (at != WEIR__CUDA_DEVICE)
+	if (!is_device)
 		return c->host->fail(-EINVAL,
 				     "%#llx is no address of device memory",
 				     (unsigned long long)ptr);

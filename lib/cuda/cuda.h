@@ -48,13 +48,12 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
 
 /* memory.c */
 extern const struct weir__mem_ops weir__cuda_mem_ops;
-enum weir__cuda_at {
-	WEIR__CUDA_PAGEABLE, /* host memory that the driver knows nothing of */
-	WEIR__CUDA_PINNED,
-	WEIR__CUDA_DEVICE
-};
-/* Where @ptr points; a context is current. */
-enum weir__cuda_at weir__cuda_where(const void *ptr);
+/*
+ * Of host memory: does the driver know it as page-locked? Of any: is it a
+ * device's? A context is current. No, if the driver cannot be asked.
+ */
+bool weir__cuda_is_pinned(const void *ptr);
+bool weir__cuda_is_device(const void *ptr);
 /* queue.c */
 extern const struct weir__queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which stays the caller's. */

@@ -19,25 +19,18 @@ static bool has_src(const struct weir__work *w)
 	       w->kind == WEIR__WORK_COPY;
 }
 
-static bool has_dst(const struct weir__work *w)
-{
-	return has_src(w) || w->kind == WEIR__WORK_FILL;
-}
-
 bool weir__cuda_on_host(const struct weir__work *w)
 {
-	return has_dst(w) && weir__cuda_where(w->dst) != WEIR__CUDA_DEVICE &&
-	       (!has_src(w) || weir__cuda_where(w->src) != WEIR__CUDA_DEVICE);
+	return w->dst_host && (w->src_host || !has_src(w));
 }
 
 bool weir__cuda_blocks(const struct weir__work *w)
 {
-	if (!has_dst(w))
+	const void *host = w->dst_host ? w->dst : w->src;
+
+	if (!w->dst_host && !w->src_host)
 		return false;
-	return weir__cuda_where(w->dst) == WEIR__CUDA_PAGEABLE ||
-	       (has_src(w) &&
-		weir__cuda_where(w->src) == WEIR__CUDA_PAGEABLE) ||
-	       weir__cuda_on_host(w);
+	return weir__cuda_on_host(w) || !weir__cuda_is_pinned(host);
 }
 
 void weir__cuda_run_on_host(const struct weir__work *w)

@@ -23,15 +23,24 @@ enum how {
 	PAGEABLE    /* the library's, not locked */
 };
 
-enum weir__cuda_at weir__cuda_where(const void *ptr)
+static bool is_of(const void *ptr, CUmemorytype want)
 {
 	CUmemorytype type = 0;
 
-	if (drv.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-				      (CUdeviceptr)(uintptr_t)ptr))
-		return WEIR__CUDA_PAGEABLE;
-	return type == CU_MEMORYTYPE_HOST ? WEIR__CUDA_PINNED
-					  : WEIR__CUDA_DEVICE;
+	return !drv.cuPointerGetAttribute(&type,
+					  CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					  (CUdeviceptr)(uintptr_t)ptr) &&
+	       type == want;
+}
+
+bool weir__cuda_is_pinned(const void *ptr)
+{
+	return is_of(ptr, CU_MEMORYTYPE_HOST);
+}
+
+bool weir__cuda_is_device(const void *ptr)
+{
+	return is_of(ptr, CU_MEMORYTYPE_DEVICE);
 }
 
 /* Register with the driver, for all of its contexts. */
@@ -241,9 +250,9 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		gone = unlock_pages(c, mem->base);
 		break;
 	case REGISTERED:
+		/* What the device may still write to is not given back. */
 		gone = unlock_pages(c, mem->base);
-		/* A lost device reaches nothing any more. */
-		if (gone || atomic_load(&c->lost))
+		if (gone)
 			give_pages(c, bytes, mem);
 		break;
 	case PAGEABLE:
@@ -380,14 +389,16 @@ static int cuda_pin(struct weir_dev *dev, void *ptr, size_t bytes)
 		 : 0;
 }
 
-static void cuda_unpin(struct weir_dev *dev, void *ptr, size_t bytes)
+static int cuda_unpin(struct weir_dev *dev, void *ptr, size_t bytes)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
 
-	if (!unlock_pages(c, ptr))
-		c->host->log(c->host->dev_root(dev),
-			     "%s: %zu bytes could not be unregistered",
-			     c->host->dev_name(dev), bytes);
+	if (unlock_pages(c, ptr))
+		return 0;
+	c->host->log(c->host->dev_root(dev),
+		     "%s: %zu bytes could not be unregistered, and are leaked",
+		     c->host->dev_name(dev), bytes);
+	return -EIO;
 }
 
 const struct weir__mem_ops weir__cuda_mem_ops = {

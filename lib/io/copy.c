@@ -64,8 +64,9 @@ static void unpin_slots(struct weir__reactor *r, struct copy_queue *q)
 	if (!q->pinned)
 		return;
 	weir__slots_range(r->slots, &addr, &bytes);
-	q->dev->backend->mem->unpin(q->dev, addr, bytes);
-	weir__slots_pinned(r->slots, false);
+	/* Else they stay locked, and are not unmapped either. */
+	if (q->dev->backend->mem->unpin(q->dev, addr, bytes) == 0)
+		weir__slots_pinned(r->slots, false);
 }
 
 static int open_queue(struct weir__reactor *r, struct weir_dev *dev,
@@ -139,6 +140,7 @@ int weir__copy_start(struct weir__op *op)
 		.kind = WEIR__WORK_SET,
 		.dst = e->addr + op->lo,
 		.src = op->payload,
+		.src_host = true,
 		.width = op->hi - op->lo,
 		.rows = 1,
 		.arg = q,

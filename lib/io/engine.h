@@ -123,6 +123,8 @@ void weir__job_kick(struct weir__job *job);
  * this thread; 0: no device's.
  */
 int32_t weir__job_native(void);
+/* The same in words, where a copy could not even begin; else "". */
+const char *weir__job_why(void);
 
 /* Run @task on a thread that may block. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);

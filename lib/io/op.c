@@ -18,10 +18,16 @@
 
 /* Of the op that is being finished on this thread. */
 static _Thread_local int32_t native_now;
+static _Thread_local const char *why_now;
 
 int32_t weir__job_native(void)
 {
 	return native_now;
+}
+
+const char *weir__job_why(void)
+{
+	return why_now ? why_now : "";
 }
 
 static struct weir__op *op_of(struct weir__task *task)
@@ -338,8 +344,11 @@ static void arrived(struct weir__op *op)
 	op->state = WEIR__OP_COPYING;
 	if (extent(op)->dev) {
 		res = weir__copy_start(op);
-		if (res < 0)
+		if (res < 0) {
+			why_now = weir_error();
 			weir__op_finish(op, res);
+			why_now = NULL;
+		}
 	} else if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(r->eng->copiers, &op->task);
 	} else {

@@ -44,6 +44,7 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 {
 	const struct weir_file *file = e->file;
 	int32_t native = weir__job_native();
+	const char *why = weir__job_why();
 	const struct weir__record *rec = record_of(l, spot);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);
@@ -62,7 +63,8 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 	return weir__arrival_note(
 		l->arrival, res, native, spot,
 		"%s: tensor '%s': %s of bytes %llu to %llu: %s%s", file->base,
-		name, native ? "copy" : "read", a, b, strerrordesc_np(-res),
+		name, native || *why ? "copy" : "read", a, b,
+		*why ? why : strerrordesc_np(-res),
 		e->dev ? weir__dev_words(e->dev, native) : "");
 }
 

@@ -2,6 +2,7 @@
 /*
  * Files in the order of a stream: each operation is one job of one extent.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -23,6 +24,7 @@ struct fileio {
 	uint64_t lo, hi;
 	int err;
 	int32_t native; /* the device's own code for it */
+	char why[200];  /* and words, if the copy could not begin */
 };
 
 static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
@@ -41,6 +43,7 @@ static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 		io->hi = hi;
 		io->err = res;
 		io->native = weir__job_native();
+		snprintf(io->why, sizeof(io->why), "%s", weir__job_why());
 	}
 	pthread_mutex_unlock(lock);
 }
@@ -64,7 +67,8 @@ static void job_done(struct weir__job *job)
 		weir__stream_op_fail(
 			io->op, io->err, io->native,
 			"%s: bytes [%llu, %llu): %s%s", file->base, lo, hi,
-			strerror_r(-io->err, reason, sizeof(reason)),
+			*io->why ? io->why
+				 : strerror_r(-io->err, reason, sizeof(reason)),
 			weir__dev_words(io->op->stream->dev, io->native));
 }
 
