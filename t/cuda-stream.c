@@ -119,7 +119,7 @@ static void never_blocks(void)
 	is_int(weir_event_wait(ev, 10 * SEC), 0, "the event is done");
 	ok(is_pattern(out, 4 << 20, 3), "... and its work visible");
 	fake.set("RATE", "0");
-	ok(longest < 20 * MS, "no call took longer than 20 ms: %.3f ms",
+	ok(longest < 30 * MS, "no call took as long as a copy: %.3f ms",
 	   (double)longest / MS);
 	must(weir_stream_sync(s, -1));
 	weir_event_free(ev);
@@ -192,13 +192,13 @@ static void descriptors(void)
 	uint64_t count;
 	int fd;
 
-	fake.set("LATENCY", "20000");
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_fill(s, &d, 0, 1 << 20, 1));
 	must(weir_stream_record(s, ev));
 	fd = weir_event_fd(ev);
 	ok(fd >= 0 && read(fd, &count, 0) <= 0 && weir_event_query(ev) == 0,
 	   "an event of a device has a descriptor");
-	fake.set("LATENCY", "0");
+	fake.release();
 	is_int(weir_event_wait(ev, 10 * SEC), 0, "... and is waited for");
 	weir_event_free(ev);
 	weir_stream_free(s);
@@ -266,12 +266,12 @@ static void native(void)
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
 	       "work of both goes into the one stream");
 	is_mem(out, in, 64, "... in order");
-	fake.set("LATENCY", "30000");
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_fill(n, &d, 0, 1 << 20, 4));
 	must(weir_stream_record(w, ev));
 	is_int(weir_event_query(ev), 0,
 	       "an event covers what others have queued there");
-	fake.set("LATENCY", "0");
+	fake.release();
 	must(weir_event_wait(ev, -1));
 	shut(cpu, &gate);
 	must(weir_stream_record(cpu, ev));

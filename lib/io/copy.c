@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
 #include "trace.h"
@@ -77,7 +78,8 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev,
 	int err;
 
 	if (c->n == MAX_DEVICES)
-		return -EMFILE;
+		return weir__fail(-EMFILE, "copies to more than %u devices",
+				  MAX_DEVICES);
 	err = weir__dev_use(dev);
 	if (err >= 0)
 		err = weir__dev_result(dev, "queue->open",
@@ -100,7 +102,7 @@ static int find_queue(struct weir__reactor *r, struct weir_dev *dev,
 	if (!c) {
 		c = r->copies = weir__calloc(1, sizeof(*c));
 		if (!c)
-			return -ENOMEM;
+			return weir__fail(-ENOMEM, "no memory for copies");
 	}
 	for (unsigned i = 0; i < c->n; i++)
 		if (c->queue[i].dev == dev) {
@@ -131,7 +133,7 @@ static void copied(struct weir__work *work, int res, int32_t native)
 int weir__copy_start(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct copy_queue *q;
+	struct copy_queue *q = NULL;
 	int r = find_queue(op->reactor, e->dev, &q);
 
 	if (r < 0)
@@ -148,7 +150,9 @@ int weir__copy_start(struct weir__op *op)
 	};
 	op->copying = weir__trace_now(op->reactor->eng->weir);
 	atomic_fetch_add(&q->out, 1);
-	r = e->dev->backend->queue->submit(q->queue, &op->work);
+	r = weir__dev_result(e->dev, "queue->submit",
+			     e->dev->backend->queue->submit(q->queue,
+							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
 	return r;
