@@ -18,45 +18,45 @@ static CUcontext ctx;
 /* After a failure that the context did not survive. */
 static void new_context(void)
 {
-	CU(fakecuda_disarm)();
-	CU(cuCtxSetCurrent)(NULL);
-	CU(cuDevicePrimaryCtxRelease)(0);
-	CU(cuDevicePrimaryCtxRetain)(&ctx, 0);
-	CU(cuCtxSetCurrent)(ctx);
+	cu.fakecuda_disarm();
+	cu.cuCtxSetCurrent(NULL);
+	cu.cuDevicePrimaryCtxRelease(0);
+	cu.cuDevicePrimaryCtxRetain(&ctx, 0);
+	cu.cuCtxSetCurrent(ctx);
 }
 
 static void once(void)
 {
 	CUdeviceptr ptr;
 
-	CU(fakecuda_arm)("cuMemAlloc", 2, FAKECUDA_ONCE, 2);
-	is_int(CU(cuMemAlloc)(&ptr, 16), 0, "a call before the n-th works");
-	CU(cuMemFree)(ptr);
-	is_int(CU(cuMemAlloc)(&ptr, 16), CUDA_ERROR_OUT_OF_MEMORY,
+	cu.fakecuda_arm("cuMemAlloc", 2, FAKECUDA_ONCE, 2);
+	is_int(cu.cuMemAlloc(&ptr, 16), 0, "a call before the n-th works");
+	cu.cuMemFree(ptr);
+	is_int(cu.cuMemAlloc(&ptr, 16), CUDA_ERROR_OUT_OF_MEMORY,
 	       "the n-th fails with what was armed");
-	is_int(CU(cuMemAlloc)(&ptr, 16), 0, "... and the next works");
-	CU(cuMemFree)(ptr);
-	CU(fakecuda_arm)("cuMemAlloc", 1, FAKECUDA_FROM_THEN_ON, 2);
-	CU(cuMemAlloc)(&ptr, 16);
-	is_int(CU(cuMemAlloc)(&ptr, 16), CUDA_ERROR_OUT_OF_MEMORY,
+	is_int(cu.cuMemAlloc(&ptr, 16), 0, "... and the next works");
+	cu.cuMemFree(ptr);
+	cu.fakecuda_arm("cuMemAlloc", 1, FAKECUDA_FROM_THEN_ON, 2);
+	cu.cuMemAlloc(&ptr, 16);
+	is_int(cu.cuMemAlloc(&ptr, 16), CUDA_ERROR_OUT_OF_MEMORY,
 	       "from then on all fail");
-	CU(fakecuda_disarm)();
-	is_int(CU(cuMemAlloc)(&ptr, 16), 0, "... until that is taken back");
-	CU(cuMemFree)(ptr);
+	cu.fakecuda_disarm();
+	is_int(cu.cuMemAlloc(&ptr, 16), 0, "... until that is taken back");
+	cu.cuMemFree(ptr);
 }
 
 static void any_call(void)
 {
-	unsigned long before = CU(fakecuda_calls)(NULL);
+	unsigned long before = cu.fakecuda_calls(NULL);
 	CUstream stream;
 	int n;
 
-	CU(fakecuda_arm)("*", 2, FAKECUDA_ONCE, 999);
-	CU(cuDeviceGetCount)(&n);
-	is_int(CU(cuStreamCreate)(&stream, 0), CUDA_ERROR_UNKNOWN,
+	cu.fakecuda_arm("*", 2, FAKECUDA_ONCE, 999);
+	cu.cuDeviceGetCount(&n);
+	is_int(cu.cuStreamCreate(&stream, 0), CUDA_ERROR_UNKNOWN,
 	       "the n-th call of any name can fail");
-	is_int(CU(fakecuda_calls)(NULL) - before, 2, "calls are counted");
-	ok(CU(fakecuda_calls)("cuMemAlloc") > 4, "... by name");
+	is_int(cu.fakecuda_calls(NULL) - before, 2, "calls are counted");
+	ok(cu.fakecuda_calls("cuMemAlloc") > 4, "... by name");
 }
 
 static void sticky(void)
@@ -65,17 +65,16 @@ static void sticky(void)
 	CUstream stream = cu_stream();
 	unsigned long lost = cu_counts().lost[FAKECUDA_STREAM];
 
-	CU(fakecuda_arm)
-	("cuStreamSynchronize", 1, FAKECUDA_STICKY, 719);
-	is_int(CU(cuStreamSynchronize)(stream), CUDA_ERROR_LAUNCH_FAILED,
+	cu.fakecuda_arm("cuStreamSynchronize", 1, FAKECUDA_STICKY, 719);
+	is_int(cu.cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_FAILED,
 	       "a sticky error comes out of its call");
-	is_int(CU(cuMemFree)(ptr), CUDA_ERROR_LAUNCH_FAILED,
+	is_int(cu.cuMemFree(ptr), CUDA_ERROR_LAUNCH_FAILED,
 	       "... and of every later one of the context");
-	is_int(CU(cuStreamDestroy)(stream), CUDA_ERROR_LAUNCH_FAILED,
+	is_int(cu.cuStreamDestroy(stream), CUDA_ERROR_LAUNCH_FAILED,
 	       "... of those that give things back too");
 	new_context();
-	is_int(CU(cuMemAlloc)(&ptr, 16), 0, "a new context is sound");
-	CU(cuMemFree)(ptr);
+	is_int(cu.cuMemAlloc(&ptr, 16), 0, "a new context is sound");
+	cu.cuMemFree(ptr);
 	is_int(cu_counts().lost[FAKECUDA_STREAM] - lost, 1,
 	       "what the old one had went with it");
 }
@@ -85,18 +84,18 @@ static void late(void)
 	CUdeviceptr ptr = cu_device(16);
 	CUstream stream = cu_stream();
 
-	CU(fakecuda_arm)("cuMemsetD8Async", 1, FAKECUDA_LATE, 999);
-	is_int(CU(cuMemsetD8Async)(ptr, 1, 16, stream), 0,
+	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_LATE, 999);
+	is_int(cu.cuMemsetD8Async(ptr, 1, 16, stream), 0,
 	       "a call can seem to work");
-	is_int(CU(cuStreamSynchronize)(stream), CUDA_ERROR_UNKNOWN,
+	is_int(cu.cuStreamSynchronize(stream), CUDA_ERROR_UNKNOWN,
 	       "... and its failure come out of a later one");
-	is_int(CU(cuStreamSynchronize)(stream), 0, "... once");
-	ok(*(unsigned char *)CU(fakecuda_at)(ptr) == 0xcd,
+	is_int(cu.cuStreamSynchronize(stream), 0, "... once");
+	ok(*(unsigned char *)cu.fakecuda_at(ptr) == 0xcd,
 	   "what failed did not happen");
-	CU(fakecuda_arm)("cuMemsetD8Async", 1, FAKECUDA_LATE, 700);
-	CU(cuMemsetD8Async)(ptr, 1, 16, stream);
-	CU(cuStreamSynchronize)(stream);
-	is_int(CU(cuStreamQuery)(stream), CUDA_ERROR_ILLEGAL_ADDRESS,
+	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_LATE, 700);
+	cu.cuMemsetD8Async(ptr, 1, 16, stream);
+	cu.cuStreamSynchronize(stream);
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_ILLEGAL_ADDRESS,
 	       "some errors a context does not survive");
 	new_context();
 }
@@ -107,22 +106,22 @@ static void hang(void)
 	CUstream stream = cu_stream();
 	CUevent event;
 
-	CU(cuEventCreate)(&event, CU_EVENT_DISABLE_TIMING);
-	CU(fakecuda_arm)("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
-	CU(cuMemsetD8Async)(ptr, 1, 16, stream);
-	CU(cuEventRecord)(event, stream);
+	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	cu.cuMemsetD8Async(ptr, 1, 16, stream);
+	cu.cuEventRecord(event, stream);
 	usleep(5000);
-	is_int(CU(cuEventQuery)(event), CUDA_ERROR_NOT_READY,
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
 	       "what hangs is never done");
-	CU(fakecuda_release)();
-	is_int(CU(cuEventSynchronize)(event), 0, "... until it is released");
-	is_int(*(char *)CU(fakecuda_at)(ptr), 1, "... and then happens");
-	CU(fakecuda_arm)("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
-	CU(cuMemsetD8Async)(ptr, 2, 16, stream);
-	CU(cuDevicePrimaryCtxReset)(0);
-	is_int(CU(cuEventQuery)(event), CUDA_ERROR_CONTEXT_IS_DESTROYED,
+	cu.fakecuda_release();
+	is_int(cu.cuEventSynchronize(event), 0, "... until it is released");
+	is_int(*(char *)cu.fakecuda_at(ptr), 1, "... and then happens");
+	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	cu.cuMemsetD8Async(ptr, 2, 16, stream);
+	cu.cuDevicePrimaryCtxReset(0);
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_CONTEXT_IS_DESTROYED,
 	       "a context that is reset does not wait for it");
-	is_int(CU(cuDevicePrimaryCtxRelease)(0), CUDA_ERROR_INVALID_CONTEXT,
+	is_int(cu.cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT,
 	       "... and nobody holds it any more");
 	new_context();
 }
@@ -133,24 +132,24 @@ static void lost(void)
 	char *host = cu_pinned(4 * MIB);
 	CUstream stream = cu_stream();
 	CUcontext again;
-	unsigned char *seen = CU(fakecuda_at)(ptr);
+	unsigned char *seen = cu.fakecuda_at(ptr);
 
 	memset(host, 1, 4 * MIB);
-	CU(cuMemsetD8)(ptr, 2, 4 * MIB);
-	CU(cuCtxSynchronize)();
-	CU(fakecuda_arm)("cuMemcpyHtoDAsync", 1, FAKECUDA_LOST, 46);
-	is_int(CU(cuMemcpyHtoDAsync)(ptr, host, 4 * MIB, stream), 0,
+	cu.cuMemsetD8(ptr, 2, 4 * MIB);
+	cu.cuCtxSynchronize();
+	cu.fakecuda_arm("cuMemcpyHtoDAsync", 1, FAKECUDA_LOST, 46);
+	is_int(cu.cuMemcpyHtoDAsync(ptr, host, 4 * MIB, stream), 0,
 	       "a device is lost in mid-copy");
-	is_int(CU(cuStreamSynchronize)(stream), CUDA_ERROR_DEVICE_UNAVAILABLE,
+	is_int(cu.cuStreamSynchronize(stream), CUDA_ERROR_DEVICE_UNAVAILABLE,
 	       "... which who waits is told");
 	ok(seen[0] == 1 && seen[4 * MIB - 1] == 2, "half of the bytes came");
-	is_int(CU(cuMemFree)(ptr), CUDA_ERROR_DEVICE_UNAVAILABLE,
+	is_int(cu.cuMemFree(ptr), CUDA_ERROR_DEVICE_UNAVAILABLE,
 	       "from then on all calls fail");
-	is_int(CU(cuDevicePrimaryCtxRetain)(&again, 0),
+	is_int(cu.cuDevicePrimaryCtxRetain(&again, 0),
 	       CUDA_ERROR_DEVICE_UNAVAILABLE, "... and no context is made");
-	is_int(CU(cuDevicePrimaryCtxRetain)(&again, 1), 0,
+	is_int(cu.cuDevicePrimaryCtxRetain(&again, 1), 0,
 	       "other devices go on");
-	CU(cuDevicePrimaryCtxRelease)(1);
+	cu.cuDevicePrimaryCtxRelease(1);
 }
 
 /* A process of its own, with @arm in its environment; its report. */
@@ -183,9 +182,9 @@ static int leave_things(void)
 	cu_device(1000);
 	cu_device(1000);
 	cu_stream();
-	CU(cuEventCreate)(&event, 0);
-	CU(cuEventDestroy)(event);
-	CU(cuMemFree)(12345);
+	cu.cuEventCreate(&event, 0);
+	cu.cuEventDestroy(event);
+	cu.cuMemFree(12345);
 	return 0;
 }
 
@@ -194,9 +193,9 @@ static int three_times(void)
 	CUdeviceptr ptr;
 
 	cu_start();
-	CU(cuMemAlloc)(&ptr, 1);
-	CU(cuMemAlloc)(&ptr, 1);
-	CU(cuMemAlloc)(&ptr, 1);
+	cu.cuMemAlloc(&ptr, 1);
+	cu.cuMemAlloc(&ptr, 1);
+	cu.cuMemAlloc(&ptr, 1);
 	return 0;
 }
 
@@ -206,9 +205,9 @@ static int look_only(void)
 	int n;
 
 	cu_open();
-	CU(cuInit)(0);
-	CU(cuDeviceGetCount)(&n);
-	CU(cuDeviceTotalMem)(&total, 0);
+	cu.cuInit(0);
+	cu.cuDeviceGetCount(&n);
+	cu.cuDeviceTotalMem(&total, 0);
 	return 0;
 }
 
@@ -239,7 +238,7 @@ static void after_the_driver(void)
 {
 	size_t a, b;
 
-	last_words = (int)CU(cuMemGetInfo)(&a, &b);
+	last_words = (int)cu.cuMemGetInfo(&a, &b);
 	_exit(last_words);
 }
 
@@ -281,13 +280,13 @@ static int share_a_channel(void)
 	b = cu_stream();
 	gate = cu_pinned(4);
 	*gate = 0;
-	CU(cuStreamWaitValue32)(a, (uintptr_t)gate, 1, 0);
-	CU(cuStreamWriteValue32)(b, (uintptr_t)gate + 0, 0, 0);
+	cu.cuStreamWaitValue32(a, (uintptr_t)gate, 1, 0);
+	cu.cuStreamWriteValue32(b, (uintptr_t)gate + 0, 0, 0);
 	usleep(5000);
-	stuck = CU(cuStreamQuery)(b) == CUDA_ERROR_NOT_READY;
+	stuck = cu.cuStreamQuery(b) == CUDA_ERROR_NOT_READY;
 	pthread_create(&thread, NULL, let_go, gate);
 	pthread_join(thread, NULL);
-	return CU(cuStreamSynchronize)(b) == 0 && stuck ? 7 : 1;
+	return cu.cuStreamSynchronize(b) == 0 && stuck ? 7 : 1;
 }
 
 int main(void)

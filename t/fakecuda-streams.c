@@ -17,8 +17,8 @@ static CUcontext ctx;
 static void hold(CUstream stream, uint32_t *gate)
 {
 	*gate = 0;
-	CU(cuStreamWaitValue32)
-	(stream, (uintptr_t)gate, 1, CU_STREAM_WAIT_VALUE_GEQ);
+	cu.cuStreamWaitValue32(stream, (uintptr_t)gate, 1,
+			       CU_STREAM_WAIT_VALUE_GEQ);
 }
 
 static void let_go(uint32_t *gate)
@@ -30,14 +30,14 @@ static CUevent event_of(CUstream stream, unsigned flags)
 {
 	CUevent event;
 
-	CU(cuEventCreate)(&event, flags);
-	CU(cuEventRecord)(event, stream);
+	cu.cuEventCreate(&event, flags);
+	cu.cuEventRecord(event, stream);
 	return event;
 }
 
 static int byte_at(CUdeviceptr ptr)
 {
-	return *(volatile unsigned char *)CU(fakecuda_at)(ptr);
+	return *(volatile unsigned char *)cu.fakecuda_at(ptr);
 }
 
 static void order(uint32_t *gate)
@@ -49,31 +49,31 @@ static void order(uint32_t *gate)
 
 	memset(pinned, 1, MIB);
 	hold(a, gate);
-	CU(cuMemcpyHtoDAsync)(ptr, pinned, MIB, a);
-	is_int(CU(cuStreamQuery)(a), CUDA_ERROR_NOT_READY,
+	cu.cuMemcpyHtoDAsync(ptr, pinned, MIB, a);
+	is_int(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY,
 	       "what is queued has not happened when the call returns");
 	event = event_of(a, CU_EVENT_DISABLE_TIMING);
-	is_int(CU(cuEventQuery)(event), CUDA_ERROR_NOT_READY,
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
 	       "... nor has the event behind it");
-	CU(cuStreamWaitEvent)(b, event, 0);
-	CU(cuMemsetD8Async)(ptr, 2, 1, b);
-	CU(cuEventCreate)(&never, 0);
-	CU(cuStreamWaitEvent)(b, never, 0);
+	cu.cuStreamWaitEvent(b, event, 0);
+	cu.cuMemsetD8Async(ptr, 2, 1, b);
+	cu.cuEventCreate(&never, 0);
+	cu.cuStreamWaitEvent(b, never, 0);
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "a stream waits for another's event");
-	is_int(CU(cuEventQuery)(never), CUDA_SUCCESS,
+	is_int(cu.cuEventQuery(never), CUDA_SUCCESS,
 	       "an event never recorded is done");
-	CU(cuEventDestroy)(event);
+	cu.cuEventDestroy(event);
 	let_go(gate);
-	is_int(CU(cuStreamSynchronize)(b), CUDA_SUCCESS,
+	is_int(cu.cuStreamSynchronize(b), CUDA_SUCCESS,
 	       "... even if the event is destroyed meanwhile");
 	is_int(byte_at(ptr), 2, "then all happens in its order");
 	is_int(byte_at(ptr + 1), 1, "... and the rest is as copied");
-	CU(cuEventDestroy)(never);
-	CU(cuStreamDestroy)(a);
-	CU(cuStreamDestroy)(b);
-	CU(cuMemFree)(ptr);
-	CU(cuMemFreeHost)(pinned);
+	cu.cuEventDestroy(never);
+	cu.cuStreamDestroy(a);
+	cu.cuStreamDestroy(b);
+	cu.cuMemFree(ptr);
+	cu.cuMemFreeHost(pinned);
 }
 
 static void destroyed_with_work(uint32_t *gate)
@@ -82,15 +82,15 @@ static void destroyed_with_work(uint32_t *gate)
 	CUdeviceptr ptr = cu_device(16);
 
 	hold(stream, gate);
-	CU(cuMemsetD8Async)(ptr, 7, 16, stream);
-	is_int(CU(cuStreamDestroy)(stream), CUDA_SUCCESS,
+	cu.cuMemsetD8Async(ptr, 7, 16, stream);
+	is_int(cu.cuStreamDestroy(stream), CUDA_SUCCESS,
 	       "a stream with work is destroyed at once");
-	is_int(CU(cuStreamQuery)(stream), CUDA_ERROR_INVALID_HANDLE,
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE,
 	       "... and its handle is dead");
 	let_go(gate);
-	CU(cuCtxSynchronize)();
+	cu.cuCtxSynchronize();
 	is_int(byte_at(ptr), 7, "... but what it had to do is done");
-	CU(cuMemFree)(ptr);
+	cu.cuMemFree(ptr);
 }
 
 static void stream_zero(uint32_t *gate)
@@ -98,23 +98,23 @@ static void stream_zero(uint32_t *gate)
 	CUstream blocking;
 	CUdeviceptr ptr = cu_device(16);
 
-	CU(cuStreamCreate)(&blocking, CU_STREAM_DEFAULT);
+	cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT);
 	hold(blocking, gate);
-	CU(cuMemsetD8Async)(ptr, 9, 16, NULL);
+	cu.cuMemsetD8Async(ptr, 9, 16, NULL);
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "stream 0 waits for the blocking streams");
 	let_go(gate);
-	CU(cuStreamSynchronize)(NULL);
+	cu.cuStreamSynchronize(NULL);
 	is_int(byte_at(ptr), 9, "... and then runs");
 	hold(NULL, gate);
-	CU(cuMemsetD8Async)(ptr, 8, 16, blocking);
+	cu.cuMemsetD8Async(ptr, 8, 16, blocking);
 	usleep(5000);
 	is_int(byte_at(ptr), 9, "they wait for stream 0 too");
 	let_go(gate);
-	CU(cuCtxSynchronize)();
+	cu.cuCtxSynchronize();
 	is_int(byte_at(ptr), 8, "... and no longer");
-	CU(cuStreamDestroy)(blocking);
-	CU(cuMemFree)(ptr);
+	cu.cuStreamDestroy(blocking);
+	cu.cuMemFree(ptr);
 }
 
 /* Milliseconds that the device says @n copies of @bytes took. */
@@ -125,13 +125,13 @@ static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
 	float ms = -1;
 
 	while (n--)
-		CU(cuMemcpyHtoDAsync)(to, from, bytes, stream);
+		cu.cuMemcpyHtoDAsync(to, from, bytes, stream);
 	end = event_of(stream, 0);
-	CU(cuEventSynchronize)(end);
-	CU(cuEventElapsedTime)(&ms, start, end);
-	CU(cuEventDestroy)(start);
-	CU(cuEventDestroy)(end);
-	CU(cuStreamDestroy)(stream);
+	cu.cuEventSynchronize(end);
+	cu.cuEventElapsedTime(&ms, start, end);
+	cu.cuEventDestroy(start);
+	cu.cuEventDestroy(end);
+	cu.cuStreamDestroy(stream);
 	return ms;
 }
 
@@ -147,15 +147,14 @@ static double both(CUdeviceptr dev, char *host, bool same_direction)
 	CUstream a = cu_stream(), b = cu_stream();
 	double start = cu_ms();
 
-	CU(cuMemcpyHtoDAsync)(dev, host, 4 * MIB, a);
+	cu.cuMemcpyHtoDAsync(dev, host, 4 * MIB, a);
 	if (same_direction)
-		CU(cuMemcpyHtoDAsync)(dev + 4 * MIB, host, 4 * MIB, b);
+		cu.cuMemcpyHtoDAsync(dev + 4 * MIB, host, 4 * MIB, b);
 	else
-		CU(cuMemcpyDtoHAsync)
-	(host + 4 * MIB, dev + 4 * MIB, 4 * MIB, b);
-	CU(cuCtxSynchronize)();
-	CU(cuStreamDestroy)(a);
-	CU(cuStreamDestroy)(b);
+		cu.cuMemcpyDtoHAsync(host + 4 * MIB, dev + 4 * MIB, 4 * MIB, b);
+	cu.cuCtxSynchronize();
+	cu.cuStreamDestroy(a);
+	cu.cuStreamDestroy(b);
 	return cu_ms() - start;
 }
 
@@ -166,7 +165,7 @@ static void engines(void)
 	double start, ms;
 
 	timed(dev, host, 4 * MIB, 1); /* the pages are there */
-	CU(fakecuda_set)("RATE", "4e8");
+	cu.fakecuda_set("RATE", "4e8");
 	ok(near(timed(dev, host, 4 * MIB, 2), 8 * MIB / 4e5),
 	   "an engine has the rate that was set");
 	start = cu_ms();
@@ -176,19 +175,19 @@ static void engines(void)
 	   "copies of one direction share it");
 	ms = both(dev, host, false);
 	ok(ms < 8 * MIB / 4e5, "... of both directions do not (%.1f ms)", ms);
-	CU(fakecuda_set)("RATE", "55e9");
-	CU(fakecuda_set)("LATENCY", "10");
-	CU(fakecuda_set)("DRY", "1");
+	cu.fakecuda_set("RATE", "55e9");
+	cu.fakecuda_set("LATENCY", "10");
+	cu.fakecuda_set("DRY", "1");
 	ok(near(timed(dev, host, MIB, 2000), 2000 * (0.01 + MIB / 55e6)),
 	   "each copy has a latency");
 	memset(host, 5, MIB);
 	timed(dev, host, MIB, 1);
 	ok(byte_at(dev) != 5, "a dry engine moves no bytes");
-	CU(fakecuda_set)("DRY", "0");
-	CU(fakecuda_set)("LATENCY", "0");
-	CU(fakecuda_set)("RATE", "0");
-	CU(cuMemFree)(dev);
-	CU(cuMemFreeHost)(host);
+	cu.fakecuda_set("DRY", "0");
+	cu.fakecuda_set("LATENCY", "0");
+	cu.fakecuda_set("RATE", "0");
+	cu.cuMemFree(dev);
+	cu.cuMemFreeHost(host);
 }
 
 static void pageable_small(CUstream stream, CUdeviceptr dev, uint32_t *gate)
@@ -197,12 +196,12 @@ static void pageable_small(CUstream stream, CUdeviceptr dev, uint32_t *gate)
 
 	memset(small, 3, sizeof(small));
 	hold(stream, gate);
-	CU(cuMemcpyHtoDAsync)(dev, small, sizeof(small), stream);
+	cu.cuMemcpyHtoDAsync(dev, small, sizeof(small), stream);
 	memset(small, 4, sizeof(small));
-	ok(CU(cuStreamQuery)(stream) == CUDA_ERROR_NOT_READY,
+	ok(cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY,
 	   "a small copy from pageable memory returns before it is done");
 	let_go(gate);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(byte_at(dev), 3, "... with its source read already");
 }
 
@@ -226,25 +225,25 @@ static void pageable(uint32_t *gate)
 	hold(stream, gate);
 	pthread_create(&thread, NULL, open_gate, gate);
 	start = cu_ms();
-	CU(cuMemcpyHtoDAsync)(dev, host, 8 * MIB, stream);
+	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
 	ok(cu_ms() - start > 15,
 	   "a large one waits for the stream's earlier work");
 	memset(host, 7, 8 * MIB);
 	pthread_join(thread, NULL);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(byte_at(dev + 8 * MIB - 1), 6, "... and reads the source too");
-	CU(fakecuda_set)("RATE", "4e8");
+	cu.fakecuda_set("RATE", "4e8");
 	start = cu_ms();
-	CU(cuMemcpyDtoHAsync)(host, dev, 8 * MIB, stream);
+	cu.cuMemcpyDtoHAsync(host, dev, 8 * MIB, stream);
 	ok(cu_ms() - start >= 8 * MIB / 4e5 && host[0] == 6,
 	   "a copy to pageable memory returns when it is done");
 	start = cu_ms();
-	CU(cuMemcpyHtoDAsync)(dev, host, 8 * MIB, stream);
+	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
 	ok(cu_ms() - start >= 4 * MIB / 4e5,
 	   "a large source needs the engine for all but its last pieces");
-	CU(fakecuda_set)("RATE", "0");
-	CU(cuStreamDestroy)(stream);
-	CU(cuMemFree)(dev);
+	cu.fakecuda_set("RATE", "0");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
 	free(host);
 }
 
@@ -267,24 +266,24 @@ static void shapes(void)
 
 	for (i = 0; i < 4096; i++)
 		host[i] = (unsigned char)(i / 16);
-	CU(cuMemcpy2DAsync)(&copy, stream);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuMemcpy2DAsync(&copy, stream);
+	cu.cuStreamSynchronize(stream);
 	ok(byte_at(dev + 7 * 512 + 3) == 7 && byte_at(dev + 4) == 0xcd,
 	   "a rectangle is copied row by row");
 	copy.Height = 9;
-	is_int(CU(cuMemcpy2DAsync)(&copy, stream), CUDA_ERROR_INVALID_VALUE,
+	is_int(cu.cuMemcpy2DAsync(&copy, stream), CUDA_ERROR_INVALID_VALUE,
 	       "... as far as there is memory");
-	CU(cuMemsetD2D8Async)(dev, 512, 5, 2, 8, stream);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuMemsetD2D8Async(dev, 512, 5, 2, 8, stream);
+	cu.cuStreamSynchronize(stream);
 	ok(byte_at(dev + 7 * 512 + 1) == 5 && byte_at(dev + 7 * 512 + 2) == 7,
 	   "... or filled");
-	CU(cuMemcpyDtoDAsync)(other, dev, 4096, stream);
-	CU(cuMemcpyDtoHAsync)(back, other + 7 * 512, 4, stream);
+	cu.cuMemcpyDtoDAsync(other, dev, 4096, stream);
+	cu.cuMemcpyDtoHAsync(back, other + 7 * 512, 4, stream);
 	is_mem(back, "\5\5\7\7", 4, "a device copies its own memory");
-	CU(cuStreamDestroy)(stream);
-	CU(cuMemFree)(dev);
-	CU(cuMemFree)(other);
-	CU(cuMemFreeHost)(host);
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	cu.cuMemFree(other);
+	cu.cuMemFreeHost(host);
 }
 
 static void batches(void)
@@ -303,31 +302,31 @@ static void batches(void)
 	memset(host, 1, 10);
 	memset(host + 10, 2, 10);
 	memset(host + 20, 3, 10);
-	is_int(CU(cuMemcpyBatchAsync)(dsts, srcs, sizes, 3, &attr, &first, 1,
-				      stream),
+	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
+				     stream),
 	       CUDA_SUCCESS, "copies are given as a batch");
-	CU(cuStreamSynchronize)(stream);
+	cu.cuStreamSynchronize(stream);
 	ok(byte_at(dev + 9) == 1 && byte_at(dev + 1009) == 2 &&
 		   byte_at(dev + 5009) == 3 && byte_at(dev + 10) == 0xcd,
 	   "... and each is done");
 	is_int(cu_counts().queued - before, 1, "... as one operation");
-	is_int(CU(cuMemcpyBatchAsync)(dsts, srcs, sizes, 3, &attr, &first, 1,
-				      NULL),
+	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
+				     NULL),
 	       CUDA_ERROR_INVALID_VALUE, "stream 0 takes none");
 	attr.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
-	is_int(CU(cuMemcpyBatchAsync)(dsts, srcs, sizes, 3, &attr, &first, 1,
-				      stream),
+	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
+				     stream),
 	       CUDA_ERROR_INVALID_VALUE, "each copy needs an order");
-	CU(cuStreamDestroy)(stream);
-	CU(cuMemFree)(dev);
-	CU(cuMemFreeHost)(host);
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	cu.cuMemFreeHost(host);
 }
 
 static void CUDA_CB note_result(void *arg)
 {
 	int n;
 
-	*(int *)arg = (int)CU(cuDeviceGetCount)(&n);
+	*(int *)arg = (int)cu.cuDeviceGetCount(&n);
 }
 
 static void values_and_functions(uint32_t *gate)
@@ -336,22 +335,22 @@ static void values_and_functions(uint32_t *gate)
 	int result = -1;
 
 	hold(stream, gate);
-	CU(cuLaunchHostFunc)(stream, note_result, &result);
-	CU(cuStreamWriteValue32)(stream, (uintptr_t)gate, 77, 0);
+	cu.cuLaunchHostFunc(stream, note_result, &result);
+	cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 77, 0);
 	usleep(2000);
 	is_int(result, -1, "a host function waits for its turn");
 	let_go(gate);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(result, CUDA_ERROR_NOT_PERMITTED,
 	       "... and may not call the driver");
 	is_int(*gate, 77, "a stream writes a value in its turn");
-	is_int(CU(cuStreamWriteValue32)(stream, (uintptr_t)&result, 1, 0),
+	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)&result, 1, 0),
 	       CUDA_ERROR_INVALID_VALUE, "... but not to pageable memory");
-	CU(fakecuda_set)("NO", "waitvalue");
-	is_int(CU(cuStreamWriteValue32)(stream, (uintptr_t)gate, 1, 0),
+	cu.fakecuda_set("NO", "waitvalue");
+	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 1, 0),
 	       CUDA_ERROR_NOT_SUPPORTED, "... and not where it cannot");
-	CU(fakecuda_set)("NO", "");
-	CU(cuStreamDestroy)(stream);
+	cu.fakecuda_set("NO", "");
+	cu.cuStreamDestroy(stream);
 }
 
 static void two_devices(void)
@@ -362,32 +361,32 @@ static void two_devices(void)
 	CUevent event;
 	int can = 0;
 
-	CU(cuMemsetD8)(here, 4, 16);
-	CU(cuDevicePrimaryCtxRetain)(&second, 1);
-	CU(cuCtxPushCurrent)(second);
+	cu.cuMemsetD8(here, 4, 16);
+	cu.cuDevicePrimaryCtxRetain(&second, 1);
+	cu.cuCtxPushCurrent(second);
 	there = cu_device(16);
 	foreign = cu_stream();
 	event = event_of(foreign, CU_EVENT_DISABLE_TIMING);
-	CU(cuCtxPopCurrent)(&back);
-	CU(cuDeviceCanAccessPeer)(&can, 0, 1);
-	ok(can && CU(cuCtxEnablePeerAccess)(second, 0) == CUDA_SUCCESS,
+	cu.cuCtxPopCurrent(&back);
+	cu.cuDeviceCanAccessPeer(&can, 0, 1);
+	ok(can && cu.cuCtxEnablePeerAccess(second, 0) == CUDA_SUCCESS,
 	   "devices reach each other");
-	CU(cuMemcpyPeerAsync)(there, second, here, ctx, 16, stream);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuMemcpyPeerAsync(there, second, here, ctx, 16, stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(byte_at(there), 4, "... and copy");
-	is_int(CU(cuStreamWaitEvent)(stream, event, 0), CUDA_SUCCESS,
+	is_int(cu.cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS,
 	       "a stream waits for another device's event");
-	is_int(CU(cuEventRecord)(event, stream), CUDA_ERROR_INVALID_HANDLE,
+	is_int(cu.cuEventRecord(event, stream), CUDA_ERROR_INVALID_HANDLE,
 	       "... but does not record it");
-	is_int(CU(cuStreamSynchronize)(foreign), CUDA_ERROR_INVALID_HANDLE,
+	is_int(cu.cuStreamSynchronize(foreign), CUDA_ERROR_INVALID_HANDLE,
 	       "a stream is used in its own context");
-	CU(fakecuda_set)("NO", "peer");
-	CU(cuDeviceCanAccessPeer)(&can, 0, 1);
+	cu.fakecuda_set("NO", "peer");
+	cu.cuDeviceCanAccessPeer(&can, 0, 1);
 	is_int(can, 0, "peer access can be switched off");
-	CU(fakecuda_set)("NO", "");
-	CU(cuDevicePrimaryCtxRelease)(1);
-	CU(cuStreamDestroy)(stream);
-	CU(cuMemFree)(here);
+	cu.fakecuda_set("NO", "");
+	cu.cuDevicePrimaryCtxRelease(1);
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(here);
 }
 
 static void changed_sources(uint32_t *gate)
@@ -396,26 +395,26 @@ static void changed_sources(uint32_t *gate)
 	CUdeviceptr dev = cu_device(MIB);
 	char *host = cu_pinned(MIB);
 
-	CU(fakecuda_set)("RATE", "1e8");
+	cu.fakecuda_set("RATE", "1e8");
 	memset(host, 1, MIB);
-	CU(cuMemcpyHtoDAsync)(dev, host, MIB, stream);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(cu_counts().reused, 0, "a source kept until its copy is fine");
-	CU(cuMemcpyHtoDAsync)(dev, host, MIB, stream);
+	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
 	host[MIB / 2] = 9;
-	CU(cuStreamSynchronize)(stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(cu_counts().reused, 1, "one that is reused too early is caught");
 	hold(stream, gate);
-	CU(cuMemcpyHtoDAsync)(dev, host, MIB, stream);
+	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
 	host[MIB / 2] = 10;
 	let_go(gate);
-	CU(cuStreamSynchronize)(stream);
+	cu.cuStreamSynchronize(stream);
 	is_int(cu_counts().reused, 1,
 	       "one that the host fills before it lets the stream go is not");
-	CU(fakecuda_set)("RATE", "0");
-	CU(cuStreamDestroy)(stream);
-	CU(cuMemFree)(dev);
-	CU(cuMemFreeHost)(host);
+	cu.fakecuda_set("RATE", "0");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	cu.cuMemFreeHost(host);
 }
 
 int main(void)
