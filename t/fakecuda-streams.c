@@ -135,10 +135,11 @@ static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
 	return ms;
 }
 
+/* Not faster; a little slower where the machine has other things to do. */
 static bool near(double got, double want)
 {
 	diag("%.3f ms for %.3f", got, want);
-	return got > want * 0.97 && got < want * 1.1 + 0.2;
+	return got > want * 0.97 && got < want * 1.4;
 }
 
 /* Both streams' copies, at the same time; real milliseconds. */
@@ -165,19 +166,18 @@ static void engines(void)
 	double start, ms;
 
 	timed(dev, host, 4 * MIB, 1); /* the pages are there */
-	cu.fakecuda_set("RATE", "4e8");
-	ok(near(timed(dev, host, 4 * MIB, 2), 8 * MIB / 4e5),
-	   "an engine has the rate that was set");
+	cu.fakecuda_set("RATE", "1e8");
 	start = cu_ms();
-	timed(dev, host, 4 * MIB, 2);
-	ok(cu_ms() - start >= 8 * MIB / 4e5, "... and takes as long");
-	ok(both(dev, host, true) >= 8 * MIB / 4e5,
+	ms = timed(dev, host, 4 * MIB, 2);
+	ok(near(ms, 8 * MIB / 1e5), "an engine has the rate that was set");
+	ok(cu_ms() - start >= 8 * MIB / 1e5, "... and takes as long");
+	cu.fakecuda_set("DRY", "1");
+	ok(both(dev, host, true) >= 8 * MIB / 1e5,
 	   "copies of one direction share it");
 	ms = both(dev, host, false);
-	ok(ms < 8 * MIB / 4e5, "... of both directions do not (%.1f ms)", ms);
+	ok(ms < 8 * MIB / 1e5, "... of both directions do not (%.1f ms)", ms);
 	cu.fakecuda_set("RATE", "55e9");
 	cu.fakecuda_set("LATENCY", "10");
-	cu.fakecuda_set("DRY", "1");
 	ok(near(timed(dev, host, MIB, 2000), 2000 * (0.01 + MIB / 55e6)),
 	   "each copy has a latency");
 	memset(host, 5, MIB);
@@ -361,7 +361,8 @@ static void two_devices(void)
 	CUevent event;
 	int can = 0;
 
-	cu.cuMemsetD8(here, 4, 16);
+	cu.cuMemsetD8(here, 4, 16); /* returns before it is done */
+	cu.cuCtxSynchronize();
 	cu.cuDevicePrimaryCtxRetain(&second, 1);
 	cu.cuCtxPushCurrent(second);
 	there = cu_device(16);
