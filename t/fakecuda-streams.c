@@ -46,6 +46,7 @@ static void order(uint32_t *gate)
 	CUdeviceptr ptr = cu_device(MIB);
 	char *pinned = cu_pinned(MIB);
 	CUevent event, never;
+	float ms;
 
 	memset(pinned, 1, MIB);
 	hold(a, gate);
@@ -63,6 +64,9 @@ static void order(uint32_t *gate)
 	is_int(byte_at(ptr), 0xcd, "a stream waits for another's event");
 	is_int(cu.cuEventQuery(never), CUDA_SUCCESS,
 	       "an event never recorded is done");
+	is_int(cu.cuEventElapsedTime(&ms, event, event),
+	       CUDA_ERROR_INVALID_HANDLE,
+	       "an event without timing tells no time");
 	cu.cuEventDestroy(event);
 	let_go(gate);
 	is_int(cu.cuStreamSynchronize(b), CUDA_SUCCESS,
@@ -390,6 +394,23 @@ static void two_devices(void)
 	cu.cuMemFree(here);
 }
 
+static void jitter(void)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr dev = cu_device(16);
+	double start = cu_ms();
+	int i;
+
+	cu.fakecuda_set("JITTER", "2000");
+	for (i = 0; i < 40; i++)
+		cu.cuMemsetD8Async(dev, 1, 16, stream);
+	cu.cuStreamSynchronize(stream);
+	cu.fakecuda_set("JITTER", "0");
+	ok(cu_ms() - start > 15, "a device can be made to dawdle");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+}
+
 static void changed_sources(uint32_t *gate)
 {
 	CUstream stream = cu_stream();
@@ -423,7 +444,7 @@ int main(void)
 	uint32_t *gate;
 
 	setenv("FAKECUDA_DEVICES", "2", 1);
-	plan(49);
+	plan(51);
 	ctx = cu_start();
 	gate = cu_pinned(64);
 	order(gate);
@@ -435,6 +456,7 @@ int main(void)
 	batches();
 	values_and_functions(gate);
 	two_devices();
+	jitter();
 	changed_sources(gate);
 	return done_testing();
 }
