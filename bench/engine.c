@@ -2,8 +2,8 @@
 /*
  * bench/engine: the engine alone, between a source without a disk and a
  * device without memory. Each row gives the rate that was reached as a share
- * of the slower side's. With --chunks N one job of N chunks is run once, in
- * place, for callgrind to count.
+ * of the slower side's. With --chunks N one job of N chunks is run once, the
+ * --way that is asked for, for callgrind to count: t/instructions.sh.
  */
 #include <fcntl.h>
 #include <getopt.h>
@@ -17,10 +17,11 @@
 
 #include "null.h"
 #include "raw.h"
+#include "result.h"
 #include "sys.h"
 
 #define GB 1e9
-#define RUNS 5u
+#define RUNS 7u
 
 static const struct row {
 	double source, sink; /* GB/s; sink 0: in place */
@@ -64,16 +65,21 @@ static int make(struct weir *w, struct weir__part **ret)
 	return weir__engine_make(w, &null_method, ret);
 }
 
-/* A sparse file of that size: only its descriptor is ever used. */
-static void open_all(uint64_t bytes)
+/*
+ * A sparse file of that size: only its descriptor is ever used. @reactors: 0,
+ * as many as the library chooses.
+ */
+static void open_all(uint64_t bytes, uint32_t reactors)
 {
+	struct weir_opts opts = WEIR_OPTS_INIT;
 	struct weir__part *part;
 	int fd = mkstemp(path);
 
 	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
 		die("%s cannot be made", path);
 	close(fd);
-	if (weir_open(NULL, &weir) < 0 ||
+	opts.reactors = reactors;
+	if (weir_open(&opts, &weir) < 0 ||
 	    weir__root_part(weir, WEIR__PART_IO, make, &part) < 0 ||
 	    weir__engine_get(weir, &eng) < 0 ||
 	    weir__registry_add(weir, &null_backend, NULL) < 0 ||
@@ -86,14 +92,10 @@ static void open_all(uint64_t bytes)
 	file->nowait = true;
 }
 
-static double run(uint64_t bytes, struct weir_dev *dev)
+static double run(struct weir__extent *ext, size_t n)
 {
-	struct weir__extent ext = { .file = file,
-				    .len = bytes,
-				    .addr = (unsigned char *)(1ull << 40),
-				    .dev = dev };
 	struct weir__job job = {
-		.ext = &ext, .n_ext = 1, .chunk = on_chunk, .done = on_done
+		.ext = ext, .n_ext = n, .chunk = on_chunk, .done = on_done
 	};
 	double begun = raw_now();
 
@@ -108,56 +110,140 @@ static double run(uint64_t bytes, struct weir_dev *dev)
 	return raw_now() - begun;
 }
 
+/* One extent, in memory that nobody ever looks at. */
+static double run_bytes(uint64_t bytes, struct weir_dev *dev)
+{
+	struct weir__extent ext = { .file = file,
+				    .len = bytes,
+				    .addr = (unsigned char *)(1ull << 40),
+				    .dev = dev };
+
+	return run(&ext, 1);
+}
+
 static void run_row(const struct row *row)
 {
 	double slower = row->sink && row->sink < row->source ? row->sink
 							     : row->source;
 	uint64_t bytes = (uint64_t)(slower * GB * 0.8);
-	double rate[RUNS], mid;
+	struct result res = { .unit = "GB/s",
+			      .limit = "the slower side",
+			      .limit_value = slower,
+			      .judged = GOAL_RATIO,
+			      .goal = row->goal };
+	double rate[RUNS];
+	struct spread mid;
 
 	null_source =
 		(struct null_server){ row->source, row->source_latency, 0 };
 	null_sink = (struct null_server){ row->sink ? row->sink : 1,
 					  row->sink_latency, 0 };
-	for (unsigned i = 0; i < RUNS; i++) {
-		double s = run(bytes, row->sink ? sink : NULL);
-		unsigned at = i;
+	for (unsigned i = 0; i < RUNS; i++)
+		rate[i] = (double)bytes / GB /
+			  run_bytes(bytes, row->sink ? sink : NULL);
+	mid = spread_of(rate, RUNS);
+	if (row->sink)
+		snprintf(res.name, sizeof(res.name),
+			 "source %.0f GB/s, device %.0f", row->source,
+			 row->sink);
+	else
+		snprintf(res.name, sizeof(res.name),
+			 "source %.0f GB/s, in place", row->source);
+	res.value = mid.mid;
+	res.ratio = mid.mid / slower;
+	res.low = mid.low / slower;
+	res.high = mid.high / slower;
+	result_add(&res);
+}
 
-		for (; at && rate[at - 1] > (double)bytes / GB / s; at--)
-			rate[at] = rate[at - 1];
-		rate[at] = (double)bytes / GB / s;
-	}
-	mid = rate[RUNS / 2];
-	printf("%6.0f %6.0f  %7.2f  %5.3f (%5.3f-%5.3f) %s %.2f\n", row->source,
-	       row->sink, mid, mid / slower, rate[0] / slower,
-	       rate[RUNS - 1] / slower, mid / slower >= row->goal ? ">=" : "< ",
-	       row->goal);
+/* A chunk each, of bytes that are cheap to copy: small tensors out of slots. */
+static void run_staged(uint64_t chunks)
+{
+	static unsigned char memory[64];
+	struct weir__extent *ext = calloc(chunks, sizeof(*ext));
+
+	if (!ext)
+		die("no memory");
+	for (uint64_t i = 0; i < chunks; i++)
+		ext[i] = (struct weir__extent){ .file = file,
+						.off = i * 4096 + 1,
+						.len = sizeof(memory),
+						.addr = memory };
+	run(ext, chunks);
+	free(ext);
+}
+
+static void count(uint64_t chunks, const char *way)
+{
+	uint64_t bytes = chunks * weir__engine_chunk(eng);
+
+	/* Everything is done at once: nobody sleeps. */
+	null_source = null_sink = (struct null_server){ 1e9, 0, 0 };
+	if (!strcmp(way, "in-place"))
+		run_bytes(bytes, NULL);
+	else if (!strcmp(way, "device"))
+		run_bytes(bytes, sink);
+	else if (!strcmp(way, "staged"))
+		run_staged(chunks);
+	else
+		die("--way is in-place, staged or device");
+}
+
+struct args {
+	const char *way, *json, *svg;
+	uint64_t chunks;
+};
+
+static void take_args(int argc, char **argv, struct args *a)
+{
+	static const struct option options[] = {
+		{ "chunks", required_argument, NULL, 'c' },
+		{ "json", required_argument, NULL, 'j' },
+		{ "svg", required_argument, NULL, 's' },
+		{ "way", required_argument, NULL, 'w' },
+		{ 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
+		if (c == 'c')
+			a->chunks = strtoull(optarg, NULL, 10);
+		else if (c == 'j')
+			a->json = optarg;
+		else if (c == 's')
+			a->svg = optarg;
+		else if (c == 'w')
+			a->way = optarg;
+		else
+			die("usage: bench/engine [--json FILE] [--svg FILE], or --chunks N [--way WAY]");
+}
+
+static int measure(const struct args *a)
+{
+	result_head();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		run_row(&rows[i]);
+	if (a->json)
+		result_write_json(a->json);
+	if (a->svg)
+		result_write_svg(
+			a->svg,
+			"bench/engine: the engine against the slower side");
+	return result_all_ok() ? 0 : 1;
 }
 
 int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{ "chunks", required_argument, NULL, 'c' },
-		{ 0 },
-	};
-	uint64_t chunks = 0;
-	int c;
+	struct args a = { .way = "in-place" };
+	int status = 0;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (c != 'c')
-			return 2;
-		chunks = strtoull(optarg, NULL, 10);
-	}
-	open_all(64ull << 30);
-	if (chunks) {
-		null_source = (struct null_server){ 1e6, 0, 0 };
-		run(chunks * weir__engine_chunk(eng), NULL);
-	} else {
-		printf("source   sink  reached  share      (spread) goal; GB/s\n");
-		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-			run_row(&rows[i]);
-	}
+	take_args(argc, argv, &a);
+	open_all(64ull << 30, a.chunks ? 1 : 0);
+	if (a.chunks)
+		count(a.chunks, a.way);
+	else
+		status = measure(&a);
 	weir_file_close(file);
 	weir_close(weir);
-	return 0;
+	return status;
 }

@@ -3,9 +3,10 @@
 
 Says "ready" when everything is imported, awaits a line, loads, and prints a
 line of JSON with what it took and then the digest of every tensor, taken from
-the memory that the load has made. Every loader ends with all bytes in memory
-that is the process's own and stays its own: what only maps the file, or lends
-a buffer, is copied out.
+the memory that the load has made. What a loader needs has been imported by
+prepare() before; its own import statements only look that up. Every loader
+ends with all bytes in memory that is the process's own and stays its own: what
+only maps the file, or lends a buffer, is copied out.
 """
 import json
 import os
@@ -13,6 +14,8 @@ import resource
 import struct
 import sys
 import time
+from importlib import import_module
+from importlib.metadata import version
 
 
 def plain(paths):
@@ -31,6 +34,7 @@ def plain(paths):
 
 
 def safetensors_numpy(paths):
+    from safetensors import safe_open
     tensors = {}
     for path in paths:
         with safe_open(path, "np") as f:
@@ -40,6 +44,7 @@ def safetensors_numpy(paths):
 
 
 def safetensors_mmap(paths):
+    from safetensors import safe_open
     tensors = {}
     for path in paths:
         with safe_open(path, "pt") as f:
@@ -50,6 +55,9 @@ def safetensors_mmap(paths):
 
 def safetensors_pool(paths, threads=2):
     """mmap, and threads that copy out: how servers tune it."""
+    import torch
+    from concurrent.futures import ThreadPoolExecutor
+    from safetensors import safe_open
     files = [safe_open(path, "pt") for path in paths]
 
     def copy(job):
@@ -60,6 +68,7 @@ def safetensors_pool(paths, threads=2):
 
 
 def safetensors_pread(paths):
+    from safetensors import safe_open
     tensors = {}
     for path in paths:
         with safe_open(path, "pt", backend="pread") as f:
@@ -69,6 +78,8 @@ def safetensors_pread(paths):
 
 
 def safetensors_pread_pool(paths, threads=2):
+    from concurrent.futures import ThreadPoolExecutor
+    from safetensors import safe_open
     files = [safe_open(path, "pt", backend="pread") for path in paths]
 
     def read(job):
@@ -78,6 +89,7 @@ def safetensors_pread_pool(paths, threads=2):
 
 
 def safetensors_prefetch(paths):
+    from safetensors import safe_open
     tensors = {}
     for path in paths:
         with safe_open(path, "pt", backend="pread") as f:
@@ -88,6 +100,7 @@ def safetensors_prefetch(paths):
 
 def fastsafetensors(paths, loader=None, copy=None):
     """Tensors are views of a buffer which they keep alive: no copy needed."""
+    from fastsafetensors import SafeTensorsFileLoader, SingleGroup
     files = SafeTensorsFileLoader(SingleGroup(), "cpu", **(loader or {}))
     files.add_filenames({0: paths})
     buffer = files.copy_files_to_device(**(copy or {}))
@@ -96,6 +109,7 @@ def fastsafetensors(paths, loader=None, copy=None):
 
 def runai(paths):
     """Tensors are handed over ("owned", the default): no copy needed."""
+    from runai_model_streamer import SafetensorsStreamer
     with SafetensorsStreamer() as streamer:
         streamer.stream_files(paths)
         return dict(streamer.get_tensors())
@@ -107,31 +121,25 @@ LOADERS = {f.__name__: f for f in (
     fastsafetensors, runai)}
 
 
+# What each is made of; the first has the version, torch comes last.
+MODULES = {
+    "plain": [],
+    "safetensors_numpy": ["safetensors", "safetensors.numpy", "ml_dtypes"],
+    "fastsafetensors": ["fastsafetensors", "torch"],
+    "runai": ["runai_model_streamer", "torch"],
+}
+PACKAGES = {"runai_model_streamer": "runai-model-streamer"}
+
+
 def prepare(name):
-    """Import what @name needs, so that importing is not timed."""
-    modules = {}
-    if name.startswith("safetensors"):
-        import safetensors
-        modules["safetensors"] = safetensors
-        globals()["safe_open"] = safetensors.safe_open
-        from concurrent.futures import ThreadPoolExecutor
-        globals()["ThreadPoolExecutor"] = ThreadPoolExecutor
-    if name == "safetensors_numpy":
-        import ml_dtypes                # gives numpy its bfloat16
-        import numpy
-        import safetensors.numpy
-        modules["numpy"] = numpy
-    elif name != "plain":
-        import torch
-        modules["torch"] = globals()["torch"] = torch
-    if name == "fastsafetensors":
-        import fastsafetensors as fst
-        globals().update(SafeTensorsFileLoader=fst.SafeTensorsFileLoader,
-                         SingleGroup=fst.SingleGroup)
-    if name == "runai":
-        from runai_model_streamer import SafetensorsStreamer
-        globals()["SafetensorsStreamer"] = SafetensorsStreamer
-    return {k: getattr(m, "__version__", "?") for k, m in modules.items()}
+    """Import what @name needs, so that importing is not timed; versions."""
+    import_module("concurrent.futures")     # of the pools
+    found = {}
+    for module in MODULES.get(name, ["safetensors", "torch"]):
+        import_module(module)
+        if "." not in module:
+            found[module] = version(PACKAGES.get(module, module))
+    return found
 
 
 def status_bytes(key):
@@ -152,6 +160,7 @@ def view(tensor):
     if isinstance(tensor, bytes):
         return tensor
     if hasattr(tensor, "untyped_storage"):
+        import torch
         flat = tensor.contiguous().reshape(-1)
         return memoryview(flat.view(torch.uint8).numpy())
     return memoryview(tensor.reshape(-1).view("uint8"))

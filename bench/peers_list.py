@@ -52,15 +52,18 @@ PEERS = [
          "safetensors --pre", ahead=True),
     fst("fst", "fastsafetensors"),
     fst("fst-best", "fastsafetensors, tuned", only="resident", direct=0,
-        loader={"nogds": True, "max_threads": 2}, copy={
-            "max_copy_block_size": 32 << 20}),
-    fst("fst-best", "fastsafetensors, tuned", only="cold",
+        loader={"nogds": True, "max_threads": 2},
+        copy={"max_copy_block_size": 16 << 20}),
+    fst("fst-best", "fastsafetensors, tuned", only="cold", direct=0,
+        loader={"nogds": True, "max_threads": 16},
         copy={"max_copy_block_size": 160 << 20}),
     runai("runai", "runai-model-streamer"),
     runai("runai-best", "runai-model-streamer, tuned", only="resident",
-          fs_strategy="io_uring_buffered"),
+          fs_strategy="sync_buffered", concurrency=2),
+    runai("runai-ring", "runai-model-streamer, ring, buffered",
+          only="resident", fs_strategy="io_uring_buffered"),
     runai("runai-best", "runai-model-streamer, tuned", only="cold",
-          fs_strategy="io_uring_direct"),
+          fs_strategy="io_uring_direct", fs_chunk_bytesize=8 << 20),
 ]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The models that are loaded: weir synth writes them, once.
 
-The uneven shards hold the tensors of the large file, dealt anew here.
+The uneven shards are a file of weir synth too, dealt anew here.
 """
 import json
 import os
@@ -70,8 +70,8 @@ def write_shard(source, data, header, names, path):
         os.fsync(out.fileno())
 
 
-def shard(large, folder):
-    """Write the tensors of @large as eight uneven shards with an index."""
+def shard(whole, folder):
+    """Write the tensors of @whole as eight uneven shards with an index."""
     index = os.path.join(folder, "model.safetensors.index.json")
     files = [f"model-{i + 1:05}-of-{len(UNEVEN):05}.safetensors"
              for i in range(len(UNEVEN))]
@@ -80,9 +80,9 @@ def shard(large, folder):
         return paths
     print(f"writing {folder}", flush=True)
     os.makedirs(folder, exist_ok=True)
-    header, data = read_header(large)
+    header, data = read_header(whole)
     shards = deal(header, UNEVEN)
-    with open(large, "rb", buffering=0) as source:
+    with open(whole, "rb", buffering=0) as source:
         for names, path in zip(shards, paths):
             write_shard(source, data, header, names, path)
     weight_map = {n: f for names, f in zip(shards, files) for n in names}
@@ -97,18 +97,21 @@ def make(weir, folder, only):
     os.makedirs(folder, exist_ok=True)
     large = os.path.join(folder, "large.safetensors")
     many = os.path.join(folder, "many.safetensors")
+    whole = os.path.join(folder, "whole.safetensors")
     shards = os.path.join(folder, "shards")
     tiny = os.path.join(folder, "tiny.safetensors")
     synth(weir, tiny, "many", "--count", "50")
-    if "large" in only or "shards" in only:
+    if "large" in only:
         synth(weir, large, "tinyllama-1.1b")
     if "many" in only:
         synth(weir, many, "many", "--count", "20000")
+    if "shards" in only:
+        synth(weir, whole, "tinyllama-1.1b", "--scale", "0.5", "--seed", "1")
     models = {
         "large": lambda: Model("large", "one large file", large, [large]),
         "many": lambda: Model("many", "20,000 small tensors", many, [many]),
         "shards": lambda: Model("shards", "8 uneven shards", shards,
-                                shard(large, shards)),
+                                shard(whole, shards)),
     }
     return ([models[key]() for key in models if key in only],
             Model("tiny", "a tiny file", tiny, [tiny]))

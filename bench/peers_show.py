@@ -91,7 +91,7 @@ def table(result):
 
 
 # The picture: a panel for each row, a bar for each loader, GB/s from zero.
-WIDTH, LABEL, BAR, GAP, TOP = 560, 200, 18, 5, 34
+WIDTH, LABEL, BAR, GAP, TOP = 600, 235, 18, 5, 34
 STYLE = """
 text { font: 12px sans-serif; fill: #222 }
 .head { font-weight: bold; font-size: 13px }
@@ -163,6 +163,6 @@ def picture(result):
          f'viewBox="0 0 {WIDTH * len(states)} {total}" '
          f'width="{WIDTH * len(states)}" height="{total}">',
          f"<style>{STYLE}</style>",
-         f'<rect width="100%" height="100%" fill="#fff"/>',
+         '<rect width="100%" height="100%" fill="#fff"/>',
          f'<text x="8" y="20" class="note">{escape(title)}</text>',
          *body, "</svg>", ""])

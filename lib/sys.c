@@ -81,6 +81,16 @@ int weir__sys_madvise(void *addr, size_t len, int advice)
 	return r < 0 ? -errno : 0;
 }
 
+void weir__sys_prefer_huge(void *p, size_t n)
+{
+	uintptr_t page = 4096, from = (uintptr_t)p & ~(page - 1);
+
+	/* Below twice a huge page there may be no whole one in it. */
+	if (n >= 2 * (2u << 20))
+		weir__sys_madvise((void *)from, (uintptr_t)p + n - from,
+				  MADV_HUGEPAGE);
+}
+
 int weir__sys_populate(void *addr, size_t len)
 {
 	int r = weir__sys_madvise(addr, len, MADV_POPULATE_WRITE);

@@ -25,6 +25,11 @@ void weir__free(void *p);
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
 void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
+/*
+ * Memory of weir__malloc or weir__calloc, not touched yet: if it is large, huge
+ * pages make touching it cheaper and spare misses of the TLB. Only advice.
+ */
+void weir__sys_prefer_huge(void *p, size_t n);
 /* Back [addr, addr + len) with pages, writable, as the hardware will see it. */
 int weir__sys_populate(void *addr, size_t len);
 /* As pages come, not at once (MLOCK_ONFAULT), where the kernel can. */

@@ -35,15 +35,13 @@ static const char *const track_name[] = {
 	[WEIR__TRACK_LOAD] = "load",
 };
 
-void weir__trace_span(struct weir *weir, enum weir__track track, unsigned group,
-		      unsigned lane, const char *name, int64_t begun,
-		      uint64_t off, uint64_t bytes)
+void weir__trace_add(struct weir *weir, enum weir__track track, unsigned group,
+		     unsigned lane, const char *name, int64_t begun,
+		     uint64_t off, uint64_t bytes)
 {
 	struct weir__trace *t;
 	uint32_t i;
 
-	if (!begun)
-		return;
 	pthread_rwlock_rdlock(&weir->trace_lock);
 	t = atomic_load(&weir->trace);
 	/* What an earlier trace saw begin is not for this one. */

@@ -29,13 +29,25 @@ static inline int64_t weir__trace_now(struct weir *weir)
 		       : 0;
 }
 
+void weir__trace_add(struct weir *weir, enum weir__track track, unsigned group,
+		     unsigned lane, const char *name, int64_t begun,
+		     uint64_t off, uint64_t bytes);
+
 /*
  * From @begun to now, in row @lane of group @group of the track. @name is a
- * constant. Nothing if @begun is 0.
+ * constant. Nothing if @begun is 0: that is decided, and with it what the
+ * arguments need is left out, where it is called.
  */
-void weir__trace_span(struct weir *weir, enum weir__track track, unsigned group,
-		      unsigned lane, const char *name, int64_t begun,
-		      uint64_t off, uint64_t bytes);
+static inline void weir__trace_span(struct weir *weir, enum weir__track track,
+				    unsigned group, unsigned lane,
+				    const char *name, int64_t begun,
+				    uint64_t off, uint64_t bytes)
+{
+	if (__builtin_expect(begun != 0, 0))
+		weir__trace_add(weir, track, group, lane, name, begun, off,
+				bytes);
+}
+
 /* The root goes: drop what was not stopped. */
 void weir__trace_drop(struct weir *weir);
 

@@ -45,19 +45,19 @@ static void entries(void)
 	       "one that nobody knows is not found");
 	is_int(lookup("cuInit", 14000, &first), -1,
 	       "a program newer than the driver is an error");
-	CU(fakecuda_set)("NO", "peer,cuLaunchHostFunc,batch");
+	cu.fakecuda_set("NO", "peer,cuLaunchHostFunc,batch");
 	is_int(lookup("cuLaunchHostFunc", 13000, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
 	       "an entry point can be taken away");
 	is_int(lookup("cuMemcpyBatchAsync", 13000, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
 	       "... or goes with the ability that it is");
-	CU(fakecuda_set)("NO", "");
-	CU(fakecuda_set)("VERSION", "12020");
+	cu.fakecuda_set("NO", "");
+	cu.fakecuda_set("VERSION", "12020");
 	is_int(lookup("cuMemcpyBatchAsync", 12020, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
 	       "an old driver does not know what came later");
-	CU(fakecuda_set)("VERSION", "13000");
+	cu.fakecuda_set("VERSION", "13000");
 }
 
 static void before_init(void)
@@ -65,13 +65,13 @@ static void before_init(void)
 	const char *text;
 	int n;
 
-	is_int(CU(cuDeviceGetCount)(&n), CUDA_ERROR_NOT_INITIALIZED,
+	is_int(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED,
 	       "before cuInit nothing works");
-	CU(cuGetErrorString)(CUDA_ERROR_NOT_INITIALIZED, &text);
+	cu.cuGetErrorString(CUDA_ERROR_NOT_INITIALIZED, &text);
 	is_str(text, "initialization error", "... but the words for it");
-	CU(cuGetErrorName)(CUDA_ERROR_NOT_INITIALIZED, &text);
+	cu.cuGetErrorName(CUDA_ERROR_NOT_INITIALIZED, &text);
 	is_str(text, "CUDA_ERROR_NOT_INITIALIZED", "... and its name");
-	is_int(CU(cuGetErrorString)(12345, &text), CUDA_ERROR_INVALID_VALUE,
+	is_int(cu.cuGetErrorString(12345, &text), CUDA_ERROR_INVALID_VALUE,
 	       "a number that is no result has no words");
 }
 
@@ -79,7 +79,7 @@ static int attribute(CUdevice_attribute what)
 {
 	int value = -1;
 
-	CU(cuDeviceGetAttribute)(&value, what, 0);
+	cu.cuDeviceGetAttribute(&value, what, 0);
 	return value;
 }
 
@@ -91,27 +91,27 @@ static void devices(void)
 	size_t total;
 	int n = 0;
 
-	is_int(CU(cuDeviceGetCount)(&n), CUDA_SUCCESS, "devices are counted");
+	is_int(cu.cuDeviceGetCount(&n), CUDA_SUCCESS, "devices are counted");
 	is_int(n, 2, "... as many as FAKECUDA_DEVICES says");
-	is_int(CU(cuDeviceGet)(&dev, 2), CUDA_ERROR_INVALID_DEVICE,
+	is_int(cu.cuDeviceGet(&dev, 2), CUDA_ERROR_INVALID_DEVICE,
 	       "there is no third of two");
-	CU(cuDeviceGetName)(name, sizeof(name), 1);
+	cu.cuDeviceGetName(name, sizeof(name), 1);
 	is_str(name, "Stand-in GPU 1", "a device has a name");
-	CU(cuDeviceGetPCIBusId)(bus, sizeof(bus), 1);
+	cu.cuDeviceGetPCIBusId(bus, sizeof(bus), 1);
 	is_str(bus, "FACE:02:00.0", "... an address that no machine has");
-	CU(cuDeviceGetUuid)(&one, 0);
-	CU(cuDeviceGetUuid)(&two, 1);
+	cu.cuDeviceGetUuid(&one, 0);
+	cu.cuDeviceGetUuid(&two, 1);
 	ok(memcmp(&one, &two, sizeof(one)) != 0, "... an identity of its own");
-	CU(cuDeviceTotalMem)(&total, 0);
+	cu.cuDeviceTotalMem(&total, 0);
 	is_int(total, 256 * MIB, "... and FAKECUDA_MEM bytes");
 	is_int(attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED), 1,
 	       "it can register host memory");
-	CU(fakecuda_set)("NO", "hostregister,waitvalue");
+	cu.fakecuda_set("NO", "hostregister,waitvalue");
 	is_int(attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED), 0,
 	       "... unless that is switched off");
 	is_int(attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS), 0,
 	       "... as can waits for values be");
-	CU(fakecuda_set)("NO", "");
+	cu.fakecuda_set("NO", "");
 }
 
 static void contexts(void)
@@ -122,35 +122,35 @@ static void contexts(void)
 	unsigned flags;
 	int active = -1;
 
-	is_int(CU(cuMemAlloc)(&ptr, 1), CUDA_ERROR_INVALID_CONTEXT,
+	is_int(cu.cuMemAlloc(&ptr, 1), CUDA_ERROR_INVALID_CONTEXT,
 	       "without a context there is no memory");
-	CU(cuDevicePrimaryCtxGetState)(0, &flags, &active);
+	cu.cuDevicePrimaryCtxGetState(0, &flags, &active);
 	is_int(active, 0, "the primary context is not there before it is held");
-	CU(cuDevicePrimaryCtxRetain)(&primary, 0);
-	CU(cuDevicePrimaryCtxRetain)(&ctx, 0);
+	cu.cuDevicePrimaryCtxRetain(&primary, 0);
+	cu.cuDevicePrimaryCtxRetain(&ctx, 0);
 	ok(ctx == primary, "all who hold it have the same");
-	CU(cuDevicePrimaryCtxRelease)(0);
-	CU(cuDevicePrimaryCtxGetState)(0, &flags, &active);
+	cu.cuDevicePrimaryCtxRelease(0);
+	cu.cuDevicePrimaryCtxGetState(0, &flags, &active);
 	is_int(active, 1, "... until the last lets go");
-	CU(cuCtxPushCurrent)(primary);
-	CU(cuDevicePrimaryCtxRetain)(&second, 1);
-	CU(cuCtxPushCurrent)(second);
-	CU(cuCtxGetDevice)(&dev);
+	cu.cuCtxPushCurrent(primary);
+	cu.cuDevicePrimaryCtxRetain(&second, 1);
+	cu.cuCtxPushCurrent(second);
+	cu.cuCtxGetDevice(&dev);
 	is_int(dev, 1, "the context pushed last is current");
-	CU(cuCtxPopCurrent)(&ctx);
-	CU(cuCtxGetCurrent)(&ctx);
+	cu.cuCtxPopCurrent(&ctx);
+	cu.cuCtxGetCurrent(&ctx);
 	ok(ctx == primary, "... and under it is the one before");
-	CU(cuDevicePrimaryCtxRelease)(1);
-	is_int(CU(cuCtxPushCurrent)(second), CUDA_ERROR_INVALID_CONTEXT,
+	cu.cuDevicePrimaryCtxRelease(1);
+	is_int(cu.cuCtxPushCurrent(second), CUDA_ERROR_INVALID_CONTEXT,
 	       "a context that is gone is none");
-	is_int(CU(cuDevicePrimaryCtxRelease)(1), CUDA_ERROR_INVALID_CONTEXT,
+	is_int(cu.cuDevicePrimaryCtxRelease(1), CUDA_ERROR_INVALID_CONTEXT,
 	       "who does not hold it cannot let go");
-	CU(cuCtxCreate)(&made, NULL, 0, 1);
-	CU(cuMemAlloc)(&ptr, MIB);
-	CU(cuCtxDestroy)(made);
+	cu.cuCtxCreate(&made, NULL, 0, 1);
+	cu.cuMemAlloc(&ptr, MIB);
+	cu.cuCtxDestroy(made);
 	is_int(cu_counts().lost[FAKECUDA_DEVICE_MEMORY], 1,
 	       "what a destroyed context had goes with it, and is counted");
-	CU(cuCtxGetCurrent)(&ctx);
+	cu.cuCtxGetCurrent(&ctx);
 	ok(ctx == primary, "... and it is current no more");
 }
 
@@ -159,29 +159,29 @@ static void device_memory(void)
 	CUdeviceptr a = 0, b = 0;
 	size_t free_before, free_after, total;
 
-	CU(cuMemGetInfo)(&free_before, &total);
-	is_int(CU(cuMemAlloc)(&a, 3 * MIB), CUDA_SUCCESS,
+	cu.cuMemGetInfo(&free_before, &total);
+	is_int(cu.cuMemAlloc(&a, 3 * MIB), CUDA_SUCCESS,
 	       "device memory is allocated");
-	CU(cuMemGetInfo)(&free_after, &total);
+	cu.cuMemGetInfo(&free_after, &total);
 	is_int(free_before - free_after, 3 * MIB,
 	       "... and taken from the free");
 	is_int(a % 256, 0, "it is aligned to 256 bytes at least");
-	is_int(CU(cuMemAlloc)(&b, 254 * MIB), CUDA_ERROR_OUT_OF_MEMORY,
+	is_int(cu.cuMemAlloc(&b, 254 * MIB), CUDA_ERROR_OUT_OF_MEMORY,
 	       "there is not more than FAKECUDA_MEM");
-	is_int(CU(cuMemFree)(a + 256), CUDA_ERROR_INVALID_VALUE,
+	is_int(cu.cuMemFree(a + 256), CUDA_ERROR_INVALID_VALUE,
 	       "what is not the start of an allocation is not freed");
-	is_int(CU(cuMemFree)(a), CUDA_SUCCESS, "what is, is");
-	is_int(CU(cuMemFree)(a), CUDA_ERROR_INVALID_VALUE, "... once");
-	CU(cuMemAlloc)(&b, 3 * MIB);
+	is_int(cu.cuMemFree(a), CUDA_SUCCESS, "what is, is");
+	is_int(cu.cuMemFree(a), CUDA_ERROR_INVALID_VALUE, "... once");
+	cu.cuMemAlloc(&b, 3 * MIB);
 	ok(a != b, "its address is not soon another's");
-	is_int(CU(cuMemcpyHtoD)(a, "x", 1), CUDA_ERROR_INVALID_VALUE,
+	is_int(cu.cuMemcpyHtoD(a, "x", 1), CUDA_ERROR_INVALID_VALUE,
 	       "... and nothing is copied to it");
-	is_int(CU(cuMemcpyHtoD)(b + 3 * MIB - 1, "xy", 2),
+	is_int(cu.cuMemcpyHtoD(b + 3 * MIB - 1, "xy", 2),
 	       CUDA_ERROR_INVALID_VALUE,
 	       "nothing is copied past an allocation's end");
-	is_int(CU(cuMemcpyHtoD)(b + 1, "xy", SIZE_MAX),
-	       CUDA_ERROR_INVALID_VALUE, "... by a size that wraps");
-	CU(cuMemFree)(b);
+	is_int(cu.cuMemcpyHtoD(b + 1, "xy", SIZE_MAX), CUDA_ERROR_INVALID_VALUE,
+	       "... by a size that wraps");
+	cu.cuMemFree(b);
 }
 
 /* The signal that ends a child that touches the byte at @p. */
@@ -203,13 +203,13 @@ static void no_access(void)
 	CUdeviceptr ptr = cu_device(MIB);
 	unsigned char back = 0;
 
-	CU(cuMemcpyDtoH)(&back, ptr, 1);
+	cu.cuMemcpyDtoH(&back, ptr, 1);
 	is_int(back, 0xcd, "fresh device memory is not zero");
 	is_int(touch((char *)(uintptr_t)ptr), SIGSEGV,
 	       "the host cannot touch it");
-	CU(cuMemcpyHtoD)(ptr, "*", 1);
-	is_int(*(char *)CU(fakecuda_at)(ptr), '*', "the driver can");
-	CU(cuMemFree)(ptr);
+	cu.cuMemcpyHtoD(ptr, "*", 1);
+	is_int(*(char *)cu.fakecuda_at(ptr), '*', "the driver can");
+	cu.cuMemFree(ptr);
 }
 
 static CUmemorytype type_of(CUdeviceptr ptr)
@@ -218,7 +218,7 @@ static CUmemorytype type_of(CUdeviceptr ptr)
 	CUpointer_attribute what = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
 	void *data = &type;
 
-	CU(cuPointerGetAttributes)(1, &what, &data, ptr);
+	cu.cuPointerGetAttributes(1, &what, &data, ptr);
 	return type;
 }
 
@@ -235,18 +235,17 @@ static void pointers(void)
 	is_int(type_of((uintptr_t)pinned), CU_MEMORYTYPE_HOST,
 	       "so is page-locked memory");
 	is_int(type_of((uintptr_t)&on_stack), 0, "other memory is nothing");
-	is_int(CU(cuPointerGetAttribute)(&type,
-					 CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-					 (uintptr_t)&on_stack),
+	is_int(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					(uintptr_t)&on_stack),
 	       CUDA_ERROR_INVALID_VALUE, "... and to ask for one thing fails");
-	CU(cuMemGetAddressRange)(&start, &size, ptr + 999);
+	cu.cuMemGetAddressRange(&start, &size, ptr + 999);
 	ok(start == ptr && size == 1000,
 	   "an allocation is found by any of its bytes");
-	CU(cuMemHostGetDevicePointer)(&same, pinned, 0);
+	cu.cuMemHostGetDevicePointer(&same, pinned, 0);
 	ok(same == (uintptr_t)pinned,
 	   "page-locked memory has one address for both");
-	CU(cuMemFreeHost)(pinned);
-	CU(cuMemFree)(ptr);
+	cu.cuMemFreeHost(pinned);
+	cu.cuMemFree(ptr);
 }
 
 static void registering(void)
@@ -255,7 +254,7 @@ static void registering(void)
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *ro =
 		mmap(NULL, MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	__typeof__(cu.p_cuMemHostRegister) add = CU(cuMemHostRegister);
+	__typeof__(cu.cuMemHostRegister) add = cu.cuMemHostRegister;
 
 	is_int(add(p, MIB, 0), CUDA_SUCCESS, "host memory is registered");
 	is_int(add(p + 4096, 4096, 0),
@@ -265,21 +264,21 @@ static void registering(void)
 	is_int(add(ro, MIB, CU_MEMHOSTREGISTER_READ_ONLY), CUDA_SUCCESS,
 	       "... unless it is registered to be read");
 	munmap(ro + MIB / 2, MIB / 2);
-	CU(cuMemHostUnregister)(ro);
+	cu.cuMemHostUnregister(ro);
 	is_int(add(ro, MIB, CU_MEMHOSTREGISTER_READ_ONLY),
 	       CUDA_ERROR_INVALID_VALUE, "what is not mapped is refused");
-	is_int(CU(cuMemHostUnregister)(p + 4096),
+	is_int(cu.cuMemHostUnregister(p + 4096),
 	       CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
 	       "a range is given back by its start");
-	CU(cuMemHostUnregister)(p);
-	CU(fakecuda_set)("PINNED", "65536");
+	cu.cuMemHostUnregister(p);
+	cu.fakecuda_set("PINNED", "65536");
 	is_int(add(p, MIB, 0), CUDA_ERROR_OUT_OF_MEMORY,
 	       "not more than FAKECUDA_PINNED can be registered");
-	CU(fakecuda_set)("PINNED", "1e18");
-	CU(fakecuda_set)("NO", "hostregister");
+	cu.fakecuda_set("PINNED", "1e18");
+	cu.fakecuda_set("NO", "hostregister");
 	is_int(add(p, MIB, 0), CUDA_ERROR_NOT_SUPPORTED,
 	       "... and nothing where that is switched off");
-	CU(fakecuda_set)("NO", "");
+	cu.fakecuda_set("NO", "");
 	munmap(p, MIB);
 	munmap(ro, MIB / 2);
 }
@@ -291,7 +290,7 @@ static int in_child(void)
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit((int)CU(cuDeviceGetCount)(&n));
+		_exit((int)cu.cuDeviceGetCount(&n));
 	waitpid(pid, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -304,7 +303,7 @@ int main(void)
 	cu_open();
 	entries();
 	before_init();
-	CU(cuInit)(0);
+	cu.cuInit(0);
 	devices();
 	contexts();
 	device_memory();
@@ -317,7 +316,7 @@ int main(void)
 		       cu_counts().live[FAKECUDA_HOST_MEMORY] +
 		       cu_counts().live[FAKECUDA_REGISTERED],
 	       0, "nothing is left");
-	has_str(CU(fakecuda_misuse)(), "cuMemHostUnregister: ",
+	has_str(cu.fakecuda_misuse(), "cuMemHostUnregister: ",
 		"the last mistake of the program is put into words");
 	return done_testing();
 }

@@ -182,6 +182,10 @@ TESTS += %D%/cuda.sh
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
+# What is counted rather than timed: bench/instructions.txt.
+dist_check_SCRIPTS += %D%/instructions.sh
+TESTS += %D%/instructions.sh
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \

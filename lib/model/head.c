@@ -113,6 +113,7 @@ static int read_text(struct weir_file *file, struct weir__st *st)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a header of %zu bytes",
 				  st->file, st->len);
+	weir__sys_prefer_huge(st->text, st->len);
 	st->text[st->len] = '\0';
 	return weir__model_read(file, st->text, st->len, 8);
 }

@@ -294,6 +294,8 @@ void weir__index_keep(struct weir__index *x, struct weir_model *m, size_t first,
 		x->placed[at].found = true;
 		m->rec[n++] = m->rec[i];
 	}
+	if (n < m->n_recs && first < m->names.count)
+		weir__names_fini(&m->names); /* the numbers have changed */
 	m->unlisted += m->n_recs - n;
 	m->n_recs = n;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/json.h"
 
+#include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,12 +18,6 @@ void weir__json_init(struct weir__json *j, const char *file, uint64_t base,
 		.at = (unsigned char *)text,
 		.end = (unsigned char *)text + len,
 	};
-}
-
-bool weir__str_is(const struct weir__str *str, const char *literal)
-{
-	return str->len == strlen(literal) &&
-	       !memcmp(str->s, literal, str->len);
 }
 
 __attribute__((format(printf, 3, 0))) static int
@@ -269,9 +264,38 @@ static int odd_char(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-static bool plain(unsigned char c)
+/* Stands for itself in a string: ASCII but for controls, '"' and '\\'. */
+static const bool plain[256] = {
+	[' ' ... '!'] = true,
+	['#' ... '['] = true,
+	[']' ... 0x7f] = true,
+};
+
+/* @c in each byte of a word. */
+#define EIGHT(c) (0x0101010101010101u * (uint64_t)(c))
+
+/*
+ * Past all that is plain: eight bytes at a time, as long as there are as many.
+ * In each of the four terms a byte that is odd has its highest bit set; borrows
+ * spoil only bytes above the first odd one, which alone counts.
+ */
+static unsigned char *skip_plain(unsigned char *p, const unsigned char *end)
 {
-	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+	for (; end - p >= 8; p += 8) {
+		uint64_t w, odd;
+
+		memcpy(&w, p, 8);
+		w = le64toh(w);
+		odd = w - EIGHT(' ');
+		odd |= (w ^ EIGHT('"')) - EIGHT(1);
+		odd |= (w ^ EIGHT('\\')) - EIGHT(1);
+		odd = (odd | w) & EIGHT(0x80);
+		if (odd)
+			return p + __builtin_ctzll(odd) / 8;
+	}
+	while (plain[*p])
+		p++;
+	return p;
 }
 
 int weir__json_string(struct weir__json *j, struct weir__str *ret_str)
@@ -281,11 +305,10 @@ int weir__json_string(struct weir__json *j, struct weir__str *ret_str)
 
 	if (weir__json_peek(j) != '"')
 		return fail_expected(j, "a string");
-	start = p = j->at + 1;
-	while (plain(*p))
-		p++;
+	start = j->at + 1;
+	p = skip_plain(start, j->end);
 	for (out = p; *p != '"';) {
-		if (plain(*p)) {
+		if (plain[*p]) {
 			*out++ = *p++;
 			continue;
 		}

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Containers inside each other, the outermost included. */
 #define WEIR__JSON_DEPTH 127u
@@ -75,6 +76,12 @@ int weir__json_end(struct weir__json *j);
 int weir__json_fail(struct weir__json *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-bool weir__str_is(const struct weir__str *str, const char *literal);
+/* Inline, because the length of @literal is known where it stands. */
+static inline bool weir__str_is(const struct weir__str *str,
+				const char *literal)
+{
+	return str->len == strlen(literal) &&
+	       !memcmp(str->s, literal, str->len);
+}
 
 #endif

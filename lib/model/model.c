@@ -8,9 +8,11 @@
 #include "model/safetensors.h"
 #include "sys.h"
 
-static struct weir__str rec_name(const void *owner, uint32_t number)
+#define AHEAD 8u /* names */
+
+struct weir__str weir__record_str(const void *model, uint32_t number)
 {
-	const struct weir_model *m = owner;
+	const struct weir_model *m = model;
 
 	return (struct weir__str){ weir__record_name(m, number),
 				   m->rec[number].name_len };
@@ -83,17 +85,30 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
+/* Each slot is asked for some names before it is used. */
 static int hash_names(struct weir_model *m)
 {
+	uint32_t hash[AHEAD], number;
 	struct weir__str name;
-	uint32_t number;
-	int r = weir__names_init(&m->names, m->n_recs, m, rec_name);
+	int r;
 
-	for (size_t i = 0; r >= 0 && i < m->n_recs; i++) {
-		name = rec_name(m, (uint32_t)i);
-		r = weir__names_add(&m->names, &name, (uint32_t)i, &number);
+	if (m->names.slot && m->names.count == m->n_recs)
+		return 0;
+	weir__names_fini(&m->names);
+	r = weir__names_init(&m->names, m->n_recs, m, weir__record_str);
+	for (size_t i = 0; r >= 0 && i < m->n_recs + AHEAD; i++) {
+		if (i >= AHEAD) {
+			number = (uint32_t)(i - AHEAD);
+			name = weir__record_str(m, number);
+			r = weir__names_put(&m->names, &name, hash[i % AHEAD],
+					    number, &number);
+		}
+		if (i < m->n_recs) {
+			name = weir__record_str(m, (uint32_t)i);
+			hash[i % AHEAD] = weir__names_ahead(&m->names, &name);
+		}
 	}
-	return r;
+	return r < 0 ? r : 0;
 }
 
 int weir__model_finish(struct weir_model *m)

@@ -53,8 +53,12 @@ struct weir_model {
 	size_t text_len, cap_text;
 	struct weir__pair *meta; /* keys are unique */
 	size_t n_meta, cap_meta;
-	struct weir__names names; /* of rec */
-	struct weir__names keys;  /* of meta */
+	/*
+	 * Of rec. While a model is built: empty, or of the first of them, whose
+	 * numbers have not changed since.
+	 */
+	struct weir__names names;
+	struct weir__names keys; /* of meta */
 	uint64_t bytes;
 	uint64_t unlisted;
 	uint64_t total_size;
@@ -90,6 +94,9 @@ static inline const char *weir__record_name(const struct weir_model *m,
 {
 	return m->text + m->rec[i].name;
 }
+
+/* For tables of names whose owner is a model. */
+struct weir__str weir__record_str(const void *model, uint32_t number);
 
 /* Index of the record of that name, or (size_t)-1. */
 size_t weir__model_lookup(const struct weir_model *model, const char *name,

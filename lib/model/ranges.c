@@ -32,14 +32,15 @@ static int compare(const void *pa, const void *pb)
 	return a->name < b->name ? -1 : 1;
 }
 
-/* Writers sort: nearly always there is nothing to do. */
-static void sort(struct weir__record *rec, size_t n)
+/* Writers sort: nearly always there is nothing to do, and this is false. */
+static bool sort(struct weir__record *rec, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
 		if (compare(&rec[i - 1], &rec[i]) > 0) {
 			qsort(rec, n, sizeof(*rec), compare);
-			return;
+			return true;
 		}
+	return false;
 }
 
 static unsigned element_bits(uint16_t dtype)
@@ -140,10 +141,10 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 {
 	const uint64_t data_at = 8 + st->len;
 	uint64_t at = 0;
+	bool sorted = first < m->n_recs &&
+		      sort(m->rec + first, m->n_recs - first);
 	int r;
 
-	if (first < m->n_recs)
-		sort(m->rec + first, m->n_recs - first);
 	for (size_t i = first; i < m->n_recs; i++) {
 		struct weir__record *rec = &m->rec[i];
 
@@ -162,5 +163,5 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 			-EBADMSG,
 			"%s: its tensors end at byte %llu of the data, but the file has %llu of it",
 			st->file, (ull)at, (ull)st->data_bytes);
-	return 0;
+	return sorted;
 }

@@ -7,6 +7,9 @@
 #include "error.h"
 #include "sys.h"
 
+/* Bytes of an entry, as they mostly are: how many names are to be expected. */
+#define ENTRY 128u
+
 /* The members of an entry, in the order in which an array has them. */
 enum {
 	HAS_DTYPE = 1,
@@ -20,9 +23,21 @@ struct reader {
 	struct weir_model *m;
 	const struct weir__st *st;
 	struct weir__names names; /* of this header's tensors */
+	uint16_t dtype;           /* of the tensor before */
 	size_t first_meta;        /* pairs before it are of earlier shards */
 	bool has_meta;
 };
+
+/* Mostly it is that of the tensor before. */
+static uint16_t dtype_named(struct reader *rd, const struct weir__str *name)
+{
+	const struct weir_dtype_info *last = weir__dtype(rd->dtype);
+
+	if (!last || !weir__str_is(name, last->name))
+		rd->dtype =
+			(uint16_t)weir__dtype_safetensors(name->s, name->len);
+	return rd->dtype;
+}
 
 static int read_dtype(struct reader *rd, struct weir__record *rec)
 {
@@ -35,7 +50,7 @@ static int read_dtype(struct reader *rd, struct weir__record *rec)
 	r = weir__json_string(&rd->json, &name);
 	if (r < 0)
 		return r;
-	rec->dtype = (uint16_t)weir__dtype_safetensors(name.s, name.len);
+	rec->dtype = dtype_named(rd, &name);
 	if (rec->dtype != WEIR_DTYPE_NONE)
 		return 0;
 	rd->json.at = at;
@@ -185,55 +200,58 @@ static int read_array(struct reader *rd, struct weir__record *rec)
 }
 
 /*
- * The record that @name is to fill: a new one, or in lenient mode the one
- * that an earlier entry of that name has filled.
+ * Keep @rec as a record of its own, or in lenient mode instead of an earlier
+ * one of that name. 1: there was one.
  */
-static int claim(struct reader *rd, const struct weir__str *name,
-		 uint32_t *ret_number)
+static int keep(struct reader *rd, const struct weir__str *name, uint32_t ahead,
+		struct weir__record *rec)
 {
 	struct weir_model *m = rd->m;
-	struct weir__record *rec;
-	int r;
+	struct weir__record *all;
+	uint32_t number = (uint32_t)m->n_recs;
+	int there, r = 0;
 
 	if (m->n_recs >= UINT32_MAX - 1)
 		return weir__fail(-EOPNOTSUPP,
 				  "a model of more than %u tensors",
 				  UINT32_MAX - 1);
-	rec = weir__grow(m->rec, &m->cap_recs, m->n_recs, sizeof(*rec));
-	if (!rec)
+	all = weir__grow(m->rec, &m->cap_recs, m->n_recs, sizeof(*all));
+	if (!all)
 		return -ENOMEM;
-	m->rec = rec;
-	*ret_number = (uint32_t)m->n_recs;
-	r = weir__names_add(&rd->names, name, *ret_number, ret_number);
-	if (r < 0)
-		return r;
-	if (r > 0)
-		return rd->st->lenient
-			       ? 0
-			       : weir__json_fail(&rd->json, "named twice");
-	rec += *ret_number;
-	*rec = (struct weir__record){ .name_len = (uint32_t)name->len,
-				      .shard = rd->st->shard };
-	r = weir__text_add(m, name, &rec->name);
-	if (r >= 0)
-		m->n_recs++;
-	return r;
+	m->rec = all;
+	there = weir__names_put(&rd->names, name, ahead, number, &number);
+	if (there > 0)
+		rec->name = all[number].name;
+	else if (there == 0)
+		r = weir__text_add(m, name, &rec->name);
+	if (there < 0 || r < 0)
+		return there < 0 ? there : r;
+	all[number] = *rec;
+	m->n_recs += !there;
+	return there;
 }
 
+/* The name's slot comes from memory while the rest of the entry is read. */
 static int read_tensor(struct reader *rd, const struct weir__str *name)
 {
 	bool array = weir__json_peek(&rd->json) == '[' && rd->st->lenient;
-	uint32_t number;
-	int r;
+	struct weir__record rec = { .name_len = (uint32_t)name->len,
+				    .shard = rd->st->shard };
+	uint32_t ahead = weir__names_ahead(&rd->names, name);
+	unsigned char *at = rd->json.at;
+	int r, there;
 
 	rd->json.kind = "tensor";
 	rd->json.name = *name;
-	r = claim(rd, name, &number);
-	if (r >= 0)
-		r = array ? read_array(rd, &rd->m->rec[number])
-			  : read_object(rd, &rd->m->rec[number]);
+	r = array ? read_array(rd, &rec) : read_object(rd, &rec);
+	there = keep(rd, name, ahead, &rec);
+	if (there > 0 && !rd->st->lenient) {
+		/* This was wrong before anything in the entry was. */
+		rd->json.at = at;
+		r = weir__json_fail(&rd->json, "named twice");
+	}
 	rd->json.kind = NULL;
-	return r;
+	return there < 0 ? there : r;
 }
 
 /*
@@ -330,12 +348,10 @@ static int read_header(struct reader *rd)
 	return r < 0 ? r : weir__json_end(&rd->json);
 }
 
-static struct weir__str name_of(const void *owner, uint32_t number)
+static void give_names(struct weir_model *m, const struct weir__names *names)
 {
-	const struct weir_model *m = owner;
-
-	return (struct weir__str){ weir__record_name(m, number),
-				   m->rec[number].name_len };
+	weir__names_fini(&m->names);
+	m->names = *names;
 }
 
 int weir__st_parse(struct weir_model *m, const struct weir__st *st)
@@ -345,10 +361,16 @@ int weir__st_parse(struct weir_model *m, const struct weir__st *st)
 	int r;
 
 	weir__json_init(&rd.json, st->file, 8, st->text, st->len);
-	r = weir__names_init(&rd.names, 0, m, name_of);
+	r = weir__names_init(&rd.names, st->len / ENTRY, m, weir__record_str);
 	if (r < 0)
 		return r;
 	r = read_header(&rd);
-	weir__names_fini(&rd.names);
-	return r < 0 ? r : weir__ranges_check(m, first, st);
+	if (r >= 0)
+		r = weir__ranges_check(m, first, st);
+	/* Of one header in good order the model's names are these. */
+	if (r != 0 || first)
+		weir__names_fini(&rd.names);
+	else
+		give_names(m, &rd.names);
+	return r < 0 ? r : 0;
 }

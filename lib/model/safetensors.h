@@ -41,7 +41,8 @@ int weir__st_parse(struct weir_model *m, const struct weir__st *st);
  * Check records [first, m->n_recs), whose off and bytes hold the two
  * data_offsets as the header gives them, and put there what a record has.
  * They are sorted by offset; those that begin and end at the same byte (they
- * are empty) stay in the order of the header.
+ * are empty) stay in the order of the header. 1: that order is another one, so
+ * records have changed their numbers.
  */
 int weir__ranges_check(struct weir_model *m, size_t first,
 		       const struct weir__st *st);

@@ -54,6 +54,7 @@ int weir__names_init(struct weir__names *names, size_t count, const void *owner,
 	names->slot = weir__calloc(size, sizeof(*names->slot));
 	if (!names->slot)
 		return no_memory(size, sizeof(*names->slot));
+	weir__sys_prefer_huge(names->slot, size * sizeof(*names->slot));
 	names->size = size;
 	return 0;
 }
@@ -90,6 +91,7 @@ static int double_slots(struct weir__names *names)
 		names->slot = old;
 		return no_memory(2 * n, sizeof(*old));
 	}
+	weir__sys_prefer_huge(names->slot, 2 * n * sizeof(*old));
 	names->size = 2 * n;
 	for (size_t i = 0; i < n; i++)
 		if (old[i])
@@ -98,51 +100,72 @@ static int double_slots(struct weir__names *names)
 	return 0;
 }
 
+/* The slot that has @name, or the empty one where it would be. */
 static size_t find(const struct weir__names *names,
 		   const struct weir__str *name, uint32_t h)
 {
-	size_t mask = names->size - 1;
+	size_t mask = names->size - 1, at;
 
-	for (size_t at = h & mask; names->slot[at]; at = (at + 1) & mask) {
-		uint32_t number = number_in(names->slot[at]);
+	for (at = h & mask; names->slot[at]; at = (at + 1) & mask) {
 		struct weir__str has;
 
 		if ((uint32_t)names->slot[at] != h)
 			continue;
-		has = names->name(names->owner, number);
+		has = names->name(names->owner, number_in(names->slot[at]));
 		if (has.len == name->len && !memcmp(has.s, name->s, has.len))
-			return number;
+			break;
 	}
-	return WEIR__NONE;
+	return at;
 }
 
-int weir__names_add(struct weir__names *names, const struct weir__str *name,
-		    uint32_t number, uint32_t *ret_number)
+uint32_t weir__names_ahead(const struct weir__names *names,
+			   const struct weir__str *name)
 {
 	uint32_t h = hash(names, name);
-	size_t there = find(names, name, h);
+
+	__builtin_prefetch(&names->slot[h & (names->size - 1)], 1);
+	return h;
+}
+
+int weir__names_put(struct weir__names *names, const struct weir__str *name,
+		    uint32_t ahead, uint32_t number, uint32_t *ret_number)
+{
+	uint64_t slot = (uint64_t)(number + 1) << 32 | ahead;
+	size_t at = find(names, name, ahead);
 	int r;
 
-	if (there != WEIR__NONE) {
-		*ret_number = (uint32_t)there;
+	if (names->slot[at]) {
+		*ret_number = number_in(names->slot[at]);
 		return 1;
 	}
 	if (2 * (names->count + 1) > names->size) {
 		r = double_slots(names);
 		if (r < 0)
 			return r;
+		fill_slot(names, slot);
+	} else {
+		names->slot[at] = slot;
 	}
-	fill_slot(names, (uint64_t)(number + 1) << 32 | h);
 	names->count++;
 	return 0;
+}
+
+int weir__names_add(struct weir__names *names, const struct weir__str *name,
+		    uint32_t number, uint32_t *ret_number)
+{
+	return weir__names_put(names, name, hash(names, name), number,
+			       ret_number);
 }
 
 size_t weir__names_find(const struct weir__names *names,
 			const struct weir__str *name)
 {
+	size_t at;
+
 	if (!names->count)
 		return WEIR__NONE;
-	return find(names, name, hash(names, name));
+	at = find(names, name, hash(names, name));
+	return names->slot[at] ? number_in(names->slot[at]) : WEIR__NONE;
 }
 
 void *weir__grow(void *array, size_t *cap, size_t n, size_t size)

@@ -42,6 +42,14 @@ void weir__names_fini(struct weir__names *names);
  */
 int weir__names_add(struct weir__names *names, const struct weir__str *name,
 		    uint32_t number, uint32_t *ret_number);
+/*
+ * The same in two steps, of which the first makes the processor fetch the slot
+ * (in a large table it comes from memory) while the caller does other things.
+ */
+uint32_t weir__names_ahead(const struct weir__names *names,
+			   const struct weir__str *name);
+int weir__names_put(struct weir__names *names, const struct weir__str *name,
+		    uint32_t ahead, uint32_t number, uint32_t *ret_number);
 /* The number of @name, or WEIR__NONE. */
 size_t weir__names_find(const struct weir__names *names,
 			const struct weir__str *name);

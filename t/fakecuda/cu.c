@@ -15,7 +15,7 @@ static void *open_library(void)
 	char path[4096];
 
 	if (!dir)
-		bail("WEIR_T_FAKECUDA does not say where the stand-in is");
+		dir = "t/fakecuda/.libs"; /* a test run by hand */
 	snprintf(path, sizeof(path), "%s/libcuda.so.1", dir);
 	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
@@ -33,9 +33,9 @@ static void find(__typeof__(&cuGetProcAddress) get, const char *name,
 	*(void **)where = function;
 }
 
-/* The header's macros name the newest form; the base name is asked for. */
-#define BASE(name) find(get, #name, &cu.p_##name);
-#define CONTROL(name) *(void **)&cu.p_##name = dlsym(cu.library, #name);
+/* The name as a string is not expanded: the base name is asked for. */
+#define BASE(name) find(get, #name, &cu.name);
+#define CONTROL(name) *(void **)&cu.name = dlsym(cu.library, #name);
 
 void cu_open(void)
 {
@@ -56,9 +56,9 @@ CUcontext cu_start(void)
 	CUcontext ctx;
 
 	cu_open();
-	if (CU(cuInit)(0) != CUDA_SUCCESS ||
-	    CU(cuDevicePrimaryCtxRetain)(&ctx, 0) != CUDA_SUCCESS ||
-	    CU(cuCtxPushCurrent)(ctx) != CUDA_SUCCESS)
+	if (cu.cuInit(0) != CUDA_SUCCESS ||
+	    cu.cuDevicePrimaryCtxRetain(&ctx, 0) != CUDA_SUCCESS ||
+	    cu.cuCtxPushCurrent(ctx) != CUDA_SUCCESS)
 		bail("no context");
 	return ctx;
 }
@@ -67,7 +67,7 @@ CUstream cu_stream(void)
 {
 	CUstream stream;
 
-	if (CU(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING))
+	if (cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING))
 		bail("no stream");
 	return stream;
 }
@@ -76,7 +76,7 @@ CUdeviceptr cu_device(size_t bytes)
 {
 	CUdeviceptr ptr;
 
-	if (CU(cuMemAlloc)(&ptr, bytes))
+	if (cu.cuMemAlloc(&ptr, bytes))
 		bail("no device memory");
 	return ptr;
 }
@@ -85,7 +85,7 @@ void *cu_pinned(size_t bytes)
 {
 	void *p;
 
-	if (CU(cuMemHostAlloc)(&p, bytes, 0))
+	if (cu.cuMemHostAlloc(&p, bytes, 0))
 		bail("no page-locked memory");
 	return p;
 }
@@ -94,7 +94,7 @@ struct fakecuda_counts cu_counts(void)
 {
 	struct fakecuda_counts counts;
 
-	CU(fakecuda_counts)(&counts);
+	cu.fakecuda_counts(&counts);
 	return counts;
 }
 

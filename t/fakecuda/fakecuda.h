@@ -42,6 +42,8 @@ struct fc_options {
 	uint64_t pinned;   /* bytes of host memory that may be page-locked */
 	double rate;       /* bytes a second; 0: as fast as memcpy */
 	double latency;    /* microseconds before each copy */
+	double jitter;     /* microseconds at most before each operation */
+	unsigned seed;     /* of the jitter */
 	double call;       /* microseconds that each call takes on the host */
 	bool dry;          /* time only, no bytes */
 	bool check;        /* sources are compared between queue and copy */

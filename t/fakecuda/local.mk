@@ -13,12 +13,26 @@ check_LTLIBRARIES += %D%/libcuda.la
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
 	-shared -Wl,-z,nodelete -Wl,-z,defs
+check_LTLIBRARIES += %D%/libnvidia-ml.la
+%C%_libnvidia_ml_la_SOURCES = %D%/nvml.c
+%C%_libnvidia_ml_la_LDFLAGS = $(%C%_libcuda_la_LDFLAGS)
 
-FAKECUDA_TESTS = t/fakecuda.t
+FAKECUDA_TESTS = t/fakecuda.t t/fakecuda-streams.t t/fakecuda-faults.t \
+	t/fakecuda-nvml.t
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
+FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 check_PROGRAMS += $(FAKECUDA_TESTS)
 TESTS += $(FAKECUDA_TESTS)
 t_fakecuda_t_SOURCES = t/fakecuda.c $(FAKECUDA_CU)
-t_fakecuda_t_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+t_fakecuda_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 t_fakecuda_t_LDADD = t/libtap.la
+t_fakecuda_streams_t_SOURCES = t/fakecuda-streams.c $(FAKECUDA_CU)
+t_fakecuda_streams_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_streams_t_LDADD = t/libtap.la
+t_fakecuda_faults_t_SOURCES = t/fakecuda-faults.c $(FAKECUDA_CU)
+t_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_faults_t_LDADD = t/libtap.la
+t_fakecuda_nvml_t_SOURCES = t/fakecuda-nvml.c $(FAKECUDA_CU)
+t_fakecuda_nvml_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_nvml_t_LDADD = t/libtap.la
 endif

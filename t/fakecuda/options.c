@@ -28,6 +28,8 @@ static const struct option {
 	{ "PINNED", BYTES, true, &fc.opt.pinned },
 	{ "RATE", REAL, true, &fc.opt.rate },
 	{ "LATENCY", REAL, true, &fc.opt.latency },
+	{ "JITTER", REAL, true, &fc.opt.jitter },
+	{ "SEED", UNSIGNED, true, &fc.opt.seed },
 	{ "CALL", REAL, true, &fc.opt.call },
 	{ "DRY", FLAG, true, &fc.opt.dry },
 	{ "CHECK", FLAG, true, &fc.opt.check },

@@ -193,6 +193,20 @@ static struct fc_op *take(struct fc_channel *channel)
 	return op;
 }
 
+/* A device takes its time, and never the same. */
+static void dawdle(void)
+{
+	double most = fc.opt.jitter * 1e3;
+	uint64_t until;
+
+	if (most <= 0)
+		return;
+	until = fc_now() + (uint64_t)(most * rand_r(&fc.opt.seed) / RAND_MAX);
+	pthread_mutex_unlock(&fc.lock);
+	fc_sleep_until(until);
+	pthread_mutex_lock(&fc.lock);
+}
+
 static void *worker(void *arg)
 {
 	struct fc_channel *channel = arg;
@@ -202,6 +216,7 @@ static void *worker(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1ul);
 	pthread_mutex_lock(&fc.lock);
 	while ((op = take(channel))) {
+		dawdle();
 		if (!fc_op_dropped(op))
 			strike(op);
 		finish(op);

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "models.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "raw.h"
+
+#define MANY 100000u
+#define MANY_BYTES (32u << 10)
+#define STEP ((size_t)1 << 20)
+
+static char folder[3500];
+
+void models_dir(const char *dir)
+{
+	if (snprintf(folder, sizeof(folder), "%s", dir) >= (int)sizeof(folder))
+		die("the name of the folder is too long");
+	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+		die("%s: %s", folder, strerror(errno));
+}
+
+/* True: it is there. Else *ret_part is where it shall be written. */
+static bool have(struct file *f, const char *name, char ret_part[4096])
+{
+	struct stat st;
+
+	snprintf(f->path, sizeof(f->path), "%s/%s", folder, name);
+	snprintf(ret_part, 4096, "%s/part-%s", folder, name);
+	if (stat(f->path, &st) < 0)
+		return false;
+	f->bytes = (uint64_t)st.st_size;
+	return true;
+}
+
+/* It was written whole: give it its name, and read it once. */
+static void keep(struct file *f, const char *part)
+{
+	struct stat st;
+
+	raw_cold(part); /* on the disk, not only in the page cache */
+	if (rename(part, f->path) < 0 || stat(f->path, &st) < 0)
+		die("%s: %s", f->path, strerror(errno));
+	f->bytes = (uint64_t)st.st_size;
+	raw_warm(f->path);
+}
+
+static void synth(const char *preset, const char *out, const char *count)
+{
+	const char *const argv[] = { BENCH_WEIR, "synth",
+				     preset,     out,
+				     "--force",  count ? "--count" : NULL,
+				     count,      NULL };
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		execv(argv[0], (char *const *)(uintptr_t)argv);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		die("%s synth %s %s failed", BENCH_WEIR, preset, out);
+}
+
+const struct file *model_large(void)
+{
+	static struct file f;
+	char part[4096];
+
+	if (!f.bytes && !have(&f, "tl.safetensors", part)) {
+		fprintf(stderr, "writing %s\n", f.path);
+		synth("tinyllama-1.1b", part, NULL);
+		keep(&f, part);
+	}
+	return &f;
+}
+
+const struct file *model_many(void)
+{
+	static struct file f;
+	char part[4096];
+
+	if (!f.bytes && !have(&f, "many.safetensors", part)) {
+		fprintf(stderr, "writing %s\n", f.path);
+		synth("many", part, "100000");
+		keep(&f, part);
+	}
+	return &f;
+}
+
+static FILE *create(const char *part)
+{
+	FILE *f = fopen(part, "we");
+
+	if (!f)
+		die("%s: %s", part, strerror(errno));
+	return f;
+}
+
+static void finish(FILE *f, const char *part)
+{
+	if (ferror(f) || fclose(f))
+		die("%s: %s", part, strerror(errno));
+}
+
+/* The length in front, and spaces up to a multiple of 64 behind. */
+static void put_header(FILE *f, const char *json, size_t n)
+{
+	uint64_t all = (8 + n + 63) / 64 * 64 - 8, le = htole64(all);
+
+	fwrite(&le, sizeof(le), 1, f);
+	fwrite(json, n, 1, f);
+	for (; n < all; n++)
+		putc(' ', f);
+}
+
+/* Bytes without a pattern that a disk could make smaller. */
+static void put_noise(FILE *f, uint64_t bytes)
+{
+	uint64_t x = 88172645463325252ull, *buf = malloc(STEP);
+
+	if (!buf)
+		die("no memory");
+	for (uint64_t at = 0; at < bytes; at += STEP) {
+		for (size_t i = 0; i < STEP / sizeof(*buf); i++) {
+			x ^= x << 13;
+			x ^= x >> 7;
+			x ^= x << 17;
+			buf[i] = x;
+		}
+		fwrite(buf, bytes - at < STEP ? bytes - at : STEP, 1, f);
+	}
+	free(buf);
+}
+
+static void write_one(const char *part)
+{
+	uint64_t bytes = (uint64_t)MANY * MANY_BYTES;
+	FILE *f = create(part);
+	char json[128];
+	int n = snprintf(json, sizeof(json),
+			 "{\"all\":{\"dtype\":\"U8\",\"shape\":[%llu],"
+			 "\"data_offsets\":[0,%llu]}}",
+			 (unsigned long long)bytes, (unsigned long long)bytes);
+
+	put_header(f, json, (size_t)n);
+	put_noise(f, bytes);
+	finish(f, part);
+}
+
+const struct file *model_one(void)
+{
+	static struct file f;
+	char part[4096];
+
+	if (!f.bytes && !have(&f, "one.safetensors", part)) {
+		fprintf(stderr, "writing %s\n", f.path);
+		write_one(part);
+		keep(&f, part);
+	}
+	return &f;
+}
+
+static void write_table(const char *part, unsigned n)
+{
+	size_t room = (size_t)n * 96 + 64, at = 0;
+	char *json = malloc(room);
+	FILE *f = create(part);
+	long header;
+
+	if (!json)
+		die("no memory");
+	for (unsigned i = 0; i < n; i++)
+		at += (size_t)snprintf(
+			json + at, room - at,
+			"%s\"t%u\":{\"dtype\":\"U8\",\"shape\":[16],"
+			"\"data_offsets\":[%u,%u]}",
+			i ? "," : "{", i, 16 * i, 16 * i + 16);
+	at += (size_t)snprintf(json + at, room - at, "}");
+	put_header(f, json, at);
+	free(json);
+	header = ftell(f);
+	fflush(f);
+	if (ftruncate(fileno(f), header + 16 * (off_t)n) < 0)
+		die("%s: %s", part, strerror(errno));
+	finish(f, part);
+}
+
+const struct file *model_table(unsigned n)
+{
+	static struct file f;
+	char name[64], part[4096];
+
+	snprintf(name, sizeof(name), "table-%u.safetensors", n);
+	if (!have(&f, name, part)) {
+		write_table(part, n);
+		keep(&f, part);
+	}
+	raw_warm(f.path);
+	return &f;
+}

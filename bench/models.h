@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The files that are loaded. They are written where they are missing, read
+ * once, and kept: neither writing nor deleting ever happens near a timing.
+ */
+#ifndef BENCH_MODELS_H
+#define BENCH_MODELS_H
+
+#include <stdint.h>
+
+struct file {
+	char path[4096];
+	uint64_t bytes; /* of the file */
+};
+
+/* In which folder; it is made. */
+void models_dir(const char *dir);
+
+const struct file *model_large(void); /* 2.2 GB, 201 tensors */
+const struct file *model_many(void);  /* 100,000 tensors of 32 KiB */
+const struct file *model_one(void);   /* one tensor of as many bytes */
+/* @n tensors of 16 bytes each with short names; the data are a hole. */
+const struct file *model_table(unsigned n);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+
+#define TRIES 8u
+
+/* 1/1000 of its pages may be where they should not be, but ten. */
+void bench_ready(const struct file *f, bool resident)
+{
+	unsigned in = raw_resident(f->path);
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (resident ? in == 1000 : in == 0)
+			return;
+		if (resident)
+			raw_warm(f->path);
+		else
+			raw_cold(f->path);
+		in = raw_resident(f->path);
+	}
+	if (resident ? in < 990 : in > 10)
+		die("%s: %u of 1000 pages are in the page cache, all or none are wanted",
+		    f->path, in);
+}
+
+static void measure(const struct pair *p, bool second, struct sample *s)
+{
+	bench_ready(second ? p->file_b : p->file_a, p->resident);
+	(second ? p->b : p->a)(p->arg, s);
+}
+
+static double rate(const struct sample *s)
+{
+	return (double)s->bytes / 1e9 / s->seconds;
+}
+
+void pair_run(const struct pair *p, unsigned pairs, bool in_ms,
+	      struct result *ret)
+{
+	double ratio[MAX_PAIRS], a[MAX_PAIRS], b[MAX_PAIRS], cpu[MAX_PAIRS];
+	struct sample s[2];
+	struct spread all;
+
+	measure(p, false, &s[0]); /* not counted */
+	measure(p, true, &s[1]);
+	for (unsigned i = 0; i < pairs; i++) {
+		bool second = i % 2; /* A B, B A, ... */
+
+		measure(p, second, &s[second]);
+		measure(p, !second, &s[!second]);
+		ratio[i] = rate(&s[1]) / rate(&s[0]);
+		a[i] = in_ms ? s[0].seconds * 1e3 : rate(&s[0]);
+		b[i] = in_ms ? s[1].seconds * 1e3 : rate(&s[1]);
+		cpu[i] = s[1].cpu * 1e3 / ((double)s[1].bytes / 1e9);
+	}
+	memset(ret, 0, sizeof(*ret));
+	snprintf(ret->name, sizeof(ret->name), "%s", p->name);
+	snprintf(ret->limit, sizeof(ret->limit), "%s", p->limit);
+	ret->unit = in_ms ? "ms" : "GB/s";
+	ret->limit_value = spread_of(a, pairs).mid;
+	ret->value = spread_of(b, pairs).mid;
+	all = spread_of(ratio, pairs);
+	ret->ratio = all.mid;
+	ret->low = all.low;
+	ret->high = all.high;
+	ret->cpu = in_ms ? 0 : spread_of(cpu, pairs).mid;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a bench has found out: a table as it goes, then JSON and a picture.
+ */
+#ifndef BENCH_RESULT_H
+#define BENCH_RESULT_H
+
+#include <stdbool.h>
+
+enum goal {
+	GOAL_NONE,  /* printed only */
+	GOAL_RATIO, /* ratio >= goal */
+	GOAL_VALUE  /* value <= goal */
+};
+
+struct result {
+	char name[64];
+	char limit[48]; /* what is compared with; "": nothing */
+	const char *unit;
+	double limit_value, value; /* medians, in the unit */
+	double ratio, low, high;   /* of the pairs; 1: at the limit */
+	enum goal judged;
+	double goal;
+	double cpu;      /* ms for each GB; 0: not measured */
+	double cpu_goal; /* at most; 0: none */
+	bool ok;         /* set by result_add() */
+};
+
+struct spread {
+	double low, mid, high;
+};
+/* Sorts @v. */
+struct spread spread_of(double *v, unsigned n);
+
+/* Print what there will be lines of. */
+void result_head(void);
+/* Judge, print, keep. */
+void result_add(const struct result *r);
+/* Every goal was reached. */
+bool result_all_ok(void);
+void result_write_json(const char *path);
+void result_write_svg(const char *path, const char *title);
+
+/* For the picture: all that were added. */
+const struct result *result_list(unsigned *ret_n);
+
+#endif

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* One large file against raw loops: cold and resident, old memory and new. */
+#include "bench.h"
+
+struct large {
+	const struct file *file;
+	unsigned char *mem; /* touched; NULL: not needed */
+	struct use use;
+	double touch[MAX_PAIRS + 1]; /* CPU, ms for each GB */
+	unsigned n_touch;
+};
+
+static void take(struct sample *s, struct raw_result r)
+{
+	s->seconds = r.seconds;
+	s->cpu = r.cpu_seconds;
+	s->bytes = r.bytes;
+}
+
+static void raw_cold_touched(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+
+	take(s, raw_direct(l->file->path, l->mem, CHUNK, DEPTH));
+}
+
+static void raw_pread_one(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+
+	take(s, raw_pread(l->file->path, l->mem, CHUNK, 1));
+}
+
+static void raw_pread_two(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+
+	take(s, raw_pread(l->file->path, l->mem, CHUNK, 2));
+}
+
+/* The better of two loops. */
+static void raw_pread_fresh(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+	unsigned char *mem = raw_fresh(l->file->bytes);
+	struct sample other;
+
+	take(&other, raw_pread(l->file->path, mem, CHUNK, 2));
+	raw_unmap(mem, l->file->bytes);
+	mem = raw_fresh(l->file->bytes);
+	take(s, raw_populate_pread(l->file->path, mem, CHUNK, 2));
+	raw_unmap(mem, l->file->bytes);
+	if (other.seconds < s->seconds)
+		*s = other;
+}
+
+static void weir_touched(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+
+	use_load_kept(&l->use, l->file, USE_WHOLE, s);
+}
+
+/* What it takes is what was given back just before. */
+static void weir_fresh(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+	struct weir_weights *w;
+
+	use_load(&l->use, l->file, USE_WHOLE, NULL, &w, s);
+	weir_weights_free(w);
+	weir_trim(l->use.weir, 0);
+}
+
+/*
+ * What touching costs alone, in memory that was given back just before: the
+ * first of the two is for that, the second is counted.
+ */
+static void weir_fresh_after_touch(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+	uint64_t bytes = l->file->bytes;
+
+	raw_touch_fresh(bytes);
+	l->touch[l->n_touch++] =
+		raw_touch_fresh(bytes).cpu_seconds * 1e12 / (double)bytes;
+	weir_fresh(arg, s);
+}
+
+static void run(const struct pair *like, unsigned copiers, unsigned pairs,
+		double goal, double cpu_goal)
+{
+	struct large l = { .file = model_large() };
+	struct pair p = *like;
+	struct result r;
+
+	p.file_a = p.file_b = l.file;
+	p.arg = &l;
+	if (p.a != raw_pread_fresh)
+		l.mem = raw_memory(l.file->bytes);
+	use_open(&l.use, copiers);
+	pair_run(&p, pairs, false, &r);
+	r.judged = GOAL_RATIO;
+	r.goal = goal;
+	r.cpu_goal = cpu_goal;
+	if (l.n_touch)
+		r.cpu_goal += spread_of(l.touch, l.n_touch).mid;
+	result_add(&r);
+	use_close(&l.use);
+	if (l.mem)
+		raw_unmap(l.mem, l.file->bytes);
+}
+
+void row_cold_touched(unsigned pairs)
+{
+	run(&(struct pair){ .name = "cold, touched memory",
+			    .limit = "O_DIRECT loop, 4 MiB x 8",
+			    .a = raw_cold_touched,
+			    .b = weir_touched },
+	    0, pairs, 0.95, 15);
+}
+
+void row_cold_fresh(unsigned pairs)
+{
+	run(&(struct pair){ .name = "cold, fresh memory",
+			    .limit = "O_DIRECT loop, touched memory",
+			    .a = raw_cold_touched,
+			    .b = weir_fresh_after_touch },
+	    0, pairs, 0.90, 15);
+}
+
+void row_resident_one(unsigned pairs)
+{
+	run(&(struct pair){ .name = "resident, touched, 1 thread",
+			    .limit = "pread, 1 thread",
+			    .resident = true,
+			    .a = raw_pread_one,
+			    .b = weir_touched },
+	    1, pairs, 0.95, 0);
+}
+
+void row_resident_two(unsigned pairs)
+{
+	run(&(struct pair){ .name = "resident, touched, 2 threads",
+			    .limit = "pread, 2 threads",
+			    .resident = true,
+			    .a = raw_pread_two,
+			    .b = weir_touched },
+	    2, pairs, 0.95, 0);
+}
+
+void row_resident_fresh(unsigned pairs)
+{
+	run(&(struct pair){ .name = "resident, fresh memory",
+			    .limit = "pread, 2 threads, best of 2",
+			    .resident = true,
+			    .a = raw_pread_fresh,
+			    .b = weir_fresh },
+	    0, pairs, 0.95, 0);
+}

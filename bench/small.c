@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads on a stream, and tensors that are taken out of a file one by one. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define QUEUED 32u
+#define MAX_ALONE 64u
+
+/* Host memory as one tensor of bytes, touched. */
+struct space {
+	struct use use;
+	struct weir_stream *stream;
+	struct weir_buf *buf;
+	struct weir_tensor tensor;
+};
+
+static void space_open(struct space *sp, uint64_t bytes)
+{
+	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
+	int64_t shape = (int64_t)bytes;
+
+	o.flags = WEIR_BUF_TOUCH;
+	use_open(&sp->use, 0);
+	use_check(weir_stream_new(weir_dev_get(sp->use.weir, 0), NULL,
+				  &sp->stream));
+	use_check(weir_buf_alloc(sp->use.huge, bytes, &o, &sp->buf));
+	use_check(weir_tensor_init(&sp->tensor, WEIR_DTYPE_U8, 1, &shape));
+	use_check(weir_tensor_place(&sp->tensor, sp->buf, 0));
+}
+
+static void space_close(struct space *sp)
+{
+	weir_stream_free(sp->stream);
+	weir_buf_free(sp->buf);
+	use_close(&sp->use);
+}
+
+struct queue {
+	const struct file *file;
+	struct space space;
+};
+
+static void load(void *arg, struct sample *s)
+{
+	struct queue *q = arg;
+
+	use_load_kept(&q->space.use, q->file, USE_WHOLE, s);
+}
+
+static void read_queued(void *arg, struct sample *s)
+{
+	struct queue *q = arg;
+	struct space *sp = &q->space;
+	uint64_t part = (q->file->bytes / QUEUED + CHUNK) / CHUNK * CHUNK;
+	double cpu = raw_cpu(), begun = raw_now();
+	struct weir_file *file;
+
+	use_check(weir_file_open(sp->use.weir, q->file->path, NULL, &file));
+	for (uint64_t at = 0; at < q->file->bytes; at += part) {
+		uint64_t left = q->file->bytes - at;
+
+		use_check(weir_stream_read(sp->stream, file, at, &sp->tensor,
+					   at, left < part ? left : part));
+	}
+	use_check(weir_stream_sync(sp->stream, -1));
+	s->seconds = raw_now() - begun;
+	s->cpu = raw_cpu() - cpu;
+	s->bytes = q->file->bytes;
+	weir_file_close(file);
+}
+
+void row_stream(unsigned pairs)
+{
+	struct queue q = { .file = model_large() };
+	struct pair p = { .name = "stream: 32 reads, cold",
+			  .limit = "a load of the same bytes",
+			  .file_a = q.file,
+			  .file_b = q.file,
+			  .a = load,
+			  .b = read_queued,
+			  .arg = &q };
+	struct result r;
+
+	space_open(&q.space, q.file->bytes);
+	pair_run(&p, pairs, false, &r);
+	r.judged = GOAL_RATIO;
+	r.goal = 0.95;
+	result_add(&r);
+	p.name = "stream: 32 reads, resident";
+	p.resident = true;
+	pair_run(&p, pairs, false, &r);
+	result_add(&r);
+	space_close(&q.space);
+}
+
+/* Tensors of one size out of the large file. */
+struct alone {
+	const struct file *file;
+	struct space space;
+	struct weir_model *model;
+	struct weir_entry entry[MAX_ALONE];
+	unsigned n;
+	int fd;
+	unsigned char *mem;
+};
+
+static void find_alone(struct alone *a, uint64_t bytes)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+
+	a->n = 0;
+	for (size_t i = 0; i < weir_model_count(a->model); i++) {
+		use_check(weir_model_tensor(a->model, i, &e));
+		if (e.bytes == bytes && a->n < MAX_ALONE)
+			a->entry[a->n++] = e;
+	}
+	if (!a->n)
+		die("%s: no tensor of %llu bytes", a->file->path,
+		    (unsigned long long)bytes);
+}
+
+static void alone_pread(struct alone *a, const struct weir_entry *e)
+{
+	if (pread(a->fd, a->mem, e->bytes, (off_t)e->offset) !=
+	    (ssize_t)e->bytes)
+		die("%s: cannot be read", a->file->path);
+}
+
+static void alone_stream(struct alone *a, const struct weir_entry *e)
+{
+	struct space *sp = &a->space;
+
+	use_check(weir_stream_read(sp->stream, weir_model_file(a->model, 0),
+				   e->offset, &sp->tensor, e->offset % 4096,
+				   e->bytes));
+	use_check(weir_stream_sync(sp->stream, -1));
+}
+
+static void alone_load(struct alone *a, const struct weir_entry *e)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_plan *plan;
+	struct weir_load *l;
+
+	o.buf = a->space.buf;
+	use_check(weir_plan_new(a->model, &plan));
+	use_check(weir_plan_put(plan, e->name, a->space.use.huge, &o));
+	use_check(weir_load_start(plan, NULL, &l));
+	use_check(weir_load_wait(l, -1));
+	weir_load_free(l);
+	weir_plan_free(plan);
+}
+
+static void (*const ways[])(struct alone *, const struct weir_entry *) = {
+	alone_pread, alone_stream, alone_load
+};
+
+static double time_alone(struct alone *a, const struct weir_entry *e,
+			 unsigned way, bool resident)
+{
+	double begun;
+
+	bench_ready(a->file, resident);
+	begun = raw_now();
+	ways[way](a, e);
+	return (raw_now() - begun) * 1e6;
+}
+
+static void add_alone(const char *name, double *raw, double *weir, unsigned n)
+{
+	struct result r = { .limit = "pread", .unit = "us" };
+
+	snprintf(r.name, sizeof(r.name), "%s", name);
+	r.limit_value = spread_of(raw, n).mid;
+	r.value = spread_of(weir, n).mid;
+	result_add(&r);
+}
+
+static void run_alone(struct alone *a, const char *size, bool resident)
+{
+	double us[3][MAX_ALONE];
+	char name[48];
+
+	for (unsigned way = 0; way < 3; way++)
+		time_alone(a, &a->entry[0], way, resident); /* not counted */
+	for (unsigned i = 0; i < a->n; i++)
+		for (unsigned k = 0; k < 3; k++) {
+			unsigned way = (i + k) % 3;
+
+			us[way][i] = time_alone(a, &a->entry[i], way, resident);
+		}
+	for (unsigned way = 1; way < 3; way++) {
+		snprintf(name, sizeof(name), "alone: %s, %s, %s", size,
+			 resident ? "resident" : "cold",
+			 way == 1 ? "stream" : "load");
+		add_alone(name, us[0], us[way], a->n);
+	}
+}
+
+void row_alone(unsigned pairs)
+{
+	struct alone a = { .file = model_large() };
+
+	(void)pairs;
+	space_open(&a.space, 4 << 20);
+	use_check(weir_model_open(a.space.use.weir, a.file->path, NULL,
+				  &a.model));
+	a.mem = raw_memory(1 << 20);
+	a.fd = open(a.file->path, O_RDONLY | O_CLOEXEC);
+	for (int resident = 0; resident < 2; resident++) {
+		find_alone(&a, 4096);
+		run_alone(&a, "4 KiB", resident);
+		find_alone(&a, 1 << 20);
+		run_alone(&a, "1 MiB", resident);
+	}
+	close(a.fd);
+	raw_unmap(a.mem, 1 << 20);
+	weir_model_close(a.model);
+	space_close(&a.space);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "bench.h"
+
+void use_check(int r)
+{
+	if (r < 0)
+		die("%s", weir_error());
+}
+
+void use_open(struct use *u, unsigned copiers)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir_dev *cpu;
+
+	memset(u, 0, sizeof(*u));
+	o.copiers = copiers;
+	use_check(weir_open(&o, &u->weir));
+	use_check(weir_dev_find(u->weir, "CPU", &cpu));
+	use_check(weir_dev_buft(cpu, WEIR_MEM_HUGE, &u->huge));
+	use_check(weir_dev_buft(cpu, WEIR_MEM_MAPPED, &u->mapped));
+	use_check(weir_io_info(u->weir, &info)); /* starts the engine */
+}
+
+void use_close(struct use *u)
+{
+	weir_weights_free(u->kept);
+	weir_close(u->weir);
+}
+
+void use_load(struct use *u, const struct file *f, int part,
+	      struct weir_weights *into, struct weir_weights **ret,
+	      struct sample *s)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	double cpu = raw_cpu(), begun = raw_now();
+	struct weir_model *model;
+	struct weir_plan *plan;
+	struct weir_load *l;
+
+	o.into = into;
+	use_check(weir_model_open(u->weir, f->path, NULL, &model));
+	if (part == USE_OPENED) {
+		cpu = raw_cpu();
+		begun = raw_now();
+	}
+	use_check(weir_plan_new(model, &plan));
+	use_check(weir_plan_put(plan, NULL, u->huge, NULL));
+	use_check(weir_load_start(plan, &o, &l));
+	use_check(weir_load_wait(l, -1));
+	s->seconds = raw_now() - begun;
+	s->cpu = raw_cpu() - cpu;
+	use_check(weir_load_weights(l, ret));
+	u->report.size = sizeof(u->report);
+	use_check(weir_load_report(l, &u->report));
+	s->bytes = u->report.bytes;
+	weir_load_free(l);
+	weir_plan_free(plan);
+	weir_model_close(model);
+}
+
+void use_load_kept(struct use *u, const struct file *f, int part,
+		   struct sample *s)
+{
+	struct weir_weights *w;
+	bool resident = raw_resident(f->path) >= 990;
+
+	if (!u->kept) {
+		use_load(u, f, part, NULL, &u->kept, s);
+		bench_ready(f, resident);
+	}
+	use_load(u, f, part, u->kept, &w, s);
+	weir_weights_free(w);
+}
