@@ -365,7 +365,7 @@ static void no_entry(const char *without, const char *part, const char *what)
  * What a device that hangs or is lost may still write to is leaked on purpose.
  * That nothing else is, the stand-in counts.
  */
-int __lsan_is_turned_off(void);
+__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
 	return 1;
