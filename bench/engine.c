@@ -17,10 +17,11 @@
 
 #include "null.h"
 #include "raw.h"
+#include "result.h"
 #include "sys.h"
 
 #define GB 1e9
-#define RUNS 5u
+#define RUNS 7u
 
 static const struct row {
 	double source, sink; /* GB/s; sink 0: in place */
@@ -125,25 +126,34 @@ static void run_row(const struct row *row)
 	double slower = row->sink && row->sink < row->source ? row->sink
 							     : row->source;
 	uint64_t bytes = (uint64_t)(slower * GB * 0.8);
-	double rate[RUNS], mid;
+	struct result res = { .unit = "GB/s",
+			      .limit = "the slower side",
+			      .limit_value = slower,
+			      .judged = GOAL_RATIO,
+			      .goal = row->goal };
+	double rate[RUNS];
+	struct spread mid;
 
 	null_source =
 		(struct null_server){ row->source, row->source_latency, 0 };
 	null_sink = (struct null_server){ row->sink ? row->sink : 1,
 					  row->sink_latency, 0 };
-	for (unsigned i = 0; i < RUNS; i++) {
-		double s = run_bytes(bytes, row->sink ? sink : NULL);
-		unsigned at = i;
-
-		for (; at && rate[at - 1] > (double)bytes / GB / s; at--)
-			rate[at] = rate[at - 1];
-		rate[at] = (double)bytes / GB / s;
-	}
-	mid = rate[RUNS / 2];
-	printf("%6.0f %6.0f  %7.2f  %5.3f (%5.3f-%5.3f) %s %.2f\n", row->source,
-	       row->sink, mid, mid / slower, rate[0] / slower,
-	       rate[RUNS - 1] / slower, mid / slower >= row->goal ? ">=" : "< ",
-	       row->goal);
+	for (unsigned i = 0; i < RUNS; i++)
+		rate[i] = (double)bytes / GB /
+			  run_bytes(bytes, row->sink ? sink : NULL);
+	mid = spread_of(rate, RUNS);
+	if (row->sink)
+		snprintf(res.name, sizeof(res.name),
+			 "source %.0f GB/s, device %.0f", row->source,
+			 row->sink);
+	else
+		snprintf(res.name, sizeof(res.name),
+			 "source %.0f GB/s, in place", row->source);
+	res.value = mid.mid;
+	res.ratio = mid.mid / slower;
+	res.low = mid.low / slower;
+	res.high = mid.high / slower;
+	result_add(&res);
 }
 
 /* A chunk each, of bytes that are cheap to copy: small tensors out of slots. */
@@ -179,34 +189,61 @@ static void count(uint64_t chunks, const char *way)
 		die("--way is in-place, staged or device");
 }
 
-int main(int argc, char **argv)
+struct args {
+	const char *way, *json, *svg;
+	uint64_t chunks;
+};
+
+static void take_args(int argc, char **argv, struct args *a)
 {
 	static const struct option options[] = {
 		{ "chunks", required_argument, NULL, 'c' },
+		{ "json", required_argument, NULL, 'j' },
+		{ "svg", required_argument, NULL, 's' },
 		{ "way", required_argument, NULL, 'w' },
 		{ 0 },
 	};
-	const char *way = "in-place";
-	uint64_t chunks = 0;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (c == 'c')
-			chunks = strtoull(optarg, NULL, 10);
+			a->chunks = strtoull(optarg, NULL, 10);
+		else if (c == 'j')
+			a->json = optarg;
+		else if (c == 's')
+			a->svg = optarg;
 		else if (c == 'w')
-			way = optarg;
+			a->way = optarg;
 		else
-			return 2;
-	}
-	open_all(64ull << 30, chunks ? 1 : 0);
-	if (chunks) {
-		count(chunks, way);
-	} else {
-		printf("source   sink  reached  share      (spread) goal; GB/s\n");
-		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-			run_row(&rows[i]);
-	}
+			die("usage: bench/engine [--json FILE] [--svg FILE], or --chunks N [--way WAY]");
+}
+
+static int measure(const struct args *a)
+{
+	result_head();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		run_row(&rows[i]);
+	if (a->json)
+		result_write_json(a->json);
+	if (a->svg)
+		result_write_svg(
+			a->svg,
+			"bench/engine: the engine against the slower side");
+	return result_all_ok() ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct args a = { .way = "in-place" };
+	int status = 0;
+
+	take_args(argc, argv, &a);
+	open_all(64ull << 30, a.chunks ? 1 : 0);
+	if (a.chunks)
+		count(a.chunks, a.way);
+	else
+		status = measure(&a);
 	weir_file_close(file);
 	weir_close(weir);
-	return 0;
+	return status;
 }

@@ -8,7 +8,8 @@ EXTRA_PROGRAMS += %D%/load %D%/engine
 	-DBENCH_WEIR='"$(abs_top_builddir)/tools/weir"' \
 	-DBENCH_DIR='"$(abs_top_builddir)/bench-models"'
 %C%_load_LDADD = lib/libweir.la $(URING_LIBS)
-%C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/raw.c %D%/raw.h
+%C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/raw.c %D%/raw.h \
+	%D%/result.c %D%/result.h %D%/picture.c
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench

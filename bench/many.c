@@ -134,7 +134,7 @@ void row_open(unsigned pairs)
 	struct result linear = { .name = "open: 1,000,000 to 100,000",
 				 .unit = "x",
 				 .judged = GOAL_VALUE,
-				 .goal = 1.25 };
+				 .goal = 1.5 };
 	struct result memory = { .name = "open: 1,000,000, memory but names",
 				 .unit = "B each",
 				 .judged = GOAL_VALUE,
@@ -142,6 +142,8 @@ void row_open(unsigned pairs)
 	double ns[4];
 	struct use u;
 
+	/* Memory is new each time, as for a program that opens one model. */
+	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	use_open(&u, 0);
 	for (unsigned i = 0; i < 4; i++)
 		ns[i] = open_some(u.weir, counts[i], pairs, &memory.value);

@@ -21,19 +21,25 @@ static double faults(void)
 	return (double)(u.ru_minflt + u.ru_majflt);
 }
 
+#define NO_GOAL -1.0
+
 static void add(const char *name, const char *file, const char *unit,
 		double value, double goal)
 {
-	struct result r = {
-		.unit = unit, .value = value, .judged = GOAL_VALUE, .goal = goal
-	};
+	struct result r = { .unit = unit,
+			    .value = value,
+			    .judged = goal < 0 ? GOAL_NONE : GOAL_VALUE,
+			    .goal = goal };
 
 	snprintf(r.name, sizeof(r.name), "%s, %s", name, file);
 	result_add(&r);
 }
 
-/* The second load of three into the same memory, and what the third adds. */
-static void steady(const struct file *f, const char *label)
+/*
+ * The third load into the same memory. @tables: so many that they are the
+ * faults, which is for a reader to see and not to be judged by.
+ */
+static void steady(const struct file *f, const char *label, bool tables)
 {
 	struct use u;
 	struct sample s;
@@ -53,15 +59,16 @@ static void steady(const struct file *f, const char *label)
 	    ((double)u.report.staging - staging) / MIB, 0);
 	add("enters, each 4 MiB", label, "", (double)u.report.enters / chunks,
 	    0.5);
-	add("faults, each 4 MiB", label, "", before / chunks, 0.1);
+	add(tables ? "faults by tables, each 4 MiB" : "faults, each 4 MiB",
+	    label, "", before / chunks, tables ? NO_GOAL : 0.1);
 	use_close(&u);
 }
 
 void row_steady(unsigned pairs)
 {
 	(void)pairs;
-	steady(model_large(), "large");
-	steady(model_many(), "many");
+	steady(model_large(), "large", false);
+	steady(model_many(), "many", true);
 }
 
 static double allocated(void)
@@ -104,22 +111,19 @@ struct peak {
 static void measure_peak(const struct file *f, struct peak *ret)
 {
 	struct weir_weights *w;
-	struct weir_model *m;
 	struct sample s;
 	struct use u;
 	double before;
 
-	reset_peak();
-	before = status_bytes("VmRSS");
 	use_open(&u, 0);
+	reset_peak();
+	ret->tables = allocated();
+	before = status_bytes("VmRSS");
 	use_load(&u, f, USE_WHOLE, NULL, &w, &s);
 	ret->rss = status_bytes("VmHWM") - before;
 	ret->bytes = (double)u.report.bytes;
 	ret->staging = (double)u.report.staging;
-	weir_weights_free(w);
-	ret->tables = allocated();
-	use_check(weir_model_open(u.weir, f->path, NULL, &m));
-	ret->tables = allocated() - ret->tables;
+	ret->tables = allocated() - ret->tables; /* of model and weights */
 	_exit(0);
 }
 

@@ -4,7 +4,7 @@
 
 #include "bench.h"
 
-#define TRIES 3u
+#define TRIES 8u
 
 /* 1/1000 of its pages may be where they should not be, but ten. */
 void bench_ready(const struct file *f, bool resident)

@@ -6,6 +6,7 @@
 #include <liburing.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +160,7 @@ struct reader {
 	unsigned char *mem;
 	uint64_t from, to;
 	size_t chunk;
+	bool fresh;
 };
 
 static void *read_part(void *arg)
@@ -168,8 +170,12 @@ static void *read_part(void *arg)
 	while (r->from < r->to) {
 		size_t n = r->to - r->from < r->chunk ? r->to - r->from
 						      : r->chunk;
-		ssize_t got = pread(r->fd, r->mem + r->from, n, (off_t)r->from);
+		ssize_t got;
 
+		if (r->fresh) /* or its pages come one by one, in pread */
+			madvise(r->mem + r->from, r->chunk,
+				MADV_POPULATE_WRITE);
+		got = pread(r->fd, r->mem + r->from, n, (off_t)r->from);
 		if (got <= 0)
 			die("read at %llu: %s", (unsigned long long)r->from,
 			    got ? strerror(errno) : "end of file");
@@ -178,8 +184,8 @@ static void *read_part(void *arg)
 	return NULL;
 }
 
-struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
-			    unsigned threads)
+static struct raw_result read_all(const char *path, unsigned char *mem,
+				  size_t chunk, unsigned threads, bool fresh)
 {
 	struct raw_result res = { 0 };
 	struct reader reader[64];
@@ -195,6 +201,7 @@ struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 			.from = i * part,
 			.to = i + 1 == threads ? size : (i + 1) * part,
 			.chunk = chunk,
+			.fresh = fresh,
 		};
 		if (pthread_create(&reader[i].thread, NULL, read_part,
 				   &reader[i]))
@@ -207,6 +214,18 @@ struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 	res.bytes = size;
 	close(fd);
 	return res;
+}
+
+struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
+			    unsigned threads)
+{
+	return read_all(path, mem, chunk, threads, false);
+}
+
+struct raw_result raw_populate_pread(const char *path, unsigned char *mem,
+				     size_t chunk, unsigned threads)
+{
+	return read_all(path, mem, chunk, threads, true);
 }
 
 void raw_warm(const char *path)

@@ -34,6 +34,9 @@ struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
 /* Read the whole file by pread(2) of @chunk bytes on @threads threads. */
 struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 			    unsigned threads);
+/* The same, but each chunk's pages are made just before it is read. */
+struct raw_result raw_populate_pread(const char *path, unsigned char *mem,
+				     size_t chunk, unsigned threads);
 
 /* Put the file into the page cache, or out of it; 1/1000 that is in it. */
 void raw_warm(const char *path);

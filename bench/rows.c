@@ -38,13 +38,20 @@ static void raw_pread_two(void *arg, struct sample *s)
 	take(s, raw_pread(l->file->path, l->mem, CHUNK, 2));
 }
 
+/* The better of two loops. */
 static void raw_pread_fresh(void *arg, struct sample *s)
 {
 	struct large *l = arg;
 	unsigned char *mem = raw_fresh(l->file->bytes);
+	struct sample other;
 
-	take(s, raw_pread(l->file->path, mem, CHUNK, 2));
+	take(&other, raw_pread(l->file->path, mem, CHUNK, 2));
 	raw_unmap(mem, l->file->bytes);
+	mem = raw_fresh(l->file->bytes);
+	take(s, raw_populate_pread(l->file->path, mem, CHUNK, 2));
+	raw_unmap(mem, l->file->bytes);
+	if (other.seconds < s->seconds)
+		*s = other;
 }
 
 static void weir_touched(void *arg, struct sample *s)
@@ -145,7 +152,7 @@ void row_resident_two(unsigned pairs)
 void row_resident_fresh(unsigned pairs)
 {
 	run(&(struct pair){ .name = "resident, fresh memory",
-			    .limit = "pread, 2 threads, huge pages",
+			    .limit = "pread, 2 threads, best of 2",
 			    .resident = true,
 			    .a = raw_pread_fresh,
 			    .b = weir_fresh },

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,12 +276,41 @@ static void pulling(void)
 	       "a sentence counts bytes of the file and names the tensor");
 }
 
+/* Each byte at each place of a word, and of what is left behind words. */
+static void long_strings(void)
+{
+	char text[] = "\"0123456789012345678\"";
+	const size_t n = sizeof(text) - 3;
+	unsigned wrong = 0;
+
+	for (size_t at = 1; at <= n; at++)
+		for (unsigned c = 0; c < 256; c++) {
+			bool refused = c < 0x20 || c >= 0x80 || c == '\\';
+			size_t want = c == '"' ? at - 1 : n;
+			struct weir__json j;
+			struct weir__str s;
+			char was = text[at];
+			int r;
+
+			text[at] = (char)c;
+			begin(&j, text, sizeof(text) - 1);
+			r = weir__json_string(&j, &s);
+			wrong += refused ? r != -EBADMSG
+					 : r || s.len != want ||
+						   memcmp(s.s, text + 1, want);
+			text[at] = was;
+		}
+	is_int(wrong, 0,
+	       "in a long string every byte is judged alike, wherever it stands");
+}
+
 int main(void)
 {
-	plan(LEN(good) + LEN(bad) + 5 + 7 + 15 + 16);
+	plan(LEN(good) + LEN(bad) + 5 + 7 + 1 + 15 + 16);
 	grammar();
 	depth();
 	strings();
+	long_strings();
 	numbers();
 	pulling();
 	free(copy);

@@ -166,6 +166,10 @@ EXTRA_DIST += %D%/env.inc
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_trace_t_SOURCES = %D%/trace.c
 
+# What is counted rather than timed: bench/instructions.txt.
+dist_check_SCRIPTS += %D%/instructions.sh
+TESTS += %D%/instructions.sh
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \

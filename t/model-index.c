@@ -16,6 +16,7 @@
 #define B ENTRY("b", "U8", "[3]", "[0,3]")
 #define B2 ENTRY("b", "U8", "[2]", "[0,2]")
 #define C ENTRY("c", "U8", "[4]", "[3,7]")
+#define D ENTRY("d", "U8", "[1]", "[0,1]")
 
 static struct weir *root;
 
@@ -96,6 +97,7 @@ static void deciding(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_model *m;
+	size_t i;
 
 	files_text("m/part.index.json",
 		   "{\"weight_map\":{\"b\":\"s-2.safetensors\"}}");
@@ -105,6 +107,18 @@ static void deciding(void)
 	   "what the index does not name is not part of the model");
 	is_int(info.unlisted, 1, "but counted");
 	is_int(info.bytes, 3, "... and not in the bytes");
+	weir_model_close(m);
+	files_st("m/s-8.safetensors", "{" B "," C "}", 7);
+	files_st("m/s-9.safetensors", "{" D "}", 1);
+	files_text("m/less.index.json",
+		   "{\"weight_map\":{\"c\":\"s-8.safetensors\","
+		   "\"d\":\"s-9.safetensors\"}}");
+	m = must_open("m/less.index.json");
+	ok(weir_model_find(m, "c", &i) == 0 && i == 0 &&
+		   weir_model_find(m, "d", &i) == 0 && i == 1,
+	   "... and its absence moves the others up");
+	is_err(weir_model_find(m, "b", &i), -ENOENT, "'b'",
+	       "... nor is it found by its name");
 	weir_model_close(m);
 	files_text("m/elsewhere.index.json",
 		   "{\"weight_map\":{\"a\":\"s-2.safetensors\","
@@ -277,7 +291,7 @@ static void directories(void)
 
 int main(void)
 {
-	plan(7 + 10 + 6 + 2 + 3 + 10);
+	plan(7 + 12 + 6 + 2 + 3 + 10);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());

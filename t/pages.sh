@@ -9,7 +9,9 @@ cd "$srcdir/man" || exit 1
 # on what is installed. Our own references are checked below.
 lint()
 {
-	mandoc -T lint -W style ./*.[137] 2>&1 |
+	# Its two outputs would be mixed in the middle of a line.
+	mandoc -T lint -W style ./*.[137] >"$tmp/lint" 2>"$tmp/lint.err"
+	cat "$tmp/lint" "$tmp/lint.err" |
 		grep -v -e 'referenced manual not found' \
 			-e 'outdated mandoc.db lacks'
 }

@@ -468,6 +468,10 @@ static void last_wins(void)
 	is_str(m->text + m->meta[0].value, "3",
 	       "lenient: its last value counts");
 	weir__model_put(m);
+	is_err(parse(TEXT("{" T("a", "U8", "[9]", "[0,9]") ",\"a\":{\"a\":}"),
+		     9, false, &m),
+	       -EBADMSG, "byte 65, in tensor 'a': named twice",
+	       "strict: that is told before what is wrong later");
 }
 
 /* Metadata of shards are put together. */
@@ -575,7 +579,7 @@ static void formats(void)
 
 int main(void)
 {
-	plan(2 * LEN(rules) + 22 + 18 + 2 + 7 + 5 + 12 + 14);
+	plan(2 * LEN(rules) + 22 + 18 + 2 + 8 + 5 + 12 + 14);
 	for (size_t i = 0; i < 2 * LEN(rules); i++) {
 		tap_prefix(i % 2 ? "lenient: " : "strict: ");
 		one_rule(&rules[i / 2], i % 2);

@@ -175,17 +175,27 @@ static uint64_t promised(const struct arenas *all, bool exactly)
 	return sum;
 }
 
+/* Bytes that come free with it. */
+static uint64_t backed(const struct arena *a)
+{
+	return a->pages.len - weir__pages_missing(&a->pages, a->touched);
+}
+
 /*
  * Is there RAM for @len more, with all that was promised? Kept arenas are
- * given back, oldest first, before the answer is no. all->lock is held.
+ * given back, oldest first, before the answer is no. What they had counts at
+ * once: the kernel may hold freed pages apart for a while, where they are
+ * neither used nor free. all->lock is held.
  */
 static int check_avail(struct arenas *all, size_t len)
 {
-	uint64_t avail, total, out;
+	uint64_t avail, total, out, expected = 0;
 
 	for (;;) {
 		if (weir__avail_ram("", &avail, &total) < 0)
 			return 0; /* nobody knows: let the kernel say */
+		if (avail < expected)
+			avail = expected;
 		if (len <= avail && promised(all, false) <= avail - len)
 			return 0;
 		out = promised(all, true);
@@ -193,6 +203,7 @@ static int check_avail(struct arenas *all, size_t len)
 			return 0;
 		if (!all->kept)
 			break;
+		expected = avail + backed(all->kept);
 		drop_oldest(all);
 	}
 	return weir__fail(

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/json.h"
 
+#include <endian.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -270,6 +271,33 @@ static const bool plain[256] = {
 	[']' ... 0x7f] = true,
 };
 
+/* @c in each byte of a word. */
+#define EIGHT(c) (0x0101010101010101u * (uint64_t)(c))
+
+/*
+ * Past all that is plain: eight bytes at a time, as long as there are as many.
+ * In each of the four terms a byte that is odd has its highest bit set; borrows
+ * spoil only bytes above the first odd one, which alone counts.
+ */
+static unsigned char *skip_plain(unsigned char *p, const unsigned char *end)
+{
+	for (; end - p >= 8; p += 8) {
+		uint64_t w, odd;
+
+		memcpy(&w, p, 8);
+		w = le64toh(w);
+		odd = w - EIGHT(' ');
+		odd |= (w ^ EIGHT('"')) - EIGHT(1);
+		odd |= (w ^ EIGHT('\\')) - EIGHT(1);
+		odd = (odd | w) & EIGHT(0x80);
+		if (odd)
+			return p + __builtin_ctzll(odd) / 8;
+	}
+	while (plain[*p])
+		p++;
+	return p;
+}
+
 int weir__json_string(struct weir__json *j, struct weir__str *ret_str)
 {
 	unsigned char *start, *p, *out;
@@ -277,9 +305,8 @@ int weir__json_string(struct weir__json *j, struct weir__str *ret_str)
 
 	if (weir__json_peek(j) != '"')
 		return fail_expected(j, "a string");
-	start = p = j->at + 1;
-	while (plain[*p])
-		p++;
+	start = j->at + 1;
+	p = skip_plain(start, j->end);
 	for (out = p; *p != '"';) {
 		if (plain[*p]) {
 			*out++ = *p++;

@@ -23,9 +23,21 @@ struct reader {
 	struct weir_model *m;
 	const struct weir__st *st;
 	struct weir__names names; /* of this header's tensors */
+	uint16_t dtype;           /* of the tensor before */
 	size_t first_meta;        /* pairs before it are of earlier shards */
 	bool has_meta;
 };
+
+/* Mostly it is that of the tensor before. */
+static uint16_t dtype_named(struct reader *rd, const struct weir__str *name)
+{
+	const struct weir_dtype_info *last = weir__dtype(rd->dtype);
+
+	if (!last || !weir__str_is(name, last->name))
+		rd->dtype =
+			(uint16_t)weir__dtype_safetensors(name->s, name->len);
+	return rd->dtype;
+}
 
 static int read_dtype(struct reader *rd, struct weir__record *rec)
 {
@@ -38,7 +50,7 @@ static int read_dtype(struct reader *rd, struct weir__record *rec)
 	r = weir__json_string(&rd->json, &name);
 	if (r < 0)
 		return r;
-	rec->dtype = (uint16_t)weir__dtype_safetensors(name.s, name.len);
+	rec->dtype = dtype_named(rd, &name);
 	if (rec->dtype != WEIR_DTYPE_NONE)
 		return 0;
 	rd->json.at = at;
