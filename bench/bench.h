@@ -14,16 +14,19 @@
 #define CHUNK ((size_t)4 << 20)
 #define DEPTH 8u
 #define MAX_PAIRS 101u
+#define REPEATS 4u /* of a timing that is disturbed, itself included */
 
 struct sample {
 	double seconds, cpu;
 	uint64_t bytes;
+	double others; /* the share of the machine that others took */
 };
 
 /*
  * Two ways to do the same: the limit (a), which knows nothing of weir, and
  * weir (b). They alternate as A B, B A, A B, ...; before each, its file is
- * put into the page cache or out of it.
+ * put into the page cache or out of it. A timing that others have disturbed is
+ * repeated, and the least disturbed one counts.
  */
 struct pair {
 	const char *name, *limit;

@@ -149,7 +149,7 @@ static void peak(const struct file *f, const char *label, bool resident)
 	       name, p->rss / MIB, p->bytes / MIB, p->staging / MIB,
 	       p->tables / MIB,
 	       (p->rss - p->bytes - p->staging - p->tables) / MIB);
-	add("peak memory over that", name, "MiB",
+	add("peak beyond these", name, "MiB",
 	    (p->rss - p->bytes - p->staging - p->tables) / MIB, 16);
 	munmap(p, sizeof(*p));
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,10 +23,20 @@ static char folder[3500];
 
 void models_dir(const char *dir)
 {
+	int fd; /* locked until the process ends */
+
 	if (snprintf(folder, sizeof(folder), "%s", dir) >= (int)sizeof(folder))
 		die("the name of the folder is too long");
 	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
 		die("%s: %s", folder, strerror(errno));
+	/* Two at once would push each other's files out of the page cache. */
+	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		die("%s: %s", folder, strerror(errno));
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		fprintf(stderr, "%s: waiting for another bench\n", folder);
+		flock(fd, LOCK_EX);
+	}
 }
 
 /* True: it is there. Else *ret_part is where it shall be written. */

@@ -11,7 +11,7 @@
 #include "raw.h"
 #include "result.h"
 
-#define WIDTH 960
+#define WIDTH 1020
 #define LEFT 400  /* where bars begin */
 #define UNIT 400  /* the length of 1 */
 #define MOST 1.15 /* longer bars are cut there */
@@ -46,35 +46,43 @@ static void put_box(FILE *f, const char *colour, double x, double y, double w,
 		x, y, w, h, colour);
 }
 
-/* A line of the picture; false: nothing to draw. */
-static bool put_bar(FILE *f, const struct result *r, double y)
+/* What has neither a ratio nor a goal is in the table alone. */
+static bool drawn(const struct result *r)
+{
+	return r->judged == GOAL_VALUE || r->ratio > 0;
+}
+
+static double length_of(const struct result *r)
+{
+	if (r->judged != GOAL_VALUE)
+		return r->ratio;
+	return r->value > 0 ? r->value / r->goal : 0;
+}
+
+static void put_bar(FILE *f, const struct result *r, double y)
 {
 	bool share = r->judged == GOAL_VALUE;
-	double length = share ? r->value / r->goal : r->ratio;
-	char label[128], value[64];
+	char label[160], value[64];
 
-	if (!length)
-		return false;
 	snprintf(label, sizeof(label), "%s%s%s", r->name,
-		 r->limit[0] ? ", of " : "", r->limit);
+		 r->limit[0] ? " / " : "", r->limit);
 	put_text(f, LEFT - 8, y + 13, "end", label);
 	put_box(f,
 		!r->ok                   ? "#c0392b"
 		: r->judged == GOAL_NONE ? "#95a5a6"
 					 : "#2e86ab",
-		LEFT, y + 3, reach(length) - LEFT, 13);
+		LEFT, y + 3, reach(length_of(r)) - LEFT, 13);
 	if (!share && r->high > r->low)
 		put_box(f, "#1b2a38", reach(r->low), y + 9,
 			reach(r->high) - reach(r->low), 1);
 	if (r->judged != GOAL_NONE)
 		put_box(f, "#111111", reach(share ? 1 : r->goal) - 1, y, 2, 19);
 	if (share)
-		snprintf(value, sizeof(value), "%.3g of %.3g %s", r->value,
+		snprintf(value, sizeof(value), "%.3g of %.4g %s", r->value,
 			 r->goal, r->unit);
 	else
 		snprintf(value, sizeof(value), "%.3f", r->ratio);
 	put_text(f, reach(MOST) + 8, y + 13, "start", value);
-	return true;
 }
 
 static void put_axis(FILE *f, double bottom)
@@ -95,10 +103,12 @@ void result_write_svg(const char *path, const char *title)
 	unsigned n;
 	const struct result *r = result_list(&n);
 	FILE *f = fopen(path, "we");
-	double bottom = TOP + (double)n * STEP, y = TOP;
+	double bottom = TOP, y = TOP;
 
 	if (!f)
 		die("%s: %s", path, strerror(errno));
+	for (unsigned i = 0; i < n; i++)
+		bottom += drawn(&r[i]) ? STEP : 0;
 	fprintf(f,
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" "
 		"font-family=\"sans-serif\" font-size=\"12\">\n",
@@ -107,7 +117,10 @@ void result_write_svg(const char *path, const char *title)
 	put_text(f, 16, 24, "start", title);
 	put_axis(f, bottom);
 	for (unsigned i = 0; i < n; i++)
-		y += put_bar(f, &r[i], y) ? STEP : 0;
+		if (drawn(&r[i])) {
+			put_bar(f, &r[i], y);
+			y += STEP;
+		}
 	put_text(
 		f, 16, bottom + 24, "start",
 		"1: the limit, or the bound. Black mark: the goal. Thin line: spread of the pairs. Red: missed. Grey: no goal.");

@@ -48,6 +48,21 @@ double raw_cpu(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
+/* All but idle and waiting for disks; what a hypervisor took is in it. */
+double raw_busy(void)
+{
+	double v[8] = { 0 };
+	FILE *f = fopen("/proc/stat", "re");
+
+	if (f && fscanf(f, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &v[0], &v[1],
+			&v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) != 8)
+		v[0] = 0;
+	if (f)
+		fclose(f);
+	return (v[0] + v[1] + v[2] + v[5] + v[6] + v[7]) /
+	       (double)sysconf(_SC_CLK_TCK);
+}
+
 unsigned char *raw_fresh(size_t bytes)
 {
 	size_t len = bytes + 2 * HUGE_PAGE;

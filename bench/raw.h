@@ -44,7 +44,8 @@ void raw_cold(const char *path);
 unsigned raw_resident(const char *path);
 
 double raw_now(void);
-double raw_cpu(void);
+double raw_cpu(void);  /* of this process, seconds */
+double raw_busy(void); /* of the machine, since it started, all CPUs */
 __attribute__((noreturn, format(printf, 1, 2))) void die(const char *fmt, ...);
 
 #endif

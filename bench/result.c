@@ -83,6 +83,8 @@ static void print_line(const struct result *r)
 		printf("%.1f", r->cpu);
 	if (r->cpu_goal)
 		printf(" <= %.1f", r->cpu_goal);
+	if (r->disturbed)
+		printf(" (%u disturbed)", r->disturbed);
 	printf("\n");
 	fflush(stdout);
 }
@@ -122,10 +124,10 @@ static void put_json(FILE *f, const struct result *r)
 		"\"limit_value\": %.6g, \"value\": %.6g, \"ratio\": %.5g, "
 		"\"min\": %.5g, \"max\": %.5g, \"judged\": \"%s\", "
 		"\"goal\": %.6g, \"cpu_ms_per_gb\": %.5g, "
-		"\"cpu_goal\": %.5g, \"ok\": %s}",
+		"\"cpu_goal\": %.5g, \"disturbed\": %u, \"ok\": %s}",
 		r->name, r->limit, r->unit, r->limit_value, r->value, r->ratio,
 		r->low, r->high, judged[r->judged], r->goal, r->cpu,
-		r->cpu_goal, r->ok ? "true" : "false");
+		r->cpu_goal, r->disturbed, r->ok ? "true" : "false");
 }
 
 void result_write_json(const char *path)

@@ -21,9 +21,10 @@ struct result {
 	double ratio, low, high;   /* of the pairs; 1: at the limit */
 	enum goal judged;
 	double goal;
-	double cpu;      /* ms for each GB; 0: not measured */
-	double cpu_goal; /* at most; 0: none */
-	bool ok;         /* set by result_add() */
+	double cpu;         /* ms for each GB; 0: not measured */
+	double cpu_goal;    /* at most; 0: none */
+	unsigned disturbed; /* pairs during which others were busy */
+	bool ok;            /* set by result_add() */
 };
 
 struct spread {

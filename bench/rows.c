@@ -6,7 +6,7 @@ struct large {
 	const struct file *file;
 	unsigned char *mem; /* touched; NULL: not needed */
 	struct use use;
-	double touch[MAX_PAIRS + 1]; /* CPU, ms for each GB */
+	double touch[REPEATS * (MAX_PAIRS + 1)]; /* CPU, ms for each GB */
 	unsigned n_touch;
 };
 
