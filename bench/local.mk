@@ -13,7 +13,8 @@ EXTRA_PROGRAMS += %D%/load %D%/engine
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
-EXTRA_DIST += %D%/README.md %D%/RESULTS.md
+EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
+	%D%/results/load.svg %D%/results/peers.svg
 CLEANFILES += %D%/load %D%/engine
 
 # What opening a model costs; and what both are held to by t/instructions.sh.

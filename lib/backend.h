@@ -12,6 +12,7 @@
 #ifndef WEIR__BACKEND_H
 #define WEIR__BACKEND_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,7 +23,10 @@
 #define WEIR__ABI 1u
 #define WEIR__MAX_DEVS 64u /* of one backend */
 
+struct weir__backend;
 struct weir__buft_desc;
+struct weir__dev_desc;
+struct weir__mem;
 struct weir__work;
 
 /* What the library offers a backend. Lives as long as the root. */
@@ -36,6 +40,32 @@ struct weir__host {
 	/* Tell the root's log sink. */
 	void (*log)(struct weir *weir, const char *fmt, ...)
 		__attribute__((format(printf, 2, 3)));
+	/* As weir__calloc, weir__free, weir__sys_text, ... of sys.h. */
+	void *(*calloc)(size_t n, size_t size);
+	void (*free)(void *p);
+	int64_t (*text)(const char *path, char *buf, size_t room);
+	int (*dlopen)(const char *path, void **ret_handle);
+	int (*thread)(pthread_t *ret_thread, const char *name,
+		      void *(*fn)(void *), void *arg);
+	/* Of a device: its root, its state (NULL: not open), its name. */
+	struct weir *(*dev_root)(struct weir_dev *dev);
+	void *(*dev_state)(struct weir_dev *dev);
+	const char *(*dev_name)(struct weir_dev *dev);
+	/*
+	 * Host memory in huge pages, backed by pages already, on NUMA node
+	 * opts->node - 1 (0: any): what the CPU would allocate. May block.
+	 */
+	int (*host_take)(struct weir *weir, size_t bytes,
+			 const struct weir_buf_opts *opts,
+			 struct weir__mem *mem);
+	void (*host_give)(struct weir *weir, size_t bytes,
+			  struct weir__mem *mem);
+	/*
+	 * One device more, which dev_open knows as number @i: for devices that
+	 * parameters make. Any thread, dev_open's too.
+	 */
+	int (*dev_add)(struct weir_dev *beside,
+		       const struct weir__dev_desc *desc, unsigned i);
 };
 
 /* What a backend says of one device. Checked at registration. */
@@ -66,6 +96,7 @@ struct weir__mem {
 	void *handle;        /* the backend's own */
 	uint32_t got;        /* WEIR_GOT_* */
 	int32_t node;        /* bound to, -1: not */
+	uint32_t how;        /* the backend's own: how to free it */
 	/*
 	 * Host memory: bytes from base that are known to be backed by pages.
 	 * Whoever touches more of it (lib/alloc/touch.h) raises it, so that
@@ -98,6 +129,13 @@ struct weir__mem_ops {
 	int (*get)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	int (*fill)(struct weir_dev *dev, void *dst, uint8_t byte, size_t n);
 	int (*copy)(struct weir_dev *dev, void *dst, const void *src, size_t n);
+	/*
+	 * Page-lock host memory of the library's for copies to @dev, and let
+	 * go of it. Optional. pin gives 1: it is locked already, and not ours
+	 * to unpin. unpin gives < 0: the device may still use it, for ever.
+	 */
+	int (*pin)(struct weir_dev *dev, void *ptr, size_t bytes);
+	int (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	/* Bytes that a tensor takes; optional: NULL, its own bytes. */
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir__buft_desc *desc,
@@ -110,13 +148,17 @@ enum weir__work_kind {
 	WEIR__WORK_GET,  /* device to host memory */
 	WEIR__WORK_COPY, /* device to device memory */
 	WEIR__WORK_FILL,
-	WEIR__WORK_CALL
+	WEIR__WORK_CALL,
+	/* For queues with handed(): */
+	WEIR__WORK_WAIT, /* for all that was handed over by the queue arg */
+	WEIR__WORK_MARK  /* nothing: done when all before it is */
 };
 
 struct weir__work {
 	struct weir__work *next; /* the backend's, while it has it */
 	enum weir__work_kind kind;
-	uint8_t byte; /* FILL */
+	uint8_t byte;            /* FILL */
+	bool dst_host, src_host; /* in host memory, locked or not */
 	unsigned char *dst;
 	const unsigned char *src;
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
@@ -147,9 +189,14 @@ struct weir__queue_ops {
 	/*
 	 * Call work->done for what has completed. Optional; NULL: the backend
 	 * does it by itself. Returns the works still out. Any thread, never
-	 * blocks, serialised by the caller.
+	 * blocks, serialised by the caller; beside submit.
 	 */
 	int (*poll)(void *queue);
+	/*
+	 * All work taken so far is with the device, which orders it by itself:
+	 * another queue of this backend may WAIT for it. Optional. Any thread.
+	 */
+	bool (*handed)(void *queue);
 };
 
 struct weir__backend {
@@ -173,6 +220,8 @@ struct weir__backend {
 	/* Required. Makes no context: -ENODATA where that would be needed. */
 	int (*dev_memory)(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 			  uint64_t *ret_total);
+	/* The device's own words for a native code. Optional. Any thread. */
+	void (*explain)(int32_t native, char *text, size_t room);
 	/* Optional: weir_dev_proc. */
 	void (*(*proc)(struct weir_dev *dev, const char *name))(void);
 	const struct weir__mem_ops *mem;     /* required */

@@ -90,9 +90,15 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 {
 	const struct weir__buft_desc *d = &buft->desc;
 
-	if (o->flags & ~(WEIR_BUF_STRICT | WEIR_BUF_TOUCH))
+	if (o->flags &
+	    ~(WEIR_BUF_STRICT | WEIR_BUF_TOUCH | WEIR_BUF_WRITE_COMBINED))
 		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
 				  o->flags);
+	if (o->flags & WEIR_BUF_WRITE_COMBINED && d->kind != WEIR_MEM_PINNED)
+		return weir__fail(
+			-EINVAL,
+			"only memory of kind PINNED can be write-combined, not %s",
+			d->name);
 	if (o->usage > WEIR_USAGE_COMPUTE)
 		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
 	if (o->node < 0)

@@ -7,7 +7,7 @@ lib_LTLIBRARIES += %D%/libweir.la
 %C%_libweir_core_la_SOURCES = \
 	%D%/error.c %D%/error.h \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h \
-	%D%/root.c %D%/root.h %D%/dev.c %D%/registry.c %D%/module.c \
+	%D%/root.c %D%/root.h %D%/host.c %D%/dev.c %D%/registry.c %D%/module.c \
 	%D%/module.h %D%/elf.c \
 	%D%/backend.h %D%/source.c %D%/source.h \
 	%D%/dtype.c %D%/dtype.h %D%/tensor.c %D%/buf.c %D%/join.c \
@@ -22,6 +22,7 @@ include lib/io/local.mk
 include lib/stream/local.mk
 include lib/cpu/local.mk
 include lib/model/local.mk
+include lib/cuda/local.mk
 
 %C%_libweir_la_SOURCES =
 %C%_libweir_la_LIBADD = %D%/libweir-core.la

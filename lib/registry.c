@@ -215,10 +215,10 @@ static struct weir_dev *new_dev(struct weir *weir,
 	return dev;
 }
 
-/* All of them or none; weir->lock is held. */
+/* All of them or none, numbered from @first on; weir->lock is held. */
 static int add_devs(struct weir *weir, const struct weir__backend *backend,
 		    const char *module, const struct weir__dev_desc *descs,
-		    unsigned n)
+		    unsigned n, unsigned first)
 {
 	const unsigned room = sizeof(weir->dev) / sizeof(weir->dev[0]);
 	unsigned at = weir->n_devs;
@@ -228,7 +228,7 @@ static int add_devs(struct weir *weir, const struct weir__backend *backend,
 				  at, room);
 	for (unsigned i = 0; i < n; i++) {
 		weir->dev[at + i] =
-			new_dev(weir, backend, module, i, &descs[i]);
+			new_dev(weir, backend, module, first + i, &descs[i]);
 		if (weir->dev[at + i])
 			continue;
 		while (i--) {
@@ -279,8 +279,24 @@ int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 	for (int i = 0; i < n && r >= 0; i++)
 		r = check_unique(weir, descs, (unsigned)i);
 	if (r >= 0)
-		r = add_devs(weir, backend, module, descs, (unsigned)n);
+		r = add_devs(weir, backend, module, descs, (unsigned)n, 0);
 	pthread_mutex_unlock(&weir->lock);
 	weir__free(descs);
+	return r;
+}
+
+int weir__registry_beside(struct weir_dev *beside,
+			  const struct weir__dev_desc *desc, unsigned i)
+{
+	struct weir *weir = beside->weir;
+	int r = check_dev(beside->backend, desc, i);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&weir->lock);
+	r = check_unique(weir, desc, 0);
+	if (r >= 0)
+		r = add_devs(weir, beside->backend, beside->module, desc, 1, i);
+	pthread_mutex_unlock(&weir->lock);
 	return r;
 }

@@ -124,6 +124,17 @@ static void make_log(struct weir *weir)
 		.abi = WEIR__ABI,
 		.fail = weir__fail,
 		.log = weir__log,
+		.calloc = weir__calloc,
+		.free = weir__free,
+		.text = weir__sys_text,
+		.dlopen = weir__sys_dlopen,
+		.thread = weir__thread_start,
+		.dev_root = weir__dev_root,
+		.dev_state = weir__dev_state,
+		.dev_name = weir__dev_name,
+		.host_take = weir__host_take,
+		.host_give = weir__host_give,
+		.dev_add = weir__registry_beside,
 	};
 }
 

@@ -112,6 +112,15 @@ int weir__dev_use(struct weir_dev *dev);
  * is neither 0 nor an errno becomes -EIO. @what names the call in a sentence.
  */
 int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
+/* " (the device's own words)" for @native, or ""; a ring of buffers. */
+const char *weir__dev_words(const struct weir_dev *dev, int32_t native);
+/* host.c: what struct weir__host says of devices and host memory. */
+struct weir *weir__dev_root(struct weir_dev *dev);
+void *weir__dev_state(struct weir_dev *dev);
+const char *weir__dev_name(struct weir_dev *dev);
+int weir__host_take(struct weir *weir, size_t bytes,
+		    const struct weir_buf_opts *opts, struct weir__mem *mem);
+void weir__host_give(struct weir *weir, size_t bytes, struct weir__mem *mem);
 
 int64_t weir__now(void); /* CLOCK_MONOTONIC, ns */
 /* @timeout_ns (-1: for ever) from now; INT64_MAX for ever. */
@@ -121,6 +130,9 @@ int64_t weir__deadline(int64_t timeout_ns);
 extern const struct weir__backend weir__cpu_backend;
 int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 		       const char *module);
+/* One device of @beside's backend more: struct weir__host. */
+int weir__registry_beside(struct weir_dev *beside,
+			  const struct weir__dev_desc *desc, unsigned i);
 /* -EPROTO, -EBADMSG with a sentence: its tables cannot be used. */
 int weir__backend_check(const struct weir__backend *backend);
 /*

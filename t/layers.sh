@@ -63,7 +63,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 14
+plan 15
 is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command uses the library as a stranger would: <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
@@ -82,9 +82,12 @@ is "$(uses model '(graph|cpu|cuda)/')" '' \
 	'model knows nothing of graphs and backends'
 is "$(uses cpu '(stream|io|model|graph|cuda)/')" '' \
 	'the CPU backend knows nothing of streams and files'
+is "$(uses cuda '(stream|io|alloc|model|graph|cpu)/')" '' \
+	'neither does the CUDA backend, nor of other folders'
 is "$(include_system liburing.h | wc -l)" 1 \
 	'<liburing.h> is included by one file'
-is "$(include_system cuda.h)" '' '<cuda.h> is included by none'
+is "$(include_system cuda.h)" 'lib/cuda/driver.h' \
+	'<cuda.h> is included by one header'
 is "$(too_long)" '' 'no file has more than 600 lines'
 is "$(without_readme)" '' 'each folder of sources has a README'
 is "$(long_readme)" '' '... of at most 150 lines'

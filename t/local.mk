@@ -14,6 +14,8 @@ AM_TESTS_ENVIRONMENT = \
 	PATH="$(abs_top_builddir)/tools:$$PATH"; export PATH; \
 	CC='$(CC)'; export CC; \
 	MAKE='$(MAKE)'; export MAKE; \
+	WEIR_T_FAKECUDA='$(abs_top_builddir)/t/fakecuda/.libs'; \
+	export WEIR_T_FAKECUDA; \
 	WEIR_T_SANITIZER='$(enable_sanitizer)'; export WEIR_T_SANITIZER;
 
 LDADD = %D%/libtap.la lib/libweir-core.la
@@ -165,6 +167,20 @@ EXTRA_DIST += %D%/env.inc
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_trace_t_SOURCES = %D%/trace.c
+
+# The CUDA backend, on the stand-in driver.
+EXTRA_DIST += %D%/cuda.inc
+dist_check_SCRIPTS += %D%/cuda.sh
+if HAVE_CUDA
+T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t
+check_PROGRAMS += $(T_CUDA_TESTS)
+TESTS += $(T_CUDA_TESTS)
+%C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
+TESTS += %D%/cuda.sh
+%C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c %D%/sample.c %D%/sample.h
+%C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+endif
 
 # What is counted rather than timed: bench/instructions.txt.
 dist_check_SCRIPTS += %D%/instructions.sh

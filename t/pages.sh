@@ -95,7 +95,7 @@ compile_all()
 # SYNOPSIS as C: a declaration that differs from the header's is an error.
 declarations()
 {
-	echo '#include <weir.h>'
+	printf '#include <weir.h>\n#include <weir/cuda.h>\n'
 	awk '/^\.Sh / { on = $2 == "SYNOPSIS" }
 	function quoted(s) { gsub(/" "/, ", ", s); gsub(/"/, "", s); return s }
 	!on { next }

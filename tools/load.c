@@ -95,13 +95,35 @@ static int wait_load(struct weir_load *load, struct progress *bar)
 	return r;
 }
 
+/* What --place says, before the rest. */
+static int put_placed(const struct load_job *job, struct weir_plan *plan)
+{
+	const struct load_args *a = job->args;
+	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
+	struct weir_buft *buft;
+	struct weir_dev *dev;
+	int r = 0;
+
+	opts.way = a->way == WEIR_WAY_MAP ? WEIR_WAY_AUTO : a->way;
+	for (size_t i = 0; r >= 0 && i < a->n_places; i++) {
+		r = weir_dev_init(job->weir, a->place[i].device, &dev);
+		if (r >= 0)
+			r = weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft);
+		if (r >= 0)
+			r = weir_plan_put(plan, a->place[i].glob, buft, &opts);
+	}
+	return r;
+}
+
 static int put_tensors(const struct load_job *job, struct weir_plan *plan)
 {
 	const struct load_args *a = job->args;
 	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
-	int r = 0;
+	int r = put_placed(job, plan);
 
 	opts.way = a->way;
+	if (r < 0)
+		return r;
 	if (a->n_only == 0)
 		return weir_plan_put(plan, NULL, job->buft, &opts);
 	for (size_t i = 0; r >= 0 && i < a->n_only; i++)

@@ -18,6 +18,10 @@ struct load_args {
 	const char *trace; /* NULL: none */
 	const char **only; /* globs, those of argv */
 	size_t n_only;
+	struct load_place {
+		const char *glob, *device; /* parts of argv */
+	} * place;
+	size_t n_places;
 	struct weir_opts root;
 	enum weir_mem memory;
 	enum weir_way way;

@@ -2,7 +2,9 @@
 #include "load.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include "args.h"
+#include "output.h"
 
 static const char help[] =
 	"usage: weir load [OPTION]... MODEL\n"
@@ -11,7 +13,10 @@ static const char help[] =
 	"model is opened until its last tensor is usable.\n"
 	"\n"
 	"  --device NAME    where to [CPU]; NAME:KEY=VALUE,... sets parameters\n"
-	"  --memory KIND    plain, huge or locked [huge]\n"
+	"  --place G=NAME   tensors that match the glob G go to device NAME;\n"
+	"                   repeatable, the first that matches counts\n"
+	"  --memory KIND    plain, huge, locked, device or pinned [the device's\n"
+	"                   own; of the CPU: huge]\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map shows the\n"
 	"                   file's own pages: it must not change meanwhile\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"
@@ -39,6 +44,7 @@ enum {
 	LOAD_CHUNK,
 	LOAD_REACTORS,
 	LOAD_ONLY,
+	LOAD_PLACE,
 	LOAD_LENIENT,
 	LOAD_DIGEST,
 	LOAD_REPEAT,
@@ -57,6 +63,7 @@ static const struct option options[] = {
 	{ "chunk", required_argument, NULL, LOAD_CHUNK },
 	{ "reactors", required_argument, NULL, LOAD_REACTORS },
 	{ "only", required_argument, NULL, LOAD_ONLY },
+	{ "place", required_argument, NULL, LOAD_PLACE },
 	{ "lenient", no_argument, NULL, LOAD_LENIENT },
 	{ "digest", optional_argument, NULL, LOAD_DIGEST },
 	{ "repeat", required_argument, NULL, LOAD_REPEAT },
@@ -76,9 +83,11 @@ enum {
 
 static int take_memory(const struct args *args, struct load_args *a)
 {
-	static const char *const names[] = { "plain", "huge", "locked", NULL };
+	static const char *const names[] = { "plain",  "huge",   "locked",
+					     "device", "pinned", NULL };
 	static const enum weir_mem kinds[] = { WEIR_MEM_PLAIN, WEIR_MEM_HUGE,
-					       WEIR_MEM_LOCKED };
+					       WEIR_MEM_LOCKED, WEIR_MEM_DEVICE,
+					       WEIR_MEM_PINNED };
 	unsigned i = 0;
 	int r = args_choice(args, "--memory", names, &i);
 
@@ -122,6 +131,20 @@ static int take_number(const struct args *args, const char *option,
 
 	*ret_number = (uint32_t)number;
 	return r;
+}
+
+/* GLOB=DEVICE, in two; a device may have parameters with a "=" of their own. */
+static int take_place(struct load_args *a)
+{
+	char *device = strchr(optarg, '=');
+
+	if (!device || device == optarg || !device[1])
+		return fail_usage("load", "--place %s is not GLOB=DEVICE",
+				  optarg);
+	*device++ = '\0';
+	a->place[a->n_places].glob = optarg;
+	a->place[a->n_places++].device = device;
+	return 0;
 }
 
 static int take_flag(int c, struct load_args *a)
@@ -170,6 +193,8 @@ static int take_option(const struct args *args, int c, struct load_args *a)
 		return take_number(args, "--reactors", &a->root.reactors);
 	case LOAD_DIGEST:
 		return take_digest(args, a);
+	case LOAD_PLACE:
+		return take_place(a);
 	case LOAD_REPEAT:
 		return args_number(args, "--repeat", 1, REPEAT_MAX, &a->repeat);
 	}
@@ -183,7 +208,8 @@ static int parse(const struct args *args, struct load_args *a)
 
 	/* Never more than there are arguments. */
 	a->only = calloc((size_t)args->argc, sizeof(*a->only));
-	if (!a->only)
+	a->place = calloc((size_t)args->argc, sizeof(*a->place));
+	if (!a->only || !a->place)
 		return fail_memory();
 	while ((c = args_next(args)) != ARGS_END) {
 		if (c < 0)
@@ -205,7 +231,7 @@ int load_args_parse(int argc, char **argv, struct load_args *ret_args)
 	*ret_args = (struct load_args){
 		.device = "CPU",
 		.root = root,
-		.memory = WEIR_MEM_HUGE,
+		.memory = WEIR_MEM_DEVICE,
 		.digest = -1,
 		.repeat = 1,
 	};
@@ -215,4 +241,5 @@ int load_args_parse(int argc, char **argv, struct load_args *ret_args)
 void load_args_free(struct load_args *args)
 {
 	free(args->only);
+	free(args->place);
 }

@@ -129,6 +129,11 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
 
 #define WEIR_BUF_STRICT 0x01u /* an error rather than a lesser kind */
 #define WEIR_BUF_TOUCH 0x02u  /* back it with pages before returning */
+/*
+ * Of kind PINNED: not in the caches of the CPU, which reads it very slowly.
+ * Other kinds: -EINVAL.
+ */
+#define WEIR_BUF_WRITE_COMBINED 0x04u
 
 struct weir_buf_info {
 	size_t size; /* set by the caller */
@@ -143,6 +148,7 @@ struct weir_buf_info {
 #define WEIR_GOT_HUGE 0x01u /* huge pages were granted */
 #define WEIR_GOT_LOCKED 0x02u
 #define WEIR_GOT_OWNED 0x04u /* not wrapped */
+#define WEIR_GOT_WRITE_COMBINED 0x08u
 
 /*
  * Allocate @size bytes. Contents are undefined. Huge or locked memory that

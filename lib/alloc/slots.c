@@ -15,6 +15,9 @@ struct weir__slots {
 	struct weir__slot *slot;
 	unsigned n;
 	struct weir__slot *small, *large; /* free */
+	unsigned char *base;              /* of the first slot */
+	size_t bytes;                     /* of all */
+	unsigned pinned;                  /* by so many devices */
 	_Atomic size_t touched;
 };
 
@@ -87,6 +90,8 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 		at += slot->bytes;
 		add(slot->small ? &s->small : &s->large, slot);
 	}
+	s->base = base;
+	s->bytes = at;
 	*ret = s;
 	return 0;
 }
@@ -95,7 +100,7 @@ void weir__slots_free(struct weir__slots *slots)
 {
 	if (!slots)
 		return;
-	if (slots->map)
+	if (slots->map && !slots->pinned)
 		weir__sys_unmap(slots->map, slots->map_bytes);
 	weir__free(slots->slot);
 	weir__free(slots);
@@ -134,8 +139,28 @@ size_t weir__slots_bytes(const struct weir__slots *slots)
 	return atomic_load_explicit(&slots->touched, memory_order_relaxed);
 }
 
+void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
+		       size_t *ret_bytes)
+{
+	*ret_addr = slots->base;
+	*ret_bytes = slots->bytes;
+}
+
+void weir__slots_pinned(struct weir__slots *slots, bool pinned)
+{
+	slots->pinned += pinned ? 1u : -1u;
+	if (!pinned)
+		return;
+	/* Locking has backed them all. */
+	for (unsigned i = 0; i < slots->n; i++)
+		slots->slot[i].touched = true;
+	atomic_store(&slots->touched, slots->bytes);
+}
+
 void weir__slots_trim(struct weir__slots *slots)
 {
+	if (slots->pinned)
+		return;
 	for (unsigned i = 0; i < 2; i++)
 		for (struct weir__slot *s = i ? slots->small : slots->large; s;
 		     s = s->next) {

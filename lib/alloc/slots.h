@@ -38,6 +38,14 @@ void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
 /* Bytes backed by pages: any thread. */
 size_t weir__slots_bytes(const struct weir__slots *slots);
+/* All of them, as one range of memory. */
+void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
+		       size_t *ret_bytes);
+/*
+ * A device has page-locked all of them, or has let go: pages that it reads are
+ * not given back, nor unmapped by weir__slots_free.
+ */
+void weir__slots_pinned(struct weir__slots *slots, bool pinned);
 /* Give the pages of free slots that are not registered back. */
 void weir__slots_trim(struct weir__slots *slots);
 

@@ -194,3 +194,29 @@ int64_t weir__touch_stop(struct weir__touch *touch)
 	weir__free(touch);
 	return spent;
 }
+
+static void step_done(void *arg)
+{
+	_Atomic uint32_t *steps = arg;
+
+	atomic_fetch_add(steps, 1);
+	weir__futex_wake(steps, 1);
+}
+
+void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
+		     _Atomic size_t *touched)
+{
+	unsigned char *end = (unsigned char *)addr + bytes;
+	_Atomic uint32_t steps = 0;
+	struct weir__touch *t;
+	uint32_t seen;
+
+	if (weir__touch_start(weir, addr, bytes, touched, weir__cpus(),
+			      step_done, &steps, &t) < 0)
+		return;
+	do
+		seen = atomic_load(&steps);
+	while (!weir__touch_ready(t, end) &&
+	       weir__futex_wait(&steps, seen, INT64_MAX) <= 0);
+	weir__touch_stop(t);
+}

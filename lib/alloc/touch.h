@@ -30,6 +30,12 @@ int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 		      struct weir__touch **ret_touch);
 /* All bytes below @end are backed, or never will be. Asks for more. */
 bool weir__touch_ready(struct weir__touch *touch, const void *end);
+/*
+ * Back all of [addr, addr + bytes) by several threads, and wait for that. What
+ * could not be had shows in *@touched.
+ */
+void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
+		     _Atomic size_t *touched);
 /* Stop, join and free; returns the time spent, ns, of all threads. NULL: 0. */
 int64_t weir__touch_stop(struct weir__touch *touch);
 

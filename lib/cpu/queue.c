@@ -84,6 +84,9 @@ static void run(struct weir__work *w)
 	case WEIR__WORK_CALL:
 		res = w->call(w->arg);
 		break;
+	case WEIR__WORK_WAIT: /* not given to queues without handed() */
+	case WEIR__WORK_MARK:
+		break;
 	}
 	w->done(w, res < 0 ? res : 0, 0);
 }

@@ -5,7 +5,9 @@
  * Queues are opened at the first copy and closed with the reactor.
  */
 #include <errno.h>
+#include <stdint.h>
 
+#include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
 #include "trace.h"
@@ -16,25 +18,77 @@ struct weir__copies {
 	struct copy_queue {
 		struct weir_dev *dev;
 		void *queue;
+		bool pinned; /* the slots, by this device */
 		_Atomic uint32_t out;
 	} queue[MAX_DEVICES];
 	unsigned n;
 };
 
-static int open_queue(struct weir__copies *c, struct weir_dev *dev,
+/* Is another device of this backend there, for which they are locked too? */
+static bool pinned_before(const struct weir__copies *c,
+			  const struct weir_dev *dev)
+{
+	for (unsigned i = 0; i < c->n; i++)
+		if (c->queue[i].dev->backend == dev->backend &&
+		    c->queue[i].pinned)
+			return true;
+	return false;
+}
+
+/*
+ * Page-lock the slots for the device, once: copies run at the bus's rate, and
+ * beside the host. Without that it works, slower, and is told.
+ */
+static void pin_slots(struct weir__reactor *r, struct copy_queue *q)
+{
+	const struct weir__mem_ops *mem = q->dev->backend->mem;
+	size_t bytes;
+	void *addr;
+
+	if (!mem->pin || pinned_before(r->copies, q->dev))
+		return;
+	weir__slots_range(r->slots, &addr, &bytes);
+	q->pinned = mem->pin(q->dev, addr, bytes) == 0;
+	if (q->pinned)
+		weir__slots_pinned(r->slots, true);
+	else
+		weir__engine_explain(r->eng, false,
+				     "page-locked slots for %s: %.180s",
+				     q->dev->desc.name, weir_error());
+}
+
+static void unpin_slots(struct weir__reactor *r, struct copy_queue *q)
+{
+	size_t bytes;
+	void *addr;
+
+	if (!q->pinned)
+		return;
+	weir__slots_range(r->slots, &addr, &bytes);
+	/* Else they stay locked, and are not unmapped either. */
+	if (q->dev->backend->mem->unpin(q->dev, addr, bytes) == 0)
+		weir__slots_pinned(r->slots, false);
+}
+
+static int open_queue(struct weir__reactor *r, struct weir_dev *dev,
 		      struct copy_queue **ret)
 {
+	struct weir__copies *c = r->copies;
 	struct copy_queue *q = &c->queue[c->n];
-	int r;
+	int err;
 
 	if (c->n == MAX_DEVICES)
-		return -EMFILE;
-	r = weir__dev_use(dev);
-	if (r >= 0)
-		r = dev->backend->queue->open(dev, 0, "weir-io", &q->queue);
-	if (r < 0)
-		return r;
+		return weir__fail(-EMFILE, "copies to more than %u devices",
+				  MAX_DEVICES);
+	err = weir__dev_use(dev);
+	if (err >= 0)
+		err = weir__dev_result(dev, "queue->open",
+				       dev->backend->queue->open(
+					       dev, 0, "weir-io", &q->queue));
+	if (err < 0)
+		return err;
 	q->dev = dev;
+	pin_slots(r, q);
 	c->n++;
 	*ret = q;
 	return 0;
@@ -48,14 +102,14 @@ static int find_queue(struct weir__reactor *r, struct weir_dev *dev,
 	if (!c) {
 		c = r->copies = weir__calloc(1, sizeof(*c));
 		if (!c)
-			return -ENOMEM;
+			return weir__fail(-ENOMEM, "no memory for copies");
 	}
 	for (unsigned i = 0; i < c->n; i++)
 		if (c->queue[i].dev == dev) {
 			*ret = &c->queue[i];
 			return 0;
 		}
-	return open_queue(c, dev, ret);
+	return open_queue(r, dev, ret);
 }
 
 /* On the reactor, from poll; or on a thread of the backend. */
@@ -79,7 +133,7 @@ static void copied(struct weir__work *work, int res, int32_t native)
 int weir__copy_start(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct copy_queue *q;
+	struct copy_queue *q = NULL;
 	int r = find_queue(op->reactor, e->dev, &q);
 
 	if (r < 0)
@@ -88,6 +142,7 @@ int weir__copy_start(struct weir__op *op)
 		.kind = WEIR__WORK_SET,
 		.dst = e->addr + op->lo,
 		.src = op->payload,
+		.src_host = true,
 		.width = op->hi - op->lo,
 		.rows = 1,
 		.arg = q,
@@ -95,7 +150,9 @@ int weir__copy_start(struct weir__op *op)
 	};
 	op->copying = weir__trace_now(op->reactor->eng->weir);
 	atomic_fetch_add(&q->out, 1);
-	r = e->dev->backend->queue->submit(q->queue, &op->work);
+	r = weir__dev_result(e->dev, "queue->submit",
+			     e->dev->backend->queue->submit(q->queue,
+							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
 	return r;
@@ -123,6 +180,7 @@ void weir__copy_close(struct weir__reactor *r)
 		struct copy_queue *q = &r->copies->queue[i];
 
 		q->dev->backend->queue->close(q->queue);
+		unpin_slots(r, q);
 	}
 	weir__free(r->copies);
 	r->copies = NULL;

@@ -118,6 +118,14 @@ void weir__job_cancel(struct weir__job *job);
 /* The touching thread got further: look at held chunks again. */
 void weir__job_kick(struct weir__job *job);
 
+/*
+ * The device's own code of the failure that job->chunk is being told of, on
+ * this thread; 0: no device's.
+ */
+int32_t weir__job_native(void);
+/* The same in words, where a copy could not even begin; else "". */
+const char *weir__job_why(void);
+
 /* Run @task on a thread that may block. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);
 

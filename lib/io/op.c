@@ -16,6 +16,20 @@
 /* Copies up to this are made on the reactor's thread. */
 #define INLINE_COPY (64u << 10)
 
+/* Of the op that is being finished on this thread. */
+static _Thread_local int32_t native_now;
+static _Thread_local const char *why_now;
+
+int32_t weir__job_native(void)
+{
+	return native_now;
+}
+
+const char *weir__job_why(void)
+{
+	return why_now ? why_now : "";
+}
+
 static struct weir__op *op_of(struct weir__task *task)
 {
 	return (struct weir__op *)((char *)task -
@@ -90,6 +104,7 @@ struct weir__op *weir__op_get(struct weir__reactor *r)
 	op->tries = 0;
 	op->fixed = -1;
 	op->slot = NULL;
+	op->native = 0;
 	r->n_out++;
 	return op;
 }
@@ -268,6 +283,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	struct weir__job *job = op->job;
 	enum weir__chunk_way way = way_of(op);
 	uint64_t lo = op->lo, hi = op->hi;
+	int32_t native = op->native;
 	size_t ext = op->ext;
 
 	if (res == 0 && op->slot)
@@ -285,7 +301,9 @@ void weir__op_finish(struct weir__op *op, int res)
 		r->bytes_out -= hi - lo;
 	put(op);
 	weir__job_landed(job);
+	native_now = native;
 	job->chunk(job, ext, lo, hi, res, way);
+	native_now = 0;
 	weir__job_drop(job);
 }
 
@@ -326,8 +344,11 @@ static void arrived(struct weir__op *op)
 	op->state = WEIR__OP_COPYING;
 	if (extent(op)->dev) {
 		res = weir__copy_start(op);
-		if (res < 0)
+		if (res < 0) {
+			why_now = weir_error();
 			weir__op_finish(op, res);
+			why_now = NULL;
+		}
 	} else if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(r->eng->copiers, &op->task);
 	} else {

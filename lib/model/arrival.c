@@ -105,8 +105,8 @@ out:
 }
 
 const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
-					      uint64_t number, const char *fmt,
-					      ...)
+					      int32_t native, uint64_t number,
+					      const char *fmt, ...)
 {
 	struct weir__cause *c = weir__calloc(1, sizeof(*c));
 	char text[sizeof(c->failure.text)];
@@ -117,7 +117,7 @@ const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	weir__failure_set(&c->failure, err, 0, number, "%s", text);
+	weir__failure_set(&c->failure, err, native, number, "%s", text);
 	c->next = atomic_load(&a->causes);
 	while (!atomic_compare_exchange_weak(&a->causes, &c->next, c))
 		;

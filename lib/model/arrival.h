@@ -60,9 +60,9 @@ void weir__arrival_finish(struct weir__arrival *a);
 
 /* Note a failure down; it lives as long as the arrival. Never NULL. */
 const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
-					      uint64_t number, const char *fmt,
-					      ...)
-	__attribute__((format(printf, 4, 5)));
+					      int32_t native, uint64_t number,
+					      const char *fmt, ...)
+	__attribute__((format(printf, 5, 6)));
 
 extern const struct weir_failure weir__cause_cancelled;
 extern const struct weir_failure weir__cause_closed;

@@ -49,6 +49,7 @@ static int add(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		.off = run->off + skip,
 		.len = len,
 		.addr = buf->mem.base + run->at + skip,
+		.dev = weir__buf_is_host(buf) ? NULL : buf->buft->dev,
 		.buffered = buffered,
 	};
 	l->ext_run[l->n_ext++] = run_number;

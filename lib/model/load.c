@@ -39,9 +39,12 @@ static size_t first_behind(const struct weir_load *l,
 }
 
 static const struct weir_failure *explain(struct weir_load *l, size_t spot,
-					  struct weir_file *file, uint64_t lo,
-					  uint64_t hi, int res)
+					  const struct weir__extent *e,
+					  uint64_t lo, uint64_t hi, int res)
 {
+	const struct weir_file *file = e->file;
+	int32_t native = weir__job_native();
+	const char *why = weir__job_why();
 	const struct weir__record *rec = record_of(l, spot);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);
@@ -53,14 +56,16 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 		return &weir__cause_closed;
 	if (res == -ENODATA)
 		return weir__arrival_note(
-			l->arrival, -ESTALE, spot,
+			l->arrival, -ESTALE, 0, spot,
 			"%s: tensor '%s': the file ended before byte %llu; it had %llu bytes when it was opened",
 			file->base, name, b,
 			(unsigned long long)file->id.bytes);
 	return weir__arrival_note(
-		l->arrival, res, spot,
-		"%s: tensor '%s': read of bytes %llu to %llu: %s", file->base,
-		name, a, b, strerrordesc_np(-res));
+		l->arrival, res, native, spot,
+		"%s: tensor '%s': %s of bytes %llu to %llu: %s%s", file->base,
+		name, native || *why ? "copy" : "read", a, b,
+		*why ? why : strerrordesc_np(-res),
+		e->dev ? weir__dev_words(e->dev, native) : "");
 }
 
 static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
@@ -83,7 +88,7 @@ static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 			break;
 		ours += b - a;
 		weir__arrival_add(l->arrival, spot, b - a,
-				  res < 0 ? explain(l, spot, e->file, a, b, res)
+				  res < 0 ? explain(l, spot, e, a, b, res)
 					  : NULL);
 	}
 	if (res < 0)
@@ -119,10 +124,11 @@ static void check_files(struct weir_load *l)
 		int r = weir__file_unchanged(m->file[i]);
 
 		if (r < 0)
-			weir__arrival_fail(
-				l->arrival,
-				weir__arrival_note(l->arrival, r, l->arrival->n,
-						   "%s", weir_error()));
+			weir__arrival_fail(l->arrival,
+					   weir__arrival_note(l->arrival, r, 0,
+							      l->arrival->n,
+							      "%s",
+							      weir_error()));
 	}
 }
 
@@ -212,7 +218,7 @@ static int start_touching(struct weir_load *l)
 		struct weir__extent *e = &l->ext[i];
 		size_t b = l->weights->layout.run[l->ext_run[i]].buf;
 
-		if (e->buffered || l->weights->buf[b]->foreign)
+		if (e->buffered || e->dev || l->weights->buf[b]->foreign)
 			continue;
 		if (!l->touch[b] && touch_buf(l, b) < 0)
 			return weir__fail(-ENOMEM, "a load: no memory");
@@ -371,7 +377,7 @@ static void abandon(struct weir_load *l, int err)
 		return;
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
 		weir__touch_stop(l->touch[i]);
-	cause = weir__arrival_note(a, err, a->n, "%s", weir_error());
+	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	for (size_t i = 0; i < a->n; i++)
 		weir__arrival_add(a, i, atomic_load(&a->left[i]), cause);
 	weir__arrival_fail(a, cause);

@@ -92,11 +92,6 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 			mapped ? "memory of kind %s needs WEIR_WAY_MAP"
 			       : "WEIR_WAY_MAP needs memory of kind MAPPED, not %s",
 			buft->desc.name);
-	if (!(buft->desc.flags & WEIR_BUFT_HOST))
-		return weir__fail(
-			-EOPNOTSUPP,
-			"%s is not host memory: it cannot be loaded to yet",
-			buft->desc.name);
 	return check_buf(buft, o);
 }
 

@@ -68,6 +68,8 @@ static int add_piece(struct copy *c, uint64_t off)
 				  weir__tensor_label(c->dst),
 				  weir__tensor_label(c->src));
 	op->work.kind = kind_of(op);
+	op->work.src_host = weir__buf_is_host(op->access[0].buf);
+	op->work.dst_host = weir__buf_is_host(op->access[1].buf);
 	op->work.src = src + off;
 	op->work.dst = dst + off;
 	op->work.width = c->run;

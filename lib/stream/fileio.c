@@ -2,6 +2,7 @@
 /*
  * Files in the order of a stream: each operation is one job of one extent.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "error.h"
@@ -22,6 +23,8 @@ struct fileio {
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
 	int err;
+	int32_t native; /* the device's own code for it */
+	char why[200];  /* and words, if the copy could not begin */
 };
 
 static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
@@ -39,6 +42,8 @@ static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 		io->lo = lo;
 		io->hi = hi;
 		io->err = res;
+		io->native = weir__job_native();
+		snprintf(io->why, sizeof(io->why), "%s", weir__job_why());
 	}
 	pthread_mutex_unlock(lock);
 }
@@ -60,9 +65,11 @@ static void job_done(struct weir__job *job)
 			file->base, lo, hi, (unsigned long long)file->id.bytes);
 	else
 		weir__stream_op_fail(
-			io->op, io->err, 0, "%s: bytes [%llu, %llu): %s",
-			file->base, lo, hi,
-			strerror_r(-io->err, reason, sizeof(reason)));
+			io->op, io->err, io->native,
+			"%s: bytes [%llu, %llu): %s%s", file->base, lo, hi,
+			*io->why ? io->why
+				 : strerror_r(-io->err, reason, sizeof(reason)),
+			weir__dev_words(io->op->stream->dev, io->native));
 }
 
 static void fileio_start(struct weir__stream_op *op)
@@ -97,6 +104,11 @@ static int check(const struct weir_stream *s, const struct weir_file *file,
 {
 	uint64_t end;
 
+	if (s->native)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s: work that others queue natively cannot wait for a file: use another stream, and wait for its event",
+			s->label);
 	if (file->weir != s->src.weir)
 		return weir__fail(-EINVAL, "%s and %s are of two roots",
 				  file->base, s->label);
@@ -125,6 +137,7 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	struct weir_stream *s = op->stream;
 	struct weir__engine *eng;
 	unsigned char *addr;
+	struct weir_buf *buf;
 	struct fileio *io;
 	int r = check(s, file, file_off, n, write);
 
@@ -132,10 +145,11 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 		r = weir__stream_op_touch(op, t, off, n, !write, &addr);
 	if (r < 0)
 		return r;
-	if (!weir__buf_is_host(op->access[0].buf))
+	buf = op->access[0].buf;
+	if (write && !weir__buf_is_host(buf))
 		return weir__fail(
 			-EOPNOTSUPP,
-			"%s is in memory of %s, which files cannot be read to yet",
+			"%s is in memory of %s: copy it to host memory to write it",
 			weir__tensor_label(t), s->dev->desc.name);
 	r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
@@ -152,6 +166,7 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 			 .off = file_off,
 			 .len = n,
 			 .addr = addr,
+			 .dev = weir__buf_is_host(buf) ? NULL : s->dev,
 			 .buffered = buffered(file, file_off, n) },
 		.job = { .n_ext = 1,
 			 .write = write,

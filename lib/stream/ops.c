@@ -23,8 +23,9 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 		weir__stream_op_fail(op, err, native,
 				     "the host function returned %d", res);
 	else
-		weir__stream_op_fail(op, err, native, "%s",
-				     strerror_r(-err, reason, sizeof(reason)));
+		weir__stream_op_fail(op, err, native, "%s%s",
+				     strerror_r(-err, reason, sizeof(reason)),
+				     weir__dev_words(op->stream->dev, native));
 }
 
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
@@ -171,6 +172,12 @@ static int rows(struct weir__stream_op *op, const struct weir_tensor *t,
 	return r;
 }
 
+/* Its one tensor, if it could be resolved. */
+static bool tensor_on_host(const struct weir__stream_op *op)
+{
+	return op->n_access && weir__buf_is_host(op->access[0].buf);
+}
+
 static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
 		    const struct weir_rect *rect, const void *src)
 {
@@ -180,8 +187,10 @@ static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
 	if (r < 0)
 		return r;
 	op->work.src = src;
-	return weir__stream_op_end(op, rows(op, dst, rect, src, true,
-					    &op->work.dst));
+	op->work.src_host = true;
+	r = rows(op, dst, rect, src, true, &op->work.dst);
+	op->work.dst_host = tensor_on_host(op);
+	return weir__stream_op_end(op, r);
 }
 
 static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
@@ -196,6 +205,8 @@ static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
 	r = rows(op, src, rect, dst, false, &addr);
 	op->work.src = addr;
 	op->work.dst = dst;
+	op->work.dst_host = true;
+	op->work.src_host = tensor_on_host(op);
 	return weir__stream_op_end(op, r);
 }
 
@@ -255,9 +266,9 @@ int weir_stream_fill(struct weir_stream *stream, const struct weir_tensor *dst,
 		return r;
 	op->work.byte = byte;
 	op->work.width = n;
-	return weir__stream_op_end(op,
-				   weir__stream_op_touch(op, dst, off, n, true,
-							 &op->work.dst));
+	r = weir__stream_op_touch(op, dst, off, n, true, &op->work.dst);
+	op->work.dst_host = tensor_on_host(op);
+	return weir__stream_op_end(op, r);
 }
 
 int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
@@ -270,6 +281,13 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
 	if (r < 0)
 		return r;
+	if (stream->native)
+		return weir__stream_op_end(
+			op,
+			weir__fail(
+				-EOPNOTSUPP,
+				"%s: work that others queue natively cannot wait for a host function",
+				stream->label));
 	op->alone = true;
 	op->work.call = fn;
 	op->work.arg = arg;

@@ -132,7 +132,7 @@ static struct weir__stream_op *conflict(struct weir_stream *s,
 	if (plain(op))
 		return NULL;
 	for (other = s->out[0]; other; other = other->older)
-		if (memory_meets(op, other))
+		if (other->barrier || memory_meets(op, other))
 			return other;
 	return NULL;
 }
@@ -200,8 +200,11 @@ static void submit(struct weir_stream *s, struct weir__stream_op *op)
 	int r = weir__dev_result(s->dev, "queue->submit",
 				 s->ops->submit(s->queue, &op->work));
 
-	if (r == 0)
+	if (r == 0) {
+		if (s->ops->poll)
+			weir__streams_watch(s);
 		return;
+	}
 	weir__failure_set(&f, r, 0, op->number,
 			  "%s: operation %llu (%s) was refused: %s", s->label,
 			  (unsigned long long)op->number, op->what,

@@ -5,11 +5,13 @@
 #include "error.h"
 #include "root.h"
 #include "stream/stream.h"
+#include "stream/watcher.h"
 #include "sys.h"
 
 struct weir__streams {
 	struct weir__part part;
-	struct weir *weir;    /* not held: it holds us */
+	struct weir *weir; /* not held: it holds us */
+	struct weir__watcher *watcher;
 	pthread_mutex_t lock; /* guards list */
 	struct weir_stream *list;
 	unsigned made; /* streams, ever */
@@ -76,6 +78,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 		}
 		weir__source_put(&s->src);
 	}
+	weir__watcher_stop(p->watcher);
 	return ret;
 }
 
@@ -83,6 +86,7 @@ static void streams_free(struct weir__part *part)
 {
 	struct weir__streams *p = (struct weir__streams *)part;
 
+	weir__watcher_free(p->watcher);
 	pthread_mutex_destroy(&p->lock);
 	weir__free(p);
 }
@@ -90,9 +94,15 @@ static void streams_free(struct weir__part *part)
 static int streams_make(struct weir *weir, struct weir__part **ret_part)
 {
 	struct weir__streams *p = weir__calloc(1, sizeof(*p));
+	int r;
 
 	if (!p)
 		return weir__fail(-ENOMEM, "no memory for the streams");
+	r = weir__watcher_new(&p->watcher);
+	if (r < 0) {
+		weir__free(p);
+		return r;
+	}
 	p->part.close = streams_close;
 	p->part.free = streams_free;
 	p->weir = weir;
@@ -112,6 +122,10 @@ int weir__streams_add(struct weir_stream *s)
 	if (r < 0)
 		return r;
 	p = (struct weir__streams *)part;
+	if (s->ops->poll)
+		r = weir__watcher_start(p->watcher);
+	if (r < 0)
+		return r;
 	pthread_mutex_lock(&p->lock);
 	s->part = p;
 	s->id = p->made++ % 1000;
@@ -133,4 +147,9 @@ void weir__streams_del(struct weir_stream *s)
 	if (s->next)
 		s->next->link = s->link;
 	pthread_mutex_unlock(&s->part->lock);
+}
+
+void weir__streams_watch(struct weir_stream *s)
+{
+	weir__watch(s->part->watcher, s);
 }

@@ -112,7 +112,8 @@ static void name_it(struct weir_stream *s, const char *name)
 			 s->dev->desc.name);
 }
 
-static int make(struct weir_dev *dev, const struct weir_stream_opts *o,
+/* Without a queue yet. */
+static int make(struct weir_dev *dev, const char *name,
 		struct weir_stream **ret_stream)
 {
 	struct weir_stream *s = weir__calloc(1, sizeof(*s));
@@ -127,12 +128,8 @@ static int make(struct weir_dev *dev, const struct weir_stream_opts *o,
 	s->dev = dev;
 	s->ops = dev->backend->queue;
 	s->now.lo = UINT64_MAX;
-	name_it(s, o->name);
+	name_it(s, name);
 	r = weir__streams_add(s);
-	if (r == 0)
-		r = weir__dev_result(dev, "queue->open",
-				     s->ops->open(dev, o->flags, o->name,
-						  &s->queue));
 	if (r < 0) {
 		weir__source_put(&s->src);
 		return r;
@@ -141,10 +138,25 @@ static int make(struct weir_dev *dev, const struct weir_stream_opts *o,
 	return 0;
 }
 
+int weir__stream_around(struct weir_dev *dev, void *queue, bool native,
+			const char *name, struct weir_stream **ret_stream)
+{
+	int r = make(dev, name, ret_stream);
+
+	if (r < 0) {
+		dev->backend->queue->close(queue);
+		return r;
+	}
+	(*ret_stream)->queue = queue;
+	(*ret_stream)->native = native;
+	return 0;
+}
+
 int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 		    struct weir_stream **ret_stream)
 {
 	struct weir_stream_opts o;
+	void *queue;
 	int r;
 
 	WEIR__ENTER();
@@ -159,7 +171,15 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 			"flags %#x, of which %#x are known, and reserved %#x",
 			o.flags, WEIR_STREAM_NATIVE, o.reserved);
 	r = weir__dev_use(dev);
-	return r < 0 ? r : make(dev, &o, ret_stream);
+	if (r < 0)
+		return r;
+	r = weir__dev_result(dev, "queue->open",
+			     dev->backend->queue->open(dev, o.flags, o.name,
+						       &queue));
+	if (r < 0)
+		return r;
+	return weir__stream_around(dev, queue, o.flags & WEIR_STREAM_NATIVE,
+				   o.name, ret_stream);
 }
 
 void weir_stream_free(struct weir_stream *stream)
@@ -200,6 +220,7 @@ int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	r = weir__enter_read(stream->src.weir);
 	if (r < 0)
 		return r;
+	weir__stream_mark(stream);
 	pthread_mutex_lock(&stream->lock);
 	tail = stream->tail;
 	pthread_mutex_unlock(&stream->lock);

@@ -54,7 +54,12 @@ struct weir__stream_op {
 	enum weir__stream_op_state state;
 	const char *what; /* "set": for sentences */
 	bool alone;       /* conflicts with everything: CALL, a wait */
-	int err;          /* once finished */
+	/*
+	 * A wait that the device keeps: with its own work it is in order by
+	 * itself; what is not device work waits for it.
+	 */
+	bool barrier;
+	int err; /* once finished */
 	unsigned n_mem, n_access;
 	struct weir__range mem[2];
 	struct weir__access access[2]; /* each with a reference to its buffer */
@@ -92,6 +97,13 @@ struct weir_stream {
 	unsigned id;    /* in traces */
 	struct weir__streams *part;
 	struct weir_stream *next, **link; /* of the part, under its lock */
+	/*
+	 * The native handle is known outside, where work is queued that we do
+	 * not see: nothing may be held back here.
+	 */
+	bool native;
+	bool watched; /* on a list of the watcher's, under its lock */
+	struct weir_stream *next_watched;
 
 	pthread_mutex_t lock; /* guards all down to fail_lock */
 	uint64_t tail;        /* newest number given out */
@@ -173,6 +185,14 @@ int weir__stream_op_touch(struct weir__stream_op *op,
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause);
 /* 0; -ECANCELED with the first cause if the stream has failed. */
 int weir__stream_check(struct weir_stream *s);
+/* A stream of @dev around a queue of its backend, which it then owns. */
+int weir__stream_around(struct weir_dev *dev, void *queue, bool native,
+			const char *name, struct weir_stream **ret_stream);
+/*
+ * wait.c. On a native stream, where others queue too: put a mark of ours
+ * behind all of it, so that its tail is the stream's.
+ */
+void weir__stream_mark(struct weir_stream *s);
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
 /* As weir__root_enter for what only reads: allowed after weir_close. */
@@ -191,5 +211,7 @@ void weir__stream_trace_finished(struct weir_stream *s,
 /* part.c */
 int weir__streams_add(struct weir_stream *s);
 void weir__streams_del(struct weir_stream *s);
+/* Work was given to its queue. s->lock is held. */
+void weir__streams_watch(struct weir_stream *s);
 
 #endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Beside CUDA code: streams and device memory of the caller's in weir's calls,
+ * and weir's in the caller's. No header of CUDA's is needed: CUstream points
+ * to struct CUstream_st, and cudaStream_t is the same. All of it is in the
+ * device's primary context, which is the one of the runtime API.
+ *
+ * Not part of <weir.h>: include it by itself.
+ */
+#ifndef WEIR_CUDA_H
+#define WEIR_CUDA_H
+
+#include <weir/base.h>
+#include <weir/dev.h>
+#include <weir/mem.h>
+#include <weir/stream.h>
+
+WEIR__BEGIN
+
+struct CUstream_st;
+
+/*
+ * A stream of weir's around a CUstream of @dev that belongs to the caller (a
+ * framework's, say) and outlives it; NULL is the default stream.
+ *
+ * What is queued through weir goes to it at once, in order with what others
+ * queue there, so nothing can be held back: weir_stream_wait() blocks its
+ * caller until all that the event needs is with the driver or done
+ * (weir_event_query() says beforehand whether it would), memory that is not
+ * page-locked is copied before the call returns, and files and functions of
+ * the host are refused with -EOPNOTSUPP. An event that is recorded in it
+ * covers what others have queued before.
+ *
+ * -EOPNOTSUPP: @dev is not CUDA's.
+ */
+WEIR_API int weir_cuda_stream_wrap(struct weir_dev *dev,
+				   struct CUstream_st *stream,
+				   struct weir_stream **ret_stream)
+	WEIR_NONNULL(1, 3) WEIR_NODISCARD;
+
+/*
+ * The CUstream of a wrapped stream, or of one made with WEIR_STREAM_NATIVE,
+ * which behaves as a wrapped one and ends with @stream. -EOPNOTSUPP: of any
+ * other stream, whose queue in software would be overtaken.
+ */
+WEIR_API int weir_cuda_stream_native(struct weir_stream *stream,
+				     struct CUstream_st **ret_stream)
+	WEIR_NONNULL(1, 2);
+
+/*
+ * A buffer of device memory that belongs to the caller: @size bytes at the
+ * CUdeviceptr @ptr, of any alignment. As weir_buf_wrap() otherwise.
+ * -EINVAL: not device memory, or beyond the end of its allocation.
+ */
+WEIR_API int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
+				void (*release)(void *arg), void *arg,
+				struct weir_buf **ret_buf)
+	WEIR_NONNULL(1, 6) WEIR_NODISCARD;
+
+/*
+ * The CUdeviceptr of byte 0. -EOPNOTSUPP: a buffer of another backend.
+ * -EINVAL: a joined buffer has none: ask its members.
+ */
+WEIR_API int weir_cuda_buf_ptr(const struct weir_buf *buf, uint64_t *ret_ptr)
+	WEIR_NONNULL(1, 2);
+
+WEIR__END
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuda/cuda.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_ext.h"
+
+#define drv weir__cuda_drv
+#define MAX_VIRTUAL 16u
+
+struct weir__host weir__cuda_host;
+
+/*
+ * Number of a device in the registry: its ordinal; which of how many virtual
+ * devices it is, if it is not the first, which is the GPU itself.
+ */
+struct number {
+	unsigned ordinal, part, parts;
+};
+
+static struct number number_of(unsigned i)
+{
+	return (struct number){ i & 0xff, i >> 8 & 0xff, i >> 16 };
+}
+
+struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
+{
+	return weir__cuda_host.dev_state(dev);
+}
+
+void weir__cuda_note(struct weir__cuda *c, CUresult result)
+{
+	int none = 0;
+
+	if (!weir__cuda_is_fatal(result))
+		return;
+	if (atomic_compare_exchange_strong(&c->lost, &none, (int)result)) {
+		char words[160];
+
+		weir__cuda_words((int32_t)result, words, sizeof(words));
+		c->host->log(c->host->dev_root(c->dev), "%s is lost: %s",
+			     c->host->dev_name(c->dev), words);
+	}
+}
+
+int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
+		    ...)
+{
+	char text[200], words[160];
+	va_list ap;
+
+	va_start(ap, what);
+	vsnprintf(text, sizeof(text), what, ap);
+	va_end(ap);
+	weir__cuda_note(c, result);
+	weir__cuda_words((int32_t)result, words, sizeof(words));
+	return c->host->fail(weir__cuda_errno(result), "%s: %s: %s",
+			     c->host->dev_name(c->dev), text, words);
+}
+
+CUresult weir__cuda_push(struct weir__cuda *c)
+{
+	int lost = atomic_load_explicit(&c->lost, memory_order_relaxed);
+	CUresult r = lost ? (CUresult)lost : drv.cuCtxPushCurrent(c->context);
+
+	weir__cuda_note(c, r);
+	return r;
+}
+
+int weir__cuda_enter(struct weir__cuda *c)
+{
+	CUresult r = weir__cuda_push(c);
+	char words[160];
+
+	if (!r)
+		return 0;
+	if (!atomic_load(&c->lost))
+		return weir__cuda_fail(c, r, "cuCtxPushCurrent");
+	weir__cuda_words((int32_t)r, words, sizeof(words));
+	return c->host->fail(-ENODEV, "%s is lost: %s",
+			     c->host->dev_name(c->dev), words);
+}
+
+void weir__cuda_leave(void)
+{
+	CUcontext was;
+
+	drv.cuCtxPopCurrent(&was);
+}
+
+static int attribute(CUdevice device, CUdevice_attribute which, int otherwise)
+{
+	int value;
+
+	return drv.cuDeviceGetAttribute(&value, which, device) ? otherwise
+							       : value;
+}
+
+/* "0000:3b:00.0", as sysfs has it; "" if it is not known. */
+static void pci_of(CUdevice device, char *pci, size_t room)
+{
+	if (drv.cuDeviceGetPCIBusId(pci, (int)room, device))
+		*pci = '\0';
+	for (char *p = pci; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+}
+
+static int32_t node_of(CUdevice device, const char *pci)
+{
+	int node = attribute(device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1);
+	char path[64], text[32];
+
+	if (node >= 0)
+		return node;
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/numa_node", pci);
+	if (!*pci || weir__cuda_host.text(path, text, sizeof(text)) <= 0)
+		return -1;
+	node = atoi(text);
+	return node < 0 ? -1 : node;
+}
+
+static void describe_memory(struct weir__dev_desc *d, size_t total)
+{
+	d->n_bufts = 3;
+	d->buft[0] = (struct weir__buft_desc){ .kind = WEIR_MEM_DEVICE,
+					       .align = WEIR__CUDA_ALIGN,
+					       .max = total };
+	d->buft[1] = (struct weir__buft_desc){ .kind = WEIR_MEM_PINNED,
+					       .flags = WEIR_BUFT_HOST |
+							WEIR_BUFT_LOCKED,
+					       .align = WEIR__CUDA_ALIGN,
+					       .max = SIZE_MAX / 2 };
+	d->buft[2] = (struct weir__buft_desc){ .kind = WEIR_MEM_MAPPED,
+					       .flags = WEIR_BUFT_HOST |
+							WEIR_BUFT_READONLY,
+					       .align = 1,
+					       .max = SIZE_MAX / 2 };
+	snprintf(d->buft[0].name, sizeof(d->buft[0].name), "%s", d->name);
+	snprintf(d->buft[1].name, sizeof(d->buft[1].name), "%s_Pinned",
+		 d->name);
+	snprintf(d->buft[2].name, sizeof(d->buft[2].name), "%s_Mapped",
+		 d->name);
+}
+
+static int fail_probe(CUresult r, const char *call)
+{
+	char words[160];
+
+	weir__cuda_words((int32_t)r, words, sizeof(words));
+	return weir__cuda_host.fail(weir__cuda_errno(r),
+				    "%s: %s (driver of CUDA %d.%d)", call,
+				    words, drv.version / 1000,
+				    drv.version % 1000 / 10);
+}
+
+static int describe(struct number n, struct weir__dev_desc *d)
+{
+	size_t total;
+	CUdevice device;
+	CUresult r = drv.cuDeviceGet(&device, (int)n.ordinal);
+
+	if (!r)
+		r = drv.cuDeviceTotalMem(&total, device);
+	if (!r)
+		r = drv.cuDeviceGetName(d->description,
+					sizeof(d->description) - 1, device);
+	if (r)
+		return fail_probe(r, "cuDeviceGet");
+	snprintf(d->name, sizeof(d->name), n.part ? "CUDA%u-%u" : "CUDA%u",
+		 n.ordinal, n.part);
+	pci_of(device, d->pci, sizeof(d->pci));
+	d->type = attribute(device, CU_DEVICE_ATTRIBUTE_INTEGRATED, 0)
+			  ? WEIR_DEV_IGPU
+			  : WEIR_DEV_GPU;
+	d->caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_PINNED |
+		  WEIR_CAP_WRAP_HOST;
+	d->node = node_of(device, d->pci);
+	describe_memory(d, total);
+	return 0;
+}
+
+static int cuda_probe(struct weir *weir, const struct weir__host *host,
+		      struct weir__dev_desc *descs, unsigned max)
+{
+	int n, ret = 0;
+	CUresult r = drv.cuInit(0);
+
+	(void)weir;
+	(void)host;
+	if (r)
+		return fail_probe(r, "cuInit");
+	r = drv.cuDeviceGetCount(&n);
+	if (r)
+		return fail_probe(r, "cuDeviceGetCount");
+	if (n > (int)max)
+		n = (int)max;
+	for (int i = 0; i < n && ret >= 0; i++)
+		ret = describe((struct number){ .ordinal = (unsigned)i },
+			       &descs[i]);
+	return ret < 0 ? ret : n;
+}
+
+/* "virtual=N" is all there is. */
+static int parse_params(const char *params, struct number n, unsigned *ret)
+{
+	char *end;
+	unsigned long parts;
+
+	*ret = 1;
+	if (!*params)
+		return 0;
+	if (strncmp(params, "virtual=", 8) || n.part)
+		return weir__cuda_host.fail(
+			-EINVAL,
+			"CUDA%u: unknown parameter '%.*s'; there is: virtual=N",
+			n.ordinal, (int)strcspn(params, "="), params);
+	parts = strtoul(params + 8, &end, 10);
+	if (!isdigit((unsigned char)params[8]) || *end || parts < 1 ||
+	    parts > MAX_VIRTUAL)
+		return weir__cuda_host.fail(
+			-EINVAL, "CUDA%u: %s is not a number from 1 to %u",
+			n.ordinal, params, MAX_VIRTUAL);
+	*ret = (unsigned)parts;
+	return 0;
+}
+
+/* CUDA0-1 and so on, beside CUDA0. */
+static int add_virtual(struct weir_dev *dev, struct number n, unsigned parts)
+{
+	int r = 0;
+
+	for (unsigned part = 1; part < parts && r >= 0; part++) {
+		struct number more = { n.ordinal, part, parts };
+		struct weir__dev_desc desc = { 0 };
+
+		r = describe(more, &desc);
+		if (r >= 0)
+			r = weir__cuda_host.dev_add(dev, &desc,
+						    n.ordinal | part << 8 |
+							    parts << 16);
+		if (r == -EEXIST) /* of an earlier try */
+			r = 0;
+	}
+	return r;
+}
+
+static int make_state(struct weir_dev *dev, struct number n,
+		      struct weir__cuda **ret_state)
+{
+	struct weir__cuda *c = weir__cuda_host.calloc(1, sizeof(*c));
+	char pci[16] = "";
+	CUresult r;
+
+	if (!c)
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a device");
+	c->host = &weir__cuda_host;
+	c->dev = dev;
+	r = drv.cuDeviceGet(&c->device, (int)n.ordinal);
+	if (!r)
+		r = drv.cuDevicePrimaryCtxRetain(&c->context, c->device);
+	if (r) {
+		int ret = weir__cuda_fail(c, r, "cuDevicePrimaryCtxRetain");
+
+		weir__cuda_host.free(c);
+		return ret;
+	}
+	pci_of(c->device, pci, sizeof(pci));
+	c->node = node_of(c->device, pci);
+	c->reads_only = attribute(
+		c->device,
+		CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0);
+	pthread_mutex_init(&c->lock, NULL);
+	*ret_state = c;
+	return 0;
+}
+
+static void cuda_dev_close(struct weir_dev *dev, void *state)
+{
+	struct weir__cuda *c = state;
+
+	(void)dev;
+	/* A lost device may hang in any call. */
+	if (!atomic_load(&c->lost)) {
+		if (c->blocking && weir__cuda_enter(c) == 0) {
+			drv.cuStreamDestroy(c->blocking);
+			weir__cuda_leave();
+		}
+		drv.cuDevicePrimaryCtxRelease(c->device);
+	}
+	pthread_mutex_destroy(&c->lock);
+	weir__cuda_host.free(c);
+}
+
+static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
+			 void **ret_state)
+{
+	struct number n = number_of(i);
+	struct weir__cuda *c = NULL;
+	unsigned parts;
+	int r = parse_params(params, n, &parts);
+
+	if (r >= 0)
+		r = make_state(dev, n, &c);
+	if (r < 0)
+		return r;
+	r = add_virtual(dev, n, parts);
+	if (r < 0) {
+		cuda_dev_close(dev, c);
+		return r;
+	}
+	*ret_state = c;
+	return 0;
+}
+
+/* Where there is a context already, the driver knows. */
+static int driver_memory(struct weir__cuda *c, uint64_t *ret_free,
+			 uint64_t *ret_total)
+{
+	size_t avail, total;
+	CUresult r;
+
+	if (!drv.cuMemGetInfo || weir__cuda_enter(c) < 0)
+		return -ENODATA;
+	r = drv.cuMemGetInfo(&avail, &total);
+	weir__cuda_leave();
+	if (r)
+		return weir__cuda_fail(c, r, "cuMemGetInfo");
+	*ret_free = avail;
+	*ret_total = total;
+	return 0;
+}
+
+static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
+			   uint64_t *ret_total)
+{
+	struct number n = number_of(i);
+	struct weir__cuda *c = weir__cuda_of(dev);
+	char pci[16] = "";
+	CUdevice device;
+	int r = -ENODATA;
+
+	if (c)
+		r = driver_memory(c, ret_free, ret_total);
+	if (r == -ENODATA) {
+		if (!drv.cuDeviceGet(&device, (int)n.ordinal))
+			pci_of(device, pci, sizeof(pci));
+		r = weir__cuda_nvml_memory(pci, ret_free, ret_total);
+	}
+	if (r >= 0 && n.parts) { /* each its share */
+		*ret_free /= n.parts;
+		*ret_total /= n.parts;
+	}
+	return r;
+}
+
+static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	bool is_device;
+	CUdeviceptr base = 0;
+	size_t size = 0;
+	CUresult r = CUDA_SUCCESS;
+	int ret = weir__cuda_enter(c);
+
+	if (ret < 0)
+		return ret;
+	is_device = weir__cuda_is_device((const void *)(uintptr_t)ptr);
+	if (drv.cuMemGetAddressRange && is_device)
+		r = drv.cuMemGetAddressRange(&base, &size, (CUdeviceptr)ptr);
+	weir__cuda_leave();
+	if (!is_device)
+		return c->host->fail(-EINVAL,
+				     "%#llx is no address of device memory",
+				     (unsigned long long)ptr);
+	if (r)
+		return weir__cuda_fail(c, r, "cuMemGetAddressRange of %#llx",
+				       (unsigned long long)ptr);
+	if (size && (ptr - base > size || bytes > size - (ptr - base)))
+		return c->host->fail(
+			-EINVAL,
+			"%zu bytes at %#llx, where an allocation of %zu begins at %#llx",
+			bytes, (unsigned long long)ptr, size,
+			(unsigned long long)base);
+	return 0;
+}
+
+static const struct weir__cuda_ext ext = {
+	.size = sizeof(ext),
+	.queue_wrap = weir__cuda_queue_wrap,
+	.queue_native = weir__cuda_queue_native,
+	.check_pointer = check_pointer,
+};
+
+static const struct weir__cuda_ext *get_ext(void)
+{
+	return &ext;
+}
+
+static void (*cuda_proc(struct weir_dev *dev, const char *name))(void)
+{
+	(void)dev;
+	if (!strcmp(name, WEIR__CUDA_EXT))
+		return (void (*)(void))get_ext;
+	return NULL;
+}
+
+static const struct weir__backend backend = {
+	.size = sizeof(backend),
+	.abi = WEIR__ABI,
+	.name = "CUDA",
+	.probe = cuda_probe,
+	.dev_open = cuda_dev_open,
+	.dev_close = cuda_dev_close,
+	.dev_memory = cuda_dev_memory,
+	.explain = weir__cuda_words,
+	.proc = cuda_proc,
+	.mem = &weir__cuda_mem_ops,
+	.queue = &weir__cuda_queue_ops,
+};
+
+__attribute__((visibility("default"))) weir__module_entry_fn weir_module_entry;
+
+const struct weir__backend *weir_module_entry(const struct weir__host *host,
+					      int *ret_err)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+	/* What is known to us of an older library ends at its size. */
+	if (host->abi != WEIR__ABI || host->size != sizeof(*host)) {
+		*ret_err = host->fail(
+			-EPROTO,
+			"it is made for ABI %u and a host of %zu bytes, this library has %u and %zu",
+			WEIR__ABI, sizeof(*host), host->abi, host->size);
+		return NULL;
+	}
+	pthread_mutex_lock(&lock);
+	weir__cuda_host = *host;
+	pthread_mutex_unlock(&lock);
+	*ret_err = weir__cuda_driver_open(host);
+	return *ret_err < 0 ? NULL : &backend;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA backend: GPUs, their memory and queues, on the driver's own
+ * interface. README.md has the states.
+ */
+#ifndef WEIR__CUDA_H
+#define WEIR__CUDA_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "backend.h"
+#include "cuda/driver.h"
+
+#define WEIR__CUDA_ALIGN ((size_t)256)
+
+/* A device's state, from its first use on. */
+struct weir__cuda {
+	const struct weir__host *host;
+	struct weir_dev *dev;
+	CUdevice device;
+	CUcontext context;    /* the primary one, retained */
+	int32_t node;         /* NUMA node nearest to it, -1: not known */
+	bool reads_only;      /* memory can be registered for reading only */
+	_Atomic int lost;     /* the CUresult by which it was, or 0 */
+	pthread_mutex_t lock; /* guards blocking, one move at a time */
+	CUstream blocking;    /* for moves that block; made at first use */
+};
+
+/* What the library offers: the same functions in every root. */
+extern struct weir__host weir__cuda_host;
+
+/*
+ * cuda.c. Make the device's context current, and the caller's again. Every
+ * call of the driver that needs one stands between the two. -ENODEV: the
+ * device is lost, and the driver is not asked.
+ */
+int weir__cuda_enter(struct weir__cuda *c);
+void weir__cuda_leave(void);
+/* The same without a sentence: what the driver says, or said of its loss. */
+CUresult weir__cuda_push(struct weir__cuda *c);
+/* Remember it if @result is such that nothing will work any more. */
+void weir__cuda_note(struct weir__cuda *c, CUresult result);
+/* @what, which named the call and its sizes, gave @result: errno, sentence. */
+int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
+		    ...) __attribute__((format(printf, 3, 4)));
+struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
+
+/* memory.c */
+extern const struct weir__mem_ops weir__cuda_mem_ops;
+/*
+ * Of host memory: does the driver know it as page-locked? Of any: is it a
+ * device's? A context is current. No, if the driver cannot be asked.
+ */
+bool weir__cuda_is_pinned(const void *ptr);
+bool weir__cuda_is_device(const void *ptr);
+/* queue.c */
+extern const struct weir__queue_ops weir__cuda_queue_ops;
+/* A queue around @stream, which stays the caller's. */
+int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue);
+int weir__cuda_queue_native(void *queue, void **ret_stream);
+/*
+ * nvml.c. Of the GPU at @pci; makes no context. -ENODATA with a sentence: the
+ * library that knows is not there.
+ */
+int weir__cuda_nvml_memory(const char *pci, uint64_t *ret_free,
+			   uint64_t *ret_total);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT */
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "backend.h"
+
+struct weir__cuda_driver weir__cuda_drv;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards opened */
+static bool opened;
+
+struct entry {
+	const char *name;
+	int version; /* of CUDA, whose signature is called */
+	size_t at;   /* of the pointer in the table */
+	bool required;
+};
+
+/* "name" stays the name in the source; the member may be a macro's. */
+#define REQUIRED(name, version) \
+	{ #name, version, offsetof(struct weir__cuda_driver, name), true },
+#define OPTIONAL(name, version) \
+	{ #name, version, offsetof(struct weir__cuda_driver, name), false },
+
+/* clang-format off */
+static const struct entry entries[] = {
+	WEIR__CUDA_REQUIRED(REQUIRED)
+	WEIR__CUDA_OPTIONAL(OPTIONAL)
+};
+/* clang-format on */
+
+/* How entries are asked for: since CUDA 12 with one argument more. */
+struct finder {
+	CUresult (*v2)(const char *name, void **pfn, int version,
+		       cuuint64_t flags, CUdriverProcAddressQueryResult *why);
+	CUresult (*v1)(const char *name, void **pfn, int version,
+		       cuuint64_t flags);
+};
+
+static void *find(const struct finder *f, const char *name, int version)
+{
+	CUdriverProcAddressQueryResult why;
+	void *pfn = NULL;
+	CUresult r;
+
+	r = f->v2 ? f->v2(name, &pfn, version, CU_GET_PROC_ADDRESS_DEFAULT,
+			  &why)
+		  : f->v1(name, &pfn, version, CU_GET_PROC_ADDRESS_DEFAULT);
+	return r == CUDA_SUCCESS ? pfn : NULL;
+}
+
+/* Asked first, for the sentences. */
+static int version_of(const struct finder *f)
+{
+	CUresult (*get)(int *) = NULL;
+	int version = 0;
+
+	*(void **)&get = find(f, "cuDriverGetVersion", 2020);
+	return get && get(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+static int fill(const struct weir__host *host, const struct finder *f,
+		struct weir__cuda_driver *drv)
+{
+	drv->version = version_of(f);
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		const struct entry *e = &entries[i];
+		void *pfn = find(f, e->name, e->version);
+
+		if (!pfn && e->required)
+			return host->fail(
+				-ENOSYS,
+				"the driver (CUDA %d.%d) has no %s as of CUDA %d.%d",
+				drv->version / 1000, drv->version % 1000 / 10,
+				e->name, e->version / 1000,
+				e->version % 1000 / 10);
+		*(void **)(void *)((char *)drv + e->at) = pfn;
+	}
+	return 0;
+}
+
+static int open_driver(const struct weir__host *host)
+{
+	struct weir__cuda_driver drv = { 0 };
+	struct finder f = { 0 };
+	void *handle;
+	int r;
+
+	if (host->dlopen("libcuda.so.1", &handle) < 0)
+		return host->fail(-ENODEV, "no CUDA driver: %s", dlerror());
+	*(void **)&f.v2 = dlsym(handle, "cuGetProcAddress_v2");
+	*(void **)&f.v1 = dlsym(handle, "cuGetProcAddress");
+	if (!f.v2 && !f.v1)
+		r = host->fail(
+			-ENOSYS,
+			"libcuda.so.1 has no cuGetProcAddress: it is older than CUDA 11.3");
+	else
+		r = fill(host, &f, &drv);
+	if (r < 0) {
+		dlclose(handle);
+		return r;
+	}
+	weir__cuda_drv = drv;
+	return 0;
+}
+
+int weir__cuda_driver_open(const struct weir__host *host)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!opened)
+		r = open_driver(host);
+	opened = r == 0;
+	pthread_mutex_unlock(&lock);
+	return r;
+}
+
+bool weir__cuda_is_fatal(CUresult result)
+{
+	switch (result) {
+	case CUDA_ERROR_ECC_UNCORRECTABLE:
+	case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+	case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+	case CUDA_ERROR_ILLEGAL_ADDRESS:
+	case CUDA_ERROR_LAUNCH_TIMEOUT:
+	case CUDA_ERROR_ASSERT:
+	case CUDA_ERROR_HARDWARE_STACK_ERROR:
+	case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+	case CUDA_ERROR_MISALIGNED_ADDRESS:
+	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+	case CUDA_ERROR_INVALID_PC:
+	case CUDA_ERROR_LAUNCH_FAILED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int weir__cuda_errno(CUresult result)
+{
+	switch (result) {
+	case CUDA_SUCCESS:
+		return 0;
+	case CUDA_ERROR_OUT_OF_MEMORY:
+		return -ENOMEM;
+	case CUDA_ERROR_INVALID_VALUE:
+		return -EINVAL;
+	case CUDA_ERROR_NO_DEVICE:
+	case CUDA_ERROR_DEVICE_UNAVAILABLE:
+		return -ENODEV;
+	case CUDA_ERROR_DEINITIALIZED:
+		return -ESHUTDOWN;
+	case CUDA_ERROR_NOT_SUPPORTED:
+		return -EOPNOTSUPP;
+	default:
+		return weir__cuda_is_fatal(result) ? -ENODEV : -EIO;
+	}
+}
+
+void weir__cuda_words(int32_t result, char *text, size_t room)
+{
+	const char *name = NULL, *words = NULL;
+
+	weir__cuda_drv.cuGetErrorName((CUresult)result, &name);
+	weir__cuda_drv.cuGetErrorString((CUresult)result, &words);
+	if (name && words)
+		snprintf(text, room, "%s: %s", name, words);
+	else
+		snprintf(text, room, "%s, CUDA result %d",
+			 name ? name : "no name", (int)result);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The CUDA driver: libcuda.so.1, opened at run time, as one table filled from
+ * one list. The only header that includes <cuda.h>.
+ *
+ * Each entry has the CUDA version whose signature is called, which is what
+ * cuGetProcAddress is asked for, so a newer driver gives the same function.
+ */
+#ifndef WEIR__CUDA_DRIVER_H
+#define WEIR__CUDA_DRIVER_H
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir__host;
+
+/* Without these there is no backend. */
+#define WEIR__CUDA_REQUIRED(X)              \
+	X(cuInit, 2000)                     \
+	X(cuDriverGetVersion, 2020)         \
+	X(cuGetErrorName, 6000)             \
+	X(cuGetErrorString, 6000)           \
+	X(cuDeviceGetCount, 2000)           \
+	X(cuDeviceGet, 2000)                \
+	X(cuDeviceGetName, 2000)            \
+	X(cuDeviceGetAttribute, 2000)       \
+	X(cuDeviceTotalMem, 3020)           \
+	X(cuDeviceGetPCIBusId, 4010)        \
+	X(cuDevicePrimaryCtxRetain, 7000)   \
+	X(cuDevicePrimaryCtxRelease, 11000) \
+	X(cuCtxPushCurrent, 4000)           \
+	X(cuCtxPopCurrent, 4000)            \
+	X(cuMemAlloc, 3020)                 \
+	X(cuMemFree, 3020)                  \
+	X(cuMemHostAlloc, 2020)             \
+	X(cuMemFreeHost, 2000)              \
+	X(cuPointerGetAttribute, 4000)      \
+	X(cuMemcpyHtoDAsync, 3020)          \
+	X(cuMemcpyDtoHAsync, 3020)          \
+	X(cuMemcpyDtoDAsync, 3020)          \
+	X(cuMemcpy2DAsync, 3020)            \
+	X(cuMemsetD8Async, 3020)            \
+	X(cuMemsetD2D8Async, 3020)          \
+	X(cuStreamCreate, 2000)             \
+	X(cuStreamDestroy, 4000)            \
+	X(cuStreamQuery, 2000)              \
+	X(cuStreamSynchronize, 2000)        \
+	X(cuStreamWaitEvent, 3020)          \
+	X(cuEventCreate, 2000)              \
+	X(cuEventDestroy, 4000)             \
+	X(cuEventRecord, 2000)              \
+	X(cuEventQuery, 2000)               \
+	X(cuEventSynchronize, 2000)
+
+/* Without one of these an ability is off; NULL in the table. */
+#define WEIR__CUDA_OPTIONAL(X)        \
+	X(cuMemHostRegister, 6050)    \
+	X(cuMemHostUnregister, 4000)  \
+	X(cuMemGetAddressRange, 3020) \
+	X(cuMemGetInfo, 3020)
+
+#define WEIR__CUDA_MEMBER(name, version) __typeof__(name) *name;
+
+struct weir__cuda_driver {
+	int version; /* 12080: the driver's CUDA 12.8 */
+		     /* clang-format off */
+	WEIR__CUDA_REQUIRED(WEIR__CUDA_MEMBER)
+	WEIR__CUDA_OPTIONAL(WEIR__CUDA_MEMBER)
+		     /* clang-format on */
+};
+
+/* Filled by weir__cuda_driver_open, and constant from then on. */
+extern struct weir__cuda_driver weir__cuda_drv;
+
+/*
+ * Open the driver, once for the process; it is never closed. -ENODEV: there is
+ * none. -ENOSYS: it lacks a required entry, which is named with its version.
+ */
+int weir__cuda_driver_open(const struct weir__host *host);
+
+/* The one place where the driver's results become errnos; 0: success. */
+int weir__cuda_errno(CUresult result);
+/* After it nothing of the context works any more. */
+bool weir__cuda_is_fatal(CUresult result);
+/* "CUDA_ERROR_OUT_OF_MEMORY: out of memory": the driver's own words. */
+void weir__cuda_words(int32_t result, char *text, size_t room);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The helper of a queue: a thread for what would block its caller or the
+ * device. Host functions, memory that is not page-locked (through a bounce
+ * buffer that is), and copies inside of host memory. What comes behind such
+ * work goes through it too, so that the order stays.
+ */
+#include "cuda/queue.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define drv weir__cuda_drv
+#define HALF ((size_t)1 << 20) /* of the bounce buffer */
+
+static bool has_src(const struct weir__work *w)
+{
+	return w->kind == WEIR__WORK_SET || w->kind == WEIR__WORK_GET ||
+	       w->kind == WEIR__WORK_COPY;
+}
+
+bool weir__cuda_on_host(const struct weir__work *w)
+{
+	return w->dst_host && (w->src_host || !has_src(w));
+}
+
+bool weir__cuda_blocks(const struct weir__work *w)
+{
+	const void *host = w->dst_host ? w->dst : w->src;
+
+	if (!w->dst_host && !w->src_host)
+		return false;
+	return weir__cuda_on_host(w) || !weir__cuda_is_pinned(host);
+}
+
+void weir__cuda_run_on_host(const struct weir__work *w)
+{
+	for (size_t i = 0; i < w->rows; i++) {
+		unsigned char *dst = w->dst + i * w->dst_pitch;
+
+		if (has_src(w))
+			memmove(dst, w->src + i * w->src_pitch, w->width);
+		else
+			memset(dst, w->byte, w->width);
+	}
+}
+
+/* False: pageable memory goes to the driver as it is, which works, slower. */
+static bool have_bounce(struct weir__cuda_queue *q)
+{
+	void *ptr = NULL;
+
+	if (q->bounce || q->no_bounce)
+		return q->bounce;
+	q->no_bounce = true;
+	for (unsigned i = 0; i < 2; i++)
+		if (!q->bounced[i] &&
+		    drv.cuEventCreate(&q->bounced[i],
+				      CU_EVENT_DISABLE_TIMING |
+					      CU_EVENT_BLOCKING_SYNC))
+			return false;
+	if (drv.cuMemHostAlloc(&ptr, 2 * HALF, CU_MEMHOSTALLOC_PORTABLE))
+		return false;
+	q->bounce = ptr;
+	return true;
+}
+
+void weir__cuda_helper_close(struct weir__cuda_queue *q)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (q->bounced[i])
+			drv.cuEventDestroy(q->bounced[i]);
+	if (q->bounce)
+		drv.cuMemFreeHost(q->bounce);
+}
+
+/* Through one half while the device copies out of the other. */
+static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t at = 0, i = 0; at < w->width && !r; at += HALF, i++) {
+		size_t n = w->width - at < HALF ? w->width - at : HALF;
+		unsigned char *half = q->bounce + i % 2 * HALF;
+
+		r = drv.cuEventSynchronize(q->bounced[i % 2]);
+		if (r)
+			break;
+		memcpy(half, w->src + at, n);
+		r = drv.cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)w->dst + at,
+					  half, n, q->stream);
+		if (!r)
+			r = drv.cuEventRecord(q->bounced[i % 2], q->stream);
+	}
+	return r;
+}
+
+static CUresult bounce_down(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t at = 0; at < w->width && !r; at += HALF) {
+		size_t n = w->width - at < HALF ? w->width - at : HALF;
+
+		r = drv.cuMemcpyDtoHAsync(q->bounce,
+					  (CUdeviceptr)(uintptr_t)w->src + at,
+					  n, q->stream);
+		if (!r)
+			r = drv.cuEventRecord(q->bounced[0], q->stream);
+		if (!r)
+			r = drv.cuEventSynchronize(q->bounced[0]);
+		if (!r)
+			memcpy(w->dst + at, q->bounce, n);
+	}
+	return r;
+}
+
+/* Give it to the driver, or do it; a context is current, no lock held. */
+static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUresult r;
+
+	if (weir__cuda_on_host(w)) {
+		r = drv.cuStreamSynchronize(q->stream);
+		if (!r)
+			weir__cuda_run_on_host(w);
+		return r;
+	}
+	if (!weir__cuda_blocks(w) || w->rows != 1 || !have_bounce(q))
+		return weir__cuda_issue(q, w);
+	return w->kind == WEIR__WORK_SET ? bounce_up(q, w) : bounce_down(q, w);
+}
+
+static void call(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	int res;
+
+	pthread_mutex_lock(&q->lock);
+	q->helping--;
+	pthread_mutex_unlock(&q->lock);
+	res = w->call(w->arg);
+	w->done(w, res < 0 ? res : 0, 0);
+}
+
+/* Its end is seen by poll, behind what the driver has of it. */
+static void help(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUresult r = weir__cuda_push(q->c);
+	bool entered = !r;
+	int ret;
+
+	if (entered)
+		r = run(q, w);
+	pthread_mutex_lock(&q->lock);
+	q->helping--;
+	ret = weir__cuda_track(q, w, entered, r);
+	if (ret < 0) {
+		/* Nothing can follow it: wait here, and tell. */
+		if (entered)
+			drv.cuStreamSynchronize(q->stream);
+		q->out--;
+	}
+	pthread_mutex_unlock(&q->lock);
+	if (entered)
+		weir__cuda_leave();
+	if (ret < 0)
+		w->done(w, ret, 0);
+}
+
+/* The next work; NULL: the queue was closed. q->lock is held. */
+static struct weir__work *next_work(struct weir__cuda_queue *q)
+{
+	struct weir__work *w;
+
+	while (!(w = q->todo) && !q->closed)
+		pthread_cond_wait(&q->more, &q->lock);
+	if (!w)
+		return NULL;
+	q->todo = w->next;
+	if (!q->todo)
+		q->todo_end = &q->todo;
+	return w;
+}
+
+static void *helper_main(void *arg)
+{
+	struct weir__cuda_queue *q = arg;
+	struct weir__work *w;
+
+	for (;;) {
+		pthread_mutex_lock(&q->lock);
+		w = next_work(q);
+		pthread_mutex_unlock(&q->lock);
+		if (!w)
+			break;
+		if (w->kind == WEIR__WORK_CALL)
+			call(q, w);
+		else
+			help(q, w);
+	}
+	weir__cuda_host.free(q);
+	return NULL;
+}
+
+int weir__cuda_help(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	pthread_t thread;
+	int r;
+
+	if (!q->started) {
+		r = weir__cuda_host.thread(&thread, q->name, helper_main, q);
+		if (r < 0)
+			return weir__cuda_host.fail(
+				r, "cannot start the helper of a stream");
+		pthread_detach(thread);
+		q->started = true;
+	}
+	w->next = NULL;
+	*q->todo_end = w;
+	q->todo_end = &w->next;
+	q->helping++;
+	pthread_cond_signal(&q->more);
+	return 0;
+}

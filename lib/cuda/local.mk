@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+# The CUDA module: needs cuda.h to be built, and links neither the driver nor
+# libweir. Not unloaded: its helpers may be on their way out of its code.
+if HAVE_CUDA
+pkglib_LTLIBRARIES += %D%/weir-cuda.la
+%C%_weir_cuda_la_SOURCES = \
+	%D%/driver.c %D%/driver.h \
+	%D%/cuda.c %D%/cuda.h \
+	%D%/memory.c \
+	%D%/queue.c %D%/queue.h %D%/helper.c \
+	%D%/nvml.c lib/cuda_ext.h
+%C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
+	-Wl,-z,defs -Wl,-z,nodelete \
+	-Wl,--version-script=$(srcdir)/%D%/module.map
+%C%_weir_cuda_la_LIBADD = -ldl
+EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map
+endif
+EXTRA_DIST += %D%/module.map %D%/README.md

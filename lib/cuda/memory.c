@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory of a GPU, and host memory that is page-locked for it. Two forms of
+ * the latter: ours, in huge pages touched by several threads and registered
+ * with the driver; and the driver's own, where that is refused.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/cuda.h"
+
+#define drv weir__cuda_drv
+#define PAGE ((size_t)4096)
+
+/* weir__mem.how: what it is, and so how it is let go of. */
+enum how {
+	NOTHING,    /* the caller's, and the driver knows nothing of it */
+	ON_DEVICE,  /* cuMemAlloc */
+	REGISTERED, /* the library's, cuMemHostRegister */
+	BORROWED,   /* the caller's, cuMemHostRegister */
+	DRIVERS,    /* cuMemHostAlloc */
+	PAGEABLE    /* the library's, not locked */
+};
+
+static bool is_of(const void *ptr, CUmemorytype want)
+{
+	CUmemorytype type = 0;
+
+	return !drv.cuPointerGetAttribute(&type,
+					  CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+					  (CUdeviceptr)(uintptr_t)ptr) &&
+	       type == want;
+}
+
+bool weir__cuda_is_pinned(const void *ptr)
+{
+	return is_of(ptr, CU_MEMORYTYPE_HOST);
+}
+
+bool weir__cuda_is_device(const void *ptr)
+{
+	return is_of(ptr, CU_MEMORYTYPE_DEVICE);
+}
+
+/* Register with the driver, for all of its contexts. */
+static CUresult lock_pages(struct weir__cuda *c, void *ptr, size_t bytes,
+			   unsigned flags)
+{
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (!drv.cuMemHostRegister || !drv.cuMemHostUnregister)
+		return r;
+	r = weir__cuda_push(c);
+	if (r)
+		return r;
+	r = drv.cuMemHostRegister(ptr, bytes,
+				  CU_MEMHOSTREGISTER_PORTABLE | flags);
+	weir__cuda_leave();
+	weir__cuda_note(c, r);
+	return r;
+}
+
+/* False: the driver, or a lost device, may still have it. */
+static bool unlock_pages(struct weir__cuda *c, void *ptr)
+{
+	CUresult r;
+
+	if (atomic_load(&c->lost) || weir__cuda_push(c))
+		return false;
+	r = drv.cuMemHostUnregister(ptr);
+	weir__cuda_leave();
+	weir__cuda_note(c, r);
+	return !r;
+}
+
+static void explain(struct weir__mem *mem, const char *what, CUresult r)
+{
+	size_t at = strlen(mem->why);
+	char words[160];
+
+	weir__cuda_words((int32_t)r, words, sizeof(words));
+	snprintf(mem->why + at, sizeof(mem->why) - at, "%s%s: %s",
+		 at ? "; " : "", what, words);
+}
+
+static int alloc_device(struct weir__cuda *c, size_t bytes,
+			struct weir__mem *mem)
+{
+	size_t avail = 0, total = 0;
+	CUdeviceptr ptr = 0;
+	CUresult r;
+	int ret = weir__cuda_enter(c);
+
+	if (ret < 0)
+		return ret;
+	r = drv.cuMemAlloc(&ptr, bytes);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && drv.cuMemGetInfo)
+		drv.cuMemGetInfo(&avail, &total);
+	weir__cuda_leave();
+	if (r)
+		return weir__cuda_fail(
+			c, r, "cuMemAlloc of %zu bytes (%zu of %zu are free)",
+			bytes, avail, total);
+	mem->base = (unsigned char *)(uintptr_t)ptr;
+	mem->how = ON_DEVICE;
+	/* Nothing of it is ever touched by the host. */
+	atomic_store(&mem->touched, bytes);
+	return 0;
+}
+
+/* The driver's own page-locked memory. */
+static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
+			      unsigned flags, struct weir__mem *mem)
+{
+	void *ptr = NULL;
+	CUresult r;
+
+	r = weir__cuda_push(c);
+	if (r)
+		return r;
+	r = drv.cuMemHostAlloc(&ptr, bytes, CU_MEMHOSTALLOC_PORTABLE | flags);
+	weir__cuda_leave();
+	weir__cuda_note(c, r);
+	if (r)
+		return r;
+	mem->base = ptr;
+	mem->how = DRIVERS;
+	mem->node = -1;
+	mem->got |= WEIR_GOT_LOCKED;
+	atomic_store(&mem->touched, bytes);
+	return r;
+}
+
+static int take_pages(struct weir__cuda *c, size_t bytes,
+		      const struct weir_buf_opts *opts, struct weir__mem *mem)
+{
+	struct weir_buf_opts o = *opts;
+	int r;
+
+	o.flags = WEIR_BUF_TOUCH;
+	if (opts->node)
+		o.flags |= opts->flags & WEIR_BUF_STRICT;
+	else
+		o.node = c->node + 1;
+	r = c->host->host_take(c->host->dev_root(c->dev), bytes, &o, mem);
+	mem->how = PAGEABLE;
+	return r;
+}
+
+static void give_pages(struct weir__cuda *c, size_t bytes,
+		       struct weir__mem *mem)
+{
+	c->host->host_give(c->host->dev_root(c->dev), bytes, mem);
+}
+
+static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
+				struct weir__mem *mem)
+{
+	CUresult r =
+		alloc_drivers(c, bytes, CU_MEMHOSTALLOC_WRITECOMBINED, mem);
+
+	if (r)
+		return weir__cuda_fail(
+			c, r, "cuMemHostAlloc of %zu bytes, write-combined",
+			bytes);
+	mem->got |= WEIR_GOT_WRITE_COMBINED;
+	return 0;
+}
+
+/* Ours, registered; the driver's own; or what it says it is not. */
+static int alloc_pinned(struct weir__cuda *c, size_t bytes,
+			const struct weir_buf_opts *opts, struct weir__mem *mem)
+{
+	char why[sizeof(mem->why)];
+	CUresult r;
+	int ret = take_pages(c, bytes, opts, mem);
+
+	if (ret < 0)
+		return ret;
+	r = lock_pages(c, mem->base, (bytes + PAGE - 1) & ~(PAGE - 1), 0);
+	if (!r) {
+		mem->how = REGISTERED;
+		mem->got |= WEIR_GOT_LOCKED;
+		return 0;
+	}
+	explain(mem, "the driver's own memory: cuMemHostRegister", r);
+	memcpy(why, mem->why, sizeof(why));
+	give_pages(c, bytes, mem);
+	memset(mem, 0, sizeof(*mem));
+	memcpy(mem->why, why, sizeof(why));
+	r = alloc_drivers(c, bytes, 0, mem);
+	if (!r)
+		return 0;
+	if (opts->flags & WEIR_BUF_STRICT || atomic_load(&c->lost))
+		return weir__cuda_fail(
+			c, r, "%zu bytes cannot be page-locked: cuMemHostAlloc",
+			bytes);
+	ret = take_pages(c, bytes, opts, mem);
+	if (ret < 0)
+		return ret;
+	mem->why[0] = '\0';
+	explain(mem, "not page-locked: cuMemHostAlloc", r);
+	return 0;
+}
+
+static int cuda_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
+		      size_t bytes, const struct weir_buf_opts *opts,
+		      struct weir__mem *mem)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+
+	mem->node = -1;
+	if (desc->kind == WEIR_MEM_DEVICE)
+		return alloc_device(c, bytes, mem);
+	if (opts->flags & WEIR_BUF_WRITE_COMBINED)
+		return alloc_write_combined(c, bytes, mem);
+	return alloc_pinned(c, bytes, opts, mem);
+}
+
+/* True: it is gone. A lost device's memory went with it. */
+static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
+{
+	CUresult r;
+
+	if (atomic_load(&c->lost) || weir__cuda_push(c))
+		return mem->how == ON_DEVICE;
+	r = mem->how == ON_DEVICE
+		    ? drv.cuMemFree((CUdeviceptr)(uintptr_t)mem->base)
+		    : drv.cuMemFreeHost(mem->base);
+	weir__cuda_leave();
+	weir__cuda_note(c, r);
+	return !r;
+}
+
+static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
+		      size_t bytes, struct weir__mem *mem)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	bool gone = true;
+
+	switch ((enum how)mem->how) {
+	case NOTHING:
+		return;
+	case ON_DEVICE:
+	case DRIVERS:
+		gone = free_drivers(c, mem);
+		break;
+	case BORROWED:
+		gone = unlock_pages(c, mem->base);
+		break;
+	case REGISTERED:
+		/* What the device may still write to is not given back. */
+		gone = unlock_pages(c, mem->base);
+		if (gone)
+			give_pages(c, bytes, mem);
+		break;
+	case PAGEABLE:
+		give_pages(c, bytes, mem);
+		break;
+	}
+	if (!gone)
+		c->host->log(c->host->dev_root(dev),
+			     "%s: %zu bytes could not be given back",
+			     desc->name, bytes);
+}
+
+/* Host memory of the caller's, locked if the driver does that. */
+static void borrow(struct weir__cuda *c, bool read_only, size_t bytes,
+		   struct weir__mem *mem)
+{
+	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+
+	if (!read_only || c->reads_only)
+		r = lock_pages(c, mem->base, bytes,
+			       read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0);
+	if (r) {
+		explain(mem, "not page-locked: cuMemHostRegister", r);
+		return;
+	}
+	mem->how = BORROWED;
+	mem->got |= WEIR_GOT_LOCKED;
+}
+
+static int cuda_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
+		     void *ptr, size_t bytes, struct weir__mem *mem)
+{
+	mem->base = ptr;
+	mem->node = -1;
+	mem->how = NOTHING;
+	atomic_store(&mem->touched, bytes);
+	if (desc->kind != WEIR_MEM_DEVICE)
+		borrow(weir__cuda_of(dev), desc->kind == WEIR_MEM_MAPPED, bytes,
+		       mem);
+	return 0;
+}
+
+/* Begin a blocking move: the stream for it, on which one is made at a time. */
+static int begin(struct weir_dev *dev, struct weir__cuda **ret_c)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	CUresult r = CUDA_SUCCESS;
+	int ret = weir__cuda_enter(c);
+
+	if (ret < 0)
+		return ret;
+	pthread_mutex_lock(&c->lock);
+	if (!c->blocking)
+		r = drv.cuStreamCreate(&c->blocking, CU_STREAM_NON_BLOCKING);
+	*ret_c = c;
+	if (!r)
+		return 0;
+	pthread_mutex_unlock(&c->lock);
+	weir__cuda_leave();
+	return weir__cuda_fail(c, r, "cuStreamCreate");
+}
+
+/* Its call gave @r: wait for the effect. */
+static int end(struct weir__cuda *c, CUresult r, const char *call, size_t n)
+{
+	CUresult sync = drv.cuStreamSynchronize(c->blocking);
+
+	pthread_mutex_unlock(&c->lock);
+	weir__cuda_leave();
+	if (!r)
+		r = sync;
+	return r ? weir__cuda_fail(c, r, "%s of %zu bytes", call, n) : 0;
+}
+
+static int cuda_set(struct weir_dev *dev, void *dst, const void *src, size_t n)
+{
+	struct weir__cuda *c;
+	int r = begin(dev, &c);
+
+	return r < 0 ? r
+		     : end(c,
+			   drv.cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)dst,
+						 src, n, c->blocking),
+			   "cuMemcpyHtoDAsync", n);
+}
+
+static int cuda_get(struct weir_dev *dev, void *dst, const void *src, size_t n)
+{
+	struct weir__cuda *c;
+	int r = begin(dev, &c);
+
+	return r < 0 ? r
+		     : end(c,
+			   drv.cuMemcpyDtoHAsync(dst,
+						 (CUdeviceptr)(uintptr_t)src, n,
+						 c->blocking),
+			   "cuMemcpyDtoHAsync", n);
+}
+
+static int cuda_fill(struct weir_dev *dev, void *dst, uint8_t byte, size_t n)
+{
+	struct weir__cuda *c;
+	int r = begin(dev, &c);
+
+	return r < 0 ? r
+		     : end(c,
+			   drv.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst,
+					       byte, n, c->blocking),
+			   "cuMemsetD8Async", n);
+}
+
+static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
+{
+	struct weir__cuda *c;
+	int r = begin(dev, &c);
+
+	return r < 0 ? r
+		     : end(c,
+			   drv.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)dst,
+						 (CUdeviceptr)(uintptr_t)src, n,
+						 c->blocking),
+			   "cuMemcpyDtoDAsync", n);
+}
+
+static int cuda_pin(struct weir_dev *dev, void *ptr, size_t bytes)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	CUresult r = lock_pages(c, ptr, bytes, 0);
+
+	if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+		return 1;
+	return r ? weir__cuda_fail(c, r, "cuMemHostRegister of %zu bytes",
+				   bytes)
+		 : 0;
+}
+
+static int cuda_unpin(struct weir_dev *dev, void *ptr, size_t bytes)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+
+	if (unlock_pages(c, ptr))
+		return 0;
+	c->host->log(c->host->dev_root(dev),
+		     "%s: %zu bytes could not be unregistered, and are leaked",
+		     c->host->dev_name(dev), bytes);
+	return -EIO;
+}
+
+const struct weir__mem_ops weir__cuda_mem_ops = {
+	.size = sizeof(weir__cuda_mem_ops),
+	.alloc = cuda_alloc,
+	.free = cuda_free,
+	.wrap = cuda_wrap,
+	.set = cuda_set,
+	.get = cuda_get,
+	.fill = cuda_fill,
+	.copy = cuda_copy,
+	.pin = cuda_pin,
+	.unpin = cuda_unpin,
+};

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The queue of a CUDA stream: a CUstream, and an event behind each work, which
+ * poll looks at. What would block the caller, and what comes behind it, goes
+ * to the queue's helper instead (helper.c).
+ */
+#include "cuda/queue.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/stream.h>
+
+#define drv weir__cuda_drv
+
+static int new_queue(struct weir_dev *dev, const char *name,
+		     struct weir__cuda_queue **ret_queue)
+{
+	struct weir__cuda_queue *q = weir__cuda_host.calloc(1, sizeof(*q));
+
+	if (!q)
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a queue");
+	q->c = weir__cuda_of(dev);
+	q->last = &q->first;
+	q->todo_end = &q->todo;
+	snprintf(q->name, sizeof(q->name), "weir/%.10s", name ? name : "cuda");
+	pthread_mutex_init(&q->mark_lock, NULL);
+	pthread_mutex_init(&q->lock, NULL);
+	pthread_cond_init(&q->more, NULL);
+	*ret_queue = q;
+	return 0;
+}
+
+static int cuda_queue_open(struct weir_dev *dev, unsigned flags,
+			   const char *name, void **ret_queue)
+{
+	struct weir__cuda *c = weir__cuda_of(dev);
+	struct weir__cuda_queue *q;
+	CUresult r;
+	int ret = weir__cuda_enter(c);
+
+	if (ret < 0)
+		return ret;
+	ret = new_queue(dev, name, &q);
+	r = ret < 0 ? CUDA_SUCCESS
+		    : drv.cuStreamCreate(&q->stream, CU_STREAM_NON_BLOCKING);
+	weir__cuda_leave();
+	if (ret < 0)
+		return ret;
+	if (r) {
+		weir__cuda_host.free(q);
+		return weir__cuda_fail(c, r, "cuStreamCreate");
+	}
+	q->ours = true;
+	q->native = flags & WEIR_STREAM_NATIVE;
+	*ret_queue = q;
+	return 0;
+}
+
+int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue)
+{
+	struct weir__cuda_queue *q;
+	int r = new_queue(dev, "wrapped", &q);
+
+	if (r < 0)
+		return r;
+	q->stream = stream;
+	q->native = true;
+	*ret_queue = q;
+	return 0;
+}
+
+int weir__cuda_queue_native(void *queue, void **ret_stream)
+{
+	struct weir__cuda_queue *q = queue;
+
+	if (!q->native)
+		return weir__cuda_host.fail(
+			-EOPNOTSUPP,
+			"the stream was made without WEIR_STREAM_NATIVE: its own queue would be overtaken");
+	*ret_stream = q->stream;
+	return 0;
+}
+
+static void free_flights(struct weir__cuda_queue *q, bool driver)
+{
+	struct weir__cuda_flight *f;
+
+	while ((f = q->spare)) {
+		q->spare = f->next;
+		if (f->event && driver)
+			drv.cuEventDestroy(f->event);
+		weir__cuda_host.free(f);
+	}
+}
+
+/*
+ * On a lost device the driver is left alone. A helper that is there frees the
+ * queue, when it sees that it is closed: this may be its own thread.
+ */
+static void cuda_queue_close(void *queue)
+{
+	struct weir__cuda_queue *q = queue;
+	bool driver = weir__cuda_push(q->c) == CUDA_SUCCESS;
+
+	free_flights(q, driver);
+	if (driver) {
+		weir__cuda_helper_close(q);
+		if (q->mark)
+			drv.cuEventDestroy(q->mark);
+		if (q->ours)
+			drv.cuStreamDestroy(q->stream);
+		weir__cuda_leave();
+	}
+	pthread_mutex_lock(&q->lock);
+	if (q->started) {
+		q->closed = true;
+		pthread_cond_signal(&q->more);
+		pthread_mutex_unlock(&q->lock);
+		return;
+	}
+	pthread_mutex_unlock(&q->lock);
+	weir__cuda_host.free(q);
+}
+
+static CUresult copy_rows(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUDA_MEMCPY2D m = {
+		.srcMemoryType = w->kind == WEIR__WORK_SET
+					 ? CU_MEMORYTYPE_HOST
+					 : CU_MEMORYTYPE_DEVICE,
+		.srcHost = w->src,
+		.srcDevice = (CUdeviceptr)(uintptr_t)w->src,
+		.srcPitch = w->src_pitch,
+		.dstMemoryType = w->kind == WEIR__WORK_GET
+					 ? CU_MEMORYTYPE_HOST
+					 : CU_MEMORYTYPE_DEVICE,
+		.dstHost = w->dst,
+		.dstDevice = (CUdeviceptr)(uintptr_t)w->dst,
+		.dstPitch = w->dst_pitch,
+		.WidthInBytes = w->width,
+		.Height = w->rows,
+	};
+
+	return drv.cuMemcpy2DAsync(&m, q->stream);
+}
+
+static CUresult copy_flat(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUdeviceptr dst = (CUdeviceptr)(uintptr_t)w->dst;
+	CUdeviceptr src = (CUdeviceptr)(uintptr_t)w->src;
+
+	if (w->kind == WEIR__WORK_SET)
+		return drv.cuMemcpyHtoDAsync(dst, w->src, w->width, q->stream);
+	if (w->kind == WEIR__WORK_GET)
+		return drv.cuMemcpyDtoHAsync(w->dst, src, w->width, q->stream);
+	return drv.cuMemcpyDtoDAsync(dst, src, w->width, q->stream);
+}
+
+/*
+ * The event belongs to the other queue's context, so it is that one's own. A
+ * wait keeps what the event was when it was queued: it may be used again.
+ */
+static CUresult wait_for(struct weir__cuda_queue *q,
+			 struct weir__cuda_queue *on)
+{
+	CUresult r;
+
+	pthread_mutex_lock(&on->mark_lock);
+	r = weir__cuda_push(on->c);
+	if (r) {
+		pthread_mutex_unlock(&on->mark_lock);
+		return r;
+	}
+	if (!on->mark)
+		r = drv.cuEventCreate(&on->mark, CU_EVENT_DISABLE_TIMING);
+	if (!r)
+		r = drv.cuEventRecord(on->mark, on->stream);
+	weir__cuda_leave();
+	if (!r)
+		r = drv.cuStreamWaitEvent(q->stream, on->mark, 0);
+	pthread_mutex_unlock(&on->mark_lock);
+	return r;
+}
+
+static CUresult fill(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUdeviceptr dst = (CUdeviceptr)(uintptr_t)w->dst;
+
+	if (w->rows == 1)
+		return drv.cuMemsetD8Async(dst, w->byte, w->width, q->stream);
+	return drv.cuMemsetD2D8Async(dst, w->dst_pitch, w->byte, w->width,
+				     w->rows, q->stream);
+}
+
+CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	switch (w->kind) {
+	case WEIR__WORK_SET:
+	case WEIR__WORK_GET:
+	case WEIR__WORK_COPY:
+		return w->rows == 1 ? copy_flat(q, w) : copy_rows(q, w);
+	case WEIR__WORK_FILL:
+		return fill(q, w);
+	case WEIR__WORK_WAIT:
+		return wait_for(q, w->arg);
+	case WEIR__WORK_MARK:
+	case WEIR__WORK_CALL:
+		break;
+	}
+	return CUDA_SUCCESS;
+}
+
+static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
+{
+	struct weir__cuda_flight *f = q->spare;
+
+	if (f)
+		q->spare = f->next;
+	else
+		f = weir__cuda_host.calloc(1, sizeof(*f));
+	if (f)
+		f->next = NULL;
+	return f;
+}
+
+/* Mark the end of what @f has queued; a context is current. */
+static void record(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+{
+	CUresult r = CUDA_SUCCESS;
+
+	if (!f->event)
+		r = drv.cuEventCreate(&f->event, CU_EVENT_DISABLE_TIMING);
+	if (!r)
+		r = drv.cuEventRecord(f->event, q->stream);
+	f->recorded = !r;
+	if (r && !f->err)
+		f->err = r;
+}
+
+int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
+		     bool queued, CUresult err)
+{
+	struct weir__cuda_flight *f = new_flight(q);
+
+	if (!f)
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+	f->work = w;
+	f->queued = queued;
+	f->recorded = false;
+	f->err = err;
+	if (queued)
+		record(q, f);
+	if (f->err)
+		weir__cuda_note(q->c, f->err);
+	*q->last = f;
+	q->last = &f->next;
+	return 0;
+}
+
+int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUresult r;
+	int ret;
+
+	r = weir__cuda_push(q->c);
+	if (r)
+		return weir__cuda_track(q, w, false, r);
+	r = weir__cuda_issue(q, w);
+	ret = weir__cuda_track(q, w, !r, r);
+	weir__cuda_leave();
+	return ret;
+}
+
+/*
+ * On a stream that is known outside nothing is held back: what blocks, blocks
+ * the caller, and what is for the host waits for the stream.
+ */
+static int hand_over_native(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	CUresult r;
+	int ret;
+
+	if (!weir__cuda_on_host(w))
+		return weir__cuda_hand_over(q, w);
+	r = weir__cuda_push(q->c);
+	if (r)
+		return weir__cuda_track(q, w, false, r);
+	r = drv.cuStreamSynchronize(q->stream);
+	if (!r)
+		weir__cuda_run_on_host(w);
+	ret = weir__cuda_track(q, w, false, r);
+	weir__cuda_leave();
+	return ret;
+}
+
+static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
+{
+	bool blocks;
+
+	if (w->kind == WEIR__WORK_CALL || q->helping)
+		return true;
+	if (weir__cuda_push(q->c))
+		return false;
+	blocks = weir__cuda_blocks(w);
+	weir__cuda_leave();
+	return blocks;
+}
+
+static int cuda_queue_submit(void *queue, struct weir__work *w)
+{
+	struct weir__cuda_queue *q = queue;
+	int r;
+
+	pthread_mutex_lock(&q->lock);
+	q->out += w->kind != WEIR__WORK_CALL;
+	if (q->native && w->kind != WEIR__WORK_CALL)
+		r = hand_over_native(q, w);
+	else if (needs_help(q, w))
+		r = weir__cuda_help(q, w);
+	else
+		r = weir__cuda_hand_over(q, w);
+	if (r < 0)
+		q->out -= w->kind != WEIR__WORK_CALL;
+	pthread_mutex_unlock(&q->lock);
+	return r;
+}
+
+/*
+ * Has it ended? Where its own event cannot tell, the whole stream must have:
+ * what the device may still write to is not given back. q->lock is held, and
+ * a context is current.
+ */
+static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+{
+	CUresult r = CUDA_ERROR_UNKNOWN;
+
+	if (!f->queued)
+		return true;
+	if (f->recorded) {
+		r = drv.cuEventQuery(f->event);
+		if (r == CUDA_ERROR_NOT_READY)
+			return false;
+		f->recorded = !r;
+	}
+	if (r)
+		r = drv.cuStreamQuery(q->stream);
+	if (r == CUDA_ERROR_NOT_READY)
+		return false;
+	if (!f->err)
+		f->err = r;
+	weir__cuda_note(q->c, f->err);
+	return true;
+}
+
+/* Has it ended, also because the device was lost? */
+static bool is_over(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+{
+	int lost = atomic_load(&q->c->lost);
+
+	if (!lost)
+		return landed(q, f);
+	if (!f->err)
+		f->err = (CUresult)lost;
+	return true;
+}
+
+/* Take what has ended off the list, as a chain. q->lock is held. */
+static struct weir__cuda_flight *take_landed(struct weir__cuda_queue *q)
+{
+	struct weir__cuda_flight *chain = q->first, **end = &q->first, *f;
+	CUresult r = chain ? weir__cuda_push(q->c) : CUDA_SUCCESS;
+
+	if (!chain || (r && !atomic_load(&q->c->lost)))
+		return NULL;
+	for (; (f = *end) && is_over(q, f); end = &f->next)
+		q->out--;
+	if (!r)
+		weir__cuda_leave();
+	if (end == &q->first)
+		return NULL;
+	*end = NULL;
+	q->first = f;
+	if (!f)
+		q->last = &q->first;
+	return chain;
+}
+
+static int cuda_queue_poll(void *queue)
+{
+	struct weir__cuda_queue *q = queue;
+	struct weir__cuda_flight *chain, *f, *last = NULL;
+	int out;
+
+	pthread_mutex_lock(&q->lock);
+	chain = take_landed(q);
+	out = (int)q->out;
+	pthread_mutex_unlock(&q->lock);
+	for (f = chain; f; f = f->next) {
+		f->work->done(f->work, weir__cuda_errno(f->err),
+			      (int32_t)f->err);
+		last = f;
+	}
+	if (!last)
+		return out;
+	pthread_mutex_lock(&q->lock);
+	last->next = q->spare;
+	q->spare = chain;
+	pthread_mutex_unlock(&q->lock);
+	return out;
+}
+
+static bool cuda_queue_handed(void *queue)
+{
+	struct weir__cuda_queue *q = queue;
+	bool handed;
+
+	pthread_mutex_lock(&q->lock);
+	handed = !q->helping;
+	pthread_mutex_unlock(&q->lock);
+	return handed;
+}
+
+const struct weir__queue_ops weir__cuda_queue_ops = {
+	.size = sizeof(weir__cuda_queue_ops),
+	.open = cuda_queue_open,
+	.close = cuda_queue_close,
+	.submit = cuda_queue_submit,
+	.poll = cuda_queue_poll,
+	.handed = cuda_queue_handed,
+};

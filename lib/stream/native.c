@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* <weir/cuda.h>: what the CUDA module has beyond a backend's tables. */
+#include <weir/cuda.h>
+
+#include "cuda_ext.h"
+#include "error.h"
+#include "stream/stream.h"
+
+/* The module's table, of a device that is in use. */
+static int get_ext(struct weir_dev *dev, const struct weir__cuda_ext **ret_ext)
+{
+	weir__cuda_ext_fn *get =
+		(weir__cuda_ext_fn *)weir_dev_proc(dev, WEIR__CUDA_EXT);
+	int r;
+
+	if (!get)
+		return weir__fail(-EOPNOTSUPP, "%s is no device of CUDA's",
+				  dev->desc.name);
+	r = weir__root_enter(dev->weir);
+	if (r == 0)
+		r = weir__dev_use(dev);
+	*ret_ext = get();
+	return r;
+}
+
+int weir_cuda_stream_wrap(struct weir_dev *dev, struct CUstream_st *stream,
+			  struct weir_stream **ret_stream)
+{
+	const struct weir__cuda_ext *ext;
+	void *queue;
+	int r;
+
+	WEIR__ENTER();
+	r = get_ext(dev, &ext);
+	if (r == 0)
+		r = ext->queue_wrap(dev, stream, &queue);
+	return r < 0 ? r
+		     : weir__stream_around(dev, queue, true, NULL, ret_stream);
+}
+
+int weir_cuda_stream_native(struct weir_stream *stream,
+			    struct CUstream_st **ret_stream)
+{
+	const struct weir__cuda_ext *ext;
+	void *native;
+	int r;
+
+	WEIR__ENTER();
+	r = get_ext(stream->dev, &ext);
+	if (r == 0)
+		r = ext->queue_native(stream->queue, &native);
+	if (r == 0)
+		*ret_stream = native;
+	return r;
+}
+
+int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
+		       void (*release)(void *arg), void *arg,
+		       struct weir_buf **ret_buf)
+{
+	const struct weir__cuda_ext *ext;
+	int r;
+
+	WEIR__ENTER();
+	r = get_ext(dev, &ext);
+	if (r == 0 && size)
+		r = ext->check_pointer(dev, ptr, size);
+	if (r < 0)
+		return r;
+	/* A device's own memory is the first of its kinds. */
+	return weir__buf_foreign(&dev->buft[0], (void *)(uintptr_t)ptr, size,
+				 release, arg, ret_buf);
+}
+
+int weir_cuda_buf_ptr(const struct weir_buf *buf, uint64_t *ret_ptr)
+{
+	struct weir_dev *dev = buf->buft->dev;
+
+	WEIR__ENTER();
+	if (buf->n_members)
+		return weir__fail(-EINVAL,
+				  "a joined buffer has no address of its own");
+	if (!weir_dev_proc(dev, WEIR__CUDA_EXT))
+		return weir__fail(-EOPNOTSUPP, "%s is no device of CUDA's",
+				  dev->desc.name);
+	*ret_ptr = (uintptr_t)buf->mem.base;
+	return 0;
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+#include "stream/watcher.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "error.h"
+#include "stream/stream.h"
+#include "sys.h"
+
+#define PAUSE_MIN 20000 /* ns */
+#define PAUSE_MAX 200000
+
+struct weir__watcher {
+	pthread_mutex_t lock; /* guards what follows, and stream->watched */
+	pthread_cond_t more;
+	struct weir_stream *fresh; /* by next_watched, each referenced */
+	pthread_t thread;
+	bool started, stop;
+};
+
+int weir__watcher_new(struct weir__watcher **ret_watcher)
+{
+	struct weir__watcher *w = weir__calloc(1, sizeof(*w));
+
+	if (!w)
+		return weir__fail(-ENOMEM, "no memory for the watcher");
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->more, NULL);
+	*ret_watcher = w;
+	return 0;
+}
+
+/*
+ * Nothing is out any more, it seems. Who gives work to the queue from here on
+ * puts it back on the list; what came just before is looked for once more.
+ */
+static bool is_idle(struct weir__watcher *w, struct weir_stream *s)
+{
+	pthread_mutex_lock(&w->lock);
+	s->watched = false;
+	pthread_mutex_unlock(&w->lock);
+	return s->ops->poll(s->queue) == 0;
+}
+
+/* Is it to be polled on? If not, it is let go of. */
+static bool keep(struct weir__watcher *w, struct weir_stream *s,
+		 unsigned *ret_out)
+{
+	unsigned out = (unsigned)s->ops->poll(s->queue);
+	bool ours = true;
+
+	if (!out && !is_idle(w, s)) {
+		pthread_mutex_lock(&w->lock);
+		ours = !s->watched; /* else it is among the fresh ones */
+		s->watched = true;
+		pthread_mutex_unlock(&w->lock);
+		out = ours;
+	}
+	*ret_out += out;
+	if (out && ours)
+		return true;
+	weir__source_put(&s->src);
+	return false;
+}
+
+/* Poll each stream of the list once; returns how many works are out. */
+static unsigned poll_all(struct weir__watcher *w, struct weir_stream **list)
+{
+	struct weir_stream **at = list, *s;
+	unsigned out = 0;
+
+	while ((s = *at)) {
+		struct weir_stream *next = s->next_watched;
+
+		if (keep(w, s, &out))
+			at = &s->next_watched;
+		else
+			*at = next;
+	}
+	return out;
+}
+
+/* Streams that were added, before those there are. False: stop. */
+static bool take_fresh(struct weir__watcher *w, struct weir_stream **list)
+{
+	struct weir_stream *s;
+	bool stop;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->fresh && !*list && !w->stop)
+		pthread_cond_wait(&w->more, &w->lock);
+	while ((s = w->fresh)) {
+		w->fresh = s->next_watched;
+		s->next_watched = *list;
+		*list = s;
+	}
+	stop = w->stop;
+	pthread_mutex_unlock(&w->lock);
+	return !stop;
+}
+
+static void *watcher_main(void *arg)
+{
+	struct weir__watcher *w = arg;
+	struct weir_stream *list = NULL, *s;
+	long pause = PAUSE_MIN;
+	unsigned before = 0, out;
+
+	while (take_fresh(w, &list)) {
+		struct timespec ts = { .tv_nsec = pause };
+
+		out = poll_all(w, &list);
+		if (list)
+			nanosleep(&ts, NULL);
+		pause = out != before ? PAUSE_MIN : pause + pause / 4;
+		if (pause > PAUSE_MAX)
+			pause = PAUSE_MAX;
+		before = out;
+	}
+	while ((s = list)) {
+		list = s->next_watched;
+		weir__source_put(&s->src);
+	}
+	return NULL;
+}
+
+int weir__watcher_start(struct weir__watcher *w)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&w->lock);
+	if (!w->started)
+		r = weir__thread_start(&w->thread, "weir-watch", watcher_main,
+				       w);
+	w->started = r == 0;
+	pthread_mutex_unlock(&w->lock);
+	return r < 0 ? weir__fail_sys(r, "cannot start the watcher") : 0;
+}
+
+void weir__watch(struct weir__watcher *w, struct weir_stream *s)
+{
+	pthread_mutex_lock(&w->lock);
+	if (!s->watched && !w->stop) {
+		s->watched = true;
+		weir__source_ref(&s->src);
+		s->next_watched = w->fresh;
+		w->fresh = s;
+		pthread_cond_signal(&w->more);
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+void weir__watcher_stop(struct weir__watcher *w)
+{
+	bool started;
+
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	started = w->started;
+	pthread_cond_signal(&w->more);
+	pthread_mutex_unlock(&w->lock);
+	if (started)
+		pthread_join(w->thread, NULL);
+}
+
+void weir__watcher_free(struct weir__watcher *w)
+{
+	pthread_mutex_destroy(&w->lock);
+	pthread_cond_destroy(&w->more);
+	weir__free(w);
+}

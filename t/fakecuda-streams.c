@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+/* The stand-in driver: order, engines, copies of every kind, events. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tap.h"
+#include "fakecuda/cu.h"
+
+#define MIB ((size_t)1 << 20)
+
+static CUcontext ctx;
+
+/* Holds a stream until the word at @gate is 1. */
+static void hold(CUstream stream, uint32_t *gate)
+{
+	*gate = 0;
+	cu.cuStreamWaitValue32(stream, (uintptr_t)gate, 1,
+			       CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+static void let_go(uint32_t *gate)
+{
+	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
+}
+
+static CUevent event_of(CUstream stream, unsigned flags)
+{
+	CUevent event;
+
+	cu.cuEventCreate(&event, flags);
+	cu.cuEventRecord(event, stream);
+	return event;
+}
+
+static int byte_at(CUdeviceptr ptr)
+{
+	return *(volatile unsigned char *)cu.fakecuda_at(ptr);
+}
+
+static void order(uint32_t *gate)
+{
+	CUstream a = cu_stream(), b = cu_stream();
+	CUdeviceptr ptr = cu_device(MIB);
+	char *pinned = cu_pinned(MIB);
+	CUevent event, never;
+	float ms;
+
+	memset(pinned, 1, MIB);
+	hold(a, gate);
+	cu.cuMemcpyHtoDAsync(ptr, pinned, MIB, a);
+	is_int(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY,
+	       "what is queued has not happened when the call returns");
+	event = event_of(a, CU_EVENT_DISABLE_TIMING);
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
+	       "... nor has the event behind it");
+	cu.cuStreamWaitEvent(b, event, 0);
+	cu.cuMemsetD8Async(ptr, 2, 1, b);
+	cu.cuEventCreate(&never, 0);
+	cu.cuStreamWaitEvent(b, never, 0);
+	usleep(5000);
+	is_int(byte_at(ptr), 0xcd, "a stream waits for another's event");
+	is_int(cu.cuEventQuery(never), CUDA_SUCCESS,
+	       "an event never recorded is done");
+	is_int(cu.cuEventElapsedTime(&ms, event, event),
+	       CUDA_ERROR_INVALID_HANDLE,
+	       "an event without timing tells no time");
+	cu.cuEventDestroy(event);
+	let_go(gate);
+	is_int(cu.cuStreamSynchronize(b), CUDA_SUCCESS,
+	       "... even if the event is destroyed meanwhile");
+	is_int(byte_at(ptr), 2, "then all happens in its order");
+	is_int(byte_at(ptr + 1), 1, "... and the rest is as copied");
+	cu.cuEventDestroy(never);
+	cu.cuStreamDestroy(a);
+	cu.cuStreamDestroy(b);
+	cu.cuMemFree(ptr);
+	cu.cuMemFreeHost(pinned);
+}
+
+static void destroyed_with_work(uint32_t *gate)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr ptr = cu_device(16);
+
+	hold(stream, gate);
+	cu.cuMemsetD8Async(ptr, 7, 16, stream);
+	is_int(cu.cuStreamDestroy(stream), CUDA_SUCCESS,
+	       "a stream with work is destroyed at once");
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE,
+	       "... and its handle is dead");
+	let_go(gate);
+	cu.cuCtxSynchronize();
+	is_int(byte_at(ptr), 7, "... but what it had to do is done");
+	cu.cuMemFree(ptr);
+}
+
+static void stream_zero(uint32_t *gate)
+{
+	CUstream blocking;
+	CUdeviceptr ptr = cu_device(16);
+
+	cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT);
+	hold(blocking, gate);
+	cu.cuMemsetD8Async(ptr, 9, 16, NULL);
+	usleep(5000);
+	is_int(byte_at(ptr), 0xcd, "stream 0 waits for the blocking streams");
+	let_go(gate);
+	cu.cuStreamSynchronize(NULL);
+	is_int(byte_at(ptr), 9, "... and then runs");
+	hold(NULL, gate);
+	cu.cuMemsetD8Async(ptr, 8, 16, blocking);
+	usleep(5000);
+	is_int(byte_at(ptr), 9, "they wait for stream 0 too");
+	let_go(gate);
+	cu.cuCtxSynchronize();
+	is_int(byte_at(ptr), 8, "... and no longer");
+	cu.cuStreamDestroy(blocking);
+	cu.cuMemFree(ptr);
+}
+
+/* Milliseconds that the device says @n copies of @bytes took. */
+static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
+{
+	CUstream stream = cu_stream();
+	CUevent start = event_of(stream, 0), end;
+	float ms = -1;
+
+	while (n--)
+		cu.cuMemcpyHtoDAsync(to, from, bytes, stream);
+	end = event_of(stream, 0);
+	cu.cuEventSynchronize(end);
+	cu.cuEventElapsedTime(&ms, start, end);
+	cu.cuEventDestroy(start);
+	cu.cuEventDestroy(end);
+	cu.cuStreamDestroy(stream);
+	return ms;
+}
+
+/* Not faster; a little slower where the machine has other things to do. */
+static bool near(double got, double want)
+{
+	diag("%.3f ms for %.3f", got, want);
+	return got > want * 0.97 && got < want * 1.4;
+}
+
+/* Both streams' copies, at the same time; real milliseconds. */
+static double both(CUdeviceptr dev, char *host, bool same_direction)
+{
+	CUstream a = cu_stream(), b = cu_stream();
+	double start = cu_ms();
+
+	cu.cuMemcpyHtoDAsync(dev, host, 4 * MIB, a);
+	if (same_direction)
+		cu.cuMemcpyHtoDAsync(dev + 4 * MIB, host, 4 * MIB, b);
+	else
+		cu.cuMemcpyDtoHAsync(host + 4 * MIB, dev + 4 * MIB, 4 * MIB, b);
+	cu.cuCtxSynchronize();
+	cu.cuStreamDestroy(a);
+	cu.cuStreamDestroy(b);
+	return cu_ms() - start;
+}
+
+static void engines(void)
+{
+	CUdeviceptr dev = cu_device(8 * MIB);
+	char *host = cu_pinned(8 * MIB);
+	double start, ms;
+
+	timed(dev, host, 4 * MIB, 1); /* the pages are there */
+	cu.fakecuda_set("RATE", "1e8");
+	start = cu_ms();
+	ms = timed(dev, host, 4 * MIB, 2);
+	ok(near(ms, 8 * MIB / 1e5), "an engine has the rate that was set");
+	ok(cu_ms() - start >= 8 * MIB / 1e5, "... and takes as long");
+	cu.fakecuda_set("DRY", "1");
+	ok(both(dev, host, true) >= 8 * MIB / 1e5,
+	   "copies of one direction share it");
+	ms = both(dev, host, false);
+	ok(ms < 8 * MIB / 1e5, "... of both directions do not (%.1f ms)", ms);
+	cu.fakecuda_set("RATE", "55e9");
+	cu.fakecuda_set("LATENCY", "10");
+	ok(near(timed(dev, host, MIB, 2000), 2000 * (0.01 + MIB / 55e6)),
+	   "each copy has a latency");
+	memset(host, 5, MIB);
+	timed(dev, host, MIB, 1);
+	ok(byte_at(dev) != 5, "a dry engine moves no bytes");
+	cu.fakecuda_set("DRY", "0");
+	cu.fakecuda_set("LATENCY", "0");
+	cu.fakecuda_set("RATE", "0");
+	cu.cuMemFree(dev);
+	cu.cuMemFreeHost(host);
+}
+
+static void pageable_small(CUstream stream, CUdeviceptr dev, uint32_t *gate)
+{
+	char small[1000];
+
+	memset(small, 3, sizeof(small));
+	hold(stream, gate);
+	cu.cuMemcpyHtoDAsync(dev, small, sizeof(small), stream);
+	memset(small, 4, sizeof(small));
+	ok(cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY,
+	   "a small copy from pageable memory returns before it is done");
+	let_go(gate);
+	cu.cuStreamSynchronize(stream);
+	is_int(byte_at(dev), 3, "... with its source read already");
+}
+
+static void *open_gate(void *gate)
+{
+	usleep(20000);
+	let_go(gate);
+	return NULL;
+}
+
+static void pageable(uint32_t *gate)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr dev = cu_device(8 * MIB);
+	char *host = calloc(1, 8 * MIB);
+	pthread_t thread;
+	double start = cu_ms();
+
+	pageable_small(stream, dev, gate);
+	memset(host, 6, 8 * MIB);
+	hold(stream, gate);
+	pthread_create(&thread, NULL, open_gate, gate);
+	start = cu_ms();
+	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
+	ok(cu_ms() - start > 15,
+	   "a large one waits for the stream's earlier work");
+	memset(host, 7, 8 * MIB);
+	pthread_join(thread, NULL);
+	cu.cuStreamSynchronize(stream);
+	is_int(byte_at(dev + 8 * MIB - 1), 6, "... and reads the source too");
+	cu.fakecuda_set("RATE", "4e8");
+	start = cu_ms();
+	cu.cuMemcpyDtoHAsync(host, dev, 8 * MIB, stream);
+	ok(cu_ms() - start >= 8 * MIB / 4e5 && host[0] == 6,
+	   "a copy to pageable memory returns when it is done");
+	start = cu_ms();
+	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
+	ok(cu_ms() - start >= 4 * MIB / 4e5,
+	   "a large source needs the engine for all but its last pieces");
+	cu.fakecuda_set("RATE", "0");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	free(host);
+}
+
+static void shapes(void)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr dev = cu_device(4096), other = cu_device(4096);
+	unsigned char *host = cu_pinned(4096), back[4];
+	CUDA_MEMCPY2D copy = {
+		.srcMemoryType = CU_MEMORYTYPE_HOST,
+		.srcHost = host,
+		.srcPitch = 16,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstDevice = dev,
+		.dstPitch = 512,
+		.WidthInBytes = 4,
+		.Height = 8,
+	};
+	int i;
+
+	for (i = 0; i < 4096; i++)
+		host[i] = (unsigned char)(i / 16);
+	cu.cuMemcpy2DAsync(&copy, stream);
+	cu.cuStreamSynchronize(stream);
+	ok(byte_at(dev + 7 * 512 + 3) == 7 && byte_at(dev + 4) == 0xcd,
+	   "a rectangle is copied row by row");
+	copy.Height = 9;
+	is_int(cu.cuMemcpy2DAsync(&copy, stream), CUDA_ERROR_INVALID_VALUE,
+	       "... as far as there is memory");
+	cu.cuMemsetD2D8Async(dev, 512, 5, 2, 8, stream);
+	cu.cuStreamSynchronize(stream);
+	ok(byte_at(dev + 7 * 512 + 1) == 5 && byte_at(dev + 7 * 512 + 2) == 7,
+	   "... or filled");
+	cu.cuMemcpyDtoDAsync(other, dev, 4096, stream);
+	cu.cuMemcpyDtoHAsync(back, other + 7 * 512, 4, stream);
+	is_mem(back, "\5\5\7\7", 4, "a device copies its own memory");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	cu.cuMemFree(other);
+	cu.cuMemFreeHost(host);
+}
+
+static void batches(void)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr dev = cu_device(MIB);
+	char *host = cu_pinned(MIB);
+	CUdeviceptr dsts[3] = { dev, dev + 1000, dev + 5000 };
+	CUdeviceptr srcs[3] = { (uintptr_t)host, (uintptr_t)host + 10,
+				(uintptr_t)host + 20 };
+	size_t sizes[3] = { 10, 10, 10 }, first = 0;
+	CUmemcpyAttributes attr = { .srcAccessOrder =
+					    CU_MEMCPY_SRC_ACCESS_ORDER_STREAM };
+	unsigned long before = cu_counts().queued;
+
+	memset(host, 1, 10);
+	memset(host + 10, 2, 10);
+	memset(host + 20, 3, 10);
+	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
+				     stream),
+	       CUDA_SUCCESS, "copies are given as a batch");
+	cu.cuStreamSynchronize(stream);
+	ok(byte_at(dev + 9) == 1 && byte_at(dev + 1009) == 2 &&
+		   byte_at(dev + 5009) == 3 && byte_at(dev + 10) == 0xcd,
+	   "... and each is done");
+	is_int(cu_counts().queued - before, 1, "... as one operation");
+	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
+				     NULL),
+	       CUDA_ERROR_INVALID_VALUE, "stream 0 takes none");
+	attr.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
+	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
+				     stream),
+	       CUDA_ERROR_INVALID_VALUE, "each copy needs an order");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	cu.cuMemFreeHost(host);
+}
+
+static void CUDA_CB note_result(void *arg)
+{
+	int n;
+
+	*(int *)arg = (int)cu.cuDeviceGetCount(&n);
+}
+
+static void values_and_functions(uint32_t *gate)
+{
+	CUstream stream = cu_stream();
+	int result = -1;
+
+	hold(stream, gate);
+	cu.cuLaunchHostFunc(stream, note_result, &result);
+	cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 77, 0);
+	usleep(2000);
+	is_int(result, -1, "a host function waits for its turn");
+	let_go(gate);
+	cu.cuStreamSynchronize(stream);
+	is_int(result, CUDA_ERROR_NOT_PERMITTED,
+	       "... and may not call the driver");
+	is_int(*gate, 77, "a stream writes a value in its turn");
+	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)&result, 1, 0),
+	       CUDA_ERROR_INVALID_VALUE, "... but not to pageable memory");
+	cu.fakecuda_set("NO", "waitvalue");
+	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 1, 0),
+	       CUDA_ERROR_NOT_SUPPORTED, "... and not where it cannot");
+	cu.fakecuda_set("NO", "");
+	cu.cuStreamDestroy(stream);
+}
+
+static void two_devices(void)
+{
+	CUcontext second, back;
+	CUdeviceptr here = cu_device(16), there;
+	CUstream stream = cu_stream(), foreign;
+	CUevent event;
+	int can = 0;
+
+	cu.cuMemsetD8(here, 4, 16); /* returns before it is done */
+	cu.cuCtxSynchronize();
+	cu.cuDevicePrimaryCtxRetain(&second, 1);
+	cu.cuCtxPushCurrent(second);
+	there = cu_device(16);
+	foreign = cu_stream();
+	event = event_of(foreign, CU_EVENT_DISABLE_TIMING);
+	cu.cuCtxPopCurrent(&back);
+	cu.cuDeviceCanAccessPeer(&can, 0, 1);
+	ok(can && cu.cuCtxEnablePeerAccess(second, 0) == CUDA_SUCCESS,
+	   "devices reach each other");
+	cu.cuMemcpyPeerAsync(there, second, here, ctx, 16, stream);
+	cu.cuStreamSynchronize(stream);
+	is_int(byte_at(there), 4, "... and copy");
+	is_int(cu.cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS,
+	       "a stream waits for another device's event");
+	is_int(cu.cuEventRecord(event, stream), CUDA_ERROR_INVALID_HANDLE,
+	       "... but does not record it");
+	is_int(cu.cuStreamSynchronize(foreign), CUDA_ERROR_INVALID_HANDLE,
+	       "a stream is used in its own context");
+	cu.fakecuda_set("NO", "peer");
+	cu.cuDeviceCanAccessPeer(&can, 0, 1);
+	is_int(can, 0, "peer access can be switched off");
+	cu.fakecuda_set("NO", "");
+	cu.cuDevicePrimaryCtxRelease(1);
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(here);
+}
+
+static void jitter(void)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr dev = cu_device(16);
+	double start = cu_ms();
+	int i;
+
+	cu.fakecuda_set("JITTER", "2000");
+	for (i = 0; i < 40; i++)
+		cu.cuMemsetD8Async(dev, 1, 16, stream);
+	cu.cuStreamSynchronize(stream);
+	cu.fakecuda_set("JITTER", "0");
+	ok(cu_ms() - start > 15, "a device can be made to dawdle");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+}
+
+static void changed_sources(uint32_t *gate)
+{
+	CUstream stream = cu_stream();
+	CUdeviceptr dev = cu_device(MIB);
+	char *host = cu_pinned(MIB);
+
+	cu.fakecuda_set("RATE", "1e8");
+	memset(host, 1, MIB);
+	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
+	cu.cuStreamSynchronize(stream);
+	is_int(cu_counts().reused, 0, "a source kept until its copy is fine");
+	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
+	host[MIB / 2] = 9;
+	cu.cuStreamSynchronize(stream);
+	is_int(cu_counts().reused, 1, "one that is reused too early is caught");
+	hold(stream, gate);
+	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
+	host[MIB / 2] = 10;
+	let_go(gate);
+	cu.cuStreamSynchronize(stream);
+	is_int(cu_counts().reused, 1,
+	       "one that the host fills before it lets the stream go is not");
+	cu.fakecuda_set("RATE", "0");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(dev);
+	cu.cuMemFreeHost(host);
+}
+
+int main(void)
+{
+	uint32_t *gate;
+
+	setenv("FAKECUDA_DEVICES", "2", 1);
+	plan(51);
+	ctx = cu_start();
+	gate = cu_pinned(64);
+	order(gate);
+	destroyed_with_work(gate);
+	stream_zero(gate);
+	engines();
+	pageable(gate);
+	shapes();
+	batches();
+	values_and_functions(gate);
+	two_devices();
+	jitter();
+	changed_sources(gate);
+	return done_testing();
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies, from what a call asks for to operations. */
+#ifndef FAKECUDA_COPY_H
+#define FAKECUDA_COPY_H
+
+#include "queue.h"
+
+/* A rectangle of @height rows; one row: the pitches do not matter. */
+struct fc_request {
+	const void *dst, *src; /* addresses of the program */
+	size_t width, height;
+	size_t dst_pitch, src_pitch;
+};
+
+/* One end of it. */
+struct fc_side {
+	enum fc_memory memory;    /* FC_UNKNOWN: pageable */
+	struct fc_device *device; /* whose memory it is */
+	const char *at;           /* the driver's address */
+};
+
+enum fc_order {
+	FC_ORDER_STREAM, /* sources are read when the copy runs */
+	FC_ORDER_NOW,    /* before the call returns */
+};
+
+/* place.c: checks both ends; an error is noted as the caller's. */
+CUresult fc_place(struct fc_call *call, const void *ptr, size_t width,
+		  size_t height, size_t pitch, struct fc_side *ret);
+
+/* copy.c: @sync: returns when it is done. */
+CUresult fc_copy(struct fc_call *call, CUstream stream,
+		 const struct fc_request *requests, size_t count,
+		 enum fc_order order, bool sync);
+
+#endif

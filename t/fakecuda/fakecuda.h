@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stand-in's inside. README.md says what it imitates.
+ *
+ * One lock, fc.lock, guards everything. Each entry point takes it in
+ * fc_enter and drops it in fc_leave; workers hold it except while they move
+ * bytes, sleep or run a host function. fc.moved is signalled when anything
+ * completes, is released, or fails.
+ */
+#ifndef FAKECUDA_H
+#define FAKECUDA_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * All versions of all entry points are declared; what is declared here is
+ * what the library exports.
+ */
+#define __CUDA_API_VERSION_INTERNAL
+#pragma GCC visibility push(default)
+#include <cuda.h>
+#include "control.h"
+#pragma GCC visibility pop
+
+#define FC_DEVICES_MAX 8
+#define FC_ARMS_MAX 16
+#define FC_DEPTH_MAX 32
+
+struct fc_op;
+struct fc_channel;
+
+/* options.c: each is the variable FAKECUDA_<NAME>. */
+struct fc_options {
+	unsigned devices;
+	unsigned version;
+	unsigned channels; /* 0: as many as streams */
+	uint64_t mem;      /* bytes of a device */
+	uint64_t pinned;   /* bytes of host memory that may be page-locked */
+	double rate;       /* bytes a second; 0: as fast as memcpy */
+	double latency;    /* microseconds before each copy */
+	double jitter;     /* microseconds at most before each operation */
+	unsigned seed;     /* of the jitter */
+	double call;       /* microseconds that each call takes on the host */
+	bool dry;          /* time only, no bytes */
+	bool check;        /* sources are compared between queue and copy */
+	int node;          /* NUMA node of the devices */
+	char no[256];      /* words, separated by commas */
+};
+
+/* Where a copy's time goes; one for each direction of each device. */
+struct fc_engine {
+	pthread_mutex_t busy; /* one copy at a time; taken without fc.lock */
+	uint64_t free_at;     /* the time up to which it is taken, in ns */
+};
+
+enum fc_direction {
+	FC_TO_DEVICE,
+	FC_TO_HOST,
+	FC_TO_PEER,
+	FC_DIRECTIONS
+};
+
+struct fc_device {
+	int ordinal;
+	char *base;    /* addresses of the program: no access */
+	char *shadow;  /* the same bytes, for the driver */
+	size_t span;   /* of both; many times the memory */
+	size_t cursor; /* where to look for room */
+	int fd;
+	uint64_t used;
+	CUresult lost;
+	struct CUctx_st *primary;
+	unsigned retained;
+	struct fc_engine engine[FC_DIRECTIONS];
+};
+
+enum fc_kind {
+	FC_CONTEXT = 0x77656972,
+	FC_STREAM,
+	FC_EVENT
+};
+
+/*
+ * What a handle points to. Handles live in slots that are never given back,
+ * so a stale one is known.
+ */
+struct fc_handle {
+	enum fc_kind kind;
+	bool live;
+	struct CUctx_st *ctx;
+};
+
+struct CUctx_st {
+	struct fc_handle handle;
+	struct fc_device *device;
+	bool primary;
+	unsigned flags;
+	CUresult error;              /* every call fails with it */
+	CUresult late;               /* the next call fails with it */
+	struct CUstream_st *streams; /* also those with work left */
+	struct CUstream_st *legacy;  /* stream 0 */
+	struct CUstream_st *thread;  /* CU_STREAM_PER_THREAD, of all threads */
+	unsigned peers; /* bits of the devices that may be reached */
+};
+
+struct CUstream_st {
+	struct fc_handle handle;
+	struct CUstream_st *next;
+	struct fc_channel *channel;
+	uint64_t id;
+	uint64_t queued; /* numbers of operations */
+	uint64_t done;
+	uint64_t time; /* the engines' clock at the end of the last one */
+	unsigned flags;
+	int priority;
+};
+
+/*
+ * A point in a stream. Made by a record, referenced by the event, by the
+ * operation that will reach it and by those that wait for it.
+ */
+struct fc_mark {
+	unsigned refs;
+	bool done;
+	uint64_t time;
+	struct CUctx_st *ctx;
+};
+
+struct CUevent_st {
+	struct fc_handle handle;
+	unsigned flags;
+	struct fc_mark *mark; /* of the last record, NULL before the first */
+};
+
+/* Memory that the driver knows. */
+enum fc_memory {
+	FC_UNKNOWN,
+	FC_DEVICE,
+	FC_HOST,
+	FC_REGISTERED
+};
+
+struct fc_range {
+	uintptr_t start, end;
+	enum fc_memory memory;
+	struct CUctx_st *ctx;
+	struct fc_device *device;
+	unsigned flags;
+	uint64_t id;
+};
+
+/* An armed failure that has met its call. mode 0: none. */
+struct fc_fault {
+	int mode;
+	CUresult code;
+};
+
+/* One for each place that calls fc_enter. */
+struct fc_site {
+	const char *name; /* the base name */
+	unsigned need;
+	unsigned long calls;
+	struct fc_site *next;
+	bool linked;
+};
+
+#define FC_FREE 0u  /* needs nothing, never fails */
+#define FC_INIT 1u  /* needs cuInit */
+#define FC_CTX 2u   /* needs a current context */
+#define FC_QUEUE 4u /* queues an operation: a fault may strike that */
+#define FC_BARE 8u  /* before cuInit, may be made to fail */
+
+struct fc_call {
+	struct fc_site *site;
+	struct CUctx_st *ctx; /* of the thread */
+	struct fc_fault fault;
+	char note[120]; /* arguments for the log, or what is wrong */
+};
+
+struct fc_state {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	struct fc_options opt;
+	struct fc_device device[FC_DEVICES_MAX];
+	struct fakecuda_counts count;
+	struct fc_site *sites;
+	bool inited, gone;
+	bool released;    /* what is armed to hang does not */
+	unsigned writers; /* operations that may yet change host memory */
+	pid_t pid;
+	char misuse[256];
+};
+
+extern struct fc_state fc;
+
+/* This thread runs a host function. */
+extern _Thread_local bool fc_host_fn;
+
+/* driver.c */
+CUresult fc_enter(struct fc_call *call, struct fc_site *site);
+CUresult fc_leave(struct fc_call *call, CUresult result);
+CUresult fc_wrong(struct fc_call *call, CUresult result, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void fc_note(struct fc_call *call, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Begins an entry point. From here to fc_leave fc.lock is held. */
+#define FC_ENTER(base, needs)                                            \
+	static struct fc_site fc_site = { .name = base, .need = needs }; \
+	struct fc_call call;                                             \
+	CUresult fc_entered = fc_enter(&call, &fc_site);                 \
+	if (fc_entered != CUDA_SUCCESS)                                  \
+	return fc_entered
+
+/* options.c */
+void fc_options_read(void);
+bool fc_no(const char *word);
+
+/* faults.c */
+struct fc_fault fc_strike(const struct fc_site *site);
+void fc_arms_read(const char *text);
+bool fc_sticky(CUresult code);
+
+/* report.c */
+void fc_log(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+bool fc_logging(void);
+void fc_report_open(const char *log, const char *report);
+void fc_report(void);
+void fc_made(enum fakecuda_thing thing);
+void fc_went(enum fakecuda_thing thing);
+void fc_went_with_context(enum fakecuda_thing thing);
+
+/* handle.c */
+void *fc_handle_new(enum fc_kind kind, struct CUctx_st *ctx);
+bool fc_handle_ok(const void *handle, enum fc_kind kind);
+void *fc_handle_next(const void *after, enum fc_kind kind);
+
+/* device.c */
+int fc_devices_start(void);
+struct fc_device *fc_device_of(const void *ptr);
+
+/* context.c */
+struct CUctx_st *fc_current(void);
+void fc_context_fail(struct CUctx_st *ctx, CUresult code);
+void fc_device_lose(struct fc_device *dev, CUresult code);
+CUresult fc_context_error(struct CUctx_st *ctx);
+
+/* memory.c */
+struct fc_range *fc_range_of(const void *ptr);
+struct fc_range *fc_range_add(const struct fc_range *range);
+void fc_range_remove(struct fc_range *range);
+bool fc_range_overlaps(uintptr_t start, uintptr_t end);
+void *fc_shadow(struct fc_device *dev, const void *ptr);
+void fc_memory_drop(struct CUctx_st *ctx);
+void fc_device_memory_free(struct fc_range *range);
+
+/* host.c */
+void fc_host_memory_free(struct fc_range *range);
+
+/* stream.c */
+struct CUstream_st *fc_stream_get(struct fc_call *call, CUstream stream);
+struct CUstream_st *fc_stream_new(struct CUctx_st *ctx, unsigned flags,
+				  int priority);
+void fc_stream_close(struct CUstream_st *stream);
+void fc_stream_settle(struct CUstream_st *stream);
+void fc_stream_wait(struct CUstream_st *stream, uint64_t number);
+void fc_streams_wait(struct CUctx_st *ctx);
+
+/* queue.c */
+struct fc_channel *fc_channel_get(void);
+void fc_channel_put(struct fc_channel *channel);
+void fc_queue(struct fc_call *call, struct CUstream_st *stream,
+	      struct fc_op *op);
+
+/* event.c */
+struct fc_mark *fc_mark_new(struct CUctx_st *ctx);
+void fc_mark_put(struct fc_mark *mark);
+
+/* engine.c */
+uint64_t fc_now(void);
+void fc_sleep_until(uint64_t when);
+
+#endif

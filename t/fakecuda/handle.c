@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Contexts, streams and events live in slots of one reserved range, used
+ * once each. So any pointer that a program hands in can be judged without
+ * touching memory that is not ours, and one that was destroyed is known.
+ */
+#include <assert.h>
+#include <sys/mman.h>
+
+#include "fakecuda.h"
+
+#define SLOT 128u
+#define SLOTS ((size_t)1 << 22)
+
+union slot {
+	struct fc_handle handle;
+	struct CUctx_st ctx;
+	struct CUstream_st stream;
+	struct CUevent_st event;
+	char room[SLOT];
+};
+
+static_assert(sizeof(union slot) == SLOT, "a handle fits into its slot");
+
+static union slot *slots;
+static size_t used;
+
+/* NULL: no memory. Under fc.lock. */
+void *fc_handle_new(enum fc_kind kind, struct CUctx_st *ctx)
+{
+	union slot *slot;
+
+	if (!slots) {
+		slot = mmap(NULL, SLOTS * SLOT, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (slot == MAP_FAILED)
+			return NULL;
+		slots = slot;
+	}
+	if (used == SLOTS)
+		return NULL;
+	slot = &slots[used++];
+	slot->handle.kind = kind;
+	slot->handle.live = true;
+	slot->handle.ctx = ctx;
+	return slot;
+}
+
+/* Does @handle name a live object of that kind? */
+bool fc_handle_ok(const void *handle, enum fc_kind kind)
+{
+	uintptr_t at = (uintptr_t)handle, start = (uintptr_t)slots;
+	const struct fc_handle *head = handle;
+
+	if (at < start || at >= start + used * SLOT || (at - start) % SLOT)
+		return false;
+	return head->kind == kind && head->live;
+}
+
+/* The live objects of a kind, one after the other; NULL begins and ends. */
+void *fc_handle_next(const void *after, enum fc_kind kind)
+{
+	const union slot *last = after;
+	size_t i = last ? (size_t)(last - slots) + 1 : 0;
+
+	for (; i < used; i++) {
+		if (fc_handle_ok(&slots[i], kind))
+			return &slots[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: MIT
+# libcuda.so.1 and libnvidia-ml.so.1 for tests, in %D%/.libs; never installed.
+EXTRA_DIST += %D%/README.md
+if HAVE_CUDA
+check_LTLIBRARIES += %D%/libcuda.la
+%C%_libcuda_la_SOURCES = \
+	%D%/control.h %D%/fakecuda.h %D%/queue.h %D%/copy.h \
+	%D%/driver.c %D%/entries.c %D%/errors.c %D%/options.c \
+	%D%/faults.c %D%/report.c %D%/handle.c \
+	%D%/device.c %D%/context.c %D%/memory.c %D%/host.c \
+	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
+	%D%/place.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
+%C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+%C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
+	-shared -Wl,-z,nodelete -Wl,-z,defs
+check_LTLIBRARIES += %D%/libnvidia-ml.la
+%C%_libnvidia_ml_la_SOURCES = %D%/nvml.c
+%C%_libnvidia_ml_la_LDFLAGS = $(%C%_libcuda_la_LDFLAGS)
+
+FAKECUDA_TESTS = t/fakecuda.t t/fakecuda-streams.t t/fakecuda-faults.t \
+	t/fakecuda-nvml.t
+FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
+FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
+check_PROGRAMS += $(FAKECUDA_TESTS)
+TESTS += $(FAKECUDA_TESTS)
+t_fakecuda_t_SOURCES = t/fakecuda.c $(FAKECUDA_CU)
+t_fakecuda_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_t_LDADD = t/libtap.la
+t_fakecuda_streams_t_SOURCES = t/fakecuda-streams.c $(FAKECUDA_CU)
+t_fakecuda_streams_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_streams_t_LDADD = t/libtap.la
+t_fakecuda_faults_t_SOURCES = t/fakecuda-faults.c $(FAKECUDA_CU)
+t_fakecuda_faults_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_faults_t_LDADD = t/libtap.la
+t_fakecuda_nvml_t_SOURCES = t/fakecuda-nvml.c $(FAKECUDA_CU)
+t_fakecuda_nvml_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_nvml_t_LDADD = t/libtap.la
+endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the driver knows of memory: a sorted list of ranges (device memory,
+ * and host memory that is page-locked); and device memory itself.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include "fakecuda.h"
+
+#define GRAIN ((size_t)512)
+#define LARGE ((size_t)1 << 20)  /* from here on at multiples of 2 MiB */
+#define POISON ((size_t)1 << 20) /* of each end of fresh memory */
+
+/* Sorted by address; none overlap. */
+static struct fc_range **ranges;
+static size_t n_ranges, room;
+static uint64_t last_id;
+
+/* The first range that ends behind @at. */
+static size_t position(uintptr_t at)
+{
+	size_t low = 0, high = n_ranges, mid;
+
+	while (low < high) {
+		mid = low + (high - low) / 2;
+		if (ranges[mid]->end > at)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
+/* The range that holds the byte at @ptr, or NULL. */
+struct fc_range *fc_range_of(const void *ptr)
+{
+	uintptr_t at = (uintptr_t)ptr;
+	size_t i = position(at);
+
+	return i < n_ranges && ranges[i]->start <= at ? ranges[i] : NULL;
+}
+
+bool fc_range_overlaps(uintptr_t start, uintptr_t end)
+{
+	size_t i = position(start);
+
+	return i < n_ranges && ranges[i]->start < end;
+}
+
+/* Copies @range, which must not overlap another. NULL: no memory. */
+struct fc_range *fc_range_add(const struct fc_range *range)
+{
+	struct fc_range *copy, **more;
+	size_t i;
+
+	if (n_ranges == room) {
+		more = realloc(ranges, (2 * room + 64) * sizeof(*ranges));
+		if (!more)
+			return NULL;
+		ranges = more;
+		room = 2 * room + 64;
+	}
+	copy = malloc(sizeof(*copy));
+	if (!copy)
+		return NULL;
+	*copy = *range;
+	copy->id = ++last_id;
+	i = position(range->start);
+	memmove(&ranges[i + 1], &ranges[i], (n_ranges - i) * sizeof(*ranges));
+	ranges[i] = copy;
+	n_ranges++;
+	return copy;
+}
+
+void fc_range_remove(struct fc_range *range)
+{
+	size_t i = position(range->start);
+
+	n_ranges--;
+	memmove(&ranges[i], &ranges[i + 1], (n_ranges - i) * sizeof(*ranges));
+	free(range);
+}
+
+/* Where the driver sees it. */
+void *fc_shadow(struct fc_device *dev, const void *ptr)
+{
+	return dev->shadow + ((uintptr_t)ptr - (uintptr_t)dev->base);
+}
+
+void *fakecuda_at(uint64_t ptr)
+{
+	struct fc_range *range;
+	void *ret = NULL;
+
+	pthread_mutex_lock(&fc.lock);
+	range = fc_range_of((void *)(uintptr_t)ptr);
+	if (range && range->memory == FC_DEVICE)
+		ret = fc_shadow(range->device, (void *)(uintptr_t)ptr);
+	pthread_mutex_unlock(&fc.lock);
+	return ret;
+}
+
+/* A gap of @size between @from and the end of the device; 0: none. */
+static uintptr_t gap(const struct fc_device *dev, uintptr_t from, size_t size)
+{
+	size_t align = size >= LARGE ? 2 * LARGE : GRAIN;
+	uintptr_t end = (uintptr_t)dev->base + dev->span, at = from;
+	size_t i;
+
+	for (i = position(from);; i++) {
+		at = (at + align - 1) / align * align;
+		if (at > end || end - at < size)
+			return 0;
+		/* A guard before the next. */
+		if (i == n_ranges || at + size + GRAIN <= ranges[i]->start)
+			return at;
+		at = ranges[i]->end + GRAIN;
+	}
+}
+
+/* Next fit: what was freed is not soon another's. */
+static uintptr_t find_room(struct fc_device *dev, size_t size)
+{
+	uintptr_t base = (uintptr_t)dev->base, at;
+
+	at = gap(dev, base + dev->cursor, size);
+	if (!at)
+		at = gap(dev, base, size);
+	if (at)
+		dev->cursor = at + size + GRAIN - base;
+	return at;
+}
+
+/* Nobody may count on fresh memory being zero. */
+static void poison(struct fc_device *dev, uintptr_t at, size_t size)
+{
+	char *p = fc_shadow(dev, (void *)at);
+	size_t n = size < POISON ? size : POISON;
+
+	if (fc.opt.dry)
+		return;
+	memset(p, 0xcd, n);
+	memset(p + size - n, 0xcd, n);
+}
+
+static CUresult device_alloc(struct fc_call *call, CUdeviceptr *ret,
+			     size_t bytes)
+{
+	struct fc_device *dev = call->ctx->device;
+	size_t size = (bytes + GRAIN - 1) / GRAIN * GRAIN;
+	struct fc_range range = { .memory = FC_DEVICE,
+				  .ctx = call->ctx,
+				  .device = dev };
+
+	if (!bytes || !ret)
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE, "%zu bytes",
+				bytes);
+	if (size < bytes || dev->used >= fc.opt.mem ||
+	    size > fc.opt.mem - dev->used)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	range.start = find_room(dev, size);
+	range.end = range.start + bytes;
+	if (!range.start || !fc_range_add(&range))
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	dev->used += size;
+	fc.count.device_bytes += size;
+	if (fc.count.device_bytes > fc.count.device_peak)
+		fc.count.device_peak = fc.count.device_bytes;
+	fc_made(FAKECUDA_DEVICE_MEMORY);
+	poison(dev, range.start, size);
+	*ret = range.start;
+	fc_note(call, "%zu -> %#llx ", bytes, *ret);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
+{
+	FC_ENTER("cuMemAlloc", FC_CTX);
+	return fc_leave(&call, device_alloc(&call, ret, bytes));
+}
+
+/* Gives whole pages back, so that the bytes are gone too. */
+void fc_device_memory_free(struct fc_range *range)
+{
+	struct fc_device *dev = range->device;
+	size_t size = (range->end - range->start + GRAIN - 1) / GRAIN * GRAIN;
+	uint64_t offset = range->start - (uintptr_t)dev->base;
+
+	fallocate(dev->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)offset, (off_t)size);
+	dev->used -= size;
+	fc.count.device_bytes -= size;
+	fc_range_remove(range);
+}
+
+/* As the real one: not before all work of the context is done. */
+static CUresult device_free(struct fc_call *call, CUdeviceptr ptr)
+{
+	struct fc_range *range;
+	CUresult result;
+
+	if (!ptr)
+		return CUDA_SUCCESS;
+	fc_streams_wait(call->ctx);
+	result = fc_context_error(call->ctx);
+	if (result != CUDA_SUCCESS)
+		return result;
+	range = fc_range_of((void *)(uintptr_t)ptr);
+	if (!range || range->memory != FC_DEVICE || range->start != ptr)
+		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
+				"%#llx is no allocation", ptr);
+	fc_went(FAKECUDA_DEVICE_MEMORY);
+	fc_device_memory_free(range);
+	fc_note(call, "%#llx ", ptr);
+	return CUDA_SUCCESS;
+}
+
+CUresult cuMemFree_v2(CUdeviceptr ptr)
+{
+	FC_ENTER("cuMemFree", FC_CTX);
+	return fc_leave(&call, device_free(&call, ptr));
+}
+
+CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
+{
+	FC_ENTER("cuMemGetInfo", FC_CTX);
+	uint64_t used = call.ctx->device->used;
+
+	if (ret_free)
+		*ret_free = fc.opt.mem > used ? fc.opt.mem - used : 0;
+	if (ret_total)
+		*ret_total = fc.opt.mem;
+	return fc_leave(&call, CUDA_SUCCESS);
+}
+
+/* All that a context had goes with it. */
+void fc_memory_drop(struct CUctx_st *ctx)
+{
+	static const enum fakecuda_thing things[] = {
+		[FC_DEVICE] = FAKECUDA_DEVICE_MEMORY,
+		[FC_HOST] = FAKECUDA_HOST_MEMORY,
+		[FC_REGISTERED] = FAKECUDA_REGISTERED,
+	};
+	size_t i = n_ranges;
+
+	while (i--) {
+		struct fc_range *range = ranges[i];
+
+		if (range->ctx != ctx)
+			continue;
+		fc_went_with_context(things[range->memory]);
+		if (range->memory == FC_DEVICE)
+			fc_device_memory_free(range);
+		else
+			fc_host_memory_free(range);
+	}
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations: what a call gives to a stream, and a worker runs later.
+ *
+ * fc_op_new makes one, fc_queue hands it over, the worker ends it. Between
+ * the two the caller fills in the members of its kind.
+ */
+#ifndef FAKECUDA_QUEUE_H
+#define FAKECUDA_QUEUE_H
+
+#include "fakecuda.h"
+
+enum fc_what {
+	FC_COPY,
+	FC_FILL,
+	FC_MARK, /* a record */
+	FC_WAIT_MARK,
+	FC_WAIT_STREAM, /* stream 0 and the others wait for each other */
+	FC_WAIT_VALUE,
+	FC_WRITE_VALUE,
+	FC_HOST_FN,
+};
+
+/* A rectangle; one row for a plain copy. Addresses are the driver's. */
+struct fc_move {
+	char *dst;
+	const char *src;
+	size_t width, height;
+	size_t dst_pitch, src_pitch;
+};
+
+struct fc_op {
+	struct fc_op *next;
+	struct CUstream_st *stream;
+	uint64_t number; /* of the stream */
+	uint64_t queued_at;
+	enum fc_what what;
+	struct fc_fault fault; /* strikes when the operation runs */
+	bool dry;              /* takes its time, and moves nothing */
+
+	/* FC_COPY, FC_FILL */
+	struct fc_engine *engine; /* NULL: inside of a device, no engine */
+	enum fc_direction direction;
+	struct fc_move *moves;
+	size_t count;
+	uint64_t bytes;
+	char *stage; /* a copy of pageable sources, freed with this */
+	bool summed; /* the sources must not change until the copy runs */
+	uint64_t sum;
+	unsigned char fill;
+
+	/* FC_MARK, FC_WAIT_MARK: holds a reference */
+	struct fc_mark *mark;
+
+	/* FC_WAIT_STREAM */
+	struct CUstream_st *other;
+	uint64_t other_number;
+
+	/* FC_WAIT_VALUE, FC_WRITE_VALUE */
+	void *addr;
+	uint64_t value;
+	unsigned flags;
+	bool wide; /* 64 bits */
+
+	/* FC_HOST_FN */
+	CUhostFn fn;
+	void *arg;
+};
+
+struct fc_op *fc_op_new(enum fc_what what, size_t moves);
+void fc_op_free(struct fc_op *op);
+
+/* A broken context or device: what is queued is dropped. */
+bool fc_op_dropped(const struct fc_op *op);
+
+/* engine.c: both drop fc.lock while they work. */
+void fc_run_copy(struct fc_op *op);
+void fc_run_fill(struct fc_op *op);
+uint64_t fc_moves_sum(const struct fc_move *moves, size_t count);
+void fc_moves_do(const struct fc_move *moves, size_t count);
+
+/* value.c */
+void fc_run_wait_value(struct fc_op *op);
+void fc_run_write_value(struct fc_op *op);
+
+#endif

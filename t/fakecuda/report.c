@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts, the log of calls, and what is said at exit. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fakecuda.h"
+
+static FILE *log_file;
+static char report_name[1024];
+
+/* The options are read: no lock, nobody else. */
+void fc_report_open(const char *log, const char *report)
+{
+	if (log) {
+		log_file = fopen(log, "ae");
+		if (log_file)
+			setvbuf(log_file, NULL, _IOLBF, 0);
+	}
+	if (report)
+		snprintf(report_name, sizeof(report_name), "%s", report);
+}
+
+bool fc_logging(void)
+{
+	return log_file != NULL;
+}
+
+/* A line; the thread's id is put before it. Under fc.lock: in true order. */
+void fc_log(const char *fmt, ...)
+{
+	va_list args;
+
+	if (!log_file)
+		return;
+	fprintf(log_file, "%ld ", (long)syscall(SYS_gettid));
+	va_start(args, fmt);
+	vfprintf(log_file, fmt, args);
+	va_end(args);
+	fputc('\n', log_file);
+}
+
+void fc_made(enum fakecuda_thing thing)
+{
+	fc.count.made[thing]++;
+	fc.count.live[thing]++;
+}
+
+void fc_went(enum fakecuda_thing thing)
+{
+	fc.count.live[thing]--;
+}
+
+void fc_went_with_context(enum fakecuda_thing thing)
+{
+	fc.count.live[thing]--;
+	fc.count.lost[thing]++;
+}
+
+void fakecuda_counts(struct fakecuda_counts *ret)
+{
+	pthread_mutex_lock(&fc.lock);
+	*ret = fc.count;
+	pthread_mutex_unlock(&fc.lock);
+}
+
+const char *fakecuda_misuse(void)
+{
+	return fc.misuse;
+}
+
+unsigned long fakecuda_calls(const char *fn)
+{
+	const struct fc_site *site;
+	unsigned long n = 0;
+
+	pthread_mutex_lock(&fc.lock);
+	for (site = fc.sites; site; site = site->next) {
+		if (!fn || !strcmp(site->name, fn))
+			n += site->calls;
+	}
+	pthread_mutex_unlock(&fc.lock);
+	return n;
+}
+
+static void report_things(FILE *file)
+{
+	static const char *const names[FAKECUDA_THINGS] = {
+		"device-memory", "host-memory", "registered", "stream",
+		"event",         "context",     "retained",
+	};
+	int i;
+
+	for (i = 0; i < FAKECUDA_THINGS; i++)
+		fprintf(file, "%s made %lu live %lu lost %lu\n", names[i],
+			fc.count.made[i], fc.count.live[i], fc.count.lost[i]);
+}
+
+/* At exit, under fc.lock. README.md has the format. */
+void fc_report(void)
+{
+	FILE *file;
+
+	if (!*report_name)
+		return;
+	file = fopen(report_name, "ae");
+	if (!file)
+		return;
+	report_things(file);
+	fprintf(file, "device-bytes live %llu peak %llu\n",
+		(unsigned long long)fc.count.device_bytes,
+		(unsigned long long)fc.count.device_peak);
+	fprintf(file, "operations queued %lu finished %lu\n", fc.count.queued,
+		fc.count.finished);
+	fprintf(file, "bytes to-device %llu to-host %llu pageable %llu\n",
+		(unsigned long long)fc.count.to_device,
+		(unsigned long long)fc.count.to_host,
+		(unsigned long long)fc.count.pageable);
+	fprintf(file, "misuse %lu%s%s\n", fc.count.misuse,
+		*fc.misuse ? " last: " : "", fc.misuse);
+	fprintf(file, "reused %lu\n", fc.count.reused);
+	fclose(file);
+}
