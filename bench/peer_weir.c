@@ -61,18 +61,6 @@ static uint64_t status_bytes(const char *key)
 	return kib * 1024;
 }
 
-static uint64_t tensor_bytes(const struct weir_weights *w)
-{
-	struct weir_entry e = { .size = sizeof(e) };
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < weir_weights_count(w); i++) {
-		check(weir_weights_entry(w, i, &e));
-		bytes += e.bytes;
-	}
-	return bytes;
-}
-
 /* Names come from weir synth, so that they need no escapes. */
 static void put_digests(struct weir_weights *w)
 {
@@ -112,9 +100,8 @@ int main(int argc, char **argv)
 	begun = raw_now() - begun;
 	cpu = raw_cpu() - cpu;
 	printf("{\"seconds\": %.6f, \"cpu\": %.6f, \"before\": %" PRIu64
-	       ", \"peak\": %" PRIu64 ", \"bytes\": %" PRIu64
-	       ", \"tensors\": %zu}\n",
-	       begun, cpu, before, status_bytes("VmHWM"), tensor_bytes(weights),
+	       ", \"peak\": %" PRIu64 ", \"tensors\": %zu}\n",
+	       begun, cpu, before, status_bytes("VmHWM"),
 	       weir_weights_count(weights));
 	fflush(stdout);
 

@@ -43,10 +43,10 @@ def resident(path):
 
 
 def evict(path):
-    """Pages that are dirty or just being read need a second try."""
+    """Pages that are dirty, or that others look at, need another try."""
     fd = os.open(path, os.O_RDONLY)
     try:
-        for attempt in range(10):
+        for attempt in range(25):
             os.fsync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             if resident(path) == 0:
@@ -60,9 +60,10 @@ def evict(path):
 
 def fill(path):
     buffer = bytearray(4 << 20)
-    for _ in range(3):
+    for attempt in range(8):
         if resident(path) == 1:
             return
+        time.sleep(0.1 * attempt)
         with open(path, "rb", buffering=0) as f:
             while f.readinto(buffer):
                 pass

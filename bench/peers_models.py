@@ -19,6 +19,12 @@ class Model:
         self.path = path            # what weir is given
         self.paths = paths          # what the others are given
 
+    def count_bytes(self):
+        """Of all tensors."""
+        return sum(end - begin for path in self.paths
+                   for begin, end in (e["data_offsets"] for e in
+                                      read_header(path)[0].values()))
+
 
 def read_header(path):
     """Names with their entries, and where the data begin."""
