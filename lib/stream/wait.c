@@ -88,6 +88,19 @@ static int wait_on_host(struct weir_stream *stream, struct weir__source *src,
 	return weir__stream_op_queue(op);
 }
 
+/* Did the device's part of it fail? Then so has the operation. */
+static bool failed(struct weir__stream_op *op, int res, int32_t native)
+{
+	struct weir_dev *dev = op->stream->dev;
+
+	if (res >= 0)
+		return false;
+	weir__stream_op_fail(op, weir__dev_result(dev, "work", res), native,
+			     "%s%s", strerrordesc_np(-res),
+			     weir__dev_words(dev, native));
+	return true;
+}
+
 /*
  * The device has seen what was waited for; now it is for the other stream to
  * say how that ended, at once or as soon as it is polled.
@@ -96,13 +109,8 @@ static void device_waited(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
-	struct weir_dev *dev = op->stream->dev;
 
-	if (res < 0)
-		weir__stream_op_fail(op, weir__dev_result(dev, "work", res),
-				     native, "%s%s", strerrordesc_np(-res),
-				     weir__dev_words(dev, native));
-	else
+	if (!failed(op, res, native))
 		wait_start(op);
 }
 
@@ -150,13 +158,8 @@ static void mark_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
-	struct weir_dev *dev = op->stream->dev;
 
-	if (res < 0)
-		weir__stream_op_fail(op, weir__dev_result(dev, "work", res),
-				     native, "%s%s", strerrordesc_np(-res),
-				     weir__dev_words(dev, native));
-	else
+	if (!failed(op, res, native))
 		weir__stream_op_finish(op, NULL);
 }
 
