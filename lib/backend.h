@@ -20,7 +20,7 @@
 #include <weir/dev.h>
 #include <weir/mem.h>
 
-#define WEIR__ABI 1u
+#define WEIR__ABI 2u
 #define WEIR__MAX_DEVS 64u /* of one backend */
 
 struct weir__backend;
@@ -154,6 +154,13 @@ enum weir__work_kind {
 	WEIR__WORK_MARK  /* nothing: done when all before it is */
 };
 
+/* Bytes that are to lie elsewhere. */
+struct weir__piece {
+	unsigned char *dst;
+	const unsigned char *src;
+	size_t bytes; /* > 0 */
+};
+
 struct weir__work {
 	struct weir__work *next; /* the backend's, while it has it */
 	enum weir__work_kind kind;
@@ -163,6 +170,13 @@ struct weir__work {
 	const unsigned char *src;
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
+	/*
+	 * SET: not rows but these, the caller's until it is done, in any order:
+	 * none reads or writes what another writes. dst and src are those of
+	 * the first, width is the bytes of all.
+	 */
+	const struct weir__piece *piece;
+	size_t n_pieces;
 	int (*call)(void *arg); /* CALL */
 	void *arg;
 	/*

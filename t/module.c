@@ -46,8 +46,8 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	{ "abi0", -EPROTO, "ABI 0, this library has 1", "an older ABI" },
-	{ "abi99", -EPROTO, "ABI 99, this library has 1", "a newer ABI" },
+	{ "abi0", -EPROTO, "ABI 0, this library has 2", "an older ABI" },
+	{ "abi99", -EPROTO, "ABI 99, this library has 2", "a newer ABI" },
 	{ "size0", -EPROTO, "has 0 bytes", "a table of no size" },
 	{ "size8", -EPROTO, "weir__backend has", "a larger table" },
 	{ "memsize", -EPROTO, "weir__mem_ops has", "a smaller table" },

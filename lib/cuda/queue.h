@@ -54,6 +54,13 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *work,
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
 
+/*
+ * copy.c. SET, GET or COPY; a context is current. What fails may be there in
+ * part if it has pieces.
+ */
+CUresult weir__cuda_copy(struct weir__cuda_queue *q,
+			 const struct weir__work *work);
+
 /* helper.c. May the driver not be given it, since it would block? */
 bool weir__cuda_blocks(const struct weir__work *work);
 /* Is it among host memory alone, so that no engine of the GPU is needed? */

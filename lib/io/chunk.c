@@ -7,6 +7,9 @@
  * the block at each end, which only partly is ours: those two go through
  * slots. Others, and all that go to a device, are staged as a whole. Extents
  * that go through the page cache to host memory need neither.
+ *
+ * Extents that go to one device and lie close together in the file are one
+ * chunk as long as a slot has room: one read, and one work of many pieces.
  */
 #include <errno.h>
 
@@ -15,6 +18,8 @@
 #include "sys.h"
 
 #define PAGE 4096u
+/* Reading over a gap of this size costs less than a read of its own. */
+#define MAX_GAP (64u << 10)
 /* One staged read is cheaper than three; with its blocks it fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * PAGE)
 
@@ -52,10 +57,8 @@ static uint64_t count(const struct weir__extent *e, uint64_t chunk)
 	return (lo > e->off) + pieces(lo, hi, chunk) + (hi < end);
 }
 
-int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
+static int choose_ways(struct weir__engine *eng, struct weir__job *job)
 {
-	uint64_t n = 0;
-
 	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
 
@@ -67,11 +70,76 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
 		e->block = e->buffered ? 0 : block_of(e, eng->chunk);
+		e->together = 1;
+	}
+	return 0;
+}
+
+static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
+{
+	return a->dev && a->dev == b->dev && a->file == b->file &&
+	       a->buffered == b->buffered;
+}
+
+/* How many extents from @e on, of @n, make one chunk? */
+static uint32_t gather(const struct weir__extent *e, size_t n, uint64_t chunk)
+{
+	uint64_t unit = weir__slot_unit(e->file);
+	uint64_t from = weir__down(e->off, unit), end = e->off + e->len;
+	uint32_t k = 1;
+
+	for (; k < n; k++) {
+		uint64_t to = e[k].off + e[k].len;
+
+		if (!same_way(e, &e[k]) || e[k].off < end ||
+		    e[k].off - end > MAX_GAP ||
+		    weir__up(to, unit) - from > chunk)
+			break;
+		end = to;
+	}
+	return k;
+}
+
+/* What goes together. Without memory for that each goes by itself. */
+static void gather_all(struct weir__engine *eng, struct weir__job *job)
+{
+	for (size_t i = 0; i < job->n_ext && !job->write;) {
+		struct weir__extent *e = &job->ext[i];
+		uint32_t n = gather(e, job->n_ext - i, eng->chunk);
+
+		if (n > 1 && !job->piece)
+			job->piece =
+				weir__calloc(job->n_ext, sizeof(*job->piece));
+		if (n > 1 && !job->piece)
+			return;
+		for (uint32_t k = 1; k < n; k++)
+			e[k].together = 0;
+		e->together = n;
+		i += n;
+	}
+}
+
+int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
+{
+	uint64_t n = 0;
+	int r = choose_ways(eng, job);
+
+	if (r < 0)
+		return r;
+	gather_all(eng, job);
+	for (size_t i = 0; i < job->n_ext; i += job->ext[i].together) {
+		struct weir__extent *e = &job->ext[i];
+
 		e->first = n;
-		n += count(e, eng->chunk);
+		n += e->together > 1 ? 1 : count(e, eng->chunk);
 	}
 	job->n_chunks = n;
 	return 0;
+}
+
+static size_t next_extent(const struct weir__job *job, size_t i)
+{
+	return i + job->ext[i].together;
 }
 
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
@@ -81,14 +149,21 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 	uint64_t k, lo, hi, end;
 	size_t i = *hint;
 
-	while (i + 1 < job->n_ext && job->ext[i + 1].first <= number)
-		i++;
+	while (next_extent(job, i) < job->n_ext &&
+	       job->ext[next_extent(job, i)].first <= number)
+		i = next_extent(job, i);
 	*hint = i;
 	e = &job->ext[i];
 	k = number - e->first;
 	lo = e->off;
 	hi = end = e->off + e->len;
 	ret->in_place = e->buffered && !e->dev;
+	if (e->together > 1) {
+		const struct weir__extent *last = e + e->together - 1;
+
+		hi = last->off + last->len;
+		goto out;
+	}
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
 
@@ -119,4 +194,31 @@ out:
 	ret->ext = i;
 	ret->lo = lo - e->off;
 	ret->hi = hi - e->off;
+}
+
+uint64_t weir__chunk_bytes(const struct weir__job *job, size_t ext, uint64_t lo,
+			   uint64_t hi)
+{
+	const struct weir__extent *e = &job->ext[ext];
+	uint64_t n = 0;
+
+	if (e->together == 1)
+		return hi - lo;
+	for (uint32_t k = 0; k < e->together; k++)
+		n += e[k].len;
+	return n;
+}
+
+void weir__chunk_tell(struct weir__job *job, size_t ext, uint64_t lo,
+		      uint64_t hi, int res, enum weir__chunk_way way)
+{
+	uint32_t n = job->ext[ext].together;
+
+	if (n == 1)
+		job->chunk(job, ext, lo, hi, res, way);
+	else
+		for (uint32_t k = 0; k < n; k++)
+			job->chunk(job, ext + k, 0, job->ext[ext + k].len, res,
+				   way);
+	weir__job_drop(job);
 }

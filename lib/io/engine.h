@@ -41,6 +41,11 @@ struct weir__extent {
 	/* Set by weir__job_start: */
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
+	/*
+	 * If it is not 1: so many extents from this one on are one chunk, which
+	 * goes to its device in pieces. 0: it is in such a chunk of another's.
+	 */
+	uint32_t together;
 };
 
 struct weir__msg { /* what lies in a reactor's inbox */
@@ -91,6 +96,7 @@ struct weir__job {
 
 	/* The engine's: */
 	struct weir__engine *eng;
+	struct weir__piece *piece; /* for each extent; NULL: none together */
 	uint64_t n_chunks;
 	_Atomic uint64_t cursor; /* next chunk to be dealt */
 	_Atomic uint64_t left;   /* chunks and links not finished */

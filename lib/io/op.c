@@ -12,7 +12,6 @@
 #include "trace.h"
 
 #define MAX_TRIES 16
-#define PAGE 4096u
 /* Copies up to this are made on the reactor's thread. */
 #define INLINE_COPY (64u << 10)
 
@@ -168,7 +167,7 @@ static bool aim_buffered(struct weir__op *op, uint64_t from)
 static bool aim_slot(struct weir__op *op)
 {
 	const struct weir__extent *e = extent(op);
-	uint64_t unit = e->file->off_align > PAGE ? e->file->off_align : PAGE;
+	uint64_t unit = weir__slot_unit(e->file);
 	uint64_t from = weir__down(e->off + op->lo, unit);
 	uint64_t to = weir__up(e->off + op->hi, unit);
 
@@ -289,7 +288,8 @@ void weir__op_finish(struct weir__op *op, int res)
 	if (res == 0 && op->slot)
 		atomic_fetch_add_explicit(&job->over_read,
 					  (uint64_t)(op->buf - op->slot->addr) -
-						  (hi - lo),
+						  weir__chunk_bytes(job, ext,
+								    lo, hi),
 					  memory_order_relaxed);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
 			 span_name(op), op->begun, extent(op)->off + lo,
@@ -302,9 +302,8 @@ void weir__op_finish(struct weir__op *op, int res)
 	put(op);
 	weir__job_landed(job);
 	native_now = native;
-	job->chunk(job, ext, lo, hi, res, way);
+	weir__chunk_tell(job, ext, lo, hi, res, way);
 	native_now = 0;
-	weir__job_drop(job);
 }
 
 /*
@@ -323,8 +322,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
 	weir__job_landed(job);
-	job->chunk(job, op->ext, op->lo, op->hi, res, way_of(op));
-	weir__job_drop(job);
+	weir__chunk_tell(job, op->ext, op->lo, op->hi, res, way_of(op));
 }
 
 /*

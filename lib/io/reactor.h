@@ -153,12 +153,24 @@ struct weir__engine {
 /* chunk.c: which bytes a chunk is */
 struct weir__chunk {
 	size_t ext;
-	uint64_t lo, hi; /* bytes of the extent */
+	uint64_t lo, hi; /* bytes of the extent, and on if some go together */
 	bool in_place;   /* no slot needed */
 };
 int weir__job_cut(struct weir__engine *eng, struct weir__job *job);
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     uint64_t number, size_t *hint, struct weir__chunk *ret);
+
+/* Bytes of a chunk that somebody wants. */
+uint64_t weir__chunk_bytes(const struct weir__job *job, size_t ext, uint64_t lo,
+			   uint64_t hi);
+/* The job is told of a chunk, by extents, and then it may be gone. */
+void weir__chunk_tell(struct weir__job *job, size_t ext, uint64_t lo,
+		      uint64_t hi, int res, enum weir__chunk_way way);
+/* Reads to slots begin and end at multiples of this. */
+static inline uint64_t weir__slot_unit(const struct weir_file *file)
+{
+	return file->off_align > 4096 ? file->off_align : 4096;
+}
 
 /*
  * Make an engine with @method (NULL: as the root's options say): for benches
