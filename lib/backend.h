@@ -130,6 +130,16 @@ struct weir__mem_ops {
 	int (*fill)(struct weir_dev *dev, void *dst, uint8_t byte, size_t n);
 	int (*copy)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	/*
+	 * Make ready for copies between memory of @dev and of @other, a device
+	 * of this backend that is in use: 0 from then on, < 0 with a sentence.
+	 * Optional: no queue of @dev reaches another device. Any thread; the
+	 * first call for a pair may block.
+	 */
+	int (*reach)(struct weir_dev *dev, struct weir_dev *other);
+	/* As copy, from memory of @from, within reach. Needed with reach. */
+	int (*copy_from)(struct weir_dev *dev, void *dst, struct weir_dev *from,
+			 const void *src, size_t n);
+	/*
 	 * Page-lock host memory of the library's for copies to @dev, and let
 	 * go of it. Optional. pin gives 1: it is locked already, and not ours
 	 * to unpin. unpin gives < 0: the device may still use it, for ever.
@@ -168,6 +178,8 @@ struct weir__work {
 	bool dst_host, src_host; /* in host memory, locked or not */
 	unsigned char *dst;
 	const unsigned char *src;
+	/* COPY: whose memory it is; NULL: the device's of the queue. */
+	struct weir_dev *dst_dev, *src_dev;
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
 	/*

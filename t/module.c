@@ -57,6 +57,8 @@ static const struct refusal refusals[] = {
 	{ "nosubmit", -EBADMSG, "queue->submit is NULL", "... of queues" },
 	{ "noset", -EBADMSG, "set, get, fill or copy",
 	  "device memory that nothing moves to" },
+	{ "nofrom", -EBADMSG, "mem->copy_from is NULL",
+	  "devices in reach of each other that do not copy" },
 	{ "nobackend", -EBADMSG, "its name", "no name" },
 	{ "longbackend", -EBADMSG, "its name", "a name of 1 MiB" },
 	{ "null", -EBADMSG, "gives no reason", "an entry that returns NULL" },

@@ -122,5 +122,7 @@ CUresult weir__cuda_copy(struct weir__cuda_queue *q, const struct weir__work *w)
 {
 	if (w->n_pieces)
 		return copy_pieces(q, w);
+	if ((w->dst_dev || w->src_dev) && weir__cuda_is_between(q, w))
+		return weir__cuda_copy_between(q, w);
 	return w->rows == 1 ? copy_flat(q, w) : copy_rows(q, w);
 }

@@ -19,12 +19,13 @@ struct weir__cuda {
 	const struct weir__host *host;
 	struct weir_dev *dev;
 	CUdevice device;
-	CUcontext context;    /* the primary one, retained */
-	int32_t node;         /* NUMA node nearest to it, -1: not known */
-	bool reads_only;      /* memory can be registered for reading only */
-	_Atomic int lost;     /* the CUresult by which it was, or 0 */
-	pthread_mutex_t lock; /* guards blocking, one move at a time */
-	CUstream blocking;    /* for moves that block; made at first use */
+	CUcontext context; /* the primary one, retained */
+	int32_t node;      /* NUMA node nearest to it, -1: not known */
+	bool reads_only;   /* memory can be registered for reading only */
+	_Atomic int lost;  /* the CUresult by which it was, or 0 */
+	_Atomic uint64_t reached; /* devices, by ordinal, asked for access to */
+	pthread_mutex_t lock;     /* guards blocking, one move at a time */
+	CUstream blocking;        /* for moves that block; made at first use */
 };
 
 /* What the library offers: the same functions in every root. */
@@ -54,6 +55,11 @@ extern const struct weir__mem_ops weir__cuda_mem_ops;
  */
 bool weir__cuda_is_pinned(const void *ptr);
 bool weir__cuda_is_device(const void *ptr);
+/* peer.c: between devices; a context is current for those of CUresult. */
+int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other);
+CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
+			      struct weir__cuda *src_dev, const void *src,
+			      size_t n, CUstream stream);
 /* queue.c */
 extern const struct weir__queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which stays the caller's. */

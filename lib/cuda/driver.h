@@ -40,7 +40,9 @@ struct weir__host;
 	X(cuMemcpyHtoDAsync, 3020)          \
 	X(cuMemcpyDtoHAsync, 3020)          \
 	X(cuMemcpyDtoDAsync, 3020)          \
+	X(cuMemcpyPeerAsync, 4000)          \
 	X(cuMemcpy2DAsync, 3020)            \
+	X(cuMemcpy3DPeerAsync, 4000)        \
 	X(cuMemsetD8Async, 3020)            \
 	X(cuMemsetD2D8Async, 3020)          \
 	X(cuStreamCreate, 2000)             \
@@ -55,10 +57,12 @@ struct weir__host;
 	X(cuEventSynchronize, 2000)
 
 /* Without one of these an ability is off; NULL in the table. */
-#define WEIR__CUDA_OPTIONAL(X)        \
-	X(cuMemHostRegister, 6050)    \
-	X(cuMemHostUnregister, 4000)  \
-	X(cuMemGetAddressRange, 3020) \
+#define WEIR__CUDA_OPTIONAL(X)         \
+	X(cuDeviceCanAccessPeer, 4000) \
+	X(cuCtxEnablePeerAccess, 4000) \
+	X(cuMemHostRegister, 6050)     \
+	X(cuMemHostUnregister, 4000)   \
+	X(cuMemGetAddressRange, 3020)  \
 	X(cuMemGetInfo, 3020)
 
 /*

@@ -61,6 +61,12 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 			 const struct weir__work *work);
 
+/* peer.c. Is the copy not within the queue's device? Then by this. */
+bool weir__cuda_is_between(const struct weir__cuda_queue *q,
+			   const struct weir__work *work);
+CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
+				 const struct weir__work *work);
+
 /* helper.c. May the driver not be given it, since it would block? */
 bool weir__cuda_blocks(const struct weir__work *work);
 /* Is it among host memory alone, so that no engine of the GPU is needed? */
