@@ -11,7 +11,8 @@
 #define MODEL "cuda-batch.safetensors"
 #define SALT 5u
 #define COUNT 3000u
-#define SMALL 2500u /* of them: some 100 bytes, then some 3000 */
+#define TINY 1000u  /* of them: some 100 bytes, */
+#define SMALL 2500u /* up to this 1100, then 30000 */
 
 static char names[COUNT][8];
 static struct sample_tensor tensors[COUNT];
@@ -21,7 +22,9 @@ static struct weir *weir;
 static void write_model(void)
 {
 	for (unsigned i = 0; i < COUNT; i++) {
-		unsigned n = i < SMALL ? 100 + i % 7 : 30000 + i % 11 * 8;
+		unsigned n = i < TINY    ? 100 + i % 7
+			     : i < SMALL ? 1100 + i % 7
+					 : 30000 + i % 11 * 8;
 
 		snprintf(names[i], sizeof(names[i]), "t%05u", i % 100000);
 		tensors[i] = (struct sample_tensor){ names[i], "U8", n, 1 };
@@ -120,6 +123,7 @@ static void loads(enum weir_way way, const char *what)
 /* The driver has the entry and does not do it; t/cuda.sh has older ones. */
 static void unsupported(void)
 {
+	unsigned long before = fake.calls("cuMemcpyHtoDAsync");
 	struct weir_load *load;
 	struct weir_weights *w;
 
@@ -128,6 +132,8 @@ static void unsupported(void)
 	is_int(weir_load_wait(load, 20 * SEC), 0,
 	       "where batches do not work each is copied");
 	fake.set("NO", "");
+	is_int(fake.calls("cuMemcpyHtoDAsync") - before, COUNT - TINY + 1,
+	       "... but for tiny ones, neighbours on the device: they are one");
 	w = weights_of(load);
 	is_int(wrong(w), 0, "... with every byte");
 	weir_weights_free(w);
@@ -341,7 +347,7 @@ int main(void)
 	struct fakecuda_counts c;
 
 	open_fake();
-	plan(37);
+	plan(38);
 	write_model();
 	weir = open_cuda();
 	loads(WEIR_WAY_BUFFERED, "through the page cache");

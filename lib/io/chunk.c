@@ -81,21 +81,33 @@ static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 	       a->buffered == b->buffered;
 }
 
+/*
+ * Do @e and what follows it up to @last fit slots: as they lie in the file, and
+ * in a room (pieces.c)?
+ */
+static bool fit(const struct weir__extent *e, const struct weir__extent *last,
+		uint64_t chunk)
+{
+	uint64_t unit = weir__slot_unit(e->file);
+	uint64_t from = weir__down(e->off, unit);
+
+	if (last->room && last->room == e->room &&
+	    (uintptr_t)last->addr + last->len - (uintptr_t)e->addr > chunk)
+		return false;
+	return weir__up(last->off + last->len, unit) - from <= chunk;
+}
+
 /* How many extents from @e on, of @n, make one chunk? */
 static uint32_t gather(const struct weir__extent *e, size_t n, uint64_t chunk)
 {
-	uint64_t unit = weir__slot_unit(e->file);
-	uint64_t from = weir__down(e->off, unit), end = e->off + e->len;
 	uint32_t k = 1;
 
 	for (; k < n; k++) {
-		uint64_t to = e[k].off + e[k].len;
+		uint64_t end = e[k - 1].off + e[k - 1].len;
 
 		if (!same_way(e, &e[k]) || e[k].off < end ||
-		    e[k].off - end > MAX_GAP ||
-		    weir__up(to, unit) - from > chunk)
+		    e[k].off - end > MAX_GAP || !fit(e, &e[k], chunk))
 			break;
-		end = to;
 	}
 	return k;
 }

@@ -130,21 +130,6 @@ static void copied(struct weir__work *work, int res, int32_t native)
 	weir__reactor_post(op->reactor, &op->msg);
 }
 
-/* The extents that were read together, from where the slot has them. */
-static const struct weir__piece *pieces(const struct weir__op *op)
-{
-	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct weir__piece *piece = &op->job->piece[op->ext];
-
-	for (uint32_t i = 0; i < e->together; i++)
-		piece[i] = (struct weir__piece){
-			.dst = e[i].addr,
-			.src = op->payload + (e[i].off - e->off),
-			.bytes = e[i].len,
-		};
-	return piece;
-}
-
 int weir__copy_start(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
@@ -163,11 +148,8 @@ int weir__copy_start(struct weir__op *op)
 		.arg = q,
 		.done = copied,
 	};
-	if (e->together > 1) {
-		op->work.piece = pieces(op);
-		op->work.n_pieces = e->together;
-		op->work.width = weir__chunk_bytes(op->job, op->ext, 0, 0);
-	}
+	if (e->together > 1)
+		weir__pieces_make(op);
 	op->copying = weir__trace_now(op->reactor->eng->weir);
 	atomic_fetch_add(&q->out, 1);
 	r = weir__dev_result(e->dev, "queue->submit",

@@ -35,7 +35,12 @@ struct weir__extent {
 	uint64_t off;
 	uint64_t len; /* > 0 */
 	unsigned char *addr;
-	struct weir_dev *dev;      /* NULL: host memory */
+	struct weir_dev *dev; /* NULL: host memory */
+	/*
+	 * Between two extents of the same room that follow each other in the
+	 * job is memory of nobody's, which may be written. NULL: of none.
+	 */
+	const void *room;
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */

@@ -103,6 +103,7 @@ struct weir__op *weir__op_get(struct weir__reactor *r)
 	op->tries = 0;
 	op->fixed = -1;
 	op->slot = NULL;
+	op->spread = NULL;
 	op->native = 0;
 	r->n_out++;
 	return op;
@@ -123,7 +124,9 @@ static void drop_slot(struct weir__op *op)
 {
 	if (op->slot)
 		weir__slot_put(op->reactor->slots, op->slot);
-	op->slot = NULL;
+	if (op->spread)
+		weir__slot_put(op->reactor->slots, op->spread);
+	op->slot = op->spread = NULL;
 }
 
 static bool take_slot(struct weir__op *op, uint64_t bytes)

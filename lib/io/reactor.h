@@ -57,12 +57,13 @@ struct weir__op {
 	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
-	struct weir__slot *slot; /* NULL: in place */
-	unsigned char *payload;  /* lo, in the slot */
-	struct weir__work work;  /* a device's while it copies */
-	int64_t res;             /* of the last call: bytes or -errno */
-	int32_t native;          /* the device's own code for it */
-	int64_t begun, copying;  /* for traces: dealt; read */
+	struct weir__slot *slot;   /* NULL: in place */
+	unsigned char *payload;    /* lo, in the slot */
+	struct weir__slot *spread; /* pieces.c's */
+	struct weir__work work;    /* a device's while it copies */
+	int64_t res;               /* of the last call: bytes or -errno */
+	int32_t native;            /* the device's own code for it */
+	int64_t begun, copying;    /* for traces: dealt; read */
 };
 
 /* How ops reach the kernel. Both run on the reactor's thread only. */
@@ -160,6 +161,8 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job);
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     uint64_t number, size_t *hint, struct weir__chunk *ret);
 
+/* pieces.c: the work of an op whose chunk has several extents. */
+void weir__pieces_make(struct weir__op *op);
 /* Bytes of a chunk that somebody wants. */
 uint64_t weir__chunk_bytes(const struct weir__job *job, size_t ext, uint64_t lo,
 			   uint64_t hi);
