@@ -112,46 +112,36 @@ static uint32_t gather(const struct weir__extent *e, size_t n, uint64_t chunk)
 	return k;
 }
 
-/* What goes together. Without memory for that each goes by itself. */
-static void gather_all(struct weir__engine *eng, struct weir__job *job)
+/* What goes together with extent @i; by itself without memory for that. */
+static void join(struct weir__job *job, size_t i, uint64_t chunk)
 {
-	for (size_t i = 0; i < job->n_ext && !job->write;) {
-		struct weir__extent *e = &job->ext[i];
-		uint32_t n = gather(e, job->n_ext - i, eng->chunk);
+	struct weir__extent *e = &job->ext[i];
+	uint32_t n = gather(e, job->n_ext - i, chunk);
 
-		if (n > 1 && !job->piece)
-			job->piece =
-				weir__calloc(job->n_ext, sizeof(*job->piece));
-		if (n > 1 && !job->piece)
-			return;
-		for (uint32_t k = 1; k < n; k++)
-			e[k].together = 0;
-		e->together = n;
-		i += n;
-	}
+	if (n > 1 && !job->piece)
+		job->piece = weir__calloc(job->n_ext, sizeof(*job->piece));
+	if (n == 1 || !job->piece)
+		return;
+	e->together = n;
+	for (uint32_t k = 1; k < n; k++)
+		e[k].together = 0;
 }
 
 int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
 {
+	struct weir__extent *e;
 	uint64_t n = 0;
 	int r = choose_ways(eng, job);
 
-	if (r < 0)
-		return r;
-	gather_all(eng, job);
-	for (size_t i = 0; i < job->n_ext; i += job->ext[i].together) {
-		struct weir__extent *e = &job->ext[i];
-
+	for (size_t i = 0; i < job->n_ext && !r; i += e->together) {
+		e = &job->ext[i];
+		if (e->dev && !job->write)
+			join(job, i, eng->chunk);
 		e->first = n;
 		n += e->together > 1 ? 1 : count(e, eng->chunk);
 	}
 	job->n_chunks = n;
-	return 0;
-}
-
-static size_t next_extent(const struct weir__job *job, size_t i)
-{
-	return i + job->ext[i].together;
+	return r;
 }
 
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
@@ -159,23 +149,17 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 {
 	const struct weir__extent *e;
 	uint64_t k, lo, hi, end;
-	size_t i = *hint;
+	size_t i = *hint, next;
 
-	while (next_extent(job, i) < job->n_ext &&
-	       job->ext[next_extent(job, i)].first <= number)
-		i = next_extent(job, i);
-	*hint = i;
+	while ((next = i + job->ext[i].together) < job->n_ext &&
+	       job->ext[next].first <= number)
+		i = next;
+	ret->ext = *hint = i;
 	e = &job->ext[i];
 	k = number - e->first;
 	lo = e->off;
 	hi = end = e->off + e->len;
 	ret->in_place = e->buffered && !e->dev;
-	if (e->together > 1) {
-		const struct weir__extent *last = e + e->together - 1;
-
-		hi = last->off + last->len;
-		goto out;
-	}
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
 
@@ -192,6 +176,11 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 			goto out;
 		}
 		ret->in_place = true;
+	} else if (e->together > 1) {
+		const struct weir__extent *last = e + e->together - 1;
+
+		hi = last->off + last->len;
+		goto out;
 	}
 	if (k) {
 		uint64_t at = (lo / chunk + k) * chunk;
@@ -203,34 +192,24 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		hi = (lo / chunk + 1) * chunk;
 	}
 out:
-	ret->ext = i;
 	ret->lo = lo - e->off;
 	ret->hi = hi - e->off;
 }
 
-uint64_t weir__chunk_bytes(const struct weir__job *job, size_t ext, uint64_t lo,
-			   uint64_t hi)
+uint64_t weir__chunk_sum(const struct weir__extent *e)
 {
-	const struct weir__extent *e = &job->ext[ext];
 	uint64_t n = 0;
 
-	if (e->together == 1)
-		return hi - lo;
 	for (uint32_t k = 0; k < e->together; k++)
 		n += e[k].len;
 	return n;
 }
 
-void weir__chunk_tell(struct weir__job *job, size_t ext, uint64_t lo,
-		      uint64_t hi, int res, enum weir__chunk_way way)
+void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
+			  enum weir__chunk_way way)
 {
 	uint32_t n = job->ext[ext].together;
 
-	if (n == 1)
-		job->chunk(job, ext, lo, hi, res, way);
-	else
-		for (uint32_t k = 0; k < n; k++)
-			job->chunk(job, ext + k, 0, job->ext[ext + k].len, res,
-				   way);
-	weir__job_drop(job);
+	for (uint32_t k = 0; k < n; k++)
+		job->chunk(job, ext + k, 0, job->ext[ext + k].len, res, way);
 }

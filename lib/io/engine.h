@@ -44,13 +44,13 @@ struct weir__extent {
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */
-	uint64_t block; /* in place: unit of offsets; 0: all staged */
-	uint64_t first; /* number of its first chunk in the job */
 	/*
 	 * If it is not 1: so many extents from this one on are one chunk, which
 	 * goes to its device in pieces. 0: it is in such a chunk of another's.
 	 */
 	uint32_t together;
+	uint64_t block; /* in place: unit of offsets; 0: all staged */
+	uint64_t first; /* number of its first chunk in the job */
 };
 
 struct weir__msg { /* what lies in a reactor's inbox */

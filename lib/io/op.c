@@ -275,6 +275,16 @@ static const char *span_name(const struct weir__op *op)
 	return op->write ? "write" : name[way_of(op)];
 }
 
+/* Bytes in its slot that nobody wanted. */
+static uint64_t over_read(const struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+	uint64_t wanted = e->together == 1 ? op->hi - op->lo
+					   : weir__chunk_sum(e);
+
+	return (uint64_t)(op->buf - op->slot->addr) - wanted;
+}
+
 /*
  * The job is told, and then it may be gone: everything of the op's is given
  * back before.
@@ -289,10 +299,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	size_t ext = op->ext;
 
 	if (res == 0 && op->slot)
-		atomic_fetch_add_explicit(&job->over_read,
-					  (uint64_t)(op->buf - op->slot->addr) -
-						  weir__chunk_bytes(job, ext,
-								    lo, hi),
+		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
 			 span_name(op), op->begun, extent(op)->off + lo,

@@ -151,6 +151,9 @@ struct weir__engine {
 		abort; /* reactors: lose what is out, leave after the jobs */
 };
 
+/* engine.c. One chunk or link of the job is finished; the last one ends it. */
+void weir__job_drop(struct weir__job *job);
+
 /* chunk.c: which bytes a chunk is */
 struct weir__chunk {
 	size_t ext;
@@ -163,12 +166,21 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 
 /* pieces.c: the work of an op whose chunk has several extents. */
 void weir__pieces_make(struct weir__op *op);
-/* Bytes of a chunk that somebody wants. */
-uint64_t weir__chunk_bytes(const struct weir__job *job, size_t ext, uint64_t lo,
-			   uint64_t hi);
-/* The job is told of a chunk, by extents, and then it may be gone. */
-void weir__chunk_tell(struct weir__job *job, size_t ext, uint64_t lo,
-		      uint64_t hi, int res, enum weir__chunk_way way);
+/* Of a chunk of several extents: their bytes; and telling the job of each. */
+uint64_t weir__chunk_sum(const struct weir__extent *e);
+void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
+			  enum weir__chunk_way way);
+/* The job is told of a chunk, and then it may be gone. */
+static inline void weir__chunk_tell(struct weir__job *job, size_t ext,
+				    uint64_t lo, uint64_t hi, int res,
+				    enum weir__chunk_way way)
+{
+	if (job->ext[ext].together == 1)
+		job->chunk(job, ext, lo, hi, res, way);
+	else
+		weir__chunk_tell_all(job, ext, res, way);
+	weir__job_drop(job);
+}
 /* Reads to slots begin and end at multiples of this. */
 static inline uint64_t weir__slot_unit(const struct weir_file *file)
 {
@@ -183,8 +195,6 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		      struct weir__part **ret_part);
 
 /* engine.c */
-/* One chunk or link of the job is finished; the last one ends it. */
-void weir__job_drop(struct weir__job *job);
 /* One of the job's chunks is no longer in flight. */
 void weir__job_landed(struct weir__job *job);
 /*
