@@ -140,6 +140,20 @@ static void unsupported(void)
 	weir_load_free(load);
 }
 
+/* More loads than there are slots for tiny tensors to be moved in. */
+static void again(void)
+{
+	unsigned long before = copies();
+
+	for (unsigned i = 0; i < 40; i++) {
+		struct weir_load *load = start("t000*", NULL);
+
+		must(weir_load_wait(load, 20 * SEC));
+		weir_load_free(load);
+	}
+	is_int(copies() - before, 40, "tiny tensors are one copy each time");
+}
+
 /* What is not wanted between them is read over, and written nowhere. */
 static void gaps(void)
 {
@@ -347,12 +361,13 @@ int main(void)
 	struct fakecuda_counts c;
 
 	open_fake();
-	plan(38);
+	plan(39);
 	write_model();
 	weir = open_cuda();
 	loads(WEIR_WAY_BUFFERED, "through the page cache");
 	loads(WEIR_WAY_DIRECT, "past it");
 	unsupported();
+	again();
 	gaps();
 	neighbours();
 	failures();
