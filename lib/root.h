@@ -76,9 +76,10 @@ struct weir {
 
 	_Atomic unsigned n_devs; /* dev[0..n) do not change any more */
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
-	pthread_mutex_t module_lock;  /* guards scanned and modules */
-	bool scanned;                 /* the directories have been searched */
-	struct weir__module *modules; /* loaded, newest first */
+	pthread_mutex_t module_lock;   /* guards what follows */
+	bool scanned;                  /* the directories have been searched */
+	struct weir__module *modules;  /* loaded, newest first */
+	struct weir__refused *refused; /* by the search, in its order */
 	_Atomic(struct weir__trace *) trace;
 	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
 };
@@ -142,10 +143,12 @@ int weir__registry_beside(struct weir_dev *beside,
 int weir__backend_check(const struct weir__backend *backend);
 /*
  * Search the directories for modules, once for each root: at the first call
- * that asks for more than the built-in devices. A module that fails only tells
- * the log.
+ * that asks for more than the built-in devices. A module that fails tells the
+ * log, and weir_module_refused.
  */
 void weir__modules_scan(struct weir *weir);
+/* "; weir-x.so was left out: why", for each that the search has refused. */
+void weir__modules_why(struct weir *weir, char *text, size_t room);
 void weir__modules_free(struct weir *weir);
 
 #endif

@@ -140,6 +140,8 @@ static void not_modules(void)
 static void one_fails(void)
 {
 	struct weir *weir = open_with_good_module();
+	const char *path = "", *why = "";
+	unsigned n = 0;
 	char before[256];
 
 	snprintf(before, sizeof(before), "%s", weir_error());
@@ -151,6 +153,19 @@ static void one_fails(void)
 		"... and the log says which and why");
 	is_str(weir_error(), before,
 	       "... but the thread's error stays what it was");
+	is_int(weir_module_refused(weir, 0, &path, &why), 0,
+	       "what was left out can be asked for");
+	has_str(path, "/weir-abi99.so", "... by its path");
+	is_str(why, "it is made for ABI 99, this library has 2",
+	       "... and why, with both versions");
+	while (weir_module_refused(weir, n, &path, &why) == 0)
+		n++;
+	is_int(n, 5, "... for each of them");
+	is_err(weir_module_refused(weir, n, &path, &why), -ENOENT, "module 5",
+	       "... and no more");
+	is_err(weir_dev_find(weir, "NPU0", (struct weir_dev *[1]){ NULL }),
+	       -ENODEV, "; weir-abi99.so was left out: it is made for ABI 99",
+	       "who looks for a device that is not there is told, too");
 	weir_close(weir);
 }
 
@@ -272,7 +287,7 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(10 + N_REFUSALS + 9 + 3 + 3 + 5 + 5 + 2);
+	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2);
 	found();
 	refused();
 	not_modules();
