@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From slots to devices. Each reactor has a queue of its own for each device
- * that it copies to: no lock, and the driver's stream belongs to one thread.
+ * Between slots and devices. Each reactor has a queue of its own for each device
+ * that it copies to or from: no lock, and the driver's stream belongs to one thread.
  * Queues are opened at the first copy and closed with the reactor.
  */
 #include <errno.h>
@@ -123,7 +123,8 @@ static void copied(struct weir__work *work, int res, int32_t native)
 	op->res = res;
 	op->native = native;
 	weir__trace_span(op->reactor->eng->weir, WEIR__TRACK_COPIER,
-			 op->reactor->index, op->lane, "copy to device",
+			 op->reactor->index, op->lane,
+			 op->write ? "copy from device" : "copy to device",
 			 op->copying, op->job->ext[op->ext].off + op->lo,
 			 op->hi - op->lo);
 	atomic_fetch_sub(&q->out, 1);
@@ -139,10 +140,11 @@ int weir__copy_start(struct weir__op *op)
 	if (r < 0)
 		return r;
 	op->work = (struct weir__work){
-		.kind = WEIR__WORK_SET,
-		.dst = e->addr + op->lo,
-		.src = op->payload,
-		.src_host = true,
+		.kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET,
+		.dst = op->write ? op->payload : e->addr + op->lo,
+		.src = op->write ? e->addr + op->lo : op->payload,
+		.dst_host = op->write,
+		.src_host = !op->write,
 		.width = op->hi - op->lo,
 		.rows = 1,
 		.arg = q,

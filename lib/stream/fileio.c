@@ -146,11 +146,6 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	if (r < 0)
 		return r;
 	buf = op->access[0].buf;
-	if (write && !weir__buf_is_host(buf))
-		return weir__fail(
-			-EOPNOTSUPP,
-			"%s is in memory of %s: copy it to host memory to write it",
-			weir__tensor_label(t), s->dev->desc.name);
 	r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
