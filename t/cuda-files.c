@@ -265,8 +265,10 @@ static void in_a_process(int (*fn)(void), const char *what)
 	int status = 0;
 	pid_t pid = fork();
 
-	if (pid == 0)
+	if (pid == 0) {
+		alarm(30);
 		_exit(fn());
+	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		bail("fork");
 	is_int(status, 0, "%s", what);
