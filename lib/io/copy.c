@@ -89,7 +89,9 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev,
 		return err;
 	q->dev = dev;
 	pin_slots(r, q);
+	pthread_mutex_lock(&r->eng->copy_lock);
 	c->n++;
+	pthread_mutex_unlock(&r->eng->copy_lock);
 	*ret = q;
 	return 0;
 }
@@ -100,9 +102,12 @@ static int find_queue(struct weir__reactor *r, struct weir_dev *dev,
 	struct weir__copies *c = r->copies;
 
 	if (!c) {
-		c = r->copies = weir__calloc(1, sizeof(*c));
+		c = weir__calloc(1, sizeof(*c));
 		if (!c)
 			return weir__fail(-ENOMEM, "no memory for copies");
+		pthread_mutex_lock(&r->eng->copy_lock);
+		r->copies = c;
+		pthread_mutex_unlock(&r->eng->copy_lock);
 	}
 	for (unsigned i = 0; i < c->n; i++)
 		if (c->queue[i].dev == dev) {
@@ -131,6 +136,14 @@ static void copied(struct weir__work *work, int res, int32_t native)
 	weir__reactor_post(op->reactor, &op->msg);
 }
 
+/* Polled here and nowhere else, what was given to it is still out. */
+static bool is_handed(struct copy_queue *q)
+{
+	const struct weir__queue_ops *ops = q->dev->backend->queue;
+
+	return ops->poll && ops->handed && ops->handed(q->queue);
+}
+
 int weir__copy_start(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
@@ -157,6 +170,8 @@ int weir__copy_start(struct weir__op *op)
 							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
+	else if (op->job->handed && is_handed(q))
+		op->job->handed(op->job, op->ext, op->lo, op->hi);
 	return r;
 }
 
@@ -178,12 +193,34 @@ bool weir__copy_poll(struct weir__reactor *r)
 
 void weir__copy_close(struct weir__reactor *r)
 {
-	for (unsigned i = 0; r->copies && i < r->copies->n; i++) {
-		struct copy_queue *q = &r->copies->queue[i];
+	struct weir__copies *c = r->copies;
+
+	pthread_mutex_lock(&r->eng->copy_lock);
+	r->copies = NULL;
+	pthread_mutex_unlock(&r->eng->copy_lock);
+	for (unsigned i = 0; c && i < c->n; i++) {
+		struct copy_queue *q = &c->queue[i];
 
 		q->dev->backend->queue->close(q->queue);
 		unpin_slots(r, q);
 	}
-	weir__free(r->copies);
-	r->copies = NULL;
+	weir__free(c);
+}
+
+int weir__engine_queues(struct weir__engine *eng,
+			const struct weir__queue_ops *ops,
+			int (*fn)(void *arg, void *queue), void *arg)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&eng->copy_lock);
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		struct weir__copies *c = eng->reactor[i].copies;
+
+		for (unsigned k = 0; c && k < c->n && ret >= 0; k++)
+			if (c->queue[k].dev->backend->queue == ops)
+				ret = fn(arg, c->queue[k].queue);
+	}
+	pthread_mutex_unlock(&eng->copy_lock);
+	return ret < 0 ? ret : 0;
 }

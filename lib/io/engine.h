@@ -81,6 +81,12 @@ struct weir__job {
 	void (*chunk)(struct weir__job *job, size_t ext, uint64_t lo,
 		      uint64_t hi, int res, enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
+	/*
+	 * The copy of these bytes to a device is with its driver; the chunk is
+	 * told later. Optional; it is not called for each. As chunk otherwise.
+	 */
+	void (*handed)(struct weir__job *job, size_t ext, uint64_t lo,
+		       uint64_t hi);
 	void *arg;
 
 	/* Set by the engine before done: the kernel may still write. */
@@ -125,6 +131,14 @@ void weir__job_kick(struct weir__job *job);
 int32_t weir__job_native(void);
 /* The same in words, where a copy could not even begin; else "". */
 const char *weir__job_why(void);
+
+/*
+ * Call @fn for each queue of backend @ops by which the engine copies, until it
+ * returns < 0. A lock is held, so that they are not closed: @fn may not block.
+ */
+int weir__engine_queues(struct weir__engine *eng,
+			const struct weir__queue_ops *ops,
+			int (*fn)(void *arg, void *queue), void *arg);
 
 /* Run @task on a thread that may block. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);

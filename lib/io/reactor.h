@@ -121,7 +121,7 @@ struct weir__reactor {
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
-	struct weir__copies *copies; /* to devices */
+	struct weir__copies *copies; /* to devices; changes under copy_lock */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
@@ -136,6 +136,7 @@ struct weir__engine {
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	pthread_mutex_t lock;                       /* guards why */
 	char why[240];
+	pthread_mutex_t copy_lock; /* guards reactor->copies, for others */
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	uint64_t wide;   /* the same, of network file systems */

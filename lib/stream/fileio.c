@@ -48,6 +48,22 @@ static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	pthread_mutex_unlock(lock);
 }
 
+static void chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
+			 uint64_t hi)
+{
+	struct weir__stream_op *op = ((struct fileio *)job->arg)->op;
+	struct weir_stream *s = op->stream;
+	bool all;
+
+	(void)ext;
+	pthread_mutex_lock(&s->lock);
+	op->unhanded -= hi - lo;
+	all = op->unhanded == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (all)
+		weir__source_changed(&s->src);
+}
+
 /* On a thread of the engine. */
 static void job_done(struct weir__job *job)
 {
@@ -170,6 +186,10 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 			 .arg = io },
 	};
 	io->job.ext = &io->ext;
+	/* A write ends on the host, a read with its copies. */
+	op->unhanded = n;
+	if (!write && io->ext.dev)
+		io->job.handed = chunk_handed;
 	op->io = io;
 	op->start = fileio_start;
 	op->release = fileio_release;

@@ -73,7 +73,8 @@ struct weir__stream_op {
 	/* Let go of what it holds besides buffers and file; NULL: nothing. */
 	void (*release)(struct weir__stream_op *op);
 	struct weir__work work;
-	void *io;                 /* fileio.c's */
+	void *io;          /* fileio.c's */
+	uint64_t unhanded; /* file: bytes not with the device; the lock */
 	struct weir__source *src; /* of the event waited for, held */
 	int64_t begun;            /* if a trace runs, else 0 */
 	unsigned lane;            /* in it */
