@@ -166,6 +166,54 @@ static void load_first(void)
 	unlink(MODEL);
 }
 
+static int fill_host(void *arg)
+{
+	memset(arg, 0x44, N);
+	return 0;
+}
+
+/* The driver calls them, in order with what others queue there. */
+static void functions(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *w;
+	struct CUstream_st *handle;
+	int minus_5 = -5, calls = 0;
+
+	must(weir_cuda_stream_native(native, &handle));
+	must(weir_cuda_stream_wrap(gpu(weir), handle, &w));
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	memset(data, 0, N);
+	must(weir_stream_fill(native, &dev, 0, N, 1));
+	is_int(weir_stream_call(native, fill_host, data), 0,
+	       "a host function is queued");
+	must(weir_stream_set(w, &dev, 0, data, N));
+	must(weir_stream_record(native, ev));
+	is_int(data[0], 0, "... and waits for what is before it");
+	fake.release();
+	is_int(weir_event_wait(ev, 20 * SEC), 0, "... after which it is done");
+	must(weir_stream_sync(w, 20 * SEC));
+	memset(data, 0, N);
+	must(weir_tensor_get(&dev, 0, data, N));
+	ok(data[0] == 0x44 && data[N - 1] == 0x44,
+	   "... before what others have queued behind it");
+	must(weir_stream_call(native, fail_with, &minus_5));
+	must(weir_stream_sync(w, 20 * SEC));
+	is_err(weir_stream_sync(native, 20 * SEC), -5, "returned -5",
+	       "its negative result fails the stream");
+	must(weir_stream_reset(native));
+	fake.arm("cuLaunchHostFunc", 1, FAKECUDA_ONCE, 999);
+	must(weir_stream_call(native, count_up, &calls));
+	is_err(weir_stream_sync(native, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
+	       "what the driver refuses fails it in the driver's words");
+	must(weir_stream_reset(native));
+	must(weir_stream_call(native, count_up, &calls));
+	must(weir_stream_sync(native, 20 * SEC));
+	is_int(calls, 1, "... and was not called");
+	weir_stream_free(w);
+	weir_event_free(ev);
+}
+
 static void failures(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
@@ -193,7 +241,7 @@ int main(void)
 	struct weir_buf *buf;
 
 	open_fake();
-	plan(21);
+	plan(28);
 	weir = open_cuda();
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 	s = gpu_stream(weir, "ours", 0);
@@ -208,6 +256,7 @@ int main(void)
 	any_memory();
 	file_first();
 	load_first();
+	functions();
 	failures();
 	weir_stream_free(native);
 	weir_stream_free(s);
