@@ -24,6 +24,7 @@
 struct weir__engine;
 struct weir__job;
 struct weir__touch;
+struct weir__work;
 
 /*
  * Bytes of one file that lie side by side in the file and in memory: host
@@ -87,6 +88,12 @@ struct weir__job {
 	 */
 	void (*handed)(struct weir__job *job, size_t ext, uint64_t lo,
 		       uint64_t hi);
+	/*
+	 * Take the copy of a chunk between its slot and a device, for a queue
+	 * of the caller's: work->done is called there. Optional: NULL, it goes
+	 * to the engine's. On a thread of the engine; may not block.
+	 */
+	void (*copy)(struct weir__job *job, struct weir__work *work);
 	void *arg;
 
 	/* Set by the engine before done: the kernel may still write. */

@@ -213,18 +213,14 @@ int weir__stream_check(struct weir_stream *s)
 int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 {
 	struct weir_failure f;
-	uint64_t tail;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__enter_read(stream->src.weir);
 	if (r < 0)
 		return r;
-	weir__stream_mark(stream);
-	pthread_mutex_lock(&stream->lock);
-	tail = stream->tail;
-	pthread_mutex_unlock(&stream->lock);
-	r = weir__source_block(&stream->src, tail, timeout_ns);
+	r = weir__source_block(&stream->src, weir__stream_tail(stream),
+			       timeout_ns);
 	if (r >= 0 || r == -ETIMEDOUT)
 		return r;
 	f = failure_of(stream);

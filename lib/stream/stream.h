@@ -160,6 +160,13 @@ void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 	__attribute__((format(printf, 4, 5)));
 /* The stream's numbers above done fail with -ETIMEDOUT. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
+/* Give @work, which is of one of its operations, to its queue. s->lock is held. */
+int weir__stream_submit(struct weir_stream *s, struct weir__work *work);
+/*
+ * The newest operation that @op, on files, may not be beside, or 0: of a native
+ * stream, which holds nothing back.
+ */
+uint64_t weir__stream_file_ahead(const struct weir__stream_op *op);
 /*
  * ops.c. Begin a public operation: may it be called now, and an op of @kind
  * (which does not matter if op->start is set).
@@ -190,10 +197,10 @@ int weir__stream_check(struct weir_stream *s);
 int weir__stream_around(struct weir_dev *dev, void *queue, bool native,
 			const char *name, struct weir_stream **ret_stream);
 /*
- * wait.c. On a native stream, where others queue too: put a mark of ours
- * behind all of it, so that its tail is the stream's.
+ * wait.c. The newest number. On a native stream, where others queue too, a mark
+ * of ours is put behind all of it before.
  */
-void weir__stream_mark(struct weir_stream *s);
+uint64_t weir__stream_tail(struct weir_stream *s);
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
 /* As weir__root_enter for what only reads: allowed after weir_close. */

@@ -10,26 +10,6 @@
 #include "stream/stream.h"
 #include "sys.h"
 
-int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
-{
-	struct weir_failure f = { 0 };
-	uint64_t tail;
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_enter(stream->src.weir);
-	if (r < 0)
-		return r;
-	weir__stream_mark(stream);
-	pthread_mutex_lock(&stream->lock);
-	tail = stream->tail;
-	if (stream->failed)
-		f = stream->failure;
-	pthread_mutex_unlock(&stream->lock);
-	r = weir__event_capture(event, &stream->src, tail);
-	return r == 0 && f.err ? weir__fail_with(&f) : r;
-}
-
 /* What was waited for is done or has failed. No lock is held. */
 static void wait_over(struct weir__stream_op *op)
 {
@@ -138,7 +118,8 @@ static bool op_handed(const struct weir__stream_op *op, bool *ret_copies)
 {
 	if (!op->file || op->unhanded)
 		return false;
-	*ret_copies = true;
+	/* A native stream has them itself. */
+	*ret_copies = !op->stream->native;
 	return true;
 }
 
@@ -247,13 +228,11 @@ static void mark_done(struct weir__work *work, int res, int32_t native)
 		weir__stream_op_finish(op, NULL);
 }
 
-void weir__stream_mark(struct weir_stream *s)
+static void mark(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
 	struct weir__stream_op *op;
 
-	if (!s->native)
-		return;
 	/* If it cannot be had, the tail is that of our own work. */
 	weir__error_save(&saved);
 	if (weir__stream_op_new(s, "mark", &op) == 0) {
@@ -263,6 +242,37 @@ void weir__stream_mark(struct weir_stream *s)
 		weir__stream_op_queue(op);
 	}
 	weir__error_restore(&saved);
+}
+
+uint64_t weir__stream_tail(struct weir_stream *s)
+{
+	uint64_t tail;
+
+	if (s->native)
+		mark(s);
+	pthread_mutex_lock(&s->lock);
+	tail = s->tail;
+	pthread_mutex_unlock(&s->lock);
+	return tail;
+}
+
+int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
+{
+	struct weir_failure f = { 0 };
+	uint64_t tail;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(stream->src.weir);
+	if (r < 0)
+		return r;
+	tail = weir__stream_tail(stream);
+	pthread_mutex_lock(&stream->lock);
+	if (stream->failed)
+		f = stream->failure;
+	pthread_mutex_unlock(&stream->lock);
+	r = weir__event_capture(event, &stream->src, tail);
+	return r == 0 && f.err ? weir__fail_with(&f) : r;
 }
 
 int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
