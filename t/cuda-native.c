@@ -214,6 +214,45 @@ static void functions(void)
 	weir_event_free(ev);
 }
 
+static void *get_main(void *arg)
+{
+	struct waiting *w = arg;
+	unsigned char byte = 0;
+
+	w->result = weir_stream_get(native, &dev, 0, &byte, 1);
+	w->returned = true;
+	return NULL;
+}
+
+/* A caller that is held is the only one. */
+static void others(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_file *file = temp_file(weir, N, 1);
+	struct waiting w = { .ev = ev };
+	struct weir_failure f;
+	unsigned long before;
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(native, &dev, 0, N, 1));
+	before = fake.calls("cuMemcpyDtoHAsync");
+	if (pthread_create(&w.thread, NULL, get_main, &w))
+		bail("pthread_create");
+	while (fake.calls("cuMemcpyDtoHAsync") == before)
+		usleep(1000);
+	must(weir_stream_fill(s, &dev2, 0, N, 1));
+	must(weir_stream_read(s, file, 0, &dev2, 0, N));
+	must(weir_stream_record(s, ev));
+	is_int(weir_event_wait(ev, 20 * SEC), 0,
+	       "while a caller is held by a native stream others go on");
+	is_int(weir_stream_error(native, &f), 0, "... and ask for its error");
+	fake.release();
+	is_int(end_wait(&w), 0, "... and so does he in the end");
+	must(weir_stream_sync(native, 20 * SEC));
+	weir_event_free(ev);
+	weir_file_close(file);
+}
+
 static void failures(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
@@ -241,7 +280,7 @@ int main(void)
 	struct weir_buf *buf;
 
 	open_fake();
-	plan(28);
+	plan(31);
 	weir = open_cuda();
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 	s = gpu_stream(weir, "ours", 0);
@@ -257,6 +296,7 @@ int main(void)
 	file_first();
 	load_first();
 	functions();
+	others();
 	failures();
 	weir_stream_free(native);
 	weir_stream_free(s);

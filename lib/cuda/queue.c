@@ -291,45 +291,48 @@ int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
 	return ret;
 }
 
-/* To be called by the driver. */
-static int hand_over_call(struct weir__cuda_queue *q, struct weir__work *w)
-{
-	struct weir__cuda_call *call = NULL;
-	CUresult r;
-
-	if (!have_flight(q))
-		return weir__cuda_host.fail(-ENOMEM, "no memory for a call");
-	r = weir__cuda_push(q->c);
-	if (r)
-		return weir__cuda_track(q, w, false, r);
-	r = weir__cuda_call_launch(q, w, &call);
-	track(q, w, !r, r)->call = call;
-	weir__cuda_leave();
-	return 0;
-}
-
 /*
  * On a stream that is known outside nothing is held back: what blocks, blocks
  * the caller, and what is for the host waits for the stream, but for functions.
  */
-static int hand_over_native(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
+			     struct weir__cuda_call **ret_call)
 {
 	CUresult r;
-	int ret;
 
 	if (w->kind == WEIR__WORK_CALL)
-		return hand_over_call(q, w);
+		return weir__cuda_call_launch(q, w, ret_call);
 	if (!weir__cuda_on_host(w))
-		return weir__cuda_hand_over(q, w);
-	r = weir__cuda_push(q->c);
-	if (r)
-		return weir__cuda_track(q, w, false, r);
+		return weir__cuda_issue(q, w);
 	r = drv.cuStreamSynchronize(q->stream);
 	if (!r)
 		weir__cuda_run_on_host(w);
-	ret = weir__cuda_track(q, w, false, r);
-	weir__cuda_leave();
-	return ret;
+	return r;
+}
+
+/* The lock is not held meanwhile: who polls goes on. */
+static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	struct weir__cuda_call *call = NULL;
+	bool ready, entered;
+	CUresult r;
+
+	pthread_mutex_lock(&q->lock);
+	ready = have_flight(q);
+	pthread_mutex_unlock(&q->lock);
+	if (!ready)
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+	r = weir__cuda_push(q->c);
+	entered = !r;
+	if (entered)
+		r = issue_native(q, w, &call);
+	pthread_mutex_lock(&q->lock);
+	q->out++;
+	track(q, w, !r, r)->call = call;
+	pthread_mutex_unlock(&q->lock);
+	if (entered)
+		weir__cuda_leave();
+	return 0;
 }
 
 static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
@@ -348,14 +351,14 @@ static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
 static int cuda_queue_submit(void *queue, struct weir__work *w)
 {
 	struct weir__cuda_queue *q = queue;
-	bool counted = q->native || w->kind != WEIR__WORK_CALL;
+	bool counted = w->kind != WEIR__WORK_CALL;
 	int r;
 
+	if (q->native)
+		return submit_native(q, w);
 	pthread_mutex_lock(&q->lock);
 	q->out += counted;
-	if (q->native)
-		r = hand_over_native(q, w);
-	else if (needs_help(q, w))
+	if (needs_help(q, w))
 		r = weir__cuda_help(q, w);
 	else
 		r = weir__cuda_hand_over(q, w);

@@ -216,9 +216,18 @@ static void note_failure(struct weir_stream *s,
 
 int weir__stream_submit(struct weir_stream *s, struct weir__work *work)
 {
-	int r = weir__dev_result(s->dev, "queue->submit",
-				 s->ops->submit(s->queue, work));
+	int r;
 
+	if (s->native) {
+		pthread_mutex_unlock(&s->lock);
+		pthread_mutex_lock(&s->submit_lock);
+	}
+	r = weir__dev_result(s->dev, "queue->submit",
+			     s->ops->submit(s->queue, work));
+	if (s->native) {
+		pthread_mutex_unlock(&s->submit_lock);
+		pthread_mutex_lock(&s->lock);
+	}
 	if (r == 0 && s->ops->poll)
 		weir__streams_watch(s);
 	return r;

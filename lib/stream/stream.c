@@ -87,6 +87,7 @@ static void stream_free(struct weir__source *src)
 	}
 	pthread_mutex_destroy(&s->fail_lock);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->submit_lock);
 	weir__source_fini(src);
 	weir__free(s);
 }
@@ -123,6 +124,7 @@ static int make(struct weir_dev *dev, const char *name,
 		return weir__fail(-ENOMEM, "no memory for a stream of %s",
 				  dev->desc.name);
 	weir__source_init(&s->src, &stream_source, dev->weir);
+	pthread_mutex_init(&s->submit_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->fail_lock, NULL);
 	s->dev = dev;

@@ -106,6 +106,9 @@ struct weir_stream {
 	bool watched; /* on a list of the watcher's, under its lock */
 	struct weir_stream *next_watched;
 
+	/* Native: serialises submit, which may block; taken with none held. */
+	pthread_mutex_t submit_lock;
+
 	pthread_mutex_t lock; /* guards all down to fail_lock */
 	uint64_t tail;        /* newest number given out */
 	struct weir__stream_op *open, *newest; /* not retired, by number */
@@ -160,7 +163,10 @@ void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 	__attribute__((format(printf, 4, 5)));
 /* The stream's numbers above done fail with -ETIMEDOUT. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
-/* Give @work, which is of one of its operations, to its queue. s->lock is held. */
+/*
+ * Give @work, which is of one of its operations, to its queue. s->lock is held;
+ * of a native stream it is let go of meanwhile.
+ */
 int weir__stream_submit(struct weir_stream *s, struct weir__work *work);
 /*
  * The newest operation that @op, on files, may not be beside, or 0: of a native
