@@ -189,6 +189,7 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 	return CUDA_SUCCESS;
 }
 
+/* NULL: no memory. q->lock is held. */
 static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 {
 	struct weir__cuda_flight *f = q->spare;
@@ -197,8 +198,13 @@ static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 		q->spare = f->next;
 	else
 		f = weir__cuda_host.calloc(1, sizeof(*f));
-	if (f)
-		f->next = NULL;
+	if (!f) {
+		weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+		return NULL;
+	}
+	f->next = NULL;
+	f->call = NULL;
+	f->doubts = atomic_load(&q->c->doubts);
 	return f;
 }
 
@@ -217,77 +223,95 @@ static void record(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		f->err = r;
 }
 
+/* @f takes off: from here on it is polled. */
+static void track(struct weir__cuda_queue *q, struct weir__cuda_flight *f,
+		  struct weir__work *w, bool queued, CUresult err)
+{
+	f->work = w;
+	f->queued = queued;
+	f->recorded = false;
+	f->err = err;
+	weir__cuda_note(q->c, err);
+	if (queued)
+		record(q, f);
+	*q->last = f;
+	q->last = &f->next;
+}
+
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
 		     unsigned doubts, bool queued, CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
 	if (!f)
-		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
-	f->work = w;
-	f->queued = queued;
-	f->recorded = false;
-	f->err = err;
+		return -ENOMEM;
 	f->doubts = doubts;
-	weir__cuda_note(q->c, err);
-	if (queued)
-		record(q, f);
-	*q->last = f;
-	q->last = &f->next;
+	track(q, f, w, queued, err);
 	return 0;
-}
-
-/* So that what the driver has been given can be followed. */
-static int reserve(struct weir__cuda_queue *q)
-{
-	if (!q->spare)
-		q->spare = weir__cuda_host.calloc(1, sizeof(*q->spare));
-	return q->spare ? 0
-			: weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
 }
 
 int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
 {
-	unsigned doubts = atomic_load(&q->c->doubts);
+	/* First, so that what the driver has been given can be followed. */
+	struct weir__cuda_flight *f = new_flight(q);
 	CUresult r;
-	int ret = reserve(q);
 
-	if (ret < 0)
-		return ret;
+	if (!f)
+		return -ENOMEM;
 	r = weir__cuda_push(q->c);
-	if (r)
-		return weir__cuda_track(q, w, doubts, false, r);
+	if (r) {
+		track(q, f, w, false, r);
+		return 0;
+	}
 	r = weir__cuda_issue(q, w);
 	/* What the driver has refused it may still have in part. */
-	ret = weir__cuda_track(q, w, doubts, true, r);
+	track(q, f, w, true, r);
 	weir__cuda_leave();
-	return ret;
+	return 0;
 }
 
 /*
  * On a stream that is known outside nothing is held back: what blocks, blocks
- * the caller, and what is for the host waits for the stream.
+ * the caller, and what is for the host waits for the stream, but for functions.
  */
-static int hand_over_native(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
+			     struct weir__cuda_call **ret_call)
 {
-	unsigned doubts = atomic_load(&q->c->doubts);
 	CUresult r;
-	int ret;
 
+	if (w->kind == WEIR__WORK_CALL)
+		return weir__cuda_call_launch(q, w, ret_call);
 	if (!weir__cuda_on_host(w))
-		return weir__cuda_hand_over(q, w);
-	ret = reserve(q);
-	if (ret < 0)
-		return ret;
-	r = weir__cuda_push(q->c);
-	if (r)
-		return weir__cuda_track(q, w, doubts, false, r);
+		return weir__cuda_issue(q, w);
 	r = drv.cuStreamSynchronize(q->stream);
 	if (!r)
 		weir__cuda_run_on_host(w);
-	ret = weir__cuda_track(q, w, doubts, false, r);
-	weir__cuda_leave();
-	return ret;
+	return r;
+}
+
+/* The lock is not held meanwhile: who polls goes on. */
+static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	struct weir__cuda_flight *f;
+	bool entered;
+	CUresult r;
+
+	pthread_mutex_lock(&q->lock);
+	f = new_flight(q);
+	pthread_mutex_unlock(&q->lock);
+	if (!f)
+		return -ENOMEM;
+	r = weir__cuda_push(q->c);
+	entered = !r;
+	if (entered)
+		r = issue_native(q, w, &f->call);
+	pthread_mutex_lock(&q->lock);
+	q->out++;
+	track(q, f, w, entered && !weir__cuda_on_host(w), r);
+	pthread_mutex_unlock(&q->lock);
+	if (entered)
+		weir__cuda_leave();
+	return 0;
 }
 
 static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
@@ -306,18 +330,19 @@ static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
 static int cuda_queue_submit(void *queue, struct weir__work *w)
 {
 	struct weir__cuda_queue *q = queue;
+	bool counted = w->kind != WEIR__WORK_CALL;
 	int r;
 
+	if (q->native)
+		return submit_native(q, w);
 	pthread_mutex_lock(&q->lock);
-	q->out += w->kind != WEIR__WORK_CALL;
-	if (q->native && w->kind != WEIR__WORK_CALL)
-		r = hand_over_native(q, w);
-	else if (needs_help(q, w))
+	q->out += counted;
+	if (needs_help(q, w))
 		r = weir__cuda_help(q, w);
 	else
 		r = weir__cuda_hand_over(q, w);
 	if (r < 0)
-		q->out -= w->kind != WEIR__WORK_CALL;
+		q->out -= counted;
 	pthread_mutex_unlock(&q->lock);
 	return r;
 }
@@ -411,7 +436,10 @@ static int cuda_queue_poll(void *queue)
 	out = (int)q->out;
 	pthread_mutex_unlock(&q->lock);
 	for (f = chain; f; f = f->next) {
-		f->work->done(f->work, weir__cuda_result(q->c, f->err),
+		int res = f->call ? weir__cuda_call_end(f->call) : 0;
+
+		f->work->done(f->work,
+			      f->err ? weir__cuda_result(q->c, f->err) : res,
 			      (int32_t)f->err);
 		last = f;
 	}

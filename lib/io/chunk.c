@@ -213,3 +213,14 @@ void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
 	for (uint32_t k = 0; k < n; k++)
 		job->chunk(job, ext + k, 0, job->ext[ext + k].len, res, way);
 }
+
+void weir__chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
+			uint64_t hi)
+{
+	uint32_t n = job->ext[ext].together;
+
+	if (n == 1)
+		job->handed(job, ext, lo, hi);
+	for (uint32_t k = 0; k < n && n > 1; k++)
+		job->handed(job, ext + k, 0, job->ext[ext + k].len);
+}
