@@ -61,6 +61,8 @@ void use_open(struct use *u, unsigned copiers); /* 0: the default */
  * made by the first load.
  */
 void use_open_device(struct use *u, unsigned copiers, unsigned reactors);
+/* Loads go to NULL0 of null.h, which takes them at once. */
+void use_open_null(struct use *u, unsigned copiers);
 /* Where the module of this build is; NULL: where the environment says. */
 const char *use_modules(void);
 void use_close(struct use *u);

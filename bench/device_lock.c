@@ -52,7 +52,8 @@ void row_device_lock_ring(unsigned pairs)
 
 	device_begin();
 	bus_set("DRY", "1");
-	ready_ring(f, &bytes); /* not counted */
+	pairs = pairs * 3 < MAX_PAIRS ? pairs * 3 : MAX_PAIRS; /* short ones */
+	ready_ring(f, &bytes);                                 /* not counted */
 	for (unsigned i = 0; i < pairs; i++)
 		for (unsigned k = 0; k < 2; k++) /* A B, B A, ... */
 			if (k == i % 2) {
@@ -113,14 +114,18 @@ static void weir_locked(void *arg, struct sample *s)
 void row_device_lock(unsigned pairs)
 {
 	struct lock l = { .bytes = bench_tiny ? 16ull << 20 : 8ull << 30 };
-	struct pair p = { .name = "page-locking 8 GiB",
-			  .limit = "cuMemHostAlloc",
+	struct pair p = { .limit = "cuMemHostAlloc",
 			  .a = drivers_call,
 			  .b = weir_locked,
 			  .arg = &l };
 	struct result r;
 	struct use u;
 
+	char name[32];
+
+	snprintf(name, sizeof(name), "page-locking %llu MiB",
+		 (unsigned long long)l.bytes >> 20);
+	p.name = name;
 	if (device_needs_gpu(p.name))
 		return;
 	use_open_device(&u, 0, 0);

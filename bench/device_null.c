@@ -24,6 +24,15 @@ static const struct row {
 	{ 10, 10, "10e9", 0.92 },
 };
 
+void use_open_null(struct use *u, unsigned copiers)
+{
+	null_sink = (struct null_server){ 1e9, 0, 0 };
+	use_open(u, copiers);
+	use_check(weir__registry_add(u->weir, &null_backend, NULL));
+	use_check(weir_dev_find(u->weir, "NULL0", &u->dev));
+	use_check(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
+}
+
 static double run_once(const struct row *row, struct weir_dev *dev,
 		       struct weir_buf *buf)
 {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "place.h"
 #include "raw.h"
 
 #define MANY (tiny ? 100u : 100000u)

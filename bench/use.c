@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "place.h"
 
 void use_check(int r)
 {
@@ -12,7 +13,7 @@ void use_check(int r)
 
 const char *use_modules(void)
 {
-	return getenv("WEIR_MODULE_PATH") ? NULL : BENCH_MODULES;
+	return getenv("WEIR_MODULE_PATH") ? NULL : place("lib/cuda/.libs");
 }
 
 static void open_root(struct use *u, const struct weir_opts *o)
