@@ -24,7 +24,7 @@ struct weir__slot {
 	unsigned index; /* among all slots of the reactor */
 	bool small;
 	bool touched;
-	bool shared; /* was promised once */
+	bool shared;     /* was promised once */
 	bool registered; /* the method's */
 };
 
