@@ -15,6 +15,7 @@ check_PROGRAMS += %D%/load %D%/engine
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
 EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
+	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
 # What opening a model costs; and what both are held to by t/instructions.sh.
