@@ -35,14 +35,15 @@ static struct weir_dev *look_up(struct weir *weir, const char *name, size_t len)
 static int no_such_dev(struct weir *weir, const char *name, size_t len)
 {
 	unsigned n = atomic_load_explicit(&weir->n_devs, memory_order_acquire);
-	char names[512];
+	char names[512], why[512];
 	size_t at = 0;
 
 	for (unsigned i = 0; i < n && at < sizeof(names) - 40; i++)
 		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
 				       i ? ", " : "", weir->dev[i]->desc.name);
-	return weir__fail(-ENODEV, "no device '%s'; there are: %s",
-			  weir__quote(name, len), names);
+	weir__modules_why(weir, why, sizeof(why));
+	return weir__fail(-ENODEV, "no device '%s'; there are: %s%s",
+			  weir__quote(name, len), names, why);
 }
 
 /* Built-in devices are found without looking for modules. */
@@ -79,6 +80,21 @@ int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
 	return weir__fail(-EIO,
 			  "%s: backend %s gave %d for %s, which is no errno",
 			  dev->desc.name, dev->backend->name, r, what);
+}
+
+int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
+{
+	const struct weir__mem_ops *mem = dev->backend->mem;
+	int r;
+
+	if (dev == other)
+		return 1;
+	if (dev->backend != other->backend || !mem->reach)
+		return 0;
+	r = weir__dev_use(dev);
+	if (r >= 0)
+		r = weir__dev_result(dev, "mem->reach", mem->reach(dev, other));
+	return r < 0 ? r : 1;
 }
 
 /* Make the state; dev->lock is held. */

@@ -25,6 +25,12 @@ struct weir__module {
 	const struct weir__backend *backend;
 };
 
+/* One that the search found and left out. */
+struct weir__refused {
+	struct weir__refused *next;
+	char *path, *why;
+};
+
 /* Could somebody else have put it there? Says who may write, or NULL. */
 static const char *not_ours(const struct stat *st)
 {
@@ -115,6 +121,13 @@ static void drop(struct weir__module *m)
 	weir__free(m);
 }
 
+static void drop_refused(struct weir__refused *x)
+{
+	weir__free(x->path);
+	weir__free(x->why);
+	weir__free(x);
+}
+
 static struct weir__module *new_module(const char *path, const struct stat *st)
 {
 	struct weir__module *m = weir__calloc(1, sizeof(*m));
@@ -169,7 +182,30 @@ static int load(struct weir *weir, const char *path)
 	return 0;
 }
 
-/* One found in a directory: what it fails by goes to the log. */
+/* Remember it, in the order found, and why: this thread's sentence. */
+static void refuse(struct weir *weir, const char *path)
+{
+	struct weir__refused *x = weir__calloc(1, sizeof(*x)), **end;
+	const char *why = weir_error();
+	size_t len = strlen(path);
+
+	weir__log(weir, "module %s", why);
+	if (!x)
+		return;
+	if (!strncmp(why, path, len) && !strncmp(why + len, ": ", 2))
+		why += len + 2;
+	x->path = weir__strdup(path);
+	x->why = weir__strdup(why);
+	if (!x->path || !x->why) {
+		drop_refused(x);
+		return;
+	}
+	for (end = &weir->refused; *end; end = &(*end)->next)
+		;
+	*end = x;
+}
+
+/* One found in a directory: if it fails the rest goes on. */
 static void load_found(struct weir *weir, const char *dir, const char *name)
 {
 	char path[4096];
@@ -179,7 +215,7 @@ static void load_found(struct weir *weir, const char *dir, const char *name)
 		return;
 	weir__enter(path);
 	if (load(weir, path) < 0)
-		weir__log(weir, "module %s", weir_error());
+		refuse(weir, path);
 	weir__enter(NULL);
 }
 
@@ -338,10 +374,57 @@ int weir_module_load(struct weir *weir, const char *path)
 	return r;
 }
 
+/* Those of the search do not change once it is over. */
+static const struct weir__refused *refused(struct weir *weir, unsigned i)
+{
+	const struct weir__refused *x;
+
+	weir__modules_scan(weir);
+	x = weir->refused;
+	while (x && i--)
+		x = x->next;
+	return x;
+}
+
+int weir_module_refused(struct weir *weir, unsigned i, const char **ret_path,
+			const char **ret_why)
+{
+	const struct weir__refused *x;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	x = refused(weir, i);
+	if (!x)
+		return weir__fail(-ENOENT, "no module %u was left out", i);
+	*ret_path = x->path;
+	*ret_why = x->why;
+	return 0;
+}
+
+void weir__modules_why(struct weir *weir, char *text, size_t room)
+{
+	const struct weir__refused *x = refused(weir, 0);
+	size_t at = 0;
+
+	*text = '\0';
+	for (; x && at < room; x = x->next)
+		at += (size_t)snprintf(text + at, room - at,
+				       "; %s was left out: %s",
+				       strrchr(x->path, '/') + 1, x->why);
+}
+
 void weir__modules_free(struct weir *weir)
 {
+	struct weir__refused *x;
 	struct weir__module *m;
 
+	while ((x = weir->refused)) {
+		weir->refused = x->next;
+		drop_refused(x);
+	}
 	while ((m = weir->modules)) {
 		weir->modules = m->next;
 		drop(m);

@@ -76,9 +76,10 @@ struct weir {
 
 	_Atomic unsigned n_devs; /* dev[0..n) do not change any more */
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
-	pthread_mutex_t module_lock;  /* guards scanned and modules */
-	bool scanned;                 /* the directories have been searched */
-	struct weir__module *modules; /* loaded, newest first */
+	pthread_mutex_t module_lock;   /* guards what follows */
+	bool scanned;                  /* the directories have been searched */
+	struct weir__module *modules;  /* loaded, newest first */
+	struct weir__refused *refused; /* by the search, in its order */
 	_Atomic(struct weir__trace *) trace;
 	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
 };
@@ -112,6 +113,11 @@ int weir__dev_use(struct weir_dev *dev);
  * is neither 0 nor an errno becomes -EIO. @what names the call in a sentence.
  */
 int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
+/*
+ * Can copies of @dev have an end in memory of @other? 1: yes; 0: its backend
+ * does not do that; < 0 with a sentence.
+ */
+int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
 /* " (the device's own words)" for @native, or ""; a ring of buffers. */
 const char *weir__dev_words(const struct weir_dev *dev, int32_t native);
 /* host.c: what struct weir__host says of devices and host memory. */
@@ -137,10 +143,12 @@ int weir__registry_beside(struct weir_dev *beside,
 int weir__backend_check(const struct weir__backend *backend);
 /*
  * Search the directories for modules, once for each root: at the first call
- * that asks for more than the built-in devices. A module that fails only tells
- * the log.
+ * that asks for more than the built-in devices. A module that fails tells the
+ * log, and weir_module_refused.
  */
 void weir__modules_scan(struct weir *weir);
+/* "; weir-x.so was left out: why", for each that the search has refused. */
+void weir__modules_why(struct weir *weir, char *text, size_t room);
 void weir__modules_free(struct weir *weir);
 
 #endif

@@ -46,8 +46,8 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	{ "abi0", -EPROTO, "ABI 0, this library has 1", "an older ABI" },
-	{ "abi99", -EPROTO, "ABI 99, this library has 1", "a newer ABI" },
+	{ "abi0", -EPROTO, "ABI 0, this library has 2", "an older ABI" },
+	{ "abi99", -EPROTO, "ABI 99, this library has 2", "a newer ABI" },
 	{ "size0", -EPROTO, "has 0 bytes", "a table of no size" },
 	{ "size8", -EPROTO, "weir__backend has", "a larger table" },
 	{ "memsize", -EPROTO, "weir__mem_ops has", "a smaller table" },
@@ -57,6 +57,8 @@ static const struct refusal refusals[] = {
 	{ "nosubmit", -EBADMSG, "queue->submit is NULL", "... of queues" },
 	{ "noset", -EBADMSG, "set, get, fill or copy",
 	  "device memory that nothing moves to" },
+	{ "nofrom", -EBADMSG, "mem->copy_from is NULL",
+	  "devices in reach of each other that do not copy" },
 	{ "nobackend", -EBADMSG, "its name", "no name" },
 	{ "longbackend", -EBADMSG, "its name", "a name of 1 MiB" },
 	{ "null", -EBADMSG, "gives no reason", "an entry that returns NULL" },
@@ -138,6 +140,8 @@ static void not_modules(void)
 static void one_fails(void)
 {
 	struct weir *weir = open_with_good_module();
+	const char *path = "", *why = "";
+	unsigned n = 0;
 	char before[256];
 
 	snprintf(before, sizeof(before), "%s", weir_error());
@@ -149,6 +153,19 @@ static void one_fails(void)
 		"... and the log says which and why");
 	is_str(weir_error(), before,
 	       "... but the thread's error stays what it was");
+	is_int(weir_module_refused(weir, 0, &path, &why), 0,
+	       "what was left out can be asked for");
+	has_str(path, "/weir-abi99.so", "... by its path");
+	is_str(why, "it is made for ABI 99, this library has 2",
+	       "... and why, with both versions");
+	while (weir_module_refused(weir, n, &path, &why) == 0)
+		n++;
+	is_int(n, 5, "... for each of them");
+	is_err(weir_module_refused(weir, n, &path, &why), -ENOENT, "module 5",
+	       "... and no more");
+	is_err(weir_dev_find(weir, "NPU0", (struct weir_dev *[1]){ NULL }),
+	       -ENODEV, "; weir-abi99.so was left out: it is made for ABI 99",
+	       "who looks for a device that is not there is told, too");
 	weir_close(weir);
 }
 
@@ -270,7 +287,7 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(10 + N_REFUSALS + 9 + 3 + 3 + 5 + 5 + 2);
+	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2);
 	found();
 	refused();
 	not_modules();

@@ -13,9 +13,10 @@
 
 static const char help[] =
 	"usage: weir devices [--json]\n"
-	"List backends, devices, their kinds of memory, and what the kernel's\n"
-	"ring (io_uring) can do here and what it may not. Memory of the host is\n"
-	"tried: a huge page is taken, locked and given back.\n"
+	"List backends, devices, their kinds of memory, modules that were left out\n"
+	"and why, and what the kernel's ring (io_uring) can do here and what it may\n"
+	"not. Memory of the host is tried: a huge page is taken, locked and given\n"
+	"back.\n"
 	"\n"
 	"  --json   one JSON object on stdout\n";
 
@@ -217,6 +218,20 @@ static json_t *backends_json(const json_t *devices)
 	return backends;
 }
 
+/* Modules that were found, but could not be used. */
+static json_t *refused_json(struct weir *weir)
+{
+	json_t *list = json_array();
+	const char *path, *why;
+
+	for (unsigned i = 0; weir_module_refused(weir, i, &path, &why) == 0;
+	     i++)
+		json_array_append_new(list, json_pack("{s:o, s:o}", "module",
+						      text_or_null(path), "why",
+						      text_or_null(why)));
+	return list;
+}
+
 static json_t *everything(struct weir *weir)
 {
 	json_t *devices = json_array(), *dev;
@@ -226,10 +241,10 @@ static json_t *everything(struct weir *weir)
 		if (dev)
 			json_array_append_new(devices, dev);
 	}
-	return json_pack("{s:s, s:o, s:o, s:o}", "version",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "version",
 			 weir_version_string(), "backends",
-			 backends_json(devices), "devices", devices, "io",
-			 io_json(weir));
+			 backends_json(devices), "devices", devices, "refused",
+			 refused_json(weir), "io", io_json(weir));
 }
 
 static void put_string(const json_t *object, const char *key)
@@ -341,13 +356,23 @@ static void show_io(const json_t *io)
 	}
 }
 
+static void show_refused(const json_t *refused)
+{
+	put_string(refused, "module");
+	fputs(": left out", stdout);
+	put_why(refused);
+	putchar('\n');
+}
+
 static void show(const json_t *all)
 {
-	json_t *dev;
+	json_t *dev, *refused;
 	size_t i;
 
 	json_array_foreach(json_object_get(all, "devices"), i, dev)
 		show_device(dev);
+	json_array_foreach(json_object_get(all, "refused"), i, refused)
+		show_refused(refused);
 	show_io(json_object_get(all, "io"));
 }
 

@@ -63,12 +63,25 @@ enum weir_mem {
 WEIR_API int weir_module_load(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);
 
+/*
+ * Modules that the search found and left out, numbered from 0: where, and why.
+ * Searches if that has not happened yet. Both strings live as long as the root.
+ *
+ * -ENOENT: no more of them.
+ */
+WEIR_API int weir_module_refused(struct weir *weir, unsigned i,
+				 const char **ret_path, const char **ret_why)
+	WEIR_NONNULL(1, 3, 4);
+
 /* Devices are numbered from 0; the CPU is 0. weir_dev_get: NULL past the end. */
 WEIR_API unsigned weir_dev_count(struct weir *weir) WEIR_NONNULL(1);
 WEIR_API struct weir_dev *weir_dev_get(struct weir *weir, unsigned i)
 	WEIR_NONNULL(1);
 
-/* -ENODEV: none of that name; the sentence lists those there are. */
+/*
+ * -ENODEV: none of that name; the sentence lists those there are, and why
+ * modules were left out.
+ */
 WEIR_API int weir_dev_find(struct weir *weir, const char *name,
 			   struct weir_dev **ret_dev) WEIR_NONNULL(1, 2, 3);
 

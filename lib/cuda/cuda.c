@@ -3,10 +3,10 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda_ext.h"
 
@@ -31,66 +31,6 @@ static struct number number_of(unsigned i)
 struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
 {
 	return weir__cuda_host.dev_state(dev);
-}
-
-void weir__cuda_note(struct weir__cuda *c, CUresult result)
-{
-	int none = 0;
-
-	if (!weir__cuda_is_fatal(result))
-		return;
-	if (atomic_compare_exchange_strong(&c->lost, &none, (int)result)) {
-		char words[160];
-
-		weir__cuda_words((int32_t)result, words, sizeof(words));
-		c->host->log(c->host->dev_root(c->dev), "%s is lost: %s",
-			     c->host->dev_name(c->dev), words);
-	}
-}
-
-int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
-		    ...)
-{
-	char text[200], words[160];
-	va_list ap;
-
-	va_start(ap, what);
-	vsnprintf(text, sizeof(text), what, ap);
-	va_end(ap);
-	weir__cuda_note(c, result);
-	weir__cuda_words((int32_t)result, words, sizeof(words));
-	return c->host->fail(weir__cuda_errno(result), "%s: %s: %s",
-			     c->host->dev_name(c->dev), text, words);
-}
-
-CUresult weir__cuda_push(struct weir__cuda *c)
-{
-	int lost = atomic_load_explicit(&c->lost, memory_order_relaxed);
-	CUresult r = lost ? (CUresult)lost : drv.cuCtxPushCurrent(c->context);
-
-	weir__cuda_note(c, r);
-	return r;
-}
-
-int weir__cuda_enter(struct weir__cuda *c)
-{
-	CUresult r = weir__cuda_push(c);
-	char words[160];
-
-	if (!r)
-		return 0;
-	if (!atomic_load(&c->lost))
-		return weir__cuda_fail(c, r, "cuCtxPushCurrent");
-	weir__cuda_words((int32_t)r, words, sizeof(words));
-	return c->host->fail(-ENODEV, "%s is lost: %s",
-			     c->host->dev_name(c->dev), words);
-}
-
-void weir__cuda_leave(void)
-{
-	CUcontext was;
-
-	drv.cuCtxPopCurrent(&was);
 }
 
 static int attribute(CUdevice device, CUdevice_attribute which, int otherwise)
@@ -191,12 +131,17 @@ static int cuda_probe(struct weir *weir, const struct weir__host *host,
 	CUresult r = drv.cuInit(0);
 
 	(void)weir;
-	(void)host;
+	if (r == CUDA_ERROR_NOT_INITIALIZED)
+		return host->fail(
+			-EPERM,
+			"cuInit: the driver was in use before fork(2), and is of no use in the child (process %ld)",
+			(long)getpid());
 	if (r)
 		return fail_probe(r, "cuInit");
 	r = drv.cuDeviceGetCount(&n);
-	if (r)
-		return fail_probe(r, "cuDeviceGetCount");
+	if (r || !n)
+		return fail_probe(r ? r : CUDA_ERROR_NO_DEVICE,
+				  "cuDeviceGetCount");
 	if (n > (int)max)
 		n = (int)max;
 	for (int i = 0; i < n && ret >= 0; i++)
@@ -249,6 +194,14 @@ static int add_virtual(struct weir_dev *dev, struct number n, unsigned parts)
 	return r;
 }
 
+static int no_state(struct weir__cuda *c, CUresult r, const char *call)
+{
+	int ret = weir__cuda_fail(c, r, "%s", call);
+
+	weir__cuda_host.free(c);
+	return ret;
+}
+
 static int make_state(struct weir_dev *dev, struct number n,
 		      struct weir__cuda **ret_state)
 {
@@ -261,14 +214,11 @@ static int make_state(struct weir_dev *dev, struct number n,
 	c->host = &weir__cuda_host;
 	c->dev = dev;
 	r = drv.cuDeviceGet(&c->device, (int)n.ordinal);
-	if (!r)
-		r = drv.cuDevicePrimaryCtxRetain(&c->context, c->device);
-	if (r) {
-		int ret = weir__cuda_fail(c, r, "cuDevicePrimaryCtxRetain");
-
-		weir__cuda_host.free(c);
-		return ret;
-	}
+	if (r)
+		return no_state(c, r, "cuDeviceGet");
+	r = drv.cuDevicePrimaryCtxRetain(&c->context, c->device);
+	if (r)
+		return no_state(c, r, "cuDevicePrimaryCtxRetain");
 	pci_of(c->device, pci, sizeof(pci));
 	c->node = node_of(c->device, pci);
 	c->reads_only = attribute(
@@ -282,15 +232,22 @@ static int make_state(struct weir_dev *dev, struct number n,
 static void cuda_dev_close(struct weir_dev *dev, void *state)
 {
 	struct weir__cuda *c = state;
+	CUresult r = CUDA_SUCCESS;
 
-	(void)dev;
 	/* A lost device may hang in any call. */
 	if (!atomic_load(&c->lost)) {
-		if (c->blocking && weir__cuda_enter(c) == 0) {
-			drv.cuStreamDestroy(c->blocking);
+		if (c->blocking && !weir__cuda_push(c)) {
+			r = drv.cuStreamDestroy(c->blocking);
 			weir__cuda_leave();
 		}
-		drv.cuDevicePrimaryCtxRelease(c->device);
+		weir__cuda_note(c, r);
+	}
+	if (!atomic_load(&c->lost)) {
+		r = drv.cuDevicePrimaryCtxRelease(c->device);
+		if (r && r != CUDA_ERROR_DEINITIALIZED)
+			c->host->log(c->host->dev_root(dev),
+				     "%s: its context could not be released",
+				     c->host->dev_name(dev));
 	}
 	pthread_mutex_destroy(&c->lock);
 	weir__cuda_host.free(c);
@@ -361,24 +318,26 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
-	bool is_device;
+	bool known;
+	CUmemorytype type;
 	CUdeviceptr base = 0;
 	size_t size = 0;
-	CUresult r = CUDA_SUCCESS;
+	CUresult r;
 	int ret = weir__cuda_enter(c);
 
 	if (ret < 0)
 		return ret;
-	is_device = weir__cuda_is_device((const void *)(uintptr_t)ptr);
-	if (drv.cuMemGetAddressRange && is_device)
+	r = weir__cuda_ask(c, (const void *)(uintptr_t)ptr, &type);
+	known = r || type == CU_MEMORYTYPE_DEVICE;
+	if (!r && known && drv.cuMemGetAddressRange)
 		r = drv.cuMemGetAddressRange(&base, &size, (CUdeviceptr)ptr);
 	weir__cuda_leave();
-	if (!is_device)
+	if (!known)
 		return c->host->fail(-EINVAL,
 				     "%#llx is no address of device memory",
 				     (unsigned long long)ptr);
 	if (r)
-		return weir__cuda_fail(c, r, "cuMemGetAddressRange of %#llx",
+		return weir__cuda_fail(c, r, "what lies at %#llx",
 				       (unsigned long long)ptr);
 	if (size && (ptr - base > size || bytes > size - (ptr - base)))
 		return c->host->fail(

@@ -30,6 +30,8 @@ struct entry {
 static const struct entry entries[] = {
 	WEIR__CUDA_REQUIRED(REQUIRED)
 	WEIR__CUDA_OPTIONAL(OPTIONAL)
+	{ "cuMemcpyBatchAsync", 12080,
+	  offsetof(struct weir__cuda_driver, copy_batch), false },
 };
 /* clang-format on */
 
@@ -41,44 +43,51 @@ struct finder {
 		       cuuint64_t flags);
 };
 
-static void *find(const struct finder *f, const char *name, int version)
+static CUresult find(const struct finder *f, const char *name, int version,
+		     void **ret)
 {
 	CUdriverProcAddressQueryResult why;
-	void *pfn = NULL;
-	CUresult r;
 
-	r = f->v2 ? f->v2(name, &pfn, version, CU_GET_PROC_ADDRESS_DEFAULT,
-			  &why)
-		  : f->v1(name, &pfn, version, CU_GET_PROC_ADDRESS_DEFAULT);
-	return r == CUDA_SUCCESS ? pfn : NULL;
+	*ret = NULL;
+	return f->v2 ? f->v2(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT,
+			     &why)
+		     : f->v1(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT);
 }
 
-/* Asked first, for the sentences. */
-static int version_of(const struct finder *f)
+/* Asked first, for the sentences. It has been there since ever. */
+static int version_of(void *handle)
 {
-	CUresult (*get)(int *) = NULL;
+	CUresult (*get)(int *);
 	int version = 0;
 
-	*(void **)&get = find(f, "cuDriverGetVersion", 2020);
+	*(void **)&get = dlsym(handle, "cuDriverGetVersion");
 	return get && get(&version) == CUDA_SUCCESS ? version : 0;
+}
+
+static int lacks(const struct weir__host *host, int driver, const char *name,
+		 int version)
+{
+	return host->fail(-ENOSYS,
+			  "the driver (CUDA %d.%d) has no %s as of CUDA %d.%d",
+			  driver / 1000, driver % 1000 / 10, name,
+			  version / 1000, version % 1000 / 10);
 }
 
 static int fill(const struct weir__host *host, const struct finder *f,
 		struct weir__cuda_driver *drv)
 {
-	drv->version = version_of(f);
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		const struct entry *e = &entries[i];
-		void *pfn = find(f, e->name, e->version);
+		void *pfn;
+		CUresult r = find(f, e->name, e->version, &pfn);
 
-		if (!pfn && e->required)
+		if (r == CUDA_ERROR_STUB_LIBRARY)
 			return host->fail(
-				-ENOSYS,
-				"the driver (CUDA %d.%d) has no %s as of CUDA %d.%d",
-				drv->version / 1000, drv->version % 1000 / 10,
-				e->name, e->version / 1000,
-				e->version % 1000 / 10);
-		*(void **)(void *)((char *)drv + e->at) = pfn;
+				-ENODEV,
+				"libcuda.so.1 is a toolkit's stub (CUDA_ERROR_STUB_LIBRARY), not a driver");
+		if ((r || !pfn) && e->required)
+			return lacks(host, drv->version, e->name, e->version);
+		*(void **)(void *)((char *)drv + e->at) = r ? NULL : pfn;
 	}
 	return 0;
 }
@@ -94,10 +103,9 @@ static int open_driver(const struct weir__host *host)
 		return host->fail(-ENODEV, "no CUDA driver: %s", dlerror());
 	*(void **)&f.v2 = dlsym(handle, "cuGetProcAddress_v2");
 	*(void **)&f.v1 = dlsym(handle, "cuGetProcAddress");
+	drv.version = version_of(handle);
 	if (!f.v2 && !f.v1)
-		r = host->fail(
-			-ENOSYS,
-			"libcuda.so.1 has no cuGetProcAddress: it is older than CUDA 11.3");
+		r = lacks(host, drv.version, "cuGetProcAddress", 11030);
 	else
 		r = fill(host, &f, &drv);
 	if (r < 0) {
@@ -152,6 +160,9 @@ int weir__cuda_errno(CUresult result)
 		return -EINVAL;
 	case CUDA_ERROR_NO_DEVICE:
 	case CUDA_ERROR_DEVICE_UNAVAILABLE:
+	case CUDA_ERROR_SYSTEM_NOT_READY:
+	case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
+	case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
 		return -ENODEV;
 	case CUDA_ERROR_DEINITIALIZED:
 		return -ESHUTDOWN;

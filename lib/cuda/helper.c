@@ -24,13 +24,13 @@ bool weir__cuda_on_host(const struct weir__work *w)
 	return w->dst_host && (w->src_host || !has_src(w));
 }
 
-bool weir__cuda_blocks(const struct weir__work *w)
+bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *w)
 {
 	const void *host = w->dst_host ? w->dst : w->src;
 
 	if (!w->dst_host && !w->src_host)
 		return false;
-	return weir__cuda_on_host(w) || !weir__cuda_is_pinned(host);
+	return weir__cuda_on_host(w) || !weir__cuda_is_pinned(c, host);
 }
 
 void weir__cuda_run_on_host(const struct weir__work *w)
@@ -48,30 +48,33 @@ void weir__cuda_run_on_host(const struct weir__work *w)
 /* False: pageable memory goes to the driver as it is, which works, slower. */
 static bool have_bounce(struct weir__cuda_queue *q)
 {
+	CUresult r = CUDA_SUCCESS;
 	void *ptr = NULL;
 
 	if (q->bounce || q->no_bounce)
 		return q->bounce;
 	q->no_bounce = true;
-	for (unsigned i = 0; i < 2; i++)
-		if (!q->bounced[i] &&
-		    drv.cuEventCreate(&q->bounced[i],
-				      CU_EVENT_DISABLE_TIMING |
-					      CU_EVENT_BLOCKING_SYNC))
-			return false;
-	if (drv.cuMemHostAlloc(&ptr, 2 * HALF, CU_MEMHOSTALLOC_PORTABLE))
-		return false;
+	for (unsigned i = 0; i < 2 && !r; i++)
+		if (!q->bounced[i])
+			r = drv.cuEventCreate(&q->bounced[i],
+					      CU_EVENT_DISABLE_TIMING |
+						      CU_EVENT_BLOCKING_SYNC);
+	if (!r)
+		r = drv.cuMemHostAlloc(&ptr, 2 * HALF,
+				       CU_MEMHOSTALLOC_PORTABLE);
+	weir__cuda_note(q->c, r);
 	q->bounce = ptr;
-	return true;
+	return ptr;
 }
 
 void weir__cuda_helper_close(struct weir__cuda_queue *q)
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (q->bounced[i])
-			drv.cuEventDestroy(q->bounced[i]);
+			weir__cuda_note(q->c,
+					drv.cuEventDestroy(q->bounced[i]));
 	if (q->bounce)
-		drv.cuMemFreeHost(q->bounce);
+		weir__cuda_note(q->c, drv.cuMemFreeHost(q->bounce));
 }
 
 /* Through one half while the device copies out of the other. */
@@ -91,6 +94,21 @@ static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
 					  half, n, q->stream);
 		if (!r)
 			r = drv.cuEventRecord(q->bounced[i % 2], q->stream);
+	}
+	return r;
+}
+
+/* Each by itself. */
+static CUresult bounce_pieces(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	struct weir__work one = *w;
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < w->n_pieces && !r; i++) {
+		one.dst = w->piece[i].dst;
+		one.src = w->piece[i].src;
+		one.width = w->piece[i].bytes;
+		r = bounce_up(q, &one);
 	}
 	return r;
 }
@@ -126,8 +144,10 @@ static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
 			weir__cuda_run_on_host(w);
 		return r;
 	}
-	if (!weir__cuda_blocks(w) || w->rows != 1 || !have_bounce(q))
+	if (!weir__cuda_blocks(q->c, w) || w->rows != 1 || !have_bounce(q))
 		return weir__cuda_issue(q, w);
+	if (w->n_pieces)
+		return bounce_pieces(q, w);
 	return w->kind == WEIR__WORK_SET ? bounce_up(q, w) : bounce_down(q, w);
 }
 
@@ -145,6 +165,7 @@ static void call(struct weir__cuda_queue *q, struct weir__work *w)
 /* Its end is seen by poll, behind what the driver has of it. */
 static void help(struct weir__cuda_queue *q, struct weir__work *w)
 {
+	unsigned doubts = atomic_load(&q->c->doubts);
 	CUresult r = weir__cuda_push(q->c);
 	bool entered = !r;
 	int ret;
@@ -153,7 +174,7 @@ static void help(struct weir__cuda_queue *q, struct weir__work *w)
 		r = run(q, w);
 	pthread_mutex_lock(&q->lock);
 	q->helping--;
-	ret = weir__cuda_track(q, w, entered, r);
+	ret = weir__cuda_track(q, w, doubts, entered, r);
 	if (ret < 0) {
 		/* Nothing can follow it: wait here, and tell. */
 		if (entered)

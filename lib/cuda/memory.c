@@ -23,24 +23,25 @@ enum how {
 	PAGEABLE    /* the library's, not locked */
 };
 
-static bool is_of(const void *ptr, CUmemorytype want)
+CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
+			CUmemorytype *ret_type)
 {
-	CUmemorytype type = 0;
+	CUresult r;
 
-	return !drv.cuPointerGetAttribute(&type,
-					  CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-					  (CUdeviceptr)(uintptr_t)ptr) &&
-	       type == want;
+	*ret_type = 0;
+	r = drv.cuPointerGetAttribute(ret_type,
+				      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+				      (CUdeviceptr)(uintptr_t)ptr);
+	weir__cuda_note(c, r);
+	/* So it answers for what is none of its own. */
+	return r == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : r;
 }
 
-bool weir__cuda_is_pinned(const void *ptr)
+bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr)
 {
-	return is_of(ptr, CU_MEMORYTYPE_HOST);
-}
+	CUmemorytype type;
 
-bool weir__cuda_is_device(const void *ptr)
-{
-	return is_of(ptr, CU_MEMORYTYPE_DEVICE);
+	return !weir__cuda_ask(c, ptr, &type) && type == CU_MEMORYTYPE_HOST;
 }
 
 /* Register with the driver, for all of its contexts. */
@@ -61,17 +62,30 @@ static CUresult lock_pages(struct weir__cuda *c, void *ptr, size_t bytes,
 	return r;
 }
 
-/* False: the driver, or a lost device, may still have it. */
-static bool unlock_pages(struct weir__cuda *c, void *ptr)
+static CUresult unregister(struct weir__cuda *c, void *ptr)
 {
-	CUresult r;
+	CUresult r = weir__cuda_push(c);
 
-	if (atomic_load(&c->lost) || weir__cuda_push(c))
-		return false;
+	if (r)
+		return r;
 	r = drv.cuMemHostUnregister(ptr);
 	weir__cuda_leave();
 	weir__cuda_note(c, r);
-	return !r;
+	return r;
+}
+
+/*
+ * False: the driver, or a lost device, may still have it. What fails is tried
+ * once more: the pages are ours until then, so nobody else's can be meant.
+ */
+static bool unlock_pages(struct weir__cuda *c, void *ptr)
+{
+	CUresult r = unregister(c, ptr);
+
+	if (!r || atomic_load(&c->lost))
+		return !r;
+	r = unregister(c, ptr);
+	return !r || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
 static void explain(struct weir__mem *mem, const char *what, CUresult r)
@@ -87,21 +101,26 @@ static void explain(struct weir__mem *mem, const char *what, CUresult r)
 static int alloc_device(struct weir__cuda *c, size_t bytes,
 			struct weir__mem *mem)
 {
-	size_t avail = 0, total = 0;
+	char memory[64] = "";
+	size_t avail, total;
 	CUdeviceptr ptr = 0;
-	CUresult r;
+	CUresult r, info;
 	int ret = weir__cuda_enter(c);
 
 	if (ret < 0)
 		return ret;
 	r = drv.cuMemAlloc(&ptr, bytes);
-	if (r == CUDA_ERROR_OUT_OF_MEMORY && drv.cuMemGetInfo)
-		drv.cuMemGetInfo(&avail, &total);
+	if (r == CUDA_ERROR_OUT_OF_MEMORY && drv.cuMemGetInfo) {
+		info = drv.cuMemGetInfo(&avail, &total);
+		weir__cuda_note(c, info);
+		if (!info)
+			snprintf(memory, sizeof(memory),
+				 " (%zu of %zu are free)", avail, total);
+	}
 	weir__cuda_leave();
 	if (r)
-		return weir__cuda_fail(
-			c, r, "cuMemAlloc of %zu bytes (%zu of %zu are free)",
-			bytes, avail, total);
+		return weir__cuda_fail(c, r, "cuMemAlloc of %zu bytes%s", bytes,
+				       memory);
 	mem->base = (unsigned char *)(uintptr_t)ptr;
 	mem->how = ON_DEVICE;
 	/* Nothing of it is ever touched by the host. */
@@ -223,8 +242,8 @@ static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
 {
 	CUresult r;
 
-	if (atomic_load(&c->lost) || weir__cuda_push(c))
-		return mem->how == ON_DEVICE;
+	if (weir__cuda_push(c))
+		return mem->how == ON_DEVICE && atomic_load(&c->lost);
 	r = mem->how == ON_DEVICE
 		    ? drv.cuMemFree((CUdeviceptr)(uintptr_t)mem->base)
 		    : drv.cuMemFreeHost(mem->base);
@@ -259,10 +278,24 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		give_pages(c, bytes, mem);
 		break;
 	}
-	if (!gone)
+	if (!gone && !weir__cuda_ended(c))
 		c->host->log(c->host->dev_root(dev),
 			     "%s: %zu bytes could not be given back",
 			     desc->name, bytes);
+}
+
+/* All of it, by the caller himself? */
+static bool locked_before(struct weir__cuda *c, const unsigned char *base,
+			  size_t bytes)
+{
+	bool locked;
+
+	if (weir__cuda_push(c))
+		return false;
+	locked = weir__cuda_is_pinned(c, base) &&
+		 weir__cuda_is_pinned(c, base + bytes - 1);
+	weir__cuda_leave();
+	return locked;
 }
 
 /* Host memory of the caller's, locked if the driver does that. */
@@ -274,12 +307,15 @@ static void borrow(struct weir__cuda *c, bool read_only, size_t bytes,
 	if (!read_only || c->reads_only)
 		r = lock_pages(c, mem->base, bytes,
 			       read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0);
-	if (r) {
+	if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
+	    locked_before(c, mem->base, bytes)) {
+		mem->got |= WEIR_GOT_LOCKED;
+	} else if (r) {
 		explain(mem, "not page-locked: cuMemHostRegister", r);
-		return;
+	} else {
+		mem->how = BORROWED;
+		mem->got |= WEIR_GOT_LOCKED;
 	}
-	mem->how = BORROWED;
-	mem->got |= WEIR_GOT_LOCKED;
 }
 
 static int cuda_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
@@ -305,6 +341,7 @@ static int begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 	if (ret < 0)
 		return ret;
 	pthread_mutex_lock(&c->lock);
+	c->moving = atomic_load(&c->doubts);
 	if (!c->blocking)
 		r = drv.cuStreamCreate(&c->blocking, CU_STREAM_NON_BLOCKING);
 	*ret_c = c;
@@ -315,11 +352,19 @@ static int begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 	return weir__cuda_fail(c, r, "cuStreamCreate");
 }
 
-/* Its call gave @r: wait for the effect. */
+/*
+ * Its call gave @r: wait for the effect, also where that has failed in part.
+ * Where that cannot be waited for, the device may still write to the memory.
+ */
 static int end(struct weir__cuda *c, CUresult r, const char *call, size_t n)
 {
 	CUresult sync = drv.cuStreamSynchronize(c->blocking);
 
+	weir__cuda_note(c, sync);
+	if (sync && drv.cuStreamSynchronize(c->blocking))
+		weir__cuda_lose(c, sync);
+	if (!r && weir__cuda_doubted(c, c->moving))
+		r = CUDA_ERROR_UNKNOWN;
 	pthread_mutex_unlock(&c->lock);
 	weir__cuda_leave();
 	if (!r)
@@ -377,6 +422,21 @@ static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
 			   "cuMemcpyDtoDAsync", n);
 }
 
+static int cuda_copy_from(struct weir_dev *dev, void *dst,
+			  struct weir_dev *from, const void *src, size_t n)
+{
+	struct weir__cuda *c, *s = weir__cuda_of(from);
+	int r;
+
+	if (weir__cuda_of(dev)->context == s->context)
+		return cuda_copy(dev, dst, src, n);
+	r = begin(dev, &c);
+	return r < 0 ? r
+		     : end(c,
+			   weir__cuda_copy_peer(c, dst, s, src, n, c->blocking),
+			   "cuMemcpyPeerAsync", n);
+}
+
 static int cuda_pin(struct weir_dev *dev, void *ptr, size_t bytes)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
@@ -395,9 +455,11 @@ static int cuda_unpin(struct weir_dev *dev, void *ptr, size_t bytes)
 
 	if (unlock_pages(c, ptr))
 		return 0;
-	c->host->log(c->host->dev_root(dev),
-		     "%s: %zu bytes could not be unregistered, and are leaked",
-		     c->host->dev_name(dev), bytes);
+	if (!weir__cuda_ended(c))
+		c->host->log(
+			c->host->dev_root(dev),
+			"%s: %zu bytes could not be unregistered, and are leaked",
+			c->host->dev_name(dev), bytes);
 	return -EIO;
 }
 
@@ -410,6 +472,8 @@ const struct weir__mem_ops weir__cuda_mem_ops = {
 	.get = cuda_get,
 	.fill = cuda_fill,
 	.copy = cuda_copy,
+	.reach = weir__cuda_reach,
+	.copy_from = cuda_copy_from,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
 };

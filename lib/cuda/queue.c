@@ -90,7 +90,7 @@ static void free_flights(struct weir__cuda_queue *q, bool driver)
 	while ((f = q->spare)) {
 		q->spare = f->next;
 		if (f->event && driver)
-			drv.cuEventDestroy(f->event);
+			weir__cuda_note(q->c, drv.cuEventDestroy(f->event));
 		weir__cuda_host.free(f);
 	}
 }
@@ -108,9 +108,9 @@ static void cuda_queue_close(void *queue)
 	if (driver) {
 		weir__cuda_helper_close(q);
 		if (q->mark)
-			drv.cuEventDestroy(q->mark);
+			weir__cuda_note(q->c, drv.cuEventDestroy(q->mark));
 		if (q->ours)
-			drv.cuStreamDestroy(q->stream);
+			weir__cuda_note(q->c, drv.cuStreamDestroy(q->stream));
 		weir__cuda_leave();
 	}
 	pthread_mutex_lock(&q->lock);
@@ -124,38 +124,20 @@ static void cuda_queue_close(void *queue)
 	weir__cuda_host.free(q);
 }
 
-static CUresult copy_rows(struct weir__cuda_queue *q, struct weir__work *w)
+/* Put the mark of @on behind all that it has; mark_lock is held. */
+static CUresult mark(struct weir__cuda_queue *on)
 {
-	CUDA_MEMCPY2D m = {
-		.srcMemoryType = w->kind == WEIR__WORK_SET
-					 ? CU_MEMORYTYPE_HOST
-					 : CU_MEMORYTYPE_DEVICE,
-		.srcHost = w->src,
-		.srcDevice = (CUdeviceptr)(uintptr_t)w->src,
-		.srcPitch = w->src_pitch,
-		.dstMemoryType = w->kind == WEIR__WORK_GET
-					 ? CU_MEMORYTYPE_HOST
-					 : CU_MEMORYTYPE_DEVICE,
-		.dstHost = w->dst,
-		.dstDevice = (CUdeviceptr)(uintptr_t)w->dst,
-		.dstPitch = w->dst_pitch,
-		.WidthInBytes = w->width,
-		.Height = w->rows,
-	};
+	CUresult r = weir__cuda_push(on->c);
 
-	return drv.cuMemcpy2DAsync(&m, q->stream);
-}
-
-static CUresult copy_flat(struct weir__cuda_queue *q, struct weir__work *w)
-{
-	CUdeviceptr dst = (CUdeviceptr)(uintptr_t)w->dst;
-	CUdeviceptr src = (CUdeviceptr)(uintptr_t)w->src;
-
-	if (w->kind == WEIR__WORK_SET)
-		return drv.cuMemcpyHtoDAsync(dst, w->src, w->width, q->stream);
-	if (w->kind == WEIR__WORK_GET)
-		return drv.cuMemcpyDtoHAsync(w->dst, src, w->width, q->stream);
-	return drv.cuMemcpyDtoDAsync(dst, src, w->width, q->stream);
+	if (r)
+		return r;
+	if (!on->mark)
+		r = drv.cuEventCreate(&on->mark, CU_EVENT_DISABLE_TIMING);
+	if (!r)
+		r = drv.cuEventRecord(on->mark, on->stream);
+	weir__cuda_leave();
+	weir__cuda_note(on->c, r);
+	return r;
 }
 
 /*
@@ -168,20 +150,15 @@ static CUresult wait_for(struct weir__cuda_queue *q,
 	CUresult r;
 
 	pthread_mutex_lock(&on->mark_lock);
-	r = weir__cuda_push(on->c);
-	if (r) {
-		pthread_mutex_unlock(&on->mark_lock);
-		return r;
-	}
-	if (!on->mark)
-		r = drv.cuEventCreate(&on->mark, CU_EVENT_DISABLE_TIMING);
-	if (!r)
-		r = drv.cuEventRecord(on->mark, on->stream);
-	weir__cuda_leave();
+	r = mark(on);
 	if (!r)
 		r = drv.cuStreamWaitEvent(q->stream, on->mark, 0);
 	pthread_mutex_unlock(&on->mark_lock);
-	return r;
+	/*
+	 * A device that is lost does not take this one with it: how its stream
+	 * ended is asked when this has passed.
+	 */
+	return atomic_load(&on->c->lost) && on->c != q->c ? CUDA_SUCCESS : r;
 }
 
 static CUresult fill(struct weir__cuda_queue *q, struct weir__work *w)
@@ -200,7 +177,7 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 	case WEIR__WORK_SET:
 	case WEIR__WORK_GET:
 	case WEIR__WORK_COPY:
-		return w->rows == 1 ? copy_flat(q, w) : copy_rows(q, w);
+		return weir__cuda_copy(q, w);
 	case WEIR__WORK_FILL:
 		return fill(q, w);
 	case WEIR__WORK_WAIT:
@@ -235,12 +212,13 @@ static void record(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 	if (!r)
 		r = drv.cuEventRecord(f->event, q->stream);
 	f->recorded = !r;
+	weir__cuda_note(q->c, r);
 	if (r && !f->err)
 		f->err = r;
 }
 
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
-		     bool queued, CUresult err)
+		     unsigned doubts, bool queued, CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
@@ -250,25 +228,38 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
 	f->queued = queued;
 	f->recorded = false;
 	f->err = err;
+	f->doubts = doubts;
+	weir__cuda_note(q->c, err);
 	if (queued)
 		record(q, f);
-	if (f->err)
-		weir__cuda_note(q->c, f->err);
 	*q->last = f;
 	q->last = &f->next;
 	return 0;
 }
 
+/* So that what the driver has been given can be followed. */
+static int reserve(struct weir__cuda_queue *q)
+{
+	if (!q->spare)
+		q->spare = weir__cuda_host.calloc(1, sizeof(*q->spare));
+	return q->spare ? 0
+			: weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+}
+
 int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
 {
+	unsigned doubts = atomic_load(&q->c->doubts);
 	CUresult r;
-	int ret;
+	int ret = reserve(q);
 
+	if (ret < 0)
+		return ret;
 	r = weir__cuda_push(q->c);
 	if (r)
-		return weir__cuda_track(q, w, false, r);
+		return weir__cuda_track(q, w, doubts, false, r);
 	r = weir__cuda_issue(q, w);
-	ret = weir__cuda_track(q, w, !r, r);
+	/* What the driver has refused it may still have in part. */
+	ret = weir__cuda_track(q, w, doubts, true, r);
 	weir__cuda_leave();
 	return ret;
 }
@@ -279,18 +270,22 @@ int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
  */
 static int hand_over_native(struct weir__cuda_queue *q, struct weir__work *w)
 {
+	unsigned doubts = atomic_load(&q->c->doubts);
 	CUresult r;
 	int ret;
 
 	if (!weir__cuda_on_host(w))
 		return weir__cuda_hand_over(q, w);
+	ret = reserve(q);
+	if (ret < 0)
+		return ret;
 	r = weir__cuda_push(q->c);
 	if (r)
-		return weir__cuda_track(q, w, false, r);
+		return weir__cuda_track(q, w, doubts, false, r);
 	r = drv.cuStreamSynchronize(q->stream);
 	if (!r)
 		weir__cuda_run_on_host(w);
-	ret = weir__cuda_track(q, w, false, r);
+	ret = weir__cuda_track(q, w, doubts, false, r);
 	weir__cuda_leave();
 	return ret;
 }
@@ -303,7 +298,7 @@ static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
 		return true;
 	if (weir__cuda_push(q->c))
 		return false;
-	blocks = weir__cuda_blocks(w);
+	blocks = weir__cuda_blocks(q->c, w);
 	weir__cuda_leave();
 	return blocks;
 }
@@ -328,6 +323,22 @@ static int cuda_queue_submit(void *queue, struct weir__work *w)
 }
 
 /*
+ * Of a stream of ours that cannot tell either nothing more can be known: then
+ * the device is as good as lost, and what it may write to stays.
+ */
+static CUresult ask_stream(struct weir__cuda_queue *q)
+{
+	CUresult r = drv.cuStreamQuery(q->stream);
+
+	if (r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY)
+		return r;
+	weir__cuda_note(q->c, r);
+	if (q->ours)
+		weir__cuda_lose(q->c, r);
+	return r;
+}
+
+/*
  * Has it ended? Where its own event cannot tell, the whole stream must have:
  * what the device may still write to is not given back. q->lock is held, and
  * a context is current.
@@ -342,15 +353,17 @@ static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		r = drv.cuEventQuery(f->event);
 		if (r == CUDA_ERROR_NOT_READY)
 			return false;
+		weir__cuda_note(q->c, r);
 		f->recorded = !r;
 	}
 	if (r)
-		r = drv.cuStreamQuery(q->stream);
+		r = ask_stream(q);
 	if (r == CUDA_ERROR_NOT_READY)
 		return false;
+	if (!r && weir__cuda_doubted(q->c, f->doubts))
+		r = CUDA_ERROR_UNKNOWN;
 	if (!f->err)
 		f->err = r;
-	weir__cuda_note(q->c, f->err);
 	return true;
 }
 
@@ -398,7 +411,7 @@ static int cuda_queue_poll(void *queue)
 	out = (int)q->out;
 	pthread_mutex_unlock(&q->lock);
 	for (f = chain; f; f = f->next) {
-		f->work->done(f->work, weir__cuda_errno(f->err),
+		f->work->done(f->work, weir__cuda_result(q->c, f->err),
 			      (int32_t)f->err);
 		last = f;
 	}

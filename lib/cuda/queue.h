@@ -9,10 +9,11 @@
 struct weir__cuda_flight {
 	struct weir__cuda_flight *next;
 	struct weir__work *work;
-	CUevent event; /* kept for use again */
-	bool queued;   /* the driver has it */
-	bool recorded; /* so event tells of its end */
-	CUresult err;  /* what the driver said of it, if not success */
+	CUevent event;   /* kept for use again */
+	bool queued;     /* the driver has it */
+	bool recorded;   /* so event tells of its end */
+	CUresult err;    /* what the driver said of it, if not success */
+	unsigned doubts; /* of the device's, when it was queued */
 };
 
 struct weir__cuda_queue {
@@ -46,16 +47,30 @@ struct weir__cuda_queue {
  */
 int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *work);
 /*
- * The same for work whose last part the driver has been given already (@queued),
- * or that failed with @err.
+ * The same for work of which the driver has been given all that it will be
+ * (@queued: something, perhaps), or that failed with @err. @doubts: the
+ * device's before that.
  */
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *work,
-		     bool queued, CUresult err);
+		     unsigned doubts, bool queued, CUresult err);
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
 
+/*
+ * copy.c. SET, GET or COPY; a context is current. What fails may be there in
+ * part if it has pieces.
+ */
+CUresult weir__cuda_copy(struct weir__cuda_queue *q,
+			 const struct weir__work *work);
+
+/* peer.c. Is the copy not within the queue's device? Then by this. */
+bool weir__cuda_is_between(const struct weir__cuda_queue *q,
+			   const struct weir__work *work);
+CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
+				 const struct weir__work *work);
+
 /* helper.c. May the driver not be given it, since it would block? */
-bool weir__cuda_blocks(const struct weir__work *work);
+bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *work);
 /* Is it among host memory alone, so that no engine of the GPU is needed? */
 bool weir__cuda_on_host(const struct weir__work *work);
 void weir__cuda_run_on_host(const struct weir__work *work);

@@ -41,6 +41,9 @@ enum fakecuda_mode {
  */
 int fakecuda_arm(const char *fn, unsigned nth, int mode, int code);
 
+/* How many calls have been struck so far by what was armed. */
+unsigned long fakecuda_struck(void);
+
 /* Forget what is armed. What hangs goes on hanging. */
 void fakecuda_disarm(void);
 

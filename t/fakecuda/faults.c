@@ -6,6 +6,8 @@
 
 #include "fakecuda.h"
 
+static unsigned long struck; /* under fc.lock */
+
 /* Free while mode is 0. Under fc.lock. */
 static struct arm {
 	char fn[64];
@@ -67,6 +69,7 @@ struct fc_fault fc_strike(const struct fc_site *site)
 			continue;
 		fault.mode = arms[i].mode;
 		fault.code = arms[i].code;
+		struck++;
 		if (fault.mode != FAKECUDA_FROM_THEN_ON)
 			arms[i].mode = 0;
 	}
@@ -104,6 +107,16 @@ int fakecuda_arm(const char *fn, unsigned nth, int mode, int code)
 		fc.released = false;
 	pthread_mutex_unlock(&fc.lock);
 	return ret;
+}
+
+unsigned long fakecuda_struck(void)
+{
+	unsigned long n;
+
+	pthread_mutex_lock(&fc.lock);
+	n = struck;
+	pthread_mutex_unlock(&fc.lock);
+	return n;
 }
 
 void fakecuda_disarm(void)
