@@ -120,7 +120,7 @@ void row_device_bus(unsigned pairs)
 /* One run: the engine's time is exact, and nobody can disturb it. */
 void row_device_slow(unsigned pairs)
 {
-	const struct file *f = model_large();
+	const struct file *f;
 	struct result r = { .name = "to device, cold",
 			    .limit = "a copy engine of 0.5 GB/s",
 			    .unit = "GB/s",
@@ -134,6 +134,7 @@ void row_device_slow(unsigned pairs)
 	(void)pairs;
 	if (device_needs_stand_in(r.name))
 		return;
+	f = model_large();
 	bus_set("RATE", "5e8");
 	bus_set("DRY", "1");
 	use_open_device(&u, 0, 0);
@@ -264,7 +265,7 @@ void row_device_resident(unsigned pairs)
 
 void row_device_cold(unsigned pairs)
 {
-	struct to_device d = { .file = model_large() };
+	struct to_device d = { 0 };
 	struct pair p = { .name = "to device, cold",
 			  .limit = "disk, or bus",
 			  .a = disk_or_bus,
@@ -272,6 +273,7 @@ void row_device_cold(unsigned pairs)
 
 	if (device_needs_gpu(p.name))
 		return;
+	d.file = model_large();
 	d.mem = raw_memory(d.file->bytes);
 	use_open_device(&d.use, 0, 0);
 	run(&d, &p, pairs, 0.95);

@@ -202,7 +202,7 @@ static double time_first(struct first *f)
 
 void row_device_first(unsigned pairs)
 {
-	const struct file *file = model_large();
+	const struct file *file;
 	struct result r = { .name = "first tensor, resident",
 			    .unit = "ms",
 			    .judged = GOAL_VALUE,
@@ -212,6 +212,7 @@ void row_device_first(unsigned pairs)
 
 	if (device_needs_gpu(r.name))
 		return;
+	file = model_large();
 	use_open_device(&f.use, 0, 0);
 	use_check(weir_model_open(f.use.weir, file->path, NULL, &f.model));
 	use_check(weir_stream_new(f.use.dev, NULL, &f.stream));

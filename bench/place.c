@@ -20,10 +20,21 @@ static size_t folder(char *path, size_t size)
 
 const char *place(const char *name)
 {
-	char path[4096] = "", *whole;
-	size_t n = folder(path, sizeof(path));
+	static struct {
+		const char *name;
+		char *whole;
+	} known[8];
+	char path[4096] = "";
+	unsigned i = 0;
+	size_t n;
 
-	if (asprintf(&whole, "%.*s/%s", (int)n, path, name) < 0)
-		die("no memory");
-	return whole;
+	for (; i < 8 && known[i].name; i++)
+		if (!strcmp(known[i].name, name))
+			return known[i].whole;
+	n = folder(path, sizeof(path));
+	if (i == 8 ||
+	    asprintf(&known[i].whole, "%.*s/%s", (int)n, path, name) < 0)
+		die("no place for %s", name);
+	known[i].name = name;
+	return known[i].whole;
 }
