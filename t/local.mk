@@ -38,6 +38,7 @@ T_C_TESTS = \
 	%D%/data.t \
 	%D%/trace.t \
 	%D%/touch.t \
+	%D%/slots.t \
 	%D%/pool.t \
 	%D%/engine.t \
 	%D%/source.t \
@@ -166,6 +167,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
+%C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
 
 # The CUDA backend, on the stand-in driver.
@@ -206,6 +208,12 @@ endif
 # What is counted rather than timed: bench/instructions.txt.
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh
+
+# That the rows of a bench run at all.
+dist_check_SCRIPTS += %D%/bench.sh
+if HAVE_CUDA
+TESTS += %D%/bench.sh
+endif
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)

@@ -2,6 +2,7 @@
 #include "alloc/slots.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "sys.h"
@@ -15,9 +16,18 @@ struct weir__slots {
 	struct weir__slot *slot;
 	unsigned n;
 	struct weir__slot *small, *large; /* free */
-	unsigned char *base;              /* of the first slot */
-	size_t bytes;                     /* of all */
-	unsigned pinned;                  /* by so many devices */
+	pthread_mutex_t lock;             /* guards what follows */
+	/*
+	 * Large ones and small ones that were promised once, and are free:
+	 * the one that was used last is first.
+	 */
+	struct shared {
+		struct weir__slot *first;
+		unsigned n, promised; /* promised <= n */
+	} shared[2];
+	unsigned char *base; /* of the first slot */
+	size_t bytes;        /* of all */
+	unsigned pinned;     /* by so many devices */
 	_Atomic size_t touched;
 };
 
@@ -70,6 +80,7 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 	s = weir__calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
+	pthread_mutex_init(&s->lock, NULL);
 	s->n = n_small + n_large;
 	s->slot = weir__calloc(s->n, sizeof(*s->slot));
 	r = s->slot ? map(s,
@@ -102,31 +113,119 @@ void weir__slots_free(struct weir__slots *slots)
 		return;
 	if (slots->map && !slots->pinned)
 		weir__sys_unmap(slots->map, slots->map_bytes);
+	pthread_mutex_destroy(&slots->lock);
 	weir__free(slots->slot);
 	weir__free(slots);
 }
 
-struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
+static struct weir__slot *take(struct weir__slot **list)
 {
-	struct weir__slot **list = bytes <= WEIR__SLOT_SMALL ? &slots->small
-							     : &slots->large;
 	struct weir__slot *slot = *list;
 
-	if (!slot)
-		return NULL;
-	*list = slot->next;
-	if (!slot->touched) {
-		weir__sys_populate(slot->addr, slot->bytes);
-		slot->touched = true;
-		atomic_fetch_add_explicit(&slots->touched, slot->bytes,
-					  memory_order_relaxed);
+	if (slot)
+		*list = slot->next;
+	return slot;
+}
+
+/* One that nobody was promised. */
+static struct weir__slot *take_shared(struct weir__slots *slots, bool small)
+{
+	struct shared *sh = &slots->shared[small];
+	struct weir__slot *slot = NULL;
+
+	pthread_mutex_lock(&slots->lock);
+	if (sh->n > sh->promised) {
+		slot = take(&sh->first);
+		sh->n--;
 	}
+	pthread_mutex_unlock(&slots->lock);
+	return slot;
+}
+
+static void count_touched(struct weir__slots *slots, struct weir__slot *slot)
+{
+	slot->touched = true;
+	atomic_fetch_add_explicit(&slots->touched, slot->bytes,
+				  memory_order_relaxed);
+}
+
+struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
+{
+	bool small = bytes <= WEIR__SLOT_SMALL;
+	struct weir__slot *slot = take(small ? &slots->small : &slots->large);
+
+	if (!slot)
+		slot = take_shared(slots, small);
+	if (slot && !slot->touched) {
+		weir__sys_populate(slot->addr, slot->bytes);
+		count_touched(slots, slot);
+	}
+	return slot;
+}
+
+/* One more, behind those that have been used. */
+static void share(struct shared *sh, struct weir__slot *slot)
+{
+	struct weir__slot **end = &sh->first;
+
+	while (*end)
+		end = &(*end)->next;
+	*end = slot;
+	slot->next = NULL;
+	slot->shared = true;
+	sh->n++;
+}
+
+bool weir__slot_promise(struct weir__slots *slots, size_t bytes)
+{
+	bool small = bytes <= WEIR__SLOT_SMALL, can;
+	struct shared *sh = &slots->shared[small];
+	struct weir__slot *slot = NULL;
+
+	pthread_mutex_lock(&slots->lock);
+	if (sh->n == sh->promised)
+		slot = take(small ? &slots->small : &slots->large);
+	if (slot)
+		share(sh, slot);
+	can = sh->n > sh->promised;
+	sh->promised += can;
+	pthread_mutex_unlock(&slots->lock);
+	return can;
+}
+
+struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
+					   size_t bytes)
+{
+	struct shared *sh = &slots->shared[bytes <= WEIR__SLOT_SMALL];
+	struct weir__slot *slot;
+	bool touched;
+
+	pthread_mutex_lock(&slots->lock);
+	slot = take(&sh->first);
+	sh->n--;
+	sh->promised--;
+	touched = slot->touched;
+	pthread_mutex_unlock(&slots->lock);
+	if (touched)
+		return slot;
+	weir__sys_populate(slot->addr, slot->bytes);
+	pthread_mutex_lock(&slots->lock);
+	if (!slot->touched) /* nor locked meanwhile */
+		count_touched(slots, slot);
+	pthread_mutex_unlock(&slots->lock);
 	return slot;
 }
 
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot)
 {
-	add(slot->small ? &slots->small : &slots->large, slot);
+	if (!slot->shared) {
+		add(slot->small ? &slots->small : &slots->large, slot);
+		return;
+	}
+	pthread_mutex_lock(&slots->lock);
+	add(&slots->shared[slot->small].first, slot);
+	slots->shared[slot->small].n++;
+	pthread_mutex_unlock(&slots->lock);
 }
 
 unsigned weir__slots_count(const struct weir__slots *slots)
@@ -152,22 +251,32 @@ void weir__slots_pinned(struct weir__slots *slots, bool pinned)
 	if (!pinned)
 		return;
 	/* Locking has backed them all. */
+	pthread_mutex_lock(&slots->lock);
 	for (unsigned i = 0; i < slots->n; i++)
 		slots->slot[i].touched = true;
 	atomic_store(&slots->touched, slots->bytes);
+	pthread_mutex_unlock(&slots->lock);
+}
+
+static void trim(struct weir__slots *slots, struct weir__slot *s)
+{
+	for (; s; s = s->next) {
+		if (!s->touched || s->registered)
+			continue;
+		weir__sys_madvise(s->addr, s->bytes, MADV_DONTNEED);
+		s->touched = false;
+		atomic_fetch_sub(&slots->touched, s->bytes);
+	}
 }
 
 void weir__slots_trim(struct weir__slots *slots)
 {
 	if (slots->pinned)
 		return;
-	for (unsigned i = 0; i < 2; i++)
-		for (struct weir__slot *s = i ? slots->small : slots->large; s;
-		     s = s->next) {
-			if (!s->touched || s->registered)
-				continue;
-			weir__sys_madvise(s->addr, s->bytes, MADV_DONTNEED);
-			s->touched = false;
-			atomic_fetch_sub(&slots->touched, s->bytes);
-		}
+	trim(slots, slots->large);
+	trim(slots, slots->small);
+	pthread_mutex_lock(&slots->lock);
+	trim(slots, slots->shared[false].first);
+	trim(slots, slots->shared[true].first);
+	pthread_mutex_unlock(&slots->lock);
 }

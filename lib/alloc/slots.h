@@ -5,7 +5,7 @@
  * runs and the block at each end of a long one, large ones for whole chunks. A slot is backed by
  * pages when it is first used and kept until the root is closed or trimmed.
  *
- * Belongs to its reactor's thread; nothing here locks.
+ * Belongs to its reactor's thread, but for promised slots.
  */
 #ifndef WEIR__ALLOC_SLOTS_H
 #define WEIR__ALLOC_SLOTS_H
@@ -24,6 +24,7 @@ struct weir__slot {
 	unsigned index; /* among all slots of the reactor */
 	bool small;
 	bool touched;
+	bool shared;     /* was promised once */
 	bool registered; /* the method's */
 };
 
@@ -34,6 +35,13 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret);
 void weir__slots_free(struct weir__slots *slots); /* takes NULL */
 /* A slot of at least @bytes; NULL: none is free now. */
 struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
+/*
+ * Promise a slot of at least @bytes to whoever asks for it later, on any
+ * thread: that has the one that was used last by then. False: none is free.
+ */
+bool weir__slot_promise(struct weir__slots *slots, size_t bytes);
+struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
+					   size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
 /* Bytes backed by pages: any thread. */

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include "alloc/touch.h"
 #include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
@@ -48,6 +49,8 @@ static void pin_slots(struct weir__reactor *r, struct copy_queue *q)
 	if (!mem->pin || pinned_before(r->copies, q->dev))
 		return;
 	weir__slots_range(r->slots, &addr, &bytes);
+	/* The driver would bring the pages in one by one. */
+	weir__touch_all(r->eng->weir, addr, bytes, NULL);
 	q->pinned = mem->pin(q->dev, addr, bytes) == 0;
 	if (q->pinned)
 		weir__slots_pinned(r->slots, true);

@@ -47,6 +47,16 @@ static void copy_out(struct weir__op *op)
 }
 
 /*
+ * The slot that was promised, when the copier is there: so those are used that
+ * were used last, and a few of them stay in the cache.
+ */
+static void bind_slot(struct weir__op *op)
+{
+	op->slot = weir__slot_keep_promise(op->reactor->slots, op->hi - op->lo);
+	op->payload = op->buf = op->slot->addr;
+}
+
+/*
  * What blocks: on a thread of a pool, which then owns the op until it posts
  * it back; or on the reactor's own, for a small copy.
  */
@@ -58,6 +68,8 @@ static void run(struct weir__task *task)
 
 	if (op->state == WEIR__OP_LOST)
 		return;
+	if (!op->buf)
+		bind_slot(op);
 	if (op->state == WEIR__OP_COPYING) {
 		int64_t begun = weir__trace_now(op->reactor->eng->weir);
 
@@ -158,6 +170,10 @@ static bool aim_buffered(struct weir__op *op, uint64_t from)
 		drop_slot(op);
 		op->buf = e->addr + (from - e->off);
 		return true;
+	}
+	if (!op->slot && !op->write && !op->reactor->eng->only_ring) {
+		op->buf = NULL;
+		return weir__slot_promise(op->reactor->slots, op->hi - op->lo);
 	}
 	if (!take_slot(op, op->hi - op->lo))
 		return false;

@@ -11,8 +11,12 @@
 
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */
-/* While a device copies that does not tell: look again after this, ns. */
-#define POLL_PAUSE 50000
+/*
+ * While a device copies that does not tell: look again after this, ns, and
+ * later each time that nothing has ended.
+ */
+#define PAUSE_MIN 50000
+#define PAUSE_MAX 200000
 
 /* Take everything from the inbox, oldest first. */
 static struct weir__msg *take_inbox(struct weir__reactor *r)
@@ -256,8 +260,14 @@ static bool open_method(struct weir__reactor *r)
 static void wait_for_more(struct weir__reactor *r)
 {
 	int64_t begun = weir__trace_now(r->eng->weir);
+	bool copying = weir__copy_poll(r);
 
-	r->method_ops->wait(r, weir__copy_poll(r) ? POLL_PAUSE : -1);
+	if (!copying || !weir__reactor_quiet(r)) /* some have ended */
+		r->pause = PAUSE_MIN;
+	r->method_ops->wait(r, copying ? r->pause : -1);
+	r->pause += r->pause / 4;
+	if (r->pause > PAUSE_MAX)
+		r->pause = PAUSE_MAX;
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, 0, "wait",
 			 begun, 0, r->bytes_out);
 }
@@ -296,6 +306,7 @@ int weir__reactor_start(struct weir__reactor *r)
 	int err;
 
 	r->jobs_end = &r->jobs;
+	r->pause = PAUSE_MIN;
 	snprintf(name, sizeof(name), "weir-io%u", r->index % 100);
 	err = weir__thread_start(&r->thread, name, reactor_main, r);
 	r->started = !err;

@@ -123,6 +123,7 @@ struct weir__reactor {
 	uint64_t bytes_out;
 	struct weir__slots *slots;
 	struct weir__copies *copies; /* to devices; changes under copy_lock */
+	int64_t pause;               /* until they are looked at again, ns */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;

@@ -1,0 +1,50 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The rows of bench/load for a GPU run at all: tiny ones, on the stand-in, whose
+# times say nothing. Each goal is one of a real run.
+. "${0%/*}/tap.inc"
+
+fake=${WEIR_T_FAKECUDA:-$builddir/t/fakecuda/.libs}
+test -e "$builddir/lib/cuda/.libs/weir-cuda.so" || skip_all 'built without CUDA'
+test -e "$fake/libcuda.so.1" || skip_all 'no stand-in for the driver'
+
+# bench ARG...: with its models in $tmp, and what the driver says at exit.
+bench()
+{
+	rm -f "$tmp/report"
+	env LD_LIBRARY_PATH="$fake:$LD_LIBRARY_PATH" \
+		FAKECUDA_REPORT="$tmp/report" "$builddir/bench/load" \
+		--dir "$tmp/models" --pairs 1 "$@" >"$tmp/out" 2>"$tmp/err"
+}
+
+runs()
+{
+	bench --device CUDA0 --tiny --json "$tmp/json" --row device && return
+	sed 's/^/# /' "$tmp/out" "$tmp/err"
+	return 1
+}
+
+rows()
+{
+	grep -o "\"$1\": [^,]*" "$tmp/json" | sort | uniq -c |
+		sed 's/^ *//' | tr '\n' ' '
+}
+
+reported()
+{
+	sed -n "s/^$1 //p" "$tmp/report"
+}
+
+plan 8
+check 'the rows for a GPU run' runs
+check '... and say which driver they are on' grep -q 'the stand-in driver' \
+	"$tmp/out"
+is "$(grep -c '"row"' "$tmp/json")" 16 '... each of them'
+is "$(rows judged)" '16 "judged": "nothing" ' '... and none is judged'
+is "$(reported misuse)$(reported reused)" 00 '... nor misuses the driver'
+has "$(reported device-memory)" 'live 0 ' '... nor keeps its memory'
+bench --device --row device-first
+has "$(cat "$tmp/out")" 'skipped: needs a real GPU' \
+	'what needs a real GPU says so on the stand-in'
+is "$(bench --row device; echo $?)" 2 'without --device there are no such rows'
+finish
