@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "place.h"
 
 static const struct row {
 	const char *name;

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 # `make bench` builds what is measured with; bench/README.md tells how.
-EXTRA_PROGRAMS += %D%/load %D%/engine
+check_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/map.c %D%/many.c \
 	%D%/small.c %D%/memory.c %D%/pair.c %D%/use.c %D%/models.c %D%/models.h \
-	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
-%C%_load_CPPFLAGS = $(AM_CPPFLAGS) \
-	-DBENCH_WEIR='"$(abs_top_builddir)/tools/weir"' \
-	-DBENCH_DIR='"$(abs_top_builddir)/bench-models"'
+	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
+	%D%/place.c %D%/place.h
 %C%_load_LDADD = lib/libweir.la $(URING_LIBS)
 %C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/raw.c %D%/raw.h \
 	%D%/result.c %D%/result.h %D%/picture.c
@@ -15,7 +13,6 @@ bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
 EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
 	%D%/results/load.svg %D%/results/peers.svg
-CLEANFILES += %D%/load %D%/engine
 
 # What opening a model costs; and what both are held to by t/instructions.sh.
 EXTRA_PROGRAMS += %D%/open

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "place.h"
 #include "raw.h"
 
 #define MANY 100000u

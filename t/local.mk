@@ -186,6 +186,10 @@ endif
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh
 
+# What is carried to machines with a GPU.
+dist_check_SCRIPTS += %D%/bundle.sh
+TESTS += %D%/bundle.sh
+
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \

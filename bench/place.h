@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef BENCH_PLACE_H
+#define BENCH_PLACE_H
+
+/*
+ * Where @name of the build folder is, found from where this program lies, so
+ * that it works in a tree that was moved. Not to be freed.
+ */
+const char *place(const char *name);
+
+#define BENCH_WEIR place("tools/weir")
+#define BENCH_DIR place("bench-models")
+
+#endif
