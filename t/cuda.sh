@@ -46,9 +46,13 @@ no_registering()
 		--device CUDA0 --quiet --digest "$tmp/many.safetensors"
 	check 'a driver that registers no memory loads the same bytes' \
 		cmp "$tmp/cpu" "$tmp/out"
+	run with_gpu env FAKECUDA_NO=cuMemHostRegister weir load --json \
+		--device CUDA0 --io sync "$tmp/many.safetensors"
+	check '... and says so, whatever else there is to say' grep -q \
+		'threads were asked for; page-locked slots for CUDA0' "$tmp/out"
 }
 
-plan 22
+plan 23
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
@@ -79,7 +83,7 @@ run with_gpu weir load --device CUDA0:virtual=2 --place '*1*=CUDA0-1' \
 check 'two halves of one device share a load' cmp "$tmp/cpu" "$tmp/out"
 refused 2 'GLOB=DEVICE' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
-! on_fake 1 || no_registering
+! on_fake 2 || no_registering
 if command -v nm >/dev/null; then
 	check 'the module exports one symbol' test "$(nm -D --defined-only \
 		"$module/weir-cuda.so" | wc -l)" = 1
