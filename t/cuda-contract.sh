@@ -19,7 +19,7 @@ contract()
 		"CUDA0: $1: all of it was run, and held"
 }
 
-for test in stream stream-order stream-io stream-fail stream-close \
+for test in data stream stream-order stream-io stream-fail stream-close \
 	stream-race event; do
 	contract $test
 done
