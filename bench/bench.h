@@ -49,10 +49,20 @@ void bench_ready(const struct file *f, bool resident);
 struct use {
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
+	struct weir_dev *dev;           /* of bench_device, or the CPU */
+	struct weir_buft *to;           /* where loads go */
+	struct weir_buf *open;          /* keeps the device open, or NULL */
 	struct weir_weights *kept;      /* memory that is touched */
 	struct weir_load_report report; /* of the last load */
 };
 void use_open(struct use *u, unsigned copiers); /* 0: the default */
+/*
+ * Loads go to the memory of bench_device, whose context is ready; the ring is
+ * made by the first load.
+ */
+void use_open_device(struct use *u, unsigned copiers, unsigned reactors);
+/* Where the module of this build is; NULL: where the environment says. */
+const char *use_modules(void);
 void use_close(struct use *u);
 void use_check(int r); /* ends the program with weir's own sentence */
 
@@ -71,6 +81,9 @@ void use_load(struct use *u, const struct file *f, int part,
 void use_load_kept(struct use *u, const struct file *f, int part,
 		   struct sample *s);
 
+extern const char *bench_device; /* of --device, or NULL */
+extern bool bench_tiny;          /* --tiny: do the rows run at all? */
+
 /* What a row is given; it adds its results. */
 void row_cold_touched(unsigned pairs);
 void row_cold_fresh(unsigned pairs);
@@ -84,5 +97,17 @@ void row_stream(unsigned pairs);
 void row_alone(unsigned pairs);
 void row_steady(unsigned pairs);
 void row_peak(unsigned pairs);
+/* To bench_device. */
+void row_device_bus(unsigned pairs);
+void row_device_slow(unsigned pairs);
+void row_device_null(unsigned pairs);
+void row_device_ring_one(unsigned pairs);
+void row_device_ring_two(unsigned pairs);
+void row_device_lock_ring(unsigned pairs);
+void row_device_lock(unsigned pairs);
+void row_device_resident(unsigned pairs);
+void row_device_cold(unsigned pairs);
+void row_device_many(unsigned pairs);
+void row_device_first(unsigned pairs);
 
 #endif

@@ -5,20 +5,16 @@
  * of the slower side's. With --chunks N one job of N chunks is run once, the
  * --way that is asked for, for callgrind to count: t/instructions.sh.
  */
-#include <fcntl.h>
 #include <getopt.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <weir.h>
 
 #include "null.h"
 #include "raw.h"
 #include "result.h"
-#include "sys.h"
 
 #define GB 1e9
 #define RUNS 7u
@@ -34,91 +30,17 @@ static const struct row {
 	{ 10, 10, 200000, 10000, 0.92 },
 };
 
-static struct weir *weir;
-static struct weir__engine *eng;
 static struct weir_dev *sink;
-static struct weir_file *file;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
-static bool done;
-static char path[] = "/tmp/weir-bench-null-XXXXXX";
 
-static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		     uint64_t hi, int res, enum weir__chunk_way way)
-{
-	(void)job, (void)ext, (void)lo, (void)hi, (void)way;
-	if (res < 0)
-		die("a chunk failed: %s", strerror(-res));
-}
-
-static void on_done(struct weir__job *job)
-{
-	(void)job;
-	pthread_mutex_lock(&lock);
-	done = true;
-	pthread_cond_signal(&cond);
-	pthread_mutex_unlock(&lock);
-}
-
-static int make(struct weir *w, struct weir__part **ret)
-{
-	return weir__engine_make(w, &null_method, ret);
-}
-
-/*
- * A sparse file of that size: only its descriptor is ever used. @reactors: 0,
- * as many as the library chooses.
- */
-static void open_all(uint64_t bytes, uint32_t reactors)
-{
-	struct weir_opts opts = WEIR_OPTS_INIT;
-	struct weir__part *part;
-	int fd = mkstemp(path);
-
-	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
-		die("%s cannot be made", path);
-	close(fd);
-	opts.reactors = reactors;
-	if (weir_open(&opts, &weir) < 0 ||
-	    weir__root_part(weir, WEIR__PART_IO, make, &part) < 0 ||
-	    weir__engine_get(weir, &eng) < 0 ||
-	    weir__registry_add(weir, &null_backend, NULL) < 0 ||
-	    weir_dev_find(weir, "NULL0", &sink) < 0 ||
-	    weir_file_open(weir, path, NULL, &file) < 0)
-		die("%s", weir_error());
-	unlink(path);
-	/* As on a local disk, wherever /tmp is. */
-	atomic_store(&file->direct_ok, true);
-	file->nowait = true;
-}
-
-static double run(struct weir__extent *ext, size_t n)
-{
-	struct weir__job job = {
-		.ext = ext, .n_ext = n, .chunk = on_chunk, .done = on_done
-	};
-	double begun = raw_now();
-
-	null_source.free = null_sink.free = 0;
-	done = false;
-	if (weir__job_start(eng, &job) < 0)
-		die("%s", weir_error());
-	pthread_mutex_lock(&lock);
-	while (!done)
-		pthread_cond_wait(&cond, &lock);
-	pthread_mutex_unlock(&lock);
-	return raw_now() - begun;
-}
-
-/* One extent, in memory that nobody ever looks at. */
+/* In memory that nobody ever looks at. */
 static double run_bytes(uint64_t bytes, struct weir_dev *dev)
 {
-	struct weir__extent ext = { .file = file,
+	struct weir__extent ext = { .file = null_file,
 				    .len = bytes,
 				    .addr = (unsigned char *)(1ull << 40),
 				    .dev = dev };
 
-	return run(&ext, 1);
+	return null_run(&ext, 1);
 }
 
 static void run_row(const struct row *row)
@@ -165,17 +87,17 @@ static void run_staged(uint64_t chunks)
 	if (!ext)
 		die("no memory");
 	for (uint64_t i = 0; i < chunks; i++)
-		ext[i] = (struct weir__extent){ .file = file,
+		ext[i] = (struct weir__extent){ .file = null_file,
 						.off = i * 4096 + 1,
 						.len = sizeof(memory),
 						.addr = memory };
-	run(ext, chunks);
+	null_run(ext, chunks);
 	free(ext);
 }
 
 static void count(uint64_t chunks, const char *way)
 {
-	uint64_t bytes = chunks * weir__engine_chunk(eng);
+	uint64_t bytes = chunks * null_chunk();
 
 	/* Everything is done at once: nobody sleeps. */
 	null_source = null_sink = (struct null_server){ 1e9, 0, 0 };
@@ -238,12 +160,11 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	take_args(argc, argv, &a);
-	open_all(64ull << 30, a.chunks ? 1 : 0);
+	null_open("NULL0", NULL, &sink);
 	if (a.chunks)
 		count(a.chunks, a.way);
 	else
 		status = measure(&a);
-	weir_file_close(file);
-	weir_close(weir);
+	null_close();
 	return status;
 }

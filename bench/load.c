@@ -28,9 +28,24 @@ static const struct row {
 	{ "stream", row_stream },
 	{ "alone", row_alone },
 	{ "steady", row_steady },
+	/* With --device only: */
+	{ "device-bus", row_device_bus },
+	{ "device-slow", row_device_slow },
+	{ "device-null", row_device_null },
+	{ "device-ring-1", row_device_ring_one },
+	{ "device-ring-2", row_device_ring_two },
+	{ "device-lock-ring", row_device_lock_ring },
+	{ "device-lock-8g", row_device_lock },
+	{ "device-resident", row_device_resident },
+	{ "device-cold", row_device_cold },
+	{ "device-many", row_device_many },
+	{ "device-first", row_device_first },
 };
 
 #define N_ROWS (sizeof(rows) / sizeof(rows[0]))
+
+const char *bench_device;
+bool bench_tiny;
 
 struct args {
 	const char *dir, *json, *svg, *row;
@@ -40,8 +55,9 @@ struct args {
 static __attribute__((noreturn)) void usage(void)
 {
 	fprintf(stderr,
-		"usage: bench/load [--dir DIR] [--row PREFIX] [--pairs N] [--json FILE] [--svg FILE]\n"
-		"DIR is where models are kept [%s]\n"
+		"usage: bench/load [--device [NAME]] [--dir DIR] [--row PREFIX] [--pairs N] [--json FILE] [--svg FILE] [--tiny]\n"
+		"DIR is where models are kept [%s], NAME a GPU [CUDA0]\n"
+		"--tiny: only try whether the rows run, and judge nothing\n"
 		"rows:",
 		BENCH_DIR);
 	for (size_t i = 0; i < N_ROWS; i++)
@@ -50,14 +66,26 @@ static __attribute__((noreturn)) void usage(void)
 	exit(2);
 }
 
+/* "--device=NAME", "--device NAME", or "--device" alone. */
+static const char *device_name(int argc, char **argv)
+{
+	if (optarg)
+		return optarg;
+	if (optind < argc && argv[optind][0] != '-')
+		return argv[optind++];
+	return "CUDA0";
+}
+
 static void take_args(int argc, char **argv, struct args *a)
 {
 	static const struct option options[] = {
+		{ "device", optional_argument, NULL, 'D' },
 		{ "dir", required_argument, NULL, 'd' },
 		{ "json", required_argument, NULL, 'j' },
 		{ "pairs", required_argument, NULL, 'p' },
 		{ "row", required_argument, NULL, 'r' },
 		{ "svg", required_argument, NULL, 's' },
+		{ "tiny", no_argument, NULL, 't' },
 		{ 0 },
 	};
 	int c;
@@ -65,6 +93,8 @@ static void take_args(int argc, char **argv, struct args *a)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1)
 		if (c == 'd')
 			a->dir = optarg;
+		else if (c == 'D')
+			bench_device = device_name(argc, argv);
 		else if (c == 'j')
 			a->json = optarg;
 		else if (c == 'p')
@@ -73,10 +103,18 @@ static void take_args(int argc, char **argv, struct args *a)
 			a->row = optarg;
 		else if (c == 's')
 			a->svg = optarg;
+		else if (c == 't')
+			bench_tiny = true;
 		else
 			usage();
 	if (optind != argc || !a->pairs || a->pairs > MAX_PAIRS)
 		usage();
+}
+
+static bool wanted(const char *name, const char *prefix)
+{
+	return strncmp(name, prefix, strlen(prefix)) == 0 &&
+	       (bench_device || strncmp(name, "device-", 7) != 0);
 }
 
 int main(int argc, char **argv)
@@ -85,9 +123,11 @@ int main(int argc, char **argv)
 	unsigned n = 0;
 
 	take_args(argc, argv, &a);
-	models_dir(a.dir);
+	models_dir(a.dir, bench_tiny);
+	if (bench_tiny)
+		result_judge_nothing();
 	for (size_t i = 0; i < N_ROWS; i++) {
-		if (strncmp(rows[i].name, a.row, strlen(a.row)) != 0)
+		if (!wanted(rows[i].name, a.row))
 			continue;
 		if (!n++)
 			result_head();

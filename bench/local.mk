@@ -4,9 +4,13 @@ check_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/map.c %D%/many.c \
 	%D%/small.c %D%/memory.c %D%/pair.c %D%/use.c %D%/models.c %D%/models.h \
 	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
+	%D%/device.c %D%/device_lock.c %D%/device_null.c %D%/device.h \
+	%D%/bus.c %D%/bus.h \
+	%D%/null.c %D%/null.h %D%/null_run.c \
 	%D%/place.c %D%/place.h
-%C%_load_LDADD = lib/libweir.la $(URING_LIBS)
-%C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/raw.c %D%/raw.h \
+%C%_load_LDADD = lib/libweir-core.la
+%C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/null_run.c \
+	%D%/raw.c %D%/raw.h \
 	%D%/result.c %D%/result.h %D%/picture.c
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir

@@ -4,7 +4,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,14 @@
 #include "place.h"
 #include "raw.h"
 
-#define MANY 100000u
+#define MANY (tiny ? 100u : 100000u)
 #define MANY_BYTES (32u << 10)
 #define STEP ((size_t)1 << 20)
 
 static char folder[3500];
+static bool tiny;
 
-void models_dir(const char *dir)
+void models_dir(const char *dir, bool only_tiny)
 {
 	int fd; /* locked until the process ends */
 
@@ -30,6 +30,7 @@ void models_dir(const char *dir)
 		die("the name of the folder is too long");
 	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
 		die("%s: %s", folder, strerror(errno));
+	tiny = only_tiny;
 	/* Two at once would push each other's files out of the page cache. */
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -45,8 +46,10 @@ static bool have(struct file *f, const char *name, char ret_part[4096])
 {
 	struct stat st;
 
-	snprintf(f->path, sizeof(f->path), "%s/%s", folder, name);
-	snprintf(ret_part, 4096, "%s/part-%s", folder, name);
+	const char *kind = tiny ? "tiny-" : "";
+
+	snprintf(f->path, sizeof(f->path), "%s/%s%s", folder, kind, name);
+	snprintf(ret_part, 4096, "%s/part-%s%s", folder, kind, name);
 	if (stat(f->path, &st) < 0)
 		return false;
 	f->bytes = (uint64_t)st.st_size;
@@ -65,46 +68,64 @@ static void keep(struct file *f, const char *part)
 	raw_warm(f->path);
 }
 
-static void synth(const char *preset, const char *out, const char *count)
+/* @option and its @value: how many tensors, or what share of each. */
+static void synth(const char *preset, const char *out, const char *option,
+		  const char *value)
 {
-	const char *const argv[] = { BENCH_WEIR, "synth",
-				     preset,     out,
-				     "--force",  count ? "--count" : NULL,
-				     count,      NULL };
+	const char *const argv[] = { BENCH_WEIR, "synth", preset, out,
+				     "--force",  option,  value,  NULL };
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
 		execv(argv[0], (char *const *)(uintptr_t)argv);
+		execvp("weir", (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
 		die("%s synth %s %s failed", BENCH_WEIR, preset, out);
 }
 
+static void make(struct file *f, const char *name, const char *preset,
+		 const char *option, const char *value)
+{
+	char part[4096];
+
+	if (f->bytes || have(f, name, part))
+		return;
+	fprintf(stderr, "writing %s\n", f->path);
+	synth(preset, part, option, value);
+	keep(f, part);
+}
+
 const struct file *model_large(void)
 {
 	static struct file f;
-	char part[4096];
 
-	if (!f.bytes && !have(&f, "tl.safetensors", part)) {
-		fprintf(stderr, "writing %s\n", f.path);
-		synth("tinyllama-1.1b", part, NULL);
-		keep(&f, part);
-	}
+	make(&f, "tl.safetensors", "tinyllama-1.1b", "--scale",
+	     tiny ? "0.001" : "1");
 	return &f;
 }
 
 const struct file *model_many(void)
 {
 	static struct file f;
-	char part[4096];
 
-	if (!f.bytes && !have(&f, "many.safetensors", part)) {
-		fprintf(stderr, "writing %s\n", f.path);
-		synth("many", part, "100000");
-		keep(&f, part);
-	}
+	make(&f, "many.safetensors", "many", "--count",
+	     tiny ? "100" : "100000");
+	return &f;
+}
+
+/* Every tensor has a row at least, so tiny has other ones. */
+const struct file *model_qwen(void)
+{
+	static struct file f;
+
+	if (tiny)
+		make(&f, "qwen.safetensors", "tiny", "--scale", "1");
+	else
+		make(&f, "qwen.safetensors", "qwen3-30b-a3b", "--scale",
+		     "0.053");
 	return &f;
 }
 

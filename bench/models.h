@@ -6,6 +6,7 @@
 #ifndef BENCH_MODELS_H
 #define BENCH_MODELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct file {
@@ -13,12 +14,13 @@ struct file {
 	uint64_t bytes; /* of the file */
 };
 
-/* In which folder; it is made. */
-void models_dir(const char *dir);
+/* In which folder; it is made. @tiny: a thousandth of the bytes. */
+void models_dir(const char *dir, bool tiny);
 
 const struct file *model_large(void); /* 2.2 GB, 201 tensors */
 const struct file *model_many(void);  /* 100,000 tensors of 32 KiB */
 const struct file *model_one(void);   /* one tensor of as many bytes */
+const struct file *model_qwen(void);  /* 18,867 tensors, 3.2 GB */
 /* @n tensors of 16 bytes each with short names; the data are a hole. */
 const struct file *model_table(unsigned n);
 

@@ -31,7 +31,8 @@ static void measure_once(const struct pair *p, bool second, struct sample *s)
 {
 	double busy, cpu, begun, all;
 
-	bench_ready(second ? p->file_b : p->file_a, p->resident);
+	if (p->file_a)
+		bench_ready(second ? p->file_b : p->file_a, p->resident);
 	busy = raw_busy();
 	cpu = raw_cpu();
 	begun = raw_now();

@@ -9,6 +9,7 @@
 const char *place(const char *name);
 
 #define BENCH_WEIR place("tools/weir")
+#define BENCH_MODULES place("lib/cuda/.libs")
 #define BENCH_DIR place("bench-models")
 
 #endif

@@ -104,6 +104,40 @@ struct raw_result raw_touch_fresh(size_t bytes)
 	return res;
 }
 
+struct half {
+	unsigned char *mem;
+	size_t bytes;
+};
+
+static void *touch_half(void *arg)
+{
+	struct half *h = arg;
+
+	for (size_t i = 0; i < h->bytes; i += 4096)
+		((volatile unsigned char *)h->mem)[i] = 1;
+	return NULL;
+}
+
+struct raw_result raw_touch_two(size_t bytes)
+{
+	struct raw_result res = { .bytes = bytes };
+	double cpu = raw_cpu(), begun = raw_now();
+	unsigned char *p = raw_fresh(bytes);
+	size_t middle = bytes / 2 / HUGE_PAGE * HUGE_PAGE;
+	struct half first = { p, middle };
+	struct half second = { p + middle, bytes - middle };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, touch_half, &second))
+		die("no thread");
+	touch_half(&first);
+	pthread_join(thread, NULL);
+	res.seconds = raw_now() - begun;
+	res.cpu_seconds = raw_cpu() - cpu;
+	raw_unmap(p, bytes);
+	return res;
+}
+
 void raw_unmap(void *mem, size_t bytes)
 {
 	munmap(mem, bytes + HUGE_PAGE);
@@ -169,13 +203,19 @@ struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
 	return res;
 }
 
+enum how {
+	TOUCHED, /* each byte has its place, which is there */
+	FRESH,   /* ... or is made just before */
+	REUSED   /* a chunk for each thread */
+};
+
 struct reader {
 	pthread_t thread;
 	int fd;
 	unsigned char *mem;
 	uint64_t from, to;
 	size_t chunk;
-	bool fresh;
+	enum how how;
 };
 
 static void *read_part(void *arg)
@@ -185,12 +225,14 @@ static void *read_part(void *arg)
 	while (r->from < r->to) {
 		size_t n = r->to - r->from < r->chunk ? r->to - r->from
 						      : r->chunk;
+		unsigned char *to = r->mem;
 		ssize_t got;
 
-		if (r->fresh) /* or its pages come one by one, in pread */
-			madvise(r->mem + r->from, r->chunk,
-				MADV_POPULATE_WRITE);
-		got = pread(r->fd, r->mem + r->from, n, (off_t)r->from);
+		if (r->how != REUSED)
+			to += r->from;
+		if (r->how == FRESH) /* or pages come one by one, in pread */
+			madvise(to, r->chunk, MADV_POPULATE_WRITE);
+		got = pread(r->fd, to, n, (off_t)r->from);
 		if (got <= 0)
 			die("read at %llu: %s", (unsigned long long)r->from,
 			    got ? strerror(errno) : "end of file");
@@ -200,7 +242,7 @@ static void *read_part(void *arg)
 }
 
 static struct raw_result read_all(const char *path, unsigned char *mem,
-				  size_t chunk, unsigned threads, bool fresh)
+				  size_t chunk, unsigned threads, enum how how)
 {
 	struct raw_result res = { 0 };
 	struct reader reader[64];
@@ -212,11 +254,11 @@ static struct raw_result read_all(const char *path, unsigned char *mem,
 	for (unsigned i = 0; i < threads; i++) {
 		reader[i] = (struct reader){
 			.fd = fd,
-			.mem = mem,
+			.mem = how == REUSED ? mem + i * chunk : mem,
 			.from = i * part,
 			.to = i + 1 == threads ? size : (i + 1) * part,
 			.chunk = chunk,
-			.fresh = fresh,
+			.how = how,
 		};
 		if (pthread_create(&reader[i].thread, NULL, read_part,
 				   &reader[i]))
@@ -234,13 +276,19 @@ static struct raw_result read_all(const char *path, unsigned char *mem,
 struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 			    unsigned threads)
 {
-	return read_all(path, mem, chunk, threads, false);
+	return read_all(path, mem, chunk, threads, TOUCHED);
+}
+
+struct raw_result raw_pread_reuse(const char *path, unsigned char *mem,
+				  size_t chunk, unsigned threads)
+{
+	return read_all(path, mem, chunk, threads, REUSED);
 }
 
 struct raw_result raw_populate_pread(const char *path, unsigned char *mem,
 				     size_t chunk, unsigned threads)
 {
-	return read_all(path, mem, chunk, threads, true);
+	return read_all(path, mem, chunk, threads, FRESH);
 }
 
 void raw_warm(const char *path)

@@ -23,6 +23,8 @@ unsigned char *raw_fresh(size_t bytes);
 void raw_unmap(void *mem, size_t bytes);
 /* Take so much fresh memory, write a byte to each page, give it back. */
 struct raw_result raw_touch_fresh(size_t bytes);
+/* The same on two threads, a half each. */
+struct raw_result raw_touch_two(size_t bytes);
 
 /*
  * Read the whole file with O_DIRECT through a ring: @depth reads of @chunk
@@ -34,7 +36,10 @@ struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
 /* Read the whole file by pread(2) of @chunk bytes on @threads threads. */
 struct raw_result raw_pread(const char *path, unsigned char *mem, size_t chunk,
 			    unsigned threads);
-/* The same, but each chunk's pages are made just before it is read. */
+/* The same into @chunk bytes of each thread's own, again and again. */
+struct raw_result raw_pread_reuse(const char *path, unsigned char *mem,
+				  size_t chunk, unsigned threads);
+/* As raw_pread, but each chunk's pages are made just before it is read. */
 struct raw_result raw_populate_pread(const char *path, unsigned char *mem,
 				     size_t chunk, unsigned threads);
 

@@ -21,10 +21,11 @@ struct result {
 	double ratio, low, high;   /* of the pairs; 1: at the limit */
 	enum goal judged;
 	double goal;
-	double cpu;         /* ms for each GB; 0: not measured */
-	double cpu_goal;    /* at most; 0: none */
-	unsigned disturbed; /* pairs during which others were busy */
-	bool ok;            /* set by result_add() */
+	double cpu;          /* ms for each GB; 0: not measured */
+	double cpu_goal;     /* at most; 0: none */
+	unsigned disturbed;  /* pairs during which others were busy */
+	const char *skipped; /* why it was not measured, or NULL */
+	bool ok;             /* set by result_add() */
 };
 
 struct spread {
@@ -37,6 +38,10 @@ struct spread spread_of(double *v, unsigned n);
 void result_head(void);
 /* Judge, print, keep. */
 void result_add(const struct result *r);
+/* A row that cannot be measured here. */
+void result_skip(const char *name, const char *why);
+/* From here on nothing is judged: the rows are only tried. */
+void result_judge_nothing(void);
 /* Every goal was reached. */
 bool result_all_ok(void);
 void result_write_json(const char *path);

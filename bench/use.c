@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
+#include "place.h"
 
 void use_check(int r)
 {
@@ -9,24 +11,49 @@ void use_check(int r)
 		die("%s", weir_error());
 }
 
+const char *use_modules(void)
+{
+	return getenv("WEIR_MODULE_PATH") ? NULL : BENCH_MODULES;
+}
+
+static void open_root(struct use *u, const struct weir_opts *o)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+
+	memset(u, 0, sizeof(*u));
+	use_check(weir_open(o, &u->weir));
+	use_check(weir_dev_find(u->weir, "CPU", &u->dev));
+	use_check(weir_dev_buft(u->dev, WEIR_MEM_HUGE, &u->huge));
+	use_check(weir_dev_buft(u->dev, WEIR_MEM_MAPPED, &u->mapped));
+	use_check(weir_io_info(u->weir, &info)); /* starts the engine */
+	u->to = u->huge;
+}
+
 void use_open(struct use *u, unsigned copiers)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
-	struct weir_io_info info = { .size = sizeof(info) };
-	struct weir_dev *cpu;
 
-	memset(u, 0, sizeof(*u));
 	o.copiers = copiers;
-	use_check(weir_open(&o, &u->weir));
-	use_check(weir_dev_find(u->weir, "CPU", &cpu));
-	use_check(weir_dev_buft(cpu, WEIR_MEM_HUGE, &u->huge));
-	use_check(weir_dev_buft(cpu, WEIR_MEM_MAPPED, &u->mapped));
-	use_check(weir_io_info(u->weir, &info)); /* starts the engine */
+	open_root(u, &o);
+}
+
+void use_open_device(struct use *u, unsigned copiers, unsigned reactors)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+
+	o.copiers = copiers;
+	o.reactors = reactors;
+	o.module_path = use_modules();
+	open_root(u, &o);
+	use_check(weir_dev_find(u->weir, bench_device, &u->dev));
+	use_check(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
+	use_check(weir_buf_alloc(u->to, 256, NULL, &u->open));
 }
 
 void use_close(struct use *u)
 {
 	weir_weights_free(u->kept);
+	weir_buf_free(u->open);
 	weir_close(u->weir);
 }
 
@@ -47,7 +74,7 @@ void use_load(struct use *u, const struct file *f, int part,
 		begun = raw_now();
 	}
 	use_check(weir_plan_new(model, &plan));
-	use_check(weir_plan_put(plan, NULL, u->huge, NULL));
+	use_check(weir_plan_put(plan, NULL, u->to, NULL));
 	use_check(weir_load_start(plan, &o, &l));
 	use_check(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;

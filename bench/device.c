@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Loads to a GPU, against the bus, the disk, the page cache, or all of them. */
+#include <stdio.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "bus.h"
+#include "device.h"
+
+#define SMALL ((size_t)256 << 10) /* a buffer that stays in the cache */
+#define MAX_THREADS 64u
+
+struct to_device {
+	const struct file *file, *many;
+	struct use use, use_many;
+	int part;
+	unsigned threads;
+	unsigned char *mem;
+};
+
+static void take(struct sample *s, struct raw_result r)
+{
+	s->seconds = r.seconds;
+	s->cpu = r.cpu_seconds;
+	s->bytes = r.bytes;
+}
+
+static double rate(struct raw_result r)
+{
+	return (double)r.bytes / 1e9 / r.seconds;
+}
+
+/* What passes through both cannot be faster than the slower one. */
+static void take_slower(struct sample *s, struct raw_result a,
+			struct raw_result b)
+{
+	take(s, rate(a) < rate(b) ? a : b);
+}
+
+static struct raw_result bus(void)
+{
+	return bus_copy((bus_is_stand_in() ? 256ull : 2048ull) << 20);
+}
+
+static unsigned all_cpus(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n > MAX_THREADS ? MAX_THREADS : (unsigned)n;
+}
+
+bool device_begin(void)
+{
+	static bool told;
+
+	bus_open(bench_device);
+	if (!told)
+		printf("%s: %s\n", bench_device, bus_name());
+	told = true;
+	/* As fast as it goes, and no time spent on checks. */
+	bus_set("RATE", "0");
+	bus_set("LATENCY", "0");
+	bus_set("DRY", "0");
+	bus_set("CHECK", "0");
+	return bus_is_stand_in();
+}
+
+/* On the stand-in it is only tried. */
+bool device_needs_gpu(const char *name)
+{
+	bool skip = device_begin() && !bench_tiny;
+
+	if (skip)
+		result_skip(name, "needs a real GPU");
+	return skip;
+}
+
+bool device_needs_stand_in(const char *name)
+{
+	bool skip = !device_begin();
+
+	if (skip)
+		result_skip(name, "needs the stand-in, which keeps to a rate");
+	return skip;
+}
+
+static void add_rate(const char *name, const double *v, unsigned n)
+{
+	struct result r = { .unit = "GB/s" };
+	double sorted[MAX_PAIRS];
+
+	for (unsigned i = 0; i < n; i++)
+		sorted[i] = v[i];
+	snprintf(r.name, sizeof(r.name), "%s", name);
+	r.value = spread_of(sorted, n).mid;
+	result_add(&r);
+}
+
+void row_device_bus(unsigned pairs)
+{
+	const struct file *f = model_large();
+	double by_bus[MAX_PAIRS], disk[MAX_PAIRS], least[MAX_PAIRS];
+	unsigned char *mem = raw_memory(f->bytes);
+
+	device_begin();
+	bus(); /* not counted */
+	for (unsigned i = 0; i < pairs; i++) {
+		by_bus[i] = rate(bus());
+		bench_ready(f, false);
+		disk[i] = rate(raw_direct(f->path, mem, CHUNK, DEPTH));
+		least[i] = by_bus[i] < disk[i] ? by_bus[i] : disk[i];
+	}
+	add_rate("bus, page-locked to device", by_bus, pairs);
+	add_rate("disk, O_DIRECT loop", disk, pairs);
+	add_rate("min(disk, bus)", least, pairs);
+	raw_unmap(mem, f->bytes);
+}
+
+/* One run: the engine's time is exact, and nobody can disturb it. */
+void row_device_slow(unsigned pairs)
+{
+	const struct file *f = model_large();
+	struct result r = { .name = "to device, cold",
+			    .limit = "a copy engine of 0.5 GB/s",
+			    .unit = "GB/s",
+			    .limit_value = 0.5,
+			    .judged = GOAL_RATIO,
+			    .goal = 0.95 };
+	struct weir_weights *w;
+	struct sample s;
+	struct use u;
+
+	(void)pairs;
+	if (device_needs_stand_in(r.name))
+		return;
+	bus_set("RATE", "5e8");
+	bus_set("DRY", "1");
+	use_open_device(&u, 0, 0);
+	bench_ready(f, false);
+	use_load(&u, f, USE_WHOLE, NULL, &w, &s);
+	r.value = (double)s.bytes / 1e9 / s.seconds;
+	r.ratio = r.low = r.high = r.value / r.limit_value;
+	r.cpu = s.cpu * 1e12 / (double)s.bytes;
+	result_add(&r);
+	weir_weights_free(w);
+	use_close(&u);
+}
+
+static void load_one(void *arg, struct sample *s)
+{
+	struct to_device *d = arg;
+
+	use_load_kept(&d->use, d->file, d->part, s);
+}
+
+static void load_many(void *arg, struct sample *s)
+{
+	struct to_device *d = arg;
+
+	use_load_kept(&d->use_many, d->many, d->part, s);
+}
+
+static void small_pread(void *arg, struct sample *s)
+{
+	struct to_device *d = arg;
+
+	take(s, raw_pread_reuse(d->file->path, d->mem, SMALL, d->threads));
+}
+
+/* From the page cache into page-locked memory, or over the bus. */
+static void cached_or_bus(void *arg, struct sample *s)
+{
+	struct to_device *d = arg;
+	struct raw_result small, large;
+
+	small = raw_pread_reuse(d->file->path, d->mem, SMALL, d->threads);
+	large = raw_pread_reuse(d->file->path, d->mem, CHUNK, d->threads);
+	take_slower(s, small.seconds < large.seconds ? small : large, bus());
+}
+
+static void disk_or_bus(void *arg, struct sample *s)
+{
+	struct to_device *d = arg;
+
+	take_slower(s, raw_direct(d->file->path, d->mem, CHUNK, DEPTH), bus());
+}
+
+static void run(struct to_device *d, const struct pair *like, unsigned pairs,
+		double goal)
+{
+	struct pair p = *like;
+	struct result r;
+
+	d->file = d->file ? d->file : model_large();
+	p.file_a = d->file;
+	p.file_b = d->many ? d->many : d->file;
+	p.arg = d;
+	pair_run(&p, pairs, false, &r);
+	r.judged = GOAL_RATIO;
+	r.goal = goal;
+	result_add(&r);
+}
+
+/* Resident, to the slots: on the stand-in a copy takes no time. */
+static void ring(const struct pair *p, unsigned threads, unsigned pairs)
+{
+	struct to_device d = { .threads = threads };
+
+	device_begin();
+	bus_set("DRY", "1");
+	d.mem = raw_memory(threads * SMALL);
+	use_open_device(&d.use, threads, 0);
+	run(&d, p, pairs, 0.95);
+	use_close(&d.use);
+	raw_unmap(d.mem, threads * SMALL);
+}
+
+void row_device_ring_one(unsigned pairs)
+{
+	ring(&(struct pair){ .name = "resident to the ring, 1 thread",
+			     .limit = "pread, 256 KiB again, 1 thread",
+			     .resident = true,
+			     .a = small_pread,
+			     .b = load_one },
+	     1, pairs);
+}
+
+void row_device_ring_two(unsigned pairs)
+{
+	ring(&(struct pair){ .name = "resident to the ring, 2 threads",
+			     .limit = "pread, 256 KiB again, 2 threads",
+			     .resident = true,
+			     .a = small_pread,
+			     .b = load_one },
+	     2, pairs);
+}
+
+void row_device_resident(unsigned pairs)
+{
+	struct to_device d = { .threads = all_cpus() };
+	struct pair p = { .name = "to device, resident",
+			  .limit = "bus, or page cache to locked",
+			  .resident = true,
+			  .a = cached_or_bus,
+			  .b = load_one };
+
+	if (device_needs_gpu(p.name))
+		return;
+	d.mem = bus_locked(d.threads * CHUNK);
+	use_open_device(&d.use, 0, 0);
+	run(&d, &p, pairs, 0.90);
+	use_close(&d.use);
+	bus_unlock(d.mem);
+}
+
+void row_device_cold(unsigned pairs)
+{
+	struct to_device d = { .file = model_large() };
+	struct pair p = { .name = "to device, cold",
+			  .limit = "disk, or bus",
+			  .a = disk_or_bus,
+			  .b = load_one };
+
+	if (device_needs_gpu(p.name))
+		return;
+	d.mem = raw_memory(d.file->bytes);
+	use_open_device(&d.use, 0, 0);
+	run(&d, &p, pairs, 0.95);
+	use_close(&d.use);
+	raw_unmap(d.mem, d.file->bytes);
+}
+
+void row_device_many(unsigned pairs)
+{
+	struct to_device d = { .part = USE_OPENED };
+	struct pair p = { .name = "to device, 18,867 tensors",
+			  .limit = "one tensor of the same size",
+			  .resident = true,
+			  .a = load_one,
+			  .b = load_many };
+
+	if (device_needs_gpu(p.name))
+		return;
+	d.file = model_one();
+	d.many = model_qwen();
+	use_open_device(&d.use, 0, 0);
+	use_open_device(&d.use_many, 0, 0);
+	run(&d, &p, pairs, 0.9);
+	use_close(&d.use);
+	use_close(&d.use_many);
+}
