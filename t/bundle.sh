@@ -63,6 +63,13 @@ run_tests()
 		"$top/run-tests" "$@" 2>&1
 )
 
+# Whether a row runs at all, on a file of some MB.
+bench()
+{
+	OUT=$tmp/figures "$top/run-bench" --dir "$tmp/models" load --tiny \
+		--row steady --pairs 1
+}
+
 fails()
 {
 	for prove in no prove; do
@@ -83,7 +90,7 @@ a_test()
 
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
-plan 22
+plan 23
 check 'an archive that is too large is refused, and is not there' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -98,8 +105,9 @@ is "$(find "$top" \( -name 'libc.so*' -o -name 'libcuda.so*' \) |
 	grep -v /t/fakecuda/)" '' '... and none that belongs to the system'
 has "$("$top/bench/load" --help 2>&1)" "[$top/bench-models]" \
 	'a bench knows where it is'
-has "$("$top/run-bench" --help)" 'usage: ./run-bench' \
-	'the benches say how they are run'
+check 'the benches run where it lies' bench
+is "$(cd "$tmp/figures" && ls)" "$(printf '%s\n' load.json load.txt \
+	machine.txt)" '... and leave their figures where they are wanted'
 check 'its tests run where it lies' tests $fake error stream.t cli-usage.sh
 has "$(run_tests no -v error)" 'ok 1 - ' '-v shows each line'
 if test "$fake"; then
