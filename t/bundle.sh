@@ -90,7 +90,7 @@ a_test()
 
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
-plan 23
+plan 24
 check 'an archive that is too large is refused, and is not there' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -101,6 +101,8 @@ is "$(grep -rlF "$builddir" "$top")" '' 'nothing in it names this build'
 is "$(far_links)" '' 'no link leads out of it'
 is "$(outside)" '' 'it has all libraries that a bare system may lack'
 check '... such as that of the ring' test -e "$top"/usr/lib*/liburing.so.2
+has "$(tail -n 1 "$top/README.md")" '; needs GLIBC_2.' \
+	'... but the C library, of which it says what it needs'
 is "$(find "$top" \( -name 'libc.so*' -o -name 'libcuda.so*' \) |
 	grep -v /t/fakecuda/)" '' '... and none that belongs to the system'
 has "$("$top/bench/load" --help 2>&1)" "[$top/bench-models]" \
