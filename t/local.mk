@@ -169,14 +169,14 @@ EXTRA_DIST += %D%/env.inc
 %C%_trace_t_SOURCES = %D%/trace.c
 
 # The CUDA backend, on the stand-in driver.
-EXTRA_DIST += %D%/cuda.inc %D%/gpu.inc
-dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-contract.sh
+EXTRA_DIST += %D%/cuda.inc
+dist_check_SCRIPTS += %D%/cuda.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
-TESTS += %D%/cuda.sh %D%/cuda-contract.sh
+TESTS += %D%/cuda.sh
 %C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c %D%/sample.c %D%/sample.h
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
@@ -186,7 +186,12 @@ endif
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh
 
-# What is carried to machines with a GPU.
+# On a real GPU too: the contracts, and what is carried to such machines.
+EXTRA_DIST += %D%/gpu.inc
+dist_check_SCRIPTS += %D%/cuda-contract.sh
+if HAVE_CUDA
+TESTS += %D%/cuda-contract.sh
+endif
 dist_check_SCRIPTS += %D%/bundle.sh
 TESTS += %D%/bundle.sh
 

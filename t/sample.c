@@ -76,11 +76,14 @@ bool sample_holds(const struct weir_weights *w, size_t i, unsigned salt)
 {
 	struct weir_entry e = { .size = sizeof(e) };
 	const struct weir_tensor *t = weir_weights_get(w, i);
-	unsigned char *copy = NULL;
 	const unsigned char *p = weir_tensor_data(t);
-	bool good = weir_weights_entry(w, i, &e) == 0;
+	unsigned char *copy = NULL;
+	bool good = true;
 
-	if (good && !p) {
+	if (weir_weights_entry(w, i, &e) < 0)
+		return false;
+	if (!p) {
+		/* The host cannot look at the memory of a device. */
 		p = copy = malloc(e.bytes);
 		good = weir_tensor_get(t, 0, copy, e.bytes) == 0;
 	}
