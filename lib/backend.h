@@ -182,8 +182,8 @@ struct weir__queue_ops {
 	void (*close)(void *queue);
 	/*
 	 * Take ready work, to be run in the order of the calls. Required.
-	 * Never blocks, never calls work->done before it returns. Calls are
-	 * serialised by the caller. < 0: not taken.
+	 * Never blocks, but on a native queue; never calls work->done before
+	 * it returns. Calls are serialised by the caller. < 0: not taken.
 	 */
 	int (*submit)(void *queue, struct weir__work *work);
 	/*

@@ -183,6 +183,14 @@ static void run_wakes(struct weir__waiter *chain)
 	waking.running = false;
 }
 
+void weir__source_changed(struct weir__source *src)
+{
+	if (!atomic_load(&src->lookers))
+		return;
+	atomic_fetch_add(&src->changes, 1);
+	weir__futex_wake(&src->changes, INT32_MAX);
+}
+
 /*
  * The caller has published the new state before, by a sequentially consistent
  * store or under a lock that state() takes. So either this load sees a waiter
@@ -190,12 +198,14 @@ static void run_wakes(struct weir__waiter *chain)
  */
 void weir__source_complete(struct weir__source *src, uint64_t number)
 {
+	weir__source_changed(src);
 	if (atomic_load(&src->first) <= number)
 		run_wakes(detach(src, 0, number));
 }
 
 void weir__source_complete_one(struct weir__source *src, uint64_t number)
 {
+	weir__source_changed(src);
 	if (atomic_load(&src->first) <= number)
 		run_wakes(detach(src, number, number));
 }

@@ -22,6 +22,7 @@
 
 #include <weir/base.h>
 
+struct weir__queue_ops;
 struct weir__source;
 
 struct weir__source_ops {
@@ -34,6 +35,13 @@ struct weir__source_ops {
 		     struct weir_failure *cause);
 	/* The last reference is gone. Required. May not block. */
 	void (*free)(struct weir__source *src);
+	/*
+	 * The backend whose queues, those of the I/O engine, have been given
+	 * every copy that @number needs; NULL: not yet, or other work too.
+	 * Optional. Never blocks.
+	 */
+	const struct weir__queue_ops *(*handed)(struct weir__source *src,
+						uint64_t number);
 };
 
 struct weir__waiter {
@@ -52,7 +60,9 @@ struct weir__source {
 	struct weir__waiter *waiters; /* sorted by number */
 	struct weir__waiter **tail;   /* next of the last one */
 	uint64_t tickets;             /* given out */
-	_Atomic uint64_t first; /* lowest number waited for, or UINT64_MAX */
+	_Atomic uint64_t first;   /* lowest number waited for, or UINT64_MAX */
+	_Atomic uint32_t lookers; /* threads that look at it at each change */
+	_Atomic uint32_t changes; /* a futex; counts if there are lookers */
 };
 
 void weir__source_init(struct weir__source *src,
@@ -78,6 +88,13 @@ bool weir__source_unwait(struct weir__source *src, struct weir__waiter *waiter);
 void weir__source_complete(struct weir__source *src, uint64_t number);
 /* Wake the waiters of exactly @number (a tensor of a load). */
 void weir__source_complete_one(struct weir__source *src, uint64_t number);
+
+/*
+ * For a thread that waits for more than a number: it is a looker from begin to
+ * end, and sleeps by weir__futex_wait(&src->changes) on the value that it read
+ * before it looked. Whatever completes is a change; others are told of here.
+ */
+void weir__source_changed(struct weir__source *src);
 
 /*
  * Block this thread until @number is done or failed. 0, -ETIMEDOUT, or the

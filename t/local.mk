@@ -172,7 +172,9 @@ EXTRA_DIST += %D%/env.inc
 EXTRA_DIST += %D%/cuda.inc
 dist_check_SCRIPTS += %D%/cuda.sh
 if HAVE_CUDA
-T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t
+T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t %D%/cuda-files.t \
+	%D%/cuda-block.t %D%/cuda-native.t %D%/cuda-native-io.t \
+	%D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
@@ -180,6 +182,16 @@ TESTS += %D%/cuda.sh
 %C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c %D%/sample.c %D%/sample.h
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_block_t_SOURCES = %D%/cuda-block.c %D%/sample.c %D%/sample.h
+%C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_native_t_SOURCES = %D%/cuda-native.c %D%/sample.c %D%/sample.h
+%C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c
+%C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c
+%C%_cuda_wrong_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_files_t_SOURCES = %D%/cuda-files.c
+%C%_cuda_files_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
 # What is counted rather than timed: bench/instructions.txt.

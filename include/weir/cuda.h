@@ -24,12 +24,14 @@ struct CUstream_st;
  * framework's, say) and outlives it; NULL is the default stream.
  *
  * What is queued through weir goes to it at once, in order with what others
- * queue there, so nothing can be held back: weir_stream_wait() blocks its
- * caller until all that the event needs is with the driver or done
- * (weir_event_query() says beforehand whether it would), memory that is not
- * page-locked is copied before the call returns, and files and functions of
- * the host are refused with -EOPNOTSUPP. An event that is recorded in it
- * covers what others have queued before.
+ * queue there, so nothing can be held back. Three calls block instead:
+ * weir_stream_wait() until all that the event needs is with the driver or done
+ * (not if weir_event_query() says that it is done); reads and writes of files
+ * until their copies are with the driver, or, with memory of the host's, until
+ * everything before is done and the bytes are moved; and all that uses memory
+ * which is not page-locked. Functions of weir_stream_call() run on a thread of
+ * the driver's, and may call neither weir nor CUDA. An event that is recorded
+ * in it covers what others have queued before.
  *
  * -EOPNOTSUPP: @dev is not CUDA's.
  */

@@ -2,8 +2,8 @@
 /*
  * Streams, the in-order queues of a device, and events.
  *
- * Every weir_stream_* operation is queued and never blocks (on a stream of
- * the caller's that was wrapped, weir_stream_wait may). Effects become visible
+ * Every weir_stream_* operation is queued and never blocks (on a stream that
+ * was wrapped or is native some may: weir/cuda.h). Effects become visible
  * in order. Memory of the caller's that was given to a queued call stays
  * valid, and unchanged if it is a source, until an event recorded after it is
  * done; buffers and files are referenced by the queue.
@@ -102,6 +102,7 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
  * Call @fn(@arg) on a thread of the library when everything before it is
  * done. It may call into weir, but blocking delays this stream, and waiting
  * for this stream is a deadlock. A negative return fails the stream with it.
+ * On a native stream it may call neither weir nor the device's own interface.
  */
 WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 			      void *arg) WEIR_NONNULL(1, 2);

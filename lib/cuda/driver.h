@@ -48,6 +48,7 @@ struct weir__host;
 	X(cuStreamQuery, 2000)              \
 	X(cuStreamSynchronize, 2000)        \
 	X(cuStreamWaitEvent, 3020)          \
+	X(cuLaunchHostFunc, 10000)          \
 	X(cuEventCreate, 2000)              \
 	X(cuEventDestroy, 4000)             \
 	X(cuEventRecord, 2000)              \

@@ -212,16 +212,23 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 	return CUDA_SUCCESS;
 }
 
+/* Whoever gives something to the driver has made sure of it before. */
+static bool have_flight(struct weir__cuda_queue *q)
+{
+	if (!q->spare)
+		q->spare = weir__cuda_host.calloc(1, sizeof(*q->spare));
+	return q->spare;
+}
+
 static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 {
-	struct weir__cuda_flight *f = q->spare;
+	struct weir__cuda_flight *f = have_flight(q) ? q->spare : NULL;
 
-	if (f)
+	if (f) {
 		q->spare = f->next;
-	else
-		f = weir__cuda_host.calloc(1, sizeof(*f));
-	if (f)
 		f->next = NULL;
+		f->call = NULL;
+	}
 	return f;
 }
 
@@ -239,13 +246,14 @@ static void record(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		f->err = r;
 }
 
-int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
-		     bool queued, CUresult err)
+static struct weir__cuda_flight *track(struct weir__cuda_queue *q,
+				       struct weir__work *w, bool queued,
+				       CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
 	if (!f)
-		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+		return NULL;
 	f->work = w;
 	f->queued = queued;
 	f->recorded = false;
@@ -256,6 +264,14 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
 		weir__cuda_note(q->c, f->err);
 	*q->last = f;
 	q->last = &f->next;
+	return f;
+}
+
+int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
+		     bool queued, CUresult err)
+{
+	if (!track(q, w, queued, err))
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
 	return 0;
 }
 
@@ -264,6 +280,8 @@ int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
 	CUresult r;
 	int ret;
 
+	if (!have_flight(q))
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
 	r = weir__cuda_push(q->c);
 	if (r)
 		return weir__cuda_track(q, w, false, r);
@@ -275,24 +293,46 @@ int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
 
 /*
  * On a stream that is known outside nothing is held back: what blocks, blocks
- * the caller, and what is for the host waits for the stream.
+ * the caller, and what is for the host waits for the stream, but for functions.
  */
-static int hand_over_native(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
+			     struct weir__cuda_call **ret_call)
 {
 	CUresult r;
-	int ret;
 
+	if (w->kind == WEIR__WORK_CALL)
+		return weir__cuda_call_launch(q, w, ret_call);
 	if (!weir__cuda_on_host(w))
-		return weir__cuda_hand_over(q, w);
-	r = weir__cuda_push(q->c);
-	if (r)
-		return weir__cuda_track(q, w, false, r);
+		return weir__cuda_issue(q, w);
 	r = drv.cuStreamSynchronize(q->stream);
 	if (!r)
 		weir__cuda_run_on_host(w);
-	ret = weir__cuda_track(q, w, false, r);
-	weir__cuda_leave();
-	return ret;
+	return r;
+}
+
+/* The lock is not held meanwhile: who polls goes on. */
+static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	struct weir__cuda_call *call = NULL;
+	bool ready, entered;
+	CUresult r;
+
+	pthread_mutex_lock(&q->lock);
+	ready = have_flight(q);
+	pthread_mutex_unlock(&q->lock);
+	if (!ready)
+		return weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+	r = weir__cuda_push(q->c);
+	entered = !r;
+	if (entered)
+		r = issue_native(q, w, &call);
+	pthread_mutex_lock(&q->lock);
+	q->out++;
+	track(q, w, !r, r)->call = call;
+	pthread_mutex_unlock(&q->lock);
+	if (entered)
+		weir__cuda_leave();
+	return 0;
 }
 
 static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
@@ -311,18 +351,19 @@ static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
 static int cuda_queue_submit(void *queue, struct weir__work *w)
 {
 	struct weir__cuda_queue *q = queue;
+	bool counted = w->kind != WEIR__WORK_CALL;
 	int r;
 
+	if (q->native)
+		return submit_native(q, w);
 	pthread_mutex_lock(&q->lock);
-	q->out += w->kind != WEIR__WORK_CALL;
-	if (q->native && w->kind != WEIR__WORK_CALL)
-		r = hand_over_native(q, w);
-	else if (needs_help(q, w))
+	q->out += counted;
+	if (needs_help(q, w))
 		r = weir__cuda_help(q, w);
 	else
 		r = weir__cuda_hand_over(q, w);
 	if (r < 0)
-		q->out -= w->kind != WEIR__WORK_CALL;
+		q->out -= counted;
 	pthread_mutex_unlock(&q->lock);
 	return r;
 }
@@ -398,7 +439,9 @@ static int cuda_queue_poll(void *queue)
 	out = (int)q->out;
 	pthread_mutex_unlock(&q->lock);
 	for (f = chain; f; f = f->next) {
-		f->work->done(f->work, weir__cuda_errno(f->err),
+		int res = f->call ? weir__cuda_call_end(f->call) : 0;
+
+		f->work->done(f->work, f->err ? weir__cuda_errno(f->err) : res,
 			      (int32_t)f->err);
 		last = f;
 	}

@@ -13,6 +13,7 @@ struct weir__cuda_flight {
 	bool queued;   /* the driver has it */
 	bool recorded; /* so event tells of its end */
 	CUresult err;  /* what the driver said of it, if not success */
+	struct weir__cuda_call *call; /* call.c: a host function */
 };
 
 struct weir__cuda_queue {
@@ -28,7 +29,7 @@ struct weir__cuda_queue {
 	pthread_mutex_t lock; /* guards what follows */
 	struct weir__cuda_flight *first, **last;
 	struct weir__cuda_flight *spare;
-	unsigned out; /* works not done, but for host functions */
+	unsigned out; /* works not done, but for the helper's functions */
 	/* With the helper, oldest first: what may block, and what is behind. */
 	struct weir__work *todo, **todo_end;
 	unsigned helping; /* on todo, or in the helper's hands */
@@ -53,6 +54,13 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *work,
 		     bool queued, CUresult err);
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
+
+/* call.c. Have the driver call the function of @work; a context is current. */
+CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
+				const struct weir__work *work,
+				struct weir__cuda_call **ret_call);
+/* It has ended: what the function returned, if that is < 0. */
+int weir__cuda_call_end(struct weir__cuda_call *call);
 
 /* helper.c. May the driver not be given it, since it would block? */
 bool weir__cuda_blocks(const struct weir__work *work);

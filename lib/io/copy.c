@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From slots to devices. Each reactor has a queue of its own for each device
- * that it copies to: no lock, and the driver's stream belongs to one thread.
+ * Between slots and devices. Each reactor has a queue of its own for each device
+ * that it copies to or from: no lock, and the driver's stream belongs to one thread.
  * Queues are opened at the first copy and closed with the reactor.
  */
 #include <errno.h>
@@ -89,7 +89,9 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev,
 		return err;
 	q->dev = dev;
 	pin_slots(r, q);
+	pthread_mutex_lock(&r->eng->copy_lock);
 	c->n++;
+	pthread_mutex_unlock(&r->eng->copy_lock);
 	*ret = q;
 	return 0;
 }
@@ -100,9 +102,12 @@ static int find_queue(struct weir__reactor *r, struct weir_dev *dev,
 	struct weir__copies *c = r->copies;
 
 	if (!c) {
-		c = r->copies = weir__calloc(1, sizeof(*c));
+		c = weir__calloc(1, sizeof(*c));
 		if (!c)
 			return weir__fail(-ENOMEM, "no memory for copies");
+		pthread_mutex_lock(&r->eng->copy_lock);
+		r->copies = c;
+		pthread_mutex_unlock(&r->eng->copy_lock);
 	}
 	for (unsigned i = 0; i < c->n; i++)
 		if (c->queue[i].dev == dev) {
@@ -123,13 +128,24 @@ static void copied(struct weir__work *work, int res, int32_t native)
 	op->res = res;
 	op->native = native;
 	weir__trace_span(op->reactor->eng->weir, WEIR__TRACK_COPIER,
-			 op->reactor->index, op->lane, "copy to device",
+			 op->reactor->index, op->lane,
+			 op->write ? "copy from device" : "copy to device",
 			 op->copying, op->job->ext[op->ext].off + op->lo,
 			 op->hi - op->lo);
-	atomic_fetch_sub(&q->out, 1);
+	if (q)
+		atomic_fetch_sub(&q->out, 1);
 	weir__reactor_post(op->reactor, &op->msg);
 }
 
+/* Polled here and nowhere else, what was given to it is still out. */
+static bool is_handed(struct copy_queue *q)
+{
+	const struct weir__queue_ops *ops = q->dev->backend->queue;
+
+	return ops->poll && ops->handed && ops->handed(q->queue);
+}
+
+/* A queue of ours there is in every case: with it slots are page-locked. */
 int weir__copy_start(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
@@ -139,22 +155,30 @@ int weir__copy_start(struct weir__op *op)
 	if (r < 0)
 		return r;
 	op->work = (struct weir__work){
-		.kind = WEIR__WORK_SET,
-		.dst = e->addr + op->lo,
-		.src = op->payload,
-		.src_host = true,
+		.kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET,
+		.dst = op->write ? op->payload : e->addr + op->lo,
+		.src = op->write ? e->addr + op->lo : op->payload,
+		.dst_host = op->write,
+		.src_host = !op->write,
 		.width = op->hi - op->lo,
 		.rows = 1,
 		.arg = q,
 		.done = copied,
 	};
 	op->copying = weir__trace_now(op->reactor->eng->weir);
+	if (op->job->copy) {
+		op->work.arg = NULL;
+		op->job->copy(op->job, &op->work);
+		return 0;
+	}
 	atomic_fetch_add(&q->out, 1);
 	r = weir__dev_result(e->dev, "queue->submit",
 			     e->dev->backend->queue->submit(q->queue,
 							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
+	else if (op->job->handed && is_handed(q))
+		op->job->handed(op->job, op->ext, op->lo, op->hi);
 	return r;
 }
 
@@ -176,12 +200,34 @@ bool weir__copy_poll(struct weir__reactor *r)
 
 void weir__copy_close(struct weir__reactor *r)
 {
-	for (unsigned i = 0; r->copies && i < r->copies->n; i++) {
-		struct copy_queue *q = &r->copies->queue[i];
+	struct weir__copies *c = r->copies;
+
+	pthread_mutex_lock(&r->eng->copy_lock);
+	r->copies = NULL;
+	pthread_mutex_unlock(&r->eng->copy_lock);
+	for (unsigned i = 0; c && i < c->n; i++) {
+		struct copy_queue *q = &c->queue[i];
 
 		q->dev->backend->queue->close(q->queue);
 		unpin_slots(r, q);
 	}
-	weir__free(r->copies);
-	r->copies = NULL;
+	weir__free(c);
+}
+
+int weir__engine_queues(struct weir__engine *eng,
+			const struct weir__queue_ops *ops,
+			int (*fn)(void *arg, void *queue), void *arg)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&eng->copy_lock);
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		struct weir__copies *c = eng->reactor[i].copies;
+
+		for (unsigned k = 0; c && k < c->n && ret >= 0; k++)
+			if (c->queue[k].dev->backend->queue == ops)
+				ret = fn(arg, c->queue[k].queue);
+	}
+	pthread_mutex_unlock(&eng->copy_lock);
+	return ret < 0 ? ret : 0;
 }

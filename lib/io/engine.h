@@ -24,6 +24,7 @@
 struct weir__engine;
 struct weir__job;
 struct weir__touch;
+struct weir__work;
 
 /*
  * Bytes of one file that lie side by side in the file and in memory: host
@@ -81,6 +82,18 @@ struct weir__job {
 	void (*chunk)(struct weir__job *job, size_t ext, uint64_t lo,
 		      uint64_t hi, int res, enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
+	/*
+	 * The copy of these bytes to a device is with its driver; the chunk is
+	 * told later. Optional; it is not called for each. As chunk otherwise.
+	 */
+	void (*handed)(struct weir__job *job, size_t ext, uint64_t lo,
+		       uint64_t hi);
+	/*
+	 * Take the copy of a chunk between its slot and a device, for a queue
+	 * of the caller's: work->done is called there. Optional: NULL, it goes
+	 * to the engine's. On a thread of the engine; may not block.
+	 */
+	void (*copy)(struct weir__job *job, struct weir__work *work);
 	void *arg;
 
 	/* Set by the engine before done: the kernel may still write. */
@@ -125,6 +138,14 @@ void weir__job_kick(struct weir__job *job);
 int32_t weir__job_native(void);
 /* The same in words, where a copy could not even begin; else "". */
 const char *weir__job_why(void);
+
+/*
+ * Call @fn for each queue of backend @ops by which the engine copies, until it
+ * returns < 0. A lock is held, so that they are not closed: @fn may not block.
+ */
+int weir__engine_queues(struct weir__engine *eng,
+			const struct weir__queue_ops *ops,
+			int (*fn)(void *arg, void *queue), void *arg);
 
 /* Run @task on a thread that may block. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);

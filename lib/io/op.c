@@ -141,8 +141,8 @@ static bool take_slot(struct weir__op *op, uint64_t bytes)
 }
 
 /*
- * What is left of lo..hi goes through the page cache: straight to host memory,
- * or to a slot on its way to a device.
+ * What is left of lo..hi goes through the page cache: straight to or from host
+ * memory, or by a slot on its way to or from a device.
  */
 static bool aim_buffered(struct weir__op *op, uint64_t from)
 {
@@ -152,7 +152,7 @@ static bool aim_buffered(struct weir__op *op, uint64_t from)
 	op->off = from;
 	op->end = e->off + op->hi;
 	op->len = (uint32_t)(op->end - from);
-	if (!e->dev || op->write) {
+	if (!e->dev) {
 		drop_slot(op);
 		op->buf = e->addr + (from - e->off);
 		return true;
@@ -232,6 +232,20 @@ static void route(struct weir__op *op)
 				&op->task);
 }
 
+/* Between its slot and the device, in @state. */
+static void start_copy(struct weir__op *op, enum weir__op_state state)
+{
+	int res;
+
+	op->state = state;
+	res = weir__copy_start(op);
+	if (res < 0) {
+		why_now = weir_error();
+		weir__op_finish(op, res);
+		why_now = NULL;
+	}
+}
+
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed)
 {
@@ -251,7 +265,10 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	op->begun = weir__trace_now(r->eng->weir);
 	r->bytes_out += op->hi - op->lo;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
-	route(op);
+	if (op->write && op->slot)
+		start_copy(op, WEIR__OP_FETCHING);
+	else
+		route(op);
 	return true;
 }
 
@@ -297,7 +314,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	if (op->fixed >= 0 && r->method_ops->file_put)
 		r->method_ops->file_put(r, op->fixed);
 	drop_slot(op);
-	if (op->state == WEIR__OP_QUEUED)
+	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= hi - lo;
 	put(op);
 	weir__job_landed(job);
@@ -316,7 +333,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	struct weir__reactor *r = op->reactor;
 	struct weir__job *job = op->job;
 
-	if (op->state == WEIR__OP_QUEUED)
+	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_LOST;
 	r->n_out--;
@@ -328,27 +345,21 @@ void weir__op_lose(struct weir__op *op, int res)
 }
 
 /*
- * All that lies between the payload's ends has been read. What is in a slot
- * moves on; reads may take its place in the window.
+ * All that lies between the payload's ends has been read, or written. What was
+ * read to a slot moves on; reads may take its place in the window.
  */
 static void arrived(struct weir__op *op)
 {
 	struct weir__reactor *r = op->reactor;
-	int res;
 
-	if (!op->slot) {
+	if (!op->slot || op->write) {
 		weir__op_finish(op, 0);
 		return;
 	}
 	r->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_COPYING;
 	if (extent(op)->dev) {
-		res = weir__copy_start(op);
-		if (res < 0) {
-			why_now = weir_error();
-			weir__op_finish(op, res);
-			why_now = NULL;
-		}
+		start_copy(op, WEIR__OP_COPYING);
 	} else if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(r->eng->copiers, &op->task);
 	} else {
@@ -401,8 +412,14 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 {
 	if (op->state == WEIR__OP_LOST)
 		return; /* it came after all, but its job is gone */
-	if (op->state == WEIR__OP_COPYING) {
+	if (op->state == WEIR__OP_COPYING ||
+	    (op->state == WEIR__OP_FETCHING && res < 0)) {
 		weir__op_finish(op, (int)res);
+		return;
+	}
+	if (op->state == WEIR__OP_FETCHING) {
+		op->state = WEIR__OP_QUEUED;
+		route(op);
 		return;
 	}
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {

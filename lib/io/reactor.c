@@ -212,8 +212,7 @@ static void lose_all(struct weir__reactor *r)
 		release(r, link);
 	}
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->state == WEIR__OP_QUEUED ||
-		    op->state == WEIR__OP_COPYING)
+		if (op->state != WEIR__OP_FREE && op->state != WEIR__OP_LOST)
 			weir__op_lose(op, -ETIMEDOUT);
 }
 

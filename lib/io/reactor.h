@@ -26,15 +26,19 @@ struct weir__reactor;
  * copy out of its slot.
  *
  *	FREE -> QUEUED		by the reactor: a chunk was dealt
+ *	FREE -> FETCHING	the same, to be written from a device's memory,
+ *				which copies it to a slot
+ *	FETCHING -> QUEUED	it is there, and written from there
  *	QUEUED -> QUEUED	short, interrupted or refused: the rest again
  *	QUEUED -> COPYING	read into a slot; a copier moves it
- *	QUEUED, COPYING -> FREE	the job was told
+ *	QUEUED, FETCHING, COPYING -> FREE	the job was told
  *	any -> LOST		the root closed and could wait no longer: the
  *				job was told, the kernel may still write; it
  *				never becomes FREE
  */
 enum weir__op_state {
 	WEIR__OP_FREE,
+	WEIR__OP_FETCHING,
 	WEIR__OP_QUEUED,
 	WEIR__OP_COPYING,
 	WEIR__OP_LOST
@@ -117,7 +121,7 @@ struct weir__reactor {
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
-	struct weir__copies *copies; /* to devices */
+	struct weir__copies *copies; /* to devices; changes under copy_lock */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
@@ -132,6 +136,7 @@ struct weir__engine {
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	pthread_mutex_t lock;                       /* guards why */
 	char why[240];
+	pthread_mutex_t copy_lock; /* guards reactor->copies, for others */
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	uint64_t wide;   /* the same, of network file systems */
@@ -198,7 +203,7 @@ void weir__op_lose(struct weir__op *op, int res);
 bool weir__op_add(struct weir__reactor *r);
 
 /*
- * copy.c: from slots to devices, on a queue of the reactor's own for each
+ * copy.c: between slots and devices, on a queue of the reactor's own for each
  * device. A copy that has ended posts its op to the reactor.
  */
 int weir__copy_start(struct weir__op *op);

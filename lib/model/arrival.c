@@ -71,14 +71,27 @@ static void destroy(struct weir__source *src)
 	}
 	weir__source_fini(src);
 	weir__free(a->left);
+	weir__free(a->unhanded);
 	weir__free(a->cause);
 	weir__free(a);
+}
+
+/* Not of the whole load, which ends on the host: are its files unchanged? */
+static const struct weir__queue_ops *handed(struct weir__source *src,
+					    uint64_t number)
+{
+	struct weir__arrival *a = arrival_of(src);
+
+	if (!a->unhanded || number == a->n)
+		return NULL;
+	return atomic_load(&a->unhanded[number]) ? NULL : a->by;
 }
 
 static const struct weir__source_ops arrival_ops = {
 	.size = sizeof(arrival_ops),
 	.state = state,
 	.free = destroy,
+	.handed = handed,
 };
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
@@ -147,6 +160,25 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 							    : &a->arrived,
 				  1, memory_order_relaxed);
 	weir__source_complete_one(&a->source, i);
+}
+
+int weir__arrival_copies(struct weir__arrival *a,
+			 const struct weir__queue_ops *by)
+{
+	a->unhanded = weir__calloc(a->n, sizeof(*a->unhanded));
+	a->by = by;
+	if (!a->unhanded)
+		return weir__fail(-ENOMEM, "a load of %zu tensors: no memory",
+				  a->n);
+	for (size_t i = 0; i < a->n; i++)
+		atomic_init(&a->unhanded[i], atomic_load(&a->left[i]));
+	return 0;
+}
+
+void weir__arrival_hand(struct weir__arrival *a, size_t i, uint64_t bytes)
+{
+	if (atomic_fetch_sub(&a->unhanded[i], bytes) == bytes)
+		weir__source_changed(&a->source);
 }
 
 void weir__arrival_finish(struct weir__arrival *a)

@@ -32,6 +32,12 @@ struct weir__arrival {
 	size_t n;
 	_Atomic uint64_t *left;
 	_Atomic(const struct weir_failure *) *cause;
+	/*
+	 * Bytes whose copy is not with the driver yet, and the backend that
+	 * they all go to. NULL: they do not go to one device backend.
+	 */
+	_Atomic uint64_t *unhanded;
+	const struct weir__queue_ops *by;
 	_Atomic(struct weir__cause *) causes;       /* all, to be freed */
 	_Atomic(const struct weir_failure *) first; /* of the whole load */
 	_Atomic bool lost;     /* the kernel may still write to the memory */
@@ -54,6 +60,11 @@ static inline void weir__arrival_put(struct weir__arrival *a)
  */
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
+/* The copies of all tensors go to @by, which will be told. -ENOMEM. */
+int weir__arrival_copies(struct weir__arrival *a,
+			 const struct weir__queue_ops *by);
+/* The copies of @bytes of tensor @i are with the driver. */
+void weir__arrival_hand(struct weir__arrival *a, size_t i, uint64_t bytes);
 /* The load fails as a whole, its tensors apart. The first cause stays. */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);

@@ -38,6 +38,41 @@ static size_t first_behind(const struct weir_load *l,
 	return lo;
 }
 
+/* Bytes [a, b) of the file, which are of tensor @spot and of a chunk. */
+struct piece {
+	uint64_t from, to; /* the chunk */
+	size_t at, end;    /* in the layout's order */
+	size_t spot;
+	uint64_t a, b;
+};
+
+static struct piece first_piece(const struct weir_load *l, size_t ext,
+				uint64_t lo, uint64_t hi)
+{
+	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
+	uint64_t off = l->ext[ext].off;
+
+	return (struct piece){ .from = off + lo,
+			       .to = off + hi,
+			       .at = first_behind(l, run, off + lo),
+			       .end = run->first + run->n };
+}
+
+static bool next_piece(const struct weir_load *l, struct piece *p)
+{
+	const struct weir__record *rec;
+
+	if (p->at == p->end)
+		return false;
+	p->spot = l->weights->layout.order[p->at++];
+	rec = record_of(l, p->spot);
+	if (rec->off >= p->to)
+		return false;
+	p->a = rec->off > p->from ? rec->off : p->from;
+	p->b = rec->off + rec->bytes < p->to ? rec->off + rec->bytes : p->to;
+	return true;
+}
+
 static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 					  const struct weir__extent *e,
 					  uint64_t lo, uint64_t hi, int res)
@@ -73,29 +108,28 @@ static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->ext[ext];
-	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
-	uint64_t from = e->off + lo, to = e->off + hi, ours = 0;
-	size_t i = first_behind(l, run, from);
+	struct piece p = first_piece(l, ext, lo, hi);
+	uint64_t ours = 0;
 
-	for (; i < run->first + run->n; i++) {
-		size_t spot = l->weights->layout.order[i];
-		const struct weir__record *rec = record_of(l, spot);
-		uint64_t a = rec->off > from ? rec->off : from;
-		uint64_t end = rec->off + rec->bytes;
-		uint64_t b = end < to ? end : to;
-
-		if (rec->off >= to)
-			break;
-		ours += b - a;
-		weir__arrival_add(l->arrival, spot, b - a,
-				  res < 0 ? explain(l, spot, e, a, b, res)
+	for (; next_piece(l, &p); ours += p.b - p.a)
+		weir__arrival_add(l->arrival, p.spot, p.b - p.a,
+				  res < 0 ? explain(l, p.spot, e, p.a, p.b, res)
 					  : NULL);
-	}
 	if (res < 0)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
 				  memory_order_relaxed);
+}
+
+static void load_handed(struct weir__job *job, size_t ext, uint64_t lo,
+			uint64_t hi)
+{
+	struct weir_load *l = load_of(job);
+	struct piece p = first_piece(l, ext, lo, hi);
+
+	while (next_piece(l, &p))
+		weir__arrival_hand(l->arrival, p.spot, p.b - p.a);
 }
 
 static void load_put(struct weir_load *l)
@@ -291,6 +325,24 @@ static void count_down(struct weir_load *l)
 	}
 }
 
+/* If all goes to devices of one backend, tell what is with their driver. */
+static int count_copies(struct weir_load *l)
+{
+	const struct weir__queue_ops *by = NULL;
+
+	for (size_t i = 0; i < l->n_ext; i++) {
+		const struct weir_dev *dev = l->ext[i].dev;
+
+		if (!dev || (by && dev->backend->queue != by))
+			return 0;
+		by = dev->backend->queue;
+	}
+	if (!by || !by->handed)
+		return 0;
+	l->job.handed = load_handed;
+	return weir__arrival_copies(l->arrival, by);
+}
+
 /* The weights to be filled: new ones, or those given. */
 static int take_weights(struct weir_load *l, struct weir_plan *plan,
 			struct weir_weights *into)
@@ -328,6 +380,9 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 	if (r < 0)
 		return r;
 	count_down(l);
+	r = count_copies(l);
+	if (r < 0)
+		return r;
 	return weir__weights_attach(l->weights, l->arrival);
 }
 

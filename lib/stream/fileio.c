@@ -16,6 +16,7 @@
 #define RESIDENT 950u
 
 struct fileio {
+	_Atomic uint32_t refs; /* the operation's; its caller's, if native */
 	struct weir__job job;
 	struct weir__extent ext;
 	struct weir__stream_op *op;
@@ -25,7 +26,17 @@ struct fileio {
 	int err;
 	int32_t native; /* the device's own code for it */
 	char why[200];  /* and words, if the copy could not begin */
+	/* Native: copies for the caller's thread, newest first. */
+	_Atomic(struct weir__work *) todo;
+	_Atomic bool over;      /* there will be no more */
+	_Atomic uint32_t moves; /* of todo and over; a futex */
 };
+
+static void fileio_put(struct fileio *io)
+{
+	if (atomic_fetch_sub(&io->refs, 1) == 1)
+		weir__free(io);
+}
 
 static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 		       uint64_t hi, int res, enum weir__chunk_way way)
@@ -48,6 +59,79 @@ static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	pthread_mutex_unlock(lock);
 }
 
+static void chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
+			 uint64_t hi)
+{
+	struct weir__stream_op *op = ((struct fileio *)job->arg)->op;
+	struct weir_stream *s = op->stream;
+	bool all;
+
+	(void)ext;
+	pthread_mutex_lock(&s->lock);
+	op->unhanded -= hi - lo;
+	all = op->unhanded == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (all)
+		weir__source_changed(&s->src);
+}
+
+static void moved(struct fileio *io)
+{
+	atomic_fetch_add(&io->moves, 1);
+	weir__futex_wake(&io->moves, 1);
+}
+
+/* On a native stream: the copies are in its order, behind what it has. */
+static void chunk_copy(struct weir__job *job, struct weir__work *work)
+{
+	struct fileio *io = job->arg;
+
+	work->next = atomic_load(&io->todo);
+	while (!atomic_compare_exchange_weak(&io->todo, &work->next, work))
+		;
+	moved(io);
+}
+
+/* Hand them to the driver; returns how many bytes. */
+static uint64_t hand_over(struct weir_stream *s, struct fileio *io)
+{
+	struct weir__work *work, *next = atomic_exchange(&io->todo, NULL);
+	uint64_t n = 0;
+	int r;
+
+	/* The operation is there until the last of them is done. */
+	while ((work = next)) {
+		next = work->next;
+		n += work->width;
+		pthread_mutex_lock(&s->lock);
+		if (!io->job.write)
+			io->op->unhanded -= work->width;
+		r = weir__stream_submit(s, work);
+		pthread_mutex_unlock(&s->lock);
+		if (r < 0)
+			work->done(work, r, 0);
+	}
+	return n;
+}
+
+/*
+ * The caller of a native stream, which can hold nothing back, stays until all
+ * copies are with the driver, or, of host memory, until the bytes are there.
+ */
+static void attend(struct weir_stream *s, struct fileio *io)
+{
+	uint64_t left = io->ext.len;
+	uint32_t seen;
+
+	for (;;) {
+		seen = atomic_load(&io->moves);
+		left -= hand_over(s, io);
+		if (!left || atomic_load(&io->over))
+			return;
+		weir__futex_wait(&io->moves, seen, INT64_MAX);
+	}
+}
+
 /* On a thread of the engine. */
 static void job_done(struct weir__job *job)
 {
@@ -56,6 +140,8 @@ static void job_done(struct weir__job *job)
 	unsigned long long lo = io->ext.off + io->lo, hi = io->ext.off + io->hi;
 	char reason[64];
 
+	atomic_store(&io->over, true);
+	moved(io);
 	if (!io->err)
 		weir__stream_op_finish(io->op, NULL);
 	else if (io->err == -ENODATA)
@@ -96,7 +182,10 @@ static void fileio_release(struct weir__stream_op *op)
 		weir__file_ref(op->file);
 		return;
 	}
-	weir__free(io);
+	/* It may never have begun: its stream had failed. */
+	atomic_store(&io->over, true);
+	moved(io);
+	fileio_put(io);
 }
 
 static int check(const struct weir_stream *s, const struct weir_file *file,
@@ -104,11 +193,6 @@ static int check(const struct weir_stream *s, const struct weir_file *file,
 {
 	uint64_t end;
 
-	if (s->native)
-		return weir__fail(
-			-EOPNOTSUPP,
-			"%s: work that others queue natively cannot wait for a file: use another stream, and wait for its event",
-			s->label);
 	if (file->weir != s->src.weir)
 		return weir__fail(-EINVAL, "%s and %s are of two roots",
 				  file->base, s->label);
@@ -146,11 +230,6 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	if (r < 0)
 		return r;
 	buf = op->access[0].buf;
-	if (write && !weir__buf_is_host(buf))
-		return weir__fail(
-			-EOPNOTSUPP,
-			"%s is in memory of %s: copy it to host memory to write it",
-			weir__tensor_label(t), s->dev->desc.name);
 	r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
@@ -174,7 +253,14 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 			 .done = job_done,
 			 .arg = io },
 	};
+	atomic_init(&io->refs, 1);
 	io->job.ext = &io->ext;
+	/* A write ends on the host, a read with its copies. */
+	op->unhanded = n;
+	if (s->native && io->ext.dev)
+		io->job.copy = chunk_copy;
+	else if (!write && io->ext.dev)
+		io->job.handed = chunk_handed;
 	op->io = io;
 	op->start = fileio_start;
 	op->release = fileio_release;
@@ -183,6 +269,29 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 					       .hi = file_off + n,
 					       .write = write };
 	return 0;
+}
+
+/*
+ * What the driver has is in order with the copies; files, and what the host
+ * does to its own memory, are not, so the caller waits for them.
+ */
+static int transfer_native(struct weir__stream_op *op)
+{
+	struct weir_stream *s = op->stream;
+	struct fileio *io = op->io;
+	uint64_t ahead = weir__stream_file_ahead(op);
+	int r;
+
+	if (!io->ext.dev)
+		ahead = weir__stream_tail(s);
+	if (ahead)
+		weir__source_block(&s->src, ahead, -1);
+	atomic_fetch_add(&io->refs, 1);
+	r = weir__stream_op_end(op, 0);
+	if (r == 0 && io->ext.len)
+		attend(s, io);
+	fileio_put(io);
+	return r;
 }
 
 static int transfer(struct weir_stream *s, struct weir_file *file,
@@ -195,8 +304,9 @@ static int transfer(struct weir_stream *s, struct weir_file *file,
 
 	if (r < 0)
 		return r;
-	return weir__stream_op_end(op, prepare(op, file, file_off, t, off, n,
-					       write));
+	r = prepare(op, file, file_off, t, off, n, write);
+	return r == 0 && s->native ? transfer_native(op)
+				   : weir__stream_op_end(op, r);
 }
 
 int weir_stream_read(struct weir_stream *stream, struct weir_file *file,

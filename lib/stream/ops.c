@@ -19,7 +19,7 @@ static void work_done(struct weir__work *work, int res, int32_t native)
 
 	if (err == 0)
 		weir__stream_op_finish(op, NULL);
-	else if (work->kind == WEIR__WORK_CALL)
+	else if (work->kind == WEIR__WORK_CALL && !native)
 		weir__stream_op_fail(op, err, native,
 				     "the host function returned %d", res);
 	else
@@ -281,14 +281,8 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
 	if (r < 0)
 		return r;
-	if (stream->native)
-		return weir__stream_op_end(
-			op,
-			weir__fail(
-				-EOPNOTSUPP,
-				"%s: work that others queue natively cannot wait for a host function",
-				stream->label));
-	op->alone = true;
+	/* The queue of a native stream orders all by itself. */
+	op->alone = !stream->native;
 	op->work.call = fn;
 	op->work.arg = arg;
 	return weir__stream_op_queue(op);

@@ -123,6 +123,8 @@ static struct weir__stream_op *conflict(struct weir_stream *s,
 {
 	struct weir__stream_op *other;
 
+	if (s->native)
+		return NULL;
 	if (op->alone)
 		return s->out[1] ? s->out[1] : s->out[0];
 	for (other = s->out[1]; other; other = other->older)
@@ -137,13 +139,32 @@ static struct weir__stream_op *conflict(struct weir_stream *s,
 	return NULL;
 }
 
+uint64_t weir__stream_file_ahead(const struct weir__stream_op *op)
+{
+	struct weir_stream *s = op->stream;
+	const struct weir__stream_op *other;
+	uint64_t number = 0;
+	unsigned files = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (other = s->out[1]; other; other = other->older) {
+		files += other->file != NULL;
+		if (other->number > number &&
+		    (files_meet(op, other) || files == WEIR__STREAM_FILES))
+			number = other->number;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return number;
+}
+
 /*
  * May the oldest held operation go? What it conflicted with is remembered, so
  * that the lists are looked through again only when that one has finished.
  */
 static bool ready(struct weir_stream *s, const struct weir__stream_op *op)
 {
-	if (s->blocker || (op->file && s->n_files >= WEIR__STREAM_FILES))
+	if (s->blocker ||
+	    (op->file && s->n_files >= WEIR__STREAM_FILES && !s->native))
 		return false;
 	s->blocker = conflict(s, op);
 	return !s->blocker;
@@ -193,18 +214,33 @@ static void note_failure(struct weir_stream *s,
 	s->failure.number = op->number;
 }
 
+int weir__stream_submit(struct weir_stream *s, struct weir__work *work)
+{
+	int r;
+
+	if (s->native) {
+		pthread_mutex_unlock(&s->lock);
+		pthread_mutex_lock(&s->submit_lock);
+	}
+	r = weir__dev_result(s->dev, "queue->submit",
+			     s->ops->submit(s->queue, work));
+	if (s->native) {
+		pthread_mutex_unlock(&s->submit_lock);
+		pthread_mutex_lock(&s->lock);
+	}
+	if (r == 0 && s->ops->poll)
+		weir__streams_watch(s);
+	return r;
+}
+
 static void submit(struct weir_stream *s, struct weir__stream_op *op)
 {
 	struct weir_failure f;
 	char reason[64];
-	int r = weir__dev_result(s->dev, "queue->submit",
-				 s->ops->submit(s->queue, &op->work));
+	int r = weir__stream_submit(s, &op->work);
 
-	if (r == 0) {
-		if (s->ops->poll)
-			weir__streams_watch(s);
+	if (r == 0)
 		return;
-	}
 	weir__failure_set(&f, r, 0, op->number,
 			  "%s: operation %llu (%s) was refused: %s", s->label,
 			  (unsigned long long)op->number, op->what,
@@ -222,7 +258,8 @@ static void issue(struct weir_stream *s)
 {
 	struct weir__stream_op *op;
 
-	if (s->issuing)
+	/* Of a native stream all is ready, and gone when its call returns. */
+	if (s->issuing && !s->native)
 		return;
 	s->issuing = true;
 	while (!s->stopped && (op = s->held) && ready(s, op)) {

@@ -87,6 +87,7 @@ static void stream_free(struct weir__source *src)
 	}
 	pthread_mutex_destroy(&s->fail_lock);
 	pthread_mutex_destroy(&s->lock);
+	pthread_mutex_destroy(&s->submit_lock);
 	weir__source_fini(src);
 	weir__free(s);
 }
@@ -123,6 +124,7 @@ static int make(struct weir_dev *dev, const char *name,
 		return weir__fail(-ENOMEM, "no memory for a stream of %s",
 				  dev->desc.name);
 	weir__source_init(&s->src, &stream_source, dev->weir);
+	pthread_mutex_init(&s->submit_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_mutex_init(&s->fail_lock, NULL);
 	s->dev = dev;
@@ -213,18 +215,14 @@ int weir__stream_check(struct weir_stream *s)
 int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 {
 	struct weir_failure f;
-	uint64_t tail;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__enter_read(stream->src.weir);
 	if (r < 0)
 		return r;
-	weir__stream_mark(stream);
-	pthread_mutex_lock(&stream->lock);
-	tail = stream->tail;
-	pthread_mutex_unlock(&stream->lock);
-	r = weir__source_block(&stream->src, tail, timeout_ns);
+	r = weir__source_block(&stream->src, weir__stream_tail(stream),
+			       timeout_ns);
 	if (r >= 0 || r == -ETIMEDOUT)
 		return r;
 	f = failure_of(stream);

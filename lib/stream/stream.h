@@ -73,7 +73,8 @@ struct weir__stream_op {
 	/* Let go of what it holds besides buffers and file; NULL: nothing. */
 	void (*release)(struct weir__stream_op *op);
 	struct weir__work work;
-	void *io;                 /* fileio.c's */
+	void *io;          /* fileio.c's */
+	uint64_t unhanded; /* file: bytes not with the device; the lock */
 	struct weir__source *src; /* of the event waited for, held */
 	int64_t begun;            /* if a trace runs, else 0 */
 	unsigned lane;            /* in it */
@@ -104,6 +105,9 @@ struct weir_stream {
 	bool native;
 	bool watched; /* on a list of the watcher's, under its lock */
 	struct weir_stream *next_watched;
+
+	/* Native: serialises submit, which may block; taken with none held. */
+	pthread_mutex_t submit_lock;
 
 	pthread_mutex_t lock; /* guards all down to fail_lock */
 	uint64_t tail;        /* newest number given out */
@@ -160,6 +164,16 @@ void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 /* The stream's numbers above done fail with -ETIMEDOUT. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
 /*
+ * Give @work, which is of one of its operations, to its queue. s->lock is held;
+ * of a native stream it is let go of meanwhile.
+ */
+int weir__stream_submit(struct weir_stream *s, struct weir__work *work);
+/*
+ * The newest operation that @op, on files, may not be beside, or 0: of a native
+ * stream, which holds nothing back.
+ */
+uint64_t weir__stream_file_ahead(const struct weir__stream_op *op);
+/*
  * ops.c. Begin a public operation: may it be called now, and an op of @kind
  * (which does not matter if op->start is set).
  */
@@ -189,10 +203,10 @@ int weir__stream_check(struct weir_stream *s);
 int weir__stream_around(struct weir_dev *dev, void *queue, bool native,
 			const char *name, struct weir_stream **ret_stream);
 /*
- * wait.c. On a native stream, where others queue too: put a mark of ours
- * behind all of it, so that its tail is the stream's.
+ * wait.c. The newest number. On a native stream, where others queue too, a mark
+ * of ours is put behind all of it before.
  */
-void weir__stream_mark(struct weir_stream *s);
+uint64_t weir__stream_tail(struct weir_stream *s);
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
 /* As weir__root_enter for what only reads: allowed after weir_close. */

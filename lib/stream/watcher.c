@@ -50,6 +50,8 @@ static bool keep(struct weir__watcher *w, struct weir_stream *s,
 	unsigned out = (unsigned)s->ops->poll(s->queue);
 	bool ours = true;
 
+	/* Its helper, if it has one, may have handed something over. */
+	weir__source_changed(&s->src);
 	if (!out && !is_idle(w, s)) {
 		pthread_mutex_lock(&w->lock);
 		ours = !s->watched; /* else it is among the fresh ones */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * No weir_stream_* call blocks: on a device that takes most of a second for
+ * each copy, every one of them is timed. What is not timed is documented as
+ * blocking: weir_stream_sync, weir_event_wait and closing the root.
+ */
+#include <sys/wait.h>
+#include <time.h>
+
+#include "tap.h"
+#include "cuda.inc"
+#include "sample.h"
+
+#define N ((size_t)32 << 20)
+#define RATE "6.4e7" /* so that N bytes take half a second */
+/* Of a call; what a busy machine may take away is well below. */
+#define LIMIT (50 * MS)
+#define MODEL "cuda-block.safetensors"
+
+static struct weir *weir;
+static int64_t longest;
+static const char *longest_call;
+static unsigned calls;
+
+static int64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * SEC + ts.tv_nsec;
+}
+
+static void timed_at(int64_t begun, const char *call)
+{
+	int64_t took = now() - begun;
+
+	calls++;
+	if (took <= longest)
+		return;
+	longest = took;
+	longest_call = call;
+}
+
+#define timed(call)                      \
+	do {                             \
+		int64_t begun_ = now();  \
+		must(call);              \
+		timed_at(begun_, #call); \
+	} while (0)
+
+/* The same for what returns nothing. */
+#define timed_void(call)                 \
+	do {                             \
+		int64_t begun_ = now();  \
+		call;                    \
+		timed_at(begun_, #call); \
+	} while (0)
+
+/* What was queued is still out, or else nothing could have blocked. */
+static void told(struct weir_stream *s, const char *what)
+{
+	struct weir_event *ev = new_event(weir, 0);
+
+	timed(weir_stream_record(s, ev));
+	is_int(weir_event_query(ev), 0, "%s is on its way", what);
+	ok(longest <= LIMIT, "... and no call took longer than %.0f ms: %.3f",
+	   (double)LIMIT / MS, (double)longest / MS);
+	if (longest > LIMIT)
+		diag("%s", longest_call);
+	must(weir_stream_sync(s, 50 * SEC));
+	weir_event_free(ev);
+}
+
+static struct weir_tensor in(enum weir_mem kind)
+{
+	int64_t shape = N;
+	struct weir_tensor t;
+	struct weir_buf *buf;
+
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_buf_alloc(gpu_memory(weir, kind), N, NULL, &buf));
+	must(weir_tensor_place(&t, buf, 0));
+	return t;
+}
+
+static struct weir_tensor dev, dev2, pinned, plain;
+static struct weir_stream *s, *other, *cpu;
+
+static void host_memory(const struct weir_tensor *host, const char *what)
+{
+	static const struct weir_rect rect = { .width = N / 8 - 64,
+					       .rows = 8,
+					       .pitch = N / 8,
+					       .host_pitch = N / 8 };
+	void *data = weir_tensor_data(host);
+
+	timed(weir_stream_set(s, &dev, 0, data, N));
+	timed(weir_stream_get(s, &dev, 0, data, N));
+	timed(weir_stream_copy(s, &dev, host));
+	timed(weir_stream_copy(s, host, &dev));
+	timed(weir_stream_set_2d(s, &dev, &rect, data));
+	timed(weir_stream_get_2d(s, &dev, &rect, data));
+	timed(weir_stream_fill(s, host, 0, N, 1));
+	timed(weir_stream_fill(s, &dev, 0, N, 1));
+	told(s, what);
+}
+
+static void device_memory(void)
+{
+	timed(weir_stream_set(s, &dev, 0, weir_tensor_data(&pinned), N));
+	timed(weir_stream_copy(s, &dev2, &dev));
+	timed(weir_stream_fill(s, &dev2, 0, N, 1));
+	timed(weir_stream_copy(s, &pinned, &plain));
+	told(s, "a copy inside of the device");
+}
+
+static void files(void)
+{
+	struct weir_file *file = temp_file(weir, N, 3);
+
+	timed(weir_stream_read(s, file, 0, &dev, 0, N));
+	timed(weir_stream_write(s, file, 0, &dev, 0, N));
+	timed(weir_stream_read(s, file, 0, &pinned, 0, N));
+	timed(weir_stream_write(s, file, 0, &plain, 0, N));
+	timed_void(weir_file_close(file));
+	told(s, "a file");
+}
+
+/* A CUDA stream for the CPU, for another one, for files, and the reverse. */
+static void waits(void)
+{
+	struct weir_file *file = temp_file(weir, N, 3);
+	struct weir_event *ev = new_event(weir, 0);
+	int n = 0;
+	struct gate gate;
+
+	shut(cpu, &gate);
+	timed(weir_stream_record(cpu, ev));
+	timed(weir_stream_wait(other, ev));
+	timed(weir_stream_copy(other, &dev2, &pinned));
+	timed(weir_stream_record(other, ev));
+	timed(weir_stream_wait(s, ev));
+	timed(weir_stream_copy(s, &pinned, &dev2));
+	timed(weir_stream_call(s, count_up, &n));
+	timed(weir_stream_read(s, file, 0, &dev, 0, N));
+	timed(weir_stream_record(s, ev));
+	timed(weir_stream_wait(other, ev));
+	timed(weir_stream_copy(other, &dev2, &dev));
+	timed(weir_stream_record(other, ev));
+	timed(weir_stream_wait(cpu, ev));
+	timed(weir_stream_call(cpu, count_up, &n));
+	open_gate(&gate);
+	told(s, "a chain of waits");
+	must(weir_stream_sync(cpu, 50 * SEC));
+	is_int(n, 2, "... which all ran");
+	weir_event_free(ev);
+	weir_file_close(file);
+}
+
+static void loads(void)
+{
+	static const struct sample_tensor tensors[] = {
+		{ "a", "F32", N / 4, 4 },
+	};
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_model *model;
+	struct weir_plan *plan;
+	struct weir_load *load;
+
+	sample_write(MODEL, tensors, 1, 8, 1);
+	must(weir_model_open(weir, MODEL, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_put(plan, "*", gpu_memory(weir, WEIR_MEM_DEVICE), NULL));
+	must(weir_load_start(plan, NULL, &load));
+	must(weir_load_record(load, 0, ev));
+	timed(weir_stream_wait(s, ev));
+	timed(weir_stream_copy(s, &dev, &dev2));
+	told(s, "a load that is waited for");
+	weir_event_free(ev);
+	weir_load_free(load);
+	weir_plan_free(plan);
+	weir_model_close(model);
+	unlink(MODEL);
+}
+
+/* Streams come and go while work is out; their failures are asked for. */
+static void streams(void)
+{
+	struct weir_event *ev = new_event(weir, WEIR_EVENT_TIMED);
+	struct weir_stream_opts o = WEIR_STREAM_OPTS_INIT;
+	struct weir_stream *brief;
+	struct weir_failure f;
+	int minus_5 = -5;
+
+	timed(weir_stream_new(gpu(weir), &o, &brief));
+	timed(weir_stream_copy(brief, &dev, &pinned));
+	timed(weir_stream_call(brief, fail_with, &minus_5));
+	timed(weir_stream_record(brief, ev));
+	timed(weir_event_fd(ev));
+	timed(weir_stream_wait(s, ev));
+	timed(weir_stream_error(brief, &f));
+	timed_void(weir_stream_reset(brief));
+	timed_void(weir_stream_free(brief));
+	is_int(weir_event_query(ev), 0, "a stream that is freed still works");
+	is_err(weir_stream_sync(s, 50 * SEC), -ECANCELED, "returned -5",
+	       "... and fails who waits for it");
+	timed(weir_stream_reset(s));
+	timed_void(weir_event_free(ev));
+}
+
+int main(void)
+{
+	open_fake();
+	plan(18);
+	weir = open_cuda();
+	s = gpu_stream(weir, "slow", 0);
+	other = gpu_stream(weir, "other", 0);
+	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
+	dev = in(WEIR_MEM_DEVICE);
+	dev2 = in(WEIR_MEM_DEVICE);
+	pinned = in(WEIR_MEM_PINNED);
+	plain = bytes(weir, N);
+	fake.set("RATE", RATE);
+	host_memory(&pinned, "page-locked memory");
+	host_memory(&plain, "memory of any kind");
+	device_memory();
+	files();
+	waits();
+	loads();
+	streams();
+	diag("the longest of %u calls took %.3f ms: %s", calls,
+	     (double)longest / MS, longest_call);
+	ok(longest <= LIMIT, "no call blocks");
+	fake.set("RATE", "0");
+	weir_stream_free(s);
+	weir_stream_free(other);
+	weir_stream_free(cpu);
+	weir_buf_free(dev.buf);
+	weir_buf_free(dev2.buf);
+	weir_buf_free(pinned.buf);
+	weir_buf_free(plain.buf);
+	weir_close(weir);
+	all_given_back("after all,");
+	return done_testing();
+}

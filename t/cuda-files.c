@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files on CUDA streams: into device memory and out of it, on the stand-in
+ * driver. pwrite(2) is ours here, for disks that are full or take little.
+ */
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tap.h"
+#include "cuda.inc"
+
+#define MB ((size_t)1 << 20)
+
+static struct weir *weir;
+
+/* Bytes that a call writes at most, and the file offset that is too far. */
+static _Atomic size_t at_once = SIZE_MAX;
+static _Atomic uint64_t full_at = UINT64_MAX;
+
+/* The library's calls come here, too. */
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,
+						      size_t n, off_t off)
+{
+	size_t most = atomic_load(&at_once);
+
+	if ((uint64_t)off + n > atomic_load(&full_at)) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return syscall(SYS_pwrite64, fd, buf, n < most ? n : most, off);
+}
+
+/* Bytes of device memory that hold a pattern. */
+static struct weir_tensor patterned(size_t n, unsigned seed)
+{
+	struct weir_tensor t = on_gpu(weir, n);
+	unsigned char *p = malloc(n);
+
+	pattern(p, n, seed);
+	must(weir_tensor_set(&t, 0, p, n));
+	free(p);
+	return t;
+}
+
+static bool holds(const struct weir_tensor *t, size_t n, unsigned seed)
+{
+	unsigned char *p = malloc(n);
+	bool same;
+
+	must(weir_tensor_get(t, 0, p, n));
+	same = is_pattern(p, n, seed);
+	free(p);
+	return same;
+}
+
+/* Read to host memory, past CUDA. */
+static bool file_has(struct weir_file *file, size_t n, unsigned seed)
+{
+	struct weir_tensor t = bytes(weir, n);
+	struct weir_stream *s;
+	bool same;
+
+	must(weir_stream_new(cpu_of(weir), NULL, &s));
+	must(weir_stream_read(s, file, 0, &t, 0, n));
+	must(weir_stream_sync(s, -1));
+	same = is_pattern(weir_tensor_data(&t), n, seed);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	return same;
+}
+
+static void back_and_forth(void)
+{
+	size_t n = 9 * MB + 7;
+	struct weir_stream *s = gpu_stream(weir, "to and fro", 0);
+	struct weir_tensor a = patterned(n, 21), b = on_gpu(weir, n);
+	struct weir_file *file = temp_file(weir, 0, 0);
+
+	must(weir_stream_write(s, file, 0, &a, 0, n));
+	must(weir_stream_fill(s, &a, 0, n, 0));
+	must(weir_stream_read(s, file, 0, &b, 0, n));
+	is_int(weir_stream_sync(s, -1), 0,
+	       "device memory is written to a file");
+	ok(file_has(file, n, 21), "... every byte of it, as it was then");
+	ok(holds(&b, n, 21), "... and read again, in the order of the stream");
+	must(weir_stream_read(s, file, 4, &b, 5, n - 9));
+	must(weir_stream_write(s, file, 4, &b, 5, n - 9));
+	must(weir_stream_sync(s, -1));
+	ok(file_has(file, n, 21),
+	   "... at any byte, beside which nothing moves");
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+/* Many at once, of all sizes, and more in all than the slots hold. */
+static void pieces(void)
+{
+	size_t n = 80 * MB, at = 0;
+	struct weir_stream *s = gpu_stream(weir, "pieces", 0);
+	struct weir_tensor a = patterned(n, 4), b = on_gpu(weir, n);
+	struct weir_file *file = temp_file(weir, 0, 0);
+
+	for (unsigned i = 0; at < n; i++) {
+		size_t len = i % 3 ? 11111 * (i % 7 + 1) : 700000 + i * 13;
+
+		if (len > n - at)
+			len = n - at;
+		must(weir_stream_write(s, file, at, &a, at, len));
+		at += len;
+	}
+	must(weir_stream_read(s, file, 0, &b, 0, n));
+	is_int(weir_stream_sync(s, -1), 0, "hundreds of writes are queued");
+	ok(file_has(file, n, 4), "... and do not undo each other");
+	ok(holds(&b, n, 4), "... and a read sees them all");
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+/* Copies of a device that takes its time, and events around them. */
+static void slow_device(void)
+{
+	struct weir_stream *s = gpu_stream(weir, "slow", 0);
+	struct weir_stream *other = gpu_stream(weir, "other", 0);
+	struct weir_tensor a = patterned(4 * MB, 9), b = on_gpu(weir, 4 * MB);
+	struct weir_file *file = temp_file(weir, 0, 0);
+	struct weir_event *ev = new_event(weir, 0);
+
+	fake.set("RATE", "1e8");
+	must(weir_stream_copy(s, &b, &a));
+	must(weir_stream_write(s, file, 0, &b, 0, 4 * MB));
+	must(weir_stream_record(s, ev));
+	must(weir_stream_wait(other, ev));
+	must(weir_stream_fill(other, &b, 0, 4 * MB, 1));
+	is_int(weir_event_query(ev), 0, "a write waits for the copy before it");
+	must(weir_stream_sync(other, -1));
+	ok(file_has(file, 4 * MB, 9), "... and another stream for the write");
+	fake.set("RATE", "0");
+	weir_event_free(ev);
+	weir_stream_free(s);
+	weir_stream_free(other);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+static void poor_disk(void)
+{
+	struct weir_stream *s = gpu_stream(weir, "poor", 0);
+	struct weir_tensor a = patterned(9 * MB, 3);
+	struct weir_file *file = temp_file(weir, 0, 0);
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_failure f;
+
+	at_once = 70001;
+	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
+	is_int(weir_stream_sync(s, -1), 0, "short writes are finished");
+	at_once = SIZE_MAX;
+	ok(file_has(file, 9 * MB, 3), "... every byte of them");
+	full_at = 9 * MB;
+	must(weir_stream_write(s, file, 5 * MB, &a, 0, 9 * MB));
+	(void)weir_stream_fill(s, &a, 0, 9 * MB, 0xff);
+	(void)weir_stream_record(s, ev);
+	is_err(weir_stream_sync(s, 20 * SEC), -ENOSPC, "bytes [8388608, ",
+	       "a full disk fails the stream, naming the first bytes");
+	has_str(weir_error(), "No space left on device", "... and the reason");
+	is_int(weir_stream_error(s, &f), -ENOSPC, "... which is kept");
+	is_int(f.native, 0, "... as none of the device's");
+	is_int(weir_event_query(ev), -ECANCELED,
+	       "what is queued behind it is cancelled");
+	ok(holds(&a, 9 * MB, 3), "... and does not run");
+	full_at = UINT64_MAX;
+	must(weir_stream_reset(s));
+	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
+	is_int(weir_stream_sync(s, -1), 0, "after a reset it is written");
+	weir_event_free(ev);
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+}
+
+static void poor_device(void)
+{
+	struct weir_stream *s = gpu_stream(weir, "poor device", 0);
+	struct weir_tensor a = patterned(9 * MB, 8);
+	struct weir_file *file = temp_file(weir, 0, 0);
+	struct weir_failure f;
+
+	/* Slots exist and are locked by now: the copy itself is refused. */
+	fake.arm("cuMemcpyDtoHAsync", 2, FAKECUDA_ONCE, 999);
+	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
+	is_err(weir_stream_sync(s, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
+	       "a copy that the driver refuses fails the write, in its words");
+	weir_stream_error(s, &f);
+	is_int(f.native, 999, "... with its code");
+	fake.disarm();
+	must(weir_stream_reset(s));
+	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
+	is_int(weir_stream_sync(s, -1), 0, "... once");
+	ok(file_has(file, 9 * MB, 8), "... and the next one is whole");
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+}
+
+static void refused(void)
+{
+	struct weir *far = open_root(0);
+	struct weir_stream *s = gpu_stream(weir, "refused", 0);
+	struct weir_tensor d = on_gpu(weir, 4096);
+	struct weir_file *file = temp_file(weir, 4096, 0), *ro, *other;
+
+	must(weir_file_open(weir, "/proc/self/exe", NULL, &ro));
+	other = temp_file(far, 4096, 0);
+	is_err(weir_stream_write(s, ro, 0, &d, 0, 16), -EBADF,
+	       "for reading only", "a file opened for reading is not written");
+	is_err(weir_stream_write(s, file, 0, &d, 4000, 97), -EINVAL, "has 4096",
+	       "bytes outside of the tensor are not written");
+	is_err(weir_stream_write(s, file, 0, &d, 1, SIZE_MAX), -EINVAL, "2^63",
+	       "... also where their end wraps");
+	is_err(weir_stream_read(s, file, UINT64_MAX - 5, &d, 0, 10), -EINVAL,
+	       "2^63", "offsets of the file that wrap are refused");
+	is_err(weir_stream_write(s, other, 0, &d, 0, 16), -EINVAL, "two roots",
+	       "so is a file of another root");
+	is_int(weir_stream_sync(s, -1), 0, "which all does no harm");
+	weir_file_close(ro);
+	weir_file_close(other);
+	weir_file_close(file);
+	weir_stream_free(s);
+	weir_buf_free(d.buf);
+	weir_close(far);
+}
+
+/* In a process of its own: what a device may write to is never freed. */
+static int hung(void)
+{
+	struct weir_stream *s;
+	struct weir_tensor d;
+	struct weir_file *file;
+	struct weir_event *ev;
+
+	weir = open_cuda();
+	s = gpu_stream(weir, "hung", 0);
+	d = patterned(9 * MB, 1);
+	file = temp_file(weir, 0, 0);
+	ev = new_event(weir, 0);
+	fake.arm("cuMemcpyDtoHAsync", 2, FAKECUDA_HANG, 0);
+	must(weir_stream_write(s, file, 0, &d, 0, 9 * MB));
+	must(weir_stream_record(s, ev));
+	if (weir_event_wait(ev, 100 * MS) != -ETIMEDOUT)
+		return 1;
+	weir_file_close(file);
+	weir_buf_free(d.buf);
+	weir_stream_free(s);
+	weir_close(weir);
+	return weir_event_query(ev) == -ETIMEDOUT ? 0 : 2;
+}
+
+static void in_a_process(int (*fn)(void), const char *what)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		alarm(30);
+		_exit(fn());
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail("fork");
+	is_int(status, 0, "%s", what);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *prefix;
+		uint32_t io;
+	} method[] = { { "uring: ", WEIR_IO_URING },
+		       { "sync: ", WEIR_IO_SYNC } };
+
+	open_fake();
+	plan(0);
+	in_a_process(hung, "a copy out of a device that never ends is given up "
+			   "when the root is closed");
+	for (size_t i = 0; i < 2; i++) {
+		struct weir_io_info info = { .size = sizeof(info) };
+
+		tap_prefix(method[i].prefix);
+		weir = open_cuda_by(method[i].io);
+		if (weir_io_info(weir, &info) < 0) {
+			skip(1, "%s", weir_error());
+			weir_close(weir);
+			continue;
+		}
+		back_and_forth();
+		pieces();
+		slow_device();
+		poor_device();
+		if (method[i].io == WEIR_IO_SYNC)
+			poor_disk();
+		refused();
+		weir_close(weir);
+		all_given_back("when the root is closed");
+	}
+	return done_testing();
+}

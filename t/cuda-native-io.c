@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files on native streams, on the stand-in driver: their copies are in order
+ * with what others queue there. Work before them is made to hang, so that a
+ * call which returns waited for no more than its own copies being queued.
+ * pwrite(2) is ours here, for disks that are slow.
+ */
+#include <stdatomic.h>
+#include <sys/syscall.h>
+
+#include "tap.h"
+#include "cuda.inc"
+
+#define N ((size_t)9 << 20)
+#define LARGE ((size_t)80 << 20) /* more than the slots hold */
+
+static struct weir *weir;
+static struct weir_stream *native, *cpu;
+
+static _Atomic useconds_t slow_disk; /* for each write, us */
+
+/* The library's calls come here, too. */
+__attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,
+						      size_t n, off_t off)
+{
+	usleep(atomic_load(&slow_disk));
+	return syscall(SYS_pwrite64, fd, buf, n, off);
+}
+
+static struct weir_tensor patterned(size_t n, unsigned seed)
+{
+	struct weir_tensor t = on_gpu(weir, n);
+	unsigned char *p = malloc(n);
+
+	pattern(p, n, seed);
+	must(weir_tensor_set(&t, 0, p, n));
+	free(p);
+	return t;
+}
+
+static bool holds(const struct weir_tensor *t, size_t n, unsigned seed)
+{
+	unsigned char *p = malloc(n);
+	bool same;
+
+	must(weir_tensor_get(t, 0, p, n));
+	same = is_pattern(p, n, seed);
+	free(p);
+	return same;
+}
+
+static bool file_has(struct weir_file *file, size_t n, unsigned seed)
+{
+	struct weir_tensor t = bytes(weir, n);
+	bool same;
+
+	must(weir_stream_read(cpu, file, 0, &t, 0, n));
+	must(weir_stream_sync(cpu, -1));
+	same = is_pattern(weir_tensor_data(&t), n, seed);
+	weir_buf_free(t.buf);
+	return same;
+}
+
+static void reads(void)
+{
+	struct weir_tensor a = on_gpu(weir, N), b = on_gpu(weir, N);
+	struct weir_file *file = temp_file(weir, N, 5);
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = gpu_stream(weir, "other", 0);
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(native, &a, 0, N, 1));
+	must(weir_stream_record(native, ev));
+	is_int(weir_stream_read(native, file, 0, &a, 0, N), 0,
+	       "a read returns when its copies are queued");
+	is_int(weir_event_query(ev), 0, "... behind what is not done");
+	must(weir_stream_copy(native, &b, &a));
+	must(weir_stream_fill(native, &a, 0, N, 2));
+	must(weir_stream_record(native, ev));
+	must(weir_stream_wait(s, ev));
+	fake.release();
+	is_int(weir_stream_sync(s, 20 * SEC), 0,
+	       "... is seen by other streams");
+	ok(holds(&b, N, 5), "... and lies between what is before and behind");
+	weir_stream_free(s);
+	weir_event_free(ev);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+static void writes(void)
+{
+	struct weir_tensor a = patterned(N, 6), b = on_gpu(weir, N);
+	struct weir_file *file = temp_file(weir, 0, 0);
+	struct weir_event *ev = new_event(weir, 0);
+	unsigned char last = 0;
+
+	fake.arm("cuMemcpyDtoDAsync", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_copy(native, &b, &a));
+	is_int(weir_stream_write(native, file, 0, &b, 0, N), 0,
+	       "a write returns when its copies are queued");
+	must(weir_stream_fill(native, &b, 0, N, 1));
+	must(weir_stream_record(native, ev));
+	is_int(weir_event_query(ev), 0, "... behind what is not done");
+	fake.release();
+	is_int(weir_event_wait(ev, 20 * SEC), 0, "... and is done");
+	ok(file_has(file, N, 6), "... before its source is written to");
+	must(weir_tensor_fill(&a, 0, N, 0x77));
+	slow_disk = 100000;
+	must(weir_stream_write(native, file, 0, &a, 0, N));
+	must(weir_stream_fill(native, &a, 0, N, 0));
+	must(weir_stream_read(native, file, 0, &b, 0, N));
+	must(weir_stream_sync(native, 20 * SEC));
+	slow_disk = 0;
+	must(weir_tensor_get(&b, N - 1, &last, 1));
+	is_int(last, 0x77, "a read waits for a write of the same bytes");
+	weir_event_free(ev);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+static void large(void)
+{
+	struct weir_tensor a = patterned(LARGE, 7), b = on_gpu(weir, LARGE);
+	struct weir_file *file = temp_file(weir, 0, 0);
+
+	for (size_t at = 0; at < LARGE; at += LARGE / 160)
+		must(weir_stream_write(native, file, at, &a, at, LARGE / 160));
+	must(weir_stream_read(native, file, 0, &b, 0, LARGE));
+	is_int(weir_stream_sync(native, 40 * SEC), 0,
+	       "more than the slots hold is written, and read");
+	ok(holds(&b, LARGE, 7), "... every byte of it");
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
+static void host_memory(void)
+{
+	struct weir_file *file = temp_file(weir, N, 9);
+	struct weir_tensor d = patterned(N, 8), h;
+	int64_t shape = N;
+	struct weir_buf *buf;
+
+	must(weir_tensor_init(&h, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED), N, NULL, &buf));
+	must(weir_tensor_place(&h, buf, 0));
+	fake.set("RATE", "1e8");
+	must(weir_stream_get(native, &d, 0, weir_tensor_data(&h), N));
+	must(weir_stream_read(native, file, 0, &h, 0, N));
+	fake.set("RATE", "0");
+	ok(is_pattern(weir_tensor_data(&h), N, 9),
+	   "a read to host memory returns with the bytes");
+	must(weir_stream_copy(native, &d, &h));
+	must(weir_stream_sync(native, 20 * SEC));
+	ok(holds(&d, N, 9), "... which are there for what follows");
+	weir_file_close(file);
+	weir_buf_free(buf);
+	weir_buf_free(d.buf);
+}
+
+static void failures(void)
+{
+	struct weir_tensor d = on_gpu(weir, N);
+	struct weir_file *file = temp_file(weir, 4096, 0);
+	int r;
+
+	(void)weir_stream_read(native, file, 0, &d, 0, N);
+	is_err(weir_stream_sync(native, 20 * SEC), -ENODATA, "ends before",
+	       "a read over the end of the file fails the stream");
+	is_err(weir_stream_read(native, file, 0, &d, 0, 16), -ECANCELED,
+	       "ends before", "... which then takes none");
+	must(weir_stream_reset(native));
+	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_ONCE, 999);
+	(void)weir_stream_read(native, file, 0, &d, 0, 4096);
+	is_err(weir_stream_sync(native, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
+	       "a copy that the driver refuses fails it in the driver's words");
+	must(weir_stream_reset(native));
+	/* The read may find the stream failed, or about to be. */
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_ONCE, 999);
+	must(weir_stream_fill(native, &d, 0, N, 1));
+	r = weir_stream_read(native, file, 0, &d, 0, 4096);
+	ok(r == 0 || r == -ECANCELED, "a read behind what fails returns");
+	is_err(weir_stream_sync(native, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
+	       "... and so does waiting for it");
+	must(weir_stream_reset(native));
+	must(weir_stream_read(native, file, 0, &d, 0, 4096));
+	is_int(weir_stream_sync(native, 20 * SEC), 0, "... until it is reset");
+	weir_file_close(file);
+	weir_buf_free(d.buf);
+}
+
+int main(void)
+{
+	static const struct {
+		const char *prefix;
+		uint32_t io;
+	} method[] = { { "uring: ", WEIR_IO_URING },
+		       { "sync: ", WEIR_IO_SYNC } };
+
+	open_fake();
+	plan(0);
+	for (size_t i = 0; i < 2; i++) {
+		struct weir_io_info info = { .size = sizeof(info) };
+
+		tap_prefix(method[i].prefix);
+		weir = open_cuda_by(method[i].io);
+		if (weir_io_info(weir, &info) < 0) {
+			skip(1, "%s", weir_error());
+			weir_close(weir);
+			continue;
+		}
+		native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
+		must(weir_stream_new(cpu_of(weir), NULL, &cpu));
+		reads();
+		writes();
+		large();
+		host_memory();
+		failures();
+		weir_stream_free(native);
+		weir_stream_free(cpu);
+		weir_close(weir);
+		all_given_back("when the root is closed");
+	}
+	return done_testing();
+}
