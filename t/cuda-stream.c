@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Streams and events over device memory, on the stand-in driver. */
+/* Streams and events over device memory, on either driver. */
 #include <time.h>
 
 #include "tap.h"
@@ -112,9 +112,11 @@ static void never_blocks(void)
 	timed(weir_stream_copy(s, &t, &t));
 	timed(weir_stream_get(s, &t, 0, out, 4 << 20));
 	timed(weir_stream_record(s, ev));
-	is_int(weir_event_query(ev), 0, "copies are on their way");
-	is_int(weir_event_wait(ev, 1 * MS), -ETIMEDOUT,
-	       "a thread waits no longer than it says");
+	if (on_fake(2)) {
+		is_int(weir_event_query(ev), 0, "copies are on their way");
+		is_int(weir_event_wait(ev, 1 * MS), -ETIMEDOUT,
+		       "a thread waits no longer than it says");
+	}
 	timed(weir_stream_fill(s, &t, 0, 100, 0));
 	is_int(weir_event_wait(ev, 10 * SEC), 0, "the event is done");
 	ok(is_pattern(out, 4 << 20, 3), "... and its work visible");
@@ -152,8 +154,9 @@ static void waits(void)
 	must(weir_stream_record(a, ev));
 	must(weir_stream_wait(b, ev));
 	must(weir_stream_get(b, &d, (4 << 20) - 16, out, 16));
-	is_int(fake.calls("cuStreamWaitEvent") - before, 1,
-	       "a CUDA stream waits for another by a driver event");
+	if (on_fake(1))
+		is_int(fake.calls("cuStreamWaitEvent") - before, 1,
+		       "a CUDA stream waits for another by a driver event");
 	must(weir_stream_sync(b, -1));
 	is_mem(out, (unsigned char *)data + (4 << 20) - 16, 16,
 	       "... and sees what it waited for");
@@ -189,15 +192,16 @@ static void descriptors(void)
 	struct weir_stream *s = gpu_stream(weir, "fd", 0);
 	struct weir_event *ev = new_event(weir, WEIR_EVENT_TIMED);
 	struct weir_tensor d = on_gpu(weir, 1 << 20);
-	uint64_t count;
 	int fd;
 
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_fill(s, &d, 0, 1 << 20, 1));
 	must(weir_stream_record(s, ev));
 	fd = weir_event_fd(ev);
-	ok(fd >= 0 && read(fd, &count, 0) <= 0 && weir_event_query(ev) == 0,
-	   "an event of a device has a descriptor");
+	ok(fd >= 0, "an event of a device has a descriptor");
+	if (on_fake(1))
+		is_int(weir_event_query(ev), 0,
+		       "... and is not done before the device is");
 	fake.release();
 	is_int(weir_event_wait(ev, 10 * SEC), 0, "... and is waited for");
 	weir_event_free(ev);
@@ -266,8 +270,9 @@ static void native(void)
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_fill(n, &d, 0, 1 << 20, 4));
 	must(weir_stream_record(w, ev));
-	is_int(weir_event_query(ev), 0,
-	       "an event covers what others have queued there");
+	if (on_fake(1))
+		is_int(weir_event_query(ev), 0,
+		       "an event covers what others have queued there");
 	fake.release();
 	must(weir_event_wait(ev, -1));
 	shut(cpu, &gate);
@@ -333,8 +338,8 @@ static void pointers(void)
 
 int main(void)
 {
-	open_fake();
-	plan(51);
+	open_driver();
+	plan(52);
 	weir = open_cuda();
 	moves();
 	mixed();

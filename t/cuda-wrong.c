@@ -149,7 +149,7 @@ static void all(const char *prefix, uint32_t flags)
 
 int main(void)
 {
-	open_fake();
+	open_driver();
 	plan(56);
 	weir = open_cuda();
 	far = open_cuda();

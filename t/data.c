@@ -411,10 +411,29 @@ static void waits(void)
 	weir_buf_free(t.buf);
 }
 
+/* The same on the device that is tested, and with those of others. */
+#define OF_DEVICE (15 * 2 + 12 + 2)
+static void of_device(const char *name)
+{
+	enum weir_mem far = WEIR_MEM_DEVICE, here = WEIR_MEM_PLAIN;
+
+	there_and_back(kind_of(name, WEIR_MEM_DEVICE), "device: ");
+	there_and_back(kind_of(name, WEIR_MEM_PINNED), "pinned: ");
+	copies("CPU", here, name, far, 40 * BIG);
+	copies(name, far, "CPU", here, 40 * BIG);
+	copies(name, far, name, far, 40 * BIG);
+	copies(name, far, name, WEIR_MEM_PINNED, BIG);
+	copies(name, far, "TEST0", far, BIG);
+	copies("TEST1", far, name, far, BIG);
+	gaps(name);
+}
+
 int main(void)
 {
+	const char *name = getenv("WEIR_T_DEVICE");
+
 	weir = open_with_good_module();
-	plan(15 * 3 + 8 + 12 + 4 + 2 + 6 + 8);
+	plan(15 * 3 + 8 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
 	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
@@ -425,6 +444,8 @@ int main(void)
 	deep_gaps();
 	unlike();
 	waits();
+	if (name)
+		of_device(name);
 	weir_close(weir);
 	return done_testing();
 }

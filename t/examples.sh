@@ -5,6 +5,7 @@
 
 cd "$builddir" || exit 1
 test -x tools/weir || skip_all 'the command is not built'
+command -v jq >/dev/null || skip_all 'no jq'
 PATH=$builddir/tools:$PATH
 model=$tmp/m
 weir synth tiny "$model" --shards 2 2>"$tmp/err" || skip_all "$(cat "$tmp/err")"

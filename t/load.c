@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The contract of plans, loads and weights, over both methods and all ways. */
+/*
+ * The contract of plans, loads and weights, over both methods and all ways;
+ * into host memory, or that of the device WEIR_T_DEVICE.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,6 +11,7 @@
 #include <unistd.h>
 
 #include <weir.h>
+#include <weir/cuda.h>
 
 #include "sample.h"
 #include "tap.h"
@@ -15,7 +19,7 @@
 static char dir[] = "/var/tmp/weir-load-XXXXXX";
 static char path[64];
 static struct weir *root;
-static struct weir_dev *cpu;
+static const char *device; /* NULL: the CPU */
 
 /* Odd sizes on purpose: few of these lie where their dtype wants to. */
 static const struct sample_tensor mixed[] = {
@@ -27,13 +31,22 @@ static const struct sample_tensor mixed[] = {
 };
 #define N (sizeof(mixed) / sizeof(mixed[0]))
 
-static struct weir_buft *memory(enum weir_mem kind)
+static struct weir_buft *memory_of(const char *name, enum weir_mem kind)
 {
 	struct weir_buft *buft;
+	struct weir_dev *dev;
 
-	if (weir_dev_buft(cpu, kind, &buft) < 0)
+	if (weir_dev_find(root, name, &dev) < 0 ||
+	    weir_dev_buft(dev, kind, &buft) < 0)
 		bail("%s", weir_error());
 	return buft;
+}
+
+/* That of the device, whatever the kind on the CPU would be. */
+static struct weir_buft *memory(enum weir_mem kind)
+{
+	return device ? memory_of(device, WEIR_MEM_DEVICE)
+		      : memory_of("CPU", kind);
 }
 
 static struct weir_buf *buffer(size_t bytes)
@@ -158,10 +171,14 @@ static size_t crooked(struct weir_weights *w, size_t align)
 
 	for (size_t i = 0; i < weir_weights_count(w); i++) {
 		const struct weir_tensor *t = weir_weights_get(w, i);
+		uint64_t at = (uintptr_t)weir_tensor_data(t);
 		size_t bytes;
 
-		if (!weir_tensor_bytes(t, &bytes) && bytes)
-			n += (uintptr_t)weir_tensor_data(t) % align != 0;
+		if (weir_tensor_bytes(t, &bytes) || !bytes)
+			continue;
+		if (device && weir_cuda_buf_ptr(t->buf, &at) < 0)
+			bail("%s", weir_error());
+		n += (at + (device ? t->offset : 0)) % align != 0;
 	}
 	return n;
 }
@@ -211,28 +228,36 @@ static void filters(void)
 	weir_weights_free(w);
 }
 
-static bool only(const unsigned char *p, size_t n, unsigned char byte)
+/* The first @n bytes of the buffer are all the same. */
+static bool only(struct weir_buf *buf, int64_t n, unsigned char byte)
 {
-	for (size_t i = 0; i < n; i++)
-		if (p[i] != byte)
-			return false;
-	return true;
+	unsigned char *p = malloc((size_t)n);
+	bool same = true;
+	struct weir_tensor t;
+
+	if (weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &n) < 0 ||
+	    weir_tensor_place(&t, buf, 0) < 0 ||
+	    weir_tensor_get(&t, 0, p, (size_t)n) < 0)
+		bail("%s", weir_error());
+	for (int64_t i = 0; i < n; i++)
+		same = same && p[i] == byte;
+	free(p);
+	return same;
 }
 
 /* Two halves and nothing else, between two guards. */
 static void given(void)
 {
-	const size_t need = (70001 + 70002) * 2, guard = 4096 + 10;
+	const size_t step = device ? 256 : 2, guard = 4096 + 5 * step;
+	const size_t need = (70001 * 2 + step - 1) / step * step + 70002 * 2;
 	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
 	struct weir_estimate est = { .size = sizeof(est) };
 	struct weir_weights *w;
 	struct weir_plan *p;
 	struct weir_load *l;
-	unsigned char *mem;
 
 	put.buf = buffer(need + guard);
-	mem = weir_buf_data(put.buf);
-	memset(mem, 0xa5, need + guard);
+	weir_buf_clear(put.buf, 0xa5);
 	put.offset = guard;
 	put.way = WEIR_WAY_DIRECT;
 	p = plan_for("half.[ab]", WEIR_MEM_HUGE, &put);
@@ -243,7 +268,7 @@ static void given(void)
 	w = weights(l);
 	is_int(weir_load_wait(l, -1), 0, "... and tensors arrive in it");
 	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
-	ok(only(mem, guard, 0xa5), "... and no other byte is written");
+	ok(only(put.buf, guard, 0xa5), "... and no other byte is written");
 	weir_load_free(l);
 	weir_weights_free(w);
 	p = plan_for("half.*", WEIR_MEM_HUGE, &put);
@@ -252,8 +277,8 @@ static void given(void)
 	       "a buffer that is too small is said before the load");
 	is_err(weir_load_start(p, NULL, &l), -ENOSPC, "half.",
 	       "... and at its start");
-	is_err(weir_plan_put(p, NULL, memory(WEIR_MEM_PLAIN), &put), -EINVAL,
-	       "CPU", "a buffer of another kind is refused");
+	is_err(weir_plan_put(p, NULL, memory_of("CPU", WEIR_MEM_PLAIN), &put),
+	       -EINVAL, "CPU", "a buffer of another kind is refused");
 	weir_plan_free(p);
 	weir_buf_free(put.buf);
 }
@@ -271,7 +296,7 @@ static void again(void)
 	weir_load_wait(l, -1);
 	weir_load_free(l);
 	weir_weights_digest(w, 3, WEIR_DIGEST_SHA256, before);
-	memset(weir_tensor_data(weir_weights_get(w, 3)), 0, 100);
+	weir_tensor_fill(weir_weights_get(w, 3), 0, 100, 0);
 	o.into = w;
 	l = start(plan_for(NULL, WEIR_MEM_HUGE, NULL), &o);
 	is_int(weir_weights_digest(w, 3, WEIR_DIGEST_SHA256, after), 32,
@@ -366,13 +391,11 @@ static void forgotten(void)
 		if (weir_open(&o, &other) < 0)
 			bail("%s", weir_error());
 		root = other;
-		weir_dev_find(root, "CPU", &cpu);
 		weir_load_free(
 			start(plan_for(NULL, WEIR_MEM_PLAIN, NULL), NULL));
 		weir_close(other);
 	}
 	root = mine;
-	weir_dev_find(root, "CPU", &cpu);
 	ok(true, "a load that nobody holds ends before its root is closed");
 }
 
@@ -422,15 +445,15 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	if (weir_io_info(root, &info) < 0) {
-		skip(64, "%s", weir_error());
+		skip(device ? 58 : 64, "%s", weir_error());
 		weir_close(root);
 		return;
 	}
-	weir_dev_find(root, "CPU", &cpu);
 	way(WEIR_WAY_AUTO, "auto");
 	way(WEIR_WAY_DIRECT, "direct");
 	way(WEIR_WAY_BUFFERED, "buffered");
-	way(WEIR_WAY_MAP, "map");
+	if (!device) /* pages of a file are host memory */
+		way(WEIR_WAY_MAP, "map");
 	alignment();
 	filters();
 	given();
@@ -445,7 +468,8 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 
 int main(void)
 {
-	plan(3 * 64);
+	device = getenv("WEIR_T_DEVICE");
+	plan(3 * (device ? 58 : 64));
 	if (!mkdtemp(dir))
 		skip_all("%s cannot be made", dir);
 	snprintf(path, sizeof(path), "%s/model.safetensors", dir);

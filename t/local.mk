@@ -214,6 +214,14 @@ dist_check_SCRIPTS += %D%/bench.sh
 if HAVE_CUDA
 TESTS += %D%/bench.sh
 endif
+# On a real GPU too: the contracts, and what is carried to such machines.
+EXTRA_DIST += %D%/gpu.inc
+dist_check_SCRIPTS += %D%/cuda-contract.sh
+if HAVE_CUDA
+TESTS += %D%/cuda-contract.sh
+endif
+dist_check_SCRIPTS += %D%/bundle.sh
+TESTS += %D%/bundle.sh
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)

@@ -108,6 +108,11 @@ struct weir *open_with_modules(const char *path, unsigned flags)
 
 struct weir *open_with_good_module(void)
 {
+	const char *more = getenv("WEIR_MODULE_PATH");
+	char path[4096];
+
 	module_copy("test", modules_dir(), "good");
-	return open_with_modules(modules_dir(), 0);
+	snprintf(path, sizeof(path), "%s%s%s", modules_dir(), more ? ":" : "",
+		 more ? more : "");
+	return open_with_modules(path, 0);
 }

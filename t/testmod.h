@@ -24,7 +24,7 @@ const char *module_text(const char *dir, const char *as, const char *text);
 struct weir *open_with_modules(const char *path, unsigned flags);
 extern char modules_log[8192];
 
-/* As above, with a proper TEST backend. */
+/* As above, with a proper TEST backend, and what is in WEIR_MODULE_PATH. */
 struct weir *open_with_good_module(void);
 
 #endif

@@ -124,6 +124,8 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 {
 	eng->wanted = o->io;
 	eng->only_ring = o->io == WEIR_IO_URING;
+	if (o->io == WEIR_IO_SYNC)
+		strcpy(eng->why, "threads were asked for");
 	eng->chunk = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
 	/* The budget holds for all: fewer reactors rather than more memory. */
@@ -315,9 +317,7 @@ static void say_why(struct weir__engine *eng, char *why, size_t room)
 	if (!lacks)
 		lacks = weir__pool_lacks(eng->readers);
 	pthread_mutex_lock(&eng->lock);
-	snprintf(why, room, "%s",
-		 eng->wanted == WEIR_IO_SYNC ? "threads were asked for"
-					     : eng->why);
+	snprintf(why, room, "%s", eng->why);
 	pthread_mutex_unlock(&eng->lock);
 	if (!lacks || *why)
 		return;
@@ -348,14 +348,19 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 void weir__engine_explain(struct weir__engine *eng, bool instead,
 			  const char *fmt, ...)
 {
+	char text[sizeof(eng->why)];
 	va_list ap;
+	size_t has;
 
 	va_start(ap, fmt);
-	pthread_mutex_lock(&eng->lock);
-	if (instead || !*eng->why)
-		vsnprintf(eng->why, sizeof(eng->why), fmt, ap);
-	pthread_mutex_unlock(&eng->lock);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	pthread_mutex_lock(&eng->lock);
+	has = instead ? 0 : strlen(eng->why);
+	if (!has || !strstr(eng->why, text))
+		snprintf(eng->why + has, sizeof(eng->why) - has, "%s%s",
+			 has ? "; " : "", text);
+	pthread_mutex_unlock(&eng->lock);
 }
 
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)

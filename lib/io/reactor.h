@@ -207,8 +207,8 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 /* One of the job's chunks is no longer in flight. */
 void weir__job_landed(struct weir__job *job);
 /*
- * Why the ring does not work, or not in full: see weir_io_info. The first
- * reason is kept, unless another is given @instead.
+ * Why the ring or the slots do not work, or not in full: see weir_io_info.
+ * Reasons add up, unless one is given @instead.
  */
 void weir__engine_explain(struct weir__engine *eng, bool instead,
 			  const char *fmt, ...)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+# `make bundle`: the tests and benches for a machine without build tools.
+BUNDLE = $(PACKAGE)-$(VERSION)-$(host_cpu)-linux
+BUNDLE_LIMIT = 41943040
+bundledir = .
+
+# They are about the sources, or change what belongs to others: mounts, users.
+BUNDLE_LEAVE_OUT = t/headers.sh t/layers.sh t/format.sh t/exports.sh \
+	t/pages.sh t/install.sh t/dist.sh t/instructions.sh t/bundle.sh \
+	t/env-ring.sh t/env-memory.sh t/env-files.sh
+BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/corpus
+bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES)
+	@NAME='$(BUNDLE)' LIMIT='$(BUNDLE_LIMIT)' \
+		PROGRAMS='$(BUNDLE_ALSO)' TESTS='$(TESTS)' \
+		FILES='$(BUNDLE_FILES)' LEAVE_OUT='$(BUNDLE_LEAVE_OUT)' \
+		prefix='$(prefix)' libdir='$(libdir)' srcdir='$(top_srcdir)' \
+		MAKE='$(MAKE)' LIBTOOL='$(LIBTOOL)' STRIP='$(STRIP)' \
+		SANITIZER='$(enable_sanitizer)' \
+		$(SHELL) $(top_srcdir)/%D%/pack '$(bundledir)'
+.PHONY: bundle
+BUNDLE_ALSO = bench/load bench/engine examples/load examples/arrive \
+	examples/queue
+EXTRA_DIST += %D%/README.md %D%/pack %D%/program %D%/one-test %D%/run-tests \
+	%D%/run-bench
+CLEANFILES += $(BUNDLE).tar.gz

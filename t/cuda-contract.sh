@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Tests that are written for any device (WEIR_T_DEVICE), on a CUDA device:
+# the stand-in's or a real one. Their lines become ours.
+. "${0%/*}/tap.inc"
+. "${0%/*}/gpu.inc"
+
+cd "$tmp" || exit 1
+
+contract()
+{
+	WEIR_T_DEVICE=CUDA0 with_gpu "$builddir/t/$1.t" >out 2>&1
+	status=$?
+	sed -E "/^1\.\./d; s/^(not )?ok [0-9]+( -)?/\1ok - CUDA0: $1:/
+		s/^Bail/# Bail/" out
+	ran=$(grep -cE '^(not )?ok ' out)
+	t_done=$((t_done + ran))
+	is "$status $ran" "0 $(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' out)" \
+		"CUDA0: $1: all of it was run, and held"
+}
+
+for test in data stream stream-order stream-io stream-fail stream-close \
+	stream-race event load; do
+	contract $test
+done
+plan $t_done
+finish
