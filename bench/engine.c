@@ -173,6 +173,25 @@ static void run_staged(uint64_t chunks)
 	free(ext);
 }
 
+/* Tensors that cannot lie on the device as they do in the file. */
+static void run_pieces(uint64_t n)
+{
+	struct weir__extent *ext = calloc(n, sizeof(*ext));
+
+	if (!ext)
+		die("no memory");
+	for (uint64_t i = 0; i < n; i++)
+		ext[i] = (struct weir__extent){
+			.file = file,
+			.off = i * 2000,
+			.len = 2000,
+			.addr = (unsigned char *)(1ull << 40) + i * 2048,
+			.dev = sink
+		};
+	run(ext, n);
+	free(ext);
+}
+
 static void count(uint64_t chunks, const char *way)
 {
 	uint64_t bytes = chunks * weir__engine_chunk(eng);
@@ -185,8 +204,10 @@ static void count(uint64_t chunks, const char *way)
 		run_bytes(bytes, sink);
 	else if (!strcmp(way, "staged"))
 		run_staged(chunks);
+	else if (!strcmp(way, "pieces"))
+		run_pieces(chunks);
 	else
-		die("--way is in-place, staged or device");
+		die("--way is in-place, staged, device or pieces");
 }
 
 struct args {

@@ -9,7 +9,52 @@ struct counts {
 	const struct file *one, *many;
 	struct use use_one, use_many; /* each keeps its memory */
 	int part;
+	unsigned char *mem; /* of the raw loop */
 };
+
+static void raw_loop(struct counts *c, const struct file *f, struct sample *s)
+{
+	struct raw_result r = raw_direct(f->path, c->mem, CHUNK, DEPTH);
+
+	s->seconds = r.seconds;
+	s->cpu = r.cpu_seconds;
+	s->bytes = r.bytes;
+}
+
+static void raw_one(void *arg, struct sample *s)
+{
+	struct counts *c = arg;
+
+	raw_loop(c, c->one, s);
+}
+
+static void raw_many(void *arg, struct sample *s)
+{
+	struct counts *c = arg;
+
+	raw_loop(c, c->many, s);
+}
+
+/* Two files lie in two places of the disk: what that alone makes. */
+static void row_place(struct counts *c, unsigned pairs)
+{
+	struct pair p = { .name = "many: where its file lies, raw",
+			  .limit = "raw loop, file of one tensor",
+			  .file_a = c->one,
+			  .file_b = c->many,
+			  .a = raw_one,
+			  .b = raw_many,
+			  .arg = c };
+	size_t bytes = c->one->bytes > c->many->bytes ? c->one->bytes
+						      : c->many->bytes;
+	struct result r;
+
+	bytes = (bytes + CHUNK - 1) / CHUNK * CHUNK;
+	c->mem = raw_memory(bytes);
+	pair_run(&p, pairs, false, &r);
+	result_add(&r);
+	raw_unmap(c->mem, bytes);
+}
 
 static void load_one(void *arg, struct sample *s)
 {
@@ -46,6 +91,7 @@ void row_many(unsigned pairs)
 			  .b = load_many,
 			  .arg = &c };
 
+	row_place(&c, pairs);
 	use_open(&c.use_one, 0);
 	use_open(&c.use_many, 0);
 	p.name = "many: 100,000, cold, opened";

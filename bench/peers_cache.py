@@ -4,6 +4,7 @@
 Also what else can falsify a timing on a shared machine: memory that the host
 has taken back, and the CPU that others use meanwhile.
 """
+import contextlib
 import ctypes
 import mmap
 import os
@@ -80,11 +81,18 @@ def prepare(paths, state):
     return min(shares) if state == "resident" else max(shares)
 
 
-def touch(nbytes):
-    """Touch and free memory, so that the host has it behind the guest.
+SETTLE = 3      # seconds until the kernel has reported what was free
 
-    A hypervisor takes free memory back after some seconds; whoever touches
-    it next would pay for that, and which loader it hits is chance.
+
+@contextlib.contextmanager
+def warm(nbytes):
+    """Hold memory that the host has behind the guest; free it at the end.
+
+    A hypervisor takes free memory back: Linux reports it two seconds after
+    some was freed, unless it is at it already. Whoever touches that memory
+    next pays for it, and which loader it hits is chance. So all else that is
+    free is reported while this is held, and what is freed at the end is not
+    before the load is over.
     """
     with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) \
             as memory:
@@ -94,6 +102,8 @@ def touch(nbytes):
         except OSError:             # before Linux 5.14
             for at in range(0, nbytes, PAGE):
                 memory[at] = 1
+        time.sleep(SETTLE)
+        yield
 
 
 def busy_seconds():

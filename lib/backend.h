@@ -20,7 +20,7 @@
 #include <weir/dev.h>
 #include <weir/mem.h>
 
-#define WEIR__ABI 1u
+#define WEIR__ABI 2u
 #define WEIR__MAX_DEVS 64u /* of one backend */
 
 struct weir__backend;
@@ -130,6 +130,16 @@ struct weir__mem_ops {
 	int (*fill)(struct weir_dev *dev, void *dst, uint8_t byte, size_t n);
 	int (*copy)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	/*
+	 * Make ready for copies between memory of @dev and of @other, a device
+	 * of this backend that is in use: 0 from then on, < 0 with a sentence.
+	 * Optional: no queue of @dev reaches another device. Any thread; the
+	 * first call for a pair may block.
+	 */
+	int (*reach)(struct weir_dev *dev, struct weir_dev *other);
+	/* As copy, from memory of @from, within reach. Needed with reach. */
+	int (*copy_from)(struct weir_dev *dev, void *dst, struct weir_dev *from,
+			 const void *src, size_t n);
+	/*
 	 * Page-lock host memory of the library's for copies to @dev, and let
 	 * go of it. Optional. pin gives 1: it is locked already, and not ours
 	 * to unpin. unpin gives < 0: the device may still use it, for ever.
@@ -154,6 +164,13 @@ enum weir__work_kind {
 	WEIR__WORK_MARK  /* nothing: done when all before it is */
 };
 
+/* Bytes that are to lie elsewhere. */
+struct weir__piece {
+	unsigned char *dst;
+	const unsigned char *src;
+	size_t bytes; /* > 0 */
+};
+
 struct weir__work {
 	struct weir__work *next; /* the backend's, while it has it */
 	enum weir__work_kind kind;
@@ -161,8 +178,17 @@ struct weir__work {
 	bool dst_host, src_host; /* in host memory, locked or not */
 	unsigned char *dst;
 	const unsigned char *src;
+	/* COPY: whose memory it is; NULL: the device's of the queue. */
+	struct weir_dev *dst_dev, *src_dev;
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
+	/*
+	 * SET: not rows but these, the caller's until it is done, in any order:
+	 * none reads or writes what another writes. dst and src are those of
+	 * the first, width is the bytes of all.
+	 */
+	const struct weir__piece *piece;
+	size_t n_pieces;
 	int (*call)(void *arg); /* CALL */
 	void *arg;
 	/*

@@ -144,7 +144,8 @@ int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
 /* A copy of one tensor to another, run by run. */
 struct copy {
 	struct place dst, src;
-	unsigned char *bounce; /* between two devices; NULL: not needed */
+	bool reached;          /* between two devices, by themselves */
+	unsigned char *bounce; /* between two others; NULL: not needed */
 };
 
 static int copy_bounced(const struct copy *c, size_t off, size_t n)
@@ -176,6 +177,12 @@ static int copy_run(const struct copy *c, size_t off, size_t n)
 		return get(&from, to.addr, n);
 	if (c->bounce)
 		return copy_bounced(c, off, n);
+	if (c->reached)
+		return weir__dev_result(
+			dev, "mem->copy_from",
+			dev->backend->mem->copy_from(dev, to.addr,
+						     from.buf->buft->dev,
+						     from.addr, n));
 	return weir__dev_result(dev, "mem->copy",
 				dev->backend->mem->copy(dev, to.addr, from.addr,
 							n));
@@ -245,6 +252,21 @@ static int compare_places(const struct copy *c, uint64_t bytes)
 	return 0;
 }
 
+/* Between devices: does the one reach the other, or do we carry it? */
+static int join_devices(struct copy *c)
+{
+	int r = weir__dev_reach(c->dst.buf->buft->dev, c->src.buf->buft->dev);
+
+	if (r < 0)
+		return r;
+	c->reached = r;
+	if (!r)
+		c->bounce = weir__malloc(BOUNCE_BYTES);
+	return r || c->bounce ? 0
+			      : weir__fail(-ENOMEM, "no memory for %zu bytes",
+					   BOUNCE_BYTES);
+}
+
 static int copy_placed(struct copy *c, const struct weir_tensor *t,
 		       uint64_t bytes)
 {
@@ -253,13 +275,10 @@ static int copy_placed(struct copy *c, const struct weir_tensor *t,
 	if (r || !bytes)
 		return r < 0 ? r : 0;
 	if (!weir__buf_is_host(c->dst.buf) && !weir__buf_is_host(c->src.buf) &&
-	    !one_memory(c)) {
-		c->bounce = weir__malloc(BOUNCE_BYTES);
-		if (!c->bounce)
-			return weir__fail(-ENOMEM, "no memory for %zu bytes",
-					  BOUNCE_BYTES);
-	}
-	r = copy_runs(c, t, bytes);
+	    !one_memory(c))
+		r = join_devices(c);
+	if (!r)
+		r = copy_runs(c, t, bytes);
 	weir__free(c->bounce);
 	return r;
 }

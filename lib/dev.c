@@ -82,6 +82,21 @@ int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
 			  dev->desc.name, dev->backend->name, r, what);
 }
 
+int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
+{
+	const struct weir__mem_ops *mem = dev->backend->mem;
+	int r;
+
+	if (dev == other)
+		return 1;
+	if (dev->backend != other->backend || !mem->reach)
+		return 0;
+	r = weir__dev_use(dev);
+	if (r >= 0)
+		r = weir__dev_result(dev, "mem->reach", mem->reach(dev, other));
+	return r < 0 ? r : 1;
+}
+
 /* Make the state; dev->lock is held. */
 static int open_dev(struct weir_dev *dev, const char *params)
 {

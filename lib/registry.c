@@ -129,6 +129,9 @@ static int check_moves(const struct weir__backend *b,
 				-EBADMSG,
 				"memory %s is not the host's, but its set, get, fill or copy is NULL",
 				d->buft[i].name);
+	if (m->reach && !m->copy_from)
+		return weir__fail(-EBADMSG,
+				  "mem->copy_from is NULL, mem->reach is not");
 	return 0;
 }
 

@@ -113,6 +113,11 @@ int weir__dev_use(struct weir_dev *dev);
  * is neither 0 nor an errno becomes -EIO. @what names the call in a sentence.
  */
 int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
+/*
+ * Can copies of @dev have an end in memory of @other? 1: yes; 0: its backend
+ * does not do that; < 0 with a sentence.
+ */
+int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
 /* " (the device's own words)" for @native, or ""; a ring of buffers. */
 const char *weir__dev_words(const struct weir_dev *dev, int32_t native);
 /* host.c: what struct weir__host says of devices and host memory. */

@@ -39,6 +39,13 @@ void *weir__calloc_aligned(size_t n, size_t size)
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
+void *weir__malloc_pages(size_t n)
+{
+	if (n > SIZE_MAX - 4096)
+		return NULL;
+	return aligned_alloc(4096, weir__up(n ? n : 1, 4096));
+}
+
 void *weir__realloc(void *p, size_t n, size_t size)
 {
 	return reallocarray(p, n ? n : 1, size ? size : 1);

@@ -19,6 +19,7 @@ void *weir__malloc(size_t n);
 void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
 void *weir__calloc_aligned(size_t n, size_t size); /* to 64 bytes */
 void *weir__realloc(void *p, size_t n, size_t size);
+void *weir__malloc_pages(size_t n); /* aligned to 4096 */
 char *weir__strdup(const char *s);
 void weir__free(void *p);
 

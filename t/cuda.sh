@@ -30,7 +30,7 @@ contract()
 	grep -v '^ok' "$tmp/contract" | sed 's/^/# /'
 }
 
-plan 28
+plan 31
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
@@ -76,6 +76,21 @@ run with_gpu env FAKECUDA_NO=cuMemHostRegister weir load --device CUDA0 \
 	--quiet --digest "$tmp/many.safetensors"
 check 'a driver that registers no memory loads the same bytes' \
 	cmp "$tmp/cpu" "$tmp/out"
+
+# batches VERSION: how often a load with that driver copies in batches.
+batches()
+{
+	rm -f "$tmp/log"
+	weir load --quiet --digest "$tmp/tiny.safetensors" >"$tmp/cpu"
+	run with_gpu env FAKECUDA_VERSION="$1" FAKECUDA_LOG="$tmp/log" \
+		weir load --device CUDA0 --quiet --digest "$tmp/tiny.safetensors"
+	cmp -s "$tmp/cpu" "$tmp/out" &&
+		grep -c '^[0-9]* cuMemcpyBatchAsync' "$tmp/log"
+}
+check 'a driver of CUDA 12.8 copies in batches' test "$(batches 12080)" -gt 0
+check '... one of 13.0, which has another form of it too, as well' \
+	test "$(batches 13000)" -gt 0
+is "$(batches 12070)" 0 '... one of 12.7 has none, and loads the same bytes'
 
 for test in stream stream-order stream-io stream-fail stream-close event; do
 	contract $test

@@ -55,6 +55,14 @@ chunk()
 	holds "chunk-$1" "$2" "${few:-0}" "${more:-0}" 1000
 }
 
+# Tensors of 2000 bytes, read together.
+piece()
+{
+	few=$(total "$builddir/bench/engine" --way pieces --chunks 10000)
+	more=$(total "$builddir/bench/engine" --way pieces --chunks 30000)
+	holds piece "$1" "${few:-0}" "${more:-0}" 20000
+}
+
 opened()
 {
 	python3 "$srcdir/bench/header.py" "$1" "$tmp/$1.safetensors" &&
@@ -68,11 +76,12 @@ tensor()
 	holds tensor "$1" "${few:-0}" "${more:-0}" 20000
 }
 
-plan 5
+plan 6
 check 'what is counted with can be built' \
 	"$MAKE" -C "$builddir" bench/engine bench/open
 chunk in-place 'a chunk read in place costs no more instructions than recorded'
 chunk staged '... nor one that is copied out of a slot'
 chunk device '... nor one that is copied to a device'
+piece '... nor a small tensor among others to a device'
 tensor 'a tensor costs no more instructions to open than recorded'
 finish

@@ -172,13 +172,19 @@ EXTRA_DIST += %D%/env.inc
 EXTRA_DIST += %D%/cuda.inc
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
-T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t %D%/cuda-calls.t \
+T_CUDA_TESTS = %D%/cuda-stream.t %D%/cuda-faults.t
+T_CUDA_TESTS += %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-peer.t
+T_CUDA_TESTS += %D%/cuda-calls.t \
 	%D%/cuda-ends.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
 TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_abi_t_SOURCES = %D%/cuda-abi.c
+%C%_cuda_batch_t_SOURCES = %D%/cuda-batch.c %D%/sample.c %D%/sample.h
+%C%_cuda_peer_t_SOURCES = %D%/cuda-peer.c
+%C%_cuda_peer_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_calls_t_SOURCES = %D%/cuda-calls.c %D%/sample.c %D%/sample.h
 %C%_cuda_calls_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_ends_t_SOURCES = %D%/cuda-ends.c %D%/sample.c %D%/sample.h

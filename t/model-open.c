@@ -256,6 +256,42 @@ static void many(void)
 	weir_model_close(m);
 }
 
+static unsigned resident(const char *name, bool *ret_direct)
+{
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_file *f;
+	unsigned share;
+
+	if (weir_file_open(root, files_path(name), NULL, &f) < 0 ||
+	    weir_file_info(f, &info) < 0)
+		bail("%s", weir_error());
+	share = weir__file_resident(f, 0, info.bytes);
+	*ret_direct = info.direct;
+	weir_file_close(f);
+	return share;
+}
+
+/* A long header that is not in the page cache is read around it. */
+static void cold(void)
+{
+	int fd = open(files_path("many"), O_RDONLY);
+	struct weir_model *m;
+	bool direct;
+
+	if (fd < 0 || fsync(fd) < 0)
+		bail("fsync: %s", strerror(errno));
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+	if (resident("many", &direct) > 100 || !direct) {
+		skip(2, "the page cache keeps it, or no direct I/O");
+		return;
+	}
+	m = must_open("many");
+	is_int(misplaced(m, MANY), 0, "a long header that is cold");
+	ok(resident("many", &direct) < 500, "... is read directly");
+	weir_model_close(m);
+}
+
 static void lifetime(void)
 {
 	struct weir_model *m = must_open("one.safetensors"), *none;
@@ -284,7 +320,7 @@ static void lifetime(void)
 
 int main(void)
 {
-	plan(26 + 5 + 7 + 7 + 3 + 3 + 3);
+	plan(26 + 5 + 7 + 7 + 3 + 3 + 2 + 3);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
@@ -294,6 +330,7 @@ int main(void)
 	lengths();
 	changes();
 	many();
+	cold();
 	lifetime();
 	weir_close(root);
 	return done_testing();

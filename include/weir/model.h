@@ -240,7 +240,7 @@ WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 
 struct weir_progress {
 	size_t size;    /* set by the caller */
-	uint64_t bytes; /* arrived */
+	uint64_t bytes; /* arrived; up to a chunk behind what events tell */
 	uint64_t total;
 	uint64_t tensors; /* arrived */
 	uint64_t failed;  /* tensors */

@@ -76,7 +76,10 @@ WEIR_API int weir_stream_get_2d(struct weir_stream *stream,
 WEIR_API int weir_stream_fill(struct weir_stream *stream,
 			      const struct weir_tensor *dst, size_t off,
 			      size_t n, uint8_t byte) WEIR_NONNULL(1, 2);
-/* As weir_tensor_copy, queued. */
+/*
+ * As weir_tensor_copy, queued. Of two CUDA devices' memory any CUDA stream of
+ * the root; of a device's and the host's that device's own. -EINVAL.
+ */
 WEIR_API int weir_stream_copy(struct weir_stream *stream,
 			      const struct weir_tensor *dst,
 			      const struct weir_tensor *src)

@@ -67,6 +67,12 @@ static void run_rows(const struct weir__work *w)
 			w->width);
 }
 
+static void run_pieces(const struct weir__work *w)
+{
+	for (size_t i = 0; i < w->n_pieces; i++)
+		memcpy(w->piece[i].dst, w->piece[i].src, w->piece[i].bytes);
+}
+
 static void run(struct weir__work *w)
 {
 	int res = 0;
@@ -75,7 +81,10 @@ static void run(struct weir__work *w)
 	case WEIR__WORK_SET:
 	case WEIR__WORK_GET:
 	case WEIR__WORK_COPY:
-		run_rows(w);
+		if (w->n_pieces)
+			run_pieces(w);
+		else
+			run_rows(w);
 		break;
 	case WEIR__WORK_FILL:
 		for (size_t i = 0; i < w->rows; i++)

@@ -23,6 +23,7 @@ struct weir__cuda {
 	int32_t node;      /* NUMA node nearest to it, -1: not known */
 	bool reads_only;   /* memory can be registered for reading only */
 	_Atomic int lost;  /* the CUresult by which it was, or 0 */
+	_Atomic uint64_t reached; /* devices, by ordinal, asked for access to */
 	_Atomic unsigned refused; /* contexts in a row that could not be had */
 	/*
 	 * How often the driver gave an error that may be of earlier work: what
@@ -75,6 +76,11 @@ CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 			CUmemorytype *ret_type);
 /* Is it page-locked host memory? No, if the driver cannot be asked. */
 bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr);
+/* peer.c: between devices; a context is current for those of CUresult. */
+int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other);
+CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
+			      struct weir__cuda *src_dev, const void *src,
+			      size_t n, CUstream stream);
 /* queue.c */
 extern const struct weir__queue_ops weir__cuda_queue_ops;
 /* A queue around @stream, which stays the caller's. */

@@ -30,6 +30,8 @@ struct entry {
 static const struct entry entries[] = {
 	WEIR__CUDA_REQUIRED(REQUIRED)
 	WEIR__CUDA_OPTIONAL(OPTIONAL)
+	{ "cuMemcpyBatchAsync", 12080,
+	  offsetof(struct weir__cuda_driver, copy_batch), false },
 };
 /* clang-format on */
 

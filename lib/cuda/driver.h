@@ -40,7 +40,9 @@ struct weir__host;
 	X(cuMemcpyHtoDAsync, 3020)          \
 	X(cuMemcpyDtoHAsync, 3020)          \
 	X(cuMemcpyDtoDAsync, 3020)          \
+	X(cuMemcpyPeerAsync, 4000)          \
 	X(cuMemcpy2DAsync, 3020)            \
+	X(cuMemcpy3DPeerAsync, 4000)        \
 	X(cuMemsetD8Async, 3020)            \
 	X(cuMemsetD2D8Async, 3020)          \
 	X(cuStreamCreate, 2000)             \
@@ -55,20 +57,33 @@ struct weir__host;
 	X(cuEventSynchronize, 2000)
 
 /* Without one of these an ability is off; NULL in the table. */
-#define WEIR__CUDA_OPTIONAL(X)        \
-	X(cuMemHostRegister, 6050)    \
-	X(cuMemHostUnregister, 4000)  \
-	X(cuMemGetAddressRange, 3020) \
+#define WEIR__CUDA_OPTIONAL(X)         \
+	X(cuDeviceCanAccessPeer, 4000) \
+	X(cuCtxEnablePeerAccess, 4000) \
+	X(cuMemHostRegister, 6050)     \
+	X(cuMemHostUnregister, 4000)   \
+	X(cuMemGetAddressRange, 3020)  \
 	X(cuMemGetInfo, 3020)
+
+/*
+ * Copies in a batch, as of CUDA 12.8. The header declares what came with 13.0,
+ * which has no argument for the copy that failed; a driver has both.
+ */
+typedef CUresult weir__cuda_batch_fn(CUdeviceptr *dsts, CUdeviceptr *srcs,
+				     size_t *sizes, size_t count,
+				     CUmemcpyAttributes *attrs, size_t *firsts,
+				     size_t n_attrs, size_t *ret_failed,
+				     CUstream stream);
 
 #define WEIR__CUDA_MEMBER(name, version) __typeof__(name) *name;
 
 struct weir__cuda_driver {
-	int version; /* 12080: the driver's CUDA 12.8 */
-		     /* clang-format off */
+	int version;                     /* 12080: the driver's CUDA 12.8 */
+					 /* clang-format off */
 	WEIR__CUDA_REQUIRED(WEIR__CUDA_MEMBER)
 	WEIR__CUDA_OPTIONAL(WEIR__CUDA_MEMBER)
-		     /* clang-format on */
+					 /* clang-format on */
+	weir__cuda_batch_fn *copy_batch; /* optional */
 };
 
 /* Filled by weir__cuda_driver_open, and constant from then on. */

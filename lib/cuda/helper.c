@@ -98,6 +98,21 @@ static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
 	return r;
 }
 
+/* Each by itself. */
+static CUresult bounce_pieces(struct weir__cuda_queue *q, struct weir__work *w)
+{
+	struct weir__work one = *w;
+	CUresult r = CUDA_SUCCESS;
+
+	for (size_t i = 0; i < w->n_pieces && !r; i++) {
+		one.dst = w->piece[i].dst;
+		one.src = w->piece[i].src;
+		one.width = w->piece[i].bytes;
+		r = bounce_up(q, &one);
+	}
+	return r;
+}
+
 static CUresult bounce_down(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -131,6 +146,8 @@ static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
 	}
 	if (!weir__cuda_blocks(q->c, w) || w->rows != 1 || !have_bounce(q))
 		return weir__cuda_issue(q, w);
+	if (w->n_pieces)
+		return bounce_pieces(q, w);
 	return w->kind == WEIR__WORK_SET ? bounce_up(q, w) : bounce_down(q, w);
 }
 

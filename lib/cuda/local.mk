@@ -7,7 +7,7 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/driver.c %D%/driver.h \
 	%D%/cuda.c %D%/cuda.h %D%/context.c \
 	%D%/memory.c \
-	%D%/queue.c %D%/queue.h %D%/helper.c \
+	%D%/queue.c %D%/queue.h %D%/copy.c %D%/helper.c %D%/peer.c \
 	%D%/nvml.c lib/cuda_ext.h
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \

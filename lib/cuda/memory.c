@@ -422,6 +422,21 @@ static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
 			   "cuMemcpyDtoDAsync", n);
 }
 
+static int cuda_copy_from(struct weir_dev *dev, void *dst,
+			  struct weir_dev *from, const void *src, size_t n)
+{
+	struct weir__cuda *c, *s = weir__cuda_of(from);
+	int r;
+
+	if (weir__cuda_of(dev)->context == s->context)
+		return cuda_copy(dev, dst, src, n);
+	r = begin(dev, &c);
+	return r < 0 ? r
+		     : end(c,
+			   weir__cuda_copy_peer(c, dst, s, src, n, c->blocking),
+			   "cuMemcpyPeerAsync", n);
+}
+
 static int cuda_pin(struct weir_dev *dev, void *ptr, size_t bytes)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
@@ -457,6 +472,8 @@ const struct weir__mem_ops weir__cuda_mem_ops = {
 	.get = cuda_get,
 	.fill = cuda_fill,
 	.copy = cuda_copy,
+	.reach = weir__cuda_reach,
+	.copy_from = cuda_copy_from,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
 };

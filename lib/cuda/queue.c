@@ -124,40 +124,6 @@ static void cuda_queue_close(void *queue)
 	weir__cuda_host.free(q);
 }
 
-static CUresult copy_rows(struct weir__cuda_queue *q, struct weir__work *w)
-{
-	CUDA_MEMCPY2D m = {
-		.srcMemoryType = w->kind == WEIR__WORK_SET
-					 ? CU_MEMORYTYPE_HOST
-					 : CU_MEMORYTYPE_DEVICE,
-		.srcHost = w->src,
-		.srcDevice = (CUdeviceptr)(uintptr_t)w->src,
-		.srcPitch = w->src_pitch,
-		.dstMemoryType = w->kind == WEIR__WORK_GET
-					 ? CU_MEMORYTYPE_HOST
-					 : CU_MEMORYTYPE_DEVICE,
-		.dstHost = w->dst,
-		.dstDevice = (CUdeviceptr)(uintptr_t)w->dst,
-		.dstPitch = w->dst_pitch,
-		.WidthInBytes = w->width,
-		.Height = w->rows,
-	};
-
-	return drv.cuMemcpy2DAsync(&m, q->stream);
-}
-
-static CUresult copy_flat(struct weir__cuda_queue *q, struct weir__work *w)
-{
-	CUdeviceptr dst = (CUdeviceptr)(uintptr_t)w->dst;
-	CUdeviceptr src = (CUdeviceptr)(uintptr_t)w->src;
-
-	if (w->kind == WEIR__WORK_SET)
-		return drv.cuMemcpyHtoDAsync(dst, w->src, w->width, q->stream);
-	if (w->kind == WEIR__WORK_GET)
-		return drv.cuMemcpyDtoHAsync(w->dst, src, w->width, q->stream);
-	return drv.cuMemcpyDtoDAsync(dst, src, w->width, q->stream);
-}
-
 /* Put the mark of @on behind all that it has; mark_lock is held. */
 static CUresult mark(struct weir__cuda_queue *on)
 {
@@ -211,7 +177,7 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 	case WEIR__WORK_SET:
 	case WEIR__WORK_GET:
 	case WEIR__WORK_COPY:
-		return w->rows == 1 ? copy_flat(q, w) : copy_rows(q, w);
+		return weir__cuda_copy(q, w);
 	case WEIR__WORK_FILL:
 		return fill(q, w);
 	case WEIR__WORK_WAIT:

@@ -56,6 +56,19 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *work,
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
 
+/*
+ * copy.c. SET, GET or COPY; a context is current. What fails may be there in
+ * part if it has pieces.
+ */
+CUresult weir__cuda_copy(struct weir__cuda_queue *q,
+			 const struct weir__work *work);
+
+/* peer.c. Is the copy not within the queue's device? Then by this. */
+bool weir__cuda_is_between(const struct weir__cuda_queue *q,
+			   const struct weir__work *work);
+CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
+				 const struct weir__work *work);
+
 /* helper.c. May the driver not be given it, since it would block? */
 bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *work);
 /* Is it among host memory alone, so that no engine of the GPU is needed? */

@@ -7,6 +7,9 @@
  * the block at each end, which only partly is ours: those two go through
  * slots. Others, and all that go to a device, are staged as a whole. Extents
  * that go through the page cache to host memory need neither.
+ *
+ * Extents that go to one device and lie close together in the file are one
+ * chunk as long as a slot has room: one read, and one work of many pieces.
  */
 #include <errno.h>
 
@@ -15,6 +18,8 @@
 #include "sys.h"
 
 #define PAGE 4096u
+/* Reading over a gap of this size costs less than a read of its own. */
+#define MAX_GAP (64u << 10)
 /* One staged read is cheaper than three; with its blocks it fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * PAGE)
 
@@ -52,10 +57,8 @@ static uint64_t count(const struct weir__extent *e, uint64_t chunk)
 	return (lo > e->off) + pieces(lo, hi, chunk) + (hi < end);
 }
 
-int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
+static int choose_ways(struct weir__engine *eng, struct weir__job *job)
 {
-	uint64_t n = 0;
-
 	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
 
@@ -67,11 +70,78 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
 		e->block = e->buffered ? 0 : block_of(e, eng->chunk);
+		e->together = 1;
+	}
+	return 0;
+}
+
+static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
+{
+	return a->dev && a->dev == b->dev && a->file == b->file &&
+	       a->buffered == b->buffered;
+}
+
+/*
+ * Do @e and what follows it up to @last fit slots: as they lie in the file, and
+ * in a room (pieces.c)?
+ */
+static bool fit(const struct weir__extent *e, const struct weir__extent *last,
+		uint64_t chunk)
+{
+	uint64_t unit = weir__slot_unit(e->file);
+	uint64_t from = weir__down(e->off, unit);
+
+	if (last->room && last->room == e->room &&
+	    (uintptr_t)last->addr + last->len - (uintptr_t)e->addr > chunk)
+		return false;
+	return weir__up(last->off + last->len, unit) - from <= chunk;
+}
+
+/* How many extents from @e on, of @n, make one chunk? */
+static uint32_t gather(const struct weir__extent *e, size_t n, uint64_t chunk)
+{
+	uint32_t k = 1;
+
+	for (; k < n; k++) {
+		uint64_t end = e[k - 1].off + e[k - 1].len;
+
+		if (!same_way(e, &e[k]) || e[k].off < end ||
+		    e[k].off - end > MAX_GAP || !fit(e, &e[k], chunk))
+			break;
+	}
+	return k;
+}
+
+/* What goes together with extent @i; by itself without memory for that. */
+static void join(struct weir__job *job, size_t i, uint64_t chunk)
+{
+	struct weir__extent *e = &job->ext[i];
+	uint32_t n = gather(e, job->n_ext - i, chunk);
+
+	if (n > 1 && !job->piece)
+		job->piece = weir__calloc(job->n_ext, sizeof(*job->piece));
+	if (n == 1 || !job->piece)
+		return;
+	e->together = n;
+	for (uint32_t k = 1; k < n; k++)
+		e[k].together = 0;
+}
+
+int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
+{
+	struct weir__extent *e;
+	uint64_t n = 0;
+	int r = choose_ways(eng, job);
+
+	for (size_t i = 0; i < job->n_ext && !r; i += e->together) {
+		e = &job->ext[i];
+		if (e->dev && !job->write)
+			join(job, i, eng->chunk);
 		e->first = n;
-		n += count(e, eng->chunk);
+		n += e->together > 1 ? 1 : count(e, eng->chunk);
 	}
 	job->n_chunks = n;
-	return 0;
+	return r;
 }
 
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
@@ -79,11 +149,12 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 {
 	const struct weir__extent *e;
 	uint64_t k, lo, hi, end;
-	size_t i = *hint;
+	size_t i = *hint, next;
 
-	while (i + 1 < job->n_ext && job->ext[i + 1].first <= number)
-		i++;
-	*hint = i;
+	while ((next = i + job->ext[i].together) < job->n_ext &&
+	       job->ext[next].first <= number)
+		i = next;
+	ret->ext = *hint = i;
 	e = &job->ext[i];
 	k = number - e->first;
 	lo = e->off;
@@ -105,6 +176,11 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 			goto out;
 		}
 		ret->in_place = true;
+	} else if (e->together > 1) {
+		const struct weir__extent *last = e + e->together - 1;
+
+		hi = last->off + last->len;
+		goto out;
 	}
 	if (k) {
 		uint64_t at = (lo / chunk + k) * chunk;
@@ -116,7 +192,24 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		hi = (lo / chunk + 1) * chunk;
 	}
 out:
-	ret->ext = i;
 	ret->lo = lo - e->off;
 	ret->hi = hi - e->off;
+}
+
+uint64_t weir__chunk_sum(const struct weir__extent *e)
+{
+	uint64_t n = 0;
+
+	for (uint32_t k = 0; k < e->together; k++)
+		n += e[k].len;
+	return n;
+}
+
+void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
+			  enum weir__chunk_way way)
+{
+	uint32_t n = job->ext[ext].together;
+
+	for (uint32_t k = 0; k < n; k++)
+		job->chunk(job, ext + k, 0, job->ext[ext + k].len, res, way);
 }

@@ -148,6 +148,8 @@ int weir__copy_start(struct weir__op *op)
 		.arg = q,
 		.done = copied,
 	};
+	if (e->together > 1)
+		weir__pieces_make(op);
 	op->copying = weir__trace_now(op->reactor->eng->weir);
 	atomic_fetch_add(&q->out, 1);
 	r = weir__dev_result(e->dev, "queue->submit",

@@ -388,12 +388,21 @@ void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 		weir__pool_push(eng->copiers, task);
 }
 
+/* A device that the root did not wait for may still be about to read them. */
+static void drop_pieces(struct weir__job *job)
+{
+	if (!atomic_load(&job->leaked))
+		weir__free(job->piece);
+	job->piece = NULL;
+}
+
 void weir__job_drop(struct weir__job *job)
 {
 	struct weir__engine *eng = job->eng;
 
 	if (atomic_fetch_sub(&job->left, 1) != 1)
 		return;
+	drop_pieces(job);
 	job->done(job);
 	drop_job(eng);
 }
@@ -441,6 +450,7 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 	atomic_fetch_add(&eng->jobs, 1);
 	if (atomic_load(&eng->closed)) {
 		drop_job(eng);
+		drop_pieces(job);
 		return weir__fail(-ESHUTDOWN, "the root has been closed");
 	}
 	post(eng, job, n, first);

@@ -35,10 +35,20 @@ struct weir__extent {
 	uint64_t off;
 	uint64_t len; /* > 0 */
 	unsigned char *addr;
-	struct weir_dev *dev;      /* NULL: host memory */
+	struct weir_dev *dev; /* NULL: host memory */
+	/*
+	 * Between two extents of the same room that follow each other in the
+	 * job is memory of nobody's, which may be written. NULL: of none.
+	 */
+	const void *room;
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */
+	/*
+	 * If it is not 1: so many extents from this one on are one chunk, which
+	 * goes to its device in pieces. 0: it is in such a chunk of another's.
+	 */
+	uint32_t together;
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
@@ -91,6 +101,7 @@ struct weir__job {
 
 	/* The engine's: */
 	struct weir__engine *eng;
+	struct weir__piece *piece; /* for each extent; NULL: none together */
 	uint64_t n_chunks;
 	_Atomic uint64_t cursor; /* next chunk to be dealt */
 	_Atomic uint64_t left;   /* chunks and links not finished */

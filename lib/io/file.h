@@ -50,6 +50,13 @@ void weir__file_put(struct weir_file *file);
  */
 int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
 
+/*
+ * The same from the beginning of the file, for much at once: what is not in
+ * the page cache is read around it, as the data will be. @buf is of
+ * weir__malloc_pages.
+ */
+int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
+
 /* -ESTALE with a sentence: size, mtime, ctime or inode differ from @file->id. */
 int weir__file_unchanged(struct weir_file *file);
 

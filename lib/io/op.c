@@ -12,7 +12,6 @@
 #include "trace.h"
 
 #define MAX_TRIES 16
-#define PAGE 4096u
 /* Copies up to this are made on the reactor's thread. */
 #define INLINE_COPY (64u << 10)
 
@@ -104,6 +103,7 @@ struct weir__op *weir__op_get(struct weir__reactor *r)
 	op->tries = 0;
 	op->fixed = -1;
 	op->slot = NULL;
+	op->spread = NULL;
 	op->native = 0;
 	r->n_out++;
 	return op;
@@ -124,7 +124,9 @@ static void drop_slot(struct weir__op *op)
 {
 	if (op->slot)
 		weir__slot_put(op->reactor->slots, op->slot);
-	op->slot = NULL;
+	if (op->spread)
+		weir__slot_put(op->reactor->slots, op->spread);
+	op->slot = op->spread = NULL;
 }
 
 static bool take_slot(struct weir__op *op, uint64_t bytes)
@@ -168,7 +170,7 @@ static bool aim_buffered(struct weir__op *op, uint64_t from)
 static bool aim_slot(struct weir__op *op)
 {
 	const struct weir__extent *e = extent(op);
-	uint64_t unit = e->file->off_align > PAGE ? e->file->off_align : PAGE;
+	uint64_t unit = weir__slot_unit(e->file);
 	uint64_t from = weir__down(e->off + op->lo, unit);
 	uint64_t to = weir__up(e->off + op->hi, unit);
 
@@ -273,6 +275,16 @@ static const char *span_name(const struct weir__op *op)
 	return op->write ? "write" : name[way_of(op)];
 }
 
+/* Bytes in its slot that nobody wanted. */
+static uint64_t over_read(const struct weir__op *op)
+{
+	const struct weir__extent *e = extent(op);
+	uint64_t wanted = e->together == 1 ? op->hi - op->lo
+					   : weir__chunk_sum(e);
+
+	return (uint64_t)(op->buf - op->slot->addr) - wanted;
+}
+
 /*
  * The job is told, and then it may be gone: everything of the op's is given
  * back before.
@@ -287,9 +299,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	size_t ext = op->ext;
 
 	if (res == 0 && op->slot)
-		atomic_fetch_add_explicit(&job->over_read,
-					  (uint64_t)(op->buf - op->slot->addr) -
-						  (hi - lo),
+		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
 			 span_name(op), op->begun, extent(op)->off + lo,
@@ -302,9 +312,8 @@ void weir__op_finish(struct weir__op *op, int res)
 	put(op);
 	weir__job_landed(job);
 	native_now = native;
-	job->chunk(job, ext, lo, hi, res, way);
+	weir__chunk_tell(job, ext, lo, hi, res, way);
 	native_now = 0;
-	weir__job_drop(job);
 }
 
 /*
@@ -323,8 +332,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
 	weir__job_landed(job);
-	job->chunk(job, op->ext, op->lo, op->hi, res, way_of(op));
-	weir__job_drop(job);
+	weir__chunk_tell(job, op->ext, op->lo, op->hi, res, way_of(op));
 }
 
 /*

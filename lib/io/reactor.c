@@ -153,11 +153,10 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	weir__job_chunk(job, r->eng->chunk, number, &link->ext, &chunk);
 	if (cancelled) {
 		link->held = NONE;
-		job->chunk(job, chunk.ext, chunk.lo, chunk.hi,
-			   atomic_load(&r->eng->abort) ? -ETIMEDOUT
-						       : -ECANCELED,
-			   WEIR__CHUNK_BUFFERED);
-		weir__job_drop(job);
+		weir__chunk_tell(job, chunk.ext, chunk.lo, chunk.hi,
+				 atomic_load(&r->eng->abort) ? -ETIMEDOUT
+							     : -ECANCELED,
+				 WEIR__CHUNK_BUFFERED);
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];

@@ -57,12 +57,13 @@ struct weir__op {
 	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
-	struct weir__slot *slot; /* NULL: in place */
-	unsigned char *payload;  /* lo, in the slot */
-	struct weir__work work;  /* a device's while it copies */
-	int64_t res;             /* of the last call: bytes or -errno */
-	int32_t native;          /* the device's own code for it */
-	int64_t begun, copying;  /* for traces: dealt; read */
+	struct weir__slot *slot;   /* NULL: in place */
+	unsigned char *payload;    /* lo, in the slot */
+	struct weir__slot *spread; /* pieces.c's */
+	struct weir__work work;    /* a device's while it copies */
+	int64_t res;               /* of the last call: bytes or -errno */
+	int32_t native;            /* the device's own code for it */
+	int64_t begun, copying;    /* for traces: dealt; read */
 };
 
 /* How ops reach the kernel. Both run on the reactor's thread only. */
@@ -150,15 +151,41 @@ struct weir__engine {
 		abort; /* reactors: lose what is out, leave after the jobs */
 };
 
+/* engine.c. One chunk or link of the job is finished; the last one ends it. */
+void weir__job_drop(struct weir__job *job);
+
 /* chunk.c: which bytes a chunk is */
 struct weir__chunk {
 	size_t ext;
-	uint64_t lo, hi; /* bytes of the extent */
+	uint64_t lo, hi; /* bytes of the extent, and on if some go together */
 	bool in_place;   /* no slot needed */
 };
 int weir__job_cut(struct weir__engine *eng, struct weir__job *job);
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     uint64_t number, size_t *hint, struct weir__chunk *ret);
+
+/* pieces.c: the work of an op whose chunk has several extents. */
+void weir__pieces_make(struct weir__op *op);
+/* Of a chunk of several extents: their bytes; and telling the job of each. */
+uint64_t weir__chunk_sum(const struct weir__extent *e);
+void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
+			  enum weir__chunk_way way);
+/* The job is told of a chunk, and then it may be gone. */
+static inline void weir__chunk_tell(struct weir__job *job, size_t ext,
+				    uint64_t lo, uint64_t hi, int res,
+				    enum weir__chunk_way way)
+{
+	if (job->ext[ext].together == 1)
+		job->chunk(job, ext, lo, hi, res, way);
+	else
+		weir__chunk_tell_all(job, ext, res, way);
+	weir__job_drop(job);
+}
+/* Reads to slots begin and end at multiples of this. */
+static inline uint64_t weir__slot_unit(const struct weir_file *file)
+{
+	return file->off_align > 4096 ? file->off_align : 4096;
+}
 
 /*
  * Make an engine with @method (NULL: as the root's options say): for benches
@@ -168,8 +195,6 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		      struct weir__part **ret_part);
 
 /* engine.c */
-/* One chunk or link of the job is finished; the last one ends it. */
-void weir__job_drop(struct weir__job *job);
 /* One of the job's chunks is no longer in flight. */
 void weir__job_landed(struct weir__job *job);
 /*

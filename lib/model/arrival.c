@@ -83,7 +83,7 @@ static const struct weir__source_ops arrival_ops = {
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 {
-	struct weir__arrival *a = weir__calloc(1, sizeof(*a));
+	struct weir__arrival *a = weir__calloc_aligned(1, sizeof(*a));
 
 	if (!a)
 		goto out;
@@ -140,9 +140,6 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 	if (cause) {
 		atomic_compare_exchange_strong(&a->cause[i], &none, cause);
 		weir__arrival_fail(a, cause);
-	} else {
-		atomic_fetch_add_explicit(&a->arrived_bytes, bytes,
-					  memory_order_relaxed);
 	}
 	if (atomic_fetch_sub(&a->left[i], bytes) != bytes)
 		return;

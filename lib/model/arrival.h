@@ -36,7 +36,9 @@ struct weir__arrival {
 	_Atomic(const struct weir_failure *) first; /* of the whole load */
 	_Atomic bool lost;     /* the kernel may still write to the memory */
 	_Atomic bool finished; /* number n */
-	_Atomic uint64_t arrived_bytes, arrived, failed;
+	/* Written by all reactors, far from what they only read. */
+	_Alignas(64) _Atomic uint64_t arrived;
+	_Atomic uint64_t failed;
 };
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret);

@@ -94,12 +94,14 @@ int weir__st_head(const char *file, const unsigned char *head, size_t n,
 	return check_len(file, *ret_len, bytes);
 }
 
-/* The text, in memory of its own. */
-static int read_text(struct weir_file *file, struct weir__st *st)
+/* *ret_front: the file up to the end of the text, to be freed. */
+static int read_text(struct weir_file *file, struct weir__st *st,
+		     char **ret_front)
 {
 	unsigned char head[HEAD];
 	uint64_t bytes = file->id.bytes, len;
 	size_t n = bytes < HEAD ? (size_t)bytes : HEAD;
+	char *front;
 	int r = weir__model_read(file, head, n, 0);
 
 	if (r >= 0)
@@ -108,14 +110,17 @@ static int read_text(struct weir_file *file, struct weir__st *st)
 		return r;
 	st->len = (size_t)len;
 	st->data_bytes = bytes - 8 - len;
-	st->text = weir__malloc(st->len + 1);
-	if (!st->text)
+	front = weir__malloc_pages(8 + st->len + 1);
+	if (!front)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a header of %zu bytes",
 				  st->file, st->len);
-	weir__sys_prefer_huge(st->text, st->len);
+	*ret_front = front;
+	weir__sys_prefer_huge(front, st->len);
+	r = weir__model_read_front(file, front, 8 + st->len);
+	st->text = front + 8;
 	st->text[st->len] = '\0';
-	return weir__model_read(file, st->text, st->len, 8);
+	return r;
 }
 
 int weir__st_read(struct weir_model *m, uint32_t shard, bool lenient)
@@ -126,10 +131,11 @@ int weir__st_read(struct weir_model *m, uint32_t shard, bool lenient)
 		.shard = shard,
 		.lenient = lenient,
 	};
-	int r = read_text(file, &st);
+	char *front = NULL;
+	int r = read_text(file, &st, &front);
 
 	if (r >= 0)
 		r = weir__st_parse(m, &st);
-	weir__free(st.text);
+	weir__free(front);
 	return r;
 }

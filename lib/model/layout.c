@@ -25,7 +25,7 @@ struct placer {
 	struct weir__layout *l;
 	const struct weir__put *put;
 	unsigned number; /* of the put */
-	bool tight;      /* no congruence: it would not fit */
+	bool tight;      /* no congruence: of no use, or it would not fit */
 	uint64_t base;   /* address of byte 0 of the buffer, modulo PAGE */
 	uint64_t end;    /* first free byte of the buffer */
 	uint64_t modulus, shift; /* the run's: off + shift is aligned */
@@ -323,6 +323,9 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
 		struct placer p = {
 			.plan = plan, .l = l, .put = &plan->put[i], .number = i
 		};
+
+		/* Nothing is read to a device's own memory in place. */
+		p.tight = !(p.put->buft->desc.flags & WEIR_BUFT_HOST);
 
 		if (!p.put->tensors)
 			continue;

@@ -283,7 +283,6 @@ static void count_down(struct weir_load *l)
 		l->total += bytes;
 		if (buf->buft->desc.kind == WEIR_MEM_MAPPED) {
 			l->mapped += bytes;
-			atomic_fetch_add(&l->arrival->arrived_bytes, bytes);
 			bytes = 0;
 		}
 		atomic_init(&l->arrival->left[i], bytes);

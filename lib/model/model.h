@@ -74,10 +74,11 @@ int weir__model_new(struct weir *weir, const char *format,
 int weir__model_finish(struct weir_model *model);
 
 /*
- * As weir__file_read. -ESTALE: the file has changed since it was opened, and
- * what was read may be of two versions.
+ * As weir__file_read and weir__file_read_front. -ESTALE: the file has changed
+ * since it was opened, and what was read may be of two versions.
  */
 int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
+int weir__model_read_front(struct weir_file *file, void *buf, size_t n);
 
 /*
  * What the path of a directory stands for: the one file in it that is a model.

@@ -10,9 +10,9 @@
 #include "model/safetensors.h"
 #include "sys.h"
 
-int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
+/* What weir__file_unchanged adds to the result @r of a read. */
+static int unless_changed(struct weir_file *file, int r)
 {
-	int r = weir__file_read(file, buf, n, off);
 	int changed;
 
 	/* Where it ends too early, the reason is that it was cut. */
@@ -20,6 +20,16 @@ int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 		return r;
 	changed = weir__file_unchanged(file);
 	return changed < 0 ? changed : r;
+}
+
+int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
+{
+	return unless_changed(file, weir__file_read(file, buf, n, off));
+}
+
+int weir__model_read_front(struct weir_file *file, void *buf, size_t n)
+{
+	return unless_changed(file, weir__file_read_front(file, buf, n));
 }
 
 static bool is_index(const char *path)

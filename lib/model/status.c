@@ -54,13 +54,23 @@ int weir_load_cancel(struct weir_load *load)
 	return 0;
 }
 
+/* Behind the tensors by what reactors are about to tell. */
+static uint64_t arrived_bytes(struct weir_load *load)
+{
+	uint64_t bytes = load->mapped;
+
+	for (int i = 0; i < 3; i++)
+		bytes += atomic_load(&load->way[i]);
+	return bytes;
+}
+
 int weir_load_progress(struct weir_load *load,
 		       struct weir_progress *ret_progress)
 {
 	struct weir__arrival *a = load->arrival;
 	int64_t elapsed = atomic_load(&load->elapsed);
 	struct weir_progress p = {
-		.bytes = atomic_load(&a->arrived_bytes),
+		.bytes = arrived_bytes(load),
 		.total = load->total,
 		.tensors = atomic_load(&a->arrived),
 		.failed = atomic_load(&a->failed),
@@ -141,7 +151,7 @@ int weir_load_report(struct weir_load *load,
 {
 	struct weir__job *job = &load->job;
 	struct weir_load_report rep = {
-		.bytes = atomic_load(&load->arrival->arrived_bytes),
+		.bytes = arrived_bytes(load),
 		.in_place = atomic_load(&load->way[WEIR__CHUNK_IN_PLACE]),
 		.staged = atomic_load(&load->way[WEIR__CHUNK_STAGED]),
 		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),

@@ -3,6 +3,8 @@
  * Copies from tensor to tensor. Tensors with gaps between their bytes (views)
  * are copied as rectangles, one operation each.
  */
+#include <errno.h>
+
 #include "error.h"
 #include "stream/stream.h"
 #include "sys.h"
@@ -34,14 +36,36 @@ static int touch(struct weir__stream_op *op, const struct weir_tensor *t,
 	return weir__stream_op_touch_buf(op, t, buf, at, bytes, write);
 }
 
-static enum weir__work_kind kind_of(const struct weir__stream_op *op)
+/* The memory of another device, or NULL. */
+static struct weir_dev *other_device(const struct weir__stream_op *op,
+				     const struct weir_buf *buf)
 {
-	bool src_host = weir__buf_is_host(op->access[0].buf);
-	bool dst_host = weir__buf_is_host(op->access[1].buf);
+	struct weir_dev *dev = buf->buft->dev;
 
-	if (src_host == dst_host)
-		return WEIR__WORK_COPY;
-	return src_host ? WEIR__WORK_SET : WEIR__WORK_GET;
+	return weir__buf_is_host(buf) || dev == op->stream->dev ? NULL : dev;
+}
+
+/* What kind of copy the two buffers make it. */
+static int choose_kind(struct weir__stream_op *op, const struct copy *c)
+{
+	const struct weir_buf *src = op->access[0].buf;
+	const struct weir_buf *dst = op->access[1].buf;
+	struct weir__work *w = &op->work;
+
+	w->src_host = weir__buf_is_host(src);
+	w->dst_host = weir__buf_is_host(dst);
+	w->src_dev = other_device(op, src);
+	w->dst_dev = other_device(op, dst);
+	if (w->src_host == w->dst_host)
+		return 0;
+	w->kind = w->src_host ? WEIR__WORK_SET : WEIR__WORK_GET;
+	return w->src_dev || w->dst_dev
+		       ? weir__fail(
+				 -EINVAL,
+				 "%s to %s: of host memory and a device, the stream must be of that device, not %s",
+				 weir__tensor_label(c->src),
+				 weir__tensor_label(c->dst), op->stream->label)
+		       : 0;
 }
 
 /*
@@ -67,9 +91,9 @@ static int add_piece(struct copy *c, uint64_t off)
 		return weir__fail(-EINVAL, "%s and %s overlap",
 				  weir__tensor_label(c->dst),
 				  weir__tensor_label(c->src));
-	op->work.kind = kind_of(op);
-	op->work.src_host = weir__buf_is_host(op->access[0].buf);
-	op->work.dst_host = weir__buf_is_host(op->access[1].buf);
+	r = choose_kind(op, c);
+	if (r < 0)
+		return r;
 	op->work.src = src + off;
 	op->work.dst = dst + off;
 	op->work.width = c->run;

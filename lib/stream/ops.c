@@ -56,18 +56,37 @@ static void add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
 	range->write = write;
 }
 
-/* May a stream of this device move bytes of @buf? */
-static int reachable(const struct weir_stream *s, const struct weir_tensor *t,
-		     const struct weir_buf *buf, bool write)
+/* Of the devices whose memory is not the host's a stream has its own. */
+static int own_device(const struct weir__stream_op *op,
+		      const struct weir_tensor *t, const struct weir_buf *buf)
 {
+	struct weir_dev *dev = buf->buft->dev;
+	int r = dev == op->stream->dev || weir__buf_is_host(buf);
+
+	/* Between devices there are copies. */
+	if (!r && op->work.kind == WEIR__WORK_COPY)
+		r = weir__dev_reach(op->stream->dev, dev);
+	return r ? r
+		 : weir__fail(-EINVAL,
+			      "%s is in memory of %s, out of reach of %s",
+			      weir__tensor_label(t), dev->desc.name,
+			      op->stream->label);
+}
+
+/* May a stream of this device move bytes of @buf? */
+static int reachable(const struct weir__stream_op *op,
+		     const struct weir_tensor *t, const struct weir_buf *buf,
+		     bool write)
+{
+	const struct weir_stream *s = op->stream;
+	int r;
+
 	if (buf->buft->dev->weir != s->src.weir)
 		return weir__fail(-EINVAL, "%s and %s are of two roots",
 				  weir__tensor_label(t), s->label);
-	if (buf->buft->dev != s->dev && !weir__buf_is_host(buf))
-		return weir__fail(-EINVAL,
-				  "%s is in memory of %s, out of reach of %s",
-				  weir__tensor_label(t),
-				  buf->buft->dev->desc.name, s->label);
+	r = own_device(op, t, buf);
+	if (r < 0)
+		return r;
 	if (write && buf->buft->desc.flags & WEIR_BUFT_READONLY)
 		return weir__fail(-EROFS, "%s is in %s, which is read-only",
 				  weir__tensor_label(t), buf->buft->desc.name);
@@ -79,7 +98,7 @@ int weir__stream_op_touch_buf(struct weir__stream_op *op,
 			      uint64_t off, uint64_t n, bool write)
 {
 	struct weir__access *access = &op->access[op->n_access];
-	int r = reachable(op->stream, t, buf, write);
+	int r = reachable(op, t, buf, write);
 
 	if (r < 0)
 		return r;

@@ -77,6 +77,7 @@ static const struct entry {
 	ENTRY(cuMemcpyDtoHAsync, 3020, cuMemcpyDtoHAsync_v2),
 	ENTRY(cuMemcpyDtoDAsync, 3020, cuMemcpyDtoDAsync_v2),
 	ENTRY(cuMemcpyPeerAsync, 4000, cuMemcpyPeerAsync),
+	ENTRY(cuMemcpy3DPeerAsync, 4000, cuMemcpy3DPeerAsync),
 	ENTRY(cuMemcpy2DAsync, 3020, cuMemcpy2DAsync_v2),
 	ENTRY(cuMemcpyBatchAsync, 12080, cuMemcpyBatchAsync),
 	ENTRY(cuMemcpyBatchAsync, 13000, cuMemcpyBatchAsync_v2),

@@ -135,6 +135,39 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
 			peer(&call, dst, dst_ctx, src, src_ctx, bytes, stream));
 }
 
+/* With one layer: rows, between two contexts. */
+static CUresult peer_3d(struct fc_call *call, const CUDA_MEMCPY3D_PEER *c,
+			CUstream stream)
+{
+	struct fc_request request = {
+		.dst = at(c->dstDevice),
+		.src = at(c->srcDevice),
+		.width = c->WidthInBytes,
+		.height = c->Height,
+		.dst_pitch = c->dstPitch,
+		.src_pitch = c->srcPitch,
+	};
+	CUresult result;
+
+	if (c->dstMemoryType != CU_MEMORYTYPE_DEVICE || c->Depth != 1 ||
+	    c->srcMemoryType != CU_MEMORYTYPE_DEVICE)
+		return CUDA_ERROR_NOT_SUPPORTED;
+	/* Contexts and ends as for one of no bytes. */
+	result = peer(call, c->dstDevice, c->dstContext, c->srcDevice,
+		      c->srcContext, 0, stream);
+	if (result != CUDA_SUCCESS || !known(call, c->dstDevice) ||
+	    !known(call, c->srcDevice))
+		return result != CUDA_SUCCESS ? result
+					      : CUDA_ERROR_INVALID_VALUE;
+	return fc_copy(call, stream, &request, 1, FC_ORDER_STREAM, false);
+}
+
+CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *copy, CUstream stream)
+{
+	FC_ENTER("cuMemcpy3DPeerAsync", FC_CTX | FC_QUEUE);
+	return fc_leave(&call, peer_3d(&call, copy, stream));
+}
+
 static const char *side(CUmemorytype type, const void *host, CUdeviceptr device,
 			size_t x, size_t y, size_t pitch)
 {

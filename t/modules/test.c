@@ -88,6 +88,13 @@ static int test_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
 	return 0;
 }
 
+static int test_reach(struct weir_dev *dev, struct weir_dev *other)
+{
+	(void)dev;
+	(void)other;
+	return 0;
+}
+
 /* Rows of device memory end at a multiple of 512 bytes. */
 static size_t test_alloc_size(struct weir_dev *dev,
 			      const struct weir__buft_desc *desc,
@@ -275,6 +282,8 @@ static void spoil_tables(void)
 		mem_ops.alloc = NULL;
 	if (is("noset"))
 		mem_ops.set = NULL;
+	if (is("nofrom"))
+		mem_ops.reach = test_reach;
 	if (is("nosubmit"))
 		queue_ops.submit = NULL;
 	if (is("nobackend"))

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The work of a chunk that holds several extents: a piece for each, from where
+ * the slot has it. Small ones that are neighbours on the device, too, are moved
+ * to a second slot, as far from each other as they are to lie there: they and
+ * the padding between them are one piece.
+ */
+#include <string.h>
+
+#include "io/reactor.h"
+
+/* Up to this a tensor costs less to be moved than to be a copy of its own. */
+#define SMALL 1024u
+#define MAX_PADDING 4096u
+
+static bool are_neighbours(const struct weir__extent *a,
+			   const struct weir__extent *b)
+{
+	return a->room && a->room == b->room && a->len <= SMALL &&
+	       b->len <= SMALL && b->addr >= a->addr + a->len &&
+	       (size_t)(b->addr - a->addr) <= a->len + MAX_PADDING;
+}
+
+/* How many of @n extents are neighbours that fit @room bytes as they lie? */
+static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
+			   size_t room)
+{
+	uint32_t k = 1;
+
+	while (k < n && are_neighbours(&e[k - 1], &e[k]) &&
+	       (size_t)(e[k].addr - e->addr) + e[k].len <= room)
+		k++;
+	return k;
+}
+
+/* The second slot; none is waited for. */
+static size_t room_for_more(struct weir__op *op, size_t used)
+{
+	if (!op->spread)
+		op->spread = weir__slot_get(op->reactor->slots,
+					    op->reactor->eng->chunk);
+	return op->spread ? op->spread->bytes - used : 0;
+}
+
+/* @n of them to @to, with their distances on the device. */
+static struct weir__piece spread(const struct weir__op *op,
+				 const struct weir__extent *e, uint32_t n,
+				 unsigned char *to)
+{
+	uint64_t begin = op->job->ext[op->ext].off;
+
+	for (uint32_t k = 0; k < n; k++)
+		memcpy(to + (e[k].addr - e->addr),
+		       op->payload + (e[k].off - begin), e[k].len);
+	return (struct weir__piece){
+		.dst = e->addr,
+		.src = to,
+		.bytes = (size_t)(e[n - 1].addr - e->addr) + e[n - 1].len,
+	};
+}
+
+void weir__pieces_make(struct weir__op *op)
+{
+	const struct weir__extent *e = &op->job->ext[op->ext];
+	struct weir__piece *piece = &op->job->piece[op->ext];
+	size_t n = 0, used = 0, bytes = 0;
+	uint32_t k;
+
+	for (uint32_t i = 0; i < e->together; i += k) {
+		uint32_t left = e->together - i;
+
+		k = left > 1 && are_neighbours(&e[i], &e[i + 1]) ? left : 1;
+		if (k > 1)
+			k = neighbours(&e[i], k, room_for_more(op, used));
+		if (k > 1) {
+			piece[n] =
+				spread(op, &e[i], k, op->spread->addr + used);
+			used += piece[n].bytes;
+		} else {
+			piece[n] = (struct weir__piece){
+				.dst = e[i].addr,
+				.src = op->payload + (e[i].off - e->off),
+				.bytes = e[i].len,
+			};
+		}
+		bytes += piece[n++].bytes;
+	}
+	op->work.piece = piece;
+	op->work.n_pieces = n;
+	op->work.src = piece->src;
+	op->work.width = bytes;
+}

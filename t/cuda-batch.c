@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Many small tensors on their way to a device: read together, copied in
+ * batches, or as few copies as their places allow.
+ */
+#include "tap.h"
+#include "cuda.inc"
+#include "sample.h"
+#include "stream/stream.h"
+
+#define MODEL "cuda-batch.safetensors"
+#define SALT 5u
+#define COUNT 3000u
+#define TINY 1000u  /* of them: some 100 bytes, */
+#define SMALL 2500u /* up to this 1100, then 30000 */
+
+static char names[COUNT][8];
+static struct sample_tensor tensors[COUNT];
+static struct weir *weir;
+
+/* No two of them lie alike in the 256 bytes that a device aligns to. */
+static void write_model(void)
+{
+	for (unsigned i = 0; i < COUNT; i++) {
+		unsigned n = i < TINY    ? 100 + i % 7
+			     : i < SMALL ? 1100 + i % 7
+					 : 30000 + i % 11 * 8;
+
+		snprintf(names[i], sizeof(names[i]), "t%05u", i % 100000);
+		tensors[i] = (struct sample_tensor){ names[i], "U8", n, 1 };
+	}
+	sample_write(MODEL, tensors, COUNT, 0, SALT);
+}
+
+static bool holds(const struct weir_weights *w, size_t i)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	unsigned char got[32768];
+
+	must(weir_weights_entry(w, i, &e));
+	if (e.bytes > sizeof(got) ||
+	    weir_tensor_get(weir_weights_get(w, i), 0, got, e.bytes) < 0)
+		return false;
+	for (uint64_t k = 0; k < e.bytes; k++)
+		if (got[k] != sample_byte(e.offset + k, SALT))
+			return false;
+	return true;
+}
+
+static unsigned wrong(const struct weir_weights *w)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < weir_weights_count(w); i++)
+		n += !holds(w, i);
+	return n;
+}
+
+/* The tensors that match @glob, on their way to CUDA0 or into @buf. */
+static struct weir_load *start(const char *glob, struct weir_put_opts *o)
+{
+	struct weir_model *model;
+	struct weir_plan *plan;
+	struct weir_load *load;
+
+	must(weir_model_open(weir, MODEL, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_put(plan, glob, gpu_memory(weir, WEIR_MEM_DEVICE), o));
+	must(weir_load_start(plan, NULL, &load));
+	weir_plan_free(plan);
+	weir_model_close(model);
+	return load;
+}
+
+static struct weir_weights *weights_of(struct weir_load *load)
+{
+	struct weir_weights *w;
+
+	must(weir_load_weights(load, &w));
+	return w;
+}
+
+/* Calls of the driver that copy to a device. */
+static unsigned long copies(void)
+{
+	return fake.calls("cuMemcpyBatchAsync") +
+	       fake.calls("cuMemcpyHtoDAsync");
+}
+
+static void all_told(struct weir_load *load, const char *what)
+{
+	struct weir_progress p = { .size = sizeof(p) };
+
+	must(weir_load_progress(load, &p));
+	is_int(p.tensors + p.failed, p.count,
+	       "%s every tensor has arrived or failed", what);
+}
+
+static void loads(enum weir_way way, const char *what)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	unsigned long before = copies(), marks = fake.calls("cuEventRecord");
+	struct weir_load_report r = { .size = sizeof(r) };
+	struct weir_load *load;
+	struct weir_weights *w;
+
+	o.way = way;
+	load = start("*", &o);
+	is_int(weir_load_wait(load, 20 * SEC), 0,
+	       "%s: small tensors are loaded", what);
+	before = copies() - before;
+	marks = fake.calls("cuEventRecord") - marks;
+	ok(before < COUNT / 50, "... %u of them in %lu copies", COUNT, before);
+	must(weir_load_report(load, &r));
+	ok(r.chunks < 10, "... and %llu reads", (unsigned long long)r.chunks);
+	is_int(marks, r.chunks, "... each with one event behind it");
+	w = weights_of(load);
+	is_int(wrong(w), 0, "... with every byte");
+	weir_weights_free(w);
+	weir_load_free(load);
+}
+
+/* The driver has the entry and does not do it; t/cuda.sh has older ones. */
+static void unsupported(void)
+{
+	unsigned long before = fake.calls("cuMemcpyHtoDAsync");
+	struct weir_load *load;
+	struct weir_weights *w;
+
+	fake.set("NO", "batch");
+	load = start("*", NULL);
+	is_int(weir_load_wait(load, 20 * SEC), 0,
+	       "where batches do not work each is copied");
+	fake.set("NO", "");
+	is_int(fake.calls("cuMemcpyHtoDAsync") - before, COUNT - TINY + 1,
+	       "... but for tiny ones, neighbours on the device: they are one");
+	w = weights_of(load);
+	is_int(wrong(w), 0, "... with every byte");
+	weir_weights_free(w);
+	weir_load_free(load);
+}
+
+/* More loads than there are slots for tiny tensors to be moved in. */
+static void again(void)
+{
+	unsigned long before = copies();
+
+	for (unsigned i = 0; i < 40; i++) {
+		struct weir_load *load = start("t000*", NULL);
+
+		must(weir_load_wait(load, 20 * SEC));
+		weir_load_free(load);
+	}
+	is_int(copies() - before, 40, "tiny tensors are one copy each time");
+}
+
+/* What is not wanted between them is read over, and written nowhere. */
+static void gaps(void)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_load_report r = { .size = sizeof(r) };
+	struct weir_load *load;
+	struct weir_weights *w;
+	struct weir_tensor all = on_gpu(weir, 1 << 20);
+	unsigned char *got = malloc(1 << 20);
+	size_t other = 0;
+	uint64_t sum = 0;
+
+	must(weir_tensor_fill(&all, 0, 1 << 20, 0x77));
+	o.buf = all.buf;
+	load = start("t0[01]*[05]", &o);
+	is_int(weir_load_wait(load, 20 * SEC), 0,
+	       "a tensor here and there is loaded to memory that is given");
+	w = weights_of(load);
+	is_int(wrong(w), 0, "... with every byte");
+	must(weir_tensor_get(&all, 0, got, 1 << 20));
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		struct weir_tensor t = *weir_weights_get(w, i);
+
+		memset(got + t.offset, 0x77, (size_t)t.shape[0]);
+		sum += (uint64_t)t.shape[0];
+	}
+	for (size_t i = 0; i < 1 << 20; i++)
+		other += got[i] != 0x77;
+	is_int(other, 0, "... and no byte between them is written");
+	must(weir_load_report(load, &r));
+	ok(r.chunks == 1 && r.bytes == sum && r.over_read > sum,
+	   "... in one read, over what lies between them");
+	weir_weights_free(w);
+	weir_load_free(load);
+	weir_buf_free(all.buf);
+	free(got);
+}
+
+/* Each put by itself, where the file has it: neighbours at both ends. */
+static void neighbours(void)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_tensor all = on_gpu(weir, 1 << 20);
+	struct weir_model *model;
+	struct weir_plan *plan;
+	struct weir_load *load;
+	struct weir_weights *w;
+	unsigned long before = copies();
+
+	must(weir_model_open(weir, MODEL, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	o.buf = all.buf;
+	o.align = 1;
+	for (unsigned i = 0; i < 1000; i++) {
+		must(weir_plan_put(plan, names[i],
+				   gpu_memory(weir, WEIR_MEM_DEVICE), &o));
+		o.offset += tensors[i].count;
+	}
+	must(weir_load_start(plan, NULL, &load));
+	must(weir_load_wait(load, 20 * SEC));
+	is_int(copies() - before, 1, "neighbours at both ends are one copy");
+	w = weights_of(load);
+	is_int(wrong(w), 0, "... with every byte");
+	weir_weights_free(w);
+	weir_load_free(load);
+	weir_plan_free(plan);
+	weir_model_close(model);
+	weir_buf_free(all.buf);
+}
+
+static void failures(void)
+{
+	struct weir_load *load;
+	struct weir_failure f;
+
+	fake.arm("cuMemcpyBatchAsync", 3, FAKECUDA_ONCE, 999);
+	load = start("*", NULL);
+	is_err(weir_load_wait(load, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
+	       "a batch that fails is told in the driver's words");
+	is_int(weir_load_error(load, 1, &f), -EIO, "... for each tensor in it");
+	has_str(f.text, "tensor 't00001': copy of bytes", "... by its name");
+	all_told(load, "...");
+	weir_load_free(load);
+	/* The first batch is out, so its memory is in use. */
+	fake.arm("cuMemcpyBatchAsync", 1, FAKECUDA_HANG, 0);
+	fake.arm("cuMemcpyBatchAsync", 2, FAKECUDA_ONCE, 999);
+	load = start("t0[01]*", NULL);
+	is_int(weir_load_wait(load, 100 * MS), -ETIMEDOUT,
+	       "what was copied before the batch that failed is waited for");
+	fake.release();
+	is_err(weir_load_wait(load, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
+	       "... and then it has failed");
+	all_told(load, "...");
+	weir_load_free(load);
+	load = start("*", NULL);
+	weir_load_cancel(load);
+	weir_load_wait(load, 20 * SEC);
+	all_told(load, "of a load that is cancelled");
+	weir_load_free(load);
+}
+
+#define PIECES 300u
+#define APART 1000u
+
+/* Pieces are given to queues as the engine does. */
+struct given {
+	struct weir__work work; /* first member */
+	struct weir__piece piece[PIECES];
+	_Atomic int done;
+};
+
+static void given_done(struct weir__work *work, int res, int32_t native)
+{
+	(void)native;
+	atomic_store(&((struct given *)(void *)work)->done, res ? -1 : 1);
+}
+
+static void run(const struct weir__queue_ops *ops, void *queue, struct given *g)
+{
+	must(ops->submit(queue, &g->work));
+	for (int i = 0; i < 5000 && !atomic_load(&g->done); i++) {
+		if (ops->poll)
+			ops->poll(queue);
+		usleep(1000);
+	}
+}
+
+/* PIECES of 1 to PIECES bytes, from @src to @dst, in reverse. */
+static void give(struct weir_dev *dev, const struct weir__queue_ops *ops,
+		 void *queue, unsigned char *src, const char *what)
+{
+	static unsigned char got[PIECES * APART], want[PIECES * APART];
+	struct given *g = calloc(1, sizeof(*g));
+	struct weir_tensor t;
+	int64_t shape = PIECES * APART;
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+
+	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_buf_alloc(buft, PIECES * APART, NULL, &buf));
+	must(weir_tensor_place(&t, buf, 0));
+	must(weir_tensor_fill(&t, 0, PIECES * APART, 0x11));
+	memset(want, 0x11, sizeof(want));
+	pattern(src, PIECES * APART, 13);
+	for (unsigned i = 0; i < PIECES; i++) {
+		unsigned to = (PIECES - 1 - i) * APART;
+
+		g->piece[i].dst = buf->mem.base + to;
+		g->piece[i].src = src + i * APART;
+		g->piece[i].bytes = i + 1;
+		memcpy(want + to, src + i * APART, i + 1);
+		g->work.width += i + 1;
+	}
+	g->work.kind = WEIR__WORK_SET;
+	g->work.src_host = true;
+	g->work.dst_host = weir__buf_is_host(buf);
+	g->work.dst = g->piece[0].dst;
+	g->work.src = g->piece[0].src;
+	g->work.rows = 1;
+	g->work.piece = g->piece;
+	g->work.n_pieces = PIECES;
+	g->work.done = given_done;
+	run(ops, queue, g);
+	is_int(g->done, 1, "%s: a work of pieces is done", what);
+	must(weir_tensor_get(&t, 0, got, sizeof(got)));
+	is_mem(got, want, sizeof(got), "... each to its place");
+	weir_buf_free(buf);
+	free(g);
+}
+
+static void queues(const char *name)
+{
+	struct weir__queue_ops const *ops;
+	struct weir_stream *legacy;
+	unsigned char *own = malloc(PIECES * APART);
+	struct weir_buf *pinned;
+	struct weir_dev *dev;
+	char what[64];
+	void *queue;
+
+	must(weir_dev_find(weir, name, &dev));
+	must(weir__dev_use(dev));
+	ops = dev->backend->queue;
+	must(ops->open(dev, 0, "pieces", &queue));
+	snprintf(what, sizeof(what), "%s", name);
+	give(dev, ops, queue, own, what);
+	if (dev != cpu_of(weir)) {
+		must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED),
+				    PIECES * APART, NULL, &pinned));
+		snprintf(what, sizeof(what), "%s, page-locked", name);
+		give(dev, ops, queue, weir_buf_data(pinned), what);
+		must(weir_cuda_stream_wrap(dev, NULL, &legacy));
+		snprintf(what, sizeof(what), "%s, stream NULL", name);
+		give(dev, ops, legacy->queue, weir_buf_data(pinned), what);
+		weir_stream_free(legacy);
+		weir_buf_free(pinned);
+	}
+	ops->close(queue);
+	free(own);
+}
+
+int main(void)
+{
+	struct fakecuda_counts c;
+
+	open_fake();
+	plan(39);
+	write_model();
+	weir = open_cuda();
+	loads(WEIR_WAY_BUFFERED, "through the page cache");
+	loads(WEIR_WAY_DIRECT, "past it");
+	unsupported();
+	again();
+	gaps();
+	neighbours();
+	failures();
+	queues("CPU");
+	queues("CUDA0");
+	weir_close(weir);
+	all_given_back("after batches");
+	fake.counts(&c);
+	is_int(c.reused, 0, "... and no slot was used again too early");
+	return done_testing();
+}
