@@ -419,7 +419,6 @@ static void in_this(void)
 	fake.set("JITTER", "300");
 	each_call(LOADING, FAKECUDA_LATE, 999, "CUDA_ERROR_UNKNOWN", true);
 	fake.set("JITTER", "0");
-	/* Less, if some of those of before were about to go. */
 	ok(more_than(tasks, fds) <= 0,
 	   "no thread and no descriptor is left of all that");
 	ok(!live(&l, LOADING, MOST, FAKECUDA_ONCE, 2) && !l.err && !l.wrong,

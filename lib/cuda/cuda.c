@@ -398,7 +398,9 @@ const struct weir__backend *weir_module_entry(const struct weir__host *host,
 		return NULL;
 	}
 	pthread_mutex_lock(&lock);
-	weir__cuda_host = *host;
+	/* The same in every root: helpers of others are reading it. */
+	if (memcmp(&weir__cuda_host, host, sizeof(*host)))
+		weir__cuda_host = *host;
 	pthread_mutex_unlock(&lock);
 	*ret_err = weir__cuda_driver_open(host);
 	return *ret_err < 0 ? NULL : &backend;
