@@ -4,6 +4,7 @@
  * enum weir__op_state.
  */
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 #include "error.h"
@@ -65,6 +66,7 @@ static void run(struct weir__task *task)
 	struct weir__op *op = op_of(task);
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
+	bool to_device = extent(op)->dev;
 
 	if (op->state == WEIR__OP_LOST)
 		return;
@@ -84,6 +86,12 @@ static void run(struct weir__task *task)
 		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
 	}
 	weir__reactor_post(op->reactor, &op->msg);
+	/*
+	 * Where threads share a CPU the reactor goes first: the sooner it hands
+	 * the slot over, the fewer are in turn, and the more stay in the cache.
+	 */
+	if (to_device)
+		sched_yield();
 }
 
 /* One more op for the reactor; without memory it goes on with fewer. */
