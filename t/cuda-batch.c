@@ -377,5 +377,6 @@ int main(void)
 	all_given_back("after batches");
 	fake.counts(&c);
 	is_int(c.reused, 0, "... and no slot was used again too early");
+	unlink(MODEL);
 	return done_testing();
 }
