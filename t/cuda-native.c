@@ -312,13 +312,28 @@ static void failures(void)
 	weir_event_free(ev);
 }
 
+/* Who asks how a stream ended is not to wait for one more mark. */
+static void closed(void)
+{
+	struct weir *root = open_cuda();
+	struct weir_stream *late = gpu_stream(root, "late", WEIR_STREAM_NATIVE);
+	struct weir_tensor t = on_gpu(root, N);
+
+	must(weir_stream_fill(late, &t, 0, N, 1));
+	weir_close(root);
+	is_int(weir_stream_sync(late, 2 * SEC), 0,
+	       "a native stream of a closed root can be asked");
+	weir_stream_free(late);
+	weir_buf_free(t.buf);
+}
+
 int main(void)
 {
 	int64_t shape = N;
 	struct weir_buf *buf;
 
 	open_driver();
-	plan(35);
+	plan(36);
 	weir = open_cuda();
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 	s = gpu_stream(weir, "ours", 0);
@@ -339,6 +354,7 @@ int main(void)
 	if (on_fake(3))
 		others();
 	failures();
+	closed();
 	weir_stream_free(native);
 	weir_stream_free(s);
 	weir_stream_free(cpu);
