@@ -8,6 +8,7 @@
 #include "sample.h"
 
 #define N ((size_t)1 << 20)
+#define LARGE ((size_t)96 << 20) /* more than the slots hold */
 #define MODEL "cuda-held.safetensors"
 
 static struct weir *weir;
@@ -58,6 +59,11 @@ static int get_one(struct caller *c)
 static int wait_for(struct caller *c)
 {
 	return weir_stream_wait(native, c->ev);
+}
+
+static int read_all(struct caller *c)
+{
+	return weir_stream_read(native, c->file, 0, &c->t, 0, c->n);
 }
 
 static void hang(struct weir_stream *s)
@@ -211,11 +217,41 @@ static void closing(void)
 	weir_buf_free(dev.buf);
 }
 
+static void slots(void)
+{
+	struct caller c = { .call = read_all, .n = LARGE };
+	struct weir_file *small;
+	struct weir_stream *s;
+
+	begin_root(20 * SEC);
+	s = gpu_stream(weir, "other", 0);
+	small = temp_file(weir, N, 5);
+	c.file = temp_file(weir, LARGE, 4);
+	c.t = on_gpu(weir, LARGE);
+	hang(native);
+	begin(&c);
+	ok(!returns(&c, 500 * MS), "a large read is held");
+	must(weir_stream_read(s, small, 0, &dev, 0, N));
+	is_int(weir_stream_sync(s, 2 * SEC), 0,
+	       "... and a read of another stream is not");
+	fake.release();
+	pthread_join(c.thread, NULL);
+	is_int(c.result, 0, "... and ends when the device goes on");
+	must(weir_stream_sync(native, 20 * SEC));
+	must(weir_stream_sync(s, 20 * SEC));
+	weir_stream_free(s);
+	weir_file_close(small);
+	weir_file_close(c.file);
+	weir_buf_free(c.t.buf);
+	end_root();
+}
+
 int main(void)
 {
 	open_fake();
-	plan(7);
+	plan(10);
 	queues();
+	slots();
 	all_given_back("after all,");
 	closing();
 	return done_testing();

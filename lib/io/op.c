@@ -282,6 +282,7 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
 	r->bytes_out += op->hi - op->lo;
+	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	if (op->write && op->slot)
 		start_copy(op, WEIR__OP_FETCHING);
@@ -342,6 +343,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	drop_slot(op);
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= hi - lo;
+	r->n_held -= job->copy != NULL;
 	put(op);
 	weir__job_landed(job);
 	native_now = native;
@@ -361,6 +363,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_LOST;
+	r->n_held -= job->copy != NULL;
 	r->n_out--;
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);

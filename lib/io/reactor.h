@@ -124,7 +124,8 @@ struct weir__reactor {
 	struct weir__slots *slots;
 	/* To devices; goes under copy_lock. */
 	_Atomic(struct weir__copies *) copies;
-	int64_t pause; /* until they are looked at again, ns */
+	int64_t pause;   /* until they are looked at again, ns */
+	unsigned n_held; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
