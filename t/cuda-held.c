@@ -246,12 +246,36 @@ static void slots(void)
 	end_root();
 }
 
+/* What comes behind a failure is not begun: nobody waits for that. */
+static void never(void)
+{
+	struct caller c = { .call = read_all, .n = N };
+
+	begin_root(1 * SEC);
+	c.file = temp_file(weir, N / 2, 6);
+	c.t = on_gpu(weir, N);
+	hang(native);
+	(void)weir_stream_read(native, c.file, 0, &c.t, 0, N);
+	usleep(200000);
+	c.n = N / 4;
+	begin(&c);
+	ok(returns(&c, 1 * SEC), "a read behind what failed is not waited for");
+	fake.release();
+	pthread_join(c.thread, NULL);
+	is_err(weir_stream_sync(native, 20 * SEC), -ENODATA, "ends before",
+	       "... and the stream fails");
+	weir_file_close(c.file);
+	weir_buf_free(c.t.buf);
+	end_root();
+}
+
 int main(void)
 {
 	open_fake();
-	plan(10);
+	plan(12);
 	queues();
 	slots();
+	never();
 	all_given_back("after all,");
 	closing();
 	return done_testing();
