@@ -268,13 +268,15 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed)
 {
 	struct weir__reactor *r = op->reactor;
+	bool aimed;
 
 	op->job = job;
 	op->ext = chunk->ext;
 	op->lo = chunk->lo;
 	op->hi = chunk->hi;
 	op->write = job->write;
-	if (!aim(op, chunk->in_place) && !aim_elsewhere(op)) {
+	aimed = aim(op, chunk->in_place) || aim_elsewhere(op);
+	if (!aimed && (r->n_out > 1 || !extent(op)->dev)) {
 		put(op);
 		return false;
 	}
@@ -284,7 +286,9 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	r->bytes_out += op->hi - op->lo;
 	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
-	if (op->write && op->slot)
+	if (!aimed) /* lost devices have them all, or a ring that died */
+		weir__op_finish(op, -ENOMEM);
+	else if (op->write && op->slot)
 		start_copy(op, WEIR__OP_FETCHING);
 	else
 		route(op);
@@ -439,6 +443,9 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 {
 	if (op->state == WEIR__OP_LOST)
 		return; /* it came after all, but its job is gone */
+	/* A lost device may still write to it. */
+	if (op->state == WEIR__OP_FETCHING && op->work.loose)
+		op->slot = NULL;
 	if (op->state == WEIR__OP_COPYING ||
 	    (op->state == WEIR__OP_FETCHING && res < 0)) {
 		weir__op_finish(op, (int)res);
