@@ -197,6 +197,11 @@ struct weir__work {
 	 * gone when it returns.
 	 */
 	void (*done)(struct weir__work *work, int res, int32_t native);
+	/*
+	 * Set before done: it failed, and the device may still touch its
+	 * memory. Nobody knows for how long.
+	 */
+	bool loose;
 };
 
 struct weir__queue_ops {

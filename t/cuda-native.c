@@ -124,6 +124,38 @@ static void file_first(void)
 	weir_file_close(file);
 }
 
+/* The copy of the one is with the driver, that of the other is not. */
+static void in_part(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_file *file = file_of(0x34);
+	struct weir_tensor big = on_gpu(weir, 4 * N);
+	unsigned long before = fake.calls("cuMemcpyHtoDAsync");
+	unsigned char *any = malloc(4 * N);
+	struct waiting w;
+
+	memset(any, 0x35, 4 * N);
+	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_HANG, 0);
+	fake.arm("cuMemcpyHtoDAsync", 2, FAKECUDA_HANG, 0);
+	must(weir_stream_read(s, file, 0, &dev, 0, N));
+	while (fake.calls("cuMemcpyHtoDAsync") == before)
+		usleep(1000);
+	must(weir_stream_set(s, &big, 0, any, 4 * N));
+	must(weir_stream_record(s, ev));
+	begin_wait(&w, ev);
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT, "a helper is held");
+	ok(!w.returned, "a wait for what it has not handed over blocks, too");
+	fake.release();
+	is_int(end_wait(&w), 0, "... until it has");
+	must(weir_stream_get(native, &big, 4 * N - 1, data, 1));
+	must(weir_stream_sync(native, 20 * SEC));
+	is_int(data[0], 0x35, "... and then sees it");
+	weir_event_free(ev);
+	weir_file_close(file);
+	weir_buf_free(big.buf);
+	free(any);
+}
+
 static void load_first(void)
 {
 	static const struct sample_tensor tensors[] = {
@@ -280,13 +312,28 @@ static void failures(void)
 	weir_event_free(ev);
 }
 
+/* Who asks how a stream ended is not to wait for one more mark. */
+static void closed(void)
+{
+	struct weir *root = open_cuda();
+	struct weir_stream *late = gpu_stream(root, "late", WEIR_STREAM_NATIVE);
+	struct weir_tensor t = on_gpu(root, N);
+
+	must(weir_stream_fill(late, &t, 0, N, 1));
+	weir_close(root);
+	is_int(weir_stream_sync(late, 2 * SEC), 0,
+	       "a native stream of a closed root can be asked");
+	weir_stream_free(late);
+	weir_buf_free(t.buf);
+}
+
 int main(void)
 {
 	int64_t shape = N;
 	struct weir_buf *buf;
 
 	open_driver();
-	plan(31);
+	plan(36);
 	weir = open_cuda();
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 	s = gpu_stream(weir, "ours", 0);
@@ -300,11 +347,14 @@ int main(void)
 	host_first();
 	any_memory();
 	file_first();
+	if (on_fake(4))
+		in_part();
 	load_first();
 	functions();
 	if (on_fake(3))
 		others();
 	failures();
+	closed();
 	weir_stream_free(native);
 	weir_stream_free(s);
 	weir_stream_free(cpu);

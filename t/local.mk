@@ -176,8 +176,8 @@ dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-native.t %D%/cuda-native-io.t %D%/cuda-peer.t \
-	%D%/cuda-stream.t %D%/cuda-wrong.t
+	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
+	%D%/cuda-native-io.t %D%/cuda-peer.t %D%/cuda-stream.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
@@ -195,6 +195,10 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c %D%/sample.c %D%/sample.h
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_held_t_SOURCES = %D%/cuda-held.c %D%/sample.c %D%/sample.h
+%C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_late_t_SOURCES = %D%/cuda-late.c
+%C%_cuda_late_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_t_SOURCES = %D%/cuda-native.c %D%/sample.c %D%/sample.h
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c

@@ -14,7 +14,7 @@ struct weir__slots {
 	unsigned char *map; /* as mapped, to be unmapped */
 	size_t map_bytes;
 	struct weir__slot *slot;
-	unsigned n;
+	unsigned n, least;
 	struct weir__slot *small, *large; /* free */
 	pthread_mutex_t lock;             /* guards what follows */
 	/*
@@ -82,6 +82,7 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&s->lock, NULL);
 	s->n = n_small + n_large;
+	s->least = n_small < n_large ? n_small : n_large;
 	s->slot = weir__calloc(s->n, sizeof(*s->slot));
 	r = s->slot ? map(s,
 			  n_small * (size_t)WEIR__SLOT_SMALL + n_large * chunk,
@@ -231,6 +232,11 @@ void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot)
 unsigned weir__slots_count(const struct weir__slots *slots)
 {
 	return slots->n;
+}
+
+unsigned weir__slots_least(const struct weir__slots *slots)
+{
+	return slots->least;
 }
 
 size_t weir__slots_bytes(const struct weir__slots *slots)

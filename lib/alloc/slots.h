@@ -44,6 +44,8 @@ struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
 					   size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
+/* Of the size of which there are fewer. */
+unsigned weir__slots_least(const struct weir__slots *slots);
 /* Bytes backed by pages: any thread. */
 size_t weir__slots_bytes(const struct weir__slots *slots);
 /* All of them, as one range of memory. */

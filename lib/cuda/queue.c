@@ -395,12 +395,20 @@ static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 /* Has it ended, also because the device was lost? */
 static bool is_over(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 {
-	int lost = atomic_load(&q->c->lost);
+	int lost;
 
+	if (!atomic_load(&q->c->lost)) {
+		if (!landed(q, f))
+			return false;
+		if (!f->err)
+			return true;
+	}
+	lost = atomic_load(&q->c->lost);
 	if (!lost)
-		return landed(q, f);
+		return true;
 	if (!f->err)
 		f->err = (CUresult)lost;
+	f->work->loose = f->queued;
 	return true;
 }
 

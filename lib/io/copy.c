@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "alloc/touch.h"
 #include "error.h"
@@ -22,7 +23,7 @@ struct weir__copies {
 		bool pinned; /* the slots, by this device */
 		_Atomic uint32_t out;
 	} queue[MAX_DEVICES];
-	unsigned n;
+	_Atomic unsigned n; /* grows when one is there in full */
 };
 
 /* Is another device of this backend there, for which they are locked too? */
@@ -92,9 +93,7 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev,
 		return err;
 	q->dev = dev;
 	pin_slots(r, q);
-	pthread_mutex_lock(&r->eng->copy_lock);
-	c->n++;
-	pthread_mutex_unlock(&r->eng->copy_lock);
+	atomic_fetch_add(&c->n, 1);
 	*ret = q;
 	return 0;
 }
@@ -108,9 +107,7 @@ static int find_queue(struct weir__reactor *r, struct weir_dev *dev,
 		c = weir__calloc(1, sizeof(*c));
 		if (!c)
 			return weir__fail(-ENOMEM, "no memory for copies");
-		pthread_mutex_lock(&r->eng->copy_lock);
-		r->copies = c;
-		pthread_mutex_unlock(&r->eng->copy_lock);
+		atomic_store(&r->copies, c);
 	}
 	for (unsigned i = 0; i < c->n; i++)
 		if (c->queue[i].dev == dev) {
@@ -203,14 +200,35 @@ bool weir__copy_poll(struct weir__reactor *r)
 	return out;
 }
 
+/* False: the root does not wait any longer for who is in the queues. */
+static bool lock_to_close(struct weir__engine *eng)
+{
+	struct timespec ts = { .tv_nsec = 1000000 };
+
+	while (pthread_rwlock_trywrlock(&eng->copy_lock)) {
+		if (weir__now() >= eng->deadline)
+			return false;
+		nanosleep(&ts, NULL);
+	}
+	return true;
+}
+
 void weir__copy_close(struct weir__reactor *r)
 {
 	struct weir__copies *c = r->copies;
 
-	pthread_mutex_lock(&r->eng->copy_lock);
-	r->copies = NULL;
-	pthread_mutex_unlock(&r->eng->copy_lock);
-	for (unsigned i = 0; c && i < c->n; i++) {
+	if (!c)
+		return;
+	if (!lock_to_close(r->eng)) {
+		weir__log(
+			r->eng->weir,
+			"weir_close: a caller is held by a native stream; what he uses is leaked");
+		atomic_store(&r->eng->leaked, true);
+		return;
+	}
+	atomic_store(&r->copies, NULL);
+	pthread_rwlock_unlock(&r->eng->copy_lock);
+	for (unsigned i = 0; i < c->n; i++) {
 		struct copy_queue *q = &c->queue[i];
 
 		q->dev->backend->queue->close(q->queue);
@@ -225,14 +243,14 @@ int weir__engine_queues(struct weir__engine *eng,
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&eng->copy_lock);
+	pthread_rwlock_rdlock(&eng->copy_lock);
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
-		struct weir__copies *c = eng->reactor[i].copies;
+		struct weir__copies *c = atomic_load(&eng->reactor[i].copies);
 
 		for (unsigned k = 0; c && k < c->n && ret >= 0; k++)
 			if (c->queue[k].dev->backend->queue == ops)
 				ret = fn(arg, c->queue[k].queue);
 	}
-	pthread_mutex_unlock(&eng->copy_lock);
+	pthread_rwlock_unlock(&eng->copy_lock);
 	return ret < 0 ? ret : 0;
 }

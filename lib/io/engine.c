@@ -49,6 +49,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
 
+	eng->deadline = deadline;
 	atomic_store(&eng->closed, true);
 	if (idle_by(eng, deadline)) {
 		atomic_store(&eng->stop, true);
@@ -108,7 +109,7 @@ static void engine_free(struct weir__part *part)
 		weir__slots_free(r->slots);
 		weir__sys_close(r->eventfd);
 	}
-	pthread_mutex_destroy(&eng->copy_lock);
+	pthread_rwlock_destroy(&eng->copy_lock);
 	pthread_mutex_destroy(&eng->lock);
 	weir__free(eng->reactor);
 	weir__free(eng);
@@ -257,13 +258,13 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
 	pthread_mutex_init(&eng->lock, NULL);
-	pthread_mutex_init(&eng->copy_lock, NULL);
+	pthread_rwlock_init(&eng->copy_lock, NULL);
 	choose(eng, &weir->opts);
 	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
-		pthread_mutex_destroy(&eng->copy_lock);
+		pthread_rwlock_destroy(&eng->copy_lock);
 		pthread_mutex_destroy(&eng->lock);
 		weir__free(eng);
 		return weir__fail(-ENOMEM, "I/O engine: no memory");

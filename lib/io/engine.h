@@ -152,7 +152,8 @@ const char *weir__job_why(void);
 
 /*
  * Call @fn for each queue of backend @ops by which the engine copies, until it
- * returns < 0. A lock is held, so that they are not closed: @fn may not block.
+ * returns < 0. They are not closed meanwhile. @fn may block: who opens one, or
+ * calls this, goes on.
  */
 int weir__engine_queues(struct weir__engine *eng,
 			const struct weir__queue_ops *ops,

@@ -276,13 +276,15 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed)
 {
 	struct weir__reactor *r = op->reactor;
+	bool aimed;
 
 	op->job = job;
 	op->ext = chunk->ext;
 	op->lo = chunk->lo;
 	op->hi = chunk->hi;
 	op->write = job->write;
-	if (!aim(op, chunk->in_place) && !aim_elsewhere(op)) {
+	aimed = aim(op, chunk->in_place) || aim_elsewhere(op);
+	if (!aimed && (r->n_out > 1 || !extent(op)->dev)) {
 		put(op);
 		return false;
 	}
@@ -290,8 +292,11 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
 	r->bytes_out += op->hi - op->lo;
+	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
-	if (op->write && op->slot)
+	if (!aimed) /* lost devices have them all, or a ring that died */
+		weir__op_finish(op, -ENOMEM);
+	else if (op->write && op->slot)
 		start_copy(op, WEIR__OP_FETCHING);
 	else
 		route(op);
@@ -350,6 +355,7 @@ void weir__op_finish(struct weir__op *op, int res)
 	drop_slot(op);
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= hi - lo;
+	r->n_held -= job->copy != NULL;
 	put(op);
 	weir__job_landed(job);
 	native_now = native;
@@ -369,6 +375,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_LOST;
+	r->n_held -= job->copy != NULL;
 	r->n_out--;
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
@@ -444,6 +451,9 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 {
 	if (op->state == WEIR__OP_LOST)
 		return; /* it came after all, but its job is gone */
+	/* A lost device may still write to it. */
+	if (op->state == WEIR__OP_FETCHING && op->work.loose)
+		op->slot = NULL;
 	if (op->state == WEIR__OP_COPYING ||
 	    (op->state == WEIR__OP_FETCHING && res < 0)) {
 		weir__op_finish(op, (int)res);

@@ -131,6 +131,17 @@ static void release(struct weir__reactor *r, struct weir__job_link *link)
 	weir__job_drop(link->job);
 }
 
+/*
+ * A queue of the job's own may be behind work that nobody knows the end of.
+ * What it holds of the slots leaves some for others.
+ */
+static bool holds_enough(const struct weir__reactor *r,
+			 const struct weir__job *job)
+{
+	return job->copy && r->n_held &&
+	       r->n_held >= weir__slots_least(r->slots) / 2;
+}
+
 enum dealt {
 	DEALT,   /* a chunk is on its way, or was told as cancelled */
 	BLOCKED, /* the job must wait for a slot, its memory, its depth */
@@ -164,6 +175,8 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];
+	if (holds_enough(r, job))
+		return BLOCKED;
 	if (r->bytes_out >= (e->file->network ? r->eng->wide : r->eng->window))
 		return BLOCKED;
 	if (e->touch && !e->buffered &&

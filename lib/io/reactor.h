@@ -122,8 +122,10 @@ struct weir__reactor {
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
-	struct weir__copies *copies; /* to devices; changes under copy_lock */
-	int64_t pause;               /* until they are looked at again, ns */
+	/* To devices; goes under copy_lock. */
+	_Atomic(struct weir__copies *) copies;
+	int64_t pause;   /* until they are looked at again, ns */
+	unsigned n_held; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
@@ -138,7 +140,7 @@ struct weir__engine {
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	pthread_mutex_t lock;                       /* guards why */
 	char why[240];
-	pthread_mutex_t copy_lock; /* guards reactor->copies, for others */
+	pthread_rwlock_t copy_lock; /* keeps the queues of reactors open */
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	uint64_t wide;   /* the same, of network file systems */
@@ -150,6 +152,7 @@ struct weir__engine {
 	_Atomic uint32_t jobs;      /* not done; a futex for closing */
 	_Atomic uint32_t ready;     /* reactors that have started; a futex */
 	_Atomic int start_err;
+	int64_t deadline;    /* of closing; before stop is set */
 	_Atomic bool closed; /* no job starts any more */
 	_Atomic bool leaked; /* the kernel may still write: never freed */
 	_Atomic bool stop;   /* reactors: leave when nothing is out */

@@ -26,6 +26,7 @@ struct fileio {
 	int err;
 	int32_t native; /* the device's own code for it */
 	char why[200];  /* and words, if the copy could not begin */
+	bool begun;     /* the engine has had it; of its caller's thread */
 	/* Native: copies for the caller's thread, newest first. */
 	_Atomic(struct weir__work *) todo;
 	_Atomic bool over;      /* there will be no more */
@@ -161,8 +162,10 @@ static void job_done(struct weir__job *job)
 static void fileio_start(struct weir__stream_op *op)
 {
 	struct fileio *io = op->io;
-	int r = weir__job_start(io->eng, &io->job);
+	int r;
 
+	io->begun = true;
+	r = weir__job_start(io->eng, &io->job);
 	if (r < 0)
 		weir__stream_op_fail(op, r, 0, "%s: the I/O engine refused: %s",
 				     io->ext.file->base, weir_error());
@@ -288,7 +291,8 @@ static int transfer_native(struct weir__stream_op *op)
 		weir__source_block(&s->src, ahead, -1);
 	atomic_fetch_add(&io->refs, 1);
 	r = weir__stream_op_end(op, 0);
-	if (r == 0 && io->ext.len)
+	/* Behind a failure it is not begun, but cancelled when it is its turn. */
+	if (r == 0 && io->begun)
 		attend(s, io);
 	fileio_put(io);
 	return r;

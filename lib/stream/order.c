@@ -357,16 +357,24 @@ static void move(struct weir_stream *s)
 		weir__source_put(&s->src);
 }
 
+/* The lock is held, and released. */
+static int refuse(struct weir_stream *s, struct weir__stream_op *op)
+{
+	bool failed = s->failed;
+
+	pthread_mutex_unlock(&s->lock);
+	weir__stream_op_drop(op);
+	return failed ? weir__stream_check(s)
+		      : weir__fail(-ESHUTDOWN, "the root has been closed");
+}
+
 int weir__stream_op_queue(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->failed) {
-		pthread_mutex_unlock(&s->lock);
-		weir__stream_op_drop(op);
-		return weir__stream_check(s);
-	}
+	if (s->failed || s->closed)
+		return refuse(s, op);
 	op->number = ++s->tail;
 	for (unsigned i = 0; i < op->n_access; i++) {
 		op->access[i].src = &s->src;

@@ -15,6 +15,7 @@ struct weir__streams {
 	pthread_mutex_t lock; /* guards list */
 	struct weir_stream *list;
 	unsigned made; /* streams, ever */
+	bool closed;
 };
 
 /* The list's lock is held. A stream on it may have lost its last reference. */
@@ -53,6 +54,22 @@ static struct weir_stream *next_open(struct weir__streams *p,
 	return s;
 }
 
+/*
+ * A call that was held until now, or that marks the end of a native stream,
+ * would queue what nobody looks after: the watcher ends.
+ */
+static void take_no_more(struct weir__streams *p)
+{
+	pthread_mutex_lock(&p->lock);
+	p->closed = true;
+	for (struct weir_stream *s = p->list; s; s = s->next) {
+		pthread_mutex_lock(&s->lock);
+		s->closed = true;
+		pthread_mutex_unlock(&s->lock);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
 static int streams_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__streams *p = (struct weir__streams *)part;
@@ -60,6 +77,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 	uint64_t tail;
 	int ret = 0;
 
+	take_no_more(p);
 	while ((s = next_open(p, &tail))) {
 		int64_t left = deadline - weir__now();
 
@@ -128,6 +146,7 @@ int weir__streams_add(struct weir_stream *s)
 		return r;
 	pthread_mutex_lock(&p->lock);
 	s->part = p;
+	s->closed = p->closed;
 	s->id = p->made++ % 1000;
 	s->link = &p->list;
 	s->next = p->list;

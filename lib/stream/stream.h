@@ -124,6 +124,7 @@ struct weir_stream {
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
 	bool stopped;           /* something failed: issue nothing */
 	bool failed; /* failure is declared: all before it is retired */
+	bool closed; /* with the root: what was not queued by then is not */
 	struct weir_failure failure; /* if stopped: lowest number so far */
 
 	pthread_mutex_t fail_lock; /* guards spans; taken last */

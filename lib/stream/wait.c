@@ -146,7 +146,10 @@ static struct weir_stream *on_device(const struct weir_stream *stream,
 	for (op = other->out[1]; op && has; op = op->older)
 		has = op->number > number || op_handed(op, ret_copies);
 	pthread_mutex_unlock(&other->lock);
-	return has && other->ops->handed(other->queue) ? other : NULL;
+	if (has && other->ops->handed(other->queue))
+		return other;
+	*ret_copies = false;
+	return NULL;
 }
 
 /* A wait on a native stream. */

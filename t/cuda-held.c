@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A native stream holds its callers, and nobody else: not while the device
+ * hangs, and not when the root is closed.
+ */
+#include <sys/wait.h>
+
+#include "tap.h"
+#include "cuda.inc"
+#include "sample.h"
+
+#define N ((size_t)1 << 20)
+#define LARGE ((size_t)96 << 20) /* more than the slots hold */
+#define MODEL "cuda-held.safetensors"
+
+static struct weir *weir;
+static struct weir_stream *native;
+static struct weir_tensor dev;
+
+/* A call on the native stream, on a thread of its own. */
+struct caller {
+	pthread_t thread;
+	int (*call)(struct caller *c);
+	struct weir_event *ev;
+	struct weir_file *file;
+	struct weir_tensor t;
+	size_t n;
+	_Atomic bool returned;
+	int result;
+};
+
+static void *caller_main(void *arg)
+{
+	struct caller *c = arg;
+
+	c->result = c->call(c);
+	c->returned = true;
+	return NULL;
+}
+
+static void begin(struct caller *c)
+{
+	if (pthread_create(&c->thread, NULL, caller_main, c))
+		bail("pthread_create");
+}
+
+static bool returns(struct caller *c, int64_t limit)
+{
+	for (int64_t t = 0; t < limit && !c->returned; t += 10 * MS)
+		usleep(10000);
+	return c->returned;
+}
+
+static int get_one(struct caller *c)
+{
+	unsigned char byte;
+
+	return weir_stream_get(native, &c->t, 0, &byte, 1);
+}
+
+static int wait_for(struct caller *c)
+{
+	return weir_stream_wait(native, c->ev);
+}
+
+static int read_all(struct caller *c)
+{
+	return weir_stream_read(native, c->file, 0, &c->t, 0, c->n);
+}
+
+static void hang(struct weir_stream *s)
+{
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(s, &dev, 0, N, 1));
+}
+
+static void begin_root(int64_t close_timeout)
+{
+	const char *build = getenv("builddir");
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_dev *first;
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/lib/cuda/.libs", build ? build : ".");
+	o.module_path = path;
+	o.log = keep_log;
+	o.close_timeout = close_timeout;
+	must(weir_open(&o, &weir));
+	must(weir_dev_init(weir, "CUDA0:virtual=2", &first));
+	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
+	dev = on_gpu(weir, N);
+}
+
+static void end_root(void)
+{
+	weir_stream_free(native);
+	weir_buf_free(dev.buf);
+	weir_close(weir);
+}
+
+/* And the event of its tensor. */
+static struct weir_load *load_to_device(struct weir_event *ev)
+{
+	static const struct sample_tensor tensors[] = {
+		{ "a", "F32", N / 4, 4 },
+	};
+	struct weir_model *model;
+	struct weir_plan *plan;
+	struct weir_load *load;
+
+	sample_write(MODEL, tensors, 1, 8, 1);
+	must(weir_model_open(weir, MODEL, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_put(plan, "*", gpu_memory(weir, WEIR_MEM_DEVICE), NULL));
+	must(weir_load_start(plan, NULL, &load));
+	must(weir_load_record(load, 0, ev));
+	weir_plan_free(plan);
+	weir_model_close(model);
+	unlink(MODEL);
+	return load;
+}
+
+/* A read of another device, to which nothing has been copied. */
+static int read_second(void)
+{
+	struct weir_file *file = temp_file(weir, N, 3);
+	struct weir_tensor t;
+	struct weir_stream *s;
+	struct weir_buft *buft;
+	struct weir_dev *second;
+	struct weir_buf *buf;
+	int64_t shape = N;
+	int r;
+
+	must(weir_dev_find(weir, "CUDA0-1", &second));
+	must(weir_dev_buft(second, WEIR_MEM_DEVICE, &buft));
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_buf_alloc(buft, N, NULL, &buf));
+	must(weir_tensor_place(&t, buf, 0));
+	must(weir_stream_new(second, NULL, &s));
+	must(weir_stream_read(s, file, 0, &t, 0, N));
+	r = weir_stream_sync(s, 2 * SEC);
+	fake.release();
+	must(weir_stream_sync(s, 20 * SEC));
+	weir_stream_free(s);
+	weir_buf_free(buf);
+	weir_file_close(file);
+	return r;
+}
+
+static void queues(void)
+{
+	struct caller get = { .call = get_one }, wait = { .call = wait_for };
+	struct weir_load *load;
+	unsigned long before;
+
+	begin_root(20 * SEC);
+	wait.ev = new_event(weir, 0);
+	get.t = dev;
+	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_HANG, 0);
+	load = load_to_device(wait.ev);
+	hang(native);
+	before = fake.calls("cuMemcpyDtoHAsync");
+	begin(&get);
+	while (fake.calls("cuMemcpyDtoHAsync") == before)
+		usleep(1000);
+	begin(&wait);
+	ok(!returns(&wait, 50 * MS), "a wait is held behind another caller");
+	is_int(read_second(), 0,
+	       "... and a device is copied to for the first time");
+	pthread_join(get.thread, NULL);
+	pthread_join(wait.thread, NULL);
+	is_int(wait.result, 0, "... before it returns");
+	must(weir_stream_sync(native, 20 * SEC));
+	weir_load_free(load);
+	weir_event_free(wait.ev);
+	end_root();
+}
+
+static void *close_main(void *arg)
+{
+	weir_close(weir);
+	((struct caller *)arg)->returned = true;
+	return NULL;
+}
+
+/* The same two callers, when the load is over: does closing the root end? */
+static bool closing(void)
+{
+	struct caller get = { .call = get_one }, wait = { .call = wait_for };
+	struct caller close = { .n = 0 };
+	unsigned long before;
+
+	begin_root(1 * SEC);
+	wait.ev = new_event(weir, 0);
+	get.t = dev;
+	fake.set("RATE", "2e6");
+	load_to_device(wait.ev);
+	hang(native);
+	before = fake.calls("cuMemcpyDtoHAsync");
+	begin(&get);
+	while (fake.calls("cuMemcpyDtoHAsync") == before)
+		usleep(1000);
+	begin(&wait);
+	must(weir_event_wait(wait.ev, 20 * SEC));
+	if (wait.returned ||
+	    pthread_create(&close.thread, NULL, close_main, &close))
+		return false;
+	pthread_detach(close.thread);
+	return returns(&close, 5 * SEC);
+}
+
+/* In a process of its own: what is leaked ends with it. */
+static void closed(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(!closing());
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		bail("fork");
+	is_int(status, 0, "closing the root is not held by who is held");
+}
+
+static void slots(void)
+{
+	struct caller c = { .call = read_all, .n = LARGE };
+	struct weir_file *small;
+	struct weir_stream *s;
+
+	begin_root(20 * SEC);
+	s = gpu_stream(weir, "other", 0);
+	small = temp_file(weir, N, 5);
+	c.file = temp_file(weir, LARGE, 4);
+	c.t = on_gpu(weir, LARGE);
+	hang(native);
+	begin(&c);
+	ok(!returns(&c, 500 * MS), "a large read is held");
+	must(weir_stream_read(s, small, 0, &dev, 0, N));
+	is_int(weir_stream_sync(s, 2 * SEC), 0,
+	       "... and a read of another stream is not");
+	fake.release();
+	pthread_join(c.thread, NULL);
+	is_int(c.result, 0, "... and ends when the device goes on");
+	must(weir_stream_sync(native, 20 * SEC));
+	must(weir_stream_sync(s, 20 * SEC));
+	weir_stream_free(s);
+	weir_file_close(small);
+	weir_file_close(c.file);
+	weir_buf_free(c.t.buf);
+	end_root();
+}
+
+/* What comes behind a failure is not begun: nobody waits for that. */
+static void never(void)
+{
+	struct caller c = { .call = read_all, .n = N };
+
+	begin_root(1 * SEC);
+	c.file = temp_file(weir, N / 2, 6);
+	c.t = on_gpu(weir, N);
+	hang(native);
+	(void)weir_stream_read(native, c.file, 0, &c.t, 0, N);
+	usleep(200000);
+	c.n = N / 4;
+	begin(&c);
+	ok(returns(&c, 1 * SEC), "a read behind what failed is not waited for");
+	fake.release();
+	pthread_join(c.thread, NULL);
+	is_err(weir_stream_sync(native, 20 * SEC), -ENODATA, "ends before",
+	       "... and the stream fails");
+	weir_file_close(c.file);
+	weir_buf_free(c.t.buf);
+	end_root();
+}
+
+int main(void)
+{
+	open_fake();
+	plan(11);
+	closed();
+	queues();
+	slots();
+	never();
+	all_given_back("after all,");
+	return done_testing();
+}
