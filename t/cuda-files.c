@@ -31,50 +31,11 @@ __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,
 	return syscall(SYS_pwrite64, fd, buf, n < most ? n : most, off);
 }
 
-/* Bytes of device memory that hold a pattern. */
-static struct weir_tensor patterned(size_t n, unsigned seed)
-{
-	struct weir_tensor t = on_gpu(weir, n);
-	unsigned char *p = malloc(n);
-
-	pattern(p, n, seed);
-	must(weir_tensor_set(&t, 0, p, n));
-	free(p);
-	return t;
-}
-
-static bool holds(const struct weir_tensor *t, size_t n, unsigned seed)
-{
-	unsigned char *p = malloc(n);
-	bool same;
-
-	must(weir_tensor_get(t, 0, p, n));
-	same = is_pattern(p, n, seed);
-	free(p);
-	return same;
-}
-
-/* Read to host memory, past CUDA. */
-static bool file_has(struct weir_file *file, size_t n, unsigned seed)
-{
-	struct weir_tensor t = bytes(weir, n);
-	struct weir_stream *s;
-	bool same;
-
-	must(weir_stream_new(cpu_of(weir), NULL, &s));
-	must(weir_stream_read(s, file, 0, &t, 0, n));
-	must(weir_stream_sync(s, -1));
-	same = is_pattern(weir_tensor_data(&t), n, seed);
-	weir_stream_free(s);
-	weir_buf_free(t.buf);
-	return same;
-}
-
 static void back_and_forth(void)
 {
 	size_t n = 9 * MB + 7;
 	struct weir_stream *s = gpu_stream(weir, "to and fro", 0);
-	struct weir_tensor a = patterned(n, 21), b = on_gpu(weir, n);
+	struct weir_tensor a = patterned(weir, n, 21), b = on_gpu(weir, n);
 	struct weir_file *file = temp_file(weir, 0, 0);
 
 	must(weir_stream_write(s, file, 0, &a, 0, n));
@@ -82,12 +43,13 @@ static void back_and_forth(void)
 	must(weir_stream_read(s, file, 0, &b, 0, n));
 	is_int(weir_stream_sync(s, -1), 0,
 	       "device memory is written to a file");
-	ok(file_has(file, n, 21), "... every byte of it, as it was then");
-	ok(holds(&b, n, 21), "... and read again, in the order of the stream");
+	ok(file_has(weir, file, n, 21), "... every byte of it, as it was then");
+	ok(holds_pattern(&b, n, 21),
+	   "... and read again, in the order of the stream");
 	must(weir_stream_read(s, file, 4, &b, 5, n - 9));
 	must(weir_stream_write(s, file, 4, &b, 5, n - 9));
 	must(weir_stream_sync(s, -1));
-	ok(file_has(file, n, 21),
+	ok(file_has(weir, file, n, 21),
 	   "... at any byte, beside which nothing moves");
 	weir_stream_free(s);
 	weir_file_close(file);
@@ -100,7 +62,7 @@ static void pieces(void)
 {
 	size_t n = 80 * MB, at = 0;
 	struct weir_stream *s = gpu_stream(weir, "pieces", 0);
-	struct weir_tensor a = patterned(n, 4), b = on_gpu(weir, n);
+	struct weir_tensor a = patterned(weir, n, 4), b = on_gpu(weir, n);
 	struct weir_file *file = temp_file(weir, 0, 0);
 
 	for (unsigned i = 0; at < n; i++) {
@@ -113,8 +75,8 @@ static void pieces(void)
 	}
 	must(weir_stream_read(s, file, 0, &b, 0, n));
 	is_int(weir_stream_sync(s, -1), 0, "hundreds of writes are queued");
-	ok(file_has(file, n, 4), "... and do not undo each other");
-	ok(holds(&b, n, 4), "... and a read sees them all");
+	ok(file_has(weir, file, n, 4), "... and do not undo each other");
+	ok(holds_pattern(&b, n, 4), "... and a read sees them all");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(a.buf);
@@ -126,7 +88,8 @@ static void slow_device(void)
 {
 	struct weir_stream *s = gpu_stream(weir, "slow", 0);
 	struct weir_stream *other = gpu_stream(weir, "other", 0);
-	struct weir_tensor a = patterned(4 * MB, 9), b = on_gpu(weir, 4 * MB);
+	struct weir_tensor a = patterned(weir, 4 * MB, 9),
+			   b = on_gpu(weir, 4 * MB);
 	struct weir_file *file = temp_file(weir, 0, 0);
 	struct weir_event *ev = new_event(weir, 0);
 
@@ -140,7 +103,8 @@ static void slow_device(void)
 		is_int(weir_event_query(ev), 0,
 		       "a write waits for the copy before it");
 	must(weir_stream_sync(other, -1));
-	ok(file_has(file, 4 * MB, 9), "... and another stream for the write");
+	ok(file_has(weir, file, 4 * MB, 9),
+	   "... and another stream for the write");
 	fake.set("RATE", "0");
 	weir_event_free(ev);
 	weir_stream_free(s);
@@ -153,7 +117,7 @@ static void slow_device(void)
 static void poor_disk(void)
 {
 	struct weir_stream *s = gpu_stream(weir, "poor", 0);
-	struct weir_tensor a = patterned(9 * MB, 3);
+	struct weir_tensor a = patterned(weir, 9 * MB, 3);
 	struct weir_file *file = temp_file(weir, 0, 0);
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_failure f;
@@ -162,7 +126,7 @@ static void poor_disk(void)
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
 	is_int(weir_stream_sync(s, -1), 0, "short writes are finished");
 	at_once = SIZE_MAX;
-	ok(file_has(file, 9 * MB, 3), "... every byte of them");
+	ok(file_has(weir, file, 9 * MB, 3), "... every byte of them");
 	full_at = 9 * MB;
 	must(weir_stream_write(s, file, 5 * MB, &a, 0, 9 * MB));
 	(void)weir_stream_fill(s, &a, 0, 9 * MB, 0xff);
@@ -174,7 +138,7 @@ static void poor_disk(void)
 	is_int(f.native, 0, "... as none of the device's");
 	is_int(weir_event_query(ev), -ECANCELED,
 	       "what is queued behind it is cancelled");
-	ok(holds(&a, 9 * MB, 3), "... and does not run");
+	ok(holds_pattern(&a, 9 * MB, 3), "... and does not run");
 	full_at = UINT64_MAX;
 	must(weir_stream_reset(s));
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
@@ -188,7 +152,7 @@ static void poor_disk(void)
 static void poor_device(void)
 {
 	struct weir_stream *s = gpu_stream(weir, "poor device", 0);
-	struct weir_tensor a = patterned(9 * MB, 8);
+	struct weir_tensor a = patterned(weir, 9 * MB, 8);
 	struct weir_file *file = temp_file(weir, 0, 0);
 	struct weir_failure f;
 
@@ -203,7 +167,7 @@ static void poor_device(void)
 	must(weir_stream_reset(s));
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
 	is_int(weir_stream_sync(s, -1), 0, "... once");
-	ok(file_has(file, 9 * MB, 8), "... and the next one is whole");
+	ok(file_has(weir, file, 9 * MB, 8), "... and the next one is whole");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(a.buf);
@@ -247,7 +211,7 @@ static int hung(void)
 
 	weir = open_cuda();
 	s = gpu_stream(weir, "hung", 0);
-	d = patterned(9 * MB, 1);
+	d = patterned(weir, 9 * MB, 1);
 	file = temp_file(weir, 0, 0);
 	ev = new_event(weir, 0);
 	fake.arm("cuMemcpyDtoHAsync", 2, FAKECUDA_HANG, 0);

@@ -2,8 +2,8 @@
 /*
  * Files on native streams, on either driver: their copies are in order
  * with what others queue there. Work before them is made to hang on the
- * stand-in, so that a
- * call which returns waited for no more than its own copies being queued.
+ * stand-in, so that a call which returns waited for no more than its own
+ * copies being queued.
  * pwrite(2) is ours here, for disks that are slow.
  */
 #include <stdatomic.h>
@@ -28,40 +28,6 @@ __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,
 	return syscall(SYS_pwrite64, fd, buf, n, off);
 }
 
-static struct weir_tensor patterned(size_t n, unsigned seed)
-{
-	struct weir_tensor t = on_gpu(weir, n);
-	unsigned char *p = malloc(n);
-
-	pattern(p, n, seed);
-	must(weir_tensor_set(&t, 0, p, n));
-	free(p);
-	return t;
-}
-
-static bool holds(const struct weir_tensor *t, size_t n, unsigned seed)
-{
-	unsigned char *p = malloc(n);
-	bool same;
-
-	must(weir_tensor_get(t, 0, p, n));
-	same = is_pattern(p, n, seed);
-	free(p);
-	return same;
-}
-
-static bool file_has(struct weir_file *file, size_t n, unsigned seed)
-{
-	struct weir_tensor t = bytes(weir, n);
-	bool same;
-
-	must(weir_stream_read(cpu, file, 0, &t, 0, n));
-	must(weir_stream_sync(cpu, -1));
-	same = is_pattern(weir_tensor_data(&t), n, seed);
-	weir_buf_free(t.buf);
-	return same;
-}
-
 static void reads(void)
 {
 	struct weir_tensor a = on_gpu(weir, N), b = on_gpu(weir, N);
@@ -83,7 +49,8 @@ static void reads(void)
 	fake.release();
 	is_int(weir_stream_sync(s, 20 * SEC), 0,
 	       "... is seen by other streams");
-	ok(holds(&b, N, 5), "... and lies between what is before and behind");
+	ok(holds_pattern(&b, N, 5),
+	   "... and lies between what is before and behind");
 	weir_stream_free(s);
 	weir_event_free(ev);
 	weir_file_close(file);
@@ -93,7 +60,7 @@ static void reads(void)
 
 static void writes(void)
 {
-	struct weir_tensor a = patterned(N, 6), b = on_gpu(weir, N);
+	struct weir_tensor a = patterned(weir, N, 6), b = on_gpu(weir, N);
 	struct weir_file *file = temp_file(weir, 0, 0);
 	struct weir_event *ev = new_event(weir, 0);
 	unsigned char last = 0;
@@ -108,7 +75,7 @@ static void writes(void)
 		is_int(weir_event_query(ev), 0, "... behind what is not done");
 	fake.release();
 	is_int(weir_event_wait(ev, 20 * SEC), 0, "... and is done");
-	ok(file_has(file, N, 6), "... before its source is written to");
+	ok(file_has(weir, file, N, 6), "... before its source is written to");
 	must(weir_tensor_fill(&a, 0, N, 0x77));
 	slow_disk = 100000;
 	must(weir_stream_write(native, file, 0, &a, 0, N));
@@ -126,7 +93,8 @@ static void writes(void)
 
 static void large(void)
 {
-	struct weir_tensor a = patterned(LARGE, 7), b = on_gpu(weir, LARGE);
+	struct weir_tensor a = patterned(weir, LARGE, 7),
+			   b = on_gpu(weir, LARGE);
 	struct weir_file *file = temp_file(weir, 0, 0);
 
 	for (size_t at = 0; at < LARGE; at += LARGE / 160)
@@ -134,7 +102,7 @@ static void large(void)
 	must(weir_stream_read(native, file, 0, &b, 0, LARGE));
 	is_int(weir_stream_sync(native, 40 * SEC), 0,
 	       "more than the slots hold is written, and read");
-	ok(holds(&b, LARGE, 7), "... every byte of it");
+	ok(holds_pattern(&b, LARGE, 7), "... every byte of it");
 	weir_file_close(file);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
@@ -143,7 +111,7 @@ static void large(void)
 static void host_memory(void)
 {
 	struct weir_file *file = temp_file(weir, N, 9);
-	struct weir_tensor d = patterned(N, 8), h;
+	struct weir_tensor d = patterned(weir, N, 8), h;
 	int64_t shape = N;
 	struct weir_buf *buf;
 
@@ -158,7 +126,7 @@ static void host_memory(void)
 	   "a read to host memory returns with the bytes");
 	must(weir_stream_copy(native, &d, &h));
 	must(weir_stream_sync(native, 20 * SEC));
-	ok(holds(&d, N, 9), "... which are there for what follows");
+	ok(holds_pattern(&d, N, 9), "... which are there for what follows");
 	weir_file_close(file);
 	weir_buf_free(buf);
 	weir_buf_free(d.buf);
