@@ -62,7 +62,7 @@ narrow()
 	exec weir load m
 )
 
-plan 50
+plan 52
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'a load reports on stderr' weir load tiny.safetensors
@@ -110,6 +110,10 @@ check '... from the slowest to the fastest' grep -q '^  runs    3: ' err
 works '--way map maps' weir load tiny.safetensors --way map --json
 check '... every byte, and copies none' says \
 	'j["ways"]["mapped"] == j["bytes"]'
+run weir load tiny.safetensors --way map --repeat 2
+check '... and has no rate, since nothing was read' \
+	sh -c "grep -q 'tensors, .* s$' '$tmp/out' '$tmp/err'"
+check '... in no line' sh -c "! grep 'GB/s' '$tmp/out' '$tmp/err'"
 works '--way buffered reads through the page cache' \
 	weir load tiny.safetensors --way buffered --json
 check '... every byte' says 'j["ways"]["buffered"] == j["bytes"]'

@@ -210,12 +210,18 @@ static int compare_rates(const void *va, const void *vb)
 	return a < b ? -1 : a > b;
 }
 
+/* A mapping reads nothing by itself, so that it has no rate. */
+static bool has_rate(const struct load_run *run)
+{
+	return !run->report.mapped || run->report.mapped < run->report.bytes;
+}
+
 /* Sorts the runs: the last thing that is done with them. */
 static void report_runs(const struct load_job *job)
 {
 	size_t n = job->n_runs;
 
-	if (n < 2)
+	if (n < 2 || !has_rate(last_run(job)))
 		return;
 	qsort(job->runs, n, sizeof(*job->runs), compare_rates);
 	note("  runs    %zu: %.2f to %.2f GB/s, median %.2f", n,
@@ -238,11 +244,13 @@ void load_report(const struct load_job *job)
 {
 	const struct load_run *run = last_run(job);
 	const struct weir_load_report *r = &run->report;
-	char size[SIZE_TEXT];
+	char size[SIZE_TEXT], speed[32] = "";
 
-	note("%s: %zu tensors, %s in %.3f s: %.2f GB/s", job->args->path,
+	if (has_rate(run))
+		snprintf(speed, sizeof(speed), ": %.2f GB/s", rate(run));
+	note("%s: %zu tensors, %s in %.3f s%s", job->args->path,
 	     weir_weights_count(job->weights), size_text(r->bytes, size),
-	     run->seconds, rate(run));
+	     run->seconds, speed);
 	report_ways(r);
 	report_io(job, run);
 	report_memory(job);
