@@ -38,6 +38,7 @@ T_C_TESTS = \
 	%D%/data.t \
 	%D%/trace.t \
 	%D%/touch.t \
+	%D%/resident.t \
 	%D%/slots.t \
 	%D%/pool.t \
 	%D%/engine.t \
@@ -167,6 +168,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
+%C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
 

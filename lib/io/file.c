@@ -4,14 +4,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "error.h"
 #include "sys.h"
 
 #define DEFAULT_ALIGN 4096u /* where the file system names none */
-#define ENOUGH_MISSES 4u    /* of 64 pages: the range is not resident */
 #define PAGE 4096u
 #define DIRECT_FRONT (1u << 20) /* bytes; less is quick either way */
 
@@ -279,67 +277,6 @@ int weir__file_unchanged(struct weir_file *file)
 				  "%s: was written to while it was read",
 				  file->base);
 	return 0;
-}
-
-/*
- * Some file systems keep their pages with another inode (overlayfs), where
- * cachestat does not look and reads cannot refuse to wait. A mapping shows
- * them, but tells the truth only of files that one may write.
- */
-static unsigned resident_by_map(struct weir_file *file, uint64_t off,
-				uint64_t len)
-{
-	uint64_t from = weir__down(off, 4096), pages, in = 0;
-	unsigned char *vec;
-	void *map;
-
-	len += off - from;
-	pages = (len + 4095) / 4096;
-	if (!file->ours ||
-	    weir__sys_map(len, file->fd, from, PROT_READ, &map) < 0)
-		return 0;
-	vec = weir__malloc(pages);
-	if (vec && !weir__sys_mincore(map, len, vec))
-		for (uint64_t i = 0; i < pages; i++)
-			in += vec[i] & 1;
-	weir__free(vec);
-	weir__sys_unmap(map, len);
-	return (unsigned)(in * 1000 / pages);
-}
-
-unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
-{
-	const uint64_t page = 4096;
-	uint64_t first = off / page, last, pages, step, hit = 0, miss = 0;
-	int64_t r;
-
-	if (!len)
-		return 1000;
-	last = (off + len - 1) / page;
-	pages = last - first + 1;
-	r = weir__sys_cached(file->fd, off, len);
-	if (r == 0 && !file->nowait)
-		return resident_by_map(file, off, len);
-	if (r >= 0)
-		return (uint64_t)r >= pages
-			       ? 1000
-			       : (unsigned)((uint64_t)r * 1000 / pages);
-	/*
-	 * Refused for files that one may not write. What a read without
-	 * waiting finds is asked page by page. A page that is not there is
-	 * fetched by being asked for: so a few of them are an answer, and the
-	 * next time others are.
-	 */
-	if (!file->nowait)
-		return 0;
-	step = pages > 64 ? pages / 64 : 1;
-	first += (uint64_t)weir__now() / 64 % step;
-	for (uint64_t p = first; p <= last && miss < ENOUGH_MISSES; p += step)
-		if (weir__sys_peek(file->fd, p * page))
-			hit++;
-		else
-			miss++;
-	return miss < ENOUGH_MISSES ? (unsigned)(hit * 1000 / (hit + miss)) : 0;
 }
 
 int weir_file_open(struct weir *weir, const char *path,

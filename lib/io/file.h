@@ -61,8 +61,9 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
 int weir__file_unchanged(struct weir_file *file);
 
 /*
- * Which parts of [off, off + len) are in the page cache: share in 1/1000 of
- * its pages (sampled where cachestat(2) is refused). Never reads.
+ * resident.c. How much of [off, off + len) is in the page cache: share in 1/1000
+ * of its pages. All and none of a long range are found by looking here and
+ * there. Never waits for the disk.
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);

@@ -7,4 +7,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/chunk.c %D%/op.c %D%/copy.c %D%/pieces.c \
 	%D%/pool.c %D%/pool.h \
 	%D%/method_uring.c %D%/method_sync.c \
-	%D%/map.c
+	%D%/map.c %D%/resident.c

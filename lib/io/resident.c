@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* What of a file is in the page cache. */
+#include <sys/mman.h>
+
+#include "io/file.h"
+#include "sys.h"
+
+#define PAGE 4096u
+#define ENOUGH_MISSES 4u /* of 64 pages: the range is not resident */
+#define PART 512u        /* pages in which a spot is looked at */
+#define SPOT 16u         /* pages of it */
+
+/*
+ * Some file systems keep their pages with another inode (overlayfs), where
+ * cachestat does not look and reads cannot refuse to wait. A mapping shows
+ * them, but tells the truth only of files that one may write.
+ */
+static unsigned resident_by_map(struct weir_file *file, uint64_t off,
+				uint64_t len)
+{
+	uint64_t from = weir__down(off, 4096), pages, in = 0;
+	unsigned char *vec;
+	void *map;
+
+	len += off - from;
+	pages = (len + 4095) / 4096;
+	if (!file->ours ||
+	    weir__sys_map(len, file->fd, from, PROT_READ, &map) < 0)
+		return 0;
+	vec = weir__malloc(pages);
+	if (vec && !weir__sys_mincore(map, len, vec))
+		for (uint64_t i = 0; i < pages; i++)
+			in += vec[i] & 1;
+	weir__free(vec);
+	weir__sys_unmap(map, len);
+	return (unsigned)(in * 1000 / pages);
+}
+
+/* Pages of a range, where the kernel tells; else -errno. */
+static int64_t count(struct weir_file *file, uint64_t first, uint64_t pages)
+{
+	int64_t r = weir__sys_cached(file->fd, first * PAGE, pages * PAGE);
+
+	return r > (int64_t)pages ? (int64_t)pages : r;
+}
+
+/*
+ * The kernel looks at each page: 12 ns, which for a whole model is 5 % of the
+ * time to copy it. Pages come and go in runs; so a spot in each part, at a place
+ * that differs from part to part, tells as much, unless they disagree.
+ */
+static int64_t count_by_spots(struct weir_file *file, uint64_t first,
+			      uint64_t pages)
+{
+	uint64_t parts = pages / PART, size = pages / parts, hits = 0;
+
+	for (uint64_t i = 0; i < parts; i++) {
+		uint64_t begin = first + i * size;
+		uint64_t skip = begin * 0x9e3779b97f4a7c15u >> 32;
+		int64_t r = count(file, begin + skip % (size - SPOT), SPOT);
+
+		if (r < 0)
+			return r;
+		hits += (uint64_t)r;
+		if (hits != 0 && hits != (i + 1) * SPOT)
+			return count(file, first, pages);
+	}
+	return hits ? (int64_t)pages : 0;
+}
+
+/*
+ * What a read without waiting finds is asked page by page. A page that is not
+ * there is fetched by being asked for: so a few of them are an answer, and the
+ * next time others are.
+ */
+static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
+				  uint64_t pages)
+{
+	uint64_t step = pages > 64 ? pages / 64 : 1, hit = 0, miss = 0;
+
+	for (uint64_t p = (uint64_t)weir__now() / 64 % step;
+	     p < pages && miss < ENOUGH_MISSES; p += step)
+		if (weir__sys_peek(file->fd, (first + p) * PAGE))
+			hit++;
+		else
+			miss++;
+	return miss < ENOUGH_MISSES ? (unsigned)(hit * 1000 / (hit + miss)) : 0;
+}
+
+unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
+{
+	uint64_t first = off / PAGE, pages;
+	int64_t r;
+
+	if (!len)
+		return 1000;
+	pages = (off + len - 1) / PAGE - first + 1;
+	r = pages < 2 * PART ? count(file, first, pages)
+			     : count_by_spots(file, first, pages);
+	if (r == 0 && !file->nowait)
+		return resident_by_map(file, off, len);
+	if (r >= 0)
+		return (unsigned)((uint64_t)r * 1000 / pages);
+	/* Refused, for files that one may not write. */
+	return file->nowait ? resident_by_reads(file, first, pages) : 0;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* What of a file is said to be in the page cache. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "files.h"
+#include "io/file.h"
+#include "tap.h"
+
+#define MIB ((uint64_t)1 << 20)
+#define SIZE (64 * MIB)
+#define N_TESTS 10
+
+static struct weir_file *file;
+static int fd;
+
+static void write_file(void)
+{
+	static unsigned char some[MIB];
+
+	fd = open(files_path("f"), O_RDWR | O_CREAT, 0600);
+	memset(some, 1, sizeof(some));
+	for (uint64_t at = 0; fd >= 0 && at < SIZE; at += MIB)
+		if (pwrite(fd, some, MIB, (off_t)at) != (ssize_t)MIB)
+			bail("write: %s", strerror(errno));
+	if (fd < 0 || fsync(fd) < 0)
+		bail("f: %s", strerror(errno));
+	/* Nothing is read ahead, and still on its way when it is asked for. */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+}
+
+static void drop(uint64_t from, uint64_t to)
+{
+	posix_fadvise(fd, (off_t)from, (off_t)(to - from), POSIX_FADV_DONTNEED);
+}
+
+static void fetch(uint64_t from, uint64_t to)
+{
+	static unsigned char some[MIB];
+
+	for (; from < to; from += MIB)
+		if (pread(fd, some, MIB, (off_t)from) != (ssize_t)MIB)
+			bail("read: %s", strerror(errno));
+}
+
+static unsigned share(uint64_t from, uint64_t to)
+{
+	return weir__file_resident(file, from, to - from);
+}
+
+/* By mapping: this file is our own, so mincore(2) tells the truth. */
+static unsigned truth(uint64_t from, uint64_t to)
+{
+	static unsigned char vec[SIZE / 4096];
+	uint64_t pages = (to - from) / 4096, in = 0;
+	void *map =
+		mmap(NULL, to - from, PROT_READ, MAP_SHARED, fd, (off_t)from);
+
+	if (map == MAP_FAILED || mincore(map, to - from, vec) < 0)
+		bail("mincore: %s", strerror(errno));
+	for (uint64_t i = 0; i < pages; i++)
+		in += vec[i] & 1;
+	munmap(map, to - from);
+	return (unsigned)(in * 1000 / pages);
+}
+
+/* In part, for which nothing but counting will do. */
+static void counted(uint64_t from, const char *what)
+{
+	unsigned has = truth(from, SIZE);
+
+	ok(has > 0 && has < 1000 && share(from, SIZE) == has,
+	   "%s: %u of 1000, in truth %u", what, share(from, SIZE), has);
+}
+
+/* Is every page asked about, and does the cache do as it is told? */
+static bool obeys(void)
+{
+	fetch(0, SIZE);
+	if (share(0, MIB) != 1000)
+		return false;
+	drop(0, SIZE);
+	return share(0, MIB) == 0;
+}
+
+static void shares(void)
+{
+	is_int(share(0, SIZE), 0, "nothing of a long range");
+	is_int(share(5, 5000), 0, "... and of a short one");
+	fetch(0, SIZE);
+	is_int(share(0, SIZE), 1000, "all of a long range");
+	is_int(share(3 * MIB + 77, 9 * MIB + 1), 1000, "... from anywhere");
+	is_int(share(SIZE - 1, SIZE), 1000, "... and of a byte");
+	is_int(share(9, 9), 1000, "and of none at all");
+	drop(0, SIZE / 2);
+	counted(0, "half of it, at one end");
+	counted(SIZE / 2 - 4 * MIB, "little that is missing");
+	fetch(0, SIZE);
+	for (uint64_t at = 0; at < SIZE; at += 16 * MIB)
+		drop(at, at + 4 * MIB);
+	counted(0, "every fourth part is missing");
+	drop(0, SIZE);
+	fetch(40 * MIB, 44 * MIB);
+	counted(0, "little that is there");
+}
+
+int main(void)
+{
+	struct weir *root;
+
+	plan(N_TESTS);
+	files_begin();
+	write_file();
+	if (weir_open(NULL, &root) < 0 ||
+	    weir_file_open(root, files_path("f"), NULL, &file) < 0)
+		bail("%s", weir_error());
+	if (obeys())
+		shares();
+	else
+		skip(N_TESTS, "this page cache cannot be told what to keep");
+	weir_file_close(file);
+	weir_close(root);
+	close(fd);
+	return done_testing();
+}
