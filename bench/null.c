@@ -78,12 +78,11 @@ static void sleep_until(struct weir__reactor *r, int64_t limit)
 		return;
 	ts.tv_sec = (until - now) / 1000000000;
 	ts.tv_nsec = (until - now) % 1000000000;
-	atomic_store(&r->asleep, 1);
-	if (weir__reactor_quiet(r) &&
+	if (weir__turn_free(r) &&
 	    ppoll(&fd, 1, until == INT64_MAX ? NULL : &ts, NULL) == 1)
 		if (read(r->eventfd, &count, sizeof(count)) < 0)
 			perror("eventfd");
-	atomic_store(&r->asleep, 0);
+	weir__turn_take(r);
 }
 
 static void source_wait(struct weir__reactor *r, int64_t limit)

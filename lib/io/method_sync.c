@@ -36,12 +36,9 @@ static void sync_wait(struct weir__reactor *r, int64_t limit)
 
 	if (!limit)
 		return;
-	atomic_store(&r->asleep, 1);
-	/* Whoever clears asleep before we do has written. */
-	if (!weir__reactor_quiet(r) && atomic_exchange(&r->asleep, 0))
+	if (!weir__turn_free(r) && weir__turn_take(r))
 		return;
-	if (limit > 0 && ppoll(&fd, 1, &ts, NULL) <= 0 &&
-	    atomic_exchange(&r->asleep, 0))
+	if (limit > 0 && ppoll(&fd, 1, &ts, NULL) <= 0 && weir__turn_take(r))
 		return;
 	while (read(r->eventfd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;

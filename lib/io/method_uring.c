@@ -381,17 +381,15 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 	int err;
 
 	arm_event(r);
-	if (limit) {
-		atomic_store(&r->asleep, 1);
-		if (weir__reactor_quiet(r))
-			n = limit < 0 && u->n_out >= 4 ? u->n_out / 3 : 1;
-	}
+	if (limit && weir__turn_free(r))
+		n = limit < 0 && u->n_out >= 4 ? u->n_out / 3 : 1;
 	if (limit > 0)
 		ts.tv_nsec = limit;
 	timed = n > 1 || (n && limit > 0);
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
 					       timed ? &ts : NULL, NULL);
-	atomic_store(&r->asleep, 0);
+	if (limit)
+		weir__turn_take(r);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 	if (err < 0 && err != -EINTR && err != -ETIME && err != -EAGAIN &&
 	    err != -EBUSY && err != -ENOMEM) {

@@ -4,7 +4,6 @@
  * enum weir__op_state.
  */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "error.h"
@@ -66,7 +65,6 @@ static void run(struct weir__task *task)
 	struct weir__op *op = op_of(task);
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
-	bool to_device = extent(op)->dev;
 
 	if (op->state == WEIR__OP_LOST)
 		return;
@@ -85,13 +83,16 @@ static void run(struct weir__task *task)
 	} else {
 		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
 	}
-	weir__reactor_post(op->reactor, &op->msg);
-	/*
-	 * Where threads share a CPU the reactor goes first: the sooner it hands
-	 * the slot over, the fewer are in turn, and the more stay in the cache.
-	 */
-	if (to_device)
-		sched_yield();
+	if (weir__op_is_cached(op))
+		weir__reactor_serve(op->reactor, &op->msg);
+	else
+		weir__reactor_post(op->reactor, &op->msg);
+}
+
+bool weir__op_is_cached(const struct weir__op *op)
+{
+	return !op->direct && !op->write && op->fixed < 0 &&
+	       !op->reactor->eng->only_ring;
 }
 
 /* One more op for the reactor; without memory it goes on with fewer. */
@@ -226,8 +227,7 @@ static bool aim(struct weir__op *op, bool in_place)
 {
 	const struct weir__extent *e = extent(op);
 
-	if (e->buffered ||
-	    !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed))
+	if (weir__extent_is_cached(e))
 		return aim_buffered(op, e->off + op->lo);
 	return in_place ? aim_in_place(op) : aim_slot(op);
 }

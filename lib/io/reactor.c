@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "alloc/touch.h"
 #include "sys.h"
@@ -17,6 +16,15 @@
  */
 #define PAUSE_MIN 50000
 #define PAUSE_MAX 200000
+
+/* For the thread, which is needed for that. */
+static void leave(struct weir__reactor *r, struct weir__msg *msg)
+{
+	msg->next = NULL;
+	*r->left_end = msg;
+	r->left_end = &msg->next;
+	r->needed = true;
+}
 
 /* Take everything from the inbox, oldest first. */
 static struct weir__msg *take_inbox(struct weir__reactor *r)
@@ -33,39 +41,6 @@ static struct weir__msg *take_inbox(struct weir__reactor *r)
 		m = next;
 	}
 	return list;
-}
-
-static void wake(struct weir__reactor *r)
-{
-	uint64_t one = 1;
-
-	if (atomic_exchange(&r->asleep, 0))
-		while (write(r->eventfd, &one, sizeof(one)) < 0 &&
-		       errno == EINTR)
-			;
-}
-
-void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg)
-{
-	struct weir__msg *head =
-		atomic_load_explicit(&r->inbox, memory_order_relaxed);
-
-	do
-		msg->next = head;
-	while (!atomic_compare_exchange_weak(&r->inbox, &head, msg));
-	wake(r);
-}
-
-void weir__reactor_kick(struct weir__reactor *r)
-{
-	atomic_fetch_add(&r->kicks, 1);
-	wake(r);
-}
-
-bool weir__reactor_quiet(struct weir__reactor *r)
-{
-	return !atomic_load(&r->inbox) &&
-	       atomic_load(&r->kicks) == r->kicks_seen;
 }
 
 static void append(struct weir__reactor *r, struct weir__job_link *link)
@@ -87,22 +62,34 @@ static struct weir__job_link *take_first(struct weir__reactor *r)
 	return link;
 }
 
-static void take_messages(struct weir__reactor *r)
+static void read_messages(struct weir__reactor *r, struct weir__msg *m)
 {
-	struct weir__msg *m = take_inbox(r);
-
 	while (m) {
 		struct weir__msg *next = m->next;
 
-		if (m->kind == WEIR__MSG_OP) {
+		if (m->kind == WEIR__MSG_JOB) {
+			append(r, (struct weir__job_link *)m);
+		} else {
 			struct weir__op *op = (struct weir__op *)m;
 
-			weir__op_complete(op, op->res);
-		} else {
-			append(r, (struct weir__job_link *)m);
+			if (weir__turn_is_lent(r) && !weir__op_is_cached(op))
+				leave(r, m);
+			else
+				weir__op_complete(op, op->res);
 		}
 		m = next;
 	}
+}
+
+static void take_messages(struct weir__reactor *r)
+{
+	struct weir__msg *left = r->left;
+
+	r->kicks_seen = atomic_load(&r->kicks);
+	r->left = NULL;
+	r->left_end = &r->left;
+	read_messages(r, left);
+	read_messages(r, take_inbox(r));
 }
 
 /*
@@ -175,6 +162,10 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];
+	if (weir__turn_is_lent(r) && !weir__extent_is_cached(e)) {
+		r->needed = true;
+		return BLOCKED;
+	}
 	if (holds_enough(r, job))
 		return BLOCKED;
 	if (r->bytes_out >= (e->file->network ? r->eng->wide : r->eng->window))
@@ -182,12 +173,19 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	if (e->touch && !e->buffered &&
 	    !weir__touch_ready(e->touch, e->addr + chunk.hi))
 		return BLOCKED;
-	hold_file(r, link, e->file);
+	if (!weir__extent_is_cached(e))
+		hold_file(r, link, e->file);
 	op = weir__op_get(r);
 	if (!weir__op_start(op, job, &chunk, link->fixed >= 0))
 		return BLOCKED;
 	link->held = NONE;
 	return DEALT;
+}
+
+/* Writes and the ring's tables are the thread's. */
+static bool is_for_thread(const struct weir__job_link *link)
+{
+	return link->job->write || link->fixed >= 0;
 }
 
 /* A chunk of each job in turn, while there is room. */
@@ -198,6 +196,12 @@ static void deal(struct weir__reactor *r)
 	while (blocked < r->n_jobs && r->free) {
 		struct weir__job_link *link = take_first(r);
 
+		if (weir__turn_is_lent(r) && is_for_thread(link)) {
+			r->needed = true;
+			append(r, link);
+			blocked++;
+			continue;
+		}
 		switch (deal_one(r, link)) {
 		case SPENT:
 			release(r, link);
@@ -270,6 +274,22 @@ static bool open_method(struct weir__reactor *r)
 	return !err;
 }
 
+void weir__reactor_turn(struct weir__reactor *r)
+{
+	const struct weir__engine *eng = r->eng;
+
+	if (atomic_load(&eng->stop) || atomic_load(&eng->abort) ||
+	    atomic_load(&r->trim)) {
+		r->needed = true;
+		return;
+	}
+	take_messages(r);
+	deal(r);
+	/* The thread may have gone to sleep before there was a copy. */
+	if (weir__copy_poll(r) && !r->watched)
+		r->needed = true;
+}
+
 static void wait_for_more(struct weir__reactor *r)
 {
 	int64_t begun = weir__trace_now(r->eng->weir);
@@ -277,6 +297,8 @@ static void wait_for_more(struct weir__reactor *r)
 
 	if (!copying || !weir__reactor_quiet(r)) /* some have ended */
 		r->pause = PAUSE_MIN;
+	r->needed = false;
+	r->watched = copying;
 	r->method_ops->wait(r, copying ? r->pause : -1);
 	r->pause += r->pause / 4;
 	if (r->pause > PAUSE_MAX)
@@ -293,7 +315,6 @@ static void *reactor_main(void *arg)
 	if (!open_method(r))
 		return NULL;
 	for (;;) {
-		r->kicks_seen = atomic_load(&r->kicks);
 		take_messages(r);
 		if (atomic_load(&eng->abort)) {
 			lose_all(r);
@@ -319,6 +340,7 @@ int weir__reactor_start(struct weir__reactor *r)
 	int err;
 
 	r->jobs_end = &r->jobs;
+	r->left_end = &r->left;
 	r->pause = PAUSE_MIN;
 	snprintf(name, sizeof(name), "weir-io%u", r->index % 100);
 	err = weir__thread_start(&r->thread, name, reactor_main, r);

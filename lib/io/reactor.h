@@ -3,9 +3,8 @@
  * The inside of the engine: reactors, the reads they have out, and the two
  * methods by which a read reaches the kernel.
  *
- * A reactor is a thread. All members of struct weir__reactor belong to it,
- * but inbox, asleep and kicks, by which other threads reach it: they push a
- * message, and write to its eventfd only if it sleeps.
+ * All members of struct weir__reactor belong to whoever has its turn, but inbox,
+ * turn and kicks, by which other threads reach it (turn.c).
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -70,7 +69,7 @@ struct weir__op {
 	int64_t begun, copying;    /* for traces: dealt; read */
 };
 
-/* How ops reach the kernel. Both run on the reactor's thread only. */
+/* How ops reach the kernel. All on the reactor's thread, in its own turn. */
 struct weir__method_ops {
 	size_t size;
 	uint32_t io; /* enum weir_io */
@@ -87,7 +86,8 @@ struct weir__method_ops {
 	/*
 	 * Hand over what was submitted and call weir__op_complete() for what
 	 * has come back. Sleep until something does or a message comes, for
-	 * @limit ns at most (-1: for ever, 0: not at all). Required.
+	 * @limit ns at most (-1: for ever, 0: not at all), with the turn freed
+	 * meanwhile. Required.
 	 */
 	void (*wait)(struct weir__reactor *r, int64_t limit);
 	/* A slot is about to be used for the first time. Optional. */
@@ -100,6 +100,25 @@ struct weir__method_ops {
 extern const struct weir__method_ops weir__method_uring;
 extern const struct weir__method_ops weir__method_sync;
 
+/*
+ * Whose turn it is. A reactor has a thread, which has the turn while it is awake.
+ * While it sleeps, who brings it something may wake it; or take the turn himself
+ * and do its work, which saves two switches between threads.
+ *
+ *	THREAD -> FREE		it goes to sleep
+ *	FREE -> THREAD		it wakes, or somebody wakes it by its eventfd
+ *	FREE -> LENT		another thread does its work
+ *	LENT -> FREE		... and is done
+ *	LENT -> WANTED		it has woken meanwhile, and waits
+ *	LENT, WANTED -> THREAD	handed to it, which is wanted or needed
+ */
+enum weir__turn {
+	WEIR__TURN_THREAD,
+	WEIR__TURN_FREE,
+	WEIR__TURN_LENT,
+	WEIR__TURN_WANTED
+};
+
 struct weir__reactor {
 	struct weir__engine *eng;
 	unsigned index;
@@ -107,13 +126,18 @@ struct weir__reactor {
 	bool started;
 
 	_Alignas(64) _Atomic(struct weir__msg *) inbox;
-	_Atomic uint32_t asleep;
+	_Atomic uint32_t turn; /* enum weir__turn; a futex */
 	_Atomic uint32_t kicks;
-	uint32_t kicks_seen; /* the reactor's */
+	uint32_t kicks_seen;
 	int eventfd;
 
+	_Alignas(64) struct weir__msg *left,
+		**left_end; /* read; for the thread */
+	bool needed;        /* there is something that only the thread may do */
+	bool watched; /* it sleeps no longer than copies may be left alone */
+
 	/* Served in turn: the first is looked at, and goes to the end. */
-	_Alignas(64) struct weir__job_link *jobs, **jobs_end;
+	struct weir__job_link *jobs, **jobs_end;
 	unsigned n_jobs;
 	struct weir__op *ops; /* all */
 	unsigned n_lanes;
@@ -219,17 +243,46 @@ void weir__engine_explain(struct weir__engine *eng, bool instead,
 
 /* reactor.c */
 int weir__reactor_start(struct weir__reactor *r);
-void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
-void weir__reactor_kick(struct weir__reactor *r);
-/* The reactor may sleep: nothing has come since asleep was set. */
-bool weir__reactor_quiet(struct weir__reactor *r);
+/*
+ * Do what there is to do, in a turn that is lent; r->needed: the thread has to
+ * do the rest.
+ */
+void weir__reactor_turn(struct weir__reactor *r);
 
-/* op.c: on the reactor's thread */
+/* turn.c: for everybody */
+void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
+/* Post it, and if the thread sleeps do its work: for those who may be held up. */
+void weir__reactor_serve(struct weir__reactor *r, struct weir__msg *msg);
+/* Look again at what was held back. */
+void weir__reactor_kick(struct weir__reactor *r);
+
+/* turn.c: for who has the turn */
+static inline bool weir__turn_is_lent(struct weir__reactor *r)
+{
+	return atomic_load_explicit(&r->turn, memory_order_relaxed) !=
+	       WEIR__TURN_THREAD;
+}
+/* Nothing has come that was not looked at. */
+bool weir__reactor_quiet(struct weir__reactor *r);
+/* The thread, before it sleeps. False: something has come. */
+bool weir__turn_free(struct weir__reactor *r);
+/* ... and after. False: it was woken, by a write to its eventfd. */
+bool weir__turn_take(struct weir__reactor *r);
+
+/* op.c: for who has the turn */
 struct weir__op *weir__op_get(struct weir__reactor *r);
 /* False: no slot is free; the op has been given back. */
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed);
 void weir__op_complete(struct weir__op *op, int64_t res);
+/* A read of the page cache by threads: nothing of it is the ring's. */
+bool weir__op_is_cached(const struct weir__op *op);
+/* The same of all reads of @e. Once true it stays so. */
+static inline bool weir__extent_is_cached(const struct weir__extent *e)
+{
+	return e->buffered ||
+	       !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed);
+}
 void weir__op_finish(struct weir__op *op, int res);
 void weir__op_lose(struct weir__op *op, int res);
 bool weir__op_add(struct weir__reactor *r);

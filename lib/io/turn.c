@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whose turn it is at a reactor, and how others reach it: see enum weir__turn.
+ *
+ * Who changes the word from FREE has the turn. What was posted or kicked while
+ * somebody had it is his to find: after he has given it up he looks once more.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "io/reactor.h"
+#include "sys.h"
+
+static void push(struct weir__reactor *r, struct weir__msg *msg)
+{
+	struct weir__msg *head =
+		atomic_load_explicit(&r->inbox, memory_order_relaxed);
+
+	do
+		msg->next = head;
+	while (!atomic_compare_exchange_weak(&r->inbox, &head, msg));
+}
+
+static bool change(struct weir__reactor *r, uint32_t from, uint32_t to)
+{
+	return atomic_compare_exchange_strong(&r->turn, &from, to);
+}
+
+/* The turn is the thread's, which sleeps. */
+static void rouse(struct weir__reactor *r)
+{
+	uint64_t one = 1;
+
+	while (write(r->eventfd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+static void wake(struct weir__reactor *r)
+{
+	if (change(r, WEIR__TURN_FREE, WEIR__TURN_THREAD))
+		rouse(r);
+}
+
+void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg)
+{
+	push(r, msg);
+	wake(r);
+}
+
+void weir__reactor_kick(struct weir__reactor *r)
+{
+	atomic_fetch_add(&r->kicks, 1);
+	wake(r);
+}
+
+static bool is_quiet(struct weir__reactor *r, uint32_t kicks_seen)
+{
+	return !atomic_load(&r->inbox) && atomic_load(&r->kicks) == kicks_seen;
+}
+
+bool weir__reactor_quiet(struct weir__reactor *r)
+{
+	return is_quiet(r, r->kicks_seen);
+}
+
+bool weir__turn_free(struct weir__reactor *r)
+{
+	uint32_t seen = r->kicks_seen;
+
+	atomic_store(&r->turn, WEIR__TURN_FREE);
+	return is_quiet(r, seen);
+}
+
+bool weir__turn_take(struct weir__reactor *r)
+{
+	for (;;) {
+		if (change(r, WEIR__TURN_FREE, WEIR__TURN_THREAD))
+			return true;
+		if (atomic_load(&r->turn) == WEIR__TURN_THREAD)
+			return false;
+		if (!change(r, WEIR__TURN_LENT, WEIR__TURN_WANTED))
+			continue;
+		while (atomic_load(&r->turn) == WEIR__TURN_WANTED)
+			weir__futex_wait(&r->turn, WEIR__TURN_WANTED,
+					 INT64_MAX);
+		return true;
+	}
+}
+
+/* What it could not do is the thread's. */
+static void give_to_thread(struct weir__reactor *r)
+{
+	if (atomic_exchange(&r->turn, WEIR__TURN_THREAD) == WEIR__TURN_WANTED)
+		weir__futex_wake(&r->turn, 1);
+	else
+		rouse(r);
+}
+
+/* True: there is more to do. */
+static bool give_back(struct weir__reactor *r)
+{
+	uint32_t seen = r->kicks_seen;
+	bool needed = r->needed;
+
+	if (needed || !change(r, WEIR__TURN_LENT, WEIR__TURN_FREE)) {
+		give_to_thread(r);
+		return false;
+	}
+	return !is_quiet(r, seen);
+}
+
+void weir__reactor_serve(struct weir__reactor *r, struct weir__msg *msg)
+{
+	push(r, msg);
+	do {
+		if (!change(r, WEIR__TURN_FREE, WEIR__TURN_LENT))
+			return;
+		do
+			weir__reactor_turn(r);
+		while (!r->needed && !weir__reactor_quiet(r) &&
+		       atomic_load(&r->turn) == WEIR__TURN_LENT);
+	} while (give_back(r));
+}
