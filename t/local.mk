@@ -42,6 +42,7 @@ T_C_TESTS = \
 	%D%/slots.t \
 	%D%/pool.t \
 	%D%/engine.t \
+	%D%/turn.t \
 	%D%/source.t \
 	%D%/stream.t \
 	%D%/stream-order.t \
@@ -168,6 +169,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
+%C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
