@@ -52,18 +52,18 @@ struct args {
 	unsigned pairs;
 };
 
-static __attribute__((noreturn)) void usage(void)
+static __attribute__((noreturn)) void usage(FILE *to)
 {
-	fprintf(stderr,
+	fprintf(to,
 		"usage: bench/load [--device [NAME]] [--dir DIR] [--row PREFIX] [--pairs N] [--json FILE] [--svg FILE] [--tiny]\n"
 		"DIR is where models are kept [%s], NAME a GPU [CUDA0]\n"
 		"--tiny: only try whether the rows run, and judge nothing\n"
 		"rows:",
 		BENCH_DIR);
 	for (size_t i = 0; i < N_ROWS; i++)
-		fprintf(stderr, " %s", rows[i].name);
-	fputc('\n', stderr);
-	exit(2);
+		fprintf(to, " %s", rows[i].name);
+	fputc('\n', to);
+	exit(to == stdout ? 0 : 2);
 }
 
 /* "--device=NAME", "--device NAME", or "--device" alone. */
@@ -81,6 +81,7 @@ static void take_args(int argc, char **argv, struct args *a)
 	static const struct option options[] = {
 		{ "device", optional_argument, NULL, 'D' },
 		{ "dir", required_argument, NULL, 'd' },
+		{ "help", no_argument, NULL, 'h' },
 		{ "json", required_argument, NULL, 'j' },
 		{ "pairs", required_argument, NULL, 'p' },
 		{ "row", required_argument, NULL, 'r' },
@@ -106,9 +107,9 @@ static void take_args(int argc, char **argv, struct args *a)
 		else if (c == 't')
 			bench_tiny = true;
 		else
-			usage();
+			usage(c == 'h' ? stdout : stderr);
 	if (optind != argc || !a->pairs || a->pairs > MAX_PAIRS)
-		usage();
+		usage(stderr);
 }
 
 static bool wanted(const char *name, const char *prefix)
@@ -134,7 +135,7 @@ int main(int argc, char **argv)
 		rows[i].run(a.pairs);
 	}
 	if (!n)
-		usage();
+		usage(stderr);
 	if (a.json)
 		result_write_json(a.json);
 	if (a.svg)
