@@ -14,7 +14,7 @@
 #include <weir.h>
 
 #include "files.h"
-#include "io/engine.h"
+#include "io/reactor.h"
 #include "sys.h"
 #include "tap.h"
 
@@ -59,15 +59,20 @@ static void on_done(struct weir__job *job)
 	weir__futex_wake(&run->done, INT32_MAX);
 }
 
-static void start(struct run *run, size_t n)
+static void start_with(struct run *run, struct weir__extent *ext, size_t n)
 {
-	run->job.ext = run->ext;
+	run->job.ext = ext;
 	run->job.n_ext = n;
 	run->job.chunk = on_chunk;
 	run->job.done = on_done;
 	run->job.arg = run;
 	if (weir__job_start(eng, &run->job) < 0)
 		bail("%s", weir_error());
+}
+
+static void start(struct run *run, size_t n)
+{
+	start_with(run, run->ext, n);
 }
 
 static void wait_for(struct run *run)
@@ -97,6 +102,16 @@ static unsigned char *memory(void)
 	return p;
 }
 
+static bool open_with(const struct weir_opts *o)
+{
+	if (weir_open(o, &root) < 0)
+		bail("%s", weir_error());
+	if (weir__engine_get(root, &eng) == 0)
+		return true;
+	weir_close(root);
+	return false;
+}
+
 static bool open_root(uint32_t io, unsigned reactors)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
@@ -105,12 +120,7 @@ static bool open_root(uint32_t io, unsigned reactors)
 	o.chunk = CHUNK;
 	o.reactors = reactors;
 	o.copiers = 2;
-	if (weir_open(&o, &root) < 0)
-		bail("%s", weir_error());
-	if (weir__engine_get(root, &eng) == 0)
-		return true;
-	weir_close(root);
-	return false;
+	return open_with(&o);
 }
 
 /* What is cached is done by copiers, without the thread. */
@@ -145,6 +155,98 @@ static void lent(uint32_t io)
 	}
 	weir_file_close(f);
 	munmap(mem, SIZE);
+}
+
+/* A file that was read directly does not keep copiers out for ever. */
+static void lent_again(uint32_t io)
+{
+	unsigned char *mem = memory();
+	struct weir_file *f = open_file("in", 0);
+	struct run run = { 0 };
+
+	if (io == WEIR_IO_URING) {
+		skip(2, "asked for explicitly, the ring reads all");
+	} else {
+		run.ext[0] = (struct weir__extent){ .file = f,
+						    .len = SIZE / 8,
+						    .addr = mem };
+		run.ext[1] = (struct weir__extent){ .file = f,
+						    .off = SIZE / 8,
+						    .len = SIZE / 8 * 7,
+						    .addr = mem + SIZE / 8,
+						    .buffered = true };
+		start(&run, 2);
+		wait_for(&run);
+		ok(atomic_load(&run.good) == SIZE &&
+			   !memcmp(mem, content, SIZE),
+		   "direct chunks and then cached ones arrive");
+		ok(atomic_load(&run.by_copier) > 0,
+		   "... and copiers tell of these: %llu of %llu",
+		   (unsigned long long)atomic_load(&run.by_copier),
+		   (unsigned long long)N_CHUNKS / 8 * 7);
+	}
+	weir_file_close(f);
+	munmap(mem, SIZE);
+}
+
+/* Read a part around the cache, @n times. Seconds. */
+static double read_directly(struct weir_file *f, unsigned char *mem, unsigned n)
+{
+	int64_t begun = weir__now();
+
+	for (unsigned i = 0; i < n; i++) {
+		struct run run = { 0 };
+
+		run.ext[0] = (struct weir__extent){ .file = f,
+						    .len = 64 * CHUNK,
+						    .addr = mem };
+		start(&run, 1);
+		wait_for(&run);
+		usleep(1000);
+	}
+	return (double)(weir__now() - begun) / 1e9;
+}
+
+/* What waits for the thread gets its share beside what copiers deal. */
+static void beside(uint32_t io)
+{
+	enum {
+		LAPS = 4000,
+		READS = 30
+	};
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir__extent *ext = calloc(LAPS, sizeof(*ext));
+	unsigned char *mem = memory(), *cached = memory();
+	struct run run = { 0 };
+	struct weir_file *f;
+	double alone, with;
+
+	o.io = io;
+	o.reactors = 1;
+	o.copiers = 2;
+	o.depth = 1;
+	o.chunk = 16 * CHUNK;
+	if (!ext || !open_with(&o))
+		bail("%s", weir_error());
+	f = open_file("in", 0);
+	for (unsigned i = 0; i < LAPS; i++)
+		ext[i] = (struct weir__extent){
+			.file = f, .len = SIZE, .addr = cached, .buffered = true
+		};
+	alone = read_directly(f, mem, READS);
+	start_with(&run, ext, LAPS);
+	with = read_directly(f, mem, READS);
+	ok(!atomic_load(&run.done), "a long cached job runs");
+	ok(with < 4 * alone + 0.3,
+	   "... and direct reads beside it wait not long: %.1f ms each, %.1f alone",
+	   with * 1e3 / READS, alone * 1e3 / READS);
+	weir__job_cancel(&run.job);
+	wait_for(&run);
+	weir_close(root);
+	weir_file_close(f);
+	munmap(mem, SIZE);
+	munmap(cached, SIZE);
+	free(ext);
 }
 
 /* Parts that are cached, direct, direct through slots, in turn. */
@@ -234,7 +336,7 @@ static void *guest_main(void *arg)
 	return NULL;
 }
 
-static void crowd(void)
+static void crowd(const char *what)
 {
 	struct guest guest[THREADS];
 	unsigned wrong = 0;
@@ -257,7 +359,31 @@ static void crowd(void)
 		weir_file_close(guest[i].out);
 		wrong += guest[i].wrong;
 	}
-	is_int(wrong, 0, "jobs of all kinds at once end as they should");
+	is_int(wrong, 0, "%s", what);
+}
+
+static void *wake_for_nothing(void *arg)
+{
+	const _Atomic bool *end = arg;
+
+	while (!atomic_load(end)) {
+		weir__sys_eventfd_set(eng->reactor[0].eventfd, true);
+		usleep(20);
+	}
+	return NULL;
+}
+
+/* A wake may come late, when somebody else has the turn. */
+static void late_wakes(void)
+{
+	_Atomic bool end = false;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wake_for_nothing, &end))
+		bail("no thread");
+	crowd("... also when the thread is woken for nothing");
+	atomic_store(&end, true);
+	pthread_join(thread, NULL);
 }
 
 /* The root closes as soon as the last job is done: whoever has the turn. */
@@ -294,18 +420,21 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 {
 	tap_prefix(prefix);
 	if (!open_root(io, reactors)) {
-		skip(5, "%s", weir_error());
+		skip(10, "%s", weir_error());
 		return;
 	}
 	lent(io);
-	crowd();
+	lent_again(io);
+	crowd("jobs of all kinds at once end as they should");
+	late_wakes();
 	weir_close(root);
+	beside(io);
 	closing(io);
 }
 
 int main(void)
 {
-	plan(4 * 5);
+	plan(4 * 10);
 	files_begin();
 	content = memory();
 	for (size_t i = 0; i < SIZE; i++)

@@ -42,6 +42,8 @@ static void sync_wait(struct weir__reactor *r, int64_t limit)
 		return;
 	while (read(r->eventfd, &count, sizeof(count)) < 0 && errno == EINTR)
 		;
+	/* What was read may be of an earlier wake, of the ring that died. */
+	weir__turn_take(r);
 }
 
 const struct weir__method_ops weir__method_sync = {

@@ -51,6 +51,15 @@ static void append(struct weir__reactor *r, struct weir__job_link *link)
 	r->n_jobs++;
 }
 
+static void put_first(struct weir__reactor *r, struct weir__job_link *link)
+{
+	link->next = r->jobs;
+	if (!r->jobs)
+		r->jobs_end = &link->next;
+	r->jobs = link;
+	r->n_jobs++;
+}
+
 static struct weir__job_link *take_first(struct weir__reactor *r)
 {
 	struct weir__job_link *link = r->jobs;
@@ -111,10 +120,17 @@ static void hold_file(struct weir__reactor *r, struct weir__job_link *link,
 	link->fixed = r->method_ops->file_get(r, file);
 }
 
-static void release(struct weir__reactor *r, struct weir__job_link *link)
+static void let_file_go(struct weir__reactor *r, struct weir__job_link *link)
 {
 	if (link->fixed >= 0 && r->method_ops->file_put)
 		r->method_ops->file_put(r, link->fixed);
+	link->fixed = -1;
+	link->file = NULL;
+}
+
+static void release(struct weir__reactor *r, struct weir__job_link *link)
+{
+	let_file_go(r, link);
 	weir__job_drop(link->job);
 }
 
@@ -130,9 +146,10 @@ static bool holds_enough(const struct weir__reactor *r,
 }
 
 enum dealt {
-	DEALT,   /* a chunk is on its way, or was told as cancelled */
-	BLOCKED, /* the job must wait for a slot, its memory, its depth */
-	SPENT    /* the job has no more chunks: the link is no longer ours */
+	DEALT,      /* a chunk is on its way, or was told as cancelled */
+	BLOCKED,    /* the job must wait for a slot, its memory, its depth */
+	FOR_THREAD, /* the thread must deal it, which we are not */
+	SPENT       /* the job has no more chunks: the link is no longer ours */
 };
 
 static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
@@ -142,8 +159,12 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	struct weir__chunk chunk;
 	struct weir__op *op;
 	bool cancelled = atomic_load(&job->cancelled);
+	bool lent = weir__turn_is_lent(r);
 	uint64_t number = link->held;
 
+	/* Writes, and the ring's tables. */
+	if (lent && (job->write || link->fixed >= 0))
+		return FOR_THREAD;
 	if (!cancelled && job->depth &&
 	    atomic_load_explicit(&job->out, memory_order_relaxed) >= job->depth)
 		return BLOCKED;
@@ -162,10 +183,8 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];
-	if (weir__turn_is_lent(r) && !weir__extent_is_cached(e)) {
-		r->needed = true;
-		return BLOCKED;
-	}
+	if (lent && !weir__extent_is_cached(e))
+		return FOR_THREAD;
 	if (holds_enough(r, job))
 		return BLOCKED;
 	if (r->bytes_out >= (e->file->network ? r->eng->wide : r->eng->window))
@@ -173,19 +192,15 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	if (e->touch && !e->buffered &&
 	    !weir__touch_ready(e->touch, e->addr + chunk.hi))
 		return BLOCKED;
-	if (!weir__extent_is_cached(e))
+	if (weir__extent_is_cached(e))
+		let_file_go(r, link);
+	else
 		hold_file(r, link, e->file);
 	op = weir__op_get(r);
 	if (!weir__op_start(op, job, &chunk, link->fixed >= 0))
 		return BLOCKED;
 	link->held = NONE;
 	return DEALT;
-}
-
-/* Writes and the ring's tables are the thread's. */
-static bool is_for_thread(const struct weir__job_link *link)
-{
-	return link->job->write || link->fixed >= 0;
 }
 
 /* A chunk of each job in turn, while there is room. */
@@ -196,18 +211,21 @@ static void deal(struct weir__reactor *r)
 	while (blocked < r->n_jobs && r->free) {
 		struct weir__job_link *link = take_first(r);
 
-		if (weir__turn_is_lent(r) && is_for_thread(link)) {
-			r->needed = true;
-			append(r, link);
-			blocked++;
-			continue;
-		}
 		switch (deal_one(r, link)) {
 		case SPENT:
 			release(r, link);
 			continue;
 		case DEALT:
 			blocked = 0;
+			break;
+		case FOR_THREAD:
+			r->needed = true;
+			/* None of it is out: it is not to be passed again. */
+			if (!atomic_load(&link->job->out)) {
+				put_first(r, link);
+				return;
+			}
+			blocked++;
 			break;
 		case BLOCKED:
 			blocked++;
