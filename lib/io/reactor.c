@@ -296,12 +296,13 @@ void weir__reactor_turn(struct weir__reactor *r)
 {
 	const struct weir__engine *eng = r->eng;
 
+	take_messages(r);
+	/* Behind that: the kick that tells of them is seen by now, and gone. */
 	if (atomic_load(&eng->stop) || atomic_load(&eng->abort) ||
 	    atomic_load(&r->trim)) {
 		r->needed = true;
 		return;
 	}
-	take_messages(r);
 	deal(r);
 	/* The thread may have gone to sleep before there was a copy. */
 	if (weir__copy_poll(r) && !r->watched)
