@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <weir.h>
@@ -399,6 +400,35 @@ static void forgotten(void)
 	ok(true, "a load that nobody holds ends before its root is closed");
 }
 
+static bool backed(void *addr)
+{
+	unsigned char in = 0;
+
+	addr = (void *)((uintptr_t)addr & ~(uintptr_t)4095);
+	return mincore(addr, 4096, &in) == 0 && (in & 1);
+}
+
+/* When a load has been waited for, nobody but the caller holds its memory. */
+static void let_go(void)
+{
+	unsigned kept = 0;
+
+	for (int i = 0; i < 20; i++) {
+		struct weir_load *l =
+			start(plan_for(NULL, WEIR_MEM_HUGE, NULL), NULL);
+		struct weir_weights *w = weights(l);
+		void *addr = weir_tensor_data(weir_weights_get(w, 3));
+
+		weir_load_wait(l, -1);
+		weir_load_free(l);
+		kept += !backed(addr);
+		weir_weights_free(w);
+		weir_trim(root, 0);
+		kept += backed(addr);
+	}
+	is_int(kept, 0, "what is freed after a wait can be given back at once");
+}
+
 static void changed(void)
 {
 	struct weir_load *l;
@@ -445,7 +475,7 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	if (weir_io_info(root, &info) < 0) {
-		skip(device ? 58 : 64, "%s", weir_error());
+		skip(device ? 58 : 65, "%s", weir_error());
 		weir_close(root);
 		return;
 	}
@@ -462,6 +492,8 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 	cancel();
 	shallow();
 	forgotten();
+	if (!device)
+		let_go();
 	changed();
 	weir_close(root);
 }
@@ -469,7 +501,7 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 int main(void)
 {
 	device = getenv("WEIR_T_DEVICE");
-	plan(3 * (device ? 58 : 64));
+	plan(3 * (device ? 58 : 65));
 	if (!mkdtemp(dir))
 		skip_all("%s cannot be made", dir);
 	snprintf(path, sizeof(path), "%s/model.safetensors", dir);

@@ -182,12 +182,14 @@ static void stop_touching(struct weir_load *l)
 
 static void end(struct weir_load *l)
 {
+	struct weir__arrival *arrival = l->arrival;
 	struct weir_io_info info;
 	bool leaked = atomic_load(&l->job.leaked);
 
-	atomic_store(&l->arrival->lost, leaked);
+	weir__source_ref(&arrival->source);
+	atomic_store(&arrival->lost, leaked);
 	stop_touching(l);
-	if (!atomic_load(&l->arrival->first))
+	if (!atomic_load(&arrival->first))
 		check_files(l);
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
 		weir__access_del(&l->access[i]);
@@ -197,10 +199,14 @@ static void end(struct weir_load *l)
 	atomic_store(&l->elapsed, weir__now() - l->begun);
 	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
 			 l->total);
-	weir__arrival_finish(l->arrival);
-	/* What the kernel may still write to is never freed. */
+	/*
+	 * What the kernel may still write to is never freed. All else is given
+	 * up before those wake who wait: what they free then is free.
+	 */
 	if (!leaked)
 		load_put(l);
+	weir__arrival_finish(arrival);
+	weir__arrival_put(arrival);
 }
 
 static void load_end(struct weir__task *task)
