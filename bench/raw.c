@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define SETTLE 3u /* seconds until the kernel has reported what was free */
 
 void die(const char *fmt, ...)
 {
@@ -88,6 +89,14 @@ unsigned char *raw_memory(size_t bytes)
 
 	memset(p, 1, bytes + HUGE_PAGE);
 	return p;
+}
+
+void raw_settle(size_t bytes)
+{
+	unsigned char *p = raw_memory(bytes);
+
+	sleep(SETTLE);
+	raw_unmap(p, bytes);
 }
 
 struct raw_result raw_touch_fresh(size_t bytes)

@@ -21,6 +21,12 @@ unsigned char *raw_memory(size_t bytes);
 /* Not touched. */
 unsigned char *raw_fresh(size_t bytes);
 void raw_unmap(void *mem, size_t bytes);
+/*
+ * A hypervisor takes free memory back: Linux reports it two seconds after some was
+ * freed, and whoever touches it next pays for it. After this @bytes are free that
+ * the host has behind the guest, and are not reported for two seconds.
+ */
+void raw_settle(size_t bytes);
 /* Take so much fresh memory, write a byte to each page, give it back. */
 struct raw_result raw_touch_fresh(size_t bytes);
 /* The same on two threads, a half each. */

@@ -38,13 +38,21 @@ static void raw_pread_two(void *arg, struct sample *s)
 	take(s, raw_pread(l->file->path, l->mem, CHUNK, 2));
 }
 
+static void settle(uint64_t bytes)
+{
+	if (!bench_tiny)
+		raw_settle(bytes);
+}
+
 /* The better of two loops. */
 static void raw_pread_fresh(void *arg, struct sample *s)
 {
 	struct large *l = arg;
-	unsigned char *mem = raw_fresh(l->file->bytes);
 	struct sample other;
+	unsigned char *mem;
 
+	settle(l->file->bytes);
+	mem = raw_fresh(l->file->bytes);
 	take(&other, raw_pread(l->file->path, mem, CHUNK, 2));
 	raw_unmap(mem, l->file->bytes);
 	mem = raw_fresh(l->file->bytes);
@@ -61,10 +69,8 @@ static void weir_touched(void *arg, struct sample *s)
 	use_load_kept(&l->use, l->file, USE_WHOLE, s);
 }
 
-/* What it takes is what was given back just before. */
-static void weir_fresh(void *arg, struct sample *s)
+static void load_fresh(struct large *l, struct sample *s)
 {
-	struct large *l = arg;
 	struct weir_weights *w;
 
 	use_load(&l->use, l->file, USE_WHOLE, NULL, &w, s);
@@ -72,19 +78,24 @@ static void weir_fresh(void *arg, struct sample *s)
 	weir_trim(l->use.weir, 0);
 }
 
-/*
- * What touching costs alone, in memory that was given back just before: the
- * first of the two is for that, the second is counted.
- */
+static void weir_fresh(void *arg, struct sample *s)
+{
+	struct large *l = arg;
+
+	settle(l->file->bytes);
+	load_fresh(l, s);
+}
+
+/* What touching costs alone, in the same memory. */
 static void weir_fresh_after_touch(void *arg, struct sample *s)
 {
 	struct large *l = arg;
 	uint64_t bytes = l->file->bytes;
 
-	raw_touch_fresh(bytes);
+	settle(bytes);
 	l->touch[l->n_touch++] =
 		raw_touch_fresh(bytes).cpu_seconds * 1e12 / (double)bytes;
-	weir_fresh(arg, s);
+	load_fresh(l, s);
 }
 
 static void run(const struct pair *like, unsigned copiers, unsigned pairs,
