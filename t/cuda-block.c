@@ -174,28 +174,15 @@ static void waits(void)
 
 static void loads(void)
 {
-	static const struct sample_tensor tensors[] = {
-		{ "a", "F32", N / 4, 4 },
-	};
 	struct weir_event *ev = new_event(weir, 0);
-	struct weir_model *model;
-	struct weir_plan *plan;
-	struct weir_load *load;
+	struct weir_load *load = sample_load(
+		weir, MODEL, N, gpu_memory(weir, WEIR_MEM_DEVICE), ev);
 
-	sample_write(MODEL, tensors, 1, 8, 1);
-	must(weir_model_open(weir, MODEL, NULL, &model));
-	must(weir_plan_new(model, &plan));
-	must(weir_plan_put(plan, "*", gpu_memory(weir, WEIR_MEM_DEVICE), NULL));
-	must(weir_load_start(plan, NULL, &load));
-	must(weir_load_record(load, 0, ev));
 	timed(weir_stream_wait(s, ev));
 	timed(weir_stream_copy(s, &dev, &dev2));
 	told(s, "a load that is waited for");
 	weir_event_free(ev);
 	weir_load_free(load);
-	weir_plan_free(plan);
-	weir_model_close(model);
-	unlink(MODEL);
 }
 
 /* Streams come and go while work is out; their failures are asked for. */

@@ -98,26 +98,26 @@ static void end_root(void)
 	weir_close(weir);
 }
 
-/* And the event of its tensor. */
 static struct weir_load *load_to_device(struct weir_event *ev)
 {
-	static const struct sample_tensor tensors[] = {
-		{ "a", "F32", N / 4, 4 },
-	};
-	struct weir_model *model;
-	struct weir_plan *plan;
-	struct weir_load *load;
+	return sample_load(weir, MODEL, N, gpu_memory(weir, WEIR_MEM_DEVICE),
+			   ev);
+}
 
-	sample_write(MODEL, tensors, 1, 8, 1);
-	must(weir_model_open(weir, MODEL, NULL, &model));
-	must(weir_plan_new(model, &plan));
-	must(weir_plan_put(plan, "*", gpu_memory(weir, WEIR_MEM_DEVICE), NULL));
-	must(weir_load_start(plan, NULL, &load));
-	must(weir_load_record(load, 0, ev));
-	weir_plan_free(plan);
-	weir_model_close(model);
-	unlink(MODEL);
-	return load;
+/* @get is held by the hanging stream, and @wait behind it. */
+static void hold_both(struct caller *get, struct caller *wait)
+{
+	unsigned long before;
+
+	get->call = get_one;
+	get->t = dev;
+	wait->call = wait_for;
+	hang(native);
+	before = fake.calls("cuMemcpyDtoHAsync");
+	begin(get);
+	while (fake.calls("cuMemcpyDtoHAsync") == before)
+		usleep(1000);
+	begin(wait);
 }
 
 /* A read of another device, to which nothing has been copied. */
@@ -150,21 +150,14 @@ static int read_second(void)
 
 static void queues(void)
 {
-	struct caller get = { .call = get_one }, wait = { .call = wait_for };
+	struct caller get = { 0 }, wait = { 0 };
 	struct weir_load *load;
-	unsigned long before;
 
 	begin_root(20 * SEC);
 	wait.ev = new_event(weir, 0);
-	get.t = dev;
 	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_HANG, 0);
 	load = load_to_device(wait.ev);
-	hang(native);
-	before = fake.calls("cuMemcpyDtoHAsync");
-	begin(&get);
-	while (fake.calls("cuMemcpyDtoHAsync") == before)
-		usleep(1000);
-	begin(&wait);
+	hold_both(&get, &wait);
 	ok(!returns(&wait, 50 * MS), "a wait is held behind another caller");
 	is_int(read_second(), 0,
 	       "... and a device is copied to for the first time");
@@ -187,21 +180,13 @@ static void *close_main(void *arg)
 /* The same two callers, when the load is over: does closing the root end? */
 static bool closing(void)
 {
-	struct caller get = { .call = get_one }, wait = { .call = wait_for };
-	struct caller close = { .n = 0 };
-	unsigned long before;
+	struct caller get = { 0 }, wait = { 0 }, close = { 0 };
 
 	begin_root(1 * SEC);
 	wait.ev = new_event(weir, 0);
-	get.t = dev;
 	fake.set("RATE", "2e6");
 	load_to_device(wait.ev);
-	hang(native);
-	before = fake.calls("cuMemcpyDtoHAsync");
-	begin(&get);
-	while (fake.calls("cuMemcpyDtoHAsync") == before)
-		usleep(1000);
-	begin(&wait);
+	hold_both(&get, &wait);
 	must(weir_event_wait(wait.ev, 20 * SEC));
 	if (wait.returned ||
 	    pthread_create(&close.thread, NULL, close_main, &close))

@@ -158,26 +158,16 @@ static void in_part(void)
 
 static void load_first(void)
 {
-	static const struct sample_tensor tensors[] = {
-		{ "a", "F32", N / 4, 4 },
-	};
 	struct weir_event *ev = new_event(weir, 0);
-	struct weir_buft *buft = gpu_memory(weir, WEIR_MEM_DEVICE);
 	struct weir_weights *weights;
-	struct weir_model *model;
-	struct weir_plan *p;
 	struct weir_load *load;
 	const struct weir_tensor *t;
 	struct weir_entry e = { .size = sizeof(e) };
 	size_t wrong = 0;
 
-	sample_write(MODEL, tensors, 1, 8, 1);
-	must(weir_model_open(weir, MODEL, NULL, &model));
-	must(weir_plan_new(model, &p));
-	must(weir_plan_put(p, "*", buft, NULL));
 	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_HANG, 0);
-	must(weir_load_start(p, NULL, &load));
-	must(weir_load_record(load, 0, ev));
+	load = sample_load(weir, MODEL, N, gpu_memory(weir, WEIR_MEM_DEVICE),
+			   ev);
 	is_int(weir_stream_wait(native, ev), 0,
 	       "a wait for a tensor ends when its last copy is queued");
 	if (on_fake(1))
@@ -195,9 +185,6 @@ static void load_first(void)
 	weir_event_free(ev);
 	weir_weights_free(weights);
 	weir_load_free(load);
-	weir_plan_free(p);
-	weir_model_close(model);
-	unlink(MODEL);
 }
 
 static int fill_host(void *arg)

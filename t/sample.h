@@ -24,6 +24,13 @@ struct sample_tensor {
  */
 void sample_write(const char *path, const struct sample_tensor *t, size_t n,
 		  unsigned shift, unsigned salt);
+/*
+ * Start a load of a model of one tensor of @bytes, with salt 1, and record its
+ * arrival. The model at @path is gone when this returns. Bails out if it cannot.
+ */
+struct weir_load *sample_load(struct weir *weir, const char *path,
+			      uint64_t bytes, struct weir_buft *to,
+			      struct weir_event *ev);
 unsigned char sample_byte(uint64_t off, unsigned salt);
 /* Tensor @i has the bytes of the file. */
 bool sample_holds(const struct weir_weights *w, size_t i, unsigned salt);

@@ -149,9 +149,12 @@ static void lent(uint32_t io)
 		   "... and copiers tell of them: %llu of %llu",
 		   (unsigned long long)atomic_load(&run.by_copier),
 		   (unsigned long long)N_CHUNKS);
-		ok(info.enters - enters <= N_CHUNKS / 4,
-		   "... with %llu enters of the ring",
-		   (unsigned long long)(info.enters - enters));
+		if (info.method == WEIR_IO_SYNC)
+			skip(1, "there is no ring");
+		else
+			ok(info.enters - enters <= N_CHUNKS / 4,
+			   "... with %llu enters of the ring",
+			   (unsigned long long)(info.enters - enters));
 	}
 	weir_file_close(f);
 	munmap(mem, SIZE);

@@ -131,9 +131,9 @@ struct weir__reactor {
 	uint32_t kicks_seen;
 	int eventfd;
 
-	_Alignas(64) struct weir__msg *left,
-		**left_end; /* read; for the thread */
-	bool needed;        /* there is something that only the thread may do */
+	/* Taken from the inbox, but only the thread may do it. */
+	_Alignas(64) struct weir__msg *left, **left_end;
+	bool needed;  /* there is something that only the thread may do */
 	bool watched; /* it sleeps no longer than copies may be left alone */
 
 	/* Served in turn: the first is looked at, and goes to the end. */

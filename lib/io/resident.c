@@ -18,12 +18,12 @@
 static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 				uint64_t len)
 {
-	uint64_t from = weir__down(off, 4096), pages, in = 0;
+	uint64_t from = weir__down(off, PAGE), pages, in = 0;
 	unsigned char *vec;
 	void *map;
 
 	len += off - from;
-	pages = (len + 4095) / 4096;
+	pages = (len + PAGE - 1) / PAGE;
 	if (!file->ours ||
 	    weir__sys_map(len, file->fd, from, PROT_READ, &map) < 0)
 		return 0;
