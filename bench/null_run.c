@@ -22,11 +22,12 @@ static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static bool done;
 
 static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		     uint64_t hi, int res, enum weir__chunk_way way)
+		     uint64_t hi, const struct weir__outcome *outcome,
+		     enum weir__chunk_way way)
 {
 	(void)job, (void)ext, (void)lo, (void)hi, (void)way;
-	if (res < 0)
-		die("a chunk failed: %s", strerror(-res));
+	if (outcome->end != WEIR__DONE)
+		die("a chunk failed: %s", weir__outcome_words(outcome));
 }
 
 static void on_done(struct weir__job *job)

@@ -29,15 +29,16 @@ struct run {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done;
-	uint64_t told, good; /* bytes */
-	int err;             /* the last that failed */
+	uint64_t told, good;          /* bytes */
+	struct weir__outcome outcome; /* the last that was not DONE */
 	uint64_t ways[3];
 	unsigned dones;
 	uint32_t most; /* chunks in flight at once */
 };
 
 static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		     uint64_t hi, int res, enum weir__chunk_way way)
+		     uint64_t hi, const struct weir__outcome *outcome,
+		     enum weir__chunk_way way)
 {
 	struct run *run = job->arg;
 	uint32_t out = atomic_load(&job->out);
@@ -46,8 +47,8 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 	pthread_mutex_lock(&run->lock);
 	run->most = out > run->most ? out : run->most;
 	run->told += hi - lo;
-	if (res < 0)
-		run->err = res;
+	if (outcome->end != WEIR__DONE)
+		run->outcome = *outcome;
 	else
 		run->good += hi - lo;
 	run->ways[way] += hi - lo;
@@ -144,7 +145,7 @@ static void read_range(struct weir_file *f, uint64_t off, uint64_t len,
 	if (start(&run, &ext, 1) < 0)
 		bail("%s", weir_error());
 	wait_for(&run);
-	is_int(run.err, 0, "%s arrives", what);
+	is_int(run.outcome.end, WEIR__DONE, "%s arrives", what);
 	ok(!memcmp(to, content + off, len), "... with the bytes of the file");
 	ok(only(mem, (size_t)(to - mem), 0xa5) &&
 		   only(to + len, room - len - (size_t)(to - mem), 0xa5),
@@ -219,7 +220,8 @@ static void past_the_end(void)
 
 	start(&run, &ext, 1);
 	wait_for(&run);
-	is_int(run.err, -ENODATA, "a read beyond the end fails as such");
+	is_int(run.outcome.end, WEIR__END_OF_FILE,
+	       "a read beyond the end fails as such");
 	ok(run.good >= 1u << 20 && run.good <= 5u << 20,
 	   "... but what lies before the end arrives");
 	is_int(run.told, ext.len, "... and every byte is told");
@@ -245,7 +247,7 @@ static void cancel(void)
 	weir__job_cancel(&run.job);
 	wait_for(&run);
 	is_int(run.told, 200 * PART, "a cancelled job tells every byte once");
-	is_int(run.err, -ECANCELED, "... as cancelled");
+	is_int(run.outcome.end, WEIR__CANCELLED, "... as cancelled");
 	ok(run.good < 200 * PART, "... and reads no more");
 	munmap(mem, 200 * (size_t)PART);
 	free(ext);
@@ -378,7 +380,7 @@ static void writing(void)
 				      .arg = &run };
 	weir__job_start(eng, &run.job);
 	wait_for(&run);
-	is_int(run.err, 0, "a file is written");
+	is_int(run.outcome.end, WEIR__DONE, "a file is written");
 	weir__file_read(f, back, SIZE, 0);
 	ok(!memcmp(back, content, SIZE), "... with the bytes of the memory");
 	weir_file_close(f);

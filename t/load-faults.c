@@ -214,6 +214,12 @@ static void results(void)
 	fails(-EAGAIN, "'b'", "a read that is always told so");
 	set_fault(FAIL, EIO, 200000, 200001);
 	fails(-EIO, "'b'", "a read that fails");
+	set_fault(FAIL, ENODATA, 200000, 200001);
+	fails(-EIO, "medium", "an error of the medium (ENODATA)");
+	set_fault(FAIL, ETIMEDOUT, 200000, 200001);
+	fails(-EIO, "in time", "a disk that does not answer (ETIMEDOUT)");
+	set_fault(FAIL, ECANCELED, 200000, 200001);
+	fails(-EIO, "'b'", "a read that the kernel cancelled (ECANCELED)");
 	set_fault(ZERO, 0, 200000, 200001);
 	fails(-ESTALE, "520", "an end in the middle");
 	close_root();
@@ -297,7 +303,7 @@ static int closing(void)
 	weir_close(root);
 	pthread_join(a, &first);
 	pthread_join(b, &second);
-	return (intptr_t)first != -ETIMEDOUT || (intptr_t)second != -ETIMEDOUT;
+	return (intptr_t)first != -ESHUTDOWN || (intptr_t)second != -ESHUTDOWN;
 }
 
 static void closed(void)
@@ -328,7 +334,7 @@ int main(void)
 {
 	int fd = mkstemp(path);
 
-	plan(2 * 80 + 4);
+	plan(2 * 92 + 4);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);

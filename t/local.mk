@@ -27,6 +27,7 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 # In the order of the layers; a line each.
 T_C_TESTS = \
 	%D%/error.t \
+	%D%/outcome.t \
 	%D%/root.t \
 	%D%/dev.t \
 	%D%/module.t \

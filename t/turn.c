@@ -37,7 +37,8 @@ struct run {
 };
 
 static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		     uint64_t hi, int res, enum weir__chunk_way way)
+		     uint64_t hi, const struct weir__outcome *outcome,
+		     enum weir__chunk_way way)
 {
 	struct run *run = job->arg;
 	char name[16] = "";
@@ -45,7 +46,7 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 	(void)ext, (void)way;
 	pthread_getname_np(pthread_self(), name, sizeof(name));
 	atomic_fetch_add(&run->told, hi - lo);
-	if (res == 0)
+	if (outcome->end == WEIR__DONE)
 		atomic_fetch_add(&run->good, hi - lo);
 	if (!strncmp(name, "weir-cp", 7))
 		atomic_fetch_add(&run->by_copier, 1);

@@ -53,19 +53,6 @@ static uint64_t enters(struct weir *weir)
 	return weir_io_info(weir, &io) < 0 ? 0 : io.enters;
 }
 
-/*
- * The errno of a tensor that could not be read may be ETIMEDOUT too, which
- * then is no reason to wait on.
- */
-static bool has_failed(struct weir_load *load, const struct weir_progress *p)
-{
-	struct weir_failure failure;
-
-	return p->failed && p->tensors + p->failed >= p->count &&
-	       weir_load_error(load, WEIR_ALL, &failure) < 0 &&
-	       failure.err == -ETIMEDOUT;
-}
-
 static int cancel(struct weir_load *load)
 {
 	weir_load_cancel(load);
@@ -86,8 +73,6 @@ static int wait_load(struct weir_load *load, struct progress *bar)
 		}
 		if (weir_load_progress(load, &p) < 0)
 			continue;
-		if (has_failed(load, &p))
-			break;
 		bar->total = p.total;
 		progress_show(bar, p.bytes);
 	}

@@ -163,7 +163,7 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 /*
  * Close the root. Takes NULL. Work that is queued is drained for at most
  * close_timeout; then what the kernel may still write to is leaked, never
- * freed, the log is told, and waiters wake with -ETIMEDOUT. Objects made from
+ * freed, the log is told, and waiters wake with -ESHUTDOWN. Objects made from
  * the root that are still held stay valid to free and to read; every call
  * that would need the root then fails with -ESHUTDOWN. Blocks. Not from a
  * host function or a release function.

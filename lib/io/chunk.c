@@ -205,13 +205,15 @@ uint64_t weir__chunk_sum(const struct weir__extent *e)
 	return n;
 }
 
-void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
+void weir__chunk_tell_all(struct weir__job *job, size_t ext,
+			  const struct weir__outcome *outcome,
 			  enum weir__chunk_way way)
 {
 	uint32_t n = job->ext[ext].together;
 
 	for (uint32_t k = 0; k < n; k++)
-		job->chunk(job, ext + k, 0, job->ext[ext + k].len, res, way);
+		job->chunk(job, ext + k, 0, job->ext[ext + k].len, outcome,
+			   way);
 }
 
 void weir__chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,

@@ -18,6 +18,7 @@
 #include "buf.h"
 #include "io/file.h"
 #include "io/pool.h"
+#include "outcome.h"
 
 #define WEIR__MAX_REACTORS 16u
 
@@ -86,11 +87,12 @@ struct weir__job {
 	bool write;
 	uint32_t depth; /* chunks in flight at most, 0: engine's */
 	/*
-	 * Bytes [lo, hi) of extent @ext have arrived (res 0) or failed (< 0;
-	 * -ENODATA: the file ends before hi). On a thread of the engine; short.
+	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
+	 * says. On a thread of the engine; short.
 	 */
 	void (*chunk)(struct weir__job *job, size_t ext, uint64_t lo,
-		      uint64_t hi, int res, enum weir__chunk_way way);
+		      uint64_t hi, const struct weir__outcome *outcome,
+		      enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	/*
 	 * The copy of these bytes to a device is with its driver; the chunk is
@@ -141,14 +143,6 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 void weir__job_cancel(struct weir__job *job);
 /* The touching thread got further: look at held chunks again. */
 void weir__job_kick(struct weir__job *job);
-
-/*
- * The device's own code of the failure that job->chunk is being told of, on
- * this thread; 0: no device's.
- */
-int32_t weir__job_native(void);
-/* The same in words, where a copy could not even begin; else "". */
-const char *weir__job_why(void);
 
 /*
  * Call @fn for each queue of backend @ops by which the engine copies, until it

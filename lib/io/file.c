@@ -222,10 +222,10 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 					      (unsigned long long)(off + got));
 		if (r == 0)
 			return weir__fail(
-				-ENODATA,
-				"%s: ends at byte %llu, but %zu bytes at %llu were wanted",
-				file->base, (unsigned long long)(off + got), n,
-				(unsigned long long)off);
+				-ESTALE,
+				"%s: ends at byte %llu, it had %llu bytes when it was opened",
+				file->base, (unsigned long long)(off + got),
+				(unsigned long long)file->id.bytes);
 		got += (size_t)r;
 	}
 	return 0;

@@ -349,6 +349,7 @@ static void take_back(struct weir__reactor *r, struct uring *u)
  */
 static void bury(struct weir__reactor *r, int err)
 {
+	const struct weir__outcome failed = weir__failed(err);
 	struct uring *u = r->method;
 
 	u->dead = true;
@@ -363,7 +364,7 @@ static void bury(struct weir__reactor *r, int err)
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->in_ring && op->state != WEIR__OP_LOST) {
 			atomic_store(&r->eng->leaked, true);
-			weir__op_lose(op, err);
+			weir__op_lose(op, &failed);
 		}
 }
 

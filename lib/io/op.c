@@ -15,19 +15,8 @@
 /* Copies up to this are made on the reactor's thread. */
 #define INLINE_COPY (64u << 10)
 
-/* Of the op that is being finished on this thread. */
-static _Thread_local int32_t native_now;
-static _Thread_local const char *why_now;
-
-int32_t weir__job_native(void)
-{
-	return native_now;
-}
-
-const char *weir__job_why(void)
-{
-	return why_now ? why_now : "";
-}
+static const struct weir__outcome done = { .end = WEIR__DONE };
+static const struct weir__outcome end_of_file = { .end = WEIR__END_OF_FILE };
 
 static struct weir__op *op_of(struct weir__task *task)
 {
@@ -261,15 +250,25 @@ static void route(struct weir__op *op)
 /* Between its slot and the device, in @state. */
 static void start_copy(struct weir__op *op, enum weir__op_state state)
 {
-	int res;
+	struct weir__outcome failed;
+	int err;
 
 	op->state = state;
-	res = weir__copy_start(op);
-	if (res < 0) {
-		why_now = weir_error();
-		weir__op_finish(op, res);
-		why_now = NULL;
-	}
+	err = weir__copy_start(op);
+	if (err == 0)
+		return;
+	failed = weir__failed(err);
+	failed.why = weir_error();
+	weir__op_finish(op, &failed);
+}
+
+/* @err is the kernel's or a backend's. */
+static void fail(struct weir__op *op, int err)
+{
+	struct weir__outcome failed = weir__failed(err);
+
+	failed.native = op->native;
+	weir__op_finish(op, &failed);
 }
 
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
@@ -295,7 +294,7 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	if (!aimed) /* lost devices have them all, or a ring that died */
-		weir__op_finish(op, -ENOMEM);
+		fail(op, -ENOMEM);
 	else if (op->write && op->slot)
 		start_copy(op, WEIR__OP_FETCHING);
 	else
@@ -335,16 +334,15 @@ static uint64_t over_read(const struct weir__op *op)
  * The job is told, and then it may be gone: everything of the op's is given
  * back before.
  */
-void weir__op_finish(struct weir__op *op, int res)
+void weir__op_finish(struct weir__op *op, const struct weir__outcome *outcome)
 {
 	struct weir__reactor *r = op->reactor;
 	struct weir__job *job = op->job;
 	enum weir__chunk_way way = way_of(op);
 	uint64_t lo = op->lo, hi = op->hi;
-	int32_t native = op->native;
 	size_t ext = op->ext;
 
-	if (res == 0 && op->slot)
+	if (outcome->end == WEIR__DONE && op->slot)
 		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
@@ -358,16 +356,14 @@ void weir__op_finish(struct weir__op *op, int res)
 	r->n_held -= job->copy != NULL;
 	put(op);
 	weir__job_landed(job);
-	native_now = native;
-	weir__chunk_tell(job, ext, lo, hi, res, way);
-	native_now = 0;
+	weir__chunk_tell(job, ext, lo, hi, outcome, way);
 }
 
 /*
  * The kernel keeps it: the job is told, and the op, its slot and the memory
  * that it reads to are never used again. Another takes its turn.
  */
-void weir__op_lose(struct weir__op *op, int res)
+void weir__op_lose(struct weir__op *op, const struct weir__outcome *outcome)
 {
 	struct weir__reactor *r = op->reactor;
 	struct weir__job *job = op->job;
@@ -380,7 +376,7 @@ void weir__op_lose(struct weir__op *op, int res)
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
 	weir__job_landed(job);
-	weir__chunk_tell(job, op->ext, op->lo, op->hi, res, way_of(op));
+	weir__chunk_tell(job, op->ext, op->lo, op->hi, outcome, way_of(op));
 }
 
 /*
@@ -392,7 +388,7 @@ static void arrived(struct weir__op *op)
 	struct weir__reactor *r = op->reactor;
 
 	if (!op->slot || op->write) {
-		weir__op_finish(op, 0);
+		weir__op_finish(op, &done);
 		return;
 	}
 	r->bytes_out -= op->hi - op->lo;
@@ -447,21 +443,28 @@ static void rest(struct weir__op *op, uint32_t got)
 	again(op);
 }
 
+/* Its copy, out of its slot or into it, has ended. */
+static void copied(struct weir__op *op, int err)
+{
+	/* A lost device may still write to it. */
+	if (op->state == WEIR__OP_FETCHING && op->work.loose)
+		op->slot = NULL;
+	if (err < 0) {
+		fail(op, err);
+	} else if (op->state == WEIR__OP_FETCHING) {
+		op->state = WEIR__OP_QUEUED;
+		route(op);
+	} else {
+		weir__op_finish(op, &done);
+	}
+}
+
 void weir__op_complete(struct weir__op *op, int64_t res)
 {
 	if (op->state == WEIR__OP_LOST)
 		return; /* it came after all, but its job is gone */
-	/* A lost device may still write to it. */
-	if (op->state == WEIR__OP_FETCHING && op->work.loose)
-		op->slot = NULL;
-	if (op->state == WEIR__OP_COPYING ||
-	    (op->state == WEIR__OP_FETCHING && res < 0)) {
-		weir__op_finish(op, (int)res);
-		return;
-	}
-	if (op->state == WEIR__OP_FETCHING) {
-		op->state = WEIR__OP_QUEUED;
-		route(op);
+	if (op->state != WEIR__OP_QUEUED) {
+		copied(op, (int)res);
 		return;
 	}
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {
@@ -469,9 +472,9 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 	} else if ((res == -EINVAL || res == -EOPNOTSUPP) && op->direct) {
 		refused(op);
 	} else if (res < 0) {
-		weir__op_finish(op, (int)res);
+		fail(op, (int)res);
 	} else if (res == 0) {
-		weir__op_finish(op, -ENODATA);
+		weir__op_finish(op, &end_of_file);
 	} else if (op->off + (uint64_t)res >= op->end) {
 		op->buf += res;
 		arrived(op);

@@ -17,6 +17,9 @@
 #define PAUSE_MIN 50000
 #define PAUSE_MAX 200000
 
+static const struct weir__outcome stopped = { .end = WEIR__CANCELLED };
+static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
+
 /* For the thread, which is needed for that. */
 static void leave(struct weir__reactor *r, struct weir__msg *msg)
 {
@@ -177,8 +180,8 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	if (cancelled) {
 		link->held = NONE;
 		weir__chunk_tell(job, chunk.ext, chunk.lo, chunk.hi,
-				 atomic_load(&r->eng->abort) ? -ETIMEDOUT
-							     : -ECANCELED,
+				 atomic_load(&r->eng->abort) ? &abandoned
+							     : &stopped,
 				 WEIR__CHUNK_BUFFERED);
 		return DEALT;
 	}
@@ -251,7 +254,7 @@ static void lose_all(struct weir__reactor *r)
 	}
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->state != WEIR__OP_FREE && op->state != WEIR__OP_LOST)
-			weir__op_lose(op, -ETIMEDOUT);
+			weir__op_lose(op, &abandoned);
 }
 
 static int add_ops(struct weir__reactor *r)

@@ -201,20 +201,22 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 void weir__pieces_make(struct weir__op *op);
 /* Of a chunk of several extents: their bytes; and telling the job of each. */
 uint64_t weir__chunk_sum(const struct weir__extent *e);
-void weir__chunk_tell_all(struct weir__job *job, size_t ext, int res,
+void weir__chunk_tell_all(struct weir__job *job, size_t ext,
+			  const struct weir__outcome *outcome,
 			  enum weir__chunk_way way);
 /* Its copy is with the driver; job->handed is there. */
 void weir__chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
 			uint64_t hi);
 /* The job is told of a chunk, and then it may be gone. */
 static inline void weir__chunk_tell(struct weir__job *job, size_t ext,
-				    uint64_t lo, uint64_t hi, int res,
+				    uint64_t lo, uint64_t hi,
+				    const struct weir__outcome *outcome,
 				    enum weir__chunk_way way)
 {
 	if (job->ext[ext].together == 1)
-		job->chunk(job, ext, lo, hi, res, way);
+		job->chunk(job, ext, lo, hi, outcome, way);
 	else
-		weir__chunk_tell_all(job, ext, res, way);
+		weir__chunk_tell_all(job, ext, outcome, way);
 	weir__job_drop(job);
 }
 /* Reads to slots begin and end at multiples of this. */
@@ -283,8 +285,8 @@ static inline bool weir__extent_is_cached(const struct weir__extent *e)
 	return e->buffered ||
 	       !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed);
 }
-void weir__op_finish(struct weir__op *op, int res);
-void weir__op_lose(struct weir__op *op, int res);
+void weir__op_finish(struct weir__op *op, const struct weir__outcome *outcome);
+void weir__op_lose(struct weir__op *op, const struct weir__outcome *outcome);
 bool weir__op_add(struct weir__reactor *r);
 
 /*

@@ -14,7 +14,7 @@ const struct weir_failure weir__cause_cancelled = {
 	.text = "the load was cancelled",
 };
 const struct weir_failure weir__cause_closed = {
-	.err = -ETIMEDOUT,
+	.err = -ESHUTDOWN,
 	.text = "the root was closed and the read did not end in time",
 };
 static const struct weir_failure cause_no_memory = {

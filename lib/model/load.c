@@ -75,47 +75,50 @@ static bool next_piece(const struct weir_load *l, struct piece *p)
 
 static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 					  const struct weir__extent *e,
-					  uint64_t lo, uint64_t hi, int res)
+					  uint64_t lo, uint64_t hi,
+					  const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
-	int32_t native = weir__job_native();
-	const char *why = weir__job_why();
+	bool is_copy = outcome->native || outcome->why;
 	const struct weir__record *rec = record_of(l, spot);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);
 	unsigned long long a = lo, b = hi;
 
-	if (res == -ECANCELED)
+	if (outcome->end == WEIR__CANCELLED)
 		return &weir__cause_cancelled;
-	if (res == -ETIMEDOUT)
+	if (outcome->end == WEIR__ABANDONED)
 		return &weir__cause_closed;
-	if (res == -ENODATA)
+	if (outcome->end == WEIR__END_OF_FILE)
 		return weir__arrival_note(
 			l->arrival, -ESTALE, 0, spot,
 			"%s: tensor '%s': the file ended before byte %llu; it had %llu bytes when it was opened",
 			file->base, name, b,
 			(unsigned long long)file->id.bytes);
 	return weir__arrival_note(
-		l->arrival, res, native, spot,
+		l->arrival, weir__outcome_errno(outcome), outcome->native, spot,
 		"%s: tensor '%s': %s of bytes %llu to %llu: %s%s", file->base,
-		name, native || *why ? "copy" : "read", a, b,
-		*why ? why : strerrordesc_np(-res),
-		e->dev ? weir__dev_words(e->dev, native) : "");
+		name, is_copy ? "copy" : "read", a, b,
+		weir__outcome_words(outcome),
+		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
 }
 
 static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		       uint64_t hi, int res, enum weir__chunk_way way)
+		       uint64_t hi, const struct weir__outcome *outcome,
+		       enum weir__chunk_way way)
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->ext[ext];
 	struct piece p = first_piece(l, ext, lo, hi);
+	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
 	for (; next_piece(l, &p); ours += p.b - p.a)
 		weir__arrival_add(l->arrival, p.spot, p.b - p.a,
-				  res < 0 ? explain(l, p.spot, e, p.a, p.b, res)
-					  : NULL);
-	if (res < 0)
+				  arrived ? NULL
+					  : explain(l, p.spot, e, p.a, p.b,
+						    outcome));
+	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
 	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,

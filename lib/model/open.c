@@ -16,7 +16,7 @@ static int unless_changed(struct weir_file *file, int r)
 	int changed;
 
 	/* Where it ends too early, the reason is that it was cut. */
-	if (r < 0 && r != -ENODATA)
+	if (r < 0 && r != -ESTALE)
 		return r;
 	changed = weir__file_unchanged(file);
 	return changed < 0 ? changed : r;

@@ -23,10 +23,9 @@ struct fileio {
 	struct weir__engine *eng;
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
-	int err;
-	int32_t native; /* the device's own code for it */
-	char why[200];  /* and words, if the copy could not begin */
-	bool begun;     /* the engine has had it; of its caller's thread */
+	struct weir__outcome outcome; /* theirs, DONE: none has */
+	char why[200];                /* its words */
+	bool begun; /* the engine has had it; of its caller's thread */
 	/* Native: copies for the caller's thread, newest first. */
 	_Atomic(struct weir__work *) todo;
 	_Atomic bool over;      /* there will be no more */
@@ -40,22 +39,23 @@ static void fileio_put(struct fileio *io)
 }
 
 static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
-		       uint64_t hi, int res, enum weir__chunk_way way)
+		       uint64_t hi, const struct weir__outcome *outcome,
+		       enum weir__chunk_way way)
 {
 	struct fileio *io = job->arg;
 	pthread_mutex_t *lock = &io->op->stream->lock;
 
 	(void)ext;
 	(void)way;
-	if (res >= 0)
+	if (outcome->end == WEIR__DONE)
 		return;
 	pthread_mutex_lock(lock);
-	if (!io->err || lo < io->lo) {
+	if (io->outcome.end == WEIR__DONE || lo < io->lo) {
 		io->lo = lo;
 		io->hi = hi;
-		io->err = res;
-		io->native = weir__job_native();
-		snprintf(io->why, sizeof(io->why), "%s", weir__job_why());
+		io->outcome = *outcome;
+		snprintf(io->why, sizeof(io->why), "%s",
+			 weir__outcome_words(outcome));
 	}
 	pthread_mutex_unlock(lock);
 }
@@ -139,24 +139,23 @@ static void job_done(struct weir__job *job)
 	struct fileio *io = job->arg;
 	const struct weir_file *file = io->ext.file;
 	unsigned long long lo = io->ext.off + io->lo, hi = io->ext.off + io->hi;
-	char reason[64];
+	int err = weir__outcome_errno(&io->outcome);
 
 	atomic_store(&io->over, true);
 	moved(io);
-	if (!io->err)
+	if (io->outcome.end == WEIR__DONE)
 		weir__stream_op_finish(io->op, NULL);
-	else if (io->err == -ENODATA)
+	else if (io->outcome.end == WEIR__END_OF_FILE)
 		weir__stream_op_fail(
-			io->op, io->err, 0,
+			io->op, err, 0,
 			"%s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
 			file->base, lo, hi, (unsigned long long)file->id.bytes);
 	else
-		weir__stream_op_fail(
-			io->op, io->err, io->native,
-			"%s: bytes [%llu, %llu): %s%s", file->base, lo, hi,
-			*io->why ? io->why
-				 : strerror_r(-io->err, reason, sizeof(reason)),
-			weir__dev_words(io->op->stream->dev, io->native));
+		weir__stream_op_fail(io->op, err, io->outcome.native,
+				     "%s: bytes [%llu, %llu): %s%s", file->base,
+				     lo, hi, io->why,
+				     weir__dev_words(io->op->stream->dev,
+						     io->outcome.native));
 }
 
 static void fileio_start(struct weir__stream_op *op)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+#include "outcome.h"
+
+#include <errno.h>
+#include <string.h>
+
+int weir__outcome_errno(const struct weir__outcome *outcome)
+{
+	switch (outcome->end) {
+	case WEIR__DONE:
+		return 0;
+	case WEIR__END_OF_FILE:
+		return -ENODATA;
+	case WEIR__CANCELLED:
+		return -ECANCELED;
+	case WEIR__ABANDONED:
+		return -ESHUTDOWN;
+	case WEIR__FAILED:
+		break;
+	}
+	switch (outcome->err) {
+	case -ENODATA:
+	case -ECANCELED:
+	case -ETIMEDOUT:
+		return -EIO;
+	}
+	return outcome->err;
+}
+
+const char *weir__outcome_words(const struct weir__outcome *outcome)
+{
+	switch (outcome->end) {
+	case WEIR__DONE:
+		return "done";
+	case WEIR__END_OF_FILE:
+		return "the file ends before that";
+	case WEIR__CANCELLED:
+		return "cancelled";
+	case WEIR__ABANDONED:
+		return "the root was closed and it did not end in time";
+	case WEIR__FAILED:
+		break;
+	}
+	if (outcome->why)
+		return outcome->why;
+	/* What the block layer means by two of its errors. */
+	if (outcome->err == -ENODATA)
+		return "error of the medium (ENODATA)";
+	if (outcome->err == -ETIMEDOUT)
+		return "the device did not answer in time (ETIMEDOUT)";
+	return strerrordesc_np(-outcome->err);
+}
