@@ -182,7 +182,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-peer.t %D%/cuda-stream.t %D%/cuda-wrong.t
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-stream.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
@@ -212,6 +212,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_wrong_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_files_t_SOURCES = %D%/cuda-files.c
 %C%_cuda_files_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c
+%C%_cuda_opening_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
 # What is counted rather than timed: bench/instructions.txt.

@@ -25,9 +25,9 @@ struct weir__slots {
 		struct weir__slot *first;
 		unsigned n, promised; /* promised <= n */
 	} shared[2];
-	unsigned char *base; /* of the first slot */
-	size_t bytes;        /* of all */
-	unsigned pinned;     /* by so many devices */
+	unsigned char *base;     /* of the first slot */
+	size_t bytes;            /* of all */
+	_Atomic unsigned pinned; /* by so many devices */
 	_Atomic size_t touched;
 };
 
@@ -241,6 +241,9 @@ unsigned weir__slots_least(const struct weir__slots *slots)
 
 size_t weir__slots_bytes(const struct weir__slots *slots)
 {
+	/* Locking has backed them all. */
+	if (atomic_load_explicit(&slots->pinned, memory_order_relaxed))
+		return slots->bytes;
 	return atomic_load_explicit(&slots->touched, memory_order_relaxed);
 }
 
@@ -253,14 +256,9 @@ void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 
 void weir__slots_pinned(struct weir__slots *slots, bool pinned)
 {
+	pthread_mutex_lock(
+		&slots->lock); /* no pages are given back meanwhile */
 	slots->pinned += pinned ? 1u : -1u;
-	if (!pinned)
-		return;
-	/* Locking has backed them all. */
-	pthread_mutex_lock(&slots->lock);
-	for (unsigned i = 0; i < slots->n; i++)
-		slots->slot[i].touched = true;
-	atomic_store(&slots->touched, slots->bytes);
 	pthread_mutex_unlock(&slots->lock);
 }
 
@@ -277,12 +275,12 @@ static void trim(struct weir__slots *slots, struct weir__slot *s)
 
 void weir__slots_trim(struct weir__slots *slots)
 {
-	if (slots->pinned)
-		return;
-	trim(slots, slots->large);
-	trim(slots, slots->small);
 	pthread_mutex_lock(&slots->lock);
-	trim(slots, slots->shared[false].first);
-	trim(slots, slots->shared[true].first);
+	if (!slots->pinned) {
+		trim(slots, slots->large);
+		trim(slots, slots->small);
+		trim(slots, slots->shared[false].first);
+		trim(slots, slots->shared[true].first);
+	}
 	pthread_mutex_unlock(&slots->lock);
 }

@@ -52,8 +52,8 @@ size_t weir__slots_bytes(const struct weir__slots *slots);
 void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 		       size_t *ret_bytes);
 /*
- * A device has page-locked all of them, or has let go: pages that it reads are
- * not given back, nor unmapped by weir__slots_free.
+ * A device is about to page-lock all of them, or has let go. In between no page
+ * is given back, nor unmapped by weir__slots_free. Any thread.
  */
 void weir__slots_pinned(struct weir__slots *slots, bool pinned);
 /* Give the pages of free slots that are not registered back. */

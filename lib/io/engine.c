@@ -60,6 +60,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 		 */
 		weir__pool_stop(eng->copiers);
 		weir__pool_stop(eng->readers);
+		weir__queues_close(eng);
 		return 0;
 	}
 	weir__log(
@@ -68,6 +69,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 		atomic_load(&eng->jobs));
 	atomic_store(&eng->leaked, true);
 	atomic_store(&eng->abort, true);
+	weir__queues_abandon(eng);
 	join_all(eng);
 	return -ETIMEDOUT;
 }
@@ -109,7 +111,7 @@ static void engine_free(struct weir__part *part)
 		weir__slots_free(r->slots);
 		weir__sys_close(r->eventfd);
 	}
-	pthread_rwlock_destroy(&eng->copy_lock);
+	pthread_mutex_destroy(&eng->open_lock);
 	pthread_mutex_destroy(&eng->lock);
 	weir__free(eng->reactor);
 	weir__free(eng);
@@ -258,13 +260,13 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
 	pthread_mutex_init(&eng->lock, NULL);
-	pthread_rwlock_init(&eng->copy_lock, NULL);
+	pthread_mutex_init(&eng->open_lock, NULL);
 	choose(eng, &weir->opts);
 	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
 	if (!eng->reactor) {
-		pthread_rwlock_destroy(&eng->copy_lock);
+		pthread_mutex_destroy(&eng->open_lock);
 		pthread_mutex_destroy(&eng->lock);
 		weir__free(eng);
 		return weir__fail(-ENOMEM, "I/O engine: no memory");
@@ -412,6 +414,7 @@ void weir__job_drop(struct weir__job *job)
 	if (atomic_fetch_sub(&job->left, 1) != 1)
 		return;
 	drop_pieces(job);
+	weir__queues_forget(job);
 	job->done(job);
 	drop_job(eng);
 }
@@ -423,10 +426,22 @@ void weir__job_landed(struct weir__job *job)
 		wake_all(job->eng);
 }
 
-/* The links first: a reactor may finish the job while others are told. */
-static void post(struct weir__engine *eng, struct weir__job *job, unsigned n,
-		 unsigned first)
+/* A short job goes to as many reactors as it has chunks. */
+static unsigned links(const struct weir__engine *eng,
+		      const struct weir__job *job)
 {
+	if (job->n_chunks >= eng->n_started)
+		return eng->n_started;
+	return job->n_chunks ? (unsigned)job->n_chunks : 1;
+}
+
+/* The links first: a reactor may finish the job while others get theirs. */
+void weir__job_post(struct weir__engine *eng, struct weir__job *job)
+{
+	unsigned n = links(eng, job), first = 0;
+
+	if (n < eng->n_started)
+		first = atomic_fetch_add(&eng->turn, n);
 	for (unsigned i = 0; i < n; i++) {
 		struct weir__job_link *link = &job->link[i];
 
@@ -442,19 +457,14 @@ static void post(struct weir__engine *eng, struct weir__job *job, unsigned n,
 
 int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 {
-	unsigned n = eng->n_started, first = 0;
 	int r = weir__job_cut(eng, job);
 
 	if (r < 0)
 		return r;
-	if (job->n_chunks < n) {
-		n = job->n_chunks ? (unsigned)job->n_chunks : 1;
-		first = atomic_fetch_add(&eng->turn, n);
-	}
 	/* Set before by those who kick it before it starts. */
 	if (!job->eng)
 		job->eng = eng;
-	atomic_init(&job->left, job->n_chunks + n);
+	atomic_init(&job->left, job->n_chunks + links(eng, job));
 	/* Either the closing thread counts it, or it sees that it is late. */
 	atomic_fetch_add(&eng->jobs, 1);
 	if (atomic_load(&eng->closed)) {
@@ -462,7 +472,8 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 		drop_pieces(job);
 		return weir__fail(-ESHUTDOWN, "the root has been closed");
 	}
-	post(eng, job, n, first);
+	if (!weir__queues_prepare(eng, job))
+		weir__job_post(eng, job);
 	return 0;
 }
 

@@ -24,6 +24,7 @@
 
 struct weir__engine;
 struct weir__job;
+struct weir__refusal;
 struct weir__touch;
 struct weir__work;
 
@@ -117,6 +118,8 @@ struct weir__job {
 	/* The engine's: */
 	struct weir__engine *eng;
 	struct weir__piece *piece; /* for each extent; NULL: none together */
+	struct weir__job *next_unready;
+	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
 	_Atomic uint64_t cursor; /* next chunk to be dealt */
 	_Atomic uint64_t left;   /* chunks and links not finished */

@@ -351,7 +351,6 @@ static void *reactor_main(void *arg)
 			break;
 		wait_for_more(r);
 	}
-	weir__copy_close(r);
 	r->method_ops->close(r);
 	return NULL;
 }

@@ -119,6 +119,15 @@ enum weir__turn {
 	WEIR__TURN_WANTED
 };
 
+#define WEIR__MAX_QUEUES 16u
+
+struct weir__copy_queue { /* of one reactor to one device */
+	struct weir_dev *dev;
+	void *queue;
+	bool pinned;          /* the slots, by this device */
+	_Atomic uint32_t out; /* works that are not done */
+};
+
 struct weir__reactor {
 	struct weir__engine *eng;
 	unsigned index;
@@ -146,8 +155,9 @@ struct weir__reactor {
 	struct weir__op *free;
 	uint64_t bytes_out;
 	struct weir__slots *slots;
-	/* To devices; goes under copy_lock. */
-	_Atomic(struct weir__copies *) copies;
+	/* To devices: queues.c. Only added to, in full before n_queues counts. */
+	struct weir__copy_queue queue[WEIR__MAX_QUEUES];
+	_Atomic unsigned n_queues;
 	int64_t pause;   /* until they are looked at again, ns */
 	unsigned n_held; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
@@ -164,7 +174,12 @@ struct weir__engine {
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	pthread_mutex_t lock;                       /* guards why */
 	char why[240];
-	pthread_rwlock_t copy_lock; /* keeps the queues of reactors open */
+	pthread_mutex_t open_lock; /* guards unready, opening */
+	struct weir__job *unready; /* wait for queues to be opened */
+	bool opening;              /* open_task is queued or runs */
+	struct weir__task open_task;
+	_Atomic bool queues_closed;
+	_Atomic uint32_t lookers; /* threads in weir__engine_queues; a futex */
 	uint64_t chunk;
 	uint64_t window; /* bytes in flight for each reactor */
 	uint64_t wide;   /* the same, of network file systems */
@@ -233,6 +248,8 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		      struct weir__part **ret_part);
 
 /* engine.c */
+/* Give it to the reactors. */
+void weir__job_post(struct weir__engine *eng, struct weir__job *job);
 /* One of the job's chunks is no longer in flight. */
 void weir__job_landed(struct weir__job *job);
 /*
@@ -289,13 +306,29 @@ void weir__op_finish(struct weir__op *op, const struct weir__outcome *outcome);
 void weir__op_lose(struct weir__op *op, const struct weir__outcome *outcome);
 bool weir__op_add(struct weir__reactor *r);
 
+/* queues.c */
 /*
- * copy.c: between slots and devices, on a queue of the reactor's own for each
- * device. A copy that has ended posts its op to the reactor.
+ * True: a device of the job has no queue yet. A thread of the pool opens it and
+ * posts the job then, if need be with a refusal.
+ */
+bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job);
+/* The root waits no longer for queues to be opened: post the jobs as they are. */
+void weir__queues_abandon(struct weir__engine *eng);
+/* The reactors have ended. */
+void weir__queues_close(struct weir__engine *eng);
+struct weir__copy_queue *weir__queue_of(struct weir__reactor *r,
+					const struct weir_dev *dev);
+/* Why there is none: an errno with a sentence. */
+int weir__queue_refused(const struct weir__job *job,
+			const struct weir_dev *dev);
+void weir__queues_forget(struct weir__job *job);
+
+/*
+ * copy.c: between slots and devices. A copy that has ended posts its op to the
+ * reactor.
  */
 int weir__copy_start(struct weir__op *op);
 /* Look for ends, where a device does not tell. True: some are out. */
 bool weir__copy_poll(struct weir__reactor *r);
-void weir__copy_close(struct weir__reactor *r);
 
 #endif

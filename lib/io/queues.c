@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The queues by which reactors copy to and from devices: one of each reactor for
+ * each device that a job has met. Opening one may block for long: it makes the
+ * device's context and page-locks the slots. So a job with a device that is new
+ * waits on a list of the engine's, and a thread of the pool opens what it needs
+ * before the reactors see the job.
+ *
+ *	new --> on eng->unready --> posted to the reactors
+ *		(by weir__job_start)	(by prepare, or by weir__queues_abandon
+ *					 as a job to be abandoned)
+ *
+ * Whoever takes a job off the list under open_lock posts it. Queues are added
+ * by one thread at a time and never taken away before the reactors have ended:
+ * so a reactor reads its own without a lock.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "alloc/touch.h"
+#include "error.h"
+#include "io/reactor.h"
+#include "sys.h"
+
+/* Why a job has no queue for @dev: its chunks for that device fail so. */
+struct weir__refusal {
+	struct weir__refusal *next;
+	struct weir_dev *dev;
+	int err;
+	char why[240];
+};
+
+struct weir__copy_queue *weir__queue_of(struct weir__reactor *r,
+					const struct weir_dev *dev)
+{
+	unsigned n = atomic_load_explicit(&r->n_queues, memory_order_acquire);
+
+	for (unsigned i = 0; i < n; i++)
+		if (r->queue[i].dev == dev)
+			return &r->queue[i];
+	return NULL;
+}
+
+/* They are opened in the order of the reactors. */
+static bool is_open(struct weir__engine *eng, const struct weir_dev *dev)
+{
+	return weir__queue_of(&eng->reactor[eng->n_reactors - 1], dev) != NULL;
+}
+
+/* Is another device of this backend there, for which they are locked too? */
+static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
+{
+	for (unsigned i = 0; i < r->n_queues; i++)
+		if (r->queue[i].dev->backend == dev->backend &&
+		    r->queue[i].pinned)
+			return true;
+	return false;
+}
+
+/*
+ * Page-lock the slots for the device, once: copies run at the bus's rate, and
+ * beside the host. Without that it works, slower, and is reported.
+ */
+static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
+{
+	const struct weir__mem_ops *mem = q->dev->backend->mem;
+	size_t bytes;
+	void *addr;
+
+	if (!mem->pin || pinned_before(r, q->dev))
+		return;
+	weir__slots_pinned(r->slots, true);
+	weir__slots_range(r->slots, &addr, &bytes);
+	/* The driver would bring the pages in one by one. */
+	weir__touch_all(r->eng->weir, addr, bytes, NULL);
+	q->pinned = mem->pin(q->dev, addr, bytes) == 0;
+	if (q->pinned)
+		return;
+	weir__slots_pinned(r->slots, false);
+	weir__engine_explain(r->eng, false, "page-locked slots for %s: %.180s",
+			     q->dev->desc.name, weir_error());
+}
+
+static void unpin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
+{
+	size_t bytes;
+	void *addr;
+
+	if (!q->pinned)
+		return;
+	weir__slots_range(r->slots, &addr, &bytes);
+	/* Else they stay locked, and are not unmapped either. */
+	if (q->dev->backend->mem->unpin(q->dev, addr, bytes) == 0)
+		weir__slots_pinned(r->slots, false);
+}
+
+static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
+{
+	struct weir__copy_queue *q = &r->queue[r->n_queues];
+	int err;
+
+	if (weir__queue_of(r, dev))
+		return 0;
+	if (r->n_queues == WEIR__MAX_QUEUES)
+		return weir__fail(-EMFILE, "copies to more than %u devices",
+				  WEIR__MAX_QUEUES);
+	err = weir__dev_result(dev, "queue->open",
+			       dev->backend->queue->open(dev, 0, "weir-io",
+							 &q->queue));
+	if (err < 0)
+		return err;
+	q->dev = dev;
+	pin_slots(r, q);
+	atomic_fetch_add(&r->n_queues, 1);
+	return 0;
+}
+
+/* One thread at a time; may block. */
+static int open_queues(struct weir__engine *eng, struct weir_dev *dev)
+{
+	int err = weir__dev_use(dev);
+
+	for (unsigned i = 0; i < eng->n_reactors && err >= 0; i++)
+		err = open_queue(&eng->reactor[i], dev);
+	return err < 0 ? err : 0;
+}
+
+static const struct weir__refusal *refusal_of(const struct weir__job *job,
+					      const struct weir_dev *dev)
+{
+	const struct weir__refusal *refusal = job->refusals;
+
+	while (refusal && refusal->dev != dev)
+		refusal = refusal->next;
+	return refusal;
+}
+
+int weir__queue_refused(const struct weir__job *job, const struct weir_dev *dev)
+{
+	const struct weir__refusal *refusal = refusal_of(job, dev);
+
+	if (!refusal)
+		return weir__fail(-ENOMEM, "no queue to %s", dev->desc.name);
+	return weir__fail(refusal->err, "%s", refusal->why);
+}
+
+static void note_refusal(struct weir__job *job, struct weir_dev *dev, int err)
+{
+	struct weir__refusal *refusal = weir__calloc(1, sizeof(*refusal));
+
+	if (!refusal)
+		return;
+	refusal->dev = dev;
+	refusal->err = err;
+	snprintf(refusal->why, sizeof(refusal->why), "%s", weir_error());
+	refusal->next = job->refusals;
+	job->refusals = refusal;
+}
+
+void weir__queues_forget(struct weir__job *job)
+{
+	struct weir__refusal *refusal;
+
+	/* See prepare. */
+	if (atomic_load(&job->leaked))
+		return;
+	while ((refusal = job->refusals)) {
+		job->refusals = refusal->next;
+		weir__free(refusal);
+	}
+}
+
+/* The first device of the job from extent *i on for which no queue is open. */
+static struct weir_dev *next_new(struct weir__engine *eng,
+				 const struct weir__job *job, size_t *i)
+{
+	struct weir_dev *last = NULL;
+
+	for (; *i < job->n_ext; ++*i) {
+		struct weir_dev *dev = job->ext[*i].dev;
+
+		if (dev && dev != last && !is_open(eng, dev) &&
+		    !refusal_of(job, dev))
+			return dev;
+		last = dev;
+	}
+	return NULL;
+}
+
+static struct weir__job *first_unready(struct weir__engine *eng)
+{
+	struct weir__job *job;
+
+	pthread_mutex_lock(&eng->open_lock);
+	job = eng->unready;
+	if (!job)
+		eng->opening = false;
+	pthread_mutex_unlock(&eng->open_lock);
+	return job;
+}
+
+/* The closing thread may have taken it, and all others, meanwhile. */
+static bool take_first(struct weir__engine *eng, struct weir__job *job)
+{
+	bool mine;
+
+	pthread_mutex_lock(&eng->open_lock);
+	mine = eng->unready == job;
+	if (mine)
+		eng->unready = job->next_unready;
+	pthread_mutex_unlock(&eng->open_lock);
+	return mine;
+}
+
+/*
+ * On a thread of the pool. What is on the list stays there until it is ready; a
+ * job that is abandoned meanwhile is never freed (job->leaked).
+ */
+static void prepare(struct weir__task *task)
+{
+	struct weir__engine *eng =
+		(struct weir__engine *)((char *)task -
+					offsetof(struct weir__engine,
+						 open_task));
+	struct weir__job *job;
+
+	while ((job = first_unready(eng))) {
+		struct weir_dev *dev;
+		size_t i = 0;
+
+		while ((dev = next_new(eng, job, &i))) {
+			int err = open_queues(eng, dev);
+
+			if (err < 0)
+				note_refusal(job, dev, err);
+			i++;
+		}
+		if (take_first(eng, job))
+			weir__job_post(eng, job);
+	}
+}
+
+bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
+{
+	struct weir__job **end = &eng->unready;
+	bool start;
+	size_t i = 0;
+
+	if (!next_new(eng, job, &i))
+		return false;
+	job->next_unready = NULL;
+	pthread_mutex_lock(&eng->open_lock);
+	while (*end)
+		end = &(*end)->next_unready;
+	*end = job;
+	start = !eng->opening;
+	eng->opening = true;
+	pthread_mutex_unlock(&eng->open_lock);
+	if (start) {
+		eng->open_task.run = prepare;
+		weir__engine_task(eng, &eng->open_task);
+	}
+	return true;
+}
+
+void weir__queues_abandon(struct weir__engine *eng)
+{
+	struct weir__job *job, *next;
+
+	pthread_mutex_lock(&eng->open_lock);
+	job = eng->unready;
+	eng->unready = NULL;
+	pthread_mutex_unlock(&eng->open_lock);
+	for (; job; job = next) {
+		next = job->next_unready;
+		/* The thread that opens its queues may still look at it. */
+		atomic_store(&job->leaked, true);
+		atomic_store(&job->cancelled, true);
+		weir__job_post(eng, job);
+	}
+}
+
+int weir__engine_queues(struct weir__engine *eng,
+			const struct weir__queue_ops *ops,
+			int (*fn)(void *arg, void *queue), void *arg)
+{
+	int ret = 0;
+
+	/* Either this sees that they are closed, or the closing thread waits. */
+	atomic_fetch_add(&eng->lookers, 1);
+	for (unsigned i = 0;
+	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {
+		struct weir__reactor *r = &eng->reactor[i];
+
+		for (unsigned k = 0; k < r->n_queues && ret >= 0; k++)
+			if (r->queue[k].dev->backend->queue == ops)
+				ret = fn(arg, r->queue[k].queue);
+	}
+	if (atomic_fetch_sub(&eng->lookers, 1) == 1)
+		weir__futex_wake(&eng->lookers, 1);
+	return ret < 0 ? ret : 0;
+}
+
+/* False: a caller is held by a device, and the root waits no longer. */
+static bool shut_out(struct weir__engine *eng)
+{
+	uint32_t n;
+
+	atomic_store(&eng->queues_closed, true);
+	while ((n = atomic_load(&eng->lookers)))
+		if (weir__futex_wait(&eng->lookers, n, eng->deadline) ==
+		    -ETIMEDOUT)
+			return false;
+	return true;
+}
+
+void weir__queues_close(struct weir__engine *eng)
+{
+	if (!shut_out(eng)) {
+		weir__log(
+			eng->weir,
+			"weir_close: a caller is held by a native stream; the queues that it waits for are leaked");
+		atomic_store(&eng->leaked, true);
+		return;
+	}
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		struct weir__reactor *r = &eng->reactor[i];
+
+		for (unsigned k = 0; k < r->n_queues; k++) {
+			struct weir__copy_queue *q = &r->queue[k];
+
+			q->dev->backend->queue->close(q->queue);
+			unpin_slots(r, q);
+		}
+	}
+}
