@@ -63,13 +63,18 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	return err;
 }
 
+int weir__cause_errno(int err)
+{
+	return err == -ETIMEDOUT ? -EIO : err;
+}
+
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
 {
 	va_list ap;
 
-	f->err = err;
-	f->native = native;
+	f->err = weir__cause_errno(err);
+	f->native = native || f->err == err ? native : -err;
 	f->number = number;
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);

@@ -31,7 +31,18 @@ int weir__fail(int err, const char *fmt, ...)
 int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A failure found on a thread of ours: kept in the object, not the thread. */
+/*
+ * The errno by which a cause is reported. -ETIMEDOUT from a call that waits
+ * means "not yet" and nothing else, so a cause that is itself -ETIMEDOUT (of a
+ * disk, of a device) becomes -EIO.
+ */
+int weir__cause_errno(int err);
+
+/*
+ * A failure found on a thread of ours: kept in the object, not the thread.
+ * f->err is weir__cause_errno(@err); where that differs from @err and there is
+ * no other native code, f->native is the original errno, positive.
+ */
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

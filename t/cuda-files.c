@@ -223,7 +223,7 @@ static int hung(void)
 	weir_buf_free(d.buf);
 	weir_stream_free(s);
 	weir_close(weir);
-	return weir_event_query(ev) == -ETIMEDOUT ? 0 : 2;
+	return weir_event_query(ev) == -ESHUTDOWN ? 0 : 2;
 }
 
 static void in_a_process(int (*fn)(void), const char *what)

@@ -66,13 +66,28 @@ static void options(void)
 	       "options without a size are refused");
 }
 
+static void failures(void)
+{
+	struct weir_failure f;
+
+	weir__failure_set(&f, -ETIMEDOUT, 0, 7, "a disk is slow");
+	ok(f.err == -EIO && f.native == ETIMEDOUT,
+	   "a failure of -ETIMEDOUT is kept as -EIO and its native code");
+	weir__failure_set(&f, -ETIMEDOUT, 702, 7, "a kernel is slow");
+	ok(f.err == -EIO && f.native == 702,
+	   "... unless the device has a code of its own");
+	weir__failure_set(&f, -ENODEV, 0, 7, "it is gone");
+	ok(f.err == -ENODEV && f.native == 0, "another errno stays as it is");
+}
+
 int main(void)
 {
 	char bytes[200];
 
-	plan(15);
+	plan(18);
 	sentences();
 	options();
+	failures();
 	memset(bytes, 'n', sizeof(bytes));
 	ok(strlen(weir__quote(bytes, sizeof(bytes))) < 96,
 	   "a name of any length is shortened");

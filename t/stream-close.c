@@ -138,11 +138,11 @@ static void times_out(void)
 	   "closing gives up at its timeout");
 	has_str(logged, "'", "... and tells the log");
 	pthread_join(w.thread, NULL);
-	is_int(w.result, -ETIMEDOUT, "waiters wake with -ETIMEDOUT");
+	is_int(w.result, -ESHUTDOWN, "waiters wake with -ESHUTDOWN");
 	has_str(w.text, "closed", "... and are told why");
-	is_int(weir_event_query(mid), -ETIMEDOUT, "events end in the same way");
+	is_int(weir_event_query(mid), -ESHUTDOWN, "events end in the same way");
 	is_int(weir_event_query(early), 1, "what was done stays done");
-	is_int(weir_stream_sync(a, -1), -ETIMEDOUT, "streams do, too");
+	is_int(weir_stream_sync(a, -1), -ESHUTDOWN, "streams do, too");
 	is_int(released, 0, "memory that queued work uses is not freed");
 	weir_stream_free(b);
 	weir_event_free(early);
@@ -153,7 +153,7 @@ static void times_out(void)
 	is_int(released, 1, "... until what was stuck has ended after all");
 	is_int(memory[63], 1, "no work runs after the root was closed");
 	is_int(calls, 0, "... on any stream");
-	is_int(weir_event_query(mid), -ETIMEDOUT,
+	is_int(weir_event_query(mid), -ESHUTDOWN,
 	       "an event does not change its mind");
 	weir_event_free(mid);
 	weir_stream_free(a);

@@ -89,8 +89,9 @@ struct weir_weights;
 
 /* How an asynchronous operation failed, as kept where it happened. */
 struct weir_failure {
-	int32_t err;     /* negative errno; 0: no failure */
-	int32_t native;  /* the device's own code (CUresult), else 0 */
+	int32_t err;     /* negative errno; 0: no failure; never -ETIMEDOUT */
+	int32_t native;  /* the device's own code (CUresult), else 0; ETIMEDOUT
+			    if that was the cause, which err calls -EIO */
 	uint64_t number; /* of the operation or tensor that failed */
 	char text[240];  /* a sentence, always ended by a NUL */
 };
@@ -163,7 +164,7 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 /*
  * Close the root. Takes NULL. Work that is queued is drained for at most
  * close_timeout; then what the kernel may still write to is leaked, never
- * freed, the log is told, and waiters wake with -ETIMEDOUT. Objects made from
+ * freed, the log is told, and waiters wake with -ESHUTDOWN. Objects made from
  * the root that are still held stay valid to free and to read; every call
  * that would need the root then fails with -ESHUTDOWN. Blocks. Not from a
  * host function or a release function.

@@ -435,7 +435,7 @@ bool weir__stream_abandon(struct weir_stream *s)
 	if (open && !s->failed) {
 		s->stopped = true;
 		weir__failure_set(
-			&s->failure, -ETIMEDOUT, 0, s->open->number,
+			&s->failure, -ESHUTDOWN, 0, s->open->number,
 			"%s: operations %llu to %llu were still out when the root was closed",
 			s->label, (unsigned long long)s->open->number,
 			(unsigned long long)s->tail);

@@ -162,7 +162,7 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 			  const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* The stream's numbers above done fail with -ETIMEDOUT. False: none is open. */
+/* The stream's numbers above done fail with -ESHUTDOWN. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
 /*
  * Give @work, which is of one of its operations, to its queue. s->lock is held;
