@@ -19,9 +19,19 @@
 
 #define WEIR__ERROR_MAX 1024 /* bytes of a sentence, NUL included */
 
+/* Of a call's name in it: one that was given a path may have the path there. */
+#define WEIR__CALL_MAX (WEIR__ERROR_MAX / 2)
+
 #define WEIR__ENTER() weir__enter(__func__)
 
 void weir__enter(const char *call);
+
+/*
+ * printf to the end of the string in @text, of @room bytes, cut where they
+ * end. What snprintf returns is the length before it is cut: never add it up.
+ */
+void weir__append(char *text, size_t room, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Keep the sentence and return @err (< 0). Control characters are escaped. */
 int weir__fail(int err, const char *fmt, ...)

@@ -11,6 +11,7 @@
 #include "error.h"
 #include "sys.h"
 
+#define LINE_MAX_BYTES 512u
 #define MAX_SPANS (1u << 20) /* mapped, but backed only as far as used */
 
 struct span {
@@ -145,11 +146,12 @@ __attribute__((format(printf, 2, 3))) static void put(struct out *o,
 {
 	va_list ap;
 
-	if (sizeof(o->buf) - o->used < 512)
+	if (sizeof(o->buf) - o->used < LINE_MAX_BYTES)
 		flush(o);
 	va_start(ap, fmt);
-	o->used += (size_t)vsnprintf(o->buf + o->used, 512, fmt, ap);
+	vsnprintf(o->buf + o->used, LINE_MAX_BYTES, fmt, ap);
 	va_end(ap);
+	o->used += strlen(o->buf + o->used);
 }
 
 /* Each group of each track is a "process", so that its lanes lie together. */

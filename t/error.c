@@ -40,6 +40,34 @@ static void sentences(void)
 	       "another thread's failure does not touch ours");
 }
 
+/* Half of a sentence at most: a call that was given a path has it in its name. */
+static void long_calls(void)
+{
+	char call[4096];
+
+	memset(call, 'c', sizeof(call) - 1);
+	call[sizeof(call) - 1] = '\0';
+	weir__enter(call);
+	weir__fail(-EINVAL, "the reason");
+	has_str(weir_error(), "ccc: the reason",
+		"a call's name of any length leaves room for the reason");
+	weir__fail_sys(-ENOENT, "%s", call);
+	is_int(strlen(weir_error()), WEIR__ERROR_MAX - 1,
+	       "... and a sentence with such a name is cut");
+	weir__enter(NULL);
+}
+
+static void appending(void)
+{
+	char text[8] = "";
+
+	weir__append(text, sizeof(text), "%s", "abc");
+	weir__append(text, sizeof(text), "%s", "defgh");
+	is_str(text, "abcdefg", "what is appended is cut at the buffer's end");
+	weir__append(text, sizeof(text), "%s", "more");
+	is_str(text, "abcdefg", "... and nothing follows it");
+}
+
 static void options(void)
 {
 	struct {
@@ -84,8 +112,10 @@ int main(void)
 {
 	char bytes[200];
 
-	plan(18);
+	plan(22);
 	sentences();
+	long_calls();
+	appending();
 	options();
 	failures();
 	memset(bytes, 'n', sizeof(bytes));
