@@ -207,7 +207,8 @@ WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 
 /*
  * A trace of the engine and of the streams: Chrome's trace event format
- * (JSON), which Perfetto shows; a row for each reactor, copier and stream.
+ * (JSON), which Perfetto shows; a row for each reactor, copier and stream,
+ * which is shown with its name.
  * One at a time for a root: -EBUSY. Stopping writes the end of the file;
  * -EIO and others: it could not be written.
  */
