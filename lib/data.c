@@ -40,14 +40,19 @@ static int begin(const struct weir_tensor *t, size_t off, size_t n, bool write,
 	return n ? weir__buf_quiesce(ret_place->buf, at, at + n, write) : 0;
 }
 
+/* What a move of the backend's gave: a call that waits for it returns this. */
+static int moved(const struct weir_dev *dev, const char *what, int r)
+{
+	return weir__cause_errno(weir__dev_result(dev, what, r));
+}
+
 static int put(const struct place *dst, const void *src, size_t n)
 {
 	struct weir_dev *dev = dst->buf->buft->dev;
 
 	if (!weir__buf_is_host(dst->buf))
-		return weir__dev_result(dev, "mem->set",
-					dev->backend->mem->set(dev, dst->addr,
-							       src, n));
+		return moved(dev, "mem->set",
+			     dev->backend->mem->set(dev, dst->addr, src, n));
 	memcpy(dst->addr, src, n);
 	return 0;
 }
@@ -57,9 +62,8 @@ static int get(const struct place *src, void *dst, size_t n)
 	struct weir_dev *dev = src->buf->buft->dev;
 
 	if (!weir__buf_is_host(src->buf))
-		return weir__dev_result(dev, "mem->get",
-					dev->backend->mem->get(dev, dst,
-							       src->addr, n));
+		return moved(dev, "mem->get",
+			     dev->backend->mem->get(dev, dst, src->addr, n));
 	memcpy(dst, src->addr, n);
 	return 0;
 }
@@ -69,9 +73,8 @@ static int fill(const struct place *dst, uint8_t byte, size_t n)
 	struct weir_dev *dev = dst->buf->buft->dev;
 
 	if (!weir__buf_is_host(dst->buf))
-		return weir__dev_result(dev, "mem->fill",
-					dev->backend->mem->fill(dev, dst->addr,
-								byte, n));
+		return moved(dev, "mem->fill",
+			     dev->backend->mem->fill(dev, dst->addr, byte, n));
 	memset(dst->addr, byte, n);
 	return 0;
 }
@@ -178,14 +181,12 @@ static int copy_run(const struct copy *c, size_t off, size_t n)
 	if (c->bounce)
 		return copy_bounced(c, off, n);
 	if (c->reached)
-		return weir__dev_result(
-			dev, "mem->copy_from",
-			dev->backend->mem->copy_from(dev, to.addr,
-						     from.buf->buft->dev,
-						     from.addr, n));
-	return weir__dev_result(dev, "mem->copy",
-				dev->backend->mem->copy(dev, to.addr, from.addr,
-							n));
+		return moved(dev, "mem->copy_from",
+			     dev->backend->mem->copy_from(dev, to.addr,
+							  from.buf->buft->dev,
+							  from.addr, n));
+	return moved(dev, "mem->copy",
+		     dev->backend->mem->copy(dev, to.addr, from.addr, n));
 }
 
 static int copy_runs(const struct copy *c, const struct weir_tensor *t,

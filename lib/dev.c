@@ -35,12 +35,11 @@ static struct weir_dev *look_up(struct weir *weir, const char *name, size_t len)
 static int no_such_dev(struct weir *weir, const char *name, size_t len)
 {
 	unsigned n = atomic_load_explicit(&weir->n_devs, memory_order_acquire);
-	char names[512], why[512];
-	size_t at = 0;
+	char names[512] = "", why[512];
 
-	for (unsigned i = 0; i < n && at < sizeof(names) - 40; i++)
-		at += (size_t)snprintf(names + at, sizeof(names) - at, "%s%s",
-				       i ? ", " : "", weir->dev[i]->desc.name);
+	for (unsigned i = 0; i < n; i++)
+		weir__append(names, sizeof(names), "%s%s", i ? ", " : "",
+			     weir->dev[i]->desc.name);
 	weir__modules_why(weir, why, sizeof(why));
 	return weir__fail(-ENODEV, "no device '%s'; there are: %s%s",
 			  weir__quote(name, len), names, why);

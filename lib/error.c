@@ -26,18 +26,36 @@ static void flatten(char *s)
 			*s = '?';
 }
 
+__attribute__((format(printf, 3, 0))) static void
+append(char *text, size_t room, const char *fmt, va_list ap)
+{
+	size_t at = strnlen(text, room);
+
+	if (at < room)
+		vsnprintf(text + at, room - at, fmt, ap);
+}
+
+void weir__append(char *text, size_t room, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	append(text, room, fmt, ap);
+	va_end(ap);
+}
+
 __attribute__((format(printf, 2, 0))) static void
 keep(const char *tail, const char *fmt, va_list ap)
 {
 	/* An argument may be the last sentence itself. */
-	char text[WEIR__ERROR_MAX];
-	int at = 0;
+	char text[WEIR__ERROR_MAX] = "";
 
 	if (current_call)
-		at = snprintf(text, sizeof(text), "%s: ", current_call);
-	at += vsnprintf(text + at, sizeof(text) - (size_t)at, fmt, ap);
-	if (tail && (size_t)at < sizeof(text))
-		snprintf(text + at, sizeof(text) - (size_t)at, ": %s", tail);
+		weir__append(text, sizeof(text), "%.*s: ", WEIR__CALL_MAX,
+			     current_call);
+	append(text, sizeof(text), fmt, ap);
+	if (tail)
+		weir__append(text, sizeof(text), ": %s", tail);
 	flatten(text);
 	memcpy(sentence, text, sizeof(sentence));
 }
@@ -63,13 +81,18 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	return err;
 }
 
+int weir__cause_errno(int err)
+{
+	return err == -ETIMEDOUT ? -EIO : err;
+}
+
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
 {
 	va_list ap;
 
-	f->err = err;
-	f->native = native;
+	f->err = weir__cause_errno(err);
+	f->native = native || f->err == err ? native : -err;
 	f->number = number;
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);

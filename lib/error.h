@@ -19,9 +19,19 @@
 
 #define WEIR__ERROR_MAX 1024 /* bytes of a sentence, NUL included */
 
+/* Of a call's name in it: one that was given a path may have the path there. */
+#define WEIR__CALL_MAX (WEIR__ERROR_MAX / 2)
+
 #define WEIR__ENTER() weir__enter(__func__)
 
 void weir__enter(const char *call);
+
+/*
+ * printf to the end of the string in @text, of @room bytes, cut where they
+ * end. What snprintf returns is the length before it is cut: never add it up.
+ */
+void weir__append(char *text, size_t room, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* Keep the sentence and return @err (< 0). Control characters are escaped. */
 int weir__fail(int err, const char *fmt, ...)
@@ -31,7 +41,18 @@ int weir__fail(int err, const char *fmt, ...)
 int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* A failure found on a thread of ours: kept in the object, not the thread. */
+/*
+ * The errno by which a cause is reported. -ETIMEDOUT from a call that waits
+ * means "not yet" and nothing else, so a cause that is itself -ETIMEDOUT (of a
+ * disk, of a device) becomes -EIO.
+ */
+int weir__cause_errno(int err);
+
+/*
+ * A failure found on a thread of ours: kept in the object, not the thread.
+ * f->err is weir__cause_errno(@err); where that differs from @err and there is
+ * no other native code, f->native is the original errno, positive.
+ */
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -407,13 +407,11 @@ int weir_module_refused(struct weir *weir, unsigned i, const char **ret_path,
 void weir__modules_why(struct weir *weir, char *text, size_t room)
 {
 	const struct weir__refused *x = refused(weir, 0);
-	size_t at = 0;
 
 	*text = '\0';
-	for (; x && at < room; x = x->next)
-		at += (size_t)snprintf(text + at, room - at,
-				       "; %s was left out: %s",
-				       strrchr(x->path, '/') + 1, x->why);
+	for (; x; x = x->next)
+		weir__append(text, room, "; %s was left out: %s",
+			     strrchr(x->path, '/') + 1, x->why);
 }
 
 void weir__modules_free(struct weir *weir)

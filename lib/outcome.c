@@ -18,12 +18,8 @@ int weir__outcome_errno(const struct weir__outcome *outcome)
 	case WEIR__FAILED:
 		break;
 	}
-	switch (outcome->err) {
-	case -ENODATA:
-	case -ECANCELED:
-	case -ETIMEDOUT:
+	if (outcome->err == -ENODATA || outcome->err == -ECANCELED)
 		return -EIO;
-	}
 	return outcome->err;
 }
 

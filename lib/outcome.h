@@ -33,8 +33,8 @@ static inline struct weir__outcome weir__failed(int err)
 
 /*
  * The errno for the caller: 0; -ENODATA: end of file; -ECANCELED; -ESHUTDOWN:
- * abandoned. A failure has its own; -EIO where that would say something else:
- * for -ENODATA, -ECANCELED, and -ETIMEDOUT, which is "not yet".
+ * abandoned. A failure has its own; -EIO where that would say one of those,
+ * for -ENODATA and -ECANCELED. (For -ETIMEDOUT see weir__cause_errno.)
  */
 int weir__outcome_errno(const struct weir__outcome *outcome);
 /* What happened, in words. */

@@ -81,7 +81,9 @@ struct weir {
 	struct weir__module *modules;  /* loaded, newest first */
 	struct weir__refused *refused; /* by the search, in its order */
 	_Atomic(struct weir__trace *) trace;
-	pthread_rwlock_t trace_lock; /* read: noting spans; write: ending */
+	uint32_t traces; /* begun so far */
+	/* Read: noting spans; write: beginning, ending, and traces. */
+	pthread_rwlock_t trace_lock;
 };
 
 struct weir *weir__root_ref(struct weir *weir);

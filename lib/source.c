@@ -92,7 +92,8 @@ static void note_first(struct weir__source *src)
 		     src->waiters ? src->waiters->number : UINT64_MAX);
 }
 
-int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter)
+/* A reference is held: whoever is woken may drop the last one but ours. */
+static int put_on_list(struct weir__source *src, struct weir__waiter *waiter)
 {
 	uint64_t number = waiter->number, ticket;
 	struct weir__waiter *w;
@@ -121,6 +122,16 @@ int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter)
 		state = 0;
 	note_first(src);
 	pthread_mutex_unlock(&src->lock);
+	return state;
+}
+
+int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter)
+{
+	int state;
+
+	weir__source_ref(src);
+	state = put_on_list(src, waiter);
+	weir__source_put(src);
 	return state;
 }
 

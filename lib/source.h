@@ -74,7 +74,9 @@ void weir__source_put(struct weir__source *src);
 /*
  * Put @waiter on the list. 1 or < 0: the number was no longer "not yet", and
  * the waiter is not on the list and will not be woken; 0: it will be, or has
- * been, and is not touched any more.
+ * been, and is not touched any more. The source stays during the call, also if
+ * the waiter that is woken meanwhile held its last reference; so this may free
+ * it, and no lock is held that ops->free takes.
  */
 int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter);
 /* Take it back. False: it is being woken, or has been. */

@@ -17,8 +17,8 @@ enum weir__track { /* one group of rows each */
 	WEIR__TRACK_REACTOR,
 	WEIR__TRACK_COPIER,
 	WEIR__TRACK_TOUCH,
-	WEIR__TRACK_STREAM,
-	WEIR__TRACK_LOAD
+	WEIR__TRACK_LOAD,
+	WEIR__TRACK_STREAM /* any number of groups; others have few */
 };
 
 /* The time if a trace runs, else 0: what weir__trace_span wants as @begun. */
@@ -47,6 +47,14 @@ static inline void weir__trace_span(struct weir *weir, enum weir__track track,
 		weir__trace_add(weir, track, group, lane, name, begun, off,
 				bytes);
 }
+
+/*
+ * Name group @group of @track in the trace that runs, if one does and *@named
+ * is not its number, which is put there: 0 at first, guarded by the caller.
+ * @name is copied: what it names may be gone when the trace is written.
+ */
+void weir__trace_name(struct weir *weir, enum weir__track track, unsigned group,
+		      const char *name, uint32_t *named);
 
 /* The root goes: drop what was not stopped. */
 void weir__trace_drop(struct weir *weir);

@@ -40,6 +40,34 @@ static void sentences(void)
 	       "another thread's failure does not touch ours");
 }
 
+/* Half of a sentence at most: a call that was given a path has it in its name. */
+static void long_calls(void)
+{
+	char call[4096];
+
+	memset(call, 'c', sizeof(call) - 1);
+	call[sizeof(call) - 1] = '\0';
+	weir__enter(call);
+	weir__fail(-EINVAL, "the reason");
+	has_str(weir_error(), "ccc: the reason",
+		"a call's name of any length leaves room for the reason");
+	weir__fail_sys(-ENOENT, "%s", call);
+	is_int(strlen(weir_error()), WEIR__ERROR_MAX - 1,
+	       "... and a sentence with such a name is cut");
+	weir__enter(NULL);
+}
+
+static void appending(void)
+{
+	char text[8] = "";
+
+	weir__append(text, sizeof(text), "%s", "abc");
+	weir__append(text, sizeof(text), "%s", "defgh");
+	is_str(text, "abcdefg", "what is appended is cut at the buffer's end");
+	weir__append(text, sizeof(text), "%s", "more");
+	is_str(text, "abcdefg", "... and nothing follows it");
+}
+
 static void options(void)
 {
 	struct {
@@ -66,13 +94,30 @@ static void options(void)
 	       "options without a size are refused");
 }
 
+static void failures(void)
+{
+	struct weir_failure f;
+
+	weir__failure_set(&f, -ETIMEDOUT, 0, 7, "a disk is slow");
+	ok(f.err == -EIO && f.native == ETIMEDOUT,
+	   "a failure of -ETIMEDOUT is kept as -EIO and its native code");
+	weir__failure_set(&f, -ETIMEDOUT, 702, 7, "a kernel is slow");
+	ok(f.err == -EIO && f.native == 702,
+	   "... unless the device has a code of its own");
+	weir__failure_set(&f, -ENODEV, 0, 7, "it is gone");
+	ok(f.err == -ENODEV && f.native == 0, "another errno stays as it is");
+}
+
 int main(void)
 {
 	char bytes[200];
 
-	plan(15);
+	plan(22);
 	sentences();
+	long_calls();
+	appending();
 	options();
+	failures();
 	memset(bytes, 'n', sizeof(bytes));
 	ok(strlen(weir__quote(bytes, sizeof(bytes))) < 96,
 	   "a name of any length is shortened");

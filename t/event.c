@@ -3,6 +3,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
 
 #include "tap.h"
 #include "stream.inc"
@@ -295,9 +297,43 @@ static void all_wake(void)
 	weir_stream_free(s);
 }
 
+static int fail_eventfd;
+
+/* The library's calls come here, too. */
+int eventfd(unsigned count, int flags)
+{
+	if (!fail_eventfd)
+		return (int)syscall(SYS_eventfd2, count, flags);
+	errno = fail_eventfd;
+	return -1;
+}
+
+static void no_descriptor(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+
+	fail_eventfd = EMFILE;
+	is_err(weir_event_fd(ev), -EMFILE, "RLIMIT_NOFILE is ",
+	       "without descriptors for the process its limit is named");
+	fail_eventfd = ENFILE;
+	is_err(weir_event_fd(ev), -ENFILE, "file-max",
+	       "... and the system's without any for the system");
+	fail_eventfd = ENOMEM;
+	is_err(weir_event_fd(ev), -ENOMEM,
+	       "descriptor: eventfd: Cannot allocate memory",
+	       "where memory is short no limit of descriptors is named");
+	fail_eventfd = ENOSYS;
+	is_err(weir_event_fd(ev), -ENOSYS,
+	       "descriptor: eventfd: Function not implemented",
+	       "... nor where the call is missing");
+	fail_eventfd = 0;
+	ok(weir_event_fd(ev) >= 0, "an event can be asked again");
+	weir_event_free(ev);
+}
+
 int main(void)
 {
-	plan(42);
+	plan(47);
 	weir = open_root(WEIR_IO_AUTO);
 	queries();
 	sees_writes();
@@ -307,6 +343,7 @@ int main(void)
 	descriptors();
 	timed();
 	all_wake();
+	no_descriptor();
 	weir_close(weir);
 	return done_testing();
 }

@@ -27,7 +27,7 @@ static const char *words_of_failure(int err)
 
 int main(void)
 {
-	plan(12);
+	plan(11);
 	is_int(errno_of(WEIR__DONE), 0, "what is done has no errno");
 	is_int(errno_of(WEIR__END_OF_FILE), -ENODATA,
 	       "the end of a file is -ENODATA");
@@ -39,8 +39,6 @@ int main(void)
 	       "a failure has the errno of its cause");
 	is_int(errno_of_failure(-ENODATA), -EIO,
 	       "an error of the medium is not the end of a file");
-	is_int(errno_of_failure(-ETIMEDOUT), -EIO,
-	       "a device that does not answer is not a wait that is over");
 	is_int(errno_of_failure(-ECANCELED), -EIO,
 	       "a read that the kernel cancelled is not a cancelled load");
 	has_str(words_of_failure(-ENODATA), "medium",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -221,15 +222,77 @@ static void blocking(void)
 	weir__source_put(&h.src);
 }
 
+/*
+ * A source whose only reference is its waiter's, as that of a stream which
+ * waits: it is completed between the waiter's going on the list and the
+ * question for its state.
+ */
+struct held {
+	struct weir__source src;
+	bool asking;
+};
+
+static bool freed_while_asked;
+
+struct holder {
+	struct weir__waiter waiter;
+	struct weir__source *src;
+};
+
+static void wake_holder(struct weir__waiter *w)
+{
+	weir__source_put(((struct holder *)w)->src);
+}
+
+static int held_state(struct weir__source *src, uint64_t number,
+		      struct weir_failure *cause)
+{
+	struct held *h = (struct held *)src;
+
+	(void)cause;
+	h->asking = true;
+	weir__source_complete(src, number);
+	if (!freed_while_asked)
+		h->asking = false;
+	return 1;
+}
+
+static void held_free(struct weir__source *src)
+{
+	freed_while_asked = ((struct held *)src)->asking;
+	weir__source_fini(src);
+	free(src);
+}
+
+static const struct weir__source_ops held_ops = {
+	.size = sizeof(held_ops),
+	.state = held_state,
+	.free = held_free,
+};
+
+static void last_reference(void)
+{
+	struct held *h = calloc(1, sizeof(*h));
+	struct holder m = { .waiter = { .number = 1, .wake = wake_holder },
+			    .src = &h->src };
+
+	weir__source_init(&h->src, &held_ops, weir);
+	is_int(weir__source_wait(&h->src, &m.waiter), 0,
+	       "a waiter that is woken while it is put on the list was on it");
+	ok(!freed_while_asked,
+	   "... and a source stays while a thread puts a waiter on it");
+}
+
 int main(void)
 {
-	plan(19);
+	plan(21);
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	lists();
 	one_number();
 	chains();
 	blocking();
+	last_reference();
 	weir_close(weir);
 	return done_testing();
 }

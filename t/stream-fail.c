@@ -100,6 +100,32 @@ static void lost(void)
 	weir_stream_free(s);
 }
 
+/* -ETIMEDOUT from a call that waits means "not yet". */
+static void timed_out(void)
+{
+	struct weir_stream *s = new_stream(weir, "late");
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_failure f;
+	struct gate gate;
+
+	shut(s, &gate);
+	gate.result = -ETIMEDOUT;
+	must(weir_stream_record(s, ev));
+	is_int(weir_event_wait(ev, 0), -ETIMEDOUT,
+	       "a wait for work that is not done times out");
+	open_gate(&gate);
+	is_err(weir_event_wait(ev, -1), -EIO, "returned -110",
+	       "a wait for work that failed with -ETIMEDOUT returns -EIO");
+	is_int(weir_event_query(ev), -EIO, "... and so does a query");
+	is_err(weir_stream_sync(s, -1), -EIO, "returned -110",
+	       "weir_stream_sync returns -EIO for a cause of -ETIMEDOUT");
+	is_int(weir_stream_error(s, &f), -EIO, "... weir_stream_error too");
+	ok(f.err == -EIO && f.native == ETIMEDOUT,
+	   "... and the failure has ETIMEDOUT as its native code");
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
 static void along_waits(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
@@ -164,11 +190,12 @@ static void held_work(void)
 
 int main(void)
 {
-	plan(34);
+	plan(40);
 	weir = open_root(WEIR_IO_AUTO);
 	failing();
 	busy();
 	lost();
+	timed_out();
 	along_waits();
 	held_work();
 	weir_close(weir);

@@ -277,6 +277,46 @@ static void many(void)
 	weir_buf_free(t.buf);
 }
 
+/* A stream that is gone before the trace is written. */
+static void call_in(const char *name)
+{
+	struct weir_stream *s = new_stream(weir, name);
+	int calls = 0;
+
+	must(weir_stream_call(s, count_up, &calls));
+	must(weir_stream_sync(s, -1));
+	weir_stream_free(s);
+}
+
+static void names_traced(void)
+{
+	static char text[1 << 16];
+	char path[] = "stream-trace-XXXXXX", name[16];
+	int fd = mkstemp(path), shown = 0;
+
+	must(weir_trace_start(weir, path));
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "no. %02d", i);
+		call_in(name);
+	}
+	call_in("a \"b\\");
+	call_in("\xc3\xa9 \xc3");
+	must(weir_trace_stop(weir));
+	if (read(fd, text, sizeof(text) - 1) < 0)
+		bail("%s", path);
+	for (int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "'no. %02d'", i);
+		shown += strstr(text, name) != NULL;
+	}
+	is_int(shown, 100, "a trace has the name of each stream");
+	has_str(text, "{\"name\":\"stream 'a \\\"b\\\\x5c' ",
+		"... as a string of JSON");
+	has_str(text, "stream '\xc3\xa9 ?'",
+		"... with '?' for what is not UTF-8");
+	close(fd);
+	unlink(path);
+}
+
 static void traced(void)
 {
 	struct weir_stream *s = new_stream(weir, "traced");
@@ -294,7 +334,7 @@ static void traced(void)
 	ok(read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "\"call\"") &&
 		   strstr(text, "\"fill\""),
 	   "a trace shows the operations of a stream");
-	ok(strstr(text, "stream"), "... in a row of its own");
+	has_str(text, "\"stream 'traced' ", "... in a row that has its name");
 	close(fd);
 	unlink(path);
 	weir_stream_free(s);
@@ -303,7 +343,7 @@ static void traced(void)
 
 int main(void)
 {
-	plan(39);
+	plan(42);
 	weir = open_root(WEIR_IO_AUTO);
 	moves();
 	rectangles();
@@ -314,6 +354,7 @@ int main(void)
 	host_functions();
 	many();
 	traced();
+	names_traced();
 	weir_close(weir);
 	return done_testing();
 }

@@ -89,8 +89,9 @@ struct weir_weights;
 
 /* How an asynchronous operation failed, as kept where it happened. */
 struct weir_failure {
-	int32_t err;     /* negative errno; 0: no failure */
-	int32_t native;  /* the device's own code (CUresult), else 0 */
+	int32_t err;     /* negative errno; 0: no failure; never -ETIMEDOUT */
+	int32_t native;  /* the device's own code (CUresult), else 0; ETIMEDOUT
+			    if that was the cause, which err calls -EIO */
 	uint64_t number; /* of the operation or tensor that failed */
 	char text[240];  /* a sentence, always ended by a NUL */
 };
@@ -206,7 +207,8 @@ WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 
 /*
  * A trace of the engine and of the streams: Chrome's trace event format
- * (JSON), which Perfetto shows; a row for each reactor, copier and stream.
+ * (JSON), which Perfetto shows; a row for each reactor, copier and stream,
+ * which is shown with its name.
  * One at a time for a root: -EBUSY. Stopping writes the end of the file;
  * -EIO and others: it could not be written.
  */

@@ -6,6 +6,7 @@
 #include "stream/event.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 
 #include "error.h"
 #include "root.h"
@@ -283,13 +284,28 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	return r;
 }
 
+/* Only where descriptors are short is their limit what to look at. */
+static int fail_fd(int err)
+{
+	if (err == -EMFILE)
+		return weir__fail_sys(
+			err,
+			"cannot make a descriptor: RLIMIT_NOFILE is %llu (ulimit -n)",
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	if (err == -ENFILE)
+		return weir__fail_sys(
+			err,
+			"cannot make a descriptor: /proc/sys/fs/file-max is reached");
+	return weir__fail_sys(err, "cannot make a descriptor: eventfd");
+}
+
 /* The lock is held. Make the descriptor, and have somebody make it readable. */
 static int make_fd(struct weir_event *ev)
 {
 	int fd = weir__sys_eventfd(), r;
 
 	if (fd < 0)
-		return weir__fail_sys(fd, "cannot make a descriptor");
+		return fail_fd(fd);
 	r = weir__sys_set_flags(fd, O_NONBLOCK);
 	if (r == 0 && ev->src && !ev->stamp) {
 		r = stamp_new(ev, ev->src, ev->number, &ev->stamp);

@@ -147,7 +147,7 @@ int weir__streams_add(struct weir_stream *s)
 	pthread_mutex_lock(&p->lock);
 	s->part = p;
 	s->closed = p->closed;
-	s->id = p->made++ % 1000;
+	s->id = p->made++;
 	s->link = &p->list;
 	s->next = p->list;
 	if (s->next)

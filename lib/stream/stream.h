@@ -94,7 +94,7 @@ struct weir_stream {
 	struct weir_dev *dev;
 	const struct weir__queue_ops *ops;
 	void *queue;
-	char label[64]; /* "stream 'copy'": for sentences */
+	char label[64]; /* "stream 'copy'": for sentences, and traces */
 	unsigned id;    /* in traces */
 	struct weir__streams *part;
 	struct weir_stream *next, **link; /* of the part, under its lock */
@@ -121,6 +121,7 @@ struct weir_stream {
 	unsigned n_spare;
 	uint64_t lanes[WEIR__STREAM_FILES / 64]; /* in use by traced files */
 	int64_t queue_end;      /* of the last traced operation of lane 0 */
+	uint32_t named;         /* in which trace; weir__trace_name */
 	bool issuing, retiring; /* by one thread, which unlocks meanwhile */
 	bool stopped;           /* something failed: issue nothing */
 	bool failed; /* failure is declared: all before it is retired */

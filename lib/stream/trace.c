@@ -33,6 +33,8 @@ void weir__stream_trace_finished(struct weir_stream *s,
 {
 	if (!op->begun)
 		return;
+	weir__trace_name(s->src.weir, WEIR__TRACK_STREAM, s->id, s->label,
+			 &s->named);
 	if (op->lane)
 		s->lanes[(op->lane - 1) / 64] &= ~(1ull << (op->lane - 1) % 64);
 	else if (op->begun < s->queue_end)
