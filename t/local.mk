@@ -26,6 +26,7 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 
 # In the order of the layers; a line each.
 T_C_TESTS = \
+	%D%/errno-names.t \
 	%D%/error.t \
 	%D%/root.t \
 	%D%/dev.t \
@@ -100,6 +101,7 @@ T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 
 T_TESTMOD = %D%/testmod.c %D%/testmod.h
 T_FILES = %D%/files.c %D%/files.h
+%C%_errno_names_t_SOURCES = %D%/errno-names.c
 %C%_error_t_SOURCES = %D%/error.c
 %C%_root_t_SOURCES = %D%/root.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
