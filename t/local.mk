@@ -65,6 +65,7 @@ T_C_TESTS = \
 	%D%/ring-dies.t
 
 T_SH_TESTS = \
+	%D%/tap.sh \
 	%D%/headers.sh \
 	%D%/layers.sh \
 	%D%/format.sh \
@@ -157,7 +158,9 @@ installcheck-local:
 		$(SHELL) $(top_srcdir)/t/install.sh
 
 # Poor and hostile environments.
-check_PROGRAMS += %D%/deny
+check_PROGRAMS += %D%/deny %D%/misbehave
+%C%_misbehave_SOURCES = %D%/misbehave.c
+%C%_misbehave_LDADD = %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =
