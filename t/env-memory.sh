@@ -110,7 +110,7 @@ threads()
 	n=$1
 	shift
 	# The leak checker of a sanitizer is a process.
-	timeout 10 prlimit --nproc="$n" setpriv --reuid $nobody \
+	timeout 300 prlimit --nproc="$n" setpriv --reuid $nobody \
 		--regid $nobody --clear-groups env ASAN_OPTIONS=detect_leaks=0 \
 		"$@"
 }
