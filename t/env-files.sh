@@ -112,7 +112,7 @@ fi
 of_another()
 {
 	can_be_nobody || {
-		skip 6 'not root, or the build is closed to others'
+		skip 6 "$(why_not_nobody)"
 		return
 	}
 	chmod 644 one.safetensors

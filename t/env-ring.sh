@@ -30,9 +30,12 @@ without_ring()
 sysctl_shut()
 {
 	switch=/proc/sys/kernel/io_uring_disabled
-	old=$(cat $switch 2>/dev/null) && can_be_nobody &&
-		test "$old" = 0 && test -w $switch || {
-		skip 4 'not root, or kernel.io_uring_disabled is not 0'
+	can_be_nobody || {
+		skip 4 "$(why_not_nobody)"
+		return
+	}
+	old=$(cat $switch 2>/dev/null) && test "$old" = 0 && test -w $switch || {
+		skip 4 'kernel.io_uring_disabled is not 0'
 		return
 	}
 	trap 'echo "$old" >$switch; rm -rf "$tmp"' 0

@@ -66,6 +66,7 @@ T_C_TESTS = \
 
 T_SH_TESTS = \
 	%D%/tap.sh \
+	%D%/bootstrap.sh \
 	%D%/headers.sh \
 	%D%/layers.sh \
 	%D%/format.sh \
