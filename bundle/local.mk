@@ -5,8 +5,8 @@ BUNDLE_LIMIT = 41943040
 bundledir = .
 
 # They are about the sources, or change what belongs to others: mounts, users.
-BUNDLE_LEAVE_OUT = t/headers.sh t/layers.sh t/format.sh t/exports.sh \
-	t/pages.sh t/install.sh t/dist.sh t/instructions.sh t/bundle.sh \
+BUNDLE_LEAVE_OUT = t/tap.sh t/bootstrap.sh t/headers.sh t/layers.sh \
+	t/format.sh t/exports.sh t/pages.sh t/install.sh t/dist.sh t/instructions.sh t/bundle.sh \
 	t/env-ring.sh t/env-memory.sh t/env-files.sh
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/corpus
 bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES)

@@ -27,7 +27,7 @@ all_refused()
 		test "$part" = NAME && name=${file##*/} || name=$part
 		for command in 'inspect --json' 'load --digest' \
 			'load --json --way map'; do
-			run timeout 10 weir $command "$file"
+			run timeout 300 weir $command "$file"
 			is_refusal 1 "$name" && continue
 			diag "wanted status 1 and one line with '$name'"
 			show_run weir $command "$file"

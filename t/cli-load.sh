@@ -44,13 +44,15 @@ interrupt()
 	python3 - "$@" <<-'END'
 	import signal, subprocess, sys, time
 	number = getattr(signal, sys.argv[1])
+	# In the background of a shell SIGINT is ignored, and stays so.
+	default = lambda: signal.signal(number, signal.SIG_DFL)
 	p = subprocess.Popen(["weir", "load", "m", "--repeat", "1000000",
 	                      "--json"], stdout=subprocess.PIPE,
-	                     stderr=subprocess.PIPE)
+	                     stderr=subprocess.PIPE, preexec_fn=default)
 	time.sleep(0.7)
 	for _ in range(int(sys.argv[2])):
 	    p.send_signal(number)
-	out, err = p.communicate(timeout=20)
+	out, err = p.communicate(timeout=300)
 	assert p.returncode == -number, p.returncode
 	assert (out, err) == (b"", b""), (out, err)
 	END

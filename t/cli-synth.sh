@@ -51,16 +51,18 @@ interrupt()
 	python3 - "$@" <<-'END'
 	import glob, os, signal, subprocess, sys, time
 	number = getattr(signal, sys.argv[1])
+	# In the background of a shell SIGINT is ignored, and stays so.
+	default = lambda: signal.signal(number, signal.SIG_DFL)
 	p = subprocess.Popen(["weir", "synth", "llama-3.1-8b", "big",
 	                      "--scale", "0.05", "--shards", "3"],
-	                     stderr=subprocess.PIPE)
+	                     stderr=subprocess.PIPE, preexec_fn=default)
 	for _ in range(1000):
 	    if glob.glob("big/.*"):
 	        break
 	    time.sleep(0.005)
 	for _ in range(int(sys.argv[2])):
 	    p.send_signal(number)
-	p.wait(20)
+	p.wait(300)
 	assert p.returncode == -number, p.returncode
 	assert p.stderr.read() == b""
 	assert not os.path.exists("big"), os.listdir("big")

@@ -11,7 +11,8 @@
 
 static char said[256];
 
-static int fail(int err, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int fail(int err, const char *fmt,
+						      ...)
 {
 	va_list ap;
 

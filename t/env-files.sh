@@ -12,7 +12,7 @@ loads()
 {
 	is "$(digests weir load "$1" --digest)" "$want" "$2"
 	for opt in '--way direct' '--io uring' '--io sync --way direct'; do
-		is "$(digests timeout 10 weir load "$1" $opt --digest)" \
+		is "$(digests timeout 300 weir load "$1" $opt --digest)" \
 			"$want" "... with $opt"
 	done
 }
@@ -112,7 +112,7 @@ fi
 of_another()
 {
 	can_be_nobody || {
-		skip 6 'not root, or the build is closed to others'
+		skip 6 "$(why_not_nobody)"
 		return
 	}
 	chmod 644 one.safetensors
@@ -152,7 +152,7 @@ hub_cache()
 	is "$(digests weir load hub/snapshots/0123abc --digest)" "$want" \
 		'a folder of links to blobs is a model'
 	rm "hub/blobs/$blob"
-	run timeout 10 weir load hub/snapshots/0123abc
+	run timeout 300 weir load hub/snapshots/0123abc
 	is_refusal 1 "${file#m/}"
 	t_result $? '... unless a blob is missing, whose link is named' ||
 		show_run
@@ -169,13 +169,13 @@ no_files()
 socket.socket(socket.AF_UNIX).bind("socket.safetensors")'
 	for name in fifo folder dangling zero socket; do
 		refused 1 "$name.safetensors" "no model: a $name" \
-			timeout 10 weir load $name.safetensors
+			timeout 300 weir load $name.safetensors
 		mkdir "s-$name"
 		ln -s "../$name.safetensors" "s-$name/"
 		printf '{"weight_map":{"a":"%s.safetensors"}}' $name \
 			>"s-$name/model.safetensors.index.json"
 		refused 1 "$name.safetensors" "... nor a shard of one" \
-			timeout 10 weir load "s-$name"
+			timeout 300 weir load "s-$name"
 	done
 }
 

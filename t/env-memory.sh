@@ -89,7 +89,11 @@ if no_huge true 2>/dev/null; then
 else
 	skip 5 'huge pages cannot be switched off for a process'
 fi
-if command -v prlimit >/dev/null && user weir --version >/dev/null 2>&1; then
+if ! command -v prlimit >/dev/null; then
+	skip 23 'no prlimit'
+elif ! user weir --version >/dev/null 2>&1; then
+	skip 23 "$(why_not_nobody)"
+else
 	locked 0
 	locked 65536
 	address_space
@@ -101,8 +105,6 @@ if command -v prlimit >/dev/null && user weir --version >/dev/null 2>&1; then
 	works '... a few more are enough' limited nofile 64 weir load shards
 	refused 1 'RLIMIT_NOFILE is' 'so are too few for one file' \
 		limited nofile 5 weir load shards
-else
-	skip 23 'no prlimit, or the build is closed to others'
 fi
 # threads N CMD...: an ordinary user who may have N of them.
 threads()
@@ -110,19 +112,20 @@ threads()
 	n=$1
 	shift
 	# The leak checker of a sanitizer is a process.
-	timeout 10 prlimit --nproc="$n" setpriv --reuid $nobody \
+	timeout 300 prlimit --nproc="$n" setpriv --reuid $nobody \
 		--regid $nobody --clear-groups env ASAN_OPTIONS=detect_leaks=0 \
 		"$@"
 }
-if can_be_nobody && command -v prlimit >/dev/null &&
-	threads 2 weir load m --quiet 2>/dev/null; then
+if ! can_be_nobody; then
+	skip 3 "$(why_not_nobody)"
+elif ! threads 2 weir load m --quiet 2>/dev/null; then
+	skip 3 'no prlimit, or others run as this user'
+else
 	works 'an ordinary user who may have two threads loads' \
 		threads 2 weir load m --json --way direct
 	check '... and is told of RLIMIT_NPROC' says \
 		'"RLIMIT_NPROC is 2" in j["note"] + j["io_why"]'
 	refused 1 'RLIMIT_NPROC is 1' 'with none it is one sentence' \
 		threads 1 weir load m
-else
-	skip 3 'not root, or others run as nobody'
 fi
 finish

@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 9
+plan 10
 is "$(examples/load "$model" | wc -l)" "$count" 'load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
 	'arrive waits for every tensor'
@@ -36,8 +36,9 @@ is "$(examples/queue "$shard")" 'everything before is done: two reads' \
 	'queue calls its function after its reads'
 check '... and says which file it cannot open' \
 	fails '/no/such/file' examples/queue /no/such/file
-check 'arrive says how it is used' \
-	sh -c 'examples/arrive 2>/dev/null; test $? = 2'
-check 'queue says how it is used' \
-	sh -c 'examples/queue 2>/dev/null; test $? = 2'
+for example in load arrive queue; do
+	examples/$example >/dev/null 2>"$tmp/err"
+	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
+		"$example says how it is used"
+done
 finish

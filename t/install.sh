@@ -40,10 +40,19 @@ pc()
 		PKG_CONFIG_LIBDIR=$dest$libdir/pkgconfig pkg-config "$@" weir
 }
 
+# compile FLAG...
 compile()
 {
 	$CC -Wall -Wextra -Werror $sanitize -o "$tmp/load" "$source" \
-		$(pc --cflags --libs)
+		$(pc --cflags --libs) "$@"
+}
+
+# Of the loader's path the README says what a prefix of one's own needs.
+by_rpath()
+{
+	grep -q -e '-Wl,-rpath,DIR/lib' "$srcdir/README.md" &&
+		compile -Wl,-rpath,"$dest$libdir" &&
+		(unset LD_LIBRARY_PATH && fails)
 }
 
 # The README shows the program as it is.
@@ -144,7 +153,7 @@ includedir=$(place includedir) mandir=$(place mandir)
 LD_LIBRARY_PATH=$dest$libdir
 export LD_LIBRARY_PATH
 
-plan 13
+plan 14
 check 'make install works into a folder of its own' installs
 check 'pkg-config knows the version' pc --exact-version=0.1.0
 is "$("$dest$bindir/weir" --version)" 'weir 0.1.0' \
@@ -153,11 +162,12 @@ is "$(cd "$srcdir/include" && find . -name '*.h' | sort)" \
 	"$(cd "$dest$includedir" && find ./weir.h ./weir -name '*.h' | sort)" \
 	'every public header is installed'
 check 'the README shows examples/load.c as it is' shown
-check '... which has at most 20 lines' \
-	test "$(wc -l <"$source")" -le 20
+check '... which fits on a screen of 24 lines' \
+	test "$(wc -l <"$source")" -le 24
 check '... and compiles with what pkg-config says' compile
 check '... and loads a model of two shards' names
 check '... and says in a sentence why it cannot' fails
+check '... and finds the library in a prefix as the README says' by_rpath
 is "$(without_page)" '' 'man finds a page for each call'
 is "$(needed | grep -vE '^lib(c|uring|xxhash|crypto|numa|asan|ubsan|tsan|m|ld-linux-x86-)$' |
 	grep -v '^libgcc')" '' \

@@ -26,6 +26,7 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 
 # In the order of the layers; a line each.
 T_C_TESTS = \
+	%D%/errno-names.t \
 	%D%/error.t \
 	%D%/outcome.t \
 	%D%/root.t \
@@ -65,6 +66,8 @@ T_C_TESTS = \
 	%D%/ring-dies.t
 
 T_SH_TESTS = \
+	%D%/tap.sh \
+	%D%/bootstrap.sh \
 	%D%/headers.sh \
 	%D%/layers.sh \
 	%D%/format.sh \
@@ -101,6 +104,7 @@ T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 
 T_TESTMOD = %D%/testmod.c %D%/testmod.h
 T_FILES = %D%/files.c %D%/files.h
+%C%_errno_names_t_SOURCES = %D%/errno-names.c
 %C%_error_t_SOURCES = %D%/error.c
 %C%_root_t_SOURCES = %D%/root.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
@@ -156,7 +160,9 @@ installcheck-local:
 		$(SHELL) $(top_srcdir)/t/install.sh
 
 # Poor and hostile environments.
-check_PROGRAMS += %D%/deny
+check_PROGRAMS += %D%/deny %D%/misbehave
+%C%_misbehave_SOURCES = %D%/misbehave.c
+%C%_misbehave_LDADD = %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =

@@ -6,14 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-static unsigned planned, ran, failed;
+/* How much longer a test may take than the CPU time that it may use. */
+#define PATIENCE 5
+
+static unsigned planned, ran, failed, limit;
 static const char *prefix = "";
 
-static void on_alarm(int sig)
+static void on_limit(int sig)
 {
-	static const char text[] = "Bail out! the test hangs\n";
+	static const char text[] = "not ok - the test hangs\n";
 
 	(void)sig;
 	if (write(STDOUT_FILENO, text, sizeof(text) - 1) < 0)
@@ -21,13 +25,24 @@ static void on_alarm(int sig)
 	abort();
 }
 
+/* The next check may take as long again. */
+static void watch(void)
+{
+	struct itimerval cpu = { .it_value.tv_sec = limit };
+
+	setitimer(ITIMER_PROF, &cpu, NULL);
+	alarm(PATIENCE * limit);
+}
+
 void plan(unsigned n)
 {
-	const char *limit = getenv("WEIR_T_TIMEOUT");
+	const char *text = getenv("WEIR_T_TIMEOUT");
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	signal(SIGALRM, on_alarm);
-	alarm(limit ? (unsigned)strtoul(limit, NULL, 10) : 60);
+	limit = text ? (unsigned)strtoul(text, NULL, 10) : 60;
+	signal(SIGALRM, on_limit);
+	signal(SIGPROF, on_limit);
+	watch();
 	planned = n;
 	if (n)
 		printf("1..%u\n", n);
@@ -67,9 +82,12 @@ void bail(const char *why, ...)
 {
 	va_list ap;
 
+	/* Not "Bail out!", which would end all other tests too. */
+	printf("not ok %u - ", ++ran);
 	va_start(ap, why);
-	say("Bail out! ", why, ap);
+	say("", why, ap);
 	va_end(ap);
+	diag("the test ends here");
 	exit(255);
 }
 
@@ -90,6 +108,7 @@ void tap_prefix(const char *text)
 __attribute__((format(printf, 4, 0))) static bool
 result(bool held, const char *file, int line, const char *fmt, va_list ap)
 {
+	watch();
 	printf("%sok %u - %s", held ? "" : "not ", ++ran, prefix);
 	vprintf(fmt, ap);
 	putchar('\n');

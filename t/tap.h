@@ -2,7 +2,9 @@
 /*
  * The Test Anything Protocol for C. A test program prints a plan, then a line
  * for each behaviour; descriptions are sentences. plan() also starts a
- * watchdog: a test that hangs is ended after WEIR_T_TIMEOUT (60) seconds.
+ * watchdog: a test is ended if, without a check, it uses WEIR_T_TIMEOUT (60)
+ * seconds of CPU time, or takes five times as long. A busy machine makes a
+ * test slow; it does not make it use more CPU time.
  *
  * Each check returns whether it held. Descriptions take printf formats.
  */
@@ -17,6 +19,7 @@
 void plan(unsigned n);  /* 0: printed by done_testing() */
 int done_testing(void); /* the exit status of main */
 void skip_all(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
+/* A check that failed, and the end of this test program. */
 void bail(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
 void diag(const char *fmt, ...) TAP_PRINTF(1);
 void skip(unsigned n, const char *why, ...) TAP_PRINTF(2);

@@ -16,8 +16,8 @@ enum {
 	LINE_MAX_BYTES = 1000
 };
 
-static void put_line(const char *prefix, const char *fmt, va_list ap,
-		     const char *suffix)
+__attribute__((format(printf, 2, 0))) static void
+put_line(const char *prefix, const char *fmt, va_list ap, const char *suffix)
 {
 	char line[LINE_MAX_BYTES];
 	int n = vsnprintf(line, sizeof(line), fmt, ap);

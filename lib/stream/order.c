@@ -323,7 +323,7 @@ static unsigned retire(struct weir_stream *s)
 {
 	struct weir__stream_op *chain, *op;
 	unsigned idle = 0;
-	uint64_t last;
+	uint64_t last = 0;
 
 	if (s->retiring)
 		return 0;

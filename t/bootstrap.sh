@@ -1,0 +1,98 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ./bootstrap as a newcomer meets it: what it installs, what it takes for an
+# error, and what it says. The programs that it starts are stand-ins.
+. "${0%/*}/env.inc"
+
+# stub NAME: a program, the script on standard input.
+stub()
+{
+	{ echo '#!/bin/sh'; cat; } >"tree/bin/$1"
+	chmod 755 "tree/bin/$1"
+}
+
+# A checkout after autoreconf, and a system on which packages are installed
+# but for those in $ABSENT, and apt-get and sudo do nothing.
+tree()
+{
+	rm -rf tree
+	mkdir -p tree/bin tree/build-aux tree/cuda/include
+	cp "$srcdir/bootstrap" tree
+	touch tree/build-aux/tap-driver.sh
+	stub dpkg-query <<-'END'
+	for last; do :; done
+	case " $ABSENT " in *" $last "*) ;; *) echo installed ;; esac
+	END
+	echo 'exit 1' | stub apt-get
+	echo 'exit 1' | stub sudo
+	echo 'exit 0' | stub id
+	stub make <<-'END'
+	case $* in
+	*prove*) echo "Files=1, Tests=1"; cat "$SAID"; exit $(cat "$SAID.status") ;;
+	esac
+	END
+	echo 'echo "$@" >>"$SAID.options"; touch Makefile' | stub configure
+	mv tree/bin/configure tree
+	: >tree/said
+	echo 0 >tree/said.status
+}
+
+# bootstrap ARG...: its words are $tmp/out.
+bootstrap()
+{
+	SAID=$tmp/tree/said PATH=$tmp/tree/bin:$PATH WITH_CUDA=no \
+		ABSENT=$ABSENT tree/bootstrap "$@" >out 2>&1 </dev/null
+}
+
+plan 12
+ABSENT=
+tree
+check 'check passes where all goes well' bootstrap check
+check '... and says when each step began' grep -qE \
+	'^bootstrap: [0-9]{2}:[0-9]{2}:[0-9]{2} running every test' out
+is "$(grep -c werror tree/said.options)" 0 \
+	'warnings of a compiler are no errors to a newcomer'
+tree
+check 'WERROR=1 makes them errors' env WERROR=1 sh -c '
+	SAID=$0/tree/said PATH=$0/tree/bin:$PATH WITH_CUDA=no \
+		"$0/tree/bootstrap" check' "$tmp"
+is "$(grep -vc werror tree/said.options)" 0 '... in every build'
+has "$(cat "$srcdir/.ci/run")" WERROR '... as CI does'
+
+tree
+printf '%s\n' 'ok 14 - a load says: an error: its name' \
+	'not ok 15 - this fails' '# said an error: no' >tree/said
+echo 1 >tree/said.status
+bootstrap check
+is "$(grep -oE '[0-9]+:(not )?ok [0-9]+.*' out)" \
+	'3:not ok 15 - this fails' \
+	'what stands out in a log is what failed'
+
+tree
+ABSENT='python3 valgrind g++'
+echo 'echo 1000' | stub id
+bootstrap check
+has "$(cat out)" 'apt-get install -y --no-install-recommends python3 valgrind' \
+	'packages to install by hand are the needed and the wanted ones'
+ABSENT='python3 python3-venv valgrind'
+SAID=$tmp/tree/said PATH=$tmp/tree/bin:$PATH ABSENT=$ABSENT WITH_CUDA='' \
+	tree/bootstrap build >out 2>&1 </dev/null
+has "$(cat out)" 'recommends python3 python3-venv' \
+	'... with python3-venv, which cuda.h is fetched with'
+check '... and to build nothing that only tests want' \
+	sh -c '! grep -q "recommends.*valgrind" out'
+
+ABSENT=
+tree
+mkdir tree/build
+chmod 555 tree/build
+if test "$(id -u)" != 0 || can_be_nobody; then
+	user env PATH="$tmp/tree/bin:$PATH" tree/bootstrap build >out 2>&1
+	has "$(cat out)" "may not write to $tmp/tree/build, which belongs to" \
+		'a build folder that may not be written to is named'
+	check '... and nothing else is blamed' sh -c '! grep -q apt-get out'
+else
+	skip 2 "$(why_not_nobody)"
+fi
+chmod 755 tree/build
+finish

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* A test that ends badly, in the way that its argument names. For tap.sh. */
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tap.h"
+
+int main(int argc, char **argv)
+{
+	const char *how = argc > 1 ? argv[1] : "";
+	volatile bool on = true;
+
+	plan(3);
+	ok(true, "this holds");
+	if (!strcmp(how, "bail"))
+		bail("no more of %s", how);
+	while (!strcmp(how, "spin") && on)
+		;
+	while (!strcmp(how, "sleep") && on)
+		pause();
+	for (int i = 0; i < 2; i++) {
+		if (!strcmp(how, "slow"))
+			sleep(6);
+		ok(true, "so does this");
+	}
+	return done_testing();
+}
