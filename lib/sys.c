@@ -61,6 +61,33 @@ void weir__free(void *p)
 	free(p);
 }
 
+#define RETRY_AT_ONCE 8u
+#define RETRY_LEAST 32u
+#define RETRY_NS 1000000000
+#define RETRY_PAUSE 1000000
+
+static int64_t now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+bool weir__retry(struct weir__retry *retry)
+{
+	struct timespec pause = { .tv_nsec = RETRY_PAUSE };
+
+	if (!retry->tries++)
+		retry->since = now();
+	if (retry->tries <= RETRY_AT_ONCE)
+		return true;
+	if (retry->tries > RETRY_LEAST && now() - retry->since > RETRY_NS)
+		return false;
+	nanosleep(&pause, NULL);
+	return true;
+}
+
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr)
 {
 	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
@@ -80,11 +107,12 @@ void weir__sys_unmap(void *addr, size_t len)
 
 int weir__sys_madvise(void *addr, size_t len, int advice)
 {
+	struct weir__retry retry = { 0 };
 	int r;
 
 	do
 		r = madvise(addr, len, advice);
-	while (r < 0 && errno == EINTR);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
 	return r < 0 ? -errno : 0;
 }
 
@@ -122,11 +150,12 @@ int weir__sys_mlock(void *addr, size_t len)
 
 int weir__sys_open(const char *path, int flags, unsigned mode)
 {
+	struct weir__retry retry = { 0 };
 	int fd;
 
 	do
 		fd = open(path, flags | O_CLOEXEC, mode);
-	while (fd < 0 && errno == EINTR);
+	while (fd < 0 && errno == EINTR && weir__retry(&retry));
 	return fd < 0 ? -errno : fd;
 }
 
@@ -143,21 +172,23 @@ int weir__sys_fstat(int fd, struct stat *st)
 
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off)
 {
+	struct weir__retry retry = { 0 };
 	ssize_t r;
 
 	do
 		r = pread(fd, buf, n, (off_t)off);
-	while (r < 0 && errno == EINTR);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
 	return r < 0 ? -errno : r;
 }
 
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off)
 {
+	struct weir__retry retry = { 0 };
 	ssize_t r;
 
 	do
 		r = pwrite(fd, buf, n, (off_t)off);
-	while (r < 0 && errno == EINTR);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
 	return r < 0 ? -errno : r;
 }
 

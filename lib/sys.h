@@ -2,7 +2,8 @@
 /*
  * The outside world: every call that can fail for reasons beyond the library
  * goes through one of these, and only here, so that faults can be put in at
- * one place. All return >= 0 or -errno, and repeat what a signal interrupted.
+ * one place. All return >= 0 or -errno, and repeat what a signal interrupted
+ * (weir__retry).
  */
 #ifndef WEIR__SYS_H
 #define WEIR__SYS_H
@@ -22,6 +23,20 @@ void *weir__realloc(void *p, size_t n, size_t size);
 void *weir__malloc_pages(size_t n); /* aligned to 4096 */
 char *weir__strdup(const char *s);
 void weir__free(void *p);
+
+/*
+ * A call that was refused for the moment, or interrupted, and is made again:
+ * some file systems and rings answer so for ever. {0} before the first try.
+ */
+struct weir__retry {
+	unsigned tries;
+	int64_t since;
+};
+/*
+ * May the call be made once more? After a few tries it sleeps before it says
+ * so. False: it was tried often enough (32 times) and long enough (1 s).
+ */
+bool weir__retry(struct weir__retry *retry);
 
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
 void weir__sys_unmap(void *addr, size_t len);

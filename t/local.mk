@@ -43,6 +43,7 @@ T_C_TESTS = \
 	%D%/resident.t \
 	%D%/slots.t \
 	%D%/pool.t \
+	%D%/pool-gap.t \
 	%D%/engine.t \
 	%D%/turn.t \
 	%D%/source.t \
@@ -63,7 +64,8 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-faults.t \
-	%D%/ring-dies.t
+	%D%/ring-dies.t \
+	%D%/ring-old.t
 
 T_SH_TESTS = \
 	%D%/tap.sh \
@@ -174,7 +176,10 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h
+%C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_pool_t_SOURCES = %D%/pool.c
+%C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)

@@ -2,9 +2,9 @@
 /*
  * The method with io_uring(7). Each reactor has a ring of its own, made,
  * submitted to and reaped on its thread. What the ring may not do here is
- * found out by doing it, in steps: a NOP must go round, registering the ring,
- * the files and the slots may each be refused. This is the only file that
- * knows liburing.
+ * found out by doing it, in steps: a NOP, a write and a read must come back,
+ * registering the ring, the files and the slots may each be refused. This is
+ * the only file that knows liburing.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -80,7 +80,7 @@ static void which_limit(uint64_t need, char *hint, size_t room)
 			(unsigned long long)need, (unsigned long long)limit);
 }
 
-/* What may not be, and by whose will; the first reason is kept. */
+/* What may not be, and who forbids it: added to the reasons before it. */
 static void explain(struct weir__engine *eng, const char *what, int err,
 		    uint64_t need)
 {
@@ -104,27 +104,57 @@ static uint64_t ring_bytes(unsigned entries)
 	       weir__up(entries * 36ull, 4096);
 }
 
-/* A ring that exists may still not be entered: one NOP must come back. */
-static int round_trip(struct uring *u)
+/* One request with the reactor's eventfd; its result. */
+static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+	struct weir__retry retry = { 0 };
 	struct io_uring_cqe *cqe;
 	int r;
 
-	io_uring_prep_nop(sqe);
+	io_uring_prep_rw(opcode, sqe, fd, count, count ? sizeof(*count) : 0, 0);
 	do
 		r = io_uring_submit(&u->ring);
-	while (r == -EINTR);
+	while (r == -EINTR && weir__retry(&retry));
 	if (r < 0)
 		return r;
 	do
 		r = io_uring_wait_cqe(&u->ring, &cqe);
-	while (r == -EINTR);
+	while (r == -EINTR && weir__retry(&retry));
 	if (r < 0)
 		return r;
 	r = cqe->res;
 	io_uring_cqe_seen(&u->ring, cqe);
 	return r;
+}
+
+/*
+ * A ring that exists may still not be entered, or not know what reactors ask
+ * of it: waits with a limit came with Linux 5.11, reads with 5.6.
+ */
+static int try_ring(struct weir__reactor *r, struct uring *u)
+{
+	uint64_t count = 1;
+	const char *what;
+	int err;
+
+	what = "io_uring_setup: no IORING_FEAT_EXT_ARG (Linux 5.11)";
+	err = u->ring.features & IORING_FEAT_EXT_ARG ? 0 : -EOPNOTSUPP;
+	if (!err) {
+		what = "io_uring_enter";
+		err = round_trip(u, IORING_OP_NOP, -1, NULL);
+	}
+	if (err >= 0) {
+		what = "IORING_OP_WRITE";
+		err = round_trip(u, IORING_OP_WRITE, r->eventfd, &count);
+	}
+	if (err >= 0) {
+		what = "IORING_OP_READ";
+		err = round_trip(u, IORING_OP_READ, r->eventfd, &count);
+	}
+	if (err < 0)
+		explain(r->eng, what, err, 0);
+	return err < 0 ? err : 0;
 }
 
 static int set_up(struct weir__reactor *r, struct uring *u)
@@ -149,9 +179,8 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 		explain(r->eng, "io_uring_setup", err, ring_bytes(entries));
 		return err;
 	}
-	err = round_trip(u);
+	err = try_ring(r, u);
 	if (err < 0) {
-		explain(r->eng, "io_uring_enter", err, 0);
 		io_uring_queue_exit(&u->ring);
 		return err;
 	}

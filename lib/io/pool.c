@@ -65,7 +65,8 @@ static bool pop(struct weir__pool *p, struct weir__task **ret_task)
 	}
 }
 
-static bool push(struct weir__pool *p, struct weir__task *task)
+/* A place in the queue, which is empty until publish has filled it. */
+static bool reserve(struct weir__pool *p, uint64_t *ret_at)
 {
 	uint64_t at = atomic_load_explicit(&p->tail, memory_order_relaxed);
 
@@ -87,10 +88,42 @@ static bool push(struct weir__pool *p, struct weir__task *task)
 			    &p->tail, &at, at + 1, memory_order_seq_cst,
 			    memory_order_relaxed))
 			continue;
-		c->task = task;
-		atomic_store_explicit(&c->turn, at + 1, memory_order_release);
+		*ret_at = at;
 		return true;
 	}
+}
+
+static void publish(struct weir__pool *p, uint64_t at, struct weir__task *task)
+{
+	struct cell *c = &p->cell[at & p->mask];
+
+	c->task = task;
+	atomic_store_explicit(&c->turn, at + 1, memory_order_release);
+	atomic_fetch_add(&p->pushes, 1);
+}
+
+/*
+ * Threads to wake for the task at @at: one, and one for each that was published
+ * after it in the queue but before it in time. Who was woken for those found
+ * @at empty, and may have gone back to sleep.
+ *
+ * That none is missed follows from the order of the changes of pushes. A thread
+ * sleeps on a value of it that it read before it found @at empty: so this
+ * task's addition came later than that value, or the thread would have seen
+ * the task. A later task that the thread was woken for was added at that value
+ * or before. So its addition precedes ours, which reads from it (both acquire
+ * and release), and the loop below sees the task.
+ */
+static int to_wake(struct weir__pool *p, uint64_t at)
+{
+	int n = 1;
+
+	while (atomic_load_explicit(&p->cell[(at + n) & p->mask].turn,
+				    memory_order_acquire) ==
+		       at + (unsigned)n + 1 &&
+	       (uint64_t)n <= p->mask)
+		n++;
+	return n;
 }
 
 static uint64_t queued(struct weir__pool *p)
@@ -135,6 +168,14 @@ static void enlarge(struct weir__pool *p)
 		start_thread(p);
 }
 
+/* The task at @at is there: a thread takes it. */
+static void announce(struct weir__pool *p, uint64_t at)
+{
+	enlarge(p);
+	if (atomic_load(&p->idle))
+		weir__futex_wake(&p->pushes, to_wake(p, at));
+}
+
 static void *thread_main(void *arg)
 {
 	struct weir__pool *p = arg;
@@ -158,16 +199,16 @@ static void *thread_main(void *arg)
 
 void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 {
+	uint64_t at;
+
 	if (!atomic_load(&pool->n_threads))
 		start_thread(pool);
-	if (!atomic_load(&pool->n_threads) || !push(pool, task)) {
+	if (!atomic_load(&pool->n_threads) || !reserve(pool, &at)) {
 		task->run(task);
 		return;
 	}
-	atomic_fetch_add(&pool->pushes, 1);
-	enlarge(pool);
-	if (atomic_load(&pool->idle))
-		weir__futex_wake(&pool->pushes, 1);
+	publish(pool, at, task);
+	announce(pool, at);
 }
 
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
