@@ -274,6 +274,23 @@ bool weir__sys_nowait(int fd)
 	return preadv2(fd, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN;
 }
 
+int64_t weir__sys_file_clock(int64_t *ret_tick)
+{
+	struct timespec now, tick;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	clock_getres(CLOCK_REALTIME_COARSE, &tick);
+	*ret_tick = tick.tv_sec * 1000000000 + tick.tv_nsec;
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void weir__sys_sleep(int64_t ns)
+{
+	struct timespec ts = { ns / 1000000000, ns % 1000000000 };
+
+	nanosleep(&ts, NULL);
+}
+
 bool weir__sys_may_write(int fd)
 {
 	struct stat st;

@@ -64,6 +64,7 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-faults.t \
+	%D%/changed.t \
 	%D%/ring-dies.t \
 	%D%/ring-old.t
 
@@ -174,6 +175,8 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_changed_t_SOURCES = %D%/changed.c %D%/sample.c %D%/sample.h
+%C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h

@@ -106,7 +106,8 @@ struct weir_model_info {
  *
  * -EBADMSG: the content breaks the format's rules; the sentence names file,
  * tensor and numbers. -ENOENT and other errnos of open(2). -EOPNOTSUPP:
- * another format. -ESTALE: a file changed while it was read.
+ * another format. -ESTALE: a file changed while it was read. Blocks; a file
+ * that was written to just now is waited for (weir-io(7)).
  */
 WEIR_API int weir_model_open(struct weir *weir, const char *path,
 			     const struct weir_model_opts *opts,
@@ -202,7 +203,10 @@ struct weir_load_opts {
 WEIR__DECLARE_OPTS_INIT(weir_load_opts)
 #define WEIR_LOAD_OPTS_INIT WEIR__OPTS_INIT(weir_load_opts)
 
-/* Do not compare size, mtime and ctime of the files after the last read. */
+/*
+ * Do not compare identity, size, mtime and ctime of the files after the last
+ * read: for files that are renamed, linked or removed meanwhile.
+ */
 #define WEIR_LOAD_UNCHECKED 0x01u
 
 /*

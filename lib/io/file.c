@@ -12,6 +12,9 @@
 #define DEFAULT_ALIGN 4096u /* where the file system names none */
 #define PAGE 4096u
 #define DIRECT_FRONT (1u << 20) /* bytes; less is quick either way */
+#define SECOND INT64_C(1000000000)
+#define SETTLE_TRIES \
+	3 /* a file that is written to all the time never settles */
 
 static _Atomic uint32_t next_serial = 1;
 
@@ -27,6 +30,17 @@ static void identify(const struct stat *st, struct weir__file_id *id)
 static bool same_time(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static int look(const struct weir_file *f, struct weir__file_id *ret_id)
+{
+	struct stat st;
+	int r = weir__sys_fstat(f->fd, &st);
+
+	if (r < 0)
+		return weir__fail_sys(r, "%s", f->base);
+	identify(&st, ret_id);
+	return 0;
 }
 
 /* What is not a regular file might block, or never end. */
@@ -253,29 +267,69 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 			       (uint64_t)got);
 }
 
+/*
+ * Nanoseconds until a write moves the ctime that the file has now; 0: any write
+ * does, or it is the time of another clock, on which waiting has no influence.
+ */
+static int64_t until_next_step(const struct weir__file_id *id)
+{
+	const struct timespec *c = &id->ctime;
+	int64_t tick, now = weir__sys_file_clock(&tick);
+	/* Whole seconds: FAT counts in steps of two. */
+	bool whole = !c->tv_nsec && !id->mtime.tv_nsec;
+	int64_t step = whole ? 2 * SECOND : 1;
+	int64_t left = c->tv_sec * SECOND + c->tv_nsec + step - now;
+
+	return left <= 0 || left > step + tick ? 0 : left + tick;
+}
+
+/*
+ * Times of files advance in steps: those of the kernel's tick, or whole seconds.
+ * A write in the same step as the one before leaves them as they are, so that
+ * step has to be over before they are taken for those of the content.
+ */
+int weir__file_settle(struct weir_file *file)
+{
+	int64_t wait;
+	int r = 0;
+
+	for (int i = 0; i < SETTLE_TRIES && r >= 0; i++) {
+		wait = until_next_step(&file->id);
+		if (!wait)
+			break;
+		weir__sys_sleep(wait);
+		r = look(file, &file->id);
+	}
+	return r;
+}
+
 int weir__file_unchanged(struct weir_file *file)
 {
-	struct weir__file_id now;
-	struct stat st;
-	int r = weir__sys_fstat(file->fd, &st);
+	struct weir__file_id now, *id = &file->id;
+	int r = look(file, &now);
 
 	if (r < 0)
-		return weir__fail_sys(r, "%s", file->base);
-	identify(&st, &now);
-	if (now.bytes != file->id.bytes)
+		return r;
+	if (now.dev != id->dev || now.ino != id->ino)
+		return weir__fail(-ESTALE,
+				  "%s: became another file while it was read",
+				  file->base);
+	if (now.bytes != id->bytes)
 		return weir__fail(
 			-ESTALE,
 			"%s: changed while it was read: it had %llu bytes and has %llu",
-			file->base, (unsigned long long)file->id.bytes,
+			file->base, (unsigned long long)id->bytes,
 			(unsigned long long)now.bytes);
-	/*
-	 * A rename or a new link moves ctime alone and leaves the bytes as
-	 * they are; a write moves both.
-	 */
-	if (!same_time(&now.mtime, &file->id.mtime))
+	if (!same_time(&now.mtime, &id->mtime))
 		return weir__fail(-ESTALE,
 				  "%s: was written to while it was read",
 				  file->base);
+	/* Nothing tells a write whose mtime was put back from the others. */
+	if (!same_time(&now.ctime, &id->ctime))
+		return weir__fail(
+			-ESTALE,
+			"%s: its ctime changed while it was read: it was written to and its mtime put back, or renamed, linked, removed or given other attributes",
+			file->base);
 	return 0;
 }
 

@@ -38,7 +38,7 @@ struct weir_file {
 	_Atomic uint32_t serial; /* unique in the root: key of ring tables */
 };
 
-/* As weir_file_open, without naming the call; @label is used in sentences. */
+/* As weir_file_open, without naming the call. */
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file);
 struct weir_file *weir__file_ref(struct weir_file *file);
@@ -57,7 +57,18 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
 
-/* -ESTALE with a sentence: size, mtime, ctime or inode differ from @file->id. */
+/*
+ * Make sure that any later write moves the times in @file->id, before anything
+ * is read: a file that was written to just now is waited for, for a tick of the
+ * kernel's clock, or 2 s where the file system keeps whole seconds, and looked
+ * at again. On a file system with a clock of its own (NFS) nothing can be done.
+ */
+int weir__file_settle(struct weir_file *file);
+
+/*
+ * -ESTALE with a sentence: device, inode, size, mtime or ctime are not those of
+ * @file->id any more.
+ */
 int weir__file_unchanged(struct weir_file *file);
 
 /*

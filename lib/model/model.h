@@ -73,6 +73,10 @@ int weir__model_new(struct weir *weir, const char *format,
  */
 int weir__model_finish(struct weir_model *model);
 
+/* Open a file of a model, whose later changes will be seen. May block. */
+int weir__model_file(struct weir *weir, const char *path,
+		     struct weir_file **ret_file);
+
 /*
  * As weir__file_read and weir__file_read_front. -ESTALE: the file has changed
  * since it was opened, and what was read may be of two versions.

@@ -67,19 +67,35 @@ static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 	return r < 0 ? r : weir__model_finish(m);
 }
 
+int weir__model_file(struct weir *weir, const char *path,
+		     struct weir_file **ret_file)
+{
+	struct weir_file *file;
+	int r = weir__file_open(weir, path, 0, 0, &file);
+
+	if (r < 0)
+		return r;
+	r = weir__file_settle(file);
+	if (r < 0)
+		weir__file_put(file);
+	else
+		*ret_file = file;
+	return r;
+}
+
 /* Opening a directory fails with its own errno: then look what is in it. */
 static int open_path(struct weir *weir, const char *path,
 		     struct weir_file **ret_file)
 {
 	char *inside;
-	int r = weir__file_open(weir, path, 0, 0, ret_file);
+	int r = weir__model_file(weir, path, ret_file);
 
 	if (r != -EISDIR)
 		return r;
 	r = weir__model_find_in(path, &inside);
 	if (r < 0)
 		return r;
-	r = weir__file_open(weir, inside, 0, 0, ret_file);
+	r = weir__model_file(weir, inside, ret_file);
 	weir__free(inside);
 	return r;
 }

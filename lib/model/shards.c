@@ -56,7 +56,7 @@ static int open_shard(struct weir_model *m, const struct weir__index *x,
 
 	if (!path)
 		return weir__fail(-ENOMEM, "%s: no memory for a path", x->file);
-	r = weir__file_open(m->weir, path, 0, 0, &m->file[i]);
+	r = weir__model_file(m->weir, path, &m->file[i]);
 	weir__free(path);
 	if (r < 0)
 		return fail_shard(r, x, i);

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files that others change while a load reads them. pread(2) is ours, so that
+ * a load waits until the change is made; fstat(2) is, to have the times of a
+ * file system that keeps whole seconds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "sample.h"
+#include "tap.h"
+
+#define BYTES (1u << 20)
+
+static char dir[] = "/var/tmp/weir-changed-XXXXXX";
+static char path[64], other[64];
+static struct weir *root;
+static _Atomic bool hold, whole_seconds;
+static _Atomic unsigned held;
+
+/* The library's calls come to these two. */
+__attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
+						     size_t n, off_t off)
+{
+	bool chunk = n > 8192; /* not of /proc */
+
+	if (chunk && atomic_load(&hold))
+		atomic_fetch_add(&held, 1);
+	while (chunk && atomic_load(&hold))
+		usleep(1000);
+	return syscall(SYS_pread64, fd, buf, n, off);
+}
+
+__attribute__((visibility("default"))) int fstat(int fd, struct stat *st)
+{
+	int r = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (!r && atomic_load(&whole_seconds))
+		st->st_mtim.tv_nsec = st->st_ctim.tv_nsec = 0;
+	return r;
+}
+
+static int open_model(void)
+{
+	int fd = open(path, O_RDWR);
+
+	if (fd < 0)
+		bail("%s: %s", path, strerror(errno));
+	return fd;
+}
+
+static void overwrite(int fd)
+{
+	if (pwrite(fd, "changed", 7, BYTES / 2) != 7)
+		bail("pwrite: %s", strerror(errno));
+}
+
+static void write_to(void)
+{
+	int fd = open_model();
+
+	overwrite(fd);
+	close(fd);
+}
+
+static void put_time_back(int fd, const struct stat *st)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st->st_mtim };
+
+	if (futimens(fd, times) < 0)
+		bail("futimens: %s", strerror(errno));
+}
+
+/* As touch -d, rsync and tar do. */
+static void write_and_put_time_back(void)
+{
+	int fd = open_model();
+	struct stat st;
+
+	fstatat(fd, "", &st, AT_EMPTY_PATH);
+	overwrite(fd);
+	put_time_back(fd, &st);
+	close(fd);
+}
+
+static void write_by_mapping(void)
+{
+	int fd = open_model();
+	char *map = mmap(NULL, BYTES, PROT_WRITE, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		bail("mmap: %s", strerror(errno));
+	memcpy(map + BYTES / 2, "changed", 7);
+	munmap(map, BYTES);
+	close(fd);
+}
+
+static void cut_and_restore(void)
+{
+	int fd = open_model();
+	struct stat st;
+
+	fstatat(fd, "", &st, AT_EMPTY_PATH);
+	if (ftruncate(fd, BYTES / 2) < 0 || ftruncate(fd, st.st_size) < 0)
+		bail("ftruncate: %s", strerror(errno));
+	put_time_back(fd, &st);
+	close(fd);
+}
+
+static void make_hole(void)
+{
+	int fd = open_model();
+
+	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, BYTES / 2,
+		      4096) < 0)
+		overwrite(fd); /* not every file system can */
+	close(fd);
+}
+
+static void rename_it(void)
+{
+	if (rename(path, other) < 0)
+		bail("rename: %s", strerror(errno));
+}
+
+static void link_it(void)
+{
+	if (link(path, other) < 0)
+		bail("link: %s", strerror(errno));
+}
+
+static void remove_it(void)
+{
+	unlink(path);
+}
+
+static void change_mode(void)
+{
+	if (chmod(path, 0640) < 0)
+		bail("chmod: %s", strerror(errno));
+}
+
+static void read_it(void)
+{
+	char byte;
+	int fd = open_model();
+
+	if (syscall(SYS_pread64, fd, &byte, 1, 100) != 1)
+		bail("pread: %s", strerror(errno));
+	close(fd);
+}
+
+static void nothing(void)
+{
+}
+
+static struct weir_load *start(struct weir_model *m, uint32_t flags)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_buft *plain;
+	struct weir_plan *p;
+	struct weir_dev *cpu;
+	struct weir_load *l;
+
+	o.flags = flags;
+	put.way = WEIR_WAY_BUFFERED;
+	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
+	    weir_dev_buft(cpu, WEIR_MEM_PLAIN, &plain) < 0 ||
+	    weir_plan_new(m, &p) < 0 ||
+	    weir_plan_put(p, NULL, plain, &put) < 0 ||
+	    weir_load_start(p, &o, &l) < 0)
+		bail("%s", weir_error());
+	weir_plan_free(p);
+	return l;
+}
+
+static struct weir_model *fresh_model(void)
+{
+	static const struct sample_tensor t = { "a", "F32", BYTES / 4, 4 };
+	struct weir_model *m;
+
+	unlink(other);
+	unlink(path);
+	sample_write(path, &t, 1, 8, 1);
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	return m;
+}
+
+/* The result of a load in the middle of which @change is made. */
+static int load_and(void (*change)(void), uint32_t flags)
+{
+	struct weir_model *m = fresh_model();
+	struct weir_load *l;
+	int r;
+
+	atomic_store(&held, 0);
+	atomic_store(&hold, true);
+	l = start(m, flags);
+	while (!atomic_load(&held))
+		usleep(1000);
+	change();
+	atomic_store(&hold, false);
+	r = weir_load_wait(l, -1);
+	weir_load_free(l);
+	weir_model_close(m);
+	return r;
+}
+
+static const struct {
+	void (*change)(void);
+	const char *what, *says;
+} changes[] = {
+	{ write_to, "written to", "was written to" },
+	{ write_and_put_time_back,
+	  "written to, its time of modification being put back",
+	  "ctime changed" },
+	{ write_by_mapping, "written to through a mapping", "was written to" },
+	{ cut_and_restore, "cut and made as long as it was", "ctime changed" },
+	{ make_hole, "given a hole", "was written to" },
+	/* These leave the bytes alone, but nothing tells them apart. */
+	{ rename_it, "renamed", "ctime changed" },
+	{ link_it, "linked", "ctime changed" },
+	{ remove_it, "removed", "ctime changed" },
+	{ change_mode, "given another mode", "ctime changed" },
+};
+#define CHANGES (sizeof(changes) / sizeof(changes[0]))
+
+static void seen(void)
+{
+	for (size_t i = 0; i < CHANGES; i++) {
+		is_err(load_and(changes[i].change, 0), -ESTALE, changes[i].says,
+		       "a load of a file that is %s meanwhile is refused",
+		       changes[i].what);
+		is_int(load_and(changes[i].change, WEIR_LOAD_UNCHECKED), 0,
+		       "... but for WEIR_LOAD_UNCHECKED");
+	}
+	is_int(load_and(read_it, 0), 0, "a file that others read is unchanged");
+	is_int(load_and(nothing, 0), 0, "so is one that is left alone");
+}
+
+/* A write right after the opening, in the second of the one before. */
+static void in_one_step(void)
+{
+	struct weir_model *m;
+	struct weir_load *l;
+
+	atomic_store(&whole_seconds, true);
+	m = fresh_model();
+	write_to();
+	l = start(m, 0);
+	is_err(weir_load_wait(l, -1), -ESTALE, "was written to",
+	       "a write in the second of the one before is seen where times are whole seconds");
+	weir_load_free(l);
+	weir_model_close(m);
+	atomic_store(&whole_seconds, false);
+}
+
+int main(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+
+	plan(2 * CHANGES + 3);
+	if (!mkdtemp(dir))
+		skip_all("%s cannot be made", dir);
+	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+	snprintf(other, sizeof(other), "%s/other", dir);
+	o.io = WEIR_IO_SYNC;
+	if (weir_open(&o, &root) < 0)
+		bail("%s", weir_error());
+	seen();
+	in_one_step();
+	weir_close(root);
+	unlink(other);
+	unlink(path);
+	rmdir(dir);
+	return done_testing();
+}
