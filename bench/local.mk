@@ -28,8 +28,9 @@ CLEANFILES += %D%/open
 
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir
-%C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h
-%C%_peer_weir_LDADD = lib/libweir.la $(URING_LIBS)
+%C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h \
+	%D%/bus.c %D%/bus.h
+%C%_peer_weir_LDADD = lib/libweir.la $(URING_LIBS) -ldl
 bench: %D%/peer_weir
 EXTRA_DIST += %D%/peers %D%/peers_cache.py %D%/peers_child.py %D%/peers_env.py
 EXTRA_DIST += %D%/peers_list.py %D%/peers_models.py

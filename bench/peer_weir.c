@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peer_weir MODEL: weir's side of bench/peers.
+ * peer_weir MODEL [DEVICE]: weir's side of bench/peers.
  *
  * Talks as the children of the other loaders do (peers_child.py): "ready",
  * then a line is awaited, then one load from nothing (the root and its rings
  * are made inside the timing) into memory of its own, one line of JSON with
  * what it took, and the digest of every tensor, taken from that memory.
+ *
+ * DEVICE is CUDA<n>; without it the memory is the host's. The device's context
+ * exists before "ready", as it does for the others: they import PyTorch.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,6 +20,7 @@
 
 #include <weir.h>
 
+#include "bus.h"
 #include "raw.h"
 
 static void check(int r)
@@ -34,13 +38,15 @@ static void await_line(void)
 			exit(1);
 }
 
-/* From here on the peak is that of the load. */
+/* From here on the peak is that of the load, where the kernel offers this. */
 static void reset_peak(void)
 {
 	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
 
-	if (fd < 0 || write(fd, "5", 1) != 1)
-		die("the peak of memory cannot be reset");
+	if (fd < 0)
+		return;
+	if (write(fd, "5", 1) != 1)
+		fprintf(stderr, "the peak of memory cannot be reset\n");
 	close(fd);
 }
 
@@ -76,16 +82,30 @@ static void put_digests(struct weir_weights *w)
 	}
 }
 
+/* Where tensors are loaded to: memory of @device, or huge pages. */
+static struct weir_buft *destination(struct weir *weir, const char *device)
+{
+	struct weir_buft *buft;
+	struct weir_dev *dev;
+
+	check(weir_dev_find(weir, device ? device : "CPU", &dev));
+	check(weir_dev_buft(dev, device ? WEIR_MEM_DEVICE : WEIR_MEM_HUGE,
+			    &buft));
+	return buft;
+}
+
 int main(int argc, char **argv)
 {
+	const char *device = argc == 3 ? argv[2] : NULL;
 	struct weir_weights *weights;
-	struct weir_buft *huge;
 	struct weir *weir;
 	uint64_t before;
 	double begun, cpu;
 
-	if (argc != 2)
-		die("usage: peer_weir MODEL");
+	if (argc != 2 && argc != 3)
+		die("usage: peer_weir MODEL [DEVICE]");
+	if (device)
+		bus_open(device);
 	printf("ready {\"weir\": \"%s\"}\n", weir_version_string());
 	fflush(stdout);
 	await_line();
@@ -95,8 +115,8 @@ int main(int argc, char **argv)
 	cpu = raw_cpu();
 	begun = raw_now();
 	check(weir_open(NULL, &weir));
-	check(weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge));
-	check(weir_load_all(weir, argv[1], huge, &weights));
+	check(weir_load_all(weir, argv[1], destination(weir, device),
+			    &weights));
 	begun = raw_now() - begun;
 	cpu = raw_cpu() - cpu;
 	printf("{\"seconds\": %.6f, \"cpu\": %.6f, \"before\": %" PRIu64
