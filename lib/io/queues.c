@@ -175,17 +175,19 @@ void weir__queues_forget(struct weir__job *job)
 static struct weir_dev *next_new(struct weir__engine *eng,
 				 const struct weir__job *job, size_t *i)
 {
+	const struct weir__extent *e = job->ext + *i,
+				  *end = job->ext + job->n_ext;
 	struct weir_dev *last = NULL;
 
-	for (; *i < job->n_ext; ++*i) {
-		struct weir_dev *dev = job->ext[*i].dev;
-
-		if (dev && dev != last && !is_open(eng, dev) &&
-		    !refusal_of(job, dev))
-			return dev;
-		last = dev;
+	for (; e < end; e++) {
+		if (e->dev == last)
+			continue;
+		last = e->dev;
+		if (last && !is_open(eng, last) && !refusal_of(job, last))
+			break;
 	}
-	return NULL;
+	*i = (size_t)(e - job->ext);
+	return e < end ? last : NULL;
 }
 
 static struct weir__job *first_unready(struct weir__engine *eng)
