@@ -233,7 +233,8 @@ WEIR_API int weir_load_record(struct weir_load *load, size_t i,
 /*
  * Block until every tensor has arrived or failed and no read is out.
  * 0: all have arrived. -ETIMEDOUT. Else the errno of the first failure
- * (-ECANCELED after weir_load_cancel, -ESTALE if a file changed meanwhile).
+ * (-ECANCELED after weir_load_cancel, -ESTALE if a file changed meanwhile,
+ * -ETIME if a read did not end within read_timeout).
  */
 WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	WEIR_NONNULL(1);

@@ -32,9 +32,10 @@ struct fixed_file {
 struct uring {
 	struct io_uring ring;
 	bool dead;
-	unsigned n_out; /* reads in the ring */
-	bool armed;     /* the read of the eventfd is out */
-	uint64_t event; /* what it reads */
+	unsigned n_out;           /* reads in the ring */
+	bool armed;               /* the read of the eventfd is out */
+	struct weir__retry retry; /* of an enter that was refused */
+	uint64_t event;           /* what it reads */
 	struct fixed_file file[N_FILES];
 	bool files, buffers;
 };
@@ -276,7 +277,7 @@ static struct io_uring_sqe *get_sqe(struct weir__reactor *r)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
 	/* There is room by n_ops, but for what was repeated in this round. */
-	while (!sqe && io_uring_submit(&u->ring) >= 0) {
+	while (!sqe && io_uring_submit(&u->ring) > 0) {
 		atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 		sqe = io_uring_get_sqe(&u->ring);
 	}
@@ -321,20 +322,42 @@ static void arm_event(struct weir__reactor *r)
 	struct uring *u = r->method;
 	struct io_uring_sqe *sqe;
 
-	if (u->armed)
+	if (u->armed && !atomic_load(&r->deaf))
+		return;
+	if (weir__wakefd_check(r))
+		u->armed = false;
+	if (u->armed || atomic_load(&r->deaf))
 		return;
 	sqe = get_sqe(r);
 	if (!sqe)
 		return;
-	io_uring_prep_read(sqe, r->eventfd, &u->event, sizeof(u->event), 0);
+	io_uring_prep_read(sqe, atomic_load(&r->eventfd), &u->event,
+			   sizeof(u->event), 0);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
 }
 
-static void reap(struct weir__reactor *r)
+/*
+ * Nobody asked to cancel it: the kernel could not start a worker thread, which
+ * is how it does what would block.
+ */
+static void without_worker(struct weir__reactor *r, struct weir__op *op)
+{
+	const char *what = "a worker thread of the ring could not be started";
+
+	weir__engine_explain(r->eng, false, "%s", what);
+	if (!r->eng->only_ring)
+		weir__method_sync.submit(r, op);
+	else
+		weir__op_finish_why(op, -EAGAIN, what);
+}
+
+/* How many completions there were. */
+static unsigned reap(struct weir__reactor *r)
 {
 	struct uring *u = r->method;
 	struct io_uring_cqe *cqe;
+	struct weir__op *op;
 	unsigned head, n = 0;
 
 	io_uring_for_each_cqe(&u->ring, head, cqe)
@@ -348,10 +371,15 @@ static void reap(struct weir__reactor *r)
 			continue;
 		}
 		u->n_out--;
-		((struct weir__op *)data)->in_ring = false;
-		weir__op_complete(data, res);
+		op = data;
+		op->in_ring = false;
+		if (res == -ECANCELED && op->state != WEIR__OP_LOST)
+			without_worker(r, op);
+		else
+			weir__op_complete(op, res);
 	}
 	io_uring_cq_advance(&u->ring, n);
+	return n;
 }
 
 /* What the kernel has not taken goes to the threads. */
@@ -374,7 +402,8 @@ static void take_back(struct weir__reactor *r, struct uring *u)
 /*
  * The ring died under us (a seccomp filter that came later, a descriptor that
  * was closed). What the kernel has of it cannot be had back: it is lost, and
- * the reactor goes on with threads.
+ * the reactor goes on with threads. The ring is closed; u stays, since the
+ * kernel may still write to u->event.
  */
 static void bury(struct weir__reactor *r, int err)
 {
@@ -386,14 +415,22 @@ static void bury(struct weir__reactor *r, int err)
 	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
 		  strerrordesc_np(-err));
 	r->method_ops = &weir__method_sync;
-	/* The ring's read of it may still be there, and would eat a wake. */
-	weir__sys_eventfd_renew(r->eventfd);
+	/* The ring's read of the eventfd may still be there: a new one. */
+	atomic_store(&r->deaf, true);
 	take_back(r, u);
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->in_ring && op->state != WEIR__OP_LOST) {
 			atomic_store(&r->eng->leaked, true);
 			weir__op_lose(op, err);
 		}
+	io_uring_queue_exit(&u->ring);
+}
+
+/* Memory that is short, completions that were not taken, a signal. */
+static bool may_pass(int err)
+{
+	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||
+	       err == -ENOMEM;
 }
 
 /*
@@ -403,29 +440,29 @@ static void bury(struct weir__reactor *r, int err)
 static void uring_wait(struct weir__reactor *r, int64_t limit)
 {
 	struct uring *u = r->method;
-	struct __kernel_timespec ts = { .tv_nsec = MAX_SHARE_WAIT };
+	/* Without those that were given up. */
+	unsigned out = u->n_out < r->n_out ? u->n_out : r->n_out;
+	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;
 	unsigned n = 0;
-	bool timed;
 	int err;
 
 	arm_event(r);
 	if (limit && weir__turn_free(r))
-		n = limit < 0 && u->n_out >= 4 ? u->n_out / 3 : 1;
-	if (limit > 0)
-		ts.tv_nsec = limit;
-	timed = n > 1 || (n && limit > 0);
+		n = limit < 0 && out >= 4 ? out / 3 : 1;
+	if (limit < 0)
+		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_nap(r);
+	ts = (struct __kernel_timespec){ limit / 1000000000,
+					 limit % 1000000000 };
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
-					       timed ? &ts : NULL, NULL);
+					       n ? &ts : NULL, NULL);
 	if (limit)
 		weir__turn_take(r);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
-	if (err < 0 && err != -EINTR && err != -ETIME && err != -EAGAIN &&
-	    err != -EBUSY && err != -ENOMEM) {
+	if (reap(r) || err >= 0 || err == -ETIME)
+		u->retry = (struct weir__retry){ 0 };
+	else if (!may_pass(err) || !weir__retry(&u->retry))
 		bury(r, err);
-		return;
-	}
-	reap(r);
 }
 
 static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)

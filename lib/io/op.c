@@ -83,6 +83,8 @@ static void run(struct weir__task *task)
 	} else {
 		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
 	}
+	if (op->res == -EINTR)
+		op->tries = MAX_TRIES; /* those were made there */
 	if (weir__op_is_cached(op))
 		weir__reactor_serve(op->reactor, &op->msg);
 	else
@@ -265,11 +267,8 @@ static void start_copy(struct weir__op *op, enum weir__op_state state)
 
 	op->state = state;
 	res = weir__copy_start(op);
-	if (res < 0) {
-		why_now = weir_error();
-		weir__op_finish(op, res);
-		why_now = NULL;
-	}
+	if (res < 0)
+		weir__op_finish_why(op, res, weir_error());
 }
 
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
@@ -291,6 +290,7 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	if (fixed && r->method_ops->file_get)
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
+	op->asked = weir__now();
 	r->bytes_out += op->hi - op->lo;
 	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
@@ -406,6 +406,20 @@ static void arrived(struct weir__op *op)
 	}
 }
 
+void weir__op_finish_why(struct weir__op *op, int res, const char *why)
+{
+	why_now = why;
+	weir__op_finish(op, res);
+	why_now = NULL;
+}
+
+void weir__op_lose_why(struct weir__op *op, int res, const char *why)
+{
+	why_now = why;
+	weir__op_lose(op, res);
+	why_now = NULL;
+}
+
 static void again(struct weir__op *op)
 {
 	atomic_fetch_add_explicit(&op->job->retries, 1, memory_order_relaxed);
@@ -464,6 +478,9 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 		route(op);
 		return;
 	}
+	if (res > 0)
+		atomic_store_explicit(&op->job->moved, weir__now(),
+				      memory_order_relaxed);
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {
 		again(op);
 	} else if ((res == -EINVAL || res == -EOPNOTSUPP) && op->direct) {

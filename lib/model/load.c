@@ -98,7 +98,7 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 	return weir__arrival_note(
 		l->arrival, res, native, spot,
 		"%s: tensor '%s': %s of bytes %llu to %llu: %s%s", file->base,
-		name, native || *why ? "copy" : "read", a, b,
+		name, native || (*why && e->dev) ? "copy" : "read", a, b,
 		*why ? why : strerrordesc_np(-res),
 		e->dev ? weir__dev_words(e->dev, native) : "");
 }
