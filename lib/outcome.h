@@ -23,12 +23,14 @@ struct weir__outcome {
 	enum weir__end end;
 	int err;         /* FAILED: -errno, of the kernel or a backend */
 	int32_t native;  /* FAILED: the device's own code; 0: no device's */
-	const char *why; /* FAILED: words if it could not begin, or NULL */
+	const char *why; /* FAILED: words in place of the errno's, or NULL */
 };
 
-static inline struct weir__outcome weir__failed(int err)
+static inline struct weir__outcome weir__failed(int err, const char *why)
 {
-	return (struct weir__outcome){ .end = WEIR__FAILED, .err = err };
+	return (struct weir__outcome){ .end = WEIR__FAILED,
+				       .err = err,
+				       .why = why };
 }
 
 /*

@@ -79,6 +79,12 @@ static int check_opts(struct weir_opts *o)
 		return weir__fail(
 			-EINVAL, "close_timeout is %lld, neither -1 nor a time",
 			(long long)o->close_timeout);
+	if (!o->read_timeout)
+		o->read_timeout = (int64_t)120 * 1000000000;
+	if (o->read_timeout < -1)
+		return weir__fail(-EINVAL,
+				  "read_timeout is %lld, neither -1 nor a time",
+				  (long long)o->read_timeout);
 	if (o->flags & ~WEIR_OPEN_STRICT_MODULES)
 		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
 				  o->flags);

@@ -210,15 +210,26 @@ int weir__sys_eventfd_renew(int fd)
 	return r < 0 ? r : 0;
 }
 
-void weir__sys_eventfd_set(int fd, bool readable)
+int weir__sys_eventfd_set(int fd, bool readable)
 {
+	struct weir__retry retry = { 0 };
 	uint64_t count = 1;
 	ssize_t r;
 
 	do
 		r = readable ? write(fd, &count, sizeof(count))
 			     : read(fd, &count, sizeof(count));
-	while (r < 0 && errno == EINTR);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : 0;
+}
+
+uint64_t weir__sys_file_id(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return 0;
+	return ((uint64_t)st.st_dev << 32 ^ st.st_ino) | 1ull << 63;
 }
 
 int weir__sys_set_flags(int fd, int flags)
@@ -349,6 +360,24 @@ int weir__thread_start(pthread_t *ret_thread, const char *name,
 	if (!r)
 		pthread_setname_np(*ret_thread, name);
 	return -r;
+}
+
+int weir__thread_join(pthread_t thread, int64_t deadline)
+{
+	struct timespec pause = { .tv_nsec = 50000 };
+
+	if (deadline == INT64_MAX) {
+		pthread_join(thread, NULL);
+		return 0;
+	}
+	while (pthread_tryjoin_np(thread, NULL)) {
+		if (now() >= deadline)
+			return -ETIMEDOUT;
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 5000000)
+			pause.tv_nsec *= 2;
+	}
+	return 0;
 }
 
 int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline)

@@ -81,7 +81,12 @@ int weir__sys_eventfd(void);
 /* Put a new one, which nobody else reads, in the place of @fd. */
 int weir__sys_eventfd_renew(int fd);
 /* Make one that is O_NONBLOCK readable, or not any more. */
-void weir__sys_eventfd_set(int fd, bool readable);
+int weir__sys_eventfd_set(int fd, bool readable);
+/*
+ * A number for the file behind @fd, to tell whether it is still the same; 0: it
+ * is closed. Eventfds, epoll descriptors and the like share one.
+ */
+uint64_t weir__sys_file_id(int fd);
 int weir__sys_set_flags(int fd, int flags); /* F_SETFL */
 
 struct weir__fs {
@@ -107,6 +112,9 @@ void weir__sys_sleep(int64_t ns); /* less if a signal comes */
 /* All signals are blocked in the thread. @name: at most 15 bytes. */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
+
+/* Wait for its end until @deadline (INT64_MAX: for ever). 0 or -ETIMEDOUT. */
+int weir__thread_join(pthread_t thread, int64_t deadline);
 
 /* Sleep while *word == @val, until @deadline (INT64_MAX: for ever). */
 int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);

@@ -66,7 +66,10 @@ T_C_TESTS = \
 	%D%/load-faults.t \
 	%D%/changed.t \
 	%D%/ring-dies.t \
-	%D%/ring-old.t
+	%D%/ring-old.t \
+	%D%/ring-stuck.t \
+	%D%/read-deadline.t \
+	%D%/eventfd.t
 
 T_SH_TESTS = \
 	%D%/tap.sh \
@@ -181,6 +184,11 @@ EXTRA_DIST += %D%/env.inc
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c %D%/sample.c %D%/sample.h
+%C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
+%C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
+%C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c

@@ -13,14 +13,14 @@ static int errno_of(enum weir__end end)
 
 static int errno_of_failure(int err)
 {
-	struct weir__outcome outcome = weir__failed(err);
+	struct weir__outcome outcome = weir__failed(err, NULL);
 
 	return weir__outcome_errno(&outcome);
 }
 
 static const char *words_of_failure(int err)
 {
-	struct weir__outcome outcome = weir__failed(err);
+	struct weir__outcome outcome = weir__failed(err, NULL);
 
 	return weir__outcome_words(&outcome);
 }

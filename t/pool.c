@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "io/pool.h"
+#include "root.h"
 #include "sys.h"
 #include "tap.h"
 
@@ -168,13 +169,46 @@ static void no_threads(void)
 	weir__pool_free(pool);
 }
 
+/* Threads that hang are left behind, and what is queued is run all the same. */
+static void hanging(void)
+{
+	struct weir__pool *pool = make(1, 16);
+	struct counted c[3] = { 0 };
+
+	c[0].task.run = wait_at_gate;
+	c[1].task.run = c[2].task.run = count;
+	weir__pool_push(pool, &c[0].task);
+	while (!atomic_load(&inside))
+		usleep(100);
+	weir__pool_push(pool, &c[1].task);
+	weir__pool_more(pool);
+	for (int i = 0; i < 50000 && !atomic_load(&total); i++)
+		usleep(100);
+	is_int(total, 1, "a thread more runs what waits behind one that hangs");
+	atomic_store(&gate, true);
+	weir__pool_free(pool);
+
+	pool = make(1, 16);
+	weir__pool_push(pool, &c[0].task);
+	while (!atomic_load(&inside))
+		usleep(100);
+	weir__pool_push(pool, &c[2].task);
+	ok(!weir__pool_stop(pool, weir__deadline(20000000)),
+	   "a pool that stops does not wait for a thread that hangs");
+	is_int(total, 1, "... and has run what was queued");
+	atomic_store(&gate, true);
+	while (atomic_load(&total) < 2)
+		usleep(100);
+}
+
 int main(void)
 {
-	plan(8);
+	plan(11);
 	crowd();
 	together();
 	behind();
 	full();
 	no_threads();
+	hanging();
 	return done_testing();
 }

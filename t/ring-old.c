@@ -62,31 +62,6 @@ int io_uring_queue_init(unsigned entries, struct io_uring *ring, unsigned flags)
 	return kernel == NO_READ ? only_nops(ring) : 0;
 }
 
-static void load(struct weir *root, const char *what)
-{
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
-	struct weir_weights *w = NULL;
-	struct weir_buft *plain;
-	struct weir_dev *cpu;
-	struct weir_model *m;
-	struct weir_plan *p;
-	struct weir_load *l;
-
-	put.way = WEIR_WAY_DIRECT;
-	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
-	    weir_dev_buft(cpu, WEIR_MEM_PLAIN, &plain) < 0 ||
-	    weir_model_open(root, path, NULL, &m) < 0 ||
-	    weir_plan_new(m, &p) < 0 ||
-	    weir_plan_put(p, NULL, plain, &put) < 0 ||
-	    weir_load_start(p, NULL, &l) < 0 || weir_load_weights(l, &w) < 0)
-		bail("%s", weir_error());
-	ok(weir_load_wait(l, -1) == 0 && !sample_wrong(w, 3), "%s", what);
-	weir_load_free(l);
-	weir_weights_free(w);
-	weir_plan_free(p);
-	weir_model_close(m);
-}
-
 /* @lacks: part of the reason. */
 static void without(const char *lacks)
 {
@@ -98,7 +73,8 @@ static void without(const char *lacks)
 		bail("%s", weir_error());
 	is_int(info.method, WEIR_IO_SYNC, "such a ring is not used");
 	has_str(info.why, lacks, "... and the reason is said");
-	load(root, "... and threads load a model");
+	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, -1), 0,
+	       "... and threads load a model");
 	weir_close(root);
 	o.io = WEIR_IO_URING;
 	if (weir_open(&o, &root) < 0)

@@ -125,3 +125,33 @@ struct weir_load *sample_load(struct weir *weir, const char *path,
 	unlink(path);
 	return load;
 }
+
+int sample_load_way(struct weir *weir, const char *path, uint32_t way,
+		    unsigned salt, int64_t timeout)
+{
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w;
+	struct weir_buft *plain;
+	struct weir_model *m;
+	struct weir_plan *p;
+	struct weir_load *l;
+	struct weir_dev *cpu;
+	int r;
+
+	put.way = way;
+	if (weir_dev_find(weir, "CPU", &cpu) < 0 ||
+	    weir_dev_buft(cpu, WEIR_MEM_PLAIN, &plain) < 0 ||
+	    weir_model_open(weir, path, NULL, &m) < 0 ||
+	    weir_plan_new(m, &p) < 0 ||
+	    weir_plan_put(p, NULL, plain, &put) < 0 ||
+	    weir_load_start(p, NULL, &l) < 0 || weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	r = weir_load_wait(l, timeout);
+	if (!r && sample_wrong(w, salt))
+		r = 1;
+	weir_load_free(l);
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return r;
+}

@@ -31,6 +31,12 @@ void sample_write(const char *path, const struct sample_tensor *t, size_t n,
 struct weir_load *sample_load(struct weir *weir, const char *path,
 			      uint64_t bytes, struct weir_buft *to,
 			      struct weir_event *ev);
+/*
+ * Load a model of @salt to plain memory by @way and wait for it, at most
+ * @timeout ns. What weir_load_wait gave, with its sentence; 1: wrong bytes.
+ */
+int sample_load_way(struct weir *weir, const char *path, uint32_t way,
+		    unsigned salt, int64_t timeout);
 unsigned char sample_byte(uint64_t off, unsigned salt);
 /* Tensor @i has the bytes of the file. */
 bool sample_holds(const struct weir_weights *w, size_t i, unsigned salt);

@@ -100,7 +100,7 @@ struct weir_failure {
 enum weir_io {
 	WEIR_IO_AUTO = 0,  /* the ring where it works, else threads */
 	WEIR_IO_URING = 1, /* io_uring, or an error */
-	WEIR_IO_SYNC = 2   /* a pool of threads with preadv(2) */
+	WEIR_IO_SYNC = 2   /* a pool of threads with pread(2) */
 };
 
 /*
@@ -132,6 +132,8 @@ struct weir_opts {
 				   NULL: WEIR_MODULE_PATH and the built-in */
 	uint32_t flags;          /* WEIR_OPEN_* */
 	uint32_t reserved;       /* 0 */
+	int64_t read_timeout;    /* ns; a read fails that is out so long while
+				   no other of its load ends; 0: 120 s */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)
@@ -189,7 +191,9 @@ struct weir_io_info {
 	uint64_t chunk;
 	uint64_t staging; /* bytes of slots that exist now */
 	uint64_t enters;  /* calls of io_uring_enter(2) so far */
-	char why[240];    /* why not the ring, or not all of it; "" if all */
+	char why[240];    /* why not the ring, or not all of it: each reason
+			     that fits, in the order in which they were
+			     found; "" if all */
 };
 #define WEIR_IO_HAS_RING 0x01u /* a NOP went round */
 #define WEIR_IO_HAS_DEFER_TASKRUN 0x02u

@@ -238,7 +238,8 @@ WEIR_API int weir_load_record(struct weir_load *load, size_t i,
  * Block until every tensor has arrived or failed and no read is out.
  * 0: all have arrived. -ETIMEDOUT: not yet, and nothing else. Else the errno
  * of the first failure (-ECANCELED after weir_load_cancel, -ESTALE if a file
- * changed meanwhile, -ESHUTDOWN if the root was closed while reads were out).
+ * changed meanwhile, -ETIME if a read did not end within read_timeout,
+ * -ESHUTDOWN if the root was closed while reads were out).
  */
 WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	WEIR_NONNULL(1);

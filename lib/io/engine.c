@@ -14,6 +14,11 @@
 /* Where the way is long: network file systems. */
 #define NETWORK_WINDOW (256ull << 20)
 #define MAX_OPS 64u
+/* Threads have this long to end, also when the deadline has passed, ns. */
+#define THREADS_NS 1000000000
+/* A reactor looks for what is late, and for lost wakes, at least so often. */
+#define NAP_NS 1000000000
+#define NAP_LEAST_NS 10000000
 #define MAX_READERS 32u
 
 static struct weir__engine *engine_of(struct weir__part *part)
@@ -27,12 +32,17 @@ static void wake_all(struct weir__engine *eng)
 		weir__reactor_kick(&eng->reactor[i]);
 }
 
-static void join_all(struct weir__engine *eng)
+/* False: at @deadline some were still there. */
+static bool join_all(struct weir__engine *eng, int64_t deadline)
 {
+	bool ended = true;
+
 	wake_all(eng);
 	for (unsigned i = 0; i < eng->n_reactors; i++)
-		if (eng->reactor[i].started)
-			pthread_join(eng->reactor[i].thread, NULL);
+		if (eng->reactor[i].started &&
+		    weir__thread_join(eng->reactor[i].thread, deadline) < 0)
+			ended = false;
+	return ended;
 }
 
 static bool idle_by(struct weir__engine *eng, int64_t deadline)
@@ -45,33 +55,57 @@ static bool idle_by(struct weir__engine *eng, int64_t deadline)
 	return true;
 }
 
+/*
+ * Threads that have nothing to do end at once; those that hang in the kernel do
+ * not, and keep the root.
+ */
+static bool end_threads(struct weir__engine *eng, int64_t deadline)
+{
+	int64_t least = weir__deadline(THREADS_NS);
+	bool ended;
+
+	/* Reads that were given up are not waited for. */
+	if (deadline < least || atomic_load(&eng->leaked))
+		deadline = least;
+	ended = join_all(eng, deadline);
+	/*
+	 * The end of a load is a task, which may hold the last reference to
+	 * the root: it must not join its own thread.
+	 */
+	ended = weir__pool_stop(eng->copiers, deadline) && ended;
+	ended = weir__pool_stop(eng->readers, deadline) && ended;
+	if (ended)
+		return true;
+	atomic_store(&eng->leaked, true);
+	weir__root_ref(eng->weir);
+	weir__log(
+		eng->weir,
+		"weir_close: threads of the engine hang in the kernel and are left behind");
+	return false;
+}
+
 static int engine_close(struct weir__part *part, int64_t deadline)
 {
 	struct weir__engine *eng = engine_of(part);
+	bool idle;
 
 	eng->deadline = deadline;
 	atomic_store(&eng->closed, true);
-	if (idle_by(eng, deadline)) {
-		atomic_store(&eng->stop, true);
-		join_all(eng);
-		/*
-		 * The end of a load is a task, which may hold the last
-		 * reference to the root: it must not join its own thread.
-		 */
-		weir__pool_stop(eng->copiers);
-		weir__pool_stop(eng->readers);
-		weir__queues_close(eng);
-		return 0;
+	idle = idle_by(eng, deadline);
+	if (!idle) {
+		weir__log(
+			eng->weir,
+			"weir_close: %u transfers did not end in time; their memory is not freed",
+			atomic_load(&eng->jobs));
+		atomic_store(&eng->leaked, true);
 	}
-	weir__log(
-		eng->weir,
-		"weir_close: %u transfers did not end in time; their memory is not freed",
-		atomic_load(&eng->jobs));
-	atomic_store(&eng->leaked, true);
-	atomic_store(&eng->abort, true);
-	weir__queues_abandon(eng);
-	join_all(eng);
-	return -ETIMEDOUT;
+	atomic_store(idle ? &eng->stop : &eng->abort, true);
+	if (!idle)
+		weir__queues_abandon(eng);
+	if (!end_threads(eng, deadline) || !idle)
+		return -ETIMEDOUT;
+	weir__queues_close(eng);
+	return 0;
 }
 
 static size_t engine_trim(struct weir__part *part, size_t keep)
@@ -109,7 +143,7 @@ static void engine_free(struct weir__part *part)
 			weir__free(op);
 		}
 		weir__slots_free(r->slots);
-		weir__sys_close(r->eventfd);
+		weir__wakefd_close(r);
 	}
 	pthread_mutex_destroy(&eng->open_lock);
 	pthread_mutex_destroy(&eng->lock);
@@ -121,6 +155,18 @@ static void engine_free(struct weir__part *part)
 static unsigned default_reactors(void)
 {
 	return weir__cpus() >= 8 ? 2 : 1;
+}
+
+static void choose_times(struct weir__engine *eng, int64_t read_timeout)
+{
+	eng->nap = NAP_NS;
+	if (read_timeout >= 0 && read_timeout / 4 < eng->nap)
+		eng->nap = read_timeout / 4;
+	if (eng->nap < NAP_LEAST_NS)
+		eng->nap = NAP_LEAST_NS;
+	snprintf(eng->late, sizeof(eng->late),
+		 "no answer within %.3g s (read_timeout)",
+		 (double)read_timeout / 1e9);
 }
 
 static void choose(struct weir__engine *eng, const struct weir_opts *o)
@@ -149,6 +195,16 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 		eng->n_readers = MAX_READERS;
 	if (eng->n_readers < 4)
 		eng->n_readers = 4;
+	choose_times(eng, o->read_timeout);
+}
+
+static int fail_eventfd(int err)
+{
+	if (err != -EMFILE)
+		return weir__fail_sys(err, "I/O engine: eventfd");
+	return weir__fail_sys(
+		err, "I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
+		(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 }
 
 static int prepare(struct weir__engine *eng, struct weir__reactor *r,
@@ -161,12 +217,9 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 	r->eng = eng;
 	r->index = index;
 	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
-	r->eventfd = weir__sys_eventfd();
-	if (r->eventfd < 0)
-		return weir__fail_sys(
-			r->eventfd,
-			"I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
-			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	err = weir__wakefd_open(r);
+	if (err < 0)
+		return fail_eventfd(err);
 	err = weir__slots_new(share, eng->chunk, &r->slots);
 	if (err < 0)
 		return weir__fail_sys(
@@ -242,7 +295,7 @@ static int start(struct weir__engine *eng)
 		err = atomic_load(&eng->start_err);
 	if (err) {
 		atomic_store(&eng->stop, true);
-		join_all(eng);
+		join_all(eng, INT64_MAX);
 		return fail_start(eng, err);
 	}
 	return 0;
@@ -465,6 +518,7 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 	if (!job->eng)
 		job->eng = eng;
 	atomic_init(&job->left, job->n_chunks + links(eng, job));
+	atomic_init(&job->moved, 0);
 	/* Either the closing thread counts it, or it sees that it is late. */
 	atomic_fetch_add(&eng->jobs, 1);
 	if (atomic_load(&eng->closed)) {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The method without a ring: reads block on the threads of a pool, and the
- * reactor sleeps in its eventfd.
+ * reactor sleeps until its eventfd is written.
  */
-#include <errno.h>
 #include <poll.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "io/reactor.h"
 
@@ -29,20 +27,21 @@ static void sync_submit(struct weir__reactor *r, struct weir__op *op)
 
 static void sync_wait(struct weir__reactor *r, int64_t limit)
 {
-	struct timespec ts = { .tv_sec = limit / 1000000000,
-			       .tv_nsec = limit % 1000000000 };
-	struct pollfd fd = { .fd = r->eventfd, .events = POLLIN };
-	uint64_t count;
+	struct pollfd fd = { .events = POLLIN };
+	struct timespec ts;
 
 	if (!limit)
 		return;
+	weir__wakefd_check(r);
+	fd.fd = atomic_load(&r->deaf) ? -1 : atomic_load(&r->eventfd);
+	if (limit < 0)
+		limit = weir__reactor_nap(r);
+	ts = (struct timespec){ limit / 1000000000, limit % 1000000000 };
 	if (!weir__turn_free(r) && weir__turn_take(r))
 		return;
-	if (limit > 0 && ppoll(&fd, 1, &ts, NULL) <= 0 && weir__turn_take(r))
-		return;
-	while (read(r->eventfd, &count, sizeof(count)) < 0 && errno == EINTR)
-		;
-	/* What was read may be of an earlier wake, of the ring that died. */
+	/* A write that comes later only ends the next sleep early. */
+	if (ppoll(&fd, 1, &ts, NULL) > 0)
+		weir__wakefd_drain(r);
 	weir__turn_take(r);
 }
 

@@ -2,7 +2,7 @@
 /*
  * The method with io_uring(7). Each reactor has a ring of its own, made,
  * submitted to and reaped on its thread. What the ring may not do here is
- * found out by doing it, in steps: a NOP, a write and a read must come back,
+ * found out by doing it, in steps: a NOP and a read must come back,
  * registering the ring, the files and the slots may each be refused. This is
  * the only file that knows liburing.
  */
@@ -32,9 +32,10 @@ struct fixed_file {
 struct uring {
 	struct io_uring ring;
 	bool dead;
-	unsigned n_out; /* reads in the ring */
-	bool armed;     /* the read of the eventfd is out */
-	uint64_t event; /* what it reads */
+	unsigned n_out;           /* reads in the ring */
+	bool armed;               /* the read of the eventfd is out */
+	struct weir__retry retry; /* of an enter that was refused */
+	uint64_t event;           /* what it reads */
 	struct fixed_file file[N_FILES];
 	bool files, buffers;
 };
@@ -130,12 +131,13 @@ static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 
 /*
  * A ring that exists may still not be entered, or not know what reactors ask
- * of it: waits with a limit came with Linux 5.11, reads with 5.6.
+ * of it: waits with a limit came with Linux 5.11, reads and writes with 5.6. A
+ * write is not tried: that of an eventfd needs a worker thread.
  */
 static int try_ring(struct weir__reactor *r, struct uring *u)
 {
-	uint64_t count = 1;
 	const char *what;
+	uint64_t count;
 	int err;
 
 	what = "io_uring_setup: no IORING_FEAT_EXT_ARG (Linux 5.11)";
@@ -145,11 +147,8 @@ static int try_ring(struct weir__reactor *r, struct uring *u)
 		err = round_trip(u, IORING_OP_NOP, -1, NULL);
 	}
 	if (err >= 0) {
-		what = "IORING_OP_WRITE";
-		err = round_trip(u, IORING_OP_WRITE, r->eventfd, &count);
-	}
-	if (err >= 0) {
 		what = "IORING_OP_READ";
+		weir__sys_eventfd_set(r->eventfd, true);
 		err = round_trip(u, IORING_OP_READ, r->eventfd, &count);
 	}
 	if (err < 0)
@@ -276,7 +275,7 @@ static struct io_uring_sqe *get_sqe(struct weir__reactor *r)
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
 	/* There is room by n_ops, but for what was repeated in this round. */
-	while (!sqe && io_uring_submit(&u->ring) >= 0) {
+	while (!sqe && io_uring_submit(&u->ring) > 0) {
 		atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 		sqe = io_uring_get_sqe(&u->ring);
 	}
@@ -321,20 +320,43 @@ static void arm_event(struct weir__reactor *r)
 	struct uring *u = r->method;
 	struct io_uring_sqe *sqe;
 
-	if (u->armed)
+	if (u->armed && !atomic_load(&r->deaf))
+		return;
+	if (weir__wakefd_check(r))
+		u->armed = false;
+	if (u->armed || atomic_load(&r->deaf))
 		return;
 	sqe = get_sqe(r);
 	if (!sqe)
 		return;
-	io_uring_prep_read(sqe, r->eventfd, &u->event, sizeof(u->event), 0);
+	io_uring_prep_read(sqe, atomic_load(&r->eventfd), &u->event,
+			   sizeof(u->event), 0);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
 }
 
-static void reap(struct weir__reactor *r)
+/*
+ * Nobody asked to cancel it: the kernel could not start a worker thread, which
+ * is how it does what would block.
+ */
+static void without_worker(struct weir__reactor *r, struct weir__op *op)
+{
+	const char *what = "a worker thread of the ring could not be started";
+	const struct weir__outcome failed = weir__failed(-EAGAIN, what);
+
+	weir__engine_explain(r->eng, false, "%s", what);
+	if (!r->eng->only_ring)
+		weir__method_sync.submit(r, op);
+	else
+		weir__op_finish(op, &failed);
+}
+
+/* How many completions there were. */
+static unsigned reap(struct weir__reactor *r)
 {
 	struct uring *u = r->method;
 	struct io_uring_cqe *cqe;
+	struct weir__op *op;
 	unsigned head, n = 0;
 
 	io_uring_for_each_cqe(&u->ring, head, cqe)
@@ -348,10 +370,15 @@ static void reap(struct weir__reactor *r)
 			continue;
 		}
 		u->n_out--;
-		((struct weir__op *)data)->in_ring = false;
-		weir__op_complete(data, res);
+		op = data;
+		op->in_ring = false;
+		if (res == -ECANCELED && op->state != WEIR__OP_LOST)
+			without_worker(r, op);
+		else
+			weir__op_complete(op, res);
 	}
 	io_uring_cq_advance(&u->ring, n);
+	return n;
 }
 
 /* What the kernel has not taken goes to the threads. */
@@ -374,11 +401,12 @@ static void take_back(struct weir__reactor *r, struct uring *u)
 /*
  * The ring died under us (a seccomp filter that came later, a descriptor that
  * was closed). What the kernel has of it cannot be had back: it is lost, and
- * the reactor goes on with threads.
+ * the reactor goes on with threads. The ring is closed; u stays, since the
+ * kernel may still write to u->event.
  */
 static void bury(struct weir__reactor *r, int err)
 {
-	const struct weir__outcome failed = weir__failed(err);
+	const struct weir__outcome failed = weir__failed(err, NULL);
 	struct uring *u = r->method;
 
 	u->dead = true;
@@ -387,14 +415,22 @@ static void bury(struct weir__reactor *r, int err)
 	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
 		  strerrordesc_np(-err));
 	r->method_ops = &weir__method_sync;
-	/* The ring's read of it may still be there, and would eat a wake. */
-	weir__sys_eventfd_renew(r->eventfd);
+	/* The ring's read of the eventfd may still be there: a new one. */
+	atomic_store(&r->deaf, true);
 	take_back(r, u);
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->in_ring && op->state != WEIR__OP_LOST) {
 			atomic_store(&r->eng->leaked, true);
 			weir__op_lose(op, &failed);
 		}
+	io_uring_queue_exit(&u->ring);
+}
+
+/* Memory that is short, completions that were not taken, a signal. */
+static bool may_pass(int err)
+{
+	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||
+	       err == -ENOMEM;
 }
 
 /*
@@ -404,29 +440,29 @@ static void bury(struct weir__reactor *r, int err)
 static void uring_wait(struct weir__reactor *r, int64_t limit)
 {
 	struct uring *u = r->method;
-	struct __kernel_timespec ts = { .tv_nsec = MAX_SHARE_WAIT };
+	/* Without those that were given up. */
+	unsigned out = u->n_out < r->n_out ? u->n_out : r->n_out;
+	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;
 	unsigned n = 0;
-	bool timed;
 	int err;
 
 	arm_event(r);
 	if (limit && weir__turn_free(r))
-		n = limit < 0 && u->n_out >= 4 ? u->n_out / 3 : 1;
-	if (limit > 0)
-		ts.tv_nsec = limit;
-	timed = n > 1 || (n && limit > 0);
+		n = limit < 0 && out >= 4 ? out / 3 : 1;
+	if (limit < 0)
+		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_nap(r);
+	ts = (struct __kernel_timespec){ limit / 1000000000,
+					 limit % 1000000000 };
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
-					       timed ? &ts : NULL, NULL);
+					       n ? &ts : NULL, NULL);
 	if (limit)
 		weir__turn_take(r);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
-	if (err < 0 && err != -EINTR && err != -ETIME && err != -EAGAIN &&
-	    err != -EBUSY && err != -ENOMEM) {
+	if (reap(r) || err >= 0 || err == -ETIME)
+		u->retry = (struct weir__retry){ 0 };
+	else if (!may_pass(err) || !weir__retry(&u->retry))
 		bury(r, err);
-		return;
-	}
-	reap(r);
 }
 
 static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)

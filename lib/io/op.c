@@ -72,6 +72,8 @@ static void run(struct weir__task *task)
 	} else {
 		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
 	}
+	if (op->res == -EINTR)
+		op->tries = MAX_TRIES; /* those were made there */
 	if (weir__op_is_cached(op))
 		weir__reactor_serve(op->reactor, &op->msg);
 	else
@@ -257,15 +259,14 @@ static void start_copy(struct weir__op *op, enum weir__op_state state)
 	err = weir__copy_start(op);
 	if (err == 0)
 		return;
-	failed = weir__failed(err);
-	failed.why = weir_error();
+	failed = weir__failed(err, weir_error());
 	weir__op_finish(op, &failed);
 }
 
 /* @err is the kernel's or a backend's. */
 static void fail(struct weir__op *op, int err)
 {
-	struct weir__outcome failed = weir__failed(err);
+	struct weir__outcome failed = weir__failed(err, NULL);
 
 	failed.native = op->native;
 	weir__op_finish(op, &failed);
@@ -290,6 +291,7 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	if (fixed && r->method_ops->file_get)
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
+	op->asked = r->now;
 	r->bytes_out += op->hi - op->lo;
 	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
@@ -467,6 +469,9 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 		copied(op, (int)res);
 		return;
 	}
+	if (res > 0)
+		atomic_store_explicit(&op->job->moved, op->reactor->now,
+				      memory_order_relaxed);
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {
 		again(op);
 	} else if ((res == -EINVAL || res == -EOPNOTSUPP) && op->direct) {

@@ -31,7 +31,7 @@ struct weir__pool {
 	_Atomic int lacks;    /* errno of a thread that could not be started */
 	pthread_mutex_t lock; /* guards starting */
 	_Atomic unsigned n_threads;
-	unsigned max_threads;
+	_Atomic unsigned max_threads;
 	pthread_t *thread;
 	char name[12];
 };
@@ -244,8 +244,27 @@ int weir__pool_lacks(struct weir__pool *pool)
 	return atomic_load(&pool->lacks);
 }
 
-void weir__pool_stop(struct weir__pool *pool)
+void weir__pool_more(struct weir__pool *pool)
 {
+	pthread_t *more;
+	unsigned n;
+
+	pthread_mutex_lock(&pool->lock);
+	n = atomic_load(&pool->max_threads) + 1;
+	more = weir__realloc(pool->thread, n, sizeof(*more));
+	if (more) {
+		pool->thread = more;
+		atomic_store(&pool->max_threads, n);
+	}
+	pthread_mutex_unlock(&pool->lock);
+	if (more)
+		enlarge(pool);
+}
+
+bool weir__pool_stop(struct weir__pool *pool, int64_t deadline)
+{
+	struct weir__task *task;
+	bool ended = true;
 	unsigned n;
 
 	/* No thread is started from here on. */
@@ -256,16 +275,20 @@ void weir__pool_stop(struct weir__pool *pool)
 	n = atomic_load(&pool->n_threads);
 	weir__futex_wake(&pool->pushes, (int)n);
 	for (unsigned i = 0; i < n; i++)
-		pthread_join(pool->thread[i], NULL);
-	pool->max_threads = 0;
+		if (weir__thread_join(pool->thread[i], deadline) < 0)
+			ended = false;
+	atomic_store(&pool->max_threads, 0);
 	atomic_store(&pool->n_threads, 0);
+	while (!ended && pop(pool, &task))
+		task->run(task);
+	return ended;
 }
 
 void weir__pool_free(struct weir__pool *pool)
 {
 	if (!pool)
 		return;
-	weir__pool_stop(pool);
+	weir__pool_stop(pool, INT64_MAX);
 	pthread_mutex_destroy(&pool->lock);
 	weir__free(pool->cell);
 	weir__free(pool->thread);

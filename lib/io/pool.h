@@ -8,6 +8,7 @@
 #define WEIR__IO_POOL_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct weir__pool;
 
@@ -21,11 +22,15 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 		   struct weir__pool **ret_pool);
 /*
  * Run what is queued, then join the threads: not from one of them. A task that
- * is pushed later is run by who pushes it.
+ * is pushed later is run by who pushes it. False: at @deadline some were still
+ * in their tasks. What is left in the queue has then been run by the caller,
+ * and the pool may not be freed.
  */
-void weir__pool_stop(struct weir__pool *pool);
+bool weir__pool_stop(struct weir__pool *pool, int64_t deadline);
 /* Takes NULL. Stops it first. */
 void weir__pool_free(struct weir__pool *pool);
+/* A task hangs and was given up: one thread more may be started. */
+void weir__pool_more(struct weir__pool *pool);
 /* 0, or why a thread that was wanted could not be started (-errno). */
 int weir__pool_lacks(struct weir__pool *pool);
 /*

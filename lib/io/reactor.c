@@ -97,6 +97,7 @@ static void take_messages(struct weir__reactor *r)
 {
 	struct weir__msg *left = r->left;
 
+	r->now = weir__now();
 	r->kicks_seen = atomic_load(&r->kicks);
 	r->left = NULL;
 	r->left_end = &r->left;
@@ -257,6 +258,41 @@ static void lose_all(struct weir__reactor *r)
 			weir__op_lose(op, &abandoned);
 }
 
+/* Is the read out too long, while nothing else of its job came? */
+static bool is_late(const struct weir__op *op)
+{
+	int64_t limit = op->reactor->eng->weir->opts.read_timeout;
+	int64_t since = op->asked, moved;
+
+	if (limit < 0 || op->state != WEIR__OP_QUEUED || op->write)
+		return false;
+	moved = atomic_load_explicit(&op->job->moved, memory_order_relaxed);
+	return op->reactor->now - (moved > since ? moved : since) >= limit;
+}
+
+/*
+ * Give up what is late. The kernel may still write to its memory, and a thread
+ * of a pool may hang in it.
+ */
+static void give_up_late(struct weir__reactor *r)
+{
+	struct weir__engine *eng = r->eng;
+	const struct weir__outcome late = weir__failed(-ETIME, eng->late);
+
+	if (r->now - r->looked < eng->nap)
+		return;
+	r->looked = r->now;
+	for (struct weir__op *op = r->ops; op; op = op->next_all) {
+		if (!is_late(op))
+			continue;
+		atomic_store(&eng->leaked, true);
+		if (!op->in_ring)
+			weir__pool_more(op->direct ? eng->readers
+						   : eng->copiers);
+		weir__op_lose(op, &late);
+	}
+}
+
 static int add_ops(struct weir__reactor *r)
 {
 	for (unsigned i = 0; i < r->n_ops; i++)
@@ -344,6 +380,7 @@ static void *reactor_main(void *arg)
 			if (!atomic_load(&eng->jobs))
 				return NULL;
 		}
+		give_up_late(r);
 		deal(r);
 		if (atomic_exchange(&r->trim, false))
 			weir__slots_trim(r->slots);

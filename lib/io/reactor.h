@@ -67,6 +67,7 @@ struct weir__op {
 	int64_t res;               /* of the last call: bytes or -errno */
 	int32_t native;            /* the device's own code for it */
 	int64_t begun, copying;    /* for traces: dealt; read */
+	int64_t asked;             /* when it was dealt */
 };
 
 /* How ops reach the kernel. All on the reactor's thread, in its own turn. */
@@ -86,8 +87,8 @@ struct weir__method_ops {
 	/*
 	 * Hand over what was submitted and call weir__op_complete() for what
 	 * has come back. Sleep until something does or a message comes, for
-	 * @limit ns at most (-1: for ever, 0: not at all), with the turn freed
-	 * meanwhile. Required.
+	 * @limit ns at most (-1: weir__reactor_nap, 0: not at all), with the
+	 * turn freed meanwhile. Required.
 	 */
 	void (*wait)(struct weir__reactor *r, int64_t limit);
 	/* A slot is about to be used for the first time. Optional. */
@@ -138,7 +139,10 @@ struct weir__reactor {
 	_Atomic uint32_t turn; /* enum weir__turn; a futex */
 	_Atomic uint32_t kicks;
 	uint32_t kicks_seen;
-	int eventfd;
+	/* By which it is woken: turn.c. */
+	_Atomic int eventfd;
+	_Atomic uint64_t eventfd_id;
+	_Atomic bool deaf; /* no: a wake may have been lost */
 
 	/* Taken from the inbox, but only the thread may do it. */
 	_Alignas(64) struct weir__msg *left, **left_end;
@@ -159,6 +163,8 @@ struct weir__reactor {
 	struct weir__copy_queue queue[WEIR__MAX_QUEUES];
 	_Atomic unsigned n_queues;
 	int64_t pause;   /* until they are looked at again, ns */
+	int64_t looked;  /* for reads that are out too long: when */
+	int64_t now;     /* when this round began */
 	unsigned n_held; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
@@ -191,6 +197,8 @@ struct weir__engine {
 	_Atomic uint32_t jobs;      /* not done; a futex for closing */
 	_Atomic uint32_t ready;     /* reactors that have started; a futex */
 	_Atomic int start_err;
+	int64_t nap;         /* how long reactors sleep at most, ns */
+	char late[64];       /* why a read is given up, in words */
 	int64_t deadline;    /* of closing; before stop is set */
 	_Atomic bool closed; /* no job starts any more */
 	_Atomic bool leaked; /* the kernel may still write: never freed */
@@ -274,6 +282,23 @@ void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 void weir__reactor_serve(struct weir__reactor *r, struct weir__msg *msg);
 /* Look again at what was held back. */
 void weir__reactor_kick(struct weir__reactor *r);
+
+/*
+ * turn.c: the eventfd by which the thread is woken. check is for the thread,
+ * before it sleeps. True: there is a new one, and who reads the old one reads
+ * in vain.
+ */
+int weir__wakefd_open(struct weir__reactor *r);
+bool weir__wakefd_check(struct weir__reactor *r);
+/* It is readable: take what was written. */
+void weir__wakefd_drain(struct weir__reactor *r);
+void weir__wakefd_close(struct weir__reactor *r);
+
+/* How long the thread may sleep, ns: then it looks whether a wake was lost. */
+static inline int64_t weir__reactor_nap(struct weir__reactor *r)
+{
+	return atomic_load(&r->deaf) ? 10000000 : r->eng->nap;
+}
 
 /* turn.c: for who has the turn */
 static inline bool weir__turn_is_lent(struct weir__reactor *r)

@@ -26,13 +26,67 @@ static bool change(struct weir__reactor *r, uint32_t from, uint32_t to)
 	return atomic_compare_exchange_strong(&r->turn, &from, to);
 }
 
-/* The turn is the thread's, which sleeps. */
+/*
+ * The program may have closed the eventfd, as daemons close all descriptors, and
+ * have opened something else under its number.
+ */
+static bool is_ours(struct weir__reactor *r)
+{
+	return weir__sys_file_id(atomic_load(&r->eventfd)) ==
+	       atomic_load(&r->eventfd_id);
+}
+
+int weir__wakefd_open(struct weir__reactor *r)
+{
+	int fd = weir__sys_eventfd();
+
+	if (fd < 0)
+		return fd;
+	atomic_store(&r->eventfd_id, weir__sys_file_id(fd));
+	atomic_store(&r->eventfd, fd);
+	return 0;
+}
+
+void weir__wakefd_close(struct weir__reactor *r)
+{
+	if (is_ours(r))
+		weir__sys_close(atomic_load(&r->eventfd));
+}
+
+void weir__wakefd_drain(struct weir__reactor *r)
+{
+	if (is_ours(r))
+		weir__sys_eventfd_set(atomic_load(&r->eventfd), false);
+}
+
+bool weir__wakefd_check(struct weir__reactor *r)
+{
+	bool ours = is_ours(r);
+	int err;
+
+	if (ours && !atomic_load(&r->deaf))
+		return false;
+	/* Under the same number, since others may be about to write to it. */
+	err = ours ? weir__sys_eventfd_renew(atomic_load(&r->eventfd))
+		   : weir__wakefd_open(r);
+	if (!ours && !err)
+		weir__log(
+			r->eng->weir,
+			"reactor %u: its eventfd was closed by the program; it has a new one",
+			r->index);
+	atomic_store(&r->deaf, err < 0);
+	return err == 0;
+}
+
+/*
+ * The turn is the thread's, which sleeps. Where it cannot be woken it looks by
+ * itself (weir__reactor_nap).
+ */
 static void rouse(struct weir__reactor *r)
 {
-	uint64_t one = 1;
-
-	while (write(r->eventfd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
+	if (!is_ours(r) ||
+	    weir__sys_eventfd_set(atomic_load(&r->eventfd), true) < 0)
+		atomic_store(&r->deaf, true);
 }
 
 static void wake(struct weir__reactor *r)

@@ -79,7 +79,7 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 					  const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
-	bool is_copy = outcome->native || outcome->why;
+	bool is_copy = outcome->native || (outcome->why && e->dev);
 	const struct weir__record *rec = record_of(l, spot);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);

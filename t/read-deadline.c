@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads that never end. Those of threads hang in a pread(2) of ours, those of a
+ * ring are sent to a pipe that nobody writes to.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "sample.h"
+#include "tap.h"
+
+#define SECOND INT64_C(1000000000)
+
+static char path[] = "/var/tmp/weir-deadline-XXXXXX";
+static const struct sample_tensor tensors[] = {
+	{ "a", "U8", 700000, 1 },
+	{ "b", "U8", 77777, 1 },
+};
+#define N (sizeof(tensors) / sizeof(tensors[0]))
+
+static _Atomic bool hang;       /* reads of the engine */
+static _Atomic int slow;        /* they take so long, ms */
+static _Atomic unsigned hung;   /* how many do */
+static _Atomic bool let_go = 0; /* those that hang end */
+static int pipe_fd[2];
+
+static bool on_engine(void)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	return !strncmp(name, "weir-", 5);
+}
+
+/* In place of the C library's. */
+ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	if (on_engine() && atomic_load(&hang)) {
+		atomic_fetch_add(&hung, 1);
+		while (!atomic_load(&let_go))
+			usleep(1000);
+	}
+	if (on_engine())
+		usleep((unsigned)atomic_load(&slow) * 1000);
+	return syscall(SYS_pread64, fd, buf, n, off);
+}
+
+static void divert(struct io_uring *ring)
+{
+	for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
+		struct io_uring_sqe *sqe =
+			&ring->sq.sqes[i & *ring->sq.kring_mask];
+
+		if (sqe->len <= 8 || (sqe->opcode != IORING_OP_READ &&
+				      sqe->opcode != IORING_OP_READ_FIXED))
+			continue;
+		sqe->fd = pipe_fd[0];
+		sqe->flags &= (__u8)~IOSQE_FIXED_FILE;
+		atomic_fetch_add(&hung, 1);
+	}
+}
+
+int io_uring_submit_and_wait_timeout(struct io_uring *ring,
+				     struct io_uring_cqe **cqe, unsigned n,
+				     struct __kernel_timespec *ts,
+				     sigset_t *mask)
+{
+	int (*real)(struct io_uring *, struct io_uring_cqe **, unsigned,
+		    struct __kernel_timespec *, sigset_t *);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "io_uring_submit_and_wait_timeout");
+	if (atomic_load(&hang))
+		divert(ring);
+	return real(ring, cqe, n, ts, mask);
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static struct weir *open_root(uint32_t io, int64_t read_timeout,
+			      int64_t close_timeout)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir *root;
+
+	o.io = io;
+	o.reactors = 1;
+	o.copiers = 1;
+	o.chunk = 64u << 10;
+	o.depth = 4;
+	o.read_timeout = read_timeout;
+	o.close_timeout = close_timeout;
+	if (weir_open(&o, &root) < 0)
+		bail("%s", weir_error());
+	if (weir_io_info(root, &info) >= 0 &&
+	    (io != WEIR_IO_AUTO || info.method == WEIR_IO_URING))
+		return root;
+	weir_close(root);
+	return NULL;
+}
+
+static void close_within(struct weir *root, double limit, const char *what)
+{
+	double begun = seconds();
+
+	weir_close(root);
+	begun = seconds() - begun;
+	ok(begun < limit, "%s: %.1f s", what, begun);
+}
+
+static void given_up(uint32_t io, uint32_t way)
+{
+	struct weir *root = open_root(io, SECOND / 2, 0);
+
+	hung = 0;
+	hang = true;
+	is_err(sample_load_way(root, path, way, 3, 40 * SECOND), -ETIME,
+	       "read_timeout",
+	       "a load whose reads do not end fails, and it is said: %s",
+	       weir_error());
+	hang = false;
+	has_str(weir_error(), strrchr(path, '/') + 1, "... naming the file");
+	ok(hung > 0, "... with %u reads out", hung);
+	is_int(sample_load_way(root, path, way, 3, 40 * SECOND), 0,
+	       "... and the next load is read by others");
+	close_within(root, 20, "... the root is closed without them");
+}
+
+static void for_ever(uint32_t io, uint32_t way)
+{
+	struct weir *root = open_root(io, -1, SECOND / 2);
+
+	hung = 0;
+	hang = true;
+	is_int(sample_load_way(root, path, way, 3, SECOND), -ETIMEDOUT,
+	       "without a limit reads are waited for");
+	close_within(root, 20, "... but not by a root that closes");
+	hang = false;
+}
+
+static void moving(uint32_t io)
+{
+	struct weir *root = open_root(io, 2 * SECOND, 0);
+
+	slow = 250;
+	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, 50 * SECOND),
+	       0, "reads that come slowly, but come, are waited for");
+	slow = 0;
+	weir_close(root);
+}
+
+static void contract(uint32_t io, uint32_t way, const char *prefix)
+{
+	struct weir *root = open_root(io, 0, 0);
+
+	tap_prefix(prefix);
+	if (!root) {
+		skip(7, "no ring here");
+		return;
+	}
+	weir_close(root);
+	given_up(io, way);
+	for_ever(io, way);
+}
+
+int main(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir *root;
+	int fd = mkstemp(path);
+
+	plan(23);
+	if (fd < 0 || pipe(pipe_fd) < 0)
+		skip_all("%s cannot be made", path);
+	close(fd);
+	sample_write(path, tensors, N, 16, 3);
+	o.read_timeout = -2;
+	is_err(weir_open(&o, &root), -EINVAL, "read_timeout",
+	       "a limit of reads is a time or -1");
+	contract(WEIR_IO_AUTO, WEIR_WAY_DIRECT, "ring: ");
+	contract(WEIR_IO_SYNC, WEIR_WAY_DIRECT, "threads: ");
+	contract(WEIR_IO_SYNC, WEIR_WAY_BUFFERED, "page cache: ");
+	moving(WEIR_IO_SYNC);
+	unlink(path);
+	/* What comes now is for nobody. */
+	let_go = true;
+	usleep(300000);
+	return done_testing();
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rings that refuse to be entered for ever, and reads that they give up. What
+ * liburing's call that enters a ring gives is replaced.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <liburing.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "sample.h"
+#include "tap.h"
+
+#define LIMIT INT64_C(40000000000)
+
+static char path[] = "/var/tmp/weir-ring-stuck-XXXXXX";
+static const struct sample_tensor tensors[] = {
+	{ "a", "F32", 6000000, 4 },
+	{ "b", "U8", 77777, 1 },
+};
+#define N (sizeof(tensors) / sizeof(tensors[0]))
+
+static _Atomic int refusal;        /* what the next enters give */
+static _Atomic unsigned times;     /* how many of them */
+static _Atomic unsigned refusals;  /* how many it were */
+static _Atomic unsigned to_cancel; /* completions that become -ECANCELED */
+
+/* Reads that went well come back as if no worker could be started. */
+static void cancel_some(struct io_uring *ring)
+{
+	struct io_uring_cqe *cqe;
+	unsigned head;
+
+	io_uring_for_each_cqe(ring, head, cqe)
+	{
+		if (cqe->res > 8 && atomic_load(&to_cancel)) {
+			cqe->res = -ECANCELED;
+			atomic_fetch_sub(&to_cancel, 1);
+		}
+	}
+}
+
+int io_uring_submit_and_wait_timeout(struct io_uring *ring,
+				     struct io_uring_cqe **cqe, unsigned n,
+				     struct __kernel_timespec *ts,
+				     sigset_t *mask)
+{
+	int (*real)(struct io_uring *, struct io_uring_cqe **, unsigned,
+		    struct __kernel_timespec *, sigset_t *);
+	int r;
+
+	if (atomic_load(&times)) {
+		atomic_fetch_sub(&times, 1);
+		atomic_fetch_add(&refusals, 1);
+		return atomic_load(&refusal);
+	}
+	*(void **)&real = dlsym(RTLD_NEXT, "io_uring_submit_and_wait_timeout");
+	r = real(ring, cqe, n, ts, mask);
+	cancel_some(ring);
+	return r;
+}
+
+static struct weir *open_root(uint32_t io)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir *root;
+
+	o.io = io;
+	o.reactors = 1;
+	o.chunk = 1u << 20;
+	if (weir_open(&o, &root) < 0)
+		bail("%s", weir_error());
+	return root;
+}
+
+static bool has_ring(void)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir *root = open_root(WEIR_IO_AUTO);
+
+	if (weir_io_info(root, &info) < 0)
+		bail("%s", weir_error());
+	weir_close(root);
+	return info.method == WEIR_IO_URING;
+}
+
+static void refuse(int err, unsigned n)
+{
+	atomic_store(&refusals, 0);
+	atomic_store(&refusal, err);
+	atomic_store(&times, n);
+}
+
+static void refused(int err)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir *root = open_root(WEIR_IO_AUTO);
+	int r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
+
+	is_int(r, 0, "a ring loads a model");
+	refuse(err, 1000000);
+	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
+	is_int(r, 0, "... when it cannot be entered any more threads do");
+	weir_io_info(root, &info);
+	ok(info.method == WEIR_IO_SYNC && strstr(info.why, "the ring died"),
+	   "... and it is said: %s", info.why);
+	ok(refusals >= 32 && refusals < 5000, "... after %u tries", refusals);
+	weir_close(root);
+	refuse(0, 0);
+}
+
+static void brief(int err)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir *root = open_root(WEIR_IO_AUTO);
+	int r;
+
+	weir_io_info(root, &info);
+	refuse(err, 12);
+	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
+	weir_io_info(root, &info);
+	ok(!r && info.method == WEIR_IO_URING && refusals == 12,
+	   "a ring that refuses for a moment is used on");
+	weir_close(root);
+}
+
+static void no_workers(void)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir *root = open_root(WEIR_IO_AUTO);
+	int r;
+
+	atomic_store(&to_cancel, 5);
+	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
+	is_int(r, 0,
+	       "threads do reads for which the ring has no worker thread");
+	is_int(atomic_load(&to_cancel), 0, "... of which there were five");
+	weir_io_info(root, &info);
+	has_str(info.why, "worker thread", "... and the reason is said");
+	weir_close(root);
+
+	root = open_root(WEIR_IO_URING);
+	atomic_store(&to_cancel, 5);
+	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
+	is_err(r, -EAGAIN, "worker thread",
+	       "where only the ring may read such a read fails, and it is said");
+	weir_close(root);
+}
+
+int main(void)
+{
+	int fd = mkstemp(path);
+
+	plan(21);
+	if (fd < 0)
+		skip_all("%s cannot be made", path);
+	close(fd);
+	sample_write(path, tensors, N, 16, 3);
+	if (has_ring()) {
+		no_workers();
+		brief(-EBUSY);
+		tap_prefix("ENOMEM: ");
+		refused(-ENOMEM);
+		tap_prefix("EAGAIN: ");
+		refused(-EAGAIN);
+		tap_prefix("EBUSY: ");
+		refused(-EBUSY);
+		tap_prefix("EINTR: ");
+		refused(-EINTR);
+	} else {
+		skip(21, "no ring here");
+	}
+	unlink(path);
+	return done_testing();
+}
