@@ -6,6 +6,7 @@
 #include "compat.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #ifndef HAVE_STRERRORNAME_NP
@@ -159,5 +160,13 @@ const char *strerrorname_np(int err)
 const char *strerrordesc_np(int err)
 {
 	return strerror(err);
+}
+#endif
+
+#ifndef STRERROR_R_CHAR_P
+char *weir__strerror_r(int err, char *buf, size_t n)
+{
+	snprintf(buf, n, "%s", strerror(err));
+	return buf;
 }
 #endif

@@ -52,8 +52,7 @@ uint64_t weir__sys_limit(int resource)
 {
 	struct rlimit lim;
 
-	if (getrlimit((__rlimit_resource_t)resource, &lim) < 0 ||
-	    lim.rlim_cur == RLIM_INFINITY)
+	if (getrlimit(resource, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
 		return UINT64_MAX;
 	return lim.rlim_cur;
 }

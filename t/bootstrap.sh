@@ -44,7 +44,7 @@ bootstrap()
 		ABSENT=$ABSENT tree/bootstrap "$@" >out 2>&1 </dev/null
 }
 
-plan 12
+plan 13
 ABSENT=
 tree
 check 'check passes where all goes well' bootstrap check
@@ -95,4 +95,9 @@ else
 	skip 2 "$(why_not_nobody)"
 fi
 chmod 755 tree/build
+
+mkdir static
+has "$(cd static && "$srcdir/configure" CC="$CC" --disable-shared 2>&1)" \
+	'leave --disable-shared out' \
+	'configure says that weir is a shared library'
 finish

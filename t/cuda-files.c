@@ -232,7 +232,7 @@ static void in_a_process(int (*fn)(void), const char *what)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		alarm(30);
+		alarm(300);
 		_exit(fn());
 	}
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)

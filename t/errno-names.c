@@ -14,10 +14,12 @@ static const char *theirs(int err)
 
 #undef HAVE_STRERRORNAME_NP
 #undef HAVE_STRERRORDESC_NP
+#undef STRERROR_R_CHAR_P
 #define strerrorname_np our_name
 #define strerrordesc_np our_desc
 const char *our_name(int err);
 const char *our_desc(int err);
+char *weir__strerror_r(int err, char *buf, size_t n);
 #include "compat.c"
 
 static void all_names(void)
@@ -39,12 +41,16 @@ static void all_names(void)
 
 int main(void)
 {
-	plan(5);
+	char text[8];
+
+	plan(6);
 	is_str(our_name(ENOMEM), "ENOMEM", "an errno has its name");
 	all_names();
 	has_str(our_name(-1), "unknown", "... one below all has none");
 	has_str(our_name(100000), "unknown", "... nor one above all");
 	is_str(our_desc(ENOENT), strerror(ENOENT),
 	       "the description is that of strerror");
+	is_str(weir__strerror_r(ENOENT, text, sizeof(text)), "No such",
+	       "... and is cut to the room that there is");
 	return done_testing();
 }

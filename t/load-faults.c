@@ -312,7 +312,7 @@ static void closed(void)
 	pid_t pid = fork();
 
 	if (!pid) {
-		alarm(20);
+		alarm(300);
 		_exit(closing());
 	}
 	waitpid(pid, &status, 0);

@@ -374,7 +374,7 @@ static void shallow(void)
 		struct weir_load *l =
 			start(plan_for(NULL, WEIR_MEM_HUGE, &put), &o);
 
-		failed += weir_load_wait(l, 5000000000) != 0;
+		failed += weir_load_wait(l, 300000000000) != 0;
 		weir_load_free(l);
 	}
 	is_int(failed, 0, "loads of one chunk at a time end");
