@@ -180,6 +180,8 @@ all_steps()
 		'... the table says which'
 	has "$(summary tests bad.sh)" ': 2 this fails |' '... and why'
 	has "$(summary tests '3 tests')" 'ok | ' '... and how many passed'
+	is "$(summary machine 'GPU 1')" 'absent | no such device |' \
+		'what the machine lacks is a line of it'
 	has "$(summary sanitizer cuda-stream.t)" 'ok | ' \
 		'tests of copies run under the sanitizer'
 	has "$(summary device 'min(disk, bus)')" 'ok | ' \
@@ -222,7 +224,7 @@ peers()
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
 python=$(command -v python3)
-plan 48
+plan 49
 check 'an archive that is too large is refused, and is not there' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -291,6 +293,6 @@ if test "$fake"; then
 		skip 6 'no python3'
 	fi
 else
-	skip 19 'built without CUDA'
+	skip 20 'built without CUDA'
 fi
 finish
