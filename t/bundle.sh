@@ -219,12 +219,19 @@ peers()
 		'... nor one for another Python'
 	has "$(cat "$tmp/all/summary.svg")" 'tiny file, cold: ' \
 		'all of them are in the picture'
+	memory=$(mktemp -d /dev/shm/weir-t.XXXXXX 2>/dev/null) ||
+		{ skip 1 'no /dev/shm'; return; }
+	run_all --fake --out "$tmp/memory" --dir "$memory" peers >/dev/null
+	rm -rf "$memory"
+	has "$(grep '^peers/tiny,cold	' "$tmp/memory/results.tsv")" \
+		'	absent	tiny,cold	' \
+		'a file that cannot be made cold is a lack, and no failure'
 }
 
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
 python=$(command -v python3)
-plan 49
+plan 50
 check 'an archive that is too large is refused, and is not there' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -290,9 +297,9 @@ if test "$fake"; then
 	if test "$python"; then
 		peers
 	else
-		skip 6 'no python3'
+		skip 7 'no python3'
 	fi
 else
-	skip 20 'built without CUDA'
+	skip 21 'built without CUDA'
 fi
 finish
