@@ -32,7 +32,8 @@ EXTRA_PROGRAMS += %D%/peer_weir
 	%D%/bus.c %D%/bus.h
 %C%_peer_weir_LDADD = lib/libweir.la $(URING_LIBS) -ldl
 bench: %D%/peer_weir
-EXTRA_DIST += %D%/peers %D%/peers_cache.py %D%/peers_child.py %D%/peers_env.py
-EXTRA_DIST += %D%/peers_list.py %D%/peers_models.py
-EXTRA_DIST += %D%/peers_show.py
+EXTRA_DIST += $(BENCH_PEERS)
+BENCH_PEERS = %D%/peers %D%/peers_cache.py %D%/peers_child.py \
+	%D%/peers_device.py %D%/peers_env.py %D%/peers_list.py \
+	%D%/peers_models.py %D%/peers_show.py %D%/peers_turns.py
 CLEANFILES += %D%/peer_weir

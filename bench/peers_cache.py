@@ -81,18 +81,15 @@ def prepare(paths, state):
     return min(shares) if state == "resident" else max(shares)
 
 
-SETTLE = 3      # seconds until the kernel has reported what was free
-
-
 @contextlib.contextmanager
-def warm(nbytes):
+def warm(nbytes, settle):
     """Hold memory that the host has behind the guest; free it at the end.
 
     A hypervisor takes free memory back: Linux reports it two seconds after
     some was freed, unless it is at it already. Whoever touches that memory
     next pays for it, and which loader it hits is chance. So all else that is
-    free is reported while this is held, and what is freed at the end is not
-    before the load is over.
+    free is reported while this is held, for @settle seconds, and what is freed
+    at the end is not before the load is over.
     """
     with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) \
             as memory:
@@ -102,7 +99,7 @@ def warm(nbytes):
         except OSError:             # before Linux 5.14
             for at in range(0, nbytes, PAGE):
                 memory[at] = 1
-        time.sleep(SETTLE)
+        time.sleep(settle)
         yield
 
 

@@ -6,7 +6,9 @@ line of JSON with what it took and then the digest of every tensor, taken from
 the memory that the load has made. What a loader needs has been imported by
 prepare() before; its own import statements only look that up. Every loader
 ends with all bytes in memory that is the process's own and stays its own: what
-only maps the file, or lends a buffer, is copied out.
+only maps the file, or lends a buffer, is copied out. With a device
+(peers_device.py) that is the device's memory, and its context is there before
+"ready".
 """
 import json
 import os
@@ -16,6 +18,8 @@ import sys
 import time
 from importlib import import_module
 from importlib.metadata import version
+
+import peers_device
 
 
 def plain(paths):
@@ -119,6 +123,7 @@ LOADERS = {f.__name__: f for f in (
     plain, safetensors_numpy, safetensors_mmap, safetensors_pool,
     safetensors_pread, safetensors_pread_pool, safetensors_prefetch,
     fastsafetensors, runai)}
+LOADERS.update(peers_device.LOADERS)
 
 
 # What each is made of; the first has the version, torch comes last.
@@ -128,6 +133,7 @@ MODULES = {
     "fastsafetensors": ["fastsafetensors", "torch"],
     "runai": ["runai_model_streamer", "torch"],
 }
+MODULES.update(peers_device.MODULES)
 PACKAGES = {"runai_model_streamer": "runai-model-streamer"}
 
 
@@ -162,16 +168,26 @@ def view(tensor):
     if hasattr(tensor, "untyped_storage"):
         import torch
         flat = tensor.contiguous().reshape(-1)
-        return memoryview(flat.view(torch.uint8).numpy())
+        return memoryview(flat.view(torch.uint8).cpu().numpy())
     return memoryview(tensor.reshape(-1).view("uint8"))
 
 
-def load(function, paths, options):
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as f:
-        f.write("5")                    # the peak begins here
+def reset_peak():
+    """The peak begins here, where the kernel offers this."""
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as f:
+            f.write("5")
+    except OSError as e:
+        print(f"the peak of memory cannot be reset: {e}", file=sys.stderr)
+
+
+def load(function, paths, options, device):
+    reset_peak()
     before = status_bytes("VmRSS")
     cpu, begun = cpu_seconds(), time.perf_counter()
     tensors = function(paths, **options)
+    if device:
+        peers_device.finish(device)
     seconds = time.perf_counter() - begun
     return tensors, {"seconds": seconds, "cpu": cpu_seconds() - cpu,
                      "before": before, "peak": status_bytes("VmHWM"),
@@ -184,11 +200,14 @@ def main():
     # What loaders have to say goes to stderr; stdout is for the driver.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    versions = prepare(job["loader"])
+    versions, device = prepare(job["loader"]), job.get("device")
+    if device:
+        job["options"]["device"] = device
+        peers_device.begin(device)
     print("ready", json.dumps(versions), file=out, flush=True)
     sys.stdin.readline()
     tensors, result = load(LOADERS[job["loader"]], job["paths"],
-                           job["options"])
+                           job["options"], device)
     print(json.dumps(result), file=out, flush=True)
     for name, tensor in tensors.items():
         print(f"{xxh3_128_hexdigest(view(tensor))}  {name}", file=out)

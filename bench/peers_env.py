@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""The private Python environment with the other loaders, from PyPI."""
+"""Where the other loaders come from: PyPI, or wheels that lie in a folder."""
+import importlib.util
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 # What is installed, in this order: names, and the space that it takes (GB).
 BASE = (["numpy", "ml_dtypes", "xxhash", "safetensors"], 0.2)
@@ -17,7 +21,10 @@ def free_gb(folder):
 
 
 class Environment:
-    """Packages that could not be installed are in @missing, with the why."""
+    """A private environment, filled from PyPI.
+
+    Packages that could not be installed are in @missing, with the why.
+    """
 
     def __init__(self, folder, torch):
         self.folder = folder
@@ -25,6 +32,10 @@ class Environment:
         self.next = os.path.join(folder, RC)
         self.torch = torch
         self.missing = {}
+
+    def path(self, ahead):
+        """PYTHONPATH of a loader; @ahead: with the release to come."""
+        return [self.next] if ahead else []
 
     def make(self):
         if not os.path.exists(self.python):
@@ -89,3 +100,70 @@ class Environment:
                         "safetensors"])
         if why:
             self.missing["safetensors --pre"] = why
+
+
+class Wheels:
+    """Packages as wheels, for a machine without network, pip or rights.
+
+    Those of @source and of its folder "next" are unpacked into @folder, for
+    the Python that runs this; what it has itself (torch, and what is in the
+    folder "also") is taken from there.
+    """
+
+    def __init__(self, source, folder):
+        self.source = source
+        self.folder = folder
+        self.python = sys.executable
+        self.next = os.path.join(folder, RC)
+        self.missing = {}
+
+    def path(self, ahead):
+        return [self.next] * ahead + [self.folder]
+
+    def make(self):
+        # What an interrupted run has left may be half of something.
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.makedirs(self.next)
+        self.unpack(self.source, self.folder)
+        self.unpack(os.path.join(self.source, RC), self.next, " --pre")
+        for name, path in self.found(os.path.join(self.source, "also")):
+            if not importlib.util.find_spec(name.replace("-", "_")):
+                unpack_wheel(path, self.folder)
+
+    @staticmethod
+    def found(folder):
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        return [(name.split("-")[0].replace("_", "-"),
+                 os.path.join(folder, name))
+                for name in sorted(names) if name.endswith(".whl")]
+
+    def unpack(self, folder, to, suffix=""):
+        for name, path in self.found(folder):
+            if wheel_fits(os.path.basename(path)):
+                unpack_wheel(path, to)
+            else:
+                self.missing[name + suffix] = (
+                    f"{os.path.basename(path)} is not for Python "
+                    f"{platform.python_version()} on {platform.machine()}")
+
+
+def wheel_fits(name):
+    """Whether the tags of a wheel name this Python and processor."""
+    python, abi, where = name[:-len(".whl")].split("-")[-3:]
+    major, minor = sys.version_info[:2]
+    mine = re.fullmatch(rf"cp{major}(\d+)", python)
+    return (where == "any" or where.endswith(platform.machine())) and (
+        f"py{major}" in python.split(".") or mine and (
+            int(mine[1]) == minor or abi == "abi3" and int(mine[1]) < minor))
+
+
+def unpack_wheel(path, to):
+    """What pip would install below site-packages."""
+    with zipfile.ZipFile(path) as wheel:
+        for entry in wheel.infolist():
+            name = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "",
+                          entry.filename)
+            if re.match(r"[^/]+\.data/", name):
+                continue                # scripts, headers
+            entry.filename = name
+            wheel.extract(entry, to)

@@ -32,9 +32,13 @@ def fst(key, title, loader=None, copy=None, direct=None, only=None):
                 env, only)
 
 
+def runai_env(**settings):
+    return {"RUNAI_STREAMER_" + k.upper(): str(v) for k, v in settings.items()}
+
+
 def runai(key, title, only=None, **settings):
-    env = {"RUNAI_STREAMER_" + k.upper(): str(v) for k, v in settings.items()}
-    return Peer(key, title, "runai", "runai-model-streamer", None, env, only)
+    return Peer(key, title, "runai", "runai-model-streamer", None,
+                runai_env(**settings), only)
 
 
 WEIR = Peer("weir", "weir", None, None)
@@ -67,6 +71,37 @@ PEERS = [
 ]
 
 
+def to_device(key, title, how, package, only=None, env=None, ahead=False,
+              **options):
+    return Peer(key, title, "device_" + how, package, options, env, only,
+                ahead)
+
+
+# To a GPU: as their documents show them, and what suits fast disks and memory.
+DEVICE_PEERS = [
+    to_device("st", "safetensors", "safetensors", "safetensors"),
+    to_device("st-prefetch", "safetensors, prefetch", "prefetch",
+              "safetensors --pre", ahead=True),
+    to_device("it", "InstantTensor", "instanttensor", "instanttensor"),
+    to_device("fst", "fastsafetensors", "fastsafetensors", "fastsafetensors"),
+    to_device("runai", "runai-model-streamer", "runai",
+              "runai-model-streamer"),
+    to_device("it-best", "InstantTensor, buffered", "instanttensor",
+              "instanttensor", only="resident",
+              env={"INSTANTTENSOR_BACKEND": "BUFFERED"}),
+    to_device("fst-best", "fastsafetensors, tuned", "fastsafetensors",
+              "fastsafetensors", loader={"nogds": True, "max_threads": 16},
+              copy={"max_copy_block_size": 160 << 20}),
+    to_device("runai-best", "runai-model-streamer, tuned", "runai",
+              "runai-model-streamer", only="resident",
+              env=runai_env(fs_strategy="sync_buffered", concurrency=16)),
+    to_device("runai-best", "runai-model-streamer, tuned", "runai",
+              "runai-model-streamer", only="cold",
+              env=runai_env(fs_strategy="io_uring_direct",
+                            fs_chunk_bytesize=8 << 20)),
+]
+
+
 def candidates():
     """What --sweep looks at: settings that might be the best."""
     found = [Peer("st-pread-pool", "safetensors, pread, 2 threads",
@@ -92,6 +127,6 @@ def candidates():
     return found
 
 
-def choose(keys, sweep):
-    peers = candidates() if sweep else PEERS
+def choose(keys, sweep, device):
+    peers = candidates() if sweep else DEVICE_PEERS if device else PEERS
     return [p for p in peers if not keys or p.key in keys]

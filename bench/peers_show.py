@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What was measured, as a table in Markdown and as a picture in SVG."""
+"""What was measured, as a table in Markdown and as a picture in SVG.
+
+As a program it shows what was written before: see --help.
+"""
+import argparse
+import json
 import os
 import platform
 from statistics import median
@@ -42,6 +47,43 @@ def figures(peer, row):
 def heading(row):
     return (f"{row['title']}, {row['state']}: {row['bytes'] / 1e9:.2f} GB in "
             f"{row['tensors']:,} tensors")
+
+
+def summary(peer, row):
+    """Its figures in words, or why there are none; and whether it failed."""
+    if not peer["runs"]:
+        return f"{peer['failed'] or 'not run'}", True
+    x = figures(peer, row)
+    text = (f"{x['time']:.3f} s ({x['least']:.3f}-{x['most']:.3f}), "
+            f"{x['rate']:.2f} GB/s")
+    if peer["key"] != "weir":
+        text += (f"; {x['ratio']:.2f} of weir's time ({x['lowest']:.2f}-"
+                 f"{x['highest']:.2f})")
+    if x["disturbed"]:
+        text += f"; disturbed in {x['disturbed']} of {len(peer['runs'])} rounds"
+    if peer["failed"]:
+        text += "; then it failed: " + peer["failed"]
+    return text, bool(peer["failed"])
+
+
+def lines(result, model, state):
+    """For programs: of a row, by tabs: ok or FAILED, loader, figures.
+
+    Who cannot take part at all is in the first row.
+    """
+    for row in result["rows"]:
+        if (row["model"], row["state"]) != (model, state):
+            continue
+        for peer in row["peers"]:
+            text, failed = summary(peer, row)
+            # Only weir's failure is one; another's is a finding.
+            mark = "ok" if not failed else \
+                "FAILED" if peer["key"] == "weir" else "note"
+            yield "\t".join((mark, f"{model}, {state}: {peer['title']}",
+                             text))
+        if row is result["rows"][0]:
+            for s in result["skipped"]:
+                yield "\t".join(("absent", s["title"], s["why"]))
 
 
 COLUMNS = ("loader", "seconds (range)", "GB/s", "time over weir's (range)",
@@ -98,6 +140,7 @@ text { font: 12px sans-serif; fill: #222 }
 .note { fill: #777 }
 .weir { fill: #1769aa }
 .peer { fill: #b9c3cc }
+.missed { fill: #c0392b }
 .spread { stroke: #333; stroke-width: 1 }
 """
 
@@ -128,7 +171,7 @@ def panel(row, skipped, left, top):
     """Its elements and its height."""
     rates = [row["bytes"] / figures(p, row)["least"] / 1e9
              for p in row["peers"] if p["runs"]]
-    scale = (WIDTH - LABEL - 140) / max(rates)
+    scale = (WIDTH - LABEL - 140) / max(rates + [1e-9])
     out = [f'<g transform="translate({left} {top})">',
            f'<text class="head" x="8" y="20">{escape(heading(row))}</text>']
     y = TOP
@@ -142,10 +185,40 @@ def panel(row, skipped, left, top):
     return out + ["</g>"], y + 16
 
 
-def picture(result):
+def limits_panel(rows, left, top):
+    """Rows of bench/load: weir as a share of the limit, and the goal."""
+    unit = (WIDTH - LABEL - 140) / 1.2
+    edge = LABEL + unit
+    out = [f'<g transform="translate({left} {top})">',
+           '<text class="head" x="8" y="20">weir as a share of the limit'
+           '</text>']
+    y = TOP
+    for row in rows:
+        middle = y + BAR / 2 + 4
+        width = min(row["ratio"], 1.2) * unit
+        note = f'{row["ratio"]:.2f} of {escape(row["limit"])[:40]}'
+        out += [f'<text x="{LABEL - 8}" y="{middle}" text-anchor="end">'
+                f'{escape(row["row"])}</text>',
+                f'<rect class="{"weir" if row["ok"] else "missed"}" '
+                f'x="{LABEL}" y="{y}" width="{width:.1f}" height="{BAR}"/>',
+                f'<text x="{max(edge, LABEL + width) + 6:.1f}" '
+                f'y="{middle}">{note}</text>']
+        if row["judged"] == "ratio":
+            at = LABEL + row["goal"] * unit
+            out.append(f'<path class="spread" d="M{at:.1f} {y - 2}'
+                       f'V{y + BAR + 2}"/>')
+        y += BAR + GAP
+    out.append(f'<path class="spread" d="M{edge:.1f} {TOP - 4}V{y}"/>')
+    return out + ["</g>"], y + 16
+
+
+def picture(result, limits=()):
     body, top, height = [], 30, 0
     states = list(dict.fromkeys(row["state"] for row in result["rows"]))
     last = None
+    if limits:
+        body, tall = limits_panel(limits, 0, top)
+        top += tall
     for row in result["rows"]:
         if last is not None and row["model"] != last:
             top, height = top + height, 0
@@ -154,15 +227,57 @@ def picture(result):
                            WIDTH * states.index(row["state"]), top)
         body += part
         height = max(height, tall)
-    total = top + height + 8
-    title = (f"Loading into memory of one's own, medians of "
-             f"{result['rounds']} rounds; lines: slowest to fastest. "
+    total, width = top + height + 8, WIDTH * max(len(states), 1)
+    where = result.get("device")
+    where = "memory of " + where if where else "memory of one's own"
+    title = (f"Loading into {where}, medians of {result['rounds']} rounds; "
+             "lines: slowest to fastest. "
              f"{result['machine']}, {result['date']}")
     return "\n".join(
         ['<svg xmlns="http://www.w3.org/2000/svg" '
-         f'viewBox="0 0 {WIDTH * len(states)} {total}" '
-         f'width="{WIDTH * len(states)}" height="{total}">',
+         f'viewBox="0 0 {width} {total}" width="{width}" height="{total}">',
          f"<style>{STYLE}</style>",
          '<rect width="100%" height="100%" fill="#fff"/>',
          f'<text x="8" y="20" class="note">{escape(title)}</text>',
          *body, "</svg>", ""])
+
+
+def read_limits(path):
+    """Those that have a limit, of the arrays that bench/load has written."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as f:
+        rows = [row for line in f for row in json.loads(line)]
+    return [row for row in rows if row.get("ratio")]
+
+
+def read_result(path):
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as f:
+            return json.load(f)
+    return {"rows": [], "skipped": [], "rounds": 0, "machine": machine(),
+            "date": ""}
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    p.add_argument("json", help="what bench/peers --json has written")
+    p.add_argument("--lines", nargs=2, metavar=("MODEL", "STATE"),
+                   help="print the loaders of this row, for programs")
+    p.add_argument("--limits", default="", metavar="FILE",
+                   help="arrays of bench/load --json, each on a line")
+    p.add_argument("--svg", metavar="FILE", help="write a picture of both")
+    args = p.parse_args()
+    result = read_result(args.json)
+    if args.lines:
+        for text in lines(result, *args.lines):
+            print(text)
+    elif args.svg:
+        with open(args.svg, "w", encoding="utf-8") as f:
+            f.write(picture(result, read_limits(args.limits)))
+    else:
+        print(table(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,8 +8,9 @@ bundledir = .
 BUNDLE_LEAVE_OUT = t/tap.sh t/bootstrap.sh t/headers.sh t/layers.sh \
 	t/format.sh t/exports.sh t/pages.sh t/install.sh t/dist.sh t/instructions.sh t/bundle.sh \
 	t/env-ring.sh t/env-memory.sh t/env-files.sh
-BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/corpus
-bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES)
+BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/corpus \
+	$(BENCH_PEERS)
+bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES) bench/peer_weir
 	@NAME='$(BUNDLE)' LIMIT='$(BUNDLE_LIMIT)' \
 		PROGRAMS='$(BUNDLE_ALSO)' TESTS='$(TESTS)' \
 		FILES='$(BUNDLE_FILES)' LEAVE_OUT='$(BUNDLE_LEAVE_OUT)' \
@@ -18,8 +19,22 @@ bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 		SANITIZER='$(enable_sanitizer)' \
 		$(SHELL) $(top_srcdir)/%D%/pack '$(bundledir)'
 .PHONY: bundle
-BUNDLE_ALSO = bench/load bench/engine examples/load examples/arrive \
-	examples/queue
-EXTRA_DIST += %D%/README.md %D%/pack %D%/program %D%/one-test %D%/run-tests \
-	%D%/run-bench
-CLEANFILES += $(BUNDLE).tar.gz
+BUNDLE_ALSO = bench/load bench/engine bench/peer_weir examples/load \
+	examples/arrive examples/queue
+
+# The loaders that are compared with, as wheels for the Python that is there.
+WHEELS_FOR = 3.12
+WHEELS_LIBC = 2.39
+WHEELS_LIMIT = 67108864
+WHEELS_PIP = python3 -m pip
+WHEELS = $(PACKAGE)-$(VERSION)-$(host_cpu)-wheels-$(WHEELS_FOR)
+bundle-peers: bundle
+	@NAME='$(WHEELS)' BUNDLE='$(BUNDLE)' VERSION='$(WHEELS_FOR)' \
+		LIBC='$(WHEELS_LIBC)' MACHINE='$(host_cpu)' \
+		LIMIT='$(WHEELS_LIMIT)' PIP='$(WHEELS_PIP)' \
+		$(SHELL) $(top_srcdir)/%D%/pack-peers '$(bundledir)'
+.PHONY: bundle-peers
+
+EXTRA_DIST += %D%/README.md %D%/pack %D%/pack-peers %D%/program \
+	%D%/one-test %D%/run-tests %D%/run-bench %D%/run-all
+CLEANFILES += $(BUNDLE).tar.gz $(PACKAGE)-$(VERSION)-$(host_cpu)-wheels-*.tar

@@ -7,7 +7,7 @@
 test "$WEIR_T_SANITIZER" = no || skip_all 'sanitizers are not carried'
 fake=
 test ! -e "$builddir/t/fakecuda/.libs/libcuda.so.1" || fake=--fake
-mkdir "$tmp/out" "$tmp/some where" || exit 1
+mkdir "$tmp/out" "$tmp/some where" "$tmp/wheels" "$tmp/bin" || exit 1
 
 bundle()
 {
@@ -60,6 +60,7 @@ run_tests()
 	prove=$1
 	shift
 	cd / && env -i PATH="$PATH_OUTSIDE" TMPDIR="$tmp" PROVE="$prove" \
+		WEIR_T_LIMIT="$WEIR_T_LIMIT" \
 		"$top/run-tests" "$@" 2>&1
 )
 
@@ -88,9 +89,149 @@ a_test()
 	printf 'echo "%s"\n' "$@" >"$top/t/$name.sh"
 }
 
+# What stands for pip: packages that are there are copied, others are not.
+write_pip()
+{
+	cat >"$tmp/pip" <<'END'
+while test $# -gt 1; do
+	test "$1" != --dest || to=$2
+	test "$1" != --pre || version=0.9
+	shift
+done
+case $1 in
+*'<0.9') version=0.8 ;;
+esac
+name=$(echo "${1%%[<>=]*}" | tr - _)
+cp "$T_WHEELS/$name-$version"*.whl "$to" 2>/dev/null && exit
+echo "ERROR: No matching distribution found for $1" >&2
+exit 1
+END
+	"$python" "$srcdir/t/wheels.py" "$tmp/wheels"
+}
+
+# pack_peers LIMIT
+pack_peers()
+{
+	for bundle in "$tmp"/out/*-linux.tar.gz; do
+		bundle=${bundle##*/}
+		T_WHEELS=$tmp/wheels PIP="sh $tmp/pip" NAME=wheels \
+			BUNDLE=${bundle%.tar.gz} VERSION=3.12 LIBC=2.39 \
+			MACHINE=x86_64 LIMIT="$1" \
+			sh "$srcdir/bundle/pack-peers" "$tmp/out"
+	done 2>&1
+}
+
+peers_too_large()
+{
+	! pack_peers 1000 >"$tmp/said" &&
+		grep -q 'archives have [0-9]* bytes, at most 1000$' \
+			"$tmp/said" && test ! -e "$tmp/out/wheels.tar"
+}
+
+# What stands for compute-sanitizer: it finds nothing.
+write_sanitizer()
+{
+	cat >"$tmp/bin/compute-sanitizer" <<'END'
+#!/bin/sh
+while test "${1#/}" = "$1"; do
+	shift
+done
+echo '========= COMPUTE-SANITIZER'
+"$@"
+status=$?
+echo '========= ERROR SUMMARY: 0 errors'
+exit $status
+END
+	chmod +x "$tmp/bin/compute-sanitizer"
+}
+
+# run_all ARG...: to $tmp/all and, as copies, to $tmp/copy. The status is said.
+run_all()
+{
+	(cd / && env -i PATH="$tmp/bin:$PATH_OUTSIDE" TMPDIR="$tmp" \
+		OUT="$tmp/copy" T_XXHASH="$(echo "$top"/usr/lib*/libxxhash.so.0)" \
+		"$top/run-all" --out "$tmp/all" --dir "$tmp/models" "$@" 2>&1)
+	echo "status $?"
+}
+
+# summary STEP WHAT: verdict and figures.
+summary()
+{
+	sed -n "s/^| $1 | $2 | //p" "$tmp/all/summary.md"
+}
+
+# A test that is not done, as if run-all had been killed before its end.
+forget()
+{
+	sed -i "/^tests\/$1/d" "$tmp/all/results.tsv"
+}
+
+some_tests()
+{
+	printf 't/%s\n' error.t bad.sh cuda-stream.t cuda-files.t >"$top/t/list"
+}
+
+all_steps()
+{
+	has "$(run_all --fake --for 0 tests)" 'status 3' \
+		'run-all that has no time does nothing, and says so'
+	has "$(run_all --fake)" 'status 1' 'run-all does all, and one test fails'
+	has "$(summary tests bad.sh)" 'FAILED | FAILED 1 of 2, status 0' \
+		'... the table says which'
+	has "$(summary tests bad.sh)" ': 2 this fails |' '... and why'
+	has "$(summary tests '3 tests')" 'ok | ' '... and how many passed'
+	is "$(summary machine 'GPU 1')" 'absent | no such device |' \
+		'what the machine lacks is a line of it'
+	has "$(summary sanitizer cuda-stream.t)" 'ok | ' \
+		'tests of copies run under the sanitizer'
+	has "$(summary device 'min(disk, bus)')" 'ok | ' \
+		'rows of the bench are in the table'
+	is "$(run_all --fake | tail -n 1)" 'status 1' \
+		'run-all that has nothing left to do says the same'
+	is "$(cut -f 1 "$tmp/all/results.tsv" | grep -c ^tests/)" 4 \
+		'... and does nothing twice'
+	cp "$tmp/all/results.tsv" "$tmp/before"
+	forget error.t
+	run_all --fake tests >/dev/null
+	is "$(sort "$tmp/all/results.tsv" | cut -f 1,3-)" \
+		"$(sort "$tmp/before" | cut -f 1,3-)" \
+		'what a killed run has not done is done by the next one'
+	is "$(cd "$tmp/copy" && ls)" "$(cd "$tmp/all" && ls)" \
+		'all results are copied, too'
+	is "$(ls "$tmp/all" | paste -sd ' ' -)" "device.jsonl log.txt \
+machine.txt peers.json results.tsv summary.md summary.svg" '... and are few'
+	has "$(run_all tests)" 'status 2' \
+		'results of another driver are not added to them'
+}
+
+peers()
+{
+	has "$(summary peers 'tiny, cold: weir')" 'ok | 0.' \
+		'weir is compared with others'
+	has "$(summary peers 'tiny, cold: safetensors')" " of weir's time" \
+		'... that come as wheels'
+	is "$(summary peers 'safetensors, prefetch')" 'absent | wrong bytes |' \
+		'a loader that loads wrong bytes takes no part'
+	is "$(summary peers runai-model-streamer)" \
+		"absent | No module named 'nosuchthing' |" \
+		'... nor one that cannot be imported'
+	has "$(summary peers fastsafetensors)" 'is not for Python' \
+		'... nor one for another Python'
+	has "$(cat "$tmp/all/summary.svg")" 'tiny file, cold: ' \
+		'all of them are in the picture'
+	memory=$(mktemp -d /dev/shm/weir-t.XXXXXX 2>/dev/null) ||
+		{ skip 1 'no /dev/shm'; return; }
+	run_all --fake --out "$tmp/memory" --dir "$memory" peers >/dev/null
+	rm -rf "$memory"
+	has "$(grep '^peers/tiny,cold	' "$tmp/memory/results.tsv")" \
+		'	absent	tiny,cold	' \
+		'a file that cannot be made cold is a lack, and no failure'
+}
+
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
-plan 24
+python=$(command -v python3)
+plan 50
 check 'an archive that is too large is refused, and is not there' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -134,4 +275,31 @@ a_test bails 1..2 'ok 1' 'Bail out! no more'
 check '... or gives up' fails bails
 is "$(run_tests no nosuch >/dev/null; echo $?)" 2 \
 	'a test that is not there is an error'
+a_test hangs 1..1 'ok 1" && sleep 100; echo "'
+has "$(WEIR_T_LIMIT=1; export WEIR_T_LIMIT; run_tests no hangs)" \
+	'did not end in 1 seconds' 'a test that does not end is ended'
+if test "$python"; then
+	write_pip
+	check 'wheels that are too large are refused' peers_too_large
+	has "$(pack_peers 99999999)" 'left out: instanttensor: ERROR: No match' \
+		'a loader that cannot be had is left out, with a word'
+	check '... and the others lie where the bundle does' \
+		tar xf "$tmp/out/wheels.tar" -C "$tmp/some where"
+	is "$(cd "$top/wheels" && find . -name '*.whl' | wc -l)" 6 '... all'
+else
+	skip 4 'no python3'
+fi
+if test "$fake"; then
+	write_sanitizer
+	cp "$tmp"/wheels/torch*.whl "$top/wheels" 2>/dev/null
+	some_tests
+	all_steps
+	if test "$python"; then
+		peers
+	else
+		skip 7 'no python3'
+	fi
+else
+	skip 21 'built without CUDA'
+fi
 finish

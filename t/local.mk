@@ -255,6 +255,7 @@ TESTS += %D%/cuda-contract.sh
 endif
 dist_check_SCRIPTS += %D%/bundle.sh
 TESTS += %D%/bundle.sh
+EXTRA_DIST += %D%/wheels.py
 
 # The whole suite under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
