@@ -60,6 +60,7 @@ T_C_TESTS = \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
+	%D%/place.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
 	%D%/ring-dies.t
@@ -166,6 +167,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_place_t_SOURCES = %D%/place.c %D%/sample.c %D%/sample.h
 %C%_changed_t_SOURCES = %D%/changed.c %D%/sample.c %D%/sample.h
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h

@@ -8,6 +8,9 @@
 #include "sys.h"
 #include "trace.h"
 
+/* Of a buffer that was given: many small puts are not worth their threads. */
+#define TOUCH_LEAST (4u << 20)
+
 static struct weir_load *load_of(struct weir__job *job)
 {
 	return job->arg;
@@ -243,6 +246,8 @@ static int touch_buf(struct weir_load *l, size_t number)
 		return 0;
 	if (b->given)
 		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
+	if (b->given && to - from < TOUCH_LEAST)
+		return 0;
 	if (from <= touched)
 		from = 0;
 	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
