@@ -626,6 +626,38 @@ static void estimates(void)
 	weir_buf_free(buf);
 }
 
+/* Shapes of empty tensors, whose other dimensions are beyond any memory. */
+static void empties(void)
+{
+	static const char text[] =
+		"{\"a\":{\"dtype\":\"F64\",\"shape\":[3,4611686018427387904,0],\"data_offsets\":[0,0]},"
+		"\"b\":{\"dtype\":\"F4\",\"shape\":[0,18446744073709551615,7],\"data_offsets\":[0,0]}}";
+	uint64_t len = sizeof(text) - 1;
+	struct weir_tensor view;
+	struct weir_weights *w;
+	struct weir_model *m;
+	struct weir_plan *p;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, &len, 8) != 8 ||
+	    write(fd, text, len) != (ssize_t)len)
+		bail("%s: %s", path, strerror(errno));
+	close(fd);
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	p = new_plan(m);
+	put(p, NULL, NULL, 0, 0);
+	w = load(p, NULL);
+	ok(w, "empty tensors are loaded, whatever their other dimensions are");
+	is_int(w ? weir_weights_get(w, 0)->shape[1] : 0,
+	       INT64_C(4611686018427387904), "... and have them");
+	is_int(w ? weir_tensor_view(weir_weights_get(w, 0), 0, 1, 2, &view) : 1,
+	       0, "... and views");
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
 /* In a child after fork nothing is planned. */
 static int in_child(void)
 {
@@ -678,7 +710,7 @@ int main(void)
 	struct weir_buft_info info = { .size = sizeof(info) };
 
 	device = getenv("WEIR_T_DEVICE");
-	plan(6 + 3 + 4 + (device ? 0 : 3) + 12 + 4 + 2 + 8 + 4 + 1);
+	plan(6 + 3 + 4 + (device ? 0 : 3) + 12 + 4 + 2 + 8 + 3 + 4 + 1);
 	if (!mkdtemp(dir))
 		skip_all("%s cannot be made", dir);
 	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
@@ -697,6 +729,7 @@ int main(void)
 	at_random();
 	many();
 	estimates();
+	empties();
 	whole_names();
 	is_int(in_child(), 0, "a child after fork may plan nothing");
 	weir_close(root);
