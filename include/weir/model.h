@@ -264,7 +264,11 @@ struct weir_progress {
 WEIR_API int weir_load_progress(struct weir_load *load,
 				struct weir_progress *ret_progress)
 	WEIR_NONNULL(1, 2);
-/* Why tensor @i, or the first to fail for WEIR_ALL, failed; 0: it did not. */
+/*
+ * Why tensor @i failed, 0: it did not, or not yet. For WEIR_ALL: the first to
+ * fail so far, whose number is in *ret_failure; if all tensors had arrived (a
+ * file has changed), that is weir_weights_count().
+ */
 WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 			     struct weir_failure *ret_failure)
 	WEIR_NONNULL(1, 3);
