@@ -1,64 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where tensors come to lie: puts that share buffers of the caller's,
- * alignments, estimates. In host memory, or that of the device WEIR_T_DEVICE.
+ * Where tensors come to lie: puts that share buffers of the caller's, and
+ * alignments. In host memory, or that of the device WEIR_T_DEVICE.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <weir.h>
 #include <weir/cuda.h>
 
 #include "model/plan.h"
-#include "sample.h"
-#include "tap.h"
+#include "plan.inc"
 
-#define MAX_TENSORS 5000u
 #define ROUNDS 60
-
-static char dir[] = "/var/tmp/weir-place-XXXXXX";
-static char path[64];
-static struct weir *root;
-static const char *device; /* NULL: the CPU */
-static struct weir_buft *kind;
-static size_t kind_align;
-
-static struct sample_tensor tensors[MAX_TENSORS];
-static char names[MAX_TENSORS][16];
-static size_t n_tensors;
-static uint64_t seed = 1;
-
-static uint64_t some(uint64_t below)
-{
-	seed = seed * 6364136223846793005u + 1442695040888963407u;
-	return (seed >> 33) % below;
-}
-
-static struct weir_buft *memory_of(const char *name, enum weir_mem which)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	if (weir_dev_find(root, name, &dev) < 0 ||
-	    weir_dev_buft(dev, which, &buft) < 0)
-		bail("%s", weir_error());
-	return buft;
-}
-
-static struct weir_buf *buffer(size_t bytes)
-{
-	struct weir_buf *buf;
-
-	if (weir_buf_alloc(kind, bytes, NULL, &buf) < 0 ||
-	    weir_buf_clear(buf, 0xa5) < 0)
-		bail("%s", weir_error());
-	return buf;
-}
 
 static uint64_t address(struct weir_buf *buf)
 {
@@ -67,14 +17,6 @@ static uint64_t address(struct weir_buf *buf)
 	if (device && weir_cuda_buf_ptr(buf, &at) < 0)
 		bail("%s", weir_error());
 	return at;
-}
-
-static void add_tensor(const char *dtype, unsigned size, uint64_t count)
-{
-	snprintf(names[n_tensors], sizeof(names[0]), "t%zu", n_tensors);
-	tensors[n_tensors] =
-		(struct sample_tensor){ names[n_tensors], dtype, count, size };
-	n_tensors++;
 }
 
 static void some_tensors(size_t n, uint64_t below)
@@ -92,68 +34,6 @@ static void some_tensors(size_t n, uint64_t below)
 static uint64_t bytes_of(size_t i)
 {
 	return tensors[i].count * tensors[i].size;
-}
-
-static struct weir_model *model(void)
-{
-	struct weir_model *m;
-
-	sample_write(path, tensors, n_tensors, 8 * (unsigned)some(8), 1);
-	if (weir_model_open(root, path, NULL, &m) < 0)
-		bail("%s", weir_error());
-	return m;
-}
-
-static struct weir_plan *new_plan(struct weir_model *m)
-{
-	struct weir_plan *p;
-
-	if (weir_plan_new(m, &p) < 0)
-		bail("%s", weir_error());
-	return p;
-}
-
-static int put(struct weir_plan *p, const char *glob, struct weir_buf *buf,
-	       uint64_t offset, uint64_t align)
-{
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
-	int r;
-
-	o.buf = buf;
-	o.offset = offset;
-	o.align = align;
-	o.way = some(2) ? WEIR_WAY_DIRECT : WEIR_WAY_AUTO;
-	r = weir_plan_put(p, glob, kind, &o);
-	if (r < 0)
-		bail("%s", weir_error());
-	return r;
-}
-
-/* The weights of a load that has ended; NULL: it was refused. */
-static struct weir_weights *load(struct weir_plan *p, struct weir_weights *into)
-{
-	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_weights *w;
-	struct weir_load *l;
-
-	o.into = into;
-	if (weir_load_start(p, &o, &l) < 0)
-		return NULL;
-	if (weir_load_wait(l, -1) < 0 || weir_load_weights(l, &w) < 0)
-		bail("%s", weir_error());
-	weir_load_free(l);
-	return w;
-}
-
-static bool loads(struct weir_plan *p)
-{
-	struct weir_weights *w = load(p, NULL);
-	bool good = w && sample_wrong(w, 1) == 0;
-
-	if (!w)
-		diag("%s", weir_error());
-	weir_weights_free(w);
-	return good;
 }
 
 /* Two tensors of which the second is put before the first, and the like. */
@@ -531,209 +411,17 @@ static void at_random(void)
 	is_int(accepted, 0, "... and refused, where a byte is missing");
 }
 
-/* A put for each tensor, into one buffer, the last of the file first. */
-static void many(void)
-{
-	const uint64_t step = device ? kind_align : 16;
-	struct weir_plan *p;
-	struct weir_model *m;
-	struct weir_buf *buf;
-	int chosen = 0;
-
-	n_tensors = 0;
-	while (n_tensors < MAX_TENSORS)
-		add_tensor("U8", 1, 1 + some(16));
-	m = model();
-	buf = buffer(MAX_TENSORS * step);
-	p = new_plan(m);
-	for (size_t i = n_tensors; i-- > 0;)
-		chosen += put(p, names[i], buf, i * step, 0);
-	is_int(chosen, MAX_TENSORS,
-	       "a plan may have a put for each of %u tensors", MAX_TENSORS);
-	ok(loads(p), "... which get their bytes");
-	weir_plan_free(p);
-	weir_model_close(m);
-	weir_buf_free(buf);
-}
-
-/* A file of @bytes in two tensors and one that is empty, without the bytes. */
-static struct weir_model *hollow(uint64_t bytes)
-{
-	struct weir_model *m;
-	char text[512];
-	uint64_t len;
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
-	bytes &= ~(uint64_t)63;
-	len = (uint64_t)sprintf(
-		text,
-		"{\"a\":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[0,%llu]},"
-		"\"b\":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]},"
-		"\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
-		(unsigned long long)bytes, (unsigned long long)bytes,
-		(unsigned long long)bytes, (unsigned long long)bytes,
-		(unsigned long long)(2 * bytes));
-	if (fd < 0 || write(fd, &len, 8) != 8 ||
-	    write(fd, text, len) != (ssize_t)len ||
-	    ftruncate(fd, (off_t)(8 + len + 2 * bytes)) < 0)
-		bail("%s: %s", path, strerror(errno));
-	close(fd);
-	if (weir_model_open(root, path, NULL, &m) < 0)
-		bail("%s", weir_error());
-	return m;
-}
-
-static void estimates(void)
-{
-	struct weir_buft *plain = memory_of("CPU", WEIR_MEM_PLAIN);
-	struct weir_buft *huge = memory_of("CPU", WEIR_MEM_HUGE);
-	struct weir_estimate e[2] = { { .size = sizeof(e[0]) } };
-	uint64_t free_bytes, total;
-	struct weir_dev *cpu;
-	struct weir_plan *p;
-	struct weir_model *m;
-	struct weir_buf *buf;
-
-	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
-	    weir_dev_memory(cpu, &free_bytes, &total) < 0)
-		bail("%s", weir_error());
-	m = hollow(free_bytes / 10 * 6);
-	p = new_plan(m);
-	if (weir_plan_put(p, "a", plain, NULL) < 0)
-		bail("%s", weir_error());
-	is_int(weir_plan_estimate(p, e, 2) == 1 && e[0].fits, 1,
-	       "six tenths of the free memory fit");
-	if (weir_plan_put(p, NULL, huge, NULL) < 0)
-		bail("%s", weir_error());
-	is_int(weir_plan_estimate(p, e, 2), 2, "two kinds make two entries");
-	is_int(e[0].fits + e[1].fits, 0,
-	       "... that do not fit, since they share one memory");
-	is_int(e[0].tensors + e[1].tensors, 3, "... empty tensors count, too");
-	weir_plan_free(p);
-	weir_model_close(m);
-	m = hollow(64);
-	p = new_plan(m);
-	buf = buffer(1000);
-	put(p, "[ae]", buf, 0, 0);
-	put(p, "b", NULL, 0, 0);
-	is_int(weir_plan_estimate(p, e, 1), 1, "a kind is one entry");
-	ok(e[0].bytes >= 64 && e[0].bytes < 64 + 4096,
-	   "... of what is to be allocated");
-	is_int(e[0].given, 64, "... and what lies in given buffers");
-	is_int(e[0].tensors, 3, "... of all tensors");
-	weir_plan_free(p);
-	weir_model_close(m);
-	weir_buf_free(buf);
-}
-
-/* Shapes of empty tensors, whose other dimensions are beyond any memory. */
-static void empties(void)
-{
-	static const char text[] =
-		"{\"a\":{\"dtype\":\"F64\",\"shape\":[3,4611686018427387904,0],\"data_offsets\":[0,0]},"
-		"\"b\":{\"dtype\":\"F4\",\"shape\":[0,18446744073709551615,7],\"data_offsets\":[0,0]}}";
-	uint64_t len = sizeof(text) - 1;
-	struct weir_tensor view;
-	struct weir_weights *w;
-	struct weir_model *m;
-	struct weir_plan *p;
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-
-	if (fd < 0 || write(fd, &len, 8) != 8 ||
-	    write(fd, text, len) != (ssize_t)len)
-		bail("%s: %s", path, strerror(errno));
-	close(fd);
-	if (weir_model_open(root, path, NULL, &m) < 0)
-		bail("%s", weir_error());
-	p = new_plan(m);
-	put(p, NULL, NULL, 0, 0);
-	w = load(p, NULL);
-	ok(w, "empty tensors are loaded, whatever their other dimensions are");
-	is_int(w ? weir_weights_get(w, 0)->shape[1] : 0,
-	       INT64_C(4611686018427387904), "... and have them");
-	is_int(w ? weir_tensor_view(weir_weights_get(w, 0), 0, 1, 2, &view) : 1,
-	       0, "... and views");
-	weir_weights_free(w);
-	weir_plan_free(p);
-	weir_model_close(m);
-}
-
-/* In a child after fork nothing is planned. */
-static int in_child(void)
-{
-	struct weir_model *m;
-	struct weir_plan *p, *other;
-	int status = -1;
-	pid_t pid;
-
-	n_tensors = 0;
-	add_tensor("U8", 1, 1);
-	m = model();
-	p = new_plan(m);
-	pid = fork();
-	if (!pid)
-		_exit(weir_plan_new(m, &other) != -EPERM ||
-		      weir_plan_put(p, NULL, kind, NULL) != -EPERM ||
-		      weir_plan_estimate(p, NULL, 0) != -EPERM);
-	waitpid(pid, &status, 0);
-	weir_plan_free(p);
-	weir_model_close(m);
-	return status;
-}
-
-/* A name is matched as a whole, also where it has a NUL inside. */
-static void whole_names(void)
-{
-	struct weir_plan *p;
-	struct weir_model *m;
-
-	n_tensors = 0;
-	add_tensor("U8", 1, 1);
-	strcpy(names[0], "a\\u0000b");
-	add_tensor("U8", 1, 1);
-	strcpy(names[1], "a[0]");
-	m = model();
-	p = new_plan(m);
-	is_err(weir_plan_put(p, "a", kind, NULL), -ENOENT, "'a'",
-	       "the part of a name before a NUL is not the name");
-	is_err(weir_plan_put(p, "?", kind, NULL), -ENOENT, "'?'",
-	       "... nor what a pattern matches");
-	is_int(weir_plan_put(p, "a\\[0]", kind, NULL), 1,
-	       "a name with a bracket is matched by a pattern that quotes it");
-	is_int(weir_plan_put(p, "*", kind, NULL), 1, "a star matches all");
-	weir_plan_free(p);
-	weir_model_close(m);
-}
-
 int main(void)
 {
-	struct weir_buft_info info = { .size = sizeof(info) };
+	bool host = !getenv("WEIR_T_DEVICE");
 
-	device = getenv("WEIR_T_DEVICE");
-	plan(6 + 3 + 4 + (device ? 0 : 3) + 12 + 4 + 2 + 8 + 3 + 4 + 1);
-	if (!mkdtemp(dir))
-		skip_all("%s cannot be made", dir);
-	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
-	if (weir_open(NULL, &root) < 0)
-		bail("%s", weir_error());
-	kind = device ? memory_of(device, WEIR_MEM_DEVICE)
-		      : memory_of("CPU", WEIR_MEM_HUGE);
-	weir_buft_info(kind, &info);
-	kind_align = info.align;
+	begin(6 + 3 + 4 + (host ? 3 : 0) + 12 + 4);
 	shared();
 	twice();
 	checked();
-	if (!device) /* no memory of the program's */
+	if (host) /* memory of the program's */
 		aliases();
 	aligned();
 	at_random();
-	many();
-	estimates();
-	empties();
-	whole_names();
-	is_int(in_child(), 0, "a child after fork may plan nothing");
-	weir_close(root);
-	unlink(path);
-	rmdir(dir);
-	return done_testing();
+	return end();
 }

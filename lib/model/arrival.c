@@ -115,7 +115,7 @@ out:
 		weir__free(a->cause);
 		weir__free(a);
 	}
-	return weir__fail(-ENOMEM, "a load of %zu tensors: no memory", n);
+	return -ENOMEM;
 }
 
 const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
@@ -174,8 +174,7 @@ int weir__arrival_copies(struct weir__arrival *a,
 	a->unhanded = weir__calloc(a->n, sizeof(*a->unhanded));
 	a->by = by;
 	if (!a->unhanded)
-		return weir__fail(-ENOMEM, "a load of %zu tensors: no memory",
-				  a->n);
+		return -ENOMEM;
 	for (size_t i = 0; i < a->n; i++)
 		atomic_init(&a->unhanded[i], atomic_load(&a->left[i]));
 	return 0;

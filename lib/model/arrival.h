@@ -48,6 +48,7 @@ struct weir__arrival {
 	_Atomic uint64_t failed;
 };
 
+/* -ENOMEM, without a sentence. */
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret);
 static inline void weir__arrival_put(struct weir__arrival *a)
 {
@@ -61,7 +62,10 @@ static inline void weir__arrival_put(struct weir__arrival *a)
  */
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
-/* The copies of all tensors go to @by, which will be told. -ENOMEM. */
+/*
+ * The copies of all tensors go to @by, which will be told. -ENOMEM, without a
+ * sentence.
+ */
 int weir__arrival_copies(struct weir__arrival *a,
 			 const struct weir__queue_ops *by);
 /* The copies of @bytes of tensor @i are with the driver. */
