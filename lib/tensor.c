@@ -42,14 +42,22 @@ static int check_form(const struct weir_tensor *t,
 	return 0;
 }
 
-/* Multiplied in the order given, so that the answer is one for every reader. */
+static bool is_empty(const struct weir_tensor *t)
+{
+	for (unsigned i = 0; i < t->ndim; i++)
+		if (!t->shape[i])
+			return true;
+	return false;
+}
+
+/* An empty tensor has no bytes, whatever its other dimensions are. */
 static int count_bytes(const struct weir_tensor *t,
 		       const struct weir_dtype_info *row,
 		       uint64_t *ret_elements, uint64_t *ret_bytes)
 {
-	uint64_t n = 1, bytes;
+	uint64_t n = !is_empty(t), bytes;
 
-	for (unsigned i = 0; i < t->ndim; i++)
+	for (unsigned i = 0; n && i < t->ndim; i++)
 		if (weir__mul_over(n, (uint64_t)t->shape[i], &n) ||
 		    n > INT64_MAX)
 			return weir__fail(
@@ -76,8 +84,8 @@ static int count_bytes(const struct weir_tensor *t,
 }
 
 /*
- * Strides of a contiguous tensor. Where a dimension of 0 stands before others
- * whose product is beyond any memory, the outer strides are 0.
+ * Strides of a contiguous tensor. Of an empty one the outer strides are 0 where
+ * the product of the inner dimensions is 0, or beyond any memory.
  */
 static void set_strides(struct weir_tensor *t,
 			const struct weir_dtype_info *row)
@@ -201,10 +209,9 @@ bool weir__tensor_contiguous(const struct weir_tensor *t)
 
 	if (!has_strides(t))
 		return true;
+	if (is_empty(t))
+		return true;
 	set_strides(&tight, weir__dtype(t->dtype));
-	for (unsigned i = 0; i < t->ndim; i++)
-		if (!t->shape[i])
-			return true;
 	/* The stride of a dimension of 1 is never taken. */
 	for (unsigned i = 0; i < t->ndim; i++)
 		if (t->shape[i] != 1 && t->stride[i] != tight.stride[i])

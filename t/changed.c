@@ -27,6 +27,7 @@ static char path[64], other[64];
 static struct weir *root;
 static _Atomic bool hold, whole_seconds;
 static _Atomic unsigned held;
+static uint64_t failed; /* the number of the last failure */
 
 /* The library's calls come to these two. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
@@ -202,6 +203,7 @@ static struct weir_model *fresh_model(void)
 static int load_and(void (*change)(void), uint32_t flags)
 {
 	struct weir_model *m = fresh_model();
+	struct weir_failure f;
 	struct weir_load *l;
 	int r;
 
@@ -213,6 +215,8 @@ static int load_and(void (*change)(void), uint32_t flags)
 	change();
 	atomic_store(&hold, false);
 	r = weir_load_wait(l, -1);
+	weir_load_error(l, WEIR_ALL, &f);
+	failed = f.number;
 	weir_load_free(l);
 	weir_model_close(m);
 	return r;
@@ -243,6 +247,7 @@ static void seen(void)
 		is_err(load_and(changes[i].change, 0), -ESTALE, changes[i].says,
 		       "a load of a file that is %s meanwhile is refused",
 		       changes[i].what);
+		is_int(failed, 1, "... as a whole, its tensor having arrived");
 		is_int(load_and(changes[i].change, WEIR_LOAD_UNCHECKED), 0,
 		       "... but for WEIR_LOAD_UNCHECKED");
 	}
@@ -271,7 +276,7 @@ int main(void)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 
-	plan(2 * CHANGES + 3);
+	plan(3 * CHANGES + 3);
 	if (!mkdtemp(dir))
 		skip_all("%s cannot be made", dir);
 	snprintf(path, sizeof(path), "%s/model.safetensors", dir);

@@ -185,6 +185,8 @@ static void fails(int err, const char *part, const char *what)
 	is_int(weir_load_error(l, 1, &f), err, "... by the tensor it is in");
 	has_str(f.text, "tensor 'b'", "... which is named");
 	is_int(weir_load_error(l, 0, &f), 0, "... others do not mind");
+	weir_load_error(l, WEIR_ALL, &f);
+	is_int(f.number, 1, "... and of all it is the first to fail");
 	weir_load_free(l);
 }
 
@@ -280,6 +282,36 @@ static void held(void)
 	close_root();
 }
 
+/* One chunk at a time, of which the second hangs until the load is cancelled. */
+static void cancelled(void)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_failure f;
+	struct weir_event *e;
+	struct weir_load *l;
+
+	open_root();
+	set_fault(HOLD, 0, 66000, 66001);
+	o.depth = 1;
+	if (weir_load_start(the_plan, &o, &l) < 0 ||
+	    weir_event_new(root, 0, &e) < 0 || weir_load_record(l, 2, e) < 0)
+		bail("%s", weir_error());
+	wait_for_hit();
+	weir_load_cancel(l);
+	atomic_store(&fault.hold, false);
+	is_int(weir_load_wait(l, -1), -ECANCELED, "a cancelled load says so");
+	is_int(weir_load_error(l, 0, &f), 0, "... not of what had arrived");
+	is_int(weir_load_error(l, 2, &f), -ECANCELED, "... but of the others");
+	is_int(f.number, 2, "... each by its own number");
+	weir_event_error(e, &f);
+	is_int(f.number, 2, "... as its event says");
+	weir_load_error(l, WEIR_ALL, &f);
+	is_int(f.number, 1, "... and of all it is the first to fail");
+	weir_event_free(e);
+	weir_load_free(l);
+	close_root();
+}
+
 static void *wait_all(void *load)
 {
 	return (void *)(intptr_t)weir_load_wait(load, -1);
@@ -327,6 +359,7 @@ static void contract(enum weir_way which, const char *prefix)
 	results();
 	refused();
 	held();
+	cancelled();
 	closed();
 }
 
@@ -334,7 +367,7 @@ int main(void)
 {
 	int fd = mkstemp(path);
 
-	plan(2 * 92 + 4);
+	plan(2 * (92 + 3 + 6) + 4);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);

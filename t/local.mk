@@ -63,6 +63,9 @@ T_C_TESTS = \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
+	%D%/memory.t \
+	%D%/plan.t \
+	%D%/place.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
 	%D%/ring-dies.t \
@@ -178,6 +181,13 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_memory_t_SOURCES = %D%/memory.c $(T_FILES)
+T_WRAP = -Wl,--wrap=weir__
+%C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
+	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
+	$(T_WRAP)strdup
+%C%_plan_t_SOURCES = %D%/plan.c %D%/plan.inc %D%/sample.c %D%/sample.h
+%C%_place_t_SOURCES = %D%/place.c %D%/plan.inc %D%/sample.c %D%/sample.h
 %C%_changed_t_SOURCES = %D%/changed.c %D%/sample.c %D%/sample.h
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h

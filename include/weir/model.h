@@ -142,7 +142,7 @@ WEIR_API int weir_plan_new(struct weir_model *model,
 	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
 WEIR_API void weir_plan_free(struct weir_plan *plan);
 
-/* Which way the bytes go (DESIGN: map, buffered, direct). */
+/* Which way the bytes go: see weir-io(7). */
 enum weir_way {
 	WEIR_WAY_AUTO = 0,     /* resident: buffered; else direct */
 	WEIR_WAY_MAP = 1,      /* read-only pages of the file, in place */
@@ -152,8 +152,9 @@ enum weir_way {
 
 struct weir_put_opts {
 	size_t size;
-	uint64_t align;       /* of each tensor, a power of two <= 4096; 0: the
-				   dtype's own (on a device: the kind's) */
+	uint64_t align;       /* of each tensor's address, a power of two <=
+				   4096; 0: the dtype's own (on a device: the
+				   kind's) */
 	struct weir_buf *buf; /* into this buffer; NULL: new ones */
 	uint64_t offset;      /* first byte of @buf that may be used */
 	uint32_t way;         /* enum weir_way */
@@ -167,9 +168,16 @@ WEIR__DECLARE_OPTS_INIT(weir_put_opts)
  * and that no earlier put has chosen, to be placed in memory of @buft. NULL
  * for @glob matches all. Returns how many were chosen.
  *
- * -ENOENT: @glob matches no tensor of the model at all. -EINVAL: an
- * alignment, a buffer of another kind, or WAY_MAP with memory that is not of
- * kind MAPPED (and the reverse).
+ * Several puts may share a buffer, or memory that several buffers wrap: each
+ * has the bytes from its offset to that of the next one, or the end of its
+ * buffer; with the same offset they follow each other in the order of the
+ * calls. What fits, in the order of the file and each tensor aligned, is
+ * placed there; no two tensors of a plan ever share a byte.
+ *
+ * -ENOENT: @glob matches no tensor of the model at all. -EINVAL: an alignment,
+ * a buffer that is joined, read-only, of another kind or shorter than the
+ * offset, an offset without a buffer, or WEIR_WAY_MAP with memory that is not
+ * of kind MAPPED (and the reverse).
  */
 WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
@@ -182,8 +190,10 @@ struct weir_estimate {
 	uint64_t bytes; /* to be allocated */
 	uint64_t tensors;
 	uint64_t free; /* what can be had now; UINT64_MAX: not known */
-	uint32_t fits; /* 1: bytes <= free */
+	uint32_t fits; /* 1: what all kinds that take from the same memory (the
+			  host's, or that of one GPU) need together is free */
 	uint32_t reserved;
+	uint64_t given; /* bytes of tensors in buffers of the caller's */
 };
 /*
  * Estimate without side effect. Fills up to @n entries, returns how many
@@ -256,7 +266,11 @@ struct weir_progress {
 WEIR_API int weir_load_progress(struct weir_load *load,
 				struct weir_progress *ret_progress)
 	WEIR_NONNULL(1, 2);
-/* Why tensor @i, or the first to fail for WEIR_ALL, failed; 0: it did not. */
+/*
+ * Why tensor @i failed, 0: it did not, or not yet. For WEIR_ALL: the first to
+ * fail so far, whose number is in *ret_failure; if all tensors had arrived (a
+ * file has changed), that is weir_weights_count().
+ */
 WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 			     struct weir_failure *ret_failure)
 	WEIR_NONNULL(1, 3);

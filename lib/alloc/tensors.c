@@ -111,7 +111,9 @@ static int alloc_all(struct weir_buft *buft, const struct weir_tensor *t,
 		if (!r)
 			r = alloc_pieces(buft, sizes, bufs, pieces, ret_buf);
 	} else {
-		r = weir__fail(-ENOMEM, "no memory for %zu buffers", pieces);
+		r = weir__fail(-ENOMEM,
+			       "%s: no memory for %zu buffers of %zu tensors",
+			       buft->desc.name, pieces, n);
 	}
 	weir__free(bufs);
 	weir__free(sizes);

@@ -181,11 +181,13 @@ int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 	int r;
 
 	if (!f)
-		return weir__fail(-ENOMEM, "%s: no memory", path);
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a file of %zu bytes", path,
+				  sizeof(*f));
 	f->direct_fd = -1;
 	f->path = weir__strdup(path);
 	r = f->path ? open_buffered(path, flags, mode, &st)
-		    : weir__fail(-ENOMEM, "%s: no memory", path);
+		    : weir__fail(-ENOMEM, "%s: no memory for its path", path);
 	if (r < 0) {
 		weir__free(f->path);
 		weir__free(f);

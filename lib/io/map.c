@@ -50,7 +50,9 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 		return r;
 	m = weir__calloc(1, sizeof(*m));
 	if (!m)
-		return weir__fail(-ENOMEM, "%s: no memory", file->base);
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a mapping of %zu bytes",
+				  file->base, size);
 	m->len = (size_t)(off - from) + size;
 	m->len += !m->len; /* nothing has an address, too */
 	r = weir__sys_map(m->len, file->fd, from, PROT_READ, &m->addr);

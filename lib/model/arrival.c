@@ -22,23 +22,20 @@ static const struct weir_failure cause_no_memory = {
 	.text = "a read failed, and there was no memory to say why",
 };
 
-int weir__arrival_state(struct weir__arrival *a, uint64_t i,
-			const struct weir_failure **ret_cause)
+/* A cause may be that of many tensors; the number is each one's own. */
+int weir__arrival_error(struct weir__arrival *a, uint64_t i,
+			struct weir_failure *ret_failure)
 {
+	uint64_t first = atomic_load(&a->first);
 	const struct weir_failure *cause;
 
-	if (i == a->n) {
-		if (!atomic_load(&a->finished))
-			return 0;
-		cause = atomic_load(&a->first);
-	} else {
-		if (atomic_load(&a->left[i]))
-			return 0;
-		cause = atomic_load(&a->cause[i]);
-	}
+	if (i == a->n && first)
+		i = first - 1;
+	cause = atomic_load(&a->cause[i]);
 	if (!cause)
-		return 1;
-	*ret_cause = cause;
+		return 0;
+	*ret_failure = *cause;
+	ret_failure->number = i;
 	return cause->err;
 }
 
@@ -50,12 +47,16 @@ static struct weir__arrival *arrival_of(struct weir__source *src)
 static int state(struct weir__source *src, uint64_t number,
 		 struct weir_failure *ret_cause)
 {
-	const struct weir_failure *cause;
-	int r = weir__arrival_state(arrival_of(src), number, &cause);
+	struct weir__arrival *a = arrival_of(src);
+	struct weir_failure failure;
+	bool out = number == a->n ? !atomic_load(&a->finished)
+				  : atomic_load(&a->left[number]) != 0;
+	int r;
 
-	if (r < 0 && ret_cause)
-		*ret_cause = *cause;
-	return r;
+	if (out)
+		return 0;
+	r = weir__arrival_error(a, number, ret_cause ? ret_cause : &failure);
+	return r < 0 ? r : 1;
 }
 
 static void destroy(struct weir__source *src)
@@ -102,7 +103,7 @@ int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 		goto out;
 	a->n = n;
 	a->left = weir__calloc(n, sizeof(*a->left));
-	a->cause = weir__calloc(n, sizeof(*a->cause));
+	a->cause = weir__calloc(n + 1, sizeof(*a->cause));
 	if (!a->left || !a->cause)
 		goto out;
 	weir__source_init(&a->source, &arrival_ops, weir);
@@ -114,7 +115,7 @@ out:
 		weir__free(a->cause);
 		weir__free(a);
 	}
-	return weir__fail(-ENOMEM, "a load of %zu tensors: no memory", n);
+	return -ENOMEM;
 }
 
 const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
@@ -137,23 +138,28 @@ const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 	return &c->failure;
 }
 
+/* The first cause of @i stays, and so does the first to fail. */
+static void fail(struct weir__arrival *a, uint64_t i,
+		 const struct weir_failure *cause)
+{
+	const struct weir_failure *none = NULL;
+	uint64_t nobody = 0;
+
+	atomic_compare_exchange_strong(&a->cause[i], &none, cause);
+	atomic_compare_exchange_strong(&a->first, &nobody, i + 1);
+}
+
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause)
 {
-	const struct weir_failure *none = NULL;
-
-	atomic_compare_exchange_strong(&a->first, &none, cause);
+	fail(a, a->n, cause);
 }
 
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause)
 {
-	const struct weir_failure *none = NULL;
-
-	if (cause) {
-		atomic_compare_exchange_strong(&a->cause[i], &none, cause);
-		weir__arrival_fail(a, cause);
-	}
+	if (cause)
+		fail(a, i, cause);
 	if (atomic_fetch_sub(&a->left[i], bytes) != bytes)
 		return;
 	atomic_fetch_add_explicit(atomic_load(&a->cause[i]) ? &a->failed
@@ -168,8 +174,7 @@ int weir__arrival_copies(struct weir__arrival *a,
 	a->unhanded = weir__calloc(a->n, sizeof(*a->unhanded));
 	a->by = by;
 	if (!a->unhanded)
-		return weir__fail(-ENOMEM, "a load of %zu tensors: no memory",
-				  a->n);
+		return -ENOMEM;
 	for (size_t i = 0; i < a->n; i++)
 		atomic_init(&a->unhanded[i], atomic_load(&a->left[i]));
 	return 0;

@@ -31,6 +31,7 @@ struct weir__arrival {
 	struct weir__source source;
 	size_t n;
 	_Atomic uint64_t *left;
+	/* For each number; n: of a failure of the load beside its tensors. */
 	_Atomic(const struct weir_failure *) *cause;
 	/*
 	 * Bytes whose copy is not with the driver yet, and the backend that
@@ -38,15 +39,16 @@ struct weir__arrival {
 	 */
 	_Atomic uint64_t *unhanded;
 	const struct weir__queue_ops *by;
-	_Atomic(struct weir__cause *) causes;       /* all, to be freed */
-	_Atomic(const struct weir_failure *) first; /* of the whole load */
-	_Atomic bool lost;     /* the kernel may still write to the memory */
-	_Atomic bool finished; /* number n */
+	_Atomic(struct weir__cause *) causes; /* all, to be freed */
+	_Atomic uint64_t first; /* to fail: its number + 1; 0: none has */
+	_Atomic bool lost;      /* the kernel may still write to the memory */
+	_Atomic bool finished;  /* number n */
 	/* Written by all reactors, far from what they only read. */
 	_Alignas(64) _Atomic uint64_t arrived;
 	_Atomic uint64_t failed;
 };
 
+/* -ENOMEM, without a sentence. */
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret);
 static inline void weir__arrival_put(struct weir__arrival *a)
 {
@@ -60,7 +62,10 @@ static inline void weir__arrival_put(struct weir__arrival *a)
  */
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
-/* The copies of all tensors go to @by, which will be told. -ENOMEM. */
+/*
+ * The copies of all tensors go to @by, which will be told. -ENOMEM, without a
+ * sentence.
+ */
 int weir__arrival_copies(struct weir__arrival *a,
 			 const struct weir__queue_ops *by);
 /* The copies of @bytes of tensor @i are with the driver. */
@@ -80,8 +85,11 @@ const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 extern const struct weir_failure weir__cause_cancelled;
 extern const struct weir_failure weir__cause_closed;
 
-/* 1: arrived; 0: not yet; < 0 and *ret_cause: failed. i <= n. */
-int weir__arrival_state(struct weir__arrival *a, uint64_t i,
-			const struct weir_failure **ret_cause);
+/*
+ * How tensor @i, or for n the first to fail so far, failed: its errno, and
+ * *ret_failure with its number; 0: it has not.
+ */
+int weir__arrival_error(struct weir__arrival *a, uint64_t i,
+			struct weir_failure *ret_failure);
 
 #endif

@@ -17,7 +17,17 @@ struct hasher {
 	EVP_MD_CTX *evp;
 };
 
-static int start(struct hasher *h)
+static int no_memory(const struct weir_tensor *t)
+{
+	uint64_t bytes = 0;
+
+	weir__tensor_extent(t, &bytes);
+	return weir__fail(-ENOMEM,
+			  "%s: no memory for a digest of its %llu bytes",
+			  weir__tensor_label(t), (unsigned long long)bytes);
+}
+
+static int start(struct hasher *h, const struct weir_tensor *t)
 {
 	if (h->kind == WEIR_DIGEST_XXH3) {
 		h->xxh = XXH3_createState();
@@ -28,7 +38,7 @@ static int start(struct hasher *h)
 		if (h->evp && EVP_DigestInit_ex(h->evp, EVP_sha256(), NULL))
 			return 0;
 	}
-	return weir__fail(-ENOMEM, "a digest: no memory");
+	return no_memory(t);
 }
 
 static void update(struct hasher *h, const void *data, size_t n)
@@ -59,7 +69,7 @@ static int update_from_device(struct hasher *h, const struct weir_tensor *t,
 	int r = 0;
 
 	if (!piece)
-		return weir__fail(-ENOMEM, "a digest: no memory");
+		return no_memory(t);
 	for (size_t at = 0; at < bytes && r >= 0; at += PIECE) {
 		size_t n = bytes - at < PIECE ? bytes - at : PIECE;
 
@@ -109,7 +119,7 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	t = &weights->tensor[i];
 	r = weir__tensor_extent(t, &bytes);
 	if (r >= 0)
-		r = start(&h);
+		r = start(&h, t);
 	data = weir_tensor_data(t);
 	if (r >= 0 && data)
 		update(&h, data, bytes);

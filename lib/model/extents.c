@@ -110,5 +110,8 @@ int weir__load_extents(struct weir_load *l)
 	for (size_t i = 0; i < layout->n_runs && r >= 0; i++)
 		r = add_run(l, order[i]);
 	weir__free(order);
-	return r < 0 ? weir__fail(r, "the extents of a load: no memory") : 0;
+	return r < 0 ? weir__fail(r,
+				  "%s: no memory for the extents of %zu runs",
+				  l->model->path, layout->n_runs)
+		     : 0;
 }

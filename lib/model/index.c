@@ -265,6 +265,11 @@ int weir__index_parse(struct weir__index *x, const char *file, char *text,
 		r = weir__names_init(&x->shards, 0, x, shard_name);
 	if (r >= 0)
 		r = read_index(x, &j, lenient);
+	if (r == -ENOMEM)
+		weir__fail(
+			r,
+			"%s: no memory for the tables of an index of %zu bytes, after %zu tensors",
+			file, len, x->n_placed);
 	weir__names_fini(&x->shards);
 	if (r >= 0)
 		r = sort_shards(x);

@@ -1,304 +1,80 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Placement that keeps the file's own layout.
- *
- * The chosen tensors of a put are taken in the order of the file. Neighbours
- * make a run; a run is shifted as a whole until each of its tensors has the
- * alignment that is wanted. Where no one shift serves all, or the gap is
- * large, the run is cut. In memory a run begins where its address equals its
- * shifted file offset modulo a page, so that direct reads land in place.
+ * A layout: the groups of tensors that the puts of a plan have chosen, each in
+ * its room. Puts into buffers of the caller's share memory, which is known by
+ * its address, since two buffers may be of the same: the room of a put ends
+ * where the next one's begins, and those that begin at the same byte follow
+ * each other.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "dtype.h"
 #include "error.h"
-#include "model/plan.h"
+#include "model/place.h"
 #include "sys.h"
 
-#define PAGE 4096u
-/* Reading over a gap of this size costs less than a read of its own. */
-#define MAX_GAP (64u << 10)
-
-struct placer {
-	const struct weir_plan *plan;
-	struct weir__layout *l;
-	const struct weir__put *put;
-	unsigned number; /* of the put */
-	bool tight;      /* no congruence: of no use, or it would not fit */
-	uint64_t base;   /* address of byte 0 of the buffer, modulo PAGE */
-	uint64_t end;    /* first free byte of the buffer */
-	uint64_t modulus, shift; /* the run's: off + shift is aligned */
-	struct weir__run run;    /* open if n > 0 */
+/* Bytes of given memory: of a put from where it may begin, of a buffer all. */
+struct span {
+	const void *space; /* addresses of two spaces are not compared */
+	uint64_t begin, end;
+	size_t number; /* of the put, or of the buffer in the layout */
 };
 
-static void *grow(void *array, size_t n, size_t *max, size_t size)
+static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 {
-	size_t more = *max ? *max * 2 : 16;
-	void *bigger;
-
-	if (n < *max)
-		return array;
-	bigger = weir__realloc(array, more, size);
-	if (bigger)
-		*max = more;
-	return bigger;
-}
-
-static int no_memory(void)
-{
-	return weir__fail(-ENOMEM, "the layout of a load: no memory");
-}
-
-static uint64_t align_of(const struct weir__put *put, uint16_t dtype)
-{
-	const struct weir_dtype_info *row = weir__dtype(dtype);
-
-	if (put->align)
-		return put->align;
-	if (!(put->buft->desc.flags & WEIR_BUFT_HOST))
-		return put->buft->desc.align;
-	return row ? row->align : 1;
-}
-
-static int open_buf(struct placer *p)
-{
-	struct weir__layout *l = p->l;
-	struct weir__layout_buf *buf =
-		grow(l->buf, l->n_bufs, &l->max_bufs, sizeof(*l->buf));
-
-	if (!buf)
-		return no_memory();
-	l->buf = buf;
-	buf[l->n_bufs++] = (struct weir__layout_buf){
-		.buft = p->put->buft,
-		.given = p->put->buf,
-		.first = l->n_order,
-	};
-	p->base = 0;
-	p->end = 0;
-	if (p->put->buf) {
-		p->base = (uintptr_t)p->put->buf->mem.base % PAGE;
-		p->end = p->put->offset;
-	}
-	return 0;
-}
-
-static struct weir__layout_buf *current(struct placer *p)
-{
-	return &p->l->buf[p->l->n_bufs - 1];
-}
-
-static uint64_t room(const struct placer *p)
-{
-	return p->put->buf ? p->put->buf->bytes : p->put->buft->desc.max;
-}
-
-/* Is there room for a run of @len bytes, wherever it has to begin? */
-static bool fits(const struct placer *p, uint64_t len)
-{
-	uint64_t slack = p->tight ? p->modulus : PAGE;
-	uint64_t left = room(p) > p->end ? room(p) - p->end : 0;
-
-	return left >= slack && len <= left - slack;
-}
-
-/* Where the open run begins in the current buffer. */
-static uint64_t place(const struct placer *p, uint64_t unit)
-{
-	uint64_t want = (p->run.off + p->shift) & (unit - 1);
-	uint64_t have = (p->base + p->end) & (unit - 1);
-
-	return p->end + ((want - have) & (unit - 1));
-}
-
-static int too_large(struct placer *p)
-{
-	const struct weir_model *m = p->plan->model;
-	size_t rec = p->l->spot[p->l->order[p->run.first]].record;
-
-	if (p->put->buf)
-		return weir__fail(
-			-ENOSPC,
-			"tensor '%s': %llu bytes at %llu do not fit a buffer of %zu",
-			weir__quote(weir__record_name(m, rec),
-				    m->rec[rec].name_len),
-			(unsigned long long)p->run.len,
-			(unsigned long long)p->end, p->put->buf->bytes);
 	return weir__fail(
-		-ENOMEM,
-		"tensor '%s': %llu bytes are more than a buffer of %s can have (%zu)",
-		weir__quote(weir__record_name(m, rec), m->rec[rec].name_len),
-		(unsigned long long)p->run.len, p->put->buft->desc.name,
-		p->put->buft->desc.max);
+		-ENOMEM, "%s: no memory for a layout of %zu items of %zu bytes",
+		plan->model->path, n, size);
 }
 
-/* The run is complete: give it and its tensors their places. */
-static int close_run(struct placer *p)
+/* Devices of a backend that can reach each other have one space. */
+static const void *space_of(const struct weir_buf *buf)
 {
-	uint64_t unit = p->tight ? p->modulus : PAGE;
-	struct weir__layout *l = p->l;
-	struct weir__run *run;
-	uint64_t at;
+	const struct weir_dev *dev = buf->buft->dev;
 
-	if (!p->run.n)
-		return 0;
-	if (unit < p->modulus)
-		unit = p->modulus;
-	at = place(p, unit);
-	if (at > room(p) || p->run.len > room(p) - at)
-		return too_large(p);
-	run = grow(l->run, l->n_runs, &l->max_runs, sizeof(*run));
-	if (!run)
-		return no_memory();
-	l->run = run;
-	p->run.at = at;
-	p->run.buf = (uint32_t)(l->n_bufs - 1);
-	for (size_t i = p->run.first; i < p->run.first + p->run.n; i++) {
-		struct weir__spot *s = &l->spot[l->order[i]];
-
-		s->buf = p->run.buf;
-		s->at = at + p->plan->model->rec[s->record].off - p->run.off;
-	}
-	run[l->n_runs++] = p->run;
-	p->end = at + p->run.len;
-	current(p)->bytes = p->end;
-	current(p)->n = l->n_order - current(p)->first;
-	p->run.n = 0;
-	return 0;
+	if (weir__buf_is_host(buf))
+		return NULL;
+	return dev->backend->mem->reach ? (const void *)dev->backend
+					: (const void *)dev;
 }
 
-/* Can one shift serve the open run and a tensor at @off, too? */
-static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
+static struct span span_of(const struct weir_buf *buf, uint64_t from,
+			   uint64_t to, size_t number)
 {
-	uint64_t shift = -off & (align - 1);
+	uint64_t base = (uintptr_t)buf->mem.base;
 
-	if (align <= p->modulus)
-		return ((off + p->shift) & (align - 1)) == 0;
-	if ((shift & (p->modulus - 1)) != (p->shift & (p->modulus - 1)))
-		return false;
-	p->modulus = align;
-	p->shift = shift;
-	return true;
+	return (struct span){ space_of(buf), base + from, base + to, number };
 }
 
-static bool joins(struct placer *p, const struct weir__record *rec,
-		  uint64_t align)
+static int by_address(const void *a, const void *b)
 {
-	uint64_t end = p->run.off + p->run.len;
-	uint64_t gap = p->put->buf ? 0 : MAX_GAP;
+	const struct span *x = a, *y = b;
 
-	if (!p->run.n || rec->shard != p->run.shard || rec->off < end ||
-	    rec->off - end > gap)
-		return false;
-	if (!fits(p, rec->off + rec->bytes - p->run.off))
-		return false;
-	return shift_serves(p, rec->off, align);
+	if (x->space != y->space)
+		return (uintptr_t)x->space < (uintptr_t)y->space ? -1 : 1;
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static int add_tensor(struct placer *p, size_t spot)
+/* Spots in the order of their puts; those of put i begin at first[i]. */
+struct groups {
+	const struct weir_plan *plan;
+	struct weir__layout *l;
+	size_t *spot, *first; /* n, n_puts + 1 */
+	struct span *given;   /* of puts that need bytes of the caller's */
+	size_t n_given;
+};
+
+static struct weir__group group_of(const struct groups *g, size_t put)
 {
-	const struct weir__record *rec =
-		&p->plan->model->rec[p->l->spot[spot].record];
-	uint64_t align = align_of(p->put, rec->dtype);
-	int r;
-
-	if (!joins(p, rec, align)) {
-		r = close_run(p);
-		if (r < 0)
-			return r;
-		if (!p->put->buf && p->end && !fits(p, rec->bytes))
-			r = open_buf(p);
-		if (r < 0)
-			return r;
-		p->run = (struct weir__run){ .shard = rec->shard,
-					     .off = rec->off,
-					     .first = p->l->n_order,
-					     .way = p->put->way };
-		p->modulus = align;
-		p->shift = -rec->off & (align - 1);
-	}
-	p->l->order[p->l->n_order++] = spot;
-	p->run.n++;
-	p->run.len = rec->off + rec->bytes - p->run.off;
-	return 0;
-}
-
-/* Tensors without bytes lie anywhere; here at the start. */
-static void add_empty(struct placer *p)
-{
-	struct weir__layout *l = p->l;
-
-	for (size_t i = 0; i < l->n; i++) {
-		struct weir__spot *s = &l->spot[i];
-
-		if (p->plan->choice[s->record] != p->number + 1 ||
-		    p->plan->model->rec[s->record].bytes)
-			continue;
-		s->buf = (uint32_t)(l->n_bufs - 1);
-		s->at = p->put->offset;
-	}
-}
-
-static int place_put(struct placer *p)
-{
-	size_t first_order = p->l->n_order, first_run = p->l->n_runs;
-	size_t first_buf = p->l->n_bufs;
-	int r;
-
-again:
-	r = open_buf(p);
-	p->run.n = 0;
-	for (size_t i = 0; i < p->l->n && r >= 0; i++) {
-		size_t rec = p->l->spot[i].record;
-
-		if (p->plan->choice[rec] == p->number + 1 &&
-		    p->plan->model->rec[rec].bytes)
-			r = add_tensor(p, i);
-	}
-	if (r >= 0)
-		r = close_run(p);
-	if (r == -ENOSPC && !p->tight) {
-		/* Close together, if the pages do not matter: it may fit. */
-		p->tight = true;
-		p->l->n_order = first_order;
-		p->l->n_runs = first_run;
-		p->l->n_bufs = first_buf;
-		goto again;
-	}
-	if (r >= 0)
-		add_empty(p);
-	return r;
-}
-
-/* Mapped tensors are where the file has them: a mapping for each shard. */
-static int map_put(struct placer *p)
-{
-	struct weir__layout *l = p->l;
-	uint32_t shard = UINT32_MAX;
-	int r;
-
-	for (size_t i = 0; i < l->n; i++) {
-		const struct weir__record *rec =
-			&p->plan->model->rec[l->spot[i].record];
-
-		if (p->plan->choice[l->spot[i].record] != p->number + 1)
-			continue;
-		if (rec->shard != shard) {
-			shard = rec->shard;
-			r = open_buf(p);
-			if (r < 0)
-				return r;
-			current(p)->map_shard = shard;
-			current(p)->map_off = rec->off;
-		}
-		l->order[l->n_order++] = i;
-		l->spot[i].buf = (uint32_t)(l->n_bufs - 1);
-		l->spot[i].at = rec->off - current(p)->map_off;
-		current(p)->n++;
-		current(p)->bytes = l->spot[i].at + rec->bytes;
-	}
-	return 0;
+	return (struct weir__group){
+		.model = g->plan->model,
+		.put = &g->plan->put[put],
+		.spot = g->spot + g->first[put],
+		.n = g->first[put + 1] - g->first[put],
+	};
 }
 
 static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
@@ -306,11 +82,203 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 	l->spot = weir__calloc(plan->n, sizeof(*l->spot));
 	l->order = weir__calloc(plan->n, sizeof(*l->order));
 	if (!l->spot || !l->order)
-		return no_memory();
+		return no_memory(plan, plan->n, sizeof(*l->spot));
 	for (size_t i = 0; i < plan->model->n_recs; i++)
 		if (plan->choice[i])
 			l->spot[l->n++].record = i;
 	return 0;
+}
+
+static int sort_spots(struct groups *g)
+{
+	const struct weir_plan *plan = g->plan;
+	size_t *next;
+
+	g->spot = weir__calloc(plan->n, sizeof(*g->spot));
+	g->first = weir__calloc(plan->n_puts + 2, sizeof(*g->first));
+	g->given = weir__calloc(plan->n_puts, sizeof(*g->given));
+	if (!g->spot || !g->first || !g->given)
+		return no_memory(plan, plan->n + plan->n_puts,
+				 sizeof(*g->spot));
+	/* first[i + 1] is where the next of put i goes, and ends as its end. */
+	next = g->first + 1;
+	for (unsigned i = 0; i < plan->n_puts; i++)
+		next[i + 1] = next[i] + plan->put[i].tensors;
+	for (size_t i = 0; i < g->l->n; i++) {
+		uint32_t put = plan->choice[g->l->spot[i].record] - 1;
+
+		g->spot[next[put]++] = i;
+	}
+	return 0;
+}
+
+static bool has_bytes(const struct groups *g, const struct weir__group *group)
+{
+	for (size_t i = 0; i < group->n; i++)
+		if (g->plan->model->rec[g->l->spot[group->spot[i]].record]
+			    .bytes)
+			return true;
+	return false;
+}
+
+/* Puts into new memory and mappings; the others are only listed. */
+static int place_new(struct groups *g)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < g->plan->n_puts && r >= 0; i++) {
+		struct weir__group group = group_of(g, i);
+		struct weir__put *put = &g->plan->put[i];
+		struct weir__room room = { .from = put->offset };
+		uint64_t end;
+
+		if (!group.n)
+			continue;
+		if (put->buf && has_bytes(g, &group))
+			g->given[g->n_given++] = span_of(put->buf, put->offset,
+							 put->buf->bytes, i);
+		else if (put->way == WEIR_WAY_MAP)
+			r = weir__place_mapped(g->l, &group);
+		else
+			r = weir__place(g->l, &group, &room, &end);
+	}
+	return r;
+}
+
+/* Puts [i, j) of the list begin at the same byte; none may reach @limit. */
+static int place_chain(struct groups *g, size_t i, size_t j, uint64_t limit,
+		       bool tight)
+{
+	uint64_t from = g->given[i].begin, end;
+	int r = 0;
+
+	for (; i < j && r >= 0; i++) {
+		const struct span *s = &g->given[i];
+		struct weir__group group = group_of(g, s->number);
+		uint64_t base = (uintptr_t)group.put->buf->mem.base;
+		struct weir__room room = {
+			.from = from - base,
+			.to = (s->end < limit ? s->end : limit) - base,
+			.tight = tight,
+		};
+
+		r = weir__place(g->l, &group, &room, &end);
+		from = base + end;
+	}
+	return r;
+}
+
+static int place_given(struct groups *g)
+{
+	struct weir__layout *l = g->l;
+	int r = 0;
+
+	qsort(g->given, g->n_given, sizeof(*g->given), by_address);
+	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
+		size_t n_order = l->n_order, n_runs = l->n_runs;
+		size_t n_bufs = l->n_bufs;
+		const struct span *s = &g->given[i], *next;
+		uint64_t limit;
+
+		for (j = i + 1; j < g->n_given; j++)
+			if (g->given[j].space != s->space ||
+			    g->given[j].begin != s->begin)
+				break;
+		next = &g->given[j];
+		limit = j < g->n_given && next->space == s->space ? next->begin
+								  : UINT64_MAX;
+		r = place_chain(g, i, j, limit, false);
+		if (r != -ENOSPC)
+			continue;
+		/* Close together, if the pages do not matter: it may fit. */
+		l->n_order = n_order;
+		l->n_runs = n_runs;
+		l->n_bufs = n_bufs;
+		r = place_chain(g, i, j, limit, true);
+	}
+	return r;
+}
+
+static int place_all(const struct weir_plan *plan, struct weir__layout *l)
+{
+	struct groups g = { .plan = plan, .l = l };
+	int r = sort_spots(&g);
+
+	if (r >= 0)
+		r = place_new(&g);
+	if (r >= 0)
+		r = place_given(&g);
+	weir__free(g.spot);
+	weir__free(g.first);
+	weir__free(g.given);
+	return r;
+}
+
+static int fail_overlap(const struct weir_model *m,
+			const struct weir__layout *l, size_t a, size_t b)
+{
+	const struct weir__record *x = &m->rec[l->spot[a].record];
+	const struct weir__record *y = &m->rec[l->spot[b].record];
+
+	return weir__fail(-EINVAL,
+			  "tensors '%s' and '%s' would lie over each other",
+			  weir__quote(m->text + x->name, x->name_len),
+			  weir__quote(m->text + y->name, y->name_len));
+}
+
+/* Those of a buffer are in the order of their places: each is behind the last. */
+static int check_buf(const struct weir_model *m, const struct weir__layout *l,
+		     const struct weir__layout_buf *b)
+{
+	uint64_t end = 0;
+
+	for (size_t i = b->first; i < b->first + b->n; i++) {
+		const struct weir__spot *s = &l->spot[l->order[i]];
+
+		if (s->at < end)
+			return fail_overlap(m, l, l->order[i - 1], l->order[i]);
+		end = s->at + m->rec[s->record].bytes;
+	}
+	if (end <= b->bytes && (!b->given || end <= b->given->bytes))
+		return 0;
+	return weir__fail(
+		-EINVAL, "tensors would reach to byte %llu of a buffer of %llu",
+		(unsigned long long)end,
+		(unsigned long long)(b->given ? b->given->bytes : b->bytes));
+}
+
+int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
+{
+	struct span *span = weir__calloc(l->n_bufs, sizeof(*span));
+	size_t n = 0;
+	int r = 0;
+
+	if (!span)
+		return weir__fail(
+			-ENOMEM,
+			"%s: no memory to compare %zu places of %zu bytes",
+			m->path, l->n_bufs, sizeof(*span));
+	for (size_t i = 0; i < l->n_bufs && r >= 0; i++) {
+		const struct weir__layout_buf *b = &l->buf[i];
+
+		r = check_buf(m, l, b);
+		if (b->given && b->n)
+			span[n++] = span_of(b->given,
+					    l->spot[l->order[b->first]].at,
+					    b->bytes, i);
+	}
+	qsort(span, n, sizeof(*span), by_address);
+	for (size_t i = 1; i < n && r >= 0; i++) {
+		const struct weir__layout_buf *b = &l->buf[span[i - 1].number];
+
+		if (span[i].space == span[i - 1].space &&
+		    span[i].begin < span[i - 1].end)
+			r = fail_overlap(
+				m, l, l->order[b->first + b->n - 1],
+				l->order[l->buf[span[i].number].first]);
+	}
+	weir__free(span);
+	return r;
 }
 
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
@@ -319,22 +287,27 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
 
 	memset(l, 0, sizeof(*l));
 	r = list_spots(plan, l);
-	for (unsigned i = 0; i < plan->n_puts && r >= 0; i++) {
-		struct placer p = {
-			.plan = plan, .l = l, .put = &plan->put[i], .number = i
-		};
-
-		/* Nothing is read to a device's own memory in place. */
-		p.tight = !(p.put->buft->desc.flags & WEIR_BUFT_HOST);
-
-		if (!p.put->tensors)
-			continue;
-		r = p.put->way == WEIR_WAY_MAP ? map_put(&p) : place_put(&p);
-	}
 	if (r >= 0)
-		return 0;
-	weir__layout_free(l);
+		r = place_all(plan, l);
+	if (r >= 0)
+		r = weir__layout_check(plan->model, l);
+	if (r < 0)
+		weir__layout_free(l);
 	return r;
+}
+
+void weir__layout_lead(struct weir__layout *l, const uint64_t *lead)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < l->n_bufs; i++) {
+		l->buf[i].lead = lead[i];
+		any = any || lead[i];
+	}
+	for (size_t i = 0; any && i < l->n; i++)
+		l->spot[i].at += lead[l->spot[i].buf];
+	for (size_t i = 0; any && i < l->n_runs; i++)
+		l->run[i].at += lead[l->run[i].buf];
 }
 
 void weir__layout_free(struct weir__layout *l)
@@ -374,7 +347,8 @@ int weir__layout_same(const struct weir__layout *a,
 	for (size_t i = 0; i < a->n; i++)
 		if (a->spot[i].record != b->spot[i].record ||
 		    a->spot[i].buf != b->spot[i].buf ||
-		    a->spot[i].at != b->spot[i].at)
+		    a->spot[i].at + b->buf[b->spot[i].buf].lead !=
+			    b->spot[i].at)
 			return weir__fail(
 				-EINVAL,
 				"tensor %zu lies elsewhere in the weights than the plan puts it",

@@ -8,6 +8,9 @@
 #include "sys.h"
 #include "trace.h"
 
+/* Of a buffer that was given: many small puts are not worth their threads. */
+#define TOUCH_LEAST (4u << 20)
+
 static struct weir_load *load_of(struct weir__job *job)
 {
 	return job->arg;
@@ -246,12 +249,21 @@ static int touch_buf(struct weir_load *l, size_t number)
 		return 0;
 	if (b->given)
 		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
+	if (b->given && to - from < TOUCH_LEAST)
+		return 0;
 	if (from <= touched)
 		from = 0;
 	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
 				 from ? NULL : &buf->mem.touched,
 				 threads < 2 ? 2 : threads, kick, l,
 				 &l->touch[number]);
+}
+
+static int no_memory(const struct weir_model *m, size_t n, size_t size)
+{
+	return weir__fail(-ENOMEM,
+			  "%s: no memory for a load: %zu items of %zu bytes",
+			  m->path, n, size);
 }
 
 /* Fresh memory that is read to in place is touched ahead of the reads. */
@@ -264,7 +276,7 @@ static int start_touching(struct weir_load *l)
 		if (e->buffered || e->dev || l->weights->buf[b]->foreign)
 			continue;
 		if (!l->touch[b] && touch_buf(l, b) < 0)
-			return weir__fail(-ENOMEM, "a load: no memory");
+			return no_memory(l->model, 1, sizeof(*l->touch));
 		e->touch = l->touch[b];
 	}
 	return 0;
@@ -382,16 +394,19 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
 	l->access = weir__calloc(n_bufs, sizeof(*l->access));
 	if (!l->touch || !l->access)
-		return weir__fail(-ENOMEM, "a load: no memory");
+		return no_memory(l->model, n_bufs, sizeof(*l->access));
 	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
-	if (r >= 0)
-		r = weir__load_extents(l);
+	if (r < 0)
+		return no_memory(l->model, l->weights->layout.n,
+				 sizeof(*l->arrival->left));
+	r = weir__load_extents(l);
 	if (r < 0)
 		return r;
 	count_down(l);
 	r = count_copies(l);
 	if (r < 0)
-		return r;
+		return no_memory(l->model, l->weights->layout.n,
+				 sizeof(*l->arrival->unhanded));
 	return weir__weights_attach(l->weights, l->arrival);
 }
 
@@ -467,7 +482,7 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 		return r;
 	l = weir__calloc(1, sizeof(*l));
 	if (!l)
-		return weir__fail(-ENOMEM, "a load: no memory");
+		return no_memory(plan->model, 1, sizeof(*l));
 	atomic_init(&l->refs, 1);
 	l->weir = weir__root_ref(weir);
 	l->model = weir__model_ref(plan->model);

@@ -5,7 +5,8 @@ lib_libweir_core_la_SOURCES += \
 	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \
 	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
 	%D%/index.c %D%/index.h %D%/shards.c \
-	%D%/plan.c %D%/plan.h %D%/layout.c \
+	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c \
+	%D%/place.c %D%/place.h \
 	%D%/arrival.c %D%/arrival.h \
 	%D%/weights.c %D%/weights.h %D%/digest.c \
 	%D%/load.c %D%/load.h %D%/extents.c %D%/status.c

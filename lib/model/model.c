@@ -33,7 +33,7 @@ int weir__model_new(struct weir *weir, const char *format,
 	int r;
 
 	if (!m)
-		return weir__fail(-ENOMEM, "no memory for a model");
+		return -ENOMEM;
 	/* Never NULL, so that what has no dimensions points somewhere. */
 	m->dims = weir__grow(NULL, &m->cap_dims, 0, sizeof(*m->dims));
 	r = m->dims ? weir__names_init(&m->keys, 0, m, pair_key) : -ENOMEM;
@@ -108,7 +108,9 @@ static int hash_names(struct weir_model *m)
 			hash[i % AHEAD] = weir__names_ahead(&m->names, &name);
 		}
 	}
-	return r < 0 ? r : 0;
+	return r < 0 ? weir__fail(r, "%s: no memory for %zu names",
+				  m->path ? m->path : "model", m->n_recs)
+		     : 0;
 }
 
 int weir__model_finish(struct weir_model *m)

@@ -64,7 +64,7 @@ struct weir_model {
 	uint64_t total_size;
 };
 
-/* An empty model, to be filled by a reader. */
+/* An empty model, to be filled by a reader. -ENOMEM, without a sentence. */
 int weir__model_new(struct weir *weir, const char *format,
 		    struct weir_model **ret_model);
 /*

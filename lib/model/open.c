@@ -110,8 +110,11 @@ static int open_model(struct weir *weir, const char *path, bool lenient,
 	if (r < 0)
 		return r;
 	r = weir__model_new(weir, "safetensors", &m);
-	if (r < 0)
+	if (r < 0) {
+		weir__fail(r, "%s: no memory for a model of %zu bytes",
+			   file->base, sizeof(*m));
 		goto out;
+	}
 	r = read_file(m, file, lenient);
 	if (r < 0)
 		weir__model_put(m);

@@ -8,21 +8,25 @@
 #include "error.h"
 #include "sys.h"
 
-#define MAX_PUTS 4096u
-#define MAX_ALIGN 4096u /* what every buffer begins at */
+#define MAX_ALIGN 4096u /* a page: more is of no use to direct reads */
 
 int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 {
 	struct weir_plan *p;
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_enter(model->weir);
+	if (r < 0)
+		return r;
 	p = weir__calloc(1, sizeof(*p));
 	if (p)
 		p->choice = weir__calloc(model->n_recs, sizeof(*p->choice));
 	if (!p || !p->choice) {
 		weir__free(p);
-		return weir__fail(-ENOMEM, "a plan for %zu tensors: no memory",
-				  model->n_recs);
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a plan for %zu tensors",
+				  model->path, model->n_recs);
 	}
 	p->model = weir__model_ref(model);
 	*ret_plan = p;
@@ -95,22 +99,52 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 	return check_buf(buft, o);
 }
 
-static bool matches(const char *glob, const char *name)
+/* The whole name, which may have NULs inside. */
+static bool matches(const char *glob, const struct weir_model *m, size_t i)
 {
-	return !glob || !strcmp(glob, "*") || fnmatch(glob, name, 0) == 0;
+	const char *name = weir__record_name(m, i);
+
+	if (!glob || !strcmp(glob, "*"))
+		return true;
+	return strlen(name) == m->rec[i].name_len && !fnmatch(glob, name, 0);
+}
+
+/*
+ * The records of which @glob may match any: all of them, or the one of that
+ * name, so that a plan with a put for each tensor takes no square of time.
+ */
+static void candidates(const struct weir_model *m, const char *glob,
+		       size_t *ret_first, size_t *ret_end)
+{
+	size_t i;
+
+	*ret_first = 0;
+	*ret_end = m->n_recs;
+	if (!glob || strpbrk(glob, "*?[\\"))
+		return;
+	i = weir__model_lookup(m, glob, strlen(glob));
+	*ret_first = i == WEIR__NONE ? m->n_recs : i;
+	*ret_end = i == WEIR__NONE ? m->n_recs : i + 1;
 }
 
 static int add_put(struct weir_plan *plan, struct weir_buft *buft,
 		   const struct weir_put_opts *o)
 {
-	struct weir__put *put;
+	unsigned more = plan->max_puts ? plan->max_puts * 2 : 8;
+	struct weir__put *put = plan->put;
 
-	if (plan->n_puts == MAX_PUTS)
-		return weir__fail(-EINVAL, "more than %u puts", MAX_PUTS);
-	put = weir__realloc(plan->put, plan->n_puts + 1, sizeof(*put));
-	if (!put)
-		return weir__fail(-ENOMEM, "a plan: no memory");
-	plan->put = put;
+	if (plan->n_puts == UINT32_MAX / 2)
+		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
+	if (plan->n_puts == plan->max_puts) {
+		put = weir__realloc(put, more, sizeof(*put));
+		if (!put)
+			return weir__fail(
+				-ENOMEM,
+				"%s: no memory for %u puts of %zu bytes",
+				plan->model->path, more, sizeof(*put));
+		plan->put = put;
+		plan->max_puts = more;
+	}
 	put[plan->n_puts++] = (struct weir__put){
 		.buft = buft,
 		.align = o->align,
@@ -125,92 +159,34 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 		  struct weir_buft *buft, const struct weir_put_opts *opts)
 {
 	struct weir_model *m = plan->model;
+	size_t first, end, seen;
 	struct weir_put_opts o;
 	struct weir__put *put;
-	size_t seen = 0;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__opts_in(&o, sizeof(o), opts);
+	r = weir__root_enter(m->weir);
+	if (!r)
+		r = weir__opts_in(&o, sizeof(o), opts);
 	if (!r)
 		r = check_put(plan, buft, &o);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < m->n_recs && !seen; i++)
-		seen = matches(glob, weir__record_name(m, i));
-	if (!seen && (glob || m->n_recs))
+	candidates(m, glob, &first, &end);
+	for (seen = first; seen < end && !matches(glob, m, seen); seen++)
+		;
+	if (seen == end && (glob || m->n_recs))
 		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
 				  m->path, glob ? glob : "*");
 	r = add_put(plan, buft, &o);
 	if (r < 0)
 		return r;
 	put = &plan->put[plan->n_puts - 1];
-	for (size_t i = 0; i < m->n_recs; i++)
-		if (!plan->choice[i] &&
-		    matches(glob, weir__record_name(m, i))) {
-			plan->choice[i] = (uint16_t)plan->n_puts;
+	for (size_t i = seen; i < end; i++)
+		if (!plan->choice[i] && matches(glob, m, i)) {
+			plan->choice[i] = plan->n_puts;
 			put->tensors++;
 		}
 	plan->n += put->tensors;
 	return put->tensors > INT32_MAX ? INT32_MAX : (int)put->tensors;
-}
-
-/* Add what buffer @b needs to the entry of its kind; how many there are. */
-static unsigned add_estimate(struct weir_estimate *e, unsigned n,
-			     const struct weir__layout_buf *b)
-{
-	unsigned i = 0;
-
-	while (i < n && e[i].buft != b->buft)
-		i++;
-	if (i == n)
-		e[n++] = (struct weir_estimate){ .buft = b->buft };
-	if (!b->given && b->buft->desc.kind != WEIR_MEM_MAPPED)
-		e[i].bytes += b->bytes;
-	e[i].tensors += b->n;
-	return n;
-}
-
-static void add_free(struct weir_estimate *e)
-{
-	uint64_t total;
-
-	if (weir_dev_memory(e->buft->dev, &e->free, &total) < 0)
-		e->free = UINT64_MAX;
-	e->fits = e->bytes <= e->free;
-}
-
-int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
-		       unsigned n)
-{
-	struct weir_estimate *all;
-	struct weir__layout l;
-	size_t step = n ? ret[0].size : 0;
-	unsigned kinds = 0;
-	int r;
-
-	WEIR__ENTER();
-	r = weir__layout_make(plan, &l);
-	if (r < 0)
-		return r;
-	all = weir__calloc(l.n_bufs + 1, sizeof(*all));
-	if (!all) {
-		r = weir__fail(-ENOMEM, "an estimate: no memory");
-		goto out;
-	}
-	for (size_t i = 0; i < l.n_bufs; i++)
-		kinds = add_estimate(all, kinds, &l.buf[i]);
-	for (unsigned i = 0; i < kinds && i < n && r >= 0; i++) {
-		void *to = (char *)ret + i * step;
-
-		memcpy(to, &step, sizeof(step));
-		add_free(&all[i]);
-		r = weir__info_out(to, &all[i], sizeof(all[i]));
-	}
-	if (r >= 0)
-		r = (int)kinds;
-	weir__free(all);
-out:
-	weir__layout_free(&l);
-	return r;
 }

@@ -362,9 +362,13 @@ int weir__st_parse(struct weir_model *m, const struct weir__st *st)
 
 	weir__json_init(&rd.json, st->file, 8, st->text, st->len);
 	r = weir__names_init(&rd.names, st->len / ENTRY, m, weir__record_str);
-	if (r < 0)
-		return r;
-	r = read_header(&rd);
+	if (r >= 0)
+		r = read_header(&rd);
+	if (r == -ENOMEM)
+		weir__fail(
+			r,
+			"%s: no memory for the tables of a header of %zu bytes, after %zu tensors",
+			st->file, st->len, m->n_recs - first);
 	if (r >= 0)
 		r = weir__ranges_check(m, first, st);
 	/* Of one header in good order the model's names are these. */

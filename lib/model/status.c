@@ -85,7 +85,6 @@ int weir_load_progress(struct weir_load *load,
 int weir_load_error(struct weir_load *load, size_t i,
 		    struct weir_failure *ret_failure)
 {
-	const struct weir_failure *cause = NULL;
 	int r;
 
 	WEIR__ENTER();
@@ -93,14 +92,10 @@ int weir_load_error(struct weir_load *load, size_t i,
 	if (r < 0)
 		return r;
 	memset(ret_failure, 0, sizeof(*ret_failure));
-	if (i == WEIR_ALL)
-		cause = atomic_load(&load->arrival->first);
-	else
-		weir__arrival_state(load->arrival, i, &cause);
-	if (!cause)
+	if (i != WEIR_ALL && atomic_load(&load->arrival->left[i]))
 		return 0;
-	*ret_failure = *cause;
-	return cause->err;
+	return weir__arrival_error(load->arrival, number_of(load, i),
+				   ret_failure);
 }
 
 /* Such reads would be punted by the ring: threads make them. */

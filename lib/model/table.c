@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/table.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <xxhash.h>
 
-#include "error.h"
 #include "model/model.h"
 #include "sys.h"
 
@@ -19,13 +19,6 @@ static uint32_t hash(const struct weir__names *names,
 	uint64_t h = XXH3_64bits_withSeed(name->s, name->len, names->seed);
 
 	return (uint32_t)(h ^ h >> 32);
-}
-
-static int no_memory(size_t n, size_t size)
-{
-	return weir__fail(-ENOMEM,
-			  "no memory for a table of %zu items of %zu bytes", n,
-			  size);
 }
 
 /* Of 16 bytes that the kernel gives each process; no two tables share one. */
@@ -53,7 +46,7 @@ int weir__names_init(struct weir__names *names, size_t count, const void *owner,
 		size *= 2;
 	names->slot = weir__calloc(size, sizeof(*names->slot));
 	if (!names->slot)
-		return no_memory(size, sizeof(*names->slot));
+		return -ENOMEM;
 	weir__sys_prefer_huge(names->slot, size * sizeof(*names->slot));
 	names->size = size;
 	return 0;
@@ -89,7 +82,7 @@ static int double_slots(struct weir__names *names)
 	names->slot = weir__calloc(2 * n, sizeof(*old));
 	if (!names->slot) {
 		names->slot = old;
-		return no_memory(2 * n, sizeof(*old));
+		return -ENOMEM;
 	}
 	weir__sys_prefer_huge(names->slot, 2 * n * sizeof(*old));
 	names->size = 2 * n;
@@ -179,9 +172,7 @@ void *weir__grow(void *array, size_t *cap, size_t n, size_t size)
 		if (__builtin_mul_overflow(want, 2, &want))
 			want = SIZE_MAX; /* that realloc refuses */
 	p = weir__realloc(array, want, size);
-	if (!p)
-		no_memory(n, size);
-	else
+	if (p)
 		*cap = want;
 	return p;
 }

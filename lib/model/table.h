@@ -2,6 +2,8 @@
 /*
  * Growing arrays, and names found by hash: what the tables of a model are
  * built of. Built by one thread; read by any number afterwards.
+ *
+ * Here -ENOMEM comes without a sentence: who reads the file names it.
  */
 #ifndef WEIR__TABLE_H
 #define WEIR__TABLE_H
@@ -56,8 +58,8 @@ size_t weir__names_find(const struct weir__names *names,
 
 /*
  * @array with room for item number @n, of @size bytes each; it may have moved.
- * Doubles, so that adding one after another is linear. NULL: no memory, with a
- * sentence, and the array is as it was.
+ * Doubles, so that adding one after another is linear. NULL: no memory, and the
+ * array is as it was.
  */
 void *weir__grow(void *array, size_t *cap, size_t n, size_t size);
 

@@ -20,7 +20,32 @@ static int take_buf(struct weir_weights *w, size_t i)
 		return weir__buf_map(b->buft, w->model->file[b->map_shard],
 				     b->map_off, b->bytes, &w->buf[i]);
 	opts.usage = WEIR_USAGE_WEIGHTS;
-	return weir__buf_alloc(b->buft, b->bytes, &opts, &w->buf[i]);
+	return weir__buf_alloc(b->buft, weir__layout_bytes(b), &opts,
+			       &w->buf[i]);
+}
+
+/* Buffers begin where their kind does; the first tensor where it has to. */
+static int take_bufs(struct weir_weights *w)
+{
+	size_t n = w->layout.n_bufs;
+	uint64_t *lead = weir__calloc(n, sizeof(*lead));
+	int r = 0;
+
+	if (!lead)
+		return weir__fail(-ENOMEM, "%s: no memory for %zu buffers",
+				  w->model->path, n);
+	for (size_t i = 0; i < n && r >= 0; i++) {
+		const struct weir__layout_buf *b = &w->layout.buf[i];
+
+		r = take_buf(w, i);
+		if (r >= 0 && !b->given)
+			lead[i] = -(uintptr_t)w->buf[i]->mem.base &
+				  (b->align - 1);
+	}
+	if (r >= 0)
+		weir__layout_lead(&w->layout, lead);
+	weir__free(lead);
+	return r;
 }
 
 static int place_tensor(struct weir_weights *w, size_t i)
@@ -63,7 +88,9 @@ int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 
 	if (!w) {
 		weir__layout_free(layout);
-		return weir__fail(-ENOMEM, "weights: no memory");
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for weights of %zu bytes",
+				  model->path, sizeof(*w));
 	}
 	atomic_init(&w->refs, 1);
 	pthread_mutex_init(&w->lock, NULL);
@@ -74,10 +101,12 @@ int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 	w->tensor = weir__calloc(w->layout.n, sizeof(*w->tensor));
 	w->of_record = weir__calloc(model->n_recs, sizeof(*w->of_record));
 	if (!w->buf || !w->tensor || !w->of_record)
-		r = weir__fail(-ENOMEM, "weights of %zu tensors: no memory",
-			       w->layout.n);
-	for (size_t i = 0; i < w->layout.n_bufs && r >= 0; i++)
-		r = take_buf(w, i);
+		r = weir__fail(
+			-ENOMEM,
+			"%s: no memory for weights of %zu tensors of %zu bytes",
+			model->path, w->layout.n, sizeof(*w->tensor));
+	if (r >= 0)
+		r = take_bufs(w);
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
 		r = place_tensor(w, i);
 	if (r < 0) {

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* What a plan needs of each kind of memory, before any is taken. */
+#include <errno.h>
+#include <string.h>
+
+#include "error.h"
+#include "model/plan.h"
+#include "sys.h"
+
+/* Kinds that take from the same memory: the host's, or that of one GPU. */
+static bool share(const struct weir_buft *a, const struct weir_buft *b)
+{
+	const struct weir_dev *x = a->dev, *y = b->dev;
+	uint32_t host = WEIR_BUFT_HOST;
+
+	if ((a->desc.flags & host) || (b->desc.flags & host))
+		return a->desc.flags & b->desc.flags & host;
+	return x == y || (*x->desc.pci && !strcmp(x->desc.pci, y->desc.pci));
+}
+
+/* The entry of the kind of buffer @b among @n; how many there are then. */
+static unsigned entry_of(struct weir_estimate *e, unsigned n,
+			 const struct weir__layout_buf *b, unsigned *ret_i)
+{
+	unsigned i = 0;
+
+	while (i < n && e[i].buft != b->buft)
+		i++;
+	if (i == n)
+		e[n++] = (struct weir_estimate){ .buft = b->buft };
+	*ret_i = i;
+	return n;
+}
+
+static unsigned add_up(const struct weir_model *m, const struct weir__layout *l,
+		       struct weir_estimate *e, unsigned *kind)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < l->n_bufs; i++) {
+		const struct weir__layout_buf *b = &l->buf[i];
+
+		n = entry_of(e, n, b, &kind[i]);
+		if (!b->given && b->buft->desc.kind != WEIR_MEM_MAPPED)
+			e[kind[i]].bytes += weir__layout_bytes(b);
+	}
+	for (size_t i = 0; i < l->n; i++) {
+		const struct weir__spot *s = &l->spot[i];
+		struct weir_estimate *of = &e[kind[s->buf]];
+
+		of->tensors++;
+		if (l->buf[s->buf].given)
+			of->given += m->rec[s->record].bytes;
+	}
+	return n;
+}
+
+/* What all kinds of the same memory take together must be free there. */
+static void compare(struct weir_estimate *all, unsigned n,
+		    struct weir_estimate *e)
+{
+	bool host = e->buft->desc.flags & WEIR_BUFT_HOST;
+	uint64_t total, sum = 0;
+
+	if (weir_dev_memory(host ? weir_dev_get(e->buft->dev->weir, 0)
+				 : e->buft->dev,
+			    &e->free, &total) < 0)
+		e->free = UINT64_MAX;
+	for (unsigned i = 0; i < n; i++)
+		if (share(all[i].buft, e->buft) &&
+		    weir__add_over(sum, all[i].bytes, &sum))
+			sum = UINT64_MAX;
+	e->fits = sum <= e->free;
+}
+
+int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
+		       unsigned n)
+{
+	struct weir_estimate *all;
+	struct weir__layout l;
+	size_t step = n ? ret[0].size : 0;
+	unsigned kinds, *kind;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(plan->model->weir);
+	if (!r)
+		r = weir__layout_make(plan, &l);
+	if (r < 0)
+		return r;
+	all = weir__calloc(l.n_bufs + 1, sizeof(*all));
+	kind = weir__calloc(l.n_bufs + 1, sizeof(*kind));
+	if (!all || !kind) {
+		r = weir__fail(-ENOMEM,
+			       "%s: no memory for an estimate of %zu buffers",
+			       plan->model->path, l.n_bufs);
+		goto out;
+	}
+	kinds = add_up(plan->model, &l, all, kind);
+	r = (int)kinds;
+	for (unsigned i = 0; i < kinds && i < n && r >= 0; i++) {
+		void *to = (char *)ret + i * step;
+		int out;
+
+		memcpy(to, &step, sizeof(step));
+		compare(all, kinds, &all[i]);
+		out = weir__info_out(to, &all[i], sizeof(all[i]));
+		r = out < 0 ? out : r;
+	}
+out:
+	weir__free(all);
+	weir__free(kind);
+	weir__layout_free(&l);
+	return r;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/place.h"
+
+#include <errno.h>
+
+#include "dtype.h"
+#include "error.h"
+#include "sys.h"
+
+#define PAGE 4096u
+/* Reading over a gap of this size costs less than a read of its own. */
+#define MAX_GAP (64u << 10)
+
+struct placer {
+	const struct weir__group *g;
+	struct weir__layout *l;
+	bool tight;              /* no congruence: no use for it, or no room */
+	uint64_t base;           /* address of byte 0 of the buffer */
+	uint64_t end;            /* first free byte of the buffer */
+	uint64_t to;             /* end of the room */
+	uint64_t modulus, shift; /* the run's: off + shift is aligned */
+	struct weir__run run;    /* open if n > 0 */
+};
+
+static void *grow(void *array, size_t n, size_t *max, size_t size)
+{
+	size_t more = *max ? *max * 2 : 16;
+	void *bigger;
+
+	if (n < *max)
+		return array;
+	bigger = weir__realloc(array, more, size);
+	if (bigger)
+		*max = more;
+	return bigger;
+}
+
+static int no_memory(const struct placer *p, size_t n, size_t size)
+{
+	return weir__fail(
+		-ENOMEM, "%s: no memory for a layout of %zu items of %zu bytes",
+		p->g->model->path, n, size);
+}
+
+static const struct weir__record *record_of(const struct placer *p, size_t spot)
+{
+	return &p->g->model->rec[p->l->spot[spot].record];
+}
+
+static uint64_t align_of(const struct weir__put *put, uint16_t dtype)
+{
+	const struct weir_dtype_info *row = weir__dtype(dtype);
+
+	if (put->align)
+		return put->align;
+	if (!(put->buft->desc.flags & WEIR_BUFT_HOST))
+		return put->buft->desc.align;
+	return row ? row->align : 1;
+}
+
+static struct weir__layout_buf *current(const struct placer *p)
+{
+	return &p->l->buf[p->l->n_bufs - 1];
+}
+
+/* New buffers begin at a multiple of what their tensors want: see weights.c. */
+static int open_buf(struct placer *p)
+{
+	const struct weir__put *put = p->g->put;
+	struct weir__layout *l = p->l;
+	struct weir__layout_buf *buf =
+		grow(l->buf, l->n_bufs, &l->max_bufs, sizeof(*l->buf));
+
+	if (!buf)
+		return no_memory(p, l->n_bufs, sizeof(*buf));
+	l->buf = buf;
+	buf[l->n_bufs++] = (struct weir__layout_buf){
+		.buft = put->buft,
+		.given = put->buf,
+		.align = 1,
+		.first = l->n_order,
+	};
+	p->base = put->buf ? (uintptr_t)put->buf->mem.base : 0;
+	p->end = 0;
+	return 0;
+}
+
+/* Is there room for a run of @len bytes, wherever it has to begin? */
+static bool fits(const struct placer *p, uint64_t len, uint64_t align)
+{
+	uint64_t slack = p->tight ? align : PAGE;
+	uint64_t left = p->to > p->end ? p->to - p->end : 0;
+
+	return left >= slack && len <= left - slack;
+}
+
+/* Where the open run may begin first: like the file modulo @unit. */
+static uint64_t place(const struct placer *p, uint64_t unit)
+{
+	uint64_t want = (p->run.off + p->shift) & (unit - 1);
+	uint64_t have = (p->base + p->end) & (unit - 1);
+
+	return p->end + ((want - have) & (unit - 1));
+}
+
+static bool over(const struct placer *p, uint64_t at)
+{
+	return at > p->to || p->run.len > p->to - at;
+}
+
+static int too_large(const struct placer *p)
+{
+	const struct weir__put *put = p->g->put;
+	const struct weir__record *rec =
+		record_of(p, p->l->order[p->run.first]);
+	const char *name =
+		weir__quote(p->g->model->text + rec->name, rec->name_len);
+	unsigned long long len = p->run.len, at = p->end, to = p->to;
+
+	if (!put->buf)
+		return weir__fail(
+			-ENOMEM,
+			"tensor '%s': %llu bytes are more than a buffer of %s can have (%llu)",
+			name, len, put->buft->desc.name, to);
+	if (p->to < put->buf->bytes)
+		return weir__fail(
+			-ENOSPC,
+			"tensor '%s': %llu bytes at %llu do not fit before byte %llu, where another put begins in a buffer of %zu",
+			name, len, at, to, put->buf->bytes);
+	return weir__fail(
+		-ENOSPC,
+		"tensor '%s': %llu bytes at %llu do not fit a buffer of %zu",
+		name, len, at, put->buf->bytes);
+}
+
+/* The run is complete: give it and its tensors their places. */
+static int close_run(struct placer *p)
+{
+	struct weir__layout *l = p->l;
+	struct weir__run *run;
+	uint64_t at;
+
+	if (!p->run.n)
+		return 0;
+	at = place(p, p->tight || p->modulus > PAGE ? p->modulus : PAGE);
+	if (over(p, at))
+		at = place(p, p->modulus);
+	if (over(p, at))
+		return too_large(p);
+	run = grow(l->run, l->n_runs, &l->max_runs, sizeof(*run));
+	if (!run)
+		return no_memory(p, l->n_runs, sizeof(*run));
+	l->run = run;
+	p->run.at = at;
+	p->run.buf = (uint32_t)(l->n_bufs - 1);
+	for (size_t i = p->run.first; i < p->run.first + p->run.n; i++) {
+		l->spot[l->order[i]].buf = p->run.buf;
+		l->spot[l->order[i]].at =
+			at + record_of(p, l->order[i])->off - p->run.off;
+	}
+	run[l->n_runs++] = p->run;
+	p->end = at + p->run.len;
+	current(p)->bytes = p->end;
+	current(p)->n = l->n_order - current(p)->first;
+	if (current(p)->align < p->modulus)
+		current(p)->align = p->modulus;
+	p->run.n = 0;
+	return 0;
+}
+
+/* Can one shift serve the open run and a tensor at @off, too? */
+static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
+{
+	uint64_t shift = -off & (align - 1);
+
+	if (align <= p->modulus)
+		return ((off + p->shift) & (align - 1)) == 0;
+	if ((shift & (p->modulus - 1)) != (p->shift & (p->modulus - 1)))
+		return false;
+	p->modulus = align;
+	p->shift = shift;
+	return true;
+}
+
+static bool joins(struct placer *p, const struct weir__record *rec,
+		  uint64_t align)
+{
+	uint64_t end = p->run.off + p->run.len;
+	uint64_t gap = p->g->put->buf ? 0 : MAX_GAP;
+
+	if (!p->run.n || rec->shard != p->run.shard || rec->off < end ||
+	    rec->off - end > gap)
+		return false;
+	if (!fits(p, rec->off + rec->bytes - p->run.off,
+		  align > p->modulus ? align : p->modulus))
+		return false;
+	return shift_serves(p, rec->off, align);
+}
+
+static int add_tensor(struct placer *p, size_t spot)
+{
+	const struct weir__put *put = p->g->put;
+	const struct weir__record *rec = record_of(p, spot);
+	uint64_t align = align_of(put, rec->dtype);
+	int r;
+
+	if (!joins(p, rec, align)) {
+		r = close_run(p);
+		if (r < 0)
+			return r;
+		if (!put->buf && p->end && !fits(p, rec->bytes, align))
+			r = open_buf(p);
+		if (r < 0)
+			return r;
+		p->run = (struct weir__run){ .shard = rec->shard,
+					     .off = rec->off,
+					     .first = p->l->n_order,
+					     .way = put->way };
+		p->modulus = align;
+		p->shift = -rec->off & (align - 1);
+	}
+	p->l->order[p->l->n_order++] = spot;
+	p->run.n++;
+	p->run.len = rec->off + rec->bytes - p->run.off;
+	return 0;
+}
+
+/* Tensors without bytes lie anywhere; here at the start. */
+static void add_empty(struct placer *p)
+{
+	const struct weir__group *g = p->g;
+
+	for (size_t i = 0; i < g->n; i++) {
+		if (record_of(p, g->spot[i])->bytes)
+			continue;
+		p->l->spot[g->spot[i]].buf = (uint32_t)(p->l->n_bufs - 1);
+		p->l->spot[g->spot[i]].at = g->put->offset;
+	}
+}
+
+/* More than the kind's alignment costs what weights.c allocates beside it. */
+static uint64_t largest(const struct weir__put *put)
+{
+	const struct weir__buft_desc *d = &put->buft->desc;
+	uint64_t more = put->align > d->align ? put->align - d->align : 0;
+
+	return d->max > more ? d->max - more : 0;
+}
+
+int weir__place(struct weir__layout *l, const struct weir__group *g,
+		const struct weir__room *room, uint64_t *ret_end)
+{
+	struct placer p = { .g = g, .l = l };
+	int r = open_buf(&p);
+
+	/* Nothing is read to a device's own memory in place. */
+	p.tight = room->tight || !(g->put->buft->desc.flags & WEIR_BUFT_HOST);
+	p.end = room->from;
+	p.to = g->put->buf ? room->to : largest(g->put);
+	for (size_t i = 0; i < g->n && r >= 0; i++)
+		if (record_of(&p, g->spot[i])->bytes)
+			r = add_tensor(&p, g->spot[i]);
+	if (r >= 0)
+		r = close_run(&p);
+	if (r < 0)
+		return r;
+	add_empty(&p);
+	*ret_end = p.end;
+	return 0;
+}
+
+int weir__place_mapped(struct weir__layout *l, const struct weir__group *g)
+{
+	struct placer p = { .g = g, .l = l };
+	uint32_t shard = UINT32_MAX;
+	struct weir__layout_buf *buf = NULL;
+	int r;
+
+	for (size_t i = 0; i < g->n; i++) {
+		struct weir__spot *spot = &l->spot[g->spot[i]];
+		const struct weir__record *rec = record_of(&p, g->spot[i]);
+
+		if (rec->shard != shard) {
+			r = open_buf(&p);
+			if (r < 0)
+				return r;
+			shard = rec->shard;
+			buf = current(&p);
+			buf->map_shard = shard;
+			buf->map_off = rec->off;
+		}
+		l->order[l->n_order++] = g->spot[i];
+		spot->buf = (uint32_t)(l->n_bufs - 1);
+		spot->at = rec->off - buf->map_off;
+		buf->n++;
+		buf->bytes = spot->at + rec->bytes;
+	}
+	return 0;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Plans: names, many puts, estimates, empty tensors. In host memory, or that of
+ * the device WEIR_T_DEVICE.
+ */
+#include <sys/wait.h>
+
+#include "plan.inc"
+
+/* A put for each tensor, into one buffer, the last of the file first. */
+static void many(void)
+{
+	const uint64_t step = device ? kind_align : 16;
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_buf *buf;
+	int chosen = 0;
+
+	n_tensors = 0;
+	while (n_tensors < MAX_TENSORS)
+		add_tensor("U8", 1, 1 + some(16));
+	m = model();
+	buf = buffer(MAX_TENSORS * step);
+	p = new_plan(m);
+	for (size_t i = n_tensors; i-- > 0;)
+		chosen += put(p, names[i], buf, i * step, 0);
+	is_int(chosen, MAX_TENSORS,
+	       "a plan may have a put for each of %u tensors", MAX_TENSORS);
+	ok(loads(p), "... which get their bytes");
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
+/* A file of @bytes in two tensors and one that is empty, without the bytes. */
+static struct weir_model *hollow(uint64_t bytes)
+{
+	struct weir_model *m;
+	char text[512];
+	uint64_t len;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	bytes &= ~(uint64_t)63;
+	len = (uint64_t)sprintf(
+		text,
+		"{\"a\":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[0,%llu]},"
+		"\"b\":{\"dtype\":\"U8\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]},"
+		"\"e\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
+		(unsigned long long)bytes, (unsigned long long)bytes,
+		(unsigned long long)bytes, (unsigned long long)bytes,
+		(unsigned long long)(2 * bytes));
+	if (fd < 0 || write(fd, &len, 8) != 8 ||
+	    write(fd, text, len) != (ssize_t)len ||
+	    ftruncate(fd, (off_t)(8 + len + 2 * bytes)) < 0)
+		bail("%s: %s", path, strerror(errno));
+	close(fd);
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	return m;
+}
+
+static void estimates(void)
+{
+	struct weir_buft *plain = memory_of("CPU", WEIR_MEM_PLAIN);
+	struct weir_buft *huge = memory_of("CPU", WEIR_MEM_HUGE);
+	struct weir_estimate e[2] = { { .size = sizeof(e[0]) } };
+	uint64_t free_bytes, total;
+	struct weir_dev *cpu;
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_buf *buf;
+
+	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
+	    weir_dev_memory(cpu, &free_bytes, &total) < 0)
+		bail("%s", weir_error());
+	m = hollow(free_bytes / 10 * 6);
+	p = new_plan(m);
+	if (weir_plan_put(p, "a", plain, NULL) < 0)
+		bail("%s", weir_error());
+	is_int(weir_plan_estimate(p, e, 2) == 1 && e[0].fits, 1,
+	       "six tenths of the free memory fit");
+	if (weir_plan_put(p, NULL, huge, NULL) < 0)
+		bail("%s", weir_error());
+	is_int(weir_plan_estimate(p, e, 2), 2, "two kinds make two entries");
+	is_int(e[0].fits + e[1].fits, 0,
+	       "... that do not fit, since they share one memory");
+	is_int(e[0].tensors + e[1].tensors, 3, "... empty tensors count, too");
+	weir_plan_free(p);
+	weir_model_close(m);
+	m = hollow(64);
+	p = new_plan(m);
+	buf = buffer(1000);
+	put(p, "[ae]", buf, 0, 0);
+	put(p, "b", NULL, 0, 0);
+	is_int(weir_plan_estimate(p, e, 1), 1, "a kind is one entry");
+	ok(e[0].bytes >= 64 && e[0].bytes < 64 + 4096,
+	   "... of what is to be allocated");
+	is_int(e[0].given, 64, "... and what lies in given buffers");
+	is_int(e[0].tensors, 3, "... of all tensors");
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
+/* Shapes of empty tensors, whose other dimensions are beyond any memory. */
+static void empties(void)
+{
+	static const char text[] =
+		"{\"a\":{\"dtype\":\"F64\",\"shape\":[3,4611686018427387904,0],\"data_offsets\":[0,0]},"
+		"\"b\":{\"dtype\":\"F4\",\"shape\":[0,18446744073709551615,7],\"data_offsets\":[0,0]}}";
+	uint64_t len = sizeof(text) - 1;
+	struct weir_tensor view;
+	struct weir_weights *w;
+	struct weir_model *m;
+	struct weir_plan *p;
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, &len, 8) != 8 ||
+	    write(fd, text, len) != (ssize_t)len)
+		bail("%s: %s", path, strerror(errno));
+	close(fd);
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	p = new_plan(m);
+	put(p, NULL, NULL, 0, 0);
+	w = load(p, NULL);
+	ok(w, "empty tensors are loaded, whatever their other dimensions are");
+	is_int(w ? weir_weights_get(w, 0)->shape[1] : 0,
+	       INT64_C(4611686018427387904), "... and have them");
+	is_int(w ? weir_tensor_view(weir_weights_get(w, 0), 0, 1, 2, &view) : 1,
+	       0, "... and views");
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
+/* In a child after fork nothing is planned. */
+static int in_child(void)
+{
+	struct weir_model *m;
+	struct weir_plan *p, *other;
+	int status = -1;
+	pid_t pid;
+
+	n_tensors = 0;
+	add_tensor("U8", 1, 1);
+	m = model();
+	p = new_plan(m);
+	pid = fork();
+	if (!pid)
+		_exit(weir_plan_new(m, &other) != -EPERM ||
+		      weir_plan_put(p, NULL, kind, NULL) != -EPERM ||
+		      weir_plan_estimate(p, NULL, 0) != -EPERM);
+	waitpid(pid, &status, 0);
+	weir_plan_free(p);
+	weir_model_close(m);
+	return status;
+}
+
+/* A name is matched as a whole, also where it has a NUL inside. */
+static void whole_names(void)
+{
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_tensor("U8", 1, 1);
+	strcpy(names[0], "a\\u0000b");
+	add_tensor("U8", 1, 1);
+	strcpy(names[1], "a[0]");
+	m = model();
+	p = new_plan(m);
+	is_err(weir_plan_put(p, "a", kind, NULL), -ENOENT, "'a'",
+	       "the part of a name before a NUL is not the name");
+	is_err(weir_plan_put(p, "?", kind, NULL), -ENOENT, "'?'",
+	       "... nor what a pattern matches");
+	is_int(weir_plan_put(p, "a\\[0]", kind, NULL), 1,
+	       "a name with a bracket is matched by a pattern that quotes it");
+	is_int(weir_plan_put(p, "*", kind, NULL), 1, "a star matches all");
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
+int main(void)
+{
+	begin(2 + 8 + 3 + 4 + 1);
+	many();
+	estimates();
+	empties();
+	whole_names();
+	is_int(in_child(), 0, "a child after fork may plan nothing");
+	return end();
+}
