@@ -331,8 +331,7 @@ static void scan(struct weir *weir)
 {
 	struct weir__error_saved saved;
 
-	if (weir->scanned || !weir__root_is_ours(weir) ||
-	    atomic_load(&weir->closed))
+	if (weir->scanned || atomic_load(&weir->closed))
 		return;
 	weir->scanned = true;
 	weir__error_save(&saved);

@@ -61,7 +61,9 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-faults.t \
-	%D%/ring-dies.t
+	%D%/ring-dies.t \
+	%D%/fork.t \
+	%D%/fork-calls.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -167,6 +169,8 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_fork_t_SOURCES = %D%/fork.c %D%/sample.c %D%/sample.h
+%C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/sample.c %D%/sample.h
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)

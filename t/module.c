@@ -46,8 +46,8 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	{ "abi0", -EPROTO, "ABI 0, this library has 2", "an older ABI" },
-	{ "abi99", -EPROTO, "ABI 99, this library has 2", "a newer ABI" },
+	{ "abi0", -EPROTO, "ABI 0, this library has 3", "an older ABI" },
+	{ "abi99", -EPROTO, "ABI 99, this library has 3", "a newer ABI" },
 	{ "size0", -EPROTO, "has 0 bytes", "a table of no size" },
 	{ "size8", -EPROTO, "weir__backend has", "a larger table" },
 	{ "memsize", -EPROTO, "weir__mem_ops has", "a smaller table" },
@@ -156,7 +156,7 @@ static void one_fails(void)
 	is_int(weir_module_refused(weir, 0, &path, &why), 0,
 	       "what was left out can be asked for");
 	has_str(path, "/weir-abi99.so", "... by its path");
-	is_str(why, "it is made for ABI 99, this library has 2",
+	is_str(why, "it is made for ABI 99, this library has 3",
 	       "... and why, with both versions");
 	while (weir_module_refused(weir, n, &path, &why) == 0)
 		n++;

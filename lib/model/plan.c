@@ -14,8 +14,12 @@
 int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 {
 	struct weir_plan *p;
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (r < 0)
+		return r;
 	p = weir__calloc(1, sizeof(*p));
 	if (p)
 		p->choice = weir__calloc(model->n_recs, sizeof(*p->choice));
@@ -31,7 +35,7 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 
 void weir_plan_free(struct weir_plan *plan)
 {
-	if (!plan)
+	if (!plan || !weir__root_is_ours(plan->model->weir))
 		return;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
@@ -131,6 +135,9 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(m->weir);
+	if (r < 0)
+		return r;
 	r = weir__opts_in(&o, sizeof(o), opts);
 	if (!r)
 		r = check_put(plan, buft, &o);
@@ -190,6 +197,9 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(plan->model->weir);
+	if (r < 0)
+		return r;
 	r = weir__layout_make(plan, &l);
 	if (r < 0)
 		return r;
