@@ -10,6 +10,23 @@
 #include "error.h"
 #include "sys.h"
 
+/*
+ * A fork makes the pages of parent and child copy-on-write. If the parent then
+ * writes to a page while the kernel writes to it by DMA, the parent goes on
+ * with a copy, and what arrives stays in the child's. Linux from 6.5 on copies
+ * pages that direct reads have pinned for the child instead; before, open(2)
+ * says, such reads and fork do not go together unless the memory is hidden
+ * from children. The buffer's lock is held, so that it is hidden from the
+ * first such access to the last.
+ */
+static void hide(struct weir_buf *buf, bool hidden)
+{
+	struct weir_dev *dev = buf->buft->dev;
+
+	if (!buf->foreign && buf->bytes && dev->backend->mem->hide)
+		dev->backend->mem->hide(dev, &buf->mem, hidden);
+}
+
 void weir__access_add(struct weir__access *access)
 {
 	struct weir_buf *buf = access->buf;
@@ -20,6 +37,8 @@ void weir__access_add(struct weir__access *access)
 	if (access->next)
 		access->next->link = &access->next;
 	buf->access = access;
+	if (access->dma && buf->n_dma++ == 0)
+		hide(buf, true);
 	pthread_mutex_unlock(&buf->lock);
 }
 
@@ -33,6 +52,8 @@ void weir__access_del(struct weir__access *access)
 		if (access->next)
 			access->next->link = access->link;
 		access->link = NULL;
+		if (access->dma && --buf->n_dma == 0)
+			hide(buf, false);
 	}
 	pthread_mutex_unlock(&buf->lock);
 }

@@ -20,7 +20,7 @@
 #include <weir/dev.h>
 #include <weir/mem.h>
 
-#define WEIR__ABI 2u
+#define WEIR__ABI 3u
 #define WEIR__MAX_DEVS 64u /* of one backend */
 
 struct weir__backend;
@@ -53,7 +53,8 @@ struct weir__host {
 	const char *(*dev_name)(struct weir_dev *dev);
 	/*
 	 * Host memory in huge pages, backed by pages already, on NUMA node
-	 * opts->node - 1 (0: any): what the CPU would allocate. May block.
+	 * opts->node - 1 (0: any): what the CPU would allocate, hidden from
+	 * children of fork(2). May block.
 	 */
 	int (*host_take)(struct weir *weir, size_t bytes,
 			 const struct weir_buf_opts *opts,
@@ -146,6 +147,14 @@ struct weir__mem_ops {
 	 */
 	int (*pin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	int (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
+	/*
+	 * Hide memory of alloc from the children of later forks, or show it to
+	 * them again: hidden while the kernel or a device writes to it past the
+	 * page tables (lib/access.c). Optional: NULL, it is always hidden.
+	 * Called under the buffer's lock; calls no function of the library's
+	 * that takes one.
+	 */
+	void (*hide)(struct weir_dev *dev, struct weir__mem *mem, bool hidden);
 	/* Bytes that a tensor takes; optional: NULL, its own bytes. */
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir__buft_desc *desc,

@@ -20,8 +20,12 @@ int weir_buft_info(const struct weir_buft *buft,
 		.align = d->align,
 		.max = d->max,
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(buft->dev->weir);
+	if (r < 0)
+		return r;
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
@@ -51,7 +55,10 @@ size_t weir_buft_alloc_size(const struct weir_buft *buft,
 	uint64_t bytes;
 
 	WEIR__ENTER();
-	return weir__buft_need(buft, t, &bytes) < 0 ? 0 : bytes;
+	if (weir__root_read(buft->dev->weir) < 0 ||
+	    weir__buft_need(buft, t, &bytes) < 0)
+		return 0;
+	return bytes;
 }
 
 struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
@@ -284,8 +291,12 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 		.members = buf->n_members,
 		.node = first->mem.node,
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(buf->buft->dev->weir);
+	if (r < 0)
+		return r;
 	memcpy(info.why, first->mem.why, sizeof(info.why));
 	for (unsigned i = 1; i < buf->n_members; i++)
 		add_member(&info, buf->member[i]);
@@ -294,7 +305,12 @@ int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
 
 int weir_buf_set_usage(struct weir_buf *buf, enum weir_usage usage)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(buf->buft->dev->weir);
+	if (r < 0)
+		return r;
 	if ((unsigned)usage > WEIR_USAGE_COMPUTE)
 		return weir__fail(-EINVAL, "%u is not a usage",
 				  (unsigned)usage);

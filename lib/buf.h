@@ -30,6 +30,12 @@ struct weir__access {
 	struct weir_buf *buf;              /* the member that it is in */
 	uint64_t lo, hi;                   /* bytes of that member */
 	bool write;
+	/*
+	 * The kernel or a device writes past the page tables (direct reads): a
+	 * child of fork(2) does not get the buffer meanwhile. Cleared before
+	 * weir__access_del() if such a write was lost and may still come.
+	 */
+	bool dma;
 	struct weir__source *src; /* held by who added it */
 	uint64_t number;
 	/*
@@ -54,8 +60,9 @@ struct weir_buf {
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
 	bool foreign;         /* not allocated by the backend */
-	pthread_mutex_t lock; /* guards access */
+	pthread_mutex_t lock; /* guards what follows */
 	struct weir__access *access;
+	unsigned n_dma; /* of them; lost ones are counted for ever */
 };
 
 /*

@@ -8,12 +8,16 @@
 
 unsigned weir_dev_count(struct weir *weir)
 {
+	if (!weir__root_is_ours(weir))
+		return 0;
 	weir__modules_scan(weir);
 	return atomic_load_explicit(&weir->n_devs, memory_order_acquire);
 }
 
 struct weir_dev *weir_dev_get(struct weir *weir, unsigned i)
 {
+	if (!weir__root_is_ours(weir))
+		return NULL;
 	if (i < atomic_load_explicit(&weir->n_devs, memory_order_acquire))
 		return weir->dev[i];
 	return i < weir_dev_count(weir) ? weir->dev[i] : NULL;
@@ -199,8 +203,12 @@ int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 		.type = d->type,
 		.caps = d->caps,
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(dev->weir);
+	if (r < 0)
+		return r;
 	memcpy(info.pci, d->pci, sizeof(info.pci));
 	/* A parameter may bind a device to a node. */
 	pthread_mutex_lock(&dev->lock);
@@ -237,7 +245,12 @@ int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 		  struct weir_buft **ret_buft)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(dev->weir);
+	if (r < 0)
+		return r;
 	for (unsigned i = 0; i < dev->desc.n_bufts; i++)
 		if (dev->desc.buft[i].kind == (uint32_t)kind) {
 			*ret_buft = &dev->buft[i];
@@ -253,5 +266,7 @@ int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 
 void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
 {
-	return dev->backend->proc ? dev->backend->proc(dev, name) : NULL;
+	if (!dev->backend->proc || !weir__root_is_ours(dev->weir))
+		return NULL;
+	return dev->backend->proc(dev, name);
 }

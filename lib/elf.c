@@ -4,7 +4,6 @@
  * which maps its segments and trusts that they are there: look before.
  */
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 
@@ -52,17 +51,10 @@ static int check_segments(int fd, const ElfW(Ehdr) * e, uint64_t size)
 	return 0;
 }
 
-int weir__elf_check(const char *path, uint64_t size)
+int weir__elf_check(int fd, uint64_t size)
 {
-	int fd = weir__sys_open(path, O_RDONLY | O_NONBLOCK, 0);
 	ElfW(Ehdr) e;
-	int r;
+	int r = check_header(&e, weir__sys_pread(fd, &e, sizeof(e), 0));
 
-	if (fd < 0)
-		return weir__fail_sys(fd, "open");
-	r = check_header(&e, weir__sys_pread(fd, &e, sizeof(e), 0));
-	if (!r)
-		r = check_segments(fd, &e, size);
-	weir__sys_close(fd);
-	return r;
+	return r < 0 ? r : check_segments(fd, &e, size);
 }

@@ -29,10 +29,13 @@ int weir__host_take(struct weir *weir, size_t bytes,
 	struct weir_dev *cpu = weir->dev[0];
 	int r = weir__dev_use(cpu);
 
-	if (r < 0)
-		return r;
-	return cpu->backend->mem->alloc(cpu, &cpu->desc.buft[0], bytes, opts,
-					mem);
+	if (r >= 0)
+		r = cpu->backend->mem->alloc(cpu, &cpu->desc.buft[0], bytes,
+					     opts, mem);
+	/* A device that it is registered with may write to it at any time. */
+	if (r >= 0)
+		cpu->backend->mem->hide(cpu, mem, true);
+	return r;
 }
 
 void weir__host_give(struct weir *weir, size_t bytes, struct weir__mem *mem)

@@ -69,7 +69,9 @@ int weir_buf_join(struct weir_buf *const *bufs, unsigned n,
 
 struct weir_buf *weir_buf_member(struct weir_buf *buf, unsigned i)
 {
-	return i < buf->n_members ? buf->member[i] : NULL;
+	if (i >= buf->n_members || !weir__root_is_ours(buf->buft->dev->weir))
+		return NULL;
+	return buf->member[i];
 }
 
 /* The last member that begins at @off or before. */

@@ -9,7 +9,7 @@ lib_LTLIBRARIES += %D%/libweir.la
 	%D%/compat.c %D%/compat.h \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h \
 	%D%/root.c %D%/root.h %D%/host.c %D%/dev.c %D%/registry.c %D%/module.c \
-	%D%/module.h %D%/elf.c \
+	%D%/module.h %D%/elf.c %D%/trust.c \
 	%D%/backend.h %D%/source.c %D%/source.h \
 	%D%/dtype.c %D%/dtype.h %D%/tensor.c %D%/buf.c %D%/join.c \
 	%D%/access.c \

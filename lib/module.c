@@ -4,6 +4,7 @@
  * absolute directories only, and one that fails never stops the others.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,43 +32,6 @@ struct weir__refused {
 	char *path, *why;
 };
 
-/* Could somebody else have put it there? Says who may write, or NULL. */
-static const char *not_ours(const struct stat *st)
-{
-	if (st->st_uid && st->st_uid != geteuid())
-		return "belongs to another user";
-	if (st->st_mode & S_IWOTH)
-		return "can be written by everybody";
-	if ((st->st_mode & S_IWGRP) && st->st_gid && st->st_gid != getegid())
-		return "can be written by another group";
-	return NULL;
-}
-
-static int check_trust(struct weir *weir, const char *path,
-		       const struct stat *st)
-{
-	const char *slash = strrchr(path, '/'), *why = not_ours(st);
-	const char *what = "it";
-	struct stat dir_st;
-	char dir[4096];
-	int r;
-
-	if (!why) {
-		snprintf(dir, sizeof(dir), "%.*s/", (int)(slash - path), path);
-		r = weir__sys_stat(dir, &dir_st);
-		if (r < 0)
-			return weir__fail_sys(r, "%s", dir);
-		what = "its directory";
-		why = not_ours(&dir_st);
-	}
-	if (!why)
-		return 0;
-	if (weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
-		return weir__fail(-EPERM, "refused: %s %s", what, why);
-	weir__log(weir, "module %s: %s %s", path, what, why);
-	return 0;
-}
-
 static int check_new(struct weir *weir, const char *path, const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))
@@ -76,7 +40,7 @@ static int check_new(struct weir *weir, const char *path, const struct stat *st)
 		if (m->dev == st->st_dev && m->ino == st->st_ino)
 			return weir__fail(-EEXIST, "loaded already, as %s",
 					  m->path);
-	return check_trust(weir, path, st);
+	return weir__module_trust(weir, path, st);
 }
 
 static bool have_backend(const struct weir *weir, const char *backend)
@@ -144,35 +108,79 @@ static struct weir__module *new_module(const char *path, const struct stat *st)
 	return m;
 }
 
-/* dlerror(3) begins with the path, which our sentences have already. */
-static int fail_dlopen(int r, const char *path)
+/*
+ * A name by which dlopen(3) opens the file behind @fd, and no other. It knows
+ * what is loaded by the names that it was given, and the number of a descriptor
+ * is used again: so the name is one that no other file has, "/." for a set bit
+ * of its device and inode, "/" for one that is not.
+ */
+static void name_fd(int fd, const struct stat *st, char name[static 512])
+{
+	uint64_t part[2] = { st->st_dev, st->st_ino };
+
+	strcpy(name, "/proc/self/fd");
+	for (unsigned i = 0; i < 128; i++)
+		strcat(name, part[i / 64] >> i % 64 & 1 ? "/." : "/");
+	sprintf(name + strlen(name), "/%d", fd);
+}
+
+/* dlerror(3) begins with the name, which our sentences have already. */
+static int fail_dlopen(int r, const char *name)
 {
 	const char *why = dlerror();
-	size_t len = strlen(path);
+	size_t len = strlen(name);
 
-	if (!strncmp(why, path, len) && !strncmp(why + len, ": ", 2))
+	if (!strncmp(why, name, len) && !strncmp(why + len, ": ", 2))
 		why += len + 2;
 	return weir__fail(r, "%s", why);
 }
 
-/* weir->module_lock is held. */
-static int load(struct weir *weir, const char *path)
+/*
+ * The file that was looked at, whatever @path names by now. Without /proc only
+ * the path is left, which is not good enough where modules are strict.
+ */
+static int open_handle(struct weir *weir, const char *path, int fd,
+		       const struct stat *st, void **ret_handle)
+{
+	char name[512];
+	struct stat now;
+	int r;
+
+	name_fd(fd, st, name);
+	r = weir__sys_stat(name, &now);
+	if (r < 0 && weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
+		return weir__fail(
+			-EPERM,
+			"refused: without /proc it may not be the file that was looked at");
+	if (r < 0)
+		weir__log(
+			weir,
+			"module %s: without /proc it may not be the file that was looked at",
+			path);
+	if (r >= 0)
+		path = name;
+	r = weir__sys_dlopen(path, ret_handle);
+	return r < 0 ? fail_dlopen(r, path) : 0;
+}
+
+/* The file is open. */
+static int load_file(struct weir *weir, const char *path, int fd)
 {
 	struct weir__module *m;
 	struct stat st;
-	int r;
+	int r = weir__sys_fstat(fd, &st);
 
-	r = weir__sys_stat(path, &st);
 	if (r < 0)
-		return weir__fail_sys(r, "stat");
+		return weir__fail_sys(r, "fstat");
 	r = check_new(weir, path, &st);
-	if (r < 0 || (r = weir__elf_check(path, (uint64_t)st.st_size)) < 0)
+	if (r < 0 || (r = weir__elf_check(fd, (uint64_t)st.st_size)) < 0)
 		return r;
 	m = new_module(path, &st);
 	if (!m)
 		return weir__fail(-ENOMEM, "no memory for a module");
-	r = weir__sys_dlopen(path, &m->handle);
-	r = r < 0 ? fail_dlopen(r, path) : enter(weir, m);
+	r = open_handle(weir, path, fd, &st, &m->handle);
+	if (!r)
+		r = enter(weir, m);
 	if (r < 0) {
 		drop(m);
 		return r;
@@ -182,18 +190,27 @@ static int load(struct weir *weir, const char *path)
 	return 0;
 }
 
+/* Opened once, so that what is loaded is what was looked at. The lock is held. */
+static int load(struct weir *weir, const char *path)
+{
+	int fd = weir__sys_open(path, O_RDONLY | O_NONBLOCK, 0), r;
+
+	if (fd < 0)
+		return weir__fail_sys(fd, "open");
+	r = load_file(weir, path, fd);
+	weir__sys_close(fd);
+	return r;
+}
+
 /* Remember it, in the order found, and why: this thread's sentence. */
 static void refuse(struct weir *weir, const char *path)
 {
 	struct weir__refused *x = weir__calloc(1, sizeof(*x)), **end;
 	const char *why = weir_error();
-	size_t len = strlen(path);
 
-	weir__log(weir, "module %s", why);
+	weir__log(weir, "module %s: %s", path, why);
 	if (!x)
 		return;
-	if (!strncmp(why, path, len) && !strncmp(why + len, ": ", 2))
-		why += len + 2;
 	x->path = weir__strdup(path);
 	x->why = weir__strdup(why);
 	if (!x->path || !x->why) {
@@ -213,10 +230,10 @@ static void load_found(struct weir *weir, const char *dir, const char *name)
 	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >=
 	    (int)sizeof(path))
 		return;
-	weir__enter(path);
+	/* The sentence is kept, without a call's name before it. */
+	weir__enter(NULL);
 	if (load(weir, path) < 0)
 		refuse(weir, path);
-	weir__enter(NULL);
 }
 
 static int is_module(const struct dirent *entry)
@@ -331,8 +348,7 @@ static void scan(struct weir *weir)
 {
 	struct weir__error_saved saved;
 
-	if (weir->scanned || !weir__root_is_ours(weir) ||
-	    atomic_load(&weir->closed))
+	if (weir->scanned || atomic_load(&weir->closed))
 		return;
 	weir->scanned = true;
 	weir__error_save(&saved);

@@ -228,9 +228,12 @@ void weir_close(struct weir *weir)
 int weir_trim(struct weir *weir, size_t keep)
 {
 	struct weir__part *part;
+	int r;
 
-	if (!weir__root_is_ours(weir))
-		return 0;
+	WEIR__ENTER();
+	r = weir__root_read(weir);
+	if (r < 0)
+		return r;
 	for (int i = 0; i < WEIR__PARTS; i++) {
 		size_t kept = 0;
 
@@ -295,13 +298,22 @@ bool weir__root_is_ours(const struct weir *weir)
 	return atomic_load_explicit(weir->alive, memory_order_relaxed);
 }
 
+int weir__root_read(struct weir *weir)
+{
+	if (weir__root_is_ours(weir))
+		return 0;
+	return weir__fail(
+		-EPERM,
+		"the root was opened before fork(2): open one in the child (process %ld)",
+		(long)getpid());
+}
+
 int weir__root_enter(struct weir *weir)
 {
-	if (!weir__root_is_ours(weir))
-		return weir__fail(
-			-EPERM,
-			"the root was opened before fork(2): open one in the child (process %ld)",
-			(long)getpid());
+	int r = weir__root_read(weir);
+
+	if (r < 0)
+		return r;
 	if (atomic_load_explicit(&weir->closed, memory_order_relaxed))
 		return weir__fail(-ESHUTDOWN, "the root has been closed");
 	return 0;

@@ -91,9 +91,12 @@ void weir__root_put(struct weir *weir);
 
 /* 0; -ESHUTDOWN after weir_close; -EPERM in a child after fork. */
 int weir__root_enter(struct weir *weir);
+/* The same for what only reads: allowed after weir_close. */
+int weir__root_read(struct weir *weir);
 /*
- * False in a child after fork. Memory that hardware may write to is not there
- * then, so nothing is touched, and nothing is released either.
+ * False in a child after fork: nothing of the root is touched there, since
+ * threads that are not there may hold its locks, and nothing is released. What
+ * has no errno to return asks this before anything else.
  */
 bool weir__root_is_ours(const struct weir *weir);
 

@@ -63,6 +63,8 @@ int weir__sys_open(const char *path, int flags, unsigned mode);
 void weir__sys_close(int fd);
 int weir__sys_fstat(int fd, struct stat *st);
 int weir__sys_stat(const char *path, struct stat *st);
+/* The same path without links; @ret_real has PATH_MAX bytes. */
+int weir__sys_realpath(const char *path, char *ret_real);
 /* A small file as a string, cut to @room; its length. */
 int64_t weir__sys_text(const char *path, char *buf, size_t room);
 /*

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -71,6 +72,11 @@ int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total)
 int weir__sys_stat(const char *path, struct stat *st)
 {
 	return stat(path, st) < 0 ? -errno : 0;
+}
+
+int weir__sys_realpath(const char *path, char *ret_real)
+{
+	return realpath(path, ret_real) ? 0 : -errno;
 }
 
 int64_t weir__sys_text(const char *path, char *buf, size_t room)

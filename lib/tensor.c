@@ -227,6 +227,9 @@ int weir_tensor_place(struct weir_tensor *t, struct weir_buf *buf,
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(buf->buft->dev->weir);
+	if (r < 0)
+		return r;
 	if (t->buf)
 		return weir__fail(-EINVAL, "%s is placed already",
 				  weir__tensor_label(t));

@@ -325,6 +325,9 @@ int weir_trace_stop(struct weir *weir)
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(weir);
+	if (r < 0)
+		return r;
 	t = take(weir);
 	if (!t)
 		return weir__fail(-EINVAL, "no trace runs");

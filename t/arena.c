@@ -105,7 +105,10 @@ static void kinds(void)
 		ok(smaps(mem.base, "AnonHugePages:", flags) == 0,
 		   "... which is so");
 	}
-	has_str(flags, " dc", "a child after fork has no part in it");
+	ok(!strstr(flags, " dc"), "a child after fork has it, too");
+	weir__arena_hide(&mem, true);
+	smaps(mem.base, "AnonHugePages:", flags);
+	has_str(flags, " dc", "... unless it is hidden");
 	weir__arena_give(weir, &mem);
 
 	take_or_bail(weir, 5 * MIB, WEIR_MEM_PLAIN, &mem);
@@ -447,7 +450,7 @@ static void space(void)
 
 int main(void)
 {
-	plan(7 + 7 + 9 + 7 + 7 + 2 + 1);
+	plan(8 + 7 + 9 + 7 + 7 + 2 + 1);
 	kinds();
 	strict();
 	kept();

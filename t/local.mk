@@ -68,6 +68,8 @@ T_C_TESTS = \
 	%D%/place.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
+	%D%/fork.t \
+	%D%/fork-calls.t \
 	%D%/ring-dies.t \
 	%D%/ring-old.t \
 	%D%/ring-stuck.t \
@@ -199,6 +201,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_fork_t_SOURCES = %D%/fork.c %D%/sample.c %D%/sample.h
+%C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/sample.c %D%/sample.h
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c

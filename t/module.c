@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,8 +48,8 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	{ "abi0", -EPROTO, "ABI 0, this library has 2", "an older ABI" },
-	{ "abi99", -EPROTO, "ABI 99, this library has 2", "a newer ABI" },
+	{ "abi0", -EPROTO, "ABI 0, this library has 3", "an older ABI" },
+	{ "abi99", -EPROTO, "ABI 99, this library has 3", "a newer ABI" },
 	{ "size0", -EPROTO, "has 0 bytes", "a table of no size" },
 	{ "size8", -EPROTO, "weir__backend has", "a larger table" },
 	{ "memsize", -EPROTO, "weir__mem_ops has", "a smaller table" },
@@ -156,7 +158,7 @@ static void one_fails(void)
 	is_int(weir_module_refused(weir, 0, &path, &why), 0,
 	       "what was left out can be asked for");
 	has_str(path, "/weir-abi99.so", "... by its path");
-	is_str(why, "it is made for ABI 99, this library has 2",
+	is_str(why, "it is made for ABI 99, this library has 3",
 	       "... and why, with both versions");
 	while (weir_module_refused(weir, n, &path, &why) == 0)
 		n++;
@@ -236,6 +238,125 @@ static void trust(void)
 	unlink(path);
 }
 
+/* A link into a directory that everybody can write. */
+static void links(void)
+{
+	char dir[] = "/tmp/weir-links-XXXXXX", link_path[512];
+	const char *path;
+	struct weir *weir;
+
+	if (!mkdtemp(dir))
+		bail("%s", dir);
+	path = module_copy("test", dir, "linked");
+	snprintf(link_path, sizeof(link_path), "%s/weir-far.so", modules_dir());
+	if (symlink(path, link_path) < 0)
+		bail("symlink");
+	weir = open_with_modules("/nonexistent", WEIR_OPEN_STRICT_MODULES);
+	is_int(weir_module_load(weir, link_path), 0,
+	       "a link to a module in a directory of our own is followed");
+	weir_close(weir);
+	chmod(dir, 0777);
+	weir = open_with_modules("/nonexistent", WEIR_OPEN_STRICT_MODULES);
+	is_err(weir_module_load(weir, link_path), -EPERM,
+	       "the directory that it links to can be written by everybody",
+	       "... not to one in a directory that everybody can write");
+	weir_close(weir);
+	unlink(link_path);
+	unlink(path);
+	rmdir(dir);
+}
+
+/* Renamed to @to at the next read of a module's headers. */
+static const char *swap_from, *swap_to;
+
+ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	if (swap_from && rename(swap_from, swap_to) < 0)
+		bail("rename");
+	swap_from = NULL;
+	return syscall(SYS_pread64, fd, buf, n, off);
+}
+
+static void swapped(void)
+{
+	struct weir *weir = open_with_modules("/nonexistent", 0);
+	char path[512], evil[512];
+
+	snprintf(path, sizeof(path), "%s",
+		 module_copy("test", modules_dir(), "looked-at"));
+	snprintf(evil, sizeof(evil), "%s",
+		 module_copy("none", modules_dir(), "evil"));
+	swap_from = evil;
+	swap_to = path;
+	is_int(weir_module_load(weir, path), 0,
+	       "a file that replaces a module while it is looked at is not loaded");
+	ok(!swap_from, "... though it has its name");
+	is_int(weir_dev_count(weir), 3, "... but what was looked at is");
+	weir_close(weir);
+	unlink(path);
+}
+
+/* The dynamic linker knows what is loaded by names, ours have a descriptor. */
+static void not_mistaken(void)
+{
+	struct weir *a = open_with_modules("/nonexistent", 0);
+	struct weir *b = open_with_modules("/nonexistent", 0);
+	char good[512];
+	const char *bad;
+
+	snprintf(good, sizeof(good), "%s",
+		 module_copy("test", modules_dir(), "good"));
+	if (weir_module_load(a, good) < 0 || weir_module_load(b, good) < 0)
+		bail("%s", weir_error());
+	bad = module_copy("test", modules_dir(), "nomem");
+	is_err(weir_module_load(a, bad), -EBADMSG, "mem is NULL",
+	       "a module is not taken for one that is loaded");
+	weir_close(b);
+	b = open_with_modules("/nonexistent", 0);
+	is_err(weir_module_load(b, bad), -EBADMSG, "mem is NULL",
+	       "... nor for one that another root has loaded");
+	weir_close(b);
+	weir_close(a);
+	unlink(bad);
+}
+
+/* Its path alone is longer than a sentence. */
+static void long_path(void)
+{
+	char dir[3000], name[200];
+	struct weir *weir = open_with_modules("/nonexistent", 0);
+	const char *good = module_copy("test", modules_dir(), "good");
+	int fd = open(modules_dir(), O_PATH | O_DIRECTORY), r;
+	int top = open(".", O_PATH | O_DIRECTORY);
+
+	memset(name, 'd', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(dir, sizeof(dir), "%s", modules_dir());
+	if (fd < 0 || top < 0 || fchdir(fd) < 0)
+		bail("chdir");
+	for (int i = 0; i < 10; i++) {
+		if (mkdir(name, 0700) < 0 || chdir(name) < 0)
+			bail("mkdir");
+		snprintf(dir + strlen(dir), 201, "/%s", name);
+	}
+	strcat(dir, "/weir-long.so");
+	if (symlink(good, dir) < 0 || weir_module_load(weir, dir) < 0)
+		bail("%s", weir_error());
+	r = weir_module_load(weir, dir);
+	is_err(r, -EEXIST, "loaded already, as",
+	       "of a path that is longer than a sentence the reason is left");
+	unlink(dir);
+	for (int i = 0; i < 10; i++) {
+		*strrchr(dir, '/') = '\0';
+		rmdir(dir);
+	}
+	if (fchdir(top) < 0)
+		bail("chdir");
+	close(top);
+	close(fd);
+	weir_close(weir);
+}
+
 /* What a program finds with WEIR_MODULE_PATH set: run as our own child. */
 static int child(void)
 {
@@ -294,7 +415,7 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2);
+	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 3 + 2 + 1 + 2);
 	found();
 	refused();
 	not_modules();
@@ -302,6 +423,10 @@ int main(int argc, char **argv)
 	twice();
 	relative();
 	trust();
+	links();
+	swapped();
+	not_mistaken();
+	long_path();
 	environment(self);
 	return done_testing();
 }

@@ -6,7 +6,9 @@
  * makes comes out through a last parameter ret_x, which is written only on
  * success. Times are int64_t nanoseconds, -1 for ever. Sizes are size_t, file
  * offsets uint64_t, both in bytes. Every call may be made from any thread
- * unless its comment says otherwise.
+ * unless its comment says otherwise. No call may be made in a signal handler.
+ * In a child of fork(2) calls with an object of the parent's fail with -EPERM,
+ * or give NULL or 0.
  */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
@@ -175,7 +177,7 @@ WEIR_API void weir_close(struct weir *weir);
 
 /*
  * Give kept memory back to the system until at most @keep bytes of arenas and
- * staging stay. Memory in use is not touched. 0, always.
+ * staging stay. Memory in use is not touched.
  */
 WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 

@@ -154,6 +154,7 @@ static struct arena *find_kept(struct arenas *all,
 	if (best) {
 		take_off(all, best);
 		all->kept_bytes -= best->pages.len;
+		weir__pages_hide(&best->pages, false);
 	}
 	return best;
 }
@@ -375,6 +376,8 @@ static bool keep(struct arenas *all, struct arena *a)
 {
 	if (a->pages.len > all->keep)
 		return false;
+	/* No child has a use for it, and would make each page a copy. */
+	weir__pages_hide(&a->pages, true);
 	put_on(all->kept_end, a);
 	all->kept_end = &a->next;
 	all->kept_bytes += a->pages.len;
@@ -398,6 +401,13 @@ void weir__arena_give(struct weir *weir, struct weir__mem *mem)
 	pthread_mutex_unlock(&all->lock);
 	if (!kept)
 		destroy(a);
+}
+
+void weir__arena_hide(struct weir__mem *mem, bool hidden)
+{
+	struct arena *a = mem->handle;
+
+	weir__pages_hide(&a->pages, hidden);
 }
 
 int weir__arena_touch(struct weir__mem *mem, size_t bytes)

@@ -34,6 +34,12 @@ int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 void weir__arena_give(struct weir *weir, struct weir__mem *mem);
 
 /*
+ * Hide it from the children of later forks, or show it to them, as it is after
+ * weir__arena_take. Any thread, under any lock; for one arena one at a time.
+ */
+void weir__arena_hide(struct weir__mem *mem, bool hidden);
+
+/*
  * Back the first @bytes of @mem with pages, on this thread. -ENOMEM and
  * others: as far as mem->touched.
  */

@@ -64,8 +64,6 @@ static void advise(struct weir__pages *p)
 	const char *why;
 	int r;
 
-	/* A child would share pages that the kernel or a device writes to. */
-	weir__sys_madvise(p->addr, p->len, MADV_DONTFORK);
 	if (!p->is_huge) {
 		weir__sys_madvise(p->addr, p->len, MADV_NOHUGEPAGE);
 		return;
@@ -118,6 +116,13 @@ int weir__pages_map(struct weir__pages *p)
 void weir__pages_unmap(struct weir__pages *p)
 {
 	weir__sys_unmap(p->addr, p->len);
+}
+
+/* All of it, so that the kernel need not split a mapping. */
+void weir__pages_hide(struct weir__pages *p, bool hidden)
+{
+	weir__sys_madvise(p->addr, p->len,
+			  hidden ? MADV_DONTFORK : MADV_DOFORK);
 }
 
 int weir__pages_lock(struct weir__pages *p)

@@ -29,6 +29,8 @@ int weir__pages_map(struct weir__pages *p);
 void weir__pages_unmap(struct weir__pages *p);
 /* -ENOMEM, -EPERM, ...: p->why_not says why; no sentence. */
 int weir__pages_lock(struct weir__pages *p);
+/* From the children of later forks; new pages are not hidden. */
+void weir__pages_hide(struct weir__pages *p, bool hidden);
 /* Bytes behind the first @touched that take no RAM yet, page by page. */
 uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched);
 /* Back the first @bytes, counting in @touched. On this thread. */

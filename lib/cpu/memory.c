@@ -49,6 +49,12 @@ static void cpu_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		weir__arena_give(dev->weir, mem);
 }
 
+static void cpu_hide(struct weir_dev *dev, struct weir__mem *mem, bool hidden)
+{
+	(void)dev;
+	weir__arena_hide(mem, hidden);
+}
+
 /* Nothing is known of its pages, and it stays the caller's. */
 static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		    void *ptr, size_t bytes, struct weir__mem *mem)
@@ -85,4 +91,5 @@ const struct weir__mem_ops weir__cpu_mem_ops = {
 	.get = cpu_set,
 	.fill = cpu_fill,
 	.copy = cpu_set,
+	.hide = cpu_hide,
 };

@@ -364,7 +364,8 @@ int weir_file_open(struct weir *weir, const char *path,
 
 void weir_file_close(struct weir_file *file)
 {
-	weir__file_put(file);
+	if (file && weir__root_is_ours(file->weir))
+		weir__file_put(file);
 }
 
 int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
@@ -378,8 +379,12 @@ int weir_file_info(struct weir_file *file, struct weir_file_info *ret_info)
 		.off_align = file->off_align,
 		.network = file->network,
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(file->weir);
+	if (r < 0)
+		return r;
 	if (!info.direct)
 		snprintf(info.why, sizeof(info.why), "%s",
 			 *file->why ? file->why : "a direct read was refused");

@@ -73,6 +73,11 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 int weir_buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 		 size_t size, struct weir_buf **ret_buf)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_enter(buft->dev->weir);
+	if (r < 0)
+		return r;
 	return weir__buf_map(buft, file, off, size, ret_buf);
 }

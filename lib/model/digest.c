@@ -108,6 +108,9 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(weights->model->weir);
+	if (r < 0)
+		return r;
 	if (i >= weights->layout.n)
 		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
 				  weights->layout.n);

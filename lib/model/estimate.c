@@ -83,7 +83,7 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(plan->model->weir);
+	r = weir__root_read(plan->model->weir);
 	if (!r)
 		r = weir__layout_make(plan, &l);
 	if (r < 0)

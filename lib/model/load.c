@@ -197,8 +197,10 @@ static void end(struct weir_load *l)
 	stop_touching(l);
 	if (!atomic_load(&arrival->first))
 		check_files(l);
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+		l->access[i].dma &= !leaked;
 		weir__access_del(&l->access[i]);
+	}
 	weir__engine_info(l->eng, &info);
 	l->enters = info.enters - l->enters;
 	l->staging = info.staging;
@@ -319,6 +321,7 @@ static void add_accesses(struct weir_load *l)
 		a->lo = 0;
 		a->hi = a->buf->bytes;
 		a->write = true;
+		a->dma = weir__buf_is_host(a->buf);
 		a->src = &l->arrival->source;
 		a->next_number = next_number;
 		a->arg = l;
@@ -504,6 +507,6 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 
 void weir_load_free(struct weir_load *load)
 {
-	if (load)
+	if (load && weir__root_is_ours(load->weir))
 		load_put(load);
 }

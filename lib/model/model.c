@@ -136,7 +136,8 @@ size_t weir__model_lookup(const struct weir_model *model, const char *name,
 
 void weir_model_close(struct weir_model *model)
 {
-	weir__model_put(model);
+	if (model && weir__root_is_ours(model->weir))
+		weir__model_put(model);
 }
 
 int weir_model_info(const struct weir_model *model,
@@ -152,14 +153,18 @@ int weir_model_info(const struct weir_model *model,
 		.total_size = model->total_size,
 		.shards = model->n_files,
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (r < 0)
+		return r;
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
 size_t weir_model_count(const struct weir_model *model)
 {
-	return model->n_recs;
+	return weir__root_is_ours(model->weir) ? model->n_recs : 0;
 }
 
 int weir_model_tensor(const struct weir_model *model, size_t i,
@@ -167,8 +172,12 @@ int weir_model_tensor(const struct weir_model *model, size_t i,
 {
 	const struct weir__record *rec;
 	struct weir_entry entry = { 0 };
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (r < 0)
+		return r;
 	if (i >= model->n_recs)
 		return weir__fail(-EINVAL, "tensor %zu of a model of %zu", i,
 				  model->n_recs);
@@ -189,8 +198,12 @@ int weir_model_find(const struct weir_model *model, const char *name,
 		    size_t *ret_i)
 {
 	size_t i = weir__model_lookup(model, name, strlen(name));
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (r < 0)
+		return r;
 	if (i == WEIR__NONE)
 		return weir__fail(-ENOENT, "no tensor '%s' in %s",
 				  weir__quote(name, strlen(name)), model->path);
@@ -217,8 +230,12 @@ int weir_model_meta(const struct weir_model *model, const char *key,
 {
 	struct weir__str str = { key, strlen(key) };
 	size_t i = weir__names_find(&model->keys, &str);
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (r < 0)
+		return r;
 	if (i == WEIR__NONE)
 		return weir__fail(-ENOENT, "no metadata '%s' in %s",
 				  weir__quote(key, str.len), model->path);
@@ -228,7 +245,12 @@ int weir_model_meta(const struct weir_model *model, const char *key,
 int weir_model_meta_at(const struct weir_model *model, size_t i,
 		       struct weir_value *ret_value)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(model->weir);
+	if (r < 0)
+		return r;
 	if (i >= model->n_meta)
 		return weir__fail(-EINVAL, "pair %zu of metadata of %zu", i,
 				  model->n_meta);
@@ -237,5 +259,7 @@ int weir_model_meta_at(const struct weir_model *model, size_t i,
 
 struct weir_file *weir_model_file(const struct weir_model *model, unsigned i)
 {
-	return i < model->n_files ? model->file[i] : NULL;
+	if (i >= model->n_files || !weir__root_is_ours(model->weir))
+		return NULL;
+	return model->file[i];
 }

@@ -16,7 +16,7 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(model->weir);
+	r = weir__root_read(model->weir);
 	if (r < 0)
 		return r;
 	p = weir__calloc(1, sizeof(*p));
@@ -35,7 +35,7 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 
 void weir_plan_free(struct weir_plan *plan)
 {
-	if (!plan)
+	if (!plan || !weir__root_is_ours(plan->model->weir))
 		return;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
@@ -165,7 +165,7 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(m->weir);
+	r = weir__root_read(m->weir);
 	if (!r)
 		r = weir__opts_in(&o, sizeof(o), opts);
 	if (!r)

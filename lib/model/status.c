@@ -22,7 +22,12 @@ static uint64_t number_of(const struct weir_load *l, size_t i)
 
 int weir_load_weights(struct weir_load *load, struct weir_weights **ret_weights)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	*ret_weights = weir_weights_ref(load->weights);
 	return 0;
 }
@@ -32,6 +37,9 @@ int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	r = check_tensor(load, i);
 	if (r < 0)
 		return r;
@@ -41,14 +49,24 @@ int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
 
 int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	return weir__source_block(&load->arrival->source, load->arrival->n,
 				  timeout_ns);
 }
 
 int weir_load_cancel(struct weir_load *load)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	if (!atomic_load(&load->arrival->finished) && load->n_ext)
 		weir__job_cancel(&load->job);
 	return 0;
@@ -77,8 +95,12 @@ int weir_load_progress(struct weir_load *load,
 		.count = a->n,
 		.elapsed = elapsed ? elapsed : weir__now() - load->begun,
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	return weir__info_out(ret_progress, &p, sizeof(p));
 }
 
@@ -88,6 +110,9 @@ int weir_load_error(struct weir_load *load, size_t i,
 	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	r = check_tensor(load, i);
 	if (r < 0)
 		return r;
@@ -157,8 +182,12 @@ int weir_load_report(struct weir_load *load,
 		.retries = atomic_load(&job->retries),
 		.elapsed = atomic_load(&load->elapsed),
 	};
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
 	if (atomic_load(&load->arrival->finished)) {
 		rep.enters = load->enters;
 		rep.staging = load->staging;

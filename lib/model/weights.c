@@ -202,13 +202,13 @@ int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
 
 size_t weir_weights_count(const struct weir_weights *weights)
 {
-	return weights->layout.n;
+	return weir__root_is_ours(weights->model->weir) ? weights->layout.n : 0;
 }
 
 const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 					   size_t i)
 {
-	return i < weights->layout.n ? &weights->tensor[i] : NULL;
+	return i < weir_weights_count(weights) ? &weights->tensor[i] : NULL;
 }
 
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
@@ -217,13 +217,20 @@ const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
 	uint32_t i = rec == (size_t)-1 ? 0 : weights->of_record[rec];
 
-	return i ? &weights->tensor[i - 1] : NULL;
+	if (!i || !weir__root_is_ours(weights->model->weir))
+		return NULL;
+	return &weights->tensor[i - 1];
 }
 
 int weir_weights_entry(const struct weir_weights *weights, size_t i,
 		       struct weir_entry *ret_entry)
 {
+	int r;
+
 	WEIR__ENTER();
+	r = weir__root_read(weights->model->weir);
+	if (r < 0)
+		return r;
 	if (i >= weights->layout.n)
 		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
 				  weights->layout.n);
@@ -239,6 +246,7 @@ struct weir_weights *weir_weights_ref(struct weir_weights *weights)
 
 void weir_weights_free(struct weir_weights *weights)
 {
-	if (weights && atomic_fetch_sub(&weights->refs, 1) == 1)
+	if (weights && weir__root_is_ours(weights->model->weir) &&
+	    atomic_fetch_sub(&weights->refs, 1) == 1)
 		destroy(weights);
 }

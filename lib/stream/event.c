@@ -159,7 +159,7 @@ void weir_event_free(struct weir_event *event)
 {
 	struct stamp *stamp;
 
-	if (!event)
+	if (!event || !weir__root_is_ours(event->weir))
 		return;
 	pthread_mutex_lock(&event->lock);
 	stamp = event->stamp;
@@ -245,7 +245,7 @@ int weir_event_query(struct weir_event *event)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__enter_read(event->weir);
+	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
 	r = state_of(event, &f);
@@ -258,7 +258,7 @@ int weir_event_error(struct weir_event *event, struct weir_failure *ret_failure)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__enter_read(event->weir);
+	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
 	r = state_of(event, &f);
@@ -273,7 +273,7 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__enter_read(event->weir);
+	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
 	src = source_of(event, &number);
@@ -376,7 +376,7 @@ int weir_event_elapsed(struct weir_event *from, struct weir_event *to,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__enter_read(from->weir);
+	r = weir__root_read(from->weir);
 	if (r == 0)
 		r = ended(from, "first", &at[0], &dev[0]);
 	if (r == 0)

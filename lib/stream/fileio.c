@@ -180,6 +180,7 @@ static void fileio_release(struct weir__stream_op *op)
 	struct fileio *io = op->io;
 
 	if (atomic_load(&io->job.leaked)) {
+		op->access[0].dma = false;
 		weir_buf_ref(op->access[0].buf);
 		weir__file_ref(op->file);
 		return;
@@ -257,6 +258,7 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	};
 	atomic_init(&io->refs, 1);
 	io->job.ext = &io->ext;
+	op->access[0].dma = !write && !io->ext.dev && !io->ext.buffered;
 	/* A write ends on the host, a read with its copies. */
 	op->unhanded = n;
 	if (s->native && io->ext.dev)

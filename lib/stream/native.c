@@ -9,16 +9,16 @@
 /* The module's table, of a device that is in use. */
 static int get_ext(struct weir_dev *dev, const struct weir__cuda_ext **ret_ext)
 {
-	weir__cuda_ext_fn *get =
-		(weir__cuda_ext_fn *)weir_dev_proc(dev, WEIR__CUDA_EXT);
-	int r;
+	weir__cuda_ext_fn *get;
+	int r = weir__root_enter(dev->weir);
 
+	if (r < 0)
+		return r;
+	get = (weir__cuda_ext_fn *)weir_dev_proc(dev, WEIR__CUDA_EXT);
 	if (!get)
 		return weir__fail(-EOPNOTSUPP, "%s is no device of CUDA's",
 				  dev->desc.name);
-	r = weir__root_enter(dev->weir);
-	if (r == 0)
-		r = weir__dev_use(dev);
+	r = weir__dev_use(dev);
 	*ret_ext = get();
 	return r;
 }
@@ -75,8 +75,12 @@ int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
 int weir_cuda_buf_ptr(const struct weir_buf *buf, uint64_t *ret_ptr)
 {
 	struct weir_dev *dev = buf->buft->dev;
+	int r;
 
 	WEIR__ENTER();
+	r = weir__root_read(dev->weir);
+	if (r < 0)
+		return r;
 	if (buf->n_members)
 		return weir__fail(-EINVAL,
 				  "a joined buffer has no address of its own");

@@ -10,13 +10,6 @@
 #include "stream/stream.h"
 #include "sys.h"
 
-int weir__enter_read(struct weir *weir)
-{
-	int r = weir__root_enter(weir);
-
-	return r == -ESHUTDOWN ? 0 : r;
-}
-
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
 {
 	static const char prefix[] = "cancelled: ";
@@ -186,7 +179,7 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 
 void weir_stream_free(struct weir_stream *stream)
 {
-	if (stream)
+	if (stream && weir__root_is_ours(stream->src.weir))
 		weir__source_put(&stream->src);
 }
 
@@ -218,7 +211,7 @@ int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__enter_read(stream->src.weir);
+	r = weir__root_read(stream->src.weir);
 	if (r < 0)
 		return r;
 	r = weir__source_block(&stream->src, weir__stream_tail(stream),
@@ -235,7 +228,7 @@ int weir_stream_error(struct weir_stream *stream,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__enter_read(stream->src.weir);
+	r = weir__root_read(stream->src.weir);
 	if (r < 0)
 		return r;
 	*ret_failure = failure_of(stream);

@@ -211,8 +211,6 @@ int weir__stream_around(struct weir_dev *dev, void *queue, bool native,
 uint64_t weir__stream_tail(struct weir_stream *s);
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
-/* As weir__root_enter for what only reads: allowed after weir_close. */
-int weir__enter_read(struct weir *weir);
 /* The same for bytes of a buffer that belong to @t. */
 int weir__stream_op_touch_buf(struct weir__stream_op *op,
 			      const struct weir_tensor *t, struct weir_buf *buf,

@@ -7,6 +7,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,12 +295,14 @@ static void spoil_tables(void)
 
 static void find_mode(void)
 {
+	char path[PATH_MAX];
 	const char *name, *end;
 	Dl_info info;
 
-	if (!dladdr(&backend, &info))
+	/* The library opens it by its descriptor. */
+	if (!dladdr(&backend, &info) || !realpath(info.dli_fname, path))
 		return;
-	name = strrchr(info.dli_fname, '/') + sizeof("weir-");
+	name = strrchr(path, '/') + sizeof("weir-");
 	end = strchr(name, '.');
 	snprintf(mode, sizeof(mode), "%.*s", (int)(end - name), name);
 }

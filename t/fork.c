@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a child of fork(2) sees of host memory: weights that have arrived, and
+ * nothing of a buffer while the kernel may write to it past the page tables.
+ * pread(2) is ours, so that a read can be held at a known point.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "root.h"
+#include "sample.h"
+#include "tap.h"
+
+#define BYTES ((size_t)5 << 20) /* more than a huge page */
+
+static char path[] = "/var/tmp/weir-fork-XXXXXX";
+static struct weir *weir;
+static struct weir_dev *cpu;
+static _Atomic bool hold, held;
+
+/* The library's calls come here, too. */
+__attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
+						     size_t n, off_t off)
+{
+	if (n >= 65536) {
+		while (atomic_load(&hold)) {
+			atomic_store(&held, true);
+			usleep(1000);
+		}
+	}
+	return syscall(SYS_pread64, fd, buf, n, off);
+}
+
+static void must(int r)
+{
+	if (r < 0)
+		bail("%s", weir_error());
+}
+
+static struct weir_buft *kind_of(enum weir_mem kind)
+{
+	struct weir_buft *buft;
+
+	must(weir_dev_buft(cpu, kind, &buft));
+	return buft;
+}
+
+/* In a child: 0: it is there with byte after byte as in @want; 1, 2. */
+static int look(const volatile unsigned char *p, const unsigned char *want)
+{
+	unsigned char in_core;
+
+	/* Of memory that is not mapped mincore(2) knows nothing. */
+	if (mincore((void *)((uintptr_t)p & ~(uintptr_t)4095), 4096, &in_core) <
+	    0)
+		return 1;
+	for (size_t i = 0; i < BYTES; i++)
+		if (p[i] != want[i])
+			return 2;
+	return 0;
+}
+
+/* What a child that is forked now sees; -1: it was killed. */
+static int seen_by_child(const void *p, const unsigned char *want)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		alarm(60);
+		_exit(look(p, want));
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static struct weir_load *start(struct weir_buft *to, struct weir_weights *into)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_model *model;
+	struct weir_plan *plan;
+	struct weir_load *load;
+
+	o.into = into;
+	put.way = WEIR_WAY_DIRECT;
+	must(weir_model_open(weir, path, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_put(plan, NULL, to, &put));
+	must(weir_load_start(plan, &o, &load));
+	weir_plan_free(plan);
+	weir_model_close(model);
+	return load;
+}
+
+static struct weir_weights *weights_of(struct weir_load *load)
+{
+	struct weir_weights *w;
+
+	must(weir_load_weights(load, &w));
+	return w;
+}
+
+static void wait_until_held(void)
+{
+	while (!atomic_load(&held))
+		usleep(1000);
+}
+
+/* The bytes of the one tensor, by what the parent has loaded. */
+static unsigned char *copy_of(const struct weir_weights *w)
+{
+	unsigned char *copy = malloc(BYTES);
+
+	memcpy(copy, weir_tensor_data(weir_weights_get(w, 0)), BYTES);
+	return copy;
+}
+
+static void loaded(enum weir_mem kind, const char *name)
+{
+	struct weir_load *load = start(kind_of(kind), NULL);
+	struct weir_weights *w = weights_of(load);
+	unsigned char *want;
+	const void *p;
+
+	is_int(weir_load_wait(load, -1), 0, "a load to memory of kind %s",
+	       name);
+	is_int(sample_wrong(w, 1), 0, "... has the right bytes");
+	want = copy_of(w);
+	p = weir_tensor_data(weir_weights_get(w, 0));
+	is_int(seen_by_child(p, want), 0, "... which a child can read");
+	weir_load_free(load);
+	weir_weights_free(w);
+	is_int(seen_by_child(p, want), 1,
+	       "memory that is kept for use again is hidden from children");
+	load = start(kind_of(kind), NULL);
+	w = weights_of(load);
+	must(weir_load_wait(load, -1));
+	ok(weir_tensor_data(weir_weights_get(w, 0)) == p, "... and used again");
+	is_int(seen_by_child(p, want), 0, "... can be read by a child again");
+	weir_load_free(load);
+	weir_weights_free(w);
+	free(want);
+}
+
+static void in_the_midst(void)
+{
+	struct weir_load *load = start(kind_of(WEIR_MEM_HUGE), NULL);
+	struct weir_weights *w = weights_of(load);
+	unsigned char *want;
+	const void *p;
+
+	must(weir_load_wait(load, -1));
+	weir_load_free(load);
+	want = copy_of(w);
+	p = weir_tensor_data(weir_weights_get(w, 0));
+	atomic_store(&held, false);
+	atomic_store(&hold, true);
+	load = start(kind_of(WEIR_MEM_HUGE), w);
+	wait_until_held();
+	is_int(seen_by_child(p, want), 1,
+	       "memory that a load fills is hidden from children");
+	atomic_store(&hold, false);
+	is_int(weir_load_wait(load, -1), 0, "... and the load goes on");
+	is_int(sample_wrong(w, 1), 0, "... to the right bytes");
+	is_int(seen_by_child(p, want), 0, "... which a child sees then");
+	weir_load_free(load);
+	weir_weights_free(w);
+	free(want);
+}
+
+/* Children come and go while loads run; they may write to what they see. */
+static void many(void)
+{
+	struct weir_weights *w = NULL;
+	size_t wrong = 0;
+
+	for (int i = 0; i < 10; i++) {
+		struct weir_load *load = start(kind_of(WEIR_MEM_PLAIN), w);
+		pid_t pid = fork();
+		int status;
+
+		if (!pid)
+			_exit(0);
+		if (!w)
+			w = weights_of(load);
+		must(weir_load_wait(load, -1));
+		wrong += sample_wrong(w, 1);
+		weir_load_free(load);
+		waitpid(pid, &status, 0);
+	}
+	is_int(wrong, 0, "a parent that forks during loads gets all its bytes");
+	weir_weights_free(w);
+}
+
+static void by_a_stream(void)
+{
+	struct weir_tensor t;
+	struct weir_stream *s;
+	struct weir_file *file;
+	unsigned char *want = malloc(BYTES);
+	struct weir_buf *buf;
+	int64_t shape = (int64_t)BYTES;
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0 || pread(fd, want, BYTES, 0) != (ssize_t)BYTES)
+		bail("%s", path);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_tensors_alloc(kind_of(WEIR_MEM_HUGE), &t, 1, &buf));
+	must(weir_tensor_fill(&t, 0, BYTES, 0));
+	must(weir_file_open(weir, path, NULL, &file));
+	must(weir_stream_new(cpu, NULL, &s));
+	atomic_store(&held, false);
+	atomic_store(&hold, true);
+	must(weir_stream_read(s, file, 0, &t, 0, BYTES));
+	wait_until_held();
+	is_int(seen_by_child(weir_tensor_data(&t), want), 1,
+	       "memory that a stream reads to is hidden from children");
+	atomic_store(&hold, false);
+	must(weir_stream_sync(s, -1));
+	is_int(seen_by_child(weir_tensor_data(&t), want), 0,
+	       "... until that is done");
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(buf);
+	free(want);
+}
+
+static void of_devices(void)
+{
+	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
+	struct weir__mem mem = { .base = NULL };
+	unsigned char *none = calloc(1, BYTES);
+
+	must(weir__host_take(weir, BYTES, &o, &mem));
+	is_int(seen_by_child(mem.base, none), 1,
+	       "memory that a device is registered with is always hidden");
+	weir__host_give(weir, BYTES, &mem);
+	free(none);
+}
+
+int main(void)
+{
+	static const struct sample_tensor tensor = { "a", "U8", BYTES, 1 };
+	struct weir_opts o = WEIR_OPTS_INIT;
+	int fd = mkstemp(path);
+
+	plan(3 * 6 + 4 + 1 + 2 + 1);
+	if (fd < 0)
+		bail("%s", path);
+	close(fd);
+	sample_write(path, &tensor, 1, 8, 1);
+	o.io = WEIR_IO_SYNC;
+	must(weir_open(&o, &weir));
+	must(weir_dev_find(weir, "CPU", &cpu));
+	loaded(WEIR_MEM_PLAIN, "PLAIN");
+	loaded(WEIR_MEM_HUGE, "HUGE");
+	loaded(WEIR_MEM_LOCKED, "LOCKED");
+	in_the_midst();
+	many();
+	by_a_stream();
+	of_devices();
+	weir_close(weir);
+	unlink(path);
+	return done_testing();
+}
