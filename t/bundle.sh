@@ -200,6 +200,11 @@ all_steps()
 		'all results are copied, too'
 	is "$(ls "$tmp/all" | paste -sd ' ' -)" "device.jsonl log.txt \
 machine.txt peers.json results.tsv summary.md summary.svg" '... and are few'
+	a_test slow 1..1 "\" && echo \$WEIR_T_TIMEOUT >$tmp/own &&
+		sleep 100; echo \""
+	has "$(run_all --fake --for 21 tests)" 'status 3' \
+		'what is cut since time is up is left to do'
+	is "$(cat "$tmp/own")" 140 '... and its own limits stay what they were'
 	has "$(run_all tests)" 'status 2' \
 		'results of another driver are not added to them'
 }
@@ -231,7 +236,7 @@ peers()
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
 python=$(command -v python3)
-plan 50
+plan 52
 check 'an archive that is too large is refused, and is not there' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
@@ -300,6 +305,6 @@ if test "$fake"; then
 		skip 7 'no python3'
 	fi
 else
-	skip 21 'built without CUDA'
+	skip 23 'built without CUDA'
 fi
 finish
