@@ -367,7 +367,7 @@ int main(void)
 {
 	int fd = mkstemp(path);
 
-	plan(2 * (92 + 3 + 6) + 4);
+	plan(2 * 104 + 4);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
