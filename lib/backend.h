@@ -223,7 +223,8 @@ struct weir__queue_ops {
 	/*
 	 * Take ready work, to be run in the order of the calls. Required.
 	 * Never blocks, but on a native queue; never calls work->done before
-	 * it returns. Calls are serialised by the caller. < 0: not taken.
+	 * it returns, nor what takes a lock of the library's. Calls are
+	 * serialised by the caller, by a lock. < 0: not taken.
 	 */
 	int (*submit)(void *queue, struct weir__work *work);
 	/*
@@ -246,13 +247,13 @@ struct weir__backend {
 	const char *name; /* "CPU", "CUDA" */
 	/*
 	 * Find devices; makes no context. Fills @descs[0..n), returns n <= @max.
-	 * Required. < 0: the backend is of no use here; a sentence says why.
+	 * Called under the lock of modules. Required. < 0: the backend is of no use here; a sentence says why.
 	 */
 	int (*probe)(struct weir *weir, const struct weir__host *host,
 		     struct weir__dev_desc *descs, unsigned max);
 	/*
 	 * Make the state of device @i at its first use. @params is "k=v,..."
-	 * or "". Required. -EINVAL for a parameter it does not know.
+	 * or "". Called under the device's lock. Required. -EINVAL for a parameter it does not know.
 	 */
 	int (*dev_open)(struct weir_dev *dev, unsigned i, const char *params,
 			void **ret_state);

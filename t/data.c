@@ -119,6 +119,8 @@ static void refused(void)
 	is_err(weir_tensor_get(&t, 0, mine, 1), -EINVAL,
 	       "100 bytes from byte 50 on, the buffer has 100",
 	       "a place that was changed by hand is checked again");
+	is_err(weir_tensor_get(&f, 0, mine, 17), -EIO, "the test is slow",
+	       "a device's -ETIMEDOUT becomes -EIO");
 	is_err(weir_tensor_get(&f, 0, mine, 13), -EIO, "-100000",
 	       "a backend's result that is no errno becomes -EIO");
 	weir_buf_free(ro);
@@ -436,7 +438,7 @@ int main(void)
 	const char *name = getenv("WEIR_T_DEVICE");
 
 	weir = open_with_good_module();
-	plan(15 * 3 + 8 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
+	plan(15 * 3 + 9 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
 	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");

@@ -358,12 +358,14 @@ static void long_path(void)
 }
 
 /* What a program finds with WEIR_MODULE_PATH set: run as our own child. */
-static int child(void)
+static int child(const char *module_path)
 {
+	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir *weir;
 	int n;
 
-	if (weir_open(NULL, &weir) < 0)
+	o.module_path = module_path;
+	if (weir_open(&o, &weir) < 0)
 		return 100;
 	n = (int)weir_dev_count(weir);
 	weir_close(weir);
@@ -406,16 +408,45 @@ static void environment(const char *self)
 		       "... but not by a program with more rights than its user");
 }
 
+/* As a library that was installed with its modules; here it is the program. */
+static void beside(const char *self)
+{
+	char dir[] = "/tmp/weir-beside-XXXXXX", prog[64], sub[64];
+	const char *path;
+	int status = -1;
+	pid_t pid;
+
+	if (!mkdtemp(dir))
+		bail("%s", dir);
+	snprintf(prog, sizeof(prog), "%s/prog", dir);
+	snprintf(sub, sizeof(sub), "%s/weir", dir);
+	if (symlink(self, prog) < 0 || mkdir(sub, 0700) < 0)
+		bail("%s", dir);
+	path = module_copy("test", sub, "good");
+	pid = fork();
+	if (!pid) {
+		execl(prog, prog, "--child", "/nonexistent", (char *)NULL);
+		_exit(102);
+	}
+	waitpid(pid, &status, 0);
+	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 3,
+	       "what lies beside the library is found, whatever module_path is");
+	unlink(path);
+	unlink(prog);
+	rmdir(sub);
+	rmdir(dir);
+}
+
 int main(int argc, char **argv)
 {
 	char self[4096];
 
 	if (argc > 1 && !strcmp(argv[1], "--child"))
-		return child();
+		return child(argv[2]);
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 3 + 2 + 1 + 2);
+	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 3 + 2 + 1 + 2 + 1);
 	found();
 	refused();
 	not_modules();
@@ -428,5 +459,6 @@ int main(int argc, char **argv)
 	not_mistaken();
 	long_path();
 	environment(self);
+	beside(self);
 	return done_testing();
 }

@@ -122,16 +122,18 @@ struct weir_opts {
 	uint32_t copiers;      /* threads that copy from the page cache; 0: one
 				   for each CPU, at most 16 */
 	uint64_t chunk;        /* bytes, a multiple of 4096; 0: 4 MiB */
-	uint64_t staging;      /* budget of the staging slots, bytes; 0: 64 MiB
-				   for all reactors together */
+	uint64_t staging;      /* budget of the staging slots of all reactors
+				   together, bytes; 0: 64 MiB, or a chunk. One
+				   large and one small slot there are always */
 	uint64_t keep;         /* host memory kept when buffers are freed,
 				   bytes; 0: a quarter of what is available;
 				   UINT64_MAX: keep none */
 	int64_t close_timeout; /* ns; 0: 30 s */
 	weir_log_fn *log;      /* NULL: nowhere */
 	void *log_arg;
-	const char *module_path; /* directories, colon separated, absolute;
-				   NULL: WEIR_MODULE_PATH and the built-in */
+	const char *module_path; /* directories, colon separated, absolute,
+				   searched before the built-in ones; NULL:
+				   those of WEIR_MODULE_PATH */
 	uint32_t flags;          /* WEIR_OPEN_* */
 	uint32_t reserved;       /* 0 */
 	int64_t read_timeout;    /* ns; a read fails that is out so long while
@@ -177,7 +179,9 @@ WEIR_API void weir_close(struct weir *weir);
 
 /*
  * Give kept memory back to the system until at most @keep bytes of arenas and
- * staging stay. Memory in use is not touched.
+ * staging slots stay: arenas at once, slots when their reactor next looks.
+ * Memory in use stays, as do slots that are registered with the ring or
+ * page-locked for a device.
  */
 WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 
@@ -215,8 +219,9 @@ WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
  * A trace of the engine and of the streams: Chrome's trace event format
  * (JSON), which Perfetto shows; a row for each reactor, copier and stream,
  * which is shown with its name.
- * One at a time for a root: -EBUSY. Stopping writes the end of the file;
- * -EIO and others: it could not be written.
+ * One at a time for a root: -EBUSY. It is kept in memory, up to 2^20 spans
+ * (what comes later is left out), and written when it is stopped; -EIO and
+ * others: it could not be written.
  */
 WEIR_API int weir_trace_start(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);

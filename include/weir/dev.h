@@ -58,7 +58,7 @@ enum weir_mem {
  * -EINVAL: a relative path. -ENOEXEC: not a module. -EPROTO: of another ABI
  * (both numbers are named). -EEXIST: this module or a backend of its name is
  * there. -EBADMSG: its tables make no sense. -EPERM: strict, and others could
- * have written it.
+ * have written it. -ESTALE: it was replaced meanwhile.
  */
 WEIR_API int weir_module_load(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);

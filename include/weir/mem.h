@@ -93,7 +93,9 @@ struct weir_buft_info {
 	struct weir_dev *dev;
 	uint32_t kind;  /* enum weir_mem */
 	uint32_t flags; /* WEIR_BUFT_* */
-	size_t align;   /* of tensors in a buffer, a power of two */
+	size_t align;   /* of a buffer, and of each tensor that
+			   weir_tensors_alloc() places; a power of two. Loads:
+			   weir_put_opts.align */
 	size_t max;     /* largest buffer, bytes; SIZE_MAX: no limit */
 };
 #define WEIR_BUFT_HOST 0x01u   /* host code may dereference it */

@@ -8,8 +8,8 @@
  * valid, and unchanged if it is a source, until an event recorded after it is
  * done; buffers and files are referenced by the queue.
  *
- * After a failure no later operation of the stream runs: each completes with
- * -ECANCELED, until weir_stream_reset().
+ * After a failure no later operation of the stream begins: each completes with
+ * -ECANCELED, also one that ran beside it already, until weir_stream_reset().
  */
 #ifndef WEIR_STREAM_H
 #define WEIR_STREAM_H
@@ -127,8 +127,8 @@ WEIR_API int weir_stream_wait(struct weir_stream *stream,
 			      struct weir_event *event) WEIR_NONNULL(1, 2);
 
 /*
- * Block until everything queued so far is done. -ETIMEDOUT; the stream's
- * error if it failed.
+ * Block until everything queued so far is done. -ETIMEDOUT: it is not yet, and
+ * nothing else. The stream's error if it failed.
  */
 WEIR_API int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	WEIR_NONNULL(1);
@@ -155,13 +155,16 @@ WEIR_API void weir_event_free(struct weir_event *event);
  * cause, or -ECANCELED after an earlier failure. Never blocks.
  */
 WEIR_API int weir_event_query(struct weir_event *event) WEIR_NONNULL(1);
-/* 0: done. -ETIMEDOUT. Else as the query. @timeout_ns -1: for ever, 0: ask. */
+/*
+ * 0: done. -ETIMEDOUT: not yet, and nothing else; a failure with that number
+ * is -EIO. Else as the query. @timeout_ns -1: for ever, 0: ask.
+ */
 WEIR_API int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 /*
  * A descriptor that is readable while the event is done or failed, for poll
  * and epoll. It belongs to the event; never read from it or close it. Made at
- * the first call. -EMFILE, -ENFILE.
+ * the first call. -EMFILE, -ENFILE, -ENOMEM.
  */
 WEIR_API int weir_event_fd(struct weir_event *event) WEIR_NONNULL(1);
 /* As weir_stream_error, for what the event was recorded in. */

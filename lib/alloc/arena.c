@@ -133,7 +133,7 @@ static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 	return 0;
 }
 
-/* Is it what @req asks for? */
+/* Is it what @want asks for? */
 static bool fits(const struct weir__pages *p, const struct weir__pages *want)
 {
 	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
