@@ -52,6 +52,7 @@ T_C_TESTS = \
 	%D%/stream-race.t \
 	%D%/event.t \
 	%D%/json.t \
+	%D%/head.t \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
@@ -125,6 +126,7 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_event_t_SOURCES = %D%/event.c
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
+%C%_head_t_SOURCES = %D%/head.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
