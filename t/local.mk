@@ -63,6 +63,7 @@ T_C_TESTS = \
 	%D%/load.t \
 	%D%/memory.t \
 	%D%/plan.t \
+	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -176,6 +177,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
 	$(T_WRAP)strdup
+%C%_refused_t_SOURCES = %D%/refused.c %D%/plan.inc %D%/sample.c \
+	%D%/sample.h
 %C%_plan_t_SOURCES = %D%/plan.c %D%/plan.inc %D%/sample.c %D%/sample.h
 %C%_place_t_SOURCES = %D%/place.c %D%/plan.inc %D%/sample.c %D%/sample.h
 %C%_changed_t_SOURCES = %D%/changed.c %D%/sample.c %D%/sample.h

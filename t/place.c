@@ -19,23 +19,6 @@ static uint64_t address(struct weir_buf *buf)
 	return at;
 }
 
-static void some_tensors(size_t n, uint64_t below)
-{
-	static const char *const dtypes[] = { "U8", "F16", "F32", "F64" };
-
-	n_tensors = 0;
-	while (n_tensors < n) {
-		unsigned log = (unsigned)some(4);
-
-		add_tensor(dtypes[log], 1u << log, some(below));
-	}
-}
-
-static uint64_t bytes_of(size_t i)
-{
-	return tensors[i].count * tensors[i].size;
-}
-
 /* Two tensors of which the second is put before the first, and the like. */
 static void shared(void)
 {
