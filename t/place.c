@@ -254,7 +254,7 @@ static struct weir_plan *plan_puts(struct weir_model *m, struct weir_buf *buf)
 
 	for (size_t i = 0; i < PUTS; i++) {
 		size_t k = (first + i) % PUTS;
-		char glob[16];
+		char glob[32];
 
 		snprintf(glob, sizeof(glob), "p%zu.*", k);
 		if (rooms[k].bytes)
