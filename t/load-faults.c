@@ -286,9 +286,11 @@ static void held(void)
 static void cancelled(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_weights *w;
 	struct weir_failure f;
 	struct weir_event *e;
 	struct weir_load *l;
+	uint8_t digest[32];
 
 	open_root();
 	set_fault(HOLD, 0, 66000, 66001);
@@ -307,6 +309,10 @@ static void cancelled(void)
 	is_int(f.number, 2, "... as its event says");
 	weir_load_error(l, WEIR_ALL, &f);
 	is_int(f.number, 1, "... and of all it is the first to fail");
+	w = weights(l);
+	is_int(weir_weights_digest(w, 2, WEIR_DIGEST_XXH3, digest), -ECANCELED,
+	       "what was not loaded has no digest");
+	weir_weights_free(w);
 	weir_event_free(e);
 	weir_load_free(l);
 	close_root();
@@ -367,7 +373,7 @@ int main(void)
 {
 	int fd = mkstemp(path);
 
-	plan(2 * 104 + 4);
+	plan(2 * 105 + 4);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);

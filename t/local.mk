@@ -55,6 +55,7 @@ T_C_TESTS = \
 	%D%/stream-race.t \
 	%D%/event.t \
 	%D%/json.t \
+	%D%/head.t \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
@@ -65,6 +66,7 @@ T_C_TESTS = \
 	%D%/load.t \
 	%D%/memory.t \
 	%D%/plan.t \
+	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -137,6 +139,7 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_event_t_SOURCES = %D%/event.c
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
+%C%_head_t_SOURCES = %D%/head.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
@@ -188,6 +191,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
 	$(T_WRAP)strdup
+%C%_refused_t_SOURCES = %D%/refused.c %D%/plan.inc %D%/sample.c \
+	%D%/sample.h
 %C%_plan_t_SOURCES = %D%/plan.c %D%/plan.inc %D%/sample.c %D%/sample.h
 %C%_place_t_SOURCES = %D%/place.c %D%/plan.inc %D%/sample.c %D%/sample.h
 %C%_changed_t_SOURCES = %D%/changed.c %D%/sample.c %D%/sample.h

@@ -19,23 +19,6 @@ static uint64_t address(struct weir_buf *buf)
 	return at;
 }
 
-static void some_tensors(size_t n, uint64_t below)
-{
-	static const char *const dtypes[] = { "U8", "F16", "F32", "F64" };
-
-	n_tensors = 0;
-	while (n_tensors < n) {
-		unsigned log = (unsigned)some(4);
-
-		add_tensor(dtypes[log], 1u << log, some(below));
-	}
-}
-
-static uint64_t bytes_of(size_t i)
-{
-	return tensors[i].count * tensors[i].size;
-}
-
 /* Two tensors of which the second is put before the first, and the like. */
 static void shared(void)
 {
@@ -271,7 +254,7 @@ static struct weir_plan *plan_puts(struct weir_model *m, struct weir_buf *buf)
 
 	for (size_t i = 0; i < PUTS; i++) {
 		size_t k = (first + i) % PUTS;
-		char glob[16];
+		char glob[32];
 
 		snprintf(glob, sizeof(glob), "p%zu.*", k);
 		if (rooms[k].bytes)

@@ -134,6 +134,47 @@ static void empties(void)
 	weir_model_close(m);
 }
 
+/* Frees what number @i is of the four that a load leaves. */
+static void free_one(unsigned i, struct weir_model *m, struct weir_plan *p,
+		     struct weir_load *l, struct weir_weights *w)
+{
+	if (i == 0)
+		weir_model_close(m);
+	else if (i == 1)
+		weir_plan_free(p);
+	else if (i == 2)
+		weir_load_free(l);
+	else
+		weir_weights_free(w);
+}
+
+/* In each of the orders of four, of loads that may be under way. */
+static void any_order(void)
+{
+	some_tensors(20, 3000);
+	for (unsigned order = 0; order < 256; order++) {
+		unsigned at[4], seen = 0;
+		struct weir_weights *w;
+		struct weir_model *m;
+		struct weir_plan *p;
+		struct weir_load *l;
+
+		for (int i = 0; i < 4; i++)
+			seen |= 1u << (at[i] = order >> 2 * i & 3);
+		if (seen != 15)
+			continue;
+		m = model();
+		p = new_plan(m);
+		put(p, NULL, NULL, 0, 0);
+		if (weir_load_start(p, NULL, &l) < 0 ||
+		    weir_load_weights(l, &w) < 0)
+			bail("%s", weir_error());
+		for (int i = 0; i < 4; i++)
+			free_one(at[i], m, p, l, w);
+	}
+	ok(true, "model, plan, load and weights are freed in any order");
+}
+
 /* In a child after fork nothing is planned. */
 static int in_child(void)
 {
@@ -183,11 +224,12 @@ static void whole_names(void)
 
 int main(void)
 {
-	begin(2 + 8 + 3 + 4 + 1);
+	begin(2 + 8 + 3 + 4 + 1 + 1);
 	many();
 	estimates();
 	empties();
 	whole_names();
+	any_order();
 	is_int(in_child(), 0, "a child after fork may plan nothing");
 	return end();
 }

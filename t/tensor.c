@@ -184,6 +184,7 @@ static void places(void)
 {
 	struct weir_tensor t = made(WEIR_DTYPE_F32, 1, 4, 0, 0), u = t;
 	struct weir_buf *buf;
+	char got[13];
 
 	if (weir_buf_alloc(plain, 100, NULL, &buf) < 0)
 		bail("%s", weir_error());
@@ -201,6 +202,13 @@ static void places(void)
 	       "a tensor is placed once");
 	is_int(weir_tensor_place(&u, buf, 3), 0,
 	       "any address will do: files hold tensors at odd ones");
+	is_int(weir_tensor_set(&u, 0, "0123456789abcdef", 16) |
+		       weir_tensor_get(&u, 3, got, 13),
+	       0, "... and calls that move bytes take it");
+	ok(!memcmp(got, "3456789abcdef", 13), "... to the byte");
+	is_int(weir_tensor_view(&u, 0, 1, 2, &u), 0, "... and views");
+	ok(weir_tensor_data(&u) == (char *)weir_buf_data(buf) + 7,
+	   "... which are as odd");
 	u = made(WEIR_DTYPE_U8, 3, 1, 4, 1);
 	u.stride[0] = 77;
 	u.stride[2] = 99;
@@ -317,7 +325,7 @@ int main(void)
 {
 	weir = open_with_good_module();
 	plain = kind_of("CPU", WEIR_MEM_PLAIN);
-	plan(10 + 9 + 10 + 5 + 13 + 9 + 6 + 6 + 7);
+	plan(10 + 9 + 10 + 5 + 13 + 4 + 9 + 6 + 6 + 7);
 	shapes();
 	limits();
 	blocks();

@@ -63,8 +63,9 @@ static int fail_open(int r, const char *path)
 			r, "%s: RLIMIT_NOFILE is %llu (ulimit -n)", path,
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 	if (r == -ENXIO)
-		return weir__fail_sys(
-			r, "%s: not a regular file but a socket or a device",
+		return weir__fail(
+			-EINVAL,
+			"%s: not a regular file but a socket or a device that is not there",
 			path);
 	return weir__fail_sys(r, "%s", path);
 }

@@ -47,7 +47,7 @@ void weir__index_keep(struct weir__index *x, struct weir_model *m, size_t first,
 /* -EBADMSG: a tensor is placed in a shard that does not have it. */
 int weir__index_complete(const struct weir__index *x);
 
-/* Open the index @file, which is at @path, and all its shards into @m. */
+/* Read the index @file and open all its shards into @m. */
 int weir__index_read(struct weir_model *m, struct weir_file *file,
 		     bool lenient);
 

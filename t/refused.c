@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* What plans, loads, weights and files refuse, and what takes NULL. */
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "plan.inc"
+
+static struct weir_model *two_tensors(void)
+{
+	n_tensors = 0;
+	add_tensor("F32", 4, 10);
+	add_tensor("U8", 1, 7);
+	return model();
+}
+
+static int try_put(struct weir_plan *p, struct weir_buft *buft,
+		   struct weir_put_opts o)
+{
+	o.size = sizeof(o);
+	return weir_plan_put(p, NULL, buft, &o);
+}
+
+#define TRY(buft, ...) try_put(p, buft, (struct weir_put_opts){ __VA_ARGS__ })
+
+static void buffers_of_puts(struct weir_plan *p)
+{
+	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
+	struct weir_buft *plain = memory_of("CPU", WEIR_MEM_PLAIN);
+	struct weir_buf *buf = buffer(100), *joined, *file;
+	static unsigned char bytes[100];
+
+	if (weir_buf_join(&buf, 1, &joined) < 0 ||
+	    weir_buf_wrap(mapped, bytes, 100, NULL, NULL, &file) < 0)
+		bail("%s", weir_error());
+	is_err(TRY(kind, .offset = 4), -EINVAL, "an offset of 4, but no buffer",
+	       "an offset needs a buffer");
+	is_err(TRY(kind, .buf = buf, .offset = 101), -EINVAL,
+	       "offset 101 lies behind a buffer of 100 bytes",
+	       "... and one that long");
+	is_err(TRY(kind, .buf = joined), -EINVAL, "use its members",
+	       "a joined buffer takes no tensors");
+	is_err(TRY(plain, .buf = buf), -EINVAL, "not of CPU",
+	       "the buffer is of the kind that the put names");
+	is_err(TRY(mapped, .buf = file, .way = WEIR_WAY_MAP), -EINVAL,
+	       "cannot be written", "memory that is only read takes none");
+	weir_buf_free(file);
+	weir_buf_free(joined);
+	weir_buf_free(buf);
+}
+
+static void refused_puts(struct weir_plan *p)
+{
+	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
+	struct weir_buft *theirs;
+	struct weir_dev *cpu;
+	struct weir *second;
+
+	is_err(TRY(kind, .align = 3), -EINVAL, "an alignment of 3",
+	       "an alignment is a power of two");
+	is_err(TRY(kind, .align = 8192), -EINVAL, "up to 4096",
+	       "... up to 4096");
+	is_err(TRY(kind, .way = (enum weir_way)4), -EINVAL, "4 is no way",
+	       "a way is one of four");
+	is_err(TRY(kind, .reserved = 1), -EINVAL, "reserved is 1",
+	       "what is reserved is 0");
+	is_err(TRY(mapped, .way = WEIR_WAY_AUTO), -EINVAL, "needs WEIR_WAY_MAP",
+	       "mapped memory is for the way of that name");
+	is_err(TRY(kind, .way = WEIR_WAY_MAP), -EINVAL, "of kind MAPPED",
+	       "... which is for mapped memory");
+	if (weir_open(NULL, &second) < 0 ||
+	    weir_dev_find(second, "CPU", &cpu) < 0 ||
+	    weir_dev_buft(cpu, WEIR_MEM_HUGE, &theirs) < 0)
+		bail("%s", weir_error());
+	is_err(TRY(theirs, .way = 0), -EINVAL, "another root",
+	       "memory of another root is refused");
+	weir_close(second);
+	buffers_of_puts(p);
+	is_int(TRY(kind, .way = 0), 2, "what was refused has chosen nothing");
+}
+
+static int load_into(struct weir_plan *p, struct weir_weights *w,
+		     uint32_t flags)
+{
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_load *l;
+
+	o.into = w;
+	o.flags = flags;
+	return weir_load_start(p, &o, &l);
+}
+
+/* Weights of one model are not the memory of another. */
+static void refused_loads(struct weir_plan *p, struct weir_weights *w)
+{
+	struct weir_model *other;
+	struct weir_plan *theirs;
+
+	is_err(load_into(p, NULL, 2), -EINVAL, "unknown flags 0x2",
+	       "a load knows its flags");
+	n_tensors = 0;
+	add_tensor("F32", 4, 10);
+	other = model();
+	theirs = new_plan(other);
+	put(theirs, NULL, NULL, 0, 0);
+	is_err(load_into(theirs, w, 0), -EINVAL, "not of 1 in 1",
+	       "weights take no model of other tensors");
+	weir_plan_free(theirs);
+	weir_model_close(other);
+	n_tensors = 0;
+	add_tensor("F32", 4, 10);
+	add_tensor("I8", 1, 7);
+	other = model();
+	theirs = new_plan(other);
+	put(theirs, NULL, NULL, 0, 0);
+	is_err(load_into(theirs, w, 0), -EINVAL, "tensor 't1' is another",
+	       "... or of other dtypes");
+	weir_plan_free(theirs);
+	weir_model_close(other);
+}
+
+static void refused_numbers(struct weir_load *l, struct weir_weights *w)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	uint8_t digest[32];
+	struct weir_failure f;
+	struct weir_event *ev;
+
+	if (weir_event_new(root, 0, &ev) < 0)
+		bail("%s", weir_error());
+	is_err(weir_load_error(l, 2, &f), -EINVAL, "tensor 2 of 2",
+	       "there is no failure behind the last tensor");
+	is_err(weir_load_record(l, 2, ev), -EINVAL, "tensor 2 of 2",
+	       "... nor an arrival");
+	is_err(weir_weights_entry(w, 2, &e), -EINVAL, "tensor 2 of 2",
+	       "... nor an entry");
+	is_err(weir_weights_digest(w, 2, WEIR_DIGEST_XXH3, digest), -EINVAL,
+	       "tensor 2 of 2", "... nor a digest");
+	is_err(weir_weights_digest(w, 0, (enum weir_digest)2, digest), -EINVAL,
+	       "2 is no digest", "a digest is one of two");
+	is_int(weir_weights_digest(w, 0, WEIR_DIGEST_XXH3, digest), 16,
+	       "... of 16 bytes");
+	is_int(weir_weights_digest(w, 0, WEIR_DIGEST_SHA256, digest), 32,
+	       "... or 32");
+	ok(!weir_weights_get(w, 2) && !weir_weights_find(w, "t2"),
+	   "there is no tensor behind the last, nor of another name");
+	is_int(weir_load_error(l, WEIR_ALL, &f) | f.err, 0,
+	       "a load that went well has no failure");
+	weir_event_free(ev);
+}
+
+static void refused_files(void)
+{
+	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
+	struct sockaddr_un at = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	struct weir_file *f;
+
+	is_err(weir_file_open(root, dir, NULL, &f), -EISDIR, dir,
+	       "a folder is not opened as a file");
+	snprintf(at.sun_path, sizeof(at.sun_path), "%s/socket", dir);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) < 0)
+		bail("%s: %s", at.sun_path, strerror(errno));
+	is_err(weir_file_open(root, at.sun_path, NULL, &f), -EINVAL,
+	       "not a regular file but a socket", "nor is a socket");
+	close(fd);
+	unlink(at.sun_path);
+	is_err(weir_file_open(root, "/dev/null", NULL, &f), -EINVAL,
+	       "not a regular file but a device", "nor a device");
+	o.flags = WEIR_FILE_CREATE;
+	is_err(weir_file_open(root, path, &o, &f), -EINVAL,
+	       "WEIR_FILE_CREATE needs WEIR_FILE_WRITE",
+	       "what is made is written");
+	o.flags = 8;
+	is_err(weir_file_open(root, path, &o, &f), -EINVAL, "unknown flags 0x8",
+	       "a file knows its flags");
+}
+
+static void take_null(void)
+{
+	weir_file_close(NULL);
+	weir_model_close(NULL);
+	weir_plan_free(NULL);
+	weir_load_free(NULL);
+	weir_weights_free(NULL);
+	ok(true, "what frees and closes takes NULL");
+}
+
+int main(void)
+{
+	struct weir_weights *w;
+	struct weir_model *m;
+	struct weir_plan *p;
+	struct weir_load *l;
+
+	begin(8 + 5 + 3 + 9 + 5 + 1);
+	m = two_tensors();
+	p = new_plan(m);
+	refused_puts(p);
+	if (weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
+	    weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	refused_numbers(l, w);
+	refused_loads(p, w);
+	weir_load_free(l);
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+	refused_files();
+	take_null();
+	return end();
+}
