@@ -5,7 +5,7 @@ noinst_LTLIBRARIES += %D%/libweir-core.la
 lib_LTLIBRARIES += %D%/libweir.la
 
 %C%_libweir_core_la_SOURCES = \
-	%D%/error.c %D%/error.h \
+	%D%/error.c %D%/error.h %D%/debug.c %D%/debug.h \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h \
 	%D%/root.c %D%/root.h %D%/host.c %D%/dev.c %D%/registry.c %D%/module.c \
 	%D%/module.h %D%/elf.c \

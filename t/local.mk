@@ -28,6 +28,7 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 T_C_TESTS = \
 	%D%/error.t \
 	%D%/root.t \
+	%D%/debug.t \
 	%D%/dev.t \
 	%D%/module.t \
 	%D%/dtype.t \
@@ -84,6 +85,7 @@ T_SH_TESTS = \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
+	%D%/valgrind.sh \
 	%D%/examples.sh \
 	%D%/install.sh \
 	%D%/dist.sh
@@ -107,6 +109,7 @@ T_TESTMOD = %D%/testmod.c %D%/testmod.h
 T_FILES = %D%/files.c %D%/files.h
 %C%_error_t_SOURCES = %D%/error.c
 %C%_root_t_SOURCES = %D%/root.c
+%C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
