@@ -67,7 +67,8 @@ T_C_TESTS = \
 	%D%/ring-old.t \
 	%D%/ring-stuck.t \
 	%D%/read-deadline.t \
-	%D%/eventfd.t
+	%D%/eventfd.t \
+	%D%/signals.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \
@@ -182,6 +183,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
