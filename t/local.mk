@@ -49,6 +49,7 @@ T_C_TESTS = \
 	%D%/stream.t \
 	%D%/stream-order.t \
 	%D%/stream-io.t \
+	%D%/attend.t \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
@@ -184,6 +185,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
+%C%_attend_t_SOURCES = %D%/attend.c
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
