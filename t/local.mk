@@ -69,6 +69,7 @@ T_C_TESTS = \
 	%D%/ring-stuck.t \
 	%D%/read-deadline.t \
 	%D%/eventfd.t \
+	%D%/interrupted.t \
 	%D%/signals.t
 
 T_SH_TESTS = \
@@ -186,6 +187,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
+%C%_interrupted_t_SOURCES = %D%/interrupted.c %D%/sample.c %D%/sample.h
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
