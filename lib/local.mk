@@ -6,7 +6,7 @@ lib_LTLIBRARIES += %D%/libweir.la
 
 %C%_libweir_core_la_SOURCES = \
 	%D%/error.c %D%/error.h %D%/outcome.c %D%/outcome.h \
-	%D%/compat.c %D%/compat.h \
+	%D%/compat.c %D%/compat.h %D%/debug.c %D%/debug.h \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h \
 	%D%/root.c %D%/root.h %D%/host.c %D%/dev.c %D%/registry.c %D%/module.c \
 	%D%/module.h %D%/elf.c %D%/trust.c \

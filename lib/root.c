@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "debug.h"
 #include "error.h"
 #include "sys.h"
 #include "trace.h"
@@ -121,9 +122,7 @@ static void to_stderr(void *arg, const char *text)
 
 static void make_log(struct weir *weir)
 {
-	const char *debug = secure_getenv("WEIR_DEBUG");
-
-	if (!weir->opts.log && debug && *debug)
+	if (!weir->opts.log && weir__debug_on())
 		weir->opts.log = to_stderr;
 	weir->host = (struct weir__host){
 		.size = sizeof(weir->host),
@@ -185,8 +184,8 @@ int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 	atomic_init(&weir->refs, 1);
 	weir->opts = o;
 	make_log(weir);
-	r = make_alive(weir);
-	if (r < 0)
+	r = weir__debug_read(weir);
+	if (r < 0 || (r = make_alive(weir)) < 0)
 		goto out_weir;
 	make_locks(weir);
 	r = copy_path(weir);
@@ -201,6 +200,7 @@ out_put:
 	weir__root_put(weir);
 	return r;
 out_weir:
+	weir__free(weir->debug);
 	weir__free(weir);
 	return r;
 }
@@ -279,6 +279,7 @@ static void root_free(struct weir *weir)
 	pthread_mutex_destroy(&weir->module_lock);
 	pthread_rwlock_destroy(&weir->trace_lock);
 	weir__free(weir->module_path);
+	weir__free(weir->debug);
 	weir__free(weir);
 }
 

@@ -65,6 +65,7 @@ struct weir {
 	_Atomic bool closed;
 	struct weir_opts opts; /* as given, defaults filled in */
 	char *module_path;
+	char *debug; /* WEIR_DEBUG, or NULL: debug.h */
 	struct weir__host host;
 	_Atomic uint32_t *alive; /* a page that fork wipes to 0 */
 	pid_t owner;             /* where no page can be: asked instead */

@@ -30,6 +30,7 @@ T_C_TESTS = \
 	%D%/error.t \
 	%D%/outcome.t \
 	%D%/root.t \
+	%D%/debug.t \
 	%D%/dev.t \
 	%D%/module.t \
 	%D%/dtype.t \
@@ -50,6 +51,7 @@ T_C_TESTS = \
 	%D%/stream.t \
 	%D%/stream-order.t \
 	%D%/stream-io.t \
+	%D%/attend.t \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
@@ -76,7 +78,9 @@ T_C_TESTS = \
 	%D%/ring-old.t \
 	%D%/ring-stuck.t \
 	%D%/read-deadline.t \
-	%D%/eventfd.t
+	%D%/eventfd.t \
+	%D%/interrupted.t \
+	%D%/signals.t
 
 T_SH_TESTS = \
 	%D%/tap.sh \
@@ -96,6 +100,7 @@ T_SH_TESTS = \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
+	%D%/valgrind.sh \
 	%D%/examples.sh \
 	%D%/install.sh \
 	%D%/dist.sh
@@ -120,6 +125,7 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_errno_names_t_SOURCES = %D%/errno-names.c
 %C%_error_t_SOURCES = %D%/error.c
 %C%_root_t_SOURCES = %D%/root.c
+%C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
@@ -208,6 +214,9 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_fork_t_SOURCES = %D%/fork.c %D%/sample.c %D%/sample.h
 %C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/sample.c %D%/sample.h
+%C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
+%C%_attend_t_SOURCES = %D%/attend.c
+%C%_interrupted_t_SOURCES = %D%/interrupted.c %D%/sample.c %D%/sample.h
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c

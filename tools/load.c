@@ -16,7 +16,7 @@ enum {
 	POLL_NS = 50 * 1000 * 1000
 };
 /* How long a cancelled load may take to end before we leave all the same. */
-static const int64_t cancel_ns = INT64_C(10) * 1000 * 1000 * 1000;
+static const int64_t cancel_ns = INT64_C(2) * 1000 * 1000 * 1000;
 
 static double cpu_seconds(void)
 {

@@ -3,6 +3,10 @@
 
 #include <signal.h>
 #include <stddef.h>
+#include <unistd.h>
+
+/* After the first signal the process ends within this, seconds. */
+#define PATIENCE 5u
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 enum {
@@ -13,15 +17,27 @@ static volatile sig_atomic_t caught;
 static void (*volatile tidy_up)(void);
 static struct sigaction before[SIGNALS];
 
-static void on_signal(int sig)
+/* In a handler. If @sig is blocked there, it ends us when that returns. */
+static void end(int sig)
 {
-	if (!__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST))
-		return;
 	if (tidy_up)
 		tidy_up();
-	/* It is blocked here: it ends us when this handler returns. */
 	signal(sig, SIG_DFL);
 	raise(sig);
+}
+
+static void on_signal(int sig)
+{
+	if (__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST))
+		end(sig);
+	else
+		alarm(PATIENCE);
+}
+
+static void on_alarm(int sig)
+{
+	(void)sig;
+	end(caught);
 }
 
 void signals_hold(void (*tidy)(void))
@@ -31,6 +47,7 @@ void signals_hold(void (*tidy)(void))
 	tidy_up = tidy;
 	sigemptyset(&sa.sa_mask);
 	sa.sa_flags = SA_RESTART;
+	signal(SIGALRM, on_alarm);
 	for (size_t i = 0; i < SIGNALS; i++) {
 		sigaction(signals[i], NULL, &before[i]);
 		if (before[i].sa_handler != SIG_IGN)

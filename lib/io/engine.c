@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "alloc/avail.h"
+#include "debug.h"
 #include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
@@ -169,12 +170,26 @@ static void choose_times(struct weir__engine *eng, int64_t read_timeout)
 		 (double)read_timeout / 1e9);
 }
 
+static void choose_method(struct weir__engine *eng, uint32_t io)
+{
+	const char *by = "";
+
+	if (weir__debug_has(eng->weir, "io=sync"))
+		io = WEIR_IO_SYNC;
+	else if (weir__debug_has(eng->weir, "io=uring"))
+		io = WEIR_IO_URING;
+	if (io != eng->weir->opts.io)
+		by = " by WEIR_DEBUG";
+	eng->wanted = io;
+	eng->only_ring = io == WEIR_IO_URING;
+	if (io == WEIR_IO_SYNC)
+		snprintf(eng->why, sizeof(eng->why), "threads were asked for%s",
+			 by);
+}
+
 static void choose(struct weir__engine *eng, const struct weir_opts *o)
 {
-	eng->wanted = o->io;
-	eng->only_ring = o->io == WEIR_IO_URING;
-	if (o->io == WEIR_IO_SYNC)
-		strcpy(eng->why, "threads were asked for");
+	choose_method(eng, o->io);
 	eng->chunk = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
 	/* The budget holds for all: fewer reactors rather than more memory. */

@@ -19,7 +19,7 @@ struct fileio {
 	_Atomic uint32_t refs; /* the operation's; its caller's, if native */
 	struct weir__job job;
 	struct weir__extent ext;
-	struct weir__stream_op *op;
+	struct weir__stream_op *op; /* NULL: released; the stream's lock */
 	struct weir__engine *eng;
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
@@ -93,21 +93,24 @@ static void chunk_copy(struct weir__job *job, struct weir__work *work)
 	moved(io);
 }
 
-/* Hand them to the driver; returns how many bytes. */
+/*
+ * Hand them to the driver; returns how many bytes. The operation is there until
+ * the last of them is done, unless the root gave it up: what is left then is
+ * dropped, with the slots that it is in.
+ */
 static uint64_t hand_over(struct weir_stream *s, struct fileio *io)
 {
 	struct weir__work *work, *next = atomic_exchange(&io->todo, NULL);
 	uint64_t n = 0;
 	int r;
 
-	/* The operation is there until the last of them is done. */
 	while ((work = next)) {
 		next = work->next;
 		n += work->width;
 		pthread_mutex_lock(&s->lock);
-		if (!io->job.write)
+		if (io->op && !io->job.write)
 			io->op->unhanded -= work->width;
-		r = weir__stream_submit(s, work);
+		r = io->op ? weir__stream_submit(s, work) : 0;
 		pthread_mutex_unlock(&s->lock);
 		if (r < 0)
 			work->done(work, r, 0);
@@ -179,6 +182,9 @@ static void fileio_release(struct weir__stream_op *op)
 {
 	struct fileio *io = op->io;
 
+	pthread_mutex_lock(&op->stream->lock);
+	io->op = NULL;
+	pthread_mutex_unlock(&op->stream->lock);
 	if (atomic_load(&io->job.leaked)) {
 		op->access[0].dma = false;
 		weir_buf_ref(op->access[0].buf);

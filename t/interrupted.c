@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file system that answers EINTR to every open or read, as one in user space
+ * may: calls are repeated, but not for ever. Both calls are ours here.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <weir.h>
+
+#include "sample.h"
+#include "tap.h"
+
+static char path[] = "/var/tmp/weir-interrupted-XXXXXX";
+static const struct sample_tensor tensors[] = { { "a", "U8", 70000, 1 } };
+
+static _Atomic int opens, reads; /* that are still to be interrupted */
+static _Atomic bool on_engine;   /* only reads of its threads */
+
+static bool interrupt(_Atomic int *left)
+{
+	if (atomic_load(left) <= 0)
+		return false;
+	atomic_fetch_sub(left, 1);
+	errno = EINTR;
+	return true;
+}
+
+int open(const char *name, int flags, ...)
+{
+	mode_t mode;
+	va_list ap;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
+	va_end(ap);
+	if (!strcmp(name, path) && interrupt(&opens))
+		return -1;
+	return (int)syscall(SYS_openat, AT_FDCWD, name, flags, mode);
+}
+
+ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if ((!atomic_load(&on_engine) || !strncmp(name, "weir-", 5)) &&
+	    interrupt(&reads))
+		return -1;
+	return syscall(SYS_pread64, fd, buf, n, off);
+}
+
+static int try_open(struct weir *root)
+{
+	struct weir_model *m;
+	int r = weir_model_open(root, path, NULL, &m);
+
+	if (!r)
+		weir_model_close(m);
+	return r;
+}
+
+int main(void)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir *root;
+	int fd = mkstemp(path);
+
+	plan(6);
+	if (fd < 0)
+		skip_all("%s cannot be made", path);
+	close(fd);
+	sample_write(path, tensors, 1, 16, 3);
+	o.io = WEIR_IO_SYNC;
+	if (weir_open(&o, &root) < 0)
+		bail("%s", weir_error());
+	opens = 10;
+	is_int(try_open(root), 0, "an open that is interrupted is repeated");
+	opens = INT32_MAX;
+	is_err(try_open(root), -EINTR, path + 9,
+	       "... but not for ever, and the file is named");
+	opens = 0;
+	reads = 10;
+	is_int(try_open(root), 0, "so is a read of the header");
+	reads = INT32_MAX;
+	is_err(try_open(root), -EINTR, path + 9, "... and not for ever either");
+	on_engine = true;
+	is_err(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, -1), -EINTR,
+	       path + 9, "a load fails whose reads are always interrupted");
+	reads = 10;
+	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, -1), 0,
+	       "... and ends well when they are not any more");
+	weir_close(root);
+	unlink(path);
+	return done_testing();
+}
