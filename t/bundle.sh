@@ -215,7 +215,7 @@ peers()
 {
 	has "$(summary peers 'tiny, cold: weir')" 'ok | 0.' \
 		'weir is compared with others'
-	has "$(summary peers 'tiny, cold: safetensors')" " of weir's time" \
+	has "$(summary peers 'tiny, cold: safetensors')" " times weir's (" \
 		'... that come as wheels'
 	is "$(summary peers 'safetensors, prefetch')" 'absent | wrong bytes |' \
 		'a loader that loads wrong bytes takes no part'
