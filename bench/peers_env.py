@@ -127,7 +127,8 @@ class Wheels:
         self.unpack(self.source, self.folder)
         self.unpack(os.path.join(self.source, RC), self.next, " --pre")
         for name, path in self.found(os.path.join(self.source, "also")):
-            if not importlib.util.find_spec(name.replace("-", "_")):
+            have = importlib.util.find_spec(name.replace("-", "_"))
+            if not have and wheel_fits(os.path.basename(path)):
                 unpack_wheel(path, self.folder)
 
     @staticmethod
