@@ -105,16 +105,16 @@ class Environment:
 class Wheels:
     """Packages as wheels, for a machine without network, pip or rights.
 
-    Those of @source and of its folder "next" are unpacked into @folder, for
-    the Python that runs this; what it has itself (torch, and what is in the
-    folder "also") is taken from there.
+    Those of @source and of its folder "next" are unpacked into "unpacked" in
+    @folder, for the Python that runs this; what it has itself (torch, and what
+    is in the folder "also") is taken from there.
     """
 
     def __init__(self, source, folder):
         self.source = source
-        self.folder = folder
+        self.folder = os.path.join(folder, "unpacked")
         self.python = sys.executable
-        self.next = os.path.join(folder, RC)
+        self.next = os.path.join(self.folder, RC)
         self.missing = {}
 
     def path(self, ahead):
@@ -127,7 +127,8 @@ class Wheels:
         self.unpack(self.source, self.folder)
         self.unpack(os.path.join(self.source, RC), self.next, " --pre")
         for name, path in self.found(os.path.join(self.source, "also")):
-            if not importlib.util.find_spec(name.replace("-", "_")):
+            have = importlib.util.find_spec(name.replace("-", "_"))
+            if not have and wheel_fits(os.path.basename(path)):
                 unpack_wheel(path, self.folder)
 
     @staticmethod

@@ -57,7 +57,7 @@ def summary(peer, row):
     text = (f"{x['time']:.3f} s ({x['least']:.3f}-{x['most']:.3f}), "
             f"{x['rate']:.2f} GB/s")
     if peer["key"] != "weir":
-        text += (f"; {x['ratio']:.2f} of weir's time ({x['lowest']:.2f}-"
+        text += (f"; {x['ratio']:.2f} times weir's ({x['lowest']:.2f}-"
                  f"{x['highest']:.2f})")
     if x["disturbed"]:
         text += f"; disturbed in {x['disturbed']} of {len(peer['runs'])} rounds"

@@ -36,5 +36,6 @@ bundle-peers: bundle
 .PHONY: bundle-peers
 
 EXTRA_DIST += %D%/README.md %D%/pack %D%/pack-peers %D%/program \
-	%D%/one-test %D%/run-tests %D%/run-bench %D%/run-all
+	%D%/one-test %D%/run-tests %D%/run-bench %D%/run-all \
+	%D%/run-items.inc
 CLEANFILES += $(BUNDLE).tar.gz $(PACKAGE)-$(VERSION)-$(host_cpu)-wheels-*.tar
