@@ -36,6 +36,19 @@ static bool attributes_ok(const struct batch *b)
 	return true;
 }
 
+/*
+ * The host's address of registered memory, where it is not the device's: no
+ * other call minds, this one takes it, and the context does not survive that.
+ */
+static void check_address(struct fc_call *call, CUdeviceptr ptr)
+{
+	const struct fc_range *range = fc_range_of((void *)(uintptr_t)ptr);
+
+	if (range && range->memory == FC_REGISTERED && fc_no("hostpointer"))
+		call->fault = (struct fc_fault){ FAKECUDA_LATE,
+						 CUDA_ERROR_ILLEGAL_ADDRESS };
+}
+
 static CUresult one(struct fc_call *call, CUstream stream,
 		    const struct batch *b, size_t first, size_t end,
 		    const CUmemcpyAttributes *attr)
@@ -51,9 +64,11 @@ static CUresult one(struct fc_call *call, CUstream stream,
 	if (!requests)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	for (i = first; i < end; i++) {
+		check_address(call, b->dsts[i]);
+		check_address(call, b->srcs[i]);
 		requests[i - first] = (struct fc_request){
-			.dst = (void *)(uintptr_t)b->dsts[i],
-			.src = (void *)(uintptr_t)b->srcs[i],
+			.dst = (void *)(uintptr_t)(b->dsts[i] & ~FC_ALIAS),
+			.src = (void *)(uintptr_t)(b->srcs[i] & ~FC_ALIAS),
 			.width = b->sizes[i],
 			.height = 1,
 		};

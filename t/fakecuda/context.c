@@ -127,7 +127,7 @@ static CUresult retain(struct fc_call *call, CUcontext *ret, CUdevice ordinal)
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice dev)
 {
-	FC_ENTER("cuDevicePrimaryCtxRetain", FC_INIT);
+	FC_ENTER("cuDevicePrimaryCtxRetain", FC_INIT | FC_UNSAFE);
 	return fc_leave(&call, retain(&call, ret, dev));
 }
 
@@ -159,7 +159,7 @@ static CUresult release(struct fc_call *call, CUdevice ordinal)
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
-	FC_ENTER("cuDevicePrimaryCtxRelease", FC_INIT);
+	FC_ENTER("cuDevicePrimaryCtxRelease", FC_INIT | FC_UNSAFE);
 	return fc_leave(&call, release(&call, dev));
 }
 
@@ -178,7 +178,7 @@ static CUresult reset(struct fc_call *call, CUdevice ordinal)
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	FC_ENTER("cuDevicePrimaryCtxReset", FC_INIT);
+	FC_ENTER("cuDevicePrimaryCtxReset", FC_INIT | FC_UNSAFE);
 	return fc_leave(&call, reset(&call, dev));
 }
 
@@ -292,7 +292,7 @@ CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 CUresult cuCtxSynchronize(void)
 {
-	FC_ENTER("cuCtxSynchronize", FC_CTX);
+	FC_ENTER("cuCtxSynchronize", FC_CTX | FC_UNSAFE);
 	fc_streams_wait(call.ctx);
 	return fc_leave(&call, fc_context_error(call.ctx));
 }

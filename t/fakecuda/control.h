@@ -96,6 +96,14 @@ const char *fakecuda_misuse(void);
 /* Memory of device @ordinal, without a context. 0, or -1: no such device. */
 int fakecuda_memory(int ordinal, size_t *ret_free, size_t *ret_total);
 
+/*
+ * Device memory as the calls for virtual memory make it: @n adjoining pieces of
+ * @bytes (a multiple of 512) each, of no context. 0: no room. It goes as a
+ * whole.
+ */
+uint64_t fakecuda_map(int ordinal, size_t bytes, unsigned n);
+void fakecuda_unmap(uint64_t ptr);
+
 /* Where the driver sees the byte at device pointer @ptr; NULL if nowhere. */
 void *fakecuda_at(uint64_t ptr);
 

@@ -33,12 +33,14 @@
 	X(cuStreamSynchronize) X(cuStreamWaitEvent) X(cuStreamWaitValue32) \
 	X(cuStreamWriteValue32) X(cuLaunchHostFunc) X(cuEventCreate) \
 	X(cuEventDestroy) X(cuEventRecord) X(cuEventQuery) \
-	X(cuEventSynchronize) X(cuEventElapsedTime)
+	X(cuEventSynchronize) X(cuEventElapsedTime) X(cuStreamIsCapturing) \
+	X(cuStreamBeginCapture) X(cuStreamEndCapture) \
+	X(cuThreadExchangeStreamCaptureMode)
 
 #define CONTROL_CALLS(X) \
 	X(fakecuda_arm) X(fakecuda_disarm) X(fakecuda_release) \
 	X(fakecuda_set) X(fakecuda_calls) X(fakecuda_counts) \
-	X(fakecuda_misuse) X(fakecuda_at)
+	X(fakecuda_misuse) X(fakecuda_at) X(fakecuda_map) X(fakecuda_unmap)
 /* clang-format on */
 
 /*

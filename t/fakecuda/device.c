@@ -170,8 +170,11 @@ static int attribute(CUdevice_attribute attribute, CUdevice dev)
 	case CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED:
 		return 1;
 	case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-	case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
 		return ability("hostregister");
+	case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+		return ability("hostregister") && ability("hostpointer");
+	case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
+		return (int)fc.opt.pitch;
 	case CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED:
 		return ability("hostregister") && ability("readonly");
 	case CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1:

@@ -123,6 +123,8 @@ static CUresult admit(struct fc_call *call)
 				"called by a host function");
 	if (need & FC_CTX)
 		result = admit_context(call);
+	if (result == CUDA_SUCCESS && need & FC_UNSAFE)
+		result = fc_capture_admit();
 	return result != CUDA_SUCCESS ? result : strike(call);
 }
 

@@ -66,6 +66,24 @@ static const struct word {
 	WORD(CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
 	     "system has unsupported display driver / cuda driver "
 	     "combination"),
+	WORD(CUDA_ERROR_CONTAINED,
+	     "Invalid access of peer GPU memory over nvlink or a hardware "
+	     "error"),
+	WORD(CUDA_ERROR_TENSOR_MEMORY_LEAK, "tensor memory leak"),
+	WORD(CUDA_ERROR_MPS_CLIENT_TERMINATED,
+	     "MPS client has been terminated by the server"),
+	WORD(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+	     "operation not permitted when stream is capturing"),
+	WORD(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+	     "operation failed due to a previous error during capture"),
+	WORD(CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+	     "dependency created on uncaptured work in another stream"),
+	WORD(CUDA_ERROR_CAPTURED_EVENT,
+	     "operation not permitted on an event last recorded in a "
+	     "capturing stream"),
+	WORD(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
+	     "attempt to terminate a thread-local capture sequence from "
+	     "another thread"),
 	WORD(CUDA_ERROR_UNKNOWN, "unknown error"),
 };
 

@@ -127,12 +127,14 @@ static CUresult query(struct fc_call *call, CUevent event)
 	result = fc_context_error(event->handle.ctx);
 	if (result != CUDA_SUCCESS || !event->mark)
 		return result;
+	if (event->mark->captured)
+		return CUDA_ERROR_CAPTURED_EVENT;
 	return event->mark->done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult cuEventQuery(CUevent event)
 {
-	FC_ENTER("cuEventQuery", FC_CTX);
+	FC_ENTER("cuEventQuery", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, query(&call, event));
 }
 
@@ -144,6 +146,8 @@ static CUresult synchronize(struct fc_call *call, CUevent event)
 	if (!fc_handle_ok(event, FC_EVENT))
 		return no_event(call, event);
 	ctx = event->handle.ctx;
+	if (event->mark && event->mark->captured)
+		return CUDA_ERROR_CAPTURED_EVENT;
 	if (event->mark) {
 		mark = mark_get(event->mark);
 		while (!mark->done)
@@ -155,7 +159,7 @@ static CUresult synchronize(struct fc_call *call, CUevent event)
 
 CUresult cuEventSynchronize(CUevent event)
 {
-	FC_ENTER("cuEventSynchronize", FC_CTX);
+	FC_ENTER("cuEventSynchronize", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, synchronize(&call, event));
 }
 
@@ -204,6 +208,10 @@ static CUresult wait_event(struct fc_call *call, CUstream handle, CUevent event,
 				flags);
 	if (!event->mark)
 		return CUDA_SUCCESS;
+	/* A real one makes the stream a part of the capture. */
+	if (event->mark->captured)
+		return fc_wrong(call, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
+				"a wait for what is captured");
 	op = fc_op_new(FC_WAIT_MARK, 0);
 	op->mark = mark_get(event->mark);
 	fc_queue(call, stream, op);

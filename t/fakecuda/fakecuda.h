@@ -29,6 +29,8 @@
 #define FC_DEVICES_MAX 8
 #define FC_ARMS_MAX 16
 #define FC_DEPTH_MAX 32
+/* Of a device address of registered memory that is not the host's. */
+#define FC_ALIAS ((uintptr_t)1 << 47)
 
 struct fc_op;
 struct fc_channel;
@@ -40,6 +42,7 @@ struct fc_options {
 	unsigned channels; /* 0: as many as streams */
 	uint64_t mem;      /* bytes of a device */
 	uint64_t pinned;   /* bytes of host memory that may be page-locked */
+	uint64_t pitch;    /* the largest of a copy of rows */
 	double rate;       /* bytes a second; 0: as fast as memcpy */
 	double latency;    /* microseconds before each copy */
 	double jitter;     /* microseconds at most before each operation */
@@ -117,6 +120,9 @@ struct CUstream_st {
 	uint64_t time; /* the engines' clock at the end of the last one */
 	unsigned flags;
 	int priority;
+	CUstreamCaptureStatus capture;
+	CUstreamCaptureMode capture_mode;
+	const void *capturer; /* the thread that began it */
 };
 
 /*
@@ -126,6 +132,7 @@ struct CUstream_st {
 struct fc_mark {
 	unsigned refs;
 	bool done;
+	bool captured; /* into a graph: it never happens */
 	uint64_t time;
 	struct CUctx_st *ctx;
 };
@@ -151,6 +158,7 @@ struct fc_range {
 	struct fc_device *device;
 	unsigned flags;
 	uint64_t id;
+	bool piece; /* of memory that was mapped in several */
 };
 
 /* An armed failure that has met its call. mode 0: none. */
@@ -168,11 +176,12 @@ struct fc_site {
 	bool linked;
 };
 
-#define FC_FREE 0u  /* needs nothing, never fails */
-#define FC_INIT 1u  /* needs cuInit */
-#define FC_CTX 2u   /* needs a current context */
-#define FC_QUEUE 4u /* queues an operation: a fault may strike that */
-#define FC_BARE 8u  /* before cuInit, may be made to fail */
+#define FC_FREE 0u    /* needs nothing, never fails */
+#define FC_INIT 1u    /* needs cuInit */
+#define FC_CTX 2u     /* needs a current context */
+#define FC_QUEUE 4u   /* queues an operation: a fault may strike that */
+#define FC_BARE 8u    /* before cuInit, may be made to fail */
+#define FC_UNSAFE 16u /* forbidden while a stream is captured */
 
 struct fc_call {
 	struct fc_site *site;
@@ -189,8 +198,9 @@ struct fc_state {
 	struct fakecuda_counts count;
 	struct fc_site *sites;
 	bool inited, gone;
-	bool released;    /* what is armed to hang does not */
-	unsigned writers; /* operations that may yet change host memory */
+	bool released;     /* what is armed to hang does not */
+	unsigned writers;  /* operations that may yet change host memory */
+	unsigned captures; /* streams that are being captured */
 	pid_t pid;
 	char misuse[256];
 };
@@ -254,6 +264,8 @@ struct fc_range *fc_range_of(const void *ptr);
 struct fc_range *fc_range_add(const struct fc_range *range);
 void fc_range_remove(struct fc_range *range);
 bool fc_range_overlaps(uintptr_t start, uintptr_t end);
+/* Behind @range, and the pieces that adjoin it. */
+uintptr_t fc_range_end(const struct fc_range *range);
 void *fc_shadow(struct fc_device *dev, const void *ptr);
 void fc_memory_drop(struct CUctx_st *ctx);
 void fc_device_memory_free(struct fc_range *range);
@@ -279,6 +291,14 @@ void fc_queue(struct fc_call *call, struct CUstream_st *stream,
 /* event.c */
 struct fc_mark *fc_mark_new(struct CUctx_st *ctx);
 void fc_mark_put(struct fc_mark *mark);
+
+/*
+ * capture.c. What a call returns that a capture forbids, which it also
+ * invalidates: of any thread; or @stream's own, of a call that asks for its
+ * end.
+ */
+CUresult fc_capture_admit(void);
+CUresult fc_capture_ask(struct CUstream_st *stream);
 
 /* engine.c */
 uint64_t fc_now(void);

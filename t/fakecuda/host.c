@@ -43,13 +43,13 @@ static CUresult host_alloc(struct fc_call *call, void **ret, size_t bytes,
 
 CUresult cuMemHostAlloc(void **ret, size_t bytes, unsigned int flags)
 {
-	FC_ENTER("cuMemHostAlloc", FC_CTX);
+	FC_ENTER("cuMemHostAlloc", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, host_alloc(&call, ret, bytes, flags));
 }
 
 CUresult cuMemAllocHost_v2(void **ret, size_t bytes)
 {
-	FC_ENTER("cuMemAllocHost", FC_CTX);
+	FC_ENTER("cuMemAllocHost", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, host_alloc(&call, ret, bytes, 0));
 }
 
@@ -86,7 +86,7 @@ static CUresult host_free(struct fc_call *call, void *p, enum fc_memory memory,
 
 CUresult cuMemFreeHost(void *p)
 {
-	FC_ENTER("cuMemFreeHost", FC_CTX);
+	FC_ENTER("cuMemFreeHost", FC_CTX | FC_UNSAFE);
 	if (!p)
 		return fc_leave(&call, CUDA_SUCCESS);
 	return fc_leave(&call,
@@ -173,7 +173,7 @@ static CUresult host_register(struct fc_call *call, void *p, size_t bytes,
 
 CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
-	FC_ENTER("cuMemHostRegister", FC_CTX);
+	FC_ENTER("cuMemHostRegister", FC_CTX | FC_UNSAFE);
 	CUresult result = host_register(&call, p, bytes, flags);
 	bool read_only = flags & CU_MEMHOSTREGISTER_READ_ONLY;
 
@@ -185,13 +185,13 @@ CUresult cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 
 CUresult cuMemHostUnregister(void *p)
 {
-	FC_ENTER("cuMemHostUnregister", FC_CTX);
+	FC_ENTER("cuMemHostUnregister", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call,
 			host_free(&call, p, FC_REGISTERED,
 				  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
 }
 
-/* One address space: the device uses the host's address. */
+/* One address space: the device uses the host's address, as a rule. */
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p,
 				      unsigned int flags)
 {
@@ -202,6 +202,8 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p,
 		return fc_leave(&call, fc_wrong(&call, CUDA_ERROR_INVALID_VALUE,
 						"%p is not page-locked", p));
 	*ret = (CUdeviceptr)(uintptr_t)p;
+	if (range->memory == FC_REGISTERED && fc_no("hostpointer"))
+		*ret |= FC_ALIAS;
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 

@@ -9,7 +9,7 @@ check_LTLIBRARIES += %D%/libcuda.la
 	%D%/faults.c %D%/report.c %D%/handle.c \
 	%D%/device.c %D%/context.c %D%/memory.c %D%/host.c \
 	%D%/stream.c %D%/event.c %D%/queue.c %D%/engine.c \
-	%D%/place.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
+	%D%/place.c %D%/capture.c %D%/copy.c %D%/memcpy.c %D%/batch.c %D%/value.c
 %C%_libcuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -rpath /nowhere -version-info 1:0:0 \
 	-shared -Wl,-z,nodelete -Wl,-z,defs
@@ -18,7 +18,7 @@ check_LTLIBRARIES += %D%/libnvidia-ml.la
 %C%_libnvidia_ml_la_LDFLAGS = $(%C%_libcuda_la_LDFLAGS)
 
 FAKECUDA_TESTS = t/fakecuda.t t/fakecuda-streams.t t/fakecuda-faults.t \
-	t/fakecuda-nvml.t
+	t/fakecuda-nvml.t t/fakecuda-traps.t
 FAKECUDA_CU = %D%/cu.c %D%/cu.h %D%/control.h
 FAKECUDA_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 check_PROGRAMS += $(FAKECUDA_TESTS)
@@ -35,4 +35,7 @@ t_fakecuda_faults_t_LDADD = t/libtap.la
 t_fakecuda_nvml_t_SOURCES = t/fakecuda-nvml.c $(FAKECUDA_CU)
 t_fakecuda_nvml_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
 t_fakecuda_nvml_t_LDADD = t/libtap.la
+t_fakecuda_traps_t_SOURCES = t/fakecuda-traps.c $(FAKECUDA_CU)
+t_fakecuda_traps_t_CPPFLAGS = $(FAKECUDA_CPPFLAGS)
+t_fakecuda_traps_t_LDADD = t/libtap.la
 endif

@@ -65,7 +65,7 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t bytes,
 
 CUresult cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t bytes)
 {
-	FC_ENTER("cuMemcpyHtoD", FC_CTX | FC_QUEUE);
+	FC_ENTER("cuMemcpyHtoD", FC_CTX | FC_QUEUE | FC_UNSAFE);
 	return fc_leave(&call, to_device(&call, dst, src, bytes, NULL, true));
 }
 
@@ -78,7 +78,7 @@ CUresult cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t bytes,
 
 CUresult cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t bytes)
 {
-	FC_ENTER("cuMemcpyDtoH", FC_CTX | FC_QUEUE);
+	FC_ENTER("cuMemcpyDtoH", FC_CTX | FC_QUEUE | FC_UNSAFE);
 	return fc_leave(&call, to_host(&call, dst, src, bytes, NULL, true));
 }
 
@@ -106,7 +106,7 @@ CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
 
 CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
 {
-	FC_ENTER("cuMemcpy", FC_CTX | FC_QUEUE);
+	FC_ENTER("cuMemcpy", FC_CTX | FC_QUEUE | FC_UNSAFE);
 	return fc_leave(&call,
 			plain(&call, at(dst), at(src), bytes, NULL, true));
 }
@@ -135,6 +135,22 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
 			peer(&call, dst, dst_ctx, src, src_ctx, bytes, stream));
 }
 
+/* Rows may not lie further apart than the device's largest pitch. */
+static bool pitch_ok(struct fc_call *call, size_t dst, size_t src)
+{
+	if (dst <= fc.opt.pitch && src <= fc.opt.pitch)
+		return true;
+	fc_wrong(call, CUDA_ERROR_INVALID_VALUE, "pitches %zu and %zu", dst,
+		 src);
+	return false;
+}
+
+/* Among devices a driver may refuse a pitch that is not its own. */
+static bool pitch_liked(size_t dst, size_t src)
+{
+	return !fc_no("anypitch") || !((dst | src) % 512);
+}
+
 /* With one layer: rows, between two contexts. */
 static CUresult peer_3d(struct fc_call *call, const CUDA_MEMCPY3D_PEER *c,
 			CUstream stream)
@@ -152,6 +168,9 @@ static CUresult peer_3d(struct fc_call *call, const CUDA_MEMCPY3D_PEER *c,
 	if (c->dstMemoryType != CU_MEMORYTYPE_DEVICE || c->Depth != 1 ||
 	    c->srcMemoryType != CU_MEMORYTYPE_DEVICE)
 		return CUDA_ERROR_NOT_SUPPORTED;
+	if (!pitch_ok(call, c->dstPitch, c->srcPitch) ||
+	    !pitch_liked(c->dstPitch, c->srcPitch))
+		return CUDA_ERROR_INVALID_VALUE;
 	/* Contexts and ends as for one of no bytes. */
 	result = peer(call, c->dstDevice, c->dstContext, c->srcDevice,
 		      c->srcContext, 0, stream);
@@ -197,6 +216,11 @@ static CUresult copy_2d(struct fc_call *call, const CUDA_MEMCPY2D *c,
 	     !known(call, c->dstDevice)) ||
 	    (c->srcMemoryType == CU_MEMORYTYPE_DEVICE &&
 	     !known(call, c->srcDevice)))
+		return CUDA_ERROR_INVALID_VALUE;
+	if (!pitch_ok(call, c->dstPitch, c->srcPitch) ||
+	    (c->dstMemoryType == CU_MEMORYTYPE_DEVICE &&
+	     c->srcMemoryType == CU_MEMORYTYPE_DEVICE &&
+	     !pitch_liked(c->dstPitch, c->srcPitch)))
 		return CUDA_ERROR_INVALID_VALUE;
 	return fc_copy(call, stream, &request, 1, FC_ORDER_STREAM, false);
 }

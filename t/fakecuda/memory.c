@@ -50,6 +50,16 @@ bool fc_range_overlaps(uintptr_t start, uintptr_t end)
 	return i < n_ranges && ranges[i]->start < end;
 }
 
+uintptr_t fc_range_end(const struct fc_range *range)
+{
+	size_t i = position(range->start);
+
+	while (range->piece && ++i < n_ranges && ranges[i]->piece &&
+	       ranges[i]->start == range->end)
+		range = ranges[i];
+	return range->end;
+}
+
 /* Copies @range, which must not overlap another. NULL: no memory. */
 struct fc_range *fc_range_add(const struct fc_range *range)
 {
@@ -178,7 +188,7 @@ static CUresult device_alloc(struct fc_call *call, CUdeviceptr *ret,
 
 CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 {
-	FC_ENTER("cuMemAlloc", FC_CTX);
+	FC_ENTER("cuMemAlloc", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, device_alloc(&call, ret, bytes));
 }
 
@@ -209,7 +219,8 @@ static CUresult device_free(struct fc_call *call, CUdeviceptr ptr)
 	if (result != CUDA_SUCCESS)
 		return result;
 	range = fc_range_of((void *)(uintptr_t)ptr);
-	if (!range || range->memory != FC_DEVICE || range->start != ptr)
+	if (!range || range->memory != FC_DEVICE || range->start != ptr ||
+	    range->piece)
 		return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
 				"%#llx is no allocation", ptr);
 	fc_went(FAKECUDA_DEVICE_MEMORY);
@@ -220,8 +231,53 @@ static CUresult device_free(struct fc_call *call, CUdeviceptr ptr)
 
 CUresult cuMemFree_v2(CUdeviceptr ptr)
 {
-	FC_ENTER("cuMemFree", FC_CTX);
+	FC_ENTER("cuMemFree", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, device_free(&call, ptr));
+}
+
+/* Under fc.lock. 0: no room. */
+static uintptr_t map_pieces(struct fc_device *dev, size_t bytes, unsigned n)
+{
+	struct fc_range range = { .memory = FC_DEVICE,
+				  .device = dev,
+				  .piece = true };
+	uintptr_t at = find_room(dev, n * bytes);
+
+	for (unsigned i = 0; at && i < n; i++) {
+		range.start = at + i * bytes;
+		range.end = range.start + bytes;
+		if (!fc_range_add(&range))
+			return 0;
+		dev->used += bytes;
+		fc.count.device_bytes += bytes;
+		poison(dev, range.start, bytes);
+	}
+	return at;
+}
+
+uint64_t fakecuda_map(int ordinal, size_t bytes, unsigned n)
+{
+	uintptr_t at = 0;
+
+	if (ordinal < 0 || (unsigned)ordinal >= fc.opt.devices || !bytes ||
+	    bytes % GRAIN)
+		return 0;
+	pthread_mutex_lock(&fc.lock);
+	at = map_pieces(&fc.device[ordinal], bytes, n);
+	pthread_mutex_unlock(&fc.lock);
+	return at;
+}
+
+void fakecuda_unmap(uint64_t ptr)
+{
+	struct fc_range *range;
+
+	pthread_mutex_lock(&fc.lock);
+	while ((range = fc_range_of((void *)(uintptr_t)ptr)) && range->piece) {
+		ptr = range->end;
+		fc_device_memory_free(range);
+	}
+	pthread_mutex_unlock(&fc.lock);
 }
 
 CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)

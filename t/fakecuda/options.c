@@ -26,6 +26,7 @@ static const struct option {
 	{ "CHANNELS", UNSIGNED, false, &fc.opt.channels },
 	{ "MEM", BYTES, true, &fc.opt.mem },
 	{ "PINNED", BYTES, true, &fc.opt.pinned },
+	{ "PITCH", BYTES, true, &fc.opt.pitch },
 	{ "RATE", REAL, true, &fc.opt.rate },
 	{ "LATENCY", REAL, true, &fc.opt.latency },
 	{ "JITTER", REAL, true, &fc.opt.jitter },
@@ -69,6 +70,7 @@ static void defaults(void)
 	fc.opt.version = 13000;
 	fc.opt.mem = 8ull << 30;
 	fc.opt.pinned = UINT64_MAX;
+	fc.opt.pitch = INT32_MAX;
 	fc.opt.check = true;
 }
 

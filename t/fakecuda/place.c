@@ -9,13 +9,13 @@ static CUresult outside(struct fc_call *call, const void *ptr, size_t bytes,
 {
 	return fc_wrong(call, CUDA_ERROR_INVALID_VALUE,
 			"%zu bytes at %p, of which %zu are there", bytes, ptr,
-			(size_t)(range->end - (uintptr_t)ptr));
+			(size_t)(fc_range_end(range) - (uintptr_t)ptr));
 }
 
 static CUresult place_known(struct fc_call *call, const void *ptr, size_t bytes,
 			    struct fc_range *range, struct fc_side *ret)
 {
-	if (bytes > range->end - (uintptr_t)ptr)
+	if (bytes > fc_range_end(range) - (uintptr_t)ptr)
 		return outside(call, ptr, bytes, range);
 	/* A context that is dead has no memory. */
 	ret->memory = range->memory;

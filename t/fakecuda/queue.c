@@ -337,6 +337,13 @@ void fc_queue(struct fc_call *call, struct CUstream_st *stream,
 		fc_op_free(op);
 		return;
 	}
+	/* It goes into the graph, which nobody here launches. */
+	if (stream->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
+		if (op->what == FC_MARK)
+			op->mark->captured = true;
+		fc_op_free(op);
+		return;
+	}
 	op->fault = call->fault;
 	call->fault.mode = 0;
 	append_order(stream);

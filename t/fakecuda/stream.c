@@ -49,6 +49,8 @@ void fc_stream_settle(struct CUstream_st *stream)
 
 void fc_stream_close(struct CUstream_st *stream)
 {
+	fc.captures -= stream->capture != CU_STREAM_CAPTURE_STATUS_NONE;
+	stream->capture = CU_STREAM_CAPTURE_STATUS_NONE;
 	stream->handle.live = false;
 	fc_stream_settle(stream);
 }
@@ -161,11 +163,16 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 
 CUresult cuStreamQuery(CUstream handle)
 {
-	FC_ENTER("cuStreamQuery", FC_CTX);
+	FC_ENTER("cuStreamQuery", FC_CTX | FC_UNSAFE);
 	struct CUstream_st *stream = fc_stream_get(&call, handle);
+
+	CUresult result;
 
 	if (!stream)
 		return fc_leave(&call, CUDA_ERROR_INVALID_HANDLE);
+	result = fc_capture_ask(stream);
+	if (result != CUDA_SUCCESS)
+		return fc_leave(&call, result);
 	return fc_leave(&call, stream->done == stream->queued
 				       ? CUDA_SUCCESS
 				       : CUDA_ERROR_NOT_READY);
@@ -174,16 +181,20 @@ CUresult cuStreamQuery(CUstream handle)
 static CUresult synchronize(struct fc_call *call, CUstream handle)
 {
 	struct CUstream_st *stream = fc_stream_get(call, handle);
+	CUresult result;
 
 	if (!stream)
 		return CUDA_ERROR_INVALID_HANDLE;
+	result = fc_capture_ask(stream);
+	if (result != CUDA_SUCCESS)
+		return result;
 	fc_stream_wait(stream, stream->queued);
 	return fc_context_error(call->ctx);
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-	FC_ENTER("cuStreamSynchronize", FC_CTX);
+	FC_ENTER("cuStreamSynchronize", FC_CTX | FC_UNSAFE);
 	return fc_leave(&call, synchronize(&call, stream));
 }
 
@@ -230,15 +241,5 @@ CUresult cuStreamGetId(CUstream handle, unsigned long long *ret)
 	if (!stream)
 		return fc_leave(&call, CUDA_ERROR_INVALID_HANDLE);
 	*ret = stream->id;
-	return fc_leave(&call, CUDA_SUCCESS);
-}
-
-/* There are no graphs here. */
-CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret)
-{
-	FC_ENTER("cuStreamIsCapturing", FC_CTX);
-	if (!fc_stream_get(&call, handle))
-		return fc_leave(&call, CUDA_ERROR_INVALID_HANDLE);
-	*ret = CU_STREAM_CAPTURE_STATUS_NONE;
 	return fc_leave(&call, CUDA_SUCCESS);
 }

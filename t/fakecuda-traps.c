@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stand-in driver: habits of a real one that are easily forgotten. Stream
+ * capture and who breaks it, addresses of registered memory, pitches, memory
+ * that was mapped in pieces, errors that end a context, alignment.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tap.h"
+#include "fakecuda/cu.h"
+
+#define KIB ((size_t)1 << 10)
+#define MIB ((size_t)1 << 20)
+
+static CUcontext ctx;
+
+/* Of another thread, in @mode: what a query gives. */
+struct asking {
+	CUstreamCaptureMode mode;
+	CUevent event;
+	CUresult query, alloc, record;
+	CUstream stream;
+};
+
+static void *ask(void *arg)
+{
+	struct asking *a = arg;
+	CUdeviceptr ptr;
+
+	cu.cuCtxPushCurrent(ctx);
+	cu.cuThreadExchangeStreamCaptureMode(&a->mode);
+	a->query = cu.cuEventQuery(a->event);
+	a->record = cu.cuEventRecord(a->event, a->stream);
+	a->alloc = cu.cuMemAlloc(&ptr, 16);
+	if (!a->alloc)
+		cu.cuMemFree(ptr);
+	return NULL;
+}
+
+static struct asking asked(CUstreamCaptureMode mode, CUevent event,
+			   CUstream stream)
+{
+	struct asking a = { .mode = mode, .event = event, .stream = stream };
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, ask, &a))
+		bail("pthread_create");
+	pthread_join(thread, NULL);
+	return a;
+}
+
+static void capture(void)
+{
+	CUstream captured = cu_stream(), other = cu_stream();
+	CUstreamCaptureStatus status;
+	CUdeviceptr ptr = cu_device(16);
+	struct asking a;
+	CUevent event;
+	CUgraph graph;
+
+	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	cu.cuStreamIsCapturing(captured, &status);
+	is_int(status, CU_STREAM_CAPTURE_STATUS_ACTIVE,
+	       "a stream is captured from its beginning on");
+	cu.cuMemsetD8Async(ptr, 1, 16, captured);
+	a = asked(CU_STREAM_CAPTURE_MODE_RELAXED, event, other);
+	ok(!a.query && !a.alloc,
+	   "a thread in relaxed mode may query and allocate beside a capture");
+	is_int(cu.cuStreamEndCapture(captured, &graph), 0,
+	       "... which does not mind");
+	is_int(*(unsigned char *)cu.fakecuda_at(ptr), 0xcd,
+	       "what is captured is not run");
+	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
+	a = asked(CU_STREAM_CAPTURE_MODE_GLOBAL, event, other);
+	is_int(a.query, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+	       "beside a global capture a query of any other thread fails");
+	is_int(a.record, 0, "... a record does not");
+	is_int(cu.cuStreamEndCapture(captured, &graph),
+	       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
+	       "... and the capture is invalid");
+	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+	a = asked(CU_STREAM_CAPTURE_MODE_GLOBAL, event, other);
+	is_int(a.query, 0, "a thread-local capture forbids others nothing");
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+	       "... but its own thread");
+	cu.cuStreamEndCapture(captured, &graph);
+	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED);
+	cu.cuEventRecord(event, captured);
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT,
+	       "an event that was captured cannot be asked");
+	is_int(cu.cuStreamQuery(captured),
+	       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+	       "... nor can the stream, in any mode");
+	cu.cuStreamEndCapture(captured, &graph);
+	is_int(cu.cuStreamQuery(captured), 0,
+	       "... until the capture has ended");
+	cu.cuEventDestroy(event);
+	cu.cuMemFree(ptr);
+}
+
+static CUresult batch(CUdeviceptr dst, CUdeviceptr src, CUstream stream)
+{
+	CUdeviceptr dsts[2] = { dst, dst + 64 }, srcs[2] = { src, src + 128 };
+	size_t sizes[2] = { 16, 16 }, first = 0;
+	CUmemcpyAttributes attr = {
+		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+	};
+
+	return cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 2, &attr, &first, 1,
+				     stream);
+}
+
+static void host_address(void)
+{
+	char *p = aligned_alloc(4 * KIB, 4 * KIB);
+	CUstream stream = cu_stream();
+	CUdeviceptr dst = cu_device(256), at;
+	int can = -1;
+
+	memset(p, 7, 4 * KIB);
+	cu.fakecuda_set("NO", "hostpointer");
+	cu.cuDeviceGetAttribute(
+		&can,
+		CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0);
+	is_int(can, 0,
+	       "a device may not know registered memory by the host's "
+	       "address");
+	cu.cuMemHostRegister(p, 4 * KIB, 0);
+	cu.cuMemHostGetDevicePointer(&at, p, 0);
+	ok(at != (uintptr_t)p, "... and has another one for it");
+	cu.cuMemcpyHtoDAsync(dst, p, 16, stream);
+	is_int(cu.cuStreamSynchronize(stream), 0,
+	       "a plain copy takes the host's all the same");
+	is_int(batch(dst, at, stream), 0, "a batch takes the device's");
+	is_int(cu.cuStreamSynchronize(stream), 0, "... and copies");
+	is_int(batch(dst, (uintptr_t)p, stream), 0,
+	       "it takes the host's without a word");
+	cu.cuStreamSynchronize(stream);
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_ILLEGAL_ADDRESS,
+	       "... and the context does not survive it");
+	cu.fakecuda_set("NO", "");
+}
+
+static void new_context(void)
+{
+	cu.fakecuda_disarm();
+	cu.cuCtxSetCurrent(NULL);
+	cu.cuDevicePrimaryCtxRelease(0);
+	cu.cuDevicePrimaryCtxRetain(&ctx, 0);
+	cu.cuCtxSetCurrent(ctx);
+}
+
+static CUresult rows(CUdeviceptr dst, CUdeviceptr src, size_t pitch,
+		     CUstream stream)
+{
+	CUDA_MEMCPY2D m = {
+		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
+		.dstMemoryType = CU_MEMORYTYPE_DEVICE,
+		.srcDevice = src,
+		.dstDevice = dst,
+		.srcPitch = pitch,
+		.dstPitch = pitch,
+		.WidthInBytes = 16,
+		.Height = 2,
+	};
+
+	return cu.cuMemcpy2DAsync(&m, stream);
+}
+
+static void pitches(void)
+{
+	CUdeviceptr a = cu_device(64 * KIB), b = cu_device(64 * KIB);
+	CUstream stream = cu_stream();
+	int most = 0;
+
+	cu.cuDeviceGetAttribute(&most, CU_DEVICE_ATTRIBUTE_MAX_PITCH, 0);
+	is_int(most, INT32_MAX, "the largest pitch is 2^31 - 1");
+	cu.fakecuda_set("PITCH", "8192");
+	is_int(rows(a, b, 8192, stream), 0,
+	       "up to the largest rows are copied");
+	is_int(rows(a, b, 8208, stream), CUDA_ERROR_INVALID_VALUE,
+	       "... above it they are refused");
+	cu.fakecuda_set("PITCH", "2147483647");
+	cu.fakecuda_set("NO", "anypitch");
+	is_int(rows(a, b, 8208, stream), CUDA_ERROR_INVALID_VALUE,
+	       "a pitch that is not the driver's own may be refused too");
+	is_int(rows(a, b, 8192, stream), 0, "... one that is may not");
+	cu.fakecuda_set("NO", "");
+	cu.cuStreamSynchronize(stream);
+}
+
+static void mapped_in_pieces(void)
+{
+	CUdeviceptr p = cu.fakecuda_map(0, 2 * MIB, 3), base = 0;
+	CUstream stream = cu_stream();
+	size_t size = 0;
+
+	is_int(cu.cuMemGetAddressRange(&base, &size, p + 2 * MIB + 5), 0,
+	       "memory that is mapped in pieces can be asked for");
+	ok(base == p + 2 * MIB && size == 2 * MIB, "... one piece is named");
+	is_int(cu.cuMemsetD8Async(p + MIB, 3, 4 * MIB, stream), 0,
+	       "... though work may cross them");
+	is_int(cu.cuMemsetD8Async(p + MIB, 3, 5 * MIB + 1, stream),
+	       CUDA_ERROR_INVALID_VALUE, "... but not go beyond the last");
+	cu.cuStreamSynchronize(stream);
+	is_int(cu.cuMemFree(p), CUDA_ERROR_INVALID_VALUE,
+	       "... and it is no allocation to be freed");
+	cu.fakecuda_unmap(p);
+}
+
+static void fatal(int code)
+{
+	CUstream stream = cu_stream();
+
+	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_LATE, code);
+	cu.cuMemsetD8Async(cu_device(16), 1, 16, stream);
+	cu.cuStreamSynchronize(stream);
+	is_int(cu.cuStreamQuery(stream), code, "a context does not survive %d",
+	       code);
+	new_context();
+}
+
+static void alignment(void)
+{
+	CUdeviceptr small = cu_device(100), next = cu_device(100);
+
+	ok(small % 512 == 0 && next % 512 == 0,
+	   "small allocations are aligned to 512");
+	ok(cu_device(2 * MIB) % (2 * MIB) == 0,
+	   "allocations of 2 MiB are aligned to that");
+}
+
+/* By somebody else, while this one still uses it. */
+static void reset(void)
+{
+	CUstream stream = cu_stream();
+	CUevent event;
+
+	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
+	cu.cuDevicePrimaryCtxReset(0);
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_CONTEXT_IS_DESTROYED,
+	       "after a reset the context is destroyed");
+	cu.cuDevicePrimaryCtxRetain(&ctx, 0);
+	cu.cuCtxSetCurrent(ctx);
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE,
+	       "... its streams are dead in the next one too");
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE,
+	       "... and its events");
+}
+
+int main(void)
+{
+	plan(37);
+	ctx = cu_start();
+	alignment();
+	capture();
+	pitches();
+	mapped_in_pieces();
+	host_address();
+	new_context();
+	fatal(226);
+	fatal(721);
+	fatal(810);
+	reset();
+	return done_testing();
+}
