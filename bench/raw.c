@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+#define PAGE ((size_t)4096)
 #define SETTLE 3u /* seconds until the kernel has reported what was free */
 
 void die(const char *fmt, ...)
@@ -163,59 +164,11 @@ static int open_file(const char *path, int flags, uint64_t *ret_size)
 	return fd;
 }
 
-static void queue_read(struct io_uring *ring, int fd, unsigned char *mem,
-		       uint64_t off, size_t chunk)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-
-	io_uring_prep_read(sqe, fd, mem + off, (unsigned)chunk, off);
-	io_uring_sqe_set_data64(sqe, off);
-}
-
-struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
-			     unsigned depth)
-{
-	struct raw_result res = { 0 };
-	struct io_uring_cqe *cqe;
-	struct io_uring ring;
-	uint64_t size, next = 0;
-	unsigned out = 0;
-	int fd = open_file(path, O_RDONLY | O_DIRECT, &size);
-	double cpu, begun;
-
-	if (io_uring_queue_init(depth * 2, &ring,
-				IORING_SETUP_SINGLE_ISSUER |
-					IORING_SETUP_DEFER_TASKRUN) < 0)
-		die("no ring");
-	cpu = raw_cpu();
-	begun = raw_now();
-	while (res.bytes < size) {
-		for (; out < depth && next < size; out++, next += chunk)
-			queue_read(&ring, fd, mem, next, chunk);
-		io_uring_submit_and_wait(&ring, 1);
-		while (out && !io_uring_peek_cqe(&ring, &cqe)) {
-			uint64_t off = io_uring_cqe_get_data64(cqe);
-			uint64_t want = size - off < chunk ? size - off : chunk;
-
-			if (cqe->res < 0 || (uint64_t)cqe->res != want)
-				die("%s: read at %llu gave %d", path,
-				    (unsigned long long)off, cqe->res);
-			res.bytes += want;
-			io_uring_cqe_seen(&ring, cqe);
-			out--;
-		}
-	}
-	res.seconds = raw_now() - begun;
-	res.cpu_seconds = raw_cpu() - cpu;
-	io_uring_queue_exit(&ring);
-	close(fd);
-	return res;
-}
-
 enum how {
 	TOUCHED, /* each byte has its place, which is there */
 	FRESH,   /* ... or is made just before */
-	REUSED   /* a chunk for each thread */
+	REUSED,  /* a chunk for each thread */
+	DIRECT   /* TOUCHED, past the page cache: in whole pages */
 };
 
 struct reader {
@@ -239,6 +192,8 @@ static void *read_part(void *arg)
 
 		if (r->how != REUSED)
 			to += r->from;
+		if (r->how == DIRECT)
+			n = (n + PAGE - 1) / PAGE * PAGE;
 		if (r->how == FRESH) /* or pages come one by one, in pread */
 			madvise(to, r->chunk, MADV_POPULATE_WRITE);
 		got = pread(r->fd, to, n, (off_t)r->from);
@@ -256,7 +211,8 @@ static struct raw_result read_all(const char *path, unsigned char *mem,
 	struct raw_result res = { 0 };
 	struct reader reader[64];
 	uint64_t size, part;
-	int fd = open_file(path, O_RDONLY, &size);
+	int direct = how == DIRECT ? O_DIRECT : 0;
+	int fd = open_file(path, O_RDONLY | direct, &size);
 	double cpu = raw_cpu(), begun = raw_now();
 
 	part = size / threads / HUGE_PAGE * HUGE_PAGE;
@@ -278,6 +234,56 @@ static struct raw_result read_all(const char *path, unsigned char *mem,
 	res.seconds = raw_now() - begun;
 	res.cpu_seconds = raw_cpu() - cpu;
 	res.bytes = size;
+	close(fd);
+	return res;
+}
+
+static void queue_read(struct io_uring *ring, int fd, unsigned char *mem,
+		       uint64_t off, size_t chunk)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+
+	io_uring_prep_read(sqe, fd, mem + off, (unsigned)chunk, off);
+	io_uring_sqe_set_data64(sqe, off);
+}
+
+struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
+			     unsigned depth)
+{
+	struct raw_result res = { 0 };
+	struct io_uring_cqe *cqe;
+	struct io_uring ring;
+	uint64_t size, next = 0;
+	unsigned out = 0;
+	double cpu, begun;
+	int fd;
+
+	if (io_uring_queue_init(depth * 2, &ring,
+				IORING_SETUP_SINGLE_ISSUER |
+					IORING_SETUP_DEFER_TASKRUN) < 0)
+		return read_all(path, mem, chunk, depth, DIRECT);
+	fd = open_file(path, O_RDONLY | O_DIRECT, &size);
+	cpu = raw_cpu();
+	begun = raw_now();
+	while (res.bytes < size) {
+		for (; out < depth && next < size; out++, next += chunk)
+			queue_read(&ring, fd, mem, next, chunk);
+		io_uring_submit_and_wait(&ring, 1);
+		while (out && !io_uring_peek_cqe(&ring, &cqe)) {
+			uint64_t off = io_uring_cqe_get_data64(cqe);
+			uint64_t want = size - off < chunk ? size - off : chunk;
+
+			if (cqe->res < 0 || (uint64_t)cqe->res != want)
+				die("%s: read at %llu gave %d", path,
+				    (unsigned long long)off, cqe->res);
+			res.bytes += want;
+			io_uring_cqe_seen(&ring, cqe);
+			out--;
+		}
+	}
+	res.seconds = raw_now() - begun;
+	res.cpu_seconds = raw_cpu() - cpu;
+	io_uring_queue_exit(&ring);
 	close(fd);
 	return res;
 }

@@ -35,7 +35,8 @@ struct raw_result raw_touch_two(size_t bytes);
 /*
  * Read the whole file with O_DIRECT through a ring: @depth reads of @chunk
  * bytes are kept out, each to its place in @mem (whole chunks: the last one
- * may write up to its end). SINGLE_ISSUER and DEFER_TASKRUN, plain reads.
+ * may write up to its end). SINGLE_ISSUER and DEFER_TASKRUN, plain reads. Where
+ * the kernel offers no such ring, @depth threads read a part of the file each.
  */
 struct raw_result raw_direct(const char *path, unsigned char *mem, size_t chunk,
 			     unsigned depth);

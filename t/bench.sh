@@ -35,7 +35,18 @@ reported()
 	sed -n "s/^$1 //p" "$tmp/report"
 }
 
-plan 8
+# The limit of a cold load is then measured by threads.
+without_ring()
+{
+	for row in bus cold; do
+		env LD_LIBRARY_PATH="$fake:$LD_LIBRARY_PATH" "$builddir/t/deny" \
+			io_uring_setup EPERM "$builddir/bench/load" --tiny \
+			--device --dir "$tmp/models" --row device-$row \
+			--pairs 1 || return
+	done
+}
+
+plan 9
 check 'the rows for a GPU run' runs
 check '... and say which driver they are on' grep -q 'the stand-in driver' \
 	"$tmp/out"
@@ -47,4 +58,9 @@ bench --device --row device-first
 has "$(cat "$tmp/out")" 'skipped: needs a real GPU' \
 	'what needs a real GPU says so on the stand-in'
 is "$(bench --row device; echo $?)" 2 'without --device there are no such rows'
+if "$builddir/t/deny" io_uring_setup EPERM true 2>/dev/null; then
+	check 'where io_uring is forbidden the rows run, too' without_ring
+else
+	skip 1 'no seccomp filters, or no program that makes one'
+fi
 finish
