@@ -108,7 +108,7 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 
 /*
  * The bytes [off, off + n) of a placed, contiguous tensor: its member, where
- * they begin there, and their address. -EINVAL with a sentence.
+ * they begin there, and their address. -EINVAL with a sentence naming it.
  */
 int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 		       struct weir_buf **ret_member, uint64_t *ret_off,

@@ -51,6 +51,8 @@ T_C_TESTS = \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
 	%D%/event.t \
+	%D%/fork.t \
+	%D%/fork-calls.t \
 	%D%/json.t \
 	%D%/safetensors.t \
 	%D%/index.t \
@@ -61,9 +63,7 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-faults.t \
-	%D%/ring-dies.t \
-	%D%/fork.t \
-	%D%/fork-calls.t
+	%D%/ring-dies.t
 
 T_SH_TESTS = \
 	%D%/headers.sh \

@@ -286,7 +286,9 @@ static void show_kind(const json_t *kind)
 
 	printf("  %-8s", json_string_value(json_object_get(kind, "kind")));
 	put_string(kind, "name");
-	printf(", buffers aligned to %lld", integer(kind, "align"));
+	if (integer(kind, "align") > 1)
+		printf(", buffers at multiples of %lld",
+		       integer(kind, "align"));
 	if (is_set(kind, "readonly"))
 		fputs(", read-only", stdout);
 	if (json_is_object(tried) && !is_set(tried, "works"))

@@ -93,9 +93,9 @@ struct weir_buft_info {
 	struct weir_dev *dev;
 	uint32_t kind;  /* enum weir_mem */
 	uint32_t flags; /* WEIR_BUFT_* */
-	size_t align;   /* of a buffer, and of each tensor that
-			   weir_tensors_alloc() places; a power of two. Loads:
-			   weir_put_opts.align */
+	size_t align;   /* of a new buffer's address, at least, and of the
+			   tensors that weir_tensors_alloc() places in it; a
+			   power of two */
 	size_t max;     /* largest buffer, bytes; SIZE_MAX: no limit */
 };
 #define WEIR_BUFT_HOST 0x01u   /* host code may dereference it */
@@ -255,9 +255,9 @@ WEIR_API int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
 	WEIR_NONNULL(1, 2);
 
 /*
- * Place @t at @offset of @buf.
- * Any offset: files hold tensors at odd addresses, and they are loaded as they
- * lie. Code that computes on them looks at weir_dtype_info.align itself.
+ * Place @t at @offset of @buf, which may be any: no call of weir needs an
+ * aligned tensor. Code that computes on its elements compares its address with
+ * weir_dtype_info.align.
  * -EINVAL: it does not fit (both numbers are named), it is placed already, or
  * it crosses two members of a joined buffer.
  */
