@@ -56,6 +56,8 @@ T_C_TESTS = \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
 	%D%/event.t \
+	%D%/fork.t \
+	%D%/fork-calls.t \
 	%D%/json.t \
 	%D%/head.t \
 	%D%/safetensors.t \
@@ -72,8 +74,6 @@ T_C_TESTS = \
 	%D%/place.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
-	%D%/fork.t \
-	%D%/fork-calls.t \
 	%D%/ring-dies.t \
 	%D%/ring-old.t \
 	%D%/ring-stuck.t \
