@@ -37,6 +37,21 @@ both_agree()
 		agrees sha256 --digest=sha256 --chunk 64K "$@"
 }
 
+# RLIMIT_MEMLOCK is for all processes of a user: others may have taken what a
+# ring needs, for the moment.
+check_both()
+{
+	both_agree "$@" >said 2>&1
+	status=$?
+	if test $status != 0 && grep -q \
+		'io_uring was asked for .* RLIMIT_MEMLOCK is' said; then
+		skip 1 "$*: $(tail -n 1 said)"
+	else
+		check "$*: XXH3 and SHA-256 agree" sh -c 'cat said; exit $0' \
+			$status
+	fi
+}
+
 plan 49
 check 'a model of three shards is written' \
 	weir synth tiny model --shards 3 --seed 7
@@ -54,8 +69,7 @@ for way in auto map buffered direct; do
 			continue
 		fi
 		for memory in plain huge locked; do
-			set -- --way $way --io $io --memory $memory
-			check "$*: XXH3 and SHA-256 agree" both_agree "$@"
+			check_both --way $way --io $io --memory $memory
 		done
 	done
 done

@@ -98,7 +98,7 @@ static CUresult strike(struct fc_call *call)
 	case FAKECUDA_STICKY:
 		if (fc_current())
 			fc_context_fail(fc_current(), call->fault.code);
-		/* fall through */
+		return call->fault.code;
 	case FAKECUDA_ONCE:
 	case FAKECUDA_FROM_THEN_ON:
 		return call->fault.code;
