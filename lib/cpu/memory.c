@@ -49,6 +49,11 @@ static void cpu_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		weir__arena_give(dev->weir, mem);
 }
 
+static void cpu_leak(struct weir_dev *dev, struct weir__mem *mem)
+{
+	weir__arena_leak(dev->weir, mem);
+}
+
 /* Nothing is known of its pages, and it stays the caller's. */
 static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		    void *ptr, size_t bytes, struct weir__mem *mem)
@@ -85,4 +90,5 @@ const struct weir__mem_ops weir__cpu_mem_ops = {
 	.get = cpu_set,
 	.fill = cpu_fill,
 	.copy = cpu_set,
+	.leak = cpu_leak,
 };
