@@ -67,6 +67,11 @@ struct weir__host {
 	 */
 	int (*dev_add)(struct weir_dev *beside,
 		       const struct weir__dev_desc *desc, unsigned i);
+	/*
+	 * Instead of host_give, where hardware may still write to the pages:
+	 * they stay for ever, and @mem is no longer looked at.
+	 */
+	void (*host_leak)(struct weir *weir, struct weir__mem *mem);
 };
 
 /* What a backend says of one device. Checked at registration. */
@@ -159,6 +164,8 @@ struct weir__mem_ops {
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir__buft_desc *desc,
 			     const struct weir_tensor *t, size_t bytes);
+	/* The CPU's: host_leak. Others have none. */
+	void (*leak)(struct weir_dev *dev, struct weir__mem *mem);
 };
 
 /* One piece of work of a queue. Ready: nothing that it needs is still open. */

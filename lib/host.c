@@ -45,6 +45,11 @@ void weir__host_give(struct weir *weir, size_t bytes, struct weir__mem *mem)
 	cpu->backend->mem->free(cpu, &cpu->desc.buft[0], bytes, mem);
 }
 
+void weir__host_leak(struct weir *weir, struct weir__mem *mem)
+{
+	weir->dev[0]->backend->mem->leak(weir->dev[0], mem);
+}
+
 const char *weir__dev_words(const struct weir_dev *dev, int32_t native)
 {
 	static _Thread_local char ring[2][200];

@@ -325,7 +325,7 @@ static void pointers(void)
 	weir_buf_free(buf);
 	is_int(released, 1, "... and is released");
 	is_err(weir_cuda_buf_wrap(gpu(weir), ptr + 4000, 97, NULL, NULL, &buf),
-	       -EINVAL, "allocation of 4096",
+	       -EINVAL, "are allocated in a row",
 	       "bytes beyond the end of an allocation are refused");
 	is_err(weir_cuda_buf_wrap(gpu(weir), (uintptr_t)out, 8, NULL, NULL,
 				  &buf),

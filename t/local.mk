@@ -232,7 +232,8 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-stream.t %D%/cuda-wrong.t
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t \
+	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
@@ -258,6 +259,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c %D%/sample.c %D%/sample.h
+%C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c
 %C%_cuda_wrong_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_files_t_SOURCES = %D%/cuda-files.c

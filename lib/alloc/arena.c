@@ -410,6 +410,18 @@ void weir__arena_hide(struct weir__mem *mem, bool hidden)
 	weir__pages_hide(&a->pages, hidden);
 }
 
+void weir__arena_leak(struct weir *weir, struct weir__mem *mem)
+{
+	struct arenas *all =
+		(struct arenas *)atomic_load(&weir->part[WEIR__PART_ALLOC]);
+	struct arena *a = mem->handle;
+
+	pthread_mutex_lock(&all->lock);
+	take_off(all, a);
+	pthread_mutex_unlock(&all->lock);
+	weir__free(a);
+}
+
 int weir__arena_touch(struct weir__mem *mem, size_t bytes)
 {
 	struct arena *a = mem->handle;

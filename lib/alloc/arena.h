@@ -32,6 +32,11 @@ struct weir__arena_req {
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir__mem *mem);
 void weir__arena_give(struct weir *weir, struct weir__mem *mem);
+/*
+ * The same for pages that a device may still write to: they stay mapped for
+ * ever, and are nobody's.
+ */
+void weir__arena_leak(struct weir *weir, struct weir__mem *mem);
 
 /*
  * Hide it from the children of later forks, or show it to them, as it is after

@@ -55,6 +55,11 @@ static void cpu_hide(struct weir_dev *dev, struct weir__mem *mem, bool hidden)
 	weir__arena_hide(mem, hidden);
 }
 
+static void cpu_leak(struct weir_dev *dev, struct weir__mem *mem)
+{
+	weir__arena_leak(dev->weir, mem);
+}
+
 /* Nothing is known of its pages, and it stays the caller's. */
 static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		    void *ptr, size_t bytes, struct weir__mem *mem)
@@ -92,4 +97,5 @@ const struct weir__mem_ops weir__cpu_mem_ops = {
 	.fill = cpu_fill,
 	.copy = cpu_set,
 	.hide = cpu_hide,
+	.leak = cpu_leak,
 };

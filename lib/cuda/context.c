@@ -81,15 +81,42 @@ static CUresult refused(struct weir__cuda *c, CUresult r)
 	return r;
 }
 
+/* Of this thread, from the first weir__cuda_relax to the last restore. */
+static _Thread_local struct {
+	unsigned depth;
+	bool exchanged;
+	CUstreamCaptureMode mode; /* the thread's own */
+} relaxed;
+
+void weir__cuda_relax(void)
+{
+	if (relaxed.depth++ || !drv.cuThreadExchangeStreamCaptureMode)
+		return;
+	relaxed.mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+	relaxed.exchanged =
+		!drv.cuThreadExchangeStreamCaptureMode(&relaxed.mode);
+}
+
+void weir__cuda_restore(void)
+{
+	if (--relaxed.depth || !relaxed.exchanged)
+		return;
+	relaxed.exchanged = false;
+	drv.cuThreadExchangeStreamCaptureMode(&relaxed.mode);
+}
+
 static CUresult push(struct weir__cuda *c)
 {
 	CUresult r = (CUresult)atomic_load(&c->lost);
 
 	if (r)
 		return r;
+	weir__cuda_relax();
 	r = drv.cuCtxPushCurrent(c->context);
-	if (r)
+	if (r) {
+		weir__cuda_restore();
 		return refused(c, r);
+	}
 	if (atomic_load_explicit(&c->refused, memory_order_relaxed))
 		atomic_store(&c->refused, 0);
 	return r;
@@ -125,4 +152,5 @@ void weir__cuda_leave(void)
 	/* What was not taken off would stay the caller's current one. */
 	if (drv.cuCtxPopCurrent(&was) && !was)
 		drv.cuCtxPopCurrent(&was);
+	weir__cuda_restore();
 }

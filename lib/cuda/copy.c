@@ -10,8 +10,8 @@ static CUdeviceptr address(const void *ptr)
 	return (CUdeviceptr)(uintptr_t)ptr;
 }
 
-static CUresult copy_rows(struct weir__cuda_queue *q,
-			  const struct weir__work *w)
+static CUresult copy_rectangle(struct weir__cuda_queue *q,
+			       const struct weir__work *w)
 {
 	CUDA_MEMCPY2D m = {
 		.srcMemoryType = w->kind == WEIR__WORK_SET
@@ -46,6 +46,41 @@ static CUresult copy_flat(struct weir__cuda_queue *q,
 				     q->stream);
 }
 
+CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
+				  const struct weir__work *w,
+				  weir__cuda_copy_fn *copy)
+{
+	struct weir__work row = *w;
+	CUresult r = CUDA_SUCCESS;
+
+	row.rows = 1;
+	for (size_t i = 0; i < w->rows && !r; i++) {
+		row.dst = w->dst + i * w->dst_pitch;
+		row.src = w->src + i * w->src_pitch;
+		r = copy(q, &row);
+	}
+	return r;
+}
+
+bool weir__cuda_pitch_fits(const struct weir__cuda *c,
+			   const struct weir__work *w)
+{
+	return w->dst_pitch <= c->max_pitch && w->src_pitch <= c->max_pitch;
+}
+
+/* Between places of a device a driver may refuse pitches not its own. */
+static CUresult copy_rows(struct weir__cuda_queue *q,
+			  const struct weir__work *w)
+{
+	CUresult r = CUDA_ERROR_INVALID_VALUE;
+
+	if (weir__cuda_pitch_fits(q->c, w))
+		r = copy_rectangle(q, w);
+	return r == CUDA_ERROR_INVALID_VALUE
+		       ? weir__cuda_copy_each_row(q, w, copy_flat)
+		       : r;
+}
+
 struct batch {
 	CUdeviceptr dst[BATCH], src[BATCH];
 	size_t bytes[BATCH], n;
@@ -73,7 +108,7 @@ static bool add(struct batch *b, const struct weir__piece *p)
 /* The driver has no batches on the stream that is called NULL. */
 static bool can_batch(const struct weir__cuda_queue *q, const struct batch *b)
 {
-	return drv.copy_batch && b->n > 1 && q->stream &&
+	return drv.copy_batch && q->c->batches && b->n > 1 && q->stream &&
 	       q->stream != CU_STREAM_LEGACY;
 }
 

@@ -150,28 +150,70 @@ static int cuda_probe(struct weir *weir, const struct weir__host *host,
 	return ret < 0 ? ret : n;
 }
 
-/* "virtual=N" is all there is. */
-static int parse_params(const char *params, struct number n, unsigned *ret)
+/* What "k=v,..." says of a device. */
+struct params {
+	unsigned parts; /* virtual=N */
+	bool batches;   /* batch=no: never */
+};
+
+static bool is(const char *text, size_t n, const char *word)
+{
+	return n == strlen(word) && !strncmp(text, word, n);
+}
+
+static int parse_virtual(const char *text, size_t n, struct number device,
+			 struct params *ret)
 {
 	char *end;
-	unsigned long parts;
+	unsigned long parts = strtoul(text, &end, 10);
 
-	*ret = 1;
-	if (!*params)
-		return 0;
-	if (strncmp(params, "virtual=", 8) || n.part)
-		return weir__cuda_host.fail(
-			-EINVAL,
-			"CUDA%u: unknown parameter '%.*s'; there is: virtual=N",
-			n.ordinal, (int)strcspn(params, "="), params);
-	parts = strtoul(params + 8, &end, 10);
-	if (!isdigit((unsigned char)params[8]) || *end || parts < 1 ||
+	if (!isdigit((unsigned char)*text) || end != text + n || parts < 1 ||
 	    parts > MAX_VIRTUAL)
 		return weir__cuda_host.fail(
-			-EINVAL, "CUDA%u: %s is not a number from 1 to %u",
-			n.ordinal, params, MAX_VIRTUAL);
-	*ret = (unsigned)parts;
+			-EINVAL,
+			"CUDA%u: virtual=%.*s is not a number from 1 to %u",
+			device.ordinal, (int)n, text, MAX_VIRTUAL);
+	ret->parts = (unsigned)parts;
 	return 0;
+}
+
+static int parse_batch(const char *text, size_t n, struct number device,
+		       struct params *ret)
+{
+	if (!is(text, n, "yes") && !is(text, n, "no"))
+		return weir__cuda_host.fail(
+			-EINVAL, "CUDA%u: batch=%.*s is neither yes nor no",
+			device.ordinal, (int)n, text);
+	ret->batches = is(text, n, "yes");
+	return 0;
+}
+
+static int parse_param(const char *text, size_t n, struct number device,
+		       struct params *ret)
+{
+	if (n > 6 && !strncmp(text, "batch=", 6))
+		return parse_batch(text + 6, n - 6, device, ret);
+	if (n > 8 && !strncmp(text, "virtual=", 8) && !device.part)
+		return parse_virtual(text + 8, n - 8, device, ret);
+	return weir__cuda_host.fail(
+		-EINVAL,
+		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no",
+		device.ordinal, (int)n, text);
+}
+
+static int parse_params(const char *params, struct number n, struct params *ret)
+{
+	int r = 0;
+
+	*ret = (struct params){ .parts = 1, .batches = true };
+	while (*params && r >= 0) {
+		size_t len = strcspn(params, ",");
+
+		r = parse_param(params, len, n, ret);
+		params += len;
+		params += *params == ',';
+	}
+	return r;
 }
 
 /* CUDA0-1 and so on, beside CUDA0. */
@@ -216,7 +258,9 @@ static int make_state(struct weir_dev *dev, struct number n,
 	r = drv.cuDeviceGet(&c->device, (int)n.ordinal);
 	if (r)
 		return no_state(c, r, "cuDeviceGet");
+	weir__cuda_relax();
 	r = drv.cuDevicePrimaryCtxRetain(&c->context, c->device);
+	weir__cuda_restore();
 	if (r)
 		return no_state(c, r, "cuDevicePrimaryCtxRetain");
 	pci_of(c->device, pci, sizeof(pci));
@@ -224,6 +268,8 @@ static int make_state(struct weir_dev *dev, struct number n,
 	c->reads_only = attribute(
 		c->device,
 		CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED, 0);
+	c->max_pitch = (size_t)attribute(
+		c->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX);
 	pthread_mutex_init(&c->lock, NULL);
 	*ret_state = c;
 	return 0;
@@ -243,7 +289,9 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 		weir__cuda_note(c, r);
 	}
 	if (!atomic_load(&c->lost)) {
+		weir__cuda_relax();
 		r = drv.cuDevicePrimaryCtxRelease(c->device);
+		weir__cuda_restore();
 		if (r && r != CUDA_ERROR_DEINITIALIZED)
 			c->host->log(c->host->dev_root(dev),
 				     "%s: its context could not be released",
@@ -258,14 +306,24 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 {
 	struct number n = number_of(i);
 	struct weir__cuda *c = NULL;
-	unsigned parts;
-	int r = parse_params(params, n, &parts);
+	struct params p;
+	int r = parse_params(params, n, &p);
 
 	if (r >= 0)
 		r = make_state(dev, n, &c);
 	if (r < 0)
 		return r;
-	r = add_virtual(dev, n, parts);
+	/*
+	 * A batch is given the host's addresses, which a device that knows
+	 * registered memory by others takes for illegal ones, later.
+	 */
+	c->batches =
+		p.batches &&
+		attribute(
+			c->device,
+			CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
+			0);
+	r = add_virtual(dev, n, p.parts);
 	if (r < 0) {
 		cuda_dev_close(dev, c);
 		return r;
@@ -315,13 +373,38 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	return r;
 }
 
+/*
+ * Memory that was mapped by the calls for virtual memory (PyTorch's expandable
+ * segments) consists of pieces, of which the driver names one: what is there in
+ * a row from @ptr on, but no more than is asked for. A context is current.
+ */
+static CUresult bytes_from(CUdeviceptr ptr, size_t bytes, size_t *ret_there)
+{
+	CUdeviceptr base;
+	size_t size, there = 0;
+	CUresult r = CUDA_SUCCESS;
+
+	while (!r && there < bytes) {
+		r = drv.cuMemGetAddressRange(&base, &size, ptr + there);
+		if (!r && (base > ptr + there || size <= ptr + there - base))
+			r = CUDA_ERROR_NOT_FOUND;
+		if (!r)
+			there = base + size - ptr;
+	}
+	*ret_there = there;
+	/* The first piece is device memory, as the caller knows. */
+	return there && (r == CUDA_ERROR_NOT_FOUND ||
+			 r == CUDA_ERROR_INVALID_VALUE)
+		       ? CUDA_SUCCESS
+		       : r;
+}
+
 static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
 	bool known;
 	CUmemorytype type;
-	CUdeviceptr base = 0;
-	size_t size = 0;
+	size_t there = bytes;
 	CUresult r;
 	int ret = weir__cuda_enter(c);
 
@@ -330,7 +413,7 @@ static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 	r = weir__cuda_ask(c, (const void *)(uintptr_t)ptr, &type);
 	known = r || type == CU_MEMORYTYPE_DEVICE;
 	if (!r && known && drv.cuMemGetAddressRange)
-		r = drv.cuMemGetAddressRange(&base, &size, (CUdeviceptr)ptr);
+		r = bytes_from((CUdeviceptr)ptr, bytes, &there);
 	weir__cuda_leave();
 	if (!known)
 		return c->host->fail(-EINVAL,
@@ -339,12 +422,11 @@ static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 	if (r)
 		return weir__cuda_fail(c, r, "what lies at %#llx",
 				       (unsigned long long)ptr);
-	if (size && (ptr - base > size || bytes > size - (ptr - base)))
+	if (there < bytes)
 		return c->host->fail(
 			-EINVAL,
-			"%zu bytes at %#llx, where an allocation of %zu begins at %#llx",
-			bytes, (unsigned long long)ptr, size,
-			(unsigned long long)base);
+			"%zu bytes at %#llx, where %zu are allocated in a row",
+			bytes, (unsigned long long)ptr, there);
 	return 0;
 }
 

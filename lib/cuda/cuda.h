@@ -22,6 +22,8 @@ struct weir__cuda {
 	CUcontext context; /* the primary one, retained */
 	int32_t node;      /* NUMA node nearest to it, -1: not known */
 	bool reads_only;   /* memory can be registered for reading only */
+	bool batches;      /* copies in a batch may be asked for */
+	size_t max_pitch;  /* of copies of rows */
 	_Atomic int lost;  /* the CUresult by which it was, or 0 */
 	_Atomic uint64_t reached; /* devices, by ordinal, asked for access to */
 	_Atomic unsigned refused; /* contexts in a row that could not be had */
@@ -47,6 +49,13 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
  */
 int weir__cuda_enter(struct weir__cuda *c);
 void weir__cuda_leave(void);
+/*
+ * Between the two the thread's mode of stream capture is relaxed: else calls
+ * that capture forbids fail, and break the capture of whoever is capturing. So
+ * it is between these, around what needs no context.
+ */
+void weir__cuda_relax(void);
+void weir__cuda_restore(void);
 /* The same without a sentence: what the driver says, or said of its loss. */
 CUresult weir__cuda_push(struct weir__cuda *c);
 /*

@@ -143,10 +143,19 @@ bool weir__cuda_is_fatal(CUresult result)
 	case CUDA_ERROR_INVALID_ADDRESS_SPACE:
 	case CUDA_ERROR_INVALID_PC:
 	case CUDA_ERROR_LAUNCH_FAILED:
+	case CUDA_ERROR_CONTAINED:
+	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+	case CUDA_ERROR_MPS_CLIENT_TERMINATED:
 		return true;
 	default:
 		return false;
 	}
+}
+
+bool weir__cuda_is_capture(CUresult result)
+{
+	return result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+	       result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
 }
 
 int weir__cuda_errno(CUresult result)

@@ -64,7 +64,9 @@ struct weir__host;
 	X(cuMemHostRegister, 6050)     \
 	X(cuMemHostUnregister, 4000)   \
 	X(cuMemGetAddressRange, 3020)  \
-	X(cuMemGetInfo, 3020)
+	X(cuMemGetInfo, 3020)          \
+	X(cuStreamIsCapturing, 10000)  \
+	X(cuThreadExchangeStreamCaptureMode, 10010)
 
 /*
  * Copies in a batch, as of CUDA 12.8. The header declares what came with 13.0,
@@ -100,6 +102,8 @@ int weir__cuda_driver_open(const struct weir__host *host);
 int weir__cuda_errno(CUresult result);
 /* After it nothing of the context works any more. */
 bool weir__cuda_is_fatal(CUresult result);
+/* The call was refused because a stream is being captured into a graph. */
+bool weir__cuda_is_capture(CUresult result);
 /* "CUDA_ERROR_OUT_OF_MEMORY: out of memory": the driver's own words. */
 void weir__cuda_words(int32_t result, char *text, size_t room);
 

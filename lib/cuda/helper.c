@@ -133,6 +133,25 @@ static CUresult bounce_down(struct weir__cuda_queue *q, struct weir__work *w)
 	return r;
 }
 
+/*
+ * A move through the bounce buffer that has failed (@r) may have copies queued
+ * behind which there is no event: the buffer is not touched before the stream is
+ * idle, and never again if that cannot be known.
+ */
+static CUresult settle(struct weir__cuda_queue *q, CUresult r)
+{
+	CUresult sync;
+
+	if (!r)
+		return r;
+	sync = drv.cuStreamSynchronize(q->stream);
+	if (sync)
+		sync = drv.cuStreamSynchronize(q->stream);
+	if (sync)
+		weir__cuda_lose(q->c, sync);
+	return r;
+}
+
 /* Give it to the driver, or do it; a context is current, no lock held. */
 static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
 {
@@ -147,8 +166,12 @@ static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
 	if (!weir__cuda_blocks(q->c, w) || w->rows != 1 || !have_bounce(q))
 		return weir__cuda_issue(q, w);
 	if (w->n_pieces)
-		return bounce_pieces(q, w);
-	return w->kind == WEIR__WORK_SET ? bounce_up(q, w) : bounce_down(q, w);
+		r = bounce_pieces(q, w);
+	else if (w->kind == WEIR__WORK_SET)
+		r = bounce_up(q, w);
+	else
+		r = bounce_down(q, w);
+	return settle(q, r);
 }
 
 static void call(struct weir__cuda_queue *q, struct weir__work *w)

@@ -273,6 +273,8 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		gone = unlock_pages(c, mem->base);
 		if (gone)
 			give_pages(c, bytes, mem);
+		else
+			c->host->host_leak(c->host->dev_root(dev), mem);
 		break;
 	case PAGEABLE:
 		give_pages(c, bytes, mem);

@@ -78,9 +78,18 @@ static struct weir__cuda *device(const struct weir__cuda_queue *q,
 	return dev ? weir__cuda_of(dev) : q->c;
 }
 
-static CUresult copy_rows(const struct weir__work *w, struct weir__cuda *d,
-			  struct weir__cuda *s, CUstream stream)
+static CUresult copy_row(struct weir__cuda_queue *q, const struct weir__work *w)
 {
+	return weir__cuda_copy_peer(device(q, w->dst_dev), w->dst,
+				    device(q, w->src_dev), w->src, w->width,
+				    q->stream);
+}
+
+static CUresult copy_rectangle(struct weir__cuda_queue *q,
+			       const struct weir__work *w)
+{
+	struct weir__cuda *d = device(q, w->dst_dev);
+	struct weir__cuda *s = device(q, w->src_dev);
 	CUDA_MEMCPY3D_PEER m = {
 		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
 		.srcDevice = (CUdeviceptr)(uintptr_t)w->src,
@@ -97,7 +106,19 @@ static CUresult copy_rows(const struct weir__work *w, struct weir__cuda *d,
 		.Depth = 1,
 	};
 
-	return drv.cuMemcpy3DPeerAsync(&m, stream);
+	return weir__cuda_pitch_fits(d, w) && weir__cuda_pitch_fits(s, w)
+		       ? drv.cuMemcpy3DPeerAsync(&m, q->stream)
+		       : CUDA_ERROR_INVALID_VALUE;
+}
+
+static CUresult copy_any(struct weir__cuda_queue *q, const struct weir__work *w)
+{
+	CUresult r = w->rows == 1 ? copy_row(q, w) : copy_rectangle(q, w);
+
+	/* Pitches too large, or refused because not the driver's own. */
+	return r == CUDA_ERROR_INVALID_VALUE && w->rows > 1
+		       ? weir__cuda_copy_each_row(q, w, copy_row)
+		       : r;
 }
 
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
@@ -128,9 +149,7 @@ CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
 
 	if (atomic_load(&d->lost) || atomic_load(&s->lost))
 		return CUDA_ERROR_INVALID_CONTEXT;
-	r = w->rows == 1 ? weir__cuda_copy_peer(d, w->dst, s, w->src, w->width,
-						q->stream)
-			 : copy_rows(w, d, s, q->stream);
+	r = copy_any(q, w);
 	if (!weir__cuda_is_fatal(r) ||
 	    weir__cuda_is_fatal(drv.cuStreamQuery(q->stream)))
 		return r;

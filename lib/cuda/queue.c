@@ -58,11 +58,50 @@ static int cuda_queue_open(struct weir_dev *dev, unsigned flags,
 	return 0;
 }
 
+/*
+ * What is queued on a stream that is being captured does not run, and an event
+ * of it cannot be asked. A context is current.
+ */
+static CUresult captured(CUstream stream)
+{
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult r = CUDA_SUCCESS;
+
+	if (drv.cuStreamIsCapturing)
+		r = drv.cuStreamIsCapturing(stream, &status);
+	return r || status == CU_STREAM_CAPTURE_STATUS_NONE
+		       ? r
+		       : CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+static int check_wrapped(struct weir__cuda *c, CUstream stream)
+{
+	CUresult r;
+	int ret;
+
+	if (stream == CU_STREAM_PER_THREAD)
+		return weir__cuda_host.fail(
+			-EINVAL,
+			"CU_STREAM_PER_THREAD is another stream on each thread: wrap one that is made");
+	ret = weir__cuda_enter(c);
+	if (ret < 0)
+		return ret;
+	r = captured(stream);
+	weir__cuda_leave();
+	if (weir__cuda_is_capture(r))
+		return weir__cuda_host.fail(
+			-EBUSY,
+			"the stream is being captured into a graph: wrap it afterwards");
+	return r ? weir__cuda_fail(c, r, "cuStreamIsCapturing") : 0;
+}
+
 int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue)
 {
 	struct weir__cuda_queue *q;
-	int r = new_queue(dev, "wrapped", &q);
+	int r = check_wrapped(weir__cuda_of(dev), stream);
 
+	if (r >= 0)
+		r = new_queue(dev, "wrapped", &q);
 	if (r < 0)
 		return r;
 	q->stream = stream;
@@ -133,6 +172,9 @@ static CUresult mark(struct weir__cuda_queue *on)
 		return r;
 	if (!on->mark)
 		r = drv.cuEventCreate(&on->mark, CU_EVENT_DISABLE_TIMING);
+	/* What waits for a captured event becomes a part of the graph. */
+	if (!r && on->native)
+		r = captured(on->stream);
 	if (!r)
 		r = drv.cuEventRecord(on->mark, on->stream);
 	weir__cuda_leave();
@@ -293,7 +335,7 @@ static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
 static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	struct weir__cuda_flight *f;
-	bool entered;
+	bool entered, issued;
 	CUresult r;
 
 	pthread_mutex_lock(&q->lock);
@@ -304,10 +346,13 @@ static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 	r = weir__cuda_push(q->c);
 	entered = !r;
 	if (entered)
+		r = captured(q->stream);
+	issued = !r;
+	if (issued)
 		r = issue_native(q, w, &f->call);
 	pthread_mutex_lock(&q->lock);
 	q->out++;
-	track(q, f, w, entered && !weir__cuda_on_host(w), r);
+	track(q, f, w, issued && !weir__cuda_on_host(w), r);
 	pthread_mutex_unlock(&q->lock);
 	if (entered)
 		weir__cuda_leave();
@@ -357,6 +402,8 @@ static CUresult ask_stream(struct weir__cuda_queue *q)
 
 	if (r == CUDA_SUCCESS || r == CUDA_ERROR_NOT_READY)
 		return r;
+	if (weir__cuda_is_capture(r))
+		return CUDA_ERROR_NOT_READY;
 	weir__cuda_note(q->c, r);
 	if (q->ours)
 		weir__cuda_lose(q->c, r);
@@ -376,8 +423,13 @@ static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		return true;
 	if (f->recorded) {
 		r = drv.cuEventQuery(f->event);
-		if (r == CUDA_ERROR_NOT_READY)
+		if (r == CUDA_ERROR_NOT_READY ||
+		    (weir__cuda_is_capture(r) &&
+		     r != CUDA_ERROR_CAPTURED_EVENT))
 			return false;
+		/* A capture began in between: it will never run. */
+		if (r == CUDA_ERROR_CAPTURED_EVENT && !f->err)
+			f->err = r;
 		weir__cuda_note(q->c, r);
 		f->recorded = !r;
 	}

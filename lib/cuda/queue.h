@@ -64,6 +64,15 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 			 const struct weir__work *work);
 
+/* The same row by row, each by @copy, of rows that lie too far apart. */
+typedef CUresult weir__cuda_copy_fn(struct weir__cuda_queue *q,
+				    const struct weir__work *work);
+CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
+				  const struct weir__work *work,
+				  weir__cuda_copy_fn *copy);
+bool weir__cuda_pitch_fits(const struct weir__cuda *c,
+			   const struct weir__work *work);
+
 /* peer.c. Is the copy not within the queue's device? Then by this. */
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
 			   const struct weir__work *work);
