@@ -425,7 +425,7 @@ static void bury(struct weir__reactor *r, int err)
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->in_ring && op->state != WEIR__OP_LOST) {
 			atomic_store(&r->eng->leaked, true);
-			weir__op_lose(op, err);
+			weir__op_lose_why(op, err, "the ring died");
 		}
 	uring_close(r);
 }
