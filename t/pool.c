@@ -173,7 +173,8 @@ static void no_threads(void)
 static void hanging(void)
 {
 	struct weir__pool *pool = make(1, 16);
-	struct counted c[3] = { 0 };
+	static struct counted c[3];
+	static struct weir__pool *volatile stuck;
 
 	c[0].task.run = wait_at_gate;
 	c[1].task.run = c[2].task.run = count;
@@ -188,7 +189,9 @@ static void hanging(void)
 	atomic_store(&gate, true);
 	weir__pool_free(pool);
 
-	pool = make(1, 16);
+	/* Never freed, and kept where a tool finds it. */
+	stuck = make(1, 16);
+	pool = stuck;
 	weir__pool_push(pool, &c[0].task);
 	while (!atomic_load(&inside))
 		usleep(100);

@@ -201,7 +201,7 @@ struct weir_io_info {
 			     that fits, in the order in which they were
 			     found; "" if all */
 };
-#define WEIR_IO_HAS_RING 0x01u /* a NOP went round */
+#define WEIR_IO_HAS_RING 0x01u /* requests came back from a ring */
 #define WEIR_IO_HAS_DEFER_TASKRUN 0x02u
 #define WEIR_IO_HAS_RING_FD 0x04u /* registered ring */
 #define WEIR_IO_HAS_FILES 0x08u   /* registered files */

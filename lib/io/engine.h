@@ -124,7 +124,8 @@ struct weir__job {
 	_Atomic uint64_t cursor; /* next chunk to be dealt */
 	_Atomic uint64_t left;   /* chunks and links not finished */
 	_Atomic uint32_t out;    /* chunks in flight */
-	_Atomic int64_t moved;   /* when bytes of it came last */
+	_Atomic int64_t
+		moved; /* when bytes of it came last, by a reactor's clock */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
 	/* What happened, for reports; read after done: */

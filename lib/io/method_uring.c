@@ -35,10 +35,15 @@ struct uring {
 	unsigned n_out;           /* reads in the ring */
 	bool armed;               /* the read of the eventfd is out */
 	struct weir__retry retry; /* of an enter that was refused */
-	uint64_t event;           /* what it reads */
 	struct fixed_file file[N_FILES];
 	bool files, buffers;
 };
+
+/*
+ * Where rings read their eventfds to. Nobody looks at it, and it is there also
+ * for a ring that died.
+ */
+static uint64_t wakes;
 
 /* Newest first; an older kernel refuses what it does not know. */
 static const struct {
@@ -329,8 +334,8 @@ static void arm_event(struct weir__reactor *r)
 	sqe = get_sqe(r);
 	if (!sqe)
 		return;
-	io_uring_prep_read(sqe, atomic_load(&r->eventfd), &u->event,
-			   sizeof(u->event), 0);
+	io_uring_prep_read(sqe, atomic_load(&r->eventfd), &wakes, sizeof(wakes),
+			   0);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
 }
@@ -401,12 +406,11 @@ static void take_back(struct weir__reactor *r, struct uring *u)
 /*
  * The ring died under us (a seccomp filter that came later, a descriptor that
  * was closed). What the kernel has of it cannot be had back: it is lost, and
- * the reactor goes on with threads. The ring is closed; u stays, since the
- * kernel may still write to u->event.
+ * the reactor goes on with threads.
  */
 static void bury(struct weir__reactor *r, int err)
 {
-	const struct weir__outcome failed = weir__failed(err, NULL);
+	const struct weir__outcome failed = weir__failed(err, "the ring died");
 	struct uring *u = r->method;
 
 	u->dead = true;
@@ -423,7 +427,7 @@ static void bury(struct weir__reactor *r, int err)
 			atomic_store(&r->eng->leaked, true);
 			weir__op_lose(op, &failed);
 		}
-	io_uring_queue_exit(&u->ring);
+	uring_close(r);
 }
 
 /* Memory that is short, completions that were not taken, a signal. */

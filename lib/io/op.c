@@ -291,7 +291,7 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	if (fixed && r->method_ops->file_get)
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
-	op->asked = r->now;
+	op->asked = r->clock;
 	r->bytes_out += op->hi - op->lo;
 	r->n_held += job->copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
@@ -470,7 +470,7 @@ void weir__op_complete(struct weir__op *op, int64_t res)
 		return;
 	}
 	if (res > 0)
-		atomic_store_explicit(&op->job->moved, op->reactor->now,
+		atomic_store_explicit(&op->job->moved, op->reactor->clock,
 				      memory_order_relaxed);
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {
 		again(op);

@@ -97,7 +97,6 @@ static void take_messages(struct weir__reactor *r)
 {
 	struct weir__msg *left = r->left;
 
-	r->now = weir__now();
 	r->kicks_seen = atomic_load(&r->kicks);
 	r->left = NULL;
 	r->left_end = &r->left;
@@ -258,16 +257,21 @@ static void lose_all(struct weir__reactor *r)
 			weir__op_lose(op, &abandoned);
 }
 
-/* Is the read out too long, while nothing else of its job came? */
+/*
+ * Is the read out too long, while nothing else of its job came? Clocks may be a
+ * nap behind: never too early.
+ */
 static bool is_late(const struct weir__op *op)
 {
-	int64_t limit = op->reactor->eng->weir->opts.read_timeout;
+	const struct weir__reactor *r = op->reactor;
+	int64_t limit = r->eng->weir->opts.read_timeout;
 	int64_t since = op->asked, moved;
 
 	if (limit < 0 || op->state != WEIR__OP_QUEUED || op->write)
 		return false;
 	moved = atomic_load_explicit(&op->job->moved, memory_order_relaxed);
-	return op->reactor->now - (moved > since ? moved : since) >= limit;
+	return r->clock - (moved > since ? moved : since) >=
+	       limit + r->eng->nap;
 }
 
 /*
@@ -279,9 +283,10 @@ static void give_up_late(struct weir__reactor *r)
 	struct weir__engine *eng = r->eng;
 	const struct weir__outcome late = weir__failed(-ETIME, eng->late);
 
-	if (r->now - r->looked < eng->nap)
+	r->clock = weir__now();
+	if (r->clock - r->looked < eng->nap)
 		return;
-	r->looked = r->now;
+	r->looked = r->clock;
 	for (struct weir__op *op = r->ops; op; op = op->next_all) {
 		if (!is_late(op))
 			continue;

@@ -67,7 +67,7 @@ struct weir__op {
 	int64_t res;               /* of the last call: bytes or -errno */
 	int32_t native;            /* the device's own code for it */
 	int64_t begun, copying;    /* for traces: dealt; read */
-	int64_t asked;             /* when it was dealt */
+	int64_t asked;             /* when it was dealt, by r->clock */
 };
 
 /* How ops reach the kernel. All on the reactor's thread, in its own turn. */
@@ -163,8 +163,8 @@ struct weir__reactor {
 	struct weir__copy_queue queue[WEIR__MAX_QUEUES];
 	_Atomic unsigned n_queues;
 	int64_t pause;   /* until they are looked at again, ns */
+	int64_t clock;   /* of the thread's last round: up to a nap behind */
 	int64_t looked;  /* for reads that are out too long: when */
-	int64_t now;     /* when this round began */
 	unsigned n_held; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
