@@ -95,7 +95,7 @@ struct weir_buft_info {
 	uint32_t flags; /* WEIR_BUFT_* */
 	size_t align;   /* of a new buffer's address, at least, and of the
 			   tensors that weir_tensors_alloc() places in it; a
-			   power of two */
+			   power of two. Loads: weir_put_opts.align */
 	size_t max;     /* largest buffer, bytes; SIZE_MAX: no limit */
 };
 #define WEIR_BUFT_HOST 0x01u   /* host code may dereference it */
