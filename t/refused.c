@@ -118,6 +118,47 @@ static void refused_loads(struct weir_plan *p, struct weir_weights *w)
 	weir_model_close(other);
 }
 
+/* Another file of the same bytes, under the name of the model. */
+static void replace(void)
+{
+	char bytes[4096], copy[80];
+	FILE *from = fopen(path, "r"), *to;
+	size_t n;
+
+	snprintf(copy, sizeof(copy), "%s.copy", path);
+	to = fopen(copy, "w");
+	n = from && to ? fread(bytes, 1, sizeof(bytes), from) : 0;
+	if (!n || fwrite(bytes, 1, n, to) != n || fclose(to) ||
+	    rename(copy, path) < 0)
+		bail("%s: %s", copy, strerror(errno));
+	fclose(from);
+}
+
+/* What is mapped cannot be filled with another file. */
+static void refused_mapping(void)
+{
+	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
+	struct weir_model *m = two_tensors();
+	struct weir_plan *p = new_plan(m);
+	struct weir_weights *w;
+
+	if (TRY(mapped, .way = WEIR_WAY_MAP) != 2 || !(w = load(p, NULL)))
+		bail("%s", weir_error());
+	weir_plan_free(p);
+	weir_model_close(m);
+	replace();
+	if (weir_model_open(root, path, NULL, &m) < 0)
+		bail("%s", weir_error());
+	p = new_plan(m);
+	if (TRY(mapped, .way = WEIR_WAY_MAP) != 2)
+		bail("%s", weir_error());
+	is_err(load_into(p, w, 0), -ESTALE, "is another file than the one",
+	       "a mapping is not filled again from another file");
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
 static void refused_numbers(struct weir_load *l, struct weir_weights *w)
 {
 	struct weir_entry e = { .size = sizeof(e) };
@@ -192,7 +233,7 @@ int main(void)
 	struct weir_plan *p;
 	struct weir_load *l;
 
-	begin(8 + 5 + 3 + 9 + 5 + 1);
+	begin(8 + 5 + 3 + 9 + 1 + 5 + 1);
 	m = two_tensors();
 	p = new_plan(m);
 	refused_puts(p);
@@ -205,6 +246,7 @@ int main(void)
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);
+	refused_mapping();
 	refused_files();
 	take_null();
 	return end();
