@@ -356,12 +356,47 @@ static void queues(const char *name)
 	free(own);
 }
 
+/* Nothing says that the addresses of two devices differ. */
+static void equal_addresses(void)
+{
+	struct weir *root = open_cuda();
+	unsigned long before;
+	struct weir_stream *s;
+	struct weir_tensor a, b;
+	int64_t shape = 4096;
+	struct weir_buft *buft;
+	unsigned char *own;
+	struct weir_dev *dev;
+	struct weir_buf *buf;
+
+	must(weir_dev_init(root, "CUDA0:virtual=2", &dev));
+	must(weir_dev_find(root, "CUDA0-1", &dev));
+	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
+	must(weir_buf_alloc(buft, 4096, NULL, &buf));
+	must(weir_tensor_init(&b, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_tensor_place(&b, buf, 0));
+	a = on_gpu(root, 4096);
+	own = buf->mem.base;
+	buf->mem.base = a.buf->mem.base;
+	s = gpu_stream(root, "equal", 0);
+	before = fake.calls("cuMemcpyDtoDAsync");
+	must(weir_stream_copy(s, &b, &a));
+	must(weir_stream_sync(s, 20 * SEC));
+	is_int(fake.calls("cuMemcpyDtoDAsync") - before, 1,
+	       "a copy between two devices whose addresses are equal is made");
+	buf->mem.base = own;
+	weir_stream_free(s);
+	weir_buf_free(a.buf);
+	weir_buf_free(buf);
+	weir_close(root);
+}
+
 int main(void)
 {
 	struct fakecuda_counts c;
 
 	open_fake();
-	plan(39);
+	plan(40);
 	write_model();
 	weir = open_cuda();
 	loads(WEIR_WAY_BUFFERED, "through the page cache");
@@ -373,6 +408,7 @@ int main(void)
 	failures();
 	queues("CPU");
 	queues("CUDA0");
+	equal_addresses();
 	weir_close(weir);
 	all_given_back("after batches");
 	fake.counts(&c);
