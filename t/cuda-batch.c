@@ -140,13 +140,26 @@ static void unsupported(void)
 	weir_load_free(load);
 }
 
+/*
+ * By one way where reads are counted: of a file that is half in the page cache
+ * each half would be read by its own.
+ */
+static struct weir_put_opts one_way(void)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+
+	o.way = WEIR_WAY_BUFFERED;
+	return o;
+}
+
 /* More loads than there are slots for tiny tensors to be moved in. */
 static void again(void)
 {
+	struct weir_put_opts o = one_way();
 	unsigned long before = copies();
 
 	for (unsigned i = 0; i < 40; i++) {
-		struct weir_load *load = start("t000*", NULL);
+		struct weir_load *load = start("t000*", &o);
 
 		must(weir_load_wait(load, 20 * SEC));
 		weir_load_free(load);
@@ -157,7 +170,7 @@ static void again(void)
 /* What is not wanted between them is read over, and written nowhere. */
 static void gaps(void)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_put_opts o = one_way();
 	struct weir_load_report r = { .size = sizeof(r) };
 	struct weir_load *load;
 	struct weir_weights *w;
@@ -195,7 +208,7 @@ static void gaps(void)
 /* Each put by itself, where the file has it: neighbours at both ends. */
 static void neighbours(void)
 {
-	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_put_opts o = one_way();
 	struct weir_tensor all = on_gpu(weir, 1 << 20);
 	struct weir_model *model;
 	struct weir_plan *plan;
@@ -356,12 +369,47 @@ static void queues(const char *name)
 	free(own);
 }
 
+/* Nothing says that the addresses of two devices differ. */
+static void equal_addresses(void)
+{
+	struct weir *root = open_cuda();
+	unsigned long before;
+	struct weir_stream *s;
+	struct weir_tensor a, b;
+	int64_t shape = 4096;
+	struct weir_buft *buft;
+	unsigned char *own;
+	struct weir_dev *dev;
+	struct weir_buf *buf;
+
+	must(weir_dev_init(root, "CUDA0:virtual=2", &dev));
+	must(weir_dev_find(root, "CUDA0-1", &dev));
+	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
+	must(weir_buf_alloc(buft, 4096, NULL, &buf));
+	must(weir_tensor_init(&b, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_tensor_place(&b, buf, 0));
+	a = on_gpu(root, 4096);
+	own = buf->mem.base;
+	buf->mem.base = a.buf->mem.base;
+	s = gpu_stream(root, "equal", 0);
+	before = fake.calls("cuMemcpyDtoDAsync");
+	must(weir_stream_copy(s, &b, &a));
+	must(weir_stream_sync(s, 20 * SEC));
+	is_int(fake.calls("cuMemcpyDtoDAsync") - before, 1,
+	       "a copy between two devices whose addresses are equal is made");
+	buf->mem.base = own;
+	weir_stream_free(s);
+	weir_buf_free(a.buf);
+	weir_buf_free(buf);
+	weir_close(root);
+}
+
 int main(void)
 {
 	struct fakecuda_counts c;
 
 	open_fake();
-	plan(39);
+	plan(40);
 	write_model();
 	weir = open_cuda();
 	loads(WEIR_WAY_BUFFERED, "through the page cache");
@@ -373,6 +421,7 @@ int main(void)
 	failures();
 	queues("CPU");
 	queues("CUDA0");
+	equal_addresses();
 	weir_close(weir);
 	all_given_back("after batches");
 	fake.counts(&c);

@@ -33,7 +33,13 @@ struct CUstream_st;
  * the driver's, and may call neither weir nor CUDA. An event that is recorded
  * in it covers what others have queued before.
  *
- * -EOPNOTSUPP: @dev is not CUDA's.
+ * NULL and CU_STREAM_LEGACY (0x1) are the same stream: its work waits for that
+ * of all streams of the context that were not made CU_STREAM_NON_BLOCKING, and
+ * theirs for it. While a stream is captured into a graph, work for it fails
+ * with -EIO.
+ *
+ * -EOPNOTSUPP: @dev is not CUDA's. -EINVAL: CU_STREAM_PER_THREAD (0x2), which is
+ * another stream on each thread. -EBUSY: it is being captured.
  */
 WEIR_API int weir_cuda_stream_wrap(struct weir_dev *dev,
 				   struct CUstream_st *stream,
@@ -51,8 +57,10 @@ WEIR_API int weir_cuda_stream_native(struct weir_stream *stream,
 
 /*
  * A buffer of device memory that belongs to the caller: @size bytes at the
- * CUdeviceptr @ptr, of any alignment. As weir_buf_wrap() otherwise.
- * -EINVAL: not device memory, or beyond the end of its allocation.
+ * CUdeviceptr @ptr, of any alignment. It may span pieces that were mapped side
+ * by side (cuMemMap, expandable segments). As weir_buf_wrap() otherwise.
+ * -EINVAL: not device memory, or beyond the end of what is allocated there in a
+ * row.
  */
 WEIR_API int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
 				void (*release)(void *arg), void *arg,

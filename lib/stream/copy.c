@@ -68,6 +68,12 @@ static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 		       : 0;
 }
 
+/* Addresses of two devices may be equal, and name two places. */
+static bool one_memory(const struct weir__work *w)
+{
+	return w->src_host == w->dst_host && w->src_dev == w->dst_dev;
+}
+
 /*
  * The rectangle at @off of both tensors, behind those made before. 1: the two
  * are the same place.
@@ -85,15 +91,16 @@ static int add_piece(struct copy *c, uint64_t off)
 	if ((r = touch(op, c->src, c->bytes, false, &src)) < 0 ||
 	    (r = touch(op, c->dst, c->bytes, true, &dst)) < 0)
 		return r;
-	if (src == dst)
-		return 1;
-	if (src < dst + c->bytes && dst < src + c->bytes)
-		return weir__fail(-EINVAL, "%s and %s overlap",
-				  weir__tensor_label(c->dst),
-				  weir__tensor_label(c->src));
 	r = choose_kind(op, c);
 	if (r < 0)
 		return r;
+	if (src == dst && one_memory(&op->work))
+		return 1;
+	if (src < dst + c->bytes && dst < src + c->bytes &&
+	    one_memory(&op->work))
+		return weir__fail(-EINVAL, "%s and %s overlap",
+				  weir__tensor_label(c->dst),
+				  weir__tensor_label(c->src));
 	op->work.src = src + off;
 	op->work.dst = dst + off;
 	op->work.width = c->run;
