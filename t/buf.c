@@ -277,6 +277,22 @@ static void threads(void)
 	is_int(released, 100, "references are counted across threads");
 }
 
+/* The file is this program. */
+static void of_another_root(void)
+{
+	struct weir_file *file;
+	struct weir_buf *buf;
+	struct weir *other;
+
+	if (weir_open(NULL, &other) < 0 ||
+	    weir_file_open(other, "/proc/self/exe", NULL, &file) < 0)
+		bail("%s", weir_error());
+	is_err(weir_buf_map(mapped, file, 0, 16, &buf), -EINVAL, "two roots",
+	       "a file of another root is not mapped");
+	weir_file_close(file);
+	weir_close(other);
+}
+
 int main(void)
 {
 	weir = open_with_good_module();
@@ -284,7 +300,7 @@ int main(void)
 	huge = kind_of("CPU", WEIR_MEM_HUGE);
 	mapped = kind_of("CPU", WEIR_MEM_MAPPED);
 	far = kind_of("TEST0", WEIR_MEM_DEVICE);
-	plan(12 + 10 + 6 + 13 + 16 + 1 + 4 + 1);
+	plan(12 + 10 + 6 + 13 + 16 + 1 + 4 + 1 + 1);
 	one();
 	options();
 	nothing();
@@ -293,6 +309,7 @@ int main(void)
 	huge_sums();
 	of_backends();
 	threads();
+	of_another_root();
 	weir_close(weir);
 	return done_testing();
 }

@@ -185,7 +185,8 @@ WEIR_API int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
  * Map [@off, @off + @size) of a file, read-only, into a buffer of kind MAPPED.
  * @off is any byte. The file must not change while the buffer lives: a file
  * that shrinks under a mapping kills the process (SIGBUS).
- * -EINVAL: outside of the file, or not host memory of kind MAPPED.
+ * -EINVAL: outside of the file, not host memory of kind MAPPED, or a file of
+ * another root.
  */
 WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
 			  uint64_t off, size_t size, struct weir_buf **ret_buf)

@@ -30,6 +30,9 @@ static int check(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 		return weir__fail(-EINVAL,
 				  "%s: %s is not memory mapped from files",
 				  file->base, buft->desc.name);
+	if (file->weir != buft->dev->weir)
+		return weir__fail(-EINVAL, "%s and %s are of two roots",
+				  file->base, buft->desc.name);
 	if (off > file->id.bytes || size > file->id.bytes - off)
 		return weir__fail(
 			-EINVAL,
