@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
 #include "trace.h"
@@ -96,7 +97,7 @@ static void explain(struct weir__engine *eng, const char *what, int err,
 	else if (err == -ENOMEM)
 		which_limit(need, hint, sizeof(hint));
 	weir__engine_explain(eng, false, "%s: %s%s", what,
-			     strerrorname_np(-err), hint);
+			     weir__errno_name(-err), hint);
 }
 
 /* Submission entries of 64 bytes, twice as many completions of 16. */
@@ -421,9 +422,9 @@ static void bury(struct weir__reactor *r, int err)
 
 	u->dead = true;
 	weir__engine_explain(r->eng, true, "the ring died: io_uring_enter: %s",
-			     strerrorname_np(-err));
+			     weir__errno_name(-err));
 	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
-		  strerrordesc_np(-err));
+		  weir__errno_words(-err));
 	r->method_ops = &weir__method_sync;
 	/* The ring's read of the eventfd may still be there: a new one. */
 	atomic_store(&r->deaf, true);
