@@ -86,6 +86,29 @@ int weir__cause_errno(int err)
 	return err == -ETIMEDOUT ? -EIO : err;
 }
 
+/* The kernel has some for its own use, which come out now and then. */
+static const char *nameless(int err)
+{
+	static _Thread_local char text[32];
+
+	snprintf(text, sizeof(text), "errno %d", err);
+	return text;
+}
+
+const char *weir__errno_name(int err)
+{
+	const char *name = strerrorname_np(err);
+
+	return name ? name : nameless(err);
+}
+
+const char *weir__errno_words(int err)
+{
+	const char *words = strerrordesc_np(err);
+
+	return words ? words : nameless(err);
+}
+
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
 {

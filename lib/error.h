@@ -42,6 +42,13 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
+ * "EIO" and "Input/output error", of a positive errno. Never NULL: "errno 524"
+ * where the C library has neither; until this thread's next one.
+ */
+const char *weir__errno_name(int err);
+const char *weir__errno_words(int err);
+
+/*
  * The errno by which a cause is reported. -ETIMEDOUT from a call that waits
  * means "not yet" and nothing else, so a cause that is itself -ETIMEDOUT (of a
  * disk, of a device) becomes -EIO.

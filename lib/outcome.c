@@ -2,7 +2,8 @@
 #include "outcome.h"
 
 #include <errno.h>
-#include <string.h>
+
+#include "error.h"
 
 int weir__outcome_errno(const struct weir__outcome *outcome)
 {
@@ -44,5 +45,5 @@ const char *weir__outcome_words(const struct weir__outcome *outcome)
 		return "error of the medium (ENODATA)";
 	if (outcome->err == -ETIMEDOUT)
 		return "the device did not answer in time (ETIMEDOUT)";
-	return strerrordesc_np(-outcome->err);
+	return weir__errno_words(-outcome->err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that closes descriptors that are not its own, as daemons do: those
- * by which the engine's threads are woken.
+ * by which the engine's threads are woken, and those of its rings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,8 @@
 #include "sample.h"
 #include "tap.h"
 
+#define EVENTFD "[eventfd]"
+#define RING "[io_uring]"
 #define LIMIT INT64_C(30000000000)
 
 static char path[] = "/var/tmp/weir-eventfd-XXXXXX";
@@ -40,24 +43,27 @@ int eventfd(unsigned count, int flags)
 	return -1;
 }
 
-static bool is_eventfd(int fd)
+static bool is_kind(int fd, const char *kind)
 {
 	char name[32], to[64] = "";
 
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	return readlink(name, to, sizeof(to) - 1) > 0 &&
-	       strstr(to, "[eventfd]");
+	return readlink(name, to, sizeof(to) - 1) > 0 && strstr(to, kind);
 }
 
-/* Close them, or put the file @by in the place of each. How many there were. */
-static unsigned take_away(int by)
+/*
+ * Close those of @kind, or put the file @by in the place of each. How many there
+ * were; their numbers are in @taken.
+ */
+static int taken[1000];
+static unsigned take_away(const char *kind, int by)
 {
 	unsigned n = 0;
 
 	for (int fd = 3; fd < 1000; fd++) {
-		if (!is_eventfd(fd))
+		if (!is_kind(fd, kind))
 			continue;
-		n++;
+		taken[n++] = fd;
 		if (by < 0)
 			close(fd);
 		else
@@ -98,13 +104,13 @@ static void closed(struct weir *root)
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
 	       "a root loads");
 	usleep(20000);
-	ok(take_away(-1) >= 2, "... its eventfds are closed");
+	ok(take_away(EVENTFD, -1) >= 2, "... its eventfds are closed");
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
 	       "... and it loads");
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, LIMIT), 0,
 	       "... also from the page cache");
 	usleep(20000);
-	take_away(-1);
+	take_away(EVENTFD, -1);
 	begun = seconds();
 	weir_close(root);
 	ok(seconds() - begun < 25, "... and is closed, without the last two");
@@ -120,7 +126,8 @@ static void replaced(struct weir *root)
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
 	       "a root loads");
 	usleep(20000);
-	ok(take_away(fd) >= 2, "... a file gets the numbers of its eventfds");
+	ok(take_away(EVENTFD, fd) >= 2,
+	   "... a file gets the numbers of its eventfds");
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
 	       "... and it loads");
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, LIMIT), 0,
@@ -128,6 +135,47 @@ static void replaced(struct weir *root)
 	weir_close(root);
 	is_int(lseek(fd, 0, SEEK_CUR), 0,
 	       "... and that file is neither written nor read");
+	close(fd);
+}
+
+/* How many of those taken away are @fd's file still. */
+static unsigned still(unsigned n, int fd)
+{
+	struct stat want, st;
+	unsigned same = 0;
+
+	fstat(fd, &want);
+	for (unsigned i = 0; i < n; i++)
+		same += !fstat(taken[i], &st) && st.st_ino == want.st_ino;
+	return same;
+}
+
+static void ring_replaced(struct weir *root)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	int fd = open(other, O_RDWR | O_CLOEXEC);
+	unsigned n;
+
+	tap_prefix("ring: ");
+	if (!root || weir_io_info(root, &info) < 0 ||
+	    info.method != WEIR_IO_URING) {
+		skip(4, "no ring here");
+		weir_close(root);
+		return;
+	}
+	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
+	       "a root loads");
+	usleep(20000);
+	n = take_away(RING, fd);
+	ok(n >= 2, "... a file gets the numbers of its rings");
+	/* The reads that were out may be lost with a ring. */
+	sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
+	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
+	       "... and it loads");
+	weir_close(root);
+	is_int(still(n, fd), n, "... and that file stays open");
+	for (unsigned i = 0; i < n; i++)
+		close(taken[i]);
 	close(fd);
 }
 
@@ -162,7 +210,7 @@ int main(void)
 {
 	int fd = mkstemp(path), fd2 = mkstemp(other);
 
-	plan(22);
+	plan(26);
 	if (fd < 0 || fd2 < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
@@ -170,6 +218,7 @@ int main(void)
 	sample_write(path, tensors, N, 16, 3);
 	contract(WEIR_IO_AUTO, "auto: ");
 	contract(WEIR_IO_SYNC, "sync: ");
+	ring_replaced(open_root(WEIR_IO_AUTO));
 	tap_prefix("no eventfd: ");
 	none(ENOMEM, false);
 	none(EMFILE, true);

@@ -27,7 +27,7 @@ static const char *words_of_failure(int err)
 
 int main(void)
 {
-	plan(11);
+	plan(12);
 	is_int(errno_of(WEIR__DONE), 0, "what is done has no errno");
 	is_int(errno_of(WEIR__END_OF_FILE), -ENODATA,
 	       "the end of a file is -ENODATA");
@@ -47,6 +47,8 @@ int main(void)
 		"a device that does not answer is said not to");
 	has_str(words_of_failure(-EIO), "error",
 		"another failure has the words of its errno");
+	has_str(words_of_failure(-524), "524",
+		"a failure that only the kernel has a name for has its number");
 	is_int(errno_of_failure(-ESHUTDOWN), -ESHUTDOWN,
 	       "a driver that has ended is -ESHUTDOWN");
 	return done_testing();

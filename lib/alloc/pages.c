@@ -77,7 +77,7 @@ static void advise(struct weir__pages *p)
 		snprintf(p->why, sizeof(p->why), "%s", why);
 	else if (r < 0)
 		snprintf(p->why, sizeof(p->why), "madvise(MADV_HUGEPAGE): %s",
-			 strerrordesc_np(-r));
+			 weir__errno_words(-r));
 }
 
 /* Before any page is there. < 0: strict, and it cannot be. */
@@ -94,7 +94,7 @@ static int bind_node(struct weir__pages *p)
 		return weir__fail_sys(r, "%zu bytes on NUMA node %d", p->len,
 				      p->node);
 	snprintf(p->why_not, sizeof(p->why_not), "NUMA node %d: %s", p->node,
-		 strerrordesc_np(-r));
+		 weir__errno_words(-r));
 	p->node = -1;
 	return 0;
 }
@@ -134,7 +134,7 @@ int weir__pages_lock(struct weir__pages *p)
 		return 0;
 	snprintf(p->why_not, sizeof(p->why_not),
 		 "not locked: %s: %zu bytes are needed, RLIMIT_MEMLOCK is %llu",
-		 strerrordesc_np(-r), p->len,
+		 weir__errno_words(-r), p->len,
 		 (unsigned long long)weir__sys_limit(RLIMIT_MEMLOCK));
 	return r;
 }

@@ -393,7 +393,7 @@ static void say_why(struct weir__engine *eng, char *why, size_t room)
 	if (!lacks || *why)
 		return;
 	thread_limits(limits, sizeof(limits));
-	snprintf(why, room, "one more thread: %s%s", strerrorname_np(-lacks),
+	snprintf(why, room, "one more thread: %s%s", weir__errno_name(-lacks),
 		 limits);
 }
 

@@ -140,7 +140,7 @@ static void open_direct(struct weir_file *f, const struct weir__fs *fs)
 	fd = reopen_direct(f);
 	if (fd < 0) {
 		snprintf(f->why, sizeof(f->why), "open with O_DIRECT: %s",
-			 strerrorname_np(-fd));
+			 weir__errno_name(-fd));
 		return;
 	}
 	f->direct_fd = fd;

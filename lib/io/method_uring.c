@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "error.h"
 #include "io/reactor.h"
 #include "sys.h"
 #include "trace.h"
@@ -31,6 +32,7 @@ struct fixed_file {
 
 struct uring {
 	struct io_uring ring;
+	uint64_t ring_id; /* of its descriptor: weir__sys_file_id */
 	bool dead;
 	unsigned n_out;           /* reads in the ring */
 	bool armed;               /* the read of the eventfd is out */
@@ -100,7 +102,7 @@ static void explain(struct weir__engine *eng, const char *what, int err,
 	else if (err == -ENOMEM)
 		which_limit(need, hint, sizeof(hint));
 	weir__engine_explain(eng, false, "%s: %s%s", what,
-			     strerrorname_np(-err), hint);
+			     weir__errno_name(-err), hint);
 }
 
 /* Submission entries of 64 bytes, twice as many completions of 16. */
@@ -161,6 +163,14 @@ static int try_ring(struct weir__reactor *r, struct uring *u)
 	return err < 0 ? err : 0;
 }
 
+/* Its descriptor may have been closed, and be another file's: see turn.c. */
+static void exit_ring(struct uring *u)
+{
+	if (weir__sys_file_id(u->ring.ring_fd) != u->ring_id)
+		u->ring.ring_fd = -1;
+	io_uring_queue_exit(&u->ring);
+}
+
 static int set_up(struct weir__reactor *r, struct uring *u)
 {
 	unsigned entries = r->n_ops + 2;
@@ -183,9 +193,10 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 		explain(r->eng, "io_uring_setup", err, ring_bytes(entries));
 		return err;
 	}
+	u->ring_id = weir__sys_file_id(u->ring.ring_fd);
 	err = try_ring(r, u);
 	if (err < 0) {
-		io_uring_queue_exit(&u->ring);
+		exit_ring(u);
 		return err;
 	}
 	/* Never more in the ring than it holds. */
@@ -269,7 +280,7 @@ static void uring_close(struct weir__reactor *r)
 {
 	struct uring *u = r->method;
 
-	io_uring_queue_exit(&u->ring);
+	exit_ring(u);
 	weir__free(u);
 	r->method = NULL;
 }
@@ -415,9 +426,9 @@ static void bury(struct weir__reactor *r, int err)
 
 	u->dead = true;
 	weir__engine_explain(r->eng, true, "the ring died: io_uring_enter: %s",
-			     strerrorname_np(-err));
+			     weir__errno_name(-err));
 	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
-		  strerrordesc_np(-err));
+		  weir__errno_words(-err));
 	r->method_ops = &weir__method_sync;
 	/* The ring's read of the eventfd may still be there: a new one. */
 	atomic_store(&r->deaf, true);

@@ -78,7 +78,7 @@ static bool failed(struct weir__stream_op *op, int res, int32_t native)
 	if (res >= 0)
 		return false;
 	weir__stream_op_fail(op, weir__dev_result(dev, "work", res), native,
-			     "%s%s", strerrordesc_np(-res),
+			     "%s%s", weir__errno_words(-res),
 			     weir__dev_words(dev, native));
 	return true;
 }
