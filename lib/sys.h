@@ -109,7 +109,10 @@ unsigned weir__sys_peek(int fd, uint64_t off);
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
 
-/* Wait for its end until @deadline (INT64_MAX: for ever). 0 or -ETIMEDOUT. */
+/*
+ * Wait for its end until @deadline (INT64_MAX: for ever). 0; -ETIMEDOUT: nobody
+ * joins it any more.
+ */
 int weir__thread_join(pthread_t thread, int64_t deadline);
 
 /* Sleep while *word == @val, until @deadline (INT64_MAX: for ever). */
