@@ -371,8 +371,10 @@ int weir__thread_join(pthread_t thread, int64_t deadline)
 		return 0;
 	}
 	while (pthread_tryjoin_np(thread, NULL)) {
-		if (now() >= deadline)
+		if (now() >= deadline) {
+			pthread_detach(thread);
 			return -ETIMEDOUT;
+		}
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < 5000000)
 			pause.tv_nsec *= 2;

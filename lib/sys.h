@@ -115,7 +115,10 @@ void weir__sys_sleep(int64_t ns); /* less if a signal comes */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
 
-/* Wait for its end until @deadline (INT64_MAX: for ever). 0 or -ETIMEDOUT. */
+/*
+ * Wait for its end until @deadline (INT64_MAX: for ever). 0; -ETIMEDOUT: nobody
+ * joins it any more.
+ */
 int weir__thread_join(pthread_t thread, int64_t deadline);
 
 /* Sleep while *word == @val, until @deadline (INT64_MAX: for ever). */
