@@ -321,17 +321,6 @@ enum {
 	STRANGE
 };
 
-/*
- * The time-out is that of one life, which takes some milliseconds, not of all
- * two thousand: how long those take is the machine's affair.
- */
-static void renew_timeout(void)
-{
-	const char *text = getenv("WEIR_T_TIMEOUT");
-
-	alarm(text ? (unsigned)atoi(text) : 60);
-}
-
 static int judge(unsigned part, unsigned nth, int mode, int code,
 		 const char *word)
 {

@@ -116,7 +116,7 @@ static CUresult batch(CUdeviceptr dst, CUdeviceptr src, CUstream stream)
 
 static void host_address(void)
 {
-	char *p = aligned_alloc(4 * KIB, 4 * KIB);
+	static _Alignas(4096) char p[4 * KIB];
 	CUstream stream = cu_stream();
 	CUdeviceptr dst = cu_device(256), at;
 	int can = -1;
