@@ -72,6 +72,8 @@ struct weir__host {
 	 * they stay for ever, and @mem is no longer looked at.
 	 */
 	void (*host_leak)(struct weir *weir, struct weir__mem *mem);
+	/* Is @word in WEIR_DEBUG? */
+	bool (*debug)(const struct weir *weir, const char *word);
 };
 
 /* What a backend says of one device. Checked at registration. */

@@ -9,6 +9,7 @@
 #ifndef WEIR__OUTCOME_H
 #define WEIR__OUTCOME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum weir__end {
@@ -24,6 +25,7 @@ struct weir__outcome {
 	int err;         /* FAILED: -errno, of the kernel or a backend */
 	int32_t native;  /* FAILED: the device's own code; 0: no device's */
 	const char *why; /* FAILED: words in place of the errno's, or NULL */
+	bool in_copy;    /* FAILED: between a slot and a device, not the file */
 };
 
 static inline struct weir__outcome weir__failed(int err, const char *why)

@@ -141,6 +141,7 @@ static void make_log(struct weir *weir)
 		.host_give = weir__host_give,
 		.dev_add = weir__registry_beside,
 		.host_leak = weir__host_leak,
+		.debug = weir__debug_has,
 	};
 }
 

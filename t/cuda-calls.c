@@ -365,7 +365,7 @@ static void each_call(unsigned part, int mode, int code, const char *word,
 	int what;
 
 	do {
-		renew_timeout();
+		tap_renew();
 		what = here ? judge(part, ++n, mode, code, word)
 			    : forked(part, ++n, mode, code, word);
 		shown += what == SHOWN;

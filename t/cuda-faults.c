@@ -81,7 +81,7 @@ static void each_loss(int code, const char *name)
 	pid_t pid;
 
 	do {
-		renew_timeout();
+		tap_renew();
 		pid = fork();
 		if (pid == 0)
 			_exit(lose_at(n + 1, code));

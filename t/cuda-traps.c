@@ -244,6 +244,12 @@ static void batches(void)
 	is_int(load_model(weir), 0, "with batch=no they arrive");
 	is_int(fake.calls("cuMemcpyBatchAsync"), before, "... without");
 	weir_close(weir);
+	setenv("WEIR_DEBUG", "batch=no", 1);
+	weir = root_with("CUDA0");
+	unsetenv("WEIR_DEBUG");
+	is_int(load_model(weir), 0, "with batch=no in WEIR_DEBUG, too");
+	is_int(fake.calls("cuMemcpyBatchAsync"), before, "... without");
+	weir_close(weir);
 	weir = open_cuda();
 	is_err(weir_dev_init(weir, "CUDA0:batch=never", &dev), -EINVAL,
 	       "neither yes nor no", "batch takes yes or no");

@@ -32,8 +32,7 @@ static void on_limit(int sig)
 	abort();
 }
 
-/* The next check may take as long again. */
-static void watch(void)
+void tap_renew(void)
 {
 	struct itimerval cpu = { .it_value.tv_sec = limit };
 
@@ -51,7 +50,7 @@ void plan(unsigned n)
 		signal(SIGALRM, on_limit);
 		signal(SIGPROF, on_limit);
 	}
-	watch();
+	tap_renew();
 	planned = n;
 	if (n)
 		printf("1..%u\n", n);
@@ -117,7 +116,7 @@ void tap_prefix(const char *text)
 __attribute__((format(printf, 4, 0))) static bool
 result(bool held, const char *file, int line, const char *fmt, va_list ap)
 {
-	watch();
+	tap_renew();
 	printf("%sok %u - %s", held ? "" : "not ", ++ran, prefix);
 	vprintf(fmt, ap);
 	putchar('\n');

@@ -21,6 +21,8 @@ int done_testing(void); /* the exit status of main */
 void skip_all(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
 /* A check that failed, and the end of this test program. */
 void bail(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
+/* What follows may take as long again: after a step that has no check. */
+void tap_renew(void);
 void diag(const char *fmt, ...) TAP_PRINTF(1);
 void skip(unsigned n, const char *why, ...) TAP_PRINTF(2);
 

@@ -319,6 +319,8 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 	 */
 	c->batches =
 		p.batches &&
+		!weir__cuda_host.debug(weir__cuda_host.dev_root(dev),
+				       "batch=no") &&
 		attribute(
 			c->device,
 			CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,

@@ -260,6 +260,7 @@ static void start_copy(struct weir__op *op, enum weir__op_state state)
 	if (err == 0)
 		return;
 	failed = weir__failed(err, weir_error());
+	failed.in_copy = true;
 	weir__op_finish(op, &failed);
 }
 
@@ -269,6 +270,7 @@ static void fail(struct weir__op *op, int err)
 	struct weir__outcome failed = weir__failed(err, NULL);
 
 	failed.native = op->native;
+	failed.in_copy = op->state != WEIR__OP_QUEUED;
 	weir__op_finish(op, &failed);
 }
 

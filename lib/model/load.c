@@ -82,7 +82,6 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 					  const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
-	bool is_copy = outcome->native || (outcome->why && e->dev);
 	const struct weir__record *rec = record_of(l, spot);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);
@@ -101,7 +100,7 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 	return weir__arrival_note(
 		l->arrival, weir__outcome_errno(outcome), outcome->native, spot,
 		"%s: tensor '%s': %s of bytes %llu to %llu: %s%s", file->base,
-		name, is_copy ? "copy" : "read", a, b,
+		name, outcome->in_copy ? "copy" : "read", a, b,
 		weir__outcome_words(outcome),
 		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
 }
