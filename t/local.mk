@@ -47,6 +47,7 @@ T_C_TESTS = \
 	%D%/pool-gap.t \
 	%D%/engine.t \
 	%D%/turn.t \
+	%D%/late-job.t \
 	%D%/source.t \
 	%D%/stream.t \
 	%D%/stream-order.t \
@@ -221,6 +222,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
+%C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
+%C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
