@@ -209,6 +209,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c %D%/sample.c %D%/sample.h
+%C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__turn_free
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
