@@ -47,6 +47,7 @@ T_C_TESTS = \
 	%D%/pool-gap.t \
 	%D%/engine.t \
 	%D%/turn.t \
+	%D%/late-job.t \
 	%D%/source.t \
 	%D%/stream.t \
 	%D%/stream-order.t \
@@ -208,6 +209,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c %D%/sample.c %D%/sample.h
+%C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__turn_free
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
@@ -221,6 +223,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
+%C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
+%C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c

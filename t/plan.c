@@ -97,6 +97,10 @@ static void estimates(void)
 	   "... of what is to be allocated");
 	is_int(e[0].given, 64, "... and what lies in given buffers");
 	is_int(e[0].tensors, 3, "... of all tensors");
+	e[0].size = 0;
+	is_err(weir_plan_estimate(p, e, 1), -EINVAL, "weir_plan_estimate: ",
+	       "an entry without a size is refused");
+	e[0].size = sizeof(e[0]);
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
@@ -224,7 +228,7 @@ static void whole_names(void)
 
 int main(void)
 {
-	begin(2 + 8 + 3 + 4 + 1 + 1);
+	begin(2 + 9 + 3 + 4 + 1 + 1);
 	many();
 	estimates();
 	empties();

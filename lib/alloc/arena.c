@@ -418,6 +418,7 @@ void weir__arena_leak(struct weir *weir, struct weir__mem *mem)
 
 	pthread_mutex_lock(&all->lock);
 	take_off(all, a);
+	all->live_bytes -= a->pages.len;
 	pthread_mutex_unlock(&all->lock);
 	weir__free(a);
 }

@@ -47,15 +47,21 @@ struct uring {
  */
 static uint64_t wakes;
 
-/* Newest first; an older kernel refuses what it does not know. */
+/*
+ * Newest first; an older kernel refuses what it does not know. Where completions
+ * wait for an enter the ring says so (TASKRUN_FLAG): else liburing makes none for
+ * a reactor that never has time to wait.
+ */
 static const struct {
 	unsigned flags;
 	uint32_t feature;
 } setups[] = {
 	{ IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-		  IORING_SETUP_CLAMP,
+		  IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CLAMP,
 	  WEIR_IO_HAS_DEFER_TASKRUN },
-	{ IORING_SETUP_COOP_TASKRUN | IORING_SETUP_CLAMP, 0 },
+	{ IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG |
+		  IORING_SETUP_CLAMP,
+	  0 },
 	{ 0, 0 },
 };
 
@@ -441,6 +447,12 @@ static void bury(struct weir__reactor *r, int err)
 	uring_close(r);
 }
 
+/* The answer to an enter that had nothing to submit, and waited for nothing. */
+static bool has_nothing(const struct uring *u, unsigned n, int err)
+{
+	return err == -EAGAIN && !n && !io_uring_sq_ready(&u->ring);
+}
+
 /* Memory that is short, completions that were not taken, a signal. */
 static bool may_pass(int err)
 {
@@ -476,7 +488,8 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 	if (reap(r) || err >= 0 || err == -ETIME)
 		u->retry = (struct weir__retry){ 0 };
-	else if (!may_pass(err) || !weir__retry(&u->retry))
+	else if (!has_nothing(u, n, err) &&
+		 (!may_pass(err) || !weir__retry(&u->retry)))
 		bury(r, err);
 }
 

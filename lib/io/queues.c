@@ -243,27 +243,38 @@ static void prepare(struct weir__task *task)
 	}
 }
 
-bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
+/* The lock is held. */
+static void append(struct weir__engine *eng, struct weir__job *job)
 {
 	struct weir__job **end = &eng->unready;
-	bool start;
+
+	while (*end)
+		end = &(*end)->next_unready;
+	job->next_unready = NULL;
+	*end = job;
+}
+
+bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
+{
+	bool start = false, listed;
 	size_t i = 0;
 
 	if (!next_new(eng, job, &i))
 		return false;
-	job->next_unready = NULL;
 	pthread_mutex_lock(&eng->open_lock);
-	while (*end)
-		end = &(*end)->next_unready;
-	*end = job;
-	start = !eng->opening;
-	eng->opening = true;
+	/* Once weir__queues_abandon has been here, nobody posts the list. */
+	listed = !atomic_load(&eng->abort);
+	if (listed) {
+		append(eng, job);
+		start = !eng->opening;
+		eng->opening = true;
+	}
 	pthread_mutex_unlock(&eng->open_lock);
 	if (start) {
 		eng->open_task.run = prepare;
 		weir__engine_task(eng, &eng->open_task);
 	}
-	return true;
+	return listed;
 }
 
 void weir__queues_abandon(struct weir__engine *eng)

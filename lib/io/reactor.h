@@ -334,7 +334,7 @@ bool weir__op_add(struct weir__reactor *r);
 /* queues.c */
 /*
  * True: a device of the job has no queue yet. A thread of the pool opens it and
- * posts the job then, if need be with a refusal.
+ * posts the job then, if need be with a refusal. False: the caller posts it.
  */
 bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job);
 /* The root waits no longer for queues to be opened: post the jobs as they are. */

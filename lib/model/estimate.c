@@ -60,12 +60,15 @@ static void compare(struct weir_estimate *all, unsigned n,
 		    struct weir_estimate *e)
 {
 	bool host = e->buft->desc.flags & WEIR_BUFT_HOST;
+	struct weir__error_saved saved;
 	uint64_t total, sum = 0;
 
+	weir__error_save(&saved);
 	if (weir_dev_memory(host ? weir_dev_get(e->buft->dev->weir, 0)
 				 : e->buft->dev,
 			    &e->free, &total) < 0)
 		e->free = UINT64_MAX;
+	weir__error_restore(&saved);
 	for (unsigned i = 0; i < n; i++)
 		if (share(all[i].buft, e->buft) &&
 		    weir__add_over(sum, all[i].bytes, &sum))
