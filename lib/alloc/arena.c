@@ -29,6 +29,7 @@ struct arenas {
 	struct weir *weir;
 	pthread_mutex_t lock; /* guards what follows */
 	struct arena *live;
+	size_t live_bytes;
 	struct arena *kept, **kept_end;
 	size_t kept_bytes;
 	size_t keep; /* at most that */
@@ -159,7 +160,7 @@ static struct arena *find_kept(struct arenas *all,
 	return best;
 }
 
-/* What is promised: an upper bound at once, or, looking at pages, exactly. */
+/* What is promised: an upper bound, or, looking at pages, exactly. */
 static uint64_t promised(const struct arenas *all, bool exactly)
 {
 	uint64_t sum = 0;
@@ -174,6 +175,23 @@ static uint64_t promised(const struct arenas *all, bool exactly)
 			       : a->pages.len - touched;
 	}
 	return sum;
+}
+
+/*
+ * Does @avail hold @len more, with all that was promised? The cheapest bound
+ * comes first: it does not look at each arena, of which there may be many
+ * thousands. ret_out is written if the answer is no. all->lock is held.
+ */
+static bool enough(const struct arenas *all, uint64_t avail, size_t len,
+		   uint64_t *ret_out)
+{
+	uint64_t room = avail - len;
+
+	if (len <= avail &&
+	    (all->live_bytes <= room || promised(all, false) <= room))
+		return true;
+	*ret_out = promised(all, true);
+	return len <= avail && *ret_out <= room;
 }
 
 /* Bytes that come free with it. */
@@ -197,10 +215,7 @@ static int check_avail(struct arenas *all, size_t len)
 			return 0; /* nobody knows: let the kernel say */
 		if (avail < expected)
 			avail = expected;
-		if (len <= avail && promised(all, false) <= avail - len)
-			return 0;
-		out = promised(all, true);
-		if (len <= avail && out <= avail - len)
+		if (enough(all, avail, len, &out))
 			return 0;
 		if (!all->kept)
 			break;
@@ -327,6 +342,7 @@ static int take(struct arenas *all, const struct weir__arena_req *req,
 	}
 	a->mem = mem;
 	put_on(&all->live, a);
+	all->live_bytes += a->pages.len;
 	return 0;
 }
 
@@ -396,6 +412,7 @@ void weir__arena_give(struct weir *weir, struct weir__mem *mem)
 	a->touched = atomic_load(&mem->touched);
 	pthread_mutex_lock(&all->lock);
 	take_off(all, a);
+	all->live_bytes -= a->pages.len;
 	a->mem = NULL;
 	kept = keep(all, a);
 	pthread_mutex_unlock(&all->lock);
