@@ -11,8 +11,8 @@ stub()
 	chmod 755 "tree/bin/$1"
 }
 
-# A checkout after autoreconf, and a system on which packages are installed
-# but for those in $ABSENT, and apt-get and sudo do nothing.
+# A checkout after autoreconf, and a system on which packages are installed,
+# those in $ABSENT only for another architecture; apt-get and sudo do nothing.
 tree()
 {
 	rm -rf tree
@@ -21,8 +21,10 @@ tree()
 	touch tree/build-aux/tap-driver.sh
 	stub dpkg-query <<-'END'
 	for last; do :; done
-	case " $ABSENT " in *" $last "*) ;; *) echo installed ;; esac
+	echo "arm64 installed"
+	case " $ABSENT " in *" $last "*) ;; *) echo "amd64 installed" ;; esac
 	END
+	echo 'echo amd64' | stub dpkg
 	echo 'exit 1' | stub apt-get
 	echo 'exit 1' | stub sudo
 	echo 'exit 0' | stub id
