@@ -124,6 +124,10 @@ void weir__futex_wake(_Atomic uint32_t *word, int n);
 
 unsigned weir__cpus(void); /* that this process may use */
 
+/* The object of @type whose @member is at @ptr. */
+#define weir__container(ptr, type, member) \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
 static inline bool weir__mul_over(uint64_t a, uint64_t b, uint64_t *ret)
 {
 	return __builtin_mul_overflow(a, b, ret);
