@@ -107,6 +107,7 @@ int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 /* 1: the byte at @off is in the page cache; 0: not, or not known. */
 unsigned weir__sys_peek(int fd, uint64_t off);
 
+int64_t weir__now(void); /* CLOCK_MONOTONIC, ns */
 /* The clock by which the kernel stamps files, ns, and its step. */
 int64_t weir__sys_file_clock(int64_t *ret_tick);
 void weir__sys_sleep(int64_t ns); /* less if a signal comes */
