@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "debug.h"
@@ -362,14 +361,6 @@ void weir__log(struct weir *weir, const char *fmt, ...)
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
 			*s = '?';
 	weir->opts.log(weir->opts.log_arg, text);
-}
-
-int64_t weir__now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 int64_t weir__deadline(int64_t timeout_ns)

@@ -135,7 +135,6 @@ int weir__host_take(struct weir *weir, size_t bytes,
 void weir__host_give(struct weir *weir, size_t bytes, struct weir__mem *mem);
 void weir__host_leak(struct weir *weir, struct weir__mem *mem);
 
-int64_t weir__now(void); /* CLOCK_MONOTONIC, ns */
 /* @timeout_ns (-1: for ever) from now; INT64_MAX for ever. */
 int64_t weir__deadline(int64_t timeout_ns);
 

@@ -66,7 +66,7 @@ void weir__free(void *p)
 #define RETRY_NS 1000000000
 #define RETRY_PAUSE 1000000
 
-static int64_t now(void)
+int64_t weir__now(void)
 {
 	struct timespec ts;
 
@@ -79,10 +79,10 @@ bool weir__retry(struct weir__retry *retry)
 	struct timespec pause = { .tv_nsec = RETRY_PAUSE };
 
 	if (!retry->tries++)
-		retry->since = now();
+		retry->since = weir__now();
 	if (retry->tries <= RETRY_AT_ONCE)
 		return true;
-	if (retry->tries > RETRY_LEAST && now() - retry->since > RETRY_NS)
+	if (retry->tries > RETRY_LEAST && weir__now() - retry->since > RETRY_NS)
 		return false;
 	nanosleep(&pause, NULL);
 	return true;
@@ -371,7 +371,7 @@ int weir__thread_join(pthread_t thread, int64_t deadline)
 		return 0;
 	}
 	while (pthread_tryjoin_np(thread, NULL)) {
-		if (now() >= deadline) {
+		if (weir__now() >= deadline) {
 			pthread_detach(thread);
 			return -ETIMEDOUT;
 		}

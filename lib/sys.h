@@ -107,6 +107,7 @@ int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 /* 1: the byte at @off is in the page cache; 0: not, or not known. */
 unsigned weir__sys_peek(int fd, uint64_t off);
 
+int64_t weir__now(void); /* CLOCK_MONOTONIC, ns */
 /* The clock by which the kernel stamps files, ns, and its step. */
 int64_t weir__sys_file_clock(int64_t *ret_tick);
 void weir__sys_sleep(int64_t ns); /* less if a signal comes */
@@ -126,6 +127,10 @@ int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
 void weir__futex_wake(_Atomic uint32_t *word, int n);
 
 unsigned weir__cpus(void); /* that this process may use */
+
+/* The object of @type whose @member is at @ptr. */
+#define weir__container(ptr, type, member) \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline bool weir__mul_over(uint64_t a, uint64_t b, uint64_t *ret)
 {

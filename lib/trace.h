@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "root.h"
+#include "sys.h"
 
 enum weir__track { /* one group of rows each */
 	WEIR__TRACK_REACTOR,

@@ -10,6 +10,7 @@
 #include <weir.h>
 
 #include "root.h"
+#include "sys.h"
 #include "tap.h"
 
 #define MIB ((uint64_t)1 << 20)

@@ -5,14 +5,13 @@
  */
 #include "error.h"
 #include "io/reactor.h"
+#include "sys.h"
 #include "trace.h"
 
 /* On the reactor, from poll; or on a thread of the backend. */
 static void copied(struct weir__work *work, int res, int32_t native)
 {
-	struct weir__op *op =
-		(struct weir__op *)((char *)work -
-				    offsetof(struct weir__op, work));
+	struct weir__op *op = weir__container(work, struct weir__op, work);
 	struct weir__copy_queue *q = work->arg;
 
 	op->res = res;

@@ -18,12 +18,6 @@
 static const struct weir__outcome done = { .end = WEIR__DONE };
 static const struct weir__outcome end_of_file = { .end = WEIR__END_OF_FILE };
 
-static struct weir__op *op_of(struct weir__task *task)
-{
-	return (struct weir__op *)((char *)task -
-				   offsetof(struct weir__op, task));
-}
-
 static const struct weir__extent *extent(const struct weir__op *op)
 {
 	return &op->job->ext[op->ext];
@@ -51,7 +45,7 @@ static void bind_slot(struct weir__op *op)
  */
 static void run(struct weir__task *task)
 {
-	struct weir__op *op = op_of(task);
+	struct weir__op *op = weir__container(task, struct weir__op, task);
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
 

@@ -222,9 +222,7 @@ static bool take_first(struct weir__engine *eng, struct weir__job *job)
 static void prepare(struct weir__task *task)
 {
 	struct weir__engine *eng =
-		(struct weir__engine *)((char *)task -
-					offsetof(struct weir__engine,
-						 open_task));
+		weir__container(task, struct weir__engine, open_task);
 	struct weir__job *job;
 
 	while ((job = first_unready(eng))) {

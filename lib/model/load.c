@@ -218,8 +218,7 @@ static void end(struct weir_load *l)
 
 static void load_end(struct weir__task *task)
 {
-	end((struct weir_load *)((char *)task -
-				 offsetof(struct weir_load, task)));
+	end(weir__container(task, struct weir_load, task));
 }
 
 static void load_job_done(struct weir__job *job)

@@ -7,6 +7,7 @@
 #include "error.h"
 #include "model/load.h"
 #include "stream/event.h"
+#include "sys.h"
 
 static int check_tensor(const struct weir_load *l, size_t i)
 {

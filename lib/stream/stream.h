@@ -136,9 +136,6 @@ struct weir_stream {
 	_Atomic uint64_t done;     /* all up to it are retired */
 };
 
-#define weir__container(ptr, type, member) \
-	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 static inline struct weir_stream *weir__stream_of(struct weir__source *src)
 {
 	return (struct weir_stream *)(void *)src;
