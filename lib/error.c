@@ -78,7 +78,7 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	keep(strerror_r(-err, name, sizeof(name)), fmt, ap);
 	va_end(ap);
-	return err;
+	return weir__cause_errno(err);
 }
 
 int weir__cause_errno(int err)

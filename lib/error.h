@@ -37,7 +37,10 @@ void weir__append(char *text, size_t room, const char *fmt, ...)
 int weir__fail(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The same with ": strerror(-err)" at its end. */
+/*
+ * The same with ": strerror(-err)" at its end. Returns -EIO for -ETIMEDOUT, which
+ * from a call means "not yet" (weir__cause_errno).
+ */
 int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -21,6 +21,8 @@ int weir__outcome_errno(const struct weir__outcome *outcome)
 	}
 	if (outcome->err == -ENODATA || outcome->err == -ECANCELED)
 		return -EIO;
+	if (outcome->err == -ETIME && !outcome->why)
+		return -EIO;
 	return outcome->err;
 }
 

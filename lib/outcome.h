@@ -38,7 +38,8 @@ static inline struct weir__outcome weir__failed(int err, const char *why)
 /*
  * The errno for the caller: 0; -ENODATA: end of file; -ECANCELED; -ESHUTDOWN:
  * abandoned. A failure has its own; -EIO where that would say one of those,
- * for -ENODATA and -ECANCELED. (For -ETIMEDOUT see weir__cause_errno.)
+ * for -ENODATA and -ECANCELED, and for -ETIME without words of ours, which is
+ * a device's and not a read_timeout. (For -ETIMEDOUT see weir__cause_errno.)
  */
 int weir__outcome_errno(const struct weir__outcome *outcome);
 /* What happened, in words. */

@@ -121,13 +121,13 @@ static int new_trace(const char *path, struct weir__trace **ret)
 				    PROT_READ | PROT_WRITE, &map)
 		    : -ENOMEM;
 	if (r < 0) {
-		weir__fail_sys(r, "%s: memory of a trace", path);
+		r = weir__fail_sys(r, "%s: memory of a trace", path);
 		goto out;
 	}
 	t->span = map;
 	r = weir__sys_open(path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
 	if (r < 0) {
-		weir__fail_sys(r, "%s", path);
+		r = weir__fail_sys(r, "%s", path);
 		goto out;
 	}
 	t->fd = r;
@@ -333,7 +333,7 @@ int weir_trace_stop(struct weir *weir)
 		return weir__fail(-EINVAL, "no trace runs");
 	r = write_out(t);
 	if (r < 0)
-		weir__fail_sys(r, "%s", t->path);
+		r = weir__fail_sys(r, "%s", t->path);
 	destroy(t);
 	return r;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file system that answers EINTR to every open or read, as one in user space
- * may: calls are repeated, but not for ever. Both calls are ours here.
+ * may: calls are repeated, but not for ever. And the errors of opens and headers
+ * that mean something else in weir. Both calls are ours here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,15 +22,16 @@
 static char path[] = "/var/tmp/weir-interrupted-XXXXXX";
 static const struct sample_tensor tensors[] = { { "a", "U8", 70000, 1 } };
 
-static _Atomic int opens, reads; /* that are still to be interrupted */
-static _Atomic bool on_engine;   /* only reads of its threads */
+static _Atomic int opens, reads; /* that are still to fail */
+static _Atomic int with = EINTR;
+static _Atomic bool on_engine; /* only reads of its threads */
 
-static bool interrupt(_Atomic int *left)
+static bool fails(_Atomic int *left)
 {
 	if (atomic_load(left) <= 0)
 		return false;
 	atomic_fetch_sub(left, 1);
-	errno = EINTR;
+	errno = with;
 	return true;
 }
 
@@ -41,7 +43,7 @@ int open(const char *name, int flags, ...)
 	va_start(ap, flags);
 	mode = flags & O_CREAT ? va_arg(ap, mode_t) : 0;
 	va_end(ap);
-	if (!strcmp(name, path) && interrupt(&opens))
+	if (!strcmp(name, path) && fails(&opens))
 		return -1;
 	return (int)syscall(SYS_openat, AT_FDCWD, name, flags, mode);
 }
@@ -52,7 +54,7 @@ ssize_t pread(int fd, void *buf, size_t n, off_t off)
 
 	pthread_getname_np(pthread_self(), name, sizeof(name));
 	if ((!atomic_load(&on_engine) || !strncmp(name, "weir-", 5)) &&
-	    interrupt(&reads))
+	    fails(&reads))
 		return -1;
 	return syscall(SYS_pread64, fd, buf, n, off);
 }
@@ -73,7 +75,7 @@ int main(void)
 	struct weir *root;
 	int fd = mkstemp(path);
 
-	plan(6);
+	plan(9);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
@@ -91,6 +93,18 @@ int main(void)
 	is_int(try_open(root), 0, "so is a read of the header");
 	reads = INT32_MAX;
 	is_err(try_open(root), -EINTR, path + 9, "... and not for ever either");
+	with = ENODATA;
+	is_err(try_open(root), -EIO, "error of the medium",
+	       "a bad sector in the header is an error of the medium");
+	with = ETIMEDOUT;
+	is_err(try_open(root), -EIO, "did not answer in time",
+	       "a header that a device does not deliver is no -ETIMEDOUT");
+	reads = 0;
+	opens = 1;
+	is_err(try_open(root), -EIO, path + 9,
+	       "nor is an open that a server does not answer");
+	with = EINTR;
+	reads = INT32_MAX;
 	on_engine = true;
 	is_err(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, -1), -EINTR,
 	       path + 9, "a load fails whose reads are always interrupted");

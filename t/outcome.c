@@ -41,6 +41,8 @@ int main(void)
 	       "an error of the medium is not the end of a file");
 	is_int(errno_of_failure(-ECANCELED), -EIO,
 	       "a read that the kernel cancelled is not a cancelled load");
+	is_int(errno_of_failure(-ETIME), -EIO,
+	       "a device's -ETIME is not a read that was given up");
 	has_str(words_of_failure(-ENODATA), "medium",
 		"an error of the medium is called that");
 	has_str(words_of_failure(-ETIMEDOUT), "did not answer",

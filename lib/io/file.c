@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 
 #include "error.h"
+#include "outcome.h"
 #include "sys.h"
 
 #define DEFAULT_ALIGN 4096u /* where the file system names none */
@@ -88,7 +89,7 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 		return fail_open(fd, path);
 	r = weir__sys_fstat(fd, st);
 	if (r < 0) {
-		weir__fail_sys(r, "%s", path);
+		r = weir__fail_sys(r, "%s", path);
 		goto out;
 	}
 	r = check_kind(path, st);
@@ -96,7 +97,7 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 		goto out;
 	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_NOCTTY));
 	if (r < 0) {
-		weir__fail_sys(r, "%s", path);
+		r = weir__fail_sys(r, "%s", path);
 		goto out;
 	}
 	return fd;
@@ -224,6 +225,17 @@ void weir__file_put(struct weir_file *file)
 	weir__free(file);
 }
 
+static int fail_read(const struct weir_file *file, int err, size_t n,
+		     uint64_t off)
+{
+	const struct weir__outcome outcome = weir__failed(err, NULL);
+
+	return weir__fail(weir__cause_errno(weir__outcome_errno(&outcome)),
+			  "%s: read of %zu bytes at %llu: %s", file->base, n,
+			  (unsigned long long)off,
+			  weir__outcome_words(&outcome));
+}
+
 int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 {
 	size_t got = 0;
@@ -233,10 +245,7 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 					    n - got, off + got);
 
 		if (r < 0)
-			return weir__fail_sys((int)r,
-					      "%s: read of %zu bytes at %llu",
-					      file->base, n - got,
-					      (unsigned long long)(off + got));
+			return fail_read(file, (int)r, n - got, off + got);
 		if (r == 0)
 			return weir__fail(
 				-ESTALE,
