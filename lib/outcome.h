@@ -16,16 +16,18 @@ enum weir__end {
 	WEIR__DONE,
 	WEIR__END_OF_FILE, /* the file ends before the last byte */
 	WEIR__CANCELLED,   /* by the caller, before it began */
+	WEIR__LATE,        /* not within read_timeout: it may still go on */
 	WEIR__ABANDONED,   /* the root closed first: it may still go on */
 	WEIR__FAILED       /* for err */
 };
 
 struct weir__outcome {
 	enum weir__end end;
-	int err;         /* FAILED: -errno, of the kernel or a backend */
-	int32_t native;  /* FAILED: the device's own code; 0: no device's */
-	const char *why; /* FAILED: words in place of the errno's, or NULL */
-	bool in_copy;    /* FAILED: between a slot and a device, not the file */
+	int err;        /* FAILED: -errno, of the kernel or a backend */
+	int32_t native; /* FAILED: the device's own code; 0: no device's */
+	const char
+		*why; /* LATE, FAILED: words in place of the usual, or NULL */
+	bool in_copy; /* FAILED: between a slot and a device, not the file */
 };
 
 static inline struct weir__outcome weir__failed(int err, const char *why)
@@ -36,10 +38,9 @@ static inline struct weir__outcome weir__failed(int err, const char *why)
 }
 
 /*
- * The errno for the caller: 0; -ENODATA: end of file; -ECANCELED; -ESHUTDOWN:
- * abandoned. A failure has its own; -EIO where that would say one of those,
- * for -ENODATA and -ECANCELED, and for -ETIME without words of ours, which is
- * a device's and not a read_timeout. (For -ETIMEDOUT see weir__cause_errno.)
+ * The errno for the caller: 0; -ENODATA: end of file; -ECANCELED; -ETIME: late;
+ * -ESHUTDOWN: abandoned. A failure has its own, and -EIO where that would say
+ * one of the first three. (For -ETIMEDOUT see weir__cause_errno.)
  */
 int weir__outcome_errno(const struct weir__outcome *outcome);
 /* What happened, in words. */

@@ -27,12 +27,14 @@ static const char *words_of_failure(int err)
 
 int main(void)
 {
-	plan(12);
+	plan(13);
 	is_int(errno_of(WEIR__DONE), 0, "what is done has no errno");
 	is_int(errno_of(WEIR__END_OF_FILE), -ENODATA,
 	       "the end of a file is -ENODATA");
 	is_int(errno_of(WEIR__CANCELLED), -ECANCELED,
 	       "cancelled work is -ECANCELED");
+	is_int(errno_of(WEIR__LATE), -ETIME,
+	       "a read that was not waited for any longer is -ETIME");
 	is_int(errno_of(WEIR__ABANDONED), -ESHUTDOWN,
 	       "work that the root could not wait for is -ESHUTDOWN");
 	is_int(errno_of_failure(-EACCES), -EACCES,

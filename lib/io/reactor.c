@@ -281,7 +281,8 @@ static bool is_late(const struct weir__op *op)
 static void give_up_late(struct weir__reactor *r)
 {
 	struct weir__engine *eng = r->eng;
-	const struct weir__outcome late = weir__failed(-ETIME, eng->late);
+	const struct weir__outcome late = { .end = WEIR__LATE,
+					    .why = eng->late };
 
 	r->clock = weir__now();
 	if (r->clock - r->looked < eng->nap)
