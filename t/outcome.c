@@ -27,7 +27,7 @@ static const char *words_of_failure(int err)
 
 int main(void)
 {
-	plan(13);
+	plan(14);
 	is_int(errno_of(WEIR__DONE), 0, "what is done has no errno");
 	is_int(errno_of(WEIR__END_OF_FILE), -ENODATA,
 	       "the end of a file is -ENODATA");
