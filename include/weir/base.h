@@ -106,8 +106,8 @@ enum weir_io {
 };
 
 /*
- * Receives what the library has to tell and cannot return: memory that was
- * leaked rather than freed under hardware, a fallback that was taken. @text
+ * Receives messages that no call can return: memory that was leaked rather
+ * than freed under hardware, a fallback that was taken. @text
  * is one line without a newline, valid during the call. Called on any thread;
  * it may not call into weir.
  */
@@ -123,8 +123,8 @@ struct weir_opts {
 				   for each CPU, at most 16 */
 	uint64_t chunk;        /* bytes, a multiple of 4096; 0: 4 MiB */
 	uint64_t staging;      /* budget of the staging slots of all reactors
-				   together, bytes; 0: 64 MiB, or a chunk. One
-				   large and one small slot there are always */
+				   together, bytes; 0: 64 MiB, or a chunk. At
+				   least one large and one small slot exist */
 	uint64_t keep;         /* host memory kept when buffers are freed,
 				   bytes; 0: a quarter of what is available;
 				   UINT64_MAX: keep none */
@@ -136,8 +136,9 @@ struct weir_opts {
 				   those of WEIR_MODULE_PATH */
 	uint32_t flags;          /* WEIR_OPEN_* */
 	uint32_t reserved;       /* 0 */
-	int64_t read_timeout;    /* ns; a read fails that is out so long while
-				   no other of its load ends; 0: 120 s */
+	int64_t read_timeout;    /* ns; a read that has not ended for so long
+				   fails, if no other read of its load has
+				   ended either; 0: 120 s, -1: never */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)
@@ -170,8 +171,8 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 /*
  * Close the root. Takes NULL. Work that is queued is drained for at most
  * close_timeout; then what the kernel may still write to is leaked, never
- * freed, the log is told, and waiters wake with -ESHUTDOWN. Objects made from
- * the root that are still held stay valid to free and to read; every call
+ * freed, and reported to the log; waiters wake with -ESHUTDOWN. Objects made
+ * from the root that are still held stay valid to free and to read; every call
  * that would need the root then fails with -ESHUTDOWN. Blocks. Not from a
  * host function or a release function.
  */
@@ -181,7 +182,7 @@ WEIR_API void weir_close(struct weir *weir);
  * Give kept memory back to the system until at most @keep bytes of arenas and
  * staging slots stay: arenas at once, slots when their reactor next looks.
  * Memory in use stays, as do slots that are registered with the ring or
- * page-locked for a device.
+ * page-locked for a device. Fails only in a child of fork(2): -EPERM.
  */
 WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 
@@ -217,8 +218,8 @@ WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 
 /*
  * A trace of the engine and of the streams: Chrome's trace event format
- * (JSON), which Perfetto shows; a row for each reactor, copier and stream,
- * which is shown with its name.
+ * (JSON), which Perfetto shows; a row for each reactor, each copier and each
+ * stream, with the stream's name.
  * One at a time for a root: -EBUSY. It is kept in memory, up to 2^20 spans
  * (what comes later is left out), and written when it is stopped; -EIO and
  * others: it could not be written.

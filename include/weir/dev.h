@@ -53,7 +53,7 @@ enum weir_mem {
  * themselves: files weir-*.so in the directories of weir_opts.module_path (else
  * WEIR_MODULE_PATH), beside the library, and in its module directory. That
  * search happens at the first call that asks for more than the CPU; a module
- * that fails it is told to the log and stops no other. Its devices are added.
+ * that fails it is reported to the log and stops no other. Its devices are added.
  *
  * -EINVAL: a relative path. -ENOEXEC: not a module. -EPROTO: of another ABI
  * (both numbers are named). -EEXIST: this module or a backend of its name is

@@ -199,6 +199,7 @@ struct weir_estimate {
 /*
  * Estimate without side effect. Fills up to @n entries, returns how many
  * kinds there are. -ENOSPC: the tensors put into a given buffer do not fit.
+ * -ENOMEM: a tensor is larger than any buffer of its kind.
  */
 WEIR_API int weir_plan_estimate(struct weir_plan *plan,
 				struct weir_estimate *ret, unsigned n)
@@ -223,8 +224,9 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
 /*
  * Start the load that @plan describes: memory is taken, reads are dealt to
  * the engine, and the call returns. The plan may be freed at once.
- * -ENOMEM: the sentence has what is needed and what is available. -EBUSY:
- * @into is being loaded already.
+ * -ENOMEM: the sentence has what is needed and what is available. -ENOSPC: as
+ * the estimate. -EBUSY: @into is being loaded already. -EINVAL: @into was made
+ * by another plan.
  */
 WEIR_API int weir_load_start(struct weir_plan *plan,
 			     const struct weir_load_opts *opts,
@@ -257,7 +259,7 @@ WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 
 struct weir_progress {
 	size_t size;    /* set by the caller */
-	uint64_t bytes; /* arrived; up to a chunk behind what events tell */
+	uint64_t bytes; /* arrived; may lag events by up to a chunk */
 	uint64_t total;
 	uint64_t tensors; /* arrived */
 	uint64_t failed;  /* tensors */

@@ -9,7 +9,7 @@
  * done; buffers and files are referenced by the queue.
  *
  * After a failure no later operation of the stream begins: each completes with
- * -ECANCELED, also one that ran beside it already, until weir_stream_reset().
+ * -ECANCELED, also one that was already running, until weir_stream_reset().
  */
 #ifndef WEIR_STREAM_H
 #define WEIR_STREAM_H
