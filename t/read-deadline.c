@@ -186,13 +186,6 @@ static void contract(uint32_t io, uint32_t way, const char *prefix)
 	for_ever(io, way);
 }
 
-/* As in cuda-faults.c: the lost leak, on purpose. */
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-	return 1;
-}
-
 int main(void)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
