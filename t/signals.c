@@ -29,6 +29,8 @@ static pid_t begin(void)
 		bail("no process");
 	if (!pid) {
 		alarm(0);
+		/* Of a job in the background it is ignored. */
+		signal(SIGINT, SIG_DFL);
 		signals_hold(tidy);
 		if (write(begun[1], "b", 1) < 0)
 			_exit(1);
