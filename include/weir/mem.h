@@ -159,7 +159,8 @@ struct weir_buf_info {
  * address that may not be dereferenced.
  *
  * -ENOMEM: the sentence has the size and what is available. -EOPNOTSUPP:
- * memory of kind MAPPED is made by weir_buf_map(). -EINVAL: over the largest buffer.
+ * memory of kind MAPPED is made by weir_buf_map(). -EINVAL: over the largest
+ * buffer.
  */
 WEIR_API int weir_buf_alloc(struct weir_buft *buft, size_t size,
 			    const struct weir_buf_opts *opts,

@@ -42,7 +42,8 @@ struct weir_file_info {
 
 /*
  * Open a regular file; anything else is refused (-EINVAL, a folder: -EISDIR),
- * without blocking on it. Other errnos are those of open(2). Close it at any time: what uses it has its own reference.
+ * without blocking on it. Other errnos are those of open(2). Close it at any
+ * time: what uses it has its own reference.
  */
 WEIR_API int weir_file_open(struct weir *weir, const char *path,
 			    const struct weir_file_opts *opts,

@@ -256,8 +256,8 @@ void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 
 void weir__slots_pinned(struct weir__slots *slots, bool pinned)
 {
-	pthread_mutex_lock(
-		&slots->lock); /* no pages are given back meanwhile */
+	/* No pages are given back meanwhile. */
+	pthread_mutex_lock(&slots->lock);
 	slots->pinned += pinned ? 1u : -1u;
 	pthread_mutex_unlock(&slots->lock);
 }

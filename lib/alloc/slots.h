@@ -2,8 +2,9 @@
 /*
  * Staging slots of one reactor: host memory in huge pages that chunks go
  * through which cannot be read to their place. Two sizes: small ones for short
- * runs and the block at each end of a long one, large ones for whole chunks. A slot is backed by
- * pages when it is first used and kept until the root is closed or trimmed.
+ * runs and the block at each end of a long one, large ones for whole chunks. A
+ * slot is backed by pages when it is first used and kept until the root is
+ * closed or trimmed.
  *
  * Belongs to its reactor's thread, but for promised slots.
  */
