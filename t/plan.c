@@ -98,8 +98,8 @@ static void estimates(void)
 	is_int(e[0].given, 64, "... and what lies in given buffers");
 	is_int(e[0].tensors, 3, "... of all tensors");
 	e[0].size = 0;
-	is_err(weir_plan_estimate(p, e, 1), -EINVAL, "weir_plan_estimate: ",
-	       "an entry without a size is refused");
+	is_err(weir_plan_estimate(p, e, 1), -EINVAL,
+	       "weir_plan_estimate: ", "an entry without a size is refused");
 	e[0].size = sizeof(e[0]);
 	weir_plan_free(p);
 	weir_model_close(m);
