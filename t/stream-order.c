@@ -8,6 +8,7 @@
 #include "error.h"
 #include "stream/event.h"
 #include "stream/stream.h"
+#include "sys.h"
 #include "tap.h"
 #include "stream.inc"
 
