@@ -49,6 +49,7 @@ T_C_TESTS = \
 	%D%/engine.t \
 	%D%/turn.t \
 	%D%/late-job.t \
+	%D%/late-slots.t \
 	%D%/source.t \
 	%D%/stream.t \
 	%D%/stream-order.t \
@@ -226,6 +227,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
+%C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)

@@ -217,6 +217,13 @@ struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
 	return slot;
 }
 
+void weir__slot_break_promise(struct weir__slots *slots, size_t bytes)
+{
+	pthread_mutex_lock(&slots->lock);
+	slots->shared[bytes <= WEIR__SLOT_SMALL].promised--;
+	pthread_mutex_unlock(&slots->lock);
+}
+
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot)
 {
 	if (!slot->shared) {

@@ -43,6 +43,8 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
 bool weir__slot_promise(struct weir__slots *slots, size_t bytes);
 struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
 					   size_t bytes);
+/* It will not be asked for; on any thread. */
+void weir__slot_break_promise(struct weir__slots *slots, size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
 /* Of the size of which there are fewer. */
