@@ -256,13 +256,15 @@ struct weir__backend {
 	const char *name; /* "CPU", "CUDA" */
 	/*
 	 * Find devices; makes no context. Fills @descs[0..n), returns n <= @max.
-	 * Called under the lock of modules. Required. < 0: the backend is of no use here; a sentence says why.
+	 * Called under the lock of modules. Required. < 0: the backend is of no
+	 * use here; a sentence says why.
 	 */
 	int (*probe)(struct weir *weir, const struct weir__host *host,
 		     struct weir__dev_desc *descs, unsigned max);
 	/*
 	 * Make the state of device @i at its first use. @params is "k=v,..."
-	 * or "". Called under the device's lock. Required. -EINVAL for a parameter it does not know.
+	 * or "". Called under the device's lock. Required. -EINVAL for a
+	 * parameter it does not know.
 	 */
 	int (*dev_open)(struct weir_dev *dev, unsigned i, const char *params,
 			void **ret_state);

@@ -126,6 +126,7 @@ static int child(const char *path)
 	    pthread_create(&thread, NULL, start_late, file) || !comes(&at_door))
 		return 2;
 	weir_close(root);
+	pthread_join(thread, NULL);
 	if (!comes(&first.done) || first.end != WEIR__ABANDONED)
 		return 3;
 	return comes(&late.done) && late.end == WEIR__ABANDONED ? 0 : 4;

@@ -41,6 +41,7 @@ T_C_TESTS = \
 	%D%/data.t \
 	%D%/trace.t \
 	%D%/touch.t \
+	%D%/touchers.t \
 	%D%/resident.t \
 	%D%/slots.t \
 	%D%/pool.t \
@@ -48,6 +49,7 @@ T_C_TESTS = \
 	%D%/engine.t \
 	%D%/turn.t \
 	%D%/late-job.t \
+	%D%/late-slots.t \
 	%D%/source.t \
 	%D%/stream.t \
 	%D%/stream-order.t \
@@ -222,7 +224,10 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
+%C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
+%C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
+%C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)

@@ -28,7 +28,9 @@ struct weir_stream_opts {
 WEIR__DECLARE_OPTS_INIT(weir_stream_opts)
 #define WEIR_STREAM_OPTS_INIT WEIR__OPTS_INIT(weir_stream_opts)
 
-/* The native handle will be asked for; such a stream behaves like a wrapped one. */
+/*
+ * The native handle will be asked for; such a stream behaves like a wrapped one.
+ */
 #define WEIR_STREAM_NATIVE 0x01u
 
 /*

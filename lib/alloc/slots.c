@@ -217,6 +217,13 @@ struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
 	return slot;
 }
 
+void weir__slot_break_promise(struct weir__slots *slots, size_t bytes)
+{
+	pthread_mutex_lock(&slots->lock);
+	slots->shared[bytes <= WEIR__SLOT_SMALL].promised--;
+	pthread_mutex_unlock(&slots->lock);
+}
+
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot)
 {
 	if (!slot->shared) {
@@ -256,8 +263,8 @@ void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 
 void weir__slots_pinned(struct weir__slots *slots, bool pinned)
 {
-	pthread_mutex_lock(
-		&slots->lock); /* no pages are given back meanwhile */
+	/* No pages are given back meanwhile. */
+	pthread_mutex_lock(&slots->lock);
 	slots->pinned += pinned ? 1u : -1u;
 	pthread_mutex_unlock(&slots->lock);
 }

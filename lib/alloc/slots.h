@@ -2,8 +2,9 @@
 /*
  * Staging slots of one reactor: host memory in huge pages that chunks go
  * through which cannot be read to their place. Two sizes: small ones for short
- * runs and the block at each end of a long one, large ones for whole chunks. A slot is backed by
- * pages when it is first used and kept until the root is closed or trimmed.
+ * runs and the block at each end of a long one, large ones for whole chunks. A
+ * slot is backed by pages when it is first used and kept until the root is
+ * closed or trimmed.
  *
  * Belongs to its reactor's thread, but for promised slots.
  */
@@ -42,6 +43,8 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
 bool weir__slot_promise(struct weir__slots *slots, size_t bytes);
 struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
 					   size_t bytes);
+/* It will not be asked for; on any thread. */
+void weir__slot_break_promise(struct weir__slots *slots, size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
 /* Of the size of which there are fewer. */

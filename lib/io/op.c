@@ -39,6 +39,15 @@ static void bind_slot(struct weir__op *op)
 	op->payload = op->buf = op->slot->addr;
 }
 
+/* Given up before a copier was there: what it was promised is for others. */
+static void not_begun(struct weir__op *op)
+{
+	if (op->buf)
+		return;
+	weir__slot_break_promise(op->reactor->slots, op->hi - op->lo);
+	weir__reactor_kick(op->reactor);
+}
+
 /*
  * What blocks: on a thread of a pool, which then owns the op until it posts
  * it back; or on the reactor's own, for a small copy.
@@ -49,8 +58,10 @@ static void run(struct weir__task *task)
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
 
-	if (op->state == WEIR__OP_LOST)
+	if (op->state == WEIR__OP_LOST) {
+		not_begun(op);
 		return;
+	}
 	if (!op->buf)
 		bind_slot(op);
 	if (op->state == WEIR__OP_COPYING) {

@@ -283,6 +283,7 @@ static void give_up_late(struct weir__reactor *r)
 	struct weir__engine *eng = r->eng;
 	const struct weir__outcome late = { .end = WEIR__LATE,
 					    .why = eng->late };
+	unsigned readers = 0, copiers = 0;
 
 	r->clock = weir__now();
 	if (r->clock - r->looked < eng->nap)
@@ -292,11 +293,15 @@ static void give_up_late(struct weir__reactor *r)
 		if (!is_late(op))
 			continue;
 		atomic_store(&eng->leaked, true);
-		if (!op->in_ring)
-			weir__pool_more(op->direct ? eng->readers
-						   : eng->copiers);
+		readers += !op->in_ring && op->direct;
+		copiers += !op->in_ring && !op->direct;
 		weir__op_lose(op, &late);
 	}
+	/* When all are lost: or they would begin what is still queued of them. */
+	while (readers--)
+		weir__pool_more(eng->readers);
+	while (copiers--)
+		weir__pool_more(eng->copiers);
 }
 
 static int add_ops(struct weir__reactor *r)

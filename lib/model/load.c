@@ -8,8 +8,10 @@
 #include "sys.h"
 #include "trace.h"
 
-/* Of a buffer that was given: many small puts are not worth their threads. */
+/* Touching less ahead is not worth the threads. */
 #define TOUCH_LEAST (4u << 20)
+/* From so many buffers on each has one thread for that. */
+#define MANY_BUFS 16u
 
 static struct weir_load *load_of(struct weir__job *job)
 {
@@ -235,6 +237,16 @@ static void kick(void *arg)
 	weir__job_kick(&l->job);
 }
 
+/* Of each buffer. Those that are far ahead of the reads sleep. */
+static unsigned touchers(const struct weir_load *l)
+{
+	unsigned n = weir__cpus() / 2;
+
+	if (l->weights->layout.n_bufs >= MANY_BUFS)
+		return 1;
+	return n < 2 ? 2 : n;
+}
+
 /* Of a buffer that was given, only what is loaded to. */
 static int touch_buf(struct weir_load *l, size_t number)
 {
@@ -243,20 +255,18 @@ static int touch_buf(struct weir_load *l, size_t number)
 	struct weir_buf *buf = l->weights->buf[number];
 	size_t touched = atomic_load(&buf->mem.touched), from = 0;
 	size_t to = b->given ? b->bytes : buf->bytes;
-	unsigned threads = weir__cpus() / 2;
 
 	if (touched >= to)
 		return 0;
 	if (b->given)
 		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
-	if (b->given && to - from < TOUCH_LEAST)
+	if (to - from < TOUCH_LEAST)
 		return 0;
 	if (from <= touched)
 		from = 0;
 	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
-				 from ? NULL : &buf->mem.touched,
-				 threads < 2 ? 2 : threads, kick, l,
-				 &l->touch[number]);
+				 from ? NULL : &buf->mem.touched, touchers(l),
+				 kick, l, &l->touch[number]);
 }
 
 static int no_memory(const struct weir_model *m, size_t n, size_t size)
