@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program that closes descriptors that are not its own, as daemons do: those
- * by which the engine's threads are woken.
+ * by which the engine's threads are woken, and those of rings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,13 +40,12 @@ int eventfd(unsigned count, int flags)
 	return -1;
 }
 
-static bool is_eventfd(int fd)
+static bool is_kind(int fd, const char *kind)
 {
 	char name[32], to[64] = "";
 
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	return readlink(name, to, sizeof(to) - 1) > 0 &&
-	       strstr(to, "[eventfd]");
+	return readlink(name, to, sizeof(to) - 1) > 0 && strstr(to, kind);
 }
 
 /* Close them, or put the file @by in the place of each. How many there were. */
@@ -55,7 +54,7 @@ static unsigned take_away(int by)
 	unsigned n = 0;
 
 	for (int fd = 3; fd < 1000; fd++) {
-		if (!is_eventfd(fd))
+		if (!is_kind(fd, "[eventfd]"))
 			continue;
 		n++;
 		if (by < 0)
@@ -131,17 +130,37 @@ static void replaced(struct weir *root)
 	close(fd);
 }
 
+static void rings_taken(struct weir *root)
+{
+	int fd = open(other, O_RDWR | O_CLOEXEC), taken[8];
+	unsigned n = 0, open_still = 0;
+
+	for (int i = 3; i < 1000 && n < 8; i++)
+		if (is_kind(i, "[io_uring]") && dup2(fd, i) == i)
+			taken[n++] = i;
+	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
+	       "a root loads whose rings' numbers a file has got");
+	weir_close(root);
+	for (unsigned i = 0; i < n; i++)
+		open_still += fcntl(taken[i], F_GETFD) >= 0;
+	is_int(open_still, n, "... and does not close that file");
+	for (unsigned i = 0; i < n; i++)
+		close(taken[i]);
+	close(fd);
+}
+
 static void contract(uint32_t io, const char *prefix)
 {
 	struct weir *root = open_root(io);
 
 	tap_prefix(prefix);
 	if (!root) {
-		skip(10, "%s", weir_error());
+		skip(12, "%s", weir_error());
 		return;
 	}
 	closed(root);
 	replaced(open_root(io));
+	rings_taken(open_root(io));
 }
 
 /* @named: the limit of descriptors is in the sentence. */
@@ -162,7 +181,7 @@ int main(void)
 {
 	int fd = mkstemp(path), fd2 = mkstemp(other);
 
-	plan(22);
+	plan(26);
 	if (fd < 0 || fd2 < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);

@@ -31,6 +31,7 @@ struct fixed_file {
 
 struct uring {
 	struct io_uring ring;
+	uint64_t ring_id; /* of its descriptor */
 	bool dead;
 	unsigned n_out;           /* reads in the ring */
 	bool armed;               /* the read of the eventfd is out */
@@ -156,6 +157,14 @@ static int try_ring(struct weir__reactor *r, struct uring *u)
 	return err < 0 ? err : 0;
 }
 
+/* The program may have closed its descriptor and opened another file there. */
+static void exit_ring(struct uring *u)
+{
+	if (weir__sys_file_id(u->ring.ring_fd) != u->ring_id)
+		u->ring.ring_fd = -1;
+	io_uring_queue_exit(&u->ring);
+}
+
 static int set_up(struct weir__reactor *r, struct uring *u)
 {
 	unsigned entries = r->n_ops + 2;
@@ -178,9 +187,10 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 		explain(r->eng, "io_uring_setup", err, ring_bytes(entries));
 		return err;
 	}
+	u->ring_id = weir__sys_file_id(u->ring.ring_fd);
 	err = try_ring(r, u);
 	if (err < 0) {
-		io_uring_queue_exit(&u->ring);
+		exit_ring(u);
 		return err;
 	}
 	/* Never more in the ring than it holds. */
@@ -264,7 +274,7 @@ static void uring_close(struct weir__reactor *r)
 {
 	struct uring *u = r->method;
 
-	io_uring_queue_exit(&u->ring);
+	exit_ring(u);
 	weir__free(u);
 	r->method = NULL;
 }
@@ -423,7 +433,7 @@ static void bury(struct weir__reactor *r, int err)
 			atomic_store(&r->eng->leaked, true);
 			weir__op_lose(op, &failed);
 		}
-	io_uring_queue_exit(&u->ring);
+	exit_ring(u);
 }
 
 /* Memory that is short, completions that were not taken, a signal. */
