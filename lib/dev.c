@@ -245,20 +245,25 @@ int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 		  struct weir_buft **ret_buft)
 {
+	static const char *const names[] = { "DEVICE", "PLAIN",  "HUGE",
+					     "LOCKED", "PINNED", "MAPPED" };
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_read(dev->weir);
 	if (r < 0)
 		return r;
+	if ((size_t)kind >= sizeof(names) / sizeof(names[0]))
+		return weir__fail(-EINVAL, "%u is no kind of memory",
+				  (unsigned)kind);
 	for (unsigned i = 0; i < dev->desc.n_bufts; i++)
 		if (dev->desc.buft[i].kind == (uint32_t)kind) {
 			*ret_buft = &dev->buft[i];
 			return 0;
 		}
 	if (kind != WEIR_MEM_DEVICE)
-		return weir__fail(-EOPNOTSUPP, "%s has no memory of kind %u",
-				  dev->desc.name, (unsigned)kind);
+		return weir__fail(-EOPNOTSUPP, "%s has no memory of kind %s",
+				  dev->desc.name, names[kind]);
 	/* A device that works on host memory: its default is its own. */
 	*ret_buft = &dev->buft[0];
 	return 0;

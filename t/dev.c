@@ -78,8 +78,11 @@ static void memory(void)
 	weir_dev_buft(dev, WEIR_MEM_HUGE, &buft);
 	ok(own == buft, "the CPU's own memory is that in huge pages");
 	is_err(weir_dev_buft(dev, WEIR_MEM_PINNED, &buft), -EOPNOTSUPP,
-	       "weir_dev_buft: CPU has no memory of kind 4",
+	       "weir_dev_buft: CPU has no memory of kind PINNED",
 	       "a kind that a device has not is refused");
+	is_err(weir_dev_buft(dev, (enum weir_mem)6, &buft), -EINVAL,
+	       "weir_dev_buft: 6 is no kind of memory",
+	       "what is no kind is an invalid argument");
 }
 
 static void names(void)
@@ -193,7 +196,7 @@ static void threads(void)
 
 int main(void)
 {
-	plan(10 + 6 + 7 + 17 + 1 + 1);
+	plan(11 + 6 + 7 + 17 + 1 + 1);
 	weir = open_with_good_module();
 	cpu();
 	memory();

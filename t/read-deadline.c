@@ -149,6 +149,48 @@ static void given_up(uint32_t io, uint32_t way)
 	close_within(root, 20, "... the root is closed without them");
 }
 
+static struct weir_buf *buf_of(struct weir_dev *dev, size_t bytes)
+{
+	struct weir_buft *huge;
+	struct weir_buf *buf;
+
+	if (weir_dev_buft(dev, WEIR_MEM_HUGE, &huge) < 0 ||
+	    weir_buf_alloc(huge, bytes, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	return buf;
+}
+
+static void in_a_stream(uint32_t io, uint32_t way)
+{
+	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
+	struct weir *root = open_root(io, SECOND / 2, 0);
+	struct weir_dev *dev = weir_dev_get(root, 0);
+	const int64_t bytes = 256 << 10;
+	struct weir_stream *s;
+	struct weir_file *file;
+	struct weir_tensor t;
+	struct weir_buf *buf = buf_of(dev, (size_t)bytes);
+
+	o.flags = way == WEIR_WAY_DIRECT ? 0 : WEIR_FILE_NODIRECT;
+	if (weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &bytes) < 0 ||
+	    weir_tensor_place(&t, buf, 0) < 0 ||
+	    weir_file_open(root, path, &o, &file) < 0 ||
+	    weir_stream_new(dev, NULL, &s) < 0)
+		bail("%s", weir_error());
+	hang = true;
+	weir_stream_read(s, file, 0, &t, 0, (size_t)bytes);
+	is_err(weir_stream_sync(s, 40 * SECOND), -ETIME, "read_timeout",
+	       "a stream fails whose read does not end");
+	hang = false;
+	is_int(weir_stream_reset(s), 0, "... can be reset");
+	weir_stream_read(s, file, 0, &t, 0, (size_t)bytes);
+	is_int(weir_stream_sync(s, 40 * SECOND), 0, "... and reads again");
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(buf);
+	close_within(root, 20, "... the root is closed without that read");
+}
+
 static void for_ever(uint32_t io, uint32_t way)
 {
 	struct weir *root = open_root(io, -1, SECOND / 2);
@@ -178,11 +220,12 @@ static void contract(uint32_t io, uint32_t way, const char *prefix)
 
 	tap_prefix(prefix);
 	if (!root) {
-		skip(7, "no ring here");
+		skip(11, "no ring here");
 		return;
 	}
 	weir_close(root);
 	given_up(io, way);
+	in_a_stream(io, way);
 	for_ever(io, way);
 }
 
@@ -192,7 +235,7 @@ int main(void)
 	struct weir *root;
 	int fd = mkstemp(path);
 
-	plan(23);
+	plan(35);
 	if (fd < 0 || pipe(pipe_fd) < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);

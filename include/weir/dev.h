@@ -108,7 +108,7 @@ WEIR_API int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 WEIR_API int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 			     uint64_t *ret_total) WEIR_NONNULL(1, 2, 3);
 
-/* -EOPNOTSUPP: the device has no memory of this kind. */
+/* -EOPNOTSUPP: the device has no memory of this kind. -EINVAL: not a kind. */
 WEIR_API int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 			   struct weir_buft **ret_buft) WEIR_NONNULL(1, 3);
 

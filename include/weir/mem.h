@@ -250,7 +250,7 @@ WEIR_API int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 	WEIR_NONNULL(1);
 
 /*
- * Bytes from the first to behind the last, which for a contiguous tensor are
+ * Bytes from the first to the end of the last, which for a contiguous tensor are
  * its own. -EINVAL, -EOVERFLOW: @t makes no sense.
  */
 WEIR_API int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)

@@ -91,7 +91,7 @@ WEIR_API int weir_stream_copy(struct weir_stream *stream,
  * File I/O in the order of the stream: @n bytes at @file_off of @file to byte
  * @off of a tensor, or back. Consecutive file operations whose ranges do not
  * overlap run concurrently. A read that meets the end of the file fails with
- * -ENODATA; a write is not a flush (fdatasync is the caller's). -EBADF: a file
+ * -ENODATA, one that does not end within read_timeout with -ETIME; a write is not a flush (fdatasync is the caller's). -EBADF: a file
  * that was not opened for writing.
  */
 WEIR_API int weir_stream_read(struct weir_stream *stream,

@@ -290,8 +290,11 @@ static int64_t until_next_step(const struct weir__file_id *id)
 	/* Whole seconds: FAT counts in steps of two. */
 	bool whole = !c->tv_nsec && !id->mtime.tv_nsec;
 	int64_t step = whole ? 2 * SECOND : 1;
-	int64_t left = c->tv_sec * SECOND + c->tv_nsec + step - now;
+	int64_t left;
 
+	if (c->tv_sec < now / SECOND - 10 || c->tv_sec > now / SECOND + 10)
+		return 0;
+	left = c->tv_sec * SECOND + c->tv_nsec + step - now;
 	return left <= 0 || left > step + tick ? 0 : left + tick;
 }
 

@@ -3,8 +3,8 @@
  * The queues by which reactors copy to and from devices: one of each reactor for
  * each device that a job has met. Opening one may block for long: it makes the
  * device's context and page-locks the slots. So a job with a device that is new
- * waits on a list of the engine's, and a thread of the pool opens what it needs
- * before the reactors see the job.
+ * waits on a list of the engine's, and a thread of the readers opens what it
+ * needs before the reactors see the job.
  *
  *	new --> on eng->unready --> posted to the reactors
  *		(by weir__job_start)	(by prepare, or by weir__queues_abandon
@@ -216,7 +216,7 @@ static bool take_first(struct weir__engine *eng, struct weir__job *job)
 }
 
 /*
- * On a thread of the pool. What is on the list stays there until it is ready; a
+ * On a thread of the readers. What is on the list stays there until it is ready; a
  * job that is abandoned meanwhile is never freed (job->leaked).
  */
 static void prepare(struct weir__task *task)
@@ -270,7 +270,7 @@ bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
 	pthread_mutex_unlock(&eng->open_lock);
 	if (start) {
 		eng->open_task.run = prepare;
-		weir__engine_task(eng, &eng->open_task);
+		weir__pool_push(eng->readers, &eng->open_task);
 	}
 	return listed;
 }

@@ -333,7 +333,7 @@ bool weir__op_add(struct weir__reactor *r);
 
 /* queues.c */
 /*
- * True: a device of the job has no queue yet. A thread of the pool opens it and
+ * True: a device of the job has no queue yet. A reader thread opens it and
  * posts the job then, if need be with a refusal. False: the caller posts it.
  */
 bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job);
