@@ -7,10 +7,11 @@
 #include <stdlib.h>
 
 #include "bench.h"
-#include "buf.h"
+#include "mem/buf.h"
 #include "bus.h"
 #include "device.h"
 #include "null.h"
+#include "dev/registry.h"
 
 #define EXTENT (256ull << 20) /* again and again to the same memory */
 #define SOURCE_LATENCY 200000 /* ns */

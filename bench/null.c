@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "sys.h"
+#include "core/sys.h"
+#include "core/clock.h"
 
 struct null_server null_source, null_sink;
 

@@ -9,7 +9,8 @@
 
 #include "null.h"
 #include "raw.h"
-#include "sys.h"
+#include "core/sys.h"
+#include "dev/registry.h"
 
 #define FILE_BYTES (64ull << 30)
 

@@ -9,6 +9,8 @@
 #include <weir/base.h>
 #include <weir/dev.h>
 #include <weir/mem.h>
+#include <weir/tensor.h>
+#include <weir/file.h>
 #include <weir/stream.h>
 #include <weir/model.h>
 

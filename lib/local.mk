@@ -4,20 +4,14 @@
 noinst_LTLIBRARIES += %D%/libweir-core.la
 lib_LTLIBRARIES += %D%/libweir.la
 
-%C%_libweir_core_la_SOURCES = \
-	%D%/error.c %D%/error.h %D%/outcome.c %D%/outcome.h \
-	%D%/compat.c %D%/compat.h %D%/debug.c %D%/debug.h \
-	%D%/sys.c %D%/sys_host.c %D%/sys.h \
-	%D%/root.c %D%/root.h %D%/host.c %D%/dev.c %D%/registry.c %D%/module.c \
-	%D%/module.h %D%/elf.c %D%/trust.c \
-	%D%/backend.h %D%/source.c %D%/source.h \
-	%D%/dtype.c %D%/dtype.h %D%/tensor.c %D%/buf.c %D%/join.c \
-	%D%/access.c \
-	%D%/buf.h %D%/data.c %D%/runs.c %D%/trace.c %D%/trace.h
+%C%_libweir_core_la_SOURCES = %D%/weir.c
 %C%_libweir_core_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(CRYPTO_CFLAGS)
 %C%_libweir_core_la_LIBADD = $(URING_LIBS) $(XXHASH_LIBS) $(CRYPTO_LIBS) \
 	$(NUMA_LIBS) -ldl
 
+include lib/core/local.mk
+include lib/dev/local.mk
+include lib/mem/local.mk
 include lib/alloc/local.mk
 include lib/io/local.mk
 include lib/stream/local.mk

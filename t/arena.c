@@ -12,8 +12,8 @@
 
 #include "alloc/arena.h"
 #include "alloc/avail.h"
-#include "error.h"
-#include "root.h"
+#include "core/error.h"
+#include "core/root.h"
 #include "tap.h"
 
 #define MIB ((size_t)1 << 20)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend.h"
+#include "dev/backend.h"
 #include "tap.h"
 
 static char said[256];

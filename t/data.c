@@ -5,9 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "buf.h"
+#include "mem/buf.h"
 #include "testmod.h"
 #include "tap.h"
+#include "mem/access.h"
 
 #define KIB ((size_t)1 << 10)
 #define BIG (900 * KIB) /* near the test device's largest buffer */

@@ -5,8 +5,8 @@
 
 #include <weir.h>
 
-#include "debug.h"
-#include "root.h"
+#include "core/debug.h"
+#include "core/root.h"
 #include "tap.h"
 
 static char lines[2000];

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "dtype.h"
+#include "mem/dtype.h"
 #include "tap.h"
 
 /* Written down once more, from the formats' own documents. */

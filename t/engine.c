@@ -13,7 +13,7 @@
 
 #include "alloc/touch.h"
 #include "io/engine.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 
 #define SIZE ((size_t)(21u << 20) + 1234)

@@ -20,7 +20,7 @@ static const char *theirs(int err)
 const char *our_name(int err);
 const char *our_desc(int err);
 char *weir__strerror_r(int err, char *buf, size_t n);
-#include "compat.c"
+#include "core/compat.c"
 
 static void all_names(void)
 {

@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
 #include "tap.h"
 
 static void *other_thread(void *arg)

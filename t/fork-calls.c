@@ -14,9 +14,10 @@
 #include <weir.h>
 #include <weir/cuda.h>
 
-#include "buf.h"
+#include "core/root.h"
+#include "dev/registry.h"
+#include "mem/buf.h"
 #include "model/weights.h"
-#include "root.h"
 #include "sample.h"
 #include "stream/stream.h"
 #include "tap.h"
@@ -317,7 +318,7 @@ static void make_objects(void)
 static void lock_all(void)
 {
 	pthread_mutex_lock(&weir->lock);
-	pthread_mutex_lock(&weir->module_lock);
+	pthread_mutex_lock(&weir__registry(weir)->module_lock);
 	pthread_rwlock_wrlock(&weir->trace_lock);
 	pthread_mutex_lock(&dev->lock);
 	pthread_mutex_lock(&buf->lock);
@@ -336,7 +337,7 @@ static void unlock_all(void)
 	pthread_mutex_unlock(&buf->lock);
 	pthread_mutex_unlock(&dev->lock);
 	pthread_rwlock_unlock(&weir->trace_lock);
-	pthread_mutex_unlock(&weir->module_lock);
+	pthread_mutex_unlock(&weir__registry(weir)->module_lock);
 	pthread_mutex_unlock(&weir->lock);
 }
 

@@ -17,7 +17,7 @@
 
 #include <weir.h>
 
-#include "root.h"
+#include "dev/host.h"
 #include "sample.h"
 #include "tap.h"
 
@@ -244,10 +244,10 @@ static void of_devices(void)
 	struct weir__mem mem = { .base = NULL };
 	unsigned char *none = calloc(1, BYTES);
 
-	must(weir__host_take(weir, BYTES, &o, &mem));
+	must(weir__host.host_take(weir, BYTES, &o, &mem));
 	is_int(seen_by_child(mem.base, none), 1,
 	       "memory that a device is registered with is always hidden");
-	weir__host_give(weir, BYTES, &mem);
+	weir__host.host_give(weir, BYTES, &mem);
 	free(none);
 }
 

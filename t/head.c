@@ -2,7 +2,7 @@
 /* The first bytes of a file: the length of a header, or another format. */
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
 #include "model/safetensors.h"
 #include "tap.h"
 

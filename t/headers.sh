@@ -3,8 +3,8 @@
 # The public headers compile in other people's programs, under their flags.
 . "$(dirname "$0")/tap.inc"
 
-headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/stream.h weir/model.h
-	weir/cuda.h'
+headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
+	weir/stream.h weir/model.h weir/cuda.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
 opts='weir buf stream file model put load'

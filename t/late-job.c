@@ -14,7 +14,7 @@
 
 #include "files.h"
 #include "io/reactor.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 
 #define SIZE ((size_t)64 << 10)

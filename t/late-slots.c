@@ -15,7 +15,7 @@
 
 #include "files.h"
 #include "io/reactor.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 
 #define CHUNK ((size_t)64 << 10)

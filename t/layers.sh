@@ -5,7 +5,9 @@
 . "$(dirname "$0")/tap.inc"
 
 cd "$srcdir" || exit 1
-folders='alloc io stream cpu cuda model graph'
+# From the lowest: each includes only those before it, backends but few.
+rooms='core dev mem alloc io stream model graph'
+folders="$rooms cpu cuda"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
 includes()
@@ -22,6 +24,17 @@ uses()
 	for pattern; do
 		includes lib/$folder/*.[ch] | grep -E ":(\.\./)?$pattern"
 	done
+}
+
+# above ROOM: includes of lib/ROOM that reach a room above it, or a backend.
+above()
+{
+	others=
+	for other in $rooms; do
+		test "$other" = "$1" && others=
+		others="$others|$other"
+	done
+	uses "$1" "(cpu|cuda$(echo "$others" | sed "s/^|$1//"))/"
 }
 
 # Files besides those of $1 that include <$2>.
@@ -63,27 +76,26 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 15
+plan 19
 is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command uses the library as a stranger would: <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'... and that as a whole'
 is "$(includes examples/*.c | grep -E ':weir/|/\.\.')" '' \
 	'so do the examples'
-is "$(includes lib/*.[ch] | grep -E ":($dirs)/")" '' \
-	'lib/ itself includes none of its folders'
-is "$(uses alloc '(io|stream|model|graph|cpu|cuda)/')" '' \
-	'alloc stands on lib/ alone'
-is "$(uses io '(stream|model|graph|cpu|cuda)/')" '' \
-	'io knows nothing of streams, models and backends'
-is "$(uses stream '(model|graph|cpu|cuda)/')" '' \
-	'stream knows nothing of models and backends'
-is "$(uses model '(graph|cpu|cuda)/')" '' \
-	'model knows nothing of graphs and backends'
-is "$(uses cpu '(stream|io|model|graph|cuda)/')" '' \
-	'the CPU backend knows nothing of streams and files'
-is "$(uses cuda '(stream|io|alloc|model|graph|cpu)/')" '' \
-	'neither does the CUDA backend, nor of other folders'
+is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|dev|cpu)/' |
+	grep -E ":($dirs)/")" '' \
+	'of the files on the floor of lib only weir.c includes folders'
+below=
+for room in $rooms; do
+	is "$(above $room)" '' \
+		"lib/$room includes only ${below:-itself}${below:+and itself}"
+	below="$below$room, "
+done
+is "$(uses cpu '(io|stream|model|graph|cuda)/')" '' \
+	'lib/cpu includes nothing of streams, files and models'
+is "$(uses cuda '(mem|alloc|io|stream|model|graph|cpu)/|core/')" '' \
+	'lib/cuda includes nothing but lib/dev/backend.h and itself'
 is "$(include_system liburing.h | wc -l)" 1 \
 	'<liburing.h> is included by one file'
 is "$(include_system cuda.h)" 'lib/cuda/driver.h' \

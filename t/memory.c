@@ -10,7 +10,7 @@
 #include <weir.h>
 
 #include "files.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 
 /* Allocations until one fails; 0: none does. */

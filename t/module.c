@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "dev/backend.h"
 #include "testmod.h"
 #include "tap.h"
 

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "io/pool.h"
-#include "root.h"
-#include "sys.h"
+#include "core/root.h"
+#include "core/sys.h"
 #include "tap.h"
+#include "core/clock.h"
 
 #define TASKS 20000
 #define PUSHERS 4

@@ -9,9 +9,10 @@
 
 #include <weir.h>
 
-#include "root.h"
-#include "sys.h"
+#include "core/root.h"
+#include "core/sys.h"
 #include "tap.h"
+#include "core/clock.h"
 
 #define MIB ((uint64_t)1 << 20)
 

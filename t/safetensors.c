@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
 #include "files.h"
 #include "model/safetensors.h"
 #include "tap.h"

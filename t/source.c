@@ -6,8 +6,8 @@
 
 #include <weir.h>
 
-#include "error.h"
-#include "source.h"
+#include "core/error.h"
+#include "core/source.h"
 #include "tap.h"
 
 /* A source whose state is set by hand: done up to a number, failed from one. */

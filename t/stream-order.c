@@ -5,12 +5,13 @@
  */
 #include <errno.h>
 
-#include "error.h"
+#include "core/error.h"
 #include "stream/event.h"
 #include "stream/stream.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 #include "stream.inc"
+#include "core/util.h"
 
 static struct weir *weir;
 static struct weir_tensor t;

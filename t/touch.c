@@ -8,7 +8,7 @@
 #include <weir.h>
 
 #include "alloc/touch.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 
 #define MIB ((size_t)1 << 20)

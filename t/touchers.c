@@ -8,7 +8,7 @@
 #include <weir.h>
 
 #include "files.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
 
 #define MANY 16u

@@ -13,7 +13,8 @@
 #include <weir.h>
 
 #include "tap.h"
-#include "trace.h"
+#include "core/trace.h"
+#include "core/clock.h"
 
 static char dir[] = "/tmp/weir-trace-XXXXXX";
 static char path[64];

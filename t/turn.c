@@ -15,8 +15,9 @@
 
 #include "files.h"
 #include "io/reactor.h"
-#include "sys.h"
+#include "core/sys.h"
 #include "tap.h"
+#include "core/clock.h"
 
 #define CHUNK ((uint64_t)64 << 10)
 #define N_CHUNKS ((uint64_t)320)

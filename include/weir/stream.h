@@ -15,7 +15,9 @@
 #define WEIR_STREAM_H
 
 #include <weir/base.h>
+#include <weir/file.h>
 #include <weir/mem.h>
+#include <weir/tensor.h>
 
 WEIR__BEGIN
 

@@ -6,9 +6,10 @@
 
 #include "alloc/avail.h"
 #include "alloc/pages.h"
-#include "error.h"
-#include "root.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "core/util.h"
 
 /* A kept arena may be this much larger than what it is taken for: 1/4. */
 #define SLACK(len) ((len) / 4)

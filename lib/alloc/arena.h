@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "alloc/pages.h"
-#include "backend.h"
+#include "dev/backend.h"
 
 struct weir__arena_req {
 	size_t bytes;  /* > 0 */

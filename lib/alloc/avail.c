@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
 
 struct hierarchy {
 	const char *mount;

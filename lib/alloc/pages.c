@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "alloc/avail.h"
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 
-#define SMALL_PAGE ((size_t)4096) /* the smallest there is */
 #define TOUCH_STEP ((size_t)32 << 20)
 #define MINCORE_STEP ((size_t)64 << 20)
 
@@ -39,7 +39,7 @@ static const char *no_huge_pages(void)
 /* A mapping of @len bytes at a multiple of @align. */
 static int map_aligned(size_t len, size_t align, unsigned char **ret_addr)
 {
-	size_t extra = align > SMALL_PAGE ? align : 0;
+	size_t extra = align > WEIR__PAGE ? align : 0;
 	unsigned char *from, *addr;
 	void *map;
 	int r = weir__sys_map(len + extra, -1, 0, PROT_READ | PROT_WRITE, &map);
@@ -101,7 +101,7 @@ static int bind_node(struct weir__pages *p)
 
 int weir__pages_map(struct weir__pages *p)
 {
-	int r = map_aligned(p->len, p->is_huge ? WEIR__HUGE_PAGE : SMALL_PAGE,
+	int r = map_aligned(p->len, p->is_huge ? WEIR__HUGE_PAGE : WEIR__PAGE,
 			    &p->addr);
 
 	if (r < 0)
@@ -141,7 +141,7 @@ int weir__pages_lock(struct weir__pages *p)
 
 uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched)
 {
-	unsigned char vec[MINCORE_STEP / SMALL_PAGE];
+	unsigned char vec[MINCORE_STEP / WEIR__PAGE];
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	uint64_t missing = 0;
 

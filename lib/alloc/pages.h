@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR__HUGE_PAGE ((size_t)2 << 20)
-
 struct weir__pages {
 	/* Set before weir__pages_map: */
 	size_t len;   /* a multiple of its pages */

@@ -5,10 +5,10 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "sys.h"
+#include "core/sys.h"
+#include "core/util.h"
 
-#define HUGE_PAGE (2u << 20)
-#define MAX_SMALL (2 * HUGE_PAGE / WEIR__SLOT_SMALL)
+#define MAX_SMALL (2 * WEIR__HUGE_PAGE / WEIR__SLOT_SMALL)
 
 struct weir__slots {
 	unsigned char *map; /* as mapped, to be unmapped */
@@ -42,12 +42,12 @@ static int map(struct weir__slots *s, size_t bytes, unsigned char **ret_base)
 	void *p;
 	int r;
 
-	s->map_bytes = bytes + HUGE_PAGE;
+	s->map_bytes = bytes + WEIR__HUGE_PAGE;
 	r = weir__sys_map(s->map_bytes, -1, 0, PROT_READ | PROT_WRITE, &p);
 	if (r < 0)
 		return r;
 	s->map = p;
-	*ret_base = (unsigned char *)weir__up((uintptr_t)p, HUGE_PAGE);
+	*ret_base = (unsigned char *)weir__up((uintptr_t)p, WEIR__HUGE_PAGE);
 	/* Hints both: without them it works, slower. */
 	weir__sys_madvise(*ret_base, bytes, MADV_HUGEPAGE);
 	weir__sys_madvise(s->map, s->map_bytes, MADV_DONTFORK);

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Room for many tensors at once: in one buffer, or in as few as will do. */
-#include "buf.h"
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "dev/dev.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
 
 /* Where tensors come to lie: one piece of memory after another. */
 struct layout {

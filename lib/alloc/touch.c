@@ -4,14 +4,15 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "root.h"
-#include "sys.h"
-#include "trace.h"
+#include "core/clock.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
 
 #define STEP (16u << 20)
 #define AHEAD (2ull * STEP)
 #define MAX_THREADS 8u
-#define PAGE 4096u
 
 struct weir__touch {
 	struct weir *weir; /* for traces; who starts it keeps it alive */
@@ -141,7 +142,7 @@ int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 	t->progress = progress;
 	t->arg = arg;
 	t->next = touched ? atomic_load(touched) : 0;
-	t->next = t->next < bytes ? weir__down(t->next, PAGE) : bytes;
+	t->next = t->next < bytes ? weir__down(t->next, WEIR__PAGE) : bytes;
 	atomic_init(&t->frontier, t->next);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->more, NULL);

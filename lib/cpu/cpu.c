@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "alloc/avail.h"
-#include "error.h"
-#include "root.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "dev/dev.h"
 
 #define NODE_DIR "/sys/devices/system/node"
 #define CPU_ALIGN ((size_t)64) /* a cache line, a vector of AVX-512 */

@@ -3,7 +3,7 @@
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
 
-#include "backend.h"
+#include "dev/backend.h"
 
 /* The device's state, from its parameters. */
 struct weir__cpu {
@@ -14,5 +14,7 @@ struct weir__cpu {
 extern const struct weir__mem_ops weir__cpu_mem_ops;
 /* queue.c */
 extern const struct weir__queue_ops weir__cpu_queue_ops;
+
+extern const struct weir__backend weir__cpu_backend;
 
 #endif

@@ -4,9 +4,10 @@
 
 #include "alloc/arena.h"
 #include "alloc/touch.h"
+#include "core/error.h"
+#include "core/root.h"
 #include "cpu/cpu.h"
-#include "error.h"
-#include "root.h"
+#include "dev/dev.h"
 
 /* From this size on several threads touch faster than one. */
 #define TOUCH_TOGETHER ((size_t)32 << 20)

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
 
 enum {
 	AWAKE,  /* the worker; set by who wakes it */

@@ -9,8 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "backend.h"
 #include "cuda/driver.h"
+#include "dev/backend.h"
 
 #define WEIR__CUDA_ALIGN ((size_t)256)
 

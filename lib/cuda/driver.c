@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "backend.h"
+#include "dev/backend.h"
 
 struct weir__cuda_driver weir__cuda_drv;
 

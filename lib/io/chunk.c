@@ -13,15 +13,15 @@
  */
 #include <errno.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "io/reactor.h"
-#include "sys.h"
 
-#define PAGE 4096u
 /* Reading over a gap of this size costs less than a read of its own. */
 #define MAX_GAP (64u << 10)
 /* One staged read is cheaper than three; with its blocks it fits a slot. */
-#define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * PAGE)
+#define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
 
 static uint64_t pieces(uint64_t from, uint64_t to, uint64_t unit)
 {
@@ -39,7 +39,8 @@ static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 
 	if (e->dev || e->len < SMALL_EXTENT)
 		return 0;
-	block = apart % PAGE == 0 && least < PAGE ? PAGE : least;
+	block = apart % WEIR__PAGE == 0 && least < WEIR__PAGE ? WEIR__PAGE
+							      : least;
 	if (apart % e->file->mem_align || chunk % block ||
 	    weir__up(e->off, block) >= weir__down(e->off + e->len, block))
 		return 0;

@@ -3,10 +3,11 @@
  * Copies between slots and devices, on the reactor's own queue of the device
  * (queues.c): the thread that owns the reactor submits and polls.
  */
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
 #include "io/reactor.h"
-#include "sys.h"
-#include "trace.h"
 
 /* On the reactor, from poll; or on a thread of the backend. */
 static void copied(struct weir__work *work, int res, int32_t native)

@@ -6,10 +6,11 @@
 #include <sys/resource.h>
 
 #include "alloc/avail.h"
-#include "debug.h"
-#include "error.h"
+#include "core/clock.h"
+#include "core/debug.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "io/reactor.h"
-#include "sys.h"
 
 #define LOCAL_WINDOW (32ull << 20) /* bytes in flight for each reactor */
 /* Where the way is long: network file systems. */

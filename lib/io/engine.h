@@ -15,10 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "buf.h"
+#include "core/outcome.h"
 #include "io/file.h"
 #include "io/pool.h"
-#include "outcome.h"
+#include "mem/buf.h"
 
 #define WEIR__MAX_REACTORS 16u
 

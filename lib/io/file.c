@@ -6,12 +6,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "error.h"
-#include "outcome.h"
-#include "sys.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/outcome.h"
+#include "core/sys.h"
+#include "core/util.h"
 
-#define DEFAULT_ALIGN 4096u /* where the file system names none */
-#define PAGE 4096u
+#define DEFAULT_ALIGN 4096u     /* where the file system names none */
 #define DIRECT_FRONT (1u << 20) /* bytes; less is quick either way */
 #define SECOND INT64_C(1000000000)
 #define SETTLE_TRIES \
@@ -267,10 +268,10 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 	int64_t got = 0;
 
 	if (n >= DIRECT_FRONT && atomic_load(&file->direct_ok) &&
-	    file->off_align <= PAGE && file->mem_align <= PAGE &&
+	    file->off_align <= WEIR__PAGE && file->mem_align <= WEIR__PAGE &&
 	    weir__file_resident(file, 0, n) < 500)
-		got = weir__sys_pread(file->direct_fd, buf, weir__up(n, PAGE),
-				      0);
+		got = weir__sys_pread(file->direct_fd, buf,
+				      weir__up(n, WEIR__PAGE), 0);
 	if (got < 0)
 		got = 0;
 	if ((uint64_t)got >= n)
@@ -286,7 +287,7 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 static int64_t until_next_step(const struct weir__file_id *id)
 {
 	const struct timespec *c = &id->ctime;
-	int64_t tick, now = weir__sys_file_clock(&tick);
+	int64_t tick, now = weir__file_clock(&tick);
 	/* Whole seconds: FAT counts in steps of two. */
 	bool whole = !c->tv_nsec && !id->mtime.tv_nsec;
 	int64_t step = whole ? 2 * SECOND : 1;
@@ -312,7 +313,7 @@ int weir__file_settle(struct weir_file *file)
 		wait = until_next_step(&file->id);
 		if (!wait)
 			break;
-		weir__sys_sleep(wait);
+		weir__sleep(wait);
 		r = look(file, &file->id);
 	}
 	return r;

@@ -12,7 +12,7 @@
 
 #include <weir/model.h>
 
-#include "root.h"
+#include "core/root.h"
 
 /* What makes a file the same one as before: compared after a load. */
 struct weir__file_id {

@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "buf.h"
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "io/file.h"
-#include "sys.h"
+#include "mem/buf.h"
 
 struct mapping {
 	void *addr;

@@ -13,16 +13,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "error.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
 #include "io/reactor.h"
-#include "sys.h"
-#include "trace.h"
 
 #define N_FILES 64u /* of the ring's table */
 /* Waiting for a share of the reads ends after this, ns. */
 #define MAX_SHARE_WAIT 20000000
 /* Slots lie in huge pages, which count as a whole. */
-#define HUGE_PAGE (2u << 20)
 
 /* A file in the ring's table, while ops or jobs use it. */
 struct fixed_file {
@@ -508,7 +509,7 @@ static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
 	u->buffers = false;
 	atomic_fetch_and(&r->features, ~WEIR_IO_HAS_BUFFERS);
 	explain(r->eng, "registering one more slot", err,
-		weir__up(slot->bytes, HUGE_PAGE));
+		weir__up(slot->bytes, WEIR__HUGE_PAGE));
 }
 
 static int uring_file_get(struct weir__reactor *r, struct weir_file *file)

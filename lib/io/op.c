@@ -6,10 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
 #include "io/reactor.h"
-#include "sys.h"
-#include "trace.h"
 
 #define MAX_TRIES 16
 /* Copies up to this are made on the reactor's thread. */

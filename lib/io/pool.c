@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "sys.h"
+#include "core/sys.h"
 
 /*
  * The queue is D. Vyukov's bounded one: a cell's turn tells whether it is

@@ -19,9 +19,10 @@
 #include <string.h>
 
 #include "alloc/touch.h"
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "io/reactor.h"
-#include "sys.h"
 
 /* Why a job has no queue for @dev: its chunks for that device fail so. */
 struct weir__refusal {

@@ -5,8 +5,9 @@
 #include <stdio.h>
 
 #include "alloc/touch.h"
-#include "sys.h"
-#include "trace.h"
+#include "core/clock.h"
+#include "core/sys.h"
+#include "core/trace.h"
 
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */

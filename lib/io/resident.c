@@ -2,10 +2,11 @@
 /* What of a file is in the page cache. */
 #include <sys/mman.h>
 
+#include "core/clock.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "io/file.h"
-#include "sys.h"
 
-#define PAGE 4096u
 #define ENOUGH_MISSES 4u /* of 64 pages: the range is not resident */
 #define PART 512u        /* pages in which a spot is looked at */
 #define SPOT 16u         /* pages of it */
@@ -18,12 +19,12 @@
 static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 				uint64_t len)
 {
-	uint64_t from = weir__down(off, PAGE), pages, in = 0;
+	uint64_t from = weir__down(off, WEIR__PAGE), pages, in = 0;
 	unsigned char *vec;
 	void *map;
 
 	len += off - from;
-	pages = (len + PAGE - 1) / PAGE;
+	pages = (len + WEIR__PAGE - 1) / WEIR__PAGE;
 	if (!file->ours ||
 	    weir__sys_map(len, file->fd, from, PROT_READ, &map) < 0)
 		return 0;
@@ -39,7 +40,8 @@ static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 /* Pages of a range, where the kernel tells; else -errno. */
 static int64_t count(struct weir_file *file, uint64_t first, uint64_t pages)
 {
-	int64_t r = weir__sys_cached(file->fd, first * PAGE, pages * PAGE);
+	int64_t r = weir__sys_cached(file->fd, first * WEIR__PAGE,
+				     pages * WEIR__PAGE);
 
 	return r > (int64_t)pages ? (int64_t)pages : r;
 }
@@ -80,7 +82,7 @@ static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 
 	for (uint64_t p = (uint64_t)weir__now() / 64 % step;
 	     p < pages && miss < ENOUGH_MISSES; p += step)
-		if (weir__sys_peek(file->fd, (first + p) * PAGE))
+		if (weir__sys_peek(file->fd, (first + p) * WEIR__PAGE))
 			hit++;
 		else
 			miss++;
@@ -89,12 +91,12 @@ static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 
 unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 {
-	uint64_t first = off / PAGE, pages;
+	uint64_t first = off / WEIR__PAGE, pages;
 	int64_t r;
 
 	if (!len)
 		return 1000;
-	pages = (off + len - 1) / PAGE - first + 1;
+	pages = (off + len - 1) / WEIR__PAGE - first + 1;
 	r = pages < 2 * PART ? count(file, first, pages)
 			     : count_by_spots(file, first, pages);
 	if (r == 0 && !file->nowait)

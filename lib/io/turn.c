@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "core/sys.h"
 #include "io/reactor.h"
-#include "sys.h"
 
 static void push(struct weir__reactor *r, struct weir__msg *msg)
 {

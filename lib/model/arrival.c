@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
 
 const struct weir_failure weir__cause_cancelled = {
 	.err = -ECANCELED,

@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "source.h"
+#include "core/source.h"
 
 struct weir__cause { /* kept until the arrival goes */
 	struct weir_failure failure;

@@ -5,9 +5,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "mem/tensor.h"
 #include "model/weights.h"
-#include "sys.h"
 
 #define PIECE (1u << 20) /* of memory that host code cannot read */
 

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "model/model.h"
-#include "sys.h"
 
 #define LISTED 6u /* names in a sentence */
 

@@ -3,9 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "model/plan.h"
-#include "sys.h"
 
 /* Kinds that take from the same memory: the host's, or that of one GPU. */
 static bool share(const struct weir_buft *a, const struct weir_buft *b)

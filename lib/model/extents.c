@@ -6,9 +6,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "model/load.h"
-#include "sys.h"
 
 #define WINDOW (16ull << 20)
 #define MAX_WINDOWS 1024u /* looked at in one run */
@@ -29,21 +30,18 @@ static int add(struct weir_load *l, uint32_t run_number, uint64_t skip,
 {
 	const struct weir__run *run = &l->weights->layout.run[run_number];
 	struct weir_buf *buf = l->weights->buf[run->buf];
-	void *bigger;
+	size_t cap = l->max_ext; /* of both arrays */
+	void *more;
 
-	if (l->n_ext == l->max_ext) {
-		size_t more = l->max_ext ? l->max_ext * 2 : 64;
-
-		bigger = weir__realloc(l->ext, more, sizeof(*l->ext));
-		if (!bigger)
-			return -ENOMEM;
-		l->ext = bigger;
-		bigger = weir__realloc(l->ext_run, more, sizeof(*l->ext_run));
-		if (!bigger)
-			return -ENOMEM;
-		l->ext_run = bigger;
-		l->max_ext = more;
-	}
+	more = weir__grow(l->ext, &cap, l->n_ext, sizeof(*l->ext));
+	if (!more)
+		return -ENOMEM;
+	l->ext = more;
+	more = weir__grow(l->ext_run, &l->max_ext, l->n_ext,
+			  sizeof(*l->ext_run));
+	if (!more)
+		return -ENOMEM;
+	l->ext_run = more;
 	l->ext[l->n_ext] = (struct weir__extent){
 		.file = l->model->file[run->shard],
 		.off = run->off + skip,

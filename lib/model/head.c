@@ -6,9 +6,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "model/safetensors.h"
-#include "sys.h"
 
 typedef unsigned long long ull; /* for printf */
 

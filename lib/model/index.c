@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 
 static struct weir__str placed_name(const void *owner, uint32_t number)
 {

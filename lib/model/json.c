@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
 
 void weir__json_init(struct weir__json *j, const char *file, uint64_t base,
 		     char *text, size_t len)

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "model/place.h"
-#include "sys.h"
 
 /* Bytes of given memory: of a put from where it may begin, of a buffer all. */
 struct span {

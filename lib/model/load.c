@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "error.h"
-#include "sys.h"
-#include "trace.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
+#include "mem/access.h"
 
 /* Touching less ahead is not worth the threads. */
 #define TOUCH_LEAST (4u << 20)

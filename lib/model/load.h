@@ -14,6 +14,7 @@
 
 #include "alloc/touch.h"
 #include "io/engine.h"
+#include "mem/access.h"
 #include "model/weights.h"
 
 struct weir_load {

@@ -3,10 +3,11 @@
 
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "model/index.h"
 #include "model/safetensors.h"
-#include "sys.h"
 
 #define AHEAD 8u /* names */
 

@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "model/index.h"
 #include "model/safetensors.h"
-#include "sys.h"
 
 /* What weir__file_unchanged adds to the result @r of a read. */
 static int unless_changed(struct weir_file *file, int r)

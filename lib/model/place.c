@@ -3,11 +3,11 @@
 
 #include <errno.h>
 
-#include "dtype.h"
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "mem/dtype.h"
 
-#define PAGE 4096u
 /* Reading over a gap of this size costs less than a read of its own. */
 #define MAX_GAP (64u << 10)
 
@@ -21,19 +21,6 @@ struct placer {
 	uint64_t modulus, shift; /* the run's: off + shift is aligned */
 	struct weir__run run;    /* open if n > 0 */
 };
-
-static void *grow(void *array, size_t n, size_t *max, size_t size)
-{
-	size_t more = *max ? *max * 2 : 16;
-	void *bigger;
-
-	if (n < *max)
-		return array;
-	bigger = weir__realloc(array, more, size);
-	if (bigger)
-		*max = more;
-	return bigger;
-}
 
 static int no_memory(const struct placer *p, size_t n, size_t size)
 {
@@ -69,7 +56,7 @@ static int open_buf(struct placer *p)
 	const struct weir__put *put = p->g->put;
 	struct weir__layout *l = p->l;
 	struct weir__layout_buf *buf =
-		grow(l->buf, l->n_bufs, &l->max_bufs, sizeof(*l->buf));
+		weir__grow(l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
 
 	if (!buf)
 		return no_memory(p, l->n_bufs, sizeof(*buf));
@@ -88,7 +75,7 @@ static int open_buf(struct placer *p)
 /* Is there room for a run of @len bytes, wherever it has to begin? */
 static bool fits(const struct placer *p, uint64_t len, uint64_t align)
 {
-	uint64_t slack = p->tight ? align : PAGE;
+	uint64_t slack = p->tight ? align : WEIR__PAGE;
 	uint64_t left = p->to > p->end ? p->to - p->end : 0;
 
 	return left >= slack && len <= left - slack;
@@ -142,12 +129,13 @@ static int close_run(struct placer *p)
 
 	if (!p->run.n)
 		return 0;
-	at = place(p, p->tight || p->modulus > PAGE ? p->modulus : PAGE);
+	at = place(p, p->tight || p->modulus > WEIR__PAGE ? p->modulus
+							  : WEIR__PAGE);
 	if (over(p, at))
 		at = place(p, p->modulus);
 	if (over(p, at))
 		return too_large(p);
-	run = grow(l->run, l->n_runs, &l->max_runs, sizeof(*run));
+	run = weir__grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
 	if (!run)
 		return no_memory(p, l->n_runs, sizeof(*run));
 	l->run = run;

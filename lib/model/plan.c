@@ -5,8 +5,9 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 
 #define MAX_ALIGN 4096u /* a page: more is of no use to direct reads */
 
@@ -130,21 +131,17 @@ static void candidates(const struct weir_model *m, const char *glob,
 static int add_put(struct weir_plan *plan, struct weir_buft *buft,
 		   const struct weir_put_opts *o)
 {
-	unsigned more = plan->max_puts ? plan->max_puts * 2 : 8;
-	struct weir__put *put = plan->put;
+	struct weir__put *put;
 
 	if (plan->n_puts == UINT32_MAX / 2)
 		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
-	if (plan->n_puts == plan->max_puts) {
-		put = weir__realloc(put, more, sizeof(*put));
-		if (!put)
-			return weir__fail(
-				-ENOMEM,
-				"%s: no memory for %u puts of %zu bytes",
-				plan->model->path, more, sizeof(*put));
-		plan->put = put;
-		plan->max_puts = more;
-	}
+	put = weir__grow(plan->put, &plan->max_puts, plan->n_puts,
+			 sizeof(*put));
+	if (!put)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for more than %u puts",
+				  plan->model->path, plan->n_puts);
+	plan->put = put;
 	put[plan->n_puts++] = (struct weir__put){
 		.buft = buft,
 		.align = o->align,

@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-#include "buf.h"
+#include "mem/buf.h"
 #include "model/model.h"
 
 struct weir__put {
@@ -29,7 +29,8 @@ struct weir_plan {
 	struct weir_model *model;
 	uint32_t *choice; /* for each record: number of its put + 1, or 0 */
 	struct weir__put *put;
-	unsigned n_puts, max_puts;
+	unsigned n_puts;
+	size_t max_puts;
 	size_t n; /* tensors chosen */
 };
 

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dtype.h"
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "mem/dtype.h"
 #include "model/safetensors.h"
-#include "sys.h"
 
 typedef unsigned long long ull; /* for printf */
 

@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-#include "dtype.h"
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "mem/dtype.h"
 
 /* Bytes of an entry, as they mostly are: how many names are to be expected. */
 #define ENTRY 128u

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "model/index.h"
 #include "model/safetensors.h"
-#include "sys.h"
 
 /* The directory of @path, with its slash: "" if it has none. */
 static size_t dir_len(const char *path)

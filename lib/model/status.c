@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "model/load.h"
 #include "stream/event.h"
-#include "sys.h"
 
 static int check_tensor(const struct weir_load *l, size_t i)
 {

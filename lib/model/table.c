@@ -7,11 +7,11 @@
 #include <sys/auxv.h>
 #include <xxhash.h>
 
+#include "core/sys.h"
+#include "core/util.h"
 #include "model/model.h"
-#include "sys.h"
 
 #define FIRST_SLOTS 64u
-#define FIRST_ITEMS 16u
 
 static uint32_t hash(const struct weir__names *names,
 		     const struct weir__str *name)
@@ -159,22 +159,6 @@ size_t weir__names_find(const struct weir__names *names,
 		return WEIR__NONE;
 	at = find(names, name, hash(names, name));
 	return names->slot[at] ? number_in(names->slot[at]) : WEIR__NONE;
-}
-
-void *weir__grow(void *array, size_t *cap, size_t n, size_t size)
-{
-	size_t want = *cap ? *cap : FIRST_ITEMS;
-	void *p;
-
-	if (n < *cap)
-		return array;
-	while (want <= n)
-		if (__builtin_mul_overflow(want, 2, &want))
-			want = SIZE_MAX; /* that realloc refuses */
-	p = weir__realloc(array, want, size);
-	if (p)
-		*cap = want;
-	return p;
 }
 
 int weir__text_add(struct weir_model *m, const struct weir__str *str,

@@ -56,13 +56,6 @@ int weir__names_put(struct weir__names *names, const struct weir__str *name,
 size_t weir__names_find(const struct weir__names *names,
 			const struct weir__str *name);
 
-/*
- * @array with room for item number @n, of @size bytes each; it may have moved.
- * Doubles, so that adding one after another is linear. NULL: no memory, and the
- * array is as it was.
- */
-void *weir__grow(void *array, size_t *cap, size_t n, size_t size);
-
 /* Keep @str, ended by a NUL, in the model's text. */
 int weir__text_add(struct weir_model *m, const struct weir__str *str,
 		   uint64_t *ret_at);

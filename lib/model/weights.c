@@ -4,8 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "error.h"
-#include "sys.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "mem/tensor.h"
 
 static int take_buf(struct weir_weights *w, size_t i)
 {

@@ -5,9 +5,10 @@
  */
 #include <errno.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "mem/tensor.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 struct copy {
 	struct weir_stream *stream;

@@ -8,10 +8,11 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-#include "error.h"
-#include "root.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 /*
  * What becomes of one record, for events that are timed or have a descriptor:

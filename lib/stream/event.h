@@ -7,7 +7,7 @@
 
 #include <weir/stream.h>
 
-#include "source.h"
+#include "core/source.h"
 
 /*
  * Record in @event the number @number of @src, of which a reference is taken.

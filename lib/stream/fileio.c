@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "io/engine.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 /* Less than this is not worth a direct read. */
 #define DIRECT_MIN (64u << 10)

@@ -2,8 +2,8 @@
 /* <weir/cuda.h>: what the CUDA module has beyond a backend's tables. */
 #include <weir/cuda.h>
 
+#include "core/error.h"
 #include "cuda_ext.h"
-#include "error.h"
 #include "stream/stream.h"
 
 /* The module's table, of a device that is in use. */

@@ -5,9 +5,12 @@
  */
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "mem/access.h"
+#include "mem/tensor.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 /* On the backend's thread. */
 static void work_done(struct weir__work *work, int res, int32_t native)

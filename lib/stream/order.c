@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "mem/access.h"
 #include "stream/stream.h"
-#include "sys.h"
-
-#define PAGE 4096u
 
 int weir__stream_op_new(struct weir_stream *s, const char *what,
 			struct weir__stream_op **ret_op)
@@ -106,8 +106,8 @@ static bool files_meet(const struct weir__stream_op *a,
 	    a->file->id.dev != b->file->id.dev)
 		return false;
 	/* With the ends at pages it does not matter where in one they begin. */
-	x.hi = weir__up(x.hi, PAGE);
-	y.hi = weir__up(y.hi, PAGE);
+	x.hi = weir__up(x.hi, WEIR__PAGE);
+	y.hi = weir__up(y.hi, WEIR__PAGE);
 	return ranges_meet(&x, &y);
 }
 

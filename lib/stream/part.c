@@ -2,11 +2,12 @@
 /*
  * What the root knows of streams: a list of them, for weir_close to drain.
  */
-#include "error.h"
-#include "root.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
 #include "stream/stream.h"
 #include "stream/watcher.h"
-#include "sys.h"
 
 struct weir__streams {
 	struct weir__part part;

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
 {

@@ -12,10 +12,11 @@
 
 #include <weir/stream.h>
 
-#include "backend.h"
-#include "buf.h"
+#include "core/source.h"
+#include "dev/backend.h"
 #include "io/file.h"
-#include "source.h"
+#include "mem/access.h"
+#include "mem/buf.h"
 
 /* File operations of one stream that are issued at the same time. */
 #define WEIR__STREAM_FILES 128u

@@ -3,8 +3,9 @@
  * What a stream shows in a trace: a row for its queue, where one operation
  * follows another, and rows for the file operations that run beside it.
  */
+#include "core/clock.h"
+#include "core/trace.h"
 #include "stream/stream.h"
-#include "trace.h"
 
 /* The lowest lane that no file operation has; 0 is the queue's. */
 static unsigned take_lane(struct weir_stream *s)

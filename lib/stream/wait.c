@@ -4,11 +4,12 @@
  */
 #include <string.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
 #include "io/engine.h"
 #include "stream/event.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 /* What was waited for is done or has failed. No lock is held. */
 static void wait_over(struct weir__stream_op *op)

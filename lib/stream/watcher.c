@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "error.h"
+#include "core/error.h"
+#include "core/sys.h"
 #include "stream/stream.h"
-#include "sys.h"
 
 #define PAUSE_MIN 20000 /* ns */
 #define PAUSE_MAX 200000

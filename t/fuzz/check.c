@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dtype.h"
+#include "mem/dtype.h"
 #include "fuzz.h"
 #include "model/model.h"
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend.h"
+#include "dev/backend.h"
 
 #define FAR ((uintptr_t)1 << 62)
 #define MIB ((size_t)1 << 20)

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/root.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/debug.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/trace.h"
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+
+#define ALIVE_BYTES ((size_t)4096)
+
+static int check_range(const char *name, uint64_t n, uint64_t lo, uint64_t hi)
+{
+	if (n >= lo && n <= hi)
+		return 0;
+	return weir__fail(-EINVAL, "%s is %llu, not in %llu..%llu", name,
+			  (unsigned long long)n, (unsigned long long)lo,
+			  (unsigned long long)hi);
+}
+
+static int check_sizes(struct weir_opts *o)
+{
+	int r;
+
+	if (!o->chunk)
+		o->chunk = 4 * MIB;
+	if (!o->staging)
+		o->staging = o->chunk > 64 * MIB ? o->chunk : 64 * MIB;
+	r = check_range("chunk", o->chunk, 64 * KIB, 256 * MIB);
+	if (r < 0)
+		return r;
+	if (o->chunk % 4096)
+		return weir__fail(-EINVAL,
+				  "chunk is %llu, not a multiple of 4096",
+				  (unsigned long long)o->chunk);
+	if (o->staging < o->chunk)
+		return weir__fail(
+			-EINVAL,
+			"staging of %llu bytes is less than a chunk of %llu",
+			(unsigned long long)o->staging,
+			(unsigned long long)o->chunk);
+	return check_range("staging", o->staging, o->chunk, 64 * GIB);
+}
+
+/* Check what was asked for, and fill in what was not. */
+static int check_opts(struct weir_opts *o)
+{
+	int r = check_range("io", o->io, WEIR_IO_AUTO, WEIR_IO_SYNC);
+
+	if (r < 0 || (r = check_range("reactors", o->reactors, 0, 16)) < 0 ||
+	    (r = check_range("depth", o->depth, 0, 1024)) < 0 ||
+	    (r = check_range("copiers", o->copiers, 0, 256)) < 0 ||
+	    (r = check_sizes(o)) < 0)
+		return r;
+	if (!o->close_timeout)
+		o->close_timeout = (int64_t)30 * 1000000000;
+	if (o->close_timeout < -1)
+		return weir__fail(
+			-EINVAL, "close_timeout is %lld, neither -1 nor a time",
+			(long long)o->close_timeout);
+	if (!o->read_timeout)
+		o->read_timeout = (int64_t)120 * 1000000000;
+	if (o->read_timeout < -1)
+		return weir__fail(-EINVAL,
+				  "read_timeout is %lld, neither -1 nor a time",
+				  (long long)o->read_timeout);
+	if (o->flags & ~WEIR_OPEN_STRICT_MODULES)
+		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
+				  o->flags);
+	if (o->reserved)
+		return weir__fail(-EINVAL, "reserved is %u, not 0",
+				  o->reserved);
+	return 0;
+}
+
+/*
+ * A word that is 1 here and 0 in every child: the kernel wipes its page at
+ * fork. Where it will not, the process is asked for its number instead.
+ */
+static int make_alive(struct weir *weir)
+{
+	void *page;
+	int r = weir__sys_map(ALIVE_BYTES, -1, 0, PROT_READ | PROT_WRITE,
+			      &page);
+
+	if (r < 0)
+		return weir__fail_sys(r, "mmap of %zu bytes", ALIVE_BYTES);
+	if (weir__sys_madvise(page, ALIVE_BYTES, MADV_WIPEONFORK) < 0)
+		weir->owner = getpid();
+	weir->alive = page;
+	atomic_store(weir->alive, 1);
+	return 0;
+}
+
+static void to_stderr(void *arg, const char *text)
+{
+	(void)arg;
+	dprintf(STDERR_FILENO, "weir: %s\n", text);
+}
+
+static void make_log(struct weir *weir)
+{
+	if (!weir->opts.log && weir__debug_on())
+		weir->opts.log = to_stderr;
+}
+
+static void make_locks(struct weir *weir)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&weir->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	pthread_rwlock_init(&weir->trace_lock, NULL);
+}
+
+/* The path of modules outlives the caller's string. */
+static int copy_path(struct weir *weir)
+{
+	if (!weir->opts.module_path)
+		return 0;
+	weir->module_path = weir__strdup(weir->opts.module_path);
+	if (!weir->module_path)
+		return weir__fail(-ENOMEM, "no memory for module_path");
+	weir->opts.module_path = weir->module_path;
+	return 0;
+}
+
+int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
+{
+	struct weir_opts o;
+	struct weir *weir;
+	int r;
+
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (r < 0 || (r = check_opts(&o)) < 0)
+		return r;
+	weir = weir__calloc(1, sizeof(*weir));
+	if (!weir)
+		return weir__fail(-ENOMEM, "no memory for a root of %zu bytes",
+				  sizeof(*weir));
+	atomic_init(&weir->refs, 1);
+	weir->opts = o;
+	make_log(weir);
+	r = weir__debug_read(weir);
+	if (r < 0 || (r = make_alive(weir)) < 0)
+		goto out_weir;
+	make_locks(weir);
+	r = copy_path(weir);
+	if (r < 0) {
+		weir__root_put(weir);
+		return r;
+	}
+	*ret_weir = weir;
+	return 0;
+out_weir:
+	weir__free(weir->debug);
+	weir__free(weir);
+	return r;
+}
+
+void weir_close(struct weir *weir)
+{
+	struct weir__part *part;
+	int64_t deadline;
+
+	if (!weir || !weir__root_is_ours(weir))
+		return;
+	/* From here on no part is made, and no public call goes on. */
+	pthread_mutex_lock(&weir->lock);
+	atomic_store(&weir->closed, true);
+	pthread_mutex_unlock(&weir->lock);
+	deadline = weir__deadline(weir->opts.close_timeout);
+	for (int i = 0; i < WEIR__PARTS; i++) {
+		part = atomic_load(&weir->part[i]);
+		if (part && part->close)
+			part->close(part, deadline);
+	}
+	weir__root_put(weir);
+}
+
+int weir_trim(struct weir *weir, size_t keep)
+{
+	struct weir__part *part;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(weir);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < WEIR__PARTS; i++) {
+		size_t kept = 0;
+
+		part = atomic_load(&weir->part[i]);
+		if (part && part->trim)
+			kept = part->trim(part, keep);
+		keep -= kept < keep ? kept : keep;
+	}
+	return 0;
+}
+
+struct weir *weir__root_ref(struct weir *weir)
+{
+	atomic_fetch_add_explicit(&weir->refs, 1, memory_order_relaxed);
+	return weir;
+}
+
+static void root_free(struct weir *weir)
+{
+	for (int i = 0; i < WEIR__PARTS; i++) {
+		struct weir__part *part = atomic_load(&weir->part[i]);
+
+		if (part)
+			part->free(part);
+	}
+	weir__trace_drop(weir);
+	weir__sys_unmap((void *)(uintptr_t)weir->alive, ALIVE_BYTES);
+	pthread_mutex_destroy(&weir->lock);
+	pthread_rwlock_destroy(&weir->trace_lock);
+	weir__free(weir->module_path);
+	weir__free(weir->debug);
+	weir__free(weir);
+}
+
+void weir__root_put(struct weir *weir)
+{
+	if (!weir__root_is_ours(weir))
+		return;
+	if (atomic_fetch_sub_explicit(&weir->refs, 1, memory_order_acq_rel) ==
+	    1)
+		root_free(weir);
+}
+
+bool weir__root_is_ours(const struct weir *weir)
+{
+	if (weir->owner)
+		return weir->owner == getpid();
+	return atomic_load_explicit(weir->alive, memory_order_relaxed);
+}
+
+int weir__root_read(struct weir *weir)
+{
+	if (weir__root_is_ours(weir))
+		return 0;
+	return weir__fail(
+		-EPERM,
+		"the root was opened before fork(2): open one in the child (process %ld)",
+		(long)getpid());
+}
+
+int weir__root_enter(struct weir *weir)
+{
+	int r = weir__root_read(weir);
+
+	if (r < 0)
+		return r;
+	if (atomic_load_explicit(&weir->closed, memory_order_relaxed))
+		return weir__fail(-ESHUTDOWN, "the root has been closed");
+	return 0;
+}
+
+int weir__root_part(struct weir *weir, enum weir__part_id id,
+		    int (*make)(struct weir *weir, struct weir__part **ret),
+		    struct weir__part **ret_part)
+{
+	struct weir__part *part = atomic_load(&weir->part[id]);
+	int r = 0;
+
+	if (part) {
+		*ret_part = part;
+		return 0;
+	}
+	pthread_mutex_lock(&weir->lock);
+	part = atomic_load(&weir->part[id]);
+	if (!part) {
+		r = weir__root_enter(weir);
+		if (!r)
+			r = make(weir, &part);
+		if (!r)
+			atomic_store(&weir->part[id], part);
+	}
+	pthread_mutex_unlock(&weir->lock);
+	if (!r)
+		*ret_part = part;
+	return r;
+}
+
+void weir__log(struct weir *weir, const char *fmt, ...)
+{
+	char text[WEIR__ERROR_MAX];
+	va_list ap;
+
+	if (!weir->opts.log)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (char *s = text; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			*s = '?';
+	weir->opts.log(weir->opts.log_arg, text);
+}

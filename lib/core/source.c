@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/source.h"
+
+#include <assert.h>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
+
+/*
+ * What this thread has still to wake. Only the outermost weir__source_complete
+ * runs it: a wake that completes something else appends and returns, so a
+ * chain of any number of streams needs one frame of stack.
+ */
+static _Thread_local struct {
+	struct weir__waiter *head, **tail;
+	bool running;
+} waking;
+
+void weir__source_init(struct weir__source *src,
+		       const struct weir__source_ops *ops, struct weir *weir)
+{
+	src->ops = ops;
+	src->weir = weir__root_ref(weir);
+	atomic_init(&src->refs, 1);
+	pthread_mutex_init(&src->lock, NULL);
+	src->waiters = NULL;
+	src->tail = &src->waiters;
+	atomic_init(&src->first, UINT64_MAX);
+}
+
+void weir__source_fini(struct weir__source *src)
+{
+	assert(!src->waiters);
+	pthread_mutex_destroy(&src->lock);
+	weir__root_put(src->weir);
+}
+
+struct weir__source *weir__source_ref(struct weir__source *src)
+{
+	atomic_fetch_add_explicit(&src->refs, 1, memory_order_relaxed);
+	return src;
+}
+
+void weir__source_put(struct weir__source *src)
+{
+	if (atomic_fetch_sub_explicit(&src->refs, 1, memory_order_acq_rel) == 1)
+		src->ops->free(src);
+}
+
+/* The lock is held. The usual waiter waits for the newest number: look there. */
+static void insert(struct weir__source *src, struct weir__waiter *w)
+{
+	struct weir__waiter **at = &src->waiters;
+
+	if (src->waiters) {
+		/* next is the first member: the tail is the last waiter. */
+		struct weir__waiter *last = (struct weir__waiter *)src->tail;
+
+		if (last->number <= w->number)
+			at = src->tail;
+	}
+	while (*at && (*at)->number <= w->number)
+		at = &(*at)->next;
+	w->next = *at;
+	w->link = at;
+	*at = w;
+	if (w->next)
+		w->next->link = &w->next;
+	else
+		src->tail = &w->next;
+}
+
+/* The lock is held. */
+static void take_out(struct weir__source *src, struct weir__waiter *w)
+{
+	*w->link = w->next;
+	if (w->next)
+		w->next->link = w->link;
+	else
+		src->tail = w->link;
+	w->link = NULL;
+}
+
+/*
+ * The lock is held. The store is ordered before the state() that follows in
+ * weir__source_wait; see weir__source_complete for the other half.
+ */
+static void note_first(struct weir__source *src)
+{
+	atomic_store(&src->first,
+		     src->waiters ? src->waiters->number : UINT64_MAX);
+}
+
+/* A reference is held: whoever is woken may drop the last one but ours. */
+static int put_on_list(struct weir__source *src, struct weir__waiter *waiter)
+{
+	uint64_t number = waiter->number, ticket;
+	struct weir__waiter *w;
+	int state;
+
+	pthread_mutex_lock(&src->lock);
+	insert(src, waiter);
+	ticket = waiter->ticket = ++src->tickets;
+	note_first(src);
+	pthread_mutex_unlock(&src->lock);
+	/* Asked after it is on the list: a completion in between finds it. */
+	state = src->ops->state(src, number, NULL);
+	if (state == 0)
+		return 0;
+	/*
+	 * Who was woken meanwhile may be gone, or be used again: it is ours
+	 * only if it is on the list under our ticket.
+	 */
+	pthread_mutex_lock(&src->lock);
+	for (w = src->waiters; w && w->number <= number; w = w->next)
+		if (w == waiter && w->ticket == ticket)
+			break;
+	if (w && w->number <= number)
+		take_out(src, w);
+	else
+		state = 0;
+	note_first(src);
+	pthread_mutex_unlock(&src->lock);
+	return state;
+}
+
+int weir__source_wait(struct weir__source *src, struct weir__waiter *waiter)
+{
+	int state;
+
+	weir__source_ref(src);
+	state = put_on_list(src, waiter);
+	weir__source_put(src);
+	return state;
+}
+
+bool weir__source_unwait(struct weir__source *src, struct weir__waiter *waiter)
+{
+	bool mine;
+
+	pthread_mutex_lock(&src->lock);
+	mine = waiter->link != NULL;
+	if (mine) {
+		take_out(src, waiter);
+		note_first(src);
+	}
+	pthread_mutex_unlock(&src->lock);
+	return mine;
+}
+
+/* Take the waiters of [lo, hi] off the list, as a chain by next. */
+static struct weir__waiter *detach(struct weir__source *src, uint64_t lo,
+				   uint64_t hi)
+{
+	struct weir__waiter *chain = NULL, **tail = &chain, *w, *next;
+
+	pthread_mutex_lock(&src->lock);
+	for (w = src->waiters; w && w->number <= hi; w = next) {
+		next = w->next;
+		if (w->number < lo)
+			continue;
+		take_out(src, w);
+		w->next = NULL;
+		*tail = w;
+		tail = &w->next;
+	}
+	note_first(src);
+	pthread_mutex_unlock(&src->lock);
+	return chain;
+}
+
+static void run_wakes(struct weir__waiter *chain)
+{
+	struct weir__waiter *w;
+
+	if (!chain)
+		return;
+	if (!waking.head)
+		waking.tail = &waking.head;
+	*waking.tail = chain;
+	while (*waking.tail)
+		waking.tail = &(*waking.tail)->next;
+	if (waking.running)
+		return;
+	waking.running = true;
+	while ((w = waking.head)) {
+		/* The waiter may be gone when wake returns. */
+		waking.head = w->next;
+		if (!waking.head)
+			waking.tail = &waking.head;
+		w->wake(w);
+	}
+	waking.running = false;
+}
+
+void weir__source_changed(struct weir__source *src)
+{
+	if (!atomic_load(&src->lookers))
+		return;
+	atomic_fetch_add(&src->changes, 1);
+	weir__futex_wake(&src->changes, INT32_MAX);
+}
+
+/*
+ * The caller has published the new state before, by a sequentially consistent
+ * store or under a lock that state() takes. So either this load sees a waiter
+ * that was put on the list, or that waiter's state() sees the new state.
+ */
+void weir__source_complete(struct weir__source *src, uint64_t number)
+{
+	weir__source_changed(src);
+	if (atomic_load(&src->first) <= number)
+		run_wakes(detach(src, 0, number));
+}
+
+void weir__source_complete_one(struct weir__source *src, uint64_t number)
+{
+	weir__source_changed(src);
+	if (atomic_load(&src->first) <= number)
+		run_wakes(detach(src, number, number));
+}
+
+struct blocker {
+	struct weir__waiter waiter;
+	_Atomic uint32_t woken;
+};
+
+static void wake_blocker(struct weir__waiter *waiter)
+{
+	struct blocker *b = (struct blocker *)waiter;
+
+	/* From the store on the other thread may return: a futex takes that. */
+	atomic_store(&b->woken, 1);
+	weir__futex_wake(&b->woken, 1);
+}
+
+/* The errno of state() becomes that of a blocking call. */
+static int answer(struct weir__source *src, uint64_t number)
+{
+	struct weir_failure cause;
+	int state = src->ops->state(src, number, &cause);
+
+	if (state < 0)
+		return weir__fail_with(&cause);
+	return state;
+}
+
+int weir__source_block(struct weir__source *src, uint64_t number,
+		       int64_t timeout_ns)
+{
+	struct blocker b = { .waiter = { .number = number,
+					 .wake = wake_blocker } };
+	int64_t deadline = weir__deadline(timeout_ns);
+	int state = answer(src, number);
+
+	while (state == 0) {
+		if (timeout_ns == 0 || weir__now() >= deadline)
+			return weir__fail(-ETIMEDOUT, "not done within %lld ns",
+					  (long long)timeout_ns);
+		atomic_store(&b.woken, 0);
+		if (weir__source_wait(src, &b.waiter) == 0) {
+			while (!atomic_load(&b.woken))
+				if (weir__futex_wait(&b.woken, 0, deadline) ==
+					    -ETIMEDOUT &&
+				    weir__source_unwait(src, &b.waiter))
+					break;
+		}
+		state = answer(src, number);
+	}
+	return state < 0 ? state : 0;
+}

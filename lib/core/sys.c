@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+#include "core/clock.h"
+#include "core/sys.h"
+#include "core/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+void *weir__malloc(size_t n)
+{
+	return malloc(n ? n : 1);
+}
+
+void *weir__calloc(size_t n, size_t size)
+{
+	return calloc(n ? n : 1, size ? size : 1);
+}
+
+void *weir__calloc_aligned(size_t n, size_t size)
+{
+	uint64_t bytes;
+	void *p;
+
+	if (weir__mul_over(n, size, &bytes) || bytes > SIZE_MAX - 64)
+		return NULL;
+	p = aligned_alloc(64, weir__up(bytes ? bytes : 1, 64));
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
+void *weir__malloc_pages(size_t n)
+{
+	if (n > SIZE_MAX - 4096)
+		return NULL;
+	return aligned_alloc(4096, weir__up(n ? n : 1, 4096));
+}
+
+void *weir__realloc(void *p, size_t n, size_t size)
+{
+	return reallocarray(p, n ? n : 1, size ? size : 1);
+}
+
+char *weir__strdup(const char *s)
+{
+	return strdup(s);
+}
+
+void weir__free(void *p)
+{
+	free(p);
+}
+
+int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr)
+{
+	int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+			   : MAP_SHARED;
+	void *p = mmap(NULL, len, prot, flags, fd, (off_t)off);
+
+	if (p == MAP_FAILED)
+		return -errno;
+	*ret_addr = p;
+	return 0;
+}
+
+void weir__sys_unmap(void *addr, size_t len)
+{
+	munmap(addr, len);
+}
+
+int weir__sys_madvise(void *addr, size_t len, int advice)
+{
+	struct weir__retry retry = { 0 };
+	int r;
+
+	do
+		r = madvise(addr, len, advice);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : 0;
+}
+
+void weir__sys_prefer_huge(void *p, size_t n)
+{
+	uintptr_t page = 4096, from = (uintptr_t)p & ~(page - 1);
+
+	/* Below twice a huge page there may be no whole one in it. */
+	if (n >= 2 * (2u << 20))
+		weir__sys_madvise((void *)from, (uintptr_t)p + n - from,
+				  MADV_HUGEPAGE);
+}
+
+int weir__sys_populate(void *addr, size_t len)
+{
+	int r = weir__sys_madvise(addr, len, MADV_POPULATE_WRITE);
+	_Atomic unsigned char *p = addr;
+
+	if (r != -EINVAL) /* Linux before 5.14 */
+		return r;
+	/* In one step: others may be writing there already. */
+	for (size_t i = 0; i < len; i += 4096)
+		atomic_fetch_or_explicit(&p[i], 0, memory_order_relaxed);
+	return 0;
+}
+
+int weir__sys_mlock(void *addr, size_t len)
+{
+	if (mlock2(addr, len, MLOCK_ONFAULT) == 0)
+		return 0;
+	if (errno != ENOSYS && errno != EINVAL)
+		return -errno;
+	return mlock(addr, len) < 0 ? -errno : 0;
+}
+
+int weir__sys_open(const char *path, int flags, unsigned mode)
+{
+	struct weir__retry retry = { 0 };
+	int fd;
+
+	do
+		fd = open(path, flags | O_CLOEXEC, mode);
+	while (fd < 0 && errno == EINTR && weir__retry(&retry));
+	return fd < 0 ? -errno : fd;
+}
+
+void weir__sys_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+int weir__sys_fstat(int fd, struct stat *st)
+{
+	return fstat(fd, st) < 0 ? -errno : 0;
+}
+
+int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off)
+{
+	struct weir__retry retry = { 0 };
+	ssize_t r;
+
+	do
+		r = pread(fd, buf, n, (off_t)off);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
+int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off)
+{
+	struct weir__retry retry = { 0 };
+	ssize_t r;
+
+	do
+		r = pwrite(fd, buf, n, (off_t)off);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
+int weir__sys_eventfd(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int weir__sys_eventfd_renew(int fd)
+{
+	int new = weir__sys_eventfd();
+	int r = new < 0 ? new : dup3(new, fd, O_CLOEXEC);
+
+	if (r < 0 && new >= 0)
+		r = -errno;
+	weir__sys_close(new);
+	return r < 0 ? r : 0;
+}
+
+int weir__sys_eventfd_set(int fd, bool readable)
+{
+	struct weir__retry retry = { 0 };
+	uint64_t count = 1;
+	ssize_t r;
+
+	do
+		r = readable ? write(fd, &count, sizeof(count))
+			     : read(fd, &count, sizeof(count));
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : 0;
+}
+
+uint64_t weir__sys_file_id(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return 0;
+	return ((uint64_t)st.st_dev << 32 ^ st.st_ino) | 1ull << 63;
+}
+
+int weir__sys_set_flags(int fd, int flags)
+{
+	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;
+}
+
+/* Magic numbers of statfs(2) that <linux/magic.h> lacks. */
+#define MAGIC_CIFS 0xff534d42u
+#define MAGIC_LUSTRE 0x0bd00bd0u
+#define MAGIC_GPFS 0x47504653u
+
+void weir__sys_fs(int fd, struct weir__fs *ret_fs)
+{
+	struct statfs s;
+
+	*ret_fs = (struct weir__fs){ 0 };
+	if (fstatfs(fd, &s) < 0)
+		return;
+	switch ((uint32_t)s.f_type) {
+	case NFS_SUPER_MAGIC:
+	case SMB2_SUPER_MAGIC:
+	case SMB_SUPER_MAGIC:
+	case MAGIC_CIFS:
+	case FUSE_SUPER_MAGIC:
+	case CEPH_SUPER_MAGIC:
+	case V9FS_MAGIC:
+	case AFS_FS_MAGIC:
+	case MAGIC_LUSTRE:
+	case MAGIC_GPFS:
+		ret_fs->network = true;
+		break;
+	case TMPFS_MAGIC:
+	case RAMFS_MAGIC:
+		ret_fs->in_memory = true;
+		break;
+	}
+}
+
+unsigned weir__sys_peek(int fd, uint64_t off)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+
+	return preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT) == 1;
+}
+
+bool weir__sys_nowait(int fd)
+{
+	char byte;
+	struct iovec iov = { &byte, 1 };
+
+	return preadv2(fd, &iov, 1, 0, RWF_NOWAIT) >= 0 || errno == EAGAIN;
+}
+
+bool weir__sys_may_write(int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	return st.st_uid == geteuid() || geteuid() == 0 ||
+	       !faccessat(fd, "", W_OK, AT_EMPTY_PATH | AT_EACCESS);
+}
+
+int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off)
+{
+#ifdef STATX_DIOALIGN
+	struct statx sx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &sx) < 0)
+		return -errno;
+	if (!(sx.stx_mask & STATX_DIOALIGN))
+		return -EOPNOTSUPP;
+	*ret_mem = sx.stx_dio_mem_align;
+	*ret_off = sx.stx_dio_offset_align;
+	return 0;
+#else
+	(void)fd, (void)ret_mem, (void)ret_off;
+	return -EOPNOTSUPP;
+#endif
+}
+
+#define NR_CACHESTAT 451 /* Linux 6.5; the same on every architecture */
+
+int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len)
+{
+	struct {
+		uint64_t off, len;
+	} range = { off, len };
+	struct {
+		uint64_t cache, dirty, writeback, evicted, recently_evicted;
+	} cs;
+
+	if (syscall(NR_CACHESTAT, fd, &range, &cs, 0) < 0)
+		return -errno;
+	return (int64_t)cs.cache;
+}
+
+int weir__thread_start(pthread_t *ret_thread, const char *name,
+		       void *(*fn)(void *), void *arg)
+{
+	sigset_t all, old;
+	int r;
+
+	/* A signal is for the program's own threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(ret_thread, NULL, fn, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!r)
+		pthread_setname_np(*ret_thread, name);
+	return -r;
+}
+
+int weir__thread_join(pthread_t thread, int64_t deadline)
+{
+	struct timespec pause = { .tv_nsec = 50000 };
+
+	if (deadline == INT64_MAX) {
+		pthread_join(thread, NULL);
+		return 0;
+	}
+	while (pthread_tryjoin_np(thread, NULL)) {
+		if (weir__now() >= deadline) {
+			pthread_detach(thread);
+			return -ETIMEDOUT;
+		}
+		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 5000000)
+			pause.tv_nsec *= 2;
+	}
+	return 0;
+}
+
+int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline)
+{
+	struct timespec ts = { .tv_sec = deadline / 1000000000,
+			       .tv_nsec = deadline % 1000000000 };
+
+	if (syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, val,
+		    deadline == INT64_MAX ? NULL : &ts, NULL,
+		    FUTEX_BITSET_MATCH_ANY) == 0)
+		return 0;
+	return errno == ETIMEDOUT ? -ETIMEDOUT : 0;
+}
+
+void weir__futex_wake(_Atomic uint32_t *word, int n)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+unsigned weir__cpus(void)
+{
+	cpu_set_t set;
+
+	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+		return 1;
+	return (unsigned)CPU_COUNT(&set);
+}

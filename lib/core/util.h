@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Arithmetic, sizes and arrays that every folder uses. */
+#ifndef WEIR__UTIL_H
+#define WEIR__UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The smallest page, the unit of direct reads; and a transparent huge page. */
+#define WEIR__PAGE ((size_t)4096)
+#define WEIR__HUGE_PAGE ((size_t)2 << 20)
+
+/* The object of @type whose @member is at @ptr. */
+#define weir__container(ptr, type, member) \
+	((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* True: the product or sum does not fit, and *ret has its low bits. */
+static inline bool weir__mul_over(uint64_t a, uint64_t b, uint64_t *ret)
+{
+	return __builtin_mul_overflow(a, b, ret);
+}
+
+static inline bool weir__add_over(uint64_t a, uint64_t b, uint64_t *ret)
+{
+	return __builtin_add_overflow(a, b, ret);
+}
+
+/* @a is a power of two; the caller knows that n + a does not wrap. */
+static inline uint64_t weir__up(uint64_t n, uint64_t a)
+{
+	return (n + a - 1) & ~(a - 1);
+}
+
+static inline uint64_t weir__down(uint64_t n, uint64_t a)
+{
+	return n & ~(a - 1);
+}
+
+/*
+ * Make room for element @n of @array, whose elements have @size bytes and whose
+ * capacity is *@cap: returns the array, moved perhaps. The capacity doubles, so
+ * that appending is linear. NULL: no memory; array and capacity are unchanged. A
+ * new array is NULL with capacity 0.
+ */
+void *weir__grow(void *array, size_t *cap, size_t n, size_t size);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "dev/registry.h"
+
+unsigned weir_dev_count(struct weir *weir)
+{
+	if (!weir__root_is_ours(weir))
+		return 0;
+	weir__modules_scan(weir);
+	return atomic_load_explicit(&weir__registry(weir)->n_devs,
+				    memory_order_acquire);
+}
+
+struct weir_dev *weir_dev_get(struct weir *weir, unsigned i)
+{
+	struct weir__registry *registry = weir__registry(weir);
+
+	if (!weir__root_is_ours(weir))
+		return NULL;
+	if (i < atomic_load_explicit(&registry->n_devs, memory_order_acquire))
+		return registry->dev[i];
+	return i < weir_dev_count(weir) ? registry->dev[i] : NULL;
+}
+
+static struct weir_dev *look_up(struct weir *weir, const char *name, size_t len)
+{
+	struct weir__registry *registry = weir__registry(weir);
+	unsigned n =
+		atomic_load_explicit(&registry->n_devs, memory_order_acquire);
+
+	for (unsigned i = 0; i < n; i++) {
+		const char *known = registry->dev[i]->desc.name;
+
+		if (strlen(known) == len && !memcmp(known, name, len))
+			return registry->dev[i];
+	}
+	return NULL;
+}
+
+static int no_such_dev(struct weir *weir, const char *name, size_t len)
+{
+	struct weir__registry *registry = weir__registry(weir);
+	unsigned n =
+		atomic_load_explicit(&registry->n_devs, memory_order_acquire);
+	char names[512] = "", why[512];
+
+	for (unsigned i = 0; i < n; i++)
+		weir__append(names, sizeof(names), "%s%s", i ? ", " : "",
+			     registry->dev[i]->desc.name);
+	weir__modules_why(weir, why, sizeof(why));
+	return weir__fail(-ENODEV, "no device '%s'; there are: %s%s",
+			  weir__quote(name, len), names, why);
+}
+
+/* Built-in devices are found without looking for modules. */
+static int find(struct weir *weir, const char *name, size_t len,
+		struct weir_dev **ret_dev)
+{
+	struct weir_dev *dev;
+	int r = weir__root_enter(weir);
+
+	if (r < 0)
+		return r;
+	dev = look_up(weir, name, len);
+	if (!dev) {
+		weir__modules_scan(weir);
+		dev = look_up(weir, name, len);
+	}
+	if (!dev)
+		return no_such_dev(weir, name, len);
+	*ret_dev = dev;
+	return 0;
+}
+
+int weir_dev_find(struct weir *weir, const char *name,
+		  struct weir_dev **ret_dev)
+{
+	WEIR__ENTER();
+	return find(weir, name, strlen(name), ret_dev);
+}
+
+int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
+{
+	if (r <= 0 && r >= -4095)
+		return r;
+	return weir__fail(-EIO,
+			  "%s: backend %s gave %d for %s, which is no errno",
+			  dev->desc.name, dev->backend->name, r, what);
+}
+
+int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
+{
+	const struct weir__mem_ops *mem = dev->backend->mem;
+	int r;
+
+	if (dev == other)
+		return 1;
+	if (dev->backend != other->backend || !mem->reach)
+		return 0;
+	r = weir__dev_use(dev);
+	if (r >= 0)
+		r = weir__dev_result(dev, "mem->reach", mem->reach(dev, other));
+	return r < 0 ? r : 1;
+}
+
+/* Make the state; dev->lock is held. */
+static int open_dev(struct weir_dev *dev, const char *params)
+{
+	void *state = NULL;
+	int r = dev->backend->dev_open(dev, dev->index, params, &state);
+
+	r = weir__dev_result(dev, "dev_open", r);
+	if (r < 0)
+		return r;
+	snprintf(dev->params, sizeof(dev->params), "%s", params);
+	atomic_store(&dev->state, state);
+	dev->opened = true;
+	return 0;
+}
+
+int weir__dev_use(struct weir_dev *dev)
+{
+	int r = 0;
+
+	/* A backend without state pays for the lock; others do once. */
+	if (atomic_load_explicit(&dev->state, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&dev->lock);
+	if (!dev->opened)
+		r = open_dev(dev, "");
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+/* "k=v,k=v" in its shape; which keys there are is the backend's to say. */
+static int check_params(const struct weir_dev *dev, const char *params)
+{
+	const char *p = params;
+
+	if (strlen(params) >= sizeof(dev->params))
+		return weir__fail(-EINVAL,
+				  "%s: parameters of %zu bytes, at most %zu",
+				  dev->desc.name, strlen(params),
+				  sizeof(dev->params) - 1);
+	for (;;) {
+		size_t len = strcspn(p, ",");
+		const char *eq = memchr(p, '=', len);
+
+		if (!eq || eq == p || eq + 1 == p + len)
+			return weir__fail(-EINVAL,
+					  "%s: parameter '%s' is not key=value",
+					  dev->desc.name, weir__quote(p, len));
+		if (!p[len])
+			return 0;
+		p += len + 1;
+	}
+}
+
+static int init_dev(struct weir_dev *dev, const char *params)
+{
+	int r = check_params(dev, params);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&dev->lock);
+	if (!dev->opened)
+		r = open_dev(dev, params);
+	else if (strcmp(dev->params, params))
+		r = weir__fail(
+			-EBUSY,
+			"%s is in use with parameters '%s' already, not '%s'",
+			dev->desc.name, dev->params,
+			weir__quote(params, strlen(params)));
+	pthread_mutex_unlock(&dev->lock);
+	return r;
+}
+
+int weir_dev_init(struct weir *weir, const char *name_params,
+		  struct weir_dev **ret_dev)
+{
+	size_t len = strcspn(name_params, ":");
+	struct weir_dev *dev;
+	int r;
+
+	WEIR__ENTER();
+	r = find(weir, name_params, len, &dev);
+	if (r < 0)
+		return r;
+	if (name_params[len] && name_params[len + 1])
+		r = init_dev(dev, name_params + len + 1);
+	if (r < 0)
+		return r;
+	*ret_dev = dev;
+	return 0;
+}
+
+int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
+{
+	const struct weir__dev_desc *d = &dev->desc;
+	struct weir_dev_info info = {
+		.size = sizeof(info),
+		.name = d->name,
+		.description = d->description,
+		.backend = dev->backend->name,
+		.module = dev->module,
+		.type = d->type,
+		.caps = d->caps,
+	};
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(dev->weir);
+	if (r < 0)
+		return r;
+	memcpy(info.pci, d->pci, sizeof(info.pci));
+	/* A parameter may bind a device to a node. */
+	pthread_mutex_lock(&dev->lock);
+	info.node = d->node;
+	pthread_mutex_unlock(&dev->lock);
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
+		    uint64_t *ret_total)
+{
+	uint64_t avail = 0, total = 0;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(dev->weir);
+	if (r < 0)
+		return r;
+	r = dev->backend->dev_memory(dev, dev->index, &avail, &total);
+	r = weir__dev_result(dev, "dev_memory", r);
+	if (r < 0)
+		return r;
+	if (avail > total)
+		return weir__fail(
+			-EIO,
+			"%s: backend %s says that %llu of %llu bytes are free",
+			dev->desc.name, dev->backend->name,
+			(unsigned long long)avail, (unsigned long long)total);
+	*ret_free = avail;
+	*ret_total = total;
+	return 0;
+}
+
+int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
+		  struct weir_buft **ret_buft)
+{
+	static const char *const names[] = { "DEVICE", "PLAIN",  "HUGE",
+					     "LOCKED", "PINNED", "MAPPED" };
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(dev->weir);
+	if (r < 0)
+		return r;
+	if ((size_t)kind >= sizeof(names) / sizeof(names[0]))
+		return weir__fail(-EINVAL, "%u is no kind of memory",
+				  (unsigned)kind);
+	for (unsigned i = 0; i < dev->desc.n_bufts; i++)
+		if (dev->desc.buft[i].kind == (uint32_t)kind) {
+			*ret_buft = &dev->buft[i];
+			return 0;
+		}
+	if (kind != WEIR_MEM_DEVICE)
+		return weir__fail(-EOPNOTSUPP, "%s has no memory of kind %s",
+				  dev->desc.name, names[kind]);
+	/* A device that works on host memory: its default is its own. */
+	*ret_buft = &dev->buft[0];
+	return 0;
+}
+
+void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
+{
+	if (!dev->backend->proc || !weir__root_is_ours(dev->weir))
+		return NULL;
+	return dev->backend->proc(dev, name);
+}
+
+const char *weir__dev_words(const struct weir_dev *dev, int32_t native)
+{
+	static _Thread_local char ring[2][200];
+	static _Thread_local unsigned next;
+	char words[160] = "", *text = ring[next++ % 2];
+
+	if (native && dev->backend->explain)
+		dev->backend->explain(native, words, sizeof(words));
+	snprintf(text, sizeof(ring[0]), *words ? " (%s)" : "%s", words);
+	return text;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Devices and their kinds of memory, as the registry makes them, and what the
+ * layers above ask of a device.
+ */
+#ifndef WEIR__DEV_H
+#define WEIR__DEV_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/root.h"
+#include "dev/backend.h"
+
+struct weir_buft {
+	struct weir_dev *dev;
+	struct weir__buft_desc desc;
+};
+
+struct weir_dev {
+	struct weir *weir;
+	const struct weir__backend *backend;
+	const char *module; /* path, or NULL */
+	unsigned index;     /* among the backend's devices */
+	struct weir__dev_desc desc;
+	struct weir_buft buft[WEIR__MAX_BUFTS];
+	pthread_mutex_t lock;  /* guards state and params */
+	_Atomic(void *) state; /* the backend's, from dev_open */
+	bool opened;
+	char params[256];
+};
+
+/* Open the device's state if that has not happened. May block. */
+int weir__dev_use(struct weir_dev *dev);
+/*
+ * The result of a call of the backend, as the library passes it on: a number
+ * that is neither 0 nor an errno becomes -EIO. @what names the call.
+ */
+int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
+/*
+ * Can the backend of @dev copy between memory of @dev and memory of @other? 1:
+ * yes; 0: no; < 0 with a sentence: it could, and failed. May block.
+ */
+int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
+/*
+ * " (the backend's text)" for the code @native, or "". The string is valid
+ * until this thread's second next call.
+ */
+const char *weir__dev_words(const struct weir_dev *dev, int32_t native);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who could have written a module: the file itself, or who may change the
+ * directory that it was found in, or the one that a link there leads to.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "dev/module.h"
+
+/* Who else may write it; NULL: nobody but root, our user and our group. */
+static const char *not_ours(const struct stat *st)
+{
+	if (st->st_uid && st->st_uid != geteuid())
+		return "belongs to another user";
+	if (st->st_mode & S_IWOTH)
+		return "can be written by everybody";
+	if ((st->st_mode & S_IWGRP) && st->st_gid && st->st_gid != getegid())
+		return "can be written by another group";
+	return NULL;
+}
+
+/* The same for the directory of the absolute @path. < 0 with a sentence. */
+static int check_dir(const char *path, const char **ret_why)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+	int r;
+
+	snprintf(dir, sizeof(dir), "%.*s/", (int)(strrchr(path, '/') - path),
+		 path);
+	r = weir__sys_stat(dir, &st);
+	if (r < 0)
+		return weir__fail_sys(r, "%s", dir);
+	*ret_why = not_ours(&st);
+	return 0;
+}
+
+/* Where @path leads, if that is still the file of @st. */
+static int follow(const char *path, const struct stat *st,
+		  char real[static PATH_MAX])
+{
+	struct stat now;
+	int r = weir__sys_realpath(path, real);
+
+	if (r >= 0)
+		r = weir__sys_stat(real, &now);
+	if (r < 0)
+		return weir__fail_sys(r, "it cannot be followed");
+	if (now.st_dev == st->st_dev && now.st_ino == st->st_ino)
+		return 0;
+	return weir__fail(-ESTALE, "it was replaced while it was looked at");
+}
+
+int weir__module_trust(struct weir *weir, const char *path,
+		       const struct stat *st)
+{
+	const char *what = "it", *why = not_ours(st);
+	char real[PATH_MAX];
+	int r = 0;
+
+	if (!why) {
+		what = "its directory";
+		r = check_dir(path, &why);
+	}
+	if (!why && r >= 0) {
+		what = "the directory that it links to";
+		r = follow(path, st, real);
+		if (r >= 0)
+			r = check_dir(real, &why);
+	}
+	if (r < 0 || !why)
+		return r;
+	if (weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
+		return weir__fail(-EPERM, "refused: %s %s", what, why);
+	weir__log(weir, "module %s: %s %s", path, what, why);
+	return 0;
+}

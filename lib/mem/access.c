@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is queued on a buffer, and waiting for it. Work that is queued after a
+ * blocking call has begun is not that call's to wait for: the conflicts are
+ * collected once, under the buffer's lock, and waited for without it.
+ */
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "mem/access.h"
+#include "mem/buf.h"
+
+/*
+ * A fork makes the pages of parent and child copy-on-write. If the parent then
+ * writes to a page while the kernel writes to it by DMA, the parent goes on
+ * with a copy, and what arrives stays in the child's. Linux from 6.5 on copies
+ * pages that direct reads have pinned for the child instead; before, open(2)
+ * says, such reads and fork do not go together unless the memory is hidden
+ * from children. The buffer's lock is held, so that it is hidden from the
+ * first such access to the last.
+ */
+static void hide(struct weir_buf *buf, bool hidden)
+{
+	struct weir_dev *dev = buf->buft->dev;
+
+	if (!buf->foreign && buf->bytes && dev->backend->mem->hide)
+		dev->backend->mem->hide(dev, &buf->mem, hidden);
+}
+
+void weir__access_add(struct weir__access *access)
+{
+	struct weir_buf *buf = access->buf;
+
+	pthread_mutex_lock(&buf->lock);
+	access->next = buf->access;
+	access->link = &buf->access;
+	if (access->next)
+		access->next->link = &access->next;
+	buf->access = access;
+	if (access->dma && buf->n_dma++ == 0)
+		hide(buf, true);
+	pthread_mutex_unlock(&buf->lock);
+}
+
+void weir__access_del(struct weir__access *access)
+{
+	struct weir_buf *buf = access->buf;
+
+	pthread_mutex_lock(&buf->lock);
+	if (access->link) {
+		*access->link = access->next;
+		if (access->next)
+			access->next->link = access->link;
+		access->link = NULL;
+		if (access->dma && --buf->n_dma == 0)
+			hide(buf, false);
+	}
+	pthread_mutex_unlock(&buf->lock);
+}
+
+struct conflict {
+	struct weir__source *src; /* held */
+	uint64_t number;
+};
+
+struct conflicts {
+	struct conflict *list;
+	size_t n, room;
+	struct conflict few[16]; /* before memory is taken */
+};
+
+static int add_conflict(struct conflicts *c, struct weir__source *src,
+			uint64_t number)
+{
+	if (c->n == c->room) {
+		size_t room = 2 * c->room;
+		struct conflict *list =
+			weir__realloc(c->list == c->few ? NULL : c->list, room,
+				      sizeof(*list));
+
+		if (!list)
+			return weir__fail(
+				-ENOMEM, "no memory to wait for %zu operations",
+				room);
+		if (c->list == c->few)
+			memcpy(list, c->few, sizeof(c->few));
+		c->list = list;
+		c->room = room;
+	}
+	c->list[c->n].src = weir__source_ref(src);
+	c->list[c->n++].number = number;
+	return 0;
+}
+
+static int add_numbers(struct conflicts *c, struct weir__access *a, uint64_t lo,
+		       uint64_t hi)
+{
+	uint64_t from = 0, number;
+	int r;
+
+	if (!a->next_number)
+		return add_conflict(c, a->src, a->number);
+	lo = a->lo > lo ? a->lo : lo;
+	hi = a->hi < hi ? a->hi : hi;
+	while (a->next_number(a, lo, hi, from, &number)) {
+		r = add_conflict(c, a->src, number);
+		if (r < 0)
+			return r;
+		from = number + 1;
+	}
+	return 0;
+}
+
+static int collect(struct weir_buf *buf, uint64_t lo, uint64_t hi, bool write,
+		   struct conflicts *c)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&buf->lock);
+	for (struct weir__access *a = buf->access; a && !r; a = a->next)
+		if ((write || a->write) && a->lo < hi && lo < a->hi)
+			r = add_numbers(c, a, lo, hi);
+	pthread_mutex_unlock(&buf->lock);
+	return r;
+}
+
+/* How they end is told to those who queued them, not to this caller. */
+static void wait_for(struct conflicts *c)
+{
+	struct weir__error_saved saved;
+
+	weir__error_save(&saved);
+	for (size_t i = 0; i < c->n; i++)
+		weir__source_block(c->list[i].src, c->list[i].number, -1);
+	weir__error_restore(&saved);
+}
+
+int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
+		      bool write)
+{
+	struct conflicts c;
+	int r;
+
+	c.list = c.few;
+	c.n = 0;
+	c.room = sizeof(c.few) / sizeof(c.few[0]);
+	r = collect(buf, lo, hi, write, &c);
+	if (!r && c.n)
+		wait_for(&c);
+	for (size_t i = 0; i < c.n; i++)
+		weir__source_put(c.list[i].src);
+	if (c.list != c.few)
+		weir__free(c.list);
+	return r;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#include "mem/buf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "mem/tensor.h"
+
+int weir_buft_info(const struct weir_buft *buft,
+		   struct weir_buft_info *ret_info)
+{
+	const struct weir__buft_desc *d = &buft->desc;
+	struct weir_buft_info info = {
+		.size = sizeof(info),
+		.name = d->name,
+		.dev = buft->dev,
+		.kind = d->kind,
+		.flags = d->flags,
+		.align = d->align,
+		.max = d->max,
+	};
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(buft->dev->weir);
+	if (r < 0)
+		return r;
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
+		    uint64_t *ret_bytes)
+{
+	const struct weir__mem_ops *ops = buft->dev->backend->mem;
+	uint64_t bytes;
+	int r = weir__tensor_extent(t, &bytes);
+
+	if (r < 0)
+		return r;
+	*ret_bytes = bytes;
+	if (ops->alloc_size) {
+		size_t padded =
+			ops->alloc_size(buft->dev, &buft->desc, t, bytes);
+
+		/* Padding only ever adds. */
+		*ret_bytes = padded > bytes ? padded : bytes;
+	}
+	return 0;
+}
+
+size_t weir_buft_alloc_size(const struct weir_buft *buft,
+			    const struct weir_tensor *t)
+{
+	uint64_t bytes;
+
+	WEIR__ENTER();
+	if (weir__root_read(buft->dev->weir) < 0 ||
+	    weir__buft_need(buft, t, &bytes) < 0)
+		return 0;
+	return bytes;
+}
+
+struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
+{
+	struct weir_buf *buf = weir__calloc(1, sizeof(*buf));
+
+	if (!buf)
+		return NULL;
+	atomic_init(&buf->refs, 1);
+	buf->buft = buft;
+	buf->bytes = size;
+	buf->mem.node = -1;
+	/* An address of no bytes: aligned, not NULL, and nobody's. */
+	buf->mem.base =
+		(unsigned char *)(buft->desc.align < 4096
+					  ? (uintptr_t)4096
+					  : (uintptr_t)buft->desc.align);
+	pthread_mutex_init(&buf->lock, NULL);
+	weir__root_ref(buft->dev->weir);
+	return buf;
+}
+
+void weir__buf_drop(struct weir_buf *buf)
+{
+	struct weir *weir = buf->buft->dev->weir;
+
+	pthread_mutex_destroy(&buf->lock);
+	weir__free(buf->member);
+	weir__free(buf->member_at);
+	weir__free(buf);
+	weir__root_put(weir);
+}
+
+static int check_alloc(const struct weir_buft *buft, size_t size,
+		       const struct weir_buf_opts *o)
+{
+	const struct weir__buft_desc *d = &buft->desc;
+
+	if (o->flags &
+	    ~(WEIR_BUF_STRICT | WEIR_BUF_TOUCH | WEIR_BUF_WRITE_COMBINED))
+		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
+				  o->flags);
+	if (o->flags & WEIR_BUF_WRITE_COMBINED && d->kind != WEIR_MEM_PINNED)
+		return weir__fail(
+			-EINVAL,
+			"only memory of kind PINNED can be write-combined, not %s",
+			d->name);
+	if (o->usage > WEIR_USAGE_COMPUTE)
+		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
+	if (o->node < 0)
+		return weir__fail(-EINVAL, "node is %d: 0, or a node + 1",
+				  o->node);
+	if (o->reserved)
+		return weir__fail(-EINVAL, "reserved is %u, not 0",
+				  o->reserved);
+	if (d->flags & WEIR_BUFT_READONLY)
+		return weir__fail(-EOPNOTSUPP,
+				  "memory of kind %s is made by weir_buf_map",
+				  d->name);
+	if (size > d->max)
+		return weir__fail(-EINVAL,
+				  "%zu bytes, the largest buffer of %s has %zu",
+				  size, d->name, d->max);
+	return 0;
+}
+
+static int alloc_mem(struct weir_buft *buft, size_t size,
+		     const struct weir_buf_opts *o, struct weir__mem *mem)
+{
+	struct weir_dev *dev = buft->dev;
+	const struct weir__mem_ops *ops = dev->backend->mem;
+	int r = weir__dev_use(dev);
+
+	if (r < 0)
+		return r;
+	mem->base = NULL;
+	r = ops->alloc(dev, &buft->desc, size, o, mem);
+	r = weir__dev_result(dev, "mem->alloc", r);
+	if (r < 0)
+		return r;
+	if (mem->base && !((uintptr_t)mem->base & (buft->desc.align - 1)))
+		return 0;
+	r = weir__fail(
+		-EIO,
+		"%s: its backend gave memory at %p, not at a multiple of %zu",
+		buft->desc.name, (void *)mem->base, buft->desc.align);
+	ops->free(dev, &buft->desc, size, mem);
+	return r;
+}
+
+int weir__buf_alloc(struct weir_buft *buft, size_t size,
+		    const struct weir_buf_opts *opts, struct weir_buf **ret_buf)
+{
+	struct weir_buf_opts o;
+	struct weir_buf *buf;
+	int r = weir__root_enter(buft->dev->weir);
+
+	if (r < 0 || (r = weir__opts_in(&o, sizeof(o), opts)) < 0 ||
+	    (r = check_alloc(buft, size, &o)) < 0)
+		return r;
+	buf = weir__buf_new(buft, size);
+	if (!buf)
+		return weir__fail(-ENOMEM, "no memory for a buffer's object");
+	r = size ? alloc_mem(buft, size, &o, &buf->mem) : 0;
+	if (r < 0) {
+		weir__buf_drop(buf);
+		return r;
+	}
+	buf->mem.got |= WEIR_GOT_OWNED;
+	atomic_store(&buf->usage, o.usage);
+	*ret_buf = buf;
+	return 0;
+}
+
+int weir_buf_alloc(struct weir_buft *buft, size_t size,
+		   const struct weir_buf_opts *opts, struct weir_buf **ret_buf)
+{
+	WEIR__ENTER();
+	return weir__buf_alloc(buft, size, opts, ret_buf);
+}
+
+static int wrap_mem(struct weir_buft *buft, void *ptr, size_t size,
+		    struct weir__mem *mem)
+{
+	struct weir_dev *dev = buft->dev;
+	int r;
+
+	if (!dev->backend->mem->wrap)
+		return weir__fail(-EOPNOTSUPP,
+				  "%s: memory of the caller's is not taken",
+				  buft->desc.name);
+	r = weir__dev_use(dev);
+	if (r < 0)
+		return r;
+	r = dev->backend->mem->wrap(dev, &buft->desc, ptr, size, mem);
+	return weir__dev_result(dev, "mem->wrap", r);
+}
+
+int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
+		      void (*release)(void *), void *arg,
+		      struct weir_buf **ret_buf)
+{
+	struct weir_buf *buf;
+	int r = weir__root_enter(buft->dev->weir);
+
+	if (r < 0)
+		return r;
+	if (size && !ptr)
+		return weir__fail(-EINVAL, "%zu bytes at NULL", size);
+	if (size > UINTPTR_MAX - (uintptr_t)ptr)
+		return weir__fail(
+			-EINVAL, "%zu bytes at %p reach over the end of memory",
+			size, ptr);
+	buf = weir__buf_new(buft, size);
+	if (!buf)
+		return weir__fail(-ENOMEM, "no memory for a buffer's object");
+	r = size ? wrap_mem(buft, ptr, size, &buf->mem) : 0;
+	if (r < 0) {
+		weir__buf_drop(buf);
+		return r;
+	}
+	buf->foreign = true;
+	buf->release = release;
+	buf->release_arg = arg;
+	*ret_buf = buf;
+	return 0;
+}
+
+int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
+		  void (*release)(void *), void *arg, struct weir_buf **ret_buf)
+{
+	WEIR__ENTER();
+	return weir__buf_foreign(buft, ptr, size, release, arg, ret_buf);
+}
+
+struct weir_buf *weir_buf_ref(struct weir_buf *buf)
+{
+	atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+	return buf;
+}
+
+/* The last reference is gone, so no work is queued on it. */
+static void free_buf(struct weir_buf *buf)
+{
+	struct weir_dev *dev = buf->buft->dev;
+
+	for (unsigned i = 0; i < buf->n_members; i++)
+		weir_buf_free(buf->member[i]);
+	if (buf->bytes && !buf->member)
+		dev->backend->mem->free(dev, &buf->buft->desc, buf->bytes,
+					&buf->mem);
+	if (buf->release)
+		buf->release(buf->release_arg);
+	weir__buf_drop(buf);
+}
+
+void weir_buf_free(struct weir_buf *buf)
+{
+	/* A child after fork has no right to what is the parent's. */
+	if (!buf || !weir__root_is_ours(buf->buft->dev->weir))
+		return;
+	if (atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) == 1)
+		free_buf(buf);
+}
+
+bool weir__buf_is_host(const struct weir_buf *buf)
+{
+	return buf->buft->desc.flags & WEIR_BUFT_HOST;
+}
+
+/* A joined buffer is what each of its members is, and the first says why not. */
+static void add_member(struct weir_buf_info *info, const struct weir_buf *m)
+{
+	info->got &= m->mem.got;
+	if (info->node != m->mem.node)
+		info->node = -1;
+	if (!info->why[0])
+		memcpy(info->why, m->mem.why, sizeof(info->why));
+}
+
+int weir_buf_info(const struct weir_buf *buf, struct weir_buf_info *ret_info)
+{
+	const struct weir_buf *first = buf->member ? buf->member[0] : buf;
+	struct weir_buf_info info = {
+		.size = sizeof(info),
+		.bytes = buf->bytes,
+		.buft = buf->buft,
+		.usage = atomic_load(&buf->usage),
+		.got = first->mem.got,
+		.members = buf->n_members,
+		.node = first->mem.node,
+	};
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(buf->buft->dev->weir);
+	if (r < 0)
+		return r;
+	memcpy(info.why, first->mem.why, sizeof(info.why));
+	for (unsigned i = 1; i < buf->n_members; i++)
+		add_member(&info, buf->member[i]);
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+int weir_buf_set_usage(struct weir_buf *buf, enum weir_usage usage)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(buf->buft->dev->weir);
+	if (r < 0)
+		return r;
+	if ((unsigned)usage > WEIR_USAGE_COMPUTE)
+		return weir__fail(-EINVAL, "%u is not a usage",
+				  (unsigned)usage);
+	atomic_store(&buf->usage, usage);
+	for (unsigned i = 0; i < buf->n_members; i++)
+		atomic_store(&buf->member[i]->usage, usage);
+	return 0;
+}
+
+void *weir_buf_data(struct weir_buf *buf)
+{
+	if (buf->member || !weir__buf_is_host(buf) ||
+	    !weir__root_is_ours(buf->buft->dev->weir))
+		return NULL;
+	return buf->mem.base;
+}

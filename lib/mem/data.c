@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocking access to the bytes of tensors. Host memory is copied here; what a
+ * device has to itself goes through its backend.
+ */
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "mem/access.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
+
+#define BOUNCE_BYTES ((size_t)1 << 20)
+
+/* A place in one buffer. */
+struct place {
+	struct weir_buf *buf;
+	unsigned char *addr;
+};
+
+static int check_writable(const struct weir_buf *buf)
+{
+	if (buf->buft->desc.flags & WEIR_BUFT_READONLY)
+		return weir__fail(-EROFS, "memory of kind %s is read-only",
+				  buf->buft->desc.name);
+	return 0;
+}
+
+/* Resolve, check and wait: what every call here begins with. */
+static int begin(const struct weir_tensor *t, size_t off, size_t n, bool write,
+		 struct place *ret_place)
+{
+	uint64_t at;
+	int r = weir__tensor_range(t, off, n, &ret_place->buf, &at,
+				   &ret_place->addr);
+
+	if (r < 0 ||
+	    (r = weir__root_enter(ret_place->buf->buft->dev->weir)) < 0 ||
+	    (write && (r = check_writable(ret_place->buf)) < 0))
+		return r;
+	return n ? weir__buf_quiesce(ret_place->buf, at, at + n, write) : 0;
+}
+
+/* What a move of the backend's gave: a call that waits for it returns this. */
+static int moved(const struct weir_dev *dev, const char *what, int r)
+{
+	return weir__cause_errno(weir__dev_result(dev, what, r));
+}
+
+static int put(const struct place *dst, const void *src, size_t n)
+{
+	struct weir_dev *dev = dst->buf->buft->dev;
+
+	if (!weir__buf_is_host(dst->buf))
+		return moved(dev, "mem->set",
+			     dev->backend->mem->set(dev, dst->addr, src, n));
+	memcpy(dst->addr, src, n);
+	return 0;
+}
+
+static int get(const struct place *src, void *dst, size_t n)
+{
+	struct weir_dev *dev = src->buf->buft->dev;
+
+	if (!weir__buf_is_host(src->buf))
+		return moved(dev, "mem->get",
+			     dev->backend->mem->get(dev, dst, src->addr, n));
+	memcpy(dst, src->addr, n);
+	return 0;
+}
+
+static int fill(const struct place *dst, uint8_t byte, size_t n)
+{
+	struct weir_dev *dev = dst->buf->buft->dev;
+
+	if (!weir__buf_is_host(dst->buf))
+		return moved(dev, "mem->fill",
+			     dev->backend->mem->fill(dev, dst->addr, byte, n));
+	memset(dst->addr, byte, n);
+	return 0;
+}
+
+int weir_tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
+		    size_t n)
+{
+	struct place to;
+	int r;
+
+	WEIR__ENTER();
+	if (n && !src)
+		return weir__fail(-EINVAL, "%zu bytes from NULL", n);
+	r = begin(dst, off, n, true, &to);
+	return r < 0 || !n ? r : put(&to, src, n);
+}
+
+int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
+		    size_t n)
+{
+	struct place from;
+	int r;
+
+	WEIR__ENTER();
+	if (n && !dst)
+		return weir__fail(-EINVAL, "%zu bytes to NULL", n);
+	r = begin(src, off, n, false, &from);
+	return r < 0 || !n ? r : get(&from, dst, n);
+}
+
+int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
+		     uint8_t byte)
+{
+	struct place to;
+	int r;
+
+	WEIR__ENTER();
+	r = begin(dst, off, n, true, &to);
+	return r < 0 || !n ? r : fill(&to, byte, n);
+}
+
+static int clear_one(struct weir_buf *buf, uint8_t byte)
+{
+	struct place all = { .buf = buf, .addr = buf->mem.base };
+	int r = check_writable(buf);
+
+	if (r < 0 || !buf->bytes)
+		return r;
+	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
+	if (!r)
+		r = fill(&all, byte, buf->bytes);
+	if (!r && buf->bytes > atomic_load(&buf->mem.touched))
+		atomic_store(&buf->mem.touched, buf->bytes);
+	return r;
+}
+
+int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(buf->buft->dev->weir);
+	if (r < 0 || !buf->member)
+		return r < 0 ? r : clear_one(buf, byte);
+	for (unsigned i = 0; i < buf->n_members && !r; i++)
+		r = clear_one(buf->member[i], byte);
+	return r;
+}
+
+/* A copy of one tensor to another, run by run. */
+struct copy {
+	struct place dst, src;
+	bool reached;          /* between two devices, by themselves */
+	unsigned char *bounce; /* between two others; NULL: not needed */
+};
+
+static int copy_bounced(const struct copy *c, size_t off, size_t n)
+{
+	for (size_t at = 0; at < n; at += BOUNCE_BYTES) {
+		size_t len = n - at < BOUNCE_BYTES ? n - at : BOUNCE_BYTES;
+		struct place to = { c->dst.buf, c->dst.addr + off + at };
+		struct place from = { c->src.buf, c->src.addr + off + at };
+		int r = get(&from, c->bounce, len);
+
+		if (!r)
+			r = put(&to, c->bounce, len);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* @n bytes at @off of both. */
+static int copy_run(const struct copy *c, size_t off, size_t n)
+{
+	struct place to = { c->dst.buf, c->dst.addr + off };
+	struct place from = { c->src.buf, c->src.addr + off };
+	struct weir_dev *dev = to.buf->buft->dev;
+
+	if (weir__buf_is_host(from.buf))
+		return put(&to, from.addr, n);
+	if (weir__buf_is_host(to.buf))
+		return get(&from, to.addr, n);
+	if (c->bounce)
+		return copy_bounced(c, off, n);
+	if (c->reached)
+		return moved(dev, "mem->copy_from",
+			     dev->backend->mem->copy_from(dev, to.addr,
+							  from.buf->buft->dev,
+							  from.addr, n));
+	return moved(dev, "mem->copy",
+		     dev->backend->mem->copy(dev, to.addr, from.addr, n));
+}
+
+static int copy_runs(const struct copy *c, const struct weir_tensor *t,
+		     uint64_t bytes)
+{
+	int64_t index[WEIR_MAX_DIMS] = { 0 };
+	uint64_t off = 0;
+	unsigned outer;
+	size_t run;
+	int r;
+
+	if (weir__tensor_contiguous(t))
+		return copy_run(c, 0, bytes);
+	outer = weir__tensor_outer(t, &run);
+	do
+		r = copy_run(c, off, run);
+	while (!r && weir__tensor_next_run(t, outer, index, &off));
+	return r;
+}
+
+/* As begin(), for a tensor that may have gaps. */
+static int begin_whole(const struct weir_tensor *t, uint64_t bytes, bool write,
+		       struct place *ret_place)
+{
+	uint64_t at;
+	int r;
+
+	if (!t->buf)
+		return weir__fail(-EINVAL, "%s is not placed in a buffer",
+				  weir__tensor_label(t));
+	r = weir__buf_range(t->buf, t->offset, bytes, &ret_place->buf, &at);
+	if (r < 0 ||
+	    (r = weir__root_enter(ret_place->buf->buft->dev->weir)) < 0 ||
+	    (write && (r = check_writable(ret_place->buf)) < 0))
+		return r;
+	ret_place->addr = ret_place->buf->mem.base + at;
+	return bytes ? weir__buf_quiesce(ret_place->buf, at, at + bytes, write)
+		     : 0;
+}
+
+static bool one_memory(const struct copy *c)
+{
+	return (weir__buf_is_host(c->dst.buf) &&
+		weir__buf_is_host(c->src.buf)) ||
+	       c->dst.buf->buft->dev == c->src.buf->buft->dev;
+}
+
+/* 1: the same place; 0: apart; < 0: they overlap. By address, since memory of
+ * the caller's may be wrapped twice. */
+static int compare_places(const struct copy *c, uint64_t bytes)
+{
+	uintptr_t dst = (uintptr_t)c->dst.addr, src = (uintptr_t)c->src.addr;
+	uintptr_t apart = dst < src ? src - dst : dst - src;
+
+	if (!bytes || !one_memory(c))
+		return 0;
+	if (!apart)
+		return 1;
+	if (apart < bytes)
+		return weir__fail(-EINVAL,
+				  "%llu bytes each, %llu apart: they overlap",
+				  (unsigned long long)bytes,
+				  (unsigned long long)apart);
+	return 0;
+}
+
+/* Between devices: does the one reach the other, or do we carry it? */
+static int join_devices(struct copy *c)
+{
+	int r = weir__dev_reach(c->dst.buf->buft->dev, c->src.buf->buft->dev);
+
+	if (r < 0)
+		return r;
+	c->reached = r;
+	if (!r)
+		c->bounce = weir__malloc(BOUNCE_BYTES);
+	return r || c->bounce ? 0
+			      : weir__fail(-ENOMEM, "no memory for %zu bytes",
+					   BOUNCE_BYTES);
+}
+
+static int copy_placed(struct copy *c, const struct weir_tensor *t,
+		       uint64_t bytes)
+{
+	int r = compare_places(c, bytes);
+
+	if (r || !bytes)
+		return r < 0 ? r : 0;
+	if (!weir__buf_is_host(c->dst.buf) && !weir__buf_is_host(c->src.buf) &&
+	    !one_memory(c))
+		r = join_devices(c);
+	if (!r)
+		r = copy_runs(c, t, bytes);
+	weir__free(c->bounce);
+	return r;
+}
+
+int weir_tensor_copy(const struct weir_tensor *dst,
+		     const struct weir_tensor *src)
+{
+	struct copy c = { .bounce = NULL };
+	uint64_t bytes;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__tensor_extent(dst, &bytes);
+	if (r < 0 || (r = weir__tensor_same(dst, src)) < 0 ||
+	    (r = begin_whole(src, bytes, false, &c.src)) < 0 ||
+	    (r = begin_whole(dst, bytes, true, &c.dst)) < 0)
+		return r;
+	return copy_placed(&c, dst, bytes);
+}

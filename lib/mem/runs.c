@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bytes of a tensor as runs of equal length, for copies.
+ */
+#include "core/error.h"
+#include "mem/buf.h"
+#include "mem/dtype.h"
+#include "mem/tensor.h"
+
+int weir__tensor_same(const struct weir_tensor *dst,
+		      const struct weir_tensor *src)
+{
+	if (dst->dtype != src->dtype || dst->ndim != src->ndim)
+		return weir__fail(
+			-EINVAL,
+			"%s: dtype %u of %u dimensions, %s: dtype %u of %u",
+			weir__tensor_label(dst), dst->dtype, dst->ndim,
+			weir__tensor_label(src), src->dtype, src->ndim);
+	for (unsigned i = 0; i < dst->ndim && i < WEIR_MAX_DIMS; i++)
+		if (dst->shape[i] != src->shape[i] ||
+		    dst->stride[i] != src->stride[i])
+			return weir__fail(
+				-EINVAL,
+				"dimension %u: %lld by %lld bytes of %s, %lld by %lld of %s",
+				i, (long long)dst->shape[i],
+				(long long)dst->stride[i],
+				weir__tensor_label(dst),
+				(long long)src->shape[i],
+				(long long)src->stride[i],
+				weir__tensor_label(src));
+	return 0;
+}
+
+uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim)
+{
+	uint64_t n = (uint64_t)t->shape[dim];
+
+	return dim == t->ndim - 1 ? n / weir__dtype(t->dtype)->block : n;
+}
+
+unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_run)
+{
+	const struct weir_dtype_info *row = weir__dtype(t->dtype);
+	unsigned outer = t->ndim;
+	uint64_t run = row->bytes;
+
+	while (outer) {
+		uint64_t n = weir__tensor_steps(t, outer - 1);
+
+		if (n != 1 && (uint64_t)t->stride[outer - 1] != run)
+			break;
+		run *= n;
+		outer--;
+	}
+	*ret_run = run;
+	return outer;
+}
+
+bool weir__tensor_next_run(const struct weir_tensor *t, unsigned outer,
+			   int64_t *index, uint64_t *off)
+{
+	for (unsigned i = outer; i--;) {
+		int64_t n = (int64_t)weir__tensor_steps(t, i);
+
+		*off += (uint64_t)t->stride[i];
+		if (++index[i] < n)
+			return true;
+		*off -= (uint64_t)t->stride[i] * (uint64_t)n;
+		index[i] = 0;
+	}
+	return false;
+}

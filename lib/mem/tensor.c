@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "dev/dev.h"
+#include "mem/buf.h"
+#include "mem/dtype.h"
+#include "mem/tensor.h"
+
+const char *weir__tensor_label(const struct weir_tensor *t)
+{
+	static _Thread_local char ring[4][112];
+	static _Thread_local unsigned turn;
+	char *out = ring[turn++ % 4];
+
+	if (t->name)
+		snprintf(out, sizeof(ring[0]), "tensor '%s'",
+			 weir__quote(t->name, strlen(t->name)));
+	else
+		snprintf(out, sizeof(ring[0]), "tensor");
+	return out;
+}
+
+static int check_form(const struct weir_tensor *t,
+		      const struct weir_dtype_info **ret_row)
+{
+	const struct weir_dtype_info *row = weir__dtype(t->dtype);
+
+	if (!row)
+		return weir__fail(-EINVAL, "%s: %u is not a dtype",
+				  weir__tensor_label(t), t->dtype);
+	if (t->ndim > WEIR_MAX_DIMS)
+		return weir__fail(-EOPNOTSUPP, "%s: %u dimensions, at most %d",
+				  weir__tensor_label(t), t->ndim,
+				  WEIR_MAX_DIMS);
+	for (unsigned i = 0; i < t->ndim; i++)
+		if (t->shape[i] < 0)
+			return weir__fail(-EINVAL, "%s: dimension %u is %lld",
+					  weir__tensor_label(t), i,
+					  (long long)t->shape[i]);
+	*ret_row = row;
+	return 0;
+}
+
+static bool is_empty(const struct weir_tensor *t)
+{
+	for (unsigned i = 0; i < t->ndim; i++)
+		if (!t->shape[i])
+			return true;
+	return false;
+}
+
+/* An empty tensor has no bytes, whatever its other dimensions are. */
+static int count_bytes(const struct weir_tensor *t,
+		       const struct weir_dtype_info *row,
+		       uint64_t *ret_elements, uint64_t *ret_bytes)
+{
+	uint64_t n = !is_empty(t), bytes;
+
+	for (unsigned i = 0; n && i < t->ndim; i++)
+		if (weir__mul_over(n, (uint64_t)t->shape[i], &n) ||
+		    n > INT64_MAX)
+			return weir__fail(
+				-EOVERFLOW,
+				"%s: over 2^63 - 1 elements at dimension %u of %lld",
+				weir__tensor_label(t), i,
+				(long long)t->shape[i]);
+	if (n % row->block)
+		return weir__fail(
+			-EINVAL,
+			"%s: %llu elements are not whole blocks of %u, which %s has",
+			weir__tensor_label(t), (unsigned long long)n,
+			row->block, row->name);
+	if (weir__mul_over(n / row->block, row->bytes, &bytes) ||
+	    bytes > INT64_MAX)
+		return weir__fail(
+			-EOVERFLOW,
+			"%s: %llu elements of %s are over 2^63 - 1 bytes",
+			weir__tensor_label(t), (unsigned long long)n,
+			row->name);
+	*ret_elements = n;
+	*ret_bytes = bytes;
+	return 0;
+}
+
+/*
+ * Strides of a contiguous tensor. Of an empty one the outer strides are 0 where
+ * the product of the inner dimensions is 0, or beyond any memory.
+ */
+static void set_strides(struct weir_tensor *t,
+			const struct weir_dtype_info *row)
+{
+	unsigned i = t->ndim;
+	uint64_t stride = row->bytes;
+
+	memset(t->stride, 0, sizeof(t->stride));
+	if (!i || t->shape[i - 1] % row->block)
+		return;
+	t->stride[--i] = (int64_t)stride;
+	if (weir__mul_over(stride, (uint64_t)t->shape[i] / row->block, &stride))
+		return;
+	while (i-- && stride <= INT64_MAX) {
+		t->stride[i] = (int64_t)stride;
+		if (weir__mul_over(stride, (uint64_t)t->shape[i], &stride))
+			return;
+	}
+}
+
+int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		      unsigned ndim, const int64_t *shape)
+{
+	struct weir_tensor made = { .dtype = dtype, .ndim = ndim };
+	const struct weir_dtype_info *row;
+	uint64_t n, bytes;
+	int r;
+
+	if (ndim && !shape)
+		return weir__fail(-EINVAL, "%u dimensions without a shape",
+				  ndim);
+	if (ndim <= WEIR_MAX_DIMS && ndim)
+		memcpy(made.shape, shape, ndim * sizeof(*shape));
+	if ((r = check_form(&made, &row)) < 0 ||
+	    (r = count_bytes(&made, row, &n, &bytes)) < 0)
+		return r;
+	set_strides(&made, row);
+	*t = made;
+	return 0;
+}
+
+int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
+		     unsigned ndim, const int64_t *shape)
+{
+	WEIR__ENTER();
+	return weir__tensor_init(t, dtype, ndim, shape);
+}
+
+/* Rows are not whole blocks: one run of bytes. */
+static bool has_strides(const struct weir_tensor *t)
+{
+	return t->ndim && t->stride[t->ndim - 1];
+}
+
+/* From the first byte to behind the last; there are elements. */
+static int strided_extent(const struct weir_tensor *t,
+			  const struct weir_dtype_info *row,
+			  uint64_t *ret_bytes)
+{
+	unsigned last = t->ndim - 1;
+	uint64_t end = row->bytes, step;
+
+	for (unsigned i = 0; i < t->ndim; i++) {
+		uint64_t n = (uint64_t)t->shape[i];
+
+		if (i == last && n % row->block)
+			return weir__fail(
+				-EINVAL,
+				"%s: rows of %llu elements have strides, but are not whole blocks of %u",
+				weir__tensor_label(t), (unsigned long long)n,
+				row->block);
+		if (i == last)
+			n /= row->block;
+		if (t->stride[i] < 0)
+			return weir__fail(-EINVAL, "%s: stride %u is %lld",
+					  weir__tensor_label(t), i,
+					  (long long)t->stride[i]);
+		if (weir__mul_over(n - 1, (uint64_t)t->stride[i], &step) ||
+		    weir__add_over(end, step, &end) || end > INT64_MAX)
+			return weir__fail(
+				-EOVERFLOW,
+				"%s: stride %u of %lld reaches over 2^63 - 1 bytes",
+				weir__tensor_label(t), i,
+				(long long)t->stride[i]);
+	}
+	*ret_bytes = end;
+	return 0;
+}
+
+int weir__tensor_extent(const struct weir_tensor *t, uint64_t *ret_bytes)
+{
+	const struct weir_dtype_info *row;
+	uint64_t n, bytes;
+	int r;
+
+	if ((r = check_form(t, &row)) < 0 ||
+	    (r = count_bytes(t, row, &n, &bytes)) < 0)
+		return r;
+	if (n && has_strides(t))
+		return strided_extent(t, row, ret_bytes);
+	*ret_bytes = bytes;
+	return 0;
+}
+
+int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
+{
+	uint64_t bytes;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__tensor_extent(t, &bytes);
+	if (!r)
+		*ret_bytes = bytes;
+	return r;
+}
+
+/* The tensor makes sense: weir__tensor_extent has said so. */
+bool weir__tensor_contiguous(const struct weir_tensor *t)
+{
+	struct weir_tensor tight = *t;
+
+	if (!has_strides(t))
+		return true;
+	if (is_empty(t))
+		return true;
+	set_strides(&tight, weir__dtype(t->dtype));
+	/* The stride of a dimension of 1 is never taken. */
+	for (unsigned i = 0; i < t->ndim; i++)
+		if (t->shape[i] != 1 && t->stride[i] != tight.stride[i])
+			return false;
+	return true;
+}
+
+int weir_tensor_place(struct weir_tensor *t, struct weir_buf *buf,
+		      uint64_t offset)
+{
+	struct weir_buf *member;
+	uint64_t bytes, at;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(buf->buft->dev->weir);
+	if (r < 0)
+		return r;
+	if (t->buf)
+		return weir__fail(-EINVAL, "%s is placed already",
+				  weir__tensor_label(t));
+	r = weir__buft_need(buf->buft, t, &bytes);
+	if (r < 0)
+		return r;
+	r = weir__buf_range(buf, offset, bytes, &member, &at);
+	if (r < 0)
+		return r;
+	t->buf = buf;
+	t->offset = offset;
+	return 0;
+}
+
+static int check_view(const struct weir_tensor *of, unsigned dim, int64_t start,
+		      int64_t n, const struct weir_dtype_info *row)
+{
+	if (dim >= of->ndim)
+		return weir__fail(-EINVAL, "%s: dimension %u of %u",
+				  weir__tensor_label(of), dim, of->ndim);
+	if (!has_strides(of))
+		return weir__fail(
+			-EINVAL,
+			"%s: rows of %lld elements are not whole blocks of %u: no views",
+			weir__tensor_label(of),
+			(long long)of->shape[of->ndim - 1], row->block);
+	if (start < 0 || n < 0 || n > of->shape[dim] - start)
+		return weir__fail(
+			-EINVAL, "%s: %lld from %lld on, dimension %u has %lld",
+			weir__tensor_label(of), (long long)n, (long long)start,
+			dim, (long long)of->shape[dim]);
+	if (dim == of->ndim - 1 && (start % row->block || n % row->block))
+		return weir__fail(
+			-EINVAL,
+			"%s: %lld from %lld on are not whole blocks of %u",
+			weir__tensor_label(of), (long long)n, (long long)start,
+			row->block);
+	return 0;
+}
+
+int weir_tensor_view(const struct weir_tensor *of, unsigned dim, int64_t start,
+		     int64_t n, struct weir_tensor *ret_view)
+{
+	const struct weir_dtype_info *row = weir__dtype(of->dtype);
+	struct weir_tensor view = *of;
+	uint64_t bytes, skip = 0;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__tensor_extent(of, &bytes);
+	if (r < 0 || (r = check_view(of, dim, start, n, row)) < 0)
+		return r;
+	view.shape[dim] = n;
+	if (dim == of->ndim - 1)
+		start /= row->block;
+	/*
+	 * Within the extent, if the view has elements; at its end, or beyond
+	 * it by a gap, if not: an empty view begins where the tensor does.
+	 */
+	if (bytes && n)
+		skip = (uint64_t)start * (uint64_t)of->stride[dim];
+	if (weir__add_over(view.offset, skip, &view.offset))
+		return weir__fail(-EOVERFLOW, "%s: offset %llu and %llu",
+				  weir__tensor_label(of),
+				  (unsigned long long)of->offset,
+				  (unsigned long long)skip);
+	*ret_view = view;
+	return 0;
+}
+
+int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
+		       struct weir_buf **ret_member, uint64_t *ret_off,
+		       unsigned char **ret_addr)
+{
+	struct weir_buf *member;
+	uint64_t bytes, at;
+	int r;
+
+	if (!t->buf)
+		return weir__fail(-EINVAL, "%s is not placed in a buffer",
+				  weir__tensor_label(t));
+	r = weir__tensor_extent(t, &bytes);
+	if (r < 0)
+		return r;
+	if (!weir__tensor_contiguous(t))
+		return weir__fail(-EINVAL, "%s is not contiguous",
+				  weir__tensor_label(t));
+	if (off > bytes || n > bytes - off)
+		return weir__fail(
+			-EINVAL,
+			"%s: %llu bytes from byte %llu on, it has %llu",
+			weir__tensor_label(t), (unsigned long long)n,
+			(unsigned long long)off, (unsigned long long)bytes);
+	/* The whole tensor, so that a stale place is found by any range. */
+	r = weir__buf_range(t->buf, t->offset, bytes, &member, &at);
+	if (r < 0)
+		return r;
+	*ret_member = member;
+	*ret_off = at + off;
+	*ret_addr = member->mem.base + at + off;
+	return 0;
+}
+
+void *weir_tensor_data(const struct weir_tensor *t)
+{
+	struct weir_buf *member;
+	uint64_t bytes, at;
+
+	WEIR__ENTER();
+	if (!t->buf || !weir__buf_is_host(t->buf) ||
+	    !weir__root_is_ours(t->buf->buft->dev->weir) ||
+	    weir__tensor_extent(t, &bytes) < 0 ||
+	    weir__buf_range(t->buf, t->offset, bytes, &member, &at) < 0)
+		return NULL;
+	return member->mem.base + at;
+}
