@@ -79,11 +79,11 @@ static void sleep_until(struct weir__reactor *r, int64_t limit)
 		return;
 	ts.tv_sec = (until - now) / 1000000000;
 	ts.tv_nsec = (until - now) % 1000000000;
-	if (weir__turn_free(r) &&
+	if (weir__reactor_release(r) &&
 	    ppoll(&fd, 1, until == INT64_MAX ? NULL : &ts, NULL) == 1)
 		if (read(r->eventfd, &count, sizeof(count)) < 0)
 			perror("eventfd");
-	weir__turn_take(r);
+	weir__reactor_acquire(r);
 }
 
 static void source_wait(struct weir__reactor *r, int64_t limit)
@@ -93,7 +93,7 @@ static void source_wait(struct weir__reactor *r, int64_t limit)
 	if (limit)
 		sleep_until(r, limit);
 	while ((op = take_due(&reads, weir__now())))
-		weir__op_complete(op, op->len);
+		weir__op_advance(op, op->len);
 }
 
 const struct weir__method_ops null_method = {

@@ -87,13 +87,13 @@ void null_close(void)
 
 uint64_t null_chunk(void)
 {
-	return weir__engine_chunk(eng);
+	return weir__engine_chunk_bytes(eng);
 }
 
 double null_run(struct weir__extent *ext, size_t n)
 {
 	struct weir__job job = {
-		.ext = ext, .n_ext = n, .chunk = on_chunk, .done = on_done
+		.ext = ext, .n_ext = n, .chunk_done = on_chunk, .done = on_done
 	};
 	double begun = raw_now();
 

@@ -35,10 +35,10 @@ int main(void)
 	op.io = &io;
 	io.job.arg = &io;
 	pthread_mutex_init(&stream.lock, NULL);
-	chunk_copy(&io.job, &first);
+	fileio_submit_copy(&io.job, &first);
 	is_int(hand_over(&stream, &io), 60, "a copy is handed to the driver");
 	ok(op.unhanded == 40 && submitted == 1, "... and the operation knows");
-	chunk_copy(&io.job, &second);
+	fileio_submit_copy(&io.job, &second);
 	fileio_release(&op);
 	op.unhanded = 7; /* of another by now */
 	hand_over(&stream, &io);

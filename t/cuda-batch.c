@@ -274,7 +274,7 @@ static void failures(void)
 /* Pieces are given to queues as the engine does. */
 struct given {
 	struct weir__work work; /* first member */
-	struct weir__piece piece[PIECES];
+	struct weir__segment piece[PIECES];
 	_Atomic int done;
 };
 
@@ -327,8 +327,8 @@ static void give(struct weir_dev *dev, const struct weir__queue_ops *ops,
 	g->work.dst = g->piece[0].dst;
 	g->work.src = g->piece[0].src;
 	g->work.rows = 1;
-	g->work.piece = g->piece;
-	g->work.n_pieces = PIECES;
+	g->work.segment = g->piece;
+	g->work.n_segments = PIECES;
 	g->work.done = given_done;
 	run(ops, queue, g);
 	is_int(g->done, 1, "%s: a work of pieces is done", what);

@@ -73,7 +73,7 @@ static int start(struct run *run, struct weir__extent *ext, size_t n)
 	pthread_cond_init(&run->cond, NULL);
 	run->job.ext = ext;
 	run->job.n_ext = n;
-	run->job.chunk = on_chunk;
+	run->job.chunk_done = on_chunk;
 	run->job.done = on_done;
 	run->job.arg = run;
 	return weir__job_start(eng, &run->job);
@@ -339,7 +339,7 @@ static void one_at_a_time(void)
 	run.job = (struct weir__job){ .ext = &ext,
 				      .n_ext = 1,
 				      .depth = 1,
-				      .chunk = on_chunk,
+				      .chunk_done = on_chunk,
 				      .done = on_done,
 				      .arg = &run };
 	weir__job_start(eng, &run.job);
@@ -375,7 +375,7 @@ static void writing(void)
 	run.job = (struct weir__job){ .ext = &ext,
 				      .n_ext = 1,
 				      .write = true,
-				      .chunk = on_chunk,
+				      .chunk_done = on_chunk,
 				      .done = on_done,
 				      .arg = &run };
 	weir__job_start(eng, &run.job);

@@ -81,7 +81,7 @@ static int start(struct run *run, struct weir_dev *dev, struct weir_file *file)
 					  .buffered = true };
 	run->job.ext = &run->ext;
 	run->job.n_ext = 1;
-	run->job.chunk = on_chunk;
+	run->job.chunk_done = on_chunk;
 	run->job.done = on_done;
 	run->job.arg = run;
 	return weir__job_start(eng, &run->job);

@@ -78,7 +78,7 @@ static int read_to(struct run *run, struct weir_dev *dev,
 					  .buffered = true };
 	run->job.ext = &run->ext;
 	run->job.n_ext = 1;
-	run->job.chunk = on_chunk;
+	run->job.chunk_done = on_chunk;
 	run->job.done = on_done;
 	run->job.arg = run;
 	if (weir__job_start(eng, &run->job) < 0)

@@ -47,7 +47,7 @@ T_C_TESTS = \
 	%D%/pool.t \
 	%D%/pool-gap.t \
 	%D%/engine.t \
-	%D%/turn.t \
+	%D%/owner.t \
 	%D%/late-job.t \
 	%D%/late-slots.t \
 	%D%/source.t \
@@ -211,7 +211,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c %D%/sample.c %D%/sample.h
-%C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__turn_free
+%C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__reactor_release
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
@@ -226,7 +226,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
-%C%_turn_t_SOURCES = %D%/turn.c $(T_FILES)
+%C%_owner_t_SOURCES = %D%/owner.c $(T_FILES)
 %C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare

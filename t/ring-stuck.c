@@ -83,11 +83,11 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring,
 static _Atomic bool messages; /* there is always one more for the reactor */
 
 /* In place of the library's. */
-bool __real_weir__turn_free(struct weir__reactor *r);
-bool __wrap_weir__turn_free(struct weir__reactor *r);
-bool __wrap_weir__turn_free(struct weir__reactor *r)
+bool __real_weir__reactor_release(struct weir__reactor *r);
+bool __wrap_weir__reactor_release(struct weir__reactor *r);
+bool __wrap_weir__reactor_release(struct weir__reactor *r)
 {
-	bool quiet = __real_weir__turn_free(r);
+	bool quiet = __real_weir__reactor_release(r);
 
 	return quiet && !atomic_load(&messages);
 }

@@ -12,12 +12,12 @@ static size_t backed(const struct weir__slots *s)
 
 static bool promise(struct weir__slots *s)
 {
-	return weir__slot_promise(s, CHUNK);
+	return weir__slot_reserve(s, CHUNK);
 }
 
 static struct weir__slot *keep(struct weir__slots *s)
 {
-	return weir__slot_keep_promise(s, CHUNK);
+	return weir__slot_take_reserved(s, CHUNK);
 }
 
 int main(void)
@@ -39,7 +39,7 @@ int main(void)
 	ok(!promise(s), "... but once");
 	ok(!weir__slot_get(s, CHUNK), "... and is nobody else's");
 	is_int(backed(s), 2, "a promise needs no memory");
-	ok(weir__slot_promise(s, 4096), "small ones are others");
+	ok(weir__slot_reserve(s, 4096), "small ones are others");
 	a = keep(s);
 	b = keep(s);
 	ok(a && b && a != b, "a promise is kept");
@@ -51,7 +51,7 @@ int main(void)
 	c = keep(s);
 	ok(c && c != a && c != b, "... and the last promise is kept");
 	is_int(backed(s), 3, "... backed when it is");
-	small = weir__slot_keep_promise(s, 4096);
+	small = weir__slot_take_reserved(s, 4096);
 	ok(small && small->bytes < CHUNK, "so is the small one");
 	weir__slots_free(s);
 	return done_testing();

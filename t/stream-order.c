@@ -80,8 +80,8 @@ static void work(struct weir_stream *s, const char *name, uint64_t lo,
 	unsigned char *addr;
 
 	must(weir__stream_op_begin(s, name, WEIR__WORK_FILL, &op));
-	must(weir__stream_op_end(op, weir__stream_op_touch(op, &t, lo, hi - lo,
-							   write, &addr)));
+	must(weir__stream_op_end(op, weir__stream_op_access(op, &t, lo, hi - lo,
+							    write, &addr)));
 }
 
 static void call(struct weir_stream *s, const char *name)
@@ -105,8 +105,8 @@ static void file_op(struct weir_stream *s, const char *name,
 	op->start = note;
 	op->file = weir__file_ref(file);
 	op->file_range = (struct weir__range){ off, off + hi - lo, to_file };
-	must(weir__stream_op_end(op, weir__stream_op_touch(op, &t, lo, hi - lo,
-							   !to_file, &addr)));
+	must(weir__stream_op_end(op, weir__stream_op_access(op, &t, lo, hi - lo,
+							    !to_file, &addr)));
 }
 
 static void device_work(void)

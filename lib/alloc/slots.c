@@ -177,7 +177,7 @@ static void share(struct shared *sh, struct weir__slot *slot)
 	sh->n++;
 }
 
-bool weir__slot_promise(struct weir__slots *slots, size_t bytes)
+bool weir__slot_reserve(struct weir__slots *slots, size_t bytes)
 {
 	bool small = bytes <= WEIR__SLOT_SMALL, can;
 	struct shared *sh = &slots->shared[small];
@@ -194,8 +194,8 @@ bool weir__slot_promise(struct weir__slots *slots, size_t bytes)
 	return can;
 }
 
-struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
-					   size_t bytes)
+struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
+					    size_t bytes)
 {
 	struct shared *sh = &slots->shared[bytes <= WEIR__SLOT_SMALL];
 	struct weir__slot *slot;
@@ -217,7 +217,7 @@ struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
 	return slot;
 }
 
-void weir__slot_break_promise(struct weir__slots *slots, size_t bytes)
+void weir__slot_unreserve(struct weir__slots *slots, size_t bytes)
 {
 	pthread_mutex_lock(&slots->lock);
 	slots->shared[bytes <= WEIR__SLOT_SMALL].promised--;
@@ -241,7 +241,7 @@ unsigned weir__slots_count(const struct weir__slots *slots)
 	return slots->n;
 }
 
-unsigned weir__slots_least(const struct weir__slots *slots)
+unsigned weir__slots_scarcer_count(const struct weir__slots *slots)
 {
 	return slots->least;
 }

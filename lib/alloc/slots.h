@@ -40,15 +40,15 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
  * Promise a slot of at least @bytes to whoever asks for it later, on any
  * thread: that has the one that was used last by then. False: none is free.
  */
-bool weir__slot_promise(struct weir__slots *slots, size_t bytes);
-struct weir__slot *weir__slot_keep_promise(struct weir__slots *slots,
-					   size_t bytes);
+bool weir__slot_reserve(struct weir__slots *slots, size_t bytes);
+struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
+					    size_t bytes);
 /* It will not be asked for; on any thread. */
-void weir__slot_break_promise(struct weir__slots *slots, size_t bytes);
+void weir__slot_unreserve(struct weir__slots *slots, size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
 /* Of the size of which there are fewer. */
-unsigned weir__slots_least(const struct weir__slots *slots);
+unsigned weir__slots_scarcer_count(const struct weir__slots *slots);
 /* Bytes backed by pages: any thread. */
 size_t weir__slots_bytes(const struct weir__slots *slots);
 /* All of them, as one range of memory. */

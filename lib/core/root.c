@@ -98,7 +98,7 @@ static int make_alive(struct weir *weir)
 	if (r < 0)
 		return weir__fail_sys(r, "mmap of %zu bytes", ALIVE_BYTES);
 	if (weir__sys_madvise(page, ALIVE_BYTES, MADV_WIPEONFORK) < 0)
-		weir->owner = getpid();
+		weir->owner_pid = getpid();
 	weir->alive = page;
 	atomic_store(weir->alive, 1);
 	return 0;
@@ -246,8 +246,8 @@ void weir__root_put(struct weir *weir)
 
 bool weir__root_is_ours(const struct weir *weir)
 {
-	if (weir->owner)
-		return weir->owner == getpid();
+	if (weir->owner_pid)
+		return weir->owner_pid == getpid();
 	return atomic_load_explicit(weir->alive, memory_order_relaxed);
 }
 

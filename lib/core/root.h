@@ -48,7 +48,7 @@ struct weir {
 	char *module_path;
 	char *debug;             /* WEIR_DEBUG, or NULL: debug.h */
 	_Atomic uint32_t *alive; /* a page that fork wipes to 0 */
-	pid_t owner;             /* where no page can be: asked instead */
+	pid_t owner_pid;         /* where no page can be: asked instead */
 
 	/* Recursive: a part may need another while it is made. Guards part[],
 	 * closing, and devices being added. */

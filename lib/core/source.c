@@ -197,7 +197,7 @@ static void run_wakes(struct weir__waiter *chain)
 
 void weir__source_changed(struct weir__source *src)
 {
-	if (!atomic_load(&src->lookers))
+	if (!atomic_load(&src->change_waiters))
 		return;
 	atomic_fetch_add(&src->changes, 1);
 	weir__futex_wake(&src->changes, INT32_MAX);

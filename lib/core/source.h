@@ -40,8 +40,8 @@ struct weir__source_ops {
 	 * every copy that @number needs; NULL: not yet, or other work too.
 	 * Optional. Never blocks.
 	 */
-	const struct weir__queue_ops *(*handed)(struct weir__source *src,
-						uint64_t number);
+	const struct weir__queue_ops *(*copies_in_driver)(
+		struct weir__source *src, uint64_t number);
 };
 
 struct weir__waiter {
@@ -60,9 +60,11 @@ struct weir__source {
 	struct weir__waiter *waiters; /* sorted by number */
 	struct weir__waiter **tail;   /* next of the last one */
 	uint64_t tickets;             /* given out */
-	_Atomic uint64_t first;   /* lowest number waited for, or UINT64_MAX */
-	_Atomic uint32_t lookers; /* threads that look at it at each change */
-	_Atomic uint32_t changes; /* a futex; counts if there are lookers */
+	_Atomic uint64_t first; /* lowest number waited for, or UINT64_MAX */
+	_Atomic uint32_t
+		change_waiters; /* threads that look at it at each change */
+	_Atomic uint32_t
+		changes; /* a futex; counts if there are change_waiters */
 };
 
 void weir__source_init(struct weir__source *src,

@@ -69,8 +69,9 @@ static void run_rows(const struct weir__work *w)
 
 static void run_pieces(const struct weir__work *w)
 {
-	for (size_t i = 0; i < w->n_pieces; i++)
-		memcpy(w->piece[i].dst, w->piece[i].src, w->piece[i].bytes);
+	for (size_t i = 0; i < w->n_segments; i++)
+		memcpy(w->segment[i].dst, w->segment[i].src,
+		       w->segment[i].bytes);
 }
 
 static void run(struct weir__work *w)
@@ -81,7 +82,7 @@ static void run(struct weir__work *w)
 	case WEIR__WORK_SET:
 	case WEIR__WORK_GET:
 	case WEIR__WORK_COPY:
-		if (w->n_pieces)
+		if (w->n_segments)
 			run_pieces(w);
 		else
 			run_rows(w);

@@ -87,7 +87,7 @@ struct batch {
 };
 
 /* False: there is no room. What adjoins the last at both ends is one with it. */
-static bool add(struct batch *b, const struct weir__piece *p)
+static bool add(struct batch *b, const struct weir__segment *p)
 {
 	CUdeviceptr dst = address(p->dst), src = address(p->src);
 	size_t last = b->n - 1;
@@ -143,19 +143,19 @@ static CUresult copy_pieces(struct weir__cuda_queue *q,
 	struct batch b = { .n = 0 };
 	CUresult r = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < w->n_pieces && !r; i++) {
-		if (add(&b, &w->piece[i]))
+	for (size_t i = 0; i < w->n_segments && !r; i++) {
+		if (add(&b, &w->segment[i]))
 			continue;
 		r = copy_all(q, &b);
 		b.n = 0;
-		add(&b, &w->piece[i]);
+		add(&b, &w->segment[i]);
 	}
 	return r ? r : copy_all(q, &b);
 }
 
 CUresult weir__cuda_copy(struct weir__cuda_queue *q, const struct weir__work *w)
 {
-	if (w->n_pieces)
+	if (w->n_segments)
 		return copy_pieces(q, w);
 	if ((w->dst_dev || w->src_dev) && weir__cuda_is_between(q, w))
 		return weir__cuda_copy_between(q, w);

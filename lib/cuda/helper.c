@@ -104,10 +104,10 @@ static CUresult bounce_pieces(struct weir__cuda_queue *q, struct weir__work *w)
 	struct weir__work one = *w;
 	CUresult r = CUDA_SUCCESS;
 
-	for (size_t i = 0; i < w->n_pieces && !r; i++) {
-		one.dst = w->piece[i].dst;
-		one.src = w->piece[i].src;
-		one.width = w->piece[i].bytes;
+	for (size_t i = 0; i < w->n_segments && !r; i++) {
+		one.dst = w->segment[i].dst;
+		one.src = w->segment[i].src;
+		one.width = w->segment[i].bytes;
 		r = bounce_up(q, &one);
 	}
 	return r;
@@ -165,7 +165,7 @@ static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
 	}
 	if (!weir__cuda_blocks(q->c, w) || w->rows != 1 || !have_bounce(q))
 		return weir__cuda_issue(q, w);
-	if (w->n_pieces)
+	if (w->n_segments)
 		r = bounce_pieces(q, w);
 	else if (w->kind == WEIR__WORK_SET)
 		r = bounce_up(q, w);
@@ -246,7 +246,7 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-int weir__cuda_help(struct weir__cuda_queue *q, struct weir__work *w)
+int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	pthread_t thread;
 	int r;

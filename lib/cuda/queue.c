@@ -292,7 +292,7 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
 	return 0;
 }
 
-int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *w)
+int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	/* First, so that what the driver has been given can be followed. */
 	struct weir__cuda_flight *f = new_flight(q);
@@ -383,9 +383,9 @@ static int cuda_queue_submit(void *queue, struct weir__work *w)
 	pthread_mutex_lock(&q->lock);
 	q->out += counted;
 	if (needs_help(q, w))
-		r = weir__cuda_help(q, w);
+		r = weir__cuda_to_helper(q, w);
 	else
-		r = weir__cuda_hand_over(q, w);
+		r = weir__cuda_to_driver(q, w);
 	if (r < 0)
 		q->out -= counted;
 	pthread_mutex_unlock(&q->lock);
@@ -460,7 +460,7 @@ static bool is_over(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		return true;
 	if (!f->err)
 		f->err = (CUresult)lost;
-	f->work->loose = f->queued;
+	f->work->leaked = f->queued;
 	return true;
 }
 
@@ -512,15 +512,15 @@ static int cuda_queue_poll(void *queue)
 	return out;
 }
 
-static bool cuda_queue_handed(void *queue)
+static bool cuda_queue_all_in_driver(void *queue)
 {
 	struct weir__cuda_queue *q = queue;
-	bool handed;
+	bool all;
 
 	pthread_mutex_lock(&q->lock);
-	handed = !q->helping;
+	all = !q->helping;
 	pthread_mutex_unlock(&q->lock);
-	return handed;
+	return all;
 }
 
 const struct weir__queue_ops weir__cuda_queue_ops = {
@@ -529,5 +529,5 @@ const struct weir__queue_ops weir__cuda_queue_ops = {
 	.close = cuda_queue_close,
 	.submit = cuda_queue_submit,
 	.poll = cuda_queue_poll,
-	.handed = cuda_queue_handed,
+	.all_in_driver = cuda_queue_all_in_driver,
 };

@@ -46,7 +46,7 @@ struct weir__cuda_queue {
  * Give @work to the driver, as the newest. q->lock is held. -ENOMEM: not
  * taken. What the driver refuses is taken, and done with what it said.
  */
-int weir__cuda_hand_over(struct weir__cuda_queue *q, struct weir__work *work);
+int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *work);
 /*
  * The same for work of which the driver has been given all that it will be
  * (@queued: something, perhaps), or that failed with @err. @doubts: the
@@ -92,7 +92,7 @@ bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *work);
 bool weir__cuda_on_host(const struct weir__work *work);
 void weir__cuda_run_on_host(const struct weir__work *work);
 /* Leave it to the helper, which is started if need be. q->lock is held. */
-int weir__cuda_help(struct weir__cuda_queue *q, struct weir__work *work);
+int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *work);
 /* Free what the driver holds of the helper's. It is idle. */
 void weir__cuda_helper_close(struct weir__cuda_queue *q);
 

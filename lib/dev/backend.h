@@ -177,13 +177,13 @@ enum weir__work_kind {
 	WEIR__WORK_COPY, /* device to device memory */
 	WEIR__WORK_FILL,
 	WEIR__WORK_CALL,
-	/* For queues with handed(): */
+	/* For queues with all_in_driver(): */
 	WEIR__WORK_WAIT, /* for all that was handed over by the queue arg */
 	WEIR__WORK_MARK  /* nothing: done when all before it is */
 };
 
 /* Bytes that are to lie elsewhere. */
-struct weir__piece {
+struct weir__segment {
 	unsigned char *dst;
 	const unsigned char *src;
 	size_t bytes; /* > 0 */
@@ -205,8 +205,8 @@ struct weir__work {
 	 * none reads or writes what another writes. dst and src are those of
 	 * the first, width is the bytes of all.
 	 */
-	const struct weir__piece *piece;
-	size_t n_pieces;
+	const struct weir__segment *segment;
+	size_t n_segments;
 	int (*call)(void *arg); /* CALL */
 	void *arg;
 	/*
@@ -219,7 +219,7 @@ struct weir__work {
 	 * Set before done: it failed, and the device may still touch its
 	 * memory. Nobody knows for how long.
 	 */
-	bool loose;
+	bool leaked;
 };
 
 struct weir__queue_ops {
@@ -246,7 +246,7 @@ struct weir__queue_ops {
 	 * All work taken so far is with the device, which orders it by itself:
 	 * another queue of this backend may WAIT for it. Optional. Any thread.
 	 */
-	bool (*handed)(void *queue);
+	bool (*all_in_driver)(void *queue);
 };
 
 struct weir__backend {

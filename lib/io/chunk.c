@@ -67,11 +67,11 @@ static int choose_ways(struct weir__engine *eng, struct weir__job *job)
 			return weir__fail(-EBADF,
 					  "%s: was opened for reading only",
 					  e->file->base);
-		if (job->write || eng->chunk % e->file->off_align ||
+		if (job->write || eng->chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
-		e->block = e->buffered ? 0 : block_of(e, eng->chunk);
-		e->together = 1;
+		e->block = e->buffered ? 0 : block_of(e, eng->chunk_bytes);
+		e->n_merged = 1;
 	}
 	return 0;
 }
@@ -92,7 +92,7 @@ static bool fit(const struct weir__extent *e, const struct weir__extent *last,
 	uint64_t unit = weir__slot_unit(e->file);
 	uint64_t from = weir__down(e->off, unit);
 
-	if (last->room && last->room == e->room &&
+	if (last->gap_group && last->gap_group == e->gap_group &&
 	    (uintptr_t)last->addr + last->len - (uintptr_t)e->addr > chunk)
 		return false;
 	return weir__up(last->off + last->len, unit) - from <= chunk;
@@ -123,9 +123,9 @@ static void join(struct weir__job *job, size_t i, uint64_t chunk)
 		job->piece = weir__calloc(job->n_ext, sizeof(*job->piece));
 	if (n == 1 || !job->piece)
 		return;
-	e->together = n;
+	e->n_merged = n;
 	for (uint32_t k = 1; k < n; k++)
-		e[k].together = 0;
+		e[k].n_merged = 0;
 }
 
 int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
@@ -134,12 +134,12 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
 	uint64_t n = 0;
 	int r = choose_ways(eng, job);
 
-	for (size_t i = 0; i < job->n_ext && !r; i += e->together) {
+	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
 		if (e->dev && !job->write)
-			join(job, i, eng->chunk);
+			join(job, i, eng->chunk_bytes);
 		e->first = n;
-		n += e->together > 1 ? 1 : count(e, eng->chunk);
+		n += e->n_merged > 1 ? 1 : count(e, eng->chunk_bytes);
 	}
 	job->n_chunks = n;
 	return r;
@@ -152,7 +152,7 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 	uint64_t k, lo, hi, end;
 	size_t i = *hint, next;
 
-	while ((next = i + job->ext[i].together) < job->n_ext &&
+	while ((next = i + job->ext[i].n_merged) < job->n_ext &&
 	       job->ext[next].first <= number)
 		i = next;
 	ret->ext = *hint = i;
@@ -177,8 +177,8 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 			goto out;
 		}
 		ret->in_place = true;
-	} else if (e->together > 1) {
-		const struct weir__extent *last = e + e->together - 1;
+	} else if (e->n_merged > 1) {
+		const struct weir__extent *last = e + e->n_merged - 1;
 
 		hi = last->off + last->len;
 		goto out;
@@ -201,29 +201,29 @@ uint64_t weir__chunk_sum(const struct weir__extent *e)
 {
 	uint64_t n = 0;
 
-	for (uint32_t k = 0; k < e->together; k++)
+	for (uint32_t k = 0; k < e->n_merged; k++)
 		n += e[k].len;
 	return n;
 }
 
-void weir__chunk_tell_all(struct weir__job *job, size_t ext,
-			  const struct weir__outcome *outcome,
-			  enum weir__chunk_way way)
+void weir__chunk_complete_each(struct weir__job *job, size_t ext,
+			       const struct weir__outcome *outcome,
+			       enum weir__chunk_way way)
 {
-	uint32_t n = job->ext[ext].together;
+	uint32_t n = job->ext[ext].n_merged;
 
 	for (uint32_t k = 0; k < n; k++)
-		job->chunk(job, ext + k, 0, job->ext[ext + k].len, outcome,
-			   way);
+		job->chunk_done(job, ext + k, 0, job->ext[ext + k].len, outcome,
+				way);
 }
 
-void weir__chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
-			uint64_t hi)
+void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
+			   uint64_t hi)
 {
-	uint32_t n = job->ext[ext].together;
+	uint32_t n = job->ext[ext].n_merged;
 
 	if (n == 1)
-		job->handed(job, ext, lo, hi);
+		job->chunk_in_driver(job, ext, lo, hi);
 	for (uint32_t k = 0; k < n && n > 1; k++)
-		job->handed(job, ext + k, 0, job->ext[ext + k].len);
+		job->chunk_in_driver(job, ext + k, 0, job->ext[ext + k].len);
 }

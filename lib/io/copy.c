@@ -32,7 +32,7 @@ static bool is_handed(struct weir__copy_queue *q)
 {
 	const struct weir__queue_ops *ops = q->dev->backend->queue;
 
-	return ops->poll && ops->handed && ops->handed(q->queue);
+	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
 
 /* Also of a job with a queue of its own: ours has page-locked the slots. */
@@ -55,12 +55,12 @@ int weir__copy_start(struct weir__op *op)
 		.arg = q,
 		.done = copied,
 	};
-	if (e->together > 1)
-		weir__pieces_make(op);
+	if (e->n_merged > 1)
+		weir__scatter_make(op);
 	op->copying = weir__trace_now(op->reactor->eng->weir);
-	if (op->job->copy) {
+	if (op->job->submit_copy) {
 		op->work.arg = NULL;
-		op->job->copy(op->job, &op->work);
+		op->job->submit_copy(op->job, &op->work);
 		return 0;
 	}
 	atomic_fetch_add(&q->out, 1);
@@ -69,8 +69,8 @@ int weir__copy_start(struct weir__op *op)
 							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
-	else if (op->job->handed && is_handed(q))
-		weir__chunk_handed(op->job, op->ext, op->lo, op->hi);
+	else if (op->job->chunk_in_driver && is_handed(q))
+		weir__chunk_in_driver(op->job, op->ext, op->lo, op->hi);
 	return r;
 }
 

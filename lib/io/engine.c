@@ -19,8 +19,8 @@
 /* Threads have this long to end, also when the deadline has passed, ns. */
 #define THREADS_NS 1000000000
 /* A reactor looks for what is late, and for lost wakes, at least so often. */
-#define NAP_NS 1000000000
-#define NAP_LEAST_NS 10000000
+#define MAX_SLEEP_NS 1000000000
+#define MIN_SLEEP_NS 10000000
 #define MAX_READERS 32u
 
 static struct weir__engine *engine_of(struct weir__part *part)
@@ -31,7 +31,7 @@ static struct weir__engine *engine_of(struct weir__part *part)
 static void wake_all(struct weir__engine *eng)
 {
 	for (unsigned i = 0; i < eng->n_reactors; i++)
-		weir__reactor_kick(&eng->reactor[i]);
+		weir__reactor_wake(&eng->reactor[i]);
 }
 
 /* False: at @deadline some were still there. */
@@ -120,7 +120,7 @@ static size_t engine_trim(struct weir__part *part, size_t keep)
 		kept += weir__slots_bytes(eng->reactor[i].slots);
 		if (kept > keep) {
 			atomic_store(&eng->reactor[i].trim, true);
-			weir__reactor_kick(&eng->reactor[i]);
+			weir__reactor_wake(&eng->reactor[i]);
 		}
 	}
 	return kept;
@@ -161,11 +161,11 @@ static unsigned default_reactors(void)
 
 static void choose_times(struct weir__engine *eng, int64_t read_timeout)
 {
-	eng->nap = NAP_NS;
-	if (read_timeout >= 0 && read_timeout / 4 < eng->nap)
-		eng->nap = read_timeout / 4;
-	if (eng->nap < NAP_LEAST_NS)
-		eng->nap = NAP_LEAST_NS;
+	eng->max_sleep = MAX_SLEEP_NS;
+	if (read_timeout >= 0 && read_timeout / 4 < eng->max_sleep)
+		eng->max_sleep = read_timeout / 4;
+	if (eng->max_sleep < MIN_SLEEP_NS)
+		eng->max_sleep = MIN_SLEEP_NS;
 	snprintf(eng->late, sizeof(eng->late),
 		 "no answer within %.3g s (read_timeout)",
 		 (double)read_timeout / 1e9);
@@ -191,22 +191,23 @@ static void choose_method(struct weir__engine *eng, uint32_t io)
 static void choose(struct weir__engine *eng, const struct weir_opts *o)
 {
 	choose_method(eng, o->io);
-	eng->chunk = o->chunk;
+	eng->chunk_bytes = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
 	/* The budget holds for all: fewer reactors rather than more memory. */
 	while (eng->n_reactors > 1 &&
-	       o->staging / eng->n_reactors < eng->chunk + WEIR__SLOT_SMALL)
+	       o->staging / eng->n_reactors <
+		       eng->chunk_bytes + WEIR__SLOT_SMALL)
 		eng->n_reactors--;
-	eng->window = o->depth ? o->depth * eng->chunk : LOCAL_WINDOW;
-	if (eng->window < eng->chunk)
-		eng->window = eng->chunk;
+	eng->window = o->depth ? o->depth * eng->chunk_bytes : LOCAL_WINDOW;
+	if (eng->window < eng->chunk_bytes)
+		eng->window = eng->chunk_bytes;
 	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
 	if (!o->copiers && eng->n_copiers > 16)
 		eng->n_copiers = 16;
 	eng->wide = eng->window;
 	if (!o->depth && eng->wide < NETWORK_WINDOW)
 		eng->wide = NETWORK_WINDOW;
-	eng->n_readers = (unsigned)(eng->wide / eng->chunk);
+	eng->n_readers = (unsigned)(eng->wide / eng->chunk_bytes);
 	if (eng->n_readers > MAX_READERS)
 		eng->n_readers = MAX_READERS;
 	if (eng->n_readers < 4)
@@ -227,7 +228,7 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 		   unsigned index)
 {
 	size_t share = eng->weir->opts.staging / eng->n_reactors;
-	uint64_t fit = eng->window / eng->chunk;
+	uint64_t fit = eng->window / eng->chunk_bytes;
 	int err;
 
 	r->eng = eng;
@@ -236,7 +237,7 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 	err = weir__wakefd_open(r);
 	if (err < 0)
 		return fail_eventfd(err);
-	err = weir__slots_new(share, eng->chunk, &r->slots);
+	err = weir__slots_new(share, eng->chunk_bytes, &r->slots);
 	if (err < 0)
 		return weir__fail_sys(
 			err,
@@ -375,9 +376,9 @@ int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng)
 	return 0;
 }
 
-uint64_t weir__engine_chunk(const struct weir__engine *eng)
+uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng)
 {
-	return eng->chunk;
+	return eng->chunk_bytes;
 }
 
 /* Why it is not the ring, or less than all that was wanted. */
@@ -407,9 +408,9 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 	ret_info->method = first->method_ops->io;
 	ret_info->features = atomic_load(&first->features);
 	ret_info->reactors = eng->n_started;
-	ret_info->depth = (uint32_t)(eng->window / eng->chunk);
+	ret_info->depth = (uint32_t)(eng->window / eng->chunk_bytes);
 	ret_info->copiers = eng->n_copiers;
-	ret_info->chunk = eng->chunk;
+	ret_info->chunk = eng->chunk_bytes;
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
 		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
 		ret_info->enters += atomic_load(&eng->reactor[i].enters);
@@ -476,7 +477,7 @@ static void drop_pieces(struct weir__job *job)
 	job->piece = NULL;
 }
 
-void weir__job_drop(struct weir__job *job)
+void weir__job_item_done(struct weir__job *job)
 {
 	struct weir__engine *eng = job->eng;
 
@@ -489,7 +490,7 @@ void weir__job_drop(struct weir__job *job)
 }
 
 /* Below its depth again: other reactors may have held back for that. */
-void weir__job_landed(struct weir__job *job)
+void weir__job_out_dec(struct weir__job *job)
 {
 	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
 		wake_all(job->eng);
@@ -510,13 +511,13 @@ void weir__job_post(struct weir__engine *eng, struct weir__job *job)
 	unsigned n = links(eng, job), first = 0;
 
 	if (n < eng->n_started)
-		first = atomic_fetch_add(&eng->turn, n);
+		first = atomic_fetch_add(&eng->next_reactor, n);
 	for (unsigned i = 0; i < n; i++) {
 		struct weir__job_link *link = &job->link[i];
 
 		*link = (struct weir__job_link){ .msg.kind = WEIR__MSG_JOB,
 						 .job = job,
-						 .held = UINT64_MAX,
+						 .deferred = UINT64_MAX,
 						 .fixed = -1 };
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -553,7 +554,7 @@ void weir__job_cancel(struct weir__job *job)
 	wake_all(job->eng);
 }
 
-void weir__job_kick(struct weir__job *job)
+void weir__job_wake(struct weir__job *job)
 {
 	wake_all(job->eng);
 }

@@ -43,7 +43,7 @@ struct weir__extent {
 	 * Between two extents of the same room that follow each other in the
 	 * job is memory of nobody's, which may be written. NULL: of none.
 	 */
-	const void *room;
+	const void *gap_group;
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */
@@ -51,7 +51,7 @@ struct weir__extent {
 	 * If it is not 1: so many extents from this one on are one chunk, which
 	 * goes to its device in pieces. 0: it is in such a chunk of another's.
 	 */
-	uint32_t together;
+	uint32_t n_merged;
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
@@ -69,7 +69,7 @@ struct weir__job_link { /* a job on one reactor's list */
 	struct weir__job_link *next;
 	struct weir__job *job;
 	size_t ext;             /* where the last chunk was found */
-	uint64_t held;          /* a chunk taken but not dealt, or -1 */
+	uint64_t deferred;      /* a chunk taken but not dealt, or -1 */
 	struct weir_file *file; /* it is at, if fixed was asked for */
 	int fixed;              /* its entry in the ring's table, or -1 */
 };
@@ -91,22 +91,22 @@ struct weir__job {
 	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
 	 * says. On a thread of the engine; short.
 	 */
-	void (*chunk)(struct weir__job *job, size_t ext, uint64_t lo,
-		      uint64_t hi, const struct weir__outcome *outcome,
-		      enum weir__chunk_way way);
+	void (*chunk_done)(struct weir__job *job, size_t ext, uint64_t lo,
+			   uint64_t hi, const struct weir__outcome *outcome,
+			   enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	/*
 	 * The copy of these bytes to a device is with its driver; the chunk is
 	 * told later. Optional; it is not called for each. As chunk otherwise.
 	 */
-	void (*handed)(struct weir__job *job, size_t ext, uint64_t lo,
-		       uint64_t hi);
+	void (*chunk_in_driver)(struct weir__job *job, size_t ext, uint64_t lo,
+				uint64_t hi);
 	/*
 	 * Take the copy of a chunk between its slot and a device, for a queue
 	 * of the caller's: work->done is called there. Optional: NULL, it goes
 	 * to the engine's. On a thread of the engine; may not block.
 	 */
-	void (*copy)(struct weir__job *job, struct weir__work *work);
+	void (*submit_copy)(struct weir__job *job, struct weir__work *work);
 	void *arg;
 
 	/* Set by the engine before done: the kernel may still write. */
@@ -117,7 +117,7 @@ struct weir__job {
 
 	/* The engine's: */
 	struct weir__engine *eng;
-	struct weir__piece *piece; /* for each extent; NULL: none together */
+	struct weir__segment *piece; /* for each extent; NULL: none together */
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
@@ -137,7 +137,7 @@ struct weir__job {
 /* The root's engine, started at the first call. */
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng);
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
-uint64_t weir__engine_chunk(const struct weir__engine *eng);
+uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
 
 /*
  * Cut the extents and deal them. After 0 the job is the engine's, and
@@ -147,7 +147,7 @@ uint64_t weir__engine_chunk(const struct weir__engine *eng);
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 void weir__job_cancel(struct weir__job *job);
 /* The touching thread got further: look at held chunks again. */
-void weir__job_kick(struct weir__job *job);
+void weir__job_wake(struct weir__job *job);
 
 /*
  * Call @fn for each queue of backend @ops by which the engine copies, until it

@@ -33,16 +33,16 @@ static void sync_wait(struct weir__reactor *r, int64_t limit)
 	if (!limit)
 		return;
 	weir__wakefd_check(r);
-	fd.fd = atomic_load(&r->deaf) ? -1 : atomic_load(&r->eventfd);
+	fd.fd = atomic_load(&r->wakeup_lost) ? -1 : atomic_load(&r->eventfd);
 	if (limit < 0)
-		limit = weir__reactor_nap(r);
+		limit = weir__reactor_max_sleep(r);
 	ts = (struct timespec){ limit / 1000000000, limit % 1000000000 };
-	if (!weir__turn_free(r) && weir__turn_take(r))
+	if (!weir__reactor_release(r) && weir__reactor_acquire(r))
 		return;
 	/* A write that comes later only ends the next sleep early. */
 	if (ppoll(&fd, 1, &ts, NULL) > 0)
 		weir__wakefd_drain(r);
-	weir__turn_take(r);
+	weir__reactor_acquire(r);
 }
 
 const struct weir__method_ops weir__method_sync = {

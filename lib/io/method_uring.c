@@ -343,11 +343,11 @@ static void arm_event(struct weir__reactor *r)
 	struct uring *u = r->method;
 	struct io_uring_sqe *sqe;
 
-	if (u->armed && !atomic_load(&r->deaf))
+	if (u->armed && !atomic_load(&r->wakeup_lost))
 		return;
 	if (weir__wakefd_check(r))
 		u->armed = false;
-	if (u->armed || atomic_load(&r->deaf))
+	if (u->armed || atomic_load(&r->wakeup_lost))
 		return;
 	sqe = get_sqe(r);
 	if (!sqe)
@@ -395,10 +395,10 @@ static unsigned reap(struct weir__reactor *r)
 		u->n_out--;
 		op = data;
 		op->in_ring = false;
-		if (res == -ECANCELED && op->state != WEIR__OP_LOST)
+		if (res == -ECANCELED && op->state != WEIR__OP_ORPHANED)
 			without_worker(r, op);
 		else
-			weir__op_complete(op, res);
+			weir__op_advance(op, res);
 	}
 	io_uring_cq_advance(&u->ring, n);
 	return n;
@@ -438,12 +438,12 @@ static void bury(struct weir__reactor *r, int err)
 		  weir__errno_words(-err));
 	r->method_ops = &weir__method_sync;
 	/* The ring's read of the eventfd may still be there: a new one. */
-	atomic_store(&r->deaf, true);
+	atomic_store(&r->wakeup_lost, true);
 	take_back(r, u);
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->in_ring && op->state != WEIR__OP_LOST) {
+		if (op->in_ring && op->state != WEIR__OP_ORPHANED) {
 			atomic_store(&r->eng->leaked, true);
-			weir__op_lose(op, &failed);
+			weir__op_orphan(op, &failed);
 		}
 	uring_close(r);
 }
@@ -476,16 +476,16 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 	int err;
 
 	arm_event(r);
-	if (limit && weir__turn_free(r))
+	if (limit && weir__reactor_release(r))
 		n = limit < 0 && out >= 4 ? out / 3 : 1;
 	if (limit < 0)
-		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_nap(r);
+		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_max_sleep(r);
 	ts = (struct __kernel_timespec){ limit / 1000000000,
 					 limit % 1000000000 };
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
 					       n ? &ts : NULL, NULL);
 	if (limit)
-		weir__turn_take(r);
+		weir__reactor_acquire(r);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 	if (reap(r) || err >= 0 || err == -ETIME)
 		u->retry = (struct weir__retry){ 0 };

@@ -36,7 +36,8 @@ static void copy_out(struct weir__op *op)
  */
 static void bind_slot(struct weir__op *op)
 {
-	op->slot = weir__slot_keep_promise(op->reactor->slots, op->hi - op->lo);
+	op->slot =
+		weir__slot_take_reserved(op->reactor->slots, op->hi - op->lo);
 	op->payload = op->buf = op->slot->addr;
 }
 
@@ -45,8 +46,8 @@ static void not_begun(struct weir__op *op)
 {
 	if (op->buf)
 		return;
-	weir__slot_break_promise(op->reactor->slots, op->hi - op->lo);
-	weir__reactor_kick(op->reactor);
+	weir__slot_unreserve(op->reactor->slots, op->hi - op->lo);
+	weir__reactor_wake(op->reactor);
 }
 
 /*
@@ -59,7 +60,7 @@ static void run(struct weir__task *task)
 	const struct weir_file *file = extent(op)->file;
 	int fd = op->direct ? file->direct_fd : file->fd;
 
-	if (op->state == WEIR__OP_LOST) {
+	if (op->state == WEIR__OP_ORPHANED) {
 		not_begun(op);
 		return;
 	}
@@ -81,7 +82,7 @@ static void run(struct weir__task *task)
 	if (op->res == -EINTR)
 		op->tries = MAX_TRIES; /* those were made there */
 	if (weir__op_is_cached(op))
-		weir__reactor_serve(op->reactor, &op->msg);
+		weir__reactor_post_or_borrow(op->reactor, &op->msg);
 	else
 		weir__reactor_post(op->reactor, &op->msg);
 }
@@ -179,7 +180,7 @@ static bool aim_buffered(struct weir__op *op, uint64_t from)
 	}
 	if (!op->slot && !op->write && !op->reactor->eng->only_ring) {
 		op->buf = NULL;
-		return weir__slot_promise(op->reactor->slots, op->hi - op->lo);
+		return weir__slot_reserve(op->reactor->slots, op->hi - op->lo);
 	}
 	if (!take_slot(op, op->hi - op->lo))
 		return false;
@@ -301,7 +302,7 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	op->begun = weir__trace_now(r->eng->weir);
 	op->asked = r->clock;
 	r->bytes_out += op->hi - op->lo;
-	r->n_held += job->copy != NULL;
+	r->n_caller_copies += job->submit_copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	if (!aimed) /* lost devices have them all, or a ring that died */
 		fail(op, -ENOMEM);
@@ -334,7 +335,7 @@ static const char *span_name(const struct weir__op *op)
 static uint64_t over_read(const struct weir__op *op)
 {
 	const struct weir__extent *e = extent(op);
-	uint64_t wanted = e->together == 1 ? op->hi - op->lo
+	uint64_t wanted = e->n_merged == 1 ? op->hi - op->lo
 					   : weir__chunk_sum(e);
 
 	return (uint64_t)(op->buf - op->slot->addr) - wanted;
@@ -363,30 +364,30 @@ void weir__op_finish(struct weir__op *op, const struct weir__outcome *outcome)
 	drop_slot(op);
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= hi - lo;
-	r->n_held -= job->copy != NULL;
+	r->n_caller_copies -= job->submit_copy != NULL;
 	put(op);
-	weir__job_landed(job);
-	weir__chunk_tell(job, ext, lo, hi, outcome, way);
+	weir__job_out_dec(job);
+	weir__chunk_complete(job, ext, lo, hi, outcome, way);
 }
 
 /*
  * The kernel keeps it: the job is told, and the op, its slot and the memory
  * that it reads to are never used again. Another takes its turn.
  */
-void weir__op_lose(struct weir__op *op, const struct weir__outcome *outcome)
+void weir__op_orphan(struct weir__op *op, const struct weir__outcome *outcome)
 {
 	struct weir__reactor *r = op->reactor;
 	struct weir__job *job = op->job;
 
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= op->hi - op->lo;
-	op->state = WEIR__OP_LOST;
-	r->n_held -= job->copy != NULL;
+	op->state = WEIR__OP_ORPHANED;
+	r->n_caller_copies -= job->submit_copy != NULL;
 	r->n_out--;
 	weir__op_add(r);
 	atomic_store(&job->leaked, true);
-	weir__job_landed(job);
-	weir__chunk_tell(job, op->ext, op->lo, op->hi, outcome, way_of(op));
+	weir__job_out_dec(job);
+	weir__chunk_complete(job, op->ext, op->lo, op->hi, outcome, way_of(op));
 }
 
 /*
@@ -457,7 +458,7 @@ static void rest(struct weir__op *op, uint32_t got)
 static void copied(struct weir__op *op, int err)
 {
 	/* A lost device may still write to it. */
-	if (op->state == WEIR__OP_FETCHING && op->work.loose)
+	if (op->state == WEIR__OP_FETCHING && op->work.leaked)
 		op->slot = NULL;
 	if (err < 0) {
 		fail(op, err);
@@ -469,9 +470,9 @@ static void copied(struct weir__op *op, int err)
 	}
 }
 
-void weir__op_complete(struct weir__op *op, int64_t res)
+void weir__op_advance(struct weir__op *op, int64_t res)
 {
-	if (op->state == WEIR__OP_LOST)
+	if (op->state == WEIR__OP_ORPHANED)
 		return; /* it came after all, but its job is gone */
 	if (op->state != WEIR__OP_QUEUED) {
 		copied(op, (int)res);

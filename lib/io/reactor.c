@@ -85,10 +85,11 @@ static void read_messages(struct weir__reactor *r, struct weir__msg *m)
 		} else {
 			struct weir__op *op = (struct weir__op *)m;
 
-			if (weir__turn_is_lent(r) && !weir__op_is_cached(op))
+			if (weir__reactor_is_borrowed(r) &&
+			    !weir__op_is_cached(op))
 				leave(r, m);
 			else
-				weir__op_complete(op, op->res);
+				weir__op_advance(op, op->res);
 		}
 		m = next;
 	}
@@ -98,7 +99,7 @@ static void take_messages(struct weir__reactor *r)
 {
 	struct weir__msg *left = r->left;
 
-	r->kicks_seen = atomic_load(&r->kicks);
+	r->wakes_seen = atomic_load(&r->wakes);
 	r->left = NULL;
 	r->left_end = &r->left;
 	read_messages(r, left);
@@ -135,7 +136,7 @@ static void let_file_go(struct weir__reactor *r, struct weir__job_link *link)
 static void release(struct weir__reactor *r, struct weir__job_link *link)
 {
 	let_file_go(r, link);
-	weir__job_drop(link->job);
+	weir__job_item_done(link->job);
 }
 
 /*
@@ -145,8 +146,8 @@ static void release(struct weir__reactor *r, struct weir__job_link *link)
 static bool holds_enough(const struct weir__reactor *r,
 			 const struct weir__job *job)
 {
-	return job->copy && r->n_held &&
-	       r->n_held >= weir__slots_least(r->slots) / 2;
+	return job->submit_copy && r->n_caller_copies &&
+	       r->n_caller_copies >= weir__slots_scarcer_count(r->slots) / 2;
 }
 
 enum dealt {
@@ -163,8 +164,8 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	struct weir__chunk chunk;
 	struct weir__op *op;
 	bool cancelled = atomic_load(&job->cancelled);
-	bool lent = weir__turn_is_lent(r);
-	uint64_t number = link->held;
+	bool lent = weir__reactor_is_borrowed(r);
+	uint64_t number = link->deferred;
 
 	/* Writes, and the ring's tables. */
 	if (lent && (job->write || link->fixed >= 0))
@@ -176,14 +177,14 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 		number = atomic_fetch_add(&job->cursor, 1);
 	if (number >= job->n_chunks)
 		return SPENT;
-	link->held = number;
-	weir__job_chunk(job, r->eng->chunk, number, &link->ext, &chunk);
+	link->deferred = number;
+	weir__job_chunk(job, r->eng->chunk_bytes, number, &link->ext, &chunk);
 	if (cancelled) {
-		link->held = NONE;
-		weir__chunk_tell(job, chunk.ext, chunk.lo, chunk.hi,
-				 atomic_load(&r->eng->abort) ? &abandoned
-							     : &stopped,
-				 WEIR__CHUNK_BUFFERED);
+		link->deferred = NONE;
+		weir__chunk_complete(job, chunk.ext, chunk.lo, chunk.hi,
+				     atomic_load(&r->eng->abort) ? &abandoned
+								 : &stopped,
+				     WEIR__CHUNK_BUFFERED);
 		return DEALT;
 	}
 	e = &job->ext[chunk.ext];
@@ -203,7 +204,7 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 	op = weir__op_get(r);
 	if (!weir__op_start(op, job, &chunk, link->fixed >= 0))
 		return BLOCKED;
-	link->held = NONE;
+	link->deferred = NONE;
 	return DEALT;
 }
 
@@ -254,13 +255,14 @@ static void lose_all(struct weir__reactor *r)
 		release(r, link);
 	}
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->state != WEIR__OP_FREE && op->state != WEIR__OP_LOST)
-			weir__op_lose(op, &abandoned);
+		if (op->state != WEIR__OP_FREE &&
+		    op->state != WEIR__OP_ORPHANED)
+			weir__op_orphan(op, &abandoned);
 }
 
 /*
  * Is the read out too long, while nothing else of its job came? Clocks may be a
- * nap behind: never too early.
+ * max_sleep behind: never too early.
  */
 static bool is_late(const struct weir__op *op)
 {
@@ -272,7 +274,7 @@ static bool is_late(const struct weir__op *op)
 		return false;
 	moved = atomic_load_explicit(&op->job->moved, memory_order_relaxed);
 	return r->clock - (moved > since ? moved : since) >=
-	       limit + r->eng->nap;
+	       limit + r->eng->max_sleep;
 }
 
 /*
@@ -287,7 +289,7 @@ static void give_up_late(struct weir__reactor *r)
 	unsigned readers = 0, copiers = 0;
 
 	r->clock = weir__now();
-	if (r->clock - r->looked < eng->nap)
+	if (r->clock - r->looked < eng->max_sleep)
 		return;
 	r->looked = r->clock;
 	for (struct weir__op *op = r->ops; op; op = op->next_all) {
@@ -296,7 +298,7 @@ static void give_up_late(struct weir__reactor *r)
 		atomic_store(&eng->leaked, true);
 		readers += !op->in_ring && op->direct;
 		copiers += !op->in_ring && !op->direct;
-		weir__op_lose(op, &late);
+		weir__op_orphan(op, &late);
 	}
 	/* When all are lost: or they would begin what is still queued of them. */
 	while (readers--)
@@ -343,7 +345,7 @@ static bool open_method(struct weir__reactor *r)
 	return !err;
 }
 
-void weir__reactor_turn(struct weir__reactor *r)
+void weir__reactor_iterate(struct weir__reactor *r)
 {
 	const struct weir__engine *eng = r->eng;
 

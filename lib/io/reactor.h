@@ -4,7 +4,7 @@
  * methods by which a read reaches the kernel.
  *
  * All members of struct weir__reactor belong to whoever has its turn, but inbox,
- * turn and kicks, by which other threads reach it (turn.c).
+ * turn and wakes, by which other threads reach it (turn.c).
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -40,7 +40,7 @@ enum weir__op_state {
 	WEIR__OP_FETCHING,
 	WEIR__OP_QUEUED,
 	WEIR__OP_COPYING,
-	WEIR__OP_LOST
+	WEIR__OP_ORPHANED
 };
 
 struct weir__op {
@@ -85,9 +85,9 @@ struct weir__method_ops {
 	/* Take one op. Required. Never blocks or fails: at most n_ops are out. */
 	void (*submit)(struct weir__reactor *r, struct weir__op *op);
 	/*
-	 * Hand over what was submitted and call weir__op_complete() for what
+	 * Hand over what was submitted and call weir__op_advance() for what
 	 * has come back. Sleep until something does or a message comes, for
-	 * @limit ns at most (-1: weir__reactor_nap, 0: not at all), with the
+	 * @limit ns at most (-1: weir__reactor_max_sleep, 0: not at all), with the
 	 * turn freed meanwhile. Required.
 	 */
 	void (*wait)(struct weir__reactor *r, int64_t limit);
@@ -113,11 +113,11 @@ extern const struct weir__method_ops weir__method_sync;
  *	LENT -> WANTED		it has woken meanwhile, and waits
  *	LENT, WANTED -> THREAD	handed to it, which is wanted or needed
  */
-enum weir__turn {
-	WEIR__TURN_THREAD,
-	WEIR__TURN_FREE,
-	WEIR__TURN_LENT,
-	WEIR__TURN_WANTED
+enum weir__owner {
+	WEIR__OWNER_THREAD,
+	WEIR__OWNER_NONE,
+	WEIR__OWNER_BORROWER,
+	WEIR__OWNER_WANTED
 };
 
 #define WEIR__MAX_QUEUES 16u
@@ -136,13 +136,13 @@ struct weir__reactor {
 	bool started;
 
 	_Alignas(64) _Atomic(struct weir__msg *) inbox;
-	_Atomic uint32_t turn; /* enum weir__turn; a futex */
-	_Atomic uint32_t kicks;
-	uint32_t kicks_seen;
+	_Atomic uint32_t owner; /* enum weir__owner; a futex */
+	_Atomic uint32_t wakes;
+	uint32_t wakes_seen;
 	/* By which it is woken: turn.c. */
 	_Atomic int eventfd;
 	_Atomic uint64_t eventfd_id;
-	_Atomic bool deaf; /* no: a wake may have been lost */
+	_Atomic bool wakeup_lost; /* no: a wake may have been lost */
 
 	/* Taken from the inbox, but only the thread may do it. */
 	_Alignas(64) struct weir__msg *left, **left_end;
@@ -162,10 +162,10 @@ struct weir__reactor {
 	/* To devices: queues.c. Only added to, in full before n_queues counts. */
 	struct weir__copy_queue queue[WEIR__MAX_QUEUES];
 	_Atomic unsigned n_queues;
-	int64_t pause;   /* until they are looked at again, ns */
-	int64_t clock;   /* of the thread's last round: up to a nap behind */
-	int64_t looked;  /* for reads that are out too long: when */
-	unsigned n_held; /* out, and copied by their job's own queue */
+	int64_t pause; /* until they are looked at again, ns */
+	int64_t clock; /* of the thread's last round: up to a max_sleep behind */
+	int64_t looked;           /* for reads that are out too long: when */
+	unsigned n_caller_copies; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
 	_Atomic uint64_t enters;
@@ -186,18 +186,18 @@ struct weir__engine {
 	struct weir__task open_task;
 	_Atomic bool queues_closed;
 	_Atomic uint32_t lookers; /* threads in weir__engine_queues; a futex */
-	uint64_t chunk;
+	uint64_t chunk_bytes;
 	uint64_t window; /* bytes in flight for each reactor */
 	uint64_t wide;   /* the same, of network file systems */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	struct weir__reactor *reactor;
-	struct weir__pool *copiers; /* page cache and slots to memory */
-	struct weir__pool *readers; /* blocking direct reads */
-	_Atomic uint32_t turn;      /* next reactor for a short job */
-	_Atomic uint32_t jobs;      /* not done; a futex for closing */
-	_Atomic uint32_t ready;     /* reactors that have started; a futex */
+	struct weir__pool *copiers;    /* page cache and slots to memory */
+	struct weir__pool *readers;    /* blocking direct reads */
+	_Atomic uint32_t next_reactor; /* next reactor for a short job */
+	_Atomic uint32_t jobs;         /* not done; a futex for closing */
+	_Atomic uint32_t ready;        /* reactors that have started; a futex */
 	_Atomic int start_err;
-	int64_t nap;         /* how long reactors sleep at most, ns */
+	int64_t max_sleep;   /* how long reactors sleep at most, ns */
 	char late[64];       /* why a read is given up, in words */
 	int64_t deadline;    /* of closing; before stop is set */
 	_Atomic bool closed; /* no job starts any more */
@@ -208,7 +208,7 @@ struct weir__engine {
 };
 
 /* engine.c. One chunk or link of the job is finished; the last one ends it. */
-void weir__job_drop(struct weir__job *job);
+void weir__job_item_done(struct weir__job *job);
 
 /* chunk.c: which bytes a chunk is */
 struct weir__chunk {
@@ -221,26 +221,26 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     uint64_t number, size_t *hint, struct weir__chunk *ret);
 
 /* pieces.c: the work of an op whose chunk has several extents. */
-void weir__pieces_make(struct weir__op *op);
+void weir__scatter_make(struct weir__op *op);
 /* Of a chunk of several extents: their bytes; and telling the job of each. */
 uint64_t weir__chunk_sum(const struct weir__extent *e);
-void weir__chunk_tell_all(struct weir__job *job, size_t ext,
-			  const struct weir__outcome *outcome,
-			  enum weir__chunk_way way);
-/* Its copy is with the driver; job->handed is there. */
-void weir__chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
-			uint64_t hi);
+void weir__chunk_complete_each(struct weir__job *job, size_t ext,
+			       const struct weir__outcome *outcome,
+			       enum weir__chunk_way way);
+/* Its copy is with the driver; job->chunk_in_driver is there. */
+void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
+			   uint64_t hi);
 /* The job is told of a chunk, and then it may be gone. */
-static inline void weir__chunk_tell(struct weir__job *job, size_t ext,
-				    uint64_t lo, uint64_t hi,
-				    const struct weir__outcome *outcome,
-				    enum weir__chunk_way way)
+static inline void weir__chunk_complete(struct weir__job *job, size_t ext,
+					uint64_t lo, uint64_t hi,
+					const struct weir__outcome *outcome,
+					enum weir__chunk_way way)
 {
-	if (job->ext[ext].together == 1)
-		job->chunk(job, ext, lo, hi, outcome, way);
+	if (job->ext[ext].n_merged == 1)
+		job->chunk_done(job, ext, lo, hi, outcome, way);
 	else
-		weir__chunk_tell_all(job, ext, outcome, way);
-	weir__job_drop(job);
+		weir__chunk_complete_each(job, ext, outcome, way);
+	weir__job_item_done(job);
 }
 /* Reads to slots begin and end at multiples of this. */
 static inline uint64_t weir__slot_unit(const struct weir_file *file)
@@ -259,7 +259,7 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 /* Give it to the reactors. */
 void weir__job_post(struct weir__engine *eng, struct weir__job *job);
 /* One of the job's chunks is no longer in flight. */
-void weir__job_landed(struct weir__job *job);
+void weir__job_out_dec(struct weir__job *job);
 /*
  * Why the ring or the slots do not work, or not in full: see weir_io_info.
  * Reasons add up, unless one is given @instead.
@@ -274,14 +274,15 @@ int weir__reactor_start(struct weir__reactor *r);
  * Do what there is to do, in a turn that is lent; r->needed: the thread has to
  * do the rest.
  */
-void weir__reactor_turn(struct weir__reactor *r);
+void weir__reactor_iterate(struct weir__reactor *r);
 
 /* turn.c: for everybody */
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 /* Post it, and if the thread sleeps do its work: for those who may be held up. */
-void weir__reactor_serve(struct weir__reactor *r, struct weir__msg *msg);
+void weir__reactor_post_or_borrow(struct weir__reactor *r,
+				  struct weir__msg *msg);
 /* Look again at what was held back. */
-void weir__reactor_kick(struct weir__reactor *r);
+void weir__reactor_wake(struct weir__reactor *r);
 
 /*
  * turn.c: the eventfd by which the thread is woken. check is for the thread,
@@ -295,30 +296,30 @@ void weir__wakefd_drain(struct weir__reactor *r);
 void weir__wakefd_close(struct weir__reactor *r);
 
 /* How long the thread may sleep, ns: then it looks whether a wake was lost. */
-static inline int64_t weir__reactor_nap(struct weir__reactor *r)
+static inline int64_t weir__reactor_max_sleep(struct weir__reactor *r)
 {
-	return atomic_load(&r->deaf) ? 10000000 : r->eng->nap;
+	return atomic_load(&r->wakeup_lost) ? 10000000 : r->eng->max_sleep;
 }
 
 /* turn.c: for who has the turn */
-static inline bool weir__turn_is_lent(struct weir__reactor *r)
+static inline bool weir__reactor_is_borrowed(struct weir__reactor *r)
 {
-	return atomic_load_explicit(&r->turn, memory_order_relaxed) !=
-	       WEIR__TURN_THREAD;
+	return atomic_load_explicit(&r->owner, memory_order_relaxed) !=
+	       WEIR__OWNER_THREAD;
 }
 /* Nothing has come that was not looked at. */
 bool weir__reactor_quiet(struct weir__reactor *r);
 /* The thread, before it sleeps. False: something has come. */
-bool weir__turn_free(struct weir__reactor *r);
+bool weir__reactor_release(struct weir__reactor *r);
 /* ... and after. False: it was woken, by a write to its eventfd. */
-bool weir__turn_take(struct weir__reactor *r);
+bool weir__reactor_acquire(struct weir__reactor *r);
 
 /* op.c: for who has the turn */
 struct weir__op *weir__op_get(struct weir__reactor *r);
 /* False: no slot is free; the op has been given back. */
 bool weir__op_start(struct weir__op *op, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed);
-void weir__op_complete(struct weir__op *op, int64_t res);
+void weir__op_advance(struct weir__op *op, int64_t res);
 /* A read of the page cache by threads: nothing of it is the ring's. */
 bool weir__op_is_cached(const struct weir__op *op);
 /* The same of all reads of @e. Once true it stays so. */
@@ -328,7 +329,7 @@ static inline bool weir__extent_is_cached(const struct weir__extent *e)
 	       !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed);
 }
 void weir__op_finish(struct weir__op *op, const struct weir__outcome *outcome);
-void weir__op_lose(struct weir__op *op, const struct weir__outcome *outcome);
+void weir__op_orphan(struct weir__op *op, const struct weir__outcome *outcome);
 bool weir__op_add(struct weir__reactor *r);
 
 /* queues.c */

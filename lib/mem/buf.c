@@ -36,7 +36,7 @@ int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 {
 	const struct weir__mem_ops *ops = buft->dev->backend->mem;
 	uint64_t bytes;
-	int r = weir__tensor_extent(t, &bytes);
+	int r = weir__tensor_bytes(t, &bytes);
 
 	if (r < 0)
 		return r;

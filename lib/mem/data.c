@@ -206,7 +206,7 @@ static int copy_runs(const struct copy *c, const struct weir_tensor *t,
 	outer = weir__tensor_outer(t, &run);
 	do
 		r = copy_run(c, off, run);
-	while (!r && weir__tensor_next_run(t, outer, index, &off));
+	while (!r && weir__tensor_next_row(t, outer, index, &off));
 	return r;
 }
 
@@ -295,7 +295,7 @@ int weir_tensor_copy(const struct weir_tensor *dst,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__tensor_extent(dst, &bytes);
+	r = weir__tensor_bytes(dst, &bytes);
 	if (r < 0 || (r = weir__tensor_same(dst, src)) < 0 ||
 	    (r = begin_whole(src, bytes, false, &c.src)) < 0 ||
 	    (r = begin_whole(dst, bytes, true, &c.dst)) < 0)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += \
 	%D%/buf.c %D%/buf.h %D%/join.c %D%/access.c %D%/access.h \
-	%D%/tensor.c %D%/tensor.h %D%/runs.c %D%/data.c \
+	%D%/tensor.c %D%/tensor.h %D%/rows.c %D%/data.c \
 	%D%/dtype.c %D%/dtype.h
 EXTRA_DIST += %D%/README.md

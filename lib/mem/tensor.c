@@ -178,7 +178,7 @@ static int strided_extent(const struct weir_tensor *t,
 	return 0;
 }
 
-int weir__tensor_extent(const struct weir_tensor *t, uint64_t *ret_bytes)
+int weir__tensor_bytes(const struct weir_tensor *t, uint64_t *ret_bytes)
 {
 	const struct weir_dtype_info *row;
 	uint64_t n, bytes;
@@ -199,13 +199,13 @@ int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
 	int r;
 
 	WEIR__ENTER();
-	r = weir__tensor_extent(t, &bytes);
+	r = weir__tensor_bytes(t, &bytes);
 	if (!r)
 		*ret_bytes = bytes;
 	return r;
 }
 
-/* The tensor makes sense: weir__tensor_extent has said so. */
+/* The tensor makes sense: weir__tensor_bytes has said so. */
 bool weir__tensor_contiguous(const struct weir_tensor *t)
 {
 	struct weir_tensor tight = *t;
@@ -282,7 +282,7 @@ int weir_tensor_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 	int r;
 
 	WEIR__ENTER();
-	r = weir__tensor_extent(of, &bytes);
+	r = weir__tensor_bytes(of, &bytes);
 	if (r < 0 || (r = check_view(of, dim, start, n, row)) < 0)
 		return r;
 	view.shape[dim] = n;
@@ -314,7 +314,7 @@ int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 	if (!t->buf)
 		return weir__fail(-EINVAL, "%s is not placed in a buffer",
 				  weir__tensor_label(t));
-	r = weir__tensor_extent(t, &bytes);
+	r = weir__tensor_bytes(t, &bytes);
 	if (r < 0)
 		return r;
 	if (!weir__tensor_contiguous(t))
@@ -344,7 +344,7 @@ void *weir_tensor_data(const struct weir_tensor *t)
 	WEIR__ENTER();
 	if (!t->buf || !weir__buf_is_host(t->buf) ||
 	    !weir__root_is_ours(t->buf->buft->dev->weir) ||
-	    weir__tensor_extent(t, &bytes) < 0 ||
+	    weir__tensor_bytes(t, &bytes) < 0 ||
 	    weir__buf_range(t->buf, t->offset, bytes, &member, &at) < 0)
 		return NULL;
 	return member->mem.base + at;

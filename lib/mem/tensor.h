@@ -19,8 +19,8 @@ int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 /* As weir_tensor_init and weir_tensor_bytes, without naming the call. */
 int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 		      unsigned ndim, const int64_t *shape);
-int weir__tensor_extent(const struct weir_tensor *t, uint64_t *ret_bytes);
-/* Of a tensor that makes sense (weir__tensor_extent). */
+int weir__tensor_bytes(const struct weir_tensor *t, uint64_t *ret_bytes);
+/* Of a tensor that makes sense (weir__tensor_bytes). */
 bool weir__tensor_contiguous(const struct weir_tensor *t);
 
 /* 0, or -EINVAL: not the same dtype, shape and strides. */
@@ -29,11 +29,11 @@ int weir__tensor_same(const struct weir_tensor *dst,
 /*
  * The bytes of a tensor that makes sense as runs of @ret_run bytes: returns
  * how many dimensions, from the first on, lead from one run to the next. With
- * @index and @off zeroed for the first run, weir__tensor_next_run steps over
+ * @index and @off zeroed for the first run, weir__tensor_next_row steps over
  * @outer dimensions; false behind the last run.
  */
 unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_run);
-bool weir__tensor_next_run(const struct weir_tensor *t, unsigned outer,
+bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,
 			   int64_t *index, uint64_t *off);
 /* Steps of stride[dim] that @t has: elements, or blocks in the last. */
 uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim);

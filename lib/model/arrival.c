@@ -78,8 +78,8 @@ static void destroy(struct weir__source *src)
 }
 
 /* Not of the whole load, which ends on the host: are its files unchanged? */
-static const struct weir__queue_ops *handed(struct weir__source *src,
-					    uint64_t number)
+static const struct weir__queue_ops *
+arrival_copies_in_driver(struct weir__source *src, uint64_t number)
 {
 	struct weir__arrival *a = arrival_of(src);
 
@@ -92,7 +92,7 @@ static const struct weir__source_ops arrival_ops = {
 	.size = sizeof(arrival_ops),
 	.state = state,
 	.free = destroy,
-	.handed = handed,
+	.copies_in_driver = arrival_copies_in_driver,
 };
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
@@ -168,8 +168,8 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 	weir__source_complete_one(&a->source, i);
 }
 
-int weir__arrival_copies(struct weir__arrival *a,
-			 const struct weir__queue_ops *by)
+int weir__arrival_expect_copies(struct weir__arrival *a,
+				const struct weir__queue_ops *by)
 {
 	a->unhanded = weir__calloc(a->n, sizeof(*a->unhanded));
 	a->by = by;
@@ -180,7 +180,7 @@ int weir__arrival_copies(struct weir__arrival *a,
 	return 0;
 }
 
-void weir__arrival_hand(struct weir__arrival *a, size_t i, uint64_t bytes)
+void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes)
 {
 	if (atomic_fetch_sub(&a->unhanded[i], bytes) == bytes)
 		weir__source_changed(&a->source);

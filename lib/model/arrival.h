@@ -66,10 +66,10 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
  * The copies of all tensors go to @by, which will be told. -ENOMEM, without a
  * sentence.
  */
-int weir__arrival_copies(struct weir__arrival *a,
-			 const struct weir__queue_ops *by);
+int weir__arrival_expect_copies(struct weir__arrival *a,
+				const struct weir__queue_ops *by);
 /* The copies of @bytes of tensor @i are with the driver. */
-void weir__arrival_hand(struct weir__arrival *a, size_t i, uint64_t bytes);
+void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes);
 /* The load fails as a whole, its tensors apart. The first cause stays. */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);

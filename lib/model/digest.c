@@ -22,7 +22,7 @@ static int no_memory(const struct weir_tensor *t)
 {
 	uint64_t bytes = 0;
 
-	weir__tensor_extent(t, &bytes);
+	weir__tensor_bytes(t, &bytes);
 	return weir__fail(-ENOMEM,
 			  "%s: no memory for a digest of its %llu bytes",
 			  weir__tensor_label(t), (unsigned long long)bytes);
@@ -121,7 +121,7 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	if (r < 0)
 		return r;
 	t = &weights->tensor[i];
-	r = weir__tensor_extent(t, &bytes);
+	r = weir__tensor_bytes(t, &bytes);
 	if (r >= 0)
 		r = start(&h, t);
 	data = weir_tensor_data(t);

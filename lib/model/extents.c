@@ -48,7 +48,8 @@ static int add(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		.len = len,
 		.addr = buf->mem.base + run->at + skip,
 		.dev = weir__buf_is_host(buf) ? NULL : buf->buft->dev,
-		.room = l->weights->layout.buf[run->buf].given ? NULL : buf,
+		.gap_group = l->weights->layout.buf[run->buf].given ? NULL
+								    : buf,
 		.buffered = buffered,
 	};
 	l->ext_run[l->n_ext++] = run_number;

@@ -129,7 +129,7 @@ static int place_new(struct groups *g)
 	for (unsigned i = 0; i < g->plan->n_puts && r >= 0; i++) {
 		struct weir__group group = group_of(g, i);
 		struct weir__put *put = &g->plan->put[i];
-		struct weir__room room = { .from = put->offset };
+		struct weir__bounds room = { .from = put->offset };
 		uint64_t end;
 
 		if (!group.n)
@@ -156,7 +156,7 @@ static int place_chain(struct groups *g, size_t i, size_t j, uint64_t limit,
 		const struct span *s = &g->given[i];
 		struct weir__group group = group_of(g, s->number);
 		uint64_t base = (uintptr_t)group.put->buf->mem.base;
-		struct weir__room room = {
+		struct weir__bounds room = {
 			.from = from - base,
 			.to = (s->end < limit ? s->end : limit) - base,
 			.tight = tight,

@@ -110,9 +110,9 @@ static const struct weir_failure *explain(struct weir_load *l, size_t spot,
 		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
 }
 
-static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		       uint64_t hi, const struct weir__outcome *outcome,
-		       enum weir__chunk_way way)
+static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
+			    uint64_t hi, const struct weir__outcome *outcome,
+			    enum weir__chunk_way way)
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->ext[ext];
@@ -132,14 +132,14 @@ static void load_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 				  memory_order_relaxed);
 }
 
-static void load_handed(struct weir__job *job, size_t ext, uint64_t lo,
-			uint64_t hi)
+static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
+				 uint64_t hi)
 {
 	struct weir_load *l = load_of(job);
 	struct piece p = first_piece(l, ext, lo, hi);
 
 	while (next_piece(l, &p))
-		weir__arrival_hand(l->arrival, p.spot, p.b - p.a);
+		weir__arrival_in_driver(l->arrival, p.spot, p.b - p.a);
 }
 
 static void load_put(struct weir_load *l)
@@ -237,7 +237,7 @@ static void kick(void *arg)
 {
 	struct weir_load *l = arg;
 
-	weir__job_kick(&l->job);
+	weir__job_wake(&l->job);
 }
 
 /* Of each buffer. Those that are far ahead of the reads sleep. */
@@ -372,10 +372,10 @@ static int count_copies(struct weir_load *l)
 			return 0;
 		by = dev->backend->queue;
 	}
-	if (!by || !by->handed)
+	if (!by || !by->all_in_driver)
 		return 0;
-	l->job.handed = load_handed;
-	return weir__arrival_copies(l->arrival, by);
+	l->job.chunk_in_driver = load_chunk_in_driver;
+	return weir__arrival_expect_copies(l->arrival, by);
 }
 
 /* The weights to be filled: new ones, or those given. */
@@ -441,7 +441,7 @@ static int hand_over(struct weir_load *l, uint32_t depth)
 	l->job.ext = l->ext;
 	l->job.n_ext = l->n_ext;
 	l->job.depth = depth;
-	l->job.chunk = load_chunk;
+	l->job.chunk_done = load_chunk_done;
 	l->job.done = load_job_done;
 	l->job.arg = l;
 	l->task.run = load_end;

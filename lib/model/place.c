@@ -236,7 +236,7 @@ static uint64_t largest(const struct weir__put *put)
 }
 
 int weir__place(struct weir__layout *l, const struct weir__group *g,
-		const struct weir__room *room, uint64_t *ret_end)
+		const struct weir__bounds *room, uint64_t *ret_end)
 {
 	struct placer p = { .g = g, .l = l };
 	int r = open_buf(&p);

@@ -45,8 +45,8 @@ int weir_load_record(struct weir_load *load, size_t i, struct weir_event *event)
 	r = check_tensor(load, i);
 	if (r < 0)
 		return r;
-	return weir__event_capture(event, &load->arrival->source,
-				   number_of(load, i));
+	return weir__event_record(event, &load->arrival->source,
+				  number_of(load, i));
 }
 
 int weir_load_wait(struct weir_load *load, int64_t timeout_ns)

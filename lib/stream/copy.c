@@ -34,7 +34,7 @@ static int touch(struct weir__stream_op *op, const struct weir_tensor *t,
 	if (r < 0)
 		return r;
 	*ret_addr = buf->mem.base + at;
-	return weir__stream_op_touch_buf(op, t, buf, at, bytes, write);
+	return weir__stream_op_access_buf(op, t, buf, at, bytes, write);
 }
 
 /* The memory of another device, or NULL. */
@@ -124,7 +124,7 @@ static int add_pieces(struct copy *c)
 	loops = c->outer ? c->outer - 1 : 0;
 	do
 		r = add_piece(c, off);
-	while (r == 0 && weir__tensor_next_run(c->src, loops, index, &off));
+	while (r == 0 && weir__tensor_next_row(c->src, loops, index, &off));
 	return r;
 }
 
@@ -152,8 +152,8 @@ int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 
 	WEIR__ENTER();
 	c.end = &c.first;
-	if ((r = weir__tensor_extent(dst, &c.bytes)) < 0 ||
-	    (r = weir__tensor_extent(src, &c.bytes)) < 0 ||
+	if ((r = weir__tensor_bytes(dst, &c.bytes)) < 0 ||
+	    (r = weir__tensor_bytes(src, &c.bytes)) < 0 ||
 	    (r = weir__tensor_same(dst, src)) < 0)
 		return r;
 	/* Pieces would begin with one even where there is none. */

@@ -171,8 +171,8 @@ void weir_event_free(struct weir_event *event)
 	event_put(event);
 }
 
-int weir__event_capture(struct weir_event *event, struct weir__source *src,
-			uint64_t number)
+int weir__event_record(struct weir_event *event, struct weir__source *src,
+		       uint64_t number)
 {
 	struct stamp *stamp = NULL, *old;
 	struct weir__source *old_src;

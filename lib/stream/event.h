@@ -13,8 +13,8 @@
  * Record in @event the number @number of @src, of which a reference is taken.
  * -EINVAL: of another root. -ENOMEM: the event keeps what it had.
  */
-int weir__event_capture(struct weir_event *event, struct weir__source *src,
-			uint64_t number);
+int weir__event_record(struct weir_event *event, struct weir__source *src,
+		       uint64_t number);
 
 /*
  * What it was recorded in, with a reference; NULL: nothing. -EINVAL: the event

@@ -39,9 +39,9 @@ static void fileio_put(struct fileio *io)
 		weir__free(io);
 }
 
-static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
-		       uint64_t hi, const struct weir__outcome *outcome,
-		       enum weir__chunk_way way)
+static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
+			      uint64_t hi, const struct weir__outcome *outcome,
+			      enum weir__chunk_way way)
 {
 	struct fileio *io = job->arg;
 	pthread_mutex_t *lock = &io->op->stream->lock;
@@ -61,8 +61,8 @@ static void chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	pthread_mutex_unlock(lock);
 }
 
-static void chunk_handed(struct weir__job *job, size_t ext, uint64_t lo,
-			 uint64_t hi)
+static void fileio_chunk_in_driver(struct weir__job *job, size_t ext,
+				   uint64_t lo, uint64_t hi)
 {
 	struct weir__stream_op *op = ((struct fileio *)job->arg)->op;
 	struct weir_stream *s = op->stream;
@@ -84,7 +84,7 @@ static void moved(struct fileio *io)
 }
 
 /* On a native stream: the copies are in its order, behind what it has. */
-static void chunk_copy(struct weir__job *job, struct weir__work *work)
+static void fileio_submit_copy(struct weir__job *job, struct weir__work *work)
 {
 	struct fileio *io = job->arg;
 
@@ -236,7 +236,7 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	int r = check(s, file, file_off, n, write);
 
 	if (r == 0)
-		r = weir__stream_op_touch(op, t, off, n, !write, &addr);
+		r = weir__stream_op_access(op, t, off, n, !write, &addr);
 	if (r < 0)
 		return r;
 	buf = op->access[0].buf;
@@ -259,7 +259,7 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 			 .buffered = buffered(file, file_off, n) },
 		.job = { .n_ext = 1,
 			 .write = write,
-			 .chunk = chunk_done,
+			 .chunk_done = fileio_chunk_done,
 			 .done = job_done,
 			 .arg = io },
 	};
@@ -269,9 +269,9 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	/* A write ends on the host, a read with its copies. */
 	op->unhanded = n;
 	if (s->native && io->ext.dev)
-		io->job.copy = chunk_copy;
+		io->job.submit_copy = fileio_submit_copy;
 	else if (!write && io->ext.dev)
-		io->job.handed = chunk_handed;
+		io->job.chunk_in_driver = fileio_chunk_in_driver;
 	op->io = io;
 	op->start = fileio_start;
 	op->release = fileio_release;

@@ -96,9 +96,10 @@ static int reachable(const struct weir__stream_op *op,
 	return 0;
 }
 
-int weir__stream_op_touch_buf(struct weir__stream_op *op,
-			      const struct weir_tensor *t, struct weir_buf *buf,
-			      uint64_t off, uint64_t n, bool write)
+int weir__stream_op_access_buf(struct weir__stream_op *op,
+			       const struct weir_tensor *t,
+			       struct weir_buf *buf, uint64_t off, uint64_t n,
+			       bool write)
 {
 	struct weir__access *access = &op->access[op->n_access];
 	int r = reachable(op, t, buf, write);
@@ -114,15 +115,15 @@ int weir__stream_op_touch_buf(struct weir__stream_op *op,
 	return 0;
 }
 
-int weir__stream_op_touch(struct weir__stream_op *op,
-			  const struct weir_tensor *t, uint64_t off, uint64_t n,
-			  bool write, unsigned char **ret_addr)
+int weir__stream_op_access(struct weir__stream_op *op,
+			   const struct weir_tensor *t, uint64_t off,
+			   uint64_t n, bool write, unsigned char **ret_addr)
 {
 	struct weir_buf *buf;
 	uint64_t at;
 	int r = weir__tensor_range(t, off, n, &buf, &at, ret_addr);
 
-	return r < 0 ? r : weir__stream_op_touch_buf(op, t, buf, at, n, write);
+	return r < 0 ? r : weir__stream_op_access_buf(op, t, buf, at, n, write);
 }
 
 /* Memory of the caller's. */
@@ -183,8 +184,8 @@ static int rows(struct weir__stream_op *op, const struct weir_tensor *t,
 	if (r == 0)
 		r = span_of(rect, rect->host_pitch, &host_span);
 	if (r == 0)
-		r = weir__stream_op_touch(op, t, rect->off, span, to_tensor,
-					  ret_addr);
+		r = weir__stream_op_access(op, t, rect->off, span, to_tensor,
+					   ret_addr);
 	if (r == 0)
 		r = touch_host(op, host, host_span, !to_tensor);
 	w->width = rect->width;
@@ -288,7 +289,7 @@ int weir_stream_fill(struct weir_stream *stream, const struct weir_tensor *dst,
 		return r;
 	op->work.byte = byte;
 	op->work.width = n;
-	r = weir__stream_op_touch(op, dst, off, n, true, &op->work.dst);
+	r = weir__stream_op_access(op, dst, off, n, true, &op->work.dst);
 	op->work.dst_host = tensor_on_host(op);
 	return weir__stream_op_end(op, r);
 }

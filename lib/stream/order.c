@@ -262,8 +262,8 @@ static void issue(struct weir_stream *s)
 	if (s->issuing && !s->native)
 		return;
 	s->issuing = true;
-	while (!s->stopped && (op = s->held) && ready(s, op)) {
-		s->held = op->next;
+	while (!s->stopped && (op = s->first_pending) && ready(s, op)) {
+		s->first_pending = op->next;
 		/* Point of no return: from here it finishes, and is retired. */
 		put_out(s, op);
 		if (op->start) {
@@ -298,12 +298,12 @@ static struct weir__stream_op *pop_finished(struct weir_stream *s,
 
 	for (; (op = *end); end = &op->next) {
 		if (op->state == WEIR__STREAM_ISSUED ||
-		    (op->state == WEIR__STREAM_HELD && !s->failed))
+		    (op->state == WEIR__STREAM_PENDING && !s->failed))
 			break;
 		if (op->err && !s->failed)
 			declare(s, op->number, false);
-		if (op == s->held)
-			s->held = op->next;
+		if (op == s->first_pending)
+			s->first_pending = op->next;
 		*ret_last = op->number;
 	}
 	if (end == &s->open)
@@ -389,8 +389,8 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 		s->open = op;
 	}
 	s->newest = op;
-	if (!s->held)
-		s->held = op;
+	if (!s->first_pending)
+		s->first_pending = op;
 	move(s);
 	return 0;
 }

@@ -23,9 +23,10 @@ void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
 }
 
 /* fail_lock is held. */
-static const struct weir__span *span_of(struct weir_stream *s, uint64_t number)
+static const struct weir__failed_range *span_of(struct weir_stream *s,
+						uint64_t number)
 {
-	const struct weir__span *span;
+	const struct weir__failed_range *span;
 
 	if (number >= s->now.lo)
 		return &s->now;
@@ -39,7 +40,7 @@ static int stream_state(struct weir__source *src, uint64_t number,
 			struct weir_failure *cause)
 {
 	struct weir_stream *s = weir__stream_of(src);
-	const struct weir__span *span;
+	const struct weir__failed_range *span;
 	struct weir_failure f = { .err = 1 };
 
 	/* done is read first: a failure is declared before it gets there. */
@@ -63,7 +64,7 @@ static int stream_state(struct weir__source *src, uint64_t number,
 static void stream_free(struct weir__source *src)
 {
 	struct weir_stream *s = weir__stream_of(src);
-	struct weir__span *span;
+	struct weir__failed_range *span;
 	struct weir__stream_op *op;
 
 	assert(!s->open);
@@ -238,7 +239,7 @@ int weir_stream_error(struct weir_stream *stream,
 /* The lock is held. The failed span is closed and kept: events point into it. */
 static int reset(struct weir_stream *s)
 {
-	struct weir__span *span;
+	struct weir__failed_range *span;
 
 	if (s->open || s->retiring)
 		return weir__fail(-EBUSY, "%s: operations %llu to %llu are out",

@@ -28,7 +28,7 @@ enum weir__stream_op_state {
 	 * Queued by weir__stream_op_queue (the caller's thread). Leaves by issue(),
 	 * or straight to retirement once the stream has failed.
 	 */
-	WEIR__STREAM_HELD,
+	WEIR__STREAM_PENDING,
 	/*
 	 * With the backend, the engine, or on the list of the source that it
 	 * waits for. Set by issue() under the lock, before it is given away.
@@ -83,8 +83,8 @@ struct weir__stream_op {
 };
 
 /* Numbers [lo, hi] that failed: lo with the cause, the others cancelled. */
-struct weir__span {
-	struct weir__span *next;
+struct weir__failed_range {
+	struct weir__failed_range *next;
 	uint64_t lo, hi; /* lo UINT64_MAX: none */
 	bool all;        /* every one with the cause: abandoned */
 	struct weir_failure cause;
@@ -113,7 +113,7 @@ struct weir_stream {
 	pthread_mutex_t lock; /* guards all down to fail_lock */
 	uint64_t tail;        /* newest number given out */
 	struct weir__stream_op *open, *newest; /* not retired, by number */
-	struct weir__stream_op *held;          /* oldest of them that is HELD */
+	struct weir__stream_op *first_pending; /* oldest of them that is HELD */
 	/* ISSUED, newest first: [0] device work, [1] files, calls, waits. */
 	struct weir__stream_op *out[2];
 	struct weir__stream_op *blocker; /* what held conflicts with, or NULL */
@@ -129,12 +129,12 @@ struct weir_stream {
 	bool closed; /* with the root: what was not queued by then is not */
 	struct weir_failure failure; /* if stopped: lowest number so far */
 
-	pthread_mutex_t fail_lock; /* guards spans; taken last */
-	struct weir__span now;     /* of the failure that is not reset */
-	struct weir__span *spans;  /* of those that were */
-	_Atomic bool ever_failed;  /* else no number is in a span */
-	_Atomic bool abandoned;    /* the root closed while work was open */
-	_Atomic uint64_t done;     /* all up to it are retired */
+	pthread_mutex_t fail_lock;        /* guards spans; taken last */
+	struct weir__failed_range now;    /* of the failure that is not reset */
+	struct weir__failed_range *spans; /* of those that were */
+	_Atomic bool ever_failed;         /* else no number is in a span */
+	_Atomic bool abandoned; /* the root closed while work was open */
+	_Atomic uint64_t done;  /* all up to it are retired */
 };
 
 static inline struct weir_stream *weir__stream_of(struct weir__source *src)
@@ -189,9 +189,9 @@ int weir__stream_op_end(struct weir__stream_op *op, int r);
  * May its stream touch @n bytes at @off of @t? If so, give @op the access and
  * a reference to the buffer. -EINVAL, -EROFS.
  */
-int weir__stream_op_touch(struct weir__stream_op *op,
-			  const struct weir_tensor *t, uint64_t off, uint64_t n,
-			  bool write, unsigned char **ret_addr);
+int weir__stream_op_access(struct weir__stream_op *op,
+			   const struct weir_tensor *t, uint64_t off,
+			   uint64_t n, bool write, unsigned char **ret_addr);
 /*
  * stream.c: what follows from the failure @cause, -ECANCELED. Sentences do not
  * grow along a chain: the first cause is what is told.
@@ -210,9 +210,10 @@ uint64_t weir__stream_tail(struct weir_stream *s);
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
 /* The same for bytes of a buffer that belong to @t. */
-int weir__stream_op_touch_buf(struct weir__stream_op *op,
-			      const struct weir_tensor *t, struct weir_buf *buf,
-			      uint64_t off, uint64_t n, bool write);
+int weir__stream_op_access_buf(struct weir__stream_op *op,
+			       const struct weir_tensor *t,
+			       struct weir_buf *buf, uint64_t off, uint64_t n,
+			       bool write);
 
 /* trace.c; the lock is held. */
 void weir__stream_trace_issued(struct weir_stream *s,

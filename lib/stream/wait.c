@@ -140,14 +140,15 @@ static struct weir_stream *on_device(const struct weir_stream *stream,
 
 	*ret_copies = false;
 	if (!other || other == stream || other->ops != stream->ops ||
-	    !other->ops->handed)
+	    !other->ops->all_in_driver)
 		return NULL;
 	pthread_mutex_lock(&other->lock);
-	has = !other->stopped && (!other->held || other->held->number > number);
+	has = !other->stopped &&
+	      (!other->first_pending || other->first_pending->number > number);
 	for (op = other->out[1]; op && has; op = op->older)
 		has = op->number > number || op_handed(op, ret_copies);
 	pthread_mutex_unlock(&other->lock);
-	if (has && other->ops->handed(other->queue))
+	if (has && other->ops->all_in_driver(other->queue))
 		return other;
 	*ret_copies = false;
 	return NULL;
@@ -181,8 +182,9 @@ static int hand_over(struct waiting *w)
 	int r = 0;
 
 	other = on_device(w->stream, w->src, w->number, &copies);
-	if (!other && ops->handed)
-		copies = ops->handed(w->src, w->number) == w->stream->ops;
+	if (!other && ops->copies_in_driver)
+		copies = ops->copies_in_driver(w->src, w->number) ==
+			 w->stream->ops;
 	if (!other && !copies)
 		return 0;
 	if (other)
@@ -205,7 +207,7 @@ static int wait_native(struct weir_stream *stream, struct weir__source *src,
 	uint32_t seen;
 	int r = 0, state;
 
-	atomic_fetch_add(&src->lookers, 1);
+	atomic_fetch_add(&src->change_waiters, 1);
 	for (;;) {
 		seen = atomic_load(&src->changes);
 		state = src->ops->state(src, number, NULL);
@@ -215,7 +217,7 @@ static int wait_native(struct weir_stream *stream, struct weir__source *src,
 			break;
 		weir__futex_wait(&src->changes, seen, INT64_MAX);
 	}
-	atomic_fetch_sub(&src->lookers, 1);
+	atomic_fetch_sub(&src->change_waiters, 1);
 	/* What has failed fails the stream. */
 	if (state < 0)
 		return wait_on_host(stream, src, number);
@@ -275,7 +277,7 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 	if (stream->failed)
 		f = stream->failure;
 	pthread_mutex_unlock(&stream->lock);
-	r = weir__event_capture(event, &stream->src, tail);
+	r = weir__event_record(event, &stream->src, tail);
 	return r == 0 && f.err ? weir__fail_with(&f) : r;
 }
 

@@ -65,7 +65,7 @@ static void start_with(struct run *run, struct weir__extent *ext, size_t n)
 {
 	run->job.ext = ext;
 	run->job.n_ext = n;
-	run->job.chunk = on_chunk;
+	run->job.chunk_done = on_chunk;
 	run->job.done = on_done;
 	run->job.arg = run;
 	if (weir__job_start(eng, &run->job) < 0)

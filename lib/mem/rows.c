@@ -56,7 +56,7 @@ unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_run)
 	return outer;
 }
 
-bool weir__tensor_next_run(const struct weir_tensor *t, unsigned outer,
+bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,
 			   int64_t *index, uint64_t *off)
 {
 	for (unsigned i = outer; i--;) {

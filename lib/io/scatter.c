@@ -16,8 +16,9 @@
 static bool are_neighbours(const struct weir__extent *a,
 			   const struct weir__extent *b)
 {
-	return a->room && a->room == b->room && a->len <= SMALL &&
-	       b->len <= SMALL && b->addr >= a->addr + a->len &&
+	return a->gap_group && a->gap_group == b->gap_group &&
+	       a->len <= SMALL && b->len <= SMALL &&
+	       b->addr >= a->addr + a->len &&
 	       (size_t)(b->addr - a->addr) <= a->len + MAX_PADDING;
 }
 
@@ -38,36 +39,36 @@ static size_t room_for_more(struct weir__op *op, size_t used)
 {
 	if (!op->spread)
 		op->spread = weir__slot_get(op->reactor->slots,
-					    op->reactor->eng->chunk);
+					    op->reactor->eng->chunk_bytes);
 	return op->spread ? op->spread->bytes - used : 0;
 }
 
 /* @n of them to @to, with their distances on the device. */
-static struct weir__piece spread(const struct weir__op *op,
-				 const struct weir__extent *e, uint32_t n,
-				 unsigned char *to)
+static struct weir__segment spread(const struct weir__op *op,
+				   const struct weir__extent *e, uint32_t n,
+				   unsigned char *to)
 {
 	uint64_t begin = op->job->ext[op->ext].off;
 
 	for (uint32_t k = 0; k < n; k++)
 		memcpy(to + (e[k].addr - e->addr),
 		       op->payload + (e[k].off - begin), e[k].len);
-	return (struct weir__piece){
+	return (struct weir__segment){
 		.dst = e->addr,
 		.src = to,
 		.bytes = (size_t)(e[n - 1].addr - e->addr) + e[n - 1].len,
 	};
 }
 
-void weir__pieces_make(struct weir__op *op)
+void weir__scatter_make(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct weir__piece *piece = &op->job->piece[op->ext];
+	struct weir__segment *piece = &op->job->piece[op->ext];
 	size_t n = 0, used = 0, bytes = 0;
 	uint32_t k;
 
-	for (uint32_t i = 0; i < e->together; i += k) {
-		uint32_t left = e->together - i;
+	for (uint32_t i = 0; i < e->n_merged; i += k) {
+		uint32_t left = e->n_merged - i;
 
 		k = left > 1 && are_neighbours(&e[i], &e[i + 1]) ? left : 1;
 		if (k > 1)
@@ -77,7 +78,7 @@ void weir__pieces_make(struct weir__op *op)
 				spread(op, &e[i], k, op->spread->addr + used);
 			used += piece[n].bytes;
 		} else {
-			piece[n] = (struct weir__piece){
+			piece[n] = (struct weir__segment){
 				.dst = e[i].addr,
 				.src = op->payload + (e[i].off - e->off),
 				.bytes = e[i].len,
@@ -85,8 +86,8 @@ void weir__pieces_make(struct weir__op *op)
 		}
 		bytes += piece[n++].bytes;
 	}
-	op->work.piece = piece;
-	op->work.n_pieces = n;
+	op->work.segment = piece;
+	op->work.n_segments = n;
 	op->work.src = piece->src;
 	op->work.width = bytes;
 }
