@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the C library may lack. config.h includes it, so that everything that
- * is compiled sees it.
+ * Functions that some C libraries lack. config.h includes this header, so each
+ * source file has it.
  */
 #ifndef WEIR_COMPAT_H
 #define WEIR_COMPAT_H
@@ -22,7 +22,7 @@ char *weir__strerror_r(int err, char *buf, size_t n);
 #define strerror_r weir__strerror_r
 #endif
 
-/* Of Linux 5.14; musl knows less of the kernel than its headers do. */
+/* In Linux since 5.14, and not in the headers of musl. */
 #ifndef __GLIBC__
 #define MADV_POPULATE_WRITE 23
 #endif

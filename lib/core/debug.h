@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * WEIR_DEBUG: words that change how a root works for one run of a program, read
- * once by weir_open; separated by commas, as in "io=sync,log". weir(7) lists
- * them. Not in programs that run with the rights of others.
+ * The environment variable WEIR_DEBUG: words, separated by commas, that change
+ * how roots work, as in "io=sync,log". weir_open() reads it once; weir(7) lists
+ * the words. Ignored in set-user-ID programs (secure_getenv(3)).
  */
 #ifndef WEIR__DEBUG_H
 #define WEIR__DEBUG_H
@@ -11,11 +11,11 @@
 
 struct weir;
 
-/* Needs the log. Unknown words are reported there. 0 or -ENOMEM. */
+/* Read the variable. Unknown words are reported to the log. 0 or -ENOMEM. */
 int weir__debug_read(struct weir *weir);
-/* Is the variable set, to anything? */
+/* Is the variable set and not empty? */
 bool weir__debug_on(void);
-/* Was @word given, "io=sync" say? */
+/* Is @word, such as "io=sync", among its words? */
 bool weir__debug_has(const struct weir *weir, const char *word);
 
 #endif

@@ -18,8 +18,8 @@ void weir__enter(const char *call)
 	current_call = call;
 }
 
-/* A sentence is one line, whatever a file put into it. */
-static void flatten(char *s)
+/* A sentence is one line, also if it quotes a file. */
+static void escape_controls(char *s)
 {
 	for (; *s; s++)
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
@@ -27,7 +27,7 @@ static void flatten(char *s)
 }
 
 __attribute__((format(printf, 3, 0))) static void
-append(char *text, size_t room, const char *fmt, va_list ap)
+text_append(char *text, size_t room, const char *fmt, va_list ap)
 {
 	size_t at = strnlen(text, room);
 
@@ -40,23 +40,23 @@ void weir__append(char *text, size_t room, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	append(text, room, fmt, ap);
+	text_append(text, room, fmt, ap);
 	va_end(ap);
 }
 
 __attribute__((format(printf, 2, 0))) static void
-keep(const char *tail, const char *fmt, va_list ap)
+sentence_keep(const char *tail, const char *fmt, va_list ap)
 {
-	/* An argument may be the last sentence itself. */
+	/* Not in place: an argument may be the last sentence. */
 	char text[WEIR__ERROR_MAX] = "";
 
 	if (current_call)
 		weir__append(text, sizeof(text), "%.*s: ", WEIR__CALL_MAX,
 			     current_call);
-	append(text, sizeof(text), fmt, ap);
+	text_append(text, sizeof(text), fmt, ap);
 	if (tail)
 		weir__append(text, sizeof(text), ": %s", tail);
-	flatten(text);
+	escape_controls(text);
 	memcpy(sentence, text, sizeof(sentence));
 }
 
@@ -65,7 +65,7 @@ int weir__fail(int err, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	keep(NULL, fmt, ap);
+	sentence_keep(NULL, fmt, ap);
 	va_end(ap);
 	return err;
 }
@@ -76,7 +76,7 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	keep(strerror_r(-err, name, sizeof(name)), fmt, ap);
+	sentence_keep(strerror_r(-err, name, sizeof(name)), fmt, ap);
 	va_end(ap);
 	return weir__cause_errno(err);
 }
@@ -86,7 +86,7 @@ int weir__cause_errno(int err)
 	return err == -ETIMEDOUT ? -EIO : err;
 }
 
-/* The kernel has some for its own use, which come out now and then. */
+/* Some errnos are the kernel's own, and reach programs all the same. */
 static const char *nameless(int err)
 {
 	static _Thread_local char text[32];
@@ -120,7 +120,7 @@ void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 	va_start(ap, fmt);
 	vsnprintf(f->text, sizeof(f->text), fmt, ap);
 	va_end(ap);
-	flatten(f->text);
+	escape_controls(f->text);
 }
 
 int weir__fail_with(const struct weir_failure *f)
@@ -143,8 +143,8 @@ void weir__error_restore(const struct weir__error_saved *saved)
 const char *weir__quote(const char *bytes, size_t len)
 {
 	static _Thread_local char ring[4][96];
-	static _Thread_local unsigned turn;
-	char *out = ring[turn++ % 4];
+	static _Thread_local unsigned next_buf;
+	char *out = ring[next_buf++ % 4];
 	size_t at = 0;
 
 	for (size_t i = 0; i < len; i++) {

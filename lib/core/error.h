@@ -8,7 +8,7 @@
  *	return weir__fail(-EINVAL, "%s: alignment %zu is not a power of two",
  *			  name, align);
  *
- * Everybody above only passes the number on.
+ * Its callers pass the number on and add no sentence of their own.
  */
 #ifndef WEIR__ERROR_H
 #define WEIR__ERROR_H
@@ -19,7 +19,7 @@
 
 #define WEIR__ERROR_MAX 1024 /* bytes of a sentence, NUL included */
 
-/* Of a call's name in it: one that was given a path may have the path there. */
+/* At most these are the call's name, which may include a path. */
 #define WEIR__CALL_MAX (WEIR__ERROR_MAX / 2)
 
 #define WEIR__ENTER() weir__enter(__func__)
@@ -27,41 +27,41 @@
 void weir__enter(const char *call);
 
 /*
- * printf to the end of the string in @text, of @room bytes, cut where they
- * end. What snprintf returns is the length before it is cut: never add it up.
+ * Append to the string in @text, which has @room bytes, cutting it there. Use
+ * this rather than add up what snprintf returns: that is the length before
+ * the cut.
  */
 void weir__append(char *text, size_t room, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Keep the sentence and return @err (< 0). Control characters are escaped. */
+/* Set this thread's sentence and return @err (< 0). Control characters become '?'. */
 int weir__fail(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * The same with ": strerror(-err)" at its end. Returns -EIO for -ETIMEDOUT, which
- * from a call means "not yet" (weir__cause_errno).
+ * The same with ": strerror(-err)" at its end. Returns weir__cause_errno(@err).
  */
 int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * "EIO" and "Input/output error", of a positive errno. Never NULL: "errno 524"
- * where the C library has neither; until this thread's next one.
+ * "EIO" and "Input/output error" for a positive errno; "errno 524" where the C
+ * library has no name. Valid until this thread's next call.
  */
 const char *weir__errno_name(int err);
 const char *weir__errno_words(int err);
 
 /*
- * The errno by which a cause is reported. -ETIMEDOUT from a call that waits
- * means "not yet" and nothing else, so a cause that is itself -ETIMEDOUT (of a
- * disk, of a device) becomes -EIO.
+ * The errno that the caller gets for an error @err of the system. From a call
+ * that waits, -ETIMEDOUT means that its time-out has passed, and nothing else;
+ * so the -ETIMEDOUT of a disk or a device becomes -EIO.
  */
 int weir__cause_errno(int err);
 
 /*
- * A failure found on a thread of ours: kept in the object, not the thread.
- * f->err is weir__cause_errno(@err); where that differs from @err and there is
- * no other native code, f->native is the original errno, positive.
+ * Record a failure that a thread of the library has found: in an object, since
+ * sentences belong to threads. f->err is weir__cause_errno(@err). f->native is
+ * @native or, if that is 0 and f->err is not @err, the original errno, positive.
  */
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
@@ -71,8 +71,8 @@ void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 int weir__fail_with(const struct weir_failure *f);
 
 /*
- * Put this thread's sentence away and bring it back, around something whose
- * failure is not the caller's.
+ * Save and restore this thread's sentence around work whose failure is not a
+ * failure of the call: a module that is left out, say.
  */
 struct weir__error_saved {
 	const char *call;
@@ -81,15 +81,19 @@ struct weir__error_saved {
 void weir__error_save(struct weir__error_saved *ret_saved);
 void weir__error_restore(const struct weir__error_saved *saved);
 
-/* "%s" of bytes from a file, escaped and shortened; a ring of buffers. */
+/*
+ * Bytes from a file as a string, escaped and shortened. Valid until this
+ * thread's fourth next call.
+ */
 const char *weir__quote(const char *bytes, size_t len);
 
 /*
- * Check the size member of an options struct and copy it into @dst, the rest
- * being 0. NULL for @src gives defaults. -E2BIG, -EINVAL.
+ * Copy the caller's options @src, which begin with their size, into @dst; what
+ * @src does not have is 0. NULL: all 0. -EINVAL: the size is not set. -E2BIG: a
+ * member that this library does not know is not 0.
  */
 int weir__opts_in(void *dst, size_t dst_size, const void *src);
-/* Copy @src into an info struct of the caller's whose size member is set. */
+/* Copy @src into the caller's struct, which begins with its size. -EINVAL. */
 int weir__info_out(void *dst, const void *src, size_t src_size);
 
 #endif

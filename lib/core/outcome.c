@@ -45,7 +45,7 @@ const char *weir__outcome_words(const struct weir__outcome *outcome)
 	case WEIR__FAILED:
 		break;
 	}
-	/* What the block layer means by two of its errors. */
+	/* These two mean something else when a block device reports them. */
 	if (outcome->err == -ENODATA)
 		return "error of the medium (ENODATA)";
 	if (outcome->err == -ETIMEDOUT)

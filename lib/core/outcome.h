@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a piece of work ended. What the library itself decides (the end of a
- * file, a cancel, a root that closes) is a value of its own, since each errno
- * that could stand for it is also one that the kernel gives for something else:
- * Linux reports an error of the medium as ENODATA and a device that does not
- * answer as ETIMEDOUT.
+ * How a transfer ended. The ends that the library decides on (end of file,
+ * cancel, close of the root) are values of an enum and not errnos, because the
+ * kernel uses each errno that could stand for them: Linux reports a medium
+ * error of a disk as ENODATA and a device that does not answer as ETIMEDOUT.
  */
 #ifndef WEIR__OUTCOME_H
 #define WEIR__OUTCOME_H
@@ -14,20 +13,19 @@
 
 enum weir__end {
 	WEIR__DONE,
-	WEIR__END_OF_FILE, /* the file ends before the last byte */
+	WEIR__END_OF_FILE, /* the file is shorter than the range */
 	WEIR__CANCELLED,   /* by the caller, before it began */
-	WEIR__LATE,        /* not within read_timeout: it may still go on */
-	WEIR__ABANDONED,   /* the root closed first: it may still go on */
-	WEIR__FAILED       /* for err */
+	WEIR__LATE,        /* read_timeout has passed; it may still run */
+	WEIR__ABANDONED,   /* the root was closed; it may still run */
+	WEIR__FAILED       /* with err */
 };
 
 struct weir__outcome {
 	enum weir__end end;
-	int err;        /* FAILED: -errno, of the kernel or a backend */
-	int32_t native; /* FAILED: the device's own code; 0: no device's */
-	const char
-		*why; /* LATE, FAILED: words in place of the usual, or NULL */
-	bool in_copy; /* FAILED: between a slot and a device, not the file */
+	int err;         /* FAILED: -errno, of the kernel or a backend */
+	int32_t native;  /* FAILED: the device's own code; 0: no device's */
+	const char *why; /* LATE, FAILED: replaces the usual text, or NULL */
+	bool in_copy;    /* FAILED: the copy to or from a device, not the I/O */
 };
 
 static inline struct weir__outcome weir__failed(int err, const char *why)
@@ -38,12 +36,12 @@ static inline struct weir__outcome weir__failed(int err, const char *why)
 }
 
 /*
- * The errno for the caller: 0; -ENODATA: end of file; -ECANCELED; -ETIME: late;
- * -ESHUTDOWN: abandoned. A failure has its own, and -EIO where that would say
- * one of the first three. (For -ETIMEDOUT see weir__cause_errno.)
+ * The errno for the caller. DONE: 0, END_OF_FILE: -ENODATA, CANCELLED:
+ * -ECANCELED, LATE: -ETIME, ABANDONED: -ESHUTDOWN, FAILED: err, or -EIO if err
+ * is one of the first three of these. (For -ETIMEDOUT see weir__cause_errno.)
  */
 int weir__outcome_errno(const struct weir__outcome *outcome);
-/* What happened, in words. */
+/* The outcome as a text for a sentence. */
 const char *weir__outcome_words(const struct weir__outcome *outcome);
 
 #endif

@@ -54,7 +54,7 @@ static int check_sizes(struct weir_opts *o)
 	return check_range("staging", o->staging, o->chunk, 64 * GIB);
 }
 
-/* Check what was asked for, and fill in what was not. */
+/* Check the options that are set and fill in the others. */
 static int check_opts(struct weir_opts *o)
 {
 	int r = check_range("io", o->io, WEIR_IO_AUTO, WEIR_IO_SYNC);
@@ -86,8 +86,8 @@ static int check_opts(struct weir_opts *o)
 }
 
 /*
- * A word that is 1 here and 0 in every child: the kernel wipes its page at
- * fork. Where it will not, the process is asked for its number instead.
+ * weir->alive is 1 here and 0 in every child, whose copy of the page the kernel
+ * wipes at fork. Where MADV_WIPEONFORK fails, process IDs are compared instead.
  */
 static int make_alive(struct weir *weir)
 {
@@ -127,7 +127,7 @@ static void make_locks(struct weir *weir)
 	pthread_rwlock_init(&weir->trace_lock, NULL);
 }
 
-/* The path of modules outlives the caller's string. */
+/* Modules are searched later than weir_open(): copy the string. */
 static int copy_path(struct weir *weir)
 {
 	if (!weir->opts.module_path)
@@ -179,7 +179,7 @@ void weir_close(struct weir *weir)
 
 	if (!weir || !weir__root_is_ours(weir))
 		return;
-	/* From here on no part is made, and no public call goes on. */
+	/* From here on no part is made, and public calls are refused. */
 	pthread_mutex_lock(&weir->lock);
 	atomic_store(&weir->closed, true);
 	pthread_mutex_unlock(&weir->lock);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The root object: what every other object hangs on.
+ * The root object, which every other object references.
  *
- * The root holds one slot for each part of the library (struct weir__part);
- * a part is made by the first call that needs it and closed by weir_close in
- * the order of the enum, so that nothing is closed before its users. lib/core
- * knows the slots, not the parts: dev, alloc, io and stream put theirs in.
+ * The root has one entry for each part of the library (struct weir__part). A
+ * part is made by the first call that needs it, and weir_close() closes the
+ * parts in the order of the enum: each before those that it uses. lib/core does
+ * not know the parts; dev, alloc, io and stream make them.
  *
- * Lifetime: the public handle and every object made from the root hold a
- * reference. weir_close() closes the parts and drops the handle's reference;
- * memory goes with the last one. After weir_close, and in a child after
- * fork(2), weir__root_enter() refuses.
+ * The public handle and every object made from the root reference it.
+ * weir_close() closes the parts and drops the reference of the handle; the last
+ * reference frees the parts and the root. After weir_close(), and in a child of
+ * fork(2), weir__root_enter() fails.
  */
 #ifndef WEIR__ROOT_H
 #define WEIR__ROOT_H
@@ -47,17 +47,17 @@ struct weir {
 	struct weir_opts opts; /* as given, defaults filled in */
 	char *module_path;
 	char *debug;             /* WEIR_DEBUG, or NULL: debug.h */
-	_Atomic uint32_t *alive; /* a page that fork wipes to 0 */
-	pid_t owner_pid;         /* where no page can be: asked instead */
+	_Atomic uint32_t *alive; /* 1; 0 in a child: fork wipes its page */
+	pid_t owner_pid; /* where no page can be wiped: compared instead; or 0 */
 
-	/* Recursive: a part may need another while it is made. Guards part[],
-	 * closing, and devices being added. */
+	/* Recursive: making a part may make another. Guards changes of part[],
+	 * of closed, and of the list of devices. */
 	pthread_mutex_t lock;
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic(struct weir__trace *) trace;
-	uint32_t traces; /* begun so far */
-	/* Read: noting spans; write: beginning, ending, and traces. */
+	uint32_t traces; /* started so far */
+	/* Read: to record a span. Write: to start and stop a trace. */
 	pthread_rwlock_t trace_lock;
 };
 
@@ -72,23 +72,23 @@ void weir__root_put(struct weir *weir);
 
 /* 0; -ESHUTDOWN after weir_close; -EPERM in a child after fork. */
 int weir__root_enter(struct weir *weir);
-/* The same for what only reads: allowed after weir_close. */
+/* For calls that are allowed after weir_close(): 0, or -EPERM after fork. */
 int weir__root_read(struct weir *weir);
 /*
- * False in a child after fork: nothing of the root is touched there, since
- * threads that are not there may hold its locks, and nothing is released. What
- * has no errno to return asks this before anything else.
+ * False in a child after fork. There a call does nothing: the locks of the root
+ * may be held by threads that the child does not have, and nothing is freed. A
+ * call that cannot return an errno checks this before anything else.
  */
 bool weir__root_is_ours(const struct weir *weir);
 
 /*
- * The part @id, made by @make if it is not there yet (under weir->lock, once).
+ * The part @id. The first call makes it by @make, under weir->lock.
  */
 int weir__root_part(struct weir *weir, enum weir__part_id id,
 		    int (*make)(struct weir *weir, struct weir__part **ret),
 		    struct weir__part **ret_part);
 
-/* One line to the log sink; nothing without one. */
+/* Pass one line to weir_opts.log, if that is set. Any thread. */
 void weir__log(struct weir *weir, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -9,9 +9,9 @@
 #include "core/sys.h"
 
 /*
- * What this thread has still to wake. Only the outermost weir__source_complete
- * runs it: a wake that completes something else appends and returns, so a
- * chain of any number of streams needs one frame of stack.
+ * The waiters that this thread has still to wake. Only the outermost
+ * weir__source_complete wakes them: one that is called by a wake appends and
+ * returns, so the depth of the stack does not depend on the number of streams.
  */
 static _Thread_local struct {
 	struct weir__waiter *head, **tail;
@@ -49,8 +49,8 @@ void weir__source_put(struct weir__source *src)
 		src->ops->free(src);
 }
 
-/* The lock is held. The usual waiter waits for the newest number: look there. */
-static void insert(struct weir__source *src, struct weir__waiter *w)
+/* The lock is held. Most waiters wait for the newest number: try the tail. */
+static void waiter_insert(struct weir__source *src, struct weir__waiter *w)
 {
 	struct weir__waiter **at = &src->waiters;
 
@@ -73,7 +73,7 @@ static void insert(struct weir__source *src, struct weir__waiter *w)
 }
 
 /* The lock is held. */
-static void take_out(struct weir__source *src, struct weir__waiter *w)
+static void waiter_remove(struct weir__source *src, struct weir__waiter *w)
 {
 	*w->link = w->next;
 	if (w->next)
@@ -84,8 +84,10 @@ static void take_out(struct weir__source *src, struct weir__waiter *w)
 }
 
 /*
- * The lock is held. The store is ordered before the state() that follows in
- * weir__source_wait; see weir__source_complete for the other half.
+ * The lock is held. A waiter stores `first`, then loads the state; a completer
+ * stores the state, then loads `first`. All four are sequentially consistent,
+ * so at least one of the two threads sees the other's store: either the waiter
+ * sees that the number is done, or the completer sees the waiter.
  */
 static void note_first(struct weir__source *src)
 {
@@ -93,7 +95,7 @@ static void note_first(struct weir__source *src)
 		     src->waiters ? src->waiters->number : UINT64_MAX);
 }
 
-/* A reference is held: whoever is woken may drop the last one but ours. */
+/* The caller references the source: a wake may drop all other references. */
 static int put_on_list(struct weir__source *src, struct weir__waiter *waiter)
 {
 	uint64_t number = waiter->number, ticket;
@@ -101,24 +103,24 @@ static int put_on_list(struct weir__source *src, struct weir__waiter *waiter)
 	int state;
 
 	pthread_mutex_lock(&src->lock);
-	insert(src, waiter);
+	waiter_insert(src, waiter);
 	ticket = waiter->ticket = ++src->tickets;
 	note_first(src);
 	pthread_mutex_unlock(&src->lock);
-	/* Asked after it is on the list: a completion in between finds it. */
+	/* After it is on the list, so that a completion in between finds it. */
 	state = src->ops->state(src, number, NULL);
 	if (state == 0)
 		return 0;
 	/*
-	 * Who was woken meanwhile may be gone, or be used again: it is ours
-	 * only if it is on the list under our ticket.
+	 * It may have been woken meanwhile, freed, and its memory used for
+	 * another waiter: it is still ours if it is on the list with our ticket.
 	 */
 	pthread_mutex_lock(&src->lock);
 	for (w = src->waiters; w && w->number <= number; w = w->next)
 		if (w == waiter && w->ticket == ticket)
 			break;
 	if (w && w->number <= number)
-		take_out(src, w);
+		waiter_remove(src, w);
 	else
 		state = 0;
 	note_first(src);
@@ -143,16 +145,16 @@ bool weir__source_unwait(struct weir__source *src, struct weir__waiter *waiter)
 	pthread_mutex_lock(&src->lock);
 	mine = waiter->link != NULL;
 	if (mine) {
-		take_out(src, waiter);
+		waiter_remove(src, waiter);
 		note_first(src);
 	}
 	pthread_mutex_unlock(&src->lock);
 	return mine;
 }
 
-/* Take the waiters of [lo, hi] off the list, as a chain by next. */
-static struct weir__waiter *detach(struct weir__source *src, uint64_t lo,
-				   uint64_t hi)
+/* Remove the waiters of numbers in [lo, hi]; returns them as a chain. */
+static struct weir__waiter *waiters_detach(struct weir__source *src,
+					   uint64_t lo, uint64_t hi)
 {
 	struct weir__waiter *chain = NULL, **tail = &chain, *w, *next;
 
@@ -161,7 +163,7 @@ static struct weir__waiter *detach(struct weir__source *src, uint64_t lo,
 		next = w->next;
 		if (w->number < lo)
 			continue;
-		take_out(src, w);
+		waiter_remove(src, w);
 		w->next = NULL;
 		*tail = w;
 		tail = &w->next;
@@ -203,23 +205,19 @@ void weir__source_changed(struct weir__source *src)
 	weir__futex_wake(&src->changes, INT32_MAX);
 }
 
-/*
- * The caller has published the new state before, by a sequentially consistent
- * store or under a lock that state() takes. So either this load sees a waiter
- * that was put on the list, or that waiter's state() sees the new state.
- */
+/* For the memory order see note_first(). */
 void weir__source_complete(struct weir__source *src, uint64_t number)
 {
 	weir__source_changed(src);
 	if (atomic_load(&src->first) <= number)
-		run_wakes(detach(src, 0, number));
+		run_wakes(waiters_detach(src, 0, number));
 }
 
 void weir__source_complete_one(struct weir__source *src, uint64_t number)
 {
 	weir__source_changed(src);
 	if (atomic_load(&src->first) <= number)
-		run_wakes(detach(src, number, number));
+		run_wakes(waiters_detach(src, number, number));
 }
 
 struct blocker {
@@ -231,13 +229,14 @@ static void wake_blocker(struct weir__waiter *waiter)
 {
 	struct blocker *b = (struct blocker *)waiter;
 
-	/* From the store on the other thread may return: a futex takes that. */
+	/* After the store the blocked thread may return and *b may be gone; a
+	 * futex wake of an address that is no futex does no harm. */
 	atomic_store(&b->woken, 1);
 	weir__futex_wake(&b->woken, 1);
 }
 
-/* The errno of state() becomes that of a blocking call. */
-static int answer(struct weir__source *src, uint64_t number)
+/* The state; a failure becomes this thread's error. */
+static int source_answer(struct weir__source *src, uint64_t number)
 {
 	struct weir_failure cause;
 	int state = src->ops->state(src, number, &cause);
@@ -253,7 +252,7 @@ int weir__source_block(struct weir__source *src, uint64_t number,
 	struct blocker b = { .waiter = { .number = number,
 					 .wake = wake_blocker } };
 	int64_t deadline = weir__deadline(timeout_ns);
-	int state = answer(src, number);
+	int state = source_answer(src, number);
 
 	while (state == 0) {
 		if (timeout_ns == 0 || weir__now() >= deadline)
@@ -267,7 +266,7 @@ int weir__source_block(struct weir__source *src, uint64_t number,
 				    weir__source_unwait(src, &b.waiter))
 					break;
 		}
-		state = answer(src, number);
+		state = source_answer(src, number);
 	}
 	return state < 0 ? state : 0;
 }

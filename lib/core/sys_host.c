@@ -25,7 +25,7 @@ int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only)
 	if (node >= MAX_NODES)
 		return -EINVAL;
 	mask[node / WORD_BITS] = 1ul << node % WORD_BITS;
-	/* The kernel takes one bit less than it is told. */
+	/* mbind(2) uses one bit less than maxnode. */
 	if (mbind(addr, len, only ? MPOL_BIND : MPOL_PREFERRED, mask,
 		  MAX_NODES + 1, 0) < 0)
 		return -errno;

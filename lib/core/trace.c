@@ -23,7 +23,7 @@ struct span {
 	uint16_t track, lane;
 };
 
-/* Of a group that has another name than its track and number. */
+/* The name of a group, if it is not that of its track. */
 struct name {
 	struct name *next;
 	uint32_t group;
@@ -56,7 +56,7 @@ void weir__trace_add(struct weir *weir, enum weir__track track, unsigned group,
 
 	pthread_rwlock_rdlock(&weir->trace_lock);
 	t = atomic_load(&weir->trace);
-	/* What an earlier trace saw begin is not for this one. */
+	/* A span that began before this trace is left out. */
 	i = t && begun >= t->begun ? atomic_fetch_add(&t->n, 1) : MAX_SPANS;
 	if (i < MAX_SPANS)
 		t->span[i] = (struct span){
@@ -93,7 +93,7 @@ void weir__trace_name(struct weir *weir, enum weir__track track, unsigned group,
 	pthread_rwlock_unlock(&weir->trace_lock);
 }
 
-static void destroy(struct weir__trace *t)
+static void trace_destroy(struct weir__trace *t)
 {
 	struct name *n = atomic_load(&t->names), *next;
 
@@ -136,7 +136,7 @@ static int new_trace(const char *path, struct weir__trace **ret)
 	*ret = t;
 	return 0;
 out:
-	destroy(t);
+	trace_destroy(t);
 	return r;
 }
 
@@ -149,7 +149,7 @@ int weir_trace_start(struct weir *weir, const char *path)
 	r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
-	/* Under the lock: a trace that is refused leaves its file alone. */
+	/* Under the lock, so that a refused trace does not truncate its file. */
 	pthread_rwlock_wrlock(&weir->trace_lock);
 	t = atomic_load(&weir->trace);
 	if (t)
@@ -165,7 +165,7 @@ int weir_trace_start(struct weir *weir, const char *path)
 	return r;
 }
 
-/* A growing position in the file; the first error stays. */
+/* A buffered file. The first error is kept. */
 struct out {
 	int fd, err;
 	uint64_t at;
@@ -173,7 +173,7 @@ struct out {
 	char buf[65536];
 };
 
-static void flush(struct out *o)
+static void out_flush(struct out *o)
 {
 	size_t done = 0;
 
@@ -189,26 +189,26 @@ static void flush(struct out *o)
 	o->used = 0;
 }
 
-__attribute__((format(printf, 2, 3))) static void put(struct out *o,
-						      const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void
+out_printf(struct out *o, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (sizeof(o->buf) - o->used < LINE_MAX_BYTES)
-		flush(o);
+		out_flush(o);
 	va_start(ap, fmt);
 	vsnprintf(o->buf + o->used, LINE_MAX_BYTES, fmt, ap);
 	va_end(ap);
 	o->used += strlen(o->buf + o->used);
 }
 
-/* Each group of each track is a "process", so that its lanes lie together. */
+/* Each group of a track is a "process", so its rows are shown together. */
 static unsigned pid_of(uint16_t track, uint32_t group)
 {
 	return 1u + track * 1000u + group;
 }
 
-/* Bytes of the well-formed UTF-8 character at @s, 0: it is none. */
+/* Bytes of the UTF-8 character at @s; 0: it is not well-formed. */
 static unsigned utf8(const char *s)
 {
 	const unsigned char *c = (const unsigned char *)s;
@@ -222,7 +222,7 @@ static unsigned utf8(const char *s)
 	return n;
 }
 
-/* The text of a JSON string; what is no character becomes '?'. */
+/* @s as the text of a JSON string; bytes that are no UTF-8 become '?'. */
 static const char *escape(const char *s, char out[static 256])
 {
 	char *at = out;
@@ -248,12 +248,13 @@ static const char *escape(const char *s, char out[static 256])
 static void put_name(struct out *o, uint16_t track, uint32_t group,
 		     const char *text)
 {
-	put(o,
-	    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"%s %u\"}},\n",
-	    pid_of(track, group), text, group);
+	out_printf(
+		o,
+		"{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"%s %u\"}},\n",
+		pid_of(track, group), text, group);
 }
 
-/* Streams have names; of the others, which are few, each that has a span. */
+/* The streams by their names, then each other group that has a span. */
 static void put_names(struct out *o, const struct weir__trace *t, uint32_t n)
 {
 	const struct name *name = atomic_load(&t->names);
@@ -286,34 +287,37 @@ static int write_out(struct weir__trace *t)
 	if (n > MAX_SPANS)
 		n = MAX_SPANS;
 	o->fd = t->fd;
-	put(o, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+	out_printf(o, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
 	put_names(o, t, n);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct span *s = &t->span[i];
-		/* Microseconds, with a point whatever the locale says. */
+		/* Microseconds. Not %f, whose point depends on the locale. */
 		long long at = s->begun - t->begun;
 		long long took = s->ended - s->begun;
 
-		put(o,
-		    "{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"args\":{\"offset\":%llu,\"bytes\":%llu}},\n",
-		    s->name, pid_of(s->track, s->group), s->lane, at / 1000,
-		    at % 1000, took / 1000, took % 1000,
-		    (unsigned long long)s->off, (unsigned long long)s->bytes);
+		out_printf(
+			o,
+			"{\"ph\":\"X\",\"name\":\"%s\",\"pid\":%u,\"tid\":%u,\"ts\":%lld.%03lld,\"dur\":%lld.%03lld,\"args\":{\"offset\":%llu,\"bytes\":%llu}},\n",
+			s->name, pid_of(s->track, s->group), s->lane, at / 1000,
+			at % 1000, took / 1000, took % 1000,
+			(unsigned long long)s->off,
+			(unsigned long long)s->bytes);
 	}
-	put(o,
-	    "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"weir %s\"}}\n]}\n",
-	    weir_version_string());
-	flush(o);
+	out_printf(
+		o,
+		"{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"weir %s\"}}\n]}\n",
+		weir_version_string());
+	out_flush(o);
 	err = o->err;
 	weir__free(o);
 	return err;
 }
 
-static struct weir__trace *take(struct weir *weir)
+static struct weir__trace *trace_detach(struct weir *weir)
 {
 	struct weir__trace *t;
 
-	/* Who is noting a span down has finished when the lock is ours. */
+	/* The write lock waits for threads that are recording a span. */
 	pthread_rwlock_wrlock(&weir->trace_lock);
 	t = atomic_exchange(&weir->trace, NULL);
 	pthread_rwlock_unlock(&weir->trace_lock);
@@ -329,20 +333,20 @@ int weir_trace_stop(struct weir *weir)
 	r = weir__root_read(weir);
 	if (r < 0)
 		return r;
-	t = take(weir);
+	t = trace_detach(weir);
 	if (!t)
 		return weir__fail(-EINVAL, "no trace runs");
 	r = write_out(t);
 	if (r < 0)
 		r = weir__fail_sys(r, "%s", t->path);
-	destroy(t);
+	trace_destroy(t);
 	return r;
 }
 
 void weir__trace_drop(struct weir *weir)
 {
-	struct weir__trace *t = take(weir);
+	struct weir__trace *t = trace_detach(weir);
 
 	if (t)
-		destroy(t);
+		trace_destroy(t);
 }

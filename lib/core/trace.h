@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces: spans of time that threads note down while a trace runs, written as
- * Chrome's trace events when it ends. When none runs, a span costs one load.
+ * Traces: threads record spans of time while a trace runs; weir_trace_stop()
+ * writes them as Chrome's trace events. Without a trace a span costs one load.
  *
  * https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
  */
@@ -15,15 +15,15 @@
 #include "core/root.h"
 #include "core/sys.h"
 
-enum weir__track { /* one group of rows each */
+enum weir__track { /* a kind of rows in the picture */
 	WEIR__TRACK_REACTOR,
 	WEIR__TRACK_COPIER,
 	WEIR__TRACK_TOUCH,
 	WEIR__TRACK_LOAD,
-	WEIR__TRACK_STREAM /* any number of groups; others have few */
+	WEIR__TRACK_STREAM /* one group for each stream; others have few */
 };
 
-/* The time if a trace runs, else 0: what weir__trace_span wants as @begun. */
+/* @begun for weir__trace_span(): the time if a trace runs, else 0. */
 static inline int64_t weir__trace_now(struct weir *weir)
 {
 	return atomic_load_explicit(&weir->trace, memory_order_relaxed)
@@ -36,9 +36,9 @@ void weir__trace_add(struct weir *weir, enum weir__track track, unsigned group,
 		     uint64_t off, uint64_t bytes);
 
 /*
- * From @begun to now, in row @lane of group @group of the track. @name is a
- * constant. Nothing if @begun is 0: that is decided, and with it what the
- * arguments need is left out, where it is called.
+ * Record a span from @begun to now in row @lane of group @group of the track;
+ * nothing if @begun is 0. @name is a constant. Inline, so that the caller
+ * computes no argument when no trace runs.
  */
 static inline void weir__trace_span(struct weir *weir, enum weir__track track,
 				    unsigned group, unsigned lane,
@@ -51,14 +51,15 @@ static inline void weir__trace_span(struct weir *weir, enum weir__track track,
 }
 
 /*
- * Name group @group of @track in the trace that runs, if one does and *@named
- * is not its number, which is put there: 0 at first, guarded by the caller.
- * @name is copied: what it names may be gone when the trace is written.
+ * Name group @group of @track in the trace that runs. *@named is the number of
+ * the trace in which the group has its name already (0 at first; the caller's
+ * lock guards it). @name is copied: the object may be gone when the trace is
+ * written.
  */
 void weir__trace_name(struct weir *weir, enum weir__track track, unsigned group,
 		      const char *name, uint32_t *named);
 
-/* The root goes: drop what was not stopped. */
+/* Drop a trace that was not stopped: the root is being freed. */
 void weir__trace_drop(struct weir *weir);
 
 #endif

@@ -21,7 +21,7 @@
  * from children. The buffer's lock is held, so that it is hidden from the
  * first such access to the last.
  */
-static void hide(struct weir_buf *buf, bool hidden)
+static void access_hide(struct weir_buf *buf, bool hidden)
 {
 	struct weir_dev *dev = buf->buft->dev;
 
@@ -40,7 +40,7 @@ void weir__access_add(struct weir__access *access)
 		access->next->link = &access->next;
 	buf->access = access;
 	if (access->dma && buf->n_dma++ == 0)
-		hide(buf, true);
+		access_hide(buf, true);
 	pthread_mutex_unlock(&buf->lock);
 }
 
@@ -55,7 +55,7 @@ void weir__access_del(struct weir__access *access)
 			access->next->link = access->link;
 		access->link = NULL;
 		if (access->dma && --buf->n_dma == 0)
-			hide(buf, false);
+			access_hide(buf, false);
 	}
 	pthread_mutex_unlock(&buf->lock);
 }
@@ -113,7 +113,7 @@ static int add_numbers(struct conflicts *c, struct weir__access *a, uint64_t lo,
 	return 0;
 }
 
-static int collect(struct weir_buf *buf, uint64_t lo, uint64_t hi, bool write,
+static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi, bool write,
 		   struct conflicts *c)
 {
 	int r = 0;
@@ -146,7 +146,7 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	c.list = c.few;
 	c.n = 0;
 	c.room = sizeof(c.few) / sizeof(c.few[0]);
-	r = collect(buf, lo, hi, write, &c);
+	r = collect_conflicts(buf, lo, hi, write, &c);
 	if (!r && c.n)
 		wait_for(&c);
 	for (size_t i = 0; i < c.n; i++)
