@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is queued on a buffer, and waiting for it. Work that is queued after a
- * blocking call has begun is not that call's to wait for: the conflicts are
- * collected once, under the buffer's lock, and waited for without it.
+ * The list of accesses of a buffer, and waiting for them. A blocking call waits
+ * only for work that was queued before it: it collects the conflicts once,
+ * under the buffer's lock, and waits for them without it.
  */
 #include <string.h>
 
@@ -13,13 +13,12 @@
 #include "mem/buf.h"
 
 /*
- * A fork makes the pages of parent and child copy-on-write. If the parent then
- * writes to a page while the kernel writes to it by DMA, the parent goes on
- * with a copy, and what arrives stays in the child's. Linux from 6.5 on copies
- * pages that direct reads have pinned for the child instead; before, open(2)
- * says, such reads and fork do not go together unless the memory is hidden
- * from children. The buffer's lock is held, so that it is hidden from the
- * first such access to the last.
+ * After fork(2) parent and child share their pages copy-on-write. If the parent
+ * then writes to a page that is the target of DMA, the parent gets a copy of the
+ * page, and the DMA writes to the page that the child keeps. Since Linux 6.5 the
+ * child gets the copy of a page that a direct read has pinned; for older kernels
+ * open(2) demands that such memory is hidden from children. The buffer's lock is
+ * held: it is hidden from the first such access until the last.
  */
 static void access_hide(struct weir_buf *buf, bool hidden)
 {
@@ -61,14 +60,14 @@ void weir__access_del(struct weir__access *access)
 }
 
 struct conflict {
-	struct weir__source *src; /* held */
+	struct weir__source *src; /* referenced */
 	uint64_t number;
 };
 
 struct conflicts {
 	struct conflict *list;
 	size_t n, room;
-	struct conflict few[16]; /* before memory is taken */
+	struct conflict few[16]; /* the list, until it is larger */
 };
 
 static int add_conflict(struct conflicts *c, struct weir__source *src,
@@ -113,8 +112,8 @@ static int add_numbers(struct conflicts *c, struct weir__access *a, uint64_t lo,
 	return 0;
 }
 
-static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi, bool write,
-		   struct conflicts *c)
+static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi,
+			     bool write, struct conflicts *c)
 {
 	int r = 0;
 
@@ -126,7 +125,7 @@ static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi, boo
 	return r;
 }
 
-/* How they end is told to those who queued them, not to this caller. */
+/* Failures of this work belong to the callers that queued it. */
 static void wait_for(struct conflicts *c)
 {
 	struct weir__error_saved saved;

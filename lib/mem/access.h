@@ -14,27 +14,27 @@
 struct weir_buf;
 
 /*
- * A range of a buffer that queued work will read or write: on the buffer's
- * list from weir__access_add() until weir__access_del(). Blocking calls wait
- * for those that they conflict with.
+ * A range of a buffer that queued work will read or write. It is on the
+ * buffer's list from weir__access_add() until weir__access_del().
  */
 struct weir__access {
 	struct weir__access *next, **link; /* link NULL: on no list */
-	struct weir_buf *buf;              /* the member that it is in */
-	uint64_t lo, hi;                   /* bytes of that member */
+	struct weir_buf *buf;              /* not a joined buffer: its member */
+	uint64_t lo, hi;                   /* bytes [lo, hi) of buf */
 	bool write;
 	/*
-	 * The kernel or a device writes past the page tables (direct reads): a
-	 * child of fork(2) does not get the buffer meanwhile. Cleared before
-	 * weir__access_del() if such a write was lost and may still come.
+	 * The kernel or a device writes by DMA (direct reads): children of
+	 * fork(2) do not get the buffer meanwhile. The owner clears it before
+	 * weir__access_del() if the write was orphaned and may still happen:
+	 * the buffer then stays hidden for ever.
 	 */
 	bool dma;
-	struct weir__source *src; /* held by who added it */
+	struct weir__source *src; /* referenced by the owner of the access */
 	uint64_t number;
 	/*
-	 * A source whose numbers lie side by side in the range (a load): the
-	 * next number >= @from that touches [lo, hi), false: none. NULL: only
-	 * @number.
+	 * For a source that has several numbers in the range (a load): the
+	 * next number >= @from whose bytes overlap [lo, hi); false: none. NULL:
+	 * the range has one number, @number.
 	 */
 	bool (*next_number)(struct weir__access *access, uint64_t lo,
 			    uint64_t hi, uint64_t from, uint64_t *ret_number);
@@ -44,9 +44,9 @@ struct weir__access {
 void weir__access_add(struct weir__access *access);
 void weir__access_del(struct weir__access *access);
 /*
- * Block until queued work that conflicts with the access to [lo, hi) of the
- * member @buf is done or has failed (which is not an error here). -ETIMEDOUT
- * never: waits for ever.
+ * Block until the work that conflicts with an access to [lo, hi) of @buf, and
+ * was queued before this call, is done or has failed; its failure is not an
+ * error of this call. There is no time-out. -ENOMEM.
  */
 int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 		      bool write);

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "dev/dev.h"
 #include "mem/tensor.h"
 
@@ -45,7 +46,7 @@ int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		size_t padded =
 			ops->alloc_size(buft->dev, &buft->desc, t, bytes);
 
-		/* Padding only ever adds. */
+		/* A backend can add padding, not remove bytes. */
 		*ret_bytes = padded > bytes ? padded : bytes;
 	}
 	return 0;
@@ -73,10 +74,10 @@ struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 	buf->buft = buft;
 	buf->bytes = size;
 	buf->mem.node = -1;
-	/* An address of no bytes: aligned, not NULL, and nobody's. */
+	/* An address for an empty buffer: aligned, not NULL, never mapped. */
 	buf->mem.base =
-		(unsigned char *)(buft->desc.align < 4096
-					  ? (uintptr_t)4096
+		(unsigned char *)(buft->desc.align < WEIR__PAGE
+					  ? (uintptr_t)WEIR__PAGE
 					  : (uintptr_t)buft->desc.align);
 	pthread_mutex_init(&buf->lock, NULL);
 	weir__root_ref(buft->dev->weir);
@@ -190,7 +191,7 @@ static int wrap_mem(struct weir_buft *buft, void *ptr, size_t size,
 
 	if (!dev->backend->mem->wrap)
 		return weir__fail(-EOPNOTSUPP,
-				  "%s: memory of the caller's is not taken",
+				  "%s: this kind takes no memory of the caller",
 				  buft->desc.name);
 	r = weir__dev_use(dev);
 	if (r < 0)
@@ -259,7 +260,7 @@ static void free_buf(struct weir_buf *buf)
 
 void weir_buf_free(struct weir_buf *buf)
 {
-	/* A child after fork has no right to what is the parent's. */
+	/* In a child of fork(2) the memory belongs to the parent. */
 	if (!buf || !weir__root_is_ours(buf->buft->dev->weir))
 		return;
 	if (atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) == 1)
@@ -271,7 +272,7 @@ bool weir__buf_is_host(const struct weir_buf *buf)
 	return buf->buft->desc.flags & WEIR_BUFT_HOST;
 }
 
-/* A joined buffer is what each of its members is, and the first says why not. */
+/* Add a member: flags that all members have, and the first reason. */
 static void add_member(struct weir_buf_info *info, const struct weir_buf *m)
 {
 	info->got &= m->mem.got;

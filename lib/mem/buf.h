@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Buffers from the inside: the object, and the list of what is queued on it.
+ * Buffers from the inside.
  *
- * A buffer is alive while references are held: the caller's, one for each
- * queued operation that touches it, one for each weights object. A joined
- * buffer holds one of each member; operations on it are recorded at the
- * member.
+ * A buffer lives while it is referenced: by the caller, by each queued operation
+ * that accesses it, by each weights object, and by each joined buffer of which
+ * it is a member. Accesses to a joined buffer are recorded at the member.
  */
 #ifndef WEIR__BUF_H
 #define WEIR__BUF_H
@@ -27,42 +26,43 @@ struct weir_buf {
 	size_t bytes;
 	struct weir__mem mem;
 	struct weir_buf **member; /* joined: n_members of them */
-	uint64_t *member_at;      /* joined: where each begins */
+	uint64_t *member_at;      /* joined: offset of each member */
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
-	bool foreign;         /* not allocated by the backend */
+	bool foreign;         /* wrapped or mapped, not allocated */
 	pthread_mutex_t lock; /* guards what follows */
 	struct weir__access *access;
-	unsigned n_dma; /* of them; lost ones are counted for ever */
+	unsigned n_dma; /* accesses with dma, orphaned ones included */
 };
 
 /*
- * Resolve [@off, @off + @n) of @buf to the one member it lies in (@buf itself
- * if not joined). -EINVAL with a sentence.
+ * The member of @buf that has all of [@off, @off + @n), and the offset in it; a
+ * buffer that is not joined is its own member. -EINVAL with a sentence.
  */
 int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,
 		    struct weir_buf **ret_member, uint64_t *ret_off);
 
-/* Borrowed memory as a buffer: used by weir_buf_wrap and weir_buf_map. */
+/* A buffer of foreign memory, for weir_buf_wrap() and weir_buf_map(). */
 int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      void (*release)(void *), void *arg,
 		      struct weir_buf **ret_buf);
 
 /*
- * An object of @size bytes that has no memory yet (its address is that of an
- * empty buffer) and holds the root; and the end of one, whose memory is gone.
+ * A new buffer object without memory (its address is that of an empty buffer),
+ * which references the root; NULL: no memory. weir__buf_drop() frees the object
+ * after its memory was freed.
  */
 struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size);
 void weir__buf_drop(struct weir_buf *buf);
 
-/* As weir_buf_alloc and weir_buf_join, without naming the call. */
+/* weir_buf_alloc() and weir_buf_join() for use inside the library. */
 int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		    const struct weir_buf_opts *opts,
 		    struct weir_buf **ret_buf);
 int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
 		   struct weir_buf **ret_buf);
-/* Bytes that @t takes in memory of @buft, padding included. */
+/* The bytes that @t needs in memory of @buft, padding included. */
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		    uint64_t *ret_bytes);
 

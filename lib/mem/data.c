@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocking access to the bytes of tensors. Host memory is copied here; what a
- * device has to itself goes through its backend.
+ * Blocking access to the bytes of tensors. Host memory is copied here, device
+ * memory by its backend.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 #define BOUNCE_BYTES ((size_t)1 << 20)
 
-/* A place in one buffer. */
+/* An address in a buffer. */
 struct place {
 	struct weir_buf *buf;
 	unsigned char *addr;
@@ -28,9 +28,9 @@ static int check_writable(const struct weir_buf *buf)
 	return 0;
 }
 
-/* Resolve, check and wait: what every call here begins with. */
-static int begin(const struct weir_tensor *t, size_t off, size_t n, bool write,
-		 struct place *ret_place)
+/* Find the bytes, check them, and wait for queued work that conflicts. */
+static int access_begin(const struct weir_tensor *t, size_t off, size_t n,
+			bool write, struct place *ret_place)
 {
 	uint64_t at;
 	int r = weir__tensor_range(t, off, n, &ret_place->buf, &at,
@@ -43,41 +43,44 @@ static int begin(const struct weir_tensor *t, size_t off, size_t n, bool write,
 	return n ? weir__buf_quiesce(ret_place->buf, at, at + n, write) : 0;
 }
 
-/* What a move of the backend's gave: a call that waits for it returns this. */
-static int moved(const struct weir_dev *dev, const char *what, int r)
+/* The result of a backend's function, as a blocking call returns it. */
+static int move_result(const struct weir_dev *dev, const char *what, int r)
 {
 	return weir__cause_errno(weir__dev_result(dev, what, r));
 }
 
-static int put(const struct place *dst, const void *src, size_t n)
+static int place_set(const struct place *dst, const void *src, size_t n)
 {
 	struct weir_dev *dev = dst->buf->buft->dev;
 
 	if (!weir__buf_is_host(dst->buf))
-		return moved(dev, "mem->set",
-			     dev->backend->mem->set(dev, dst->addr, src, n));
+		return move_result(dev, "mem->set",
+				   dev->backend->mem->set(dev, dst->addr, src,
+							  n));
 	memcpy(dst->addr, src, n);
 	return 0;
 }
 
-static int get(const struct place *src, void *dst, size_t n)
+static int place_get(const struct place *src, void *dst, size_t n)
 {
 	struct weir_dev *dev = src->buf->buft->dev;
 
 	if (!weir__buf_is_host(src->buf))
-		return moved(dev, "mem->get",
-			     dev->backend->mem->get(dev, dst, src->addr, n));
+		return move_result(dev, "mem->get",
+				   dev->backend->mem->get(dev, dst, src->addr,
+							  n));
 	memcpy(dst, src->addr, n);
 	return 0;
 }
 
-static int fill(const struct place *dst, uint8_t byte, size_t n)
+static int place_fill(const struct place *dst, uint8_t byte, size_t n)
 {
 	struct weir_dev *dev = dst->buf->buft->dev;
 
 	if (!weir__buf_is_host(dst->buf))
-		return moved(dev, "mem->fill",
-			     dev->backend->mem->fill(dev, dst->addr, byte, n));
+		return move_result(dev, "mem->fill",
+				   dev->backend->mem->fill(dev, dst->addr, byte,
+							   n));
 	memset(dst->addr, byte, n);
 	return 0;
 }
@@ -91,8 +94,8 @@ int weir_tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
 	WEIR__ENTER();
 	if (n && !src)
 		return weir__fail(-EINVAL, "%zu bytes from NULL", n);
-	r = begin(dst, off, n, true, &to);
-	return r < 0 || !n ? r : put(&to, src, n);
+	r = access_begin(dst, off, n, true, &to);
+	return r < 0 || !n ? r : place_set(&to, src, n);
 }
 
 int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
@@ -104,8 +107,8 @@ int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
 	WEIR__ENTER();
 	if (n && !dst)
 		return weir__fail(-EINVAL, "%zu bytes to NULL", n);
-	r = begin(src, off, n, false, &from);
-	return r < 0 || !n ? r : get(&from, dst, n);
+	r = access_begin(src, off, n, false, &from);
+	return r < 0 || !n ? r : place_get(&from, dst, n);
 }
 
 int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
@@ -115,8 +118,8 @@ int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
 	int r;
 
 	WEIR__ENTER();
-	r = begin(dst, off, n, true, &to);
-	return r < 0 || !n ? r : fill(&to, byte, n);
+	r = access_begin(dst, off, n, true, &to);
+	return r < 0 || !n ? r : place_fill(&to, byte, n);
 }
 
 static int clear_one(struct weir_buf *buf, uint8_t byte)
@@ -128,7 +131,7 @@ static int clear_one(struct weir_buf *buf, uint8_t byte)
 		return r;
 	r = weir__buf_quiesce(buf, 0, buf->bytes, true);
 	if (!r)
-		r = fill(&all, byte, buf->bytes);
+		r = place_fill(&all, byte, buf->bytes);
 	if (!r && buf->bytes > atomic_load(&buf->mem.touched))
 		atomic_store(&buf->mem.touched, buf->bytes);
 	return r;
@@ -147,11 +150,11 @@ int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
 	return r;
 }
 
-/* A copy of one tensor to another, run by run. */
+/* A copy of one tensor to another, row by row. */
 struct copy {
 	struct place dst, src;
-	bool reached;          /* between two devices, by themselves */
-	unsigned char *bounce; /* between two others; NULL: not needed */
+	bool reached;          /* the backend copies between the two devices */
+	unsigned char *bounce; /* else: host memory between them, or NULL */
 };
 
 static int copy_bounced(const struct copy *c, size_t off, size_t n)
@@ -160,10 +163,10 @@ static int copy_bounced(const struct copy *c, size_t off, size_t n)
 		size_t len = n - at < BOUNCE_BYTES ? n - at : BOUNCE_BYTES;
 		struct place to = { c->dst.buf, c->dst.addr + off + at };
 		struct place from = { c->src.buf, c->src.addr + off + at };
-		int r = get(&from, c->bounce, len);
+		int r = place_get(&from, c->bounce, len);
 
 		if (!r)
-			r = put(&to, c->bounce, len);
+			r = place_set(&to, c->bounce, len);
 		if (r < 0)
 			return r;
 	}
@@ -171,48 +174,48 @@ static int copy_bounced(const struct copy *c, size_t off, size_t n)
 }
 
 /* @n bytes at @off of both. */
-static int copy_run(const struct copy *c, size_t off, size_t n)
+static int copy_row(const struct copy *c, size_t off, size_t n)
 {
 	struct place to = { c->dst.buf, c->dst.addr + off };
 	struct place from = { c->src.buf, c->src.addr + off };
 	struct weir_dev *dev = to.buf->buft->dev;
 
 	if (weir__buf_is_host(from.buf))
-		return put(&to, from.addr, n);
+		return place_set(&to, from.addr, n);
 	if (weir__buf_is_host(to.buf))
-		return get(&from, to.addr, n);
+		return place_get(&from, to.addr, n);
 	if (c->bounce)
 		return copy_bounced(c, off, n);
 	if (c->reached)
-		return moved(dev, "mem->copy_from",
-			     dev->backend->mem->copy_from(dev, to.addr,
-							  from.buf->buft->dev,
-							  from.addr, n));
-	return moved(dev, "mem->copy",
-		     dev->backend->mem->copy(dev, to.addr, from.addr, n));
+		return move_result(dev, "mem->copy_from",
+				   dev->backend->mem->copy_from(
+					   dev, to.addr, from.buf->buft->dev,
+					   from.addr, n));
+	return move_result(dev, "mem->copy",
+			   dev->backend->mem->copy(dev, to.addr, from.addr, n));
 }
 
-static int copy_runs(const struct copy *c, const struct weir_tensor *t,
+static int copy_rows(const struct copy *c, const struct weir_tensor *t,
 		     uint64_t bytes)
 {
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
 	uint64_t off = 0;
 	unsigned outer;
-	size_t run;
+	size_t row;
 	int r;
 
 	if (weir__tensor_contiguous(t))
-		return copy_run(c, 0, bytes);
-	outer = weir__tensor_outer(t, &run);
+		return copy_row(c, 0, bytes);
+	outer = weir__tensor_outer(t, &row);
 	do
-		r = copy_run(c, off, run);
+		r = copy_row(c, off, row);
 	while (!r && weir__tensor_next_row(t, outer, index, &off));
 	return r;
 }
 
-/* As begin(), for a tensor that may have gaps. */
-static int begin_whole(const struct weir_tensor *t, uint64_t bytes, bool write,
-		       struct place *ret_place)
+/* As access_begin(), for a tensor that may have gaps. */
+static int access_begin_whole(const struct weir_tensor *t, uint64_t bytes,
+			      bool write, struct place *ret_place)
 {
 	uint64_t at;
 	int r;
@@ -237,8 +240,8 @@ static bool one_memory(const struct copy *c)
 	       c->dst.buf->buft->dev == c->src.buf->buft->dev;
 }
 
-/* 1: the same place; 0: apart; < 0: they overlap. By address, since memory of
- * the caller's may be wrapped twice. */
+/* 1: the same bytes; 0: disjoint; < 0: they overlap. By address, since the
+ * caller may wrap the same memory twice. */
 static int compare_places(const struct copy *c, uint64_t bytes)
 {
 	uintptr_t dst = (uintptr_t)c->dst.addr, src = (uintptr_t)c->src.addr;
@@ -256,7 +259,7 @@ static int compare_places(const struct copy *c, uint64_t bytes)
 	return 0;
 }
 
-/* Between devices: does the one reach the other, or do we carry it? */
+/* Between devices: by the backend, or through a bounce buffer. */
 static int join_devices(struct copy *c)
 {
 	int r = weir__dev_reach(c->dst.buf->buft->dev, c->src.buf->buft->dev);
@@ -282,7 +285,7 @@ static int copy_placed(struct copy *c, const struct weir_tensor *t,
 	    !one_memory(c))
 		r = join_devices(c);
 	if (!r)
-		r = copy_runs(c, t, bytes);
+		r = copy_rows(c, t, bytes);
 	weir__free(c->bounce);
 	return r;
 }
@@ -297,8 +300,8 @@ int weir_tensor_copy(const struct weir_tensor *dst,
 	WEIR__ENTER();
 	r = weir__tensor_bytes(dst, &bytes);
 	if (r < 0 || (r = weir__tensor_same(dst, src)) < 0 ||
-	    (r = begin_whole(src, bytes, false, &c.src)) < 0 ||
-	    (r = begin_whole(dst, bytes, true, &c.dst)) < 0)
+	    (r = access_begin_whole(src, bytes, false, &c.src)) < 0 ||
+	    (r = access_begin_whole(dst, bytes, true, &c.dst)) < 0)
 		return r;
 	return copy_placed(&c, dst, bytes);
 }

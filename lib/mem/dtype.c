@@ -13,7 +13,7 @@
 				  .align = align_,                        \
 				  .ggml = ggml_,                          \
 				  .safetensors = safetensors_ }
-/* Of safetensors, with GGML's number or -1. */
+/* A type of safetensors, with its number in GGML or -1. */
 #define PLAIN(name, bytes, align, ggml) \
 	ROW(name, #name, 1, bytes, align, ggml, 1)
 #define PACKED(name, block, bytes) ROW(name, #name, block, bytes, 1, -1, 1)
@@ -103,11 +103,11 @@ enum weir_dtype weir__dtype_ggml(uint32_t number)
 
 int weir_dtype_info(enum weir_dtype dtype, struct weir_dtype_info *ret_info)
 {
-	const struct weir_dtype_info *row = weir__dtype(dtype);
+	const struct weir_dtype_info *info = weir__dtype(dtype);
 
 	WEIR__ENTER();
-	if (!row)
+	if (!info)
 		return weir__fail(-EINVAL, "%u is not a dtype",
 				  (unsigned)dtype);
-	return weir__info_out(ret_info, row, sizeof(*row));
+	return weir__info_out(ret_info, info, sizeof(*info));
 }

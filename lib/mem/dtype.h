@@ -5,10 +5,10 @@
 
 #include <weir/tensor.h>
 
-/* Its row of the table, NULL: not a dtype. */
+/* NULL: not a dtype. The result is constant. */
 const struct weir_dtype_info *weir__dtype(uint32_t dtype);
 
-/* By the name that a safetensors header has, by GGML's number; or NONE. */
+/* The dtype of a name in safetensors, or of a type number of GGML; or NONE. */
 enum weir_dtype weir__dtype_safetensors(const char *name, size_t len);
 enum weir_dtype weir__dtype_ggml(uint32_t number);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Several buffers as one, and which of them a range of bytes lies in. */
+/* Joined buffers: several buffers as one, and the member of a range. */
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -76,7 +76,7 @@ struct weir_buf *weir_buf_member(struct weir_buf *buf, unsigned i)
 	return buf->member[i];
 }
 
-/* The last member that begins at @off or before. */
+/* The last member whose offset is at most @off. */
 static unsigned member_of(const struct weir_buf *buf, uint64_t off)
 {
 	unsigned lo = 0, hi = buf->n_members;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The bytes of a tensor as runs of equal length, for copies.
- */
+/* The bytes of a tensor as rows of equal length, for copies. */
 #include "core/error.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
@@ -38,21 +36,21 @@ uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim)
 	return dim == t->ndim - 1 ? n / weir__dtype(t->dtype)->block : n;
 }
 
-unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_run)
+unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_row)
 {
-	const struct weir_dtype_info *row = weir__dtype(t->dtype);
+	const struct weir_dtype_info *info = weir__dtype(t->dtype);
 	unsigned outer = t->ndim;
-	uint64_t run = row->bytes;
+	uint64_t row = info->bytes;
 
 	while (outer) {
 		uint64_t n = weir__tensor_steps(t, outer - 1);
 
-		if (n != 1 && (uint64_t)t->stride[outer - 1] != run)
+		if (n != 1 && (uint64_t)t->stride[outer - 1] != row)
 			break;
-		run *= n;
+		row *= n;
 		outer--;
 	}
-	*ret_run = run;
+	*ret_row = row;
 	return outer;
 }
 

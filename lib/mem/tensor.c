@@ -13,8 +13,8 @@
 const char *weir__tensor_label(const struct weir_tensor *t)
 {
 	static _Thread_local char ring[4][112];
-	static _Thread_local unsigned turn;
-	char *out = ring[turn++ % 4];
+	static _Thread_local unsigned next_buf;
+	char *out = ring[next_buf++ % 4];
 
 	if (t->name)
 		snprintf(out, sizeof(ring[0]), "tensor '%s'",
@@ -27,9 +27,9 @@ const char *weir__tensor_label(const struct weir_tensor *t)
 static int check_form(const struct weir_tensor *t,
 		      const struct weir_dtype_info **ret_row)
 {
-	const struct weir_dtype_info *row = weir__dtype(t->dtype);
+	const struct weir_dtype_info *info = weir__dtype(t->dtype);
 
-	if (!row)
+	if (!info)
 		return weir__fail(-EINVAL, "%s: %u is not a dtype",
 				  weir__tensor_label(t), t->dtype);
 	if (t->ndim > WEIR_MAX_DIMS)
@@ -41,7 +41,7 @@ static int check_form(const struct weir_tensor *t,
 			return weir__fail(-EINVAL, "%s: dimension %u is %lld",
 					  weir__tensor_label(t), i,
 					  (long long)t->shape[i]);
-	*ret_row = row;
+	*ret_row = info;
 	return 0;
 }
 
@@ -55,7 +55,7 @@ static bool is_empty(const struct weir_tensor *t)
 
 /* An empty tensor has no bytes, whatever its other dimensions are. */
 static int count_bytes(const struct weir_tensor *t,
-		       const struct weir_dtype_info *row,
+		       const struct weir_dtype_info *info,
 		       uint64_t *ret_elements, uint64_t *ret_bytes)
 {
 	uint64_t n = !is_empty(t), bytes;
@@ -68,39 +68,40 @@ static int count_bytes(const struct weir_tensor *t,
 				"%s: over 2^63 - 1 elements at dimension %u of %lld",
 				weir__tensor_label(t), i,
 				(long long)t->shape[i]);
-	if (n % row->block)
+	if (n % info->block)
 		return weir__fail(
 			-EINVAL,
 			"%s: %llu elements are not whole blocks of %u, which %s has",
 			weir__tensor_label(t), (unsigned long long)n,
-			row->block, row->name);
-	if (weir__mul_over(n / row->block, row->bytes, &bytes) ||
+			info->block, info->name);
+	if (weir__mul_over(n / info->block, info->bytes, &bytes) ||
 	    bytes > INT64_MAX)
 		return weir__fail(
 			-EOVERFLOW,
 			"%s: %llu elements of %s are over 2^63 - 1 bytes",
 			weir__tensor_label(t), (unsigned long long)n,
-			row->name);
+			info->name);
 	*ret_elements = n;
 	*ret_bytes = bytes;
 	return 0;
 }
 
 /*
- * Strides of a contiguous tensor. Of an empty one the outer strides are 0 where
- * the product of the inner dimensions is 0, or beyond any memory.
+ * Strides of a contiguous tensor. In an empty tensor an outer stride is 0 if the
+ * product of the inner dimensions is 0 or too large.
  */
 static void set_strides(struct weir_tensor *t,
-			const struct weir_dtype_info *row)
+			const struct weir_dtype_info *info)
 {
 	unsigned i = t->ndim;
-	uint64_t stride = row->bytes;
+	uint64_t stride = info->bytes;
 
 	memset(t->stride, 0, sizeof(t->stride));
-	if (!i || t->shape[i - 1] % row->block)
+	if (!i || t->shape[i - 1] % info->block)
 		return;
 	t->stride[--i] = (int64_t)stride;
-	if (weir__mul_over(stride, (uint64_t)t->shape[i] / row->block, &stride))
+	if (weir__mul_over(stride, (uint64_t)t->shape[i] / info->block,
+			   &stride))
 		return;
 	while (i-- && stride <= INT64_MAX) {
 		t->stride[i] = (int64_t)stride;
@@ -113,7 +114,7 @@ int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 		      unsigned ndim, const int64_t *shape)
 {
 	struct weir_tensor made = { .dtype = dtype, .ndim = ndim };
-	const struct weir_dtype_info *row;
+	const struct weir_dtype_info *info;
 	uint64_t n, bytes;
 	int r;
 
@@ -122,10 +123,10 @@ int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 				  ndim);
 	if (ndim <= WEIR_MAX_DIMS && ndim)
 		memcpy(made.shape, shape, ndim * sizeof(*shape));
-	if ((r = check_form(&made, &row)) < 0 ||
-	    (r = count_bytes(&made, row, &n, &bytes)) < 0)
+	if ((r = check_form(&made, &info)) < 0 ||
+	    (r = count_bytes(&made, info, &n, &bytes)) < 0)
 		return r;
-	set_strides(&made, row);
+	set_strides(&made, info);
 	*t = made;
 	return 0;
 }
@@ -137,31 +138,31 @@ int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 	return weir__tensor_init(t, dtype, ndim, shape);
 }
 
-/* Rows are not whole blocks: one run of bytes. */
+/* False: its rows are not whole blocks, and all bytes are one row. */
 static bool has_strides(const struct weir_tensor *t)
 {
 	return t->ndim && t->stride[t->ndim - 1];
 }
 
-/* From the first byte to behind the last; there are elements. */
+/* Bytes from the first to the end of the last; it is not empty. */
 static int strided_extent(const struct weir_tensor *t,
-			  const struct weir_dtype_info *row,
+			  const struct weir_dtype_info *info,
 			  uint64_t *ret_bytes)
 {
 	unsigned last = t->ndim - 1;
-	uint64_t end = row->bytes, step;
+	uint64_t end = info->bytes, step;
 
 	for (unsigned i = 0; i < t->ndim; i++) {
 		uint64_t n = (uint64_t)t->shape[i];
 
-		if (i == last && n % row->block)
+		if (i == last && n % info->block)
 			return weir__fail(
 				-EINVAL,
 				"%s: rows of %llu elements have strides, but are not whole blocks of %u",
 				weir__tensor_label(t), (unsigned long long)n,
-				row->block);
+				info->block);
 		if (i == last)
-			n /= row->block;
+			n /= info->block;
 		if (t->stride[i] < 0)
 			return weir__fail(-EINVAL, "%s: stride %u is %lld",
 					  weir__tensor_label(t), i,
@@ -180,15 +181,15 @@ static int strided_extent(const struct weir_tensor *t,
 
 int weir__tensor_bytes(const struct weir_tensor *t, uint64_t *ret_bytes)
 {
-	const struct weir_dtype_info *row;
+	const struct weir_dtype_info *info;
 	uint64_t n, bytes;
 	int r;
 
-	if ((r = check_form(t, &row)) < 0 ||
-	    (r = count_bytes(t, row, &n, &bytes)) < 0)
+	if ((r = check_form(t, &info)) < 0 ||
+	    (r = count_bytes(t, info, &n, &bytes)) < 0)
 		return r;
 	if (n && has_strides(t))
-		return strided_extent(t, row, ret_bytes);
+		return strided_extent(t, info, ret_bytes);
 	*ret_bytes = bytes;
 	return 0;
 }
@@ -205,7 +206,6 @@ int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
 	return r;
 }
 
-/* The tensor makes sense: weir__tensor_bytes has said so. */
 bool weir__tensor_contiguous(const struct weir_tensor *t)
 {
 	struct weir_tensor tight = *t;
@@ -215,7 +215,7 @@ bool weir__tensor_contiguous(const struct weir_tensor *t)
 	if (is_empty(t))
 		return true;
 	set_strides(&tight, weir__dtype(t->dtype));
-	/* The stride of a dimension of 1 is never taken. */
+	/* The stride of a dimension of 1 is not used. */
 	for (unsigned i = 0; i < t->ndim; i++)
 		if (t->shape[i] != 1 && t->stride[i] != tight.stride[i])
 			return false;
@@ -248,7 +248,7 @@ int weir_tensor_place(struct weir_tensor *t, struct weir_buf *buf,
 }
 
 static int check_view(const struct weir_tensor *of, unsigned dim, int64_t start,
-		      int64_t n, const struct weir_dtype_info *row)
+		      int64_t n, const struct weir_dtype_info *info)
 {
 	if (dim >= of->ndim)
 		return weir__fail(-EINVAL, "%s: dimension %u of %u",
@@ -258,39 +258,39 @@ static int check_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 			-EINVAL,
 			"%s: rows of %lld elements are not whole blocks of %u: no views",
 			weir__tensor_label(of),
-			(long long)of->shape[of->ndim - 1], row->block);
+			(long long)of->shape[of->ndim - 1], info->block);
 	if (start < 0 || n < 0 || n > of->shape[dim] - start)
 		return weir__fail(
 			-EINVAL, "%s: %lld from %lld on, dimension %u has %lld",
 			weir__tensor_label(of), (long long)n, (long long)start,
 			dim, (long long)of->shape[dim]);
-	if (dim == of->ndim - 1 && (start % row->block || n % row->block))
+	if (dim == of->ndim - 1 && (start % info->block || n % info->block))
 		return weir__fail(
 			-EINVAL,
 			"%s: %lld from %lld on are not whole blocks of %u",
 			weir__tensor_label(of), (long long)n, (long long)start,
-			row->block);
+			info->block);
 	return 0;
 }
 
 int weir_tensor_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 		     int64_t n, struct weir_tensor *ret_view)
 {
-	const struct weir_dtype_info *row = weir__dtype(of->dtype);
+	const struct weir_dtype_info *info = weir__dtype(of->dtype);
 	struct weir_tensor view = *of;
 	uint64_t bytes, skip = 0;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__tensor_bytes(of, &bytes);
-	if (r < 0 || (r = check_view(of, dim, start, n, row)) < 0)
+	if (r < 0 || (r = check_view(of, dim, start, n, info)) < 0)
 		return r;
 	view.shape[dim] = n;
 	if (dim == of->ndim - 1)
-		start /= row->block;
+		start /= info->block;
 	/*
-	 * Within the extent, if the view has elements; at its end, or beyond
-	 * it by a gap, if not: an empty view begins where the tensor does.
+	 * A view that has elements begins within the bytes of the tensor. An
+	 * empty view might begin after them, so it begins where the tensor does.
 	 */
 	if (bytes && n)
 		skip = (uint64_t)start * (uint64_t)of->stride[dim];
@@ -326,7 +326,7 @@ int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 			"%s: %llu bytes from byte %llu on, it has %llu",
 			weir__tensor_label(t), (unsigned long long)n,
 			(unsigned long long)off, (unsigned long long)bytes);
-	/* The whole tensor, so that a stale place is found by any range. */
+	/* Of the whole tensor, so that each range finds a wrong place. */
 	r = weir__buf_range(t->buf, t->offset, bytes, &member, &at);
 	if (r < 0)
 		return r;
