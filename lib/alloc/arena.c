@@ -11,18 +11,18 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-/* A kept arena may be this much larger than what it is taken for: 1/4. */
+/* A kept arena may be this much larger than a request that it serves. */
 #define SLACK(len) ((len) / 4)
 
 /*
- * One mapping. It is on the live list while a buffer has it, on the kept list
- * (oldest first) afterwards, and unmapped from there.
+ * One mapping: on the live list while a buffer uses it, then on the kept list
+ * (oldest first), until it is used again or unmapped.
  */
 struct arena {
 	struct arena *next, **link;
 	struct weir__pages pages;
 	size_t touched;        /* kept: bytes known to be backed */
-	struct weir__mem *mem; /* live: who has it */
+	struct weir__mem *mem; /* live: that of the buffer */
 };
 
 struct arenas {
@@ -33,10 +33,10 @@ struct arenas {
 	size_t live_bytes;
 	struct arena *kept, **kept_end;
 	size_t kept_bytes;
-	size_t keep; /* at most that */
+	size_t keep; /* limit of kept_bytes */
 };
 
-static void put_on(struct arena **link, struct arena *a)
+static void list_add(struct arena **link, struct arena *a)
 {
 	a->next = *link;
 	a->link = link;
@@ -45,7 +45,7 @@ static void put_on(struct arena **link, struct arena *a)
 	*link = a;
 }
 
-static void take_off(struct arenas *all, struct arena *a)
+static void list_remove(struct arenas *all, struct arena *a)
 {
 	if (all->kept_end == &a->next)
 		all->kept_end = a->link;
@@ -54,7 +54,7 @@ static void take_off(struct arenas *all, struct arena *a)
 		a->next->link = a->link;
 }
 
-static void destroy(struct arena *a)
+static void arena_destroy(struct arena *a)
 {
 	weir__pages_unmap(&a->pages);
 	weir__free(a);
@@ -64,9 +64,9 @@ static void drop_oldest(struct arenas *all)
 {
 	struct arena *a = all->kept;
 
-	take_off(all, a);
+	list_remove(all, a);
 	all->kept_bytes -= a->pages.len;
-	destroy(a);
+	arena_destroy(a);
 }
 
 static size_t arenas_trim(struct weir__part *part, size_t keep)
@@ -82,7 +82,7 @@ static size_t arenas_trim(struct weir__part *part, size_t keep)
 	return kept;
 }
 
-/* What buffers still have is theirs until they are freed. */
+/* Live arenas stay: their buffers still use them. */
 static int arenas_close(struct weir__part *part, int64_t deadline)
 {
 	struct arenas *all = (struct arenas *)part;
@@ -135,34 +135,38 @@ static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 	return 0;
 }
 
-/* Is it what @want asks for? */
-static bool fits(const struct weir__pages *p, const struct weir__pages *want)
+/* Can a kept mapping @p serve @want? */
+static bool kept_fits(const struct weir__pages *p,
+		      const struct weir__pages *want)
 {
 	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
 	       p->is_huge == want->is_huge && p->locked == want->locked &&
 	       p->node == want->node && (p->node < 0 || p->only == want->only);
 }
 
-/* Best fit, not over a quarter larger; all->lock is held. */
+/* Take the smallest that fits off the kept list; all->lock is held. */
 static struct arena *find_kept(struct arenas *all,
 			       const struct weir__pages *want)
 {
 	struct arena *best = NULL;
 
 	for (struct arena *a = all->kept; a; a = a->next)
-		if (fits(&a->pages, want) &&
+		if (kept_fits(&a->pages, want) &&
 		    (!best || a->pages.len < best->pages.len))
 			best = a;
 	if (best) {
-		take_off(all, best);
+		list_remove(all, best);
 		all->kept_bytes -= best->pages.len;
 		weir__pages_hide(&best->pages, false);
 	}
 	return best;
 }
 
-/* What is promised: an upper bound, or, looking at pages, exactly. */
-static uint64_t promised(const struct arenas *all, bool exactly)
+/*
+ * Bytes that live arenas may still need: an upper bound by what they have
+ * touched, or exactly, by asking for each page (mincore(2)).
+ */
+static uint64_t committed(const struct arenas *all, bool exactly)
 {
 	uint64_t sum = 0;
 
@@ -179,33 +183,33 @@ static uint64_t promised(const struct arenas *all, bool exactly)
 }
 
 /*
- * Does @avail hold @len more, with all that was promised? The cheapest bound
- * comes first: it does not look at each arena, of which there may be many
- * thousands. ret_out is written if the answer is no. all->lock is held.
+ * Is @avail enough for @len more beside all that is committed? The bound that
+ * does not visit each of perhaps many thousand arenas comes first. *@ret_out is
+ * set if the answer is no. all->lock is held.
  */
-static bool enough(const struct arenas *all, uint64_t avail, size_t len,
-		   uint64_t *ret_out)
+static bool is_enough(const struct arenas *all, uint64_t avail, size_t len,
+		      uint64_t *ret_out)
 {
 	uint64_t room = avail - len;
 
 	if (len <= avail &&
-	    (all->live_bytes <= room || promised(all, false) <= room))
+	    (all->live_bytes <= room || committed(all, false) <= room))
 		return true;
-	*ret_out = promised(all, true);
+	*ret_out = committed(all, true);
 	return len <= avail && *ret_out <= room;
 }
 
-/* Bytes that come free with it. */
-static uint64_t backed(const struct arena *a)
+/* Bytes of RAM that unmapping it frees. */
+static uint64_t bytes_backed(const struct arena *a)
 {
 	return a->pages.len - weir__pages_missing(&a->pages, a->touched);
 }
 
 /*
- * Is there RAM for @len more, with all that was promised? Kept arenas are
- * given back, oldest first, before the answer is no. What they had counts at
- * once: the kernel may hold freed pages apart for a while, where they are
- * neither used nor free. all->lock is held.
+ * Is there RAM for @len more beside all that is committed? Before the answer is
+ * no, kept arenas are unmapped, oldest first. Their bytes count as available at
+ * once: freed pages may be on per-CPU lists for a while, where the kernel counts
+ * them neither as used nor as free. all->lock is held.
  */
 static int check_avail(struct arenas *all, size_t len)
 {
@@ -213,14 +217,14 @@ static int check_avail(struct arenas *all, size_t len)
 
 	for (;;) {
 		if (weir__avail_ram("", &avail, &total) < 0)
-			return 0; /* nobody knows: let the kernel say */
+			return 0; /* not known: let mmap(2) decide */
 		if (avail < expected)
 			avail = expected;
-		if (enough(all, avail, len, &out))
+		if (is_enough(all, avail, len, &out))
 			return 0;
 		if (!all->kept)
 			break;
-		expected = avail + backed(all->kept);
+		expected = avail + bytes_backed(all->kept);
 		drop_oldest(all);
 	}
 	return weir__fail(
@@ -231,8 +235,8 @@ static int check_avail(struct arenas *all, size_t len)
 }
 
 /*
- * The kernel's limits count what is kept too: it is given back before they
- * are an answer. all->lock is held.
+ * Limits of the kernel count kept arenas too: these are unmapped before the
+ * answer is no. all->lock is held.
  */
 static int map_new(struct arenas *all, const struct weir__pages *want,
 		   struct arena **ret_arena)
@@ -275,7 +279,7 @@ static int find_or_map(struct arenas *all, struct weir__pages *want,
 	return 0;
 }
 
-static int lock(struct arenas *all, struct weir__pages *p, bool strict)
+static int lock_pages(struct arenas *all, struct weir__pages *p, bool strict)
 {
 	int r;
 
@@ -284,7 +288,7 @@ static int lock(struct arenas *all, struct weir__pages *p, bool strict)
 	return r < 0 && strict ? weir__fail(r, "%s", p->why_not) : 0;
 }
 
-/* Why it has no huge pages; NULL: it has. */
+/* Why it has no huge pages; NULL: it has them. */
 static const char *not_huge(const struct weir__pages *p)
 {
 	if (p->huge)
@@ -302,17 +306,19 @@ static void say_why(const struct weir__pages *p, bool want_huge,
 		 huge && p->why_not[0] ? "; " : "", p->why_not);
 }
 
-/* Say what it became; < 0: strict, and it is less than asked for. */
-static int settle(struct arenas *all, struct arena *a,
-		  const struct weir__arena_req *req, struct weir__mem *mem)
+/* Fill in @mem with what was granted; < 0: strict, and it is less. */
+static int arena_settle(struct arenas *all, struct arena *a,
+			const struct weir__arena_req *req,
+			struct weir__mem *mem)
 {
 	struct weir__pages *p = &a->pages;
 	int r;
 
-	/* Kept memory may carry the reason of its last owner. */
+	/* A kept arena may still have the reason of its last use. */
 	if (p->node == req->node)
 		p->why_not[0] = '\0';
-	if (req->kind == WEIR_MEM_LOCKED && (r = lock(all, p, req->strict)) < 0)
+	if (req->kind == WEIR_MEM_LOCKED &&
+	    (r = lock_pages(all, p, req->strict)) < 0)
 		return r;
 	if (req->kind == WEIR_MEM_HUGE && req->strict && !p->huge)
 		return weir__fail(-EOPNOTSUPP, "%zu bytes: no huge pages: %s",
@@ -328,26 +334,26 @@ static int settle(struct arenas *all, struct arena *a,
 }
 
 /* all->lock is held. */
-static int take(struct arenas *all, const struct weir__arena_req *req,
-		struct weir__pages *want, struct weir__mem *mem)
+static int arena_take(struct arenas *all, const struct weir__arena_req *req,
+		      struct weir__pages *want, struct weir__mem *mem)
 {
 	struct arena *a;
 	int r = find_or_map(all, want, &a);
 
 	if (r < 0)
 		return r;
-	r = settle(all, a, req, mem);
+	r = arena_settle(all, a, req, mem);
 	if (r < 0) {
-		destroy(a);
+		arena_destroy(a);
 		return r;
 	}
 	a->mem = mem;
-	put_on(&all->live, a);
+	list_add(&all->live, a);
 	all->live_bytes += a->pages.len;
 	return 0;
 }
 
-/* Whole pages, and huge ones from the first on. */
+/* Whole pages; huge ones if at least one is needed. */
 static int want_pages(const struct weir__arena_req *req,
 		      struct weir__pages *ret_want)
 {
@@ -363,7 +369,7 @@ static int want_pages(const struct weir__arena_req *req,
 	if (req->bytes > SIZE_MAX / 2)
 		return weir__fail(
 			-ENOMEM,
-			"%zu bytes are needed, an address space has less",
+			"%zu bytes are needed, which no address space has",
 			req->bytes);
 	ret_want->len =
 		weir__up(req->bytes, huge ? WEIR__HUGE_PAGE
@@ -383,19 +389,19 @@ int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		return r;
 	all = (struct arenas *)part;
 	pthread_mutex_lock(&all->lock);
-	r = take(all, req, &want, mem);
+	r = arena_take(all, req, &want, mem);
 	pthread_mutex_unlock(&all->lock);
 	return r;
 }
 
-/* Onto the kept list; false: more than may be kept. all->lock is held. */
-static bool keep(struct arenas *all, struct arena *a)
+/* Put it on the kept list; false: it is too large. all->lock is held. */
+static bool arena_keep(struct arenas *all, struct arena *a)
 {
 	if (a->pages.len > all->keep)
 		return false;
-	/* No child has a use for it, and would make each page a copy. */
+	/* A child does not need it, and would make each page copy-on-write. */
 	weir__pages_hide(&a->pages, true);
-	put_on(all->kept_end, a);
+	list_add(all->kept_end, a);
 	all->kept_end = &a->next;
 	all->kept_bytes += a->pages.len;
 	while (all->kept_bytes > all->keep)
@@ -412,13 +418,13 @@ void weir__arena_give(struct weir *weir, struct weir__mem *mem)
 
 	a->touched = atomic_load(&mem->touched);
 	pthread_mutex_lock(&all->lock);
-	take_off(all, a);
+	list_remove(all, a);
 	all->live_bytes -= a->pages.len;
 	a->mem = NULL;
-	kept = keep(all, a);
+	kept = arena_keep(all, a);
 	pthread_mutex_unlock(&all->lock);
 	if (!kept)
-		destroy(a);
+		arena_destroy(a);
 }
 
 void weir__arena_hide(struct weir__mem *mem, bool hidden)
@@ -435,7 +441,7 @@ void weir__arena_leak(struct weir *weir, struct weir__mem *mem)
 	struct arena *a = mem->handle;
 
 	pthread_mutex_lock(&all->lock);
-	take_off(all, a);
+	list_remove(all, a);
 	all->live_bytes -= a->pages.len;
 	pthread_mutex_unlock(&all->lock);
 	weir__free(a);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arenas: host memory by mappings of its own, kept when it is given back,
- * because the first touch of a page costs more than everything else.
+ * Arenas: mappings of host memory that are kept for reuse after the buffer is
+ * freed, because the first touch of pages costs more than all else.
  *
- * A struct weir__mem that was filled here does not move, and its touched is
- * kept up to date, until it is given back.
+ * From take to give (or leak) the caller does not move its struct weir__mem, and
+ * keeps mem->touched up to date.
  */
 #ifndef WEIR__ALLOC_ARENA_H
 #define WEIR__ALLOC_ARENA_H
@@ -20,33 +20,33 @@ struct weir__arena_req {
 	size_t bytes;  /* > 0 */
 	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE or LOCKED */
 	int32_t node;  /* NUMA node, -1: any */
-	bool strict;   /* an error rather than a lesser kind */
+	bool strict;   /* fail rather than grant a lesser kind */
 };
 
 /*
- * Fill in @mem: page aligned, HUGE from 2 MiB on aligned to 2 MiB. What it is
- * less than asked for is in mem->why. Any thread; may block.
- * -ENOMEM: over what is available; both numbers are named. Strict:
- * -EOPNOTSUPP: no huge pages; the cause's own: not locked, not bound.
+ * Allocate and fill in @mem. Memory is aligned to pages; HUGE of at least 2 MiB
+ * to 2 MiB. If less is granted than was asked for, mem->why says why. Any thread;
+ * may block. -ENOMEM: more than is available, with both numbers. With strict
+ * also -EOPNOTSUPP: no huge pages; or the errno of mlock(2) or mbind(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir__mem *mem);
 void weir__arena_give(struct weir *weir, struct weir__mem *mem);
 /*
- * The same for pages that a device may still write to: they stay mapped for
- * ever, and are nobody's.
+ * Leak pages that a device may still write to, instead of giving them: they stay
+ * mapped for ever, and no arena.
  */
 void weir__arena_leak(struct weir *weir, struct weir__mem *mem);
 
 /*
- * Hide it from the children of later forks, or show it to them, as it is after
- * weir__arena_take. Any thread, under any lock; for one arena one at a time.
+ * Hide the memory from the children of later forks, or show it again (as after
+ * weir__arena_take). Takes no lock; the caller serialises calls for one arena.
  */
 void weir__arena_hide(struct weir__mem *mem, bool hidden);
 
 /*
- * Back the first @bytes of @mem with pages, on this thread. -ENOMEM and
- * others: as far as mem->touched.
+ * Back the first @bytes of @mem with pages, on this thread. After an error,
+ * -ENOMEM say, mem->touched says how far it came.
  */
 int weir__arena_touch(struct weir__mem *mem, size_t bytes);
 

@@ -38,7 +38,7 @@ static const struct hierarchy hierarchies[] = {
 	  { "total_inactive_file ", "total_active_file " } },
 };
 
-/* The number behind @key at the beginning of a line. */
+/* The number that follows @key, which begins a line of @text. */
 static bool number_after(const char *text, const char *key, uint64_t *ret)
 {
 	size_t len = strlen(key);
@@ -53,7 +53,7 @@ static bool number_after(const char *text, const char *key, uint64_t *ret)
 	return false;
 }
 
-/* One value of one group; false where there is none, or no limit ("max"). */
+/* A value of a group; false: there is no such file, or it says "max". */
 static bool read_number(const char *dir, const char *name, uint64_t *ret)
 {
 	char path[768], text[64];
@@ -82,7 +82,7 @@ static uint64_t read_cache(const struct hierarchy *h, const char *dir)
 	return sum;
 }
 
-static void lower(uint64_t *n, uint64_t to)
+static void lower_to(uint64_t *n, uint64_t to)
 {
 	if (to < *n)
 		*n = to;
@@ -93,17 +93,17 @@ static void bound_by_group(const struct hierarchy *h, const char *dir,
 {
 	uint64_t limit, usage, cache;
 
-	/* v1 writes "no limit" as a number that no machine has. */
+	/* v1 writes a huge number for "no limit". */
 	if (!read_number(dir, h->limit, &limit) || limit >= *total ||
 	    !read_number(dir, h->usage, &usage))
 		return;
 	cache = read_cache(h, dir);
 	usage -= cache < usage ? cache : usage;
-	lower(total, limit);
-	lower(avail, usage < limit ? limit - usage : 0);
+	lower_to(total, limit);
+	lower_to(avail, usage < limit ? limit - usage : 0);
 }
 
-/* The group of this process in @h, as /proc/self/cgroup has it: "/a/b". */
+/* The path of this process's group in @h, from /proc/self/cgroup: "/a/b". */
 static bool own_group(const struct hierarchy *h, const char *groups,
 		      char *ret_path, size_t room)
 {
@@ -133,9 +133,10 @@ static bool own_group(const struct hierarchy *h, const char *groups,
 }
 
 /*
- * From the group itself up to the root of the hierarchy: the lowest limit
- * counts. In a container the path may be one of the host's, of which only the
- * root is mounted: what is not there bounds nothing.
+ * Apply the limits of the group and of its parents up to the root of the
+ * hierarchy: the lowest counts. In a container the path may be the host's, and
+ * only the root of the hierarchy mounted: directories that are missing are
+ * skipped.
  */
 static void bound_by(const char *root, const struct hierarchy *h,
 		     const char *groups, uint64_t *avail, uint64_t *total)
@@ -189,7 +190,7 @@ int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total)
 	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]);
 	     i++)
 		bound_by(root, &hierarchies[i], groups, ret_free, ret_total);
-	lower(ret_free, *ret_total);
+	lower_to(ret_free, *ret_total);
 	return 0;
 }
 

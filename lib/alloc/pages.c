@@ -16,9 +16,9 @@
 #define MINCORE_STEP ((size_t)64 << 20)
 
 static const char no_sysfs[] =
-	"asked for, but without /sys nothing tells whether they are given";
+	"asked for, but without /sys it is not known whether they are granted";
 
-/* Why the kernel would not back a mapping with huge pages; NULL: it would. */
+/* Why the kernel does not use huge pages for a mapping; NULL: it does. */
 static const char *no_huge_pages(void)
 {
 	struct stat st;
@@ -59,7 +59,7 @@ static int map_aligned(size_t len, size_t align, unsigned char **ret_addr)
 	return 0;
 }
 
-static void advise(struct weir__pages *p)
+static void advise_pages(struct weir__pages *p)
 {
 	const char *why;
 	int r;
@@ -80,7 +80,7 @@ static void advise(struct weir__pages *p)
 			 weir__errno_words(-r));
 }
 
-/* Before any page is there. < 0: strict, and it cannot be. */
+/* Before the first touch. < 0: it fails and must not (p->only). */
 static int bind_node(struct weir__pages *p)
 {
 	int r;
@@ -106,7 +106,7 @@ int weir__pages_map(struct weir__pages *p)
 
 	if (r < 0)
 		return r;
-	advise(p);
+	advise_pages(p);
 	r = bind_node(p);
 	if (r < 0)
 		weir__pages_unmap(p);
@@ -118,7 +118,7 @@ void weir__pages_unmap(struct weir__pages *p)
 	weir__sys_unmap(p->addr, p->len);
 }
 
-/* All of it, so that the kernel need not split a mapping. */
+/* The whole mapping, so that the kernel does not split it. */
 void weir__pages_hide(struct weir__pages *p, bool hidden)
 {
 	weir__sys_madvise(p->addr, p->len,
@@ -169,7 +169,8 @@ int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
 		r = weir__sys_populate(p->addr + at, n);
 		if (r < 0)
 			return weir__fail_sys(
-				r, "touching %zu bytes, of which %zu are there",
+				r,
+				"touching %zu bytes, of which %zu are backed",
 				bytes, at);
 		if (at + n > atomic_load(touched))
 			atomic_store(touched, at + n);

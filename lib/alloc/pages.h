@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One mapping of host memory: how it is made, and what the kernel made of it. */
+/* One mapping of host memory: what is asked for, and what the kernel grants. */
 #ifndef WEIR__ALLOC_PAGES_H
 #define WEIR__ALLOC_PAGES_H
 
@@ -11,10 +11,10 @@
 struct weir__pages {
 	/* Set before weir__pages_map: */
 	size_t len;   /* a multiple of its pages */
-	int32_t node; /* NUMA node, -1: any; or it could not be bound */
-	bool only;    /* bound to it, or an error */
-	bool is_huge; /* aligned to huge pages, which are asked for */
-	/* What became of it: */
+	int32_t node; /* NUMA node, -1: any; set to -1 if binding fails */
+	bool only;    /* fail if it cannot be bound to the node */
+	bool is_huge; /* ask for huge pages, and align to them */
+	/* Results: */
 	unsigned char *addr;
 	bool huge;         /* the kernel grants them */
 	bool locked;       /* by weir__pages_lock */
@@ -22,16 +22,16 @@ struct weir__pages {
 	char why_not[120]; /* why not bound or locked */
 };
 
-/* -ENOMEM and others, with a sentence. Nothing is touched yet. */
+/* Map without touching. -ENOMEM and others, with a sentence. */
 int weir__pages_map(struct weir__pages *p);
 void weir__pages_unmap(struct weir__pages *p);
-/* -ENOMEM, -EPERM, ...: p->why_not says why; no sentence. */
+/* -ENOMEM, -EPERM, ...: p->why_not says why; sets no sentence. */
 int weir__pages_lock(struct weir__pages *p);
-/* From the children of later forks; new pages are not hidden. */
+/* Hide from, or show to, the children of later forks. At first: shown. */
 void weir__pages_hide(struct weir__pages *p, bool hidden);
-/* Bytes behind the first @touched that take no RAM yet, page by page. */
+/* Bytes after the first @touched that have no page yet. Visits each page. */
 uint64_t weir__pages_missing(const struct weir__pages *p, size_t touched);
-/* Back the first @bytes, counting in @touched. On this thread. */
+/* Back the first @bytes, on this thread; raises *@touched as it goes on. */
 int weir__pages_touch(struct weir__pages *p, _Atomic size_t *touched,
 		      size_t bytes);
 

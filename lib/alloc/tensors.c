@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Room for many tensors at once: in one buffer, or in as few as will do. */
+/* weir_tensors_alloc(): many tensors in one buffer, joined if need be. */
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -7,15 +7,15 @@
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
-/* Where tensors come to lie: one piece of memory after another. */
+/* Offsets of tensors in the members of a joined buffer, one after another. */
 struct layout {
 	const struct weir__buft_desc *desc;
-	size_t n;      /* pieces */
-	uint64_t end;  /* of what is in the last one */
-	uint64_t done; /* bytes of those before */
+	size_t n;      /* members so far */
+	uint64_t end;  /* bytes used of the last one */
+	uint64_t done; /* bytes of the others */
 };
 
-/* The next @need bytes; a new piece where the last would grow too large. */
+/* Place @need bytes, in a new member if the last would become too large. */
 static int lay_out(struct layout *l, const struct weir_tensor *t, uint64_t need,
 		   uint64_t *ret_at)
 {
@@ -42,9 +42,9 @@ static int lay_out(struct layout *l, const struct weir_tensor *t, uint64_t need,
 	return 0;
 }
 
-/* How many pieces, and with @sizes: how large each is. */
-static int measure(struct weir_buft *buft, const struct weir_tensor *t,
-		   size_t n, uint64_t *sizes, size_t *ret_n)
+/* The number of members and, unless @sizes is NULL, the size of each. */
+static int measure_members(struct weir_buft *buft, const struct weir_tensor *t,
+			   size_t n, uint64_t *sizes, size_t *ret_n)
 {
 	struct layout l = { .desc = &buft->desc };
 	uint64_t need, at;
@@ -63,9 +63,9 @@ static int measure(struct weir_buft *buft, const struct weir_tensor *t,
 	return 0;
 }
 
-static int alloc_pieces(struct weir_buft *buft, const uint64_t *sizes,
-			struct weir_buf **bufs, size_t n,
-			struct weir_buf **ret_buf)
+static int alloc_members(struct weir_buft *buft, const uint64_t *sizes,
+			 struct weir_buf **bufs, size_t n,
+			 struct weir_buf **ret_buf)
 {
 	size_t done = 0;
 	int r = 0;
@@ -78,13 +78,13 @@ static int alloc_pieces(struct weir_buft *buft, const uint64_t *sizes,
 	}
 	if (!r)
 		r = weir__buf_join(bufs, (unsigned)n, ret_buf);
-	/* A joined buffer has references of its own. */
+	/* The joined buffer references its members. */
 	while (done--)
 		weir_buf_free(bufs[done]);
 	return r;
 }
 
-/* Nothing can fail any more. */
+/* measure_members() has checked everything. */
 static void place_all(struct weir_buft *buft, struct weir_tensor *t, size_t n,
 		      struct weir_buf *buf)
 {
@@ -102,21 +102,22 @@ static void place_all(struct weir_buft *buft, struct weir_tensor *t, size_t n,
 }
 
 static int alloc_all(struct weir_buft *buft, const struct weir_tensor *t,
-		     size_t n, size_t pieces, struct weir_buf **ret_buf)
+		     size_t n, size_t n_members, struct weir_buf **ret_buf)
 {
 	struct weir_buf **bufs =
-		weir__calloc(pieces, sizeof(struct weir_buf *));
-	uint64_t *sizes = weir__calloc(pieces, sizeof(*sizes));
+		weir__calloc(n_members, sizeof(struct weir_buf *));
+	uint64_t *sizes = weir__calloc(n_members, sizeof(*sizes));
 	int r;
 
 	if (bufs && sizes) {
-		r = measure(buft, t, n, sizes, &pieces);
+		r = measure_members(buft, t, n, sizes, &n_members);
 		if (!r)
-			r = alloc_pieces(buft, sizes, bufs, pieces, ret_buf);
+			r = alloc_members(buft, sizes, bufs, n_members,
+					  ret_buf);
 	} else {
 		r = weir__fail(-ENOMEM,
 			       "%s: no memory for %zu buffers of %zu tensors",
-			       buft->desc.name, pieces, n);
+			       buft->desc.name, n_members, n);
 	}
 	weir__free(bufs);
 	weir__free(sizes);
@@ -127,17 +128,17 @@ int weir_tensors_alloc(struct weir_buft *buft, struct weir_tensor *t, size_t n,
 		       struct weir_buf **ret_buf)
 {
 	struct weir_buf *buf;
-	size_t pieces;
+	size_t n_members;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_enter(buft->dev->weir);
-	if (r < 0 || (r = measure(buft, t, n, NULL, &pieces)) < 0)
+	if (r < 0 || (r = measure_members(buft, t, n, NULL, &n_members)) < 0)
 		return r;
-	if (pieces > UINT32_MAX)
-		return weir__fail(-EOVERFLOW, "%zu buffers", pieces);
-	if (pieces)
-		r = alloc_all(buft, t, n, pieces, &buf);
+	if (n_members > UINT32_MAX)
+		return weir__fail(-EOVERFLOW, "%zu buffers", n_members);
+	if (n_members)
+		r = alloc_all(buft, t, n, n_members, &buf);
 	else
 		r = weir__buf_alloc(buft, 0, NULL, &buf);
 	if (r < 0)
