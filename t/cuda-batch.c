@@ -3,8 +3,7 @@
  * Many small tensors on their way to a device: read together, copied in
  * batches, or as few copies as their places allow.
  */
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 #include "stream/stream.h"
 

@@ -7,8 +7,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 
 #define N ((size_t)32 << 20)

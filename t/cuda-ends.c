@@ -8,8 +8,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 
 #define MODEL "cuda-ends.safetensors"
@@ -475,13 +474,6 @@ static void locked_before(void)
 	step(!unlock(own) && !release(0));
 	give_stock();
 	free(own);
-}
-
-/* As in cuda-faults.c: the lost leak, on purpose. */
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-	return 1;
 }
 
 int main(void)

@@ -3,8 +3,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 
 static const struct sample_tensor tensors[] = {
@@ -298,16 +297,6 @@ static void no_entry(const char *without, const char *part, const char *what)
 	has_str(cuda_log, part, "... saying why");
 	weir_close(weir);
 	fake.set("NO", "");
-}
-
-/*
- * What a device that hangs or is lost may still write to is leaked on purpose.
- * That nothing else is, the stand-in counts.
- */
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-	return 1;
 }
 
 int main(void)

@@ -7,8 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 
 #define MB ((size_t)1 << 20)
 

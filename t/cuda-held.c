@@ -5,8 +5,7 @@
  */
 #include <sys/wait.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 
 #define N ((size_t)1 << 20)

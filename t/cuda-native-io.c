@@ -9,8 +9,7 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 
 #define N ((size_t)9 << 20)
 #define LARGE ((size_t)80 << 20) /* more than the slots hold */

@@ -7,8 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 
 #define N ((size_t)1 << 20)

@@ -5,8 +5,7 @@
  */
 #include <sys/wait.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 
 #define N ((size_t)3 << 20)
 

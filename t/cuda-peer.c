@@ -2,8 +2,7 @@
 /* Copies between two devices, with access to each other and without. */
 #include <time.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 
 #define MIB ((size_t)1 << 20)
 

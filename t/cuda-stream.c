@@ -2,8 +2,7 @@
 /* Streams and events over device memory, on either driver. */
 #include <time.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 
 static struct weir *weir;
 

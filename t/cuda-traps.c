@@ -7,8 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 #include "sample.h"
 
 #define MODEL "cuda-traps.safetensors"

@@ -3,8 +3,7 @@
  * What streams of a CUDA device refuse: each with a sentence, before anything
  * is queued, and without a call that the driver would refuse.
  */
-#include "tap.h"
-#include "cuda.inc"
+#include "gpu.h"
 
 #define N 4096
 

@@ -6,8 +6,7 @@
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 
-#include "tap.h"
-#include "stream.inc"
+#include "streams.h"
 
 static struct weir *weir;
 

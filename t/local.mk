@@ -22,7 +22,7 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/stream.inc %D%/cli.inc %D%/safetensors.py
+	%D%/cli.inc %D%/safetensors.py
 
 # In the order of the layers; a line each.
 T_C_TESTS = \
@@ -123,8 +123,14 @@ T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 %C%_modules_weir_unresolved_la_SOURCES = %D%/modules/unresolved.c
 %C%_modules_weir_unresolved_la_LDFLAGS = $(T_MODULE_LDFLAGS)
 
+# Helpers that tests share. T_LEAKS: LeakSanitizer does not run.
 T_TESTMOD = %D%/testmod.c %D%/testmod.h
 T_FILES = %D%/files.c %D%/files.h
+T_SAMPLE = %D%/sample.c %D%/sample.h
+T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
+T_STREAMS = %D%/streams.c %D%/streams.h
+T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
+T_LEAKS = %D%/leaks.c
 %C%_errno_names_t_SOURCES = %D%/errno-names.c
 %C%_error_t_SOURCES = %D%/error.c
 %C%_root_t_SOURCES = %D%/root.c
@@ -139,13 +145,13 @@ T_FILES = %D%/files.c %D%/files.h
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD)
 %C%_engine_t_SOURCES = %D%/engine.c
 %C%_source_t_SOURCES = %D%/source.c
-%C%_stream_t_SOURCES = %D%/stream.c
-%C%_stream_order_t_SOURCES = %D%/stream-order.c
-%C%_stream_io_t_SOURCES = %D%/stream-io.c
-%C%_stream_fail_t_SOURCES = %D%/stream-fail.c
-%C%_stream_close_t_SOURCES = %D%/stream-close.c
-%C%_stream_race_t_SOURCES = %D%/stream-race.c
-%C%_event_t_SOURCES = %D%/event.c
+%C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
+%C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
+%C%_stream_io_t_SOURCES = %D%/stream-io.c $(T_STREAMS)
+%C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
+%C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
+%C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
+%C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
@@ -191,43 +197,42 @@ check_PROGRAMS += %D%/deny %D%/misbehave
 %C%_deny_LDADD =
 EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, and what they stand on.
-%C%_load_t_SOURCES = %D%/load.c %D%/sample.c %D%/sample.h
+%C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
-%C%_load_faults_t_SOURCES = %D%/load-faults.c %D%/sample.c %D%/sample.h
+%C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES)
 T_WRAP = -Wl,--wrap=weir__
 %C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
 	$(T_WRAP)strdup
-%C%_refused_t_SOURCES = %D%/refused.c %D%/plan.inc %D%/sample.c \
-	%D%/sample.h
-%C%_plan_t_SOURCES = %D%/plan.c %D%/plan.inc %D%/sample.c %D%/sample.h
-%C%_place_t_SOURCES = %D%/place.c %D%/plan.inc %D%/sample.c %D%/sample.h
-%C%_changed_t_SOURCES = %D%/changed.c %D%/sample.c %D%/sample.h
+%C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
+%C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
+%C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
-%C%_ring_dies_t_SOURCES = %D%/ring-dies.c %D%/sample.c %D%/sample.h
+%C%_ring_dies_t_SOURCES = %D%/ring-dies.c $(T_SAMPLE)
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
-%C%_ring_old_t_SOURCES = %D%/ring-old.c %D%/sample.c %D%/sample.h
+%C%_ring_old_t_SOURCES = %D%/ring-old.c $(T_SAMPLE)
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
-%C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c %D%/sample.c %D%/sample.h
+%C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c $(T_SAMPLE) $(T_LEAKS)
 %C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__reactor_release
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
-%C%_eventfd_t_SOURCES = %D%/eventfd.c %D%/sample.c %D%/sample.h
-%C%_read_deadline_t_SOURCES = %D%/read-deadline.c %D%/sample.c %D%/sample.h
+%C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
+%C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
-%C%_fork_t_SOURCES = %D%/fork.c %D%/sample.c %D%/sample.h
-%C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/sample.c %D%/sample.h
+%C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE)
+%C%_fork_calls_t_SOURCES = %D%/fork-calls.c $(T_SAMPLE)
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
-%C%_interrupted_t_SOURCES = %D%/interrupted.c %D%/sample.c %D%/sample.h
+%C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE)
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_owner_t_SOURCES = %D%/owner.c $(T_FILES)
-%C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES)
+%C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES) $(T_LEAKS)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
@@ -235,7 +240,6 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_trace_t_SOURCES = %D%/trace.c
 
 # The CUDA backend, on the stand-in driver.
-EXTRA_DIST += %D%/cuda.inc
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
@@ -245,36 +249,36 @@ T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
-%C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c
+%C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c $(T_GPU)
 TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_stream_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_abi_t_SOURCES = %D%/cuda-abi.c
-%C%_cuda_batch_t_SOURCES = %D%/cuda-batch.c %D%/sample.c %D%/sample.h
-%C%_cuda_peer_t_SOURCES = %D%/cuda-peer.c
+%C%_cuda_batch_t_SOURCES = %D%/cuda-batch.c $(T_GPU) $(T_SAMPLE)
+%C%_cuda_peer_t_SOURCES = %D%/cuda-peer.c $(T_GPU)
 %C%_cuda_peer_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_calls_t_SOURCES = %D%/cuda-calls.c %D%/sample.c %D%/sample.h
+%C%_cuda_calls_t_SOURCES = %D%/cuda-calls.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_calls_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_ends_t_SOURCES = %D%/cuda-ends.c %D%/sample.c %D%/sample.h
+%C%_cuda_ends_t_SOURCES = %D%/cuda-ends.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
 %C%_cuda_ends_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c %D%/sample.c %D%/sample.h
+%C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_block_t_SOURCES = %D%/cuda-block.c %D%/sample.c %D%/sample.h
+%C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_held_t_SOURCES = %D%/cuda-held.c %D%/sample.c %D%/sample.h
+%C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_late_t_SOURCES = %D%/cuda-late.c
+%C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)
 %C%_cuda_late_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_native_t_SOURCES = %D%/cuda-native.c %D%/sample.c %D%/sample.h
+%C%_cuda_native_t_SOURCES = %D%/cuda-native.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c
+%C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c %D%/sample.c %D%/sample.h
+%C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c
+%C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
 %C%_cuda_wrong_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_files_t_SOURCES = %D%/cuda-files.c
+%C%_cuda_files_t_SOURCES = %D%/cuda-files.c $(T_GPU)
 %C%_cuda_files_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c
+%C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c $(T_GPU)
 %C%_cuda_opening_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 

@@ -6,7 +6,7 @@
 #include <weir/cuda.h>
 
 #include "model/plan.h"
-#include "plan.inc"
+#include "plans.h"
 
 #define ROUNDS 60
 
@@ -398,7 +398,7 @@ int main(void)
 {
 	bool host = !getenv("WEIR_T_DEVICE");
 
-	begin(6 + 3 + 4 + (host ? 3 : 0) + 12 + 4);
+	plans_begin(6 + 3 + 4 + (host ? 3 : 0) + 12 + 4);
 	shared();
 	twice();
 	checked();
@@ -406,5 +406,5 @@ int main(void)
 		aliases();
 	aligned();
 	at_random();
-	return end();
+	return plans_end();
 }

@@ -5,7 +5,7 @@
  */
 #include <sys/wait.h>
 
-#include "plan.inc"
+#include "plans.h"
 
 /* A put for each tensor, into one buffer, the last of the file first. */
 static void many(void)
@@ -228,12 +228,12 @@ static void whole_names(void)
 
 int main(void)
 {
-	begin(2 + 9 + 3 + 4 + 1 + 1);
+	plans_begin(2 + 9 + 3 + 4 + 1 + 1);
 	many();
 	estimates();
 	empties();
 	whole_names();
 	any_order();
 	is_int(in_child(), 0, "a child after fork may plan nothing");
-	return end();
+	return plans_end();
 }

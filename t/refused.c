@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "plan.inc"
+#include "plans.h"
 
 static struct weir_model *two_tensors(void)
 {
@@ -233,7 +233,7 @@ int main(void)
 	struct weir_plan *p;
 	struct weir_load *l;
 
-	begin(8 + 5 + 3 + 9 + 1 + 5 + 1);
+	plans_begin(8 + 5 + 3 + 9 + 1 + 5 + 1);
 	m = two_tensors();
 	p = new_plan(m);
 	refused_puts(p);
@@ -249,5 +249,5 @@ int main(void)
 	refused_mapping();
 	refused_files();
 	take_null();
-	return end();
+	return plans_end();
 }

@@ -215,13 +215,6 @@ static void no_workers(void)
 	weir_close(root);
 }
 
-/* As in cuda-faults.c: the lost leak, on purpose. */
-__attribute__((visibility("default"))) int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-	return 1;
-}
-
 int main(void)
 {
 	int fd = mkstemp(path);

@@ -3,8 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "tap.h"
-#include "stream.inc"
+#include "streams.h"
 
 static char logged[1000];
 

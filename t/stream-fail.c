@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
-#include "tap.h"
-#include "stream.inc"
+#include "streams.h"
 
 static struct weir *weir;
 static int minus_5 = -5;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
-#include "tap.h"
-#include "stream.inc"
+#include "streams.h"
 
 #define MB ((size_t)1 << 20)
 

@@ -9,8 +9,7 @@
 #include "stream/event.h"
 #include "stream/stream.h"
 #include "core/sys.h"
-#include "tap.h"
-#include "stream.inc"
+#include "streams.h"
 #include "core/util.h"
 
 static struct weir *weir;

@@ -8,8 +8,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#include "tap.h"
-#include "stream.inc"
+#include "streams.h"
 
 #define THREADS 4
 #define STREAMS 3

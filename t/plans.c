@@ -1,43 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * For tests of plans: models of tensors that the test lists, puts and loads of
- * them. In host memory, or that of the device WEIR_T_DEVICE.
- */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <weir.h>
+#include "plans.h"
 
-#include "sample.h"
-#include "tap.h"
+char dir[] = "/var/tmp/weir-place-XXXXXX";
+char path[64];
+struct weir *root;
+const char *device;
+struct weir_buft *kind;
+size_t kind_align;
 
-#define MAX_TENSORS 5000u
-
-static char dir[] = "/var/tmp/weir-place-XXXXXX";
-static char path[64];
-static struct weir *root;
-static const char *device; /* NULL: the CPU */
-static struct weir_buft *kind;
-static size_t kind_align;
-
-static struct sample_tensor tensors[MAX_TENSORS];
-static char names[MAX_TENSORS][48];
-static size_t n_tensors;
+struct sample_tensor tensors[MAX_TENSORS];
+char names[MAX_TENSORS][48];
+size_t n_tensors;
 static uint64_t seed = 1;
 
-static __attribute__((unused)) uint64_t some(uint64_t below)
+uint64_t some(uint64_t below)
 {
 	seed = seed * 6364136223846793005u + 1442695040888963407u;
 	return (seed >> 33) % below;
 }
 
-static __attribute__((unused)) struct weir_buft *memory_of(const char *name,
-							   enum weir_mem which)
+struct weir_buft *memory_of(const char *name, enum weir_mem which)
 {
 	struct weir_buft *buft;
 	struct weir_dev *dev;
@@ -48,7 +34,7 @@ static __attribute__((unused)) struct weir_buft *memory_of(const char *name,
 	return buft;
 }
 
-static __attribute__((unused)) struct weir_buf *buffer(size_t bytes)
+struct weir_buf *buffer(size_t bytes)
 {
 	struct weir_buf *buf;
 
@@ -58,8 +44,7 @@ static __attribute__((unused)) struct weir_buf *buffer(size_t bytes)
 	return buf;
 }
 
-static __attribute__((unused)) void add_tensor(const char *dtype, unsigned size,
-					       uint64_t count)
+void add_tensor(const char *dtype, unsigned size, uint64_t count)
 {
 	snprintf(names[n_tensors], sizeof(names[0]), "t%zu", n_tensors);
 	tensors[n_tensors] =
@@ -67,7 +52,7 @@ static __attribute__((unused)) void add_tensor(const char *dtype, unsigned size,
 	n_tensors++;
 }
 
-static __attribute__((unused)) void some_tensors(size_t n, uint64_t below)
+void some_tensors(size_t n, uint64_t below)
 {
 	static const char *const dtypes[] = { "U8", "F16", "F32", "F64" };
 
@@ -79,12 +64,12 @@ static __attribute__((unused)) void some_tensors(size_t n, uint64_t below)
 	}
 }
 
-static __attribute__((unused)) uint64_t bytes_of(size_t i)
+uint64_t bytes_of(size_t i)
 {
 	return tensors[i].count * tensors[i].size;
 }
 
-static __attribute__((unused)) struct weir_model *model(void)
+struct weir_model *model(void)
 {
 	struct weir_model *m;
 
@@ -94,7 +79,7 @@ static __attribute__((unused)) struct weir_model *model(void)
 	return m;
 }
 
-static __attribute__((unused)) struct weir_plan *new_plan(struct weir_model *m)
+struct weir_plan *new_plan(struct weir_model *m)
 {
 	struct weir_plan *p;
 
@@ -103,9 +88,8 @@ static __attribute__((unused)) struct weir_plan *new_plan(struct weir_model *m)
 	return p;
 }
 
-static __attribute__((unused)) int put(struct weir_plan *p, const char *glob,
-				       struct weir_buf *buf, uint64_t offset,
-				       uint64_t align)
+int put(struct weir_plan *p, const char *glob, struct weir_buf *buf,
+	uint64_t offset, uint64_t align)
 {
 	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
 	int r;
@@ -120,9 +104,7 @@ static __attribute__((unused)) int put(struct weir_plan *p, const char *glob,
 	return r;
 }
 
-/* The weights of a load that has ended; NULL: it was refused. */
-static __attribute__((unused)) struct weir_weights *
-load(struct weir_plan *p, struct weir_weights *into)
+struct weir_weights *load(struct weir_plan *p, struct weir_weights *into)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_weights *w;
@@ -137,7 +119,7 @@ load(struct weir_plan *p, struct weir_weights *into)
 	return w;
 }
 
-static __attribute__((unused)) bool loads(struct weir_plan *p)
+bool loads(struct weir_plan *p)
 {
 	struct weir_weights *w = load(p, NULL);
 	bool good = w && sample_wrong(w, 1) == 0;
@@ -148,7 +130,7 @@ static __attribute__((unused)) bool loads(struct weir_plan *p)
 	return good;
 }
 
-static __attribute__((unused)) void begin(unsigned checks)
+void plans_begin(unsigned checks)
 {
 	struct weir_buft_info info = { .size = sizeof(info) };
 
@@ -165,7 +147,7 @@ static __attribute__((unused)) void begin(unsigned checks)
 	kind_align = info.align;
 }
 
-static __attribute__((unused)) int end(void)
+int plans_end(void)
 {
 	weir_close(root);
 	unlink(path);

@@ -1,46 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * For tests of the CUDA backend: the driver, and a root with the module.
- * Included after tap.h. The driver is the stand-in, opened here so that the
- * module finds it under its name; or the machine's own, if WEIR_T_FAKECUDA is
- * set and empty. A test begins with
- *
- *	open_fake()	it needs the stand-in: on a real device it is skipped
- *	open_driver()	it runs on either. On a real device fake.arm and others
- *			do nothing and count nothing; checks for which they
- *			matter stand in if (on_fake(N)), N of them, and are
- *			skipped there
- */
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
 
-#include <weir/cuda.h>
+#include "gpu.h"
 
-#include "fakecuda/control.h"
-#include "stream.inc"
-
-/* A thread sanitizer would rest for a second at the end of each child. */
+/* Without this ThreadSanitizer sleeps for a second at the end of each child. */
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
 	return "atexit_sleep_ms=0";
 }
 
-/* What a test may ask of the stand-in. */
-static struct {
-	void *handle;
-	__typeof__(&fakecuda_arm) arm;
-	__typeof__(&fakecuda_disarm) disarm;
-	__typeof__(&fakecuda_struck) struck;
-	__typeof__(&fakecuda_release) release;
-	__typeof__(&fakecuda_set) set;
-	__typeof__(&fakecuda_calls) calls;
-	__typeof__(&fakecuda_counts) counts;
-	__typeof__(&fakecuda_misuse) misuse;
-} fake;
+struct fake_calls fake;
+char cuda_log[8192];
+uint64_t cuda_chunk;
 
-static __attribute__((unused)) void *fake_symbol(const char *name)
+void *fake_symbol(const char *name)
 {
 	void *symbol = dlsym(fake.handle, name);
 
@@ -49,7 +24,7 @@ static __attribute__((unused)) void *fake_symbol(const char *name)
 	return symbol;
 }
 
-static __attribute__((unused)) void open_fake(void)
+void open_fake(void)
 {
 	const char *dir = getenv("WEIR_T_FAKECUDA");
 	char path[512];
@@ -70,7 +45,7 @@ static __attribute__((unused)) void open_fake(void)
 	*(void **)&fake.misuse = fake_symbol("fakecuda_misuse");
 }
 
-/* Of a real device nothing can be asked, and nothing is counted. */
+/* The calls of the stand-in on a real device: no effect, and counts of 0. */
 static int no_arm(const char *fn, unsigned nth, int mode, int code)
 {
 	(void)fn, (void)nth, (void)mode, (void)code;
@@ -93,8 +68,8 @@ static void nothing(void)
 {
 }
 
-/* The machine's own driver, and a device that it knows. */
-static __attribute__((unused)) void find_device(void)
+/* Use the machine's own driver; skip the test if it has no device. */
+static void find_device(void)
 {
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	int (*init)(unsigned), (*count)(int *), n = 0;
@@ -112,7 +87,7 @@ static __attribute__((unused)) void find_device(void)
 	fake.release = nothing;
 }
 
-static __attribute__((unused)) void open_driver(void)
+void open_driver(void)
 {
 	const char *dir = getenv("WEIR_T_FAKECUDA");
 
@@ -122,17 +97,14 @@ static __attribute__((unused)) void open_driver(void)
 		open_fake();
 }
 
-/* On a real device @n checks are skipped, and the answer is no. */
-static __attribute__((unused)) bool on_fake(unsigned n)
+bool on_fake(unsigned n)
 {
 	if (!fake.handle)
 		skip(n, "needs the stand-in");
 	return fake.handle;
 }
 
-static char cuda_log[8192];
-
-static __attribute__((unused)) void keep_log(void *arg, const char *text)
+void keep_log(void *arg, const char *text)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	size_t at;
@@ -144,10 +116,7 @@ static __attribute__((unused)) void keep_log(void *arg, const char *text)
 	pthread_mutex_unlock(&lock);
 }
 
-static uint64_t cuda_chunk; /* of the roots, with as little staging; 0: usual */
-
-/* A root with the module of this build, which reads by @io. */
-static __attribute__((unused)) struct weir *open_cuda_by(uint32_t io)
+struct weir *open_cuda_by(uint32_t io)
 {
 	const char *build = getenv("builddir");
 	struct weir_opts o = WEIR_OPTS_INIT;
@@ -166,12 +135,12 @@ static __attribute__((unused)) struct weir *open_cuda_by(uint32_t io)
 	return weir;
 }
 
-static __attribute__((unused)) struct weir *open_cuda(void)
+struct weir *open_cuda(void)
 {
 	return open_cuda_by(0);
 }
 
-static __attribute__((unused)) struct weir_dev *gpu(struct weir *weir)
+struct weir_dev *gpu(struct weir *weir)
 {
 	struct weir_dev *dev;
 
@@ -180,8 +149,8 @@ static __attribute__((unused)) struct weir_dev *gpu(struct weir *weir)
 	return dev;
 }
 
-static __attribute__((unused)) struct weir_stream *
-gpu_stream(struct weir *weir, const char *name, uint32_t flags)
+struct weir_stream *gpu_stream(struct weir *weir, const char *name,
+			       uint32_t flags)
 {
 	struct weir_stream_opts o = WEIR_STREAM_OPTS_INIT;
 	struct weir_stream *s;
@@ -192,8 +161,7 @@ gpu_stream(struct weir *weir, const char *name, uint32_t flags)
 	return s;
 }
 
-static __attribute__((unused)) struct weir_buft *gpu_memory(struct weir *weir,
-							    enum weir_mem kind)
+struct weir_buft *gpu_memory(struct weir *weir, enum weir_mem kind)
 {
 	struct weir_buft *buft;
 
@@ -201,9 +169,7 @@ static __attribute__((unused)) struct weir_buft *gpu_memory(struct weir *weir,
 	return buft;
 }
 
-/* @n bytes of device memory as a tensor, in a buffer of its own. */
-static __attribute__((unused)) struct weir_tensor on_gpu(struct weir *weir,
-							 size_t n)
+struct weir_tensor on_gpu(struct weir *weir, size_t n)
 {
 	int64_t shape = (int64_t)n;
 	struct weir_tensor t;
@@ -215,15 +181,14 @@ static __attribute__((unused)) struct weir_tensor on_gpu(struct weir *weir,
 	return t;
 }
 
-/* Nothing of the driver's is left, and it was not misused. */
-static __attribute__((unused)) void all_given_back(const char *when)
+void all_given_back(const char *when)
 {
 	struct fakecuda_counts c;
 	unsigned long live = 0;
 
 	if (!on_fake(2))
 		return;
-	/* A queue that is closed by its own thread goes a little later. */
+	/* A queue that its own thread closes is destroyed a little later. */
 	for (int i = 0; i < 500; i++) {
 		live = 0;
 		fake.counts(&c);
@@ -239,14 +204,12 @@ static __attribute__((unused)) void all_given_back(const char *when)
 			diag("%lu of thing %d are left", c.live[i], i);
 		live += c.live[i];
 	}
-	is_int(live, 0, "%s the driver has everything back", when);
-	if (!is_int(c.misuse, 0, "... and was never misused"))
+	is_int(live, 0, "%s nothing that the driver made is left", when);
+	if (!is_int(c.misuse, 0, "%s no call has misused the driver", when))
 		diag("%s", fake.misuse());
 }
 
-/* Bytes of device memory that hold a pattern. */
-static __attribute__((unused)) struct weir_tensor
-patterned(struct weir *weir, size_t n, unsigned seed)
+struct weir_tensor patterned(struct weir *weir, size_t n, unsigned seed)
 {
 	struct weir_tensor t = on_gpu(weir, n);
 	unsigned char *p = malloc(n);
@@ -257,8 +220,7 @@ patterned(struct weir *weir, size_t n, unsigned seed)
 	return t;
 }
 
-static __attribute__((unused)) bool
-holds_pattern(const struct weir_tensor *t, size_t n, unsigned seed)
+bool holds_pattern(const struct weir_tensor *t, size_t n, unsigned seed)
 {
 	unsigned char *p = malloc(n);
 	bool same;
@@ -269,9 +231,8 @@ holds_pattern(const struct weir_tensor *t, size_t n, unsigned seed)
 	return same;
 }
 
-/* Read to host memory, past CUDA. */
-static __attribute__((unused)) bool
-file_has(struct weir *weir, struct weir_file *file, size_t n, unsigned seed)
+bool file_has(struct weir *weir, struct weir_file *file, size_t n,
+	      unsigned seed)
 {
 	struct weir_tensor t = bytes(weir, n);
 	struct weir_stream *s;
