@@ -34,6 +34,8 @@ struct run {
 	uint64_t ways[3];
 	unsigned dones;
 	uint32_t most; /* chunks in flight at once */
+	unsigned cuts; /* chunks that end before their extent does */
+	unsigned odd;  /* ... not at a multiple of the chunk size in memory */
 };
 
 static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
@@ -42,8 +44,8 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	struct run *run = job->arg;
 	uint32_t out = atomic_load(&job->out);
+	const struct weir__extent *e = &job->ext[ext];
 
-	(void)ext;
 	pthread_mutex_lock(&run->lock);
 	run->most = out > run->most ? out : run->most;
 	run->told += hi - lo;
@@ -52,6 +54,9 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 	else
 		run->good += hi - lo;
 	run->ways[way] += hi - lo;
+	run->cuts += hi < e->len;
+	run->odd += hi < e->len &&
+		    ((uintptr_t)e->addr + hi) % weir__engine_chunk(eng) != 0;
 	pthread_mutex_unlock(&run->lock);
 }
 
@@ -167,6 +172,31 @@ static void ranges(void)
 	read_range(f, SIZE - 1, 1, 3, false, "the last byte");
 	read_range(f, 12345, 5u << 20, 7, true,
 		   "a range through the page cache");
+	weir_file_close(f);
+}
+
+/* So that no huge page of fresh memory is shared by two copiers. */
+static void cut_in_memory(void)
+{
+	struct weir_file *f = open_file(path, 0);
+	size_t chunk = weir__engine_chunk(eng), from = 12345;
+	unsigned char *mem = memory(6 * chunk);
+	struct weir__extent ext = { .file = f,
+				    .off = from,
+				    .len = 5 * chunk,
+				    .addr = mem + 777,
+				    .buffered = true };
+	struct run run;
+
+	start(&run, &ext, 1);
+	wait_for(&run);
+	is_int(run.cuts, 5,
+	       "a range of five chunks through the page cache is cut five times");
+	is_int(run.odd, 0,
+	       "chunks through the page cache end at multiples of their size in memory");
+	ok(!memcmp(ext.addr, content + from, ext.len),
+	   "a range that is cut in memory arrives with the bytes of the file");
+	munmap(mem, 6 * chunk);
 	weir_file_close(f);
 }
 
@@ -428,11 +458,12 @@ static void contract(uint32_t io, const char *prefix)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	if (weir__engine_get(root, &eng) < 0) {
-		skip(53, "%s", weir_error());
+		skip(56, "%s", weir_error());
 		weir_close(root);
 		return;
 	}
 	ranges();
+	cut_in_memory();
 	many_extents();
 	past_the_end();
 	cancel();
@@ -449,7 +480,7 @@ int main(void)
 {
 	int fd;
 
-	plan(3 * 53);
+	plan(3 * 56);
 	fd = mkstemp(path);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
