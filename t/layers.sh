@@ -6,7 +6,7 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: each includes only those before it, backends but few.
-rooms='core dev mem alloc io stream model graph'
+rooms='core dev mem alloc io stream interop model graph'
 folders="$rooms cpu cuda"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
@@ -76,7 +76,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 19
+plan 21
 is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command uses the library as a stranger would: <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
@@ -94,8 +94,12 @@ for room in $rooms; do
 done
 is "$(uses cpu '(io|stream|model|graph|cuda)/')" '' \
 	'lib/cpu includes nothing of streams, files and models'
-is "$(uses cuda '(mem|alloc|io|stream|model|graph|cpu)/|core/')" '' \
-	'lib/cuda includes nothing but lib/dev/backend.h and itself'
+is "$(uses cuda '[a-z]+/' | grep -vE \
+	':((cuda|sys|weir)/.*|dev/backend\.h|interop/cuda_ext\.h)$')" '' \
+	'lib/cuda includes dev/backend.h, interop/cuda_ext.h and itself'
+is "$(includes lib/*.[ch] lib/*/*.[ch] | grep -E ':(.*/)?cuda_ext\.h' |
+	grep -vE '^lib/(interop|cuda)/[^:]*:interop/cuda_ext\.h$')" '' \
+	'only lib/interop and lib/cuda include lib/interop/cuda_ext.h'
 is "$(include_system liburing.h | wc -l)" 1 \
 	'<liburing.h> is included by one file'
 is "$(include_system cuda.h)" 'lib/cuda/driver.h' \

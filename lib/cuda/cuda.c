@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cuda_ext.h"
+#include "interop/cuda_ext.h"
 
 #define drv weir__cuda_drv
 #define MAX_VIRTUAL 16u

@@ -8,7 +8,7 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	%D%/cuda.c %D%/cuda.h %D%/context.c \
 	%D%/memory.c \
 	%D%/queue.c %D%/queue.h %D%/copy.c %D%/helper.c %D%/peer.c %D%/call.c \
-	%D%/nvml.c lib/cuda_ext.h
+	%D%/nvml.c lib/interop/cuda_ext.h
 %C%_weir_cuda_la_CPPFLAGS = $(AM_CPPFLAGS) $(CUDA_CPPFLAGS)
 %C%_weir_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-Wl,-z,defs -Wl,-z,nodelete \

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
 lib_libweir_core_la_SOURCES += %D%/stream.h %D%/stream.c %D%/order.c \
 	%D%/ops.c %D%/copy.c %D%/fileio.c %D%/event.h %D%/event.c %D%/wait.c \
-	%D%/part.c %D%/trace.c %D%/watcher.h %D%/watcher.c \
-	%D%/native.c lib/cuda_ext.h
+	%D%/part.c %D%/trace.c %D%/watcher.h %D%/watcher.c
 EXTRA_DIST += %D%/README.md

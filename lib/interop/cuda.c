@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* <weir/cuda.h>: what the CUDA module has beyond a backend's tables. */
+/* The calls of <weir/cuda.h>. */
 #include <weir/cuda.h>
 
 #include "core/error.h"
-#include "cuda_ext.h"
+#include "interop/cuda_ext.h"
 #include "stream/stream.h"
 
-/* The module's table, of a device that is in use. */
+/* Puts @dev into use, and returns the table of its module. */
 static int get_ext(struct weir_dev *dev, const struct weir__cuda_ext **ret_ext)
 {
 	weir__cuda_ext_fn *get;
@@ -67,7 +67,7 @@ int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
 		r = ext->check_pointer(dev, ptr, size);
 	if (r < 0)
 		return r;
-	/* A device's own memory is the first of its kinds. */
+	/* buft[0] is the device's own memory (struct weir__dev_desc). */
 	return weir__buf_foreign(&dev->buft[0], (void *)(uintptr_t)ptr, size,
 				 release, arg, ret_buf);
 }
