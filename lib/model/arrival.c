@@ -44,13 +44,13 @@ static struct weir__arrival *arrival_of(struct weir__source *src)
 	return (struct weir__arrival *)src;
 }
 
-static int state(struct weir__source *src, uint64_t number,
-		 struct weir_failure *ret_cause)
+static int arrival_state(struct weir__source *src, uint64_t number,
+			 struct weir_failure *ret_cause)
 {
 	struct weir__arrival *a = arrival_of(src);
 	struct weir_failure failure;
 	bool out = number == a->n ? !atomic_load(&a->finished)
-				  : atomic_load(&a->left[number]) != 0;
+				  : atomic_load(&a->remaining[number]) != 0;
 	int r;
 
 	if (out)
@@ -59,7 +59,7 @@ static int state(struct weir__source *src, uint64_t number,
 	return r < 0 ? r : 1;
 }
 
-static void destroy(struct weir__source *src)
+static void arrival_destroy(struct weir__source *src)
 {
 	struct weir__arrival *a = arrival_of(src);
 	struct weir__cause *c = atomic_load(&a->causes);
@@ -71,8 +71,8 @@ static void destroy(struct weir__source *src)
 		c = next;
 	}
 	weir__source_fini(src);
-	weir__free(a->left);
-	weir__free(a->unhanded);
+	weir__free(a->remaining);
+	weir__free(a->not_in_driver);
 	weir__free(a->cause);
 	weir__free(a);
 }
@@ -83,15 +83,15 @@ arrival_copies_in_driver(struct weir__source *src, uint64_t number)
 {
 	struct weir__arrival *a = arrival_of(src);
 
-	if (!a->unhanded || number == a->n)
+	if (!a->not_in_driver || number == a->n)
 		return NULL;
-	return atomic_load(&a->unhanded[number]) ? NULL : a->by;
+	return atomic_load(&a->not_in_driver[number]) ? NULL : a->copies_by;
 }
 
 static const struct weir__source_ops arrival_ops = {
 	.size = sizeof(arrival_ops),
-	.state = state,
-	.free = destroy,
+	.state = arrival_state,
+	.free = arrival_destroy,
 	.copies_in_driver = arrival_copies_in_driver,
 };
 
@@ -102,16 +102,16 @@ int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 	if (!a)
 		goto out;
 	a->n = n;
-	a->left = weir__calloc(n, sizeof(*a->left));
+	a->remaining = weir__calloc(n, sizeof(*a->remaining));
 	a->cause = weir__calloc(n + 1, sizeof(*a->cause));
-	if (!a->left || !a->cause)
+	if (!a->remaining || !a->cause)
 		goto out;
 	weir__source_init(&a->source, &arrival_ops, weir);
 	*ret = a;
 	return 0;
 out:
 	if (a) {
-		weir__free(a->left);
+		weir__free(a->remaining);
 		weir__free(a->cause);
 		weir__free(a);
 	}
@@ -139,8 +139,8 @@ const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 }
 
 /* The first cause of @i stays, and so does the first to fail. */
-static void fail(struct weir__arrival *a, uint64_t i,
-		 const struct weir_failure *cause)
+static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
+				const struct weir_failure *cause)
 {
 	const struct weir_failure *none = NULL;
 	uint64_t nobody = 0;
@@ -152,15 +152,15 @@ static void fail(struct weir__arrival *a, uint64_t i,
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause)
 {
-	fail(a, a->n, cause);
+	arrival_note_failed(a, a->n, cause);
 }
 
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause)
 {
 	if (cause)
-		fail(a, i, cause);
-	if (atomic_fetch_sub(&a->left[i], bytes) != bytes)
+		arrival_note_failed(a, i, cause);
+	if (atomic_fetch_sub(&a->remaining[i], bytes) != bytes)
 		return;
 	atomic_fetch_add_explicit(atomic_load(&a->cause[i]) ? &a->failed
 							    : &a->arrived,
@@ -171,18 +171,19 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir__queue_ops *by)
 {
-	a->unhanded = weir__calloc(a->n, sizeof(*a->unhanded));
-	a->by = by;
-	if (!a->unhanded)
+	a->not_in_driver = weir__calloc(a->n, sizeof(*a->not_in_driver));
+	a->copies_by = by;
+	if (!a->not_in_driver)
 		return -ENOMEM;
 	for (size_t i = 0; i < a->n; i++)
-		atomic_init(&a->unhanded[i], atomic_load(&a->left[i]));
+		atomic_init(&a->not_in_driver[i],
+			    atomic_load(&a->remaining[i]));
 	return 0;
 }
 
 void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes)
 {
-	if (atomic_fetch_sub(&a->unhanded[i], bytes) == bytes)
+	if (atomic_fetch_sub(&a->not_in_driver[i], bytes) == bytes)
 		weir__source_changed(&a->source);
 }
 

@@ -30,18 +30,18 @@ struct weir__cause { /* kept until the arrival goes */
 struct weir__arrival {
 	struct weir__source source;
 	size_t n;
-	_Atomic uint64_t *left;
+	_Atomic uint64_t *remaining;
 	/* For each number; n: of a failure of the load beside its tensors. */
 	_Atomic(const struct weir_failure *) *cause;
 	/*
 	 * Bytes whose copy is not with the driver yet, and the backend that
 	 * they all go to. NULL: they do not go to one device backend.
 	 */
-	_Atomic uint64_t *unhanded;
-	const struct weir__queue_ops *by;
+	_Atomic uint64_t *not_in_driver;
+	const struct weir__queue_ops *copies_by;
 	_Atomic(struct weir__cause *) causes; /* all, to be freed */
 	_Atomic uint64_t first; /* to fail: its number + 1; 0: none has */
-	_Atomic bool lost;      /* the kernel may still write to the memory */
+	_Atomic bool leaked;    /* the kernel may still write to the memory */
 	_Atomic bool finished;  /* number n */
 	/* Written by all reactors, far from what they only read. */
 	_Alignas(64) _Atomic uint64_t arrived;

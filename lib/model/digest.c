@@ -10,7 +10,7 @@
 #include "mem/tensor.h"
 #include "model/weights.h"
 
-#define PIECE (1u << 20) /* of memory that host code cannot read */
+#define BLOCK_BYTES (1u << 20) /* of memory that host code cannot read */
 
 struct hasher {
 	enum weir_digest kind;
@@ -28,7 +28,7 @@ static int no_memory(const struct weir_tensor *t)
 			  weir__tensor_label(t), (unsigned long long)bytes);
 }
 
-static int start(struct hasher *h, const struct weir_tensor *t)
+static int hash_start(struct hasher *h, const struct weir_tensor *t)
 {
 	if (h->kind == WEIR_DIGEST_XXH3) {
 		h->xxh = XXH3_createState();
@@ -42,7 +42,7 @@ static int start(struct hasher *h, const struct weir_tensor *t)
 	return no_memory(t);
 }
 
-static void update(struct hasher *h, const void *data, size_t n)
+static void hash_update(struct hasher *h, const void *data, size_t n)
 {
 	if (h->xxh)
 		XXH3_128bits_update(h->xxh, data, n);
@@ -50,7 +50,7 @@ static void update(struct hasher *h, const void *data, size_t n)
 		EVP_DigestUpdate(h->evp, data, n);
 }
 
-static int finish(struct hasher *h, uint8_t *ret_digest)
+static int hash_finish(struct hasher *h, uint8_t *ret_digest)
 {
 	XXH128_canonical_t canonical;
 
@@ -66,23 +66,23 @@ static int finish(struct hasher *h, uint8_t *ret_digest)
 static int update_from_device(struct hasher *h, const struct weir_tensor *t,
 			      size_t bytes)
 {
-	void *piece = weir__malloc(PIECE);
+	void *block = weir__malloc(BLOCK_BYTES);
 	int r = 0;
 
-	if (!piece)
+	if (!block)
 		return no_memory(t);
-	for (size_t at = 0; at < bytes && r >= 0; at += PIECE) {
-		size_t n = bytes - at < PIECE ? bytes - at : PIECE;
+	for (size_t at = 0; at < bytes && r >= 0; at += BLOCK_BYTES) {
+		size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
 
-		r = weir_tensor_get(t, at, piece, n);
+		r = weir_tensor_get(t, at, block, n);
 		if (r >= 0)
-			update(h, piece, n);
+			hash_update(h, block, n);
 	}
-	weir__free(piece);
+	weir__free(block);
 	return r;
 }
 
-static int arrived(struct weir_weights *w, size_t i)
+static int wait_arrived(struct weir_weights *w, size_t i)
 {
 	struct weir__arrival *a;
 	int r;
@@ -117,20 +117,20 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 				  weights->layout.n);
 	if (kind != WEIR_DIGEST_XXH3 && kind != WEIR_DIGEST_SHA256)
 		return weir__fail(-EINVAL, "%d is no digest", (int)kind);
-	r = arrived(weights, i);
+	r = wait_arrived(weights, i);
 	if (r < 0)
 		return r;
 	t = &weights->tensor[i];
 	r = weir__tensor_bytes(t, &bytes);
 	if (r >= 0)
-		r = start(&h, t);
+		r = hash_start(&h, t);
 	data = weir_tensor_data(t);
 	if (r >= 0 && data)
-		update(&h, data, bytes);
+		hash_update(&h, data, bytes);
 	else if (r >= 0)
 		r = update_from_device(&h, t, bytes);
 	if (r >= 0)
-		r = finish(&h, ret_digest);
+		r = hash_finish(&h, ret_digest);
 	XXH3_freeState(h.xxh);
 	EVP_MD_CTX_free(h.evp);
 	return r;

@@ -11,9 +11,9 @@
 #include "core/util.h"
 #include "model/load.h"
 
-#define WINDOW (16ull << 20)
-#define MAX_WINDOWS 1024u /* looked at in one run */
-#define RESIDENT 950u     /* of 1000 pages: cheaper than the disk */
+#define UNIT_BYTES (16ull << 20)
+#define MAX_UNITS 1024u /* looked at in one run */
+#define RESIDENT 950u   /* of 1000 pages: cheaper than the disk */
 
 static bool goes_buffered(struct weir_file *file, enum weir_way way,
 			  uint64_t off, uint64_t len)
@@ -25,8 +25,8 @@ static bool goes_buffered(struct weir_file *file, enum weir_way way,
 	return weir__file_resident(file, off, len) >= RESIDENT;
 }
 
-static int add(struct weir_load *l, uint32_t run_number, uint64_t skip,
-	       uint64_t len, bool buffered)
+static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
+		      uint64_t len, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[run_number];
 	struct weir_buf *buf = l->weights->buf[run->buf];
@@ -60,27 +60,27 @@ static int add_run(struct weir_load *l, uint32_t number)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
 	struct weir_file *file = l->model->file[run->shard];
-	uint64_t window = run->len / MAX_WINDOWS, from = 0, at = 0;
+	uint64_t unit = run->len / MAX_UNITS, from = 0, at = 0;
 	bool way = false;
 	int r = 0;
 
-	window = window < WINDOW ? WINDOW : weir__up(window, WINDOW);
+	unit = unit < UNIT_BYTES ? UNIT_BYTES : weir__up(unit, UNIT_BYTES);
 	while (at < run->len && r >= 0) {
 		/* Windows end where a multiple lies in the file. */
-		uint64_t n = window - (run->off + at) % window;
+		uint64_t n = unit - (run->off + at) % unit;
 		bool next;
 
 		if (n > run->len - at)
 			n = run->len - at;
 		next = goes_buffered(file, run->way, run->off + at, n);
 		if (at > from && next != way) {
-			r = add(l, number, from, at - from, way);
+			r = add_extent(l, number, from, at - from, way);
 			from = at;
 		}
 		way = next;
 		at += n;
 	}
-	return r < 0 ? r : add(l, number, from, run->len - from, way);
+	return r < 0 ? r : add_extent(l, number, from, run->len - from, way);
 }
 
 /* Runs in the order of the files, whatever put chose them. */

@@ -8,16 +8,16 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-static struct weir__str placed_name(const void *owner, uint32_t number)
+static struct weir__str placed_name(const void *arg, uint32_t number)
 {
-	const struct weir__index *x = owner;
+	const struct weir__index *x = arg;
 
 	return x->placed[number].name;
 }
 
-static struct weir__str shard_name(const void *owner, uint32_t number)
+static struct weir__str shard_name(const void *arg, uint32_t number)
 {
-	const struct weir__index *x = owner;
+	const struct weir__index *x = arg;
 
 	return x->shard[number];
 }
@@ -81,8 +81,8 @@ static int add_shard(struct weir__index *x, struct weir__json *j,
 	return 0;
 }
 
-static int place(struct weir__index *x, struct weir__json *j,
-		 const struct weir__str *name, bool lenient)
+static int place_tensor(struct weir__index *x, struct weir__json *j,
+			const struct weir__str *name, bool lenient)
 {
 	struct weir__placed *placed;
 	struct weir__str file;
@@ -120,7 +120,7 @@ static int read_map(struct weir__index *x, struct weir__json *j, bool lenient)
 			break;
 		j->kind = "tensor";
 		j->name = name;
-		r = place(x, j, &name, lenient);
+		r = place_tensor(x, j, &name, lenient);
 		j->kind = NULL;
 	}
 	return r;

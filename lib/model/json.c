@@ -209,8 +209,8 @@ static int unicode_escape(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-static int escape(const struct weir__json *j, unsigned char **p,
-		  unsigned char **out)
+static int json_escape(const struct weir__json *j, unsigned char **p,
+		       unsigned char **out)
 {
 	static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
 	unsigned char c = (*p)[1];
@@ -249,7 +249,7 @@ static int odd_char(const struct weir__json *j, unsigned char **p,
 	unsigned n;
 
 	if (**p == '\\')
-		return escape(j, p, out);
+		return json_escape(j, p, out);
 	if (*p == j->end)
 		return fail_at(j, *p, "the text ends inside a string");
 	if (**p < 0x20)
@@ -349,7 +349,7 @@ int weir__json_u64(struct weir__json *j, uint64_t *ret_value)
 	return 0;
 }
 
-static int digits(struct weir__json *j)
+static int json_digits(struct weir__json *j)
 {
 	if (!is_digit(*j->at))
 		return fail_expected(j, "a digit");
@@ -366,21 +366,21 @@ static int skip_number(struct weir__json *j)
 		j->at++;
 	if (*j->at == '0' && is_digit(j->at[1]))
 		return fail_at(j, j->at, "a number may not begin with 0");
-	r = digits(j);
+	r = json_digits(j);
 	if (r >= 0 && *j->at == '.') {
 		j->at++;
-		r = digits(j);
+		r = json_digits(j);
 	}
 	if (r >= 0 && (*j->at == 'e' || *j->at == 'E')) {
 		j->at++;
 		if (*j->at == '+' || *j->at == '-')
 			j->at++;
-		r = digits(j);
+		r = json_digits(j);
 	}
 	return r;
 }
 
-static int word(struct weir__json *j, const char *literal)
+static int json_word(struct weir__json *j, const char *literal)
 {
 	size_t n = strlen(literal);
 
@@ -393,7 +393,7 @@ static int word(struct weir__json *j, const char *literal)
 int weir__json_null(struct weir__json *j)
 {
 	weir__json_peek(j);
-	return word(j, "null");
+	return json_word(j, "null");
 }
 
 static int skip_container(struct weir__json *j, char open)
@@ -423,11 +423,11 @@ int weir__json_skip(struct weir__json *j)
 	case '"':
 		return weir__json_string(j, &str);
 	case 't':
-		return word(j, "true");
+		return json_word(j, "true");
 	case 'f':
-		return word(j, "false");
+		return json_word(j, "false");
 	case 'n':
-		return word(j, "null");
+		return json_word(j, "null");
 	default:
 		break;
 	}

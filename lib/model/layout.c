@@ -15,7 +15,7 @@
 #include "model/place.h"
 
 /* Bytes of given memory: of a put from where it may begin, of a buffer all. */
-struct span {
+struct mem_range {
 	const void *space; /* addresses of two spaces are not compared */
 	uint64_t begin, end;
 	size_t number; /* of the put, or of the buffer in the layout */
@@ -39,17 +39,18 @@ static const void *space_of(const struct weir_buf *buf)
 					: (const void *)dev;
 }
 
-static struct span span_of(const struct weir_buf *buf, uint64_t from,
-			   uint64_t to, size_t number)
+static struct mem_range mem_range_of(const struct weir_buf *buf, uint64_t from,
+				     uint64_t to, size_t number)
 {
 	uint64_t base = (uintptr_t)buf->mem.base;
 
-	return (struct span){ space_of(buf), base + from, base + to, number };
+	return (struct mem_range){ space_of(buf), base + from, base + to,
+				   number };
 }
 
 static int by_address(const void *a, const void *b)
 {
-	const struct span *x = a, *y = b;
+	const struct mem_range *x = a, *y = b;
 
 	if (x->space != y->space)
 		return (uintptr_t)x->space < (uintptr_t)y->space ? -1 : 1;
@@ -62,8 +63,8 @@ static int by_address(const void *a, const void *b)
 struct groups {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
-	size_t *spot, *first; /* n, n_puts + 1 */
-	struct span *given;   /* of puts that need bytes of the caller's */
+	size_t *spot, *first;    /* n, n_puts + 1 */
+	struct mem_range *given; /* of puts that need bytes of the caller's */
 	size_t n_given;
 };
 
@@ -129,40 +130,40 @@ static int place_new(struct groups *g)
 	for (unsigned i = 0; i < g->plan->n_puts && r >= 0; i++) {
 		struct weir__group group = group_of(g, i);
 		struct weir__put *put = &g->plan->put[i];
-		struct weir__bounds room = { .from = put->offset };
+		struct weir__bounds bounds = { .from = put->offset };
 		uint64_t end;
 
 		if (!group.n)
 			continue;
 		if (put->buf && has_bytes(g, &group))
-			g->given[g->n_given++] = span_of(put->buf, put->offset,
-							 put->buf->bytes, i);
+			g->given[g->n_given++] = mem_range_of(
+				put->buf, put->offset, put->buf->bytes, i);
 		else if (put->way == WEIR_WAY_MAP)
 			r = weir__place_mapped(g->l, &group);
 		else
-			r = weir__place(g->l, &group, &room, &end);
+			r = weir__place(g->l, &group, &bounds, &end);
 	}
 	return r;
 }
 
 /* Puts [i, j) of the list begin at the same byte; none may reach @limit. */
-static int place_chain(struct groups *g, size_t i, size_t j, uint64_t limit,
-		       bool tight)
+static int place_same_start(struct groups *g, size_t i, size_t j,
+			    uint64_t limit, bool tight)
 {
 	uint64_t from = g->given[i].begin, end;
 	int r = 0;
 
 	for (; i < j && r >= 0; i++) {
-		const struct span *s = &g->given[i];
+		const struct mem_range *s = &g->given[i];
 		struct weir__group group = group_of(g, s->number);
 		uint64_t base = (uintptr_t)group.put->buf->mem.base;
-		struct weir__bounds room = {
+		struct weir__bounds bounds = {
 			.from = from - base,
 			.to = (s->end < limit ? s->end : limit) - base,
 			.tight = tight,
 		};
 
-		r = weir__place(g->l, &group, &room, &end);
+		r = weir__place(g->l, &group, &bounds, &end);
 		from = base + end;
 	}
 	return r;
@@ -177,7 +178,7 @@ static int place_given(struct groups *g)
 	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
 		size_t n_order = l->n_order, n_runs = l->n_runs;
 		size_t n_bufs = l->n_bufs;
-		const struct span *s = &g->given[i], *next;
+		const struct mem_range *s = &g->given[i], *next;
 		uint64_t limit;
 
 		for (j = i + 1; j < g->n_given; j++)
@@ -187,14 +188,14 @@ static int place_given(struct groups *g)
 		next = &g->given[j];
 		limit = j < g->n_given && next->space == s->space ? next->begin
 								  : UINT64_MAX;
-		r = place_chain(g, i, j, limit, false);
+		r = place_same_start(g, i, j, limit, false);
 		if (r != -ENOSPC)
 			continue;
 		/* Close together, if the pages do not matter: it may fit. */
 		l->n_order = n_order;
 		l->n_runs = n_runs;
 		l->n_bufs = n_bufs;
-		r = place_chain(g, i, j, limit, true);
+		r = place_same_start(g, i, j, limit, true);
 	}
 	return r;
 }
@@ -249,35 +250,35 @@ static int check_buf(const struct weir_model *m, const struct weir__layout *l,
 
 int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
 {
-	struct span *span = weir__calloc(l->n_bufs, sizeof(*span));
+	struct mem_range *range = weir__calloc(l->n_bufs, sizeof(*range));
 	size_t n = 0;
 	int r = 0;
 
-	if (!span)
+	if (!range)
 		return weir__fail(
 			-ENOMEM,
 			"%s: no memory to compare %zu places of %zu bytes",
-			m->path, l->n_bufs, sizeof(*span));
+			m->path, l->n_bufs, sizeof(*range));
 	for (size_t i = 0; i < l->n_bufs && r >= 0; i++) {
 		const struct weir__layout_buf *b = &l->buf[i];
 
 		r = check_buf(m, l, b);
 		if (b->given && b->n)
-			span[n++] = span_of(b->given,
-					    l->spot[l->order[b->first]].at,
-					    b->bytes, i);
+			range[n++] = mem_range_of(
+				b->given, l->spot[l->order[b->first]].at,
+				b->bytes, i);
 	}
-	qsort(span, n, sizeof(*span), by_address);
+	qsort(range, n, sizeof(*range), by_address);
 	for (size_t i = 1; i < n && r >= 0; i++) {
-		const struct weir__layout_buf *b = &l->buf[span[i - 1].number];
+		const struct weir__layout_buf *b = &l->buf[range[i - 1].number];
 
-		if (span[i].space == span[i - 1].space &&
-		    span[i].begin < span[i - 1].end)
+		if (range[i].space == range[i - 1].space &&
+		    range[i].begin < range[i - 1].end)
 			r = fail_overlap(
 				m, l, l->order[b->first + b->n - 1],
-				l->order[l->buf[span[i].number].first]);
+				l->order[l->buf[range[i].number].first]);
 	}
-	weir__free(span);
+	weir__free(range);
 	return r;
 }
 

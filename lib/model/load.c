@@ -47,26 +47,26 @@ static size_t first_behind(const struct weir_load *l,
 }
 
 /* Bytes [a, b) of the file, which are of tensor @spot and of a chunk. */
-struct piece {
+struct portion {
 	uint64_t from, to; /* the chunk */
 	size_t at, end;    /* in the layout's order */
 	size_t spot;
 	uint64_t a, b;
 };
 
-static struct piece first_piece(const struct weir_load *l, size_t ext,
-				uint64_t lo, uint64_t hi)
+static struct portion first_portion(const struct weir_load *l, size_t ext,
+				    uint64_t lo, uint64_t hi)
 {
 	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
 	uint64_t off = l->ext[ext].off;
 
-	return (struct piece){ .from = off + lo,
-			       .to = off + hi,
-			       .at = first_behind(l, run, off + lo),
-			       .end = run->first + run->n };
+	return (struct portion){ .from = off + lo,
+				 .to = off + hi,
+				 .at = first_behind(l, run, off + lo),
+				 .end = run->first + run->n };
 }
 
-static bool next_piece(const struct weir_load *l, struct piece *p)
+static bool next_portion(const struct weir_load *l, struct portion *p)
 {
 	const struct weir__record *rec;
 
@@ -81,10 +81,9 @@ static bool next_piece(const struct weir_load *l, struct piece *p)
 	return true;
 }
 
-static const struct weir_failure *explain(struct weir_load *l, size_t spot,
-					  const struct weir__extent *e,
-					  uint64_t lo, uint64_t hi,
-					  const struct weir__outcome *outcome)
+static const struct weir_failure *
+explain_failure(struct weir_load *l, size_t spot, const struct weir__extent *e,
+		uint64_t lo, uint64_t hi, const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
 	const struct weir__record *rec = record_of(l, spot);
@@ -116,15 +115,15 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->ext[ext];
-	struct piece p = first_piece(l, ext, lo, hi);
+	struct portion p = first_portion(l, ext, lo, hi);
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
-	for (; next_piece(l, &p); ours += p.b - p.a)
+	for (; next_portion(l, &p); ours += p.b - p.a)
 		weir__arrival_add(l->arrival, p.spot, p.b - p.a,
 				  arrived ? NULL
-					  : explain(l, p.spot, e, p.a, p.b,
-						    outcome));
+					  : explain_failure(l, p.spot, e, p.a,
+							    p.b, outcome));
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
@@ -136,9 +135,9 @@ static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
 				 uint64_t hi)
 {
 	struct weir_load *l = load_of(job);
-	struct piece p = first_piece(l, ext, lo, hi);
+	struct portion p = first_portion(l, ext, lo, hi);
 
-	while (next_piece(l, &p))
+	while (next_portion(l, &p))
 		weir__arrival_in_driver(l->arrival, p.spot, p.b - p.a);
 }
 
@@ -190,14 +189,14 @@ static void stop_touching(struct weir_load *l)
 	}
 }
 
-static void end(struct weir_load *l)
+static void load_finish(struct weir_load *l)
 {
 	struct weir__arrival *arrival = l->arrival;
 	struct weir_io_info info;
 	bool leaked = atomic_load(&l->job.leaked);
 
 	weir__source_ref(&arrival->source);
-	atomic_store(&arrival->lost, leaked);
+	atomic_store(&arrival->leaked, leaked);
 	stop_touching(l);
 	if (!atomic_load(&arrival->first))
 		check_files(l);
@@ -223,7 +222,7 @@ static void end(struct weir_load *l)
 
 static void load_end(struct weir__task *task)
 {
-	end(weir__container(task, struct weir_load, task));
+	load_finish(weir__container(task, struct weir_load, task));
 }
 
 static void load_job_done(struct weir__job *job)
@@ -233,7 +232,7 @@ static void load_job_done(struct weir__job *job)
 	weir__engine_task(l->eng, &l->task);
 }
 
-static void kick(void *arg)
+static void wake_job(void *arg)
 {
 	struct weir_load *l = arg;
 
@@ -241,7 +240,7 @@ static void kick(void *arg)
 }
 
 /* Of each buffer. Those that are far ahead of the reads sleep. */
-static unsigned touchers(const struct weir_load *l)
+static unsigned n_touch_threads(const struct weir_load *l)
 {
 	unsigned n = weir__cpus() / 2;
 
@@ -268,8 +267,9 @@ static int touch_buf(struct weir_load *l, size_t number)
 	if (from <= touched)
 		from = 0;
 	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
-				 from ? NULL : &buf->mem.touched, touchers(l),
-				 kick, l, &l->touch[number]);
+				 from ? NULL : &buf->mem.touched,
+				 n_touch_threads(l), wake_job, l,
+				 &l->touch[number]);
 }
 
 static int no_memory(const struct weir_model *m, size_t n, size_t size)
@@ -354,7 +354,7 @@ static void count_down(struct weir_load *l)
 			l->mapped += bytes;
 			bytes = 0;
 		}
-		atomic_init(&l->arrival->left[i], bytes);
+		atomic_init(&l->arrival->remaining[i], bytes);
 		if (!bytes)
 			atomic_fetch_add(&l->arrival->arrived, 1);
 	}
@@ -396,8 +396,8 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 	return r;
 }
 
-static int prepare(struct weir_load *l, struct weir_plan *plan,
-		   struct weir_weights *into)
+static int load_prepare(struct weir_load *l, struct weir_plan *plan,
+			struct weir_weights *into)
 {
 	size_t n_bufs;
 	int r = take_weights(l, plan, into);
@@ -412,7 +412,7 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->left));
+				 sizeof(*l->arrival->remaining));
 	r = weir__load_extents(l);
 	if (r < 0)
 		return r;
@@ -420,17 +420,17 @@ static int prepare(struct weir_load *l, struct weir_plan *plan,
 	r = count_copies(l);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->unhanded));
+				 sizeof(*l->arrival->not_in_driver));
 	return weir__weights_attach(l->weights, l->arrival);
 }
 
 /* Attached: from here on the arrival must end, one way or the other. */
-static int hand_over(struct weir_load *l, uint32_t depth)
+static int start_job(struct weir_load *l, uint32_t depth)
 {
 	struct weir_io_info info;
 	int r;
 
-	/* The threads that touch may be ahead of us and kick it already. */
+	/* The threads that touch may run before this does and wake it already. */
 	l->job.eng = l->eng;
 	r = start_touching(l);
 	if (r < 0)
@@ -447,7 +447,7 @@ static int hand_over(struct weir_load *l, uint32_t depth)
 	l->task.run = load_end;
 	atomic_fetch_add(&l->refs, 1);
 	if (!l->n_ext) {
-		end(l);
+		load_finish(l);
 		return 0;
 	}
 	r = weir__job_start(l->eng, &l->job);
@@ -460,7 +460,7 @@ static int hand_over(struct weir_load *l, uint32_t depth)
 }
 
 /* It never began: whoever waits for the weights already must wake. */
-static void abandon(struct weir_load *l, int err)
+static void load_fail_start(struct weir_load *l, int err)
 {
 	struct weir__arrival *a = l->arrival;
 	const struct weir_failure *cause;
@@ -471,7 +471,7 @@ static void abandon(struct weir_load *l, int err)
 		weir__touch_stop(l->touch[i]);
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	for (size_t i = 0; i < a->n; i++)
-		weir__arrival_add(a, i, atomic_load(&a->left[i]), cause);
+		weir__arrival_add(a, i, atomic_load(&a->remaining[i]), cause);
 	weir__arrival_fail(a, cause);
 	weir__arrival_finish(a);
 }
@@ -504,11 +504,11 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	l->flags = o.flags;
 	l->begun = weir__now();
 	l->traced = weir__trace_now(weir);
-	r = prepare(l, plan, o.into);
+	r = load_prepare(l, plan, o.into);
 	if (r >= 0)
-		r = hand_over(l, o.depth);
+		r = start_job(l, o.depth);
 	if (r < 0) {
-		abandon(l, r);
+		load_fail_start(l, r);
 		load_put(l);
 		return r;
 	}

@@ -19,9 +19,9 @@ struct weir__str weir__record_str(const void *model, uint32_t number)
 				   m->rec[number].name_len };
 }
 
-static struct weir__str pair_key(const void *owner, uint32_t number)
+static struct weir__str pair_key(const void *arg, uint32_t number)
 {
-	const struct weir_model *m = owner;
+	const struct weir_model *m = arg;
 
 	return (struct weir__str){ m->text + m->meta[number].key,
 				   m->meta[number].key_len };
@@ -93,7 +93,7 @@ static int hash_names(struct weir_model *m)
 	struct weir__str name;
 	int r;
 
-	if (m->names.slot && m->names.count == m->n_recs)
+	if (m->names.bucket && m->names.count == m->n_recs)
 		return 0;
 	weir__names_fini(&m->names);
 	r = weir__names_init(&m->names, m->n_recs, m, weir__record_str);

@@ -45,7 +45,7 @@ static uint64_t align_of(const struct weir__put *put, uint16_t dtype)
 	return row ? row->align : 1;
 }
 
-static struct weir__layout_buf *current(const struct placer *p)
+static struct weir__layout_buf *current_buf(const struct placer *p)
 {
 	return &p->l->buf[p->l->n_bufs - 1];
 }
@@ -73,7 +73,7 @@ static int open_buf(struct placer *p)
 }
 
 /* Is there room for a run of @len bytes, wherever it has to begin? */
-static bool fits(const struct placer *p, uint64_t len, uint64_t align)
+static bool run_fits(const struct placer *p, uint64_t len, uint64_t align)
 {
 	uint64_t slack = p->tight ? align : WEIR__PAGE;
 	uint64_t left = p->to > p->end ? p->to - p->end : 0;
@@ -82,7 +82,7 @@ static bool fits(const struct placer *p, uint64_t len, uint64_t align)
 }
 
 /* Where the open run may begin first: like the file modulo @unit. */
-static uint64_t place(const struct placer *p, uint64_t unit)
+static uint64_t run_place(const struct placer *p, uint64_t unit)
 {
 	uint64_t want = (p->run.off + p->shift) & (unit - 1);
 	uint64_t have = (p->base + p->end) & (unit - 1);
@@ -90,7 +90,7 @@ static uint64_t place(const struct placer *p, uint64_t unit)
 	return p->end + ((want - have) & (unit - 1));
 }
 
-static bool over(const struct placer *p, uint64_t at)
+static bool run_exceeds(const struct placer *p, uint64_t at)
 {
 	return at > p->to || p->run.len > p->to - at;
 }
@@ -129,11 +129,11 @@ static int close_run(struct placer *p)
 
 	if (!p->run.n)
 		return 0;
-	at = place(p, p->tight || p->modulus > WEIR__PAGE ? p->modulus
-							  : WEIR__PAGE);
-	if (over(p, at))
-		at = place(p, p->modulus);
-	if (over(p, at))
+	at = run_place(p, p->tight || p->modulus > WEIR__PAGE ? p->modulus
+							      : WEIR__PAGE);
+	if (run_exceeds(p, at))
+		at = run_place(p, p->modulus);
+	if (run_exceeds(p, at))
 		return too_large(p);
 	run = weir__grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
 	if (!run)
@@ -148,10 +148,10 @@ static int close_run(struct placer *p)
 	}
 	run[l->n_runs++] = p->run;
 	p->end = at + p->run.len;
-	current(p)->bytes = p->end;
-	current(p)->n = l->n_order - current(p)->first;
-	if (current(p)->align < p->modulus)
-		current(p)->align = p->modulus;
+	current_buf(p)->bytes = p->end;
+	current_buf(p)->n = l->n_order - current_buf(p)->first;
+	if (current_buf(p)->align < p->modulus)
+		current_buf(p)->align = p->modulus;
 	p->run.n = 0;
 	return 0;
 }
@@ -170,8 +170,8 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 	return true;
 }
 
-static bool joins(struct placer *p, const struct weir__record *rec,
-		  uint64_t align)
+static bool run_joins(struct placer *p, const struct weir__record *rec,
+		      uint64_t align)
 {
 	uint64_t end = p->run.off + p->run.len;
 	uint64_t gap = p->g->put->buf ? 0 : MAX_GAP;
@@ -179,8 +179,8 @@ static bool joins(struct placer *p, const struct weir__record *rec,
 	if (!p->run.n || rec->shard != p->run.shard || rec->off < end ||
 	    rec->off - end > gap)
 		return false;
-	if (!fits(p, rec->off + rec->bytes - p->run.off,
-		  align > p->modulus ? align : p->modulus))
+	if (!run_fits(p, rec->off + rec->bytes - p->run.off,
+		      align > p->modulus ? align : p->modulus))
 		return false;
 	return shift_serves(p, rec->off, align);
 }
@@ -192,11 +192,11 @@ static int add_tensor(struct placer *p, size_t spot)
 	uint64_t align = align_of(put, rec->dtype);
 	int r;
 
-	if (!joins(p, rec, align)) {
+	if (!run_joins(p, rec, align)) {
 		r = close_run(p);
 		if (r < 0)
 			return r;
-		if (!put->buf && p->end && !fits(p, rec->bytes, align))
+		if (!put->buf && p->end && !run_fits(p, rec->bytes, align))
 			r = open_buf(p);
 		if (r < 0)
 			return r;
@@ -236,15 +236,15 @@ static uint64_t largest(const struct weir__put *put)
 }
 
 int weir__place(struct weir__layout *l, const struct weir__group *g,
-		const struct weir__bounds *room, uint64_t *ret_end)
+		const struct weir__bounds *bounds, uint64_t *ret_end)
 {
 	struct placer p = { .g = g, .l = l };
 	int r = open_buf(&p);
 
 	/* Nothing is read to a device's own memory in place. */
-	p.tight = room->tight || !(g->put->buft->desc.flags & WEIR_BUFT_HOST);
-	p.end = room->from;
-	p.to = g->put->buf ? room->to : largest(g->put);
+	p.tight = bounds->tight || !(g->put->buft->desc.flags & WEIR_BUFT_HOST);
+	p.end = bounds->from;
+	p.to = g->put->buf ? bounds->to : largest(g->put);
 	for (size_t i = 0; i < g->n && r >= 0; i++)
 		if (record_of(&p, g->spot[i])->bytes)
 			r = add_tensor(&p, g->spot[i]);
@@ -273,7 +273,7 @@ int weir__place_mapped(struct weir__layout *l, const struct weir__group *g)
 			if (r < 0)
 				return r;
 			shard = rec->shard;
-			buf = current(&p);
+			buf = current_buf(&p);
 			buf->map_shard = shard;
 			buf->map_off = rec->off;
 		}

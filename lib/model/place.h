@@ -37,7 +37,7 @@ struct weir__bounds {
  * either @l may have a part.
  */
 int weir__place(struct weir__layout *l, const struct weir__group *g,
-		const struct weir__bounds *room, uint64_t *ret_end);
+		const struct weir__bounds *bounds, uint64_t *ret_end);
 /* The same for a put of WEIR_WAY_MAP: a buffer for each shard. */
 int weir__place_mapped(struct weir__layout *l, const struct weir__group *g);
 

@@ -204,8 +204,8 @@ static int read_array(struct reader *rd, struct weir__record *rec)
  * Keep @rec as a record of its own, or in lenient mode instead of an earlier
  * one of that name. 1: there was one.
  */
-static int keep(struct reader *rd, const struct weir__str *name, uint32_t ahead,
-		struct weir__record *rec)
+static int keep_record(struct reader *rd, const struct weir__str *name,
+		       uint32_t ahead, struct weir__record *rec)
 {
 	struct weir_model *m = rd->m;
 	struct weir__record *all;
@@ -245,7 +245,7 @@ static int read_tensor(struct reader *rd, const struct weir__str *name)
 	rd->json.kind = "tensor";
 	rd->json.name = *name;
 	r = array ? read_array(rd, &rec) : read_object(rd, &rec);
-	there = keep(rd, name, ahead, &rec);
+	there = keep_record(rd, name, ahead, &rec);
 	if (there > 0 && !rd->st->lenient) {
 		/* This was wrong before anything in the entry was. */
 		rd->json.at = at;

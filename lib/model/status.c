@@ -119,7 +119,7 @@ int weir_load_error(struct weir_load *load, size_t i,
 	if (r < 0)
 		return r;
 	memset(ret_failure, 0, sizeof(*ret_failure));
-	if (i != WEIR_ALL && atomic_load(&load->arrival->left[i]))
+	if (i != WEIR_ALL && atomic_load(&load->arrival->remaining[i]))
 		return 0;
 	return weir__arrival_error(load->arrival, number_of(load, i),
 				   ret_failure);
@@ -140,7 +140,7 @@ static void note_nowait(const struct weir_model *m,
 }
 
 /* What a user would want to know who expected it to be faster. */
-static void note(const struct weir_load *l, struct weir_load_report *rep)
+static void note_event(const struct weir_load *l, struct weir_load_report *rep)
 {
 	const struct weir_model *m = l->model;
 	struct weir_io_info io;
@@ -195,7 +195,7 @@ int weir_load_report(struct weir_load *load,
 		rep.staging = load->staging;
 		rep.touch_ns = load->touch_ns;
 	}
-	note(load, &rep);
+	note_event(load, &rep);
 	return weir__info_out(ret_report, &rep, sizeof(rep));
 }
 

@@ -11,10 +11,10 @@
 #include "core/util.h"
 #include "model/model.h"
 
-#define FIRST_SLOTS 64u
+#define FIRST_BUCKETS 64u
 
-static uint32_t hash(const struct weir__names *names,
-		     const struct weir__str *name)
+static uint32_t name_hash(const struct weir__names *names,
+			  const struct weir__str *name)
 {
 	uint64_t h = XXH3_64bits_withSeed(name->s, name->len, names->seed);
 
@@ -24,87 +24,86 @@ static uint32_t hash(const struct weir__names *names,
 /* Of 16 bytes that the kernel gives each process; no two tables share one. */
 static uint64_t secret_seed(void)
 {
-	static _Atomic uint64_t turn;
+	static _Atomic uint64_t next_seed;
 	const void *bytes = (const void *)getauxval(AT_RANDOM);
-	uint64_t n = atomic_fetch_add(&turn, 1);
+	uint64_t n = atomic_fetch_add(&next_seed, 1);
 
 	return bytes ? XXH3_64bits_withSeed(bytes, 16, n) : n;
 }
 
-int weir__names_init(struct weir__names *names, size_t count, const void *owner,
-		     struct weir__str (*name)(const void *owner,
-					      uint32_t number))
+int weir__names_init(struct weir__names *names, size_t count, const void *arg,
+		     struct weir__str (*name)(const void *arg, uint32_t number))
 {
-	size_t size = FIRST_SLOTS;
+	size_t size = FIRST_BUCKETS;
 
 	*names = (struct weir__names){
-		.owner = owner,
+		.arg = arg,
 		.name = name,
 		.seed = secret_seed(),
 	};
 	while (size / 2 < count)
 		size *= 2;
-	names->slot = weir__calloc(size, sizeof(*names->slot));
-	if (!names->slot)
+	names->bucket = weir__calloc(size, sizeof(*names->bucket));
+	if (!names->bucket)
 		return -ENOMEM;
-	weir__sys_prefer_huge(names->slot, size * sizeof(*names->slot));
+	weir__sys_prefer_huge(names->bucket, size * sizeof(*names->bucket));
 	names->size = size;
 	return 0;
 }
 
 void weir__names_fini(struct weir__names *names)
 {
-	weir__free(names->slot);
+	weir__free(names->bucket);
 	*names = (struct weir__names){ 0 };
 }
 
 /* A number in a slot; the slot is not empty. */
-static uint32_t number_in(uint64_t slot)
+static uint32_t number_in(uint64_t bucket)
 {
-	return (uint32_t)(slot >> 32) - 1;
+	return (uint32_t)(bucket >> 32) - 1;
 }
 
-static void fill_slot(struct weir__names *names, uint64_t slot)
+static void fill_bucket(struct weir__names *names, uint64_t bucket)
 {
-	size_t at = (uint32_t)slot & (names->size - 1);
+	size_t at = (uint32_t)bucket & (names->size - 1);
 
-	while (names->slot[at])
+	while (names->bucket[at])
 		at = (at + 1) & (names->size - 1);
-	names->slot[at] = slot;
+	names->bucket[at] = bucket;
 }
 
 /* The slots know enough of their hashes to be dealt out again. */
-static int double_slots(struct weir__names *names)
+static int double_buckets(struct weir__names *names)
 {
-	uint64_t *old = names->slot;
+	uint64_t *old = names->bucket;
 	size_t n = names->size;
 
-	names->slot = weir__calloc(2 * n, sizeof(*old));
-	if (!names->slot) {
-		names->slot = old;
+	names->bucket = weir__calloc(2 * n, sizeof(*old));
+	if (!names->bucket) {
+		names->bucket = old;
 		return -ENOMEM;
 	}
-	weir__sys_prefer_huge(names->slot, 2 * n * sizeof(*old));
+	weir__sys_prefer_huge(names->bucket, 2 * n * sizeof(*old));
 	names->size = 2 * n;
 	for (size_t i = 0; i < n; i++)
 		if (old[i])
-			fill_slot(names, old[i]);
+			fill_bucket(names, old[i]);
 	weir__free(old);
 	return 0;
 }
 
 /* The slot that has @name, or the empty one where it would be. */
-static size_t find(const struct weir__names *names,
-		   const struct weir__str *name, uint32_t h)
+static size_t names_find(const struct weir__names *names,
+			 const struct weir__str *name, uint32_t h)
 {
 	size_t mask = names->size - 1, at;
 
-	for (at = h & mask; names->slot[at]; at = (at + 1) & mask) {
+	for (at = h & mask; names->bucket[at]; at = (at + 1) & mask) {
 		struct weir__str has;
 
-		if ((uint32_t)names->slot[at] != h)
+		if ((uint32_t)names->bucket[at] != h)
 			continue;
-		has = names->name(names->owner, number_in(names->slot[at]));
+		has = names->name(names->arg, number_in(names->bucket[at]));
 		if (has.len == name->len && !memcmp(has.s, name->s, has.len))
 			break;
 	}
@@ -114,30 +113,30 @@ static size_t find(const struct weir__names *names,
 uint32_t weir__names_ahead(const struct weir__names *names,
 			   const struct weir__str *name)
 {
-	uint32_t h = hash(names, name);
+	uint32_t h = name_hash(names, name);
 
-	__builtin_prefetch(&names->slot[h & (names->size - 1)], 1);
+	__builtin_prefetch(&names->bucket[h & (names->size - 1)], 1);
 	return h;
 }
 
 int weir__names_put(struct weir__names *names, const struct weir__str *name,
 		    uint32_t ahead, uint32_t number, uint32_t *ret_number)
 {
-	uint64_t slot = (uint64_t)(number + 1) << 32 | ahead;
-	size_t at = find(names, name, ahead);
+	uint64_t bucket = (uint64_t)(number + 1) << 32 | ahead;
+	size_t at = names_find(names, name, ahead);
 	int r;
 
-	if (names->slot[at]) {
-		*ret_number = number_in(names->slot[at]);
+	if (names->bucket[at]) {
+		*ret_number = number_in(names->bucket[at]);
 		return 1;
 	}
 	if (2 * (names->count + 1) > names->size) {
-		r = double_slots(names);
+		r = double_buckets(names);
 		if (r < 0)
 			return r;
-		fill_slot(names, slot);
+		fill_bucket(names, bucket);
 	} else {
-		names->slot[at] = slot;
+		names->bucket[at] = bucket;
 	}
 	names->count++;
 	return 0;
@@ -146,7 +145,7 @@ int weir__names_put(struct weir__names *names, const struct weir__str *name,
 int weir__names_add(struct weir__names *names, const struct weir__str *name,
 		    uint32_t number, uint32_t *ret_number)
 {
-	return weir__names_put(names, name, hash(names, name), number,
+	return weir__names_put(names, name, name_hash(names, name), number,
 			       ret_number);
 }
 
@@ -157,8 +156,8 @@ size_t weir__names_find(const struct weir__names *names,
 
 	if (!names->count)
 		return WEIR__NONE;
-	at = find(names, name, hash(names, name));
-	return names->slot[at] ? number_in(names->slot[at]) : WEIR__NONE;
+	at = names_find(names, name, name_hash(names, name));
+	return names->bucket[at] ? number_in(names->bucket[at]) : WEIR__NONE;
 }
 
 int weir__text_add(struct weir_model *m, const struct weir__str *str,

@@ -25,17 +25,17 @@ struct weir_model;
  * all collide.
  */
 struct weir__names {
-	uint64_t *slot; /* hash in the low half, number + 1 in the high */
-	size_t size;    /* a power of two, or 0 */
+	uint64_t *bucket; /* hash in the low half, number + 1 in the high */
+	size_t size;      /* a power of two, or 0 */
 	size_t count;
 	uint64_t seed;
-	const void *owner;
-	struct weir__str (*name)(const void *owner, uint32_t number);
+	const void *arg;
+	struct weir__str (*name)(const void *arg, uint32_t number);
 };
 
 /* @count: how many names are expected, 0: not known. -ENOMEM. */
-int weir__names_init(struct weir__names *names, size_t count, const void *owner,
-		     struct weir__str (*name)(const void *owner,
+int weir__names_init(struct weir__names *names, size_t count, const void *arg,
+		     struct weir__str (*name)(const void *arg,
 					      uint32_t number));
 void weir__names_fini(struct weir__names *names);
 /*

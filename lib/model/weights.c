@@ -67,7 +67,7 @@ static int place_tensor(struct weir_weights *w, size_t i)
 	return 0;
 }
 
-static void destroy(struct weir_weights *w)
+static void weights_destroy(struct weir_weights *w)
 {
 	for (size_t i = 0; w->buf && i < w->layout.n_bufs; i++)
 		weir_buf_free(w->buf[i]);
@@ -111,7 +111,7 @@ int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
 		r = place_tensor(w, i);
 	if (r < 0) {
-		destroy(w);
+		weights_destroy(w);
 		return r;
 	}
 	*ret_weights = w;
@@ -186,7 +186,7 @@ int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
 	if (old && !atomic_load(&old->finished))
 		r = weir__fail(-EBUSY,
 			       "the weights are being filled by another load");
-	else if (old && atomic_load(&old->lost))
+	else if (old && atomic_load(&old->leaked))
 		r = weir__fail(
 			-EIO,
 			"reads of an earlier load were lost and may still write to these weights");
@@ -249,5 +249,5 @@ void weir_weights_free(struct weir_weights *weights)
 {
 	if (weights && weir__root_is_ours(weights->model->weir) &&
 	    atomic_fetch_sub(&weights->refs, 1) == 1)
-		destroy(weights);
+		weights_destroy(weights);
 }
