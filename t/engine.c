@@ -56,7 +56,8 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 	run->ways[way] += hi - lo;
 	run->cuts += hi < e->len;
 	run->odd += hi < e->len &&
-		    ((uintptr_t)e->addr + hi) % weir__engine_chunk(eng) != 0;
+		    ((uintptr_t)e->addr + hi) % weir__engine_chunk_bytes(eng) !=
+			    0;
 	pthread_mutex_unlock(&run->lock);
 }
 
@@ -179,7 +180,7 @@ static void ranges(void)
 static void cut_in_memory(void)
 {
 	struct weir_file *f = open_file(path, 0);
-	size_t chunk = weir__engine_chunk(eng), from = 12345;
+	size_t chunk = weir__engine_chunk_bytes(eng), from = 12345;
 	unsigned char *mem = memory(6 * chunk);
 	struct weir__extent ext = { .file = f,
 				    .off = from,
