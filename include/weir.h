@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir: model weights between files, host memory and devices, asynchronously.
- * weir(7) has the concepts and a complete program. <weir/cuda.h> is apart.
+ * weir moves model weights between files, host memory and devices,
+ * asynchronously. weir(7) explains the concepts and has a complete program.
+ *
+ * The public headers, except <weir/cuda.h>, which a program includes itself:
+ *
+ *	base.h    the root object (struct weir), options, errors, versions
+ *	dev.h     devices and the kinds of memory that each has
+ *	mem.h     buffers: allocations of memory
+ *	tensor.h  tensors: element type, shape, and place in a buffer
+ *	file.h    open files
+ *	stream.h  streams (in-order queues of a device) and events
+ *	model.h   models, plans, loads and weights
  */
 #ifndef WEIR_H
 #define WEIR_H

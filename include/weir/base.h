@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The root object, errors and the rules that every call follows.
+ * The root object, errors, and the rules that all calls follow:
  *
- * A call that can fail returns int: 0 or more, or a negative errno. What it
- * makes comes out through a last parameter ret_x, which is written only on
- * success. Times are int64_t nanoseconds, -1 for ever. Sizes are size_t, file
- * offsets uint64_t, both in bytes. Every call may be made from any thread
- * unless its comment says otherwise. No call may be made in a signal handler.
- * In a child of fork(2) calls with an object of the parent's fail with -EPERM,
- * or give NULL or 0.
+ * - A call that can fail returns int: 0 or more on success, else a negative
+ *   errno. Results come out through the last parameters, named ret_x, which are
+ *   written only on success.
+ * - Times are int64_t nanoseconds; a timeout of -1 means no limit. Sizes are
+ *   size_t and file offsets are uint64_t, both in bytes.
+ * - Any thread may make any call, unless the comment at the call says
+ *   otherwise. A signal handler may make none.
+ * - A root belongs to the process that opened it. In a child of fork(2), calls
+ *   with the parent's objects fail with -EPERM, or return NULL or 0.
+ * - Every call that takes a root, or an object made from one, can return -EPERM
+ *   (after a fork) and, if it needs the root's services, -ESHUTDOWN (after
+ *   weir_close). The comments at the calls list only further errors.
  */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
@@ -16,7 +21,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* gcc's -Wshadow takes struct weir_x_info and weir_x_info() for a mistake. */
+/*
+ * In C++, gcc's -Wshadow warns that the function weir_x_info() hides the
+ * constructor of struct weir_x_info.
+ */
 #ifdef __cplusplus
 #define WEIR__BEGIN                                                       \
 	_Pragma("GCC diagnostic push")                                    \
@@ -41,13 +49,15 @@
 #endif
 
 /*
- * Options: the first member of each struct weir_x_opts is its own size, so
- * that a library newer or older than the program knows what it was given.
- * Bytes beyond what the library knows must be 0, else -E2BIG.
+ * Options. The first member of each struct weir_x_opts is the size of the
+ * struct, so that program and library may be of different versions: the library
+ * reads missing members as 0, and returns -E2BIG if a member that it does not
+ * know is not 0. Initialise each struct of options so:
  *
  *	struct weir_x_opts o = WEIR_X_OPTS_INIT;
  *
- * In C that is a designated initialiser, in C++ an inline function.
+ * This sets all other members to 0, their default. It is a designated
+ * initialiser in C and a call of an inline function in C++.
  */
 #ifdef __cplusplus
 #define WEIR__OPTS_INIT(type) (type##_init())
@@ -69,7 +79,7 @@
 #define WEIR_VERSION_MAJOR 0
 #define WEIR_VERSION_MINOR 1
 #define WEIR_VERSION_PATCH 0
-/* 0xMMmmpp00; weir_version() gives that of the library at run time. */
+/* The version of the headers, as 0xMMmmpp00. See also weir_version(). */
 #define WEIR_VERSION                                               \
 	((WEIR_VERSION_MAJOR << 24) | (WEIR_VERSION_MINOR << 16) | \
 	 (WEIR_VERSION_PATCH << 8))
@@ -89,140 +99,166 @@ struct weir_plan;
 struct weir_load;
 struct weir_weights;
 
-/* How an asynchronous operation failed, as kept where it happened. */
+/*
+ * Why an asynchronous operation failed. The stream, event or load keeps it:
+ * weir_stream_error(), weir_event_error(), weir_load_error().
+ */
 struct weir_failure {
-	int32_t err;     /* negative errno; 0: no failure; never -ETIMEDOUT */
-	int32_t native;  /* the device's own code (CUresult), else 0; ETIMEDOUT
-			    if that was the cause, which err calls -EIO */
-	uint64_t number; /* of the operation or tensor that failed */
-	char text[240];  /* a sentence, always ended by a NUL */
+	int32_t err;     /* negative errno, 0: no failure. Never -ETIMEDOUT: an
+			    operation that failed with it has -EIO here */
+	int32_t native;  /* the device's own error code (a CUresult); without
+			    one ETIMEDOUT, if that was the cause; else 0 */
+	uint64_t number; /* of the operation in its stream, or of the tensor
+			    in its load */
+	char text[240];  /* a sentence that ends with a NUL */
 };
 
-/* The method by which a root does file I/O. */
+/* How a root reads and writes files. */
 enum weir_io {
-	WEIR_IO_AUTO = 0,  /* the ring where it works, else threads */
-	WEIR_IO_URING = 1, /* io_uring, or an error */
-	WEIR_IO_SYNC = 2   /* a pool of threads with pread(2) */
+	WEIR_IO_AUTO = 0,  /* io_uring where it works, else threads */
+	WEIR_IO_URING = 1, /* io_uring; if it does not work: an error */
+	WEIR_IO_SYNC = 2   /* threads that call pread(2) and pwrite(2) */
 };
 
 /*
- * Receives messages that no call can return: memory that was leaked rather
- * than freed under hardware, a fallback that was taken. @text
- * is one line without a newline, valid during the call. Called on any thread;
- * it may not call into weir.
+ * A log function. It receives messages that no call can return, such as memory
+ * that was leaked because the kernel might still write to it, or a fallback.
+ * @text is one line without a newline; it is valid during the call only. Any
+ * thread may call the function. The function may not call weir.
  */
 typedef void weir_log_fn(void *arg, const char *text);
 
+/*
+ * Options of a root. The words used here:
+ * chunk: what the I/O engine reads or writes at a time; a load is cut into
+ * chunks. reactor: a thread of the engine with its own io_uring. copier: a
+ * thread that copies file data out of the page cache. slot: a staging buffer
+ * for bytes that cannot be read directly into their final memory. See
+ * weir-io(7).
+ */
 struct weir_opts {
 	size_t size;
 	uint32_t io;           /* enum weir_io */
-	uint32_t reactors;     /* 0: chosen by the number of CPUs */
-	uint32_t depth;        /* chunks in flight for each reactor; 0: 32 MiB
-				   of them (256 MiB on network file systems) */
-	uint32_t copiers;      /* threads that copy from the page cache; 0: one
-				   for each CPU, at most 16 */
-	uint64_t chunk;        /* bytes, a multiple of 4096; 0: 4 MiB */
-	uint64_t staging;      /* budget of the staging slots of all reactors
-				   together, bytes; 0: 64 MiB, or a chunk. At
-				   least one large and one small slot exist */
-	uint64_t keep;         /* host memory kept when buffers are freed,
-				   bytes; 0: a quarter of what is available;
-				   UINT64_MAX: keep none */
-	int64_t close_timeout; /* ns; 0: 30 s */
-	weir_log_fn *log;      /* NULL: nowhere */
-	void *log_arg;
-	const char *module_path; /* directories, colon separated, absolute,
-				   searched before the built-in ones; NULL:
-				   those of WEIR_MODULE_PATH */
+	uint32_t reactors;     /* at most 16; 0: chosen from the number of
+				   CPUs */
+	uint32_t depth;        /* chunks in flight per reactor, at most 1024; 0:
+				   32 MiB of them (256 MiB on network file
+				   systems) */
+	uint32_t copiers;      /* at most 256; 0: one per CPU, at most 16 */
+	uint64_t chunk;        /* bytes of a chunk: a multiple of 4096 from 64
+				   KiB to 256 MiB; 0: 4 MiB */
+	uint64_t staging;      /* most bytes of slots, of all reactors together;
+				   at least a chunk; 0: 64 MiB, or a chunk if
+				   that is larger. The engine always has one
+				   large and one small slot */
+	uint64_t keep;         /* bytes of host memory that are kept for reuse
+				   when buffers are freed; 0: a quarter of the
+				   available memory; UINT64_MAX: none */
+	int64_t close_timeout; /* ns that weir_close() waits for queued work; 0:
+				   30 s, -1: no limit */
+	weir_log_fn *log;      /* NULL: messages are dropped */
+	void *log_arg;         /* first argument of @log */
+	const char *module_path; /* absolute directories, separated by colons,
+				   that are searched for modules before the
+				   built-in ones; NULL: those of the environment
+				   variable WEIR_MODULE_PATH */
 	uint32_t flags;          /* WEIR_OPEN_* */
 	uint32_t reserved;       /* 0 */
-	int64_t read_timeout;    /* ns; a read that has not ended for so long
-				   fails, if no other read of its load has
-				   ended either; 0: 120 s, -1: never */
+	int64_t read_timeout;    /* ns after which a read that has not ended
+				   fails, if no other read of its load ended in
+				   that time; 0: 120 s, -1: no limit */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)
 
-/* Refuse modules that others could have written, instead of warning. */
+/* Refuse modules that other users could have written, instead of warning. */
 #define WEIR_OPEN_STRICT_MODULES 1u
 
-/* "0.1.0", and the same as a number like WEIR_VERSION. Never fail. */
+/* The version of the library: "0.1.0", and a number like WEIR_VERSION. */
 WEIR_API const char *weir_version_string(void);
 WEIR_API unsigned weir_version(void);
 
 /*
- * This thread's last failure as a sentence, prefixed with the call:
- * "weir_model_open: a.safetensors: ...". Never NULL; "" before the first
- * failure. Valid until this thread's next failing call.
+ * The last failure of this thread, as a sentence that begins with the call:
+ * "weir_model_open: a.safetensors: ...". Returns "" before the first failure,
+ * never NULL. The string is valid until the next call of this thread fails. A
+ * call that succeeds does not change it.
  */
 WEIR_API const char *weir_error(void);
 
 /*
- * Make a root: devices, modules, I/O engine and memory, all lazily. Cheap: no
- * thread, ring or device context exists before something needs it. NULL for
- * @opts means defaults. Free it by weir_close().
+ * Make a root, which owns the devices, the modules, the I/O engine and the
+ * kept memory. This is cheap: threads, rings and device contexts are made when
+ * a call first needs them. NULL for @opts means defaults. Close the root with
+ * weir_close().
  *
- * -EINVAL: an option out of range. -E2BIG: options of a newer library.
- * -ENOMEM.
+ * -EINVAL: an option is out of range. -E2BIG: the options have members that
+ * this library does not know. -ENOMEM.
  */
 WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 	WEIR_NONNULL(2) WEIR_NODISCARD;
 
 /*
- * Close the root. Takes NULL. Work that is queued is drained for at most
- * close_timeout; then what the kernel may still write to is leaked, never
- * freed, and reported to the log; waiters wake with -ESHUTDOWN. Objects made
- * from the root that are still held stay valid to free and to read; every call
- * that would need the root then fails with -ESHUTDOWN. Blocks. Not from a
- * host function or a release function.
+ * Close the root; NULL is allowed. Blocks until queued work has ended, at most
+ * for close_timeout. If work has not ended by then, the memory that the kernel
+ * or a device may still write to is leaked (never freed) and reported to the
+ * log, and threads that wait for the work return with -ESHUTDOWN.
+ *
+ * Objects made from the root can still be read and freed afterwards; calls that
+ * need the root's services fail with -ESHUTDOWN. Call it once, and not in a
+ * function given to weir_stream_call() or weir_buf_wrap().
  */
 WEIR_API void weir_close(struct weir *weir);
 
 /*
- * Give kept memory back to the system until at most @keep bytes of arenas and
- * staging slots stay: arenas at once, slots when their reactor next looks.
- * Memory in use stays, as do slots that are registered with the ring or
- * page-locked for a device. Fails only in a child of fork(2): -EPERM.
+ * Return kept memory to the system until at most @keep bytes of it are left.
+ * Memory of freed buffers is returned at once, that of free slots a little
+ * later, by their reactor. Memory in use stays, and so do slots that are
+ * registered with the ring or page-locked for a device. Fails only with -EPERM.
  */
 WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 
-/* What the I/O engine of a root can do here, as found by trying. */
+/* What the I/O engine of a root can do on this machine, found by trying. */
 struct weir_io_info {
-	size_t size;       /* set by the caller: sizeof(struct weir_io_info) */
-	uint32_t method;   /* WEIR_IO_URING or WEIR_IO_SYNC: what is used */
+	size_t size;       /* set by the caller: sizeof the struct */
+	uint32_t method;   /* the method in use: WEIR_IO_URING or _SYNC */
 	uint32_t features; /* WEIR_IO_HAS_* */
-	uint32_t reactors;
-	uint32_t depth; /* chunks in flight for each reactor */
-	uint32_t copiers;
+	uint32_t reactors; /* number of reactors */
+	uint32_t depth;    /* chunks in flight per reactor */
+	uint32_t copiers;  /* number of copiers */
 	uint32_t reserved;
-	uint64_t chunk;
+	uint64_t chunk;   /* bytes of a chunk */
 	uint64_t staging; /* bytes of slots that exist now */
 	uint64_t enters;  /* calls of io_uring_enter(2) so far */
-	char why[240];    /* why not the ring, or not all of it: each reason
-			     that fits, in the order in which they were
-			     found; "" if all */
+	char why[240];    /* why io_uring or a feature of it is not used: all
+			     reasons that fit, in the order in which they were
+			     found; "" if everything is used */
 };
-#define WEIR_IO_HAS_RING 0x01u /* requests came back from a ring */
-#define WEIR_IO_HAS_DEFER_TASKRUN 0x02u
-#define WEIR_IO_HAS_RING_FD 0x04u /* registered ring */
-#define WEIR_IO_HAS_FILES 0x08u   /* registered files */
-#define WEIR_IO_HAS_BUFFERS 0x10u /* registered slots */
+#define WEIR_IO_HAS_RING 0x01u          /* io_uring completed test requests */
+#define WEIR_IO_HAS_DEFER_TASKRUN 0x02u /* IORING_SETUP_DEFER_TASKRUN */
+#define WEIR_IO_HAS_RING_FD 0x04u       /* the ring itself is registered */
+#define WEIR_IO_HAS_FILES 0x08u         /* files are registered */
+#define WEIR_IO_HAS_BUFFERS 0x10u       /* slots are registered */
 
 /*
- * Start the engine if it is not running yet, and say what it got.
- * -EPERM, -ENOSYS, ...: the root was opened with WEIR_IO_URING and the ring
- * does not work here; weir_error() says what forbids it.
+ * Start the I/O engine, if it is not running, and describe it. Blocks the first
+ * time, while the threads start.
+ * -EPERM, -ENOSYS and others: the root was opened with WEIR_IO_URING, and
+ * io_uring does not work here; weir_error() says why. -EMFILE, -ENFILE,
+ * -EAGAIN, -ENOMEM: no descriptor, thread or memory for the engine.
  */
 WEIR_API int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	WEIR_NONNULL(1, 2);
 
 /*
- * A trace of the engine and of the streams: Chrome's trace event format
- * (JSON), which Perfetto shows; a row for each reactor, each copier and each
- * stream, with the stream's name.
- * One at a time for a root: -EBUSY. It is kept in memory, up to 2^20 spans
- * (what comes later is left out), and written when it is stopped; -EIO and
- * others: it could not be written.
+ * Trace the I/O engine and the streams in Chrome's trace event format (JSON),
+ * which Perfetto displays: a row for each reactor, copier and stream. The trace
+ * is kept in memory, up to 2^20 events; later ones are dropped.
+ * weir_trace_stop() writes it to the file @path and blocks meanwhile.
+ *
+ * start: -EBUSY: this root is being traced already. Errors of open(2). -ENOMEM.
+ * stop: -EINVAL: no trace was started. -EIO, -ENOSPC and other errors of
+ * write(2): the file is incomplete.
  */
 WEIR_API int weir_trace_start(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);

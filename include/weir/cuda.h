@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Beside CUDA code: streams and device memory of the caller's in weir's calls,
- * and weir's in the caller's. No header of CUDA's is needed: CUstream points
- * to struct CUstream_st, and cudaStream_t is the same. All of it is in the
- * device's primary context, which is the one of the runtime API.
+ * For programs that use CUDA themselves: weir can use their streams and device
+ * memory, and they can use weir's. All of it belongs to the device's primary
+ * context, which the CUDA runtime API uses too.
  *
- * Not part of <weir.h>: include it by itself.
+ * This header needs no header of CUDA: CUstream and cudaStream_t are pointers
+ * to struct CUstream_st. <weir.h> does not include it.
  */
 #ifndef WEIR_CUDA_H
 #define WEIR_CUDA_H
@@ -20,26 +20,31 @@ WEIR__BEGIN
 struct CUstream_st;
 
 /*
- * A stream of weir's around a CUstream of @dev that belongs to the caller (a
- * framework's, say) and outlives it; NULL is the default stream.
+ * Make a weir stream around the CUstream @stream of @dev, which the caller owns
+ * (it may be a framework's) and must not destroy first. NULL is the default
+ * stream.
  *
- * What is queued through weir goes to it at once, in order with what others
- * queue there, so nothing can be held back. Three calls block instead:
- * weir_stream_wait() until all that the event needs is with the driver or done
- * (not if weir_event_query() says that it is done); reads and writes of files
- * until their copies are with the driver, or, with memory of the host's, until
- * everything before is done and the bytes are moved; and all that uses memory
- * which is not page-locked. Functions of weir_stream_call() run on a thread of
- * the driver's, and may call neither weir nor CUDA. An event that is recorded
- * in it covers what others have queued before.
+ * Work queued through weir enters the CUstream at once, in order with work that
+ * others queue there. Since weir cannot delay it, some calls block the caller:
  *
- * NULL and CU_STREAM_LEGACY (0x1) are the same stream: its work waits for that
- * of all streams of the context that were not made CU_STREAM_NON_BLOCKING, and
- * theirs for it. While a stream is captured into a graph, work for it fails
- * with -EIO.
+ * - weir_stream_wait(), until all work that the event stands for is in the
+ *   driver's queues or done; not if weir_event_query() returns 1;
+ * - reads and writes of files: with device memory until their copies are in the
+ *   driver's queues, with host memory until all earlier work is done and the
+ *   bytes are transferred;
+ * - all operations with memory that is not page-locked.
  *
- * -EOPNOTSUPP: @dev is not CUDA's. -EINVAL: CU_STREAM_PER_THREAD (0x2), which is
- * another stream on each thread. -EBUSY: it is being captured.
+ * A function of weir_stream_call() runs on a thread of the driver, and may call
+ * neither weir nor CUDA. An event recorded in the stream covers the work that
+ * others have queued before.
+ *
+ * NULL and CU_STREAM_LEGACY (0x1) are the same stream. CUDA makes its work wait
+ * for that of all streams of the context that were made without
+ * CU_STREAM_NON_BLOCKING, and the reverse. While a stream is captured into a
+ * graph, weir's operations in it fail with -EIO.
+ *
+ * -EOPNOTSUPP: @dev is not a CUDA device. -EINVAL: CU_STREAM_PER_THREAD (0x2),
+ * which is a different stream on each thread. -EBUSY: it is being captured.
  */
 WEIR_API int weir_cuda_stream_wrap(struct weir_dev *dev,
 				   struct CUstream_st *stream,
@@ -47,20 +52,22 @@ WEIR_API int weir_cuda_stream_wrap(struct weir_dev *dev,
 	WEIR_NONNULL(1, 3) WEIR_NODISCARD;
 
 /*
- * The CUstream of a wrapped stream, or of one made with WEIR_STREAM_NATIVE,
- * which behaves as a wrapped one and ends with @stream. -EOPNOTSUPP: of any
- * other stream, whose queue in software would be overtaken.
+ * Get the CUstream of a stream that was wrapped, or made with
+ * WEIR_STREAM_NATIVE. Of the latter it is destroyed together with @stream.
+ * -EOPNOTSUPP: any other stream: weir keeps pending operations for it in
+ * software, which work queued directly in the CUstream would overtake.
  */
 WEIR_API int weir_cuda_stream_native(struct weir_stream *stream,
 				     struct CUstream_st **ret_stream)
 	WEIR_NONNULL(1, 2);
 
 /*
- * A buffer of device memory that belongs to the caller: @size bytes at the
- * CUdeviceptr @ptr, of any alignment. It may span pieces that were mapped side
- * by side (cuMemMap, expandable segments). As weir_buf_wrap() otherwise.
- * -EINVAL: not device memory, or beyond the end of what is allocated there in a
- * row.
+ * Make a buffer of the caller's device memory: @size bytes at the CUdeviceptr
+ * @ptr, which may have any alignment. The range may cover several allocations
+ * that are mapped without gaps (cuMemMap; PyTorch's expandable segments).
+ * @release as in weir_buf_wrap().
+ * -EINVAL: not device memory, or not all of the range is allocated.
+ * -EOPNOTSUPP: @dev is not a CUDA device.
  */
 WEIR_API int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
 				void (*release)(void *arg), void *arg,
@@ -68,8 +75,8 @@ WEIR_API int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,
 	WEIR_NONNULL(1, 6) WEIR_NODISCARD;
 
 /*
- * The CUdeviceptr of byte 0. -EOPNOTSUPP: a buffer of another backend.
- * -EINVAL: a joined buffer has none: ask its members.
+ * The CUdeviceptr of the buffer's first byte. -EOPNOTSUPP: a buffer of another
+ * backend. -EINVAL: a joined buffer; ask for those of its members.
  */
 WEIR_API int weir_cuda_buf_ptr(const struct weir_buf *buf, uint64_t *ret_ptr)
 	WEIR_NONNULL(1, 2);

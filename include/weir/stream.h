@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams, the in-order queues of a device, and events.
+ * Streams, which are in-order queues of a device, and events.
  *
- * Every weir_stream_* operation is queued and never blocks (on a stream that
- * was wrapped or is native some may: weir/cuda.h). Effects become visible
- * in order. Memory of the caller's that was given to a queued call stays
- * valid, and unchanged if it is a source, until an event recorded after it is
- * done; buffers and files are referenced by the queue.
+ * Calls that queue an operation return without waiting for it. (On native and
+ * wrapped streams some block: see weir/cuda.h.) 0 means that the operation was
+ * queued; a failure later is kept in the stream. The effects of operations
+ * become visible in the order of the queue.
  *
- * After a failure no later operation of the stream begins: each completes with
- * -ECANCELED, also one that was already running, until weir_stream_reset().
+ * The stream references the buffers and files of queued operations. Plain
+ * memory of the caller must stay valid, and sources must not change, until an
+ * event recorded after the operation is done.
+ *
+ * After an operation has failed, all later operations of the stream complete
+ * with -ECANCELED, even those that were already running, and no further ones
+ * start, until weir_stream_reset().
  */
 #ifndef WEIR_STREAM_H
 #define WEIR_STREAM_H
@@ -23,21 +27,26 @@ WEIR__BEGIN
 
 struct weir_stream_opts {
 	size_t size;
-	uint32_t flags;    /* 0; WEIR_STREAM_NATIVE where the device has it */
+	uint32_t flags;    /* 0 or WEIR_STREAM_NATIVE */
 	uint32_t reserved; /* 0 */
-	const char *name;  /* shown in traces, copied; NULL: none */
+	const char *name;  /* shown in traces; copied; NULL: none */
 };
 WEIR__DECLARE_OPTS_INIT(weir_stream_opts)
 #define WEIR_STREAM_OPTS_INIT WEIR__OPTS_INIT(weir_stream_opts)
 
 /*
- * The native handle will be asked for; such a stream behaves like a wrapped one.
+ * Make a native stream: one whose handle of the device's own interface can be
+ * had (weir_cuda_stream_native()), so that other code can queue work in it too.
+ * It behaves as a wrapped stream does: see weir/cuda.h.
  */
 #define WEIR_STREAM_NATIVE 0x01u
 
 /*
- * A new stream of @dev. Free it by weir_stream_free(), which never waits:
- * what is queued still runs.
+ * Make a stream of @dev. weir_stream_free() takes NULL and never blocks: queued
+ * operations still run.
+ *
+ * -EOPNOTSUPP: WEIR_STREAM_NATIVE on a device without native handles. -EINVAL:
+ * invalid options. -ENOMEM. -ENODEV: the device is lost.
  */
 WEIR_API int weir_stream_new(struct weir_dev *dev,
 			     const struct weir_stream_opts *opts,
@@ -46,12 +55,13 @@ WEIR_API int weir_stream_new(struct weir_dev *dev,
 WEIR_API void weir_stream_free(struct weir_stream *stream);
 
 /*
- * Copy @n bytes from the caller's memory to byte @off of @dst, or back. The
- * tensors are contiguous and placed in memory that the device can reach.
+ * Copy @n bytes from the caller's memory @src to @dst, from its byte @off on,
+ * or from the tensor @src to the caller's memory @dst. The tensor is contiguous
+ * and placed in memory of the host or of the stream's device.
  *
- * All operations: -EINVAL: out of bounds, not placed, or memory of another
- * device. -EROFS: written to memory of kind MAPPED. -ECANCELED: the stream has
- * failed. -ENOMEM. Never block.
+ * Errors of all operations: -EINVAL: out of bounds, not placed, not contiguous,
+ * or memory that the device cannot access. -EROFS: a write to memory of kind
+ * MAPPED. -ECANCELED: the stream has failed. -ENOMEM.
  */
 WEIR_API int weir_stream_set(struct weir_stream *stream,
 			     const struct weir_tensor *dst, size_t off,
@@ -60,13 +70,16 @@ WEIR_API int weir_stream_get(struct weir_stream *stream,
 			     const struct weir_tensor *src, size_t off,
 			     void *dst, size_t n) WEIR_NONNULL(1, 2);
 
-/* @rows pieces of @width bytes, pitches being the steps from row to row. */
+/*
+ * The same for a rectangle of bytes: @rows rows of @width bytes each. A pitch
+ * is the distance in bytes from the start of a row to that of the next.
+ */
 struct weir_rect {
-	uint64_t off;   /* of the first row in the tensor, bytes */
-	uint64_t width; /* bytes of a row */
-	uint64_t rows;
-	uint64_t pitch;      /* in the tensor, bytes, >= width */
-	uint64_t host_pitch; /* in the caller's memory, bytes, >= width */
+	uint64_t off;        /* of the first row in the tensor, bytes */
+	uint64_t width;      /* bytes of a row */
+	uint64_t rows;       /* number of rows */
+	uint64_t pitch;      /* in the tensor, >= width */
+	uint64_t host_pitch; /* in the caller's memory, >= width */
 };
 WEIR_API int weir_stream_set_2d(struct weir_stream *stream,
 				const struct weir_tensor *dst,
@@ -77,12 +90,14 @@ WEIR_API int weir_stream_get_2d(struct weir_stream *stream,
 				const struct weir_rect *rect, void *dst)
 	WEIR_NONNULL(1, 2, 3);
 
+/* Fill @n bytes of @dst, from its byte @off on, with @byte. */
 WEIR_API int weir_stream_fill(struct weir_stream *stream,
 			      const struct weir_tensor *dst, size_t off,
 			      size_t n, uint8_t byte) WEIR_NONNULL(1, 2);
 /*
- * As weir_tensor_copy, queued. Of two CUDA devices' memory any CUDA stream of
- * the root; of a device's and the host's that device's own. -EINVAL.
+ * Copy @src to @dst, with the rules of weir_tensor_copy(). Between memory of
+ * the host and of a device, @stream must be of that device; between two CUDA
+ * devices, it may be of any CUDA device of the root. -EINVAL: it is not.
  */
 WEIR_API int weir_stream_copy(struct weir_stream *stream,
 			      const struct weir_tensor *dst,
@@ -90,11 +105,14 @@ WEIR_API int weir_stream_copy(struct weir_stream *stream,
 	WEIR_NONNULL(1, 2, 3);
 
 /*
- * File I/O in the order of the stream: @n bytes at @file_off of @file to byte
- * @off of a tensor, or back. Consecutive file operations whose ranges do not
- * overlap run concurrently. A read that meets the end of the file fails with
- * -ENODATA, one that does not end within read_timeout with -ETIME; a write is not a flush (fdatasync is the caller's). -EBADF: a file
- * that was not opened for writing.
+ * Read @n bytes at offset @file_off of @file to byte @off of @dst, or write
+ * them from byte @off of @src. Consecutive reads and writes of a stream run
+ * concurrently unless their ranges overlap. A write does not flush the file: to
+ * do so, call fdatasync(2) on a descriptor of your own when it is done.
+ *
+ * -EBADF: a write, and the file was opened for reading only. Kept in the stream
+ * as its failure: -ENODATA: the file ends before the range. -ETIME: a read did
+ * not end within weir_opts.read_timeout. Errors of read(2) and write(2).
  */
 WEIR_API int weir_stream_read(struct weir_stream *stream,
 			      struct weir_file *file, uint64_t file_off,
@@ -106,79 +124,97 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
 			       size_t n) WEIR_NONNULL(1, 2, 4);
 
 /*
- * Call @fn(@arg) on a thread of the library when everything before it is
- * done. It may call into weir, but blocking delays this stream, and waiting
- * for this stream is a deadlock. A negative return fails the stream with it.
- * On a native stream it may call neither weir nor the device's own interface.
+ * Call @fn(@arg) on a thread of the library when all earlier operations of the
+ * stream are done. If it returns a negative errno, the stream fails with it.
+ *
+ * @fn may call weir. While it runs the stream does not continue, so that it
+ * must not wait for this stream (a deadlock). On a native or wrapped stream it
+ * may call neither weir nor the device's own interface. It may not close the
+ * root.
  */
 WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 			      void *arg) WEIR_NONNULL(1, 2);
 
 /*
- * Record @event at the current tail of @stream: it is done when all work
- * queued before this call is. Recording again replaces the earlier record;
- * waiters already queued keep the earlier one.
- * The stream's own error if it has failed already (the event then has too).
+ * Record @event at the current tail of @stream: the event is done when all work
+ * queued before this call is done. Recording it again replaces this record, but
+ * waits that have begun keep it.
+ * If the stream has failed, the event is recorded as failed, and the call
+ * returns the stream's error.
  */
 WEIR_API int weir_stream_record(struct weir_stream *stream,
 				struct weir_event *event) WEIR_NONNULL(1, 2);
 /*
- * Hold later work of @stream back until @event, as recorded now, is done. An
- * event never recorded is done. If it fails, the stream fails with -ECANCELED
- * naming the cause. -EINVAL: an event of another root.
+ * Make later work of @stream wait until @event, as it is recorded now, is done.
+ * An event that was never recorded is done. If the event fails, the stream
+ * fails with -ECANCELED and a sentence that names the cause.
+ * -EINVAL: an event of another root.
  */
 WEIR_API int weir_stream_wait(struct weir_stream *stream,
 			      struct weir_event *event) WEIR_NONNULL(1, 2);
 
 /*
- * Block until everything queued so far is done. -ETIMEDOUT: it is not yet, and
- * nothing else. The stream's error if it failed.
+ * Block until everything queued so far is done, for at most @timeout_ns.
+ * -ETIMEDOUT: it is not done yet; the call returns -ETIMEDOUT for no other
+ * reason. If the stream has failed: its error.
  */
 WEIR_API int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	WEIR_NONNULL(1);
-/* 0 and all zeroes if the stream has not failed; else the failure's errno. */
+/*
+ * Returns 0 and sets *ret_failure to zeroes if the stream has not failed, else
+ * returns the failure's errno.
+ */
 WEIR_API int weir_stream_error(struct weir_stream *stream,
 			       struct weir_failure *ret_failure)
 	WEIR_NONNULL(1, 2);
 /*
- * Make a failed stream usable again. Events recorded before stay failed.
- * -EBUSY: work is still out. -ENODEV: the device is lost.
+ * Make a failed stream usable again. Events that were recorded after the
+ * failure and before this call stay failed.
+ * -EBUSY: operations are still running; call weir_stream_sync() first. -ENODEV:
+ * the device is lost. -ENOMEM.
  */
 WEIR_API int weir_stream_reset(struct weir_stream *stream) WEIR_NONNULL(1);
 
-#define WEIR_EVENT_TIMED 0x01u
+#define WEIR_EVENT_TIMED 0x01u /* for weir_event_elapsed() */
 
-/* An event belongs to no device. Free it at any time. */
+/*
+ * An event is a point in a stream or in a load (weir_load_record()). It belongs
+ * to no device. It may be freed at any time, also while streams wait for it.
+ */
 WEIR_API int weir_event_new(struct weir *weir, unsigned flags,
 			    struct weir_event **ret_event)
 	WEIR_NONNULL(1, 3) WEIR_NODISCARD;
 WEIR_API void weir_event_free(struct weir_event *event);
 
 /*
- * 1: done (or never recorded). 0: not yet. < 0: failed; the errno of the
- * cause, or -ECANCELED after an earlier failure. Never blocks.
+ * Returns 1: done, or never recorded. 0: not done yet. Negative: failed; the
+ * errno of the cause, or -ECANCELED after an earlier failure. Never blocks.
  */
 WEIR_API int weir_event_query(struct weir_event *event) WEIR_NONNULL(1);
 /*
- * 0: done. -ETIMEDOUT: not yet, and nothing else; a failure with that number
- * is -EIO. Else as the query. @timeout_ns -1: for ever, 0: ask.
+ * Block until the event is done (0) or has failed (negative errno), for at most
+ * @timeout_ns; 0 only asks. -ETIMEDOUT: not done yet; the call returns it for
+ * no other reason, since work that fails with ETIMEDOUT is reported as -EIO.
  */
 WEIR_API int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 /*
- * A descriptor that is readable while the event is done or failed, for poll
- * and epoll. It belongs to the event; never read from it or close it. Made at
- * the first call. -EMFILE, -ENFILE, -ENOMEM.
+ * Returns a file descriptor that is readable while the event is done or failed,
+ * for poll(2) and epoll(7). The first call makes it. It belongs to the event:
+ * do not read from it and do not close it. -EMFILE, -ENFILE, -ENOMEM.
  */
 WEIR_API int weir_event_fd(struct weir_event *event) WEIR_NONNULL(1);
-/* As weir_stream_error, for what the event was recorded in. */
+/*
+ * As weir_stream_error(), of the stream or load that the event is recorded in.
+ */
 WEIR_API int weir_event_error(struct weir_event *event,
 			      struct weir_failure *ret_failure)
 	WEIR_NONNULL(1, 2);
 /*
- * Time from the completion of @from to that of @to. -EINVAL: one was not made
- * with WEIR_EVENT_TIMED, was never recorded in a stream, or in streams of two
- * devices. -EAGAIN: one is not done yet.
+ * Time from the completion of @from to that of @to.
+ * -EINVAL: one of them was made without WEIR_EVENT_TIMED or is not recorded in
+ * a stream, or the streams are of two devices. -EAGAIN: one of them is not done
+ * yet. If one has failed: its error.
  */
 WEIR_API int weir_event_elapsed(struct weir_event *from, struct weir_event *to,
 				int64_t *ret_ns) WEIR_NONNULL(1, 2, 3);

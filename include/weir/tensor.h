@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tensors: element types, shapes and places in buffers; blocking access. */
+/*
+ * Tensors: element types, shapes, and places in buffers; calls that access
+ * their bytes and block. stream.h has calls that queue instead.
+ */
 #ifndef WEIR_TENSOR_H
 #define WEIR_TENSOR_H
 
@@ -9,10 +12,10 @@
 WEIR__BEGIN
 
 /*
- * Element types: those of safetensors and those of GGML. A dtype is stored in
- * blocks of weir_dtype_info.block elements in .bytes bytes each. Numbers are
- * ABI; new ones are added at the end of their range. GGML's quantised types
- * are WEIR_DTYPE_GGML + GGML's number.
+ * Element types (dtypes): those of safetensors, and the quantised ones of GGML,
+ * which are WEIR_DTYPE_GGML + GGML's number. Elements are stored in blocks: see
+ * struct weir_dtype_info. The numbers are part of the ABI; new ones are added
+ * at the end of their range.
  */
 enum weir_dtype {
 	WEIR_DTYPE_NONE = 0,
@@ -71,92 +74,105 @@ enum weir_dtype {
 
 struct weir_dtype_info {
 	size_t size;         /* set by the caller */
-	const char *name;    /* "BF16", as safetensors or GGML write it */
-	uint32_t block;      /* elements in a block */
+	const char *name;    /* "BF16", as safetensors or GGML writes it */
+	uint32_t block;      /* elements in a block; 1 if not quantised */
 	uint32_t bytes;      /* bytes of a block */
-	uint32_t align;      /* of an element in host memory, bytes */
-	int32_t ggml;        /* GGML's number, -1: not one of GGML's */
+	uint32_t align;      /* that host code needs for an element, bytes */
+	int32_t ggml;        /* GGML's number; -1: GGML does not have it */
 	int32_t safetensors; /* 1: safetensors has it under this name */
 	uint32_t reserved;
 };
 
-/* -EINVAL: not a dtype. */
+/* Describe a dtype. -EINVAL: @dtype is not an enum weir_dtype. */
 WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 			     struct weir_dtype_info *ret_info) WEIR_NONNULL(2);
 
 #define WEIR_MAX_DIMS 8
 
 /*
- * A tensor is a value: copy it freely. It holds no reference of its buffer;
- * calls copy what they need before they return. shape[0] is the outermost
- * dimension. Strides are in bytes, the last one being that of a block; they
- * are all 0 where rows are not whole blocks, and such a tensor has no views.
+ * A tensor is a plain value, which may be copied. It has no reference to its
+ * buffer: the caller keeps the buffer while it uses the tensor. Calls copy what
+ * they need of a tensor before they return.
+ *
+ * shape[0] is the outermost dimension, as in safetensors, NumPy and DLPack.
+ * stride[i] is the distance in bytes between neighbours in dimension i; in the
+ * last dimension it is that of neighbouring blocks. If a row (the last
+ * dimension) does not consist of whole blocks, all strides are 0, and the
+ * tensor can have no views.
  */
 struct weir_tensor {
-	struct weir_buf *buf;          /* NULL: not placed */
-	uint64_t offset;               /* bytes into buf */
+	struct weir_buf *buf;          /* NULL: not placed yet */
+	uint64_t offset;               /* of the first byte in buf */
 	uint32_t dtype;                /* enum weir_dtype */
-	uint32_t ndim;                 /* <= WEIR_MAX_DIMS; 0: one element */
+	uint32_t ndim;                 /* 0 to WEIR_MAX_DIMS; 0: one element */
 	int64_t shape[WEIR_MAX_DIMS];  /* elements */
 	int64_t stride[WEIR_MAX_DIMS]; /* bytes */
-	const char *name;              /* borrowed, may be NULL */
+	const char *name;              /* not owned; may be NULL */
 	uint64_t reserved[4];          /* 0 */
 };
 
 /*
- * Make a contiguous tensor that is not placed. Zero dimensions are fine.
- * -EINVAL: not a dtype, a negative dimension, elements that do not fill whole
- * blocks. -EOPNOTSUPP: more than WEIR_MAX_DIMS. -EOVERFLOW: over 2^63 - 1
- * elements or bytes.
+ * Make a contiguous tensor that is not placed. Dimensions of 0 are allowed.
+ * -EINVAL: not a dtype, a negative dimension, or a number of elements that is
+ * not whole blocks. -EOPNOTSUPP: more than WEIR_MAX_DIMS dimensions.
+ * -EOVERFLOW: more than 2^63 - 1 elements or bytes.
  */
 WEIR_API int weir_tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 			      unsigned ndim, const int64_t *shape)
 	WEIR_NONNULL(1);
 
 /*
- * Bytes from the first to the end of the last, which for a contiguous tensor are
- * its own. -EINVAL, -EOVERFLOW: @t makes no sense.
+ * Bytes from the first to the last byte of the tensor. For a view these include
+ * the gaps between its rows.
+ * -EINVAL, -EOPNOTSUPP, -EOVERFLOW: members of @t are invalid.
  */
 WEIR_API int weir_tensor_bytes(const struct weir_tensor *t, size_t *ret_bytes)
 	WEIR_NONNULL(1, 2);
 
 /*
- * Place @t at @offset of @buf, which may be any: no call of weir needs an
- * aligned tensor. Code that computes on its elements compares its address with
- * weir_dtype_info.align.
- * -EINVAL: it does not fit (both numbers are named), it is placed already, or
- * it crosses two members of a joined buffer.
+ * Place @t at byte @offset of @buf. The offset need not be aligned, since no
+ * call of weir needs an aligned tensor; code that computes on the elements
+ * compares the address with weir_dtype_info.align. Takes no reference to @buf.
+ * -EINVAL: it does not fit (the sentence has both numbers), it is placed
+ * already, or it would cross from one member of a joined buffer to the next.
  */
 WEIR_API int weir_tensor_place(struct weir_tensor *t, struct weir_buf *buf,
 			       uint64_t offset) WEIR_NONNULL(1, 2);
 
 /*
- * Rows [@start, @start + @n) of dimension @dim of @of; shares its place.
- * -EINVAL: out of range, or the last dimension of a dtype of several elements
- * a block that does not begin and end at one, or a tensor without strides.
+ * Make a view of @of: the indices [@start, @start + @n) of dimension @dim. It
+ * shares the memory of @of.
+ * -EINVAL: out of range; @of has no strides; or, in the last dimension, @start
+ * or @n is not a multiple of the elements of a block.
  */
 WEIR_API int weir_tensor_view(const struct weir_tensor *of, unsigned dim,
 			      int64_t start, int64_t n,
 			      struct weir_tensor *ret_view) WEIR_NONNULL(1, 5);
 
-/* Its address if placed in memory that host code may use, else NULL. */
+/* The tensor's address; NULL: not placed, or host code may not access it. */
 WEIR_API void *weir_tensor_data(const struct weir_tensor *t) WEIR_NONNULL(1);
 
 /*
- * One buffer (joined, if one cannot be large enough) for all of @t that are
- * not placed, each aligned to the kind's alignment, and place them. When there
- * is nothing to place, a buffer of 0 bytes. On failure no tensor is changed.
+ * Allocate one buffer for those of the @n tensors @t that are not placed, and
+ * place them in it, each aligned to weir_buft_info.align. If they exceed the
+ * largest buffer, it is a joined one; if all are placed already, it has 0
+ * bytes. Free it with weir_buf_free(). If the call fails, no tensor has
+ * changed.
+ *
+ * Errors of weir_tensor_bytes() and weir_buf_alloc().
  */
 WEIR_API int weir_tensors_alloc(struct weir_buft *buft, struct weir_tensor *t,
 				size_t n, struct weir_buf **ret_buf)
 	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
 
 /*
- * Blocking access to the bytes of a contiguous placed tensor, offsets from its
- * first byte. Each first waits for queued work, on any stream or load, that
- * touches the range, and returns when the effect is visible. 0 bytes do
- * nothing. -EINVAL: not placed, not contiguous, or outside of the tensor.
- * -EROFS: written to memory of kind MAPPED.
+ * Write, read or fill @n bytes of a contiguous tensor that is placed, from its
+ * byte @off on. These calls block: they first wait for queued work of any
+ * stream or load that accesses the same bytes, and return when the bytes are
+ * transferred. @n may be 0.
+ *
+ * -EINVAL: not placed, not contiguous, or the range exceeds the tensor. -EROFS:
+ * a write to memory of kind MAPPED. -EIO, -ENODEV: the device failed.
  */
 WEIR_API int weir_tensor_set(const struct weir_tensor *dst, size_t off,
 			     const void *src, size_t n) WEIR_NONNULL(1);
@@ -165,9 +181,12 @@ WEIR_API int weir_tensor_get(const struct weir_tensor *src, size_t off,
 WEIR_API int weir_tensor_fill(const struct weir_tensor *dst, size_t off,
 			      size_t n, uint8_t byte) WEIR_NONNULL(1);
 /*
- * Copy between tensors of the same dtype, shape and strides, on any devices.
- * They may have gaps (views), which are left alone. The same place twice is
- * nothing to do; places that overlap, gaps included: -EINVAL.
+ * Copy @src to @dst. Both have the same dtype, shape and strides; they may be
+ * of different devices. Bytes in the gaps of views do not change. If both have
+ * the same place, nothing is copied. Blocks in the same way.
+ *
+ * -EINVAL, -EROFS: as above, or dtypes, shapes or strides differ, or the places
+ * overlap, gaps included. -ENOMEM: no memory for a copy through the host.
  */
 WEIR_API int weir_tensor_copy(const struct weir_tensor *dst,
 			      const struct weir_tensor *src) WEIR_NONNULL(1, 2);
