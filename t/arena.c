@@ -18,7 +18,7 @@
 
 #define MIB ((size_t)1 << 20)
 #define NOBODY 65534
-#define NO_LIMIT 128 /* the status of a child that could set none */
+#define NO_LIMIT 128 /* exit status of a child that could set no limit */
 
 static struct weir *open_root(uint64_t keep)
 {
@@ -49,7 +49,10 @@ static void take_or_bail(struct weir *weir, size_t bytes, enum weir_mem kind,
 		bail("%s", weir_error());
 }
 
-/* A line of /proc/self/smaps for the mapping at @addr, or its sum in KiB. */
+/*
+ * The KiB that /proc/self/smaps has under @key for the mapping at @addr, or -1;
+ * its VmFlags in @ret_flags, which may be NULL.
+ */
 static long smaps(const void *addr, const char *key, char *ret_flags)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -85,7 +88,7 @@ static bool thp_on(void)
 	return text[0] && !strstr(text, "[never]");
 }
 
-static void kinds(void)
+static void huge(void)
 {
 	struct weir *weir = open_root(0);
 	char flags[512] = "";
@@ -93,39 +96,54 @@ static void kinds(void)
 
 	take_or_bail(weir, 5 * MIB, WEIR_MEM_HUGE, &mem);
 	is_int((uintptr_t)mem.base % (2 * MIB), 0,
-	       "memory in huge pages is aligned to them");
+	       "memory in huge pages begins at a multiple of 2 MiB");
 	memset(mem.base, 1, 5 * MIB);
 	if (thp_on()) {
-		ok(mem.got == WEIR_GOT_HUGE && !mem.why[0], "it says huge");
+		ok(mem.got == WEIR_GOT_HUGE && !mem.why[0],
+		   "memory in huge pages is reported as huge");
 		ok(smaps(mem.base, "AnonHugePages:", flags) >= 4096,
-		   "... and is");
+		   "memory that is reported as huge is backed by huge pages");
 	} else {
-		ok(!mem.got && mem.why[0], "it says why it is not huge: %s",
-		   mem.why);
+		ok(!mem.got && mem.why[0],
+		   "memory without huge pages reports the reason: %s", mem.why);
 		ok(smaps(mem.base, "AnonHugePages:", flags) == 0,
-		   "... which is so");
+		   "memory that is not reported as huge has no huge pages");
 	}
-	ok(!strstr(flags, " dc"), "a child after fork has it, too");
+	ok(!strstr(flags, " dc"), "memory is passed to a child of fork");
 	weir__arena_hide(&mem, true);
 	smaps(mem.base, "AnonHugePages:", flags);
-	has_str(flags, " dc", "... unless it is hidden");
+	has_str(flags, " dc", "hidden memory is not passed to a child of fork");
 	weir__arena_give(weir, &mem);
+	weir_close(weir);
+}
+
+static void plain(void)
+{
+	struct weir *weir = open_root(0);
+	struct weir__mem mem;
 
 	take_or_bail(weir, 5 * MIB, WEIR_MEM_PLAIN, &mem);
 	memset(mem.base, 1, 5 * MIB);
 	is_int(smaps(mem.base, "AnonHugePages:", NULL), 0,
 	       "plain memory has no huge pages");
-	is_int(mem.got, 0, "... and does not claim them");
-	weir__arena_give(weir, &mem);
-
-	take_or_bail(weir, 4096, WEIR_MEM_HUGE, &mem);
-	has_str(mem.why, "smaller than a huge page of 2 MiB",
-		"less than a huge page is small pages, which says so");
+	is_int(mem.got, 0, "plain memory is not reported as huge");
 	weir__arena_give(weir, &mem);
 	weir_close(weir);
 }
 
-static void strict(void)
+static void too_small(void)
+{
+	struct weir *weir = open_root(0);
+	struct weir__mem mem;
+
+	take_or_bail(weir, 4096, WEIR_MEM_HUGE, &mem);
+	has_str(mem.why, "smaller than a huge page of 2 MiB",
+		"less than a huge page of memory reports that it has small pages");
+	weir__arena_give(weir, &mem);
+	weir_close(weir);
+}
+
+static void no_huge_pages(void)
 {
 	struct weir__arena_req req = {
 		.bytes = 4096, .kind = WEIR_MEM_HUGE, .node = -1, .strict = true
@@ -136,71 +154,96 @@ static void strict(void)
 	weir__enter("weir_buf_alloc");
 	is_err(weir__arena_take(weir, &req, &mem), -EOPNOTSUPP,
 	       "4096 bytes: no huge pages: smaller than",
-	       "... unless that is an error");
+	       "less than a huge page of memory fails if huge pages are required");
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	req.bytes = 4 * MIB;
 	is_err(weir__arena_take(weir, &req, &mem), -EOPNOTSUPP, "no huge pages",
-	       "huge pages that are switched off are noticed");
+	       "required huge pages fail if the process has them switched off");
 	req.strict = false;
 	is_int(weir__arena_take(weir, &req, &mem), 0,
-	       "... and small ones given");
-	ok(!(mem.got & WEIR_GOT_HUGE) && mem.why[0], "... saying why: %s",
-	   mem.why);
+	       "small pages are used if huge pages are switched off");
+	ok(!(mem.got & WEIR_GOT_HUGE) && mem.why[0],
+	   "small pages report the reason: %s", mem.why);
 	weir__arena_give(weir, &mem);
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0);
-	req.node = 1000;
-	is_int(weir__arena_take(weir, &req, &mem), 0,
-	       "memory of a node that is not there comes from anywhere");
-	ok(mem.node == -1 && strstr(mem.why, "NUMA node 1000"),
-	   "... saying why: %s", mem.why);
-	weir__arena_give(weir, &mem);
-	req.strict = true;
-	ok(weir__arena_take(weir, &req, &mem) < 0,
-	   "... unless that is an error: %s", weir_error());
 	weir_close(weir);
 }
 
-static void kept(void)
+static void no_node(void)
+{
+	struct weir__arena_req req = { .bytes = 4 * MIB,
+				       .kind = WEIR_MEM_HUGE,
+				       .node = 1000 };
+	struct weir *weir = open_root(0);
+	struct weir__mem mem = { 0 };
+
+	weir__enter("weir_buf_alloc");
+	is_int(weir__arena_take(weir, &req, &mem), 0,
+	       "memory of a NUMA node that does not exist comes from any node");
+	ok(mem.node == -1 && strstr(mem.why, "NUMA node 1000"),
+	   "memory of another node reports the reason: %s", mem.why);
+	weir__arena_give(weir, &mem);
+	req.strict = true;
+	ok(weir__arena_take(weir, &req, &mem) < 0,
+	   "required memory of a NUMA node that does not exist fails: %s",
+	   weir_error());
+	weir_close(weir);
+}
+
+static void touched(void)
+{
+	struct weir *weir = open_root(64 * MIB);
+	struct weir__mem a;
+
+	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
+	is_int(atomic_load(&a.touched), 0, "fresh memory is not touched");
+	is_int(weir__arena_touch(&a, 16 * MIB), 0,
+	       "memory can be touched ahead of its use");
+	is_int(atomic_load(&a.touched), 16 * MIB,
+	       "memory that was touched ahead is known to be touched");
+	weir__arena_give(weir, &a);
+	weir_close(weir);
+}
+
+static void used_again(void)
 {
 	struct weir *weir = open_root(64 * MIB);
 	struct weir__mem a, b, c;
 	unsigned char *was;
 
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &a);
-	is_int(atomic_load(&a.touched), 0, "fresh memory is not touched yet");
-	is_int(weir__arena_touch(&a, 16 * MIB), 0, "it can be touched ahead");
-	is_int(atomic_load(&a.touched), 16 * MIB, "... and then is");
+	weir__arena_touch(&a, 16 * MIB);
 	was = a.base;
 	was[5 * MIB] = 77;
 	weir__arena_give(weir, &a);
 	take_or_bail(weir, 13 * MIB, WEIR_MEM_HUGE, &b);
-	ok(b.base == was && was[5 * MIB] == 77,
-	   "memory that was given back is used again");
+	ok(b.base == was && was[5 * MIB] == 77, "freed memory is used again");
 	is_int(atomic_load(&b.touched), 16 * MIB,
-	       "... and known to be touched");
+	       "memory that is used again is known to be touched");
 	weir__arena_give(weir, &b);
 	take_or_bail(weir, 12 * MIB, WEIR_MEM_HUGE, &c);
-	ok(c.base != was, "... but not where over a quarter would be wasted");
+	ok(c.base != was,
+	   "freed memory is not used again if over a quarter would be wasted");
 	take_or_bail(weir, 16 * MIB, WEIR_MEM_PLAIN, &b);
-	ok(b.base != was, "... nor for another kind");
+	ok(b.base != was, "freed memory is not used again for another kind");
 	weir__arena_give(weir, &b);
 	weir__arena_give(weir, &c);
 	take_or_bail(weir, 11 * MIB, WEIR_MEM_HUGE, &a);
-	ok(a.base != was, "the smallest that fits is taken");
+	ok(a.base != was, "the smallest freed memory that fits is used again");
 	take_or_bail(weir, 14 * MIB, WEIR_MEM_HUGE, &b);
-	ok(b.base == was, "... and the larger one kept for more");
+	ok(b.base == was, "larger freed memory stays for a larger request");
 	weir__arena_give(weir, &a);
 	weir__arena_give(weir, &b);
 	weir_close(weir);
 }
 
-/* Is the first page of what was @addr still backed? */
+/* Whether the page at @addr is still backed. */
 static bool mapped(const void *addr)
 {
 	return smaps(addr, "Rss:", NULL) > 0;
 }
 
-static void given_back(void)
+static void trimmed(void)
 {
 	struct weir *weir = open_root(40 * MIB);
 	struct weir__mem mem[3];
@@ -213,61 +256,93 @@ static void given_back(void)
 	}
 	for (int i = 0; i < 3; i++)
 		weir__arena_give(weir, &mem[i]);
-	ok(!mapped(at[0]), "over what may be kept, the oldest goes first");
-	ok(mapped(at[1]) && mapped(at[2]), "... and no more than must");
+	ok(!mapped(at[0]),
+	   "when freed memory exceeds what may be kept, the oldest is unmapped");
+	ok(mapped(at[1]) && mapped(at[2]),
+	   "no more freed memory is unmapped than must be");
 	weir_trim(weir, 16 * MIB);
-	ok(!mapped(at[1]) && mapped(at[2]), "a trim leaves what it is told");
+	ok(!mapped(at[1]) && mapped(at[2]),
+	   "a trim keeps as many bytes as it is told to");
 	weir_trim(weir, 0);
-	ok(!mapped(at[2]), "... or nothing");
-	take_or_bail(weir, 64 * MIB, WEIR_MEM_HUGE, &mem[0]);
-	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem[1]);
-	weir__arena_touch(&mem[1], MIB);
-	weir__arena_give(weir, &mem[1]);
-	weir__arena_give(weir, &mem[0]);
-	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem[2]);
-	ok(atomic_load(&mem[2].touched) >= MIB,
-	   "what is too large to keep pushes nothing out");
+	ok(!mapped(at[2]), "a trim to 0 keeps nothing");
+	weir_close(weir);
+}
+
+static void too_large_to_keep(void)
+{
+	struct weir *weir = open_root(40 * MIB);
+	struct weir__mem large, mem;
+
+	take_or_bail(weir, 64 * MIB, WEIR_MEM_HUGE, &large);
+	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
+	weir__arena_touch(&mem, MIB);
+	weir__arena_give(weir, &mem);
+	weir__arena_give(weir, &large);
+	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
+	ok(atomic_load(&mem.touched) >= MIB,
+	   "memory that is too large to keep does not evict what is kept");
+	weir__arena_give(weir, &mem);
+	weir_close(weir);
+}
+
+static void not_kept(void)
+{
+	struct weir *weir = open_root(40 * MIB);
+	struct weir__mem mem;
+	unsigned char *at;
+
+	take_or_bail(weir, 16 * MIB, WEIR_MEM_HUGE, &mem);
+	weir__arena_touch(&mem, MIB);
+	at = mem.base;
 	weir__root_ref(weir);
 	weir_close(weir);
-	at[2] = mem[2].base;
-	weir__arena_give(weir, &mem[2]);
-	ok(!mapped(at[2]), "after the root is closed nothing is kept");
+	weir__arena_give(weir, &mem);
+	ok(!mapped(at), "nothing is kept after the root is closed");
 	weir__root_put(weir);
 	weir = open_root(UINT64_MAX);
-	take_or_bail(weir, 4 * MIB, WEIR_MEM_HUGE, &mem[0]);
-	weir__arena_touch(&mem[0], 4 * MIB);
-	at[0] = mem[0].base;
-	weir__arena_give(weir, &mem[0]);
-	ok(!mapped(at[0]), "... nor by a root that keeps none");
+	take_or_bail(weir, 4 * MIB, WEIR_MEM_HUGE, &mem);
+	weir__arena_touch(&mem, 4 * MIB);
+	at = mem.base;
+	weir__arena_give(weir, &mem);
+	ok(!mapped(at), "a root with keep UINT64_MAX keeps nothing");
 	weir_close(weir);
 }
 
 static void too_much(void)
 {
 	struct weir *weir = open_root(0);
-	struct weir__mem mem, half, rest;
-	uint64_t avail, total;
+	struct weir__mem mem;
 
 	weir__enter("weir_buf_alloc");
 	is_err(take(weir, (size_t)1 << 40, WEIR_MEM_HUGE, &mem), -ENOMEM,
 	       "1099511627776 bytes are needed, ",
-	       "1 TiB is refused at once, with what there is");
+	       "1 TiB is refused, and the error says how much there is");
 	is_err(take(weir, SIZE_MAX, WEIR_MEM_PLAIN, &mem), -ENOMEM, "bytes",
-	       "SIZE_MAX bytes do not wrap");
+	       "SIZE_MAX bytes are refused");
 	is_err(take(weir, SIZE_MAX - 4095, WEIR_MEM_HUGE, &mem), -ENOMEM,
-	       "bytes", "... nor what is aligned to nearly that");
+	       "bytes", "a size that wraps when it is aligned is refused");
 	is_err(take(weir, (size_t)1 << 63, WEIR_MEM_HUGE, &mem), -ENOMEM,
-	       "bytes", "... nor 2^63");
+	       "bytes", "2^63 bytes are refused");
+	weir_close(weir);
+}
+
+static void promised(void)
+{
+	struct weir *weir = open_root(0);
+	struct weir__mem half, rest;
+	uint64_t avail, total;
+
+	weir__enter("weir_buf_alloc");
 	weir__avail_ram("", &avail, &total);
 	take_or_bail(weir, avail / 4 * 3, WEIR_MEM_HUGE, &half);
 	is_err(take(weir, avail / 4 * 3, WEIR_MEM_HUGE, &rest), -ENOMEM,
 	       "promised to other buffers",
-	       "what was promised is not promised twice, touched or not");
+	       "memory that a buffer may still touch is not promised to another");
 	weir__arena_give(weir, &half);
 	weir_close(weir);
 }
 
-/* Fill 1 GiB, and ask for all that is available then but for 512 MiB. */
+/* Fill 1 GiB, then ask for what is available less 512 MiB. */
 static int beside_touched(struct weir *weir)
 {
 	struct weir__mem kept, all;
@@ -301,7 +376,7 @@ static int instead_of_kept(struct weir *weir)
 	return r;
 }
 
-/* Other programs take memory meanwhile: one refusal proves nothing. */
+/* Retry: a refusal may be due to memory that another program uses. */
 static int in_the_end(int (*fn)(struct weir *weir), struct weir *weir)
 {
 	int r = fn(weir);
@@ -314,7 +389,7 @@ static int in_the_end(int (*fn)(struct weir *weir), struct weir *weir)
 	return r;
 }
 
-static void room(void)
+static void almost_all(void)
 {
 	struct weir *weir = open_root(1024 * MIB);
 	uint64_t avail, total;
@@ -325,14 +400,14 @@ static void room(void)
 		     (unsigned long long)avail);
 	} else {
 		is_int(in_the_end(beside_touched, weir), 0,
-		       "what a program touched by itself is not promised any more");
+		       "memory that the program has touched itself is not counted twice");
 		is_int(in_the_end(instead_of_kept, weir), 0,
-		       "what is kept is given back before memory is refused");
+		       "freed memory that is kept is unmapped before a request is refused");
 	}
 	weir_close(weir);
 }
 
-/* 8 MiB, or what there may be at most; root may have more than its limit. */
+/* At most 8 MiB, and not as root, which may lock more than its limit. */
 static size_t limit_memlock(void)
 {
 	struct rlimit lim;
@@ -370,7 +445,7 @@ static int locked_child(void)
 	req.strict = true;
 	wrong |= (weir__arena_take(weir, &req, &mem) >= 0) << 3;
 	wrong |= !strstr(weir_error(), one) << 4;
-	/* 3/4 of it are kept locked: all only fits when those are given back. */
+	/* 3/4 of the limit stays locked; all of it fits when that is unlocked. */
 	req.bytes = lim / 4 * 3;
 	wrong |= (weir__arena_take(weir, &req, &other) != 0) << 5;
 	if (wrong)
@@ -386,8 +461,6 @@ static void locked(void)
 {
 	struct weir *weir = open_root(0);
 	struct weir__mem mem;
-	int status = -1;
-	pid_t pid;
 
 	take_or_bail(weir, MIB, WEIR_MEM_LOCKED, &mem);
 	memset(mem.base, 1, MIB);
@@ -396,9 +469,17 @@ static void locked(void)
 		       "locked memory is locked");
 	else
 		has_str(mem.why, "RLIMIT_MEMLOCK",
-			"memory that cannot be locked says why: %s", mem.why);
+			"memory that cannot be locked reports the reason: %s",
+			mem.why);
 	weir__arena_give(weir, &mem);
 	weir_close(weir);
+}
+
+static void memlock_limit(void)
+{
+	int status = -1;
+	pid_t pid;
+
 	pid = fork();
 	if (!pid)
 		_exit(locked_child());
@@ -407,7 +488,7 @@ static void locked(void)
 		skip(1, "less than 64 KiB may be locked here");
 	else
 		is_int(status, 0,
-		       "under RLIMIT_MEMLOCK it is not, with both numbers, and what is kept locked makes room");
+		       "over RLIMIT_MEMLOCK memory is not locked, and kept locked memory is unlocked first");
 }
 
 static int space_child(void)
@@ -423,14 +504,14 @@ static int space_child(void)
 		return 128;
 	take_or_bail(weir, 200 * MIB, WEIR_MEM_HUGE, &mem);
 	weir__arena_give(weir, &mem);
-	/* Another kind: only fits when the kept ones are unmapped. */
+	/* Memory of another kind fits if what is kept is unmapped. */
 	take_or_bail(weir, 350 * MIB, WEIR_MEM_PLAIN, &mem);
 	wrong |= take(weir, 400 * MIB, WEIR_MEM_HUGE, &mem) != -ENOMEM;
 	wrong |= !strstr(weir_error(), "RLIMIT_AS") << 1;
 	return wrong;
 }
 
-static void space(void)
+static void space_limit(void)
 {
 	const char *sanitizer = getenv("WEIR_T_SANITIZER");
 	int status = -1;
@@ -445,19 +526,27 @@ static void space(void)
 		_exit(space_child());
 	waitpid(pid, &status, 0);
 	is_int(status, 0,
-	       "under RLIMIT_AS kept memory makes room, and the sentence names it");
+	       "under RLIMIT_AS kept memory is unmapped first, and the error names the limit");
 }
 
 int main(void)
 {
 	plan(8 + 7 + 9 + 7 + 7 + 2 + 1);
-	kinds();
-	strict();
-	kept();
-	given_back();
+	huge();
+	plain();
+	too_small();
+	no_huge_pages();
+	no_node();
+	touched();
+	used_again();
+	trimmed();
+	too_large_to_keep();
+	not_kept();
 	too_much();
-	room();
+	promised();
+	almost_all();
 	locked();
-	space();
+	memlock_limit();
+	space_limit();
 	return done_testing();
 }

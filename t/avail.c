@@ -47,32 +47,38 @@ static void host(void)
 	uint64_t avail = 0, total = 0;
 
 	is_int(weir__avail_ram(root, &avail, &total), 0,
-	       "without /proc there is an answer still");
-	ok(avail && avail <= total, "... that makes sense");
+	       "without /proc the memory that is available is still found");
+	ok(avail && avail <= total,
+	   "without /proc the available memory is at most the total");
 	put("/proc/meminfo", "MemTotal:       10485760 kB\n"
 			     "MemFree:         1048576 kB\n"
 			     "MemAvailable:    8388608 kB\n");
-	is_ram(8192, 10240, "what is available is what the kernel says");
+	is_ram(8192, 10240,
+	       "available memory is MemAvailable of /proc/meminfo");
 }
 
 static void v2(void)
 {
 	put("/proc/self/cgroup", "0::/a/b\n");
-	is_ram(8192, 10240, "a group that is not there bounds nothing");
+	is_ram(8192, 10240,
+	       "a cgroup whose files are missing does not limit memory");
 	put("/sys/fs/cgroup/a/b/memory.max", "max\n");
 	put("/sys/fs/cgroup/a/b/memory.current", "1048576\n");
-	is_ram(8192, 10240, "... nor one without a limit");
+	is_ram(8192, 10240,
+	       "a cgroup whose limit is max does not limit memory");
 	put("/sys/fs/cgroup/a/b/memory.max", "4294967296\n");
 	put("/sys/fs/cgroup/a/b/memory.current", "1073741824\n");
-	is_ram(3072, 4096, "a limit bounds both, less what is used");
+	is_ram(3072, 4096,
+	       "a cgroup's limit bounds the total, and less its use what is available");
 	put("/sys/fs/cgroup/a/b/memory.stat",
 	    "anon 1\ninactive_file 268435456\nactive_file 268435456\n");
-	is_ram(3584, 4096, "... but the page cache can be had");
+	is_ram(3584, 4096, "a cgroup's page cache counts as available");
 	put("/sys/fs/cgroup/a/memory.max", "2147483648\n");
 	put("/sys/fs/cgroup/a/memory.current", "2147483648\n");
-	is_ram(0, 2048, "a group above bounds those below");
+	is_ram(0, 2048, "a parent cgroup's limit bounds its children");
 	put("/sys/fs/cgroup/a/memory.current", "3221225472\n");
-	is_ram(0, 2048, "... also one that is over its limit");
+	is_ram(0, 2048,
+	       "a parent cgroup that exceeds its limit leaves nothing available");
 	put("/sys/fs/cgroup/a/memory.max", "max\n");
 }
 
@@ -84,22 +90,24 @@ static void v1(void)
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes",
 	    "9223372036854771712\n");
 	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n");
-	is_ram(3584, 4096, "a number that no machine has is no limit");
+	is_ram(3584, 4096, "a limit of cgroups v1 beyond any machine is none");
 	/* As inside of a container: the path is the host's. */
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
 	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n");
-	is_ram(512, 1024, "the first version's limits count beside");
+	is_ram(512, 1024, "a limit of cgroups v1 counts beside those of v2");
 	put("/sys/fs/cgroup/memory/memory.stat",
 	    "cache 1\ninactive_file 1\ntotal_inactive_file 104857600\n"
 	    "total_active_file 4194304\n");
-	is_ram(616, 1024, "... with the page cache of the groups below");
+	is_ram(616, 1024,
+	       "the page cache of child groups of cgroups v1 counts as available");
 	put("/sys/fs/cgroup/memory/docker/0123/memory.limit_in_bytes",
 	    "536870912\n");
 	put("/sys/fs/cgroup/memory/docker/0123/memory.usage_in_bytes",
 	    "5242880\n");
-	is_ram(507, 512, "... and the group itself");
+	is_ram(507, 512,
+	       "the limit of the process's own group of cgroups v1 counts");
 	put("/proc/self/cgroup", "4:memory:/docker/0123/../../etc\n");
-	is_ram(507, 512, "a path through others is followed as it is");
+	is_ram(507, 512, "a path of a group with .. in it is used as it is");
 }
 
 static void space(void)
@@ -110,7 +118,7 @@ static void space(void)
 	getrlimit(RLIMIT_AS, &old);
 	if (old.rlim_cur == RLIM_INFINITY)
 		ok(weir__avail_space() == UINT64_MAX,
-		   "without RLIMIT_AS addresses have no end");
+		   "without RLIMIT_AS the address space has no limit");
 	else
 		skip(1, "there is a RLIMIT_AS");
 	lim = old;
@@ -121,7 +129,7 @@ static void space(void)
 		skip(1, "a sanitizer takes all addresses");
 	else
 		ok(left < 64 * 1024 * MIB && left > 60 * 1024 * MIB,
-		   "with it, what is mapped already is taken off");
+		   "with RLIMIT_AS the space is the limit less what is mapped");
 	setrlimit(RLIMIT_AS, &old);
 }
 

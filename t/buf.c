@@ -55,78 +55,106 @@ static struct weir_buf_info info_of(const struct weir_buf *buf)
 	return info;
 }
 
-static void one(void)
+static void information(void)
 {
 	struct weir_buf *buf = alloc(plain, 1000);
 	struct weir_buf_info info = info_of(buf);
-	unsigned char *p = weir_buf_data(buf);
 
 	ok(info.bytes == 1000 && info.buft == plain && !info.members,
-	   "a buffer knows its size and kind");
-	is_int((uintptr_t)p % 64, 0, "it begins at a multiple of 64");
-	ok(!weir_buf_member(buf, 0), "it has no members");
-	ok(info.got & WEIR_GOT_OWNED, "it is the library's own");
-	is_int(info.usage, WEIR_USAGE_ANY, "it may be used for anything");
+	   "weir_buf_info returns a buffer's size and kind");
+	is_int((uintptr_t)weir_buf_data(buf) % 64, 0,
+	       "a plain buffer begins at a multiple of 64");
+	ok(!weir_buf_member(buf, 0),
+	   "a buffer that is not joined has no members");
+	ok(info.got & WEIR_GOT_OWNED,
+	   "an allocated buffer is owned by the library");
+	weir_buf_free(buf);
+}
+
+static void usages(void)
+{
+	struct weir_buf *buf = alloc(plain, 1000);
+
+	is_int(info_of(buf).usage, WEIR_USAGE_ANY,
+	       "a buffer's usage is ANY by default");
 	is_int(weir_buf_set_usage(buf, WEIR_USAGE_WEIGHTS), 0,
-	       "... until it is told");
-	is_int(info_of(buf).usage, WEIR_USAGE_WEIGHTS, "... what for");
+	       "the usage of a buffer can be set");
+	is_int(info_of(buf).usage, WEIR_USAGE_WEIGHTS,
+	       "weir_buf_info returns the usage that was set");
 	is_err(weir_buf_set_usage(buf, (enum weir_usage)3), -EINVAL,
-	       "3 is not a usage", "an unknown usage is refused");
-	is_int(weir_buf_clear(buf, 0xa5), 0, "it can be cleared");
-	ok(p[0] == 0xa5 && p[999] == 0xa5, "... from end to end");
-	ok(weir_buf_ref(buf) == buf, "a reference can be taken");
+	       "3 is not a usage",
+	       "weir_buf_set_usage refuses an unknown usage");
+	weir_buf_free(buf);
+}
+
+static void references(void)
+{
+	struct weir_buf *buf = alloc(plain, 1000);
+	unsigned char *p = weir_buf_data(buf);
+
+	is_int(weir_buf_clear(buf, 0xa5), 0, "a buffer can be cleared");
+	ok(p[0] == 0xa5 && p[999] == 0xa5,
+	   "clearing a buffer writes its first and its last byte");
+	ok(weir_buf_ref(buf) == buf, "weir_buf_ref returns its buffer");
 	weir_buf_free(buf);
 	p[5] = 1;
 	weir_buf_free(buf);
 	weir_buf_free(NULL);
-	ok(true, "... and each dropped, and none as well");
+	ok(true,
+	   "a buffer lives until its last reference is freed, and NULL can be freed");
 }
 
 static void options(void)
 {
-	struct weir_buf *buf;
-
 	is_int(alloc_with(OPTS(.usage = WEIR_USAGE_COMPUTE)), 0,
-	       "a usage may be given at once");
+	       "a usage may be given to weir_buf_alloc");
 	is_err(alloc_with(OPTS(.usage = 7)), -EINVAL, "7 is not a usage",
-	       "... if it is one");
+	       "weir_buf_alloc refuses an unknown usage");
 	is_err(alloc_with(OPTS(.flags = 0x100)), -EINVAL, "0x100",
-	       "unknown flags are refused");
+	       "unknown flags of a buffer are refused");
 	is_err(alloc_with(OPTS(.node = -3)), -EINVAL, "node is -3",
-	       "... and negative nodes");
+	       "a negative NUMA node is refused");
 	is_err(alloc_with(OPTS(.reserved = 1)), -EINVAL, "reserved",
-	       "... and what is reserved");
+	       "a reserved member that is not 0 is refused");
 	is_int(alloc_with(OPTS(.flags = WEIR_BUF_TOUCH)), 0,
-	       "memory can be touched at once");
-	is_err(weir_buf_alloc(mapped, 4096, NULL, &buf), -EOPNOTSUPP,
-	       "CPU_Mapped is made by weir_buf_map",
-	       "mapped memory is not allocated");
-	is_err(weir_buf_alloc(plain, (size_t)1 << 40, NULL, &buf), -ENOMEM,
-	       "weir_buf_alloc: 1099511627776 bytes are needed",
-	       "more than there is, is refused with both numbers");
-	is_err(weir_buf_alloc(plain, SIZE_MAX, NULL, &buf), -ENOMEM,
-	       "18446744073709551615", "SIZE_MAX bytes are refused");
-	is_err(weir_buf_alloc(far, 2 * MIB, NULL, &buf), -EINVAL,
-	       "2097152 bytes, the largest buffer of TEST0 has 1048576",
-	       "more than the largest buffer is refused");
+	       "a buffer may be touched when it is allocated");
 }
 
-static void nothing(void)
+static void refused(void)
+{
+	struct weir_buf *buf;
+
+	is_err(weir_buf_alloc(mapped, 4096, NULL, &buf), -EOPNOTSUPP,
+	       "CPU_Mapped is made by weir_buf_map",
+	       "weir_buf_alloc refuses mapped memory");
+	is_err(weir_buf_alloc(plain, (size_t)1 << 40, NULL, &buf), -ENOMEM,
+	       "weir_buf_alloc: 1099511627776 bytes are needed",
+	       "a buffer larger than the memory is refused");
+	is_err(weir_buf_alloc(plain, SIZE_MAX, NULL, &buf), -ENOMEM,
+	       "18446744073709551615", "a buffer of SIZE_MAX bytes is refused");
+	is_err(weir_buf_alloc(far, 2 * MIB, NULL, &buf), -EINVAL,
+	       "2097152 bytes, the largest buffer of TEST0 has 1048576",
+	       "a buffer larger than the device's largest is refused");
+}
+
+static void no_bytes(void)
 {
 	struct weir_buf *buf = alloc(huge, 0);
 	struct weir_tensor t;
 	int64_t none = 0;
 
 	ok(weir_buf_data(buf) != NULL, "a buffer of 0 bytes has an address");
-	is_int((uintptr_t)weir_buf_data(buf) % 64, 0, "... that is aligned");
-	is_int(weir_buf_clear(buf, 1), 0, "... where nothing is cleared");
+	is_int((uintptr_t)weir_buf_data(buf) % 64, 0,
+	       "the address of a buffer of 0 bytes is aligned");
+	is_int(weir_buf_clear(buf, 1), 0, "a buffer of 0 bytes can be cleared");
 	weir_tensor_init(&t, WEIR_DTYPE_F32, 1, &none);
 	is_int(weir_tensor_place(&t, buf, 0), 0,
-	       "... where a tensor of no bytes fits");
-	is_int(weir_tensor_set(&t, 0, NULL, 0), 0, "... and can be set");
+	       "a tensor of no bytes can be placed in a buffer of 0 bytes");
+	is_int(weir_tensor_set(&t, 0, NULL, 0), 0,
+	       "a tensor of no bytes can be set");
 	weir_buf_free(buf);
 	buf = alloc(far, 0);
-	is_int(info_of(buf).bytes, 0, "devices have such buffers too");
+	is_int(info_of(buf).bytes, 0, "a device has buffers of 0 bytes");
 	weir_buf_free(buf);
 }
 
@@ -144,30 +172,50 @@ static void wrapped(void)
 	struct weir_buf *buf;
 
 	is_int(weir_buf_wrap(plain, mine + 3, 90, release, &seven, &buf), 0,
-	       "memory of the caller's of any alignment can be wrapped");
-	ok(weir_buf_data(buf) == mine + 3, "... where it is");
+	       "the caller's memory can be wrapped at any alignment");
+	ok(weir_buf_data(buf) == mine + 3,
+	   "a wrapped buffer has the caller's address");
 	ok(!(info_of(buf).got & WEIR_GOT_OWNED),
-	   "... and is not the library's");
+	   "a wrapped buffer is not owned by the library");
 	weir_buf_clear(buf, 9);
 	ok(mine[2] == 0 && mine[3] == 9 && mine[92] == 9 && mine[93] == 0,
-	   "not a byte outside of it is written");
+	   "clearing a wrapped buffer writes no byte outside of it");
 	weir_buf_ref(buf);
 	weir_buf_free(buf);
-	is_int(released, 0, "it is the caller's until the last reference");
+	is_int(released, 0,
+	       "wrapped memory is not released while the buffer is referenced");
 	weir_buf_free(buf);
-	is_int(released, 7, "... which releases it");
+	is_int(released, 7,
+	       "freeing the last reference releases wrapped memory");
+}
+
+static void wrap_refused(void)
+{
+	static unsigned char mine[100];
+	static int seven = 7;
+	struct weir_buf *buf;
+
+	released = 0;
 	is_err(weir_buf_wrap(plain, NULL, 4, release, &seven, &buf), -EINVAL,
-	       "4 bytes at NULL", "NULL is not memory");
+	       "4 bytes at NULL", "NULL cannot be wrapped");
 	is_err(weir_buf_wrap(plain, mine, SIZE_MAX, release, &seven, &buf),
-	       -EINVAL, "over the end of memory", "nor is what wraps around");
+	       -EINVAL, "over the end of memory",
+	       "memory beyond the end of the address space cannot be wrapped");
 	is_err(weir_buf_wrap(far, mine, 4, release, &seven, &buf), -EOPNOTSUPP,
-	       "TEST0", "a device need not take it");
-	is_int(released, 7, "what is not taken is not released");
+	       "TEST0", "a device may refuse to wrap memory");
+	is_int(released, 0, "memory that was not wrapped is not released");
+}
+
+static void wrap_read_only(void)
+{
+	static unsigned char mine[10] = { 5, 6 };
+	struct weir_buf *buf;
+
 	is_int(weir_buf_wrap(mapped, mine, 10, NULL, NULL, &buf), 0,
-	       "memory can be wrapped to be read only");
+	       "memory can be wrapped for reading only");
 	is_err(weir_buf_clear(buf, 1), -EROFS, "CPU_Mapped",
-	       "... and then is not written");
-	is_int(mine[5], 9, "... indeed");
+	       "clearing a read-only buffer fails with -EROFS");
+	is_int(mine[1], 6, "a failed clear leaves the memory as it was");
 	weir_buf_free(buf);
 }
 
@@ -175,43 +223,69 @@ static void joined(void)
 {
 	struct weir_buf *m[3] = { alloc(plain, 100), alloc(huge, 0),
 				  alloc(huge, 50) };
-	struct weir_buf *all, *other = alloc(far, 10), *none = NULL;
+	struct weir_buf *all;
+
+	is_int(weir_buf_join(m, 3, &all), 0, "buffers can be joined");
+	is_int(info_of(all).bytes, 150,
+	       "a joined buffer has the bytes of all members");
+	is_int(info_of(all).members, 3,
+	       "a joined buffer has as many members as were joined");
+	ok(weir_buf_member(all, 2) == m[2] && !weir_buf_member(all, 3),
+	   "weir_buf_member returns the members of a joined buffer");
+	ok(!weir_buf_data(all), "a joined buffer has no address");
+	for (int i = 0; i < 3; i++)
+		weir_buf_free(m[i]);
+	is_int(weir_buf_clear(all, 3), 0, "a joined buffer can be cleared");
+	ok(((char *)weir_buf_data(m[0]))[99] == 3 &&
+		   ((char *)weir_buf_data(m[2]))[49] == 3,
+	   "a joined buffer references its members and clears each");
+	weir_buf_set_usage(all, WEIR_USAGE_WEIGHTS);
+	is_int(info_of(m[2]).usage, WEIR_USAGE_WEIGHTS,
+	       "the usage of a joined buffer is set for all members");
+	weir_buf_free(all);
+}
+
+static void tensors_of_joined(void)
+{
+	struct weir_buf *m[2] = { alloc(plain, 100), alloc(huge, 50) }, *all;
 	struct weir_tensor t, u;
 	int64_t n = 50;
 
-	is_int(weir_buf_join(m, 3, &all), 0, "buffers can be joined");
-	is_int(info_of(all).bytes, 150, "the sum has all their bytes");
-	is_int(info_of(all).members, 3, "... and three members");
-	ok(weir_buf_member(all, 2) == m[2] && !weir_buf_member(all, 3),
-	   "... which can be counted through");
-	ok(!weir_buf_data(all), "it has no one address");
-	for (int i = 0; i < 3; i++)
-		weir_buf_free(m[i]);
-	is_int(weir_buf_clear(all, 3), 0, "clearing goes to all members");
-	ok(((char *)weir_buf_data(m[0]))[99] == 3 &&
-		   ((char *)weir_buf_data(m[2]))[49] == 3,
-	   "... which it keeps alive");
-	weir_buf_set_usage(all, WEIR_USAGE_WEIGHTS);
-	is_int(info_of(m[2]).usage, WEIR_USAGE_WEIGHTS,
-	       "a usage goes to all members");
+	if (weir_buf_join(m, 2, &all) < 0)
+		bail("%s", weir_error());
 	weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &n);
 	u = t;
-	is_err(weir_tensor_place(&t, all, 80), -EINVAL, "member 0 of 3",
-	       "a tensor does not cross two members");
-	is_int(weir_tensor_place(&t, all, 100), 0, "it lies in one");
-	ok(weir_tensor_data(&t) == weir_buf_data(m[2]), "... where that is");
+	is_err(weir_tensor_place(&t, all, 80), -EINVAL, "member 0 of 2",
+	       "a tensor that would cross two members is refused");
+	is_int(weir_tensor_place(&t, all, 100), 0,
+	       "a tensor can be placed in one member of a joined buffer");
+	ok(weir_tensor_data(&t) == weir_buf_data(m[1]),
+	   "the address of a tensor in a joined buffer is the member's");
 	is_err(weir_tensor_place(&u, all, 101), -EINVAL, "the buffer has 150",
-	       "... and inside of it");
+	       "a tensor that would end outside a joined buffer is refused");
+	for (int i = 0; i < 2; i++)
+		weir_buf_free(m[i]);
+	weir_buf_free(all);
+}
+
+static void join_refused(void)
+{
+	struct weir_buf *m[2] = { alloc(plain, 100), alloc(far, 10) };
+	struct weir_buf *all, *none = NULL;
+
+	if (weir_buf_join(m, 1, &all) < 0)
+		bail("%s", weir_error());
 	is_err(weir_buf_join(&all, 1, &none), -EINVAL, "joined",
-	       "a joined buffer is not joined again");
+	       "a joined buffer cannot be joined again");
 	is_err(weir_buf_join(NULL, 0, &none), -EINVAL, "no buffers",
 	       "no buffers cannot be joined");
-	is_err(weir_buf_join(&none, 1, &all), -EINVAL, "NULL", "... nor NULL");
-	m[1] = other;
+	is_err(weir_buf_join(&none, 1, &all), -EINVAL, "NULL",
+	       "NULL cannot be joined");
 	is_err(weir_buf_join(m, 2, &none), -EINVAL,
 	       "buffer 1 is memory of TEST0, the first of CPU",
-	       "... nor those of two devices");
-	weir_buf_free(other);
+	       "buffers of two devices cannot be joined");
+	for (int i = 0; i < 2; i++)
+		weir_buf_free(m[i]);
 	weir_buf_free(all);
 }
 
@@ -226,7 +300,7 @@ static void huge_sums(void)
 				  &m[i]) < 0)
 			bail("%s", weir_error());
 	is_err(weir_buf_join(m, 3, &all), -EOVERFLOW, "2^63 - 1",
-	       "a sum that wraps is refused");
+	       "buffers of over 2^63 - 1 bytes together cannot be joined");
 	for (int i = 0; i < 3; i++)
 		weir_buf_free(m[i]);
 }
@@ -237,12 +311,13 @@ static void of_backends(void)
 
 	is_err(weir_buf_alloc(far, 1003, NULL, &buf), -EIO,
 	       "TEST0: backend TEST gave 7 for mem->alloc",
-	       "a backend that returns no errno fails with -EIO");
+	       "a backend's result that is no errno becomes -EIO");
 	is_err(weir_buf_alloc(far, 1001, NULL, &buf), -EIO,
-	       "not at a multiple of 256", "... and so does odd memory");
+	       "not at a multiple of 256",
+	       "a backend's memory that is not aligned is refused with -EIO");
 	is_err(weir_buf_alloc(far, 1002, NULL, &buf), -ENOMEM,
 	       "weir_buf_alloc: the test has no 1002 bytes",
-	       "a backend's own sentence is kept");
+	       "a backend's own sentence is returned");
 	buf = alloc(far, 4096);
 	ok(!weir_buf_data(buf), "memory of a device has no address here");
 	weir_buf_free(buf);
@@ -301,11 +376,18 @@ int main(void)
 	mapped = kind_of("CPU", WEIR_MEM_MAPPED);
 	far = kind_of("TEST0", WEIR_MEM_DEVICE);
 	plan(12 + 10 + 6 + 13 + 16 + 1 + 4 + 1 + 1);
-	one();
+	information();
+	usages();
+	references();
 	options();
-	nothing();
+	refused();
+	no_bytes();
 	wrapped();
+	wrap_refused();
+	wrap_read_only();
 	joined();
+	tensors_of_joined();
+	join_refused();
 	huge_sums();
 	of_backends();
 	threads();

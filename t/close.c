@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A root that is closed the moment its load is over. */
+/* Roots that are closed immediately after a load. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,10 +65,10 @@ int main(void)
 		bail("cannot write %s", path);
 	for (int i = 0; i < ROUNDS && err >= 0; i++)
 		err = load_and_close(false);
-	is_int(err, 0, "a root may be closed when a load has just ended");
+	is_int(err, 0, "a root may be closed just after a load has ended");
 	for (int i = 0; i < ROUNDS && err >= 0; i++)
 		err = load_and_close(true);
-	is_int(err, 0, "... while its weights live on");
+	is_int(err, 0, "weights may be freed after their root is closed");
 	unlink(path);
 	return done_testing();
 }

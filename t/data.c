@@ -26,7 +26,7 @@ static struct weir_buft *kind_of(const char *name, enum weir_mem kind)
 	return buft;
 }
 
-/* @n bytes in a buffer of their own, which the tensor keeps. */
+/* A tensor of @n bytes in a buffer of its own; free t.buf. */
 static struct weir_tensor bytes_in(struct weir_buft *buft, int64_t n)
 {
 	struct weir_buf *buf;
@@ -53,79 +53,100 @@ static void there_and_back(struct weir_buft *buft, const char *name)
 	unsigned char *src = pattern(1000, 1), got[1000];
 
 	tap_prefix(name);
-	is_int(weir_tensor_set(&t, 0, src, 1000), 0, "bytes can be set");
-	is_int(weir_tensor_get(&t, 0, got, 1000), 0, "... and got");
-	is_mem(got, src, 1000, "... and are the same");
+	is_int(weir_tensor_set(&t, 0, src, 1000), 0,
+	       "bytes of a tensor can be set");
+	is_int(weir_tensor_get(&t, 0, got, 1000), 0,
+	       "bytes of a tensor can be read");
+	is_mem(got, src, 1000,
+	       "the bytes that are read are those that were set");
 	weir_tensor_set(&t, 990, src, 10);
 	weir_tensor_get(&t, 985, got, 15);
 	ok(!memcmp(got, src + 985, 5) && !memcmp(got + 5, src, 10),
-	   "offsets count from the tensor's first byte");
-	is_int(weir_tensor_fill(&t, 1, 998, 0xee), 0, "bytes can be filled");
+	   "an offset counts from the tensor's first byte");
+	is_int(weir_tensor_fill(&t, 1, 998, 0xee), 0,
+	       "bytes of a tensor can be filled");
 	weir_tensor_get(&t, 0, got, 1000);
 	ok(got[0] == src[0] && got[1] == 0xee && got[998] == 0xee &&
 		   got[999] == src[9],
-	   "... and no others");
+	   "weir_tensor_fill writes its range and no other byte");
 	is_err(weir_tensor_set(&t, SIZE_MAX - 3, src, 8), -EINVAL,
 	       "8 bytes from byte 18446744073709551612 on, it has 1000",
-	       "an end that wraps is refused");
+	       "a range whose end wraps is refused");
 	is_err(weir_tensor_get(&t, 8, got, SIZE_MAX), -EINVAL, "it has 1000",
-	       "... and a length that does");
+	       "a range whose length wraps is refused");
 	is_err(weir_tensor_fill(&t, 1000, 1, 0), -EINVAL, "1 bytes from byte",
-	       "... and one byte too many");
+	       "a range that ends one byte after the tensor is refused");
 	is_int(weir_tensor_set(&t, 1000, NULL, 0), 0,
-	       "0 bytes at the end are nothing to do");
+	       "0 bytes at the end of a tensor can be set");
 	is_err(weir_tensor_set(&t, 1001, NULL, 0), -EINVAL, "1001",
-	       "... but not behind it");
+	       "0 bytes after the end of a tensor are refused");
 	is_err(weir_tensor_set(&t, 0, NULL, 1), -EINVAL, "NULL",
-	       "bytes do not come from NULL");
+	       "weir_tensor_set refuses NULL");
 	is_err(weir_tensor_get(&t, 0, NULL, 1), -EINVAL, "NULL",
-	       "... nor go there");
+	       "weir_tensor_get refuses NULL");
 	is_int(weir_buf_clear(t.buf, 3), 0, "a buffer can be cleared");
 	weir_tensor_get(&t, 0, got, 1000);
-	ok(got[0] == 3 && got[999] == 3, "... as a whole");
+	ok(got[0] == 3 && got[999] == 3,
+	   "clearing a buffer writes its first and its last byte");
 	tap_prefix(NULL);
 	weir_buf_free(t.buf);
 	free(src);
 }
 
-static void refused(void)
+static void read_only(void)
 {
 	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
-	struct weir_tensor m, v,
-		f = bytes_in(kind_of("TEST0", WEIR_MEM_DEVICE), 64);
 	static char mine[100];
+	struct weir_tensor m;
 	struct weir_buf *ro;
-	int64_t n = 100, shape[2] = { 10, 10 };
+	int64_t n = 100;
 
 	weir_tensor_init(&m, WEIR_DTYPE_U8, 1, &n);
 	is_err(weir_tensor_set(&m, 0, mine, 1), -EINVAL, "not placed",
-	       "a tensor that is not placed is refused");
+	       "weir_tensor_set refuses a tensor that is not placed");
 	if (weir_buf_wrap(kind_of("CPU", WEIR_MEM_MAPPED), mine, 100, NULL,
 			  NULL, &ro) < 0 ||
 	    weir_tensor_place(&m, ro, 0) < 0)
 		bail("%s", weir_error());
 	is_err(weir_tensor_set(&m, 0, mine, 1), -EROFS, "CPU_Mapped",
-	       "mapped memory is not written");
+	       "weir_tensor_set refuses mapped memory");
 	is_err(weir_tensor_fill(&m, 0, 1, 1), -EROFS, "CPU_Mapped",
-	       "... nor filled");
+	       "weir_tensor_fill refuses mapped memory");
 	is_err(weir_tensor_copy(&m, &t), -EROFS, "CPU_Mapped",
-	       "... nor copied to");
-	is_int(weir_tensor_copy(&t, &m), 0, "... but copied from");
+	       "weir_tensor_copy refuses to copy to mapped memory");
+	is_int(weir_tensor_copy(&t, &m), 0,
+	       "weir_tensor_copy copies from mapped memory");
+	weir_buf_free(ro);
+	weir_buf_free(t.buf);
+}
+
+static void places(void)
+{
+	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100), v;
+	int64_t shape[2] = { 10, 10 };
+	static char mine[100];
+
 	weir_tensor_init(&v, WEIR_DTYPE_U8, 2, shape);
 	weir_tensor_place(&v, t.buf, 0);
 	weir_tensor_view(&v, 1, 2, 3, &v);
 	is_err(weir_tensor_set(&v, 0, mine, 1), -EINVAL, "not contiguous",
-	       "bytes of a view with gaps are refused");
+	       "weir_tensor_set refuses a view with gaps");
 	t.offset = 50;
 	is_err(weir_tensor_get(&t, 0, mine, 1), -EINVAL,
 	       "100 bytes from byte 50 on, the buffer has 100",
-	       "a place that was changed by hand is checked again");
+	       "a tensor whose offset the caller changed is checked again");
+	weir_buf_free(t.buf);
+}
+
+static void errors_of_backends(void)
+{
+	struct weir_tensor f = bytes_in(kind_of("TEST0", WEIR_MEM_DEVICE), 64);
+	static char mine[100];
+
 	is_err(weir_tensor_get(&f, 0, mine, 17), -EIO, "the test is slow",
 	       "a device's -ETIMEDOUT becomes -EIO");
 	is_err(weir_tensor_get(&f, 0, mine, 13), -EIO, "-100000",
 	       "a backend's result that is no errno becomes -EIO");
-	weir_buf_free(ro);
-	weir_buf_free(t.buf);
 	weir_buf_free(f.buf);
 }
 
@@ -140,7 +161,8 @@ static void copies(const char *from, enum weir_mem from_kind, const char *to,
 	is_int(weir_tensor_copy(&dst, &src), 0, "a tensor is copied %s to %s",
 	       from, to);
 	weir_tensor_get(&dst, 0, got, (size_t)n);
-	is_mem(got, bytes, (size_t)n, "... whole");
+	is_mem(got, bytes, (size_t)n,
+	       "all bytes of the tensor are copied from %s to %s", from, to);
 	weir_buf_free(src.buf);
 	weir_buf_free(dst.buf);
 	free(bytes);
@@ -183,7 +205,8 @@ static void gaps(const char *name)
 	memset(want, 0xcc, 100);
 	for (int i = 0; i < 10; i++)
 		memcpy(want + 10 * i + 2, bytes + 10 * i + 2, 3);
-	is_mem(got, want, 100, "%s: ... and the gaps are left alone", name);
+	is_mem(got, want, 100, "%s: a copy of a view leaves the gaps alone",
+	       name);
 	weir_buf_free(all[0].buf);
 	weir_buf_free(all[1].buf);
 	free(bytes);
@@ -211,7 +234,7 @@ static void deep_gaps(void)
 	weir_tensor_set(&all[0], 0, bytes, 64);
 	weir_buf_clear(all[1].buf, 0xcc);
 	is_int(atomic_load(&all[1].buf->mem.touched) >= 64, 1,
-	       "memory that was cleared is known to be touched");
+	       "a buffer that was cleared is known to be touched");
 	weir_tensor_copy(&part[1], &part[0]);
 	weir_tensor_get(&all[1], 0, got, 64);
 	for (int i = 0; i < 64; i++) {
@@ -220,13 +243,14 @@ static void deep_gaps(void)
 
 		wrong += got[i] != (in ? bytes[i] : 0xcc);
 	}
-	is_int(wrong, 0, "a cube inside of a cube is copied byte for byte");
+	is_int(wrong, 0,
+	       "a copy of a cube inside a cube writes the cube and nothing else");
 	weir_buf_free(all[0].buf);
 	weir_buf_free(all[1].buf);
 	free(bytes);
 }
 
-static void unlike(void)
+static void overlaps(void)
 {
 	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
 	struct weir_tensor a, b, wrapped;
@@ -234,29 +258,38 @@ static void unlike(void)
 
 	weir_tensor_view(&t, 0, 0, 50, &a);
 	weir_tensor_view(&t, 0, 0, 50, &b);
-	is_int(weir_tensor_copy(&a, &b), 0,
-	       "a copy to the same place is nothing to do");
+	is_int(weir_tensor_copy(&a, &b), 0, "a tensor can be copied to itself");
 	weir_tensor_view(&t, 0, 50, 50, &b);
-	is_int(weir_tensor_copy(&a, &b), 0, "neighbours do not overlap");
+	is_int(weir_tensor_copy(&a, &b), 0,
+	       "a tensor can be copied to its neighbour");
 	weir_tensor_view(&t, 0, 49, 50, &b);
 	is_err(weir_tensor_copy(&a, &b), -EINVAL,
 	       "50 bytes each, 49 apart: they overlap",
-	       "places that overlap are refused");
+	       "a copy between ranges that overlap is refused");
 	if (weir_buf_wrap(kind_of("CPU", WEIR_MEM_PLAIN), weir_buf_data(t.buf),
 			  100, NULL, NULL, &again) < 0)
 		bail("%s", weir_error());
 	wrapped = b;
 	wrapped.buf = again;
 	is_err(weir_tensor_copy(&a, &wrapped), -EINVAL, "overlap",
-	       "... also through two buffers of the same memory");
+	       "a copy between ranges that overlap through two buffers is refused");
+	weir_buf_free(again);
+	weir_buf_free(t.buf);
+}
+
+static void unlike(void)
+{
+	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
+	struct weir_tensor a, b;
+
+	weir_tensor_view(&t, 0, 0, 50, &a);
 	weir_tensor_view(&t, 0, 50, 49, &b);
 	is_err(weir_tensor_copy(&a, &b), -EINVAL, "dimension 0: 50",
-	       "other shapes are refused");
+	       "a copy between two shapes is refused");
 	b = a;
 	b.dtype = WEIR_DTYPE_I8;
 	is_err(weir_tensor_copy(&a, &b), -EINVAL, "dtype",
-	       "... and other dtypes");
-	weir_buf_free(again);
+	       "a copy between two dtypes is refused");
 	weir_buf_free(t.buf);
 }
 
@@ -296,7 +329,7 @@ static const struct weir__source_ops counter_ops = {
 static struct counter work;
 static _Atomic int step;
 
-static void rest(long ms)
+static void sleep_ms(long ms)
 {
 	struct timespec ts = { 0, ms * 1000000 };
 
@@ -309,7 +342,7 @@ static void *complete(void *arg)
 	uint64_t last = *(uint64_t *)arg;
 
 	for (uint64_t i = atomic_load(&work.done) + 1; i <= last; i++) {
-		rest(30);
+		sleep_ms(30);
 		atomic_store(&step, (int)i);
 		atomic_store(&work.done, i);
 		weir__source_complete(&work.src, i);
@@ -368,56 +401,84 @@ static bool next_of_load(struct weir__access *access, uint64_t lo, uint64_t hi,
 	return true;
 }
 
-static void waits(void)
+static void waits_for_conflicts(struct weir_tensor *t)
 {
-	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 400);
 	struct weir__access a = {
-		.buf = t.buf, .lo = 5, .hi = 6, .src = &work.src, .number = 2
+		.buf = t->buf, .lo = 5, .hi = 6, .src = &work.src, .number = 2
 	};
 
-	weir__source_init(&work.src, &counter_ops, weir);
 	weir__access_add(&a);
-	is_int(step_after(0, call_get, &t), 0, "reading waits for no reader");
+	is_int(step_after(0, call_get, t), 0,
+	       "a read does not wait for a queued read");
 	weir__access_del(&a);
 	a.number = 5;
 	weir__access_add(&a);
-	is_int(step_after(5, call_set, &t), 5, "writing waits for readers");
+	is_int(step_after(5, call_set, t), 5,
+	       "a write waits for a queued read");
 	weir__access_del(&a);
 	a.number = 8;
 	a.write = true;
 	weir__access_add(&a);
-	is_int(step_after(8, call_get, &t), 8, "reading waits for writers");
+	is_int(step_after(8, call_get, t), 8,
+	       "a read waits for a queued write");
 	weir__access_del(&a);
 	a.lo = 10;
 	a.hi = 400;
 	a.number = 11;
 	weir__access_add(&a);
-	is_int(step_after(8, call_set, &t), 8,
-	       "what is queued beside the range is not waited for");
+	is_int(step_after(8, call_set, t), 8,
+	       "a call does not wait for work outside its range");
 	weir__access_del(&a);
-	a.lo = 0;
-	a.next_number = next_of_load;
+}
+
+static void waits_for_a_load(struct weir_tensor *t)
+{
+	struct weir__access a = { .buf = t->buf,
+				  .hi = 400,
+				  .write = true,
+				  .src = &work.src,
+				  .next_number = next_of_load };
+
 	atomic_store(&work.done, 9);
 	weir__access_add(&a);
-	is_int(step_after(10, call_get, &t), 10,
-	       "of a load, only those of the range are waited for");
-	is_int(step_after(49, call_clear, &t), 49, "... or all");
+	is_int(step_after(10, call_get, t), 10,
+	       "a read waits for those tensors of a load that are in its range");
+	is_int(step_after(49, call_clear, t), 49,
+	       "a write of a whole buffer waits for all tensors of a load");
 	weir__access_del(&a);
-	a.next_number = NULL;
-	a.number = 60;
+}
+
+static void failed_work(struct weir_tensor *t)
+{
+	struct weir__access a = { .buf = t->buf,
+				  .hi = 400,
+				  .write = true,
+				  .src = &work.src,
+				  .number = 60 };
+
 	atomic_store(&work.failed, 60);
 	weir__access_add(&a);
-	weir_tensor_get(&t, 500, NULL, 0);
-	is_int(call_get(&t), 0, "work that failed is not waited for");
+	weir_tensor_get(t, 500, NULL, 0);
+	is_int(call_get(t), 0, "a read does not wait for work that has failed");
 	has_str(weir_error(), "weir_tensor_get: tensor: 0 bytes from byte 500",
-		"... and is not this call's failure");
+		"the failure of queued work is not the call's own");
 	weir__access_del(&a);
-	weir__access_del(&a);
+	weir__access_del(&a); /* no effect */
+}
+
+static void waits(void)
+{
+	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 400);
+
+	weir__source_init(&work.src, &counter_ops, weir);
+	waits_for_conflicts(&t);
+	waits_for_a_load(&t);
+	failed_work(&t);
 	weir__source_fini(&work.src);
 	weir_buf_free(t.buf);
 }
 
-/* The same on the device that is tested, and with those of others. */
+/* The same on the device under test, and copies between it and others. */
 #define OF_DEVICE (15 * 2 + 12 + 2)
 static void of_device(const char *name)
 {
@@ -443,11 +504,14 @@ int main(void)
 	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
 	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
-	refused();
+	read_only();
+	places();
+	errors_of_backends();
 	all_copies();
 	gaps("CPU");
 	gaps("TEST0");
 	deep_gaps();
+	overlaps();
 	unlike();
 	waits();
 	if (name)

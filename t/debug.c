@@ -38,18 +38,19 @@ static void words(void)
 {
 	struct weir *root = open_with(NULL, WEIR_IO_AUTO);
 
-	ok(!weir__debug_has(root, "io=sync"), "without the variable no word");
+	ok(!weir__debug_has(root, "io=sync"),
+	   "without WEIR_DEBUG no word is set");
 	weir_close(root);
 	root = open_with("io=synchro,io=sync, log,", WEIR_IO_AUTO);
 	ok(weir__debug_has(root, "io=sync") && weir__debug_has(root, "log"),
-	   "words are separated by commas");
+	   "words of WEIR_DEBUG are separated by commas");
 	ok(!weir__debug_has(root, "io=sy") && !weir__debug_has(root, "io"),
-	   "... and taken whole");
+	   "words of WEIR_DEBUG match as a whole");
 	is_str(lines, "WEIR_DEBUG: 'io=synchro' is not known",
-	       "... those that are not known go to the log");
+	       "an unknown word of WEIR_DEBUG is logged");
 	setenv("WEIR_DEBUG", "1", 1);
 	ok(weir__debug_has(root, "io=sync"),
-	   "the variable is read when the root is opened");
+	   "WEIR_DEBUG is read when the root is opened");
 	weir_close(root);
 }
 
@@ -59,17 +60,17 @@ static void method(void)
 	struct weir *root = open_with("io=sync", WEIR_IO_URING);
 
 	is_int(weir_io_info(root, &info), 0,
-	       "io=sync: a root that wants the ring gets threads");
-	is_int(info.method, WEIR_IO_SYNC, "... and no ring");
-	has_str(info.why, "WEIR_DEBUG", "... and the reason is said");
+	       "io=sync: a root that asks for the ring can be opened");
+	is_int(info.method, WEIR_IO_SYNC, "io=sync: the method is threads");
+	has_str(info.why, "WEIR_DEBUG", "io=sync: the reason names WEIR_DEBUG");
 	weir_close(root);
 	root = open_with("io=uring", WEIR_IO_SYNC);
 	if (weir_io_info(root, &info) < 0)
 		has_str(weir_error(), "io_uring was asked for",
-			"io=uring: the ring or an error");
+			"io=uring: a root that asks for threads uses the ring or fails");
 	else
 		is_int(info.method, WEIR_IO_URING,
-		       "io=uring: the ring or an error");
+		       "io=uring: a root that asks for threads uses the ring or fails");
 	weir_close(root);
 }
 

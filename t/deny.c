@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deny NR[,NR...] ERRNO CMD...: run a command to which these system calls, by
- * number, fail with this errno. A name of a call may stand for its number.
- * Status 99: no such filter can be made here.
+ * deny CALL[,CALL...] ERRNO CMD...: run a command whose system calls CALL, by
+ * number or by name, fail with ERRNO. Status 99: no such filter can be
+ * installed here.
  */
 #include <errno.h>
 #include <linux/filter.h>

@@ -63,13 +63,14 @@ static void of_safetensors(void)
 	}
 	for (unsigned i = 0; i < 256; i++)
 		n += weir__dtype(i) && weir__dtype(i)->safetensors;
-	is_int(n, COUNT(safetensors), "safetensors has no others");
+	is_int(n, COUNT(safetensors),
+	       "no other dtype has a name of safetensors");
 	is_int(weir__dtype_safetensors("bf16", 4), WEIR_DTYPE_NONE,
-	       "names are compared with their case");
+	       "names of dtypes are compared with their case");
 	is_int(weir__dtype_safetensors("F3", 2), WEIR_DTYPE_NONE,
-	       "... and whole");
+	       "names of dtypes are compared as a whole");
 	is_int(weir__dtype_safetensors("Q4_0", 4), WEIR_DTYPE_NONE,
-	       "GGML's are not safetensors'");
+	       "a name of a GGML dtype is not one of safetensors");
 }
 
 static void of_ggml(void)
@@ -87,7 +88,7 @@ static void of_ggml(void)
 	}
 	for (unsigned i = 0; i < 1000; i++)
 		n += weir__dtype_ggml(i) != WEIR_DTYPE_NONE;
-	is_int(n, COUNT(ggml), "GGML has no others");
+	is_int(n, COUNT(ggml), "no other number is a dtype of GGML");
 }
 
 static void sane(void)
@@ -102,16 +103,17 @@ static void sane(void)
 			wrong += !row->align || row->align & (row->align - 1) ||
 				 row->bytes % row->align;
 	}
-	is_int(wrong, 0, "alignments are powers of two that divide the block");
+	is_int(wrong, 0,
+	       "alignments of dtypes are powers of two that divide the block");
 	is_err(weir_dtype_info(WEIR_DTYPE_NONE, &d), -EINVAL,
 	       "weir_dtype_info: 0 is not a dtype", "0 is not a dtype");
 	is_err(weir_dtype_info((enum weir_dtype)65, &d), -EINVAL, "65",
-	       "a number in a gap is not");
+	       "a number in a gap of the table is not a dtype");
 	is_err(weir_dtype_info((enum weir_dtype)0x7fffffff, &d), -EINVAL,
-	       "2147483647", "a number beyond the table is not");
+	       "2147483647", "a number beyond the table is not a dtype");
 	d.size = 0;
 	is_err(weir_dtype_info(WEIR_DTYPE_F32, &d), -EINVAL, ".size",
-	       "a result without a size is refused");
+	       "weir_dtype_info refuses a result without a size");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-ins for what a C library may lack, compiled wherever we are. */
+/* Our own strerrorname_np and others, compiled on every C library. */
 #include <errno.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void all_names(void)
 		wrong += want && strcmp(our_name(err), want) != 0;
 		wrong += !want && !strstr(our_name(err), "unknown");
 	}
-	is_int(wrong, 0, "each errno has the name that glibc gives it");
+	is_int(wrong, 0, "the name of each errno is glibc's");
 #else
 	skip(1, "there is no glibc to compare with");
 #endif
@@ -44,13 +44,14 @@ int main(void)
 	char text[8];
 
 	plan(6);
-	is_str(our_name(ENOMEM), "ENOMEM", "an errno has its name");
+	is_str(our_name(ENOMEM), "ENOMEM",
+	       "our_name returns the name of an errno");
 	all_names();
-	has_str(our_name(-1), "unknown", "... one below all has none");
-	has_str(our_name(100000), "unknown", "... nor one above all");
+	has_str(our_name(-1), "unknown", "a negative errno is unknown");
+	has_str(our_name(100000), "unknown", "an errno beyond all is unknown");
 	is_str(our_desc(ENOENT), strerror(ENOENT),
-	       "the description is that of strerror");
+	       "the description of an errno is strerror's");
 	is_str(weir__strerror_r(ENOENT, text, sizeof(text)), "No such",
-	       "... and is cut to the room that there is");
+	       "weir__strerror_r cuts the description to its buffer");
 	return done_testing();
 }

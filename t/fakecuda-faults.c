@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The stand-in driver: failures on demand, and what is said at exit. */
+/* The stand-in driver: failures on demand, and its report at exit. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 
 static CUcontext ctx;
 
-/* After a failure that the context did not survive. */
+/* Replace a context whose error stays. */
 static void new_context(void)
 {
 	cu.fakecuda_disarm();
@@ -30,18 +30,27 @@ static void once(void)
 	CUdeviceptr ptr;
 
 	cu.fakecuda_arm("cuMemAlloc", 2, FAKECUDA_ONCE, 2);
-	is_int(cu.cuMemAlloc(&ptr, 16), 0, "a call before the n-th works");
+	is_int(cu.cuMemAlloc(&ptr, 16), 0,
+	       "a call before the armed one succeeds");
 	cu.cuMemFree(ptr);
 	is_int(cu.cuMemAlloc(&ptr, 16), CUDA_ERROR_OUT_OF_MEMORY,
-	       "the n-th fails with what was armed");
-	is_int(cu.cuMemAlloc(&ptr, 16), 0, "... and the next works");
+	       "the armed call fails with the armed code");
+	is_int(cu.cuMemAlloc(&ptr, 16), 0,
+	       "the call after the armed one succeeds");
 	cu.cuMemFree(ptr);
+}
+
+static void from_then_on(void)
+{
+	CUdeviceptr ptr;
+
 	cu.fakecuda_arm("cuMemAlloc", 1, FAKECUDA_FROM_THEN_ON, 2);
 	cu.cuMemAlloc(&ptr, 16);
 	is_int(cu.cuMemAlloc(&ptr, 16), CUDA_ERROR_OUT_OF_MEMORY,
-	       "from then on all fail");
+	       "with FROM_THEN_ON each call after the armed one fails");
 	cu.fakecuda_disarm();
-	is_int(cu.cuMemAlloc(&ptr, 16), 0, "... until that is taken back");
+	is_int(cu.cuMemAlloc(&ptr, 16), 0,
+	       "calls succeed after fakecuda_disarm");
 	cu.cuMemFree(ptr);
 }
 
@@ -55,8 +64,9 @@ static void any_call(void)
 	cu.cuDeviceGetCount(&n);
 	is_int(cu.cuStreamCreate(&stream, 0), CUDA_ERROR_UNKNOWN,
 	       "the n-th call of any name can fail");
-	is_int(cu.fakecuda_calls(NULL) - before, 2, "calls are counted");
-	ok(cu.fakecuda_calls("cuMemAlloc") > 4, "... by name");
+	is_int(cu.fakecuda_calls(NULL) - before, 2,
+	       "calls of all names are counted");
+	ok(cu.fakecuda_calls("cuMemAlloc") > 4, "calls are counted by name");
 }
 
 static void sticky(void)
@@ -67,16 +77,16 @@ static void sticky(void)
 
 	cu.fakecuda_arm("cuStreamSynchronize", 1, FAKECUDA_STICKY, 719);
 	is_int(cu.cuStreamSynchronize(stream), CUDA_ERROR_LAUNCH_FAILED,
-	       "a sticky error comes out of its call");
+	       "a sticky error is returned by the armed call");
 	is_int(cu.cuMemFree(ptr), CUDA_ERROR_LAUNCH_FAILED,
-	       "... and of every later one of the context");
+	       "a sticky error is returned by every later call of the context");
 	is_int(cu.cuStreamDestroy(stream), CUDA_ERROR_LAUNCH_FAILED,
-	       "... of those that give things back too");
+	       "a sticky error is returned by calls that free");
 	new_context();
-	is_int(cu.cuMemAlloc(&ptr, 16), 0, "a new context is sound");
+	is_int(cu.cuMemAlloc(&ptr, 16), 0, "a new context has no sticky error");
 	cu.cuMemFree(ptr);
 	is_int(cu_counts().lost[FAKECUDA_STREAM] - lost, 1,
-	       "what the old one had went with it");
+	       "objects of a failed context are counted as lost");
 }
 
 static void late(void)
@@ -86,17 +96,27 @@ static void late(void)
 
 	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_LATE, 999);
 	is_int(cu.cuMemsetD8Async(ptr, 1, 16, stream), 0,
-	       "a call can seem to work");
+	       "a call armed with LATE returns success");
 	is_int(cu.cuStreamSynchronize(stream), CUDA_ERROR_UNKNOWN,
-	       "... and its failure come out of a later one");
-	is_int(cu.cuStreamSynchronize(stream), 0, "... once");
+	       "the failure of LATE is returned by a later call");
+	is_int(cu.cuStreamSynchronize(stream), 0,
+	       "the failure of LATE is returned once");
 	ok(*(unsigned char *)cu.fakecuda_at(ptr) == 0xcd,
-	   "what failed did not happen");
+	   "an operation that failed late has no effect");
+	cu.cuStreamDestroy(stream);
+	cu.cuMemFree(ptr);
+}
+
+static void late_and_sticky(void)
+{
+	CUdeviceptr ptr = cu_device(16);
+	CUstream stream = cu_stream();
+
 	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_LATE, 700);
 	cu.cuMemsetD8Async(ptr, 1, 16, stream);
 	cu.cuStreamSynchronize(stream);
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_ILLEGAL_ADDRESS,
-	       "some errors a context does not survive");
+	       "an illegal address stays an error of the context");
 	new_context();
 }
 
@@ -112,17 +132,19 @@ static void hang(void)
 	cu.cuEventRecord(event, stream);
 	usleep(5000);
 	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
-	       "what hangs is never done");
+	       "an operation that hangs is not ready");
 	cu.fakecuda_release();
-	is_int(cu.cuEventSynchronize(event), 0, "... until it is released");
-	is_int(*(char *)cu.fakecuda_at(ptr), 1, "... and then happens");
+	is_int(cu.cuEventSynchronize(event), 0,
+	       "an operation that hangs ends when it is released");
+	is_int(*(char *)cu.fakecuda_at(ptr), 1,
+	       "an operation that hung has its effect when it is released");
 	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
 	cu.cuMemsetD8Async(ptr, 2, 16, stream);
 	cu.cuDevicePrimaryCtxReset(0);
 	is_int(cu.cuEventQuery(event), CUDA_ERROR_CONTEXT_IS_DESTROYED,
-	       "a context that is reset does not wait for it");
+	       "a reset does not wait for an operation that hangs");
 	is_int(cu.cuDevicePrimaryCtxRelease(0), CUDA_ERROR_INVALID_CONTEXT,
-	       "... and nobody holds it any more");
+	       "a context that was reset is not retained");
 	new_context();
 }
 
@@ -139,20 +161,21 @@ static void lost(void)
 	cu.cuCtxSynchronize();
 	cu.fakecuda_arm("cuMemcpyHtoDAsync", 1, FAKECUDA_LOST, 46);
 	is_int(cu.cuMemcpyHtoDAsync(ptr, host, 4 * MIB, stream), 0,
-	       "a device is lost in mid-copy");
+	       "a copy in which the device is lost is accepted");
 	is_int(cu.cuStreamSynchronize(stream), CUDA_ERROR_DEVICE_UNAVAILABLE,
-	       "... which who waits is told");
-	ok(seen[0] == 1 && seen[4 * MIB - 1] == 2, "half of the bytes came");
+	       "a wait for a lost device fails");
+	ok(seen[0] == 1 && seen[4 * MIB - 1] == 2,
+	   "a copy in which the device is lost copies half of its bytes");
 	is_int(cu.cuMemFree(ptr), CUDA_ERROR_DEVICE_UNAVAILABLE,
-	       "from then on all calls fail");
+	       "calls to a lost device fail");
 	is_int(cu.cuDevicePrimaryCtxRetain(&again, 0),
-	       CUDA_ERROR_DEVICE_UNAVAILABLE, "... and no context is made");
+	       CUDA_ERROR_DEVICE_UNAVAILABLE, "a lost device makes no context");
 	is_int(cu.cuDevicePrimaryCtxRetain(&again, 1), 0,
-	       "other devices go on");
+	       "another device works after one is lost");
 	cu.cuDevicePrimaryCtxRelease(1);
 }
 
-/* A process of its own, with @arm in its environment; its report. */
+/* Run @body in a child with @arm in its environment; @ret: its report. */
 static void run_child(int (*body)(void), const char *arm, char *ret,
 		      size_t size)
 {
@@ -174,7 +197,7 @@ static void run_child(int (*body)(void), const char *arm, char *ret,
 	unlink(name);
 }
 
-static int leave_things(void)
+static int leave_objects(void)
 {
 	CUevent event;
 
@@ -199,7 +222,7 @@ static int three_times(void)
 	return 0;
 }
 
-static int look_only(void)
+static int query_only(void)
 {
 	size_t total;
 	int n;
@@ -215,25 +238,27 @@ static void at_exit(void)
 {
 	char text[4096];
 
-	run_child(leave_things, NULL, text, sizeof(text));
+	run_child(leave_objects, NULL, text, sizeof(text));
 	has_str(text, "device-memory made 2 live 2 lost 0\n",
-		"at exit it says what was not given back");
-	has_str(text, "stream made 1 live 1 lost 0\n", "... of each kind");
-	has_str(text, "event made 1 live 0 lost 0\n", "... and what was");
+		"the report at exit counts objects that were not freed");
+	has_str(text, "stream made 1 live 1 lost 0\n",
+		"the report at exit counts each kind of object");
+	has_str(text, "event made 1 live 0 lost 0\n",
+		"the report at exit counts objects that were freed");
 	has_str(text, "misuse 1 last: cuMemFree: 0x3039 is no allocation\n",
-		"... and which mistakes there were");
-	run_child(look_only, NULL, text, sizeof(text));
+		"the report at exit describes the last misuse");
+	run_child(query_only, NULL, text, sizeof(text));
 	has_str(text, "retained made 0 live 0 lost 0\n",
-		"who only looks makes no context");
+		"queries without a context retain none");
 	run_child(three_times, "cuMemAlloc:2:once:2,cuInit:9:from:1", text,
 		  sizeof(text));
 	has_str(text, "device-memory made 2 live 2 lost 0\n",
-		"the environment can make a call fail as well");
+		"FAKECUDA_ARM makes a call fail");
 }
 
 static int last_words = -1;
 
-/* Registered before cuInit, so it runs after the driver's own end. */
+/* Registered before cuInit, so it runs after the driver's exit handler. */
 static void after_the_driver(void)
 {
 	size_t a, b;
@@ -260,7 +285,7 @@ static int exit_status(int (*body)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void *let_go(void *gate)
+static void *unblock_later(void *gate)
 {
 	usleep(5000);
 	__atomic_store_n((uint32_t *)gate, 1, __ATOMIC_RELEASE);
@@ -284,7 +309,7 @@ static int share_a_channel(void)
 	cu.cuStreamWriteValue32(b, (uintptr_t)gate + 0, 0, 0);
 	usleep(5000);
 	stuck = cu.cuStreamQuery(b) == CUDA_ERROR_NOT_READY;
-	pthread_create(&thread, NULL, let_go, gate);
+	pthread_create(&thread, NULL, unblock_later, gate);
 	pthread_join(thread, NULL);
 	return cu.cuStreamSynchronize(b) == 0 && stuck ? 7 : 1;
 }
@@ -295,14 +320,16 @@ int main(void)
 	plan(37);
 	at_exit();
 	is_int(exit_status(end_late), CUDA_ERROR_DEINITIALIZED,
-	       "after its end the driver says that it has ended");
+	       "calls after the driver's end return CUDA_ERROR_DEINITIALIZED");
 	is_int(exit_status(share_a_channel), 7,
-	       "streams that share a channel hold each other up");
+	       "streams that share a channel block each other");
 	ctx = cu_start();
 	once();
+	from_then_on();
 	any_call();
 	sticky();
 	late();
+	late_and_sticky();
 	hang();
 	lost();
 	return done_testing();

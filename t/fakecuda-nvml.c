@@ -50,19 +50,20 @@ int main(void)
 	*(void **)&by_bus = get("nvmlDeviceGetHandleByPciBusId_v2");
 	*(void **)&info = get("nvmlDeviceGetMemoryInfo");
 	*(void **)&end = get("nvmlShutdown");
-	is_int(by_bus("FACE:02:00.0", &dev), 1, "it is started before use");
-	is_int(init(), 0, "... which can be done");
-	is_int(by_bus("FACE:03:00.0", &dev), 6, "there is no third device");
+	is_int(by_bus("FACE:02:00.0", &dev), 1, "a call before nvmlInit fails");
+	is_int(init(), 0, "nvmlInit succeeds");
+	is_int(by_bus("FACE:03:00.0", &dev), 6, "a third device is not found");
 	is_int(by_bus("0000face:01:00.0", &dev), 0,
-	       "a device is found by its address");
+	       "a device is found by its PCI address");
 	info(dev, &memory);
 	ok(memory.total == 1000000000 && memory.free == memory.total,
-	   "all is free without the driver");
+	   "all memory is free while no driver is open");
 	cu_start();
 	cu_device(1 << 20);
 	info(dev, &memory);
-	is_int(memory.used, 1 << 20, "what the driver has given is not");
-	is_int(end(), 0, "it is ended");
-	is_int(end(), 1, "... once");
+	is_int(memory.used, 1 << 20,
+	       "memory that the driver has allocated is used");
+	is_int(end(), 0, "nvmlShutdown succeeds");
+	is_int(end(), 1, "a second nvmlShutdown fails");
 	return done_testing();
 }

@@ -13,15 +13,15 @@
 
 static CUcontext ctx;
 
-/* Holds a stream until the word at @gate is 1. */
-static void hold(CUstream stream, uint32_t *gate)
+/* Block @stream until unblock(@gate). */
+static void block(CUstream stream, uint32_t *gate)
 {
 	*gate = 0;
 	cu.cuStreamWaitValue32(stream, (uintptr_t)gate, 1,
 			       CU_STREAM_WAIT_VALUE_GEQ);
 }
 
-static void let_go(uint32_t *gate)
+static void unblock(uint32_t *gate)
 {
 	__atomic_store_n(gate, 1, __ATOMIC_RELEASE);
 }
@@ -49,13 +49,13 @@ static void order(uint32_t *gate)
 	float ms;
 
 	memset(pinned, 1, MIB);
-	hold(a, gate);
+	block(a, gate);
 	cu.cuMemcpyHtoDAsync(ptr, pinned, MIB, a);
 	is_int(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY,
-	       "what is queued has not happened when the call returns");
+	       "a stream with queued work is not ready");
 	event = event_of(a, CU_EVENT_DISABLE_TIMING);
 	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
-	       "... nor has the event behind it");
+	       "an event after queued work is not ready");
 	cu.cuStreamWaitEvent(b, event, 0);
 	cu.cuMemsetD8Async(ptr, 2, 1, b);
 	cu.cuEventCreate(&never, 0);
@@ -63,16 +63,18 @@ static void order(uint32_t *gate)
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "a stream waits for another's event");
 	is_int(cu.cuEventQuery(never), CUDA_SUCCESS,
-	       "an event never recorded is done");
+	       "an event that was never recorded is ready");
 	is_int(cu.cuEventElapsedTime(&ms, event, event),
 	       CUDA_ERROR_INVALID_HANDLE,
-	       "an event without timing tells no time");
+	       "an event without timing has no elapsed time");
 	cu.cuEventDestroy(event);
-	let_go(gate);
+	unblock(gate);
 	is_int(cu.cuStreamSynchronize(b), CUDA_SUCCESS,
-	       "... even if the event is destroyed meanwhile");
-	is_int(byte_at(ptr), 2, "then all happens in its order");
-	is_int(byte_at(ptr + 1), 1, "... and the rest is as copied");
+	       "a stream that waits for a destroyed event ends");
+	is_int(byte_at(ptr), 2,
+	       "work of two streams runs in the order of their events");
+	is_int(byte_at(ptr + 1), 1,
+	       "bytes beside a fill are as they were copied");
 	cu.cuEventDestroy(never);
 	cu.cuStreamDestroy(a);
 	cu.cuStreamDestroy(b);
@@ -85,15 +87,15 @@ static void destroyed_with_work(uint32_t *gate)
 	CUstream stream = cu_stream();
 	CUdeviceptr ptr = cu_device(16);
 
-	hold(stream, gate);
+	block(stream, gate);
 	cu.cuMemsetD8Async(ptr, 7, 16, stream);
 	is_int(cu.cuStreamDestroy(stream), CUDA_SUCCESS,
 	       "a stream with work is destroyed at once");
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE,
-	       "... and its handle is dead");
-	let_go(gate);
+	       "the handle of a destroyed stream is invalid");
+	unblock(gate);
 	cu.cuCtxSynchronize();
-	is_int(byte_at(ptr), 7, "... but what it had to do is done");
+	is_int(byte_at(ptr), 7, "the work of a destroyed stream still runs");
 	cu.cuMemFree(ptr);
 }
 
@@ -103,25 +105,26 @@ static void stream_zero(uint32_t *gate)
 	CUdeviceptr ptr = cu_device(16);
 
 	cu.cuStreamCreate(&blocking, CU_STREAM_DEFAULT);
-	hold(blocking, gate);
+	block(blocking, gate);
 	cu.cuMemsetD8Async(ptr, 9, 16, NULL);
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "stream 0 waits for the blocking streams");
-	let_go(gate);
+	unblock(gate);
 	cu.cuStreamSynchronize(NULL);
-	is_int(byte_at(ptr), 9, "... and then runs");
-	hold(NULL, gate);
+	is_int(byte_at(ptr), 9,
+	       "stream 0 runs when the blocking streams are done");
+	block(NULL, gate);
 	cu.cuMemsetD8Async(ptr, 8, 16, blocking);
 	usleep(5000);
-	is_int(byte_at(ptr), 9, "they wait for stream 0 too");
-	let_go(gate);
+	is_int(byte_at(ptr), 9, "a blocking stream waits for stream 0");
+	unblock(gate);
 	cu.cuCtxSynchronize();
-	is_int(byte_at(ptr), 8, "... and no longer");
+	is_int(byte_at(ptr), 8, "a blocking stream runs when stream 0 is done");
 	cu.cuStreamDestroy(blocking);
 	cu.cuMemFree(ptr);
 }
 
-/* Milliseconds that the device says @n copies of @bytes took. */
+/* Milliseconds by the device's events that @n copies of @bytes take. */
 static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
 {
 	CUstream stream = cu_stream();
@@ -139,14 +142,14 @@ static float timed(CUdeviceptr to, void *from, size_t bytes, int n)
 	return ms;
 }
 
-/* Not faster; a little slower where the machine has other things to do. */
+/* Not faster than wanted; a busy machine may make it a little slower. */
 static bool near(double got, double want)
 {
 	diag("%.3f ms for %.3f", got, want);
 	return got > want * 0.97 && got < want * 1.4;
 }
 
-/* Both streams' copies, at the same time; real milliseconds. */
+/* Milliseconds by the clock that two concurrent copies take. */
 static double both(CUdeviceptr dev, char *host, bool same_direction)
 {
 	CUstream a = cu_stream(), b = cu_stream();
@@ -173,17 +176,20 @@ static void engines(void)
 	cu.fakecuda_set("RATE", "1e8");
 	start = cu_ms();
 	ms = timed(dev, host, 4 * MIB, 2);
-	ok(near(ms, 8 * MIB / 1e5), "an engine has the rate that was set");
-	ok(cu_ms() - start >= 8 * MIB / 1e5, "... and takes as long");
+	ok(near(ms, 8 * MIB / 1e5),
+	   "an engine copies at FAKECUDA_RATE by its own events");
+	ok(cu_ms() - start >= 8 * MIB / 1e5,
+	   "an engine copies at FAKECUDA_RATE by the clock");
 	cu.fakecuda_set("DRY", "1");
 	ok(both(dev, host, true) >= 8 * MIB / 1e5,
-	   "copies of one direction share it");
+	   "copies in one direction share an engine");
 	ms = both(dev, host, false);
-	ok(ms < 8 * MIB / 1e5, "... of both directions do not (%.1f ms)", ms);
+	ok(ms < 8 * MIB / 1e5,
+	   "copies in both directions do not share an engine (%.1f ms)", ms);
 	cu.fakecuda_set("RATE", "55e9");
 	cu.fakecuda_set("LATENCY", "10");
 	ok(near(timed(dev, host, MIB, 2000), 2000 * (0.01 + MIB / 55e6)),
-	   "each copy has a latency");
+	   "each copy takes FAKECUDA_LATENCY more");
 	memset(host, 5, MIB);
 	timed(dev, host, MIB, 1);
 	ok(byte_at(dev) != 5, "a dry engine moves no bytes");
@@ -199,20 +205,21 @@ static void pageable_small(CUstream stream, CUdeviceptr dev, uint32_t *gate)
 	char small[1000];
 
 	memset(small, 3, sizeof(small));
-	hold(stream, gate);
+	block(stream, gate);
 	cu.cuMemcpyHtoDAsync(dev, small, sizeof(small), stream);
 	memset(small, 4, sizeof(small));
 	ok(cu.cuStreamQuery(stream) == CUDA_ERROR_NOT_READY,
 	   "a small copy from pageable memory returns before it is done");
-	let_go(gate);
+	unblock(gate);
 	cu.cuStreamSynchronize(stream);
-	is_int(byte_at(dev), 3, "... with its source read already");
+	is_int(byte_at(dev), 3,
+	       "a small copy from pageable memory has read its source when it returns");
 }
 
-static void *open_gate(void *gate)
+static void *unblock_later(void *gate)
 {
 	usleep(20000);
-	let_go(gate);
+	unblock(gate);
 	return NULL;
 }
 
@@ -226,16 +233,17 @@ static void pageable(uint32_t *gate)
 
 	pageable_small(stream, dev, gate);
 	memset(host, 6, 8 * MIB);
-	hold(stream, gate);
-	pthread_create(&thread, NULL, open_gate, gate);
+	block(stream, gate);
+	pthread_create(&thread, NULL, unblock_later, gate);
 	start = cu_ms();
 	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
 	ok(cu_ms() - start > 15,
-	   "a large one waits for the stream's earlier work");
+	   "a large copy from pageable memory blocks until earlier work is done");
 	memset(host, 7, 8 * MIB);
 	pthread_join(thread, NULL);
 	cu.cuStreamSynchronize(stream);
-	is_int(byte_at(dev + 8 * MIB - 1), 6, "... and reads the source too");
+	is_int(byte_at(dev + 8 * MIB - 1), 6,
+	       "a large copy from pageable memory has read its source when it returns");
 	cu.fakecuda_set("RATE", "4e8");
 	start = cu_ms();
 	cu.cuMemcpyDtoHAsync(host, dev, 8 * MIB, stream);
@@ -244,7 +252,7 @@ static void pageable(uint32_t *gate)
 	start = cu_ms();
 	cu.cuMemcpyHtoDAsync(dev, host, 8 * MIB, stream);
 	ok(cu_ms() - start >= 4 * MIB / 4e5,
-	   "a large source needs the engine for all but its last pieces");
+	   "a large copy from pageable memory returns when only its last blocks are left");
 	cu.fakecuda_set("RATE", "0");
 	cu.cuStreamDestroy(stream);
 	cu.cuMemFree(dev);
@@ -276,11 +284,11 @@ static void shapes(void)
 	   "a rectangle is copied row by row");
 	copy.Height = 9;
 	is_int(cu.cuMemcpy2DAsync(&copy, stream), CUDA_ERROR_INVALID_VALUE,
-	       "... as far as there is memory");
+	       "a rectangle beyond an allocation is refused");
 	cu.cuMemsetD2D8Async(dev, 512, 5, 2, 8, stream);
 	cu.cuStreamSynchronize(stream);
 	ok(byte_at(dev + 7 * 512 + 1) == 5 && byte_at(dev + 7 * 512 + 2) == 7,
-	   "... or filled");
+	   "a rectangle is filled row by row");
 	cu.cuMemcpyDtoDAsync(other, dev, 4096, stream);
 	cu.cuMemcpyDtoHAsync(back, other + 7 * 512, 4, stream);
 	is_mem(back, "\5\5\7\7", 4, "a device copies its own memory");
@@ -308,19 +316,21 @@ static void batches(void)
 	memset(host + 20, 3, 10);
 	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
 				     stream),
-	       CUDA_SUCCESS, "copies are given as a batch");
+	       CUDA_SUCCESS, "copies can be queued as a batch");
 	cu.cuStreamSynchronize(stream);
 	ok(byte_at(dev + 9) == 1 && byte_at(dev + 1009) == 2 &&
 		   byte_at(dev + 5009) == 3 && byte_at(dev + 10) == 0xcd,
-	   "... and each is done");
-	is_int(cu_counts().queued - before, 1, "... as one operation");
+	   "each copy of a batch is done");
+	is_int(cu_counts().queued - before, 1,
+	       "a batch counts as one operation");
 	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
 				     NULL),
-	       CUDA_ERROR_INVALID_VALUE, "stream 0 takes none");
+	       CUDA_ERROR_INVALID_VALUE, "stream 0 refuses a batch");
 	attr.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_INVALID;
 	is_int(cu.cuMemcpyBatchAsync(dsts, srcs, sizes, 3, &attr, &first, 1,
 				     stream),
-	       CUDA_ERROR_INVALID_VALUE, "each copy needs an order");
+	       CUDA_ERROR_INVALID_VALUE,
+	       "a batch without an access order is refused");
 	cu.cuStreamDestroy(stream);
 	cu.cuMemFree(dev);
 	cu.cuMemFreeHost(host);
@@ -338,21 +348,23 @@ static void values_and_functions(uint32_t *gate)
 	CUstream stream = cu_stream();
 	int result = -1;
 
-	hold(stream, gate);
+	block(stream, gate);
 	cu.cuLaunchHostFunc(stream, note_result, &result);
 	cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 77, 0);
 	usleep(2000);
-	is_int(result, -1, "a host function waits for its turn");
-	let_go(gate);
+	is_int(result, -1, "a host function runs after the work before it");
+	unblock(gate);
 	cu.cuStreamSynchronize(stream);
 	is_int(result, CUDA_ERROR_NOT_PERMITTED,
-	       "... and may not call the driver");
-	is_int(*gate, 77, "a stream writes a value in its turn");
+	       "a host function may not call the driver");
+	is_int(*gate, 77, "a stream writes a value after the work before it");
 	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)&result, 1, 0),
-	       CUDA_ERROR_INVALID_VALUE, "... but not to pageable memory");
+	       CUDA_ERROR_INVALID_VALUE,
+	       "a stream refuses to write a value to pageable memory");
 	cu.fakecuda_set("NO", "waitvalue");
 	is_int(cu.cuStreamWriteValue32(stream, (uintptr_t)gate, 1, 0),
-	       CUDA_ERROR_NOT_SUPPORTED, "... and not where it cannot");
+	       CUDA_ERROR_NOT_SUPPORTED,
+	       "writes of values can be switched off");
 	cu.fakecuda_set("NO", "");
 	cu.cuStreamDestroy(stream);
 }
@@ -375,16 +387,16 @@ static void two_devices(void)
 	cu.cuCtxPopCurrent(&back);
 	cu.cuDeviceCanAccessPeer(&can, 0, 1);
 	ok(can && cu.cuCtxEnablePeerAccess(second, 0) == CUDA_SUCCESS,
-	   "devices reach each other");
+	   "a context can enable access to a peer");
 	cu.cuMemcpyPeerAsync(there, second, here, ctx, 16, stream);
 	cu.cuStreamSynchronize(stream);
-	is_int(byte_at(there), 4, "... and copy");
+	is_int(byte_at(there), 4, "a device copies to its peer");
 	is_int(cu.cuStreamWaitEvent(stream, event, 0), CUDA_SUCCESS,
 	       "a stream waits for another device's event");
 	is_int(cu.cuEventRecord(event, stream), CUDA_ERROR_INVALID_HANDLE,
-	       "... but does not record it");
+	       "a stream cannot record another device's event");
 	is_int(cu.cuStreamSynchronize(foreign), CUDA_ERROR_INVALID_HANDLE,
-	       "a stream is used in its own context");
+	       "a stream of a context that is not current is refused");
 	cu.fakecuda_set("NO", "peer");
 	cu.cuDeviceCanAccessPeer(&can, 0, 1);
 	is_int(can, 0, "peer access can be switched off");
@@ -406,7 +418,7 @@ static void jitter(void)
 		cu.cuMemsetD8Async(dev, 1, 16, stream);
 	cu.cuStreamSynchronize(stream);
 	cu.fakecuda_set("JITTER", "0");
-	ok(cu_ms() - start > 15, "a device can be made to dawdle");
+	ok(cu_ms() - start > 15, "FAKECUDA_JITTER makes a device slow");
 	cu.cuStreamDestroy(stream);
 	cu.cuMemFree(dev);
 }
@@ -421,18 +433,20 @@ static void changed_sources(uint32_t *gate)
 	memset(host, 1, MIB);
 	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
 	cu.cuStreamSynchronize(stream);
-	is_int(cu_counts().reused, 0, "a source kept until its copy is fine");
+	is_int(cu_counts().reused, 0,
+	       "a source that is unchanged until its copy is done is not counted");
 	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
 	host[MIB / 2] = 9;
 	cu.cuStreamSynchronize(stream);
-	is_int(cu_counts().reused, 1, "one that is reused too early is caught");
-	hold(stream, gate);
+	is_int(cu_counts().reused, 1,
+	       "a source that is changed during its copy is counted");
+	block(stream, gate);
 	cu.cuMemcpyHtoDAsync(dev, host, MIB, stream);
 	host[MIB / 2] = 10;
-	let_go(gate);
+	unblock(gate);
 	cu.cuStreamSynchronize(stream);
 	is_int(cu_counts().reused, 1,
-	       "one that the host fills before it lets the stream go is not");
+	       "a source that is changed before the stream reaches its copy is not counted");
 	cu.fakecuda_set("RATE", "0");
 	cu.cuStreamDestroy(stream);
 	cu.cuMemFree(dev);

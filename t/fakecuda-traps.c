@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stand-in driver: habits of a real one that are easily forgotten. Stream
- * capture and who breaks it, addresses of registered memory, pitches, memory
- * that was mapped in pieces, errors that end a context, alignment.
+ * The stand-in driver: behaviour of a real driver that is easily overlooked.
+ * Stream capture and what invalidates it, addresses of registered memory,
+ * pitches, mapped memory of several allocations, errors that end a context,
+ * alignment.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 
 static CUcontext ctx;
 
-/* Of another thread, in @mode: what a query gives. */
+/* Results of another thread's calls in capture mode @mode. */
 struct asking {
 	CUstreamCaptureMode mode;
 	CUevent event;
@@ -52,7 +53,7 @@ static struct asking asked(CUstreamCaptureMode mode, CUevent event,
 	return a;
 }
 
-static void capture(void)
+static void capture_relaxed(void)
 {
 	CUstream captured = cu_stream(), other = cu_stream();
 	CUstreamCaptureStatus status;
@@ -65,41 +66,75 @@ static void capture(void)
 	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	cu.cuStreamIsCapturing(captured, &status);
 	is_int(status, CU_STREAM_CAPTURE_STATUS_ACTIVE,
-	       "a stream is captured from its beginning on");
+	       "a stream is capturing after cuStreamBeginCapture");
 	cu.cuMemsetD8Async(ptr, 1, 16, captured);
 	a = asked(CU_STREAM_CAPTURE_MODE_RELAXED, event, other);
 	ok(!a.query && !a.alloc,
 	   "a thread in relaxed mode may query and allocate beside a capture");
 	is_int(cu.cuStreamEndCapture(captured, &graph), 0,
-	       "... which does not mind");
+	       "a capture is valid after such calls of a relaxed thread");
 	is_int(*(unsigned char *)cu.fakecuda_at(ptr), 0xcd,
-	       "what is captured is not run");
+	       "captured work does not run");
+	cu.cuEventDestroy(event);
+	cu.cuMemFree(ptr);
+}
+
+static void capture_global(void)
+{
+	CUstream captured = cu_stream(), other = cu_stream();
+	struct asking a;
+	CUevent event;
+	CUgraph graph;
+
+	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
 	a = asked(CU_STREAM_CAPTURE_MODE_GLOBAL, event, other);
 	is_int(a.query, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-	       "beside a global capture a query of any other thread fails");
-	is_int(a.record, 0, "... a record does not");
+	       "during a global capture another thread's query fails");
+	is_int(a.record, 0,
+	       "during a global capture another thread may record an event");
 	is_int(cu.cuStreamEndCapture(captured, &graph),
 	       CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-	       "... and the capture is invalid");
+	       "a failed query of another thread invalidates a global capture");
+	cu.cuEventDestroy(event);
+}
+
+static void capture_thread_local(void)
+{
+	CUstream captured = cu_stream(), other = cu_stream();
+	struct asking a;
+	CUevent event;
+	CUgraph graph;
+
+	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 	a = asked(CU_STREAM_CAPTURE_MODE_GLOBAL, event, other);
-	is_int(a.query, 0, "a thread-local capture forbids others nothing");
+	is_int(a.query, 0,
+	       "during a thread-local capture another thread may query");
 	is_int(cu.cuEventQuery(event), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-	       "... but its own thread");
+	       "during a thread-local capture its own thread may not query");
 	cu.cuStreamEndCapture(captured, &graph);
+	cu.cuEventDestroy(event);
+}
+
+static void captured_queries(void)
+{
+	CUstream captured = cu_stream();
+	CUevent event;
+	CUgraph graph;
+
+	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	cu.cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_RELAXED);
 	cu.cuEventRecord(event, captured);
 	is_int(cu.cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT,
-	       "an event that was captured cannot be asked");
+	       "a query of a captured event fails");
 	is_int(cu.cuStreamQuery(captured),
 	       CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-	       "... nor can the stream, in any mode");
+	       "a query of a capturing stream fails in any mode");
 	cu.cuStreamEndCapture(captured, &graph);
 	is_int(cu.cuStreamQuery(captured), 0,
-	       "... until the capture has ended");
+	       "a stream can be queried after its capture has ended");
 	cu.cuEventDestroy(event);
-	cu.cuMemFree(ptr);
 }
 
 static CUresult batch(CUdeviceptr dst, CUdeviceptr src, CUstream stream)
@@ -127,21 +162,23 @@ static void host_address(void)
 		&can,
 		CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 0);
 	is_int(can, 0,
-	       "a device may not know registered memory by the host's "
-	       "address");
+	       "a device may be unable to use host addresses of registered memory");
 	cu.cuMemHostRegister(p, 4 * KIB, 0);
 	cu.cuMemHostGetDevicePointer(&at, p, 0);
-	ok(at != (uintptr_t)p, "... and has another one for it");
+	ok(at != (uintptr_t)p,
+	   "registered memory may have another address on the device");
 	cu.cuMemcpyHtoDAsync(dst, p, 16, stream);
 	is_int(cu.cuStreamSynchronize(stream), 0,
-	       "a plain copy takes the host's all the same");
-	is_int(batch(dst, at, stream), 0, "a batch takes the device's");
-	is_int(cu.cuStreamSynchronize(stream), 0, "... and copies");
+	       "a plain copy takes the host address of registered memory");
+	is_int(batch(dst, at, stream), 0,
+	       "a batch takes the device address of registered memory");
+	is_int(cu.cuStreamSynchronize(stream), 0,
+	       "a batch with device addresses copies");
 	is_int(batch(dst, (uintptr_t)p, stream), 0,
-	       "it takes the host's without a word");
+	       "a batch accepts host addresses that the device does not know");
 	cu.cuStreamSynchronize(stream);
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_ILLEGAL_ADDRESS,
-	       "... and the context does not survive it");
+	       "a batch with host addresses ends with an illegal address");
 	cu.fakecuda_set("NO", "");
 }
 
@@ -181,34 +218,37 @@ static void pitches(void)
 	is_int(most, INT32_MAX, "the largest pitch is 2^31 - 1");
 	cu.fakecuda_set("PITCH", "8192");
 	is_int(rows(a, b, 8192, stream), 0,
-	       "up to the largest rows are copied");
+	       "a copy with the largest pitch is accepted");
 	is_int(rows(a, b, 8208, stream), CUDA_ERROR_INVALID_VALUE,
-	       "... above it they are refused");
+	       "a copy with a larger pitch is refused");
 	cu.fakecuda_set("PITCH", "2147483647");
 	cu.fakecuda_set("NO", "anypitch");
 	is_int(rows(a, b, 8208, stream), CUDA_ERROR_INVALID_VALUE,
-	       "a pitch that is not the driver's own may be refused too");
-	is_int(rows(a, b, 8192, stream), 0, "... one that is may not");
+	       "a device may refuse a pitch that cuMemAllocPitch would not return");
+	is_int(rows(a, b, 8192, stream), 0,
+	       "a device accepts a pitch that cuMemAllocPitch would return");
 	cu.fakecuda_set("NO", "");
 	cu.cuStreamSynchronize(stream);
 }
 
-static void mapped_in_pieces(void)
+static void mapped(void)
 {
 	CUdeviceptr p = cu.fakecuda_map(0, 2 * MIB, 3), base = 0;
 	CUstream stream = cu_stream();
 	size_t size = 0;
 
 	is_int(cu.cuMemGetAddressRange(&base, &size, p + 2 * MIB + 5), 0,
-	       "memory that is mapped in pieces can be asked for");
-	ok(base == p + 2 * MIB && size == 2 * MIB, "... one piece is named");
+	       "an address in mapped memory is found");
+	ok(base == p + 2 * MIB && size == 2 * MIB,
+	   "the range of mapped memory is one of its allocations");
 	is_int(cu.cuMemsetD8Async(p + MIB, 3, 4 * MIB, stream), 0,
-	       "... though work may cross them");
+	       "work may cross the allocations of mapped memory");
 	is_int(cu.cuMemsetD8Async(p + MIB, 3, 5 * MIB + 1, stream),
-	       CUDA_ERROR_INVALID_VALUE, "... but not go beyond the last");
+	       CUDA_ERROR_INVALID_VALUE,
+	       "work beyond the last allocation of mapped memory is refused");
 	cu.cuStreamSynchronize(stream);
 	is_int(cu.cuMemFree(p), CUDA_ERROR_INVALID_VALUE,
-	       "... and it is no allocation to be freed");
+	       "mapped memory cannot be freed with cuMemFree");
 	cu.fakecuda_unmap(p);
 }
 
@@ -219,8 +259,8 @@ static void fatal(int code)
 	cu.fakecuda_arm("cuMemsetD8Async", 1, FAKECUDA_LATE, code);
 	cu.cuMemsetD8Async(cu_device(16), 1, 16, stream);
 	cu.cuStreamSynchronize(stream);
-	is_int(cu.cuStreamQuery(stream), code, "a context does not survive %d",
-	       code);
+	is_int(cu.cuStreamQuery(stream), code,
+	       "error %d stays an error of the context", code);
 	new_context();
 }
 
@@ -229,12 +269,12 @@ static void alignment(void)
 	CUdeviceptr small = cu_device(100), next = cu_device(100);
 
 	ok(small % 512 == 0 && next % 512 == 0,
-	   "small allocations are aligned to 512");
+	   "small allocations are aligned to 512 bytes");
 	ok(cu_device(2 * MIB) % (2 * MIB) == 0,
-	   "allocations of 2 MiB are aligned to that");
+	   "allocations of 2 MiB are aligned to 2 MiB");
 }
 
-/* By somebody else, while this one still uses it. */
+/* The primary context is reset while this program uses it. */
 static void reset(void)
 {
 	CUstream stream = cu_stream();
@@ -243,13 +283,13 @@ static void reset(void)
 	cu.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING);
 	cu.cuDevicePrimaryCtxReset(0);
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_CONTEXT_IS_DESTROYED,
-	       "after a reset the context is destroyed");
+	       "a call after a reset returns CUDA_ERROR_CONTEXT_IS_DESTROYED");
 	cu.cuDevicePrimaryCtxRetain(&ctx, 0);
 	cu.cuCtxSetCurrent(ctx);
 	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_INVALID_HANDLE,
-	       "... its streams are dead in the next one too");
+	       "a stream of a reset context is invalid in the next context");
 	is_int(cu.cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE,
-	       "... and its events");
+	       "an event of a reset context is invalid in the next context");
 }
 
 int main(void)
@@ -257,9 +297,12 @@ int main(void)
 	plan(37);
 	ctx = cu_start();
 	alignment();
-	capture();
+	capture_relaxed();
+	capture_global();
+	capture_thread_local();
+	captured_queries();
 	pitches();
-	mapped_in_pieces();
+	mapped();
 	host_address();
 	new_context();
 	fatal(226);

@@ -15,7 +15,7 @@
 
 static CUcontext primary;
 
-/* What cuGetProcAddress says of @name for a program of @version. */
+/* The result of cuGetProcAddress for @name and a program of @version. */
 static int lookup(const char *name, int version, void **ret)
 {
 	CUdriverProcAddressQueryResult status = 99;
@@ -35,28 +35,35 @@ static void entries(void)
 	       CU_GET_PROC_ADDRESS_SUCCESS,
 	       "an entry point is found by its base name");
 	lookup("cuMemcpyBatchAsync", 13000, &second);
-	ok(first != second, "... in the form of the version asked for");
+	ok(first != second,
+	   "an entry point is returned in the form of the version that is asked for");
 	is_int(lookup("cuMemcpyBatchAsync", 12000, &first),
 	       CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT,
-	       "one that is newer than the program is refused");
-	ok(!first, "... and not given");
+	       "an entry point newer than the program is refused");
+	ok(!first, "an entry point that is refused is NULL");
 	is_int(lookup("cuMakeCoffee", 13000, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
-	       "one that nobody knows is not found");
+	       "an unknown entry point is not found");
 	is_int(lookup("cuInit", 14000, &first), -1,
-	       "a program newer than the driver is an error");
+	       "a lookup for a program newer than the driver fails");
+}
+
+static void missing_entries(void)
+{
+	void *first;
+
 	cu.fakecuda_set("NO", "peer,cuLaunchHostFunc,batch");
 	is_int(lookup("cuLaunchHostFunc", 13000, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
-	       "an entry point can be taken away");
+	       "an entry point can be switched off");
 	is_int(lookup("cuMemcpyBatchAsync", 13000, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
-	       "... or goes with the ability that it is");
+	       "an entry point is not found if its ability is switched off");
 	cu.fakecuda_set("NO", "");
 	cu.fakecuda_set("VERSION", "12020");
 	is_int(lookup("cuMemcpyBatchAsync", 12020, &first),
 	       CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND,
-	       "an old driver does not know what came later");
+	       "an old driver has no entry point that is newer than it");
 	cu.fakecuda_set("VERSION", "13000");
 }
 
@@ -66,13 +73,15 @@ static void before_init(void)
 	int n;
 
 	is_int(cu.cuDeviceGetCount(&n), CUDA_ERROR_NOT_INITIALIZED,
-	       "before cuInit nothing works");
+	       "calls before cuInit return CUDA_ERROR_NOT_INITIALIZED");
 	cu.cuGetErrorString(CUDA_ERROR_NOT_INITIALIZED, &text);
-	is_str(text, "initialization error", "... but the words for it");
+	is_str(text, "initialization error",
+	       "cuGetErrorString works before cuInit");
 	cu.cuGetErrorName(CUDA_ERROR_NOT_INITIALIZED, &text);
-	is_str(text, "CUDA_ERROR_NOT_INITIALIZED", "... and its name");
+	is_str(text, "CUDA_ERROR_NOT_INITIALIZED",
+	       "cuGetErrorName works before cuInit");
 	is_int(cu.cuGetErrorString(12345, &text), CUDA_ERROR_INVALID_VALUE,
-	       "a number that is no result has no words");
+	       "a number that is no result has no string");
 }
 
 static int attribute(CUdevice_attribute what)
@@ -92,46 +101,60 @@ static void devices(void)
 	int n = 0;
 
 	is_int(cu.cuDeviceGetCount(&n), CUDA_SUCCESS, "devices are counted");
-	is_int(n, 2, "... as many as FAKECUDA_DEVICES says");
+	is_int(n, 2, "the number of devices is FAKECUDA_DEVICES");
 	is_int(cu.cuDeviceGet(&dev, 2), CUDA_ERROR_INVALID_DEVICE,
-	       "there is no third of two");
+	       "a third device of two is invalid");
 	cu.cuDeviceGetName(name, sizeof(name), 1);
 	is_str(name, "Stand-in GPU 1", "a device has a name");
 	cu.cuDeviceGetPCIBusId(bus, sizeof(bus), 1);
-	is_str(bus, "FACE:02:00.0", "... an address that no machine has");
+	is_str(bus, "FACE:02:00.0",
+	       "a device has a PCI address that no machine has");
 	cu.cuDeviceGetUuid(&one, 0);
 	cu.cuDeviceGetUuid(&two, 1);
-	ok(memcmp(&one, &two, sizeof(one)) != 0, "... an identity of its own");
+	ok(memcmp(&one, &two, sizeof(one)) != 0,
+	   "a device has a UUID of its own");
 	cu.cuDeviceTotalMem(&total, 0);
-	is_int(total, 256 * MIB, "... and FAKECUDA_MEM bytes");
+	is_int(total, 256 * MIB, "a device has FAKECUDA_MEM bytes");
+}
+
+static void abilities(void)
+{
 	is_int(attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED), 1,
-	       "it can register host memory");
+	       "a device can register host memory");
 	cu.fakecuda_set("NO", "hostregister,waitvalue");
 	is_int(attribute(CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED), 0,
-	       "... unless that is switched off");
+	       "registering host memory can be switched off");
 	is_int(attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS), 0,
-	       "... as can waits for values be");
+	       "waits for 64-bit values can be switched off");
 	cu.fakecuda_set("NO", "");
 }
 
-static void contexts(void)
+static void primary_context(void)
 {
-	CUcontext ctx = NULL, second, made;
-	CUdevice dev = -1;
+	CUcontext ctx = NULL;
 	CUdeviceptr ptr;
 	unsigned flags;
 	int active = -1;
 
 	is_int(cu.cuMemAlloc(&ptr, 1), CUDA_ERROR_INVALID_CONTEXT,
-	       "without a context there is no memory");
+	       "cuMemAlloc without a context fails");
 	cu.cuDevicePrimaryCtxGetState(0, &flags, &active);
-	is_int(active, 0, "the primary context is not there before it is held");
+	is_int(active, 0,
+	       "the primary context is inactive before it is retained");
 	cu.cuDevicePrimaryCtxRetain(&primary, 0);
 	cu.cuDevicePrimaryCtxRetain(&ctx, 0);
-	ok(ctx == primary, "all who hold it have the same");
+	ok(ctx == primary, "all who retain a primary context have the same");
 	cu.cuDevicePrimaryCtxRelease(0);
 	cu.cuDevicePrimaryCtxGetState(0, &flags, &active);
-	is_int(active, 1, "... until the last lets go");
+	is_int(active, 1,
+	       "the primary context is active until it is released as often as retained");
+}
+
+static void current_context(void)
+{
+	CUcontext ctx, second;
+	CUdevice dev = -1;
+
 	cu.cuCtxPushCurrent(primary);
 	cu.cuDevicePrimaryCtxRetain(&second, 1);
 	cu.cuCtxPushCurrent(second);
@@ -139,19 +162,27 @@ static void contexts(void)
 	is_int(dev, 1, "the context pushed last is current");
 	cu.cuCtxPopCurrent(&ctx);
 	cu.cuCtxGetCurrent(&ctx);
-	ok(ctx == primary, "... and under it is the one before");
+	ok(ctx == primary,
+	   "popping the current context makes the one before it current");
 	cu.cuDevicePrimaryCtxRelease(1);
 	is_int(cu.cuCtxPushCurrent(second), CUDA_ERROR_INVALID_CONTEXT,
-	       "a context that is gone is none");
+	       "a destroyed context cannot be made current");
 	is_int(cu.cuDevicePrimaryCtxRelease(1), CUDA_ERROR_INVALID_CONTEXT,
-	       "who does not hold it cannot let go");
+	       "a primary context that is not retained cannot be released");
+}
+
+static void destroyed_context(void)
+{
+	CUcontext ctx, made;
+	CUdeviceptr ptr;
+
 	cu.cuCtxCreate(&made, NULL, 0, 1);
 	cu.cuMemAlloc(&ptr, MIB);
 	cu.cuCtxDestroy(made);
 	is_int(cu_counts().lost[FAKECUDA_DEVICE_MEMORY], 1,
-	       "what a destroyed context had goes with it, and is counted");
+	       "objects of a destroyed context are destroyed and counted as lost");
 	cu.cuCtxGetCurrent(&ctx);
-	ok(ctx == primary, "... and it is current no more");
+	ok(ctx == primary, "a destroyed context is not current");
 }
 
 static void device_memory(void)
@@ -164,27 +195,43 @@ static void device_memory(void)
 	       "device memory is allocated");
 	cu.cuMemGetInfo(&free_after, &total);
 	is_int(free_before - free_after, 3 * MIB,
-	       "... and taken from the free");
-	is_int(a % 256, 0, "it is aligned to 256 bytes at least");
+	       "allocated device memory is no longer free");
+	is_int(a % 256, 0, "device memory is aligned to 256 bytes at least");
 	is_int(cu.cuMemAlloc(&b, 254 * MIB), CUDA_ERROR_OUT_OF_MEMORY,
-	       "there is not more than FAKECUDA_MEM");
+	       "device memory over FAKECUDA_MEM is refused");
+	cu.cuMemFree(a);
+}
+
+static void freed_memory(void)
+{
+	CUdeviceptr a = cu_device(3 * MIB), b;
+
 	is_int(cu.cuMemFree(a + 256), CUDA_ERROR_INVALID_VALUE,
-	       "what is not the start of an allocation is not freed");
-	is_int(cu.cuMemFree(a), CUDA_SUCCESS, "what is, is");
-	is_int(cu.cuMemFree(a), CUDA_ERROR_INVALID_VALUE, "... once");
+	       "an address inside an allocation cannot be freed");
+	is_int(cu.cuMemFree(a), CUDA_SUCCESS,
+	       "device memory is freed by its address");
+	is_int(cu.cuMemFree(a), CUDA_ERROR_INVALID_VALUE,
+	       "device memory cannot be freed twice");
 	cu.cuMemAlloc(&b, 3 * MIB);
-	ok(a != b, "its address is not soon another's");
+	ok(a != b, "the address of freed device memory is not used again soon");
 	is_int(cu.cuMemcpyHtoD(a, "x", 1), CUDA_ERROR_INVALID_VALUE,
-	       "... and nothing is copied to it");
-	is_int(cu.cuMemcpyHtoD(b + 3 * MIB - 1, "xy", 2),
-	       CUDA_ERROR_INVALID_VALUE,
-	       "nothing is copied past an allocation's end");
-	is_int(cu.cuMemcpyHtoD(b + 1, "xy", SIZE_MAX), CUDA_ERROR_INVALID_VALUE,
-	       "... by a size that wraps");
+	       "a copy to freed device memory is refused");
 	cu.cuMemFree(b);
 }
 
-/* The signal that ends a child that touches the byte at @p. */
+static void bounds(void)
+{
+	CUdeviceptr b = cu_device(3 * MIB);
+
+	is_int(cu.cuMemcpyHtoD(b + 3 * MIB - 1, "xy", 2),
+	       CUDA_ERROR_INVALID_VALUE,
+	       "a copy past the end of an allocation is refused");
+	is_int(cu.cuMemcpyHtoD(b + 1, "xy", SIZE_MAX), CUDA_ERROR_INVALID_VALUE,
+	       "a copy whose end wraps is refused");
+	cu.cuMemFree(b);
+}
+
+/* The signal that ends a child that reads the byte at @p; 0: none. */
 static int touch(const volatile char *p)
 {
 	int status;
@@ -206,9 +253,10 @@ static void no_access(void)
 	cu.cuMemcpyDtoH(&back, ptr, 1);
 	is_int(back, 0xcd, "fresh device memory is not zero");
 	is_int(touch((char *)(uintptr_t)ptr), SIGSEGV,
-	       "the host cannot touch it");
+	       "host code that reads device memory ends by SIGSEGV");
 	cu.cuMemcpyHtoD(ptr, "*", 1);
-	is_int(*(char *)cu.fakecuda_at(ptr), '*', "the driver can");
+	is_int(*(char *)cu.fakecuda_at(ptr), '*',
+	       "the stand-in itself can read device memory");
 	cu.cuMemFree(ptr);
 }
 
@@ -231,19 +279,21 @@ static void pointers(void)
 	int on_stack;
 
 	is_int(type_of(ptr), CU_MEMORYTYPE_DEVICE,
-	       "device memory is known as such");
+	       "the memory type of device memory is DEVICE");
 	is_int(type_of((uintptr_t)pinned), CU_MEMORYTYPE_HOST,
-	       "so is page-locked memory");
-	is_int(type_of((uintptr_t)&on_stack), 0, "other memory is nothing");
+	       "the memory type of page-locked memory is HOST");
+	is_int(type_of((uintptr_t)&on_stack), 0,
+	       "pageable memory has no memory type");
 	is_int(cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 					(uintptr_t)&on_stack),
-	       CUDA_ERROR_INVALID_VALUE, "... and to ask for one thing fails");
+	       CUDA_ERROR_INVALID_VALUE,
+	       "cuPointerGetAttribute of pageable memory fails");
 	cu.cuMemGetAddressRange(&start, &size, ptr + 999);
 	ok(start == ptr && size == 1000,
 	   "an allocation is found by any of its bytes");
 	cu.cuMemHostGetDevicePointer(&same, pinned, 0);
 	ok(same == (uintptr_t)pinned,
-	   "page-locked memory has one address for both");
+	   "page-locked memory has the same address for host and device");
 	cu.cuMemFreeHost(pinned);
 	cu.cuMemFree(ptr);
 }
@@ -258,18 +308,20 @@ static void registering(void)
 
 	is_int(add(p, MIB, 0), CUDA_SUCCESS, "host memory is registered");
 	is_int(add(p + 4096, 4096, 0),
-	       CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "... once");
+	       CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+	       "registered memory cannot be registered again");
 	is_int(add(ro, MIB, 0), CUDA_ERROR_INVALID_VALUE,
-	       "what cannot be written is refused");
+	       "read-only memory cannot be registered for writing");
 	is_int(add(ro, MIB, CU_MEMHOSTREGISTER_READ_ONLY), CUDA_SUCCESS,
-	       "... unless it is registered to be read");
+	       "read-only memory can be registered for reading");
 	munmap(ro + MIB / 2, MIB / 2);
 	cu.cuMemHostUnregister(ro);
 	is_int(add(ro, MIB, CU_MEMHOSTREGISTER_READ_ONLY),
-	       CUDA_ERROR_INVALID_VALUE, "what is not mapped is refused");
+	       CUDA_ERROR_INVALID_VALUE,
+	       "memory that is not mapped cannot be registered");
 	is_int(cu.cuMemHostUnregister(p + 4096),
 	       CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
-	       "a range is given back by its start");
+	       "registered memory is unregistered by its start only");
 	cu.cuMemHostUnregister(p);
 	cu.fakecuda_set("PINNED", "65536");
 	is_int(add(p, MIB, 0), CUDA_ERROR_OUT_OF_MEMORY,
@@ -277,13 +329,13 @@ static void registering(void)
 	cu.fakecuda_set("PINNED", "1e18");
 	cu.fakecuda_set("NO", "hostregister");
 	is_int(add(p, MIB, 0), CUDA_ERROR_NOT_SUPPORTED,
-	       "... and nothing where that is switched off");
+	       "no memory can be registered where that is switched off");
 	cu.fakecuda_set("NO", "");
 	munmap(p, MIB);
 	munmap(ro, MIB / 2);
 }
 
-/* What the driver answers in the child of a fork. */
+/* The result of a driver's call in a child of fork. */
 static int in_child(void)
 {
 	int status, n;
@@ -302,21 +354,27 @@ int main(void)
 	plan(64);
 	cu_open();
 	entries();
+	missing_entries();
 	before_init();
 	cu.cuInit(0);
 	devices();
-	contexts();
+	abilities();
+	primary_context();
+	current_context();
+	destroyed_context();
 	device_memory();
+	freed_memory();
+	bounds();
 	no_access();
 	pointers();
 	registering();
 	is_int(in_child(), CUDA_ERROR_NOT_INITIALIZED,
-	       "the child of a fork has no driver");
+	       "the driver is not initialized in a child of fork");
 	is_int(cu_counts().live[FAKECUDA_DEVICE_MEMORY] +
 		       cu_counts().live[FAKECUDA_HOST_MEMORY] +
 		       cu_counts().live[FAKECUDA_REGISTERED],
-	       0, "nothing is left");
-	has_str(cu.fakecuda_misuse(), "cuMemHostUnregister: ",
-		"the last mistake of the program is put into words");
+	       0, "all objects of the driver have been freed");
+	has_str(cu.fakecuda_misuse(),
+		"cuMemHostUnregister: ", "the last misuse is described");
 	return done_testing();
 }

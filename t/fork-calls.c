@@ -22,10 +22,10 @@
 #include "stream/stream.h"
 #include "tap.h"
 
-/* What the child writes down, for the parent to read. */
+/* Written by the child, read by the parent. */
 static struct notes {
 	char made[1 << 14];  /* " name " for each call made */
-	char wrong[1 << 14]; /* those that gave something else */
+	char wrong[1 << 14]; /* calls that returned another value */
 } * notes;
 
 static struct weir *weir;
@@ -54,16 +54,16 @@ static void check(const char *name, intptr_t got, intptr_t want)
 
 	if (got != want)
 		snprintf(notes->wrong + at, sizeof(notes->wrong) - at,
-			 "%s gave %lld, not %lld\n", name, (long long)got,
+			 "%s returned %lld, not %lld\n", name, (long long)got,
 			 (long long)want);
 }
 
-#define gives(want, name, ...)                                               \
+#define returns(want, name, ...)                                             \
 	do {                                                                 \
 		note_made(#name);                                            \
 		check(#name, (intptr_t)name(__VA_ARGS__), (intptr_t)(want)); \
 	} while (0)
-#define fails(name, ...) gives(-EPERM, name, __VA_ARGS__)
+#define fails(name, ...) returns(-EPERM, name, __VA_ARGS__)
 #define ends(name, object)        \
 	do {                      \
 		note_made(#name); \
@@ -88,16 +88,16 @@ static void devices(void)
 
 	fails(weir_module_load, weir, "/nowhere/weir-x.so");
 	fails(weir_module_refused, weir, 0, &s[0], &s[1]);
-	gives(0, weir_dev_count, weir);
-	gives(NULL, weir_dev_get, weir, 0);
+	returns(0, weir_dev_count, weir);
+	returns(NULL, weir_dev_get, weir, 0);
 	fails(weir_dev_find, weir, "CPU", &d);
 	fails(weir_dev_init, weir, "CPU", &d);
 	fails(weir_dev_info, dev, &info);
 	fails(weir_dev_memory, dev, &avail, &total);
 	fails(weir_dev_buft, dev, WEIR_MEM_PLAIN, &b);
-	gives(NULL, weir_dev_proc, dev, "any");
+	returns(NULL, weir_dev_proc, dev, "any");
 	fails(weir_buft_info, buft, &kind);
-	gives(0, weir_buft_alloc_size, buft, &t);
+	returns(0, weir_buft_alloc_size, buft, &t);
 }
 
 static void memory(void)
@@ -114,14 +114,14 @@ static void memory(void)
 	fails(weir_buf_wrap, buft, &byte, 1, NULL, NULL, &b);
 	fails(weir_buf_map, buft, file, 0, 1, &b);
 	fails(weir_buf_join, &buf, 1, &b);
-	gives(NULL, weir_buf_member, joined, 0);
-	gives(buf, weir_buf_ref, buf);
+	returns(NULL, weir_buf_member, joined, 0);
+	returns(buf, weir_buf_ref, buf);
 	fails(weir_buf_info, buf, &info);
 	fails(weir_buf_set_usage, buf, WEIR_USAGE_ANY);
 	fails(weir_buf_clear, buf, 0);
-	gives(NULL, weir_buf_data, buf);
+	returns(NULL, weir_buf_data, buf);
 	fails(weir_tensor_place, &t, buf, 0);
-	gives(NULL, weir_tensor_data, &placed);
+	returns(NULL, weir_tensor_data, &placed);
 	fails(weir_tensors_alloc, buft, &t, 1, &b);
 	fails(weir_tensor_set, &placed, 0, &byte, 1);
 	fails(weir_tensor_get, &placed, 0, &byte, 1);
@@ -186,12 +186,12 @@ static void models(void)
 	fails(weir_file_info, file, &file_info);
 	fails(weir_model_open, weir, path, NULL, &m);
 	fails(weir_model_info, model, &info);
-	gives(0, weir_model_count, model);
+	returns(0, weir_model_count, model);
 	fails(weir_model_tensor, model, 0, &entry);
 	fails(weir_model_find, model, "a", &i);
 	fails(weir_model_meta, model, "key", &value);
 	fails(weir_model_meta_at, model, 0, &value);
-	gives(NULL, weir_model_file, model, 0);
+	returns(NULL, weir_model_file, model, 0);
 }
 
 static void loads(void)
@@ -218,11 +218,11 @@ static void loads(void)
 	fails(weir_load_report, load, &report);
 	fails(weir_load_cancel, load);
 	fails(weir_load_all, weir, path, buft, &w);
-	gives(0, weir_weights_count, weights);
-	gives(NULL, weir_weights_get, weights, 0);
-	gives(NULL, weir_weights_find, weights, "a");
+	returns(0, weir_weights_count, weights);
+	returns(NULL, weir_weights_get, weights, 0);
+	returns(NULL, weir_weights_find, weights, "a");
 	fails(weir_weights_entry, weights, 0, &entry);
-	gives(weights, weir_weights_ref, weights);
+	returns(weights, weir_weights_ref, weights);
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
 }
 
@@ -234,11 +234,11 @@ static void values(void)
 	int64_t shape = 4;
 	size_t bytes;
 
-	gives(0, weir_dtype_info, WEIR_DTYPE_U8, &info);
-	gives(0, weir_tensor_init, &t, WEIR_DTYPE_U8, 1, &shape);
-	gives(0, weir_tensor_bytes, &t, &bytes);
-	gives(0, weir_tensor_view, &t, 0, 1, 2, &view);
-	gives(WEIR_VERSION, weir_version, );
+	returns(0, weir_dtype_info, WEIR_DTYPE_U8, &info);
+	returns(0, weir_tensor_init, &t, WEIR_DTYPE_U8, 1, &shape);
+	returns(0, weir_tensor_bytes, &t, &bytes);
+	returns(0, weir_tensor_view, &t, 0, 1, 2, &view);
+	returns(WEIR_VERSION, weir_version, );
 	check("weir_version_string", *weir_version_string(), '0');
 	note_made("weir_version_string");
 	check("weir_error", !*weir_error(), 0);
@@ -263,7 +263,7 @@ static void the_root(void)
 	ends(weir_stream_free, stream);
 	ends(weir_buf_free, buf);
 	ends(weir_close, weir);
-	gives(0, weir_open, NULL, &own);
+	returns(0, weir_open, NULL, &own);
 	check("weir_dev_find of its own root", weir_dev_find(own, "CPU", &dev),
 	      0);
 	weir_close(own);
@@ -314,7 +314,7 @@ static void make_objects(void)
 	must(weir_stream_record(stream, event));
 }
 
-/* As threads may that are in the midst of a call. */
+/* Each lock that a thread may hold in the middle of a call. */
 static void lock_all(void)
 {
 	pthread_mutex_lock(&weir->lock);
@@ -341,8 +341,8 @@ static void unlock_all(void)
 	pthread_mutex_unlock(&weir->lock);
 }
 
-/* Names in the library's map that the child did not call. */
-static int forgotten(void)
+/* How many names of the library's map the child did not call; -1: no map. */
+static int count_uncalled(void)
 {
 	const char *srcdir = getenv("srcdir");
 	char map[4096], line[256], name[128], called[140];
@@ -390,13 +390,16 @@ int main(void)
 		diag("status %d after%s", status, notes->made);
 	is_str(notes->wrong, "",
 	       "every call with a root in a child gives -EPERM, NULL or 0");
-	n = forgotten();
+	n = count_uncalled();
 	if (n < 0)
 		skip(1, "no lib/libweir.map here");
 	else
-		is_int(n, 0, "... and no call was forgotten");
-	is_int(weir_load_wait(load, -1), 0, "the parent goes on");
-	is_int(sample_wrong(weights, 1), 0, "... with what it has loaded");
+		is_int(n, 0,
+		       "every call that the library exports is called in the child");
+	is_int(weir_load_wait(load, -1), 0,
+	       "the parent's load ends well after its child has ended");
+	is_int(sample_wrong(weights, 1), 0,
+	       "the parent's weights have the right bytes after its child has ended");
 	weir_load_free(load);
 	weir_weights_free(weights);
 	weir_plan_free(plan_of_all);

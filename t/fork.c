@@ -2,7 +2,7 @@
 /*
  * What a child of fork(2) sees of host memory: weights that have arrived, and
  * nothing of a buffer while the kernel may write to it past the page tables.
- * pread(2) is ours, so that a read can be held at a known point.
+ * This test defines pread(2), so that it can stop a read at a known point.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,15 +26,15 @@
 static char path[] = "/var/tmp/weir-fork-XXXXXX";
 static struct weir *weir;
 static struct weir_dev *cpu;
-static _Atomic bool hold, held;
+static _Atomic bool block, blocked;
 
-/* The library's calls come here, too. */
+/* The library calls this one; it blocks large reads while block is set. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 						     size_t n, off_t off)
 {
 	if (n >= 65536) {
-		while (atomic_load(&hold)) {
-			atomic_store(&held, true);
+		while (atomic_load(&block)) {
+			atomic_store(&blocked, true);
 			usleep(1000);
 		}
 	}
@@ -55,7 +55,7 @@ static struct weir_buft *kind_of(enum weir_mem kind)
 	return buft;
 }
 
-/* In a child: 0: it is there with byte after byte as in @want; 1, 2. */
+/* In a child: 0: @p has the bytes @want; 1: it is not mapped; 2: others. */
 static int look(const volatile unsigned char *p, const unsigned char *want)
 {
 	unsigned char in_core;
@@ -70,7 +70,7 @@ static int look(const volatile unsigned char *p, const unsigned char *want)
 	return 0;
 }
 
-/* What a child that is forked now sees; -1: it was killed. */
+/* The result of look() in a child that is forked now; -1: it was killed. */
 static int seen_by_child(const void *p, const unsigned char *want)
 {
 	int status = -1;
@@ -111,13 +111,13 @@ static struct weir_weights *weights_of(struct weir_load *load)
 	return w;
 }
 
-static void wait_until_held(void)
+static void wait_until_blocked(void)
 {
-	while (!atomic_load(&held))
+	while (!atomic_load(&blocked))
 		usleep(1000);
 }
 
-/* The bytes of the one tensor, by what the parent has loaded. */
+/* The bytes of the only tensor, as the parent has loaded them. */
 static unsigned char *copy_of(const struct weir_weights *w)
 {
 	unsigned char *copy = malloc(BYTES);
@@ -133,27 +133,32 @@ static void loaded(enum weir_mem kind, const char *name)
 	unsigned char *want;
 	const void *p;
 
-	is_int(weir_load_wait(load, -1), 0, "a load to memory of kind %s",
+	is_int(weir_load_wait(load, -1), 0, "a load to memory of kind %s ends",
 	       name);
-	is_int(sample_wrong(w, 1), 0, "... has the right bytes");
+	is_int(sample_wrong(w, 1), 0,
+	       "memory of kind %s has the right bytes after a load", name);
 	want = copy_of(w);
 	p = weir_tensor_data(weir_weights_get(w, 0));
-	is_int(seen_by_child(p, want), 0, "... which a child can read");
+	is_int(seen_by_child(p, want), 0,
+	       "a child can read loaded weights in memory of kind %s", name);
 	weir_load_free(load);
 	weir_weights_free(w);
 	is_int(seen_by_child(p, want), 1,
-	       "memory that is kept for use again is hidden from children");
+	       "freed memory of kind %s that is kept is hidden from children",
+	       name);
 	load = start(kind_of(kind), NULL);
 	w = weights_of(load);
 	must(weir_load_wait(load, -1));
-	ok(weir_tensor_data(weir_weights_get(w, 0)) == p, "... and used again");
-	is_int(seen_by_child(p, want), 0, "... can be read by a child again");
+	ok(weir_tensor_data(weir_weights_get(w, 0)) == p,
+	   "freed memory of kind %s is used again", name);
+	is_int(seen_by_child(p, want), 0,
+	       "a child can read memory of kind %s that is used again", name);
 	weir_load_free(load);
 	weir_weights_free(w);
 	free(want);
 }
 
-static void in_the_midst(void)
+static void during_a_load(void)
 {
 	struct weir_load *load = start(kind_of(WEIR_MEM_HUGE), NULL);
 	struct weir_weights *w = weights_of(load);
@@ -164,22 +169,25 @@ static void in_the_midst(void)
 	weir_load_free(load);
 	want = copy_of(w);
 	p = weir_tensor_data(weir_weights_get(w, 0));
-	atomic_store(&held, false);
-	atomic_store(&hold, true);
+	atomic_store(&blocked, false);
+	atomic_store(&block, true);
 	load = start(kind_of(WEIR_MEM_HUGE), w);
-	wait_until_held();
+	wait_until_blocked();
 	is_int(seen_by_child(p, want), 1,
 	       "memory that a load fills is hidden from children");
-	atomic_store(&hold, false);
-	is_int(weir_load_wait(load, -1), 0, "... and the load goes on");
-	is_int(sample_wrong(w, 1), 0, "... to the right bytes");
-	is_int(seen_by_child(p, want), 0, "... which a child sees then");
+	atomic_store(&block, false);
+	is_int(weir_load_wait(load, -1), 0,
+	       "a load ends well after a child was forked during it");
+	is_int(sample_wrong(w, 1), 0,
+	       "a load during which a child was forked has the right bytes");
+	is_int(seen_by_child(p, want), 0,
+	       "a child that is forked after a load can read the weights");
 	weir_load_free(load);
 	weir_weights_free(w);
 	free(want);
 }
 
-/* Children come and go while loads run; they may write to what they see. */
+/* Children start and end while loads run. */
 static void many(void)
 {
 	struct weir_weights *w = NULL;
@@ -222,16 +230,16 @@ static void by_a_stream(void)
 	must(weir_tensor_fill(&t, 0, BYTES, 0));
 	must(weir_file_open(weir, path, NULL, &file));
 	must(weir_stream_new(cpu, NULL, &s));
-	atomic_store(&held, false);
-	atomic_store(&hold, true);
+	atomic_store(&blocked, false);
+	atomic_store(&block, true);
 	must(weir_stream_read(s, file, 0, &t, 0, BYTES));
-	wait_until_held();
+	wait_until_blocked();
 	is_int(seen_by_child(weir_tensor_data(&t), want), 1,
 	       "memory that a stream reads to is hidden from children");
-	atomic_store(&hold, false);
+	atomic_store(&block, false);
 	must(weir_stream_sync(s, -1));
 	is_int(seen_by_child(weir_tensor_data(&t), want), 0,
-	       "... until that is done");
+	       "a child can read memory when the stream's read is done");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(buf);
@@ -268,7 +276,7 @@ int main(void)
 	loaded(WEIR_MEM_PLAIN, "PLAIN");
 	loaded(WEIR_MEM_HUGE, "HUGE");
 	loaded(WEIR_MEM_LOCKED, "LOCKED");
-	in_the_midst();
+	during_a_load();
 	many();
 	by_a_stream();
 	of_devices();

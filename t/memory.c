@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each allocation of a thread fails in turn, from opening a model to a digest:
- * the call says so, and of what. The linker gives us the library's allocations.
+ * Each allocation of a thread fails once, from opening a model to a digest: the
+ * call fails with -ENOMEM, and its sentence says for what. The linker replaces
+ * the library's allocation functions (--wrap).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 #include "core/sys.h"
 #include "tap.h"
 
-/* Allocations until one fails; 0: none does. */
+/* The allocation that fails, counted down to it; 0: none. */
 static _Thread_local unsigned until;
 static _Thread_local unsigned failed;
 
@@ -72,15 +73,15 @@ static struct weir *root;
 static struct weir_buft *huge;
 static struct weir_buf *given;
 
-/* What one life of a model has to show. */
-struct life {
+/* The objects of one pass from opening a model to a digest. */
+struct pass {
 	struct weir_model *model;
 	struct weir_plan *plan;
 	struct weir_load *load;
 	struct weir_weights *weights;
 };
 
-static int plan_it(struct life *l)
+static int pass_plan(struct pass *l)
 {
 	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
 	int r = weir_plan_new(l->model, &l->plan);
@@ -94,13 +95,13 @@ static int plan_it(struct life *l)
 	return r < 0 ? r : weir_plan_put(l->plan, NULL, huge, NULL);
 }
 
-static int live(struct life *l, const char *path)
+static int pass_run(struct pass *l, const char *path)
 {
 	uint8_t digest[32];
 	int r = weir_model_open(root, path, NULL, &l->model);
 
 	if (r >= 0)
-		r = plan_it(l);
+		r = pass_plan(l);
 	if (r >= 0)
 		r = weir_plan_estimate(l->plan, NULL, 0);
 	if (r >= 0)
@@ -115,7 +116,7 @@ static int live(struct life *l, const char *path)
 	return r;
 }
 
-static void end(struct life *l)
+static void pass_free(struct pass *l)
 {
 	weir_weights_free(l->weights);
 	weir_load_free(l->load);
@@ -123,11 +124,12 @@ static void end(struct life *l)
 	weir_model_close(l->model);
 }
 
-/* Memory for buffers is asked for by their kind, not for a file. */
-static bool names_it(const char *says)
+/* Memory of a buffer belongs to no file, so its sentence names the buffer. */
+static bool names_object(const char *sentence)
 {
-	return strstr(says, "m.safetensors") || strstr(says, "m.index.json") ||
-	       strstr(says, "tensor '") || strstr(says, "buffer");
+	return strstr(sentence, "m.safetensors") ||
+	       strstr(sentence, "m.index.json") ||
+	       strstr(sentence, "tensor '") || strstr(sentence, "buffer");
 }
 
 static void each(const char *path, const char *what)
@@ -136,33 +138,36 @@ static void each(const char *path, const char *what)
 	struct weir_dev *none;
 
 	for (;; n++) {
-		struct life l = { .model = NULL };
+		struct pass l = { .model = NULL };
 		int r;
 
-		/* Whatever has no sentence of its own has this one. */
+		/* A sentence that a call without one of its own would leave. */
 		(void)!weir_dev_find(root, "none", &none);
 		failed = 0;
 		until = n + 1;
-		r = live(&l, files_path(path));
+		r = pass_run(&l, files_path(path));
 		until = 0;
 		if (!failed) {
-			end(&l);
-			is_int(r < 0, 0, "%s: with memory all is well", what);
+			pass_free(&l);
+			is_int(r < 0, 0,
+			       "%s: without a failing allocation all calls succeed",
+			       what);
 			break;
 		}
-		/* What is only better with memory may do without. */
+		/* An allocation that is optional may fail without an error. */
 		if (r < 0 && r != -ENOMEM)
 			other++;
-		if (r == -ENOMEM && !names_it(weir_error())) {
+		if (r == -ENOMEM && !names_object(weir_error())) {
 			nameless++;
 			diag("%u: %s", n, weir_error());
 		}
-		end(&l);
+		pass_free(&l);
 	}
-	ok(n > 20, "%s: its life takes memory (%u times)", what, n);
-	is_int(other, 0, "%s: without it the error is ENOMEM", what);
+	ok(n > 20, "%s: its calls allocate memory (%u times)", what, n);
+	is_int(other, 0, "%s: a failing allocation fails with -ENOMEM", what);
 	is_int(nameless, 0,
-	       "%s: ... and the sentence names the file or the tensor", what);
+	       "%s: the sentence of -ENOMEM names the file, the tensor or the buffer",
+	       what);
 }
 
 int main(void)

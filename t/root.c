@@ -49,47 +49,70 @@ static struct weir_buf *alloc(struct weir *weir, size_t size)
 #define OPTS(...) \
 	((struct weir_opts){ .size = sizeof(struct weir_opts), __VA_ARGS__ })
 
-static void options(void)
+static void versions(void)
+{
+	is_str(weir_version_string(), "0.1.0",
+	       "weir_version_string returns the version");
+	is_int(weir_version(), WEIR_VERSION,
+	       "weir_version returns the version of the header");
+}
+
+static void defaults(void)
 {
 	struct weir *weir;
 
-	is_str(weir_version_string(), "0.1.0", "the library knows its version");
-	is_int(weir_version(), WEIR_VERSION, "... as the header does");
-	is_int(weir_open(NULL, &weir), 0, "a root is opened with defaults");
-	is_int(weir->opts.chunk, 4 * MIB, "chunks have 4 MiB then");
-	is_int(weir->opts.staging, 64 * MIB, "... the slots 64 MiB");
-	is_int(weir->opts.close_timeout, 30000000000, "... closing 30 s");
+	is_int(weir_open(NULL, &weir), 0,
+	       "weir_open takes NULL for default options");
+	is_int(weir->opts.chunk, 4 * MIB, "a chunk has 4 MiB by default");
+	is_int(weir->opts.staging, 64 * MIB,
+	       "the staging slots have 64 MiB by default");
+	is_int(weir->opts.close_timeout, 30000000000,
+	       "the time for closing is 30 s by default");
 	weir_close(weir);
+}
+
+static void limits(void)
+{
 	is_err(open_with(OPTS(.io = 3)), -EINVAL, "io is 3, not in 0..2",
-	       "an unknown method is refused");
+	       "an unknown I/O method is refused");
 	is_err(open_with(OPTS(.reactors = 17)), -EINVAL, "reactors is 17",
-	       "17 reactors are too many");
+	       "17 reactors are refused");
 	is_err(open_with(OPTS(.depth = 1025)), -EINVAL, "depth is 1025",
-	       "1025 chunks in flight are too many");
+	       "a depth of 1025 chunks in flight is refused");
 	is_err(open_with(OPTS(.copiers = 257)), -EINVAL, "copiers is 257",
-	       "257 copiers are too many");
+	       "257 copiers are refused");
+	is_err(open_with(OPTS(.close_timeout = -2)), -EINVAL, "close_timeout",
+	       "a close_timeout of -2 is refused");
+	is_int(open_with(OPTS(.close_timeout = -1)), 0,
+	       "a close_timeout of -1, without end, is accepted");
+}
+
+static void chunk_sizes(void)
+{
 	is_err(open_with(OPTS(.chunk = 4096)), -EINVAL, "chunk is 4096",
-	       "a chunk of 4096 bytes is too small");
+	       "a chunk size of 4096 bytes is refused");
 	is_err(open_with(OPTS(.chunk = 512 * MIB)), -EINVAL,
-	       "chunk is 536870912", "one of 512 MiB is too large");
+	       "chunk is 536870912", "a chunk size of 512 MiB is refused");
 	is_err(open_with(OPTS(.chunk = 4 * MIB + 512)), -EINVAL,
-	       "multiple of 4096", "one of an odd size is refused");
+	       "multiple of 4096",
+	       "a chunk size that is no multiple of 4096 is refused");
 	is_err(open_with(OPTS(.staging = MIB)), -EINVAL,
 	       "staging of 1048576 bytes is less than a chunk of 4194304",
-	       "slots for less than a chunk are refused");
+	       "staging of less than one chunk is refused");
 	is_int(open_with(OPTS(.staging = 4 * MIB)), 0,
-	       "slots for one chunk will do");
+	       "staging of one chunk is accepted");
 	is_int(open_with(OPTS(.chunk = 128 * MIB)), 0,
-	       "a large chunk raises what the slots have by default");
-	is_err(open_with(OPTS(.close_timeout = -2)), -EINVAL, "close_timeout",
-	       "a time before now is refused");
-	is_int(open_with(OPTS(.close_timeout = -1)), 0, "for ever is a time");
+	       "default staging grows with a large chunk size");
+}
+
+static void unknown_options(void)
+{
 	is_err(open_with(OPTS(.flags = 0x80)), -EINVAL, "0x80",
-	       "unknown flags are refused");
+	       "unknown flags of a root are refused");
 	is_err(open_with(OPTS(.reserved = 1)), -EINVAL, "reserved",
-	       "what is reserved is 0");
+	       "a reserved member that is not 0 is refused");
 	is_err(open_with((struct weir_opts){ .size = 0 }), -EINVAL, ".size",
-	       "options without a size are refused");
+	       "root options without a size are refused");
 }
 
 static char logged[4096];
@@ -99,7 +122,7 @@ static void keep_line(void *arg, const char *text)
 	snprintf(logged, sizeof(logged), "%s|%s", (const char *)arg, text);
 }
 
-static void log_sink(void)
+static void log_line(void)
 {
 	struct weir *weir;
 
@@ -107,13 +130,19 @@ static void log_sink(void)
 		bail("%s", weir_error());
 	weir__log(weir, "leaked %d\nbytes", 7);
 	is_str(logged, "arg|leaked 7?bytes",
-	       "the log gets one line, with its argument");
+	       "the log receives one line, with its argument");
 	weir_close(weir);
+}
+
+static void no_log(void)
+{
+	struct weir *weir;
+
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	logged[0] = '\0';
 	weir__log(weir, "nobody listens");
-	is_str(logged, "", "a root without a log is silent");
+	is_str(logged, "", "a root without a log writes no line");
 	weir_close(weir);
 }
 
@@ -196,17 +225,21 @@ static void parts(void)
 	weir__root_part(weir, WEIR__PART_IO, make_io, &b);
 	ok(a == b, "a part is made once");
 	weir_trim(weir, 100);
-	is_int(trim_keep[0], 100, "the first part may keep all of a trim");
-	is_int(trim_keep[1], 70, "... the next what the first has left");
+	is_int(trim_keep[0], 100,
+	       "weir_trim lets the first part keep all of the given bytes");
+	is_int(trim_keep[1], 70,
+	       "weir_trim lets the next part keep what the first has left");
 	weir_trim(weir, 10);
-	is_int(trim_keep[1], 0, "... which may be nothing");
+	is_int(trim_keep[1], 0,
+	       "weir_trim lets the next part keep nothing if the first keeps all");
 	weir__root_ref(weir);
 	weir_close(weir);
 	is_str(notes, "ms mi cs ci ",
-	       "streams are closed before the engine under them");
-	ok(deadlines[0] == deadlines[1], "... by one deadline for all");
+	       "weir_close closes streams before the I/O engine");
+	ok(deadlines[0] == deadlines[1],
+	   "weir_close gives all parts the same deadline");
 	is_err(weir__root_part(weir, WEIR__PART_ALLOC, make_io, &b), -ESHUTDOWN,
-	       "closed", "no part is made after that");
+	       "closed", "no part is made after weir_close");
 	weir__root_put(weir);
 	is_str(notes, "ms mi cs ci fs fi ",
 	       "parts are freed with the last reference");
@@ -220,7 +253,7 @@ static void after_close(void)
 	struct weir *weir;
 
 	weir_close(NULL);
-	ok(true, "closing nothing is fine");
+	ok(true, "weir_close(NULL) does nothing");
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	buf = alloc(weir, 3 * MIB);
@@ -229,14 +262,14 @@ static void after_close(void)
 	weir_dev_find(weir, "CPU", &dev);
 	weir_close(weir);
 	is_int(((unsigned char *)weir_buf_data(buf))[3 * MIB - 1], 0x5a,
-	       "a buffer can be read after its root was closed");
+	       "a buffer can be read after weir_close");
 	is_err(weir_buf_clear(buf, 0), -ESHUTDOWN, "closed",
-	       "... but what needs the root fails");
+	       "weir_buf_clear after weir_close fails with -ESHUTDOWN");
 	is_err(weir_buf_alloc(info.buft, 1, NULL, &other), -ESHUTDOWN,
 	       "weir_buf_alloc: the root has been closed",
-	       "... and so do new buffers");
+	       "weir_buf_alloc after weir_close fails with -ESHUTDOWN");
 	weir_buf_free(buf);
-	ok(true, "... and it can be freed");
+	ok(true, "a buffer can be freed after weir_close");
 }
 
 static void *use_a_root(void *arg)
@@ -270,10 +303,10 @@ static void two_roots(void)
 	for (int i = 0; i < 2; i++)
 		pthread_join(thread[i], &failed[i]);
 	ok(!failed[0] && !failed[1],
-	   "two threads, each with a root of its own, do not disturb each other");
+	   "two threads with a root each do not disturb each other");
 }
 
-/* What a child sees of the parent's root; a bit for each thing wrong. */
+/* A child uses the parent's root; the result has a bit for each mistake. */
 static int in_child(struct weir *weir, struct weir_buf *buf)
 {
 	struct weir_tensor t = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
@@ -312,10 +345,11 @@ static void forked(void)
 		_exit(in_child(weir, buf));
 	waitpid(pid, &status, 0);
 	is_int(status, 0,
-	       "a child after fork is refused, closes safely and opens its own");
+	       "a forked child is refused the parent's root and can open its own");
 	is_int(((unsigned char *)weir_buf_data(buf))[MIB], 7,
-	       "the parent's memory is as it was");
-	is_int(weir_buf_clear(buf, 8), 0, "... and its root goes on");
+	       "the parent's memory is unchanged after its child has freed it");
+	is_int(weir_buf_clear(buf, 8), 0,
+	       "the parent's root works after its child has closed it");
 	weir_buf_free(buf);
 	weir_close(weir);
 }
@@ -324,17 +358,23 @@ static void times(void)
 {
 	int64_t now = weir__now();
 
-	is_int(weir__deadline(-1), INT64_MAX, "-1 ns from now is never");
+	is_int(weir__deadline(-1), INT64_MAX,
+	       "a deadline -1 ns from now is never");
 	is_int(weir__deadline(INT64_MAX), INT64_MAX,
-	       "... and so is what the clock does not reach");
-	ok(weir__deadline(1000) >= now + 1000, "other times are from now on");
+	       "a deadline beyond the range of the clock is never");
+	ok(weir__deadline(1000) >= now + 1000, "a deadline counts from now");
 }
 
 int main(void)
 {
 	plan(21 + 2 + 9 + 5 + 1 + 3 + 3);
-	options();
-	log_sink();
+	versions();
+	defaults();
+	limits();
+	chunk_sizes();
+	unknown_options();
+	log_line();
+	no_log();
 	parts();
 	after_close();
 	two_roots();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command ends by a signal also when it hangs in something. */
+/* A signal ends the command even when it hangs. */
 #include "../tools/signals.h"
 
 #include <signal.h>
@@ -18,7 +18,7 @@ static void tidy(void)
 		_exit(1);
 }
 
-/* A process that looks for no signal after it has begun. */
+/* Start a process that checks for no signal; it is running on return. */
 static pid_t begin(void)
 {
 	int begun[2];
@@ -29,7 +29,7 @@ static pid_t begin(void)
 		bail("no process");
 	if (!pid) {
 		alarm(0);
-		/* Of a job in the background it is ignored. */
+		/* Background jobs ignore SIGINT. */
 		signal(SIGINT, SIG_DFL);
 		signals_hold(tidy);
 		if (write(begun[1], "b", 1) < 0)
@@ -53,14 +53,15 @@ static int64_t now_ns(void)
 	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
-/* The signal it died of, 0 if by none. */
+/* Wait for @pid; the signal that ended it, or 0. */
 static int end_of(pid_t pid)
 {
 	int status = 0;
 	char c;
 
 	waitpid(pid, &status, 0);
-	ok(read(tidied[0], &c, 1) == 1, "... it has tidied up");
+	ok(read(tidied[0], &c, 1) == 1,
+	   "a process that a signal ends has tidied up");
 	close(tidied[0]);
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
@@ -74,14 +75,14 @@ int main(void)
 	pid = begin();
 	begun = now_ns();
 	kill(pid, SIGTERM);
-	is_int(end_of(pid), SIGTERM, "one SIGTERM ends a process that hangs");
+	is_int(end_of(pid), SIGTERM, "SIGTERM ends a process that hangs");
 	begun = now_ns() - begun;
 	ok(begun > 3000000000 && begun < 40000000000,
-	   "... which has had a few seconds to end by itself");
+	   "a process has a few seconds to end by itself after SIGTERM");
 	pid = begin();
 	kill(pid, SIGTERM);
 	usleep(50000);
 	kill(pid, SIGINT);
-	is_int(end_of(pid), SIGINT, "a second signal does so at once");
+	is_int(end_of(pid), SIGINT, "a second signal ends a process at once");
 	return done_testing();
 }

@@ -73,7 +73,7 @@ static struct letter letter(char name, uint64_t number)
 	return l;
 }
 
-static void lists(void)
+static void wakes(void)
 {
 	struct letter a = letter('a', 5), b = letter('b', 3),
 		      c = letter('c', 5), d = letter('d', 4);
@@ -87,29 +87,40 @@ static void lists(void)
 	weir__source_wait(&h.src, &c.waiter);
 	weir__source_wait(&h.src, &d.waiter);
 	weir__source_complete(&h.src, 2);
-	is_str(woken, "", "completing a lower number wakes nobody");
+	is_str(woken, "", "completing a lower number wakes no waiter");
 	h.done = 4;
 	weir__source_complete(&h.src, 4);
-	is_str(woken, "bd", "completing wakes lower numbers first");
+	is_str(woken, "bd",
+	       "completing wakes the waiters of lower numbers first");
 	ok(!weir__source_unwait(&h.src, &b.waiter),
-	   "who was woken is not on the list any more");
+	   "a waiter that was woken is not on the list");
 	ok(weir__source_unwait(&h.src, &a.waiter),
-	   "who was not can take himself back");
+	   "a waiter that was not woken can be taken off the list");
 	weir__source_wait(&h.src, &a.waiter);
 	h.done = 9;
 	weir__source_complete(&h.src, 9);
 	is_str(woken, "bdca",
 	       "waiters of one number are woken in the order they came");
-	is_int(weir__source_wait(&h.src, &d.waiter), 1,
-	       "a number that is done is not waited for");
-	h.failed = 10;
-	a.waiter.number = 11;
-	is_int(weir__source_wait(&h.src, &a.waiter), -EIO,
-	       "neither is one that failed");
-	weir__source_complete(&h.src, UINT64_MAX);
-	is_str(woken, "bdca", "... and its waiter is not woken");
 	weir__source_put(&h.src);
-	is_int(h.freed, 1, "the last reference frees the source");
+	is_int(h.freed, 1, "dropping the last reference frees the source");
+}
+
+static void ended_numbers(void)
+{
+	struct letter a = letter('a', 11), d = letter('d', 4);
+	struct hand h;
+
+	hand_init(&h);
+	woken[0] = '\0';
+	h.done = 9;
+	is_int(weir__source_wait(&h.src, &d.waiter), 1,
+	       "a waiter for a number that is done does not go on the list");
+	h.failed = 10;
+	is_int(weir__source_wait(&h.src, &a.waiter), -EIO,
+	       "a waiter for a number that failed does not go on the list");
+	weir__source_complete(&h.src, UINT64_MAX);
+	is_str(woken, "", "a waiter that did not go on the list is not woken");
+	weir__source_put(&h.src);
 }
 
 static void one_number(void)
@@ -125,12 +136,13 @@ static void one_number(void)
 	weir__source_wait(&h.src, &a.waiter);
 	weir__source_wait(&h.src, &e.waiter);
 	weir__source_complete_one(&h.src, 2);
-	is_str(woken, "be", "completing one number wakes its waiters only");
+	is_str(woken, "be",
+	       "completing one number wakes only the waiters of that number");
 	weir__source_unwait(&h.src, &c.waiter);
 	weir__source_wait(&h.src, &c.waiter);
 	weir__source_complete_one(&h.src, 3);
 	weir__source_complete_one(&h.src, 1);
-	is_str(woken, "beca", "... in whatever order they complete");
+	is_str(woken, "beca", "numbers of a source may complete in any order");
 	weir__source_put(&h.src);
 }
 
@@ -171,9 +183,9 @@ static void chains(void)
 	}
 	c.hand[0].done = 1;
 	weir__source_complete(&c.hand[0].src, 1);
-	is_int(c.hand[LINKS].done, 1, "a chain of %d sources runs to its end",
-	       LINKS);
-	is_int(deepest, 1, "... and its wakes do not nest");
+	is_int(c.hand[LINKS].done, 1,
+	       "a chain of %d sources, each completed by a wake, ends", LINKS);
+	is_int(deepest, 1, "wakes that complete other sources do not nest");
 	for (int i = 0; i <= LINKS; i++)
 		weir__source_put(&c.hand[i].src);
 }
@@ -206,48 +218,47 @@ static void blocking(void)
 	hand_init(&h);
 	weir__enter("weir_event_wait");
 	is_int(weir__source_block(&h.src, 0, -1), 0,
-	       "a thread does not sleep for what is done");
+	       "blocking on a number that is done returns at once");
 	is_err(weir__source_block(&h.src, 7, 0), -ETIMEDOUT, "not done",
-	       "a timeout of 0 asks");
+	       "blocking with a timeout of 0 returns -ETIMEDOUT at once");
 	is_err(weir__source_block(&h.src, 7, 1000000), -ETIMEDOUT, "1000000",
-	       "a timeout ends the wait");
+	       "blocking ends with -ETIMEDOUT after its timeout");
 	pthread_create(&thread, NULL, complete_later, &h);
 	is_int(weir__source_block(&h.src, 7, -1), 0,
-	       "another thread's completion ends it too");
+	       "blocking ends when another thread completes the number");
 	pthread_join(thread, NULL);
 	pthread_create(&thread, NULL, fail_later, &h);
 	is_err(weir__source_block(&h.src, 8, -1), -EIO, "by hand",
-	       "... and so does a failure, with its cause");
+	       "blocking ends when the number fails, with the cause");
 	pthread_join(thread, NULL);
 	weir__source_put(&h.src);
 }
 
 /*
- * A source whose only reference is its waiter's, as that of a stream which
- * waits: it is completed between the waiter's going on the list and the
- * question for its state.
+ * A source that only its waiter references, as when a stream waits. It
+ * completes after the waiter went on the list and before its state is read.
  */
-struct held {
+struct owned {
 	struct weir__source src;
 	bool asking;
 };
 
 static bool freed_while_asked;
 
-struct holder {
+struct owner {
 	struct weir__waiter waiter;
 	struct weir__source *src;
 };
 
-static void wake_holder(struct weir__waiter *w)
+static void wake_owner(struct weir__waiter *w)
 {
-	weir__source_put(((struct holder *)w)->src);
+	weir__source_put(((struct owner *)w)->src);
 }
 
-static int held_state(struct weir__source *src, uint64_t number,
-		      struct weir_failure *cause)
+static int owned_state(struct weir__source *src, uint64_t number,
+		       struct weir_failure *cause)
 {
-	struct held *h = (struct held *)src;
+	struct owned *h = (struct owned *)src;
 
 	(void)cause;
 	h->asking = true;
@@ -257,30 +268,30 @@ static int held_state(struct weir__source *src, uint64_t number,
 	return 1;
 }
 
-static void held_free(struct weir__source *src)
+static void owned_free(struct weir__source *src)
 {
-	freed_while_asked = ((struct held *)src)->asking;
+	freed_while_asked = ((struct owned *)src)->asking;
 	weir__source_fini(src);
 	free(src);
 }
 
-static const struct weir__source_ops held_ops = {
-	.size = sizeof(held_ops),
-	.state = held_state,
-	.free = held_free,
+static const struct weir__source_ops owned_ops = {
+	.size = sizeof(owned_ops),
+	.state = owned_state,
+	.free = owned_free,
 };
 
 static void last_reference(void)
 {
-	struct held *h = calloc(1, sizeof(*h));
-	struct holder m = { .waiter = { .number = 1, .wake = wake_holder },
-			    .src = &h->src };
+	struct owned *h = calloc(1, sizeof(*h));
+	struct owner m = { .waiter = { .number = 1, .wake = wake_owner },
+			   .src = &h->src };
 
-	weir__source_init(&h->src, &held_ops, weir);
+	weir__source_init(&h->src, &owned_ops, weir);
 	is_int(weir__source_wait(&h->src, &m.waiter), 0,
-	       "a waiter that is woken while it is put on the list was on it");
+	       "a waiter that is woken while it goes on the list was on it");
 	ok(!freed_while_asked,
-	   "... and a source stays while a thread puts a waiter on it");
+	   "a source is not freed while a thread puts a waiter on it");
 }
 
 int main(void)
@@ -288,7 +299,8 @@ int main(void)
 	plan(21);
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
-	lists();
+	wakes();
+	ended_numbers();
 	one_number();
 	chains();
 	blocking();

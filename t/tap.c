@@ -9,10 +9,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* How much longer a test may take than the CPU time that it may use. */
+/* Seconds that may pass for each second of CPU time that a test may use. */
 #define PATIENCE 5
 
-/* ThreadSanitizer holds handlers back until a call, which may never come. */
+/* ThreadSanitizer delays handlers until a call, which a hanging test omits. */
 #ifdef __SANITIZE_THREAD__
 #define HANDLERS_LATE true
 #else
@@ -90,7 +90,7 @@ void bail(const char *why, ...)
 {
 	va_list ap;
 
-	/* Not "Bail out!", which would end all other tests too. */
+	/* Not "Bail out!", which would end all other tests as well. */
 	printf("not ok %u - ", ++ran);
 	va_start(ap, why);
 	say("", why, ap);

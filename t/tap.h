@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The Test Anything Protocol for C. A test program prints a plan, then a line
- * for each behaviour; descriptions are sentences. plan() also starts a
- * watchdog: a test is ended if, without a check, it uses WEIR_T_TIMEOUT (60)
- * seconds of CPU time, or takes five times as long. A busy machine makes a
- * test slow; it does not make it use more CPU time.
+ * for each check. A title is a sentence that names its subject, so that it can
+ * be understood alone; it takes a printf format. Each check returns whether it
+ * passed.
  *
- * Each check returns whether it held. Descriptions take printf formats.
+ * plan() also starts a watchdog. It ends a test that, without a check, uses
+ * WEIR_T_TIMEOUT (60) seconds of CPU time, or takes five times as long. A busy
+ * machine makes a test slow but does not make it use more CPU time.
  */
 #ifndef TAP_H
 #define TAP_H
@@ -19,14 +20,14 @@
 void plan(unsigned n);  /* 0: printed by done_testing() */
 int done_testing(void); /* the exit status of main */
 void skip_all(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
-/* A check that failed, and the end of this test program. */
+/* Print a failed check and end this test program. */
 void bail(const char *why, ...) TAP_PRINTF(1) __attribute__((noreturn));
-/* What follows may take as long again: after a step that has no check. */
+/* Restart the watchdog, after a long step without a check. */
 void tap_renew(void);
 void diag(const char *fmt, ...) TAP_PRINTF(1);
 void skip(unsigned n, const char *why, ...) TAP_PRINTF(2);
 
-/* Text put before each description: "uring: ". NULL: none. */
+/* Put @prefix ("uring: ") before each title from now on. NULL: nothing. */
 void tap_prefix(const char *prefix);
 
 bool tap_ok(bool held, const char *file, int line, const char *fmt, ...)
@@ -53,7 +54,7 @@ bool tap_err(int got, int want, const char *sentence, const char *part,
 	tap_has(got, part, __FILE__, __LINE__, __VA_ARGS__)
 #define is_mem(got, want, n, ...) \
 	tap_mem(got, want, n, __FILE__, __LINE__, __VA_ARGS__)
-/* The call gave errno @want (< 0) and weir_error() contains @part. */
+/* The call returned @want, an errno < 0, and weir_error() contains @part. */
 #define is_err(got, want, part, ...) \
 	tap_err(got, want, weir_error(), part, __FILE__, __LINE__, __VA_ARGS__)
 

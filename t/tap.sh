@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The harness: a test that hangs is ended, one that is only slow is not, and
-# one that gives up does not take the others with it.
+# The harness: a test that hangs is ended, a slow test is not, and a test that
+# gives up does not end the others.
 . "$(dirname "$0")/tap.inc"
 
 misbehave=$builddir/t/misbehave
 test -x "$misbehave" || skip_all 't/misbehave is not built'
 
-# start HOW SECONDS: what it prints is $tmp/HOW, its status $tmp/HOW.status.
+# start HOW SECONDS: run misbehave; output in $tmp/HOW, status in
+# $tmp/HOW.status.
 start()
 (
 	ulimit -c 0
@@ -15,7 +16,8 @@ start()
 	echo $? >"$tmp/$1.status"
 ) 2>/dev/null
 
-# ended SIGNAL: the status of a test that hangs, by its own doing or by SIGNAL.
+# ended SIGNAL: the status of a test that hangs: of abort(), or of SIGNAL under
+# ThreadSanitizer, which delays handlers.
 ended()
 {
 	case $WEIR_T_SANITIZER in
@@ -30,9 +32,9 @@ start sleep 1 &
 start slow 2 &
 start bail 60
 has "$(cat "$tmp/bail")" 'not ok 2 - no more of bail' \
-	'a test that gives up has failed'
-is "$(grep -c 'Bail out!' "$tmp/bail")" 0 '... and does not end the others'
-is "$(cat "$tmp/bail.status")" 255 '... and its status says so'
+	'a test that gives up prints a failed check'
+is "$(grep -c 'Bail out!' "$tmp/bail")" 0 'a test that gives up does not print "Bail out!", which would end all tests'
+is "$(cat "$tmp/bail.status")" 255 'a test that gives up exits with status 255'
 printf 'echo 1..1; echo ok 1 - after it\n' >"$tmp/after.sh"
 if command -v prove >/dev/null; then
 	printf 'exec "%s" bail\n' "$misbehave" >"$tmp/bail.sh"
@@ -46,13 +48,13 @@ wait
 is "$(cat "$tmp/spin.status")" "$(ended 27)" \
 	'a test that uses more CPU time than it may is ended'
 is "$(cat "$tmp/sleep.status")" "$(ended 14)" \
-	'one that waits for ever is ended too'
+	'a test that sleeps for ever is ended'
 case $WEIR_T_SANITIZER in
-*thread*) skip 1 'ThreadSanitizer holds handlers of signals back' ;;
+*thread*) skip 1 'ThreadSanitizer delays the handlers of signals' ;;
 *) is "$(cat "$tmp/spin" "$tmp/sleep" | grep -c '^not ok - the test hangs$')" \
-	2 '... and they say so' ;;
+	2 'a test that is ended prints that it hangs' ;;
 esac
 is "$(cat "$tmp/slow.status")" 0 \
-	'one that takes long and uses no CPU time is not, each check anew'
-is "$(grep -c '^ok' "$tmp/slow")" 3 '... and runs to its end'
+	'a test that is slow but uses no CPU time is not ended'
+is "$(grep -c '^ok' "$tmp/slow")" 3 'a slow test runs to its end'
 finish

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory is touched ahead of its readers, in order, and not without bounds. */
+/* Memory is touched ahead of its readers, in order, and only so far. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -67,18 +67,30 @@ static void in_order(void)
 	_Atomic size_t touched = 0;
 	struct weir__touch *t = start(&touched, SIZE, 3);
 
-	ok(becomes_ready(t, 5 * MIB), "what is asked for becomes ready");
-	is_int(resident(0, 5 * MIB), 5 * MIB, "... and is there then");
-	ok(touched >= 5 * MIB, "... as its owner is told");
+	ok(becomes_ready(t, 5 * MIB),
+	   "memory that a reader asks for becomes ready");
+	is_int(resident(0, 5 * MIB), 5 * MIB, "memory that is ready has pages");
+	ok(touched >= 5 * MIB, "the touched bytes cover memory that is ready");
 	usleep(100000);
 	ok(resident(0, SIZE) <= 100 * MIB,
-	   "what nobody has asked for yet is left alone");
-	ok(becomes_ready(t, SIZE), "the end becomes ready");
-	ok(atomic_load(&steps) >= 12, "readers are told of each step");
-	ok(weir__touch_stop(t) > 0, "the time it took is known");
-	is_int(touched, SIZE, "all is touched");
+	   "memory far ahead of what was asked for is not touched");
+	ok(becomes_ready(t, SIZE),
+	   "all memory becomes ready when its end is asked for");
+	ok(atomic_load(&steps) >= 12, "readers are woken at each step");
+	ok(weir__touch_stop(t) > 0,
+	   "stopping returns the time that touching took");
+	is_int(touched, SIZE, "the touched bytes are all bytes at the end");
+	forget();
+}
+
+static void touched_before(void)
+{
+	_Atomic size_t touched = SIZE;
+	struct weir__touch *t;
+
 	t = start(&touched, SIZE, 3);
-	ok(weir__touch_ready(t, mem + SIZE), "... and not once more");
+	ok(weir__touch_ready(t, mem + SIZE),
+	   "memory that is touched already is ready at once");
 	weir__touch_stop(t);
 	forget();
 }
@@ -89,10 +101,13 @@ static void from_the_middle(void)
 	struct weir__touch *t = start(&touched, SIZE, 2);
 
 	ok(weir__touch_ready(t, mem + 50 * MIB),
-	   "what was touched before is ready at once");
-	ok(becomes_ready(t, 60 * MIB + 5), "what follows it becomes ready");
-	is_int(resident(50 * MIB, 60 * MIB), 10 * MIB, "... and is there then");
-	is_int(resident(0, 50 * MIB), 0, "... and nothing before it");
+	   "memory that was touched before the start is ready at once");
+	ok(becomes_ready(t, 60 * MIB + 5),
+	   "memory after what was touched becomes ready");
+	is_int(resident(50 * MIB, 60 * MIB), 10 * MIB,
+	       "memory that is ready has pages");
+	is_int(resident(0, 50 * MIB), 0,
+	       "memory before what was touched is not touched again");
 	weir__touch_stop(t);
 	forget();
 }
@@ -103,7 +118,7 @@ struct asker {
 	unsigned late;
 };
 
-/* Each asks once for a place and is content to be told, as reactors are. */
+/* Asks once for each place, then waits to be woken, as a reactor does. */
 static void *ask(void *arg)
 {
 	struct asker *a = arg;
@@ -145,17 +160,18 @@ static void several(void)
 		weir__touch_stop(a[0].t);
 		forget();
 	}
-	is_int(late, 0, "who asks beside others is not forgotten");
+	is_int(late, 0,
+	       "each of several readers is woken when its memory is ready");
 }
 
-static void given_up(void)
+static void stopped(void)
 {
 	_Atomic size_t touched = 0;
 	struct weir__touch *t = start(&touched, SIZE, 4);
 
 	weir__touch_stop(t);
-	ok(touched < SIZE, "touching that is stopped leaves the rest alone");
-	is_int(weir__touch_stop(NULL), 0, "stopping nothing takes no time");
+	ok(touched < SIZE, "touching stops before the end when it is stopped");
+	is_int(weir__touch_stop(NULL), 0, "stopping NULL takes no time");
 	forget();
 }
 
@@ -169,9 +185,10 @@ int main(void)
 		bail("no memory");
 	mem = map;
 	in_order();
+	touched_before();
 	from_the_middle();
 	several();
-	given_up();
+	stopped();
 	weir__sys_unmap(map, SIZE);
 	weir_close(root);
 	return done_testing();

@@ -15,7 +15,7 @@
 
 static _Atomic unsigned touchers;
 
-/* In place of the library's. */
+/* Counts the threads that touch. */
 int __real_weir__thread_start(pthread_t *ret_thread, const char *name,
 			      void *(*fn)(void *), void *arg);
 int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
@@ -91,11 +91,15 @@ int main(void)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	is_int(load(root, 1, 40u << 20), 0, "a load to one large buffer ends");
-	ok(touchers > 0, "... whose memory %u threads touched ahead", touchers);
-	is_int(load(root, MANY, 17u << 20), 0, "one to many buffers ends");
-	is_int(touchers, MANY, "... which have a thread each");
-	is_int(load(root, MANY, 200000), 0, "one to small buffers ends");
-	is_int(touchers, 0, "... which are not worth a thread");
+	ok(touchers > 0, "%u threads touch a large buffer ahead of the reads",
+	   touchers);
+	is_int(load(root, MANY, 17u << 20), 0,
+	       "a load to many large buffers ends");
+	is_int(touchers, MANY,
+	       "each of many large buffers is touched by one thread");
+	is_int(load(root, MANY, 200000), 0,
+	       "a load to many small buffers ends");
+	is_int(touchers, 0, "no thread touches small buffers");
 	weir_close(root);
 	return done_testing();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Traces: begun, refused, ended, forgotten, and what cannot be written. */
+/* Traces: what is written, what is refused, files that cannot be written. */
 #include <errno.h>
 #include <fcntl.h>
 #include <locale.h>
@@ -51,20 +51,22 @@ static void written(void)
 {
 	int64_t before = weir__now();
 
-	is_int(weir__trace_now(root), 0, "when no trace runs no time is taken");
+	is_int(weir__trace_now(root), 0,
+	       "weir__trace_now reads no clock while no trace runs");
 	is_int(weir_trace_start(root, path), 0, "a trace begins");
 	span("early", before);
 	span("inside", weir__trace_now(root));
 	is_err(weir_trace_start(root, path), -EBUSY, path,
-	       "another one is refused while it runs");
-	is_int(weir_trace_stop(root), 0, "it ends");
+	       "a second trace is refused while the first runs");
+	is_int(weir_trace_stop(root), 0, "a trace ends");
 	has_str(text(), "\"name\":\"inside\"",
-		"... having what happened in it");
+		"a trace contains a span that began while it ran");
 	has_str(text(), "\"offset\":77,\"bytes\":88",
-		"... and with what bytes");
-	ok(!strstr(text(), "early"), "... but not what had begun before");
+		"a span in a trace has its offset and bytes");
+	ok(!strstr(text(), "early"),
+	   "a trace omits a span that began before it");
 	is_err(weir_trace_stop(root), -EINVAL, "no trace",
-	       "it cannot be ended twice");
+	       "a trace cannot be ended twice");
 }
 
 static void refused(void)
@@ -74,22 +76,27 @@ static void refused(void)
 	snprintf(other, sizeof(other), "%s", path);
 	spell("precious");
 	is_int(weir_trace_start(root, "/dev/null"), 0, "a trace begins");
-	is_int(weir_trace_start(root, other), -EBUSY, "one too many");
-	is_str(text(), "precious", "... leaves its file alone");
-	(void)weir_trace_stop(root);
-	is_err(weir_trace_start(root, "/nowhere/trace"), -ENOENT, "/nowhere",
-	       "a file that cannot be made is named");
-	is_int(weir_trace_start(root, "/dev/full"), 0,
-	       "a full disk shows late:");
-	span("lost", weir__trace_now(root));
-	is_err(weir_trace_stop(root), -ENOSPC, "/dev/full",
-	       "... when the trace is written");
-	is_int(weir_trace_start(root, path), 0,
-	       "... and does not stand in the way of the next");
+	is_int(weir_trace_start(root, other), -EBUSY,
+	       "a second trace to another file is refused");
+	is_str(text(), "precious", "a refused trace leaves its file alone");
 	(void)weir_trace_stop(root);
 }
 
-static void *note(void *arg)
+static void failed(void)
+{
+	is_err(weir_trace_start(root, "/nowhere/trace"), -ENOENT, "/nowhere",
+	       "a trace whose file cannot be made names it");
+	is_int(weir_trace_start(root, "/dev/full"), 0,
+	       "a trace to a full disk begins");
+	span("unwritten", weir__trace_now(root));
+	is_err(weir_trace_stop(root), -ENOSPC, "/dev/full",
+	       "a trace to a full disk fails with -ENOSPC when it ends");
+	is_int(weir_trace_start(root, path), 0,
+	       "a trace can begin after one that failed");
+	(void)weir_trace_stop(root);
+}
+
+static void *fill(void *arg)
 {
 	(void)arg;
 	while (!atomic_load(&stop))
@@ -111,20 +118,21 @@ static void crowd(void)
 	pthread_t thread[4];
 
 	for (int i = 0; i < 4; i++)
-		pthread_create(&thread[i], NULL, i < 2 ? note : begin, NULL);
+		pthread_create(&thread[i], NULL, i < 2 ? fill : begin, NULL);
 	usleep(300000);
 	atomic_store(&stop, true);
 	for (int i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
 	(void)weir_trace_stop(root);
-	ok(true, "threads begin, end and fill traces beside each other");
+	ok(true, "threads may start, stop and fill traces concurrently");
 }
 
-static void forgotten(void)
+static void not_stopped(void)
 {
-	is_int(weir_trace_start(root, path), 0, "a trace that nobody ends");
+	is_int(weir_trace_start(root, path), 0,
+	       "a trace starts and is never stopped");
 	weir_close(root);
-	ok(true, "... goes with its root");
+	ok(true, "weir_close frees a trace that was not stopped");
 }
 
 int main(void)
@@ -135,8 +143,9 @@ int main(void)
 	snprintf(path, sizeof(path), "%s/trace", dir);
 	written();
 	refused();
+	failed();
 	crowd();
-	forgotten();
+	not_stopped();
 	unlink(path);
 	rmdir(dir);
 	return done_testing();
