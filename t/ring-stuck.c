@@ -134,7 +134,7 @@ static void refused(int err)
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	is_int(r, 0, "... when it cannot be entered any more threads do");
 	weir_io_info(root, &info);
-	ok(info.method == WEIR_IO_SYNC && strstr(info.why, "the ring died"),
+	ok(info.method == WEIR_IO_SYNC && strstr(info.why, "the ring failed"),
 	   "... and it is said: %s", info.why);
 	ok(refusals >= 32 && refusals < 5000, "... after %u tries", refusals);
 	weir_close(root);

@@ -155,7 +155,7 @@ static void give_to_thread(struct weir__reactor *r)
 static bool give_back(struct weir__reactor *r)
 {
 	uint32_t seen = r->wakes_seen;
-	bool needed = r->needed;
+	bool needed = r->thread_needed;
 
 	if (needed || !change(r, WEIR__OWNER_BORROWER, WEIR__OWNER_NONE)) {
 		give_to_thread(r);
@@ -173,7 +173,7 @@ void weir__reactor_post_or_borrow(struct weir__reactor *r,
 			return;
 		do
 			weir__reactor_iterate(r);
-		while (!r->needed && !weir__reactor_quiet(r) &&
+		while (!r->thread_needed && !weir__reactor_quiet(r) &&
 		       atomic_load(&r->owner) == WEIR__OWNER_BORROWER);
 	} while (give_back(r));
 }

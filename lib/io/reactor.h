@@ -60,14 +60,14 @@ struct weir__op {
 	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
-	struct weir__slot *slot;   /* NULL: in place */
-	unsigned char *payload;    /* lo, in the slot */
-	struct weir__slot *spread; /* pieces.c's */
-	struct weir__work work;    /* a device's while it copies */
-	int64_t res;               /* of the last call: bytes or -errno */
-	int32_t native;            /* the device's own code for it */
-	int64_t begun, copying;    /* for traces: dealt; read */
-	int64_t asked;             /* when it was dealt, by r->clock */
+	struct weir__slot *slot;        /* NULL: in place */
+	unsigned char *payload;         /* lo, in the slot */
+	struct weir__slot *repack_slot; /* pieces.c's */
+	struct weir__work work;         /* a device's while it copies */
+	int64_t res;                    /* of the last call: bytes or -errno */
+	int32_t native;                 /* the device's own code for it */
+	int64_t begun, copying;         /* for traces: dealt; read */
+	int64_t dispatched;             /* when it was dealt, by r->clock */
 };
 
 /* How ops reach the kernel. All on the reactor's thread, in its own turn. */
@@ -145,9 +145,9 @@ struct weir__reactor {
 	_Atomic bool wakeup_lost; /* no: a wake may have been lost */
 
 	/* Taken from the inbox, but only the thread may do it. */
-	_Alignas(64) struct weir__msg *left, **left_end;
-	bool needed;  /* there is something that only the thread may do */
-	bool watched; /* it sleeps no longer than copies may be left alone */
+	_Alignas(64) struct weir__msg *for_thread, **for_thread_end;
+	bool thread_needed; /* there is something that only the thread may do */
+	bool polling; /* it sleeps no longer than copies may be left alone */
 
 	/* Served in turn: the first is looked at, and goes to the end. */
 	struct weir__job_link *jobs, **jobs_end;
@@ -164,7 +164,7 @@ struct weir__reactor {
 	_Atomic unsigned n_queues;
 	int64_t pause; /* until they are looked at again, ns */
 	int64_t clock; /* of the thread's last round: up to a max_sleep behind */
-	int64_t looked;           /* for reads that are out too long: when */
+	int64_t late_checked;     /* for reads that are out too long: when */
 	unsigned n_caller_copies; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
@@ -185,10 +185,11 @@ struct weir__engine {
 	bool opening;              /* open_task is queued or runs */
 	struct weir__task open_task;
 	_Atomic bool queues_closed;
-	_Atomic uint32_t lookers; /* threads in weir__engine_queues; a futex */
+	_Atomic uint32_t
+		queue_users; /* threads in weir__engine_queues; a futex */
 	uint64_t chunk_bytes;
-	uint64_t window; /* bytes in flight for each reactor */
-	uint64_t wide;   /* the same, of network file systems */
+	uint64_t window;         /* bytes in flight for each reactor */
+	uint64_t network_window; /* the same, of network file systems */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	struct weir__reactor *reactor;
 	struct weir__pool *copiers;    /* page cache and slots to memory */
