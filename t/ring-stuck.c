@@ -17,7 +17,7 @@
 
 #include <weir.h>
 
-#include "io/reactor.h"
+#include "io/owner.h"
 #include "sample.h"
 #include "tap.h"
 
@@ -83,13 +83,11 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring,
 static _Atomic bool messages; /* there is always one more for the reactor */
 
 /* In place of the library's. */
-bool __real_weir__reactor_release(struct weir__reactor *r);
-bool __wrap_weir__reactor_release(struct weir__reactor *r);
-bool __wrap_weir__reactor_release(struct weir__reactor *r)
+bool __real_weir__owner_release(struct weir__owner *o);
+bool __wrap_weir__owner_release(struct weir__owner *o);
+bool __wrap_weir__owner_release(struct weir__owner *o)
 {
-	bool quiet = __real_weir__reactor_release(r);
-
-	return quiet && !atomic_load(&messages);
+	return !atomic_load(&messages) && __real_weir__owner_release(o);
 }
 
 static struct weir *open_root(uint32_t io)

@@ -145,7 +145,7 @@ static void engine_free(struct weir__part *part)
 			weir__free(op);
 		}
 		weir__slots_free(r->slots);
-		weir__wakefd_close(r);
+		weir__wakefd_close(&r->wakefd);
 	}
 	pthread_mutex_destroy(&eng->open_lock);
 	pthread_mutex_destroy(&eng->lock);
@@ -234,7 +234,7 @@ static int reactor_prepare(struct weir__engine *eng, struct weir__reactor *r,
 	r->eng = eng;
 	r->index = index;
 	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
-	err = weir__wakefd_open(r);
+	err = weir__wakefd_open(&r->wakefd);
 	if (err < 0)
 		return fail_eventfd(err);
 	err = weir__slots_new(share, eng->chunk_bytes, &r->slots);
@@ -342,7 +342,7 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		return weir__fail(-ENOMEM, "I/O engine: no memory");
 	}
 	for (unsigned i = 0; i < eng->n_reactors; i++)
-		eng->reactor[i].eventfd = -1;
+		eng->reactor[i].wakefd.fd = -1;
 	for (unsigned i = 0; i < eng->n_reactors && !err; i++)
 		err = reactor_prepare(eng, &eng->reactor[i], i);
 	if (!err)

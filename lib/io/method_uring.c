@@ -162,8 +162,8 @@ static int try_ring(struct weir__reactor *r, struct uring *u)
 	}
 	if (err >= 0) {
 		what = "IORING_OP_READ";
-		weir__sys_eventfd_set(r->eventfd, true);
-		err = round_trip(u, IORING_OP_READ, r->eventfd, &count);
+		weir__wakefd_signal(&r->wakefd);
+		err = round_trip(u, IORING_OP_READ, r->wakefd.fd, &count);
 	}
 	if (err < 0)
 		explain_ring(r->eng, what, err, 0);
@@ -344,16 +344,16 @@ static void arm_event(struct weir__reactor *r)
 	struct uring *u = r->method;
 	struct io_uring_sqe *sqe;
 
-	if (u->armed && !atomic_load(&r->wakeup_lost))
+	if (u->armed && !weir__wakefd_is_lost(&r->wakefd))
 		return;
-	if (weir__wakefd_check(r))
+	if (weir__reactor_check_wakefd(r))
 		u->armed = false;
-	if (u->armed || atomic_load(&r->wakeup_lost))
+	if (u->armed || weir__wakefd_is_lost(&r->wakefd))
 		return;
 	sqe = get_sqe(r);
 	if (!sqe)
 		return;
-	io_uring_prep_read(sqe, atomic_load(&r->eventfd), &eventfd_count,
+	io_uring_prep_read(sqe, atomic_load(&r->wakefd.fd), &eventfd_count,
 			   sizeof(eventfd_count), 0);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
@@ -441,7 +441,7 @@ static void close_dead_ring(struct weir__reactor *r, int err)
 		  weir__errno_words(-err));
 	r->method_ops = &weir__method_sync;
 	/* The ring's read of the eventfd may still be there: a new one. */
-	atomic_store(&r->wakeup_lost, true);
+	weir__wakefd_distrust(&r->wakefd);
 	take_back(r, u);
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->in_ring && op->state != WEIR__OP_ORPHANED) {
@@ -475,11 +475,13 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 	unsigned out = u->n_out < r->n_out ? u->n_out : r->n_out;
 	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;
+	bool released;
 	unsigned n = 0;
 	int err;
 
 	arm_event(r);
-	if (limit && weir__reactor_release(r))
+	released = limit && weir__owner_release(&r->owner);
+	if (released)
 		n = limit < 0 && out >= 4 ? out / 3 : 1;
 	if (limit < 0)
 		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_max_sleep(r);
@@ -487,8 +489,8 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 					 limit % 1000000000 };
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
 					       n ? &ts : NULL, NULL);
-	if (limit)
-		weir__reactor_acquire(r);
+	if (released)
+		weir__owner_acquire(&r->owner);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
 	if (ring_reap(r) || err >= 0 || err == -ETIME)
 		u->retry = (struct weir__retry){ 0 };

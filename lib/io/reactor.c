@@ -85,7 +85,7 @@ static void read_messages(struct weir__reactor *r, struct weir__msg *m)
 		} else {
 			struct weir__op *op = (struct weir__op *)m;
 
-			if (weir__reactor_is_borrowed(r) &&
+			if (weir__owner_is_borrowed(&r->owner) &&
 			    !weir__op_is_cached(op))
 				leave_to_thread(r, m);
 			else
@@ -99,11 +99,11 @@ static void take_messages(struct weir__reactor *r)
 {
 	struct weir__msg *left = r->for_thread;
 
-	r->wakes_seen = atomic_load(&r->wakes);
 	r->for_thread = NULL;
 	r->for_thread_end = &r->for_thread;
 	read_messages(r, left);
-	read_messages(r, take_inbox(r));
+	if (weir__owner_take_news(&r->owner))
+		read_messages(r, take_inbox(r));
 }
 
 /*
@@ -165,7 +165,7 @@ static enum dispatched dispatch_one(struct weir__reactor *r,
 	struct weir__chunk chunk;
 	struct weir__op *op;
 	bool cancelled = atomic_load(&job->cancelled);
-	bool lent = weir__reactor_is_borrowed(r);
+	bool lent = weir__owner_is_borrowed(&r->owner);
 	uint64_t number = link->deferred;
 
 	/* Writes, and the ring's tables. */
@@ -364,12 +364,64 @@ void weir__reactor_iterate(struct weir__reactor *r)
 		r->thread_needed = true;
 }
 
+static void inbox_push(struct weir__reactor *r, struct weir__msg *msg)
+{
+	struct weir__msg *head =
+		atomic_load_explicit(&r->inbox, memory_order_relaxed);
+
+	do
+		msg->next = head;
+	while (!atomic_compare_exchange_weak_explicit(&r->inbox, &head, msg,
+						      memory_order_release,
+						      memory_order_relaxed));
+}
+
+void weir__reactor_wake(struct weir__reactor *r)
+{
+	if (weir__owner_notify(&r->owner))
+		weir__wakefd_signal(&r->wakefd);
+}
+
+void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg)
+{
+	inbox_push(r, msg);
+	weir__reactor_wake(r);
+}
+
+void weir__reactor_post_or_borrow(struct weir__reactor *r,
+				  struct weir__msg *msg)
+{
+	enum weir__owner_given given;
+
+	inbox_push(r, msg);
+	if (!weir__owner_notify_or_borrow(&r->owner))
+		return;
+	do {
+		weir__reactor_iterate(r);
+		given = weir__owner_give_back(&r->owner, r->thread_needed);
+	} while (given == WEIR__OWNER_KEPT);
+	if (given == WEIR__OWNER_WAKE)
+		weir__wakefd_signal(&r->wakefd);
+}
+
+bool weir__reactor_check_wakefd(struct weir__reactor *r)
+{
+	enum weir__wakefd_check check = weir__wakefd_check(&r->wakefd);
+
+	if (check == WEIR__WAKEFD_REPLACED)
+		weir__log(
+			r->eng->weir,
+			"reactor %u: its eventfd was closed by the program; it has a new one",
+			r->index);
+	return check != WEIR__WAKEFD_SAME;
+}
+
 static void wait_for_more(struct weir__reactor *r)
 {
 	int64_t begun = weir__trace_now(r->eng->weir);
 	bool copying = weir__copy_poll(r);
 
-	if (!copying || !weir__reactor_quiet(r)) /* some have ended */
+	if (!copying || weir__owner_has_news(&r->owner)) /* some have ended */
 		r->pause = PAUSE_MIN;
 	r->thread_needed = false;
 	r->polling = copying;

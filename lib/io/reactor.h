@@ -3,8 +3,8 @@
  * The inside of the engine: reactors, the reads they have out, and the two
  * methods by which a read reaches the kernel.
  *
- * All members of struct weir__reactor belong to whoever has its turn, but inbox,
- * turn and wakes, by which other threads reach it (turn.c).
+ * All members of struct weir__reactor are its owner's (owner.h), except inbox, owner
+ * and wakefd, by which other threads reach it.
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -16,7 +16,9 @@
 
 #include "alloc/slots.h"
 #include "io/engine.h"
+#include "io/owner.h"
 #include "io/pool.h"
+#include "io/wakefd.h"
 
 struct weir__reactor;
 
@@ -101,25 +103,6 @@ struct weir__method_ops {
 extern const struct weir__method_ops weir__method_uring;
 extern const struct weir__method_ops weir__method_sync;
 
-/*
- * Whose turn it is. A reactor has a thread, which has the turn while it is awake.
- * While it sleeps, who brings it something may wake it; or take the turn himself
- * and do its work, which saves two switches between threads.
- *
- *	THREAD -> FREE		it goes to sleep
- *	FREE -> THREAD		it wakes, or somebody wakes it by its eventfd
- *	FREE -> LENT		another thread does its work
- *	LENT -> FREE		... and is done
- *	LENT -> WANTED		it has woken meanwhile, and waits
- *	LENT, WANTED -> THREAD	handed to it, which is wanted or needed
- */
-enum weir__owner {
-	WEIR__OWNER_THREAD,
-	WEIR__OWNER_NONE,
-	WEIR__OWNER_BORROWER,
-	WEIR__OWNER_WANTED
-};
-
 #define WEIR__MAX_QUEUES 16u
 
 struct weir__copy_queue { /* of one reactor to one device */
@@ -136,13 +119,8 @@ struct weir__reactor {
 	bool started;
 
 	_Alignas(64) _Atomic(struct weir__msg *) inbox;
-	_Atomic uint32_t owner; /* enum weir__owner; a futex */
-	_Atomic uint32_t wakes;
-	uint32_t wakes_seen;
-	/* By which it is woken: turn.c. */
-	_Atomic int eventfd;
-	_Atomic uint64_t eventfd_id;
-	_Atomic bool wakeup_lost; /* no: a wake may have been lost */
+	struct weir__owner owner;
+	struct weir__wakefd wakefd;
 
 	/* Taken from the inbox, but only the thread may do it. */
 	_Alignas(64) struct weir__msg *for_thread, **for_thread_end;
@@ -277,7 +255,7 @@ int weir__reactor_start(struct weir__reactor *r);
  */
 void weir__reactor_iterate(struct weir__reactor *r);
 
-/* turn.c: for everybody */
+/* Any thread. */
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 /* Post it, and if the thread sleeps do its work: for those who may be held up. */
 void weir__reactor_post_or_borrow(struct weir__reactor *r,
@@ -286,34 +264,15 @@ void weir__reactor_post_or_borrow(struct weir__reactor *r,
 void weir__reactor_wake(struct weir__reactor *r);
 
 /*
- * turn.c: the eventfd by which the thread is woken. check is for the thread,
- * before it sleeps. True: there is a new one, and who reads the old one reads
- * in vain.
+ * The thread, before it sleeps. True: it has a new eventfd, and a pending read
+ * of the old one is useless.
  */
-int weir__wakefd_open(struct weir__reactor *r);
-bool weir__wakefd_check(struct weir__reactor *r);
-/* It is readable: take what was written. */
-void weir__wakefd_drain(struct weir__reactor *r);
-void weir__wakefd_close(struct weir__reactor *r);
-
+bool weir__reactor_check_wakefd(struct weir__reactor *r);
 /* How long the thread may sleep, ns: then it looks whether a wake was lost. */
 static inline int64_t weir__reactor_max_sleep(struct weir__reactor *r)
 {
-	return atomic_load(&r->wakeup_lost) ? 10000000 : r->eng->max_sleep;
+	return weir__wakefd_is_lost(&r->wakefd) ? 10000000 : r->eng->max_sleep;
 }
-
-/* turn.c: for who has the turn */
-static inline bool weir__reactor_is_borrowed(struct weir__reactor *r)
-{
-	return atomic_load_explicit(&r->owner, memory_order_relaxed) !=
-	       WEIR__OWNER_THREAD;
-}
-/* Nothing has come that was not looked at. */
-bool weir__reactor_quiet(struct weir__reactor *r);
-/* The thread, before it sleeps. False: something has come. */
-bool weir__reactor_release(struct weir__reactor *r);
-/* ... and after. False: it was woken, by a write to its eventfd. */
-bool weir__reactor_acquire(struct weir__reactor *r);
 
 /* op.c: for who has the turn */
 struct weir__op *weir__op_get(struct weir__reactor *r);
