@@ -66,7 +66,7 @@ static void source_submit(struct weir__reactor *r, struct weir__op *op)
 
 static void sleep_until(struct weir__reactor *r, int64_t limit)
 {
-	struct pollfd fd = { .fd = r->eventfd, .events = POLLIN };
+	struct pollfd fd = { .fd = r->wakefd.fd, .events = POLLIN };
 	int64_t now = weir__now(), until = INT64_MAX;
 	struct timespec ts;
 	uint64_t count;
@@ -79,11 +79,12 @@ static void sleep_until(struct weir__reactor *r, int64_t limit)
 		return;
 	ts.tv_sec = (until - now) / 1000000000;
 	ts.tv_nsec = (until - now) % 1000000000;
-	if (weir__reactor_release(r) &&
-	    ppoll(&fd, 1, until == INT64_MAX ? NULL : &ts, NULL) == 1)
-		if (read(r->eventfd, &count, sizeof(count)) < 0)
+	if (!weir__owner_release(&r->owner))
+		return;
+	if (ppoll(&fd, 1, until == INT64_MAX ? NULL : &ts, NULL) == 1)
+		if (read(fd.fd, &count, sizeof(count)) < 0)
 			perror("eventfd");
-	weir__reactor_acquire(r);
+	weir__owner_acquire(&r->owner);
 }
 
 static void source_wait(struct weir__reactor *r, int64_t limit)

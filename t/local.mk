@@ -48,6 +48,7 @@ T_C_TESTS = \
 	%D%/pool-gap.t \
 	%D%/engine.t \
 	%D%/owner.t \
+	%D%/borrow.t \
 	%D%/late-job.t \
 	%D%/late-slots.t \
 	%D%/source.t \
@@ -216,7 +217,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_ring_old_t_SOURCES = %D%/ring-old.c $(T_SAMPLE)
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c $(T_SAMPLE) $(T_LEAKS)
-%C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__reactor_release
+%C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__owner_release
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS)
@@ -231,7 +232,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_touch_t_SOURCES = %D%/touch.c
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
-%C%_owner_t_SOURCES = %D%/owner.c $(T_FILES)
+%C%_owner_t_SOURCES = %D%/owner.c
+%C%_borrow_t_SOURCES = %D%/borrow.c $(T_FILES)
 %C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES) $(T_LEAKS)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare

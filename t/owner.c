@@ -1,453 +1,220 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reactor's work is done by its thread, or by a copier that has its turn: each
- * chunk is told once, whoever does it, and nobody is waited for in vain.
+ * Ownership alone, without a reactor: each transition, and then a thread and
+ * borrowers that work on the same plain memory. The sanitizer for threads sees
+ * a race where two own it at once, or where one does not see the writes of the
+ * one before.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <weir.h>
-
-#include "files.h"
-#include "io/reactor.h"
-#include "core/sys.h"
-#include "tap.h"
 #include "core/clock.h"
+#include "core/sys.h"
+#include "io/owner.h"
+#include "tap.h"
 
-#define CHUNK ((uint64_t)64 << 10)
-#define N_CHUNKS ((uint64_t)320)
-#define SIZE (N_CHUNKS * CHUNK)
-#define THREADS 4u
-#define ROUNDS 30u
-#define PARTS 16u /* of a mixed job */
+#define SENDERS 3u
+#define ROUNDS 200000u
+#define LIMIT INT64_C(120000000000)
 
-static unsigned char *content;
-static struct weir *root;
-static struct weir__engine *eng;
-
-struct run {
-	struct weir__job job;
-	struct weir__extent ext[PARTS];
-	_Atomic uint64_t told, good, by_copier; /* bytes, bytes, chunks */
-	_Atomic uint32_t done;                  /* a futex */
-};
-
-static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
-		     uint64_t hi, const struct weir__outcome *outcome,
-		     enum weir__chunk_way way)
+static struct weir__owner owner_in(uint32_t word)
 {
-	struct run *run = job->arg;
-	char name[16] = "";
+	struct weir__owner o;
 
-	(void)ext, (void)way;
-	pthread_getname_np(pthread_self(), name, sizeof(name));
-	atomic_fetch_add(&run->told, hi - lo);
-	if (outcome->end == WEIR__DONE)
-		atomic_fetch_add(&run->good, hi - lo);
-	if (!strncmp(name, "weir-cp", 7))
-		atomic_fetch_add(&run->by_copier, 1);
+	atomic_init(&o.word, word);
+	return o;
 }
 
-static void on_done(struct weir__job *job)
+static void releases(void)
 {
-	struct run *run = job->arg;
+	struct weir__owner o = owner_in(WEIR__OWNER_THREAD);
 
-	atomic_fetch_add(&run->done, 1);
-	weir__futex_wake(&run->done, INT32_MAX);
+	ok(!weir__owner_is_borrowed(&o), "a new object is its thread's");
+	ok(weir__owner_release(&o) && o.word == WEIR__OWNER_NONE,
+	   "the thread releases an object without news");
+	weir__owner_acquire(&o);
+	is_int(o.word, WEIR__OWNER_THREAD,
+	       "the thread acquires an object that nobody owns");
+	ok(!weir__owner_notify(&o), "a thread that is awake is not woken");
+	ok(!weir__owner_release(&o) && !weir__owner_is_borrowed(&o),
+	   "the thread keeps an object that has news");
+	ok(weir__owner_take_news(&o) && !weir__owner_take_news(&o),
+	   "news is taken once");
+	ok(weir__owner_release(&o), "after the news is taken it is released");
 }
 
-static void start_with(struct run *run, struct weir__extent *ext, size_t n)
+static void notifies(void)
 {
-	run->job.ext = ext;
-	run->job.n_ext = n;
-	run->job.chunk_done = on_chunk;
-	run->job.done = on_done;
-	run->job.arg = run;
-	if (weir__job_start(eng, &run->job) < 0)
-		bail("%s", weir_error());
+	struct weir__owner o = owner_in(WEIR__OWNER_NONE);
+
+	ok(weir__owner_notify(&o) && !weir__owner_notify(&o),
+	   "of two that notify a sleeping thread the first wakes it");
+	weir__owner_acquire(&o);
+	ok(weir__owner_take_news(&o), "the thread that was woken finds news");
 }
 
-static void start(struct run *run, size_t n)
+static void borrows(void)
 {
-	start_with(run, run->ext, n);
+	struct weir__owner o = owner_in(WEIR__OWNER_NONE);
+
+	ok(weir__owner_notify_or_borrow(&o) && weir__owner_is_borrowed(&o),
+	   "an object that nobody owns is borrowed");
+	ok(!weir__owner_notify_or_borrow(&o),
+	   "an object that is borrowed is not borrowed again");
+	is_int(weir__owner_give_back(&o, false), WEIR__OWNER_KEPT,
+	       "a borrower keeps an object that has news");
+	weir__owner_take_news(&o);
+	ok(weir__owner_give_back(&o, false) == WEIR__OWNER_GIVEN &&
+		   o.word == WEIR__OWNER_NONE,
+	   "a borrower gives back an object without news to nobody");
+	weir__owner_notify_or_borrow(&o);
+	ok(weir__owner_give_back(&o, true) == WEIR__OWNER_WAKE &&
+		   o.word == (WEIR__OWNER_THREAD | WEIR__OWNER_NEWS),
+	   "a borrower that leaves work wakes the thread, and leaves the news");
 }
 
-static void wait_for(struct run *run)
+static void *acquire_it(void *arg)
 {
-	while (!atomic_load(&run->done))
-		weir__futex_wait(&run->done, 0, INT64_MAX);
-}
-
-static struct weir_file *open_file(const char *name, uint32_t flags)
-{
-	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
-	struct weir_file *f;
-
-	o.flags = flags;
-	if (weir_file_open(root, files_path(name), &o, &f) < 0)
-		bail("%s", weir_error());
-	return f;
-}
-
-static unsigned char *memory(void)
-{
-	void *p = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		bail("no memory");
-	return p;
-}
-
-static bool open_with(const struct weir_opts *o)
-{
-	if (weir_open(o, &root) < 0)
-		bail("%s", weir_error());
-	if (weir__engine_get(root, &eng) == 0)
-		return true;
-	weir_close(root);
-	return false;
-}
-
-static bool open_root(uint32_t io, unsigned reactors)
-{
-	struct weir_opts o = WEIR_OPTS_INIT;
-
-	o.io = io;
-	o.chunk = CHUNK;
-	o.reactors = reactors;
-	o.copiers = 2;
-	return open_with(&o);
-}
-
-/* What is cached is done by copiers, without the thread. */
-static void lent(uint32_t io)
-{
-	unsigned char *mem = memory();
-	struct weir_file *f = open_file("in", 0);
-	struct weir_io_info info = { .size = sizeof(info) };
-	struct run run = { 0 };
-	uint64_t enters;
-
-	weir_io_info(root, &info);
-	enters = info.enters;
-	run.ext[0] = (struct weir__extent){
-		.file = f, .len = SIZE, .addr = mem, .buffered = true
-	};
-	start(&run, 1);
-	wait_for(&run);
-	weir_io_info(root, &info);
-	ok(atomic_load(&run.good) == SIZE && !memcmp(mem, content, SIZE),
-	   "cached chunks arrive");
-	if (io == WEIR_IO_URING) {
-		skip(2, "asked for explicitly, the ring reads all");
-	} else {
-		ok(atomic_load(&run.by_copier) > 0,
-		   "... and copiers tell of them: %llu of %llu",
-		   (unsigned long long)atomic_load(&run.by_copier),
-		   (unsigned long long)N_CHUNKS);
-		if (info.method == WEIR_IO_SYNC)
-			skip(1, "there is no ring");
-		else
-			ok(info.enters - enters <= N_CHUNKS / 4,
-			   "... with %llu enters of the ring",
-			   (unsigned long long)(info.enters - enters));
-	}
-	weir_file_close(f);
-	munmap(mem, SIZE);
-}
-
-/* A file that was read directly does not keep copiers out for ever. */
-static void lent_again(uint32_t io)
-{
-	unsigned char *mem = memory();
-	struct weir_file *f = open_file("in", 0);
-	struct run run = { 0 };
-
-	if (io == WEIR_IO_URING) {
-		skip(2, "asked for explicitly, the ring reads all");
-	} else {
-		run.ext[0] = (struct weir__extent){ .file = f,
-						    .len = SIZE / 8,
-						    .addr = mem };
-		run.ext[1] = (struct weir__extent){ .file = f,
-						    .off = SIZE / 8,
-						    .len = SIZE / 8 * 7,
-						    .addr = mem + SIZE / 8,
-						    .buffered = true };
-		start(&run, 2);
-		wait_for(&run);
-		ok(atomic_load(&run.good) == SIZE &&
-			   !memcmp(mem, content, SIZE),
-		   "direct chunks and then cached ones arrive");
-		ok(atomic_load(&run.by_copier) > 0,
-		   "... and copiers tell of these: %llu of %llu",
-		   (unsigned long long)atomic_load(&run.by_copier),
-		   (unsigned long long)N_CHUNKS / 8 * 7);
-	}
-	weir_file_close(f);
-	munmap(mem, SIZE);
-}
-
-/* Read a part around the cache, @n times. Seconds. */
-static double read_directly(struct weir_file *f, unsigned char *mem, unsigned n)
-{
-	int64_t begun = weir__now();
-
-	for (unsigned i = 0; i < n; i++) {
-		struct run run = { 0 };
-
-		run.ext[0] = (struct weir__extent){ .file = f,
-						    .len = 64 * CHUNK,
-						    .addr = mem };
-		start(&run, 1);
-		wait_for(&run);
-		usleep(1000);
-	}
-	return (double)(weir__now() - begun) / 1e9;
-}
-
-/* What waits for the thread gets its share beside what copiers deal. */
-static void beside(uint32_t io)
-{
-	enum {
-		LAPS = 4000,
-		READS = 30
-	};
-	struct weir_opts o = WEIR_OPTS_INIT;
-	struct weir__extent *ext = calloc(LAPS, sizeof(*ext));
-	unsigned char *mem = memory(), *cached = memory();
-	struct run run = { 0 };
-	struct weir_file *f;
-	double alone, with;
-
-	o.io = io;
-	o.reactors = 1;
-	o.copiers = 2;
-	o.depth = 1;
-	o.chunk = 16 * CHUNK;
-	if (!ext || !open_with(&o))
-		bail("%s", weir_error());
-	f = open_file("in", 0);
-	for (unsigned i = 0; i < LAPS; i++)
-		ext[i] = (struct weir__extent){
-			.file = f, .len = SIZE, .addr = cached, .buffered = true
-		};
-	alone = read_directly(f, mem, READS);
-	start_with(&run, ext, LAPS);
-	with = read_directly(f, mem, READS);
-	ok(!atomic_load(&run.done), "a long cached job runs");
-	ok(with < 4 * alone + 0.3,
-	   "... and direct reads beside it wait not long: %.1f ms each, %.1f alone",
-	   with * 1e3 / READS, alone * 1e3 / READS);
-	weir__job_cancel(&run.job);
-	wait_for(&run);
-	weir_close(root);
-	weir_file_close(f);
-	munmap(mem, SIZE);
-	munmap(cached, SIZE);
-	free(ext);
-}
-
-/* Parts that are cached, direct, direct through slots, in turn. */
-static void make_mixed(struct run *run, struct weir_file *f, unsigned char *mem)
-{
-	const uint64_t part = SIZE / PARTS;
-
-	for (unsigned i = 0; i < PARTS; i++)
-		run->ext[i] = (struct weir__extent){
-			.file = f,
-			.off = i * part,
-			.len = part - (i % 3 == 2 ? 8 : 0),
-			.addr = mem + i * part + (i % 3 == 2 ? 8 : 0),
-			.buffered = i % 3 == 0,
-		};
-}
-
-static bool mixed_is_right(const unsigned char *mem)
-{
-	const uint64_t part = SIZE / PARTS;
-
-	for (unsigned i = 0; i < PARTS; i++) {
-		uint64_t skew = i % 3 == 2 ? 8 : 0;
-
-		if (memcmp(mem + i * part + skew, content + i * part,
-			   part - skew))
-			return false;
-	}
-	return true;
-}
-
-struct guest {
-	pthread_t thread;
-	struct weir_file *in, *out;
-	unsigned number;
-	unsigned wrong;
-};
-
-static void mixed(struct guest *g, unsigned char *mem, bool cancel,
-		  uint32_t depth)
-{
-	struct run run = { 0 };
-	uint64_t bytes = 0;
-
-	memset(mem, 0, SIZE);
-	make_mixed(&run, g->in, mem);
-	for (unsigned i = 0; i < PARTS; i++)
-		bytes += run.ext[i].len;
-	run.job.depth = depth;
-	start(&run, PARTS);
-	if (cancel)
-		weir__job_cancel(&run.job);
-	wait_for(&run);
-	g->wrong += atomic_load(&run.told) != bytes;
-	g->wrong += !cancel && atomic_load(&run.good) != bytes;
-	g->wrong += !cancel && !mixed_is_right(mem);
-}
-
-static void writing(struct guest *g, unsigned char *mem)
-{
-	struct run run = { .job.write = true };
-
-	run.ext[0] = (struct weir__extent){ .file = g->out,
-					    .len = SIZE,
-					    .addr = content };
-	start(&run, 1);
-	wait_for(&run);
-	g->wrong += atomic_load(&run.good) != SIZE;
-	g->wrong += weir__file_read(g->out, mem, SIZE, 0) < 0 ||
-		    memcmp(mem, content, SIZE) != 0;
-}
-
-static void *guest_main(void *arg)
-{
-	struct guest *g = arg;
-	unsigned char *mem = memory();
-
-	for (unsigned i = 0; i < ROUNDS; i++) {
-		unsigned what = (i + g->number) % 5;
-
-		if (what == 4)
-			writing(g, mem);
-		else
-			mixed(g, mem, what == 3, what == 2 ? 3 : 0);
-	}
-	munmap(mem, SIZE);
+	weir__owner_acquire(arg);
 	return NULL;
 }
 
-static void crowd(const char *what)
+static void wants(void)
 {
-	struct guest guest[THREADS];
-	unsigned wrong = 0;
-
-	memset(guest, 0, sizeof(guest));
-	for (unsigned i = 0; i < THREADS; i++) {
-		char name[] = { 'o', (char)('0' + i), '\0' };
-
-		guest[i].number = i;
-		guest[i].in = open_file("in", 0);
-		guest[i].out =
-			open_file(name, WEIR_FILE_WRITE | WEIR_FILE_CREATE);
-		if (pthread_create(&guest[i].thread, NULL, guest_main,
-				   &guest[i]))
-			bail("no thread");
-	}
-	for (unsigned i = 0; i < THREADS; i++) {
-		pthread_join(guest[i].thread, NULL);
-		weir_file_close(guest[i].in);
-		weir_file_close(guest[i].out);
-		wrong += guest[i].wrong;
-	}
-	is_int(wrong, 0, "%s", what);
-}
-
-static void *wake_for_nothing(void *arg)
-{
-	const _Atomic bool *end = arg;
-
-	while (!atomic_load(end)) {
-		weir__sys_eventfd_set(eng->reactor[0].eventfd, true);
-		usleep(20);
-	}
-	return NULL;
-}
-
-/* A wake may come late, when somebody else has the turn. */
-static void late_wakes(void)
-{
-	_Atomic bool end = false;
+	struct weir__owner o = owner_in(WEIR__OWNER_BORROWER);
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, wake_for_nothing, &end))
+	if (pthread_create(&thread, NULL, acquire_it, &o))
 		bail("no thread");
-	crowd("... also when the thread is woken for nothing");
-	atomic_store(&end, true);
+	while (atomic_load(&o.word) != WEIR__OWNER_WANTED)
+		weir__sleep(100000);
+	ok(!weir__owner_notify_or_borrow(&o),
+	   "an object that its thread waits for is not borrowed");
+	is_int(weir__owner_give_back(&o, false), WEIR__OWNER_GIVEN,
+	       "a borrower gives the object to the thread that waits");
 	pthread_join(thread, NULL);
+	is_int(o.word, WEIR__OWNER_THREAD | WEIR__OWNER_NEWS,
+	       "the thread that waited has it, with its news");
 }
 
-/* The root closes as soon as the last job is done: whoever has the turn. */
-static void closing(uint32_t io)
+/* An object with a thread, which counts what senders add. */
+static struct object {
+	struct weir__owner owner;
+	_Atomic uint32_t sent;   /* what is published */
+	_Atomic uint32_t signal; /* a futex: in place of an eventfd */
+	/* The owner's, plain on purpose. */
+	unsigned inside, overlaps;
+	uint32_t seen;
+	uint64_t by_thread, by_borrowers;
+	_Atomic bool late; /* the thread slept although there was news */
+} object;
+
+static void wake_thread(void)
 {
-	unsigned char *mem = memory();
-	unsigned wrong = 0;
-
-	for (unsigned i = 0; i < 60; i++) {
-		struct run run = { 0 };
-		struct weir_file *f;
-
-		if (!open_root(io, 1))
-			bail("%s", weir_error());
-		f = open_file("in", 0);
-		run.ext[0] = (struct weir__extent){ .file = f,
-						    .len = CHUNK * (i % 7 + 1),
-						    .addr = mem,
-						    .buffered = true };
-		start(&run, 1);
-		if (i % 3 == 0)
-			weir__job_cancel(&run.job);
-		if (i % 2)
-			weir_trim(root, 0);
-		weir_close(root); /* waits for the job */
-		weir_file_close(f);
-		wrong += atomic_load(&run.done) != 1;
-	}
-	is_int(wrong, 0, "a root that closes behind a job has waited for it");
-	munmap(mem, SIZE);
+	atomic_fetch_add(&object.signal, 1);
+	weir__futex_wake(&object.signal, 1);
 }
 
-static void contract(uint32_t io, unsigned reactors, const char *prefix)
+/* The owner: one iteration. */
+static void work(uint64_t *count)
 {
-	tap_prefix(prefix);
-	if (!open_root(io, reactors)) {
-		skip(10, "%s", weir_error());
-		return;
+	object.overlaps += object.inside++ != 0;
+	if (weir__owner_take_news(&object.owner)) {
+		object.seen = atomic_load_explicit(&object.sent,
+						   memory_order_relaxed);
+		++*count;
 	}
-	lent(io);
-	lent_again(io);
-	crowd("jobs of all kinds at once end as they should");
-	late_wakes();
-	weir_close(root);
-	beside(io);
-	closing(io);
+	object.inside--;
+}
+
+/*
+ * The thread. It sleeps without a limit in effect: one that is reached means
+ * that a wakeup was lost.
+ */
+static void *thread_main(void *arg)
+{
+	(void)arg;
+	do {
+		uint32_t signal = atomic_load(&object.signal);
+
+		work(&object.by_thread);
+		if (object.seen == SENDERS * ROUNDS ||
+		    !weir__owner_release(&object.owner))
+			continue;
+		if (weir__futex_wait(&object.signal, signal,
+				     weir__deadline(LIMIT)) == -ETIMEDOUT)
+			atomic_store(&object.late, true);
+		weir__owner_acquire(&object.owner);
+	} while (object.seen < SENDERS * ROUNDS && !atomic_load(&object.late));
+	return NULL;
+}
+
+static void borrow(unsigned i)
+{
+	enum weir__owner_given given;
+
+	do {
+		work(&object.by_borrowers);
+		/* The end is the thread's, and now and then something else. */
+		given = weir__owner_give_back(&object.owner,
+					      object.seen == SENDERS * ROUNDS ||
+						      i % 64 == 0);
+	} while (given == WEIR__OWNER_KEPT);
+	if (given == WEIR__OWNER_WAKE)
+		wake_thread();
+}
+
+/* The first only notifies, the others borrow; each pauses now and then. */
+static void *sender_main(void *arg)
+{
+	unsigned number = (unsigned)(uintptr_t)arg;
+	unsigned random = number + 1;
+
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		atomic_fetch_add_explicit(&object.sent, 1,
+					  memory_order_relaxed);
+		if (number && weir__owner_notify_or_borrow(&object.owner))
+			borrow(i);
+		else if (!number && weir__owner_notify(&object.owner))
+			wake_thread();
+		random = random * 1664525 + 1013904223;
+		if (random >> 27 == 0)
+			weir__sleep(random >> 12 & 0xffff);
+	}
+	return NULL;
+}
+
+static void crowd(void)
+{
+	pthread_t thread, sender[SENDERS];
+
+	if (pthread_create(&thread, NULL, thread_main, NULL))
+		bail("no thread");
+	for (uintptr_t i = 0; i < SENDERS; i++)
+		if (pthread_create(&sender[i], NULL, sender_main, (void *)i))
+			bail("no thread");
+	for (unsigned i = 0; i < SENDERS; i++)
+		pthread_join(sender[i], NULL);
+	pthread_join(thread, NULL);
+	is_int(object.overlaps, 0, "no two threads own an object at once");
+	ok(!object.late, "the thread never sleeps while there is news");
+	is_int(object.seen, SENDERS * ROUNDS,
+	       "the last notification of each sender is seen");
+	ok(object.by_thread && object.by_borrowers,
+	   "the thread and borrowers both worked: %llu and %llu times",
+	   (unsigned long long)object.by_thread,
+	   (unsigned long long)object.by_borrowers);
 }
 
 int main(void)
 {
-	plan(4 * 10);
-	files_begin();
-	content = memory();
-	for (size_t i = 0; i < SIZE; i++)
-		content[i] = (unsigned char)(i * 2654435761u >> 13);
-	files_bytes("in", content, SIZE);
-	contract(WEIR_IO_AUTO, 1, "auto: ");
-	contract(WEIR_IO_AUTO, 2, "auto, two reactors: ");
-	contract(WEIR_IO_URING, 2, "uring: ");
-	contract(WEIR_IO_SYNC, 1, "sync: ");
+	plan(21);
+	releases();
+	notifies();
+	borrows();
+	wants();
+	crowd();
 	return done_testing();
 }

@@ -67,15 +67,15 @@ static void after_a_gap(unsigned n)
 	struct weir__pool *p = make_idle();
 	uint64_t at;
 
-	if (!reserve(p, &at))
+	if (!queue_reserve(p, &at))
 		bail("the queue is full");
 	for (unsigned i = 0; i < n; i++) {
 		later[i].run = count;
 		weir__pool_push(p, &later[i]);
 		let_them_sleep();
 	}
-	publish(p, at, &first);
-	announce(p, at);
+	queue_publish(p, at, &first);
+	wake_threads(p, at);
 	ok(becomes(&ended, 2 + n),
 	   "%u published before the one in front of them: run by the thread that is idle",
 	   n);

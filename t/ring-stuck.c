@@ -17,7 +17,7 @@
 
 #include <weir.h>
 
-#include "io/reactor.h"
+#include "io/owner.h"
 #include "sample.h"
 #include "tap.h"
 
@@ -83,13 +83,11 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring,
 static _Atomic bool messages; /* there is always one more for the reactor */
 
 /* In place of the library's. */
-bool __real_weir__reactor_release(struct weir__reactor *r);
-bool __wrap_weir__reactor_release(struct weir__reactor *r);
-bool __wrap_weir__reactor_release(struct weir__reactor *r)
+bool __real_weir__owner_release(struct weir__owner *o);
+bool __wrap_weir__owner_release(struct weir__owner *o);
+bool __wrap_weir__owner_release(struct weir__owner *o)
 {
-	bool quiet = __real_weir__reactor_release(r);
-
-	return quiet && !atomic_load(&messages);
+	return !atomic_load(&messages) && __real_weir__owner_release(o);
 }
 
 static struct weir *open_root(uint32_t io)
@@ -134,7 +132,7 @@ static void refused(int err)
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	is_int(r, 0, "... when it cannot be entered any more threads do");
 	weir_io_info(root, &info);
-	ok(info.method == WEIR_IO_SYNC && strstr(info.why, "the ring died"),
+	ok(info.method == WEIR_IO_SYNC && strstr(info.why, "the ring failed"),
 	   "... and it is said: %s", info.why);
 	ok(refusals >= 32 && refusals < 5000, "... after %u tries", refusals);
 	weir_close(root);

@@ -25,7 +25,7 @@
 /* One staged read is cheaper than three; with its blocks it fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
 
-static uint64_t pieces(uint64_t from, uint64_t to, uint64_t unit)
+static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 {
 	return from < to ? (to + unit - 1) / unit - from / unit : 0;
 }
@@ -65,19 +65,19 @@ static uint64_t shift_of(const struct weir__job *job,
 	return ((uintptr_t)e->addr % chunk + chunk - e->off % chunk) % chunk;
 }
 
-static uint64_t count(const struct weir__job *job, const struct weir__extent *e,
-		      uint64_t chunk)
+static uint64_t count_chunks(const struct weir__job *job,
+			     const struct weir__extent *e, uint64_t chunk)
 {
 	uint64_t end = e->off + e->len, lo, hi;
 
 	if (!e->block) {
 		uint64_t shift = shift_of(job, e, chunk);
 
-		return pieces(e->off + shift, end + shift, chunk);
+		return count_units(e->off + shift, end + shift, chunk);
 	}
 	lo = weir__up(e->off, e->block);
 	hi = weir__down(end, e->block);
-	return (lo > e->off) + pieces(lo, hi, chunk) + (hi < end);
+	return (lo > e->off) + count_units(lo, hi, chunk) + (hi < end);
 }
 
 static int choose_ways(struct weir__engine *eng, struct weir__job *job)
@@ -108,8 +108,8 @@ static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
  * Do @e and what follows it up to @last fit slots: as they lie in the file, and
  * in a room (pieces.c)?
  */
-static bool fit(const struct weir__extent *e, const struct weir__extent *last,
-		uint64_t chunk)
+static bool fits_slots(const struct weir__extent *e,
+		       const struct weir__extent *last, uint64_t chunk)
 {
 	uint64_t unit = weir__slot_unit(e->file);
 	uint64_t from = weir__down(e->off, unit);
@@ -121,7 +121,8 @@ static bool fit(const struct weir__extent *e, const struct weir__extent *last,
 }
 
 /* How many extents from @e on, of @n, make one chunk? */
-static uint32_t gather(const struct weir__extent *e, size_t n, uint64_t chunk)
+static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
+				uint64_t chunk)
 {
 	uint32_t k = 1;
 
@@ -129,21 +130,21 @@ static uint32_t gather(const struct weir__extent *e, size_t n, uint64_t chunk)
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
 		if (!same_way(e, &e[k]) || e[k].off < end ||
-		    e[k].off - end > MAX_GAP || !fit(e, &e[k], chunk))
+		    e[k].off - end > MAX_GAP || !fits_slots(e, &e[k], chunk))
 			break;
 	}
 	return k;
 }
 
 /* What goes together with extent @i; by itself without memory for that. */
-static void join(struct weir__job *job, size_t i, uint64_t chunk)
+static void merge(struct weir__job *job, size_t i, uint64_t chunk)
 {
 	struct weir__extent *e = &job->ext[i];
-	uint32_t n = gather(e, job->n_ext - i, chunk);
+	uint32_t n = count_mergeable(e, job->n_ext - i, chunk);
 
-	if (n > 1 && !job->piece)
-		job->piece = weir__calloc(job->n_ext, sizeof(*job->piece));
-	if (n == 1 || !job->piece)
+	if (n > 1 && !job->segment)
+		job->segment = weir__calloc(job->n_ext, sizeof(*job->segment));
+	if (n == 1 || !job->segment)
 		return;
 	e->n_merged = n;
 	for (uint32_t k = 1; k < n; k++)
@@ -159,9 +160,10 @@ int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
 		if (e->dev && !job->write)
-			join(job, i, eng->chunk_bytes);
+			merge(job, i, eng->chunk_bytes);
 		e->first = n;
-		n += e->n_merged > 1 ? 1 : count(job, e, eng->chunk_bytes);
+		n += e->n_merged > 1 ? 1
+				     : count_chunks(job, e, eng->chunk_bytes);
 	}
 	job->n_chunks = n;
 	return r;
@@ -193,7 +195,7 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		k -= lo < body;
 		lo = body;
 		hi = weir__down(end, e->block);
-		if (k == pieces(lo, hi, chunk)) {
+		if (k == count_units(lo, hi, chunk)) {
 			lo = hi;
 			hi = end;
 			goto out;

@@ -10,7 +10,7 @@
 #include "io/reactor.h"
 
 /* On the reactor, from poll; or on a thread of the backend. */
-static void copied(struct weir__work *work, int res, int32_t native)
+static void copy_work_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__op *op = weir__container(work, struct weir__op, work);
 	struct weir__copy_queue *q = work->arg;
@@ -28,7 +28,7 @@ static void copied(struct weir__work *work, int res, int32_t native)
 }
 
 /* Polled here and nowhere else, what was given to it is still out. */
-static bool is_handed(struct weir__copy_queue *q)
+static bool is_in_driver(struct weir__copy_queue *q)
 {
 	const struct weir__queue_ops *ops = q->dev->backend->queue;
 
@@ -53,7 +53,7 @@ int weir__copy_start(struct weir__op *op)
 		.width = op->hi - op->lo,
 		.rows = 1,
 		.arg = q,
-		.done = copied,
+		.done = copy_work_done,
 	};
 	if (e->n_merged > 1)
 		weir__scatter_make(op);
@@ -69,7 +69,7 @@ int weir__copy_start(struct weir__op *op)
 							    &op->work));
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
-	else if (op->job->chunk_in_driver && is_handed(q))
+	else if (op->job->chunk_in_driver && is_in_driver(q))
 		weir__chunk_in_driver(op->job, op->ext, op->lo, op->hi);
 	return r;
 }

@@ -145,7 +145,7 @@ static void engine_free(struct weir__part *part)
 			weir__free(op);
 		}
 		weir__slots_free(r->slots);
-		weir__wakefd_close(r);
+		weir__wakefd_close(&r->wakefd);
 	}
 	pthread_mutex_destroy(&eng->open_lock);
 	pthread_mutex_destroy(&eng->lock);
@@ -188,7 +188,7 @@ static void choose_method(struct weir__engine *eng, uint32_t io)
 			 by);
 }
 
-static void choose(struct weir__engine *eng, const struct weir_opts *o)
+static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 {
 	choose_method(eng, o->io);
 	eng->chunk_bytes = o->chunk;
@@ -204,10 +204,10 @@ static void choose(struct weir__engine *eng, const struct weir_opts *o)
 	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
 	if (!o->copiers && eng->n_copiers > 16)
 		eng->n_copiers = 16;
-	eng->wide = eng->window;
-	if (!o->depth && eng->wide < NETWORK_WINDOW)
-		eng->wide = NETWORK_WINDOW;
-	eng->n_readers = (unsigned)(eng->wide / eng->chunk_bytes);
+	eng->network_window = eng->window;
+	if (!o->depth && eng->network_window < NETWORK_WINDOW)
+		eng->network_window = NETWORK_WINDOW;
+	eng->n_readers = (unsigned)(eng->network_window / eng->chunk_bytes);
 	if (eng->n_readers > MAX_READERS)
 		eng->n_readers = MAX_READERS;
 	if (eng->n_readers < 4)
@@ -224,8 +224,8 @@ static int fail_eventfd(int err)
 		(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 }
 
-static int prepare(struct weir__engine *eng, struct weir__reactor *r,
-		   unsigned index)
+static int reactor_prepare(struct weir__engine *eng, struct weir__reactor *r,
+			   unsigned index)
 {
 	size_t share = eng->weir->opts.staging / eng->n_reactors;
 	uint64_t fit = eng->window / eng->chunk_bytes;
@@ -234,7 +234,7 @@ static int prepare(struct weir__engine *eng, struct weir__reactor *r,
 	r->eng = eng;
 	r->index = index;
 	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
-	err = weir__wakefd_open(r);
+	err = weir__wakefd_open(&r->wakefd);
 	if (err < 0)
 		return fail_eventfd(err);
 	err = weir__slots_new(share, eng->chunk_bytes, &r->slots);
@@ -291,7 +291,7 @@ static int fail_start(struct weir__engine *eng, int err)
 			  limits);
 }
 
-static int start(struct weir__engine *eng)
+static int reactors_start(struct weir__engine *eng)
 {
 	unsigned n = 0;
 	uint32_t ready;
@@ -331,7 +331,7 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 	eng->weir = weir;
 	pthread_mutex_init(&eng->lock, NULL);
 	pthread_mutex_init(&eng->open_lock, NULL);
-	choose(eng, &weir->opts);
+	choose_limits(eng, &weir->opts);
 	eng->only_method = method;
 	eng->reactor =
 		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
@@ -342,13 +342,13 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 		return weir__fail(-ENOMEM, "I/O engine: no memory");
 	}
 	for (unsigned i = 0; i < eng->n_reactors; i++)
-		eng->reactor[i].eventfd = -1;
+		eng->reactor[i].wakefd.fd = -1;
 	for (unsigned i = 0; i < eng->n_reactors && !err; i++)
-		err = prepare(eng, &eng->reactor[i], i);
+		err = reactor_prepare(eng, &eng->reactor[i], i);
 	if (!err)
 		err = make_pools(eng);
 	if (!err)
-		err = start(eng);
+		err = reactors_start(eng);
 	if (!err) {
 		*ret_part = &eng->part;
 		return 0;
@@ -357,7 +357,7 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 	return err;
 }
 
-static int make(struct weir *weir, struct weir__part **ret_part)
+static int engine_make(struct weir *weir, struct weir__part **ret_part)
 {
 	return weir__engine_make(weir, NULL, ret_part);
 }
@@ -369,7 +369,7 @@ int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng)
 
 	if (r < 0)
 		return r;
-	r = weir__root_part(weir, WEIR__PART_IO, make, &part);
+	r = weir__root_part(weir, WEIR__PART_IO, engine_make, &part);
 	if (r < 0)
 		return r;
 	*ret_eng = engine_of(part);
@@ -451,7 +451,7 @@ int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 }
 
 /* Who closes the root, and reactors that only wait for it, look at the last. */
-static void drop_job(struct weir__engine *eng)
+static void engine_job_ended(struct weir__engine *eng)
 {
 	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
 		return;
@@ -470,23 +470,23 @@ void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 }
 
 /* A device that the root did not wait for may still be about to read them. */
-static void drop_pieces(struct weir__job *job)
+static void drop_segments(struct weir__job *job)
 {
 	if (!atomic_load(&job->leaked))
-		weir__free(job->piece);
-	job->piece = NULL;
+		weir__free(job->segment);
+	job->segment = NULL;
 }
 
 void weir__job_item_done(struct weir__job *job)
 {
 	struct weir__engine *eng = job->eng;
 
-	if (atomic_fetch_sub(&job->left, 1) != 1)
+	if (atomic_fetch_sub(&job->remaining, 1) != 1)
 		return;
-	drop_pieces(job);
+	drop_segments(job);
 	weir__queues_forget(job);
 	job->done(job);
-	drop_job(eng);
+	engine_job_ended(eng);
 }
 
 /* Below its depth again: other reactors may have held back for that. */
@@ -497,8 +497,8 @@ void weir__job_out_dec(struct weir__job *job)
 }
 
 /* A short job goes to as many reactors as it has chunks. */
-static unsigned links(const struct weir__engine *eng,
-		      const struct weir__job *job)
+static unsigned n_links(const struct weir__engine *eng,
+			const struct weir__job *job)
 {
 	if (job->n_chunks >= eng->n_started)
 		return eng->n_started;
@@ -508,7 +508,7 @@ static unsigned links(const struct weir__engine *eng,
 /* The links first: a reactor may finish the job while others get theirs. */
 void weir__job_post(struct weir__engine *eng, struct weir__job *job)
 {
-	unsigned n = links(eng, job), first = 0;
+	unsigned n = n_links(eng, job), first = 0;
 
 	if (n < eng->n_started)
 		first = atomic_fetch_add(&eng->next_reactor, n);
@@ -534,13 +534,13 @@ int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 	/* Set before by those who kick it before it starts. */
 	if (!job->eng)
 		job->eng = eng;
-	atomic_init(&job->left, job->n_chunks + links(eng, job));
+	atomic_init(&job->remaining, job->n_chunks + n_links(eng, job));
 	atomic_init(&job->moved, 0);
 	/* Either the closing thread counts it, or it sees that it is late. */
 	atomic_fetch_add(&eng->jobs, 1);
 	if (atomic_load(&eng->closed)) {
-		drop_job(eng);
-		drop_pieces(job);
+		engine_job_ended(eng);
+		drop_segments(job);
 		return weir__fail(-ESHUTDOWN, "the root has been closed");
 	}
 	if (!weir__queues_prepare(eng, job))

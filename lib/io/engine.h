@@ -117,13 +117,14 @@ struct weir__job {
 
 	/* The engine's: */
 	struct weir__engine *eng;
-	struct weir__segment *piece; /* for each extent; NULL: none together */
+	struct weir__segment
+		*segment; /* for each extent; NULL: none together */
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
-	_Atomic uint64_t cursor; /* next chunk to be dealt */
-	_Atomic uint64_t left;   /* chunks and links not finished */
-	_Atomic uint32_t out;    /* chunks in flight */
+	_Atomic uint64_t cursor;    /* next chunk to be dealt */
+	_Atomic uint64_t remaining; /* chunks and links not finished */
+	_Atomic uint32_t out;       /* chunks in flight */
 	_Atomic int64_t
 		moved; /* when bytes of it came last, by a reactor's clock */
 	struct weir__job_link link[WEIR__MAX_REACTORS];

@@ -34,7 +34,7 @@ static bool same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-static int look(const struct weir_file *f, struct weir__file_id *ret_id)
+static int file_look(const struct weir_file *f, struct weir__file_id *ret_id)
 {
 	struct stat st;
 	int r = weir__sys_fstat(f->fd, &st);
@@ -159,7 +159,7 @@ static void open_direct(struct weir_file *f, const struct weir__fs *fs)
 	atomic_init(&f->direct_ok, true);
 }
 
-static void fill(struct weir_file *f, uint32_t flags)
+static void file_fill(struct weir_file *f, uint32_t flags)
 {
 	struct weir__fs fs;
 
@@ -204,7 +204,7 @@ int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 	identify(&st, &f->id);
 	atomic_init(&f->refs, 1);
 	atomic_init(&f->serial, atomic_fetch_add(&next_serial, 1));
-	fill(f, flags);
+	file_fill(f, flags);
 	*ret_file = f;
 	return 0;
 }
@@ -314,7 +314,7 @@ int weir__file_settle(struct weir_file *file)
 		if (!wait)
 			break;
 		weir__sleep(wait);
-		r = look(file, &file->id);
+		r = file_look(file, &file->id);
 	}
 	return r;
 }
@@ -322,7 +322,7 @@ int weir__file_settle(struct weir_file *file)
 int weir__file_unchanged(struct weir_file *file)
 {
 	struct weir__file_id now, *id = &file->id;
-	int r = look(file, &now);
+	int r = file_look(file, &now);
 
 	if (r < 0)
 		return r;

@@ -15,7 +15,7 @@ struct mapping {
 	struct weir_file *file;
 };
 
-static void unmap(void *arg)
+static void map_release(void *arg)
 {
 	struct mapping *m = arg;
 
@@ -24,8 +24,8 @@ static void unmap(void *arg)
 	weir__free(m);
 }
 
-static int check(struct weir_buft *buft, struct weir_file *file, uint64_t off,
-		 size_t size)
+static int map_check(struct weir_buft *buft, struct weir_file *file,
+		     uint64_t off, size_t size)
 {
 	if (buft->desc.kind != WEIR_MEM_MAPPED)
 		return weir__fail(-EINVAL,
@@ -48,7 +48,7 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 {
 	uint64_t from = weir__down(off, 4096);
 	struct mapping *m;
-	int r = check(buft, file, off, size);
+	int r = map_check(buft, file, off, size);
 
 	if (r < 0)
 		return r;
@@ -67,10 +67,10 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 				      (unsigned long long)off);
 	}
 	m->file = weir__file_ref(file);
-	r = weir__buf_foreign(buft, (char *)m->addr + (off - from), size, unmap,
-			      m, ret_buf);
+	r = weir__buf_foreign(buft, (char *)m->addr + (off - from), size,
+			      map_release, m, ret_buf);
 	if (r < 0)
-		unmap(m);
+		map_release(m);
 	return r;
 }
 

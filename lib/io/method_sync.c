@@ -32,17 +32,18 @@ static void sync_wait(struct weir__reactor *r, int64_t limit)
 
 	if (!limit)
 		return;
-	weir__wakefd_check(r);
-	fd.fd = atomic_load(&r->wakeup_lost) ? -1 : atomic_load(&r->eventfd);
+	weir__reactor_check_wakefd(r);
+	fd.fd = weir__wakefd_is_lost(&r->wakefd) ? -1
+						 : atomic_load(&r->wakefd.fd);
 	if (limit < 0)
 		limit = weir__reactor_max_sleep(r);
 	ts = (struct timespec){ limit / 1000000000, limit % 1000000000 };
-	if (!weir__reactor_release(r) && weir__reactor_acquire(r))
+	if (!weir__owner_release(&r->owner))
 		return;
 	/* A write that comes later only ends the next sleep early. */
 	if (ppoll(&fd, 1, &ts, NULL) > 0)
-		weir__wakefd_drain(r);
-	weir__reactor_acquire(r);
+		weir__wakefd_drain(&r->wakefd);
+	weir__owner_acquire(&r->owner);
 }
 
 const struct weir__method_ops weir__method_sync = {

@@ -46,7 +46,7 @@ struct uring {
  * Where rings read their eventfds to. Nobody looks at it, and it is there also
  * for a ring that died.
  */
-static uint64_t wakes;
+static uint64_t eventfd_count;
 
 /*
  * Newest first; an older kernel refuses what it does not know. Where completions
@@ -96,8 +96,8 @@ static void which_limit(uint64_t need, char *hint, size_t room)
 }
 
 /* What may not be, and who forbids it: added to the reasons before it. */
-static void explain(struct weir__engine *eng, const char *what, int err,
-		    uint64_t need)
+static void explain_ring(struct weir__engine *eng, const char *what, int err,
+			 uint64_t need)
 {
 	char hint[160] = "";
 
@@ -162,11 +162,11 @@ static int try_ring(struct weir__reactor *r, struct uring *u)
 	}
 	if (err >= 0) {
 		what = "IORING_OP_READ";
-		weir__sys_eventfd_set(r->eventfd, true);
-		err = round_trip(u, IORING_OP_READ, r->eventfd, &count);
+		weir__wakefd_signal(&r->wakefd);
+		err = round_trip(u, IORING_OP_READ, r->wakefd.fd, &count);
 	}
 	if (err < 0)
-		explain(r->eng, what, err, 0);
+		explain_ring(r->eng, what, err, 0);
 	return err < 0 ? err : 0;
 }
 
@@ -197,7 +197,8 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 			break;
 	}
 	if (err) {
-		explain(r->eng, "io_uring_setup", err, ring_bytes(entries));
+		explain_ring(r->eng, "io_uring_setup", err,
+			     ring_bytes(entries));
 		return err;
 	}
 	u->ring_id = weir__sys_file_id(u->ring.ring_fd);
@@ -243,7 +244,7 @@ static int try_buffers(struct weir__reactor *r, struct uring *u)
 	return err;
 }
 
-static void registrations(struct weir__reactor *r, struct uring *u)
+static void register_all(struct weir__reactor *r, struct uring *u)
 {
 	struct weir__engine *eng = r->eng;
 	int err = io_uring_register_ring_fd(&u->ring);
@@ -251,19 +252,19 @@ static void registrations(struct weir__reactor *r, struct uring *u)
 	if (err == 1)
 		r->features |= WEIR_IO_HAS_RING_FD;
 	else
-		explain(eng, "registering the ring", err, 0);
+		explain_ring(eng, "registering the ring", err, 0);
 	err = io_uring_register_files_sparse(&u->ring, N_FILES);
 	u->files = !err;
 	if (u->files)
 		r->features |= WEIR_IO_HAS_FILES;
 	else
-		explain(eng, "registering files", err, 0);
+		explain_ring(eng, "registering files", err, 0);
 	err = try_buffers(r, u);
 	u->buffers = !err;
 	if (u->buffers)
 		r->features |= WEIR_IO_HAS_BUFFERS;
 	else
-		explain(eng, "registering slots", err, WEIR__SLOT_SMALL);
+		explain_ring(eng, "registering slots", err, WEIR__SLOT_SMALL);
 }
 
 static int uring_open(struct weir__reactor *r)
@@ -278,7 +279,7 @@ static int uring_open(struct weir__reactor *r)
 		weir__free(u);
 		return err;
 	}
-	registrations(r, u);
+	register_all(r, u);
 	r->method = u;
 	return 0;
 }
@@ -343,17 +344,17 @@ static void arm_event(struct weir__reactor *r)
 	struct uring *u = r->method;
 	struct io_uring_sqe *sqe;
 
-	if (u->armed && !atomic_load(&r->wakeup_lost))
+	if (u->armed && !weir__wakefd_is_lost(&r->wakefd))
 		return;
-	if (weir__wakefd_check(r))
+	if (weir__reactor_check_wakefd(r))
 		u->armed = false;
-	if (u->armed || atomic_load(&r->wakeup_lost))
+	if (u->armed || weir__wakefd_is_lost(&r->wakefd))
 		return;
 	sqe = get_sqe(r);
 	if (!sqe)
 		return;
-	io_uring_prep_read(sqe, atomic_load(&r->eventfd), &wakes, sizeof(wakes),
-			   0);
+	io_uring_prep_read(sqe, atomic_load(&r->wakefd.fd), &eventfd_count,
+			   sizeof(eventfd_count), 0);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
 }
@@ -375,7 +376,7 @@ static void without_worker(struct weir__reactor *r, struct weir__op *op)
 }
 
 /* How many completions there were. */
-static unsigned reap(struct weir__reactor *r)
+static unsigned ring_reap(struct weir__reactor *r)
 {
 	struct uring *u = r->method;
 	struct io_uring_cqe *cqe;
@@ -426,19 +427,21 @@ static void take_back(struct weir__reactor *r, struct uring *u)
  * was closed). What the kernel has of it cannot be had back: it is lost, and
  * the reactor goes on with threads.
  */
-static void bury(struct weir__reactor *r, int err)
+static void close_dead_ring(struct weir__reactor *r, int err)
 {
-	const struct weir__outcome failed = weir__failed(err, "the ring died");
+	const struct weir__outcome failed =
+		weir__failed(err, "the ring failed");
 	struct uring *u = r->method;
 
 	u->dead = true;
-	weir__engine_explain(r->eng, true, "the ring died: io_uring_enter: %s",
+	weir__engine_explain(r->eng, true,
+			     "the ring failed: io_uring_enter: %s",
 			     weir__errno_name(-err));
-	weir__log(r->eng->weir, "reactor %u: the ring died: %s", r->index,
+	weir__log(r->eng->weir, "reactor %u: the ring failed: %s", r->index,
 		  weir__errno_words(-err));
 	r->method_ops = &weir__method_sync;
 	/* The ring's read of the eventfd may still be there: a new one. */
-	atomic_store(&r->wakeup_lost, true);
+	weir__wakefd_distrust(&r->wakefd);
 	take_back(r, u);
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->in_ring && op->state != WEIR__OP_ORPHANED) {
@@ -472,11 +475,13 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 	unsigned out = u->n_out < r->n_out ? u->n_out : r->n_out;
 	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;
+	bool released;
 	unsigned n = 0;
 	int err;
 
 	arm_event(r);
-	if (limit && weir__reactor_release(r))
+	released = limit && weir__owner_release(&r->owner);
+	if (released)
 		n = limit < 0 && out >= 4 ? out / 3 : 1;
 	if (limit < 0)
 		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_max_sleep(r);
@@ -484,14 +489,14 @@ static void uring_wait(struct weir__reactor *r, int64_t limit)
 					 limit % 1000000000 };
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
 					       n ? &ts : NULL, NULL);
-	if (limit)
-		weir__reactor_acquire(r);
+	if (released)
+		weir__owner_acquire(&r->owner);
 	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
-	if (reap(r) || err >= 0 || err == -ETIME)
+	if (ring_reap(r) || err >= 0 || err == -ETIME)
 		u->retry = (struct weir__retry){ 0 };
 	else if (!has_nothing(u, n, err) &&
 		 (!may_pass(err) || !weir__retry(&u->retry)))
-		bury(r, err);
+		close_dead_ring(r, err);
 }
 
 static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
@@ -508,8 +513,8 @@ static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
 	/* RLIMIT_MEMLOCK, most likely: plain reads cost little more. */
 	u->buffers = false;
 	atomic_fetch_and(&r->features, ~WEIR_IO_HAS_BUFFERS);
-	explain(r->eng, "registering one more slot", err,
-		weir__up(slot->bytes, WEIR__HUGE_PAGE));
+	explain_ring(r->eng, "registering one more slot", err,
+		     weir__up(slot->bytes, WEIR__HUGE_PAGE));
 }
 
 static int uring_file_get(struct weir__reactor *r, struct weir_file *file)

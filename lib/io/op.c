@@ -54,7 +54,7 @@ static void not_begun(struct weir__op *op)
  * What blocks: on a thread of a pool, which then owns the op until it posts
  * it back; or on the reactor's own, for a small copy.
  */
-static void run(struct weir__task *task)
+static void op_run(struct weir__task *task)
 {
 	struct weir__op *op = weir__container(task, struct weir__op, task);
 	const struct weir_file *file = extent(op)->file;
@@ -101,7 +101,7 @@ bool weir__op_add(struct weir__reactor *r)
 	if (!op)
 		return false;
 	op->msg.kind = WEIR__MSG_OP;
-	op->task.run = run;
+	op->task.run = op_run;
 	op->reactor = r;
 	op->lane = ++r->n_lanes; /* row 0 has the reactor's waits */
 	op->next_all = r->ops;
@@ -122,13 +122,13 @@ struct weir__op *weir__op_get(struct weir__reactor *r)
 	op->tries = 0;
 	op->fixed = -1;
 	op->slot = NULL;
-	op->spread = NULL;
+	op->repack_slot = NULL;
 	op->native = 0;
 	r->n_out++;
 	return op;
 }
 
-static void put(struct weir__op *op)
+static void op_put(struct weir__op *op)
 {
 	struct weir__reactor *r = op->reactor;
 
@@ -143,9 +143,9 @@ static void drop_slot(struct weir__op *op)
 {
 	if (op->slot)
 		weir__slot_put(op->reactor->slots, op->slot);
-	if (op->spread)
-		weir__slot_put(op->reactor->slots, op->spread);
-	op->slot = op->spread = NULL;
+	if (op->repack_slot)
+		weir__slot_put(op->reactor->slots, op->repack_slot);
+	op->slot = op->repack_slot = NULL;
 }
 
 static bool take_slot(struct weir__op *op, uint64_t bytes)
@@ -221,7 +221,7 @@ static bool aim_in_place(struct weir__op *op)
 }
 
 /* False: no slot is free. */
-static bool aim(struct weir__op *op, bool in_place)
+static bool op_aim(struct weir__op *op, bool in_place)
 {
 	const struct weir__extent *e = extent(op);
 
@@ -243,7 +243,7 @@ static bool aim_elsewhere(struct weir__op *op)
 }
 
 /* To the ring, or to the threads that may block. */
-static void route(struct weir__op *op)
+static void op_route(struct weir__op *op)
 {
 	struct weir__reactor *r = op->reactor;
 	const struct weir_file *file = extent(op)->file;
@@ -272,7 +272,7 @@ static void start_copy(struct weir__op *op, enum weir__op_state state)
 }
 
 /* @err is the kernel's or a backend's. */
-static void fail(struct weir__op *op, int err)
+static void op_fail(struct weir__op *op, int err)
 {
 	struct weir__outcome failed = weir__failed(err, NULL);
 
@@ -292,24 +292,24 @@ bool weir__op_start(struct weir__op *op, struct weir__job *job,
 	op->lo = chunk->lo;
 	op->hi = chunk->hi;
 	op->write = job->write;
-	aimed = aim(op, chunk->in_place) || aim_elsewhere(op);
+	aimed = op_aim(op, chunk->in_place) || aim_elsewhere(op);
 	if (!aimed && (r->n_out > 1 || !extent(op)->dev)) {
-		put(op);
+		op_put(op);
 		return false;
 	}
 	if (fixed && r->method_ops->file_get)
 		op->fixed = r->method_ops->file_get(r, extent(op)->file);
 	op->begun = weir__trace_now(r->eng->weir);
-	op->asked = r->clock;
+	op->dispatched = r->clock;
 	r->bytes_out += op->hi - op->lo;
 	r->n_caller_copies += job->submit_copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
 	if (!aimed) /* lost devices have them all, or a ring that died */
-		fail(op, -ENOMEM);
+		op_fail(op, -ENOMEM);
 	else if (op->write && op->slot)
 		start_copy(op, WEIR__OP_FETCHING);
 	else
-		route(op);
+		op_route(op);
 	return true;
 }
 
@@ -365,7 +365,7 @@ void weir__op_finish(struct weir__op *op, const struct weir__outcome *outcome)
 	if (op->state != WEIR__OP_COPYING)
 		r->bytes_out -= hi - lo;
 	r->n_caller_copies -= job->submit_copy != NULL;
-	put(op);
+	op_put(op);
 	weir__job_out_dec(job);
 	weir__chunk_complete(job, ext, lo, hi, outcome, way);
 }
@@ -394,7 +394,7 @@ void weir__op_orphan(struct weir__op *op, const struct weir__outcome *outcome)
  * All that lies between the payload's ends has been read, or written. What was
  * read to a slot moves on; reads may take its place in the window.
  */
-static void arrived(struct weir__op *op)
+static void op_data_arrived(struct weir__op *op)
 {
 	struct weir__reactor *r = op->reactor;
 
@@ -409,29 +409,29 @@ static void arrived(struct weir__op *op)
 	} else if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(r->eng->copiers, &op->task);
 	} else {
-		run(&op->task);
+		op_run(&op->task);
 	}
 }
 
-static void again(struct weir__op *op)
+static void op_retry(struct weir__op *op)
 {
 	atomic_fetch_add_explicit(&op->job->retries, 1, memory_order_relaxed);
-	route(op);
+	op_route(op);
 }
 
 /* O_DIRECT was refused: this file goes through the page cache from now on. */
-static void refused(struct weir__op *op)
+static void op_direct_refused(struct weir__op *op)
 {
 	struct weir_file *file = extent(op)->file;
 
 	if (atomic_exchange(&file->direct_ok, false))
 		atomic_fetch_add(&op->job->fallbacks, 1);
 	aim_buffered(op, extent(op)->off + op->lo);
-	again(op);
+	op_retry(op);
 }
 
 /* Only whole blocks can be asked for: go back to the last boundary. */
-static void rest(struct weir__op *op, uint32_t got)
+static void op_continue_short(struct weir__op *op, uint32_t got)
 {
 	uint32_t back = 0;
 
@@ -451,20 +451,20 @@ static void rest(struct weir__op *op, uint32_t got)
 		op->len += back;
 	}
 	op->tries = 0;
-	again(op);
+	op_retry(op);
 }
 
 /* Its copy, out of its slot or into it, has ended. */
-static void copied(struct weir__op *op, int err)
+static void op_copied(struct weir__op *op, int err)
 {
 	/* A lost device may still write to it. */
 	if (op->state == WEIR__OP_FETCHING && op->work.leaked)
 		op->slot = NULL;
 	if (err < 0) {
-		fail(op, err);
+		op_fail(op, err);
 	} else if (op->state == WEIR__OP_FETCHING) {
 		op->state = WEIR__OP_QUEUED;
-		route(op);
+		op_route(op);
 	} else {
 		weir__op_finish(op, &done);
 	}
@@ -475,24 +475,24 @@ void weir__op_advance(struct weir__op *op, int64_t res)
 	if (op->state == WEIR__OP_ORPHANED)
 		return; /* it came after all, but its job is gone */
 	if (op->state != WEIR__OP_QUEUED) {
-		copied(op, (int)res);
+		op_copied(op, (int)res);
 		return;
 	}
 	if (res > 0)
 		atomic_store_explicit(&op->job->moved, op->reactor->clock,
 				      memory_order_relaxed);
 	if ((res == -EAGAIN || res == -EINTR) && ++op->tries < MAX_TRIES) {
-		again(op);
+		op_retry(op);
 	} else if ((res == -EINVAL || res == -EOPNOTSUPP) && op->direct) {
-		refused(op);
+		op_direct_refused(op);
 	} else if (res < 0) {
-		fail(op, (int)res);
+		op_fail(op, (int)res);
 	} else if (res == 0) {
 		weir__op_finish(op, &end_of_file);
 	} else if (op->off + (uint64_t)res >= op->end) {
 		op->buf += res;
-		arrived(op);
+		op_data_arrived(op);
 	} else {
-		rest(op, (uint32_t)res);
+		op_continue_short(op, (uint32_t)res);
 	}
 }

@@ -1,179 +1,93 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whose turn it is at a reactor, and how others reach it: see enum weir__owner.
- *
- * Who changes the word from FREE has the turn. What was posted or kicked while
- * somebody had it is his to find: after he has given it up he looks once more.
- */
-#include <errno.h>
-#include <unistd.h>
+#include "io/owner.h"
 
 #include "core/sys.h"
-#include "io/reactor.h"
 
-static void push(struct weir__reactor *r, struct weir__msg *msg)
+/* True: nobody owned it, and @if_none does now. */
+static bool owner_notify(struct weir__owner *o, uint32_t if_none)
 {
-	struct weir__msg *head =
-		atomic_load_explicit(&r->inbox, memory_order_relaxed);
+	uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
+	bool none;
 
 	do
-		msg->next = head;
-	while (!atomic_compare_exchange_weak(&r->inbox, &head, msg));
+		none = word == WEIR__OWNER_NONE;
+	while (!atomic_compare_exchange_weak_explicit(
+		&o->word, &word, (none ? if_none : word) | WEIR__OWNER_NEWS,
+		memory_order_acq_rel, memory_order_relaxed));
+	return none;
 }
 
-static bool change(struct weir__reactor *r, uint32_t from, uint32_t to)
+bool weir__owner_notify(struct weir__owner *o)
 {
-	return atomic_compare_exchange_strong(&r->owner, &from, to);
+	return owner_notify(o, WEIR__OWNER_THREAD);
 }
 
-/*
- * The program may have closed the eventfd, as daemons close all descriptors, and
- * have opened something else under its number.
- */
-static bool is_ours(struct weir__reactor *r)
+bool weir__owner_notify_or_borrow(struct weir__owner *o)
 {
-	return weir__sys_file_id(atomic_load(&r->eventfd)) ==
-	       atomic_load(&r->eventfd_id);
+	return owner_notify(o, WEIR__OWNER_BORROWER);
 }
 
-int weir__wakefd_open(struct weir__reactor *r)
+bool weir__owner_take_news(struct weir__owner *o)
 {
-	int fd = weir__sys_eventfd();
-
-	if (fd < 0)
-		return fd;
-	atomic_store(&r->eventfd_id, weir__sys_file_id(fd));
-	atomic_store(&r->eventfd, fd);
-	return 0;
-}
-
-void weir__wakefd_close(struct weir__reactor *r)
-{
-	if (is_ours(r))
-		weir__sys_close(atomic_load(&r->eventfd));
-}
-
-void weir__wakefd_drain(struct weir__reactor *r)
-{
-	if (is_ours(r))
-		weir__sys_eventfd_set(atomic_load(&r->eventfd), false);
-}
-
-bool weir__wakefd_check(struct weir__reactor *r)
-{
-	bool ours = is_ours(r);
-	int err;
-
-	if (ours && !atomic_load(&r->wakeup_lost))
+	/* Missed here, it is seen by the next call, or by release. */
+	if (!weir__owner_has_news(o))
 		return false;
-	/* Under the same number, since others may be about to write to it. */
-	err = ours ? weir__sys_eventfd_renew(atomic_load(&r->eventfd))
-		   : weir__wakefd_open(r);
-	if (!ours && !err)
-		weir__log(
-			r->eng->weir,
-			"reactor %u: its eventfd was closed by the program; it has a new one",
-			r->index);
-	atomic_store(&r->wakeup_lost, err < 0);
-	return err == 0;
+	atomic_fetch_and_explicit(&o->word, ~(uint32_t)WEIR__OWNER_NEWS,
+				  memory_order_acquire);
+	return true;
 }
 
-/*
- * The turn is the thread's, which sleeps. Where it cannot be woken it looks by
- * itself (weir__reactor_max_sleep).
- */
-static void rouse(struct weir__reactor *r)
+bool weir__owner_release(struct weir__owner *o)
 {
-	if (!is_ours(r) ||
-	    weir__sys_eventfd_set(atomic_load(&r->eventfd), true) < 0)
-		atomic_store(&r->wakeup_lost, true);
+	uint32_t word = WEIR__OWNER_THREAD;
+
+	return atomic_compare_exchange_strong_explicit(&o->word, &word,
+						       WEIR__OWNER_NONE,
+						       memory_order_release,
+						       memory_order_relaxed);
 }
 
-static void wake(struct weir__reactor *r)
+void weir__owner_acquire(struct weir__owner *o)
 {
-	if (change(r, WEIR__OWNER_NONE, WEIR__OWNER_THREAD))
-		rouse(r);
-}
+	uint32_t word = atomic_load_explicit(&o->word, memory_order_acquire);
 
-void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg)
-{
-	push(r, msg);
-	wake(r);
-}
+	while ((word & WEIR__OWNER_STATE) != WEIR__OWNER_THREAD) {
+		uint32_t next = word == WEIR__OWNER_NONE
+					? WEIR__OWNER_THREAD
+					: word | WEIR__OWNER_WANTED;
 
-void weir__reactor_wake(struct weir__reactor *r)
-{
-	atomic_fetch_add(&r->wakes, 1);
-	wake(r);
-}
-
-static bool is_quiet(struct weir__reactor *r, uint32_t wakes_seen)
-{
-	return !atomic_load(&r->inbox) && atomic_load(&r->wakes) == wakes_seen;
-}
-
-bool weir__reactor_quiet(struct weir__reactor *r)
-{
-	return is_quiet(r, r->wakes_seen);
-}
-
-bool weir__reactor_release(struct weir__reactor *r)
-{
-	uint32_t seen = r->wakes_seen;
-
-	atomic_store(&r->owner, WEIR__OWNER_NONE);
-	return is_quiet(r, seen);
-}
-
-bool weir__reactor_acquire(struct weir__reactor *r)
-{
-	for (;;) {
-		if (change(r, WEIR__OWNER_NONE, WEIR__OWNER_THREAD))
-			return true;
-		if (atomic_load(&r->owner) == WEIR__OWNER_THREAD)
-			return false;
-		if (!change(r, WEIR__OWNER_BORROWER, WEIR__OWNER_WANTED))
-			continue;
-		while (atomic_load(&r->owner) == WEIR__OWNER_WANTED)
-			weir__futex_wait(&r->owner, WEIR__OWNER_WANTED,
-					 INT64_MAX);
-		return true;
+		if (word == next) { /* WANTED already */
+			weir__futex_wait(&o->word, word, INT64_MAX);
+			word = atomic_load_explicit(&o->word,
+						    memory_order_acquire);
+		} else if (atomic_compare_exchange_weak_explicit(
+				   &o->word, &word, next, memory_order_acquire,
+				   memory_order_acquire)) {
+			word = next;
+		}
 	}
 }
 
-/* What it could not do is the thread's. */
-static void give_to_thread(struct weir__reactor *r)
+enum weir__owner_given weir__owner_give_back(struct weir__owner *o,
+					     bool to_thread)
 {
-	if (atomic_exchange(&r->owner, WEIR__OWNER_THREAD) ==
-	    WEIR__OWNER_WANTED)
-		weir__futex_wake(&r->owner, 1);
-	else
-		rouse(r);
-}
+	uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
+	uint32_t next;
+	bool wanted;
 
-/* True: there is more to do. */
-static bool give_back(struct weir__reactor *r)
-{
-	uint32_t seen = r->wakes_seen;
-	bool needed = r->needed;
-
-	if (needed || !change(r, WEIR__OWNER_BORROWER, WEIR__OWNER_NONE)) {
-		give_to_thread(r);
-		return false;
-	}
-	return !is_quiet(r, seen);
-}
-
-void weir__reactor_post_or_borrow(struct weir__reactor *r,
-				  struct weir__msg *msg)
-{
-	push(r, msg);
 	do {
-		if (!change(r, WEIR__OWNER_NONE, WEIR__OWNER_BORROWER))
-			return;
-		do
-			weir__reactor_iterate(r);
-		while (!r->needed && !weir__reactor_quiet(r) &&
-		       atomic_load(&r->owner) == WEIR__OWNER_BORROWER);
-	} while (give_back(r));
+		wanted = (word & WEIR__OWNER_STATE) == WEIR__OWNER_WANTED;
+		next = wanted || to_thread
+			       ? WEIR__OWNER_THREAD | (word & WEIR__OWNER_NEWS)
+			       : WEIR__OWNER_NONE;
+		if (next == WEIR__OWNER_NONE && (word & WEIR__OWNER_NEWS))
+			return WEIR__OWNER_KEPT;
+	} while (!atomic_compare_exchange_weak_explicit(&o->word, &word, next,
+							memory_order_release,
+							memory_order_relaxed));
+	if (wanted)
+		weir__futex_wake(&o->word, 1);
+	else if (to_thread)
+		return WEIR__OWNER_WAKE;
+	return WEIR__OWNER_GIVEN;
 }

@@ -16,7 +16,7 @@
  * https://www.1024cores.net/home/lock-free-algorithms/queues/bounded-mpmc-queue
  */
 struct cell {
-	_Atomic uint64_t turn;
+	_Atomic uint64_t seq;
 	struct weir__task *task;
 };
 
@@ -36,14 +36,14 @@ struct weir__pool {
 	char name[12];
 };
 
-static bool pop(struct weir__pool *p, struct weir__task **ret_task)
+static bool queue_pop(struct weir__pool *p, struct weir__task **ret_task)
 {
 	uint64_t at = atomic_load_explicit(&p->head, memory_order_relaxed);
 
 	for (;;) {
 		struct cell *c = &p->cell[at & p->mask];
 		int64_t ahead =
-			(int64_t)(atomic_load_explicit(&c->turn,
+			(int64_t)(atomic_load_explicit(&c->seq,
 						       memory_order_acquire) -
 				  (at + 1));
 
@@ -59,21 +59,21 @@ static bool pop(struct weir__pool *p, struct weir__task **ret_task)
 			    memory_order_relaxed))
 			continue;
 		*ret_task = c->task;
-		atomic_store_explicit(&c->turn, at + p->mask + 1,
+		atomic_store_explicit(&c->seq, at + p->mask + 1,
 				      memory_order_release);
 		return true;
 	}
 }
 
 /* A place in the queue, which is empty until publish has filled it. */
-static bool reserve(struct weir__pool *p, uint64_t *ret_at)
+static bool queue_reserve(struct weir__pool *p, uint64_t *ret_at)
 {
 	uint64_t at = atomic_load_explicit(&p->tail, memory_order_relaxed);
 
 	for (;;) {
 		struct cell *c = &p->cell[at & p->mask];
 		int64_t ahead =
-			(int64_t)(atomic_load_explicit(&c->turn,
+			(int64_t)(atomic_load_explicit(&c->seq,
 						       memory_order_acquire) -
 				  at);
 
@@ -93,12 +93,13 @@ static bool reserve(struct weir__pool *p, uint64_t *ret_at)
 	}
 }
 
-static void publish(struct weir__pool *p, uint64_t at, struct weir__task *task)
+static void queue_publish(struct weir__pool *p, uint64_t at,
+			  struct weir__task *task)
 {
 	struct cell *c = &p->cell[at & p->mask];
 
 	c->task = task;
-	atomic_store_explicit(&c->turn, at + 1, memory_order_release);
+	atomic_store_explicit(&c->seq, at + 1, memory_order_release);
 	atomic_fetch_add(&p->pushes, 1);
 }
 
@@ -118,7 +119,7 @@ static int to_wake(struct weir__pool *p, uint64_t at)
 {
 	int n = 1;
 
-	while (atomic_load_explicit(&p->cell[(at + n) & p->mask].turn,
+	while (atomic_load_explicit(&p->cell[(at + n) & p->mask].seq,
 				    memory_order_acquire) ==
 		       at + (unsigned)n + 1 &&
 	       (uint64_t)n <= p->mask)
@@ -161,7 +162,7 @@ static void start_thread(struct weir__pool *p)
  * More is queued than threads are idle. Asked by who has pushed a task and by
  * who is no longer idle, each after the fact: so one of them sees it.
  */
-static void enlarge(struct weir__pool *p)
+static void add_thread(struct weir__pool *p)
 {
 	if (queued(p) > atomic_load(&p->idle) &&
 	    atomic_load(&p->n_threads) < p->max_threads)
@@ -169,9 +170,9 @@ static void enlarge(struct weir__pool *p)
 }
 
 /* The task at @at is there: a thread takes it. */
-static void announce(struct weir__pool *p, uint64_t at)
+static void wake_threads(struct weir__pool *p, uint64_t at)
 {
-	enlarge(p);
+	add_thread(p);
 	if (atomic_load(&p->idle))
 		weir__futex_wake(&p->pushes, to_wake(p, at));
 }
@@ -184,9 +185,9 @@ static void *thread_main(void *arg)
 	for (;;) {
 		uint32_t seen = atomic_load(&p->pushes);
 
-		if (pop(p, &task)) {
+		if (queue_pop(p, &task)) {
 			atomic_fetch_sub(&p->idle, 1);
-			enlarge(p);
+			add_thread(p);
 			task->run(task);
 			atomic_fetch_add(&p->idle, 1);
 			continue;
@@ -203,12 +204,12 @@ void weir__pool_push(struct weir__pool *pool, struct weir__task *task)
 
 	if (!atomic_load(&pool->n_threads))
 		start_thread(pool);
-	if (!atomic_load(&pool->n_threads) || !reserve(pool, &at)) {
+	if (!atomic_load(&pool->n_threads) || !queue_reserve(pool, &at)) {
 		task->run(task);
 		return;
 	}
-	publish(pool, at, task);
-	announce(pool, at);
+	queue_publish(pool, at, task);
+	wake_threads(pool, at);
 }
 
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
@@ -230,7 +231,7 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 		return -ENOMEM;
 	}
 	for (uint64_t i = 0; i < n; i++)
-		atomic_init(&p->cell[i].turn, i);
+		atomic_init(&p->cell[i].seq, i);
 	p->mask = n - 1;
 	p->max_threads = threads;
 	pthread_mutex_init(&p->lock, NULL);
@@ -258,7 +259,7 @@ void weir__pool_more(struct weir__pool *pool)
 	}
 	pthread_mutex_unlock(&pool->lock);
 	if (more)
-		enlarge(pool);
+		add_thread(pool);
 }
 
 bool weir__pool_stop(struct weir__pool *pool, int64_t deadline)
@@ -279,7 +280,7 @@ bool weir__pool_stop(struct weir__pool *pool, int64_t deadline)
 			ended = false;
 	atomic_store(&pool->max_threads, 0);
 	atomic_store(&pool->n_threads, 0);
-	while (!ended && pop(pool, &task))
+	while (!ended && queue_pop(pool, &task))
 		task->run(task);
 	return ended;
 }

@@ -204,7 +204,7 @@ static struct weir__job *first_unready(struct weir__engine *eng)
 }
 
 /* The closing thread may have taken it, and all others, meanwhile. */
-static bool take_first(struct weir__engine *eng, struct weir__job *job)
+static bool unready_take(struct weir__engine *eng, struct weir__job *job)
 {
 	bool mine;
 
@@ -220,7 +220,7 @@ static bool take_first(struct weir__engine *eng, struct weir__job *job)
  * On a thread of the readers. What is on the list stays there until it is ready; a
  * job that is abandoned meanwhile is never freed (job->leaked).
  */
-static void prepare(struct weir__task *task)
+static void queues_open_task(struct weir__task *task)
 {
 	struct weir__engine *eng =
 		weir__container(task, struct weir__engine, open_task);
@@ -237,13 +237,13 @@ static void prepare(struct weir__task *task)
 				note_refusal(job, dev, err);
 			i++;
 		}
-		if (take_first(eng, job))
+		if (unready_take(eng, job))
 			weir__job_post(eng, job);
 	}
 }
 
 /* The lock is held. */
-static void append(struct weir__engine *eng, struct weir__job *job)
+static void unready_append(struct weir__engine *eng, struct weir__job *job)
 {
 	struct weir__job **end = &eng->unready;
 
@@ -264,13 +264,13 @@ bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
 	/* Once weir__queues_abandon has been here, nobody posts the list. */
 	listed = !atomic_load(&eng->abort);
 	if (listed) {
-		append(eng, job);
+		unready_append(eng, job);
 		start = !eng->opening;
 		eng->opening = true;
 	}
 	pthread_mutex_unlock(&eng->open_lock);
 	if (start) {
-		eng->open_task.run = prepare;
+		eng->open_task.run = queues_open_task;
 		weir__pool_push(eng->readers, &eng->open_task);
 	}
 	return listed;
@@ -300,7 +300,7 @@ int weir__engine_queues(struct weir__engine *eng,
 	int ret = 0;
 
 	/* Either this sees that they are closed, or the closing thread waits. */
-	atomic_fetch_add(&eng->lookers, 1);
+	atomic_fetch_add(&eng->queue_users, 1);
 	for (unsigned i = 0;
 	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {
 		struct weir__reactor *r = &eng->reactor[i];
@@ -309,19 +309,19 @@ int weir__engine_queues(struct weir__engine *eng,
 			if (r->queue[k].dev->backend->queue == ops)
 				ret = fn(arg, r->queue[k].queue);
 	}
-	if (atomic_fetch_sub(&eng->lookers, 1) == 1)
-		weir__futex_wake(&eng->lookers, 1);
+	if (atomic_fetch_sub(&eng->queue_users, 1) == 1)
+		weir__futex_wake(&eng->queue_users, 1);
 	return ret < 0 ? ret : 0;
 }
 
 /* False: a caller is held by a device, and the root waits no longer. */
-static bool shut_out(struct weir__engine *eng)
+static bool drain_queue_users(struct weir__engine *eng)
 {
 	uint32_t n;
 
 	atomic_store(&eng->queues_closed, true);
-	while ((n = atomic_load(&eng->lookers)))
-		if (weir__futex_wait(&eng->lookers, n, eng->deadline) ==
+	while ((n = atomic_load(&eng->queue_users)))
+		if (weir__futex_wait(&eng->queue_users, n, eng->deadline) ==
 		    -ETIMEDOUT)
 			return false;
 	return true;
@@ -329,7 +329,7 @@ static bool shut_out(struct weir__engine *eng)
 
 void weir__queues_close(struct weir__engine *eng)
 {
-	if (!shut_out(eng)) {
+	if (!drain_queue_users(eng)) {
 		weir__log(
 			eng->weir,
 			"weir_close: a caller is held by a native stream; the queues that it waits for are leaked");

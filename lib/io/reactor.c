@@ -22,12 +22,12 @@ static const struct weir__outcome stopped = { .end = WEIR__CANCELLED };
 static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
 
 /* For the thread, which is needed for that. */
-static void leave(struct weir__reactor *r, struct weir__msg *msg)
+static void leave_to_thread(struct weir__reactor *r, struct weir__msg *msg)
 {
 	msg->next = NULL;
-	*r->left_end = msg;
-	r->left_end = &msg->next;
-	r->needed = true;
+	*r->for_thread_end = msg;
+	r->for_thread_end = &msg->next;
+	r->thread_needed = true;
 }
 
 /* Take everything from the inbox, oldest first. */
@@ -47,7 +47,7 @@ static struct weir__msg *take_inbox(struct weir__reactor *r)
 	return list;
 }
 
-static void append(struct weir__reactor *r, struct weir__job_link *link)
+static void jobs_append(struct weir__reactor *r, struct weir__job_link *link)
 {
 	link->next = NULL;
 	*r->jobs_end = link;
@@ -55,7 +55,7 @@ static void append(struct weir__reactor *r, struct weir__job_link *link)
 	r->n_jobs++;
 }
 
-static void put_first(struct weir__reactor *r, struct weir__job_link *link)
+static void jobs_push(struct weir__reactor *r, struct weir__job_link *link)
 {
 	link->next = r->jobs;
 	if (!r->jobs)
@@ -64,7 +64,7 @@ static void put_first(struct weir__reactor *r, struct weir__job_link *link)
 	r->n_jobs++;
 }
 
-static struct weir__job_link *take_first(struct weir__reactor *r)
+static struct weir__job_link *jobs_pop(struct weir__reactor *r)
 {
 	struct weir__job_link *link = r->jobs;
 
@@ -81,13 +81,13 @@ static void read_messages(struct weir__reactor *r, struct weir__msg *m)
 		struct weir__msg *next = m->next;
 
 		if (m->kind == WEIR__MSG_JOB) {
-			append(r, (struct weir__job_link *)m);
+			jobs_append(r, (struct weir__job_link *)m);
 		} else {
 			struct weir__op *op = (struct weir__op *)m;
 
-			if (weir__reactor_is_borrowed(r) &&
+			if (weir__owner_is_borrowed(&r->owner) &&
 			    !weir__op_is_cached(op))
-				leave(r, m);
+				leave_to_thread(r, m);
 			else
 				weir__op_advance(op, op->res);
 		}
@@ -97,24 +97,24 @@ static void read_messages(struct weir__reactor *r, struct weir__msg *m)
 
 static void take_messages(struct weir__reactor *r)
 {
-	struct weir__msg *left = r->left;
+	struct weir__msg *left = r->for_thread;
 
-	r->wakes_seen = atomic_load(&r->wakes);
-	r->left = NULL;
-	r->left_end = &r->left;
+	r->for_thread = NULL;
+	r->for_thread_end = &r->for_thread;
 	read_messages(r, left);
-	read_messages(r, take_inbox(r));
+	if (weir__owner_take_news(&r->owner))
+		read_messages(r, take_inbox(r));
 }
 
 /*
  * A long job keeps the file that it is at in the ring's table, so that its
  * reads need not look it up in the process's.
  */
-static void hold_file(struct weir__reactor *r, struct weir__job_link *link,
-		      struct weir_file *file)
+static void link_file_get(struct weir__reactor *r, struct weir__job_link *link,
+			  struct weir_file *file)
 {
 	if (!r->method_ops->file_get) {
-		link->fixed = -1; /* the ring died */
+		link->fixed = -1; /* the ring failed */
 		return;
 	}
 	if (link->file == file || link->job->n_chunks < LONG_JOB)
@@ -125,7 +125,7 @@ static void hold_file(struct weir__reactor *r, struct weir__job_link *link,
 	link->fixed = r->method_ops->file_get(r, file);
 }
 
-static void let_file_go(struct weir__reactor *r, struct weir__job_link *link)
+static void link_file_put(struct weir__reactor *r, struct weir__job_link *link)
 {
 	if (link->fixed >= 0 && r->method_ops->file_put)
 		r->method_ops->file_put(r, link->fixed);
@@ -133,9 +133,9 @@ static void let_file_go(struct weir__reactor *r, struct weir__job_link *link)
 	link->file = NULL;
 }
 
-static void release(struct weir__reactor *r, struct weir__job_link *link)
+static void link_release(struct weir__reactor *r, struct weir__job_link *link)
 {
-	let_file_go(r, link);
+	link_file_put(r, link);
 	weir__job_item_done(link->job);
 }
 
@@ -143,28 +143,29 @@ static void release(struct weir__reactor *r, struct weir__job_link *link)
  * A queue of the job's own may be behind work that nobody knows the end of.
  * What it holds of the slots leaves some for others.
  */
-static bool holds_enough(const struct weir__reactor *r,
-			 const struct weir__job *job)
+static bool caller_copies_full(const struct weir__reactor *r,
+			       const struct weir__job *job)
 {
 	return job->submit_copy && r->n_caller_copies &&
 	       r->n_caller_copies >= weir__slots_scarcer_count(r->slots) / 2;
 }
 
-enum dealt {
-	DEALT,      /* a chunk is on its way, or was told as cancelled */
+enum dispatched {
+	DISPATCHED, /* a chunk is on its way, or was told as cancelled */
 	BLOCKED,    /* the job must wait for a slot, its memory, its depth */
 	FOR_THREAD, /* the thread must deal it, which we are not */
 	SPENT       /* the job has no more chunks: the link is no longer ours */
 };
 
-static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
+static enum dispatched dispatch_one(struct weir__reactor *r,
+				    struct weir__job_link *link)
 {
 	struct weir__job *job = link->job;
 	const struct weir__extent *e;
 	struct weir__chunk chunk;
 	struct weir__op *op;
 	bool cancelled = atomic_load(&job->cancelled);
-	bool lent = weir__reactor_is_borrowed(r);
+	bool lent = weir__owner_is_borrowed(&r->owner);
 	uint64_t number = link->deferred;
 
 	/* Writes, and the ring's tables. */
@@ -185,49 +186,50 @@ static enum dealt deal_one(struct weir__reactor *r, struct weir__job_link *link)
 				     atomic_load(&r->eng->abort) ? &abandoned
 								 : &stopped,
 				     WEIR__CHUNK_BUFFERED);
-		return DEALT;
+		return DISPATCHED;
 	}
 	e = &job->ext[chunk.ext];
 	if (lent && !weir__extent_is_cached(e))
 		return FOR_THREAD;
-	if (holds_enough(r, job))
+	if (caller_copies_full(r, job))
 		return BLOCKED;
-	if (r->bytes_out >= (e->file->network ? r->eng->wide : r->eng->window))
+	if (r->bytes_out >=
+	    (e->file->network ? r->eng->network_window : r->eng->window))
 		return BLOCKED;
 	if (e->touch && !e->buffered &&
 	    !weir__touch_ready(e->touch, e->addr + chunk.hi))
 		return BLOCKED;
 	if (weir__extent_is_cached(e))
-		let_file_go(r, link);
+		link_file_put(r, link);
 	else
-		hold_file(r, link, e->file);
+		link_file_get(r, link, e->file);
 	op = weir__op_get(r);
 	if (!weir__op_start(op, job, &chunk, link->fixed >= 0))
 		return BLOCKED;
 	link->deferred = NONE;
-	return DEALT;
+	return DISPATCHED;
 }
 
 /* A chunk of each job in turn, while there is room. */
-static void deal(struct weir__reactor *r)
+static void dispatch(struct weir__reactor *r)
 {
 	unsigned blocked = 0; /* in a row */
 
 	while (blocked < r->n_jobs && r->free) {
-		struct weir__job_link *link = take_first(r);
+		struct weir__job_link *link = jobs_pop(r);
 
-		switch (deal_one(r, link)) {
+		switch (dispatch_one(r, link)) {
 		case SPENT:
-			release(r, link);
+			link_release(r, link);
 			continue;
-		case DEALT:
+		case DISPATCHED:
 			blocked = 0;
 			break;
 		case FOR_THREAD:
-			r->needed = true;
+			r->thread_needed = true;
 			/* None of it is out: it is not to be passed again. */
 			if (!atomic_load(&link->job->out)) {
-				put_first(r, link);
+				jobs_push(r, link);
 				return;
 			}
 			blocked++;
@@ -236,7 +238,7 @@ static void deal(struct weir__reactor *r)
 			blocked++;
 			break;
 		}
-		append(r, link);
+		jobs_append(r, link);
 	}
 }
 
@@ -244,15 +246,15 @@ static void deal(struct weir__reactor *r)
  * The root closes and may wait no longer. What is out belongs to the kernel
  * for ever; the jobs are told, and keep their memory from being freed.
  */
-static void lose_all(struct weir__reactor *r)
+static void orphan_all(struct weir__reactor *r)
 {
 	while (r->jobs) {
-		struct weir__job_link *link = take_first(r);
+		struct weir__job_link *link = jobs_pop(r);
 
 		atomic_store(&link->job->cancelled, true);
-		while (deal_one(r, link) != SPENT)
+		while (dispatch_one(r, link) != SPENT)
 			;
-		release(r, link);
+		link_release(r, link);
 	}
 	for (struct weir__op *op = r->ops; op; op = op->next_all)
 		if (op->state != WEIR__OP_FREE &&
@@ -268,7 +270,7 @@ static bool is_late(const struct weir__op *op)
 {
 	const struct weir__reactor *r = op->reactor;
 	int64_t limit = r->eng->weir->opts.read_timeout;
-	int64_t since = op->asked, moved;
+	int64_t since = op->dispatched, moved;
 
 	if (limit < 0 || op->state != WEIR__OP_QUEUED || op->write)
 		return false;
@@ -289,9 +291,9 @@ static void give_up_late(struct weir__reactor *r)
 	unsigned readers = 0, copiers = 0;
 
 	r->clock = weir__now();
-	if (r->clock - r->looked < eng->max_sleep)
+	if (r->clock - r->late_checked < eng->max_sleep)
 		return;
-	r->looked = r->clock;
+	r->late_checked = r->clock;
 	for (struct weir__op *op = r->ops; op; op = op->next_all) {
 		if (!is_late(op))
 			continue;
@@ -353,13 +355,65 @@ void weir__reactor_iterate(struct weir__reactor *r)
 	/* Behind that: the kick that tells of them is seen by now, and gone. */
 	if (atomic_load(&eng->stop) || atomic_load(&eng->abort) ||
 	    atomic_load(&r->trim)) {
-		r->needed = true;
+		r->thread_needed = true;
 		return;
 	}
-	deal(r);
+	dispatch(r);
 	/* The thread may have gone to sleep before there was a copy. */
-	if (weir__copy_poll(r) && !r->watched)
-		r->needed = true;
+	if (weir__copy_poll(r) && !r->polling)
+		r->thread_needed = true;
+}
+
+static void inbox_push(struct weir__reactor *r, struct weir__msg *msg)
+{
+	struct weir__msg *head =
+		atomic_load_explicit(&r->inbox, memory_order_relaxed);
+
+	do
+		msg->next = head;
+	while (!atomic_compare_exchange_weak_explicit(&r->inbox, &head, msg,
+						      memory_order_release,
+						      memory_order_relaxed));
+}
+
+void weir__reactor_wake(struct weir__reactor *r)
+{
+	if (weir__owner_notify(&r->owner))
+		weir__wakefd_signal(&r->wakefd);
+}
+
+void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg)
+{
+	inbox_push(r, msg);
+	weir__reactor_wake(r);
+}
+
+void weir__reactor_post_or_borrow(struct weir__reactor *r,
+				  struct weir__msg *msg)
+{
+	enum weir__owner_given given;
+
+	inbox_push(r, msg);
+	if (!weir__owner_notify_or_borrow(&r->owner))
+		return;
+	do {
+		weir__reactor_iterate(r);
+		given = weir__owner_give_back(&r->owner, r->thread_needed);
+	} while (given == WEIR__OWNER_KEPT);
+	if (given == WEIR__OWNER_WAKE)
+		weir__wakefd_signal(&r->wakefd);
+}
+
+bool weir__reactor_check_wakefd(struct weir__reactor *r)
+{
+	enum weir__wakefd_check check = weir__wakefd_check(&r->wakefd);
+
+	if (check == WEIR__WAKEFD_REPLACED)
+		weir__log(
+			r->eng->weir,
+			"reactor %u: its eventfd was closed by the program; it has a new one",
+			r->index);
+	return check != WEIR__WAKEFD_SAME;
 }
 
 static void wait_for_more(struct weir__reactor *r)
@@ -367,10 +421,10 @@ static void wait_for_more(struct weir__reactor *r)
 	int64_t begun = weir__trace_now(r->eng->weir);
 	bool copying = weir__copy_poll(r);
 
-	if (!copying || !weir__reactor_quiet(r)) /* some have ended */
+	if (!copying || weir__owner_has_news(&r->owner)) /* some have ended */
 		r->pause = PAUSE_MIN;
-	r->needed = false;
-	r->watched = copying;
+	r->thread_needed = false;
+	r->polling = copying;
 	r->method_ops->wait(r, copying ? r->pause : -1);
 	r->pause += r->pause / 4;
 	if (r->pause > PAUSE_MAX)
@@ -389,13 +443,13 @@ static void *reactor_main(void *arg)
 	for (;;) {
 		take_messages(r);
 		if (atomic_load(&eng->abort)) {
-			lose_all(r);
+			orphan_all(r);
 			/* One that was about to start may be on its way. */
 			if (!atomic_load(&eng->jobs))
 				return NULL;
 		}
 		give_up_late(r);
-		deal(r);
+		dispatch(r);
 		if (atomic_exchange(&r->trim, false))
 			weir__slots_trim(r->slots);
 		if (atomic_load(&eng->stop) && !r->n_out && !r->jobs)
@@ -412,7 +466,7 @@ int weir__reactor_start(struct weir__reactor *r)
 	int err;
 
 	r->jobs_end = &r->jobs;
-	r->left_end = &r->left;
+	r->for_thread_end = &r->for_thread;
 	r->pause = PAUSE_MIN;
 	snprintf(name, sizeof(name), "weir-io%u", r->index % 100);
 	err = weir__thread_start(&r->thread, name, reactor_main, r);

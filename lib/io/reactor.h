@@ -3,8 +3,8 @@
  * The inside of the engine: reactors, the reads they have out, and the two
  * methods by which a read reaches the kernel.
  *
- * All members of struct weir__reactor belong to whoever has its turn, but inbox,
- * turn and wakes, by which other threads reach it (turn.c).
+ * All members of struct weir__reactor are its owner's (owner.h), except inbox, owner
+ * and wakefd, by which other threads reach it.
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -16,7 +16,9 @@
 
 #include "alloc/slots.h"
 #include "io/engine.h"
+#include "io/owner.h"
 #include "io/pool.h"
+#include "io/wakefd.h"
 
 struct weir__reactor;
 
@@ -60,14 +62,14 @@ struct weir__op {
 	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */
 	unsigned char *buf;
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
-	struct weir__slot *slot;   /* NULL: in place */
-	unsigned char *payload;    /* lo, in the slot */
-	struct weir__slot *spread; /* pieces.c's */
-	struct weir__work work;    /* a device's while it copies */
-	int64_t res;               /* of the last call: bytes or -errno */
-	int32_t native;            /* the device's own code for it */
-	int64_t begun, copying;    /* for traces: dealt; read */
-	int64_t asked;             /* when it was dealt, by r->clock */
+	struct weir__slot *slot;        /* NULL: in place */
+	unsigned char *payload;         /* lo, in the slot */
+	struct weir__slot *repack_slot; /* pieces.c's */
+	struct weir__work work;         /* a device's while it copies */
+	int64_t res;                    /* of the last call: bytes or -errno */
+	int32_t native;                 /* the device's own code for it */
+	int64_t begun, copying;         /* for traces: dealt; read */
+	int64_t dispatched;             /* when it was dealt, by r->clock */
 };
 
 /* How ops reach the kernel. All on the reactor's thread, in its own turn. */
@@ -101,25 +103,6 @@ struct weir__method_ops {
 extern const struct weir__method_ops weir__method_uring;
 extern const struct weir__method_ops weir__method_sync;
 
-/*
- * Whose turn it is. A reactor has a thread, which has the turn while it is awake.
- * While it sleeps, who brings it something may wake it; or take the turn himself
- * and do its work, which saves two switches between threads.
- *
- *	THREAD -> FREE		it goes to sleep
- *	FREE -> THREAD		it wakes, or somebody wakes it by its eventfd
- *	FREE -> LENT		another thread does its work
- *	LENT -> FREE		... and is done
- *	LENT -> WANTED		it has woken meanwhile, and waits
- *	LENT, WANTED -> THREAD	handed to it, which is wanted or needed
- */
-enum weir__owner {
-	WEIR__OWNER_THREAD,
-	WEIR__OWNER_NONE,
-	WEIR__OWNER_BORROWER,
-	WEIR__OWNER_WANTED
-};
-
 #define WEIR__MAX_QUEUES 16u
 
 struct weir__copy_queue { /* of one reactor to one device */
@@ -136,18 +119,13 @@ struct weir__reactor {
 	bool started;
 
 	_Alignas(64) _Atomic(struct weir__msg *) inbox;
-	_Atomic uint32_t owner; /* enum weir__owner; a futex */
-	_Atomic uint32_t wakes;
-	uint32_t wakes_seen;
-	/* By which it is woken: turn.c. */
-	_Atomic int eventfd;
-	_Atomic uint64_t eventfd_id;
-	_Atomic bool wakeup_lost; /* no: a wake may have been lost */
+	struct weir__owner owner;
+	struct weir__wakefd wakefd;
 
 	/* Taken from the inbox, but only the thread may do it. */
-	_Alignas(64) struct weir__msg *left, **left_end;
-	bool needed;  /* there is something that only the thread may do */
-	bool watched; /* it sleeps no longer than copies may be left alone */
+	_Alignas(64) struct weir__msg *for_thread, **for_thread_end;
+	bool thread_needed; /* there is something that only the thread may do */
+	bool polling; /* it sleeps no longer than copies may be left alone */
 
 	/* Served in turn: the first is looked at, and goes to the end. */
 	struct weir__job_link *jobs, **jobs_end;
@@ -164,7 +142,7 @@ struct weir__reactor {
 	_Atomic unsigned n_queues;
 	int64_t pause; /* until they are looked at again, ns */
 	int64_t clock; /* of the thread's last round: up to a max_sleep behind */
-	int64_t looked;           /* for reads that are out too long: when */
+	int64_t late_checked;     /* for reads that are out too long: when */
 	unsigned n_caller_copies; /* out, and copied by their job's own queue */
 	_Atomic(const struct weir__method_ops *) method_ops;
 	void *method; /* its own */
@@ -185,10 +163,11 @@ struct weir__engine {
 	bool opening;              /* open_task is queued or runs */
 	struct weir__task open_task;
 	_Atomic bool queues_closed;
-	_Atomic uint32_t lookers; /* threads in weir__engine_queues; a futex */
+	_Atomic uint32_t
+		queue_users; /* threads in weir__engine_queues; a futex */
 	uint64_t chunk_bytes;
-	uint64_t window; /* bytes in flight for each reactor */
-	uint64_t wide;   /* the same, of network file systems */
+	uint64_t window;         /* bytes in flight for each reactor */
+	uint64_t network_window; /* the same, of network file systems */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
 	struct weir__reactor *reactor;
 	struct weir__pool *copiers;    /* page cache and slots to memory */
@@ -276,7 +255,7 @@ int weir__reactor_start(struct weir__reactor *r);
  */
 void weir__reactor_iterate(struct weir__reactor *r);
 
-/* turn.c: for everybody */
+/* Any thread. */
 void weir__reactor_post(struct weir__reactor *r, struct weir__msg *msg);
 /* Post it, and if the thread sleeps do its work: for those who may be held up. */
 void weir__reactor_post_or_borrow(struct weir__reactor *r,
@@ -285,34 +264,15 @@ void weir__reactor_post_or_borrow(struct weir__reactor *r,
 void weir__reactor_wake(struct weir__reactor *r);
 
 /*
- * turn.c: the eventfd by which the thread is woken. check is for the thread,
- * before it sleeps. True: there is a new one, and who reads the old one reads
- * in vain.
+ * The thread, before it sleeps. True: it has a new eventfd, and a pending read
+ * of the old one is useless.
  */
-int weir__wakefd_open(struct weir__reactor *r);
-bool weir__wakefd_check(struct weir__reactor *r);
-/* It is readable: take what was written. */
-void weir__wakefd_drain(struct weir__reactor *r);
-void weir__wakefd_close(struct weir__reactor *r);
-
+bool weir__reactor_check_wakefd(struct weir__reactor *r);
 /* How long the thread may sleep, ns: then it looks whether a wake was lost. */
 static inline int64_t weir__reactor_max_sleep(struct weir__reactor *r)
 {
-	return atomic_load(&r->wakeup_lost) ? 10000000 : r->eng->max_sleep;
+	return weir__wakefd_is_lost(&r->wakefd) ? 10000000 : r->eng->max_sleep;
 }
-
-/* turn.c: for who has the turn */
-static inline bool weir__reactor_is_borrowed(struct weir__reactor *r)
-{
-	return atomic_load_explicit(&r->owner, memory_order_relaxed) !=
-	       WEIR__OWNER_THREAD;
-}
-/* Nothing has come that was not looked at. */
-bool weir__reactor_quiet(struct weir__reactor *r);
-/* The thread, before it sleeps. False: something has come. */
-bool weir__reactor_release(struct weir__reactor *r);
-/* ... and after. False: it was woken, by a write to its eventfd. */
-bool weir__reactor_acquire(struct weir__reactor *r);
 
 /* op.c: for who has the turn */
 struct weir__op *weir__op_get(struct weir__reactor *r);

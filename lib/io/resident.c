@@ -38,7 +38,8 @@ static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 }
 
 /* Pages of a range, where the kernel tells; else -errno. */
-static int64_t count(struct weir_file *file, uint64_t first, uint64_t pages)
+static int64_t count_resident(struct weir_file *file, uint64_t first,
+			      uint64_t pages)
 {
 	int64_t r = weir__sys_cached(file->fd, first * WEIR__PAGE,
 				     pages * WEIR__PAGE);
@@ -59,13 +60,14 @@ static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 	for (uint64_t i = 0; i < parts; i++) {
 		uint64_t begin = first + i * size;
 		uint64_t skip = begin * 0x9e3779b97f4a7c15u >> 32;
-		int64_t r = count(file, begin + skip % (size - SPOT), SPOT);
+		int64_t r = count_resident(file, begin + skip % (size - SPOT),
+					   SPOT);
 
 		if (r < 0)
 			return r;
 		hits += (uint64_t)r;
 		if (hits != 0 && hits != (i + 1) * SPOT)
-			return count(file, first, pages);
+			return count_resident(file, first, pages);
 	}
 	return hits ? (int64_t)pages : 0;
 }
@@ -97,7 +99,7 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	if (!len)
 		return 1000;
 	pages = (off + len - 1) / WEIR__PAGE - first + 1;
-	r = pages < 2 * PART ? count(file, first, pages)
+	r = pages < 2 * PART ? count_resident(file, first, pages)
 			     : count_by_spots(file, first, pages);
 	if (r == 0 && !file->nowait)
 		return resident_by_map(file, off, len);

@@ -37,14 +37,14 @@ static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
 /* The second slot; none is waited for. */
 static size_t room_for_more(struct weir__op *op, size_t used)
 {
-	if (!op->spread)
-		op->spread = weir__slot_get(op->reactor->slots,
-					    op->reactor->eng->chunk_bytes);
-	return op->spread ? op->spread->bytes - used : 0;
+	if (!op->repack_slot)
+		op->repack_slot = weir__slot_get(op->reactor->slots,
+						 op->reactor->eng->chunk_bytes);
+	return op->repack_slot ? op->repack_slot->bytes - used : 0;
 }
 
 /* @n of them to @to, with their distances on the device. */
-static struct weir__segment spread(const struct weir__op *op,
+static struct weir__segment repack(const struct weir__op *op,
 				   const struct weir__extent *e, uint32_t n,
 				   unsigned char *to)
 {
@@ -63,7 +63,7 @@ static struct weir__segment spread(const struct weir__op *op,
 void weir__scatter_make(struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct weir__segment *piece = &op->job->piece[op->ext];
+	struct weir__segment *segment = &op->job->segment[op->ext];
 	size_t n = 0, used = 0, bytes = 0;
 	uint32_t k;
 
@@ -74,20 +74,20 @@ void weir__scatter_make(struct weir__op *op)
 		if (k > 1)
 			k = neighbours(&e[i], k, room_for_more(op, used));
 		if (k > 1) {
-			piece[n] =
-				spread(op, &e[i], k, op->spread->addr + used);
-			used += piece[n].bytes;
+			segment[n] = repack(op, &e[i], k,
+					    op->repack_slot->addr + used);
+			used += segment[n].bytes;
 		} else {
-			piece[n] = (struct weir__segment){
+			segment[n] = (struct weir__segment){
 				.dst = e[i].addr,
 				.src = op->payload + (e[i].off - e->off),
 				.bytes = e[i].len,
 			};
 		}
-		bytes += piece[n++].bytes;
+		bytes += segment[n++].bytes;
 	}
-	op->work.segment = piece;
+	op->work.segment = segment;
 	op->work.n_segments = n;
-	op->work.src = piece->src;
+	op->work.src = segment->src;
 	op->work.width = bytes;
 }

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/wakefd.h"
+
+#include "core/sys.h"
+
+static bool eventfd_is_ours(struct weir__wakefd *w)
+{
+	return weir__sys_file_id(atomic_load(&w->fd)) ==
+	       atomic_load(&w->file_id);
+}
+
+int weir__wakefd_open(struct weir__wakefd *w)
+{
+	int fd = weir__sys_eventfd();
+
+	if (fd < 0)
+		return fd;
+	atomic_store(&w->file_id, weir__sys_file_id(fd));
+	atomic_store(&w->fd, fd);
+	return 0;
+}
+
+void weir__wakefd_close(struct weir__wakefd *w)
+{
+	if (eventfd_is_ours(w))
+		weir__sys_close(atomic_load(&w->fd));
+}
+
+void weir__wakefd_signal(struct weir__wakefd *w)
+{
+	if (!eventfd_is_ours(w) ||
+	    weir__sys_eventfd_set(atomic_load(&w->fd), true) < 0)
+		weir__wakefd_distrust(w);
+}
+
+void weir__wakefd_drain(struct weir__wakefd *w)
+{
+	if (eventfd_is_ours(w))
+		weir__sys_eventfd_set(atomic_load(&w->fd), false);
+}
+
+void weir__wakefd_distrust(struct weir__wakefd *w)
+{
+	atomic_store(&w->wakeup_lost, true);
+}
+
+enum weir__wakefd_check weir__wakefd_check(struct weir__wakefd *w)
+{
+	bool ours = eventfd_is_ours(w);
+	int err;
+
+	if (ours && !weir__wakefd_is_lost(w))
+		return WEIR__WAKEFD_SAME;
+	/* Under the same number, since others may be about to write to it. */
+	err = ours ? weir__sys_eventfd_renew(atomic_load(&w->fd))
+		   : weir__wakefd_open(w);
+	atomic_store(&w->wakeup_lost, err < 0);
+	if (err < 0)
+		return WEIR__WAKEFD_SAME;
+	return ours ? WEIR__WAKEFD_RENEWED : WEIR__WAKEFD_REPLACED;
+}
