@@ -54,6 +54,7 @@ T_C_TESTS = \
 	%D%/source.t \
 	%D%/stream.t \
 	%D%/stream-order.t \
+	%D%/stream-ranges.t \
 	%D%/stream-io.t \
 	%D%/attend.t \
 	%D%/stream-fail.t \
@@ -148,6 +149,8 @@ T_LEAKS = %D%/leaks.c
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
+%C%_stream_ranges_t_SOURCES = %D%/stream-ranges.c $(T_STREAMS)
+%C%_stream_ranges_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)realloc
 %C%_stream_io_t_SOURCES = %D%/stream-io.c $(T_STREAMS)
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)

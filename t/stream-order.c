@@ -261,6 +261,41 @@ static void many_files(struct weir_file *f)
 	weir_stream_free(s);
 }
 
+/* The first byte of each five of the tensor is written, the second is read. */
+static void many_ranges(struct weir_file *f)
+{
+	struct weir_stream *s = hand_stream();
+	struct weir__stream_op *op;
+	unsigned char *addr;
+
+	file_op(s, "a", f, 0, 705, 706, false);
+	must(weir__stream_op_begin(s, "b", WEIR__WORK_FILL, &op));
+	/* From the last one on: the order in which they come is free. */
+	for (uint64_t at = 1000; at; at -= 5) {
+		must(weir__stream_op_access(op, &t, at - 5, 1, true, &addr));
+		must(weir__stream_op_access(op, &t, at - 4, 1, false, &addr));
+	}
+	must(weir__stream_op_queue(op));
+	is_str(out, "a",
+	       "an operation of 400 ranges waits for a read to one of them");
+	end('a', 0);
+	is_str(out, "b",
+	       "an operation of 400 ranges is issued after that read");
+	file_op(s, "c", f, 0, 502, 505, false);
+	file_op(s, "d", f, 8192, 506, 507, true);
+	is_str(out, "bcd",
+	       "file operations between the ranges, or reading them, run beside it");
+	file_op(s, "e", f, 4096, 7, 11, false);
+	is_str(out, "bcd", "a read over one of the 400 ranges waits for it");
+	end('b', 0);
+	is_str(out, "cde", "a read over one of the 400 ranges runs after it");
+	for (const char *c = "cde"; *c; c++)
+		end(*c, 0);
+	must(weir_stream_sync(s, 0));
+	ok(!t.buf->access, "no access is left on the buffer");
+	weir_stream_free(s);
+}
+
 static void large_numbers(void)
 {
 	struct weir_event *ev = new_event(weir, 0), *old = new_event(weir, 0);
@@ -288,7 +323,7 @@ int main(void)
 {
 	struct weir_file *f, *g;
 
-	plan(38);
+	plan(44);
 	weir = open_root(WEIR_IO_SYNC);
 	t = bytes(weir, 1000);
 	f = temp_file(weir, 10, 0);
@@ -298,6 +333,7 @@ int main(void)
 	completes_in_order();
 	fails_in_order(f);
 	many_files(f);
+	many_ranges(f);
 	large_numbers();
 	weir_file_close(f);
 	weir_file_close(g);

@@ -49,14 +49,13 @@ int weir__stream_op_begin(struct weir_stream *s, const char *what,
 	return 0;
 }
 
-static void add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
-		       bool write)
+static int add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
+		      bool write)
 {
-	struct weir__range *range = &op->mem[op->n_mem++];
-
-	range->lo = (uintptr_t)addr;
-	range->hi = range->lo + n;
-	range->write = write;
+	if (!op->mem.n)
+		op->bytes = n;
+	return weir__ranges_add(&op->mem, (uintptr_t)addr, (uintptr_t)addr + n,
+				write);
 }
 
 /* Of the devices whose memory is not the host's a stream has its own. */
@@ -96,22 +95,38 @@ static int reachable(const struct weir__stream_op *op,
 	return 0;
 }
 
+static int grow_accesses(struct weir__stream_op *op)
+{
+	struct weir__access *list = weir__grow_few(op->access, op->few_access,
+						   &op->access_cap,
+						   op->n_access, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	op->access = list;
+	return 0;
+}
+
 int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       const struct weir_tensor *t,
 			       struct weir_buf *buf, uint64_t off, uint64_t n,
 			       bool write)
 {
-	struct weir__access *access = &op->access[op->n_access];
+	struct weir__access *access;
 	int r = reachable(op, t, buf, write);
 
+	if (r == 0)
+		r = add_memory(op, buf->mem.base + off, n, write);
+	if (r == 0 && op->n_access == op->access_cap)
+		r = grow_accesses(op);
 	if (r < 0)
 		return r;
+	access = &op->access[op->n_access++];
+	memset(access, 0, sizeof(*access));
 	access->buf = weir_buf_ref(buf);
 	access->lo = off;
 	access->hi = off + n;
 	access->write = write;
-	op->n_access++;
-	add_memory(op, buf->mem.base + off, n, write);
 	return 0;
 }
 
@@ -135,15 +150,14 @@ static int touch_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
 	if ((!ptr && n) || weir__add_over((uintptr_t)ptr, n, &end))
 		return weir__fail(-EINVAL, "%llu bytes at address %p",
 				  (unsigned long long)n, ptr);
-	add_memory(op, ptr, n, write);
-	return 0;
+	return add_memory(op, ptr, n, write);
 }
 
 int weir__stream_op_end(struct weir__stream_op *op, int r)
 {
 	struct weir_stream *s = op->stream;
 
-	if (r == 0 && op->mem[0].lo < op->mem[0].hi)
+	if (r == 0 && op->mem.n)
 		return weir__stream_op_queue(op);
 	weir__stream_op_drop(op);
 	return r < 0 ? r : weir__stream_check(s);

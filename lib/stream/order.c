@@ -27,7 +27,7 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (op)
-		memset(op, 0, sizeof(*op));
+		memset(op, 0, offsetof(struct weir__stream_op, mem));
 	else
 		op = weir__calloc(1, sizeof(*op));
 	if (!op)
@@ -36,6 +36,9 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 				  s->label, sizeof(*op));
 	op->stream = s;
 	op->what = what;
+	weir__ranges_init(&op->mem);
+	op->access = op->few_access;
+	op->access_cap = WEIR__STREAM_ACCESSES;
 	*ret_op = op;
 	return 0;
 }
@@ -57,11 +60,14 @@ static void let_go(struct weir__stream_op *op)
 {
 	if (op->release)
 		op->release(op);
-	for (unsigned i = 0; i < op->n_access; i++) {
+	for (size_t i = 0; i < op->n_access; i++) {
 		if (op->number)
 			weir__access_del(&op->access[i]);
 		weir_buf_free(op->access[i].buf);
 	}
+	if (op->access != op->few_access)
+		weir__free(op->access);
+	weir__ranges_fini(&op->mem);
 	if (op->file)
 		weir__file_put(op->file);
 }
@@ -75,22 +81,6 @@ void weir__stream_op_drop(struct weir__stream_op *op)
 	op = keep(s, op);
 	pthread_mutex_unlock(&s->lock);
 	weir__free(op);
-}
-
-static bool ranges_meet(const struct weir__range *a,
-			const struct weir__range *b)
-{
-	return (a->write || b->write) && a->lo < b->hi && b->lo < a->hi;
-}
-
-static bool memory_meets(const struct weir__stream_op *a,
-			 const struct weir__stream_op *b)
-{
-	for (unsigned i = 0; i < a->n_mem; i++)
-		for (unsigned j = 0; j < b->n_mem; j++)
-			if (ranges_meet(&a->mem[i], &b->mem[j]))
-				return true;
-	return false;
 }
 
 /*
@@ -108,7 +98,7 @@ static bool files_meet(const struct weir__stream_op *a,
 	/* With the ends at pages it does not matter where in one they begin. */
 	x.hi = weir__up(x.hi, WEIR__PAGE);
 	y.hi = weir__up(y.hi, WEIR__PAGE);
-	return ranges_meet(&x, &y);
+	return weir__ranges_meet(&x, &y);
 }
 
 /* Is it queued with the backend, which keeps the order among these by itself? */
@@ -128,13 +118,15 @@ static struct weir__stream_op *conflict(struct weir_stream *s,
 	if (op->alone)
 		return s->out[1] ? s->out[1] : s->out[0];
 	for (other = s->out[1]; other; other = other->older)
-		if (other->alone || memory_meets(op, other) ||
+		if (other->alone ||
+		    weir__ranges_conflict(&op->mem, &other->mem) ||
 		    files_meet(op, other))
 			return other;
 	if (plain(op))
 		return NULL;
 	for (other = s->out[0]; other; other = other->older)
-		if (other->barrier || memory_meets(op, other))
+		if (other->barrier ||
+		    weir__ranges_conflict(&op->mem, &other->mem))
 			return other;
 	return NULL;
 }
@@ -372,11 +364,12 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 
+	weir__ranges_sort(&op->mem);
 	pthread_mutex_lock(&s->lock);
 	if (s->failed || s->closed)
 		return refuse(s, op);
 	op->number = ++s->tail;
-	for (unsigned i = 0; i < op->n_access; i++) {
+	for (size_t i = 0; i < op->n_access; i++) {
 		op->access[i].src = &s->src;
 		op->access[i].number = op->number;
 		weir__access_add(&op->access[i]);

@@ -17,6 +17,7 @@
 #include "io/file.h"
 #include "mem/access.h"
 #include "mem/buf.h"
+#include "stream/range.h"
 
 /* File operations of one stream that are issued at the same time. */
 #define WEIR__STREAM_FILES 128u
@@ -41,11 +42,8 @@ enum weir__stream_op_state {
 	WEIR__STREAM_FINISHED
 };
 
-/* Bytes of memory (by address) or of a file that an operation touches. */
-struct weir__range {
-	uint64_t lo, hi;
-	bool write;
-};
+/* Accesses to buffers that an operation has without allocating. */
+#define WEIR__STREAM_ACCESSES 2u
 
 struct weir__stream_op {
 	struct weir__stream_op *next; /* newer one that is open; or free */
@@ -60,11 +58,9 @@ struct weir__stream_op {
 	 * itself; what is not device work waits for it.
 	 */
 	bool barrier;
-	int err; /* once finished */
-	unsigned n_mem, n_access;
-	struct weir__range mem[2];
-	struct weir__access access[2]; /* each with a reference to its buffer */
-	struct weir_file *file;        /* held; NULL: no file operation */
+	int err;        /* once finished */
+	uint64_t bytes; /* of the first range that is not empty: for traces */
+	struct weir_file *file; /* referenced; NULL: no file operation */
 	struct weir__range file_range;
 	/*
 	 * Set it going, without the lock; op may be gone on return. NULL: it
@@ -80,6 +76,12 @@ struct weir__stream_op {
 	int64_t begun;            /* if a trace runs, else 0 */
 	unsigned lane;            /* in it */
 	struct weir__waiter waiter;
+	/* Any number of each, by weir__stream_op_access before it is queued. */
+	struct weir__access *access; /* each references its buffer */
+	size_t n_access, access_cap;
+	/* From here on weir__stream_op_new does not clear it. */
+	struct weir__ranges mem;
+	struct weir__access few_access[WEIR__STREAM_ACCESSES];
 };
 
 /* Numbers [lo, hi] that failed: lo with the cause, the others cancelled. */
@@ -186,8 +188,9 @@ int weir__stream_op_begin(struct weir_stream *s, const char *what,
  */
 int weir__stream_op_end(struct weir__stream_op *op, int r);
 /*
- * May its stream touch @n bytes at @off of @t? If so, give @op the access and
- * a reference to the buffer. -EINVAL, -EROFS.
+ * May its stream access @n bytes at @off of @t? If so, add the access to @op,
+ * with a reference to the buffer: any number of times before @op is queued.
+ * -EINVAL, -EROFS, -ENOMEM.
  */
 int weir__stream_op_access(struct weir__stream_op *op,
 			   const struct weir_tensor *t, uint64_t off,

@@ -42,8 +42,7 @@ void weir__stream_trace_finished(struct weir_stream *s,
 		/* Issued early, it began when the one before it had ended. */
 		op->begun = s->queue_end;
 	weir__trace_span(s->src.weir, WEIR__TRACK_STREAM, s->id, op->lane,
-			 op->what, op->begun, op->file_range.lo,
-			 op->n_mem ? op->mem[0].hi - op->mem[0].lo : 0);
+			 op->what, op->begun, op->file_range.lo, op->bytes);
 	if (!op->lane)
 		s->queue_end = weir__now();
 }
