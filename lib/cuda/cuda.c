@@ -11,7 +11,10 @@
 #include "cuda_ext.h"
 
 #define drv weir__cuda_drv
+#define MAX_DEVS 64u /* bits of c->reached, and what a root takes */
 #define MAX_VIRTUAL 16u
+/* Bytes of the library's table that this module needs. */
+#define HOST_LEAST WEIR__END_OF(struct weir__host, host_hide)
 
 struct weir__host weir__cuda_host;
 
@@ -64,27 +67,41 @@ static int32_t node_of(CUdevice device, const char *pci)
 	return node < 0 ? -1 : node;
 }
 
-static void describe_memory(struct weir__dev_desc *d, size_t total)
+/* A description with what it points to, which therefore does not move. */
+struct desc {
+	struct weir__dev_desc dev;
+	struct weir__buft_desc device, pinned, mapped;
+	const struct weir__buft_desc *buft[3];
+};
+
+static void describe_memory(struct desc *d, size_t total)
 {
-	d->n_bufts = 3;
-	d->buft[0] = (struct weir__buft_desc){ .kind = WEIR_MEM_DEVICE,
-					       .align = WEIR__CUDA_ALIGN,
-					       .max = total };
-	d->buft[1] = (struct weir__buft_desc){ .kind = WEIR_MEM_PINNED,
-					       .flags = WEIR_BUFT_HOST |
-							WEIR_BUFT_LOCKED,
-					       .align = WEIR__CUDA_ALIGN,
-					       .max = SIZE_MAX / 2 };
-	d->buft[2] = (struct weir__buft_desc){ .kind = WEIR_MEM_MAPPED,
-					       .flags = WEIR_BUFT_HOST |
-							WEIR_BUFT_READONLY,
-					       .align = 1,
-					       .max = SIZE_MAX / 2 };
-	snprintf(d->buft[0].name, sizeof(d->buft[0].name), "%s", d->name);
-	snprintf(d->buft[1].name, sizeof(d->buft[1].name), "%s_Pinned",
-		 d->name);
-	snprintf(d->buft[2].name, sizeof(d->buft[2].name), "%s_Mapped",
-		 d->name);
+	d->device = (struct weir__buft_desc){ .size = sizeof(d->device),
+					      .kind = WEIR_MEM_DEVICE,
+					      .align = WEIR__CUDA_ALIGN,
+					      .max = total };
+	d->pinned = (struct weir__buft_desc){ .size = sizeof(d->pinned),
+					      .kind = WEIR_MEM_PINNED,
+					      .flags = WEIR_BUFT_HOST |
+						       WEIR_BUFT_LOCKED,
+					      .align = WEIR__CUDA_ALIGN,
+					      .max = SIZE_MAX / 2 };
+	d->mapped = (struct weir__buft_desc){ .size = sizeof(d->mapped),
+					      .kind = WEIR_MEM_MAPPED,
+					      .flags = WEIR_BUFT_HOST |
+						       WEIR_BUFT_READONLY,
+					      .align = 1,
+					      .max = SIZE_MAX / 2 };
+	snprintf(d->device.name, sizeof(d->device.name), "%s", d->dev.name);
+	snprintf(d->pinned.name, sizeof(d->pinned.name), "%s_Pinned",
+		 d->dev.name);
+	snprintf(d->mapped.name, sizeof(d->mapped.name), "%s_Mapped",
+		 d->dev.name);
+	d->buft[0] = &d->device;
+	d->buft[1] = &d->pinned;
+	d->buft[2] = &d->mapped;
+	d->dev.buft = d->buft;
+	d->dev.n_bufts = 3;
 }
 
 static int fail_probe(CUresult r, const char *call)
@@ -98,12 +115,14 @@ static int fail_probe(CUresult r, const char *call)
 				    drv.version % 1000 / 10);
 }
 
-static int describe(struct number n, struct weir__dev_desc *d)
+static int describe(struct number n, struct desc *ret_desc)
 {
+	struct weir__dev_desc *d = &ret_desc->dev;
 	size_t total;
 	CUdevice device;
 	CUresult r = drv.cuDeviceGet(&device, (int)n.ordinal);
 
+	*d = (struct weir__dev_desc){ .size = sizeof(*d) };
 	if (!r)
 		r = drv.cuDeviceTotalMem(&total, device);
 	if (!r)
@@ -120,13 +139,14 @@ static int describe(struct number n, struct weir__dev_desc *d)
 	d->caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS | WEIR_CAP_PINNED |
 		  WEIR_CAP_WRAP_HOST;
 	d->node = node_of(device, d->pci);
-	describe_memory(d, total);
+	describe_memory(ret_desc, total);
 	return 0;
 }
 
 static int cuda_probe(struct weir *weir, const struct weir__host *host,
-		      struct weir__dev_desc *descs, unsigned max)
+		      struct weir__probe *probe)
 {
+	struct desc desc;
 	int n, ret = 0;
 	CUresult r = drv.cuInit(0);
 
@@ -142,12 +162,12 @@ static int cuda_probe(struct weir *weir, const struct weir__host *host,
 	if (r || !n)
 		return fail_probe(r ? r : CUDA_ERROR_NO_DEVICE,
 				  "cuDeviceGetCount");
-	if (n > (int)max)
-		n = (int)max;
-	for (int i = 0; i < n && ret >= 0; i++)
-		ret = describe((struct number){ .ordinal = (unsigned)i },
-			       &descs[i]);
-	return ret < 0 ? ret : n;
+	for (unsigned i = 0; i < (unsigned)n && i < MAX_DEVS && ret >= 0; i++) {
+		ret = describe((struct number){ .ordinal = i }, &desc);
+		if (ret >= 0)
+			ret = host->dev_describe(probe, &desc.dev);
+	}
+	return ret;
 }
 
 /* What "k=v,..." says of a device. */
@@ -223,11 +243,11 @@ static int add_virtual(struct weir_dev *dev, struct number n, unsigned parts)
 
 	for (unsigned part = 1; part < parts && r >= 0; part++) {
 		struct number more = { n.ordinal, part, parts };
-		struct weir__dev_desc desc = { 0 };
+		struct desc desc;
 
 		r = describe(more, &desc);
 		if (r >= 0)
-			r = weir__cuda_host.dev_add(dev, &desc,
+			r = weir__cuda_host.dev_add(dev, &desc.dev,
 						    n.ordinal | part << 8 |
 							    parts << 16);
 		if (r == -EEXIST) /* of an earlier try */
@@ -466,6 +486,20 @@ static const struct weir__backend backend = {
 	.queue = &weir__cuda_queue_ops,
 };
 
+/*
+ * Keep what is known here of the library's table. It is the same for every
+ * root: threads that use an earlier one may be reading the copy.
+ */
+static void host_in(const struct weir__host *host)
+{
+	struct weir__host known = { 0 };
+
+	memcpy(&known, host,
+	       host->size < sizeof(known) ? host->size : sizeof(known));
+	if (memcmp(&weir__cuda_host, &known, sizeof(known)))
+		weir__cuda_host = known;
+}
+
 __attribute__((visibility("default"))) weir__module_entry_fn weir_module_entry;
 
 const struct weir__backend *weir_module_entry(const struct weir__host *host,
@@ -473,18 +507,15 @@ const struct weir__backend *weir_module_entry(const struct weir__host *host,
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-	/* What is known to us of an older library ends at its size. */
-	if (host->abi != WEIR__ABI || host->size != sizeof(*host)) {
+	if (host->abi != WEIR__ABI || host->size < HOST_LEAST) {
 		*ret_err = host->fail(
 			-EPROTO,
 			"it is made for ABI %u and a host of %zu bytes, this library has %u and %zu",
-			WEIR__ABI, sizeof(*host), host->abi, host->size);
+			WEIR__ABI, HOST_LEAST, host->abi, host->size);
 		return NULL;
 	}
 	pthread_mutex_lock(&lock);
-	/* The same in every root: helpers of others are reading it. */
-	if (memcmp(&weir__cuda_host, host, sizeof(*host)))
-		weir__cuda_host = *host;
+	host_in(host);
 	pthread_mutex_unlock(&lock);
 	*ret_err = weir__cuda_driver_open(host);
 	return *ret_err < 0 ? NULL : &backend;

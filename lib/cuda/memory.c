@@ -151,26 +151,32 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 	return r;
 }
 
-static int take_pages(struct weir__cuda *c, size_t bytes,
-		      const struct weir_buf_opts *opts, struct weir__mem *mem)
+/*
+ * Pages of the library, hidden from the children of fork: a device that they
+ * are registered with may write to them at any time.
+ */
+static int alloc_pages(struct weir__cuda *c, size_t bytes,
+		       const struct weir_buf_opts *opts, struct weir__mem *mem)
 {
-	struct weir_buf_opts o = *opts;
+	int32_t node = opts->node ? opts->node - 1 : c->node;
+	uint32_t flags = WEIR_BUF_TOUCH;
 	int r;
 
-	o.flags = WEIR_BUF_TOUCH;
+	/* The device's own node is a wish. */
 	if (opts->node)
-		o.flags |= opts->flags & WEIR_BUF_STRICT;
-	else
-		o.node = c->node + 1;
-	r = c->host->host_take(c->host->dev_root(c->dev), bytes, &o, mem);
+		flags |= opts->flags & WEIR_BUF_STRICT;
+	r = c->host->host_alloc(c->host->dev_root(c->dev), WEIR_MEM_HUGE, bytes,
+				node, flags, mem);
+	if (r < 0)
+		return r;
+	c->host->host_hide(mem, true);
 	mem->how = PAGEABLE;
-	return r;
+	return 0;
 }
 
-static void give_pages(struct weir__cuda *c, size_t bytes,
-		       struct weir__mem *mem)
+static void free_pages(struct weir__cuda *c, struct weir__mem *mem)
 {
-	c->host->host_give(c->host->dev_root(c->dev), bytes, mem);
+	c->host->host_free(c->host->dev_root(c->dev), mem);
 }
 
 static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
@@ -193,7 +199,7 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 {
 	char why[sizeof(mem->why)];
 	CUresult r;
-	int ret = take_pages(c, bytes, opts, mem);
+	int ret = alloc_pages(c, bytes, opts, mem);
 
 	if (ret < 0)
 		return ret;
@@ -205,7 +211,7 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 	}
 	explain(mem, "the driver's own memory: cuMemHostRegister", r);
 	memcpy(why, mem->why, sizeof(why));
-	give_pages(c, bytes, mem);
+	free_pages(c, mem);
 	memset(mem, 0, sizeof(*mem));
 	memcpy(mem->why, why, sizeof(why));
 	r = alloc_drivers(c, bytes, 0, mem);
@@ -215,7 +221,7 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 		return weir__cuda_fail(
 			c, r, "%zu bytes cannot be page-locked: cuMemHostAlloc",
 			bytes);
-	ret = take_pages(c, bytes, opts, mem);
+	ret = alloc_pages(c, bytes, opts, mem);
 	if (ret < 0)
 		return ret;
 	mem->why[0] = '\0';
@@ -272,12 +278,12 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		/* What the device may still write to is not given back. */
 		gone = unlock_pages(c, mem->base);
 		if (gone)
-			give_pages(c, bytes, mem);
+			free_pages(c, mem);
 		else
 			c->host->host_leak(c->host->dev_root(dev), mem);
 		break;
 	case PAGEABLE:
-		give_pages(c, bytes, mem);
+		free_pages(c, mem);
 		break;
 	}
 	if (!gone && !weir__cuda_ended(c))

@@ -90,8 +90,8 @@ int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
 	if (r <= 0 && r >= -4095)
 		return r;
 	return weir__fail(-EIO,
-			  "%s: backend %s gave %d for %s, which is no errno",
-			  dev->desc.name, dev->backend->name, r, what);
+			  "%s: %s of backend %s returned %d, which is no errno",
+			  dev->desc.name, what, dev->backend->name, r);
 }
 
 int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
@@ -266,7 +266,7 @@ int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 		return weir__fail(-EINVAL, "%u is no kind of memory",
 				  (unsigned)kind);
 	for (unsigned i = 0; i < dev->desc.n_bufts; i++)
-		if (dev->desc.buft[i].kind == (uint32_t)kind) {
+		if (dev->buft[i].desc.kind == (uint32_t)kind) {
 			*ret_buft = &dev->buft[i];
 			return 0;
 		}

@@ -25,7 +25,6 @@ struct weir__module {
 	void *handle;
 	dev_t dev;
 	ino_t ino;
-	const struct weir__backend *backend;
 };
 
 /* One that the search found and left out. */
@@ -46,41 +45,18 @@ static int check_new(struct weir *weir, const char *path, const struct stat *st)
 	return weir__module_trust(weir, path, st);
 }
 
-static bool have_backend(const struct weir *weir, const char *backend)
-{
-	const struct weir__registry *registry = weir__registry(weir);
-
-	/* The CPU has no module. */
-	if (!strcmp(backend, registry->dev[0]->backend->name))
-		return true;
-	for (struct weir__module *m = registry->modules; m; m = m->next)
-		if (!strcmp(m->backend->name, backend))
-			return true;
-	return false;
-}
-
 /* The handle is open; find the tables and add what they describe. */
 static int enter(struct weir *weir, struct weir__module *m)
 {
 	weir__module_entry_fn *entry;
-	int r = 0;
 
 	*(void **)&entry = dlsym(m->handle, WEIR__MODULE_ENTRY);
 	if (!entry)
 		return weir__fail(-ENOEXEC, "it has no symbol %s",
 				  WEIR__MODULE_ENTRY);
+	/* Of a module that fails without a sentence. */
 	weir__fail(-EBADMSG, "it gives no reason");
-	m->backend = entry(&weir__host, &r);
-	if (!m->backend)
-		return r < 0 && r >= -4095 ? r : -EBADMSG;
-	r = weir__backend_check(m->backend);
-	if (r < 0)
-		return r;
-	if (have_backend(weir, m->backend->name))
-		return weir__fail(-EEXIST, "there is a backend %s already",
-				  m->backend->name);
-	weir__fail(-EBADMSG, "it gives no reason");
-	return weir__registry_add(weir, m->backend, m->path);
+	return weir__registry_enter(weir, entry, m->path);
 }
 
 static void drop(struct weir__module *m)
