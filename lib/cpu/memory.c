@@ -36,7 +36,7 @@ static void cpu_hide(struct weir_dev *dev, struct weir__mem *mem, bool hidden)
 	lib->host_hide(mem, hidden);
 }
 
-/* Its pages are the caller's: they count as touched, and stay where they are. */
+/* The caller's pages count as touched; they are not moved to a node. */
 static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		    void *ptr, size_t bytes, struct weir__mem *mem)
 {

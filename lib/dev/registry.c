@@ -70,7 +70,7 @@ static int add_devs(struct weir__registry *registry,
 		return r;
 	for (unsigned i = 0; i < n; i++)
 		registry->dev[at + i] = devs[i];
-	/* Readers take the count first: the devices below it are whole. */
+	/* Readers load the count first: the devices below it are complete. */
 	atomic_store_explicit(&registry->n_devs, at + n, memory_order_release);
 	return 0;
 }
@@ -115,7 +115,10 @@ static int check_new(const struct weir__registry *registry, const char *backend)
 	return 0;
 }
 
-/* Callers of one backend come one after another: by module_lock, or at open. */
+/*
+ * Calls do not overlap: they hold module_lock, or no other thread has the root
+ * yet. So a name that is new stays new.
+ */
 static int add_tables(struct weir *weir, struct weir__tables *tables,
 		      const char *module)
 {
