@@ -251,7 +251,7 @@ static int test_probe(struct weir *weir, const struct weir__host *host,
 	describe(&d, 0);
 	spoil(&d);
 	r = host->dev_describe(probe, &d.dev.desc);
-	if (r < 0 && !is("descsize")) /* which goes on as if nothing had been */
+	if (r < 0 && !is("descsize")) /* which ignores the failure */
 		return r;
 	describe(&d, 1);
 	return host->dev_describe(probe, &d.dev.desc);
