@@ -146,21 +146,28 @@ static const struct weir__queue_ops sink_queue = {
 };
 
 static int sink_probe(struct weir *weir, const struct weir__host *host,
-		      struct weir__dev_desc *descs, unsigned max)
+		      struct weir__probe *probe)
 {
-	(void)weir, (void)host, (void)max;
-	descs[0] = (struct weir__dev_desc){
+	static const struct weir__buft_desc buft = {
+		.size = sizeof(buft),
+		.name = "NULL0",
+		.kind = WEIR_MEM_DEVICE,
+		.align = 256,
+		.max = SIZE_MAX,
+	};
+	static const struct weir__buft_desc *const bufts[] = { &buft };
+	static const struct weir__dev_desc desc = {
+		.size = sizeof(desc),
 		.name = "NULL0",
 		.description = "keeps time, moves nothing",
 		.type = WEIR_DEV_GPU,
 		.node = -1,
 		.n_bufts = 1,
-		.buft[0] = { .name = "NULL0",
-			     .kind = WEIR_MEM_DEVICE,
-			     .align = 256,
-			     .max = SIZE_MAX },
+		.buft = bufts,
 	};
-	return 1;
+
+	(void)weir;
+	return host->dev_describe(probe, &desc);
 }
 
 static int sink_dev_open(struct weir_dev *dev, unsigned i, const char *params,

@@ -30,7 +30,7 @@ int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
 	r = weir__root_part(weir, WEIR__PART_DEV, weir__registry_new,
 			    &registry);
 	if (r >= 0)
-		r = weir__registry_add(weir, &weir__cpu_backend, NULL);
+		r = weir__registry_enter(weir, weir__cpu_entry, NULL);
 	if (r < 0) {
 		weir__root_put(weir);
 		return r;

@@ -310,7 +310,7 @@ static void of_backends(void)
 	struct weir_buf *buf;
 
 	is_err(weir_buf_alloc(far, 1003, NULL, &buf), -EIO,
-	       "TEST0: backend TEST gave 7 for mem->alloc",
+	       "TEST0: mem->alloc of backend TEST returned 7",
 	       "a backend's result that is no errno becomes -EIO");
 	is_err(weir_buf_alloc(far, 1001, NULL, &buf), -EIO,
 	       "not at a multiple of 256",

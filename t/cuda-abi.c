@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The CUDA module beside a library of another ABI. */
+/* The CUDA module beside an older or a newer library. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "dev/backend.h"
 #include "tap.h"
+
+/* What the module needs of the host table. */
+#define LEAST WEIR__END_OF(struct weir__host, host_hide)
 
 static char said[256];
 
@@ -22,19 +26,54 @@ __attribute__((format(printf, 2, 3))) static int fail(int err, const char *fmt,
 	return err;
 }
 
+/* A machine without a driver. */
+static int no_driver(const char *path, void **ret_handle)
+{
+	(void)path;
+	*ret_handle = dlopen("/nonexistent/libcuda.so.1", RTLD_NOW);
+	return -ENOENT;
+}
+
+/* The host table of a newer library: with members that the module lacks. */
+struct newer_host {
+	struct weir__host host;
+	void *unknown[4];
+};
+
+static int enter(weir__module_entry_fn *entry, uint32_t abi, size_t size)
+{
+	static struct newer_host newer;
+	int err = 0;
+
+	memset(&newer, 0xff, sizeof(newer));
+	newer.host = (struct weir__host){
+		.size = size, .abi = abi, .fail = fail, .dlopen = no_driver
+	};
+	if (entry(&newer.host, &err))
+		bail("there is no driver");
+	return err;
+}
+
 static void refuses(weir__module_entry_fn *entry, uint32_t abi, size_t size,
 		    const char *what)
 {
-	struct weir__host host = { .size = size, .abi = abi, .fail = fail };
 	char numbers[64];
-	int err = 0;
 
-	ok(!entry(&host, &err), "%s is refused", what);
-	is_int(err, -EPROTO, "... with EPROTO");
-	snprintf(numbers, sizeof(numbers), "made for ABI %u ", WEIR__ABI);
-	has_str(said, numbers, "... naming the module's own");
+	is_int(enter(entry, abi, size), -EPROTO, "%s is refused with EPROTO",
+	       what);
+	snprintf(numbers, sizeof(numbers),
+		 "made for ABI %u and a host of %zu bytes", WEIR__ABI, LEAST);
+	has_str(said, numbers, "the error for %s has what the module needs",
+		what);
 	snprintf(numbers, sizeof(numbers), "has %u and %zu", abi, size);
-	has_str(said, numbers, "... and the library's");
+	has_str(said, numbers, "the error for %s has what the library offers",
+		what);
+}
+
+static void accepts(weir__module_entry_fn *entry, size_t size, const char *what)
+{
+	is_int(enter(entry, WEIR__ABI, size), -ENODEV,
+	       "with %s the module goes on and looks for a driver", what);
 }
 
 int main(void)
@@ -52,12 +91,13 @@ int main(void)
 	*(void **)&entry = dlsym(handle, WEIR__MODULE_ENTRY);
 	if (!entry)
 		bail("%s", dlerror());
-	plan(12);
+	plan(3 * 3 + 3);
 	refuses(entry, WEIR__ABI - 1, sizeof(struct weir__host),
-		"an older library");
-	refuses(entry, WEIR__ABI + 1, sizeof(struct weir__host),
-		"a newer library");
-	refuses(entry, WEIR__ABI, sizeof(struct weir__host) - 8,
-		"one that offers less");
+		"an older ABI");
+	refuses(entry, WEIR__ABI + 1, sizeof(struct weir__host), "a newer ABI");
+	refuses(entry, WEIR__ABI, LEAST - 8, "a host table that is too short");
+	accepts(entry, LEAST, "a host table that ends after what it needs");
+	accepts(entry, sizeof(struct weir__host), "the host table it knows");
+	accepts(entry, sizeof(struct newer_host), "a longer host table");
 	return done_testing();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many small tensors on their way to a device: read together, copied in
- * batches, or as few copies as their places allow.
+ * Loads of many small tensors to a device: tensors are read together, and
+ * copied in batches, or in as few copies as their places allow.
  */
 #include "gpu.h"
 #include "sample.h"
@@ -10,14 +10,14 @@
 #define MODEL "cuda-batch.safetensors"
 #define SALT 5u
 #define COUNT 3000u
-#define TINY 1000u  /* of them: some 100 bytes, */
-#define SMALL 2500u /* up to this 1100, then 30000 */
+#define TINY 1000u  /* the first 1000 have 100 bytes or so, */
+#define SMALL 2500u /* the next 1500 have 1100, the others 30000 */
 
 static char names[COUNT][8];
 static struct sample_tensor tensors[COUNT];
 static struct weir *weir;
 
-/* No two of them lie alike in the 256 bytes that a device aligns to. */
+/* Sizes differ, so that offsets modulo a device's alignment of 256 do too. */
 static void write_model(void)
 {
 	for (unsigned i = 0; i < COUNT; i++) {
@@ -55,7 +55,7 @@ static unsigned wrong(const struct weir_weights *w)
 	return n;
 }
 
-/* The tensors that match @glob, on their way to CUDA0 or into @buf. */
+/* A load of the tensors that match @glob to CUDA0, or into o->buf. */
 static struct weir_load *start(const char *glob, struct weir_put_opts *o)
 {
 	struct weir_model *model;
@@ -79,20 +79,20 @@ static struct weir_weights *weights_of(struct weir_load *load)
 	return w;
 }
 
-/* Calls of the driver that copy to a device. */
+/* Driver calls that copy to a device, so far. */
 static unsigned long copies(void)
 {
 	return fake.calls("cuMemcpyBatchAsync") +
 	       fake.calls("cuMemcpyHtoDAsync");
 }
 
-static void all_told(struct weir_load *load, const char *what)
+static void all_ended(struct weir_load *load, const char *what)
 {
 	struct weir_progress p = { .size = sizeof(p) };
 
 	must(weir_load_progress(load, &p));
 	is_int(p.tensors + p.failed, p.count,
-	       "%s every tensor has arrived or failed", what);
+	       "%s: every tensor has arrived or failed", what);
 }
 
 static void loads(enum weir_way way, const char *what)
@@ -109,18 +109,20 @@ static void loads(enum weir_way way, const char *what)
 	       "%s: small tensors are loaded", what);
 	before = copies() - before;
 	marks = fake.calls("cuEventRecord") - marks;
-	ok(before < COUNT / 50, "... %u of them in %lu copies", COUNT, before);
+	ok(before < COUNT / 50, "%s: %u tensors take %lu copies", what, COUNT,
+	   before);
 	must(weir_load_report(load, &r));
-	ok(r.chunks < 10, "... and %llu reads", (unsigned long long)r.chunks);
-	is_int(marks, r.chunks, "... each with one event behind it");
+	ok(r.chunks < 10, "%s: they take %llu reads", what,
+	   (unsigned long long)r.chunks);
+	is_int(marks, r.chunks, "%s: each read has one event", what);
 	w = weights_of(load);
-	is_int(wrong(w), 0, "... with every byte");
+	is_int(wrong(w), 0, "%s: every byte is right", what);
 	weir_weights_free(w);
 	weir_load_free(load);
 }
 
-/* The driver has the entry and does not do it; t/cuda.sh has older ones. */
-static void unsupported(void)
+/* The driver's entry returns "not supported"; t/cuda.sh has older drivers. */
+static void without_batches(void)
 {
 	unsigned long before = fake.calls("cuMemcpyHtoDAsync");
 	struct weir_load *load;
@@ -129,19 +131,19 @@ static void unsupported(void)
 	fake.set("NO", "batch");
 	load = start("*", NULL);
 	is_int(weir_load_wait(load, 20 * SEC), 0,
-	       "where batches do not work each is copied");
+	       "a driver that refuses batches loads the tensors");
 	fake.set("NO", "");
 	is_int(fake.calls("cuMemcpyHtoDAsync") - before, COUNT - TINY + 1,
-	       "... but for tiny ones, neighbours on the device: they are one");
+	       "without batches tensors are copied one by one, neighbours together");
 	w = weights_of(load);
-	is_int(wrong(w), 0, "... with every byte");
+	is_int(wrong(w), 0, "without batches every byte is right");
 	weir_weights_free(w);
 	weir_load_free(load);
 }
 
 /*
- * By one way where reads are counted: of a file that is half in the page cache
- * each half would be read by its own.
+ * Through the page cache, if reads are counted: if a half of the file is in the
+ * page cache, automatic choice reads each half by its own way.
  */
 static struct weir_put_opts one_way(void)
 {
@@ -151,8 +153,8 @@ static struct weir_put_opts one_way(void)
 	return o;
 }
 
-/* More loads than there are slots for tiny tensors to be moved in. */
-static void again(void)
+/* More loads than there are slots in which tiny tensors are repacked. */
+static void many_loads(void)
 {
 	struct weir_put_opts o = one_way();
 	unsigned long before = copies();
@@ -163,10 +165,10 @@ static void again(void)
 		must(weir_load_wait(load, 20 * SEC));
 		weir_load_free(load);
 	}
-	is_int(copies() - before, 40, "tiny tensors are one copy each time");
+	is_int(copies() - before, 40, "each load of tiny tensors is one copy");
 }
 
-/* What is not wanted between them is read over, and written nowhere. */
+/* Bytes between the tensors are read too, and written nowhere. */
 static void gaps(void)
 {
 	struct weir_put_opts o = one_way();
@@ -182,9 +184,9 @@ static void gaps(void)
 	o.buf = all.buf;
 	load = start("t0[01]*[05]", &o);
 	is_int(weir_load_wait(load, 20 * SEC), 0,
-	       "a tensor here and there is loaded to memory that is given");
+	       "scattered tensors are loaded into a buffer of the caller");
 	w = weights_of(load);
-	is_int(wrong(w), 0, "... with every byte");
+	is_int(wrong(w), 0, "scattered tensors have every byte");
 	must(weir_tensor_get(&all, 0, got, 1 << 20));
 	for (size_t i = 0; i < weir_weights_count(w); i++) {
 		struct weir_tensor t = *weir_weights_get(w, i);
@@ -194,17 +196,17 @@ static void gaps(void)
 	}
 	for (size_t i = 0; i < 1 << 20; i++)
 		other += got[i] != 0x77;
-	is_int(other, 0, "... and no byte between them is written");
+	is_int(other, 0, "no byte between scattered tensors is written");
 	must(weir_load_report(load, &r));
 	ok(r.chunks == 1 && r.bytes == sum && r.over_read > sum,
-	   "... in one read, over what lies between them");
+	   "scattered tensors take one read, gaps included");
 	weir_weights_free(w);
 	weir_load_free(load);
 	weir_buf_free(all.buf);
 	free(got);
 }
 
-/* Each put by itself, where the file has it: neighbours at both ends. */
+/* Put one by one, and neighbours in the file as in the buffer. */
 static void neighbours(void)
 {
 	struct weir_put_opts o = one_way();
@@ -226,9 +228,10 @@ static void neighbours(void)
 	}
 	must(weir_load_start(plan, NULL, &load));
 	must(weir_load_wait(load, 20 * SEC));
-	is_int(copies() - before, 1, "neighbours at both ends are one copy");
+	is_int(copies() - before, 1,
+	       "tensors that are neighbours in file and memory are one copy");
 	w = weights_of(load);
-	is_int(wrong(w), 0, "... with every byte");
+	is_int(wrong(w), 0, "neighbours have every byte");
 	weir_weights_free(w);
 	weir_load_free(load);
 	weir_plan_free(plan);
@@ -244,46 +247,49 @@ static void failures(void)
 	fake.arm("cuMemcpyBatchAsync", 3, FAKECUDA_ONCE, 999);
 	load = start("*", NULL);
 	is_err(weir_load_wait(load, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
-	       "a batch that fails is told in the driver's words");
-	is_int(weir_load_error(load, 1, &f), -EIO, "... for each tensor in it");
-	has_str(f.text, "tensor 't00001': copy of bytes", "... by its name");
-	all_told(load, "...");
+	       "a failed batch fails the load in the driver's words");
+	is_int(weir_load_error(load, 1, &f), -EIO,
+	       "a failed batch fails each of its tensors");
+	has_str(f.text, "tensor 't00001': copy of bytes",
+		"the error of a tensor in a failed batch names it");
+	all_ended(load, "a failed batch");
 	weir_load_free(load);
-	/* The first batch is out, so its memory is in use. */
+	/* The first batch is in flight, so its memory is in use. */
 	fake.arm("cuMemcpyBatchAsync", 1, FAKECUDA_HANG, 0);
 	fake.arm("cuMemcpyBatchAsync", 2, FAKECUDA_ONCE, 999);
 	load = start("t0[01]*", NULL);
 	is_int(weir_load_wait(load, 100 * MS), -ETIMEDOUT,
-	       "what was copied before the batch that failed is waited for");
+	       "a load waits for batches in flight before one that failed");
 	fake.release();
 	is_err(weir_load_wait(load, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
-	       "... and then it has failed");
-	all_told(load, "...");
+	       "a load with a failed batch fails when the others have ended");
+	all_ended(load, "a failed batch after another");
 	weir_load_free(load);
 	load = start("*", NULL);
 	weir_load_cancel(load);
 	weir_load_wait(load, 20 * SEC);
-	all_told(load, "of a load that is cancelled");
+	all_ended(load, "a load that is cancelled");
 	weir_load_free(load);
 }
 
-#define PIECES 300u
+#define SEGMENTS 300u
 #define APART 1000u
 
-/* Pieces are given to queues as the engine does. */
-struct given {
+/* A scatter copy as the engine submits it. */
+struct scatter {
 	struct weir__work work; /* first member */
-	struct weir__segment piece[PIECES];
+	struct weir__segment segment[SEGMENTS];
 	_Atomic int done;
 };
 
-static void given_done(struct weir__work *work, int res, int32_t native)
+static void scatter_done(struct weir__work *work, int res, int32_t native)
 {
 	(void)native;
-	atomic_store(&((struct given *)(void *)work)->done, res ? -1 : 1);
+	atomic_store(&((struct scatter *)(void *)work)->done, res ? -1 : 1);
 }
 
-static void run(const struct weir__queue_ops *ops, void *queue, struct given *g)
+static void submit_and_poll(const struct weir__queue_ops *ops, void *queue,
+			    struct scatter *g)
 {
 	must(ops->submit(queue, &g->work));
 	for (int i = 0; i < 5000 && !atomic_load(&g->done); i++) {
@@ -293,46 +299,47 @@ static void run(const struct weir__queue_ops *ops, void *queue, struct given *g)
 	}
 }
 
-/* PIECES of 1 to PIECES bytes, from @src to @dst, in reverse. */
-static void give(struct weir_dev *dev, const struct weir__queue_ops *ops,
-		 void *queue, unsigned char *src, const char *what)
+/* SEGMENTS segments of 1 to SEGMENTS bytes, whose order is reversed. */
+static void scatter(struct weir_dev *dev, const struct weir__queue_ops *ops,
+		    void *queue, unsigned char *src, const char *what)
 {
-	static unsigned char got[PIECES * APART], want[PIECES * APART];
-	struct given *g = calloc(1, sizeof(*g));
+	static unsigned char got[SEGMENTS * APART], want[SEGMENTS * APART];
+	struct scatter *g = calloc(1, sizeof(*g));
 	struct weir_tensor t;
-	int64_t shape = PIECES * APART;
+	int64_t shape = SEGMENTS * APART;
 	struct weir_buft *buft;
 	struct weir_buf *buf;
 
 	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
 	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
-	must(weir_buf_alloc(buft, PIECES * APART, NULL, &buf));
+	must(weir_buf_alloc(buft, SEGMENTS * APART, NULL, &buf));
 	must(weir_tensor_place(&t, buf, 0));
-	must(weir_tensor_fill(&t, 0, PIECES * APART, 0x11));
+	must(weir_tensor_fill(&t, 0, SEGMENTS * APART, 0x11));
 	memset(want, 0x11, sizeof(want));
-	pattern(src, PIECES * APART, 13);
-	for (unsigned i = 0; i < PIECES; i++) {
-		unsigned to = (PIECES - 1 - i) * APART;
+	pattern(src, SEGMENTS * APART, 13);
+	for (unsigned i = 0; i < SEGMENTS; i++) {
+		unsigned to = (SEGMENTS - 1 - i) * APART;
 
-		g->piece[i].dst = buf->mem.base + to;
-		g->piece[i].src = src + i * APART;
-		g->piece[i].bytes = i + 1;
+		g->segment[i].dst = buf->mem.base + to;
+		g->segment[i].src = src + i * APART;
+		g->segment[i].bytes = i + 1;
 		memcpy(want + to, src + i * APART, i + 1);
 		g->work.width += i + 1;
 	}
 	g->work.kind = WEIR__WORK_SET;
 	g->work.src_host = true;
 	g->work.dst_host = weir__buf_is_host(buf);
-	g->work.dst = g->piece[0].dst;
-	g->work.src = g->piece[0].src;
+	g->work.dst = g->segment[0].dst;
+	g->work.src = g->segment[0].src;
 	g->work.rows = 1;
-	g->work.segment = g->piece;
-	g->work.n_segments = PIECES;
-	g->work.done = given_done;
-	run(ops, queue, g);
-	is_int(g->done, 1, "%s: a work of pieces is done", what);
+	g->work.segment = g->segment;
+	g->work.n_segments = SEGMENTS;
+	g->work.done = scatter_done;
+	submit_and_poll(ops, queue, g);
+	is_int(g->done, 1, "%s: a scatter copy is done", what);
 	must(weir_tensor_get(&t, 0, got, sizeof(got)));
-	is_mem(got, want, sizeof(got), "... each to its place");
+	is_mem(got, want, sizeof(got), "%s: each segment is in its place",
+	       what);
 	weir_buf_free(buf);
 	free(g);
 }
@@ -341,7 +348,7 @@ static void queues(const char *name)
 {
 	struct weir__queue_ops const *ops;
 	struct weir_stream *legacy;
-	unsigned char *own = malloc(PIECES * APART);
+	unsigned char *own = malloc(SEGMENTS * APART);
 	struct weir_buf *pinned;
 	struct weir_dev *dev;
 	char what[64];
@@ -350,17 +357,17 @@ static void queues(const char *name)
 	must(weir_dev_find(weir, name, &dev));
 	must(weir__dev_use(dev));
 	ops = dev->backend->queue;
-	must(ops->open(dev, 0, "pieces", &queue));
+	must(ops->open(dev, 0, "scatter", &queue));
 	snprintf(what, sizeof(what), "%s", name);
-	give(dev, ops, queue, own, what);
+	scatter(dev, ops, queue, own, what);
 	if (dev != cpu_of(weir)) {
 		must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED),
-				    PIECES * APART, NULL, &pinned));
+				    SEGMENTS * APART, NULL, &pinned));
 		snprintf(what, sizeof(what), "%s, page-locked", name);
-		give(dev, ops, queue, weir_buf_data(pinned), what);
+		scatter(dev, ops, queue, weir_buf_data(pinned), what);
 		must(weir_cuda_stream_wrap(dev, NULL, &legacy));
 		snprintf(what, sizeof(what), "%s, stream NULL", name);
-		give(dev, ops, legacy->queue, weir_buf_data(pinned), what);
+		scatter(dev, ops, legacy->queue, weir_buf_data(pinned), what);
 		weir_stream_free(legacy);
 		weir_buf_free(pinned);
 	}
@@ -368,7 +375,7 @@ static void queues(const char *name)
 	free(own);
 }
 
-/* Nothing says that the addresses of two devices differ. */
+/* Addresses of two devices may be equal. */
 static void equal_addresses(void)
 {
 	struct weir *root = open_cuda();
@@ -413,8 +420,8 @@ int main(void)
 	weir = open_cuda();
 	loads(WEIR_WAY_BUFFERED, "through the page cache");
 	loads(WEIR_WAY_DIRECT, "past it");
-	unsupported();
-	again();
+	without_batches();
+	many_loads();
 	gaps();
 	neighbours();
 	failures();
@@ -424,7 +431,7 @@ int main(void)
 	weir_close(weir);
 	all_given_back("after batches");
 	fake.counts(&c);
-	is_int(c.reused, 0, "... and no slot was used again too early");
+	is_int(c.reused, 0, "no slot is used again before its copies are done");
 	unlink(MODEL);
 	return done_testing();
 }

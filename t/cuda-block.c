@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * No weir_stream_* call blocks: on a device that takes most of a second for
- * each copy, every one of them is timed. What is not timed is documented as
- * blocking: weir_stream_sync, weir_event_wait and closing the root.
+ * No weir_stream_* call blocks: each is timed on a device that takes half a
+ * second for a copy. Calls that are documented as blocking are not timed:
+ * weir_stream_sync, weir_event_wait and closing the root.
  */
 #include <sys/wait.h>
 #include <time.h>
@@ -13,8 +13,8 @@
 #define N ((size_t)32 << 20)
 #define RATE "6.4e7" /* so that N bytes take half a second */
 /*
- * Of a call: a fifth of a copy. Under ThreadSanitizer the sum that the stand-in
- * takes of each source alone costs more than that.
+ * A call may take a fifth of a copy. Under ThreadSanitizer the checksum that
+ * the stand-in makes of each source alone takes longer.
  */
 #ifdef __SANITIZE_THREAD__
 #define LIMIT (400 * MS)
@@ -28,7 +28,7 @@ static int64_t longest;
 static const char *longest_call;
 static unsigned calls;
 
-/* How long this thread could have run and had no CPU, ns; 0: not known. */
+/* How long this thread has been runnable without a CPU, ns; 0: not known. */
 static int64_t starved(void)
 {
 	FILE *f = fopen("/proc/thread-self/schedstat", "re");
@@ -42,7 +42,7 @@ static int64_t starved(void)
 	return waited;
 }
 
-/* A clock that stands while others have the CPU. */
+/* A clock that stops while other processes have the CPU. */
 static int64_t now(void)
 {
 	struct timespec ts;
@@ -69,7 +69,7 @@ static void timed_at(int64_t begun, const char *call)
 		timed_at(begun_, #call); \
 	} while (0)
 
-/* The same for what returns nothing. */
+/* The same for a call that returns nothing. */
 #define timed_void(call)                 \
 	do {                             \
 		int64_t begun_ = now();  \
@@ -77,14 +77,14 @@ static void timed_at(int64_t begun, const char *call)
 		timed_at(begun_, #call); \
 	} while (0)
 
-/* What was queued is still out, or else nothing could have blocked. */
-static void told(struct weir_stream *s, const char *what)
+/* The work is still in flight: otherwise no call had a reason to block. */
+static void none_blocked(struct weir_stream *s, const char *what)
 {
 	struct weir_event *ev = new_event(weir, 0);
 
 	timed(weir_stream_record(s, ev));
-	is_int(weir_event_query(ev), 0, "%s is on its way", what);
-	ok(longest <= LIMIT, "... and no call took longer than %.0f ms: %.3f",
+	is_int(weir_event_query(ev), 0, "%s: the work is in flight", what);
+	ok(longest <= LIMIT, "%s: no call took longer than %.0f ms: %.3f", what,
 	   (double)LIMIT / MS, (double)longest / MS);
 	if (longest > LIMIT)
 		diag("%s", longest_call);
@@ -123,7 +123,7 @@ static void host_memory(const struct weir_tensor *host, const char *what)
 	timed(weir_stream_get_2d(s, &dev, &rect, data));
 	timed(weir_stream_fill(s, host, 0, N, 1));
 	timed(weir_stream_fill(s, &dev, 0, N, 1));
-	told(s, what);
+	none_blocked(s, what);
 }
 
 static void device_memory(void)
@@ -132,7 +132,7 @@ static void device_memory(void)
 	timed(weir_stream_copy(s, &dev2, &dev));
 	timed(weir_stream_fill(s, &dev2, 0, N, 1));
 	timed(weir_stream_copy(s, &pinned, &plain));
-	told(s, "a copy inside of the device");
+	none_blocked(s, "copies inside the device");
 }
 
 static void files(void)
@@ -144,10 +144,10 @@ static void files(void)
 	timed(weir_stream_read(s, file, 0, &pinned, 0, N));
 	timed(weir_stream_write(s, file, 0, &plain, 0, N));
 	timed_void(weir_file_close(file));
-	told(s, "a file");
+	none_blocked(s, "reads and writes of a file");
 }
 
-/* A CUDA stream for the CPU, for another one, for files, and the reverse. */
+/* A CUDA stream waits for the CPU, another stream and files, and the reverse. */
 static void waits(void)
 {
 	struct weir_file *file = temp_file(weir, N, 3);
@@ -171,9 +171,9 @@ static void waits(void)
 	timed(weir_stream_wait(cpu, ev));
 	timed(weir_stream_call(cpu, count_up, &n));
 	open_gate(&gate);
-	told(s, "a chain of waits");
+	none_blocked(s, "a chain of waits");
 	must(weir_stream_sync(cpu, 50 * SEC));
-	is_int(n, 2, "... which all ran");
+	is_int(n, 2, "the host functions of a chain of waits have run");
 	weir_event_free(ev);
 	weir_file_close(file);
 }
@@ -186,12 +186,12 @@ static void loads(void)
 
 	timed(weir_stream_wait(s, ev));
 	timed(weir_stream_copy(s, &dev, &dev2));
-	told(s, "a load that is waited for");
+	none_blocked(s, "a load that is waited for");
 	weir_event_free(ev);
 	weir_load_free(load);
 }
 
-/* Streams come and go while work is out; their failures are asked for. */
+/* A stream with work in flight is freed after its failure was queried. */
 static void streams(void)
 {
 	struct weir_event *ev = new_event(weir, WEIR_EVENT_TIMED);
@@ -209,9 +209,10 @@ static void streams(void)
 	timed(weir_stream_error(brief, &f));
 	timed_void(weir_stream_reset(brief));
 	timed_void(weir_stream_free(brief));
-	is_int(weir_event_query(ev), 0, "a stream that is freed still works");
+	is_int(weir_event_query(ev), 0,
+	       "a stream that is freed goes on with its work");
 	is_err(weir_stream_sync(s, 50 * SEC), -ECANCELED, "returned -5",
-	       "... and fails who waits for it");
+	       "a failed stream that is freed fails the stream that waits");
 	timed(weir_stream_reset(s));
 	timed_void(weir_event_free(ev));
 }
@@ -238,7 +239,7 @@ int main(void)
 	streams();
 	diag("the longest of %u calls took %.3f ms: %s", calls,
 	     (double)longest / MS, longest_call);
-	ok(longest <= LIMIT, "no call blocks");
+	ok(longest <= LIMIT, "no call of a stream blocks");
 	fake.set("RATE", "0");
 	weir_stream_free(s);
 	weir_stream_free(other);
@@ -248,6 +249,6 @@ int main(void)
 	weir_buf_free(pinned.buf);
 	weir_buf_free(plain.buf);
 	weir_close(weir);
-	all_given_back("after all,");
+	all_given_back("after calls that do not block");
 	return done_testing();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each call of the driver fails in turn, in each part of a life: opening,
- * allocating, a load, a load that is cancelled, closing. A loop ends when a
- * part has gone by without meeting the call that was to fail.
+ * Each driver call fails once, in each part of a program's life: opening,
+ * allocating, a load, a load that is cancelled, closing. A loop ends when a part
+ * has ended before it made the call that was armed.
  */
 #include <dirent.h>
 #include <sys/wait.h>
@@ -12,7 +12,7 @@
 
 #define MODEL "cuda-calls.safetensors"
 #define SALT 33u
-#define MOST 3000u /* calls of one part */
+#define MOST 3000u /* calls that a part may make */
 
 static const struct sample_tensor tensors[] = {
 	{ "a", "F32", 16000, 4 },
@@ -22,7 +22,7 @@ static const struct sample_tensor tensors[] = {
 };
 #define N (sizeof(tensors) / sizeof(tensors[0]))
 
-/* What a life has made so far, and the first failure of the armed part. */
+/* The objects of a life so far, and the first failure of the armed part. */
 struct life {
 	struct weir *weir;
 	struct weir_dev *dev;
@@ -33,10 +33,10 @@ struct life {
 	void *own;
 	int err;
 	char why[1024];
-	unsigned wrong; /* bytes that were said to be there, and are not */
+	unsigned wrong; /* results without an error and with wrong bytes */
 };
 
-/* Did it work? The first failure is kept. */
+/* Did the call work? The first failure is kept. */
 static bool works(struct life *l, int r)
 {
 	if (r >= 0)
@@ -71,7 +71,7 @@ static void alloc(struct life *l, enum weir_mem kind, uint32_t flags)
 		l->n_bufs++;
 }
 
-/* Bytes go to the device and come back, by calls that block. */
+/* Blocking calls move bytes to the device and back. */
 static void round_trip(struct life *l, struct weir_buf *buf)
 {
 	static unsigned char in[50000], out[50000];
@@ -124,15 +124,15 @@ static struct weir_plan *plan_of(struct life *l)
 	return p;
 }
 
-/* What has arrived is whole; looked at when nothing is armed any more. */
-static void look(struct life *l, struct weir_load *load)
+/* Every tensor without an error has its bytes. No call is armed by now. */
+static void check_arrived(struct life *l, struct weir_load *load)
 {
 	struct weir_weights *w;
 	struct weir_failure f;
 	uint64_t avail, total;
 
 	fake.disarm();
-	/* An error that is late, and has met nobody yet, meets this. */
+	/* This call returns an error of earlier work that is not reported yet. */
 	(void)weir_dev_memory(l->dev, &avail, &total);
 	must(weir_load_weights(load, &w));
 	for (size_t i = 0; i < N; i++)
@@ -153,7 +153,7 @@ static void load(struct life *l, bool cancel)
 	if (!works(l, r))
 		return;
 	if (cancel) {
-		/* Some copies are out, and some are not. */
+		/* Some copies are in flight, and some are not. */
 		while (fake.calls("cuMemcpyHtoDAsync") - before < 2 &&
 		       weir_load_wait(load, 1 * MS) == -ETIMEDOUT)
 			;
@@ -162,7 +162,7 @@ static void load(struct life *l, bool cancel)
 	r = weir_load_wait(load, -1);
 	if (!cancel || r != -ECANCELED)
 		works(l, r);
-	look(l, load);
+	check_arrived(l, load);
 	weir_load_free(load);
 }
 
@@ -178,7 +178,7 @@ static void cancelling(struct life *l)
 	fake.set("LATENCY", "0");
 }
 
-/* Work of all sorts is out when everything is let go of. */
+/* Everything is freed while work of all kinds is in flight. */
 static void closing(struct life *l)
 {
 	static unsigned char in[1 << 16];
@@ -205,8 +205,8 @@ static void closing(struct life *l)
 static const struct {
 	const char *name;
 	void (*run)(struct life *l);
-	unsigned before; /* the parts that come first, a bit for each */
-	unsigned least;  /* calls that it makes, at least */
+	unsigned before; /* the parts that run before it, a bit for each */
+	unsigned least;  /* driver calls that it makes, at least */
 } parts[] = {
 	{ "opening", opening, 0x0, 50 },
 	{ "allocating", allocating, 0x1, 20 },
@@ -220,7 +220,7 @@ enum {
 	CLOSING = PARTS - 1
 };
 
-/* One life in which the @nth call of @part fails. True: it has met it. */
+/* One life in which driver call @nth of @part fails. True: it was made. */
 static bool live(struct life *l, unsigned part, unsigned nth, int mode,
 		 int code)
 {
@@ -241,18 +241,18 @@ static bool live(struct life *l, unsigned part, unsigned nth, int mode,
 	return met;
 }
 
-/* The errno and the words of @code, or of what follows from it. */
+/* Are errno and sentence those of @code, or of a consequence of it? */
 static bool is_right(const struct life *l, unsigned part, int code,
 		     const char *word)
 {
 	int want = code == 2 ? -ENOMEM : code == 1 ? -EINVAL : -EIO;
 
-	/* What is free is then not known. */
+	/* Free memory is not known then. */
 	if (!l->err || (!part && l->err == -ENODATA))
 		return true;
 	if (!part && strstr(l->why, " has no "))
 		return l->err == -ENODEV;
-	/* So the driver says that it does not know a pointer. */
+	/* By this result the driver also says that it does not know a pointer. */
 	if (code == 1 && strstr(l->why, "is no address of device memory"))
 		return l->err == -EINVAL;
 	if (!strstr(l->why, word))
@@ -272,7 +272,7 @@ static unsigned entries_of(const char *path)
 	return n;
 }
 
-/* What the process has that it had not before; helpers may be on their way. */
+/* Threads and descriptors beyond these; helpers may take a while to end. */
 static int more_than(unsigned tasks, unsigned fds)
 {
 	int more = 1;
@@ -287,10 +287,10 @@ static int more_than(unsigned tasks, unsigned fds)
 }
 
 /*
- * The driver's things that are left. What could not be released is told to the
- * log; the context is then ours to release.
+ * Objects of the driver that were not freed. A context that could not be
+ * released is in the log, and is released here.
  */
-static unsigned long left(void)
+static unsigned long objects_left(void)
 {
 	static int (*release)(int);
 	struct fakecuda_counts c;
@@ -316,7 +316,7 @@ static unsigned long left(void)
 enum {
 	NOT_MET,
 	MET,
-	SHOWN, /* and told to the caller */
+	SHOWN, /* and a call of the library returned an error */
 	STRANGE
 };
 
@@ -355,7 +355,7 @@ static void each_call(unsigned part, int mode, int code, const char *word,
 {
 	static const char *const how[] = {
 		[FAKECUDA_ONCE] = "once",
-		[FAKECUDA_FROM_THEN_ON] = "and all that follow",
+		[FAKECUDA_FROM_THEN_ON] = "with all later ones",
 		[FAKECUDA_STICKY] = "for ever",
 		[FAKECUDA_LATE] = "later",
 	};
@@ -370,16 +370,18 @@ static void each_call(unsigned part, int mode, int code, const char *word,
 		shown += what == SHOWN;
 		strange += what == STRANGE;
 		if (here)
-			leaks += left();
+			leaks += objects_left();
 	} while (what != NOT_MET && n < MOST);
 	ok(n > parts[part].least && n < MOST && !strange,
-	   "%s: each of %u calls fails %s with %s, which %u tell rightly",
+	   "%s: each of %u calls fails %s with %s, and %u failures are right",
 	   parts[part].name, n - 1, how[mode], word, shown);
 	if (here)
-		is_int(leaks, 0, "... and the driver has everything back");
+		is_int(leaks, 0,
+		       "%s: objects of the driver are freed after each %s (%s)",
+		       parts[part].name, word, how[mode]);
 }
 
-/* A context does not survive these, or a driver is not asked again. */
+/* Failures that lose the context, or after which no driver is opened. */
 static void in_children(void)
 {
 	each_call(0, FAKECUDA_ONCE, 2, "CUDA_ERROR_OUT_OF_MEMORY", false);
@@ -415,15 +417,15 @@ static void in_this(void)
 			each_call(i, FAKECUDA_ONCE, results[k].code,
 				  results[k].word, true);
 	}
-	/* So that it is met by other calls than the next of the same thread. */
+	/* So that another call returns it than the next of the same thread. */
 	fake.set("JITTER", "300");
 	each_call(LOADING, FAKECUDA_LATE, 999, "CUDA_ERROR_UNKNOWN", true);
 	fake.set("JITTER", "0");
 	ok(more_than(tasks, fds) <= 0,
-	   "no thread and no descriptor is left of all that");
+	   "failed calls leave no thread and no descriptor");
 	ok(!live(&l, LOADING, MOST, FAKECUDA_ONCE, 2) && !l.err && !l.wrong,
-	   "a load after it works");
-	all_given_back("in the end");
+	   "a load after failed calls works");
+	all_given_back("after failed calls");
 }
 
 int main(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A device that is lost in the middle of a copy to a slot may still write
- * there: other bytes are not to pass through it. pread(2) is ours here, for
- * reads that are still in their slot by then.
+ * A device that is lost in the middle of a copy to a slot may still write to
+ * it: no other chunk may use that slot. This test has its own pread(2), to slow
+ * down reads until the device writes.
  */
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -14,7 +14,7 @@
 
 static _Atomic useconds_t slow_disk; /* after each read, us */
 
-/* The library's calls come here, too. */
+/* The library calls this one too. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 						     size_t n, off_t off)
 {
@@ -24,7 +24,7 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 	return r;
 }
 
-/* Staged: its place in memory is not that in the file, by 1. */
+/* Staged, since offsets in memory and file differ by 1. */
 static bool read_staged(struct weir_stream *cpu, struct weir_file *file,
 			const struct weir_tensor *t)
 {
@@ -34,7 +34,7 @@ static bool read_staged(struct weir_stream *cpu, struct weir_file *file,
 	return is_pattern((char *)weir_tensor_data(t) + 1, N, 3);
 }
 
-/* Lost in a call of @fn, while a write of a file has its bytes fetched. */
+/* The device is lost in @fn while it copies the bytes of a write to a slot. */
 static bool lost_in(const char *fn)
 {
 	struct weir_tensor d, other, host;
@@ -61,7 +61,7 @@ static bool lost_in(const char *fn)
 	       read_staged(cpu, from, &host);
 }
 
-/* In a process of its own: a device is not to be had back. */
+/* In a process of its own: a lost device stays lost. */
 static void loss(const char *fn)
 {
 	int status;
@@ -72,8 +72,7 @@ static void loss(const char *fn)
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		bail("fork");
 	is_int(status, 0,
-	       "a device is lost in %s: what it may write to is not used again",
-	       fn);
+	       "a slot of a device that is lost in %s is not used again", fn);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The first copy to a device opens a queue and page-locks the slots, which may
- * take long. Reactors go on meanwhile.
+ * take long. Reactors go on with other work meanwhile.
  */
 #include <sys/wait.h>
 
@@ -46,16 +46,17 @@ static void others_go_on(void)
 	struct opening o = start("cuMemHostRegister", FAKECUDA_HANG, 0);
 
 	ok(file_has(o.weir, o.file, N, 5),
-	   "reads to the host end while the slots are being page-locked");
+	   "reads to host memory end while slots are being page-locked");
 	is_int(weir_event_query(o.arrived), 0,
-	       "... and the read to the device waits for that");
+	       "a read to the device waits until slots are page-locked");
 	fake.release();
 	is_int(weir_event_wait(o.arrived, 60 * SEC), 0,
-	       "... and arrives when they are");
-	ok(holds_pattern(&o.to, N, 5), "... with the right bytes");
+	       "a read to the device ends after slots are page-locked");
+	ok(holds_pattern(&o.to, N, 5),
+	   "a read that waited for slots has every byte");
 	fake.disarm();
 	end(&o);
-	all_given_back("when the root is closed");
+	all_given_back("after slots that took long");
 }
 
 static void fails_and_recovers(void)
@@ -63,19 +64,21 @@ static void fails_and_recovers(void)
 	struct opening o = start("cuStreamCreate", FAKECUDA_FROM_THEN_ON, 2);
 
 	is_err(weir_stream_sync(o.stream, 60 * SEC), -ENOMEM, "bytes [0,",
-	       "a read fails for which no queue can be opened");
-	ok(file_has(o.weir, o.file, N, 5), "... reads to the host do not mind");
+	       "a read fails if no queue can be opened");
+	ok(file_has(o.weir, o.file, N, 5),
+	   "reads to host memory work if no queue can be opened");
 	fake.disarm();
 	must(weir_stream_reset(o.stream));
 	must(weir_stream_read(o.stream, o.file, 0, &o.to, 0, N));
 	is_int(weir_stream_sync(o.stream, 60 * SEC), 0,
-	       "the next read to the device tries again");
-	ok(holds_pattern(&o.to, N, 5), "... and has the right bytes");
+	       "the next read to the device opens a queue");
+	ok(holds_pattern(&o.to, N, 5),
+	   "a read after a failed opening has every byte");
 	end(&o);
 	all_given_back("after a queue that could not be opened");
 }
 
-/* In a process of its own: the thread that hangs is left behind. */
+/* In a process of its own, which ends the thread that hangs. */
 static int closes(void)
 {
 	struct opening o = start("cuMemHostRegister", FAKECUDA_HANG, 0);
@@ -100,7 +103,8 @@ static void close_meanwhile(void)
 		_exit(closes());
 	}
 	waitpid(pid, &status, 0);
-	is_int(status, 0, "closing the root gives up on a driver that hangs");
+	is_int(status, 0,
+	       "closing the root does not wait for a driver that hangs");
 }
 
 int main(void)

@@ -383,7 +383,7 @@ static int freed_after_a_loss(int unused)
 	t = bytes(weir, 8 * MIB);
 	weir_buf_free(t.buf);
 	weir_close(weir);
-	return !strstr(cuda_log, "could not be given back");
+	return !strstr(cuda_log, "could not be freed");
 }
 
 /* Events that are not recorded, over memory that is not page-locked. */

@@ -29,17 +29,20 @@ static void cpu(void)
 	ok(!strcmp(info.name, "CPU") && !strcmp(info.backend, "CPU") &&
 		   info.type == WEIR_DEV_CPU && !info.module && !info.pci[0],
 	   "the CPU is built in");
-	ok(strlen(info.description) > 2, "... and has the processor's name: %s",
+	ok(strlen(info.description) > 2,
+	   "the CPU's description is the processor's name: %s",
 	   info.description);
 	ok(info.caps & WEIR_CAP_HOST_MEMORY && info.caps & WEIR_CAP_WRAP_HOST,
-	   "... and works on the host's memory");
+	   "the CPU works on the host's memory");
 	is_int(weir_dev_memory(dev, &avail, &total), 0,
-	       "its memory can be asked for");
-	ok(avail && avail < total, "... and not all of it is free");
+	       "the CPU reports its memory");
+	ok(avail && avail < total, "some of the CPU's memory is in use");
 	info.size = 16;
 	info.description = "untouched";
-	is_int(weir_dev_info(dev, &info), 0, "an older program asks for less");
-	is_str(info.description, "untouched", "... and gets no more");
+	is_int(weir_dev_info(dev, &info), 0,
+	       "a shorter struct weir_dev_info is accepted");
+	is_str(info.description, "untouched",
+	       "nothing is written past the end of a shorter one");
 	info.size = 0;
 	is_err(weir_dev_info(dev, &info), -EINVAL, ".size",
 	       "a result without a size is refused");
@@ -79,10 +82,10 @@ static void memory(void)
 	ok(own == buft, "the CPU's own memory is that in huge pages");
 	is_err(weir_dev_buft(dev, WEIR_MEM_PINNED, &buft), -EOPNOTSUPP,
 	       "weir_dev_buft: CPU has no memory of kind PINNED",
-	       "a kind that a device has not is refused");
+	       "a kind of memory that a device lacks is refused");
 	is_err(weir_dev_buft(dev, (enum weir_mem)6, &buft), -EINVAL,
 	       "weir_dev_buft: 6 is no kind of memory",
-	       "what is no kind is an invalid argument");
+	       "an unknown kind of memory is an invalid argument");
 }
 
 static void names(void)
@@ -91,15 +94,18 @@ static void names(void)
 
 	is_err(weir_dev_find(weir, "CUDA7", &dev), -ENODEV,
 	       "no device 'CUDA7'; there are: CPU, TEST0, TEST1",
-	       "a device that is not there is refused, with a list");
+	       "the error for an unknown device lists the devices");
 	is_err(weir_dev_find(weir, "cpu", &dev), -ENODEV, "'cpu'",
-	       "names are compared with their case");
+	       "names of devices are case-sensitive");
 	is_err(weir_dev_find(weir, "", &dev), -ENODEV, "''",
-	       "an empty name is none");
-	ok(!dev, "a failure writes no result");
-	is_int(weir_dev_count(weir), 3, "devices are numbered");
-	ok(weir_dev_get(weir, 2) == dev_of("TEST1"), "... from 0");
-	ok(!weir_dev_get(weir, 3), "... and past the end is NULL");
+	       "an empty name is refused");
+	ok(!dev, "a failure of weir_dev_find writes no result");
+	is_int(weir_dev_count(weir), 3,
+	       "weir_dev_count counts a module's devices");
+	ok(weir_dev_get(weir, 2) == dev_of("TEST1"),
+	   "weir_dev_get numbers devices from 0");
+	ok(!weir_dev_get(weir, 3),
+	   "weir_dev_get returns NULL past the last device");
 }
 
 static void params(void)
@@ -109,36 +115,38 @@ static void params(void)
 
 	is_err(weir_dev_init(weir, "CPU:garbage=1", &dev), -EINVAL,
 	       "unknown parameter 'garbage'; there is: node=N",
-	       "an unknown parameter is refused, with those there are");
+	       "the error for an unknown parameter lists the known ones");
 	is_err(weir_dev_init(weir, "CPU:node", &dev), -EINVAL,
-	       "'node' is not key=value", "a parameter without a value is");
+	       "'node' is not key=value",
+	       "a parameter without a value is refused");
 	is_err(weir_dev_init(weir, "CPU:node=", &dev), -EINVAL, "key=value",
-	       "... and one with an empty one");
+	       "a parameter with an empty value is refused");
 	is_err(weir_dev_init(weir, "CPU:node=0,", &dev), -EINVAL, "key=value",
-	       "... and an empty parameter");
+	       "an empty parameter is refused");
 	is_err(weir_dev_init(weir, "CPU:node=x", &dev), -EINVAL,
 	       "node=x is not a number", "a node that is no number is refused");
 	is_err(weir_dev_init(weir, "CPU:node=-1", &dev), -EINVAL, "node=-1",
-	       "... and a negative one");
+	       "a negative node is refused");
 	is_err(weir_dev_init(weir, "CPU:node=9999", &dev), -EINVAL,
-	       "no NUMA node 9999", "... and one that is not there");
+	       "no NUMA node 9999", "a node that does not exist is refused");
 	is_err(weir_dev_init(weir, "CPU:node=99999999999999999999", &dev),
-	       -EINVAL, "no NUMA node", "... and one beyond all numbers");
+	       -EINVAL, "no NUMA node", "a node that overflows is refused");
 	is_err(weir_dev_init(weir, "CPU:node=0,node=0", &dev), -EINVAL, "twice",
-	       "... and a second one");
+	       "a parameter that is given twice is refused");
 	is_err(weir_dev_init(weir, "NONE:node=0", &dev), -ENODEV, "'NONE'",
-	       "a device that is not there cannot be configured");
-	ok(!dev, "a failure writes no result");
+	       "a device that does not exist cannot be configured");
+	ok(!dev, "a failure of weir_dev_init writes no result");
 	is_int(weir_dev_init(weir, "CPU:node=0", &dev), 0,
-	       "a node that is there is taken");
+	       "a node that exists is accepted");
 	weir_dev_info(dev, &info);
-	is_int(info.node, 0, "... and the device is on it");
+	is_int(info.node, 0, "a device reports the node that it was bound to");
 	is_int(weir_dev_init(weir, "CPU:node=0", &dev), 0,
-	       "the same parameters again are fine");
-	is_int(weir_dev_init(weir, "CPU", &dev), 0, "... and none");
+	       "the same parameters are accepted again");
+	is_int(weir_dev_init(weir, "CPU", &dev), 0,
+	       "a device that is configured is found without parameters");
 	is_err(weir_dev_init(weir, "CPU:node=1", &dev), -EBUSY,
 	       "in use with parameters 'node=0' already, not 'node=1'",
-	       "others are refused when the device is in use");
+	       "other parameters are refused when the device is in use");
 	is_int(weir_dev_init(weir, "TEST0:virtual=2", &dev), 0,
 	       "a module gets the parameters of its devices");
 }
@@ -154,7 +162,7 @@ static void on_node(void)
 		bail("%s", weir_error());
 	weir_buf_info(buf, &info);
 	if (info.node == 0)
-		ok(true, "memory of a device that is bound to a node is too");
+		ok(true, "memory of a device that is bound to a node is on it");
 	else
 		has_str(info.why, "NUMA node 0",
 			"memory that cannot be bound says why: %s", info.why);
@@ -191,7 +199,7 @@ static void threads(void)
 		pthread_join(thread[i], &r);
 		failed += (long)r;
 	}
-	is_int(failed, 0, "four threads look for modules at once: found once");
+	is_int(failed, 0, "modules are found once by four threads at once");
 }
 
 int main(void)

@@ -248,14 +248,14 @@ static void by_a_stream(void)
 
 static void of_devices(void)
 {
-	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	struct weir__mem mem = { .base = NULL };
 	unsigned char *none = calloc(1, BYTES);
 
-	must(weir__host.host_take(weir, BYTES, &o, &mem));
+	must(weir__host.host_alloc(weir, WEIR_MEM_HUGE, BYTES, -1, 0, &mem));
+	weir__host.host_hide(&mem, true);
 	is_int(seen_by_child(mem.base, none), 1,
 	       "memory that a device is registered with is always hidden");
-	weir__host.host_give(weir, BYTES, &mem);
+	weir__host.host_free(weir, &mem);
 	free(none);
 }
 

@@ -33,6 +33,7 @@ T_C_TESTS = \
 	%D%/debug.t \
 	%D%/dev.t \
 	%D%/module.t \
+	%D%/module-sizes.t \
 	%D%/dtype.t \
 	%D%/tensor.t \
 	%D%/avail.t \
@@ -139,6 +140,7 @@ T_LEAKS = %D%/leaks.c
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
+%C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD)
 %C%_avail_t_SOURCES = %D%/avail.c

@@ -14,29 +14,53 @@
 #include "testmod.h"
 #include "tap.h"
 
-static void found(void)
+static void devices_found(void)
 {
 	struct weir *weir = open_with_good_module();
 	struct weir_dev_info info = { .size = sizeof(info) };
 	struct weir_dev *dev;
-	uint64_t avail, total;
 
-	is_int(weir_dev_count(weir), 3, "a module's devices are found");
-	is_int(weir_dev_find(weir, "TEST1", &dev), 0, "... by their names");
+	is_int(weir_dev_count(weir), 3, "a module's devices are counted");
+	is_int(weir_dev_find(weir, "TEST0", &dev), 0,
+	       "a module's device is found by its name");
 	weir_dev_info(dev, &info);
-	is_str(info.backend, "TEST", "a device knows its backend");
-	has_str(info.module, "weir-good.so", "... and its module");
+	is_str(info.backend, "TEST", "a device names its backend");
+	has_str(info.module, "weir-good.so", "a device names its module");
+	ok(info.caps & WEIR_CAP_COMPUTE,
+	   "a device may have WEIR_CAP_COMPUTE if its backend has compute");
 	has_str(modules_log, "the test module good",
-		"a module can tell the root's log");
-	ok(weir_dev_proc(dev, "answer") != NULL,
-	   "a device gives out what its backend has");
-	ok(!weir_dev_proc(dev, "question"), "... and NULL for all else");
-	is_err(weir_dev_memory(dev, &avail, &total), -EIO, "2097152 of 1048576",
-	       "more free memory than there is, is an error");
-	is_err(weir_dev_init(weir, "TEST1:a=b", &dev), -EIO, "gave 1",
-	       "a result that is no errno becomes -EIO");
+		"a module writes to the root's log");
 	ok(!dlsym(RTLD_DEFAULT, WEIR__MODULE_ENTRY),
 	   "a module's symbols do not reach the program");
+	weir_close(weir);
+}
+
+static void device_functions(void)
+{
+	struct weir *weir = open_with_good_module();
+	struct weir_dev *dev;
+
+	if (weir_dev_find(weir, "TEST1", &dev) < 0)
+		bail("%s", weir_error());
+	ok(weir_dev_proc(dev, "answer") != NULL,
+	   "weir_dev_proc returns a function that the backend has");
+	ok(!weir_dev_proc(dev, "question"),
+	   "weir_dev_proc returns NULL for a name that the backend lacks");
+	weir_close(weir);
+}
+
+static void wrong_results(void)
+{
+	struct weir *weir = open_with_good_module();
+	struct weir_dev *dev;
+	uint64_t avail, total;
+
+	if (weir_dev_find(weir, "TEST1", &dev) < 0)
+		bail("%s", weir_error());
+	is_err(weir_dev_memory(dev, &avail, &total), -EIO, "2097152 of 1048576",
+	       "more free memory than there is becomes -EIO");
+	is_err(weir_dev_init(weir, "TEST1:a=b", &dev), -EIO, "returned 1",
+	       "a backend's result that is no errno becomes -EIO");
 	weir_close(weir);
 }
 
@@ -48,53 +72,86 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
-	{ "abi0", -EPROTO, "ABI 0, this library has 3", "an older ABI" },
-	{ "abi99", -EPROTO, "ABI 99, this library has 3", "a newer ABI" },
-	{ "size0", -EPROTO, "has 0 bytes", "a table of no size" },
-	{ "size8", -EPROTO, "weir__backend has", "a larger table" },
-	{ "memsize", -EPROTO, "weir__mem_ops has", "a smaller table" },
+	{ "abi0", -EPROTO, "ABI 0, this library has 4", "an older ABI" },
+	{ "abi99", -EPROTO, "ABI 99, this library has 4", "a newer ABI" },
+	{ "size0", -EPROTO, "weir__backend has 0 bytes, this library needs 88",
+	  "a backend of no size" },
+	{ "short", -EPROTO, "weir__backend has 80 bytes, this library needs 88",
+	  "a backend that ends before a required member" },
+	{ "odd", -EPROTO, "weir__backend has 92 bytes, not a multiple of 8",
+	  "a backend that ends inside a member" },
+	{ "memsize", -EPROTO,
+	  "weir__mem_ops has 16 bytes, this library needs 24",
+	  "a table of memory that is too short" },
+	{ "queuesize", -EPROTO,
+	  "weir__queue_ops has 8 bytes, this library needs 32",
+	  "a table of queues that is too short" },
+	{ "computesize", -EPROTO,
+	  "weir__compute_ops has 16 bytes, this library needs 32",
+	  "a table of compute that is too short" },
+	{ "descsize", -EPROTO, "weir__dev_desc has 64 bytes",
+	  "a description of a device that is too short" },
+	{ "buftsize", -EPROTO, "weir__buft_desc has 56 bytes",
+	  "a description of memory that is too short" },
 	{ "nomem", -EBADMSG, "mem is NULL", "no table of memory" },
-	{ "noprobe", -EBADMSG, "probe is NULL", "a required slot left out" },
-	{ "noalloc", -EBADMSG, "mem->alloc is NULL", "... of memory" },
-	{ "nosubmit", -EBADMSG, "queue->submit is NULL", "... of queues" },
+	{ "noprobe", -EBADMSG, "probe is NULL", "a backend without probe" },
+	{ "noalloc", -EBADMSG, "mem->alloc is NULL",
+	  "a table of memory without alloc" },
+	{ "nosubmit", -EBADMSG, "queue->submit is NULL",
+	  "a table of queues without submit" },
+	{ "nosupports", -EBADMSG, "compute->supports is NULL",
+	  "a table of compute without supports" },
+	{ "nocompute", -EBADMSG,
+	  "TEST0 has WEIR_CAP_COMPUTE, but its backend's compute is NULL",
+	  "a device that computes, of a backend without compute" },
 	{ "noset", -EBADMSG, "set, get, fill or copy",
-	  "device memory that nothing moves to" },
+	  "device memory without blocking moves" },
 	{ "nofrom", -EBADMSG, "mem->copy_from is NULL",
-	  "devices in reach of each other that do not copy" },
-	{ "nobackend", -EBADMSG, "its name", "no name" },
-	{ "longbackend", -EBADMSG, "its name", "a name of 1 MiB" },
+	  "reach without copy_from" },
+	{ "nobackend", -EBADMSG, "its name", "a backend without a name" },
+	{ "longbackend", -EBADMSG, "its name",
+	  "a backend with a name of 1 MiB" },
 	{ "null", -EBADMSG, "gives no reason", "an entry that returns NULL" },
 	{ "error", -ENODEV, "the driver is missing",
-	  "an entry that fails: with its own reason" },
-	{ "nodevice", -ENODEV, "no such hardware", "a probe that fails" },
-	{ "silent", -EIO, "gives no reason", "... without a reason" },
-	{ "count", -EBADMSG, "1000000 devices", "a million devices" },
-	{ "countneg", -EBADMSG, "-1000000 devices", "less than no devices" },
-	{ "align0", -EBADMSG, "alignment 0", "an alignment of 0" },
-	{ "align3", -EBADMSG, "alignment 3", "... of 3" },
+	  "an entry that fails with a reason" },
+	{ "nodevice", -ENODEV, "no such hardware",
+	  "a probe that fails with a reason" },
+	{ "silent", -EIO, "gives no reason",
+	  "a probe that fails without a reason" },
+	{ "count", -EBADMSG, "more than 64 devices", "a million devices" },
+	{ "positive", -EBADMSG, "probe returned 1000000",
+	  "a probe that returns a positive number" },
+	{ "notanerrno", -EBADMSG, "probe returned -1000000",
+	  "a probe that returns what is no errno" },
+	{ "align0", -EBADMSG, "alignment 0", "memory with an alignment of 0" },
+	{ "align3", -EBADMSG, "alignment 3", "memory with an alignment of 3" },
 	{ "max0", -EBADMSG, "largest buffer has 0 bytes",
-	  "buffers of 0 bytes at most" },
+	  "memory whose largest buffer has 0 bytes" },
 	{ "noname", -EBADMSG, "device 0 has no proper name",
 	  "a device without a name" },
 	{ "longname", -EBADMSG, "device 0 has no proper name",
-	  "a name without an end" },
+	  "a device with a name without an end" },
 	{ "oddname", -EBADMSG, "device 0 has no proper name",
-	  "a name with a blank" },
+	  "a device with a blank in its name" },
 	{ "endless", -EBADMSG, "without an end",
-	  "a description without an end" },
+	  "a device with a description without an end" },
 	{ "nobuft", -EBADMSG, "0 kinds of memory", "a device without memory" },
 	{ "manybuft", -EBADMSG, "1000 kinds of memory",
-	  "a thousand kinds of memory" },
+	  "a device with a thousand kinds of memory" },
 	{ "kind", -EBADMSG, "kind 99", "an unknown kind of memory" },
-	{ "twokinds", -EBADMSG, "kind 0 twice", "a kind of memory twice" },
-	{ "twonames", -EBADMSG, "the name TEST1 twice", "a name twice" },
-	{ "cpuname", -EEXIST, "the name CPU", "the name of another's device" },
-	{ "type", -EBADMSG, "type 99", "an unknown type of device" },
-	{ "iscpu", -EEXIST, "a backend CPU", "the built-in backend's name" },
+	{ "twokinds", -EBADMSG, "kind 0 twice",
+	  "a device with a kind of memory twice" },
+	{ "twonames", -EBADMSG, "the name TEST1 twice",
+	  "two devices of one name" },
+	{ "cpuname", -EEXIST, "the name CPU",
+	  "the name of another backend's device" },
+	{ "type", -EBADMSG, "type 99", "a device of an unknown type" },
+	{ "iscpu", -EEXIST, "a backend CPU",
+	  "a backend with the built-in one's name" },
 };
 #define N_REFUSALS (sizeof(refusals) / sizeof(refusals[0]))
 
-static void refused(void)
+static void refuses_modules(void)
 {
 	for (size_t i = 0; i < N_REFUSALS; i++) {
 		const struct refusal *f = &refusals[i];
@@ -103,43 +160,44 @@ static void refused(void)
 		const char *path = module_copy("test", modules_dir(), f->as);
 
 		is_err(weir_module_load(weir, path), f->err, f->why,
-		       "refused: %s", f->what);
+		       "a module is refused: %s", f->what);
 		unlink(path);
 		weir_close(weir);
 	}
 }
 
-static void not_modules(void)
+static void refuses_other_files(void)
 {
 	struct weir *weir = open_with_modules("/nonexistent", 0);
 	const char *dir = modules_dir(), *path;
 
 	is_err(weir_module_load(weir, module_text(dir, "text", "hello\n")),
-	       -ENOEXEC, "weir-text.so", "refused: a text file");
+	       -ENOEXEC, "weir-text.so", "a text file is refused");
 	path = module_copy("test", dir, "cut");
 	if (truncate(path, 1000) < 0)
 		bail("truncate");
 	is_err(weir_module_load(weir, path), -ENOEXEC, "weir-cut.so",
-	       "refused: a module that is cut short");
+	       "a module that is cut short is refused");
 	is_err(weir_module_load(weir, module_copy("none", dir, "none")),
 	       -ENOEXEC, "no symbol weir_module_entry",
-	       "refused: a shared object without the entry symbol");
+	       "a shared object without the entry symbol is refused");
 	is_err(weir_module_load(weir, module_copy("unresolved", dir, "unres")),
 	       -ENOEXEC, "weir_test_nowhere",
-	       "refused: one that needs a symbol which nobody has");
+	       "a shared object with an undefined symbol is refused");
 	is_err(weir_module_load(weir, "weir-good.so"), -EINVAL, "absolute",
-	       "refused: a relative path");
+	       "a relative path is refused");
 	is_err(weir_module_load(weir, "/nonexistent/weir-x.so"), -ENOENT,
-	       "/nonexistent/weir-x.so", "refused: a file that is not there");
+	       "/nonexistent/weir-x.so", "a file that is not there is refused");
 	is_err(weir_module_load(weir, dir), -ENOEXEC, "regular",
-	       "refused: a directory");
+	       "a directory is refused");
 	has_str(weir_error(), "weir_module_load: /tmp/",
-		"a sentence names the call and the file");
-	is_int(weir_dev_count(weir), 1, "nothing of them stays");
+		"the error of weir_module_load names the call and the file");
+	is_int(weir_dev_count(weir), 1,
+	       "files that are refused add no devices");
 	weir_close(weir);
 }
 
-static void one_fails(void)
+static void search_goes_on(void)
 {
 	struct weir *weir = open_with_good_module();
 	const char *path = "", *why = "";
@@ -150,40 +208,40 @@ static void one_fails(void)
 	/* abi99, cut, none, text and unres lie there too. */
 	module_copy("test", modules_dir(), "abi99");
 	is_int(weir_dev_count(weir), 3,
-	       "modules that fail do not stop the good one");
+	       "modules that fail do not stop the search");
 	has_str(modules_log, "weir-abi99.so: it is made for ABI 99",
-		"... and the log says which and why");
+		"the log names a module that failed, and why");
 	is_str(weir_error(), before,
-	       "... but the thread's error stays what it was");
+	       "the search does not change the thread's error");
 	is_int(weir_module_refused(weir, 0, &path, &why), 0,
-	       "what was left out can be asked for");
-	has_str(path, "/weir-abi99.so", "... by its path");
-	is_str(why, "it is made for ABI 99, this library has 3",
-	       "... and why, with both versions");
+	       "weir_module_refused finds a module that failed");
+	has_str(path, "/weir-abi99.so", "weir_module_refused returns its path");
+	is_str(why, "it is made for ABI 99, this library has 4",
+	       "weir_module_refused returns the reason with both numbers");
 	while (weir_module_refused(weir, n, &path, &why) == 0)
 		n++;
-	is_int(n, 5, "... for each of them");
+	is_int(n, 5, "weir_module_refused finds each module that failed");
 	is_err(weir_module_refused(weir, n, &path, &why), -ENOENT, "module 5",
-	       "... and no more");
+	       "weir_module_refused ends after the last");
 	is_err(weir_dev_find(weir, "NPU0", (struct weir_dev *[1]){ NULL }),
 	       -ENODEV, "; weir-abi99.so was left out: it is made for ABI 99",
-	       "who looks for a device that is not there is told, too");
+	       "the error for an unknown device names modules that failed");
 	weir_close(weir);
 }
 
-static void twice(void)
+static void loaded_twice(void)
 {
 	struct weir *weir = open_with_good_module();
 	char link_path[512];
 	const char *path;
 
-	is_int(weir_dev_count(weir), 3, "a module is there");
+	is_int(weir_dev_count(weir), 3, "the module is loaded once");
 	snprintf(link_path, sizeof(link_path), "%s/weir-link.so",
 		 modules_dir());
 	if (symlink("weir-good.so", link_path) < 0)
 		bail("symlink");
 	is_err(weir_module_load(weir, link_path), -EEXIST, "weir-good.so",
-	       "the same module by another name is refused");
+	       "a module that is loaded by another name is refused");
 	unlink(link_path);
 	path = module_copy("test", modules_dir(), "same");
 	is_err(weir_module_load(weir, path), -EEXIST, "a backend TEST",
@@ -192,7 +250,7 @@ static void twice(void)
 	weir_close(weir);
 }
 
-static void relative(void)
+static void relative_paths(void)
 {
 	static const char *const paths[] = { ".", "::", "", "sub:./x" };
 	struct weir *weir;
@@ -209,11 +267,11 @@ static void relative(void)
 	weir = open_with_modules(":rel", 0);
 	weir_dev_count(weir);
 	has_str(modules_log, "'rel' is not an absolute directory",
-		"a relative directory is left out, and the log told");
+		"the log names a relative directory, which is left out");
 	weir_close(weir);
 }
 
-static void trust(void)
+static void trusted_files(void)
 {
 	const char *path = module_copy("test", modules_dir(), "open");
 	struct weir *weir;
@@ -223,23 +281,24 @@ static void trust(void)
 	is_int(weir_module_load(weir, path), 0,
 	       "a module that everybody can write is loaded");
 	has_str(modules_log, "can be written by everybody",
-		"... with a warning");
+		"the log warns of a module that everybody can write");
 	weir_close(weir);
 	weir = open_with_modules("/nonexistent", WEIR_OPEN_STRICT_MODULES);
 	is_err(weir_module_load(weir, path), -EPERM, "written by everybody",
-	       "... and refused where modules are strict");
+	       "a strict root refuses a module that everybody can write");
 	chmod(path, 0755);
 	chmod(modules_dir(), 0777);
 	is_err(weir_module_load(weir, path), -EPERM, "its directory",
-	       "... and so is one in a directory that everybody can write");
+	       "a strict root refuses a directory that everybody can write");
 	chmod(modules_dir(), 0700);
-	is_int(weir_module_load(weir, path), 0, "one that is ours is not");
+	is_int(weir_module_load(weir, path), 0,
+	       "a strict root loads a module that is ours");
 	weir_close(weir);
 	unlink(path);
 }
 
 /* A link into a directory that everybody can write. */
-static void links(void)
+static void links_followed(void)
 {
 	char dir[] = "/tmp/weir-links-XXXXXX", link_path[512];
 	const char *path;
@@ -259,7 +318,7 @@ static void links(void)
 	weir = open_with_modules("/nonexistent", WEIR_OPEN_STRICT_MODULES);
 	is_err(weir_module_load(weir, link_path), -EPERM,
 	       "the directory that it links to can be written by everybody",
-	       "... not to one in a directory that everybody can write");
+	       "a strict root does not follow a link into one that is not");
 	weir_close(weir);
 	unlink(link_path);
 	unlink(path);
@@ -277,7 +336,7 @@ ssize_t pread(int fd, void *buf, size_t n, off_t off)
 	return syscall(SYS_pread64, fd, buf, n, off);
 }
 
-static void swapped(void)
+static void file_replaced(void)
 {
 	struct weir *weir = open_with_modules("/nonexistent", 0);
 	char path[512], evil[512];
@@ -289,15 +348,15 @@ static void swapped(void)
 	swap_from = evil;
 	swap_to = path;
 	is_int(weir_module_load(weir, path), 0,
-	       "a file that replaces a module while it is looked at is not loaded");
-	ok(!swap_from, "... though it has its name");
-	is_int(weir_dev_count(weir), 3, "... but what was looked at is");
+	       "replacing a module while it is checked does not fail the load");
+	ok(!swap_from, "the file was replaced while it was checked");
+	is_int(weir_dev_count(weir), 3, "the file that was checked is loaded");
 	weir_close(weir);
 	unlink(path);
 }
 
 /* The dynamic linker knows what is loaded by names, ours have a descriptor. */
-static void not_mistaken(void)
+static void names_of_descriptors(void)
 {
 	struct weir *a = open_with_modules("/nonexistent", 0);
 	struct weir *b = open_with_modules("/nonexistent", 0);
@@ -310,11 +369,11 @@ static void not_mistaken(void)
 		bail("%s", weir_error());
 	bad = module_copy("test", modules_dir(), "nomem");
 	is_err(weir_module_load(a, bad), -EBADMSG, "mem is NULL",
-	       "a module is not taken for one that is loaded");
+	       "a module is not mistaken for one that is loaded");
 	weir_close(b);
 	b = open_with_modules("/nonexistent", 0);
 	is_err(weir_module_load(b, bad), -EBADMSG, "mem is NULL",
-	       "... nor for one that another root has loaded");
+	       "a module is not mistaken for one of another root");
 	weir_close(b);
 	weir_close(a);
 	unlink(bad);
@@ -344,7 +403,7 @@ static void long_path(void)
 		bail("%s", weir_error());
 	r = weir_module_load(weir, dir);
 	is_err(r, -EEXIST, "loaded already, as",
-	       "of a path that is longer than a sentence the reason is left");
+	       "an error keeps its reason after a path that is too long for it");
 	unlink(dir);
 	for (int i = 0; i < 10; i++) {
 		*strrchr(dir, '/') = '\0';
@@ -404,12 +463,11 @@ static void environment(const char *self)
 		skip(1,
 		     "a set-user-ID program does not find its libraries here");
 	else
-		is_int(n, 1,
-		       "... but not by a program with more rights than its user");
+		is_int(n, 1, "a set-user-ID program ignores WEIR_MODULE_PATH");
 }
 
-/* As a library that was installed with its modules; here it is the program. */
-static void beside(const char *self)
+/* As an installed library with its modules: here the library is the program. */
+static void found_beside(const char *self)
 {
 	char dir[] = "/tmp/weir-beside-XXXXXX", prog[64], sub[64];
 	const char *path;
@@ -430,7 +488,7 @@ static void beside(const char *self)
 	}
 	waitpid(pid, &status, 0);
 	is_int(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 3,
-	       "what lies beside the library is found, whatever module_path is");
+	       "modules beside the library are found whatever module_path is");
 	unlink(path);
 	unlink(prog);
 	rmdir(sub);
@@ -446,19 +504,22 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(10 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 3 + 2 + 1 + 2 + 1);
-	found();
-	refused();
-	not_modules();
-	one_fails();
-	twice();
-	relative();
-	trust();
-	links();
-	swapped();
-	not_mistaken();
+	plan(7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 3 + 2 + 1 + 2 +
+	     1);
+	devices_found();
+	device_functions();
+	wrong_results();
+	refuses_modules();
+	refuses_other_files();
+	search_goes_on();
+	loaded_twice();
+	relative_paths();
+	trusted_files();
+	links_followed();
+	file_replaced();
+	names_of_descriptors();
 	long_path();
 	environment(self);
-	beside(self);
+	found_beside(self);
 	return done_testing();
 }

@@ -14,17 +14,17 @@ const char *modules_dir(void);
  */
 const char *module_copy(const char *from, const char *dir, const char *as);
 
-/* A file of these bytes, for what is no module. */
+/* A file with this text, which is no module. */
 const char *module_text(const char *dir, const char *as, const char *text);
 
 /*
- * A root that loads what is in @path and keeps what it logs, a line each, in
- * modules_log; ends the test if that fails.
+ * A root that loads modules from @path and keeps what it logs, a line each, in
+ * modules_log. Ends the test if that fails.
  */
 struct weir *open_with_modules(const char *path, unsigned flags);
 extern char modules_log[8192];
 
-/* As above, with a proper TEST backend, and what is in WEIR_MODULE_PATH. */
+/* The same with a proper TEST backend, and with WEIR_MODULE_PATH. */
 struct weir *open_with_good_module(void);
 
 #endif

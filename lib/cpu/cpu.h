@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* The CPU backend: one device, whose memory is the host's. */
+/*
+ * The CPU backend: one device, whose memory is the host's. It is written as a
+ * module is: it includes backend.h and nothing else of the library.
+ */
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
 
 #include "dev/backend.h"
 
-/* The device's state, from its parameters. */
+/* The device's state, from its parameters. Constant. */
 struct weir__cpu {
 	int32_t node; /* NUMA node that its memory is bound to, -1: none */
 };
+
+/* cpu.c. What the library offers: the same table in every root. */
+extern const struct weir__host *_Atomic weir__cpu_host;
+struct weir__cpu *weir__cpu_of(struct weir_dev *dev);
+/* What weir_module_entry is to a module. */
+weir__module_entry_fn weir__cpu_entry;
 
 /* memory.c */
 extern const struct weir__mem_ops weir__cpu_mem_ops;
 /* queue.c */
 extern const struct weir__queue_ops weir__cpu_queue_ops;
-
-extern const struct weir__backend weir__cpu_backend;
 
 #endif

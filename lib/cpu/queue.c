@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue of a CPU stream: a list that is pushed to, and one worker thread
- * that takes all of it at once and runs it in order. The worker sleeps in one
- * futex; who pushes makes a system call only if it does.
+ * The queue of a CPU stream: a list to which submit pushes without a lock, and
+ * one worker thread that takes the whole list at once and runs it in order. The
+ * worker sleeps in one futex; submit makes a system call only if it sleeps.
  */
 #include "cpu/cpu.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "core/error.h"
-#include "core/sys.h"
+#define lib weir__cpu_host
 
 enum {
-	AWAKE,  /* the worker; set by who wakes it */
-	ASLEEP, /* by the worker, which then looks at the list again */
-	CLOSED  /* by close: the worker frees the queue and ends */
+	AWAKE,  /* set by the thread that wakes the worker */
+	ASLEEP, /* set by the worker, which then looks at the list again */
+	CLOSED  /* set by close: the worker frees the queue and ends */
 };
 
 struct queue {
 	_Atomic(struct weir__work *) pushed; /* newest first */
 	_Atomic uint32_t state;              /* the futex */
-	bool started;                        /* submit is serialised */
+	bool started; /* the worker; only submit and close use it */
 	char name[16];
 };
 
@@ -34,30 +32,31 @@ static int cpu_queue_open(struct weir_dev *dev, unsigned flags,
 
 	(void)dev;
 	if (flags)
-		return weir__fail(
+		return lib->fail(
 			-EOPNOTSUPP,
 			"flags %#x: a stream of the CPU has no native handle",
 			flags);
-	q = weir__calloc(1, sizeof(*q));
+	q = lib->calloc(1, sizeof(*q));
 	if (!q)
-		return weir__fail(-ENOMEM, "no memory for a queue");
+		return lib->fail(-ENOMEM, "no memory for a queue");
 	snprintf(q->name, sizeof(q->name), "weir/%.10s", name ? name : "cpu");
 	*ret_queue = q;
 	return 0;
 }
 
 /*
- * The worker frees the queue: it may be the one that closes it. It may do so
- * as soon as it sees the state, and a wake of freed memory wakes nobody.
+ * The worker frees the queue, since it may be the thread that closes it. It may
+ * do so as soon as it sees CLOSED: the wake may be of freed memory, which wakes
+ * no thread.
  */
 static void cpu_queue_close(void *queue)
 {
 	struct queue *q = queue;
 
 	if (!q->started)
-		weir__free(q);
+		lib->free(q);
 	else if (atomic_exchange(&q->state, CLOSED) == ASLEEP)
-		weir__futex_wake(&q->state, 1);
+		lib->futex_wake(&q->state, 1);
 }
 
 static void run_rows(const struct weir__work *w)
@@ -67,14 +66,14 @@ static void run_rows(const struct weir__work *w)
 			w->width);
 }
 
-static void run_pieces(const struct weir__work *w)
+static void run_segments(const struct weir__work *w)
 {
 	for (size_t i = 0; i < w->n_segments; i++)
 		memcpy(w->segment[i].dst, w->segment[i].src,
 		       w->segment[i].bytes);
 }
 
-static void run(struct weir__work *w)
+static void work_run(struct weir__work *w)
 {
 	int res = 0;
 
@@ -83,7 +82,7 @@ static void run(struct weir__work *w)
 	case WEIR__WORK_GET:
 	case WEIR__WORK_COPY:
 		if (w->n_segments)
-			run_pieces(w);
+			run_segments(w);
 		else
 			run_rows(w);
 		break;
@@ -94,7 +93,7 @@ static void run(struct weir__work *w)
 	case WEIR__WORK_CALL:
 		res = w->call(w->arg);
 		break;
-	case WEIR__WORK_WAIT: /* not given to queues without handed() */
+	case WEIR__WORK_WAIT: /* not submitted without all_in_driver */
 	case WEIR__WORK_MARK:
 		break;
 	}
@@ -126,11 +125,11 @@ static bool wait_for_work(struct queue *q)
 	if (atomic_load(&q->pushed))
 		atomic_compare_exchange_strong(&q->state, &state, AWAKE);
 	while ((state = atomic_load(&q->state)) == ASLEEP)
-		weir__futex_wait(&q->state, ASLEEP, INT64_MAX);
+		lib->futex_wait(&q->state, ASLEEP, INT64_MAX);
 	return state != CLOSED;
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
 	struct queue *q = arg;
 	struct weir__work *w, *next;
@@ -138,20 +137,20 @@ static void *work(void *arg)
 	do {
 		for (w = take_all(q); w; w = next) {
 			next = w->next;
-			run(w);
+			work_run(w);
 		}
 	} while (atomic_load(&q->pushed) || wait_for_work(q));
-	weir__free(q);
+	lib->free(q);
 	return NULL;
 }
 
-static int start(struct queue *q)
+static int worker_start(struct queue *q)
 {
 	pthread_t thread;
-	int r = weir__thread_start(&thread, q->name, work, q);
+	int r = lib->thread(&thread, q->name, worker_main, q);
 
 	if (r < 0)
-		return weir__fail_sys(r, "cannot start the worker of a stream");
+		return lib->fail_sys(r, "cannot start the worker of a stream");
 	pthread_detach(thread);
 	q->started = true;
 	return 0;
@@ -161,7 +160,7 @@ static int cpu_queue_submit(void *queue, struct weir__work *w)
 {
 	struct queue *q = queue;
 	uint32_t state = ASLEEP;
-	int r = q->started ? 0 : start(q);
+	int r = q->started ? 0 : worker_start(q);
 
 	if (r < 0)
 		return r;
@@ -169,7 +168,7 @@ static int cpu_queue_submit(void *queue, struct weir__work *w)
 	while (!atomic_compare_exchange_weak(&q->pushed, &w->next, w))
 		;
 	if (atomic_compare_exchange_strong(&q->state, &state, AWAKE))
-		weir__futex_wake(&q->state, 1);
+		lib->futex_wake(&q->state, 1);
 	return 0;
 }
 

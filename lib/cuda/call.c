@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host functions on native streams: the driver calls them, in order with what
- * others queue there. On a lost device it may never do so, or still do so when
- * the work has ended: the call belongs to both.
+ * Host functions on native streams: the driver calls them, in order with the
+ * work that others queue there. On a lost device the driver may never call, or
+ * call after the work has ended: so flight and driver each have a reference.
  */
 #include "cuda/queue.h"
 
@@ -17,18 +17,18 @@ struct weir__cuda_call {
 	_Atomic int res;
 };
 
-static void put(struct weir__cuda_call *call)
+static void call_put(struct weir__cuda_call *call)
 {
 	if (atomic_fetch_sub(&call->refs, 1) == 1)
 		weir__cuda_host.free(call);
 }
 
-static void CUDA_CB run(void *arg)
+static void CUDA_CB call_run(void *arg)
 {
 	struct weir__cuda_call *call = arg;
 
 	atomic_store(&call->res, call->fn(call->arg));
-	put(call);
+	call_put(call);
 }
 
 CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
@@ -43,7 +43,7 @@ CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
 	atomic_init(&call->refs, 2);
 	call->fn = w->call;
 	call->arg = w->arg;
-	r = drv.cuLaunchHostFunc(q->stream, run, call);
+	r = drv.cuLaunchHostFunc(q->stream, call_run, call);
 	if (r)
 		weir__cuda_host.free(call);
 	else
@@ -55,6 +55,6 @@ int weir__cuda_call_end(struct weir__cuda_call *call)
 {
 	int res = atomic_load(&call->res);
 
-	put(call);
+	call_put(call);
 	return res < 0 ? res : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The context of a device, and what the driver's results say of it: failed
- * calls, failed work, a device that is lost.
+ * The context of a device, and what the driver's results mean for it: a failed
+ * call, failed work, a lost device.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@ void weir__cuda_lose(struct weir__cuda *c, CUresult result)
 
 	if (!atomic_compare_exchange_strong(&c->lost, &none, (int)result))
 		return;
-	/* At the end of a program it is no news. */
+	/* At exit that is expected. */
 	if (weir__cuda_ended(c))
 		return;
 	weir__cuda_words((int32_t)result, words, sizeof(words));
@@ -68,11 +68,11 @@ int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 }
 
 /*
- * A context that is not valid any more was reset by somebody else. One that is
- * refused again and again will not come back, and who waits is not to wait for
- * ever.
+ * A context that is no longer valid was reset by other code of the program. One
+ * that is refused MAX_REFUSED times in a row counts as gone too, since threads
+ * that wait for its work would wait for ever.
  */
-static CUresult refused(struct weir__cuda *c, CUresult r)
+static CUresult context_refused(struct weir__cuda *c, CUresult r)
 {
 	weir__cuda_note(c, r);
 	if (r == CUDA_ERROR_INVALID_CONTEXT ||
@@ -81,7 +81,7 @@ static CUresult refused(struct weir__cuda *c, CUresult r)
 	return r;
 }
 
-/* Of this thread, from the first weir__cuda_relax to the last restore. */
+/* This thread's, from its first weir__cuda_relax to its last restore. */
 static _Thread_local struct {
 	unsigned depth;
 	bool exchanged;
@@ -105,7 +105,7 @@ void weir__cuda_restore(void)
 	drv.cuThreadExchangeStreamCaptureMode(&relaxed.mode);
 }
 
-static CUresult push(struct weir__cuda *c)
+static CUresult context_push_once(struct weir__cuda *c)
 {
 	CUresult r = (CUresult)atomic_load(&c->lost);
 
@@ -115,7 +115,7 @@ static CUresult push(struct weir__cuda *c)
 	r = drv.cuCtxPushCurrent(c->context);
 	if (r) {
 		weir__cuda_restore();
-		return refused(c, r);
+		return context_refused(c, r);
 	}
 	if (atomic_load_explicit(&c->refused, memory_order_relaxed))
 		atomic_store(&c->refused, 0);
@@ -124,10 +124,10 @@ static CUresult push(struct weir__cuda *c)
 
 CUresult weir__cuda_push(struct weir__cuda *c)
 {
-	CUresult r = push(c);
+	CUresult r = context_push_once(c);
 
-	/* Once more: what is given back is not to be leaked for nothing. */
-	return r ? push(c) : r;
+	/* Once more: otherwise one failure would leak what is being freed. */
+	return r ? context_push_once(c) : r;
 }
 
 int weir__cuda_enter(struct weir__cuda *c)
@@ -149,7 +149,7 @@ void weir__cuda_leave(void)
 {
 	CUcontext was = NULL;
 
-	/* What was not taken off would stay the caller's current one. */
+	/* A context that stays pushed would be the caller's current one. */
 	if (drv.cuCtxPopCurrent(&was) && !was)
 		drv.cuCtxPopCurrent(&was);
 	weir__cuda_restore();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls that a copy is made of: one for bytes in a row, or for rows. */
+/* The driver calls of a copy: for flat bytes, for rows, and for segments. */
 #include "cuda/queue.h"
 
 #define drv weir__cuda_drv
@@ -68,7 +68,7 @@ bool weir__cuda_pitch_fits(const struct weir__cuda *c,
 	return w->dst_pitch <= c->max_pitch && w->src_pitch <= c->max_pitch;
 }
 
-/* Between places of a device a driver may refuse pitches not its own. */
+/* Inside a device a driver may refuse a pitch that is not of cuMemAllocPitch. */
 static CUresult copy_rows(struct weir__cuda_queue *q,
 			  const struct weir__work *w)
 {
@@ -86,8 +86,11 @@ struct batch {
 	size_t bytes[BATCH], n;
 };
 
-/* False: there is no room. What adjoins the last at both ends is one with it. */
-static bool add(struct batch *b, const struct weir__segment *p)
+/*
+ * False: the batch is full. A segment whose source and destination follow those
+ * of the last is merged with it.
+ */
+static bool batch_add(struct batch *b, const struct weir__segment *p)
 {
 	CUdeviceptr dst = address(p->dst), src = address(p->src);
 	size_t last = b->n - 1;
@@ -105,7 +108,7 @@ static bool add(struct batch *b, const struct weir__segment *p)
 	return true;
 }
 
-/* The driver has no batches on the stream that is called NULL. */
+/* The driver takes no batches on the default stream. */
 static bool can_batch(const struct weir__cuda_queue *q, const struct batch *b)
 {
 	return drv.copy_batch && q->c->batches && b->n > 1 && q->stream &&
@@ -113,10 +116,10 @@ static bool can_batch(const struct weir__cuda_queue *q, const struct batch *b)
 }
 
 /*
- * Sources are read when the stream has come there, as by any copy: a slot is
- * used again when the event behind it has passed.
+ * Sources are read in the order of the stream, as by any copy: a slot can be
+ * used again when the event after the batch is complete.
  */
-static CUresult copy_all(struct weir__cuda_queue *q, struct batch *b)
+static CUresult batch_copy(struct weir__cuda_queue *q, struct batch *b)
 {
 	CUmemcpyAttributes attr = {
 		.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
@@ -137,26 +140,26 @@ static CUresult copy_all(struct weir__cuda_queue *q, struct batch *b)
 	return r;
 }
 
-static CUresult copy_pieces(struct weir__cuda_queue *q,
-			    const struct weir__work *w)
+static CUresult copy_segments(struct weir__cuda_queue *q,
+			      const struct weir__work *w)
 {
 	struct batch b = { .n = 0 };
 	CUresult r = CUDA_SUCCESS;
 
 	for (size_t i = 0; i < w->n_segments && !r; i++) {
-		if (add(&b, &w->segment[i]))
+		if (batch_add(&b, &w->segment[i]))
 			continue;
-		r = copy_all(q, &b);
+		r = batch_copy(q, &b);
 		b.n = 0;
-		add(&b, &w->segment[i]);
+		batch_add(&b, &w->segment[i]);
 	}
-	return r ? r : copy_all(q, &b);
+	return r ? r : batch_copy(q, &b);
 }
 
 CUresult weir__cuda_copy(struct weir__cuda_queue *q, const struct weir__work *w)
 {
 	if (w->n_segments)
-		return copy_pieces(q, w);
+		return copy_segments(q, w);
 	if ((w->dst_dev || w->src_dev) && weir__cuda_is_between(q, w))
 		return weir__cuda_copy_between(q, w);
 	return w->rows == 1 ? copy_flat(q, w) : copy_rows(q, w);

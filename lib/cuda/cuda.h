@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CUDA backend: GPUs, their memory and queues, on the driver's own
- * interface. README.md has the states.
+ * The CUDA backend: GPUs, their memory and queues, on the driver API. README.md
+ * has the states.
  */
 #ifndef WEIR__CUDA_H
 #define WEIR__CUDA_H
@@ -14,7 +14,7 @@
 
 #define WEIR__CUDA_ALIGN ((size_t)256)
 
-/* A device's state, from its first use on. */
+/* A device's state, made at its first use. */
 struct weir__cuda {
 	const struct weir__host *host;
 	struct weir_dev *dev;
@@ -22,70 +22,113 @@ struct weir__cuda {
 	CUcontext context; /* the primary one, retained */
 	int32_t node;      /* NUMA node nearest to it, -1: not known */
 	bool reads_only;   /* memory can be registered for reading only */
-	bool batches;      /* copies in a batch may be asked for */
+	bool batches;      /* cuMemcpyBatchAsync may be used */
 	size_t max_pitch;  /* of copies of rows */
-	_Atomic int lost;  /* the CUresult by which it was, or 0 */
-	_Atomic uint64_t reached; /* devices, by ordinal, asked for access to */
-	_Atomic unsigned refused; /* contexts in a row that could not be had */
+	_Atomic int lost;  /* the CUresult that lost it, or 0 */
+	_Atomic uint64_t reached; /* a bit for each ordinal that was tried */
+	_Atomic unsigned
+		refused; /* pushes of the context that failed in a row */
 	/*
-	 * How often the driver gave an error that may be of earlier work: what
-	 * was out then fails with it.
+	 * How often the driver returned an error that may be of earlier work.
+	 * Work that was in the driver then fails with that error.
 	 */
 	_Atomic unsigned doubts;
-	pthread_mutex_t lock; /* guards what follows: one move at a time */
-	CUstream blocking;    /* for moves that block; made at first use */
+	pthread_mutex_t lock; /* of one blocking move; guards what follows */
+	CUstream blocking;    /* for blocking moves; made by the first */
 	unsigned moving;      /* doubts when the move began */
 };
 
-/* What the library offers: the same functions in every root. */
+/* What the library offers: a copy of its host table, for all roots. */
 extern struct weir__host weir__cuda_host;
+
+/*
+ * A device's number in the library: the GPU's ordinal; of virtual devices which
+ * of how many it is. The first is the GPU itself, and has 0 for both.
+ */
+struct weir__cuda_number {
+	unsigned ordinal, part, parts;
+};
+
+/* A description with what it points to: it is not copied. */
+struct weir__cuda_desc {
+	struct weir__dev_desc dev;
+	struct weir__buft_desc device, pinned, mapped;
+	const struct weir__buft_desc *buft[3];
+};
 
 /* cuda.c */
 struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
+/* describe.c */
+int weir__cuda_probe(struct weir *weir, const struct weir__host *host,
+		     struct weir__probe *probe);
+int weir__cuda_describe(struct weir__cuda_number n,
+			struct weir__cuda_desc *ret_desc);
+/* @otherwise: the driver does not know the attribute. */
+int weir__cuda_attribute(CUdevice device, CUdevice_attribute which,
+			 int otherwise);
+/* "0000:3b:00.0", as sysfs has it; "" if it is not known. */
+void weir__cuda_pci(CUdevice device, char *pci, size_t room);
+/* The NUMA node nearest to it, -1: not known. */
+int32_t weir__cuda_node(CUdevice device, const char *pci);
+/* virtual.c */
+struct weir__cuda_number weir__cuda_number(unsigned i);
+/* The value of virtual=N. */
+int weir__cuda_virtual_parse(const char *text, size_t n, unsigned ordinal,
+			     unsigned *ret_parts);
+/* Add CUDA0-1 to CUDA0-(@parts - 1) beside @dev, which is CUDA0. */
+int weir__cuda_virtual_add(struct weir_dev *dev, unsigned ordinal,
+			   unsigned parts);
+/* What @n has of the memory of its GPU. */
+void weir__cuda_virtual_share(struct weir__cuda_number n, uint64_t *free_bytes,
+			      uint64_t *total);
 /*
- * context.c. Make the device's context current, and the caller's again. Every
- * call of the driver that needs one stands between the two. -ENODEV: the
- * device is lost, and the driver is not asked.
+ * context.c. Make the device's context current, and then the caller's again.
+ * Every driver call that needs a context is made between the two. -ENODEV: the
+ * device is lost, and the driver is not called.
  */
 int weir__cuda_enter(struct weir__cuda *c);
 void weir__cuda_leave(void);
 /*
- * Between the two the thread's mode of stream capture is relaxed: else calls
- * that capture forbids fail, and break the capture of whoever is capturing. So
- * it is between these, around what needs no context.
+ * Between the two the thread's mode of stream capture is relaxed: otherwise
+ * calls that a capture forbids fail, and break a capture by another thread of
+ * the program. weir__cuda_enter and _leave include these; they are used alone
+ * around driver calls that need no context.
  */
 void weir__cuda_relax(void);
 void weir__cuda_restore(void);
-/* The same without a sentence: what the driver says, or said of its loss. */
+/*
+ * weir__cuda_enter without a sentence: the driver's result, or the one by which
+ * the device was lost.
+ */
 CUresult weir__cuda_push(struct weir__cuda *c);
 /*
- * What a call of the driver's gave, also one whose failure does not matter: it
- * may say that nothing works any more, or that earlier work has failed.
+ * Take note of a driver call's result, also if that call's failure does not
+ * matter: it may mean that the device is lost, or that earlier work failed.
  */
 void weir__cuda_note(struct weir__cuda *c, CUresult result);
-/* Has it said the latter since there were @before doubts? */
+/* May earlier work have failed since c->doubts was @before? */
 bool weir__cuda_doubted(struct weir__cuda *c, unsigned before);
-/* From now on it is lost, by @result, whatever that is. */
+/* From now on the device is lost, by @result. */
 void weir__cuda_lose(struct weir__cuda *c, CUresult result);
-/* Is it lost because the driver has ended, as it does before the program? */
+/* Is it lost because the driver has shut down, as it does at exit? */
 bool weir__cuda_ended(struct weir__cuda *c);
 /* @result as an errno, of this device. */
 int weir__cuda_result(struct weir__cuda *c, CUresult result);
-/* @what, which named the call and its sizes, gave @result: errno, sentence. */
+/* The call and sizes that @what names returned @result: sentence and errno. */
 int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 		    ...) __attribute__((format(printf, 3, 4)));
 
 /* memory.c */
 extern const struct weir__mem_ops weir__cuda_mem_ops;
 /*
- * What memory the driver takes @ptr for; 0: it does not know it. A context is
- * current.
+ * The driver's memory type of @ptr; 0: the driver does not know it. A context
+ * is current.
  */
 CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 			CUmemorytype *ret_type);
-/* Is it page-locked host memory? No, if the driver cannot be asked. */
+/* Does the driver say that @ptr is page-locked host memory? */
 bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr);
-/* peer.c: between devices; a context is current for those of CUresult. */
+/* peer.c: copies between devices. A context is current for the second. */
 int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other);
 CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      struct weir__cuda *src_dev, const void *src,
@@ -96,8 +139,8 @@ extern const struct weir__queue_ops weir__cuda_queue_ops;
 int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue);
 int weir__cuda_queue_native(void *queue, void **ret_stream);
 /*
- * nvml.c. Of the GPU at @pci; makes no context. -ENODATA with a sentence: the
- * library that knows is not there.
+ * nvml.c. Memory of the GPU at @pci; makes no context. -ENODATA with a sentence:
+ * libnvidia-ml.so.1 is not there, or does not know it.
  */
 int weir__cuda_nvml_memory(const char *pci, uint64_t *ret_free,
 			   uint64_t *ret_total);

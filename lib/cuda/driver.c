@@ -20,7 +20,7 @@ struct entry {
 	bool required;
 };
 
-/* "name" stays the name in the source; the member may be a macro's. */
+/* #name is the name as written; cuda.h may define it as a macro for another. */
 #define REQUIRED(name, version) \
 	{ #name, version, offsetof(struct weir__cuda_driver, name), true },
 #define OPTIONAL(name, version) \
@@ -35,7 +35,7 @@ static const struct entry entries[] = {
 };
 /* clang-format on */
 
-/* How entries are asked for: since CUDA 12 with one argument more. */
+/* cuGetProcAddress, which has one argument more since CUDA 12. */
 struct finder {
 	CUresult (*v2)(const char *name, void **pfn, int version,
 		       cuuint64_t flags, CUdriverProcAddressQueryResult *why);
@@ -43,8 +43,8 @@ struct finder {
 		       cuuint64_t flags);
 };
 
-static CUresult find(const struct finder *f, const char *name, int version,
-		     void **ret)
+static CUresult find_entry(const struct finder *f, const char *name,
+			   int version, void **ret)
 {
 	CUdriverProcAddressQueryResult why;
 
@@ -54,8 +54,8 @@ static CUresult find(const struct finder *f, const char *name, int version,
 		     : f->v1(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT);
 }
 
-/* Asked first, for the sentences. It has been there since ever. */
-static int version_of(void *handle)
+/* For the sentences. Every driver exports it. */
+static int driver_version(void *handle)
 {
 	CUresult (*get)(int *);
 	int version = 0;
@@ -73,13 +73,13 @@ static int lacks(const struct weir__host *host, int driver, const char *name,
 			  version / 1000, version % 1000 / 10);
 }
 
-static int fill(const struct weir__host *host, const struct finder *f,
-		struct weir__cuda_driver *drv)
+static int fill_table(const struct weir__host *host, const struct finder *f,
+		      struct weir__cuda_driver *drv)
 {
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		const struct entry *e = &entries[i];
 		void *pfn;
-		CUresult r = find(f, e->name, e->version, &pfn);
+		CUresult r = find_entry(f, e->name, e->version, &pfn);
 
 		if (r == CUDA_ERROR_STUB_LIBRARY)
 			return host->fail(
@@ -103,11 +103,11 @@ static int open_driver(const struct weir__host *host)
 		return host->fail(-ENODEV, "no CUDA driver: %s", dlerror());
 	*(void **)&f.v2 = dlsym(handle, "cuGetProcAddress_v2");
 	*(void **)&f.v1 = dlsym(handle, "cuGetProcAddress");
-	drv.version = version_of(handle);
+	drv.version = driver_version(handle);
 	if (!f.v2 && !f.v1)
 		r = lacks(host, drv.version, "cuGetProcAddress", 11030);
 	else
-		r = fill(host, &f, &drv);
+		r = fill_table(host, &f, &drv);
 	if (r < 0) {
 		dlclose(handle);
 		return r;

@@ -3,8 +3,8 @@
  * The CUDA driver: libcuda.so.1, opened at run time, as one table filled from
  * one list. The only header that includes <cuda.h>.
  *
- * Each entry has the CUDA version whose signature is called, which is what
- * cuGetProcAddress is asked for, so a newer driver gives the same function.
+ * Each entry has the CUDA version whose signature is called. cuGetProcAddress
+ * is called with that version, so a newer driver returns the same function.
  */
 #ifndef WEIR__CUDA_DRIVER_H
 #define WEIR__CUDA_DRIVER_H
@@ -16,7 +16,7 @@
 
 struct weir__host;
 
-/* Without these there is no backend. */
+/* Entries without which the backend is refused. */
 #define WEIR__CUDA_REQUIRED(X)              \
 	X(cuInit, 2000)                     \
 	X(cuDriverGetVersion, 2020)         \
@@ -57,7 +57,7 @@ struct weir__host;
 	X(cuEventQuery, 2000)               \
 	X(cuEventSynchronize, 2000)
 
-/* Without one of these an ability is off; NULL in the table. */
+/* Entries that a driver may lack: NULL in the table, and an ability is off. */
 #define WEIR__CUDA_OPTIONAL(X)         \
 	X(cuDeviceCanAccessPeer, 4000) \
 	X(cuCtxEnablePeerAccess, 4000) \
@@ -69,8 +69,8 @@ struct weir__host;
 	X(cuThreadExchangeStreamCaptureMode, 10010)
 
 /*
- * Copies in a batch, as of CUDA 12.8. The header declares what came with 13.0,
- * which has no argument for the copy that failed; a driver has both.
+ * cuMemcpyBatchAsync of CUDA 12.8. The header declares the one of 13.0, which
+ * has no argument for the copy that failed; a driver of 13.0 has both.
  */
 typedef CUresult weir__cuda_batch_fn(CUdeviceptr *dsts, CUdeviceptr *srcs,
 				     size_t *sizes, size_t count,
@@ -94,17 +94,18 @@ extern struct weir__cuda_driver weir__cuda_drv;
 
 /*
  * Open the driver, once for the process; it is never closed. -ENODEV: there is
- * none. -ENOSYS: it lacks a required entry, which is named with its version.
+ * no driver. -ENOSYS: it lacks a required entry; the sentence names the entry
+ * and its version.
  */
 int weir__cuda_driver_open(const struct weir__host *host);
 
-/* The one place where the driver's results become errnos; 0: success. */
+/* The one place where a driver's result becomes an errno; 0: success. */
 int weir__cuda_errno(CUresult result);
-/* After it nothing of the context works any more. */
+/* Does @result mean that nothing of the context works any more? */
 bool weir__cuda_is_fatal(CUresult result);
-/* The call was refused because a stream is being captured into a graph. */
+/* Was the call refused because a stream is being captured into a graph? */
 bool weir__cuda_is_capture(CUresult result);
-/* "CUDA_ERROR_OUT_OF_MEMORY: out of memory": the driver's own words. */
+/* The driver's own words: "CUDA_ERROR_OUT_OF_MEMORY: out of memory". */
 void weir__cuda_words(int32_t result, char *text, size_t room);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The helper of a queue: a thread for what would block its caller or the
- * device. Host functions, memory that is not page-locked (through a bounce
- * buffer that is), and copies inside of host memory. What comes behind such
- * work goes through it too, so that the order stays.
+ * The helper of a queue: a thread for work that would block its caller or the
+ * device: host functions, moves of memory that is not page-locked (through a
+ * bounce buffer that is), and moves inside host memory. Work that is submitted
+ * after such work goes through it too, so that the order is kept.
  */
 #include "cuda/queue.h"
 
@@ -45,7 +45,7 @@ void weir__cuda_run_on_host(const struct weir__work *w)
 	}
 }
 
-/* False: pageable memory goes to the driver as it is, which works, slower. */
+/* False: the driver gets pageable memory as it is, which works, but blocks. */
 static bool have_bounce(struct weir__cuda_queue *q)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -77,7 +77,7 @@ void weir__cuda_helper_close(struct weir__cuda_queue *q)
 		weir__cuda_note(q->c, drv.cuMemFreeHost(q->bounce));
 }
 
-/* Through one half while the device copies out of the other. */
+/* Fill one half while the device copies out of the other. */
 static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -98,8 +98,8 @@ static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
 	return r;
 }
 
-/* Each by itself. */
-static CUresult bounce_pieces(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult bounce_segments(struct weir__cuda_queue *q,
+				struct weir__work *w)
 {
 	struct weir__work one = *w;
 	CUresult r = CUDA_SUCCESS;
@@ -134,11 +134,11 @@ static CUresult bounce_down(struct weir__cuda_queue *q, struct weir__work *w)
 }
 
 /*
- * A move through the bounce buffer that has failed (@r) may have copies queued
- * behind which there is no event: the buffer is not touched before the stream is
- * idle, and never again if that cannot be known.
+ * A move through the bounce buffer that failed (@r) may have queued copies
+ * without an event after them: wait until the stream is idle before the buffer
+ * is used again. If that cannot be waited for, the device counts as lost.
  */
-static CUresult settle(struct weir__cuda_queue *q, CUresult r)
+static CUresult bounce_settle(struct weir__cuda_queue *q, CUresult r)
 {
 	CUresult sync;
 
@@ -152,8 +152,8 @@ static CUresult settle(struct weir__cuda_queue *q, CUresult r)
 	return r;
 }
 
-/* Give it to the driver, or do it; a context is current, no lock held. */
-static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
+/* Do it, or give it to the driver. A context is current, no lock is held. */
+static CUresult helper_run(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	CUresult r;
 
@@ -166,27 +166,27 @@ static CUresult run(struct weir__cuda_queue *q, struct weir__work *w)
 	if (!weir__cuda_blocks(q->c, w) || w->rows != 1 || !have_bounce(q))
 		return weir__cuda_issue(q, w);
 	if (w->n_segments)
-		r = bounce_pieces(q, w);
+		r = bounce_segments(q, w);
 	else if (w->kind == WEIR__WORK_SET)
 		r = bounce_up(q, w);
 	else
 		r = bounce_down(q, w);
-	return settle(q, r);
+	return bounce_settle(q, r);
 }
 
-static void call(struct weir__cuda_queue *q, struct weir__work *w)
+static void helper_call(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	int res;
 
 	pthread_mutex_lock(&q->lock);
-	q->helping--;
+	q->n_with_helper--;
 	pthread_mutex_unlock(&q->lock);
 	res = w->call(w->arg);
 	w->done(w, res < 0 ? res : 0, 0);
 }
 
-/* Its end is seen by poll, behind what the driver has of it. */
-static void help(struct weir__cuda_queue *q, struct weir__work *w)
+/* poll sees its end, by the event after its copies. */
+static void helper_do(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	unsigned doubts = atomic_load(&q->c->doubts);
 	CUresult r = weir__cuda_push(q->c);
@@ -194,12 +194,12 @@ static void help(struct weir__cuda_queue *q, struct weir__work *w)
 	int ret;
 
 	if (entered)
-		r = run(q, w);
+		r = helper_run(q, w);
 	pthread_mutex_lock(&q->lock);
-	q->helping--;
+	q->n_with_helper--;
 	ret = weir__cuda_track(q, w, doubts, entered, r);
 	if (ret < 0) {
-		/* Nothing can follow it: wait here, and tell. */
+		/* Without a flight: wait for it here, and complete it. */
 		if (entered)
 			drv.cuStreamSynchronize(q->stream);
 		q->out--;
@@ -238,9 +238,9 @@ static void *helper_main(void *arg)
 		if (!w)
 			break;
 		if (w->kind == WEIR__WORK_CALL)
-			call(q, w);
+			helper_call(q, w);
 		else
-			help(q, w);
+			helper_do(q, w);
 	}
 	weir__cuda_host.free(q);
 	return NULL;
@@ -254,7 +254,7 @@ int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *w)
 	if (!q->started) {
 		r = weir__cuda_host.thread(&thread, q->name, helper_main, q);
 		if (r < 0)
-			return weir__cuda_host.fail(
+			return weir__cuda_host.fail_sys(
 				r, "cannot start the helper of a stream");
 		pthread_detach(thread);
 		q->started = true;
@@ -262,7 +262,7 @@ int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *w)
 	w->next = NULL;
 	*q->todo_end = w;
 	q->todo_end = &w->next;
-	q->helping++;
+	q->n_with_helper++;
 	pthread_cond_signal(&q->more);
 	return 0;
 }

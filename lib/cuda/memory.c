@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a GPU, and host memory that is page-locked for it. Two forms of
- * the latter: ours, in huge pages touched by several threads and registered
- * with the driver; and the driver's own, where that is refused.
+ * Memory of a GPU, and host memory that is page-locked for it. The latter has
+ * two forms: the library's, in huge pages that several threads touch, registered
+ * with the driver; and the driver's own, if registering is refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,12 +13,12 @@
 #define drv weir__cuda_drv
 #define PAGE ((size_t)4096)
 
-/* weir__mem.how: what it is, and so how it is let go of. */
+/* weir__mem.how: what the memory is, and so how it is freed. */
 enum how {
-	NOTHING,    /* the caller's, and the driver knows nothing of it */
+	NOTHING,    /* the caller's, and not registered */
 	ON_DEVICE,  /* cuMemAlloc */
 	REGISTERED, /* the library's, cuMemHostRegister */
-	BORROWED,   /* the caller's, cuMemHostRegister */
+	FOREIGN,    /* the caller's, cuMemHostRegister */
 	DRIVERS,    /* cuMemHostAlloc */
 	PAGEABLE    /* the library's, not locked */
 };
@@ -33,7 +33,7 @@ CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 				      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 				      (CUdeviceptr)(uintptr_t)ptr);
 	weir__cuda_note(c, r);
-	/* So it answers for what is none of its own. */
+	/* Its result for memory that it does not know. */
 	return r == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : r;
 }
 
@@ -75,8 +75,9 @@ static CUresult unregister(struct weir__cuda *c, void *ptr)
 }
 
 /*
- * False: the driver, or a lost device, may still have it. What fails is tried
- * once more: the pages are ours until then, so nobody else's can be meant.
+ * False: the device may still access the pages. A call that fails is repeated
+ * once: the pages stay allocated until then, so the address cannot be that of
+ * other memory by now.
  */
 static bool unlock_pages(struct weir__cuda *c, void *ptr)
 {
@@ -88,7 +89,7 @@ static bool unlock_pages(struct weir__cuda *c, void *ptr)
 	return !r || r == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
 }
 
-static void explain(struct weir__mem *mem, const char *what, CUresult r)
+static void explain_lesser(struct weir__mem *mem, const char *what, CUresult r)
 {
 	size_t at = strlen(mem->why);
 	char words[160];
@@ -123,7 +124,7 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 				       memory);
 	mem->base = (unsigned char *)(uintptr_t)ptr;
 	mem->how = ON_DEVICE;
-	/* Nothing of it is ever touched by the host. */
+	/* There are no host pages to touch. */
 	atomic_store(&mem->touched, bytes);
 	return 0;
 }
@@ -151,26 +152,32 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 	return r;
 }
 
-static int take_pages(struct weir__cuda *c, size_t bytes,
-		      const struct weir_buf_opts *opts, struct weir__mem *mem)
+/*
+ * Pages of the library, hidden from the children of fork: a device that they
+ * are registered with may write to them at any time.
+ */
+static int alloc_pages(struct weir__cuda *c, size_t bytes,
+		       const struct weir_buf_opts *opts, struct weir__mem *mem)
 {
-	struct weir_buf_opts o = *opts;
+	int32_t node = opts->node ? opts->node - 1 : c->node;
+	uint32_t flags = WEIR_BUF_TOUCH;
 	int r;
 
-	o.flags = WEIR_BUF_TOUCH;
+	/* The device's own node is preferred; only the caller's is strict. */
 	if (opts->node)
-		o.flags |= opts->flags & WEIR_BUF_STRICT;
-	else
-		o.node = c->node + 1;
-	r = c->host->host_take(c->host->dev_root(c->dev), bytes, &o, mem);
+		flags |= opts->flags & WEIR_BUF_STRICT;
+	r = c->host->host_alloc(c->host->dev_root(c->dev), WEIR_MEM_HUGE, bytes,
+				node, flags, mem);
+	if (r < 0)
+		return r;
+	c->host->host_hide(mem, true);
 	mem->how = PAGEABLE;
-	return r;
+	return 0;
 }
 
-static void give_pages(struct weir__cuda *c, size_t bytes,
-		       struct weir__mem *mem)
+static void free_pages(struct weir__cuda *c, struct weir__mem *mem)
 {
-	c->host->host_give(c->host->dev_root(c->dev), bytes, mem);
+	c->host->host_free(c->host->dev_root(c->dev), mem);
 }
 
 static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
@@ -187,13 +194,13 @@ static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-/* Ours, registered; the driver's own; or what it says it is not. */
+/* Registered pages, else the driver's memory, else pages without a lock. */
 static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 			const struct weir_buf_opts *opts, struct weir__mem *mem)
 {
 	char why[sizeof(mem->why)];
 	CUresult r;
-	int ret = take_pages(c, bytes, opts, mem);
+	int ret = alloc_pages(c, bytes, opts, mem);
 
 	if (ret < 0)
 		return ret;
@@ -203,9 +210,9 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 		mem->got |= WEIR_GOT_LOCKED;
 		return 0;
 	}
-	explain(mem, "the driver's own memory: cuMemHostRegister", r);
+	explain_lesser(mem, "the driver's own memory: cuMemHostRegister", r);
 	memcpy(why, mem->why, sizeof(why));
-	give_pages(c, bytes, mem);
+	free_pages(c, mem);
 	memset(mem, 0, sizeof(*mem));
 	memcpy(mem->why, why, sizeof(why));
 	r = alloc_drivers(c, bytes, 0, mem);
@@ -215,11 +222,11 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 		return weir__cuda_fail(
 			c, r, "%zu bytes cannot be page-locked: cuMemHostAlloc",
 			bytes);
-	ret = take_pages(c, bytes, opts, mem);
+	ret = alloc_pages(c, bytes, opts, mem);
 	if (ret < 0)
 		return ret;
 	mem->why[0] = '\0';
-	explain(mem, "not page-locked: cuMemHostAlloc", r);
+	explain_lesser(mem, "not page-locked: cuMemHostAlloc", r);
 	return 0;
 }
 
@@ -237,7 +244,7 @@ static int cuda_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return alloc_pinned(c, bytes, opts, mem);
 }
 
-/* True: it is gone. A lost device's memory went with it. */
+/* True: it is freed. The memory of a lost device is gone with it. */
 static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
 {
 	CUresult r;
@@ -265,28 +272,28 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	case DRIVERS:
 		gone = free_drivers(c, mem);
 		break;
-	case BORROWED:
+	case FOREIGN:
 		gone = unlock_pages(c, mem->base);
 		break;
 	case REGISTERED:
-		/* What the device may still write to is not given back. */
+		/* Pages that the device may still write to are leaked. */
 		gone = unlock_pages(c, mem->base);
 		if (gone)
-			give_pages(c, bytes, mem);
+			free_pages(c, mem);
 		else
 			c->host->host_leak(c->host->dev_root(dev), mem);
 		break;
 	case PAGEABLE:
-		give_pages(c, bytes, mem);
+		free_pages(c, mem);
 		break;
 	}
 	if (!gone && !weir__cuda_ended(c))
 		c->host->log(c->host->dev_root(dev),
-			     "%s: %zu bytes could not be given back",
-			     desc->name, bytes);
+			     "%s: %zu bytes could not be freed", desc->name,
+			     bytes);
 }
 
-/* All of it, by the caller himself? */
+/* Did the caller page-lock it, as far as its first and last byte tell? */
 static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 			  size_t bytes)
 {
@@ -300,9 +307,9 @@ static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 	return locked;
 }
 
-/* Host memory of the caller's, locked if the driver does that. */
-static void borrow(struct weir__cuda *c, bool read_only, size_t bytes,
-		   struct weir__mem *mem)
+/* Host memory of the caller, locked if the driver can. */
+static void register_foreign(struct weir__cuda *c, bool read_only, size_t bytes,
+			     struct weir__mem *mem)
 {
 	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
 
@@ -313,9 +320,9 @@ static void borrow(struct weir__cuda *c, bool read_only, size_t bytes,
 	    locked_before(c, mem->base, bytes)) {
 		mem->got |= WEIR_GOT_LOCKED;
 	} else if (r) {
-		explain(mem, "not page-locked: cuMemHostRegister", r);
+		explain_lesser(mem, "not page-locked: cuMemHostRegister", r);
 	} else {
-		mem->how = BORROWED;
+		mem->how = FOREIGN;
 		mem->got |= WEIR_GOT_LOCKED;
 	}
 }
@@ -328,13 +335,16 @@ static int cuda_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	mem->how = NOTHING;
 	atomic_store(&mem->touched, bytes);
 	if (desc->kind != WEIR_MEM_DEVICE)
-		borrow(weir__cuda_of(dev), desc->kind == WEIR_MEM_MAPPED, bytes,
-		       mem);
+		register_foreign(weir__cuda_of(dev),
+				 desc->kind == WEIR_MEM_MAPPED, bytes, mem);
 	return 0;
 }
 
-/* Begin a blocking move: the stream for it, on which one is made at a time. */
-static int begin(struct weir_dev *dev, struct weir__cuda **ret_c)
+/*
+ * Begin a blocking move: enter the context and take c->lock, since the device
+ * has one stream for these. move_end releases both.
+ */
+static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 {
 	struct weir__cuda *c = weir__cuda_of(dev);
 	CUresult r = CUDA_SUCCESS;
@@ -355,10 +365,12 @@ static int begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 }
 
 /*
- * Its call gave @r: wait for the effect, also where that has failed in part.
- * Where that cannot be waited for, the device may still write to the memory.
+ * The driver's call returned @r: wait for the stream, also if the call failed,
+ * perhaps in part. If the stream cannot be waited for, the device may still
+ * write to the memory, so it counts as lost.
  */
-static int end(struct weir__cuda *c, CUresult r, const char *call, size_t n)
+static int move_end(struct weir__cuda *c, CUresult r, const char *call,
+		    size_t n)
 {
 	CUresult sync = drv.cuStreamSynchronize(c->blocking);
 
@@ -377,51 +389,53 @@ static int end(struct weir__cuda *c, CUresult r, const char *call, size_t n)
 static int cuda_set(struct weir_dev *dev, void *dst, const void *src, size_t n)
 {
 	struct weir__cuda *c;
-	int r = begin(dev, &c);
+	int r = move_begin(dev, &c);
 
 	return r < 0 ? r
-		     : end(c,
-			   drv.cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)dst,
-						 src, n, c->blocking),
-			   "cuMemcpyHtoDAsync", n);
+		     : move_end(c,
+				drv.cuMemcpyHtoDAsync(
+					(CUdeviceptr)(uintptr_t)dst, src, n,
+					c->blocking),
+				"cuMemcpyHtoDAsync", n);
 }
 
 static int cuda_get(struct weir_dev *dev, void *dst, const void *src, size_t n)
 {
 	struct weir__cuda *c;
-	int r = begin(dev, &c);
+	int r = move_begin(dev, &c);
 
 	return r < 0 ? r
-		     : end(c,
-			   drv.cuMemcpyDtoHAsync(dst,
-						 (CUdeviceptr)(uintptr_t)src, n,
-						 c->blocking),
-			   "cuMemcpyDtoHAsync", n);
+		     : move_end(c,
+				drv.cuMemcpyDtoHAsync(
+					dst, (CUdeviceptr)(uintptr_t)src, n,
+					c->blocking),
+				"cuMemcpyDtoHAsync", n);
 }
 
 static int cuda_fill(struct weir_dev *dev, void *dst, uint8_t byte, size_t n)
 {
 	struct weir__cuda *c;
-	int r = begin(dev, &c);
+	int r = move_begin(dev, &c);
 
 	return r < 0 ? r
-		     : end(c,
-			   drv.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst,
-					       byte, n, c->blocking),
-			   "cuMemsetD8Async", n);
+		     : move_end(c,
+				drv.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst,
+						    byte, n, c->blocking),
+				"cuMemsetD8Async", n);
 }
 
 static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
 {
 	struct weir__cuda *c;
-	int r = begin(dev, &c);
+	int r = move_begin(dev, &c);
 
 	return r < 0 ? r
-		     : end(c,
-			   drv.cuMemcpyDtoDAsync((CUdeviceptr)(uintptr_t)dst,
-						 (CUdeviceptr)(uintptr_t)src, n,
-						 c->blocking),
-			   "cuMemcpyDtoDAsync", n);
+		     : move_end(c,
+				drv.cuMemcpyDtoDAsync(
+					(CUdeviceptr)(uintptr_t)dst,
+					(CUdeviceptr)(uintptr_t)src, n,
+					c->blocking),
+				"cuMemcpyDtoDAsync", n);
 }
 
 static int cuda_copy_from(struct weir_dev *dev, void *dst,
@@ -432,11 +446,12 @@ static int cuda_copy_from(struct weir_dev *dev, void *dst,
 
 	if (weir__cuda_of(dev)->context == s->context)
 		return cuda_copy(dev, dst, src, n);
-	r = begin(dev, &c);
+	r = move_begin(dev, &c);
 	return r < 0 ? r
-		     : end(c,
-			   weir__cuda_copy_peer(c, dst, s, src, n, c->blocking),
-			   "cuMemcpyPeerAsync", n);
+		     : move_end(c,
+				weir__cuda_copy_peer(c, dst, s, src, n,
+						     c->blocking),
+				"cuMemcpyPeerAsync", n);
 }
 
 static int cuda_pin(struct weir_dev *dev, void *ptr, size_t bytes)

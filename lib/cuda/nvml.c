@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is free on a GPU, without making a context on it: NVIDIA's management
- * library, opened at run time. Without it that is not known.
+ * Free memory of a GPU without a context on it: from NVIDIA's management
+ * library, opened at run time. Without that library it is not known.
  */
 #include <dlfcn.h>
 #include <errno.h>
 
 #include "cuda/cuda.h"
 
-/* As its header has them; the library has not changed these since 2011. */
+/* As in nvml.h; unchanged since 2011. */
 struct nvml_memory {
 	unsigned long long total, free, used;
 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between devices. The driver makes them itself: over the bus if the one
- * may access the memory of the other, else through host memory of its own,
- * slower, but as asynchronously.
+ * Copies between devices. The driver makes them: over the bus if one device may
+ * access the memory of the other, else through host memory of the driver, which
+ * is slower, but asynchronous too.
  */
 #include "cuda/queue.h"
 
@@ -11,7 +11,7 @@
 #define drv weir__cuda_drv
 
 /* Let @c access the memory of @other; a context is current. */
-static CUresult enable(struct weir__cuda *c, struct weir__cuda *other)
+static CUresult peer_enable(struct weir__cuda *c, struct weir__cuda *other)
 {
 	int can = 0;
 	CUresult r;
@@ -25,8 +25,8 @@ static CUresult enable(struct weir__cuda *c, struct weir__cuda *other)
 	return r == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : r;
 }
 
-/* True: @c has asked for the access to @other before. */
-static bool asked(struct weir__cuda *c, const struct weir__cuda *other)
+/* True: access of @c to @other was asked for before. */
+static bool peer_asked(struct weir__cuda *c, const struct weir__cuda *other)
 {
 	uint64_t bit = (uint64_t)1 << other->device % 64;
 
@@ -42,14 +42,14 @@ int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other)
 	int ret;
 
 	if (atomic_load(&o->lost))
-		return weir__cuda_enter(o); /* which says so */
-	/* Virtual devices are one. */
-	if (c->context == o->context || asked(c, o))
+		return weir__cuda_enter(o); /* -ENODEV with its sentence */
+	/* Virtual devices of one GPU share its context. */
+	if (c->context == o->context || peer_asked(c, o))
 		return 0;
 	ret = weir__cuda_enter(c);
 	if (ret < 0)
 		return ret;
-	r = enable(c, o);
+	r = peer_enable(c, o);
 	weir__cuda_leave();
 	if (!r)
 		return 0;
@@ -72,24 +72,24 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 				     src_dev->context, n, stream);
 }
 
-static struct weir__cuda *device(const struct weir__cuda_queue *q,
-				 struct weir_dev *dev)
+static struct weir__cuda *device_of(const struct weir__cuda_queue *q,
+				    struct weir_dev *dev)
 {
 	return dev ? weir__cuda_of(dev) : q->c;
 }
 
 static CUresult copy_row(struct weir__cuda_queue *q, const struct weir__work *w)
 {
-	return weir__cuda_copy_peer(device(q, w->dst_dev), w->dst,
-				    device(q, w->src_dev), w->src, w->width,
+	return weir__cuda_copy_peer(device_of(q, w->dst_dev), w->dst,
+				    device_of(q, w->src_dev), w->src, w->width,
 				    q->stream);
 }
 
 static CUresult copy_rectangle(struct weir__cuda_queue *q,
 			       const struct weir__work *w)
 {
-	struct weir__cuda *d = device(q, w->dst_dev);
-	struct weir__cuda *s = device(q, w->src_dev);
+	struct weir__cuda *d = device_of(q, w->dst_dev);
+	struct weir__cuda *s = device_of(q, w->src_dev);
 	CUDA_MEMCPY3D_PEER m = {
 		.srcMemoryType = CU_MEMORYTYPE_DEVICE,
 		.srcDevice = (CUdeviceptr)(uintptr_t)w->src,
@@ -115,7 +115,7 @@ static CUresult copy_any(struct weir__cuda_queue *q, const struct weir__work *w)
 {
 	CUresult r = w->rows == 1 ? copy_row(q, w) : copy_rectangle(q, w);
 
-	/* Pitches too large, or refused because not the driver's own. */
+	/* Too large a pitch, or one that the driver refuses. */
 	return r == CUDA_ERROR_INVALID_VALUE && w->rows > 1
 		       ? weir__cuda_copy_each_row(q, w, copy_row)
 		       : r;
@@ -124,11 +124,11 @@ static CUresult copy_any(struct weir__cuda_queue *q, const struct weir__work *w)
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
 			   const struct weir__work *w)
 {
-	return device(q, w->dst_dev)->context != q->c->context ||
-	       device(q, w->src_dev)->context != q->c->context;
+	return device_of(q, w->dst_dev)->context != q->c->context ||
+	       device_of(q, w->src_dev)->context != q->c->context;
 }
 
-/* The end of the copy that is not the queue's. */
+/* The device at the end of the copy that is not the queue's. */
 static struct weir__cuda *other_end(const struct weir__cuda_queue *q,
 				    struct weir__cuda *d, struct weir__cuda *s)
 {
@@ -136,14 +136,14 @@ static struct weir__cuda *other_end(const struct weir__cuda_queue *q,
 }
 
 /*
- * What the loss of the other device does to the call is not the loss of this
- * one, whose stream would tell.
+ * A call that fails because the other device is lost does not mean that this
+ * one is: the queue's own stream says whether it is.
  */
 CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
 				 const struct weir__work *w)
 {
-	struct weir__cuda *d = device(q, w->dst_dev);
-	struct weir__cuda *s = device(q, w->src_dev);
+	struct weir__cuda *d = device_of(q, w->dst_dev);
+	struct weir__cuda *s = device_of(q, w->src_dev);
 	struct weir__cuda *other = other_end(q, d, s);
 	CUresult r;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue of a CUDA stream: a CUstream, and an event behind each work, which
- * poll looks at. What would block the caller, and what comes behind it, goes
- * to the queue's helper instead (helper.c).
+ * The queue of a CUDA stream: a CUstream, and an event after each work, which
+ * poll queries. Work that would block the caller, and all work after it, goes
+ * to the queue's helper first (helper.c).
  */
 #include "cuda/queue.h"
 
@@ -25,7 +25,7 @@ static int new_queue(struct weir_dev *dev, const char *name,
 	q->last = &q->first;
 	q->todo_end = &q->todo;
 	snprintf(q->name, sizeof(q->name), "weir/%.10s", name ? name : "cuda");
-	pthread_mutex_init(&q->mark_lock, NULL);
+	pthread_mutex_init(&q->tail_lock, NULL);
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->more, NULL);
 	*ret_queue = q;
@@ -59,10 +59,10 @@ static int cuda_queue_open(struct weir_dev *dev, unsigned flags,
 }
 
 /*
- * What is queued on a stream that is being captured does not run, and an event
- * of it cannot be asked. A context is current.
+ * Work that is queued on a stream in capture does not run, and its events
+ * cannot be queried. A context is current.
  */
-static CUresult captured(CUstream stream)
+static CUresult check_capturing(CUstream stream)
 {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult r = CUDA_SUCCESS;
@@ -82,11 +82,11 @@ static int check_wrapped(struct weir__cuda *c, CUstream stream)
 	if (stream == CU_STREAM_PER_THREAD)
 		return weir__cuda_host.fail(
 			-EINVAL,
-			"CU_STREAM_PER_THREAD is another stream on each thread: wrap one that is made");
+			"CU_STREAM_PER_THREAD is another stream on each thread: wrap one of cuStreamCreate");
 	ret = weir__cuda_enter(c);
 	if (ret < 0)
 		return ret;
-	r = captured(stream);
+	r = check_capturing(stream);
 	weir__cuda_leave();
 	if (weir__cuda_is_capture(r))
 		return weir__cuda_host.fail(
@@ -135,8 +135,8 @@ static void free_flights(struct weir__cuda_queue *q, bool driver)
 }
 
 /*
- * On a lost device the driver is left alone. A helper that is there frees the
- * queue, when it sees that it is closed: this may be its own thread.
+ * On a lost device the driver is not called. If there is a helper, it frees the
+ * queue when it sees that it is closed: this may be the helper's own thread.
  */
 static void cuda_queue_close(void *queue)
 {
@@ -146,8 +146,9 @@ static void cuda_queue_close(void *queue)
 	free_flights(q, driver);
 	if (driver) {
 		weir__cuda_helper_close(q);
-		if (q->mark)
-			weir__cuda_note(q->c, drv.cuEventDestroy(q->mark));
+		if (q->tail_event)
+			weir__cuda_note(q->c,
+					drv.cuEventDestroy(q->tail_event));
 		if (q->ours)
 			weir__cuda_note(q->c, drv.cuStreamDestroy(q->stream));
 		weir__cuda_leave();
@@ -163,47 +164,48 @@ static void cuda_queue_close(void *queue)
 	weir__cuda_host.free(q);
 }
 
-/* Put the mark of @on behind all that it has; mark_lock is held. */
-static CUresult mark(struct weir__cuda_queue *on)
+/* Record the event after all work that @on has; its tail_lock is held. */
+static CUresult record_tail(struct weir__cuda_queue *on)
 {
 	CUresult r = weir__cuda_push(on->c);
 
 	if (r)
 		return r;
-	if (!on->mark)
-		r = drv.cuEventCreate(&on->mark, CU_EVENT_DISABLE_TIMING);
-	/* What waits for a captured event becomes a part of the graph. */
+	if (!on->tail_event)
+		r = drv.cuEventCreate(&on->tail_event, CU_EVENT_DISABLE_TIMING);
+	/* A stream that waits for a captured event joins the capture. */
 	if (!r && on->native)
-		r = captured(on->stream);
+		r = check_capturing(on->stream);
 	if (!r)
-		r = drv.cuEventRecord(on->mark, on->stream);
+		r = drv.cuEventRecord(on->tail_event, on->stream);
 	weir__cuda_leave();
 	weir__cuda_note(on->c, r);
 	return r;
 }
 
 /*
- * The event belongs to the other queue's context, so it is that one's own. A
- * wait keeps what the event was when it was queued: it may be used again.
+ * The event is the other queue's, since it belongs to that queue's context. A
+ * wait refers to the last record before it, so the event can be recorded again
+ * at once.
  */
-static CUresult wait_for(struct weir__cuda_queue *q,
-			 struct weir__cuda_queue *on)
+static CUresult queue_wait(struct weir__cuda_queue *q,
+			   struct weir__cuda_queue *on)
 {
 	CUresult r;
 
-	pthread_mutex_lock(&on->mark_lock);
-	r = mark(on);
+	pthread_mutex_lock(&on->tail_lock);
+	r = record_tail(on);
 	if (!r)
-		r = drv.cuStreamWaitEvent(q->stream, on->mark, 0);
-	pthread_mutex_unlock(&on->mark_lock);
+		r = drv.cuStreamWaitEvent(q->stream, on->tail_event, 0);
+	pthread_mutex_unlock(&on->tail_lock);
 	/*
-	 * A device that is lost does not take this one with it: how its stream
-	 * ended is asked when this has passed.
+	 * The loss of the other device is not the loss of this one: the layer
+	 * above asks how the other stream ended when this wait is done.
 	 */
 	return atomic_load(&on->c->lost) && on->c != q->c ? CUDA_SUCCESS : r;
 }
 
-static CUresult fill(struct weir__cuda_queue *q, struct weir__work *w)
+static CUresult issue_fill(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	CUdeviceptr dst = (CUdeviceptr)(uintptr_t)w->dst;
 
@@ -221,9 +223,9 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 	case WEIR__WORK_COPY:
 		return weir__cuda_copy(q, w);
 	case WEIR__WORK_FILL:
-		return fill(q, w);
+		return issue_fill(q, w);
 	case WEIR__WORK_WAIT:
-		return wait_for(q, w->arg);
+		return queue_wait(q, w->arg);
 	case WEIR__WORK_MARK:
 	case WEIR__WORK_CALL:
 		break;
@@ -241,7 +243,7 @@ static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 	else
 		f = weir__cuda_host.calloc(1, sizeof(*f));
 	if (!f) {
-		weir__cuda_host.fail(-ENOMEM, "no memory for a copy");
+		weir__cuda_host.fail(-ENOMEM, "no memory to track a work");
 		return NULL;
 	}
 	f->next = NULL;
@@ -250,8 +252,9 @@ static struct weir__cuda_flight *new_flight(struct weir__cuda_queue *q)
 	return f;
 }
 
-/* Mark the end of what @f has queued; a context is current. */
-static void record(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+/* Record the event after the work of @f; a context is current. */
+static void flight_record(struct weir__cuda_queue *q,
+			  struct weir__cuda_flight *f)
 {
 	CUresult r = CUDA_SUCCESS;
 
@@ -265,36 +268,37 @@ static void record(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		f->err = r;
 }
 
-/* @f takes off: from here on it is polled. */
-static void track(struct weir__cuda_queue *q, struct weir__cuda_flight *f,
-		  struct weir__work *w, bool queued, CUresult err)
+/* From here on @f is polled. */
+static void flight_track(struct weir__cuda_queue *q,
+			 struct weir__cuda_flight *f, struct weir__work *w,
+			 bool in_driver, CUresult err)
 {
 	f->work = w;
-	f->queued = queued;
+	f->in_driver = in_driver;
 	f->recorded = false;
 	f->err = err;
 	weir__cuda_note(q->c, err);
-	if (queued)
-		record(q, f);
+	if (in_driver)
+		flight_record(q, f);
 	*q->last = f;
 	q->last = &f->next;
 }
 
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
-		     unsigned doubts, bool queued, CUresult err)
+		     unsigned doubts, bool in_driver, CUresult err)
 {
 	struct weir__cuda_flight *f = new_flight(q);
 
 	if (!f)
 		return -ENOMEM;
 	f->doubts = doubts;
-	track(q, f, w, queued, err);
+	flight_track(q, f, w, in_driver, err);
 	return 0;
 }
 
 int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *w)
 {
-	/* First, so that what the driver has been given can be followed. */
+	/* First: work that is in the driver must have a flight. */
 	struct weir__cuda_flight *f = new_flight(q);
 	CUresult r;
 
@@ -302,19 +306,20 @@ int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *w)
 		return -ENOMEM;
 	r = weir__cuda_push(q->c);
 	if (r) {
-		track(q, f, w, false, r);
+		flight_track(q, f, w, false, r);
 		return 0;
 	}
 	r = weir__cuda_issue(q, w);
-	/* What the driver has refused it may still have in part. */
-	track(q, f, w, true, r);
+	/* The driver may have a part of work that it refused. */
+	flight_track(q, f, w, true, r);
 	weir__cuda_leave();
 	return 0;
 }
 
 /*
- * On a stream that is known outside nothing is held back: what blocks, blocks
- * the caller, and what is for the host waits for the stream, but for functions.
+ * On a native stream nothing goes to the helper: a call that blocks, blocks the
+ * caller. Moves inside host memory wait for the stream first; host functions
+ * are queued in the driver.
  */
 static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
 			     struct weir__cuda_call **ret_call)
@@ -331,7 +336,7 @@ static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
 	return r;
 }
 
-/* The lock is not held meanwhile: who polls goes on. */
+/* q->lock is released around the driver calls, so that poll does not block. */
 static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	struct weir__cuda_flight *f;
@@ -346,13 +351,13 @@ static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 	r = weir__cuda_push(q->c);
 	entered = !r;
 	if (entered)
-		r = captured(q->stream);
+		r = check_capturing(q->stream);
 	issued = !r;
 	if (issued)
 		r = issue_native(q, w, &f->call);
 	pthread_mutex_lock(&q->lock);
 	q->out++;
-	track(q, f, w, issued && !weir__cuda_on_host(w), r);
+	flight_track(q, f, w, issued && !weir__cuda_on_host(w), r);
 	pthread_mutex_unlock(&q->lock);
 	if (entered)
 		weir__cuda_leave();
@@ -363,7 +368,7 @@ static bool needs_help(struct weir__cuda_queue *q, const struct weir__work *w)
 {
 	bool blocks;
 
-	if (w->kind == WEIR__WORK_CALL || q->helping)
+	if (w->kind == WEIR__WORK_CALL || q->n_with_helper)
 		return true;
 	if (weir__cuda_push(q->c))
 		return false;
@@ -393,8 +398,9 @@ static int cuda_queue_submit(void *queue, struct weir__work *w)
 }
 
 /*
- * Of a stream of ours that cannot tell either nothing more can be known: then
- * the device is as good as lost, and what it may write to stays.
+ * If the stream cannot be queried either, there is no way left to learn that
+ * its work has ended. If it is the library's own stream, the device counts as
+ * lost, and the memory of the work is leaked.
  */
 static CUresult ask_stream(struct weir__cuda_queue *q)
 {
@@ -411,15 +417,16 @@ static CUresult ask_stream(struct weir__cuda_queue *q)
 }
 
 /*
- * Has it ended? Where its own event cannot tell, the whole stream must have:
- * what the device may still write to is not given back. q->lock is held, and
+ * Has it ended? If its event cannot be queried, the whole stream must have:
+ * memory that the device may still write to is not freed. q->lock is held, and
  * a context is current.
  */
-static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+static bool flight_ended(struct weir__cuda_queue *q,
+			 struct weir__cuda_flight *f)
 {
 	CUresult r = CUDA_ERROR_UNKNOWN;
 
-	if (!f->queued)
+	if (!f->in_driver)
 		return true;
 	if (f->recorded) {
 		r = drv.cuEventQuery(f->event);
@@ -427,7 +434,7 @@ static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		    (weir__cuda_is_capture(r) &&
 		     r != CUDA_ERROR_CAPTURED_EVENT))
 			return false;
-		/* A capture began in between: it will never run. */
+		/* A capture began before the record: the work never runs. */
 		if (r == CUDA_ERROR_CAPTURED_EVENT && !f->err)
 			f->err = r;
 		weir__cuda_note(q->c, r);
@@ -445,12 +452,13 @@ static bool landed(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 }
 
 /* Has it ended, also because the device was lost? */
-static bool is_over(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
+static bool flight_is_over(struct weir__cuda_queue *q,
+			   struct weir__cuda_flight *f)
 {
 	int lost;
 
 	if (!atomic_load(&q->c->lost)) {
-		if (!landed(q, f))
+		if (!flight_ended(q, f))
 			return false;
 		if (!f->err)
 			return true;
@@ -460,19 +468,19 @@ static bool is_over(struct weir__cuda_queue *q, struct weir__cuda_flight *f)
 		return true;
 	if (!f->err)
 		f->err = (CUresult)lost;
-	f->work->leaked = f->queued;
+	f->work->leaked = f->in_driver;
 	return true;
 }
 
-/* Take what has ended off the list, as a chain. q->lock is held. */
-static struct weir__cuda_flight *take_landed(struct weir__cuda_queue *q)
+/* Remove the flights that have ended, as a chain. q->lock is held. */
+static struct weir__cuda_flight *pop_ended(struct weir__cuda_queue *q)
 {
 	struct weir__cuda_flight *chain = q->first, **end = &q->first, *f;
 	CUresult r = chain ? weir__cuda_push(q->c) : CUDA_SUCCESS;
 
 	if (!chain || (r && !atomic_load(&q->c->lost)))
 		return NULL;
-	for (; (f = *end) && is_over(q, f); end = &f->next)
+	for (; (f = *end) && flight_is_over(q, f); end = &f->next)
 		q->out--;
 	if (!r)
 		weir__cuda_leave();
@@ -492,7 +500,7 @@ static int cuda_queue_poll(void *queue)
 	int out;
 
 	pthread_mutex_lock(&q->lock);
-	chain = take_landed(q);
+	chain = pop_ended(q);
 	out = (int)q->out;
 	pthread_mutex_unlock(&q->lock);
 	for (f = chain; f; f = f->next) {
@@ -518,7 +526,7 @@ static bool cuda_queue_all_in_driver(void *queue)
 	bool all;
 
 	pthread_mutex_lock(&q->lock);
-	all = !q->helping;
+	all = !q->n_with_helper;
 	pthread_mutex_unlock(&q->lock);
 	return all;
 }

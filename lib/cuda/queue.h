@@ -1,70 +1,74 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue from the inside: queue.c is its driver half, helper.c the other. */
+/* A queue: queue.c is the part that the driver runs, helper.c the thread. */
 #ifndef WEIR__CUDA_QUEUE_H
 #define WEIR__CUDA_QUEUE_H
 
 #include "cuda/cuda.h"
 
-/* Work that the driver has, or that it refused; done in the order given. */
+/*
+ * Work that was given to the driver, which may have refused it. Flights end in
+ * the order in which they were given.
+ */
 struct weir__cuda_flight {
 	struct weir__cuda_flight *next;
 	struct weir__work *work;
-	CUevent event;   /* kept for use again */
-	bool queued;     /* the driver has it */
-	bool recorded;   /* so event tells of its end */
-	CUresult err;    /* what the driver said of it, if not success */
-	unsigned doubts; /* of the device's, when it was queued */
+	CUevent event;   /* kept with the flight, and used again */
+	bool in_driver;  /* the driver has it, or a part of it */
+	bool recorded;   /* event is recorded after it */
+	CUresult err;    /* the driver's result for it, if no success */
+	unsigned doubts; /* the device's, when it was given to the driver */
 	struct weir__cuda_call *call; /* call.c: a host function */
 };
 
 struct weir__cuda_queue {
 	struct weir__cuda *c;
 	CUstream stream;
-	bool ours;   /* we made the stream */
-	bool native; /* its handle is known outside: nothing is held here */
+	bool ours;   /* the stream is this queue's, not the caller's */
+	bool native; /* others have its handle: nothing goes to the helper */
 	char name[16];
 
-	pthread_mutex_t mark_lock; /* guards mark; taken last */
-	CUevent mark;              /* what other queues wait for */
+	pthread_mutex_t tail_lock; /* guards tail_event; taken last */
+	CUevent tail_event;        /* what other queues wait for */
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct weir__cuda_flight *first, **last;
 	struct weir__cuda_flight *spare;
-	unsigned out; /* works not done, but for the helper's functions */
-	/* With the helper, oldest first: what may block, and what is behind. */
+	unsigned out; /* works not done, the helper's functions not counted */
+	/* For the helper, oldest first: work that may block, and later work. */
 	struct weir__work *todo, **todo_end;
-	unsigned helping; /* on todo, or in the helper's hands */
+	unsigned n_with_helper; /* on todo, or being done by the helper */
 	pthread_cond_t more;
 	bool started, closed;
 
-	unsigned char *bounce; /* the helper's; NULL: none, or refused */
-	bool no_bounce;
-	CUevent bounced[2]; /* its halves are free again */
+	unsigned char *bounce; /* the helper's buffer; NULL: none */
+	bool no_bounce;        /* it was asked for once; not again */
+	CUevent bounced[2];    /* after the last copy of each half */
 };
 
 /*
- * Give @work to the driver, as the newest. q->lock is held. -ENOMEM: not
- * taken. What the driver refuses is taken, and done with what it said.
+ * Give @work to the driver, as the newest flight. q->lock is held. -ENOMEM: the
+ * work was not taken. Work that the driver refuses is taken, and is done with
+ * the driver's result.
  */
 int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *work);
 /*
- * The same for work of which the driver has been given all that it will be
- * (@queued: something, perhaps), or that failed with @err. @doubts: the
- * device's before that.
+ * Make a flight of @work, which was given to the driver already, perhaps in
+ * part (@in_driver), or which failed with @err. @doubts: the device's before
+ * that. q->lock is held. -ENOMEM: there is no flight.
  */
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *work,
-		     unsigned doubts, bool queued, CUresult err);
+		     unsigned doubts, bool in_driver, CUresult err);
 /* The copy or fill itself; a context is current. */
 CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *work);
 
 /*
- * copy.c. SET, GET or COPY; a context is current. What fails may be there in
- * part if it has pieces.
+ * copy.c. SET, GET or COPY; a context is current. Of a scatter copy that fails
+ * some segments may have been queued.
  */
 CUresult weir__cuda_copy(struct weir__cuda_queue *q,
 			 const struct weir__work *work);
 
-/* The same row by row, each by @copy, of rows that lie too far apart. */
+/* The same row by row, each by @copy: for a pitch that is too large. */
 typedef CUresult weir__cuda_copy_fn(struct weir__cuda_queue *q,
 				    const struct weir__work *work);
 CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
@@ -73,27 +77,27 @@ CUresult weir__cuda_copy_each_row(struct weir__cuda_queue *q,
 bool weir__cuda_pitch_fits(const struct weir__cuda *c,
 			   const struct weir__work *work);
 
-/* peer.c. Is the copy not within the queue's device? Then by this. */
+/* peer.c. Is an end of the copy on another device? The copy if so. */
 bool weir__cuda_is_between(const struct weir__cuda_queue *q,
 			   const struct weir__work *work);
 CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
 				 const struct weir__work *work);
 
-/* call.c. Have the driver call the function of @work; a context is current. */
+/* call.c. Have the driver call the function of @work. A context is current. */
 CUresult weir__cuda_call_launch(struct weir__cuda_queue *q,
 				const struct weir__work *work,
 				struct weir__cuda_call **ret_call);
-/* It has ended: what the function returned, if that is < 0. */
+/* The flight has ended: the function's result if that is < 0, else 0. */
 int weir__cuda_call_end(struct weir__cuda_call *call);
 
-/* helper.c. May the driver not be given it, since it would block? */
+/* helper.c. Would the driver's call for @work block? */
 bool weir__cuda_blocks(struct weir__cuda *c, const struct weir__work *work);
-/* Is it among host memory alone, so that no engine of the GPU is needed? */
+/* Is all its memory host memory, so that no engine of the GPU is needed? */
 bool weir__cuda_on_host(const struct weir__work *work);
 void weir__cuda_run_on_host(const struct weir__work *work);
-/* Leave it to the helper, which is started if need be. q->lock is held. */
+/* Give @work to the helper, which the first work starts. q->lock is held. */
 int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *work);
-/* Free what the driver holds of the helper's. It is idle. */
+/* Free the helper's events and bounce buffer. The helper is idle. */
 void weir__cuda_helper_close(struct weir__cuda_queue *q);
 
 #endif

@@ -1,13 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a backend is: the tables of functions that lib/cpu and each module
- * implement. The layers above (io, stream, model) reach devices by nothing
- * else.
+ * implement. The layers above (io, stream, model) reach devices only through
+ * these.
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
- * is not linked with libweir: what it needs of the library it gets in struct
- * weir__host. Tables begin with their own size; a table whose size or ABI
- * number is not the library's is refused.
+ * is not linked with libweir: struct weir__host has the functions of the
+ * library that it may call.
+ *
+ * What grows, and how: each table and each description begins with its size
+ * and gets new members only at its end, all of them optional. Of an older
+ * module the library takes missing members for NULL or 0; of a newer one it
+ * uses the members that it knows. A module may use a member of the host table
+ * that was added later only if WEIR__HAS says that it is there. struct
+ * weir__work and struct weir__mem are allocated by the library and grow at
+ * their ends too. struct weir__segment is passed in arrays and never grows.
+ * Any other change gets a new WEIR__ABI, and modules of another ABI are refused.
  */
 #ifndef WEIR__BACKEND_H
 #define WEIR__BACKEND_H
@@ -15,85 +23,135 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <weir/dev.h>
 #include <weir/mem.h>
 
-#define WEIR__ABI 3u
-#define WEIR__MAX_DEVS 64u /* of one backend */
+#define WEIR__ABI 4u
+
+/* Bytes of @type up to the end of @member. */
+#define WEIR__END_OF(type, member) \
+	(offsetof(type, member) + sizeof(((type *)NULL)->member))
+/* Does the struct at @table, which begins with its size, have @member? */
+#define WEIR__HAS(table, member) \
+	((table)->size >= WEIR__END_OF(__typeof__(*(table)), member))
 
 struct weir__backend;
 struct weir__buft_desc;
 struct weir__dev_desc;
 struct weir__mem;
+struct weir__node;
+struct weir__prepare_opts;
+struct weir__probe;
 struct weir__work;
 
-/* What the library offers a backend. Lives as long as the root. */
+/*
+ * What the library offers a backend: one constant table for all roots. Any
+ * thread may call these functions; only those for which it is noted block or
+ * take a lock of the library.
+ */
 struct weir__host {
 	size_t size;
 	uint32_t abi;
 	uint32_t reserved;
-	/* Keep this thread's error sentence; returns err. */
+	/* Set this thread's error sentence; returns err. */
 	int (*fail)(int err, const char *fmt, ...)
 		__attribute__((format(printf, 2, 3)));
-	/* Tell the root's log sink. */
+	/* The same with ": strerror(-err)" at its end. */
+	int (*fail_sys)(int err, const char *fmt, ...)
+		__attribute__((format(printf, 2, 3)));
+	/* A line to the root's log sink, which is the caller's function. */
 	void (*log)(struct weir *weir, const char *fmt, ...)
 		__attribute__((format(printf, 2, 3)));
-	/* As weir__calloc, weir__free, weir__sys_text, ... of sys.h. */
+	/* Is @word in WEIR_DEBUG? */
+	bool (*debug)(const struct weir *weir, const char *word);
+
+	/* As weir__calloc, weir__free, weir__sys_text, ... of core/sys.h. */
 	void *(*calloc)(size_t n, size_t size);
 	void (*free)(void *p);
 	int64_t (*text)(const char *path, char *buf, size_t room);
 	int (*dlopen)(const char *path, void **ret_handle);
 	int (*thread)(pthread_t *ret_thread, const char *name,
 		      void *(*fn)(void *), void *arg);
-	/* Of a device: its root, its state (NULL: not open), its name. */
-	struct weir *(*dev_root)(struct weir_dev *dev);
-	void *(*dev_state)(struct weir_dev *dev);
-	const char *(*dev_name)(struct weir_dev *dev);
+	int (*futex_wait)(_Atomic uint32_t *word, uint32_t val,
+			  int64_t deadline);
+	void (*futex_wake)(_Atomic uint32_t *word, int n);
+
 	/*
-	 * Host memory in huge pages, backed by pages already, on NUMA node
-	 * opts->node - 1 (0: any): what the CPU would allocate, hidden from
-	 * children of fork(2). May block.
+	 * Describe the next device, from probe only; they are numbered from 0.
+	 * @desc is copied. < 0 with a sentence: the backend is refused, and
+	 * probe returns that result.
 	 */
-	int (*host_take)(struct weir *weir, size_t bytes,
-			 const struct weir_buf_opts *opts,
-			 struct weir__mem *mem);
-	void (*host_give)(struct weir *weir, size_t bytes,
-			  struct weir__mem *mem);
+	int (*dev_describe)(struct weir__probe *probe,
+			    const struct weir__dev_desc *desc);
 	/*
-	 * One device more, which dev_open knows as number @i: for devices that
-	 * parameters make. Any thread, dev_open's too.
+	 * Add a device to the root of @beside and to its backend, which
+	 * dev_open will know as number @i: for devices that parameters make.
+	 * dev_open of @beside may call it. Takes the lock of the root.
 	 */
 	int (*dev_add)(struct weir_dev *beside,
 		       const struct weir__dev_desc *desc, unsigned i);
+	/* A device's root, its state (NULL: not open) and its name. */
+	struct weir *(*dev_root)(struct weir_dev *dev);
+	void *(*dev_state)(struct weir_dev *dev);
+	const char *(*dev_name)(struct weir_dev *dev);
+	/* The NUMA node that parameters chose. From dev_open only. */
+	void (*dev_set_node)(struct weir_dev *dev, int32_t node);
+
 	/*
-	 * Instead of host_give, where hardware may still write to the pages:
-	 * they stay for ever, and @mem is no longer looked at.
+	 * Host memory in mappings of its own, which are kept when they are
+	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE or
+	 * LOCKED; @node: a NUMA node, -1: any; @flags: WEIR_BUF_STRICT and
+	 * WEIR_BUF_TOUCH, by which pages back all of it on return. Fills in
+	 * @mem, which then does not move. May block. -ENOMEM and others with a
+	 * sentence.
+	 */
+	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
+			  int32_t node, uint32_t flags, struct weir__mem *mem);
+	void (*host_free)(struct weir *weir, struct weir__mem *mem);
+	/*
+	 * Instead of host_free, if a device may still write to the pages: they
+	 * stay mapped for ever. The library forgets @mem.
 	 */
 	void (*host_leak)(struct weir *weir, struct weir__mem *mem);
-	/* Is @word in WEIR_DEBUG? */
-	bool (*debug)(const struct weir *weir, const char *word);
+	/*
+	 * Hide the pages from the children of later forks, or show them again,
+	 * as they are after host_alloc. What a device may write to is hidden.
+	 * The caller makes one call at a time for one @mem.
+	 */
+	void (*host_hide)(struct weir__mem *mem, bool hidden);
+	/*
+	 * Host memory: bytes that this process can still allocate, and bytes
+	 * in all, both within its limits. Reads /proc. -ENODATA.
+	 */
+	int (*host_available)(uint64_t *ret_free, uint64_t *ret_total);
 };
 
-/* What a backend says of one device. Checked at registration. */
+/* A kind of memory of a device. */
+struct weir__buft_desc {
+	size_t size;
+	char name[40];  /* unique in the root */
+	uint32_t kind;  /* enum weir_mem; once for each device */
+	uint32_t flags; /* WEIR_BUFT_* */
+	size_t align;   /* power of two */
+	size_t max;     /* > 0 */
+};
+
+/* What a backend says of one device. Checked by dev_describe and dev_add. */
 struct weir__dev_desc {
-	char name[32]; /* "CUDA0": [A-Za-z0-9_-]+, not empty */
+	size_t size;
+	char name[32]; /* "CUDA0": [A-Za-z0-9_-]+, not empty; unique */
 	char description[128];
 	char pci[16];
 	uint32_t type;    /* enum weir_dev_type */
-	uint32_t caps;    /* WEIR_CAP_* */
-	int32_t node;     /* -1: not known */
-	uint32_t n_bufts; /* 1..WEIR__MAX_BUFTS; [0] is the default */
-	struct weir__buft_desc {
-		char name[40];  /* unique in the root */
-		uint32_t kind;  /* enum weir_mem */
-		uint32_t flags; /* WEIR_BUFT_* */
-		size_t align;   /* power of two */
-		size_t max;     /* > 0 */
-	} buft[6];
+	uint32_t caps;    /* WEIR_CAP_*; COMPUTE needs the compute table */
+	int32_t node;     /* NUMA node nearest to it, -1: not known */
+	uint32_t n_bufts; /* at least 1 */
+	/* Its kinds of memory, the default first. */
+	const struct weir__buft_desc *const *buft;
 };
-#define WEIR__MAX_BUFTS 6u
 
 /*
  * The part of a buffer that its backend fills in. Host memory is addressed by
@@ -103,30 +161,37 @@ struct weir__mem {
 	unsigned char *base; /* address of byte 0 */
 	void *handle;        /* the backend's own */
 	uint32_t got;        /* WEIR_GOT_* */
-	int32_t node;        /* bound to, -1: not */
+	int32_t node;        /* NUMA node it is bound to, -1: none */
 	uint32_t how;        /* the backend's own: how to free it */
 	/*
 	 * Host memory: bytes from base that are known to be backed by pages.
-	 * Whoever touches more of it (lib/alloc/touch.h) raises it, so that
-	 * memory which is kept and used again is not touched twice.
+	 * The thread that touches more of it (lib/alloc/touch.h) raises it, so
+	 * that memory which is kept and used again is not touched twice.
 	 */
 	_Atomic size_t touched;
-	char why[240]; /* why less than asked for */
+	char why[240]; /* why it is less than was asked for */
 };
 
 struct weir__mem_ops {
 	size_t size;
 	/*
-	 * Allocate @bytes (> 0) of the kind @desc. Required. May block.
-	 * @mem is zeroed. -ENOMEM with a sentence.
+	 * Allocate @bytes (> 0) of the kind @desc. Required. May block. @mem
+	 * is zeroed. Of @opts flags and node (0: the device's, else a NUMA node
+	 * + 1) are for the backend. -ENOMEM with a sentence.
 	 */
 	int (*alloc)(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
 		     struct weir__mem *mem);
-	/* Required. Called once for each alloc and wrap; no work is out. */
+	/*
+	 * Required. Called once for each alloc and wrap, when no work uses the
+	 * memory.
+	 */
 	void (*free)(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		     size_t bytes, struct weir__mem *mem);
-	/* Take the caller's memory. Optional: NULL, -EOPNOTSUPP. */
+	/*
+	 * Make the caller's memory usable as the kind @desc. Optional: NULL,
+	 * -EOPNOTSUPP.
+	 */
 	int (*wrap)(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		    void *ptr, size_t bytes, struct weir__mem *mem);
 	/*
@@ -138,51 +203,50 @@ struct weir__mem_ops {
 	int (*fill)(struct weir_dev *dev, void *dst, uint8_t byte, size_t n);
 	int (*copy)(struct weir_dev *dev, void *dst, const void *src, size_t n);
 	/*
-	 * Make ready for copies between memory of @dev and of @other, a device
-	 * of this backend that is in use: 0 from then on, < 0 with a sentence.
-	 * Optional: no queue of @dev reaches another device. Any thread; the
-	 * first call for a pair may block.
+	 * Prepare copies between memory of @dev and of @other, a device of this
+	 * backend that is in use: 0 from then on, < 0 with a sentence.
+	 * Optional: NULL, no queue of @dev reaches another device. Any thread;
+	 * the first call for a pair may block.
 	 */
 	int (*reach)(struct weir_dev *dev, struct weir_dev *other);
-	/* As copy, from memory of @from, within reach. Needed with reach. */
+	/* As copy, from memory of @from, within reach. Required with reach. */
 	int (*copy_from)(struct weir_dev *dev, void *dst, struct weir_dev *from,
 			 const void *src, size_t n);
 	/*
-	 * Page-lock host memory of the library's for copies to @dev, and let
-	 * go of it. Optional. pin gives 1: it is locked already, and not ours
-	 * to unpin. unpin gives < 0: the device may still use it, for ever.
+	 * Page-lock host memory of the library for copies to @dev, and unlock
+	 * it. Optional. pin returns 1 if it is locked already: then unpin is
+	 * not called. unpin returns < 0 if the device may still access it, for
+	 * ever.
 	 */
 	int (*pin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	int (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	/*
 	 * Hide memory of alloc from the children of later forks, or show it to
 	 * them again: hidden while the kernel or a device writes to it past the
-	 * page tables (lib/access.c). Optional: NULL, it is always hidden.
-	 * Called under the buffer's lock; calls no function of the library's
-	 * that takes one.
+	 * page tables (lib/mem/access.c). Optional: NULL, it is always hidden.
+	 * Called under the buffer's lock; calls nothing of the library that
+	 * takes a lock.
 	 */
 	void (*hide)(struct weir_dev *dev, struct weir__mem *mem, bool hidden);
-	/* Bytes that a tensor takes; optional: NULL, its own bytes. */
+	/* Bytes that a tensor takes. Optional: NULL, its own bytes. */
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir__buft_desc *desc,
 			     const struct weir_tensor *t, size_t bytes);
-	/* The CPU's: host_leak. Others have none. */
-	void (*leak)(struct weir_dev *dev, struct weir__mem *mem);
 };
 
-/* One piece of work of a queue. Ready: nothing that it needs is still open. */
+/* Work of a queue. When it is submitted, all that it depends on is done. */
 enum weir__work_kind {
 	WEIR__WORK_SET,  /* host to device memory; rows of width */
 	WEIR__WORK_GET,  /* device to host memory */
 	WEIR__WORK_COPY, /* device to device memory */
 	WEIR__WORK_FILL,
 	WEIR__WORK_CALL,
-	/* For queues with all_in_driver(): */
-	WEIR__WORK_WAIT, /* for all that was handed over by the queue arg */
-	WEIR__WORK_MARK  /* nothing: done when all before it is */
+	/* Only for queues with all_in_driver(): */
+	WEIR__WORK_WAIT, /* for all that is in the driver of the queue arg */
+	WEIR__WORK_MARK  /* a marker: done when all work before it is */
 };
 
-/* Bytes that are to lie elsewhere. */
+/* One segment of a scatter copy. Passed in arrays: it never grows. */
 struct weir__segment {
 	unsigned char *dst;
 	const unsigned char *src;
@@ -190,63 +254,108 @@ struct weir__segment {
 };
 
 struct weir__work {
-	struct weir__work *next; /* the backend's, while it has it */
+	struct weir__work *next; /* the backend's, until done */
 	enum weir__work_kind kind;
 	uint8_t byte;            /* FILL */
 	bool dst_host, src_host; /* in host memory, locked or not */
 	unsigned char *dst;
 	const unsigned char *src;
-	/* COPY: whose memory it is; NULL: the device's of the queue. */
+	/* COPY: the device of the memory; NULL: the queue's. */
 	struct weir_dev *dst_dev, *src_dev;
 	size_t width, rows; /* bytes of a row; rows (1 if flat) */
 	size_t dst_pitch, src_pitch;
 	/*
-	 * SET: not rows but these, the caller's until it is done, in any order:
-	 * none reads or writes what another writes. dst and src are those of
-	 * the first, width is the bytes of all.
+	 * SET: a scatter copy of these segments instead of rows. They are the
+	 * caller's until the work is done, and may be copied in any order: no
+	 * segment reads or writes what another writes. dst and src are those of
+	 * the first, width is the sum of their bytes.
 	 */
 	const struct weir__segment *segment;
 	size_t n_segments;
 	int (*call)(void *arg); /* CALL */
 	void *arg;
 	/*
-	 * Called once, on a thread of the backend, when the effect is visible:
-	 * @res 0 or -errno, @native the device's own code. The work may be
-	 * gone when it returns.
+	 * Called once, on a thread of the backend or inside poll, when the
+	 * effect is visible: @res 0 or -errno, @native the device's own code.
+	 * The work may be freed when it returns.
 	 */
 	void (*done)(struct weir__work *work, int res, int32_t native);
 	/*
-	 * Set before done: it failed, and the device may still touch its
-	 * memory. Nobody knows for how long.
+	 * Set before done: it failed, and the device may still access its
+	 * memory, for ever.
 	 */
 	bool leaked;
 };
 
 struct weir__queue_ops {
 	size_t size;
-	/* Make an in-order queue. Required. May not start threads yet. */
+	/* Make an in-order queue. Required. Starts no thread yet. */
 	int (*open)(struct weir_dev *dev, unsigned flags, const char *name,
 		    void **ret_queue);
-	/* No work is out. Required. May be called on a thread of the queue. */
+	/*
+	 * Required. All work of the queue is done. May be called on a thread of
+	 * the queue.
+	 */
 	void (*close)(void *queue);
 	/*
-	 * Take ready work, to be run in the order of the calls. Required.
-	 * Never blocks, but on a native queue; never calls work->done before
-	 * it returns, nor what takes a lock of the library's. Calls are
-	 * serialised by the caller, by a lock. < 0: not taken.
+	 * Run @work after all work that was submitted before. Required. Blocks
+	 * on native queues only; does not call work->done before it returns,
+	 * nor anything that takes a lock of the library. The caller serialises
+	 * the calls, by a lock. < 0: the queue did not take the work.
 	 */
 	int (*submit)(void *queue, struct weir__work *work);
 	/*
-	 * Call work->done for what has completed. Optional; NULL: the backend
-	 * does it by itself. Returns the works still out. Any thread, never
-	 * blocks, serialised by the caller; beside submit.
+	 * Call work->done for what has completed. Optional: NULL, the backend
+	 * does so on a thread of its own. Returns the number of works that are
+	 * not done. Any thread, never blocks; the caller serialises the calls,
+	 * but not with submit.
 	 */
 	int (*poll)(void *queue);
 	/*
-	 * All work taken so far is with the device, which orders it by itself:
-	 * another queue of this backend may WAIT for it. Optional. Any thread.
+	 * Is all work that was submitted so far in the driver, so that another
+	 * queue of this backend may WAIT for it? Optional. Any thread.
 	 */
 	bool (*all_in_driver)(void *queue);
+};
+
+/*
+ * Computing, for the graph layer. A backend without this table moves memory
+ * only, and its devices do not have WEIR_CAP_COMPUTE. A node is one operation
+ * whose tensors have their final addresses; the graph layer defines it, and
+ * owns it. README.md says what this table will be extended by.
+ */
+struct weir__compute_ops {
+	size_t size;
+	/*
+	 * Can @dev run @node? 0, or -EOPNOTSUPP with a sentence that names the
+	 * operation, its dtypes and the reason. Required. Any thread, does not
+	 * block.
+	 */
+	int (*supports)(struct weir_dev *dev, const struct weir__node *node);
+	/*
+	 * Make a segment of a graph, @n nodes in their order, ready to be run
+	 * many times; nothing is allocated in a run. *ret_workspace: bytes of
+	 * memory of @dev that each run is given. Required. May block. The nodes
+	 * stay until release.
+	 */
+	int (*prepare)(struct weir_dev *dev,
+		       const struct weir__node *const *nodes, size_t n,
+		       const struct weir__prepare_opts *opts,
+		       void **ret_prepared, size_t *ret_workspace);
+	/* Required. No run of it is left. */
+	void (*release)(struct weir_dev *dev, void *prepared);
+	/*
+	 * Can @dev run nodes whose tensors are in memory of the kind @desc of
+	 * @owner? Optional: NULL, in its own memory only. Any thread, does not
+	 * block.
+	 */
+	bool (*supports_buft)(struct weir_dev *dev, struct weir_dev *owner,
+			      const struct weir__buft_desc *desc);
+	/*
+	 * Is it worth copying weights to @dev to run @node there (offload)?
+	 * Optional: NULL, never. Any thread, does not block.
+	 */
+	bool (*wants)(struct weir_dev *dev, const struct weir__node *node);
 };
 
 struct weir__backend {
@@ -255,12 +364,12 @@ struct weir__backend {
 	uint32_t reserved;
 	const char *name; /* "CPU", "CUDA" */
 	/*
-	 * Find devices; makes no context. Fills @descs[0..n), returns n <= @max.
-	 * Called under the lock of modules. Required. < 0: the backend is of no
-	 * use here; a sentence says why.
+	 * Find devices and describe each to host->dev_describe; makes no
+	 * context. Called under the lock of modules. Required. < 0 with a
+	 * sentence: the backend cannot be used on this machine.
 	 */
 	int (*probe)(struct weir *weir, const struct weir__host *host,
-		     struct weir__dev_desc *descs, unsigned max);
+		     struct weir__probe *probe);
 	/*
 	 * Make the state of device @i at its first use. @params is "k=v,..."
 	 * or "". Called under the device's lock. Required. -EINVAL for a
@@ -268,19 +377,24 @@ struct weir__backend {
 	 */
 	int (*dev_open)(struct weir_dev *dev, unsigned i, const char *params,
 			void **ret_state);
+	/* Optional. */
 	void (*dev_close)(struct weir_dev *dev, void *state);
-	/* Required. Makes no context: -ENODATA where that would be needed. */
+	/* Required. Makes no context: -ENODATA if that would be needed. */
 	int (*dev_memory)(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 			  uint64_t *ret_total);
 	/* The device's own words for a native code. Optional. Any thread. */
 	void (*explain)(int32_t native, char *text, size_t room);
-	/* Optional: weir_dev_proc. */
+	/* weir_dev_proc. Optional. */
 	void (*(*proc)(struct weir_dev *dev, const char *name))(void);
-	const struct weir__mem_ops *mem;     /* required */
-	const struct weir__queue_ops *queue; /* required */
+	const struct weir__mem_ops *mem;         /* required */
+	const struct weir__queue_ops *queue;     /* required */
+	const struct weir__compute_ops *compute; /* optional */
 };
 
-/* The one symbol of a module. NULL, with *ret_err < 0: not usable here. */
+/*
+ * The one symbol of a module. Returns its tables, which are copied; NULL, with
+ * *ret_err < 0 and a sentence: it cannot be used on this machine.
+ */
 typedef const struct weir__backend *
 weir__module_entry_fn(const struct weir__host *host, int *ret_err);
 #define WEIR__MODULE_ENTRY "weir_module_entry"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Devices for the program: found, configured, described. */
 #include <stdio.h>
 #include <string.h>
 
@@ -58,9 +59,9 @@ static int no_such_dev(struct weir *weir, const char *name, size_t len)
 			  weir__quote(name, len), names, why);
 }
 
-/* Built-in devices are found without looking for modules. */
-static int find(struct weir *weir, const char *name, size_t len,
-		struct weir_dev **ret_dev)
+/* Modules are searched only if no device has that name yet. */
+static int dev_find(struct weir *weir, const char *name, size_t len,
+		    struct weir_dev **ret_dev)
 {
 	struct weir_dev *dev;
 	int r = weir__root_enter(weir);
@@ -82,7 +83,7 @@ int weir_dev_find(struct weir *weir, const char *name,
 		  struct weir_dev **ret_dev)
 {
 	WEIR__ENTER();
-	return find(weir, name, strlen(name), ret_dev);
+	return dev_find(weir, name, strlen(name), ret_dev);
 }
 
 int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
@@ -90,8 +91,8 @@ int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
 	if (r <= 0 && r >= -4095)
 		return r;
 	return weir__fail(-EIO,
-			  "%s: backend %s gave %d for %s, which is no errno",
-			  dev->desc.name, dev->backend->name, r, what);
+			  "%s: %s of backend %s returned %d, which is no errno",
+			  dev->desc.name, what, dev->backend->name, r);
 }
 
 int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
@@ -109,7 +110,7 @@ int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
 	return r < 0 ? r : 1;
 }
 
-/* Make the state; dev->lock is held. */
+/* Make the device's state. dev->lock is held. */
 static int open_dev(struct weir_dev *dev, const char *params)
 {
 	void *state = NULL;
@@ -128,7 +129,7 @@ int weir__dev_use(struct weir_dev *dev)
 {
 	int r = 0;
 
-	/* A backend without state pays for the lock; others do once. */
+	/* No lock for a device that is open, unless its state is NULL. */
 	if (atomic_load_explicit(&dev->state, memory_order_acquire))
 		return 0;
 	pthread_mutex_lock(&dev->lock);
@@ -138,7 +139,7 @@ int weir__dev_use(struct weir_dev *dev)
 	return r;
 }
 
-/* "k=v,k=v" in its shape; which keys there are is the backend's to say. */
+/* The form "k=v,k=v"; the backend checks keys and values. */
 static int check_params(const struct weir_dev *dev, const char *params)
 {
 	const char *p = params;
@@ -189,7 +190,7 @@ int weir_dev_init(struct weir *weir, const char *name_params,
 	int r;
 
 	WEIR__ENTER();
-	r = find(weir, name_params, len, &dev);
+	r = dev_find(weir, name_params, len, &dev);
 	if (r < 0)
 		return r;
 	if (name_params[len] && name_params[len + 1])
@@ -219,7 +220,7 @@ int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 	if (r < 0)
 		return r;
 	memcpy(info.pci, d->pci, sizeof(info.pci));
-	/* A parameter may bind a device to a node. */
+	/* dev_open may set the node. */
 	pthread_mutex_lock(&dev->lock);
 	info.node = d->node;
 	pthread_mutex_unlock(&dev->lock);
@@ -266,14 +267,14 @@ int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 		return weir__fail(-EINVAL, "%u is no kind of memory",
 				  (unsigned)kind);
 	for (unsigned i = 0; i < dev->desc.n_bufts; i++)
-		if (dev->desc.buft[i].kind == (uint32_t)kind) {
+		if (dev->buft[i].desc.kind == (uint32_t)kind) {
 			*ret_buft = &dev->buft[i];
 			return 0;
 		}
 	if (kind != WEIR_MEM_DEVICE)
 		return weir__fail(-EOPNOTSUPP, "%s has no memory of kind %s",
 				  dev->desc.name, names[kind]);
-	/* A device that works on host memory: its default is its own. */
+	/* A device without memory of its own: its default kind. */
 	*ret_buft = &dev->buft[0];
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices and their kinds of memory, as the registry makes them, and what the
+ * Devices and their kinds of memory, as the registry keeps them, and what the
  * layers above ask of a device.
  */
 #ifndef WEIR__DEV_H
@@ -13,6 +13,8 @@
 #include "core/root.h"
 #include "dev/backend.h"
 
+#define WEIR__MAX_BUFTS 6u /* of one device: as many as enum weir_mem has */
+
 struct weir_buft {
 	struct weir_dev *dev;
 	struct weir__buft_desc desc;
@@ -21,11 +23,12 @@ struct weir_buft {
 struct weir_dev {
 	struct weir *weir;
 	const struct weir__backend *backend;
-	const char *module; /* path, or NULL */
-	unsigned index;     /* among the backend's devices */
+	const char *module; /* path, or NULL: built in */
+	unsigned index;     /* the backend's number for it */
+	/* Constant but for node. desc.buft is NULL: they are in buft[]. */
 	struct weir__dev_desc desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
-	pthread_mutex_t lock;  /* guards state and params */
+	pthread_mutex_t lock;  /* guards desc.node, opened and params */
 	_Atomic(void *) state; /* the backend's, from dev_open */
 	bool opened;
 	char params[256];
@@ -34,8 +37,8 @@ struct weir_dev {
 /* Open the device's state if that has not happened. May block. */
 int weir__dev_use(struct weir_dev *dev);
 /*
- * The result of a call of the backend, as the library passes it on: a number
- * that is neither 0 nor an errno becomes -EIO. @what names the call.
+ * The result of the backend's function @what, as the library passes it on: a
+ * number that is neither 0 nor an errno becomes -EIO.
  */
 int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
 /*

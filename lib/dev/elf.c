@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A shared object that was cut short kills a process inside of dlopen(3),
- * which maps its segments and trusts that they are there: look before.
+ * A shared object that was cut short kills the process inside dlopen(3), which
+ * maps its segments without comparing them with the file's size. So that is
+ * checked before.
  */
 #include <elf.h>
 #include <link.h>

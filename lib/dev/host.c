@@ -23,52 +23,35 @@ static const char *dev_name(struct weir_dev *dev)
 	return dev->desc.name;
 }
 
-/* The CPU is the first device, and its first kind is that of huge pages. */
-static int host_take(struct weir *weir, size_t bytes,
-		     const struct weir_buf_opts *opts, struct weir__mem *mem)
+/* dev->lock is held: dev_open was called under it. */
+static void dev_set_node(struct weir_dev *dev, int32_t node)
 {
-	struct weir_dev *cpu = weir__registry(weir)->dev[0];
-	int r = weir__dev_use(cpu);
-
-	if (r >= 0)
-		r = cpu->backend->mem->alloc(cpu, &cpu->desc.buft[0], bytes,
-					     opts, mem);
-	/* A device that it is registered with may write to it at any time. */
-	if (r >= 0)
-		cpu->backend->mem->hide(cpu, mem, true);
-	return r;
-}
-
-static void host_give(struct weir *weir, size_t bytes, struct weir__mem *mem)
-{
-	struct weir_dev *cpu = weir__registry(weir)->dev[0];
-
-	cpu->backend->mem->free(cpu, &cpu->desc.buft[0], bytes, mem);
-}
-
-static void host_leak(struct weir *weir, struct weir__mem *mem)
-{
-	struct weir_dev *cpu = weir__registry(weir)->dev[0];
-
-	cpu->backend->mem->leak(cpu, mem);
+	dev->desc.node = node;
 }
 
 const struct weir__host weir__host = {
 	.size = sizeof(struct weir__host),
 	.abi = WEIR__ABI,
 	.fail = weir__fail,
+	.fail_sys = weir__fail_sys,
 	.log = weir__log,
+	.debug = weir__debug_has,
 	.calloc = weir__calloc,
 	.free = weir__free,
 	.text = weir__sys_text,
 	.dlopen = weir__sys_dlopen,
 	.thread = weir__thread_start,
+	.futex_wait = weir__futex_wait,
+	.futex_wake = weir__futex_wake,
+	.dev_describe = weir__registry_describe,
+	.dev_add = weir__registry_beside,
 	.dev_root = dev_root,
 	.dev_state = dev_state,
 	.dev_name = dev_name,
-	.host_take = host_take,
-	.host_give = host_give,
-	.dev_add = weir__registry_beside,
-	.host_leak = host_leak,
-	.debug = weir__debug_has,
+	.dev_set_node = dev_set_node,
+	.host_alloc = weir__host_alloc,
+	.host_free = weir__host_free,
+	.host_leak = weir__host_leak,
+	.host_hide = weir__host_hide,
+	.host_available = weir__host_available,
 };

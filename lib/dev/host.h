@@ -7,4 +7,15 @@
 
 extern const struct weir__host weir__host;
 
+/*
+ * Host memory, as the table describes it. lib/alloc/host.c implements these:
+ * lib/dev only puts them into the table, since it may not include lib/alloc.
+ */
+int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
+		     int32_t node, uint32_t flags, struct weir__mem *mem);
+void weir__host_free(struct weir *weir, struct weir__mem *mem);
+void weir__host_leak(struct weir *weir, struct weir__mem *mem);
+void weir__host_hide(struct weir__mem *mem, bool hidden);
+int weir__host_available(uint64_t *ret_free, uint64_t *ret_total);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Modules: backends in shared objects of their own. They are looked for in
- * absolute directories only, and one that fails never stops the others.
+ * Modules: backends in shared objects of their own. They are searched in
+ * absolute directories only, and a module that fails does not end the search.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -25,10 +25,9 @@ struct weir__module {
 	void *handle;
 	dev_t dev;
 	ino_t ino;
-	const struct weir__backend *backend;
 };
 
-/* One that the search found and left out. */
+/* A module that the search found and left out. */
 struct weir__refused {
 	struct weir__refused *next;
 	char *path, *why;
@@ -46,44 +45,21 @@ static int check_new(struct weir *weir, const char *path, const struct stat *st)
 	return weir__module_trust(weir, path, st);
 }
 
-static bool have_backend(const struct weir *weir, const char *backend)
-{
-	const struct weir__registry *registry = weir__registry(weir);
-
-	/* The CPU has no module. */
-	if (!strcmp(backend, registry->dev[0]->backend->name))
-		return true;
-	for (struct weir__module *m = registry->modules; m; m = m->next)
-		if (!strcmp(m->backend->name, backend))
-			return true;
-	return false;
-}
-
-/* The handle is open; find the tables and add what they describe. */
-static int enter(struct weir *weir, struct weir__module *m)
+/* The handle is open: add the backend and its devices. */
+static int module_enter(struct weir *weir, struct weir__module *m)
 {
 	weir__module_entry_fn *entry;
-	int r = 0;
 
 	*(void **)&entry = dlsym(m->handle, WEIR__MODULE_ENTRY);
 	if (!entry)
 		return weir__fail(-ENOEXEC, "it has no symbol %s",
 				  WEIR__MODULE_ENTRY);
+	/* The sentence for a module that fails without one. */
 	weir__fail(-EBADMSG, "it gives no reason");
-	m->backend = entry(&weir__host, &r);
-	if (!m->backend)
-		return r < 0 && r >= -4095 ? r : -EBADMSG;
-	r = weir__backend_check(m->backend);
-	if (r < 0)
-		return r;
-	if (have_backend(weir, m->backend->name))
-		return weir__fail(-EEXIST, "there is a backend %s already",
-				  m->backend->name);
-	weir__fail(-EBADMSG, "it gives no reason");
-	return weir__registry_add(weir, m->backend, m->path);
+	return weir__registry_enter(weir, entry, m->path);
 }
 
-static void drop(struct weir__module *m)
+static void module_drop(struct weir__module *m)
 {
 	if (m->handle)
 		dlclose(m->handle);
@@ -91,7 +67,7 @@ static void drop(struct weir__module *m)
 	weir__free(m);
 }
 
-static void drop_refused(struct weir__refused *x)
+static void refused_drop(struct weir__refused *x)
 {
 	weir__free(x->path);
 	weir__free(x->why);
@@ -108,17 +84,17 @@ static struct weir__module *new_module(const char *path, const struct stat *st)
 	m->dev = st->st_dev;
 	m->ino = st->st_ino;
 	if (!m->path) {
-		drop(m);
+		module_drop(m);
 		return NULL;
 	}
 	return m;
 }
 
 /*
- * A name by which dlopen(3) opens the file behind @fd, and no other. It knows
- * what is loaded by the names that it was given, and the number of a descriptor
- * is used again: so the name is one that no other file has, "/." for a set bit
- * of its device and inode, "/" for one that is not.
+ * A name by which dlopen(3) opens the file at @fd and no other. The dynamic
+ * linker takes a name that it was given before for the object that it loaded
+ * then, and numbers of descriptors are used again. So the name also encodes
+ * device and inode: "/." for each bit that is set, "/" for each that is not.
  */
 static void name_fd(int fd, const struct stat *st, char name[static 512])
 {
@@ -130,7 +106,7 @@ static void name_fd(int fd, const struct stat *st, char name[static 512])
 	sprintf(name + strlen(name), "/%d", fd);
 }
 
-/* dlerror(3) begins with the name, which our sentences have already. */
+/* dlerror(3) without the name that it begins with: the caller adds the path. */
 static int fail_dlopen(int r, const char *name)
 {
 	const char *why = dlerror();
@@ -142,8 +118,8 @@ static int fail_dlopen(int r, const char *name)
 }
 
 /*
- * The file that was looked at, whatever @path names by now. Without /proc only
- * the path is left, which is not good enough where modules are strict.
+ * Load the file that was checked, whatever @path names by now. That needs
+ * /proc; without it only the path is left, which strict roots refuse.
  */
 static int open_handle(struct weir *weir, const char *path, int fd,
 		       const struct stat *st, void **ret_handle)
@@ -157,11 +133,11 @@ static int open_handle(struct weir *weir, const char *path, int fd,
 	if (r < 0 && weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
 		return weir__fail(
 			-EPERM,
-			"refused: without /proc it may not be the file that was looked at");
+			"refused: without /proc it may not be the file that was checked");
 	if (r < 0)
 		weir__log(
 			weir,
-			"module %s: without /proc it may not be the file that was looked at",
+			"module %s: without /proc it may not be the file that was checked",
 			path);
 	if (r >= 0)
 		path = name;
@@ -169,7 +145,7 @@ static int open_handle(struct weir *weir, const char *path, int fd,
 	return r < 0 ? fail_dlopen(r, path) : 0;
 }
 
-/* The file is open. */
+/* Check and load the file at @fd. */
 static int load_file(struct weir *weir, const char *path, int fd)
 {
 	struct weir__registry *registry = weir__registry(weir);
@@ -187,9 +163,9 @@ static int load_file(struct weir *weir, const char *path, int fd)
 		return weir__fail(-ENOMEM, "no memory for a module");
 	r = open_handle(weir, path, fd, &st, &m->handle);
 	if (!r)
-		r = enter(weir, m);
+		r = module_enter(weir, m);
 	if (r < 0) {
-		drop(m);
+		module_drop(m);
 		return r;
 	}
 	m->next = registry->modules;
@@ -197,8 +173,8 @@ static int load_file(struct weir *weir, const char *path, int fd)
 	return 0;
 }
 
-/* Opened once, so that what is loaded is what was looked at. The lock is held. */
-static int load(struct weir *weir, const char *path)
+/* Opens the file once: what is checked is loaded. module_lock is held. */
+static int module_load(struct weir *weir, const char *path)
 {
 	int fd = weir__sys_open(path, O_RDONLY | O_NONBLOCK, 0), r;
 
@@ -209,8 +185,8 @@ static int load(struct weir *weir, const char *path)
 	return r;
 }
 
-/* Remember it, in the order found, and why: this thread's sentence. */
-static void refuse(struct weir *weir, const char *path)
+/* Remember the module and the reason, which is this thread's sentence. */
+static void module_refuse(struct weir *weir, const char *path)
 {
 	struct weir__refused *x = weir__calloc(1, sizeof(*x)), **end;
 	const char *why = weir_error();
@@ -221,7 +197,7 @@ static void refuse(struct weir *weir, const char *path)
 	x->path = weir__strdup(path);
 	x->why = weir__strdup(why);
 	if (!x->path || !x->why) {
-		drop_refused(x);
+		refused_drop(x);
 		return;
 	}
 	for (end = &weir__registry(weir)->refused; *end; end = &(*end)->next)
@@ -229,7 +205,7 @@ static void refuse(struct weir *weir, const char *path)
 	*end = x;
 }
 
-/* One found in a directory: if it fails the rest goes on. */
+/* A module that was found in a directory. */
 static void load_found(struct weir *weir, const char *dir, const char *name)
 {
 	char path[4096];
@@ -237,10 +213,10 @@ static void load_found(struct weir *weir, const char *dir, const char *name)
 	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >=
 	    (int)sizeof(path))
 		return;
-	/* The sentence is kept, without a call's name before it. */
+	/* The sentence is kept, so no call is named before it. */
 	weir__enter(NULL);
-	if (load(weir, path) < 0)
-		refuse(weir, path);
+	if (module_load(weir, path) < 0)
+		module_refuse(weir, path);
 }
 
 static int is_module(const struct dirent *entry)
@@ -293,7 +269,7 @@ static void search_dir(struct search *s, const char *dir)
 	weir__free(list);
 }
 
-/* A directory that depends on where the program was started is none. */
+/* Relative directories are left out: they depend on the working directory. */
 static void search_path(struct search *s, const char *path)
 {
 	char dir[4096];
@@ -316,7 +292,7 @@ static void search_path(struct search *s, const char *path)
 	}
 }
 
-/* DIR/weir and DIR of libweir.so itself, so that a moved tree works. */
+/* DIR/weir and DIR of libweir.so itself, so that a tree can be moved. */
 static void search_beside(struct search *s)
 {
 	int (*self)(const struct weir_opts *, struct weir **) = weir_open;
@@ -337,7 +313,7 @@ static void search_beside(struct search *s)
 	search_dir(s, dir);
 }
 
-static void search(struct weir *weir)
+static void modules_search(struct weir *weir)
 {
 	struct search s = { .weir = weir };
 	const char *path = weir->module_path;
@@ -351,7 +327,7 @@ static void search(struct weir *weir)
 }
 
 /* registry->module_lock is held. */
-static void scan(struct weir *weir)
+static void modules_scan_once(struct weir *weir)
 {
 	struct weir__registry *registry = weir__registry(weir);
 	struct weir__error_saved saved;
@@ -360,7 +336,7 @@ static void scan(struct weir *weir)
 		return;
 	registry->scanned = true;
 	weir__error_save(&saved);
-	search(weir);
+	modules_search(weir);
 	weir__error_restore(&saved);
 }
 
@@ -369,7 +345,7 @@ void weir__modules_scan(struct weir *weir)
 	struct weir__registry *registry = weir__registry(weir);
 
 	pthread_mutex_lock(&registry->module_lock);
-	scan(weir);
+	modules_scan_once(weir);
 	pthread_mutex_unlock(&registry->module_lock);
 }
 
@@ -389,19 +365,19 @@ int weir_module_load(struct weir *weir, const char *path)
 	snprintf(call, sizeof(call), "%s: %s", __func__, path);
 	weir__error_save(&saved);
 	pthread_mutex_lock(&weir__registry(weir)->module_lock);
-	scan(weir);
+	modules_scan_once(weir);
 	weir__enter(call);
-	r = load(weir, path);
+	r = module_load(weir, path);
 	pthread_mutex_unlock(&weir__registry(weir)->module_lock);
-	/* A success leaves the sentence of the last failure as it was. */
+	/* A success does not change the sentence of the last failure. */
 	if (!r)
 		weir__error_restore(&saved);
 	weir__enter(NULL);
 	return r;
 }
 
-/* Those of the search do not change once it is over. */
-static const struct weir__refused *refused(struct weir *weir, unsigned i)
+/* The list does not change after the search. */
+static const struct weir__refused *refused_get(struct weir *weir, unsigned i)
 {
 	const struct weir__refused *x;
 
@@ -422,7 +398,7 @@ int weir_module_refused(struct weir *weir, unsigned i, const char **ret_path,
 	r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
-	x = refused(weir, i);
+	x = refused_get(weir, i);
 	if (!x)
 		return weir__fail(-ENOENT, "no module %u was left out", i);
 	*ret_path = x->path;
@@ -432,7 +408,7 @@ int weir_module_refused(struct weir *weir, unsigned i, const char **ret_path,
 
 void weir__modules_why(struct weir *weir, char *text, size_t room)
 {
-	const struct weir__refused *x = refused(weir, 0);
+	const struct weir__refused *x = refused_get(weir, 0);
 
 	*text = '\0';
 	for (; x; x = x->next)
@@ -447,10 +423,10 @@ void weir__modules_free(struct weir__registry *registry)
 
 	while ((x = registry->refused)) {
 		registry->refused = x->next;
-		drop_refused(x);
+		refused_drop(x);
 	}
 	while ((m = registry->modules)) {
 		registry->modules = m->next;
-		drop(m);
+		module_drop(m);
 	}
 }

@@ -7,12 +7,12 @@
 
 struct weir;
 
-/* elf.c. -ENOEXEC with a sentence: dlopen(3) should not see it. */
+/* elf.c. -ENOEXEC with a sentence: not a whole shared object. */
 int weir__elf_check(int fd, uint64_t size);
 
 /*
- * trust.c. Could others have written the file of @st, which was opened as
- * @path, or have put it there? The log is told, or, where modules are strict,
+ * trust.c. Could other users have written the file of @st, which was opened as
+ * @path, or have put it there? If so, a line to the log, or in a strict root
  * -EPERM with a sentence.
  */
 int weir__module_trust(struct weir *weir, const char *path,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registry: the part of the root that holds its devices and the modules
- * that were loaded. weir_open() makes it, so every root has one. It is freed
- * last, after all buffers, streams and files of the root.
+ * The registry: the part of the root that has its backends, their devices, and
+ * the modules that were loaded. weir_open() makes it, so every root has one. It
+ * is freed last, after all buffers, streams and files of the root.
  */
 #ifndef WEIR__REGISTRY_H
 #define WEIR__REGISTRY_H
@@ -15,6 +15,20 @@
 #include "dev/backend.h"
 #include "dev/dev.h"
 
+#define WEIR__MAX_DEVS 64u /* that one backend describes */
+
+/*
+ * A backend's tables in the library's own size, whatever size the backend
+ * made them: members that the backend does not have are NULL.
+ */
+struct weir__tables {
+	struct weir__tables *next;
+	struct weir__backend backend; /* its mem, queue and compute are: */
+	struct weir__mem_ops mem;
+	struct weir__queue_ops queue;
+	struct weir__compute_ops compute; /* if backend.compute is not NULL */
+};
+
 struct weir__registry {
 	struct weir__part part;
 	/*
@@ -23,6 +37,7 @@ struct weir__registry {
 	 */
 	_Atomic unsigned n_devs;
 	struct weir_dev *dev[4 * WEIR__MAX_DEVS];
+	struct weir__tables *tables;   /* of all backends; by weir->lock */
 	pthread_mutex_t module_lock;   /* guards what follows */
 	bool scanned;                  /* the directories were searched */
 	struct weir__module *modules;  /* loaded, newest first */
@@ -34,23 +49,51 @@ int weir__registry_new(struct weir *weir, struct weir__part **ret_part);
 struct weir__registry *weir__registry(const struct weir *weir);
 
 /*
- * Check the tables of @backend, ask it for its devices and add them, all or
- * none. @module is the path of its file, which must outlive the root; NULL:
- * it is built in. -EPROTO, -EBADMSG, -EEXIST with a sentence. Returns the
- * number of devices.
+ * Add the backend that @entry returns, as weir__registry_add does. @module is
+ * the path of its file, which must outlive the root; NULL: it is built in.
+ */
+int weir__registry_enter(struct weir *weir, weir__module_entry_fn *entry,
+			 const char *module);
+/*
+ * Copy the tables of @backend, check them, ask it for its devices and add
+ * these, all or none. -EPROTO, -EBADMSG, -EEXIST, and what probe returned, with
+ * a sentence.
  */
 int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 		       const char *module);
-/* Add number @i of the backend of @beside, for the host table's dev_add. */
+/* dev_describe and dev_add of the host table. */
+int weir__registry_describe(struct weir__probe *probe,
+			    const struct weir__dev_desc *desc);
 int weir__registry_beside(struct weir_dev *beside,
 			  const struct weir__dev_desc *desc, unsigned i);
-/* -EPROTO, -EBADMSG with a sentence: its tables cannot be used. */
-int weir__backend_check(const struct weir__backend *backend);
+
+/*
+ * tables.c. The tables of a backend, copied. -EPROTO: their sizes or their ABI
+ * cannot be used; -EBADMSG: a required member is missing. The caller frees the
+ * result with weir__free.
+ */
+int weir__tables_in(const struct weir__backend *theirs,
+		    struct weir__tables **ret_tables);
+/*
+ * Copy the struct weir__@name at @theirs, which begins with its size, into
+ * @ours of @size bytes; what it does not have becomes 0. -EPROTO: it has less
+ * than @least bytes, or no multiple of a pointer's.
+ */
+int weir__struct_in(const char *name, void *ours, size_t size, size_t least,
+		    const void *theirs);
+/* [A-Za-z0-9_-]+ that ends within @room bytes. */
+bool weir__good_name(const char *name, size_t room);
+
+/* desc.c. A device as @desc describes it, checked, not yet in the registry. */
+int weir__dev_new(struct weir *weir, const struct weir__backend *backend,
+		  const char *module, unsigned i,
+		  const struct weir__dev_desc *desc, struct weir_dev **ret_dev);
+void weir__dev_free(struct weir_dev *dev);
 
 /*
  * Search the directories for modules, once for each root: at the first call
- * that asks for more than the built-in devices. A module that fails is
- * reported to the log and by weir_module_refused(). May block.
+ * that needs more than the built-in devices. A module that fails is reported
+ * to the log and by weir_module_refused(). May block.
  */
 void weir__modules_scan(struct weir *weir);
 /* "; weir-x.so was left out: why" for each module that the search refused. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who could have written a module: the file itself, or who may change the
- * directory that it was found in, or the one that a link there leads to.
+ * Could other users have put code into a module? They can if they may write to
+ * the file, to the directory in which it was found, or to the directory to which
+ * a link there leads.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -13,8 +14,8 @@
 #include "core/sys.h"
 #include "dev/module.h"
 
-/* Who else may write it; NULL: nobody but root, our user and our group. */
-static const char *not_ours(const struct stat *st)
+/* Who else may write to it; NULL: only root, our user and our group. */
+static const char *foreign_writer(const struct stat *st)
 {
 	if (st->st_uid && st->st_uid != geteuid())
 		return "belongs to another user";
@@ -25,7 +26,7 @@ static const char *not_ours(const struct stat *st)
 	return NULL;
 }
 
-/* The same for the directory of the absolute @path. < 0 with a sentence. */
+/* The same of the directory of the absolute @path. < 0 with a sentence. */
 static int check_dir(const char *path, const char **ret_why)
 {
 	char dir[PATH_MAX];
@@ -37,13 +38,13 @@ static int check_dir(const char *path, const char **ret_why)
 	r = weir__sys_stat(dir, &st);
 	if (r < 0)
 		return weir__fail_sys(r, "%s", dir);
-	*ret_why = not_ours(&st);
+	*ret_why = foreign_writer(&st);
 	return 0;
 }
 
-/* Where @path leads, if that is still the file of @st. */
-static int follow(const char *path, const struct stat *st,
-		  char real[static PATH_MAX])
+/* Where @path leads. -ESTALE: no longer to the file of @st. */
+static int follow_path(const char *path, const struct stat *st,
+		       char real[static PATH_MAX])
 {
 	struct stat now;
 	int r = weir__sys_realpath(path, real);
@@ -54,13 +55,13 @@ static int follow(const char *path, const struct stat *st,
 		return weir__fail_sys(r, "it cannot be followed");
 	if (now.st_dev == st->st_dev && now.st_ino == st->st_ino)
 		return 0;
-	return weir__fail(-ESTALE, "it was replaced while it was looked at");
+	return weir__fail(-ESTALE, "it was replaced while it was checked");
 }
 
 int weir__module_trust(struct weir *weir, const char *path,
 		       const struct stat *st)
 {
-	const char *what = "it", *why = not_ours(st);
+	const char *what = "it", *why = foreign_writer(st);
 	char real[PATH_MAX];
 	int r = 0;
 
@@ -70,7 +71,7 @@ int weir__module_trust(struct weir *weir, const char *path,
 	}
 	if (!why && r >= 0) {
 		what = "the directory that it links to";
-		r = follow(path, st, real);
+		r = follow_path(path, st, real);
 		if (r >= 0)
 			r = check_dir(real, &why);
 	}

@@ -2,8 +2,9 @@
 /*
  * A backend module for tests, which behaves as its own file name says: copied
  * to weir-good.so it is a proper backend, to weir-align3.so one whose
- * alignment is 3. Its memory has addresses that host code cannot use, so that
- * a copy which forgets the backend dies.
+ * alignment is 3, to weir-older.so one that was built with shorter tables. Its
+ * memory has addresses that host code cannot use, so that a copy which does not
+ * go through the backend crashes.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -132,73 +133,128 @@ static int test_submit(void *queue, struct weir__work *work)
 	return -EOPNOTSUPP;
 }
 
-static void describe(struct weir__dev_desc *d, unsigned i)
+/* As a newer module has them: with members at the end that nobody here knows. */
+struct newer_buft {
+	struct weir__buft_desc desc;
+	uint64_t unknown[3];
+};
+
+struct newer_dev {
+	struct weir__dev_desc desc;
+	uint64_t unknown[5];
+};
+
+/* A description and what it points to. */
+struct desc {
+	struct newer_dev dev;
+	struct newer_buft device, pinned;
+	const struct weir__buft_desc *buft[2];
+};
+
+static void describe(struct desc *d, unsigned i)
 {
-	*d = (struct weir__dev_desc){
+	struct weir__dev_desc *dev = &d->dev.desc;
+
+	memset(d, 0xff, sizeof(*d));
+	*dev = (struct weir__dev_desc){
+		.size = is("newer") ? sizeof(d->dev) : sizeof(*dev),
 		.description = "A device for tests",
 		.type = WEIR_DEV_GPU,
+		.caps = i || is("older") ? 0 : WEIR_CAP_COMPUTE,
 		.node = -1,
 		.n_bufts = 2,
-		.buft = { { "", WEIR_MEM_DEVICE, 0, 256, MIB },
-			  { "", WEIR_MEM_PINNED, WEIR_BUFT_HOST, 64, 4096 } },
+		.buft = d->buft,
 	};
-	snprintf(d->name, sizeof(d->name), "%s%u",
+	d->buft[0] = &d->device.desc;
+	d->buft[1] = &d->pinned.desc;
+	d->device.desc = (struct weir__buft_desc){
+		.size = is("newer") ? sizeof(d->device) : sizeof(*d->buft[0]),
+		.kind = WEIR_MEM_DEVICE,
+		.align = 256,
+		.max = MIB,
+	};
+	d->pinned.desc = (struct weir__buft_desc){
+		.size = is("newer") ? sizeof(d->pinned) : sizeof(*d->buft[1]),
+		.kind = WEIR_MEM_PINNED,
+		.flags = WEIR_BUFT_HOST,
+		.align = 64,
+		.max = 4096,
+	};
+	snprintf(dev->name, sizeof(dev->name), "%s%u",
 		 is("same") ? "OTHER" : "TEST", i);
-	snprintf(d->buft[0].name, sizeof(d->buft[0].name), "%s", d->name);
-	snprintf(d->buft[1].name, sizeof(d->buft[1].name), "%s_Pinned",
-		 d->name);
+	snprintf(d->device.desc.name, sizeof(d->device.desc.name), "%s",
+		 dev->name);
+	snprintf(d->pinned.desc.name, sizeof(d->pinned.desc.name), "%s_Pinned",
+		 dev->name);
 }
 
 /* What a backend may get wrong in a description. */
-static void spoil(struct weir__dev_desc *d)
+static void spoil(struct desc *d)
 {
+	struct weir__dev_desc *dev = &d->dev.desc;
+
 	if (is("align0"))
-		d->buft[0].align = 0;
+		d->device.desc.align = 0;
 	if (is("align3"))
-		d->buft[0].align = 3;
+		d->device.desc.align = 3;
 	if (is("max0"))
-		d->buft[1].max = 0;
+		d->pinned.desc.max = 0;
 	if (is("noname"))
-		d->name[0] = '\0';
+		dev->name[0] = '\0';
 	if (is("longname"))
-		memset(d->name, 'x', sizeof(d->name));
+		memset(dev->name, 'x', sizeof(dev->name));
 	if (is("oddname"))
-		strcpy(d->name, "a b");
+		strcpy(dev->name, "a b");
 	if (is("nobuft"))
-		d->n_bufts = 0;
+		dev->n_bufts = 0;
 	if (is("manybuft"))
-		d->n_bufts = 1000;
+		dev->n_bufts = 1000;
 	if (is("kind"))
-		d->buft[0].kind = 99;
+		d->device.desc.kind = 99;
 	if (is("twokinds"))
-		d->buft[1].kind = WEIR_MEM_DEVICE;
+		d->pinned.desc.kind = WEIR_MEM_DEVICE;
 	if (is("twonames"))
-		strcpy(d->name, "TEST1");
+		strcpy(dev->name, "TEST1");
 	if (is("cpuname"))
-		strcpy(d->name, "CPU");
+		strcpy(dev->name, "CPU");
 	if (is("type"))
-		d->type = 99;
+		dev->type = 99;
 	if (is("endless"))
-		memset(d->description, 'x', sizeof(d->description));
+		memset(dev->description, 'x', sizeof(dev->description));
+	if (is("descsize"))
+		dev->size = 64;
+	if (is("buftsize"))
+		d->pinned.desc.size = 56;
 }
 
 static int test_probe(struct weir *weir, const struct weir__host *host,
-		      struct weir__dev_desc *descs, unsigned max)
+		      struct weir__probe *probe)
 {
-	(void)max;
+	struct desc d;
+	int r;
+
 	host->log(weir, "the test module %s looks for devices", mode);
-	if (is("count"))
+	if (is("positive"))
 		return 1000000;
-	if (is("countneg"))
+	if (is("notanerrno"))
 		return -1000000;
 	if (is("nodevice"))
 		return host->fail(-ENODEV, "no such hardware here");
 	if (is("silent"))
 		return -EIO;
-	describe(&descs[0], 0);
-	describe(&descs[1], 1);
-	spoil(&descs[0]);
-	return 2;
+	for (unsigned i = 0; is("count") && i < 1000000; i++) {
+		describe(&d, i);
+		r = host->dev_describe(probe, &d.dev.desc);
+		if (r < 0)
+			return r;
+	}
+	describe(&d, 0);
+	spoil(&d);
+	r = host->dev_describe(probe, &d.dev.desc);
+	if (r < 0 && !is("descsize")) /* which ignores the failure */
+		return r;
+	describe(&d, 1);
+	return host->dev_describe(probe, &d.dev.desc);
 }
 
 static int test_dev_open(struct weir_dev *dev, unsigned i, const char *params,
@@ -234,65 +290,146 @@ static void (*test_proc(struct weir_dev *dev, const char *name))(void)
 	return strcmp(name, "answer") ? NULL : answer;
 }
 
-static struct weir__mem_ops mem_ops = {
-	.size = sizeof(mem_ops),
-	.alloc = test_alloc,
-	.free = test_free,
-	.set = test_set,
-	.get = test_get,
-	.fill = test_fill,
-	.copy = test_copy,
-	.alloc_size = test_alloc_size,
+static int test_supports(struct weir_dev *dev, const struct weir__node *node)
+{
+	(void)dev;
+	(void)node;
+	return lib->fail(-EOPNOTSUPP, "the test computes nothing");
+}
+
+static int test_prepare(struct weir_dev *dev,
+			const struct weir__node *const *nodes, size_t n,
+			const struct weir__prepare_opts *opts,
+			void **ret_prepared, size_t *ret_workspace)
+{
+	(void)dev;
+	(void)nodes;
+	(void)n;
+	(void)opts;
+	(void)ret_prepared;
+	(void)ret_workspace;
+	return -EOPNOTSUPP;
+}
+
+static void test_release(struct weir_dev *dev, void *prepared)
+{
+	(void)dev;
+	(void)prepared;
+}
+
+static struct weir__compute_ops compute_ops = {
+	.size = sizeof(compute_ops),
+	.supports = test_supports,
+	.prepare = test_prepare,
+	.release = test_release,
 };
 
-static struct weir__queue_ops queue_ops = {
-	.size = sizeof(queue_ops),
-	.open = test_queue_open,
-	.close = test_queue_close,
-	.submit = test_submit,
+/* The tables of a newer module too, by their size. */
+static struct {
+	struct weir__mem_ops ops;
+	uint64_t unknown[2];
+} mem_ops = {
+	.ops = {
+		.size = sizeof(mem_ops.ops),
+		.alloc = test_alloc,
+		.free = test_free,
+		.set = test_set,
+		.get = test_get,
+		.fill = test_fill,
+		.copy = test_copy,
+		.alloc_size = test_alloc_size,
+	},
+	.unknown = { UINT64_MAX, UINT64_MAX },
 };
 
-static struct weir__backend backend = {
-	.size = sizeof(backend),
-	.abi = WEIR__ABI,
-	.name = "TEST",
-	.probe = test_probe,
-	.dev_open = test_dev_open,
-	.dev_memory = test_dev_memory,
-	.proc = test_proc,
-	.mem = &mem_ops,
-	.queue = &queue_ops,
+static struct {
+	struct weir__queue_ops ops;
+	uint64_t unknown[2];
+} queue_ops = {
+	.ops = {
+		.size = sizeof(queue_ops.ops),
+		.open = test_queue_open,
+		.close = test_queue_close,
+		.submit = test_submit,
+	},
+	.unknown = { UINT64_MAX, UINT64_MAX },
 };
+
+static struct {
+	struct weir__backend ops;
+	uint64_t unknown[2];
+} backend = {
+	.ops = {
+		.size = sizeof(backend.ops),
+		.abi = WEIR__ABI,
+		.name = "TEST",
+		.probe = test_probe,
+		.dev_open = test_dev_open,
+		.dev_memory = test_dev_memory,
+		.proc = test_proc,
+		.mem = &mem_ops.ops,
+		.queue = &queue_ops.ops,
+		.compute = &compute_ops,
+	},
+	.unknown = { UINT64_MAX, UINT64_MAX },
+};
+
+/* Tables of another size than this library's. */
+static void resize_tables(void)
+{
+	if (is("older")) {
+		/* What follows is another object's, not NULL. */
+		backend.ops.size = offsetof(struct weir__backend, compute);
+		backend.ops.compute = (const void *)&backend;
+		mem_ops.ops.size = offsetof(struct weir__mem_ops, alloc_size);
+		queue_ops.ops.size = offsetof(struct weir__queue_ops, poll);
+	}
+	if (is("newer")) {
+		backend.ops.size = sizeof(backend);
+		mem_ops.ops.size = sizeof(mem_ops);
+		queue_ops.ops.size = sizeof(queue_ops);
+	}
+	if (is("size0"))
+		backend.ops.size = 0;
+	if (is("short"))
+		backend.ops.size = offsetof(struct weir__backend, queue);
+	if (is("odd"))
+		backend.ops.size -= 4;
+	if (is("memsize"))
+		mem_ops.ops.size = offsetof(struct weir__mem_ops, free);
+	if (is("queuesize"))
+		queue_ops.ops.size = 8;
+	if (is("computesize"))
+		compute_ops.size = 16;
+}
 
 /* What a backend may get wrong in its tables. */
 static void spoil_tables(void)
 {
 	if (is("abi0"))
-		backend.abi = 0;
+		backend.ops.abi = 0;
 	if (is("abi99"))
-		backend.abi = 99;
-	if (is("size0"))
-		backend.size = 0;
-	if (is("size8"))
-		backend.size += 8;
-	if (is("memsize"))
-		mem_ops.size -= 8;
+		backend.ops.abi = 99;
 	if (is("nomem"))
-		backend.mem = NULL;
+		backend.ops.mem = NULL;
 	if (is("noprobe"))
-		backend.probe = NULL;
+		backend.ops.probe = NULL;
 	if (is("noalloc"))
-		mem_ops.alloc = NULL;
+		mem_ops.ops.alloc = NULL;
 	if (is("noset"))
-		mem_ops.set = NULL;
+		mem_ops.ops.set = NULL;
 	if (is("nofrom"))
-		mem_ops.reach = test_reach;
+		mem_ops.ops.reach = test_reach;
 	if (is("nosubmit"))
-		queue_ops.submit = NULL;
+		queue_ops.ops.submit = NULL;
+	if (is("nosupports"))
+		compute_ops.supports = NULL;
+	if (is("nocompute"))
+		backend.ops.compute = NULL;
 	if (is("nobackend"))
-		backend.name = NULL;
+		backend.ops.name = NULL;
 	if (is("iscpu"))
-		backend.name = "CPU";
+		backend.ops.name = "CPU";
 }
 
 static void find_mode(void)
@@ -324,10 +461,11 @@ const struct weir__backend *weir_module_entry(const struct weir__host *host,
 		*ret_err = host->fail(-ENODEV, "the driver is missing");
 		return NULL;
 	}
+	resize_tables();
 	spoil_tables();
 	if (is("longbackend")) {
 		memset(endless, 'x', MIB);
-		backend.name = endless;
+		backend.ops.name = endless;
 	}
-	return &backend;
+	return &backend.ops;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A shared object that needs what nobody has. */
+/* A shared object with a symbol that no library defines. */
 extern int weir_test_nowhere(void);
 extern int weir_test_unresolved(void);
 

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Host memory for backends: arenas, as functions of the host table. */
+#include "alloc/arena.h"
+#include "alloc/avail.h"
+#include "alloc/touch.h"
+#include "dev/host.h"
+
+/* From this size on several threads touch faster than one. */
+#define TOUCH_TOGETHER ((size_t)32 << 20)
+
+int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
+		     int32_t node, uint32_t flags, struct weir__mem *mem)
+{
+	struct weir__arena_req req = {
+		.bytes = bytes,
+		.kind = kind,
+		.node = node,
+		.strict = flags & WEIR_BUF_STRICT,
+	};
+	int r = weir__arena_take(weir, &req, mem);
+
+	if (r < 0 || !(flags & WEIR_BUF_TOUCH))
+		return r;
+	if (bytes >= TOUCH_TOGETHER)
+		weir__touch_all(weir, mem->base, bytes, &mem->touched);
+	r = weir__arena_touch(mem, bytes);
+	if (r < 0)
+		weir__arena_give(weir, mem);
+	return r;
+}
+
+void weir__host_free(struct weir *weir, struct weir__mem *mem)
+{
+	weir__arena_give(weir, mem);
+}
+
+void weir__host_leak(struct weir *weir, struct weir__mem *mem)
+{
+	weir__arena_leak(weir, mem);
+}
+
+void weir__host_hide(struct weir__mem *mem, bool hidden)
+{
+	weir__arena_hide(mem, hidden);
+}
+
+int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)
+{
+	uint64_t avail, total, space = weir__avail_space();
+	int r = weir__avail_ram("", &avail, &total);
+
+	if (r < 0)
+		return r;
+	*ret_free = avail < space ? avail : space;
+	*ret_total = total;
+	return 0;
+}
