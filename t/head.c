@@ -9,15 +9,22 @@
 #define LEN(a) (sizeof(a) / sizeof(a[0]))
 #define TEXT(s) s, sizeof(s) - 1
 
-static int head(const char *bytes, size_t n, uint64_t size, uint64_t *ret_len)
+/* The length of the header of a file of @size bytes that begins with @bytes. */
+static int head(const char *bytes, size_t n, uint64_t size, size_t *ret_len)
 {
-	return weir__st_head("f.st", (const unsigned char *)bytes, n, size,
-			     ret_len);
+	struct weir__head h = { .file = "f.st",
+				.bytes = (const unsigned char *)bytes,
+				.n = n,
+				.file_bytes = size };
+	const struct weir__format *format;
+	int r = weir__format_of(&h, &format);
+
+	return r < 0 ? r : weir__st_len(&h, ret_len);
 }
 
 static void lengths(void)
 {
-	uint64_t len = 7;
+	size_t len = 7;
 
 	is_err(head("", 0, 0, &len), -EBADMSG,
 	       "f.st: a file of 0 bytes; a safetensors file has at least 10",
@@ -56,7 +63,7 @@ static void formats(void)
 		"\xef\xbb\xbf<?xml version=\"1.0\"?>"
 	};
 	char tar[512] = "model.safetensors";
-	uint64_t len;
+	size_t len;
 
 	memcpy(tar + 257, "ustar", 6);
 	is_err(head(TEXT("GGUF\3\0\0\0\1\0\0\0"), 5000, &len), -EOPNOTSUPP,
@@ -105,7 +112,7 @@ static void formats(void)
 		       -EOPNOTSUPP, "f.st: this is an HTML or XML page",
 		       "a page is told: %.9s", pages[i] + i);
 	is_err(head(TEXT("Entry not found\r\n"), 17, &len), -EBADMSG,
-	       "f.st: this is text ('Entry not found'), not a safetensors",
+	       "f.st: this is text ('Entry not found'), not a model",
 	       "text is told, and how it begins");
 	is_err(head(TEXT("hello"), 5, &len), -EBADMSG, "text ('hello')",
 	       "... however short it is");

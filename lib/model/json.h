@@ -76,7 +76,12 @@ int weir__json_end(struct weir__json *j);
 int weir__json_fail(struct weir__json *j, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Inline, because the length of @literal is known where it stands. */
+static inline bool weir__json_is_space(unsigned char c)
+{
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* Inline: the compiler then knows the length of @literal. */
 static inline bool weir__str_is(const struct weir__str *str,
 				const char *literal)
 {

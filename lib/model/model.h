@@ -15,7 +15,10 @@
 #include <weir/model.h>
 
 #include "io/file.h"
+#include "model/meta.h"
 #include "model/table.h"
+
+struct weir__format;
 
 struct weir__record {
 	uint64_t name; /* offset in model->text; followed by a NUL */
@@ -28,11 +31,6 @@ struct weir__record {
 	uint64_t bytes;
 };
 
-struct weir__pair { /* of metadata; offsets in model->text */
-	uint64_t key, value;
-	uint32_t key_len, value_len;
-};
-
 /*
  * A model is built by the one thread that opens it and never changes
  * afterwards: any number of threads read it without a lock. References: the
@@ -41,17 +39,18 @@ struct weir__pair { /* of metadata; offsets in model->text */
 struct weir_model {
 	_Atomic uint32_t refs;
 	struct weir *weir;
-	char *path; /* file or index, as resolved */
-	const char *format;
-	struct weir_file **file; /* n_files shards */
+	char *path;                        /* file or index, as resolved */
+	const struct weir__format *format; /* of all shards; format.h */
+	struct weir_file **file;           /* n_files shards */
 	uint32_t n_files;
+	size_t cap_files;
 	struct weir__record *rec; /* n_recs, by shard and offset */
 	size_t n_recs, cap_recs;
 	int64_t *dims;
 	size_t n_dims, cap_dims;
 	char *text; /* names, keys, values */
 	size_t text_len, cap_text;
-	struct weir__pair *meta; /* keys are unique */
+	struct weir__pair *meta;
 	size_t n_meta, cap_meta;
 	/*
 	 * Of rec. While a model is built: empty, or of the first of them, whose
@@ -65,8 +64,9 @@ struct weir_model {
 };
 
 /* An empty model, to be filled by a reader. -ENOMEM, without a sentence. */
-int weir__model_new(struct weir *weir, const char *format,
-		    struct weir_model **ret_model);
+int weir__model_new(struct weir *weir, struct weir_model **ret_model);
+/* Append a shard, which the model closes. -ENOMEM, with a sentence. */
+int weir__model_add_file(struct weir_model *model, struct weir_file *file);
 /*
  * The records are all there and in order: give back what the arrays have too
  * much, add up the bytes, and build the hash of the names.

@@ -52,16 +52,18 @@ static int open_shard(struct weir_model *m, const struct weir__index *x,
 		      const char *index_path, uint32_t i)
 {
 	char *path = shard_path(index_path, &x->shard[i]);
+	struct weir_file *file;
 	int r;
 
 	if (!path)
 		return weir__fail(-ENOMEM, "%s: no memory for a path", x->file);
-	r = weir__model_file(m->weir, path, &m->file[i]);
+	r = weir__model_file(m->weir, path, &file);
 	weir__free(path);
 	if (r < 0)
 		return fail_shard(r, x, i);
-	m->n_files = i + 1;
-	return 0;
+	r = weir__model_add_file(m, file);
+	weir__file_put(file);
+	return r;
 }
 
 static int read_shards(struct weir_model *m, struct weir__index *x,
@@ -69,16 +71,12 @@ static int read_shards(struct weir_model *m, struct weir__index *x,
 {
 	int r = 0;
 
-	m->file = weir__calloc(x->n_shards, sizeof(struct weir_file *));
-	if (!m->file)
-		return weir__fail(-ENOMEM, "%s: no memory for %zu shards",
-				  x->file, x->n_shards);
 	for (uint32_t i = 0; r >= 0 && i < x->n_shards; i++) {
 		size_t first = m->n_recs;
 
 		r = open_shard(m, x, index_path, i);
 		if (r >= 0)
-			r = weir__st_read(m, i, lenient);
+			r = weir__shard_read(m, i, lenient);
 		if (r >= 0)
 			weir__index_keep(x, m, first, i);
 	}
@@ -122,6 +120,7 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	r = weir__index_parse(&x, file->base, text, (size_t)file->id.bytes,
 			      lenient);
 	if (r >= 0) {
+		m->format = &weir__safetensors; /* so is every shard */
 		m->total_size = x.total_size;
 		r = read_shards(m, &x, file->path, lenient);
 	}
