@@ -32,7 +32,7 @@ static void lengths(void)
 	is_err(head("\2\0\0\0\0\0\0", 7, 7, &len), -EBADMSG,
 	       "a file of 7 bytes", "refused: a file of 7 bytes");
 	is_err(head(TEXT("\0\0\0\0\0\0\0\0"), 8, &len), -EBADMSG,
-	       "a header of 0 bytes; the format has 2 to 100000000",
+	       "a header of 0 bytes; the format allows 2 to 100000000",
 	       "refused: a header of no bytes");
 	is_err(head(TEXT("\1\0\0\0\0\0\0\0{"), 9, &len), -EBADMSG,
 	       "a header of 1 bytes", "refused: a header of one byte");
@@ -46,7 +46,7 @@ static void lengths(void)
 	       "accepted: a header of 100 000 000 bytes");
 	is_int(len, 100000000, "its length is given");
 	is_err(head(TEXT("\1\xe1\xf5\5\0\0\0\0{"), 200000000, &len), -EBADMSG,
-	       "a header of 100000001 bytes; the format has 2 to 100000000",
+	       "a header of 100000001 bytes; the format allows 2 to 100000000",
 	       "refused: a header of 100 000 001 bytes");
 	is_err(head(TEXT("\xff\xff\xff\xff\xff\xff\xff\xff{"), 100, &len),
 	       -EBADMSG, "a header of 18446744073709551615 bytes",

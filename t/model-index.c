@@ -140,7 +140,7 @@ static void deciding(void)
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-3.safetensors\"}}");
 	is_err(try_open("m/gone.index.json", 0), -ENOENT,
-	       "gone.index.json: shard 's-3.safetensors', which it names, is not there",
+	       "gone.index.json: its shard 's-3.safetensors' does not exist",
 	       "so is a shard that is missing");
 	files_st("m/bad.safetensors", "{" A "}", 1);
 	files_text("m/bad.index.json",

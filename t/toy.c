@@ -21,7 +21,7 @@ static int add_pair(struct weir__header *h, const struct toy_pair *p)
 	if (r < 0 || !value)
 		return r;
 	if (r > 0)
-		return weir__fail(-EBADMSG, "the key '%s' is there twice",
+		return weir__fail(-EBADMSG, "the key '%s' occurs twice",
 				  p->key);
 	if (p->type == WEIR__VALUE_STRING)
 		return weir__value_string(h->m, &str, value);
@@ -46,8 +46,7 @@ static int add_tensor(struct weir__header *h, uint32_t shard,
 	uint32_t hash = weir__names_ahead(&h->names, &name);
 	int r = weir__header_add(h, &name, hash, &t->count, &rec);
 
-	return r > 0 ? weir__fail(-EBADMSG, "tensor '%s' is there twice",
-				  t->name)
+	return r > 0 ? weir__fail(-EBADMSG, "tensor '%s' occurs twice", t->name)
 		     : r;
 }
 

@@ -43,7 +43,7 @@ int weir__st_len(const struct weir__head *head, size_t *ret_len)
 	if (len < WEIR__ST_MIN || len > WEIR__ST_MAX)
 		return weir__fail(
 			-EBADMSG,
-			"%s: a header of %llu bytes; the format has %u to %u",
+			"%s: a header of %llu bytes; the format allows %u to %u",
 			head->file, (ull)len, WEIR__ST_MIN, WEIR__ST_MAX);
 	if (len > head->file_bytes - 8)
 		return weir__fail(

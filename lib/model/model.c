@@ -8,7 +8,7 @@
 #include "core/util.h"
 #include "model/format.h"
 
-#define AHEAD 8u /* names */
+#define AHEAD 8u /* names between the prefetch of a bucket and its use */
 
 struct weir__str weir__record_str(const void *model, uint32_t number)
 {
@@ -33,7 +33,7 @@ int weir__model_new(struct weir *weir, struct weir_model **ret_model)
 
 	if (!m)
 		return -ENOMEM;
-	/* Never NULL, so that what has no dimensions points somewhere. */
+	/* Never NULL: dims + shape is valid for tensors without dimensions, too. */
 	m->dims = weir__grow(NULL, &m->cap_dims, 0, sizeof(*m->dims));
 	r = m->dims ? weir__names_init(&m->keys, 0, m, pair_key) : -ENOMEM;
 	if (r < 0) {
@@ -85,7 +85,7 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model);
 }
 
-/* Never fails: memory that cannot be made smaller stays as it is. */
+/* Give back what the array does not use. Without memory it stays as it is. */
 static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 {
 	void *p = n < *cap ? weir__realloc(array, n, size) : NULL;
@@ -96,7 +96,6 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
-/* Each slot is asked for some names before it is used. */
 static int hash_names(struct weir_model *m)
 {
 	uint32_t hash[AHEAD], number;
@@ -222,7 +221,7 @@ int weir_model_find(const struct weir_model *model, const char *name,
 	return 0;
 }
 
-/* A string; values of the other types have none to show. */
+/* struct weir_value has strings only; of other types str is NULL. */
 static int pair_out(const struct weir_model *m, size_t i,
 		    struct weir_value *ret_value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_model_open: from a path, which is a file, an index or a directory, to
- * the reader of what is found there.
+ * weir_model_open: the path is a file, an index of shards, or a directory that
+ * has one of them. Every file is read by the reader of its format.
  */
 #include <string.h>
 
@@ -10,12 +10,12 @@
 #include "model/format.h"
 #include "model/index.h"
 
-/* What weir__file_unchanged adds to the result @r of a read. */
+/* The result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)
 {
 	int changed;
 
-	/* Where it ends too early, the reason is that it was cut. */
+	/* A read that ended early is -ESTALE; the change is its reason. */
 	if (r < 0 && r != -ESTALE)
 		return r;
 	changed = weir__file_unchanged(file);
@@ -79,7 +79,7 @@ int weir__model_file(struct weir *weir, const char *path,
 	return r;
 }
 
-/* Opening a directory fails with its own errno: then look what is in it. */
+/* The file to read first. A directory is searched when opening it fails so. */
 static int open_path(struct weir *weir, const char *path,
 		     struct weir_file **ret_file)
 {

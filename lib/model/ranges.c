@@ -147,7 +147,7 @@ static int check_end(const struct weir_model *m, const struct weir__record *rec,
 	if (rec->bytes > ranges->data_bytes)
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': ends at byte %llu of the data, but the file has only %llu of it: is it whole?",
+			"%s: tensor '%s': ends at byte %llu of the data, but the file has only %llu bytes of data: was it cut short?",
 			ranges->file, name(m, rec), (ull)rec->bytes,
 			(ull)ranges->data_bytes);
 	return 0;
@@ -179,7 +179,7 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 	if (at != ranges->data_bytes && !ranges->tail)
 		return weir__fail(
 			-EBADMSG,
-			"%s: its tensors end at byte %llu of the data, but the file has %llu of it",
+			"%s: its tensors end at byte %llu of the data, but the file has %llu bytes of data",
 			ranges->file, (ull)at, (ull)ranges->data_bytes);
 	return sorted;
 }

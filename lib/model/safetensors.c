@@ -8,7 +8,7 @@
 #include "core/util.h"
 #include "mem/dtype.h"
 
-/* Bytes of an entry, as they mostly are: how many names are to be expected. */
+/* Usual bytes of an entry, to estimate the number of names. */
 #define ENTRY 128u
 
 /* The members of an entry, in the order in which an array has them. */
@@ -28,7 +28,7 @@ struct reader {
 	bool has_meta;
 };
 
-/* Mostly it is that of the tensor before. */
+/* Usually the dtype of the tensor before, so that is compared first. */
 static uint16_t dtype_named(struct reader *rd, const struct weir__str *name)
 {
 	const struct weir_dtype_info *last = weir__dtype(rd->dtype);
@@ -54,7 +54,7 @@ static int read_dtype(struct reader *rd, struct weir__record *rec)
 	if (rec->dtype != WEIR_DTYPE_NONE)
 		return 0;
 	rd->json.at = at;
-	return weir__json_fail(&rd->json, "there is no dtype '%s'",
+	return weir__json_fail(&rd->json, "unknown dtype '%s'",
 			       weir__quote(name.s, name.len));
 }
 
@@ -112,7 +112,7 @@ static int read_field(struct reader *rd, struct weir__record *rec,
 		return read_shape(rd, rec);
 	if (field == HAS_OFFSETS)
 		return read_offsets(rd, rec);
-	return weir__json_skip(&rd->json); /* one that we do not know */
+	return weir__json_skip(&rd->json); /* an unknown field */
 }
 
 static unsigned field_named(const struct weir__str *name)
@@ -146,13 +146,13 @@ static int read_object(struct reader *rd, struct weir__record *rec)
 			break;
 		field = field_named(&name);
 		if (has & field)
-			return weir__json_fail(&rd->json, "'%s' is there twice",
+			return weir__json_fail(&rd->json, "'%s' occurs twice",
 					       field_name(field));
 		has |= field;
 		r = read_field(rd, rec, field);
 	}
 	if (r >= 0 && has != HAS_ALL)
-		return weir__json_fail(&rd->json, "there is no '%s'",
+		return weir__json_fail(&rd->json, "'%s' is missing",
 				       field_name(~has));
 	return r;
 }
@@ -166,7 +166,7 @@ static int read_array(struct reader *rd, struct weir__record *rec)
 	     field <<= 1) {
 		r = weir__json_element(&rd->json);
 		if (r == 0)
-			return weir__json_fail(&rd->json, "there is no '%s'",
+			return weir__json_fail(&rd->json, "'%s' is missing",
 					       field_name(field));
 		if (r > 0)
 			r = read_field(rd, rec, field);
@@ -193,7 +193,7 @@ static int read_tensor(struct reader *rd, const struct weir__str *name)
 	r = array ? read_array(rd, &rec) : read_object(rd, &rec);
 	there = weir__header_add(&rd->header, name, hash, rd->dims, &rec);
 	if (there > 0 && !rd->st->lenient) {
-		/* This was wrong before anything in the entry was. */
+		/* The name comes before any error in the entry. */
 		rd->json.at = at;
 		r = weir__json_fail(&rd->json, "named twice");
 	}
@@ -210,7 +210,7 @@ static int add_pair(struct reader *rd, const struct weir__str *key,
 	if (r < 0 || !value)
 		return r;
 	if (r > 0 && !rd->st->lenient)
-		return weir__json_fail(&rd->json, "the key is there twice");
+		return weir__json_fail(&rd->json, "the key occurs twice");
 	return weir__value_string(rd->header.m, str, value);
 }
 
@@ -235,7 +235,7 @@ static int read_metadata(struct reader *rd)
 
 	if (rd->has_meta)
 		return weir__json_fail(&rd->json,
-				       "'__metadata__' is there twice");
+				       "'__metadata__' occurs twice");
 	rd->has_meta = true;
 	if (weir__json_peek(&rd->json) == 'n')
 		return weir__json_null(&rd->json);

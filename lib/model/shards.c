@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * From an index to an open model: its text, its shards, their headers.
- */
+/* A model of several files: read the index, then open and read its shards. */
 #include <string.h>
 #include <sys/resource.h>
 
@@ -10,7 +8,7 @@
 #include "model/index.h"
 #include "model/safetensors.h"
 
-/* The directory of @path, with its slash: "" if it has none. */
+/* Length of the directory in @path, with its slash; 0: there is none. */
 static size_t dir_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -36,16 +34,15 @@ static int fail_shard(int r, const struct weir__index *x, uint32_t i)
 	const char *name = weir__quote(x->shard[i].s, x->shard[i].len);
 
 	if (r == -ENOENT)
-		return weir__fail(
-			r, "%s: shard '%s', which it names, is not there",
-			x->file, name);
+		return weir__fail(r, "%s: its shard '%s' does not exist",
+				  x->file, name);
 	if (r == -EMFILE)
 		return weir__fail(
 			r,
 			"%s: shard '%s', %u of %zu: too many open files: each shard takes two, RLIMIT_NOFILE is %llu (ulimit -n)",
 			x->file, name, i + 1, x->n_shards,
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
-	return r; /* the sentence has the path */
+	return r; /* its sentence has the path */
 }
 
 static int open_shard(struct weir_model *m, const struct weir__index *x,
@@ -120,7 +117,7 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	r = weir__index_parse(&x, file->base, text, (size_t)file->id.bytes,
 			      lenient);
 	if (r >= 0) {
-		m->format = &weir__safetensors; /* so is every shard */
+		m->format = &weir__safetensors; /* every shard must be one */
 		m->total_size = x.total_size;
 		r = read_shards(m, &x, file->path, lenient);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The bytes of a safetensors file, strictly and leniently read. */
+/* The input is a safetensors file, read in strict and in lenient mode. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -72,8 +72,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max,
 			       unsigned seed);
 
 /*
- * Change the text and make the length right again, nine times of ten: else
- * nearly everything dies at the first check.
+ * Nine times of ten, mutate the text of the header and correct its length, so
+ * that most inputs pass the first check.
  */
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max,
 			       unsigned seed)
