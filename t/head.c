@@ -9,15 +9,22 @@
 #define LEN(a) (sizeof(a) / sizeof(a[0]))
 #define TEXT(s) s, sizeof(s) - 1
 
-static int head(const char *bytes, size_t n, uint64_t size, uint64_t *ret_len)
+/* The length of the header of a file of @size bytes that begins with @bytes. */
+static int head(const char *bytes, size_t n, uint64_t size, size_t *ret_len)
 {
-	return weir__st_head("f.st", (const unsigned char *)bytes, n, size,
-			     ret_len);
+	struct weir__head h = { .file = "f.st",
+				.bytes = (const unsigned char *)bytes,
+				.n = n,
+				.file_bytes = size };
+	const struct weir__format *format;
+	int r = weir__format_of(&h, &format);
+
+	return r < 0 ? r : weir__st_len(&h, ret_len);
 }
 
 static void lengths(void)
 {
-	uint64_t len = 7;
+	size_t len = 7;
 
 	is_err(head("", 0, 0, &len), -EBADMSG,
 	       "f.st: a file of 0 bytes; a safetensors file has at least 10",
@@ -25,7 +32,7 @@ static void lengths(void)
 	is_err(head("\2\0\0\0\0\0\0", 7, 7, &len), -EBADMSG,
 	       "a file of 7 bytes", "refused: a file of 7 bytes");
 	is_err(head(TEXT("\0\0\0\0\0\0\0\0"), 8, &len), -EBADMSG,
-	       "a header of 0 bytes; the format has 2 to 100000000",
+	       "a header of 0 bytes; the format allows 2 to 100000000",
 	       "refused: a header of no bytes");
 	is_err(head(TEXT("\1\0\0\0\0\0\0\0{"), 9, &len), -EBADMSG,
 	       "a header of 1 bytes", "refused: a header of one byte");
@@ -39,7 +46,7 @@ static void lengths(void)
 	       "accepted: a header of 100 000 000 bytes");
 	is_int(len, 100000000, "its length is given");
 	is_err(head(TEXT("\1\xe1\xf5\5\0\0\0\0{"), 200000000, &len), -EBADMSG,
-	       "a header of 100000001 bytes; the format has 2 to 100000000",
+	       "a header of 100000001 bytes; the format allows 2 to 100000000",
 	       "refused: a header of 100 000 001 bytes");
 	is_err(head(TEXT("\xff\xff\xff\xff\xff\xff\xff\xff{"), 100, &len),
 	       -EBADMSG, "a header of 18446744073709551615 bytes",
@@ -56,7 +63,7 @@ static void formats(void)
 		"\xef\xbb\xbf<?xml version=\"1.0\"?>"
 	};
 	char tar[512] = "model.safetensors";
-	uint64_t len;
+	size_t len;
 
 	memcpy(tar + 257, "ustar", 6);
 	is_err(head(TEXT("GGUF\3\0\0\0\1\0\0\0"), 5000, &len), -EOPNOTSUPP,
@@ -105,7 +112,7 @@ static void formats(void)
 		       -EOPNOTSUPP, "f.st: this is an HTML or XML page",
 		       "a page is told: %.9s", pages[i] + i);
 	is_err(head(TEXT("Entry not found\r\n"), 17, &len), -EBADMSG,
-	       "f.st: this is text ('Entry not found'), not a safetensors",
+	       "f.st: this is text ('Entry not found'), not a model",
 	       "text is told, and how it begins");
 	is_err(head(TEXT("hello"), 5, &len), -EBADMSG, "text ('hello')",
 	       "... however short it is");

@@ -70,6 +70,7 @@ T_C_TESTS = \
 	%D%/index.t \
 	%D%/model-open.t \
 	%D%/model-index.t \
+	%D%/model-format.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
@@ -164,6 +165,8 @@ T_LEAKS = %D%/leaks.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
+%C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
+	%D%/sample.c %D%/sample.h $(T_FILES)
 
 # Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
 # same with libFuzzer (clang) into t/fuzz/.

@@ -140,7 +140,7 @@ static void deciding(void)
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-3.safetensors\"}}");
 	is_err(try_open("m/gone.index.json", 0), -ENOENT,
-	       "gone.index.json: shard 's-3.safetensors', which it names, is not there",
+	       "gone.index.json: its shard 's-3.safetensors' does not exist",
 	       "so is a shard that is missing");
 	files_st("m/bad.safetensors", "{" A "}", 1);
 	files_text("m/bad.index.json",
@@ -243,7 +243,7 @@ static void directories(void)
 {
 	files_dir("d");
 	is_err(try_open("d", 0), -ENOENT,
-	       "d: no *.safetensors and no index of them; it has no files",
+	       "d: no *.safetensors.index.json, no *.safetensors, no *.gguf; it has no files",
 	       "an empty directory is no model");
 	files_text("d/config.json", "{}");
 	files_text("d/pytorch_model.bin", "x");
@@ -262,14 +262,15 @@ static void directories(void)
 	       "with and without a slash at the end");
 	files_st("d/c.safetensors", "{" A "}", 2);
 	is_err(try_open("d", 0), -EINVAL,
-	       "name one of b.safetensors, c.safetensors, m.gguf",
+	       "one of b.safetensors, c.safetensors, m.gguf",
 	       "of two none is taken; both are listed");
 	files_text("d/x.safetensors.index.json",
 		   "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
 	is_str(resolved("d"), files_path("d/x.safetensors.index.json"),
 	       "an index comes before everything");
 	files_text("d/y.safetensors.index.json", "{}");
-	is_err(try_open("d", 0), -EINVAL, "d: 2 indexes, 2 *.safetensors",
+	is_err(try_open("d", 0), -EINVAL,
+	       "d: 2 *.safetensors.index.json, 2 *.safetensors, 1 *.gguf",
 	       "two indexes are none");
 	files_dir("e");
 	files_text("e/x.safetensors.index.json", "{}");

@@ -35,7 +35,7 @@ static void buffers_of_puts(struct weir_plan *p)
 	is_err(TRY(kind, .offset = 4), -EINVAL, "an offset of 4, but no buffer",
 	       "an offset needs a buffer");
 	is_err(TRY(kind, .buf = buf, .offset = 101), -EINVAL,
-	       "offset 101 lies behind a buffer of 100 bytes",
+	       "offset 101 is after the end of a buffer of 100 bytes",
 	       "... and one that long");
 	is_err(TRY(kind, .buf = joined), -EINVAL, "use its members",
 	       "a joined buffer takes no tensors");
@@ -59,8 +59,8 @@ static void refused_puts(struct weir_plan *p)
 	       "an alignment is a power of two");
 	is_err(TRY(kind, .align = 8192), -EINVAL, "up to 4096",
 	       "... up to 4096");
-	is_err(TRY(kind, .way = (enum weir_way)4), -EINVAL, "4 is no way",
-	       "a way is one of four");
+	is_err(TRY(kind, .way = (enum weir_way)4), -EINVAL,
+	       "way 4 is not one of 0 to 3", "a way is one of four");
 	is_err(TRY(kind, .reserved = 1), -EINVAL, "reserved is 1",
 	       "what is reserved is 0");
 	is_err(TRY(mapped, .way = WEIR_WAY_AUTO), -EINVAL, "needs WEIR_WAY_MAP",
@@ -112,7 +112,7 @@ static void refused_loads(struct weir_plan *p, struct weir_weights *w)
 	other = model();
 	theirs = new_plan(other);
 	put(theirs, NULL, NULL, 0, 0);
-	is_err(load_into(theirs, w, 0), -EINVAL, "tensor 't1' is another",
+	is_err(load_into(theirs, w, 0), -EINVAL, "tensor 't1' differs",
 	       "... or of other dtypes");
 	weir_plan_free(theirs);
 	weir_model_close(other);
@@ -152,7 +152,7 @@ static void refused_mapping(void)
 	p = new_plan(m);
 	if (TRY(mapped, .way = WEIR_WAY_MAP) != 2)
 		bail("%s", weir_error());
-	is_err(load_into(p, w, 0), -ESTALE, "is another file than the one",
+	is_err(load_into(p, w, 0), -ESTALE, "is not the file that is mapped",
 	       "a mapping is not filled again from another file");
 	weir_weights_free(w);
 	weir_plan_free(p);
@@ -177,7 +177,7 @@ static void refused_numbers(struct weir_load *l, struct weir_weights *w)
 	is_err(weir_weights_digest(w, 2, WEIR_DIGEST_XXH3, digest), -EINVAL,
 	       "tensor 2 of 2", "... nor a digest");
 	is_err(weir_weights_digest(w, 0, (enum weir_digest)2, digest), -EINVAL,
-	       "2 is no digest", "a digest is one of two");
+	       "digest 2 is not one of 0 and 1", "a digest is one of two");
 	is_int(weir_weights_digest(w, 0, WEIR_DIGEST_XXH3, digest), 16,
 	       "... of 16 bytes");
 	is_int(weir_weights_digest(w, 0, WEIR_DIGEST_SHA256, digest), 32,

@@ -22,7 +22,7 @@ static const struct weir_failure cause_no_memory = {
 	.text = "a read failed, and there was no memory to say why",
 };
 
-/* A cause may be that of many tensors; the number is each one's own. */
+/* Tensors may share a cause, so the number is not the cause's. */
 int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 			struct weir_failure *ret_failure)
 {
@@ -77,7 +77,7 @@ static void arrival_destroy(struct weir__source *src)
 	weir__free(a);
 }
 
-/* Not of the whole load, which ends on the host: are its files unchanged? */
+/* Not of number n: a load ends with a check of its files, on the host. */
 static const struct weir__queue_ops *
 arrival_copies_in_driver(struct weir__source *src, uint64_t number)
 {
@@ -138,7 +138,7 @@ const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 	return &c->failure;
 }
 
-/* The first cause of @i stays, and so does the first to fail. */
+/* Keep the first cause of @i, and the first number that fails. */
 static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
 				const struct weir_failure *cause)
 {

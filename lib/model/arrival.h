@@ -2,17 +2,17 @@
 /*
  * The arrival of tensors: the source of a load's events.
  *
- * Number i is tensor i of the weights, number n is the load as a whole. Each
- * tensor counts the bytes that are still out; it has arrived, or failed with
- * its cause, when none is. The load, its events and the weights hold
- * references; it outlives them all.
+ * Number i is tensor i of the weights, number n is the load as a whole. For each
+ * tensor the bytes that have not arrived or failed are counted down; at 0 its
+ * number is completed:
  *
- *	bytes left > 0			on its way
- *	bytes left == 0, no cause	arrived
- *	bytes left == 0, a cause	failed
+ *	remaining > 0			on its way
+ *	remaining == 0, no cause	arrived
+ *	remaining == 0, a cause		failed
  *
- * Reactors move tensors, on several threads at once; the end of the load
- * moves number n.
+ * Several reactors count down at once, without a lock; the end of the load
+ * completes number n. The arrival is referenced by the load, its events and the
+ * weights.
  */
 #ifndef WEIR__MODEL_ARRIVAL_H
 #define WEIR__MODEL_ARRIVAL_H
@@ -22,7 +22,7 @@
 
 #include "core/source.h"
 
-struct weir__cause { /* kept until the arrival goes */
+struct weir__cause { /* lives as long as the arrival */
 	struct weir_failure failure;
 	struct weir__cause *next;
 };
@@ -31,19 +31,20 @@ struct weir__arrival {
 	struct weir__source source;
 	size_t n;
 	_Atomic uint64_t *remaining;
-	/* For each number; n: of a failure of the load beside its tensors. */
+	/* Of each tensor; cause[n]: a failure of the load, not of a tensor. */
 	_Atomic(const struct weir_failure *) *cause;
 	/*
-	 * Bytes whose copy is not with the driver yet, and the backend that
-	 * they all go to. NULL: they do not go to one device backend.
+	 * Bytes of each tensor whose copy is not in the driver yet, and the
+	 * backend of all copies. NULL: tensors do not all go to one backend of
+	 * devices.
 	 */
 	_Atomic uint64_t *not_in_driver;
 	const struct weir__queue_ops *copies_by;
 	_Atomic(struct weir__cause *) causes; /* all, to be freed */
-	_Atomic uint64_t first; /* to fail: its number + 1; 0: none has */
+	_Atomic uint64_t first; /* failed number + 1; 0: none has failed */
 	_Atomic bool leaked;    /* the kernel may still write to the memory */
-	_Atomic bool finished;  /* number n */
-	/* Written by all reactors, far from what they only read. */
+	_Atomic bool finished;  /* number n is done or failed */
+	/* Tensors. In a cache line of their own: all reactors write them. */
 	_Alignas(64) _Atomic uint64_t arrived;
 	_Atomic uint64_t failed;
 };
@@ -57,26 +58,26 @@ static inline void weir__arrival_put(struct weir__arrival *a)
 }
 
 /*
- * @bytes of tensor @i have come, or have failed for @cause (not NULL). Wakes
- * who waits for the tensor if they were the last.
+ * @bytes of tensor @i have arrived, or have failed if @cause is not NULL. The
+ * last bytes complete the tensor's number, which wakes its waiters. Any thread.
  */
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
 /*
- * The copies of all tensors go to @by, which will be told. -ENOMEM, without a
- * sentence.
+ * All tensors are copied by queues of @by: count also the bytes whose copies are
+ * not in the driver. Before the job starts. -ENOMEM, without a sentence.
  */
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir__queue_ops *by);
-/* The copies of @bytes of tensor @i are with the driver. */
+/* Copies of @bytes of tensor @i are in the driver. Any thread. */
 void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes);
-/* The load fails as a whole, its tensors apart. The first cause stays. */
+/* The load fails, for a cause that is of no tensor. The first cause stays. */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);
-/* Nothing is out any more. */
+/* The load has ended: complete number n. */
 void weir__arrival_finish(struct weir__arrival *a);
 
-/* Note a failure down; it lives as long as the arrival. Never NULL. */
+/* Keep a failure as long as the arrival lives. Never NULL. Any thread. */
 const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
 					      int32_t native, uint64_t number,
 					      const char *fmt, ...)
@@ -86,8 +87,8 @@ extern const struct weir_failure weir__cause_cancelled;
 extern const struct weir_failure weir__cause_closed;
 
 /*
- * How tensor @i, or for n the first to fail so far, failed: its errno, and
- * *ret_failure with its number; 0: it has not.
+ * The failure of number @i: its errno, and *ret_failure with its number; 0: it
+ * has not failed. For n it is that of the first number that failed.
  */
 int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 			struct weir_failure *ret_failure);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Digests of tensors, taken from where the bytes are now. */
+/* Digests of tensors, computed from the memory where the bytes are now. */
 #include <errno.h>
 #include <openssl/evp.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "mem/tensor.h"
 #include "model/weights.h"
 
-#define BLOCK_BYTES (1u << 20) /* of memory that host code cannot read */
+#define BLOCK_BYTES (1u << 20) /* copied at a time from a device */
 
 struct hasher {
 	enum weir_digest kind;
@@ -82,6 +82,7 @@ static int update_from_device(struct hasher *h, const struct weir_tensor *t,
 	return r;
 }
 
+/* Wait for tensor @i, without the lock. */
 static int wait_arrived(struct weir_weights *w, size_t i)
 {
 	struct weir__arrival *a;
@@ -116,7 +117,9 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
 				  weights->layout.n);
 	if (kind != WEIR_DIGEST_XXH3 && kind != WEIR_DIGEST_SHA256)
-		return weir__fail(-EINVAL, "%d is no digest", (int)kind);
+		return weir__fail(-EINVAL, "digest %d is not one of %d and %d",
+				  (int)kind, WEIR_DIGEST_XXH3,
+				  WEIR_DIGEST_SHA256);
 	r = wait_arrived(weights, i);
 	if (r < 0)
 		return r;

@@ -1,49 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A directory as a model: its index if there is exactly one, else its one
- * file of tensors.
+ * A directory as a model: of the first format of which it has one index or one
+ * file, that.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/sys.h"
-#include "model/model.h"
+#include "model/format.h"
 
 #define LISTED 6u /* names in a sentence */
-
-/* In the order in which they are preferred. */
-enum kind {
-	KIND_INDEX,
-	KIND_SAFETENSORS,
-	KIND_GGUF,
-	KIND_OTHER,
-	KINDS
-};
-
-static const char *const suffix[KINDS] = {
-	[KIND_INDEX] = ".safetensors.index.json",
-	[KIND_SAFETENSORS] = ".safetensors",
-	[KIND_GGUF] = ".gguf",
-	[KIND_OTHER] = "",
-};
 
 struct listing {
 	struct dirent **entry; /* sorted */
 	int n;
-	int count[KINDS];
-	const char *last[KINDS]; /* the only one, if count is 1 */
 };
 
-static enum kind kind_of(const char *name)
+static bool ends_in(const char *name, const char *suffix)
 {
-	size_t n = strlen(name);
-	int kind = 0;
+	size_t n = strlen(name), len = strlen(suffix);
 
-	while (n < strlen(suffix[kind]) ||
-	       strcmp(name + n - strlen(suffix[kind]), suffix[kind]) != 0)
-		kind++;
-	return (enum kind)kind;
+	return n >= len && !strcmp(name + n - len, suffix);
 }
 
 static int visible(const struct dirent *entry)
@@ -62,86 +40,125 @@ static char *join(const char *dir, const char *name)
 	return path;
 }
 
-/* "a, b, c and 4 more": what is of the kinds up to @last. */
-static void name_them(const struct listing *l, enum kind last, char *out,
-		      size_t size)
+/* How many names end in @suffix (NULL: none); *ret_last: the last of them. */
+static int count(const struct listing *l, const char *suffix,
+		 const char **ret_last)
 {
-	int at = 0, named = 0, more = 0;
+	int n = 0;
+
+	for (int i = 0; suffix && i < l->n; i++)
+		if (ends_in(l->entry[i]->d_name, suffix)) {
+			*ret_last = l->entry[i]->d_name;
+			n++;
+		}
+	return n;
+}
+
+static bool is_of_a_format(const char *name)
+{
+	for (size_t i = 0; weir__formats[i]; i++)
+		if (ends_in(name, weir__formats[i]->suffix) ||
+		    (weir__formats[i]->index_suffix &&
+		     ends_in(name, weir__formats[i]->index_suffix)))
+			return true;
+	return false;
+}
+
+/* "a, b, c and 4 more": all names, or those that are of a format. */
+static void name_them(const struct listing *l, bool all, char *out, size_t size)
+{
+	int named = 0, more = 0;
 
 	out[0] = '\0';
 	for (int i = 0; i < l->n; i++) {
 		const char *name = l->entry[i]->d_name;
 
-		if (kind_of(name) > last)
+		if (!all && !is_of_a_format(name))
 			continue;
 		if (named == LISTED) {
 			more++;
 			continue;
 		}
-		at += snprintf(out + at, size - (size_t)at, "%s%s",
-			       named++ ? ", " : "",
-			       weir__quote(name, strlen(name)));
+		weir__append(out, size, "%s%s", named++ ? ", " : "",
+			     weir__quote(name, strlen(name)));
 	}
 	if (more)
-		snprintf(out + at, size - (size_t)at, " and %d more", more);
+		weir__append(out, size, " and %d more", more);
+}
+
+/* "2 *.safetensors": how many names end in @suffix; nothing if it is NULL. */
+static void count_kind(const struct listing *l, const char *suffix, char *out,
+		       size_t size)
+{
+	const char *last;
+	int n = count(l, suffix, &last);
+
+	if (!suffix)
+		return;
+	if (*out)
+		weir__append(out, size, ", ");
+	if (n)
+		weir__append(out, size, "%d *%s", n, suffix);
+	else
+		weir__append(out, size, "no *%s", suffix);
 }
 
 static int fail_choice(const char *dir, const struct listing *l)
 {
-	char names[LISTED * 100 + 40];
+	char names[LISTED * 100 + 40], counts[200] = "";
+	bool any = false;
 
-	if (l->count[KIND_OTHER] == l->n) {
-		name_them(l, KIND_OTHER, names, sizeof(names));
-		return weir__fail(
-			-ENOENT,
-			"%s: no *.safetensors and no index of them; it has %s",
-			dir, *names ? names : "no files");
+	for (size_t i = 0; weir__formats[i]; i++) {
+		count_kind(l, weir__formats[i]->index_suffix, counts,
+			   sizeof(counts));
+		count_kind(l, weir__formats[i]->suffix, counts, sizeof(counts));
 	}
-	name_them(l, KIND_GGUF, names, sizeof(names));
+	for (int i = 0; i < l->n && !any; i++)
+		any = is_of_a_format(l->entry[i]->d_name);
+	name_them(l, !any, names, sizeof(names));
+	if (!any)
+		return weir__fail(-ENOENT, "%s: %s; it has %s", dir, counts,
+				  *names ? names : "no files");
 	return weir__fail(
 		-EINVAL,
-		"%s: %d indexes, %d *.safetensors, %d *.gguf: not one of a kind; name one of %s",
-		dir, l->count[KIND_INDEX], l->count[KIND_SAFETENSORS],
-		l->count[KIND_GGUF], names);
+		"%s: %s: several of a kind; name the file to open, one of %s",
+		dir, counts, names);
 }
 
-/* The kind whose only file is the model; KIND_OTHER: there is none. */
-static enum kind decider(const struct listing *l)
+/* The name of the one file that is the model, or NULL. */
+static const char *choose(const struct listing *l)
 {
-	if (l->count[KIND_INDEX] == 1)
-		return KIND_INDEX;
-	if (l->count[KIND_SAFETENSORS])
-		return l->count[KIND_SAFETENSORS] == 1 ? KIND_SAFETENSORS
-						       : KIND_OTHER;
-	return l->count[KIND_GGUF] == 1 ? KIND_GGUF : KIND_OTHER;
-}
+	for (size_t i = 0; weir__formats[i]; i++) {
+		const char *name = NULL;
+		int n;
 
-static int choose(const char *dir, const struct listing *l, char **ret_path)
-{
-	enum kind kind = decider(l);
-
-	if (kind == KIND_OTHER)
-		return fail_choice(dir, l);
-	*ret_path = join(dir, l->last[kind]);
-	return *ret_path ? 0
-			 : weir__fail(-ENOMEM, "%s: no memory for a path", dir);
+		if (count(l, weir__formats[i]->index_suffix, &name) == 1)
+			return name;
+		n = count(l, weir__formats[i]->suffix, &name);
+		if (n)
+			return n == 1 ? name : NULL;
+	}
+	return NULL;
 }
 
 int weir__model_find_in(const char *dir, char **ret_path)
 {
 	struct listing l = { 0 };
-	int r;
+	const char *name;
+	int r = 0;
 
 	l.n = weir__sys_scandir(dir, visible, &l.entry);
 	if (l.n < 0)
 		return weir__fail_sys(l.n, "%s", dir);
-	for (int i = 0; i < l.n; i++) {
-		enum kind kind = kind_of(l.entry[i]->d_name);
-
-		l.count[kind]++;
-		l.last[kind] = l.entry[i]->d_name;
+	name = choose(&l);
+	if (!name) {
+		r = fail_choice(dir, &l);
+	} else {
+		*ret_path = join(dir, name);
+		if (!*ret_path)
+			r = weir__fail(-ENOMEM, "%s: no memory for a path",
+				       dir);
 	}
-	r = choose(dir, &l, ret_path);
 	while (l.n)
 		weir__free(l.entry[--l.n]);
 	weir__free(l.entry);

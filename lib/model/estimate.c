@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a plan needs of each kind of memory, before any is taken. */
+/* What a plan needs of each kind of memory. Nothing is allocated. */
 #include <errno.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "core/util.h"
 #include "model/plan.h"
 
-/* Kinds that take from the same memory: the host's, or that of one GPU. */
+/* Do both kinds allocate from the same memory: the host's, or one GPU's? */
 static bool share(const struct weir_buft *a, const struct weir_buft *b)
 {
 	const struct weir_dev *x = a->dev, *y = b->dev;
@@ -19,7 +19,7 @@ static bool share(const struct weir_buft *a, const struct weir_buft *b)
 	return x == y || (*x->desc.pci && !strcmp(x->desc.pci, y->desc.pci));
 }
 
-/* The entry of the kind of buffer @b among @n; how many there are then. */
+/* Find or add the entry of the kind of @b. Returns how many there are then. */
 static unsigned entry_of(struct weir_estimate *e, unsigned n,
 			 const struct weir__layout_buf *b, unsigned *ret_i)
 {
@@ -56,7 +56,7 @@ static unsigned add_up(const struct weir_model *m, const struct weir__layout *l,
 	return n;
 }
 
-/* What all kinds of the same memory take together must be free there. */
+/* It fits if that memory has room for all kinds that allocate from it. */
 static void compare(struct weir_estimate *all, unsigned n,
 		    struct weir_estimate *e)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the runs of a layout to the extents of a job: each run is looked at in
- * windows, and neighbouring windows that go the same way make one extent.
+ * The extents of a load's job. Each run of the layout is divided into units, for
+ * each of which the page cache decides whether it is read directly or buffered;
+ * neighbouring units that are read alike make one extent.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #include "model/load.h"
 
 #define UNIT_BYTES (16ull << 20)
-#define MAX_UNITS 1024u /* looked at in one run */
-#define RESIDENT 950u   /* of 1000 pages: cheaper than the disk */
+#define MAX_UNITS 1024u /* in one run: a longer one has larger units */
+#define RESIDENT 950u   /* per mille in the page cache: buffered is faster */
 
 static bool goes_buffered(struct weir_file *file, enum weir_way way,
 			  uint64_t off, uint64_t len)
@@ -66,7 +67,7 @@ static int add_run(struct weir_load *l, uint32_t number)
 
 	unit = unit < UNIT_BYTES ? UNIT_BYTES : weir__up(unit, UNIT_BYTES);
 	while (at < run->len && r >= 0) {
-		/* Windows end where a multiple lies in the file. */
+		/* Units end at multiples of their size in the file. */
 		uint64_t n = unit - (run->off + at) % unit;
 		bool next;
 
@@ -83,7 +84,7 @@ static int add_run(struct weir_load *l, uint32_t number)
 	return r < 0 ? r : add_extent(l, number, from, run->len - from, way);
 }
 
-/* Runs in the order of the files, whatever put chose them. */
+/* Runs in the order of the files, so that these are read in order. */
 static int by_file(const void *a, const void *b, void *arg)
 {
 	const struct weir__run *runs = arg;

@@ -37,8 +37,8 @@ static bool climbs(const struct weir__str *path)
 }
 
 /*
- * A stranger's text becomes a path here: it may name what is inside of the
- * model's directory and nothing else. What is there may be a link.
+ * Untrusted text becomes a path here. It may name files in the directory of the
+ * index, which may be links, and no others.
  */
 static int check_path(struct weir__json *j, const struct weir__str *path)
 {
@@ -55,7 +55,7 @@ static int check_path(struct weir__json *j, const struct weir__str *path)
 			       weir__quote(path->s, path->len), why);
 }
 
-/* The number of the shard @name, which may be a new one. */
+/* The number of the shard @name, which is added if it is new. */
 static int add_shard(struct weir__index *x, struct weir__json *j,
 		     const struct weir__str *name, uint32_t *ret_shard)
 {
@@ -126,7 +126,7 @@ static int read_map(struct weir__index *x, struct weir__json *j, bool lenient)
 	return r;
 }
 
-/* The value of a text of digits that 64 bits hold; 0 of any other. */
+/* The value of a text of digits; 0: other text, or more than 64 bits. */
 static uint64_t whole_number(const unsigned char *at, const unsigned char *end)
 {
 	uint64_t v = 0;
@@ -138,7 +138,7 @@ static uint64_t whole_number(const unsigned char *at, const unsigned char *end)
 	return v;
 }
 
-/* In the wild it is a float as well, and worth no more than a warning. */
+/* Some writers store a float here. Nothing depends on the value. */
 static int read_total(struct weir__index *x, struct weir__json *j)
 {
 	const unsigned char *at;
@@ -183,13 +183,13 @@ static int read_index(struct weir__index *x, struct weir__json *j, bool lenient)
 		if (weir__str_is(&name, "weight_map")) {
 			if (map)
 				return weir__json_fail(
-					j, "'weight_map' is there twice");
+					j, "'weight_map' occurs twice");
 			map = true;
 			r = read_map(x, j, lenient);
 		} else if (weir__str_is(&name, "metadata")) {
 			if (meta)
 				return weir__json_fail(
-					j, "'metadata' is there twice");
+					j, "'metadata' occurs twice");
 			meta = true;
 			r = read_metadata(x, j);
 		} else {
@@ -219,8 +219,8 @@ static int by_name(const void *pa, const void *pb)
 }
 
 /*
- * Put the shards into the order of their names, without those that lost their
- * last tensor to a later line of the map.
+ * Sort the shards by name. In lenient mode a later line of the map may replace
+ * the only tensor of a shard; such shards are removed.
  */
 static int sort_shards(struct weir__index *x)
 {
@@ -301,7 +301,7 @@ void weir__index_keep(struct weir__index *x, struct weir_model *m, size_t first,
 		m->rec[n++] = m->rec[i];
 	}
 	if (n < m->n_recs && first < m->names.count)
-		weir__names_fini(&m->names); /* the numbers have changed */
+		weir__names_fini(&m->names); /* its numbers are wrong now */
 	m->unlisted += m->n_recs - n;
 	m->n_recs = n;
 }

@@ -65,7 +65,7 @@ struct found {
 	char text[16];
 };
 
-/* The byte ahead, in words. */
+/* The next byte, for a sentence. */
 static struct found found(const struct weir__json *j)
 {
 	unsigned char c = *j->at;
@@ -87,6 +87,7 @@ static int fail_expected(const struct weir__json *j, const char *what)
 
 unsigned char weir__json_peek(struct weir__json *j)
 {
+	/* weir__json_is_space, written out: gcc makes fewer branches of it. */
 	while (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' ||
 	       *j->at == '\t')
 		j->at++;
@@ -106,7 +107,7 @@ int weir__json_enter(struct weir__json *j, char open)
 	return 0;
 }
 
-/* Up to the next item of a container: 1, or 0 and out of it. */
+/* Go to the next item of a container: 1. Or leave the container: 0. */
 static int next(struct weir__json *j, char close, const char *what)
 {
 	unsigned char c = weir__json_peek(j);
@@ -154,7 +155,7 @@ static int hex_digit(unsigned char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The four digits at @p; -1: they are not. */
+/* The value of four hexadecimal digits; -1: they are no such digits. */
 static int hex4(const unsigned char *p)
 {
 	int v = 0;
@@ -189,7 +190,7 @@ static unsigned char *put_utf8(unsigned char *out, unsigned c)
 	return out;
 }
 
-/* \uXXXX at *p, two of them for what UTF-16 writes as two. */
+/* \uXXXX at *p, or the two of them that are a surrogate pair. */
 static int unicode_escape(const struct weir__json *j, unsigned char **p,
 			  unsigned char **out)
 {
@@ -226,10 +227,10 @@ static int json_escape(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-/* Bytes of the character at @p, which is no ASCII; 0: it is not UTF-8. */
+/* Bytes of the character at @p, which is not ASCII; 0: it is not UTF-8. */
 static unsigned utf8_len(const unsigned char *p)
 {
-	/* What the second byte of each leading byte may be: RFC 3629. */
+	/* The range of the second byte depends on the first: RFC 3629. */
 	unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
 	unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
 	unsigned n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
@@ -242,7 +243,7 @@ static unsigned utf8_len(const unsigned char *p)
 	return n;
 }
 
-/* One character at *p that is not to be taken as it is. */
+/* The character at *p is an escape, not ASCII, or an error. */
 static int odd_char(const struct weir__json *j, unsigned char **p,
 		    unsigned char **out)
 {
@@ -264,7 +265,7 @@ static int odd_char(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-/* Stands for itself in a string: ASCII but for controls, '"' and '\\'. */
+/* ASCII except controls, '"' and '\\': a string contains it as it is. */
 static const bool plain[256] = {
 	[' ' ... '!'] = true,
 	['#' ... '['] = true,
@@ -275,9 +276,9 @@ static const bool plain[256] = {
 #define EIGHT(c) (0x0101010101010101u * (uint64_t)(c))
 
 /*
- * Past all that is plain: eight bytes at a time, as long as there are as many.
- * In each of the four terms a byte that is odd has its highest bit set; borrows
- * spoil only bytes above the first odd one, which alone counts.
+ * Skip plain bytes, eight at a time while there are eight. Each of the four terms
+ * sets the highest bit of a byte that is not plain. Borrows make wrong bits only
+ * in bytes above the first such byte, and only the first is used.
  */
 static unsigned char *skip_plain(unsigned char *p, const unsigned char *end)
 {
@@ -406,7 +407,7 @@ static int skip_container(struct weir__json *j, char open)
 				: weir__json_element(j);
 		if (r <= 0)
 			break;
-		r = weir__json_skip(j); /* as deep as weir__json_enter lets */
+		r = weir__json_skip(j); /* weir__json_enter bounds the depth */
 	}
 	return r;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A layout: the groups of tensors that the puts of a plan have chosen, each in
- * its room. Puts into buffers of the caller's share memory, which is known by
- * its address, since two buffers may be of the same: the room of a put ends
- * where the next one's begins, and those that begin at the same byte follow
- * each other.
+ * A layout: the group of tensors of each put is placed within its bounds. Puts
+ * into buffers of the caller may share memory. Two buffers may be of the same
+ * memory, so it is compared by address: the bounds of a put end where those of
+ * the next put begin; puts that begin at the same byte are placed one after the
+ * other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 #include "core/sys.h"
 #include "model/place.h"
 
-/* Bytes of given memory: of a put from where it may begin, of a buffer all. */
+/* Memory of the caller that a put, or the tensors of a buffer, may use. */
 struct mem_range {
-	const void *space; /* addresses of two spaces are not compared */
+	const void *space; /* of its addresses; NULL: the host's */
 	uint64_t begin, end;
 	size_t number; /* of the put, or of the buffer in the layout */
 };
@@ -28,7 +28,7 @@ static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 		plan->model->path, n, size);
 }
 
-/* Devices of a backend that can reach each other have one space. */
+/* Devices of a backend that can access each other have one address space. */
 static const void *space_of(const struct weir_buf *buf)
 {
 	const struct weir_dev *dev = buf->buft->dev;
@@ -59,12 +59,12 @@ static int by_address(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* Spots in the order of their puts; those of put i begin at first[i]. */
+/* Numbers of spots by put; those of put i begin at first[i]. */
 struct groups {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
 	size_t *spot, *first;    /* n, n_puts + 1 */
-	struct mem_range *given; /* of puts that need bytes of the caller's */
+	struct mem_range *given; /* of puts that need bytes of the caller */
 	size_t n_given;
 };
 
@@ -101,7 +101,7 @@ static int sort_spots(struct groups *g)
 	if (!g->spot || !g->first || !g->given)
 		return no_memory(plan, plan->n + plan->n_puts,
 				 sizeof(*g->spot));
-	/* first[i + 1] is where the next of put i goes, and ends as its end. */
+	/* first[i + 1] is where the next spot of put i goes: at last its end. */
 	next = g->first + 1;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		next[i + 1] = next[i] + plan->put[i].tensors;
@@ -122,7 +122,7 @@ static bool has_bytes(const struct groups *g, const struct weir__group *group)
 	return false;
 }
 
-/* Puts into new memory and mappings; the others are only listed. */
+/* Place puts into new memory and mappings; list the others in given. */
 static int place_new(struct groups *g)
 {
 	int r = 0;
@@ -146,7 +146,7 @@ static int place_new(struct groups *g)
 	return r;
 }
 
-/* Puts [i, j) of the list begin at the same byte; none may reach @limit. */
+/* Place puts [i, j) of the list, which begin at the same byte, before @limit. */
 static int place_same_start(struct groups *g, size_t i, size_t j,
 			    uint64_t limit, bool tight)
 {
@@ -191,7 +191,7 @@ static int place_given(struct groups *g)
 		r = place_same_start(g, i, j, limit, false);
 		if (r != -ENOSPC)
 			continue;
-		/* Close together, if the pages do not matter: it may fit. */
+		/* Without congruence to the file's pages it may fit. */
 		l->n_order = n_order;
 		l->n_runs = n_runs;
 		l->n_bufs = n_bufs;
@@ -221,13 +221,12 @@ static int fail_overlap(const struct weir_model *m,
 	const struct weir__record *x = &m->rec[l->spot[a].record];
 	const struct weir__record *y = &m->rec[l->spot[b].record];
 
-	return weir__fail(-EINVAL,
-			  "tensors '%s' and '%s' would lie over each other",
+	return weir__fail(-EINVAL, "tensors '%s' and '%s' would overlap",
 			  weir__quote(m->text + x->name, x->name_len),
 			  weir__quote(m->text + y->name, y->name_len));
 }
 
-/* Those of a buffer are in the order of their places: each is behind the last. */
+/* The tensors of a buffer are in the order of their places. */
 static int check_buf(const struct weir_model *m, const struct weir__layout *l,
 		     const struct weir__layout_buf *b)
 {
@@ -329,21 +328,21 @@ int weir__layout_same(const struct weir__layout *a,
 	if (a->n != b->n || a->n_bufs != b->n_bufs)
 		return weir__fail(
 			-EINVAL,
-			"weights of %zu tensors in %zu buffers cannot hold %zu in %zu",
+			"the weights have %zu tensors in %zu buffers, the plan has %zu in %zu",
 			b->n, b->n_bufs, a->n, a->n_bufs);
 	for (size_t i = 0; i < a->n_bufs; i++)
 		if (a->buf[i].buft != b->buf[i].buft ||
 		    a->buf[i].bytes != b->buf[i].bytes)
 			return weir__fail(
 				-EINVAL,
-				"buffer %zu of the weights has %llu bytes, the plan wants %llu",
+				"buffer %zu of the weights has %llu bytes, the plan needs %llu",
 				i, (unsigned long long)b->buf[i].bytes,
 				(unsigned long long)a->buf[i].bytes);
 	for (size_t i = 0; i < a->n_bufs; i++)
 		if (a->buf[i].given != b->buf[i].given)
 			return weir__fail(
 				-EINVAL,
-				"buffer %zu of the weights is not the one that the plan was given",
+				"buffer %zu of the weights is not the buffer of the plan",
 				i);
 	for (size_t i = 0; i < a->n; i++)
 		if (a->spot[i].record != b->spot[i].record ||
@@ -352,7 +351,7 @@ int weir__layout_same(const struct weir__layout *a,
 			    b->spot[i].at)
 			return weir__fail(
 				-EINVAL,
-				"tensor %zu lies elsewhere in the weights than the plan puts it",
+				"tensor %zu has another place in the weights than in the plan",
 				i);
 	return 0;
 }

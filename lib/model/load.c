@@ -11,10 +11,8 @@
 #include "core/util.h"
 #include "mem/access.h"
 
-/* Touching less ahead is not worth the threads. */
-#define TOUCH_LEAST (4u << 20)
-/* From so many buffers on each has one thread for that. */
-#define MANY_BUFS 16u
+#define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
+#define MANY_BUFS 16u          /* with so many, one thread touches each */
 
 static struct weir_load *load_of(struct weir__job *job)
 {
@@ -27,9 +25,9 @@ static const struct weir__record *record_of(const struct weir_load *l,
 	return &l->model->rec[l->weights->layout.spot[spot].record];
 }
 
-/* The first tensor of the run that ends behind @off of the file. */
-static size_t first_behind(const struct weir_load *l,
-			   const struct weir__run *run, uint64_t off)
+/* The first tensor of the run that ends after @off of the file. */
+static size_t first_after(const struct weir_load *l,
+			  const struct weir__run *run, uint64_t off)
 {
 	const size_t *order = l->weights->layout.order;
 	size_t lo = run->first, hi = run->first + run->n;
@@ -46,7 +44,7 @@ static size_t first_behind(const struct weir_load *l,
 	return lo;
 }
 
-/* Bytes [a, b) of the file, which are of tensor @spot and of a chunk. */
+/* Bytes [a, b) of the file: those of tensor @spot in a chunk. */
 struct portion {
 	uint64_t from, to; /* the chunk */
 	size_t at, end;    /* in the layout's order */
@@ -62,7 +60,7 @@ static struct portion first_portion(const struct weir_load *l, size_t ext,
 
 	return (struct portion){ .from = off + lo,
 				 .to = off + hi,
-				 .at = first_behind(l, run, off + lo),
+				 .at = first_after(l, run, off + lo),
 				 .end = run->first + run->n };
 }
 
@@ -156,7 +154,7 @@ static void load_put(struct weir_load *l)
 	weir__free(l);
 }
 
-/* A file that changed meanwhile may have given bytes of two versions. */
+/* If a file has changed since it was opened, tensors may mix two versions. */
 static void check_files(struct weir_load *l)
 {
 	const struct weir_model *m = l->model;
@@ -182,7 +180,7 @@ static void stop_touching(struct weir_load *l)
 
 		l->touch_ns += weir__touch_stop(l->touch[i]);
 		l->touch[i] = NULL;
-		/* What was read to is backed, too: all that is ours alone. */
+		/* Reads have backed the rest, in memory that only they fill. */
 		if (!atomic_load(&l->arrival->first) &&
 		    !l->weights->layout.buf[i].given)
 			atomic_store(&buf->mem.touched, buf->bytes);
@@ -211,8 +209,9 @@ static void load_finish(struct weir_load *l)
 	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
 			 l->total);
 	/*
-	 * What the kernel may still write to is never freed. All else is given
-	 * up before those wake who wait: what they free then is free.
+	 * Memory that the kernel may still write to is leaked, with the load.
+	 * Otherwise the load's references go before its waiters wake, so that
+	 * what they free then is really freed.
 	 */
 	if (!leaked)
 		load_put(l);
@@ -239,7 +238,7 @@ static void wake_job(void *arg)
 	weir__job_wake(&l->job);
 }
 
-/* Of each buffer. Those that are far ahead of the reads sleep. */
+/* For each buffer. Threads that are far ahead of the reads sleep. */
 static unsigned n_touch_threads(const struct weir_load *l)
 {
 	unsigned n = weir__cpus() / 2;
@@ -249,7 +248,7 @@ static unsigned n_touch_threads(const struct weir_load *l)
 	return n < 2 ? 2 : n;
 }
 
-/* Of a buffer that was given, only what is loaded to. */
+/* In a buffer of the caller, only the bytes that are loaded. */
 static int touch_buf(struct weir_load *l, size_t number)
 {
 	const struct weir__layout *layout = &l->weights->layout;
@@ -279,7 +278,7 @@ static int no_memory(const struct weir_model *m, size_t n, size_t size)
 			  m->path, n, size);
 }
 
-/* Fresh memory that is read to in place is touched ahead of the reads. */
+/* Touch fresh memory that is read in place, ahead of the reads. */
 static int start_touching(struct weir_load *l)
 {
 	for (size_t i = 0; i < l->n_ext; i++) {
@@ -296,8 +295,9 @@ static int start_touching(struct weir_load *l)
 }
 
 /*
- * Blocking calls on a range wait for the tensors in it, one by one. Those of a
- * buffer lie in the order of their numbers: neither begins before the other.
+ * A blocking call on a range waits for the tensors in it, one after the other.
+ * Finds the first tensor of the buffer whose number is @from or more and that
+ * has bytes in [@lo, @hi). In a buffer, numbers and places have the same order.
  */
 static bool next_number(struct weir__access *access, uint64_t lo, uint64_t hi,
 			uint64_t from, uint64_t *ret_number)
@@ -340,7 +340,7 @@ static void add_accesses(struct weir_load *l)
 	}
 }
 
-/* Mapped and empty tensors are there at once, the others when read. */
+/* Mapped and empty tensors have arrived at once, the others once read. */
 static void count_down(struct weir_load *l)
 {
 	const struct weir__layout *layout = &l->weights->layout;
@@ -360,7 +360,7 @@ static void count_down(struct weir_load *l)
 	}
 }
 
-/* If all goes to devices of one backend, tell what is with their driver. */
+/* If all tensors go to devices of one backend, count the copies in the driver. */
 static int count_copies(struct weir_load *l)
 {
 	const struct weir__queue_ops *by = NULL;
@@ -378,7 +378,7 @@ static int count_copies(struct weir_load *l)
 	return weir__arrival_expect_copies(l->arrival, by);
 }
 
-/* The weights to be filled: new ones, or those given. */
+/* The weights to fill: new ones, or @into. */
 static int take_weights(struct weir_load *l, struct weir_plan *plan,
 			struct weir_weights *into)
 {
@@ -424,13 +424,13 @@ static int load_prepare(struct weir_load *l, struct weir_plan *plan,
 	return weir__weights_attach(l->weights, l->arrival);
 }
 
-/* Attached: from here on the arrival must end, one way or the other. */
+/* The arrival is attached: from here on it must finish, whatever fails. */
 static int start_job(struct weir_load *l, uint32_t depth)
 {
 	struct weir_io_info info;
 	int r;
 
-	/* The threads that touch may run before this does and wake it already. */
+	/* Threads that touch may wake the job before it is started. */
 	l->job.eng = l->eng;
 	r = start_touching(l);
 	if (r < 0)
@@ -459,7 +459,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	return r;
 }
 
-/* It never began: whoever waits for the weights already must wake. */
+/* The load did not start: fail the arrival, for which others may wait. */
 static void load_fail_start(struct weir_load *l, int err)
 {
 	struct weir__arrival *a = l->arrival;

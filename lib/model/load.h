@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A load from the inside. References: the caller's handle, and one while
- * bytes are on their way; then the weights and the arrival stay.
+ * A load. It is referenced by the caller's handle, and by itself until its job
+ * has ended. The weights and the arrival may live longer.
  *
- * weir_load_start	takes memory, makes extents, starts touching, hands the
- *			job to the engine
- * load_chunk		on reactors: bytes came or failed; tensors are told
- * load_job_done	on a reactor: nothing is out; the rest may block, so
- * load_end		on a pool's thread: files unchanged? number n is told
+ * weir_load_start	allocates memory, makes extents, starts touching, passes
+ *			the job to the engine
+ * load_chunk_done	on reactors: a chunk has arrived or failed; its tensors are
+ *			counted down
+ * load_job_done	on a reactor: no chunk is in flight; the rest may block
+ * load_end		on a thread of the engine's pool: checks that the files are
+ *			unchanged, completes number n
  */
 #ifndef WEIR__MODEL_LOAD_H
 #define WEIR__MODEL_LOAD_H
@@ -21,28 +23,29 @@ struct weir_load {
 	_Atomic uint32_t refs;
 	struct weir *weir;
 	struct weir__engine *eng;
-	struct weir_model *model; /* whose files are read: the plan's */
+	struct weir_model *model; /* the plan's; its files are read */
 	struct weir_weights *weights;
 	struct weir__arrival *arrival;
 	uint32_t flags; /* WEIR_LOAD_* */
 	struct weir__job job;
 	struct weir__task task; /* load_end */
 	struct weir__extent *ext;
-	uint32_t *ext_run; /* extent -> run of the layout */
+	uint32_t *ext_run; /* the run of the layout of each extent */
 	size_t n_ext, max_ext;
 	struct weir__touch **touch;  /* for each buffer, or NULL */
 	struct weir__access *access; /* for each buffer */
 	uint64_t total;              /* bytes of all tensors */
 	int64_t begun, traced;
-	_Atomic int64_t elapsed; /* set when ended */
+	_Atomic int64_t elapsed; /* set when the load ends */
 	int64_t touch_ns;
-	uint64_t enters, staging; /* of the engine: before, then since */
-	_Atomic uint64_t way[3];  /* bytes by enum weir__chunk_way */
-	_Atomic uint64_t gaps;    /* bytes read over */
+	uint64_t enters,
+		staging;         /* engine counters: at the start, then since */
+	_Atomic uint64_t way[3]; /* bytes by enum weir__chunk_way */
+	_Atomic uint64_t gaps;   /* bytes read that are of no tensor */
 	uint64_t mapped;
 };
 
-/* extents.c: what is to be read, and which way */
+/* Make the extents, each direct or buffered (extents.c). -ENOMEM. */
 int weir__load_extents(struct weir_load *l);
 
 #endif

@@ -3,6 +3,8 @@ EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
 	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \
+	%D%/meta.c %D%/meta.h \
+	%D%/format.c %D%/format.h %D%/formats.c %D%/header.c \
 	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
 	%D%/index.c %D%/index.h %D%/shards.c \
 	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c \

@@ -6,10 +6,9 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "model/index.h"
-#include "model/safetensors.h"
+#include "model/format.h"
 
-#define AHEAD 8u /* names */
+#define AHEAD 8u /* names between the prefetch of a bucket and its use */
 
 struct weir__str weir__record_str(const void *model, uint32_t number)
 {
@@ -27,15 +26,14 @@ static struct weir__str pair_key(const void *arg, uint32_t number)
 				   m->meta[number].key_len };
 }
 
-int weir__model_new(struct weir *weir, const char *format,
-		    struct weir_model **ret_model)
+int weir__model_new(struct weir *weir, struct weir_model **ret_model)
 {
 	struct weir_model *m = weir__calloc(1, sizeof(*m));
 	int r;
 
 	if (!m)
 		return -ENOMEM;
-	/* Never NULL, so that what has no dimensions points somewhere. */
+	/* Never NULL: dims + shape is valid for tensors without dimensions, too. */
 	m->dims = weir__grow(NULL, &m->cap_dims, 0, sizeof(*m->dims));
 	r = m->dims ? weir__names_init(&m->keys, 0, m, pair_key) : -ENOMEM;
 	if (r < 0) {
@@ -45,8 +43,20 @@ int weir__model_new(struct weir *weir, const char *format,
 	}
 	atomic_init(&m->refs, 1);
 	m->weir = weir ? weir__root_ref(weir) : NULL;
-	m->format = format;
 	*ret_model = m;
+	return 0;
+}
+
+int weir__model_add_file(struct weir_model *m, struct weir_file *file)
+{
+	struct weir_file **files =
+		weir__grow(m->file, &m->cap_files, m->n_files, sizeof(*files));
+
+	if (!files)
+		return weir__fail(-ENOMEM, "%s: no memory for %u shards",
+				  file->base, m->n_files + 1);
+	m->file = files;
+	files[m->n_files++] = weir__file_ref(file);
 	return 0;
 }
 
@@ -75,7 +85,7 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model);
 }
 
-/* Never fails: memory that cannot be made smaller stays as it is. */
+/* Give back what the array does not use. Without memory it stays as it is. */
 static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 {
 	void *p = n < *cap ? weir__realloc(array, n, size) : NULL;
@@ -86,7 +96,6 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
-/* Each slot is asked for some names before it is used. */
 static int hash_names(struct weir_model *m)
 {
 	uint32_t hash[AHEAD], number;
@@ -146,7 +155,7 @@ int weir_model_info(const struct weir_model *model,
 {
 	struct weir_model_info info = {
 		.path = model->path,
-		.format = model->format,
+		.format = model->format->name,
 		.bytes = model->bytes,
 		.count = model->n_recs,
 		.meta = model->n_meta,
@@ -212,16 +221,20 @@ int weir_model_find(const struct weir_model *model, const char *name,
 	return 0;
 }
 
-static int give_pair(const struct weir_model *m, size_t i,
-		     struct weir_value *ret_value)
+/* struct weir_value has strings only; of other types str is NULL. */
+static int pair_out(const struct weir_model *m, size_t i,
+		    struct weir_value *ret_value)
 {
 	const struct weir__pair *pair = &m->meta[i];
 	struct weir_value value = {
 		.key = m->text + pair->key,
 		.key_len = pair->key_len,
-		.str = m->text + pair->value,
-		.len = pair->value_len,
 	};
+
+	if (pair->value.type == WEIR__VALUE_STRING) {
+		value.str = m->text + pair->value.at;
+		value.len = pair->value.n;
+	}
 
 	return weir__info_out(ret_value, &value, sizeof(value));
 }
@@ -240,7 +253,7 @@ int weir_model_meta(const struct weir_model *model, const char *key,
 	if (i == WEIR__NONE)
 		return weir__fail(-ENOENT, "no metadata '%s' in %s",
 				  weir__quote(key, str.len), model->path);
-	return give_pair(model, i, ret_value);
+	return pair_out(model, i, ret_value);
 }
 
 int weir_model_meta_at(const struct weir_model *model, size_t i,
@@ -255,7 +268,7 @@ int weir_model_meta_at(const struct weir_model *model, size_t i,
 	if (i >= model->n_meta)
 		return weir__fail(-EINVAL, "pair %zu of metadata of %zu", i,
 				  model->n_meta);
-	return give_pair(model, i, ret_value);
+	return pair_out(model, i, ret_value);
 }
 
 struct weir_file *weir_model_file(const struct weir_model *model, unsigned i)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsed tables of a model, whatever its format: what the readers of
- * formats (safetensors.c) fill and what plan, load and weights read.
+ * The parsed tables of a model. The readers of formats (format.h) fill them;
+ * plan, load and weights read them.
  *
  * A record is small (under 100 bytes) because models have up to a million of
- * them: shapes live in one array, names and strings in one arena.
+ * them: all shapes are in one array, all names and strings in another.
  */
 #ifndef WEIR__MODEL_H
 #define WEIR__MODEL_H
@@ -15,7 +15,10 @@
 #include <weir/model.h>
 
 #include "io/file.h"
+#include "model/meta.h"
 #include "model/table.h"
+
+struct weir__format;
 
 struct weir__record {
 	uint64_t name; /* offset in model->text; followed by a NUL */
@@ -28,66 +31,66 @@ struct weir__record {
 	uint64_t bytes;
 };
 
-struct weir__pair { /* of metadata; offsets in model->text */
-	uint64_t key, value;
-	uint32_t key_len, value_len;
-};
-
 /*
- * A model is built by the one thread that opens it and never changes
- * afterwards: any number of threads read it without a lock. References: the
- * caller's, and one of each plan, load and weights made from it.
+ * The thread that opens a model builds it; then it never changes, and any number
+ * of threads read it without a lock. It is referenced by the caller and by each
+ * plan, load and weights made from it, and references its files and the root.
  */
 struct weir_model {
 	_Atomic uint32_t refs;
 	struct weir *weir;
-	char *path; /* file or index, as resolved */
-	const char *format;
-	struct weir_file **file; /* n_files shards */
+	char *path; /* of the file or index, maybe found in a directory */
+	const struct weir__format *format; /* of all shards; format.h */
+	struct weir_file **file;           /* n_files shards */
 	uint32_t n_files;
+	size_t cap_files;
 	struct weir__record *rec; /* n_recs, by shard and offset */
 	size_t n_recs, cap_recs;
 	int64_t *dims;
 	size_t n_dims, cap_dims;
 	char *text; /* names, keys, values */
 	size_t text_len, cap_text;
-	struct weir__pair *meta; /* keys are unique */
+	struct weir__pair *meta;
 	size_t n_meta, cap_meta;
 	/*
-	 * Of rec. While a model is built: empty, or of the first of them, whose
-	 * numbers have not changed since.
+	 * Of rec. While the model is built, either empty or of the first records,
+	 * whose numbers are still right.
 	 */
 	struct weir__names names;
 	struct weir__names keys; /* of meta */
-	uint64_t bytes;
-	uint64_t unlisted;
-	uint64_t total_size;
+	uint64_t bytes;          /* of all tensors */
+	uint64_t unlisted;       /* tensors that the index leaves out */
+	uint64_t total_size;     /* as the index says, or 0 */
 };
 
-/* An empty model, to be filled by a reader. -ENOMEM, without a sentence. */
-int weir__model_new(struct weir *weir, const char *format,
-		    struct weir_model **ret_model);
+/* An empty model, for a reader to fill. -ENOMEM, without a sentence. */
+int weir__model_new(struct weir *weir, struct weir_model **ret_model);
+/* Append @file, which is referenced, as a shard. -ENOMEM. */
+int weir__model_add_file(struct weir_model *model, struct weir_file *file);
 /*
- * The records are all there and in order: give back what the arrays have too
- * much, add up the bytes, and build the hash of the names.
+ * All records are there, in order: shrink the arrays to what they hold, add up
+ * the bytes, and build the table of names. -ENOMEM. -EOPNOTSUPP: 2^64 bytes.
  */
 int weir__model_finish(struct weir_model *model);
 
-/* Open a file of a model, whose later changes will be seen. May block. */
+/*
+ * Open a file of a model. Blocks until the clock of its file system has moved on
+ * since the last write, so that every later write changes its times.
+ */
 int weir__model_file(struct weir *weir, const char *path,
 		     struct weir_file **ret_file);
 
 /*
  * As weir__file_read and weir__file_read_front. -ESTALE: the file has changed
- * since it was opened, and what was read may be of two versions.
+ * since it was opened, so the bytes may be of two versions. Block.
  */
 int weir__model_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
 int weir__model_read_front(struct weir_file *file, void *buf, size_t n);
 
 /*
- * What the path of a directory stands for: the one file in it that is a model.
- * *ret_path is freed by the caller. -ENOENT: there is none. -EINVAL: there are
- * several. The sentence lists what is there.
+ * The one file of a directory that is a model; the caller frees *ret_path.
+ * -ENOENT: there is none. -EINVAL: there are several. The sentence lists the
+ * files that are there. Blocks.
  */
 int weir__model_find_in(const char *dir, char **ret_path);
 
@@ -100,10 +103,10 @@ static inline const char *weir__record_name(const struct weir_model *m,
 	return m->text + m->rec[i].name;
 }
 
-/* For tables of names whose owner is a model. */
+/* For tables of names whose arg is a model. */
 struct weir__str weir__record_str(const void *model, uint32_t number);
 
-/* Index of the record of that name, or (size_t)-1. */
+/* The number of the record of that name, or WEIR__NONE. */
 size_t weir__model_lookup(const struct weir_model *model, const char *name,
 			  size_t len);
 

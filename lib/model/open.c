@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_model_open: from a path, which is a file, an index or a directory, to
- * the reader of what is found there.
+ * weir_model_open: the path is a file, an index of shards, or a directory that
+ * has one of them. Every file is read by the reader of its format.
  */
 #include <string.h>
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "model/format.h"
 #include "model/index.h"
-#include "model/safetensors.h"
 
-/* What weir__file_unchanged adds to the result @r of a read. */
+/* The result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)
 {
 	int changed;
 
-	/* Where it ends too early, the reason is that it was cut. */
+	/* A read that ended early is -ESTALE; the change is its reason. */
 	if (r < 0 && r != -ESTALE)
 		return r;
 	changed = weir__file_unchanged(file);
@@ -41,17 +41,13 @@ static bool is_index(const char *path)
 	       !strcmp(path + n - (sizeof(suffix) - 1), suffix);
 }
 
-/* The one shard of a model that is a file. */
+/* A model that is one file, its only shard. */
 static int read_single(struct weir_model *m, struct weir_file *file,
 		       bool lenient)
 {
-	m->file = weir__malloc(sizeof(struct weir_file *));
-	if (!m->file)
-		return weir__fail(-ENOMEM, "%s: no memory for a model",
-				  file->base);
-	m->file[0] = weir__file_ref(file);
-	m->n_files = 1;
-	return weir__st_read(m, 0, lenient);
+	int r = weir__model_add_file(m, file);
+
+	return r < 0 ? r : weir__shard_read(m, 0, lenient);
 }
 
 static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
@@ -83,7 +79,7 @@ int weir__model_file(struct weir *weir, const char *path,
 	return r;
 }
 
-/* Opening a directory fails with its own errno: then look what is in it. */
+/* The file to read first. A directory is searched when opening it fails so. */
 static int open_path(struct weir *weir, const char *path,
 		     struct weir_file **ret_file)
 {
@@ -109,7 +105,7 @@ static int open_model(struct weir *weir, const char *path, bool lenient,
 
 	if (r < 0)
 		return r;
-	r = weir__model_new(weir, "safetensors", &m);
+	r = weir__model_new(weir, &m);
 	if (r < 0) {
 		weir__fail(r, "%s: no memory for a model of %zu bytes",
 			   file->base, sizeof(*m));

@@ -14,10 +14,10 @@
 struct placer {
 	const struct weir__group *g;
 	struct weir__layout *l;
-	bool tight;              /* no congruence: no use for it, or no room */
+	bool tight;              /* places are not congruent to the file's */
 	uint64_t base;           /* address of byte 0 of the buffer */
 	uint64_t end;            /* first free byte of the buffer */
-	uint64_t to;             /* end of the room */
+	uint64_t to;             /* end of the bounds */
 	uint64_t modulus, shift; /* the run's: off + shift is aligned */
 	struct weir__run run;    /* open if n > 0 */
 };
@@ -50,7 +50,7 @@ static struct weir__layout_buf *current_buf(const struct placer *p)
 	return &p->l->buf[p->l->n_bufs - 1];
 }
 
-/* New buffers begin at a multiple of what their tensors want: see weights.c. */
+/* A new buffer begins at a multiple of its align: see weights.c. */
 static int open_buf(struct placer *p)
 {
 	const struct weir__put *put = p->g->put;
@@ -72,7 +72,7 @@ static int open_buf(struct placer *p)
 	return 0;
 }
 
-/* Is there room for a run of @len bytes, wherever it has to begin? */
+/* Does a run of @len bytes fit, whatever padding it needs? */
 static bool run_fits(const struct placer *p, uint64_t len, uint64_t align)
 {
 	uint64_t slack = p->tight ? align : WEIR__PAGE;
@@ -81,7 +81,7 @@ static bool run_fits(const struct placer *p, uint64_t len, uint64_t align)
 	return left >= slack && len <= left - slack;
 }
 
-/* Where the open run may begin first: like the file modulo @unit. */
+/* The first place for the open run: congruent to the file modulo @unit. */
 static uint64_t run_place(const struct placer *p, uint64_t unit)
 {
 	uint64_t want = (p->run.off + p->shift) & (unit - 1);
@@ -120,7 +120,7 @@ static int too_large(const struct placer *p)
 		name, len, at, put->buf->bytes);
 }
 
-/* The run is complete: give it and its tensors their places. */
+/* The run is complete: set its place and those of its tensors. */
 static int close_run(struct placer *p)
 {
 	struct weir__layout *l = p->l;
@@ -156,7 +156,7 @@ static int close_run(struct placer *p)
 	return 0;
 }
 
-/* Can one shift serve the open run and a tensor at @off, too? */
+/* Does one shift align the tensors of the open run and one at @off? */
 static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 {
 	uint64_t shift = -off & (align - 1);
@@ -213,7 +213,7 @@ static int add_tensor(struct placer *p, size_t spot)
 	return 0;
 }
 
-/* Tensors without bytes lie anywhere; here at the start. */
+/* Tensors without bytes have any place, so the start. */
 static void add_empty(struct placer *p)
 {
 	const struct weir__group *g = p->g;
@@ -226,7 +226,7 @@ static void add_empty(struct placer *p)
 	}
 }
 
-/* More than the kind's alignment costs what weights.c allocates beside it. */
+/* The most bytes of a new buffer, without those that weights.c adds to align. */
 static uint64_t largest(const struct weir__put *put)
 {
 	const struct weir__buft_desc *d = &put->buft->desc;
@@ -241,7 +241,7 @@ int weir__place(struct weir__layout *l, const struct weir__group *g,
 	struct placer p = { .g = g, .l = l };
 	int r = open_buf(&p);
 
-	/* Nothing is read to a device's own memory in place. */
+	/* Reads to a device are always staged. */
 	p.tight = bounds->tight || !(g->put->buft->desc.flags & WEIR_BUFT_HOST);
 	p.end = bounds->from;
 	p.to = g->put->buf ? bounds->to : largest(g->put);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the tensors of one put lie.
+ * Placing the tensors of one put.
  *
- * They are taken in the order of the file. Neighbours make a run; a run is
- * shifted as a whole until each of its tensors has the alignment that is
- * wanted. Where no one shift serves all, or the gap is large, the run is cut.
- * In memory a run begins where its address equals its shifted file offset
- * modulo a page, so that direct reads land in place; or, if tight, at the next
- * place that the alignment allows: no order of placing takes fewer bytes.
+ * Tensors are placed in the order of the file. Neighbours make a run, which is
+ * shifted as a whole so that each of its tensors is aligned. Where no shift
+ * aligns them all, or the gap before a tensor is large, a new run begins. The
+ * address of a run is congruent to its shifted file offset modulo a page, so that
+ * direct reads go to the final memory; or, if tight, it is the next aligned
+ * address, which in this order takes the fewest bytes.
  */
 #ifndef WEIR__MODEL_PLACE_H
 #define WEIR__MODEL_PLACE_H
@@ -16,7 +16,7 @@
 
 #include "model/plan.h"
 
-/* What is placed: the tensors of a put, by their spots, in file order. */
+/* The tensors of a put: numbers of their spots, in the order of the file. */
 struct weir__group {
 	const struct weir_model *model;
 	const struct weir__put *put;
@@ -24,21 +24,21 @@ struct weir__group {
 	size_t n;
 };
 
-/* The bytes of put->buf that a group may use; of new buffers all. */
+/* The bytes of put->buf that a group may use. New buffers have no bounds. */
 struct weir__bounds {
 	uint64_t from, to;
 	bool tight;
 };
 
 /*
- * Add to @l what the group needs, new buffers or the one given. *ret_end: where
- * it ends in the last of them. -ENOSPC: it does not fit the room. -ENOMEM: a
- * tensor is larger than any buffer, or there is no memory for the layout; of
- * either @l may have a part.
+ * Place the group: add its buffers (new ones, or the put's), runs and tensors to
+ * @l. *ret_end: its end in the last buffer. -ENOSPC: it does not fit the bounds.
+ * -ENOMEM: a tensor is larger than any buffer, or there is no memory for the
+ * layout. After a failure @l may have a part of the group.
  */
 int weir__place(struct weir__layout *l, const struct weir__group *g,
 		const struct weir__bounds *bounds, uint64_t *ret_end);
-/* The same for a put of WEIR_WAY_MAP: a buffer for each shard. */
+/* The same for a put of WEIR_WAY_MAP, with a buffer for each shard. */
 int weir__place_mapped(struct weir__layout *l, const struct weir__group *g);
 
 #endif

@@ -9,7 +9,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-#define MAX_ALIGN 4096u /* a page: more is of no use to direct reads */
+#define MAX_ALIGN 4096u /* a page; direct reads need no more */
 
 int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 {
@@ -68,7 +68,7 @@ static int check_buf(const struct weir_buft *buft,
 	if (o->offset > o->buf->bytes)
 		return weir__fail(
 			-EINVAL,
-			"offset %llu lies behind a buffer of %zu bytes",
+			"offset %llu is after the end of a buffer of %zu bytes",
 			(unsigned long long)o->offset, o->buf->bytes);
 	return 0;
 }
@@ -87,7 +87,8 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 			"an alignment of %llu is not a power of two up to %u",
 			(unsigned long long)o->align, MAX_ALIGN);
 	if (o->way > WEIR_WAY_DIRECT)
-		return weir__fail(-EINVAL, "%u is no way", o->way);
+		return weir__fail(-EINVAL, "way %u is not one of 0 to %u",
+				  o->way, WEIR_WAY_DIRECT);
 	if (o->reserved)
 		return weir__fail(-EINVAL, "reserved is %u, not 0",
 				  o->reserved);
@@ -100,7 +101,7 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 	return check_buf(buft, o);
 }
 
-/* The whole name, which may have NULs inside. */
+/* fnmatch(3) sees no more than a C string: a name with a NUL matches only "*". */
 static bool matches(const char *glob, const struct weir_model *m, size_t i)
 {
 	const char *name = weir__record_name(m, i);
@@ -111,8 +112,8 @@ static bool matches(const char *glob, const struct weir_model *m, size_t i)
 }
 
 /*
- * The records of which @glob may match any: all of them, or the one of that
- * name, so that a plan with a put for each tensor takes no square of time.
+ * The records that @glob can match: all of them, or if it has no wildcard the one
+ * of that name. So a plan with a put for each tensor takes linear time.
  */
 static void candidates(const struct weir_model *m, const char *glob,
 		       size_t *ret_first, size_t *ret_end)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plans and layouts from the inside.
+ * Plans and layouts.
  *
- * A plan remembers which put has chosen each record of a model. A layout is
- * what follows from it without touching memory: how many buffers of which
- * size, where each tensor lies, and the runs: bytes that lie side by side in
- * one file and in one buffer. Layouts are made anew for each load and each
- * estimate; the same plan gives the same layout.
+ * A plan records which put has chosen each record of a model. A layout is
+ * computed from it, before any memory is allocated: the number and sizes of the
+ * buffers, the place of each tensor, and the runs: neighbouring tensors that
+ * keep the file's layout in one buffer. Each load and each estimate computes the
+ * layout again; the same plan always has the same one.
+ *
+ * A plan is not locked: one thread at a time changes it.
  */
 #ifndef WEIR__MODEL_PLAN_H
 #define WEIR__MODEL_PLAN_H
@@ -19,7 +21,7 @@
 struct weir__put {
 	struct weir_buft *buft;
 	uint64_t align;
-	struct weir_buf *buf; /* given, referenced; or NULL */
+	struct weir_buf *buf; /* the caller's, referenced; or NULL */
 	uint64_t offset;
 	enum weir_way way;
 	uint64_t tensors;
@@ -45,20 +47,21 @@ struct weir__run {
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
-	struct weir_buf *given; /* the plan's, then the weights'; or NULL */
-	uint64_t bytes;         /* to the end of the last tensor */
+	struct weir_buf
+		*given; /* the caller's, or NULL; the put references it */
+	uint64_t bytes; /* to the end of the last tensor */
 	/*
-	 * New memory: its first tensors are placed as if it began at a multiple
-	 * of align. More than the kind promises is allocated with that many
-	 * bytes more, of which the first lead are left out.
+	 * Tensors are placed as if new memory began at a multiple of align. If
+	 * its kind guarantees less, weir__layout_bytes adds the difference, and
+	 * the first lead bytes of the memory stay unused.
 	 */
 	uint64_t align, lead;
 	uint32_t map_shard; /* of kind MAPPED: the file ... */
-	uint64_t map_off;   /* ... and where the mapping begins */
+	uint64_t map_off;   /* ... and the offset where the mapping begins */
 	size_t first, n;    /* its tensors: layout->order[first...] */
 };
 
-struct weir__spot { /* where a tensor is */
+struct weir__spot { /* the place of a tensor */
 	size_t record;
 	uint32_t buf;
 	uint64_t at;
@@ -67,7 +70,7 @@ struct weir__spot { /* where a tensor is */
 struct weir__layout {
 	struct weir__spot *spot; /* n, by record */
 	size_t n;
-	size_t *order; /* spots by buffer and place */
+	size_t *order; /* numbers of spots, by buffer and place */
 	size_t n_order;
 	struct weir__run *run;
 	size_t n_runs, max_runs;
@@ -76,20 +79,20 @@ struct weir__layout {
 };
 
 /*
- * -EINVAL: tensors would lie over each other; -ENOSPC: they do not fit a buffer
- * that was given. Never blocks.
+ * -EINVAL: tensors would overlap. -ENOSPC: they do not fit the caller's buffer.
+ * -ENOMEM. Never blocks.
  */
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
 /*
- * -EINVAL: two tensors, of whatever puts and buffers, would share a byte, or
- * one would reach out of its buffer. No load begins before this has been asked.
+ * -EINVAL: two tensors, of any puts and buffers, would share a byte, or a tensor
+ * would end after its buffer. weir__layout_make asks it of every layout.
  */
 int weir__layout_check(const struct weir_model *model,
 		       const struct weir__layout *l);
-/* Memory has been taken: move what is in buffer i by lead[i] bytes. Once. */
+/* The buffers are allocated: move the tensors of buffer i by lead[i]. Once. */
 void weir__layout_lead(struct weir__layout *l, const uint64_t *lead);
 void weir__layout_free(struct weir__layout *l);
-/* Bytes to be allocated for a new buffer. */
+/* Bytes to allocate for a new buffer. */
 static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)
 {
 	uint64_t has = b->buft->desc.align;
@@ -98,7 +101,7 @@ static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)
 					  : b->bytes;
 }
 
-/* Can @a fill the memory of @b? -EINVAL: tensors or places differ. */
+/* Can a load with @a fill the memory of @b? -EINVAL: they differ. */
 int weir__layout_same(const struct weir__layout *a,
 		      const struct weir__layout *b);
 

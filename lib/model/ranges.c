@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What data_offsets have to be: each tensor as long as its shape needs, and
- * all of them together the data section, from its first byte to its last,
- * without a hole and without an overlap.
+ * The places of tensors: each is as long as its shape needs, begins where the
+ * rules of its format allow, and ends within the file; no two share a byte.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "mem/dtype.h"
-#include "model/safetensors.h"
+#include "model/format.h"
 
 typedef unsigned long long ull; /* for printf */
 
@@ -21,7 +20,7 @@ static const char *name(const struct weir_model *m,
 	return weir__quote(m->text + rec->name, rec->name_len);
 }
 
-/* Names were kept in the order of the header, so they break a tie. */
+/* Names were added in the order of the header, so they break a tie. */
 static int compare(const void *pa, const void *pb)
 {
 	const struct weir__record *a = pa, *b = pb;
@@ -33,7 +32,7 @@ static int compare(const void *pa, const void *pb)
 	return a->name < b->name ? -1 : 1;
 }
 
-/* Writers sort: nearly always there is nothing to do, and this is false. */
+/* True: the order has changed. Most writers sort, so it rarely does. */
 static bool sort(struct weir__record *rec, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
@@ -44,29 +43,19 @@ static bool sort(struct weir__record *rec, size_t n)
 	return false;
 }
 
-static unsigned element_bits(uint16_t dtype)
-{
-	const struct weir_dtype_info *info = weir__dtype(dtype);
-
-	return info->bytes * 8 / info->block;
-}
-
 /*
- * Bits that a shape needs, multiplied in the order given: [0, 2^64-1, 2^64-1]
- * is empty, [2^64-1, 2^64-1, 0] is too large.
+ * Elements of a shape, multiplied in the order given: [0, 2^64-1, 2^64-1] is
+ * empty, [2^64-1, 2^64-1, 0] is too large. True: too large.
  */
-static int shape_bits(const struct weir_model *m,
-		      const struct weir__record *rec, uint64_t *ret_bits)
+static bool elements_over(const struct weir_model *m,
+			  const struct weir__record *rec, uint64_t *ret_n)
 {
-	uint64_t bits = 1;
-
+	*ret_n = 1;
 	for (unsigned i = 0; i < rec->ndim; i++)
-		if (weir__mul_over(bits, (uint64_t)m->dims[rec->shape + i],
-				   &bits))
-			return -EBADMSG;
-	return weir__mul_over(bits, element_bits(rec->dtype), ret_bits)
-		       ? -EBADMSG
-		       : 0;
+		if (weir__mul_over(*ret_n, (uint64_t)m->dims[rec->shape + i],
+				   ret_n))
+			return true;
+	return false;
 }
 
 /*
@@ -80,68 +69,94 @@ static void clamp_shape(struct weir_model *m, const struct weir__record *rec)
 			m->dims[rec->shape + i] = INT64_MAX;
 }
 
-static int check_size(struct weir_model *m, const struct weir__record *rec,
-		      const char *file)
+static int check_size(const struct weir_model *m,
+		      const struct weir__record *rec,
+		      const struct weir__ranges *ranges)
 {
-	uint64_t begin = rec->off, end = rec->bytes, bits;
+	const struct weir_dtype_info *info = weir__dtype(rec->dtype);
+	uint64_t begin = rec->off, end = rec->bytes, n, bits;
+	bool over;
 
 	if (rec->ndim > WEIR_MAX_DIMS)
 		return weir__fail(
 			-EOPNOTSUPP,
 			"%s: tensor '%s': %s%u dimensions, %u are supported",
-			file, name(m, rec),
+			ranges->file, name(m, rec),
 			rec->ndim == UINT16_MAX ? "at least " : "", rec->ndim,
 			WEIR_MAX_DIMS);
 	if (begin > end)
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': data_offsets [%llu, %llu] run backwards",
-			file, name(m, rec), (ull)begin, (ull)end);
-	if (shape_bits(m, rec, &bits) < 0)
+			"%s: tensor '%s': %s [%llu, %llu] run backwards",
+			ranges->file, name(m, rec), ranges->field, (ull)begin,
+			(ull)end);
+	over = elements_over(m, rec, &n);
+	if (!over && info->block > 1 && n % info->block)
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': its shape needs more than 2^64 - 1 bits, its data_offsets [%llu, %llu] hold %llu bytes",
-			file, name(m, rec), (ull)begin, (ull)end,
-			(ull)(end - begin));
-	if (bits % 8)
+			"%s: tensor '%s': its shape has %llu elements, %s has blocks of %u",
+			ranges->file, name(m, rec), (ull)n, info->name,
+			info->block);
+	if (info->block > 1)
+		n /= info->block;
+	/* In bits, as the reference reader of safetensors counts. */
+	if (over || weir__mul_over(n, info->bytes * 8u, &bits))
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': its shape needs %llu bits, which are not whole bytes",
-			file, name(m, rec), (ull)bits);
+			"%s: tensor '%s': its shape needs more than 2^64 - 1 bits, its %s [%llu, %llu] hold %llu bytes",
+			ranges->file, name(m, rec), ranges->field, (ull)begin,
+			(ull)end, (ull)(end - begin));
 	if (bits / 8 != end - begin)
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': data_offsets [%llu, %llu] hold %llu bytes, its shape needs %llu",
-			file, name(m, rec), (ull)begin, (ull)end,
-			(ull)(end - begin), (ull)(bits / 8));
+			"%s: tensor '%s': %s [%llu, %llu] hold %llu bytes, its shape needs %llu",
+			ranges->file, name(m, rec), ranges->field, (ull)begin,
+			(ull)end, (ull)(end - begin), (ull)(bits / 8));
 	return 0;
 }
 
-/* @at: where the tensor before @rec ended; -EBADMSG if @rec is elsewhere. */
-static int check_place(const struct weir_model *m,
-		       const struct weir__record *rec, uint64_t at,
-		       const struct weir__st *st)
+/*
+ * @rec does not begin where the tensor before it ends (at @at, padded): may it
+ * begin elsewhere?
+ */
+static int check_gap(const struct weir_model *m, const struct weir__record *rec,
+		     uint64_t at, const struct weir__ranges *ranges)
 {
-	if (rec->off != at)
+	if (rec->off < at)
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': begins at byte %llu of the data, but what comes before it ends at %llu: %s",
-			st->file, name(m, rec), (ull)rec->off, (ull)at,
-			rec->off < at ? "they overlap" : "there is a hole");
-	if (rec->bytes > st->data_bytes)
+			"%s: tensor '%s': begins at byte %llu of the data, the tensor before it ends at %llu: they overlap",
+			ranges->file, name(m, rec), (ull)rec->off, (ull)at);
+	if (rec->off % ranges->align)
 		return weir__fail(
 			-EBADMSG,
-			"%s: tensor '%s': ends at byte %llu of the data, but the file has only %llu of it: is it whole?",
-			st->file, name(m, rec), (ull)rec->bytes,
-			(ull)st->data_bytes);
+			"%s: tensor '%s': begins at byte %llu of the data, which is not a multiple of %llu",
+			ranges->file, name(m, rec), (ull)rec->off,
+			(ull)ranges->align);
+	if (!ranges->gaps)
+		return weir__fail(
+			-EBADMSG,
+			"%s: tensor '%s': begins at byte %llu of the data, the tensors before it end at %llu: there is a gap",
+			ranges->file, name(m, rec), (ull)rec->off, (ull)at);
+	return 0;
+}
+
+static int check_end(const struct weir_model *m, const struct weir__record *rec,
+		     const struct weir__ranges *ranges)
+{
+	if (rec->bytes > ranges->data_bytes)
+		return weir__fail(
+			-EBADMSG,
+			"%s: tensor '%s': ends at byte %llu of the data, but the file has only %llu bytes of data: was it cut short?",
+			ranges->file, name(m, rec), (ull)rec->bytes,
+			(ull)ranges->data_bytes);
 	return 0;
 }
 
 int weir__ranges_check(struct weir_model *m, size_t first,
-		       const struct weir__st *st)
+		       const struct weir__ranges *ranges)
 {
-	const uint64_t data_at = 8 + st->len;
-	uint64_t at = 0;
+	uint64_t at = 0; /* the end of the tensor before */
 	bool sorted = first < m->n_recs &&
 		      sort(m->rec + first, m->n_recs - first);
 	int r;
@@ -149,20 +164,22 @@ int weir__ranges_check(struct weir_model *m, size_t first,
 	for (size_t i = first; i < m->n_recs; i++) {
 		struct weir__record *rec = &m->rec[i];
 
-		r = check_size(m, rec, st->file);
+		r = check_size(m, rec, ranges);
+		if (r >= 0 && rec->off != weir__up(at, ranges->align))
+			r = check_gap(m, rec, at, ranges);
 		if (r >= 0)
-			r = check_place(m, rec, at, st);
+			r = check_end(m, rec, ranges);
 		if (r < 0)
 			return r;
 		clamp_shape(m, rec);
 		at = rec->bytes;
 		rec->bytes -= rec->off;
-		rec->off += data_at;
+		rec->off += ranges->data_at;
 	}
-	if (at != st->data_bytes)
+	if (at != ranges->data_bytes && !ranges->tail)
 		return weir__fail(
 			-EBADMSG,
-			"%s: its tensors end at byte %llu of the data, but the file has %llu of it",
-			st->file, (ull)at, (ull)st->data_bytes);
+			"%s: its tensors end at byte %llu of the data, but the file has %llu bytes of data",
+			ranges->file, (ull)at, (ull)ranges->data_bytes);
 	return sorted;
 }

@@ -8,7 +8,7 @@
 #include "core/util.h"
 #include "mem/dtype.h"
 
-/* Bytes of an entry, as they mostly are: how many names are to be expected. */
+/* Usual bytes of an entry, to estimate the number of names. */
 #define ENTRY 128u
 
 /* The members of an entry, in the order in which an array has them. */
@@ -21,15 +21,14 @@ enum {
 
 struct reader {
 	struct weir__json json;
-	struct weir_model *m;
+	struct weir__header header;
 	const struct weir__st *st;
-	struct weir__names names; /* of this header's tensors */
-	uint16_t dtype;           /* of the tensor before */
-	size_t first_meta;        /* pairs before it are of earlier shards */
+	uint16_t dtype; /* of the tensor before */
+	uint64_t dims[WEIR_MAX_DIMS];
 	bool has_meta;
 };
 
-/* Mostly it is that of the tensor before. */
+/* Usually the dtype of the tensor before, so that is compared first. */
 static uint16_t dtype_named(struct reader *rd, const struct weir__str *name)
 {
 	const struct weir_dtype_info *last = weir__dtype(rd->dtype);
@@ -55,46 +54,26 @@ static int read_dtype(struct reader *rd, struct weir__record *rec)
 	if (rec->dtype != WEIR_DTYPE_NONE)
 		return 0;
 	rd->json.at = at;
-	return weir__json_fail(&rd->json, "there is no dtype '%s'",
+	return weir__json_fail(&rd->json, "unknown dtype '%s'",
 			       weir__quote(name.s, name.len));
 }
 
-/* Of more dimensions than we take, only the number matters. */
-static int add_dim(struct weir_model *m, struct weir__record *rec, uint64_t dim)
-{
-	int64_t *dims;
-
-	if (rec->ndim < UINT16_MAX)
-		rec->ndim++;
-	if (rec->ndim > WEIR_MAX_DIMS)
-		return 0;
-	if (m->n_dims == UINT32_MAX)
-		return weir__fail(-EOPNOTSUPP,
-				  "a model of more than %u dimensions",
-				  UINT32_MAX);
-	dims = weir__grow(m->dims, &m->cap_dims, m->n_dims, sizeof(*dims));
-	if (!dims)
-		return -ENOMEM;
-	m->dims = dims;
-	dims[m->n_dims++] = (int64_t)dim; /* all 64 bits; see ranges.c */
-	return 0;
-}
-
+/* Of more dimensions than are supported only the number matters. */
 static int read_shape(struct reader *rd, struct weir__record *rec)
 {
+	unsigned n = 0;
 	uint64_t dim;
 	int r = weir__json_enter(&rd->json, '[');
 
-	rec->shape = (uint32_t)rd->m->n_dims;
-	rec->ndim = 0;
 	while (r >= 0) {
 		r = weir__json_element(&rd->json);
 		if (r <= 0)
 			break;
-		r = weir__json_u64(&rd->json, &dim);
-		if (r >= 0)
-			r = add_dim(rd->m, rec, dim);
+		r = weir__json_u64(&rd->json,
+				   n < WEIR_MAX_DIMS ? &rd->dims[n] : &dim);
+		n++;
 	}
+	rec->ndim = n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
 	return r;
 }
 
@@ -133,7 +112,7 @@ static int read_field(struct reader *rd, struct weir__record *rec,
 		return read_shape(rd, rec);
 	if (field == HAS_OFFSETS)
 		return read_offsets(rd, rec);
-	return weir__json_skip(&rd->json); /* one that we do not know */
+	return weir__json_skip(&rd->json); /* an unknown field */
 }
 
 static unsigned field_named(const struct weir__str *name)
@@ -167,13 +146,13 @@ static int read_object(struct reader *rd, struct weir__record *rec)
 			break;
 		field = field_named(&name);
 		if (has & field)
-			return weir__json_fail(&rd->json, "'%s' is there twice",
+			return weir__json_fail(&rd->json, "'%s' occurs twice",
 					       field_name(field));
 		has |= field;
 		r = read_field(rd, rec, field);
 	}
 	if (r >= 0 && has != HAS_ALL)
-		return weir__json_fail(&rd->json, "there is no '%s'",
+		return weir__json_fail(&rd->json, "'%s' is missing",
 				       field_name(~has));
 	return r;
 }
@@ -187,7 +166,7 @@ static int read_array(struct reader *rd, struct weir__record *rec)
 	     field <<= 1) {
 		r = weir__json_element(&rd->json);
 		if (r == 0)
-			return weir__json_fail(&rd->json, "there is no '%s'",
+			return weir__json_fail(&rd->json, "'%s' is missing",
 					       field_name(field));
 		if (r > 0)
 			r = read_field(rd, rec, field);
@@ -200,54 +179,21 @@ static int read_array(struct reader *rd, struct weir__record *rec)
 	return r;
 }
 
-/*
- * Keep @rec as a record of its own, or in lenient mode instead of an earlier
- * one of that name. 1: there was one.
- */
-static int keep_record(struct reader *rd, const struct weir__str *name,
-		       uint32_t ahead, struct weir__record *rec)
-{
-	struct weir_model *m = rd->m;
-	struct weir__record *all;
-	uint32_t number = (uint32_t)m->n_recs;
-	int there, r = 0;
-
-	if (m->n_recs >= UINT32_MAX - 1)
-		return weir__fail(-EOPNOTSUPP,
-				  "a model of more than %u tensors",
-				  UINT32_MAX - 1);
-	all = weir__grow(m->rec, &m->cap_recs, m->n_recs, sizeof(*all));
-	if (!all)
-		return -ENOMEM;
-	m->rec = all;
-	there = weir__names_put(&rd->names, name, ahead, number, &number);
-	if (there > 0)
-		rec->name = all[number].name;
-	else if (there == 0)
-		r = weir__text_add(m, name, &rec->name);
-	if (there < 0 || r < 0)
-		return there < 0 ? there : r;
-	all[number] = *rec;
-	m->n_recs += !there;
-	return there;
-}
-
-/* The name's slot comes from memory while the rest of the entry is read. */
+/* The name's bucket is fetched while the rest of the entry is read. */
 static int read_tensor(struct reader *rd, const struct weir__str *name)
 {
 	bool array = weir__json_peek(&rd->json) == '[' && rd->st->lenient;
-	struct weir__record rec = { .name_len = (uint32_t)name->len,
-				    .shard = rd->st->shard };
-	uint32_t ahead = weir__names_ahead(&rd->names, name);
+	struct weir__record rec = { .shard = rd->st->shard };
+	uint32_t hash = weir__names_ahead(&rd->header.names, name);
 	unsigned char *at = rd->json.at;
 	int r, there;
 
 	rd->json.kind = "tensor";
 	rd->json.name = *name;
 	r = array ? read_array(rd, &rec) : read_object(rd, &rec);
-	there = keep_record(rd, name, ahead, &rec);
+	there = weir__header_add(&rd->header, name, hash, rd->dims, &rec);
 	if (there > 0 && !rd->st->lenient) {
-		/* This was wrong before anything in the entry was. */
+		/* The name comes before any error in the entry. */
 		rd->json.at = at;
 		r = weir__json_fail(&rd->json, "named twice");
 	}
@@ -255,42 +201,17 @@ static int read_tensor(struct reader *rd, const struct weir__str *name)
 	return there < 0 ? there : r;
 }
 
-/*
- * Keep a pair of metadata. Of shards that differ the first is believed; in
- * one header a key is there once, in lenient mode the last one counts.
- */
 static int add_pair(struct reader *rd, const struct weir__str *key,
-		    const struct weir__str *value)
+		    const struct weir__str *str)
 {
-	struct weir_model *m = rd->m;
-	struct weir__pair *pair;
-	uint32_t number;
-	int r;
+	struct weir__value *value;
+	int r = weir__header_meta(&rd->header, key, &value);
 
-	if (m->n_meta >= UINT32_MAX - 1)
-		return weir__fail(-EOPNOTSUPP,
-				  "a model of more than %u pairs of metadata",
-				  UINT32_MAX - 1);
-	pair = weir__grow(m->meta, &m->cap_meta, m->n_meta, sizeof(*pair));
-	if (!pair)
-		return -ENOMEM;
-	m->meta = pair;
-	number = (uint32_t)m->n_meta;
-	r = weir__names_add(&m->keys, key, number, &number);
-	if (r < 0 || (r > 0 && number < rd->first_meta))
-		return r < 0 ? r : 0;
+	if (r < 0 || !value)
+		return r;
 	if (r > 0 && !rd->st->lenient)
-		return weir__json_fail(&rd->json, "the key is there twice");
-	pair += number;
-	if (r == 0) {
-		r = weir__text_add(m, key, &pair->key);
-		if (r < 0)
-			return r;
-		pair->key_len = (uint32_t)key->len;
-		m->n_meta++;
-	}
-	pair->value_len = (uint32_t)value->len;
-	return weir__text_add(m, value, &pair->value);
+		return weir__json_fail(&rd->json, "the key occurs twice");
+	return weir__value_string(rd->header.m, str, value);
 }
 
 static int read_pair(struct reader *rd, const struct weir__str *key)
@@ -314,7 +235,7 @@ static int read_metadata(struct reader *rd)
 
 	if (rd->has_meta)
 		return weir__json_fail(&rd->json,
-				       "'__metadata__' is there twice");
+				       "'__metadata__' occurs twice");
 	rd->has_meta = true;
 	if (weir__json_peek(&rd->json) == 'n')
 		return weir__json_null(&rd->json);
@@ -349,33 +270,27 @@ static int read_header(struct reader *rd)
 	return r < 0 ? r : weir__json_end(&rd->json);
 }
 
-static void give_names(struct weir_model *m, const struct weir__names *names)
-{
-	weir__names_fini(&m->names);
-	m->names = *names;
-}
-
 int weir__st_parse(struct weir_model *m, const struct weir__st *st)
 {
-	struct reader rd = { .m = m, .st = st, .first_meta = m->n_meta };
-	size_t first = m->n_recs;
-	int r;
+	const struct weir__ranges ranges = {
+		.file = st->file,
+		.field = "data_offsets",
+		.data_at = 8 + st->len,
+		.data_bytes = st->data_bytes,
+		.align = 1,
+	};
+	struct reader rd = { .st = st };
+	int end, r;
 
 	weir__json_init(&rd.json, st->file, 8, st->text, st->len);
-	r = weir__names_init(&rd.names, st->len / ENTRY, m, weir__record_str);
+	r = weir__header_begin(&rd.header, m, st->len / ENTRY);
 	if (r >= 0)
 		r = read_header(&rd);
 	if (r == -ENOMEM)
 		weir__fail(
 			r,
 			"%s: no memory for the tables of a header of %zu bytes, after %zu tensors",
-			st->file, st->len, m->n_recs - first);
-	if (r >= 0)
-		r = weir__ranges_check(m, first, st);
-	/* Of one header in good order the model's names are these. */
-	if (r != 0 || first)
-		weir__names_fini(&rd.names);
-	else
-		give_names(m, &rd.names);
-	return r < 0 ? r : 0;
+			st->file, st->len, m->n_recs - rd.header.first);
+	end = weir__header_end(&rd.header, r < 0 ? NULL : &ranges);
+	return r < 0 ? r : end;
 }

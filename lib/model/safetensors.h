@@ -4,14 +4,14 @@
  *
  *	u64 little-endian N; N bytes of JSON; the data section
  *
- * Reading a header takes three steps, each of which works on memory alone but
- * the first: weir__st_read gets the text, weir__st_parse makes records of it,
- * weir__ranges_check sees to it that the data section is covered exactly.
+ * A header is read in three steps. The first (head.c) reads its text from the
+ * file; the other two work on memory alone: weir__st_parse makes records of the
+ * text, and weir__ranges_check requires that they cover the data section exactly.
  */
 #ifndef WEIR__SAFETENSORS_H
 #define WEIR__SAFETENSORS_H
 
-#include "model/model.h"
+#include "model/format.h"
 
 #define WEIR__ST_MIN 2u         /* bytes of a header: "{}" */
 #define WEIR__ST_MAX 100000000u /* inclusive; the format's own limit */
@@ -26,28 +26,15 @@ struct weir__st {
 	bool lenient;
 };
 
-/*
- * What the first @n bytes (8 at least, if there are as many) of a file of
- * @bytes bytes say. *ret_len: of the header. -EBADMSG: no safetensors file can
- * begin so. -EOPNOTSUPP: it is of another format, which is named.
- */
-int weir__st_head(const char *file, const unsigned char *head, size_t n,
-		  uint64_t bytes, uint64_t *ret_len);
+extern const struct weir__format weir__safetensors;
 
-/* Add the tensors and the metadata of @st to @m. */
+/*
+ * The length of the header of a file that begins with @head. -EBADMSG: the
+ * format or the file has no room for it.
+ */
+int weir__st_len(const struct weir__head *head, size_t *ret_len);
+
+/* Add the tensors and the metadata of @st to @m, checked. */
 int weir__st_parse(struct weir_model *m, const struct weir__st *st);
-
-/*
- * Check records [first, m->n_recs), whose off and bytes hold the two
- * data_offsets as the header gives them, and put there what a record has.
- * They are sorted by offset; those that begin and end at the same byte (they
- * are empty) stay in the order of the header. 1: that order is another one, so
- * records have changed their numbers.
- */
-int weir__ranges_check(struct weir_model *m, size_t first,
-		       const struct weir__st *st);
-
-/* Read, parse and check shard @shard of @m, which is open. */
-int weir__st_read(struct weir_model *m, uint32_t shard, bool lenient);
 
 #endif

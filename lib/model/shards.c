@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * From an index to an open model: its text, its shards, their headers.
- */
+/* A model of several files: read the index, then open and read its shards. */
 #include <string.h>
 #include <sys/resource.h>
 
@@ -10,7 +8,7 @@
 #include "model/index.h"
 #include "model/safetensors.h"
 
-/* The directory of @path, with its slash: "" if it has none. */
+/* Length of the directory in @path, with its slash; 0: there is none. */
 static size_t dir_len(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -36,32 +34,33 @@ static int fail_shard(int r, const struct weir__index *x, uint32_t i)
 	const char *name = weir__quote(x->shard[i].s, x->shard[i].len);
 
 	if (r == -ENOENT)
-		return weir__fail(
-			r, "%s: shard '%s', which it names, is not there",
-			x->file, name);
+		return weir__fail(r, "%s: its shard '%s' does not exist",
+				  x->file, name);
 	if (r == -EMFILE)
 		return weir__fail(
 			r,
 			"%s: shard '%s', %u of %zu: too many open files: each shard takes two, RLIMIT_NOFILE is %llu (ulimit -n)",
 			x->file, name, i + 1, x->n_shards,
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
-	return r; /* the sentence has the path */
+	return r; /* its sentence has the path */
 }
 
 static int open_shard(struct weir_model *m, const struct weir__index *x,
 		      const char *index_path, uint32_t i)
 {
 	char *path = shard_path(index_path, &x->shard[i]);
+	struct weir_file *file;
 	int r;
 
 	if (!path)
 		return weir__fail(-ENOMEM, "%s: no memory for a path", x->file);
-	r = weir__model_file(m->weir, path, &m->file[i]);
+	r = weir__model_file(m->weir, path, &file);
 	weir__free(path);
 	if (r < 0)
 		return fail_shard(r, x, i);
-	m->n_files = i + 1;
-	return 0;
+	r = weir__model_add_file(m, file);
+	weir__file_put(file);
+	return r;
 }
 
 static int read_shards(struct weir_model *m, struct weir__index *x,
@@ -69,16 +68,12 @@ static int read_shards(struct weir_model *m, struct weir__index *x,
 {
 	int r = 0;
 
-	m->file = weir__calloc(x->n_shards, sizeof(struct weir_file *));
-	if (!m->file)
-		return weir__fail(-ENOMEM, "%s: no memory for %zu shards",
-				  x->file, x->n_shards);
 	for (uint32_t i = 0; r >= 0 && i < x->n_shards; i++) {
 		size_t first = m->n_recs;
 
 		r = open_shard(m, x, index_path, i);
 		if (r >= 0)
-			r = weir__st_read(m, i, lenient);
+			r = weir__shard_read(m, i, lenient);
 		if (r >= 0)
 			weir__index_keep(x, m, first, i);
 	}
@@ -122,6 +117,7 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	r = weir__index_parse(&x, file->base, text, (size_t)file->id.bytes,
 			      lenient);
 	if (r >= 0) {
+		m->format = &weir__safetensors; /* every shard must be one */
 		m->total_size = x.total_size;
 		r = read_shards(m, &x, file->path, lenient);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at a load: its weights, events, progress, failures and report. */
+/* What a load reports: its weights, events, progress, failures and way. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +74,7 @@ int weir_load_cancel(struct weir_load *load)
 	return 0;
 }
 
-/* Behind the tensors by what reactors are about to tell. */
+/* A tensor may arrive a moment before its bytes are counted here. */
 static uint64_t arrived_bytes(struct weir_load *load)
 {
 	uint64_t bytes = load->mapped;
@@ -125,7 +125,7 @@ int weir_load_error(struct weir_load *load, size_t i,
 				   ret_failure);
 }
 
-/* Such reads would be punted by the ring: threads make them. */
+/* The ring would hand such reads to its workers, so threads make them. */
 static void note_nowait(const struct weir_model *m,
 			struct weir_load_report *rep)
 {
@@ -139,8 +139,8 @@ static void note_nowait(const struct weir_model *m,
 				m->file[i]->base);
 }
 
-/* What a user would want to know who expected it to be faster. */
-static void note_event(const struct weir_load *l, struct weir_load_report *rep)
+/* The reason, if there is one, why the load was slower than it could be. */
+static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
 {
 	const struct weir_model *m = l->model;
 	struct weir_io_info io;
@@ -195,7 +195,7 @@ int weir_load_report(struct weir_load *load,
 		rep.staging = load->staging;
 		rep.touch_ns = load->touch_ns;
 	}
-	note_event(load, &rep);
+	note_slow(load, &rep);
 	return weir__info_out(ret_report, &rep, sizeof(rep));
 }
 

@@ -21,7 +21,10 @@ static uint32_t name_hash(const struct weir__names *names,
 	return (uint32_t)(h ^ h >> 32);
 }
 
-/* Of 16 bytes that the kernel gives each process; no two tables share one. */
+/*
+ * From the 16 random bytes that the kernel passes to each process. Every table
+ * has another seed.
+ */
 static uint64_t secret_seed(void)
 {
 	static _Atomic uint64_t next_seed;
@@ -57,7 +60,7 @@ void weir__names_fini(struct weir__names *names)
 	*names = (struct weir__names){ 0 };
 }
 
-/* A number in a slot; the slot is not empty. */
+/* The number in a bucket that is not empty. */
 static uint32_t number_in(uint64_t bucket)
 {
 	return (uint32_t)(bucket >> 32) - 1;
@@ -72,7 +75,7 @@ static void fill_bucket(struct weir__names *names, uint64_t bucket)
 	names->bucket[at] = bucket;
 }
 
-/* The slots know enough of their hashes to be dealt out again. */
+/* Buckets have enough of their hashes to be rehashed without the names. */
 static int double_buckets(struct weir__names *names)
 {
 	uint64_t *old = names->bucket;
@@ -92,7 +95,7 @@ static int double_buckets(struct weir__names *names)
 	return 0;
 }
 
-/* The slot that has @name, or the empty one where it would be. */
+/* The bucket of @name, or the empty one where it would be added. */
 static size_t names_find(const struct weir__names *names,
 			 const struct weir__str *name, uint32_t h)
 {

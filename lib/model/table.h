@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Growing arrays, and names found by hash: what the tables of a model are
- * built of. Built by one thread; read by any number afterwards.
+ * Names found by hash, and the text of a model. One thread builds them; then any
+ * number of threads read them.
  *
- * Here -ENOMEM comes without a sentence: who reads the file names it.
+ * -ENOMEM comes without a sentence here: the reader adds the name of the file.
  */
 #ifndef WEIR__TABLE_H
 #define WEIR__TABLE_H
@@ -18,11 +18,11 @@ struct weir_model;
 #define WEIR__NONE ((size_t)-1)
 
 /*
- * Name -> number of an item, which is kept elsewhere: in @owner, which tells
- * its name. Open addressing, at most half full. A slot holds half of the hash
- * beside the number, so that a name is compared only when it will most likely
- * be equal. The hash has a secret seed: nobody can write a file whose names
- * all collide.
+ * A table from a name to the number of an item. The items and their names are
+ * stored elsewhere: name(arg, number) returns the name of one. Open addressing,
+ * at most half full. A bucket has half of the hash beside the number, so nearly
+ * every name that is compared is equal. The hash has a secret seed, so a file
+ * whose names all collide cannot be made.
  */
 struct weir__names {
 	uint64_t *bucket; /* hash in the low half, number + 1 in the high */
@@ -33,20 +33,21 @@ struct weir__names {
 	struct weir__str (*name)(const void *arg, uint32_t number);
 };
 
-/* @count: how many names are expected, 0: not known. -ENOMEM. */
+/* @count: how many names are expected; 0: unknown. -ENOMEM. */
 int weir__names_init(struct weir__names *names, size_t count, const void *arg,
 		     struct weir__str (*name)(const void *arg,
 					      uint32_t number));
 void weir__names_fini(struct weir__names *names);
 /*
- * Add @name as @number, unless it is there. 0: added. 1: it is there, as
- * *ret_number. -ENOMEM.
+ * Add @name as @number, unless the table has it. 0: added. 1: the table has it,
+ * as *ret_number. -ENOMEM.
  */
 int weir__names_add(struct weir__names *names, const struct weir__str *name,
 		    uint32_t number, uint32_t *ret_number);
 /*
- * The same in two steps, of which the first makes the processor fetch the slot
- * (in a large table it comes from memory) while the caller does other things.
+ * The same in two steps. weir__names_ahead returns the hash and prefetches the
+ * bucket (a large table is not in the processor's cache); weir__names_put takes
+ * that hash as @ahead, after other work of the caller.
  */
 uint32_t weir__names_ahead(const struct weir__names *names,
 			   const struct weir__str *name);
@@ -56,7 +57,7 @@ int weir__names_put(struct weir__names *names, const struct weir__str *name,
 size_t weir__names_find(const struct weir__names *names,
 			const struct weir__str *name);
 
-/* Keep @str, ended by a NUL, in the model's text. */
+/* Append @str and a NUL to the model's text. -ENOMEM. */
 int weir__text_add(struct weir_model *m, const struct weir__str *str,
 		   uint64_t *ret_at);
 

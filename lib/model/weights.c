@@ -25,7 +25,7 @@ static int take_buf(struct weir_weights *w, size_t i)
 			       &w->buf[i]);
 }
 
-/* Buffers begin where their kind does; the first tensor where it has to. */
+/* Allocate the buffers, and move the tensors in each to an aligned address. */
 static int take_bufs(struct weir_weights *w)
 {
 	size_t n = w->layout.n_bufs;
@@ -131,7 +131,7 @@ static bool same_record(const struct weir_model *a, const struct weir_model *b,
 		       x->ndim * sizeof(*a->dims));
 }
 
-/* What is mapped stays mapped: it must be the same file. */
+/* Weights keep their mapping, so the file must be the same. */
 static int same_mapping(const struct weir_weights *w,
 			const struct weir_model *model, size_t i)
 {
@@ -144,8 +144,7 @@ static int same_mapping(const struct weir_weights *w,
 	y = &model->file[b->map_shard]->id;
 	if (x->dev == y->dev && x->ino == y->ino && x->bytes == y->bytes)
 		return 0;
-	return weir__fail(-ESTALE,
-			  "%s: is another file than the one that is mapped",
+	return weir__fail(-ESTALE, "%s: is not the file that is mapped",
 			  model->file[b->map_shard]->base);
 }
 
@@ -164,7 +163,7 @@ int weir__weights_reuse(const struct weir_weights *w,
 		if (!same_record(model, w->model, i))
 			return weir__fail(
 				-EINVAL,
-				"tensor '%s' is another in the weights",
+				"tensor '%s' differs from that of the weights",
 				weir__quote(weir__record_name(model, i),
 					    model->rec[i].name_len));
 	for (size_t i = 0; i < w->layout.n_bufs; i++) {

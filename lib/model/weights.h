@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Weights from the inside: tensors, their buffers, and the arrival of the
- * load that fills them (the last one, if they were loaded several times).
+ * Weights: tensors, their buffers, and the arrival of the last load that fills
+ * them. All but the arrival is constant once weir_load_start returns.
  */
 #ifndef WEIR__MODEL_WEIGHTS_H
 #define WEIR__MODEL_WEIGHTS_H
@@ -19,25 +19,29 @@ struct weir_weights {
 	struct weir__layout layout;
 	struct weir_buf **buf;      /* layout.n_bufs, referenced */
 	struct weir_tensor *tensor; /* layout.n */
-	uint32_t *of_record;        /* record -> tensor + 1 */
+	uint32_t *of_record;        /* of each record: its tensor + 1, or 0 */
 	pthread_mutex_t lock;       /* guards arrival */
 	struct weir__arrival *arrival;
 };
 
 /*
- * Take memory for the layout, which becomes the weights'. @model is
- * referenced.
+ * Allocate the buffers of @layout and place the tensors. @layout is moved into
+ * the weights, or freed on failure. @model is referenced. Blocks.
  */
 int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
 /*
- * Can a load of @model with @layout fill @w again? -EINVAL: other tensors or
- * places. Names and entries stay those of the model that made them.
+ * Can a load of @model with @layout fill @w again? -EINVAL: tensors or places
+ * differ. -ESTALE: a mapped file is another. The weights keep the names and
+ * entries of the model that made them.
  */
 int weir__weights_reuse(const struct weir_weights *w,
 			const struct weir_model *model,
 			const struct weir__layout *layout);
-/* A new load fills them: -EBUSY while an earlier one does. */
+/*
+ * Make @arrival that of the weights. -EBUSY: an earlier load has not ended. -EIO:
+ * it leaked the memory. Any thread.
+ */
 int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival);
 
 #endif

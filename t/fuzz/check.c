@@ -12,7 +12,7 @@ void fz_must(int held, const char *file, int line, const char *what)
 {
 	if (held)
 		return;
-	fprintf(stderr, "%s:%d: not so: %s\n", file, line, what);
+	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
 	abort();
 }
 
@@ -22,7 +22,7 @@ void fz_check_refusal(int r)
 	must(strstr(weir_error(), "fuzz") != NULL);
 }
 
-/* In exact arithmetic of its own: 8 dimensions of 63 bits overflow 128. */
+/* In 128 bits, which 8 dimensions of 63 bits can overflow: check each step. */
 static void check_size(const struct weir_model *m,
 		       const struct weir__record *rec)
 {

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fuzz target: fz_one() is given bytes and looks what the library makes of
- * them. It is linked with libFuzzer (make fuzz), or with replay.c, which gives
- * it the files of t/corpus/<fz_corpus> (make check).
+ * A fuzz target: LLVMFuzzerTestOneInput parses its bytes and checks the result.
+ * It is linked with libFuzzer (make fuzz), or with replay.c, which passes the
+ * files of t/corpus/<fz_corpus> to it (make check).
+ *
+ *	t/fuzz/fz_st -dict=$srcdir/t/fuzz/st.dict -timeout=2 \
+ *		-malloc_limit_mb=64 NEW_FOLDER $srcdir/t/corpus/st
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -13,14 +16,14 @@
 extern const char fz_corpus[];
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
-/* A promise that every input keeps; broken, it is a crash. */
+/* A condition that holds for every input; abort if it does not. */
 #define must(held) fz_must(held, __FILE__, __LINE__, #held)
 void fz_must(int held, const char *file, int line, const char *what);
 
-/* What a model must be that was accepted, whatever was in it. */
+/* Check what holds for every model that is accepted. */
 struct weir_model;
 void fz_check_model(const struct weir_model *m);
-/* What a refusal must be: one of two errnos, and a sentence. */
+/* A refusal has one of two errnos, and a sentence. */
 void fz_check_refusal(int r);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An index and up to four of its shards. The input is parts that a NUL ends:
- * the text of the index, then for each shard the number of its data bytes in
- * decimal and its header.
+ * An index and up to four of its shards. The input consists of parts, each ended
+ * by a NUL: the text of the index, then for each shard the number of its data
+ * bytes in decimal and its header.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static int read_one(struct input in, int lenient)
 	char *text = part(&in, &len);
 	int r;
 
-	must(weir__model_new(NULL, "safetensors", &m) == 0);
+	must(weir__model_new(NULL, &m) == 0);
 	r = weir__index_parse(&x, "fuzz.json", text, len, lenient);
 	for (uint32_t i = 0; r == 0 && i < x.n_shards && i < 4; i++)
 		r = add_shard(&x, m, i, &in, lenient);
