@@ -85,7 +85,7 @@ wrong 'OUT is missing' synth tiny
 wrong 'PRESET is missing' synth
 wrong "unknown preset 'huge'" synth huge out
 wrong 'needs --count' synth many out
-wrong 'for the preset many alone' synth tiny out --count 4
+wrong 'only for the preset many' synth tiny out --count 4
 wrong "--shards needs a directory" synth tiny o.safetensors --shards 2
 wrong '--shards is 28, but there are 27 tensors' synth tiny out --shards 28
 wrong "--scale is '0'" synth tiny out --scale 0

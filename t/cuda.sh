@@ -73,7 +73,7 @@ all_batches()
 		'... one of 12.7 has none, and loads the same bytes'
 }
 
-plan 26
+plan 27
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
@@ -102,6 +102,12 @@ done
 run with_gpu weir load --device CUDA0:virtual=2 --place '*1*=CUDA0-1' \
 	--quiet --digest "$tmp/many.safetensors"
 check 'two halves of one device share a load' cmp "$tmp/cpu" "$tmp/out"
+run with_gpu weir load --device CUDA0:virtual=2 --place '*1*=CUDA0-1' \
+	--json "$tmp/many.safetensors"
+check 'the JSON of a load names the device of each tensor' python3 -c 'import json
+for t in json.load(open("out"))["tensors"]:
+	want = "CUDA0-1" if "1" in t["name"] else "CUDA0"
+	assert t["device"] == want, (t, want)'
 refused 2 'GLOB=DEVICE' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
 ! on_fake 2 || no_registering

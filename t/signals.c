@@ -31,7 +31,7 @@ static pid_t begin(void)
 		alarm(0);
 		/* Background jobs ignore SIGINT. */
 		signal(SIGINT, SIG_DFL);
-		signals_hold(tidy);
+		signals_catch(tidy);
 		if (write(begun[1], "b", 1) < 0)
 			_exit(1);
 		for (;;)

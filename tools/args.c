@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What getopt did not like, in our words. */
-static int complain(const struct args *args, int why)
+/* Report the option that getopt_long() refused; @why is what it returned. */
+static int report_option(const struct args *args, int why)
 {
 	const char *word = args->argv[optind - 1];
 
@@ -31,7 +31,7 @@ int args_next(const struct args *args)
 	opterr = 0;
 	c = getopt_long(args->argc, args->argv, ":h", args->options, NULL);
 	if (c == '?' || c == ':')
-		return complain(args, c);
+		return report_option(args, c);
 	if (c == 'h') {
 		fputs(args->help, stdout);
 		return ARGS_HELP;
@@ -52,7 +52,7 @@ int args_operands(const struct args *args, int n, const char *const *names)
 	return 0;
 }
 
-/* The digits that @text begins with, as a number; false: none, or too many. */
+/* Parse the digits at the start of @text. False: none, or over 2^64 - 1. */
 static bool parse_digits(const char *text, char **ret_end, uint64_t *ret_number)
 {
 	if (!isdigit((unsigned char)text[0]))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Options and their values. Every function that finds something wrong says so
- * on stderr, in one line, and returns EXIT_USAGE; 0 is success.
+ * Parsing of options and their values. The functions return 0, or print one
+ * line about the error on stderr and return EXIT_USAGE.
  */
 #ifndef TOOLS_ARGS_H
 #define TOOLS_ARGS_H
@@ -19,35 +19,37 @@ struct args {
 	char **argv;
 };
 
-/* Values of struct option.val that are the command's own begin here. */
+/* The first value of struct option.val that a subcommand may use. */
 enum {
 	ARGS_OPTION = 256
 };
-/* What args_next() returns besides: no more, and EXIT_USAGE is due. */
+/* Other results of args_next(). */
 enum {
-	ARGS_END = -1,
-	ARGS_BAD = -2,
-	ARGS_HELP = -3
+	ARGS_END = -1, /* there are no more options */
+	ARGS_BAD = -2, /* invalid; reported: return EXIT_USAGE */
+	ARGS_HELP = -3 /* the help was printed: return 0 */
 };
 
 /*
- * The next option; optarg is its value. -h and --help print the help and give
- * ARGS_HELP; the command then returns 0.
+ * Return the next option; optarg is its value. For -h and --help print the
+ * help and return ARGS_HELP.
  */
 int args_next(const struct args *args);
-/* The options are over: exactly @n operands, named in @names, must follow. */
+/*
+ * After the options: check that exactly @n operands follow. @names has theirs.
+ */
 int args_operands(const struct args *args, int n, const char *const *names);
 
-/* A whole decimal number of @min..@max. */
+/* Parse optarg as a whole decimal number from @min to @max. */
 int args_number(const struct args *args, const char *option, uint64_t min,
 		uint64_t max, uint64_t *ret_number);
-/* Bytes: a number, and perhaps K, M, G or T for its power of 1024. */
+/* As a size: a number, optionally with the suffix K, M, G or T (of 1024). */
 int args_size(const struct args *args, const char *option, uint64_t min,
 	      uint64_t max, uint64_t *ret_bytes);
-/* A number greater than 0, with a fraction perhaps. */
+/* As a decimal number greater than 0, which may have a fraction. */
 int args_factor(const struct args *args, const char *option,
 		double *ret_factor);
-/* One of @names, which ends with NULL: its index. */
+/* As one of @names, which ends with NULL; return its index. */
 int args_choice(const struct args *args, const char *option,
 		const char *const *names, unsigned *ret_index);
 

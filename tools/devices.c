@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What there is, gathered as one JSON value; people are shown the same value
- * as text, so that the two can not differ.
+ * weir devices. All facts are collected in one JSON value. The text is made
+ * from this value, so that text and JSON cannot differ.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -13,12 +13,11 @@
 
 static const char help[] =
 	"usage: weir devices [--json]\n"
-	"List backends, devices, their kinds of memory, modules that were left out\n"
-	"and why, and what the kernel's ring (io_uring) can do here and what it may\n"
-	"not. Memory of the host is tried: a huge page is taken, locked and given\n"
-	"back.\n"
+	"List devices with their backends and kinds of memory, modules that were left\n"
+	"out and why, and which features of io_uring are used here and why others are\n"
+	"not. Host memory is tested: a huge page is allocated, locked and freed.\n"
 	"\n"
-	"  --json   one JSON object on stdout\n";
+	"  --json   print a JSON object on stdout\n";
 
 enum {
 	DEVICES_JSON = ARGS_OPTION
@@ -30,7 +29,7 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* Enough for one huge page to be had. */
+/* One huge page. */
 enum {
 	TRIAL_BYTES = 2 << 20
 };
@@ -75,7 +74,7 @@ static json_t *text_or_null(const char *s)
 	return s ? text_json(s, strlen(s)) : json_null();
 }
 
-/* What memory of this kind really is here, by taking some. */
+/* Allocate memory of this kind, and describe what the kernel granted. */
 static json_t *try_kind(struct weir_buft *buft)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
@@ -195,7 +194,7 @@ static json_t *io_json(struct weir *weir)
 			 (json_int_t)io.staging, "why", text_or_null(io.why));
 }
 
-/* Backends are known by their devices; the list names each once. */
+/* The devices of each backend, by the backend's name. */
 static json_t *backends_json(const json_t *devices)
 {
 	json_t *backends = json_object(), *list, *dev;
@@ -218,7 +217,7 @@ static json_t *backends_json(const json_t *devices)
 	return backends;
 }
 
-/* Modules that were found, but could not be used. */
+/* Modules that were found but could not be loaded. */
 static json_t *refused_json(struct weir *weir)
 {
 	json_t *list = json_array();
@@ -232,7 +231,7 @@ static json_t *refused_json(struct weir *weir)
 	return list;
 }
 
-static json_t *everything(struct weir *weir)
+static json_t *system_json(struct weir *weir)
 {
 	json_t *devices = json_array(), *dev;
 
@@ -271,7 +270,7 @@ static bool has_text(const json_t *object, const char *key)
 	return json_string_length(json_object_get(object, key)) > 0;
 }
 
-/* "; why", if there is one. */
+/* Print "; why" if there is a reason. */
 static void put_why(const json_t *object)
 {
 	if (!has_text(object, "why"))
@@ -292,7 +291,7 @@ static void show_kind(const json_t *kind)
 	if (is_set(kind, "readonly"))
 		fputs(", read-only", stdout);
 	if (json_is_object(tried) && !is_set(tried, "works"))
-		fputs(", cannot be had", stdout);
+		fputs(", not available", stdout);
 	if (is_set(tried, "huge"))
 		fputs(", huge pages", stdout);
 	if (is_set(tried, "locked"))
@@ -402,7 +401,7 @@ int devices_main(int argc, char **argv)
 		return r == ARGS_HELP ? 0 : r;
 	if (weir_open(NULL, &weir) < 0)
 		return fail_weir();
-	all = everything(weir);
+	all = system_json(weir);
 	weir_close(weir);
 	if (!all)
 		return fail_memory();

@@ -16,26 +16,26 @@ enum {
 	DIGEST_THREADS = 64
 };
 
-/* What the threads share. Each takes the next tensor until there is none. */
-struct taking {
+/* Shared by the threads. Each takes the next tensor until none is left. */
+struct work {
 	struct weir_weights *weights;
 	enum weir_digest kind;
 	struct digests *digests;
-	size_t next; /* atomic */
-	bool failed; /* atomic: stop; the first one wrote @why */
+	size_t next; /* atomic: number of the next tensor */
+	bool failed; /* atomic: stop. The thread that set it writes @why */
 	char why[512];
 };
 
-static void note_failure(struct taking *t)
+static void note_failure(struct work *t)
 {
-	/* weir_error() is the failing thread's own. */
+	/* Here, since weir_error() is that of the failing thread. */
 	if (!__atomic_exchange_n(&t->failed, true, __ATOMIC_ACQ_REL))
 		snprintf(t->why, sizeof(t->why), "%s", weir_sentence());
 }
 
-static void *take_some(void *arg)
+static void *digest_some(void *arg)
 {
-	struct taking *t = arg;
+	struct work *t = arg;
 
 	while (!__atomic_load_n(&t->failed, __ATOMIC_ACQUIRE) &&
 	       !signals_caught()) {
@@ -59,24 +59,24 @@ static unsigned count_cpus(void)
 	return (unsigned)CPU_COUNT(&set);
 }
 
-/* The caller works too, so that no thread need be had. */
-static void take_all(struct taking *t)
+/* The calling thread works too, so that it succeeds if no thread starts. */
+static void digest_all(struct work *t)
 {
 	pthread_t threads[DIGEST_THREADS];
 	unsigned want = count_cpus(), n = 0;
 
 	while (n + 1 < want && n < DIGEST_THREADS && n < t->digests->count &&
-	       pthread_create(&threads[n], NULL, take_some, t) == 0)
+	       pthread_create(&threads[n], NULL, digest_some, t) == 0)
 		n++;
-	take_some(t);
+	digest_some(t);
 	while (n)
 		pthread_join(threads[--n], NULL);
 }
 
-int digests_take(struct weir_weights *weights, enum weir_digest kind,
-		 struct digests *ret_digests)
+int digests_compute(struct weir_weights *weights, enum weir_digest kind,
+		    struct digests *ret_digests)
 {
-	struct taking t = {
+	struct work t = {
 		.weights = weights,
 		.kind = kind,
 		.digests = ret_digests,
@@ -87,7 +87,7 @@ int digests_take(struct weir_weights *weights, enum weir_digest kind,
 	ret_digests->of = calloc(ret_digests->count + 1, DIGEST_MAX);
 	if (!ret_digests->of)
 		return fail_memory();
-	take_all(&t);
+	digest_all(&t);
 	if (t.failed && !signals_caught())
 		return fail("%s", t.why);
 	return t.failed || signals_caught() ? EXIT_FAILURE : 0;
@@ -140,7 +140,7 @@ static struct named *sorted_names(const struct weir_weights *weights, size_t n)
 	return list;
 }
 
-/* As sha256sum(1); a terminal is spared what could take it over. */
+/* As sha256sum(1), but on a terminal control characters are escaped. */
 static void print_line(const char *hex, const struct named *n, bool terminal)
 {
 	bool odd = text_is_odd(n->name, n->len);

@@ -9,11 +9,11 @@
 
 static const char help[] =
 	"usage: weir inspect [OPTION]... MODEL\n"
-	"Show the tensors of a model, its metadata and totals. MODEL is a file,\n"
+	"List the tensors of a model, its metadata and totals. MODEL is a file,\n"
 	"an index of shards or a directory. Only headers are read.\n"
 	"\n"
-	"  --json      one JSON object on stdout\n"
-	"  --lenient   accept what the format's reference reader accepts\n";
+	"  --json      print a JSON object on stdout\n"
+	"  --lenient   accept all that the format's reference reader accepts\n";
 
 enum {
 	INSPECT_JSON = ARGS_OPTION,
@@ -27,7 +27,7 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* For people long names and values are cut; JSON has all of them. */
+/* Limits of the text output; JSON has everything. */
 enum {
 	NAME_COLUMNS = 64,
 	VALUE_BYTES = 400,
@@ -62,21 +62,21 @@ static int parse_args(const struct args *args, struct inspect *in)
 	return r;
 }
 
-/* What is odd about the model, though it may be loaded. */
+/* Defects of the model that do not prevent loading it. */
 static void find_warnings(struct inspect *in)
 {
 	const struct weir_model_info *info = &in->info;
 
 	if (info->total_size && info->total_size != info->bytes)
 		snprintf(in->warnings[in->n_warnings++], WARNING_BYTES,
-			 "the index claims a total_size of %llu, the tensors "
+			 "the index has a total_size of %llu, the tensors "
 			 "have %llu bytes",
 			 (unsigned long long)info->total_size,
 			 (unsigned long long)info->bytes);
 	if (info->unlisted)
 		snprintf(in->warnings[in->n_warnings++], WARNING_BYTES,
 			 "%llu tensors of the %u shards are not in the index "
-			 "and so not in the model",
+			 "and therefore not in the model",
 			 (unsigned long long)info->unlisted, info->shards);
 }
 
@@ -131,7 +131,7 @@ static json_t *tensor_json(const struct inspect *in, const struct weir_entry *e)
 			 (json_int_t)e->offset, "bytes", (json_int_t)e->bytes);
 }
 
-/* A tree of all tensors would take many times their size: one at a time. */
+/* One at a time: a tree of all would take many times the size of the header. */
 static void put_tensors_json(const struct inspect *in)
 {
 	struct weir_entry e;

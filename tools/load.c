@@ -15,7 +15,7 @@
 enum {
 	POLL_NS = 50 * 1000 * 1000
 };
-/* How long a cancelled load may take to end before we leave all the same. */
+/* How long to wait for a cancelled load to end. */
 static const int64_t cancel_ns = INT64_C(2) * 1000 * 1000 * 1000;
 
 static double cpu_seconds(void)
@@ -27,7 +27,7 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* ru_maxrss is inherited over execve, VmHWM is ours alone. */
+/* VmHWM, since ru_maxrss includes what the process had before execve(2). */
 static uint64_t peak_rss(void)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -60,7 +60,7 @@ static int cancel(struct weir_load *load)
 	return -ECANCELED;
 }
 
-/* Wait for @load, showing how far it is and looking for signals. */
+/* Wait for @load, show its progress, and cancel it after a signal. */
 static int wait_load(struct weir_load *load, struct progress *bar)
 {
 	struct weir_progress p = { .size = sizeof(p) };
@@ -80,7 +80,7 @@ static int wait_load(struct weir_load *load, struct progress *bar)
 	return r;
 }
 
-/* What --place says, before the rest. */
+/* The tensors of --place, before the others. */
 static int put_placed(const struct load_job *job, struct weir_plan *plan)
 {
 	const struct load_args *a = job->args;
@@ -116,7 +116,7 @@ static int put_tensors(const struct load_job *job, struct weir_plan *plan)
 	return r;
 }
 
-/* The plan of one run; it keeps what it needs of the model. */
+/* The plan of one run; it has its own reference to the model. */
 static int make_plan(struct load_job *job, struct weir_plan **ret_plan)
 {
 	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
@@ -142,7 +142,7 @@ static int make_plan(struct load_job *job, struct weir_plan **ret_plan)
 	return 0;
 }
 
-/* Mapped pages are the file's: there is no memory to load into again. */
+/* A mapping cannot be loaded into: the memory is the file's pages. */
 static bool keeps_memory(const struct load_job *job)
 {
 	return job->weights && job->args->way != WEIR_WAY_MAP;
@@ -178,7 +178,7 @@ static int take_weights(struct load_job *job, struct weir_load *load)
 	return 0;
 }
 
-/* The clocks stop when the last tensor is usable, before we tidy up. */
+/* The clocks stop when the last tensor is usable, before anything is freed. */
 static int load_once(struct load_job *job, struct load_run *run)
 {
 	uint64_t entered = enters(job->weir);
@@ -221,7 +221,7 @@ static int run_all(struct load_job *job)
 			return EXIT_FAILURE;
 	}
 	job->peak_rss = peak_rss();
-	/* A slot that could not be registered is known only now. */
+	/* Again: whether slots could be registered is known only now. */
 	(void)weir_io_info(job->weir, &job->io);
 	return 0;
 }
@@ -253,8 +253,8 @@ static int compare_pointers(const void *va, const void *vb)
 	return a < b ? -1 : a > b;
 }
 
-/* Each buffer of the weights once, though many tensors lie in it. */
-static int look_at_memory(struct load_job *job)
+/* Count each buffer of the weights once, though many tensors are in it. */
+static int sum_memory(struct load_job *job)
 {
 	size_t n = weir_weights_count(job->weights);
 	struct weir_buf **bufs = calloc(n + 1, sizeof(struct weir_buf *));
@@ -303,14 +303,14 @@ static int load_model(struct load_job *job)
 	if (a->trace && weir_trace_stop(job->weir) < 0 && r == 0)
 		r = fail_weir();
 	if (r == 0)
-		r = look_at_memory(job);
+		r = sum_memory(job);
 	if (r == 0 && a->digest >= 0)
-		r = digests_take(job->weights, (enum weir_digest)a->digest,
-				 &job->digests);
+		r = digests_compute(job->weights, (enum weir_digest)a->digest,
+				    &job->digests);
 	return r;
 }
 
-static int tell(const struct load_job *job)
+static int print_results(const struct load_job *job)
 {
 	const struct load_args *a = job->args;
 
@@ -339,14 +339,14 @@ int load_main(int argc, char **argv)
 	int r = load_args_parse(argc, argv, &args);
 
 	if (r == 0) {
-		signals_hold(NULL);
+		signals_catch(NULL);
 		r = load_model(&job);
 		if (signals_caught())
 			close_job(&job);
-		/* From here on nothing is left to undo. */
+		/* From here on a signal may end the process at any time. */
 		signals_release();
 		if (r == 0)
-			r = tell(&job);
+			r = print_results(&job);
 		close_job(&job);
 	}
 	load_args_free(&args);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir load: what was asked for (load_args.c), the runs (load.c), digests
- * (digest.c) and what is told about it (load_report.c).
+ * weir load: its options (load_args.c), the loads (load.c), digests (digest.c)
+ * and the report (load_report.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -16,10 +16,10 @@ struct load_args {
 	const char *path;
 	const char *device;
 	const char *trace; /* NULL: none */
-	const char **only; /* globs, those of argv */
+	const char **only; /* globs; strings of argv */
 	size_t n_only;
 	struct load_place {
-		const char *glob, *device; /* parts of argv */
+		const char *glob, *device; /* strings of argv */
 	} * place;
 	size_t n_places;
 	struct weir_opts root;
@@ -38,10 +38,10 @@ struct load_run {
 	struct weir_load_report report;
 };
 
-/* What the memory of the weights really is. */
+/* The memory of the weights as the kernel granted it. */
 struct load_memory {
 	uint64_t bytes, huge, locked;
-	char why[240]; /* why it is less than asked for; "" if not */
+	char why[240]; /* why it lacks what was asked for, or "" */
 };
 
 struct load_job {
@@ -51,20 +51,20 @@ struct load_job {
 	struct weir_buft *buft;
 	struct weir_weights *weights;
 	struct load_run *runs;
-	size_t n_runs; /* done */
+	size_t n_runs; /* runs that have ended */
 	struct weir_io_info io;
 	struct load_memory memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
 };
 
-/* 0, EXIT_USAGE, or ARGS_HELP. Free what it made by load_args_free(). */
+/* Returns 0, EXIT_USAGE or ARGS_HELP. In each case call load_args_free(). */
 int load_args_parse(int argc, char **argv, struct load_args *ret_args);
 void load_args_free(struct load_args *args);
 
-/* For people, on stderr. */
+/* The report in words, on stderr. */
 void load_report(const struct load_job *job);
-/* For programs, on stdout. */
+/* The report as JSON, on stdout. */
 void load_report_json(const struct load_job *job);
 
 #endif

@@ -8,32 +8,34 @@
 
 static const char help[] =
 	"usage: weir load [OPTION]... MODEL\n"
-	"Load a model (a file, an index of shards, a directory) into memory, and\n"
-	"report on stderr how fast and which way. Seconds run from before the\n"
-	"model is opened until its last tensor is usable.\n"
+	"Load a model (a file, an index of shards, or a directory) into memory,\n"
+	"and report on stderr how fast and by which ways. The time counts from\n"
+	"before the model is opened until its last tensor is usable. Defaults are\n"
+	"in brackets.\n"
 	"\n"
-	"  --device NAME    where to [CPU]; NAME:KEY=VALUE,... sets parameters\n"
-	"  --place G=NAME   tensors that match the glob G go to device NAME;\n"
-	"                   repeatable, the first that matches counts\n"
-	"  --memory KIND    plain, huge, locked, device or pinned [the device's\n"
-	"                   own; of the CPU: huge]\n"
-	"  --way WAY        auto, map, buffered or direct [auto]; map shows the\n"
-	"                   file's own pages: it must not change meanwhile\n"
+	"  --device NAME    load into the memory of this device [CPU];\n"
+	"                   NAME:KEY=VALUE,... sets parameters\n"
+	"  --place G=NAME   load tensors that match the glob G into the memory of\n"
+	"                   device NAME; repeatable, the first match is used\n"
+	"  --memory KIND    plain, huge, locked, device or pinned [device; for the\n"
+	"                   CPU this is huge]\n"
+	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
+	"                   file's pages, so that the file must not change\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"
-	"  --depth N        chunks in flight for each reactor\n"
-	"  --chunk SIZE     bytes of a read, a multiple of 4K [4M]\n"
-	"  --reactors N     threads with a ring each\n"
-	"  --only GLOB      only tensors whose whole name matches; repeatable\n"
-	"  --lenient        accept what the format's reference reader accepts\n"
-	"  --digest[=KIND]  a line for each tensor on stdout: xxh3 as\n"
-	"                   `xxhsum -H2` has it, or sha256 [xxh3]\n"
+	"  --depth N        chunks in flight for each I/O thread\n"
+	"  --chunk SIZE     bytes of a chunk, a multiple of 4K [4M]\n"
+	"  --reactors N     number of I/O threads with a ring of their own\n"
+	"  --only GLOB      load only tensors whose whole name matches; repeatable\n"
+	"  --lenient        accept all that the format's reference reader accepts\n"
+	"  --digest[=KIND]  print a digest of each tensor on stdout: xxh3 (as\n"
+	"                   `xxhsum -H2`) or sha256 [xxh3]\n"
 	"  --repeat N       load N times into the same memory\n"
-	"  --fresh          with --repeat: into new memory each time\n"
-	"  --json           one JSON object on stdout, no report\n"
-	"  --quiet          no report\n"
-	"  --trace FILE     write trace events, for Perfetto\n"
+	"  --fresh          with --repeat: load into new memory each time\n"
+	"  --json           print a JSON object on stdout instead of the report\n"
+	"  --quiet          print no report\n"
+	"  --trace FILE     write a trace for Perfetto\n"
 	"\n"
-	"Sizes take K, M and G.\n";
+	"Sizes may have the suffixes K, M, G and T.\n";
 
 enum {
 	LOAD_DEVICE = ARGS_OPTION,
@@ -76,9 +78,7 @@ static const struct option options[] = {
 };
 
 enum {
-	REPEAT_MAX = 1000000,
-	DEPTH_MAX = 4096,
-	REACTORS_MAX = 256
+	REPEAT_MAX = 1000000
 };
 
 static int take_memory(const struct args *args, struct load_args *a)
@@ -133,7 +133,9 @@ static int take_number(const struct args *args, const char *option,
 	return r;
 }
 
-/* GLOB=DEVICE, in two; a device may have parameters with a "=" of their own. */
+/*
+ * Split GLOB=DEVICE at the first "="; DEVICE may have parameters with others.
+ */
 static int take_place(struct load_args *a)
 {
 	char *device = strchr(optarg, '=');
@@ -206,7 +208,7 @@ static int parse(const struct args *args, struct load_args *a)
 	static const char *const operands[] = { "MODEL" };
 	int c, r;
 
-	/* Never more than there are arguments. */
+	/* There cannot be more of them than arguments. */
 	a->only = calloc((size_t)args->argc, sizeof(*a->only));
 	a->place = calloc((size_t)args->argc, sizeof(*a->place));
 	if (!a->only || !a->place)

@@ -35,11 +35,18 @@ static const char *memory_name(const struct load_job *job)
 	return memory_names[info.kind];
 }
 
-static const char *device_name(const struct load_job *job)
+/* The device whose memory tensor @i is in: --place may differ from --device. */
+static const char *device_name(const struct load_job *job, size_t i)
 {
-	struct weir_dev_info info = { .size = sizeof(info) };
+	struct weir_buf *buf = weir_weights_get(job->weights, i)->buf;
+	struct weir_buf_info b = { .size = sizeof(b) };
+	struct weir_buft_info kind = { .size = sizeof(kind) };
+	struct weir_dev_info dev = { .size = sizeof(dev) };
 
-	return weir_dev_info(job->dev, &info) < 0 ? "?" : info.name;
+	if (weir_buf_info(buf, &b) < 0 || weir_buft_info(b.buft, &kind) < 0 ||
+	    weir_dev_info(kind.dev, &dev) < 0)
+		return "?";
+	return dev.name;
 }
 
 static json_t *ways_json(const struct weir_load_report *r)
@@ -81,7 +88,7 @@ static json_t *tensor_json(const struct load_job *job, size_t i,
 		json_array_append_new(shape, json_integer(e->shape[d]));
 	json = json_pack("{s:o, s:s, s:o, s:s, s:I, s:s}", "name",
 			 text_json(e->name, e->name_len), "dtype", dtype.name,
-			 "shape", shape, "device", device_name(job), "bytes",
+			 "shape", shape, "device", device_name(job, i), "bytes",
 			 (json_int_t)e->bytes, "state", "loaded");
 	if (json && job->digests.count)
 		json_object_set_new(
@@ -90,7 +97,7 @@ static json_t *tensor_json(const struct load_job *job, size_t i,
 	return json;
 }
 
-/* One at a time: there may be a million. */
+/* One at a time: there may be a million of them. */
 static void put_tensors_json(const struct load_job *job)
 {
 	struct weir_entry e = { .size = sizeof(e) };
@@ -131,7 +138,7 @@ void load_report_json(const struct load_job *job)
 	json_t *json = run_json(run), *value;
 	const char *key;
 
-	/* The members of the last run are the members of the whole. */
+	/* The members of the last run, and those of the whole job. */
 	putchar('{');
 	json_object_foreach(json, key, value)
 	{
@@ -154,7 +161,7 @@ void load_report_json(const struct load_job *job)
 	fputs("}\n", stdout);
 }
 
-/* " 5.2 MB in place", for what is not 0. */
+/* Append "5.2 MB in place" if @bytes is not 0. */
 static void add_way(char *line, size_t size, uint64_t bytes, const char *way)
 {
 	char text[SIZE_TEXT];
@@ -173,7 +180,7 @@ static void report_ways(const struct weir_load_report *r)
 	add_way(line, sizeof(line), r->staged, "staged");
 	add_way(line, sizeof(line), r->buffered, "buffered");
 	add_way(line, sizeof(line), r->mapped, "mapped");
-	add_way(line, sizeof(line), r->over_read, "read over");
+	add_way(line, sizeof(line), r->over_read, "read and dropped");
 	note("  ways    %s", line[0] ? line : "nothing to read");
 }
 
@@ -210,13 +217,13 @@ static int compare_rates(const void *va, const void *vb)
 	return a < b ? -1 : a > b;
 }
 
-/* A mapping reads nothing by itself, so that it has no rate. */
+/* A mapping alone reads nothing, so that a rate has no meaning. */
 static bool has_rate(const struct load_run *run)
 {
 	return !run->report.mapped || run->report.mapped < run->report.bytes;
 }
 
-/* Sorts the runs: the last thing that is done with them. */
+/* Sorts the runs; call it last. */
 static void report_runs(const struct load_job *job)
 {
 	size_t n = job->n_runs;
@@ -236,7 +243,7 @@ static void report_cpu(const struct load_job *job, const struct load_run *run)
 	note("  cpu     %.3f s; peak RSS %s", run->cpu_seconds,
 	     size_text(job->peak_rss, a));
 	if (run->report.touch_ns)
-		note("  touch   %.3f s in which threads backed fresh memory with pages",
+		note("  touch   %.3f s to back fresh memory with pages, sum of all threads",
 		     (double)run->report.touch_ns / 1e9);
 }
 

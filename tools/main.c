@@ -8,15 +8,15 @@
 
 static const char help[] =
 	"usage: weir COMMAND [OPTION]... [ARGUMENT]...\n"
-	"Moves model weights between files and memory.\n"
+	"Inspect, load and write model files.\n"
 	"\n"
-	"  devices   what this machine has: devices, memory, the ring\n"
-	"  inspect   what is in a model: tensors, metadata, totals\n"
-	"  load      load a model, say how fast and how; digests\n"
-	"  synth     write a model of a known shape and random bytes\n"
+	"  devices   list devices, their memory, and the features of io_uring\n"
+	"  inspect   list the tensors of a model, its metadata and totals\n"
+	"  load      load a model, report how fast; digests\n"
+	"  synth     write a model of a known shape with random bytes\n"
 	"\n"
-	"weir COMMAND --help tells more; so does weir(1).\n"
-	"Exit status: 0, 1 when it failed, 2 when it was called wrongly.\n";
+	"weir COMMAND --help and weir(1) describe each command.\n"
+	"Exit status: 0 success, 1 failure, 2 invalid command line.\n";
 
 static const struct {
 	const char *name;
@@ -36,7 +36,7 @@ static int run_command(int argc, char **argv)
 	return fail_usage("", "unknown command '%s'", argv[0]);
 }
 
-/* "weir help load" is "weir load --help". */
+/* "weir help load" means "weir load --help". */
 static int help_main(int argc, char **argv)
 {
 	char *ask[] = { NULL, (char[]){ "--help" }, NULL };
@@ -74,7 +74,7 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	out_guard();
-	/* A file that may grow no further is an error to report (EFBIG). */
+	/* Report a file that exceeds RLIMIT_FSIZE as an error (EFBIG). */
 	signal(SIGXFSZ, SIG_IGN);
 	return out_finish(dispatch(argc, argv));
 }

@@ -11,7 +11,7 @@
 #include "progress.h"
 #include "text.h"
 
-/* Longer lines than this say no more; arguments may be a megabyte. */
+/* Longest line; arguments, which it may quote, can have a megabyte. */
 enum {
 	LINE_MAX_BYTES = 1000
 };
@@ -89,7 +89,7 @@ void note(const char *fmt, ...)
 
 void out_guard(void)
 {
-	/* What stands in cannot be written to, so writing still fails. */
+	/* Read-only, so that writing to it fails as to a closed one. */
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
 			if (open("/", O_RDONLY | O_DIRECTORY) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the command says: errors to stderr, one line each; results to stdout,
- * whose errors are found at the end; sizes and times for people.
+ * Output: errors on stderr, one line each; results on stdout, whose errors are
+ * checked once at the end; sizes in words.
  */
 #ifndef TOOLS_OUTPUT_H
 #define TOOLS_OUTPUT_H
@@ -16,43 +16,45 @@
 
 #define PRINTF_LIKE(n) __attribute__((format(printf, n, n + 1)))
 
-/* "weir: ..." on stderr, escaped, cut when very long. Returns EXIT_FAILURE. */
-int fail(const char *fmt, ...) PRINTF_LIKE(1);
-/* "weir: load: ...; see weir load --help". Returns EXIT_USAGE. */
-int fail_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2);
 /*
- * This thread's weir_error(), without the name of the call. Returns
+ * Print "weir: ..." on stderr, escaped, and cut after 1000 bytes. Returns
  * EXIT_FAILURE.
  */
+int fail(const char *fmt, ...) PRINTF_LIKE(1);
+/* Print "weir: load: ...; see weir load --help". Returns EXIT_USAGE. */
+int fail_usage(const char *command, const char *fmt, ...) PRINTF_LIKE(2);
+/* Print weir_sentence(). Returns EXIT_FAILURE. */
 int fail_weir(void);
+/* Print that there is no memory. Returns EXIT_FAILURE. */
 int fail_memory(void);
-/* The sentence that fail_weir() would print. */
+/* weir_error() of this thread, without the name of the call. */
 const char *weir_sentence(void);
 
-/* A note for people on stderr, escaped; not an error. */
+/* Print a line of a report on stderr, escaped. */
 void note(const char *fmt, ...) PRINTF_LIKE(1);
 
 /*
- * Make sure that descriptors 0, 1 and 2 are open, so that no file of ours
- * becomes the standard output of a caller who closed it.
+ * Make sure that descriptors 0, 1 and 2 are open. If the caller has closed one,
+ * a file that is opened later would otherwise get its number, and so become
+ * stdout or stderr.
  */
 void out_guard(void);
 /*
- * Flush and close stdout. Returns @status, or EXIT_FAILURE with a line on
- * stderr if that was 0 and not everything could be written.
+ * Flush and close stdout. Returns @status; if that is 0 and not everything
+ * could be written, prints a line on stderr and returns EXIT_FAILURE.
  */
 int out_finish(int status);
 
 /*
- * Write @json to stdout in one line and drop it; NULL (no memory for it)
- * ends the command. Errors of stdout itself are for out_finish().
+ * Write @json to stdout in one line and drop the reference. NULL (there was no
+ * memory for it) ends the command. out_finish() reports errors of stdout.
  */
 void out_json(json_t *json);
 
-/* "2.20 GB", by powers of ten as gbps is. @buf has SIZE_TEXT bytes. */
+/* "2.20 GB", in powers of 1000. @buf has SIZE_TEXT bytes. */
 #define SIZE_TEXT 24
 const char *size_text(uint64_t bytes, char *buf);
-/* "4 MiB" where @bytes is a whole number of them, else as size_text(). */
+/* "4 MiB" if @bytes is a whole number of KiB, MiB or GiB; else size_text(). */
 const char *binary_text(uint64_t bytes, char *buf);
 
 #endif

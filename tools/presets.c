@@ -44,7 +44,7 @@ static int grow(struct synth_model *m)
 	return 0;
 }
 
-/* Rounded up, and at least 1; without a factor nothing changes. */
+/* Rounded up, and at least 1. A factor of 1 changes nothing. */
 static int scale_dim(uint64_t *dim, double scale)
 {
 	double scaled = ceil((double)*dim * scale);
@@ -94,7 +94,7 @@ static int add(struct synth_model *m, const struct synth_dtype *dtype,
 	return 0;
 }
 
-/* A decoder of the Llama family, as its files name the parts. */
+/* The dimensions of a decoder of the Llama family. */
 struct decoder {
 	const char *name;
 	unsigned layers, vocab, hidden;
@@ -111,13 +111,13 @@ static const struct decoder decoders[] = {
 };
 
 /*
- * Adds the parts of one decoder, in BF16. The first failure sticks, so that
- * the tables below read as tables.
+ * Adds tensors to a model. After a failure part() does nothing, so that its
+ * callers need not check each call.
  */
 struct builder {
 	struct synth_model *model;
 	const struct synth_dtype *dtype;
-	int err;
+	int err; /* the first failure */
 };
 
 /* A matrix of @rows x @cols; @cols 0: a vector. */
@@ -204,8 +204,8 @@ static int make_decoder(struct synth_model *m, const struct decoder *d)
 }
 
 /*
- * Every rank, odd sizes, no bytes at all, and most dtypes of the format. Rows
- * are whole bytes, so that scaling the first dimension keeps them whole.
+ * All ranks, odd sizes, empty tensors, and most dtypes of the format. Rows have
+ * whole bytes, so that they still have if the first dimension is scaled.
  */
 static const struct tiny {
 	const char *name;
@@ -254,7 +254,7 @@ static int make_tiny(struct synth_model *m)
 	return 0;
 }
 
-/* 32 KiB each: what a load costs for each tensor, whatever its bytes. */
+/* Tensors of 32 KiB, to measure what each tensor costs beside its bytes. */
 static int make_many(struct synth_model *m, uint64_t count)
 {
 	struct builder b = { m, find_dtype("BF16"), 0 };

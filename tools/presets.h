@@ -21,20 +21,21 @@ struct synth_tensor {
 	unsigned ndim;
 	uint64_t shape[SYNTH_DIMS];
 	uint64_t bytes;
-	uint64_t offset; /* in the data of its shard, once laid out */
+	uint64_t offset; /* in the data of its shard: synth_lay_out() */
 	uint32_t shard;
 };
 
-/* Tensors in the order in which the architecture names them. */
+/* Tensors, in the order of the layers of the architecture. */
 struct synth_model {
 	struct synth_tensor *tensors;
 	size_t count, room;
 	uint64_t bytes; /* of all tensors */
-	double scale;   /* of the first dimension of each */
+	double scale;   /* factor of the first dimension of each */
 };
 
 /*
- * Make the tensors of @preset. @count is for "many" alone.
+ * Make the tensors of @preset. Only the preset "many" uses @count. Free them
+ * with preset_free().
  * -ENOENT: no such preset. -EOVERFLOW: over 2^62 bytes. -ENOMEM.
  */
 int preset_make(const char *preset, uint64_t count, double scale,

@@ -12,7 +12,7 @@ enum {
 	TICK_NS = 100 * 1000 * 1000
 };
 
-static bool shown; /* a bar is on the line; the main thread's alone */
+static bool shown; /* a bar is on the line; used by the main thread only */
 
 int64_t now_ns(void)
 {
@@ -30,7 +30,7 @@ void progress_begin(struct progress *bar, const char *what, uint64_t total)
 		.total = total,
 		.begin = now_ns(),
 	};
-	/* What is done in a moment needs no bar. */
+	/* No bar for what takes less than a tick. */
 	bar->next = bar->begin + TICK_NS;
 }
 

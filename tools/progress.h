@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A bar with rate and time left, on stderr, and only if that is a terminal. */
+/*
+ * A progress bar with the rate and the remaining time, on stderr, if that is a
+ * terminal.
+ */
 #ifndef TOOLS_PROGRESS_H
 #define TOOLS_PROGRESS_H
 
@@ -11,15 +14,16 @@ struct progress {
 	const char *what; /* "loading" */
 	uint64_t total;   /* bytes */
 	int64_t begin;    /* ns, CLOCK_MONOTONIC */
-	int64_t next;     /* when it is drawn again */
+	int64_t next;     /* when to draw it again, ns */
 };
 
 void progress_begin(struct progress *bar, const char *what, uint64_t total);
-/* @done of @total bytes; draws at most ten times a second. Cheap otherwise. */
+/* @done of @total bytes are done. Draws at most ten times a second. */
 void progress_show(struct progress *bar, uint64_t done);
-/* Take the bar away, if there is one, before anything else goes to stderr. */
+/* Remove the bar, if there is one: before anything else goes to stderr. */
 void progress_clear(void);
 
+/* CLOCK_MONOTONIC. */
 int64_t now_ns(void);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* After the first signal the process ends within this, seconds. */
+/* Seconds after the first signal until SIGALRM ends the process. */
 #define PATIENCE 5u
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
@@ -17,8 +17,11 @@ static volatile sig_atomic_t caught;
 static void (*volatile tidy_up)(void);
 static struct sigaction before[SIGNALS];
 
-/* In a handler. If @sig is blocked there, it ends us when that returns. */
-static void end(int sig)
+/*
+ * Called in a handler. If @sig is blocked there, it ends the process when the
+ * handler returns.
+ */
+static void end_process(int sig)
 {
 	if (tidy_up)
 		tidy_up();
@@ -29,7 +32,7 @@ static void end(int sig)
 static void on_signal(int sig)
 {
 	if (__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST))
-		end(sig);
+		end_process(sig);
 	else
 		alarm(PATIENCE);
 }
@@ -37,10 +40,10 @@ static void on_signal(int sig)
 static void on_alarm(int sig)
 {
 	(void)sig;
-	end(caught);
+	end_process(caught);
 }
 
-void signals_hold(void (*tidy)(void))
+void signals_catch(void (*tidy)(void))
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 

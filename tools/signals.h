@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SIGINT, SIGTERM and SIGHUP while there is something to clean up. The first
- * one is only noted; a second one, or five seconds, clean up by the tidy
- * function and end the process at once, whatever it hangs in. A signal that was
- * ignored when we started stays ignored.
+ * signal is only recorded, and the command ends in an orderly way. A second
+ * signal, or SIGALRM five seconds after the first, calls the clean-up function
+ * and ends the process at once, even if a thread hangs in a system call. A
+ * signal that was ignored when the command started stays ignored.
  */
 #ifndef TOOLS_SIGNALS_H
 #define TOOLS_SIGNALS_H
@@ -11,12 +12,13 @@
 #include <stdbool.h>
 
 /*
- * Note signals from now on. @tidy runs in the handler of the second one, or of
- * SIGALRM: it may only call what signal-safety(7) allows. NULL: nothing to do.
+ * Catch signals from now on. @tidy is the clean-up function; NULL: none. It
+ * runs in a signal handler and may call only what signal-safety(7) allows.
  */
-void signals_hold(void (*tidy)(void));
+void signals_catch(void (*tidy)(void));
+/* Has a signal been caught? */
 bool signals_caught(void);
-/* The defaults again; dies of the signal that was caught, if one was. */
+/* Restore the handlers. If a signal was caught, end the process by it. */
 void signals_release(void);
 
 #endif

@@ -16,27 +16,28 @@
 static const char help[] =
 	"usage: weir synth PRESET OUT [OPTION]...\n"
 	"Write a safetensors model with the tensors of a known architecture and\n"
-	"seeded random bytes. An OUT that ends in .safetensors is a file, any\n"
-	"other a directory with model.safetensors or with shards and an index.\n"
+	"random bytes. If OUT ends in .safetensors it is a file, else a directory\n"
+	"with model.safetensors, or with shards and their index. Defaults are in\n"
+	"brackets.\n"
 	"\n"
 	"PRESET     tinyllama-1.1b   201 tensors, 2.2 GB\n"
 	"           llama-3.1-8b     291 tensors, 16 GB\n"
 	"           qwen3-30b-a3b    18867 tensors, 61 GB\n"
-	"           tiny             every rank, most dtypes, a few MB\n"
+	"           tiny             all ranks, most dtypes, a few MB\n"
 	"           many             --count tensors of 32 KiB\n"
 	"\n"
-	"  --count N     tensors of the preset many\n"
+	"  --count N     number of tensors of the preset many\n"
 	"  --scale F     multiply the first dimension of every tensor by F,\n"
 	"                rounded up, at least 1\n"
-	"  --shards N    spread the tensors over N files, by bytes [1]\n"
-	"  --seed N      same arguments and seed, same bytes [0]\n"
-	"  --force       replace a model that is there\n";
+	"  --shards N    distribute the tensors over N files, by bytes [1]\n"
+	"  --seed N      seed of the random bytes [0]\n"
+	"  --force       replace an existing model\n";
 
 enum {
 	SYNTH_BUFFER = 1 << 20,
 	SYNTH_SHARDS = 99999
 };
-/* The format allows no longer header. */
+/* Longest header that the format allows. */
 static const uint64_t header_max = 100 * 1000 * 1000;
 
 struct synth_args {
@@ -47,7 +48,7 @@ struct synth_args {
 	bool single; /* OUT is a file */
 };
 
-/* A model on its way into files. */
+/* A model that is being written. */
 struct synth {
 	const struct synth_args *args;
 	struct synth_model model;
@@ -112,7 +113,7 @@ static int check_args(const struct args *args, struct synth_args *a)
 				  "the preset many needs --count");
 	if (!many && a->count)
 		return fail_usage(args->command,
-				  "--count is for the preset many alone");
+				  "--count is only for the preset many");
 	if (a->single && a->shards > 1)
 		return fail_usage(
 			args->command,
@@ -149,7 +150,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* What the bytes of a tensor depend on: the seed and its name, not its file. */
+/* The bytes of a tensor depend on the seed and its name, not on its file. */
 static uint64_t tensor_key(uint64_t seed, const char *name)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -164,8 +165,12 @@ static uint64_t random_word(uint64_t key, uint64_t i)
 	return htole64(mix(key + (i + 1) * UINT64_C(0x9e3779b97f4a7c15)));
 }
 
-/* Bytes [@off, @off + @n) of the tensor of @key: a counter, so any order. */
-static void fill(uint64_t key, uint64_t off, unsigned char *buf, size_t n)
+/*
+ * Bytes [@off, @off + @n) of the tensor of @key. Each word is computed from its
+ * index, so that they may be made in any order.
+ */
+static void fill_random(uint64_t key, uint64_t off, unsigned char *buf,
+			size_t n)
 {
 	uint64_t word;
 
@@ -183,7 +188,7 @@ static void fill(uint64_t key, uint64_t off, unsigned char *buf, size_t n)
 	}
 }
 
-static int flush(struct synth *s, int fd)
+static int flush_buffer(struct synth *s, int fd)
 {
 	size_t n = s->used;
 
@@ -203,11 +208,11 @@ static int write_tensor(struct synth *s, int fd, const struct synth_tensor *t)
 
 		if (n > t->bytes - off)
 			n = t->bytes - off;
-		fill(key, off, s->buffer + s->used, n);
+		fill_random(key, off, s->buffer + s->used, n);
 		s->used += n;
 		s->written += n;
 		off += n;
-		if (s->used == SYNTH_BUFFER && flush(s, fd))
+		if (s->used == SYNTH_BUFFER && flush_buffer(s, fd))
 			return EXIT_FAILURE;
 	}
 	return 0;
@@ -219,10 +224,10 @@ static int write_data(struct synth *s, int fd, const struct synth_tensor *t,
 	for (size_t i = 0; i < n; i++)
 		if (write_tensor(s, fd, &t[i]))
 			return EXIT_FAILURE;
-	return flush(s, fd);
+	return flush_buffer(s, fd);
 }
 
-/* One file of the @n tensors from @t on, which are those of one shard. */
+/* Write the file of one shard, which has the @n tensors from @t on. */
 static int write_shard(struct synth *s, const struct synth_tensor *t, size_t n)
 {
 	uint64_t bytes = t[n - 1].offset + t[n - 1].bytes;
@@ -236,8 +241,8 @@ static int write_shard(struct synth *s, const struct synth_tensor *t, size_t n)
 		return fail_memory();
 	synth_shard_name(t->shard, a->shards, name);
 	if (size - 8 > header_max)
-		r = fail("%s: %s: a header of %zu bytes is over the format's "
-			 "limit of %llu; --shards spreads it",
+		r = fail("%s: %s: a header of %zu bytes exceeds the format's "
+			 "limit of %llu; use more --shards",
 			 a->out, name, size - 8,
 			 (unsigned long long)header_max);
 	else
@@ -253,7 +258,7 @@ static int write_shard(struct synth *s, const struct synth_tensor *t, size_t n)
 	return r;
 }
 
-/* Last, and so placed last: a model is there when its index is. */
+/* Created last, and so renamed last: when it exists, all shards do. */
 static int write_index(struct synth *s)
 {
 	size_t size;
@@ -315,7 +320,7 @@ static int make_model(const struct args *args, const struct synth_args *a,
 				  a->preset);
 	if (r == -EOVERFLOW)
 		return fail_usage(args->command,
-				  "--scale %g gives a model of over 2^62 bytes",
+				  "--scale %g makes a model of over 2^62 bytes",
 				  a->scale);
 	if (r < 0)
 		return fail_memory();

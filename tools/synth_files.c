@@ -12,15 +12,15 @@
 #include "output.h"
 #include "signals.h"
 
-/* What the handler of a second signal removes. */
+/* The files that a signal handler removes. */
 static struct synth_files *pending;
 
-/* Async-signal-safe: neither frees nor forgets. */
+/* Async-signal-safe: frees nothing. */
 static void remove_files(const struct synth_files *fs)
 {
 	for (size_t i = 0; i < fs->count; i++)
-		unlink(fs->files[i].placed ? fs->files[i].path
-					   : fs->files[i].tmp);
+		unlink(fs->files[i].renamed ? fs->files[i].path
+					    : fs->files[i].tmp);
 	if (fs->made_dir)
 		rmdir(fs->dir);
 }
@@ -42,7 +42,7 @@ static char *directory_of(const char *path)
 	return strndup(path, (size_t)(slash - path));
 }
 
-/* 1: it holds nothing, 0: it does, < 0: it cannot be read. */
+/* 1: it is empty, 0: it is not, negative: it cannot be read. */
 static int is_empty_directory(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -80,7 +80,8 @@ static int make_directory(struct synth_files *fs)
 		return 0;
 	}
 	if (errno != EEXIST)
-		return fail("%s: cannot be made: %s", fs->out, strerror(errno));
+		return fail("%s: cannot be created: %s", fs->out,
+			    strerror(errno));
 	empty = is_empty_directory(fs->out);
 	if (empty < 0)
 		return fail("%s: exists: %s", fs->out, strerror(-empty));
@@ -95,7 +96,7 @@ int synth_files_begin(struct synth_files *fs, const char *out, bool single,
 {
 	*fs = (struct synth_files){ .out = out, .force = force };
 	pending = fs;
-	signals_hold(remove_pending);
+	signals_catch(remove_pending);
 	fs->dir = single ? directory_of(out) : strdup(out);
 	fs->files = calloc(n, sizeof(*fs->files));
 	if (!fs->dir || !fs->files)
@@ -103,7 +104,7 @@ int synth_files_begin(struct synth_files *fs, const char *out, bool single,
 	return single ? check_file(fs) : make_directory(fs);
 }
 
-/* Names of the next file; it counts from here on, made or not. */
+/* Add the next file, so that remove_files() includes it from here on. */
 static struct synth_file *add_file(struct synth_files *fs, const char *name)
 {
 	struct synth_file *f = &fs->files[fs->count];
@@ -139,8 +140,9 @@ int synth_files_create(struct synth_files *fs, const char *name, uint64_t bytes,
 		return fail_memory();
 	fd = mkostemp(f->tmp, O_CLOEXEC);
 	if (fd < 0)
-		return fail("%s: cannot be made: %s", f->path, strerror(errno));
-	/* Asks for the room at once; not every file system can. */
+		return fail("%s: cannot be created: %s", f->path,
+			    strerror(errno));
+	/* Fail now if the disk is too small; some file systems cannot tell. */
 	if (bytes && fallocate(fd, 0, 0, (off_t)bytes) < 0 &&
 	    (errno == ENOSPC || errno == EFBIG || errno == EDQUOT)) {
 		fail("%s: needs %llu bytes: %s", f->path,
@@ -205,7 +207,9 @@ static bool is_model_file(const char *name)
 	       n == (int)strlen("model-00001-of-00002.safetensors") && !name[n];
 }
 
-/* Files of a model that was there, which would mix with the new one. */
+/*
+ * Remove files of an older model in the directory: the new one may have fewer.
+ */
 static int remove_old_model(const struct synth_files *fs)
 {
 	DIR *dir = opendir(fs->dir);
@@ -223,7 +227,7 @@ static int remove_old_model(const struct synth_files *fs)
 	return r;
 }
 
-static int place(const struct synth_files *fs, struct synth_file *f)
+static int file_rename(const struct synth_files *fs, struct synth_file *f)
 {
 	int r = -1;
 
@@ -237,11 +241,11 @@ static int place(const struct synth_files *fs, struct synth_file *f)
 		r = rename(f->tmp, f->path);
 	if (r < 0)
 		return fail("%s: %s", f->path, strerror(errno));
-	f->placed = true;
+	f->renamed = true;
 	return 0;
 }
 
-/* The names too must survive a power cut. */
+/* Flush the directory, so that the new names survive a power failure. */
 static int sync_directory(const struct synth_files *fs)
 {
 	int fd = open(fs->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -262,7 +266,7 @@ int synth_files_commit(struct synth_files *fs)
 	if (fs->force && !strcmp(fs->dir, fs->out))
 		r = remove_old_model(fs);
 	for (size_t i = 0; r == 0 && i < fs->count; i++)
-		r = place(fs, &fs->files[i]);
+		r = file_rename(fs, &fs->files[i]);
 	if (r == 0)
 		r = sync_directory(fs);
 	if (r == 0) {

@@ -7,10 +7,10 @@
 #include <string.h>
 
 /*
- * Deal the tensors to the shards in the order of the architecture, each shard
- * ending where its share of the bytes does, and none staying empty.
+ * Assign the tensors to shards in the order of the architecture. Each shard
+ * ends where its share of the bytes is reached; no shard is empty.
  */
-static void deal(struct synth_model *m, uint64_t shards)
+static void assign_shards(struct synth_model *m, uint64_t shards)
 {
 	uint64_t bytes = 0, k = 0;
 
@@ -27,7 +27,7 @@ static void deal(struct synth_model *m, uint64_t shards)
 	}
 }
 
-/* In a file: wider elements first, then by name, so that all are aligned. */
+/* Order in a file: wider elements first, so that all are aligned; by name. */
 static int compare_places(const void *va, const void *vb)
 {
 	const struct synth_tensor *a = va, *b = vb;
@@ -43,7 +43,7 @@ void synth_lay_out(struct synth_model *m, uint64_t shards)
 {
 	uint64_t offset = 0;
 
-	deal(m, shards);
+	assign_shards(m, shards);
 	qsort(m->tensors, m->count, sizeof(*m->tensors), compare_places);
 	for (size_t i = 0; i < m->count; i++) {
 		struct synth_tensor *t = &m->tensors[i];
@@ -55,7 +55,7 @@ void synth_lay_out(struct synth_model *m, uint64_t shards)
 	}
 }
 
-/* Names of presets need no escapes. */
+/* The names of presets contain nothing that JSON escapes. */
 static void put_entry(FILE *to, const struct synth_tensor *t)
 {
 	fprintf(to, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[", t->name,

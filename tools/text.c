@@ -5,8 +5,8 @@
 #include <string.h>
 
 /*
- * The character at @s: its bytes and its code point, or 0 if it is not UTF-8
- * (which overlong forms and surrogates are not).
+ * Decode the character at @s. Returns the number of its bytes, or 0 if it is
+ * not UTF-8; overlong forms and surrogates are not.
  */
 static size_t decode(const unsigned char *s, size_t len, uint32_t *ret_cp)
 {
@@ -33,7 +33,7 @@ static size_t decode(const unsigned char *s, size_t len, uint32_t *ret_cp)
 	return n;
 }
 
-/* Characters that move the cursor, or that reorder or hide what is shown. */
+/* Control characters, and characters that reorder or hide text. */
 static bool is_unsafe(uint32_t cp)
 {
 	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0xad ||
@@ -60,7 +60,10 @@ static size_t put_escape(FILE *to, uint32_t cp)
 	return strlen(text);
 }
 
-/* Write the character at @s, set @used to its bytes. Returns its columns. */
+/*
+ * Write the character at @s, and set @used to the number of its bytes. Returns
+ * its columns.
+ */
 static size_t put_one(FILE *to, const unsigned char *s, size_t len,
 		      bool double_backslash, size_t *used)
 {
@@ -127,7 +130,7 @@ void text_put_odd(FILE *to, const char *s, size_t len)
 	}
 }
 
-/* @s with each byte that is not UTF-8 replaced. */
+/* @s with each byte that is not UTF-8 replaced by U+FFFD. */
 static json_t *mended_json(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;

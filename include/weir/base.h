@@ -205,8 +205,9 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
  * log, and threads that wait for the work return with -ESHUTDOWN.
  *
  * Objects made from the root can still be read and freed afterwards; calls that
- * need the root's services fail with -ESHUTDOWN. Call it once, and not in a
- * function given to weir_stream_call() or weir_buf_wrap().
+ * need the root's services fail with -ESHUTDOWN. Call weir_close() once, not in
+ * a function given to weir_stream_call() or weir_buf_wrap(), and while no other
+ * thread is in a call that takes the root itself.
  */
 WEIR_API void weir_close(struct weir *weir);
 
