@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the rows of bench/load have in common. */
+/* Shared by the rows of bench/load. */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
 
@@ -14,19 +14,19 @@
 #define CHUNK ((size_t)4 << 20)
 #define DEPTH 8u
 #define MAX_PAIRS 101u
-#define REPEATS 4u /* of a timing that is disturbed, itself included */
+#define REPEATS 4u /* timings of a sample that stays disturbed */
 
 struct sample {
 	double seconds, cpu;
 	uint64_t bytes;
-	double others; /* the share of the machine that others took */
+	double others; /* share of the machine that other programs used */
 };
 
 /*
- * Two ways to do the same: the limit (a), which knows nothing of weir, and
- * weir (b). They alternate as A B, B A, A B, ...; before each, its file is
- * put into the page cache or out of it. A timing that others have disturbed is
- * repeated, and the least disturbed one counts.
+ * Two ways to do the same: the limit (a), without weir, and weir (b). They
+ * alternate as A B, B A, A B, ...; before each timing its file is put into the
+ * page cache or evicted from it. A timing during which other programs used the
+ * machine is repeated, and the least disturbed one is taken.
  */
 struct pair {
 	const char *name, *limit;
@@ -37,56 +37,56 @@ struct pair {
 	void *arg;
 };
 /*
- * Fills in names, values as GB/s (or as milliseconds, for @in_ms), ratio and
- * CPU; the goal is for the caller.
+ * Fills in names, values in GB/s (milliseconds if @in_ms), the ratio and CPU.
+ * The caller sets the goal.
  */
 void pair_run(const struct pair *p, unsigned pairs, bool in_ms,
 	      struct result *ret);
-/* The state is as wanted, or the program ends. */
+/* Put the file into the page cache or evict it, or end the program. */
 void bench_ready(const struct file *f, bool resident);
 
-/* A root, and what loads of a row have in common. */
+/* A root, and the settings of a row's loads. */
 struct use {
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
 	struct weir_dev *dev;           /* of bench_device, or the CPU */
-	struct weir_buft *to;           /* where loads go */
+	struct weir_buft *to;           /* the destination of loads */
 	struct weir_buf *open;          /* keeps the device open, or NULL */
-	struct weir_weights *kept;      /* memory that is touched */
+	struct weir_weights *kept;      /* weights whose memory is touched */
 	struct weir_load_report report; /* of the last load */
 };
 void use_open(struct use *u, unsigned copiers); /* 0: the default */
 /*
- * Loads go to the memory of bench_device, whose context is ready; the ring is
- * made by the first load.
+ * Loads go to the memory of bench_device. Its context exists; the first load
+ * makes the ring.
  */
 void use_open_device(struct use *u, unsigned copiers, unsigned reactors);
-/* Loads go to NULL0 of null.h, which takes them at once. */
+/* Loads go to NULL0 of null.h, which completes copies at once. */
 void use_open_null(struct use *u, unsigned copiers);
-/* Where the module of this build is; NULL: where the environment says. */
+/* The folder of this build's module; NULL: WEIR_MODULE_PATH has it. */
 const char *use_modules(void);
 void use_close(struct use *u);
-void use_check(int r); /* ends the program with weir's own sentence */
+void use_check(int r); /* end the program with weir's error */
 
 enum {
 	USE_WHOLE,
 	USE_OPENED
-}; /* is opening part of the time? */
+}; /* whether opening is timed, too */
 /*
- * One load: open, plan, memory, reads, the last tensor. @into is touched
- * memory to load to again, or NULL.
+ * One load: open, plan, memory, reads, the last tensor's event. @into: weights
+ * whose touched memory is loaded to again, or NULL.
  */
 void use_load(struct use *u, const struct file *f, int part,
 	      struct weir_weights *into, struct weir_weights **ret,
 	      struct sample *s);
-/* Into u->kept, which is made and touched at the first call. */
+/* Load to u->kept, which the first call makes and touches. */
 void use_load_kept(struct use *u, const struct file *f, int part,
 		   struct sample *s);
 
 extern const char *bench_device; /* of --device, or NULL */
-extern bool bench_tiny;          /* --tiny: do the rows run at all? */
+extern bool bench_tiny;          /* --tiny: only try whether the rows run */
 
-/* What a row is given; it adds its results. */
+/* The rows. Each adds its results with result_add(). */
 void row_cold_touched(unsigned pairs);
 void row_cold_fresh(unsigned pairs);
 void row_resident_one(unsigned pairs);
@@ -99,7 +99,7 @@ void row_stream(unsigned pairs);
 void row_alone(unsigned pairs);
 void row_steady(unsigned pairs);
 void row_peak(unsigned pairs);
-/* To bench_device. */
+/* Rows of loads to bench_device. */
 void row_device_bus(unsigned pairs);
 void row_device_slow(unsigned pairs);
 void row_device_null(unsigned pairs);

@@ -12,8 +12,8 @@
 #define NON_BLOCKING 1u /* CU_STREAM_NON_BLOCKING */
 
 /*
- * As <cuda.h> declares them, which need not be there: results are ints, of
- * which 0 is success; handles are pointers, device addresses 64 bits.
+ * Declared as in <cuda.h>, which may be missing: results are ints, 0 is
+ * success; handles are pointers, device addresses have 64 bits.
  */
 static struct {
 	int (*init)(unsigned flags);
@@ -142,7 +142,7 @@ struct raw_result bus_alloc(uint64_t bytes)
 	return res;
 }
 
-/* Each piece has a stream: one is copied while the next is handed over. */
+/* Two blocks with a stream each: one is copied while the next is queued. */
 struct raw_result bus_copy(uint64_t bytes)
 {
 	struct raw_result res = { .bytes = bytes };

@@ -31,7 +31,7 @@ static double rate(struct raw_result r)
 	return (double)r.bytes / 1e9 / r.seconds;
 }
 
-/* What passes through both cannot be faster than the slower one. */
+/* Data that passes through both is at most as fast as the slower one. */
 static void take_slower(struct sample *s, struct raw_result a,
 			struct raw_result b)
 {
@@ -58,7 +58,7 @@ bool device_begin(void)
 	if (!told)
 		printf("%s: %s\n", bench_device, bus_name());
 	told = true;
-	/* As fast as it goes, and no time spent on checks. */
+	/* No rate, and no checks of sources. */
 	bus_set("RATE", "0");
 	bus_set("LATENCY", "0");
 	bus_set("DRY", "0");
@@ -66,7 +66,7 @@ bool device_begin(void)
 	return bus_is_stand_in();
 }
 
-/* On the stand-in it is only tried. */
+/* On the stand-in the row is not measured. */
 bool device_needs_gpu(const char *name)
 {
 	bool skip = device_begin() && !bench_tiny;
@@ -117,7 +117,7 @@ void row_device_bus(unsigned pairs)
 	raw_unmap(mem, f->bytes);
 }
 
-/* One run: the engine's time is exact, and nobody can disturb it. */
+/* One run: the engine's time is exact and cannot be disturbed. */
 void row_device_slow(unsigned pairs)
 {
 	const struct file *f;
@@ -169,7 +169,7 @@ static void small_pread(void *arg, struct sample *s)
 	take(s, raw_pread_reuse(d->file->path, d->mem, SMALL, d->threads));
 }
 
-/* From the page cache into page-locked memory, or over the bus. */
+/* The slower of page cache to page-locked memory and of the bus. */
 static void cached_or_bus(void *arg, struct sample *s)
 {
 	struct to_device *d = arg;
@@ -204,9 +204,9 @@ static void run(struct to_device *d, const struct pair *like, unsigned pairs,
 }
 
 /*
- * Resident, to the slots: to a device that takes them at once, without a CPU;
- * and to the one that is asked for. The stand-in's needs a thread of its own,
- * which is not judged where that has to share the CPUs with the readers.
+ * A resident file, read to the slots: to a null device, which completes copies
+ * at once, and to bench_device. The stand-in's worker shares the CPUs with the
+ * readers, so that there the second has no goal.
  */
 static void ring(unsigned threads, const char *name, const char *limit,
 		 unsigned pairs)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What page-locking costs; and how soon the first tensor of a load is there. */
+/* The cost of page-locking, and the time until the first tensor is loaded. */
 #include <stdio.h>
 
 #include "bench.h"
@@ -9,7 +9,7 @@
 #define SMALL_FILE 1000u /* tensors of 16 bytes */
 #define MAX_FIRST (4u << 20)
 
-/* A load of next to nothing: what is left are its calls, and the ring's. */
+/* A load of 16 KB: the time of its calls and of making the ring. */
 static double load_little(struct use *u, const struct file *f)
 {
 	struct weir_weights *w;
@@ -21,8 +21,8 @@ static double load_little(struct use *u, const struct file *f)
 }
 
 /*
- * How much longer the first load takes than the ones after it: opening the
- * copy queue, touching and page-locking all slots.
+ * How much longer the first load takes than later ones: it opens the copy
+ * queue, and touches and page-locks all slots.
  */
 static double ready_ring(const struct file *f, uint64_t *ret_bytes)
 {
@@ -143,7 +143,7 @@ struct first {
 	struct weir_model *model;
 	struct weir_stream *stream; /* which uses the tensor */
 	struct weir_event *event;
-	size_t at; /* the tensor that lies first in the file */
+	size_t at; /* the first tensor in the file */
 };
 
 static void find_first(struct first *f, const struct weir_weights *w)
@@ -164,7 +164,7 @@ static void find_first(struct first *f, const struct weir_weights *w)
 		    (unsigned long long)bytes);
 }
 
-/* A byte of it, on another stream than the load's. */
+/* Copy a byte of the tensor on a stream other than the load's. */
 static void use_first(struct first *f, struct weir_load *l,
 		      const struct weir_weights *w)
 {
@@ -177,7 +177,7 @@ static void use_first(struct first *f, struct weir_load *l,
 	use_check(weir_stream_sync(f->stream, -1));
 }
 
-/* From weir_load_start to then, ms. */
+/* Milliseconds from weir_load_start until that copy is done. */
 static double time_first(struct first *f)
 {
 	struct weir_weights *w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine and the CUDA backend between a source without a disk and a device
- * that keeps time and moves nothing: the stand-in's copy engine.
+ * The engine and the CUDA backend between a source without a disk and the
+ * stand-in's copy engine, which takes the time of copies but moves no bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/engine: the engine alone, between a source without a disk and a
- * device without memory. Each row gives the rate that was reached as a share
- * of the slower side's. With --chunks N one job of N chunks is run once, the
- * --way that is asked for, for callgrind to count: t/instructions.sh.
+ * device without memory. Each row is the rate that was reached as a share of
+ * the slower side's rate. With --chunks N one job of N chunks is run once, by
+ * --way, so that callgrind can count it (t/instructions.sh).
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const struct row {
 
 static struct weir_dev *sink;
 
-/* In memory that nobody ever looks at. */
+/* The destination is memory whose content does not matter. */
 static double run_bytes(uint64_t bytes, struct weir_dev *dev)
 {
 	struct weir__extent ext = { .file = null_file,
@@ -78,7 +78,7 @@ static void run_row(const struct row *row)
 	result_add(&res);
 }
 
-/* A chunk each, of bytes that are cheap to copy: small tensors out of slots. */
+/* Extents of one chunk and few bytes each, copied out of slots. */
 static void run_staged(uint64_t chunks)
 {
 	static unsigned char memory[64];
@@ -95,8 +95,8 @@ static void run_staged(uint64_t chunks)
 	free(ext);
 }
 
-/* Tensors that cannot lie on the device as they do in the file. */
-static void run_pieces(uint64_t n)
+/* Tensors whose distances on the device differ from those in the file. */
+static void run_segments(uint64_t n)
 {
 	struct weir__extent *ext = calloc(n, sizeof(*ext));
 
@@ -118,7 +118,7 @@ static void count(uint64_t chunks, const char *way)
 {
 	uint64_t bytes = chunks * null_chunk();
 
-	/* Everything is done at once: nobody sleeps. */
+	/* Reads and copies complete at once, so that no thread sleeps. */
 	null_source = null_sink = (struct null_server){ 1e9, 0, 0 };
 	if (!strcmp(way, "in-place"))
 		run_bytes(bytes, NULL);
@@ -126,10 +126,10 @@ static void count(uint64_t chunks, const char *way)
 		run_bytes(bytes, sink);
 	else if (!strcmp(way, "staged"))
 		run_staged(chunks);
-	else if (!strcmp(way, "pieces"))
-		run_pieces(chunks);
+	else if (!strcmp(way, "segments"))
+		run_segments(chunks);
 	else
-		die("--way is in-place, staged, device or pieces");
+		die("--way is in-place, staged, device or segments");
 }
 
 struct args {

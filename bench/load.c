@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/load: how close a load comes to the limit of the machine.
- *
- * README.md says how a figure is made; the rows are in files by subject.
+ * bench/load: how close a load comes to the limit of the machine. README.md
+ * says how figures are measured; the rows are in files by subject.
  */
 #include <getopt.h>
 #include <stdio.h>

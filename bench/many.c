@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Many tensors: loading them, and opening alone. */
+/* Many tensors: loads, and opening alone. */
 #include <malloc.h>
 #include <stdio.h>
 
@@ -35,7 +35,7 @@ static void raw_many(void *arg, struct sample *s)
 	raw_loop(c, c->many, s);
 }
 
-/* Two files lie in two places of the disk: what that alone makes. */
+/* How much two files differ by their place on the disk alone. */
 static void row_place(struct counts *c, unsigned pairs)
 {
 	struct pair p = { .name = "many: where its file lies, raw",
@@ -105,7 +105,7 @@ void row_many(unsigned pairs)
 	use_close(&c.use_many);
 }
 
-/* Bytes that malloc(3) has handed out. */
+/* Bytes that are allocated by malloc(3). */
 static double allocated(void)
 {
 	struct mallinfo2 m = mallinfo2();
@@ -188,7 +188,7 @@ void row_open(unsigned pairs)
 	double ns[4];
 	struct use u;
 
-	/* Memory is new each time, as for a program that opens one model. */
+	/* Fresh memory each time, as in a program that opens one model. */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 	use_open(&u, 0);
 	for (unsigned i = 0; i < 4; i++)

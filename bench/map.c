@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A resident file as memory: mapped, a byte of each page read. */
+/* A resident file that is mapped; a byte of each page is read. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

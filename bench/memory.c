@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a load takes beside its bytes: slots, enters, faults, the peak. */
+/* Costs of a load besides its bytes: slots, enters, page faults, peak RSS. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -36,8 +36,8 @@ static void add(const char *name, const char *file, const char *unit,
 }
 
 /*
- * The third load into the same memory. @tables: so many that they are the
- * faults, which is for a reader to see and not to be judged by.
+ * The third load into the same memory. @tables: most of the faults are those of
+ * tables of tensors, so that they are printed but not judged.
  */
 static void steady(const struct file *f, const char *label, bool tables)
 {
@@ -78,7 +78,7 @@ static double allocated(void)
 	return (double)(m.uordblks + m.hblkhd);
 }
 
-/* A line of /proc/self/status, in bytes. */
+/* A value of /proc/self/status, in bytes. */
 static double status_bytes(const char *key)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -107,7 +107,7 @@ struct peak {
 	double rss, bytes, staging, tables;
 };
 
-/* In a process of its own, in which nothing was freed before. */
+/* In a new process, in which no memory was freed before. */
 static void measure_peak(const struct file *f, struct peak *ret)
 {
 	struct weir_weights *w;

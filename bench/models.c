@@ -31,7 +31,7 @@ void models_dir(const char *dir, bool only_tiny)
 	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
 		die("%s: %s", folder, strerror(errno));
 	tiny = only_tiny;
-	/* Two at once would push each other's files out of the page cache. */
+	/* Two benches would evict each other's files from the page cache. */
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		die("%s: %s", folder, strerror(errno));
@@ -41,7 +41,7 @@ void models_dir(const char *dir, bool only_tiny)
 	}
 }
 
-/* True: it is there. Else *ret_part is where it shall be written. */
+/* Whether the file exists. If not, *ret_part is the path to write to. */
 static bool have(struct file *f, const char *name, char ret_part[4096])
 {
 	struct stat st;
@@ -56,7 +56,7 @@ static bool have(struct file *f, const char *name, char ret_part[4096])
 	return true;
 }
 
-/* It was written whole: give it its name, and read it once. */
+/* The file is complete: rename it, and read it once. */
 static void keep(struct file *f, const char *part)
 {
 	struct stat st;
@@ -68,7 +68,7 @@ static void keep(struct file *f, const char *part)
 	raw_warm(f->path);
 }
 
-/* @option and its @value: how many tensors, or what share of each. */
+/* @option with @value: --count, or --scale. */
 static void synth(const char *preset, const char *out, const char *option,
 		  const char *value)
 {
@@ -116,7 +116,7 @@ const struct file *model_many(void)
 	return &f;
 }
 
-/* Every tensor has a row at least, so tiny has other ones. */
+/* A scaled tensor has at least one row, so --tiny uses another model. */
 const struct file *model_qwen(void)
 {
 	static struct file f;
@@ -144,7 +144,7 @@ static void finish(FILE *f, const char *part)
 		die("%s: %s", part, strerror(errno));
 }
 
-/* The length in front, and spaces up to a multiple of 64 behind. */
+/* The length first, and spaces up to a multiple of 64 at the end. */
 static void put_header(FILE *f, const char *json, size_t n)
 {
 	uint64_t all = (8 + n + 63) / 64 * 64 - 8, le = htole64(all);
@@ -155,7 +155,7 @@ static void put_header(FILE *f, const char *json, size_t n)
 		putc(' ', f);
 }
 
-/* Bytes without a pattern that a disk could make smaller. */
+/* Random bytes, which a disk cannot compress. */
 static void put_noise(FILE *f, uint64_t bytes)
 {
 	uint64_t x = 88172645463325252ull, *buf = malloc(STEP);

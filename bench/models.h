@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files that are loaded. They are written where they are missing, read
- * once, and kept: neither writing nor deleting ever happens near a timing.
+ * The files that are loaded. A missing file is written, read once, and kept, so
+ * that no timing comes soon after a write or a delete.
  */
 #ifndef BENCH_MODELS_H
 #define BENCH_MODELS_H
@@ -14,14 +14,14 @@ struct file {
 	uint64_t bytes; /* of the file */
 };
 
-/* In which folder; it is made. @tiny: a thousandth of the bytes. */
+/* The folder of the files, which is made. @tiny: a thousandth of the bytes. */
 void models_dir(const char *dir, bool tiny);
 
 const struct file *model_large(void); /* 2.2 GB, 201 tensors */
 const struct file *model_many(void);  /* 100,000 tensors of 32 KiB */
-const struct file *model_one(void);   /* one tensor of as many bytes */
+const struct file *model_one(void);   /* one tensor of the same size */
 const struct file *model_qwen(void);  /* 18,867 tensors, 3.2 GB */
-/* @n tensors of 16 bytes each with short names; the data are a hole. */
+/* @n tensors of 16 bytes with short names; the data are a hole. */
 const struct file *model_table(unsigned n);
 
 #endif

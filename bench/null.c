@@ -22,7 +22,7 @@ static int64_t serve(struct null_server *s, uint64_t bytes, int64_t now)
 	return s->free + s->latency;
 }
 
-/* What is out, in the order in which it will end. */
+/* Requests in flight, in the order in which they end. */
 struct fifo {
 	struct entry {
 		void *what;
@@ -48,7 +48,7 @@ static struct fifo reads;
 static int source_open(struct weir__reactor *r)
 {
 	(void)r;
-	/* Sleep to 3 us, not 50. */
+	/* Sleeps end up to 3 us late rather than 50. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	return 0;
 }

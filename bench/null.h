@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A source without a disk and a device without memory: both keep time and
- * move nothing, so that what is measured is the engine between them.
+ * A source without a disk and a device without memory: both take time but move
+ * no bytes, so that the engine between them is measured.
  */
 #ifndef BENCH_NULL_H
 #define BENCH_NULL_H
@@ -13,11 +13,11 @@
 struct weir_dev;
 struct weir_file;
 
-/* One server: a request ends @latency ns after its turn of bytes / @rate. */
+/* Requests take bytes / @rate one after another, and @latency ns besides. */
 struct null_server {
 	double rate; /* bytes for each ns (GB/s) */
 	int64_t latency;
-	int64_t free; /* when the server is done with the last one */
+	int64_t free; /* when the last request's bytes end */
 };
 
 extern struct null_server null_source, null_sink;
@@ -25,16 +25,16 @@ extern const struct weir__method_ops null_method;
 extern const struct weir__backend null_backend;
 
 /*
- * null_run.c. A root whose engine reads from the null source, by one reactor,
- * and @device of it; NULL0 is always there. One at a time.
+ * null_run.c. A root whose engine has one reactor, which reads from the null
+ * source, and its @device; NULL0 always exists. Only one root at a time.
  */
 void null_open(const char *device, const char *module_path,
 	       struct weir_dev **ret_dev);
 void null_close(void);
-/* Of 64 GiB, in which there is nothing. */
+/* 64 GiB without data. */
 extern struct weir_file *null_file;
 uint64_t null_chunk(void);
-/* One job; its seconds. */
+/* Run one job; the seconds that it took. */
 double null_run(struct weir__extent *ext, size_t n);
 
 #endif

@@ -45,7 +45,7 @@ static int make(struct weir *w, struct weir__part **ret)
 	return weir__engine_make(w, &null_method, ret);
 }
 
-/* Sparse: only its descriptor is ever used. */
+/* A sparse file, of which only the descriptor is used. */
 static void open_file(void)
 {
 	char path[] = "/tmp/weir-bench-null-XXXXXX";
@@ -57,7 +57,7 @@ static void open_file(void)
 	if (weir_file_open(weir, path, NULL, &null_file) < 0)
 		die("%s", weir_error());
 	unlink(path);
-	/* As on a local disk, wherever /tmp is. */
+	/* As on a local disk, whatever file system /tmp has. */
 	atomic_store(&null_file->direct_ok, true);
 	null_file->nowait = true;
 }

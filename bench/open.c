@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/open FILE [N]: what opening a model costs for each of its tensors, in
- * time (the median of N times) and in memory: kept while it is open, and on
- * the way there. With N = 1 it is for callgrind to count.
+ * bench/open FILE [N]: the cost of opening a model for each of its tensors:
+ * time (the median of N runs), memory while it is open, and peak memory while
+ * it is opened. With N = 1 callgrind counts it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static struct weir_model *open_model(const char *path)
 	return model;
 }
 
-/* The first: what it takes is not there yet. */
+/* The first open, before which no memory was allocated. */
 static void show_memory(const char *path)
 {
 	double before = resident();

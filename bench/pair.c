@@ -6,9 +6,9 @@
 #include "bench.h"
 
 #define TRIES 8u
-#define QUIET 0.1 /* others may have so much of the machine */
+#define QUIET 0.1 /* share of the machine that other programs may use */
 
-/* 1/1000 of its pages may be where they should not be, but ten. */
+/* After all tries ten of 1000 pages may still be in the other state. */
 void bench_ready(const struct file *f, bool resident)
 {
 	unsigned in = raw_resident(f->path);

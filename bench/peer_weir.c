@@ -2,13 +2,13 @@
 /*
  * peer_weir MODEL [DEVICE]: weir's side of bench/peers.
  *
- * Talks as the children of the other loaders do (peers_child.py): "ready",
- * then a line is awaited, then one load from nothing (the root and its rings
- * are made inside the timing) into memory of its own, one line of JSON with
- * what it took, and the digest of every tensor, taken from that memory.
+ * The same protocol as the children of the other loaders (peers_child.py): it
+ * prints "ready" and waits for a line. Then it makes one load, in which the
+ * root and its rings are timed, too, to fresh memory; prints one line of JSON
+ * with the time; and prints the digest of every tensor in that memory.
  *
- * DEVICE is CUDA<n>; without it the memory is the host's. The device's context
- * exists before "ready", as it does for the others: they import PyTorch.
+ * DEVICE is CUDA<n>; without it the destination is host memory. The device's
+ * context exists before "ready", as for the others, which import PyTorch.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -38,7 +38,7 @@ static void await_line(void)
 			exit(1);
 }
 
-/* From here on the peak is that of the load, where the kernel offers this. */
+/* Reset the peak RSS, so that it is the load's, if the kernel can. */
 static void reset_peak(void)
 {
 	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -50,7 +50,7 @@ static void reset_peak(void)
 	close(fd);
 }
 
-/* A line of /proc/self/status, in bytes. */
+/* A value of /proc/self/status, in bytes. */
 static uint64_t status_bytes(const char *key)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -67,7 +67,7 @@ static uint64_t status_bytes(const char *key)
 	return kib * 1024;
 }
 
-/* Names come from weir synth, so that they need no escapes. */
+/* The names are those of weir synth and need no escapes. */
 static void put_digests(struct weir_weights *w)
 {
 	uint8_t digest[32];
@@ -82,7 +82,7 @@ static void put_digests(struct weir_weights *w)
 	}
 }
 
-/* Where tensors are loaded to: memory of @device, or huge pages. */
+/* The destination of the load: memory of @device, or huge pages. */
 static struct weir_buft *destination(struct weir *weir, const char *device)
 {
 	struct weir_buft *buft;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The results as bars. What is compared with a limit is drawn as its ratio,
- * the goal a mark that the bar should pass; what may reach a bound at most is
- * drawn as a share of it, and the bar should end before the mark.
+ * The results as bars. A result with a limit is drawn as its ratio, and the bar
+ * should pass the mark of the goal. A result with an upper bound is drawn as a
+ * share of it, and the bar should end before the mark.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "result.h"
 
 #define WIDTH 1020
-#define LEFT 400  /* where bars begin */
+#define LEFT 400  /* x of the start of bars */
 #define UNIT 400  /* the length of 1 */
 #define MOST 1.15 /* longer bars are cut there */
 #define STEP 26
@@ -46,7 +46,7 @@ static void put_box(FILE *f, const char *colour, double x, double y, double w,
 		x, y, w, h, colour);
 }
 
-/* What has neither a ratio nor a goal is in the table alone. */
+/* A result with neither a ratio nor a goal is only in the table. */
 static bool drawn(const struct result *r)
 {
 	return r->judged == GOAL_VALUE || r->ratio > 0;

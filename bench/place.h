@@ -3,8 +3,8 @@
 #define BENCH_PLACE_H
 
 /*
- * Where @name of the build folder is, found from where this program lies, so
- * that it works in a tree that was moved. Not to be freed.
+ * The path of @name in the build folder, derived from the path of this program,
+ * so that it works in a tree that was moved. Not to be freed.
  */
 const char *place(const char *name);
 

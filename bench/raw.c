@@ -50,7 +50,7 @@ double raw_cpu(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-/* All but idle and waiting for disks; what a hypervisor took is in it. */
+/* All time except idle and I/O wait; includes steal by a hypervisor. */
 double raw_busy(void)
 {
 	double v[8] = { 0 };
@@ -75,7 +75,7 @@ unsigned char *raw_fresh(size_t bytes)
 
 	if (p == MAP_FAILED)
 		die("%zu bytes of memory: %s", len, strerror(errno));
-	/* Aligned, and nothing else in the mapping, so that unmap is exact. */
+	/* Trim the mapping to the aligned part, so that it can be unmapped. */
 	skip = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
 	if (skip)
 		munmap(p, skip);
@@ -165,10 +165,10 @@ static int open_file(const char *path, int flags, uint64_t *ret_size)
 }
 
 enum how {
-	TOUCHED, /* each byte has its place, which is there */
-	FRESH,   /* ... or is made just before */
-	REUSED,  /* a chunk for each thread */
-	DIRECT   /* TOUCHED, past the page cache: in whole pages */
+	TOUCHED, /* each byte has its own place, in touched memory */
+	FRESH,   /* each byte has its own place, touched just before */
+	REUSED,  /* one chunk of memory for each thread */
+	DIRECT   /* as TOUCHED, with O_DIRECT, in whole pages */
 };
 
 struct reader {
@@ -194,7 +194,8 @@ static void *read_part(void *arg)
 			to += r->from;
 		if (r->how == DIRECT)
 			n = (n + PAGE - 1) / PAGE * PAGE;
-		if (r->how == FRESH) /* or pages come one by one, in pread */
+		if (r->how ==
+		    FRESH) /* if this fails pages are faulted in by pread */
 			madvise(to, r->chunk, MADV_POPULATE_WRITE);
 		got = pread(r->fd, to, n, (off_t)r->from);
 		if (got <= 0)
@@ -332,7 +333,7 @@ void raw_cold(const char *path)
 	close(fd);
 }
 
-/* By mapping: these files are our own, so mincore(2) tells the truth. */
+/* By mapping: mincore(2) is exact for files that the user owns. */
 unsigned raw_resident(const char *path)
 {
 	uint64_t size, pages, in = 0;

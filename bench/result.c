@@ -135,7 +135,7 @@ const struct result *result_list(unsigned *ret_n)
 	return results;
 }
 
-/* Names and units are our own: nothing in them needs an escape. */
+/* Names and units are constants that need no escapes. */
 static void put_json(FILE *f, const struct result *r)
 {
 	static const char *const judged[] = { "nothing", "ratio", "value" };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a bench has found out: a table as it goes, then JSON and a picture.
+ * The results of a bench: printed as a table, then written as JSON and as a
+ * picture.
  */
 #ifndef BENCH_RESULT_H
 #define BENCH_RESULT_H
@@ -15,15 +16,15 @@ enum goal {
 
 struct result {
 	char name[64];
-	char limit[48]; /* what is compared with; "": nothing */
+	char limit[48]; /* what it is compared with; "": nothing */
 	const char *unit;
 	double limit_value, value; /* medians, in the unit */
-	double ratio, low, high;   /* of the pairs; 1: at the limit */
+	double ratio, low, high;   /* of the pairs; 1: as fast as the limit */
 	enum goal judged;
 	double goal;
 	double cpu;          /* ms for each GB; 0: not measured */
 	double cpu_goal;     /* at most; 0: none */
-	unsigned disturbed;  /* pairs during which others were busy */
+	unsigned disturbed;  /* pairs that other programs disturbed */
 	const char *skipped; /* why it was not measured, or NULL */
 	bool ok;             /* set by result_add() */
 };
@@ -34,20 +35,20 @@ struct spread {
 /* Sorts @v. */
 struct spread spread_of(double *v, unsigned n);
 
-/* Print what there will be lines of. */
+/* Print the heading of the table. */
 void result_head(void);
-/* Judge, print, keep. */
+/* Compare with the goal, print and record. */
 void result_add(const struct result *r);
 /* A row that cannot be measured here. */
 void result_skip(const char *name, const char *why);
-/* From here on nothing is judged: the rows are only tried. */
+/* From now on no result is compared with its goal. */
 void result_judge_nothing(void);
-/* Every goal was reached. */
+/* Whether every goal was reached. */
 bool result_all_ok(void);
 void result_write_json(const char *path);
 void result_write_svg(const char *path, const char *title);
 
-/* For the picture: all that were added. */
+/* All results, for the picture. */
 const struct result *result_list(unsigned *ret_n);
 
 #endif

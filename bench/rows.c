@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One large file against raw loops: cold and resident, old memory and new. */
+/* One large file against raw loops: cold, resident, touched, fresh memory. */
 #include "bench.h"
 
 struct large {
 	const struct file *file;
-	unsigned char *mem; /* touched; NULL: not needed */
+	unsigned char *mem; /* touched, or NULL */
 	struct use use;
 	double touch[REPEATS * (MAX_PAIRS + 1)]; /* CPU, ms for each GB */
 	unsigned n_touch;
@@ -44,7 +44,7 @@ static void settle(uint64_t bytes)
 		raw_settle(bytes);
 }
 
-/* The better of two loops. */
+/* The faster of two loops. */
 static void raw_pread_fresh(void *arg, struct sample *s)
 {
 	struct large *l = arg;
@@ -86,7 +86,7 @@ static void weir_fresh(void *arg, struct sample *s)
 	load_fresh(l, s);
 }
 
-/* What touching costs alone, in the same memory. */
+/* Preceded by touching as much memory, which gives the CPU goal. */
 static void weir_fresh_after_touch(void *arg, struct sample *s)
 {
 	struct large *l = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads on a stream, and tensors that are taken out of a file one by one. */
+/* Reads on a stream, and single tensors of a file. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ void row_stream(unsigned pairs)
 	space_close(&q.space);
 }
 
-/* Tensors of one size out of the large file. */
+/* Tensors of one size in the large file. */
 struct alone {
 	const struct file *file;
 	struct space space;

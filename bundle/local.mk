@@ -4,9 +4,10 @@ BUNDLE = $(PACKAGE)-$(VERSION)-$(host_cpu)-linux
 BUNDLE_LIMIT = 41943040
 bundledir = .
 
-# They are about the sources, or change what belongs to others: mounts, users.
+# Tests that need the sources, or that change mounts or users.
 BUNDLE_LEAVE_OUT = t/tap.sh t/bootstrap.sh t/headers.sh t/layers.sh \
-	t/format.sh t/exports.sh t/pages.sh t/install.sh t/dist.sh t/instructions.sh t/bundle.sh \
+	t/format.sh t/exports.sh t/pages.sh t/install.sh t/dist.sh \
+	t/instructions.sh t/bundle.sh \
 	t/env-ring.sh t/env-memory.sh t/env-files.sh
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/corpus \
 	$(BENCH_PEERS)
@@ -22,7 +23,7 @@ bundle: all $(check_PROGRAMS) $(check_LTLIBRARIES) bench/peer_weir
 BUNDLE_ALSO = bench/load bench/engine bench/peer_weir examples/load \
 	examples/arrive examples/queue
 
-# The loaders that are compared with, as wheels for the Python that is there.
+# The other loaders, as wheels for the Python of the other machine.
 WHEELS_FOR = 3.12
 WHEELS_LIBC = 2.39
 WHEELS_LIMIT = 67108864

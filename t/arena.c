@@ -445,7 +445,9 @@ static int locked_child(void)
 	req.strict = true;
 	wrong |= (weir__arena_take(weir, &req, &mem) >= 0) << 3;
 	wrong |= !strstr(weir_error(), one) << 4;
-	/* 3/4 of the limit stays locked; all of it fits when that is unlocked. */
+	/*
+	 * 3/4 of the limit stays locked; all of it fits when that is unlocked.
+	 */
 	req.bytes = lim / 4 * 3;
 	wrong |= (weir__arena_take(weir, &req, &other) != 0) << 5;
 	if (wrong)

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The rows of bench/load for a GPU run at all: tiny ones, on the stand-in, whose
-# times say nothing. Each goal is one of a real run.
+# The rows of bench/load for a GPU run: tiny ones, on the stand-in, whose times
+# mean nothing. The goals are those of a real run.
 . "${0%/*}/tap.inc"
 
 fake=${WEIR_T_FAKECUDA:-$builddir/t/fakecuda/.libs}
 test -e "$builddir/lib/cuda/.libs/weir-cuda.so" || skip_all 'built without CUDA'
 test -e "$fake/libcuda.so.1" || skip_all 'no stand-in for the driver'
 
-# bench ARG...: with its models in $tmp, and what the driver says at exit.
+# bench ARG...: with its models and the stand-in's report in $tmp.
 bench()
 {
 	rm -f "$tmp/report"
@@ -35,7 +35,7 @@ reported()
 	sed -n "s/^$1 //p" "$tmp/report"
 }
 
-# The limit of a cold load is then measured by threads.
+# Without io_uring, threads measure the limit of a cold load.
 without_ring()
 {
 	for row in bus cold; do
@@ -48,19 +48,23 @@ without_ring()
 
 plan 9
 check 'the rows for a GPU run' runs
-check '... and say which driver they are on' grep -q 'the stand-in driver' \
+check 'the rows for a GPU name the stand-in driver' \
+	grep -q 'the stand-in driver' \
 	"$tmp/out"
-is "$(grep -c '"row"' "$tmp/json")" 16 '... each of them'
-is "$(rows judged)" '16 "judged": "nothing" ' '... and none is judged'
-is "$(reported misuse)$(reported reused)" 00 '... nor misuses the driver'
-has "$(reported device-memory)" 'live 0 ' '... nor keeps its memory'
+is "$(grep -c '"row"' "$tmp/json")" 16 'the rows for a GPU are 16'
+is "$(rows judged)" '16 "judged": "nothing" ' 'no row on the stand-in is judged'
+is "$(reported misuse)$(reported reused)" 00 \
+	'the rows for a GPU do not misuse the driver'
+has "$(reported device-memory)" 'live 0 ' \
+	'the rows for a GPU free all device memory'
 bench --device --row device-first
 has "$(cat "$tmp/out")" 'skipped: needs a real GPU' \
-	'what needs a real GPU says so on the stand-in'
-is "$(bench --row device; echo $?)" 2 'without --device there are no such rows'
+	'a row that needs a real GPU is skipped on the stand-in'
+is "$(bench --row device; echo $?)" 2 \
+	'without --device a row for a GPU is unknown'
 if "$builddir/t/deny" io_uring_setup EPERM true 2>/dev/null; then
-	check 'where io_uring is forbidden the rows run, too' without_ring
+	check 'the rows for a GPU run where io_uring is forbidden' without_ring
 else
-	skip 1 'no seccomp filters, or no program that makes one'
+	skip 1 'no seccomp filters, or t/deny is not built'
 fi
 finish

@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ./bootstrap as a newcomer meets it: what it installs, what it takes for an
-# error, and what it says. The programs that it starts are stand-ins.
+# ./bootstrap for a newcomer: what it installs, what it treats as an error, and
+# what it prints. The programs that it starts are stubs.
 . "${0%/*}/env.inc"
 
-# stub NAME: a program, the script on standard input.
+# stub NAME: make a program of the script on standard input.
 stub()
 {
 	{ echo '#!/bin/sh'; cat; } >"tree/bin/$1"
 	chmod 755 "tree/bin/$1"
 }
 
-# A checkout after autoreconf, and a system on which packages are installed,
-# those in $ABSENT only for another architecture; apt-get and sudo do nothing.
+# A checkout after autoreconf, on a system on which all packages are installed,
+# those in $ABSENT for another architecture only; apt-get and sudo fail.
 tree()
 {
 	rm -rf tree
@@ -39,29 +39,30 @@ tree()
 	echo 0 >tree/said.status
 }
 
-# bootstrap ARG...: its words are $tmp/out.
+# bootstrap ARG...: its output is in $tmp/out.
 bootstrap()
 {
 	SAID=$tmp/tree/said PATH=$tmp/tree/bin:$PATH WITH_CUDA=no \
 		ABSENT=$ABSENT tree/bootstrap "$@" >out 2>&1 </dev/null
 }
 
-# CI sets it, and it is what is tested.
+# CI sets it; this test sets it where it is needed.
 unset WERROR
 plan 14
 ABSENT=
 tree
-check 'check passes where all goes well' bootstrap check
-check '... and says when each step began' grep -qE \
+check 'bootstrap check succeeds' bootstrap check
+check 'bootstrap check prints when each step began' grep -qE \
 	'^bootstrap: [0-9]{2}:[0-9]{2}:[0-9]{2} running every test' out
 is "$(grep -c werror tree/said.options)" 0 \
-	'warnings of a compiler are no errors to a newcomer'
+	"a compiler's warnings are not errors by default"
 tree
-check 'WERROR=1 makes them errors' env WERROR=1 sh -c '
+check 'bootstrap check succeeds with WERROR=1' env WERROR=1 sh -c '
 	SAID=$0/tree/said PATH=$0/tree/bin:$PATH WITH_CUDA=no \
 		"$0/tree/bootstrap" check' "$tmp"
-is "$(grep -vc werror tree/said.options)" 0 '... in every build'
-has "$(cat "$srcdir/.ci/run")" WERROR '... as CI does'
+is "$(grep -vc werror tree/said.options)" 0 \
+	'WERROR=1 makes warnings errors in every build'
+has "$(cat "$srcdir/.ci/run")" WERROR 'CI sets WERROR'
 
 tree
 printf '%s\n' 'ok 14 - a load says: an error: its name' \
@@ -70,21 +71,22 @@ echo 1 >tree/said.status
 bootstrap check
 is "$(grep -oE '[0-9]+:(not )?ok [0-9]+.*' out)" \
 	'3:not ok 15 - this fails' \
-	'what stands out in a log is what failed'
+	'bootstrap check prints the failed checks of the log, and no others'
 
 tree
 ABSENT='python3 valgrind g++'
 echo 'echo 1000' | stub id
 bootstrap check
 has "$(cat out)" 'apt-get install -y --no-install-recommends python3' \
-	'packages to install by hand are the needed ones'
-has "$(cat out)" 'for package in valgrind ;' '... and the wanted ones'
+	'packages to install by hand include the required ones'
+has "$(cat out)" 'for package in valgrind ;' \
+	'packages to install by hand include the optional ones'
 ABSENT='python3 python3-venv valgrind'
 SAID=$tmp/tree/said PATH=$tmp/tree/bin:$PATH ABSENT=$ABSENT WITH_CUDA='' \
 	tree/bootstrap build >out 2>&1 </dev/null
 has "$(cat out)" 'for package in python3-venv ;' \
-	'... with python3-venv, which cuda.h is fetched with'
-check '... and to build nothing that only tests want' \
+	'packages for a build include python3-venv, which fetches cuda.h'
+check 'packages for a build include none that only tests need' \
 	sh -c '! grep -q valgrind out'
 
 ABSENT=
@@ -94,8 +96,9 @@ chmod 555 tree/build
 if test "$(id -u)" != 0 || can_be_nobody; then
 	user env PATH="$tmp/tree/bin:$PATH" tree/bootstrap build >out 2>&1
 	has "$(cat out)" "may not write to $tmp/tree/build, which belongs to" \
-		'a build folder that may not be written to is named'
-	check '... and nothing else is blamed' sh -c '! grep -q apt-get out'
+		'a build folder that is not writable is named'
+	check 'a build folder that is not writable is the only reason given' \
+		sh -c '! grep -q apt-get out'
 else
 	skip 2 "$(why_not_nobody)"
 fi
@@ -104,5 +107,5 @@ chmod 755 tree/build
 mkdir static
 has "$(cd static && "$srcdir/configure" CC="$CC" --disable-shared 2>&1)" \
 	'leave --disable-shared out' \
-	'configure says that weir is a shared library'
+	'configure refuses --disable-shared'
 finish

@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What is carried to a machine without build tools works wherever it is
-# unpacked, with nothing of this build.
+# The bundle for machines without build tools works wherever it is unpacked, and
+# without this build folder.
 . "$(dirname "$0")/tap.inc"
 
-test "$WEIR_T_SANITIZER" = no || skip_all 'sanitizers are not carried'
+test "$WEIR_T_SANITIZER" = no || skip_all 'a bundle has no sanitizers'
 fake=
 test ! -e "$builddir/t/fakecuda/.libs/libcuda.so.1" || fake=--fake
 mkdir "$tmp/out" "$tmp/some where" "$tmp/wheels" "$tmp/bin" || exit 1
@@ -21,14 +21,14 @@ too_large()
 		test -z "$(ls "$tmp/out")"
 }
 
-# The programs and libraries themselves.
+# The programs and libraries of the bundle.
 binaries()
 {
 	find "$top" -type f \( -path '*/.libs/*' -o -path '*/usr/bin/*' -o \
 		-path '*/usr/lib*' \) -print0
 }
 
-# Libraries, besides those of every system, that come from elsewhere.
+# Libraries from outside the bundle, except those that every system has.
 outside()
 {
 	binaries | LD_LIBRARY_PATH="$top/lib/.libs" xargs -0 ldd |
@@ -36,7 +36,7 @@ outside()
 		'^	lib(c|m|dl|rt|pthread|resolv|gcc_s|stdc\+\+)\.so\.[0-9]* => /'
 }
 
-# Links out of the tree.
+# Symbolic links that lead out of the tree.
 far_links()
 {
 	find "$top" -type l | while read -r link; do
@@ -47,7 +47,7 @@ far_links()
 	done
 }
 
-# tests ARG...: with and without prove, in an environment of nothing.
+# tests ARG...: with and without prove, in an empty environment.
 tests()
 {
 	for prove in no prove; do
@@ -64,7 +64,7 @@ run_tests()
 		"$top/run-tests" "$@" 2>&1
 )
 
-# Whether a row runs at all, on a file of some MB.
+# Run one row, on a file of a few MB.
 bench()
 {
 	OUT=$tmp/figures "$top/run-bench" --dir "$tmp/models" load --tiny \
@@ -80,7 +80,7 @@ fails()
 	done
 }
 
-# a_test NAME LINE...: one more, that says this.
+# a_test NAME LINE...: add a test that prints these lines.
 a_test()
 {
 	echo "t/$1.sh" >>"$top/t/list"
@@ -89,7 +89,7 @@ a_test()
 	printf 'echo "%s"\n' "$@" >"$top/t/$name.sh"
 }
 
-# What stands for pip: packages that are there are copied, others are not.
+# A stub of pip: copies the packages of $tmp/wheels, and has no others.
 write_pip()
 {
 	cat >"$tmp/pip" <<'END'
@@ -128,7 +128,7 @@ peers_too_large()
 			"$tmp/said" && test ! -e "$tmp/out/wheels.tar"
 }
 
-# What stands for compute-sanitizer: it finds nothing.
+# A stub of compute-sanitizer: it finds no errors.
 write_sanitizer()
 {
 	cat >"$tmp/bin/compute-sanitizer" <<'END'
@@ -145,7 +145,7 @@ END
 	chmod +x "$tmp/bin/compute-sanitizer"
 }
 
-# run_all ARG...: to $tmp/all and, as copies, to $tmp/copy. The status is said.
+# run_all ARG...: results to $tmp/all, copies to $tmp/copy; prints the status.
 run_all()
 {
 	(cd / && env -i PATH="$tmp/bin:$PATH_OUTSIDE" TMPDIR="$tmp" \
@@ -154,13 +154,13 @@ run_all()
 	echo "status $?"
 }
 
-# summary STEP WHAT: verdict and figures.
+# summary STEP WHAT: its verdict and figures.
 summary()
 {
 	sed -n "s/^| $1 | $2 | //p" "$tmp/all/summary.md"
 }
 
-# A test that is not done, as if run-all had been killed before its end.
+# Forget a test's result, as if run-all had been killed before its end.
 forget()
 {
 	sed -i "/^tests\/$1/d" "$tmp/all/results.tsv"
@@ -174,125 +174,135 @@ some_tests()
 all_steps()
 {
 	has "$(run_all --fake --for 0 tests)" 'status 3' \
-		'run-all that has no time does nothing, and says so'
-	has "$(run_all --fake)" 'status 1' 'run-all does all, and one test fails'
+		'run-all without time left does nothing and returns 3'
+	has "$(run_all --fake)" 'status 1' \
+		'run-all runs all steps and returns 1 if a test fails'
 	has "$(summary tests bad.sh)" 'FAILED | FAILED 1 of 2, status 0' \
-		'... the table says which'
-	has "$(summary tests bad.sh)" ': 2 this fails |' '... and why'
-	has "$(summary tests '3 tests')" 'ok | ' '... and how many passed'
+		'the summary names the failed test'
+	has "$(summary tests bad.sh)" ': 2 this fails |' \
+		'the summary has the failed check'
+	has "$(summary tests '3 tests')" 'ok | ' \
+		'the summary has the number of tests that passed'
 	is "$(summary machine 'GPU 1')" 'absent | no such device |' \
-		'what the machine lacks is a line of it'
+		'the summary has a line for what the machine lacks'
 	has "$(summary sanitizer cuda-stream.t)" 'ok | ' \
-		'tests of copies run under the sanitizer'
+		'tests of copies run under compute-sanitizer'
 	has "$(summary device 'min(disk, bus)')" 'ok | ' \
-		'rows of the bench are in the table'
+		'the summary has rows of the bench'
 	is "$(run_all --fake | tail -n 1)" 'status 1' \
-		'run-all that has nothing left to do says the same'
+		'run-all with nothing left to do returns the same status'
 	is "$(cut -f 1 "$tmp/all/results.tsv" | grep -c ^tests/)" 4 \
-		'... and does nothing twice'
+		'run-all runs no test twice'
 	cp "$tmp/all/results.tsv" "$tmp/before"
 	forget error.t
 	run_all --fake tests >/dev/null
 	is "$(sort "$tmp/all/results.tsv" | cut -f 1,3-)" \
 		"$(sort "$tmp/before" | cut -f 1,3-)" \
-		'what a killed run has not done is done by the next one'
+		'the next run-all runs the tests that a killed one did not finish'
 	is "$(cd "$tmp/copy" && ls)" "$(cd "$tmp/all" && ls)" \
-		'all results are copied, too'
+		'run-all copies all results to $OUT'
 	is "$(ls "$tmp/all" | paste -sd ' ' -)" "device.jsonl log.txt \
-machine.txt peers.json results.tsv summary.md summary.svg" '... and are few'
+machine.txt peers.json results.tsv summary.md summary.svg" \
+		'run-all writes these results and no others'
 	a_test own 1..1 "ok 1\" && echo \$WEIR_T_TIMEOUT >$tmp/own; echo \""
 	run_all --fake --for 100 tests >/dev/null
 	is "$(cat "$tmp/own")" 140 \
-		'limits that a test has of its own do not depend on what time is left'
+		"a test's own time limit does not depend on the time left"
 	a_test slow 1..1 'ok 1" && sleep 100; echo "'
 	has "$(run_all --fake --for 22 tests)" 'status 3' \
-		'what is cut because time is up is left to do'
+		'a test that is ended because time is up is left to do'
 	has "$(run_all tests)" 'status 2' \
-		'results of another driver are not added to them'
+		'run-all on another driver refuses to add to the results'
 }
 
 peers()
 {
 	has "$(summary peers 'tiny, cold: weir')" 'ok | 0.' \
-		'weir is compared with others'
+		'the summary has weir beside other loaders'
 	has "$(summary peers 'tiny, cold: safetensors')" " times weir's (" \
-		'... that come as wheels'
+		'the summary has a loader that comes as a wheel'
 	is "$(summary peers 'safetensors, prefetch')" 'absent | wrong bytes |' \
-		'a loader that loads wrong bytes takes no part'
+		'a loader that loads wrong bytes is left out'
 	is "$(summary peers runai-model-streamer)" \
 		"absent | No module named 'nosuchthing' |" \
-		'... nor one that cannot be imported'
+		'a loader that cannot be imported is left out'
 	has "$(summary peers fastsafetensors)" 'is not for Python' \
-		'... nor one for another Python'
+		'a loader for another Python is left out'
 	has "$(cat "$tmp/all/summary.svg")" 'tiny file, cold: ' \
-		'all of them are in the picture'
+		'the picture has all loaders'
 	memory=$(mktemp -d /dev/shm/weir-t.XXXXXX 2>/dev/null) ||
 		{ skip 1 'no /dev/shm'; return; }
 	run_all --fake --out "$tmp/memory" --dir "$memory" peers >/dev/null
 	rm -rf "$memory"
 	has "$(grep '^peers/tiny,cold	' "$tmp/memory/results.tsv")" \
 		'	absent	tiny,cold	' \
-		'a file that cannot be made cold is a lack, and no failure'
+		'a file that cannot be evicted is absent, not a failure'
 }
 
 PATH_OUTSIDE=$(echo "$PATH" | tr ':' '\n' | grep -vF "$builddir" |
 	paste -sd: -)
 python=$(command -v python3)
 plan 52
-check 'an archive that is too large is refused, and is not there' too_large
+check 'an archive that is too large is refused and removed' too_large
 check 'make bundle writes an archive' bundle
 is "$(cd "$tmp/out" && ls | sed 's/-[a-z0-9_]*-linux/-CPU-linux/')" \
-	weir-0.1.0-CPU-linux.tar.gz '... named for its version and machine'
-check '... of one folder' tar xzf "$tmp"/out/*.tar.gz -C "$tmp/some where"
+	weir-0.1.0-CPU-linux.tar.gz \
+	'the archive is named after its version and machine'
+check 'the archive can be unpacked' \
+	tar xzf "$tmp"/out/*.tar.gz -C "$tmp/some where"
 top=$(echo "$tmp/some where"/*)
-is "$(grep -rlF "$builddir" "$top")" '' 'nothing in it names this build'
-is "$(far_links)" '' 'no link leads out of it'
-is "$(outside)" '' 'it has all libraries that a bare system may lack'
-check '... such as that of the ring' test -e "$top"/usr/lib*/liburing.so.2
+is "$(grep -rlF "$builddir" "$top")" '' \
+	'no file of the bundle names this build folder'
+is "$(far_links)" '' 'no symbolic link leads out of the bundle'
+is "$(outside)" '' 'the bundle has all libraries that a bare system may lack'
+check 'the bundle has liburing' test -e "$top"/usr/lib*/liburing.so.2
 has "$(tail -n 1 "$top/README.md")" '; needs GLIBC_2.' \
-	'... but the C library, of which it says what it needs'
+	'the README of the bundle has the version of the C library that it needs'
 is "$(find "$top" \( -name 'libc.so*' -o -name 'libcuda.so*' \) |
-	grep -v /t/fakecuda/)" '' '... and none that belongs to the system'
+	grep -v /t/fakecuda/)" '' 'the bundle has neither libc nor libcuda'
 has "$("$top/bench/load" --help 2>&1)" "[$top/bench-models]" \
-	'a bench knows where it is'
-check 'the benches run where it lies' bench
+	'a bench finds the folder of the bundle'
+check 'a bench runs in the bundle' bench
 is "$(cd "$tmp/figures" && ls)" "$(printf '%s\n' load.json load.txt \
-	machine.txt)" '... and leave their figures where they are wanted'
-check 'its tests run where it lies' tests $fake error stream.t cli-usage.sh
-has "$(run_tests no -v error)" 'ok 1 - ' '-v shows each line'
+	machine.txt)" 'a bench writes its figures to $OUT'
+check 'tests run in the bundle' tests $fake error stream.t cli-usage.sh
+has "$(run_tests no -v error)" 'ok 1 - ' 'run-tests -v prints each line'
 if test "$fake"; then
-	check '... on the stand-in too' tests --fake t/cuda-stream.t
+	check 'run-tests --fake runs a test on the stand-in' \
+		tests --fake t/cuda-stream.t
 	out=$(LD_LIBRARY_PATH=$top/t/fakecuda/.libs && export LD_LIBRARY_PATH &&
 		PROVE=no "$top/run-tests" cuda-stream 2>&1)
-	has "$out" 'Result: PASS' '... and on a driver that is none'
+	has "$out" 'Result: PASS' 'run-tests runs a test on another driver'
 	has "$out" 'SKIP needs the stand-in' \
-		'... where what cannot be asked of it is skipped'
+		'run-tests on another driver skips checks that need the stand-in'
 else
 	skip 3 'built without CUDA'
 fi
 a_test fine 1..1 'ok 1 - all is well'
-check 'a test that passes passes' tests fine
+check 'run-tests reports a test that passes' tests fine
 a_test bad 1..2 'ok 1' 'not ok 2 - this fails'
-check '... one that fails fails' fails bad
+check 'run-tests reports a test that fails' fails bad
 a_test short 1..2 'ok 1'
-check '... so does one that ends early' fails short
+check 'run-tests reports a test that ends early as failed' fails short
 a_test status 1..1 'ok 1" && exit "3'
-check '... or ends badly' fails status
+check 'run-tests reports a test with another status as failed' fails status
 a_test bails 1..2 'ok 1' 'Bail out! no more'
-check '... or gives up' fails bails
+check 'run-tests reports a test that bails out as failed' fails bails
 is "$(run_tests no nosuch >/dev/null; echo $?)" 2 \
-	'a test that is not there is an error'
+	'run-tests refuses a test that does not exist'
 a_test hangs 1..1 'ok 1" && sleep 100; echo "'
 has "$(WEIR_T_LIMIT=1; export WEIR_T_LIMIT; run_tests no hangs)" \
-	'did not end in 1 seconds' 'a test that does not end is ended'
+	'did not end in 1 seconds' 'run-tests ends a test that hangs'
 if test "$python"; then
 	write_pip
 	check 'wheels that are too large are refused' peers_too_large
-	has "$(pack_peers 99999999)" 'left out: instanttensor: ERROR: No match' \
-		'a loader that cannot be had is left out, with a word'
-	check '... and the others lie where the bundle does' \
+	has "$(pack_peers 99999999)" \
+		'left out: instanttensor: ERROR: No match' \
+		'a loader that pip does not find is left out with a message'
+	check 'the other wheels can be unpacked beside the bundle' \
 		tar xf "$tmp/out/wheels.tar" -C "$tmp/some where"
-	is "$(cd "$top/wheels" && find . -name '*.whl' | wc -l)" 6 '... all'
+	is "$(cd "$top/wheels" && find . -name '*.whl' | wc -l)" 6 \
+		'the archive has all six wheels'
 else
 	skip 4 'no python3'
 fi

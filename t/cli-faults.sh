@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What is wrong with a file, a path or a stream becomes one line on stderr,
-# status 1, nothing on stdout; never a crash, never a hang.
+# An error of a file, a path or a stream becomes one line on stderr and status
+# 1, with nothing on stdout; never a crash or a hang.
 . "${0%/*}/cli.inc"
 
 cd "$tmp" || exit 1
@@ -11,14 +11,14 @@ entry()
 	printf '"%s":{"dtype":"%s","shape":%s,"data_offsets":%s}' "$@"
 }
 
-# bad NAME DATA HEADER: a file of its own for each way to be wrong.
+# bad NAME DATA HEADER: write a malformed file.
 bad()
 {
 	printf '%s' "$3" | reader put "bad-$1.safetensors" --data "$2"
 }
 
-# all_refused PART FILE...: each command, with each file, within seconds.
-# PART is what the line names; NAME stands for the name of the file.
+# all_refused PART FILE...: each command refuses each file within seconds. The
+# line on stderr contains PART, or the file's name if PART is NAME.
 all_refused()
 {
 	part=$1
@@ -124,7 +124,7 @@ output()
 	esac
 }
 
-# The reader of a pipe goes away.
+# Write to a pipe without a reader: with and without SIGPIPE.
 gone()
 {
 	python3 - "$@" <<-'END'
@@ -146,8 +146,8 @@ plan 26
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many many.safetensors --count 2000 2>/dev/null
 make_bad_files
-is "$(ls bad-*.safetensors | wc -l)" 39 'there are many ways to be wrong'
-refuses 'every file that breaks the rules is refused by name' NAME \
+is "$(ls bad-*.safetensors | wc -l)" 39 'there are 39 malformed files'
+refuses 'each malformed file is refused by its name' NAME \
 	bad-*.safetensors
 make_bad_models
 index=model.safetensors.index.json
@@ -157,14 +157,15 @@ for model in parent:../tiny absolute:$tmp/tiny blank: 'nul:\x00' number:7 \
 	refuses "an index is refused: ${model%%:*}" "${model#*:}" \
 		"bad-${model%%:*}" "bad-${model%%:*}/$index"
 done
-refuses 'so is a folder without a model' bad-none bad-none
-refuses '... and one with two' bad-two bad-two
-refuses 'a pipe is refused and not waited for' NAME bad-pipe.safetensors
-refuses 'so is a link to itself' NAME bad-loop.safetensors
-refuses 'a device is not read to its end' NAME bad-zeroes.$index
-refuses 'what is not there is named' NAME nothing.safetensors nothing/at/all
-refused 1 'weir: ' 'a name may be empty' weir inspect ''
-refused 1 'weir: ' 'or longer than the system allows' \
+refuses 'a folder without a model is refused' bad-none bad-none
+refuses 'a folder with two models is refused' bad-two bad-two
+refuses 'a pipe is refused without waiting for data' NAME bad-pipe.safetensors
+refuses 'a symbolic link to itself is refused' NAME bad-loop.safetensors
+refuses 'an endless device file is refused' NAME bad-zeroes.$index
+refuses 'a file that does not exist is named' \
+	NAME nothing.safetensors nothing/at/all
+refused 1 'weir: ' 'an empty name of a model is refused' weir inspect ''
+refused 1 'weir: ' 'a name longer than the system allows is refused' \
 	weir load "$(head -c 100000 /dev/zero | tr '\0' x)"
 for output in full closed; do
 	for command in 'inspect --json' 'load --digest --quiet'; do
@@ -172,5 +173,6 @@ for output in full closed; do
 			output $output $command many.safetensors
 	done
 done
-check 'a pipe that nobody reads ends it' gone inspect many.safetensors
+check 'a pipe without a reader ends weir inspect' \
+	gone inspect many.safetensors
 finish

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# weir load: its report, its JSON, what it loads, and how it ends.
+# weir load: its report, its JSON, the bytes it loads, and signals.
 . "${0%/*}/cli.inc"
 
 cd "$tmp" || exit 1
 
-# A Python expression is true of the object j that was printed.
+# A Python expression is true for the object j that was printed.
 says()
 {
 	python3 -c 'import json, sys
@@ -14,7 +14,8 @@ k = j["runs"]
 assert eval("(" + sys.argv[1] + ")"), {m: j[m] for m in j if m != "tensors"}' "$1"
 }
 
-# As sha256sum writes lines for files of these names.
+# The digests of tensors with these names are sha256sum's lines for files of
+# these names.
 escaped_names()
 {
 	mkdir names && python3 - <<-'END' || return
@@ -32,19 +33,19 @@ escaped_names()
 	END
 	reader put odd.safetensors --data 28 <header
 	(cd names && sha256sum -- *) >lines || return
-	# Those of sha256sum are in the order of the shell: sort both.
+	# sha256sum's lines are in the order of the shell: sort both.
 	sort lines >want
 	weir load odd.safetensors --digest=sha256 2>/dev/null >got &&
 		sort got | diff want -
 }
 
-# What a load that is at work dies of; it says nothing.
+# interrupt SIGNAL TIMES: the signal ends a running load, which prints nothing.
 interrupt()
 {
 	python3 - "$@" <<-'END'
 	import signal, subprocess, sys, time
 	number = getattr(signal, sys.argv[1])
-	# In the background of a shell SIGINT is ignored, and stays so.
+	# A background job of a shell ignores SIGINT, and so would its children.
 	default = lambda: signal.signal(number, signal.SIG_DFL)
 	p = subprocess.Popen(["weir", "load", "m", "--repeat", "1000000",
 	                      "--json"], stdout=subprocess.PIPE,
@@ -67,85 +68,93 @@ narrow()
 plan 52
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
-works 'a load reports on stderr' weir load tiny.safetensors
-is "$(wc -c <out)" 0 '... and leaves stdout alone'
+works 'weir load prints a report' weir load tiny.safetensors
+is "$(wc -c <out)" 0 'the report of a load is not on stdout'
 has "$(cat err)" 'tiny.safetensors: 27 tensors, 4.93 MB in' \
-	'... what it loaded, in what time'
+	'the report of a load has the tensors, the bytes and the time'
 for word in ways io memory cpu; do
-	check "... and its $word" grep -q "^  $word " err
+	check "the report of a load has a line on $word" grep -q "^  $word " err
 done
-works '--quiet reports nothing' weir load --quiet tiny.safetensors
-is "$(cat err)" '' '... at all'
-works '--json gives one object' weir load --json m
-is "$(cat err)" '' '... and no report'
-check 'bytes are those of the tensors' says 'j["bytes"] == 500 * 32768'
-check 'gbps is bytes over seconds' \
+works 'weir load --quiet succeeds' weir load --quiet tiny.safetensors
+is "$(cat err)" '' 'weir load --quiet prints nothing on stderr'
+works 'weir load --json succeeds' weir load --json m
+is "$(cat err)" '' 'weir load --json prints nothing on stderr'
+check 'the JSON has the bytes of the tensors' says 'j["bytes"] == 500 * 32768'
+check 'gbps in the JSON is bytes over seconds' \
 	says 'abs(j["gbps"] - j["bytes"] / j["seconds"] / 1e9) < 1e-6'
-check 'io is the method that was used' says 'j["io"] in ("uring", "sync")'
-check 'ways add up to the bytes' says 'j["bytes"] == sum(
+check 'io in the JSON is the method that was used' \
+	says 'j["io"] in ("uring", "sync")'
+check 'the ways in the JSON add up to the bytes' says 'j["bytes"] == sum(
 	j["ways"][w] for w in ("in_place", "staged", "buffered", "mapped"))'
-check 'times and counts are there' says 'j["seconds"] > 0 and
+check 'the JSON has times and counts' says 'j["seconds"] > 0 and
 	j["cpu_seconds"] >= 0 and j["enters"] >= 0 and
 	j["peak_rss"] > j["bytes"] and j["staging_bytes"] >= 0'
-check 'a list of runs has the one' says \
+check 'the list of runs in the JSON has one run' says \
 	'len(k) == 1 and k[0]["bytes"] == j["bytes"]'
-check 'tensors are described' says 'len(j["tensors"]) == 500 and
+check 'the JSON describes the tensors' says 'len(j["tensors"]) == 500 and
 	j["tensors"][7] == {"name": "model.blocks.0000007.weight",
 		"dtype": "BF16", "shape": [128, 128], "device": "CPU",
 		"bytes": 32768, "state": "loaded"}'
-works '--digest adds to it' weir load --json --digest tiny.safetensors
-check '... and prints no lines' says 'all(len(t["digest"]) == 32
+works 'weir load --json --digest succeeds' \
+	weir load --json --digest tiny.safetensors
+check 'the JSON has the digest of each tensor' says 'all(len(t["digest"]) == 32
 	for t in j["tensors"])'
-check 'memory says what it is' says 'j["memory"]["bytes"] >= j["bytes"] and
+check 'the JSON has the bytes and the kind of the memory' \
+	says 'j["memory"]["bytes"] >= j["bytes"] and
 	j["memory"]["kind"] == "huge"'
-works '--repeat loads again' weir load m --json --repeat 3
-check '... and tells of each run' says 'len(k) == 3 and
+works 'weir load --repeat succeeds' weir load m --json --repeat 3
+check 'the JSON of --repeat has each run' says 'len(k) == 3 and
 	k[2]["seconds"] == j["seconds"] and all(r["bytes"] == j["bytes"]
 	for r in k)'
-works '--fresh takes new memory each time' \
+works 'weir load --repeat --fresh succeeds' \
 	weir load m --repeat 3 --fresh --json
-check '... and no more of it' says \
+check 'weir load --repeat --fresh frees the memory of each run' says \
 	'len(k) == 3 and j["memory"]["bytes"] < 2 * j["bytes"]'
-works 'people are told of all runs' weir load m --repeat 3
-check '... from the slowest to the fastest' grep -q '^  runs    3: ' err
+works 'the report of --repeat is printed' weir load m --repeat 3
+check 'the report of --repeat has the slowest and the fastest run' \
+	grep -q '^  runs    3: ' err
 
-works '--way map maps' weir load tiny.safetensors --way map --json
-check '... every byte, and copies none' says \
+works 'weir load --way map succeeds' weir load tiny.safetensors --way map --json
+check 'weir load --way map maps every byte' says \
 	'j["ways"]["mapped"] == j["bytes"]'
 run weir load tiny.safetensors --way map --repeat 2
-check '... and has no rate, since nothing was read' \
+check 'the report of --way map has no rate in its first line' \
 	sh -c "grep -q 'tensors, .* s$' '$tmp/out' '$tmp/err'"
-check '... in no line' sh -c "! grep 'GB/s' '$tmp/out' '$tmp/err'"
-works '--way buffered reads through the page cache' \
+check 'the report of --way map has no rate in any line' \
+	sh -c "! grep 'GB/s' '$tmp/out' '$tmp/err'"
+works 'weir load --way buffered succeeds' \
 	weir load tiny.safetensors --way buffered --json
-check '... every byte' says 'j["ways"]["buffered"] == j["bytes"]'
-works '--io sync does without the ring' weir load m --io sync --json
-check '... and says so' says 'j["io"] == "sync" and j["enters"] == 0'
-works '--only takes a part' weir load tiny.safetensors --json \
+check 'weir load --way buffered reads every byte through the page cache' \
+	says 'j["ways"]["buffered"] == j["bytes"]'
+works 'weir load --io sync succeeds' weir load m --io sync --json
+check 'the JSON of --io sync has no system calls of the ring' \
+	says 'j["io"] == "sync" and j["enters"] == 0'
+works 'weir load --only succeeds' weir load tiny.safetensors --json \
 	--only 'model.layers.0.conv.*' --only lm_head.weight --only 'lm_*'
-check '... which matches one of the patterns' says \
+check 'weir load --only loads the tensors that match one of its patterns' says \
 	'sorted(t["name"] for t in j["tensors"]) == ["lm_head.weight",
 	"model.layers.0.conv.offset", "model.layers.0.conv.quantized",
 	"model.layers.0.conv.shift", "model.layers.0.conv.weight"]'
-refused 1 "'lm_hea'" 'a pattern matches whole names, and must match one' \
+refused 1 "'lm_hea'" \
+	'a pattern of --only that matches no whole name is refused' \
 	weir load tiny.safetensors --only lm_hea
-refused 1 "'none'" '... each of them' \
+refused 1 "'none'" 'each pattern of --only must match a tensor' \
 	weir load tiny.safetensors --only 'lm*' --only none
-check 'names in digests are escaped as sha256sum does it' escaped_names
-works '--trace writes a trace' weir load m --trace trace.json
-check '... of events, as JSON' python3 -c 'import json
+check 'names in digests are escaped as sha256sum escapes them' escaped_names
+works 'weir load --trace succeeds' weir load m --trace trace.json
+check 'weir load --trace writes events as JSON' python3 -c 'import json
 t = json.load(open("trace.json"))
 events = t["traceEvents"] if isinstance(t, dict) else t
 assert len(events) > 4 and all("ph" in e for e in events)'
 refused 1 no/where 'a trace that cannot be written is an error' \
 	weir load m --trace no/where
-refused 1 "'TPU7'" 'so is a device that is not there' \
+refused 1 "'TPU7'" 'a device that does not exist is an error' \
 	weir load m --device TPU7
-works 'a device may have parameters' weir load m --device CPU:node=0
-check 'SIGINT ends a load, by that signal' interrupt SIGINT 1
-check 'so does SIGTERM, twice' interrupt SIGTERM 2
+works 'a device with parameters is accepted' weir load m --device CPU:node=0
+check 'SIGINT ends a load by that signal' interrupt SIGINT 1
+check 'two SIGTERM end a load by that signal' interrupt SIGTERM 2
 if test "$WEIR_T_SANITIZER" = no; then
-	works 'an address space of 8 GiB is enough' narrow
+	works 'a load works in an address space of 8 GiB' narrow
 else
 	skip 1 'a sanitizer needs more address space'
 fi
@@ -155,15 +164,15 @@ if test -w /dev/shm; then
 	trap 'rm -rf "$here" "$memory"' 0
 	cp tiny.safetensors "$memory"
 	weir load tiny.safetensors --digest 2>/dev/null >want
-	works 'a file in memory is loaded' \
+	works 'a file on tmpfs is loaded' \
 		weir load "$memory/tiny.safetensors" --digest
-	check '... byte by byte' cmp out want
+	check 'a file on tmpfs is loaded with the right bytes' cmp out want
 	rm -rf "$memory"
 else
 	skip 2 'no /dev/shm'
 fi
-works 'a model of no tensors is loaded' sh -c \
+works 'a model without tensors is loaded' sh -c \
 	'printf "{}" | python3 "$0/t/safetensors.py" put none.safetensors &&
 	weir load none.safetensors --digest' "$srcdir"
-is "$(cat out)" '' '... and has no digests'
+is "$(cat out)" '' 'a model without tensors has no digests'
 finish

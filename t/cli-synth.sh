@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# weir synth: what it writes, and that nothing half written stays behind.
+# weir synth: the models that it writes; no partial files are left.
 . "${0%/*}/cli.inc"
 
 cd "$tmp" || exit 1
@@ -45,13 +45,13 @@ even_shards()
 	END
 }
 
-# interrupt SIGNAL TIMES: what the process died of, and what it left.
+# interrupt SIGNAL TIMES: the signal ends the process, and no file is left.
 interrupt()
 {
 	python3 - "$@" <<-'END'
 	import glob, os, signal, subprocess, sys, time
 	number = getattr(signal, sys.argv[1])
-	# In the background of a shell SIGINT is ignored, and stays so.
+	# A background job of a shell ignores SIGINT, and so would its children.
 	default = lambda: signal.signal(number, signal.SIG_DFL)
 	p = subprocess.Popen(["weir", "synth", "llama-3.1-8b", "big",
 	                      "--scale", "0.05", "--shards", "3"],
@@ -75,7 +75,7 @@ limited()
 	exec weir synth tiny full.safetensors
 )
 
-# A bar is drawn on a terminal, and gone at the end.
+# A progress bar is drawn on a terminal and erased at the end.
 bar()
 {
 	python3 - <<-'END'
@@ -99,78 +99,84 @@ bar()
 }
 
 plan 39
-works 'tiny is one file if OUT ends in .safetensors' \
+works 'the preset tiny writes one file if OUT ends in .safetensors' \
 	weir synth tiny tiny.safetensors
-check 'an independent reader finds it in order: ranges, order, padding' \
+check 'another reader accepts the ranges of tiny, their order and padding' \
 	reader check tiny.safetensors
-is "$(variety tiny.safetensors 2)" 19 '... of 19 dtypes'
+is "$(variety tiny.safetensors 2)" 19 'tiny has 19 dtypes'
 is "$(reader list tiny.safetensors | cut -f 3 |
 	awk -F, '{ print $0 == "[]" ? 0 : NF }' | sort -u | tr '\n' ' ')" \
-	'0 1 2 3 4 ' '... and of every rank from 0 to 4'
-check '... with a tensor of no bytes' \
+	'0 1 2 3 4 ' 'tiny has every rank from 0 to 4'
+check 'tiny has a tensor of no bytes' \
 	sh -c 'python3 "$0/t/safetensors.py" list tiny.safetensors |
 		cut -f 6 | grep -qx 0' "$srcdir"
 weir synth tiny again.safetensors --seed 0 2>/dev/null
-check 'the same seed, which is 0 by default, gives the same bytes' \
+check 'the default seed is 0, and the same seed makes the same bytes' \
 	cmp tiny.safetensors again.safetensors
 weir synth tiny other.safetensors --seed 18446744073709551615 2>/dev/null
 reader sums tiny.safetensors >one
 reader sums other.safetensors >two
 is "$(join -1 2 -2 2 one two | awk '$2 == $3 { print $1 }')" \
-	model.layers.0.empty 'another seed gives other bytes to every tensor'
+	model.layers.0.empty 'another seed makes other bytes in every tensor'
 is "$(cut -d ' ' -f 1 one | sort | uniq -d)" '' \
 	'no two tensors have the same bytes'
 
 weir synth tiny scaled.safetensors --scale 0.3 2>/dev/null
 check '--scale multiplies the first dimension, rounded up, at least 1' \
 	scaled_shapes 0.3
-check '... of nothing but valid tensors' reader check scaled.safetensors
+check '--scale below 1 writes a valid model' reader check scaled.safetensors
 weir synth tiny scaled.safetensors --scale 2.5 --force 2>/dev/null
-check '... and larger too' scaled_shapes 2.5
+check '--scale above 1 multiplies the first dimension' scaled_shapes 2.5
 
 for preset in tinyllama-1.1b llama-3.1-8b qwen3-30b-a3b; do
 	check "$preset has the tensors of its architecture" has_tensors $preset
 done
-is "$(wc -l <want)" 18867 '... which for qwen3-30b-a3b are 18867'
-works 'many writes --count tensors' weir synth many m --count 300
+is "$(wc -l <want)" 18867 'qwen3-30b-a3b has 18867 tensors'
+works 'the preset many succeeds' weir synth many m --count 300
 is "$(reader list m | cut -f 2,3,6 | sort | uniq -c | sed 's/^ *//')" \
-	"300 BF16${TAB}[128, 128]${TAB}32768" '... of 32 KiB each'
-is "$(ls -A m)" model.safetensors 'a directory holds model.safetensors'
+	"300 BF16${TAB}[128, 128]${TAB}32768" \
+	'the preset many writes --count tensors of 32 KiB each'
+is "$(ls -A m)" model.safetensors 'the file in a directory is model.safetensors'
 
-works '--shards spreads a model over files' \
+works 'weir synth --shards succeeds' \
 	weir synth many three --count 300 --shards 3
-check '... with an index that says all about them' reader check three
-check '... of about the same size' even_shards
+check '--shards writes an index with every tensor' reader check three
+check '--shards writes files of about the same size' even_shards
 is "$(reader sums three | md5sum)" "$(reader sums m | md5sum)" \
 	'the bytes of a tensor do not depend on the shards'
-works 'there may be as many shards as tensors' \
+works 'a model may have as many shards as tensors' \
 	weir synth tiny each --shards 27
-check '... and each holds one' reader check each
+check 'each of as many shards as tensors has one tensor' reader check each
 
-refused 1 exists 'a file that is there is not replaced' \
+refused 1 exists 'an existing file is not replaced' \
 	weir synth tiny tiny.safetensors --seed 1
-check '... and is as it was' cmp tiny.safetensors again.safetensors
+check 'a file that is not replaced keeps its bytes' \
+	cmp tiny.safetensors again.safetensors
 ln -s again.safetensors link.safetensors
-refused 1 exists 'nor is a symbolic link' weir synth tiny link.safetensors
-works '--force replaces it' weir synth tiny link.safetensors --force --seed 1
-check '... and not what it points to' cmp tiny.safetensors again.safetensors
-refused 1 'not empty' 'a directory with something in it is not used' \
+refused 1 exists 'an existing symbolic link is not replaced' \
+	weir synth tiny link.safetensors
+works '--force replaces a symbolic link' \
+	weir synth tiny link.safetensors --force --seed 1
+check '--force does not write through a symbolic link' \
+	cmp tiny.safetensors again.safetensors
+refused 1 'not empty' 'a directory that is not empty is refused' \
 	weir synth tiny three
 weir synth tiny three --force 2>/dev/null
 is "$(ls -A three)" model.safetensors \
-	'--force leaves nothing of the model that was there'
+	'--force removes all files of the model before'
 mkdir empty dir.safetensors
 works 'an empty directory is used' weir synth tiny empty
 refused 1 'is a directory' 'a directory is not replaced by a file' \
 	weir synth tiny dir.safetensors --force
-refused 1 no/where.safetensors 'a directory that is missing is named' \
+refused 1 no/where.safetensors 'a missing directory is named' \
 	weir synth tiny no/where.safetensors
-refused 1 'File too large' 'a file that may not grow is an error' limited
-check 'SIGTERM ends it with nothing left behind' interrupt SIGTERM 1
-check 'SIGINT as well' interrupt SIGINT 1
-check '... and two of them' interrupt SIGINT 2
+refused 1 'File too large' 'a file over the limit of file sizes is an error' \
+	limited
+check 'SIGTERM ends weir synth, and no file is left' interrupt SIGTERM 1
+check 'SIGINT ends weir synth, and no file is left' interrupt SIGINT 1
+check 'two SIGINT end weir synth, and no file is left' interrupt SIGINT 2
 if python3 -c 'import pty; pty.openpty()' 2>/dev/null; then
-	check 'a terminal sees a bar, and not for long' bar
+	check 'a progress bar is drawn on a terminal and erased at the end' bar
 else
 	skip 1 'no terminals here (/dev/pts)'
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# How the command is called, and what it says when it is called wrongly.
+# Usage of the command, and its errors for wrong arguments.
 . "${0%/*}/cli.inc"
 
 mkdir "$tmp/here" && cd "$tmp/here" || exit 1
@@ -22,7 +22,7 @@ has_help()
 	run weir "$@"
 	test $status = 0 && test ! -s "$tmp/err" &&
 		grep -q '^usage: weir' "$tmp/out"
-	t_result $? "weir $* shows how it is called" || show_run weir "$@"
+	t_result $? "weir $* prints its usage" || show_run weir "$@"
 }
 
 full()
@@ -43,8 +43,8 @@ for command in devices inspect load synth; do
 	has_help $command --help
 	has_help help $command
 done
-works 'weir --version says its version' weir --version
-is "$(cat "$tmp/out")" 'weir 0.1.0' '... as one line'
+works 'weir --version succeeds' weir --version
+is "$(cat "$tmp/out")" 'weir 0.1.0' 'weir --version prints its name and version'
 
 wrong 'a command is missing'
 wrong "unknown command 'fly'" fly
@@ -95,17 +95,19 @@ wrong "--scale is '1e999'" synth tiny out --scale 1e999
 wrong 'over 2^62 bytes' synth tiny out --scale 1e18
 wrong "--seed is '18446744073709551616'" \
 	synth tiny out --seed 18446744073709551616
-is "$(ls)" '' 'nothing was written'
+is "$(ls)" '' 'a command that is refused writes no file'
 
-refused 2 'x1b[31m' 'what was typed is shown without its escapes' \
+refused 2 'x1b[31m' 'control characters of an argument are escaped' \
 	weir "$(printf 'a\033[31m')"
 refused 2 ... 'a very long argument is cut' \
 	weir load "--$(head -c 100000 /dev/zero | tr '\0' x)"
 works 'after -- a name may begin with a dash' weir synth -- tiny -dash
-check '... and that is the name' test -f ./-dash/model.safetensors
+check 'a name after -- is used as it is' test -f ./-dash/model.safetensors
 refused 1 'No space left on device' \
-	'a full standard output is a failure' full --help
-refused 1 'standard output' 'so is a closed one' closed --help
-check 'a closed one that is not needed is not' closed synth tiny file
-check '... and no file of ours takes its place' reader check file
+	'a full standard output is an error' full --help
+refused 1 'standard output' 'a closed standard output is an error' closed --help
+check 'a closed standard output is no error if it is not needed' \
+	closed synth tiny file
+check 'a file that is written does not get the closed descriptor' \
+	reader check file
 finish

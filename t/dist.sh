@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The archive of a release holds what git tracks, and what it names is there.
+# The archive of a release has all files that git tracks, and no broken links.
 . "$(dirname "$0")/tap.inc"
 
 cd "$srcdir" || exit 1
@@ -12,7 +12,7 @@ archive()
 	$MAKE -s -C "$builddir" distdir distdir="$tmp/dist"
 }
 
-# Tracked, but not in the archive; that of others' work in progress too.
+# Files that git tracks and the archive lacks.
 left_out()
 {
 	while read -r file; do
@@ -40,11 +40,12 @@ broken_links()
 }
 
 plan 5
-check 'make dist gathers its files' archive
-is "$(left_out)" '' '... which are all that git tracks'
-is "$(scripts)" '' 'each script is one'
-is "$(for f in bootstrap .ci/run; do test -x "$tmp/dist/$f" || echo $f; done)" '' \
-	'those that are started by name can be'
-is "$(broken_links)" '' 'the links of the documents lead somewhere'
+check 'make distdir succeeds' archive
+is "$(left_out)" '' 'the archive has every file that git tracks'
+is "$(scripts)" '' 'each shell script has valid syntax'
+is "$(for f in bootstrap .ci/run; do
+	test -x "$tmp/dist/$f" || echo $f
+done)" '' 'scripts that are started by name are executable in the archive'
+is "$(broken_links)" '' 'the links of the documents lead to existing files'
 chmod -R u+w "$tmp/dist"
 finish

@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# File systems without O_DIRECT or NOWAIT, files of others, things that are no
-# files, and systems where much is missing.
+# File systems without O_DIRECT or NOWAIT, other users' files, paths that are
+# not regular files, and systems without /proc or a writable file system.
 . "${0%/*}/env.inc"
 
 images=$tmp/images
 mkdir mnt "$images"
 
-# Everything that a load of $1 must give, whatever the file system.
+# loads MODEL SENTENCE: the digests are the same by every way.
 loads()
 {
 	is "$(digests weir load "$1" --digest)" "$want" "$2"
 	for opt in '--way direct' '--io uring' '--io sync --way direct'; do
 		is "$(digests timeout 300 weir load "$1" $opt --digest)" \
-			"$want" "... with $opt"
+			"$want" "$2 with $opt"
 	done
 }
 
@@ -21,8 +21,10 @@ on_tmpfs()
 {
 	mount -t tmpfs none mnt && cp -r m mnt/m || return
 	loads mnt/m 'a model on tmpfs is loaded'
-	works '... its report' weir load mnt/m --way direct --json
-	check '... says that there are no direct reads, and why' says \
+	works 'a load from tmpfs prints a report' \
+		weir load mnt/m --way direct --json
+	check 'the report of a load from tmpfs has the reason for no direct reads' \
+		says \
 		'j["ways"]["buffered"] == j["bytes"] and j["fallbacks"] == 3
 		and "keeps its files in memory" in j["note"]'
 	umount mnt
@@ -38,13 +40,15 @@ on_overlay()
 		return
 	}
 	loads mnt/all 'a model on overlayfs is loaded'
-	works '... its report' weir load mnt/all --way direct --json
-	check '... says that threads read, or why not directly' says \
+	works 'a load from overlayfs prints a report' \
+		weir load mnt/all --way direct --json
+	check 'the report of a load from overlayfs has the reason for buffered reads' \
+		says \
 		'"RWF_NOWAIT" in j["note"] or "direct" in j["note"]'
 	umount mnt/all && umount mnt
 }
 
-# on_image TYPE SIZE: a file system in a (sparse) file, of its least size.
+# on_image TYPE SIZE: a file system of its minimum size in a sparse file.
 on_image()
 {
 	rm -f "$images/fs"
@@ -60,7 +64,7 @@ on_image()
 	umount mnt
 }
 
-# Of all mounts: the checkout and /tmp may be on others than the root.
+# Remount every mount: the checkout and /tmp may not be on the root's.
 read_only_view()
 {
 	mount --rbind / mnt && for dir in $(awk -v top="$PWD/mnt" \
@@ -79,7 +83,7 @@ read_only_root()
 	}
 	is "$(digests chroot mnt env LD_LIBRARY_PATH="$LD_LIBRARY_PATH" \
 		"$(command -v weir)" load "$WEIR_T_DIR/m" --digest)" "$want" \
-		'where nothing can be written a model is loaded'
+		'a model is loaded where every file system is read-only'
 	umount -l mnt
 }
 
@@ -95,16 +99,19 @@ without_proc()
 		return
 	}
 	works 'without /proc and /sys devices are listed' weir devices --json
-	check '... with the memory that there is' says \
+	check 'without /proc and /sys the CPU has its memory' says \
 		'0 < j["devices"][0]["memory"]["free"]'
-	check '... and no word on huge pages that nobody can know' says \
+	check 'without /proc and /sys huge memory reports that /sys is missing' \
+		says \
 		'"without /sys" in kind["huge"]["tried"]["why"]'
-	works '... a model is loaded' weir load m --way direct --json
-	is "$(digests weir load m --digest)" "$want" '... the same bytes'
+	works 'without /proc and /sys a model is loaded' \
+		weir load m --way direct --json
+	is "$(digests weir load m --digest)" "$want" \
+		'without /proc and /sys a model is loaded with the right bytes'
 }
 
-# In a namespace of its own all mounts end with the test; this is the second
-# call of this script.
+# The second call of this script, in a mount namespace of its own, so that all
+# mounts end with the test.
 if test "$WEIR_T_ALONE" = yes; then
 	t_done=$WEIR_T_DONE
 	cd "$WEIR_T_DIR" || exit 1
@@ -119,7 +126,7 @@ if test "$WEIR_T_ALONE" = yes; then
 	exit $?
 fi
 
-# The file is another's: its residency can only be guessed at.
+# Of another user's file the kernel does not report what is in the page cache.
 of_another()
 {
 	can_be_nobody || {
@@ -128,30 +135,32 @@ of_another()
 	}
 	chmod 644 one.safetensors
 	cat one.safetensors >/dev/null
-	works 'a file that one may read but does not own is loaded' \
+	works "another user's readable file is loaded" \
 		nobody weir load one.safetensors --json
-	check '... from the page cache if it is there' says \
+	check "another user's file in the page cache is read buffered" says \
 		'j["ways"]["buffered"] == j["bytes"]'
 	is "$(digests nobody weir load one.safetensors --digest)" \
 		"$(digests weir load one.safetensors --digest)" \
-		'... the same bytes'
+		"another user's file is loaded with the right bytes"
 	evict one.safetensors
 	weir load one.safetensors --way direct --json >out 2>err
 	if says 'j["ways"]["in_place"] > 0' 2>/dev/null; then
 		direct='j["ways"]["in_place"] > 0'
-		works '... from the disk if it is not' \
+		works "another user's file that is not in the page cache is loaded" \
 			nobody weir load one.safetensors --json
-		check '... directly' says "$direct"
+		check "another user's file that is not in the page cache is read directly" \
+			says "$direct"
 		for _ in 1 2 3; do
 			run nobody weir load one.safetensors --json
 		done
-		check '... also after it has been looked at' says "$direct"
+		check "another user's file is read directly by repeated loads" \
+			says "$direct"
 	else
 		skip 3 'no direct reads here'
 	fi
 }
 
-# As the Hugging Face hub's cache has it.
+# The layout of the Hugging Face hub's cache.
 hub_cache()
 {
 	mkdir -p hub/blobs hub/snapshots/0123abc
@@ -165,11 +174,11 @@ hub_cache()
 	rm "hub/blobs/$blob"
 	run timeout 300 weir load hub/snapshots/0123abc
 	is_refusal 1 "${file#m/}"
-	t_result $? '... unless a blob is missing, whose link is named' ||
+	t_result $? 'a link to a missing blob is named' ||
 		show_run
 }
 
-# As a model by itself, and as a shard of one.
+# Each as a model and as a shard.
 no_files()
 {
 	mkfifo fifo.safetensors
@@ -179,13 +188,13 @@ no_files()
 	python3 -c 'import socket
 socket.socket(socket.AF_UNIX).bind("socket.safetensors")'
 	for name in fifo folder dangling zero socket; do
-		refused 1 "$name.safetensors" "no model: a $name" \
+		refused 1 "$name.safetensors" "a $name is refused as a model" \
 			timeout 300 weir load $name.safetensors
 		mkdir "s-$name"
 		ln -s "../$name.safetensors" "s-$name/"
 		printf '{"weight_map":{"a":"%s.safetensors"}}' $name \
 			>"s-$name/model.safetensors.index.json"
-		refused 1 "$name.safetensors" "... nor a shard of one" \
+		refused 1 "$name.safetensors" "a $name is refused as a shard" \
 			timeout 300 weir load "s-$name"
 	done
 }
@@ -199,7 +208,7 @@ hub_cache
 no_files
 if user unshare -Ur true 2>/dev/null; then
 	is "$(digests user unshare -Ur weir load m --digest)" "$want" \
-		'the root of a user namespace loads a model'
+		'root of a user namespace loads a model'
 else
 	skip 1 'no user namespaces'
 fi

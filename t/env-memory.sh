@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# No huge pages, nothing or little to be locked, a small address space, few
-# descriptors, few threads: it works with less, and says what there is less of
-# and which limit it was; where it cannot work, one sentence has both numbers.
+# No huge pages, small limits of locked memory, of the address space, of
+# descriptors and of threads: the command works with less and names the limit;
+# where it cannot work, one sentence has both numbers.
 . "${0%/*}/env.inc"
 
-# A system without huge pages, as far as this process can see.
+# no_huge CMD...: huge pages are switched off for the process (prctl).
 no_huge()
 {
 	python3 -c 'import ctypes, os, sys
@@ -25,36 +25,40 @@ huge_pages()
 {
 	works 'without huge pages devices are listed' \
 		no_huge weir devices --json
-	check '... and huge memory says that it has none' says 'not
+	check 'without huge pages huge memory reports the reason' says 'not
 		kind["huge"]["tried"]["huge"] and
 		"PR_SET_THP_DISABLE" in kind["huge"]["tried"]["why"]'
-	works '... a model is loaded into smaller pages' \
+	works 'without huge pages a model is loaded to huge memory' \
 		no_huge weir load m --memory huge --json
-	check '... which its report says' says 'j["memory"]["huge"] == 0 and
+	check 'without huge pages the report of a load has the reason' \
+		says 'j["memory"]["huge"] == 0 and
 		"no huge pages" in j["memory"]["why"]'
 	is "$(digests no_huge weir load m --digest)" "$want" \
-		'... and the bytes are the same'
+		'without huge pages a model is loaded with the right bytes'
 }
 
 locked()
 {
 	works "RLIMIT_MEMLOCK $1: devices are listed" \
 		limited memlock "$1" weir devices --json
-	check '... and locked memory says why it is not locked' says "not
+	check "RLIMIT_MEMLOCK $1: locked memory reports why it is not locked" \
+		says "not
 		kind['locked']['tried']['locked'] and ('2097152 bytes are '
 		'needed, RLIMIT_MEMLOCK is $1') in
 		kind['locked']['tried']['why']"
-	check '... and the ring what it does without' says \
+	check "RLIMIT_MEMLOCK $1: the ring reports why it has no registered buffers" \
+		says \
 		"not io['features']['registered_buffers'] and
 		('RLIMIT_MEMLOCK is $1' in io['why'] or
 		'EPERM' in io['why'] or 'ENOSYS' in io['why'])"
-	works '... a model is loaded' \
+	works "RLIMIT_MEMLOCK $1: a model is loaded" \
 		limited memlock "$1" weir load m --way direct --json
 	is "$(digests limited memlock "$1" weir load m --way direct --digest)" \
-		"$want" '... the same bytes'
-	works '... also into memory that was to be locked' \
+		"$want" "RLIMIT_MEMLOCK $1: a model is loaded with the right bytes"
+	works "RLIMIT_MEMLOCK $1: a model is loaded to locked memory" \
 		limited memlock "$1" weir load m --memory locked --json
-	check '... which its report says is not' says "j['memory']['locked']
+	check "RLIMIT_MEMLOCK $1: a load to locked memory reports the reason" \
+		says "j['memory']['locked']
 		== 0 and 'RLIMIT_MEMLOCK is $1' in j['memory']['why']"
 }
 
@@ -64,17 +68,19 @@ address_space()
 		skip 5 'a sanitizer needs more address space'
 		return
 	}
-	works 'an address space of 8 GiB is enough' \
+	works 'a model is loaded in an address space of 8 GiB' \
 		limited as 8589934592 weir load m --way direct --json
 	is "$(digests limited as 8589934592 weir load m --digest)" "$want" \
-		'... for the same bytes'
-	refused 1 'RLIMIT_AS' 'too little of it for a model is one sentence' \
+		'a model is loaded in an address space of 8 GiB with the right bytes'
+	refused 1 'RLIMIT_AS' \
+		'a model larger than the address space is refused' \
 		limited as 240000000 weir load large --memory plain
-	check '... with what is needed and what is left' grep -q \
+	check 'the error of a small address space has the bytes needed and left' \
+		grep -q \
 		'[1-9][0-9]* bytes (address space left under RLIMIT_AS: [0-9]' \
 		err
 	refused 1 'bytes of slots (address space left under RLIMIT_AS:' \
-		'... so is too little for the engine' \
+		'an address space too small for the engine is refused' \
 		limited as 48000000 weir load m
 }
 
@@ -98,20 +104,21 @@ else
 	locked 65536
 	address_space
 	refused 1 'RLIMIT_NOFILE is 24 (ulimit -n)' \
-		'too few descriptors for the shards are one sentence' \
+		'a model with more shards than descriptors is refused' \
 		limited nofile 24 weir load shards
-	check '... that names a shard and how many there are' \
+	check 'the error of too few descriptors names a shard and their number' \
 		grep -q "shard 'model-000.*, [0-9]* of 20: " err
-	works '... a few more are enough' limited nofile 64 weir load shards
-	refused 1 'RLIMIT_NOFILE is' 'so are too few for one file' \
+	works 'a model of 20 shards is loaded with 64 descriptors' \
+		limited nofile 64 weir load shards
+	refused 1 'RLIMIT_NOFILE is' 'a load with 5 descriptors is refused' \
 		limited nofile 5 weir load shards
 fi
-# threads N CMD...: an ordinary user who may have N of them.
+# threads N CMD...: as an ordinary user with at most N threads.
 threads()
 {
 	n=$1
 	shift
-	# The leak checker of a sanitizer is a process.
+	# LeakSanitizer would need a process more.
 	timeout 300 prlimit --nproc="$n" setpriv --reuid $nobody \
 		--regid $nobody --clear-groups env ASAN_OPTIONS=detect_leaks=0 \
 		"$@"
@@ -121,11 +128,12 @@ if ! can_be_nobody; then
 elif ! threads 2 weir load m --quiet 2>/dev/null; then
 	skip 3 'no prlimit, or others run as this user'
 else
-	works 'an ordinary user who may have two threads loads' \
+	works 'an ordinary user who may have two threads can load' \
 		threads 2 weir load m --json --way direct
-	check '... and is told of RLIMIT_NPROC' says \
+	check 'the report of a load with two threads names RLIMIT_NPROC' says \
 		'"RLIMIT_NPROC is 2" in j["note"] + j["io_why"]'
-	refused 1 'RLIMIT_NPROC is 1' 'with none it is one sentence' \
+	refused 1 'RLIMIT_NPROC is 1' \
+		'a load without another thread is refused' \
 		threads 1 weir load m
 fi
 finish

@@ -1,33 +1,34 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# io_uring can be forbidden at four doors: setup, by EPERM or ENOSYS, enter and
-# register. Whatever is shut, a load gives the same bytes, and says why it is
-# slower.
+# io_uring can be forbidden at io_uring_setup (EPERM, ENOSYS, ENOMEM), at
+# io_uring_enter and at io_uring_register. In each case a load has the same
+# bytes, and reports why it is slower.
 . "${0%/*}/env.inc"
 
-# The ring cannot be had.
+# without_ring CALL ERRNO HINT: no ring; the reason contains HINT.
 without_ring()
 {
-	door=$1 error=$2 hint=$3
-	works "$door $error: devices are listed" \
-		deny "$door" "$error" timeout 300 weir devices --json
-	check '... without a ring' says \
+	call=$1 error=$2 hint=$3
+	works "$call $error: devices are listed" \
+		deny "$call" "$error" timeout 300 weir devices --json
+	check "$call $error: devices are listed without a ring" says \
 		'io["method"] == "sync" and not any(io["features"].values())'
-	check "... because of $door" says \
-		"'$door: $error' in io['why'] and '$hint' in io['why']"
-	works '... a model is loaded' deny "$door" "$error" \
+	check "$call $error: the listed reason names the call and the errno" \
+		says \
+		"'$call: $error' in io['why'] and '$hint' in io['why']"
+	works "$call $error: a model is loaded" deny "$call" "$error" \
 		timeout 300 weir load m --way direct --json
-	check '... by threads, and the report says why' says \
+	check "$call $error: threads load a model, with the reason" says \
 		"io == 'sync' and j['enters'] == 0 and '$hint' in j['note']"
-	is "$(digests deny "$door" "$error" timeout 300 weir load m --digest)" \
-		"$want" '... which gives the same bytes'
-	refused 1 "$hint" '... unless the ring is asked for' \
-		deny "$door" "$error" timeout 300 weir load m --io uring
+	is "$(digests deny "$call" "$error" timeout 300 weir load m --digest)" \
+		"$want" "$call $error: a model is loaded with the right bytes"
+	refused 1 "$hint" "$call $error: --io uring is refused" \
+		deny "$call" "$error" timeout 300 weir load m --io uring
 }
 
-# kernel.io_uring_disabled = 1 shuts it to ordinary users alone, so that
-# nobody else's tests are disturbed.
-sysctl_shut()
+# kernel.io_uring_disabled = 1 forbids io_uring to ordinary users only, so that
+# other tests on this machine are not disturbed.
+sysctl_disabled()
 {
 	switch=/proc/sys/kernel/io_uring_disabled
 	can_be_nobody || {
@@ -45,12 +46,14 @@ sysctl_shut()
 	}
 	works 'kernel.io_uring_disabled is 1: an ordinary user loads' \
 		nobody weir load m --json
-	check '... by threads, and is told' says "io == 'sync' and
+	check 'kernel.io_uring_disabled is 1: threads load a model, with the reason' \
+		says "io == 'sync' and
 		'kernel.io_uring_disabled is 1' in j['note']"
 	is "$(digests nobody weir load m --digest)" "$want" \
-		'... the same bytes'
+		'kernel.io_uring_disabled is 1: a model is loaded with the right bytes'
 	refused 1 'kernel.io_uring_disabled is 1' \
-		'... but not through the ring' nobody weir load m --io uring
+		'kernel.io_uring_disabled is 1: --io uring is refused' \
+		nobody weir load m --io uring
 	echo "$old" >$switch
 }
 
@@ -67,14 +70,15 @@ without_ring io_uring_enter EPERM 'a seccomp filter'
 
 works 'io_uring_register EPERM: devices are listed' \
 	deny io_uring_register EPERM timeout 300 weir devices --json
-check '... with a ring that has no registrations' says '[f for f in
+check 'io_uring_register EPERM: the ring has no registrations' says '[f for f in
 	io["features"] if f.startswith("registered") and io["features"][f]]
 	== [] and io["method"] == "uring" and io["features"]["ring"]'
-check '... and the reason' says \
+check 'io_uring_register EPERM: the listed reason names registering' says \
 	'"registering" in io["why"] and "a seccomp filter" in io["why"]'
-works '... a model is loaded through the ring' deny io_uring_register EPERM \
+works 'io_uring_register EPERM: a model is loaded through the ring' \
+	deny io_uring_register EPERM \
 	timeout 300 weir load m --io uring --way direct --json
-check '... and the report says what is lacking' says \
+check 'io_uring_register EPERM: the report has the reason' says \
 	'io == "uring" and "registering" in j["note"]'
-sysctl_shut
+sysctl_disabled
 finish

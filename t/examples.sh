@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The example programs do what they say.
+# The example programs do what their comments say.
 . "$(dirname "$0")/tap.inc"
 
 cd "$builddir" || exit 1
@@ -12,7 +12,7 @@ weir synth tiny "$model" --shards 2 2>"$tmp/err" || skip_all "$(cat "$tmp/err")"
 count=$(weir inspect --json "$model" | jq '.tensors | length')
 shard=$(ls "$model"/*.safetensors | head -n 1)
 
-# fails SENTENCE COMMAND...: with status 1 and the sentence on stderr.
+# fails SENTENCE COMMAND...: it exits with 1 and has the sentence on stderr.
 fails()
 {
 	sentence=$1
@@ -23,22 +23,23 @@ fails()
 }
 
 plan 10
-is "$(examples/load "$model" | wc -l)" "$count" 'load lists every tensor'
+is "$(examples/load "$model" | wc -l)" "$count" \
+	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
-	'arrive waits for every tensor'
-has "$(examples/arrive "$model")" 'bytes: ' '... and reports'
+	'examples/arrive waits for every tensor'
+has "$(examples/arrive "$model")" 'bytes: ' 'examples/arrive prints a report'
 name=$(examples/load "$model" | head -n 1)
 is "$(examples/arrive "$model" "$name" | grep -c ' ms  ')" 1 \
-	'arrive loads a choice of them'
-check '... and refuses one that chooses nothing' \
+	'examples/arrive loads the tensors that it is given'
+check 'examples/arrive refuses a pattern that matches no tensor' \
 	fails 'weir_plan_put: ' examples/arrive "$model" no.such.tensor
 is "$(examples/queue "$shard")" 'everything before is done: two reads' \
-	'queue calls its function after its reads'
-check '... and says which file it cannot open' \
+	'examples/queue calls its function after its reads'
+check 'examples/queue names a file that it cannot open' \
 	fails '/no/such/file' examples/queue /no/such/file
 for example in load arrive queue; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
-		"$example says how it is used"
+		"examples/$example prints its usage"
 done
 finish

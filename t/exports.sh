@@ -12,7 +12,7 @@ nm -D --defined-only "$lib" | awk '$2 != "A" { print $3 }' |
 	sed 's/@.*//' | sort >"$tmp/library"
 sed -n 's/^[[:space:]]*\(weir_[a-z0-9_]*\);$/\1/p' lib/libweir.map |
 	sort >"$tmp/map"
-# The headers without comments, then what stands before a "(" or "(*name(".
+# The headers without comments, then the names before "(" or "(*name(".
 cat include/weir.h include/weir/*.h >"$tmp/all.h"
 ${CC} -fpreprocessed -dD -E -P -x c "$tmp/all.h" 2>/dev/null >"$tmp/bare.h"
 tr '\n' ' ' <"$tmp/bare.h" | sed 's/WEIR_API/\nWEIR_API/g' |
@@ -33,7 +33,7 @@ constants()
 		grep -vE '^WEIR_(API|NONNULL|NODISCARD|H|[A-Z]+_H|_[A-Z_]*)$' | sort -u
 }
 
-# Members of structs of the headers, but for the ones that all have.
+# Members of structs of the headers, except size and reserved.
 members()
 {
 	awk '/^struct weir_[a-z_]* \{/ { on = 1; next } /^\}/ { on = 0 }
@@ -54,21 +54,22 @@ undocumented()
 
 wc -l <"$tmp/map" >"$tmp/count"
 plan 9
-check 'the map names calls at all' test "$(cat "$tmp/count")" -gt 50
-check 'the library exports what the map names, and nothing else' \
+check 'the map has over 50 calls' test "$(cat "$tmp/count")" -gt 50
+check 'the library exports exactly the calls of the map' \
 	diff "$tmp/map" "$tmp/library"
-check 'the headers declare what the map names, and nothing else' \
+check 'the headers declare exactly the calls of the map' \
 	diff "$tmp/map" "$tmp/headers"
 check 'each call has a page, and each page a call' \
 	diff "$tmp/map" "$tmp/pages"
-check 'the pages declare what they name' diff "$tmp/pages" "$tmp/synopsis"
-is "$(constants | undocumented)" '' 'each constant stands in a page'
+check 'the pages declare exactly the calls that they name' \
+	diff "$tmp/pages" "$tmp/synopsis"
+is "$(constants | undocumented)" '' 'each constant is in a page'
 is "$(members | undocumented)" '' \
-	'each member of an open struct stands in a page'
+	'each member of a public struct is in a page'
 is "$(nm -D --defined-only "$builddir/lib/.libs/libweir.so" |
 	awk '$2 == "A" { print $3 }' | sed 's/@.*//')" WEIR_0.1 \
-	'there is one version of the interface'
+	'the library has one version node'
 is "$(grep -rhoE 'getenv\("[A-Z_]*"' lib | sort -u | sed 's/.*"\(.*\)"/\1/')" \
 	"$(printf 'WEIR_DEBUG\nWEIR_MODULE_PATH')" \
-	'the library reads two variables of the environment'
+	'the library reads two environment variables'
 finish

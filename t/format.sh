@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The look of the sources. clang-format-14 -i FILE puts it right.
+# The format of the sources. clang-format-14 -i FILE corrects it.
 . "$(dirname "$0")/tap.inc"
 
-# Those that git tracks; of a release, those that are there.
+# The files that git tracks; in a release, those that exist.
 sources()
 {
 	cd "$srcdir" || return
@@ -24,6 +24,6 @@ else
 fi
 cd "$srcdir" || exit 1
 is "$(sources | xargs grep -L 'SPDX-License-Identifier: MIT')" '' \
-	'each source file says its licence'
-is "$(sources | xargs grep -nE '[ 	]$')" '' 'no line ends in a blank'
+	'each source file has its licence line'
+is "$(sources | xargs grep -nE '[ 	]$')" '' 'no line ends in white space'
 finish

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The public headers compile in other people's programs, under their flags.
+# The public headers compile in other programs, under strict flags.
 . "$(dirname "$0")/tap.inc"
 
 headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
@@ -26,7 +26,7 @@ each()
 	done
 }
 
-# What a program does with options, as C and as C++.
+# A program that initialises each kind of options, in C and C++.
 options()
 {
 	echo '#include <weir.h>'
@@ -61,7 +61,7 @@ twins()
 		each c $1 -std=c99 $strict
 	check "$name: each header alone is C17 without extensions" \
 		each c $1 -std=c17 $strict
-	check "$name: options start without a warning in C" \
+	check "$name: initialising options causes no warning in C" \
 		consumer_c c $1 -std=c99 $strict
 }
 
@@ -72,12 +72,12 @@ twins_cxx()
 		each c++ $1 -std=c++11 $strict
 	check "$1: each header alone is C++20" \
 		each c++ $1 -std=c++20 $strict
-	check "$1: options start without a warning in C++" \
+	check "$1: initialising options causes no warning in C++" \
 		consumer c++ $1 -std=c++11 $strict
 }
 
-# A hole has no value in an initialiser, and a member that would fill it later
-# could not be told from garbage.
+# An initialiser leaves a hole undefined, so a later member in its place would
+# have no known value in older programs.
 holes()
 {
 	echo '#include <weir.h>' | compiles c gcc -Wpadded
@@ -91,12 +91,13 @@ twins_cxx clang++
 
 listed=$(cd "$srcdir/include" && find . -name '*.h' | sed 's:^\./::' | sort)
 is "$(echo $headers | tr ' ' '\n' | sort)" "$listed" \
-	'this test knows every header'
+	'this test has every public header'
 if test "$(getconf LONG_BIT)" = 64 && command -v gcc >/dev/null; then
-	is "$(holes)" '' 'no struct has a hole between its members or behind them'
+	is "$(holes)" '' \
+		'no public struct has a hole between its members or at its end'
 else
-	skip 1 'for gcc and 64 bits'
+	skip 1 'needs gcc and 64 bits'
 fi
 is "$(grep -rL 'SPDX-License-Identifier: MIT' "$srcdir/include")" '' \
-	'each header says its licence'
+	'each public header has its licence line'
 finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The installed library, as a program of somebody else's meets it. With
-# WEIR_T_DEST=FOLDER the tree that is installed there (make installcheck).
+# The installed library, as another program uses it. With WEIR_T_DEST=FOLDER the
+# tree that is installed there (make installcheck).
 . "$(dirname "$0")/tap.inc"
 
 command -v pkg-config >/dev/null || skip_all 'no pkg-config'
@@ -16,7 +16,7 @@ installs()
 		$MAKE -C "$builddir" install DESTDIR="$dest"
 }
 
-# Where the tree has put things: the first that matches.
+# place NAME: the installed tree's directory of that name.
 place()
 {
 	sed -n "s/^$1='\(.*\)'$/\1/p" "$tmp/dirs"
@@ -31,7 +31,7 @@ dirs()
 		-f "$tmp/dirs.mk" _bindir _libdir _includedir _mandir
 }
 
-# pkg-config as it answers for a tree in a folder of its own.
+# pkg-config for the tree that is installed below $dest.
 pc()
 {
 	PKG_CONFIG_SYSROOT_DIR=$dest \
@@ -47,7 +47,7 @@ compile()
 		$(pc --cflags --libs) "$@"
 }
 
-# Of the loader's path the README says what a prefix of one's own needs.
+# The README says which -rpath a program needs for a prefix of its own.
 by_rpath()
 {
 	grep -q -e '-Wl,-rpath,DIR/lib' "$srcdir/README.md" &&
@@ -55,7 +55,7 @@ by_rpath()
 		(unset LD_LIBRARY_PATH && fails)
 }
 
-# The README shows the program as it is.
+# The program in the README is examples/load.c.
 shown()
 {
 	sed -n '/^```c$/,/^```$/p' "$srcdir/README.md" | sed '/^```/d' |
@@ -154,28 +154,30 @@ LD_LIBRARY_PATH=$dest$libdir
 export LD_LIBRARY_PATH
 
 plan 14
-check 'make install works into a folder of its own' installs
-check 'pkg-config knows the version' pc --exact-version=0.1.0
+check 'make install works with DESTDIR' installs
+check 'pkg-config has the version' pc --exact-version=0.1.0
 is "$("$dest$bindir/weir" --version)" 'weir 0.1.0' \
-	'the installed command runs, and says its version'
+	'the installed command prints its version'
 is "$(cd "$srcdir/include" && find . -name '*.h' | sort)" \
 	"$(cd "$dest$includedir" && find ./weir.h ./weir -name '*.h' | sort)" \
 	'every public header is installed'
 check 'the README shows examples/load.c as it is' shown
-check '... which fits on a screen of 24 lines' \
+check 'examples/load.c has at most 24 lines' \
 	test "$(wc -l <"$source")" -le 24
-check '... and compiles with what pkg-config says' compile
-check '... and loads a model of two shards' names
-check '... and says in a sentence why it cannot' fails
-check '... and finds the library in a prefix as the README says' by_rpath
-is "$(without_page)" '' 'man finds a page for each call'
+check 'examples/load.c compiles with the flags of pkg-config' compile
+check 'the compiled example loads a model of two shards' names
+check 'the compiled example prints why it cannot load' fails
+check 'the example finds the library with the -rpath of the README' \
+	by_rpath
+is "$(without_page)" '' 'each call has an installed page'
 is "$(needed | grep -vE '^lib(c|uring|xxhash|crypto|numa|asan|ubsan|tsan|m|ld-linux-x86-)$' |
 	grep -v '^libgcc')" '' \
-	'the library needs only what is said in its .pc file'
-check 'it can be opened and closed in threads that end' loaded_in_thread
+	'the library needs no library that its .pc file does not name'
+check 'the library can be opened and closed in threads that end' \
+	loaded_in_thread
 if test "${WEIR_T_DEST+set}" = set; then
-	skip 1 'this tree is somebody else'\''s to uninstall'
+	skip 1 'this test did not install the tree'
 else
-	check 'make uninstall leaves nothing' uninstalls
+	check 'make uninstall leaves no file' uninstalls
 fi
 finish

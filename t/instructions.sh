@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a chunk and a tensor cost, counted in instructions: those are the same on
-# a busy machine. The records, and what they hold for, are in
-# bench/instructions.txt.
+# The cost of a chunk and of a tensor in instructions, a count that is the same
+# on a busy machine. The recorded counts, and the compiler and flags that they
+# are for, are in bench/instructions.txt.
 . "${0%/*}/tap.inc"
 
 records=$srcdir/bench/instructions.txt
-margin=10 # percent above the record
+margin=10 # percent above the recorded count
 
 record()
 {
@@ -24,7 +24,7 @@ test "gcc ${compiler:-none}" = "$(record compiler)" ||
 test "$cflags" = "$(record cflags)" ||
 	skip_all "the records are for $(record cflags), CFLAGS are $cflags"
 
-# total CMD...: all instructions of a run; $tmp/profile shows where they went.
+# total CMD...: all instructions of a run; $tmp/profile has the functions.
 total()
 {
 	valgrind --tool=callgrind --callgrind-out-file="$tmp/profile" "$@" \
@@ -32,7 +32,7 @@ total()
 	sed -n 's/.* Collected : //p' "$tmp/err"
 }
 
-# holds NAME SENTENCE FEW MORE N: two totals, N things between them.
+# holds NAME SENTENCE FEW MORE N: two totals that differ by N items.
 holds()
 {
 	want=$(record "$1")
@@ -40,10 +40,10 @@ holds()
 	diag "$1: $got instructions, the record is $want"
 	test "$got" -gt 0 && test $((got * 100)) -le $((want * (100 + margin)))
 	t_result $? "$2" && return
-	diag "more than $margin % above the record. Look where they went:"
-	diag "valgrind --tool=callgrind, then callgrind_annotate. If they have"
-	diag "to be: the new figure goes to bench/instructions.txt, with the"
-	diag "reason to bench/RESULTS.md."
+	diag "more than $margin % above the recorded count. See the functions:"
+	diag "valgrind --tool=callgrind, then callgrind_annotate. If the cost"
+	diag "is justified, put the new count in bench/instructions.txt and"
+	diag "the reason in bench/RESULTS.md."
 	sed 's/^/# /' "$tmp/err" | tail -n 3
 }
 
@@ -55,12 +55,12 @@ chunk()
 	holds "chunk-$1" "$2" "${few:-0}" "${more:-0}" 1000
 }
 
-# Tensors of 2000 bytes, read together.
-piece()
+# Tensors of 2000 bytes, which share chunks.
+segment()
 {
-	few=$(total "$builddir/bench/engine" --way pieces --chunks 10000)
-	more=$(total "$builddir/bench/engine" --way pieces --chunks 30000)
-	holds piece "$1" "${few:-0}" "${more:-0}" 20000
+	few=$(total "$builddir/bench/engine" --way segments --chunks 10000)
+	more=$(total "$builddir/bench/engine" --way segments --chunks 30000)
+	holds segment "$1" "${few:-0}" "${more:-0}" 20000
 }
 
 opened()
@@ -77,11 +77,13 @@ tensor()
 }
 
 plan 6
-check 'what is counted with can be built' \
+check 'bench/engine and bench/open can be built' \
 	"$MAKE" -C "$builddir" bench/engine bench/open
-chunk in-place 'a chunk read in place costs no more instructions than recorded'
-chunk staged '... nor one that is copied out of a slot'
-chunk device '... nor one that is copied to a device'
-piece '... nor a small tensor among others to a device'
-tensor 'a tensor costs no more instructions to open than recorded'
+chunk in-place 'a chunk read in place needs no more instructions than recorded'
+chunk staged \
+	'a chunk copied out of a slot needs no more instructions than recorded'
+chunk device \
+	'a chunk copied to a device needs no more instructions than recorded'
+segment 'a tensor in a scatter copy needs no more instructions than recorded'
+tensor 'opening a tensor needs no more instructions than recorded'
 finish

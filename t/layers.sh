@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Who may include whom, how large a file may be, and that each folder says
-# what lives there. HACKING.md, "Layers", has the rules in words.
+# Which folder may include which, how long a file may be, and that each folder
+# has a README. HACKING.md, "Layers", has the rules in words.
 . "$(dirname "$0")/tap.inc"
 
 cd "$srcdir" || exit 1
-# From the lowest: each includes only those before it, backends but few.
+# From the lowest: a folder includes those before it; backends only a few.
 rooms='core dev mem alloc io stream interop model graph'
 folders="$rooms cpu cuda"
 
@@ -77,15 +77,16 @@ long_readme()
 
 dirs=$(echo $folders | tr ' ' '|')
 plan 21
-is "$(includes tools/*.[ch] | grep -E ":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
-	'' 'the command uses the library as a stranger would: <weir.h>'
+is "$(includes tools/*.[ch] | grep -E \
+	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
+	'' 'the command includes nothing of weir but <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
-	'... and that as a whole'
+	'the command includes no header of weir/ alone'
 is "$(includes examples/*.c | grep -E ':weir/|/\.\.')" '' \
-	'so do the examples'
+	'the examples include nothing of weir but <weir.h>'
 is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|dev|cpu)/' |
 	grep -E ":($dirs)/")" '' \
-	'of the files on the floor of lib only weir.c includes folders'
+	'of the files directly in lib only weir.c includes folders'
 below=
 for room in $rooms; do
 	is "$(above $room)" '' \
@@ -106,5 +107,5 @@ is "$(include_system cuda.h)" 'lib/cuda/driver.h' \
 	'<cuda.h> is included by one header'
 is "$(too_long)" '' 'no file has more than 600 lines'
 is "$(without_readme)" '' 'each folder of sources has a README'
-is "$(long_readme)" '' '... of at most 150 lines'
+is "$(long_readme)" '' 'no README has more than 150 lines'
 finish

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The manual pages: clean, complete, and their examples are true.
+# The manual pages are clean and complete, and their examples work.
 . "$(dirname "$0")/tap.inc"
 
 cd "$srcdir/man" || exit 1
 
-# What mandoc finds, but for pages of others: whether those are there depends
-# on what is installed. Our own references are checked below.
+# mandoc's findings, except references to pages outside weir: those depend on
+# what is installed. References to weir's own pages are checked below.
 lint()
 {
 	# Its two outputs would be mixed in the middle of a line.
@@ -16,7 +16,7 @@ lint()
 			-e 'outdated mandoc.db lacks'
 }
 
-# "NAME SECTION" of everything that has a page.
+# "NAME SECTION" of every name that has a page.
 known()
 {
 	for page in *.[137]; do
@@ -37,7 +37,7 @@ unresolved()
 		done
 }
 
-# Which of the sections that each call's page needs are missing.
+# Required sections that a page of calls lacks.
 incomplete()
 {
 	for page in *.3; do
@@ -50,7 +50,7 @@ incomplete()
 	done
 }
 
-# Fallible calls whose page lists no error.
+# Pages of calls that list no error.
 unlisted()
 {
 	for page in *.3; do
@@ -60,7 +60,7 @@ unlisted()
 	done
 }
 
-# example PAGE: the literal blocks of EXAMPLES, as they are read.
+# example PAGE: the literal blocks of EXAMPLES, without markup.
 example()
 {
 	awk '/^\.Sh / { on = $2 == "EXAMPLES" }
@@ -69,7 +69,7 @@ example()
 	     on && text' "$1" | sed -e 's/\\e/\\/g' -e 's/^\\&//'
 }
 
-# Each is C at file scope, behind these headers.
+# Each example is C at file scope, after these headers.
 compile()
 {
 	cat - >"$tmp/example.c" <<END
@@ -116,7 +116,7 @@ declare_all()
 		-fsyntax-only "$tmp/synopsis.c"
 }
 
-# Those of weir(1) are run as they stand, in a folder of their own.
+# The examples of weir(1) are run unchanged, in a folder of their own.
 run_commands()
 {
 	mkdir "$tmp/run" || return
@@ -124,7 +124,7 @@ run_commands()
 	test -s "$tmp/run.sh" && (cd "$tmp/run" && sh -ex "$tmp/run.sh")
 }
 
-# The program of weir(7), linked and run.
+# Link and run the program of weir(7).
 run_program()
 {
 	compile weir.7 && "$builddir/libtool" --quiet --mode=link $CC \
@@ -135,8 +135,7 @@ run_program()
 	test -s "$tmp/names"
 }
 
-# Options that --help of a subcommand knows and the page does not, or the
-# other way round.
+# Options that only --help of a subcommand has, or only the page.
 other_options()
 {
 	for command in devices inspect load synth; do
@@ -156,14 +155,14 @@ sanitize=$WEIR_T_SANITIZER
 test "$sanitize" != no || sanitize=
 plan 11
 if command -v mandoc >/dev/null; then
-	is "$(lint)" '' 'mandoc finds nothing to correct'
+	is "$(lint)" '' 'mandoc has no findings'
 else
 	skip 1 'no mandoc'
 fi
-is "$(unresolved)" '' 'each reference to a page of ours leads somewhere'
+is "$(unresolved)" '' "each reference to a page of weir's leads to one"
 is "$(incomplete)" '' \
-	'each page of calls tells of ownership, threads, blocking and errors'
-is "$(unlisted)" '' '... and lists errors, each with cause and cure'
+	'each page of calls has sections on ownership, threads, blocking and errors'
+is "$(unlisted)" '' 'each page of calls lists errors'
 is "$(ls ./*.[137] | sed 's:./::' | sort)" \
 	"$(sed -n 's/%D%/\n/gp' local.mk | sed -n 's:^/\(weir[a-z_-]*\.[137]\).*:\1:p' | sort)" \
 	'each page is installed'

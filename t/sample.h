@@ -26,7 +26,8 @@ void sample_write(const char *path, const struct sample_tensor *t, size_t n,
 		  unsigned shift, unsigned salt);
 /*
  * Start a load of a model of one tensor of @bytes, with salt 1, and record its
- * arrival. The model at @path is gone when this returns. Bails out if it cannot.
+ * arrival. The model at @path is gone when this returns. Bails out if it
+ * cannot.
  */
 struct weir_load *sample_load(struct weir *weir, const char *path,
 			      uint64_t bytes, struct weir_buft *to,

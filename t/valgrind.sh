@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The command under valgrind, which lets no thread run while another waits in
-# io_uring_enter: WEIR_DEBUG=io=sync keeps it out of the ring.
+# The command under valgrind, which runs no thread while another waits in
+# io_uring_enter; WEIR_DEBUG=io=sync makes it use no ring.
 . "${0%/*}/env.inc"
 
 test -z "${WEIR_T_SANITIZER#no}" || skip_all 'a build with a sanitizer'
@@ -13,8 +13,8 @@ timeout -k 1 50 valgrind -q --error-exitcode=9 weir --version >/dev/null 2>&1 ||
 	skip_all 'valgrind does not run the command'
 
 plan 2
-works 'WEIR_DEBUG=io=sync: valgrind runs a load to its end' \
+works 'a load under valgrind with WEIR_DEBUG=io=sync ends' \
 	timeout -k 1 50 valgrind -q --error-exitcode=9 \
 	weir load m --way direct --json
-check '... and finds no errors' test ! -s "$tmp/err"
+check 'valgrind finds no errors in a load' test ! -s "$tmp/err"
 finish

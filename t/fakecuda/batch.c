@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batched copies. The whole is one operation of the stream for each kind of
- * copy in it, and pays the engine's latency once.
+ * Batched copies. A batch becomes one operation of the stream for each kind of
+ * copy in it, and takes the engine's latency once.
  */
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static bool order_ok(const CUmemcpyAttributes *attr)
 	       attr->flags <= CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
 }
 
-/* Attributes cover all copies, in order, from the first. */
+/* Attributes must cover all copies, in order, from the first. */
 static bool attributes_ok(const struct batch *b)
 {
 	size_t i;
@@ -37,8 +37,9 @@ static bool attributes_ok(const struct batch *b)
 }
 
 /*
- * The host's address of registered memory, where it is not the device's: no
- * other call minds, this one takes it, and the context does not survive that.
+ * A host address of registered memory that has another address on the device.
+ * Other calls take it. This one accepts it too, but its copy then ends the
+ * context with an illegal address.
  */
 static void check_address(struct fc_call *call, CUdeviceptr ptr)
 {
@@ -110,7 +111,7 @@ CUresult cuMemcpyBatchAsync_v2(CUdeviceptr *dsts, CUdeviceptr *srcs,
 	return fc_leave(&call, batch(&call, &b, stream));
 }
 
-/* Of 12.8: with the index of the copy that failed, which none does. */
+/* The form of CUDA 12.8, with the index of a failed copy: never set. */
 CUresult cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
 			    size_t count, CUmemcpyAttributes *attrs,
 			    size_t *indices, size_t n_attrs, size_t *fail,

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Capture of streams into graphs: as much of it as concerns calls that are made
- * beside one. What is queued on a captured stream is dropped.
+ * Capture of streams into graphs: only what concerns calls made during a
+ * capture. Work that is queued on a capturing stream is dropped.
  */
 #include "fakecuda.h"
 
 static _Thread_local CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
-/* Its address names the thread. */
+/* Its address identifies the thread. */
 static _Thread_local char me;
 
-/* Does the capture of @stream forbid this thread an unsafe call? */
+/* Whether the capture of @stream forbids this thread an unsafe call. */
 static bool forbids(const struct CUstream_st *stream)
 {
 	if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE ||
@@ -22,7 +22,7 @@ static bool forbids(const struct CUstream_st *stream)
 	       stream->capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
-/* All that forbid it end, not only the first. */
+/* Every capture that forbids the call is invalidated, not only the first. */
 CUresult fc_capture_admit(void)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -39,7 +39,7 @@ CUresult fc_capture_admit(void)
 	return result;
 }
 
-/* In any mode: what is captured has no end to ask for. */
+/* In any mode: captured work has no end that could be queried. */
 CUresult fc_capture_ask(struct CUstream_st *stream)
 {
 	if (stream->capture == CU_STREAM_CAPTURE_STATUS_NONE)
@@ -95,7 +95,7 @@ static CUresult end(struct fc_call *call, CUstream handle, CUgraph *ret)
 		       : CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
 }
 
-/* The graph is always NULL: there are none here. */
+/* The graph is always NULL: the stand-in has none. */
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *ret)
 {
 	FC_ENTER("cuStreamEndCapture", FC_CTX);
@@ -113,7 +113,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *ret)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-/* The thread's own, whatever the device does: it is not made to fail. */
+/* Concerns this thread only, so it cannot be armed to fail. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *how)
 {
 	FC_ENTER("cuThreadExchangeStreamCaptureMode", FC_FREE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts: a stack of them in each thread, the primary one of each device,
- * and how one fails or ends.
+ * Contexts: the stack of each thread, the primary context of each device, and
+ * how a context fails or ends.
  */
 #include "fakecuda.h"
 
@@ -13,7 +13,7 @@ struct CUctx_st *fc_current(void)
 	return depth ? stack[depth - 1] : NULL;
 }
 
-/* For ever. Under fc.lock. */
+/* Every later call of @ctx returns @code. Under fc.lock. */
 void fc_context_fail(struct CUctx_st *ctx, CUresult code)
 {
 	if (ctx->error == CUDA_SUCCESS)
@@ -30,7 +30,7 @@ void fc_device_lose(struct fc_device *dev, CUresult code)
 	pthread_cond_broadcast(&fc.moved);
 }
 
-/* What any call of this context returns; a late error is told once. */
+/* The error that a call of @ctx returns; a late error is returned once. */
 CUresult fc_context_error(struct CUctx_st *ctx)
 {
 	CUresult late = ctx->late;
@@ -84,7 +84,7 @@ static void streams_end(struct CUctx_st *ctx)
 	}
 }
 
-/* What is queued is dropped, what runs ends; then all it had goes. */
+/* Drop queued work, wait for running work, then free all objects. */
 static void context_end(struct CUctx_st *ctx)
 {
 	ctx->handle.live = false;
@@ -163,7 +163,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return fc_leave(&call, release(&call, dev));
 }
 
-/* Whoever held it finds it destroyed. */
+/* All who have retained the context find it destroyed. */
 static CUresult reset(struct fc_call *call, CUdevice ordinal)
 {
 	struct fc_device *dev = device(ordinal);
@@ -237,7 +237,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *ret)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-/* Replaces the top of the stack; NULL takes it away. */
+/* Replaces the top of the stack; NULL pops it. */
 static CUresult set_current(struct fc_call *call, struct CUctx_st *ctx)
 {
 	CUresult result;

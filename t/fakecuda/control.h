@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a test may ask of the stand-in driver beside the driver's own calls.
- * The names are exported by our libcuda.so.1 only: a test finds them with
- * dlsym, and knows by their absence that it runs on a real driver.
+ * The interface of the stand-in driver for tests, beside the driver's own
+ * calls. Only the stand-in's libcuda.so.1 exports these names: a test finds
+ * them with dlsym, and if they are missing it runs on a real driver.
  *
  * All may be called at any time, on any thread, with or without a context.
  */
@@ -13,23 +13,23 @@
 #include <stdint.h>
 
 enum fakecuda_mode {
-	FAKECUDA_ONCE = 1,     /* that call fails, and does nothing */
-	FAKECUDA_FROM_THEN_ON, /* that call and all later ones of the name */
-	FAKECUDA_STICKY,       /* that call; then every call of the context */
+	FAKECUDA_ONCE = 1,     /* the call fails and has no effect */
+	FAKECUDA_FROM_THEN_ON, /* the call and all later ones of that name */
+	FAKECUDA_STICKY,       /* the call, then every call of the context */
 	/*
 	 * What the call queues stays unfinished until fakecuda_release. A call
 	 * that queues nothing blocks for as long.
 	 */
 	FAKECUDA_HANG,
 	/*
-	 * The call succeeds; what it queued does not happen, and the error
-	 * comes out of a later call of the context: of the next one, once, or
-	 * for ever if the code is one that a context does not survive.
+	 * The call succeeds, but the work that it queued has no effect. The
+	 * next call of the context returns the error; or all of them do, if the
+	 * code is one that ends a context.
 	 */
 	FAKECUDA_LATE,
 	/*
 	 * The call succeeds; the device is lost after half of the bytes. All
-	 * its contexts fail for ever.
+	 * calls of its contexts fail from then on.
 	 */
 	FAKECUDA_LOST,
 };
@@ -37,17 +37,17 @@ enum fakecuda_mode {
 /*
  * Make the @nth call (from 1) after this one of @fn fail in @mode with
  * CUresult @code. @fn is a base name ("cuMemAlloc"), or "*" for any call that
- * a driver may fail. 0, or -1 if there are too many.
+ * a driver may fail. 0, or -1 if too many are armed.
  */
 int fakecuda_arm(const char *fn, unsigned nth, int mode, int code);
 
-/* How many calls have been struck so far by what was armed. */
+/* How many calls the armed failures have struck so far. */
 unsigned long fakecuda_struck(void);
 
-/* Forget what is armed. What hangs goes on hanging. */
+/* Disarm all failures. Operations that hang keep hanging. */
 void fakecuda_disarm(void);
 
-/* Let go on what hangs, and what will. */
+/* Release operations that hang, and those that would hang later. */
 void fakecuda_release(void);
 
 /*
@@ -57,10 +57,10 @@ void fakecuda_release(void);
  */
 int fakecuda_set(const char *option, const char *value);
 
-/* How often @fn (NULL: anything) has been called. */
+/* How often @fn (NULL: any function) has been called. */
 unsigned long fakecuda_calls(const char *fn);
 
-/* Things that are made and must go. */
+/* Objects that a program creates and must free. */
 enum fakecuda_thing {
 	FAKECUDA_DEVICE_MEMORY, /* cuMemAlloc */
 	FAKECUDA_HOST_MEMORY,   /* cuMemHostAlloc */
@@ -74,15 +74,15 @@ enum fakecuda_thing {
 
 struct fakecuda_counts {
 	unsigned long made[FAKECUDA_THINGS];
-	unsigned long live[FAKECUDA_THINGS]; /* neither gone nor lost */
-	unsigned long lost[FAKECUDA_THINGS]; /* went with their context */
+	unsigned long live[FAKECUDA_THINGS]; /* neither freed nor lost */
+	unsigned long lost[FAKECUDA_THINGS]; /* destroyed with their context */
 	uint64_t device_bytes;               /* now */
 	uint64_t device_peak;
 	uint64_t pinned_bytes; /* host memory, allocated and registered */
 	uint64_t to_device;    /* bytes copied by the engines */
 	uint64_t to_host;
-	uint64_t pageable;    /* of these, from or to memory not page-locked */
-	unsigned long queued; /* operations given to streams */
+	uint64_t pageable;      /* of these, from or to pageable memory */
+	unsigned long queued;   /* operations that streams took */
 	unsigned long finished; /* done, failed or dropped */
 	unsigned long misuse;   /* calls refused for a caller's mistake */
 	unsigned long reused;   /* sources that changed before their copy ran */
@@ -97,14 +97,14 @@ const char *fakecuda_misuse(void);
 int fakecuda_memory(int ordinal, size_t *ret_free, size_t *ret_total);
 
 /*
- * Device memory as the calls for virtual memory make it: @n adjoining pieces of
- * @bytes (a multiple of 512) each, of no context. 0: no room. It goes as a
- * whole.
+ * Device memory as the calls for virtual memory make it: @n adjoining
+ * allocations of @bytes (a multiple of 512) each, without a context. 0: no
+ * room. fakecuda_unmap frees all of them.
  */
 uint64_t fakecuda_map(int ordinal, size_t bytes, unsigned n);
 void fakecuda_unmap(uint64_t ptr);
 
-/* Where the driver sees the byte at device pointer @ptr; NULL if nowhere. */
+/* The driver's mapping of the byte at device pointer @ptr, or NULL. */
 void *fakecuda_at(uint64_t ptr);
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a copy is done depends on its ends.
+ * How a copy is done depends on its two ends.
  *
  * Between device memory and page-locked host memory it is queued, and the
- * call returns. To pageable memory, and between two places of the host, the
- * call returns when it is done. From pageable memory the source is copied to
- * memory of the driver's before the call returns: up to 64 KiB at once; more
- * than that after the stream's earlier work, in pieces, each of which needs
- * the engine before there is room for the next but one.
+ * call returns. To pageable memory, and between two host addresses, the call
+ * returns when the copy is done. A pageable source is copied to memory of the
+ * driver before the call returns: up to 64 KiB immediately; a larger one after
+ * the stream's earlier work, in blocks, of which at most two wait for the
+ * engine.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #define STAGE_PIECE ((size_t)2 << 20)
 #define STAGE_DEPTH 2u
 
-/* Copies of one kind, which one operation can do. */
+/* Copies of one kind, which become one operation. */
 struct job {
 	struct fc_call *call;
 	struct CUstream_st *stream;
@@ -65,7 +65,7 @@ static bool same_kind(const struct job *a, const struct job *b)
 	       a->engine == b->engine;
 }
 
-/* Both ends of @request, and the kind of copy in @job. */
+/* Check both ends of @request and set the kind of copy in @job. */
 static CUresult resolve(struct fc_call *call, const struct fc_request *request,
 			struct job *job, struct fc_move *ret)
 {
@@ -80,7 +80,7 @@ static CUresult resolve(struct fc_call *call, const struct fc_request *request,
 	if (result != CUDA_SUCCESS)
 		return result;
 	kind_of(job, &dst, &src);
-	/* The side's address is const for the source's sake. */
+	/* A side may be the source, so its address is const. */
 	ret->dst = (char *)(uintptr_t)dst.at;
 	ret->src = src.at;
 	ret->width = request->width;
@@ -99,7 +99,7 @@ static void *need(void *p)
 	abort();
 }
 
-/* The sources, row after row, in memory of the operation's own. */
+/* Copy the sources, row after row, to memory of the operation. */
 static void stage(struct fc_op *op)
 {
 	char *at;
@@ -125,8 +125,8 @@ static void stage(struct fc_op *op)
 }
 
 /*
- * Remember what the sources hold, unless something that is already queued may
- * still, rightly, change them.
+ * Sum the sources, unless work that is already queued may rightly change
+ * them.
  */
 static void remember(struct fc_op *op)
 {
@@ -157,7 +157,7 @@ static void wait_for(struct job *job, uint64_t back)
 		fc_stream_wait(job->stream, job->stream->queued - back);
 }
 
-/* One row of pageable memory that is larger than what is staged at once. */
+/* A row of pageable memory that is larger than one block. */
 static void submit_pieces(struct job *job, const struct fc_move *move)
 {
 	struct fc_move piece = *move;
@@ -209,7 +209,7 @@ static CUresult finish(struct job *job)
 	return fc_context_error(job->call->ctx);
 }
 
-/* Neighbours of one kind go together. */
+/* Neighbouring copies of one kind become one operation. */
 static CUresult submit_groups(struct job *jobs, const struct fc_move *moves,
 			      size_t count)
 {

@@ -15,7 +15,7 @@ static void *open_library(void)
 	char path[4096];
 
 	if (!dir)
-		dir = "t/fakecuda/.libs"; /* a test run by hand */
+		dir = "t/fakecuda/.libs"; /* a test that is run by hand */
 	snprintf(path, sizeof(path), "%s/libcuda.so.1", dir);
 	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
@@ -33,7 +33,7 @@ static void find(__typeof__(&cuGetProcAddress) get, const char *name,
 	*(void **)where = function;
 }
 
-/* The name as a string is not expanded: the base name is asked for. */
+/* The stringified name is not expanded, so the base name is looked up. */
 #define BASE(name) find(get, #name, &cu.name);
 #define CONTROL(name) *(void **)&cu.name = dlsym(cu.library, #name);
 

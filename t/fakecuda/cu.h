@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of the stand-in: the calls of the driver that they use, found
- * by cuGetProcAddress as our module finds them, and the control interface.
+ * For the tests of the stand-in: the driver's calls that they use, looked up
+ * with cuGetProcAddress as weir's module does, and the control interface.
  */
 #ifndef FAKECUDA_CU_H
 #define FAKECUDA_CU_H
@@ -44,8 +44,8 @@
 /* clang-format on */
 
 /*
- * cu.cuMemAlloc(&ptr, n) is a call. The header's macros turn the name into the
- * newest form's, here and where it is used.
+ * cu.cuMemAlloc(&ptr, n) is a call. The macros of cuda.h turn the name into
+ * that of the newest form, both here and where it is used.
  */
 #define CU_MEMBER(name) __typeof__(&name) name;
 struct cu {
@@ -57,21 +57,21 @@ struct cu {
 
 extern struct cu cu;
 
-/* Opens the stand-in of this build; bails out where that cannot be. */
+/* Open the stand-in of this build, or bail out. */
 void cu_open(void);
 
-/* ... and makes the primary context of device 0 current. */
+/* Open it and make the primary context of device 0 current. */
 CUcontext cu_start(void);
 
-/* A fresh stream; fresh device and page-locked memory. They bail out. */
+/* A new stream; new device and page-locked memory. They bail out. */
 CUstream cu_stream(void);
 CUdeviceptr cu_device(size_t bytes);
 void *cu_pinned(size_t bytes);
 
-/* What the stand-in counts. */
+/* The stand-in's counts now. */
 struct fakecuda_counts cu_counts(void);
 
-/* Milliseconds on a clock that only goes forward. */
+/* Milliseconds of a monotonic clock. */
 double cu_ms(void);
 
 #endif

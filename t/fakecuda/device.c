@@ -2,10 +2,10 @@
 /*
  * Devices: their two mappings, names and attributes.
  *
- * A device's memory is a memfd. The program's addresses of it are a
- * reservation without access; the driver works through a second mapping. The
- * range is many times larger than the memory, so that the address of what was
- * freed is not soon another's.
+ * A device's memory is a memfd. The program's addresses of it are reserved
+ * without access; the driver works through a second mapping. The range is many
+ * times larger than the memory, so that addresses of freed memory are not used
+ * again soon.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int map_device(struct fc_device *dev)
 	if (dev->base == MAP_FAILED || dev->shadow == MAP_FAILED)
 		return -1;
 	madvise(dev->shadow, dev->span, MADV_DONTDUMP);
-	/* A child must not see, let alone change, the parent's device. */
+	/* A child must neither read nor write the parent's device memory. */
 	madvise(dev->shadow, dev->span, MADV_DONTFORK);
 	return 0;
 }
@@ -54,7 +54,7 @@ int fc_devices_start(void)
 	return 0;
 }
 
-/* The device among whose addresses @ptr is, or NULL. */
+/* The device whose address range contains @ptr, or NULL. */
 struct fc_device *fc_device_of(const void *ptr)
 {
 	uintptr_t at = (uintptr_t)ptr;
@@ -134,7 +134,7 @@ CUresult cuDeviceTotalMem_v2(size_t *ret, CUdevice dev)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-/* A domain that no machine has, so that sysfs knows nothing of it. */
+/* A PCI domain that no machine has, so that sysfs has no such device. */
 CUresult cuDeviceGetPCIBusId(char *ret, int len, CUdevice dev)
 {
 	FC_ENTER("cuDeviceGetPCIBusId", FC_INIT);
@@ -150,7 +150,7 @@ static int ability(const char *word)
 	return !fc_no(word);
 }
 
-/* 0 for what the stand-in has never heard of. */
+/* 0 for an attribute that the stand-in does not know. */
 static int attribute(CUdevice_attribute attribute, CUdevice dev)
 {
 	switch (attribute) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every call begins and ends here: what it needs, who is counted, what is
- * made to fail. And the driver as a whole: start, version, end.
+ * Every call begins and ends here: it is checked, counted and made to fail if
+ * armed. And the driver as a whole: start, version, end.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 struct fc_state fc = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* When the library is opened: tests set variables before. */
+/* Runs when the library is opened; tests set variables before that. */
 static void __attribute__((constructor)) start(void)
 {
 	pthread_condattr_t attr;
@@ -37,7 +37,7 @@ void fc_note(struct fc_call *call, const char *fmt, ...)
 }
 
 /*
- * A mistake of the caller's. A program that works makes none: tests compare
+ * Count a mistake of the caller. A correct program makes none: tests compare
  * the count with 0.
  */
 CUresult fc_wrong(struct fc_call *call, CUresult result, const char *fmt, ...)
@@ -65,7 +65,7 @@ static CUresult admit_context(struct fc_call *call)
 	return fc_context_error(call->ctx);
 }
 
-/* A call that queues nothing is struck itself. */
+/* A fault strikes the call itself if it queues nothing. */
 static CUresult strike_call(struct fc_call *call)
 {
 	struct CUctx_st *ctx = fc_current();
@@ -128,7 +128,7 @@ static CUresult admit(struct fc_call *call)
 	return result != CUDA_SUCCESS ? result : strike(call);
 }
 
-/* The time that a call takes on the host, without the lock. */
+/* Take the time of FAKECUDA_CALL, without the lock. */
 static void spend(void)
 {
 	uint64_t until = fc_now() + (uint64_t)(fc.opt.call * 1e3);
@@ -138,12 +138,12 @@ static void spend(void)
 	pthread_mutex_lock(&fc.lock);
 }
 
-/* Success: fc.lock is held until fc_leave. */
+/* On success fc.lock is held until fc_leave. */
 CUresult fc_enter(struct fc_call *call, struct fc_site *site)
 {
 	CUresult result;
 
-	/* Like the real one, unusable in the child of a fork. */
+	/* Like a real driver, unusable in a child of fork. */
 	if (fc.pid && fc.pid != getpid())
 		return CUDA_ERROR_NOT_INITIALIZED;
 	memset(call, 0, sizeof(*call));
@@ -168,7 +168,7 @@ CUresult fc_leave(struct fc_call *call, CUresult result)
 	return result;
 }
 
-/* Before the program's own handlers and destructors, as with the real one. */
+/* Runs before the program's handlers and destructors, as a driver's does. */
 static void at_exit(void)
 {
 	if (fc.pid != getpid())

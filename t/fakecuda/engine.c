@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copy engines: who may move bytes when.
+ * Copy engines: when the bytes of a copy are moved.
  *
- * With a rate, an engine is a clock: a copy begins when it was queued, when
- * its stream's earlier work ended and when the engine is free, whichever is
- * last, in the engines' time. A worker that wakes late therefore does not
- * make the device slower: it finds its next copies due already. The bytes are
- * moved when the time is up, so what changes a source too early is caught,
- * and what reads a destination too early sees the old bytes.
+ * With a rate, an engine is a clock. In engine time, a copy begins when it was
+ * queued, when its stream's earlier work ended or when the engine is free,
+ * whichever is last. A worker that wakes late therefore does not make the
+ * device slower: its next copies are due already. The bytes are moved at the
+ * end of that time, so a source that changes too early is noticed, and a
+ * destination that is read too early has the old bytes.
  *
  * Without a rate an engine is a lock around memcpy.
  */
@@ -63,7 +63,7 @@ static uint64_t sum_row(const char *p, size_t n, uint64_t sum)
 	return sum;
 }
 
-/* Of the sources. */
+/* A checksum of the sources. */
 uint64_t fc_moves_sum(const struct fc_move *moves, size_t count)
 {
 	uint64_t sum = count;
@@ -77,7 +77,7 @@ uint64_t fc_moves_sum(const struct fc_move *moves, size_t count)
 	return sum;
 }
 
-/* Half of the rows, and half of the next one. */
+/* Move half of the rows, and half of the next row. */
 static void do_half(const struct fc_move *moves, size_t count)
 {
 	struct fc_move last = moves[count / 2];
@@ -103,7 +103,7 @@ static bool sources_changed(const struct fc_op *op)
 	return op->summed && fc_moves_sum(op->moves, op->count) != op->sum;
 }
 
-/* Takes the engine for this copy; returns the time when it is done. */
+/* Reserve the engine for this copy; returns the time when it is done. */
 static uint64_t reserve(struct fc_op *op)
 {
 	uint64_t start = op->queued_at, took;
@@ -172,7 +172,7 @@ void fc_run_copy(struct fc_op *op)
 	       (unsigned long long)op->bytes, op->count);
 }
 
-/* Inside of a device, so no engine is taken. */
+/* A fill stays inside the device, so it takes no engine. */
 void fc_run_fill(struct fc_op *op)
 {
 	const struct fc_move *move = op->moves;

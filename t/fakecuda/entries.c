@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The entry points by name and version, and cuGetProcAddress, by which a
- * program gets them. Each line: the base name, the first CUDA version whose
- * header declares the function in this form, the function.
+ * The entry points by name and version, and cuGetProcAddress, which looks them
+ * up. Each line: the base name, the first CUDA version whose header declares
+ * the function in this form, the function.
  */
 #include <string.h>
 
@@ -116,14 +116,14 @@ static const struct entry {
 	ENTRY(cuEventElapsedTime, 12080, cuEventElapsedTime_v2),
 };
 
-/* Switched off by its own name, or with the ability that it is. */
+/* Whether it is switched off by its own name or with its ability. */
 static bool absent(const char *name)
 {
 	return fc_no(name) ||
 	       (!strcmp(name, "cuMemcpyBatchAsync") && fc_no("batch"));
 }
 
-/* The newest form that neither the program nor the driver is too old for. */
+/* The newest form that both the program's and the driver's version have. */
 static CUresult find(struct fc_call *call, const char *name, int version,
 		     void **ret, CUdriverProcAddressQueryResult *status)
 {
@@ -153,13 +153,13 @@ CUresult cuGetProcAddress_v2(const char *name, void **ret, int version,
 			     CUdriverProcAddressQueryResult *status)
 {
 	FC_ENTER("cuGetProcAddress", FC_BARE);
-	/* Streams of each thread would be other functions. */
+	/* The forms for per-thread streams are other functions. */
 	if (!name || !ret || flags & ~(cuuint64_t)1)
 		return fc_leave(&call, CUDA_ERROR_INVALID_VALUE);
 	return fc_leave(&call, find(&call, name, version, ret, status));
 }
 
-/* Of 11.3: what is not there is an error. */
+/* The form of CUDA 11.3: a name that is not found is an error. */
 CUresult cuGetProcAddress(const char *name, void **ret, int version,
 			  cuuint64_t flags)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of results, and the driver's words for them. */
+/* The names of results, and the driver's texts for them. */
 #include "fakecuda.h"
 
 #define WORD(code, text)          \
@@ -98,7 +98,7 @@ static const struct word *find(CUresult code)
 	return NULL;
 }
 
-/* These two are callable at any time, even in a child or after the end. */
+/* These two work at any time, also in a child of fork and after the end. */
 CUresult cuGetErrorName(CUresult code, const char **ret)
 {
 	const struct word *word = find(code);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Events, and what waits for them. */
+/* Events, and waits for them. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "queue.h"
 
-/* With one reference. Under fc.lock. */
+/* A mark with one reference. Under fc.lock. */
 struct fc_mark *fc_mark_new(struct CUctx_st *ctx)
 {
 	struct fc_mark *mark = calloc(1, sizeof(*mark));
@@ -61,7 +61,7 @@ CUresult cuEventCreate(CUevent *ret, unsigned int flags)
 	return fc_leave(&call, create(&call, ret, flags));
 }
 
-/* Before it has happened too: those that wait keep what they wait for. */
+/* Allowed before it has completed: waiting operations reference the mark. */
 static CUresult destroy(struct fc_call *call, CUevent event)
 {
 	if (!fc_handle_ok(event, FC_EVENT))
@@ -117,7 +117,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream stream,
 	return fc_leave(&call, record(&call, event, stream));
 }
 
-/* Of any context; that of the event must be sound. */
+/* The event may be of any context that has not failed. */
 static CUresult query(struct fc_call *call, CUevent event)
 {
 	CUresult result;
@@ -192,7 +192,7 @@ CUresult cuEventElapsedTime_v2(float *ret, CUevent start, CUevent end)
 	return fc_leave(&call, elapsed(&call, ret, start, end));
 }
 
-/* An event that was never recorded holds nothing up. */
+/* An event that was never recorded blocks nothing. */
 static CUresult wait_event(struct fc_call *call, CUstream handle, CUevent event,
 			   unsigned flags)
 {
@@ -208,7 +208,7 @@ static CUresult wait_event(struct fc_call *call, CUstream handle, CUevent event,
 				flags);
 	if (!event->mark)
 		return CUDA_SUCCESS;
-	/* A real one makes the stream a part of the capture. */
+	/* A real driver makes the stream a part of the capture. */
 	if (event->mark->captured)
 		return fc_wrong(call, CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
 				"a wait for what is captured");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stand-in's inside. README.md says what it imitates.
+ * Internal declarations. README.md says what the stand-in imitates.
  *
  * One lock, fc.lock, guards everything. Each entry point takes it in
  * fc_enter and drops it in fc_leave; workers hold it except while they move
@@ -17,8 +17,8 @@
 #include <sys/types.h>
 
 /*
- * All versions of all entry points are declared; what is declared here is
- * what the library exports.
+ * All versions of all entry points are declared, and everything declared in
+ * this block is exported.
  */
 #define __CUDA_API_VERSION_INTERNAL
 #pragma GCC visibility push(default)
@@ -29,7 +29,7 @@
 #define FC_DEVICES_MAX 8
 #define FC_ARMS_MAX 16
 #define FC_DEPTH_MAX 32
-/* Of a device address of registered memory that is not the host's. */
+/* Bit of a device address of registered memory that differs from the host's. */
 #define FC_ALIAS ((uintptr_t)1 << 47)
 
 struct fc_op;
@@ -49,15 +49,15 @@ struct fc_options {
 	unsigned seed;     /* of the jitter */
 	double call;       /* microseconds that each call takes on the host */
 	bool dry;          /* time only, no bytes */
-	bool check;        /* sources are compared between queue and copy */
+	bool check;        /* sources are summed when queued and when copied */
 	int node;          /* NUMA node of the devices */
 	char no[256];      /* words, separated by commas */
 };
 
-/* Where a copy's time goes; one for each direction of each device. */
+/* Takes the time of copies; one for each direction of each device. */
 struct fc_engine {
 	pthread_mutex_t busy; /* one copy at a time; taken without fc.lock */
-	uint64_t free_at;     /* the time up to which it is taken, in ns */
+	uint64_t free_at;     /* when its last reservation ends, in ns */
 };
 
 enum fc_direction {
@@ -69,10 +69,10 @@ enum fc_direction {
 
 struct fc_device {
 	int ordinal;
-	char *base;    /* addresses of the program: no access */
+	char *base;    /* the program's addresses: no access */
 	char *shadow;  /* the same bytes, for the driver */
 	size_t span;   /* of both; many times the memory */
-	size_t cursor; /* where to look for room */
+	size_t cursor; /* where the search for room begins */
 	int fd;
 	uint64_t used;
 	CUresult lost;
@@ -88,8 +88,8 @@ enum fc_kind {
 };
 
 /*
- * What a handle points to. Handles live in slots that are never given back,
- * so a stale one is known.
+ * What a handle points to. Handles are never used again, so that a stale
+ * handle is recognised.
  */
 struct fc_handle {
 	enum fc_kind kind;
@@ -102,12 +102,12 @@ struct CUctx_st {
 	struct fc_device *device;
 	bool primary;
 	unsigned flags;
-	CUresult error;              /* every call fails with it */
-	CUresult late;               /* the next call fails with it */
-	struct CUstream_st *streams; /* also those with work left */
+	CUresult error;              /* returned by every call */
+	CUresult late;               /* returned by the next call, once */
+	struct CUstream_st *streams; /* also destroyed ones with work left */
 	struct CUstream_st *legacy;  /* stream 0 */
 	struct CUstream_st *thread;  /* CU_STREAM_PER_THREAD, of all threads */
-	unsigned peers; /* bits of the devices that may be reached */
+	unsigned peers; /* bits of the devices that it can access */
 };
 
 struct CUstream_st {
@@ -115,24 +115,24 @@ struct CUstream_st {
 	struct CUstream_st *next;
 	struct fc_channel *channel;
 	uint64_t id;
-	uint64_t queued; /* numbers of operations */
+	uint64_t queued; /* number of the last operation */
 	uint64_t done;
-	uint64_t time; /* the engines' clock at the end of the last one */
+	uint64_t time; /* engine time at the end of the last operation */
 	unsigned flags;
 	int priority;
 	CUstreamCaptureStatus capture;
 	CUstreamCaptureMode capture_mode;
-	const void *capturer; /* the thread that began it */
+	const void *capturer; /* the thread that began the capture */
 };
 
 /*
- * A point in a stream. Made by a record, referenced by the event, by the
- * operation that will reach it and by those that wait for it.
+ * A point in a stream. Created by a record; referenced by the event, by the
+ * operation that completes it and by operations that wait for it.
  */
 struct fc_mark {
 	unsigned refs;
 	bool done;
-	bool captured; /* into a graph: it never happens */
+	bool captured; /* into a graph: it never completes */
 	uint64_t time;
 	struct CUctx_st *ctx;
 };
@@ -158,16 +158,16 @@ struct fc_range {
 	struct fc_device *device;
 	unsigned flags;
 	uint64_t id;
-	bool piece; /* of memory that was mapped in several */
+	bool piece; /* one of several adjoining allocations */
 };
 
-/* An armed failure that has met its call. mode 0: none. */
+/* An armed failure that has reached its call. mode 0: none. */
 struct fc_fault {
 	int mode;
 	CUresult code;
 };
 
-/* One for each place that calls fc_enter. */
+/* A call of fc_enter in the source. */
 struct fc_site {
 	const char *name; /* the base name */
 	unsigned need;
@@ -176,18 +176,18 @@ struct fc_site {
 	bool linked;
 };
 
-#define FC_FREE 0u    /* needs nothing, never fails */
+#define FC_FREE 0u    /* needs nothing, cannot be armed */
 #define FC_INIT 1u    /* needs cuInit */
 #define FC_CTX 2u     /* needs a current context */
-#define FC_QUEUE 4u   /* queues an operation: a fault may strike that */
-#define FC_BARE 8u    /* before cuInit, may be made to fail */
+#define FC_QUEUE 4u   /* queues an operation, which a fault may strike */
+#define FC_BARE 8u    /* works before cuInit, can be armed */
 #define FC_UNSAFE 16u /* forbidden while a stream is captured */
 
 struct fc_call {
 	struct fc_site *site;
 	struct CUctx_st *ctx; /* of the thread */
 	struct fc_fault fault;
-	char note[120]; /* arguments for the log, or what is wrong */
+	char note[120]; /* arguments for the log, or the misuse */
 };
 
 struct fc_state {
@@ -198,7 +198,7 @@ struct fc_state {
 	struct fakecuda_counts count;
 	struct fc_site *sites;
 	bool inited, gone;
-	bool released;     /* what is armed to hang does not */
+	bool released;     /* operations that are armed to hang do not */
 	unsigned writers;  /* operations that may yet change host memory */
 	unsigned captures; /* streams that are being captured */
 	pid_t pid;
@@ -207,7 +207,7 @@ struct fc_state {
 
 extern struct fc_state fc;
 
-/* This thread runs a host function. */
+/* Whether this thread runs a host function. */
 extern _Thread_local bool fc_host_fn;
 
 /* driver.c */
@@ -264,7 +264,7 @@ struct fc_range *fc_range_of(const void *ptr);
 struct fc_range *fc_range_add(const struct fc_range *range);
 void fc_range_remove(struct fc_range *range);
 bool fc_range_overlaps(uintptr_t start, uintptr_t end);
-/* Behind @range, and the pieces that adjoin it. */
+/* The end of @range and of the allocations that adjoin it. */
 uintptr_t fc_range_end(const struct fc_range *range);
 void *fc_shadow(struct fc_device *dev, const void *ptr);
 void fc_memory_drop(struct CUctx_st *ctx);
@@ -293,9 +293,9 @@ struct fc_mark *fc_mark_new(struct CUctx_st *ctx);
 void fc_mark_put(struct fc_mark *mark);
 
 /*
- * capture.c. What a call returns that a capture forbids, which it also
- * invalidates: of any thread; or @stream's own, of a call that asks for its
- * end.
+ * capture.c. The result of a call that captures may forbid; a forbidden call
+ * also invalidates them. fc_capture_admit: any call that is unsafe during a
+ * capture. fc_capture_ask: a query of @stream or a wait for its end.
  */
 CUresult fc_capture_admit(void);
 CUresult fc_capture_ask(struct CUstream_st *stream);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Failures on demand: what is armed, and when it strikes. */
+/* Failures on demand: those that are armed, and when they strike. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 static unsigned long struck; /* under fc.lock */
 
-/* Free while mode is 0. Under fc.lock. */
+/* Unused while mode is 0. Under fc.lock. */
 static struct arm {
 	char fn[64];
 	unsigned nth, seen;
@@ -17,8 +17,8 @@ static struct arm {
 } arms[FC_ARMS_MAX];
 
 /*
- * A context does not survive these: every later call of it fails with the
- * same, until it is destroyed.
+ * Codes that end a context: every later call of it returns the same code,
+ * until it is destroyed.
  */
 bool fc_sticky(CUresult code)
 {
@@ -43,7 +43,7 @@ bool fc_sticky(CUresult code)
 	}
 }
 
-/* "*" is any call that takes part in the life of something. */
+/* "*" matches any call that creates, uses or frees an object. */
 static bool matches(const struct arm *arm, const struct fc_site *site)
 {
 	if (!arm->mode)
@@ -60,7 +60,7 @@ static bool strikes(struct arm *arm)
 						  : arm->seen == arm->nth;
 }
 
-/* For each call; the caller holds fc.lock. */
+/* Called for each call, under fc.lock. */
 struct fc_fault fc_strike(const struct fc_site *site)
 {
 	struct fc_fault fault = { 0 };
@@ -150,7 +150,7 @@ static int mode_of(const char *word)
 	return 0;
 }
 
-/* "FN:NTH:MODE:CODE,..."; the caller has no lock and is alone. */
+/* "FN:NTH:MODE:CODE,..."; called without a lock, by the only thread. */
 void fc_arms_read(const char *text)
 {
 	char fn[64], mode[16];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contexts, streams and events live in slots of one reserved range, used
- * once each. So any pointer that a program hands in can be judged without
- * touching memory that is not ours, and one that was destroyed is known.
+ * Contexts, streams and events are slots of one reserved range, each used only
+ * once. So any pointer that a program passes can be checked without reading
+ * foreign memory, and a handle that was destroyed is recognised.
  */
 #include <assert.h>
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ void *fc_handle_new(enum fc_kind kind, struct CUctx_st *ctx)
 	return slot;
 }
 
-/* Does @handle name a live object of that kind? */
+/* Whether @handle names a live object of that kind. */
 bool fc_handle_ok(const void *handle, enum fc_kind kind)
 {
 	uintptr_t at = (uintptr_t)handle, start = (uintptr_t)slots;
@@ -57,7 +57,7 @@ bool fc_handle_ok(const void *handle, enum fc_kind kind)
 	return head->kind == kind && head->live;
 }
 
-/* The live objects of a kind, one after the other; NULL begins and ends. */
+/* The next live object of a kind; NULL begins and ends the iteration. */
 void *fc_handle_next(const void *after, enum fc_kind kind)
 {
 	const union slot *last = after;

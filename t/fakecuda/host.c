@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Page-locked host memory: the driver's own, and what is registered. */
+/* Page-locked host memory: allocated by the driver, or registered. */
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -26,7 +26,7 @@ static CUresult host_alloc(struct fc_call *call, void **ret, size_t bytes,
 		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	/* The driver's pages are not a child's. */
+	/* A child does not get the driver's pages. */
 	madvise(p, bytes, MADV_DONTFORK);
 	range.start = (uintptr_t)p;
 	range.end = range.start + bytes;
@@ -53,7 +53,7 @@ CUresult cuMemAllocHost_v2(void **ret, size_t bytes)
 	return fc_leave(&call, host_alloc(&call, ret, bytes, 0));
 }
 
-/* Of either kind; registered memory itself stays the program's. */
+/* Of both kinds; registered memory stays mapped. */
 void fc_host_memory_free(struct fc_range *range)
 {
 	size_t bytes = range->end - range->start;
@@ -64,7 +64,7 @@ void fc_host_memory_free(struct fc_range *range)
 	fc_range_remove(range);
 }
 
-/* Both kinds of release wait for the work of the context, as does freeing. */
+/* Freeing and unregistering wait for the work of the context. */
 static CUresult host_free(struct fc_call *call, void *p, enum fc_memory memory,
 			  CUresult unknown)
 {
@@ -93,7 +93,7 @@ CUresult cuMemFreeHost(void *p)
 			host_free(&call, p, FC_HOST, CUDA_ERROR_INVALID_VALUE));
 }
 
-/* What the mappings from @start to @end all allow: bit 1 read, 2 write. */
+/* What all mappings from @start to @end allow: 1 read, 2 write. */
 static int access_of(uintptr_t start, uintptr_t end)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -116,7 +116,7 @@ static int access_of(uintptr_t start, uintptr_t end)
 	return start < end ? 0 : allowed;
 }
 
-/* Registering brings every page in. */
+/* Registering faults every page in. */
 static void populate(uintptr_t start, uintptr_t end, bool read_only)
 {
 	start &= ~(PAGE - 1);
@@ -191,7 +191,7 @@ CUresult cuMemHostUnregister(void *p)
 				  CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED));
 }
 
-/* One address space: the device uses the host's address, as a rule. */
+/* The device's address is the host's, unless "hostpointer" is switched off. */
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *ret, void *p,
 				      unsigned int flags)
 {

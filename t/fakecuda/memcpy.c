@@ -10,7 +10,7 @@ static const void *at(CUdeviceptr ptr)
 	return (const void *)(uintptr_t)ptr;
 }
 
-/* Does the address belong to the driver, as the name of the call demands? */
+/* Whether the driver knows the address, as the call requires. */
 static bool known(struct fc_call *call, CUdeviceptr ptr)
 {
 	if (fc_range_of(at(ptr)))
@@ -89,7 +89,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes,
 	return fc_leave(&call, inside(&call, dst, src, bytes, stream));
 }
 
-/* Even the one without Async in its name is: nothing of the host is used. */
+/* Asynchronous in spite of its name: no host memory is involved. */
 CUresult cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
 {
 	FC_ENTER("cuMemcpyDtoD", FC_CTX | FC_QUEUE);
@@ -111,7 +111,7 @@ CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t bytes)
 			plain(&call, at(dst), at(src), bytes, NULL, true));
 }
 
-/* With or without peer access: without, it goes through the host. */
+/* With or without peer access; without it the copy uses host memory. */
 static CUresult peer(struct fc_call *call, CUdeviceptr dst, CUcontext dst_ctx,
 		     CUdeviceptr src, CUcontext src_ctx, size_t bytes,
 		     CUstream stream)
@@ -135,7 +135,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr src,
 			peer(&call, dst, dst_ctx, src, src_ctx, bytes, stream));
 }
 
-/* Rows may not lie further apart than the device's largest pitch. */
+/* A pitch must not be larger than the device's largest. */
 static bool pitch_ok(struct fc_call *call, size_t dst, size_t src)
 {
 	if (dst <= fc.opt.pitch && src <= fc.opt.pitch)
@@ -145,13 +145,13 @@ static bool pitch_ok(struct fc_call *call, size_t dst, size_t src)
 	return false;
 }
 
-/* Among devices a driver may refuse a pitch that is not its own. */
+/* A driver may refuse a pitch that cuMemAllocPitch would not return. */
 static bool pitch_liked(size_t dst, size_t src)
 {
 	return !fc_no("anypitch") || !((dst | src) % 512);
 }
 
-/* With one layer: rows, between two contexts. */
+/* One layer only: rows, between two contexts. */
 static CUresult peer_3d(struct fc_call *call, const CUDA_MEMCPY3D_PEER *c,
 			CUstream stream)
 {
@@ -171,7 +171,7 @@ static CUresult peer_3d(struct fc_call *call, const CUDA_MEMCPY3D_PEER *c,
 	if (!pitch_ok(call, c->dstPitch, c->srcPitch) ||
 	    !pitch_liked(c->dstPitch, c->srcPitch))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* Contexts and ends as for one of no bytes. */
+	/* Check contexts and ends with a copy of no bytes. */
 	result = peer(call, c->dstDevice, c->dstContext, c->srcDevice,
 		      c->srcContext, 0, stream);
 	if (result != CUDA_SUCCESS || !known(call, c->dstDevice) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the driver knows of memory: a sorted list of ranges (device memory,
- * and host memory that is page-locked); and device memory itself.
+ * The ranges of memory that the driver knows (device memory and page-locked
+ * host memory), as a sorted list; and device memory itself.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,9 @@
 #include "fakecuda.h"
 
 #define GRAIN ((size_t)512)
-#define LARGE ((size_t)1 << 20)  /* from here on at multiples of 2 MiB */
+#define LARGE      \
+	((size_t)1 \
+	 << 20) /* this and larger sizes begin at multiples of 2 MiB */
 #define POISON ((size_t)1 << 20) /* of each end of fresh memory */
 
 /* Sorted by address; none overlap. */
@@ -19,7 +21,7 @@ static struct fc_range **ranges;
 static size_t n_ranges, room;
 static uint64_t last_id;
 
-/* The first range that ends behind @at. */
+/* The first range that ends after @at. */
 static size_t position(uintptr_t at)
 {
 	size_t low = 0, high = n_ranges, mid;
@@ -34,7 +36,7 @@ static size_t position(uintptr_t at)
 	return low;
 }
 
-/* The range that holds the byte at @ptr, or NULL. */
+/* The range that contains the byte at @ptr, or NULL. */
 struct fc_range *fc_range_of(const void *ptr)
 {
 	uintptr_t at = (uintptr_t)ptr;
@@ -94,7 +96,7 @@ void fc_range_remove(struct fc_range *range)
 	free(range);
 }
 
-/* Where the driver sees it. */
+/* The driver's mapping of @ptr. */
 void *fc_shadow(struct fc_device *dev, const void *ptr)
 {
 	return dev->shadow + ((uintptr_t)ptr - (uintptr_t)dev->base);
@@ -124,14 +126,14 @@ static uintptr_t gap(const struct fc_device *dev, uintptr_t from, size_t size)
 		at = (at + align - 1) / align * align;
 		if (at > end || end - at < size)
 			return 0;
-		/* A guard before the next. */
+		/* A guard before the next range. */
 		if (i == n_ranges || at + size + GRAIN <= ranges[i]->start)
 			return at;
 		at = ranges[i]->end + GRAIN;
 	}
 }
 
-/* Next fit: what was freed is not soon another's. */
+/* Next fit, so that freed addresses are not used again soon. */
 static uintptr_t find_room(struct fc_device *dev, size_t size)
 {
 	uintptr_t base = (uintptr_t)dev->base, at;
@@ -144,7 +146,7 @@ static uintptr_t find_room(struct fc_device *dev, size_t size)
 	return at;
 }
 
-/* Nobody may count on fresh memory being zero. */
+/* Fresh memory must not be zero, so that no program relies on it. */
 static void poison(struct fc_device *dev, uintptr_t at, size_t size)
 {
 	char *p = fc_shadow(dev, (void *)at);
@@ -192,7 +194,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *ret, size_t bytes)
 	return fc_leave(&call, device_alloc(&call, ret, bytes));
 }
 
-/* Gives whole pages back, so that the bytes are gone too. */
+/* Punches whole pages out of the memfd, so that the bytes are gone. */
 void fc_device_memory_free(struct fc_range *range)
 {
 	struct fc_device *dev = range->device;
@@ -206,7 +208,7 @@ void fc_device_memory_free(struct fc_range *range)
 	fc_range_remove(range);
 }
 
-/* As the real one: not before all work of the context is done. */
+/* Like a real driver, waits until all work of the context is done. */
 static CUresult device_free(struct fc_call *call, CUdeviceptr ptr)
 {
 	struct fc_range *range;
@@ -292,7 +294,7 @@ CUresult cuMemGetInfo_v2(size_t *ret_free, size_t *ret_total)
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-/* All that a context had goes with it. */
+/* Free all memory of a context that ends. */
 void fc_memory_drop(struct CUctx_st *ctx)
 {
 	static const enum fakecuda_thing things[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libnvidia-ml.so.1, as far as a program needs it that asks for free memory
- * without making a context. Its devices are those of the stand-in driver; if
- * that is loaded in the process, what it has allocated is taken off.
+ * libnvidia-ml.so.1, as far as a program needs it to query free memory without
+ * making a context. Its devices are those of the stand-in driver; if that is
+ * loaded in the process, its allocations are subtracted.
  *
  * FAKECUDA_NO=nvml makes it fail. FAKECUDA_REPORT gets a line at exit.
  */
@@ -163,7 +163,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, struct device **ret)
 	return SUCCESS;
 }
 
-/* From the driver, if this process has it. */
+/* From the driver, if this process has loaded it. */
 static int ask_driver(unsigned ordinal, struct memory *ret)
 {
 	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

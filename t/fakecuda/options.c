@@ -74,7 +74,7 @@ static void defaults(void)
 	fc.opt.check = true;
 }
 
-/* Once, when the library is opened. */
+/* Called once, when the library is opened. */
 void fc_options_read(void)
 {
 	char name[32];
@@ -113,7 +113,7 @@ int fakecuda_set(const char *name, const char *value)
 	return -1;
 }
 
-/* Is @word (an ability or an entry point) switched off? */
+/* Whether @word (an ability or an entry point) is switched off. */
 bool fc_no(const char *word)
 {
 	const char *p = fc.opt.no;

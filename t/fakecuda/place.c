@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an address is: for copies, and for programs that ask. */
+/* Classification of addresses, for copies and for attribute queries. */
 #include <string.h>
 
 #include "copy.h"
@@ -17,7 +17,7 @@ static CUresult place_known(struct fc_call *call, const void *ptr, size_t bytes,
 {
 	if (bytes > fc_range_end(range) - (uintptr_t)ptr)
 		return outside(call, ptr, bytes, range);
-	/* A context that is dead has no memory. */
+	/* A destroyed context has no memory. */
 	ret->memory = range->memory;
 	ret->device = range->device;
 	ret->at = range->memory == FC_DEVICE ? fc_shadow(range->device, ptr)
@@ -25,7 +25,7 @@ static CUresult place_known(struct fc_call *call, const void *ptr, size_t bytes,
 	return CUDA_SUCCESS;
 }
 
-/* Bytes from the first of the first row to the last of the last one. */
+/* Bytes from the start of the first row to the end of the last. */
 static bool extent(size_t width, size_t height, size_t pitch, size_t *ret)
 {
 	size_t rows;
@@ -80,7 +80,7 @@ static size_t size_of(CUpointer_attribute what)
 	}
 }
 
-/* In the order of the bytes of the machine: a word is its own first four. */
+/* Little endian: the first four bytes of a value are its low word. */
 static bool attribute(CUpointer_attribute what, const struct fc_range *range,
 		      const void *ptr, uint64_t *ret)
 {
@@ -129,7 +129,7 @@ static bool attribute(CUpointer_attribute what, const struct fc_range *range,
 	return true;
 }
 
-/* All at once: what does not apply is 0, and no error. */
+/* Several attributes: one that does not apply is 0, without an error. */
 CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *what,
 				void **data, CUdeviceptr ptr)
 {
@@ -146,7 +146,7 @@ CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *what,
 	return fc_leave(&call, CUDA_SUCCESS);
 }
 
-/* One: not to have it is an error. */
+/* One attribute: it is an error if it does not apply. */
 CUresult cuPointerGetAttribute(void *data, CUpointer_attribute what,
 			       CUdeviceptr ptr)
 {

@@ -3,8 +3,8 @@
  * Channels and their workers. A channel is a queue of operations with a
  * thread that runs them in the order in which they were queued. Each stream
  * has a channel of its own, unless FAKECUDA_CHANNELS makes streams share
- * them: then one that waits holds up the others of its channel, as happens on
- * a device with more streams than hardware queues.
+ * them: then a stream that waits blocks the others of its channel, as on a
+ * device with more streams than hardware queues.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ _Thread_local bool fc_host_fn;
 static struct fc_channel *shared[SHARED_MAX];
 static unsigned turn;
 
-/* A stand-in that has no memory left can only say so. */
+/* Out of memory in the stand-in itself ends the test. */
 static void *need(void *p)
 {
 	if (p)
@@ -37,7 +37,7 @@ static void *need(void *p)
 	abort();
 }
 
-/* Its moves lie behind it. */
+/* Its moves follow it in the same allocation. */
 struct fc_op *fc_op_new(enum fc_what what, size_t moves)
 {
 	struct fc_op *op =
@@ -106,7 +106,7 @@ static void run(struct fc_op *op)
 		fc_run_fill(op);
 		break;
 	case FC_MARK:
-		/* The clock: what came before may have ended in the past. */
+		/* Engine time: earlier work may have ended in the past. */
 		later(op, op->queued_at);
 		break;
 	case FC_WAIT_MARK:
@@ -127,7 +127,7 @@ static void run(struct fc_op *op)
 	}
 }
 
-/* A failure that the call carried strikes here. */
+/* The failure that was armed for the call strikes here. */
 static void strike(struct fc_op *op)
 {
 	struct CUctx_st *ctx = op->stream->handle.ctx;
@@ -193,7 +193,7 @@ static struct fc_op *take(struct fc_channel *channel)
 	return op;
 }
 
-/* A device takes its time, and never the same. */
+/* A random delay, FAKECUDA_JITTER. */
 static void dawdle(void)
 {
 	double most = fc.opt.jitter * 1e3;
@@ -227,7 +227,7 @@ static void *worker(void *arg)
 	return NULL;
 }
 
-/* The program's signals are not for the driver's threads. */
+/* The driver's threads block all signals of the program. */
 static int start(struct fc_channel *channel)
 {
 	pthread_t thread;
@@ -256,7 +256,7 @@ static struct fc_channel *channel_new(void)
 	return NULL;
 }
 
-/* One for a new stream. NULL: no thread can be had. Under fc.lock. */
+/* A channel for a new stream. NULL: no thread. Under fc.lock. */
 struct fc_channel *fc_channel_get(void)
 {
 	unsigned n = fc.opt.channels < SHARED_MAX ? fc.opt.channels
@@ -272,7 +272,7 @@ struct fc_channel *fc_channel_get(void)
 	return channel;
 }
 
-/* Shared ones stay. */
+/* Shared channels stay. */
 void fc_channel_put(struct fc_channel *channel)
 {
 	if (--channel->refs || fc.opt.channels)
@@ -308,7 +308,7 @@ static void append_wait(struct CUstream_st *stream, struct CUstream_st *other)
 	append(stream, op);
 }
 
-/* Stream 0 and all that do not say CU_STREAM_NON_BLOCKING are in order. */
+/* Stream 0 and streams without CU_STREAM_NON_BLOCKING are in order. */
 static void append_order(struct CUstream_st *stream)
 {
 	struct CUctx_st *ctx = stream->handle.ctx;
@@ -327,8 +327,9 @@ static void append_order(struct CUstream_st *stream)
 }
 
 /*
- * Takes @op; what is armed for @call goes with it. Never blocks. A call that
- * waits between two operations may find its stream gone: so is the operation.
+ * Takes @op, with the failure that is armed for @call. Never blocks. If the
+ * stream was destroyed while the call waited between two operations, @op is
+ * dropped.
  */
 void fc_queue(struct fc_call *call, struct CUstream_st *stream,
 	      struct fc_op *op)
@@ -337,7 +338,7 @@ void fc_queue(struct fc_call *call, struct CUstream_st *stream,
 		fc_op_free(op);
 		return;
 	}
-	/* It goes into the graph, which nobody here launches. */
+	/* It becomes part of the graph, which is never launched here. */
 	if (stream->capture != CU_STREAM_CAPTURE_STATUS_NONE) {
 		if (op->what == FC_MARK)
 			op->mark->captured = true;

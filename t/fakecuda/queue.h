@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operations: what a call gives to a stream, and a worker runs later.
+ * Operations: a call queues one on a stream, and a worker runs it later.
  *
- * fc_op_new makes one, fc_queue hands it over, the worker ends it. Between
- * the two the caller fills in the members of its kind.
+ * fc_op_new makes an operation, the caller fills in the members of its kind,
+ * fc_queue takes it, and the worker frees it.
  */
 #ifndef FAKECUDA_QUEUE_H
 #define FAKECUDA_QUEUE_H
@@ -36,10 +36,10 @@ struct fc_op {
 	uint64_t queued_at;
 	enum fc_what what;
 	struct fc_fault fault; /* strikes when the operation runs */
-	bool dry;              /* takes its time, and moves nothing */
+	bool dry;              /* takes its time but moves no bytes */
 
 	/* FC_COPY, FC_FILL */
-	struct fc_engine *engine; /* NULL: inside of a device, no engine */
+	struct fc_engine *engine; /* NULL: a copy inside a device */
 	enum fc_direction direction;
 	struct fc_move *moves;
 	size_t count;
@@ -49,7 +49,7 @@ struct fc_op {
 	uint64_t sum;
 	unsigned char fill;
 
-	/* FC_MARK, FC_WAIT_MARK: holds a reference */
+	/* FC_MARK, FC_WAIT_MARK: referenced */
 	struct fc_mark *mark;
 
 	/* FC_WAIT_STREAM */
@@ -70,7 +70,7 @@ struct fc_op {
 struct fc_op *fc_op_new(enum fc_what what, size_t moves);
 void fc_op_free(struct fc_op *op);
 
-/* A broken context or device: what is queued is dropped. */
+/* Whether @op is dropped, since its context or device has failed. */
 bool fc_op_dropped(const struct fc_op *op);
 
 /* engine.c: both drop fc.lock while they work. */

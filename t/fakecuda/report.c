@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts, the log of calls, and what is said at exit. */
+/* Counts, the log of calls, and the report at exit. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 static FILE *log_file;
 static char report_name[1024];
 
-/* The options are read: no lock, nobody else. */
+/* Called after the options are read, without a lock, by the only thread. */
 void fc_report_open(const char *log, const char *report)
 {
 	if (log) {
@@ -28,7 +28,7 @@ bool fc_logging(void)
 	return log_file != NULL;
 }
 
-/* A line; the thread's id is put before it. Under fc.lock: in true order. */
+/* Log a line after the thread's id. Under fc.lock, so lines are in order. */
 void fc_log(const char *fmt, ...)
 {
 	va_list args;

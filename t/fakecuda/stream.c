@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams. One that was destroyed stays in its context's list until what it
- * still has to do is done; its handle is dead at once.
+ * Streams. A destroyed stream stays in its context's list until its queued
+ * work is done; its handle is invalid at once.
  */
 #include "queue.h"
 
 static uint64_t last_id;
 
-/* NULL: no memory. Under fc.lock, as all here. */
+/* NULL: no memory. Under fc.lock, as are all functions here. */
 struct CUstream_st *fc_stream_new(struct CUctx_st *ctx, unsigned flags,
 				  int priority)
 {
@@ -39,7 +39,7 @@ static void detach(struct CUstream_st *stream)
 	stream->channel = NULL;
 }
 
-/* By whoever makes it dead or finishes its last operation. */
+/* Called when it is destroyed and when an operation finishes. */
 void fc_stream_settle(struct CUstream_st *stream)
 {
 	if (!stream->handle.live && stream->channel &&
@@ -70,7 +70,7 @@ static struct CUstream_st *busy(struct CUctx_st *ctx)
 	return stream;
 }
 
-/* Of all streams of the context, of those that were destroyed too. */
+/* Wait for all streams of the context, also destroyed ones. */
 void fc_streams_wait(struct CUctx_st *ctx)
 {
 	struct CUstream_st *stream;
@@ -79,7 +79,7 @@ void fc_streams_wait(struct CUctx_st *ctx)
 		pthread_cond_wait(&fc.moved, &fc.lock);
 }
 
-/* The two streams that a context has from the beginning. */
+/* The two streams that each context has. */
 static struct CUstream_st *built_in(struct CUctx_st *ctx, bool legacy)
 {
 	struct CUstream_st **p = legacy ? &ctx->legacy : &ctx->thread;
@@ -89,7 +89,7 @@ static struct CUstream_st *built_in(struct CUctx_st *ctx, bool legacy)
 	return *p;
 }
 
-/* NULL: not one of the current context; the caller says INVALID_HANDLE. */
+/* NULL: not of the current context; the caller returns INVALID_HANDLE. */
 struct CUstream_st *fc_stream_get(struct fc_call *call, CUstream stream)
 {
 	if (!stream || stream == CU_STREAM_LEGACY)
@@ -136,7 +136,7 @@ CUresult cuStreamCreateWithPriority(CUstream *ret, unsigned int flags,
 				    int priority)
 {
 	FC_ENTER("cuStreamCreateWithPriority", FC_CTX);
-	/* Clamped to the range, as the real one does. */
+	/* Clamped to the range, as a real driver does. */
 	priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
 	return fc_leave(&call, create(&call, ret, flags, priority));
 }
@@ -154,7 +154,7 @@ static CUresult destroy(struct fc_call *call, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* Returns at once; what is queued still happens. */
+/* Returns at once; queued work still runs. */
 CUresult cuStreamDestroy_v2(CUstream stream)
 {
 	FC_ENTER("cuStreamDestroy", FC_CTX);
@@ -201,7 +201,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *ret)
 {
 	FC_ENTER("cuStreamGetCtx", FC_CTX);
-	/* Of any context: this is how one finds out. */
+	/* Of any context: the query finds out which. */
 	if (fc_handle_ok(handle, FC_STREAM))
 		*ret = handle->handle.ctx;
 	else if (fc_stream_get(&call, handle))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stream does besides copies: filling memory, waiting for and writing
- * values, calling the host.
+ * Operations other than copies: fills, waits for values, writes of values, host
+ * functions.
  */
 #include "copy.h"
 
@@ -32,7 +32,7 @@ static bool reached(const struct fc_op *op)
 	}
 }
 
-/* Nothing tells when memory changes: look now and then. */
+/* Changes of memory cannot be waited for, so it is polled. */
 void fc_run_wait_value(struct fc_op *op)
 {
 	while (!reached(op) && !fc_op_dropped(op)) {
@@ -192,7 +192,7 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char byte, size_t bytes,
 	return fc_leave(&call, fill(&call, dst, bytes, byte, bytes, 1, stream));
 }
 
-/* Returns before it is done, as the real one does for device memory. */
+/* Asynchronous for device memory, as with a real driver. */
 CUresult cuMemsetD8_v2(CUdeviceptr dst, unsigned char byte, size_t bytes)
 {
 	FC_ENTER("cuMemsetD8", FC_CTX | FC_QUEUE);
