@@ -47,12 +47,11 @@ static unsigned char *pattern(size_t n, unsigned seed)
 	return p;
 }
 
-static void there_and_back(struct weir_buft *buft, const char *name)
+static void set_and_get(struct weir_buft *buft)
 {
 	struct weir_tensor t = bytes_in(buft, 1000);
 	unsigned char *src = pattern(1000, 1), got[1000];
 
-	tap_prefix(name);
 	is_int(weir_tensor_set(&t, 0, src, 1000), 0,
 	       "bytes of a tensor can be set");
 	is_int(weir_tensor_get(&t, 0, got, 1000), 0,
@@ -69,7 +68,16 @@ static void there_and_back(struct weir_buft *buft, const char *name)
 	ok(got[0] == src[0] && got[1] == 0xee && got[998] == 0xee &&
 		   got[999] == src[9],
 	   "weir_tensor_fill writes its range and no other byte");
-	is_err(weir_tensor_set(&t, SIZE_MAX - 3, src, 8), -EINVAL,
+	weir_buf_free(t.buf);
+	free(src);
+}
+
+static void refused_ranges(struct weir_buft *buft)
+{
+	struct weir_tensor t = bytes_in(buft, 1000);
+	unsigned char got[8] = { 0 };
+
+	is_err(weir_tensor_set(&t, SIZE_MAX - 3, got, 8), -EINVAL,
 	       "8 bytes from byte 18446744073709551612 on, it has 1000",
 	       "a range whose end wraps is refused");
 	is_err(weir_tensor_get(&t, 8, got, SIZE_MAX), -EINVAL, "it has 1000",
@@ -84,13 +92,28 @@ static void there_and_back(struct weir_buft *buft, const char *name)
 	       "weir_tensor_set refuses NULL");
 	is_err(weir_tensor_get(&t, 0, NULL, 1), -EINVAL, "NULL",
 	       "weir_tensor_get refuses NULL");
+	weir_buf_free(t.buf);
+}
+
+static void clear(struct weir_buft *buft)
+{
+	struct weir_tensor t = bytes_in(buft, 1000);
+	unsigned char got[1000];
+
 	is_int(weir_buf_clear(t.buf, 3), 0, "a buffer can be cleared");
 	weir_tensor_get(&t, 0, got, 1000);
 	ok(got[0] == 3 && got[999] == 3,
 	   "clearing a buffer writes its first and its last byte");
-	tap_prefix(NULL);
 	weir_buf_free(t.buf);
-	free(src);
+}
+
+static void of_kind(struct weir_buft *buft, const char *name)
+{
+	tap_prefix(name);
+	set_and_get(buft);
+	refused_ranges(buft);
+	clear(buft);
+	tap_prefix(NULL);
 }
 
 static void read_only(void)
@@ -484,8 +507,8 @@ static void of_device(const char *name)
 {
 	enum weir_mem far = WEIR_MEM_DEVICE, here = WEIR_MEM_PLAIN;
 
-	there_and_back(kind_of(name, WEIR_MEM_DEVICE), "device: ");
-	there_and_back(kind_of(name, WEIR_MEM_PINNED), "pinned: ");
+	of_kind(kind_of(name, WEIR_MEM_DEVICE), "device: ");
+	of_kind(kind_of(name, WEIR_MEM_PINNED), "pinned: ");
 	copies("CPU", here, name, far, 40 * BIG);
 	copies(name, far, "CPU", here, 40 * BIG);
 	copies(name, far, name, far, 40 * BIG);
@@ -501,9 +524,9 @@ int main(void)
 
 	weir = open_with_good_module();
 	plan(15 * 3 + 9 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
-	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
-	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
-	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
+	of_kind(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
+	of_kind(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
+	of_kind(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
 	read_only();
 	places();
 	errors_of_backends();
