@@ -11,6 +11,7 @@
 
 #include "core/root.h"
 #include "core/sys.h"
+#include "kind.h"
 #include "tap.h"
 #include "core/clock.h"
 
@@ -26,22 +27,12 @@ static int open_with(struct weir_opts o)
 	return r;
 }
 
-static struct weir_buft *kind_of(struct weir *weir, enum weir_mem kind)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	if (weir_dev_find(weir, "CPU", &dev) < 0 ||
-	    weir_dev_buft(dev, kind, &buft) < 0)
-		bail("%s", weir_error());
-	return buft;
-}
-
 static struct weir_buf *alloc(struct weir *weir, size_t size)
 {
 	struct weir_buf *buf;
 
-	if (weir_buf_alloc(kind_of(weir, WEIR_MEM_PLAIN), size, NULL, &buf) < 0)
+	if (weir_buf_alloc(kind_of(weir, "CPU", WEIR_MEM_PLAIN), size, NULL,
+			   &buf) < 0)
 		bail("%s", weir_error());
 	return buf;
 }
