@@ -225,7 +225,8 @@ static void ring(unsigned threads, const char *name, const char *limit,
 	use_open_null(&d.use, threads);
 	run(&d, &p, pairs, 0.95);
 	use_close(&d.use);
-	snprintf(text, sizeof(text), "... and on to %s", bench_device);
+	snprintf(text, sizeof(text), "resident to %s, %u thread%s",
+		 bench_device, threads, threads > 1 ? "s" : "");
 	p.name = text;
 	use_open_device(&d.use, threads, 0);
 	run(&d, &p, pairs, bus_is_stand_in() ? NO_GOAL : 0.95);

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """header.py COUNT FILE: a safetensors file of COUNT tensors of 512 bytes.
 
-The file is sparse: what there is to be read of it is its header, which for a
-million tensors is near the 100 MB that the format allows.
+The file is sparse except for its header, which for a million tensors has nearly
+the 100 MB that the format allows.
 """
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# `make bench` builds what is measured with; bench/README.md tells how.
+# `make bench` builds the benchmarks; see bench/README.md.
 check_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/map.c %D%/many.c \
 	%D%/small.c %D%/memory.c %D%/pair.c %D%/use.c %D%/models.c %D%/models.h \
@@ -18,7 +18,7 @@ EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
 	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
-# What opening a model costs; and what both are held to by t/instructions.sh.
+# The cost of opening a model; and the records of t/instructions.sh.
 EXTRA_PROGRAMS += %D%/open
 %C%_open_SOURCES = %D%/open.c %D%/raw.c %D%/raw.h
 %C%_open_LDADD = lib/libweir-core.la

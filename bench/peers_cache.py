@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Residency: what of a file is in the page cache, and putting it there or out.
+"""The page cache: which part of a file is in it, filling and evicting.
 
-Also what else can falsify a timing on a shared machine: memory that the host
-has taken back, and the CPU that others use meanwhile.
+Also other disturbances of a timing on a shared machine: memory that the host
+has taken back, and CPU time of other programs.
 """
 import contextlib
 import ctypes
@@ -44,7 +44,7 @@ def resident(path):
 
 
 def evict(path):
-    """Pages that are dirty, or that others look at, need another try."""
+    """Retried, since dirty pages and pages in use are not evicted at once."""
     fd = os.open(path, os.O_RDONLY)
     try:
         for attempt in range(25):
@@ -83,13 +83,13 @@ def prepare(paths, state):
 
 @contextlib.contextmanager
 def warm(nbytes, settle):
-    """Hold memory that the host has behind the guest; free it at the end.
+    """Keep @nbytes of memory that the host backs; free them at the end.
 
-    A hypervisor takes free memory back: Linux reports it two seconds after
-    some was freed, unless it is at it already. Whoever touches that memory
-    next pays for it, and which loader it hits is chance. So all else that is
-    free is reported while this is held, for @settle seconds, and what is freed
-    at the end is not before the load is over.
+    Linux reports free memory to a hypervisor two seconds after some was freed,
+    and the hypervisor takes it back. Touching it is slow then, for one loader
+    or another by chance. So all other free memory is reported during @settle
+    seconds, while this memory is kept; and what is freed at the end is not
+    reported before the load is over.
     """
     with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) \
             as memory:
@@ -104,7 +104,7 @@ def warm(nbytes, settle):
 
 
 def busy_seconds():
-    """CPU time that the machine has spent on anything, and stolen time."""
+    """CPU time of all programs since boot, and stolen time."""
     with open("/proc/stat", encoding="ascii") as f:
         ticks = [int(x) for x in f.readline().split()[1:9]]
     user, nice, system, _, _, irq, softirq, steal = ticks
@@ -113,7 +113,7 @@ def busy_seconds():
 
 
 def await_quiet(patience):
-    """Wait until others use less than a tenth of the machine for 0.2 s."""
+    """Wait until other programs use under a tenth of the machine for 0.2 s."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         busy, begun = busy_seconds(), time.monotonic()

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""One load by one loader, in a process of its own; bench/peers starts it.
+"""One load by one loader, in a process of its own that bench/peers starts.
 
-Says "ready" when everything is imported, awaits a line, loads, and prints a
-line of JSON with what it took and then the digest of every tensor, taken from
-the memory that the load has made. What a loader needs has been imported by
-prepare() before; its own import statements only look that up. Every loader
-ends with all bytes in memory that is the process's own and stays its own: what
-only maps the file, or lends a buffer, is copied out. With a device
-(peers_device.py) that is the device's memory, and its context is there before
-"ready".
+Prints "ready" when everything is imported, waits for a line, loads, and prints
+a line of JSON with the time and then the digest of every tensor in the loaded
+memory. prepare() imports the modules of a loader before; the import statements
+in its function only look them up. Every loader ends with all bytes in memory
+that the process owns: tensors that map the file, or that are views of a lent
+buffer, are copied out. With a device (peers_device.py) that is the device's
+memory, and its context exists before "ready".
 """
 import json
 import os
@@ -23,7 +22,7 @@ import peers_device
 
 
 def plain(paths):
-    """The reference: the format read by hand, a range at a time."""
+    """The reference: a simple reader of the format, a range at a time."""
     tensors = {}
     for path in paths:
         with open(path, "rb") as f:
@@ -58,7 +57,7 @@ def safetensors_mmap(paths):
 
 
 def safetensors_pool(paths, threads=2):
-    """mmap, and threads that copy out: how servers tune it."""
+    """mmap, and threads that copy out, as some servers do."""
     import torch
     from concurrent.futures import ThreadPoolExecutor
     from safetensors import safe_open
@@ -103,7 +102,7 @@ def safetensors_prefetch(paths):
 
 
 def fastsafetensors(paths, loader=None, copy=None):
-    """Tensors are views of a buffer which they keep alive: no copy needed."""
+    """Tensors are views of a buffer that they keep alive: not copied."""
     from fastsafetensors import SafeTensorsFileLoader, SingleGroup
     files = SafeTensorsFileLoader(SingleGroup(), "cpu", **(loader or {}))
     files.add_filenames({0: paths})
@@ -112,7 +111,7 @@ def fastsafetensors(paths, loader=None, copy=None):
 
 
 def runai(paths):
-    """Tensors are handed over ("owned", the default): no copy needed."""
+    """Tensors are owned by the caller by default: not copied."""
     from runai_model_streamer import SafetensorsStreamer
     with SafetensorsStreamer() as streamer:
         streamer.stream_files(paths)
@@ -126,7 +125,7 @@ LOADERS = {f.__name__: f for f in (
 LOADERS.update(peers_device.LOADERS)
 
 
-# What each is made of; the first has the version, torch comes last.
+# Modules of each loader; the first has the version, torch is the last.
 MODULES = {
     "plain": [],
     "safetensors_numpy": ["safetensors", "safetensors.numpy", "ml_dtypes"],
@@ -138,7 +137,7 @@ PACKAGES = {"runai_model_streamer": "runai-model-streamer"}
 
 
 def prepare(name):
-    """Import what @name needs, so that importing is not timed; versions."""
+    """Import the modules of @name, so that importing is not timed; versions."""
     import_module("concurrent.futures")     # of the pools
     found = {}
     for module in MODULES.get(name, ["safetensors", "torch"]):
@@ -162,7 +161,7 @@ def cpu_seconds():
 
 
 def view(tensor):
-    """The bytes of a tensor of torch, of an array, or the bytes."""
+    """The bytes of a torch tensor, of an array, or of bytes."""
     if isinstance(tensor, bytes):
         return tensor
     if hasattr(tensor, "untyped_storage"):
@@ -173,7 +172,7 @@ def view(tensor):
 
 
 def reset_peak():
-    """The peak begins here, where the kernel offers this."""
+    """Reset the peak RSS, if the kernel can."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as f:
             f.write("5")
@@ -197,7 +196,7 @@ def load(function, paths, options, device):
 def main():
     job = json.loads(sys.argv[1])
     from xxhash import xxh3_128_hexdigest
-    # What loaders have to say goes to stderr; stdout is for the driver.
+    # Output of loaders goes to stderr; stdout is for bench/peers.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     versions, device = prepare(job["loader"]), job.get("device")

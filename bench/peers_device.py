@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Loads to a GPU, each by the interface that the loader's documents show.
+"""Loads to a GPU, with the interfaces that the loaders' documents show.
 
-All of them leave the tensors in device memory that stays when the loader is
+All leave the tensors in device memory that stays valid when the loader is
 closed. begin() is called before the clock starts, finish() before it stops.
 """
 from contextlib import ExitStack
 
 
 def begin(device):
-    """Make the context, as a program that uses PyTorch has it by then."""
+    """Make the context, which a program that uses PyTorch has by then."""
     import torch
     torch.cuda.set_device(torch.device(device))
     torch.zeros(1, device=device)
@@ -44,7 +44,7 @@ def device_prefetch(paths, device, **settings):
 
 
 def device_fastsafetensors(paths, device, loader=None, copy=None):
-    """Tensors are views of a buffer which they keep alive: no copy needed."""
+    """Tensors are views of a buffer that they keep alive: not copied."""
     from fastsafetensors import SafeTensorsFileLoader, SingleGroup
     files = SafeTensorsFileLoader(SingleGroup(), device, **(loader or {}))
     files.add_filenames({0: paths})
@@ -70,7 +70,7 @@ LOADERS = {f.__name__: f for f in (
     device_safetensors, device_prefetch, device_fastsafetensors, device_runai,
     device_instanttensor)}
 
-# As in peers_child.py: the first has the version.
+# As in peers_child.py, the first has the version.
 MODULES = {
     "device_fastsafetensors": ["fastsafetensors", "torch"],
     "device_runai": ["runai_model_streamer", "torch"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the other loaders come from: PyPI, or wheels that lie in a folder."""
+"""The source of the other loaders: PyPI, or a folder of wheels."""
 import importlib.util
 import os
 import platform
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import zipfile
 
-# What is installed, in this order: names, and the space that it takes (GB).
+# Installed in this order: names, and the space that they need (GB).
 BASE = (["numpy", "ml_dtypes", "xxhash", "safetensors"], 0.2)
 TORCH = (["torch"], 7)
 WITH_TORCH = (["fastsafetensors"], ["runai-model-streamer"])
@@ -21,9 +21,9 @@ def free_gb(folder):
 
 
 class Environment:
-    """A private environment, filled from PyPI.
+    """A private environment with packages from PyPI.
 
-    Packages that could not be installed are in @missing, with the why.
+    Packages that could not be installed are in @missing, with the reason.
     """
 
     def __init__(self, folder, torch):
@@ -34,7 +34,7 @@ class Environment:
         self.missing = {}
 
     def path(self, ahead):
-        """PYTHONPATH of a loader; @ahead: with the release to come."""
+        """PYTHONPATH of a loader; @ahead: with the pre-release."""
         return [self.next] if ahead else []
 
     def make(self):
@@ -63,7 +63,7 @@ class Environment:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
     def install(self, names, gigabytes):
-        """True if all of @names are there afterwards."""
+        """Install @names; whether all are installed afterwards."""
         names = [name for name in names if not self.have(name)]
         if not names:
             return True
@@ -80,7 +80,7 @@ class Environment:
         return not why
 
     def pip(self, args):
-        """Why it failed, or None."""
+        """Run pip; the reason of a failure, or None."""
         done = subprocess.run(
             ["nice", self.python, "-m", "pip", "install", "--no-cache-dir",
              "--disable-pip-version-check", "-q", *args],
@@ -91,7 +91,7 @@ class Environment:
         return (lines or ["pip failed"])[-1][:160]
 
     def install_next(self):
-        """safetensors has releases ahead of the final one; beside it."""
+        """Install the pre-release of safetensors beside the final one."""
         if os.path.exists(self.next):
             return
         print("installing safetensors (newest, not final) beside it",
@@ -103,11 +103,11 @@ class Environment:
 
 
 class Wheels:
-    """Packages as wheels, for a machine without network, pip or rights.
+    """Packages from wheels, for a machine without network, pip or root.
 
-    Those of @source and of its folder "next" are unpacked into "unpacked" in
-    @folder, for the Python that runs this; what it has itself (torch, and what
-    is in the folder "also") is taken from there.
+    Wheels of @source and of its folder "next" are unpacked into "unpacked" in
+    @folder, for the Python that runs this. Packages that it has itself (torch,
+    and those of the folder "also") are used from there.
     """
 
     def __init__(self, source, folder):
@@ -121,7 +121,7 @@ class Wheels:
         return [self.next] * ahead + [self.folder]
 
     def make(self):
-        # What an interrupted run has left may be half of something.
+        # An interrupted run may have left incomplete files.
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.next)
         self.unpack(self.source, self.folder)
@@ -159,7 +159,7 @@ def wheel_fits(name):
 
 
 def unpack_wheel(path, to):
-    """What pip would install below site-packages."""
+    """The files that pip would install in site-packages."""
     with zipfile.ZipFile(path) as wheel:
         for entry in wheel.infolist():
             name = re.sub(r"^[^/]+\.data/(purelib|platlib)/", "",

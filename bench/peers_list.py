@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Who is compared, and with which settings.
+"""The loaders that are compared, and their settings.
 
-Each is run as its documents show it, and again with the settings that are
-known to suit best; where those differ between files that are in the page
-cache and files that are not, each state gets its own. `bench/peers --sweep`
-runs the candidates that the choice was made from.
+Each runs as its documents show, and again with the best settings that were
+found; these may differ between files that are in the page cache and files that
+are not. `bench/peers --sweep` runs the candidates that they were chosen from.
 """
 
 
@@ -77,7 +76,7 @@ def to_device(key, title, how, package, only=None, env=None, ahead=False,
                 ahead)
 
 
-# To a GPU: as their documents show them, and what suits fast disks and memory.
+# To a GPU: as their documents show, and settings for fast disks and memory.
 DEVICE_PEERS = [
     to_device("st", "safetensors", "safetensors", "safetensors"),
     to_device("st-prefetch", "safetensors, prefetch", "prefetch",
@@ -103,7 +102,7 @@ DEVICE_PEERS = [
 
 
 def candidates():
-    """What --sweep looks at: settings that might be the best."""
+    """The candidates of --sweep: settings that may be the best."""
     found = [Peer("st-pread-pool", "safetensors, pread, 2 threads",
                   "safetensors_pread_pool", "safetensors")]
     for block in (16, 32, 160):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The models that are loaded: weir synth writes them, once.
+"""The models that are loaded. weir synth writes them, once.
 
-The uneven shards are a file of weir synth too, dealt anew here.
+The uneven shards are a file of weir synth that is split here.
 """
 import json
 import os
 import struct
 import subprocess
 
-# Shares of the eight shards, in the order in which they are numbered.
+# Shares of the eight shards, in the order of their numbers.
 UNEVEN = (13, 2, 1, 21, 3, 8, 1, 5)
 
 
@@ -27,7 +27,7 @@ class Model:
 
 
 def read_header(path):
-    """Names with their entries, and where the data begin."""
+    """Names with their entries, and the offset of the data."""
     with open(path, "rb") as f:
         length = struct.unpack("<Q", f.read(8))[0]
         header = json.loads(f.read(length))

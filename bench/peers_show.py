@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What was measured, as a table in Markdown and as a picture in SVG.
+"""The results, as a table in Markdown and as a picture in SVG.
 
-As a program it shows what was written before: see --help.
+As a program it shows results that were written before: see --help.
 """
 import argparse
 import json
@@ -50,7 +50,7 @@ def heading(row):
 
 
 def summary(peer, row):
-    """Its figures in words, or why there are none; and whether it failed."""
+    """Its figures, or why there are none; and whether it failed."""
     if not peer["runs"]:
         return f"{peer['failed'] or 'not run'}", True
     x = figures(peer, row)
@@ -67,16 +67,16 @@ def summary(peer, row):
 
 
 def lines(result, model, state):
-    """For programs: of a row, by tabs: ok or FAILED, loader, figures.
+    """A row for programs, separated by tabs: ok or FAILED, loader, figures.
 
-    Who cannot take part at all is in the first row.
+    Loaders that are skipped are in the first row.
     """
     for row in result["rows"]:
         if (row["model"], row["state"]) != (model, state):
             continue
         for peer in row["peers"]:
             text, failed = summary(peer, row)
-            # Only weir's failure is one; another's is a finding.
+            # Only a failure of weir counts as FAILED; another's is a finding.
             mark = "ok" if not failed else \
                 "FAILED" if peer["key"] == "weir" else "note"
             yield "\t".join((mark, f"{model}, {state}: {peer['title']}",
@@ -168,7 +168,7 @@ def bar(peer, row, scale, y):
 
 
 def panel(row, skipped, left, top):
-    """Its elements and its height."""
+    """The elements of a panel, and its height."""
     rates = [row["bytes"] / figures(p, row)["least"] / 1e9
              for p in row["peers"] if p["runs"]]
     scale = (WIDTH - LABEL - 140) / max(rates + [1e-9])
@@ -243,7 +243,7 @@ def picture(result, limits=()):
 
 
 def read_limits(path):
-    """Those that have a limit, of the arrays that bench/load has written."""
+    """Rows with a limit in the arrays that bench/load has written."""
     if not os.path.exists(path):
         return []
     with open(path, encoding="utf-8") as f:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The loads of a row: a process for each, and the order in which they go."""
+"""The loads of a row: a process for each, and their order."""
 import contextlib
 import json
 import os
@@ -15,9 +15,9 @@ class LoadError(Exception):
 
 
 class Child:
-    """A process that is about to load, once.
+    """A process that makes one load.
 
-    It is killed if it says nothing for as long as --limit allows.
+    It is killed if it prints nothing for --limit seconds.
     """
 
     def __init__(self, bench, peer, model):
@@ -43,7 +43,7 @@ class Child:
         self.log = bench.log
 
     def fail(self):
-        """What it said last is the reason."""
+        """The last line that it printed is the reason."""
         self.close()
         if self.late:
             raise LoadError(f"ended: silent for {self.limit:g} s")
@@ -105,7 +105,7 @@ class Turn:
 
 
 class Turns:
-    """Who is next; the next one's process gets ready ahead of its turn."""
+    """The peers in order; the next one's process gets ready in advance."""
 
     def __init__(self, bench, peers, model):
         self.bench = bench
@@ -115,7 +115,7 @@ class Turns:
         self.queue = []
         self.child = None           # for queue[0]
         for number in range(bench.args.rounds):
-            # Forwards, backwards, and with another one first each time.
+            # Forwards, backwards, and another first each time.
             at = number % len(peers)
             order = peers[at:] + peers[:at]
             self.queue += [Turn(number, p) for p in order[::1 - number % 2 * 2]]
@@ -129,7 +129,7 @@ class Turns:
         return self.queue.pop(0), child
 
     def done(self, turn, result):
-        """Keep it; if it was disturbed, the same peer has another try."""
+        """Record it; a disturbed load of the same peer is tried again."""
         key = turn.number, turn.peer.key
         turn.tries += 1
         kept = self.best.get(key)

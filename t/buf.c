@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kind.h"
 #include "testmod.h"
 #include "tap.h"
 
@@ -11,17 +12,6 @@
 
 static struct weir *weir;
 static struct weir_buft *plain, *huge, *mapped, *far;
-
-static struct weir_buft *kind_of(const char *name, enum weir_mem kind)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	if (weir_dev_find(weir, name, &dev) < 0 ||
-	    weir_dev_buft(dev, kind, &buft) < 0)
-		bail("%s", weir_error());
-	return buft;
-}
 
 static struct weir_buf *alloc(struct weir_buft *buft, size_t size)
 {
@@ -371,10 +361,10 @@ static void of_another_root(void)
 int main(void)
 {
 	weir = open_with_good_module();
-	plain = kind_of("CPU", WEIR_MEM_PLAIN);
-	huge = kind_of("CPU", WEIR_MEM_HUGE);
-	mapped = kind_of("CPU", WEIR_MEM_MAPPED);
-	far = kind_of("TEST0", WEIR_MEM_DEVICE);
+	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
+	mapped = kind_of(weir, "CPU", WEIR_MEM_MAPPED);
+	far = kind_of(weir, "TEST0", WEIR_MEM_DEVICE);
 	plan(12 + 10 + 6 + 13 + 16 + 1 + 4 + 1 + 1);
 	information();
 	usages();

@@ -3,15 +3,6 @@
 # weir devices: its output, on this machine and where less is allowed.
 . "${0%/*}/env.inc"
 
-says()
-{
-	python3 -c 'import json, sys
-j = json.load(open("out"))
-cpu = j["devices"][0]
-kind = {k["kind"]: k for k in cpu["kinds"]}
-assert eval("(" + sys.argv[1] + ")"), j' "$1"
-}
-
 total()
 {
 	kib=$(awk '$1 == "MemTotal:" { print $2 }' /proc/meminfo)
@@ -48,8 +39,7 @@ check 'the CPU is the first device' says \
 check 'the CPU belongs to the CPU backend' says \
 	'"CPU" in j["backends"][cpu["backend"]]'
 check 'free memory is at most the total, and that at most MemTotal' \
-	says \
-	"0 < cpu['memory']['free'] <= cpu['memory']['total'] <= $(total)"
+	says "0 < cpu['memory']['free'] <= cpu['memory']['total'] <= $(total)"
 check 'the CPU has the kinds of host memory' says \
 	'{"plain", "huge", "locked", "mapped"} <= set(kind)'
 check 'only mapped memory is read-only' says \
@@ -61,8 +51,7 @@ check 'weir devices --json has the I/O method and the features of the ring' \
 	and set(j["io"]["features"]) == {"ring", "defer_taskrun",
 	"registered_ring", "registered_files", "registered_buffers"}'
 check 'weir devices --json has the reason if a feature of the ring is missing' \
-	says \
-	'all(j["io"]["features"].values()) or j["io"]["why"]'
+	says 'all(j["io"]["features"].values()) or j["io"]["why"]'
 
 if command -v strace >/dev/null &&
 	without getppid EPERM true 2>/dev/null; then

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "mem/buf.h"
+#include "kind.h"
 #include "testmod.h"
 #include "tap.h"
 #include "mem/access.h"
@@ -14,17 +15,6 @@
 #define BIG (900 * KIB) /* near the test device's largest buffer */
 
 static struct weir *weir;
-
-static struct weir_buft *kind_of(const char *name, enum weir_mem kind)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	if (weir_dev_find(weir, name, &dev) < 0 ||
-	    weir_dev_buft(dev, kind, &buft) < 0)
-		bail("%s", weir_error());
-	return buft;
-}
 
 /* A tensor of @n bytes in a buffer of its own; free t.buf. */
 static struct weir_tensor bytes_in(struct weir_buft *buft, int64_t n)
@@ -47,12 +37,11 @@ static unsigned char *pattern(size_t n, unsigned seed)
 	return p;
 }
 
-static void there_and_back(struct weir_buft *buft, const char *name)
+static void set_and_get(struct weir_buft *buft)
 {
 	struct weir_tensor t = bytes_in(buft, 1000);
 	unsigned char *src = pattern(1000, 1), got[1000];
 
-	tap_prefix(name);
 	is_int(weir_tensor_set(&t, 0, src, 1000), 0,
 	       "bytes of a tensor can be set");
 	is_int(weir_tensor_get(&t, 0, got, 1000), 0,
@@ -69,7 +58,16 @@ static void there_and_back(struct weir_buft *buft, const char *name)
 	ok(got[0] == src[0] && got[1] == 0xee && got[998] == 0xee &&
 		   got[999] == src[9],
 	   "weir_tensor_fill writes its range and no other byte");
-	is_err(weir_tensor_set(&t, SIZE_MAX - 3, src, 8), -EINVAL,
+	weir_buf_free(t.buf);
+	free(src);
+}
+
+static void refused_ranges(struct weir_buft *buft)
+{
+	struct weir_tensor t = bytes_in(buft, 1000);
+	unsigned char got[8] = { 0 };
+
+	is_err(weir_tensor_set(&t, SIZE_MAX - 3, got, 8), -EINVAL,
 	       "8 bytes from byte 18446744073709551612 on, it has 1000",
 	       "a range whose end wraps is refused");
 	is_err(weir_tensor_get(&t, 8, got, SIZE_MAX), -EINVAL, "it has 1000",
@@ -84,18 +82,34 @@ static void there_and_back(struct weir_buft *buft, const char *name)
 	       "weir_tensor_set refuses NULL");
 	is_err(weir_tensor_get(&t, 0, NULL, 1), -EINVAL, "NULL",
 	       "weir_tensor_get refuses NULL");
+	weir_buf_free(t.buf);
+}
+
+static void clear(struct weir_buft *buft)
+{
+	struct weir_tensor t = bytes_in(buft, 1000);
+	unsigned char got[1000];
+
 	is_int(weir_buf_clear(t.buf, 3), 0, "a buffer can be cleared");
 	weir_tensor_get(&t, 0, got, 1000);
 	ok(got[0] == 3 && got[999] == 3,
 	   "clearing a buffer writes its first and its last byte");
-	tap_prefix(NULL);
 	weir_buf_free(t.buf);
-	free(src);
+}
+
+static void of_kind(struct weir_buft *buft, const char *name)
+{
+	tap_prefix(name);
+	set_and_get(buft);
+	refused_ranges(buft);
+	clear(buft);
+	tap_prefix(NULL);
 }
 
 static void read_only(void)
 {
-	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
+	struct weir_tensor t =
+		bytes_in(kind_of(weir, "CPU", WEIR_MEM_PLAIN), 100);
 	static char mine[100];
 	struct weir_tensor m;
 	struct weir_buf *ro;
@@ -104,8 +118,8 @@ static void read_only(void)
 	weir_tensor_init(&m, WEIR_DTYPE_U8, 1, &n);
 	is_err(weir_tensor_set(&m, 0, mine, 1), -EINVAL, "not placed",
 	       "weir_tensor_set refuses a tensor that is not placed");
-	if (weir_buf_wrap(kind_of("CPU", WEIR_MEM_MAPPED), mine, 100, NULL,
-			  NULL, &ro) < 0 ||
+	if (weir_buf_wrap(kind_of(weir, "CPU", WEIR_MEM_MAPPED), mine, 100,
+			  NULL, NULL, &ro) < 0 ||
 	    weir_tensor_place(&m, ro, 0) < 0)
 		bail("%s", weir_error());
 	is_err(weir_tensor_set(&m, 0, mine, 1), -EROFS, "CPU_Mapped",
@@ -122,7 +136,9 @@ static void read_only(void)
 
 static void places(void)
 {
-	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100), v;
+	struct weir_tensor t = bytes_in(kind_of(weir, "CPU", WEIR_MEM_PLAIN),
+					100),
+			   v;
 	int64_t shape[2] = { 10, 10 };
 	static char mine[100];
 
@@ -140,7 +156,8 @@ static void places(void)
 
 static void errors_of_backends(void)
 {
-	struct weir_tensor f = bytes_in(kind_of("TEST0", WEIR_MEM_DEVICE), 64);
+	struct weir_tensor f =
+		bytes_in(kind_of(weir, "TEST0", WEIR_MEM_DEVICE), 64);
 	static char mine[100];
 
 	is_err(weir_tensor_get(&f, 0, mine, 17), -EIO, "the test is slow",
@@ -153,8 +170,8 @@ static void errors_of_backends(void)
 static void copies(const char *from, enum weir_mem from_kind, const char *to,
 		   enum weir_mem to_kind, int64_t n)
 {
-	struct weir_tensor src = bytes_in(kind_of(from, from_kind), n);
-	struct weir_tensor dst = bytes_in(kind_of(to, to_kind), n);
+	struct weir_tensor src = bytes_in(kind_of(weir, from, from_kind), n);
+	struct weir_tensor dst = bytes_in(kind_of(weir, to, to_kind), n);
 	unsigned char *bytes = pattern((size_t)n, 9), *got = malloc((size_t)n);
 
 	weir_tensor_set(&src, 0, bytes, (size_t)n);
@@ -192,8 +209,8 @@ static void gaps(const char *name)
 		struct weir_buf *buf;
 
 		weir_tensor_init(&all[i], WEIR_DTYPE_U8, 2, shape);
-		if (weir_tensors_alloc(kind_of(name, WEIR_MEM_DEVICE), &all[i],
-				       1, &buf) < 0 ||
+		if (weir_tensors_alloc(kind_of(weir, name, WEIR_MEM_DEVICE),
+				       &all[i], 1, &buf) < 0 ||
 		    weir_tensor_view(&all[i], 1, 2, 3, &part[i]) < 0)
 			bail("%s", weir_error());
 	}
@@ -224,8 +241,8 @@ static void deep_gaps(void)
 		struct weir_buf *buf;
 
 		weir_tensor_init(&all[i], WEIR_DTYPE_U8, 3, shape);
-		if (weir_tensors_alloc(kind_of("CPU", WEIR_MEM_PLAIN), &all[i],
-				       1, &buf) < 0)
+		if (weir_tensors_alloc(kind_of(weir, "CPU", WEIR_MEM_PLAIN),
+				       &all[i], 1, &buf) < 0)
 			bail("%s", weir_error());
 		part[i] = all[i];
 		for (unsigned d = 0; d < 3; d++)
@@ -252,7 +269,8 @@ static void deep_gaps(void)
 
 static void overlaps(void)
 {
-	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
+	struct weir_tensor t =
+		bytes_in(kind_of(weir, "CPU", WEIR_MEM_PLAIN), 100);
 	struct weir_tensor a, b, wrapped;
 	struct weir_buf *again;
 
@@ -266,8 +284,8 @@ static void overlaps(void)
 	is_err(weir_tensor_copy(&a, &b), -EINVAL,
 	       "50 bytes each, 49 apart: they overlap",
 	       "a copy between ranges that overlap is refused");
-	if (weir_buf_wrap(kind_of("CPU", WEIR_MEM_PLAIN), weir_buf_data(t.buf),
-			  100, NULL, NULL, &again) < 0)
+	if (weir_buf_wrap(kind_of(weir, "CPU", WEIR_MEM_PLAIN),
+			  weir_buf_data(t.buf), 100, NULL, NULL, &again) < 0)
 		bail("%s", weir_error());
 	wrapped = b;
 	wrapped.buf = again;
@@ -279,7 +297,8 @@ static void overlaps(void)
 
 static void unlike(void)
 {
-	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 100);
+	struct weir_tensor t =
+		bytes_in(kind_of(weir, "CPU", WEIR_MEM_PLAIN), 100);
 	struct weir_tensor a, b;
 
 	weir_tensor_view(&t, 0, 0, 50, &a);
@@ -468,7 +487,8 @@ static void failed_work(struct weir_tensor *t)
 
 static void waits(void)
 {
-	struct weir_tensor t = bytes_in(kind_of("CPU", WEIR_MEM_PLAIN), 400);
+	struct weir_tensor t =
+		bytes_in(kind_of(weir, "CPU", WEIR_MEM_PLAIN), 400);
 
 	weir__source_init(&work.src, &counter_ops, weir);
 	waits_for_conflicts(&t);
@@ -484,8 +504,8 @@ static void of_device(const char *name)
 {
 	enum weir_mem far = WEIR_MEM_DEVICE, here = WEIR_MEM_PLAIN;
 
-	there_and_back(kind_of(name, WEIR_MEM_DEVICE), "device: ");
-	there_and_back(kind_of(name, WEIR_MEM_PINNED), "pinned: ");
+	of_kind(kind_of(weir, name, WEIR_MEM_DEVICE), "device: ");
+	of_kind(kind_of(weir, name, WEIR_MEM_PINNED), "pinned: ");
 	copies("CPU", here, name, far, 40 * BIG);
 	copies(name, far, "CPU", here, 40 * BIG);
 	copies(name, far, name, far, 40 * BIG);
@@ -501,9 +521,9 @@ int main(void)
 
 	weir = open_with_good_module();
 	plan(15 * 3 + 9 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
-	there_and_back(kind_of("CPU", WEIR_MEM_PLAIN), "host: ");
-	there_and_back(kind_of("TEST0", WEIR_MEM_DEVICE), "device: ");
-	there_and_back(kind_of("TEST0", WEIR_MEM_PINNED), "pinned: ");
+	of_kind(kind_of(weir, "CPU", WEIR_MEM_PLAIN), "host: ");
+	of_kind(kind_of(weir, "TEST0", WEIR_MEM_DEVICE), "device: ");
+	of_kind(kind_of(weir, "TEST0", WEIR_MEM_PINNED), "pinned: ");
 	read_only();
 	places();
 	errors_of_backends();

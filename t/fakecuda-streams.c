@@ -40,33 +40,48 @@ static int byte_at(CUdeviceptr ptr)
 	return *(volatile unsigned char *)cu.fakecuda_at(ptr);
 }
 
+static void queries(uint32_t *gate)
+{
+	CUstream stream = cu_stream();
+	CUevent event, never;
+	float ms;
+
+	block(stream, gate);
+	is_int(cu.cuStreamQuery(stream), CUDA_ERROR_NOT_READY,
+	       "a stream with queued work is not ready");
+	event = event_of(stream, CU_EVENT_DISABLE_TIMING);
+	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
+	       "an event after queued work is not ready");
+	cu.cuEventCreate(&never, 0);
+	is_int(cu.cuEventQuery(never), CUDA_SUCCESS,
+	       "an event that was never recorded is ready");
+	is_int(cu.cuEventElapsedTime(&ms, event, event),
+	       CUDA_ERROR_INVALID_HANDLE,
+	       "an event without timing has no elapsed time");
+	unblock(gate);
+	cu.cuEventDestroy(event);
+	cu.cuEventDestroy(never);
+	cu.cuStreamDestroy(stream);
+}
+
+/* Stream b waits for an event of a, and for one that is never recorded. */
 static void order(uint32_t *gate)
 {
 	CUstream a = cu_stream(), b = cu_stream();
 	CUdeviceptr ptr = cu_device(MIB);
 	char *pinned = cu_pinned(MIB);
 	CUevent event, never;
-	float ms;
 
 	memset(pinned, 1, MIB);
 	block(a, gate);
 	cu.cuMemcpyHtoDAsync(ptr, pinned, MIB, a);
-	is_int(cu.cuStreamQuery(a), CUDA_ERROR_NOT_READY,
-	       "a stream with queued work is not ready");
 	event = event_of(a, CU_EVENT_DISABLE_TIMING);
-	is_int(cu.cuEventQuery(event), CUDA_ERROR_NOT_READY,
-	       "an event after queued work is not ready");
 	cu.cuStreamWaitEvent(b, event, 0);
 	cu.cuMemsetD8Async(ptr, 2, 1, b);
 	cu.cuEventCreate(&never, 0);
 	cu.cuStreamWaitEvent(b, never, 0);
 	usleep(5000);
 	is_int(byte_at(ptr), 0xcd, "a stream waits for another's event");
-	is_int(cu.cuEventQuery(never), CUDA_SUCCESS,
-	       "an event that was never recorded is ready");
-	is_int(cu.cuEventElapsedTime(&ms, event, event),
-	       CUDA_ERROR_INVALID_HANDLE,
-	       "an event without timing has no elapsed time");
 	cu.cuEventDestroy(event);
 	unblock(gate);
 	is_int(cu.cuStreamSynchronize(b), CUDA_SUCCESS,
@@ -469,6 +484,7 @@ int main(void)
 	plan(51);
 	ctx = cu_start();
 	gate = cu_pinned(64);
+	queries(gate);
 	order(gate);
 	destroyed_with_work(gate);
 	stream_zero(gate);

@@ -323,6 +323,16 @@ static void registering(void)
 	       CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
 	       "registered memory is unregistered by its start only");
 	cu.cuMemHostUnregister(p);
+	munmap(p, MIB);
+	munmap(ro, MIB / 2);
+}
+
+static void register_limits(void)
+{
+	char *p = mmap(NULL, MIB, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	__typeof__(cu.cuMemHostRegister) add = cu.cuMemHostRegister;
+
 	cu.fakecuda_set("PINNED", "65536");
 	is_int(add(p, MIB, 0), CUDA_ERROR_OUT_OF_MEMORY,
 	       "not more than FAKECUDA_PINNED can be registered");
@@ -332,7 +342,6 @@ static void registering(void)
 	       "no memory can be registered where that is switched off");
 	cu.fakecuda_set("NO", "");
 	munmap(p, MIB);
-	munmap(ro, MIB / 2);
 }
 
 /* The result of a driver's call in a child of fork. */
@@ -368,6 +377,7 @@ int main(void)
 	no_access();
 	pointers();
 	registering();
+	register_limits();
 	is_int(in_child(), CUDA_ERROR_NOT_INITIALIZED,
 	       "the driver is not initialized in a child of fork");
 	is_int(cu_counts().live[FAKECUDA_DEVICE_MEMORY] +

@@ -18,6 +18,7 @@
 #include <weir.h>
 
 #include "dev/host.h"
+#include "kind.h"
 #include "sample.h"
 #include "tap.h"
 
@@ -45,14 +46,6 @@ static void must(int r)
 {
 	if (r < 0)
 		bail("%s", weir_error());
-}
-
-static struct weir_buft *kind_of(enum weir_mem kind)
-{
-	struct weir_buft *buft;
-
-	must(weir_dev_buft(cpu, kind, &buft));
-	return buft;
 }
 
 /* In a child: 0: @p has the bytes @want; 1: it is not mapped; 2: others. */
@@ -128,7 +121,7 @@ static unsigned char *copy_of(const struct weir_weights *w)
 
 static void loaded(enum weir_mem kind, const char *name)
 {
-	struct weir_load *load = start(kind_of(kind), NULL);
+	struct weir_load *load = start(kind_of(weir, "CPU", kind), NULL);
 	struct weir_weights *w = weights_of(load);
 	unsigned char *want;
 	const void *p;
@@ -146,7 +139,7 @@ static void loaded(enum weir_mem kind, const char *name)
 	is_int(seen_by_child(p, want), 1,
 	       "freed memory of kind %s that is kept is hidden from children",
 	       name);
-	load = start(kind_of(kind), NULL);
+	load = start(kind_of(weir, "CPU", kind), NULL);
 	w = weights_of(load);
 	must(weir_load_wait(load, -1));
 	ok(weir_tensor_data(weir_weights_get(w, 0)) == p,
@@ -160,7 +153,8 @@ static void loaded(enum weir_mem kind, const char *name)
 
 static void during_a_load(void)
 {
-	struct weir_load *load = start(kind_of(WEIR_MEM_HUGE), NULL);
+	struct weir_load *load =
+		start(kind_of(weir, "CPU", WEIR_MEM_HUGE), NULL);
 	struct weir_weights *w = weights_of(load);
 	unsigned char *want;
 	const void *p;
@@ -171,7 +165,7 @@ static void during_a_load(void)
 	p = weir_tensor_data(weir_weights_get(w, 0));
 	atomic_store(&blocked, false);
 	atomic_store(&block, true);
-	load = start(kind_of(WEIR_MEM_HUGE), w);
+	load = start(kind_of(weir, "CPU", WEIR_MEM_HUGE), w);
 	wait_until_blocked();
 	is_int(seen_by_child(p, want), 1,
 	       "memory that a load fills is hidden from children");
@@ -194,7 +188,8 @@ static void many(void)
 	size_t wrong = 0;
 
 	for (int i = 0; i < 10; i++) {
-		struct weir_load *load = start(kind_of(WEIR_MEM_PLAIN), w);
+		struct weir_load *load =
+			start(kind_of(weir, "CPU", WEIR_MEM_PLAIN), w);
 		pid_t pid = fork();
 		int status;
 
@@ -226,7 +221,8 @@ static void by_a_stream(void)
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	close(fd);
 	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
-	must(weir_tensors_alloc(kind_of(WEIR_MEM_HUGE), &t, 1, &buf));
+	must(weir_tensors_alloc(kind_of(weir, "CPU", WEIR_MEM_HUGE), &t, 1,
+				&buf));
 	must(weir_tensor_fill(&t, 0, BYTES, 0));
 	must(weir_file_open(weir, path, NULL, &file));
 	must(weir_stream_new(cpu, NULL, &s));

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# C tests are t/x.c, built to t/x.t; shell tests are t/x.sh. Tests link the
-# core unless they set LDADD.
+# C tests are t/x.c, built to t/x.t; shell tests are t/x.sh. Tests link the core
+# library unless they set LDADD.
 TEST_EXTENSIONS = .t .sh
 SH_LOG_DRIVER = $(T_LOG_DRIVER)
 SH_LOG_COMPILER = $(SHELL)
@@ -24,7 +24,7 @@ noinst_LTLIBRARIES += %D%/libtap.la
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py
 
-# In the order of the layers; a line each.
+# In the order of the layers, one on each line.
 T_C_TESTS = \
 	%D%/errno-names.t \
 	%D%/error.t \
@@ -116,7 +116,7 @@ check_PROGRAMS += $(T_C_TESTS)
 dist_check_SCRIPTS += $(T_SH_TESTS)
 TESTS += $(T_C_TESTS) $(T_SH_TESTS)
 
-# A module and its variants, for the registry.
+# A module, and two that the registry refuses.
 check_LTLIBRARIES += %D%/modules/weir-test.la %D%/modules/weir-none.la \
 	%D%/modules/weir-unresolved.la
 T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
@@ -130,6 +130,7 @@ T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 # Helpers that tests share. T_LEAKS: LeakSanitizer does not run.
 T_TESTMOD = %D%/testmod.c %D%/testmod.h
 T_FILES = %D%/files.c %D%/files.h
+T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_STREAMS = %D%/streams.c %D%/streams.h
@@ -137,17 +138,17 @@ T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
 T_LEAKS = %D%/leaks.c
 %C%_errno_names_t_SOURCES = %D%/errno-names.c
 %C%_error_t_SOURCES = %D%/error.c
-%C%_root_t_SOURCES = %D%/root.c
+%C%_root_t_SOURCES = %D%/root.c $(T_KIND)
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
-%C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD)
+%C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
 %C%_avail_t_SOURCES = %D%/avail.c
 %C%_arena_t_SOURCES = %D%/arena.c
-%C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD)
-%C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD)
+%C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
+%C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
@@ -168,8 +169,8 @@ T_LEAKS = %D%/leaks.c
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	%D%/sample.c %D%/sample.h $(T_FILES)
 
-# Fuzz targets: `make check` replays the kept inputs, `make fuzz` links the
-# same with libFuzzer (clang) into t/fuzz/.
+# Fuzz targets: `make check` replays the inputs of t/corpus, `make fuzz` links
+# the same sources with libFuzzer (clang) into t/fuzz/.
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
 	%D%/fuzz/check.c %D%/fuzz/replay.c
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
@@ -197,19 +198,20 @@ installcheck-local:
 	@$(AM_TESTS_ENVIRONMENT) WEIR_T_DEST='$(DESTDIR)' \
 		$(SHELL) $(top_srcdir)/t/install.sh
 
-# Poor and hostile environments.
+# Limited and hostile environments.
 check_PROGRAMS += %D%/deny %D%/misbehave
 %C%_misbehave_SOURCES = %D%/misbehave.c
 %C%_misbehave_LDADD = %D%/libtap.la
-%C%_close_t_SOURCES = %D%/close.c
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =
 EXTRA_DIST += %D%/env.inc
-# Plans, loads and weights, and what they stand on.
+
+# Plans, loads and weights, the engine and memory.
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_close_t_SOURCES = %D%/close.c $(T_FILES)
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES)
 T_WRAP = -Wl,--wrap=weir__
 %C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
@@ -230,7 +232,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
-%C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE)
+%C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND)
 %C%_fork_calls_t_SOURCES = %D%/fork-calls.c $(T_SAMPLE)
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
@@ -292,16 +294,17 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_opening_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
-# What is counted rather than timed: bench/instructions.txt.
+# Counts of instructions: bench/instructions.txt.
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh
 
-# That the rows of a bench run at all.
+# The rows of a bench run.
 dist_check_SCRIPTS += %D%/bench.sh
 if HAVE_CUDA
 TESTS += %D%/bench.sh
 endif
-# On a real GPU too: the contracts, and what is carried to such machines.
+
+# Contracts, also on a real GPU; and the bundle for such machines.
 EXTRA_DIST += %D%/gpu.inc
 dist_check_SCRIPTS += %D%/cuda-contract.sh
 if HAVE_CUDA
@@ -311,7 +314,7 @@ dist_check_SCRIPTS += %D%/bundle.sh
 TESTS += %D%/bundle.sh
 EXTRA_DIST += %D%/wheels.py
 
-# The whole suite under prove: `make prove PROVEFLAGS=-v`.
+# All tests under prove: `make prove PROVEFLAGS=-v`.
 prove: all $(check_PROGRAMS) $(check_LTLIBRARIES)
 	@$(AM_TESTS_ENVIRONMENT) PROVE_TESTS='$(TESTS)' $(SHELL) \
 		$(top_srcdir)/t/prove $(PROVEFLAGS)

@@ -25,9 +25,8 @@ static const char *words_of_failure(int err)
 	return weir__outcome_words(&outcome);
 }
 
-int main(void)
+static void errnos(void)
 {
-	plan(14);
 	is_int(errno_of(WEIR__DONE), 0, "work that is done has no errno");
 	is_int(errno_of(WEIR__END_OF_FILE), -ENODATA,
 	       "the end of a file is -ENODATA");
@@ -45,6 +44,12 @@ int main(void)
 	       "-ECANCELED from the kernel is -EIO, not a cancelled load");
 	is_int(errno_of_failure(-ETIME), -EIO,
 	       "-ETIME from a device is -EIO, not a read that was given up");
+	is_int(errno_of_failure(-ESHUTDOWN), -ESHUTDOWN,
+	       "-ESHUTDOWN from a driver that has ended stays -ESHUTDOWN");
+}
+
+static void sentences(void)
+{
 	has_str(words_of_failure(-ENODATA), "medium",
 		"the sentence of -ENODATA names the medium");
 	has_str(words_of_failure(-ETIMEDOUT), "did not answer",
@@ -53,7 +58,12 @@ int main(void)
 		"the sentence of another failure is that of its errno");
 	has_str(words_of_failure(-524), "524",
 		"the sentence of an errno without a name has its number");
-	is_int(errno_of_failure(-ESHUTDOWN), -ESHUTDOWN,
-	       "-ESHUTDOWN from a driver that has ended stays -ESHUTDOWN");
+}
+
+int main(void)
+{
+	plan(14);
+	errnos();
+	sentences();
 	return done_testing();
 }

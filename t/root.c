@@ -11,6 +11,7 @@
 
 #include "core/root.h"
 #include "core/sys.h"
+#include "kind.h"
 #include "tap.h"
 #include "core/clock.h"
 
@@ -26,22 +27,12 @@ static int open_with(struct weir_opts o)
 	return r;
 }
 
-static struct weir_buft *kind_of(struct weir *weir, enum weir_mem kind)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	if (weir_dev_find(weir, "CPU", &dev) < 0 ||
-	    weir_dev_buft(dev, kind, &buft) < 0)
-		bail("%s", weir_error());
-	return buft;
-}
-
 static struct weir_buf *alloc(struct weir *weir, size_t size)
 {
 	struct weir_buf *buf;
 
-	if (weir_buf_alloc(kind_of(weir, WEIR_MEM_PLAIN), size, NULL, &buf) < 0)
+	if (weir_buf_alloc(kind_of(weir, "CPU", WEIR_MEM_PLAIN), size, NULL,
+			   &buf) < 0)
 		bail("%s", weir_error());
 	return buf;
 }
@@ -213,17 +204,37 @@ static int make_io(struct weir *weir, struct weir__part **ret_part)
 	return r < 0 ? r : make_fake('i', ret_part);
 }
 
-static void parts(void)
+/* A root with two parts. */
+static struct weir *open_with_parts(void)
+{
+	struct weir__part *part;
+	struct weir *weir;
+
+	notes[0] = '\0';
+	if (weir_open(&OPTS(.close_timeout = 1000000000), &weir) < 0 ||
+	    weir__root_part(weir, WEIR__PART_IO, make_io, &part) < 0)
+		bail("%s", weir_error());
+	return weir;
+}
+
+static void made_once(void)
 {
 	struct weir__part *a, *b;
 	struct weir *weir;
 
-	if (weir_open(&OPTS(.close_timeout = 1000000000), &weir) < 0)
+	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	is_int(weir__root_part(weir, WEIR__PART_IO, make_io, &a), 0,
 	       "a part may need another while it is made");
 	weir__root_part(weir, WEIR__PART_IO, make_io, &b);
 	ok(a == b, "a part is made once");
+	weir_close(weir);
+}
+
+static void trimmed(void)
+{
+	struct weir *weir = open_with_parts();
+
 	weir_trim(weir, 100);
 	is_int(trim_keep[0], 100,
 	       "weir_trim lets the first part keep all of the given bytes");
@@ -232,14 +243,22 @@ static void parts(void)
 	weir_trim(weir, 10);
 	is_int(trim_keep[1], 0,
 	       "weir_trim lets the next part keep nothing if the first keeps all");
+	weir_close(weir);
+}
+
+static void closed(void)
+{
+	struct weir *weir = open_with_parts();
+	struct weir__part *part;
+
 	weir__root_ref(weir);
 	weir_close(weir);
 	is_str(notes, "ms mi cs ci ",
 	       "weir_close closes streams before the I/O engine");
 	ok(deadlines[0] == deadlines[1],
 	   "weir_close gives all parts the same deadline");
-	is_err(weir__root_part(weir, WEIR__PART_ALLOC, make_io, &b), -ESHUTDOWN,
-	       "closed", "no part is made after weir_close");
+	is_err(weir__root_part(weir, WEIR__PART_ALLOC, make_io, &part),
+	       -ESHUTDOWN, "closed", "no part is made after weir_close");
 	weir__root_put(weir);
 	is_str(notes, "ms mi cs ci fs fi ",
 	       "parts are freed with the last reference");
@@ -375,7 +394,9 @@ int main(void)
 	unknown_options();
 	log_line();
 	no_log();
-	parts();
+	made_once();
+	trimmed();
+	closed();
 	after_close();
 	two_roots();
 	forked();

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A small reader of safetensors that shares nothing with the library.
+"""A small reader of safetensors that shares no code with the library.
 
-check PATH    complain of everything that breaks the format's rules
-list PATH     NAME, DTYPE, SHAPE, FILE, OFFSET, BYTES of each tensor, by tabs
+check PATH    print each violation of the format's rules
+list PATH     NAME, DTYPE, SHAPE, FILE, OFFSET, BYTES of each tensor, with tabs
 sums PATH     MD5 and name of each tensor, sorted by name
 shapes PRESET FACTOR
               NAME, DTYPE, SHAPE of each tensor of an architecture, scaled
-put PATH      a file with a header given as text on stdin, and --data BYTES
+put PATH      write a file with the header on stdin, and --data BYTES
 """
 import glob
 import hashlib
@@ -41,7 +41,7 @@ def files_of(path):
 
 
 def tensors_of(path):
-    """(name, dtype, shape, file, offset, bytes), in the order of the bytes."""
+    """(name, dtype, shape, file, offset, bytes) by file and offset."""
     for file in files_of(path):
         header, base = read_header(file)
         header.pop("__metadata__", None)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "kind.h"
 #include "testmod.h"
 #include "tap.h"
 
@@ -9,17 +10,6 @@
 
 static struct weir *weir;
 static struct weir_buft *plain;
-
-static struct weir_buft *kind_of(const char *name, enum weir_mem kind)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	if (weir_dev_find(weir, name, &dev) < 0 ||
-	    weir_dev_buft(dev, kind, &buft) < 0)
-		bail("%s", weir_error());
-	return buft;
-}
 
 static int init(struct weir_tensor *t, enum weir_dtype dtype, unsigned ndim,
 		int64_t a, int64_t b, int64_t c)
@@ -306,7 +296,7 @@ static void alloc_one(void)
 
 static void alloc_joined(void)
 {
-	struct weir_buft *small = kind_of("TEST0", WEIR_MEM_PINNED);
+	struct weir_buft *small = kind_of(weir, "TEST0", WEIR_MEM_PINNED);
 	struct weir_buf_info info = { .size = sizeof(info) };
 	struct weir_tensor t[9];
 	struct weir_buf *buf;
@@ -335,7 +325,7 @@ static void alloc_joined(void)
 
 static void alloc_fails(void)
 {
-	struct weir_buft *small = kind_of("TEST0", WEIR_MEM_PINNED);
+	struct weir_buft *small = kind_of(weir, "TEST0", WEIR_MEM_PINNED);
 	struct weir_tensor t[9];
 	struct weir_buf *buf;
 	unsigned placed = 0;
@@ -359,7 +349,7 @@ static void alloc_fails(void)
 
 static void alloc_padded(void)
 {
-	struct weir_buft *far = kind_of("TEST0", WEIR_MEM_DEVICE);
+	struct weir_buft *far = kind_of(weir, "TEST0", WEIR_MEM_DEVICE);
 	struct weir_tensor t[2];
 	struct weir_buf *buf;
 
@@ -400,7 +390,7 @@ static void alloc_too_much(void)
 int main(void)
 {
 	weir = open_with_good_module();
-	plain = kind_of("CPU", WEIR_MEM_PLAIN);
+	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
 	plan(10 + 9 + 10 + 5 + 13 + 4 + 9 + 6 + 6 + 7);
 	shapes();
 	dimensions();

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Wheels of loaders that are none, for t/bundle.sh: wheels.py FOLDER.
+"""Wheels of stub loaders, for t/bundle.sh: wheels.py FOLDER.
 
-They are as small as a loader can be, and load to a device that is none; one of
-them loads a wrong byte, one cannot be imported, one is for another Python.
+They are minimal loaders, which load to a stub of a device. One of them loads a
+wrong byte, one cannot be imported, one is for another Python.
 """
 import os
 import sys
