@@ -32,7 +32,7 @@ is "$(examples/arrive "$model" "$name" | grep -c ' ms  ')" 1 \
 	'arrive loads a choice of them'
 check '... and refuses one that chooses nothing' \
 	fails 'weir_plan_put: ' examples/arrive "$model" no.such.tensor
-is "$(examples/queue "$shard")" 'everything before is done: two reads' \
+is "$(examples/queue "$shard")" 'done: two reads' \
 	'queue calls its function after its reads'
 check '... and says which file it cannot open' \
 	fails '/no/such/file' examples/queue /no/such/file
