@@ -48,7 +48,7 @@ bootstrap()
 
 # CI sets it, and it is what is tested.
 unset WERROR
-plan 14
+plan 15
 ABSENT=
 tree
 check 'check passes where all goes well' bootstrap check
@@ -88,6 +88,12 @@ check '... and to build nothing that only tests want' \
 	sh -c '! grep -q valgrind out'
 
 ABSENT=
+tree
+mkdir tree/build
+touch tree/build/Makefile
+bootstrap build
+check 'a build folder that was configured by hand is configured again' sh -c \
+	'grep -q "configuring in build" out && ! grep -q "No such file" out'
 tree
 mkdir tree/build
 chmod 555 tree/build
