@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Use each tensor as soon as it has arrived, while others are on their way:
- * arrive MODEL [GLOB]. Prints when each was there, and how the bytes came.
+ * arrive MODEL [GLOB]: load the tensors whose names match GLOB, and use each as
+ * soon as it has arrived, while others are still being read. Prints the time at
+ * which each has arrived, and at the end how the bytes came.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <weir.h>
 
-static int follow(struct weir_load *load, struct weir_weights *w,
-		  struct weir_event *arrived)
+static int print_arrivals(struct weir_load *load, struct weir_weights *w,
+			  struct weir_event *arrived)
 {
 	struct weir_progress p = { .size = sizeof(p) };
 	int ret;
@@ -46,7 +47,7 @@ static int load_plan(struct weir *weir, struct weir_plan *plan)
 	if ((ret = weir_event_new(weir, 0, &arrived)) == 0 &&
 	    (ret = weir_load_start(plan, NULL, &load)) == 0 &&
 	    (ret = weir_load_weights(load, &w)) == 0 &&
-	    (ret = follow(load, w, arrived)) == 0)
+	    (ret = print_arrivals(load, w, arrived)) == 0)
 		ret = report(load);
 	weir_weights_free(w);
 	weir_load_free(load);

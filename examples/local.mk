@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Small complete programs. t/examples.sh runs them; t/install.sh builds load.c
-# as a stranger would.
+# with the installed library.
 check_PROGRAMS += %D%/load %D%/arrive %D%/queue
 %C%_load_SOURCES = %D%/load.c
 %C%_load_LDADD = lib/libweir.la

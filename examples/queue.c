@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stream as the heart of an event loop: queue FILE reads the first and the
- * last 4 KiB of a file and calls a function, all queued, then polls a
- * descriptor until they are done.
+ * queue FILE: a stream in an event loop. Queues reads of the first and the last 4
+ * KiB of a file and a call of a function, then polls the descriptor of an event
+ * until all of them are done.
  */
 #include <poll.h>
 #include <stdio.h>
 #include <weir.h>
 
 enum {
-	PIECE = 4096
+	ROW_BYTES = 4096
 };
 
-static int say(void *arg)
+/* The library calls this on one of its threads when both reads are done. */
+static int print_done(void *arg)
 {
-	printf("everything before is done: %s\n", (const char *)arg);
+	printf("done: %s\n", (const char *)arg);
 	return 0;
 }
 
 static int two_rows(struct weir_buft *plain, struct weir_tensor *t,
 		    struct weir_buf **ret_buf)
 {
-	const int64_t shape[] = { 2, PIECE };
+	const int64_t shape[] = { 2, ROW_BYTES };
 	int ret = weir_tensor_init(t, WEIR_DTYPE_U8, 2, shape);
 
 	return ret < 0 ? ret : weir_tensors_alloc(plain, t, 1, ret_buf);
@@ -34,7 +35,7 @@ static int wait_in_poll(struct weir_event *done)
 	if (p.fd < 0)
 		return p.fd;
 	while (poll(&p, 1, -1) != 1)
-		; /* a signal */
+		; /* interrupted by a signal */
 	return weir_event_query(done);
 }
 
@@ -45,12 +46,12 @@ static int queue(struct weir_stream *s, struct weir_file *file,
 	struct weir_file_info info = { .size = sizeof(info) };
 	int ret = weir_file_info(file, &info);
 
-	if (ret < 0 || info.bytes < PIECE)
+	if (ret < 0 || info.bytes < ROW_BYTES)
 		return ret;
-	if ((ret = weir_stream_read(s, file, 0, t, 0, PIECE)) < 0 ||
-	    (ret = weir_stream_read(s, file, info.bytes - PIECE, t, PIECE,
-				    PIECE)) < 0 ||
-	    (ret = weir_stream_call(s, say, arg)) < 0 ||
+	if ((ret = weir_stream_read(s, file, 0, t, 0, ROW_BYTES)) < 0 ||
+	    (ret = weir_stream_read(s, file, info.bytes - ROW_BYTES, t,
+				    ROW_BYTES, ROW_BYTES)) < 0 ||
+	    (ret = weir_stream_call(s, print_done, arg)) < 0 ||
 	    (ret = weir_stream_record(s, done)) < 0)
 		return ret;
 	return wait_in_poll(done);

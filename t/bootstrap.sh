@@ -48,7 +48,7 @@ bootstrap()
 
 # CI sets it; this test sets it where it is needed.
 unset WERROR
-plan 14
+plan 15
 ABSENT=
 tree
 check 'bootstrap check succeeds' bootstrap check
@@ -90,6 +90,12 @@ check 'packages for a build include none that only tests need' \
 	sh -c '! grep -q valgrind out'
 
 ABSENT=
+tree
+mkdir tree/build
+touch tree/build/Makefile
+bootstrap build
+check 'a build folder that was configured by hand is configured again' sh -c \
+	'grep -q "configuring in build" out && ! grep -q "No such file" out'
 tree
 mkdir tree/build
 chmod 555 tree/build

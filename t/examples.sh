@@ -33,7 +33,7 @@ is "$(examples/arrive "$model" "$name" | grep -c ' ms  ')" 1 \
 	'examples/arrive loads the tensors that it is given'
 check 'examples/arrive refuses a pattern that matches no tensor' \
 	fails 'weir_plan_put: ' examples/arrive "$model" no.such.tensor
-is "$(examples/queue "$shard")" 'everything before is done: two reads' \
+is "$(examples/queue "$shard")" 'done: two reads' \
 	'examples/queue calls its function after its reads'
 check 'examples/queue names a file that it cannot open' \
 	fails '/no/such/file' examples/queue /no/such/file

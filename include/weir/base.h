@@ -140,7 +140,8 @@ struct weir_opts {
 	size_t size;
 	uint32_t io;           /* enum weir_io */
 	uint32_t reactors;     /* at most 16; 0: chosen from the number of
-				   CPUs */
+				   CPUs. There are fewer if @staging is not
+				   enough for a slot of a chunk for each */
 	uint32_t depth;        /* chunks in flight per reactor, at most 1024; 0:
 				   32 MiB of them (256 MiB on network file
 				   systems) */

@@ -45,6 +45,7 @@ struct CUstream_st;
  *
  * -EOPNOTSUPP: @dev is not a CUDA device. -EINVAL: CU_STREAM_PER_THREAD (0x2),
  * which is a different stream on each thread. -EBUSY: it is being captured.
+ * -ENODEV: the device is lost.
  */
 WEIR_API int weir_cuda_stream_wrap(struct weir_dev *dev,
 				   struct CUstream_st *stream,

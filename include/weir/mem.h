@@ -26,10 +26,9 @@ struct weir_buft_info {
 };
 #define WEIR_BUFT_HOST 0x01u     /* host code may access it */
 #define WEIR_BUFT_LOCKED 0x02u   /* the kernel does not swap it out */
-#define WEIR_BUFT_READONLY 0x04u /* read-only: pages of a file */
+#define WEIR_BUFT_READONLY 0x04u /* pages of a file: read-only */
 
 /* Describe a buffer type. The strings exist as long as the root. */
-
 WEIR_API int weir_buft_info(const struct weir_buft *buft,
 			    struct weir_buft_info *ret_info) WEIR_NONNULL(1, 2);
 
@@ -155,7 +154,7 @@ WEIR_API void weir_buf_free(struct weir_buf *buf);
 /* Describe a buffer. */
 WEIR_API int weir_buf_info(const struct weir_buf *buf,
 			   struct weir_buf_info *ret_info) WEIR_NONNULL(1, 2);
-/* -EINVAL: @usage is not an enum weir_usage. */
+/* Set the label. -EINVAL: @usage is not an enum weir_usage. */
 WEIR_API int weir_buf_set_usage(struct weir_buf *buf, enum weir_usage usage)
 	WEIR_NONNULL(1);
 /*

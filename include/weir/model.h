@@ -92,10 +92,14 @@ WEIR_API int weir_model_open(struct weir *weir, const char *path,
 	WEIR_NONNULL(1, 2, 4) WEIR_NODISCARD;
 /* Takes NULL; never blocks. Plans, loads and weights stay valid. */
 WEIR_API void weir_model_close(struct weir_model *model);
-/* All strings that a model returns exist as long as the model. */
+/*
+ * Describe the model. The strings that this and the following calls return
+ * exist as long as the model.
+ */
 WEIR_API int weir_model_info(const struct weir_model *model,
 			     struct weir_model_info *ret_info)
 	WEIR_NONNULL(1, 2);
+/* The number of tensors. */
 WEIR_API size_t weir_model_count(const struct weir_model *model)
 	WEIR_NONNULL(1);
 /* Describe tensor @i, in order of shard and offset. -EINVAL: past the end. */
@@ -120,7 +124,8 @@ WEIR_API struct weir_file *weir_model_file(const struct weir_model *model,
 
 /*
  * Make an empty plan. One plan may be used for several loads. Two threads may
- * not change the same plan at the same time.
+ * not change the same plan at the same time. weir_plan_free() takes NULL and
+ * may be called while a load of the plan is running.
  */
 WEIR_API int weir_plan_new(struct weir_model *model,
 			   struct weir_plan **ret_plan)
@@ -131,8 +136,8 @@ WEIR_API void weir_plan_free(struct weir_plan *plan);
 enum weir_way {
 	WEIR_WAY_AUTO = 0,     /* BUFFERED for what is in the page cache, else
 				  DIRECT */
-	WEIR_WAY_MAP = 1,      /* not at all: map the file's pages, read-only */
-	WEIR_WAY_BUFFERED = 2, /* copy them out of the page cache */
+	WEIR_WAY_MAP = 1,      /* no copy: map the file's pages, read-only */
+	WEIR_WAY_BUFFERED = 2, /* read them through the page cache */
 	WEIR_WAY_DIRECT = 3    /* read them with O_DIRECT */
 };
 
@@ -246,9 +251,9 @@ WEIR_API int weir_load_weights(struct weir_load *load,
 WEIR_API int weir_load_record(struct weir_load *load, size_t i,
 			      struct weir_event *event) WEIR_NONNULL(1, 3);
 /*
- * Block until every tensor has arrived or failed and no read is running, for at
- * most @timeout_ns. Returns 0 if all tensors have arrived, else the errno of
- * the first failure.
+ * Block until every tensor has arrived or failed and no read is running, apart
+ * from reads that were given up, for at most @timeout_ns. Returns 0 if all
+ * tensors have arrived, else the errno of the first failure.
  *
  * -ETIMEDOUT: not finished yet; the call returns it for no other reason.
  * -ECANCELED: weir_load_cancel() was called. -ESTALE: a file has changed since
@@ -356,9 +361,9 @@ enum weir_digest {
 /*
  * Compute the digest of tensor @i from the bytes in memory. Blocks until the
  * tensor has arrived, then while it computes. Returns the size of the digest in
- * bytes. If the tensor failed to load: its error. -EINVAL: @i is past the end,
- * or @kind is not an enum weir_digest. -ENOMEM: no memory to copy device memory
- * through.
+ * bytes. -EINVAL: @i is past the end, or @kind is not an enum weir_digest.
+ * -ENOMEM: no memory to copy device memory through. If the tensor failed to
+ * load: its error.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])

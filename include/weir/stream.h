@@ -35,8 +35,8 @@ WEIR__DECLARE_OPTS_INIT(weir_stream_opts)
 #define WEIR_STREAM_OPTS_INIT WEIR__OPTS_INIT(weir_stream_opts)
 
 /*
- * Make a native stream: one whose handle of the device's own interface can be
- * had (weir_cuda_stream_native()), so that other code can queue work in it too.
+ * Make a native stream. The program can get its handle in the device's own
+ * interface (weir_cuda_stream_native()) and queue work in it with other code.
  * It behaves as a wrapped stream does: see weir/cuda.h.
  */
 #define WEIR_STREAM_NATIVE 0x01u
@@ -71,8 +71,8 @@ WEIR_API int weir_stream_get(struct weir_stream *stream,
 			     void *dst, size_t n) WEIR_NONNULL(1, 2);
 
 /*
- * The same for a rectangle of bytes: @rows rows of @width bytes each. A pitch
- * is the distance in bytes from the start of a row to that of the next.
+ * A rectangle of bytes: @rows rows of @width bytes each. A pitch is the
+ * distance in bytes from the start of a row to that of the next.
  */
 struct weir_rect {
 	uint64_t off;        /* of the first row in the tensor, bytes */
@@ -81,6 +81,7 @@ struct weir_rect {
 	uint64_t pitch;      /* in the tensor, >= width */
 	uint64_t host_pitch; /* in the caller's memory, >= width */
 };
+/* Copy a rectangle; otherwise as weir_stream_set() and weir_stream_get(). */
 WEIR_API int weir_stream_set_2d(struct weir_stream *stream,
 				const struct weir_tensor *dst,
 				const struct weir_rect *rect, const void *src)

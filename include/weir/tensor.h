@@ -75,7 +75,7 @@ enum weir_dtype {
 struct weir_dtype_info {
 	size_t size;         /* set by the caller */
 	const char *name;    /* "BF16", as safetensors or GGML writes it */
-	uint32_t block;      /* elements in a block; 1 if not quantised */
+	uint32_t block;      /* elements in a block; 1 for most types */
 	uint32_t bytes;      /* bytes of a block */
 	uint32_t align;      /* that host code needs for an element, bytes */
 	int32_t ggml;        /* GGML's number; -1: GGML does not have it */
