@@ -217,7 +217,7 @@ static void changes_are_noticed(void)
 	weir_file_close(f);
 }
 
-/* @n tensors of one byte; @step 1: in order, another: not. */
+/* @n tensors of one byte. @step 1: in the order of the data; else not. */
 static void write_many(const char *name, unsigned n, unsigned step)
 {
 	char *text = malloc(80 * (size_t)n + 10);

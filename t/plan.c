@@ -7,7 +7,7 @@
 
 #include "plan.inc"
 
-/* A put for each tensor, into one buffer, the last of the file first. */
+/* All into one buffer, beginning with the last tensor of the file. */
 static void each_tensor_may_have_a_put(void)
 {
 	const uint64_t step = device ? kind_align : 16;
