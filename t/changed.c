@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files that others change while a load reads them. pread(2) is ours, so that
- * a load waits until the change is made; fstat(2) is, to have the times of a
- * file system that keeps whole seconds.
+ * Files that others change while a load reads them. The test replaces pread(2),
+ * so that a load waits until the change is made, and fstat(2), to have the times
+ * of a file system that stores whole seconds.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,19 +25,19 @@
 static char dir[] = "/var/tmp/weir-changed-XXXXXX";
 static char path[64], other[64];
 static struct weir *root;
-static _Atomic bool hold, whole_seconds;
-static _Atomic unsigned held;
+static _Atomic bool block, whole_seconds;
+static _Atomic unsigned n_blocked;
 static uint64_t failed; /* the number of the last failure */
 
 /* The library's calls come to these two. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 						     size_t n, off_t off)
 {
-	bool chunk = n > 8192; /* not of /proc */
+	bool chunk = n > 8192; /* not a read of /proc */
 
-	if (chunk && atomic_load(&hold))
-		atomic_fetch_add(&held, 1);
-	while (chunk && atomic_load(&hold))
+	if (chunk && atomic_load(&block))
+		atomic_fetch_add(&n_blocked, 1);
+	while (chunk && atomic_load(&block))
 		usleep(1000);
 	return syscall(SYS_pread64, fd, buf, n, off);
 }
@@ -199,7 +199,7 @@ static struct weir_model *fresh_model(void)
 	return m;
 }
 
-/* The result of a load in the middle of which @change is made. */
+/* The result of a load during which @change is made. */
 static int load_and(void (*change)(void), uint32_t flags)
 {
 	struct weir_model *m = fresh_model();
@@ -207,13 +207,13 @@ static int load_and(void (*change)(void), uint32_t flags)
 	struct weir_load *l;
 	int r;
 
-	atomic_store(&held, 0);
-	atomic_store(&hold, true);
+	atomic_store(&n_blocked, 0);
+	atomic_store(&block, true);
 	l = start(m, flags);
-	while (!atomic_load(&held))
+	while (!atomic_load(&n_blocked))
 		usleep(1000);
 	change();
-	atomic_store(&hold, false);
+	atomic_store(&block, false);
 	r = weir_load_wait(l, -1);
 	weir_load_error(l, WEIR_ALL, &f);
 	failed = f.number;
@@ -227,13 +227,12 @@ static const struct {
 	const char *what, *says;
 } changes[] = {
 	{ write_to, "written to", "was written to" },
-	{ write_and_put_time_back,
-	  "written to, its time of modification being put back",
+	{ write_and_put_time_back, "written to and its mtime set back",
 	  "ctime changed" },
 	{ write_by_mapping, "written to through a mapping", "was written to" },
 	{ cut_and_restore, "cut and made as long as it was", "ctime changed" },
 	{ make_hole, "given a hole", "was written to" },
-	/* These leave the bytes alone, but nothing tells them apart. */
+	/* The bytes stay the same, but the times do not show that. */
 	{ rename_it, "renamed", "ctime changed" },
 	{ link_it, "linked", "ctime changed" },
 	{ remove_it, "removed", "ctime changed" },
@@ -241,22 +240,26 @@ static const struct {
 };
 #define CHANGES (sizeof(changes) / sizeof(changes[0]))
 
-static void seen(void)
+static void changes_fail_the_load(void)
 {
 	for (size_t i = 0; i < CHANGES; i++) {
 		is_err(load_and(changes[i].change, 0), -ESTALE, changes[i].says,
-		       "a load of a file that is %s meanwhile is refused",
+		       "a load fails if its file is %s", changes[i].what);
+		is_int(failed, 1,
+		       "a load whose file is %s fails as a whole, not by a tensor",
 		       changes[i].what);
-		is_int(failed, 1, "... as a whole, its tensor having arrived");
 		is_int(load_and(changes[i].change, WEIR_LOAD_UNCHECKED), 0,
-		       "... but for WEIR_LOAD_UNCHECKED");
+		       "with WEIR_LOAD_UNCHECKED a load succeeds if its file is %s",
+		       changes[i].what);
 	}
-	is_int(load_and(read_it, 0), 0, "a file that others read is unchanged");
-	is_int(load_and(nothing, 0), 0, "so is one that is left alone");
+	is_int(load_and(read_it, 0), 0,
+	       "a load succeeds if others only read its file");
+	is_int(load_and(nothing, 0), 0,
+	       "a load succeeds if its file is left alone");
 }
 
-/* A write right after the opening, in the second of the one before. */
-static void in_one_step(void)
+/* A write right after opening, in the same second as the write before it. */
+static void a_write_in_the_same_second_is_noticed(void)
 {
 	struct weir_model *m;
 	struct weir_load *l;
@@ -266,7 +269,7 @@ static void in_one_step(void)
 	write_to();
 	l = start(m, 0);
 	is_err(weir_load_wait(l, -1), -ESTALE, "was written to",
-	       "a write in the second of the one before is seen where times are whole seconds");
+	       "where times are whole seconds, a write in the second of the last one is noticed");
 	weir_load_free(l);
 	weir_model_close(m);
 	atomic_store(&whole_seconds, false);
@@ -284,8 +287,8 @@ int main(void)
 	o.io = WEIR_IO_SYNC;
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
-	seen();
-	in_one_step();
+	changes_fail_the_load();
+	a_write_in_the_same_second_is_noticed();
 	weir_close(root);
 	unlink(other);
 	unlink(path);

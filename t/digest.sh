@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The bytes that a load puts into memory are those of the files: digests taken
-# by other programs over the ranges that another reader finds.
+# A load puts the bytes of the files into memory: its digests are compared with
+# those that other programs compute of the ranges that another reader finds.
 . "${0%/*}/cli.inc"
 
 command -v xxhsum >/dev/null || skip_all 'no xxhsum'
@@ -30,15 +30,15 @@ agrees()
 	diff "$want" got
 }
 
-# Chunks of two sizes: one for a tensor, and one for many of them.
+# With chunks of two sizes: one chunk for several tensors, several for one.
 both_agree()
 {
 	agrees xxh3 --digest "$@" &&
 		agrees sha256 --digest=sha256 --chunk 64K "$@"
 }
 
-# RLIMIT_MEMLOCK is for all processes of a user: others may have taken what a
-# ring needs, for the moment.
+# RLIMIT_MEMLOCK counts all processes of a user: others may use what a ring needs
+# at the moment.
 check_both()
 {
 	both_agree "$@" >said 2>&1
@@ -53,12 +53,12 @@ check_both()
 }
 
 plan 49
-check 'a model of three shards is written' \
+check 'weir synth writes a model of three shards' \
 	weir synth tiny model --shards 3 --seed 7
 outside xxhsum -H2 - >xxh3
 outside sha256sum >sha256
 is "$(cut -c 1-32 xxh3 | sort -u | wc -l)" 27 'xxhsum has a digest of each range'
-is "$(cut -c 1-64 sha256 | sort -u | wc -l)" 27 'so has sha256sum'
+is "$(cut -c 1-64 sha256 | sort -u | wc -l)" 27 'sha256sum has a digest of each range'
 
 ring=1
 weir load model --io uring --quiet 2>/dev/null || ring=
@@ -74,25 +74,25 @@ for way in auto map buffered direct; do
 	done
 done
 
-check 'a load into the same memory again has them' \
+check 'a repeated load into the same memory has the digests' \
 	agrees xxh3 --digest --repeat 3
-check '... and one into new memory' agrees xxh3 --digest --repeat 3 --fresh
-check '... and one with a single slow reactor' \
+check 'a repeated load into new memory has the digests' agrees xxh3 --digest --repeat 3 --fresh
+check 'a load with one reactor and one chunk in flight has the digests' \
 	agrees xxh3 --digest --reactors 1 --depth 1 --chunk 64K
-check '... and one without waiting for a ring' \
+check 'a load without a ring has the digests' \
 	agrees xxh3 --digest=xxh3 --io sync --chunk 64K
 grep -F layers xxh3 >layers
-check 'only what was asked for is loaded' \
+check '--only loads the tensors that match' \
 	agrees layers --digest --only 'model.layers.*'
 weir synth tiny one.safetensors --seed 7 2>/dev/null
-check 'the same tensors in one file have the same digests' \
+check 'a model of one file has the digests of its shards' \
 	sh -c 'weir load one.safetensors --digest 2>/dev/null | diff xxh3 -'
 shard=model/model-00002-of-00003.safetensors
 size=$(wc -c <$shard)
 printf '\377' | dd of=$shard bs=1 seek=$((size - 1)) conv=notrunc status=none
 outside xxhsum -H2 - >changed
-is "$(diff xxh3 changed | grep -c '^>')" 1 'a byte is changed in a file'
-check '... and it is seen in that tensor alone' agrees changed --digest
+is "$(diff xxh3 changed | grep -c '^>')" 1 'one changed byte changes one digest of xxhsum'
+check 'one changed byte changes one digest of weir' agrees changed --digest
 check 'a line is a digest, two blanks and a name' \
 	sh -c '! grep -vE "^[0-9a-f]{32}  [a-z_0-9.]+$" got'
 check 'the lines are sorted by the bytes of the names' \

@@ -40,8 +40,8 @@ void files_begin(void)
 const char *files_path(const char *name)
 {
 	static char ring[8][4096];
-	static unsigned turn;
-	char *out = ring[turn++ % 8];
+	static unsigned next;
+	char *out = ring[next++ % 8];
 
 	snprintf(out, sizeof(ring[0]), "%s%s%s", folder, *name ? "/" : "",
 		 name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files for tests, in a folder of their own that goes when the test ends.
- * Paths are relative to it, and each function bails out rather than fail.
+ * Files for tests, in a directory of their own that is removed when the test ends.
+ * Names are relative to it. Each function bails out on failure.
  */
 #ifndef T_FILES_H
 #define T_FILES_H
@@ -13,9 +13,9 @@
 #define ENTRY(n, d, s, o) \
 	"\"" n "\":{\"dtype\":\"" d "\",\"shape\":" s ",\"data_offsets\":" o "}"
 
-/* Make the folder, under /var/tmp. */
+/* Make the directory, under /var/tmp. */
 void files_begin(void);
-/* @name in the folder; a ring of buffers. "" is the folder itself. */
+/* The path of @name; "" is the directory. One of a ring of buffers. */
 const char *files_path(const char *name);
 void files_dir(const char *name);
 void files_link(const char *name, const char *to);
@@ -25,7 +25,7 @@ void files_bytes(const char *name, const void *bytes, size_t n);
 void files_st(const char *name, const char *header, uint64_t data);
 void files_truncate(const char *name, uint64_t bytes);
 
-/* Descriptors that this process has open. */
+/* How many descriptors this process has open. */
 unsigned files_open(void);
 
 #endif

@@ -32,7 +32,7 @@ static const struct {
 } rules[] = {
 	/* clang-format off */
 	{ "a map", TEXT("{\"weight_map\":{\"a\":\"1.st\"}}"), 0, 0, "" },
-	{ "white space around it", TEXT(" \n{\"weight_map\":{}}\n"), 0, 0, "" },
+	{ "white space around the object", TEXT(" \n{\"weight_map\":{}}\n"), 0, 0, "" },
 	{ "an empty map", TEXT("{\"weight_map\":{}}"), 0, 0, "" },
 	{ "metadata before the map",
 	  TEXT("{\"metadata\":{\"total_size\":12},\"weight_map\":{\"a\":\"1\"}}"),
@@ -43,7 +43,7 @@ static const struct {
 	  TEXT("{\"metadata\":{\"total_size\":1.5e9},\"weight_map\":{}}"), 0, 0, "" },
 	{ "a total_size that is a string",
 	  TEXT("{\"metadata\":{\"total_size\":\"12\"},\"weight_map\":{}}"), 0, 0, "" },
-	{ "members that we do not know",
+	{ "unknown members",
 	  TEXT("{\"x\":{\"weight_map\":0},\"weight_map\":{},\"y\":[]}"), 0, 0, "" },
 	{ "no map", TEXT("{\"metadata\":{}}"), -EBADMSG, -EBADMSG,
 	  "i.json: an index without 'weight_map'" },
@@ -62,16 +62,16 @@ static const struct {
 	{ "a tensor placed twice, in two shards",
 	  TEXT("{\"weight_map\":{\"a\":\"1\",\"a\":\"2\"}}"), -EBADMSG, 0,
 	  "in tensor 'a': named twice" },
-	{ "an array", TEXT("[]"), -EBADMSG, -EBADMSG, "byte 0: expected '{'" },
-	{ "nothing", TEXT(""), -EBADMSG, -EBADMSG, "byte 0: expected '{', found the end" },
-	{ "half an index", TEXT("{\"weight_map\":{\"a\":\"1\""), -EBADMSG, -EBADMSG,
+	{ "an array as its root", TEXT("[]"), -EBADMSG, -EBADMSG, "byte 0: expected '{'" },
+	{ "no text", TEXT(""), -EBADMSG, -EBADMSG, "byte 0: expected '{', found the end" },
+	{ "a text cut short", TEXT("{\"weight_map\":{\"a\":\"1\""), -EBADMSG, -EBADMSG,
 	  "byte 22: expected ',' or '}', found the end" },
-	{ "text after the index", TEXT("{\"weight_map\":{}} x"), -EBADMSG, -EBADMSG,
+	{ "text after the object", TEXT("{\"weight_map\":{}} x"), -EBADMSG, -EBADMSG,
 	  "byte 18: expected only white space" },
 	{ "a byte order mark", TEXT("\xef\xbb\xbf{\"weight_map\":{}}"),
 	  -EBADMSG, -EBADMSG, "byte 0" },
 
-	/* what may become a path */
+	/* names of shards, which become paths */
 	{ "a file in a folder", TEXT("{\"weight_map\":{\"a\":\"b/c.st\"}}"), 0, 0, "" },
 	{ "names with dots", TEXT("{\"weight_map\":{\"a\":\"..a/...\",\"b\":\"b../.c\"}}"),
 	  0, 0, "" },
@@ -89,7 +89,7 @@ static const struct {
 	  -EBADMSG, -EBADMSG, "it has a '..' component" },
 	{ "'..' at the end", TEXT("{\"weight_map\":{\"a\":\"b/..\"}}"),
 	  -EBADMSG, -EBADMSG, "it has a '..' component" },
-	{ "'..' between two slashes", TEXT("{\"weight_map\":{\"a\":\"b//..//c\"}}"),
+	{ "'..' between double slashes", TEXT("{\"weight_map\":{\"a\":\"b//..//c\"}}"),
 	  -EBADMSG, -EBADMSG, "it has a '..' component" },
 	{ "'..' by escapes", TEXT("{\"weight_map\":{\"a\":\"\\u002e\\u002e\\u002fb\"}}"),
 	  -EBADMSG, -EBADMSG, "it has a '..' component" },
@@ -103,11 +103,12 @@ static void one_rule(size_t i, bool lenient)
 	int r = parse(&x, rules[i].text, rules[i].len, lenient);
 
 	is_err(r, want, lenient && !rules[i].strict ? "" : rules[i].part,
-	       "%s: %s", want ? "refused" : "accepted", rules[i].what);
+	       "an index with %s is %s", rules[i].what,
+	       want ? "refused" : "accepted");
 	weir__index_fini(&x);
 }
 
-static void order(void)
+static void shards_are_sorted(void)
 {
 	struct weir__index x;
 
@@ -116,25 +117,25 @@ static void order(void)
 		   "\"d\":\"s-2\",\"e\":\"S\"},\"metadata\":{\"total_size\":"
 		   "18446744073709551615}}"),
 	      false);
-	is_int(x.n_placed, 5, "every tensor of the map is placed");
-	is_int(x.n_shards, 4, "each shard is one, however often it is named");
+	is_int(x.n_placed, 5, "every tensor of an index is placed");
+	is_int(x.n_shards, 4, "a shard that is named twice is one shard");
 	ok(weir__str_is(&x.shard[0], "S") && weir__str_is(&x.shard[1], "s-1") &&
 		   weir__str_is(&x.shard[2], "s-10") &&
 		   weir__str_is(&x.shard[3], "s-2"),
 	   "shards are in the order of the bytes of their names");
 	ok(x.placed[0].shard == 3 && x.placed[1].shard == 2 &&
 		   x.placed[2].shard == 1 && x.placed[3].shard == 3,
-	   "tensors follow their shards");
-	ok(x.total_size == UINT64_MAX, "total_size is kept as it is");
+	   "a tensor keeps its shard when shards are sorted");
+	ok(x.total_size == UINT64_MAX, "total_size keeps all 64 bits");
 	weir__index_fini(&x);
 	parse(&x, TEXT("{\"weight_map\":{\"a\":\"b//c\",\"d\":\"b/c\"}}"),
 	      false);
-	is_int(x.n_shards, 2, "names are compared as strings, not as paths");
-	is_int(x.total_size, 0, "a total_size that is missing is 0");
+	is_int(x.n_shards, 2, "shards are compared as strings, not as paths");
+	is_int(x.total_size, 0, "total_size is 0 if the index has none");
 	weir__index_fini(&x);
 }
 
-static void last_wins(void)
+static void the_last_place_counts(void)
 {
 	struct weir__index x;
 
@@ -142,9 +143,10 @@ static void last_wins(void)
 	      TEXT("{\"weight_map\":{\"a\":\"1\",\"b\":\"2\",\"a\":\"3\"}}"),
 	      true);
 	is_int(x.n_placed, 2, "lenient: a tensor placed twice is one tensor");
-	is_int(x.n_shards, 2, "lenient: a shard that loses it is not one");
+	is_int(x.n_shards, 2,
+	       "lenient: a shard without tensors is not part of the model");
 	ok(weir__str_is(&x.shard[x.placed[0].shard], "3"),
-	   "lenient: the last place counts");
+	   "lenient: the last place of a tensor counts");
 	weir__index_fini(&x);
 }
 
@@ -167,15 +169,16 @@ static int many_shards(unsigned n, size_t *ret_shards)
 	return r;
 }
 
-static void limits(void)
+static void shards_are_limited(void)
 {
 	size_t n;
 
-	is_int(many_shards(100000, &n), 0, "100 000 shards are taken");
-	is_int(n, 100000, "... all of them");
+	is_int(many_shards(100000, &n), 0,
+	       "an index of 100 000 shards is accepted");
+	is_int(n, 100000, "an index of 100 000 shards keeps them all");
 	is_err(many_shards(100001, &n), -EOPNOTSUPP,
 	       "i.json: more than 100000 shards are not supported",
-	       "100 001 are refused");
+	       "an index of 100 001 shards is refused");
 }
 
 int main(void)
@@ -186,9 +189,9 @@ int main(void)
 		one_rule(i / 2, i % 2);
 	}
 	tap_prefix(NULL);
-	order();
-	last_wins();
-	limits();
+	shards_are_sorted();
+	the_last_place_counts();
+	shards_are_limited();
 	free(text);
 	return done_testing();
 }

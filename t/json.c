@@ -10,7 +10,7 @@
 #define LEN(a) (sizeof(a) / sizeof(a[0]))
 #define TEXT(s) s, sizeof(s) - 1
 
-static char *copy; /* no byte longer than it has to be, for ASan's sake */
+static char *copy; /* of exact size, so that ASan sees an overrun */
 
 static void begin(struct weir__json *j, const char *text, size_t len)
 {
@@ -38,15 +38,14 @@ static const struct {
 } good[] = {
 	{ TEXT("{}"), "an empty object" },
 	{ TEXT(" \t\r\n[ ] \t\r\n"), "white space of four kinds" },
-	{ TEXT("{\"a\":[1,{\"b\":null}],\"\":true}"),
-	  "containers in each other" },
+	{ TEXT("{\"a\":[1,{\"b\":null}],\"\":true}"), "nested containers" },
 	{ TEXT("[0,-0,10,1.5,-1.25e+10,2E-3,false]"), "all forms of numbers" },
 	{ TEXT("123456789012345678901234567890"), "a number of any length" },
 	{ TEXT("\"\x7f\""), "a DEL in a string" },
 	{ TEXT("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\""), "every escape" },
 	{ TEXT("\"\\ud83d\\ude00\""), "a surrogate pair" },
 	{ TEXT("\"\\ud800\\udc00\\uDBFF\\uDFFF\""),
-	  "the first and the last of them" },
+	  "the first and the last surrogate pair" },
 	{ TEXT("\"\xc2\x80\xdf\xbf\""), "UTF-8 of two bytes" },
 	{ TEXT("\"\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\""),
 	  "UTF-8 of three bytes" },
@@ -58,7 +57,8 @@ static const struct {
 	size_t len;
 	const char *part, *what;
 } bad[] = {
-	{ TEXT(""), "byte 0: expected a value, found the end", "no text" },
+	{ TEXT(""), "byte 0: expected a value, found the end",
+	  "no text at all" },
 	{ TEXT("{"), "byte 1: expected a string, found the end",
 	  "an object that does not end" },
 	{ TEXT("{\"a\":1"), "byte 6: expected ',' or '}', found the end",
@@ -88,14 +88,14 @@ static const struct {
 	{ TEXT("\xef\xbb\xbf{}"), "byte 0: expected a value, found byte 0xef",
 	  "a byte order mark" },
 	{ TEXT("// c\n{}"), "byte 0", "a comment" },
-	{ TEXT("[1 /* c */]"), "byte 3", "a comment inside" },
+	{ TEXT("[1 /* c */]"), "byte 3", "a comment inside an array" },
 	{ TEXT("\v{}"), "byte 0: expected a value, found byte 0x0b",
 	  "white space that JSON does not have" },
 	{ TEXT("[NaN]"), "byte 1", "NaN" },
 	{ TEXT("[Infinity]"), "byte 1", "Infinity" },
-	{ TEXT("nul"), "byte 0: expected a value", "a word cut short" },
-	{ TEXT("nulll"), "byte 4", "a word and more" },
-	{ TEXT("True"), "byte 0", "a word of another language" },
+	{ TEXT("nul"), "byte 0: expected a value", "a truncated literal" },
+	{ TEXT("nulll"), "byte 4", "a literal and more letters" },
+	{ TEXT("True"), "byte 0", "a capital True" },
 	{ TEXT("'a'"), "byte 0", "a string in single quotes" },
 	{ TEXT("01"), "byte 0: a number may not begin with 0",
 	  "a leading zero" },
@@ -128,32 +128,39 @@ static const struct {
 	{ TEXT("\"\\ud800\\udbff\""), "byte 1: half",
 	  "a high surrogate before the last high one" },
 	{ TEXT("\"\\ud800\\ue000\""), "byte 1: half",
-	  "one before what comes after the last low one" },
-	{ TEXT("\"\\ud800\\u0041\""), "byte 1: half", "a pair of one half" },
-	{ TEXT("\"\\ud800\\udc0"), "byte 1: half", "a pair cut short" },
+	  "a high surrogate before U+E000" },
+	{ TEXT("\"\\ud800\\u0041\""), "byte 1: half",
+	  "a high surrogate before a letter" },
+	{ TEXT("\"\\ud800\\udc0"), "byte 1: half",
+	  "a surrogate pair cut short" },
 	{ TEXT("\"\x80\""), "byte 1: byte 0x80 is not UTF-8",
 	  "a continuation byte alone" },
 	{ TEXT("\"\xc1\xbf\""), "not UTF-8", "an overlong form of two bytes" },
-	{ TEXT("\"\xe0\x9f\xbf\""), "not UTF-8", "one of three bytes" },
-	{ TEXT("\"\xf0\x8f\xbf\xbf\""), "not UTF-8", "one of four bytes" },
+	{ TEXT("\"\xe0\x9f\xbf\""), "not UTF-8",
+	  "an overlong form of three bytes" },
+	{ TEXT("\"\xf0\x8f\xbf\xbf\""), "not UTF-8",
+	  "an overlong form of four bytes" },
 	{ TEXT("\"\xed\xa0\x80\""), "not UTF-8", "a surrogate in UTF-8" },
 	{ TEXT("\"\xf4\x90\x80\x80\""), "not UTF-8", "more than U+10FFFF" },
-	{ TEXT("\"\xf5\x80\x80\x80\""), "not UTF-8", "a byte never in UTF-8" },
+	{ TEXT("\"\xf5\x80\x80\x80\""), "not UTF-8",
+	  "a byte that UTF-8 never has" },
 	{ TEXT("\"\xc3\""), "not UTF-8", "UTF-8 cut short by a quote" },
-	{ TEXT("\"\xe2\x82\""), "not UTF-8", "... before its third byte" },
-	{ TEXT("\"\xf0\x9f\x98\""), "not UTF-8", "... before its fourth byte" },
+	{ TEXT("\"\xe2\x82\""), "not UTF-8",
+	  "UTF-8 cut short before its third byte" },
+	{ TEXT("\"\xf0\x9f\x98\""), "not UTF-8",
+	  "UTF-8 cut short before its fourth byte" },
 	{ TEXT("\"\xe2\x82"), "not UTF-8", "UTF-8 cut short by the end" },
 	{ TEXT("\xc3\xa9"), "byte 0", "a letter outside of a string" },
 };
 
-static void grammar(void)
+static void texts_are_accepted_or_refused(void)
 {
 	for (size_t i = 0; i < LEN(good); i++)
-		is_int(whole(good[i].text, good[i].len), 0, "accepted: %s",
-		       good[i].what);
+		is_int(whole(good[i].text, good[i].len), 0,
+		       "JSON with %s is accepted", good[i].what);
 	for (size_t i = 0; i < LEN(bad); i++)
 		is_err(whole(bad[i].text, bad[i].len), -EBADMSG, bad[i].part,
-		       "refused: %s", bad[i].what);
+		       "JSON with %s is refused", bad[i].what);
 }
 
 static int nested(unsigned depth, const char *open, const char *close)
@@ -172,19 +179,21 @@ static int nested(unsigned depth, const char *open, const char *close)
 	return r;
 }
 
-static void depth(void)
+static void depth_is_bounded(void)
 {
-	is_int(nested(127, "[", "]"), 0, "127 arrays in each other are read");
+	is_int(nested(127, "[", "]"), 0, "127 nested arrays are accepted");
 	is_err(nested(128, "[", "]"), -EBADMSG,
-	       "byte 127: nested deeper than 127 levels", "128 are refused");
-	is_int(nested(127, "{\"\":", "}"), 0, "127 objects are read");
+	       "byte 127: nested deeper than 127 levels",
+	       "128 nested arrays are refused");
+	is_int(nested(127, "{\"\":", "}"), 0,
+	       "127 nested objects are accepted");
 	is_err(nested(128, "{\"\":", "}"), -EBADMSG, "byte 508: nested",
-	       "128 are refused");
+	       "128 nested objects are refused");
 	is_err(nested(1000000, "[", "]"), -EBADMSG, "byte 127",
-	       "a million are refused at the same place");
+	       "a million nested arrays are refused at the 128th");
 }
 
-static void strings(void)
+static void strings_are_decoded(void)
 {
 	static const char text[] =
 		"\"a\\u0000\\n\\u00e9\\u20ac\\ud83d\\ude00\xc3\xa9z\" x";
@@ -195,12 +204,14 @@ static void strings(void)
 
 	begin(&j, text, sizeof(text) - 1);
 	is_int(weir__json_string(&j, &s), 0, "a string is decoded");
-	is_int(s.len, sizeof(want) - 1, "its length counts decoded bytes");
-	is_mem(s.s, want, sizeof(want) - 1, "a NUL may be inside of it");
-	is_int(weir__json_peek(&j), 'x', "what follows it comes next");
+	is_int(s.len, sizeof(want) - 1,
+	       "the length of a string counts decoded bytes");
+	is_mem(s.s, want, sizeof(want) - 1,
+	       "a decoded string may contain a NUL");
+	is_int(weir__json_peek(&j), 'x', "the token after a string comes next");
 	begin(&j, TEXT("\"\""));
 	is_int(weir__json_string(&j, &s), 0, "an empty string is a string");
-	is_int(s.len, 0, "of no bytes");
+	is_int(s.len, 0, "an empty string has length 0");
 	ok(weir__str_is(&s, "") && !weir__str_is(&s, "a"),
 	   "strings are compared by length and bytes");
 }
@@ -213,37 +224,40 @@ static int number(const char *text, size_t len, uint64_t *ret)
 	return weir__json_u64(&j, ret);
 }
 
-static void numbers(void)
+static void whole_numbers_are_exact(void)
 {
 	uint64_t v = 7;
 
 	is_int(number(TEXT("0"), &v), 0, "0 is a whole number");
-	is_int(v, 0, "... of that value");
-	is_int(number(TEXT("18446744073709551615"), &v), 0, "2^64-1 is read");
-	ok(v == UINT64_MAX, "... exactly");
+	is_int(v, 0, "0 has the value 0");
+	is_int(number(TEXT("18446744073709551615"), &v), 0,
+	       "2^64-1 is accepted");
+	ok(v == UINT64_MAX, "2^64-1 is read exactly");
 	is_err(number(TEXT("18446744073709551616"), &v), -EBADMSG,
 	       "above 18446744073709551615", "2^64 is refused");
 	is_err(number(TEXT("99999999999999999999999"), &v), -EBADMSG, "above",
-	       "what wraps is refused");
+	       "a number that wraps is refused");
 	is_int(number(TEXT("9007199254740993"), &v), 0,
-	       "a number that no double holds is read");
-	ok(v == 9007199254740993u, "... exactly");
+	       "2^53+1, which no double has, is accepted");
+	ok(v == 9007199254740993u, "2^53+1 is read exactly");
 	is_err(number(TEXT("-1"), &v), -EBADMSG,
-	       "expected a whole number, found '-'", "-1 is refused");
-	is_err(number(TEXT("-0"), &v), -EBADMSG, "found '-'", "so is -0");
+	       "expected a whole number, found '-'",
+	       "-1 is refused as a whole number");
+	is_err(number(TEXT("-0"), &v), -EBADMSG, "found '-'",
+	       "-0 is refused as a whole number");
 	is_err(number(TEXT("2.0"), &v), -EBADMSG, "expected a whole number",
-	       "2.0 is refused");
+	       "2.0 is refused as a whole number");
 	is_err(number(TEXT("2e0"), &v), -EBADMSG, "expected a whole number",
-	       "2e0 is refused");
+	       "2e0 is refused as a whole number");
 	is_err(number(TEXT("007"), &v), -EBADMSG, "may not begin with 0",
-	       "007 is refused");
+	       "007 is refused as a whole number");
 	is_err(number(TEXT("\"2\""), &v), -EBADMSG, "found '\"'",
-	       "a string is no number");
+	       "a string is refused as a whole number");
 	is_err(number(TEXT(""), &v), -EBADMSG, "found the end",
-	       "nothing is no number");
+	       "no text is refused as a whole number");
 }
 
-static void pulling(void)
+static void tokens_are_pulled(void)
 {
 	struct weir__str name, value;
 	struct weir__json j;
@@ -251,19 +265,24 @@ static void pulling(void)
 
 	begin(&j, TEXT(" {\"a\" : [ 1 , 2 ], \"b\":\"c\"} "));
 	is_int(weir__json_enter(&j, '{'), 0, "an object is entered");
-	is_int(weir__json_member(&j, &name), 1, "it has a member");
-	ok(weir__str_is(&name, "a"), "whose name is given");
-	is_int(weir__json_enter(&j, '['), 0, "its array is entered");
-	is_int(weir__json_element(&j), 1, "that has an element");
-	is_int(weir__json_u64(&j, &v), 0, "which is a number");
-	is_int(weir__json_element(&j), 1, "and another");
-	is_int(weir__json_u64(&j, &v), 0, "which is a number too");
-	is_int(v, 2, "the second one");
-	is_int(weir__json_element(&j), 0, "and no more");
-	is_int(weir__json_member(&j, &name), 1, "the object goes on");
-	is_int(weir__json_string(&j, &value), 0, "with a string");
-	is_int(weir__json_member(&j, &name), 0, "and ends");
-	is_int(weir__json_end(&j), 0, "and so does the text");
+	is_int(weir__json_member(&j, &name), 1, "an object has a first member");
+	ok(weir__str_is(&name, "a"), "a member has its name");
+	is_int(weir__json_enter(&j, '['), 0,
+	       "an array that is a member is entered");
+	is_int(weir__json_element(&j), 1, "an array has a first element");
+	is_int(weir__json_u64(&j, &v), 0, "the first element is read");
+	is_int(weir__json_element(&j), 1, "an array has a second element");
+	is_int(weir__json_u64(&j, &v), 0, "the second element is read");
+	is_int(v, 2, "the second element has its own value");
+	is_int(weir__json_element(&j), 0,
+	       "an array ends after its last element");
+	is_int(weir__json_member(&j, &name), 1,
+	       "an object goes on after an array");
+	is_int(weir__json_string(&j, &value), 0,
+	       "a member that is a string is read");
+	is_int(weir__json_member(&j, &name), 0,
+	       "an object ends after its last member");
+	is_int(weir__json_end(&j), 0, "a text ends after its object");
 	begin(&j, TEXT("[]"));
 	is_err(weir__json_enter(&j, '{'), -EBADMSG,
 	       "f: byte 0: expected '{', found '['",
@@ -273,11 +292,11 @@ static void pulling(void)
 	j.name = (struct weir__str){ "x\ny", 3 };
 	is_err(weir__json_null(&j), -EBADMSG,
 	       "f.st: byte 8, in tensor 'x\\x0ay': expected a value",
-	       "a sentence counts bytes of the file and names the tensor");
+	       "an error counts bytes of the file and names the tensor");
 }
 
-/* Each byte at each place of a word, and of what is left behind words. */
-static void long_strings(void)
+/* Each byte at each place of an 8-byte word, and in the bytes after the last. */
+static void bytes_are_alike_everywhere(void)
 {
 	char text[] = "\"0123456789012345678\"";
 	const size_t n = sizeof(text) - 3;
@@ -301,18 +320,18 @@ static void long_strings(void)
 			text[at] = was;
 		}
 	is_int(wrong, 0,
-	       "in a long string every byte is judged alike, wherever it stands");
+	       "in a long string a byte is accepted or refused wherever it stands");
 }
 
 int main(void)
 {
 	plan(LEN(good) + LEN(bad) + 5 + 7 + 1 + 15 + 16);
-	grammar();
-	depth();
-	strings();
-	long_strings();
-	numbers();
-	pulling();
+	texts_are_accepted_or_refused();
+	depth_is_bounded();
+	strings_are_decoded();
+	bytes_are_alike_everywhere();
+	whole_numbers_are_exact();
+	tokens_are_pulled();
 	free(copy);
 	return done_testing();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads over reads that are short, fail, are refused or hang. pread(2) is
- * ours here, so the method is sync; what becomes of a result is decided in one
- * place for both methods.
+ * Loads whose reads are short, fail, are refused or hang. The test replaces
+ * pread(2), so the method is sync; both methods handle the results of reads by the
+ * same code.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@ static const struct sample_tensor tensors[] = {
 };
 #define N (sizeof(tensors) / sizeof(tensors[0]))
 
-/* What becomes of reads of byte @lo to @hi of the file, and from where on. */
+/* The fault of reads that have any byte of [lo, hi) of the file. */
 static struct {
 	_Atomic uint64_t lo, hi;
 	enum {
@@ -43,12 +43,12 @@ static struct {
 		ZERO,
 		FAIL,
 		ONCE_FAIL,
-		HOLD
+		HANG
 	} act;
-	int64_t arg; /* bytes, < 0: less than asked for; or an errno */
+	int64_t arg; /* bytes to read (< 0: that many fewer), or an errno */
 	bool direct_only;
 	_Atomic unsigned hits;
-	_Atomic bool hold;
+	_Atomic bool hang;
 } fault;
 
 static bool is_direct(int fd)
@@ -63,7 +63,7 @@ static ssize_t cut(ssize_t got, void *buf, size_t n)
 
 	if (got < 0 || (size_t)got <= give || !give)
 		return got;
-	/* What lies behind is not to be relied on. */
+	/* The kernel may have written there, too. */
 	memset((char *)buf + give, 0x5a, (size_t)got - give);
 	return (ssize_t)give;
 }
@@ -78,14 +78,14 @@ static ssize_t faulty(int fd, void *buf, size_t n, off_t off)
 		errno = (int)fault.arg;
 		return -1;
 	}
-	while (fault.act == HOLD && atomic_load(&fault.hold))
+	while (fault.act == HANG && atomic_load(&fault.hang))
 		usleep(1000);
 	if (fault.act == SHORT || (fault.act == ONCE_SHORT && first))
 		return cut(syscall(SYS_pread64, fd, buf, n, off), buf, n);
 	return syscall(SYS_pread64, fd, buf, n, off);
 }
 
-/* The library's calls come here, too. */
+/* Replaces that of the C library, for the library too. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 						     size_t n, off_t off)
 {
@@ -105,7 +105,7 @@ static void set_fault(int act, int64_t arg, uint64_t lo, uint64_t hi)
 	fault.hi = hi;
 	fault.hits = 0;
 	fault.direct_only = false;
-	fault.hold = act == HOLD;
+	fault.hang = act == HANG;
 	fault.act = act;
 }
 
@@ -157,8 +157,8 @@ static struct weir_weights *weights(struct weir_load *l)
 	return w;
 }
 
-/* The load comes to its end with the right bytes and a true report. */
-static void survives(const char *what)
+/* The load succeeds, with the right bytes and a report that adds up. */
+static void load_survives(const char *what)
 {
 	struct weir_load_report rep = { .size = sizeof(rep) };
 	struct weir_load *l;
@@ -166,74 +166,82 @@ static void survives(const char *what)
 
 	l = start(NULL);
 	w = weights(l);
-	is_int(weir_load_wait(l, -1), 0, "reads survive %s", what);
-	is_int(sample_wrong(w, 2), 0, "... with the right bytes");
+	is_int(weir_load_wait(l, -1), 0, "a load succeeds despite %s", what);
+	is_int(sample_wrong(w, 2), 0, "the bytes are right despite %s", what);
 	weir_load_report(l, &rep);
 	ok(rep.in_place + rep.staged + rep.buffered == rep.bytes,
-	   "... and a report that adds up");
-	ok(fault.hits > 0, "... which it met");
+	   "the report adds up despite %s", what);
+	ok(fault.hits > 0, "there were reads with %s", what);
 	weir_load_free(l);
 	weir_weights_free(w);
 }
 
-static void fails(int err, const char *part, const char *what)
+static void load_fails(int err, const char *part, const char *what)
 {
 	struct weir_load *l = start(NULL);
 	struct weir_failure f;
 
-	is_err(weir_load_wait(l, -1), err, part, "%s fails the load", what);
-	is_int(weir_load_error(l, 1, &f), err, "... by the tensor it is in");
-	has_str(f.text, "tensor 'b'", "... which is named");
-	is_int(weir_load_error(l, 0, &f), 0, "... others do not mind");
+	is_err(weir_load_wait(l, -1), err, part, "a load fails because of %s",
+	       what);
+	is_int(weir_load_error(l, 1, &f), err,
+	       "the tensor in that range fails because of %s", what);
+	has_str(f.text, "tensor 'b'",
+		"the failure because of %s names the tensor", what);
+	is_int(weir_load_error(l, 0, &f), 0,
+	       "another tensor does not fail because of %s", what);
 	weir_load_error(l, WEIR_ALL, &f);
-	is_int(f.number, 1, "... and of all it is the first to fail");
+	is_int(f.number, 1,
+	       "the load's failure because of %s has the number of the tensor",
+	       what);
 	weir_load_free(l);
 }
 
-static void results(void)
+static void reads_go_wrong(void)
 {
 	static const int64_t shorts[] = { 511, 512, 4096, 5000, -1, -511 };
 	char what[64];
 
 	for (size_t i = 0; i < sizeof(shorts) / sizeof(shorts[0]); i++) {
-		snprintf(what, sizeof(what), "being cut to %lld bytes",
+		snprintf(what, sizeof(what), "reads cut to %lld bytes",
 			 (long long)shorts[i]);
 		open_root();
 		set_fault(SHORT, shorts[i], 4096, UINT64_MAX);
-		survives(what);
+		load_survives(what);
 		set_fault(ONCE_SHORT, shorts[i], 200000, 200001);
-		survives("one that is");
+		snprintf(what, sizeof(what), "one read cut to %lld bytes",
+			 (long long)shorts[i]);
+		load_survives(what);
 		close_root();
 	}
 	open_root();
 	set_fault(SHORT, 1, 150000, 190000);
-	survives("coming byte by byte");
+	load_survives("reads of one byte each");
 	set_fault(ONCE_FAIL, EINTR, 200000, 200001);
-	survives("a signal");
+	load_survives("one EINTR");
 	set_fault(ONCE_FAIL, EAGAIN, 200000, 200001);
-	survives("being told to try again");
+	load_survives("one EAGAIN");
 	set_fault(FAIL, EAGAIN, 200000, 200001);
-	fails(-EAGAIN, "'b'", "a read that is always told so");
+	load_fails(-EAGAIN, "'b'", "a read that always returns EAGAIN");
 	set_fault(FAIL, EIO, 200000, 200001);
-	fails(-EIO, "'b'", "a read that fails");
+	load_fails(-EIO, "'b'", "a read that fails");
 	set_fault(FAIL, ENODATA, 200000, 200001);
-	fails(-EIO, "medium", "an error of the medium (ENODATA)");
+	load_fails(-EIO, "medium", "an error of the medium (ENODATA)");
 	set_fault(FAIL, ETIMEDOUT, 200000, 200001);
-	fails(-EIO, "in time", "a disk that does not answer (ETIMEDOUT)");
+	load_fails(-EIO, "in time", "a disk that does not answer (ETIMEDOUT)");
 	set_fault(FAIL, ECANCELED, 200000, 200001);
-	fails(-EIO, "'b'", "a read that the kernel cancelled (ECANCELED)");
+	load_fails(-EIO, "'b'", "a read that the kernel cancelled (ECANCELED)");
 	set_fault(ZERO, 0, 200000, 200001);
-	fails(-ESTALE, "520", "an end in the middle");
+	load_fails(-ESTALE, "520", "an end of file in the middle");
 	close_root();
 }
 
-static void refused(void)
+static void direct_reads_are_refused(void)
 {
 	open_root();
 	set_fault(ONCE_FAIL, EINVAL, 250000, UINT64_MAX);
 	fault.direct_only = true;
 	if (the_way == WEIR_WAY_DIRECT)
-		survives("O_DIRECT being refused half-way");
+		load_survives("O_DIRECT refused half-way");
 	close_root();
 }
 
@@ -243,7 +251,7 @@ static void wait_for_hit(void)
 		usleep(1000);
 }
 
-static void held(void)
+static void a_read_hangs(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_load *l, *other;
@@ -251,29 +259,31 @@ static void held(void)
 	struct weir_event *e;
 
 	open_root();
-	set_fault(HOLD, 0, 200000, 200001);
+	set_fault(HANG, 0, 200000, 200001);
 	l = start(NULL);
 	o.into = weights(l);
 	wait_for_hit();
 	is_err(weir_load_start(the_plan, &o, &other), -EBUSY, "another load",
-	       "weights that are being loaded are not loaded again");
+	       "weights are not loaded again while a load fills them");
 	is_err(weir_load_wait(l, 1000000), -ETIMEDOUT, "",
-	       "who waits for a read that hangs can give up");
+	       "a wait for a read that hangs ends at its timeout");
 	if (weir_event_new(root, 0, &e) < 0)
 		bail("%s", weir_error());
 	weir_load_record(l, 0, e);
-	is_int(weir_event_wait(e, -1), 0, "... while tensors beside it arrive");
+	is_int(weir_event_wait(e, -1), 0,
+	       "a tensor arrives while a read of another hangs");
 	weir_load_cancel(l);
 	is_err(weir_load_wait(l, 1000000), -ETIMEDOUT, "",
-	       "a cancelled load waits for what is out");
-	atomic_store(&fault.hold, false);
+	       "a cancelled load does not end before its chunks in flight");
+	atomic_store(&fault.hang, false);
 	(void)!weir_load_wait(l, -1);
 	weir_load_free(l);
 	set_fault(PASS, 0, 0, 0);
 	l = start(o.into);
 	is_int(weir_load_wait(l, -1), 0,
-	       "... and when it has ended its memory is loaded again");
-	is_int(sample_wrong(o.into, 2), 0, "... with the right bytes");
+	       "weights are loaded again after a cancelled load has ended");
+	is_int(sample_wrong(o.into, 2), 0,
+	       "weights that are loaded again have the right bytes");
 	weir_load_record(l, 0, e);
 	weir_load_free(l);
 	weir_weights_free(o.into);
@@ -282,8 +292,8 @@ static void held(void)
 	close_root();
 }
 
-/* One chunk at a time, of which the second hangs until the load is cancelled. */
-static void cancelled(void)
+/* One chunk is in flight at a time; the second hangs until the cancel. */
+static void a_load_is_cancelled(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_weights *w;
@@ -293,25 +303,29 @@ static void cancelled(void)
 	uint8_t digest[32];
 
 	open_root();
-	set_fault(HOLD, 0, 66000, 66001);
+	set_fault(HANG, 0, 66000, 66001);
 	o.depth = 1;
 	if (weir_load_start(the_plan, &o, &l) < 0 ||
 	    weir_event_new(root, 0, &e) < 0 || weir_load_record(l, 2, e) < 0)
 		bail("%s", weir_error());
 	wait_for_hit();
 	weir_load_cancel(l);
-	atomic_store(&fault.hold, false);
-	is_int(weir_load_wait(l, -1), -ECANCELED, "a cancelled load says so");
-	is_int(weir_load_error(l, 0, &f), 0, "... not of what had arrived");
-	is_int(weir_load_error(l, 2, &f), -ECANCELED, "... but of the others");
-	is_int(f.number, 2, "... each by its own number");
+	atomic_store(&fault.hang, false);
+	is_int(weir_load_wait(l, -1), -ECANCELED,
+	       "a cancelled load returns -ECANCELED");
+	is_int(weir_load_error(l, 0, &f), 0,
+	       "a tensor that arrived before the cancel has not failed");
+	is_int(weir_load_error(l, 2, &f), -ECANCELED,
+	       "a tensor that had not arrived is cancelled");
+	is_int(f.number, 2, "the failure of a cancelled tensor has its number");
 	weir_event_error(e, &f);
-	is_int(f.number, 2, "... as its event says");
+	is_int(f.number, 2, "the event of a cancelled tensor has its number");
 	weir_load_error(l, WEIR_ALL, &f);
-	is_int(f.number, 1, "... and of all it is the first to fail");
+	is_int(f.number, 1,
+	       "a cancelled load has the number of the first failure");
 	w = weights(l);
 	is_int(weir_weights_digest(w, 2, WEIR_DIGEST_XXH3, digest), -ECANCELED,
-	       "what was not loaded has no digest");
+	       "a tensor that was cancelled has no digest");
 	weir_weights_free(w);
 	weir_event_free(e);
 	weir_load_free(l);
@@ -323,20 +337,20 @@ static void *wait_all(void *load)
 	return (void *)(intptr_t)weir_load_wait(load, -1);
 }
 
-/* In a child: what hangs is leaked, on purpose. */
+/* In a child, since the reads that hang leak memory. */
 static int closing(void)
 {
-	struct weir_load *held_up, *behind;
+	struct weir_load *hanging, *queued;
 	void *first, *second;
 	pthread_t a, b;
 
 	open_root();
-	set_fault(HOLD, 0, 65536, UINT64_MAX);
-	held_up = start(NULL);
-	behind = start(NULL);
+	set_fault(HANG, 0, 65536, UINT64_MAX);
+	hanging = start(NULL);
+	queued = start(NULL);
 	wait_for_hit();
-	if (pthread_create(&a, NULL, wait_all, held_up) ||
-	    pthread_create(&b, NULL, wait_all, behind))
+	if (pthread_create(&a, NULL, wait_all, hanging) ||
+	    pthread_create(&b, NULL, wait_all, queued))
 		return 2;
 	weir_close(root);
 	pthread_join(a, &first);
@@ -344,7 +358,7 @@ static int closing(void)
 	return (intptr_t)first != -ESHUTDOWN || (intptr_t)second != -ESHUTDOWN;
 }
 
-static void closed(void)
+static void the_root_is_closed(void)
 {
 	int status = -1;
 	pid_t pid = fork();
@@ -354,19 +368,18 @@ static void closed(void)
 		_exit(closing());
 	}
 	waitpid(pid, &status, 0);
-	is_int(status, 0,
-	       "who waits for a read that hangs wakes when the root is closed");
+	is_int(status, 0, "weir_close wakes waits for a read that hangs");
 }
 
 static void contract(enum weir_way which, const char *prefix)
 {
 	tap_prefix(prefix);
 	the_way = which;
-	results();
-	refused();
-	held();
-	cancelled();
-	closed();
+	reads_go_wrong();
+	direct_reads_are_refused();
+	a_read_hangs();
+	a_load_is_cancelled();
+	the_root_is_closed();
 }
 
 int main(void)

@@ -22,7 +22,7 @@ static char path[64];
 static struct weir *root;
 static const char *device; /* NULL: the CPU */
 
-/* Odd sizes on purpose: few of these lie where their dtype wants to. */
+/* Sizes are odd on purpose: few tensors are aligned in the file. */
 static const struct sample_tensor mixed[] = {
 	{ "bool", "BOOL", 3, 1 },      { "double", "F64", 5, 8 },
 	{ "empty", "F32", 0, 4 },      { "big", "BF16", 3500001, 2 },
@@ -43,7 +43,7 @@ static struct weir_buft *memory_of(const char *name, enum weir_mem kind)
 	return buft;
 }
 
-/* That of the device, whatever the kind on the CPU would be. */
+/* Memory of the device, or of @kind on the CPU. */
 static struct weir_buft *memory(enum weir_mem kind)
 {
 	return device ? memory_of(device, WEIR_MEM_DEVICE)
@@ -68,7 +68,7 @@ static struct weir_model *model(void)
 	return m;
 }
 
-/* A plan for the whole model, or what @glob chooses. */
+/* A plan for the tensors that match @glob; NULL: all. */
 static struct weir_plan *plan_for(const char *glob, enum weir_mem kind,
 				  const struct weir_put_opts *put)
 {
@@ -128,7 +128,7 @@ static uint64_t bytes_of(const struct sample_tensor *t, size_t n)
 	return sum;
 }
 
-static void way(enum weir_way which, const char *name)
+static void bytes_arrive_by(enum weir_way which, const char *name)
 {
 	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
 	struct weir_event *e;
@@ -150,13 +150,13 @@ static void way(enum weir_way which, const char *name)
 		late += weir_event_wait(e, -1) != 0 || !sample_holds(w, i, 1);
 	}
 	is_int(late, 0, "%s: a tensor whose event is done has its bytes", name);
-	is_int(weir_load_wait(l, -1), 0, "%s: ... and all of them arrive",
+	is_int(weir_load_wait(l, -1), 0, "%s: a load ends without failure",
 	       name);
 	weir_load_record(l, WEIR_ALL, e);
-	is_int(weir_event_query(e), 1, "%s: ... as the event of all says",
-	       name);
+	is_int(weir_event_query(e), 1,
+	       "%s: the event of the whole load is done after the wait", name);
 	ok(all_there(l, bytes_of(mixed, N), N),
-	   "%s: ... and progress ends at all bytes and tensors", name);
+	   "%s: progress ends at all bytes and tensors", name);
 	ok(adds_up(l, bytes_of(mixed, N)),
 	   "%s: the bytes of the report add up to the model's", name);
 	weir_load_free(l);
@@ -184,7 +184,7 @@ static size_t crooked(struct weir_weights *w, size_t align)
 	return n;
 }
 
-static void alignment(void)
+static void tensors_are_aligned(void)
 {
 	static const unsigned aligns[] = { 64, 256, 4096 };
 
@@ -198,14 +198,17 @@ static void alignment(void)
 		w = weights(l);
 		is_int(weir_load_wait(l, -1), 0, "tensors aligned to %u arrive",
 		       aligns[i]);
-		is_int(crooked(w, aligns[i]), 0, "... at such addresses");
-		is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+		is_int(crooked(w, aligns[i]), 0,
+		       "the address of each tensor is a multiple of %u",
+		       aligns[i]);
+		is_int(sample_wrong(w, 1), 0,
+		       "tensors aligned to %u have the right bytes", aligns[i]);
 		weir_load_free(l);
 		weir_weights_free(w);
 	}
 }
 
-static void filters(void)
+static void puts_choose_by_name(void)
 {
 	struct weir_plan *p = plan_for("half.[ac]", WEIR_MEM_PLAIN, NULL);
 	struct weir_put_opts direct = WEIR_PUT_OPTS_INIT;
@@ -213,18 +216,20 @@ static void filters(void)
 	struct weir_load *l;
 
 	is_err(weir_plan_put(p, "none*", memory(WEIR_MEM_HUGE), NULL), -ENOENT,
-	       "none*", "a filter that matches nothing is an error");
+	       "none*", "a pattern that matches nothing is an error");
 	is_int(weir_plan_put(p, "*a*", memory(WEIR_MEM_HUGE), NULL), 2,
-	       "a later put takes what no earlier one has");
+	       "a later put chooses the tensors that no earlier one has");
 	direct.way = WEIR_WAY_DIRECT;
 	weir_plan_put(p, "[bl]*", memory(WEIR_MEM_HUGE), &direct);
 	l = start(p, NULL);
 	w = weights(l);
 	is_int(weir_load_wait(l, -1), 0, "tensors of interleaved puts arrive");
-	is_int(weir_weights_count(w), 8, "... only those chosen");
-	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+	is_int(weir_weights_count(w), 8,
+	       "weights have the chosen tensors only");
+	is_int(sample_wrong(w, 1), 0,
+	       "tensors of interleaved puts have the right bytes");
 	ok(!weir_weights_find(w, "double") && weir_weights_find(w, "half.c"),
-	   "... found by their names");
+	   "weights find the chosen tensors by name");
 	weir_load_free(l);
 	weir_weights_free(w);
 }
@@ -246,8 +251,8 @@ static bool only(struct weir_buf *buf, int64_t n, unsigned char byte)
 	return same;
 }
 
-/* Two halves and nothing else, between two guards. */
-static void given(void)
+/* Two tensors in a buffer that has room for them and a guard before them. */
+static void the_callers_buffer_is_filled(void)
 {
 	const size_t step = device ? 256 : 2, guard = 4096 + 5 * step;
 	const size_t need = (70001 * 2 + step - 1) / step * step + 70002 * 2;
@@ -263,28 +268,32 @@ static void given(void)
 	put.way = WEIR_WAY_DIRECT;
 	p = plan_for("half.[ab]", WEIR_MEM_HUGE, &put);
 	is_int(weir_plan_estimate(p, &est, 1), 1,
-	       "a buffer that fits exactly is enough");
-	is_int(est.bytes, 0, "... and nothing is to be allocated");
+	       "a buffer of exactly the bytes needed is enough");
+	is_int(est.bytes, 0,
+	       "with the caller's buffer nothing is to be allocated");
 	l = start(p, NULL);
 	w = weights(l);
-	is_int(weir_load_wait(l, -1), 0, "... and tensors arrive in it");
-	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
-	ok(only(put.buf, guard, 0xa5), "... and no other byte is written");
+	is_int(weir_load_wait(l, -1), 0,
+	       "tensors arrive in the caller's buffer");
+	is_int(sample_wrong(w, 1), 0,
+	       "tensors in the caller's buffer have the right bytes");
+	ok(only(put.buf, guard, 0xa5),
+	   "no byte before the offset of a put is written");
 	weir_load_free(l);
 	weir_weights_free(w);
 	p = plan_for("half.*", WEIR_MEM_HUGE, &put);
 	is_err(weir_plan_estimate(p, &est, 1), -ENOSPC,
 	       "weir_plan_estimate: tensor 'half.",
-	       "a buffer that is too small is said before the load");
+	       "a buffer that is too small is refused by the estimate");
 	is_err(weir_load_start(p, NULL, &l), -ENOSPC, "half.",
-	       "... and at its start");
+	       "a buffer that is too small is refused by the load");
 	is_err(weir_plan_put(p, NULL, memory_of("CPU", WEIR_MEM_PLAIN), &put),
 	       -EINVAL, "CPU", "a buffer of another kind is refused");
 	weir_plan_free(p);
 	weir_buf_free(put.buf);
 }
 
-static void again(void)
+static void weights_are_loaded_again(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_plan *p = plan_for(NULL, WEIR_MEM_HUGE, NULL);
@@ -301,20 +310,21 @@ static void again(void)
 	o.into = w;
 	l = start(plan_for(NULL, WEIR_MEM_HUGE, NULL), &o);
 	is_int(weir_weights_digest(w, 3, WEIR_DIGEST_SHA256, after), 32,
-	       "the digest of a tensor that is loaded again waits for it");
-	ok(!memcmp(before, after, 32), "... and is the same as before");
+	       "a digest waits for the tensor to be loaded again");
+	ok(!memcmp(before, after, 32),
+	   "a tensor that is loaded again has the same digest");
 	is_int(weir_load_wait(l, -1), 0, "weights can be loaded again");
-	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+	is_int(sample_wrong(w, 1), 0,
+	       "weights that are loaded again have the right bytes");
 	weir_load_free(l);
 	p = plan_for("half*", WEIR_MEM_HUGE, NULL);
 	is_err(weir_load_start(p, &o, &l), -EINVAL, "3",
-	       "... but not by another plan");
+	       "weights are not loaded again by another plan");
 	weir_plan_free(p);
 	weir_weights_free(w);
 }
 
-/* A buffer of zeroes of its own for each of two plans. */
-static void again_elsewhere(void)
+static void another_buffer_is_refused(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
@@ -330,13 +340,13 @@ static void again_elsewhere(void)
 	put.buf = buffer(1u << 20);
 	p = plan_for("half*", WEIR_MEM_HUGE, &put);
 	is_err(weir_load_start(p, &o, &l), -EINVAL, "buffer 0",
-	       "weights are not loaded again in place of another buffer");
+	       "weights are not loaded again by a plan with another buffer");
 	weir_plan_free(p);
 	weir_buf_free(put.buf);
 	weir_weights_free(o.into);
 }
 
-static void cancel(void)
+static void a_cancelled_load_ends(void)
 {
 	struct weir_load *l = start(plan_for(NULL, WEIR_MEM_HUGE, NULL), NULL);
 	struct weir_weights *w = weights(l);
@@ -350,19 +360,19 @@ static void cancel(void)
 	weir_load_progress(l, &p);
 	ok(r == 0 || r == -ECANCELED, "a cancelled load ends");
 	is_int(p.tensors + p.failed, N,
-	       "... each tensor having arrived or failed");
+	       "each tensor of a cancelled load has arrived or failed");
 	for (size_t i = 0; i < N; i++) {
 		int state = weir_load_error(l, i, &f);
 
 		wrong += state == 0 ? !sample_holds(w, i, 1)
 				    : state != -ECANCELED;
 	}
-	is_int(wrong, 0, "... and what has arrived is whole");
+	is_int(wrong, 0, "a tensor that arrived in a cancelled load is whole");
 	weir_load_free(l);
 	weir_weights_free(w);
 }
 
-static void shallow(void)
+static void one_chunk_at_a_time_is_enough(void)
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
@@ -377,17 +387,17 @@ static void shallow(void)
 		failed += weir_load_wait(l, 300000000000) != 0;
 		weir_load_free(l);
 	}
-	is_int(failed, 0, "loads of one chunk at a time end");
+	is_int(failed, 0, "loads with one chunk in flight end");
 }
 
-static void forgotten(void)
+static void a_load_needs_no_handle(void)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir_io_info io = { .size = sizeof(io) };
 	struct weir *mine = root, *other;
 
 	weir_io_info(root, &io);
-	/* One more ring may be more than this user may lock. */
+	/* One more ring may exceed the memory that this user may lock. */
 	o.io = io.method == WEIR_IO_SYNC ? WEIR_IO_SYNC : WEIR_IO_AUTO;
 	for (int i = 0; i < 20; i++) {
 		if (weir_open(&o, &other) < 0)
@@ -398,7 +408,7 @@ static void forgotten(void)
 		weir_close(other);
 	}
 	root = mine;
-	ok(true, "a load that nobody holds ends before its root is closed");
+	ok(true, "a load without references ends before its root is closed");
 }
 
 static bool backed(void *addr)
@@ -409,8 +419,8 @@ static bool backed(void *addr)
 	return mincore(addr, 4096, &in) == 0 && (in & 1);
 }
 
-/* When a load has been waited for, nobody but the caller holds its memory. */
-static void let_go(void)
+/* After a wait the load references no memory. */
+static void a_load_lets_its_memory_go(void)
 {
 	unsigned kept = 0;
 
@@ -427,10 +437,11 @@ static void let_go(void)
 		weir_trim(root, 0);
 		kept += backed(addr);
 	}
-	is_int(kept, 0, "what is freed after a wait can be given back at once");
+	is_int(kept, 0,
+	       "memory that is freed after a wait returns to the system at once");
 }
 
-static void changed(void)
+static void changed_files_fail(void)
 {
 	struct weir_load *l;
 	struct weir_plan *p = plan_for(NULL, WEIR_MEM_HUGE, NULL);
@@ -442,14 +453,15 @@ static void changed(void)
 		bail("truncate");
 	l = start(p, NULL);
 	is_err(weir_load_wait(l, -1), -ESTALE, strrchr(path, '/') + 1,
-	       "a file that was cut after it was opened is found out");
+	       "a load fails if its file was cut after it was opened");
 	snprintf(number, sizeof(number), "%llu",
 		 (unsigned long long)bytes_of(mixed, N));
 	is_int(weir_load_error(l, 3, &f), -ESTALE,
-	       "... by the tensor that it no longer holds");
-	has_str(f.text, "'big'", "... which is named");
-	is_int(f.number, 3, "... and numbered");
-	is_int(weir_load_error(l, 0, &f), 0, "... but not by those before");
+	       "the tensor that a cut file no longer has fails");
+	has_str(f.text, "'big'", "the failure of a tensor names it");
+	is_int(f.number, 3, "the failure of a tensor has its number");
+	is_int(weir_load_error(l, 0, &f), 0,
+	       "tensors before the cut do not fail");
 	weir_load_free(l);
 	sample_write(path, mixed, N, 8, 1);
 	p = plan_for(NULL, WEIR_MEM_HUGE, NULL);
@@ -459,7 +471,7 @@ static void changed(void)
 	close(fd);
 	l = start(p, NULL);
 	is_err(weir_load_wait(l, -1), -ESTALE, "written to",
-	       "a file that was written to meanwhile is found out");
+	       "a load fails if its file was written to after it was opened");
 	weir_load_free(l);
 	sample_write(path, mixed, N, 8, 1);
 }
@@ -480,22 +492,22 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 		weir_close(root);
 		return;
 	}
-	way(WEIR_WAY_AUTO, "auto");
-	way(WEIR_WAY_DIRECT, "direct");
-	way(WEIR_WAY_BUFFERED, "buffered");
+	bytes_arrive_by(WEIR_WAY_AUTO, "auto");
+	bytes_arrive_by(WEIR_WAY_DIRECT, "direct");
+	bytes_arrive_by(WEIR_WAY_BUFFERED, "buffered");
 	if (!device) /* pages of a file are host memory */
-		way(WEIR_WAY_MAP, "map");
-	alignment();
-	filters();
-	given();
-	again();
-	again_elsewhere();
-	cancel();
-	shallow();
-	forgotten();
+		bytes_arrive_by(WEIR_WAY_MAP, "map");
+	tensors_are_aligned();
+	puts_choose_by_name();
+	the_callers_buffer_is_filled();
+	weights_are_loaded_again();
+	another_buffer_is_refused();
+	a_cancelled_load_ends();
+	one_chunk_at_a_time_is_enough();
+	a_load_needs_no_handle();
 	if (!device)
-		let_go();
-	changed();
+		a_load_lets_its_memory_go();
+	changed_files_fail();
 	weir_close(root);
 }
 

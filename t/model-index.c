@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model of several files: the index decides, a directory is looked into. */
+/* A model of several files: its index, and how a directory is searched. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static struct weir_model *must_open(const char *name)
 	return m;
 }
 
-/* What opening @name resolves to, in a ring of its own; "" if it fails. */
+/* The path of the file that opening @name finds; "" if it fails. */
 static const char *resolved(const char *name)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
@@ -57,7 +57,7 @@ static const char *resolved(const char *name)
 	return path;
 }
 
-static void two_shards(void)
+static void an_index_joins_files(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_file_info file = { .size = sizeof(file) };
@@ -78,22 +78,23 @@ static void two_shards(void)
 	weir_model_info(m, &info);
 	ok(info.shards == 2 && info.count == 3 && info.bytes == 9,
 	   "an index makes one model of two files");
-	is_int(info.total_size, 9, "what it says of the size is told");
+	is_int(info.total_size, 9, "a model has the total_size of its index");
 	weir_model_file(m, 1);
 	weir_file_info(weir_model_file(m, 1), &file);
 	is_str(file.path, files_path("m/s-2.safetensors"),
-	       "shards are numbered by their names");
+	       "shards are in the order of their names");
 	weir_model_tensor(m, 0, &e);
 	is_str(e.name, "a", "tensors come in the order of the shards");
 	weir_model_tensor(m, 1, &e);
-	is_str(e.name, "b", "... and of their data in them");
-	is_int(e.shard, 1, "each knows its shard");
+	is_str(e.name, "b", "tensors of a shard come in the order of its data");
+	is_int(e.shard, 1, "an entry has the number of its shard");
 	weir_model_meta(m, "k", &v);
-	is_str(v.str, "1", "of metadata the first shard's counts");
+	is_str(v.str, "1",
+	       "of metadata in several shards the value of the first counts");
 	weir_model_close(m);
 }
 
-static void deciding(void)
+static void the_index_decides(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_model *m;
@@ -104,9 +105,11 @@ static void deciding(void)
 	m = must_open("m/part.index.json");
 	weir_model_info(m, &info);
 	ok(info.count == 1 && info.shards == 1,
-	   "what the index does not name is not part of the model");
-	is_int(info.unlisted, 1, "but counted");
-	is_int(info.bytes, 3, "... and not in the bytes");
+	   "a tensor that the index does not name is not part of the model");
+	is_int(info.unlisted, 1,
+	       "a tensor that the index does not name is counted as unlisted");
+	is_int(info.bytes, 3,
+	       "a tensor that the index does not name is not in the sum of bytes");
 	weir_model_close(m);
 	files_st("m/s-8.safetensors", "{" B "," C "}", 7);
 	files_st("m/s-9.safetensors", "{" D "}", 1);
@@ -116,16 +119,16 @@ static void deciding(void)
 	m = must_open("m/less.index.json");
 	ok(weir_model_find(m, "c", &i) == 0 && i == 0 &&
 		   weir_model_find(m, "d", &i) == 0 && i == 1,
-	   "... and its absence moves the others up");
+	   "tensors after one that the index does not name keep their names and numbers");
 	is_err(weir_model_find(m, "b", &i), -ENOENT, "'b'",
-	       "... nor is it found by its name");
+	       "a tensor that the index does not name is not found");
 	weir_model_close(m);
 	files_text("m/elsewhere.index.json",
 		   "{\"weight_map\":{\"a\":\"s-2.safetensors\","
 		   "\"b\":\"s-2.safetensors\"}}");
 	is_err(try_open("m/elsewhere.index.json", 0), -EBADMSG,
 	       "elsewhere.index.json: tensor 'a' is placed in 's-2.safetensors', which does not have it",
-	       "a tensor placed in a shard that lacks it is an error");
+	       "a tensor placed in a shard that lacks it is refused");
 	files_st("m/s-4.safetensors",
 		 "{" ENTRY("a", "U8", "[1]", "[2,3]") "," B2 "}", 3);
 	files_text("m/both.index.json",
@@ -134,34 +137,34 @@ static void deciding(void)
 	m = must_open("m/both.index.json");
 	weir_model_info(m, &info);
 	ok(info.count == 2 && info.bytes == 4 && info.unlisted == 1,
-	   "of two shards that have a tensor the index's is taken");
+	   "if two shards have a tensor, that of the index counts");
 	weir_model_close(m);
 	files_text("m/gone.index.json",
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-3.safetensors\"}}");
 	is_err(try_open("m/gone.index.json", 0), -ENOENT,
 	       "gone.index.json: its shard 's-3.safetensors' does not exist",
-	       "so is a shard that is missing");
+	       "a missing shard is refused");
 	files_st("m/bad.safetensors", "{" A "}", 1);
 	files_text("m/bad.index.json",
 		   "{\"weight_map\":{\"a\":\"bad.safetensors\"}}");
 	is_err(try_open("m/bad.index.json", 0), -EBADMSG,
 	       "bad.safetensors: tensor 'a': ends at byte 2",
-	       "a shard that is refused is named");
+	       "an error in a shard names the shard");
 	files_text("m/twice.index.json",
 		   "{\"weight_map\":{\"a\":\"s-9.safetensors\","
 		   "\"a\":\"s-1.safetensors\"}}");
 	is_err(try_open("m/twice.index.json", 0), -EBADMSG, "named twice",
 	       "a tensor placed twice is refused");
 	is_int(try_open("m/twice.index.json", WEIR_MODEL_LENIENT), 0,
-	       "lenient: only the last place is opened");
+	       "lenient: of a tensor placed twice only the last shard is opened");
 	files_text("m/empty.index.json", "{\"weight_map\":{}}");
 	m = must_open("m/empty.index.json");
 	is_int(weir_model_count(m), 0, "an empty map is an empty model");
 	weir_model_close(m);
 }
 
-static void paths(void)
+static void shards_have_safe_names(void)
 {
 	files_dir("blobs");
 	files_dir("snap");
@@ -171,43 +174,43 @@ static void paths(void)
 	files_link("snap/model.safetensors", "../blobs/1234");
 	files_link("snap/x.safetensors.index.json", "../blobs/5678");
 	is_int(try_open("snap/x.safetensors.index.json", 0), 0,
-	       "links are followed, and shards are beside the index's name");
+	       "links are followed, and shards are found beside the name of the index");
 	files_text("up.index.json",
 		   "{\"weight_map\":{\"a\":\"gone\",\"b\":\"../x\"}}");
 	is_err(try_open("up.index.json", 0), -EBADMSG,
 	       "in tensor 'b': the shard's name '../x' is refused",
-	       "a name that climbs is refused before anything is opened");
+	       "a shard with '..' in its name is refused before any is opened");
 	if (mkfifo(files_path("pipe"), 0600) < 0)
 		bail("mkfifo: %s", strerror(errno));
 	files_text("pipe.index.json", "{\"weight_map\":{\"a\":\"pipe\"}}");
 	is_err(try_open("pipe.index.json", 0), -EINVAL, "but a pipe",
-	       "a shard that is a pipe is refused, without waiting");
+	       "a shard that is a pipe is refused without waiting");
 	files_text("dir.index.json", "{\"weight_map\":{\"a\":\"snap/\"}}");
 	is_err(try_open("dir.index.json", 0), -EISDIR, "snap/",
-	       "so is one that is a directory");
+	       "a shard that is a directory is refused");
 	files_text("sub.index.json",
 		   "{\"weight_map\":{\"a\":\"snap/model.safetensors\"}}");
 	is_int(try_open("sub.index.json", 0), 0,
-	       "a shard may be in a folder below");
+	       "a shard may be in a subdirectory");
 	files_text("self.index.json",
 		   "{\"weight_map\":{\"a\":\"self.index.json\"}}");
 	is_err(try_open("self.index.json", 0), -EOPNOTSUPP, "JSON text",
-	       "an index is no shard");
+	       "an index is refused as a shard");
 }
 
-static void sizes(void)
+static void an_index_has_a_bound(void)
 {
 	files_text("big.index.json", "{\"weight_map\":{}}");
 	files_truncate("big.index.json", 100000001);
 	is_err(try_open("big.index.json", 0), -EBADMSG,
 	       "big.index.json: an index of 100000001 bytes; 100000000 at most",
-	       "an index of 100 000 001 bytes is not read");
+	       "an index of 100 000 001 bytes is refused");
 	files_truncate("big.index.json", 100000000);
 	is_err(try_open("big.index.json", 0), -EBADMSG, "found byte 0x00",
-	       "one of a byte less is");
+	       "an index of 100 000 000 bytes is read");
 }
 
-static void descriptors(void)
+static void descriptors_may_run_out(void)
 {
 	struct rlimit old, few;
 	unsigned before = files_open();
@@ -234,50 +237,51 @@ static void descriptors(void)
 	few.rlim_cur = 60;
 	setrlimit(RLIMIT_NOFILE, &few);
 	is_err(try_open("n", 0), -EMFILE, "RLIMIT_NOFILE",
-	       "too few descriptors: the limit is named");
+	       "too few descriptors for the shards are reported with the limit");
 	setrlimit(RLIMIT_NOFILE, &old);
-	is_int(files_open(), before, "and none is left behind");
+	is_int(files_open(), before,
+	       "an open that fails for want of descriptors leaks none");
 }
 
-static void directories(void)
+static void directories_are_searched(void)
 {
 	files_dir("d");
 	is_err(try_open("d", 0), -ENOENT,
 	       "d: no *.safetensors.index.json, no *.safetensors, no *.gguf; it has no files",
-	       "an empty directory is no model");
+	       "an empty directory is refused");
 	files_text("d/config.json", "{}");
 	files_text("d/pytorch_model.bin", "x");
 	files_text("d/.safetensors", "x");
 	files_text("d/._model.safetensors", "x");
 	is_err(try_open("d", 0), -ENOENT,
 	       "it has config.json, pytorch_model.bin",
-	       "nor is one without tensors; what it has is listed");
+	       "a directory without a model is refused, with a list of its files");
 	files_text("d/m.gguf", "GGUF\3   ");
 	is_err(try_open("d", 0), -EOPNOTSUPP, "m.gguf: this is a GGUF file",
-	       "its one GGUF file is tried");
+	       "the one GGUF file of a directory is opened");
 	files_st("d/b.safetensors", "{" A "}", 2);
 	is_str(resolved("d"), files_path("d/b.safetensors"),
-	       "its one *.safetensors is the model");
+	       "the one *.safetensors of a directory is preferred to a GGUF file");
 	is_str(resolved("d/"), files_path("d/b.safetensors"),
-	       "with and without a slash at the end");
+	       "the path of a directory may end in a slash");
 	files_st("d/c.safetensors", "{" A "}", 2);
 	is_err(try_open("d", 0), -EINVAL,
 	       "one of b.safetensors, c.safetensors, m.gguf",
-	       "of two none is taken; both are listed");
+	       "of two *.safetensors neither is chosen, and both are listed");
 	files_text("d/x.safetensors.index.json",
 		   "{\"weight_map\":{\"a\":\"c.safetensors\"}}");
 	is_str(resolved("d"), files_path("d/x.safetensors.index.json"),
-	       "an index comes before everything");
+	       "the one index of a directory is preferred to files");
 	files_text("d/y.safetensors.index.json", "{}");
 	is_err(try_open("d", 0), -EINVAL,
 	       "d: 2 *.safetensors.index.json, 2 *.safetensors, 1 *.gguf",
-	       "two indexes are none");
+	       "a directory of two indexes and two files is refused");
 	files_dir("e");
 	files_text("e/x.safetensors.index.json", "{}");
 	files_text("e/y.safetensors.index.json", "{}");
 	files_st("e/b.safetensors", "{" A "}", 2);
 	is_str(resolved("e"), files_path("e/b.safetensors"),
-	       "and leave the one *.safetensors to be taken");
+	       "beside two indexes the one *.safetensors is chosen");
 	files_dir("f");
 	for (int i = 0; i < 10; i++) {
 		char name[40];
@@ -287,7 +291,7 @@ static void directories(void)
 	}
 	is_err(try_open("f", 0), -EINVAL,
 	       "0.safetensors, 1.safetensors, 2.safetensors, 3.safetensors, 4.safetensors, 5.safetensors and 4 more",
-	       "a long list is cut");
+	       "a long list of files is cut short");
 }
 
 int main(void)
@@ -296,12 +300,12 @@ int main(void)
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
-	two_shards();
-	deciding();
-	paths();
-	sizes();
-	descriptors();
-	directories();
+	an_index_joins_files();
+	the_index_decides();
+	shards_have_safe_names();
+	an_index_has_a_bound();
+	descriptors_may_run_out();
+	directories_are_searched();
 	weir_close(root);
 	return done_testing();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A model that is one file: opening it, asking it, and what is refused. */
+/* A model that is one file: opening it, its getters, and files that are refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static struct weir_model *must_open(const char *name)
 	return m;
 }
 
-static void asking(void)
+static void getters_return_what_the_file_says(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_entry e = { .size = sizeof(e) };
@@ -54,48 +54,59 @@ static void asking(void)
 
 	files_st("one.safetensors", ONE, 20);
 	m = must_open("one.safetensors");
-	is_int(weir_model_info(m, &info), 0, "a model says what it is");
-	is_str(info.path, files_path("one.safetensors"), "its path");
-	is_str(info.format, "safetensors", "its format");
+	is_int(weir_model_info(m, &info), 0, "weir_model_info succeeds");
+	is_str(info.path, files_path("one.safetensors"),
+	       "a model has the path of its file");
+	is_str(info.format, "safetensors",
+	       "a model has the name of its format");
 	ok(info.bytes == 20 && info.count == 2 && info.meta == 2,
-	   "its bytes, its tensors, its metadata");
+	   "a model counts bytes, tensors and pairs of metadata");
 	ok(info.shards == 1 && info.unlisted == 0 && info.total_size == 0,
-	   "and that it is one file, without an index");
-	is_int(weir_model_count(m), 2, "tensors are counted");
-	is_int(weir_model_tensor(m, 0, &e), 0, "a tensor is got by number");
-	is_str(e.name, "w", "it has its name");
+	   "a model of one file has one shard and no total_size");
+	is_int(weir_model_count(m), 2,
+	       "weir_model_count returns the number of tensors");
+	is_int(weir_model_tensor(m, 0, &e), 0,
+	       "weir_model_tensor finds a tensor by number");
+	is_str(e.name, "w", "an entry has the name of the tensor");
 	ok(e.name_len == 1 && e.dtype == WEIR_DTYPE_BF16 && e.ndim == 2 &&
 		   e.shape[0] == 2 && e.shape[1] == 3 && e.shape[2] == 0,
-	   "its dtype and its shape");
-	ok(e.shard == 0 && e.bytes == 12, "its shard and its bytes");
-	is_int(e.offset, 8 + sizeof(ONE) - 1, "and its place in the file");
+	   "an entry has dtype and shape, and 0 in unused dimensions");
+	ok(e.shard == 0 && e.bytes == 12,
+	   "an entry has the shard and the bytes");
+	is_int(e.offset, 8 + sizeof(ONE) - 1,
+	       "an entry has the offset in the file");
 	weir_model_tensor(m, 1, &e);
-	is_str(e.name, "\xc3\xa9", "an escaped name is decoded");
-	is_int(e.ndim, 0, "one element has no dimensions");
+	is_str(e.name, "\xc3\xa9", "an entry has the decoded name");
+	is_int(e.ndim, 0, "an entry of a single element has no dimensions");
 	is_err(weir_model_tensor(m, 2, &e), -EINVAL,
 	       "weir_model_tensor: tensor 2 of a model of 2",
-	       "there is no tensor past the end");
-	is_int(weir_model_find(m, "\xc3\xa9", &i), 0, "a name is looked up");
-	is_int(i, 1, "... and has its number");
+	       "a tensor past the last is refused");
+	is_int(weir_model_find(m, "\xc3\xa9", &i), 0,
+	       "weir_model_find finds a tensor by name");
+	is_int(i, 1, "weir_model_find returns the number of the tensor");
 	is_err(weir_model_find(m, "x", &i), -ENOENT, "no tensor 'x' in ",
-	       "a name that is not there is not found");
-	is_int(i, 1, "... and nothing is written");
-	is_int(weir_model_meta(m, "format", &v), 0, "metadata have keys");
+	       "an unknown name is not found");
+	is_int(i, 1, "a failed weir_model_find writes no number");
+	is_int(weir_model_meta(m, "format", &v), 0,
+	       "weir_model_meta finds a pair by key");
 	ok(!strcmp(v.key, "format") && !strcmp(v.str, "pt") && v.len == 2,
-	   "and values");
+	   "a pair has its key and its value");
 	is_err(weir_model_meta(m, "x", &v), -ENOENT, "no metadata 'x'",
-	       "a key that is not there is not found");
-	is_int(weir_model_meta_at(m, 1, &v), 0, "pairs have numbers");
-	is_str(v.str, "v", "in the order of the file");
+	       "an unknown key is not found");
+	is_int(weir_model_meta_at(m, 1, &v), 0,
+	       "weir_model_meta_at finds a pair by number");
+	is_str(v.str, "v", "pairs are in the order of the file");
 	is_err(weir_model_meta_at(m, 2, &v), -EINVAL, "pair 2 of metadata of 2",
-	       "there is no pair past the end");
-	ok(weir_model_file(m, 0) != NULL, "the shard is a file");
-	ok(weir_model_file(m, 1) == NULL, "there is no second one");
+	       "a pair past the last is refused");
+	ok(weir_model_file(m, 0) != NULL,
+	   "weir_model_file returns the first shard");
+	ok(weir_model_file(m, 1) == NULL,
+	   "weir_model_file returns NULL past the last shard");
 	weir_model_close(m);
 	weir_model_close(NULL);
 }
 
-static void options(void)
+static void options_are_checked(void)
 {
 	struct {
 		struct weir_model_opts known;
@@ -106,20 +117,20 @@ static void options(void)
 	files_st("twice.safetensors", "{" A "," A "}", 4);
 	is_err(try_open("twice.safetensors", 0), -EBADMSG,
 	       "weir_model_open: twice.safetensors: byte 66, in tensor 'a': named twice",
-	       "a model is read strictly");
+	       "a model is read in strict mode by default");
 	is_int(try_open("twice.safetensors", WEIR_MODEL_LENIENT), 0,
-	       "... or leniently, on request");
+	       "WEIR_MODEL_LENIENT makes the reader lenient");
 	is_err(try_open("one.safetensors", 2), -EINVAL, "unknown flags 0x2",
-	       "flags that we do not know are refused");
+	       "unknown flags are refused");
 	big.known.size = sizeof(big);
 	big.more = 1;
 	is_err(weir_model_open(root, files_path("one.safetensors"), &big.known,
 			       &m),
-	       -E2BIG, "", "so are options that we do not know");
+	       -E2BIG, "", "unknown options are refused");
 	ok(m == (struct weir_model *)&big, "a failure writes no model");
 }
 
-static void kinds(void)
+static void other_files_are_refused(void)
 {
 	files_bytes("empty", "", 0);
 	files_bytes("gguf.safetensors", "GGUF\3\0\0\0\0\0\0\0", 12);
@@ -130,17 +141,18 @@ static void kinds(void)
 	files_link("loop", "loop");
 	files_link("there", "one.safetensors");
 	is_err(try_open("missing", 0), -ENOENT, "missing: No such file",
-	       "a file that is not there");
-	is_err(try_open("loop", 0), -ELOOP, "loop", "a link to itself");
+	       "a missing file is refused");
+	is_err(try_open("loop", 0), -ELOOP, "loop",
+	       "a link to itself is refused");
 	is_err(try_open("empty", 0), -EBADMSG, "empty: a file of 0 bytes",
-	       "an empty file");
+	       "an empty file is refused");
 	is_err(try_open("pipe", 0), -EINVAL, "not a regular file but a pipe",
-	       "a pipe, without waiting for its other end");
+	       "a pipe is refused without waiting for its other end");
 	is_err(try_open("zero", 0), -EINVAL, "not a regular file but a device",
-	       "a device, without reading it");
+	       "a device is refused without reading it");
 	is_err(try_open("gguf.safetensors", 0), -EOPNOTSUPP,
 	       "gguf.safetensors: this is a GGUF file",
-	       "a file of another format, whatever its name");
+	       "a file of another format is refused whatever its name");
 	is_int(try_open("there", 0), 0, "a link is followed");
 }
 
@@ -157,35 +169,36 @@ static void spaces(const char *name, uint64_t n, size_t file_n)
 	free(bytes);
 }
 
-static void lengths(void)
+static void headers_have_bounds(void)
 {
 	spaces("header", 100, 108);
-	is_int(try_open("header", 0), 0, "a header that ends with the file");
+	is_int(try_open("header", 0), 0,
+	       "a header that ends with the file is read");
 	spaces("header", 101, 108);
 	is_err(try_open("header", 0), -EBADMSG,
 	       "header: a header of 101 bytes in a file that has 100",
-	       "one that ends a byte behind it");
+	       "a header that ends a byte after the file is refused");
 	spaces("header", 1ull << 62, 108);
 	is_err(try_open("header", 0), -EBADMSG, "4611686018427387904",
-	       "one that no machine could hold");
+	       "a header of 2^62 bytes is refused");
 	spaces("header", 100000000, 100000008);
-	is_int(try_open("header", 0), 0, "a header of 100 000 000 bytes");
+	is_int(try_open("header", 0), 0,
+	       "a header of 100 000 000 bytes is read");
 	spaces("header", 100000001, 108);
 	files_truncate("header", 100000009);
 	is_err(try_open("header", 0), -EBADMSG, "a header of 100000001 bytes",
-	       "one of a byte more");
+	       "a header of 100 000 001 bytes is refused");
 	files_st("cut", "{" A "}", 3);
 	is_err(try_open("cut", 0), -EBADMSG,
 	       "cut: tensor 'a': ends at byte 4 of the data, but the file has only 3",
-	       "a file that was cut short names the tensor that was hit");
+	       "a file that was cut short is refused, with the tensor that is incomplete");
 	files_st("more", "{" A "}", 5);
 	is_err(try_open("more", 0), -EBADMSG,
 	       "more: its tensors end at byte 4 of the data, but the file has 5",
-	       "a file with bytes left over");
+	       "a file with bytes after the last tensor is refused");
 }
 
-/* What is read belongs to the file that was opened. */
-static void changes(void)
+static void changes_are_noticed(void)
 {
 	struct weir_file *f;
 	char head[8];
@@ -193,19 +206,18 @@ static void changes(void)
 	files_st("changing", "{" A "}", 4);
 	if (weir_file_open(root, files_path("changing"), NULL, &f) < 0)
 		bail("%s", weir_error());
-	is_int(weir__model_read(f, head, 8, 0), 0,
-	       "a file that stays as it is can be read");
+	is_int(weir__model_read(f, head, 8, 0), 0, "an unchanged file is read");
 	files_truncate("changing", 4);
 	is_err(weir__model_read(f, head, 8, 0), -ESTALE,
 	       "changing: changed while it was read: it had 66 bytes and has 4",
-	       "one that shrank is stale, not short");
+	       "a file that shrank after it was opened is -ESTALE");
 	files_truncate("changing", 4000);
 	is_err(weir__model_read(f, head, 8, 0), -ESTALE, "has 4000",
-	       "so is one that grew");
+	       "a file that grew after it was opened is -ESTALE");
 	weir_file_close(f);
 }
 
-/* @n tensors of one byte; @step 1: in order, another: not. */
+/* @n tensors of one byte. @step 1: in the order of the data; else not. */
 static void write_many(const char *name, unsigned n, unsigned step)
 {
 	char *text = malloc(80 * (size_t)n + 10);
@@ -224,7 +236,7 @@ static void write_many(const char *name, unsigned n, unsigned step)
 	free(text);
 }
 
-/* Every tensor is at the place of its number, and found there. */
+/* How many of t.0 to t.@n-1 do not have that number. */
 static unsigned misplaced(const struct weir_model *m, unsigned n)
 {
 	unsigned wrong = 0;
@@ -240,19 +252,20 @@ static unsigned misplaced(const struct weir_model *m, unsigned n)
 	return wrong;
 }
 
-static void many(void)
+static void many_tensors_are_found(void)
 {
 	struct weir_model *m;
 
 	write_many("many", MANY, 1);
 	m = must_open("many");
 	is_int(weir_model_count(m), MANY, "100 000 tensors are read");
-	is_int(misplaced(m, MANY), 0, "and each is found by its name");
+	is_int(misplaced(m, MANY), 0,
+	       "each of 100 000 tensors is found by its name");
 	weir_model_close(m);
 	write_many("many", MANY, 7919);
 	m = must_open("many");
 	is_int(misplaced(m, MANY), 0,
-	       "in the order of their data, whatever that of the header");
+	       "100 000 tensors are in the order of the data, not of the header");
 	weir_model_close(m);
 }
 
@@ -271,8 +284,7 @@ static unsigned resident(const char *name, bool *ret_direct)
 	return share;
 }
 
-/* A long header that is not in the page cache is read around it. */
-static void cold(void)
+static void cold_headers_are_read_directly(void)
 {
 	int fd = open(files_path("many"), O_RDONLY);
 	struct weir_model *m;
@@ -287,12 +299,14 @@ static void cold(void)
 		return;
 	}
 	m = must_open("many");
-	is_int(misplaced(m, MANY), 0, "a long header that is cold");
-	ok(resident("many", &direct) < 500, "... is read directly");
+	is_int(misplaced(m, MANY), 0,
+	       "a long header that is not in the page cache is read");
+	ok(resident("many", &direct) < 500,
+	   "a long header is read past the page cache");
 	weir_model_close(m);
 }
 
-static void lifetime(void)
+static void models_are_counted_and_outlive_the_root(void)
 {
 	struct weir_model *m = must_open("one.safetensors"), *none;
 	unsigned before = files_open();
@@ -303,18 +317,20 @@ static void lifetime(void)
 		weir_model_close(must_open("one.safetensors"));
 		try_open("cut", 0);
 	}
-	is_int(files_open(), before, "no descriptor is left behind");
+	is_int(files_open(), before,
+	       "closed models and failed opens leak no descriptor");
 	if (weir_open(NULL, &other) < 0)
 		bail("%s", weir_error());
 	if (weir_model_open(other, files_path("one.safetensors"), NULL, &none))
 		bail("%s", weir_error());
 	weir_close(other);
 	is_int(weir_model_find(none, "w", &i), 0,
-	       "a model can be asked after its root is closed");
+	       "a model answers after its root is closed");
 	weir_model_close(none);
 	weir__model_ref(m);
 	weir_model_close(m);
-	is_int(weir_model_count(m), 2, "a reference keeps a model");
+	is_int(weir_model_count(m), 2,
+	       "a referenced model survives weir_model_close");
 	weir__model_put(m);
 }
 
@@ -324,14 +340,14 @@ int main(void)
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
-	asking();
-	options();
-	kinds();
-	lengths();
-	changes();
-	many();
-	cold();
-	lifetime();
+	getters_return_what_the_file_says();
+	options_are_checked();
+	other_files_are_refused();
+	headers_have_bounds();
+	changes_are_noticed();
+	many_tensors_are_found();
+	cold_headers_are_read_directly();
+	models_are_counted_and_outlive_the_root();
 	weir_close(root);
 	return done_testing();
 }

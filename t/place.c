@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where tensors come to lie: puts that share buffers of the caller's, and
- * alignments. In host memory, or that of the device WEIR_T_DEVICE.
+ * The places of tensors: puts that share buffers of the caller, and alignments. In host memory, or that of the device WEIR_T_DEVICE.
  */
 #include <weir/cuda.h>
 
@@ -19,8 +18,7 @@ static uint64_t address(struct weir_buf *buf)
 	return at;
 }
 
-/* Two tensors of which the second is put before the first, and the like. */
-static void shared(void)
+static void puts_share_a_buffer(void)
 {
 	struct weir_buf *buf = buffer(1u << 20);
 	struct weir_model *m;
@@ -35,34 +33,35 @@ static void shared(void)
 	put(p, "t0", buf, 0, 0);
 	put(p, "t1", buf, 40192, 0);
 	put(p, "t2", buf, 120320, 0);
-	ok(loads(p), "puts at their offsets in one buffer have their bytes");
-	ok(loads(p), "... again, by the same plan");
+	ok(loads(p), "several puts fill one buffer at their offsets");
+	ok(loads(p), "a plan of several puts is loaded again");
 	weir_plan_free(p);
 	p = new_plan(m);
 	put(p, "t2", buf, 120320, 0);
 	put(p, "t0", buf, 0, 0);
 	put(p, "t1", buf, 40192, 0);
-	ok(loads(p), "... in whatever order the calls are");
+	ok(loads(p), "puts fill one buffer whatever the order of the calls");
 	weir_plan_free(p);
 	p = new_plan(m);
 	put(p, "t1", buf, 256, 0);
 	put(p, "t0", buf, 256, 0);
 	put(p, "t2", buf, 256, 0);
-	ok(loads(p), "puts at the same offset follow each other");
+	ok(loads(p), "puts at the same offset are placed one after the other");
 	weir_plan_free(p);
 	p = new_plan(m);
 	put(p, "t1", buf, 0, 0);
 	put(p, "t[02]", buf, 80000 - kind_align, 0);
 	is_err(weir_plan_estimate(p, NULL, 0), -ENOSPC, "another put begins",
-	       "a put that does not fit before the next one is refused");
-	ok(!load(p, NULL), "... by the load as well");
+	       "a put that does not fit before the next one is refused by the estimate");
+	ok(!load(p, NULL),
+	   "a put that does not fit before the next one is refused by the load");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
 }
 
-/* Two loads of one plan at once write the same to the same bytes. */
-static void twice(void)
+/* The loads write the same bytes to the same memory. */
+static void a_plan_is_loaded_twice_at_once(void)
 {
 	struct weir_buf *buf = buffer(1u << 20);
 	struct weir_model *m = model();
@@ -76,13 +75,14 @@ static void twice(void)
 	    weir_load_start(p, NULL, &b) < 0 || weir_load_weights(a, &w) < 0)
 		bail("%s", weir_error());
 	is_int(weir_load_wait(a, -1) | weir_load_wait(b, -1), 0,
-	       "a plan is used twice at the same time");
-	is_int(sample_wrong(w, 1), 0, "... with the right bytes");
+	       "two loads of one plan at once succeed");
+	is_int(sample_wrong(w, 1), 0,
+	       "two loads of one plan at once leave the right bytes");
 	weir_load_free(a);
 	weir_load_free(b);
 	weir_buf_clear(buf, 0);
 	weir_weights_free(load(p, w));
-	is_int(sample_wrong(w, 1), 0, "... and into the weights it made");
+	is_int(sample_wrong(w, 1), 0, "a plan loads again into its weights");
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);
@@ -90,7 +90,7 @@ static void twice(void)
 }
 
 /* Memory that two buffers wrap, the second from byte 50001 on. */
-static void aliases(void)
+static void buffers_share_memory(void)
 {
 	static unsigned char memory[400000];
 	struct weir_buf *a, *b;
@@ -103,26 +103,28 @@ static void aliases(void)
 		bail("%s", weir_error());
 	put(p, "t0", a, 0, 0);
 	put(p, NULL, b, 0, 0);
-	ok(loads(p), "two buffers of the same memory are filled side by side");
+	ok(loads(p),
+	   "two buffers of the same memory are filled without overlap");
 	weir_plan_free(p);
 	p = new_plan(m);
 	put(p, "t1", a, 0, 0);
 	put(p, NULL, b, 0, 0);
 	is_err(weir_plan_estimate(p, NULL, 0), -ENOSPC, "byte 50001",
-	       "... and what would lie over each other is refused");
+	       "puts that would overlap in two buffers of the same memory are refused");
 	weir_plan_free(p);
 	p = new_plan(m);
 	put(p, "t2", b, 0, 0);
 	put(p, NULL, a, 50001, 0);
-	ok(loads(p), "... follows, where it begins at the same byte");
+	ok(loads(p),
+	   "puts at the same byte of two buffers are placed one after the other");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(a);
 	weir_buf_free(b);
 }
 
-/* What placement would have to do wrong for this to be needed. */
-static void checked(void)
+/* Layouts that placement never makes. */
+static void overlaps_are_found(void)
 {
 	struct weir_buf *buf = buffer(1u << 20);
 	struct weir_model *m = model();
@@ -133,27 +135,28 @@ static void checked(void)
 	put(p, NULL, buf, 65536, 0);
 	if (weir__layout_make(p, &l) < 0)
 		bail("%s", weir_error());
-	is_int(weir__layout_check(m, &l), 0, "tensors apart are no overlap");
+	is_int(weir__layout_check(m, &l), 0,
+	       "a layout without overlap passes the check");
 	l.spot[2].at = l.spot[1].at + bytes_of(1) - 1;
 	is_err(weir__layout_check(m, &l), -EINVAL, "'t1' and 't2'",
-	       "two of a put that share a byte are found");
+	       "the check finds two tensors of one put that share a byte");
 	l.spot[2].at = buf->bytes;
 	is_err(weir__layout_check(m, &l), -EINVAL, "to byte",
-	       "a tensor beyond its buffer is found");
+	       "the check finds a tensor that ends after its buffer");
 	weir__layout_free(&l);
 	if (weir__layout_make(p, &l) < 0)
 		bail("%s", weir_error());
 	l.spot[0].at = l.spot[1].at - bytes_of(0) + 1;
 	l.buf[0].bytes = l.spot[0].at + bytes_of(0);
 	is_err(weir__layout_check(m, &l), -EINVAL, "'t0' and 't1'",
-	       "two of different puts that share a byte are found");
+	       "the check finds two tensors of different puts that share a byte");
 	weir__layout_free(&l);
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
 }
 
-/* Tensors of @w that are not at a multiple of @align, or out of @buf. */
+/* How many tensors of @w are not aligned, or end after their buffer. */
 static size_t crooked(const struct weir_weights *w, uint64_t align)
 {
 	size_t n = 0;
@@ -174,8 +177,8 @@ static size_t crooked(const struct weir_weights *w, uint64_t align)
 	return n;
 }
 
-/* Buffers of a device begin at multiples of 256, so one is taken before. */
-static void aligned(void)
+/* A small buffer first, so that the next is not aligned to more than 256. */
+static void new_memory_is_aligned(void)
 {
 	for (uint64_t align = 512; align <= 4096; align *= 2) {
 		struct weir_buf *small = buffer(100);
@@ -189,11 +192,13 @@ static void aligned(void)
 		put(p, NULL, NULL, 0, align);
 		w = load(p, NULL);
 		is_int(w ? crooked(w, align) : 1, 0,
-		       "an alignment of %d is kept in new memory", (int)align);
+		       "tensors in new memory are aligned to %d", (int)align);
 		is_int(w ? sample_wrong(w, 1) : 1, 0,
-		       "... with the right bytes");
+		       "tensors aligned to %d have the right bytes",
+		       (int)align);
 		weir_weights_free(load(p, w));
-		is_int(sample_wrong(w, 1), 0, "... loaded again, too");
+		is_int(sample_wrong(w, 1), 0,
+		       "tensors aligned to %d are loaded again", (int)align);
 		weir_weights_free(w);
 		weir_plan_free(p);
 		weir_model_close(m);
@@ -201,36 +206,36 @@ static void aligned(void)
 	}
 }
 
-/* Puts of a round: which tensors, where, and the first byte behind them. */
+/* The puts of a round: offset, alignment, end, and whether they have bytes. */
 static struct {
 	uint64_t offset, align, end;
 	bool bytes;
-} rooms[6];
-#define PUTS (sizeof(rooms) / sizeof(rooms[0]))
+} bounds[6];
+#define PUTS (sizeof(bounds) / sizeof(bounds[0]))
 static size_t put_of[MAX_TENSORS];
 
 static uint64_t align_of(size_t i)
 {
-	uint64_t align = rooms[put_of[i]].align;
+	uint64_t align = bounds[put_of[i]].align;
 
 	return align ? align : device ? kind_align : tensors[i].size;
 }
 
-/* One put behind the other, the tensors of each in order and close together. */
+/* One put after the other, the tensors of each in order and packed. */
 static void pack(uint64_t base)
 {
 	uint64_t at = some(2) ? 0 : some(5000);
 
 	for (size_t k = 0; k < PUTS; k++) {
-		rooms[k].offset = at;
-		rooms[k].bytes = false;
+		bounds[k].offset = at;
+		bounds[k].bytes = false;
 		for (size_t i = 0; i < n_tensors; i++) {
 			if (put_of[i] != k || !bytes_of(i))
 				continue;
 			at += -(base + at) % align_of(i) + bytes_of(i);
-			rooms[k].bytes = true;
+			bounds[k].bytes = true;
 		}
-		rooms[k].end = at;
+		bounds[k].end = at;
 		at += some(2) ? 0 : some(300);
 	}
 }
@@ -238,7 +243,7 @@ static void pack(uint64_t base)
 static void some_puts(void)
 {
 	for (size_t k = 0; k < PUTS; k++)
-		rooms[k].align = some(3) ? 0 : (uint64_t)1 << some(13);
+		bounds[k].align = some(3) ? 0 : (uint64_t)1 << some(13);
 	some_tensors(1 + some(40), some(2) ? 3000 : 60);
 	for (size_t i = 0; i < n_tensors; i++) {
 		put_of[i] = some(PUTS);
@@ -246,7 +251,7 @@ static void some_puts(void)
 	}
 }
 
-/* Those of a round, the first of them anywhere among the calls. */
+/* The puts of a round, beginning with any of them. */
 static struct weir_plan *plan_puts(struct weir_model *m, struct weir_buf *buf)
 {
 	struct weir_plan *p = new_plan(m);
@@ -257,8 +262,8 @@ static struct weir_plan *plan_puts(struct weir_model *m, struct weir_buf *buf)
 		char glob[32];
 
 		snprintf(glob, sizeof(glob), "p%zu.*", k);
-		if (rooms[k].bytes)
-			put(p, glob, buf, rooms[k].offset, rooms[k].align);
+		if (bounds[k].bytes)
+			put(p, glob, buf, bounds[k].offset, bounds[k].align);
 	}
 	return p;
 }
@@ -275,23 +280,23 @@ static struct weir_buf *some_buffer(unsigned char *memory, size_t room)
 	memory += some(4096);
 	memset(memory, 0xa5, room);
 	pack((uintptr_t)memory);
-	/* Not a byte more than it takes. */
-	if (weir_buf_wrap(kind, memory, rooms[PUTS - 1].end, NULL, NULL, &buf) <
-	    0)
+	/* Exactly as large as the puts need. */
+	if (weir_buf_wrap(kind, memory, bounds[PUTS - 1].end, NULL, NULL,
+			  &buf) < 0)
 		bail("%s", weir_error());
 	return buf;
 }
 
-/* Where the room of put @k ends. */
+/* Where the bounds of put @k end. */
 static uint64_t limit_of(size_t k)
 {
 	for (size_t i = k + 1; i < PUTS; i++)
-		if (rooms[i].bytes)
-			return rooms[i].offset;
+		if (bounds[i].bytes)
+			return bounds[i].offset;
 	return UINT64_MAX;
 }
 
-/* Tensors that are not aligned, or not between their put and the next one. */
+/* How many tensors are not aligned, or not within the bounds of their put. */
 static size_t misplaced(struct weir_buf *buf, const struct weir_weights *w)
 {
 	uint64_t base = address(buf);
@@ -304,13 +309,13 @@ static size_t misplaced(struct weir_buf *buf, const struct weir_weights *w)
 			n += bytes_of(i) != 0;
 		else if (bytes_of(i))
 			n += (base + t->offset) % align_of(i) != 0 ||
-			     t->offset < rooms[put_of[i]].offset ||
+			     t->offset < bounds[put_of[i]].offset ||
 			     t->offset + bytes_of(i) > limit_of(put_of[i]);
 	}
 	return n;
 }
 
-/* Bytes beside the tensors of @w that are other than before. */
+/* How many bytes outside of the tensors of @w have changed. */
 static size_t written_beside(struct weir_buf *buf, struct weir_weights *w)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
@@ -340,25 +345,25 @@ static size_t written_beside(struct weir_buf *buf, struct weir_weights *w)
 	return n;
 }
 
-/* The next put begins a byte too early for the one before it. */
+/* 1: a put is accepted although it lacks one byte before the next. */
 static size_t too_short(struct weir_model *m, struct weir_buf *buf)
 {
 	struct weir_plan *p;
 	size_t k = 0, wrong;
 
-	while (k < PUTS - 1 && (!rooms[k].bytes || !rooms[k + 1].bytes ||
-				rooms[k + 1].offset != rooms[k].end))
+	while (k < PUTS - 1 && (!bounds[k].bytes || !bounds[k + 1].bytes ||
+				bounds[k + 1].offset != bounds[k].end))
 		k++;
 	if (k == PUTS - 1)
 		return 0;
-	rooms[k + 1].offset--;
+	bounds[k + 1].offset--;
 	p = plan_puts(m, buf);
 	wrong = weir_plan_estimate(p, NULL, 0) != -ENOSPC;
 	weir_plan_free(p);
 	return wrong;
 }
 
-static void at_random(void)
+static void random_puts_are_placed(void)
 {
 	const size_t room = 40 * (3000 * 8 + 4096) + PUTS * 300 + 5000;
 	unsigned char *memory = malloc(room + 4096);
@@ -387,11 +392,11 @@ static void at_random(void)
 		weir_buf_free(buf);
 	}
 	free(memory);
-	is_int(refused, 0, "puts that just fit beside each other are taken");
+	is_int(refused, 0, "puts that just fit are accepted");
 	is_int(wrong, 0,
-	       "... each tensor whole, aligned, and where its put may have it");
-	is_int(beside, 0, "... no byte beside them being written");
-	is_int(accepted, 0, "... and refused, where a byte is missing");
+	       "random puts leave each tensor whole, aligned and within its bounds");
+	is_int(beside, 0, "random puts write no byte outside of tensors");
+	is_int(accepted, 0, "puts that lack one byte are refused");
 }
 
 int main(void)
@@ -399,12 +404,12 @@ int main(void)
 	bool host = !getenv("WEIR_T_DEVICE");
 
 	plans_begin(6 + 3 + 4 + (host ? 3 : 0) + 12 + 4);
-	shared();
-	twice();
-	checked();
+	puts_share_a_buffer();
+	a_plan_is_loaded_twice_at_once();
+	overlaps_are_found();
 	if (host) /* memory of the program's */
-		aliases();
-	aligned();
-	at_random();
+		buffers_share_memory();
+	new_memory_is_aligned();
+	random_puts_are_placed();
 	return plans_end();
 }

@@ -7,8 +7,8 @@
 
 #include "plans.h"
 
-/* A put for each tensor, into one buffer, the last of the file first. */
-static void many(void)
+/* All into one buffer, beginning with the last tensor of the file. */
+static void each_tensor_may_have_a_put(void)
 {
 	const uint64_t step = device ? kind_align : 16;
 	struct weir_plan *p;
@@ -26,13 +26,13 @@ static void many(void)
 		chosen += put(p, names[i], buf, i * step, 0);
 	is_int(chosen, MAX_TENSORS,
 	       "a plan may have a put for each of %u tensors", MAX_TENSORS);
-	ok(loads(p), "... which get their bytes");
+	ok(loads(p), "a plan with a put for each tensor loads their bytes");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
 }
 
-/* A file of @bytes in two tensors and one that is empty, without the bytes. */
+/* A sparse file of two tensors of @bytes each and an empty tensor. */
 static struct weir_model *hollow(uint64_t bytes)
 {
 	struct weir_model *m;
@@ -59,7 +59,7 @@ static struct weir_model *hollow(uint64_t bytes)
 	return m;
 }
 
-static void estimates(void)
+static void estimates_share_one_memory(void)
 {
 	struct weir_buft *plain = memory_of("CPU", WEIR_MEM_PLAIN);
 	struct weir_buft *huge = memory_of("CPU", WEIR_MEM_HUGE);
@@ -68,7 +68,6 @@ static void estimates(void)
 	struct weir_dev *cpu;
 	struct weir_plan *p;
 	struct weir_model *m;
-	struct weir_buf *buf;
 
 	if (weir_dev_find(root, "CPU", &cpu) < 0 ||
 	    weir_dev_memory(cpu, &free_bytes, &total) < 0)
@@ -81,33 +80,42 @@ static void estimates(void)
 	       "six tenths of the free memory fit");
 	if (weir_plan_put(p, NULL, huge, NULL) < 0)
 		bail("%s", weir_error());
-	is_int(weir_plan_estimate(p, e, 2), 2, "two kinds make two entries");
+	is_int(weir_plan_estimate(p, e, 2), 2,
+	       "an estimate of two kinds has two entries");
 	is_int(e[0].fits + e[1].fits, 0,
-	       "... that do not fit, since they share one memory");
-	is_int(e[0].tensors + e[1].tensors, 3, "... empty tensors count, too");
+	       "two kinds of one memory do not fit where only one of them would");
+	is_int(e[0].tensors + e[1].tensors, 3,
+	       "an estimate counts empty tensors");
 	weir_plan_free(p);
 	weir_model_close(m);
-	m = hollow(64);
-	p = new_plan(m);
-	buf = buffer(1000);
+}
+
+static void estimates_count_bytes_and_tensors(void)
+{
+	struct weir_estimate e = { .size = sizeof(e) };
+	struct weir_model *m = hollow(64);
+	struct weir_plan *p = new_plan(m);
+	struct weir_buf *buf = buffer(1000);
+
 	put(p, "[ae]", buf, 0, 0);
 	put(p, "b", NULL, 0, 0);
-	is_int(weir_plan_estimate(p, e, 1), 1, "a kind is one entry");
-	ok(e[0].bytes >= 64 && e[0].bytes < 64 + 4096,
-	   "... of what is to be allocated");
-	is_int(e[0].given, 64, "... and what lies in given buffers");
-	is_int(e[0].tensors, 3, "... of all tensors");
-	e[0].size = 0;
-	is_err(weir_plan_estimate(p, e, 1), -EINVAL,
-	       "weir_plan_estimate: ", "an entry without a size is refused");
-	e[0].size = sizeof(e[0]);
+	is_int(weir_plan_estimate(p, &e, 1), 1,
+	       "an estimate of one kind has one entry");
+	ok(e.bytes >= 64 && e.bytes < 64 + 4096,
+	   "an estimate has the bytes to allocate");
+	is_int(e.given, 64,
+	       "an estimate has the bytes in the caller's buffers");
+	is_int(e.tensors, 3, "an estimate counts the tensors of all puts");
+	e.size = 0;
+	is_err(weir_plan_estimate(p, &e, 1), -EINVAL,
+	       "weir_plan_estimate: ", "an estimate without a size is refused");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);
 }
 
-/* Shapes of empty tensors, whose other dimensions are beyond any memory. */
-static void empties(void)
+/* Empty tensors have other dimensions that no memory could hold. */
+static void empty_tensors_are_loaded(void)
 {
 	static const char text[] =
 		"{\"a\":{\"dtype\":\"F64\",\"shape\":[3,4611686018427387904,0],\"data_offsets\":[0,0]},"
@@ -128,17 +136,18 @@ static void empties(void)
 	p = new_plan(m);
 	put(p, NULL, NULL, 0, 0);
 	w = load(p, NULL);
-	ok(w, "empty tensors are loaded, whatever their other dimensions are");
+	ok(w, "empty tensors are loaded whatever their other dimensions are");
 	is_int(w ? weir_weights_get(w, 0)->shape[1] : 0,
-	       INT64_C(4611686018427387904), "... and have them");
+	       INT64_C(4611686018427387904),
+	       "an empty tensor keeps its dimensions");
 	is_int(w ? weir_tensor_view(weir_weights_get(w, 0), 0, 1, 2, &view) : 1,
-	       0, "... and views");
+	       0, "an empty tensor has views");
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);
 }
 
-/* Frees what number @i is of the four that a load leaves. */
+/* Free number @i of the four objects of a load. */
 static void free_one(unsigned i, struct weir_model *m, struct weir_plan *p,
 		     struct weir_load *l, struct weir_weights *w)
 {
@@ -152,8 +161,8 @@ static void free_one(unsigned i, struct weir_model *m, struct weir_plan *p,
 		weir_weights_free(w);
 }
 
-/* In each of the orders of four, of loads that may be under way. */
-static void any_order(void)
+/* In each of the 24 orders, of loads that may not have ended. */
+static void objects_are_freed_in_any_order(void)
 {
 	some_tensors(20, 3000);
 	for (unsigned order = 0; order < 256; order++) {
@@ -179,7 +188,7 @@ static void any_order(void)
 	ok(true, "model, plan, load and weights are freed in any order");
 }
 
-/* In a child after fork nothing is planned. */
+/* 0: in a child after fork the calls of a plan return -EPERM. */
 static int in_child(void)
 {
 	struct weir_model *m;
@@ -202,8 +211,7 @@ static int in_child(void)
 	return status;
 }
 
-/* A name is matched as a whole, also where it has a NUL inside. */
-static void whole_names(void)
+static void patterns_match_whole_names(void)
 {
 	struct weir_plan *p;
 	struct weir_model *m;
@@ -216,12 +224,13 @@ static void whole_names(void)
 	m = model();
 	p = new_plan(m);
 	is_err(weir_plan_put(p, "a", kind, NULL), -ENOENT, "'a'",
-	       "the part of a name before a NUL is not the name");
+	       "the part of a name before a NUL does not match");
 	is_err(weir_plan_put(p, "?", kind, NULL), -ENOENT, "'?'",
-	       "... nor what a pattern matches");
+	       "a pattern does not match the part of a name before a NUL");
 	is_int(weir_plan_put(p, "a\\[0]", kind, NULL), 1,
-	       "a name with a bracket is matched by a pattern that quotes it");
-	is_int(weir_plan_put(p, "*", kind, NULL), 1, "a star matches all");
+	       "a pattern that quotes a bracket matches a name with one");
+	is_int(weir_plan_put(p, "*", kind, NULL), 1,
+	       "a star matches a name with a NUL");
 	weir_plan_free(p);
 	weir_model_close(m);
 }
@@ -229,11 +238,13 @@ static void whole_names(void)
 int main(void)
 {
 	plans_begin(2 + 9 + 3 + 4 + 1 + 1);
-	many();
-	estimates();
-	empties();
-	whole_names();
-	any_order();
-	is_int(in_child(), 0, "a child after fork may plan nothing");
+	each_tensor_may_have_a_put();
+	estimates_share_one_memory();
+	estimates_count_bytes_and_tensors();
+	empty_tensors_are_loaded();
+	patterns_match_whole_names();
+	objects_are_freed_in_any_order();
+	is_int(in_child(), 0,
+	       "in a child after fork every call of a plan is refused");
 	return plans_end();
 }

@@ -64,14 +64,14 @@ struct rule {
 
 static const struct rule rules[] = {
 	/* clang-format off */
-	{ "a header without tensors", TEXT("{}"), 0, 0, 0, "" },
+	{ "no tensors", TEXT("{}"), 0, 0, 0, "" },
 	{ "one tensor", TEXT(A), 4, 0, 0, "" },
-	{ "fields in any order",
+	{ "fields in another order",
 	  TEXT("{\"a\":{\"data_offsets\":[0,4],\"shape\":[1],\"dtype\":\"F32\"}}"),
 	  4, 0, 0, "" },
-	{ "spaces after the object, as padding", TEXT(A "      "), 4, 0, 0, "" },
+	{ "spaces after the object", TEXT(A "      "), 4, 0, 0, "" },
 	{ "other white space after the object", TEXT(A "\t\r\n "), 4, 0, 0, "" },
-	{ "white space inside", TEXT("{ \"a\"\n:\t{\"dtype\" : \"F32\", \"shape\":[ 1 ],"
+	{ "white space between tokens", TEXT("{ \"a\"\n:\t{\"dtype\" : \"F32\", \"shape\":[ 1 ],"
 	  "\r\"data_offsets\":[ 0 , 4 ] } }"), 4, 0, 0, "" },
 	{ "a space before the object", TEXT(" " A), 4, -EBADMSG, 0,
 	  "f.st: byte 8: a header begins with '{'" },
@@ -86,7 +86,7 @@ static const struct rule rules[] = {
 	{ "a number as the root", TEXT("12"), 0, -EBADMSG, -EBADMSG, "byte 8" },
 	{ "a string as the root", TEXT("\"{\""), 0, -EBADMSG, -EBADMSG, "byte 8" },
 	{ "white space alone", TEXT("    "), 0, -EBADMSG, -EBADMSG, "byte" },
-	{ "two objects", TEXT("{}{}"), 0, -EBADMSG, -EBADMSG, "f.st: byte 10" },
+	{ "a second object after the first", TEXT("{}{}"), 0, -EBADMSG, -EBADMSG, "f.st: byte 10" },
 	{ "a trailing comma",
 	  TEXT("{" T("a", "F32", "[1]", "[0,4]") ",}"), 4, -EBADMSG, -EBADMSG,
 	  "expected a string, found '}'" },
@@ -105,10 +105,10 @@ static const struct rule rules[] = {
 	{ "a tensor named twice, once by escapes",
 	  TEXT("{" T("a", "F32", "[1]", "[0,4]") "," T("\\u0061", "F32", "[1]", "[0,4]")
 	  "}"), 4, -EBADMSG, 0, "named twice" },
-	{ "an entry that is not one, and is overwritten",
+	{ "a wrong entry that a later one replaces",
 	  TEXT("{\"a\":7," T("a", "F32", "[1]", "[0,4]") "}"), 4,
 	  -EBADMSG, -EBADMSG, "in tensor 'a': expected '{', found '7'" },
-	{ "an overwritten entry of nine dimensions",
+	{ "an entry of nine dimensions that a later one replaces",
 	  TEXT("{" T("a", "U8", "[1,1,1,1,1,1,1,1,1]", "[0,1]") ","
 	  T("a", "F32", "[1]", "[0,4]") "}"), 4, -EBADMSG, 0, "named twice" },
 	{ "an empty name", TEXT("{" T("", "F32", "[1]", "[0,4]") "}"), 4, 0, 0, "" },
@@ -180,7 +180,7 @@ static const struct rule rules[] = {
 	  "expected a string, found '4'" },
 
 	/* shapes */
-	{ "a shape without dimensions: one element",
+	{ "a shape without dimensions, of one element",
 	  TEXT("{" T("a", "F32", "[]", "[0,4]") "}"), 4, 0, 0, "" },
 	{ "a shape without dimensions and without bytes",
 	  TEXT("{" T("a", "F32", "[]", "[0,0]") "}"), 0, -EBADMSG, -EBADMSG,
@@ -200,7 +200,7 @@ static const struct rule rules[] = {
 	{ "[2^63, 2, 0], which overflows by one",
 	  TEXT("{" T("a", "U8", "[9223372036854775808,2,0]", "[0,0]") "}"), 0,
 	  -EBADMSG, -EBADMSG, "more than 2^64 - 1 bits" },
-	{ "[2^63 - 1, 2, 0], which does not",
+	{ "[2^63 - 1, 2, 0], which does not overflow",
 	  TEXT("{" T("a", "U8", "[9223372036854775807,2,0]", "[0,0]") "}"), 0, 0, 0,
 	  "" },
 	{ "2^61 bytes, which are 2^64 bits",
@@ -265,37 +265,37 @@ static const struct rule rules[] = {
 	{ "an end beyond the data", TEXT("{" T("a", "F32", "[2]", "[0,8]") "}"), 7,
 	  -EBADMSG, -EBADMSG,
 	  "tensor 'a': ends at byte 8 of the data, but the file has only 7" },
-	{ "an end of 2^64-1", TEXT("{" T("a", "U8", "[4]", "[" MAX "," MAX "]") "}"), 4,
+	{ "an end of 2^64 - 1", TEXT("{" T("a", "U8", "[4]", "[" MAX "," MAX "]") "}"), 4,
 	  -EBADMSG, -EBADMSG, "tensor 'a'" },
-	{ "data left over", TEXT("{" T("a", "F32", "[1]", "[0,4]") "}"), 5,
+	{ "bytes after the last tensor", TEXT("{" T("a", "F32", "[1]", "[0,4]") "}"), 5,
 	  -EBADMSG, -EBADMSG,
 	  "f.st: its tensors end at byte 4 of the data, but the file has 5" },
 	{ "data without tensors", TEXT("{}"), 1, -EBADMSG, -EBADMSG,
 	  "its tensors end at byte 0 of the data, but the file has 1" },
-	{ "a hole before the first tensor", TEXT("{" T("a", "F32", "[1]", "[1,5]") "}"),
+	{ "a gap before the first tensor", TEXT("{" T("a", "F32", "[1]", "[1,5]") "}"),
 	  5, -EBADMSG, -EBADMSG,
 	  "tensor 'a': begins at byte 1 of the data, the tensors before it end at 0: there is a gap" },
-	{ "a hole between two",
+	{ "a gap between two tensors",
 	  TEXT("{" T("a", "U8", "[4]", "[0,4]") "," T("b", "U8", "[2]", "[6,8]") "}"),
 	  8, -EBADMSG, -EBADMSG,
 	  "tensor 'b': begins at byte 6 of the data, the tensors before it end at 4: there is a gap" },
-	{ "an overlap",
+	{ "two tensors that overlap",
 	  TEXT("{" T("a", "U8", "[4]", "[0,4]") "," T("b", "U8", "[4]", "[3,7]") "}"),
 	  7, -EBADMSG, -EBADMSG,
 	  "tensor 'b': begins at byte 3 of the data, the tensor before it ends at 4: they overlap" },
-	{ "two tensors in the same bytes",
+	{ "two tensors of the same bytes",
 	  TEXT("{" T("a", "U8", "[4]", "[0,4]") "," T("b", "U8", "[4]", "[0,4]") "}"),
 	  4, -EBADMSG, -EBADMSG, "tensor 'b': begins at byte 0" },
 	{ "tensors in another order than their data",
 	  TEXT("{" T("b", "U8", "[4]", "[4,8]") "," T("a", "U8", "[4]", "[0,4]") "}"),
 	  8, 0, 0, "" },
-	{ "an empty tensor between two",
+	{ "an empty tensor between two others",
 	  TEXT("{" T("b", "U8", "[4]", "[4,8]") "," T("e", "U8", "[0]", "[4,4]") ","
 	  T("a", "U8", "[4]", "[0,4]") "}"), 8, 0, 0, "" },
 	{ "an empty tensor inside of another",
 	  TEXT("{" T("a", "U8", "[4]", "[0,4]") "," T("e", "U8", "[0]", "[2,2]") "}"),
 	  4, -EBADMSG, -EBADMSG, "tensor 'e': begins at byte 2" },
-	{ "an empty tensor behind the end",
+	{ "an empty tensor after the end of the data",
 	  TEXT("{" T("a", "U8", "[4]", "[0,4]") "," T("e", "U8", "[0]", "[5,5]") "}"),
 	  4, -EBADMSG, -EBADMSG, "tensor 'e': begins at byte 5" },
 	{ "an F64 at an odd offset",
@@ -303,7 +303,7 @@ static const struct rule rules[] = {
 	  9, 0, 0, "" },
 
 	/* metadata */
-	{ "metadata of strings",
+	{ "metadata that are strings",
 	  TEXT("{\"__metadata__\":{\"format\":\"pt\",\"\":\"\"}}"), 0, 0, 0, "" },
 	{ "metadata after the tensors", TEXT("{" T("a", "F32", "[1]", "[0,4]")
 	  ",\"__metadata__\":{}}"), 4, 0, 0, "" },
@@ -339,15 +339,15 @@ static void one_rule(const struct rule *rule, bool lenient)
 	int r = parse(rule->text, rule->len, rule->data, lenient, &m);
 
 	if (want == 0)
-		is_err(r, 0, "", "accepted: %s", rule->what);
+		is_err(r, 0, "", "a header with %s is accepted", rule->what);
 	else
-		/* What is only said in strict mode is not asked for again. */
+		/* The sentence is compared in strict mode only. */
 		is_err(r, want, lenient && !rule->strict ? "" : rule->part,
-		       "refused: %s", rule->what);
+		       "a header with %s is refused", rule->what);
 	weir__model_put(m);
 }
 
-static void dtypes(void)
+static void every_dtype_has_its_size(void)
 {
 	static const struct {
 		const char *name;
@@ -393,7 +393,7 @@ static void dtypes(void)
 	}
 }
 
-static void records(void)
+static void records_have_what_the_header_says(void)
 {
 	static const char text[] =
 		"{" T("b\\u0000\\u00e9", "BF16", "[2,3]", "[4,16]") "," T(
@@ -407,34 +407,37 @@ static void records(void)
 	if (parse(text, sizeof(text) - 1, 16, false, &m) < 0)
 		bail("%s", weir_error());
 	is_int(m->n_recs, 4, "every tensor has a record");
-	is_str(weir__record_name(m, 0), "a", "the first in the file is first");
+	is_str(weir__record_name(m, 0), "a",
+	       "records are in the order of the data");
 	is_str(weir__record_name(m, 1), "e2",
-	       "empty tensors at one place stay in the header's order");
-	is_str(weir__record_name(m, 2), "e1", "... the second after the first");
+	       "the first of two empty tensors at one place is first");
+	is_str(weir__record_name(m, 2), "e1",
+	       "the second of two empty tensors at one place is second");
 	is_mem(weir__record_name(m, 3), "b\0\xc3\xa9", 5,
-	       "a name is decoded, and ended by a NUL");
-	is_int(m->rec[3].name_len, 4, "its length counts its bytes");
+	       "a name is decoded and a NUL follows it");
+	is_int(m->rec[3].name_len, 4, "the length of a name counts its bytes");
 	is_int(m->rec[3].off, 8 + sizeof(text) - 1 + 4,
 	       "offsets count from the beginning of the file");
-	is_int(m->rec[3].bytes, 12, "bytes are those of the tensor");
-	is_int(m->rec[3].ndim, 2, "it has its dimensions");
+	is_int(m->rec[3].bytes, 12, "a record has the bytes of its tensor");
+	is_int(m->rec[3].ndim, 2, "a record has the number of dimensions");
 	ok(m->dims[m->rec[3].shape] == 2 && m->dims[m->rec[3].shape + 1] == 3,
-	   "... the outermost first");
-	is_int(m->rec[0].ndim, 0, "one element has none");
-	is_int(m->bytes, 16, "the bytes of all are added up");
+	   "the outermost dimension is first");
+	is_int(m->rec[0].ndim, 0, "a single element has no dimensions");
+	is_int(m->bytes, 16, "a model has the sum of the bytes");
 	is_int(weir__model_lookup(m, "b\0\xc3\xa9", 4), 3,
 	       "a tensor is found by its name");
 	ok(weir__model_lookup(m, "b", 1) == WEIR__NONE,
-	   "a name is compared as a whole");
-	is_int(m->n_meta, 2, "metadata have their pairs");
+	   "a tensor is not found by the part of its name before a NUL");
+	is_int(m->n_meta, 2, "a model has all pairs of the metadata");
 	p = &m->meta[0];
-	is_mem(m->text + p->key, "k", 2, "a key is a string");
-	is_mem(m->text + p->value.at, "v\0w", 4, "so is a value");
-	is_int(p->value.n, 3, "... of its own length");
+	is_mem(m->text + p->key, "k", 2,
+	       "a key is decoded and a NUL follows it");
+	is_mem(m->text + p->value.at, "v\0w", 4, "a value may contain a NUL");
+	is_int(p->value.n, 3, "the length of a value counts its bytes");
 	weir__model_put(m);
 }
 
-static void clamped(void)
+static void huge_dimensions_are_clamped(void)
 {
 	static const char text[] =
 		"{" T("a", "F32", "[0," MAX ",5]", "[0,0]") "}";
@@ -444,11 +447,12 @@ static void clamped(void)
 		bail("%s", weir_error());
 	ok(m->dims[0] == 0 && m->dims[2] == 5,
 	   "an empty tensor keeps its dimensions");
-	ok(m->dims[1] == INT64_MAX, "one of 2^63 or more becomes 2^63 - 1");
+	ok(m->dims[1] == INT64_MAX,
+	   "a dimension of 2^63 or more becomes 2^63 - 1");
 	weir__model_put(m);
 }
 
-static void last_wins(void)
+static void the_last_entry_counts(void)
 {
 	static const char text[] = "{" T("a", "U8", "[9]", "[0,9]") "," T(
 		"b", "U8", "[2]",
@@ -459,23 +463,26 @@ static void last_wins(void)
 	if (parse(text, sizeof(text) - 1, 6, true, &m) < 0)
 		bail("%s", weir_error());
 	is_int(m->n_recs, 2, "lenient: a tensor named twice is one tensor");
-	is_str(weir__record_name(m, 1), "a", "lenient: of that name");
+	is_str(weir__record_name(m, 1), "a",
+	       "lenient: a tensor named twice keeps its name");
 	is_int(m->rec[1].dtype, WEIR_DTYPE_I16,
-	       "lenient: its last entry counts");
-	is_int(m->rec[1].ndim, 2, "lenient: ... with its shape");
-	is_int(m->rec[1].bytes, 4, "lenient: ... and its bytes");
+	       "lenient: the dtype of the last entry counts");
+	is_int(m->rec[1].ndim, 2,
+	       "lenient: the shape of the last entry counts");
+	is_int(m->rec[1].bytes, 4,
+	       "lenient: the bytes of the last entry count");
 	is_int(m->n_meta, 2, "lenient: a key named twice is one pair");
 	is_str(m->text + m->meta[0].value.at, "3",
-	       "lenient: its last value counts");
+	       "lenient: the last value of a key counts");
 	weir__model_put(m);
 	is_err(parse(TEXT("{" T("a", "U8", "[9]", "[0,9]") ",\"a\":{\"a\":}"),
 		     9, false, &m),
 	       -EBADMSG, "byte 65, in tensor 'a': named twice",
-	       "strict: that is told before what is wrong later");
+	       "strict: a name that occurs twice is reported before later errors");
 }
 
-/* Metadata of shards are put together. */
-static void shards(void)
+/* The metadata of shards are merged. */
+static void metadata_of_shards_are_merged(void)
 {
 	static const char one[] =
 		"{\"__metadata__\":{\"k\":\"1\",\"j\":\"1\"}}";
@@ -494,7 +501,7 @@ static void shards(void)
 	is_str(m->text + m->meta[0].value.at, "1",
 	       "of two values the first shard's counts");
 	is_err(parse_at(two, sizeof(two) - 1, 1, false, m), 0, "",
-	       "names are compared within a shard only");
+	       "a tensor may have the name of one in another shard");
 	weir__model_put(m);
 }
 
@@ -506,10 +513,10 @@ int main(void)
 		one_rule(&rules[i / 2], i % 2);
 	}
 	tap_prefix(NULL);
-	dtypes();
-	records();
-	clamped();
-	last_wins();
-	shards();
+	every_dtype_has_its_size();
+	records_have_what_the_header_says();
+	huge_dimensions_are_clamped();
+	the_last_entry_counts();
+	metadata_of_shards_are_merged();
 	return done_testing();
 }

@@ -83,7 +83,7 @@ bool sample_holds(const struct weir_weights *w, size_t i, unsigned salt)
 	if (weir_weights_entry(w, i, &e) < 0)
 		return false;
 	if (!p) {
-		/* The host cannot look at the memory of a device. */
+		/* Host code cannot read the memory of a device. */
 		p = copy = malloc(e.bytes);
 		good = weir_tensor_get(t, 0, copy, e.bytes) == 0;
 	}

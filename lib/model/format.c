@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From the first bytes of a file to the reader of its format; what is not a
- * model is recognised as well, and named.
+ * The first bytes of a file decide which reader it gets. Files that are not models
+ * are recognised as well, so that the error can say what they are.
  */
 #include "model/format.h"
 

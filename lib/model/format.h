@@ -64,69 +64,69 @@ int weir__format_of(const struct weir__head *head,
  */
 int weir__shard_read(struct weir_model *m, uint32_t shard, bool lenient);
 
-/* Where the tensors of a shard may be. */
+/* The rules of a format for the places of tensors in one file. */
 struct weir__ranges {
-	const char *file;  /* for sentences ... */
-	const char *field; /* ... as is the format's word for [begin, end] */
-	uint64_t data_at;  /* where the data section begins in the file */
-	uint64_t data_bytes;
+	const char *file;    /* its name, for sentences */
+	const char *field;   /* the format's word for begin and end: the same */
+	uint64_t data_at;    /* offset of the data section in the file */
+	uint64_t data_bytes; /* its length */
 	/*
-	 * Each tensor begins at a multiple of this in the data section: a power
-	 * of two up to 2^32. The padding that it takes is no gap.
+	 * Tensors begin at multiples of this in the data section: a power of two
+	 * up to 2^32. Padding up to the next multiple is not a gap.
 	 */
 	uint64_t align;
-	bool gaps; /* bytes between tensors may belong to none */
-	bool tail; /* ... and so may bytes after the last tensor */
+	bool gaps; /* there may be bytes between tensors that belong to none */
+	bool tail; /* there may be bytes after the last tensor */
 };
 
 /*
  * Check records [first, m->n_recs): sizes against shapes, places against
- * @ranges. Before the call off and bytes of a record are where the tensor begins
- * and ends in the data section; afterwards they are its offset in the file and
- * its length.
+ * @ranges. Before the call, off and bytes of a record are the begin and the end
+ * of the tensor in the data section; afterwards, its offset in the file and its
+ * length.
  *
- * The records are sorted by offset; those that begin and end at the same byte
- * (they are empty) stay in the order of the header. 1: the order has changed,
- * so a table of their names has wrong numbers. -EBADMSG. -EOPNOTSUPP: too many
- * dimensions.
+ * Sorts the records by offset; empty tensors at the same byte stay in the order
+ * of the header. 1: the order has changed, so tables of their names have wrong
+ * numbers. -EBADMSG. -EOPNOTSUPP: too many dimensions.
  */
 int weir__ranges_check(struct weir_model *m, size_t first,
 		       const struct weir__ranges *ranges);
 
 /*
- * One header while it is read: what a reader appends to the model. -ENOMEM comes
- * without a sentence.
+ * A header while it is read: its records and pairs are appended to the model.
+ * -ENOMEM comes without a sentence.
  */
 struct weir__header {
 	struct weir_model *m;
-	struct weir__names names; /* of its tensors */
-	size_t first,
-		first_meta; /* records and pairs before are of other shards */
+	struct weir__names names; /* of its records */
+	size_t first;             /* number of its first record */
+	size_t first_meta;        /* ... and of its first pair */
 };
 
 /* @n_names: how many tensors are expected. -ENOMEM. */
 int weir__header_begin(struct weir__header *h, struct weir_model *m,
 		       size_t n_names);
 /*
- * Append @rec, of @name and of the shape @dims; or replace the record of that
- * name that the header has. Of more than WEIR_MAX_DIMS dimensions only the first
- * are read. @hash: of weir__names_ahead. 0: appended. 1: replaced, so the name is
- * there twice. -ENOMEM. -EOPNOTSUPP: the model has too many.
+ * Append @rec with the name @name and the shape @dims (rec->ndim dimensions, of
+ * which at most WEIR_MAX_DIMS are read). @hash is from weir__names_ahead. If the
+ * header has a record of that name, it is replaced: 1. 0: appended. -ENOMEM.
+ * -EOPNOTSUPP: the model has too many tensors or dimensions.
  */
 int weir__header_add(struct weir__header *h, const struct weir__str *name,
 		     uint32_t hash, const uint64_t *dims,
 		     struct weir__record *rec);
 /*
- * The value of @key, for the reader to set before it adds the next pair; NULL: an
- * earlier shard has the key, and its value counts. 1: so has this header: the
- * key is there twice. -ENOMEM. -EOPNOTSUPP: too many pairs.
+ * Append a pair with the key @key. The reader then sets its value, *ret_value,
+ * before it appends the next pair. NULL: an earlier shard has the key, and its
+ * value counts. 1: the header has the key already. -ENOMEM. -EOPNOTSUPP: too many
+ * pairs.
  */
 int weir__header_meta(struct weir__header *h, const struct weir__str *key,
 		      struct weir__value **ret_value);
 /*
- * The header is complete: check its tensors by weir__ranges_check, and give the
- * names to the model if they are all that it has. NULL for @ranges: reading
- * failed. Frees what @h has.
+ * End a header that was begun. Checks its records with weir__ranges_check, unless
+ * @ranges is NULL because reading has failed. The table of names becomes the
+ * model's if it is right and complete, or is freed.
  */
 int weir__header_end(struct weir__header *h, const struct weir__ranges *ranges);
 

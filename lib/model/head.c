@@ -3,7 +3,6 @@
  * safetensors as a format: how its files are recognised, and how the text of a
  * header gets from the file to the parser.
  */
-#include <string.h>
 
 #include "core/error.h"
 #include "core/sys.h"

@@ -2,7 +2,6 @@
 #include "model/load.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "core/clock.h"
 #include "core/error.h"

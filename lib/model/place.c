@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "core/error.h"
-#include "core/sys.h"
 #include "core/util.h"
 #include "mem/dtype.h"
 

@@ -47,9 +47,8 @@ struct weir__run {
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
-	struct weir_buf
-		*given; /* the caller's, or NULL; the put references it */
-	uint64_t bytes; /* to the end of the last tensor */
+	struct weir_buf *given; /* the caller's, or NULL; referenced by put */
+	uint64_t bytes;         /* to the end of the last tensor */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
 	 * its kind guarantees less, weir__layout_bytes adds the difference, and

@@ -4,10 +4,8 @@
  * rules of its format allow, and ends within the file; no two share a byte.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/error.h"
-#include "core/sys.h"
 #include "core/util.h"
 #include "mem/dtype.h"
 #include "model/format.h"

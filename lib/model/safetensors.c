@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/safetensors.h"
 
-#include <string.h>
-
 #include "core/error.h"
-#include "core/sys.h"
-#include "core/util.h"
 #include "mem/dtype.h"
 
 /* Usual bytes of an entry, to estimate the number of names. */

@@ -29,8 +29,8 @@ struct weir__st {
 extern const struct weir__format weir__safetensors;
 
 /*
- * The length of the header of a file that begins with @head. -EBADMSG: the
- * format or the file has no room for it.
+ * The length of the header of a file that begins with @head. -EBADMSG: it
+ * is longer or shorter than the format allows, or longer than the file.
  */
 int weir__st_len(const struct weir__head *head, size_t *ret_len);
 

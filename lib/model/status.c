@@ -6,7 +6,6 @@
 
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/sys.h"
 #include "model/load.h"
 #include "stream/event.h"
 
