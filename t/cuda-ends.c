@@ -477,7 +477,7 @@ static void locked_before(void)
 	free(own);
 }
 
-/* As in cuda-faults.c: memory of a lost device is leaked on purpose. */
+/* As in cuda-faults.c: the lost leak, on purpose. */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {

@@ -314,8 +314,8 @@ static void no_entry(const char *without, const char *part, const char *what)
 }
 
 /*
- * Memory that a device which hangs or is lost may still write to is leaked on
- * purpose. The stand-in counts everything else.
+ * What a device that hangs or is lost may still write to is leaked on purpose.
+ * That nothing else is, the stand-in counts.
  */
 __attribute__((visibility("default"))) int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)

@@ -101,7 +101,7 @@ done
 ! on_fake 1 || two_devices
 run with_gpu weir load --device CUDA0:virtual=2 --place '*1*=CUDA0-1' \
 	--quiet --digest "$tmp/many.safetensors"
-check 'two virtual devices share a load' cmp "$tmp/cpu" "$tmp/out"
+check 'two halves of one device share a load' cmp "$tmp/cpu" "$tmp/out"
 refused 2 'GLOB=DEVICE' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
 ! on_fake 2 || no_registering
