@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Tests that are written for any device (WEIR_T_DEVICE), on a CUDA device:
-# the stand-in's or a real one. Their lines become ours.
+# Tests that are written for any device (WEIR_T_DEVICE), on a CUDA device: the
+# stand-in's or a real one. Their lines are printed as lines of this test.
 . "${0%/*}/tap.inc"
 . "${0%/*}/gpu.inc"
 
@@ -16,7 +16,7 @@ contract()
 	ran=$(grep -cE '^(not )?ok ' out)
 	t_done=$((t_done + ran))
 	is "$status $ran" "0 $(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' out)" \
-		"CUDA0: $1: all of it was run, and held"
+		"CUDA0: $1: all tests ran and passed"
 }
 
 for test in data stream stream-order stream-io stream-fail stream-close \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Drivers that are missing, broken, old, or can do less: what is said of them,
-# and that the rest works.
+# Drivers that are missing, broken, old or less able: what the command says of
+# them, and that everything else works.
 . "${0%/*}/cli.inc"
 
 fake=${WEIR_T_FAKECUDA:-$builddir/t/fakecuda/.libs}
@@ -11,7 +11,7 @@ test -e "$fake/libcuda.so.1" || skip_all 'no stand-in for the driver'
 WEIR_MODULE_PATH=$module
 export WEIR_MODULE_PATH
 
-# with FOLDER [NAME=VALUE]... CMD...: the libraries of the folder are found
+# with FOLDER [NAME=VALUE]... CMD...: run CMD with the libraries of FOLDER
 with()
 {
 	folder=$1
@@ -31,13 +31,13 @@ left_out()
 {
 	why=$1 what=$2
 	shift 2
-	works "$what: the CPU is there" with "$@" weir devices
-	check '... and no GPU' sh -c "! grep -q '^CUDA0' '$tmp/out' &&
+	works "$what: the CPU is listed" with "$@" weir devices
+	check "$what: no GPU is listed" sh -c "! grep -q '^CUDA0' '$tmp/out' &&
 		grep -q '^CPU: ' '$tmp/out'"
 	has "$(grep '^/.*weir-cuda.so: left out' "$tmp/out")" "$why" \
-		'... and the reason is told'
+		"$what: the reason is listed"
 	refused 1 "weir-cuda.so was left out: $why" \
-		'... also to who asks for the GPU' \
+		"$what: the error for CUDA0 has the reason" \
 		with "$@" weir load --device CUDA0 "$tmp/tiny.safetensors"
 }
 
@@ -49,7 +49,7 @@ mkdir empty text
 echo hello >text/libcuda.so.1
 
 left_out 'no CUDA driver: libcuda.so.1' 'no driver' "$tmp/empty"
-left_out 'no CUDA driver: ' 'a driver that is a text' "$tmp/text"
+left_out 'no CUDA driver: ' 'a driver that is a text file' "$tmp/text"
 left_out "libcuda.so.1 is a toolkit's stub" 'the stub of a toolkit' \
 	"$fake" FAKECUDA_ARM=cuGetProcAddress:1:from:34
 left_out 'the driver (CUDA 13.0) has no cuEventQuery as of CUDA 2.0' \
@@ -59,29 +59,30 @@ left_out 'the driver (CUDA 10.2) has no cuDevicePrimaryCtxRelease as of CUDA 11.
 left_out 'cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected (driver of CUDA 13.0)' \
 	'a driver without a device' "$fake" FAKECUDA_DEVICES=0
 left_out 'cuInit: CUDA_ERROR_DEVICE_UNAVAILABLE' \
-	'a device that others have' "$fake" FAKECUDA_ARM=cuInit:1:from:46
+	'a device that other processes use' "$fake" FAKECUDA_ARM=cuInit:1:from:46
 left_out 'cuDeviceGetCount: CUDA_ERROR_UNKNOWN' \
 	'a driver that cannot count' "$fake" \
 	FAKECUDA_ARM=cuDeviceGetCount:1:from:999
 if echo 'int cuDriverGetVersion(int *v) { *v = 10010; return 0; }' |
 	library old/libcuda.so.1; then
 	left_out 'the driver (CUDA 10.1) has no cuGetProcAddress as of CUDA 11.3' \
-		'a driver of the time before' "$tmp/old"
+		'a driver without cuGetProcAddress' "$tmp/old"
 else
 	skip 4 'no compiler'
 fi
 
-works 'programs are told, too' with "$tmp/empty" weir devices --json
-check '... by module and reason' python3 -c 'import json, sys
+works 'weir devices --json works without a driver' \
+	with "$tmp/empty" weir devices --json
+check 'weir devices --json has module and reason' python3 -c 'import json, sys
 j = json.load(open("out"))["refused"]
 assert len(j) == 1 and j[0]["module"].endswith("/weir-cuda.so"), j
 assert j[0]["why"].startswith("no CUDA driver: libcuda.so.1"), j'
 run with "$fake" weir devices --json
-check '... and where nothing is left out, of nothing' python3 -c 'import json
+check 'weir devices --json has no module that was left out' python3 -c 'import json
 j = json.load(open("out"))
 assert j["refused"] == [] and j["backends"]["CUDA"] == ["CUDA0"], j'
 
-# free WHAT FOLDER [NAME=VALUE]...: its free memory is not known.
+# free_unknown WHAT FOLDER [NAME=VALUE]...: free memory is not known with it
 free_unknown()
 {
 	what=$1
@@ -89,8 +90,8 @@ free_unknown()
 	works "$what: devices are listed" \
 		with "$@" FAKECUDA_REPORT="$tmp/report" weir devices
 	has "$(grep -A1 '^CUDA0: ' "$tmp/out")" 'free memory is not known' \
-		'... with free memory that is not known'
-	check '... and without making a context' \
+		"$what: free memory is not known"
+	check "$what: no context is made" \
 		grep -q '^retained made 0' "$tmp/report"
 	rm -f "$tmp/report"
 }
@@ -122,6 +123,6 @@ for word in waitvalue batch hostregister readonly peer nvml \
 done
 run with "$fake" FAKECUDA_ARM=cuMemHostRegister:1:from:712 weir load \
 	--device CUDA0 --quiet --digest "$tmp/tiny.safetensors"
-check '... as does one that says memory is registered already' \
+check 'a driver that says memory is registered already loads the same bytes' \
 	cmp "$tmp/cpu" "$tmp/out"
 finish

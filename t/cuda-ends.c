@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How things end from outside: the process forks, exits, resets the context;
- * memory is used up; a device is lost while others work. Each in a process of
- * its own, which tells the step that went wrong.
+ * Ends that come from outside: the process forks, exits or resets the context;
+ * memory is used up; a device is lost while others work. Each runs in a process
+ * of its own, which prints the step that failed.
  */
 #include <pthread.h>
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ static const struct sample_tensor tensors[] = {
 };
 #define N (sizeof(tensors) / sizeof(tensors[0]))
 
-/* A step that fails ends the process, and is told. */
+/* A step that fails is printed, and ends the process. */
 #define step(what)                                                   \
 	do {                                                         \
 		if (!(what)) {                                       \
@@ -31,7 +31,7 @@ static const struct sample_tensor tensors[] = {
 		}                                                    \
 	} while (0)
 
-/* @fn in a child of its own; it exits by exit(3), and prints nothing. */
+/* Run @fn in a child, which exits by exit(3). @text: what it printed. */
 static bool in_child(void (*fn)(void), char *text, size_t room)
 {
 	int status = -1, fds[2];
@@ -66,7 +66,7 @@ static void ends_well(void (*fn)(void), const char *what)
 	if (!ok(in_child(fn, text, sizeof(text)), "%s", what))
 		diag("%s", text);
 	else
-		is_str(text, "", "... without a word on stderr");
+		is_str(text, "", "%s: nothing is printed", what);
 }
 
 static bool says(const char *part)
@@ -74,7 +74,7 @@ static bool says(const char *part)
 	return strstr(weir_error(), part);
 }
 
-/* What a program has on a device, with work done and work under way. */
+/* Objects of a program on a device, with work done and work in flight. */
 static struct stock {
 	struct weir *weir;
 	struct weir_stream *stream;
@@ -85,7 +85,7 @@ static struct stock {
 	struct weir_buft *memory; /* of the device */
 } stock;
 
-static void take_stock(void)
+static void stock_make(void)
 {
 	struct stock *s = &stock;
 
@@ -101,7 +101,7 @@ static void take_stock(void)
 	must(weir_stream_record(s->stream, s->event));
 }
 
-static void give_stock(void)
+static void stock_free(void)
 {
 	struct stock *s = &stock;
 
@@ -113,7 +113,7 @@ static void give_stock(void)
 	weir_close(s->weir);
 }
 
-/* The child of a program that uses a device. */
+/* In the child of a process that uses a device. */
 static void grandchild(void)
 {
 	struct stock *s = &stock;
@@ -129,7 +129,7 @@ static void grandchild(void)
 	step(weir_event_wait(s->event, -1) == -EPERM);
 	step(weir_tensor_get(&s->on_device, 0, &byte, 1) == -EPERM);
 	step(weir_buf_alloc(s->memory, 10, NULL, &buf) == -EPERM);
-	give_stock();
+	stock_free();
 	own = open_cuda();
 	step(weir_dev_find(own, "CUDA0", &dev) == -ENODEV);
 	step(says(
@@ -146,7 +146,7 @@ static void forks(void)
 	int status = -1;
 	pid_t pid;
 
-	take_stock();
+	stock_make();
 	fake.set("LATENCY", "1000");
 	must(weir_stream_set(stock.stream, &stock.on_device, 0, "x", 1));
 	pid = fork();
@@ -158,11 +158,11 @@ static void forks(void)
 	step(weir_stream_get(stock.stream, &stock.on_device, 0, &byte, 1) == 0);
 	step(weir_stream_sync(stock.stream, 10 * SEC) == 0);
 	step(byte == 'x' && !sample_wrong(stock.weights, SALT));
-	give_stock();
+	stock_free();
 	step(!*cuda_log);
 }
 
-/* Runs when the driver has ended: it was there before the driver was. */
+/* Runs after the driver has shut down, since it was registered before. */
 static void late_handler(void)
 {
 	struct stock *s = &stock;
@@ -176,18 +176,18 @@ static void late_handler(void)
 	step(r == 0 || r == -ECANCELED);
 	r = weir_stream_sync(s->stream, 10 * SEC);
 	step(r == -ESHUTDOWN || r == -EIO);
-	give_stock();
-	/* It is no news, and nobody can do anything about it. */
+	stock_free();
+	/* That loss is not logged. */
 	step(!*cuda_log);
 }
 
 static void exits(void)
 {
 	atexit(late_handler);
-	take_stock();
+	stock_make();
 }
 
-/* Something that does not end by itself. */
+/* Queue work that does not end by itself. */
 static void hang(void)
 {
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
@@ -195,22 +195,22 @@ static void hang(void)
 	must(weir_stream_record(stock.stream, stock.event));
 }
 
-/* The same, with work out. */
+/* The same with work in flight. */
 static void exits_busy(void)
 {
 	atexit(late_handler);
-	take_stock();
+	stock_make();
 	hang();
 }
 
-/* Nothing is given back at all. */
+/* Nothing is freed before exit. */
 static void just_exits(void)
 {
-	take_stock();
+	stock_make();
 	hang();
 }
 
-/* cudaDeviceReset(), by somebody else in the program. */
+/* cudaDeviceReset(), by other code of the program. */
 static void resets(void)
 {
 	int (*reset)(int) = NULL;
@@ -219,7 +219,7 @@ static void resets(void)
 	unsigned char byte;
 
 	*(void **)&reset = fake_symbol("cuDevicePrimaryCtxReset_v2");
-	take_stock();
+	stock_make();
 	must(weir_stream_sync(stock.stream, -1));
 	hang();
 	reset(0);
@@ -232,28 +232,28 @@ static void resets(void)
 	h = bytes(stock.weir, 64);
 	step(weir_tensor_fill(&h, 0, 64, 1) == 0);
 	weir_buf_free(h.buf);
-	give_stock();
-	/* A root of its own begins anew. */
-	take_stock();
+	stock_free();
+	/* A new root has a new context. */
+	stock_make();
 	step(weir_event_wait(stock.event, 10 * SEC) == 0);
 	step(!sample_wrong(stock.weights, SALT));
-	give_stock();
+	stock_free();
 }
 
-/* A context that is refused from now on: nobody waits for ever. */
-static void refused(void)
+/* From now on the context is refused: no wait lasts for ever. */
+static void context_refused(void)
 {
-	take_stock();
+	stock_make();
 	step(weir_stream_sync(stock.stream, 10 * SEC) == 0);
 	hang();
 	fake.arm("cuCtxPushCurrent", 1, FAKECUDA_FROM_THEN_ON, 2);
 	step(weir_event_wait(stock.event, 10 * SEC) == -ENODEV);
 	step(says("CUDA_ERROR_OUT_OF_MEMORY"));
-	give_stock();
+	stock_free();
 	fake.release();
 }
 
-/* A context that stays current by our failure would be the program's. */
+/* A context that a failed pop leaves current would be the program's. */
 static void keeps_context(void)
 {
 	int (*current)(void **) = NULL;
@@ -261,8 +261,8 @@ static void keeps_context(void)
 	unsigned char byte;
 
 	*(void **)&current = fake_symbol("cuCtxGetCurrent");
-	take_stock();
-	/* No other thread calls the driver then. */
+	stock_make();
+	/* No other thread calls the driver after this. */
 	must(weir_stream_sync(stock.stream, -1));
 	for (unsigned n = 1; n <= 3; n++) {
 		fake.arm("cuCtxPopCurrent", n, FAKECUDA_ONCE, 999);
@@ -270,7 +270,7 @@ static void keeps_context(void)
 		fake.disarm();
 		step(current(&ctx) == 0 && !ctx);
 	}
-	give_stock();
+	stock_free();
 }
 
 static struct weir_weights *kept[N];
@@ -294,7 +294,7 @@ static void load_one(struct weir *weir, unsigned i)
 	weir_model_close(m);
 }
 
-/* The device is full when two of three have come. */
+/* The device has memory for two of three tensors. */
 static void is_full(void)
 {
 	struct fakecuda_counts c;
@@ -348,7 +348,7 @@ static void one_of_two(void)
 	struct weir_tensor t;
 	unsigned char byte = 0;
 
-	take_stock();
+	stock_make();
 	must(weir_dev_find(stock.weir, "CUDA1", &dev));
 	must(weir_stream_new(dev, NULL, &second));
 	t = on_second(dev);
@@ -364,7 +364,7 @@ static void one_of_two(void)
 	step(weir_event_wait(stock.event, 10 * SEC) == -ENODEV);
 	step(!strstr(cuda_log, "CUDA1 is lost"));
 	step(weir_stream_reset(second) == 0);
-	/* What is waited for is lost already. */
+	/* The same if the device is lost already. */
 	(void)weir_stream_wait(second, stock.event);
 	step(weir_stream_sync(second, 10 * SEC) == -ECANCELED);
 	step(weir_stream_reset(second) == 0);
@@ -374,7 +374,7 @@ static void one_of_two(void)
 	step(weir_tensor_get(&t, 0, &byte, 1) == 0);
 	weir_stream_free(second);
 	weir_buf_free(t.buf);
-	give_stock();
+	stock_free();
 }
 
 #define WORKERS 6u
@@ -385,8 +385,8 @@ struct worker {
 	bool ended_well;
 };
 
-/* Work of all sorts, until there is no device any more. */
-static void *work(void *arg)
+/* Work of all kinds until the device is lost. */
+static void *worker_main(void *arg)
 {
 	struct worker *me = arg;
 	struct weir_stream *s = gpu_stream(me->weir, "worker", 0);
@@ -420,7 +420,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* All are at work when it goes. */
+/* The device is lost while all workers use it. */
 static void lost_by_many(void)
 {
 	struct worker w[WORKERS];
@@ -429,7 +429,7 @@ static void lost_by_many(void)
 
 	for (unsigned i = 0; i < WORKERS; i++) {
 		w[i].weir = weir;
-		step(!pthread_create(&w[i].thread, NULL, work, &w[i]));
+		step(!pthread_create(&w[i].thread, NULL, worker_main, &w[i]));
 	}
 	while (fake.calls("cuEventRecord") - before < 300)
 		usleep(500);
@@ -442,7 +442,7 @@ static void lost_by_many(void)
 	fake.disarm();
 }
 
-/* What the program has locked itself is locked. */
+/* Memory that the program has page-locked itself. */
 static void locked_before(void)
 {
 	int (*lock)(void *, size_t, unsigned) = NULL, (*unlock)(void *) = NULL;
@@ -458,7 +458,7 @@ static void locked_before(void)
 	*(void **)&push = fake_symbol("cuCtxPushCurrent_v2");
 	*(void **)&retain = fake_symbol("cuDevicePrimaryCtxRetain");
 	*(void **)&release = fake_symbol("cuDevicePrimaryCtxRelease_v2");
-	take_stock();
+	stock_make();
 	step(!retain(&ctx, 0) && !push(ctx) && !lock(own, 1 << 15, 1));
 	must(weir_buf_wrap(gpu_memory(stock.weir, WEIR_MEM_PINNED), own,
 			   1 << 15, NULL, NULL, &buf));
@@ -472,7 +472,7 @@ static void locked_before(void)
 	step(strstr(info.why, "ALREADY_REGISTERED"));
 	weir_buf_free(buf);
 	step(!unlock(own) && !release(0));
-	give_stock();
+	stock_free();
 	free(own);
 }
 
@@ -483,18 +483,26 @@ int main(void)
 	cuda_chunk = 65536;
 	plan(0);
 	sample_write(MODEL, tensors, N, 8, SALT);
-	ends_well(forks, "the child of a fork is refused, its parent goes on");
-	ends_well(exits, "the driver ends before the program lets go of it");
-	ends_well(exits_busy, "... with work that never ends");
-	ends_well(just_exits, "a program may exit without a word");
+	ends_well(
+		forks,
+		"calls in the child of a fork are refused, and the parent goes on");
+	ends_well(exits,
+		  "objects are freed at exit after the driver has shut down");
+	ends_well(exits_busy,
+		  "objects with work in flight are freed at exit, too");
+	ends_well(just_exits, "a program may exit without freeing anything");
 	ends_well(resets,
-		  "a context that is reset is lost, and a root as well");
-	ends_well(refused, "... and so is one that is refused for ever");
-	ends_well(keeps_context, "a failure leaves no context on the thread");
-	ends_well(is_full, "a device that is full keeps what it has");
-	ends_well(one_of_two, "a device that is lost takes no other with it");
-	ends_well(lost_by_many, "many at work when a device is lost all end");
-	ends_well(locked_before, "what the program has locked is locked");
+		  "a context that the program resets is lost to its root");
+	ends_well(context_refused,
+		  "a context that is refused again and again is lost");
+	ends_well(keeps_context,
+		  "a failed pop leaves no context on the thread");
+	ends_well(is_full,
+		  "a load to a full device fails and keeps what is loaded");
+	ends_well(one_of_two, "a lost device does not take another with it");
+	ends_well(lost_by_many, "all threads that use a lost device end");
+	ends_well(locked_before,
+		  "memory that the program has page-locked counts as locked");
 	unlink(MODEL);
 	return done_testing();
 }

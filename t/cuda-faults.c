@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver refuses, loses and never ends. */
+/* Calls that the driver refuses, devices that are lost, work that never ends. */
 #include <sys/wait.h>
 #include <time.h>
 
@@ -14,10 +14,10 @@ static const struct sample_tensor tensors[] = {
 };
 #define MODEL "cuda-faults.safetensors"
 #define SALT 21u
-/* Calls of a load; polls among them, more where the machine is slow. */
+/* Driver calls of a load; a slow machine polls more often. */
 #define MOST 1500u
 
-/* A load to the device, after which @ret_weights are to be freed. */
+/* A load to the device. The caller frees @ret_weights. */
 static int load(struct weir *weir, struct weir_weights **ret_weights)
 {
 	struct weir_buft *buft;
@@ -45,11 +45,11 @@ static int whole_load(struct weir *weir, bool *ret_good)
 enum {
 	FIRED_NOT,
 	FIRED,
-	LOST, /* and told so */
+	LOST, /* a call has returned -ENODEV */
 	STRANGE
 };
 
-/* In a process of its own: a context does not survive it. */
+/* In a process of its own, since the context is lost. */
 static int lose_at(unsigned nth, int code)
 {
 	unsigned long before = fake.calls(NULL);
@@ -74,7 +74,7 @@ static int lose_at(unsigned nth, int code)
 	return r == -ENODEV ? LOST : FIRED;
 }
 
-/* The device is lost in each call of a load in turn. */
+/* The device is lost in each call of a load, one process each. */
 static void each_loss(int code, const char *name)
 {
 	unsigned n = 0, lost = 0, strange = 0;
@@ -96,10 +96,11 @@ static void each_loss(int code, const char *name)
 		}
 	} while ((!WIFEXITED(status) || WEXITSTATUS(status)) && n < MOST);
 	ok(lost > 5 && n < MOST,
-	   "%s in each of %u calls of a load: the device is lost, which %u tell",
-	   name, n - 1, lost);
+	   "%s in each of %u calls of a load: %u loads return -ENODEV", name,
+	   n - 1, lost);
 	is_int(strange, 0,
-	       "... the process goes on, with the CPU, and nothing hangs");
+	       "%s in each call of a load: the CPU works on, nothing hangs",
+	       name);
 }
 
 static void refused_memory(void)
@@ -121,55 +122,59 @@ static void refused_memory(void)
 	must(weir_buf_alloc(pinned, 4 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(info.got & WEIR_GOT_LOCKED,
-	   "where registration is refused it is the driver's own");
-	has_str(info.why, "CUDA_ERROR_OUT_OF_MEMORY", "... which it says");
+	   "memory that cannot be registered is the driver's own");
+	has_str(info.why, "CUDA_ERROR_OUT_OF_MEMORY",
+		"a buffer of the driver's own memory says why");
 	weir_buf_free(buf);
 	fake.arm("cuMemHostRegister", 1, FAKECUDA_ONCE, 2);
 	fake.arm("cuMemHostAlloc", 1, FAKECUDA_ONCE, 2);
 	must(weir_buf_alloc(pinned, 4 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(!(info.got & WEIR_GOT_LOCKED),
-	   "where that is refused too it is not locked");
-	has_str(info.why, "not page-locked", "... which it says");
+	   "memory that the driver refuses too is not locked");
+	has_str(info.why, "not page-locked",
+		"a buffer that is not page-locked says why");
 	weir_buf_free(buf);
 	fake.arm("cuMemHostRegister", 1, FAKECUDA_ONCE, 2);
 	fake.arm("cuMemHostAlloc", 1, FAKECUDA_ONCE, 2);
 	o.flags = WEIR_BUF_STRICT;
 	is_err(weir_buf_alloc(pinned, 4 << 20, &o, &buf), -ENOMEM,
-	       "page-locked", "... unless nothing less is wanted");
+	       "page-locked",
+	       "a strict allocation fails if it cannot be page-locked");
 	fake.disarm();
 	o.flags = WEIR_BUF_WRITE_COMBINED;
 	must(weir_buf_alloc(pinned, 1 << 20, &o, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(info.got & WEIR_GOT_WRITE_COMBINED,
-	   "write-combined memory is had where it is asked for");
+	   "write-combined memory is made on request");
 	weir_buf_free(buf);
 	is_err(weir_buf_alloc(device, 4096, &o, &buf), -EINVAL, "PINNED",
-	       "... and of no other kind");
+	       "write-combined device memory is refused");
 	is_err(weir_buf_alloc(device, (size_t)7 << 40, NULL, &buf), -EINVAL,
-	       "largest buffer", "a buffer over all of the device is refused");
+	       "largest buffer", "a buffer larger than the device is refused");
 	fake.arm("cuMemAlloc", 1, FAKECUDA_ONCE, 2);
 	is_err(weir_buf_alloc(device, 1 << 20, NULL, &buf), -ENOMEM,
 	       "CUDA_ERROR_OUT_OF_MEMORY",
-	       "out of memory is told in the driver's words");
+	       "a device that is out of memory fails in the driver's words");
 	is_int(weir_buf_alloc(device, 1 << 20, NULL, &buf), 0,
-	       "... and the next buffer is had");
+	       "an allocation after a failed one works");
 	weir_buf_free(buf);
 	must(weir_buf_wrap(pinned, own, 1 << 16, NULL, NULL, &buf));
 	must(weir_buf_info(buf, &info));
-	ok(info.got & WEIR_GOT_LOCKED, "host memory that is wrapped is locked");
+	ok(info.got & WEIR_GOT_LOCKED,
+	   "host memory that is wrapped is page-locked");
 	weir_buf_free(buf);
 	fake.arm("cuMemHostRegister", 1, FAKECUDA_ONCE, 1);
 	must(weir_buf_wrap(pinned, own, 1 << 16, NULL, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	has_str(info.why, "CUDA_ERROR_INVALID_VALUE",
-		"... or says why it is not");
+		"wrapped memory that is not page-locked says why");
 	weir_buf_free(buf);
 	free(own);
 	weir_close(weir);
 }
 
-/* Slots that cannot be locked cost speed, not bytes. */
+/* Without page-locked slots a load is slower, and complete. */
 static void refused_slots(void)
 {
 	struct weir_io_info io = { .size = sizeof(io) };
@@ -179,9 +184,10 @@ static void refused_slots(void)
 	fake.arm("cuMemHostRegister", 1, FAKECUDA_FROM_THEN_ON, 2);
 	is_int(whole_load(weir, &good), 0,
 	       "a load works without page-locked slots");
-	ok(good, "... with the right bytes");
+	ok(good, "a load without page-locked slots has every byte");
 	must(weir_io_info(weir, &io));
-	has_str(io.why, "page-locked slots for CUDA0", "... and says so");
+	has_str(io.why, "page-locked slots for CUDA0",
+		"weir_io_info says that slots are not page-locked");
 	fake.disarm();
 	weir_close(weir);
 }
@@ -199,13 +205,15 @@ static void failed_copy(void)
 	(void)weir_stream_record(s, ev);
 	is_err(weir_event_wait(ev, 10 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
 	       "a failed copy fails its event, in the driver's words");
-	is_int(weir_stream_error(s, &f), -EIO, "... and its stream");
-	is_int(f.native, 999, "... with the driver's own code");
+	is_int(weir_stream_error(s, &f), -EIO,
+	       "a failed copy fails its stream");
+	is_int(f.native, 999, "a failed copy has the driver's own code");
 	is_err(weir_stream_fill(s, &d, 0, 1, 1), -ECANCELED,
-	       "CUDA_ERROR_UNKNOWN", "what comes later is cancelled");
+	       "CUDA_ERROR_UNKNOWN", "work after a failed copy is cancelled");
 	must(weir_stream_reset(s));
 	must(weir_stream_fill(s, &d, 0, 1, 1));
-	is_int(weir_stream_sync(s, -1), 0, "... until the stream is reset");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "work runs again after weir_stream_reset");
 	weir_stream_free(s);
 	weir_event_free(ev);
 	weir_buf_free(d.buf);
@@ -231,21 +239,24 @@ static void lost_device(void)
 	(void)weir_stream_wait(cpu, ev);
 	is_err(weir_event_wait(ev, 10 * SEC), -ENODEV,
 	       "CUDA_ERROR_ILLEGAL_ADDRESS",
-	       "a device that is lost fails the event, in the driver's words");
+	       "a lost device fails its event, in the driver's words");
 	is_err(weir_stream_sync(cpu, 10 * SEC), -ECANCELED,
-	       "CUDA_ERROR_ILLEGAL_ADDRESS", "... and who waits for it");
+	       "CUDA_ERROR_ILLEGAL_ADDRESS",
+	       "a lost device cancels a stream that waits for it");
 	is_err(weir_stream_reset(s), -ENODEV, "CUDA_ERROR_ILLEGAL_ADDRESS",
-	       "... and its stream, for ever");
+	       "a stream of a lost device cannot be reset");
 	must(weir_stream_fill(other, &d, 0, 10, 1));
 	is_err(weir_stream_sync(other, 10 * SEC), -ENODEV, "",
-	       "other streams fail too");
+	       "another stream of a lost device fails");
 	is_err(weir_tensor_get(&d, 0, &byte, 1), -ENODEV, "CUDA0 is lost",
-	       "... and blocking calls");
+	       "a blocking call on a lost device fails");
 	is_err(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_DEVICE), 10, NULL,
 			      &buf),
-	       -ENODEV, "CUDA_ERROR_ILLEGAL_ADDRESS", "... and allocations");
-	has_str(cuda_log, "CUDA0 is lost", "the log is told");
-	is_int(weir_tensor_fill(&h, 0, 64, 1), 0, "the CPU still works");
+	       -ENODEV, "CUDA_ERROR_ILLEGAL_ADDRESS",
+	       "an allocation on a lost device fails");
+	has_str(cuda_log, "CUDA0 is lost", "a lost device is logged");
+	is_int(weir_tensor_fill(&h, 0, 64, 1), 0,
+	       "the CPU works when a device is lost");
 	calls = fake.calls(NULL);
 	weir_stream_free(s);
 	weir_stream_free(other);
@@ -255,7 +266,7 @@ static void lost_device(void)
 	weir_buf_free(h.buf);
 	weir_close(weir);
 	ok(fake.calls(NULL) - calls < 3,
-	   "the driver is left alone when all is freed (%lu calls)",
+	   "objects of a lost device are freed without the driver (%lu calls)",
 	   fake.calls(NULL) - calls);
 }
 
@@ -271,15 +282,17 @@ static void hung_device(void)
 	must(weir_stream_fill(s, &d, 0, 10, 1));
 	(void)weir_stream_record(s, ev);
 	is_int(weir_event_wait(ev, 20 * MS), -ETIMEDOUT,
-	       "a wait for work that never ends ends in time");
+	       "a wait for work that never ends times out");
 	weir_stream_free(s);
 	weir_buf_free(d.buf);
 	clock_gettime(CLOCK_MONOTONIC, &a);
 	weir_close(weir);
 	clock_gettime(CLOCK_MONOTONIC, &b);
-	ok(b.tv_sec - a.tv_sec < 8, "... and so does closing the root");
-	has_str(cuda_log, "still out", "... which tells the log");
-	is_int(weir_event_query(ev), -ESHUTDOWN, "... and wakes the event");
+	ok(b.tv_sec - a.tv_sec < 8,
+	   "closing the root does not wait for work that never ends");
+	has_str(cuda_log, "still out", "work that never ends is logged");
+	is_int(weir_event_query(ev), -ESHUTDOWN,
+	       "closing the root fails the event of work that never ends");
 	weir_event_free(ev);
 	fake.release();
 	fake.disarm();
@@ -293,8 +306,8 @@ static void no_entry(const char *without, const char *part, const char *what)
 	fake.set("NO", without);
 	weir = open_cuda();
 	is_err(weir_dev_find(weir, "CUDA0", &dev), -ENODEV, "there are: CPU",
-	       "%s", what);
-	has_str(cuda_log, part, "... saying why");
+	       "%s: there is no CUDA0", what);
+	has_str(cuda_log, part, "%s: the log says why", what);
 	weir_close(weir);
 	fake.set("NO", "");
 }
@@ -307,8 +320,7 @@ int main(void)
 	each_loss(214, "an ECC error");
 	each_loss(700, "an illegal address");
 	fake.arm("cuInit", 1, FAKECUDA_ONCE, 100);
-	no_entry("", "CUDA_ERROR_NO_DEVICE",
-		 "a driver without a device gives none");
+	no_entry("", "CUDA_ERROR_NO_DEVICE", "a driver without a device");
 	refused_memory();
 	refused_slots();
 	failed_copy();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files on CUDA streams: into device memory and out of it, on either
- * driver. pwrite(2) is ours here, for disks that are full or take little.
+ * Files on CUDA streams: into device memory and out of it, on the stand-in and
+ * on a real driver. This test has its own pwrite(2), for full disks and short
+ * writes.
  */
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -13,11 +14,11 @@
 
 static struct weir *weir;
 
-/* Bytes that a call writes at most, and the file offset that is too far. */
+/* Bytes that a call writes at most, and the offset at which the disk is full. */
 static _Atomic size_t at_once = SIZE_MAX;
 static _Atomic uint64_t full_at = UINT64_MAX;
 
-/* The library's calls come here, too. */
+/* The library calls this one too. */
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,
 						      size_t n, off_t off)
 {
@@ -41,26 +42,27 @@ static void back_and_forth(void)
 	must(weir_stream_fill(s, &a, 0, n, 0));
 	must(weir_stream_read(s, file, 0, &b, 0, n));
 	is_int(weir_stream_sync(s, -1), 0,
-	       "device memory is written to a file");
-	ok(file_has(weir, file, n, 21), "... every byte of it, as it was then");
+	       "device memory is written to a file and read back");
+	ok(file_has(weir, file, n, 21),
+	   "a file has the bytes that were in memory at its place in the stream");
 	ok(holds_pattern(&b, n, 21),
-	   "... and read again, in the order of the stream");
+	   "a read sees the write before it in the stream");
 	must(weir_stream_read(s, file, 4, &b, 5, n - 9));
 	must(weir_stream_write(s, file, 4, &b, 5, n - 9));
 	must(weir_stream_sync(s, -1));
 	ok(file_has(weir, file, n, 21),
-	   "... at any byte, beside which nothing moves");
+	   "a write at an odd offset changes no byte beside it");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
 }
 
-/* Many at once, of all sizes, and more in all than the slots hold. */
-static void pieces(void)
+/* Many writes at once, of all sizes, and of more bytes than the slots have. */
+static void many_writes(void)
 {
 	size_t n = 80 * MB, at = 0;
-	struct weir_stream *s = gpu_stream(weir, "pieces", 0);
+	struct weir_stream *s = gpu_stream(weir, "writes", 0);
 	struct weir_tensor a = patterned(weir, n, 4), b = on_gpu(weir, n);
 	struct weir_file *file = temp_file(weir, 0, 0);
 
@@ -73,16 +75,19 @@ static void pieces(void)
 		at += len;
 	}
 	must(weir_stream_read(s, file, 0, &b, 0, n));
-	is_int(weir_stream_sync(s, -1), 0, "hundreds of writes are queued");
-	ok(file_has(weir, file, n, 4), "... and do not undo each other");
-	ok(holds_pattern(&b, n, 4), "... and a read sees them all");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "hundreds of writes and a read are queued at once");
+	ok(file_has(weir, file, n, 4),
+	   "hundreds of writes leave every byte in the file");
+	ok(holds_pattern(&b, n, 4),
+	   "a read after hundreds of writes sees them all");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
 }
 
-/* Copies of a device that takes its time, and events around them. */
+/* Copies of a slow device, and events before and after them. */
 static void slow_device(void)
 {
 	struct weir_stream *s = gpu_stream(weir, "slow", 0);
@@ -102,8 +107,7 @@ static void slow_device(void)
 		is_int(weir_event_query(ev), 0,
 		       "a write waits for the copy before it");
 	must(weir_stream_sync(other, -1));
-	ok(file_has(weir, file, 4 * MB, 9),
-	   "... and another stream for the write");
+	ok(file_has(weir, file, 4 * MB, 9), "another stream waits for a write");
 	fake.set("RATE", "0");
 	weir_event_free(ev);
 	weir_stream_free(s);
@@ -123,25 +127,30 @@ static void poor_disk(void)
 
 	at_once = 70001;
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
-	is_int(weir_stream_sync(s, -1), 0, "short writes are finished");
+	is_int(weir_stream_sync(s, -1), 0, "short writes are continued");
 	at_once = SIZE_MAX;
-	ok(file_has(weir, file, 9 * MB, 3), "... every byte of them");
+	ok(file_has(weir, file, 9 * MB, 3),
+	   "short writes leave every byte in the file");
 	full_at = 9 * MB;
 	must(weir_stream_write(s, file, 5 * MB, &a, 0, 9 * MB));
 	(void)weir_stream_fill(s, &a, 0, 9 * MB, 0xff);
 	(void)weir_stream_record(s, ev);
 	is_err(weir_stream_sync(s, 20 * SEC), -ENOSPC, "bytes [8388608, ",
 	       "a full disk fails the stream, naming the first bytes");
-	has_str(weir_error(), "No space left on device", "... and the reason");
-	is_int(weir_stream_error(s, &f), -ENOSPC, "... which is kept");
-	is_int(f.native, 0, "... as none of the device's");
+	has_str(weir_error(), "No space left on device",
+		"the error for a full disk has the reason");
+	is_int(weir_stream_error(s, &f), -ENOSPC,
+	       "the stream keeps the failure of a full disk");
+	is_int(f.native, 0, "a full disk has no code of the device");
 	is_int(weir_event_query(ev), -ECANCELED,
-	       "what is queued behind it is cancelled");
-	ok(holds_pattern(&a, 9 * MB, 3), "... and does not run");
+	       "an event after a failed write is cancelled");
+	ok(holds_pattern(&a, 9 * MB, 3),
+	   "work after a failed write does not run");
 	full_at = UINT64_MAX;
 	must(weir_stream_reset(s));
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
-	is_int(weir_stream_sync(s, -1), 0, "after a reset it is written");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "a write after weir_stream_reset works");
 	weir_event_free(ev);
 	weir_stream_free(s);
 	weir_file_close(file);
@@ -155,18 +164,20 @@ static void poor_device(void)
 	struct weir_file *file = temp_file(weir, 0, 0);
 	struct weir_failure f;
 
-	/* Slots exist and are locked by now: the copy itself is refused. */
+	/* Slots are page-locked by now: the copy itself fails. */
 	fake.arm("cuMemcpyDtoHAsync", 2, FAKECUDA_ONCE, 999);
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
 	is_err(weir_stream_sync(s, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
 	       "a copy that the driver refuses fails the write, in its words");
 	weir_stream_error(s, &f);
-	is_int(f.native, 999, "... with its code");
+	is_int(f.native, 999, "a write that the driver fails has its code");
 	fake.disarm();
 	must(weir_stream_reset(s));
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
-	is_int(weir_stream_sync(s, -1), 0, "... once");
-	ok(file_has(weir, file, 9 * MB, 8), "... and the next one is whole");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "a write after one that the driver failed works");
+	ok(file_has(weir, file, 9 * MB, 8),
+	   "a write after a failed one leaves every byte in the file");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(a.buf);
@@ -184,14 +195,15 @@ static void refused(void)
 	is_err(weir_stream_write(s, ro, 0, &d, 0, 16), -EBADF,
 	       "for reading only", "a file opened for reading is not written");
 	is_err(weir_stream_write(s, file, 0, &d, 4000, 97), -EINVAL, "has 4096",
-	       "bytes outside of the tensor are not written");
+	       "a write of bytes outside the tensor is refused");
 	is_err(weir_stream_write(s, file, 0, &d, 1, SIZE_MAX), -EINVAL, "2^63",
-	       "... also where their end wraps");
+	       "a write whose end wraps is refused");
 	is_err(weir_stream_read(s, file, UINT64_MAX - 5, &d, 0, 10), -EINVAL,
-	       "2^63", "offsets of the file that wrap are refused");
+	       "2^63", "a read at a file offset that wraps is refused");
 	is_err(weir_stream_write(s, other, 0, &d, 0, 16), -EINVAL, "two roots",
-	       "so is a file of another root");
-	is_int(weir_stream_sync(s, -1), 0, "which all does no harm");
+	       "a file of another root is refused");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "calls that were refused do not fail the stream");
 	weir_file_close(ro);
 	weir_file_close(other);
 	weir_file_close(file);
@@ -200,7 +212,7 @@ static void refused(void)
 	weir_close(far);
 }
 
-/* In a process of its own: what a device may write to is never freed. */
+/* In a process of its own: memory that a device may write to is leaked. */
 static int hung(void)
 {
 	struct weir_stream *s;
@@ -250,9 +262,9 @@ int main(void)
 	open_driver();
 	plan(0);
 	if (on_fake(1))
-		in_a_process(hung,
-			     "a copy out of a device that never ends is given "
-			     "up when the root is closed");
+		in_a_process(
+			hung,
+			"closing the root does not wait for a copy out of a device that never ends");
 	for (size_t i = 0; i < 2; i++) {
 		struct weir_io_info info = { .size = sizeof(info) };
 
@@ -264,7 +276,7 @@ int main(void)
 			continue;
 		}
 		back_and_forth();
-		pieces();
+		many_writes();
 		slow_device();
 		if (on_fake(4))
 			poor_device();

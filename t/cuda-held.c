@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A native stream holds its callers, and nobody else: not while the device
- * hangs, and not when the root is closed.
+ * A native stream blocks its own callers only: no other caller while the device
+ * hangs, and not weir_close.
  */
 #include <sys/wait.h>
 
@@ -9,7 +9,7 @@
 #include "sample.h"
 
 #define N ((size_t)1 << 20)
-#define LARGE ((size_t)96 << 20) /* more than the slots hold */
+#define LARGE ((size_t)96 << 20) /* more than all slots have */
 #define MODEL "cuda-held.safetensors"
 
 static struct weir *weir;
@@ -103,8 +103,8 @@ static struct weir_load *load_to_device(struct weir_event *ev)
 			   ev);
 }
 
-/* @get is held by the hanging stream, and @wait behind it. */
-static void hold_both(struct caller *get, struct caller *wait)
+/* @get blocks in the stream that hangs, and @wait after it. */
+static void block_both(struct caller *get, struct caller *wait)
 {
 	unsigned long before;
 
@@ -156,13 +156,14 @@ static void queues(void)
 	wait.ev = new_event(weir, 0);
 	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_HANG, 0);
 	load = load_to_device(wait.ev);
-	hold_both(&get, &wait);
-	ok(!returns(&wait, 50 * MS), "a wait is held behind another caller");
+	block_both(&get, &wait);
+	ok(!returns(&wait, 50 * MS),
+	   "a wait on a native stream blocks after another caller");
 	is_int(read_second(), 0,
-	       "... and a device is copied to for the first time");
+	       "a read to another device works while callers are blocked");
 	pthread_join(get.thread, NULL);
 	pthread_join(wait.thread, NULL);
-	is_int(wait.result, 0, "... before it returns");
+	is_int(wait.result, 0, "a wait that was blocked returns 0 in the end");
 	must(weir_stream_sync(native, 20 * SEC));
 	weir_load_free(load);
 	weir_event_free(wait.ev);
@@ -176,7 +177,7 @@ static void *close_main(void *arg)
 	return NULL;
 }
 
-/* The same two callers, when the load is over: does closing the root end? */
+/* The same two callers after the load has ended: does weir_close return? */
 static bool closing(void)
 {
 	struct caller get = { 0 }, wait = { 0 }, close = { 0 };
@@ -185,7 +186,7 @@ static bool closing(void)
 	wait.ev = new_event(weir, 0);
 	fake.set("RATE", "2e6");
 	load_to_device(wait.ev);
-	hold_both(&get, &wait);
+	block_both(&get, &wait);
 	must(weir_event_wait(wait.ev, 20 * SEC));
 	if (wait.returned ||
 	    pthread_create(&close.thread, NULL, close_main, &close))
@@ -194,7 +195,7 @@ static bool closing(void)
 	return returns(&close, 5 * SEC);
 }
 
-/* In a process of its own: what is leaked ends with it. */
+/* In a process of its own, because of what is leaked. */
 static void closed(void)
 {
 	int status;
@@ -204,7 +205,8 @@ static void closed(void)
 		_exit(!closing());
 	if (pid < 0 || waitpid(pid, &status, 0) != pid)
 		bail("fork");
-	is_int(status, 0, "closing the root is not held by who is held");
+	is_int(status, 0,
+	       "closing the root does not wait for callers that are blocked");
 }
 
 static void slots(void)
@@ -220,13 +222,15 @@ static void slots(void)
 	c.t = on_gpu(weir, LARGE);
 	hang(native);
 	begin(&c);
-	ok(!returns(&c, 500 * MS), "a large read is held");
+	ok(!returns(&c, 500 * MS),
+	   "a read that needs all slots blocks its caller");
 	must(weir_stream_read(s, small, 0, &dev, 0, N));
 	is_int(weir_stream_sync(s, 2 * SEC), 0,
-	       "... and a read of another stream is not");
+	       "a read of another stream goes on meanwhile");
 	fake.release();
 	pthread_join(c.thread, NULL);
-	is_int(c.result, 0, "... and ends when the device goes on");
+	is_int(c.result, 0,
+	       "a read that was blocked ends when the device goes on");
 	must(weir_stream_sync(native, 20 * SEC));
 	must(weir_stream_sync(s, 20 * SEC));
 	weir_stream_free(s);
@@ -236,8 +240,8 @@ static void slots(void)
 	end_root();
 }
 
-/* What comes behind a failure is not begun: nobody waits for that. */
-static void never(void)
+/* A read after a failed one does not start, so its caller does not wait. */
+static void after_failure(void)
 {
 	struct caller c = { .call = read_all, .n = N };
 
@@ -249,11 +253,12 @@ static void never(void)
 	usleep(200000);
 	c.n = N / 4;
 	begin(&c);
-	ok(returns(&c, 1 * SEC), "a read behind what failed is not waited for");
+	ok(returns(&c, 1 * SEC),
+	   "a read after a failed one does not block its caller");
 	fake.release();
 	pthread_join(c.thread, NULL);
 	is_err(weir_stream_sync(native, 20 * SEC), -ENODATA, "ends before",
-	       "... and the stream fails");
+	       "a stream with a read past the end of the file fails");
 	weir_file_close(c.file);
 	weir_buf_free(c.t.buf);
 	end_root();
@@ -266,7 +271,7 @@ int main(void)
 	closed();
 	queues();
 	slots();
-	never();
-	all_given_back("after all,");
+	after_failure();
+	all_given_back("after callers that were blocked");
 	return done_testing();
 }

@@ -107,11 +107,26 @@ static void close_meanwhile(void)
 	       "closing the root does not wait for a driver that hangs");
 }
 
+/* Page-locked memory is host memory, but not the CPU device's. */
+static void leaves_cpu_alone(void)
+{
+	struct weir *weir = open_cuda();
+	struct weir_dev *cpu;
+	struct weir_buf *buf;
+
+	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED), N, NULL, &buf));
+	is_int(weir_dev_init(weir, "CPU:node=0", &cpu), 0,
+	       "the CPU can be configured after memory was page-locked");
+	weir_buf_free(buf);
+	weir_close(weir);
+}
+
 int main(void)
 {
 	open_fake();
-	plan(13);
+	plan(14);
 	close_meanwhile();
+	leaves_cpu_alone();
 	others_go_on();
 	fails_and_recovers();
 	return done_testing();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies between two devices, with access to each other and without. */
+/* Copies between two devices that can access each other, or not. */
 #include <time.h>
 
 #include "gpu.h"
@@ -7,7 +7,7 @@
 #define MIB ((size_t)1 << 20)
 
 static struct weir *weir;
-static const char *how; /* "direct: " or "by the host: " */
+static const char *how; /* "direct: " or "through the host: " */
 
 static struct weir_dev *numbered(const char *name)
 {
@@ -70,7 +70,7 @@ static int64_t now(void)
 	return ts.tv_sec * SEC + ts.tv_nsec;
 }
 
-/* There and back, by the stream of either; 4 MiB at 0.1 GB/s are 40 ms. */
+/* To the other device and back, by either's stream; a copy takes 40 ms. */
 static void queued(struct weir_stream *s0, struct weir_stream *s1)
 {
 	struct weir_tensor a = tensor_on("CUDA0", 4 * MIB);
@@ -86,21 +86,23 @@ static void queued(struct weir_stream *s0, struct weir_stream *s1)
 	must(weir_stream_copy(s0, &c, &b));
 	must(weir_stream_sync(s0, -1));
 	ok(tensor_is(&c, 4 * MIB, 3),
-	   "%swhat is copied to another device and back is the same", how);
+	   "%sbytes are the same after copies to another device and back", how);
 	fill_with(&c, 4 * MIB, 4);
 	begun = now();
 	must(weir_stream_copy(s1, &b, &c));
 	must(weir_stream_record(s1, ev));
 	took = now() - begun;
 	is_int(weir_event_query(ev), 0,
-	       "%sthe other's stream copies, too: it is on its way", how);
-	ok(took < 30 * MS, "... and took no caller's time: %.3f ms",
-	   (double)took / MS);
-	is_int(weir_event_wait(ev, 10 * SEC), 0, "... and ends");
+	       "%sa copy by the other device's stream is in flight", how);
+	ok(took < 30 * MS, "%sa copy between devices does not block: %.3f ms",
+	   how, (double)took / MS);
+	is_int(weir_event_wait(ev, 10 * SEC), 0,
+	       "%san event after a copy between devices completes", how);
 	fake.set("RATE", "0");
-	ok(tensor_is(&b, 4 * MIB, 4), "... with every byte");
+	ok(tensor_is(&b, 4 * MIB, 4),
+	   "%sa copy by the other device's stream has every byte", how);
 	is_int(fake.calls("cuMemcpyPeerAsync") - before, 3,
-	       "... each by the driver's own call for that");
+	       "%seach copy is one cuMemcpyPeerAsync", how);
 	weir_event_free(ev);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
@@ -143,15 +145,17 @@ static void views(struct weir_stream *s0)
 	fill_with(&a, 512, 1);
 	fill_with(&b, 512, 2);
 	must(weir_stream_copy(s0, &vb, &va));
-	is_int(weir_stream_sync(s0, -1), 0, "%sa view is copied", how);
-	ok(columns_are(&b, 1, 2), "... and nothing of its gaps");
+	is_int(weir_stream_sync(s0, -1), 0,
+	       "%sa view is copied to another device", how);
+	ok(columns_are(&b, 1, 2), "%sbytes between rows are not copied", how);
 	is_int(fake.calls("cuMemcpy3DPeerAsync") - before, 1,
-	       "... all of its rows at once");
+	       "%sall rows of a view are one call", how);
 	fill_with(&b, 512, 2);
 	fill_with(&a, 512, 5);
-	is_int(weir_tensor_copy(&va, &vb), 0,
-	       "%sa call that blocks copies one too", how);
-	ok(columns_are(&a, 2, 5), "... and nothing of its gaps");
+	is_int(weir_tensor_copy(&va, &vb), 0, "%sa blocking call copies a view",
+	       how);
+	ok(columns_are(&a, 2, 5),
+	   "%sa blocking call does not copy bytes between rows", how);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
 }
@@ -164,9 +168,9 @@ static void blocking(void)
 
 	fill_with(&a, 3 * MIB, 9);
 	must(weir_tensor_copy(&b, &a));
-	ok(tensor_is(&b, 3 * MIB, 9), "%sa tensor is copied by a call", how);
+	ok(tensor_is(&b, 3 * MIB, 9), "%sa blocking call copies a tensor", how);
 	is_int(fake.calls("cuMemcpyPeerAsync") - before, 1,
-	       "... which the driver does at once");
+	       "%sa blocking copy is one cuMemcpyPeerAsync", how);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
 }
@@ -176,7 +180,7 @@ static void both_ways(bool access)
 	unsigned long before = fake.calls("cuCtxEnablePeerAccess");
 	struct weir_stream *s0, *s1;
 
-	how = access ? "direct: " : "by the host: ";
+	how = access ? "direct: " : "through the host: ";
 	fake.set("NO", access ? "" : "peer");
 	weir = open_cuda();
 	s0 = stream_of("CUDA0");
@@ -185,10 +189,10 @@ static void both_ways(bool access)
 	views(s0);
 	blocking();
 	is_int(fake.calls("cuCtxEnablePeerAccess") - before, access ? 2 : 0,
-	       "%saccess is had once for each direction", how);
+	       "%saccess is asked for once for each direction", how);
 	is_int(strstr(cuda_log, "CUDA1 has no access to memory of CUDA0") !=
 		       NULL,
-	       !access, "... or the log is told that it is not");
+	       !access, "%sthe log says if there is no access", how);
 	weir_stream_free(s0);
 	weir_stream_free(s1);
 	weir_close(weir);
@@ -203,23 +207,24 @@ static void refused(void)
 
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	is_err(weir_stream_set(s, &b, 0, data, 64), -EINVAL, "out of reach",
-	       "only copies between tensors reach another device: no set");
+	       "set does not reach another device");
 	is_err(weir_stream_fill(s, &b, 0, 64, 1), -EINVAL, "out of reach",
-	       "... and no fill");
+	       "fill does not reach another device");
 	is_err(weir_stream_copy(s, &b, &h), -EINVAL, "must be of that device",
-	       "from the host a device's own stream copies");
+	       "a copy from host memory must be by the device's own stream");
 	is_err(weir_stream_copy(s, &h, &b), -EINVAL, "must be of that device",
-	       "... and to it");
+	       "a copy to host memory must be by the device's own stream");
 	is_err(weir_stream_copy(cpu, &b, &h), -EINVAL, "out of reach",
-	       "a stream of the CPU reaches no device");
-	is_int(weir_stream_sync(s, -1), 0, "which does the streams no harm");
+	       "a stream of the CPU does not reach a device");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "copies that were refused do not fail the stream");
 	weir_stream_free(s);
 	weir_stream_free(cpu);
 	weir_buf_free(b.buf);
 	weir_buf_free(h.buf);
 }
 
-/* Errors of the driver, and whose device is lost by them. */
+/* Errors of the driver, and which device is lost by them. */
 static void failures(void)
 {
 	struct weir_tensor a = tensor_on("CUDA0", 64);
@@ -229,32 +234,33 @@ static void failures(void)
 	fake.arm("cuMemcpyPeerAsync", 1, FAKECUDA_ONCE, 999);
 	must(weir_stream_copy(s, &b, &a));
 	is_err(weir_stream_sync(s, -1), -EIO, "CUDA_ERROR_UNKNOWN",
-	       "a copy that fails ends the stream with the driver's words");
+	       "a failed copy between devices fails the stream");
 	must(weir_stream_reset(s));
 	fake.arm("cuMemcpyPeerAsync", 1, FAKECUDA_ONCE, 999);
 	is_err(weir_tensor_copy(&b, &a), -EIO,
 	       "cuMemcpyPeerAsync of 64 bytes: CUDA_ERROR_UNKNOWN",
-	       "... and the call that makes it");
-	/* Only the call fails: the stream's own device is well. */
+	       "a failed copy between devices fails the blocking call");
+	/* Only the call fails: the stream's own device is not lost. */
 	fake.arm("cuMemcpyPeerAsync", 1, FAKECUDA_ONCE, 700);
 	must(weir_stream_copy(s, &b, &a));
 	is_err(weir_stream_sync(s, -1), -EIO, "CUDA_ERROR_INVALID_CONTEXT",
-	       "a copy from a device that is lost fails");
+	       "a copy to a lost device fails the stream");
 	has_str(cuda_log, "CUDA1 is lost: CUDA_ERROR_ILLEGAL_ADDRESS",
-		"... the loss is that device's");
+		"the log names the device that is lost");
 	is_err(weir_stream_copy(t, &a, &b), -ENODEV, "CUDA1 is lost",
-	       "... from which nothing is copied any more");
+	       "a stream refuses copies from a lost device");
 	is_err(weir_tensor_copy(&a, &b), -ENODEV, "CUDA1 is lost",
-	       "... by no call");
+	       "a blocking call refuses copies from a lost device");
 	must(weir_stream_fill(t, &a, 0, 64, 1));
-	is_int(weir_stream_sync(t, -1), 0, "... and the other works on");
+	is_int(weir_stream_sync(t, -1), 0,
+	       "a device works on when another is lost");
 	weir_stream_free(s);
 	weir_stream_free(t);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
 }
 
-static void virtuals(void)
+static void virtual_devices(void)
 {
 	struct weir_tensor a, b;
 	struct weir_stream *s;
@@ -269,12 +275,14 @@ static void virtuals(void)
 	before = fake.calls("cuMemcpyDtoDAsync");
 	must(weir_stream_copy(s, &b, &a));
 	must(weir_stream_sync(s, -1));
-	ok(tensor_is(&b, 1000, 8), "halves of one device copy to each other");
+	ok(tensor_is(&b, 1000, 8),
+	   "virtual devices of one GPU copy to each other");
 	fill_with(&b, 1000, 7);
 	must(weir_tensor_copy(&a, &b));
-	ok(tensor_is(&a, 1000, 7), "... also by a call that blocks");
+	ok(tensor_is(&a, 1000, 7),
+	   "a blocking call copies between virtual devices");
 	is_int(fake.calls("cuMemcpyDtoDAsync") - before, 2,
-	       "... as inside of it");
+	       "copies between virtual devices are copies inside the GPU");
 	weir_stream_free(s);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
@@ -292,9 +300,9 @@ int main(void)
 	refused();
 	weir_close(weir);
 	weir = open_cuda();
-	virtuals();
+	virtual_devices();
 	weir_close(weir);
-	all_given_back("after halves of a device");
+	all_given_back("after virtual devices");
 	weir = open_cuda();
 	failures();
 	weir_close(weir);

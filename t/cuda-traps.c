@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a real driver does that is easily forgotten, and that the library has to
- * get along with. Where the device is lost it is another process's.
+ * Behaviour of a real driver that is easily forgotten. Tests that lose the
+ * device run in a process of their own.
  */
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,7 +19,7 @@
 #define STREAM_PER_THREAD ((struct CUstream_st *)0x2)
 #define MODE_GLOBAL 0
 
-/* Calls of the driver that a program makes beside the library. */
+/* Driver calls that the program makes itself. */
 static struct {
 	int (*push)(void *ctx);
 	int (*retain)(void **ctx, int dev);
@@ -48,7 +48,7 @@ static void find_calls(void)
 		bail("no context");
 }
 
-static struct CUstream_st *new_stream_of_ours(void)
+static struct CUstream_st *new_program_stream(void)
 {
 	struct CUstream_st *stream;
 
@@ -57,7 +57,7 @@ static struct CUstream_st *new_stream_of_ours(void)
 	return stream;
 }
 
-/* Tensors of odd sizes: they are copied from one slot, in a batch. */
+/* Tensors of odd sizes: one batch copies them from one slot. */
 static void write_model(void)
 {
 	static struct sample_tensor t[COUNT];
@@ -70,7 +70,7 @@ static void write_model(void)
 	sample_write(MODEL, t, COUNT, 0, SALT);
 }
 
-/* How many tensors do not arrive whole; -1: the load fails. */
+/* How many tensors have wrong bytes; -1: the load fails. */
 static int load_model(struct weir *weir)
 {
 	struct weir_model *model;
@@ -112,12 +112,12 @@ static int in_a_child(int (*fn)(int), int arg)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + status;
 }
 
-/* While this thread captures all sorts of work is done, by all threads. */
+/* While this thread captures, the library does work of all kinds. */
 static void beside_a_capture(void)
 {
 	struct weir *weir = open_cuda();
 	struct weir_tensor t, pinned = bytes(weir, N);
-	struct CUstream_st *captured = new_stream_of_ours();
+	struct CUstream_st *captured = new_program_stream();
 	struct weir_stream *s = gpu_stream(weir, "s", 0);
 	int mode = MODE_GLOBAL;
 	void *graph;
@@ -125,20 +125,21 @@ static void beside_a_capture(void)
 	drv.begin(captured, MODE_GLOBAL);
 	t = on_gpu(weir, N);
 	is_int(load_model(weir), 0,
-	       "a load beside a capture of the program's arrives");
+	       "a load works while the program captures a stream");
 	must(weir_stream_set(s, &t, 0, weir_tensor_data(&pinned), N));
 	must(weir_stream_sync(s, 20 * SEC));
 	must(weir_tensor_fill(&t, 0, N, 3));
 	weir_buf_free(t.buf);
 	weir_stream_free(s);
-	is_int(drv.end(captured, &graph), 0, "... and does not break it");
+	is_int(drv.end(captured, &graph), 0,
+	       "a load does not break the program's capture");
 	drv.exchange(&mode);
-	is_int(mode, MODE_GLOBAL, "... the thread's mode is what it was");
+	is_int(mode, MODE_GLOBAL, "the thread's capture mode is restored");
 	weir_buf_free(pinned.buf);
 	weir_close(weir);
 }
 
-/* A driver without the call that would relax the thread. */
+/* A driver without cuThreadExchangeStreamCaptureMode. */
 static int unrelaxed(int unused)
 {
 	unsigned long before;
@@ -158,7 +159,7 @@ static int unrelaxed(int unused)
 	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED), N, NULL,
 			    &pinned));
 	find_calls();
-	captured = new_stream_of_ours();
+	captured = new_program_stream();
 	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_set(s, &t, 0, weir_buf_data(pinned), N));
 	drv.begin(captured, MODE_GLOBAL);
@@ -178,7 +179,7 @@ static int unrelaxed(int unused)
 static void captured_streams(void)
 {
 	struct weir *weir = open_cuda();
-	struct CUstream_st *captured = new_stream_of_ours();
+	struct CUstream_st *captured = new_program_stream();
 	struct weir_stream *s, *again;
 	struct weir_tensor t = on_gpu(weir, N);
 	void *graph;
@@ -187,16 +188,17 @@ static void captured_streams(void)
 	drv.begin(captured, MODE_GLOBAL);
 	is_err(weir_cuda_stream_wrap(gpu(weir), captured, &again), -EBUSY,
 	       "captured into a graph",
-	       "a stream that is being captured cannot be wrapped");
+	       "a stream in capture cannot be wrapped");
 	(void)weir_stream_fill(s, &t, 0, N, 1);
 	is_err(weir_stream_sync(s, 20 * SEC), -EIO,
 	       "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
-	       "... work for one that was wrapped before fails");
-	is_int(drv.end(captured, &graph), 0, "... and the capture goes on");
+	       "work on a wrapped stream in capture fails");
+	is_int(drv.end(captured, &graph), 0,
+	       "work on a wrapped stream does not break its capture");
 	must(weir_stream_reset(s));
 	must(weir_stream_fill(s, &t, 0, N, 1));
 	is_int(weir_stream_sync(s, 20 * SEC), 0,
-	       "... afterwards the stream can be used again");
+	       "a wrapped stream can be used after its capture");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 	weir_close(weir);
@@ -213,7 +215,8 @@ static void special_streams(void)
 	       "CU_STREAM_PER_THREAD cannot be wrapped");
 	must(weir_cuda_stream_wrap(gpu(weir), STREAM_LEGACY, &s));
 	must(weir_stream_fill(s, &t, 0, N, 5));
-	is_int(weir_stream_sync(s, 20 * SEC), 0, "CU_STREAM_LEGACY can");
+	is_int(weir_stream_sync(s, 20 * SEC), 0,
+	       "CU_STREAM_LEGACY can be wrapped");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 	weir_close(weir);
@@ -235,33 +238,37 @@ static void batches(void)
 	struct weir *weir = root_with("CUDA0");
 	struct weir_dev *dev;
 
-	is_int(load_model(weir), 0, "small tensors arrive");
-	ok(fake.calls("cuMemcpyBatchAsync") > before, "... in batches");
+	is_int(load_model(weir), 0, "small tensors are loaded");
+	ok(fake.calls("cuMemcpyBatchAsync") > before,
+	   "small tensors are copied in batches");
 	weir_close(weir);
 	before = fake.calls("cuMemcpyBatchAsync");
 	weir = root_with("CUDA0:batch=no");
-	is_int(load_model(weir), 0, "with batch=no they arrive");
-	is_int(fake.calls("cuMemcpyBatchAsync"), before, "... without");
+	is_int(load_model(weir), 0, "small tensors are loaded with batch=no");
+	is_int(fake.calls("cuMemcpyBatchAsync"), before,
+	       "with batch=no there are no batches");
 	weir_close(weir);
 	setenv("WEIR_DEBUG", "batch=no", 1);
 	weir = root_with("CUDA0");
 	unsetenv("WEIR_DEBUG");
-	is_int(load_model(weir), 0, "with batch=no in WEIR_DEBUG, too");
-	is_int(fake.calls("cuMemcpyBatchAsync"), before, "... without");
+	is_int(load_model(weir), 0,
+	       "small tensors are loaded with batch=no in WEIR_DEBUG");
+	is_int(fake.calls("cuMemcpyBatchAsync"), before,
+	       "with batch=no in WEIR_DEBUG there are no batches");
 	weir_close(weir);
 	weir = open_cuda();
 	is_err(weir_dev_init(weir, "CUDA0:batch=never", &dev), -EINVAL,
 	       "neither yes nor no", "batch takes yes or no");
 	is_err(weir_dev_init(weir, "CUDA0:batches=no", &dev), -EINVAL,
 	       "unknown parameter 'batches=no'",
-	       "another parameter is refused by its name");
+	       "the error for an unknown parameter names it");
 	must(weir_dev_init(weir, "CUDA0:virtual=2,batch=no", &dev));
 	is_int(weir_dev_find(weir, "CUDA0-1", &dev), 0,
 	       "parameters are separated by commas");
 	weir_close(weir);
 }
 
-/* The slots are registered; a batch from the host's address is fatal. */
+/* A batch with the host's address of registered memory would be fatal. */
 static int other_address(int unused)
 {
 	struct weir *weir;
@@ -299,7 +306,7 @@ static void move_rows(struct weir *weir, const char *what)
 	must(weir_stream_copy(s, &to, &from));
 	must(weir_stream_get_2d(s, &copy, &r, out));
 	is_int(weir_stream_sync(s, 20 * SEC), 0, "%s are moved", what);
-	is_mem(out, in, sizeof(in), "... every byte");
+	is_mem(out, in, sizeof(in), "%s have every byte", what);
 	weir_stream_free(s);
 	weir_buf_free(d.buf);
 	weir_buf_free(copy.buf);
@@ -322,11 +329,11 @@ static void pitches(void)
 	before = fake.calls("cuMemcpyDtoDAsync");
 	move_rows(weir, "rows at any other pitch");
 	is_int(fake.calls("cuMemcpyDtoDAsync"), before,
-	       "... in one call, not row by row");
+	       "rows at any other pitch are one call");
 	weir_close(weir);
 }
 
-static void mapped_in_pieces(void)
+static void mapped_side_by_side(void)
 {
 	struct weir *weir = open_cuda();
 	uint64_t p = drv.map(0, 2 * MIB, 3), end = p + 6 * MIB;
@@ -336,7 +343,7 @@ static void mapped_in_pieces(void)
 
 	is_int(weir_cuda_buf_wrap(gpu(weir), p + MIB, 5 * MIB, NULL, NULL,
 				  &buf),
-	       0, "memory that was mapped in pieces is wrapped across them");
+	       0, "several allocations side by side are wrapped as one buffer");
 	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
 	must(weir_tensor_place(&t, buf, 0));
 	must(weir_tensor_fill(&t, 0, 5 * MIB, 7));
@@ -344,14 +351,15 @@ static void mapped_in_pieces(void)
 	is_err(weir_cuda_buf_wrap(gpu(weir), p + MIB, 5 * MIB + 1, NULL, NULL,
 				  &buf),
 	       -EINVAL, "5242880 are allocated in a row",
-	       "... but not beyond the last");
+	       "a buffer that ends after the last allocation is refused");
 	is_err(weir_cuda_buf_wrap(gpu(weir), end, 1, NULL, NULL, &buf), -EINVAL,
-	       "no address of device memory", "... nor behind it");
+	       "no address of device memory",
+	       "an address after the last allocation is refused");
 	drv.unmap(p);
 	weir_close(weir);
 }
 
-/* By another's work on a stream of the caller's. */
+/* The device is lost by other work on a wrapped stream. */
 static int ends_with(int code)
 {
 	struct weir *weir = open_cuda();
@@ -359,14 +367,14 @@ static int ends_with(int code)
 	struct weir_stream *s;
 
 	find_calls();
-	must(weir_cuda_stream_wrap(gpu(weir), new_stream_of_ours(), &s));
+	must(weir_cuda_stream_wrap(gpu(weir), new_program_stream(), &s));
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_LATE, code);
 	must(weir_stream_fill(s, &t, 0, N, 1));
 	return weir_stream_sync(s, 20 * SEC) != -ENODEV ||
 	       !strstr(cuda_log, "CUDA0 is lost");
 }
 
-/* Its pages stay locked; the next allocation looks at all there are. */
+/* The pages stay registered; the next allocation looks at all live ones. */
 static int freed_after_a_loss(int unused)
 {
 	struct weir *weir = open_cuda();
@@ -386,7 +394,7 @@ static int freed_after_a_loss(int unused)
 	return !strstr(cuda_log, "could not be freed");
 }
 
-/* Events that are not recorded, over memory that is not page-locked. */
+/* Events that are not recorded, after copies of pageable memory. */
 static int without_events(int unused)
 {
 	struct fakecuda_counts c;
@@ -424,7 +432,7 @@ static int without_events(int unused)
 	return c.reused != 0;
 }
 
-/* A program that has the context too. */
+/* In a program that uses the context itself. */
 static void beside_the_program(void)
 {
 	struct weir *weir = open_cuda();
@@ -434,7 +442,7 @@ static void beside_the_program(void)
 	beside_a_capture();
 	captured_streams();
 	special_streams();
-	mapped_in_pieces();
+	mapped_side_by_side();
 	weir_buf_free(t.buf);
 	weir_close(weir);
 }
@@ -447,18 +455,17 @@ int main(void)
 	reused = in_a_child(without_events, 0);
 	open_fake();
 	plan(0);
-	is_int(reused, 0,
-	       "where events are not recorded no memory is used again too early");
+	is_int(reused, 0, "without events no memory is used again too early");
 	is_int(in_a_child(unrelaxed, 0), 0,
 	       "a call that a capture forbids means \"not yet\"");
 	is_int(in_a_child(ends_with, 226), 0,
-	       "a contained error loses the device on a caller's stream too");
+	       "a contained error on a wrapped stream loses the device");
 	is_int(in_a_child(ends_with, 721), 0,
-	       "... so does a leak of tensor memory");
+	       "a leak of tensor memory loses the device");
 	is_int(in_a_child(ends_with, 810), 0,
-	       "... and a client of MPS that was terminated");
+	       "a terminated client of MPS loses the device");
 	is_int(in_a_child(freed_after_a_loss, 0), 0,
-	       "pinned memory of a lost device is freed, and is nobody's");
+	       "pinned memory of a lost device is leaked when it is freed");
 	is_int(in_a_child(other_address, 0), 0,
 	       "a device with other addresses for registered memory gets no batches");
 	batches();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What streams of a CUDA device refuse: each with a sentence, before anything
- * is queued, and without a call that the driver would refuse.
+ * Calls that streams of a CUDA device refuse: each with a sentence, before
+ * anything is queued, and without a driver call that would fail.
  */
 #include "gpu.h"
 
@@ -19,11 +19,11 @@ static void other_roots(struct weir_stream *s)
 	       "an event of another root is not recorded");
 	must(weir_stream_record(of_far, ev));
 	is_err(weir_stream_wait(s, ev), -EINVAL, "another root",
-	       "... nor waited for");
+	       "an event of another root is not waited for");
 	is_err(weir_stream_fill(s, &there, 0, N, 0), -EINVAL, "two roots",
-	       "memory of another root is refused");
+	       "memory of another root is refused as a destination");
 	is_err(weir_stream_copy(s, &d, &there), -EINVAL, "two roots",
-	       "... also as a source");
+	       "memory of another root is refused as a source");
 	weir_event_free(ev);
 	weir_stream_free(of_far);
 	weir_buf_free(d.buf);
@@ -36,32 +36,33 @@ static void bounds(struct weir_stream *s)
 	unsigned char host[64];
 
 	is_err(weir_stream_set(s, &d, N, host, 1), -EINVAL, "has 4096",
-	       "a byte behind the end is not set");
+	       "set: a byte after the end is refused");
 	is_err(weir_stream_set(s, &d, 8, host, SIZE_MAX - 7), -EINVAL,
-	       "has 4096", "... nor sizes that wrap to 0");
+	       "has 4096", "set: a size that wraps to 0 is refused");
 	is_err(weir_stream_set(s, &d, SIZE_MAX, host, 2), -EINVAL, "has 4096",
-	       "... nor offsets that do");
+	       "set: an offset that wraps is refused");
 	is_err(weir_stream_get(s, &d, 8, host, SIZE_MAX - 7), -EINVAL,
-	       "has 4096", "what wraps is not got either");
+	       "has 4096", "get: a size that wraps is refused");
 	is_err(weir_stream_get(s, &d, N - 63, host, 64), -EINVAL, "has 4096",
-	       "... nor a byte too many");
+	       "get: a byte after the end is refused");
 	is_err(weir_stream_fill(s, &d, 16, SIZE_MAX - 15, 1), -EINVAL,
-	       "has 4096", "... nor filled");
+	       "has 4096", "fill: a size that wraps is refused");
 	is_err(weir_stream_set(s, &d, 0, (void *)(UINTPTR_MAX - 7), 64),
-	       -EINVAL, "64 bytes at", "memory of the host's that wraps");
+	       -EINVAL, "64 bytes at",
+	       "host memory whose end wraps is refused");
 	is_err(weir_stream_set(s, &d, 0, NULL, 64), -EINVAL, "64 bytes at",
-	       "... or is at NULL");
+	       "host memory at NULL is refused");
 	part.offset = 1;
 	is_err(weir_stream_fill(s, &part, 0, N, 1), -EINVAL, "4096",
-	       "a tensor that leaves its buffer");
+	       "a tensor that ends after its buffer is refused");
 	part.offset = UINT64_MAX - 7;
 	is_err(weir_stream_fill(s, &part, 0, N, 1), -EINVAL, "4096",
-	       "... or is placed where its end wraps");
+	       "a tensor whose end wraps is refused");
 	is_err(weir_stream_copy(s, &d, &part), -EINVAL, "4096",
-	       "... also as a source");
+	       "a source whose end wraps is refused");
 	nowhere.buf = NULL;
 	is_err(weir_stream_copy(s, &d, &nowhere), -EINVAL, "not placed",
-	       "... or in no buffer");
+	       "a source without a buffer is refused");
 	weir_buf_free(d.buf);
 }
 
@@ -81,11 +82,11 @@ static void rows(struct weir_stream *s)
 	       "rows that wrap are refused");
 	r.pitch = N;
 	is_err(weir_stream_get_2d(s, &d, &r, host), -EINVAL, "has 4096",
-	       "... and those that leave the tensor");
+	       "rows that end after the tensor are refused");
 	r.pitch = 4;
 	r.host_pitch = UINT64_MAX / 2;
 	is_err(weir_stream_get_2d(s, &d, &r, host), -EINVAL, "4 rows",
-	       "... or wrap in the host's memory");
+	       "rows that wrap in host memory are refused");
 	weir_buf_free(d.buf);
 }
 
@@ -105,12 +106,12 @@ static void devices(struct weir_stream *s)
 	weir_buf_free(e.buf);
 	e.buf = d.buf;
 	is_err(weir_stream_copy(s, &over, &e), -EINVAL, "overlap",
-	       "... nor those that overlap");
+	       "tensors that overlap are not copied");
 	weir_stream_free(cpu);
 	weir_buf_free(d.buf);
 }
 
-/* What was freed while it is in use, and what is no memory any more. */
+/* A buffer that is freed while it is in use, and its address afterwards. */
 static void freed(struct weir_stream *s)
 {
 	struct weir_tensor d = on_gpu(weir, N), e = on_gpu(weir, N);
@@ -124,11 +125,13 @@ static void freed(struct weir_stream *s)
 	must(weir_stream_copy(s, &e, &d));
 	weir_buf_free(d.buf);
 	fake.release();
-	is_int(weir_stream_sync(s, 20 * SEC), 0, "what is freed is still used");
+	is_int(weir_stream_sync(s, 20 * SEC), 0,
+	       "work on a buffer that was freed goes on");
 	must(weir_tensor_get(&e, 0, out, 4));
-	is_int(out[3], 0x66, "... by what was queued before");
+	is_int(out[3], 0x66, "work on a buffer that was freed has its bytes");
 	is_err(weir_cuda_buf_wrap(gpu(weir), ptr, N, NULL, NULL, &buf), -EINVAL,
-	       "no address of device memory", "... and then no memory");
+	       "no address of device memory",
+	       "the address of a freed buffer is not wrapped");
 	weir_buf_free(e.buf);
 }
 
@@ -141,7 +144,8 @@ static void all(const char *prefix, uint32_t flags)
 	bounds(s);
 	rows(s);
 	devices(s);
-	is_int(weir_stream_sync(s, -1), 0, "what is refused does no harm");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "calls that were refused do not fail the stream");
 	freed(s);
 	weir_stream_free(s);
 }
@@ -157,6 +161,6 @@ int main(void)
 	tap_prefix("");
 	weir_close(far);
 	weir_close(weir);
-	all_given_back("after all,");
+	all_given_back("after calls that were refused");
 	return done_testing();
 }

@@ -1,35 +1,35 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The command with a CUDA device, the stand-in's or a real one, and without.
+# The command with a CUDA device (the stand-in's or a real one), and without.
 . "${0%/*}/cli.inc"
 . "${0%/*}/gpu.inc"
 
-# How many of the THING the driver has made and not got back.
+# made THING: how many the driver has made, and how many of them are left
 made()
 {
 	sed -n "s/^$1 made \([0-9]*\) live \([0-9]*\).*/\1 \2/p" "$tmp/report"
 }
 
-# What the stand-in says in the end.
+# all_back WHAT: nothing is left, as the stand-in reports at exit
 all_back()
 {
 	is "$(grep -c 'made.* live 0 ' "$tmp/report") $(sed -n 's/^misuse //p' \
-		"$tmp/report")" '7 0' '... and gives everything back'
+		"$tmp/report")" '7 0' "$1: objects of the driver are freed"
 }
 
 without_driver()
 {
-	works 'without a driver there is the CPU' weir devices
-	check '... and nothing else' sh -c "! grep -q CUDA0: '$tmp/out'"
-	refused 1 'there are: CPU' 'a device that is not there is refused' \
+	works 'without a driver the CPU is listed' weir devices
+	check 'without a driver no GPU is listed' sh -c "! grep -q CUDA0: '$tmp/out'"
+	refused 1 'there are: CPU' 'without a driver a load to CUDA0 is refused' \
 		weir load --device CUDA0 "$tmp/tiny.safetensors"
 	run env WEIR_DEBUG=1 weir devices
-	check 'why the module is left out can be had' \
+	check 'WEIR_DEBUG=1 prints why the module was left out' \
 		grep -q 'no CUDA driver: libcuda.so.1' "$tmp/err"
 	run with_gpu env WEIR_DEBUG=1 FAKECUDA_NO=cuMemsetD8Async weir devices
-	check 'a driver that lacks an entry is refused, naming both' \
+	check 'the error for a driver without an entry names both' \
 		grep -q 'CUDA 13.0) has no cuMemsetD8Async' "$tmp/err"
-	check '... and no device of it is listed' \
+	check 'a driver without an entry has no devices' \
 		sh -c "! grep -q CUDA0: '$tmp/out'"
 }
 
@@ -48,11 +48,11 @@ no_registering()
 		cmp "$tmp/cpu" "$tmp/out"
 	run with_gpu env FAKECUDA_NO=cuMemHostRegister weir load --json \
 		--device CUDA0 --io sync "$tmp/many.safetensors"
-	check '... and says so, whatever else there is to say' grep -q \
+	check 'a load without registered slots reports that' grep -q \
 		'threads were asked for; page-locked slots for CUDA0' "$tmp/out"
 }
 
-# batches VERSION: how often a load with that driver copies in batches.
+# batches VERSION: how many batches a load makes with that driver
 batches()
 {
 	rm -f "$tmp/log"
@@ -67,10 +67,10 @@ all_batches()
 {
 	check 'a driver of CUDA 12.8 copies in batches' \
 		test "$(batches 12080)" -gt 0
-	check '... one of 13.0, which has another form of it too, as well' \
+	check 'a driver of CUDA 13.0 copies in batches' \
 		test "$(batches 13000)" -gt 0
 	is "$(batches 12070)" 0 \
-		'... one of 12.7 has none, and loads the same bytes'
+		'a driver of CUDA 12.7 loads the same bytes without batches'
 }
 
 plan 27
@@ -78,11 +78,11 @@ cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
 
-works 'devices are listed' \
+works 'weir devices works with a driver' \
 	with_gpu env FAKECUDA_REPORT="$tmp/report" weir devices
-check '... with those of the driver' grep -q '^CUDA0: ' "$tmp/out"
+check 'devices of the driver are listed' grep -q '^CUDA0: ' "$tmp/out"
 if on_fake 7; then
-	is "$(made retained)" '0 0' '... without making a context'
+	is "$(made retained)" '0 0' 'weir devices makes no context'
 	without_driver
 fi
 
@@ -95,7 +95,7 @@ for model in tiny many; do
 			"$tmp/$model.safetensors"
 		check "$model, $way: a load to CUDA0 has the digests of the CPU" \
 			cmp "$tmp/cpu" "$tmp/out"
-		! on_fake 1 || all_back
+		! on_fake 1 || all_back "$model, $way"
 	done
 done
 ! on_fake 1 || two_devices

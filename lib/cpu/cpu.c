@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The backend's table and its entry; description and parameters. */
 #include "cpu/cpu.h"
 
 #include <ctype.h>
@@ -32,7 +33,7 @@ static void copy_words(char *dst, size_t room, const char *src)
 }
 
 /* "model name" of x86 and others, "Model" of ARM boards. */
-static void describe(char *dst, size_t room)
+static void describe_cpu(char *dst, size_t room)
 {
 	static const char *const keys[] = { "\nmodel name", "\nModel",
 					    "\ncpu\t", "\nHardware" };
@@ -128,7 +129,7 @@ static int cpu_probe(struct weir *weir, const struct weir__host *host,
 	};
 
 	(void)weir;
-	describe(desc.description, sizeof(desc.description));
+	describe_cpu(desc.description, sizeof(desc.description));
 	return host->dev_describe(probe, &desc);
 }
 

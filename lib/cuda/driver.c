@@ -64,8 +64,8 @@ static int driver_version(void *handle)
 	return get && get(&version) == CUDA_SUCCESS ? version : 0;
 }
 
-static int lacks(const struct weir__host *host, int driver, const char *name,
-		 int version)
+static int fail_missing(const struct weir__host *host, int driver,
+			const char *name, int version)
 {
 	return host->fail(-ENOSYS,
 			  "the driver (CUDA %d.%d) has no %s as of CUDA %d.%d",
@@ -86,7 +86,8 @@ static int fill_table(const struct weir__host *host, const struct finder *f,
 				-ENODEV,
 				"libcuda.so.1 is a toolkit's stub (CUDA_ERROR_STUB_LIBRARY), not a driver");
 		if ((r || !pfn) && e->required)
-			return lacks(host, drv->version, e->name, e->version);
+			return fail_missing(host, drv->version, e->name,
+					    e->version);
 		*(void **)(void *)((char *)drv + e->at) = r ? NULL : pfn;
 	}
 	return 0;
@@ -105,7 +106,7 @@ static int open_driver(const struct weir__host *host)
 	*(void **)&f.v1 = dlsym(handle, "cuGetProcAddress");
 	drv.version = driver_version(handle);
 	if (!f.v2 && !f.v1)
-		r = lacks(host, drv.version, "cuGetProcAddress", 11030);
+		r = fail_missing(host, drv.version, "cuGetProcAddress", 11030);
 	else
 		r = fill_table(host, &f, &drv);
 	if (r < 0) {

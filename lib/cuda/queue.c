@@ -52,7 +52,7 @@ static int cuda_queue_open(struct weir_dev *dev, unsigned flags,
 		weir__cuda_host.free(q);
 		return weir__cuda_fail(c, r, "cuStreamCreate");
 	}
-	q->ours = true;
+	q->owns_stream = true;
 	q->native = flags & WEIR_STREAM_NATIVE;
 	*ret_queue = q;
 	return 0;
@@ -149,7 +149,7 @@ static void cuda_queue_close(void *queue)
 		if (q->tail_event)
 			weir__cuda_note(q->c,
 					drv.cuEventDestroy(q->tail_event));
-		if (q->ours)
+		if (q->owns_stream)
 			weir__cuda_note(q->c, drv.cuStreamDestroy(q->stream));
 		weir__cuda_leave();
 	}
@@ -411,7 +411,7 @@ static CUresult ask_stream(struct weir__cuda_queue *q)
 	if (weir__cuda_is_capture(r))
 		return CUDA_ERROR_NOT_READY;
 	weir__cuda_note(q->c, r);
-	if (q->ours)
+	if (q->owns_stream)
 		weir__cuda_lose(q->c, r);
 	return r;
 }

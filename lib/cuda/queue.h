@@ -23,7 +23,7 @@ struct weir__cuda_flight {
 struct weir__cuda_queue {
 	struct weir__cuda *c;
 	CUstream stream;
-	bool ours;   /* the stream is this queue's, not the caller's */
+	bool owns_stream; /* not the caller's */
 	bool native; /* others have its handle: nothing goes to the helper */
 	char name[16];
 

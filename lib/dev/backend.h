@@ -49,8 +49,8 @@ struct weir__work;
 
 /*
  * What the library offers a backend: one constant table for all roots. Any
- * thread may call these functions; only those for which it is noted block or
- * take a lock of the library.
+ * thread may call these functions. None takes a lock of the library unless its
+ * comment says so.
  */
 struct weir__host {
 	size_t size;
@@ -105,8 +105,8 @@ struct weir__host {
 	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE or
 	 * LOCKED; @node: a NUMA node, -1: any; @flags: WEIR_BUF_STRICT and
 	 * WEIR_BUF_TOUCH, by which pages back all of it on return. Fills in
-	 * @mem, which then does not move. May block. -ENOMEM and others with a
-	 * sentence.
+	 * @mem, which then does not move. May block; takes the lock of arenas,
+	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
 	 */
 	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
 			  int32_t node, uint32_t flags, struct weir__mem *mem);
@@ -118,8 +118,8 @@ struct weir__host {
 	void (*host_leak)(struct weir *weir, struct weir__mem *mem);
 	/*
 	 * Hide the pages from the children of later forks, or show them again,
-	 * as they are after host_alloc. What a device may write to is hidden.
-	 * The caller makes one call at a time for one @mem.
+	 * as they are after host_alloc. Memory that a device may write to must
+	 * be hidden. One call at a time for one @mem; takes no lock.
 	 */
 	void (*host_hide)(struct weir__mem *mem, bool hidden);
 	/*

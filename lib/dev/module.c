@@ -33,7 +33,8 @@ struct weir__refused {
 	char *path, *why;
 };
 
-static int check_new(struct weir *weir, const char *path, const struct stat *st)
+static int check_file(struct weir *weir, const char *path,
+		      const struct stat *st)
 {
 	if (!S_ISREG(st->st_mode))
 		return weir__fail(-ENOEXEC, "not a regular file");
@@ -155,7 +156,7 @@ static int load_file(struct weir *weir, const char *path, int fd)
 
 	if (r < 0)
 		return weir__fail_sys(r, "fstat");
-	r = check_new(weir, path, &st);
+	r = check_file(weir, path, &st);
 	if (r < 0 || (r = weir__elf_check(fd, (uint64_t)st.st_size)) < 0)
 		return r;
 	m = new_module(path, &st);

@@ -105,7 +105,8 @@ static int backend_probe(struct weir__probe *p)
 }
 
 /* weir->lock is held. */
-static int check_new(const struct weir__registry *registry, const char *backend)
+static int check_backend_name(const struct weir__registry *registry,
+			      const char *backend)
 {
 	for (const struct weir__tables *t = registry->tables; t; t = t->next)
 		if (!strcmp(t->backend.name, backend))
@@ -129,7 +130,7 @@ static int add_tables(struct weir *weir, struct weir__tables *tables,
 	int r;
 
 	pthread_mutex_lock(&weir->lock);
-	r = check_new(registry, tables->backend.name);
+	r = check_backend_name(registry, tables->backend.name);
 	pthread_mutex_unlock(&weir->lock);
 	if (r >= 0)
 		r = backend_probe(&p);
