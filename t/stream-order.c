@@ -89,7 +89,7 @@ static void call(struct weir_stream *s, const char *name)
 	struct weir__stream_op *op;
 
 	must(weir__stream_op_begin(s, name, WEIR__WORK_CALL, &op));
-	op->alone = true;
+	op->exclusive = true;
 	must(weir__stream_op_queue(op));
 }
 
