@@ -52,16 +52,20 @@ static void drains(void)
 	must(weir_stream_record(b, ev));
 	weir_stream_free(a);
 	weir_close(weir);
-	is_int(calls, 50, "closing the root runs what is queued");
-	is_int(weir_event_query(ev), 1, "... on every stream");
+	is_int(calls, 50, "closing the root runs queued work");
+	is_int(weir_event_query(ev), 1,
+	       "closing the root runs queued work of each stream");
 	ok(is_pattern(weir_tensor_data(&t), 4 << 20, 3),
-	   "... and what that holds back");
-	is_str(logged, "", "... and tells the log nothing");
+	   "closing the root runs work that waits for other streams");
+	is_str(logged, "", "closing a root that finishes in time logs nothing");
 	is_err(weir_stream_call(b, slow, &calls), -ESHUTDOWN, "",
 	       "a stream of a closed root takes no work");
-	is_int(weir_stream_sync(b, -1), 0, "... but can be asked");
-	is_int(weir_stream_error(b, &f), 0, "... also for its error");
-	is_int(weir_event_wait(ev, -1), 0, "... and so can its events");
+	is_int(weir_stream_sync(b, -1), 0,
+	       "a stream of a closed root can be synchronised");
+	is_int(weir_stream_error(b, &f), 0,
+	       "a stream of a closed root has no error");
+	is_int(weir_event_wait(ev, -1), 0,
+	       "an event of a closed root can be waited for");
 	weir_event_free(ev);
 	weir_stream_free(b);
 	weir_file_close(file);
@@ -135,26 +139,33 @@ static void times_out(void)
 	weir_close(weir);
 	begun = now() - begun;
 	ok(begun >= 40 * MS && begun < 10 * SEC,
-	   "closing gives up at its timeout");
-	has_str(logged, "'", "... and tells the log");
+	   "weir_close returns at its timeout");
+	has_str(logged, "'", "weir_close logs a stream that it abandons");
 	pthread_join(w.thread, NULL);
-	is_int(w.result, -ESHUTDOWN, "waiters wake with -ESHUTDOWN");
-	has_str(w.text, "closed", "... and are told why");
-	is_int(weir_event_query(mid), -ESHUTDOWN, "events end in the same way");
-	is_int(weir_event_query(early), 1, "what was done stays done");
-	is_int(weir_stream_sync(a, -1), -ESHUTDOWN, "streams do, too");
-	is_int(released, 0, "memory that queued work uses is not freed");
+	is_int(w.result, -ESHUTDOWN,
+	       "a thread that waits for an abandoned stream wakes with -ESHUTDOWN");
+	has_str(w.text, "closed",
+		"the sentence of -ESHUTDOWN says that the root was closed");
+	is_int(weir_event_query(mid), -ESHUTDOWN,
+	       "an event of an abandoned stream fails with -ESHUTDOWN");
+	is_int(weir_event_query(early), 1,
+	       "an event that was done before the root was closed stays done");
+	is_int(weir_stream_sync(a, -1), -ESHUTDOWN,
+	       "weir_stream_sync of an abandoned stream returns -ESHUTDOWN");
+	is_int(released, 0, "memory of an abandoned operation is not released");
 	weir_stream_free(b);
 	weir_event_free(early);
 	weir_event_free(w.ev);
 	open_gate(&gate);
 	for (int i = 0; i < 1000 && !released; i++)
 		usleep(10000);
-	is_int(released, 1, "... until what was stuck has ended after all");
-	is_int(memory[63], 1, "no work runs after the root was closed");
-	is_int(calls, 0, "... on any stream");
+	is_int(released, 1,
+	       "memory of an abandoned operation is released when that ends after all");
+	is_int(memory[63], 1, "no pending work runs after the root was closed");
+	is_int(calls, 0,
+	       "a stream that waited for an abandoned one runs nothing");
 	is_int(weir_event_query(mid), -ESHUTDOWN,
-	       "an event does not change its mind");
+	       "an abandoned event keeps -ESHUTDOWN after its work has ended");
 	weir_event_free(mid);
 	weir_stream_free(a);
 }

@@ -116,20 +116,21 @@ static void device_work(void)
 	work(s, "a", 0, 10, true);
 	work(s, "b", 0, 10, true);
 	work(s, "c", 5, 20, false);
-	is_str(out, "abc",
-	       "device work is submitted at once, the queue keeps its order");
+	is_str(out, "abc", "device work is submitted at once, in order");
 	call(s, "d");
 	work(s, "e", 50, 60, true);
-	is_str(out, "abc", "a host function waits for all before it");
+	is_str(out, "abc", "a host function waits for device work before it");
 	end('a', 0);
 	end('b', 0);
-	is_str(out, "c", "... all of it");
+	is_str(out, "c", "a host function waits for all device work before it");
 	end('c', 0);
-	is_str(out, "d", "... and then runs");
+	is_str(out, "d",
+	       "a host function runs when all before it has finished");
 	end('d', 0);
-	is_str(out, "e", "what follows waits for the host function");
+	is_str(out, "e", "device work waits for a host function before it");
 	end('e', 0);
-	is_int(weir_stream_sync(s, 0), 0, "then all is done");
+	is_int(weir_stream_sync(s, 0), 0,
+	       "a stream is done when its device work and host functions are");
 	weir_stream_free(s);
 }
 
@@ -141,36 +142,44 @@ static void files(struct weir_file *f, struct weir_file *g)
 	file_op(s, "b", f, 0, 10, 20, false);
 	is_str(out, "ab", "reads of the same bytes of a file run concurrently");
 	work(s, "c", 100, 110, true);
-	is_str(out, "abc", "work runs beside reads that it does not meet");
+	is_str(out, "abc", "device work runs beside reads of other memory");
 	work(s, "d", 15, 16, false);
-	is_str(out, "abc", "work that meets a read waits for it");
+	is_str(out, "abc", "device work on the memory of a read waits for it");
 	work(s, "e", 200, 210, false);
 	file_op(s, "f", f, 50, 300, 310, false);
-	is_str(out, "abc", "... and holds back what is queued behind it");
+	is_str(out, "abc", "operations queued after a pending one are pending");
 	end('a', 0);
-	is_str(out, "bc", "another read does not release it");
+	is_str(out, "bc",
+	       "pending work is not issued when an unrelated read ends");
 	end('b', 0);
-	is_str(out, "cdef", "its own does, and all behind it");
+	is_str(out, "cdef",
+	       "pending work, and all after it, is issued when its read ends");
 	file_op(s, "g", f, 100, 400, 410, true);
-	is_str(out, "cdef", "a write waits for a read of the same page");
+	is_str(out, "cdef",
+	       "a write to a file waits for a read of the same page");
 	end('f', 0);
-	is_str(out, "cdeg", "... and then runs");
+	is_str(out, "cdeg",
+	       "a write to a file is issued when the read of its page ends");
 	file_op(s, "h", f, 4096, 500, 510, true);
-	is_str(out, "cdegh", "a write to another page runs beside it");
+	is_str(out, "cdegh",
+	       "a write to another page of the file runs beside it");
 	file_op(s, "i", g, 100, 600, 610, true);
-	is_str(out, "cdeghi", "so does one to another file");
+	is_str(out, "cdeghi", "a write to another file runs beside it");
 	file_op(s, "j", g, 8192, 605, 615, false);
-	is_str(out, "cdeghi", "a read over the source of a write waits");
+	is_str(out, "cdeghi", "a read into the source of a write waits");
 	end('i', 0);
-	is_str(out, "cdeghj", "... for it");
+	is_str(out, "cdeghj",
+	       "a read into the source of a write is issued when that ends");
 	file_op(s, "k", g, 0, 700, 705, false);
 	file_op(s, "l", g, 0, 102, 106, false);
-	is_str(out, "cdeghjk", "a read to what work has in hand waits");
+	is_str(out, "cdeghjk", "a read into memory of device work waits");
 	end('c', 0);
-	is_str(out, "deghjkl", "... for that work alone");
+	is_str(out, "deghjkl",
+	       "a read into memory of device work waits for that work alone");
 	for (const char *c = "deghjkl"; *c; c++)
 		end(*c, 0);
-	is_int(weir_stream_sync(s, 0), 0, "then all is done");
+	is_int(weir_stream_sync(s, 0), 0,
+	       "a stream is done when its file operations are");
 	weir_stream_free(s);
 }
 
@@ -188,13 +197,15 @@ static void completes_in_order(void)
 	must(weir_stream_record(s, ev[2]));
 	end('b', 0);
 	is_int(weir_event_query(ev[1]), 0,
-	       "what ends early is done when all before it is");
+	       "an event is not done while work before it runs");
 	end('a', 0);
 	is_int(weir_event_query(ev[0]) + weir_event_query(ev[1]), 2,
-	       "... together with it");
-	is_int(weir_event_query(ev[2]), 0, "... and no more than that");
+	       "events are done when the oldest work ends");
+	is_int(weir_event_query(ev[2]), 0,
+	       "an event is not done before its own work");
 	end('c', 0);
-	is_int(weir_event_query(ev[2]), 1, "until its own end");
+	is_int(weir_event_query(ev[2]), 1,
+	       "an event is done when its own work ends");
 	for (int i = 0; i < 3; i++)
 		weir_event_free(ev[i]);
 	weir_stream_free(s);
@@ -214,20 +225,23 @@ static void fails_in_order(struct weir_file *f)
 	must(weir_stream_record(s, last));
 	end('c', -EIO);
 	is_int(weir_stream_error(s, &why), 0,
-	       "a failure is told when all before it has ended");
+	       "a failure is reported when all before it has finished");
 	end('b', -ENODATA);
 	end('a', 0);
 	is_int(weir_stream_error(s, &why), -ENODATA,
-	       "of two the lower number is the cause");
-	is_int(why.number, 2, "... whichever came first");
+	       "of two failures the lower number is the cause");
+	is_int(why.number, 2,
+	       "the failure has the lower number, though it came second");
 	is_int(weir_event_query(last), 0,
-	       "an event is not told to have failed while work before it is out");
+	       "an event does not fail while work before it runs");
 	is_err(weir_stream_reset(s), -EBUSY, "4 to 5",
-	       "... nor is the stream reset");
+	       "resetting a stream while issued work runs returns -EBUSY");
 	end('d', 0);
-	is_int(weir_event_query(last), -ECANCELED, "it is when that has ended");
-	is_str(out, "", "what was held was never issued");
-	is_int(weir_stream_reset(s), 0, "then the stream can be reset");
+	is_int(weir_event_query(last), -ECANCELED,
+	       "an event is cancelled when all work before it has finished");
+	is_str(out, "", "pending work of a failed stream is never issued");
+	is_int(weir_stream_reset(s), 0,
+	       "a failed stream can be reset when nothing is open");
 	refuse = -EAGAIN;
 	work(s, "f", 0, 1, true);
 	refuse = 0;
@@ -257,8 +271,9 @@ static void many_files(struct weir_file *f)
 		if (out[0])
 			all[n++] = op_of['x'];
 	}
-	is_int(n, 300, "each that ends lets another one go");
-	is_int(weir_stream_sync(s, 0), 0, "... until all are done");
+	is_int(n, 300, "each file operation that ends lets another be issued");
+	is_int(weir_stream_sync(s, 0), 0,
+	       "a stream is done after more file operations than its limit");
 	weir_stream_free(s);
 }
 
@@ -314,7 +329,7 @@ static void large_numbers(void)
 		same = same && weir_event_query(ev) == 1 &&
 		       weir_event_query(old) == 1;
 	}
-	ok(same, "numbers go on beyond 2^32");
+	ok(same, "numbers of operations continue beyond 2^32");
 	weir_event_free(ev);
 	weir_event_free(old);
 	weir_stream_free(s);
