@@ -11,12 +11,10 @@
 
 static struct weir *weir;
 
-static void queries(void)
+static void never_recorded(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
-	struct weir_stream *s = new_stream(weir, "queries");
 	struct weir_failure f;
-	struct gate gate, again;
 
 	is_int(weir_event_query(ev), 1,
 	       "an event that was never recorded is done");
@@ -24,6 +22,15 @@ static void queries(void)
 	       "a wait for an event that was never recorded returns at once");
 	is_int(weir_event_error(ev, &f), 0,
 	       "an event that was never recorded has no error");
+	weir_event_free(ev);
+}
+
+static void queries(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "queries");
+	struct gate gate;
+
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_query(ev), 1,
 	       "an event recorded in an idle stream is done");
@@ -33,6 +40,20 @@ static void queries(void)
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_query(ev), 0,
 	       "an event recorded again after unfinished work is not done");
+	open_gate(&gate);
+	must(weir_stream_sync(s, -1));
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void waits(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "waits");
+	struct gate gate;
+
+	shut(s, &gate);
+	must(weir_stream_record(s, ev));
 	is_err(weir_event_wait(ev, 0), -ETIMEDOUT, "weir_event_wait: ",
 	       "a wait with a timeout of 0 returns -ETIMEDOUT");
 	is_err(weir_event_wait(ev, 5 * MS), -ETIMEDOUT, "5000000",
@@ -41,11 +62,21 @@ static void queries(void)
 	is_int(weir_event_wait(ev, -1), 0,
 	       "a wait returns when the work is done");
 	is_int(weir_event_query(ev), 1, "an event that was waited for is done");
-	shut(s, &again);
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void freed_early(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "freed");
+	struct gate gate;
+
+	shut(s, &gate);
 	must(weir_stream_record(s, ev));
 	weir_event_free(ev);
 	weir_event_free(NULL);
-	open_gate(&again);
+	open_gate(&gate);
 	is_int(weir_stream_sync(s, -1), 0,
 	       "an event can be freed before it is done");
 	weir_stream_free(s);
@@ -163,14 +194,12 @@ static void descriptors(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "polled");
-	struct epoll_event got = { .events = EPOLLIN };
-	int fd = weir_event_fd(ev), ep = epoll_create1(EPOLL_CLOEXEC);
+	int fd = weir_event_fd(ev);
 	struct gate gate, old;
 
 	ok(fd >= 0 && readable(fd, 0),
 	   "the descriptor of an event never recorded is readable");
 	is_int(weir_event_fd(ev), fd, "an event has one descriptor");
-	epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
 	shut(s, &old);
 	must(weir_stream_record(s, ev));
 	ok(!readable(fd, 0),
@@ -185,17 +214,43 @@ static void descriptors(void)
 	open_gate(&gate);
 	ok(readable(fd, 10000),
 	   "a descriptor becomes readable when its event is done");
+	is_int(weir_event_query(ev), 1,
+	       "an event whose descriptor is readable is done");
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void epolled(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "epolled");
+	struct epoll_event got = { .events = EPOLLIN };
+	int fd = weir_event_fd(ev), ep = epoll_create1(EPOLL_CLOEXEC);
+	struct gate gate;
+
+	epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
 	is_int(epoll_wait(ep, &got, 1, 10000), 1,
 	       "epoll reports the descriptor of an event that is done");
 	ok(readable(fd, 0), "a descriptor stays readable");
-	is_int(weir_event_query(ev), 1,
-	       "an event whose descriptor is readable is done");
 	shut(s, &gate);
 	must(weir_stream_record(s, ev));
 	is_int(epoll_wait(ep, &got, 1, 0), 0,
 	       "a descriptor is not readable after the event is recorded again");
+	open_gate(&gate);
+	must(weir_stream_sync(s, -1));
+	close(ep);
 	weir_event_free(ev);
-	ev = new_event(weir, 0);
+	weir_stream_free(s);
+}
+
+static void late_descriptor(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "late");
+	struct gate gate;
+	int fd;
+
+	shut(s, &gate);
 	must(weir_stream_record(s, ev));
 	fd = weir_event_fd(ev);
 	ok(!readable(fd, 0),
@@ -203,7 +258,6 @@ static void descriptors(void)
 	open_gate(&gate);
 	ok(readable(fd, 10000),
 	   "a descriptor made after the record becomes readable with its event");
-	close(ep);
 	weir_event_free(ev);
 	weir_stream_free(s);
 }
@@ -248,7 +302,7 @@ static void timed(void)
 	weir_stream_free(s);
 }
 
-/* A waiter, a poller and an epoll loop on one event. */
+/* A thread that waits for, polls or epolls one event. */
 struct watcher {
 	pthread_t thread;
 	struct weir_event *ev;
@@ -319,7 +373,7 @@ static void all_wake(void)
 
 static int fail_eventfd;
 
-/* The library's calls come here, too. */
+/* Instead of the C library's. */
 int eventfd(unsigned count, int flags)
 {
 	if (!fail_eventfd)
@@ -356,12 +410,17 @@ int main(void)
 {
 	plan(47);
 	weir = open_root(WEIR_IO_AUTO);
+	never_recorded();
 	queries();
+	waits();
+	freed_early();
 	sees_writes();
 	recorded_later();
 	two_roots();
 	long_chain();
 	descriptors();
+	epolled();
+	late_descriptor();
 	timed();
 	all_wake();
 	no_descriptor();

@@ -7,84 +7,137 @@
 static struct weir *weir;
 static int minus_5 = -5;
 
-static void failing(void)
+/* Operation 2 of 3 of a stream has failed; events were recorded around it. */
+struct failed {
+	struct weir_stream *s;
+	struct weir_event *before, *at, *after;
+	int calls; /* of operation 3 */
+};
+
+static struct failed failed_stream(void)
 {
-	struct weir_event *before = new_event(weir, 0);
-	struct weir_event *at = new_event(weir, 0);
-	struct weir_event *after = new_event(weir, 0);
-	struct weir_event *late = new_event(weir, 0);
-	struct weir_stream *s = new_stream(weir, "copy");
-	struct weir_failure f;
-	int calls = 0;
+	struct failed f = { new_stream(weir, "copy"), new_event(weir, 0),
+			    new_event(weir, 0), new_event(weir, 0), 0 };
 	struct gate gate;
 
-	is_int(weir_stream_error(s, &f), 0, "a new stream has no error");
-	shut(s, &gate);
-	must(weir_stream_record(s, before));
-	must(weir_stream_call(s, fail_with, &minus_5));
-	must(weir_stream_record(s, at));
-	must(weir_stream_call(s, count_up, &calls));
-	must(weir_stream_record(s, after));
+	shut(f.s, &gate);
+	must(weir_stream_record(f.s, f.before));
+	must(weir_stream_call(f.s, fail_with, &minus_5));
+	must(weir_stream_record(f.s, f.at));
+	must(weir_stream_call(f.s, count_up, &f.calls));
+	must(weir_stream_record(f.s, f.after));
 	open_gate(&gate);
-	is_err(weir_stream_sync(s, -1), -5,
+	(void)weir_stream_sync(f.s, -1);
+	return f;
+}
+
+static void failed_free(struct failed *f)
+{
+	weir_stream_free(f->s);
+	weir_event_free(f->before);
+	weir_event_free(f->at);
+	weir_event_free(f->after);
+}
+
+static void failure(void)
+{
+	struct weir_stream *fresh = new_stream(weir, "fresh");
+	struct failed failed = failed_stream();
+	struct weir_failure f;
+
+	is_int(weir_stream_error(fresh, &f), 0, "a new stream has no error");
+	is_err(weir_stream_sync(failed.s, -1), -5,
 	       "stream 'copy': operation 2 (call): the host function returned -5",
 	       "a host function's negative result fails the stream");
-	is_int(calls, 0, "after a failure no later operation runs");
-	is_int(weir_event_query(before), 1,
-	       "an event recorded before the failed operation is done");
-	is_err(weir_event_query(at), -5, "operation 2",
-	       "an event recorded after the failed operation has the cause");
-	is_err(weir_event_query(after), -ECANCELED, "cancelled: stream 'copy'",
-	       "an event recorded after a later operation has -ECANCELED and names the cause");
-	is_int(weir_stream_error(s, &f), -5,
+	is_int(failed.calls, 0, "after a failure no later operation runs");
+	is_int(weir_stream_error(failed.s, &f), -5,
 	       "weir_stream_error returns the failure");
 	ok(f.err == -5 && f.number == 2 && strstr(f.text, "operation 2"),
 	   "the failure of a stream has the number of the failed operation");
-	is_err(weir_stream_call(s, count_up, &calls), -ECANCELED, "operation 2",
-	       "a failed stream takes no work");
-	is_err(weir_stream_wait(s, before), -ECANCELED, "operation 2",
+	weir_stream_free(fresh);
+	failed_free(&failed);
+}
+
+static void events_around(void)
+{
+	struct failed f = failed_stream();
+	struct weir_failure why;
+
+	is_int(weir_event_query(f.before), 1,
+	       "an event recorded before the failed operation is done");
+	is_err(weir_event_query(f.at), -5, "operation 2",
+	       "an event recorded after the failed operation has the cause");
+	is_err(weir_event_query(f.after), -ECANCELED,
+	       "cancelled: stream 'copy'",
+	       "an event recorded after a later operation has -ECANCELED and names the cause");
+	is_int(weir_event_error(f.after, &why), -ECANCELED,
+	       "weir_event_error returns the failure of an event");
+	ok(why.number == 2 && strstr(why.text, "returned -5"),
+	   "the failure of a cancelled event is the stream's");
+	failed_free(&f);
+}
+
+static void takes_nothing(void)
+{
+	struct weir_event *late = new_event(weir, 0);
+	struct failed f = failed_stream();
+
+	is_err(weir_stream_call(f.s, count_up, &f.calls), -ECANCELED,
+	       "operation 2", "a failed stream takes no work");
+	is_err(weir_stream_wait(f.s, f.before), -ECANCELED, "operation 2",
 	       "a failed stream takes no waits");
-	is_err(weir_stream_record(s, late), -5, "operation 2",
+	is_err(weir_stream_record(f.s, late), -5, "operation 2",
 	       "recording in a failed stream returns its error");
 	is_int(weir_event_query(late), -ECANCELED,
 	       "an event recorded in a failed stream has -ECANCELED");
-	is_int(weir_event_error(late, &f), -ECANCELED,
-	       "weir_event_error returns the failure of an event");
-	ok(f.number == 2 && strstr(f.text, "returned -5"),
-	   "the failure of a cancelled event is the stream's");
-
-	is_int(weir_stream_reset(s), 0, "a failed stream can be reset");
-	is_int(weir_stream_error(s, &f), 0,
-	       "a stream that was reset has no error");
-	is_int(weir_event_query(at), -5,
-	       "an event that failed before a reset has its cause after it");
-	is_int(weir_event_query(after), -ECANCELED,
-	       "an event cancelled before a reset has -ECANCELED after it");
-	is_int(weir_event_query(before), 1,
-	       "an event done before a reset is done after it");
-	must(weir_stream_record(s, late));
-	is_int(weir_event_query(late), 1,
-	       "an event recorded directly after a reset is done");
-	must(weir_stream_call(s, count_up, &calls));
-	must(weir_stream_sync(s, -1));
-	is_int(calls, 1, "work queued after a reset runs");
-	must(weir_stream_call(s, fail_with, &minus_5));
-	weir_stream_sync(s, -1);
-	is_int(weir_event_query(late), 1,
-	       "an event between two failures stays done");
-	must(weir_stream_reset(s));
-	is_int(weir_event_query(at), -5,
-	       "an event of the first failure keeps its cause after a second reset");
-	is_int(weir_stream_reset(s), 0,
-	       "resetting a stream that has not failed succeeds");
-	weir_event_free(before);
-	weir_event_free(at);
-	weir_event_free(after);
 	weir_event_free(late);
-	weir_stream_free(s);
+	failed_free(&f);
 }
 
-static void busy(void)
+static void works_after_reset(void)
+{
+	struct failed f = failed_stream();
+	struct weir_failure why;
+
+	is_int(weir_stream_reset(f.s), 0, "a failed stream can be reset");
+	is_int(weir_stream_error(f.s, &why), 0,
+	       "a stream that was reset has no error");
+	must(weir_stream_call(f.s, count_up, &f.calls));
+	must(weir_stream_sync(f.s, -1));
+	is_int(f.calls, 1, "work queued after a reset runs");
+	is_int(weir_stream_reset(f.s), 0,
+	       "resetting a stream that has not failed succeeds");
+	failed_free(&f);
+}
+
+/* What an event says does not change. */
+static void events_after_reset(void)
+{
+	struct weir_event *between = new_event(weir, 0);
+	struct failed f = failed_stream();
+
+	must(weir_stream_reset(f.s));
+	is_int(weir_event_query(f.at), -5,
+	       "an event that failed before a reset has its cause after it");
+	is_int(weir_event_query(f.after), -ECANCELED,
+	       "an event cancelled before a reset has -ECANCELED after it");
+	is_int(weir_event_query(f.before), 1,
+	       "an event done before a reset is done after it");
+	must(weir_stream_record(f.s, between));
+	is_int(weir_event_query(between), 1,
+	       "an event recorded directly after a reset is done");
+	must(weir_stream_call(f.s, fail_with, &minus_5));
+	weir_stream_sync(f.s, -1);
+	is_int(weir_event_query(between), 1,
+	       "an event between two failures stays done");
+	must(weir_stream_reset(f.s));
+	is_int(weir_event_query(f.at), -5,
+	       "an event of the first failure keeps its cause after a second reset");
+	weir_event_free(between);
+	failed_free(&f);
+}
+
+static void reset_while_open(void)
 {
 	struct weir_stream *s = new_stream(weir, "busy");
 	struct gate gate;
@@ -97,7 +150,7 @@ static void busy(void)
 	weir_stream_free(s);
 }
 
-static void lost(void)
+static void lost_device(void)
 {
 	struct weir_stream *s = new_stream(weir, "lost");
 	int enodev = -ENODEV;
@@ -173,7 +226,7 @@ static void along_waits(void)
 	weir_event_free(ev);
 }
 
-static void held_work(void)
+static void pending_work(void)
 {
 	struct weir_event *ev = new_event(weir, 0), *last = new_event(weir, 0);
 	struct weir_stream *a = new_stream(weir, "a");
@@ -206,12 +259,16 @@ int main(void)
 {
 	plan(40);
 	weir = open_root(WEIR_IO_AUTO);
-	failing();
-	busy();
-	lost();
+	failure();
+	events_around();
+	takes_nothing();
+	works_after_reset();
+	events_after_reset();
+	reset_while_open();
+	lost_device();
 	timed_out();
 	along_waits();
-	held_work();
+	pending_work();
 	weir_close(weir);
 	return done_testing();
 }

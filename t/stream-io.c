@@ -8,7 +8,7 @@
 
 static struct weir *weir;
 
-/* Compare the file with a pattern by reading it behind the library's back. */
+/* Compare the file with a pattern, by a stream of its own. */
 static bool file_has(struct weir_file *file, uint64_t off, size_t n,
 		     unsigned seed)
 {
@@ -147,10 +147,6 @@ static void concurrent(void)
 	struct gate gate;
 	bool landed = false;
 
-	/*
-	 * The worker is held by work, not by a host function, of which the
-	 * stream may assume nothing.
-	 */
 	gate_init(&gate, 0);
 	must(weir_stream_read(s, file, 0, &t, 0, MB));
 	must(weir_stream_read(s, file, MB, &t, MB, MB));

@@ -11,9 +11,9 @@
 #include "core/util.h"
 #include "stream/fileio.h"
 
-/* Fewer bytes than this are not worth a direct read. */
+/* Transfers of fewer bytes go through the page cache. */
 #define DIRECT_MIN (64u << 10)
-/* From this share of its pages in the page cache on, in 1/1000, so is none. */
+/* So do those of which this share of pages, in 1/1000, is in it already. */
 #define RESIDENT 950u
 
 void weir__fileio_put(struct weir__fileio *io)

@@ -30,12 +30,14 @@ struct weir__stream_mode {
 	/*
 	 * Issue pending operations, oldest first, as far as the mode permits.
 	 * Called whenever one was queued or has finished, on any thread, with
-	 * the stream's lock held, which is released meanwhile. Does not block.
+	 * the stream's lock held, which is released meanwhile. May block if
+	 * native, as submit.
 	 */
 	void (*issue)(struct weir_stream *s);
 	/*
-	 * Submit ready work of one of its operations to the queue. The stream's
-	 * lock is held; native: released meanwhile, as the driver may block.
+	 * Submit ready work of one of its operations to the queue: 0 or the
+	 * backend's errno. The stream's lock is held; native: it is released
+	 * meanwhile, since the driver may block.
 	 */
 	int (*submit)(struct weir_stream *s, struct weir__work *work);
 	/*

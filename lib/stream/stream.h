@@ -75,8 +75,8 @@ struct weir__stream_op {
 	void (*release)(struct weir__stream_op *op);
 	/*
 	 * What the backend gets. Works are allocated by the library, never by a
-	 * module, and struct weir__work grows only at its end: so a module that
-	 * knows fewer members works with a library that has more.
+	 * module, and struct weir__work grows only at its end: a module does
+	 * not need to know the members after those that it was built with.
 	 */
 	struct weir__work work;
 	struct weir__fileio *io; /* of a file operation */
