@@ -138,24 +138,21 @@ static void never_blocks(void)
 	free(out);
 }
 
-static void waits(void)
+static void waits_for_device(void)
 {
 	struct weir_stream *a = gpu_stream(weir, "a", 0);
 	struct weir_stream *b = gpu_stream(weir, "b", 0);
-	struct weir_stream *cpu;
-	struct weir_tensor d = on_gpu(weir, 4 << 20), h = bytes(weir, 16);
-	unsigned char *in = malloc(4 << 20), out[16] = { 0 };
+	struct weir_tensor d = on_gpu(weir, 4 << 20);
 	struct weir_event *ev = new_event(weir, 0);
-	struct weir_buf *pinned;
 	unsigned long before = fake.calls("cuStreamWaitEvent");
-	struct gate gate;
+	unsigned char out[16] = { 0 };
+	struct weir_buf *pinned;
 	void *data;
 
 	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_PINNED), 4 << 20, NULL,
 			    &pinned));
 	data = weir_buf_data(pinned);
 	pattern(data, 4 << 20, 5);
-	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	fake.set("RATE", "1e8");
 	must(weir_stream_set(a, &d, 0, data, 4 << 20));
 	must(weir_stream_record(a, ev));
@@ -165,33 +162,47 @@ static void waits(void)
 		is_int(fake.calls("cuStreamWaitEvent") - before, 1,
 		       "a CUDA stream waits for another by a driver event");
 	must(weir_stream_sync(b, -1));
+	fake.set("RATE", "0");
 	is_mem(out, (unsigned char *)data + (4 << 20) - 16, 16,
 	       "a CUDA stream that waits for another sees its bytes");
-	must(weir_stream_fill(a, &d, 0, 4 << 20, 9));
-	must(weir_stream_record(a, ev));
+	weir_event_free(ev);
+	weir_stream_free(a);
+	weir_stream_free(b);
+	weir_buf_free(pinned);
+	weir_buf_free(d.buf);
+}
+
+static void waits_for_host(void)
+{
+	struct weir_stream *s = gpu_stream(weir, "device", 0), *cpu;
+	struct weir_tensor d = on_gpu(weir, 4 << 20), h = bytes(weir, 16);
+	struct weir_event *ev = new_event(weir, 0);
+	struct gate gate;
+
+	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
+	fake.set("RATE", "1e8");
+	must(weir_stream_fill(s, &d, 0, 4 << 20, 9));
+	must(weir_stream_record(s, ev));
 	must(weir_stream_wait(cpu, ev));
 	must(weir_stream_fill(cpu, &h, 0, 16, 1));
 	must(weir_stream_sync(cpu, -1));
-	is_int(weir_event_query(ev), 1, "a CPU stream waits for a CUDA one");
 	fake.set("RATE", "0");
+	is_int(weir_event_query(ev), 1, "a CPU stream waits for a CUDA one");
 	shut(cpu, &gate);
 	must(weir_stream_record(cpu, ev));
-	must(weir_stream_wait(b, ev));
-	must(weir_stream_fill(b, &d, 0, 16, 7));
-	must(weir_stream_record(b, ev));
+	must(weir_stream_wait(s, ev));
+	must(weir_stream_fill(s, &d, 0, 16, 7));
+	must(weir_stream_record(s, ev));
 	is_int(weir_event_wait(ev, 5 * MS), -ETIMEDOUT,
 	       "an event of a CUDA stream that waits for a CPU stream is not done");
 	open_gate(&gate);
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
 	       "a CUDA stream that waits for a CPU stream goes on when that does");
 	weir_event_free(ev);
-	weir_stream_free(a);
-	weir_stream_free(b);
+	weir_stream_free(s);
 	weir_stream_free(cpu);
-	weir_buf_free(pinned);
 	weir_buf_free(d.buf);
 	weir_buf_free(h.buf);
-	free(in);
 }
 
 /* An event that only the driver can complete, seen by poll(2). */
@@ -253,17 +264,12 @@ static void files(void)
 	free(out);
 }
 
-static void native(void)
+static void handles(void)
 {
 	struct weir_stream *n = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
-	struct weir_stream *s = gpu_stream(weir, "own", 0), *w, *cpu;
-	struct weir_event *ev = new_event(weir, 0);
-	struct weir_tensor d = on_gpu(weir, 1 << 20);
+	struct weir_stream *s = gpu_stream(weir, "own", 0), *cpu;
 	struct CUstream_st *handle = NULL;
-	unsigned char in[64], out[64] = { 0 };
-	struct gate gate;
 
-	pattern(in, 64, 2);
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	is_int(weir_cuda_stream_native(n, &handle), 0,
 	       "a native stream has a handle");
@@ -272,8 +278,31 @@ static void native(void)
 	       "the handle of a stream that is not native is -EOPNOTSUPP");
 	is_err(weir_cuda_stream_native(cpu, &handle), -EOPNOTSUPP, "CPU",
 	       "the handle of a CPU stream is -EOPNOTSUPP");
-	is_int(weir_cuda_stream_wrap(gpu(weir), handle, &w), 0,
-	       "weir_cuda_stream_wrap takes a stream of the caller's");
+	weir_stream_free(n);
+	weir_stream_free(s);
+	weir_stream_free(cpu);
+}
+
+/* A stream around the handle of @native. */
+static struct weir_stream *wrapped(struct weir_stream *native)
+{
+	struct CUstream_st *handle;
+	struct weir_stream *w;
+
+	must(weir_cuda_stream_native(native, &handle));
+	must(weir_cuda_stream_wrap(gpu(weir), handle, &w));
+	return w;
+}
+
+static void two_users(void)
+{
+	struct weir_stream *n = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_tensor d = on_gpu(weir, 1 << 20);
+	unsigned char in[64], out[64] = { 0 };
+	struct weir_stream *w = wrapped(n);
+
+	pattern(in, 64, 2);
 	must(weir_stream_set(n, &d, 0, in, 64));
 	must(weir_stream_get(w, &d, 0, out, 64));
 	must(weir_stream_record(w, ev));
@@ -289,6 +318,23 @@ static void native(void)
 		       "an event of a wrapped stream covers work that others queued");
 	fake.release();
 	must(weir_event_wait(ev, -1));
+	weir_stream_free(w);
+	weir_stream_free(n);
+	weir_event_free(ev);
+	weir_buf_free(d.buf);
+}
+
+static void native_waits(void)
+{
+	struct weir_stream *n = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
+	struct weir_stream *s = gpu_stream(weir, "own", 0), *cpu;
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_tensor d = on_gpu(weir, 1 << 20);
+	struct weir_stream *w = wrapped(n);
+	unsigned char byte = 0;
+	struct gate gate;
+
+	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	shut(cpu, &gate);
 	must(weir_stream_record(cpu, ev));
 	open_gate(&gate);
@@ -299,9 +345,9 @@ static void native(void)
 	must(weir_stream_fill(s, &d, 0, 64, 3));
 	must(weir_stream_record(s, ev));
 	must(weir_stream_wait(w, ev));
-	must(weir_stream_get(w, &d, 0, out, 1));
+	must(weir_stream_get(w, &d, 0, &byte, 1));
 	must(weir_stream_sync(w, -1));
-	is_int(out[0], 3,
+	is_int(byte, 3,
 	       "work of a native stream sees the bytes of a stream that it waited for");
 	weir_stream_free(w);
 	weir_stream_free(n);
@@ -359,15 +405,18 @@ static void pointers(void)
 int main(void)
 {
 	open_driver();
-	plan(52);
+	plan(51);
 	weir = open_cuda();
 	moves();
 	mixed();
 	never_blocks();
-	waits();
+	waits_for_device();
+	waits_for_host();
 	descriptors();
 	files();
-	native();
+	handles();
+	two_users();
+	native_waits();
 	pointers();
 	weir_close(weir);
 	all_given_back("after all,");
