@@ -12,9 +12,6 @@ static void moves(void)
 	struct weir_stream *s = gpu_stream(weir, "moves", 0);
 	struct weir_tensor a = on_gpu(weir, 3 << 20), b = on_gpu(weir, 3 << 20);
 	unsigned char *in = malloc(3 << 20), *out = malloc(3 << 20);
-	struct weir_rect r = {
-		.off = 3, .width = 4, .rows = 3, .pitch = 10, .host_pitch = 6
-	};
 
 	pattern(in, 3 << 20, 1);
 	ok(!weir_tensor_data(&a), "device memory has no address for the host");
@@ -31,23 +28,6 @@ static void moves(void)
 	memset(in + 10, 0xee, 5);
 	is_mem(out, in + 8, 9,
 	       "a fill of device memory writes its bytes and no others");
-	must(weir_stream_fill(s, &b, 0, 64, 0));
-	must(weir_stream_set_2d(s, &b, &r, in));
-	must(weir_stream_get(s, &b, 0, out, 64));
-	must(weir_stream_sync(s, -1));
-	ok(!memcmp(out + 3, in, 4) && !memcmp(out + 13, in + 6, 4) &&
-		   !memcmp(out + 23, in + 12, 4) && !out[7] && !out[12],
-	   "weir_stream_set_2d writes rows at the tensor's pitch, and nothing between");
-	memset(out, 0, 16);
-	must(weir_stream_get_2d(s, &b, &r, out));
-	must(weir_stream_sync(s, -1));
-	ok(!memcmp(out, in, 4) && !memcmp(out + 6, in + 6, 4) && !out[4],
-	   "weir_stream_get_2d writes rows at the host's pitch, and nothing between");
-	must(weir_tensor_set(&a, 1, in, 1000));
-	must(weir_tensor_copy(&b, &a));
-	must(weir_tensor_get(&b, 1, out, 1000));
-	is_mem(out, in, 1000,
-	       "blocking set, copy and get of device memory move the same bytes");
 	is_err(weir_stream_set(s, &a, 3 << 20, in, 1), -EINVAL, "has 3145728",
 	       "a set outside of a device tensor returns -EINVAL");
 	is_err(weir_stream_fill(s, &a, 1, SIZE_MAX, 0), -EINVAL, "has 3145728",
@@ -57,6 +37,47 @@ static void moves(void)
 	weir_buf_free(b.buf);
 	free(in);
 	free(out);
+}
+
+static void rectangles(void)
+{
+	struct weir_rect r = {
+		.off = 3, .width = 4, .rows = 3, .pitch = 10, .host_pitch = 6
+	};
+	struct weir_stream *s = gpu_stream(weir, "rectangles", 0);
+	struct weir_tensor t = on_gpu(weir, 64);
+	unsigned char in[64], out[64];
+
+	pattern(in, 64, 1);
+	must(weir_stream_fill(s, &t, 0, 64, 0));
+	must(weir_stream_set_2d(s, &t, &r, in));
+	must(weir_stream_get(s, &t, 0, out, 64));
+	must(weir_stream_sync(s, -1));
+	ok(!memcmp(out + 3, in, 4) && !memcmp(out + 13, in + 6, 4) &&
+		   !memcmp(out + 23, in + 12, 4) && !out[7] && !out[12],
+	   "weir_stream_set_2d writes rows at the tensor's pitch, and nothing between");
+	memset(out, 0, 16);
+	must(weir_stream_get_2d(s, &t, &r, out));
+	must(weir_stream_sync(s, -1));
+	ok(!memcmp(out, in, 4) && !memcmp(out + 6, in + 6, 4) && !out[4],
+	   "weir_stream_get_2d writes rows at the host's pitch, and nothing between");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+static void blocking_calls(void)
+{
+	struct weir_tensor a = on_gpu(weir, 1001), b = on_gpu(weir, 1001);
+	unsigned char in[1000], out[1000];
+
+	pattern(in, 1000, 1);
+	must(weir_tensor_set(&a, 1, in, 1000));
+	must(weir_tensor_copy(&b, &a));
+	must(weir_tensor_get(&b, 1, out, 1000));
+	is_mem(out, in, 1000,
+	       "blocking set, copy and get of device memory move the same bytes");
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
 }
 
 /* Views, and host tensors besides device tensors. */
@@ -408,6 +429,8 @@ int main(void)
 	plan(51);
 	weir = open_cuda();
 	moves();
+	rectangles();
+	blocking_calls();
 	mixed();
 	never_blocks();
 	waits_for_device();

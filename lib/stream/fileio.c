@@ -160,6 +160,37 @@ static bool goes_buffered(struct weir_file *file, uint64_t off, size_t n)
 	       weir__file_resident(file, off, n) >= RESIDENT;
 }
 
+/* The job: @n bytes of the file, and of the buffer of @op at @addr. */
+static struct weir__fileio *fileio_new(struct weir__stream_op *op,
+				       struct weir_file *file, uint64_t off,
+				       size_t n, unsigned char *addr,
+				       bool write)
+{
+	bool host = weir__buf_is_host(op->access[0].buf);
+	struct weir__fileio *io = weir__calloc(1, sizeof(*io));
+
+	if (!io) {
+		weir__fail(-ENOMEM, "%s: no memory for a job of %zu bytes",
+			   file->base, sizeof(*io));
+		return NULL;
+	}
+	atomic_init(&io->refs, 1);
+	io->op = op;
+	io->ext.file = file;
+	io->ext.off = off;
+	io->ext.len = n;
+	io->ext.addr = addr;
+	io->ext.dev = host ? NULL : op->stream->dev;
+	io->ext.buffered = goes_buffered(file, off, n);
+	io->job.ext = &io->ext;
+	io->job.n_ext = 1;
+	io->job.write = write;
+	io->job.chunk_done = fileio_chunk_done;
+	io->job.done = fileio_job_done;
+	io->job.arg = io;
+	return io;
+}
+
 /* Fill in the access to memory, the range of the file, and the job. */
 static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 			  uint64_t file_off, const struct weir_tensor *t,
@@ -168,43 +199,20 @@ static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 	struct weir_stream *s = op->stream;
 	struct weir__engine *eng;
 	unsigned char *addr;
-	struct weir_buf *buf;
-	struct weir__fileio *io;
 	int r = check_args(s, file, file_off, n, write);
 
 	if (r == 0)
 		r = weir__stream_op_access(op, t, off, n, !write, &addr);
+	if (r == 0)
+		r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
-	buf = op->access[0].buf;
-	r = weir__engine_get(s->src.weir, &eng);
-	if (r < 0)
-		return r;
-	io = weir__calloc(1, sizeof(*io));
-	if (!io)
-		return weir__fail(-ENOMEM,
-				  "%s: no memory for a job of %zu bytes",
-				  file->base, sizeof(*io));
-	*io = (struct weir__fileio){
-		.op = op,
-		.eng = eng,
-		.ext = { .file = file,
-			 .off = file_off,
-			 .len = n,
-			 .addr = addr,
-			 .dev = weir__buf_is_host(buf) ? NULL : s->dev,
-			 .buffered = goes_buffered(file, file_off, n) },
-		.job = { .n_ext = 1,
-			 .write = write,
-			 .chunk_done = fileio_chunk_done,
-			 .done = fileio_job_done,
-			 .arg = io },
-	};
-	atomic_init(&io->refs, 1);
-	io->job.ext = &io->ext;
-	op->access[0].dma = !write && !io->ext.dev && !io->ext.buffered;
+	op->io = fileio_new(op, file, file_off, n, addr, write);
+	if (!op->io)
+		return -ENOMEM;
+	op->io->eng = eng;
+	op->access[0].dma = !write && !op->io->ext.dev && !op->io->ext.buffered;
 	op->not_in_driver = n;
-	op->io = io;
 	op->start = fileio_start;
 	op->release = fileio_release;
 	op->file = weir__file_ref(file);

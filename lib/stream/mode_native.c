@@ -49,7 +49,7 @@ static void queue_marker(struct weir_stream *s)
 
 	/* Without memory for it the tail is that of the library's own work. */
 	weir__error_save(&saved);
-	if (weir__stream_op_new(s, "mark", &op) == 0) {
+	if (weir__stream_op_new(s, "marker", &op) == 0) {
 		op->work.kind = WEIR__WORK_MARK;
 		op->work.rows = 1;
 		op->work.done = marker_done;

@@ -93,7 +93,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 		    weir__stream_abandon(s)) {
 			weir__log(
 				p->weir,
-				"weir_close: %s: work is still in flight at the deadline; the memory that it uses is leaked",
+				"weir_close: %s: work is still out at the deadline; the memory that it uses is leaked",
 				s->label);
 			ret = -ETIMEDOUT;
 		}
