@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller of a native stream, who hands copies to the driver, and a root that
- * gives up the operation meanwhile. The file is compiled into this test, which
- * does the two one after the other.
+ * The caller of a native stream submits the copies of a file operation, and the
+ * root may abandon that operation meanwhile. Both files are compiled into this
+ * test, which does the two one after the other.
  */
 #include "../lib/stream/fileio.c"
+#include "../lib/stream/mode_native.c"
 
 #include "tap.h"
 
 static unsigned submitted;
 
-static int submit(void *queue, struct weir__work *work)
+static int count_submit(void *queue, struct weir__work *work)
 {
 	(void)queue;
 	(void)work;
@@ -19,31 +20,37 @@ static int submit(void *queue, struct weir__work *work)
 }
 
 static const struct weir__queue_ops queue_ops = { .size = sizeof(queue_ops),
-						  .submit = submit };
+						  .submit = count_submit };
 static const struct weir__backend backend = { .size = sizeof(backend),
 					      .queue = &queue_ops };
 
 int main(void)
 {
 	struct weir_dev dev = { .backend = &backend };
-	struct weir_stream stream = { .dev = &dev, .ops = &queue_ops };
-	struct weir__stream_op op = { .stream = &stream, .unhanded = 100 };
-	struct fileio io = { .op = &op, .ext.len = 100, .refs = 2 };
+	struct weir_stream stream = { .dev = &dev,
+				      .ops = &queue_ops,
+				      .mode = &weir__stream_native };
+	struct weir__stream_op op = { .stream = &stream, .not_in_driver = 100 };
+	struct weir__fileio io = { .op = &op, .ext.len = 100, .refs = 2 };
 	struct weir__work first = { .width = 60 }, second = { .width = 40 };
 
 	plan(4);
 	op.io = &io;
 	io.job.arg = &io;
 	pthread_mutex_init(&stream.lock, NULL);
-	fileio_submit_copy(&io.job, &first);
-	is_int(hand_over(&stream, &io), 60, "a copy is handed to the driver");
-	ok(op.unhanded == 40 && submitted == 1, "... and the operation knows");
-	fileio_submit_copy(&io.job, &second);
+	pthread_mutex_init(&stream.submit_lock, NULL);
+	native_submit_copy(&io.job, &first);
+	is_int(submit_copies(&stream, &io), 60,
+	       "the caller submits the copies that are ready");
+	ok(op.not_in_driver == 40 && submitted == 1,
+	   "a submitted copy is counted down in its operation");
+	native_submit_copy(&io.job, &second);
 	fileio_release(&op);
-	op.unhanded = 7; /* of another by now */
-	hand_over(&stream, &io);
-	is_int(op.unhanded, 7,
-	       "what was given up is not counted for the operation any more");
-	is_int(submitted, 1, "... nor handed to the driver");
+	op.not_in_driver = 7; /* the operation is used again */
+	submit_copies(&stream, &io);
+	is_int(op.not_in_driver, 7,
+	       "a copy of an abandoned operation is not counted down in it");
+	is_int(submitted, 1,
+	       "a copy of an abandoned operation is not submitted");
 	return done_testing();
 }

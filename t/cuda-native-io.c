@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files on native streams, on either driver: their copies are in order
- * with what others queue there. Work before them is made to hang on the
- * stand-in, so that a call which returns waited for no more than its own
- * copies being queued.
- * pwrite(2) is ours here, for disks that are slow.
+ * Files on native streams, on either driver: their copies are in order with the
+ * work that others queue there. On the stand-in the work before them hangs, so
+ * that a call which returns waited for no more than its own copies being queued.
+ * The test has a pwrite(2) of its own, for disks that are slow.
  */
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -38,18 +37,19 @@ static void reads(void)
 	must(weir_stream_fill(native, &a, 0, N, 1));
 	must(weir_stream_record(native, ev));
 	is_int(weir_stream_read(native, file, 0, &a, 0, N), 0,
-	       "a read returns when its copies are queued");
+	       "a read on a native stream returns when its copies are queued");
 	if (on_fake(1))
-		is_int(weir_event_query(ev), 0, "... behind what is not done");
+		is_int(weir_event_query(ev), 0,
+		       "a read on a native stream returns before work queued earlier is done");
 	must(weir_stream_copy(native, &b, &a));
 	must(weir_stream_fill(native, &a, 0, N, 2));
 	must(weir_stream_record(native, ev));
 	must(weir_stream_wait(s, ev));
 	fake.release();
 	is_int(weir_stream_sync(s, 20 * SEC), 0,
-	       "... is seen by other streams");
+	       "a stream that waits for a native one ends after its reads");
 	ok(holds_pattern(&b, N, 5),
-	   "... and lies between what is before and behind");
+	   "a read on a native stream takes effect between the work before and after it");
 	weir_stream_free(s);
 	weir_event_free(ev);
 	weir_file_close(file);
@@ -67,14 +67,17 @@ static void writes(void)
 	fake.arm("cuMemcpyDtoDAsync", 1, FAKECUDA_HANG, 0);
 	must(weir_stream_copy(native, &b, &a));
 	is_int(weir_stream_write(native, file, 0, &b, 0, N), 0,
-	       "a write returns when its copies are queued");
+	       "a write on a native stream returns when its copies are queued");
 	must(weir_stream_fill(native, &b, 0, N, 1));
 	must(weir_stream_record(native, ev));
 	if (on_fake(1))
-		is_int(weir_event_query(ev), 0, "... behind what is not done");
+		is_int(weir_event_query(ev), 0,
+		       "a write on a native stream returns before work queued earlier is done");
 	fake.release();
-	is_int(weir_event_wait(ev, 20 * SEC), 0, "... and is done");
-	ok(file_has(weir, file, N, 6), "... before its source is written to");
+	is_int(weir_event_wait(ev, 20 * SEC), 0,
+	       "the event of a write on a native stream is done");
+	ok(file_has(weir, file, N, 6),
+	   "a write on a native stream takes its bytes before later work changes them");
 	must(weir_tensor_fill(&a, 0, N, 0x77));
 	slow_disk = 100000;
 	must(weir_stream_write(native, file, 0, &a, 0, N));
@@ -83,7 +86,8 @@ static void writes(void)
 	must(weir_stream_sync(native, 20 * SEC));
 	slow_disk = 0;
 	must(weir_tensor_get(&b, N - 1, &last, 1));
-	is_int(last, 0x77, "a read waits for a write of the same bytes");
+	is_int(last, 0x77,
+	       "a read on a native stream waits for a write of the same bytes");
 	weir_event_free(ev);
 	weir_file_close(file);
 	weir_buf_free(a.buf);
@@ -100,8 +104,9 @@ static void large(void)
 		must(weir_stream_write(native, file, at, &a, at, LARGE / 160));
 	must(weir_stream_read(native, file, 0, &b, 0, LARGE));
 	is_int(weir_stream_sync(native, 40 * SEC), 0,
-	       "more than the slots hold is written, and read");
-	ok(holds_pattern(&b, LARGE, 7), "... every byte of it");
+	       "writes and a read of more bytes than the slots have end");
+	ok(holds_pattern(&b, LARGE, 7),
+	   "writes and a read of more bytes than the slots have move each byte");
 	weir_file_close(file);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
@@ -122,16 +127,17 @@ static void host_memory(void)
 	must(weir_stream_read(native, file, 0, &h, 0, N));
 	fake.set("RATE", "0");
 	ok(is_pattern(weir_tensor_data(&h), N, 9),
-	   "a read to host memory returns with the bytes");
+	   "a read to host memory on a native stream returns with the bytes");
 	must(weir_stream_copy(native, &d, &h));
 	must(weir_stream_sync(native, 20 * SEC));
-	ok(holds_pattern(&d, N, 9), "... which are there for what follows");
+	ok(holds_pattern(&d, N, 9),
+	   "work after a read to host memory on a native stream sees the bytes");
 	weir_file_close(file);
 	weir_buf_free(buf);
 	weir_buf_free(d.buf);
 }
 
-/* By the device. */
+/* Copies and fills that the driver refuses. */
 static void refusals(struct weir_file *file, struct weir_tensor *d)
 {
 	int r;
@@ -139,15 +145,15 @@ static void refusals(struct weir_file *file, struct weir_tensor *d)
 	fake.arm("cuMemcpyHtoDAsync", 1, FAKECUDA_ONCE, 999);
 	(void)weir_stream_read(native, file, 0, d, 0, 4096);
 	is_err(weir_stream_sync(native, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
-	       "a copy that the driver refuses fails it in the driver's words");
+	       "a copy that the driver refuses fails a native stream in the driver's words");
 	must(weir_stream_reset(native));
 	/* The read may find the stream failed, or about to be. */
 	fake.arm("cuMemsetD8Async", 1, FAKECUDA_ONCE, 999);
 	must(weir_stream_fill(native, d, 0, N, 1));
 	r = weir_stream_read(native, file, 0, d, 0, 4096);
-	ok(r == 0 || r == -ECANCELED, "a read behind what fails returns");
+	ok(r == 0 || r == -ECANCELED, "a read after work that fails returns");
 	is_err(weir_stream_sync(native, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
-	       "... and so does waiting for it");
+	       "weir_stream_sync after a read that was not begun returns the failure");
 	must(weir_stream_reset(native));
 }
 
@@ -158,14 +164,15 @@ static void failures(void)
 
 	(void)weir_stream_read(native, file, 0, &d, 0, N);
 	is_err(weir_stream_sync(native, 20 * SEC), -ENODATA, "ends before",
-	       "a read over the end of the file fails the stream");
+	       "a read over the end of the file fails a native stream");
 	is_err(weir_stream_read(native, file, 0, &d, 0, 16), -ECANCELED,
-	       "ends before", "... which then takes none");
+	       "ends before", "a native stream that failed takes no read");
 	must(weir_stream_reset(native));
 	if (on_fake(3))
 		refusals(file, &d);
 	must(weir_stream_read(native, file, 0, &d, 0, 4096));
-	is_int(weir_stream_sync(native, 20 * SEC), 0, "... until it is reset");
+	is_int(weir_stream_sync(native, 20 * SEC), 0,
+	       "a native stream that was reset reads again");
 	weir_file_close(file);
 	weir_buf_free(d.buf);
 }

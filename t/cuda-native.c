@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams whose handle is known outside, on either driver. What they
- * wait for is made to hang on the stand-in, so that a call which returns did
- * not wait for its end.
+ * Native streams, on either driver. On the stand-in the work that they wait for
+ * hangs, so that a call which returns did not wait for its end.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -48,16 +47,20 @@ static int end_wait(struct waiting *w)
 	return w->result;
 }
 
-/* The device is let go, and the stream sees what it waited for. */
-static void then_sees(struct weir_event *ev, unsigned char byte)
+/* The device goes on, and the native stream sees the bytes of @what. */
+static void then_sees(struct weir_event *ev, unsigned char byte,
+		      const char *what)
 {
 	if (on_fake(1))
-		is_int(weir_event_query(ev), 0, "... before that is done");
+		is_int(weir_event_query(ev), 0,
+		       "a wait for %s returns before that is done", what);
 	memset(data, 0, N);
 	must(weir_stream_get(native, &dev, 0, data, N));
 	fake.release();
-	is_int(weir_stream_sync(native, 20 * SEC), 0, "... for which it waits");
-	ok(data[0] == byte && data[N - 1] == byte, "... and then sees it");
+	is_int(weir_stream_sync(native, 20 * SEC), 0,
+	       "a native stream that waits for %s ends", what);
+	ok(data[0] == byte && data[N - 1] == byte,
+	   "a native stream that waits for %s sees its bytes", what);
 }
 
 static void host_first(void)
@@ -71,11 +74,13 @@ static void host_first(void)
 	must(weir_stream_fill(s, &dev, 0, N, 0x11));
 	must(weir_stream_record(s, ev));
 	begin_wait(&w, ev);
-	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT, "a stream is held");
-	ok(!w.returned, "a wait for what it has not handed over blocks");
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
+	       "an event after a blocked host function is not done");
+	ok(!w.returned, "a wait for pending work blocks its caller");
 	open_gate(&gate);
-	is_int(end_wait(&w), 0, "a wait ends when all is with the driver");
-	then_sees(ev, 0x11);
+	is_int(end_wait(&w), 0,
+	       "a wait for pending work returns when that is in the driver");
+	then_sees(ev, 0x11, "pending work");
 	weir_event_free(ev);
 }
 
@@ -89,8 +94,8 @@ static void any_memory(void)
 	must(weir_stream_set(s, &dev, 0, any, N));
 	must(weir_stream_record(s, ev));
 	is_int(weir_stream_wait(native, ev), 0,
-	       "a wait for what a helper copies ends when that is handed over");
-	then_sees(ev, 0x22);
+	       "a wait for a copy by a helper returns when that is in the driver");
+	then_sees(ev, 0x22, "a copy by a helper");
 	weir_event_free(ev);
 	free(any);
 }
@@ -117,13 +122,13 @@ static void file_first(void)
 	must(weir_stream_read(s, file, 0, &dev, 0, N));
 	must(weir_stream_record(s, ev));
 	is_int(weir_stream_wait(native, ev), 0,
-	       "a wait for a file ends when its copies are handed over");
-	then_sees(ev, 0x33);
+	       "a wait for a file returns when its copies are in the driver");
+	then_sees(ev, 0x33, "a file");
 	weir_event_free(ev);
 	weir_file_close(file);
 }
 
-/* The copy of the one is with the driver, that of the other is not. */
+/* The copy of the file is in the driver, that of the helper is not. */
 static void in_part(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
@@ -142,13 +147,17 @@ static void in_part(void)
 	must(weir_stream_set(s, &big, 0, any, 4 * N));
 	must(weir_stream_record(s, ev));
 	begin_wait(&w, ev);
-	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT, "a helper is held");
-	ok(!w.returned, "a wait for what it has not handed over blocks, too");
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
+	       "an event after a blocked helper is not done");
+	ok(!w.returned,
+	   "a wait for a file and a copy by a blocked helper blocks its caller");
 	fake.release();
-	is_int(end_wait(&w), 0, "... until it has");
+	is_int(end_wait(&w), 0,
+	       "a wait for a file and a copy by a helper returns when both are in the driver");
 	must(weir_stream_get(native, &big, 4 * N - 1, data, 1));
 	must(weir_stream_sync(native, 20 * SEC));
-	is_int(data[0], 0x35, "... and then sees it");
+	is_int(data[0], 0x35,
+	       "a native stream that waits for a file and a copy by a helper sees both");
 	weir_event_free(ev);
 	weir_file_close(file);
 	weir_buf_free(big.buf);
@@ -168,9 +177,10 @@ static void load_first(void)
 	load = sample_load(weir, MODEL, N, gpu_memory(weir, WEIR_MEM_DEVICE),
 			   ev);
 	is_int(weir_stream_wait(native, ev), 0,
-	       "a wait for a tensor ends when its last copy is queued");
+	       "a wait for a tensor of a load returns when its last copy is in the driver");
 	if (on_fake(1))
-		is_int(weir_event_query(ev), 0, "... before it is done");
+		is_int(weir_event_query(ev), 0,
+		       "a wait for a tensor of a load returns before that is done");
 	must(weir_load_weights(load, &weights));
 	t = weir_weights_get(weights, 0);
 	must(weir_weights_entry(weights, 0, &e));
@@ -180,7 +190,8 @@ static void load_first(void)
 	must(weir_stream_sync(native, 20 * SEC));
 	for (size_t i = 0; i < N; i++)
 		wrong += data[i] != sample_byte(e.offset + i, 1);
-	is_int(wrong, 0, "... and then the stream sees all of it");
+	is_int(wrong, 0,
+	       "a native stream that waits for a tensor of a load sees all of it");
 	weir_event_free(ev);
 	weir_weights_free(weights);
 	weir_load_free(load);
@@ -192,13 +203,12 @@ static int fill_host(void *arg)
 	return 0;
 }
 
-/* The driver calls them, in order with what others queue there. */
-static void functions(void)
+/* The driver calls it, in order with the work that others queue. */
+static void function(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *w;
 	struct CUstream_st *handle;
-	int minus_5 = -5, calls = 0;
 
 	must(weir_cuda_stream_native(native, &handle));
 	must(weir_cuda_stream_wrap(gpu(weir), handle, &w));
@@ -206,36 +216,44 @@ static void functions(void)
 	memset(data, 0, N);
 	must(weir_stream_fill(native, &dev, 0, N, 1));
 	is_int(weir_stream_call(native, fill_host, data), 0,
-	       "a host function is queued");
+	       "weir_stream_call queues a host function on a native stream");
 	must(weir_stream_set(w, &dev, 0, data, N));
 	must(weir_stream_record(native, ev));
 	if (on_fake(1))
-		is_int(data[0], 0, "... and waits for what is before it");
+		is_int(data[0], 0,
+		       "a host function of a native stream waits for work before it");
 	fake.release();
-	is_int(weir_event_wait(ev, 20 * SEC), 0, "... after which it is done");
+	is_int(weir_event_wait(ev, 20 * SEC), 0,
+	       "the event of a host function of a native stream is done after it");
 	must(weir_stream_sync(w, 20 * SEC));
 	memset(data, 0, N);
 	must(weir_tensor_get(&dev, 0, data, N));
 	ok(data[0] == 0x44 && data[N - 1] == 0x44,
-	   "... before what others have queued behind it");
+	   "work that others queue after a host function sees its effect");
+	weir_stream_free(w);
+	weir_event_free(ev);
+}
+
+static void failing_function(void)
+{
+	int minus_5 = -5, calls = 0;
+
 	must(weir_stream_call(native, fail_with, &minus_5));
-	must(weir_stream_sync(w, 20 * SEC));
 	is_err(weir_stream_sync(native, 20 * SEC), -5, "returned -5",
-	       "its negative result fails the stream");
+	       "a negative result of a host function fails a native stream");
 	must(weir_stream_reset(native));
 	if (on_fake(1)) {
 		fake.arm("cuLaunchHostFunc", 1, FAKECUDA_ONCE, 999);
 		must(weir_stream_call(native, count_up, &calls));
 		is_err(weir_stream_sync(native, 20 * SEC), -EIO,
 		       "CUDA_ERROR_UNKNOWN",
-		       "what the driver refuses fails it in its words");
+		       "a host function that the driver refuses fails the stream in the driver's words");
 		must(weir_stream_reset(native));
 	}
 	must(weir_stream_call(native, count_up, &calls));
 	must(weir_stream_sync(native, 20 * SEC));
-	is_int(calls, 1, "... and was not called");
-	weir_stream_free(w);
-	weir_event_free(ev);
+	is_int(calls, 1,
+	       "a host function that the driver refused is not called");
 }
 
 static void *get_main(void *arg)
@@ -248,8 +266,8 @@ static void *get_main(void *arg)
 	return NULL;
 }
 
-/* A caller that is held is the only one. */
-static void others(void)
+/* A caller that is blocked blocks nobody else. */
+static void others_go_on(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_file *file = temp_file(weir, N, 1);
@@ -268,10 +286,12 @@ static void others(void)
 	must(weir_stream_read(s, file, 0, &dev2, 0, N));
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_wait(ev, 20 * SEC), 0,
-	       "while a caller is held by a native stream others go on");
-	is_int(weir_stream_error(native, &f), 0, "... and ask for its error");
+	       "other streams work while a caller is blocked by a native stream");
+	is_int(weir_stream_error(native, &f), 0,
+	       "weir_stream_error returns while a caller is blocked by the stream");
 	fake.release();
-	is_int(end_wait(&w), 0, "... and so does he in the end");
+	is_int(end_wait(&w), 0,
+	       "a caller blocked by a native stream returns when the device goes on");
 	must(weir_stream_sync(native, 20 * SEC));
 	weir_event_free(ev);
 	weir_file_close(file);
@@ -290,16 +310,17 @@ static void failures(void)
 	open_gate(&gate);
 	(void)end_wait(&w);
 	is_err(weir_stream_sync(native, 20 * SEC), -ECANCELED, "returned -5",
-	       "a native stream fails with what it waits for");
+	       "a native stream fails when the event it waits for does");
 	must(weir_stream_reset(native));
 	must(weir_stream_reset(s));
 	must(weir_stream_fill(native, &dev, 0, N, 0));
-	is_int(weir_stream_sync(native, 20 * SEC), 0, "... until it is reset");
+	is_int(weir_stream_sync(native, 20 * SEC), 0,
+	       "a native stream that was reset takes work");
 	weir_event_free(ev);
 }
 
-/* Who asks how a stream ended is not to wait for one more mark. */
-static void closed(void)
+/* Asking how a stream ended does not wait for one more marker. */
+static void closed_root(void)
 {
 	struct weir *root = open_cuda();
 	struct weir_stream *late = gpu_stream(root, "late", WEIR_STREAM_NATIVE);
@@ -308,7 +329,7 @@ static void closed(void)
 	must(weir_stream_fill(late, &t, 0, N, 1));
 	weir_close(root);
 	is_int(weir_stream_sync(late, 2 * SEC), 0,
-	       "a native stream of a closed root can be asked");
+	       "weir_stream_sync of a native stream of a closed root returns");
 	weir_stream_free(late);
 	weir_buf_free(t.buf);
 }
@@ -336,11 +357,12 @@ int main(void)
 	if (on_fake(4))
 		in_part();
 	load_first();
-	functions();
+	function();
+	failing_function();
 	if (on_fake(3))
-		others();
+		others_go_on();
 	failures();
-	closed();
+	closed_root();
 	weir_stream_free(native);
 	weir_stream_free(s);
 	weir_stream_free(cpu);

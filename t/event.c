@@ -10,35 +10,72 @@
 
 static struct weir *weir;
 
+static void never_recorded(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_failure f;
+
+	is_int(weir_event_query(ev), 1,
+	       "an event that was never recorded is done");
+	is_int(weir_event_wait(ev, 0), 0,
+	       "a wait for an event that was never recorded returns at once");
+	is_int(weir_event_error(ev, &f), 0,
+	       "an event that was never recorded has no error");
+	weir_event_free(ev);
+}
+
 static void queries(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "queries");
-	struct weir_failure f;
-	struct gate gate, again;
+	struct gate gate;
 
-	is_int(weir_event_query(ev), 1, "an event never recorded is done");
-	is_int(weir_event_wait(ev, 0), 0, "... and not waited for");
-	is_int(weir_event_error(ev, &f), 0, "... and has no error");
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_query(ev), 1,
 	       "an event recorded in an idle stream is done");
 	shut(s, &gate);
-	is_int(weir_event_query(ev), 1, "... whatever is queued after it");
+	is_int(weir_event_query(ev), 1,
+	       "work queued after a record does not change its event");
 	must(weir_stream_record(s, ev));
-	is_int(weir_event_query(ev), 0, "recorded again, it is not yet done");
-	is_err(weir_event_wait(ev, 0), -ETIMEDOUT,
-	       "weir_event_wait: ", "a timeout of 0 asks");
-	is_err(weir_event_wait(ev, 5 * MS), -ETIMEDOUT, "5000000",
-	       "a wait ends with its timeout");
+	is_int(weir_event_query(ev), 0,
+	       "an event recorded again after unfinished work is not done");
 	open_gate(&gate);
-	is_int(weir_event_wait(ev, -1), 0, "a wait ends when work does");
-	is_int(weir_event_query(ev), 1, "... and the event is done");
-	shut(s, &again);
+	must(weir_stream_sync(s, -1));
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void waits(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "waits");
+	struct gate gate;
+
+	shut(s, &gate);
+	must(weir_stream_record(s, ev));
+	is_err(weir_event_wait(ev, 0), -ETIMEDOUT, "weir_event_wait: ",
+	       "a wait with a timeout of 0 returns -ETIMEDOUT");
+	is_err(weir_event_wait(ev, 5 * MS), -ETIMEDOUT, "5000000",
+	       "a wait returns -ETIMEDOUT after its timeout");
+	open_gate(&gate);
+	is_int(weir_event_wait(ev, -1), 0,
+	       "a wait returns when the work is done");
+	is_int(weir_event_query(ev), 1, "an event that was waited for is done");
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void freed_early(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "freed");
+	struct gate gate;
+
+	shut(s, &gate);
 	must(weir_stream_record(s, ev));
 	weir_event_free(ev);
 	weir_event_free(NULL);
-	open_gate(&again);
+	open_gate(&gate);
 	is_int(weir_stream_sync(s, -1), 0,
 	       "an event can be freed before it is done");
 	weir_stream_free(s);
@@ -61,11 +98,11 @@ static void sees_writes(void)
 	must(weir_stream_get(b, &t, 0, out, 1 << 20));
 	must(weir_stream_record(b, ev));
 	is_err(weir_event_wait(ev, 20 * MS), -ETIMEDOUT, "",
-	       "a stream that waits for an event holds its work back");
+	       "work of a stream that waits for an event is pending");
 	open_gate(&gate);
 	must(weir_event_wait(ev, -1));
 	ok(is_pattern(out, 1 << 20, 77),
-	   "a waiter sees the writes made before the record");
+	   "a stream that waits sees the writes made before the record");
 	must(weir_stream_wait(b, ev));
 	must(weir_stream_sync(b, -1));
 	ok(true, "a stream can wait for an event of its own");
@@ -93,8 +130,9 @@ static void recorded_later(void)
 	must(weir_stream_record(a, ev));
 	open_gate(&first);
 	is_int(weir_event_wait(end, 10 * SEC), 0,
-	       "a stream waits for the event as it was recorded then");
-	is_int(weir_event_query(ev), 0, "... not as it is recorded now");
+	       "a stream waits for the event as recorded when the wait was queued");
+	is_int(weir_event_query(ev), 0,
+	       "an event recorded again is not done when its earlier record is");
 	open_gate(&second);
 	must(weir_stream_sync(a, -1));
 	weir_stream_free(a);
@@ -110,11 +148,11 @@ static void two_roots(void)
 	struct weir_event *far = new_event(other, 0), *bad;
 
 	is_err(weir_stream_record(s, far), -EINVAL, "another root",
-	       "a stream does not record events of another root");
+	       "recording an event of another root returns -EINVAL");
 	is_err(weir_stream_wait(s, far), -EINVAL, "another root",
-	       "... nor wait for them");
+	       "waiting for an event of another root returns -EINVAL");
 	is_err(weir_event_new(weir, 8, &bad), -EINVAL, "0x8",
-	       "flags that are not known are refused");
+	       "unknown flags of an event return -EINVAL");
 	weir_event_free(far);
 	weir_stream_free(s);
 	weir_close(other);
@@ -137,7 +175,8 @@ static void long_chain(void)
 	must(weir_stream_record(s[LINKS - 1], ev));
 	is_int(weir_event_query(ev), 0, "%d streams wait in a row", LINKS);
 	open_gate(&gate);
-	is_int(weir_event_wait(ev, 30 * SEC), 0, "... and all go on");
+	is_int(weir_event_wait(ev, 30 * SEC), 0,
+	       "all of these streams go on when the first does");
 	for (int i = 0; i < LINKS; i++)
 		weir_stream_free(s[i]);
 	weir_event_free(ev);
@@ -154,41 +193,70 @@ static void descriptors(void)
 {
 	struct weir_event *ev = new_event(weir, 0);
 	struct weir_stream *s = new_stream(weir, "polled");
-	struct epoll_event got = { .events = EPOLLIN };
-	int fd = weir_event_fd(ev), ep = epoll_create1(EPOLL_CLOEXEC);
+	int fd = weir_event_fd(ev);
 	struct gate gate, old;
 
 	ok(fd >= 0 && readable(fd, 0),
 	   "the descriptor of an event never recorded is readable");
 	is_int(weir_event_fd(ev), fd, "an event has one descriptor");
-	epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
 	shut(s, &old);
 	must(weir_stream_record(s, ev));
-	ok(!readable(fd, 0), "recorded, it is not readable");
+	ok(!readable(fd, 0),
+	   "a descriptor is not readable after a record of unfinished work");
 	gate_init(&gate, 0);
 	must(weir_stream_call(s, through_gate, &gate));
 	must(weir_stream_record(s, ev));
 	open_gate(&old);
 	sem_wait(&gate.entered);
-	ok(!readable(fd, 20), "an earlier record does not make it readable");
+	ok(!readable(fd, 20),
+	   "the end of an earlier record does not make a descriptor readable");
 	open_gate(&gate);
-	ok(readable(fd, 10000), "it becomes readable when the event is done");
-	is_int(epoll_wait(ep, &got, 1, 10000), 1, "... to epoll too");
-	ok(readable(fd, 0), "... and stays so");
-	is_int(weir_event_query(ev), 1, "readable means done");
+	ok(readable(fd, 10000),
+	   "a descriptor becomes readable when its event is done");
+	is_int(weir_event_query(ev), 1,
+	       "an event whose descriptor is readable is done");
+	weir_event_free(ev);
+	weir_stream_free(s);
+}
+
+static void epolled(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "epolled");
+	struct epoll_event got = { .events = EPOLLIN };
+	int fd = weir_event_fd(ev), ep = epoll_create1(EPOLL_CLOEXEC);
+	struct gate gate;
+
+	epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
+	is_int(epoll_wait(ep, &got, 1, 10000), 1,
+	       "epoll reports the descriptor of an event that is done");
+	ok(readable(fd, 0), "a descriptor stays readable");
 	shut(s, &gate);
 	must(weir_stream_record(s, ev));
 	is_int(epoll_wait(ep, &got, 1, 0), 0,
-	       "recorded again, it is not readable");
+	       "a descriptor is not readable after the event is recorded again");
+	open_gate(&gate);
+	must(weir_stream_sync(s, -1));
+	close(ep);
 	weir_event_free(ev);
-	ev = new_event(weir, 0);
+	weir_stream_free(s);
+}
+
+static void late_descriptor(void)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	struct weir_stream *s = new_stream(weir, "late");
+	struct gate gate;
+	int fd;
+
+	shut(s, &gate);
 	must(weir_stream_record(s, ev));
 	fd = weir_event_fd(ev);
 	ok(!readable(fd, 0),
-	   "a descriptor asked for after the record is not readable yet");
+	   "a descriptor made after the record is not readable before its event is done");
 	open_gate(&gate);
-	ok(readable(fd, 10000), "... and is when the event is done");
-	close(ep);
+	ok(readable(fd, 10000),
+	   "a descriptor made after the record becomes readable with its event");
 	weir_event_free(ev);
 	weir_stream_free(s);
 }
@@ -203,7 +271,7 @@ static void timed(void)
 	int64_t ns = -1;
 
 	is_err(weir_event_elapsed(from, to, &ns), -EINVAL, "not recorded",
-	       "there is no time between events that were not recorded");
+	       "the time between events that were not recorded is -EINVAL");
 	shut(s, &gate);
 	must(weir_stream_record(s, to));
 	open_gate(&gate);
@@ -212,25 +280,28 @@ static void timed(void)
 	shut(s, &gate);
 	must(weir_stream_record(s, to));
 	is_err(weir_event_elapsed(from, to, &ns), -EAGAIN, "second",
-	       "nor before both are done");
+	       "the time between events of which one is not done is -EAGAIN");
 	usleep(20000);
 	open_gate(&gate);
 	must(weir_event_wait(to, -1));
 	is_int(weir_event_elapsed(from, to, &ns), 0,
-	       "between two timed events there is a time");
-	ok(ns >= 20 * MS && ns < 10 * SEC, "... that passed");
-	is_int(weir_event_elapsed(to, from, &ns), 0, "the other way round");
-	ok(ns <= -20 * MS, "... it is negative");
+	       "the time between two timed events is available when both are done");
+	ok(ns >= 20 * MS && ns < 10 * SEC,
+	   "the time between two events is the time that passed");
+	is_int(weir_event_elapsed(to, from, &ns), 0,
+	       "the time between two events is available in reverse order");
+	ok(ns <= -20 * MS,
+	   "the time between two events in reverse order is negative");
 	must(weir_stream_record(s, plain));
 	is_err(weir_event_elapsed(from, plain, &ns), -EINVAL, "TIMED",
-	       "an event not made for it has no time");
+	       "the time to an event without WEIR_EVENT_TIMED is -EINVAL");
 	weir_event_free(from);
 	weir_event_free(to);
 	weir_event_free(plain);
 	weir_stream_free(s);
 }
 
-/* A waiter, a poller and an epoll loop on one event. */
+/* A thread that waits for, polls or epolls one event. */
 struct watcher {
 	pthread_t thread;
 	struct weir_event *ev;
@@ -289,16 +360,19 @@ static void all_wake(void)
 	open_gate(&gate);
 	for (int i = 0; i < 3; i++)
 		pthread_join(w[i].thread, NULL);
-	is_int(w[0].result, -EIO, "a waiter wakes when the event fails");
-	is_int(w[1].result, -EIO, "... so does who polls its descriptor");
-	is_int(w[2].result, -EIO, "... and an epoll loop");
+	is_int(w[0].result, -EIO,
+	       "a thread in weir_event_wait wakes when the event fails");
+	is_int(w[1].result, -EIO,
+	       "a thread in poll(2) wakes when the event fails");
+	is_int(w[2].result, -EIO,
+	       "a thread in epoll_wait(2) wakes when the event fails");
 	weir_event_free(ev);
 	weir_stream_free(s);
 }
 
 static int fail_eventfd;
 
-/* The library's calls come here, too. */
+/* Instead of the C library's. */
 int eventfd(unsigned count, int flags)
 {
 	if (!fail_eventfd)
@@ -313,20 +387,21 @@ static void no_descriptor(void)
 
 	fail_eventfd = EMFILE;
 	is_err(weir_event_fd(ev), -EMFILE, "RLIMIT_NOFILE is ",
-	       "without descriptors for the process its limit is named");
+	       "weir_event_fd names RLIMIT_NOFILE where that is reached");
 	fail_eventfd = ENFILE;
 	is_err(weir_event_fd(ev), -ENFILE, "file-max",
-	       "... and the system's without any for the system");
+	       "weir_event_fd names file-max where that is reached");
 	fail_eventfd = ENOMEM;
 	is_err(weir_event_fd(ev), -ENOMEM,
 	       "descriptor: eventfd: Cannot allocate memory",
-	       "where memory is short no limit of descriptors is named");
+	       "weir_event_fd names no limit where memory is short");
 	fail_eventfd = ENOSYS;
 	is_err(weir_event_fd(ev), -ENOSYS,
 	       "descriptor: eventfd: Function not implemented",
-	       "... nor where the call is missing");
+	       "weir_event_fd names no limit where eventfd(2) is missing");
 	fail_eventfd = 0;
-	ok(weir_event_fd(ev) >= 0, "an event can be asked again");
+	ok(weir_event_fd(ev) >= 0,
+	   "weir_event_fd succeeds after it has failed");
 	weir_event_free(ev);
 }
 
@@ -334,12 +409,17 @@ int main(void)
 {
 	plan(47);
 	weir = open_root(WEIR_IO_AUTO);
+	never_recorded();
 	queries();
+	waits();
+	freed_early();
 	sees_writes();
 	recorded_later();
 	two_roots();
 	long_chain();
 	descriptors();
+	epolled();
+	late_descriptor();
 	timed();
 	all_wake();
 	no_descriptor();

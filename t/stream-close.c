@@ -51,16 +51,20 @@ static void drains(void)
 	must(weir_stream_record(b, ev));
 	weir_stream_free(a);
 	weir_close(weir);
-	is_int(calls, 50, "closing the root runs what is queued");
-	is_int(weir_event_query(ev), 1, "... on every stream");
+	is_int(calls, 50, "closing the root runs queued work");
+	is_int(weir_event_query(ev), 1,
+	       "closing the root runs queued work of each stream");
 	ok(is_pattern(weir_tensor_data(&t), 4 << 20, 3),
-	   "... and what that holds back");
-	is_str(logged, "", "... and tells the log nothing");
+	   "closing the root runs work that waits for other streams");
+	is_str(logged, "", "closing a root that finishes in time logs nothing");
 	is_err(weir_stream_call(b, slow, &calls), -ESHUTDOWN, "",
 	       "a stream of a closed root takes no work");
-	is_int(weir_stream_sync(b, -1), 0, "... but can be asked");
-	is_int(weir_stream_error(b, &f), 0, "... also for its error");
-	is_int(weir_event_wait(ev, -1), 0, "... and so can its events");
+	is_int(weir_stream_sync(b, -1), 0,
+	       "a stream of a closed root can be synchronised");
+	is_int(weir_stream_error(b, &f), 0,
+	       "a stream of a closed root has no error");
+	is_int(weir_event_wait(ev, -1), 0,
+	       "an event of a closed root can be waited for");
 	weir_event_free(ev);
 	weir_stream_free(b);
 	weir_file_close(file);
@@ -99,69 +103,107 @@ static void release(void *arg)
 	released++;
 }
 
-static void times_out(void)
+/*
+ * A root that is closed while stream @a is stuck: what was queued before its
+ * gate, and after it, and on @b, which waits for it.
+ */
+struct stuck {
+	struct weir_stream *a, *b;
+	struct weir_event *early, *mid;
+	struct waiting w; /* for an event of @b */
+	struct gate gate;
+	int calls; /* of @b */
+	int64_t took;
+};
+
+static unsigned char memory[64]; /* written to by @a: 1, and 2 */
+
+static void queue_stuck(struct stuck *k, struct weir *weir)
 {
-	static unsigned char memory[64];
-	struct weir *weir = root(50 * MS);
-	struct weir_stream *a = new_stream(weir, "stuck");
-	struct weir_stream *b = new_stream(weir, "behind");
-	struct weir_event *early = new_event(weir, 0);
-	struct weir_event *mid = new_event(weir, 0);
-	struct waiting w = { .ev = new_event(weir, 0) };
 	struct weir_buft *plain;
-	int64_t shape = 64, begun;
+	int64_t shape = 64;
 	struct weir_tensor t;
 	struct weir_buf *buf;
-	int calls = 0;
-	struct gate gate;
 
+	k->a = new_stream(weir, "stuck");
+	k->b = new_stream(weir, "waits");
+	k->early = new_event(weir, 0);
+	k->mid = new_event(weir, 0);
+	k->w.ev = new_event(weir, 0);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &plain));
 	must(weir_buf_wrap(plain, memory, 64, release, NULL, &buf));
 	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
 	must(weir_tensor_place(&t, buf, 0));
-	must(weir_stream_fill(a, &t, 0, 64, 1));
-	must(weir_stream_record(a, early));
-	shut(a, &gate);
-	must(weir_stream_fill(a, &t, 0, 64, 2));
-	must(weir_stream_record(a, mid));
-	must(weir_stream_wait(b, mid));
-	must(weir_stream_call(b, count_up, &calls));
-	must(weir_stream_record(b, w.ev));
+	must(weir_stream_fill(k->a, &t, 0, 64, 1));
+	must(weir_stream_record(k->a, k->early));
+	shut(k->a, &k->gate);
+	must(weir_stream_fill(k->a, &t, 0, 64, 2));
+	must(weir_stream_record(k->a, k->mid));
+	must(weir_stream_wait(k->b, k->mid));
+	must(weir_stream_call(k->b, count_up, &k->calls));
+	must(weir_stream_record(k->b, k->w.ev));
 	weir_buf_free(buf);
-	pthread_create(&w.thread, NULL, wait_thread, &w);
+}
+
+static void close_stuck(struct stuck *k)
+{
+	struct weir *weir = root(50 * MS);
+
+	*k = (struct stuck){ .calls = 0 };
+	queue_stuck(k, weir);
+	pthread_create(&k->w.thread, NULL, wait_thread, &k->w);
 	usleep(10000);
-	begun = now();
+	k->took = now();
 	weir_close(weir);
-	begun = now() - begun;
-	ok(begun >= 40 * MS && begun < 10 * SEC,
-	   "closing gives up at its timeout");
-	has_str(logged, "'", "... and tells the log");
-	pthread_join(w.thread, NULL);
-	is_int(w.result, -ESHUTDOWN, "waiters wake with -ESHUTDOWN");
-	has_str(w.text, "closed", "... and are told why");
-	is_int(weir_event_query(mid), -ESHUTDOWN, "events end in the same way");
-	is_int(weir_event_query(early), 1, "what was done stays done");
-	is_int(weir_stream_sync(a, -1), -ESHUTDOWN, "streams do, too");
-	is_int(released, 0, "memory that queued work uses is not freed");
-	weir_stream_free(b);
-	weir_event_free(early);
-	weir_event_free(w.ev);
-	open_gate(&gate);
+	k->took = now() - k->took;
+	pthread_join(k->w.thread, NULL);
+}
+
+static void times_out(struct stuck *k)
+{
+	ok(k->took >= 40 * MS && k->took < 10 * SEC,
+	   "weir_close returns at its timeout");
+	has_str(logged, "'", "weir_close logs a stream that it abandons");
+	is_int(k->w.result, -ESHUTDOWN,
+	       "a thread that waits for an abandoned stream wakes with -ESHUTDOWN");
+	has_str(k->w.text, "closed",
+		"the sentence of -ESHUTDOWN says that the root was closed");
+	is_int(weir_event_query(k->mid), -ESHUTDOWN,
+	       "an event of an abandoned stream fails with -ESHUTDOWN");
+	is_int(weir_event_query(k->early), 1,
+	       "an event that was done before the root was closed stays done");
+	is_int(weir_stream_sync(k->a, -1), -ESHUTDOWN,
+	       "weir_stream_sync of an abandoned stream returns -ESHUTDOWN");
+}
+
+static void ends_after_all(struct stuck *k)
+{
+	is_int(released, 0, "memory of an abandoned operation is not released");
+	weir_stream_free(k->b);
+	weir_event_free(k->early);
+	weir_event_free(k->w.ev);
+	open_gate(&k->gate);
 	for (int i = 0; i < 1000 && !released; i++)
 		usleep(10000);
-	is_int(released, 1, "... until what was stuck has ended after all");
-	is_int(memory[63], 1, "no work runs after the root was closed");
-	is_int(calls, 0, "... on any stream");
-	is_int(weir_event_query(mid), -ESHUTDOWN,
-	       "an event does not change its mind");
-	weir_event_free(mid);
-	weir_stream_free(a);
+	is_int(released, 1,
+	       "memory of an abandoned operation is released when that ends after all");
+	is_int(memory[63], 1, "no pending work runs after the root was closed");
+	is_int(k->calls, 0,
+	       "a stream that waited for an abandoned one runs nothing");
+	is_int(weir_event_query(k->mid), -ESHUTDOWN,
+	       "an abandoned event keeps -ESHUTDOWN after its work has ended");
+	weir_event_free(k->mid);
+	weir_stream_free(k->a);
 }
 
 int main(void)
 {
+	static struct stuck k;
+
 	plan(20);
 	drains();
-	times_out();
+	close_stuck(&k);
+	times_out(&k);
+	ends_after_all(&k);
 	return done_testing();
 }

@@ -6,88 +6,150 @@
 static struct weir *weir;
 static int minus_5 = -5;
 
-static void failing(void)
+/* Operation 2 of 3 of a stream has failed; events were recorded around it. */
+struct failed {
+	struct weir_stream *s;
+	struct weir_event *before, *at, *after;
+	int calls; /* of operation 3 */
+};
+
+static struct failed failed_stream(void)
 {
-	struct weir_event *before = new_event(weir, 0);
-	struct weir_event *at = new_event(weir, 0);
-	struct weir_event *after = new_event(weir, 0);
-	struct weir_event *late = new_event(weir, 0);
-	struct weir_stream *s = new_stream(weir, "copy");
-	struct weir_failure f;
-	int calls = 0;
+	struct failed f = { new_stream(weir, "copy"), new_event(weir, 0),
+			    new_event(weir, 0), new_event(weir, 0), 0 };
 	struct gate gate;
 
-	is_int(weir_stream_error(s, &f), 0, "a stream begins without an error");
-	shut(s, &gate);
-	must(weir_stream_record(s, before));
-	must(weir_stream_call(s, fail_with, &minus_5));
-	must(weir_stream_record(s, at));
-	must(weir_stream_call(s, count_up, &calls));
-	must(weir_stream_record(s, after));
+	shut(f.s, &gate);
+	must(weir_stream_record(f.s, f.before));
+	must(weir_stream_call(f.s, fail_with, &minus_5));
+	must(weir_stream_record(f.s, f.at));
+	must(weir_stream_call(f.s, count_up, &f.calls));
+	must(weir_stream_record(f.s, f.after));
 	open_gate(&gate);
-	is_err(weir_stream_sync(s, -1), -5,
-	       "stream 'copy': operation 2 (call): the host function returned -5",
-	       "a host function's negative result fails the stream");
-	is_int(calls, 0, "no later operation runs");
-	is_int(weir_event_query(before), 1,
-	       "an event recorded before the failure is done");
-	is_err(weir_event_query(at), -5, "operation 2",
-	       "the event behind what failed has the cause");
-	is_err(weir_event_query(after), -ECANCELED, "cancelled: stream 'copy'",
-	       "an event further on is cancelled, and names the cause");
-	is_int(weir_stream_error(s, &f), -5, "the stream keeps its failure");
-	ok(f.err == -5 && f.number == 2 && strstr(f.text, "operation 2"),
-	   "... with the number of what failed");
-	is_err(weir_stream_call(s, count_up, &calls), -ECANCELED, "operation 2",
-	       "a failed stream takes no work");
-	is_err(weir_stream_wait(s, before), -ECANCELED, "operation 2",
-	       "... and no waits");
-	is_err(weir_stream_record(s, late), -5, "operation 2",
-	       "recording in a failed stream gives its error");
-	is_int(weir_event_query(late), -ECANCELED, "... and a failed event");
-	is_int(weir_event_error(late, &f), -ECANCELED,
-	       "an event tells its failure");
-	ok(f.number == 2 && strstr(f.text, "returned -5"),
-	   "... which is that of the stream");
-
-	is_int(weir_stream_reset(s), 0, "a failed stream can be reset");
-	is_int(weir_stream_error(s, &f), 0, "... and has no error then");
-	is_int(weir_event_query(at), -5, "old events stay failed");
-	is_int(weir_event_query(after), -ECANCELED, "... or cancelled");
-	is_int(weir_event_query(before), 1, "... or done");
-	must(weir_stream_record(s, late));
-	is_int(weir_event_query(late), 1, "a new record is not failed");
-	must(weir_stream_call(s, count_up, &calls));
-	must(weir_stream_sync(s, -1));
-	is_int(calls, 1, "... and new work runs");
-	must(weir_stream_call(s, fail_with, &minus_5));
-	weir_stream_sync(s, -1);
-	is_int(weir_event_query(late), 1, "events in between stay done");
-	must(weir_stream_reset(s));
-	is_int(weir_event_query(at), -5, "... and the first ones failed");
-	is_int(weir_stream_reset(s), 0,
-	       "resetting a stream that has not failed is nothing to do");
-	weir_event_free(before);
-	weir_event_free(at);
-	weir_event_free(after);
-	weir_event_free(late);
-	weir_stream_free(s);
+	(void)weir_stream_sync(f.s, -1);
+	return f;
 }
 
-static void busy(void)
+static void failed_free(struct failed *f)
+{
+	weir_stream_free(f->s);
+	weir_event_free(f->before);
+	weir_event_free(f->at);
+	weir_event_free(f->after);
+}
+
+static void failure(void)
+{
+	struct weir_stream *fresh = new_stream(weir, "fresh");
+	struct failed failed = failed_stream();
+	struct weir_failure f;
+
+	is_int(weir_stream_error(fresh, &f), 0, "a new stream has no error");
+	is_err(weir_stream_sync(failed.s, -1), -5,
+	       "stream 'copy': operation 2 (call): the host function returned -5",
+	       "a host function's negative result fails the stream");
+	is_int(failed.calls, 0, "after a failure no later operation runs");
+	is_int(weir_stream_error(failed.s, &f), -5,
+	       "weir_stream_error returns the failure");
+	ok(f.err == -5 && f.number == 2 && strstr(f.text, "operation 2"),
+	   "the failure of a stream has the number of the failed operation");
+	weir_stream_free(fresh);
+	failed_free(&failed);
+}
+
+static void events_around(void)
+{
+	struct failed f = failed_stream();
+	struct weir_failure why;
+
+	is_int(weir_event_query(f.before), 1,
+	       "an event recorded before the failed operation is done");
+	is_err(weir_event_query(f.at), -5, "operation 2",
+	       "an event recorded after the failed operation has the cause");
+	is_err(weir_event_query(f.after), -ECANCELED,
+	       "cancelled: stream 'copy'",
+	       "an event recorded after a later operation has -ECANCELED and names the cause");
+	is_int(weir_event_error(f.after, &why), -ECANCELED,
+	       "weir_event_error returns the failure of an event");
+	ok(why.number == 2 && strstr(why.text, "returned -5"),
+	   "the failure of a cancelled event is the stream's");
+	failed_free(&f);
+}
+
+static void takes_nothing(void)
+{
+	struct weir_event *late = new_event(weir, 0);
+	struct failed f = failed_stream();
+
+	is_err(weir_stream_call(f.s, count_up, &f.calls), -ECANCELED,
+	       "operation 2", "a failed stream takes no work");
+	is_err(weir_stream_wait(f.s, f.before), -ECANCELED, "operation 2",
+	       "a failed stream takes no waits");
+	is_err(weir_stream_record(f.s, late), -5, "operation 2",
+	       "recording in a failed stream returns its error");
+	is_int(weir_event_query(late), -ECANCELED,
+	       "an event recorded in a failed stream has -ECANCELED");
+	weir_event_free(late);
+	failed_free(&f);
+}
+
+static void works_after_reset(void)
+{
+	struct failed f = failed_stream();
+	struct weir_failure why;
+
+	is_int(weir_stream_reset(f.s), 0, "a failed stream can be reset");
+	is_int(weir_stream_error(f.s, &why), 0,
+	       "a stream that was reset has no error");
+	must(weir_stream_call(f.s, count_up, &f.calls));
+	must(weir_stream_sync(f.s, -1));
+	is_int(f.calls, 1, "work queued after a reset runs");
+	is_int(weir_stream_reset(f.s), 0,
+	       "resetting a stream that has not failed succeeds");
+	failed_free(&f);
+}
+
+/* What an event says does not change. */
+static void events_after_reset(void)
+{
+	struct weir_event *between = new_event(weir, 0);
+	struct failed f = failed_stream();
+
+	must(weir_stream_reset(f.s));
+	is_int(weir_event_query(f.at), -5,
+	       "an event that failed before a reset has its cause after it");
+	is_int(weir_event_query(f.after), -ECANCELED,
+	       "an event cancelled before a reset has -ECANCELED after it");
+	is_int(weir_event_query(f.before), 1,
+	       "an event done before a reset is done after it");
+	must(weir_stream_record(f.s, between));
+	is_int(weir_event_query(between), 1,
+	       "an event recorded directly after a reset is done");
+	must(weir_stream_call(f.s, fail_with, &minus_5));
+	weir_stream_sync(f.s, -1);
+	is_int(weir_event_query(between), 1,
+	       "an event between two failures stays done");
+	must(weir_stream_reset(f.s));
+	is_int(weir_event_query(f.at), -5,
+	       "an event of the first failure keeps its cause after a second reset");
+	weir_event_free(between);
+	failed_free(&f);
+}
+
+static void reset_while_open(void)
 {
 	struct weir_stream *s = new_stream(weir, "busy");
 	struct gate gate;
 
 	shut(s, &gate);
 	is_err(weir_stream_reset(s), -EBUSY, "operations 1 to 1",
-	       "a stream with work out cannot be reset");
+	       "resetting a stream with open work returns -EBUSY");
 	open_gate(&gate);
 	must(weir_stream_sync(s, -1));
 	weir_stream_free(s);
 }
 
-static void lost(void)
+static void lost_device(void)
 {
 	struct weir_stream *s = new_stream(weir, "lost");
 	int enodev = -ENODEV;
@@ -95,7 +157,7 @@ static void lost(void)
 	must(weir_stream_call(s, fail_with, &enodev));
 	weir_stream_sync(s, -1);
 	is_err(weir_stream_reset(s), -ENODEV, "returned -19",
-	       "a lost device cannot be reset");
+	       "resetting a stream of a lost device returns -ENODEV");
 	weir_stream_free(s);
 }
 
@@ -111,16 +173,18 @@ static void timed_out(void)
 	gate.result = -ETIMEDOUT;
 	must(weir_stream_record(s, ev));
 	is_int(weir_event_wait(ev, 0), -ETIMEDOUT,
-	       "a wait for work that is not done times out");
+	       "a wait for work that is not done returns -ETIMEDOUT");
 	open_gate(&gate);
 	is_err(weir_event_wait(ev, -1), -EIO, "returned -110",
 	       "a wait for work that failed with -ETIMEDOUT returns -EIO");
-	is_int(weir_event_query(ev), -EIO, "... and so does a query");
+	is_int(weir_event_query(ev), -EIO,
+	       "a query of work that failed with -ETIMEDOUT returns -EIO");
 	is_err(weir_stream_sync(s, -1), -EIO, "returned -110",
 	       "weir_stream_sync returns -EIO for a cause of -ETIMEDOUT");
-	is_int(weir_stream_error(s, &f), -EIO, "... weir_stream_error too");
+	is_int(weir_stream_error(s, &f), -EIO,
+	       "weir_stream_error returns -EIO for a cause of -ETIMEDOUT");
 	ok(f.err == -EIO && f.native == ETIMEDOUT,
-	   "... and the failure has ETIMEDOUT as its native code");
+	   "a failure with -ETIMEDOUT as its cause has ETIMEDOUT as its native code");
 	weir_event_free(ev);
 	weir_stream_free(s);
 }
@@ -147,20 +211,21 @@ static void along_waits(void)
 	       "a stream that waits for a failed event fails, naming the cause");
 	is_err(weir_stream_sync(s[19], -1), -ECANCELED,
 	       "cancelled: stream 'origin': operation 1 (call): the host function returned -5",
-	       "... through any number of streams");
-	is_int(weir_stream_error(s[19], &f), -ECANCELED, "it keeps that");
-	is_int(calls, 0, "... and runs nothing");
+	       "the last of 20 streams that wait in a row names the first cause");
+	is_int(weir_stream_error(s[19], &f), -ECANCELED,
+	       "weir_stream_error of a stream that waited returns -ECANCELED");
+	is_int(calls, 0, "streams that waited for a failed event run nothing");
 	must(weir_stream_reset(s[1]));
 	is_int(weir_stream_wait(s[1], ev), 0,
-	       "a stream can be told to wait for what has failed");
+	       "queuing a wait for a failed event succeeds");
 	is_err(weir_stream_sync(s[1], -1), -ECANCELED, "stream 'origin'",
-	       "... and fails");
+	       "a stream fails when it waits for an event that has failed already");
 	for (int i = 0; i < 20; i++)
 		weir_stream_free(s[i]);
 	weir_event_free(ev);
 }
 
-static void held_work(void)
+static void pending_work(void)
 {
 	struct weir_event *ev = new_event(weir, 0), *last = new_event(weir, 0);
 	struct weir_stream *a = new_stream(weir, "a");
@@ -180,8 +245,10 @@ static void held_work(void)
 	weir_stream_free(a);
 	open_gate(&gate);
 	result = weir_event_wait(last, 10 * SEC);
-	is_int(result, -ECANCELED, "work that is held back is cancelled");
-	ok(!*(unsigned char *)weir_tensor_data(&t), "... and has no effect");
+	is_int(result, -ECANCELED,
+	       "pending work of a freed stream is cancelled by the failure it waits for");
+	ok(!*(unsigned char *)weir_tensor_data(&t),
+	   "cancelled work has no effect");
 	weir_buf_free(t.buf);
 	weir_event_free(ev);
 	weir_event_free(last);
@@ -191,12 +258,16 @@ int main(void)
 {
 	plan(40);
 	weir = open_root(WEIR_IO_AUTO);
-	failing();
-	busy();
-	lost();
+	failure();
+	events_around();
+	takes_nothing();
+	works_after_reset();
+	events_after_reset();
+	reset_while_open();
+	lost_device();
 	timed_out();
 	along_waits();
-	held_work();
+	pending_work();
 	weir_close(weir);
 	return done_testing();
 }

@@ -7,7 +7,7 @@
 
 static struct weir *weir;
 
-/* Compare the file with a pattern by reading it behind the library's back. */
+/* Compare the file with a pattern, by a stream of its own. */
 static bool file_has(struct weir_file *file, uint64_t off, size_t n,
 		     unsigned seed)
 {
@@ -46,7 +46,7 @@ static void reads(void)
 	}
 	ok(same, "any bytes of a file are read to any byte of a tensor");
 	is_int(weir_stream_read(s, file, 0, &t, 0, 0), 0,
-	       "no bytes are nothing to do");
+	       "a read of 0 bytes succeeds");
 	free(all);
 	weir_file_close(file);
 	weir_file_close(NULL);
@@ -69,7 +69,7 @@ static void writes(void)
 	ok(is_pattern(at, 3 * MB + 100, 21),
 	   "a write, a fill of its source and a read take effect in order");
 	ok(file_has(file, 0, 3 * MB + 100, 21),
-	   "what was written is in the file");
+	   "the bytes of a write are in the file");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 	weir_file_close(file);
@@ -98,7 +98,7 @@ static void neighbours(void)
 	}
 	must(weir_stream_sync(s, -1));
 	ok(file_has(file, 0, n, 4),
-	   "writes side by side, of any size, do not undo each other");
+	   "writes of neighbouring bytes, of any size, do not undo each other");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 	weir_file_close(file);
@@ -120,7 +120,8 @@ static void ordered(void)
 		same = same && is_pattern(weir_tensor_data(&u), 4 * MB, 50) &&
 		       *(unsigned char *)weir_tensor_data(&t) == 2;
 	}
-	ok(same, "a read takes its place between a fill, a copy and a fill");
+	ok(same,
+	   "a read between a fill, a copy and a fill takes effect in order");
 	for (int i = 0; i < 200; i++) {
 		must(weir_stream_read(s, file, (size_t)i * 64, &t, 0, 8192));
 		must(weir_stream_read(s, file, (size_t)i * 128, &t, 0, 8192));
@@ -128,7 +129,7 @@ static void ordered(void)
 	must(weir_stream_read(s, file, 0, &t, 0, 8192));
 	must(weir_stream_sync(s, -1));
 	ok(is_pattern(weir_tensor_data(&t), 8192, 50),
-	   "of reads to the same bytes the last one stays");
+	   "of reads into the same bytes the last takes effect last");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 	weir_buf_free(u.buf);
@@ -145,10 +146,6 @@ static void concurrent(void)
 	struct gate gate;
 	bool landed = false;
 
-	/*
-	 * The worker is held by work, not by a host function, of which the
-	 * stream may assume nothing.
-	 */
 	gate_init(&gate, 0);
 	must(weir_stream_read(s, file, 0, &t, 0, MB));
 	must(weir_stream_read(s, file, MB, &t, MB, MB));
@@ -159,10 +156,11 @@ static void concurrent(void)
 	ok(landed, "a host function sees all reads queued before it");
 	must(weir_stream_fill(s, &t, 0, MB, 0));
 	must(weir_stream_read(s, file, MB, &t, 0, MB));
-	ok(at[MB - 1] != 0, "what is queued behind it waits for it");
+	ok(at[MB - 1] != 0, "operations after a host function wait for it");
 	open_gate(&gate);
 	must(weir_stream_sync(s, -1));
-	is_int(weir_event_query(ev), 1, "... and then runs");
+	is_int(weir_event_query(ev), 1,
+	       "the event of a host function is done after it");
 	weir_event_free(ev);
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
@@ -184,18 +182,16 @@ static void many_small(void)
 	weir_file_close(file);
 	must(weir_stream_sync(s, -1));
 	ok(is_pattern(weir_tensor_data(&t), N * EACH, 60),
-	   "thousands of reads are queued at once, and the file closed");
+	   "3000 reads are queued at once, and run after the file was closed");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 }
 
-static void errors(void)
+static void short_file(void)
 {
 	struct weir_event *first = new_event(weir, 0);
 	struct weir_event *second = new_event(weir, 0);
-	struct weir *other = open_root(WEIR_IO_SYNC);
 	struct weir_file *file = temp_file(weir, 10000, 0);
-	struct weir_file *far = temp_file(other, 10, 0);
 	struct weir_tensor t = bytes(weir, 20000);
 	struct weir_stream *s = new_stream(weir, "short");
 	struct weir_failure f;
@@ -209,30 +205,44 @@ static void errors(void)
 	must(weir_stream_record(s, second));
 	open_gate(&gate);
 	is_err(weir_stream_sync(s, -1), -ENODATA, "operation 3 (read)",
-	       "a read over the end of the file fails, the first one first");
+	       "of two reads over the end of the file the first is the failure");
 	weir_stream_error(s, &f);
 	ok(strstr(f.text, "ends before") && strstr(f.text, "10000"),
-	   "... naming the bytes and the file's size");
-	is_int(weir_event_query(first), 1, "reads before it are done");
+	   "a read over the end of the file names the bytes and the file's size");
+	is_int(weir_event_query(first), 1,
+	       "a read before a failed one is done");
 	is_int(weir_event_query(second), -ECANCELED,
-	       "those behind it are cancelled");
-	must(weir_stream_reset(s));
+	       "a read after a failed one is cancelled");
+	weir_file_close(file);
+	weir_event_free(first);
+	weir_event_free(second);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+static void refused(void)
+{
+	struct weir *other = open_root(WEIR_IO_SYNC);
+	struct weir_file *file = temp_file(weir, 10000, 0);
+	struct weir_file *far = temp_file(other, 10, 0);
+	struct weir_tensor t = bytes(weir, 20000);
+	struct weir_stream *s = new_stream(weir, "refused");
+
 	is_err(weir_stream_read(s, far, 0, &t, 0, 1), -EINVAL, "two roots",
-	       "a file of another root is refused");
+	       "a read of a file of another root returns -EINVAL");
 	is_err(weir_stream_read(s, file, UINT64_MAX - 5, &t, 0, 10), -EINVAL,
-	       "2^63", "offsets that wrap are refused");
+	       "2^63", "a read whose offset overflows returns -EINVAL");
 	is_err(weir_stream_read(s, file, 0, &t, 19999, 2), -EINVAL, "has 20000",
-	       "so are bytes outside of the tensor");
+	       "a read to bytes outside of the tensor returns -EINVAL");
 	weir_file_close(file);
 	weir_file_close(far);
 	must(weir_file_open(weir, "/proc/self/exe", NULL, &file));
 	is_err(weir_stream_write(s, file, 0, &t, 0, 1), -EBADF,
-	       "for reading only", "a file opened for reading is not written");
+	       "for reading only",
+	       "a write to a file opened for reading returns -EBADF");
 	is_int(weir_stream_sync(s, -1), 0,
-	       "what was refused does not fail the stream");
+	       "calls that return an error do not fail the stream");
 	weir_file_close(file);
-	weir_event_free(first);
-	weir_event_free(second);
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 	weir_close(other);
@@ -254,7 +264,8 @@ static void all(const char *prefix, uint32_t io)
 		ordered();
 		concurrent();
 		many_small();
-		errors();
+		short_file();
+		refused();
 	}
 	weir_close(weir);
 }

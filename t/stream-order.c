@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stream issues, and when: over a queue and file operations that end
- * when the test says so.
+ * What a managed stream issues, and when, over a queue and file operations that
+ * end when the test says so.
  */
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 static struct weir *weir;
 static struct weir_tensor t;
 
-/* What was submitted and not ended, by name, in order. */
+/* Operations that were issued and not ended, by name, in order. */
 static char out[64];
 static struct weir__stream_op *op_of[128];
 static int refuse;
@@ -88,7 +88,7 @@ static void call(struct weir_stream *s, const char *name)
 	struct weir__stream_op *op;
 
 	must(weir__stream_op_begin(s, name, WEIR__WORK_CALL, &op));
-	op->alone = true;
+	op->exclusive = true;
 	must(weir__stream_op_queue(op));
 }
 
@@ -115,24 +115,33 @@ static void device_work(void)
 	work(s, "a", 0, 10, true);
 	work(s, "b", 0, 10, true);
 	work(s, "c", 5, 20, false);
-	is_str(out, "abc",
-	       "device work is submitted at once, the queue keeps its order");
+	is_str(out, "abc", "device work is submitted at once, in order");
 	call(s, "d");
 	work(s, "e", 50, 60, true);
-	is_str(out, "abc", "a host function waits for all before it");
+	is_str(out, "abc", "a host function waits for device work before it");
 	end('a', 0);
 	end('b', 0);
-	is_str(out, "c", "... all of it");
+	is_str(out, "c", "a host function waits for all device work before it");
 	end('c', 0);
-	is_str(out, "d", "... and then runs");
+	is_str(out, "d",
+	       "a host function runs when all before it has finished");
 	end('d', 0);
-	is_str(out, "e", "what follows waits for the host function");
+	is_str(out, "e", "device work waits for a host function before it");
 	end('e', 0);
-	is_int(weir_stream_sync(s, 0), 0, "then all is done");
+	is_int(weir_stream_sync(s, 0), 0,
+	       "a stream is done when its device work and host functions are");
 	weir_stream_free(s);
 }
 
-static void files(struct weir_file *f, struct weir_file *g)
+static void end_all(struct weir_stream *s)
+{
+	while (out[0])
+		end(out[0], 0);
+	must(weir_stream_sync(s, 0));
+	weir_stream_free(s);
+}
+
+static void reads(struct weir_file *f)
 {
 	struct weir_stream *s = hand_stream();
 
@@ -140,37 +149,56 @@ static void files(struct weir_file *f, struct weir_file *g)
 	file_op(s, "b", f, 0, 10, 20, false);
 	is_str(out, "ab", "reads of the same bytes of a file run concurrently");
 	work(s, "c", 100, 110, true);
-	is_str(out, "abc", "work runs beside reads that it does not meet");
+	is_str(out, "abc", "device work runs beside reads of other memory");
 	work(s, "d", 15, 16, false);
-	is_str(out, "abc", "work that meets a read waits for it");
+	is_str(out, "abc", "device work on the memory of a read waits for it");
 	work(s, "e", 200, 210, false);
 	file_op(s, "f", f, 50, 300, 310, false);
-	is_str(out, "abc", "... and holds back what is queued behind it");
+	is_str(out, "abc", "operations queued after a pending one are pending");
 	end('a', 0);
-	is_str(out, "bc", "another read does not release it");
+	is_str(out, "bc",
+	       "pending work is not issued when an unrelated read ends");
 	end('b', 0);
-	is_str(out, "cdef", "its own does, and all behind it");
-	file_op(s, "g", f, 100, 400, 410, true);
-	is_str(out, "cdef", "a write waits for a read of the same page");
-	end('f', 0);
-	is_str(out, "cdeg", "... and then runs");
-	file_op(s, "h", f, 4096, 500, 510, true);
-	is_str(out, "cdegh", "a write to another page runs beside it");
-	file_op(s, "i", g, 100, 600, 610, true);
-	is_str(out, "cdeghi", "so does one to another file");
-	file_op(s, "j", g, 8192, 605, 615, false);
-	is_str(out, "cdeghi", "a read over the source of a write waits");
-	end('i', 0);
-	is_str(out, "cdeghj", "... for it");
-	file_op(s, "k", g, 0, 700, 705, false);
-	file_op(s, "l", g, 0, 102, 106, false);
-	is_str(out, "cdeghjk", "a read to what work has in hand waits");
-	end('c', 0);
-	is_str(out, "deghjkl", "... for that work alone");
-	for (const char *c = "deghjkl"; *c; c++)
-		end(*c, 0);
-	is_int(weir_stream_sync(s, 0), 0, "then all is done");
-	weir_stream_free(s);
+	is_str(out, "cdef",
+	       "pending work, and all after it, is issued when its read ends");
+	end_all(s);
+}
+
+static void writes(struct weir_file *f, struct weir_file *g)
+{
+	struct weir_stream *s = hand_stream();
+
+	file_op(s, "a", f, 50, 300, 310, false);
+	file_op(s, "b", f, 100, 400, 410, true);
+	is_str(out, "a", "a write to a file waits for a read of the same page");
+	end('a', 0);
+	is_str(out, "b",
+	       "a write to a file is issued when the read of its page ends");
+	file_op(s, "c", f, 4096, 500, 510, true);
+	is_str(out, "bc", "writes to two pages of a file run concurrently");
+	file_op(s, "d", g, 100, 600, 610, true);
+	is_str(out, "bcd", "writes to two files run concurrently");
+	file_op(s, "e", g, 8192, 605, 615, false);
+	is_str(out, "bcd", "a read into the source of a write waits");
+	end('d', 0);
+	is_str(out, "bce",
+	       "a read into the source of a write is issued when that ends");
+	end_all(s);
+}
+
+static void reads_after_work(struct weir_file *f)
+{
+	struct weir_stream *s = hand_stream();
+
+	work(s, "a", 100, 110, true);
+	work(s, "b", 200, 210, true);
+	file_op(s, "c", f, 0, 700, 705, false);
+	file_op(s, "d", f, 0, 102, 106, false);
+	is_str(out, "abc", "a read into memory of device work waits");
+	end('a', 0);
+	is_str(out, "bcd",
+	       "a read into memory of device work waits for that work alone");
+	end_all(s);
 }
 
 static void completes_in_order(void)
@@ -187,13 +215,15 @@ static void completes_in_order(void)
 	must(weir_stream_record(s, ev[2]));
 	end('b', 0);
 	is_int(weir_event_query(ev[1]), 0,
-	       "what ends early is done when all before it is");
+	       "an event is not done while work before it runs");
 	end('a', 0);
 	is_int(weir_event_query(ev[0]) + weir_event_query(ev[1]), 2,
-	       "... together with it");
-	is_int(weir_event_query(ev[2]), 0, "... and no more than that");
+	       "events are done when the oldest work ends");
+	is_int(weir_event_query(ev[2]), 0,
+	       "an event is not done before its own work");
 	end('c', 0);
-	is_int(weir_event_query(ev[2]), 1, "until its own end");
+	is_int(weir_event_query(ev[2]), 1,
+	       "an event is done when its own work ends");
 	for (int i = 0; i < 3; i++)
 		weir_event_free(ev[i]);
 	weir_stream_free(s);
@@ -213,26 +243,36 @@ static void fails_in_order(struct weir_file *f)
 	must(weir_stream_record(s, last));
 	end('c', -EIO);
 	is_int(weir_stream_error(s, &why), 0,
-	       "a failure is told when all before it has ended");
+	       "a failure is reported when all before it has finished");
 	end('b', -ENODATA);
 	end('a', 0);
 	is_int(weir_stream_error(s, &why), -ENODATA,
-	       "of two the lower number is the cause");
-	is_int(why.number, 2, "... whichever came first");
+	       "of two failures the lower number is the cause");
+	is_int(why.number, 2,
+	       "the failure has the lower number, though it came second");
 	is_int(weir_event_query(last), 0,
-	       "an event is not told to have failed while work before it is out");
+	       "an event does not fail while work before it runs");
 	is_err(weir_stream_reset(s), -EBUSY, "4 to 5",
-	       "... nor is the stream reset");
+	       "resetting a stream while issued work runs returns -EBUSY");
 	end('d', 0);
-	is_int(weir_event_query(last), -ECANCELED, "it is when that has ended");
-	is_str(out, "", "what was held was never issued");
-	is_int(weir_stream_reset(s), 0, "then the stream can be reset");
-	refuse = -EAGAIN;
-	work(s, "f", 0, 1, true);
-	refuse = 0;
-	is_err(weir_stream_sync(s, 0), -EAGAIN, "operation 7 (f)",
-	       "work that the queue refuses fails the stream");
+	is_int(weir_event_query(last), -ECANCELED,
+	       "an event is cancelled when all work before it has finished");
+	is_str(out, "", "pending work of a failed stream is never issued");
+	is_int(weir_stream_reset(s), 0,
+	       "a failed stream can be reset when nothing is open");
 	weir_event_free(last);
+	weir_stream_free(s);
+}
+
+static void refused(void)
+{
+	struct weir_stream *s = hand_stream();
+
+	refuse = -EAGAIN;
+	work(s, "a", 0, 1, true);
+	refuse = 0;
+	is_err(weir_stream_sync(s, 0), -EAGAIN, "operation 1 (a)",
+	       "work that the queue refuses fails the stream");
 	weir_stream_free(s);
 }
 
@@ -256,8 +296,9 @@ static void many_files(struct weir_file *f)
 		if (out[0])
 			all[n++] = op_of['x'];
 	}
-	is_int(n, 300, "each that ends lets another one go");
-	is_int(weir_stream_sync(s, 0), 0, "... until all are done");
+	is_int(n, 300, "each file operation that ends lets another be issued");
+	is_int(weir_stream_sync(s, 0), 0,
+	       "a stream is done after more file operations than its limit");
 	weir_stream_free(s);
 }
 
@@ -289,11 +330,9 @@ static void many_ranges(struct weir_file *f)
 	is_str(out, "bcd", "a read over one of the 400 ranges waits for it");
 	end('b', 0);
 	is_str(out, "cde", "a read over one of the 400 ranges runs after it");
-	for (const char *c = "cde"; *c; c++)
-		end(*c, 0);
-	must(weir_stream_sync(s, 0));
-	ok(!t.buf->access, "no access is left on the buffer");
-	weir_stream_free(s);
+	end_all(s);
+	ok(!t.buf->access,
+	   "an operation of 400 ranges leaves no access on the buffer");
 }
 
 static void large_numbers(void)
@@ -313,7 +352,7 @@ static void large_numbers(void)
 		same = same && weir_event_query(ev) == 1 &&
 		       weir_event_query(old) == 1;
 	}
-	ok(same, "numbers go on beyond 2^32");
+	ok(same, "numbers of operations continue beyond 2^32");
 	weir_event_free(ev);
 	weir_event_free(old);
 	weir_stream_free(s);
@@ -323,15 +362,18 @@ int main(void)
 {
 	struct weir_file *f, *g;
 
-	plan(44);
+	plan(43);
 	weir = open_root(WEIR_IO_SYNC);
 	t = bytes(weir, 1000);
 	f = temp_file(weir, 10, 0);
 	g = temp_file(weir, 10, 0);
 	device_work();
-	files(f, g);
+	reads(f);
+	writes(f, g);
+	reads_after_work(f);
 	completes_in_order();
 	fails_in_order(f);
+	refused();
 	many_files(f);
 	many_ranges(f);
 	large_numbers();

@@ -103,8 +103,9 @@ static void hammering(void)
 	for (int i = 0; i < STREAMS; i++)
 		check(weir_stream_sync(stream[i], -1));
 	ok(ran == queued,
-	   "whatever threads record and wait for, all work runs");
-	is_int(wrong, 0, "... and no call fails");
+	   "all work runs while threads record and wait at random");
+	is_int(wrong, 0,
+	       "no call fails while threads record and wait at random");
 	diag("%llu host functions", (unsigned long long)ran);
 	for (int i = 0; i < EVENTS; i++)
 		weir_event_free(event[i]);
@@ -126,7 +127,7 @@ static void wakes(void)
 		check(weir_event_wait(ev, 20 * SEC));
 	}
 	ok(ran - before == (uint64_t)n && !wrong,
-	   "no wake-up is lost in many short waits");
+	   "no wakeup is lost in a second of short waits");
 	diag("%d waits", n);
 	weir_event_free(ev);
 	weir_stream_free(s);
@@ -168,7 +169,7 @@ static void dying(void)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	is_int(wrong, 0,
-	       "streams, events and buffers may go while work is under way");
+	       "streams, events and buffers may be freed while their work runs");
 }
 
 /* Failures and resets beside records and waits. */
@@ -218,7 +219,8 @@ static void failures(void)
 	pthread_create(&thread[2], NULL, followers, b);
 	for (int i = 0; i < 3; i++)
 		pthread_join(thread[i], NULL);
-	is_int(wrong, 0, "failing and being reset wakes everybody");
+	is_int(wrong, 0,
+	       "each waiter of a stream that fails and is reset wakes");
 	weir_event_free(event[0]);
 	weir_event_free(event[1]);
 	weir_stream_free(a);

@@ -15,17 +15,19 @@ static void moves(void)
 	must(weir_stream_set(s, &a, 0, in, 1000));
 	must(weir_stream_copy(s, &b, &a));
 	must(weir_stream_get(s, &b, 0, out, 1000));
-	is_int(weir_stream_sync(s, -1), 0, "a stream is synchronised");
-	is_mem(out, in, 1000, "what is set, copied and got back is the same");
+	is_int(weir_stream_sync(s, -1), 0,
+	       "weir_stream_sync waits for a set, a copy and a get");
+	is_mem(out, in, 1000,
+	       "bytes that are set, copied and got back are the same");
 	must(weir_stream_fill(s, &a, 10, 5, 0xee));
 	must(weir_stream_get(s, &a, 8, out, 9));
 	must(weir_stream_sync(s, -1));
 	memset(in + 10, 0xee, 5);
-	is_mem(out, in + 8, 9, "a fill touches its bytes and no others");
+	is_mem(out, in + 8, 9, "a fill writes its bytes and no others");
 	is_int(weir_stream_set(s, &a, 1000, NULL, 0), 0,
-	       "no bytes at the end of a tensor are nothing to do");
+	       "setting 0 bytes at the end of a tensor succeeds");
 	is_int(weir_stream_copy(s, &a, &a), 0,
-	       "neither is copying a tensor to itself");
+	       "copying a tensor to itself succeeds");
 	must(weir_stream_sync(s, -1));
 	weir_stream_free(s);
 	weir_buf_free(a.buf);
@@ -47,32 +49,32 @@ static void rectangles(void)
 	must(weir_stream_sync(s, -1));
 	ok(!memcmp(at + 3, in, 4) && !memcmp(at + 13, in + 6, 4) &&
 		   !memcmp(at + 23, in + 12, 4),
-	   "rows are set at their pitch");
+	   "weir_stream_set_2d writes rows at the tensor's pitch");
 	ok(!memcmp(out, in, 4) && !memcmp(out + 6, in + 6, 4) &&
 		   !memcmp(out + 12, in + 12, 4),
-	   "rows are got back at theirs");
+	   "weir_stream_get_2d writes rows at the host's pitch");
 	ok(!at[7] && !at[12] && !out[4] && !out[5],
-	   "bytes between rows are left alone");
+	   "bytes between the rows of a rectangle are not written");
 	r.off = 4;
 	is_err(weir_stream_set_2d(s, &t, &r, in), -EINVAL, "24 bytes",
-	       "rows that leave the tensor are refused");
+	       "a rectangle that exceeds its tensor returns -EINVAL");
 	r.rows = UINT64_MAX / 10 + 2;
 	is_err(weir_stream_set_2d(s, &t, &r, in), -EINVAL, "2^64",
-	       "... also where their number wraps");
+	       "a rectangle whose number of rows overflows returns -EINVAL");
 	r.rows = 2;
 	r.pitch = UINT64_MAX - 2;
 	is_err(weir_stream_get_2d(s, &t, &r, out), -EINVAL, "2^64",
-	       "... or their pitch");
+	       "a rectangle whose pitch overflows returns -EINVAL");
 	r.pitch = 3;
 	is_err(weir_stream_get_2d(s, &t, &r, out), -EINVAL, "pitch of 3",
-	       "a pitch below the width is refused");
+	       "a tensor pitch below the width returns -EINVAL");
 	r.pitch = 10;
 	r.host_pitch = 3;
 	is_err(weir_stream_get_2d(s, &t, &r, out), -EINVAL, "pitch of 3",
-	       "... on either side");
+	       "a host pitch below the width returns -EINVAL");
 	r.rows = 0;
 	is_int(weir_stream_set_2d(s, &t, &r, in), 0,
-	       "no rows are nothing to do");
+	       "a rectangle of 0 rows succeeds");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 }
@@ -97,7 +99,8 @@ static void views(void)
 	must(weir_tensor_view(&vx, 2, 2, 2, &vx));
 	must(weir_tensor_view(&y, 1, 1, 3, &vy));
 	must(weir_tensor_view(&vy, 2, 2, 2, &vy));
-	is_int(weir_stream_copy(s, &vy, &vx), 0, "a view of a view is copied");
+	is_int(weir_stream_copy(s, &vy, &vx), 0,
+	       "weir_stream_copy takes a view of a view");
 	must(weir_stream_sync(s, -1));
 	for (int i = 0; i < 120; i++) {
 		int row = i / 6 % 5, col = i % 6;
@@ -107,14 +110,14 @@ static void views(void)
 		else
 			outside = outside && !to[i];
 	}
-	ok(inside, "... every byte of it");
-	ok(outside, "... and nothing beside it");
+	ok(inside, "a copy of a view copies each of its bytes");
+	ok(outside, "a copy of a view writes no byte outside of it");
 	is_err(weir_stream_copy(s, &y, &vx), -EINVAL, "dimension 1",
-	       "tensors of two shapes are not copied");
+	       "a copy between tensors of different shapes returns -EINVAL");
 	must(weir_tensor_view(&x, 0, 0, 2, &vx));
 	must(weir_tensor_view(&x, 0, 1, 2, &vy));
 	is_err(weir_stream_copy(s, &vy, &vx), -EINVAL, "overlap",
-	       "nor are tensors that overlap");
+	       "a copy between tensors that overlap returns -EINVAL");
 	weir_stream_free(s);
 	weir_buf_free(a.buf);
 	weir_buf_free(b.buf);
@@ -132,25 +135,25 @@ static void refused(void)
 
 	loose.buf = NULL;
 	is_err(weir_stream_set(s, &t, 100, &byte, 1), -EINVAL, "has 100",
-	       "bytes outside of the tensor are refused");
+	       "a set outside of the tensor returns -EINVAL");
 	is_err(weir_stream_get(s, &t, SIZE_MAX, &byte, 2), -EINVAL, "has 100",
-	       "... also where their end wraps");
+	       "a get whose end overflows returns -EINVAL");
 	is_err(weir_stream_fill(s, &t, 1, SIZE_MAX, 0), -EINVAL, "has 100",
-	       "... or their number is huge");
+	       "a fill of SIZE_MAX bytes returns -EINVAL");
 	is_err(weir_stream_set(s, &t, 0, NULL, 1), -EINVAL, "1 bytes",
-	       "bytes at NULL are refused");
+	       "a set from NULL returns -EINVAL");
 	is_err(weir_stream_set(s, &loose, 0, &byte, 1), -EINVAL, "not placed",
-	       "a tensor that is not placed is refused");
+	       "a set of a tensor that is not placed returns -EINVAL");
 	is_err(weir_stream_set(s, &far, 0, &byte, 1), -EINVAL, "two roots",
-	       "memory of another root is refused");
+	       "a set of a tensor of another root returns -EINVAL");
 	is_int(weir_stream_sync(s, -1), 0,
-	       "what was refused does not fail the stream");
+	       "calls that return -EINVAL do not fail the stream");
 	o.flags = WEIR_STREAM_NATIVE;
 	is_err(weir_stream_new(cpu_of(weir), &o, &none), -EOPNOTSUPP, "native",
-	       "a CPU stream has no native handle");
+	       "a native CPU stream returns -EOPNOTSUPP");
 	o.flags = 0x80;
 	is_err(weir_stream_new(cpu_of(weir), &o, &none), -EINVAL, "0x80",
-	       "flags that are not known are refused");
+	       "unknown flags of a stream return -EINVAL");
 	weir_stream_free(s);
 	weir_stream_free(NULL);
 	weir_buf_free(t.buf);
@@ -169,11 +172,11 @@ static void blocking_calls(void)
 	shut(s, &gate);
 	must(weir_stream_set(s, &t, 0, in, 64));
 	ok(!((unsigned char *)weir_tensor_data(&t))[1],
-	   "work is queued while the stream is held");
+	   "a set is queued while a host function blocks the stream");
 	open_gate(&gate);
 	must(weir_tensor_get(&t, 0, out, 64));
 	is_mem(out, in, 64,
-	       "a blocking call waits for queued work on its range");
+	       "weir_tensor_get waits for queued work on its range");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 }
@@ -209,12 +212,13 @@ static void lifetimes(void)
 	must(weir_stream_record(s, ev));
 	weir_buf_free(buf);
 	weir_stream_free(s);
-	is_int(released, 0, "queued work holds a buffer that was freed");
+	is_int(released, 0, "queued work references a buffer that was freed");
 	open_gate(&gate);
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
-	       "a stream that was freed runs what is queued");
-	is_int(out[63], 0x42, "... with its effect");
-	is_int(released, 1, "... and lets go of the buffer before it is done");
+	       "a stream that was freed runs the work queued on it");
+	is_int(out[63], 0x42, "work of a stream that was freed has its effect");
+	is_int(released, 1,
+	       "a buffer is released before the event of the work that used it is done");
 	weir_event_free(ev);
 }
 
@@ -250,7 +254,8 @@ static void host_functions(void)
 	must(weir_stream_call(s, free_own_stream, s));
 	must(weir_stream_record(s, ev));
 	open_gate(&gate);
-	is_int(weir_event_wait(ev, 10 * SEC), 0, "... and free it");
+	is_int(weir_event_wait(ev, 10 * SEC), 0,
+	       "a host function may free its own stream");
 	weir_event_free(ev);
 }
 
@@ -271,7 +276,7 @@ static void many(void)
 		must(weir_stream_sync(s, -1));
 		order = order && n == i;
 	}
-	ok(order, "the last of many writes is what is read");
+	ok(order, "a get returns the last of 100000 sets");
 	weir_stream_free(s);
 	weir_buf_free(t.buf);
 }
@@ -307,11 +312,11 @@ static void names_traced(void)
 		snprintf(name, sizeof(name), "'no. %02d'", i);
 		shown += strstr(text, name) != NULL;
 	}
-	is_int(shown, 100, "a trace has the name of each stream");
+	is_int(shown, 100, "a trace has the names of 100 streams");
 	has_str(text, "{\"name\":\"stream 'a \\\"b\\\\x5c' ",
-		"... as a string of JSON");
+		"a stream's name in a trace is escaped as JSON");
 	has_str(text, "stream '\xc3\xa9 ?'",
-		"... with '?' for what is not UTF-8");
+		"a stream's name in a trace has '?' for bytes that are not UTF-8");
 	close(fd);
 	unlink(path);
 }
@@ -333,7 +338,8 @@ static void traced(void)
 	ok(read(fd, text, sizeof(text) - 1) > 0 && strstr(text, "\"call\"") &&
 		   strstr(text, "\"fill\""),
 	   "a trace shows the operations of a stream");
-	has_str(text, "\"stream 'traced' ", "... in a row that has its name");
+	has_str(text, "\"stream 'traced' ",
+		"the row of a stream in a trace has its name");
 	close(fd);
 	unlink(path);
 	weir_stream_free(s);

@@ -35,7 +35,8 @@ int weir_cuda_stream_wrap(struct weir_dev *dev, struct CUstream_st *stream,
 	if (r == 0)
 		r = ext->queue_wrap(dev, stream, &queue);
 	return r < 0 ? r
-		     : weir__stream_around(dev, queue, true, NULL, ret_stream);
+		     : weir__stream_around(dev, queue, &weir__stream_native,
+					   NULL, ret_stream);
 }
 
 int weir_cuda_stream_native(struct weir_stream *stream,

@@ -13,15 +13,15 @@
 struct copy {
 	struct weir_stream *stream;
 	const struct weir_tensor *dst, *src;
-	uint64_t bytes; /* from the first to behind the last of each */
-	size_t run;     /* bytes side by side in both */
-	unsigned outer; /* dimensions that lead from run to run */
-	struct weir__stream_op *first, **end;
+	uint64_t bytes; /* of each, gaps included */
+	size_t row;     /* contiguous bytes in both */
+	unsigned outer; /* dimensions over which rows repeat */
+	struct weir__stream_op *first, **end; /* by next */
 };
 
 /* All bytes of @t, gaps included. */
-static int touch(struct weir__stream_op *op, const struct weir_tensor *t,
-		 uint64_t bytes, bool write, unsigned char **ret_addr)
+static int access_whole(struct weir__stream_op *op, const struct weir_tensor *t,
+			uint64_t bytes, bool write, unsigned char **ret_addr)
 {
 	struct weir_buf *buf;
 	uint64_t at;
@@ -37,7 +37,7 @@ static int touch(struct weir__stream_op *op, const struct weir_tensor *t,
 	return weir__stream_op_access_buf(op, t, buf, at, bytes, write);
 }
 
-/* The memory of another device, or NULL. */
+/* The device of @buf if it is neither the host nor the stream's; else NULL. */
 static struct weir_dev *other_device(const struct weir__stream_op *op,
 				     const struct weir_buf *buf)
 {
@@ -46,7 +46,7 @@ static struct weir_dev *other_device(const struct weir__stream_op *op,
 	return weir__buf_is_host(buf) || dev == op->stream->dev ? NULL : dev;
 }
 
-/* What kind of copy the two buffers make it. */
+/* Host or device memory on either side decides on the kind of work. */
 static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 {
 	const struct weir_buf *src = op->access[0].buf;
@@ -69,17 +69,17 @@ static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 		       : 0;
 }
 
-/* Addresses of two devices may be equal, and name two places. */
+/* Equal addresses of two devices are different memory. */
 static bool one_memory(const struct weir__work *w)
 {
 	return w->src_host == w->dst_host && w->src_dev == w->dst_dev;
 }
 
 /*
- * The rectangle at @off of both tensors, behind those made before. 1: the two
- * are the same place.
+ * Append the rectangle at @off of both tensors. 1: both are the same memory,
+ * and there is nothing to copy.
  */
-static int add_piece(struct copy *c, uint64_t off)
+static int add_rectangle(struct copy *c, uint64_t off)
 {
 	unsigned char *src = NULL, *dst = NULL;
 	struct weir__stream_op *op;
@@ -89,8 +89,8 @@ static int add_piece(struct copy *c, uint64_t off)
 		return r;
 	*c->end = op;
 	c->end = &op->next;
-	if ((r = touch(op, c->src, c->bytes, false, &src)) < 0 ||
-	    (r = touch(op, c->dst, c->bytes, true, &dst)) < 0)
+	if ((r = access_whole(op, c->src, c->bytes, false, &src)) < 0 ||
+	    (r = access_whole(op, c->dst, c->bytes, true, &dst)) < 0)
 		return r;
 	r = choose_kind(op, c);
 	if (r < 0)
@@ -104,7 +104,7 @@ static int add_piece(struct copy *c, uint64_t off)
 				  weir__tensor_label(c->src));
 	op->work.src = src + off;
 	op->work.dst = dst + off;
-	op->work.width = c->run;
+	op->work.width = c->row;
 	if (c->outer) {
 		op->work.rows = weir__tensor_steps(c->src, c->outer - 1);
 		op->work.src_pitch = (size_t)c->src->stride[c->outer - 1];
@@ -113,23 +113,26 @@ static int add_piece(struct copy *c, uint64_t off)
 	return 0;
 }
 
-static int add_pieces(struct copy *c)
+static int add_rectangles(struct copy *c)
 {
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
 	unsigned loops;
 	uint64_t off = 0;
 	int r;
 
-	c->outer = weir__tensor_outer(c->src, &c->run);
+	c->outer = weir__tensor_outer(c->src, &c->row);
 	loops = c->outer ? c->outer - 1 : 0;
 	do
-		r = add_piece(c, off);
+		r = add_rectangle(c, off);
 	while (r == 0 && weir__tensor_next_row(c->src, loops, index, &off));
 	return r;
 }
 
-/* Queue the pieces if @r is 0, else, or from the first that fails, drop them. */
-static int finish(struct copy *c, int r)
+/*
+ * Queue the rectangles if @r is 0; else, or from the first failure on, drop
+ * them.
+ */
+static int copy_queue_all(struct copy *c, int r)
 {
 	struct weir__stream_op *op;
 
@@ -156,7 +159,10 @@ int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 	    (r = weir__tensor_bytes(src, &c.bytes)) < 0 ||
 	    (r = weir__tensor_same(dst, src)) < 0)
 		return r;
-	/* Pieces would begin with one even where there is none. */
-	return c.bytes ? finish(&c, add_pieces(&c))
+	/*
+	 * An empty tensor has no rectangle, add_rectangles() makes one at
+	 * least.
+	 */
+	return c.bytes ? copy_queue_all(&c, add_rectangles(&c))
 		       : weir__stream_check(stream);
 }

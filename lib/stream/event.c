@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events: what they were recorded in, and how a thread, a poller and a clock
- * learn that it is done. A stream that waits is in wait.c.
+ * Events: recording, and how a thread, a poller and a clock learn that one is
+ * done. Streams that wait are in wait.c.
  */
 #include "stream/event.h"
 
@@ -15,27 +15,27 @@
 #include "stream/stream.h"
 
 /*
- * What becomes of one record, for events that are timed or have a descriptor:
- * a waiter on the source. Recording again leaves an older one behind, which
- * is taken off the source's list, or is just being woken and then goes.
+ * Follows one record, if its event is timed or has a descriptor: a waiter on
+ * the source. When the event is recorded again the older stamp is taken off the
+ * source's list; if it is just being woken it frees itself after that.
  */
 struct stamp {
 	struct weir__waiter waiter; /* first member */
 	_Atomic uint32_t refs;      /* event->stamp, and the list */
-	struct weir_event *event;   /* held while it is on the list */
-	struct weir__source *src;   /* held */
-	int64_t at;                 /* when it ended; 0: not yet */
+	struct weir_event *event;   /* referenced while it is on the list */
+	struct weir__source *src;   /* referenced */
+	int64_t at;                 /* when the record ended; 0: not yet */
 };
 
 struct weir_event {
 	_Atomic uint32_t refs; /* the caller's, and stamps' on lists */
-	struct weir *weir;     /* held */
+	struct weir *weir;     /* referenced */
 	unsigned flags;
 	pthread_mutex_t lock;     /* guards what follows */
-	struct weir__source *src; /* held; NULL: never recorded */
+	struct weir__source *src; /* referenced; NULL: never recorded */
 	uint64_t number;
-	struct stamp *stamp; /* of the record; NULL: nobody asks */
-	int fd;              /* -1: not asked for */
+	struct stamp *stamp; /* of the record; NULL: it has none */
+	int fd;              /* -1: none was made */
 	bool readable;       /* fd is */
 };
 
@@ -69,7 +69,7 @@ static void set_readable(struct weir_event *ev, bool readable)
 	weir__sys_eventfd_set(ev->fd, readable);
 }
 
-/* The event's lock is held: the record that @stamp belongs to is over. */
+/* The event's lock is held: the record of @stamp is done or has failed. */
 static void stamp_over(struct weir_event *ev, struct stamp *stamp)
 {
 	if (!stamp->at)
@@ -90,14 +90,15 @@ static void stamp_woken(struct weir__waiter *waiter)
 	event_put(ev);
 }
 
-/* A stamp for the record (@src, @number), held by the event and a list. */
+/* A stamp for the record (@src, @number): one reference for the event, one
+ * for the list. */
 static int stamp_new(struct weir_event *ev, struct weir__source *src,
 		     uint64_t number, struct stamp **ret_stamp)
 {
 	struct stamp *stamp = weir__calloc(1, sizeof(*stamp));
 
 	if (!stamp)
-		return weir__fail(-ENOMEM, "no memory to watch the event");
+		return weir__fail(-ENOMEM, "no memory to follow the event");
 	stamp->waiter.number = number;
 	stamp->waiter.wake = stamp_woken;
 	stamp->event = ev;
@@ -108,22 +109,25 @@ static int stamp_new(struct weir_event *ev, struct weir__source *src,
 }
 
 /*
- * Hang it on its source's list. The event's lock is held: a source takes only
- * locks of its own, and the wake waits for the event's.
+ * Put it on its source's list. The event's lock is held: the source takes only
+ * locks of its own, and the wake blocks on the event's.
  */
-static void stamp_hang(struct weir_event *ev, struct stamp *stamp)
+static void stamp_list(struct weir_event *ev, struct stamp *stamp)
 {
 	atomic_fetch_add(&ev->refs, 1);
 	if (weir__source_wait(stamp->src, &stamp->waiter) == 0)
 		return;
 	stamp_over(ev, stamp);
-	/* Neither is the last: the event has one, the caller the other. */
+	/* Neither is the last reference: the event and the caller have one. */
 	atomic_fetch_sub(&stamp->refs, 1);
 	atomic_fetch_sub(&ev->refs, 1);
 }
 
-/* The event's lock is held. If it is being woken, the wake lets go of it. */
-static void stamp_take_back(struct weir_event *ev, struct stamp *stamp)
+/*
+ * The event's lock is held. If it is being woken, the wake drops its
+ * references.
+ */
+static void stamp_unlist(struct weir_event *ev, struct stamp *stamp)
 {
 	if (!stamp || !weir__source_unwait(stamp->src, &stamp->waiter))
 		return;
@@ -165,7 +169,7 @@ void weir_event_free(struct weir_event *event)
 	pthread_mutex_lock(&event->lock);
 	stamp = event->stamp;
 	event->stamp = NULL;
-	stamp_take_back(event, stamp);
+	stamp_unlist(event, stamp);
 	pthread_mutex_unlock(&event->lock);
 	stamp_put(stamp);
 	event_put(event);
@@ -192,10 +196,10 @@ int weir__event_record(struct weir_event *event, struct weir__source *src,
 	event->src = weir__source_ref(src);
 	event->number = number;
 	event->stamp = stamp;
-	stamp_take_back(event, old);
+	stamp_unlist(event, old);
 	set_readable(event, false);
 	if (stamp)
-		stamp_hang(event, stamp);
+		stamp_list(event, stamp);
 	pthread_mutex_unlock(&event->lock);
 	stamp_put(old);
 	if (old_src)
@@ -224,7 +228,9 @@ int weir__event_get(struct weir_event *event, struct weir *weir,
 	return 0;
 }
 
-/* 1: done, 0: not yet, < 0: failed with *@f, whose err is else 0. */
+/*
+ * 1: done, 0: not yet, < 0: failed with *@f; in the other cases its err is 0.
+ */
 static int state_of(struct weir_event *ev, struct weir_failure *f)
 {
 	struct weir__source *src;
@@ -285,7 +291,7 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	return r;
 }
 
-/* Only where descriptors are short is their limit what to look at. */
+/* Names the limit of descriptors only where that is reached. */
 static int fail_fd(int err)
 {
 	if (err == -EMFILE)
@@ -300,7 +306,7 @@ static int fail_fd(int err)
 	return weir__fail_sys(err, "cannot make a descriptor: eventfd");
 }
 
-/* The lock is held. Make the descriptor, and have somebody make it readable. */
+/* The lock is held. Make the descriptor, and a stamp that makes it readable. */
 static int make_fd(struct weir_event *ev)
 {
 	int fd = weir__sys_eventfd(), r;
@@ -311,7 +317,7 @@ static int make_fd(struct weir_event *ev)
 	if (r == 0 && ev->src && !ev->stamp) {
 		r = stamp_new(ev, ev->src, ev->number, &ev->stamp);
 		if (r == 0)
-			stamp_hang(ev, ev->stamp);
+			stamp_list(ev, ev->stamp);
 	}
 	if (r < 0) {
 		weir__sys_close(fd);
@@ -339,9 +345,9 @@ int weir_event_fd(struct weir_event *event)
 	return r;
 }
 
-/* When the event ended, and in streams of which device. */
-static int ended(struct weir_event *ev, const char *which, int64_t *ret_at,
-		 struct weir_dev **ret_dev)
+/* When the event ended, and in a stream of which device. */
+static int event_ended_at(struct weir_event *ev, const char *which,
+			  int64_t *ret_at, struct weir_dev **ret_dev)
 {
 	struct weir_failure f;
 	int state;
@@ -354,7 +360,7 @@ static int ended(struct weir_event *ev, const char *which, int64_t *ret_at,
 	state = state_of(ev, &f);
 	pthread_mutex_lock(&ev->lock);
 	*ret_dev = ev->src ? weir__source_dev(ev->src) : NULL;
-	/* Done, but its wake is still on the way: now is when it is seen. */
+	/* It is done but not woken yet: it ends when it is seen to be done. */
 	if (state != 0 && ev->stamp && !ev->stamp->at)
 		stamp_over(ev, ev->stamp);
 	*ret_at = ev->stamp ? ev->stamp->at : 0;
@@ -379,9 +385,9 @@ int weir_event_elapsed(struct weir_event *from, struct weir_event *to,
 	WEIR__ENTER();
 	r = weir__root_read(from->weir);
 	if (r == 0)
-		r = ended(from, "first", &at[0], &dev[0]);
+		r = event_ended_at(from, "first", &at[0], &dev[0]);
 	if (r == 0)
-		r = ended(to, "second", &at[1], &dev[1]);
+		r = event_ended_at(to, "second", &at[1], &dev[1]);
 	if (r < 0)
 		return r;
 	if (dev[0] != dev[1])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files in the order of a stream: each operation is one job of one extent.
+ * Reading and writing files in the order of a stream: each operation is one job
+ * of one extent.
  */
 #include <stdio.h>
 #include <string.h>
@@ -8,42 +9,38 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "io/engine.h"
-#include "stream/stream.h"
+#include "stream/fileio.h"
 
-/* Less than this is not worth a direct read. */
+/* Transfers of fewer bytes go through the page cache. */
 #define DIRECT_MIN (64u << 10)
-/* Above this share of pages in the page cache, in 1/1000, it is taken there. */
+/* So do those of which this share of pages, in 1/1000, is in it already. */
 #define RESIDENT 950u
 
-struct fileio {
-	_Atomic uint32_t refs; /* the operation's; its caller's, if native */
-	struct weir__job job;
-	struct weir__extent ext;
-	struct weir__stream_op *op; /* NULL: released; the stream's lock */
-	struct weir__engine *eng;
-	/* The first bytes that failed; under the stream's lock. */
-	uint64_t lo, hi;
-	struct weir__outcome outcome; /* theirs, DONE: none has */
-	char why[200];                /* its words */
-	bool begun; /* the engine has had it; of its caller's thread */
-	/* Native: copies for the caller's thread, newest first. */
-	_Atomic(struct weir__work *) todo;
-	_Atomic bool over;      /* there will be no more */
-	_Atomic uint32_t moves; /* of todo and over; a futex */
-};
-
-static void fileio_put(struct fileio *io)
+void weir__fileio_put(struct weir__fileio *io)
 {
 	if (atomic_fetch_sub(&io->refs, 1) == 1)
 		weir__free(io);
+}
+
+bool weir__fileio_conflict(const struct weir__stream_op *a,
+			   const struct weir__stream_op *b)
+{
+	struct weir__range x = a->file_range, y = b->file_range;
+
+	if (!a->file || !b->file || a->file->id.ino != b->file->id.ino ||
+	    a->file->id.dev != b->file->id.dev)
+		return false;
+	/* With the ends at pages it does not matter where in one they begin. */
+	x.hi = weir__up(x.hi, WEIR__PAGE);
+	y.hi = weir__up(y.hi, WEIR__PAGE);
+	return weir__ranges_meet(&x, &y);
 }
 
 static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 			      uint64_t hi, const struct weir__outcome *outcome,
 			      enum weir__chunk_way way)
 {
-	struct fileio *io = job->arg;
+	struct weir__fileio *io = job->arg;
 	pthread_mutex_t *lock = &io->op->stream->lock;
 
 	(void)ext;
@@ -61,92 +58,34 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	pthread_mutex_unlock(lock);
 }
 
-static void fileio_chunk_in_driver(struct weir__job *job, size_t ext,
-				   uint64_t lo, uint64_t hi)
-{
-	struct weir__stream_op *op = ((struct fileio *)job->arg)->op;
-	struct weir_stream *s = op->stream;
-	bool all;
-
-	(void)ext;
-	pthread_mutex_lock(&s->lock);
-	op->unhanded -= hi - lo;
-	all = op->unhanded == 0;
-	pthread_mutex_unlock(&s->lock);
-	if (all)
-		weir__source_changed(&s->src);
-}
-
-static void moved(struct fileio *io)
-{
-	atomic_fetch_add(&io->moves, 1);
-	weir__futex_wake(&io->moves, 1);
-}
-
-/* On a native stream: the copies are in its order, behind what it has. */
-static void fileio_submit_copy(struct weir__job *job, struct weir__work *work)
-{
-	struct fileio *io = job->arg;
-
-	work->next = atomic_load(&io->todo);
-	while (!atomic_compare_exchange_weak(&io->todo, &work->next, work))
-		;
-	moved(io);
-}
-
 /*
- * Hand them to the driver; returns how many bytes. The operation is there until
- * the last of them is done, unless the root gave it up: what is left then is
- * dropped, with the slots that it is in.
+ * The caller sets caller_waits before it reads @wakes, which is changed here
+ * before caller_waits is read: so a caller that is not woken sees the change,
+ * and without one there is no system call.
  */
-static uint64_t hand_over(struct weir_stream *s, struct fileio *io)
+void weir__fileio_wake(struct weir__fileio *io)
 {
-	struct weir__work *work, *next = atomic_exchange(&io->todo, NULL);
-	uint64_t n = 0;
-	int r;
-
-	while ((work = next)) {
-		next = work->next;
-		n += work->width;
-		pthread_mutex_lock(&s->lock);
-		if (io->op && !io->job.write)
-			io->op->unhanded -= work->width;
-		r = io->op ? weir__stream_submit(s, work) : 0;
-		pthread_mutex_unlock(&s->lock);
-		if (r < 0)
-			work->done(work, r, 0);
-	}
-	return n;
+	atomic_fetch_add(&io->wakes, 1);
+	if (atomic_load(&io->caller_waits))
+		weir__futex_wake(&io->wakes, 1);
 }
 
-/*
- * The caller of a native stream, which can hold nothing back, stays until all
- * copies are with the driver, or, of host memory, until the bytes are there.
- */
-static void attend(struct weir_stream *s, struct fileio *io)
+/* No copies will come any more. */
+static void fileio_over(struct weir__fileio *io)
 {
-	uint64_t left = io->ext.len;
-	uint32_t seen;
-
-	for (;;) {
-		seen = atomic_load(&io->moves);
-		left -= hand_over(s, io);
-		if (!left || atomic_load(&io->over))
-			return;
-		weir__futex_wait(&io->moves, seen, INT64_MAX);
-	}
+	atomic_store(&io->over, true);
+	weir__fileio_wake(io);
 }
 
 /* On a thread of the engine. */
-static void job_done(struct weir__job *job)
+static void fileio_job_done(struct weir__job *job)
 {
-	struct fileio *io = job->arg;
+	struct weir__fileio *io = job->arg;
 	const struct weir_file *file = io->ext.file;
 	unsigned long long lo = io->ext.off + io->lo, hi = io->ext.off + io->hi;
 	int err = weir__outcome_errno(&io->outcome);
 
-	atomic_store(&io->over, true);
-	moved(io);
+	fileio_over(io);
 	if (io->outcome.end == WEIR__DONE)
 		weir__stream_op_finish(io->op, NULL);
 	else if (io->outcome.end == WEIR__END_OF_FILE)
@@ -164,7 +103,7 @@ static void job_done(struct weir__job *job)
 
 static void fileio_start(struct weir__stream_op *op)
 {
-	struct fileio *io = op->io;
+	struct weir__fileio *io = op->io;
 	int r;
 
 	io->begun = true;
@@ -175,13 +114,12 @@ static void fileio_start(struct weir__stream_op *op)
 }
 
 /*
- * What the kernel may still write to, after the root was closed with transfers
- * out, is kept for ever: a reference to the buffer and the file that nobody
- * drops, and the job.
+ * A job is leaked if the root was closed while the kernel might still write to
+ * its memory: then the job, the buffer and the file are never freed.
  */
 static void fileio_release(struct weir__stream_op *op)
 {
-	struct fileio *io = op->io;
+	struct weir__fileio *io = op->io;
 
 	pthread_mutex_lock(&op->stream->lock);
 	io->op = NULL;
@@ -192,14 +130,13 @@ static void fileio_release(struct weir__stream_op *op)
 		weir__file_ref(op->file);
 		return;
 	}
-	/* It may never have begun: its stream had failed. */
-	atomic_store(&io->over, true);
-	moved(io);
-	fileio_put(io);
+	/* If its stream had failed the job was not started. */
+	fileio_over(io);
+	weir__fileio_put(io);
 }
 
-static int check(const struct weir_stream *s, const struct weir_file *file,
-		 uint64_t off, size_t n, bool write)
+static int check_args(const struct weir_stream *s, const struct weir_file *file,
+		      uint64_t off, size_t n, bool write)
 {
 	uint64_t end;
 
@@ -217,62 +154,65 @@ static int check(const struct weir_stream *s, const struct weir_file *file,
 }
 
 /* Through the page cache, or around it? */
-static bool buffered(struct weir_file *file, uint64_t off, size_t n)
+static bool goes_buffered(struct weir_file *file, uint64_t off, size_t n)
 {
 	return n < DIRECT_MIN || !atomic_load(&file->direct_ok) ||
 	       weir__file_resident(file, off, n) >= RESIDENT;
 }
 
-/* The range of memory, and the job. */
-static int prepare(struct weir__stream_op *op, struct weir_file *file,
-		   uint64_t file_off, const struct weir_tensor *t, size_t off,
-		   size_t n, bool write)
+/* The job: @n bytes of the file, and of the buffer of @op at @addr. */
+static struct weir__fileio *fileio_new(struct weir__stream_op *op,
+				       struct weir_file *file, uint64_t off,
+				       size_t n, unsigned char *addr,
+				       bool write)
+{
+	bool host = weir__buf_is_host(op->access[0].buf);
+	struct weir__fileio *io = weir__calloc(1, sizeof(*io));
+
+	if (!io) {
+		weir__fail(-ENOMEM, "%s: no memory for a job of %zu bytes",
+			   file->base, sizeof(*io));
+		return NULL;
+	}
+	atomic_init(&io->refs, 1);
+	io->op = op;
+	io->ext.file = file;
+	io->ext.off = off;
+	io->ext.len = n;
+	io->ext.addr = addr;
+	io->ext.dev = host ? NULL : op->stream->dev;
+	io->ext.buffered = goes_buffered(file, off, n);
+	io->job.ext = &io->ext;
+	io->job.n_ext = 1;
+	io->job.write = write;
+	io->job.chunk_done = fileio_chunk_done;
+	io->job.done = fileio_job_done;
+	io->job.arg = io;
+	return io;
+}
+
+/* Fill in the access to memory, the range of the file, and the job. */
+static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
+			  uint64_t file_off, const struct weir_tensor *t,
+			  size_t off, size_t n, bool write)
 {
 	struct weir_stream *s = op->stream;
 	struct weir__engine *eng;
 	unsigned char *addr;
-	struct weir_buf *buf;
-	struct fileio *io;
-	int r = check(s, file, file_off, n, write);
+	int r = check_args(s, file, file_off, n, write);
 
 	if (r == 0)
 		r = weir__stream_op_access(op, t, off, n, !write, &addr);
+	if (r == 0)
+		r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
-	buf = op->access[0].buf;
-	r = weir__engine_get(s->src.weir, &eng);
-	if (r < 0)
-		return r;
-	io = weir__calloc(1, sizeof(*io));
-	if (!io)
-		return weir__fail(-ENOMEM,
-				  "%s: no memory for a job of %zu bytes",
-				  file->base, sizeof(*io));
-	*io = (struct fileio){
-		.op = op,
-		.eng = eng,
-		.ext = { .file = file,
-			 .off = file_off,
-			 .len = n,
-			 .addr = addr,
-			 .dev = weir__buf_is_host(buf) ? NULL : s->dev,
-			 .buffered = buffered(file, file_off, n) },
-		.job = { .n_ext = 1,
-			 .write = write,
-			 .chunk_done = fileio_chunk_done,
-			 .done = job_done,
-			 .arg = io },
-	};
-	atomic_init(&io->refs, 1);
-	io->job.ext = &io->ext;
-	op->access[0].dma = !write && !io->ext.dev && !io->ext.buffered;
-	/* A write ends on the host, a read with its copies. */
-	op->unhanded = n;
-	if (s->native && io->ext.dev)
-		io->job.submit_copy = fileio_submit_copy;
-	else if (!write && io->ext.dev)
-		io->job.chunk_in_driver = fileio_chunk_in_driver;
-	op->io = io;
+	op->io = fileio_new(op, file, file_off, n, addr, write);
+	if (!op->io)
+		return -ENOMEM;
+	op->io->eng = eng;
+	op->access[0].dma = !write && !op->io->ext.dev && !op->io->ext.buffered;
+	op->not_in_driver = n;
 	op->start = fileio_start;
 	op->release = fileio_release;
 	op->file = weir__file_ref(file);
@@ -282,33 +222,9 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	return 0;
 }
 
-/*
- * What the driver has is in order with the copies; files, and what the host
- * does to its own memory, are not, so the caller waits for them.
- */
-static int transfer_native(struct weir__stream_op *op)
-{
-	struct weir_stream *s = op->stream;
-	struct fileio *io = op->io;
-	uint64_t ahead = weir__stream_file_ahead(op);
-	int r;
-
-	if (!io->ext.dev)
-		ahead = weir__stream_tail(s);
-	if (ahead)
-		weir__source_block(&s->src, ahead, -1);
-	atomic_fetch_add(&io->refs, 1);
-	r = weir__stream_op_end(op, 0);
-	/* Behind a failure it is not begun, but cancelled when it is its turn. */
-	if (r == 0 && io->begun)
-		attend(s, io);
-	fileio_put(io);
-	return r;
-}
-
-static int transfer(struct weir_stream *s, struct weir_file *file,
-		    uint64_t file_off, const struct weir_tensor *t, size_t off,
-		    size_t n, bool write)
+static int fileio_queue(struct weir_stream *s, struct weir_file *file,
+			uint64_t file_off, const struct weir_tensor *t,
+			size_t off, size_t n, bool write)
 {
 	struct weir__stream_op *op;
 	int r = weir__stream_op_begin(s, write ? "write" : "read",
@@ -316,8 +232,8 @@ static int transfer(struct weir_stream *s, struct weir_file *file,
 
 	if (r < 0)
 		return r;
-	r = prepare(op, file, file_off, t, off, n, write);
-	return r == 0 && s->native ? transfer_native(op)
+	r = fileio_prepare(op, file, file_off, t, off, n, write);
+	return r == 0 && op->mem.n ? s->mode->queue_file(op)
 				   : weir__stream_op_end(op, r);
 }
 
@@ -326,7 +242,7 @@ int weir_stream_read(struct weir_stream *stream, struct weir_file *file,
 		     size_t off, size_t n)
 {
 	WEIR__ENTER();
-	return transfer(stream, file, file_off, dst, off, n, false);
+	return fileio_queue(stream, file, file_off, dst, off, n, false);
 }
 
 int weir_stream_write(struct weir_stream *stream, struct weir_file *file,
@@ -334,5 +250,5 @@ int weir_stream_write(struct weir_stream *stream, struct weir_file *file,
 		      size_t off, size_t n)
 {
 	WEIR__ENTER();
-	return transfer(stream, file, file_off, src, off, n, true);
+	return fileio_queue(stream, file, file_off, src, off, n, true);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The public operations on memory, and host functions: each checks what it was
- * given, makes one operation, and queues it.
+ * The public operations on memory, and host functions: each checks its
+ * arguments, makes one operation, and queues it.
  */
 #include <string.h>
 
@@ -58,14 +58,14 @@ static int add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
 				write);
 }
 
-/* Of the devices whose memory is not the host's a stream has its own. */
-static int own_device(const struct weir__stream_op *op,
-		      const struct weir_tensor *t, const struct weir_buf *buf)
+/* Is the memory the host's, or its own device's, or within reach of that? */
+static int check_device(const struct weir__stream_op *op,
+			const struct weir_tensor *t, const struct weir_buf *buf)
 {
 	struct weir_dev *dev = buf->buft->dev;
 	int r = dev == op->stream->dev || weir__buf_is_host(buf);
 
-	/* Between devices there are copies. */
+	/* Only copies access the memory of another device. */
 	if (!r && op->work.kind == WEIR__WORK_COPY)
 		r = weir__dev_reach(op->stream->dev, dev);
 	return r ? r
@@ -75,10 +75,10 @@ static int own_device(const struct weir__stream_op *op,
 			      op->stream->label);
 }
 
-/* May a stream of this device move bytes of @buf? */
-static int reachable(const struct weir__stream_op *op,
-		     const struct weir_tensor *t, const struct weir_buf *buf,
-		     bool write)
+/* May a stream of this device access bytes of @buf? */
+static int check_access(const struct weir__stream_op *op,
+			const struct weir_tensor *t, const struct weir_buf *buf,
+			bool write)
 {
 	const struct weir_stream *s = op->stream;
 	int r;
@@ -86,7 +86,7 @@ static int reachable(const struct weir__stream_op *op,
 	if (buf->buft->dev->weir != s->src.weir)
 		return weir__fail(-EINVAL, "%s and %s are of two roots",
 				  weir__tensor_label(t), s->label);
-	r = own_device(op, t, buf);
+	r = check_device(op, t, buf);
 	if (r < 0)
 		return r;
 	if (write && buf->buft->desc.flags & WEIR_BUFT_READONLY)
@@ -113,7 +113,7 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       bool write)
 {
 	struct weir__access *access;
-	int r = reachable(op, t, buf, write);
+	int r = check_access(op, t, buf, write);
 
 	if (r == 0)
 		r = add_memory(op, buf->mem.base + off, n, write);
@@ -141,9 +141,9 @@ int weir__stream_op_access(struct weir__stream_op *op,
 	return r < 0 ? r : weir__stream_op_access_buf(op, t, buf, at, n, write);
 }
 
-/* Memory of the caller's. */
-static int touch_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
-		      bool write)
+/* The same for the caller's memory. */
+static int access_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
+		       bool write)
 {
 	uint64_t end;
 
@@ -164,12 +164,12 @@ int weir__stream_op_end(struct weir__stream_op *op, int r)
 }
 
 /* From the first byte of the first row to the last one of the last row. */
-static int span_of(const struct weir_rect *rect, uint64_t pitch,
-		   uint64_t *ret_span)
+static int rect_bytes(const struct weir_rect *rect, uint64_t pitch,
+		      uint64_t *ret_bytes)
 {
 	uint64_t steps;
 
-	*ret_span = 0;
+	*ret_bytes = 0;
 	if (!rect->width || !rect->rows)
 		return 0;
 	if (pitch < rect->width)
@@ -178,7 +178,7 @@ static int span_of(const struct weir_rect *rect, uint64_t pitch,
 				  (unsigned long long)pitch,
 				  (unsigned long long)rect->width);
 	if (weir__mul_over(rect->rows - 1, pitch, &steps) ||
-	    weir__add_over(steps, rect->width, ret_span))
+	    weir__add_over(steps, rect->width, ret_bytes))
 		return weir__fail(-EINVAL,
 				  "%llu rows of pitch %llu are over 2^64 bytes",
 				  (unsigned long long)rect->rows,
@@ -187,21 +187,21 @@ static int span_of(const struct weir_rect *rect, uint64_t pitch,
 }
 
 /* Rows between a tensor and the caller's memory; sets all but the addresses. */
-static int rows(struct weir__stream_op *op, const struct weir_tensor *t,
-		const struct weir_rect *rect, const void *host, bool to_tensor,
-		unsigned char **ret_addr)
+static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
+		       const struct weir_rect *rect, const void *host,
+		       bool to_tensor, unsigned char **ret_addr)
 {
 	struct weir__work *w = &op->work;
-	uint64_t span, host_span;
-	int r = span_of(rect, rect->pitch, &span);
+	uint64_t bytes, host_bytes;
+	int r = rect_bytes(rect, rect->pitch, &bytes);
 
 	if (r == 0)
-		r = span_of(rect, rect->host_pitch, &host_span);
+		r = rect_bytes(rect, rect->host_pitch, &host_bytes);
 	if (r == 0)
-		r = weir__stream_op_access(op, t, rect->off, span, to_tensor,
+		r = weir__stream_op_access(op, t, rect->off, bytes, to_tensor,
 					   ret_addr);
 	if (r == 0)
-		r = touch_host(op, host, host_span, !to_tensor);
+		r = access_host(op, host, host_bytes, !to_tensor);
 	w->width = rect->width;
 	w->rows = rect->rows;
 	w->dst_pitch = to_tensor ? rect->pitch : rect->host_pitch;
@@ -225,7 +225,7 @@ static int set_rows(struct weir_stream *s, const struct weir_tensor *dst,
 		return r;
 	op->work.src = src;
 	op->work.src_host = true;
-	r = rows(op, dst, rect, src, true, &op->work.dst);
+	r = op_set_rows(op, dst, rect, src, true, &op->work.dst);
 	op->work.dst_host = tensor_on_host(op);
 	return weir__stream_op_end(op, r);
 }
@@ -239,7 +239,7 @@ static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
 
 	if (r < 0)
 		return r;
-	r = rows(op, src, rect, dst, false, &addr);
+	r = op_set_rows(op, src, rect, dst, false, &addr);
 	op->work.src = addr;
 	op->work.dst = dst;
 	op->work.dst_host = true;
@@ -248,7 +248,7 @@ static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
 }
 
 /* @n bytes at @off as one row. */
-static struct weir_rect flat(size_t off, size_t n)
+static struct weir_rect flat_rect(size_t off, size_t n)
 {
 	struct weir_rect rect = {
 		.off = off, .width = n, .rows = 1, .pitch = n, .host_pitch = n
@@ -260,7 +260,7 @@ static struct weir_rect flat(size_t off, size_t n)
 int weir_stream_set(struct weir_stream *stream, const struct weir_tensor *dst,
 		    size_t off, const void *src, size_t n)
 {
-	struct weir_rect rect = flat(off, n);
+	struct weir_rect rect = flat_rect(off, n);
 
 	WEIR__ENTER();
 	return set_rows(stream, dst, &rect, src);
@@ -269,7 +269,7 @@ int weir_stream_set(struct weir_stream *stream, const struct weir_tensor *dst,
 int weir_stream_get(struct weir_stream *stream, const struct weir_tensor *src,
 		    size_t off, void *dst, size_t n)
 {
-	struct weir_rect rect = flat(off, n);
+	struct weir_rect rect = flat_rect(off, n);
 
 	WEIR__ENTER();
 	return get_rows(stream, src, &rect, dst);
@@ -318,9 +318,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 	r = weir__stream_op_begin(stream, "call", WEIR__WORK_CALL, &op);
 	if (r < 0)
 		return r;
-	/* The queue of a native stream orders all by itself. */
-	op->alone = !stream->native;
 	op->work.call = fn;
 	op->work.arg = arg;
-	return weir__stream_op_queue(op);
+	return stream->mode->queue_call(op);
 }

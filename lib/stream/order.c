@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Order: what may run beside what, and who moves an operation. README.md has
- * the states. Everything static here is called with the stream's lock held.
+ * The life of an operation: queued, issued, finished, retired. README.md has
+ * the states; the stream's mode decides when one is issued. Each static
+ * function is called with the stream's lock held, if it does not say otherwise.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -10,7 +11,6 @@
 
 #include "core/error.h"
 #include "core/sys.h"
-#include "core/util.h"
 #include "mem/access.h"
 #include "stream/stream.h"
 
@@ -43,9 +43,9 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 	return 0;
 }
 
-/* For use again; the lock is held. Returns it if it is one too many. */
-static struct weir__stream_op *keep(struct weir_stream *s,
-				    struct weir__stream_op *op)
+/* Put it on the spare list. Returns it if there are enough of them. */
+static struct weir__stream_op *op_keep(struct weir_stream *s,
+				       struct weir__stream_op *op)
 {
 	if (s->n_spare >= WEIR__STREAM_SPARE)
 		return op;
@@ -55,8 +55,8 @@ static struct weir__stream_op *keep(struct weir_stream *s,
 	return NULL;
 }
 
-/* What it holds, but for the operation itself. The lock is not held. */
-static void let_go(struct weir__stream_op *op)
+/* Its accesses and references, not itself. The lock is not held. */
+static void drop_references(struct weir__stream_op *op)
 {
 	if (op->release)
 		op->release(op);
@@ -76,95 +76,22 @@ void weir__stream_op_drop(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 
-	let_go(op);
+	drop_references(op);
 	pthread_mutex_lock(&s->lock);
-	op = keep(s, op);
+	op = op_keep(s, op);
 	pthread_mutex_unlock(&s->lock);
 	weir__free(op);
 }
 
-/*
- * By whole pages: a block that goes to the disk directly must not pass one of
- * the same page that goes through the page cache.
- */
-static bool files_meet(const struct weir__stream_op *a,
-		       const struct weir__stream_op *b)
+static struct weir__stream_op **out_list(struct weir_stream *s,
+					 const struct weir__stream_op *op)
 {
-	struct weir__range x = a->file_range, y = b->file_range;
-
-	if (!a->file || !b->file || a->file->id.ino != b->file->id.ino ||
-	    a->file->id.dev != b->file->id.dev)
-		return false;
-	/* With the ends at pages it does not matter where in one they begin. */
-	x.hi = weir__up(x.hi, WEIR__PAGE);
-	y.hi = weir__up(y.hi, WEIR__PAGE);
-	return weir__ranges_meet(&x, &y);
+	return &s->out[!weir__stream_op_is_device_work(op)];
 }
 
-/* Is it queued with the backend, which keeps the order among these by itself? */
-static bool plain(const struct weir__stream_op *op)
+static void mark_issued(struct weir_stream *s, struct weir__stream_op *op)
 {
-	return !op->start && !op->alone;
-}
-
-/* The newest issued operation that @op may not run beside; NULL: none. */
-static struct weir__stream_op *conflict(struct weir_stream *s,
-					const struct weir__stream_op *op)
-{
-	struct weir__stream_op *other;
-
-	if (s->native)
-		return NULL;
-	if (op->alone)
-		return s->out[1] ? s->out[1] : s->out[0];
-	for (other = s->out[1]; other; other = other->older)
-		if (other->alone ||
-		    weir__ranges_conflict(&op->mem, &other->mem) ||
-		    files_meet(op, other))
-			return other;
-	if (plain(op))
-		return NULL;
-	for (other = s->out[0]; other; other = other->older)
-		if (other->barrier ||
-		    weir__ranges_conflict(&op->mem, &other->mem))
-			return other;
-	return NULL;
-}
-
-uint64_t weir__stream_file_ahead(const struct weir__stream_op *op)
-{
-	struct weir_stream *s = op->stream;
-	const struct weir__stream_op *other;
-	uint64_t number = 0;
-	unsigned files = 0;
-
-	pthread_mutex_lock(&s->lock);
-	for (other = s->out[1]; other; other = other->older) {
-		files += other->file != NULL;
-		if (other->number > number &&
-		    (files_meet(op, other) || files == WEIR__STREAM_FILES))
-			number = other->number;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return number;
-}
-
-/*
- * May the oldest held operation go? What it conflicted with is remembered, so
- * that the lists are looked through again only when that one has finished.
- */
-static bool ready(struct weir_stream *s, const struct weir__stream_op *op)
-{
-	if (s->blocker ||
-	    (op->file && s->n_files >= WEIR__STREAM_FILES && !s->native))
-		return false;
-	s->blocker = conflict(s, op);
-	return !s->blocker;
-}
-
-static void put_out(struct weir_stream *s, struct weir__stream_op *op)
-{
-	struct weir__stream_op **list = &s->out[!plain(op)];
+	struct weir__stream_op **list = out_list(s, op);
 
 	op->state = WEIR__STREAM_ISSUED;
 	op->older = *list;
@@ -188,7 +115,7 @@ static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
 	if (op->newer)
 		op->newer->older = op->older;
 	else
-		s->out[!plain(op)] = op->older;
+		*out_list(s, op) = op->older;
 	s->n_files -= op->file != NULL;
 	if (s->blocker == op)
 		s->blocker = NULL;
@@ -206,30 +133,11 @@ static void note_failure(struct weir_stream *s,
 	s->failure.number = op->number;
 }
 
-int weir__stream_submit(struct weir_stream *s, struct weir__work *work)
-{
-	int r;
-
-	if (s->native) {
-		pthread_mutex_unlock(&s->lock);
-		pthread_mutex_lock(&s->submit_lock);
-	}
-	r = weir__dev_result(s->dev, "queue->submit",
-			     s->ops->submit(s->queue, work));
-	if (s->native) {
-		pthread_mutex_unlock(&s->submit_lock);
-		pthread_mutex_lock(&s->lock);
-	}
-	if (r == 0 && s->ops->poll)
-		weir__streams_watch(s);
-	return r;
-}
-
-static void submit(struct weir_stream *s, struct weir__stream_op *op)
+static void op_submit(struct weir_stream *s, struct weir__stream_op *op)
 {
 	struct weir_failure f;
 	char reason[64];
-	int r = weir__stream_submit(s, &op->work);
+	int r = s->mode->submit(s, &op->work);
 
 	if (r == 0)
 		return;
@@ -241,48 +149,39 @@ static void submit(struct weir_stream *s, struct weir__stream_op *op)
 	note_failure(s, op, &f);
 }
 
-/*
- * Issue held operations, oldest first, as long as they are ready. Another
- * thread that comes here while start() runs without the lock leaves its work
- * to this one, which looks again under the lock.
- */
-static void issue(struct weir_stream *s)
+void weir__stream_issue_first(struct weir_stream *s)
 {
-	struct weir__stream_op *op;
+	struct weir__stream_op *op = s->first_pending;
 
-	/* Of a native stream all is ready, and gone when its call returns. */
-	if (s->issuing && !s->native)
-		return;
-	s->issuing = true;
-	while (!s->stopped && (op = s->first_pending) && ready(s, op)) {
-		s->first_pending = op->next;
-		/* Point of no return: from here it finishes, and is retired. */
-		put_out(s, op);
-		if (op->start) {
-			pthread_mutex_unlock(&s->lock);
-			op->start(op);
-			pthread_mutex_lock(&s->lock);
-		} else {
-			submit(s, op);
-		}
+	s->first_pending = op->next;
+	/* Point of no return: from here it finishes, and is retired. */
+	mark_issued(s, op);
+	if (op->start) {
+		pthread_mutex_unlock(&s->lock);
+		op->start(op);
+		pthread_mutex_lock(&s->lock);
+	} else {
+		op_submit(s, op);
 	}
-	s->issuing = false;
 }
 
 /* Numbers from @lo on have failed. */
-static void declare(struct weir_stream *s, uint64_t lo, bool all)
+static void declare_failed(struct weir_stream *s, uint64_t lo, bool all)
 {
 	s->failed = true;
 	pthread_mutex_lock(&s->fail_lock);
-	s->now.lo = lo;
-	s->now.hi = UINT64_MAX;
-	s->now.all = all;
-	s->now.cause = s->failure;
+	s->failed_now.lo = lo;
+	s->failed_now.hi = UINT64_MAX;
+	s->failed_now.all = all;
+	s->failed_now.cause = s->failure;
 	pthread_mutex_unlock(&s->fail_lock);
 	atomic_store(&s->ever_failed, true);
 }
 
-/* Take what can be retired off the open list, as a chain by next. */
+/*
+ * Take what can be retired off the list of open operations, as a chain by next.
+ * Of a failed stream also what is pending: it is never issued.
+ */
 static struct weir__stream_op *pop_finished(struct weir_stream *s,
 					    uint64_t *ret_last)
 {
@@ -293,7 +192,7 @@ static struct weir__stream_op *pop_finished(struct weir_stream *s,
 		    (op->state == WEIR__STREAM_PENDING && !s->failed))
 			break;
 		if (op->err && !s->failed)
-			declare(s, op->number, false);
+			declare_failed(s, op->number, false);
 		if (op == s->first_pending)
 			s->first_pending = op->next;
 		*ret_last = op->number;
@@ -306,51 +205,65 @@ static struct weir__stream_op *pop_finished(struct weir_stream *s,
 }
 
 /*
- * Retire what is finished, in order, one thread at a time: what the operations
- * held is let go of before their numbers are done, so that who waited for them
- * has the last reference to his buffers. Returns how many references the open
- * list held that it does not any more.
+ * Retire what is finished, in the order of numbers, one thread at a time.
+ *
+ * The references of an operation are dropped before its number is done, so that
+ * a thread that waited for an event and then frees its buffer drops the last
+ * reference. They are dropped without the lock, since the last one to a buffer
+ * calls functions of the backend's and of the caller's.
+ *
+ * Two threads at once would break both. A takes operation 5 off the list and
+ * unlocks; B finishes operation 6, takes it, drops its references and sets done
+ * to 6 while A still drops those of 5. An event at 5 would be done too early,
+ * and A would then set done back to 5. So B leaves 6 on the list if @retiring
+ * is set, and A, which looks at the list under the lock before it clears
+ * @retiring, finds it there.
+ *
+ * The list of open operations references the stream unless it is empty. It may
+ * become empty, and be filled again, several times while the lock is released:
+ * returns how often it became empty. The caller drops as many references, with
+ * no lock held, since the last one frees the stream with its lock.
  */
-static unsigned retire(struct weir_stream *s)
+static unsigned stream_retire(struct weir_stream *s)
 {
 	struct weir__stream_op *chain, *op;
-	unsigned idle = 0;
+	unsigned emptied = 0;
 	uint64_t last = 0;
 
 	if (s->retiring)
 		return 0;
 	s->retiring = true;
 	while ((chain = pop_finished(s, &last))) {
-		idle += s->open == NULL;
+		emptied += s->open == NULL;
 		pthread_mutex_unlock(&s->lock);
 		for (op = chain; op; op = op->next)
-			let_go(op);
+			drop_references(op);
 		pthread_mutex_lock(&s->lock);
 		while ((op = chain)) {
 			chain = op->next;
-			weir__free(keep(s, op));
+			weir__free(op_keep(s, op));
 		}
 		atomic_store(&s->done, last);
 	}
 	s->retiring = false;
-	return idle;
+	return emptied;
 }
 
-/* Move what can be moved. Releases the lock, and then wakes who waits. */
-static void move(struct weir_stream *s)
+/* Issue and retire what can be. Releases the lock, and then wakes waiters. */
+static void stream_advance(struct weir_stream *s)
 {
-	unsigned idle;
+	unsigned emptied;
 
-	issue(s);
-	idle = retire(s);
+	s->mode->issue(s);
+	emptied = stream_retire(s);
 	pthread_mutex_unlock(&s->lock);
 	weir__source_complete(&s->src, atomic_load(&s->done));
-	while (idle--)
+	while (emptied--)
 		weir__source_put(&s->src);
 }
 
-/* The lock is held, and released. */
-static int refuse(struct weir_stream *s, struct weir__stream_op *op)
+/* Releases the lock. */
+static int op_refuse(struct weir_stream *s, struct weir__stream_op *op)
 {
 	bool failed = s->failed;
 
@@ -367,7 +280,7 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	weir__ranges_sort(&op->mem);
 	pthread_mutex_lock(&s->lock);
 	if (s->failed || s->closed)
-		return refuse(s, op);
+		return op_refuse(s, op);
 	op->number = ++s->tail;
 	for (size_t i = 0; i < op->n_access; i++) {
 		op->access[i].src = &s->src;
@@ -377,14 +290,14 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	if (s->open) {
 		s->newest->next = op;
 	} else {
-		/* The open list holds the stream until it is empty. */
+		/* The list references the stream until it is empty. */
 		weir__source_ref(&s->src);
 		s->open = op;
 	}
 	s->newest = op;
 	if (!s->first_pending)
 		s->first_pending = op;
-	move(s);
+	stream_advance(s);
 	return 0;
 }
 
@@ -393,13 +306,13 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 {
 	struct weir_stream *s = op->stream;
 
-	/* Another thread may retire op, and the stream with it. */
+	/* Another thread may retire op, and with it the stream. */
 	weir__source_ref(&s->src);
 	pthread_mutex_lock(&s->lock);
 	mark_finished(s, op, f ? f->err : 0);
 	if (f)
 		note_failure(s, op, f);
-	move(s);
+	stream_advance(s);
 	weir__source_put(&s->src);
 }
 
@@ -432,7 +345,7 @@ bool weir__stream_abandon(struct weir_stream *s)
 			"%s: operations %llu to %llu were still out when the root was closed",
 			s->label, (unsigned long long)s->open->number,
 			(unsigned long long)s->tail);
-		declare(s, s->open->number, true);
+		declare_failed(s, s->open->number, true);
 	}
 	atomic_store(&s->abandoned, open);
 	pthread_mutex_unlock(&s->lock);

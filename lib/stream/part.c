@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the root knows of streams: a list of them, for weir_close to drain.
+ * The streams' part of the root: a list of all streams, which weir_close waits
+ * for, and the watcher.
  */
 #include "core/clock.h"
 #include "core/error.h"
@@ -11,15 +12,15 @@
 
 struct weir__streams {
 	struct weir__part part;
-	struct weir *weir; /* not held: it holds us */
+	struct weir *weir; /* not referenced: it owns the part */
 	struct weir__watcher *watcher;
 	pthread_mutex_t lock; /* guards list */
 	struct weir_stream *list;
-	unsigned made; /* streams, ever */
+	unsigned made; /* streams so far */
 	bool closed;
 };
 
-/* The list's lock is held. A stream on it may have lost its last reference. */
+/* The list's lock is held. False: a stream whose last reference was dropped. */
 static bool try_ref(struct weir_stream *s)
 {
 	uint32_t n = atomic_load(&s->src.refs);
@@ -30,7 +31,7 @@ static bool try_ref(struct weir_stream *s)
 	return false;
 }
 
-static bool is_open(struct weir_stream *s, uint64_t *ret_tail)
+static bool has_open(struct weir_stream *s, uint64_t *ret_tail)
 {
 	bool open;
 
@@ -49,17 +50,18 @@ static struct weir_stream *next_open(struct weir__streams *p,
 
 	pthread_mutex_lock(&p->lock);
 	for (s = p->list; s; s = s->next)
-		if (is_open(s, ret_tail) && try_ref(s))
+		if (has_open(s, ret_tail) && try_ref(s))
 			break;
 	pthread_mutex_unlock(&p->lock);
 	return s;
 }
 
 /*
- * A call that was held until now, or that marks the end of a native stream,
- * would queue what nobody looks after: the watcher ends.
+ * A caller that a native stream blocks goes on after weir_close, and asking
+ * such a stream for its tail queues a marker. Nothing would poll for that work,
+ * since the watcher stops: so no stream takes work from here on.
  */
-static void take_no_more(struct weir__streams *p)
+static void refuse_work(struct weir__streams *p)
 {
 	pthread_mutex_lock(&p->lock);
 	p->closed = true;
@@ -78,7 +80,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 	uint64_t tail;
 	int ret = 0;
 
-	take_no_more(p);
+	refuse_work(p);
 	while ((s = next_open(p, &tail))) {
 		int64_t left = deadline - weir__now();
 
@@ -91,7 +93,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 		    weir__stream_abandon(s)) {
 			weir__log(
 				p->weir,
-				"weir_close: %s: work is still out at the deadline; what it uses is leaked",
+				"weir_close: %s: work is still out at the deadline; the memory that it uses is leaked",
 				s->label);
 			ret = -ETIMEDOUT;
 		}

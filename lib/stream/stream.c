@@ -23,16 +23,16 @@ void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
 }
 
 /* fail_lock is held. */
-static const struct weir__failed_range *span_of(struct weir_stream *s,
-						uint64_t number)
+static const struct weir__failed_range *failed_range_of(struct weir_stream *s,
+							uint64_t number)
 {
-	const struct weir__failed_range *span;
+	const struct weir__failed_range *range;
 
-	if (number >= s->now.lo)
-		return &s->now;
-	for (span = s->spans; span; span = span->next)
-		if (number >= span->lo && number <= span->hi)
-			return span;
+	if (number >= s->failed_now.lo)
+		return &s->failed_now;
+	for (range = s->failed_past; range; range = range->next)
+		if (number >= range->lo && number <= range->hi)
+			return range;
 	return NULL;
 }
 
@@ -40,31 +40,31 @@ static int stream_state(struct weir__source *src, uint64_t number,
 			struct weir_failure *cause)
 {
 	struct weir_stream *s = weir__stream_of(src);
-	const struct weir__failed_range *span;
+	const struct weir__failed_range *range;
 	struct weir_failure f = { .err = 1 };
 
-	/* done is read first: a failure is declared before it gets there. */
+	/* done is read first: a failure is declared before done reaches it. */
 	if (number > atomic_load(&s->done) && !atomic_load(&s->abandoned))
 		return 0;
 	if (!atomic_load(&s->ever_failed))
 		return 1;
 	pthread_mutex_lock(&s->fail_lock);
-	span = span_of(s, number);
-	if (span && (number == span->lo || span->all))
-		f = span->cause;
-	else if (span)
-		weir__cancelled(&f, &span->cause);
+	range = failed_range_of(s, number);
+	if (range && (number == range->lo || range->all))
+		f = range->cause;
+	else if (range)
+		weir__cancelled(&f, &range->cause);
 	pthread_mutex_unlock(&s->fail_lock);
 	if (f.err < 0 && cause)
 		*cause = f;
 	return f.err;
 }
 
-/* The last reference is gone, perhaps on the queue's own thread. */
+/* The last reference was dropped, perhaps on the queue's own thread. */
 static void stream_free(struct weir__source *src)
 {
 	struct weir_stream *s = weir__stream_of(src);
-	struct weir__failed_range *span;
+	struct weir__failed_range *range;
 	struct weir__stream_op *op;
 
 	assert(!s->open);
@@ -75,9 +75,9 @@ static void stream_free(struct weir__source *src)
 		s->spare = op->next;
 		weir__free(op);
 	}
-	while ((span = s->spans)) {
-		s->spans = span->next;
-		weir__free(span);
+	while ((range = s->failed_past)) {
+		s->failed_past = range->next;
+		weir__free(range);
 	}
 	pthread_mutex_destroy(&s->fail_lock);
 	pthread_mutex_destroy(&s->lock);
@@ -97,7 +97,7 @@ struct weir_dev *weir__source_dev(struct weir__source *src)
 	return src->ops == &stream_source ? weir__stream_of(src)->dev : NULL;
 }
 
-static void name_it(struct weir_stream *s, const char *name)
+static void stream_label(struct weir_stream *s, const char *name)
 {
 	if (name)
 		snprintf(s->label, sizeof(s->label), "stream '%s'",
@@ -108,8 +108,8 @@ static void name_it(struct weir_stream *s, const char *name)
 }
 
 /* Without a queue yet. */
-static int make(struct weir_dev *dev, const char *name,
-		struct weir_stream **ret_stream)
+static int stream_make(struct weir_dev *dev, const char *name,
+		       struct weir_stream **ret_stream)
 {
 	struct weir_stream *s = weir__calloc(1, sizeof(*s));
 	int r;
@@ -123,8 +123,8 @@ static int make(struct weir_dev *dev, const char *name,
 	pthread_mutex_init(&s->fail_lock, NULL);
 	s->dev = dev;
 	s->ops = dev->backend->queue;
-	s->now.lo = UINT64_MAX;
-	name_it(s, name);
+	s->failed_now.lo = UINT64_MAX;
+	stream_label(s, name);
 	r = weir__streams_add(s);
 	if (r < 0) {
 		weir__source_put(&s->src);
@@ -134,17 +134,18 @@ static int make(struct weir_dev *dev, const char *name,
 	return 0;
 }
 
-int weir__stream_around(struct weir_dev *dev, void *queue, bool native,
-			const char *name, struct weir_stream **ret_stream)
+int weir__stream_around(struct weir_dev *dev, void *queue,
+			const struct weir__stream_mode *mode, const char *name,
+			struct weir_stream **ret_stream)
 {
-	int r = make(dev, name, ret_stream);
+	int r = stream_make(dev, name, ret_stream);
 
 	if (r < 0) {
 		dev->backend->queue->close(queue);
 		return r;
 	}
 	(*ret_stream)->queue = queue;
-	(*ret_stream)->native = native;
+	(*ret_stream)->mode = mode;
 	return 0;
 }
 
@@ -174,7 +175,10 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 						       &queue));
 	if (r < 0)
 		return r;
-	return weir__stream_around(dev, queue, o.flags & WEIR_STREAM_NATIVE,
+	return weir__stream_around(dev, queue,
+				   o.flags & WEIR_STREAM_NATIVE
+					   ? &weir__stream_native
+					   : &weir__stream_managed,
 				   o.name, ret_stream);
 }
 
@@ -215,7 +219,7 @@ int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	r = weir__root_read(stream->src.weir);
 	if (r < 0)
 		return r;
-	r = weir__source_block(&stream->src, weir__stream_tail(stream),
+	r = weir__source_block(&stream->src, stream->mode->tail(stream),
 			       timeout_ns);
 	if (r >= 0 || r == -ETIMEDOUT)
 		return r;
@@ -236,10 +240,10 @@ int weir_stream_error(struct weir_stream *stream,
 	return ret_failure->err ? weir__fail_with(ret_failure) : 0;
 }
 
-/* The lock is held. The failed span is closed and kept: events point into it. */
-static int reset(struct weir_stream *s)
+/* The failed range is kept, since events may have numbers in it. */
+static int stream_reset_locked(struct weir_stream *s)
 {
-	struct weir__failed_range *span;
+	struct weir__failed_range *range;
 
 	if (s->open || s->retiring)
 		return weir__fail(-EBUSY, "%s: operations %llu to %llu are out",
@@ -250,20 +254,20 @@ static int reset(struct weir_stream *s)
 		return 0;
 	if (s->failure.err == -ENODEV)
 		return weir__fail_with(&s->failure);
-	span = weir__malloc(sizeof(*span));
-	if (!span)
+	range = weir__malloc(sizeof(*range));
+	if (!range)
 		return weir__fail(-ENOMEM, "%s: no memory to keep the failure",
 				  s->label);
 	pthread_mutex_lock(&s->fail_lock);
-	*span = s->now;
-	span->hi = s->tail;
-	span->next = s->spans;
-	s->spans = span;
-	s->now.lo = UINT64_MAX;
+	*range = s->failed_now;
+	range->hi = s->tail;
+	range->next = s->failed_past;
+	s->failed_past = range;
+	s->failed_now.lo = UINT64_MAX;
 	pthread_mutex_unlock(&s->fail_lock);
 	s->failed = false;
 	s->stopped = false;
-	/* A number of its own, so that a record from now on is not failed. */
+	/* Takes a number, so that a record from now on is outside the range. */
 	atomic_store(&s->done, ++s->tail);
 	return 0;
 }
@@ -277,7 +281,7 @@ int weir_stream_reset(struct weir_stream *stream)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&stream->lock);
-	r = reset(stream);
+	r = stream_reset_locked(stream);
 	pthread_mutex_unlock(&stream->lock);
 	return r;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stream shows in a trace: a row for its queue, where one operation
- * follows another, and rows for the file operations that run beside it.
+ * A stream in a trace: a row for its queue, where one operation follows
+ * another, and rows for the file operations that run beside it.
  */
 #include "core/clock.h"
 #include "core/trace.h"
 #include "stream/stream.h"
 
-/* The lowest lane that no file operation has; 0 is the queue's. */
+/* The lowest lane that is not in use; 0 is the queue's. */
 static unsigned take_lane(struct weir_stream *s)
 {
 	for (unsigned i = 0; i < WEIR__STREAM_FILES; i++) {
@@ -39,7 +39,7 @@ void weir__stream_trace_finished(struct weir_stream *s,
 	if (op->lane)
 		s->lanes[(op->lane - 1) / 64] &= ~(1ull << (op->lane - 1) % 64);
 	else if (op->begun < s->queue_end)
-		/* Issued early, it began when the one before it had ended. */
+		/* It was issued early, and began when the one before ended. */
 		op->begun = s->queue_end;
 	weir__trace_span(s->src.weir, WEIR__TRACK_STREAM, s->id, op->lane,
 			 op->what, op->begun, op->file_range.lo, op->bytes);

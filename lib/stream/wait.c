@@ -1,18 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams and events: recording the tail of a stream, and streams that wait.
+ * Recording the tail of a stream in an event, and streams that wait for one.
+ *
+ * A wait has two forms. On the host (weir__stream_wait_on_host) the operation
+ * is a waiter of the event's source: it is exclusive, so what follows stays
+ * pending until the source wakes it. On the device (weir__stream_wait_on_queue)
+ * it is WEIR__WORK_WAIT: the driver has the stream's queue wait for all that
+ * another queue of the same backend has by then, and device work that follows
+ * is submitted at once. Of the second form two things are not obvious.
+ *
+ * Its completion does not say how the other work ended. Stream B waits for a
+ * copy of stream A, which fails; the device goes on with B's work. The watcher
+ * may poll B first: if B's operation finished there, an event of B would be
+ * done, its waiter would use bytes that never came, and only then would the
+ * watcher find that A had failed. So when the device has passed the wait, the
+ * operation becomes a waiter of A's number, and finishes as that does.
+ *
+ * It is allowed only if all up to the number is in the driver. Were one
+ * operation of A still pending (for a host function, say), the driver's wait
+ * would end without it. What A submits between that test and the wait makes the
+ * wait longer, not wrong. Nor can devices wait for each other in a circle: a
+ * wait in the driver is only for what was submitted before it.
  */
-#include <string.h>
-
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "io/engine.h"
 #include "stream/event.h"
 #include "stream/stream.h"
 
-/* What was waited for is done or has failed. No lock is held. */
-static void wait_over(struct weir__stream_op *op)
+/* The number waited for is done or has failed. No lock is held. */
+static void wait_end(struct weir__stream_op *op)
 {
 	struct weir_failure cause, f;
 
@@ -26,14 +43,14 @@ static void wait_over(struct weir__stream_op *op)
 
 static void wait_woken(struct weir__waiter *waiter)
 {
-	wait_over(weir__container(waiter, struct weir__stream_op, waiter));
+	wait_end(weir__container(waiter, struct weir__stream_op, waiter));
 }
 
 static void wait_start(struct weir__stream_op *op)
 {
-	/* If it is on the list, op may be gone by now. */
+	/* 0: it is on the list, or was woken; op may be gone by now. */
 	if (weir__source_wait(op->src, &op->waiter) != 0)
-		wait_over(op);
+		wait_end(op);
 }
 
 static void wait_release(struct weir__stream_op *op)
@@ -41,10 +58,11 @@ static void wait_release(struct weir__stream_op *op)
 	weir__source_put(op->src);
 }
 
-static int wait_op(struct weir_stream *stream, struct weir__source *src,
+/* Takes over the reference to @src. */
+static int wait_op(struct weir_stream *s, struct weir__source *src,
 		   uint64_t number, struct weir__stream_op **ret_op)
 {
-	int r = weir__stream_op_new(stream, "wait", ret_op);
+	int r = weir__stream_op_new(s, "wait", ret_op);
 
 	if (r < 0) {
 		weir__source_put(src);
@@ -57,22 +75,21 @@ static int wait_op(struct weir_stream *stream, struct weir__source *src,
 	return 0;
 }
 
-/* Hold @stream back until @number of @src is done; takes the reference. */
-static int wait_on_host(struct weir_stream *stream, struct weir__source *src,
-			uint64_t number)
+int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
+			      uint64_t number)
 {
 	struct weir__stream_op *op;
-	int r = wait_op(stream, src, number, &op);
+	int r = wait_op(s, src, number, &op);
 
 	if (r < 0)
 		return r;
-	op->alone = true;
+	op->exclusive = true;
 	op->start = wait_start;
 	return weir__stream_op_queue(op);
 }
 
-/* Did the device's part of it fail? Then so has the operation. */
-static bool failed(struct weir__stream_op *op, int res, int32_t native)
+bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
+			      int32_t native)
 {
 	struct weir_dev *dev = op->stream->dev;
 
@@ -84,25 +101,21 @@ static bool failed(struct weir__stream_op *op, int res, int32_t native)
 	return true;
 }
 
-/*
- * The device has seen what was waited for; now it is for the other stream to
- * say how that ended, at once or as soon as it is polled.
- */
+/* The device has passed the wait: ask the source how its number ended. */
 static void device_waited(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
 
-	if (!failed(op, res, native))
+	if (!weir__stream_wait_failed(op, res, native))
 		wait_start(op);
 }
 
-/* Have the device itself wait for what @queue has; takes the reference. */
-static int wait_on_queue(struct weir_stream *stream, struct weir__source *src,
-			 uint64_t number, void *queue)
+int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
+			       uint64_t number, void *queue)
 {
 	struct weir__stream_op *op;
-	int r = wait_op(stream, src, number, &op);
+	int r = wait_op(s, src, number, &op);
 
 	if (r < 0)
 		return r;
@@ -114,152 +127,41 @@ static int wait_on_queue(struct weir_stream *stream, struct weir__source *src,
 	return weir__stream_op_queue(op);
 }
 
-/* Is it with the device, or are at least its copies? The lock is held. */
-static bool op_handed(const struct weir__stream_op *op, bool *ret_copies)
+/*
+ * Of those in out[1]: are its copies in the driver? Host functions and waits on
+ * the host never are. The lock is held.
+ */
+static bool op_in_driver(const struct weir__stream_op *op, bool *ret_copies)
 {
-	if (!op->file || op->unhanded)
+	if (!op->file || op->not_in_driver)
 		return false;
-	/* A native stream has them itself. */
-	*ret_copies = !op->stream->native;
+	*ret_copies |= op->engine_copies;
 	return true;
 }
 
-/*
- * Does the device of both have all up to @number of @src? Functions of the
- * host and what they hold back are not its own. *ret_copies: so are files,
- * but some copies of them are in queues of the I/O engine's.
- */
-static struct weir_stream *on_device(const struct weir_stream *stream,
-				     struct weir__source *src, uint64_t number,
-				     bool *ret_copies)
+struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
+					   struct weir__source *src,
+					   uint64_t number, bool *ret_copies)
 {
 	struct weir_stream *other = weir__source_dev(src) ? weir__stream_of(src)
 							  : NULL;
 	const struct weir__stream_op *op;
-	bool has;
+	bool all;
 
 	*ret_copies = false;
-	if (!other || other == stream || other->ops != stream->ops ||
+	if (!other || other == s || other->ops != s->ops ||
 	    !other->ops->all_in_driver)
 		return NULL;
 	pthread_mutex_lock(&other->lock);
-	has = !other->stopped &&
+	all = !other->stopped &&
 	      (!other->first_pending || other->first_pending->number > number);
-	for (op = other->out[1]; op && has; op = op->older)
-		has = op->number > number || op_handed(op, ret_copies);
+	for (op = other->out[1]; op && all; op = op->older)
+		all = op->number > number || op_in_driver(op, ret_copies);
 	pthread_mutex_unlock(&other->lock);
-	if (has && other->ops->all_in_driver(other->queue))
+	if (all && other->ops->all_in_driver(other->queue))
 		return other;
 	*ret_copies = false;
 	return NULL;
-}
-
-/* A wait on a native stream. */
-struct waiting {
-	struct weir_stream *stream;
-	struct weir__source *src;
-	uint64_t number;
-};
-
-static int wait_on_copies(void *arg, void *queue)
-{
-	struct waiting *w = arg;
-
-	return wait_on_queue(w->stream, weir__source_ref(w->src), w->number,
-			     queue);
-}
-
-/*
- * If all that is waited for is with the driver, have it wait. 1: it does; 0:
- * not yet.
- */
-static int hand_over(struct waiting *w)
-{
-	const struct weir__source_ops *ops = w->src->ops;
-	struct weir__engine *eng;
-	struct weir_stream *other;
-	bool copies;
-	int r = 0;
-
-	other = on_device(w->stream, w->src, w->number, &copies);
-	if (!other && ops->copies_in_driver)
-		copies = ops->copies_in_driver(w->src, w->number) ==
-			 w->stream->ops;
-	if (!other && !copies)
-		return 0;
-	if (other)
-		r = wait_on_copies(w, other->queue);
-	if (r == 0 && copies)
-		r = weir__engine_get(w->stream->src.weir, &eng);
-	if (r == 0 && copies)
-		r = weir__engine_queues(eng, w->stream->ops, wait_on_copies, w);
-	return r < 0 ? r : 1;
-}
-
-/*
- * Nothing of a native stream can be held back: hold its caller, until all
- * that is waited for is with the driver or over.
- */
-static int wait_native(struct weir_stream *stream, struct weir__source *src,
-		       uint64_t number)
-{
-	struct waiting w = { stream, src, number };
-	uint32_t seen;
-	int r = 0, state;
-
-	atomic_fetch_add(&src->change_waiters, 1);
-	for (;;) {
-		seen = atomic_load(&src->changes);
-		state = src->ops->state(src, number, NULL);
-		if (state == 0)
-			r = hand_over(&w);
-		if (state || r)
-			break;
-		weir__futex_wait(&src->changes, seen, INT64_MAX);
-	}
-	atomic_fetch_sub(&src->change_waiters, 1);
-	/* What has failed fails the stream. */
-	if (state < 0)
-		return wait_on_host(stream, src, number);
-	weir__source_put(src);
-	return r < 0 ? r : weir__stream_check(stream);
-}
-
-static void mark_done(struct weir__work *work, int res, int32_t native)
-{
-	struct weir__stream_op *op =
-		weir__container(work, struct weir__stream_op, work);
-
-	if (!failed(op, res, native))
-		weir__stream_op_finish(op, NULL);
-}
-
-static void mark(struct weir_stream *s)
-{
-	struct weir__error_saved saved;
-	struct weir__stream_op *op;
-
-	/* If it cannot be had, the tail is that of our own work. */
-	weir__error_save(&saved);
-	if (weir__stream_op_new(s, "mark", &op) == 0) {
-		op->work.kind = WEIR__WORK_MARK;
-		op->work.rows = 1;
-		op->work.done = mark_done;
-		weir__stream_op_queue(op);
-	}
-	weir__error_restore(&saved);
-}
-
-uint64_t weir__stream_tail(struct weir_stream *s)
-{
-	uint64_t tail;
-
-	if (s->native)
-		mark(s);
-	pthread_mutex_lock(&s->lock);
-	tail = s->tail;
-	pthread_mutex_unlock(&s->lock);
-	return tail;
 }
 
 int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
@@ -272,7 +174,7 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 	r = weir__root_enter(stream->src.weir);
 	if (r < 0)
 		return r;
-	tail = weir__stream_tail(stream);
+	tail = stream->mode->tail(stream);
 	pthread_mutex_lock(&stream->lock);
 	if (stream->failed)
 		f = stream->failure;
@@ -283,10 +185,8 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 
 int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
 {
-	struct weir_stream *other;
 	struct weir__source *src;
 	uint64_t number;
-	bool copies;
 	int r;
 
 	WEIR__ENTER();
@@ -297,19 +197,9 @@ int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
 		return r;
 	if (!src)
 		return weir__stream_check(stream);
-	if (src->ops->state(src, number, NULL) == 1) {
-		/* Done: do not make the stream stop for it. */
-		weir__source_put(src);
-		return weir__stream_check(stream);
-	}
-	if (stream->native && src != &stream->src)
-		return wait_native(stream, src, number);
-	other = on_device(stream, src, number, &copies);
-	if (other && !copies)
-		return wait_on_queue(stream, src, number, other->queue);
-	if (!stream->native)
-		return wait_on_host(stream, src, number);
-	/* What comes later on it is behind that anyway. */
+	/* If it is done already the stream need not wait. */
+	if (src->ops->state(src, number, NULL) != 1)
+		return stream->mode->wait(stream, src, number);
 	weir__source_put(src);
 	return weir__stream_check(stream);
 }

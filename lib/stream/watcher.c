@@ -14,7 +14,7 @@
 struct weir__watcher {
 	pthread_mutex_t lock; /* guards what follows, and stream->watched */
 	pthread_cond_t more;
-	struct weir_stream *fresh; /* by next_watched, each referenced */
+	struct weir_stream *added; /* by next_watched, each referenced */
 	pthread_t thread;
 	bool started, stop;
 };
@@ -32,8 +32,9 @@ int weir__watcher_new(struct weir__watcher **ret_watcher)
 }
 
 /*
- * Nothing is out any more, it seems. Who gives work to the queue from here on
- * puts it back on the list; what came just before is looked for once more.
+ * No work seems to be out. From here on weir__watch puts the stream on the list
+ * again; work that was submitted just before, while it was still marked as
+ * watched, is found by polling once more.
  */
 static bool is_idle(struct weir__watcher *w, struct weir_stream *s)
 {
@@ -43,27 +44,26 @@ static bool is_idle(struct weir__watcher *w, struct weir_stream *s)
 	return s->ops->poll(s->queue) == 0;
 }
 
-/* Is it to be polled on? If not, it is let go of. */
-static bool keep(struct weir__watcher *w, struct weir_stream *s,
-		 unsigned *ret_out)
+/* False: nothing is out, or it was added again; its reference is dropped. */
+static bool poll_one(struct weir__watcher *w, struct weir_stream *s,
+		     unsigned *ret_out)
 {
 	unsigned out = (unsigned)s->ops->poll(s->queue);
-	bool ours = true;
+	bool stays = out != 0;
 
-	/* Its helper, if it has one, may have handed something over. */
+	/* A helper of the backend may have brought work into the driver. */
 	weir__source_changed(&s->src);
 	if (!out && !is_idle(w, s)) {
 		pthread_mutex_lock(&w->lock);
-		ours = !s->watched; /* else it is among the fresh ones */
+		stays = !s->watched;
 		s->watched = true;
 		pthread_mutex_unlock(&w->lock);
-		out = ours;
+		out = stays;
 	}
 	*ret_out += out;
-	if (out && ours)
-		return true;
-	weir__source_put(&s->src);
-	return false;
+	if (!stays)
+		weir__source_put(&s->src);
+	return stays;
 }
 
 /* Poll each stream of the list once; returns how many works are out. */
@@ -75,7 +75,7 @@ static unsigned poll_all(struct weir__watcher *w, struct weir_stream **list)
 	while ((s = *at)) {
 		struct weir_stream *next = s->next_watched;
 
-		if (keep(w, s, &out))
+		if (poll_one(w, s, &out))
 			at = &s->next_watched;
 		else
 			*at = next;
@@ -83,17 +83,17 @@ static unsigned poll_all(struct weir__watcher *w, struct weir_stream **list)
 	return out;
 }
 
-/* Streams that were added, before those there are. False: stop. */
-static bool take_fresh(struct weir__watcher *w, struct weir_stream **list)
+/* Put the streams that were added before those of @list. False: stop. */
+static bool take_added(struct weir__watcher *w, struct weir_stream **list)
 {
 	struct weir_stream *s;
 	bool stop;
 
 	pthread_mutex_lock(&w->lock);
-	while (!w->fresh && !*list && !w->stop)
+	while (!w->added && !*list && !w->stop)
 		pthread_cond_wait(&w->more, &w->lock);
-	while ((s = w->fresh)) {
-		w->fresh = s->next_watched;
+	while ((s = w->added)) {
+		w->added = s->next_watched;
 		s->next_watched = *list;
 		*list = s;
 	}
@@ -109,7 +109,7 @@ static void *watcher_main(void *arg)
 	long pause = PAUSE_MIN;
 	unsigned before = 0, out;
 
-	while (take_fresh(w, &list)) {
+	while (take_added(w, &list)) {
 		struct timespec ts = { .tv_nsec = pause };
 
 		out = poll_all(w, &list);
@@ -146,8 +146,8 @@ void weir__watch(struct weir__watcher *w, struct weir_stream *s)
 	if (!s->watched && !w->stop) {
 		s->watched = true;
 		weir__source_ref(&s->src);
-		s->next_watched = w->fresh;
-		w->fresh = s;
+		s->next_watched = w->added;
+		w->added = s;
 		pthread_cond_signal(&w->more);
 	}
 	pthread_mutex_unlock(&w->lock);

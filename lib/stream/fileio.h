@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file operation of a stream: one job of one extent, as fileio.c makes it
+ * and the modes queue it.
+ */
+#ifndef WEIR__STREAM_FILEIO_H
+#define WEIR__STREAM_FILEIO_H
+
+#include "io/engine.h"
+#include "stream/stream.h"
+
+struct weir__fileio {
+	_Atomic uint32_t refs; /* the operation's; its caller's, if native */
+	struct weir__job job;
+	struct weir__extent ext;
+	struct weir__stream_op *op; /* NULL: released; the stream's lock */
+	struct weir__engine *eng;
+	bool begun; /* passed to the engine; of the caller's thread */
+	/* The first bytes that failed; under the stream's lock. */
+	uint64_t lo, hi;
+	struct weir__outcome outcome; /* theirs; DONE: none has failed */
+	char why[200];                /* in words */
+
+	/* For a caller that submits the copies itself (mode_native.c). */
+	_Atomic(struct weir__work *) todo; /* newest first */
+	_Atomic bool over;                 /* there will be no more */
+	_Atomic bool caller_waits;         /* on the futex, perhaps */
+	_Atomic uint32_t wakes;            /* a futex: of todo and over */
+};
+
+/* @io->todo or @io->over has changed: wake its caller, if that waits. */
+void weir__fileio_wake(struct weir__fileio *io);
+void weir__fileio_put(struct weir__fileio *io);
+/*
+ * May the two not run side by side, because they access the same bytes of a
+ * file? By whole pages: a block that goes to the disk directly must not
+ * overtake one of the same page that goes through the page cache.
+ */
+bool weir__fileio_conflict(const struct weir__stream_op *a,
+			   const struct weir__stream_op *b);
+
+#endif

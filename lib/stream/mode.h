@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The two modes of a stream: what differs between them is in this table, and
+ * nothing else asks which one a stream has.
+ *
+ * managed (mode_managed.c): only the library queues work on the stream's
+ * queue. Order is kept here: an operation stays pending while it conflicts with
+ * one that is issued. No call blocks.
+ *
+ * native (mode_native.c): the queue's handle is known outside of the library
+ * (WEIR_STREAM_NATIVE, or a wrapped stream), and others queue work there that
+ * the library does not see. Work of theirs would overtake an operation that is
+ * pending, so each is issued before the call that queues it returns, and the
+ * caller blocks for what has to come before it.
+ */
+#ifndef WEIR__STREAM_MODE_H
+#define WEIR__STREAM_MODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct weir__source;
+struct weir__stream_op;
+struct weir__work;
+struct weir_stream;
+
+/* All members are required. */
+struct weir__stream_mode {
+	size_t size;
+	/*
+	 * Issue pending operations, oldest first, as far as the mode permits.
+	 * Called whenever one was queued or has finished, on any thread, with
+	 * the stream's lock held, which is released meanwhile. May block if
+	 * native, as submit.
+	 */
+	void (*issue)(struct weir_stream *s);
+	/*
+	 * Submit ready work of one of its operations to the queue: 0 or the
+	 * backend's errno. The stream's lock is held; native: it is released
+	 * meanwhile, since the driver may block.
+	 */
+	int (*submit)(struct weir_stream *s, struct weir__work *work);
+	/*
+	 * The number which is done when all is that the queue has now; native:
+	 * also what others have queued there.
+	 */
+	uint64_t (*tail)(struct weir_stream *s);
+	/*
+	 * Queue a host function, and a file operation, of the caller's thread:
+	 * as weir__stream_op_queue. queue_file may block if native.
+	 */
+	int (*queue_call)(struct weir__stream_op *op);
+	int (*queue_file)(struct weir__stream_op *op);
+	/*
+	 * What is queued on @s from now on comes after @number of @src, of
+	 * which a reference is taken over. May block if native.
+	 */
+	int (*wait)(struct weir_stream *s, struct weir__source *src,
+		    uint64_t number);
+};
+
+extern const struct weir__stream_mode weir__stream_managed, weir__stream_native;
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Managed streams: what may run beside what is decided here, and an operation
+ * that conflicts with an issued one stays pending until that has finished.
+ */
+#include "core/error.h"
+#include "dev/dev.h"
+#include "stream/fileio.h"
+
+/* The newest issued operation that @op may not run beside; NULL: none. */
+static struct weir__stream_op *find_conflict(const struct weir_stream *s,
+					     const struct weir__stream_op *op)
+{
+	struct weir__stream_op *other;
+
+	if (op->exclusive)
+		return s->out[1] ? s->out[1] : s->out[0];
+	for (other = s->out[1]; other; other = other->older)
+		if (other->exclusive ||
+		    weir__ranges_conflict(&op->mem, &other->mem) ||
+		    weir__fileio_conflict(op, other))
+			return other;
+	/* The backend orders device work by itself. */
+	if (weir__stream_op_is_device_work(op))
+		return NULL;
+	for (other = s->out[0]; other; other = other->older)
+		if (other->barrier ||
+		    weir__ranges_conflict(&op->mem, &other->mem))
+			return other;
+	return NULL;
+}
+
+/*
+ * May the oldest pending operation be issued? What it conflicts with is
+ * remembered, so that the lists are searched again only when that has finished.
+ */
+static bool may_issue(struct weir_stream *s, const struct weir__stream_op *op)
+{
+	if (s->blocker || (op->file && s->n_files >= WEIR__STREAM_FILES))
+		return false;
+	s->blocker = find_conflict(s, op);
+	return !s->blocker;
+}
+
+/*
+ * One thread at a time: another one that comes here while an operation is
+ * started without the lock leaves its work to this one, which looks at the list
+ * again under the lock.
+ */
+static void managed_issue(struct weir_stream *s)
+{
+	if (s->issuing)
+		return;
+	s->issuing = true;
+	while (!s->stopped && s->first_pending &&
+	       may_issue(s, s->first_pending))
+		weir__stream_issue_first(s);
+	s->issuing = false;
+}
+
+/* The backend does not block, so the lock stays held. */
+static int managed_submit(struct weir_stream *s, struct weir__work *work)
+{
+	int r = weir__dev_result(s->dev, "queue->submit",
+				 s->ops->submit(s->queue, work));
+
+	if (r == 0 && s->ops->poll)
+		weir__streams_watch(s);
+	return r;
+}
+
+static uint64_t managed_tail(struct weir_stream *s)
+{
+	uint64_t tail;
+
+	pthread_mutex_lock(&s->lock);
+	tail = s->tail;
+	pthread_mutex_unlock(&s->lock);
+	return tail;
+}
+
+/* Nobody knows what a host function accesses. */
+static int managed_queue_call(struct weir__stream_op *op)
+{
+	op->exclusive = true;
+	return weir__stream_op_queue(op);
+}
+
+static void managed_chunk_in_driver(struct weir__job *job, size_t ext,
+				    uint64_t lo, uint64_t hi)
+{
+	struct weir__stream_op *op = ((struct weir__fileio *)job->arg)->op;
+	struct weir_stream *s = op->stream;
+	bool all;
+
+	(void)ext;
+	pthread_mutex_lock(&s->lock);
+	op->not_in_driver -= hi - lo;
+	all = op->not_in_driver == 0;
+	pthread_mutex_unlock(&s->lock);
+	if (all)
+		weir__source_changed(&s->src);
+}
+
+/*
+ * Copies to a device go through queues of the engine, so that a native stream
+ * can wait for them there. A write ends on the host.
+ */
+static int managed_queue_file(struct weir__stream_op *op)
+{
+	struct weir__fileio *io = op->io;
+
+	op->engine_copies = io->ext.dev && !io->job.write;
+	if (op->engine_copies)
+		io->job.chunk_in_driver = managed_chunk_in_driver;
+	return weir__stream_op_queue(op);
+}
+
+/* The device waits if it can; else the stream issues nothing until then. */
+static int managed_wait(struct weir_stream *s, struct weir__source *src,
+			uint64_t number)
+{
+	bool copies;
+	struct weir_stream *other =
+		weir__stream_in_driver(s, src, number, &copies);
+
+	if (other && !copies)
+		return weir__stream_wait_on_queue(s, src, number, other->queue);
+	return weir__stream_wait_on_host(s, src, number);
+}
+
+const struct weir__stream_mode weir__stream_managed = {
+	.size = sizeof(weir__stream_managed),
+	.issue = managed_issue,
+	.submit = managed_submit,
+	.tail = managed_tail,
+	.queue_call = managed_queue_call,
+	.queue_file = managed_queue_file,
+	.wait = managed_wait,
+};

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Native streams: nothing stays pending. What the device orders goes to its
+ * queue at once; for the rest the caller blocks, with no lock held.
+ */
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "dev/dev.h"
+#include "stream/fileio.h"
+
+/* Each operation is issued by the thread that queued it, under one lock. */
+static void native_issue(struct weir_stream *s)
+{
+	while (!s->stopped && s->first_pending)
+		weir__stream_issue_first(s);
+}
+
+/* The driver blocks for memory that is not page-locked, for instance. */
+static int native_submit(struct weir_stream *s, struct weir__work *work)
+{
+	int r;
+
+	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_lock(&s->submit_lock);
+	r = weir__dev_result(s->dev, "queue->submit",
+			     s->ops->submit(s->queue, work));
+	pthread_mutex_unlock(&s->submit_lock);
+	pthread_mutex_lock(&s->lock);
+	if (r == 0 && s->ops->poll)
+		weir__streams_watch(s);
+	return r;
+}
+
+static void marker_done(struct weir__work *work, int res, int32_t native)
+{
+	struct weir__stream_op *op =
+		weir__container(work, struct weir__stream_op, work);
+
+	if (!weir__stream_wait_failed(op, res, native))
+		weir__stream_op_finish(op, NULL);
+}
+
+/* An operation that is done when all is that the queue has now. */
+static void queue_marker(struct weir_stream *s)
+{
+	struct weir__error_saved saved;
+	struct weir__stream_op *op;
+
+	/* Without memory for it the tail is that of the library's own work. */
+	weir__error_save(&saved);
+	if (weir__stream_op_new(s, "marker", &op) == 0) {
+		op->work.kind = WEIR__WORK_MARK;
+		op->work.rows = 1;
+		op->work.done = marker_done;
+		weir__stream_op_queue(op);
+	}
+	weir__error_restore(&saved);
+}
+
+static uint64_t native_tail(struct weir_stream *s)
+{
+	uint64_t tail;
+
+	queue_marker(s);
+	pthread_mutex_lock(&s->lock);
+	tail = s->tail;
+	pthread_mutex_unlock(&s->lock);
+	return tail;
+}
+
+/* The driver calls it, in the order of the queue. */
+static int native_queue_call(struct weir__stream_op *op)
+{
+	return weir__stream_op_queue(op);
+}
+
+/*
+ * The newest file operation that @op has to come after, or 0: one that accesses
+ * the same bytes of a file, or the one that keeps the number of those issued at
+ * its limit.
+ */
+static uint64_t file_before(const struct weir__stream_op *op)
+{
+	struct weir_stream *s = op->stream;
+	const struct weir__stream_op *other;
+	uint64_t number = 0;
+	unsigned files = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (other = s->out[1]; other; other = other->older) {
+		files += other->file != NULL;
+		if (other->number > number &&
+		    (weir__fileio_conflict(op, other) ||
+		     files == WEIR__STREAM_FILES))
+			number = other->number;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return number;
+}
+
+/* On a thread of the engine: the copies go into the stream's own queue. */
+static void native_submit_copy(struct weir__job *job, struct weir__work *work)
+{
+	struct weir__fileio *io = job->arg;
+
+	work->next = atomic_load(&io->todo);
+	while (!atomic_compare_exchange_weak(&io->todo, &work->next, work))
+		;
+	weir__fileio_wake(io);
+}
+
+/*
+ * Submit the copies that are ready; returns their bytes. The operation exists
+ * until the last of them is done, unless the root abandoned it: the rest is
+ * then leaked, with the slots that it is in.
+ */
+static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
+{
+	struct weir__work *work, *next = atomic_exchange(&io->todo, NULL);
+	uint64_t n = 0;
+	int r;
+
+	while ((work = next)) {
+		next = work->next;
+		n += work->width;
+		pthread_mutex_lock(&s->lock);
+		if (io->op && !io->job.write)
+			io->op->not_in_driver -= work->width;
+		r = io->op ? native_submit(s, work) : 0;
+		pthread_mutex_unlock(&s->lock);
+		if (r < 0)
+			work->done(work, r, 0);
+	}
+	return n;
+}
+
+/*
+ * Until all copies are in the driver or, with host memory, all bytes are moved.
+ * @wakes is read before the list is taken: what is put there later changes it,
+ * and the futex does not sleep.
+ */
+static void submit_until_done(struct weir_stream *s, struct weir__fileio *io)
+{
+	uint64_t left = io->ext.len;
+	uint32_t seen;
+
+	atomic_store(&io->caller_waits, true);
+	for (;;) {
+		seen = atomic_load(&io->wakes);
+		left -= submit_copies(s, io);
+		if (!left || atomic_load(&io->over))
+			return;
+		weir__futex_wait(&io->wakes, seen, INT64_MAX);
+	}
+}
+
+/*
+ * The copies are ordered with what the driver has. Neither the files are, nor
+ * what the host does to its own memory: the caller waits for those before.
+ */
+static int native_queue_file(struct weir__stream_op *op)
+{
+	struct weir_stream *s = op->stream;
+	struct weir__fileio *io = op->io;
+	uint64_t before = file_before(op);
+	int r;
+
+	if (io->ext.dev)
+		io->job.submit_copy = native_submit_copy;
+	else
+		before = native_tail(s);
+	if (before)
+		weir__source_block(&s->src, before, -1);
+	atomic_fetch_add(&io->refs, 1);
+	r = weir__stream_op_queue(op);
+	/* If the stream has just failed it was not begun, and never will be. */
+	if (r == 0 && io->begun)
+		submit_until_done(s, io);
+	weir__fileio_put(io);
+	return r;
+}
+
+/* A wait of a caller that blocks. */
+struct waiting {
+	struct weir_stream *stream;
+	struct weir__source *src;
+	uint64_t number;
+};
+
+static int wait_on_copies(void *arg, void *queue)
+{
+	struct waiting *w = arg;
+
+	return weir__stream_wait_on_queue(w->stream, weir__source_ref(w->src),
+					  w->number, queue);
+}
+
+/*
+ * If all that is waited for is in the driver, queue waits for it there. 1: they
+ * are queued; 0: not all is in the driver yet.
+ */
+static int wait_in_driver(struct waiting *w)
+{
+	const struct weir__source_ops *ops = w->src->ops;
+	struct weir__engine *eng;
+	struct weir_stream *other;
+	bool copies;
+	int r = 0;
+
+	other = weir__stream_in_driver(w->stream, w->src, w->number, &copies);
+	if (!other && ops->copies_in_driver)
+		copies = ops->copies_in_driver(w->src, w->number) ==
+			 w->stream->ops;
+	if (!other && !copies)
+		return 0;
+	if (other)
+		r = wait_on_copies(w, other->queue);
+	if (r == 0 && copies)
+		r = weir__engine_get(w->stream->src.weir, &eng);
+	if (r == 0 && copies)
+		r = weir__engine_queues(eng, w->stream->ops, wait_on_copies, w);
+	return r < 0 ? r : 1;
+}
+
+/*
+ * Block until all that is waited for is in the driver, or has ended. @changes
+ * is read before the state: else the last chunk could enter the driver, and be
+ * announced, after this thread has found that it had not and before it sleeps.
+ * The thread would then sleep until the copy is done, which may depend on what
+ * it is to queue next. Changes are counted only while there are change_waiters,
+ * so it becomes one before it reads.
+ */
+static int block_until_in_driver(struct waiting *w, int *ret_state)
+{
+	struct weir__source *src = w->src;
+	uint32_t seen;
+	int r = 0;
+
+	atomic_fetch_add(&src->change_waiters, 1);
+	for (;;) {
+		seen = atomic_load(&src->changes);
+		*ret_state = src->ops->state(src, w->number, NULL);
+		if (*ret_state == 0)
+			r = wait_in_driver(w);
+		if (*ret_state || r)
+			break;
+		weir__futex_wait(&src->changes, seen, INT64_MAX);
+	}
+	atomic_fetch_sub(&src->change_waiters, 1);
+	return r;
+}
+
+static int native_wait(struct weir_stream *s, struct weir__source *src,
+		       uint64_t number)
+{
+	struct waiting w = { s, src, number };
+	int r = 0, state = 1;
+
+	/* The queue orders its own work by itself. */
+	if (src != &s->src)
+		r = block_until_in_driver(&w, &state);
+	/* What has failed fails the stream. */
+	if (state < 0)
+		return weir__stream_wait_on_host(s, src, number);
+	weir__source_put(src);
+	return r < 0 ? r : weir__stream_check(s);
+}
+
+const struct weir__stream_mode weir__stream_native = {
+	.size = sizeof(weir__stream_native),
+	.issue = native_issue,
+	.submit = native_submit,
+	.tail = native_tail,
+	.queue_call = native_queue_call,
+	.queue_file = native_queue_file,
+	.wait = native_wait,
+};
