@@ -16,7 +16,9 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "io/reactor.h"
+#include "alloc/slots.h"
+#include "dev/backend.h"
+#include "io/chunk.h"
 
 /* Reading over a gap of this size costs less than a read of its own. */
 #define MAX_GAP (64u << 10)
@@ -58,7 +60,7 @@ static uint64_t count_chunks(const struct weir__extent *e, uint64_t chunk)
 	return (lo > e->off) + count_units(lo, hi, chunk) + (hi < end);
 }
 
-static int choose_ways(struct weir__engine *eng, struct weir__job *job)
+static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 {
 	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
@@ -67,10 +69,10 @@ static int choose_ways(struct weir__engine *eng, struct weir__job *job)
 			return weir__fail(-EBADF,
 					  "%s: was opened for reading only",
 					  e->file->base);
-		if (job->write || eng->chunk_bytes % e->file->off_align ||
+		if (job->write || chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
-		e->block = e->buffered ? 0 : block_of(e, eng->chunk_bytes);
+		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
 		e->n_merged = 1;
 	}
 	return 0;
@@ -129,18 +131,18 @@ static void merge(struct weir__job *job, size_t i, uint64_t chunk)
 		e[k].n_merged = 0;
 }
 
-int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
+int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 {
 	struct weir__extent *e;
 	uint64_t n = 0;
-	int r = choose_ways(eng, job);
+	int r = choose_ways(job, chunk_bytes);
 
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
 		if (e->dev && !job->write)
-			merge(job, i, eng->chunk_bytes);
+			merge(job, i, chunk_bytes);
 		e->first = n;
-		n += e->n_merged > 1 ? 1 : count_chunks(e, eng->chunk_bytes);
+		n += e->n_merged > 1 ? 1 : count_chunks(e, chunk_bytes);
 	}
 	job->n_chunks = n;
 	return r;
@@ -205,26 +207,4 @@ uint64_t weir__chunk_sum(const struct weir__extent *e)
 	for (uint32_t k = 0; k < e->n_merged; k++)
 		n += e[k].len;
 	return n;
-}
-
-void weir__chunk_complete_each(struct weir__job *job, size_t ext,
-			       const struct weir__outcome *outcome,
-			       enum weir__chunk_way way)
-{
-	uint32_t n = job->ext[ext].n_merged;
-
-	for (uint32_t k = 0; k < n; k++)
-		job->chunk_done(job, ext + k, 0, job->ext[ext + k].len, outcome,
-				way);
-}
-
-void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
-			   uint64_t hi)
-{
-	uint32_t n = job->ext[ext].n_merged;
-
-	if (n == 1)
-		job->chunk_in_driver(job, ext, lo, hi);
-	for (uint32_t k = 0; k < n && n > 1; k++)
-		job->chunk_in_driver(job, ext + k, 0, job->ext[ext + k].len);
 }

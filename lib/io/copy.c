@@ -7,7 +7,12 @@
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
-#include "io/reactor.h"
+#include "dev/dev.h"
+#include "io/copy.h"
+#include "io/engine_state.h"
+#include "io/job.h"
+#include "io/loop.h"
+#include "io/op.h"
 
 /* On the reactor, from poll; or on a thread of the backend. */
 static void copy_work_done(struct weir__work *work, int res, int32_t native)
@@ -36,14 +41,15 @@ static bool is_in_driver(struct weir__copy_queue *q)
 }
 
 /* Also of a job with a queue of its own: ours has page-locked the slots. */
-int weir__copy_start(struct weir__op *op)
+int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct weir__copy_queue *q = weir__queue_of(op->reactor, e->dev);
+	struct weir__copy_queue *q =
+		weir__reactor_queue(&loop->reactor, e->dev);
 	int r;
 
 	if (!q)
-		return weir__queue_refused(op->job, e->dev);
+		return weir__job_refusal(op->job, e->dev);
 	op->work = (struct weir__work){
 		.kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET,
 		.dst = op->write ? op->payload : e->addr + op->lo,
@@ -56,7 +62,7 @@ int weir__copy_start(struct weir__op *op)
 		.done = copy_work_done,
 	};
 	if (e->n_merged > 1)
-		weir__scatter_make(op);
+		weir__scatter_make(loop, op);
 	op->copying = weir__trace_now(op->reactor->eng->weir);
 	if (op->job->submit_copy) {
 		op->work.arg = NULL;
@@ -74,8 +80,9 @@ int weir__copy_start(struct weir__op *op)
 	return r;
 }
 
-bool weir__copy_poll(struct weir__reactor *r)
+bool weir__copy_poll(struct weir__loop *loop)
 {
+	struct weir__reactor *r = &loop->reactor;
 	bool out = false;
 
 	for (unsigned i = 0; i < r->n_queues; i++) {

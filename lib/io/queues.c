@@ -22,31 +22,18 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "alloc/slots.h"
+#include "dev/dev.h"
+#include "io/engine_state.h"
+#include "io/job.h"
+#include "io/queues.h"
 #include "io/reactor.h"
-
-/* Why a job has no queue for @dev: its chunks for that device fail so. */
-struct weir__refusal {
-	struct weir__refusal *next;
-	struct weir_dev *dev;
-	int err;
-	char why[240];
-};
-
-struct weir__copy_queue *weir__queue_of(struct weir__reactor *r,
-					const struct weir_dev *dev)
-{
-	unsigned n = atomic_load_explicit(&r->n_queues, memory_order_acquire);
-
-	for (unsigned i = 0; i < n; i++)
-		if (r->queue[i].dev == dev)
-			return &r->queue[i];
-	return NULL;
-}
 
 /* They are opened in the order of the reactors. */
 static bool is_open(struct weir__engine *eng, const struct weir_dev *dev)
 {
-	return weir__queue_of(&eng->reactor[eng->n_reactors - 1], dev) != NULL;
+	return weir__reactor_queue(eng->reactor[eng->n_reactors - 1], dev) !=
+	       NULL;
 }
 
 /* Is another device of this backend there, for which they are locked too? */
@@ -101,7 +88,7 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
 	struct weir__copy_queue *q = &r->queue[r->n_queues];
 	int err;
 
-	if (weir__queue_of(r, dev))
+	if (weir__reactor_queue(r, dev))
 		return 0;
 	if (r->n_queues == WEIR__MAX_QUEUES)
 		return weir__fail(-EMFILE, "copies to more than %u devices",
@@ -123,53 +110,8 @@ static int open_queues(struct weir__engine *eng, struct weir_dev *dev)
 	int err = weir__dev_use(dev);
 
 	for (unsigned i = 0; i < eng->n_reactors && err >= 0; i++)
-		err = open_queue(&eng->reactor[i], dev);
+		err = open_queue(eng->reactor[i], dev);
 	return err < 0 ? err : 0;
-}
-
-static const struct weir__refusal *refusal_of(const struct weir__job *job,
-					      const struct weir_dev *dev)
-{
-	const struct weir__refusal *refusal = job->refusals;
-
-	while (refusal && refusal->dev != dev)
-		refusal = refusal->next;
-	return refusal;
-}
-
-int weir__queue_refused(const struct weir__job *job, const struct weir_dev *dev)
-{
-	const struct weir__refusal *refusal = refusal_of(job, dev);
-
-	if (!refusal)
-		return weir__fail(-ENOMEM, "no queue to %s", dev->desc.name);
-	return weir__fail(refusal->err, "%s", refusal->why);
-}
-
-static void note_refusal(struct weir__job *job, struct weir_dev *dev, int err)
-{
-	struct weir__refusal *refusal = weir__calloc(1, sizeof(*refusal));
-
-	if (!refusal)
-		return;
-	refusal->dev = dev;
-	refusal->err = err;
-	snprintf(refusal->why, sizeof(refusal->why), "%s", weir_error());
-	refusal->next = job->refusals;
-	job->refusals = refusal;
-}
-
-void weir__queues_forget(struct weir__job *job)
-{
-	struct weir__refusal *refusal;
-
-	/* See prepare. */
-	if (atomic_load(&job->leaked))
-		return;
-	while ((refusal = job->refusals)) {
-		job->refusals = refusal->next;
-		weir__free(refusal);
-	}
 }
 
 /* The first device of the job from extent *i on for which no queue is open. */
@@ -184,7 +126,8 @@ static struct weir_dev *next_new(struct weir__engine *eng,
 		if (e->dev == last)
 			continue;
 		last = e->dev;
-		if (last && !is_open(eng, last) && !refusal_of(job, last))
+		if (last && !is_open(eng, last) &&
+		    !weir__job_is_refused(job, last))
 			break;
 	}
 	*i = (size_t)(e - job->ext);
@@ -234,11 +177,11 @@ static void queues_open_task(struct weir__task *task)
 			int err = open_queues(eng, dev);
 
 			if (err < 0)
-				note_refusal(job, dev, err);
+				weir__job_note_refusal(job, dev, err);
 			i++;
 		}
 		if (unready_take(eng, job))
-			weir__job_post(eng, job);
+			weir__job_post(job);
 	}
 }
 
@@ -289,7 +232,7 @@ void weir__queues_abandon(struct weir__engine *eng)
 		/* The thread that opens its queues may still look at it. */
 		atomic_store(&job->leaked, true);
 		atomic_store(&job->cancelled, true);
-		weir__job_post(eng, job);
+		weir__job_post(job);
 	}
 }
 
@@ -303,7 +246,7 @@ int weir__engine_queues(struct weir__engine *eng,
 	atomic_fetch_add(&eng->queue_users, 1);
 	for (unsigned i = 0;
 	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {
-		struct weir__reactor *r = &eng->reactor[i];
+		struct weir__reactor *r = eng->reactor[i];
 
 		for (unsigned k = 0; k < r->n_queues && ret >= 0; k++)
 			if (r->queue[k].dev->backend->queue == ops)
@@ -337,7 +280,7 @@ void weir__queues_close(struct weir__engine *eng)
 		return;
 	}
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
-		struct weir__reactor *r = &eng->reactor[i];
+		struct weir__reactor *r = eng->reactor[i];
 
 		for (unsigned k = 0; k < r->n_queues; k++) {
 			struct weir__copy_queue *q = &r->queue[k];

@@ -7,7 +7,11 @@
  */
 #include <string.h>
 
-#include "io/reactor.h"
+#include "alloc/slots.h"
+#include "io/copy.h"
+#include "io/engine_state.h"
+#include "io/loop.h"
+#include "io/op.h"
 
 /* Up to this a tensor costs less to be moved than to be a copy of its own. */
 #define SMALL 1024u
@@ -35,11 +39,12 @@ static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
 }
 
 /* The second slot; none is waited for. */
-static size_t room_for_more(struct weir__op *op, size_t used)
+static size_t room_for_more(struct weir__loop *loop, struct weir__op *op,
+			    size_t used)
 {
 	if (!op->repack_slot)
-		op->repack_slot = weir__slot_get(op->reactor->slots,
-						 op->reactor->eng->chunk_bytes);
+		op->repack_slot = weir__slot_get(
+			loop->reactor.slots, loop->reactor.eng->chunk_bytes);
 	return op->repack_slot ? op->repack_slot->bytes - used : 0;
 }
 
@@ -60,7 +65,7 @@ static struct weir__segment repack(const struct weir__op *op,
 	};
 }
 
-void weir__scatter_make(struct weir__op *op)
+void weir__scatter_make(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
 	struct weir__segment *segment = &op->job->segment[op->ext];
@@ -72,7 +77,7 @@ void weir__scatter_make(struct weir__op *op)
 
 		k = left > 1 && are_neighbours(&e[i], &e[i + 1]) ? left : 1;
 		if (k > 1)
-			k = neighbours(&e[i], k, room_for_more(op, used));
+			k = neighbours(&e[i], k, room_for_more(loop, op, used));
 		if (k > 1) {
 			segment[n] = repack(op, &e[i], k,
 					    op->repack_slot->addr + used);
