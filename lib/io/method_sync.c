@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The method without a ring: reads block on the threads of a pool, and the
- * reactor sleeps until its eventfd is written.
+ * The method without a ring: threads of a pool read and block, and the reactor's
+ * thread sleeps until its eventfd is written.
  */
 #include <poll.h>
 #include <time.h>
@@ -45,7 +45,7 @@ static void sync_wait(struct weir__loop *loop, int64_t limit)
 	ts = (struct timespec){ limit / 1000000000, limit % 1000000000 };
 	if (!weir__owner_release(&loop->reactor.owner))
 		return;
-	/* A write that comes later only ends the next sleep early. */
+	/* A signal that comes after this ends the next sleep early. */
 	if (ppoll(&fd, 1, &ts, NULL) > 0)
 		weir__wakefd_drain(&loop->reactor.wakefd);
 	weir__owner_acquire(&loop->reactor.owner);

@@ -50,9 +50,9 @@ struct weir__op {
 	struct weir__task task;
 	struct weir__reactor *reactor;
 	struct weir__op *next_free, *next_all;
-	unsigned lane;    /* its row in a trace */
-	bool in_ring;     /* method_uring.c: the ring has it */
-	uint32_t ring_at; /* method_uring.c: number of its submission */
+	unsigned lane;       /* its row in a trace */
+	bool in_ring;        /* method_uring.c: the ring has it */
+	uint64_t sqe_number; /* method_uring.c: of its submission entry */
 	_Atomic(enum weir__op_state) state;
 
 	struct weir__job *job;
