@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a job is cut. Chunks end where a multiple of the chunk size lies in the
- * file, so that a staged chunk, rounded to whole blocks, still fits a slot.
+ * How a job is cut. Chunks end at multiples of the chunk size in the file, so
+ * that a staged chunk, rounded to whole blocks, still fits a slot.
  *
- * An extent whose memory is congruent to the file is read in place but for
- * the block at each end, which only partly is ours: those two go through
- * slots. Others, and all that go to a device, are staged as a whole. Extents
- * that go through the page cache to host memory need neither.
+ * An extent whose memory is congruent to the file is read in place, except for
+ * the block at each end, of which only a part belongs to the extent: those two
+ * go through slots. Other extents, and all to a device, are staged as a whole.
+ * Extents that go through the page cache to host memory need neither.
  *
- * Extents that go to one device and lie close together in the file are one
- * chunk as long as a slot has room: one read, and one work of many pieces.
+ * Extents to one device that are close together in the file are merged into one
+ * chunk as long as it fits a slot: one read, and one scatter copy.
  */
 #include <errno.h>
 
@@ -20,9 +20,9 @@
 #include "dev/backend.h"
 #include "io/chunk.h"
 
-/* Reading over a gap of this size costs less than a read of its own. */
+/* Reading a gap of this size costs less than a second read. */
 #define MAX_GAP (64u << 10)
-/* One staged read is cheaper than three; with its blocks it fits a slot. */
+/* One staged read is cheaper than three; with whole blocks it fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
@@ -85,8 +85,8 @@ static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 }
 
 /*
- * Do @e and what follows it up to @last fit slots: as they lie in the file, and
- * in a room (pieces.c)?
+ * Do the extents from @e to @last fit a slot as they are in the file, and a
+ * second one with their distances in memory (scatter.c)?
  */
 static bool fits_slots(const struct weir__extent *e,
 		       const struct weir__extent *last, uint64_t chunk)
@@ -100,7 +100,7 @@ static bool fits_slots(const struct weir__extent *e,
 	return weir__up(last->off + last->len, unit) - from <= chunk;
 }
 
-/* How many extents from @e on, of @n, make one chunk? */
+/* How many extents from @e on, of @n, can be one chunk? */
 static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 				uint64_t chunk)
 {
@@ -116,7 +116,7 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 	return k;
 }
 
-/* What goes together with extent @i; by itself without memory for that. */
+/* Merge extents into extent @i. Without memory it stays alone. */
 static void merge(struct weir__job *job, size_t i, uint64_t chunk)
 {
 	struct weir__extent *e = &job->ext[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between slots and devices, on the reactor's own queue of the device
- * (queues.c): the thread that owns the reactor submits and polls.
+ * Copies between slots and devices, in the reactor's own queue to the device
+ * (queues.c), or in the job's (job->submit_copy).
  */
 #include "core/error.h"
 #include "core/sys.h"
@@ -14,7 +14,7 @@
 #include "io/loop.h"
 #include "io/op.h"
 
-/* On the reactor, from poll; or on a thread of the backend. */
+/* On the reactor's owner, in poll; or on a thread of the backend. */
 static void copy_work_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__op *op = weir__container(work, struct weir__op, work);
@@ -32,7 +32,10 @@ static void copy_work_done(struct weir__work *work, int res, int32_t native)
 	weir__reactor_post(op->reactor, &op->msg);
 }
 
-/* Polled here and nowhere else, what was given to it is still out. */
+/*
+ * Is the copy just submitted in the driver? Only this thread polls the queue: so
+ * it has not ended meanwhile.
+ */
 static bool is_in_driver(struct weir__copy_queue *q)
 {
 	const struct weir__queue_ops *ops = q->dev->backend->queue;
@@ -40,7 +43,10 @@ static bool is_in_driver(struct weir__copy_queue *q)
 	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
 
-/* Also of a job with a queue of its own: ours has page-locked the slots. */
+/*
+ * A job with a queue of its own needs the engine's as well: opening that has
+ * page-locked the slots.
+ */
 int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -368,24 +367,6 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 		ret_info->enters += atomic_load(&eng->reactor[i]->enters);
 	}
 	say_why(eng, ret_info->why, sizeof(ret_info->why));
-}
-
-void weir__engine_explain(struct weir__engine *eng, bool instead,
-			  const char *fmt, ...)
-{
-	char text[sizeof(eng->why)];
-	va_list ap;
-	size_t has;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	pthread_mutex_lock(&eng->lock);
-	has = instead ? 0 : strlen(eng->why);
-	if (!has || !strstr(eng->why, text))
-		snprintf(eng->why + has, sizeof(eng->why) - has, "%s%s",
-			 has ? "; " : "", text);
-	pthread_mutex_unlock(&eng->lock);
 }
 
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)

@@ -2,7 +2,7 @@
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/file.c %D%/file.h %D%/map.c %D%/resident.c \
-	%D%/engine.c %D%/engine.h %D%/engine_state.h \
+	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \
 	%D%/job.c %D%/job.h %D%/chunk.c %D%/chunk.h \
 	%D%/queues.c %D%/queues.h \
 	%D%/loop.c %D%/loop.h %D%/dispatch.c %D%/dispatch.h \
