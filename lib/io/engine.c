@@ -16,13 +16,13 @@
 #include "io/queues.h"
 #include "io/reactor.h"
 
-#define LOCAL_WINDOW (32ull << 20) /* bytes in flight for each reactor */
-/* Where the way is long: network file systems. */
+#define LOCAL_WINDOW (32ull << 20) /* bytes in flight of each reactor */
+/* The same for network file systems, whose answers take longer. */
 #define NETWORK_WINDOW (256ull << 20)
 #define MIN_OPS 64u /* of each reactor: small chunks do not fill the window */
-/* Threads have this long to end, also when the deadline has passed, ns. */
+/* Threads get this time to end, even after the deadline, ns. */
 #define THREADS_NS 1000000000
-/* A reactor looks for what is late, and for lost wakes, at least so often. */
+/* A reactor looks for late reads and lost wakeups at least this often. */
 #define MAX_SLEEP_NS 1000000000
 #define MIN_SLEEP_NS 10000000
 #define MAX_READERS 32u
@@ -32,7 +32,7 @@ static struct weir__engine *engine_of(struct weir__part *part)
 	return (struct weir__engine *)part;
 }
 
-/* False: at @deadline some were still there. */
+/* False: at @deadline some still ran. */
 static bool join_all(struct weir__engine *eng, int64_t deadline)
 {
 	bool ended = true;
@@ -56,21 +56,21 @@ static bool idle_by(struct weir__engine *eng, int64_t deadline)
 }
 
 /*
- * Threads that have nothing to do end at once; those that hang in the kernel do
- * not, and keep the root.
+ * Idle threads end at once. Those that hang in the kernel do not: they are left,
+ * and a reference to the root with them.
  */
 static bool end_threads(struct weir__engine *eng, int64_t deadline)
 {
 	int64_t least = weir__deadline(THREADS_NS);
 	bool ended;
 
-	/* Reads that were given up are not waited for. */
+	/* Orphaned reads are not waited for. */
 	if (deadline < least || atomic_load(&eng->leaked))
 		deadline = least;
 	ended = join_all(eng, deadline);
 	/*
-	 * The end of a load is a task, which may hold the last reference to
-	 * the root: it must not join its own thread.
+	 * The end of a load is a task, which may drop the last reference to
+	 * the root. Its thread has to end first: it cannot join itself.
 	 */
 	ended = weir__pool_stop(eng->copiers, deadline) && ended;
 	ended = weir__pool_stop(eng->readers, deadline) && ended;
@@ -142,7 +142,7 @@ static void engine_free(struct weir__part *part)
 	weir__free(eng);
 }
 
-/* Both copies and the ring's completions of 50 GB/s fit one thread each 25. */
+/* One thread can handle the completions and small copies of 25 GB/s. */
 static unsigned default_reactors(void)
 {
 	return weir__cpus() >= 8 ? 2 : 1;
@@ -182,7 +182,7 @@ static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 	choose_method(eng, o->io);
 	eng->chunk_bytes = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
-	/* The budget holds for all: fewer reactors rather than more memory. */
+	/* The budget is for all: fewer reactors rather than more memory. */
 	while (eng->n_reactors > 1 &&
 	       o->staging / eng->n_reactors <
 		       eng->chunk_bytes + WEIR__SLOT_SMALL)
@@ -219,7 +219,7 @@ static int make_pools(struct weir__engine *eng)
 	return err ? weir__fail(err, "I/O engine: no memory") : 0;
 }
 
-/* What a thread may have been refused for; "" if nothing is limited. */
+/* The limits that may have refused a thread; "" if there is none. */
 static void thread_limits(char *text, size_t room)
 {
 	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
@@ -236,7 +236,7 @@ static void thread_limits(char *text, size_t room)
 			 (unsigned long long)space);
 }
 
-/* What stopped the first thread, or each that was there from its work. */
+/* Why no reactor runs: no thread could be started, or none could open. */
 static int fail_start(struct weir__engine *eng, int err)
 {
 	char limits[120];
@@ -332,7 +332,7 @@ uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng)
 	return eng->chunk_bytes;
 }
 
-/* Why it is not the ring, or less than all that was wanted. */
+/* Why the ring is not used, or what the engine lacks otherwise. */
 static void say_why(struct weir__engine *eng, char *why, size_t room)
 {
 	int lacks = weir__pool_lacks(eng->copiers);

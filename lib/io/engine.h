@@ -126,7 +126,7 @@ struct weir__job {
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
-	_Atomic uint64_t cursor;    /* next chunk to be dealt */
+	_Atomic uint64_t cursor;    /* next chunk to dispatch */
 	_Atomic uint64_t remaining; /* chunks and links not finished */
 	_Atomic uint32_t out;       /* chunks in flight */
 	_Atomic int64_t moved; /* when bytes arrived last, by loop->clock */
