@@ -9,8 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/sys.h"
 #include "core/clock.h"
+#include "core/sys.h"
+#include "io/engine_state.h"
+#include "io/loop.h"
+#include "io/method.h"
+#include "io/op.h"
 
 struct null_server null_source, null_sink;
 
@@ -45,28 +49,28 @@ static void *take_due(struct fifo *f, int64_t now)
 
 static struct fifo reads;
 
-static int source_open(struct weir__reactor *r)
+static int source_open(struct weir__loop *loop)
 {
-	(void)r;
+	(void)loop;
 	/* Sleeps end up to 3 us late rather than 50. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	return 0;
 }
 
-static void source_close(struct weir__reactor *r)
+static void source_close(struct weir__loop *loop)
 {
-	(void)r;
+	(void)loop;
 }
 
-static void source_submit(struct weir__reactor *r, struct weir__op *op)
+static void source_submit(struct weir__loop *loop, struct weir__op *op)
 {
-	(void)r;
+	(void)loop;
 	add(&reads, op, serve(&null_source, op->len, weir__now()));
 }
 
-static void sleep_until(struct weir__reactor *r, int64_t limit)
+static void sleep_until(struct weir__loop *loop, int64_t limit)
 {
-	struct pollfd fd = { .fd = r->wakefd.fd, .events = POLLIN };
+	struct pollfd fd = { .fd = loop->reactor.wakefd.fd, .events = POLLIN };
 	int64_t now = weir__now(), until = INT64_MAX;
 	struct timespec ts;
 	uint64_t count;
@@ -79,22 +83,22 @@ static void sleep_until(struct weir__reactor *r, int64_t limit)
 		return;
 	ts.tv_sec = (until - now) / 1000000000;
 	ts.tv_nsec = (until - now) % 1000000000;
-	if (!weir__owner_release(&r->owner))
+	if (!weir__owner_release(&loop->reactor.owner))
 		return;
 	if (ppoll(&fd, 1, until == INT64_MAX ? NULL : &ts, NULL) == 1)
 		if (read(fd.fd, &count, sizeof(count)) < 0)
 			perror("eventfd");
-	weir__owner_acquire(&r->owner);
+	weir__owner_acquire(&loop->reactor.owner);
 }
 
-static void source_wait(struct weir__reactor *r, int64_t limit)
+static void source_wait(struct weir__loop *loop, int64_t limit)
 {
 	struct weir__op *op;
 
 	if (limit)
-		sleep_until(r, limit);
+		sleep_until(loop, limit);
 	while ((op = take_due(&reads, weir__now())))
-		weir__op_advance(op, op->len);
+		weir__op_advance(loop, op, op->len);
 }
 
 const struct weir__method_ops null_method = {

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "io/reactor.h"
+#include "io/engine_state.h"
 
 struct weir_dev;
 struct weir_file;

@@ -14,6 +14,7 @@
 #include <weir.h>
 
 #include "files.h"
+#include "io/engine_state.h"
 #include "io/reactor.h"
 #include "core/sys.h"
 #include "tap.h"
@@ -372,7 +373,7 @@ static void *wake_for_nothing(void *arg)
 	const _Atomic bool *end = arg;
 
 	while (!atomic_load(end)) {
-		weir__wakefd_signal(&eng->reactor[0].wakefd);
+		weir__wakefd_signal(&eng->reactor[0]->wakefd);
 		usleep(20);
 	}
 	return NULL;

@@ -13,7 +13,9 @@
 #include <weir.h>
 
 #include "files.h"
-#include "io/reactor.h"
+#include "dev/dev.h"
+#include "io/engine.h"
+#include "io/queues.h"
 #include "core/sys.h"
 #include "tap.h"
 

@@ -14,7 +14,8 @@
 #include <weir.h>
 
 #include "files.h"
-#include "io/reactor.h"
+#include "alloc/slots.h"
+#include "io/engine.h"
 #include "core/sys.h"
 #include "tap.h"
 

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a job is cut. Chunks end where a multiple of the chunk size lies in the
- * file, so that a staged chunk, rounded to whole blocks, still fits a slot.
+ * How a job is cut. Chunks end at multiples of the chunk size in the file, so
+ * that a staged chunk, rounded to whole blocks, still fits a slot.
  * Chunks that are read through the page cache to host memory need no slot: they
- * end where a multiple lies in memory (see shift_of).
+ * end at multiples in memory (see shift_of).
  *
- * An extent whose memory is congruent to the file is read in place but for
- * the block at each end, which only partly is ours: those two go through
- * slots. Others, and all that go to a device, are staged as a whole. Extents
- * that go through the page cache to host memory need neither.
+ * An extent whose memory is congruent to the file is read in place, except for
+ * the block at each end, of which only a part belongs to the extent: those two
+ * go through slots. Other extents, and all to a device, are staged as a whole.
+ * Extents that go through the page cache to host memory need neither.
  *
- * Extents that go to one device and lie close together in the file are one
- * chunk as long as a slot has room: one read, and one work of many pieces.
+ * Extents to one device that are close together in the file are merged into one
+ * chunk as long as it fits a slot: one read, and one scatter copy.
  */
 #include <errno.h>
 
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
-#include "io/reactor.h"
+#include "alloc/slots.h"
+#include "dev/backend.h"
+#include "io/chunk.h"
 
-/* Reading over a gap of this size costs less than a read of its own. */
+/* Reading a gap of this size costs less than a second read. */
 #define MAX_GAP (64u << 10)
-/* One staged read is cheaper than three; with its blocks it fits a slot. */
+/* One staged read is cheaper than three; with whole blocks it fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
@@ -80,7 +82,7 @@ static uint64_t count_chunks(const struct weir__job *job,
 	return (lo > e->off) + count_units(lo, hi, chunk) + (hi < end);
 }
 
-static int choose_ways(struct weir__engine *eng, struct weir__job *job)
+static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 {
 	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
@@ -89,10 +91,10 @@ static int choose_ways(struct weir__engine *eng, struct weir__job *job)
 			return weir__fail(-EBADF,
 					  "%s: was opened for reading only",
 					  e->file->base);
-		if (job->write || eng->chunk_bytes % e->file->off_align ||
+		if (job->write || chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
-		e->block = e->buffered ? 0 : block_of(e, eng->chunk_bytes);
+		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
 		e->n_merged = 1;
 	}
 	return 0;
@@ -105,8 +107,8 @@ static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 }
 
 /*
- * Do @e and what follows it up to @last fit slots: as they lie in the file, and
- * in a room (pieces.c)?
+ * Do the extents from @e to @last fit a slot as they are in the file, and a
+ * second one with their distances in memory (scatter.c)?
  */
 static bool fits_slots(const struct weir__extent *e,
 		       const struct weir__extent *last, uint64_t chunk)
@@ -120,7 +122,7 @@ static bool fits_slots(const struct weir__extent *e,
 	return weir__up(last->off + last->len, unit) - from <= chunk;
 }
 
-/* How many extents from @e on, of @n, make one chunk? */
+/* How many extents from @e on, of @n, can be one chunk? */
 static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 				uint64_t chunk)
 {
@@ -136,7 +138,7 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 	return k;
 }
 
-/* What goes together with extent @i; by itself without memory for that. */
+/* Merge extents into extent @i. Without memory it stays alone. */
 static void merge(struct weir__job *job, size_t i, uint64_t chunk)
 {
 	struct weir__extent *e = &job->ext[i];
@@ -151,19 +153,18 @@ static void merge(struct weir__job *job, size_t i, uint64_t chunk)
 		e[k].n_merged = 0;
 }
 
-int weir__job_cut(struct weir__engine *eng, struct weir__job *job)
+int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 {
 	struct weir__extent *e;
 	uint64_t n = 0;
-	int r = choose_ways(eng, job);
+	int r = choose_ways(job, chunk_bytes);
 
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
 		if (e->dev && !job->write)
-			merge(job, i, eng->chunk_bytes);
+			merge(job, i, chunk_bytes);
 		e->first = n;
-		n += e->n_merged > 1 ? 1
-				     : count_chunks(job, e, eng->chunk_bytes);
+		n += e->n_merged > 1 ? 1 : count_chunks(job, e, chunk_bytes);
 	}
 	job->n_chunks = n;
 	return r;
@@ -225,26 +226,4 @@ uint64_t weir__chunk_sum(const struct weir__extent *e)
 	for (uint32_t k = 0; k < e->n_merged; k++)
 		n += e[k].len;
 	return n;
-}
-
-void weir__chunk_complete_each(struct weir__job *job, size_t ext,
-			       const struct weir__outcome *outcome,
-			       enum weir__chunk_way way)
-{
-	uint32_t n = job->ext[ext].n_merged;
-
-	for (uint32_t k = 0; k < n; k++)
-		job->chunk_done(job, ext + k, 0, job->ext[ext + k].len, outcome,
-				way);
-}
-
-void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
-			   uint64_t hi)
-{
-	uint32_t n = job->ext[ext].n_merged;
-
-	if (n == 1)
-		job->chunk_in_driver(job, ext, lo, hi);
-	for (uint32_t k = 0; k < n && n > 1; k++)
-		job->chunk_in_driver(job, ext + k, 0, job->ext[ext + k].len);
 }

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies between slots and devices, on the reactor's own queue of the device
- * (queues.c): the thread that owns the reactor submits and polls.
+ * Copies between slots and devices, in the reactor's own queue to the device
+ * (queues.c), or in the job's (job->submit_copy).
  */
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
-#include "io/reactor.h"
+#include "dev/dev.h"
+#include "io/copy.h"
+#include "io/engine_state.h"
+#include "io/job.h"
+#include "io/loop.h"
+#include "io/op.h"
 
-/* On the reactor, from poll; or on a thread of the backend. */
+/* On the reactor's owner, in poll; or on a thread of the backend. */
 static void copy_work_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__op *op = weir__container(work, struct weir__op, work);
@@ -27,7 +32,10 @@ static void copy_work_done(struct weir__work *work, int res, int32_t native)
 	weir__reactor_post(op->reactor, &op->msg);
 }
 
-/* Polled here and nowhere else, what was given to it is still out. */
+/*
+ * Is the copy just submitted in the driver? Only this thread polls the queue: so
+ * it has not ended meanwhile.
+ */
 static bool is_in_driver(struct weir__copy_queue *q)
 {
 	const struct weir__queue_ops *ops = q->dev->backend->queue;
@@ -35,15 +43,19 @@ static bool is_in_driver(struct weir__copy_queue *q)
 	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
 
-/* Also of a job with a queue of its own: ours has page-locked the slots. */
-int weir__copy_start(struct weir__op *op)
+/*
+ * A job with a queue of its own needs the engine's as well: opening that has
+ * page-locked the slots.
+ */
+int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct weir__copy_queue *q = weir__queue_of(op->reactor, e->dev);
+	struct weir__copy_queue *q =
+		weir__reactor_queue(&loop->reactor, e->dev);
 	int r;
 
 	if (!q)
-		return weir__queue_refused(op->job, e->dev);
+		return weir__job_refusal(op->job, e->dev);
 	op->work = (struct weir__work){
 		.kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET,
 		.dst = op->write ? op->payload : e->addr + op->lo,
@@ -56,7 +68,7 @@ int weir__copy_start(struct weir__op *op)
 		.done = copy_work_done,
 	};
 	if (e->n_merged > 1)
-		weir__scatter_make(op);
+		weir__scatter_make(loop, op);
 	op->copying = weir__trace_now(op->reactor->eng->weir);
 	if (op->job->submit_copy) {
 		op->work.arg = NULL;
@@ -74,8 +86,9 @@ int weir__copy_start(struct weir__op *op)
 	return r;
 }
 
-bool weir__copy_poll(struct weir__reactor *r)
+bool weir__copy_poll(struct weir__loop *loop)
 {
+	struct weir__reactor *r = &loop->reactor;
 	bool out = false;
 
 	for (unsigned i = 0; i < r->n_queues; i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,15 +9,20 @@
 #include "core/debug.h"
 #include "core/error.h"
 #include "core/sys.h"
+#include "alloc/slots.h"
+#include "io/chunk.h"
+#include "io/engine_state.h"
+#include "io/job.h"
+#include "io/queues.h"
 #include "io/reactor.h"
 
-#define LOCAL_WINDOW (32ull << 20) /* bytes in flight for each reactor */
-/* Where the way is long: network file systems. */
+#define LOCAL_WINDOW (32ull << 20) /* bytes in flight of each reactor */
+/* The same for network file systems, whose answers take longer. */
 #define NETWORK_WINDOW (256ull << 20)
-#define MAX_OPS 64u
-/* Threads have this long to end, also when the deadline has passed, ns. */
+#define MIN_OPS 64u /* of each reactor: small chunks do not fill the window */
+/* Threads get this time to end, even after the deadline, ns. */
 #define THREADS_NS 1000000000
-/* A reactor looks for what is late, and for lost wakes, at least so often. */
+/* A reactor looks for late reads and lost wakeups at least this often. */
 #define MAX_SLEEP_NS 1000000000
 #define MIN_SLEEP_NS 10000000
 #define MAX_READERS 32u
@@ -28,21 +32,15 @@ static struct weir__engine *engine_of(struct weir__part *part)
 	return (struct weir__engine *)part;
 }
 
-static void wake_all(struct weir__engine *eng)
-{
-	for (unsigned i = 0; i < eng->n_reactors; i++)
-		weir__reactor_wake(&eng->reactor[i]);
-}
-
-/* False: at @deadline some were still there. */
+/* False: at @deadline some still ran. */
 static bool join_all(struct weir__engine *eng, int64_t deadline)
 {
 	bool ended = true;
 
-	wake_all(eng);
+	weir__reactors_wake(eng);
 	for (unsigned i = 0; i < eng->n_reactors; i++)
-		if (eng->reactor[i].started &&
-		    weir__thread_join(eng->reactor[i].thread, deadline) < 0)
+		if (eng->reactor[i]->started &&
+		    weir__thread_join(eng->reactor[i]->thread, deadline) < 0)
 			ended = false;
 	return ended;
 }
@@ -58,21 +56,21 @@ static bool idle_by(struct weir__engine *eng, int64_t deadline)
 }
 
 /*
- * Threads that have nothing to do end at once; those that hang in the kernel do
- * not, and keep the root.
+ * Idle threads end at once. Those that hang in the kernel do not: they are left,
+ * and a reference to the root with them.
  */
 static bool end_threads(struct weir__engine *eng, int64_t deadline)
 {
 	int64_t least = weir__deadline(THREADS_NS);
 	bool ended;
 
-	/* Reads that were given up are not waited for. */
+	/* Orphaned reads are not waited for. */
 	if (deadline < least || atomic_load(&eng->leaked))
 		deadline = least;
 	ended = join_all(eng, deadline);
 	/*
-	 * The end of a load is a task, which may hold the last reference to
-	 * the root: it must not join its own thread.
+	 * The end of a load is a task, which may drop the last reference to
+	 * the root. Its thread has to end first: it cannot join itself.
 	 */
 	ended = weir__pool_stop(eng->copiers, deadline) && ended;
 	ended = weir__pool_stop(eng->readers, deadline) && ended;
@@ -115,12 +113,14 @@ static size_t engine_trim(struct weir__part *part, size_t keep)
 	struct weir__engine *eng = engine_of(part);
 	size_t kept = 0;
 
-	/* Slots belong to the reactors: they do it when they look. */
+	/* Only a reactor's owner may trim its slots. */
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
-		kept += weir__slots_bytes(eng->reactor[i].slots);
+		struct weir__reactor *r = eng->reactor[i];
+
+		kept += weir__slots_bytes(r->slots);
 		if (kept > keep) {
-			atomic_store(&eng->reactor[i].trim, true);
-			weir__reactor_wake(&eng->reactor[i]);
+			atomic_store(&r->trim, true);
+			weir__reactor_wake(r);
 		}
 	}
 	return kept;
@@ -135,25 +135,14 @@ static void engine_free(struct weir__part *part)
 		return;
 	weir__pool_free(eng->copiers);
 	weir__pool_free(eng->readers);
-	for (unsigned i = 0; i < eng->n_reactors; i++) {
-		struct weir__reactor *r = &eng->reactor[i];
-
-		while (r->ops) {
-			struct weir__op *op = r->ops;
-
-			r->ops = op->next_all;
-			weir__free(op);
-		}
-		weir__slots_free(r->slots);
-		weir__wakefd_close(&r->wakefd);
-	}
+	for (unsigned i = 0; i < eng->n_reactors; i++)
+		weir__reactor_free(eng->reactor[i]);
 	pthread_mutex_destroy(&eng->open_lock);
 	pthread_mutex_destroy(&eng->lock);
-	weir__free(eng->reactor);
 	weir__free(eng);
 }
 
-/* Both copies and the ring's completions of 50 GB/s fit one thread each 25. */
+/* One thread can handle the completions and small copies of 25 GB/s. */
 static unsigned default_reactors(void)
 {
 	return weir__cpus() >= 8 ? 2 : 1;
@@ -166,7 +155,7 @@ static void choose_times(struct weir__engine *eng, int64_t read_timeout)
 		eng->max_sleep = read_timeout / 4;
 	if (eng->max_sleep < MIN_SLEEP_NS)
 		eng->max_sleep = MIN_SLEEP_NS;
-	snprintf(eng->late, sizeof(eng->late),
+	snprintf(eng->late_why, sizeof(eng->late_why),
 		 "no answer within %.3g s (read_timeout)",
 		 (double)read_timeout / 1e9);
 }
@@ -193,7 +182,7 @@ static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 	choose_method(eng, o->io);
 	eng->chunk_bytes = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
-	/* The budget holds for all: fewer reactors rather than more memory. */
+	/* The budget is for all: fewer reactors rather than more memory. */
 	while (eng->n_reactors > 1 &&
 	       o->staging / eng->n_reactors <
 		       eng->chunk_bytes + WEIR__SLOT_SMALL)
@@ -201,6 +190,9 @@ static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 	eng->window = o->depth ? o->depth * eng->chunk_bytes : LOCAL_WINDOW;
 	if (eng->window < eng->chunk_bytes)
 		eng->window = eng->chunk_bytes;
+	eng->n_ops = (unsigned)(eng->window / eng->chunk_bytes);
+	if (eng->n_ops < MIN_OPS)
+		eng->n_ops = MIN_OPS;
 	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
 	if (!o->copiers && eng->n_copiers > 16)
 		eng->n_copiers = 16;
@@ -215,40 +207,9 @@ static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 	choose_times(eng, o->read_timeout);
 }
 
-static int fail_eventfd(int err)
-{
-	if (err != -EMFILE)
-		return weir__fail_sys(err, "I/O engine: eventfd");
-	return weir__fail_sys(
-		err, "I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
-		(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
-}
-
-static int reactor_prepare(struct weir__engine *eng, struct weir__reactor *r,
-			   unsigned index)
-{
-	size_t share = eng->weir->opts.staging / eng->n_reactors;
-	uint64_t fit = eng->window / eng->chunk_bytes;
-	int err;
-
-	r->eng = eng;
-	r->index = index;
-	r->n_ops = fit > MAX_OPS ? (unsigned)fit : MAX_OPS;
-	err = weir__wakefd_open(&r->wakefd);
-	if (err < 0)
-		return fail_eventfd(err);
-	err = weir__slots_new(share, eng->chunk_bytes, &r->slots);
-	if (err < 0)
-		return weir__fail_sys(
-			err,
-			"I/O engine: %zu bytes of slots (address space left under RLIMIT_AS: %llu)",
-			share, (unsigned long long)weir__avail_space());
-	return 0;
-}
-
 static int make_pools(struct weir__engine *eng)
 {
-	unsigned bound = eng->n_reactors * eng->reactor[0].n_ops;
+	unsigned bound = eng->n_reactors * eng->n_ops;
 	int err;
 
 	err = weir__pool_new("weir-cp", eng->n_copiers, bound, &eng->copiers);
@@ -258,7 +219,7 @@ static int make_pools(struct weir__engine *eng)
 	return err ? weir__fail(err, "I/O engine: no memory") : 0;
 }
 
-/* What a thread may have been refused for; "" if nothing is limited. */
+/* The limits that may have refused a thread; "" if there is none. */
 static void thread_limits(char *text, size_t room)
 {
 	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
@@ -275,7 +236,7 @@ static void thread_limits(char *text, size_t room)
 			 (unsigned long long)space);
 }
 
-/* What stopped the first thread, or each that was there from its work. */
+/* Why no reactor runs: no thread could be started, or none could open. */
 static int fail_start(struct weir__engine *eng, int err)
 {
 	char limits[120];
@@ -298,7 +259,7 @@ static int reactors_start(struct weir__engine *eng)
 	int err = 0;
 
 	for (; n < eng->n_reactors && !err; n++)
-		err = weir__reactor_start(&eng->reactor[n]);
+		err = weir__reactor_start(eng->reactor[n]);
 	n -= err < 0;
 	if (n && err == -EAGAIN) { /* RLIMIT_NPROC: go on with fewer */
 		eng->n_started = n;
@@ -333,18 +294,8 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 	pthread_mutex_init(&eng->open_lock, NULL);
 	choose_limits(eng, &weir->opts);
 	eng->only_method = method;
-	eng->reactor =
-		weir__calloc_aligned(eng->n_reactors, sizeof(*eng->reactor));
-	if (!eng->reactor) {
-		pthread_mutex_destroy(&eng->open_lock);
-		pthread_mutex_destroy(&eng->lock);
-		weir__free(eng);
-		return weir__fail(-ENOMEM, "I/O engine: no memory");
-	}
-	for (unsigned i = 0; i < eng->n_reactors; i++)
-		eng->reactor[i].wakefd.fd = -1;
 	for (unsigned i = 0; i < eng->n_reactors && !err; i++)
-		err = reactor_prepare(eng, &eng->reactor[i], i);
+		err = weir__reactor_new(eng, i, &eng->reactor[i]);
 	if (!err)
 		err = make_pools(eng);
 	if (!err)
@@ -381,7 +332,7 @@ uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng)
 	return eng->chunk_bytes;
 }
 
-/* Why it is not the ring, or less than all that was wanted. */
+/* Why the ring is not used, or what the engine lacks otherwise. */
 static void say_why(struct weir__engine *eng, char *why, size_t room)
 {
 	int lacks = weir__pool_lacks(eng->copiers);
@@ -401,39 +352,21 @@ static void say_why(struct weir__engine *eng, char *why, size_t room)
 
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 {
-	struct weir__reactor *first = &eng->reactor[0];
+	struct weir__reactor *first = eng->reactor[0];
 
 	memset(ret_info, 0, sizeof(*ret_info));
 	ret_info->size = sizeof(*ret_info);
-	ret_info->method = first->method_ops->io;
+	ret_info->method = atomic_load(&first->io);
 	ret_info->features = atomic_load(&first->features);
 	ret_info->reactors = eng->n_started;
 	ret_info->depth = (uint32_t)(eng->window / eng->chunk_bytes);
 	ret_info->copiers = eng->n_copiers;
 	ret_info->chunk = eng->chunk_bytes;
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
-		ret_info->staging += weir__slots_bytes(eng->reactor[i].slots);
-		ret_info->enters += atomic_load(&eng->reactor[i].enters);
+		ret_info->staging += weir__slots_bytes(eng->reactor[i]->slots);
+		ret_info->enters += atomic_load(&eng->reactor[i]->enters);
 	}
 	say_why(eng, ret_info->why, sizeof(ret_info->why));
-}
-
-void weir__engine_explain(struct weir__engine *eng, bool instead,
-			  const char *fmt, ...)
-{
-	char text[sizeof(eng->why)];
-	va_list ap;
-	size_t has;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	pthread_mutex_lock(&eng->lock);
-	has = instead ? 0 : strlen(eng->why);
-	if (!has || !strstr(eng->why, text))
-		snprintf(eng->why + has, sizeof(eng->why) - has, "%s%s",
-			 has ? "; " : "", text);
-	pthread_mutex_unlock(&eng->lock);
 }
 
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
@@ -450,16 +383,6 @@ int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
-/* Who closes the root, and reactors that only wait for it, look at the last. */
-static void engine_job_ended(struct weir__engine *eng)
-{
-	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
-		return;
-	weir__futex_wake(&eng->jobs, INT32_MAX);
-	if (atomic_load(&eng->abort))
-		wake_all(eng);
-}
-
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 {
 	/* At the end the copiers may all be in reads that never end. */
@@ -469,92 +392,26 @@ void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 		weir__pool_push(eng->copiers, task);
 }
 
-/* A device that the root did not wait for may still be about to read them. */
-static void drop_segments(struct weir__job *job)
-{
-	if (!atomic_load(&job->leaked))
-		weir__free(job->segment);
-	job->segment = NULL;
-}
-
-void weir__job_item_done(struct weir__job *job)
-{
-	struct weir__engine *eng = job->eng;
-
-	if (atomic_fetch_sub(&job->remaining, 1) != 1)
-		return;
-	drop_segments(job);
-	weir__queues_forget(job);
-	job->done(job);
-	engine_job_ended(eng);
-}
-
-/* Below its depth again: other reactors may have held back for that. */
-void weir__job_out_dec(struct weir__job *job)
-{
-	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
-		wake_all(job->eng);
-}
-
-/* A short job goes to as many reactors as it has chunks. */
-static unsigned n_links(const struct weir__engine *eng,
-			const struct weir__job *job)
-{
-	if (job->n_chunks >= eng->n_started)
-		return eng->n_started;
-	return job->n_chunks ? (unsigned)job->n_chunks : 1;
-}
-
-/* The links first: a reactor may finish the job while others get theirs. */
-void weir__job_post(struct weir__engine *eng, struct weir__job *job)
-{
-	unsigned n = n_links(eng, job), first = 0;
-
-	if (n < eng->n_started)
-		first = atomic_fetch_add(&eng->next_reactor, n);
-	for (unsigned i = 0; i < n; i++) {
-		struct weir__job_link *link = &job->link[i];
-
-		*link = (struct weir__job_link){ .msg.kind = WEIR__MSG_JOB,
-						 .job = job,
-						 .deferred = UINT64_MAX,
-						 .fixed = -1 };
-	}
-	for (unsigned i = 0; i < n; i++)
-		weir__reactor_post(&eng->reactor[(first + i) % eng->n_started],
-				   &job->link[i].msg);
-}
-
 int weir__job_start(struct weir__engine *eng, struct weir__job *job)
 {
-	int r = weir__job_cut(eng, job);
+	int r = weir__job_cut(job, eng->chunk_bytes);
 
 	if (r < 0)
 		return r;
-	/* Set before by those who kick it before it starts. */
-	if (!job->eng)
-		job->eng = eng;
-	atomic_init(&job->remaining, job->n_chunks + n_links(eng, job));
-	atomic_init(&job->moved, 0);
-	/* Either the closing thread counts it, or it sees that it is late. */
-	atomic_fetch_add(&eng->jobs, 1);
-	if (atomic_load(&eng->closed)) {
-		engine_job_ended(eng);
-		drop_segments(job);
+	if (!weir__job_begin(eng, job))
 		return weir__fail(-ESHUTDOWN, "the root has been closed");
-	}
 	if (!weir__queues_prepare(eng, job))
-		weir__job_post(eng, job);
+		weir__job_post(job);
 	return 0;
 }
 
 void weir__job_cancel(struct weir__job *job)
 {
 	atomic_store(&job->cancelled, true);
-	wake_all(job->eng);
+	weir__reactors_wake(job->eng);
 }
 
 void weir__job_wake(struct weir__job *job)
 {
-	wake_all(job->eng);
+	weir__reactors_wake(job->eng);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The I/O engine as the layers above see it: jobs of extents, cut into chunks,
- * and a function that is called for each chunk when its bytes are in place.
+ * The I/O engine as the layers above see it: jobs of extents, which are cut into
+ * chunks, and a function that is called for each chunk when its bytes are in
+ * place.
  *
- * A job belongs to its caller until weir__job_start() and again from
- * job->done() on, which is called exactly once and last. In between every
- * chunk is reported exactly once, also after a cancel.
+ * A job belongs to its caller until weir__job_start(), and again from the call
+ * of job->done() on, which is made once and last. In between every chunk is
+ * reported exactly once, after a cancel as well.
  */
 #ifndef WEIR__IO_ENGINE_H
 #define WEIR__IO_ENGINE_H
@@ -29,34 +30,34 @@ struct weir__touch;
 struct weir__work;
 
 /*
- * Bytes of one file that lie side by side in the file and in memory: host
- * memory, or that of @dev. @touch, if set, must have reached an address before
- * it is read to.
+ * Bytes that are side by side in one file and in one memory: host memory, or
+ * that of @dev. @touch, if set, must have passed an address before a direct read
+ * writes to it.
  */
 struct weir__extent {
-	struct weir_file *file; /* held by the job's owner */
+	struct weir_file *file; /* referenced by the job's caller */
 	uint64_t off;
 	uint64_t len; /* > 0 */
 	unsigned char *addr;
 	struct weir_dev *dev; /* NULL: host memory */
 	/*
-	 * Between two extents of the same room that follow each other in the
-	 * job is memory of nobody's, which may be written. NULL: of none.
+	 * Memory between two extents that follow each other in the job and
+	 * have the same gap group may be overwritten. NULL: no group.
 	 */
 	const void *gap_group;
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
 	/* Set by weir__job_start: */
 	/*
-	 * If it is not 1: so many extents from this one on are one chunk, which
-	 * goes to its device in pieces. 0: it is in such a chunk of another's.
+	 * 1: not merged. More: so many extents from this one on are one chunk,
+	 * a scatter copy to the device. 0: merged into an earlier extent's.
 	 */
 	uint32_t n_merged;
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
 
-struct weir__msg { /* what lies in a reactor's inbox */
+struct weir__msg { /* an entry of a reactor's inbox */
 	struct weir__msg *next;
 	enum weir__msg_kind {
 		WEIR__MSG_JOB, /* a struct weir__job_link: a new job */
@@ -69,15 +70,15 @@ struct weir__job_link { /* a job on one reactor's list */
 	struct weir__job_link *next;
 	struct weir__job *job;
 	size_t ext;             /* where the last chunk was found */
-	uint64_t deferred;      /* a chunk taken but not dealt, or -1 */
-	struct weir_file *file; /* it is at, if fixed was asked for */
-	int fixed;              /* its entry in the ring's table, or -1 */
+	uint64_t deferred;      /* a chunk taken and not started, or -1 */
+	struct weir_file *file; /* that fixed was asked for, or NULL */
+	int fixed;              /* entry in the ring's table of files, or -1 */
 };
 
-/* How the bytes of a chunk came to where they are. */
+/* How the bytes of a chunk came to their place. */
 enum weir__chunk_way {
 	WEIR__CHUNK_IN_PLACE, /* read there */
-	WEIR__CHUNK_STAGED,   /* read to a slot, copied */
+	WEIR__CHUNK_STAGED,   /* read to a slot, and copied */
 	WEIR__CHUNK_BUFFERED  /* copied out of the page cache */
 };
 
@@ -89,48 +90,50 @@ struct weir__job {
 	uint32_t depth; /* chunks in flight at most, 0: engine's */
 	/*
 	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
-	 * says. On a thread of the engine; short.
+	 * says. On a thread of the engine; must not block.
 	 */
 	void (*chunk_done)(struct weir__job *job, size_t ext, uint64_t lo,
 			   uint64_t hi, const struct weir__outcome *outcome,
 			   enum weir__chunk_way way);
 	void (*done)(struct weir__job *job);
 	/*
-	 * The copy of these bytes to a device is with its driver; the chunk is
-	 * told later. Optional; it is not called for each. As chunk otherwise.
+	 * The copy of these bytes to a device is in the driver; the chunk is
+	 * completed later. Optional; not called for every chunk. Otherwise as
+	 * chunk_done.
 	 */
 	void (*chunk_in_driver)(struct weir__job *job, size_t ext, uint64_t lo,
 				uint64_t hi);
 	/*
 	 * Take the copy of a chunk between its slot and a device, for a queue
-	 * of the caller's: work->done is called there. Optional: NULL, it goes
-	 * to the engine's. On a thread of the engine; may not block.
+	 * of the caller's; work->done must be called. NULL: the engine's queue
+	 * gets it. On a thread of the engine; must not block.
 	 */
 	void (*submit_copy)(struct weir__job *job, struct weir__work *work);
 	void *arg;
 
-	/* Set by the engine before done: the kernel may still write. */
+	/*
+	 * Set by the engine before done: the kernel or a device may still
+	 * write to the job's memory.
+	 */
 	_Atomic bool leaked;
 
-	/* Set by anybody, at any time: */
-	_Atomic bool cancelled;
+	_Atomic bool cancelled; /* weir__job_cancel */
 
 	/* The engine's: */
 	struct weir__engine *eng;
 	struct weir__segment
-		*segment; /* for each extent; NULL: none together */
+		*segment; /* for each extent; NULL: none is merged */
 	struct weir__job *next_unready;
 	struct weir__refusal *refusals; /* devices that have no queue */
 	uint64_t n_chunks;
-	_Atomic uint64_t cursor;    /* next chunk to be dealt */
+	_Atomic uint64_t cursor;    /* next chunk to dispatch */
 	_Atomic uint64_t remaining; /* chunks and links not finished */
 	_Atomic uint32_t out;       /* chunks in flight */
-	_Atomic int64_t
-		moved; /* when bytes of it came last, by a reactor's clock */
+	_Atomic int64_t moved; /* when bytes arrived last, by loop->clock */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
-	/* What happened, for reports; read after done: */
-	_Atomic uint64_t over_read; /* to fill whole blocks */
+	/* For reports; read after done: */
+	_Atomic uint64_t over_read; /* bytes, to fill whole blocks */
 	_Atomic uint64_t retries;
 	_Atomic uint32_t fallbacks;
 };
@@ -141,25 +144,26 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
 
 /*
- * Cut the extents and deal them. After 0 the job is the engine's, and
- * job->chunk and job->done may have been called before it returns. -EBADF:
- * written to a file opened for reading. -ESHUTDOWN: the root is being closed.
+ * Cut the extents and dispatch the chunks. After 0 the job is the engine's;
+ * job->chunk_done and job->done may be called before it returns. -EBADF: a write
+ * to a file opened for reading. -ESHUTDOWN: the root is being closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
+/* Any thread. Chunks that have not started end as cancelled. */
 void weir__job_cancel(struct weir__job *job);
-/* The touching thread got further: look at held chunks again. */
+/* Any thread: something that deferred chunks waited for has changed. */
 void weir__job_wake(struct weir__job *job);
 
 /*
- * Call @fn for each queue of backend @ops by which the engine copies, until it
- * returns < 0. They are not closed meanwhile. @fn may block: who opens one, or
- * calls this, goes on.
+ * Call @fn for each of the engine's queues whose functions are @ops, until it
+ * returns < 0. They are not closed meanwhile. @fn may block: other calls of this
+ * and the opening of queues go on.
  */
 int weir__engine_queues(struct weir__engine *eng,
 			const struct weir__queue_ops *ops,
 			int (*fn)(void *arg, void *queue), void *arg);
 
-/* Run @task on a thread that may block. */
+/* Any thread: run @task on a thread that may block. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);
 
 #endif

@@ -13,7 +13,7 @@
 #include "core/util.h"
 
 #define DEFAULT_ALIGN 4096u     /* where the file system names none */
-#define DIRECT_FRONT (1u << 20) /* bytes; less is quick either way */
+#define DIRECT_FRONT (1u << 20) /* bytes; less is fast either way */
 #define SECOND INT64_C(1000000000)
 #define SETTLE_TRIES \
 	3 /* a file that is written to all the time never settles */
@@ -45,7 +45,7 @@ static int file_look(const struct weir_file *f, struct weir__file_id *ret_id)
 	return 0;
 }
 
-/* What is not a regular file might block, or never end. */
+/* Reads of other kinds of files might block, or never end. */
 static int check_kind(const char *path, const struct stat *st)
 {
 	if (S_ISREG(st->st_mode))
@@ -73,8 +73,8 @@ static int fail_open(int r, const char *path)
 }
 
 /*
- * Open without blocking, then make reads block again: the ring takes
- * O_NONBLOCK as a wish to fail rather than to wait.
+ * Open without blocking, then make reads block again: with O_NONBLOCK reads of
+ * the ring would fail with -EAGAIN rather than wait.
  */
 static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 			 struct stat *st)
@@ -259,9 +259,9 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 }
 
 /*
- * Readahead begins with little, and a disk that is fast only with much of it
- * gives a tenth of its rate: so a single request for all. What it leaves
- * (nothing, unless it was refused or interrupted) is read by the others.
+ * Readahead begins with small requests, for which a disk that is fast only with
+ * large ones has a tenth of its rate: so one direct read for all. What that leaves
+ * (nothing, unless it was refused or interrupted) is read buffered.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 {
@@ -281,8 +281,8 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 }
 
 /*
- * Nanoseconds until a write moves the ctime that the file has now; 0: any write
- * does, or it is the time of another clock, on which waiting has no influence.
+ * Nanoseconds until a write changes the ctime that the file has now. 0: any write
+ * does, or the time comes from another clock, and waiting would not help.
  */
 static int64_t until_next_step(const struct weir__file_id *id)
 {
@@ -300,9 +300,9 @@ static int64_t until_next_step(const struct weir__file_id *id)
 }
 
 /*
- * Times of files advance in steps: those of the kernel's tick, or whole seconds.
- * A write in the same step as the one before leaves them as they are, so that
- * step has to be over before they are taken for those of the content.
+ * Times of files advance in steps: ticks of the kernel's clock, or whole seconds.
+ * A second write in the same step leaves them as they are, so the step has to be
+ * over before they can stand for the content.
  */
 int weir__file_settle(struct weir_file *file)
 {
@@ -340,7 +340,7 @@ int weir__file_unchanged(struct weir_file *file)
 		return weir__fail(-ESTALE,
 				  "%s: was written to while it was read",
 				  file->base);
-	/* Nothing tells a write whose mtime was put back from the others. */
+	/* A write whose mtime was restored looks like any change of ctime. */
 	if (!same_time(&now.ctime, &id->ctime))
 		return weir__fail(
 			-ESTALE,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Open files: a buffered descriptor, a direct one where O_DIRECT works, and
- * what is known about both. References are counted; reads in flight hold one.
+ * what is known about both. References are counted; a job's caller keeps one for
+ * its reads.
  */
 #ifndef WEIR__IO_FILE_H
 #define WEIR__IO_FILE_H
@@ -14,7 +15,7 @@
 
 #include "core/root.h"
 
-/* What makes a file the same one as before: compared after a load. */
+/* Tells whether a file has changed: compared after a load. */
 struct weir__file_id {
 	uint64_t dev, ino, bytes;
 	struct timespec mtime, ctime;
@@ -24,12 +25,12 @@ struct weir_file {
 	_Atomic uint32_t refs;
 	struct weir *weir;
 	char *path;
-	const char *base; /* last component of path: for sentences */
+	const char *base; /* last component of path: for messages */
 	int fd;           /* buffered */
 	int direct_fd;    /* -1: none */
 	bool writable;
 	bool nowait; /* RWF_NOWAIT is honoured */
-	bool ours;   /* we might write it: mincore(2) tells the truth */
+	bool ours;   /* we may write it: so mincore(2) tells the truth */
 	bool network;
 	uint32_t mem_align, off_align; /* for direct_fd; powers of two */
 	struct weir__file_id id;       /* as opened */
@@ -38,48 +39,47 @@ struct weir_file {
 	_Atomic uint32_t serial; /* unique in the root: key of ring tables */
 };
 
-/* As weir_file_open, without naming the call. */
+/* weir_file_open, without the call's name in the message. */
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file);
 struct weir_file *weir__file_ref(struct weir_file *file);
 void weir__file_put(struct weir_file *file);
 
 /*
- * Read exactly @n bytes, buffered and blocking: headers. -ENODATA with a
- * sentence naming file, offset and both sizes if it ends before.
+ * Read exactly @n bytes, buffered and blocking: headers. -ESTALE with a sentence
+ * that names the file and both sizes: it is shorter than when it was opened.
  */
 int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
 
 /*
- * The same from the beginning of the file, for much at once: what is not in
- * the page cache is read around it, as the data will be. @buf is of
- * weir__malloc_pages.
+ * The same from the beginning of the file, for large headers: if it is not in
+ * the page cache it is read past it. @buf comes from weir__malloc_pages.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
 
 /*
- * Make sure that any later write moves the times in @file->id, before anything
- * is read: a file that was written to just now is waited for, for a tick of the
- * kernel's clock, or 2 s where the file system keeps whole seconds, and looked
- * at again. On a file system with a clock of its own (NFS) nothing can be done.
+ * Before anything is read: make sure that any later write changes the times in
+ * @file->id. For a file that was written to just now this blocks for a tick of
+ * the kernel's clock, or 2 s where the file system keeps whole seconds, and takes
+ * the times again. On a file system with its own clock (NFS) it can do nothing.
  */
 int weir__file_settle(struct weir_file *file);
 
 /*
- * -ESTALE with a sentence: device, inode, size, mtime or ctime are not those of
- * @file->id any more.
+ * -ESTALE with a sentence: device, inode, size, mtime or ctime differ from
+ * @file->id.
  */
 int weir__file_unchanged(struct weir_file *file);
 
 /*
- * resident.c. How much of [off, off + len) is in the page cache: share in 1/1000
- * of its pages. All and none of a long range are found by looking here and
- * there. Never waits for the disk.
+ * resident.c. How much of [off, off + len) is in the page cache, in 1/1000 of its
+ * pages. Of a long range samples are taken, and all pages are counted only if
+ * they disagree. Never waits for the disk.
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);
 
-/* As weir_buf_map, without naming the call. */
+/* weir_buf_map, without the call's name in the message. */
 int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 		  size_t size, struct weir_buf **ret_buf);
 

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h \
-	%D%/engine.c %D%/engine.h \
-	%D%/reactor.c %D%/reactor.h %D%/owner.c %D%/owner.h \
-	%D%/wakefd.c %D%/wakefd.h \
-	%D%/chunk.c %D%/op.c %D%/copy.c %D%/queues.c %D%/scatter.c \
-	%D%/pool.c %D%/pool.h \
-	%D%/method_uring.c %D%/method_sync.c \
-	%D%/map.c %D%/resident.c
+	%D%/file.c %D%/file.h %D%/map.c %D%/resident.c \
+	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \
+	%D%/job.c %D%/job.h %D%/chunk.c %D%/chunk.h \
+	%D%/queues.c %D%/queues.h \
+	%D%/loop.c %D%/loop.h %D%/dispatch.c %D%/dispatch.h \
+	%D%/method.h %D%/method_uring.c %D%/method_sync.c \
+	%D%/op.c %D%/op.h %D%/op_task.c \
+	%D%/copy.c %D%/copy.h %D%/scatter.c \
+	%D%/reactor.c %D%/reactor.h \
+	%D%/owner.c %D%/owner.h %D%/wakefd.c %D%/wakefd.h \
+	%D%/pool.c %D%/pool.h

@@ -58,7 +58,7 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 				  "%s: no memory for a mapping of %zu bytes",
 				  file->base, size);
 	m->len = (size_t)(off - from) + size;
-	m->len += !m->len; /* nothing has an address, too */
+	m->len += !m->len; /* an empty range has an address as well */
 	r = weir__sys_map(m->len, file->fd, from, PROT_READ, &m->addr);
 	if (r < 0) {
 		weir__free(m);

@@ -1,49 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The method without a ring: reads block on the threads of a pool, and the
- * reactor sleeps until its eventfd is written.
+ * The method without a ring: threads of a pool read and block, and the reactor's
+ * thread sleeps until its eventfd is written.
  */
 #include <poll.h>
 #include <time.h>
 
-#include "io/reactor.h"
+#include "io/engine_state.h"
+#include "io/loop.h"
+#include "io/method.h"
+#include "io/op.h"
 
-static int sync_open(struct weir__reactor *r)
+static int sync_open(struct weir__loop *loop)
 {
-	(void)r;
+	(void)loop;
 	return 0;
 }
 
-static void sync_close(struct weir__reactor *r)
+static void sync_close(struct weir__loop *loop)
 {
-	(void)r;
+	(void)loop;
 }
 
-static void sync_submit(struct weir__reactor *r, struct weir__op *op)
+static void sync_submit(struct weir__loop *loop, struct weir__op *op)
 {
-	weir__pool_push(op->direct ? r->eng->readers : r->eng->copiers,
+	weir__pool_push(op->direct ? loop->reactor.eng->readers
+				   : loop->reactor.eng->copiers,
 			&op->task);
 }
 
-static void sync_wait(struct weir__reactor *r, int64_t limit)
+static void sync_wait(struct weir__loop *loop, int64_t limit)
 {
 	struct pollfd fd = { .events = POLLIN };
 	struct timespec ts;
 
 	if (!limit)
 		return;
-	weir__reactor_check_wakefd(r);
-	fd.fd = weir__wakefd_is_lost(&r->wakefd) ? -1
-						 : atomic_load(&r->wakefd.fd);
+	weir__reactor_check_wakefd(&loop->reactor);
+	fd.fd = weir__wakefd_is_lost(&loop->reactor.wakefd)
+			? -1
+			: atomic_load(&loop->reactor.wakefd.fd);
 	if (limit < 0)
-		limit = weir__reactor_max_sleep(r);
+		limit = weir__reactor_max_sleep(&loop->reactor);
 	ts = (struct timespec){ limit / 1000000000, limit % 1000000000 };
-	if (!weir__owner_release(&r->owner))
+	if (!weir__owner_release(&loop->reactor.owner))
 		return;
-	/* A write that comes later only ends the next sleep early. */
+	/* A signal that comes after this ends the next sleep early. */
 	if (ppoll(&fd, 1, &ts, NULL) > 0)
-		weir__wakefd_drain(&r->wakefd);
-	weir__owner_acquire(&r->owner);
+		weir__wakefd_drain(&loop->reactor.wakefd);
+	weir__owner_acquire(&loop->reactor.owner);
 }
 
 const struct weir__method_ops weir__method_sync = {

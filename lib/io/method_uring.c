@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The method with io_uring(7). Each reactor has a ring of its own, made,
- * submitted to and reaped on its thread. What the ring may not do here is
- * found out by doing it, in steps: a NOP and a read must come back,
- * registering the ring, the files and the slots may each be refused. This is
- * the only file that knows liburing.
+ * The method with io_uring(7). Each reactor has a ring of its own, which its
+ * thread makes, submits to and reaps. What the ring can do on this machine is
+ * tried in steps: a NOP and a read must complete; registering the ring, the
+ * files and the slots may each be refused. The only file that knows liburing.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -13,19 +12,22 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "alloc/slots.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
-#include "io/reactor.h"
+#include "io/engine_state.h"
+#include "io/loop.h"
+#include "io/method.h"
+#include "io/op.h"
 
-#define N_FILES 64u /* of the ring's table */
-/* Waiting for a share of the reads ends after this, ns. */
+#define N_FILES 64u /* entries of the ring's table */
+/* An enter that waits for several reads returns after this time, ns. */
 #define MAX_SHARE_WAIT 20000000
-/* Slots lie in huge pages, which count as a whole. */
 
-/* A file in the ring's table, while ops or jobs use it. */
+/* A file in the ring's table while ops or links reference it. */
 struct fixed_file {
 	struct weir_file *file;
 	unsigned users;
@@ -36,22 +38,23 @@ struct uring {
 	uint64_t ring_id; /* of its descriptor: weir__sys_file_id */
 	bool dead;
 	unsigned n_out;           /* reads in the ring */
-	bool armed;               /* the read of the eventfd is out */
+	uint64_t n_sqes;          /* submission entries used so far */
+	bool armed;               /* a read of the eventfd is in the ring */
 	struct weir__retry retry; /* of an enter that was refused */
 	struct fixed_file file[N_FILES];
 	bool files, buffers;
 };
 
 /*
- * Where rings read their eventfds to. Nobody looks at it, and it is there also
- * for a ring that died.
+ * Rings read their eventfds to this. The value is not used; it is static since a
+ * ring that failed may still write to it.
  */
 static uint64_t eventfd_count;
 
 /*
- * Newest first; an older kernel refuses what it does not know. Where completions
- * wait for an enter the ring says so (TASKRUN_FLAG): else liburing makes none for
- * a reactor that never has time to wait.
+ * Newest first; an older kernel refuses flags that it does not know. With
+ * TASKRUN_FLAG the ring says when completions wait for an enter: without it
+ * liburing would not enter for a reactor that always has news and never waits.
  */
 static const struct {
 	unsigned flags;
@@ -66,7 +69,7 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* The kernel's own switch, or a filter of this process. */
+/* A kernel setting, or a seccomp filter of this process. */
 static void who_forbids(char *hint, size_t room)
 {
 	char text[16] = "?";
@@ -83,7 +86,7 @@ static void who_forbids(char *hint, size_t room)
 			: "kernel.io_uring_disabled or a seccomp filter forbids it");
 }
 
-/* @need: bytes of locked memory that it takes, about. */
+/* @need: bytes of locked memory that it needs, about. */
 static void which_limit(uint64_t need, char *hint, size_t room)
 {
 	uint64_t limit = weir__sys_limit(RLIMIT_MEMLOCK);
@@ -95,7 +98,7 @@ static void which_limit(uint64_t need, char *hint, size_t room)
 			(unsigned long long)need, (unsigned long long)limit);
 }
 
-/* What may not be, and who forbids it: added to the reasons before it. */
+/* Add to the engine's reasons: what failed, and what forbids it. */
 static void explain_ring(struct weir__engine *eng, const char *what, int err,
 			 uint64_t need)
 {
@@ -119,7 +122,7 @@ static uint64_t ring_bytes(unsigned entries)
 	       weir__up(entries * 36ull, 4096);
 }
 
-/* One request with the reactor's eventfd; its result. */
+/* Submit one request and wait for it; its result. */
 static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
@@ -144,11 +147,11 @@ static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 }
 
 /*
- * A ring that exists may still not be entered, or not know what reactors ask
- * of it: waits with a limit came with Linux 5.11, reads and writes with 5.6. A
- * write is not tried: that of an eventfd needs a worker thread.
+ * A ring that was made may still refuse to be entered, or lack what reactors
+ * need: waits with a time limit came with Linux 5.11, reads and writes with 5.6.
+ * A write is not tried, since one to an eventfd needs a worker thread.
  */
-static int try_ring(struct weir__reactor *r, struct uring *u)
+static int try_ring(struct weir__loop *loop, struct uring *u)
 {
 	const char *what;
 	uint64_t count;
@@ -162,15 +165,16 @@ static int try_ring(struct weir__reactor *r, struct uring *u)
 	}
 	if (err >= 0) {
 		what = "IORING_OP_READ";
-		weir__wakefd_signal(&r->wakefd);
-		err = round_trip(u, IORING_OP_READ, r->wakefd.fd, &count);
+		weir__wakefd_signal(&loop->reactor.wakefd);
+		err = round_trip(u, IORING_OP_READ, loop->reactor.wakefd.fd,
+				 &count);
 	}
 	if (err < 0)
-		explain_ring(r->eng, what, err, 0);
+		explain_ring(loop->reactor.eng, what, err, 0);
 	return err < 0 ? err : 0;
 }
 
-/* Its descriptor may have been closed, and be another file's: see turn.c. */
+/* The program may have closed its descriptor: see wakefd.h. */
 static void exit_ring(struct uring *u)
 {
 	if (weir__sys_file_id(u->ring.ring_fd) != u->ring_id)
@@ -178,9 +182,9 @@ static void exit_ring(struct uring *u)
 	io_uring_queue_exit(&u->ring);
 }
 
-static int set_up(struct weir__reactor *r, struct uring *u)
+static int set_up(struct weir__loop *loop, struct uring *u)
 {
-	unsigned entries = r->n_ops + 2;
+	unsigned entries = loop->n_ops + 2;
 	size_t i = 0;
 	int err = 0;
 
@@ -197,21 +201,21 @@ static int set_up(struct weir__reactor *r, struct uring *u)
 			break;
 	}
 	if (err) {
-		explain_ring(r->eng, "io_uring_setup", err,
+		explain_ring(loop->reactor.eng, "io_uring_setup", err,
 			     ring_bytes(entries));
 		return err;
 	}
 	u->ring_id = weir__sys_file_id(u->ring.ring_fd);
-	err = try_ring(r, u);
+	err = try_ring(loop, u);
 	if (err < 0) {
 		exit_ring(u);
 		return err;
 	}
-	/* Never more in the ring than it holds. */
-	if (u->ring.sq.ring_entries < r->n_ops + 2)
-		r->n_ops = u->ring.sq.ring_entries - 2;
+	/* Never more ops in flight than the ring has entries. */
+	if (u->ring.sq.ring_entries < loop->n_ops + 2)
+		loop->n_ops = u->ring.sq.ring_entries - 2;
 	io_uring_ring_dontfork(&u->ring);
-	r->features = WEIR_IO_HAS_RING | setups[i].feature;
+	loop->reactor.features = WEIR_IO_HAS_RING | setups[i].feature;
 	return 0;
 }
 
@@ -225,12 +229,12 @@ static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
 	return r < 0 ? r : 0;
 }
 
-/* The table alone costs nothing: only an entry shows what is allowed. */
-static int try_buffers(struct weir__reactor *r, struct uring *u)
+/* An empty table is always allowed: only an entry shows the limit. */
+static int try_buffers(struct weir__loop *loop, struct uring *u)
 {
 	void *trial;
-	int err = io_uring_register_buffers_sparse(&u->ring,
-						   weir__slots_count(r->slots));
+	int err = io_uring_register_buffers_sparse(
+		&u->ring, weir__slots_count(loop->reactor.slots));
 
 	if (err)
 		return err;
@@ -244,78 +248,82 @@ static int try_buffers(struct weir__reactor *r, struct uring *u)
 	return err;
 }
 
-static void register_all(struct weir__reactor *r, struct uring *u)
+static void register_all(struct weir__loop *loop, struct uring *u)
 {
-	struct weir__engine *eng = r->eng;
+	struct weir__engine *eng = loop->reactor.eng;
 	int err = io_uring_register_ring_fd(&u->ring);
 
 	if (err == 1)
-		r->features |= WEIR_IO_HAS_RING_FD;
+		loop->reactor.features |= WEIR_IO_HAS_RING_FD;
 	else
 		explain_ring(eng, "registering the ring", err, 0);
 	err = io_uring_register_files_sparse(&u->ring, N_FILES);
 	u->files = !err;
 	if (u->files)
-		r->features |= WEIR_IO_HAS_FILES;
+		loop->reactor.features |= WEIR_IO_HAS_FILES;
 	else
 		explain_ring(eng, "registering files", err, 0);
-	err = try_buffers(r, u);
+	err = try_buffers(loop, u);
 	u->buffers = !err;
 	if (u->buffers)
-		r->features |= WEIR_IO_HAS_BUFFERS;
+		loop->reactor.features |= WEIR_IO_HAS_BUFFERS;
 	else
 		explain_ring(eng, "registering slots", err, WEIR__SLOT_SMALL);
 }
 
-static int uring_open(struct weir__reactor *r)
+static int uring_open(struct weir__loop *loop)
 {
 	struct uring *u = weir__calloc(1, sizeof(*u));
 	int err;
 
 	if (!u)
 		return -ENOMEM;
-	err = set_up(r, u);
+	err = set_up(loop, u);
 	if (err < 0) {
 		weir__free(u);
 		return err;
 	}
-	register_all(r, u);
-	r->method = u;
+	register_all(loop, u);
+	loop->method = u;
 	return 0;
 }
 
-static void uring_close(struct weir__reactor *r)
+static void uring_close(struct weir__loop *loop)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 
 	exit_ring(u);
 	weir__free(u);
-	r->method = NULL;
+	loop->method = NULL;
 }
 
-static struct io_uring_sqe *get_sqe(struct weir__reactor *r)
+/* NULL: the ring is full of what it will not take. */
+static struct io_uring_sqe *get_sqe(struct weir__loop *loop)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
 
-	/* There is room by n_ops, but for what was repeated in this round. */
+	/* n_ops leaves room, except for ops that were repeated meanwhile. */
 	while (!sqe && io_uring_submit(&u->ring) > 0) {
-		atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&loop->reactor.enters, 1,
+					  memory_order_relaxed);
 		sqe = io_uring_get_sqe(&u->ring);
 	}
+	u->n_sqes += sqe != NULL;
 	return sqe;
 }
 
-static void uring_submit(struct weir__reactor *r, struct weir__op *op)
+static void uring_submit(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir_file *file = op->job->ext[op->ext].file;
-	struct uring *u = r->method;
-	struct io_uring_sqe *sqe = u->dead ? NULL : get_sqe(r);
+	struct uring *u = loop->method;
+	struct io_uring_sqe *sqe = u->dead ? NULL : get_sqe(loop);
 	int fd = op->direct ? file->direct_fd : file->fd;
 	unsigned flags = 0;
 
 	if (!sqe) {
-		weir__pool_push(op->direct ? r->eng->readers : r->eng->copiers,
+		weir__pool_push(op->direct ? loop->reactor.eng->readers
+					   : loop->reactor.eng->copiers,
 				&op->task);
 		return;
 	}
@@ -323,7 +331,7 @@ static void uring_submit(struct weir__reactor *r, struct weir__op *op)
 		fd = op->fixed;
 		flags |= IOSQE_FIXED_FILE;
 	}
-	/* Whatever would block in the submitting call goes to a worker. */
+	/* What would block in the submitting call goes to a worker thread. */
 	if (!op->direct || !file->nowait)
 		flags |= IOSQE_ASYNC;
 	if (op->write)
@@ -336,49 +344,50 @@ static void uring_submit(struct weir__reactor *r, struct weir__op *op)
 	sqe->flags |= (unsigned char)flags;
 	io_uring_sqe_set_data(sqe, op);
 	op->in_ring = true;
+	op->sqe_number = u->n_sqes;
 	u->n_out++;
 }
 
-static void arm_event(struct weir__reactor *r)
+static void arm_event(struct weir__loop *loop)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 	struct io_uring_sqe *sqe;
 
-	if (u->armed && !weir__wakefd_is_lost(&r->wakefd))
+	if (u->armed && !weir__wakefd_is_lost(&loop->reactor.wakefd))
 		return;
-	if (weir__reactor_check_wakefd(r))
+	if (weir__reactor_check_wakefd(&loop->reactor))
 		u->armed = false;
-	if (u->armed || weir__wakefd_is_lost(&r->wakefd))
+	if (u->armed || weir__wakefd_is_lost(&loop->reactor.wakefd))
 		return;
-	sqe = get_sqe(r);
+	sqe = get_sqe(loop);
 	if (!sqe)
 		return;
-	io_uring_prep_read(sqe, atomic_load(&r->wakefd.fd), &eventfd_count,
-			   sizeof(eventfd_count), 0);
+	io_uring_prep_read(sqe, atomic_load(&loop->reactor.wakefd.fd),
+			   &eventfd_count, sizeof(eventfd_count), 0);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
 }
 
 /*
- * Nobody asked to cancel it: the kernel could not start a worker thread, which
- * is how it does what would block.
+ * A completion with -ECANCELED, which was not asked for: the kernel could not
+ * start a worker thread for an operation that would block.
  */
-static void without_worker(struct weir__reactor *r, struct weir__op *op)
+static void without_worker(struct weir__loop *loop, struct weir__op *op)
 {
 	const char *what = "a worker thread of the ring could not be started";
 	const struct weir__outcome failed = weir__failed(-EAGAIN, what);
 
-	weir__engine_explain(r->eng, false, "%s", what);
-	if (!r->eng->only_ring)
-		weir__method_sync.submit(r, op);
+	weir__engine_explain(loop->reactor.eng, false, "%s", what);
+	if (!loop->reactor.eng->only_ring)
+		weir__method_sync.submit(loop, op);
 	else
-		weir__op_finish(op, &failed);
+		weir__op_finish(loop, op, &failed);
 }
 
-/* How many completions there were. */
-static unsigned ring_reap(struct weir__reactor *r)
+/* Returns the number of completions. */
+static unsigned ring_reap(struct weir__loop *loop)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 	struct io_uring_cqe *cqe;
 	struct weir__op *op;
 	unsigned head, n = 0;
@@ -397,41 +406,35 @@ static unsigned ring_reap(struct weir__reactor *r)
 		op = data;
 		op->in_ring = false;
 		if (res == -ECANCELED && op->state != WEIR__OP_ORPHANED)
-			without_worker(r, op);
+			without_worker(loop, op);
 		else
-			weir__op_advance(op, res);
+			weir__op_advance(loop, op, res);
 	}
 	io_uring_cq_advance(&u->ring, n);
 	return n;
 }
 
-/* What the kernel has not taken goes to the threads. */
-static void take_back(struct weir__reactor *r, struct uring *u)
+/*
+ * The kernel consumes submissions in their order, and io_uring_sq_ready() says
+ * how many of the newest it has not.
+ */
+static bool was_submitted(const struct uring *u, const struct weir__op *op)
 {
-	const struct io_uring_sq *sq = &u->ring.sq;
-
-	for (unsigned n = io_uring_sq_ready(&u->ring); n; n--) {
-		unsigned at = (sq->sqe_tail - n) & sq->ring_mask;
-		struct weir__op *op =
-			(struct weir__op *)(uintptr_t)sq->sqes[at].user_data;
-
-		if ((void *)op == u)
-			continue;
-		op->in_ring = false;
-		weir__method_sync.submit(r, op);
-	}
+	return u->n_sqes - op->sqe_number >= io_uring_sq_ready(&u->ring);
 }
 
 /*
- * The ring died under us (a seccomp filter that came later, a descriptor that
- * was closed). What the kernel has of it cannot be had back: it is lost, and
- * the reactor goes on with threads.
+ * The ring cannot be entered any more: a seccomp filter came later, or its
+ * descriptor was closed. What the kernel has of it is orphaned, since nobody can
+ * ask for its end; what is only in the ring's memory goes to threads, and so
+ * does everything from now on.
  */
-static void close_dead_ring(struct weir__reactor *r, int err)
+static void close_dead_ring(struct weir__loop *loop, int err)
 {
 	const struct weir__outcome failed =
 		weir__failed(err, "the ring failed");
-	struct uring *u = r->method;
+	struct weir__reactor *r = &loop->reactor;
+	struct uring *u = loop->method;
 
 	u->dead = true;
 	weir__engine_explain(r->eng, true,
@@ -439,25 +442,31 @@ static void close_dead_ring(struct weir__reactor *r, int err)
 			     weir__errno_name(-err));
 	weir__log(r->eng->weir, "reactor %u: the ring failed: %s", r->index,
 		  weir__errno_words(-err));
-	r->method_ops = &weir__method_sync;
-	/* The ring's read of the eventfd may still be there: a new one. */
+	loop->method_ops = &weir__method_sync;
+	atomic_store(&r->io, WEIR_IO_SYNC);
+	/* The ring's read of the eventfd may take a signal: a new one. */
 	weir__wakefd_distrust(&r->wakefd);
-	take_back(r, u);
-	for (struct weir__op *op = r->ops; op; op = op->next_all)
-		if (op->in_ring && op->state != WEIR__OP_ORPHANED) {
+	for (struct weir__op *op = loop->ops; op; op = op->next_all) {
+		if (!op->in_ring || op->state == WEIR__OP_ORPHANED)
+			continue;
+		op->in_ring = false;
+		if (was_submitted(u, op)) {
 			atomic_store(&r->eng->leaked, true);
-			weir__op_orphan(op, &failed);
+			weir__op_orphan(loop, op, &failed);
+		} else {
+			weir__method_sync.submit(loop, op);
 		}
-	uring_close(r);
+	}
+	uring_close(loop);
 }
 
-/* The answer to an enter that had nothing to submit, and waited for nothing. */
+/* An enter that neither submits nor waits says -EAGAIN. */
 static bool has_nothing(const struct uring *u, unsigned n, int err)
 {
 	return err == -EAGAIN && !n && !io_uring_sq_ready(&u->ring);
 }
 
-/* Memory that is short, completions that were not taken, a signal. */
+/* Memory is short, completions were not reaped, or a signal came. */
 static bool may_pass(int err)
 {
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||
@@ -465,43 +474,45 @@ static bool may_pass(int err)
 }
 
 /*
- * Enter the ring. With several reads out one enter waits for a share of them,
- * so that the busy loop makes less than one system call for each.
+ * Enter the ring. With several reads in flight one enter waits for a third of
+ * them, so that a busy reactor makes less than one system call for each.
  */
-static void uring_wait(struct weir__reactor *r, int64_t limit)
+static void uring_wait(struct weir__loop *loop, int64_t limit)
 {
-	struct uring *u = r->method;
-	/* Without those that were given up. */
-	unsigned out = u->n_out < r->n_out ? u->n_out : r->n_out;
+	struct uring *u = loop->method;
+	/* Not those that are orphaned. */
+	unsigned out = u->n_out < loop->n_out ? u->n_out : loop->n_out;
 	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;
 	bool released;
 	unsigned n = 0;
 	int err;
 
-	arm_event(r);
-	released = limit && weir__owner_release(&r->owner);
+	arm_event(loop);
+	released = limit && weir__owner_release(&loop->reactor.owner);
 	if (released)
 		n = limit < 0 && out >= 4 ? out / 3 : 1;
 	if (limit < 0)
-		limit = n > 1 ? MAX_SHARE_WAIT : weir__reactor_max_sleep(r);
+		limit = n > 1 ? MAX_SHARE_WAIT
+			      : weir__reactor_max_sleep(&loop->reactor);
 	ts = (struct __kernel_timespec){ limit / 1000000000,
 					 limit % 1000000000 };
 	err = io_uring_submit_and_wait_timeout(&u->ring, &cqe, n,
 					       n ? &ts : NULL, NULL);
 	if (released)
-		weir__owner_acquire(&r->owner);
-	atomic_fetch_add_explicit(&r->enters, 1, memory_order_relaxed);
-	if (ring_reap(r) || err >= 0 || err == -ETIME)
+		weir__owner_acquire(&loop->reactor.owner);
+	atomic_fetch_add_explicit(&loop->reactor.enters, 1,
+				  memory_order_relaxed);
+	if (ring_reap(loop) || err >= 0 || err == -ETIME)
 		u->retry = (struct weir__retry){ 0 };
 	else if (!has_nothing(u, n, err) &&
 		 (!may_pass(err) || !weir__retry(&u->retry)))
-		close_dead_ring(r, err);
+		close_dead_ring(loop, err);
 }
 
-static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
+static void uring_slot(struct weir__loop *loop, struct weir__slot *slot)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 	int err;
 
 	if (!u->buffers || u->dead)
@@ -510,16 +521,16 @@ static void uring_slot(struct weir__reactor *r, struct weir__slot *slot)
 	slot->registered = !err;
 	if (!err)
 		return;
-	/* RLIMIT_MEMLOCK, most likely: plain reads cost little more. */
+	/* Most likely RLIMIT_MEMLOCK. Reads without it cost little more. */
 	u->buffers = false;
-	atomic_fetch_and(&r->features, ~WEIR_IO_HAS_BUFFERS);
-	explain_ring(r->eng, "registering one more slot", err,
+	atomic_fetch_and(&loop->reactor.features, ~WEIR_IO_HAS_BUFFERS);
+	explain_ring(loop->reactor.eng, "registering one more slot", err,
 		     weir__up(slot->bytes, WEIR__HUGE_PAGE));
 }
 
-static int uring_file_get(struct weir__reactor *r, struct weir_file *file)
+static int uring_file_get(struct weir__loop *loop, struct weir_file *file)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 	int at = -1, fd = file->direct_fd;
 
 	if (!u->files || u->dead)
@@ -539,9 +550,9 @@ static int uring_file_get(struct weir__reactor *r, struct weir_file *file)
 	return at;
 }
 
-static void uring_file_put(struct weir__reactor *r, int fixed)
+static void uring_file_put(struct weir__loop *loop, int fixed)
 {
-	struct uring *u = r->method;
+	struct uring *u = loop->method;
 	int none = -1;
 
 	if (--u->file[fixed].users || u->dead)

@@ -3,30 +3,6 @@
 
 #include "core/sys.h"
 
-/* True: nobody owned it, and @if_none does now. */
-static bool owner_notify(struct weir__owner *o, uint32_t if_none)
-{
-	uint32_t word = atomic_load_explicit(&o->word, memory_order_relaxed);
-	bool none;
-
-	do
-		none = word == WEIR__OWNER_NONE;
-	while (!atomic_compare_exchange_weak_explicit(
-		&o->word, &word, (none ? if_none : word) | WEIR__OWNER_NEWS,
-		memory_order_acq_rel, memory_order_relaxed));
-	return none;
-}
-
-bool weir__owner_notify(struct weir__owner *o)
-{
-	return owner_notify(o, WEIR__OWNER_THREAD);
-}
-
-bool weir__owner_notify_or_borrow(struct weir__owner *o)
-{
-	return owner_notify(o, WEIR__OWNER_BORROWER);
-}
-
 bool weir__owner_take_news(struct weir__owner *o)
 {
 	/* Missed here, it is seen by the next call, or by release. */
@@ -52,8 +28,9 @@ void weir__owner_acquire(struct weir__owner *o)
 	uint32_t word = atomic_load_explicit(&o->word, memory_order_acquire);
 
 	while ((word & WEIR__OWNER_STATE) != WEIR__OWNER_THREAD) {
-		uint32_t next = word == WEIR__OWNER_NONE
-					? WEIR__OWNER_THREAD
+		uint32_t next = (word & WEIR__OWNER_STATE) == WEIR__OWNER_NONE
+					? WEIR__OWNER_THREAD |
+						  (word & WEIR__OWNER_NEWS)
 					: word | WEIR__OWNER_WANTED;
 
 		if (word == next) { /* WANTED already */

@@ -17,7 +17,8 @@
  *				borrower leaves it something to do
  *
  * NEWS is a flag beside the state. Notifying sets it, the owner clears it before
- * it looks at what others have published. NONE never has it.
+ * it looks at what others have published. NONE has it only until the thread that
+ * set it, or another, has made somebody the owner.
  *
  * Why one word. With the state in one word and the news (a list, a counter) in
  * another, this order loses a wakeup:
@@ -32,8 +33,8 @@
  * Each side writes one word and then reads the other, so both would need
  * sequentially consistent operations, and the thread a second look after it
  * has released. With one word the thread's release is a compare-and-swap from
- * THREAD without NEWS: it fails if the other thread came before it, and if it
- * succeeds the other thread finds NONE.
+ * THREAD without NEWS. It fails if the other thread set NEWS before it; if it
+ * succeeds, the other thread's change comes later and finds NONE.
  *
  * Memory order. Every change of the word is an atomic read-modify-write, so
  * each continues the release sequence of the ones before it.
@@ -66,12 +67,34 @@ struct weir__owner {
 };
 
 /*
- * Any thread, after it has published something. True: the thread sleeps and
- * now owns the object; the caller must wake it.
+ * Any thread, after it has published something. True: nobody owned the object,
+ * and @if_none, THREAD or BORROWER, does now.
  */
-bool weir__owner_notify(struct weir__owner *o);
-/* The same; true: the caller is the borrower now, and must give it back. */
-bool weir__owner_notify_or_borrow(struct weir__owner *o);
+static inline bool weir__owner_notify_for(struct weir__owner *o,
+					  uint32_t if_none)
+{
+	uint32_t none = WEIR__OWNER_NONE | WEIR__OWNER_NEWS;
+
+	atomic_fetch_or_explicit(&o->word, WEIR__OWNER_NEWS,
+				 memory_order_release);
+	/* Reads that word or a later one. Another may become the owner first. */
+	return atomic_load_explicit(&o->word, memory_order_relaxed) == none &&
+	       atomic_compare_exchange_strong_explicit(
+		       &o->word, &none, if_none | WEIR__OWNER_NEWS,
+		       memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* True: the thread sleeps, and owns the object: the caller must wake it. */
+static inline bool weir__owner_notify(struct weir__owner *o)
+{
+	return weir__owner_notify_for(o, WEIR__OWNER_THREAD);
+}
+
+/* True: the caller is the borrower now, and must give the object back. */
+static inline bool weir__owner_notify_or_borrow(struct weir__owner *o)
+{
+	return weir__owner_notify_for(o, WEIR__OWNER_BORROWER);
+}
 
 /* The owner, before it looks at what was published. False: no news. */
 bool weir__owner_take_news(struct weir__owner *o);

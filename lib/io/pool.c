@@ -11,8 +11,8 @@
 #include "core/sys.h"
 
 /*
- * The queue is D. Vyukov's bounded one: a cell's turn tells whether it is
- * empty or full for the lap that a position belongs to.
+ * The queue is D. Vyukov's bounded one: a cell's seq says whether the cell is
+ * empty or full in the lap of a position.
  * https://www.1024cores.net/home/lock-free-algorithms/queues/bounded-mpmc-queue
  */
 struct cell {
@@ -25,7 +25,7 @@ struct weir__pool {
 	uint64_t mask;
 	_Alignas(64) _Atomic uint64_t head;   /* next to pop */
 	_Alignas(64) _Atomic uint64_t tail;   /* next to push */
-	_Alignas(64) _Atomic uint32_t pushes; /* a futex: idle threads sleep */
+	_Alignas(64) _Atomic uint32_t pushes; /* a futex of idle threads */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
 	_Atomic int lacks;    /* errno of a thread that could not be started */
@@ -65,7 +65,7 @@ static bool queue_pop(struct weir__pool *p, struct weir__task **ret_task)
 	}
 }
 
-/* A place in the queue, which is empty until publish has filled it. */
+/* A position of the queue, whose cell is empty until queue_publish fills it. */
 static bool queue_reserve(struct weir__pool *p, uint64_t *ret_at)
 {
 	uint64_t at = atomic_load_explicit(&p->tail, memory_order_relaxed);
@@ -104,16 +104,22 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
 }
 
 /*
- * Threads to wake for the task at @at: one, and one for each that was published
- * after it in the queue but before it in time. Who was woken for those found
- * @at empty, and may have gone back to sleep.
+ * How many threads to wake for the task at @at: one, and one for each task at a
+ * later position that was published earlier in time. This order forced it:
  *
- * That none is missed follows from the order of the changes of pushes. A thread
- * sleeps on a value of it that it read before it found @at empty: so this
- * task's addition came later than that value, or the thread would have seen
- * the task. A later task that the thread was woken for was added at that value
- * or before. So its addition precedes ours, which reads from it (both acquire
- * and release), and the loop below sees the task.
+ *	pusher A		pusher B		a thread
+ *	reserves position 0
+ *				reserves position 1
+ *				publishes, wakes
+ *							finds position 0
+ *							empty, sleeps
+ *	publishes: must wake for both
+ *
+ * No task is missed. A thread sleeps on a value of pushes that it read before it
+ * found @at empty; so A's increment came after that value, or the thread would
+ * have seen the task. B's task, for which it was woken, was counted at that value
+ * or before. So B's increment precedes A's, which reads from it (both are acquire
+ * and release), and the loop below sees B's task.
  */
 static int to_wake(struct weir__pool *p, uint64_t at)
 {
@@ -159,8 +165,9 @@ static void start_thread(struct weir__pool *p)
 }
 
 /*
- * More is queued than threads are idle. Asked by who has pushed a task and by
- * who is no longer idle, each after the fact: so one of them sees it.
+ * Start a thread if more tasks are queued than threads are idle. A pusher calls
+ * it after it has published, a thread after it has stopped being idle: so of two
+ * that change both at once, one sees it.
  */
 static void add_thread(struct weir__pool *p)
 {
@@ -169,7 +176,7 @@ static void add_thread(struct weir__pool *p)
 		start_thread(p);
 }
 
-/* The task at @at is there: a thread takes it. */
+/* For the task at @at, which is published. */
 static void wake_threads(struct weir__pool *p, uint64_t at)
 {
 	add_thread(p);

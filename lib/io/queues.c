@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queues by which reactors copy to and from devices: one of each reactor for
- * each device that a job has met. Opening one may block for long: it makes the
- * device's context and page-locks the slots. So a job with a device that is new
- * waits on a list of the engine's, and a thread of the readers opens what it
- * needs before the reactors see the job.
+ * The queues by which reactors copy to and from devices: each reactor has one to
+ * each device that a job needed. Opening a queue may block for long: it makes the
+ * device's context and page-locks the slots. So a job for a new device waits on a
+ * list, and a reader thread opens its queues before the reactors get the job.
  *
  *	new --> on eng->unready --> posted to the reactors
- *		(by weir__job_start)	(by prepare, or by weir__queues_abandon
- *					 as a job to be abandoned)
+ *		(weir__job_start)	(queues_open_task, or as a cancelled job
+ *					 by weir__queues_abandon)
  *
- * Whoever takes a job off the list under open_lock posts it. Queues are added
- * by one thread at a time and never taken away before the reactors have ended:
+ * The thread that takes a job off the list, under open_lock, posts it. Queues are
+ * added by one thread at a time, and removed only after the reactors have ended:
  * so a reactor reads its own without a lock.
  */
 #include <errno.h>
@@ -22,34 +21,21 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "alloc/slots.h"
+#include "dev/dev.h"
+#include "io/engine_state.h"
+#include "io/job.h"
+#include "io/queues.h"
 #include "io/reactor.h"
-
-/* Why a job has no queue for @dev: its chunks for that device fail so. */
-struct weir__refusal {
-	struct weir__refusal *next;
-	struct weir_dev *dev;
-	int err;
-	char why[240];
-};
-
-struct weir__copy_queue *weir__queue_of(struct weir__reactor *r,
-					const struct weir_dev *dev)
-{
-	unsigned n = atomic_load_explicit(&r->n_queues, memory_order_acquire);
-
-	for (unsigned i = 0; i < n; i++)
-		if (r->queue[i].dev == dev)
-			return &r->queue[i];
-	return NULL;
-}
 
 /* They are opened in the order of the reactors. */
 static bool is_open(struct weir__engine *eng, const struct weir_dev *dev)
 {
-	return weir__queue_of(&eng->reactor[eng->n_reactors - 1], dev) != NULL;
+	return weir__reactor_queue(eng->reactor[eng->n_reactors - 1], dev) !=
+	       NULL;
 }
 
-/* Is another device of this backend there, for which they are locked too? */
+/* Has another device of this backend locked the slots? That counts for all. */
 static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 {
 	for (unsigned i = 0; i < r->n_queues; i++)
@@ -60,8 +46,9 @@ static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 }
 
 /*
- * Page-lock the slots for the device, once: copies run at the bus's rate, and
- * beside the host. Without that it works, slower, and is reported.
+ * Page-lock the slots for the device, once: then copies run at the rate of the
+ * bus, and the host goes on meanwhile. Without it they are slower; that is
+ * reported.
  */
 static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 {
@@ -73,7 +60,7 @@ static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 		return;
 	weir__slots_pinned(r->slots, true);
 	weir__slots_range(r->slots, &addr, &bytes);
-	/* The driver would bring the pages in one by one. */
+	/* Else the driver faults the pages in, one by one. */
 	weir__touch_all(r->eng->weir, addr, bytes, NULL);
 	q->pinned = mem->pin(q->dev, addr, bytes) == 0;
 	if (q->pinned)
@@ -91,7 +78,7 @@ static void unpin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 	if (!q->pinned)
 		return;
 	weir__slots_range(r->slots, &addr, &bytes);
-	/* Else they stay locked, and are not unmapped either. */
+	/* On failure they stay locked, and are never unmapped. */
 	if (q->dev->backend->mem->unpin(q->dev, addr, bytes) == 0)
 		weir__slots_pinned(r->slots, false);
 }
@@ -101,7 +88,7 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
 	struct weir__copy_queue *q = &r->queue[r->n_queues];
 	int err;
 
-	if (weir__queue_of(r, dev))
+	if (weir__reactor_queue(r, dev))
 		return 0;
 	if (r->n_queues == WEIR__MAX_QUEUES)
 		return weir__fail(-EMFILE, "copies to more than %u devices",
@@ -123,53 +110,8 @@ static int open_queues(struct weir__engine *eng, struct weir_dev *dev)
 	int err = weir__dev_use(dev);
 
 	for (unsigned i = 0; i < eng->n_reactors && err >= 0; i++)
-		err = open_queue(&eng->reactor[i], dev);
+		err = open_queue(eng->reactor[i], dev);
 	return err < 0 ? err : 0;
-}
-
-static const struct weir__refusal *refusal_of(const struct weir__job *job,
-					      const struct weir_dev *dev)
-{
-	const struct weir__refusal *refusal = job->refusals;
-
-	while (refusal && refusal->dev != dev)
-		refusal = refusal->next;
-	return refusal;
-}
-
-int weir__queue_refused(const struct weir__job *job, const struct weir_dev *dev)
-{
-	const struct weir__refusal *refusal = refusal_of(job, dev);
-
-	if (!refusal)
-		return weir__fail(-ENOMEM, "no queue to %s", dev->desc.name);
-	return weir__fail(refusal->err, "%s", refusal->why);
-}
-
-static void note_refusal(struct weir__job *job, struct weir_dev *dev, int err)
-{
-	struct weir__refusal *refusal = weir__calloc(1, sizeof(*refusal));
-
-	if (!refusal)
-		return;
-	refusal->dev = dev;
-	refusal->err = err;
-	snprintf(refusal->why, sizeof(refusal->why), "%s", weir_error());
-	refusal->next = job->refusals;
-	job->refusals = refusal;
-}
-
-void weir__queues_forget(struct weir__job *job)
-{
-	struct weir__refusal *refusal;
-
-	/* See prepare. */
-	if (atomic_load(&job->leaked))
-		return;
-	while ((refusal = job->refusals)) {
-		job->refusals = refusal->next;
-		weir__free(refusal);
-	}
 }
 
 /* The first device of the job from extent *i on for which no queue is open. */
@@ -184,7 +126,8 @@ static struct weir_dev *next_new(struct weir__engine *eng,
 		if (e->dev == last)
 			continue;
 		last = e->dev;
-		if (last && !is_open(eng, last) && !refusal_of(job, last))
+		if (last && !is_open(eng, last) &&
+		    !weir__job_is_refused(job, last))
 			break;
 	}
 	*i = (size_t)(e - job->ext);
@@ -203,7 +146,7 @@ static struct weir__job *first_unready(struct weir__engine *eng)
 	return job;
 }
 
-/* The closing thread may have taken it, and all others, meanwhile. */
+/* False: the closing thread has taken all jobs off the list meanwhile. */
 static bool unready_take(struct weir__engine *eng, struct weir__job *job)
 {
 	bool mine;
@@ -217,8 +160,8 @@ static bool unready_take(struct weir__engine *eng, struct weir__job *job)
 }
 
 /*
- * On a thread of the readers. What is on the list stays there until it is ready; a
- * job that is abandoned meanwhile is never freed (job->leaked).
+ * On a reader thread. A job stays on the list until its queues are open; one that
+ * is abandoned meanwhile is leaked, since this thread may still read it.
  */
 static void queues_open_task(struct weir__task *task)
 {
@@ -234,15 +177,15 @@ static void queues_open_task(struct weir__task *task)
 			int err = open_queues(eng, dev);
 
 			if (err < 0)
-				note_refusal(job, dev, err);
+				weir__job_note_refusal(job, dev, err);
 			i++;
 		}
 		if (unready_take(eng, job))
-			weir__job_post(eng, job);
+			weir__job_post(job);
 	}
 }
 
-/* The lock is held. */
+/* open_lock is held. */
 static void unready_append(struct weir__engine *eng, struct weir__job *job)
 {
 	struct weir__job **end = &eng->unready;
@@ -261,7 +204,7 @@ bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
 	if (!next_new(eng, job, &i))
 		return false;
 	pthread_mutex_lock(&eng->open_lock);
-	/* Once weir__queues_abandon has been here, nobody posts the list. */
+	/* After weir__queues_abandon has taken the list, nobody posts it. */
 	listed = !atomic_load(&eng->abort);
 	if (listed) {
 		unready_append(eng, job);
@@ -286,10 +229,10 @@ void weir__queues_abandon(struct weir__engine *eng)
 	pthread_mutex_unlock(&eng->open_lock);
 	for (; job; job = next) {
 		next = job->next_unready;
-		/* The thread that opens its queues may still look at it. */
+		/* The thread that opens its queues may still read it. */
 		atomic_store(&job->leaked, true);
 		atomic_store(&job->cancelled, true);
-		weir__job_post(eng, job);
+		weir__job_post(job);
 	}
 }
 
@@ -299,11 +242,11 @@ int weir__engine_queues(struct weir__engine *eng,
 {
 	int ret = 0;
 
-	/* Either this sees that they are closed, or the closing thread waits. */
+	/* Either this sees queues_closed, or the closing thread waits for it. */
 	atomic_fetch_add(&eng->queue_users, 1);
 	for (unsigned i = 0;
 	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {
-		struct weir__reactor *r = &eng->reactor[i];
+		struct weir__reactor *r = eng->reactor[i];
 
 		for (unsigned k = 0; k < r->n_queues && ret >= 0; k++)
 			if (r->queue[k].dev->backend->queue == ops)
@@ -314,7 +257,7 @@ int weir__engine_queues(struct weir__engine *eng,
 	return ret < 0 ? ret : 0;
 }
 
-/* False: a caller is held by a device, and the root waits no longer. */
+/* False: at the deadline a caller was still blocked by a device. */
 static bool drain_queue_users(struct weir__engine *eng)
 {
 	uint32_t n;
@@ -332,12 +275,12 @@ void weir__queues_close(struct weir__engine *eng)
 	if (!drain_queue_users(eng)) {
 		weir__log(
 			eng->weir,
-			"weir_close: a caller is held by a native stream; the queues that it waits for are leaked");
+			"weir_close: a caller is blocked by a native stream; the queues that it waits for are leaked");
 		atomic_store(&eng->leaked, true);
 		return;
 	}
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
-		struct weir__reactor *r = &eng->reactor[i];
+		struct weir__reactor *r = eng->reactor[i];
 
 		for (unsigned k = 0; k < r->n_queues; k++) {
 			struct weir__copy_queue *q = &r->queue[k];

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What of a file is in the page cache. */
 #include <sys/mman.h>
 
 #include "core/clock.h"
@@ -8,13 +7,13 @@
 #include "io/file.h"
 
 #define ENOUGH_MISSES 4u /* of 64 pages: the range is not resident */
-#define PART 512u        /* pages in which a spot is looked at */
-#define SPOT 16u         /* pages of it */
+#define PART 512u        /* pages of which one sample is taken */
+#define SPOT 16u         /* pages of a sample */
 
 /*
- * Some file systems keep their pages with another inode (overlayfs), where
- * cachestat does not look and reads cannot refuse to wait. A mapping shows
- * them, but tells the truth only of files that one may write.
+ * Some file systems keep their pages with another inode (overlayfs): cachestat
+ * does not see them, and there are no reads that refuse to wait. A mapping shows
+ * them, but mincore(2) tells the truth only of files that we may write.
  */
 static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 				uint64_t len)
@@ -37,7 +36,7 @@ static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 	return (unsigned)(in * 1000 / pages);
 }
 
-/* Pages of a range, where the kernel tells; else -errno. */
+/* Resident pages of a range, by cachestat(2); -errno: it does not say. */
 static int64_t count_resident(struct weir_file *file, uint64_t first,
 			      uint64_t pages)
 {
@@ -48,9 +47,9 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 }
 
 /*
- * The kernel looks at each page: 12 ns, which for a whole model is 5 % of the
- * time to copy it. Pages come and go in runs; so a spot in each part, at a place
- * that differs from part to part, tells as much, unless they disagree.
+ * The kernel needs 12 ns for each page: for a whole model 5 % of the time to copy
+ * it. Pages come and go many at a time; so a sample of each part, at an offset
+ * that differs from part to part, is enough unless samples disagree.
  */
 static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 			      uint64_t pages)
@@ -73,9 +72,9 @@ static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 }
 
 /*
- * What a read without waiting finds is asked page by page. A page that is not
- * there is fetched by being asked for: so a few of them are an answer, and the
- * next time others are.
+ * Sample pages by reads that do not wait. Asking for a page that is not resident
+ * makes the kernel fetch it: so a few misses end it, and the next call samples
+ * other pages.
  */
 static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 				  uint64_t pages)
@@ -105,6 +104,6 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 		return resident_by_map(file, off, len);
 	if (r >= 0)
 		return (unsigned)((uint64_t)r * 1000 / pages);
-	/* Refused, for files that one may not write. */
+	/* cachestat(2) is refused for files that we may not write. */
 	return file->nowait ? resident_by_reads(file, first, pages) : 0;
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The work of a chunk that holds several extents: a piece for each, from where
- * the slot has it. Small ones that are neighbours on the device, too, are moved
- * to a second slot, as far from each other as they are to lie there: they and
- * the padding between them are one piece.
+ * The scatter copy of a chunk of several extents: a segment for each, from its
+ * place in the slot. Small extents that are neighbours on the device as well are
+ * repacked in a second slot with the device's distances: they and the padding
+ * between them are one segment.
  */
 #include <string.h>
 
-#include "io/reactor.h"
+#include "alloc/slots.h"
+#include "io/copy.h"
+#include "io/engine_state.h"
+#include "io/loop.h"
+#include "io/op.h"
 
-/* Up to this a tensor costs less to be moved than to be a copy of its own. */
+/* Repacking an extent of this size costs less than a segment of its own. */
 #define SMALL 1024u
 #define MAX_PADDING 4096u
 
@@ -22,7 +26,7 @@ static bool are_neighbours(const struct weir__extent *a,
 	       (size_t)(b->addr - a->addr) <= a->len + MAX_PADDING;
 }
 
-/* How many of @n extents are neighbours that fit @room bytes as they lie? */
+/* How many of @n extents are neighbours, and together fit @room bytes? */
 static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
 			   size_t room)
 {
@@ -34,16 +38,17 @@ static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
 	return k;
 }
 
-/* The second slot; none is waited for. */
-static size_t room_for_more(struct weir__op *op, size_t used)
+/* Bytes left in the second slot. If none is free, nothing is repacked. */
+static size_t room_for_more(struct weir__loop *loop, struct weir__op *op,
+			    size_t used)
 {
 	if (!op->repack_slot)
-		op->repack_slot = weir__slot_get(op->reactor->slots,
-						 op->reactor->eng->chunk_bytes);
+		op->repack_slot = weir__slot_get(
+			loop->reactor.slots, loop->reactor.eng->chunk_bytes);
 	return op->repack_slot ? op->repack_slot->bytes - used : 0;
 }
 
-/* @n of them to @to, with their distances on the device. */
+/* Move @n extents to @to, with their distances on the device. */
 static struct weir__segment repack(const struct weir__op *op,
 				   const struct weir__extent *e, uint32_t n,
 				   unsigned char *to)
@@ -60,7 +65,7 @@ static struct weir__segment repack(const struct weir__op *op,
 	};
 }
 
-void weir__scatter_make(struct weir__op *op)
+void weir__scatter_make(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = &op->job->ext[op->ext];
 	struct weir__segment *segment = &op->job->segment[op->ext];
@@ -72,7 +77,7 @@ void weir__scatter_make(struct weir__op *op)
 
 		k = left > 1 && are_neighbours(&e[i], &e[i + 1]) ? left : 1;
 		if (k > 1)
-			k = neighbours(&e[i], k, room_for_more(op, used));
+			k = neighbours(&e[i], k, room_for_more(loop, op, used));
 		if (k > 1) {
 			segment[n] = repack(op, &e[i], k,
 					    op->repack_slot->addr + used);

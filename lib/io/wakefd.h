@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct weir__wakefd {
-	_Atomic int fd; /* -1: none yet */
+	_Atomic int fd;
 	_Atomic uint64_t file_id;
 	/*
 	 * The last signal may not have arrived. The thread looks for news by

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* Which bytes a chunk is. Pure arithmetic: any thread, no locks. */
+#ifndef WEIR__IO_CHUNK_H
+#define WEIR__IO_CHUNK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/engine.h"
+
+struct weir__chunk {
+	size_t ext;      /* index of its (first) extent */
+	uint64_t lo, hi; /* bytes of that extent; past it if some are merged */
+	bool in_place;   /* needs no slot */
+};
+
+/*
+ * Before the job starts: how each extent is read, which are merged, and how
+ * many chunks there are. -EBADF: a file is not writable.
+ */
+int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes);
+/* Chunk @number of the job. *hint: an extent at or before its own. */
+void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
+		     uint64_t number, size_t *hint, struct weir__chunk *ret);
+/* Bytes of the extents that are merged with @e. */
+uint64_t weir__chunk_sum(const struct weir__extent *e);
+
+/* Reads into slots begin and end at multiples of this. */
+static inline uint64_t weir__slot_unit(const struct weir_file *file)
+{
+	return file->off_align > 4096 ? file->off_align : 4096;
+}
+
+/* All of @e goes through the page cache. Once true it stays so. */
+static inline bool weir__extent_is_cached(const struct weir__extent *e)
+{
+	return e->buffered ||
+	       !atomic_load_explicit(&e->file->direct_ok, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/dispatch.h"
+
+#include "alloc/slots.h"
+#include "alloc/touch.h"
+#include "io/chunk.h"
+#include "io/engine_state.h"
+#include "io/job.h"
+#include "io/method.h"
+#include "io/op.h"
+
+#define NONE UINT64_MAX
+#define LONG_JOB 8u /* chunks */
+
+static const struct weir__outcome cancelled = { .end = WEIR__CANCELLED };
+static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
+
+static void jobs_append(struct weir__loop *loop, struct weir__job_link *link)
+{
+	link->next = NULL;
+	*loop->jobs_end = link;
+	loop->jobs_end = &link->next;
+	loop->n_jobs++;
+}
+
+static void jobs_push(struct weir__loop *loop, struct weir__job_link *link)
+{
+	link->next = loop->jobs;
+	if (!loop->jobs)
+		loop->jobs_end = &link->next;
+	loop->jobs = link;
+	loop->n_jobs++;
+}
+
+static struct weir__job_link *jobs_pop(struct weir__loop *loop)
+{
+	struct weir__job_link *link = loop->jobs;
+
+	loop->jobs = link->next;
+	if (!loop->jobs)
+		loop->jobs_end = &loop->jobs;
+	loop->n_jobs--;
+	return link;
+}
+
+void weir__dispatch_add(struct weir__loop *loop, struct weir__job_link *link)
+{
+	jobs_append(loop, link);
+}
+
+/*
+ * A long job keeps the file that it reads now in the ring's table, so that its
+ * reads need not look it up in the table of the process.
+ */
+static void link_file_get(struct weir__loop *loop, struct weir__job_link *link,
+			  struct weir_file *file)
+{
+	if (!loop->method_ops->file_get) {
+		link->fixed = -1; /* the ring may have failed meanwhile */
+		return;
+	}
+	if (link->file == file || link->job->n_chunks < LONG_JOB)
+		return;
+	if (link->fixed >= 0)
+		loop->method_ops->file_put(loop, link->fixed);
+	link->file = file;
+	link->fixed = loop->method_ops->file_get(loop, file);
+}
+
+static void link_file_put(struct weir__loop *loop, struct weir__job_link *link)
+{
+	if (link->fixed >= 0 && loop->method_ops->file_put)
+		loop->method_ops->file_put(loop, link->fixed);
+	link->fixed = -1;
+	link->file = NULL;
+}
+
+/* The job may have ended when this returns. */
+static void link_release(struct weir__loop *loop, struct weir__job_link *link)
+{
+	link_file_put(loop, link);
+	weir__job_item_done(link->job);
+}
+
+/*
+ * The job's copies run in a queue of the caller's, after work whose end nobody
+ * knows. They use at most half of the slots, so that other jobs go on.
+ */
+static bool caller_copies_full(const struct weir__loop *loop,
+			       const struct weir__job *job)
+{
+	return job->submit_copy && loop->n_caller_copies &&
+	       loop->n_caller_copies >=
+		       weir__slots_scarcer_count(loop->reactor.slots) / 2;
+}
+
+enum dispatched {
+	DISPATCHED, /* a chunk is in flight, or was completed as cancelled */
+	BLOCKED,    /* the job waits for a slot, its memory or its depth */
+	FOR_THREAD, /* a borrower may not: the thread has to do it */
+	SPENT       /* the job has no more chunks: release the link */
+};
+
+/* May the chunk be started now? Without a slot, weir__op_start says no. */
+static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
+		     const struct weir__extent *e,
+		     const struct weir__chunk *chunk)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+
+	if (caller_copies_full(loop, job))
+		return false;
+	if (loop->bytes_out >=
+	    (e->file->network ? eng->network_window : eng->window))
+		return false;
+	return !e->touch || e->buffered ||
+	       weir__touch_ready(e->touch, e->addr + chunk->hi);
+}
+
+static enum dispatched start_op(struct weir__loop *loop,
+				struct weir__job_link *link,
+				const struct weir__chunk *chunk)
+{
+	struct weir__job *job = link->job;
+	const struct weir__extent *e = &job->ext[chunk->ext];
+	bool cached = weir__extent_is_cached(e);
+
+	if (!cached && weir__owner_is_borrowed(&loop->reactor.owner))
+		return FOR_THREAD;
+	if (!has_room(loop, job, e, chunk))
+		return BLOCKED;
+	if (cached)
+		link_file_put(loop, link);
+	else
+		link_file_get(loop, link, e->file);
+	if (!weir__op_start(loop, job, chunk, link->fixed >= 0))
+		return BLOCKED;
+	link->deferred = NONE;
+	return DISPATCHED;
+}
+
+static enum dispatched dispatch_one(struct weir__loop *loop,
+				    struct weir__job_link *link)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+	struct weir__job *job = link->job;
+	struct weir__chunk chunk;
+	bool cancel = atomic_load(&job->cancelled);
+	uint64_t number = link->deferred;
+
+	/* A borrower touches neither writes nor the ring's tables. */
+	if ((job->write || link->fixed >= 0) &&
+	    weir__owner_is_borrowed(&loop->reactor.owner))
+		return FOR_THREAD;
+	if (!cancel && job->depth &&
+	    atomic_load_explicit(&job->out, memory_order_relaxed) >= job->depth)
+		return BLOCKED;
+	if (number == NONE)
+		number = atomic_fetch_add(&job->cursor, 1);
+	if (number >= job->n_chunks)
+		return SPENT;
+	link->deferred = number;
+	weir__job_chunk(job, eng->chunk_bytes, number, &link->ext, &chunk);
+	if (!cancel)
+		return start_op(loop, link, &chunk);
+	link->deferred = NONE;
+	weir__chunk_complete(job, chunk.ext, chunk.lo, chunk.hi,
+			     atomic_load(&eng->abort) ? &abandoned : &cancelled,
+			     WEIR__CHUNK_BUFFERED);
+	return DISPATCHED;
+}
+
+void weir__dispatch(struct weir__loop *loop)
+{
+	unsigned blocked = 0; /* in a row */
+
+	while (blocked < loop->n_jobs && loop->free) {
+		struct weir__job_link *link = jobs_pop(loop);
+
+		switch (dispatch_one(loop, link)) {
+		case SPENT:
+			link_release(loop, link);
+			continue;
+		case DISPATCHED:
+			blocked = 0;
+			break;
+		case FOR_THREAD:
+			loop->thread_needed = true;
+			/*
+			 * Nothing of it is in flight: it is not overtaken by
+			 * others, or copiers would give each byte of the window
+			 * that comes free to a job of theirs.
+			 */
+			if (!atomic_load(&link->job->out)) {
+				jobs_push(loop, link);
+				return;
+			}
+			blocked++;
+			break;
+		case BLOCKED:
+			blocked++;
+			break;
+		}
+		jobs_append(loop, link);
+	}
+}
+
+void weir__dispatch_cancel_all(struct weir__loop *loop)
+{
+	while (loop->jobs) {
+		struct weir__job_link *link = jobs_pop(loop);
+
+		atomic_store(&link->job->cancelled, true);
+		while (dispatch_one(loop, link) != SPENT)
+			;
+		link_release(loop, link);
+	}
+}

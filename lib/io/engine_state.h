@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine of a root as its own files see it: limits, pools, the flags by
+ * which it ends. Any thread of the engine reads it. Members that are neither
+ * atomic nor under a lock do not change once the first reactor has started.
+ */
+#ifndef WEIR__IO_ENGINE_STATE_H
+#define WEIR__IO_ENGINE_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/root.h"
+#include "io/engine.h"
+#include "io/pool.h"
+
+struct weir__method_ops;
+struct weir__reactor;
+
+struct weir__engine {
+	struct weir__part part;
+	struct weir *weir;
+
+	/* Limits, from the options. */
+	uint32_t wanted; /* enum weir_io */
+	bool only_ring;  /* WEIR_IO_URING: no thread may read */
+	const struct weir__method_ops *only_method; /* a bench's, or NULL */
+	uint64_t chunk_bytes;
+	uint64_t window;         /* bytes in flight of each reactor */
+	uint64_t network_window; /* the same, of network file systems */
+	unsigned n_ops;          /* of each reactor, at most */
+	unsigned n_reactors, n_started, n_copiers, n_readers;
+	int64_t max_sleep; /* how long a reactor sleeps at most, ns */
+	char late_why[64]; /* why a read was given up, in words */
+
+	struct weir__reactor *reactor[WEIR__MAX_REACTORS];
+	struct weir__pool *copiers; /* page cache and slots to memory */
+	struct weir__pool *readers; /* blocking direct reads */
+
+	pthread_mutex_t lock; /* guards why */
+	char why[240];        /* why the ring is not used, or not in full */
+
+	/* Opening queues to devices: queues.c. */
+	pthread_mutex_t open_lock; /* guards unready, opening */
+	struct weir__job *unready; /* jobs that wait for queues */
+	bool opening;              /* open_task is queued or runs */
+	struct weir__task open_task;
+	_Atomic bool queues_closed;
+	_Atomic uint32_t queue_users; /* in weir__engine_queues; a futex */
+
+	_Atomic uint32_t next_reactor; /* for the next short job */
+	_Atomic uint32_t jobs;  /* started and not ended; a futex for closing */
+	_Atomic uint32_t ready; /* reactors that have started; a futex */
+	_Atomic int start_err;
+
+	int64_t deadline;    /* of closing; set before closed */
+	_Atomic bool closed; /* no job starts any more */
+	_Atomic bool leaked; /* the kernel may still write: never freed */
+	_Atomic bool stop;   /* reactors end when nothing is in flight */
+	_Atomic bool abort;  /* reactors orphan what is in flight, and end */
+};
+
+/*
+ * Make an engine with @method (NULL: as the root's options say): for benches
+ * that replace the disk by a source of their own.
+ */
+int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
+		      struct weir__part **ret_part);
+
+/*
+ * Why the ring or the slots do not work, or not in full: see weir_io_info. Any
+ * thread. Reasons add up, unless one is given @instead.
+ */
+void weir__engine_explain(struct weir__engine *eng, bool instead,
+			  const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "io/engine_state.h"
+#include "io/reactor.h"
+
+/* Why a job has no queue to @dev. */
+struct weir__refusal {
+	struct weir__refusal *next;
+	struct weir_dev *dev;
+	int err;
+	char why[240];
+};
+
+static struct weir__refusal *refusal_of(const struct weir__job *job,
+					const struct weir_dev *dev)
+{
+	struct weir__refusal *refusal = job->refusals;
+
+	while (refusal && refusal->dev != dev)
+		refusal = refusal->next;
+	return refusal;
+}
+
+bool weir__job_is_refused(const struct weir__job *job,
+			  const struct weir_dev *dev)
+{
+	return refusal_of(job, dev) != NULL;
+}
+
+int weir__job_refusal(const struct weir__job *job, const struct weir_dev *dev)
+{
+	const struct weir__refusal *refusal = refusal_of(job, dev);
+
+	if (!refusal)
+		return weir__fail(-ENOMEM, "no queue to %s", dev->desc.name);
+	return weir__fail(refusal->err, "%s", refusal->why);
+}
+
+/* Without memory the job fails with a general reason. */
+void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
+			    int err)
+{
+	struct weir__refusal *refusal = weir__calloc(1, sizeof(*refusal));
+
+	if (!refusal)
+		return;
+	refusal->dev = dev;
+	refusal->err = err;
+	snprintf(refusal->why, sizeof(refusal->why), "%s", weir_error());
+	refusal->next = job->refusals;
+	job->refusals = refusal;
+}
+
+/*
+ * Of a leaked job a device may still read the segments, and the thread that
+ * opens queues may still add refusals: then neither is freed.
+ */
+static void job_free_members(struct weir__job *job)
+{
+	struct weir__refusal *refusal;
+
+	if (atomic_load(&job->leaked))
+		return;
+	weir__free(job->segment);
+	job->segment = NULL;
+	while ((refusal = job->refusals)) {
+		job->refusals = refusal->next;
+		weir__free(refusal);
+	}
+}
+
+/* The closing thread waits for this, and reactors that end after the last. */
+static void engine_job_ended(struct weir__engine *eng)
+{
+	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
+		return;
+	weir__futex_wake(&eng->jobs, INT32_MAX);
+	if (atomic_load(&eng->abort))
+		weir__reactors_wake(eng);
+}
+
+void weir__job_item_done(struct weir__job *job)
+{
+	struct weir__engine *eng = job->eng;
+
+	if (atomic_fetch_sub(&job->remaining, 1) != 1)
+		return;
+	job_free_members(job);
+	job->done(job);
+	engine_job_ended(eng);
+}
+
+/* Below its depth again: reactors may have deferred a chunk for that. */
+void weir__job_out_dec(struct weir__job *job)
+{
+	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
+		weir__reactors_wake(job->eng);
+}
+
+void weir__chunk_complete_merged(struct weir__job *job, size_t ext,
+				 const struct weir__outcome *outcome,
+				 enum weir__chunk_way way)
+{
+	uint32_t n = job->ext[ext].n_merged;
+
+	for (uint32_t k = 0; k < n; k++)
+		job->chunk_done(job, ext + k, 0, job->ext[ext + k].len, outcome,
+				way);
+}
+
+void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
+			   uint64_t hi)
+{
+	uint32_t n = job->ext[ext].n_merged;
+
+	if (n == 1)
+		job->chunk_in_driver(job, ext, lo, hi);
+	for (uint32_t k = 0; k < n && n > 1; k++)
+		job->chunk_in_driver(job, ext + k, 0, job->ext[ext + k].len);
+}
+
+/* A short job goes to as many reactors as it has chunks. */
+static unsigned n_links(const struct weir__job *job)
+{
+	const struct weir__engine *eng = job->eng;
+
+	if (job->n_chunks >= eng->n_started)
+		return eng->n_started;
+	return job->n_chunks ? (unsigned)job->n_chunks : 1;
+}
+
+/* All links first: a reactor may end the job while others get theirs. */
+void weir__job_post(struct weir__job *job)
+{
+	struct weir__engine *eng = job->eng;
+	unsigned n = n_links(job), first = 0;
+
+	if (n < eng->n_started)
+		first = atomic_fetch_add(&eng->next_reactor, n);
+	for (unsigned i = 0; i < n; i++) {
+		struct weir__job_link *link = &job->link[i];
+
+		*link = (struct weir__job_link){ .msg.kind = WEIR__MSG_JOB,
+						 .job = job,
+						 .deferred = UINT64_MAX,
+						 .fixed = -1 };
+	}
+	for (unsigned i = 0; i < n; i++)
+		weir__reactor_post(eng->reactor[(first + i) % eng->n_started],
+				   &job->link[i].msg);
+}
+
+bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
+{
+	/* Those that wake the job before it starts have set it already. */
+	if (!job->eng)
+		job->eng = eng;
+	atomic_init(&job->remaining, job->n_chunks + n_links(job));
+	atomic_init(&job->moved, 0);
+	/* Either the closing thread counts it, or this sees closed. */
+	atomic_fetch_add(&eng->jobs, 1);
+	if (!atomic_load(&eng->closed))
+		return true;
+	engine_job_ended(eng);
+	job_free_members(job);
+	return false;
+}

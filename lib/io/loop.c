@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A reactor's loop: its thread runs it, or for a few iterations a borrower. Of
+ * each iteration: messages, then chunks to dispatch, then copies to poll.
+ */
+#include "io/loop.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "alloc/avail.h"
+#include "alloc/slots.h"
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "core/util.h"
+#include "io/copy.h"
+#include "io/dispatch.h"
+#include "io/engine_state.h"
+#include "io/method.h"
+#include "io/op.h"
+
+/*
+ * While a device copies whose backend does not call back, it is polled after
+ * this time, ns, and later each time that no copy has ended.
+ */
+#define PAUSE_MIN 50000
+#define PAUSE_MAX 200000
+
+static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
+
+/* The owner, or the engine while no thread runs. */
+static struct weir__loop *loop_of(struct weir__reactor *r)
+{
+	return (struct weir__loop *)r;
+}
+
+static void leave_to_thread(struct weir__loop *loop, struct weir__msg *msg)
+{
+	msg->next = NULL;
+	*loop->for_thread_end = msg;
+	loop->for_thread_end = &msg->next;
+	loop->thread_needed = true;
+}
+
+static void handle_messages(struct weir__loop *loop, struct weir__msg *m)
+{
+	bool borrowed = weir__owner_is_borrowed(&loop->reactor.owner);
+
+	while (m) {
+		struct weir__msg *next = m->next;
+
+		if (m->kind == WEIR__MSG_JOB) {
+			weir__dispatch_add(loop, (struct weir__job_link *)m);
+		} else {
+			struct weir__op *op = (struct weir__op *)m;
+
+			if (borrowed && !weir__op_is_cached(op))
+				leave_to_thread(loop, m);
+			else
+				weir__op_advance(loop, op, op->res);
+		}
+		m = next;
+	}
+}
+
+static void take_messages(struct weir__loop *loop)
+{
+	struct weir__msg *for_thread = loop->for_thread;
+
+	if (for_thread) {
+		loop->for_thread = NULL;
+		loop->for_thread_end = &loop->for_thread;
+		handle_messages(loop, for_thread);
+	}
+	if (weir__owner_has_news(&loop->reactor.owner))
+		handle_messages(loop,
+				weir__reactor_take_messages(&loop->reactor));
+}
+
+/* One iteration, without sleeping, by a borrower. */
+static void loop_iterate(struct weir__loop *loop)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+
+	take_messages(loop);
+	/*
+	 * These flags are set before the reactor is woken. The news of that may
+	 * have been taken above: so they are read after it.
+	 */
+	if (atomic_load(&eng->stop) || atomic_load(&eng->abort) ||
+	    atomic_load(&loop->reactor.trim)) {
+		loop->thread_needed = true;
+		return;
+	}
+	weir__dispatch(loop);
+	/* The thread may have gone to sleep before there was a copy to poll. */
+	if (weir__copy_poll(loop) && !loop->polling)
+		loop->thread_needed = true;
+}
+
+/*
+ * On a thread of a pool: execute the op, and post it back. Of a cached read the
+ * copier does the rest as well, if the reactor's thread sleeps: completes it,
+ * dispatches the next chunks, polls the copies to devices. Left to the thread,
+ * each chunk would cost four switches between threads, and one more slot would
+ * be in use, out of the cache.
+ */
+static void execute_task(struct weir__task *task)
+{
+	struct weir__op *op = weir__container(task, struct weir__op, task);
+	struct weir__reactor *r = op->reactor;
+	enum weir__owner_given given;
+
+	if (!weir__op_execute(op))
+		return;
+	if (!weir__op_is_cached(op)) {
+		weir__reactor_post(r, &op->msg);
+		return;
+	}
+	if (!weir__reactor_post_or_borrow(r, &op->msg))
+		return;
+	do {
+		loop_iterate(loop_of(r));
+		given = weir__owner_give_back(&r->owner,
+					      loop_of(r)->thread_needed);
+	} while (given == WEIR__OWNER_KEPT);
+	if (given == WEIR__OWNER_WAKE)
+		weir__wakefd_signal(&r->wakefd);
+}
+
+/*
+ * The root closes and waits no longer. The kernel may use what is in flight
+ * forever; the jobs are completed, and do not free their memory.
+ */
+static void orphan_all(struct weir__loop *loop)
+{
+	weir__dispatch_cancel_all(loop);
+	for (struct weir__op *op = loop->ops; op; op = op->next_all)
+		if (op->state != WEIR__OP_FREE &&
+		    op->state != WEIR__OP_ORPHANED)
+			weir__op_orphan(loop, op, &abandoned);
+}
+
+/*
+ * Is the read in flight for too long, while nothing else of its job arrived?
+ * Times may be a max_sleep old: so never too early.
+ */
+static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+	int64_t limit = eng->weir->opts.read_timeout;
+	int64_t since = op->dispatched, moved;
+
+	if (limit < 0 || op->state != WEIR__OP_QUEUED || op->write)
+		return false;
+	moved = atomic_load_explicit(&op->job->moved, memory_order_relaxed);
+	return loop->clock - (moved > since ? moved : since) >=
+	       limit + eng->max_sleep;
+}
+
+/*
+ * Orphan late reads. The kernel may still write to their memory, and a pool's
+ * thread may hang in one: the pool may start another in its place.
+ */
+static void give_up_late(struct weir__loop *loop)
+{
+	struct weir__engine *eng = loop->reactor.eng;
+	const struct weir__outcome late = { .end = WEIR__LATE,
+					    .why = eng->late_why };
+	unsigned readers = 0, copiers = 0;
+
+	loop->clock = weir__now();
+	if (loop->clock - loop->late_checked < eng->max_sleep)
+		return;
+	loop->late_checked = loop->clock;
+	for (struct weir__op *op = loop->ops; op; op = op->next_all) {
+		if (!is_late(loop, op))
+			continue;
+		atomic_store(&eng->leaked, true);
+		readers += !op->in_ring && op->direct;
+		copiers += !op->in_ring && !op->direct;
+		weir__op_orphan(loop, op, &late);
+	}
+	/* After all are orphaned: else new threads would execute queued ones. */
+	while (readers--)
+		weir__pool_more(eng->readers);
+	while (copiers--)
+		weir__pool_more(eng->copiers);
+}
+
+static int add_ops(struct weir__loop *loop)
+{
+	for (unsigned i = 0; i < loop->n_ops; i++)
+		if (!weir__op_add(loop, execute_task)) {
+			loop->method_ops->close(loop);
+			return -ENOMEM;
+		}
+	return 0;
+}
+
+/* Without a ring, threads read: unless the ring was asked for. */
+static int open_method(struct weir__loop *loop)
+{
+	struct weir__engine *eng = loop->reactor.eng;
+	int err = 0;
+
+	loop->method_ops = &weir__method_sync;
+	if (eng->only_method) {
+		loop->method_ops = eng->only_method;
+		err = eng->only_method->open(loop);
+	} else if (eng->wanted != WEIR_IO_SYNC) {
+		loop->method_ops = &weir__method_uring;
+		err = weir__method_uring.open(loop);
+		if (err < 0 && !eng->only_ring) {
+			loop->method_ops = &weir__method_sync;
+			err = 0;
+		}
+	}
+	if (!err && loop->method_ops == &weir__method_sync)
+		err = weir__method_sync.open(loop);
+	return err;
+}
+
+/* Says to the thread that starts the engine how it went. */
+static bool loop_open(struct weir__loop *loop)
+{
+	struct weir__engine *eng = loop->reactor.eng;
+	int err = open_method(loop);
+
+	atomic_store(&loop->reactor.io, loop->method_ops->io);
+	if (!err)
+		err = add_ops(loop);
+	if (err)
+		atomic_store(&eng->start_err, err);
+	atomic_fetch_add(&eng->ready, 1);
+	weir__futex_wake(&eng->ready, INT32_MAX);
+	return !err;
+}
+
+static void wait_for_more(struct weir__loop *loop)
+{
+	struct weir__reactor *r = &loop->reactor;
+	int64_t begun = weir__trace_now(r->eng->weir);
+	bool copying = weir__copy_poll(loop);
+
+	/* With news copies have ended, as likely as not. */
+	if (!copying || weir__owner_has_news(&r->owner))
+		loop->pause = PAUSE_MIN;
+	loop->thread_needed = false;
+	loop->polling = copying;
+	loop->method_ops->wait(loop, copying ? loop->pause : -1);
+	loop->pause += loop->pause / 4;
+	if (loop->pause > PAUSE_MAX)
+		loop->pause = PAUSE_MAX;
+	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, 0, "wait",
+			 begun, 0, loop->bytes_out);
+}
+
+static void *loop_main(void *arg)
+{
+	struct weir__loop *loop = arg;
+	struct weir__reactor *r = &loop->reactor;
+	struct weir__engine *eng = r->eng;
+
+	if (!loop_open(loop))
+		return NULL;
+	for (;;) {
+		take_messages(loop);
+		if (atomic_load(&eng->abort)) {
+			orphan_all(loop);
+			/* A job that was about to start may still come. */
+			if (!atomic_load(&eng->jobs))
+				return NULL;
+		}
+		give_up_late(loop);
+		weir__dispatch(loop);
+		if (atomic_exchange(&r->trim, false))
+			weir__slots_trim(r->slots);
+		if (atomic_load(&eng->stop) && !loop->n_out && !loop->jobs)
+			break;
+		wait_for_more(loop);
+	}
+	loop->method_ops->close(loop);
+	return NULL;
+}
+
+static int fail_eventfd(int err)
+{
+	if (err != -EMFILE)
+		return weir__fail_sys(err, "I/O engine: eventfd");
+	return weir__fail_sys(
+		err, "I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
+		(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+}
+
+static int make_slots(struct weir__engine *eng, struct weir__slots **ret_slots)
+{
+	size_t share = eng->weir->opts.staging / eng->n_reactors;
+	int err = weir__slots_new(share, eng->chunk_bytes, ret_slots);
+
+	if (err >= 0)
+		return 0;
+	return weir__fail_sys(
+		err,
+		"I/O engine: %zu bytes of slots (address space left under RLIMIT_AS: %llu)",
+		share, (unsigned long long)weir__avail_space());
+}
+
+int weir__reactor_new(struct weir__engine *eng, unsigned index,
+		      struct weir__reactor **ret_reactor)
+{
+	struct weir__loop *loop = weir__calloc_aligned(1, sizeof(*loop));
+	struct weir__reactor *r;
+	int err;
+
+	if (!loop)
+		return weir__fail(-ENOMEM, "I/O engine: no memory");
+	r = &loop->reactor;
+	r->eng = eng;
+	r->index = index;
+	loop->n_ops = eng->n_ops;
+	loop->jobs_end = &loop->jobs;
+	loop->for_thread_end = &loop->for_thread;
+	loop->pause = PAUSE_MIN;
+	err = weir__wakefd_open(&r->wakefd);
+	if (err < 0) {
+		err = fail_eventfd(err);
+		goto out_loop;
+	}
+	err = make_slots(eng, &r->slots);
+	if (err < 0)
+		goto out_wakefd;
+	*ret_reactor = r;
+	return 0;
+out_wakefd:
+	weir__wakefd_close(&r->wakefd);
+out_loop:
+	weir__free(loop);
+	return err;
+}
+
+int weir__reactor_start(struct weir__reactor *r)
+{
+	char name[16];
+	int err;
+
+	snprintf(name, sizeof(name), "weir-io%u", r->index % 100);
+	err = weir__thread_start(&r->thread, name, loop_main, loop_of(r));
+	r->started = !err;
+	return err;
+}
+
+void weir__reactor_free(struct weir__reactor *r)
+{
+	struct weir__loop *loop = loop_of(r);
+
+	if (!r)
+		return;
+	while (loop->ops) {
+		struct weir__op *op = loop->ops;
+
+		loop->ops = op->next_all;
+		weir__free(op);
+	}
+	weir__slots_free(r->slots);
+	weir__wakefd_close(&r->wakefd);
+	weir__free(loop);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The part of an op that blocks. A thread of a pool that runs it owns the op
+ * until it posts it back, and does not own the reactor: of that it uses only
+ * what any thread may use.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "alloc/slots.h"
+#include "core/sys.h"
+#include "core/trace.h"
+#include "io/engine_state.h"
+#include "io/op.h"
+#include "io/reactor.h"
+
+static const struct weir__extent *extent(const struct weir__op *op)
+{
+	return &op->job->ext[op->ext];
+}
+
+/* Out of the slot to where the bytes belong. */
+static void copy_out(struct weir__op *op)
+{
+	struct weir__reactor *r = op->reactor;
+	const struct weir__extent *e = extent(op);
+	int64_t begun = weir__trace_now(r->eng->weir);
+
+	memcpy(e->addr + op->lo, op->payload, op->hi - op->lo);
+	weir__trace_span(r->eng->weir, WEIR__TRACK_COPIER, r->index, op->lane,
+			 "copy", begun, e->off + op->lo, op->hi - op->lo);
+	op->res = 0;
+}
+
+/*
+ * Take the slot that was reserved only now that the copier is there: so the
+ * slots used last are used again, and a few of them stay in the cache.
+ */
+static void bind_slot(struct weir__op *op)
+{
+	op->slot =
+		weir__slot_take_reserved(op->reactor->slots, op->hi - op->lo);
+	op->payload = op->buf = op->slot->addr;
+}
+
+/* It was orphaned with a slot reserved and not taken: free that for others. */
+static void drop_reservation(struct weir__op *op)
+{
+	if (op->buf)
+		return;
+	weir__slot_unreserve(op->reactor->slots, op->hi - op->lo);
+	weir__reactor_wake(op->reactor);
+}
+
+bool weir__op_execute(struct weir__op *op)
+{
+	const struct weir_file *file = extent(op)->file;
+	int fd = op->direct ? file->direct_fd : file->fd;
+
+	if (op->state == WEIR__OP_ORPHANED) {
+		drop_reservation(op);
+		return false;
+	}
+	if (!op->buf)
+		bind_slot(op);
+	if (op->state == WEIR__OP_COPYING)
+		copy_out(op);
+	else if (op->write)
+		op->res = weir__sys_pwrite(fd, op->buf, op->len, op->off);
+	else
+		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
+	if (op->res == -EINTR)
+		op->tries = WEIR__OP_MAX_TRIES; /* it was repeated there */
+	return true;
+}
+
+bool weir__op_is_cached(const struct weir__op *op)
+{
+	return !op->direct && !op->write && op->fixed < 0 &&
+	       !op->reactor->eng->only_ring;
+}
