@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h \
+	%D%/file.c %D%/file.h %D%/nowait.c %D%/nowait.h \
 	%D%/engine.c %D%/engine.h \
 	%D%/reactor.c %D%/reactor.h %D%/owner.c %D%/owner.h \
 	%D%/wakefd.c %D%/wakefd.h \

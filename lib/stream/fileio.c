@@ -9,6 +9,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "io/engine.h"
+#include "io/nowait.h"
 #include "stream/stream.h"
 
 /* Less than this is not worth a direct read. */
@@ -198,6 +199,13 @@ static void fileio_release(struct weir__stream_op *op)
 	fileio_put(io);
 }
 
+static unsigned char *mem_of(const struct weir__stream_op *op)
+{
+	const struct weir__access *access = &op->access[0];
+
+	return access->buf->mem.base + access->lo;
+}
+
 static int check(const struct weir_stream *s, const struct weir_file *file,
 		 uint64_t off, size_t n, bool write)
 {
@@ -223,40 +231,33 @@ static bool buffered(struct weir_file *file, uint64_t off, size_t n)
 	       weir__file_resident(file, off, n) >= RESIDENT;
 }
 
-/* The range of memory, and the job. */
-static int prepare(struct weir__stream_op *op, struct weir_file *file,
-		   uint64_t file_off, const struct weir_tensor *t, size_t off,
-		   size_t n, bool write)
+/* The job of @op, whose range of the file and of memory is set. */
+static int make_job(struct weir__stream_op *op)
 {
+	const struct weir__range *range = &op->file_range;
+	bool write = range->write, host = weir__buf_is_host(op->access[0].buf);
+	uint64_t n = range->hi - range->lo;
 	struct weir_stream *s = op->stream;
 	struct weir__engine *eng;
-	unsigned char *addr;
-	struct weir_buf *buf;
 	struct fileio *io;
-	int r = check(s, file, file_off, n, write);
+	int r = weir__engine_get(s->src.weir, &eng);
 
-	if (r == 0)
-		r = weir__stream_op_access(op, t, off, n, !write, &addr);
-	if (r < 0)
-		return r;
-	buf = op->access[0].buf;
-	r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
 	io = weir__calloc(1, sizeof(*io));
 	if (!io)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a job of %zu bytes",
-				  file->base, sizeof(*io));
+				  op->file->base, sizeof(*io));
 	*io = (struct fileio){
 		.op = op,
 		.eng = eng,
-		.ext = { .file = file,
-			 .off = file_off,
+		.ext = { .file = op->file,
+			 .off = range->lo,
 			 .len = n,
-			 .addr = addr,
-			 .dev = weir__buf_is_host(buf) ? NULL : s->dev,
-			 .buffered = buffered(file, file_off, n) },
+			 .addr = mem_of(op),
+			 .dev = host ? NULL : s->dev,
+			 .buffered = buffered(op->file, range->lo, n) },
 		.job = { .n_ext = 1,
 			 .write = write,
 			 .chunk_done = fileio_chunk_done,
@@ -265,9 +266,6 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	};
 	atomic_init(&io->refs, 1);
 	io->job.ext = &io->ext;
-	op->access[0].dma = !write && !io->ext.dev && !io->ext.buffered;
-	/* A write ends on the host, a read with its copies. */
-	op->unhanded = n;
 	if (s->native && io->ext.dev)
 		io->job.submit_copy = fileio_submit_copy;
 	else if (!write && io->ext.dev)
@@ -275,11 +273,83 @@ static int prepare(struct weir__stream_op *op, struct weir_file *file,
 	op->io = io;
 	op->start = fileio_start;
 	op->release = fileio_release;
+	return 0;
+}
+
+/*
+ * The operation that this thread is queueing and may finish in the same call,
+ * by a read that does not wait.
+ */
+static _Thread_local const struct weir__stream_op *queueing;
+
+/* It comes to another thread only if something was queued in between. */
+static void nowait_start(struct weir__stream_op *op)
+{
+	const struct weir__range *range = &op->file_range;
+	int r;
+
+	if (op == queueing &&
+	    weir__nowait_read(op->file, mem_of(op), range->hi - range->lo,
+			      range->lo)) {
+		weir__stream_op_finish(op, NULL);
+		return;
+	}
+	r = make_job(op);
+	if (r < 0) {
+		weir__stream_op_fail(op, r, 0, "%s", weir_error());
+		return;
+	}
+	/* As was announced to fork(2): no DMA. */
+	((struct fileio *)op->io)->ext.buffered = true;
+	fileio_start(op);
+}
+
+/* May the calling thread make the read itself? */
+static bool may_nowait(const struct weir__stream_op *op)
+{
+	const struct weir__range *range = &op->file_range;
+	uint64_t n = range->hi - range->lo;
+	struct weir_stream *s = op->stream;
+	bool idle;
+
+	if (range->write || s->native || !weir__buf_is_host(op->access[0].buf))
+		return false;
+	pthread_mutex_lock(&s->lock);
+	idle = !s->open;
+	pthread_mutex_unlock(&s->lock);
+	return idle && weir__nowait_allowed(s->src.weir, n) &&
+	       weir__nowait_expected(op->file, range->lo, n);
+}
+
+/* The ranges of the file and of memory, and the job unless it is not needed. */
+static int prepare(struct weir__stream_op *op, struct weir_file *file,
+		   uint64_t file_off, const struct weir_tensor *t, size_t off,
+		   size_t n, bool write)
+{
+	unsigned char *addr;
+	int r = check(op->stream, file, file_off, n, write);
+
+	if (r == 0)
+		r = weir__stream_op_access(op, t, off, n, !write, &addr);
+	if (r < 0)
+		return r;
 	op->file = weir__file_ref(file);
 	op->file_range = (struct weir__range){ .lo = file_off,
 					       .hi = file_off + n,
 					       .write = write };
-	return 0;
+	/* A write ends on the host, a read with its copies. */
+	op->unhanded = n;
+	if (may_nowait(op)) {
+		op->start = nowait_start;
+		return 0;
+	}
+	r = make_job(op);
+	if (r == 0) {
+		const struct fileio *io = op->io;
+
+		op->access[0].dma = !write && !io->ext.dev && !io->ext.buffered;
+	}
+	return r;
 }
 
 /*
@@ -317,8 +387,12 @@ static int transfer(struct weir_stream *s, struct weir_file *file,
 	if (r < 0)
 		return r;
 	r = prepare(op, file, file_off, t, off, n, write);
-	return r == 0 && s->native ? transfer_native(op)
-				   : weir__stream_op_end(op, r);
+	if (r == 0 && s->native)
+		return transfer_native(op);
+	queueing = op;
+	r = weir__stream_op_end(op, r);
+	queueing = NULL;
+	return r;
 }
 
 int weir_stream_read(struct weir_stream *stream, struct weir_file *file,
