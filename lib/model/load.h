@@ -10,6 +10,9 @@
  * load_job_done	on a reactor: no chunk is in flight; the rest may block
  * load_end		on a thread of the engine's pool: checks that the files are
  *			unchanged, completes number n
+ *
+ * A small load of what is in the page cache is read by weir_load_start itself
+ * (small.c), and has ended when that returns.
  */
 #ifndef WEIR__MODEL_LOAD_H
 #define WEIR__MODEL_LOAD_H
@@ -32,8 +35,8 @@ struct weir_load {
 	struct weir__extent *ext;
 	uint32_t *ext_run; /* the run of the layout of each extent */
 	size_t n_ext, max_ext;
-	/* For each buffer; NULL where the engine is not needed: */
-	struct weir__touch **touch; /* or NULL */
+	/* For each buffer; both NULL where the engine is not needed. */
+	struct weir__touch **touch; /* its members may be NULL */
 	struct weir__access *access;
 	uint64_t total; /* bytes of all tensors */
 	int64_t begun, traced;
