@@ -57,6 +57,7 @@ T_C_TESTS = \
 	%D%/stream-order.t \
 	%D%/stream-ranges.t \
 	%D%/stream-io.t \
+	%D%/alone.t \
 	%D%/attend.t \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
@@ -156,6 +157,7 @@ T_LEAKS = %D%/leaks.c
 %C%_stream_ranges_t_SOURCES = %D%/stream-ranges.c $(T_STREAMS)
 %C%_stream_ranges_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)realloc
 %C%_stream_io_t_SOURCES = %D%/stream-io.c $(T_STREAMS)
+%C%_alone_t_SOURCES = %D%/alone.c $(T_FILES) $(T_SAMPLE) $(T_STREAMS)
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)

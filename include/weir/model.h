@@ -218,7 +218,8 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
 /*
  * Start the load that @plan describes: allocate the memory, queue the reads in
  * the I/O engine, and return without waiting for a read. The plan may be freed
- * or used again at once.
+ * or used again at once. A load of up to 1 MiB may be copied out of the page
+ * cache on the calling thread, within the same limit as weir_stream_read().
  *
  * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC: as
  * weir_plan_estimate(). Of opts.into: -EBUSY: a load into it is running.
@@ -302,7 +303,7 @@ struct weir_load_report {
 	int64_t touch_ns;   /* time for backing fresh memory with pages: the sum
 			       of all threads, ns */
 	int64_t elapsed;    /* ns from weir_load_start() to the last tensor */
-	uint32_t io;        /* WEIR_IO_URING or WEIR_IO_SYNC */
+	uint32_t io;        /* WEIR_IO_URING; WEIR_IO_SYNC: no ring, or no need */
 	uint32_t fallbacks; /* number of files without O_DIRECT */
 	char note[240];     /* why it was slower than it could be, or "" */
 };

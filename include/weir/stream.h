@@ -111,6 +111,11 @@ WEIR_API int weir_stream_copy(struct weir_stream *stream,
  * concurrently unless their ranges overlap. A write does not flush the file: to
  * do so, call fdatasync(2) on a descriptor of your own when it is done.
  *
+ * A read to host memory on a stream with nothing queued may copy up to 1 MiB
+ * from the page cache on the calling thread, without waiting for the disk, if
+ * weir_opts.io is WEIR_IO_AUTO: not more than that, over all calls, since the
+ * thread last waited or asked for an event.
+ *
  * -EBADF: a write, and the file was opened for reading only. Kept in the stream
  * as its failure: -ENODATA: the file ends before the range. -ETIME: a read did
  * not end within weir_opts.read_timeout. Errors of read(2) and write(2).

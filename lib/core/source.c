@@ -18,6 +18,8 @@ static _Thread_local struct {
 	bool running;
 } waking;
 
+_Thread_local uint64_t weir__unwaited;
+
 void weir__source_init(struct weir__source *src,
 		       const struct weir__source_ops *ops, struct weir *weir)
 {
@@ -254,6 +256,7 @@ int weir__source_block(struct weir__source *src, uint64_t number,
 	int64_t deadline = weir__deadline(timeout_ns);
 	int state = source_answer(src, number);
 
+	weir__unwaited = 0;
 	while (state == 0) {
 		if (timeout_ns == 0 || weir__now() >= deadline)
 			return weir__fail(-ETIMEDOUT, "not done within %lld ns",

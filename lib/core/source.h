@@ -71,6 +71,12 @@ struct weir__source {
 	_Atomic uint32_t changes;
 };
 
+/*
+ * Bytes that this thread has read for streams and loads by itself
+ * (io/nowait.h) since it last waited or asked for an event.
+ */
+extern _Thread_local uint64_t weir__unwaited;
+
 void weir__source_init(struct weir__source *src,
 		       const struct weir__source_ops *ops, struct weir *weir);
 void weir__source_fini(struct weir__source *src);

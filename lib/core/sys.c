@@ -20,14 +20,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CALLOC_SMALL 1024u /* bytes; within those lists of glibc */
+
 void *weir__malloc(size_t n)
 {
 	return malloc(n ? n : 1);
 }
 
+/*
+ * glibc before 2.41 takes the memory of calloc(3) past the lists that each
+ * thread keeps of what it freed; small memory comes from there sooner.
+ */
 void *weir__calloc(size_t n, size_t size)
 {
-	return calloc(n ? n : 1, size ? size : 1);
+	uint64_t bytes;
+	void *p;
+
+	if (weir__mul_over(n, size, &bytes) || bytes > CALLOC_SMALL)
+		return calloc(n ? n : 1, size ? size : 1);
+	p = malloc(bytes ? bytes : 1);
+	return p ? memset(p, 0, bytes) : NULL;
 }
 
 void *weir__calloc_aligned(size_t n, size_t size)
@@ -153,6 +165,14 @@ int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off)
 	do
 		r = pread(fd, buf, n, (off_t)off);
 	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
+int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
+{
+	struct iovec iov = { buf, n };
+	ssize_t r = preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT);
+
 	return r < 0 ? -errno : r;
 }
 

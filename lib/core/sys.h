@@ -68,6 +68,8 @@ int weir__sys_scandir(const char *path,
 int weir__sys_dlopen(const char *path, void **ret_handle);
 /* One call of pread(2) or pwrite(2): it may be short. */
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
+/* The same of what is in the page cache. -EAGAIN: the first byte is not. */
+int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);
 /* Replace the file of descriptor @fd by a new eventfd. */

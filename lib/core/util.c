@@ -3,7 +3,7 @@
 
 #include "core/sys.h"
 
-#define FIRST_ITEMS 16u
+#define FIRST_ITEMS 4u
 
 void *weir__grow(void *array, size_t *cap, size_t n, size_t size)
 {

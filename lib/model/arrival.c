@@ -96,7 +96,7 @@ static const struct weir__source_ops arrival_ops = {
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 {
-	struct weir__arrival *a = weir__calloc_aligned(1, sizeof(*a));
+	struct weir__arrival *a = weir__calloc(1, sizeof(*a));
 
 	if (!a)
 		goto out;

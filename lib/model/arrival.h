@@ -44,8 +44,9 @@ struct weir__arrival {
 	_Atomic uint64_t first; /* failed number + 1; 0: none has failed */
 	_Atomic bool leaked;    /* the kernel may still write to the memory */
 	_Atomic bool finished;  /* number n is done or failed */
-	/* Tensors. In a cache line of their own: all reactors write them. */
-	_Alignas(64) _Atomic uint64_t arrived;
+	/* Tensors. All reactors write them: far from what is only read. */
+	char apart[64];
+	_Atomic uint64_t arrived;
 	_Atomic uint64_t failed;
 };
 

@@ -104,7 +104,7 @@ int weir__load_extents(struct weir_load *l)
 
 	for (size_t i = 0; i < layout->n_runs && !r; i++)
 		order[i] = (uint32_t)i;
-	if (!r)
+	if (!r && layout->n_runs > 1)
 		qsort_r(order, layout->n_runs, sizeof(*order), by_file,
 			layout->run);
 	for (size_t i = 0; i < layout->n_runs && r >= 0; i++)

@@ -84,7 +84,7 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 	l->order = weir__calloc(plan->n, sizeof(*l->order));
 	if (!l->spot || !l->order)
 		return no_memory(plan, plan->n, sizeof(*l->spot));
-	for (size_t i = 0; i < plan->model->n_recs; i++)
+	for (size_t i = plan->first; l->n < plan->n; i++)
 		if (plan->choice[i])
 			l->spot[l->n++].record = i;
 	return 0;
@@ -174,7 +174,8 @@ static int place_given(struct groups *g)
 	struct weir__layout *l = g->l;
 	int r = 0;
 
-	qsort(g->given, g->n_given, sizeof(*g->given), by_address);
+	if (g->n_given > 1)
+		qsort(g->given, g->n_given, sizeof(*g->given), by_address);
 	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
 		size_t n_order = l->n_order, n_runs = l->n_runs;
 		size_t n_bufs = l->n_bufs;
@@ -267,7 +268,8 @@ int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
 				b->given, l->spot[l->order[b->first]].at,
 				b->bytes, i);
 	}
-	qsort(range, n, sizeof(*range), by_address);
+	if (n > 1)
+		qsort(range, n, sizeof(*range), by_address);
 	for (size_t i = 1; i < n && r >= 0; i++) {
 		const struct weir__layout_buf *b = &l->buf[range[i - 1].number];
 

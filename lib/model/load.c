@@ -145,6 +145,7 @@ static void load_put(struct weir_load *l)
 	weir_weights_free(l->weights);
 	weir__model_put(l->model);
 	weir__arrival_put(l->arrival);
+	weir__free(l->job);
 	weir__free(l->ext);
 	weir__free(l->ext_run);
 	weir__free(l->touch);
@@ -177,8 +178,10 @@ static void stop_touching(struct weir_load *l)
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
 		struct weir_buf *buf = l->weights->buf[i];
 
-		l->touch_ns += weir__touch_stop(l->touch[i]);
-		l->touch[i] = NULL;
+		if (l->touch) {
+			l->touch_ns += weir__touch_stop(l->touch[i]);
+			l->touch[i] = NULL;
+		}
 		/* Reads have backed the rest, in memory that only they fill. */
 		if (!atomic_load(&l->arrival->first) &&
 		    !l->weights->layout.buf[i].given)
@@ -190,20 +193,22 @@ static void load_finish(struct weir_load *l)
 {
 	struct weir__arrival *arrival = l->arrival;
 	struct weir_io_info info;
-	bool leaked = atomic_load(&l->job.leaked);
+	bool leaked = l->job && atomic_load(&l->job->leaked);
 
 	weir__source_ref(&arrival->source);
 	atomic_store(&arrival->leaked, leaked);
 	stop_touching(l);
 	if (!atomic_load(&arrival->first))
 		check_files(l);
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+	for (size_t i = 0; l->eng && i < l->weights->layout.n_bufs; i++) {
 		l->access[i].dma &= !leaked;
 		weir__access_del(&l->access[i]);
 	}
-	weir__engine_info(l->eng, &info);
-	l->enters = info.enters - l->enters;
-	l->staging = info.staging;
+	if (l->eng) {
+		weir__engine_info(l->eng, &info);
+		l->enters = info.enters - l->enters;
+		l->staging = info.staging;
+	}
 	atomic_store(&l->elapsed, weir__now() - l->begun);
 	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
 			 l->total);
@@ -234,7 +239,7 @@ static void wake_job(void *arg)
 {
 	struct weir_load *l = arg;
 
-	weir__job_wake(&l->job);
+	weir__job_wake(l->job);
 }
 
 /* For each buffer. Threads that are far ahead of the reads sleep. */
@@ -373,7 +378,7 @@ static int count_copies(struct weir_load *l)
 	}
 	if (!by || !by->all_in_driver)
 		return 0;
-	l->job.chunk_in_driver = load_chunk_in_driver;
+	l->job->chunk_in_driver = load_chunk_in_driver;
 	return weir__arrival_expect_copies(l->arrival, by);
 }
 
@@ -395,61 +400,76 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 	return r;
 }
 
-static int load_prepare(struct weir_load *l, struct weir_plan *plan,
-			struct weir_weights *into)
+/* What is needed to read by the engine. */
+static int use_engine(struct weir_load *l)
 {
-	size_t n_bufs;
-	int r = take_weights(l, plan, into);
+	size_t n_bufs = l->weights->layout.n_bufs;
+	int r;
 
-	if (r < 0)
-		return r;
-	n_bufs = l->weights->layout.n_bufs;
+	l->job = weir__calloc(1, sizeof(*l->job));
 	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
 	l->access = weir__calloc(n_bufs, sizeof(*l->access));
-	if (!l->touch || !l->access)
-		return no_memory(l->model, n_bufs, sizeof(*l->access));
-	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
-	if (r < 0)
-		return no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->remaining));
+	if (!l->job || !l->touch || !l->access)
+		return no_memory(l->model, n_bufs, sizeof(*l->job));
 	r = weir__load_extents(l);
 	if (r < 0)
 		return r;
-	count_down(l);
 	r = count_copies(l);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout.n,
 				 sizeof(*l->arrival->not_in_driver));
-	return weir__weights_attach(l->weights, l->arrival);
+	return weir__engine_get(l->weir, &l->eng);
+}
+
+static int load_prepare(struct weir_load *l, struct weir_plan *plan,
+			struct weir_weights *into)
+{
+	int r = take_weights(l, plan, into);
+
+	if (r < 0)
+		return r;
+	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
+	if (r < 0)
+		return no_memory(l->model, l->weights->layout.n,
+				 sizeof(*l->arrival->remaining));
+	count_down(l);
+	if (!weir__load_is_small(l))
+		r = use_engine(l);
+	return r < 0 ? r : weir__weights_attach(l->weights, l->arrival);
 }
 
 /* The arrival is attached: from here on it must finish, whatever fails. */
 static int start_job(struct weir_load *l, uint32_t depth)
 {
 	struct weir_io_info info;
-	int r;
+	int r = 0;
 
+	if (!l->eng && weir__load_nowait(l)) {
+		atomic_fetch_add(&l->refs, 1);
+		load_finish(l);
+		return 0;
+	}
+	if (!l->eng)
+		r = use_engine(l);
+	if (r < 0)
+		return r;
 	/* Threads that touch may wake the job before it is started. */
-	l->job.eng = l->eng;
+	l->job->eng = l->eng;
 	r = start_touching(l);
 	if (r < 0)
 		return r;
 	weir__engine_info(l->eng, &info);
 	l->enters = info.enters;
 	add_accesses(l);
-	l->job.ext = l->ext;
-	l->job.n_ext = l->n_ext;
-	l->job.depth = depth;
-	l->job.chunk_done = load_chunk_done;
-	l->job.done = load_job_done;
-	l->job.arg = l;
+	l->job->ext = l->ext;
+	l->job->n_ext = l->n_ext;
+	l->job->depth = depth;
+	l->job->chunk_done = load_chunk_done;
+	l->job->done = load_job_done;
+	l->job->arg = l;
 	l->task.run = load_end;
 	atomic_fetch_add(&l->refs, 1);
-	if (!l->n_ext) {
-		load_finish(l);
-		return 0;
-	}
-	r = weir__job_start(l->eng, &l->job);
+	r = weir__job_start(l->eng, l->job);
 	if (r >= 0)
 		return 0;
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
@@ -466,7 +486,7 @@ static void load_fail_start(struct weir_load *l, int err)
 
 	if (!a)
 		return;
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
+	for (size_t i = 0; l->touch && i < l->weights->layout.n_bufs; i++)
 		weir__touch_stop(l->touch[i]);
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	for (size_t i = 0; i < a->n; i++)
@@ -479,7 +499,6 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 		    struct weir_load **ret_load)
 {
 	struct weir *weir = plan->model->weir;
-	struct weir__engine *eng;
 	struct weir_load_opts o;
 	struct weir_load *l;
 	int r;
@@ -490,7 +509,7 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 		r = weir__fail(-EINVAL, "unknown flags %#x",
 			       o.flags & ~WEIR_LOAD_UNCHECKED);
 	if (!r)
-		r = weir__engine_get(weir, &eng);
+		r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
 	l = weir__calloc(1, sizeof(*l));
@@ -499,7 +518,6 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	atomic_init(&l->refs, 1);
 	l->weir = weir__root_ref(weir);
 	l->model = weir__model_ref(plan->model);
-	l->eng = eng;
 	l->flags = o.flags;
 	l->begun = weir__now();
 	l->traced = weir__trace_now(weir);

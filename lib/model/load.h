@@ -10,6 +10,9 @@
  * load_job_done	on a reactor: no chunk is in flight; the rest may block
  * load_end		on a thread of the engine's pool: checks that the files are
  *			unchanged, completes number n
+ *
+ * A small load of what is in the page cache is read by weir_load_start itself
+ * (small.c), and has ended when that returns.
  */
 #ifndef WEIR__MODEL_LOAD_H
 #define WEIR__MODEL_LOAD_H
@@ -22,19 +25,20 @@
 struct weir_load {
 	_Atomic uint32_t refs;
 	struct weir *weir;
-	struct weir__engine *eng;
+	struct weir__engine *eng; /* NULL: this load does not need it */
 	struct weir_model *model; /* the plan's; its files are read */
 	struct weir_weights *weights;
 	struct weir__arrival *arrival;
-	uint32_t flags; /* WEIR_LOAD_* */
-	struct weir__job job;
+	uint32_t flags;         /* WEIR_LOAD_* */
+	struct weir__job *job;  /* NULL where eng is */
 	struct weir__task task; /* load_end */
 	struct weir__extent *ext;
 	uint32_t *ext_run; /* the run of the layout of each extent */
 	size_t n_ext, max_ext;
-	struct weir__touch **touch;  /* for each buffer, or NULL */
-	struct weir__access *access; /* for each buffer */
-	uint64_t total;              /* bytes of all tensors */
+	/* For each buffer; both NULL where the engine is not needed. */
+	struct weir__touch **touch; /* its members may be NULL */
+	struct weir__access *access;
+	uint64_t total; /* bytes of all tensors */
 	int64_t begun, traced;
 	_Atomic int64_t elapsed; /* set when the load ends */
 	int64_t touch_ns;
@@ -47,5 +51,16 @@ struct weir_load {
 
 /* Make the extents, each direct or buffered (extents.c). -ENOMEM. */
 int weir__load_extents(struct weir_load *l);
+
+/*
+ * small.c: may the calling thread make this load by itself, without waiting?
+ * Its weights are there, and what its tensors have remaining is counted.
+ */
+bool weir__load_is_small(const struct weir_load *l);
+/*
+ * Read it all; the tensors have arrived then. False: none has, and the engine
+ * has to read it.
+ */
+bool weir__load_nowait(struct weir_load *l);
 
 #endif

@@ -11,4 +11,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/place.c %D%/place.h \
 	%D%/arrival.c %D%/arrival.h \
 	%D%/weights.c %D%/weights.h %D%/digest.c \
-	%D%/load.c %D%/load.h %D%/extents.c %D%/status.c
+	%D%/load.c %D%/load.h %D%/extents.c %D%/small.c %D%/status.c

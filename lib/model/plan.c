@@ -30,6 +30,7 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 				  model->path, model->n_recs);
 	}
 	p->model = weir__model_ref(model);
+	p->first = model->n_recs;
 	*ret_plan = p;
 	return 0;
 }
@@ -113,9 +114,10 @@ static bool matches(const char *glob, const struct weir_model *m, size_t i)
 
 /*
  * The records that @glob can match: all of them, or if it has no wildcard the one
- * of that name. So a plan with a put for each tensor takes linear time.
+ * of that name. So a plan with a put for each tensor takes linear time. True: it
+ * matches all of these.
  */
-static void candidates(const struct weir_model *m, const char *glob,
+static bool candidates(const struct weir_model *m, const char *glob,
 		       size_t *ret_first, size_t *ret_end)
 {
 	size_t i;
@@ -123,10 +125,11 @@ static void candidates(const struct weir_model *m, const char *glob,
 	*ret_first = 0;
 	*ret_end = m->n_recs;
 	if (!glob || strpbrk(glob, "*?[\\"))
-		return;
+		return !glob;
 	i = weir__model_lookup(m, glob, strlen(glob));
 	*ret_first = i == WEIR__NONE ? m->n_recs : i;
 	*ret_end = i == WEIR__NONE ? m->n_recs : i + 1;
+	return true;
 }
 
 static int add_put(struct weir_plan *plan, struct weir_buft *buft,
@@ -158,6 +161,7 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 {
 	struct weir_model *m = plan->model;
 	size_t first, end, seen;
+	const char *pattern; /* NULL: all from first to end */
 	struct weir_put_opts o;
 	struct weir__put *put;
 	int r;
@@ -170,8 +174,8 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 		r = check_put(plan, buft, &o);
 	if (r < 0)
 		return r;
-	candidates(m, glob, &first, &end);
-	for (seen = first; seen < end && !matches(glob, m, seen); seen++)
+	pattern = candidates(m, glob, &first, &end) ? NULL : glob;
+	for (seen = first; seen < end && !matches(pattern, m, seen); seen++)
 		;
 	if (seen == end && (glob || m->n_recs))
 		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
@@ -181,10 +185,12 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 		return r;
 	put = &plan->put[plan->n_puts - 1];
 	for (size_t i = seen; i < end; i++)
-		if (!plan->choice[i] && matches(glob, m, i)) {
+		if (!plan->choice[i] && matches(pattern, m, i)) {
 			plan->choice[i] = plan->n_puts;
 			put->tensors++;
 		}
+	if (first < plan->first)
+		plan->first = first;
 	plan->n += put->tensors;
 	return put->tensors > INT32_MAX ? INT32_MAX : (int)put->tensors;
 }

@@ -33,7 +33,8 @@ struct weir_plan {
 	struct weir__put *put;
 	unsigned n_puts;
 	size_t max_puts;
-	size_t n; /* tensors chosen */
+	size_t n;     /* tensors chosen */
+	size_t first; /* no record before it is chosen */
 };
 
 struct weir__run {

@@ -69,7 +69,7 @@ int weir_load_cancel(struct weir_load *load)
 	if (r < 0)
 		return r;
 	if (!atomic_load(&load->arrival->finished) && load->n_ext)
-		weir__job_cancel(&load->job);
+		weir__job_cancel(load->job);
 	return 0;
 }
 
@@ -142,9 +142,10 @@ static void note_nowait(const struct weir_model *m,
 static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
 {
 	const struct weir_model *m = l->model;
-	struct weir_io_info io;
+	struct weir_io_info io = { .method = WEIR_IO_SYNC };
 
-	weir__engine_info(l->eng, &io);
+	if (l->eng)
+		weir__engine_info(l->eng, &io);
 	rep->io = io.method;
 	for (uint32_t i = 0; i < m->n_files; i++) {
 		struct weir_file *f = m->file[i];
@@ -159,7 +160,7 @@ static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
 	}
 	if (!*rep->note && io.method == WEIR_IO_URING)
 		note_nowait(m, rep);
-	if (!*rep->note && io.method == WEIR_IO_SYNC)
+	if (!*rep->note && l->eng && io.method == WEIR_IO_SYNC)
 		snprintf(rep->note, sizeof(rep->note),
 			 "threads instead of the ring: %.200s", io.why);
 	if (!*rep->note && *io.why)
@@ -170,17 +171,15 @@ static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
 int weir_load_report(struct weir_load *load,
 		     struct weir_load_report *ret_report)
 {
-	struct weir__job *job = &load->job;
+	const struct weir__job *job = load->job;
 	struct weir_load_report rep = {
 		.bytes = arrived_bytes(load),
 		.in_place = atomic_load(&load->way[WEIR__CHUNK_IN_PLACE]),
 		.staged = atomic_load(&load->way[WEIR__CHUNK_STAGED]),
 		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
 		.mapped = load->mapped,
-		.over_read =
-			atomic_load(&job->over_read) + atomic_load(&load->gaps),
-		.chunks = job->n_chunks,
-		.retries = atomic_load(&job->retries),
+		.over_read = atomic_load(&load->gaps),
+		.chunks = load->weights->layout.n_runs,
 		.elapsed = atomic_load(&load->elapsed),
 	};
 	int r;
@@ -189,6 +188,11 @@ int weir_load_report(struct weir_load *load,
 	r = weir__root_read(load->weir);
 	if (r < 0)
 		return r;
+	if (job) {
+		rep.over_read += atomic_load(&job->over_read);
+		rep.chunks = job->n_chunks;
+		rep.retries = atomic_load(&job->retries);
+	}
 	if (atomic_load(&load->arrival->finished)) {
 		rep.enters = load->enters;
 		rep.staging = load->staging;

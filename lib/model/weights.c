@@ -63,7 +63,6 @@ static int place_tensor(struct weir_weights *w, size_t i)
 	t->name = weir__record_name(m, s->record);
 	t->buf = w->buf[s->buf];
 	t->offset = s->at;
-	w->of_record[s->record] = (uint32_t)i + 1;
 	return 0;
 }
 
@@ -77,7 +76,6 @@ static void weights_destroy(struct weir_weights *w)
 	pthread_mutex_destroy(&w->lock);
 	weir__free(w->buf);
 	weir__free(w->tensor);
-	weir__free(w->of_record);
 	weir__free(w);
 }
 
@@ -100,8 +98,7 @@ int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 	memset(layout, 0, sizeof(*layout));
 	w->buf = weir__calloc(w->layout.n_bufs, sizeof(*w->buf));
 	w->tensor = weir__calloc(w->layout.n, sizeof(*w->tensor));
-	w->of_record = weir__calloc(model->n_recs, sizeof(*w->of_record));
-	if (!w->buf || !w->tensor || !w->of_record)
+	if (!w->buf || !w->tensor)
 		r = weir__fail(
 			-ENOMEM,
 			"%s: no memory for weights of %zu tensors of %zu bytes",
@@ -211,15 +208,30 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 	return i < weir_weights_count(weights) ? &weights->tensor[i] : NULL;
 }
 
+/* The tensors are in the order of their records. */
+static size_t tensor_of(const struct weir_weights *w, size_t record)
+{
+	const struct weir__spot *spot = w->layout.spot;
+	size_t lo = 0, hi = w->layout.n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (spot[mid].record < record)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo < w->layout.n && spot[lo].record == record ? lo : WEIR__NONE;
+}
+
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 					    const char *name)
 {
 	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
-	uint32_t i = rec == (size_t)-1 ? 0 : weights->of_record[rec];
+	size_t i = rec == WEIR__NONE ? WEIR__NONE : tensor_of(weights, rec);
 
-	if (!i || !weir__root_is_ours(weights->model->weir))
-		return NULL;
-	return &weights->tensor[i - 1];
+	return i == WEIR__NONE ? NULL : weir_weights_get(weights, i);
 }
 
 int weir_weights_entry(const struct weir_weights *weights, size_t i,

@@ -19,7 +19,6 @@ struct weir_weights {
 	struct weir__layout layout;
 	struct weir_buf **buf;      /* layout.n_bufs, referenced */
 	struct weir_tensor *tensor; /* layout.n */
-	uint32_t *of_record;        /* of each record: its tensor + 1, or 0 */
 	pthread_mutex_t lock;       /* guards arrival */
 	struct weir__arrival *arrival;
 };

@@ -238,6 +238,7 @@ static int state_of(struct weir_event *ev, struct weir_failure *f)
 	int state = 1;
 
 	*f = (struct weir_failure){ 0 };
+	weir__unwaited = 0;
 	src = source_of(ev, &number);
 	if (src) {
 		state = src->ops->state(src, number, f);

@@ -160,61 +160,61 @@ static bool goes_buffered(struct weir_file *file, uint64_t off, size_t n)
 	       weir__file_resident(file, off, n) >= RESIDENT;
 }
 
-/* The job: @n bytes of the file, and of the buffer of @op at @addr. */
-static struct weir__fileio *fileio_new(struct weir__stream_op *op,
-				       struct weir_file *file, uint64_t off,
-				       size_t n, unsigned char *addr,
-				       bool write)
+unsigned char *weir__fileio_addr(const struct weir__stream_op *op)
 {
-	bool host = weir__buf_is_host(op->access[0].buf);
-	struct weir__fileio *io = weir__calloc(1, sizeof(*io));
+	return op->access[0].buf->mem.base + op->access[0].lo;
+}
 
-	if (!io) {
-		weir__fail(-ENOMEM, "%s: no memory for a job of %zu bytes",
-			   file->base, sizeof(*io));
-		return NULL;
-	}
+int weir__fileio_make(struct weir__stream_op *op)
+{
+	const struct weir__range *range = &op->file_range;
+	struct weir__fileio *io;
+	struct weir__engine *eng;
+	int r = weir__engine_get(op->stream->src.weir, &eng);
+
+	if (r < 0)
+		return r;
+	io = weir__calloc(1, sizeof(*io));
+	if (!io)
+		return weir__fail(-ENOMEM,
+				  "%s: no memory for a job of %zu bytes",
+				  op->file->base, sizeof(*io));
 	atomic_init(&io->refs, 1);
 	io->op = op;
-	io->ext.file = file;
-	io->ext.off = off;
-	io->ext.len = n;
-	io->ext.addr = addr;
-	io->ext.dev = host ? NULL : op->stream->dev;
-	io->ext.buffered = goes_buffered(file, off, n);
+	io->eng = eng;
+	io->ext.file = op->file;
+	io->ext.off = range->lo;
+	io->ext.len = range->hi - range->lo;
+	io->ext.addr = weir__fileio_addr(op);
+	if (!weir__buf_is_host(op->access[0].buf))
+		io->ext.dev = op->stream->dev;
+	io->ext.buffered = goes_buffered(op->file, range->lo, io->ext.len);
 	io->job.ext = &io->ext;
 	io->job.n_ext = 1;
-	io->job.write = write;
+	io->job.write = range->write;
 	io->job.chunk_done = fileio_chunk_done;
 	io->job.done = fileio_job_done;
 	io->job.arg = io;
-	return io;
+	op->io = io;
+	op->access[0].dma = !range->write && !io->ext.dev && !io->ext.buffered;
+	op->start = fileio_start;
+	op->release = fileio_release;
+	return 0;
 }
 
-/* Fill in the access to memory, the range of the file, and the job. */
+/* Fill in the access to memory and the range of the file. */
 static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 			  uint64_t file_off, const struct weir_tensor *t,
 			  size_t off, size_t n, bool write)
 {
-	struct weir_stream *s = op->stream;
-	struct weir__engine *eng;
 	unsigned char *addr;
-	int r = check_args(s, file, file_off, n, write);
+	int r = check_args(op->stream, file, file_off, n, write);
 
 	if (r == 0)
 		r = weir__stream_op_access(op, t, off, n, !write, &addr);
-	if (r == 0)
-		r = weir__engine_get(s->src.weir, &eng);
 	if (r < 0)
 		return r;
-	op->io = fileio_new(op, file, file_off, n, addr, write);
-	if (!op->io)
-		return -ENOMEM;
-	op->io->eng = eng;
-	op->access[0].dma = !write && !op->io->ext.dev && !op->io->ext.buffered;
 	op->not_in_driver = n;
-	op->start = fileio_start;
-	op->release = fileio_release;
 	op->file = weir__file_ref(file);
 	op->file_range = (struct weir__range){ .lo = file_off,
 					       .hi = file_off + n,

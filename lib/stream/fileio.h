@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file operation of a stream: one job of one extent, as fileio.c makes it
- * and the modes queue it.
+ * and the modes queue it. A small read that the calling thread makes itself has
+ * no job (fileio_nowait.c).
  */
 #ifndef WEIR__STREAM_FILEIO_H
 #define WEIR__STREAM_FILEIO_H
@@ -31,6 +32,13 @@ struct weir__fileio {
 /* @io->todo or @io->over has changed: wake its caller, if that waits. */
 void weir__fileio_wake(struct weir__fileio *io);
 void weir__fileio_put(struct weir__fileio *io);
+/* The address of the memory of @op. */
+unsigned char *weir__fileio_addr(const struct weir__stream_op *op);
+/*
+ * Make the job of @op, whose accesses and range of the file are set; starts the
+ * engine if it does not run. -ENOMEM and others, with a sentence.
+ */
+int weir__fileio_make(struct weir__stream_op *op);
 /*
  * May the two not run side by side, because they access the same bytes of a
  * file? By whole pages: a block that goes to the disk directly must not
@@ -38,5 +46,16 @@ void weir__fileio_put(struct weir__fileio *io);
  */
 bool weir__fileio_conflict(const struct weir__stream_op *a,
 			   const struct weir__stream_op *b);
+
+/*
+ * May the calling thread make the read @op itself, without waiting? It can be
+ * issued at once, is to host memory, small, and probably in the page cache.
+ */
+bool weir__fileio_may_nowait(const struct weir__stream_op *op);
+/*
+ * Queue @op and try that. If the bytes are not in the page cache after all, the
+ * engine reads them. As weir__stream_op_queue.
+ */
+int weir__fileio_queue_nowait(struct weir__stream_op *op);
 
 #endif

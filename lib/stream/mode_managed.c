@@ -108,8 +108,15 @@ static void managed_chunk_in_driver(struct weir__job *job, size_t ext,
  */
 static int managed_queue_file(struct weir__stream_op *op)
 {
-	struct weir__fileio *io = op->io;
+	struct weir__fileio *io;
+	int r;
 
+	if (weir__fileio_may_nowait(op))
+		return weir__fileio_queue_nowait(op);
+	r = weir__fileio_make(op);
+	if (r < 0)
+		return weir__stream_op_end(op, r);
+	io = op->io;
 	op->engine_copies = io->ext.dev && !io->job.write;
 	if (op->engine_copies)
 		io->job.chunk_in_driver = managed_chunk_in_driver;

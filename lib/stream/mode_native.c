@@ -162,10 +162,14 @@ static void submit_until_done(struct weir_stream *s, struct weir__fileio *io)
 static int native_queue_file(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
-	struct weir__fileio *io = op->io;
-	uint64_t before = file_before(op);
-	int r;
+	struct weir__fileio *io;
+	uint64_t before;
+	int r = weir__fileio_make(op);
 
+	if (r < 0)
+		return weir__stream_op_end(op, r);
+	io = op->io;
+	before = file_before(op);
 	if (io->ext.dev)
 		io->job.submit_copy = native_submit_copy;
 	else

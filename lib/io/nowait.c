@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/nowait.h"
+
+#include "core/debug.h"
+#include "core/source.h"
+#include "core/sys.h"
+#include "core/util.h"
+
+/* Up to here asking what is there costs more than it can save. */
+#define FEW (64u << 10)
+
+bool weir__nowait_allowed(const struct weir *weir, uint64_t bytes)
+{
+	return weir__unwaited < WEIR__NOWAIT_BYTES &&
+	       bytes <= WEIR__NOWAIT_BYTES - weir__unwaited &&
+	       weir->opts.io == WEIR_IO_AUTO &&
+	       !weir__debug_has(weir, "io=sync") &&
+	       !weir__debug_has(weir, "io=uring");
+}
+
+static bool is_cached(const struct weir_file *file, uint64_t off, uint64_t n)
+{
+	uint64_t from = weir__down(off, WEIR__PAGE);
+	uint64_t bytes = weir__up(off + n, WEIR__PAGE) - from;
+	int64_t pages = weir__sys_cached(file->fd, from, bytes);
+
+	if (pages < 0) /* an old kernel, or a file of somebody else's */
+		return weir__sys_peek(file->fd, off) == 1;
+	return (uint64_t)pages >= bytes / WEIR__PAGE;
+}
+
+bool weir__nowait_expected(struct weir_file *file, uint64_t off, uint64_t n)
+{
+	/* On a network even a cached read may ask the server. */
+	if (!file->nowait || file->network)
+		return false;
+	return (n < FEW && atomic_load(&file->weir->part[WEIR__PART_IO])) ||
+	       is_cached(file, off, n);
+}
+
+bool weir__nowait_read(const struct weir_file *file, void *addr, uint64_t n,
+		       uint64_t off)
+{
+	weir__unwaited += n;
+	return weir__sys_pread_nowait(file->fd, addr, n, off) == (int64_t)n;
+}

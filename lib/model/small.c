@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Loads that the calling thread makes by itself: a few small reads of what is
+ * in the page cache, to host memory. They have no job, and need no engine.
+ */
+#include "io/nowait.h"
+#include "model/load.h"
+
+/* Each read costs as much as copying some 16 KiB. */
+#define MAX_READS 32u
+
+bool weir__load_is_small(const struct weir_load *l)
+{
+	const struct weir__layout *layout = &l->weights->layout;
+	uint64_t bytes = 0;
+
+	if (layout->n_runs > MAX_READS)
+		return false;
+	for (size_t i = 0; i < layout->n_runs; i++) {
+		const struct weir__run *run = &layout->run[i];
+
+		if (run->way == WEIR_WAY_DIRECT ||
+		    !weir__buf_is_host(l->weights->buf[run->buf]))
+			return false;
+		bytes += run->len;
+	}
+	if (bytes && !weir__nowait_allowed(l->weir, bytes))
+		return false;
+	for (size_t i = 0; i < layout->n_runs; i++) {
+		const struct weir__run *run = &layout->run[i];
+
+		if (!weir__nowait_expected(l->model->file[run->shard], run->off,
+					   run->len))
+			return false;
+	}
+	return true;
+}
+
+static void all_arrived(struct weir_load *l, uint64_t bytes_read)
+{
+	const struct weir__layout *layout = &l->weights->layout;
+	uint64_t ours = 0;
+
+	for (size_t i = 0; i < layout->n; i++) {
+		uint64_t bytes = atomic_load(&l->arrival->remaining[i]);
+
+		ours += bytes;
+		if (bytes)
+			weir__arrival_add(l->arrival, i, bytes, NULL);
+	}
+	atomic_store(&l->way[WEIR__CHUNK_BUFFERED], ours);
+	atomic_store(&l->gaps, bytes_read - ours);
+}
+
+bool weir__load_nowait(struct weir_load *l)
+{
+	const struct weir__layout *layout = &l->weights->layout;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < layout->n_runs; i++) {
+		const struct weir__run *run = &layout->run[i];
+		unsigned char *base = l->weights->buf[run->buf]->mem.base;
+
+		if (!weir__nowait_read(l->model->file[run->shard],
+				       base + run->at, run->len, run->off))
+			return false;
+		bytes += run->len;
+	}
+	all_arrived(l, bytes);
+	return true;
+}
