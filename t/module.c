@@ -136,6 +136,8 @@ static const struct refusal refusals[] = {
 	{ "endless", -EBADMSG, "without an end",
 	  "a device with a description without an end" },
 	{ "nobuft", -EBADMSG, "0 kinds of memory", "a device without memory" },
+	{ "nullbuft", -EBADMSG, "kind 1 of memory is NULL",
+	  "a device with memory that is not described" },
 	{ "manybuft", -EBADMSG, "1000 kinds of memory",
 	  "a device with a thousand kinds of memory" },
 	{ "kind", -EBADMSG, "kind 99", "an unknown kind of memory" },

@@ -96,6 +96,11 @@ static int bufts_in(struct weir_dev *dev)
 	for (unsigned i = 0; i < d->n_bufts; i++) {
 		struct weir_buft *buft = &dev->buft[i];
 
+		if (!d->buft[i])
+			return weir__fail(
+				-EBADMSG,
+				"device %s: kind %u of memory is NULL", d->name,
+				i);
 		r = weir__struct_in("buft_desc", &buft->desc,
 				    sizeof(buft->desc),
 				    WEIR__END_OF(struct weir__buft_desc, max),

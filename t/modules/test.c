@@ -207,6 +207,8 @@ static void spoil(struct desc *d)
 		strcpy(dev->name, "a b");
 	if (is("nobuft"))
 		dev->n_bufts = 0;
+	if (is("nullbuft"))
+		d->buft[1] = NULL;
 	if (is("manybuft"))
 		dev->n_bufts = 1000;
 	if (is("kind"))
