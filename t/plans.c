@@ -104,13 +104,7 @@ int put(struct weir_plan *p, const char *glob, struct weir_buf *buf,
 	return r;
 }
 
-<<<<<<< HEAD:t/plans.c
 struct weir_weights *load(struct weir_plan *p, struct weir_weights *into)
-=======
-/* Load and wait. NULL: weir_load_start refused the plan. */
-static __attribute__((unused)) struct weir_weights *
-load(struct weir_plan *p, struct weir_weights *into)
->>>>>>> model:t/plan.inc
 {
 	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_weights *w;
