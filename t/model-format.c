@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam of formats: a model of a format that lib does not know, from its
- * first bytes to its bytes in memory.
+ * A model of a format that the library does not know (toy.h), from its first bytes
+ * to its bytes in memory: what a new format needs is in one file and one row.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ static const struct toy_tensor tensors[] = {
 };
 
 /*
- * Write a toy file with @n_data bytes of data, each known from its place in
- * the file. Where the data begin.
+ * Write a toy file with @n_data bytes of data (sample.h, salt 1). Returns the
+ * offset of the data.
  */
 static size_t write_toy(const char *name, const struct toy_pair *p,
 			uint32_t n_pairs, const struct toy_tensor *t,
@@ -150,9 +150,11 @@ static void values_have_types(void)
 	m = must_open("meta.toy");
 	p = m->meta;
 	is_int(m->n_meta, LEN(pairs), "a model has all pairs of its file");
-	is_int(weir_model_meta(m, "string", &v), 0, "a string is found");
+	is_int(weir_model_meta(m, "string", &v), 0,
+	       "weir_model_meta finds a string by its key");
 	is_str(v.str, "text", "weir_model_meta returns a string");
-	is_int(weir_model_meta(m, "u64", &v), 0, "a number is found");
+	is_int(weir_model_meta(m, "u64", &v), 0,
+	       "weir_model_meta finds a number by its key");
 	ok(!v.str && v.len == 0, "weir_model_meta has no string for a number");
 	ok(p[1].value.type == WEIR__VALUE_BOOL && p[1].value.u == 1,
 	   "a bool keeps its type and value");
@@ -171,7 +173,7 @@ static void values_have_types(void)
 	weir_model_close(m);
 }
 
-/* One item of an array of each type, got back out of a model. */
+/* Arrays of one item of each type. */
 static void arrays_hold_every_type(void)
 {
 	static const struct {
@@ -212,19 +214,19 @@ static void arrays_hold_every_type(void)
 		weir__value_array(m, all[i].type, &all[i].item, 1, &array);
 		item = weir__value_item(m, &array, 0);
 		ok(item.type == all[i].type && item.u == all[i].want.u,
-		   "an array of type %d gives its item back", (int)all[i].type);
+		   "an array of type %d returns its item", (int)all[i].type);
 	}
 	weir__value_string(m, &(struct weir__str){ "a", 1 }, &strings[0]);
 	weir__value_string(m, &(struct weir__str){ "bcd", 3 }, &strings[1]);
 	weir__value_array(m, WEIR__VALUE_STRING, strings, 2, &array);
 	item = weir__value_item(m, &array, 1);
 	is_mem(m->text + item.at, "bcd", 4,
-	       "an array of strings gives its item back");
+	       "an array of strings returns its items");
 	weir__value_array(m, WEIR__VALUE_ARRAY, &array, 1, &outer);
 	item = weir__value_item(m, &outer, 0);
 	item = weir__value_item(m, &item, 0);
 	is_mem(m->text + item.at, "a", 2,
-	       "an array of arrays gives its item back");
+	       "an array of arrays returns its items");
 	weir__model_put(m);
 }
 
@@ -248,7 +250,7 @@ static void formats_have_their_own_rules_of_places(void)
 	m = must_open("e.toy");
 	weir_model_tensor(m, 1, &e);
 	is_int(e.offset, data + 64,
-	       "offsets count from where the format's data begin");
+	       "offsets count from the beginning of the file, not of the data");
 	is_int(e.bytes, 36, "two blocks of 32 elements have 36 bytes");
 	weir_model_close(m);
 	write_two(WEIR_DTYPE_U8, 4, 64, 68);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A made-up format of models, whole in one file: what lib/model/README.md asks
- * of a new format.
+ * A made-up format of models, for tests of what all formats share. toy.c is all
+ * that it needs, besides its row in the list of formats (lib/model/README.md).
  *
  *	struct toy_head, its pairs, its tensors, padding to 64 bytes, data
  *
