@@ -52,12 +52,12 @@ static unsigned all_cpus(void)
 
 bool device_begin(void)
 {
-	static bool told;
+	static bool printed;
 
 	bus_open(bench_device);
-	if (!told)
+	if (!printed)
 		printf("%s: %s\n", bench_device, bus_name());
-	told = true;
+	printed = true;
 	/* No rate, and no checks of sources. */
 	bus_set("RATE", "0");
 	bus_set("LATENCY", "0");

@@ -38,7 +38,7 @@ static void raw_many(void *arg, struct sample *s)
 /* How much two files differ by their place on the disk alone. */
 static void row_place(struct counts *c, unsigned pairs)
 {
-	struct pair p = { .name = "many: where its file lies, raw",
+	struct pair p = { .name = "many: place of its file, raw",
 			  .limit = "raw loop, file of one tensor",
 			  .file_a = c->one,
 			  .file_b = c->many,

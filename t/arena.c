@@ -262,7 +262,7 @@ static void trimmed(void)
 	   "no more freed memory is unmapped than must be");
 	weir_trim(weir, 16 * MIB);
 	ok(!mapped(at[1]) && mapped(at[2]),
-	   "a trim keeps as many bytes as it is told to");
+	   "a trim keeps as many bytes as its argument says");
 	weir_trim(weir, 0);
 	ok(!mapped(at[2]), "a trim to 0 keeps nothing");
 	weir_close(weir);

@@ -226,7 +226,7 @@ static void loads(void)
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
 }
 
-/* What belongs to no root works as ever. */
+/* Calls without a root work as in the parent. */
 static void values(void)
 {
 	struct weir_dtype_info info = { .size = sizeof(info) };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a child of fork(2) sees of host memory: weights that have arrived, and
- * nothing of a buffer while the kernel may write to it past the page tables.
- * This test defines pread(2), so that it can stop a read at a known point.
+ * A child of fork(2) sees weights that have arrived, and nothing of a buffer
+ * while the kernel may write to it past the page tables. This test defines
+ * pread(2), so that it can stop a read at a known point.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static int look(const volatile unsigned char *p, const unsigned char *want)
 {
 	unsigned char in_core;
 
-	/* Of memory that is not mapped mincore(2) knows nothing. */
+	/* mincore(2) fails for memory that is not mapped. */
 	if (mincore((void *)((uintptr_t)p & ~(uintptr_t)4095), 4096, &in_core) <
 	    0)
 		return 1;

@@ -47,7 +47,7 @@ extern struct fake_calls {
 /* Two checks: no object of the driver is left, and no call misused it. */
 void all_given_back(const char *when);
 
-/* What the last root that was opened here has logged. */
+/* The log of the last root that was opened here. */
 extern char cuda_log[8192];
 void keep_log(void *arg, const char *text);
 /* The chunk size of roots opened here, with 4 chunks of staging; 0: default. */

@@ -132,7 +132,7 @@ static void no_log(void)
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	logged[0] = '\0';
-	weir__log(weir, "nobody listens");
+	weir__log(weir, "not written");
 	is_str(logged, "", "a root without a log writes no line");
 	weir_close(weir);
 }

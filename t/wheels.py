@@ -87,7 +87,7 @@ WHEELS = (
 for wheel, code in WHEELS:
     name, version = wheel.split("-")[:2]
     with zipfile.ZipFile(os.path.join(sys.argv[1], wheel + ".whl"), "w") as z:
-        # Where pip would put it: in one of two places.
+        # One of the two places where pip would put it.
         root = "" if name == "torch" else f"{name}-{version}.data/purelib/"
         z.writestr(f"{root}{name}/__init__.py", code)
         z.writestr(f"{name}-{version}.dist-info/METADATA",

@@ -148,8 +148,8 @@ static CUresult release(struct fc_call *call, CUdevice ordinal)
 		return no_device(call, ordinal);
 	if (!dev->retained)
 		return fc_wrong(call, CUDA_ERROR_INVALID_CONTEXT,
-				"nobody holds the primary context of device "
-				"%d",
+				"the primary context of device %d is not "
+				"retained",
 				ordinal);
 	fc_went(FAKECUDA_RETAINED);
 	if (!--dev->retained)

@@ -17,8 +17,8 @@ enum fakecuda_mode {
 	FAKECUDA_FROM_THEN_ON, /* the call and all later ones of that name */
 	FAKECUDA_STICKY,       /* the call, then every call of the context */
 	/*
-	 * What the call queues stays unfinished until fakecuda_release. A call
-	 * that queues nothing blocks for as long.
+	 * The work that the call queues is not done until fakecuda_release. A
+	 * call that queues nothing blocks until then.
 	 */
 	FAKECUDA_HANG,
 	/*

@@ -53,7 +53,7 @@ CUresult cuMemAllocHost_v2(void **ret, size_t bytes)
 	return fc_leave(&call, host_alloc(&call, ret, bytes, 0));
 }
 
-/* Of both kinds; registered memory stays mapped. */
+/* Both kinds of memory; registered memory stays mapped. */
 void fc_host_memory_free(struct fc_range *range)
 {
 	size_t bytes = range->end - range->start;
@@ -93,7 +93,7 @@ CUresult cuMemFreeHost(void *p)
 			host_free(&call, p, FC_HOST, CUDA_ERROR_INVALID_VALUE));
 }
 
-/* What all mappings from @start to @end allow: 1 read, 2 write. */
+/* Access that all mappings from @start to @end allow: 1 read, 2 write. */
 static int access_of(uintptr_t start, uintptr_t end)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

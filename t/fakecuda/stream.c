@@ -201,7 +201,7 @@ CUresult cuStreamSynchronize(CUstream stream)
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *ret)
 {
 	FC_ENTER("cuStreamGetCtx", FC_CTX);
-	/* Of any context: the query finds out which. */
+	/* The stream may be of any context, which this call returns. */
 	if (fc_handle_ok(handle, FC_STREAM))
 		*ret = handle->handle.ctx;
 	else if (fc_stream_get(&call, handle))
