@@ -225,7 +225,7 @@ static void beside(uint32_t io)
 	unsigned char *mem = memory(), *cached = memory();
 	struct run run = { 0 };
 	struct weir_file *f;
-	double alone, with;
+	double alone, with, after;
 
 	o.io = io;
 	o.reactors = 1;
@@ -244,11 +244,14 @@ static void beside(uint32_t io)
 	with = read_directly(f, mem, READS);
 	ok(!atomic_load(&run.done),
 	   "a long cached job runs beside direct reads");
+	weir__job_cancel(&run.job);
+	wait_for(&run);
+	/* The machine may have become busier meanwhile. */
+	after = read_directly(f, mem, READS);
+	alone = after > alone ? after : alone;
 	ok(with < 4 * alone + 0.3,
 	   "direct reads beside a long cached job do not wait long: %.1f ms each, %.1f alone",
 	   with * 1e3 / READS, alone * 1e3 / READS);
-	weir__job_cancel(&run.job);
-	wait_for(&run);
 	weir_close(root);
 	weir_file_close(f);
 	munmap(mem, SIZE);
