@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reactor's work is done by its thread, or by a copier that has its turn: each
- * chunk is told once, whoever does it, and nobody is waited for in vain.
+ * A reactor's loop is run by its thread, or by a copier that borrows the reactor:
+ * either way each chunk is completed once, and no wakeup is lost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -34,8 +34,8 @@ static struct weir__engine *eng;
 struct run {
 	struct weir__job job;
 	struct weir__extent ext[PARTS];
-	_Atomic uint64_t told, good, by_copier; /* bytes, bytes, chunks */
-	_Atomic uint32_t done;                  /* a futex */
+	_Atomic uint64_t completed, good, by_copier; /* bytes, bytes, chunks */
+	_Atomic uint32_t done;                       /* a futex */
 };
 
 static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
@@ -47,7 +47,7 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 
 	(void)ext, (void)way;
 	pthread_getname_np(pthread_self(), name, sizeof(name));
-	atomic_fetch_add(&run->told, hi - lo);
+	atomic_fetch_add(&run->completed, hi - lo);
 	if (outcome->end == WEIR__DONE)
 		atomic_fetch_add(&run->good, hi - lo);
 	if (!strncmp(name, "weir-cp", 7))
@@ -126,8 +126,8 @@ static bool open_root(uint32_t io, unsigned reactors)
 	return open_with(&o);
 }
 
-/* What is cached is done by copiers, without the thread. */
-static void lent(uint32_t io)
+/* Cached chunks are completed by copiers, without the thread. */
+static void borrowed(uint32_t io)
 {
 	unsigned char *mem = memory();
 	struct weir_file *f = open_file("in", 0);
@@ -149,22 +149,22 @@ static void lent(uint32_t io)
 		skip(2, "asked for explicitly, the ring reads all");
 	} else {
 		ok(atomic_load(&run.by_copier) > 0,
-		   "... and copiers tell of them: %llu of %llu",
+		   "copiers complete cached chunks: %llu of %llu",
 		   (unsigned long long)atomic_load(&run.by_copier),
 		   (unsigned long long)N_CHUNKS);
 		if (info.method == WEIR_IO_SYNC)
 			skip(1, "there is no ring");
 		else
 			ok(info.enters - enters <= N_CHUNKS / 4,
-			   "... with %llu enters of the ring",
+			   "cached chunks need few enters of the ring: %llu",
 			   (unsigned long long)(info.enters - enters));
 	}
 	weir_file_close(f);
 	munmap(mem, SIZE);
 }
 
-/* A file that was read directly does not keep copiers out for ever. */
-static void lent_again(uint32_t io)
+/* A file that was read directly does not keep copiers out later. */
+static void borrowed_again(uint32_t io)
 {
 	unsigned char *mem = memory();
 	struct weir_file *f = open_file("in", 0);
@@ -187,7 +187,7 @@ static void lent_again(uint32_t io)
 			   !memcmp(mem, content, SIZE),
 		   "direct chunks and then cached ones arrive");
 		ok(atomic_load(&run.by_copier) > 0,
-		   "... and copiers tell of these: %llu of %llu",
+		   "copiers complete the cached chunks of a mixed job: %llu of %llu",
 		   (unsigned long long)atomic_load(&run.by_copier),
 		   (unsigned long long)N_CHUNKS / 8 * 7);
 	}
@@ -195,7 +195,7 @@ static void lent_again(uint32_t io)
 	munmap(mem, SIZE);
 }
 
-/* Read a part around the cache, @n times. Seconds. */
+/* Read a part past the page cache, @n times. Seconds. */
 static double read_directly(struct weir_file *f, unsigned char *mem, unsigned n)
 {
 	int64_t begun = weir__now();
@@ -213,7 +213,7 @@ static double read_directly(struct weir_file *f, unsigned char *mem, unsigned n)
 	return (double)(weir__now() - begun) / 1e9;
 }
 
-/* What waits for the thread gets its share beside what copiers deal. */
+/* A job that needs the thread gets its share beside what copiers dispatch. */
 static void beside(uint32_t io)
 {
 	enum {
@@ -225,7 +225,7 @@ static void beside(uint32_t io)
 	unsigned char *mem = memory(), *cached = memory();
 	struct run run = { 0 };
 	struct weir_file *f;
-	double alone, with;
+	double alone, with, after;
 
 	o.io = io;
 	o.reactors = 1;
@@ -242,12 +242,16 @@ static void beside(uint32_t io)
 	alone = read_directly(f, mem, READS);
 	start_with(&run, ext, LAPS);
 	with = read_directly(f, mem, READS);
-	ok(!atomic_load(&run.done), "a long cached job runs");
-	ok(with < 4 * alone + 0.3,
-	   "... and direct reads beside it wait not long: %.1f ms each, %.1f alone",
-	   with * 1e3 / READS, alone * 1e3 / READS);
+	ok(!atomic_load(&run.done),
+	   "a long cached job runs beside direct reads");
 	weir__job_cancel(&run.job);
 	wait_for(&run);
+	/* The machine may have become busier meanwhile. */
+	after = read_directly(f, mem, READS);
+	alone = after > alone ? after : alone;
+	ok(with < 4 * alone + 0.3,
+	   "direct reads beside a long cached job do not wait long: %.1f ms each, %.1f alone",
+	   with * 1e3 / READS, alone * 1e3 / READS);
 	weir_close(root);
 	weir_file_close(f);
 	munmap(mem, SIZE);
@@ -255,7 +259,7 @@ static void beside(uint32_t io)
 	free(ext);
 }
 
-/* Parts that are cached, direct, direct through slots, in turn. */
+/* Parts that are cached, direct, direct through slots, round robin. */
 static void make_mixed(struct run *run, struct weir_file *f, unsigned char *mem)
 {
 	const uint64_t part = SIZE / PARTS;
@@ -306,7 +310,7 @@ static void mixed(struct guest *g, unsigned char *mem, bool cancel,
 	if (cancel)
 		weir__job_cancel(&run.job);
 	wait_for(&run);
-	g->wrong += atomic_load(&run.told) != bytes;
+	g->wrong += atomic_load(&run.completed) != bytes;
 	g->wrong += !cancel && atomic_load(&run.good) != bytes;
 	g->wrong += !cancel && !mixed_is_right(mem);
 }
@@ -379,7 +383,7 @@ static void *wake_for_nothing(void *arg)
 	return NULL;
 }
 
-/* A wake may come late, when somebody else has the turn. */
+/* A wake may come late, when a borrower owns the reactor. */
 static void late_wakes(void)
 {
 	_Atomic bool end = false;
@@ -387,12 +391,12 @@ static void late_wakes(void)
 
 	if (pthread_create(&thread, NULL, wake_for_nothing, &end))
 		bail("no thread");
-	crowd("... also when the thread is woken for nothing");
+	crowd("jobs of all kinds end as they should while the thread is woken without news");
 	atomic_store(&end, true);
 	pthread_join(thread, NULL);
 }
 
-/* The root closes as soon as the last job is done: whoever has the turn. */
+/* The root closes as soon as the last job has ended, whoever owns the reactor. */
 static void closing(uint32_t io)
 {
 	unsigned char *mem = memory();
@@ -418,7 +422,8 @@ static void closing(uint32_t io)
 		weir_file_close(f);
 		wrong += atomic_load(&run.done) != 1;
 	}
-	is_int(wrong, 0, "a root that closes behind a job has waited for it");
+	is_int(wrong, 0,
+	       "a root that closes waits for a job that has just started");
 	munmap(mem, SIZE);
 }
 
@@ -429,8 +434,8 @@ static void contract(uint32_t io, unsigned reactors, const char *prefix)
 		skip(10, "%s", weir_error());
 		return;
 	}
-	lent(io);
-	lent_again(io);
+	borrowed(io);
+	borrowed_again(io);
 	crowd("jobs of all kinds at once end as they should");
 	late_wakes();
 	weir_close(root);

@@ -29,7 +29,7 @@ struct run {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool done;
-	uint64_t told, good;          /* bytes */
+	uint64_t reported, good;      /* bytes */
 	struct weir__outcome outcome; /* the last that was not DONE */
 	uint64_t ways[3];
 	unsigned dones;
@@ -48,7 +48,7 @@ static void on_chunk(struct weir__job *job, size_t ext, uint64_t lo,
 
 	pthread_mutex_lock(&run->lock);
 	run->most = out > run->most ? out : run->most;
-	run->told += hi - lo;
+	run->reported += hi - lo;
 	if (outcome->end != WEIR__DONE)
 		run->outcome = *outcome;
 	else
@@ -152,11 +152,12 @@ static void read_range(struct weir_file *f, uint64_t off, uint64_t len,
 		bail("%s", weir_error());
 	wait_for(&run);
 	is_int(run.outcome.end, WEIR__DONE, "%s arrives", what);
-	ok(!memcmp(to, content + off, len), "... with the bytes of the file");
+	ok(!memcmp(to, content + off, len), "%s has the bytes of the file",
+	   what);
 	ok(only(mem, (size_t)(to - mem), 0xa5) &&
 		   only(to + len, room - len - (size_t)(to - mem), 0xa5),
-	   "... and no byte beside them is written");
-	is_int(run.told, len, "... each told once");
+	   "%s writes no byte beside its own", what);
+	is_int(run.reported, len, "%s is reported once, byte for byte", what);
 	munmap(mem, room);
 }
 
@@ -232,8 +233,8 @@ static void many_extents(void)
 		wrong +=
 			!!memcmp(ext[i].addr, content + ext[i].off, ext[i].len);
 	is_int(wrong, 0, "%d extents of any size and place arrive", N);
-	is_int(run.good, sum, "... each told once");
-	is_int(run.dones, 1, "... and the job ends once");
+	is_int(run.good, sum, "%d extents are each reported once", N);
+	is_int(run.dones, 1, "a job of %d extents ends once", N);
 	munmap(mem, 64u << 20);
 	free(ext);
 	weir_file_close(f);
@@ -254,8 +255,9 @@ static void past_the_end(void)
 	is_int(run.outcome.end, WEIR__END_OF_FILE,
 	       "a read beyond the end fails as such");
 	ok(run.good >= 1u << 20 && run.good <= 5u << 20,
-	   "... but what lies before the end arrives");
-	is_int(run.told, ext.len, "... and every byte is told");
+	   "of a read beyond the end the bytes before the end arrive");
+	is_int(run.reported, ext.len,
+	       "of a read beyond the end every byte is reported");
 	munmap(mem, 16u << 20);
 	weir_file_close(f);
 }
@@ -277,16 +279,18 @@ static void cancel(void)
 	start(&run, ext, 200);
 	weir__job_cancel(&run.job);
 	wait_for(&run);
-	is_int(run.told, 200 * PART, "a cancelled job tells every byte once");
-	is_int(run.outcome.end, WEIR__CANCELLED, "... as cancelled");
-	ok(run.good < 200 * PART, "... and reads no more");
+	is_int(run.reported, 200 * PART,
+	       "a cancelled job reports every byte once");
+	is_int(run.outcome.end, WEIR__CANCELLED,
+	       "a cancelled job ends as cancelled");
+	ok(run.good < 200 * PART, "a cancelled job starts no more reads");
 	munmap(mem, 200 * (size_t)PART);
 	free(ext);
 	weir_file_close(f);
 }
 
-/* The later of two jobs does not take all the room there is: one chunk. */
-static void in_turn(uint32_t io)
+/* The later of two jobs does not take the whole window, which is one chunk. */
+static void round_robin(uint32_t io)
 {
 	enum {
 		PART = 1 << 20,
@@ -299,7 +303,7 @@ static void in_turn(uint32_t io)
 	struct weir__extent ext[2 * PARTS];
 	struct run first, second;
 	struct weir_file *f;
-	uint64_t told;
+	uint64_t reported;
 
 	o.io = io;
 	o.chunk = PART;
@@ -316,12 +320,13 @@ static void in_turn(uint32_t io)
 	start(&second, ext + PARTS, PARTS);
 	wait_for(&second);
 	pthread_mutex_lock(&first.lock);
-	told = first.told;
+	reported = first.reported;
 	pthread_mutex_unlock(&first.lock);
-	ok(told >= PARTS * (uint64_t)PART / 4 * 3,
-	   "of two jobs the earlier has its turns beside the later");
+	ok(reported >= PARTS * (uint64_t)PART / 4 * 3,
+	   "two jobs are served round robin: the later does not overtake the earlier");
 	wait_for(&first);
-	ok(first.most <= 1, "... and no more is in flight than was said");
+	ok(first.most <= 1,
+	   "no more chunks are in flight than the depth allows");
 	munmap(mem, 2 * PARTS * (size_t)PART);
 	weir_file_close(f);
 	weir_close(root);
@@ -329,7 +334,7 @@ static void in_turn(uint32_t io)
 	eng = old_eng;
 }
 
-/* On a file system whose answers take long more may be asked for. */
+/* The window is larger for file systems whose answers take long. */
 static void far_away(void)
 {
 	enum {
@@ -356,7 +361,7 @@ static void far_away(void)
 	weir_file_close(f);
 }
 
-/* Two reactors, one chunk at a time: each lets the other go on. */
+/* Two reactors, one chunk at a time: each wakes the other. */
 static void one_at_a_time(void)
 {
 	struct weir_file *f = open_file(path, 0);
@@ -375,7 +380,7 @@ static void one_at_a_time(void)
 				      .arg = &run };
 	weir__job_start(eng, &run.job);
 	wait_for(&run);
-	is_int(run.good, SIZE, "a job of depth 1 ends, too");
+	is_int(run.good, SIZE, "a job of depth 1 ends with two reactors");
 	munmap(mem, SIZE);
 	weir_file_close(f);
 }
@@ -413,7 +418,8 @@ static void writing(void)
 	wait_for(&run);
 	is_int(run.outcome.end, WEIR__DONE, "a file is written");
 	weir__file_read(f, back, SIZE, 0);
-	ok(!memcmp(back, content, SIZE), "... with the bytes of the memory");
+	ok(!memcmp(back, content, SIZE),
+	   "a file that is written has the bytes of the memory");
 	weir_file_close(f);
 	unlink(name);
 	munmap(back, SIZE);
@@ -441,11 +447,11 @@ static void refused_direct(void)
 {
 	struct weir_file *f = open_file(path, 0);
 
-	/* As a file system does that wants larger blocks than it said. */
+	/* As of a file system that wants larger blocks than it reports. */
 	f->off_align = f->mem_align = 1;
 	read_range(f, 533, 1u << 20, 1, false, "a range that O_DIRECT refuses");
 	ok(!atomic_load(&f->direct_ok),
-	   "... and the file goes through the page cache from then on");
+	   "a file that refused O_DIRECT is read through the page cache from then on");
 	weir_file_close(f);
 }
 
@@ -468,7 +474,7 @@ static void contract(uint32_t io, const char *prefix)
 	many_extents();
 	past_the_end();
 	cancel();
-	in_turn(io);
+	round_robin(io);
 	far_away();
 	one_at_a_time();
 	writing();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that closes descriptors that are not its own, as daemons do: those
- * by which the engine's threads are woken, and those of its rings.
+ * A program that closes descriptors that are not its own, as daemons do: the
+ * eventfds that wake the engine's threads, and those of its rings.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,18 +110,19 @@ static void closed(struct weir *root)
 	double begun;
 
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "a root loads");
+	       "a root loads with its own eventfds");
 	usleep(20000);
-	ok(take_away(EVENTFD, -1) >= 2, "... its eventfds are closed");
+	ok(take_away(EVENTFD, -1) >= 2, "the program closes the eventfds");
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "... and it loads");
+	       "a root loads after its eventfds were closed");
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, LIMIT), 0,
-	       "... also from the page cache");
+	       "a root loads from the page cache after its eventfds were closed");
 	usleep(20000);
 	take_away(EVENTFD, -1);
 	begun = seconds();
 	weir_close(root);
-	ok(seconds() - begun < 25, "... and is closed, without the last two");
+	ok(seconds() - begun < 25,
+	   "a root whose eventfds were closed is closed in time");
 }
 
 static void replaced(struct weir *root)
@@ -132,17 +133,17 @@ static void replaced(struct weir *root)
 	    lseek(fd, 0, SEEK_SET) < 0)
 		bail("%s cannot be written", other);
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "a root loads");
+	       "a second root loads with its own eventfds");
 	usleep(20000);
 	ok(take_away(EVENTFD, fd) >= 2,
-	   "... a file gets the numbers of its eventfds");
+	   "a file of the program gets the numbers of the eventfds");
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "... and it loads");
+	       "a root loads after its eventfds were replaced");
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, LIMIT), 0,
-	       "... also from the page cache");
+	       "a root loads from the page cache after its eventfds were replaced");
 	weir_close(root);
 	is_int(lseek(fd, 0, SEEK_CUR), 0,
-	       "... and that file is neither written nor read");
+	       "the file in place of an eventfd is neither written nor read");
 	close(fd);
 }
 
@@ -172,16 +173,16 @@ static void ring_replaced(struct weir *root)
 		return;
 	}
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "a root loads");
+	       "a root loads with its own ring");
 	usleep(20000);
 	n = take_away(RING, fd);
-	ok(n >= 2, "... a file gets the numbers of its rings");
-	/* The reads that were out may be lost with a ring. */
+	ok(n >= 2, "a file of the program gets the numbers of the rings");
+	/* Reads that are in flight may be orphaned with a ring. */
 	sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "... and it loads");
+	       "a root loads after its rings were replaced");
 	weir_close(root);
-	is_int(still(n, fd), n, "... and that file stays open");
+	is_int(still(n, fd), n, "the file in place of a ring stays open");
 	for (unsigned i = 0; i < n; i++)
 		close(taken[i]);
 	close(fd);
@@ -209,8 +210,8 @@ static void none(int err, bool named)
 	root = open_root(WEIR_IO_AUTO);
 	refusal = 0;
 	ok(!root && !strstr(weir_error(), "RLIMIT_NOFILE") == !named, "%s: %s",
-	   named ? "the limit is named that is in the way"
-		 : "no limit is blamed that is not in the way",
+	   named ? "an eventfd that RLIMIT_NOFILE forbids names that limit"
+		 : "an eventfd that fails for another reason names no limit",
 	   weir_error());
 }
 

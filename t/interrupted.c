@@ -87,12 +87,14 @@ int main(void)
 	is_int(try_open(root), 0, "an open that is interrupted is repeated");
 	opens = INT32_MAX;
 	is_err(try_open(root), -EINTR, path + 9,
-	       "... but not for ever, and the file is named");
+	       "an open that is always interrupted fails and names the file");
 	opens = 0;
 	reads = 10;
-	is_int(try_open(root), 0, "so is a read of the header");
+	is_int(try_open(root), 0,
+	       "a read of the header that is interrupted is repeated");
 	reads = INT32_MAX;
-	is_err(try_open(root), -EINTR, path + 9, "... and not for ever either");
+	is_err(try_open(root), -EINTR, path + 9,
+	       "a read of the header that is always interrupted fails");
 	with = ENODATA;
 	is_err(try_open(root), -EIO, "error of the medium",
 	       "a bad sector in the header is an error of the medium");
@@ -102,7 +104,7 @@ int main(void)
 	reads = 0;
 	opens = 1;
 	is_err(try_open(root), -EIO, path + 9,
-	       "nor is an open that a server does not answer");
+	       "an open that a server does not answer is no -ETIMEDOUT");
 	with = EINTR;
 	reads = INT32_MAX;
 	on_engine = true;
@@ -110,7 +112,7 @@ int main(void)
 	       path + 9, "a load fails whose reads are always interrupted");
 	reads = 10;
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, -1), 0,
-	       "... and ends well when they are not any more");
+	       "a load ends well when its reads are interrupted a few times");
 	weir_close(root);
 	unlink(path);
 	return done_testing();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job that needs a queue to a device, and is about to start while the root
- * closes, behind a device whose queue never opens. In a child: the thread that
- * opens it is left behind.
+ * A job that needs a queue to a device and starts while the root closes, after a
+ * job whose device's queue never opens. In a child process: the thread that opens
+ * that queue never ends.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ static struct weir__engine *eng;
 static struct run first, late;
 static _Atomic uint32_t at_door;
 
-/* In place of the library's; the late one goes on when the first is told. */
+/* In place of the library's; the late job goes on when the first has ended. */
 bool __real_weir__queues_prepare(struct weir__engine *e, struct weir__job *job);
 bool __wrap_weir__queues_prepare(struct weir__engine *e, struct weir__job *job);
 bool __wrap_weir__queues_prepare(struct weir__engine *e, struct weir__job *job)
@@ -150,6 +150,6 @@ int main(void)
 	}
 	waitpid(pid, &status, 0);
 	is_int(status, 0,
-	       "a job that starts while the root gives up on a device is told");
+	       "a job that starts while the root gives up on a device ends as abandoned");
 	return done_testing();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads to a device that were given up before a thread began them: the slots
- * that they were promised are used again. The device is the CPU, which is
- * copied to as to any other.
+ * Reads to a device that were orphaned before a thread began them: the slots
+ * reserved for them are used again. The device is the CPU, which is copied to as
+ * to any other.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -91,7 +91,7 @@ static int read_to(struct run *run, struct weir_dev *dev,
 
 int main(void)
 {
-	static struct run late, next; /* late is the engine's for ever */
+	static struct run late, next; /* late stays the engine's */
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir_file *file;
 	struct weir_dev *dev;
@@ -116,11 +116,14 @@ int main(void)
 	is_int(read_to(&late, dev, file), -ETIME,
 	       "reads to a device that do not end are given up");
 	atomic_store(&hang, false);
-	is_int(hung, 1, "... of which a thread had begun one");
-	/* The thread that hung is behind those that were only queued. */
+	is_int(hung, 1,
+	       "of the reads that are given up a thread had begun one");
+	/* The thread that hung then takes the reads that were only queued. */
 	usleep(300000);
-	is_int(read_to(&next, dev, file), 0, "the next ones have slots");
-	ok(!memcmp(to, bytes, SIZE), "... and the right bytes");
+	is_int(read_to(&next, dev, file), 0,
+	       "the next reads to a device have slots");
+	ok(!memcmp(to, bytes, SIZE),
+	   "the next reads to a device bring the right bytes");
 	/* The file is the late job's, too. */
 	weir_close(root);
 	return done_testing();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queue of a pool while one who pushes has taken his place in it and not
- * filled it. The pool is compiled into this test, which takes the two steps of
- * a push apart.
+ * The queue of a pool while a pusher has reserved a position and not published
+ * its task. The pool is compiled into this test, which makes the two steps of a
+ * push one by one.
  */
 #include "../lib/io/pool.c"
 
@@ -77,11 +77,13 @@ static void after_a_gap(unsigned n)
 	queue_publish(p, at, &first);
 	wake_threads(p, at);
 	ok(becomes(&ended, 2 + n),
-	   "%u published before the one in front of them: run by the thread that is idle",
+	   "an idle thread runs %u tasks published before the one in front of them",
 	   n);
 	atomic_store(&gate, true);
 	weir__pool_free(p);
-	is_int(ended, 3 + n, "... and that one, too");
+	is_int(ended, 3 + n,
+	       "the task published last, in front of %u others, is run as well",
+	       n);
 	begun = ended = 0;
 	gate = false;
 }

@@ -93,7 +93,7 @@ static void crowd(void)
 	weir__pool_free(pool);
 	is_int(total, PUSHERS * TASKS,
 	       "all that is queued is run before the end");
-	is_int(not_once(c, PUSHERS * TASKS), 0, "... each task once");
+	is_int(not_once(c, PUSHERS * TASKS), 0, "each task is run once");
 	free(c);
 }
 
@@ -112,7 +112,7 @@ static void together(void)
 	       "tasks that wait for each other all run: there are threads for them");
 	atomic_store(&gate, true);
 	weir__pool_free(pool);
-	is_int(total, 4, "... to their ends");
+	is_int(total, 4, "tasks that waited for each other all end");
 }
 
 /* Two tasks at an idle thread, the first of which never ends by itself. */
@@ -138,7 +138,8 @@ static void behind(void)
 		atomic_store(&gate, true);
 		weir__pool_free(pool);
 	}
-	is_int(stuck, 0, "no task waits behind one that blocks");
+	is_int(stuck, 0,
+	       "no task waits for one that blocks while a thread is idle");
 }
 
 static void full(void)
@@ -153,10 +154,11 @@ static void full(void)
 		usleep(100);
 	for (int i = 1; i < 4; i++)
 		weir__pool_push(pool, &c[i].task);
-	is_int(total, 1, "what a full queue cannot hold is run by who pushes");
+	is_int(total, 1, "a task that does not fit the queue runs in the push");
 	atomic_store(&gate, true);
 	weir__pool_free(pool);
-	is_int(not_once(c, 4), 0, "... and the rest in its turn");
+	is_int(not_once(c, 4), 0,
+	       "tasks run once when the queue was full, too");
 }
 
 /* As where RLIMIT_NPROC lets none be made. */
@@ -170,7 +172,7 @@ static void no_threads(void)
 	weir__pool_free(pool);
 }
 
-/* Threads that hang are left behind, and what is queued is run all the same. */
+/* Threads that hang are not waited for; what is queued is run all the same. */
 static void hanging(void)
 {
 	struct weir__pool *pool = make(1, 16);
@@ -186,7 +188,8 @@ static void hanging(void)
 	weir__pool_more(pool);
 	for (int i = 0; i < 50000 && !atomic_load(&total); i++)
 		usleep(100);
-	is_int(total, 1, "a thread more runs what waits behind one that hangs");
+	is_int(total, 1,
+	       "one more thread runs the task queued after one that hangs");
 	atomic_store(&gate, true);
 	weir__pool_free(pool);
 
@@ -199,7 +202,7 @@ static void hanging(void)
 	weir__pool_push(pool, &c[2].task);
 	ok(!weir__pool_stop(pool, weir__deadline(20000000)),
 	   "a pool that stops does not wait for a thread that hangs");
-	is_int(total, 1, "... and has run what was queued");
+	is_int(total, 1, "a pool that stops has run what was queued");
 	atomic_store(&gate, true);
 	while (atomic_load(&total) < 2)
 		usleep(100);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads that never end. Those of threads hang in a pread(2) of ours, those of a
- * ring are sent to a pipe that nobody writes to.
+ * Reads that never end. Those of threads hang in this test's pread(2), those of a
+ * ring read a pipe that nobody writes to.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -132,14 +132,16 @@ static void given_up(uint32_t io, uint32_t way)
 	hang = true;
 	is_err(sample_load_way(root, path, way, 3, 40 * SECOND), -ETIME,
 	       "read_timeout",
-	       "a load whose reads do not end fails, and it is said: %s",
+	       "a load whose reads do not end fails and says why: %s",
 	       weir_error());
 	hang = false;
-	has_str(weir_error(), strrchr(path, '/') + 1, "... naming the file");
-	ok(hung > 0, "... with %u reads out", hung);
+	has_str(weir_error(), strrchr(path, '/') + 1,
+		"the failure of such a load names the file");
+	ok(hung > 0, "such a load had %u reads in flight", hung);
 	is_int(sample_load_way(root, path, way, 3, 40 * SECOND), 0,
-	       "... and the next load is read by others");
-	close_within(root, 20, "... the root is closed without them");
+	       "the next load is read by other threads or entries");
+	close_within(root, 20,
+		     "the root is closed without the reads of a load");
 }
 
 static struct weir_buf *buf_of(struct weir_dev *dev, size_t bytes)
@@ -175,13 +177,16 @@ static void in_a_stream(uint32_t io, uint32_t way)
 	is_err(weir_stream_sync(s, 40 * SECOND), -ETIME, "read_timeout",
 	       "a stream fails whose read does not end");
 	hang = false;
-	is_int(weir_stream_reset(s), 0, "... can be reset");
+	is_int(weir_stream_reset(s), 0,
+	       "a stream that failed on a late read can be reset");
 	weir_stream_read(s, file, 0, &t, 0, (size_t)bytes);
-	is_int(weir_stream_sync(s, 40 * SECOND), 0, "... and reads again");
+	is_int(weir_stream_sync(s, 40 * SECOND), 0,
+	       "a stream that was reset reads again");
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(buf);
-	close_within(root, 20, "... the root is closed without that read");
+	close_within(root, 20,
+		     "the root is closed without the read of a stream");
 }
 
 static void for_ever(uint32_t io, uint32_t way)
@@ -192,7 +197,8 @@ static void for_ever(uint32_t io, uint32_t way)
 	hang = true;
 	is_int(sample_load_way(root, path, way, 3, SECOND), -ETIMEDOUT,
 	       "without a limit reads are waited for");
-	close_within(root, 20, "... but not by a root that closes");
+	close_within(root, 20,
+		     "a root that closes waits for no read without a limit");
 	hang = false;
 }
 
@@ -202,7 +208,7 @@ static void moving(uint32_t io)
 
 	slow = 250;
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, 50 * SECOND),
-	       0, "reads that come slowly, but come, are waited for");
+	       0, "reads that arrive slowly are waited for");
 	slow = 0;
 	weir_close(root);
 }
@@ -241,7 +247,7 @@ int main(void)
 	contract(WEIR_IO_SYNC, WEIR_WAY_BUFFERED, "page cache: ");
 	moving(WEIR_IO_SYNC);
 	unlink(path);
-	/* What comes now is for nobody. */
+	/* These reads were orphaned. */
 	let_go = true;
 	usleep(300000);
 	return done_testing();

@@ -69,7 +69,7 @@ static unsigned truth(uint64_t from, uint64_t to)
 	return (unsigned)(in * 1000 / pages);
 }
 
-/* In part, for which nothing but counting will do. */
+/* Resident in part: all pages have to be counted. */
 static void counted(uint64_t from, const char *what)
 {
 	unsigned has = truth(from, SIZE);
@@ -90,13 +90,14 @@ static bool obeys(void)
 
 static void shares(void)
 {
-	is_int(share(0, SIZE), 0, "nothing of a long range");
-	is_int(share(5, 5000), 0, "... and of a short one");
+	is_int(share(0, SIZE), 0, "nothing of a long range is resident");
+	is_int(share(5, 5000), 0, "nothing of a short range is resident");
 	fetch(0, SIZE);
-	is_int(share(0, SIZE), 1000, "all of a long range");
-	is_int(share(3 * MIB + 77, 9 * MIB + 1), 1000, "... from anywhere");
-	is_int(share(SIZE - 1, SIZE), 1000, "... and of a byte");
-	is_int(share(9, 9), 1000, "and of none at all");
+	is_int(share(0, SIZE), 1000, "all of a long range is resident");
+	is_int(share(3 * MIB + 77, 9 * MIB + 1), 1000,
+	       "all of a range from any offset is resident");
+	is_int(share(SIZE - 1, SIZE), 1000, "all of one byte is resident");
+	is_int(share(9, 9), 1000, "all of an empty range is resident");
 	drop(0, SIZE / 2);
 	counted(0, "half of it, at one end");
 	counted(SIZE / 2 - 4 * MIB, "little that is missing");

@@ -134,6 +134,6 @@ int main(void)
 		skip(1, "no seccomp filter can be set");
 	else
 		is_int(status, 0,
-		       "when the ring dies, loads go on with threads, and it is said");
+		       "when the ring fails, loads go on with threads, and weir_io_info says so");
 	return done_testing();
 }

@@ -71,17 +71,16 @@ static void without(const char *lacks)
 
 	if (weir_open(&o, &root) < 0 || weir_io_info(root, &info) < 0)
 		bail("%s", weir_error());
-	is_int(info.method, WEIR_IO_SYNC, "such a ring is not used");
-	has_str(info.why, lacks, "... and the reason is said");
+	is_int(info.method, WEIR_IO_SYNC, "the ring is not used");
+	has_str(info.why, lacks, "weir_io_info says why the ring is not used");
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, -1), 0,
-	       "... and threads load a model");
+	       "threads load a model in place of the ring");
 	weir_close(root);
 	o.io = WEIR_IO_URING;
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	ok(weir_io_info(root, &info) < 0 && strstr(weir_error(), lacks),
-	   "... where the ring was asked for, that is an error: %s",
-	   weir_error());
+	   "opening fails where the ring was asked for: %s", weir_error());
 	weir_close(root);
 }
 

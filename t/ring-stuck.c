@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rings that refuse to be entered for ever, reads that they give up, and reactors
- * that never come to wait for theirs. What liburing's call that enters a ring
- * gives is replaced.
+ * Rings that cannot be entered any more, reads that they cancel, and reactors that
+ * always have news and so never wait. liburing's call that enters a ring is
+ * replaced.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,9 +30,9 @@ static const struct sample_tensor tensors[] = {
 };
 #define N (sizeof(tensors) / sizeof(tensors[0]))
 
-static _Atomic int refusal;        /* what the next enters give */
+static _Atomic int refusal;        /* what the next enters return */
 static _Atomic unsigned times;     /* how many of them */
-static _Atomic unsigned refusals;  /* how many it were */
+static _Atomic unsigned refusals;  /* how many there were */
 static _Atomic bool no_descriptor; /* eventfd(2) finds none */
 static _Atomic unsigned to_cancel; /* completions that become -ECANCELED */
 
@@ -80,7 +80,7 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring,
 	return r;
 }
 
-static _Atomic bool messages; /* there is always one more for the reactor */
+static _Atomic bool messages; /* the reactor always has news */
 
 /* In place of the library's. */
 bool __real_weir__owner_release(struct weir__owner *o);
@@ -127,19 +127,21 @@ static void refused(int err)
 	struct weir *root = open_root(WEIR_IO_AUTO);
 	int r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 
-	is_int(r, 0, "a ring loads a model");
+	is_int(r, 0, "a ring loads a model before it fails");
 	refuse(err, 1000000);
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
-	is_int(r, 0, "... when it cannot be entered any more threads do");
+	is_int(r, 0,
+	       "threads load a model when the ring cannot be entered any more");
 	weir_io_info(root, &info);
 	ok(info.method == WEIR_IO_SYNC && strstr(info.why, "the ring failed"),
-	   "... and it is said: %s", info.why);
-	ok(refusals >= 32 && refusals < 5000, "... after %u tries", refusals);
+	   "weir_io_info says that the ring failed: %s", info.why);
+	ok(refusals >= 32 && refusals < 5000,
+	   "the ring is given up after %u tries", refusals);
 	weir_close(root);
 	refuse(0, 0);
 }
 
-/* The dead ring may still read the old eventfd. */
+/* The failed ring may still read the old eventfd. */
 static void no_eventfd(void)
 {
 	struct weir *root = open_root(WEIR_IO_AUTO);
@@ -150,10 +152,10 @@ static void no_eventfd(void)
 	for (int i = 0; i < 5 && !r; i++)
 		r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	is_int(r, 0,
-	       "a ring that dies while no eventfd can be had takes no wake with it");
+	       "no wakeup is lost when a ring fails while no new eventfd can be made");
 	atomic_store(&no_descriptor, false);
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
-	is_int(r, 0, "... nor when one can be had again");
+	is_int(r, 0, "no wakeup is lost when a new eventfd can be made again");
 	weir_close(root);
 	refuse(0, 0);
 }
@@ -169,11 +171,11 @@ static void brief(int err)
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	weir_io_info(root, &info);
 	ok(!r && info.method == WEIR_IO_URING && refusals == 12,
-	   "a ring that refuses for a moment is used on");
+	   "a ring that refuses for a moment stays in use");
 	weir_close(root);
 }
 
-/* It looks at the ring, which has nothing to tell most of the time. */
+/* The reactor looks at a ring that mostly has no completions. */
 static void busy(void)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
@@ -182,10 +184,12 @@ static void busy(void)
 	weir_io_info(root, &info);
 	atomic_store(&messages, true);
 	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
-	       "a ring is read by a reactor that has other work all the time");
+	       "a reactor that always has news reaps its ring");
 	sleep(2);
 	weir_io_info(root, &info);
-	is_int(info.method, WEIR_IO_URING, "... and is used on: %s", info.why);
+	is_int(info.method, WEIR_IO_URING,
+	       "the ring of a reactor that always has news stays in use: %s",
+	       info.why);
 	atomic_store(&messages, false);
 	weir_close(root);
 }
@@ -200,16 +204,18 @@ static void no_workers(void)
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	is_int(r, 0,
 	       "threads do reads for which the ring has no worker thread");
-	is_int(atomic_load(&to_cancel), 0, "... of which there were five");
+	is_int(atomic_load(&to_cancel), 0,
+	       "five reads came back without a worker thread");
 	weir_io_info(root, &info);
-	has_str(info.why, "worker thread", "... and the reason is said");
+	has_str(info.why, "worker thread",
+		"weir_io_info names the missing worker thread");
 	weir_close(root);
 
 	root = open_root(WEIR_IO_URING);
 	atomic_store(&to_cancel, 5);
 	r = sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT);
 	is_err(r, -EAGAIN, "worker thread",
-	       "where only the ring may read such a read fails, and it is said");
+	       "where only the ring may read, a read without a worker thread fails with the reason");
 	weir_close(root);
 }
 
