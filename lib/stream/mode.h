@@ -46,8 +46,9 @@ struct weir__stream_mode {
 	 */
 	uint64_t (*tail)(struct weir_stream *s);
 	/*
-	 * Queue a host function, and a file operation, of the caller's thread:
-	 * as weir__stream_op_queue. queue_file may block if native.
+	 * Queue a host function, and a file operation whose access to memory
+	 * and range of the file are set. On the caller's thread, as
+	 * weir__stream_op_queue; queue_file may block if native.
 	 */
 	int (*queue_call)(struct weir__stream_op *op);
 	int (*queue_file)(struct weir__stream_op *op);
