@@ -298,7 +298,7 @@ struct weir_load_report {
 	int64_t touch_ns;   /* time for backing fresh memory with pages: the sum
 			       of all threads, ns */
 	int64_t elapsed;    /* ns from weir_load_start() to the last tensor */
-	uint32_t io; /* WEIR_IO_URING; WEIR_IO_SYNC: no ring, or no need */
+	uint32_t io;        /* WEIR_IO_URING, or WEIR_IO_SYNC: no ring */
 	uint32_t fallbacks; /* number of files without O_DIRECT */
 	char note[240];     /* why it was slower than it could be, or "" */
 };
