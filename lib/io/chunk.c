@@ -171,17 +171,16 @@ int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 }
 
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
-		     uint64_t number, size_t *hint, struct weir__chunk *ret)
+		     uint64_t number, const struct weir__extent **hint,
+		     struct weir__chunk *ret)
 {
-	const struct weir__extent *e;
+	const struct weir__extent *e = *hint, *next;
 	uint64_t k, lo, hi, end, shift;
-	size_t i = *hint, next;
 
-	while ((next = i + job->ext[i].n_merged) < job->n_ext &&
-	       job->ext[next].first <= number)
-		i = next;
-	ret->ext = *hint = i;
-	e = &job->ext[i];
+	while ((next = e + e->n_merged) < job->ext + job->n_ext &&
+	       next->first <= number)
+		e = next;
+	ret->extent = *hint = e;
 	k = number - e->first;
 	lo = e->off;
 	hi = end = e->off + e->len;

@@ -10,9 +10,9 @@
 #include "io/engine.h"
 
 struct weir__chunk {
-	size_t ext;      /* index of its (first) extent */
-	uint64_t lo, hi; /* bytes of that extent; past it if some are merged */
-	bool in_place;   /* needs no slot */
+	const struct weir__extent *extent; /* the first, if some are merged */
+	uint64_t lo, hi;                   /* bytes of it; then past its end */
+	bool in_place;                     /* needs no slot */
 };
 
 /*
@@ -22,7 +22,8 @@ struct weir__chunk {
 int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes);
 /* Chunk @number of the job. *hint: an extent at or before its own. */
 void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
-		     uint64_t number, size_t *hint, struct weir__chunk *ret);
+		     uint64_t number, const struct weir__extent **hint,
+		     struct weir__chunk *ret);
 /* Bytes of the extents that are merged with @e. */
 uint64_t weir__chunk_sum(const struct weir__extent *e);
 

@@ -25,7 +25,7 @@ static void copy_work_done(struct weir__work *work, int res, int32_t native)
 	weir__trace_span(op->reactor->eng->weir, WEIR__TRACK_COPIER,
 			 op->reactor->index, op->lane,
 			 op->write ? "copy from device" : "copy to device",
-			 op->copying, op->job->ext[op->ext].off + op->lo,
+			 op->copying, op->extent->off + op->lo,
 			 op->hi - op->lo);
 	if (q)
 		atomic_fetch_sub(&q->out, 1);
@@ -49,7 +49,7 @@ static bool is_in_driver(struct weir__copy_queue *q)
  */
 int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {
-	const struct weir__extent *e = &op->job->ext[op->ext];
+	const struct weir__extent *e = op->extent;
 	struct weir__copy_queue *q =
 		weir__reactor_queue(&loop->reactor, e->dev);
 	int r;
@@ -82,7 +82,7 @@ int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 	if (r < 0)
 		atomic_fetch_sub(&q->out, 1);
 	else if (op->job->chunk_in_driver && is_in_driver(q))
-		weir__chunk_in_driver(op->job, op->ext, op->lo, op->hi);
+		weir__chunk_in_driver(op->job, e, op->lo, op->hi);
 	return r;
 }
 

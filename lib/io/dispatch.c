@@ -15,37 +15,25 @@
 static const struct weir__outcome cancelled = { .end = WEIR__CANCELLED };
 static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
 
-static void jobs_append(struct weir__loop *loop, struct weir__job_link *link)
-{
-	link->next = NULL;
-	*loop->jobs_end = link;
-	loop->jobs_end = &link->next;
-	loop->n_jobs++;
-}
-
-static void jobs_push(struct weir__loop *loop, struct weir__job_link *link)
-{
-	link->next = loop->jobs;
-	if (!loop->jobs)
-		loop->jobs_end = &link->next;
-	loop->jobs = link;
-	loop->n_jobs++;
-}
-
-static struct weir__job_link *jobs_pop(struct weir__loop *loop)
-{
-	struct weir__job_link *link = loop->jobs;
-
-	loop->jobs = link->next;
-	if (!loop->jobs)
-		loop->jobs_end = &loop->jobs;
-	loop->n_jobs--;
-	return link;
-}
-
 void weir__dispatch_add(struct weir__loop *loop, struct weir__job_link *link)
 {
-	jobs_append(loop, link);
+	struct weir__job_link *last = loop->last_job;
+
+	link->next = last ? last->next : link;
+	if (last)
+		last->next = link;
+	loop->last_job = link;
+	loop->n_jobs++;
+}
+
+static void jobs_drop_first(struct weir__loop *loop)
+{
+	struct weir__job_link *last = loop->last_job;
+
+	if (--loop->n_jobs)
+		last->next = last->next->next;
+	else
+		loop->last_job = NULL;
 }
 
 /*
@@ -122,7 +110,7 @@ static enum dispatched start_op(struct weir__loop *loop,
 				const struct weir__chunk *chunk)
 {
 	struct weir__job *job = link->job;
-	const struct weir__extent *e = &job->ext[chunk->ext];
+	const struct weir__extent *e = chunk->extent;
 	bool cached = weir__extent_is_cached(e);
 
 	if (!cached && weir__owner_is_borrowed(&loop->reactor.owner))
@@ -160,11 +148,11 @@ static enum dispatched dispatch_one(struct weir__loop *loop,
 	if (number >= job->n_chunks)
 		return SPENT;
 	link->deferred = number;
-	weir__job_chunk(job, eng->chunk_bytes, number, &link->ext, &chunk);
+	weir__job_chunk(job, eng->chunk_bytes, number, &link->extent, &chunk);
 	if (!cancel)
 		return start_op(loop, link, &chunk);
 	link->deferred = NONE;
-	weir__chunk_complete(job, chunk.ext, chunk.lo, chunk.hi,
+	weir__chunk_complete(job, chunk.extent, chunk.lo, chunk.hi,
 			     atomic_load(&eng->abort) ? &abandoned : &cancelled,
 			     WEIR__CHUNK_BUFFERED);
 	return DISPATCHED;
@@ -175,10 +163,11 @@ void weir__dispatch(struct weir__loop *loop)
 	unsigned blocked = 0; /* in a row */
 
 	while (blocked < loop->n_jobs && loop->free) {
-		struct weir__job_link *link = jobs_pop(loop);
+		struct weir__job_link *link = loop->last_job->next;
 
 		switch (dispatch_one(loop, link)) {
 		case SPENT:
+			jobs_drop_first(loop);
 			link_release(loop, link);
 			continue;
 		case DISPATCHED:
@@ -191,28 +180,27 @@ void weir__dispatch(struct weir__loop *loop)
 			 * others, or copiers would give each byte of the window
 			 * that comes free to a job of theirs.
 			 */
-			if (!atomic_load(&link->job->out)) {
-				jobs_push(loop, link);
+			if (!atomic_load(&link->job->out))
 				return;
-			}
 			blocked++;
 			break;
 		case BLOCKED:
 			blocked++;
 			break;
 		}
-		jobs_append(loop, link);
+		loop->last_job = link;
 	}
 }
 
 void weir__dispatch_cancel_all(struct weir__loop *loop)
 {
-	while (loop->jobs) {
-		struct weir__job_link *link = jobs_pop(loop);
+	while (loop->n_jobs) {
+		struct weir__job_link *link = loop->last_job->next;
 
 		atomic_store(&link->job->cancelled, true);
 		while (dispatch_one(loop, link) != SPENT)
 			;
+		jobs_drop_first(loop);
 		link_release(loop, link);
 	}
 }

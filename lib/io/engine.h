@@ -69,7 +69,7 @@ struct weir__job_link { /* a job on one reactor's list */
 	struct weir__msg msg;
 	struct weir__job_link *next;
 	struct weir__job *job;
-	size_t ext;             /* where the last chunk was found */
+	const struct weir__extent *extent; /* of the last chunk */
 	uint64_t deferred;      /* a chunk taken and not started, or -1 */
 	struct weir_file *file; /* that fixed was asked for, or NULL */
 	int fixed;              /* entry in the ring's table of files, or -1 */

@@ -97,33 +97,27 @@ void weir__job_item_done(struct weir__job *job)
 	engine_job_ended(eng);
 }
 
-/* Below its depth again: reactors may have deferred a chunk for that. */
-void weir__job_out_dec(struct weir__job *job)
-{
-	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
-		weir__reactors_wake(job->eng);
-}
-
-void weir__chunk_complete_merged(struct weir__job *job, size_t ext,
+void weir__chunk_complete_merged(struct weir__job *job,
+				 const struct weir__extent *e,
 				 const struct weir__outcome *outcome,
 				 enum weir__chunk_way way)
 {
-	uint32_t n = job->ext[ext].n_merged;
+	size_t ext = weir__extent_index(job, e);
 
-	for (uint32_t k = 0; k < n; k++)
-		job->chunk_done(job, ext + k, 0, job->ext[ext + k].len, outcome,
-				way);
+	for (uint32_t k = 0; k < e->n_merged; k++)
+		job->chunk_done(job, ext + k, 0, e[k].len, outcome, way);
 }
 
-void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
-			   uint64_t hi)
+void weir__chunk_in_driver(struct weir__job *job, const struct weir__extent *e,
+			   uint64_t lo, uint64_t hi)
 {
-	uint32_t n = job->ext[ext].n_merged;
+	size_t ext = weir__extent_index(job, e);
+	uint32_t n = e->n_merged;
 
 	if (n == 1)
 		job->chunk_in_driver(job, ext, lo, hi);
 	for (uint32_t k = 0; k < n && n > 1; k++)
-		job->chunk_in_driver(job, ext + k, 0, job->ext[ext + k].len);
+		job->chunk_in_driver(job, ext + k, 0, e[k].len);
 }
 
 /* A short job goes to as many reactors as it has chunks. */
@@ -149,6 +143,7 @@ void weir__job_post(struct weir__job *job)
 
 		*link = (struct weir__job_link){ .msg.kind = WEIR__MSG_JOB,
 						 .job = job,
+						 .extent = job->ext,
 						 .deferred = UINT64_MAX,
 						 .fixed = -1 };
 	}

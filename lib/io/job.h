@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "io/engine.h"
+#include "io/reactor.h"
 
 struct weir_dev;
 
@@ -22,30 +23,45 @@ bool weir__job_begin(struct weir__engine *eng, struct weir__job *job);
 /* Pass it to the reactors. It may end before this returns. */
 void weir__job_post(struct weir__job *job);
 
-/* Any thread: one of the job's chunks is no longer in flight. */
-void weir__job_out_dec(struct weir__job *job);
+/*
+ * Any thread: one of the job's chunks is no longer in flight. Below the job's
+ * depth again: reactors may have deferred a chunk for that.
+ */
+static inline void weir__job_out_dec(struct weir__job *job)
+{
+	if (atomic_fetch_sub(&job->out, 1) == job->depth && job->depth)
+		weir__reactors_wake(job->eng);
+}
 /* A chunk or a link is finished; the last one ends the job. */
 void weir__job_item_done(struct weir__job *job);
 
+static inline size_t weir__extent_index(const struct weir__job *job,
+					const struct weir__extent *e)
+{
+	return (size_t)(e - job->ext);
+}
 /* weir__chunk_complete, of a chunk of several extents. */
-void weir__chunk_complete_merged(struct weir__job *job, size_t ext,
+void weir__chunk_complete_merged(struct weir__job *job,
+				 const struct weir__extent *e,
 				 const struct weir__outcome *outcome,
 				 enum weir__chunk_way way);
 /* Report the chunk to the job, which may have ended when this returns. */
-static inline void weir__chunk_complete(struct weir__job *job, size_t ext,
+static inline void weir__chunk_complete(struct weir__job *job,
+					const struct weir__extent *e,
 					uint64_t lo, uint64_t hi,
 					const struct weir__outcome *outcome,
 					enum weir__chunk_way way)
 {
-	if (job->ext[ext].n_merged == 1)
-		job->chunk_done(job, ext, lo, hi, outcome, way);
+	if (e->n_merged == 1)
+		job->chunk_done(job, weir__extent_index(job, e), lo, hi,
+				outcome, way);
 	else
-		weir__chunk_complete_merged(job, ext, outcome, way);
+		weir__chunk_complete_merged(job, e, outcome, way);
 	weir__job_item_done(job);
 }
 /* Its copy is in the driver. The job has chunk_in_driver. */
-void weir__chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
-			   uint64_t hi);
+void weir__chunk_in_driver(struct weir__job *job, const struct weir__extent *e,
+			   uint64_t lo, uint64_t hi);
 
 /*
  * Devices to which the job has no queue, each with its reason: chunks for such

@@ -279,7 +279,7 @@ static void *loop_main(void *arg)
 		weir__dispatch(loop);
 		if (atomic_exchange(&r->trim, false))
 			weir__slots_trim(r->slots);
-		if (atomic_load(&eng->stop) && !loop->n_out && !loop->jobs)
+		if (atomic_load(&eng->stop) && !loop->n_out && !loop->n_jobs)
 			break;
 		wait_for_more(loop);
 	}
@@ -322,7 +322,6 @@ int weir__reactor_new(struct weir__engine *eng, unsigned index,
 	r->eng = eng;
 	r->index = index;
 	loop->n_ops = eng->n_ops;
-	loop->jobs_end = &loop->jobs;
 	loop->for_thread_end = &loop->for_thread;
 	loop->pause = PAUSE_MIN;
 	err = weir__wakefd_open(&r->wakefd);

@@ -24,8 +24,8 @@ struct weir__loop {
 	bool thread_needed; /* there is something that only the thread may do */
 	bool polling; /* the thread sleeps no longer than copies may wait */
 
-	/* Served round robin: the first is served, and goes to the end. */
-	struct weir__job_link *jobs, **jobs_end;
+	/* Served round robin: the next of the last is the first. */
+	struct weir__job_link *last_job;
 	unsigned n_jobs;
 
 	struct weir__op *ops;     /* all */

@@ -315,7 +315,7 @@ static struct io_uring_sqe *get_sqe(struct weir__loop *loop)
 
 static void uring_submit(struct weir__loop *loop, struct weir__op *op)
 {
-	const struct weir_file *file = op->job->ext[op->ext].file;
+	const struct weir_file *file = op->extent->file;
 	struct uring *u = loop->method;
 	struct io_uring_sqe *sqe = u->dead ? NULL : get_sqe(loop);
 	int fd = op->direct ? file->direct_fd : file->fd;

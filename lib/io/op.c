@@ -21,11 +21,6 @@
 static const struct weir__outcome done = { .end = WEIR__DONE };
 static const struct weir__outcome end_of_file = { .end = WEIR__END_OF_FILE };
 
-static const struct weir__extent *extent(const struct weir__op *op)
-{
-	return &op->job->ext[op->ext];
-}
-
 bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *))
 {
 	struct weir__op *op = weir__calloc(1, sizeof(*op));
@@ -97,7 +92,7 @@ static bool take_slot(struct weir__loop *loop, struct weir__op *op,
 static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 			 uint64_t from)
 {
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 
 	op->direct = false;
 	op->off = from;
@@ -122,7 +117,7 @@ static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 /* Whole blocks around lo..hi, into a slot. */
 static bool aim_slot(struct weir__loop *loop, struct weir__op *op)
 {
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 	uint64_t unit = weir__slot_unit(e->file);
 	uint64_t from = weir__down(e->off + op->lo, unit);
 	uint64_t to = weir__up(e->off + op->hi, unit);
@@ -140,7 +135,7 @@ static bool aim_slot(struct weir__loop *loop, struct weir__op *op)
 
 static bool aim_in_place(struct weir__op *op)
 {
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 
 	op->direct = true;
 	op->off = e->off + op->lo;
@@ -153,7 +148,7 @@ static bool aim_in_place(struct weir__op *op)
 /* False: no slot is free. */
 static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 {
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 
 	if (weir__extent_is_cached(e))
 		return aim_buffered(loop, op, e->off + op->lo);
@@ -166,7 +161,7 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
  */
 static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 {
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 
 	return loop->n_out == 1 && !e->dev &&
 	       aim_buffered(loop, op, e->off + op->lo);
@@ -176,7 +171,7 @@ static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 static void op_route(struct weir__loop *loop, struct weir__op *op)
 {
 	struct weir__engine *eng = loop->reactor.eng;
-	const struct weir_file *file = extent(op)->file;
+	const struct weir_file *file = op->extent->file;
 
 	if (eng->only_ring ||
 	    (op->direct &&
@@ -220,17 +215,17 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	bool aimed;
 
 	op->job = job;
-	op->ext = chunk->ext;
+	op->extent = chunk->extent;
 	op->lo = chunk->lo;
 	op->hi = chunk->hi;
 	op->write = job->write;
 	aimed = op_aim(loop, op, chunk->in_place) || aim_without_slot(loop, op);
-	if (!aimed && (loop->n_out > 1 || !extent(op)->dev)) {
+	if (!aimed && (loop->n_out > 1 || !op->extent->dev)) {
 		op_put(loop, op);
 		return false;
 	}
 	if (fixed && loop->method_ops->file_get)
-		op->fixed = loop->method_ops->file_get(loop, extent(op)->file);
+		op->fixed = loop->method_ops->file_get(loop, op->extent->file);
 	op->begun = weir__trace_now(loop->reactor.eng->weir);
 	op->dispatched = loop->clock;
 	loop->bytes_out += op->hi - op->lo;
@@ -266,7 +261,7 @@ static const char *span_name(const struct weir__op *op)
 /* Bytes in its slot that belong to no extent of the chunk. */
 static uint64_t over_read(const struct weir__op *op)
 {
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 	uint64_t wanted = e->n_merged == 1 ? op->hi - op->lo
 					   : weir__chunk_sum(e);
 
@@ -284,14 +279,13 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	struct weir__job *job = op->job;
 	enum weir__chunk_way way = way_of(op);
 	uint64_t lo = op->lo, hi = op->hi;
-	size_t ext = op->ext;
+	const struct weir__extent *e = op->extent;
 
 	if (outcome->end == WEIR__DONE && op->slot)
 		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
-			 span_name(op), op->begun, extent(op)->off + lo,
-			 hi - lo);
+			 span_name(op), op->begun, e->off + lo, hi - lo);
 	if (op->fixed >= 0 && loop->method_ops->file_put)
 		loop->method_ops->file_put(loop, op->fixed);
 	drop_slots(loop, op);
@@ -300,7 +294,7 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	loop->n_caller_copies -= job->submit_copy != NULL;
 	op_put(loop, op);
 	weir__job_out_dec(job);
-	weir__chunk_complete(job, ext, lo, hi, outcome, way);
+	weir__chunk_complete(job, e, lo, hi, outcome, way);
 }
 
 /*
@@ -320,7 +314,8 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 	weir__op_add(loop, op->task.run);
 	atomic_store(&job->leaked, true);
 	weir__job_out_dec(job);
-	weir__chunk_complete(job, op->ext, op->lo, op->hi, outcome, way_of(op));
+	weir__chunk_complete(job, op->extent, op->lo, op->hi, outcome,
+			     way_of(op));
 }
 
 /*
@@ -335,7 +330,7 @@ static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 	}
 	loop->bytes_out -= op->hi - op->lo;
 	op->state = WEIR__OP_COPYING;
-	if (extent(op)->dev) {
+	if (op->extent->dev) {
 		start_copy(loop, op, WEIR__OP_COPYING);
 	} else if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(loop->reactor.eng->copiers, &op->task);
@@ -354,11 +349,11 @@ static void op_retry(struct weir__loop *loop, struct weir__op *op)
 /* From now on this file is read through the page cache. */
 static void op_direct_refused(struct weir__loop *loop, struct weir__op *op)
 {
-	struct weir_file *file = extent(op)->file;
+	struct weir_file *file = op->extent->file;
 
 	if (atomic_exchange(&file->direct_ok, false))
 		atomic_fetch_add(&op->job->fallbacks, 1);
-	aim_buffered(loop, op, extent(op)->off + op->lo);
+	aim_buffered(loop, op, op->extent->off + op->lo);
 	op_retry(loop, op);
 }
 
@@ -375,10 +370,10 @@ static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 	op->buf += got;
 	op->len -= got;
 	if (op->direct)
-		back = (uint32_t)(op->off % extent(op)->file->off_align);
+		back = (uint32_t)(op->off % op->extent->file->off_align);
 	if (back == got && got) {
 		/* Less than a block each time: the page cache can do that. */
-		uint64_t from = extent(op)->off + op->lo;
+		uint64_t from = op->extent->off + op->lo;
 
 		aim_buffered(loop, op,
 			     op->slot || op->off < from ? from : op->off);

@@ -56,8 +56,8 @@ struct weir__op {
 	_Atomic(enum weir__op_state) state;
 
 	struct weir__job *job;
-	size_t ext;
-	uint64_t lo, hi; /* bytes of the extent that it is for */
+	const struct weir__extent *extent; /* the first, if some are merged */
+	uint64_t lo, hi;                   /* bytes of it */
 	bool write, direct;
 	uint8_t tries;     /* repeated without progress */
 	int fixed;         /* entry in the ring's table of files, or -1 */

@@ -14,16 +14,11 @@
 #include "io/op.h"
 #include "io/reactor.h"
 
-static const struct weir__extent *extent(const struct weir__op *op)
-{
-	return &op->job->ext[op->ext];
-}
-
 /* Out of the slot to where the bytes belong. */
 static void copy_out(struct weir__op *op)
 {
 	struct weir__reactor *r = op->reactor;
-	const struct weir__extent *e = extent(op);
+	const struct weir__extent *e = op->extent;
 	int64_t begun = weir__trace_now(r->eng->weir);
 
 	memcpy(e->addr + op->lo, op->payload, op->hi - op->lo);
@@ -54,13 +49,15 @@ static void drop_reservation(struct weir__op *op)
 
 bool weir__op_execute(struct weir__op *op)
 {
-	const struct weir_file *file = extent(op)->file;
-	int fd = op->direct ? file->direct_fd : file->fd;
+	const struct weir_file *file;
+	int fd;
 
 	if (op->state == WEIR__OP_ORPHANED) {
 		drop_reservation(op);
 		return false;
 	}
+	file = op->extent->file;
+	fd = op->direct ? file->direct_fd : file->fd;
 	if (!op->buf)
 		bind_slot(op);
 	if (op->state == WEIR__OP_COPYING)

@@ -53,7 +53,7 @@ static struct weir__segment repack(const struct weir__op *op,
 				   const struct weir__extent *e, uint32_t n,
 				   unsigned char *to)
 {
-	uint64_t begin = op->job->ext[op->ext].off;
+	uint64_t begin = op->extent->off;
 
 	for (uint32_t k = 0; k < n; k++)
 		memcpy(to + (e[k].addr - e->addr),
@@ -67,8 +67,8 @@ static struct weir__segment repack(const struct weir__op *op,
 
 void weir__scatter_make(struct weir__loop *loop, struct weir__op *op)
 {
-	const struct weir__extent *e = &op->job->ext[op->ext];
-	struct weir__segment *segment = &op->job->segment[op->ext];
+	const struct weir__extent *e = op->extent;
+	struct weir__segment *segment = &op->job->segment[e - op->job->ext];
 	size_t n = 0, used = 0, bytes = 0;
 	uint32_t k;
 
