@@ -183,7 +183,7 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 	ret->extent = *hint = e;
 	k = number - e->first;
 	lo = e->off;
-	hi = end = e->off + e->len;
+	hi = e->off + e->len;
 	ret->in_place = e->buffered && !e->dev;
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
@@ -194,12 +194,7 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		}
 		k -= lo < body;
 		lo = body;
-		hi = weir__down(end, e->block);
-		if (k == count_units(lo, hi, chunk)) {
-			lo = hi;
-			hi = end;
-			goto out;
-		}
+		hi = weir__down(hi, e->block);
 		ret->in_place = true;
 	} else if (e->n_merged > 1) {
 		const struct weir__extent *last = e + e->n_merged - 1;
@@ -211,8 +206,13 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 	end = ((lo + shift) / chunk + k + 1) * chunk - shift;
 	if (k)
 		lo = end - chunk;
-	if (end < hi)
+	if (end < hi) {
 		hi = end;
+	} else if (lo >= hi) { /* the block after those in place */
+		lo = hi;
+		hi = e->off + e->len;
+		ret->in_place = false;
+	}
 out:
 	ret->lo = lo - e->off;
 	ret->hi = hi - e->off;

@@ -43,6 +43,25 @@ static bool is_in_driver(struct weir__copy_queue *q)
 	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
 
+/* The other members are 0 since the op was made. */
+static void work_fill(struct weir__op *op)
+{
+	struct weir__work *work = &op->work;
+	unsigned char *memory = op->extent->addr + op->lo;
+
+	work->kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET;
+	work->dst = op->write ? op->payload : memory;
+	work->src = op->write ? memory : op->payload;
+	work->dst_host = op->write;
+	work->src_host = !op->write;
+	work->width = op->hi - op->lo;
+	work->rows = 1;
+	work->segment = NULL;
+	work->n_segments = 0;
+	work->done = copy_work_done;
+	work->leaked = false;
+}
+
 /*
  * A job with a queue of its own needs the engine's as well: opening that has
  * page-locked the slots.
@@ -56,17 +75,8 @@ int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 
 	if (!q)
 		return weir__job_refusal(op->job, e->dev);
-	op->work = (struct weir__work){
-		.kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET,
-		.dst = op->write ? op->payload : e->addr + op->lo,
-		.src = op->write ? e->addr + op->lo : op->payload,
-		.dst_host = op->write,
-		.src_host = !op->write,
-		.width = op->hi - op->lo,
-		.rows = 1,
-		.arg = q,
-		.done = copy_work_done,
-	};
+	work_fill(op);
+	op->work.arg = q;
 	if (e->n_merged > 1)
 		weir__scatter_make(loop, op);
 	op->copying = weir__trace_now(op->reactor->eng->weir);

@@ -78,9 +78,9 @@ weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 {
 	unsigned n = atomic_load_explicit(&r->n_queues, memory_order_acquire);
 
-	for (unsigned i = 0; i < n; i++)
-		if (r->queue[i].dev == dev)
-			return &r->queue[i];
+	for (struct weir__copy_queue *q = r->queue; q < r->queue + n; q++)
+		if (q->dev == dev)
+			return q;
 	return NULL;
 }
 
