@@ -86,10 +86,8 @@ int weir_dev_find(struct weir *weir, const char *name,
 	return dev_find(weir, name, strlen(name), ret_dev);
 }
 
-int weir__dev_result(const struct weir_dev *dev, const char *what, int r)
+int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r)
 {
-	if (r <= 0 && r >= -4095)
-		return r;
 	return weir__fail(-EIO,
 			  "%s: %s of backend %s returned %d, which is no errno",
 			  dev->desc.name, what, dev->backend->name, r);

@@ -36,11 +36,17 @@ struct weir_dev {
 
 /* Open the device's state if that has not happened. May block. */
 int weir__dev_use(struct weir_dev *dev);
+/* -EIO with a sentence: @what returned @r. */
+int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r);
 /*
  * The result of the backend's function @what, as the library passes it on: a
  * number that is neither 0 nor an errno becomes -EIO.
  */
-int weir__dev_result(const struct weir_dev *dev, const char *what, int r);
+static inline int weir__dev_result(const struct weir_dev *dev, const char *what,
+				   int r)
+{
+	return r <= 0 && r >= -4095 ? r : weir__dev_no_errno(dev, what, r);
+}
 /*
  * Can the backend of @dev copy between memory of @dev and memory of @other? 1:
  * yes; 0: no; < 0 with a sentence: it could, and failed. May block.

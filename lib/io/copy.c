@@ -43,12 +43,13 @@ static bool is_in_driver(struct weir__copy_queue *q)
 	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
 
-/* The other members are 0 since the op was made. */
+/* Members that only other kinds of work use stay 0, as the op was made. */
 static void work_fill(struct weir__op *op)
 {
 	struct weir__work *work = &op->work;
 	unsigned char *memory = op->extent->addr + op->lo;
 
+	work->next = NULL;
 	work->kind = op->write ? WEIR__WORK_GET : WEIR__WORK_SET;
 	work->dst = op->write ? op->payload : memory;
 	work->src = op->write ? memory : op->payload;

@@ -24,7 +24,7 @@ struct weir__loop {
 	bool thread_needed; /* there is something that only the thread may do */
 	bool polling; /* the thread sleeps no longer than copies may wait */
 
-	/* Served round robin: the next of the last is the first. */
+	/* A circular list, served round robin: last_job->next is first. */
 	struct weir__job_link *last_job;
 	unsigned n_jobs;
 

@@ -46,8 +46,6 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	op->state = WEIR__OP_QUEUED;
 	op->tries = 0;
 	op->fixed = -1;
-	op->slot = NULL;
-	op->repack_slot = NULL;
 	op->native = 0;
 	loop->n_out++;
 	return op;
@@ -258,6 +256,16 @@ static const char *span_name(const struct weir__op *op)
 	return op->write ? "write" : name[way_of(op)];
 }
 
+/* Only while a trace runs. */
+static void op_trace(const struct weir__op *op)
+{
+	const struct weir__reactor *r = op->reactor;
+
+	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
+			 span_name(op), op->begun, op->extent->off + op->lo,
+			 op->hi - op->lo);
+}
+
 /* Bytes in its slot that belong to no extent of the chunk. */
 static uint64_t over_read(const struct weir__op *op)
 {
@@ -275,7 +283,6 @@ static uint64_t over_read(const struct weir__op *op)
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
 {
-	struct weir__reactor *r = &loop->reactor;
 	struct weir__job *job = op->job;
 	enum weir__chunk_way way = way_of(op);
 	uint64_t lo = op->lo, hi = op->hi;
@@ -284,8 +291,8 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	if (outcome->end == WEIR__DONE && op->slot)
 		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
-	weir__trace_span(r->eng->weir, WEIR__TRACK_REACTOR, r->index, op->lane,
-			 span_name(op), op->begun, e->off + lo, hi - lo);
+	if (op->begun)
+		op_trace(op);
 	if (op->fixed >= 0 && loop->method_ops->file_put)
 		loop->method_ops->file_put(loop, op->fixed);
 	drop_slots(loop, op);
@@ -329,10 +336,12 @@ static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 		return;
 	}
 	loop->bytes_out -= op->hi - op->lo;
-	op->state = WEIR__OP_COPYING;
 	if (op->extent->dev) {
 		start_copy(loop, op, WEIR__OP_COPYING);
-	} else if (op->hi - op->lo > INLINE_COPY) {
+		return;
+	}
+	op->state = WEIR__OP_COPYING;
+	if (op->hi - op->lo > INLINE_COPY) {
 		weir__pool_push(loop->reactor.eng->copiers, &op->task);
 	} else {
 		weir__op_execute(op);
@@ -389,12 +398,14 @@ static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 /* The copy out of its slot or into it has ended. */
 static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 {
+	bool fetched = op->state == WEIR__OP_FETCHING;
+
 	/* A lost device may still write to the slot. */
-	if (op->state == WEIR__OP_FETCHING && op->work.leaked)
+	if (fetched && op->work.leaked)
 		op->slot = NULL;
 	if (err < 0) {
 		op_fail(loop, op, err);
-	} else if (op->state == WEIR__OP_FETCHING) {
+	} else if (fetched) {
 		op->state = WEIR__OP_QUEUED;
 		op_route(loop, op);
 	} else {
@@ -404,9 +415,11 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 
 void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 {
-	if (op->state == WEIR__OP_ORPHANED)
+	enum weir__op_state state = op->state;
+
+	if (state == WEIR__OP_ORPHANED)
 		return; /* too late: the chunk was completed */
-	if (op->state != WEIR__OP_QUEUED) {
+	if (state != WEIR__OP_QUEUED) {
 		op_copied(loop, op, (int)res);
 		return;
 	}
