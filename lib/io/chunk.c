@@ -106,33 +106,38 @@ static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 	       a->buffered == b->buffered;
 }
 
-/*
- * Do the extents from @e to @last fit a slot as they are in the file, and a
- * second one with their distances in memory (scatter.c)?
- */
-static bool fits_slots(const struct weir__extent *e,
-		       const struct weir__extent *last, uint64_t chunk)
+/* The offset in the file where a slot that begins with @e ends. */
+static uint64_t slot_end(const struct weir__extent *e, uint64_t chunk)
 {
 	uint64_t unit = weir__slot_unit(e->file);
-	uint64_t from = weir__down(e->off, unit);
 
-	if (last->gap_group && last->gap_group == e->gap_group &&
-	    (uintptr_t)last->addr + last->len - (uintptr_t)e->addr > chunk)
-		return false;
-	return weir__up(last->off + last->len, unit) - from <= chunk;
+	return weir__down(weir__down(e->off, unit) + chunk, unit);
+}
+
+/*
+ * Do the extents from @e to @last fit a slot with their distances in memory
+ * (scatter.c)?
+ */
+static bool fits_repacked(const struct weir__extent *e,
+			  const struct weir__extent *last, uint64_t chunk)
+{
+	return !last->gap_group || last->gap_group != e->gap_group ||
+	       (uintptr_t)last->addr + last->len - (uintptr_t)e->addr <= chunk;
 }
 
 /* How many extents from @e on, of @n, can be one chunk? */
 static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 				uint64_t chunk)
 {
+	uint64_t limit = slot_end(e, chunk);
 	uint32_t k = 1;
 
 	for (; k < n; k++) {
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
 		if (!same_way(e, &e[k]) || e[k].off < end ||
-		    e[k].off - end > MAX_GAP || !fits_slots(e, &e[k], chunk))
+		    e[k].off - end > MAX_GAP || e[k].off + e[k].len > limit ||
+		    !fits_repacked(e, &e[k], chunk))
 			break;
 	}
 	return k;
