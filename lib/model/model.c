@@ -235,7 +235,6 @@ static int pair_out(const struct weir_model *m, size_t i,
 		value.str = m->text + pair->value.at;
 		value.len = pair->value.n;
 	}
-
 	return weir__info_out(ret_value, &value, sizeof(value));
 }
 
