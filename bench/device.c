@@ -206,7 +206,7 @@ static void run(struct to_device *d, const struct pair *like, unsigned pairs,
 /*
  * A resident file, read to the slots: to a null device, which completes copies
  * at once, and to bench_device. The stand-in's worker shares the CPUs with the
- * readers, so that there the second has no goal.
+ * readers, so with it the second row has no goal.
  */
 static void ring(unsigned threads, const char *name, const char *limit,
 		 unsigned pairs)

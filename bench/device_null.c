@@ -13,7 +13,7 @@
 #include "null.h"
 #include "dev/registry.h"
 
-#define EXTENT (256ull << 20) /* again and again to the same memory */
+#define EXTENT (256ull << 20) /* always to the same memory */
 #define SOURCE_LATENCY 200000 /* ns */
 
 static const struct row {

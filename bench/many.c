@@ -35,7 +35,7 @@ static void raw_many(void *arg, struct sample *s)
 	raw_loop(c, c->many, s);
 }
 
-/* How much two files differ by their place on the disk alone. */
+/* How much reads of two files differ only by their places on the disk. */
 static void row_place(struct counts *c, unsigned pairs)
 {
 	struct pair p = { .name = "many: place of its file, raw",
@@ -114,7 +114,7 @@ static double allocated(void)
 }
 
 struct opened {
-	double ns, bytes; /* for each tensor, bytes without its name */
+	double ns, bytes; /* per tensor; bytes without its name */
 };
 
 static double name_bytes(const struct weir_model *m)

@@ -36,8 +36,8 @@ static void add(const char *name, const char *file, const char *unit,
 }
 
 /*
- * The third load into the same memory. @tables: most of the faults are those of
- * tables of tensors, so that they are printed but not judged.
+ * The third load to the same memory. @tables: most of the faults are of tables
+ * of tensors, so they are printed but not judged.
  */
 static void steady(const struct file *f, const char *label, bool tables)
 {

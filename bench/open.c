@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/open FILE [N]: the cost of opening a model for each of its tensors:
- * time (the median of N runs), memory while it is open, and peak memory while
- * it is opened. With N = 1 callgrind counts it.
+ * bench/open FILE [N]: the cost per tensor of opening a model: time (the median
+ * of N runs), memory while it is open, and peak memory while it is opened. With
+ * N = 1 callgrind counts it.
  */
 #include <stdio.h>
 #include <stdlib.h>

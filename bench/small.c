@@ -206,7 +206,7 @@ static double time_alone(struct alone *a, const struct weir_entry *e,
 	return (raw_now() - begun) * 1e6;
 }
 
-/* @times: so many times what pread(2) takes is good enough; 0: any. */
+/* @times: the goal, as a multiple of the time of pread(2); 0: no goal. */
 static void add_alone(const char *name, const double *raw, const double *weir,
 		      unsigned n, double times)
 {
@@ -230,7 +230,7 @@ static void add_alone(const char *name, const double *raw, const double *weir,
 	result_add(&r);
 }
 
-/* Each way has each tensor, long after the way before it had that tensor. */
+/* Each way reads each tensor, long after the previous way read it. */
 static void run_alone(struct alone *a, const char *size, bool resident,
 		      double times)
 {

@@ -210,9 +210,11 @@ static void refused(void)
 	       "set does not reach another device");
 	is_err(weir_stream_fill(s, &b, 0, 64, 1), -EINVAL, "out of reach",
 	       "fill does not reach another device");
-	is_err(weir_stream_copy(s, &b, &h), -EINVAL, "must be of that device",
+	is_err(weir_stream_copy(s, &b, &h), -EINVAL,
+	       "needs a stream of that device",
 	       "a copy from host memory must be by the device's own stream");
-	is_err(weir_stream_copy(s, &h, &b), -EINVAL, "must be of that device",
+	is_err(weir_stream_copy(s, &h, &b), -EINVAL,
+	       "needs a stream of that device",
 	       "a copy to host memory must be by the device's own stream");
 	is_err(weir_stream_copy(cpu, &b, &h), -EINVAL, "out of reach",
 	       "a stream of the CPU does not reach a device");

@@ -393,11 +393,11 @@ static void no_descriptor(void)
 	       "weir_event_fd names file-max where that is reached");
 	fail_eventfd = ENOMEM;
 	is_err(weir_event_fd(ev), -ENOMEM,
-	       "descriptor: eventfd: Cannot allocate memory",
+	       "descriptor of the event: eventfd: Cannot allocate memory",
 	       "weir_event_fd names no limit where memory is short");
 	fail_eventfd = ENOSYS;
 	is_err(weir_event_fd(ev), -ENOSYS,
-	       "descriptor: eventfd: Function not implemented",
+	       "descriptor of the event: eventfd: Function not implemented",
 	       "weir_event_fd names no limit where eventfd(2) is missing");
 	fail_eventfd = 0;
 	ok(weir_event_fd(ev) >= 0,

@@ -143,7 +143,7 @@ static const struct refusal refusals[] = {
 	{ "kind", -EBADMSG, "kind 99", "an unknown kind of memory" },
 	{ "twokinds", -EBADMSG, "kind 0 twice",
 	  "a device with a kind of memory twice" },
-	{ "twonames", -EBADMSG, "the name TEST1 twice",
+	{ "twonames", -EBADMSG, "the name TEST1 is used twice",
 	  "two devices of one name" },
 	{ "cpuname", -EEXIST, "the name CPU",
 	  "the name of another backend's device" },

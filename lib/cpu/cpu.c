@@ -65,7 +65,7 @@ static bool has_node(unsigned long node)
 	       lib->text(NODE_DIR "/online", text, sizeof(text)) < 0;
 }
 
-/* 0 if there is only one, else -1. */
+/* The NUMA node if there is only node 0, else -1. */
 static int32_t only_node(void)
 {
 	char text[64];

@@ -4,7 +4,7 @@
 
 #define lib weir__cpu_host
 
-/* mem->how: whose memory it is. */
+/* mem->how: the owner of the memory. */
 enum how {
 	CALLERS,
 	LIBRARYS /* host_alloc */
@@ -49,7 +49,7 @@ static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return 0;
 }
 
-/* No blocking moves: all of it is WEIR_BUFT_HOST. */
+/* No blocking moves: all memory of the CPU is WEIR_BUFT_HOST. */
 const struct weir__mem_ops weir__cpu_mem_ops = {
 	.size = sizeof(weir__cpu_mem_ops),
 	.alloc = cpu_alloc,

@@ -2,7 +2,7 @@
 /*
  * The queue of a CPU stream: a list to which submit pushes without a lock, and
  * one worker thread that takes the whole list at once and runs it in order. The
- * worker sleeps in one futex; submit makes a system call only if it sleeps.
+ * worker sleeps on one futex; submit makes a system call only if it sleeps.
  */
 #include "cpu/cpu.h"
 
@@ -14,7 +14,7 @@
 
 enum {
 	AWAKE,  /* set by the thread that wakes the worker */
-	ASLEEP, /* set by the worker, which then looks at the list again */
+	ASLEEP, /* set by the worker, which then examines the list again */
 	CLOSED  /* set by close: the worker frees the queue and ends */
 };
 
@@ -45,9 +45,9 @@ static int cpu_queue_open(struct weir_dev *dev, unsigned flags,
 }
 
 /*
- * The worker frees the queue, since it may be the thread that closes it. It may
- * do so as soon as it sees CLOSED: the wake may be of freed memory, which wakes
- * no thread.
+ * The worker frees the queue, since the worker may be the thread that closes
+ * it. It may do so as soon as it sees CLOSED: the address that is woken here
+ * may be freed memory, where no thread sleeps.
  */
 static void cpu_queue_close(void *queue)
 {
@@ -100,8 +100,8 @@ static void work_run(struct weir__work *w)
 	w->done(w, res < 0 ? res : 0, 0);
 }
 
-/* All that was pushed, oldest first. */
-static struct weir__work *take_all(struct queue *q)
+/* Take all work that was pushed, oldest first. */
+static struct weir__work *queue_take_all(struct queue *q)
 {
 	struct weir__work *w = atomic_exchange(&q->pushed, NULL);
 	struct weir__work *oldest = NULL, *next;
@@ -114,8 +114,8 @@ static struct weir__work *take_all(struct queue *q)
 	return oldest;
 }
 
-/* Sleep until there is work. False: the queue was closed. */
-static bool wait_for_work(struct queue *q)
+/* Sleep until there is work. Returns false if the queue was closed. */
+static bool worker_wait(struct queue *q)
 {
 	uint32_t state = AWAKE;
 
@@ -135,11 +135,11 @@ static void *worker_main(void *arg)
 	struct weir__work *w, *next;
 
 	do {
-		for (w = take_all(q); w; w = next) {
+		for (w = queue_take_all(q); w; w = next) {
 			next = w->next;
 			work_run(w);
 		}
-	} while (atomic_load(&q->pushed) || wait_for_work(q));
+	} while (atomic_load(&q->pushed) || worker_wait(q));
 	lib->free(q);
 	return NULL;
 }

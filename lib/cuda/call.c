@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Host functions on native streams: the driver calls them, in order with the
- * work that others queue there. On a lost device the driver may never call, or
- * call after the work has ended: so flight and driver each have a reference.
+ * work that the program queues there. On a lost device the driver may never
+ * call, or call after the work has ended: so flight and driver each have a
+ * reference.
  */
 #include "cuda/queue.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The context of a device, and what the driver's results mean for it: a failed
- * call, failed work, a lost device.
+ * The context of a device, and what results of the driver mean for it: a failed
+ * call, failed work, or a lost device.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -69,8 +69,8 @@ int weir__cuda_fail(struct weir__cuda *c, CUresult result, const char *what,
 
 /*
  * A context that is no longer valid was reset by other code of the program. One
- * that is refused MAX_REFUSED times in a row counts as gone too, since threads
- * that wait for its work would wait for ever.
+ * that is refused MAX_REFUSED times in a row counts as lost too, since threads
+ * that wait for its work would never return.
  */
 static CUresult context_refused(struct weir__cuda *c, CUresult r)
 {
@@ -81,7 +81,7 @@ static CUresult context_refused(struct weir__cuda *c, CUresult r)
 	return r;
 }
 
-/* This thread's, from its first weir__cuda_relax to its last restore. */
+/* State of this thread between its first weir__cuda_relax and last restore. */
 static _Thread_local struct {
 	unsigned depth;
 	bool exchanged;
@@ -126,7 +126,7 @@ CUresult weir__cuda_push(struct weir__cuda *c)
 {
 	CUresult r = context_push_once(c);
 
-	/* Once more: otherwise one failure would leak what is being freed. */
+	/* Retry: otherwise one failure would leak what is being freed. */
 	return r ? context_push_once(c) : r;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The driver calls of a copy: for flat bytes, for rows, and for segments. */
+/* The driver calls of a copy of flat bytes, of rows, or of segments. */
 #include "cuda/queue.h"
 
 #define drv weir__cuda_drv
@@ -68,7 +68,9 @@ bool weir__cuda_pitch_fits(const struct weir__cuda *c,
 	return w->dst_pitch <= c->max_pitch && w->src_pitch <= c->max_pitch;
 }
 
-/* Inside a device a driver may refuse a pitch that is not of cuMemAllocPitch. */
+/*
+ * Inside a device a driver may refuse pitches that cuMemAllocPitch has not set.
+ */
 static CUresult copy_rows(struct weir__cuda_queue *q,
 			  const struct weir__work *w)
 {
@@ -87,8 +89,8 @@ struct batch {
 };
 
 /*
- * False: the batch is full. A segment whose source and destination follow those
- * of the last is merged with it.
+ * Returns false if the batch is full. A segment whose source and destination
+ * follow those of the last is merged with it.
  */
 static bool batch_add(struct batch *b, const struct weir__segment *p)
 {
@@ -116,8 +118,8 @@ static bool can_batch(const struct weir__cuda_queue *q, const struct batch *b)
 }
 
 /*
- * Sources are read in the order of the stream, as by any copy: a slot can be
- * used again when the event after the batch is complete.
+ * The driver reads the sources in the order of the stream, as for any copy: a
+ * slot can be used again when the event after the batch is complete.
  */
 static CUresult batch_copy(struct weir__cuda_queue *q, struct batch *b)
 {

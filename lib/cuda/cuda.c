@@ -19,7 +19,7 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
 	return weir__cuda_host.dev_state(dev);
 }
 
-/* What "k=v,..." says of a device. */
+/* The parameters of a device, from "k=v,...". */
 struct params {
 	unsigned parts; /* virtual=N */
 	bool batches;   /* batch=no: never */
@@ -149,8 +149,8 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 	if (r < 0)
 		return r;
 	/*
-	 * A batch has host addresses. On a device that has other addresses for
-	 * registered memory it would fail later, as an illegal address.
+	 * A batch contains host addresses. On a device that has other addresses
+	 * for registered memory it would fail later, as an illegal address.
 	 */
 	c->batches =
 		p.batches &&
@@ -169,7 +169,7 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 	return 0;
 }
 
-/* From the driver, if the device has its context already. */
+/* Ask the driver, if the device has its context already. */
 static int driver_memory(struct weir__cuda *c, uint64_t *ret_free,
 			 uint64_t *ret_total)
 {
@@ -209,12 +209,13 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 }
 
 /*
- * How many bytes from @ptr on are allocated side by side; counting ends at
+ * How many bytes from @ptr on are allocated, contiguously; counting ends at
  * @bytes. Memory that was mapped by cuMemMap (PyTorch's expandable segments)
- * consists of allocations, of which the driver reports one at a time. A context
- * is current.
+ * consists of allocations, which the driver reports singly. A context is
+ * current.
  */
-static CUresult bytes_from(CUdeviceptr ptr, size_t bytes, size_t *ret_there)
+static CUresult count_allocated(CUdeviceptr ptr, size_t bytes,
+				size_t *ret_there)
 {
 	CUdeviceptr base;
 	size_t size, there = 0;
@@ -249,7 +250,7 @@ static int check_pointer(struct weir_dev *dev, uint64_t ptr, size_t bytes)
 	r = weir__cuda_ask(c, (const void *)(uintptr_t)ptr, &type);
 	known = r || type == CU_MEMORYTYPE_DEVICE;
 	if (!r && known && drv.cuMemGetAddressRange)
-		r = bytes_from((CUdeviceptr)ptr, bytes, &there);
+		r = count_allocated((CUdeviceptr)ptr, bytes, &there);
 	weir__cuda_leave();
 	if (!known)
 		return c->host->fail(-EINVAL,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the driver says of its devices, none of which needs a context. */
+/* Describe the driver's devices; nothing here needs a context. */
 #include "cuda/cuda.h"
 
 #include <ctype.h>

@@ -15,7 +15,7 @@ static bool opened;
 
 struct entry {
 	const char *name;
-	int version; /* of CUDA, whose signature is called */
+	int version; /* of CUDA whose signature is called */
 	size_t at;   /* of the pointer in the table */
 	bool required;
 };
@@ -54,7 +54,7 @@ static CUresult find_entry(const struct finder *f, const char *name,
 		     : f->v1(name, ret, version, CU_GET_PROC_ADDRESS_DEFAULT);
 }
 
-/* For the sentences. Every driver exports it. */
+/* For error texts. Every driver exports the call. */
 static int driver_version(void *handle)
 {
 	CUresult (*get)(int *);

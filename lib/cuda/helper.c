@@ -45,7 +45,7 @@ void weir__cuda_run_on_host(const struct weir__work *w)
 	}
 }
 
-/* False: the driver gets pageable memory as it is, which works, but blocks. */
+/* Returns false if the driver gets pageable memory itself, and may block. */
 static bool have_bounce(struct weir__cuda_queue *q)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -77,7 +77,7 @@ void weir__cuda_helper_close(struct weir__cuda_queue *q)
 		weir__cuda_note(q->c, drv.cuMemFreeHost(q->bounce));
 }
 
-/* Fill one half while the device copies out of the other. */
+/* Fill one half while the device copies from the other. */
 static CUresult bounce_up(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	CUresult r = CUDA_SUCCESS;
@@ -136,7 +136,7 @@ static CUresult bounce_down(struct weir__cuda_queue *q, struct weir__work *w)
 /*
  * A move through the bounce buffer that failed (@r) may have queued copies
  * without an event after them: wait until the stream is idle before the buffer
- * is used again. If that cannot be waited for, the device counts as lost.
+ * is used again. If that wait fails too, the device counts as lost.
  */
 static CUresult bounce_settle(struct weir__cuda_queue *q, CUresult r)
 {
@@ -152,7 +152,7 @@ static CUresult bounce_settle(struct weir__cuda_queue *q, CUresult r)
 	return r;
 }
 
-/* Do it, or give it to the driver. A context is current, no lock is held. */
+/* Do the work, or issue it. A context is current, no lock is held. */
 static CUresult helper_run(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	CUresult r;
@@ -185,7 +185,7 @@ static void helper_call(struct weir__cuda_queue *q, struct weir__work *w)
 	w->done(w, res < 0 ? res : 0, 0);
 }
 
-/* poll sees its end, by the event after its copies. */
+/* poll finds its end by the event after its copies. */
 static void helper_do(struct weir__cuda_queue *q, struct weir__work *w)
 {
 	unsigned doubts = atomic_load(&q->c->doubts);
@@ -199,7 +199,7 @@ static void helper_do(struct weir__cuda_queue *q, struct weir__work *w)
 	q->n_with_helper--;
 	ret = weir__cuda_track(q, w, doubts, entered, r);
 	if (ret < 0) {
-		/* Without a flight: wait for it here, and complete it. */
+		/* No memory for a flight: wait here, and complete the work. */
 		if (entered)
 			drv.cuStreamSynchronize(q->stream);
 		q->out--;
@@ -211,8 +211,8 @@ static void helper_do(struct weir__cuda_queue *q, struct weir__work *w)
 		w->done(w, ret, 0);
 }
 
-/* The next work; NULL: the queue was closed. q->lock is held. */
-static struct weir__work *next_work(struct weir__cuda_queue *q)
+/* Wait for the next work; NULL: the queue was closed. q->lock is held. */
+static struct weir__work *helper_next_work(struct weir__cuda_queue *q)
 {
 	struct weir__work *w;
 
@@ -233,7 +233,7 @@ static void *helper_main(void *arg)
 
 	for (;;) {
 		pthread_mutex_lock(&q->lock);
-		w = next_work(q);
+		w = helper_next_work(q);
 		pthread_mutex_unlock(&q->lock);
 		if (!w)
 			break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory of a GPU, and host memory that is page-locked for it. The latter has
- * two forms: the library's, in huge pages that several threads touch, registered
- * with the driver; and the driver's own, if registering is refused.
+ * Memory of a GPU, and host memory that is page-locked for it. Page-locked
+ * memory is the library's, in huge pages that several threads touch, registered
+ * with the driver; or the driver's own, if registering is refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define drv weir__cuda_drv
 #define PAGE ((size_t)4096)
 
-/* weir__mem.how: what the memory is, and so how it is freed. */
+/* weir__mem.how: what the memory is, which decides how it is freed. */
 enum how {
 	NOTHING,    /* the caller's, and not registered */
 	ON_DEVICE,  /* cuMemAlloc */
@@ -33,7 +33,7 @@ CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 				      CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
 				      (CUdeviceptr)(uintptr_t)ptr);
 	weir__cuda_note(c, r);
-	/* Its result for memory that it does not know. */
+	/* The result for memory that the driver does not know. */
 	return r == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : r;
 }
 
@@ -44,7 +44,7 @@ bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr)
 	return !weir__cuda_ask(c, ptr, &type) && type == CU_MEMORYTYPE_HOST;
 }
 
-/* Register with the driver, for all of its contexts. */
+/* Register the pages with the driver, for all of its contexts. */
 static CUresult lock_pages(struct weir__cuda *c, void *ptr, size_t bytes,
 			   unsigned flags)
 {
@@ -75,9 +75,9 @@ static CUresult unregister(struct weir__cuda *c, void *ptr)
 }
 
 /*
- * False: the device may still access the pages. A call that fails is repeated
- * once: the pages stay allocated until then, so the address cannot be that of
- * other memory by now.
+ * Returns false if the device may still access the pages. A call that fails is
+ * repeated once: the pages stay allocated until then, so their address cannot
+ * be that of other memory by now.
  */
 static bool unlock_pages(struct weir__cuda *c, void *ptr)
 {
@@ -129,7 +129,7 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-/* The driver's own page-locked memory. */
+/* Allocate the driver's own page-locked memory. */
 static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 			      unsigned flags, struct weir__mem *mem)
 {
@@ -153,8 +153,8 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 }
 
 /*
- * Pages of the library, hidden from the children of fork: a device that they
- * are registered with may write to them at any time.
+ * Allocate pages of the library, hidden from the children of fork: a device
+ * that they are registered with may write to them at any time.
  */
 static int alloc_pages(struct weir__cuda *c, size_t bytes,
 		       const struct weir_buf_opts *opts, struct weir__mem *mem)
@@ -194,7 +194,7 @@ static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-/* Registered pages, else the driver's memory, else pages without a lock. */
+/* Registered pages; else the driver's memory; else pages not page-locked. */
 static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 			const struct weir_buf_opts *opts, struct weir__mem *mem)
 {
@@ -244,7 +244,7 @@ static int cuda_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return alloc_pinned(c, bytes, opts, mem);
 }
 
-/* True: it is freed. The memory of a lost device is gone with it. */
+/* Returns true if it is freed: a lost device has no memory any more. */
 static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
 {
 	CUresult r;
@@ -293,7 +293,7 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 			     bytes);
 }
 
-/* Did the caller page-lock it, as far as its first and last byte tell? */
+/* Did the caller page-lock it? Only its first and last byte are asked for. */
 static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 			  size_t bytes)
 {
@@ -307,7 +307,7 @@ static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 	return locked;
 }
 
-/* Host memory of the caller, locked if the driver can. */
+/* Page-lock host memory of the caller, if the driver can. */
 static void register_foreign(struct weir__cuda *c, bool read_only, size_t bytes,
 			     struct weir__mem *mem)
 {
@@ -365,9 +365,9 @@ static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
 }
 
 /*
- * The driver's call returned @r: wait for the stream, also if the call failed,
- * perhaps in part. If the stream cannot be waited for, the device may still
- * write to the memory, so it counts as lost.
+ * The driver's call returned @r: wait for the stream, even if the call failed,
+ * since a part may be queued. If the wait fails too, the device may still write
+ * to the memory, so it counts as lost.
  */
 static int move_end(struct weir__cuda *c, CUresult r, const char *call,
 		    size_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Free memory of a GPU without a context on it: from NVIDIA's management
- * library, opened at run time. Without that library it is not known.
+ * Free memory of a GPU that has no context yet: from NVIDIA's management
+ * library, opened at run time. Without that library it is unknown.
  */
 #include <dlfcn.h>
 #include <errno.h>

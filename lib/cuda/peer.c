@@ -25,7 +25,7 @@ static CUresult peer_enable(struct weir__cuda *c, struct weir__cuda *other)
 	return r == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED ? CUDA_SUCCESS : r;
 }
 
-/* True: access of @c to @other was asked for before. */
+/* Returns true if access of @c to @other was requested before. */
 static bool peer_asked(struct weir__cuda *c, const struct weir__cuda *other)
 {
 	uint64_t bit = (uint64_t)1 << other->device % 64;
@@ -115,7 +115,7 @@ static CUresult copy_any(struct weir__cuda_queue *q, const struct weir__work *w)
 {
 	CUresult r = w->rows == 1 ? copy_row(q, w) : copy_rectangle(q, w);
 
-	/* Too large a pitch, or one that the driver refuses. */
+	/* The pitch is too large, or the driver refuses it. */
 	return r == CUDA_ERROR_INVALID_VALUE && w->rows > 1
 		       ? weir__cuda_copy_each_row(q, w, copy_row)
 		       : r;
@@ -128,7 +128,7 @@ bool weir__cuda_is_between(const struct weir__cuda_queue *q,
 	       device_of(q, w->src_dev)->context != q->c->context;
 }
 
-/* The device at the end of the copy that is not the queue's. */
+/* Of the two devices of the copy, return the one that is not the queue's. */
 static struct weir__cuda *other_end(const struct weir__cuda_queue *q,
 				    struct weir__cuda *d, struct weir__cuda *s)
 {
@@ -136,8 +136,8 @@ static struct weir__cuda *other_end(const struct weir__cuda_queue *q,
 }
 
 /*
- * A call that fails because the other device is lost does not mean that this
- * one is: the queue's own stream says whether it is.
+ * If a call fails because the other device is lost, this one may still work:
+ * the queue's own stream tells which.
  */
 CUresult weir__cuda_copy_between(struct weir__cuda_queue *q,
 				 const struct weir__work *w)

@@ -117,7 +117,7 @@ int weir__cuda_queue_native(void *queue, void **ret_stream)
 	if (!q->native)
 		return weir__cuda_host.fail(
 			-EOPNOTSUPP,
-			"the stream was made without WEIR_STREAM_NATIVE: its own queue would be overtaken");
+			"the stream was made without WEIR_STREAM_NATIVE: its pending operations would be overtaken by work on the handle");
 	*ret_stream = q->stream;
 	return 0;
 }
@@ -136,7 +136,7 @@ static void free_flights(struct weir__cuda_queue *q, bool driver)
 
 /*
  * On a lost device the driver is not called. If there is a helper, it frees the
- * queue when it sees that it is closed: this may be the helper's own thread.
+ * queue when it sees that it is closed: this thread may be the helper itself.
  */
 static void cuda_queue_close(void *queue)
 {
@@ -164,7 +164,7 @@ static void cuda_queue_close(void *queue)
 	weir__cuda_host.free(q);
 }
 
-/* Record the event after all work that @on has; its tail_lock is held. */
+/* Record the event after all work in @on. Its tail_lock is held. */
 static CUresult record_tail(struct weir__cuda_queue *on)
 {
 	CUresult r = weir__cuda_push(on->c);
@@ -184,9 +184,8 @@ static CUresult record_tail(struct weir__cuda_queue *on)
 }
 
 /*
- * The event is the other queue's, since it belongs to that queue's context. A
- * wait refers to the last record before it, so the event can be recorded again
- * at once.
+ * The event belongs to the other queue, as to its context. A wait refers to the
+ * last record before it, so the event can be recorded again at once.
  */
 static CUresult queue_wait(struct weir__cuda_queue *q,
 			   struct weir__cuda_queue *on)
@@ -199,8 +198,8 @@ static CUresult queue_wait(struct weir__cuda_queue *q,
 		r = drv.cuStreamWaitEvent(q->stream, on->tail_event, 0);
 	pthread_mutex_unlock(&on->tail_lock);
 	/*
-	 * The loss of the other device is not the loss of this one: the layer
-	 * above asks how the other stream ended when this wait is done.
+	 * If only the other device is lost, this one is not: the layer above
+	 * asks how the other stream ended when this wait is done.
 	 */
 	return atomic_load(&on->c->lost) && on->c != q->c ? CUDA_SUCCESS : r;
 }
@@ -268,7 +267,7 @@ static void flight_record(struct weir__cuda_queue *q,
 		f->err = r;
 }
 
-/* From here on @f is polled. */
+/* Append @f to the flights that are polled. */
 static void flight_track(struct weir__cuda_queue *q,
 			 struct weir__cuda_flight *f, struct weir__work *w,
 			 bool in_driver, CUresult err)
@@ -298,7 +297,7 @@ int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
 
 int weir__cuda_to_driver(struct weir__cuda_queue *q, struct weir__work *w)
 {
-	/* First: work that is in the driver must have a flight. */
+	/* Get it first: work that is in the driver must have a flight. */
 	struct weir__cuda_flight *f = new_flight(q);
 	CUresult r;
 
@@ -398,9 +397,9 @@ static int cuda_queue_submit(void *queue, struct weir__work *w)
 }
 
 /*
- * If the stream cannot be queried either, there is no way left to learn that
- * its work has ended. If it is the library's own stream, the device counts as
- * lost, and the memory of the work is leaked.
+ * If the stream cannot be queried either, nothing can show that its work has
+ * ended. If it is the library's own stream, the device counts as lost, and the
+ * memory of the work is leaked.
  */
 static CUresult ask_stream(struct weir__cuda_queue *q)
 {
@@ -417,9 +416,9 @@ static CUresult ask_stream(struct weir__cuda_queue *q)
 }
 
 /*
- * Has it ended? If its event cannot be queried, the whole stream must have:
- * memory that the device may still write to is not freed. q->lock is held, and
- * a context is current.
+ * Has the work of @f ended? If its event cannot be queried, the whole stream
+ * must be idle: memory that the device may still write to is not freed. q->lock
+ * is held, and a context is current.
  */
 static bool flight_ended(struct weir__cuda_queue *q,
 			 struct weir__cuda_flight *f)
@@ -451,7 +450,7 @@ static bool flight_ended(struct weir__cuda_queue *q,
 	return true;
 }
 
-/* Has it ended, also because the device was lost? */
+/* Has the work of @f ended, or was the device lost? */
 static bool flight_is_over(struct weir__cuda_queue *q,
 			   struct weir__cuda_flight *f)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Virtual devices: one GPU as several devices of the root, by the parameter
- * virtual=N. CUDA0-1 and so on stand beside CUDA0, in the same context; each
+ * virtual=N. CUDA0-1 and so on are added to CUDA0, in the same context; each
  * reports its share of the memory, which nothing enforces.
  */
 #include "cuda/cuda.h"

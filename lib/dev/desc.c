@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a backend says of a device: copied, checked, made into the object. */
+/* Copy and check a backend's description of a device, and make the object. */
 #include <string.h>
 
 #include "core/error.h"
@@ -82,7 +82,7 @@ static int check_dev(const struct weir_dev *dev)
 	return check_moves(dev->backend->mem, dev);
 }
 
-/* Its kinds of memory, each in a struct of its own size. */
+/* Copy the kinds of memory; each struct may have another size. */
 static int bufts_in(struct weir_dev *dev)
 {
 	struct weir__dev_desc *d = &dev->desc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Devices for the program: found, configured, described. */
+/* The public calls on devices: find, configure and describe them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,8 @@ struct weir_dev *weir_dev_get(struct weir *weir, unsigned i)
 	return i < weir_dev_count(weir) ? registry->dev[i] : NULL;
 }
 
-static struct weir_dev *look_up(struct weir *weir, const char *name, size_t len)
+static struct weir_dev *dev_look_up(struct weir *weir, const char *name,
+				    size_t len)
 {
 	struct weir__registry *registry = weir__registry(weir);
 	unsigned n =
@@ -68,10 +69,10 @@ static int dev_find(struct weir *weir, const char *name, size_t len,
 
 	if (r < 0)
 		return r;
-	dev = look_up(weir, name, len);
+	dev = dev_look_up(weir, name, len);
 	if (!dev) {
 		weir__modules_scan(weir);
-		dev = look_up(weir, name, len);
+		dev = dev_look_up(weir, name, len);
 	}
 	if (!dev)
 		return no_such_dev(weir, name, len);
@@ -109,7 +110,7 @@ int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other)
 }
 
 /* Make the device's state. dev->lock is held. */
-static int open_dev(struct weir_dev *dev, const char *params)
+static int dev_open_locked(struct weir_dev *dev, const char *params)
 {
 	void *state = NULL;
 	int r = dev->backend->dev_open(dev, dev->index, params, &state);
@@ -132,7 +133,7 @@ int weir__dev_use(struct weir_dev *dev)
 		return 0;
 	pthread_mutex_lock(&dev->lock);
 	if (!dev->opened)
-		r = open_dev(dev, "");
+		r = dev_open_locked(dev, "");
 	pthread_mutex_unlock(&dev->lock);
 	return r;
 }
@@ -161,7 +162,7 @@ static int check_params(const struct weir_dev *dev, const char *params)
 	}
 }
 
-static int init_dev(struct weir_dev *dev, const char *params)
+static int dev_init(struct weir_dev *dev, const char *params)
 {
 	int r = check_params(dev, params);
 
@@ -169,7 +170,7 @@ static int init_dev(struct weir_dev *dev, const char *params)
 		return r;
 	pthread_mutex_lock(&dev->lock);
 	if (!dev->opened)
-		r = open_dev(dev, params);
+		r = dev_open_locked(dev, params);
 	else if (strcmp(dev->params, params))
 		r = weir__fail(
 			-EBUSY,
@@ -192,7 +193,7 @@ int weir_dev_init(struct weir *weir, const char *name_params,
 	if (r < 0)
 		return r;
 	if (name_params[len] && name_params[len + 1])
-		r = init_dev(dev, name_params + len + 1);
+		r = dev_init(dev, name_params + len + 1);
 	if (r < 0)
 		return r;
 	*ret_dev = dev;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A shared object that was cut short kills the process inside dlopen(3), which
- * maps its segments without comparing them with the file's size. So that is
- * checked before.
+ * maps its segments without comparing them with the file's size. So this checks
+ * the sizes first.
  */
 #include <elf.h>
 #include <link.h>

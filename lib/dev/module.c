@@ -55,7 +55,7 @@ static int module_enter(struct weir *weir, struct weir__module *m)
 	if (!entry)
 		return weir__fail(-ENOEXEC, "it has no symbol %s",
 				  WEIR__MODULE_ENTRY);
-	/* The sentence for a module that fails without one. */
+	/* The reason for a module that fails without giving one. */
 	weir__fail(-EBADMSG, "it gives no reason");
 	return weir__registry_enter(weir, entry, m->path);
 }
@@ -92,10 +92,10 @@ static struct weir__module *new_module(const char *path, const struct stat *st)
 }
 
 /*
- * A name by which dlopen(3) opens the file at @fd and no other. The dynamic
- * linker takes a name that it was given before for the object that it loaded
- * then, and numbers of descriptors are used again. So the name also encodes
- * device and inode: "/." for each bit that is set, "/" for each that is not.
+ * A name by which dlopen(3) opens the file at @fd and no other. For a name that
+ * it knows, the dynamic linker returns the object that it loaded then, and
+ * numbers of descriptors are reused. So the name also encodes device and inode:
+ * "/." for each bit that is set, "/" for each that is not.
  */
 static void name_fd(int fd, const struct stat *st, char name[static 512])
 {
@@ -120,7 +120,7 @@ static int fail_dlopen(int r, const char *name)
 
 /*
  * Load the file that was checked, whatever @path names by now. That needs
- * /proc; without it only the path is left, which strict roots refuse.
+ * /proc; without it @path is opened again, which strict roots refuse.
  */
 static int open_handle(struct weir *weir, const char *path, int fd,
 		       const struct stat *st, void **ret_handle)
@@ -186,7 +186,7 @@ static int module_load(struct weir *weir, const char *path)
 	return r;
 }
 
-/* Remember the module and the reason, which is this thread's sentence. */
+/* Remember the module and the reason, which is this thread's error. */
 static void module_refuse(struct weir *weir, const char *path)
 {
 	struct weir__refused *x = weir__calloc(1, sizeof(*x)), **end;
@@ -206,7 +206,7 @@ static void module_refuse(struct weir *weir, const char *path)
 	*end = x;
 }
 
-/* A module that was found in a directory. */
+/* Load a module that was found in a directory. */
 static void load_found(struct weir *weir, const char *dir, const char *name)
 {
 	char path[4096];
@@ -214,7 +214,7 @@ static void load_found(struct weir *weir, const char *dir, const char *name)
 	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >=
 	    (int)sizeof(path))
 		return;
-	/* The sentence is kept, so no call is named before it. */
+	/* The reason is kept, so no call is named before it. */
 	weir__enter(NULL);
 	if (module_load(weir, path) < 0)
 		module_refuse(weir, path);
@@ -370,7 +370,7 @@ int weir_module_load(struct weir *weir, const char *path)
 	weir__enter(call);
 	r = module_load(weir, path);
 	pthread_mutex_unlock(&weir__registry(weir)->module_lock);
-	/* A success does not change the sentence of the last failure. */
+	/* A success does not change the text of the last failure. */
 	if (!r)
 		weir__error_restore(&saved);
 	weir__enter(NULL);
@@ -401,7 +401,8 @@ int weir_module_refused(struct weir *weir, unsigned i, const char **ret_path,
 		return r;
 	x = refused_get(weir, i);
 	if (!x)
-		return weir__fail(-ENOENT, "no module %u was left out", i);
+		return weir__fail(-ENOENT,
+				  "there is no module %u that was left out", i);
 	*ret_path = x->path;
 	*ret_why = x->why;
 	return 0;

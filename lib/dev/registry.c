@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Backends and their devices: entered, described, added, freed. */
+/* The registry of backends and their devices: describe, add, free. */
 #include <string.h>
 
 #include "core/error.h"
@@ -34,7 +34,7 @@ static bool same_names(const struct weir_dev *a, const struct weir_dev *b,
 	return false;
 }
 
-/* Beside @n devices that are not added yet; weir->lock is held. */
+/* @devs: @n devices that are not added yet. weir->lock is held. */
 static int check_unique(const struct weir__registry *registry,
 			struct weir_dev *const *devs, unsigned n,
 			const struct weir_dev *dev)
@@ -43,7 +43,8 @@ static int check_unique(const struct weir__registry *registry,
 
 	for (unsigned i = 0; i < n; i++)
 		if (same_names(dev, devs[i], &name))
-			return weir__fail(-EBADMSG, "the name %s twice", name);
+			return weir__fail(-EBADMSG, "the name %s is used twice",
+					  name);
 	for (unsigned i = 0; i < registry->n_devs; i++)
 		if (same_names(dev, registry->dev[i], &name))
 			return weir__fail(
@@ -53,7 +54,7 @@ static int check_unique(const struct weir__registry *registry,
 	return 0;
 }
 
-/* All of them or none; weir->lock is held. */
+/* Adds all of them or none. weir->lock is held. */
 static int add_devs(struct weir__registry *registry,
 		    struct weir_dev *const *devs, unsigned n)
 {

@@ -62,7 +62,7 @@ static int backend_in(struct weir__backend *b,
 {
 	int r;
 
-	/* Where everything else stands depends on the ABI. */
+	/* The offsets of all other members depend on the ABI. */
 	if (WEIR__HAS(theirs, abi) && theirs->abi != WEIR__ABI)
 		return weir__fail(-EPROTO,
 				  "it is made for ABI %u, this library has %u",

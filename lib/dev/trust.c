@@ -14,7 +14,7 @@
 #include "core/sys.h"
 #include "dev/module.h"
 
-/* Who else may write to it; NULL: only root, our user and our group. */
+/* How another user may write to it; NULL: only root, our user and group. */
 static const char *foreign_writer(const struct stat *st)
 {
 	if (st->st_uid && st->st_uid != geteuid())
@@ -26,7 +26,7 @@ static const char *foreign_writer(const struct stat *st)
 	return NULL;
 }
 
-/* The same of the directory of the absolute @path. < 0 with a sentence. */
+/* The same for the directory of the absolute @path. Returns < 0 if it fails. */
 static int check_dir(const char *path, const char **ret_why)
 {
 	char dir[PATH_MAX];
@@ -42,7 +42,7 @@ static int check_dir(const char *path, const char **ret_why)
 	return 0;
 }
 
-/* Where @path leads. -ESTALE: no longer to the file of @st. */
+/* Resolve the links of @path. -ESTALE: it is no longer the file of @st. */
 static int follow_path(const char *path, const struct stat *st,
 		       char real[static PATH_MAX])
 {
@@ -52,7 +52,7 @@ static int follow_path(const char *path, const struct stat *st,
 	if (r >= 0)
 		r = weir__sys_stat(real, &now);
 	if (r < 0)
-		return weir__fail_sys(r, "it cannot be followed");
+		return weir__fail_sys(r, "its links cannot be resolved");
 	if (now.st_dev == st->st_dev && now.st_ino == st->st_ino)
 		return 0;
 	return weir__fail(-ESTALE, "it was replaced while it was checked");

@@ -16,7 +16,7 @@ static int get_ext(struct weir_dev *dev, const struct weir__cuda_ext **ret_ext)
 		return r;
 	get = (weir__cuda_ext_fn *)weir_dev_proc(dev, WEIR__CUDA_EXT);
 	if (!get)
-		return weir__fail(-EOPNOTSUPP, "%s is no device of CUDA's",
+		return weir__fail(-EOPNOTSUPP, "%s is not a CUDA device",
 				  dev->desc.name);
 	r = weir__dev_use(dev);
 	*ret_ext = get();
@@ -86,7 +86,7 @@ int weir_cuda_buf_ptr(const struct weir_buf *buf, uint64_t *ret_ptr)
 		return weir__fail(-EINVAL,
 				  "a joined buffer has no address of its own");
 	if (!weir_dev_proc(dev, WEIR__CUDA_EXT))
-		return weir__fail(-EOPNOTSUPP, "%s is no device of CUDA's",
+		return weir__fail(-EOPNOTSUPP, "%s is not a CUDA device",
 				  dev->desc.name);
 	*ret_ptr = (uintptr_t)buf->mem.base;
 	return 0;

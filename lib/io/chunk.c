@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a job is cut. Chunks end at multiples of the chunk size in the file, so
- * that a staged chunk, rounded to whole blocks, still fits a slot.
+ * Cutting a job into chunks. Chunks end at multiples of the chunk size in the
+ * file, so that a staged chunk, rounded to whole blocks, still fits a slot.
  * Chunks that are read through the page cache to host memory need no slot: they
  * end at multiples in memory (see shift_of).
  *
- * An extent whose memory is congruent to the file is read in place, except for
- * the block at each end, of which only a part belongs to the extent: those two
- * go through slots. Other extents, and all to a device, are staged as a whole.
- * Extents that go through the page cache to host memory need neither.
+ * An extent whose address and file offset are congruent is read in place,
+ * except for the block at each end of which only a part belongs to the extent:
+ * those two are staged. Other extents, and all to a device, are staged as a
+ * whole. Extents that go through the page cache to host memory need neither.
  *
  * Extents to one device that are close together in the file are merged into one
  * chunk as long as it fits a slot: one read, and one scatter copy.
@@ -24,7 +24,7 @@
 
 /* Reading a gap of this size costs less than a second read. */
 #define MAX_GAP (64u << 10)
-/* One staged read is cheaper than three; with whole blocks it fits a slot. */
+/* Below this, one staged read is cheaper than three, and fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
@@ -52,12 +52,12 @@ static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 }
 
 /*
- * The chunks of @e end where offset + shift is a multiple of @chunk.
+ * The chunks of @e end where file offset + shift is a multiple of @chunk.
  *
- * Fresh memory gets its huge pages from the copiers that read to it, and the
- * copier that is first in a page makes the kernel clear all of it. A huge page
- * across the end of a chunk would be cleared by one CPU and filled by another,
- * out of whose cache its lines are (measured: 1.2 times the CPU time).
+ * Fresh memory gets its huge pages from the copiers that read to it: the first
+ * that touches a page makes the kernel clear all of it. If a chunk ended inside
+ * a huge page, one CPU would clear the page and another fill it, with its lines
+ * in the cache of the first (measured: 1.2 times the CPU time).
  */
 static uint64_t shift_of(const struct weir__job *job,
 			 const struct weir__extent *e, uint64_t chunk)
@@ -125,7 +125,7 @@ static bool fits_repacked(const struct weir__extent *e,
 	       (uintptr_t)last->addr + last->len - (uintptr_t)e->addr <= chunk;
 }
 
-/* How many extents from @e on, of @n, can be one chunk? */
+/* How many of the @n extents from @e on can be merged into one chunk? */
 static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 				uint64_t chunk)
 {
@@ -143,8 +143,8 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 	return k;
 }
 
-/* Merge extents into extent @i. Without memory it stays alone. */
-static void merge(struct weir__job *job, size_t i, uint64_t chunk)
+/* Merge extent @i with those after it, if there is memory for it. */
+static void merge_extents(struct weir__job *job, size_t i, uint64_t chunk)
 {
 	struct weir__extent *e = &job->ext[i];
 	uint32_t n = count_mergeable(e, job->n_ext - i, chunk);
@@ -167,7 +167,7 @@ int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
 		if (e->dev && !job->write)
-			merge(job, i, chunk_bytes);
+			merge_extents(job, i, chunk_bytes);
 		e->first = n;
 		n += e->n_merged > 1 ? 1 : count_chunks(job, e, chunk_bytes);
 	}

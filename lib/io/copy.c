@@ -14,7 +14,7 @@
 #include "io/loop.h"
 #include "io/op.h"
 
-/* On the reactor's owner, in poll; or on a thread of the backend. */
+/* Called by the reactor's owner, in poll, or on a thread of the backend. */
 static void copy_work_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__op *op = weir__container(work, struct weir__op, work);
@@ -33,8 +33,8 @@ static void copy_work_done(struct weir__work *work, int res, int32_t native)
 }
 
 /*
- * Is the copy just submitted in the driver? Only this thread polls the queue: so
- * it has not ended meanwhile.
+ * Is the copy just submitted in the driver? Only this thread polls the queue,
+ * so the copy has not ended meanwhile.
  */
 static bool is_in_driver(struct weir__copy_queue *q)
 {
@@ -64,8 +64,8 @@ static void work_fill(struct weir__op *op)
 }
 
 /*
- * A job with a queue of its own needs the engine's as well: opening that has
- * page-locked the slots.
+ * A job with a queue of its own (submit_copy) needs the engine's queue too:
+ * opening that one has page-locked the slots.
  */
 int weir__copy_start(struct weir__loop *loop, struct weir__op *op)
 {

@@ -37,8 +37,8 @@ static void jobs_drop_first(struct weir__loop *loop)
 }
 
 /*
- * A long job keeps the file that it reads now in the ring's table, so that its
- * reads need not look it up in the table of the process.
+ * A long job keeps the file that it currently reads in the ring's table, so
+ * that its reads need no lookup in the process's table of descriptors.
  */
 static void link_file_get(struct weir__loop *loop, struct weir__job_link *link,
 			  struct weir_file *file)
@@ -63,7 +63,7 @@ static void link_file_put(struct weir__loop *loop, struct weir__job_link *link)
 	link->file = NULL;
 }
 
-/* The job may have ended when this returns. */
+/* The job may have ended by the time this returns. */
 static void link_release(struct weir__loop *loop, struct weir__job_link *link)
 {
 	link_file_put(loop, link);
@@ -71,8 +71,8 @@ static void link_release(struct weir__loop *loop, struct weir__job_link *link)
 }
 
 /*
- * The job's copies run in a queue of the caller's, after work whose end nobody
- * knows. They use at most half of the slots, so that other jobs go on.
+ * The job's copies run in a queue of the caller, after work that may take any
+ * time. They use at most half of the slots, so that other jobs go on.
  */
 static bool caller_copies_full(const struct weir__loop *loop,
 			       const struct weir__job *job)
@@ -85,11 +85,11 @@ static bool caller_copies_full(const struct weir__loop *loop,
 enum dispatched {
 	DISPATCHED, /* a chunk is in flight, or was completed as cancelled */
 	BLOCKED,    /* the job waits for a slot, its memory or its depth */
-	FOR_THREAD, /* a borrower may not: the thread has to do it */
+	FOR_THREAD, /* a borrower may not dispatch it, the thread must */
 	SPENT       /* the job has no more chunks: release the link */
 };
 
-/* May the chunk be started now? Without a slot, weir__op_start says no. */
+/* May the chunk be started now? weir__op_start checks for a free slot. */
 static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 		     const struct weir__extent *e,
 		     const struct weir__chunk *chunk)
@@ -136,7 +136,7 @@ static enum dispatched dispatch_one(struct weir__loop *loop,
 	bool cancel = atomic_load(&job->cancelled);
 	uint64_t number = link->deferred;
 
-	/* A borrower touches neither writes nor the ring's tables. */
+	/* A borrower may neither start writes nor use the ring's tables. */
 	if ((job->write || link->fixed >= 0) &&
 	    weir__owner_is_borrowed(&loop->reactor.owner))
 		return FOR_THREAD;
@@ -160,7 +160,7 @@ static enum dispatched dispatch_one(struct weir__loop *loop,
 
 void weir__dispatch(struct weir__loop *loop)
 {
-	unsigned blocked = 0; /* in a row */
+	unsigned blocked = 0; /* links in a row */
 
 	while (blocked < loop->n_jobs && loop->free) {
 		struct weir__job_link *link = loop->last_job->next;
@@ -176,9 +176,9 @@ void weir__dispatch(struct weir__loop *loop)
 		case FOR_THREAD:
 			loop->thread_needed = true;
 			/*
-			 * Nothing of it is in flight: it is not overtaken by
-			 * others, or copiers would give each byte of the window
-			 * that comes free to a job of theirs.
+			 * Nothing of this job is in flight: keep it first.
+			 * Otherwise copiers would spend all of the window on
+			 * their jobs.
 			 */
 			if (!atomic_load(&link->job->out))
 				return;

@@ -16,11 +16,11 @@
 #include "io/queues.h"
 #include "io/reactor.h"
 
-#define LOCAL_WINDOW (32ull << 20) /* bytes in flight of each reactor */
+#define LOCAL_WINDOW (32ull << 20) /* bytes in flight per reactor */
 /* The same for network file systems, whose answers take longer. */
 #define NETWORK_WINDOW (256ull << 20)
-#define MIN_OPS 64u /* of each reactor: small chunks do not fill the window */
-/* Threads get this time to end, even after the deadline, ns. */
+#define MIN_OPS 64u /* per reactor: small chunks do not fill the window */
+/* Threads have this time to end, ns, even if the deadline is earlier. */
 #define THREADS_NS 1000000000
 /* A reactor looks for late reads and lost wakeups at least this often. */
 #define MAX_SLEEP_NS 1000000000
@@ -32,8 +32,8 @@ static struct weir__engine *engine_of(struct weir__part *part)
 	return (struct weir__engine *)part;
 }
 
-/* False: at @deadline some still ran. */
-static bool join_all(struct weir__engine *eng, int64_t deadline)
+/* Returns false if a thread still runs at @deadline. */
+static bool reactors_join(struct weir__engine *eng, int64_t deadline)
 {
 	bool ended = true;
 
@@ -45,7 +45,7 @@ static bool join_all(struct weir__engine *eng, int64_t deadline)
 	return ended;
 }
 
-static bool idle_by(struct weir__engine *eng, int64_t deadline)
+static bool engine_idle_by(struct weir__engine *eng, int64_t deadline)
 {
 	uint32_t n;
 
@@ -56,8 +56,8 @@ static bool idle_by(struct weir__engine *eng, int64_t deadline)
 }
 
 /*
- * Idle threads end at once. Those that hang in the kernel do not: they are left,
- * and a reference to the root with them.
+ * Idle threads end at once. Threads that hang in the kernel do not: they are
+ * left running, and with them a reference to the root.
  */
 static bool end_threads(struct weir__engine *eng, int64_t deadline)
 {
@@ -67,10 +67,10 @@ static bool end_threads(struct weir__engine *eng, int64_t deadline)
 	/* Orphaned reads are not waited for. */
 	if (deadline < least || atomic_load(&eng->leaked))
 		deadline = least;
-	ended = join_all(eng, deadline);
+	ended = reactors_join(eng, deadline);
 	/*
-	 * The end of a load is a task, which may drop the last reference to
-	 * the root. Its thread has to end first: it cannot join itself.
+	 * The task that ends a load may drop the last reference to the root.
+	 * Its thread has to end first, since it cannot join itself.
 	 */
 	ended = weir__pool_stop(eng->copiers, deadline) && ended;
 	ended = weir__pool_stop(eng->readers, deadline) && ended;
@@ -80,7 +80,7 @@ static bool end_threads(struct weir__engine *eng, int64_t deadline)
 	weir__root_ref(eng->weir);
 	weir__log(
 		eng->weir,
-		"weir_close: threads of the engine hang in the kernel and are left behind");
+		"weir_close: threads of the engine hang in the kernel and are left running");
 	return false;
 }
 
@@ -91,7 +91,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 
 	eng->deadline = deadline;
 	atomic_store(&eng->closed, true);
-	idle = idle_by(eng, deadline);
+	idle = engine_idle_by(eng, deadline);
 	if (!idle) {
 		weir__log(
 			eng->weir,
@@ -126,7 +126,7 @@ static size_t engine_trim(struct weir__part *part, size_t keep)
 	return kept;
 }
 
-/* After close, or when starting failed: no thread runs any more. */
+/* Called after close, or if starting failed: no thread runs any more. */
 static void engine_free(struct weir__part *part)
 {
 	struct weir__engine *eng = engine_of(part);
@@ -182,7 +182,7 @@ static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 	choose_method(eng, o->io);
 	eng->chunk_bytes = o->chunk;
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
-	/* The budget is for all: fewer reactors rather than more memory. */
+	/* The budget is for all reactors: use fewer rather than more memory. */
 	while (eng->n_reactors > 1 &&
 	       o->staging / eng->n_reactors <
 		       eng->chunk_bytes + WEIR__SLOT_SMALL)
@@ -216,10 +216,11 @@ static int make_pools(struct weir__engine *eng)
 	if (!err)
 		err = weir__pool_new("weir-rd", eng->n_readers, bound,
 				     &eng->readers);
-	return err ? weir__fail(err, "I/O engine: no memory") : 0;
+	return err ? weir__fail(err, "I/O engine: no memory for its threads")
+		   : 0;
 }
 
-/* The limits that may have refused a thread; "" if there is none. */
+/* Describe the limits that may have refused a thread; "" if there are none. */
 static void thread_limits(char *text, size_t room)
 {
 	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
@@ -236,7 +237,7 @@ static void thread_limits(char *text, size_t room)
 			 (unsigned long long)space);
 }
 
-/* Why no reactor runs: no thread could be started, or none could open. */
+/* Why no reactor runs: no thread could be started, or no method opened. */
 static int fail_start(struct weir__engine *eng, int err)
 {
 	char limits[120];
@@ -273,7 +274,7 @@ static int reactors_start(struct weir__engine *eng)
 		err = atomic_load(&eng->start_err);
 	if (err) {
 		atomic_store(&eng->stop, true);
-		join_all(eng, INT64_MAX);
+		reactors_join(eng, INT64_MAX);
 		return fail_start(eng, err);
 	}
 	return 0;
@@ -286,7 +287,9 @@ int weir__engine_make(struct weir *weir, const struct weir__method_ops *method,
 	int err = 0;
 
 	if (!eng)
-		return weir__fail(-ENOMEM, "I/O engine: no memory");
+		return weir__fail(-ENOMEM,
+				  "I/O engine: no memory for %zu bytes",
+				  sizeof(*eng));
 	eng->part =
 		(struct weir__part){ engine_close, engine_trim, engine_free };
 	eng->weir = weir;
@@ -332,8 +335,8 @@ uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng)
 	return eng->chunk_bytes;
 }
 
-/* Why the ring is not used, or what the engine lacks otherwise. */
-static void say_why(struct weir__engine *eng, char *why, size_t room)
+/* Why the ring is not used or, if it is, why a thread could not be started. */
+static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 {
 	int lacks = weir__pool_lacks(eng->copiers);
 	char limits[120];
@@ -346,8 +349,8 @@ static void say_why(struct weir__engine *eng, char *why, size_t room)
 	if (!lacks || *why)
 		return;
 	thread_limits(limits, sizeof(limits));
-	snprintf(why, room, "one more thread: %s%s", weir__errno_name(-lacks),
-		 limits);
+	snprintf(why, room, "one more thread could not be started: %s%s",
+		 weir__errno_name(-lacks), limits);
 }
 
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
@@ -366,7 +369,7 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info)
 		ret_info->staging += weir__slots_bytes(eng->reactor[i]->slots);
 		ret_info->enters += atomic_load(&eng->reactor[i]->enters);
 	}
-	say_why(eng, ret_info->why, sizeof(ret_info->why));
+	engine_say_why(eng, ret_info->why, sizeof(ret_info->why));
 }
 
 int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
@@ -385,7 +388,7 @@ int weir_io_info(struct weir *weir, struct weir_io_info *ret_info)
 
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task)
 {
-	/* At the end the copiers may all be in reads that never end. */
+	/* After abort, all copiers may be in reads that never end. */
 	if (atomic_load(&eng->abort))
 		task->run(task);
 	else

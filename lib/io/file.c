@@ -12,8 +12,8 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-#define DEFAULT_ALIGN 4096u     /* where the file system names none */
-#define DIRECT_FRONT (1u << 20) /* bytes; less is fast either way */
+#define DEFAULT_ALIGN 4096u     /* if the file system reports none */
+#define DIRECT_FRONT (1u << 20) /* bytes; fewer are fast either way */
 #define SECOND INT64_C(1000000000)
 #define SETTLE_TRIES \
 	3 /* a file that is written to all the time never settles */
@@ -67,14 +67,14 @@ static int fail_open(int r, const char *path)
 	if (r == -ENXIO)
 		return weir__fail(
 			-EINVAL,
-			"%s: not a regular file but a socket or a device that is not there",
+			"%s: not a regular file but a socket, or a device that does not exist",
 			path);
 	return weir__fail_sys(r, "%s", path);
 }
 
 /*
- * Open without blocking, then make reads block again: with O_NONBLOCK reads of
- * the ring would fail with -EAGAIN rather than wait.
+ * Open with O_NONBLOCK, since other kinds of files may block, then clear it:
+ * with it the ring's reads would fail with -EAGAIN rather than wait.
  */
 static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 			 struct stat *st)
@@ -107,7 +107,7 @@ out:
 	return r;
 }
 
-/* A second descriptor of the very same file, with O_DIRECT. */
+/* Open a second descriptor of the very same file, with O_DIRECT. */
 static int reopen_direct(struct weir_file *f)
 {
 	int how = O_DIRECT | (f->writable ? O_RDWR : O_RDONLY);
@@ -169,7 +169,8 @@ static void file_fill(struct weir_file *f, uint32_t flags)
 	f->network = fs.network;
 	if (flags & WEIR_FILE_NODIRECT) {
 		f->mem_align = f->off_align = DEFAULT_ALIGN;
-		snprintf(f->why, sizeof(f->why), "not wanted");
+		snprintf(f->why, sizeof(f->why),
+			 "WEIR_FILE_NODIRECT was given");
 	} else {
 		open_direct(f, &fs);
 	}
@@ -250,7 +251,7 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 		if (r == 0)
 			return weir__fail(
 				-ESTALE,
-				"%s: ends at byte %llu, it had %llu bytes when it was opened",
+				"%s: ends at byte %llu, but had %llu bytes when it was opened",
 				file->base, (unsigned long long)(off + got),
 				(unsigned long long)file->id.bytes);
 		got += (size_t)r;
@@ -259,9 +260,9 @@ int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off)
 }
 
 /*
- * Readahead begins with small requests, for which a disk that is fast only with
- * large ones has a tenth of its rate: so one direct read for all. What that leaves
- * (nothing, unless it was refused or interrupted) is read buffered.
+ * Readahead begins with small requests, at which some disks have a tenth of
+ * their rate: so all is read by one direct read. If that is refused or
+ * interrupted, the rest is read buffered.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 {
@@ -281,8 +282,8 @@ int weir__file_read_front(struct weir_file *file, void *buf, size_t n)
 }
 
 /*
- * Nanoseconds until a write changes the ctime that the file has now. 0: any write
- * does, or the time comes from another clock, and waiting would not help.
+ * Nanoseconds until a write would change the file's ctime. 0: it would do so
+ * now, or the ctime comes from another clock, and waiting would not help.
  */
 static int64_t until_next_step(const struct weir__file_id *id)
 {
@@ -300,9 +301,9 @@ static int64_t until_next_step(const struct weir__file_id *id)
 }
 
 /*
- * Times of files advance in steps: ticks of the kernel's clock, or whole seconds.
- * A second write in the same step leaves them as they are, so the step has to be
- * over before they can stand for the content.
+ * Times of files advance in steps: ticks of the kernel's clock, or whole
+ * seconds. A second write in the same step does not change them, so they
+ * identify the content only once the step is over.
  */
 int weir__file_settle(struct weir_file *file)
 {
@@ -327,9 +328,10 @@ int weir__file_unchanged(struct weir_file *file)
 	if (r < 0)
 		return r;
 	if (now.dev != id->dev || now.ino != id->ino)
-		return weir__fail(-ESTALE,
-				  "%s: became another file while it was read",
-				  file->base);
+		return weir__fail(
+			-ESTALE,
+			"%s: was replaced by another file while it was read",
+			file->base);
 	if (now.bytes != id->bytes)
 		return weir__fail(
 			-ESTALE,
@@ -344,7 +346,7 @@ int weir__file_unchanged(struct weir_file *file)
 	if (!same_time(&now.ctime, &id->ctime))
 		return weir__fail(
 			-ESTALE,
-			"%s: its ctime changed while it was read: it was written to and its mtime put back, or renamed, linked, removed or given other attributes",
+			"%s: its ctime changed while it was read: it was written to and its mtime restored, or renamed, linked, removed or given other attributes",
 			file->base);
 	return 0;
 }

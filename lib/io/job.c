@@ -43,7 +43,7 @@ int weir__job_refusal(const struct weir__job *job, const struct weir_dev *dev)
 	return weir__fail(refusal->err, "%s", refusal->why);
 }
 
-/* Without memory the job fails with a general reason. */
+/* If memory runs out, the job fails with a general reason. */
 void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 			    int err)
 {
@@ -59,8 +59,8 @@ void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 }
 
 /*
- * Of a leaked job a device may still read the segments, and the thread that
- * opens queues may still add refusals: then neither is freed.
+ * If the job is leaked, a device may still read its segments, and the thread
+ * that opens queues may still add refusals: neither is freed.
  */
 static void job_free_members(struct weir__job *job)
 {
@@ -76,7 +76,7 @@ static void job_free_members(struct weir__job *job)
 	}
 }
 
-/* The closing thread waits for this, and reactors that end after the last. */
+/* The closing thread waits for this, and so do reactors that were aborted. */
 static void engine_job_ended(struct weir__engine *eng)
 {
 	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
@@ -130,7 +130,7 @@ static unsigned n_links(const struct weir__job *job)
 	return job->n_chunks ? (unsigned)job->n_chunks : 1;
 }
 
-/* All links first: a reactor may end the job while others get theirs. */
+/* The job may end as soon as its last link is posted: do not use it then. */
 void weir__job_post(struct weir__job *job)
 {
 	struct weir__engine *eng = job->eng;
@@ -154,12 +154,12 @@ void weir__job_post(struct weir__job *job)
 
 bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
 {
-	/* Those that wake the job before it starts have set it already. */
+	/* Callers that wake the job before it starts have set it already. */
 	if (!job->eng)
 		job->eng = eng;
 	atomic_init(&job->remaining, job->n_chunks + n_links(job));
 	atomic_init(&job->moved, 0);
-	/* Either the closing thread counts it, or this sees closed. */
+	/* Either the closing thread waits for the job, or this sees closed. */
 	atomic_fetch_add(&eng->jobs, 1);
 	if (!atomic_load(&eng->closed))
 		return true;

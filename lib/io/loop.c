@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reactor's loop: its thread runs it, or for a few iterations a borrower. Of
- * each iteration: messages, then chunks to dispatch, then copies to poll.
+ * A reactor's loop, run by its thread or, for a few iterations, by a borrower.
+ * Each iteration handles messages, dispatches chunks, and polls copies.
  */
 #include "io/loop.h"
 
@@ -23,15 +23,15 @@
 #include "io/op.h"
 
 /*
- * While a device copies whose backend does not call back, it is polled after
- * this time, ns, and later each time that no copy has ended.
+ * A backend that does not call back is polled while its device copies: after
+ * this time, ns, then after longer ones until a copy has ended.
  */
 #define PAUSE_MIN 50000
 #define PAUSE_MAX 200000
 
 static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
 
-/* The owner, or the engine while no thread runs. */
+/* Called by the owner, or by the engine while no thread runs. */
 static struct weir__loop *loop_of(struct weir__reactor *r)
 {
 	return (struct weir__loop *)r;
@@ -87,8 +87,8 @@ static void loop_iterate(struct weir__loop *loop)
 
 	take_messages(loop);
 	/*
-	 * These flags are set before the reactor is woken. The news of that may
-	 * have been taken above: so they are read after it.
+	 * These flags are set before the reactor is woken. That wake may have
+	 * been consumed by take_messages, so they are read after it.
 	 */
 	if (atomic_load(&eng->stop) || atomic_load(&eng->abort) ||
 	    atomic_load(&loop->reactor.trim)) {
@@ -102,11 +102,11 @@ static void loop_iterate(struct weir__loop *loop)
 }
 
 /*
- * On a thread of a pool: execute the op, and post it back. Of a cached read the
- * copier does the rest as well, if the reactor's thread sleeps: completes it,
- * dispatches the next chunks, polls the copies to devices. Left to the thread,
- * each chunk would cost four switches between threads, and one more slot would
- * be in use, out of the cache.
+ * On a thread of a pool: execute the op, and post it back. After a cached read
+ * the copier does the rest too if the reactor's thread sleeps: it borrows the
+ * reactor, completes the op, dispatches the next chunks and polls the copies to
+ * devices. If the thread did that, each chunk would cost four switches between
+ * threads, and one more slot, which is not in the CPU's cache.
  */
 static void execute_task(struct weir__task *task)
 {
@@ -132,8 +132,8 @@ static void execute_task(struct weir__task *task)
 }
 
 /*
- * The root closes and waits no longer. The kernel may use what is in flight
- * forever; the jobs are completed, and do not free their memory.
+ * The root closes and waits no longer. The kernel may use the memory of what is
+ * in flight forever: the jobs are completed, and that memory is not freed.
  */
 static void orphan_all(struct weir__loop *loop)
 {
@@ -145,8 +145,8 @@ static void orphan_all(struct weir__loop *loop)
 }
 
 /*
- * Is the read in flight for too long, while nothing else of its job arrived?
- * Times may be a max_sleep old: so never too early.
+ * Has the read been in flight for too long, while no byte of its job arrived?
+ * Times may be old by up to max_sleep, which is added to the limit.
  */
 static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
 {
@@ -162,8 +162,8 @@ static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
 }
 
 /*
- * Orphan late reads. The kernel may still write to their memory, and a pool's
- * thread may hang in one: the pool may start another in its place.
+ * Orphan late reads. The kernel may still write to their memory, and a thread
+ * of a pool may hang in one: the pool may start another thread instead.
  */
 static void give_up_late(struct weir__loop *loop)
 {
@@ -184,7 +184,7 @@ static void give_up_late(struct weir__loop *loop)
 		copiers += !op->in_ring && !op->direct;
 		weir__op_orphan(loop, op, &late);
 	}
-	/* After all are orphaned: else new threads would execute queued ones. */
+	/* Only now: new threads would execute ops that are still queued. */
 	while (readers--)
 		weir__pool_more(eng->readers);
 	while (copiers--)
@@ -201,7 +201,7 @@ static int add_ops(struct weir__loop *loop)
 	return 0;
 }
 
-/* Without a ring, threads read: unless the ring was asked for. */
+/* Without a ring threads read, unless the program asked for the ring. */
 static int open_method(struct weir__loop *loop)
 {
 	struct weir__engine *eng = loop->reactor.eng;
@@ -224,7 +224,7 @@ static int open_method(struct weir__loop *loop)
 	return err;
 }
 
-/* Says to the thread that starts the engine how it went. */
+/* Reports the outcome to the thread that starts the engine. */
 static bool loop_open(struct weir__loop *loop)
 {
 	struct weir__engine *eng = loop->reactor.eng;
@@ -246,7 +246,7 @@ static void wait_for_more(struct weir__loop *loop)
 	int64_t begun = weir__trace_now(r->eng->weir);
 	bool copying = weir__copy_poll(loop);
 
-	/* With news copies have ended, as likely as not. */
+	/* News often means that a copy has ended: poll soon again. */
 	if (!copying || weir__owner_has_news(&r->owner))
 		loop->pause = PAUSE_MIN;
 	loop->thread_needed = false;
@@ -271,7 +271,7 @@ static void *loop_main(void *arg)
 		take_messages(loop);
 		if (atomic_load(&eng->abort)) {
 			orphan_all(loop);
-			/* A job that was about to start may still come. */
+			/* A job that is being started may still be posted. */
 			if (!atomic_load(&eng->jobs))
 				return NULL;
 		}

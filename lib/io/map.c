@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ranges of files as buffers of kind MAPPED. */
+/* Buffers of kind MAPPED: ranges of files. */
 #include <errno.h>
 #include <sys/mman.h>
 
@@ -28,16 +28,17 @@ static int map_check(struct weir_buft *buft, struct weir_file *file,
 		     uint64_t off, size_t size)
 {
 	if (buft->desc.kind != WEIR_MEM_MAPPED)
-		return weir__fail(-EINVAL,
-				  "%s: %s is not memory mapped from files",
-				  file->base, buft->desc.name);
+		return weir__fail(
+			-EINVAL,
+			"%s: cannot be mapped to %s, which is not of kind WEIR_MEM_MAPPED",
+			file->base, buft->desc.name);
 	if (file->weir != buft->dev->weir)
-		return weir__fail(-EINVAL, "%s and %s are of two roots",
+		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  file->base, buft->desc.name);
 	if (off > file->id.bytes || size > file->id.bytes - off)
 		return weir__fail(
 			-EINVAL,
-			"%s: %zu bytes at %llu are not in a file of %llu",
+			"%s: %zu bytes at %llu are not in the file, which has %llu",
 			file->base, size, (unsigned long long)off,
 			(unsigned long long)file->id.bytes);
 	return 0;
@@ -58,7 +59,7 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 				  "%s: no memory for a mapping of %zu bytes",
 				  file->base, size);
 	m->len = (size_t)(off - from) + size;
-	m->len += !m->len; /* an empty range has an address as well */
+	m->len += !m->len; /* an empty range needs an address too */
 	r = weir__sys_map(m->len, file->fd, from, PROT_READ, &m->addr);
 	if (r < 0) {
 		weir__free(m);

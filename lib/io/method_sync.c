@@ -45,7 +45,7 @@ static void sync_wait(struct weir__loop *loop, int64_t limit)
 	ts = (struct timespec){ limit / 1000000000, limit % 1000000000 };
 	if (!weir__owner_release(&loop->reactor.owner))
 		return;
-	/* A signal that comes after this ends the next sleep early. */
+	/* A signal after this only ends the next sleep early. */
 	if (ppoll(&fd, 1, &ts, NULL) > 0)
 		weir__wakefd_drain(&loop->reactor.wakefd);
 	weir__owner_acquire(&loop->reactor.owner);

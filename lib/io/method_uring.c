@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The method with io_uring(7). Each reactor has a ring of its own, which its
- * thread makes, submits to and reaps. What the ring can do on this machine is
- * tried in steps: a NOP and a read must complete; registering the ring, the
- * files and the slots may each be refused. The only file that knows liburing.
+ * thread makes, submits to and reaps. Opening it tests what the ring can do on
+ * this machine: a NOP and a read must complete; registering the ring, the files
+ * and the slots may each be refused. Only this file uses liburing.
  */
 #include <errno.h>
 #include <liburing.h>
@@ -46,15 +46,15 @@ struct uring {
 };
 
 /*
- * Rings read their eventfds to this. The value is not used; it is static since a
+ * Reads of the eventfds write here. Nobody uses the value; it is static since a
  * ring that failed may still write to it.
  */
 static uint64_t eventfd_count;
 
 /*
- * Newest first; an older kernel refuses flags that it does not know. With
- * TASKRUN_FLAG the ring says when completions wait for an enter: without it
- * liburing would not enter for a reactor that always has news and never waits.
+ * Newest first: an older kernel refuses unknown flags. With TASKRUN_FLAG the
+ * ring shows that completions wait for an enter; without it liburing would not
+ * enter for a reactor that always has news and never waits.
  */
 static const struct {
 	unsigned flags;
@@ -69,7 +69,7 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* A kernel setting, or a seccomp filter of this process. */
+/* What forbids the ring: a kernel setting, or the process's seccomp filter. */
 static void who_forbids(char *hint, size_t room)
 {
 	char text[16] = "?";
@@ -86,7 +86,7 @@ static void who_forbids(char *hint, size_t room)
 			: "kernel.io_uring_disabled or a seccomp filter forbids it");
 }
 
-/* @need: bytes of locked memory that it needs, about. */
+/* @need: about how many bytes of locked memory the ring still needs. */
 static void which_limit(uint64_t need, char *hint, size_t room)
 {
 	uint64_t limit = weir__sys_limit(RLIMIT_MEMLOCK);
@@ -115,14 +115,14 @@ static void explain_ring(struct weir__engine *eng, const char *what, int err,
 			     weir__errno_name(-err), hint);
 }
 
-/* Submission entries of 64 bytes, twice as many completions of 16. */
+/* Per entry: 64 bytes, two completions of 16, and an index of 4. */
 static uint64_t ring_bytes(unsigned entries)
 {
 	return weir__up(entries * 64ull, 4096) +
 	       weir__up(entries * 36ull, 4096);
 }
 
-/* Submit one request and wait for it; its result. */
+/* Submit one request and wait for it. Returns its result. */
 static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
@@ -148,8 +148,8 @@ static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 
 /*
  * A ring that was made may still refuse to be entered, or lack what reactors
- * need: waits with a time limit came with Linux 5.11, reads and writes with 5.6.
- * A write is not tried, since one to an eventfd needs a worker thread.
+ * need: waits with a timeout (Linux 5.11), reads and writes (5.6). A write is
+ * not tested, since a write to an eventfd needs a worker thread.
  */
 static int try_ring(struct weir__loop *loop, struct uring *u)
 {
@@ -174,7 +174,7 @@ static int try_ring(struct weir__loop *loop, struct uring *u)
 	return err < 0 ? err : 0;
 }
 
-/* The program may have closed its descriptor: see wakefd.h. */
+/* The program may have closed the ring's descriptor: see wakefd.h. */
 static void exit_ring(struct uring *u)
 {
 	if (weir__sys_file_id(u->ring.ring_fd) != u->ring_id)
@@ -229,7 +229,7 @@ static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
 	return r < 0 ? r : 0;
 }
 
-/* An empty table is always allowed: only an entry shows the limit. */
+/* An empty table is always allowed: only filling an entry meets the limit. */
 static int try_buffers(struct weir__loop *loop, struct uring *u)
 {
 	void *trial;
@@ -297,7 +297,7 @@ static void uring_close(struct weir__loop *loop)
 	loop->method = NULL;
 }
 
-/* NULL: the ring is full of what it will not take. */
+/* Returns NULL if the ring is full and the kernel takes nothing from it. */
 static struct io_uring_sqe *get_sqe(struct weir__loop *loop)
 {
 	struct uring *u = loop->method;
@@ -331,7 +331,7 @@ static void uring_submit(struct weir__loop *loop, struct weir__op *op)
 		fd = op->fixed;
 		flags |= IOSQE_FIXED_FILE;
 	}
-	/* What would block in the submitting call goes to a worker thread. */
+	/* Requests that would block the submitter go to a worker thread. */
 	if (!op->direct || !file->nowait)
 		flags |= IOSQE_ASYNC;
 	if (op->write)
@@ -369,8 +369,8 @@ static void arm_event(struct weir__loop *loop)
 }
 
 /*
- * A completion with -ECANCELED, which was not asked for: the kernel could not
- * start a worker thread for an operation that would block.
+ * Called for -ECANCELED, although nothing was cancelled: the kernel could not
+ * start a worker thread for a request that would block.
  */
 static void without_worker(struct weir__loop *loop, struct weir__op *op)
 {
@@ -415,8 +415,8 @@ static unsigned ring_reap(struct weir__loop *loop)
 }
 
 /*
- * The kernel consumes submissions in their order, and io_uring_sq_ready() says
- * how many of the newest it has not.
+ * The kernel consumes submissions in their order, and io_uring_sq_ready()
+ * returns how many of the newest it has not consumed.
  */
 static bool was_submitted(const struct uring *u, const struct weir__op *op)
 {
@@ -424,10 +424,10 @@ static bool was_submitted(const struct uring *u, const struct weir__op *op)
 }
 
 /*
- * The ring cannot be entered any more: a seccomp filter came later, or its
- * descriptor was closed. What the kernel has of it is orphaned, since nobody can
- * ask for its end; what is only in the ring's memory goes to threads, and so
- * does everything from now on.
+ * The ring cannot be entered any more: a seccomp filter was installed later, or
+ * its descriptor was closed. Ops that the kernel has are orphaned, since their
+ * completions cannot be reaped; ops that are only in the ring's memory go to
+ * threads, and so do all later ones.
  */
 static void close_dead_ring(struct weir__loop *loop, int err)
 {
@@ -444,7 +444,7 @@ static void close_dead_ring(struct weir__loop *loop, int err)
 		  weir__errno_words(-err));
 	loop->method_ops = &weir__method_sync;
 	atomic_store(&r->io, WEIR_IO_SYNC);
-	/* The ring's read of the eventfd may take a signal: a new one. */
+	/* The ring's read may consume a signal: replace the eventfd. */
 	weir__wakefd_distrust(&r->wakefd);
 	for (struct weir__op *op = loop->ops; op; op = op->next_all) {
 		if (!op->in_ring || op->state == WEIR__OP_ORPHANED)
@@ -460,13 +460,13 @@ static void close_dead_ring(struct weir__loop *loop, int err)
 	uring_close(loop);
 }
 
-/* An enter that neither submits nor waits says -EAGAIN. */
+/* An enter that neither submits nor waits returns -EAGAIN. */
 static bool has_nothing(const struct uring *u, unsigned n, int err)
 {
 	return err == -EAGAIN && !n && !io_uring_sq_ready(&u->ring);
 }
 
-/* Memory is short, completions were not reaped, or a signal came. */
+/* Temporary: memory is short, completions were not reaped, or a signal came. */
 static bool may_pass(int err)
 {
 	return err == -EINTR || err == -EAGAIN || err == -EBUSY ||
@@ -475,12 +475,12 @@ static bool may_pass(int err)
 
 /*
  * Enter the ring. With several reads in flight one enter waits for a third of
- * them, so that a busy reactor makes less than one system call for each.
+ * them, so that a busy reactor makes less than one system call per read.
  */
 static void uring_wait(struct weir__loop *loop, int64_t limit)
 {
 	struct uring *u = loop->method;
-	/* Not those that are orphaned. */
+	/* Orphaned reads do not count. */
 	unsigned out = u->n_out < loop->n_out ? u->n_out : loop->n_out;
 	struct __kernel_timespec ts;
 	struct io_uring_cqe *cqe;
@@ -521,7 +521,7 @@ static void uring_slot(struct weir__loop *loop, struct weir__slot *slot)
 	slot->registered = !err;
 	if (!err)
 		return;
-	/* Most likely RLIMIT_MEMLOCK. Reads without it cost little more. */
+	/* Most likely RLIMIT_MEMLOCK. Unregistered slots cost little more. */
 	u->buffers = false;
 	atomic_fetch_and(&loop->reactor.features, ~WEIR_IO_HAS_BUFFERS);
 	explain_ring(loop->reactor.eng, "registering one more slot", err,

@@ -6,7 +6,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-/* Up to here asking what is there costs more than it can save. */
+/* For fewer bytes, asking whether they are cached costs more than it saves. */
 #define FEW (64u << 10)
 
 bool weir__nowait_allowed(const struct weir *weir, uint64_t bytes)
@@ -24,14 +24,14 @@ static bool is_cached(const struct weir_file *file, uint64_t off, uint64_t n)
 	uint64_t bytes = weir__up(off + n, WEIR__PAGE) - from;
 	int64_t pages = weir__sys_cached(file->fd, from, bytes);
 
-	if (pages < 0) /* an old kernel, or a file of somebody else's */
+	if (pages < 0) /* an old kernel, or a file that we may not write */
 		return weir__sys_peek(file->fd, off) == 1;
 	return (uint64_t)pages >= bytes / WEIR__PAGE;
 }
 
 bool weir__nowait_expected(struct weir_file *file, uint64_t off, uint64_t n)
 {
-	/* On a network even a cached read may ask the server. */
+	/* On a network file system even a cached read may ask the server. */
 	if (!file->nowait || file->network)
 		return false;
 	return (n < FEW && atomic_load(&file->weir->part[WEIR__PART_IO])) ||

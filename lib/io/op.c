@@ -30,7 +30,7 @@ bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *))
 	op->msg.kind = WEIR__MSG_OP;
 	op->task.run = run;
 	op->reactor = &loop->reactor;
-	op->lane = ++loop->n_lanes; /* row 0 has the reactor's waits */
+	op->lane = ++loop->n_lanes; /* row 0 shows the reactor's waits */
 	op->next_all = loop->ops;
 	loop->ops = op;
 	op->next_free = loop->free;
@@ -83,9 +83,9 @@ static bool take_slot(struct weir__loop *loop, struct weir__op *op,
 
 /*
  * The rest of lo..hi, from byte @from of the file on, goes through the page
- * cache: directly between it and host memory, or through a slot on its way to or
- * from a device. For a read to a device the slot is only reserved: the copier
- * takes it (op_task.c).
+ * cache: without a slot for host memory, through a slot for a device. If a read
+ * to a device has no slot yet, one is only reserved: the copier takes it
+ * (op_task.c).
  */
 static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 			 uint64_t from)
@@ -112,7 +112,7 @@ static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 	return true;
 }
 
-/* Whole blocks around lo..hi, into a slot. */
+/* Read the whole blocks around lo..hi to a slot. */
 static bool aim_slot(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
@@ -143,7 +143,7 @@ static bool aim_in_place(struct weir__op *op)
 	return true;
 }
 
-/* False: no slot is free. */
+/* Returns false if no slot is free. */
 static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 {
 	const struct weir__extent *e = op->extent;
@@ -154,8 +154,8 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 }
 
 /*
- * No slot is free. Those in use come back, unless a failed ring has kept them
- * all: then the page cache is used, without a slot.
+ * No slot is free. Slots in use come back, unless a failed ring has kept them
+ * all: then the op goes through the page cache, without a slot.
  */
 static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 {
@@ -165,7 +165,7 @@ static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 	       aim_buffered(loop, op, e->off + op->lo);
 }
 
-/* To the ring, or to threads that may block. */
+/* Give the op to the ring, or to a pool, whose threads may block. */
 static void op_route(struct weir__loop *loop, struct weir__op *op)
 {
 	struct weir__engine *eng = loop->reactor.eng;
@@ -180,7 +180,7 @@ static void op_route(struct weir__loop *loop, struct weir__op *op)
 				&op->task);
 }
 
-/* Between its slot and the device; the op is in @state meanwhile. */
+/* Copy between the slot and the device; the op is in @state meanwhile. */
 static void start_copy(struct weir__loop *loop, struct weir__op *op,
 		       enum weir__op_state state)
 {
@@ -229,7 +229,7 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	loop->bytes_out += op->hi - op->lo;
 	loop->n_caller_copies += job->submit_copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
-	if (!aimed) /* lost devices or a failed ring have all slots */
+	if (!aimed) /* lost devices or a failed ring keep all slots */
 		op_fail(loop, op, -ENOMEM);
 	else if (op->write && op->slot)
 		start_copy(loop, op, WEIR__OP_FETCHING);
@@ -266,7 +266,7 @@ static void op_trace(const struct weir__op *op)
 			 op->hi - op->lo);
 }
 
-/* Bytes in its slot that belong to no extent of the chunk. */
+/* Bytes read to the slot that belong to no extent of the chunk. */
 static uint64_t over_read(const struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
@@ -277,8 +277,8 @@ static uint64_t over_read(const struct weir__op *op)
 }
 
 /*
- * The job may have ended when its chunk has been completed: so the op frees all
- * that it has before.
+ * The job may end when its chunk is completed, so the op first frees all that
+ * it has.
  */
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
@@ -326,8 +326,8 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
- * All bytes of lo..hi have been read or written. What was read to a slot is
- * copied from there; its bytes no longer count in the window.
+ * All bytes of lo..hi have been read or written. Bytes that were read to a slot
+ * are copied from there, and no longer count in the window.
  */
 static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 {
@@ -367,8 +367,8 @@ static void op_direct_refused(struct weir__loop *loop, struct weir__op *op)
 }
 
 /*
- * It came back short: ask for the rest. A direct read asks for whole blocks, so
- * it goes back to the last boundary.
+ * The transfer was short: request the rest. A direct read requests whole
+ * blocks, so it goes back to the last boundary.
  */
 static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 			      uint32_t got)
@@ -381,7 +381,7 @@ static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 	if (op->direct)
 		back = (uint32_t)(op->off % op->extent->file->off_align);
 	if (back == got && got) {
-		/* Less than a block each time: the page cache can do that. */
+		/* No whole block came: the page cache can read less. */
 		uint64_t from = op->extent->off + op->lo;
 
 		aim_buffered(loop, op,
@@ -395,7 +395,7 @@ static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 	op_retry(loop, op);
 }
 
-/* The copy out of its slot or into it has ended. */
+/* The copy out of the slot or into it has ended. */
 static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 {
 	bool fetched = op->state == WEIR__OP_FETCHING;

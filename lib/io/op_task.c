@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The part of an op that blocks. A thread of a pool that runs it owns the op
- * until it posts it back, and does not own the reactor: of that it uses only
- * what any thread may use.
+ * until it posts it back. It does not own the reactor, and uses only those of
+ * its members that any thread may use.
  */
 #include <errno.h>
 #include <string.h>
@@ -28,8 +28,8 @@ static void copy_out(struct weir__op *op)
 }
 
 /*
- * Take the slot that was reserved only now that the copier is there: so the
- * slots used last are used again, and a few of them stay in the cache.
+ * Take the reserved slot only when the copier is about to fill it: then the
+ * slots used last are used again, and a few of them stay in the CPU's cache.
  */
 static void bind_slot(struct weir__op *op)
 {
@@ -38,7 +38,7 @@ static void bind_slot(struct weir__op *op)
 	op->payload = op->buf = op->slot->addr;
 }
 
-/* It was orphaned with a slot reserved and not taken: free that for others. */
+/* Orphaned with a slot reserved but not taken: free the slot for others. */
 static void drop_reservation(struct weir__op *op)
 {
 	if (op->buf)
@@ -67,7 +67,7 @@ bool weir__op_execute(struct weir__op *op)
 	else
 		op->res = weir__sys_pread(fd, op->buf, op->len, op->off);
 	if (op->res == -EINTR)
-		op->tries = WEIR__OP_MAX_TRIES; /* it was repeated there */
+		op->tries = WEIR__OP_MAX_TRIES; /* the call was repeated */
 	return true;
 }
 

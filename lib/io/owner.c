@@ -5,7 +5,7 @@
 
 bool weir__owner_take_news(struct weir__owner *o)
 {
-	/* Missed here, it is seen by the next call, or by release. */
+	/* News missed here are seen by the next call, or by release. */
 	if (!weir__owner_has_news(o))
 		return false;
 	atomic_fetch_and_explicit(&o->word, ~(uint32_t)WEIR__OWNER_NEWS,

@@ -25,11 +25,11 @@ struct weir__pool {
 	uint64_t mask;
 	_Alignas(64) _Atomic uint64_t head;   /* next to pop */
 	_Alignas(64) _Atomic uint64_t tail;   /* next to push */
-	_Alignas(64) _Atomic uint32_t pushes; /* a futex of idle threads */
+	_Alignas(64) _Atomic uint32_t pushes; /* idle threads sleep on it */
 	_Atomic uint32_t idle;                /* threads without a task */
 	_Atomic bool stop;
 	_Atomic int lacks;    /* errno of a thread that could not be started */
-	pthread_mutex_t lock; /* guards starting */
+	pthread_mutex_t lock; /* guards the start of threads */
 	_Atomic unsigned n_threads;
 	_Atomic unsigned max_threads;
 	pthread_t *thread;
@@ -65,7 +65,7 @@ static bool queue_pop(struct weir__pool *p, struct weir__task **ret_task)
 	}
 }
 
-/* A position of the queue, whose cell is empty until queue_publish fills it. */
+/* Reserve a position, whose cell stays empty until queue_publish fills it. */
 static bool queue_reserve(struct weir__pool *p, uint64_t *ret_at)
 {
 	uint64_t at = atomic_load_explicit(&p->tail, memory_order_relaxed);
@@ -105,7 +105,7 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
 
 /*
  * How many threads to wake for the task at @at: one, and one for each task at a
- * later position that was published earlier in time. This order forced it:
+ * later position that was published earlier. This order makes it necessary:
  *
  *	pusher A		pusher B		a thread
  *	reserves position 0
@@ -121,7 +121,7 @@ static void queue_publish(struct weir__pool *p, uint64_t at,
  * or before. So B's increment precedes A's, which reads from it (both are acquire
  * and release), and the loop below sees B's task.
  */
-static int to_wake(struct weir__pool *p, uint64_t at)
+static int count_to_wake(struct weir__pool *p, uint64_t at)
 {
 	int n = 1;
 
@@ -133,14 +133,14 @@ static int to_wake(struct weir__pool *p, uint64_t at)
 	return n;
 }
 
-static uint64_t queued(struct weir__pool *p)
+static uint64_t queue_length(struct weir__pool *p)
 {
 	uint64_t head = atomic_load(&p->head);
 
 	return atomic_load(&p->tail) - head;
 }
 
-static void *thread_main(void *arg);
+static void *pool_thread_main(void *arg);
 
 static void start_thread(struct weir__pool *p)
 {
@@ -153,7 +153,8 @@ static void start_thread(struct weir__pool *p)
 	if (n < p->max_threads && !atomic_load(&p->stop)) {
 		snprintf(name, sizeof(name), "%s%u", p->name, n % 100);
 		atomic_fetch_add(&p->idle, 1);
-		r = weir__thread_start(&p->thread[n], name, thread_main, p);
+		r = weir__thread_start(&p->thread[n], name, pool_thread_main,
+				       p);
 		if (!r) {
 			atomic_store(&p->n_threads, n + 1);
 		} else {
@@ -166,25 +167,25 @@ static void start_thread(struct weir__pool *p)
 
 /*
  * Start a thread if more tasks are queued than threads are idle. A pusher calls
- * it after it has published, a thread after it has stopped being idle: so of two
- * that change both at once, one sees it.
+ * it after it has published, a thread after it has stopped being idle: if both
+ * counts change at once, at least one of the two callers sees both changes.
  */
 static void add_thread(struct weir__pool *p)
 {
-	if (queued(p) > atomic_load(&p->idle) &&
+	if (queue_length(p) > atomic_load(&p->idle) &&
 	    atomic_load(&p->n_threads) < p->max_threads)
 		start_thread(p);
 }
 
-/* For the task at @at, which is published. */
+/* Start or wake threads for the task at @at, which is published. */
 static void wake_threads(struct weir__pool *p, uint64_t at)
 {
 	add_thread(p);
 	if (atomic_load(&p->idle))
-		weir__futex_wake(&p->pushes, to_wake(p, at));
+		weir__futex_wake(&p->pushes, count_to_wake(p, at));
 }
 
-static void *thread_main(void *arg)
+static void *pool_thread_main(void *arg)
 {
 	struct weir__pool *p = arg;
 	struct weir__task *task;

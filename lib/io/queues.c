@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queues by which reactors copy to and from devices: each reactor has one to
- * each device that a job needed. Opening a queue may block for long: it makes the
- * device's context and page-locks the slots. So a job for a new device waits on a
- * list, and a reader thread opens its queues before the reactors get the job.
+ * The queues by which reactors copy to and from devices: each reactor has one
+ * for each device that a job needed. Opening one may block for long: it makes
+ * the device's context and page-locks the slots. So a job for a new device is
+ * put on a list; a reader thread opens its queues, then the reactors get it.
  *
  *	new --> on eng->unready --> posted to the reactors
  *		(weir__job_start)	(queues_open_task, or as a cancelled job
@@ -28,14 +28,14 @@
 #include "io/queues.h"
 #include "io/reactor.h"
 
-/* They are opened in the order of the reactors. */
+/* Queues are opened in the order of the reactors. */
 static bool is_open(struct weir__engine *eng, const struct weir_dev *dev)
 {
 	return weir__reactor_queue(eng->reactor[eng->n_reactors - 1], dev) !=
 	       NULL;
 }
 
-/* Has another device of this backend locked the slots? That counts for all. */
+/* Did a device of this backend page-lock the slots? That covers them all. */
 static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 {
 	for (unsigned i = 0; i < r->n_queues; i++)
@@ -47,8 +47,8 @@ static bool pinned_before(struct weir__reactor *r, const struct weir_dev *dev)
 
 /*
  * Page-lock the slots for the device, once: then copies run at the rate of the
- * bus, and the host goes on meanwhile. Without it they are slower; that is
- * reported.
+ * bus, and do not block the host. Otherwise they are slower, and the engine's
+ * info has the reason.
  */
 static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 {
@@ -60,7 +60,7 @@ static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 		return;
 	weir__slots_pinned(r->slots, true);
 	weir__slots_range(r->slots, &addr, &bytes);
-	/* Else the driver faults the pages in, one by one. */
+	/* Otherwise the driver would fault the pages in, one by one. */
 	weir__touch_all(r->eng->weir, addr, bytes, NULL);
 	q->pinned = mem->pin(q->dev, addr, bytes) == 0;
 	if (q->pinned)
@@ -91,8 +91,10 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
 	if (weir__reactor_queue(r, dev))
 		return 0;
 	if (r->n_queues == WEIR__MAX_QUEUES)
-		return weir__fail(-EMFILE, "copies to more than %u devices",
-				  WEIR__MAX_QUEUES);
+		return weir__fail(
+			-EMFILE,
+			"%s: the I/O engine copies to %u devices already, its maximum",
+			dev->desc.name, WEIR__MAX_QUEUES);
 	err = weir__dev_result(dev, "queue->open",
 			       dev->backend->queue->open(dev, 0, "weir-io",
 							 &q->queue));
@@ -104,7 +106,7 @@ static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
 	return 0;
 }
 
-/* One thread at a time; may block. */
+/* Called by one thread at a time. May block. */
 static int open_queues(struct weir__engine *eng, struct weir_dev *dev)
 {
 	int err = weir__dev_use(dev);
@@ -146,7 +148,7 @@ static struct weir__job *first_unready(struct weir__engine *eng)
 	return job;
 }
 
-/* False: the closing thread has taken all jobs off the list meanwhile. */
+/* Returns false if the closing thread has taken all jobs off the list. */
 static bool unready_take(struct weir__engine *eng, struct weir__job *job)
 {
 	bool mine;
@@ -160,8 +162,8 @@ static bool unready_take(struct weir__engine *eng, struct weir__job *job)
 }
 
 /*
- * On a reader thread. A job stays on the list until its queues are open; one that
- * is abandoned meanwhile is leaked, since this thread may still read it.
+ * On a reader thread. A job stays on the list until its queues are open; a job
+ * that is abandoned meanwhile is leaked, since this thread may still read it.
  */
 static void queues_open_task(struct weir__task *task)
 {
@@ -204,7 +206,7 @@ bool weir__queues_prepare(struct weir__engine *eng, struct weir__job *job)
 	if (!next_new(eng, job, &i))
 		return false;
 	pthread_mutex_lock(&eng->open_lock);
-	/* After weir__queues_abandon has taken the list, nobody posts it. */
+	/* Once weir__queues_abandon has the list, nobody would post the job. */
 	listed = !atomic_load(&eng->abort);
 	if (listed) {
 		unready_append(eng, job);
@@ -242,7 +244,7 @@ int weir__engine_queues(struct weir__engine *eng,
 {
 	int ret = 0;
 
-	/* Either this sees queues_closed, or the closing thread waits for it. */
+	/* This call sees queues_closed, or the closing thread waits for it. */
 	atomic_fetch_add(&eng->queue_users, 1);
 	for (unsigned i = 0;
 	     i < eng->n_reactors && !atomic_load(&eng->queues_closed); i++) {
@@ -257,7 +259,7 @@ int weir__engine_queues(struct weir__engine *eng,
 	return ret < 0 ? ret : 0;
 }
 
-/* False: at the deadline a caller was still blocked by a device. */
+/* Returns false if a device still blocked a caller at the deadline. */
 static bool drain_queue_users(struct weir__engine *eng)
 {
 	uint32_t n;

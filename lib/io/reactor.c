@@ -66,7 +66,7 @@ bool weir__reactor_check_wakefd(struct weir__reactor *r)
 	if (check == WEIR__WAKEFD_REPLACED)
 		weir__log(
 			r->eng->weir,
-			"reactor %u: its eventfd was closed by the program; it has a new one",
+			"reactor %u: the program closed its eventfd, which was replaced",
 			r->index);
 	return check != WEIR__WAKEFD_SAME;
 }

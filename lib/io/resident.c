@@ -6,14 +6,14 @@
 #include "core/util.h"
 #include "io/file.h"
 
-#define ENOUGH_MISSES 4u /* of 64 pages: the range is not resident */
+#define ENOUGH_MISSES 4u /* of 64 samples: the range is not resident */
 #define PART 512u        /* pages of which one sample is taken */
 #define SPOT 16u         /* pages of a sample */
 
 /*
- * Some file systems keep their pages with another inode (overlayfs): cachestat
- * does not see them, and there are no reads that refuse to wait. A mapping shows
- * them, but mincore(2) tells the truth only of files that we may write.
+ * Some file systems keep their pages in another inode (overlayfs): cachestat
+ * does not see them, and reads cannot refuse to wait. A mapping shows them, but
+ * mincore(2) reports the truth only for files that we may write.
  */
 static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 				uint64_t len)
@@ -36,7 +36,7 @@ static unsigned resident_by_map(struct weir_file *file, uint64_t off,
 	return (unsigned)(in * 1000 / pages);
 }
 
-/* Resident pages of a range, by cachestat(2); -errno: it does not say. */
+/* The resident pages of a range, by cachestat(2); -errno if it fails. */
 static int64_t count_resident(struct weir_file *file, uint64_t first,
 			      uint64_t pages)
 {
@@ -47,9 +47,9 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 }
 
 /*
- * The kernel needs 12 ns for each page: for a whole model 5 % of the time to copy
- * it. Pages come and go many at a time; so a sample of each part, at an offset
- * that differs from part to part, is enough unless samples disagree.
+ * Counting takes the kernel 12 ns per page: for a whole model, 5 % of the time
+ * to copy it. Pages come and go many at a time, so one sample of each part, at
+ * an offset that differs from part to part, is enough unless samples disagree.
  */
 static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 			      uint64_t pages)
@@ -72,9 +72,9 @@ static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 }
 
 /*
- * Sample pages by reads that do not wait. Asking for a page that is not resident
- * makes the kernel fetch it: so a few misses end it, and the next call samples
- * other pages.
+ * Sample pages by reads that do not wait. Asking for a page that is not
+ * resident makes the kernel fetch it: so a few misses end the sampling, and the
+ * next call samples other pages.
  */
 static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 				  uint64_t pages)

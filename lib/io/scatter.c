@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scatter copy of a chunk of several extents: a segment for each, from its
- * place in the slot. Small extents that are neighbours on the device as well are
- * repacked in a second slot with the device's distances: they and the padding
- * between them are one segment.
+ * The scatter copy of a merged chunk: a segment for each extent, from its place
+ * in the slot. Small extents that are neighbours on the device too are repacked
+ * in a second slot, with their distances on the device: they and the padding
+ * between them become one segment.
  */
 #include <string.h>
 
@@ -38,7 +38,7 @@ static uint32_t neighbours(const struct weir__extent *e, uint32_t n,
 	return k;
 }
 
-/* Bytes left in the second slot. If none is free, nothing is repacked. */
+/* Bytes left in the second slot. If no slot is free, nothing is repacked. */
 static size_t room_for_more(struct weir__loop *loop, struct weir__op *op,
 			    size_t used)
 {

@@ -51,7 +51,7 @@ enum weir__wakefd_check weir__wakefd_check(struct weir__wakefd *w)
 
 	if (ours && !weir__wakefd_is_lost(w))
 		return WEIR__WAKEFD_SAME;
-	/* Under the same number, since others may be about to write to it. */
+	/* Keep its number, since other threads may be about to write to it. */
 	err = ours ? weir__sys_eventfd_renew(atomic_load(&w->fd))
 		   : weir__wakefd_open(w);
 	atomic_store(&w->wakeup_lost, err < 0);

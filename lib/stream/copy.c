@@ -16,10 +16,10 @@ struct copy {
 	uint64_t bytes; /* of each, gaps included */
 	size_t row;     /* contiguous bytes in both */
 	unsigned outer; /* dimensions over which rows repeat */
-	struct weir__stream_op *first, **end; /* by next */
+	struct weir__stream_op *first, **end; /* linked by next */
 };
 
-/* All bytes of @t, gaps included. */
+/* Add an access to all bytes of @t, gaps included. */
 static int access_whole(struct weir__stream_op *op, const struct weir_tensor *t,
 			uint64_t bytes, bool write, unsigned char **ret_addr)
 {
@@ -37,7 +37,7 @@ static int access_whole(struct weir__stream_op *op, const struct weir_tensor *t,
 	return weir__stream_op_access_buf(op, t, buf, at, bytes, write);
 }
 
-/* The device of @buf if it is neither the host nor the stream's; else NULL. */
+/* The device of @buf if it is neither the host nor the stream's, or NULL. */
 static struct weir_dev *other_device(const struct weir__stream_op *op,
 				     const struct weir_buf *buf)
 {
@@ -46,7 +46,7 @@ static struct weir_dev *other_device(const struct weir__stream_op *op,
 	return weir__buf_is_host(buf) || dev == op->stream->dev ? NULL : dev;
 }
 
-/* Host or device memory on either side decides on the kind of work. */
+/* The kind of work depends on which of the two are in host memory. */
 static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 {
 	const struct weir_buf *src = op->access[0].buf;
@@ -63,7 +63,7 @@ static int choose_kind(struct weir__stream_op *op, const struct copy *c)
 	return w->src_dev || w->dst_dev
 		       ? weir__fail(
 				 -EINVAL,
-				 "%s to %s: of host memory and a device, the stream must be of that device, not %s",
+				 "%s to %s: a copy between host memory and a device needs a stream of that device, not %s",
 				 weir__tensor_label(c->src),
 				 weir__tensor_label(c->dst), op->stream->label)
 		       : 0;
@@ -76,8 +76,8 @@ static bool one_memory(const struct weir__work *w)
 }
 
 /*
- * Append the rectangle at @off of both tensors. 1: both are the same memory,
- * and there is nothing to copy.
+ * Append the rectangle at @off of both tensors. Returns 1 if both are the same
+ * memory, and there is nothing to copy.
  */
 static int add_rectangle(struct copy *c, uint64_t off)
 {
@@ -129,7 +129,7 @@ static int add_rectangles(struct copy *c)
 }
 
 /*
- * Queue the rectangles if @r is 0; else, or from the first failure on, drop
+ * Queue the rectangles if @r is 0; if not, or after the first failure, drop
  * them.
  */
 static int copy_queue_all(struct copy *c, int r)
@@ -160,8 +160,8 @@ int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 	    (r = weir__tensor_same(dst, src)) < 0)
 		return r;
 	/*
-	 * An empty tensor has no rectangle, add_rectangles() makes one at
-	 * least.
+	 * An empty tensor has no rectangle, but add_rectangles() makes at least
+	 * one.
 	 */
 	return c.bytes ? copy_queue_all(&c, add_rectangles(&c))
 		       : weir__stream_check(stream);

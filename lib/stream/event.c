@@ -15,9 +15,9 @@
 #include "stream/stream.h"
 
 /*
- * Follows one record, if its event is timed or has a descriptor: a waiter on
- * the source. When the event is recorded again the older stamp is taken off the
- * source's list; if it is just being woken it frees itself after that.
+ * A waiter that follows one record of an event that is timed or has a
+ * descriptor. When the event is recorded again, the older stamp is removed from
+ * its source's list; if it is being woken then, it frees itself afterwards.
  */
 struct stamp {
 	struct weir__waiter waiter; /* first member */
@@ -35,8 +35,8 @@ struct weir_event {
 	struct weir__source *src; /* referenced; NULL: never recorded */
 	uint64_t number;
 	struct stamp *stamp; /* of the record; NULL: it has none */
-	int fd;              /* -1: none was made */
-	bool readable;       /* fd is */
+	int fd;              /* -1: not made */
+	bool readable;       /* is fd readable? */
 };
 
 static void event_put(struct weir_event *ev)
@@ -109,8 +109,8 @@ static int stamp_new(struct weir_event *ev, struct weir__source *src,
 }
 
 /*
- * Put it on its source's list. The event's lock is held: the source takes only
- * locks of its own, and the wake blocks on the event's.
+ * Put the stamp on its source's list. The event's lock is held: the source
+ * takes only its own locks, and stamp_woken blocks on the event's.
  */
 static void stamp_list(struct weir_event *ev, struct stamp *stamp)
 {
@@ -124,7 +124,7 @@ static void stamp_list(struct weir_event *ev, struct stamp *stamp)
 }
 
 /*
- * The event's lock is held. If it is being woken, the wake drops its
+ * The event's lock is held. If the stamp is being woken, stamp_woken drops its
  * references.
  */
 static void stamp_unlist(struct weir_event *ev, struct stamp *stamp)
@@ -146,8 +146,9 @@ int weir_event_new(struct weir *weir, unsigned flags,
 	if (r < 0)
 		return r;
 	if (flags & ~WEIR_EVENT_TIMED)
-		return weir__fail(-EINVAL, "flags %#x, of which %#x are known",
-				  flags, WEIR_EVENT_TIMED);
+		return weir__fail(-EINVAL,
+				  "event flags %#x: only %#x are known", flags,
+				  WEIR_EVENT_TIMED);
 	ev = weir__calloc(1, sizeof(*ev));
 	if (!ev)
 		return weir__fail(-ENOMEM, "no memory for an event");
@@ -183,7 +184,7 @@ int weir__event_record(struct weir_event *event, struct weir__source *src,
 	int r = 0;
 
 	if (src->weir != event->weir)
-		return weir__fail(-EINVAL, "the event is of another root");
+		return weir__fail(-EINVAL, "the event belongs to another root");
 	pthread_mutex_lock(&event->lock);
 	if (event->flags & WEIR_EVENT_TIMED || event->fd >= 0)
 		r = stamp_new(event, src, number, &stamp);
@@ -207,8 +208,8 @@ int weir__event_record(struct weir_event *event, struct weir__source *src,
 	return 0;
 }
 
-static struct weir__source *source_of(struct weir_event *event,
-				      uint64_t *ret_number)
+static struct weir__source *event_source(struct weir_event *event,
+					 uint64_t *ret_number)
 {
 	struct weir__source *src;
 
@@ -223,15 +224,13 @@ int weir__event_get(struct weir_event *event, struct weir *weir,
 		    struct weir__source **ret_src, uint64_t *ret_number)
 {
 	if (event->weir != weir)
-		return weir__fail(-EINVAL, "the event is of another root");
-	*ret_src = source_of(event, ret_number);
+		return weir__fail(-EINVAL, "the event belongs to another root");
+	*ret_src = event_source(event, ret_number);
 	return 0;
 }
 
-/*
- * 1: done, 0: not yet, < 0: failed with *@f; in the other cases its err is 0.
- */
-static int state_of(struct weir_event *ev, struct weir_failure *f)
+/* Returns 1: done, 0: not yet, < 0: failed, with *@f set; else its err is 0. */
+static int event_state(struct weir_event *ev, struct weir_failure *f)
 {
 	struct weir__source *src;
 	uint64_t number;
@@ -239,7 +238,7 @@ static int state_of(struct weir_event *ev, struct weir_failure *f)
 
 	*f = (struct weir_failure){ 0 };
 	weir__unwaited = 0;
-	src = source_of(ev, &number);
+	src = event_source(ev, &number);
 	if (src) {
 		state = src->ops->state(src, number, f);
 		weir__source_put(src);
@@ -256,7 +255,7 @@ int weir_event_query(struct weir_event *event)
 	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
-	r = state_of(event, &f);
+	r = event_state(event, &f);
 	return r < 0 ? weir__fail_with(&f) : r;
 }
 
@@ -269,7 +268,7 @@ int weir_event_error(struct weir_event *event, struct weir_failure *ret_failure)
 	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
-	r = state_of(event, &f);
+	r = event_state(event, &f);
 	*ret_failure = f;
 	return r < 0 ? weir__fail_with(&f) : 0;
 }
@@ -284,7 +283,7 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	r = weir__root_read(event->weir);
 	if (r < 0)
 		return r;
-	src = source_of(event, &number);
+	src = event_source(event, &number);
 	if (!src)
 		return 0;
 	r = weir__source_block(src, number, timeout_ns);
@@ -292,23 +291,24 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	return r;
 }
 
-/* Names the limit of descriptors only where that is reached. */
+/* Name the limit of descriptors if it was reached. */
 static int fail_fd(int err)
 {
 	if (err == -EMFILE)
 		return weir__fail_sys(
 			err,
-			"cannot make a descriptor: RLIMIT_NOFILE is %llu (ulimit -n)",
+			"cannot make a descriptor of the event: RLIMIT_NOFILE is %llu (ulimit -n)",
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 	if (err == -ENFILE)
 		return weir__fail_sys(
 			err,
-			"cannot make a descriptor: /proc/sys/fs/file-max is reached");
-	return weir__fail_sys(err, "cannot make a descriptor: eventfd");
+			"cannot make a descriptor of the event: /proc/sys/fs/file-max is reached");
+	return weir__fail_sys(err,
+			      "cannot make a descriptor of the event: eventfd");
 }
 
 /* The lock is held. Make the descriptor, and a stamp that makes it readable. */
-static int make_fd(struct weir_event *ev)
+static int event_make_fd(struct weir_event *ev)
 {
 	int fd = weir__sys_eventfd(), r;
 
@@ -339,14 +339,14 @@ int weir_event_fd(struct weir_event *event)
 		return r;
 	pthread_mutex_lock(&event->lock);
 	if (event->fd < 0)
-		r = make_fd(event);
+		r = event_make_fd(event);
 	if (r == 0)
 		r = event->fd;
 	pthread_mutex_unlock(&event->lock);
 	return r;
 }
 
-/* When the event ended, and in a stream of which device. */
+/* Return when the event ended, and the device of its stream. */
 static int event_ended_at(struct weir_event *ev, const char *which,
 			  int64_t *ret_at, struct weir_dev **ret_dev)
 {
@@ -358,10 +358,10 @@ static int event_ended_at(struct weir_event *ev, const char *which,
 			-EINVAL,
 			"the %s event was made without WEIR_EVENT_TIMED",
 			which);
-	state = state_of(ev, &f);
+	state = event_state(ev, &f);
 	pthread_mutex_lock(&ev->lock);
 	*ret_dev = ev->src ? weir__source_dev(ev->src) : NULL;
-	/* It is done but not woken yet: it ends when it is seen to be done. */
+	/* Done, but its stamp is not woken yet: the event ends now. */
 	if (state != 0 && ev->stamp && !ev->stamp->at)
 		stamp_over(ev, ev->stamp);
 	*ret_at = ev->stamp ? ev->stamp->at : 0;
@@ -392,8 +392,10 @@ int weir_event_elapsed(struct weir_event *from, struct weir_event *to,
 	if (r < 0)
 		return r;
 	if (dev[0] != dev[1])
-		return weir__fail(-EINVAL, "events of two devices, %s and %s",
-				  dev[0]->desc.name, dev[1]->desc.name);
+		return weir__fail(
+			-EINVAL,
+			"the events are in streams of two devices, %s and %s",
+			dev[0]->desc.name, dev[1]->desc.name);
 	*ret_ns = at[1] - at[0];
 	return 0;
 }

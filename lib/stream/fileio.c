@@ -13,7 +13,7 @@
 
 /* Transfers of fewer bytes go through the page cache. */
 #define DIRECT_MIN (64u << 10)
-/* So do those of which this share of pages, in 1/1000, is in it already. */
+/* So do those of which at least this share of pages, in 1/1000, is cached. */
 #define RESIDENT 950u
 
 void weir__fileio_put(struct weir__fileio *io)
@@ -30,7 +30,7 @@ bool weir__fileio_conflict(const struct weir__stream_op *a,
 	if (!a->file || !b->file || a->file->id.ino != b->file->id.ino ||
 	    a->file->id.dev != b->file->id.dev)
 		return false;
-	/* With the ends at pages it does not matter where in one they begin. */
+	/* Ends are rounded up to pages, so beginnings need no rounding. */
 	x.hi = weir__up(x.hi, WEIR__PAGE);
 	y.hi = weir__up(y.hi, WEIR__PAGE);
 	return weir__ranges_meet(&x, &y);
@@ -59,9 +59,9 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 }
 
 /*
- * The caller sets caller_waits before it reads @wakes, which is changed here
- * before caller_waits is read: so a caller that is not woken sees the change,
- * and without one there is no system call.
+ * The caller sets caller_waits before it reads @wakes; @wakes is changed here
+ * before caller_waits is read. So a caller that is not woken sees the change,
+ * and if no caller waits there is no system call.
  */
 void weir__fileio_wake(struct weir__fileio *io)
 {
@@ -70,7 +70,7 @@ void weir__fileio_wake(struct weir__fileio *io)
 		weir__futex_wake(&io->wakes, 1);
 }
 
-/* No copies will come any more. */
+/* No more copies will be submitted. */
 static void fileio_over(struct weir__fileio *io)
 {
 	atomic_store(&io->over, true);
@@ -130,7 +130,7 @@ static void fileio_release(struct weir__stream_op *op)
 		weir__file_ref(op->file);
 		return;
 	}
-	/* If its stream had failed the job was not started. */
+	/* If the stream had failed, the job was not started. */
 	fileio_over(io);
 	weir__fileio_put(io);
 }
@@ -141,11 +141,11 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 	uint64_t end;
 
 	if (file->weir != s->src.weir)
-		return weir__fail(-EINVAL, "%s and %s are of two roots",
+		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  file->base, s->label);
 	if (weir__add_over(off, n, &end) || end > INT64_MAX)
 		return weir__fail(-EINVAL,
-				  "%s: %zu bytes at offset %llu are over 2^63",
+				  "%s: %zu bytes at offset %llu end after 2^63",
 				  file->base, n, (unsigned long long)off);
 	if (write && !file->writable)
 		return weir__fail(-EBADF, "%s: was opened for reading only",

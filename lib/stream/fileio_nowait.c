@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small reads of bytes in the page cache, by the thread that queues them: that
- * costs less than waking a thread of the engine (io/nowait.h).
+ * Small reads of bytes in the page cache are made by the thread that queues
+ * them: that costs less than waking a thread of the engine (io/nowait.h).
  */
 #include "core/error.h"
 #include "io/nowait.h"
 #include "stream/fileio.h"
 
 /*
- * The operation that this thread is queueing, and may read in the same call. If
- * another operation was queued in between, another thread may issue it.
+ * The operation that this thread is queueing, and reads if the same call issues
+ * it. Another thread issues it if others were queued in between.
  */
 static _Thread_local const struct weir__stream_op *queueing;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Managed streams: what may run beside what is decided here, and an operation
- * that conflicts with an issued one stays pending until that has finished.
+ * Managed streams decide here which operations may run at the same time: one
+ * that conflicts with an issued operation stays pending until that has
+ * finished.
  */
 #include "core/error.h"
 #include "dev/dev.h"
@@ -31,8 +32,9 @@ static struct weir__stream_op *find_conflict(const struct weir_stream *s,
 }
 
 /*
- * May the oldest pending operation be issued? What it conflicts with is
- * remembered, so that the lists are searched again only when that has finished.
+ * May the oldest pending operation be issued? The operation that it conflicts
+ * with is kept in s->blocker: the lists are searched again only when that has
+ * finished.
  */
 static bool may_issue(struct weir_stream *s, const struct weir__stream_op *op)
 {
@@ -43,8 +45,8 @@ static bool may_issue(struct weir_stream *s, const struct weir__stream_op *op)
 }
 
 /*
- * One thread at a time: another one that comes here while an operation is
- * started without the lock leaves its work to this one, which looks at the list
+ * One thread at a time. While it starts an operation with the lock released,
+ * another thread that comes here leaves its work to it: it examines the list
  * again under the lock.
  */
 static void managed_issue(struct weir_stream *s)
@@ -79,7 +81,7 @@ static uint64_t managed_tail(struct weir_stream *s)
 	return tail;
 }
 
-/* Nobody knows what a host function accesses. */
+/* A host function may access anything. */
 static int managed_queue_call(struct weir__stream_op *op)
 {
 	op->exclusive = true;
@@ -103,8 +105,8 @@ static void managed_chunk_in_driver(struct weir__job *job, size_t ext,
 }
 
 /*
- * Copies to a device go through queues of the engine, so that a native stream
- * can wait for them there. A write ends on the host.
+ * Copies of a read to a device go through queues of the engine, where a native
+ * stream can wait for them. A write ends on the host.
  */
 static int managed_queue_file(struct weir__stream_op *op)
 {
@@ -123,7 +125,7 @@ static int managed_queue_file(struct weir__stream_op *op)
 	return weir__stream_op_queue(op);
 }
 
-/* The device waits if it can; else the stream issues nothing until then. */
+/* The device waits if it can; else the stream issues nothing until @number. */
 static int managed_wait(struct weir_stream *s, struct weir__source *src,
 			uint64_t number)
 {

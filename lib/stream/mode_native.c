@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Native streams: nothing stays pending. What the device orders goes to its
- * queue at once; for the rest the caller blocks, with no lock held.
+ * Native streams: no operation stays pending. Work that the device orders goes
+ * to its queue at once; for other work the caller blocks, with no lock held.
  */
 #include "core/error.h"
 #include "core/sys.h"
@@ -16,7 +16,7 @@ static void native_issue(struct weir_stream *s)
 		weir__stream_issue_first(s);
 }
 
-/* The driver blocks for memory that is not page-locked, for instance. */
+/* The driver may block, for instance for memory that is not page-locked. */
 static int native_submit(struct weir_stream *s, struct weir__work *work)
 {
 	int r;
@@ -41,13 +41,13 @@ static void marker_done(struct weir__work *work, int res, int32_t native)
 		weir__stream_op_finish(op, NULL);
 }
 
-/* An operation that is done when all is that the queue has now. */
+/* Queue an operation that is done when all work now in the queue is done. */
 static void queue_marker(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
 	struct weir__stream_op *op;
 
-	/* Without memory for it the tail is that of the library's own work. */
+	/* If memory runs out, the tail covers only the library's own work. */
 	weir__error_save(&saved);
 	if (weir__stream_op_new(s, "marker", &op) == 0) {
 		op->work.kind = WEIR__WORK_MARK;
@@ -69,16 +69,16 @@ static uint64_t native_tail(struct weir_stream *s)
 	return tail;
 }
 
-/* The driver calls it, in the order of the queue. */
+/* The driver calls the function, in the order of the queue. */
 static int native_queue_call(struct weir__stream_op *op)
 {
 	return weir__stream_op_queue(op);
 }
 
 /*
- * The newest file operation that @op has to come after, or 0: one that accesses
- * the same bytes of a file, or the one that keeps the number of those issued at
- * its limit.
+ * The number of the newest file operation that @op has to come after, or 0: it
+ * accesses the same bytes of a file, or the number of issued ones stays at its
+ * limit until it ends.
  */
 static uint64_t file_before(const struct weir__stream_op *op)
 {
@@ -99,7 +99,7 @@ static uint64_t file_before(const struct weir__stream_op *op)
 	return number;
 }
 
-/* On a thread of the engine: the copies go into the stream's own queue. */
+/* On a thread of the engine: the caller submits it to the stream's queue. */
 static void native_submit_copy(struct weir__job *job, struct weir__work *work)
 {
 	struct weir__fileio *io = job->arg;
@@ -112,8 +112,8 @@ static void native_submit_copy(struct weir__job *job, struct weir__work *work)
 
 /*
  * Submit the copies that are ready; returns their bytes. The operation exists
- * until the last of them is done, unless the root abandoned it: the rest is
- * then leaked, with the slots that it is in.
+ * until the last of them is done, unless the root abandoned it: then the other
+ * copies are leaked, with their slots.
  */
 static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 {
@@ -136,9 +136,9 @@ static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 }
 
 /*
- * Until all copies are in the driver or, with host memory, all bytes are moved.
- * @wakes is read before the list is taken: what is put there later changes it,
- * and the futex does not sleep.
+ * Submit copies until all are in the driver or, with host memory, all bytes are
+ * moved. @wakes is read before the list is taken: a copy that is added later
+ * changes it, and the futex does not sleep.
  */
 static void submit_until_done(struct weir_stream *s, struct weir__fileio *io)
 {
@@ -156,8 +156,9 @@ static void submit_until_done(struct weir_stream *s, struct weir__fileio *io)
 }
 
 /*
- * The copies are ordered with what the driver has. Neither the files are, nor
- * what the host does to its own memory: the caller waits for those before.
+ * The driver orders the copies with its other work. It orders neither accesses
+ * to files nor what the host does to host memory: the caller waits for those
+ * first.
  */
 static int native_queue_file(struct weir__stream_op *op)
 {
@@ -178,14 +179,14 @@ static int native_queue_file(struct weir__stream_op *op)
 		weir__source_block(&s->src, before, -1);
 	atomic_fetch_add(&io->refs, 1);
 	r = weir__stream_op_queue(op);
-	/* If the stream has just failed it was not begun, and never will be. */
+	/* If the stream has just failed, the job will never be begun. */
 	if (r == 0 && io->begun)
 		submit_until_done(s, io);
 	weir__fileio_put(io);
 	return r;
 }
 
-/* A wait of a caller that blocks. */
+/* What a blocked caller waits for. */
 struct waiting {
 	struct weir_stream *stream;
 	struct weir__source *src;
@@ -201,8 +202,8 @@ static int wait_on_copies(void *arg, void *queue)
 }
 
 /*
- * If all that is waited for is in the driver, queue waits for it there. 1: they
- * are queued; 0: not all is in the driver yet.
+ * If all that is waited for is in the driver, queue waits for it there. Returns
+ * 1 if they are queued, 0 if not all is in the driver yet.
  */
 static int wait_in_driver(struct waiting *w)
 {
@@ -229,11 +230,11 @@ static int wait_in_driver(struct waiting *w)
 
 /*
  * Block until all that is waited for is in the driver, or has ended. @changes
- * is read before the state: else the last chunk could enter the driver, and be
- * announced, after this thread has found that it had not and before it sleeps.
+ * is read before the state: otherwise the last chunk could enter the driver,
+ * and change it, after this thread has tested the state and before it sleeps.
  * The thread would then sleep until the copy is done, which may depend on what
- * it is to queue next. Changes are counted only while there are change_waiters,
- * so it becomes one before it reads.
+ * it queues next. Changes are counted only while change_waiters is not 0, so
+ * that is incremented first.
  */
 static int block_until_in_driver(struct waiting *w, int *ret_state)
 {
@@ -264,7 +265,7 @@ static int native_wait(struct weir_stream *s, struct weir__source *src,
 	/* The queue orders its own work by itself. */
 	if (src != &s->src)
 		r = block_until_in_driver(&w, &state);
-	/* What has failed fails the stream. */
+	/* If the number failed, the stream fails. */
 	if (state < 0)
 		return weir__stream_wait_on_host(s, src, number);
 	weir__source_put(src);

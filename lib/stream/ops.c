@@ -58,7 +58,7 @@ static int add_memory(struct weir__stream_op *op, const void *addr, uint64_t n,
 				write);
 }
 
-/* Is the memory the host's, or its own device's, or within reach of that? */
+/* Is the memory the host's or the stream's device's, or can that reach it? */
 static int check_device(const struct weir__stream_op *op,
 			const struct weir_tensor *t, const struct weir_buf *buf)
 {
@@ -84,7 +84,7 @@ static int check_access(const struct weir__stream_op *op,
 	int r;
 
 	if (buf->buft->dev->weir != s->src.weir)
-		return weir__fail(-EINVAL, "%s and %s are of two roots",
+		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  weir__tensor_label(t), s->label);
 	r = check_device(op, t, buf);
 	if (r < 0)
@@ -141,15 +141,16 @@ int weir__stream_op_access(struct weir__stream_op *op,
 	return r < 0 ? r : weir__stream_op_access_buf(op, t, buf, at, n, write);
 }
 
-/* The same for the caller's memory. */
+/* Add an access to the caller's memory. */
 static int access_host(struct weir__stream_op *op, const void *ptr, uint64_t n,
 		       bool write)
 {
 	uint64_t end;
 
 	if ((!ptr && n) || weir__add_over((uintptr_t)ptr, n, &end))
-		return weir__fail(-EINVAL, "%llu bytes at address %p",
-				  (unsigned long long)n, ptr);
+		return weir__fail(
+			-EINVAL, "%llu bytes at address %p are no valid memory",
+			(unsigned long long)n, ptr);
 	return add_memory(op, ptr, n, write);
 }
 
@@ -163,7 +164,7 @@ int weir__stream_op_end(struct weir__stream_op *op, int r)
 	return r < 0 ? r : weir__stream_check(s);
 }
 
-/* From the first byte of the first row to the last one of the last row. */
+/* The bytes from the first of the first row to the last of the last row. */
 static int rect_bytes(const struct weir_rect *rect, uint64_t pitch,
 		      uint64_t *ret_bytes)
 {
@@ -173,20 +174,21 @@ static int rect_bytes(const struct weir_rect *rect, uint64_t pitch,
 	if (!rect->width || !rect->rows)
 		return 0;
 	if (pitch < rect->width)
-		return weir__fail(-EINVAL,
-				  "a pitch of %llu bytes for rows of %llu",
-				  (unsigned long long)pitch,
-				  (unsigned long long)rect->width);
+		return weir__fail(
+			-EINVAL,
+			"a pitch of %llu bytes is less than the rows' width of %llu",
+			(unsigned long long)pitch,
+			(unsigned long long)rect->width);
 	if (weir__mul_over(rect->rows - 1, pitch, &steps) ||
 	    weir__add_over(steps, rect->width, ret_bytes))
-		return weir__fail(-EINVAL,
-				  "%llu rows of pitch %llu are over 2^64 bytes",
-				  (unsigned long long)rect->rows,
-				  (unsigned long long)pitch);
+		return weir__fail(
+			-EINVAL, "%llu rows of pitch %llu span over 2^64 bytes",
+			(unsigned long long)rect->rows,
+			(unsigned long long)pitch);
 	return 0;
 }
 
-/* Rows between a tensor and the caller's memory; sets all but the addresses. */
+/* Rows between a tensor and the caller's memory. The caller sets addresses. */
 static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 		       const struct weir_rect *rect, const void *host,
 		       bool to_tensor, unsigned char **ret_addr)
@@ -209,7 +211,7 @@ static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 	return r;
 }
 
-/* Its one tensor, if it could be resolved. */
+/* Is the one tensor in host memory? False if it could not be resolved. */
 static bool tensor_on_host(const struct weir__stream_op *op)
 {
 	return op->n_access && weir__buf_is_host(op->access[0].buf);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The life of an operation: queued, issued, finished, retired. README.md has
- * the states; the stream's mode decides when one is issued. Each static
- * function is called with the stream's lock held, if it does not say otherwise.
+ * the states; the stream's mode decides when one is issued. Static functions
+ * are called with the stream's lock held unless they say otherwise.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -43,7 +43,7 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 	return 0;
 }
 
-/* Put it on the spare list. Returns it if there are enough of them. */
+/* Put @op on the spare list, or return it to be freed if that is full. */
 static struct weir__stream_op *op_keep(struct weir_stream *s,
 				       struct weir__stream_op *op)
 {
@@ -55,7 +55,7 @@ static struct weir__stream_op *op_keep(struct weir_stream *s,
 	return NULL;
 }
 
-/* Its accesses and references, not itself. The lock is not held. */
+/* Drop its accesses and references, but do not free it. No lock is held. */
 static void drop_references(struct weir__stream_op *op)
 {
 	if (op->release)
@@ -121,7 +121,7 @@ static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
 		s->blocker = NULL;
 }
 
-/* Of several that fail, the lowest number is the cause. */
+/* If several operations fail, the lowest number is the cause. */
 static void note_failure(struct weir_stream *s,
 			 const struct weir__stream_op *op,
 			 const struct weir_failure *f)
@@ -154,7 +154,7 @@ void weir__stream_issue_first(struct weir_stream *s)
 	struct weir__stream_op *op = s->first_pending;
 
 	s->first_pending = op->next;
-	/* Point of no return: from here it finishes, and is retired. */
+	/* Point of no return: from here on it finishes, and is retired. */
 	mark_issued(s, op);
 	if (op->start) {
 		pthread_mutex_unlock(&s->lock);
@@ -179,8 +179,8 @@ static void declare_failed(struct weir_stream *s, uint64_t lo, bool all)
 }
 
 /*
- * Take what can be retired off the list of open operations, as a chain by next.
- * Of a failed stream also what is pending: it is never issued.
+ * Take the operations that can be retired off the open list, as a chain by
+ * next. If the stream has failed, also pending ones: they are never issued.
  */
 static struct weir__stream_op *pop_finished(struct weir_stream *s,
 					    uint64_t *ret_last)
@@ -205,18 +205,18 @@ static struct weir__stream_op *pop_finished(struct weir_stream *s,
 }
 
 /*
- * Retire what is finished, in the order of numbers, one thread at a time.
+ * Retire finished operations, in the order of numbers, one thread at a time.
  *
  * The references of an operation are dropped before its number is done, so that
  * a thread that waited for an event and then frees its buffer drops the last
  * reference. They are dropped without the lock, since the last one to a buffer
- * calls functions of the backend's and of the caller's.
+ * calls functions of the backend and of the caller.
  *
  * Two threads at once would break both. A takes operation 5 off the list and
  * unlocks; B finishes operation 6, takes it, drops its references and sets done
  * to 6 while A still drops those of 5. An event at 5 would be done too early,
  * and A would then set done back to 5. So B leaves 6 on the list if @retiring
- * is set, and A, which looks at the list under the lock before it clears
+ * is set, and A, which examines the list under the lock before it clears
  * @retiring, finds it there.
  *
  * The list of open operations references the stream unless it is empty. It may
@@ -249,7 +249,7 @@ static unsigned stream_retire(struct weir_stream *s)
 	return emptied;
 }
 
-/* Issue and retire what can be. Releases the lock, and then wakes waiters. */
+/* Issue and retire what is ready. Releases the lock, then wakes waiters. */
 static void stream_advance(struct weir_stream *s)
 {
 	unsigned emptied;
@@ -342,7 +342,7 @@ bool weir__stream_abandon(struct weir_stream *s)
 		s->stopped = true;
 		weir__failure_set(
 			&s->failure, -ESHUTDOWN, 0, s->open->number,
-			"%s: operations %llu to %llu were still out when the root was closed",
+			"%s: operations %llu to %llu had not finished when the root was closed",
 			s->label, (unsigned long long)s->open->number,
 			(unsigned long long)s->tail);
 		declare_failed(s, s->open->number, true);

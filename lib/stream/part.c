@@ -20,7 +20,7 @@ struct weir__streams {
 	bool closed;
 };
 
-/* The list's lock is held. False: a stream whose last reference was dropped. */
+/* The list's lock is held. Returns false if the last reference is dropped. */
 static bool try_ref(struct weir_stream *s)
 {
 	uint32_t n = atomic_load(&s->src.refs);
@@ -42,7 +42,7 @@ static bool has_open(struct weir_stream *s, uint64_t *ret_tail)
 	return open;
 }
 
-/* A stream with open work, and a reference to it; NULL: none. */
+/* A stream with open operations, and a reference to it; NULL: none. */
 static struct weir_stream *next_open(struct weir__streams *p,
 				     uint64_t *ret_tail)
 {
@@ -57,7 +57,7 @@ static struct weir_stream *next_open(struct weir__streams *p,
 }
 
 /*
- * A caller that a native stream blocks goes on after weir_close, and asking
+ * A caller that a native stream blocks continues after weir_close, and asking
  * such a stream for its tail queues a marker. Nothing would poll for that work,
  * since the watcher stops: so no stream takes work from here on.
  */
@@ -93,7 +93,7 @@ static int streams_close(struct weir__part *part, int64_t deadline)
 		    weir__stream_abandon(s)) {
 			weir__log(
 				p->weir,
-				"weir_close: %s: work is still out at the deadline; the memory that it uses is leaked",
+				"weir_close: %s: operations have not finished at the deadline; the memory that they use is leaked",
 				s->label);
 			ret = -ETIMEDOUT;
 		}

@@ -72,7 +72,7 @@ void weir__ranges_sort(struct weir__ranges *r)
 	r->n = (size_t)(last - r->list) + 1;
 }
 
-/* Of a sorted list: the first range that ends above @addr. */
+/* The first range of a sorted list that ends above @addr. */
 static const struct weir__range *first_above(const struct weir__ranges *r,
 					     uint64_t addr)
 {

@@ -107,7 +107,7 @@ static void stream_label(struct weir_stream *s, const char *name)
 			 s->dev->desc.name);
 }
 
-/* Without a queue yet. */
+/* Make a stream that has no queue yet. */
 static int stream_make(struct weir_dev *dev, const char *name,
 		       struct weir_stream **ret_stream)
 {
@@ -165,7 +165,7 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 	if (o.flags & ~WEIR_STREAM_NATIVE || o.reserved)
 		return weir__fail(
 			-EINVAL,
-			"flags %#x, of which %#x are known, and reserved %#x",
+			"stream flags %#x (known are %#x), or reserved %#x (must be 0)",
 			o.flags, WEIR_STREAM_NATIVE, o.reserved);
 	r = weir__dev_use(dev);
 	if (r < 0)
@@ -246,10 +246,11 @@ static int stream_reset_locked(struct weir_stream *s)
 	struct weir__failed_range *range;
 
 	if (s->open || s->retiring)
-		return weir__fail(-EBUSY, "%s: operations %llu to %llu are out",
-				  s->label,
-				  (unsigned long long)atomic_load(&s->done) + 1,
-				  (unsigned long long)s->tail);
+		return weir__fail(
+			-EBUSY,
+			"%s: operations %llu to %llu have not finished: wait for them first",
+			s->label, (unsigned long long)atomic_load(&s->done) + 1,
+			(unsigned long long)s->tail);
 	if (!s->failed)
 		return 0;
 	if (s->failure.err == -ENODEV)
@@ -267,7 +268,7 @@ static int stream_reset_locked(struct weir_stream *s)
 	pthread_mutex_unlock(&s->fail_lock);
 	s->failed = false;
 	s->stopped = false;
-	/* Takes a number, so that a record from now on is outside the range. */
+	/* Use up a number, so that later records are outside the range. */
 	atomic_store(&s->done, ++s->tail);
 	return 0;
 }

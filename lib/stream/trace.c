@@ -8,7 +8,7 @@
 #include "stream/stream.h"
 
 /* The lowest lane that is not in use; 0 is the queue's. */
-static unsigned take_lane(struct weir_stream *s)
+static unsigned lane_get(struct weir_stream *s)
 {
 	for (unsigned i = 0; i < WEIR__STREAM_FILES; i++) {
 		uint64_t bit = 1ull << i % 64;
@@ -26,7 +26,7 @@ void weir__stream_trace_issued(struct weir_stream *s,
 {
 	op->begun = weir__trace_now(s->src.weir);
 	if (op->begun && op->file)
-		op->lane = take_lane(s);
+		op->lane = lane_get(s);
 }
 
 void weir__stream_trace_finished(struct weir_stream *s,
@@ -39,7 +39,7 @@ void weir__stream_trace_finished(struct weir_stream *s,
 	if (op->lane)
 		s->lanes[(op->lane - 1) / 64] &= ~(1ull << (op->lane - 1) % 64);
 	else if (op->begun < s->queue_end)
-		/* It was issued early, and began when the one before ended. */
+		/* It was issued early, and began when its predecessor ended. */
 		op->begun = s->queue_end;
 	weir__trace_span(s->src.weir, WEIR__TRACK_STREAM, s->id, op->lane,
 			 op->what, op->begun, op->file_range.lo, op->bytes);

@@ -5,22 +5,23 @@
  * A wait has two forms. On the host (weir__stream_wait_on_host) the operation
  * is a waiter of the event's source: it is exclusive, so what follows stays
  * pending until the source wakes it. On the device (weir__stream_wait_on_queue)
- * it is WEIR__WORK_WAIT: the driver has the stream's queue wait for all that
- * another queue of the same backend has by then, and device work that follows
- * is submitted at once. Of the second form two things are not obvious.
+ * it is WEIR__WORK_WAIT: the driver makes the stream's queue wait for all work
+ * that another queue of the same backend has by then, and device work that
+ * follows is submitted at once. Two things about the second form are not
+ * obvious.
  *
  * Its completion does not say how the other work ended. Stream B waits for a
  * copy of stream A, which fails; the device goes on with B's work. The watcher
  * may poll B first: if B's operation finished there, an event of B would be
  * done, its waiter would use bytes that never came, and only then would the
  * watcher find that A had failed. So when the device has passed the wait, the
- * operation becomes a waiter of A's number, and finishes as that does.
+ * operation becomes a waiter of A's number, and finishes or fails with it.
  *
- * It is allowed only if all up to the number is in the driver. Were one
- * operation of A still pending (for a host function, say), the driver's wait
- * would end without it. What A submits between that test and the wait makes the
- * wait longer, not wrong. Nor can devices wait for each other in a circle: a
- * wait in the driver is only for what was submitted before it.
+ * It is allowed only if all operations up to the number are in the driver. Were
+ * one operation of A still pending (for a host function, say), the driver's
+ * wait would end without it. What A submits between that test and the wait
+ * makes the wait longer, not wrong. Devices cannot wait for each other in a
+ * circle: a wait in the driver is only for what was submitted before it.
  */
 #include "core/error.h"
 #include "core/sys.h"
@@ -48,7 +49,7 @@ static void wait_woken(struct weir__waiter *waiter)
 
 static void wait_start(struct weir__stream_op *op)
 {
-	/* 0: it is on the list, or was woken; op may be gone by now. */
+	/* 0: it is on the list, or was woken and may be freed by now. */
 	if (weir__source_wait(op->src, &op->waiter) != 0)
 		wait_end(op);
 }
@@ -128,8 +129,8 @@ int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
 }
 
 /*
- * Of those in out[1]: are its copies in the driver? Host functions and waits on
- * the host never are. The lock is held.
+ * Are the copies of @op, which is in out[1], in the driver? Those of host
+ * functions and waits on the host never are. The lock is held.
  */
 static bool op_in_driver(const struct weir__stream_op *op, bool *ret_copies)
 {
@@ -197,7 +198,7 @@ int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
 		return r;
 	if (!src)
 		return weir__stream_check(stream);
-	/* If it is done already the stream need not wait. */
+	/* If the event is done already, the stream need not wait. */
 	if (src->ops->state(src, number, NULL) != 1)
 		return stream->mode->wait(stream, src, number);
 	weir__source_put(src);

@@ -32,11 +32,11 @@ int weir__watcher_new(struct weir__watcher **ret_watcher)
 }
 
 /*
- * No work seems to be out. From here on weir__watch puts the stream on the list
- * again; work that was submitted just before, while it was still marked as
- * watched, is found by polling once more.
+ * No work seems to be in flight. From here on weir__watch puts the stream on
+ * the list again; work that was submitted just before, while the stream was
+ * still marked as watched, is found by polling once more.
  */
-static bool is_idle(struct weir__watcher *w, struct weir_stream *s)
+static bool stream_is_idle(struct weir__watcher *w, struct weir_stream *s)
 {
 	pthread_mutex_lock(&w->lock);
 	s->watched = false;
@@ -44,16 +44,16 @@ static bool is_idle(struct weir__watcher *w, struct weir_stream *s)
 	return s->ops->poll(s->queue) == 0;
 }
 
-/* False: nothing is out, or it was added again; its reference is dropped. */
-static bool poll_one(struct weir__watcher *w, struct weir_stream *s,
-		     unsigned *ret_out)
+/* Returns false, and drops the reference, if the stream need not stay. */
+static bool watcher_poll_one(struct weir__watcher *w, struct weir_stream *s,
+			     unsigned *ret_out)
 {
 	unsigned out = (unsigned)s->ops->poll(s->queue);
 	bool stays = out != 0;
 
 	/* A helper of the backend may have brought work into the driver. */
 	weir__source_changed(&s->src);
-	if (!out && !is_idle(w, s)) {
+	if (!out && !stream_is_idle(w, s)) {
 		pthread_mutex_lock(&w->lock);
 		stays = !s->watched;
 		s->watched = true;
@@ -66,8 +66,9 @@ static bool poll_one(struct weir__watcher *w, struct weir_stream *s,
 	return stays;
 }
 
-/* Poll each stream of the list once; returns how many works are out. */
-static unsigned poll_all(struct weir__watcher *w, struct weir_stream **list)
+/* Poll each stream of the list once; returns how many works are in flight. */
+static unsigned watcher_poll_all(struct weir__watcher *w,
+				 struct weir_stream **list)
 {
 	struct weir_stream **at = list, *s;
 	unsigned out = 0;
@@ -75,7 +76,7 @@ static unsigned poll_all(struct weir__watcher *w, struct weir_stream **list)
 	while ((s = *at)) {
 		struct weir_stream *next = s->next_watched;
 
-		if (poll_one(w, s, &out))
+		if (watcher_poll_one(w, s, &out))
 			at = &s->next_watched;
 		else
 			*at = next;
@@ -83,8 +84,9 @@ static unsigned poll_all(struct weir__watcher *w, struct weir_stream **list)
 	return out;
 }
 
-/* Put the streams that were added before those of @list. False: stop. */
-static bool take_added(struct weir__watcher *w, struct weir_stream **list)
+/* Put the added streams before those of @list. Returns false to stop. */
+static bool watcher_take_added(struct weir__watcher *w,
+			       struct weir_stream **list)
 {
 	struct weir_stream *s;
 	bool stop;
@@ -109,10 +111,10 @@ static void *watcher_main(void *arg)
 	long pause = PAUSE_MIN;
 	unsigned before = 0, out;
 
-	while (take_added(w, &list)) {
+	while (watcher_take_added(w, &list)) {
 		struct timespec ts = { .tv_nsec = pause };
 
-		out = poll_all(w, &list);
+		out = watcher_poll_all(w, &list);
 		if (list)
 			nanosleep(&ts, NULL);
 		pause = out != before ? PAUSE_MIN : pause + pause / 4;

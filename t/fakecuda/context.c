@@ -163,7 +163,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 	return fc_leave(&call, release(&call, dev));
 }
 
-/* All who have retained the context find it destroyed. */
+/* All that have retained the context find it destroyed. */
 static CUresult reset(struct fc_call *call, CUdevice ordinal)
 {
 	struct fc_device *dev = device(ordinal);

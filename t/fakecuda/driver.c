@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every call begins and ends here: it is checked, counted and made to fail if
- * armed. And the driver as a whole: start, version, end.
+ * Every call begins and ends here: it is checked, counted, and made to fail if
+ * a fault is armed. Also the driver as a whole: start, version, end.
  */
 #include <stdarg.h>
 #include <stdio.h>
