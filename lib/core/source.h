@@ -51,7 +51,7 @@ struct weir__waiter {
 	struct weir__waiter *next;
 	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
-	/* Of this stay on the list: an address may be that of a later waiter. */
+	/* Of this stay on the list: a later waiter may have the same address. */
 	uint64_t ticket;
 	void (*wake)(struct weir__waiter *waiter);
 };
