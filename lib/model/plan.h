@@ -5,8 +5,8 @@
  * A plan records which put has chosen each record of a model. A layout is
  * computed from it, before any memory is allocated: the number and sizes of the
  * buffers, the place of each tensor, and the runs: neighbouring tensors that
- * keep the file's layout in one buffer. Each load and each estimate computes the
- * layout again; the same plan always has the same one.
+ * keep the file's layout in one buffer. Each load and each estimate computes
+ * the layout again; the same plan always has the same one.
  *
  * A plan is not locked: one thread at a time changes it.
  */
@@ -84,8 +84,9 @@ struct weir__layout {
  */
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
 /*
- * -EINVAL: two tensors, of any puts and buffers, would share a byte, or a tensor
- * would end after its buffer. weir__layout_make asks it of every layout.
+ * -EINVAL: two tensors, of any puts and buffers, would share a byte, or a
+ * tensor would end after its buffer. weir__layout_make checks every layout with
+ * it.
  */
 int weir__layout_check(const struct weir_model *model,
 		       const struct weir__layout *l);
