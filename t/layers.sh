@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Which folder may include which, how long a file may be, and that each folder
-# has a README. HACKING.md, "Layers", has the rules in words.
+# has a README that names its files. HACKING.md, "Layers", has the rules in words.
 . "$(dirname "$0")/tap.inc"
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-rooms='core dev mem alloc io stream interop model graph'
+rooms='core dev mem alloc io stream interop model'
 folders="$rooms cpu cuda"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
@@ -66,6 +66,17 @@ without_readme()
 	done
 }
 
+# Files of a folder with a README that does not name NAME.c or NAME.h, nor a
+# pattern of them: NAME.[ch], or PREFIX* for NAME = PREFIX_REST.
+not_named()
+{
+	for file in lib/*/*.[ch] bench/*.[chp]* tools/*.[ch] t/fakecuda/*.[ch]; do
+		name=$(basename "${file%.*}")
+		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
+			"$(dirname "$file")/README.md" || echo "$file"
+	done
+}
+
 long_readme()
 {
 	for file in lib/README* lib/*/README* [tbem]*/README*; do
@@ -107,5 +118,6 @@ is "$(include_system cuda.h)" 'lib/cuda/driver.h' \
 	'<cuda.h> is included by one header'
 is "$(too_long)" '' 'no file has more than 600 lines'
 is "$(without_readme)" '' 'each folder of sources has a README'
+is "$(not_named)" '' 'the README of a folder names each source file in it'
 is "$(long_readme)" '' 'no README has more than 150 lines'
 finish
