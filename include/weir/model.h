@@ -174,7 +174,7 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
 
-/* What a plan needs of one buffer type. */
+/* The memory of one buffer type that a plan needs. */
 struct weir_estimate {
 	size_t size; /* set by the caller in ret[0], for all entries */
 	struct weir_buft *buft;

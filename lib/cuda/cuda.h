@@ -135,7 +135,7 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      size_t n, CUstream stream);
 /* queue.c */
 extern const struct weir__queue_ops weir__cuda_queue_ops;
-/* A queue around @stream, which stays the caller's. */
+/* A queue around @stream, which the caller still owns. */
 int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue);
 int weir__cuda_queue_native(void *queue, void **ret_stream);
 /*

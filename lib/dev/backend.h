@@ -255,7 +255,7 @@ struct weir__segment {
 };
 
 struct weir__work {
-	struct weir__work *next; /* the backend's, until done */
+	struct weir__work *next; /* for the backend, until done */
 	enum weir__work_kind kind;
 	uint8_t byte;            /* FILL */
 	bool dst_host, src_host; /* in host memory, locked or not */

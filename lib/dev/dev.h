@@ -29,7 +29,7 @@ struct weir_dev {
 	struct weir__dev_desc desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
 	pthread_mutex_t lock;  /* guards desc.node, opened and params */
-	_Atomic(void *) state; /* the backend's, from dev_open */
+	_Atomic(void *) state; /* of the backend, from dev_open */
 	bool opened;
 	char params[256];
 };

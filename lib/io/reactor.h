@@ -87,7 +87,7 @@ weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 /* The owner: all messages since its last call, oldest first. */
 struct weir__msg *weir__reactor_take_messages(struct weir__reactor *r);
 /*
- * The thread, before it sleeps. True: it has a new eventfd, and a pending read
+ * The thread, before it sleeps. True: it has a new eventfd, and a queued read
  * of the old one is useless.
  */
 bool weir__reactor_check_wakefd(struct weir__reactor *r);

@@ -21,7 +21,7 @@
 struct weir__put {
 	struct weir_buft *buft;
 	uint64_t align;
-	struct weir_buf *buf; /* the caller's, referenced; or NULL */
+	struct weir_buf *buf; /* given by the caller, referenced; or NULL */
 	uint64_t offset;
 	enum weir_way way;
 	uint64_t tensors;
@@ -48,7 +48,7 @@ struct weir__run {
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
-	struct weir_buf *given; /* the caller's, or NULL; referenced by put */
+	struct weir_buf *given; /* by the caller; or NULL; referenced by put */
 	uint64_t bytes;         /* to the end of the last tensor */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
