@@ -7,7 +7,8 @@
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
 rooms='core dev mem alloc io stream interop model'
-folders="$rooms cpu cuda"
+backends='cpu cuda'
+folders="$rooms $backends"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
 includes()
@@ -34,7 +35,8 @@ above()
 		test "$other" = "$1" && others=
 		others="$others|$other"
 	done
-	uses "$1" "(cpu|cuda$(echo "$others" | sed "s/^|$1//"))/"
+	uses "$1" "($(echo $backends | tr ' ' '|')$(echo "$others" |
+		sed "s/^|$1//"))/"
 }
 
 # Files besides those of $1 that include <$2>.
