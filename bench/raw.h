@@ -51,7 +51,7 @@ struct raw_result raw_pread_reuse(const char *path, unsigned char *mem,
 struct raw_result raw_populate_pread(const char *path, unsigned char *mem,
 				     size_t chunk, unsigned threads);
 
-/* Read the file into the page cache; evict it; 1/1000 of it that is in it. */
+/* Read the file into the page cache; evict it; its share there, in 1/1000. */
 void raw_warm(const char *path);
 void raw_cold(const char *path);
 unsigned raw_resident(const char *path);

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Which folder may include which, how long a file may be, and that each folder
-# has a README. HACKING.md, "Layers", has the rules in words.
+# has a README that names its files. HACKING.md, "Layers", has the rules in words.
 . "$(dirname "$0")/tap.inc"
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-rooms='core dev mem alloc io stream interop model graph'
-folders="$rooms cpu cuda"
+rooms='core dev mem alloc io stream interop model'
+backends='cpu cuda'
+folders="$rooms $backends"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
 includes()
@@ -34,7 +35,8 @@ above()
 		test "$other" = "$1" && others=
 		others="$others|$other"
 	done
-	uses "$1" "(cpu|cuda$(echo "$others" | sed "s/^|$1//"))/"
+	uses "$1" "($(echo $backends | tr ' ' '|')$(echo "$others" |
+		sed "s/^|$1//"))/"
 }
 
 # Files besides those of $1 that include <$2>.
@@ -63,6 +65,17 @@ without_readme()
 		ls "$dir"/*.[ch137] >/dev/null 2>&1 || continue
 		test -s "$dir/README.md" || test -s "$dir/README" ||
 			echo "$dir"
+	done
+}
+
+# Files of a folder with a README that does not name NAME.c or NAME.h, nor a
+# pattern of them: NAME.[ch], or PREFIX* for NAME = PREFIX_REST.
+not_named()
+{
+	for file in lib/*/*.[ch] bench/*.[chp]* tools/*.[ch] t/fakecuda/*.[ch]; do
+		name=$(basename "${file%.*}")
+		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
+			"$(dirname "$file")/README.md" || echo "$file"
 	done
 }
 
@@ -107,5 +120,6 @@ is "$(include_system cuda.h)" 'lib/cuda/driver.h' \
 	'<cuda.h> is included by one header'
 is "$(too_long)" '' 'no file has more than 600 lines'
 is "$(without_readme)" '' 'each folder of sources has a README'
+is "$(not_named)" '' 'the README of a folder names each source file in it'
 is "$(long_readme)" '' 'no README has more than 150 lines'
 finish

@@ -220,7 +220,7 @@ WEIR_API void weir_close(struct weir *weir);
  */
 WEIR_API int weir_trim(struct weir *weir, size_t keep) WEIR_NONNULL(1);
 
-/* What the I/O engine of a root can do on this machine, found by trying. */
+/* The features of a root's I/O engine on this machine, found by trying. */
 struct weir_io_info {
 	size_t size;       /* set by the caller: sizeof the struct */
 	uint32_t method;   /* the method in use: WEIR_IO_URING or _SYNC */

@@ -34,7 +34,7 @@ WEIR_API int weir_buft_info(const struct weir_buft *buft,
 
 /*
  * Bytes that @t takes in a buffer of @buft, with padding: at least its size.
- * 0: the tensor is empty or invalid; weir_tensor_bytes() tells which.
+ * 0: the tensor is empty or invalid; weir_tensor_bytes() says which.
  */
 WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
 				     const struct weir_tensor *t)

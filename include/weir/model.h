@@ -174,7 +174,7 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
 
-/* What a plan needs of one buffer type. */
+/* The memory of one buffer type that a plan needs. */
 struct weir_estimate {
 	size_t size; /* set by the caller in ret[0], for all entries */
 	struct weir_buft *buft;
@@ -222,8 +222,8 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
  * cache on the calling thread, within the same limit as weir_stream_read().
  *
  * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC: as
- * weir_plan_estimate(). Of opts.into: -EBUSY: a load into it is running.
- * -EINVAL: its plan was another. -ESTALE: a file that it maps was replaced.
+ * weir_plan_estimate(). With opts.into: -EBUSY: a load into it is running.
+ * -EINVAL: its plan was not equal. -ESTALE: a file that it maps was replaced.
  * -EIO: reads of an earlier load may still write to it. Errors of
  * weir_io_info().
  */
@@ -236,7 +236,7 @@ WEIR_API void weir_load_free(struct weir_load *load);
 
 /*
  * Get the weights, with a reference for the caller, before their bytes have
- * arrived: weir_load_record() and weir_load_wait() tell when. Tensor i of the
+ * arrived: weir_load_record() and weir_load_wait() report that. Tensor i of the
  * weights is the i-th of those that the plan chose, in the order of the model.
  */
 WEIR_API int weir_load_weights(struct weir_load *load,
@@ -274,7 +274,7 @@ struct weir_progress {
 	uint64_t count;   /* number of all */
 	int64_t elapsed;  /* ns since weir_load_start() */
 };
-/* How far the load has come. Never blocks. */
+/* Get the progress of the load. Never blocks. */
 WEIR_API int weir_load_progress(struct weir_load *load,
 				struct weir_progress *ret_progress)
 	WEIR_NONNULL(1, 2);
@@ -307,7 +307,7 @@ struct weir_load_report {
 	uint32_t fallbacks; /* number of files without O_DIRECT */
 	char note[240];     /* why it was slower than it could be, or "" */
 };
-/* How the bytes came. Complete when weir_load_wait() has returned. */
+/* How the bytes were read. Complete when weir_load_wait() has returned. */
 WEIR_API int weir_load_report(struct weir_load *load,
 			      struct weir_load_report *ret_report)
 	WEIR_NONNULL(1, 2);

@@ -111,10 +111,10 @@ WEIR_API int weir_stream_copy(struct weir_stream *stream,
  * concurrently unless their ranges overlap. A write does not flush the file: to
  * do so, call fdatasync(2) on a descriptor of your own when it is done.
  *
- * A read to host memory on a stream with nothing queued may copy up to 1 MiB
- * from the page cache on the calling thread, without waiting for the disk, if
- * weir_opts.io is WEIR_IO_AUTO: not more than that, over all calls, since the
- * thread last waited or asked for an event.
+ * If weir_opts.io is WEIR_IO_AUTO, a read to host memory on a stream with
+ * nothing queued may copy from the page cache on the calling thread, without
+ * waiting for the disk: up to 1 MiB in all calls since the thread last waited
+ * or asked for an event.
  *
  * -EBADF: a write, and the file was opened for reading only. Kept in the stream
  * as its failure: -ENODATA: the file ends before the range. -ETIME: a read did
@@ -133,10 +133,9 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
  * Call @fn(@arg) on a thread of the library when all earlier operations of the
  * stream are done. If it returns a negative errno, the stream fails with it.
  *
- * @fn may call weir. While it runs the stream does not continue, so that it
- * must not wait for this stream (a deadlock). On a native or wrapped stream it
- * may call neither weir nor the device's own interface. It may not close the
- * root.
+ * @fn may call weir. While it runs the stream does not continue, so it must not
+ * wait for this stream (a deadlock). On a native or wrapped stream it may call
+ * neither weir nor the device's own interface. It may not close the root.
  */
 WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 			      void *arg) WEIR_NONNULL(1, 2);

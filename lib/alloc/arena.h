@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Arenas: mappings of host memory that are kept for reuse after the buffer is
- * freed, because the first touch of pages costs more than all else.
+ * freed, because the first touch of pages is the most expensive step.
  *
- * From take to give (or leak) the caller does not move its struct weir__mem, and
- * keeps mem->touched up to date.
+ * From take to give (or leak) the caller does not move its struct weir__mem,
+ * and keeps mem->touched up to date.
  */
 #ifndef WEIR__ALLOC_ARENA_H
 #define WEIR__ALLOC_ARENA_H
@@ -25,16 +25,16 @@ struct weir__arena_req {
 
 /*
  * Allocate and fill in @mem. Memory is aligned to pages; HUGE of at least 2 MiB
- * to 2 MiB. If less is granted than was asked for, mem->why says why. Any thread;
- * may block. -ENOMEM: more than is available, with both numbers. With strict
- * also -EOPNOTSUPP: no huge pages; or the errno of mlock(2) or mbind(2).
+ * to 2 MiB. If less is granted than was asked for, mem->why says why. Any
+ * thread; may block. -ENOMEM: more than is available, with both numbers. With
+ * strict also -EOPNOTSUPP: no huge pages; or the errno of mlock(2) or mbind(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir__mem *mem);
 void weir__arena_give(struct weir *weir, struct weir__mem *mem);
 /*
- * Leak pages that a device may still write to, instead of giving them: they stay
- * mapped for ever, and no arena.
+ * Leak pages that a device may still write to, instead of giving them back:
+ * they stay mapped for ever, and are no arena any more.
  */
 void weir__arena_leak(struct weir *weir, struct weir__mem *mem);
 
@@ -46,7 +46,7 @@ void weir__arena_hide(struct weir__mem *mem, bool hidden);
 
 /*
  * Back the first @bytes of @mem with pages, on this thread. After an error,
- * -ENOMEM say, mem->touched says how far it came.
+ * such as -ENOMEM, mem->touched says how many are backed.
  */
 int weir__arena_touch(struct weir__mem *mem, size_t bytes);
 

@@ -7,9 +7,9 @@
 
 /*
  * RAM: what is available without swapping (page cache counts as available) and
- * the total. Both are bounded by the limits of the process's cgroups, v1 and v2,
- * and of their parents. @root is a prefix of the paths of /proc and /sys, for
- * tests; else "". Works without /proc. -ENODATA.
+ * the total. Both are bounded by the limits of the process's cgroups, v1 and
+ * v2, and of their parents. @root is a prefix of the paths of /proc and /sys,
+ * for tests; else "". Works without /proc. -ENODATA.
  */
 int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total);
 

@@ -18,12 +18,12 @@ struct weir__slots {
 	struct weir__slot *small, *large; /* free */
 	pthread_mutex_t lock;             /* guards what follows */
 	/*
-	 * Large ones and small ones that were promised once, and are free:
-	 * the one that was used last is first.
+	 * Free slots that were reserved once, [0] large and [1] small: the one
+	 * that was used last is first.
 	 */
 	struct shared {
 		struct weir__slot *first;
-		unsigned n, promised; /* promised <= n */
+		unsigned n, reserved; /* reserved <= n */
 	} shared[2];
 	unsigned char *base;     /* of the first slot */
 	size_t bytes;            /* of all */
@@ -128,14 +128,14 @@ static struct weir__slot *take(struct weir__slot **list)
 	return slot;
 }
 
-/* One that nobody was promised. */
+/* A shared slot that is not reserved. */
 static struct weir__slot *take_shared(struct weir__slots *slots, bool small)
 {
 	struct shared *sh = &slots->shared[small];
 	struct weir__slot *slot = NULL;
 
 	pthread_mutex_lock(&slots->lock);
-	if (sh->n > sh->promised) {
+	if (sh->n > sh->reserved) {
 		slot = take(&sh->first);
 		sh->n--;
 	}
@@ -164,7 +164,7 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
 	return slot;
 }
 
-/* One more, behind those that have been used. */
+/* Add @slot after the slots that have been used. */
 static void share(struct shared *sh, struct weir__slot *slot)
 {
 	struct weir__slot **end = &sh->first;
@@ -184,12 +184,12 @@ bool weir__slot_reserve(struct weir__slots *slots, size_t bytes)
 	struct weir__slot *slot = NULL;
 
 	pthread_mutex_lock(&slots->lock);
-	if (sh->n == sh->promised)
+	if (sh->n == sh->reserved)
 		slot = take(small ? &slots->small : &slots->large);
 	if (slot)
 		share(sh, slot);
-	can = sh->n > sh->promised;
-	sh->promised += can;
+	can = sh->n > sh->reserved;
+	sh->reserved += can;
 	pthread_mutex_unlock(&slots->lock);
 	return can;
 }
@@ -204,7 +204,7 @@ struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 	pthread_mutex_lock(&slots->lock);
 	slot = take(&sh->first);
 	sh->n--;
-	sh->promised--;
+	sh->reserved--;
 	touched = slot->touched;
 	pthread_mutex_unlock(&slots->lock);
 	if (touched)
@@ -220,7 +220,7 @@ struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 void weir__slot_unreserve(struct weir__slots *slots, size_t bytes)
 {
 	pthread_mutex_lock(&slots->lock);
-	slots->shared[bytes <= WEIR__SLOT_SMALL].promised--;
+	slots->shared[bytes <= WEIR__SLOT_SMALL].reserved--;
 	pthread_mutex_unlock(&slots->lock);
 }
 

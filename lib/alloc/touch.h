@@ -4,9 +4,9 @@
  * arrive in it, because a first touch costs more than the read does and would
  * otherwise happen inside the submitting call.
  *
- * A touch covers one range of addresses, in order. It runs at most AHEAD
- * steps before what its readers have asked for, so that a load that is
- * cancelled has not paid for the rest.
+ * A touch covers one range of addresses, in order. It is at most AHEAD steps
+ * ahead of the addresses that readers have asked for, so that a load that is
+ * cancelled has not touched the rest.
  */
 #ifndef WEIR__ALLOC_TOUCH_H
 #define WEIR__ALLOC_TOUCH_H
@@ -31,8 +31,8 @@ int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 /* All bytes below @end are backed, or never will be. Asks for more. */
 bool weir__touch_ready(struct weir__touch *touch, const void *end);
 /*
- * Back all of [addr, addr + bytes) by several threads, and wait for that. What
- * could not be had shows in *@touched.
+ * Back all of [addr, addr + bytes) by several threads, and wait for them. On
+ * return *@touched says how much is backed.
  */
 void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
 		     _Atomic size_t *touched);

@@ -7,25 +7,25 @@
 #include <stdint.h>
 
 int64_t weir__now(void); /* CLOCK_MONOTONIC */
-/* The clock by which the kernel stamps files, and its resolution. */
+/* The clock from which the kernel takes times of files, and its resolution. */
 int64_t weir__file_clock(int64_t *ret_tick);
-void weir__sleep(int64_t ns); /* less if a signal comes */
+void weir__sleep(int64_t ns); /* shorter if a signal arrives */
 
 /* now + @timeout_ns; INT64_MAX (never) for a negative timeout. */
 int64_t weir__deadline(int64_t timeout_ns);
 
 /*
- * How often a call that was interrupted, or refused for the moment, is made
- * again: some file systems and rings answer so for ever. {0} before the first
- * try.
+ * Counts how often a call was interrupted, or refused for the moment, and
+ * repeated: some file systems and rings refuse it for ever. {0} before the
+ * first try.
  */
 struct weir__retry {
 	unsigned tries;
 	int64_t since;
 };
 /*
- * May the call be made once more? After a few tries it sleeps before it says
- * so. False: it was made often enough (32 times) and for long enough (1 s).
+ * May the call be repeated? After a few tries this sleeps before it returns
+ * true. False: it was repeated more than 32 times and for more than 1 s.
  */
 bool weir__retry(struct weir__retry *retry);
 

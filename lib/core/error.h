@@ -2,13 +2,13 @@
 /*
  * Errors: a negative errno, and this thread's sentence about it.
  *
- * A public entry point begins with WEIR__ENTER(), which names it in the
- * sentences that follow. The place that decides on an errno says why, once:
+ * A public call begins with WEIR__ENTER(), which puts the name of the call
+ * before its sentences. The function that decides on an errno says why, once:
  *
  *	return weir__fail(-EINVAL, "%s: alignment %zu is not a power of two",
  *			  name, align);
  *
- * Its callers pass the number on and add no sentence of their own.
+ * Its callers return the errno and add no sentence.
  */
 #ifndef WEIR__ERROR_H
 #define WEIR__ERROR_H
@@ -19,7 +19,7 @@
 
 #define WEIR__ERROR_MAX 1024 /* bytes of a sentence, NUL included */
 
-/* At most these are the call's name, which may include a path. */
+/* At most these are the name of the call, which may include a path. */
 #define WEIR__CALL_MAX (WEIR__ERROR_MAX / 2)
 
 #define WEIR__ENTER() weir__enter(__func__)
@@ -27,14 +27,14 @@
 void weir__enter(const char *call);
 
 /*
- * Append to the string in @text, which has @room bytes, cutting it there. Use
- * this rather than add up what snprintf returns: that is the length before
- * the cut.
+ * Append to the string in @text, which has room for @room bytes; the result is
+ * cut to fit. Do not add up what snprintf returns: it is the length before the
+ * cut.
  */
 void weir__append(char *text, size_t room, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Set this thread's sentence and return @err (< 0). Control characters become '?'. */
+/* Set this thread's sentence, with '?' for control characters; return @err. */
 int weir__fail(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
@@ -61,7 +61,8 @@ int weir__cause_errno(int err);
 /*
  * Record a failure that a thread of the library has found: in an object, since
  * sentences belong to threads. f->err is weir__cause_errno(@err). f->native is
- * @native or, if that is 0 and f->err is not @err, the original errno, positive.
+ * @native or, if that is 0 and f->err is not @err, the original errno,
+ * positive.
  */
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
@@ -82,15 +83,15 @@ void weir__error_save(struct weir__error_saved *ret_saved);
 void weir__error_restore(const struct weir__error_saved *saved);
 
 /*
- * Bytes from a file as a string, escaped and shortened. Valid until this
- * thread's fourth next call.
+ * Bytes from a file as a string, escaped and shortened. Valid until this thread
+ * has made four more calls of it.
  */
 const char *weir__quote(const char *bytes, size_t len);
 
 /*
- * Copy the caller's options @src, which begin with their size, into @dst; what
- * @src does not have is 0. NULL: all 0. -EINVAL: the size is not set. -E2BIG: a
- * member that this library does not know is not 0.
+ * Copy the caller's options @src, which begin with their size, into @dst;
+ * members that @src lacks become 0. NULL: all 0. -EINVAL: the size is not set.
+ * -E2BIG: a member that this library does not know is not 0.
  */
 int weir__opts_in(void *dst, size_t dst_size, const void *src);
 /* Copy @src into the caller's struct, which begins with its size. -EINVAL. */

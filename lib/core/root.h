@@ -35,7 +35,7 @@ struct weir__part {
 	 * or -ETIMEDOUT: something was leaked, and the log says what.
 	 */
 	int (*close)(struct weir__part *part, int64_t deadline);
-	/* Free cached memory down to @keep bytes; returns what is kept. Optional. */
+	/* Free kept memory down to @keep bytes; return what is left. Optional. */
 	size_t (*trim)(struct weir__part *part, size_t keep);
 	/* The last reference to the root is gone: free the part. Required. */
 	void (*free)(struct weir__part *part);
@@ -48,7 +48,7 @@ struct weir {
 	char *module_path;
 	char *debug;             /* WEIR_DEBUG, or NULL: debug.h */
 	_Atomic uint32_t *alive; /* 1; 0 in a child: fork wipes its page */
-	pid_t owner_pid; /* where no page can be wiped: compared instead; or 0 */
+	pid_t owner_pid; /* compared where no page can be wiped; else 0 */
 
 	/* Recursive: making a part may make another. Guards changes of part[],
 	 * of closed, and of the list of devices. */

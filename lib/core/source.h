@@ -4,8 +4,8 @@
  *
  * An event is (source, number). A source is a stream (numbers of operations,
  * completed in order) or a load (numbers of tensors, in any order). It knows
- * the state of each number (pending, done or failed) and wakes the waiters of
- * a number when that number is no longer pending.
+ * the state of each number (not yet, done or failed) and wakes the waiters of
+ * a number when it is done or failed.
  *
  * A waiter is on its source's list from weir__source_wait() until it is woken
  * or removed. The thread that completes the number calls waiter->wake once,
@@ -29,7 +29,7 @@ struct weir__source;
 struct weir__source_ops {
 	size_t size;
 	/*
-	 * 1: done, 0: pending, < 0: failed, with the reason in *@cause if that
+	 * 1: done, 0: not yet, < 0: failed, with the reason in *@cause if that
 	 * is not NULL. Required. Never blocks; any thread; never called with
 	 * src->lock held.
 	 */
@@ -51,7 +51,7 @@ struct weir__waiter {
 	struct weir__waiter *next;
 	struct weir__waiter **link; /* NULL: on no list */
 	uint64_t number;
-	/* Of this stay on the list: an address may be that of a later waiter. */
+	/* Of this stay on the list: a later waiter may have the same address. */
 	uint64_t ticket;
 	void (*wake)(struct weir__waiter *waiter);
 };

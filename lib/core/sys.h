@@ -38,7 +38,7 @@ int weir__sys_populate(void *addr, size_t len);
 /* Lock pages as they are touched (MLOCK_ONFAULT), or all now. */
 int weir__sys_mlock(void *addr, size_t len);
 /*
- * Take pages from NUMA node @node: from no other, or from it first. -ENOSYS:
+ * Bind the memory to NUMA node @node (@only), or prefer that node. -ENOSYS:
  * built without libnuma.
  */
 int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only);
@@ -68,7 +68,7 @@ int weir__sys_scandir(const char *path,
 int weir__sys_dlopen(const char *path, void **ret_handle);
 /* One call of pread(2) or pwrite(2): it may be short. */
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
-/* The same of what is in the page cache. -EAGAIN: the first byte is not. */
+/* The same, but never from the disk. -EAGAIN: the first byte is not cached. */
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);

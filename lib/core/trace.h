@@ -15,12 +15,12 @@
 #include "core/root.h"
 #include "core/sys.h"
 
-enum weir__track { /* a kind of rows in the picture */
+enum weir__track { /* a kind of rows in the displayed trace */
 	WEIR__TRACK_REACTOR,
 	WEIR__TRACK_COPIER,
 	WEIR__TRACK_TOUCH,
 	WEIR__TRACK_LOAD,
-	WEIR__TRACK_STREAM /* one group for each stream; others have few */
+	WEIR__TRACK_STREAM /* a group for each stream; other tracks have few */
 };
 
 /* @begun for weir__trace_span(): the time if a trace runs, else 0. */
@@ -52,8 +52,8 @@ static inline void weir__trace_span(struct weir *weir, enum weir__track track,
 
 /*
  * Name group @group of @track in the trace that runs. *@named is the number of
- * the trace in which the group has its name already (0 at first; the caller's
- * lock guards it). @name is copied: the object may be gone when the trace is
+ * the last trace in which the group was named (0 at first; the caller's lock
+ * guards it). @name is copied: the object may be freed before the trace is
  * written.
  */
 void weir__trace_name(struct weir *weir, enum weir__track track, unsigned group,

@@ -40,8 +40,8 @@ static inline uint64_t weir__down(uint64_t n, uint64_t a)
 /*
  * Make room for element @n of @array, whose elements have @size bytes and whose
  * capacity is *@cap: returns the array, moved perhaps. The capacity doubles, so
- * that appending is linear. NULL: no memory; array and capacity are unchanged. A
- * new array is NULL with capacity 0.
+ * that appending is linear. NULL: no memory; array and capacity are unchanged.
+ * A new array is NULL with capacity 0.
  */
 void *weir__grow(void *array, size_t *cap, size_t n, size_t size);
 

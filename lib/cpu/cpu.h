@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU backend: one device, whose memory is the host's. It is written as a
- * module is: it includes backend.h and nothing else of the library.
+ * The CPU backend: one device, whose memory is the host's. It is written like a
+ * module: it includes backend.h and nothing else of the library.
  */
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
@@ -13,10 +13,10 @@ struct weir__cpu {
 	int32_t node; /* NUMA node that its memory is bound to, -1: none */
 };
 
-/* cpu.c. What the library offers: the same table in every root. */
+/* cpu.c. The library's functions: the same table in every root. */
 extern const struct weir__host *_Atomic weir__cpu_host;
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev);
-/* What weir_module_entry is to a module. */
+/* The backend's entry, like weir_module_entry of a module. */
 weir__module_entry_fn weir__cpu_entry;
 
 /* memory.c */

@@ -35,15 +35,15 @@ struct weir__cuda {
 	_Atomic unsigned doubts;
 	pthread_mutex_t lock; /* of one blocking move; guards what follows */
 	CUstream blocking;    /* for blocking moves; made by the first */
-	unsigned moving;      /* doubts when the move began */
+	unsigned moving;      /* value of doubts when the move began */
 };
 
-/* What the library offers: a copy of its host table, for all roots. */
+/* The library's functions: a copy of its host table, for all roots. */
 extern struct weir__host weir__cuda_host;
 
 /*
- * A device's number in the library: the GPU's ordinal; of virtual devices which
- * of how many it is. The first is the GPU itself, and has 0 for both.
+ * A device's number in the library: the GPU's ordinal and, for a virtual
+ * device, its part and the number of parts. The GPU itself has 0 for both.
  */
 struct weir__cuda_number {
 	unsigned ordinal, part, parts;
@@ -63,7 +63,7 @@ int weir__cuda_probe(struct weir *weir, const struct weir__host *host,
 		     struct weir__probe *probe);
 int weir__cuda_describe(struct weir__cuda_number n,
 			struct weir__cuda_desc *ret_desc);
-/* @otherwise: the driver does not know the attribute. */
+/* Returns @otherwise if the driver does not know the attribute. */
 int weir__cuda_attribute(CUdevice device, CUdevice_attribute which,
 			 int otherwise);
 /* "0000:3b:00.0", as sysfs has it; "" if it is not known. */
@@ -78,7 +78,7 @@ int weir__cuda_virtual_parse(const char *text, size_t n, unsigned ordinal,
 /* Add CUDA0-1 to CUDA0-(@parts - 1) beside @dev, which is CUDA0. */
 int weir__cuda_virtual_add(struct weir_dev *dev, unsigned ordinal,
 			   unsigned parts);
-/* What @n has of the memory of its GPU. */
+/* Reduce the memory of a GPU to the share of its device @n. */
 void weir__cuda_virtual_share(struct weir__cuda_number n, uint64_t *free_bytes,
 			      uint64_t *total);
 /*
@@ -135,12 +135,12 @@ CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,
 			      size_t n, CUstream stream);
 /* queue.c */
 extern const struct weir__queue_ops weir__cuda_queue_ops;
-/* A queue around @stream, which stays the caller's. */
+/* A queue around @stream, which the caller still owns. */
 int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue);
 int weir__cuda_queue_native(void *queue, void **ret_stream);
 /*
- * nvml.c. Memory of the GPU at @pci; makes no context. -ENODATA with a sentence:
- * libnvidia-ml.so.1 is not there, or does not know it.
+ * nvml.c. Memory of the GPU at @pci; makes no context. -ENODATA with a
+ * sentence: libnvidia-ml.so.1 is not there, or does not know it.
  */
 int weir__cuda_nvml_memory(const char *pci, uint64_t *ret_free,
 			   uint64_t *ret_total);

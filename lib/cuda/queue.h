@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A queue: queue.c is the part that the driver runs, helper.c the thread. */
+/* A queue: queue.c gives work to the driver, helper.c runs work on a thread. */
 #ifndef WEIR__CUDA_QUEUE_H
 #define WEIR__CUDA_QUEUE_H
 

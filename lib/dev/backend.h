@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a backend is: the tables of functions that lib/cpu and each module
- * implement. The layers above (io, stream, model) reach devices only through
- * these.
+ * The interface of a backend: the tables of functions that lib/cpu and each
+ * module implement. The layers above (io, stream, model) reach devices only
+ * through these.
  *
  * A module is a shared object that exports one symbol, weir_module_entry, and
  * is not linked with libweir: struct weir__host has the functions of the
  * library that it may call.
  *
- * What grows, and how: each table and each description begins with its size
- * and gets new members only at its end, all of them optional. Of an older
- * module the library takes missing members for NULL or 0; of a newer one it
- * uses the members that it knows. A module may use a member of the host table
+ * Compatibility: each table and each description begins with its size and gets
+ * new members only at its end, all of them optional. The library takes members
+ * that an older module lacks for NULL or 0, and ignores members of a newer one
+ * that it does not know. A module may use a member of the host table
  * that was added later only if WEIR__HAS says that it is there. struct
  * weir__work and struct weir__mem are allocated by the library and grow at
  * their ends too. struct weir__segment is passed in arrays and never grows.
- * Any other change gets a new WEIR__ABI, and modules of another ABI are refused.
+ * Any other change gets a new WEIR__ABI, and modules of another ABI are
+ * refused.
  */
 #ifndef WEIR__BACKEND_H
 #define WEIR__BACKEND_H
@@ -48,7 +49,7 @@ struct weir__probe;
 struct weir__work;
 
 /*
- * What the library offers a backend: one constant table for all roots. Any
+ * The library's functions for backends: one constant table for all roots. Any
  * thread may call these functions. None takes a lock of the library unless its
  * comment says so.
  */
@@ -87,9 +88,9 @@ struct weir__host {
 	int (*dev_describe)(struct weir__probe *probe,
 			    const struct weir__dev_desc *desc);
 	/*
-	 * Add a device to the root of @beside and to its backend, which
-	 * dev_open will know as number @i: for devices that parameters make.
-	 * dev_open of @beside may call it. Takes the lock of the root.
+	 * Add device number @i (for dev_open) to the root and the backend of
+	 * @beside: for devices that parameters create. dev_open of @beside may
+	 * call it. Takes the lock of the root.
 	 */
 	int (*dev_add)(struct weir_dev *beside,
 		       const struct weir__dev_desc *desc, unsigned i);
@@ -103,9 +104,9 @@ struct weir__host {
 	/*
 	 * Host memory in mappings of its own, which are kept when they are
 	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE or
-	 * LOCKED; @node: a NUMA node, -1: any; @flags: WEIR_BUF_STRICT and
-	 * WEIR_BUF_TOUCH, by which pages back all of it on return. Fills in
-	 * @mem, which then does not move. May block; takes the lock of arenas,
+	 * LOCKED; @node: a NUMA node, -1: any; @flags: WEIR_BUF_STRICT, and
+	 * WEIR_BUF_TOUCH to back all of it with pages. Fills in @mem, which
+	 * then does not move. May block; takes the lock of arenas,
 	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
 	 */
 	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
@@ -139,7 +140,7 @@ struct weir__buft_desc {
 	size_t max;     /* > 0 */
 };
 
-/* What a backend says of one device. Checked by dev_describe and dev_add. */
+/* A backend's description of a device. dev_describe and dev_add check it. */
 struct weir__dev_desc {
 	size_t size;
 	char name[32]; /* "CUDA0": [A-Za-z0-9_-]+, not empty; unique */
@@ -176,8 +177,8 @@ struct weir__mem_ops {
 	size_t size;
 	/*
 	 * Allocate @bytes (> 0) of the kind @desc. Required. May block. @mem
-	 * is zeroed. Of @opts flags and node (0: the device's, else a NUMA node
-	 * + 1) are for the backend. -ENOMEM with a sentence.
+	 * is zeroed. The backend reads flags and node of @opts (0: the device's
+	 * node, else a NUMA node + 1). -ENOMEM with a sentence.
 	 */
 	int (*alloc)(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
@@ -215,8 +216,8 @@ struct weir__mem_ops {
 	/*
 	 * Page-lock host memory of the library for copies to @dev, and unlock
 	 * it. Optional. pin returns 1 if it is locked already: then unpin is
-	 * not called. unpin returns < 0 if the device may still access it, for
-	 * ever.
+	 * not called. unpin returns < 0 if the device may still access the
+	 * memory at any later time.
 	 */
 	int (*pin)(struct weir_dev *dev, void *ptr, size_t bytes);
 	int (*unpin)(struct weir_dev *dev, void *ptr, size_t bytes);
@@ -254,7 +255,7 @@ struct weir__segment {
 };
 
 struct weir__work {
-	struct weir__work *next; /* the backend's, until done */
+	struct weir__work *next; /* for the backend, until done */
 	enum weir__work_kind kind;
 	uint8_t byte;            /* FILL */
 	bool dst_host, src_host; /* in host memory, locked or not */
@@ -282,7 +283,7 @@ struct weir__work {
 	void (*done)(struct weir__work *work, int res, int32_t native);
 	/*
 	 * Set before done: it failed, and the device may still access its
-	 * memory, for ever.
+	 * memory at any later time.
 	 */
 	bool leaked;
 };
@@ -322,7 +323,7 @@ struct weir__queue_ops {
  * Computing, for the graph layer. A backend without this table moves memory
  * only, and its devices do not have WEIR_CAP_COMPUTE. A node is one operation
  * whose tensors have their final addresses; the graph layer defines it, and
- * owns it. README.md says what this table will be extended by.
+ * owns it. README.md lists the members that this table will get.
  */
 struct weir__compute_ops {
 	size_t size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices and their kinds of memory, as the registry keeps them, and what the
- * layers above ask of a device.
+ * Devices and their kinds of memory, as the registry keeps them, and functions
+ * of devices for the layers above.
  */
 #ifndef WEIR__DEV_H
 #define WEIR__DEV_H
@@ -25,11 +25,11 @@ struct weir_dev {
 	const struct weir__backend *backend;
 	const char *module; /* path, or NULL: built in */
 	unsigned index;     /* the backend's number for it */
-	/* Constant but for node. desc.buft is NULL: they are in buft[]. */
+	/* Constant except node. desc.buft is NULL: see buft[]. */
 	struct weir__dev_desc desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
 	pthread_mutex_t lock;  /* guards desc.node, opened and params */
-	_Atomic(void *) state; /* the backend's, from dev_open */
+	_Atomic(void *) state; /* of the backend, from dev_open */
 	bool opened;
 	char params[256];
 };
@@ -54,7 +54,7 @@ static inline int weir__dev_result(const struct weir_dev *dev, const char *what,
 int weir__dev_reach(struct weir_dev *dev, struct weir_dev *other);
 /*
  * " (the backend's text)" for the code @native, or "". The string is valid
- * until this thread's second next call.
+ * until this thread has made two more calls of it.
  */
 const char *weir__dev_words(const struct weir_dev *dev, int32_t native);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks of a module's file before it is loaded. registry.h has the search. */
 #ifndef WEIR__MODULE_H
 #define WEIR__MODULE_H
 

@@ -23,7 +23,7 @@
  */
 struct weir__tables {
 	struct weir__tables *next;
-	struct weir__backend backend; /* its mem, queue and compute are: */
+	struct weir__backend backend; /* points to the tables that follow */
 	struct weir__mem_ops mem;
 	struct weir__queue_ops queue;
 	struct weir__compute_ops compute; /* if backend.compute is not NULL */
@@ -56,8 +56,8 @@ int weir__registry_enter(struct weir *weir, weir__module_entry_fn *entry,
 			 const char *module);
 /*
  * Copy the tables of @backend, check them, ask it for its devices and add
- * these, all or none. -EPROTO, -EBADMSG, -EEXIST, and what probe returned, with
- * a sentence.
+ * these, all or none. -EPROTO, -EBADMSG, -EEXIST, and errors of probe, with a
+ * sentence.
  */
 int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 		       const char *module);
@@ -76,8 +76,8 @@ int weir__tables_in(const struct weir__backend *theirs,
 		    struct weir__tables **ret_tables);
 /*
  * Copy the struct weir__@name at @theirs, which begins with its size, into
- * @ours of @size bytes; what it does not have becomes 0. -EPROTO: it has less
- * than @least bytes, or no multiple of a pointer's.
+ * @ours of @size bytes; members that it lacks become 0. -EPROTO: its size is
+ * less than @least, or no multiple of the size of a pointer.
  */
 int weir__struct_in(const char *name, void *ours, size_t size, size_t least,
 		    const void *theirs);

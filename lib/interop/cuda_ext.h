@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the calls of <weir/cuda.h> need of the CUDA module beyond the tables of
- * dev/backend.h. weir_dev_proc(dev, WEIR__CUDA_EXT) returns the function that
- * returns the table; NULL: @dev is no CUDA device.
+ * The functions of the CUDA module that <weir/cuda.h> needs beyond the tables
+ * of dev/backend.h. weir_dev_proc(dev, WEIR__CUDA_EXT) returns the function
+ * that returns the table; NULL: @dev is no CUDA device.
  */
 #ifndef WEIR__INTEROP_CUDA_EXT_H
 #define WEIR__INTEROP_CUDA_EXT_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which bytes a chunk is. Pure arithmetic: any thread, no locks. */
+/* The bytes of each chunk. Pure arithmetic: any thread, no locks. */
 #ifndef WEIR__IO_CHUNK_H
 #define WEIR__IO_CHUNK_H
 

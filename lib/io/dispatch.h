@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which chunk is started next. All of it is for the reactor's owner. */
+/* Choosing and starting the next chunk. Only for the reactor's owner. */
 #ifndef WEIR__IO_DISPATCH_H
 #define WEIR__IO_DISPATCH_H
 

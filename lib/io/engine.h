@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The I/O engine as the layers above see it: jobs of extents, which are cut into
- * chunks, and a function that is called for each chunk when its bytes are in
- * place.
+ * The I/O engine as the layers above see it: jobs of extents, which are cut
+ * into chunks, and a function that is called for each chunk when its bytes are
+ * in place.
  *
  * A job belongs to its caller until weir__job_start(), and again from the call
  * of job->done() on, which is made once and last. In between every chunk is
@@ -30,8 +30,8 @@ struct weir__touch;
 struct weir__work;
 
 /*
- * Bytes that are side by side in one file and in one memory: host memory, or
- * that of @dev. @touch, if set, must have passed an address before a direct read
+ * Bytes that are contiguous in one file and in memory: host memory, or memory
+ * of @dev. @touch, if set, must have passed an address before a direct read
  * writes to it.
  */
 struct weir__extent {
@@ -71,7 +71,7 @@ struct weir__job_link { /* a job on one reactor's list */
 	struct weir__job *job;
 	const struct weir__extent *extent; /* of the last chunk */
 	uint64_t deferred;      /* a chunk taken and not started, or -1 */
-	struct weir_file *file; /* that fixed was asked for, or NULL */
+	struct weir_file *file; /* fixed was asked for this; or NULL */
 	int fixed;              /* entry in the ring's table of files, or -1 */
 };
 
@@ -104,8 +104,8 @@ struct weir__job {
 	void (*chunk_in_driver)(struct weir__job *job, size_t ext, uint64_t lo,
 				uint64_t hi);
 	/*
-	 * Take the copy of a chunk between its slot and a device, for a queue
-	 * of the caller's; work->done must be called. NULL: the engine's queue
+	 * Submit the copy of a chunk between its slot and a device to a queue
+	 * of the caller, which must call work->done. NULL: the engine's queue
 	 * gets it. On a thread of the engine; must not block.
 	 */
 	void (*submit_copy)(struct weir__job *job, struct weir__work *work);
@@ -119,7 +119,7 @@ struct weir__job {
 
 	_Atomic bool cancelled; /* weir__job_cancel */
 
-	/* The engine's: */
+	/* For the engine only: */
 	struct weir__engine *eng;
 	struct weir__segment
 		*segment; /* for each extent; NULL: none is merged */
@@ -144,9 +144,10 @@ void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
 
 /*
- * Cut the extents and dispatch the chunks. After 0 the job is the engine's;
- * job->chunk_done and job->done may be called before it returns. -EBADF: a write
- * to a file opened for reading. -ESHUTDOWN: the root is being closed.
+ * Cut the extents and dispatch the chunks. After 0 the job belongs to the
+ * engine; job->chunk_done and job->done may be called before it returns.
+ * -EBADF: a write to a file opened for reading. -ESHUTDOWN: the root is being
+ * closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 /* Any thread. Chunks that have not started end as cancelled. */
@@ -156,8 +157,8 @@ void weir__job_wake(struct weir__job *job);
 
 /*
  * Call @fn for each of the engine's queues whose functions are @ops, until it
- * returns < 0. They are not closed meanwhile. @fn may block: other calls of this
- * and the opening of queues go on.
+ * returns < 0. They are not closed meanwhile. @fn may block: other calls of
+ * this and the opening of queues go on.
  */
 int weir__engine_queues(struct weir__engine *eng,
 			const struct weir__queue_ops *ops,

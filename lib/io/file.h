@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Open files: a buffered descriptor, a direct one where O_DIRECT works, and
- * what is known about both. References are counted; a job's caller keeps one for
- * its reads.
+ * what is known about both. References are counted; a job's caller keeps one
+ * for its reads.
  */
 #ifndef WEIR__IO_FILE_H
 #define WEIR__IO_FILE_H
@@ -46,22 +46,24 @@ struct weir_file *weir__file_ref(struct weir_file *file);
 void weir__file_put(struct weir_file *file);
 
 /*
- * Read exactly @n bytes, buffered and blocking: headers. -ESTALE with a sentence
- * that names the file and both sizes: it is shorter than when it was opened.
+ * Read exactly @n bytes, buffered and blocking: headers. -ESTALE with a
+ * sentence that names the file and both sizes: it is shorter than when it was
+ * opened.
  */
 int weir__file_read(struct weir_file *file, void *buf, size_t n, uint64_t off);
 
 /*
- * The same from the beginning of the file, for large headers: if it is not in
- * the page cache it is read past it. @buf comes from weir__malloc_pages.
+ * The same from the beginning of the file, for large headers: with O_DIRECT, if
+ * most of it is not in the page cache. @buf comes from weir__malloc_pages.
  */
 int weir__file_read_front(struct weir_file *file, void *buf, size_t n);
 
 /*
  * Before anything is read: make sure that any later write changes the times in
  * @file->id. For a file that was written to just now this blocks for a tick of
- * the kernel's clock, or 2 s where the file system keeps whole seconds, and takes
- * the times again. On a file system with its own clock (NFS) it can do nothing.
+ * the kernel's clock, or 2 s where the file system keeps whole seconds, and
+ * takes the times again. On a file system with its own clock (NFS) it has no
+ * effect.
  */
 int weir__file_settle(struct weir_file *file);
 
@@ -72,9 +74,9 @@ int weir__file_settle(struct weir_file *file);
 int weir__file_unchanged(struct weir_file *file);
 
 /*
- * resident.c. How much of [off, off + len) is in the page cache, in 1/1000 of its
- * pages. Of a long range samples are taken, and all pages are counted only if
- * they disagree. Never waits for the disk.
+ * resident.c. How much of [off, off + len) is in the page cache, in 1/1000 of
+ * its pages. Of a long range samples are taken, and all pages are counted only
+ * if they disagree. Never waits for the disk.
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);

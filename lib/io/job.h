@@ -16,8 +16,8 @@
 struct weir_dev;
 
 /*
- * Count the job, which has been cut, as started. False: the root is closing, and
- * the job is the caller's again.
+ * Count the job, which has been cut, as started. False: the root is closing,
+ * and the job belongs to the caller again.
  */
 bool weir__job_begin(struct weir__engine *eng, struct weir__job *job);
 /* Pass it to the reactors. It may end before this returns. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A reactor as its owner sees it: the state of its loop. Only the thread that
- * owns the reactor (owner.h) may touch it or call a function that takes it. So
+ * owns the reactor (owner.h) may access it or call a function that takes it. So
  * a function that has a struct weir__loop runs as owner, and one that has only
  * a struct weir__reactor may run on any thread.
  */

@@ -29,12 +29,12 @@ struct weir__slot;
  *				is copied to a slot first
  *	FETCHING -> QUEUED	the copy has ended: it is written from the slot
  *	QUEUED -> QUEUED	short, interrupted or refused: the rest again
- *	QUEUED -> COPYING	it was read into a slot, and is copied from there
+ *	QUEUED -> COPYING	it was read into a slot, and is copied out
  *	QUEUED, FETCHING, COPYING -> FREE	the chunk was completed
  *	QUEUED, FETCHING, COPYING -> ORPHANED	the chunk was completed as
- *				failed, although the kernel, a device or a thread
- *				of a pool may still write to its memory: the op
- *				and its slot are never used again
+ *				failed, although the kernel, a device or a
+ *				pool's thread may still write to its memory:
+ *				the op and its slot are never used again
  */
 enum weir__op_state {
 	WEIR__OP_FREE,
@@ -44,7 +44,7 @@ enum weir__op_state {
 	WEIR__OP_ORPHANED
 };
 
-/* The owner's, except while a pool has its task, or a device its work. */
+/* For the owner, except while a pool has its task, or a device its work. */
 struct weir__op {
 	struct weir__msg msg;
 	struct weir__task task;
@@ -66,7 +66,7 @@ struct weir__op {
 	uint32_t len; /* bytes to ask for: end - off, or rounded up */
 
 	struct weir__slot *slot;        /* NULL: in place, or not taken yet */
-	unsigned char *payload;         /* where lo is in the slot */
+	unsigned char *payload;         /* address of byte lo in the slot */
 	struct weir__slot *repack_slot; /* scatter.c */
 	struct weir__work work;         /* the copy to or from a device */
 
@@ -77,30 +77,30 @@ struct weir__op {
 };
 
 /*
- * One more op for the reactor; without memory it goes on with fewer. @run is
+ * Add an op to the reactor; without memory it goes on with fewer. @run is
  * called on a pool's thread: it executes the op and posts it back.
  */
 bool weir__op_add(struct weir__loop *loop, void (*run)(struct weir__task *));
 /*
- * Start a free op, of which there is one, for the chunk. @fixed: by the ring's
+ * Start a free op (there must be one) for the chunk. @fixed: by the ring's
  * table of files. False: no slot is free, and nothing was started.
  */
 bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed);
-/* Its read, write or copy has ended with @res: what is next? */
+/* Its read, write or copy has ended with @res: take the next step. */
 void weir__op_advance(struct weir__loop *loop, struct weir__op *op,
 		      int64_t res);
 /* Complete its chunk and free it. */
 void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
-/* Complete its chunk without waiting for what is in flight. */
+/* Complete its chunk as failed, without waiting for its read, write or copy. */
 void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome);
 
 /*
  * op_task.c: read, write or copy, blocking; the result is in op->res. On a
  * pool's thread, or on the owner's for a small copy. False: it was orphaned
- * before a thread came to it, and must not be posted.
+ * before a thread ran it, and must not be posted.
  */
 bool weir__op_execute(struct weir__op *op);
 /* A read of the page cache by threads: it needs nothing of the ring. */

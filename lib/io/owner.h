@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who owns an object that has a thread of its own, and whether there is news
- * for that owner: one word. Only the owner may touch the object's private
- * members. The thread owns the object while it is awake, and releases it to
- * sleep. Then another thread may wake it, or become the owner itself for a
- * short time: a borrower, who does the thread's work and saves two switches
- * between threads.
+ * One word that says which thread owns an object (which has a thread of its
+ * own), and whether there is news for the owner. Only the owner may access the
+ * object's private members. The thread owns the object while it is awake, and
+ * releases it to sleep. Then another thread may wake it, or become the owner
+ * itself for a short time: a borrower, which does the work of the thread and
+ * saves two switches between threads.
  *
  *	THREAD -> NONE		release: it is about to sleep; not with news
  *	NONE -> THREAD		acquire: it has woken by itself; or notify:
@@ -16,9 +16,9 @@
  *	BORROWER, WANTED -> THREAD	give_back: the thread wants it, or the
  *				borrower leaves it something to do
  *
- * NEWS is a flag beside the state. Notifying sets it, the owner clears it before
- * it looks at what others have published. NONE has it only until the thread that
- * set it, or another, has made somebody the owner.
+ * NEWS is a flag beside the state. Notifying sets it, the owner clears it
+ * before it looks at the changes that others have published. NONE has it only
+ * until the thread that set it, or another, has made some thread the owner.
  *
  * Why one word. With the state in one word and the news (a list, a counter) in
  * another, this order loses a wakeup:
@@ -57,7 +57,7 @@ enum weir__owner_state {
 	WEIR__OWNER_THREAD, /* a zeroed word: owned by the thread, no news */
 	WEIR__OWNER_NONE,
 	WEIR__OWNER_BORROWER,
-	WEIR__OWNER_WANTED,    /* a borrower has it, the thread waits for it */
+	WEIR__OWNER_WANTED,    /* a borrower owns it, the thread waits */
 	WEIR__OWNER_STATE = 3, /* mask */
 	WEIR__OWNER_NEWS = 4
 };
@@ -77,7 +77,7 @@ static inline bool weir__owner_notify_for(struct weir__owner *o,
 
 	atomic_fetch_or_explicit(&o->word, WEIR__OWNER_NEWS,
 				 memory_order_release);
-	/* Reads that word or a later one. Another may become the owner first. */
+	/* Reads that word or a later one. Another thread may be faster. */
 	return atomic_load_explicit(&o->word, memory_order_relaxed) == none &&
 	       atomic_compare_exchange_strong_explicit(
 		       &o->word, &none, if_none | WEIR__OWNER_NEWS,
@@ -96,7 +96,7 @@ static inline bool weir__owner_notify_or_borrow(struct weir__owner *o)
 	return weir__owner_notify_for(o, WEIR__OWNER_BORROWER);
 }
 
-/* The owner, before it looks at what was published. False: no news. */
+/* The owner, before it looks at published changes. False: no news. */
 bool weir__owner_take_news(struct weir__owner *o);
 static inline bool weir__owner_has_news(const struct weir__owner *o)
 {
@@ -112,7 +112,7 @@ static inline bool weir__owner_is_borrowed(const struct weir__owner *o)
 
 /* The thread, before it sleeps. False: there is news, and it still owns it. */
 bool weir__owner_release(struct weir__owner *o);
-/* The thread, after it has slept. Blocks while a borrower has the object. */
+/* The thread, after it has slept. Blocks while a borrower owns the object. */
 void weir__owner_acquire(struct weir__owner *o);
 
 enum weir__owner_given {

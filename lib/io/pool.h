@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A pool of threads for what blocks: copies out of the page cache, and reads
- * where there is no ring. A thread is started when a task finds none idle, up to
- * a limit, and stays. The queue of tasks is bounded and lock-free.
+ * A pool of threads for blocking tasks: copies out of the page cache, and reads
+ * where there is no ring. A thread is started when a task finds none idle, up
+ * to a limit, and stays. The queue of tasks is bounded and lock-free.
  */
 #ifndef WEIR__IO_POOL_H
 #define WEIR__IO_POOL_H
@@ -12,7 +12,7 @@
 
 struct weir__pool;
 
-/* Embedded in the caller's object; the pool's from push until run is called. */
+/* Embedded in another object. Not changed from push until run is called. */
 struct weir__task {
 	void (*run)(struct weir__task *task);
 };
@@ -21,21 +21,21 @@ struct weir__task {
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 		   struct weir__pool **ret_pool);
 /*
- * Run the queued tasks, then join the threads. Not on one of them. A task that is
- * pushed later runs in the push. False: at @deadline some threads were still in
- * their tasks; the caller has run what was left in the queue, and the pool must
- * not be freed.
+ * Run the queued tasks, then join the threads. Not called on one of them. A
+ * task that is pushed later runs in the push. False: at @deadline some threads
+ * were still in their tasks; this call has run the tasks left in the queue, and
+ * the pool must not be freed.
  */
 bool weir__pool_stop(struct weir__pool *pool, int64_t deadline);
 /* Takes NULL. Stops it first. */
 void weir__pool_free(struct weir__pool *pool);
 /* A task hangs and was given up: one more thread may be started. */
 void weir__pool_more(struct weir__pool *pool);
-/* 0, or why a thread that was wanted could not be started (-errno). */
+/* 0, or the -errno with which the last start of a thread failed. */
 int weir__pool_lacks(struct weir__pool *pool);
 /*
- * Any thread. If no thread can be started or the queue is full, the task runs in
- * this call; otherwise it does not block.
+ * Any thread. If no thread can be started or the queue is full, the task runs
+ * in this call; otherwise it does not block.
  */
 void weir__pool_push(struct weir__pool *pool, struct weir__task *task);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A reactor as any thread sees it: its inbox, its owner, and how its thread is
- * woken. What only the owner may touch is in struct weir__loop (loop.h), which
- * the files that run as owner include and no other does.
+ * woken. Members that only the owner may access are in struct weir__loop
+ * (loop.h), which only files that run as owner include.
  */
 #ifndef WEIR__IO_REACTOR_H
 #define WEIR__IO_REACTOR_H
@@ -32,9 +32,9 @@ struct weir__reactor {
 	/* Constant. */
 	struct weir__engine *eng;
 	unsigned index;
-	struct weir__slots *slots; /* slots.h says who may call what */
+	struct weir__slots *slots; /* slots.h says which calls need the owner */
 
-	/* The engine's thread that starts and closes it. */
+	/* For the thread of the engine that starts and closes it. */
 	pthread_t thread;
 	bool started;
 
@@ -87,7 +87,7 @@ weir__reactor_queue(struct weir__reactor *r, const struct weir_dev *dev)
 /* The owner: all messages since its last call, oldest first. */
 struct weir__msg *weir__reactor_take_messages(struct weir__reactor *r);
 /*
- * The thread, before it sleeps. True: it has a new eventfd, and a pending read
+ * The thread, before it sleeps. True: it has a new eventfd, and a queued read
  * of the old one is useless.
  */
 bool weir__reactor_check_wakefd(struct weir__reactor *r);

@@ -43,7 +43,7 @@ enum weir__wakefd_check {
 	WEIR__WAKEFD_REPLACED /* the program had closed it: a new one, too */
 };
 /*
- * Before it sleeps. A pending read of the old eventfd is useless if there is a
+ * Before it sleeps. A queued read of the old eventfd is useless if there is a
  * new one.
  */
 enum weir__wakefd_check weir__wakefd_check(struct weir__wakefd *w);

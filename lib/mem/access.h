@@ -24,12 +24,12 @@ struct weir__access {
 	bool write;
 	/*
 	 * The kernel or a device writes by DMA (direct reads): children of
-	 * fork(2) do not get the buffer meanwhile. The owner clears it before
+	 * fork(2) do not get the buffer meanwhile. Cleared before
 	 * weir__access_del() if the write was orphaned and may still happen:
 	 * the buffer then stays hidden for ever.
 	 */
 	bool dma;
-	struct weir__source *src; /* referenced by the owner of the access */
+	struct weir__source *src; /* referenced by the caller of _add */
 	uint64_t number;
 	/*
 	 * For a source that has several numbers in the range (a load): the

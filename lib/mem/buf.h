@@ -2,9 +2,10 @@
 /*
  * Buffers from the inside.
  *
- * A buffer lives while it is referenced: by the caller, by each queued operation
- * that accesses it, by each weights object, and by each joined buffer of which
- * it is a member. Accesses to a joined buffer are recorded at the member.
+ * A buffer lives while it is referenced: by the caller, by each queued
+ * operation that accesses it, by each weights object, and by each joined buffer
+ * of which it is a member. Accesses to a joined buffer are recorded at the
+ * member.
  */
 #ifndef WEIR__BUF_H
 #define WEIR__BUF_H
@@ -37,7 +38,7 @@ struct weir_buf {
 };
 
 /*
- * The member of @buf that has all of [@off, @off + @n), and the offset in it; a
+ * The member of @buf that contains [@off, @off + @n), and the offset in it; a
  * buffer that is not joined is its own member. -EINVAL with a sentence.
  */
 int weir__buf_range(struct weir_buf *buf, uint64_t off, uint64_t n,

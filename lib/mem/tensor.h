@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors from the inside: their bytes, addresses and rows. Callers change
- * tensors as they like, so each call checks again what it uses.
+ * Tensors from the inside: their bytes, addresses and rows. The program may
+ * change a tensor at any time, so each call checks the members that it uses.
  */
 #ifndef WEIR__TENSOR_H
 #define WEIR__TENSOR_H
@@ -14,8 +14,8 @@
 
 /*
  * The bytes [off, off + n) of a placed, contiguous tensor: the member of its
- * buffer that has them, their offset in it, and their address. -EINVAL with a
- * sentence that names the tensor.
+ * buffer that contains them, their offset in it, and their address. -EINVAL
+ * with a sentence that names the tensor.
  */
 int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 		       struct weir_buf **ret_member, uint64_t *ret_off,
@@ -31,10 +31,10 @@ bool weir__tensor_contiguous(const struct weir_tensor *t);
 int weir__tensor_same(const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
 /*
- * A valid tensor as rows, each of *@ret_row contiguous bytes: returns the number
- * of outer dimensions, over which the rows are spread. weir__tensor_next_row()
- * steps from row to row: the caller sets @index[] and *@off to 0 for the first
- * row, and it returns false after the last.
+ * A valid tensor as rows, each of *@ret_row contiguous bytes: returns the
+ * number of outer dimensions, over which the rows are spread.
+ * weir__tensor_next_row() steps from row to row: the caller sets @index[] and
+ * *@off to 0 for the first row, and it returns false after the last.
  */
 unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_row);
 bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,

@@ -2,9 +2,9 @@
 /*
  * The arrival of tensors: the source of a load's events.
  *
- * Number i is tensor i of the weights, number n is the load as a whole. For each
- * tensor the bytes that have not arrived or failed are counted down; at 0 its
- * number is completed:
+ * Number i is tensor i of the weights, number n is the load as a whole. For
+ * each tensor the bytes that have not arrived or failed are counted down; at 0
+ * its number is completed:
  *
  *	remaining > 0			on its way
  *	remaining == 0, no cause	arrived
@@ -65,14 +65,14 @@ static inline void weir__arrival_put(struct weir__arrival *a)
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
 /*
- * All tensors are copied by queues of @by: count also the bytes whose copies are
- * not in the driver. Before the job starts. -ENOMEM, without a sentence.
+ * All tensors are copied by queues of @by: count also the bytes whose copies
+ * are not in the driver. Before the job starts. -ENOMEM, without a sentence.
  */
 int weir__arrival_expect_copies(struct weir__arrival *a,
 				const struct weir__queue_ops *by);
 /* Copies of @bytes of tensor @i are in the driver. Any thread. */
 void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes);
-/* The load fails, for a cause that is of no tensor. The first cause stays. */
+/* Fail the load for a cause that belongs to no tensor. The first one stays. */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);
 /* The load has ended: complete number n. */

@@ -26,18 +26,18 @@ struct weir__head {
 struct weir__format {
 	const char *name; /* weir_model_info.format */
 	/*
-	 * Used to find the one model in a directory: how names of its files end,
-	 * and, or NULL, names of its indexes (index.h).
+	 * Used to find the one model in a directory: how names of its files
+	 * end, and, or NULL, names of its indexes (index.h).
 	 */
 	const char *suffix;
 	const char *index_suffix;
-	/* Does a file of this format begin so? Never blocks. */
+	/* Is @head the beginning of a file of this format? Never blocks. */
 	bool (*probe)(const struct weir__head *head);
 	/*
 	 * Read the header of shard @shard, whose file is open: append its pairs
 	 * of metadata and its records, which are then in the order of their
-	 * offsets (weir__ranges_check). May read a file that probe has not
-	 * recognised; then it says why it is none of the format. Blocks.
+	 * offsets (weir__ranges_check). The first format of the list also gets
+	 * files that no probe has recognised, and says what is wrong. Blocks.
 	 *
 	 * Optional; NULL: a file that probe recognises is refused as not
 	 * supported.
@@ -71,8 +71,8 @@ struct weir__ranges {
 	uint64_t data_at;    /* offset of the data section in the file */
 	uint64_t data_bytes; /* its length */
 	/*
-	 * Tensors begin at multiples of this in the data section: a power of two
-	 * up to 2^32. Padding up to the next multiple is not a gap.
+	 * Tensors begin at multiples of this in the data section: a power of
+	 * two up to 2^32. Padding up to the next multiple is not a gap.
 	 */
 	uint64_t align;
 	bool gaps; /* there may be bytes between tensors that belong to none */
@@ -108,9 +108,9 @@ int weir__header_begin(struct weir__header *h, struct weir_model *m,
 		       size_t n_names);
 /*
  * Append @rec with the name @name and the shape @dims (rec->ndim dimensions, of
- * which at most WEIR_MAX_DIMS are read). @hash is from weir__names_ahead. If the
- * header has a record of that name, it is replaced: 1. 0: appended. -ENOMEM.
- * -EOPNOTSUPP: the model has too many tensors or dimensions.
+ * which at most WEIR_MAX_DIMS are read). @hash is from weir__names_ahead. If
+ * the header has a record of that name, it is replaced: 1. 0: appended.
+ * -ENOMEM. -EOPNOTSUPP: the model has too many tensors or dimensions.
  */
 int weir__header_add(struct weir__header *h, const struct weir__str *name,
 		     uint32_t hash, const uint64_t *dims,
@@ -118,15 +118,15 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 /*
  * Append a pair with the key @key. The reader then sets its value, *ret_value,
  * before it appends the next pair. NULL: an earlier shard has the key, and its
- * value counts. 1: the header has the key already. -ENOMEM. -EOPNOTSUPP: too many
- * pairs.
+ * value counts. 1: the header has the key already. -ENOMEM. -EOPNOTSUPP: too
+ * many pairs.
  */
 int weir__header_meta(struct weir__header *h, const struct weir__str *key,
 		      struct weir__value **ret_value);
 /*
- * End a header that was begun. Checks its records with weir__ranges_check, unless
- * @ranges is NULL because reading has failed. The table of names becomes the
- * model's if it is right and complete, or is freed.
+ * End a header that was begun. Checks its records with weir__ranges_check,
+ * unless @ranges is NULL because reading has failed. The table of names becomes
+ * the model's if it is right and complete, or is freed.
  */
 int weir__header_end(struct weir__header *h, const struct weir__ranges *ranges);
 

@@ -20,7 +20,7 @@ struct weir__placed { /* a tensor of the weight_map */
 
 struct weir__index {
 	const char *file; /* for sentences */
-	char *text;       /* the caller's; names below point into it */
+	char *text;       /* owned by the caller; names point into it */
 	struct weir__placed *placed;
 	size_t n_placed, cap_placed;
 	struct weir__names names; /* of placed */

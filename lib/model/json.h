@@ -7,14 +7,14 @@
  *	while (r >= 0 && (r = weir__json_member(j, &name)) > 0)
  *		r = ... one of weir__json_string, _u64, _enter, _skip ...;
  *
- * The parser writes to the caller's text: strings are decoded in place (decoding
- * never makes them longer) and returned as pointers into it. It allocates nothing
- * and recurses as deep as WEIR__JSON_DEPTH.
+ * The parser writes to the caller's text: strings are decoded in place
+ * (decoding never makes them longer) and returned as pointers into it. It
+ * allocates nothing and recurses as deep as WEIR__JSON_DEPTH.
  *
  * Strict RFC 8259: no comments, trailing commas, leading zeros, raw control
- * characters, lone surrogates, byte order mark or NUL padding; every string must
- * be UTF-8. Every failure is -EBADMSG, with a sentence that names the file, the
- * byte and, where there is one, the tensor.
+ * characters, lone surrogates, byte order mark or NUL padding; every string
+ * must be UTF-8. Every failure is -EBADMSG, with a sentence that names the
+ * file, the byte and, where there is one, the tensor.
  */
 #ifndef WEIR__JSON_H
 #define WEIR__JSON_H

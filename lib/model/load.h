@@ -5,11 +5,11 @@
  *
  * weir_load_start	allocates memory, makes extents, starts touching, passes
  *			the job to the engine
- * load_chunk_done	on reactors: a chunk has arrived or failed; its tensors are
- *			counted down
+ * load_chunk_done	on reactors: a chunk has arrived or failed; its bytes
+ *			are counted for its tensors
  * load_job_done	on a reactor: no chunk is in flight; the rest may block
- * load_end		on a thread of the engine's pool: checks that the files are
- *			unchanged, completes number n
+ * load_end		on a thread of the engine's pool: checks that the files
+ *			are unchanged, completes number n
  *
  * A small load of what is in the page cache is read by weir_load_start itself
  * (small.c), and has ended when that returns.
@@ -33,7 +33,7 @@ struct weir_load {
 	struct weir__job *job;  /* NULL where eng is */
 	struct weir__task task; /* load_end */
 	struct weir__extent *ext;
-	uint32_t *ext_run; /* the run of the layout of each extent */
+	uint32_t *ext_run; /* for each extent, its run in the layout */
 	size_t n_ext, max_ext;
 	/* For each buffer; both NULL where the engine is not needed. */
 	struct weir__touch **touch; /* its members may be NULL */
@@ -45,7 +45,7 @@ struct weir_load {
 	uint64_t enters,
 		staging;         /* engine counters: at the start, then since */
 	_Atomic uint64_t way[3]; /* bytes by enum weir__chunk_way */
-	_Atomic uint64_t gaps;   /* bytes read that are of no tensor */
+	_Atomic uint64_t gaps;   /* bytes read that belong to no tensor */
 	uint64_t mapped;
 };
 
@@ -54,12 +54,12 @@ int weir__load_extents(struct weir_load *l);
 
 /*
  * small.c: may the calling thread make this load by itself, without waiting?
- * Its weights are there, and what its tensors have remaining is counted.
+ * Called when the weights exist and the remaining bytes of tensors are counted.
  */
 bool weir__load_is_small(const struct weir_load *l);
 /*
- * Read it all; the tensors have arrived then. False: none has, and the engine
- * has to read it.
+ * Read the whole load. True: all tensors have arrived. False: none has, and the
+ * engine has to read them.
  */
 bool weir__load_nowait(struct weir_load *l);
 

@@ -50,8 +50,8 @@ struct weir__pair {
 };
 
 /*
- * The number of the pair of @key. 0: a new pair, whose value is an empty string.
- * 1: the model has the key. -ENOMEM. -EOPNOTSUPP: too many pairs.
+ * The number of the pair of @key. 0: a new pair, whose value is an empty
+ * string. 1: the model has the key. -ENOMEM. -EOPNOTSUPP: too many pairs.
  */
 int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 		   uint32_t *ret_number);

@@ -32,9 +32,10 @@ struct weir__record {
 };
 
 /*
- * The thread that opens a model builds it; then it never changes, and any number
- * of threads read it without a lock. It is referenced by the caller and by each
- * plan, load and weights made from it, and references its files and the root.
+ * The thread that opens a model builds it; then it never changes, and any
+ * number of threads read it without a lock. It is referenced by the caller and
+ * by each plan, load and weights made from it, and references its files and the
+ * root.
  */
 struct weir_model {
 	_Atomic uint32_t refs;
@@ -53,8 +54,8 @@ struct weir_model {
 	struct weir__pair *meta;
 	size_t n_meta, cap_meta;
 	/*
-	 * Of rec. While the model is built, either empty or of the first records,
-	 * whose numbers are still right.
+	 * Of rec. While the model is built, either empty or of the first
+	 * records, whose numbers are still right.
 	 */
 	struct weir__names names;
 	struct weir__names keys; /* of meta */
@@ -74,8 +75,8 @@ int weir__model_add_file(struct weir_model *model, struct weir_file *file);
 int weir__model_finish(struct weir_model *model);
 
 /*
- * Open a file of a model. Blocks until the clock of its file system has moved on
- * since the last write, so that every later write changes its times.
+ * Open a file of a model. Blocks until the clock of its file system has moved
+ * on since the last write, so that every later write changes its times.
  */
 int weir__model_file(struct weir *weir, const char *path,
 		     struct weir_file **ret_file);

@@ -5,9 +5,9 @@
  * Tensors are placed in the order of the file. Neighbours make a run, which is
  * shifted as a whole so that each of its tensors is aligned. Where no shift
  * aligns them all, or the gap before a tensor is large, a new run begins. The
- * address of a run is congruent to its shifted file offset modulo a page, so that
- * direct reads go to the final memory; or, if tight, it is the next aligned
- * address, which in this order takes the fewest bytes.
+ * address of a run is congruent to its shifted file offset modulo a page, so
+ * that direct reads go to the final memory; or, if tight, it is the next
+ * aligned address, which in this order takes the fewest bytes.
  */
 #ifndef WEIR__MODEL_PLACE_H
 #define WEIR__MODEL_PLACE_H
@@ -31,10 +31,10 @@ struct weir__bounds {
 };
 
 /*
- * Place the group: add its buffers (new ones, or the put's), runs and tensors to
- * @l. *ret_end: its end in the last buffer. -ENOSPC: it does not fit the bounds.
- * -ENOMEM: a tensor is larger than any buffer, or there is no memory for the
- * layout. After a failure @l may have a part of the group.
+ * Place the group: add its buffers (new ones, or the put's), runs and tensors
+ * to @l. *ret_end: its end in the last buffer. -ENOSPC: it does not fit the
+ * bounds. -ENOMEM: a tensor is larger than any buffer, or there is no memory
+ * for the layout. After a failure @l may have a part of the group.
  */
 int weir__place(struct weir__layout *l, const struct weir__group *g,
 		const struct weir__bounds *bounds, uint64_t *ret_end);

@@ -5,8 +5,8 @@
  * A plan records which put has chosen each record of a model. A layout is
  * computed from it, before any memory is allocated: the number and sizes of the
  * buffers, the place of each tensor, and the runs: neighbouring tensors that
- * keep the file's layout in one buffer. Each load and each estimate computes the
- * layout again; the same plan always has the same one.
+ * keep the file's layout in one buffer. Each load and each estimate computes
+ * the layout again; the same plan always has the same one.
  *
  * A plan is not locked: one thread at a time changes it.
  */
@@ -21,7 +21,7 @@
 struct weir__put {
 	struct weir_buft *buft;
 	uint64_t align;
-	struct weir_buf *buf; /* the caller's, referenced; or NULL */
+	struct weir_buf *buf; /* given by the caller, referenced; or NULL */
 	uint64_t offset;
 	enum weir_way way;
 	uint64_t tensors;
@@ -48,7 +48,7 @@ struct weir__run {
 
 struct weir__layout_buf {
 	struct weir_buft *buft;
-	struct weir_buf *given; /* the caller's, or NULL; referenced by put */
+	struct weir_buf *given; /* by the caller; or NULL; referenced by put */
 	uint64_t bytes;         /* to the end of the last tensor */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
@@ -84,8 +84,9 @@ struct weir__layout {
  */
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
 /*
- * -EINVAL: two tensors, of any puts and buffers, would share a byte, or a tensor
- * would end after its buffer. weir__layout_make asks it of every layout.
+ * -EINVAL: two tensors, of any puts and buffers, would share a byte, or a
+ * tensor would end after its buffer. weir__layout_make checks every layout with
+ * it.
  */
 int weir__layout_check(const struct weir_model *model,
 		       const struct weir__layout *l);

@@ -5,8 +5,9 @@
  *	u64 little-endian N; N bytes of JSON; the data section
  *
  * A header is read in three steps. The first (head.c) reads its text from the
- * file; the other two work on memory alone: weir__st_parse makes records of the
- * text, and weir__ranges_check requires that they cover the data section exactly.
+ * file; the other two work on memory alone: weir__st_parse makes records from
+ * the text, and weir__ranges_check requires that they cover the data section
+ * exactly.
  */
 #ifndef WEIR__SAFETENSORS_H
 #define WEIR__SAFETENSORS_H

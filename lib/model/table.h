@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names found by hash, and the text of a model. One thread builds them; then any
- * number of threads read them.
+ * Names found by hash, and the text of a model. One thread builds them; then
+ * any number of threads read them.
  *
  * -ENOMEM comes without a sentence here: the reader adds the name of the file.
  */
@@ -19,10 +19,10 @@ struct weir_model;
 
 /*
  * A table from a name to the number of an item. The items and their names are
- * stored elsewhere: name(arg, number) returns the name of one. Open addressing,
- * at most half full. A bucket has half of the hash beside the number, so nearly
- * every name that is compared is equal. The hash has a secret seed, so a file
- * whose names all collide cannot be made.
+ * stored elsewhere: name(arg, number) returns the name of an item. Open
+ * addressing, at most half full. A bucket has half of the hash beside the
+ * number, so nearly every name that is compared is equal. The hash has a secret
+ * seed, so a file whose names all collide cannot be made.
  */
 struct weir__names {
 	uint64_t *bucket; /* hash in the low half, number + 1 in the high */

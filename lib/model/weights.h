@@ -31,15 +31,15 @@ int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
 /*
  * Can a load of @model with @layout fill @w again? -EINVAL: tensors or places
- * differ. -ESTALE: a mapped file is another. The weights keep the names and
+ * differ. -ESTALE: a mapped file was replaced. The weights keep the names and
  * entries of the model that made them.
  */
 int weir__weights_reuse(const struct weir_weights *w,
 			const struct weir_model *model,
 			const struct weir__layout *layout);
 /*
- * Make @arrival that of the weights. -EBUSY: an earlier load has not ended. -EIO:
- * it leaked the memory. Any thread.
+ * Make @arrival that of the weights. -EBUSY: an earlier load has not ended.
+ * -EIO: it leaked the memory. Any thread.
  */
 int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival);
 

@@ -29,7 +29,7 @@ struct weir__fileio {
 	_Atomic uint32_t wakes;            /* a futex: of todo and over */
 };
 
-/* @io->todo or @io->over has changed: wake its caller, if that waits. */
+/* @io->todo or @io->over has changed: wake the caller, if it waits. */
 void weir__fileio_wake(struct weir__fileio *io);
 void weir__fileio_put(struct weir__fileio *io);
 /* The address of the memory of @op. */
@@ -53,8 +53,8 @@ bool weir__fileio_conflict(const struct weir__stream_op *a,
  */
 bool weir__fileio_may_nowait(const struct weir__stream_op *op);
 /*
- * Queue @op and try that. If the bytes are not in the page cache after all, the
- * engine reads them. As weir__stream_op_queue.
+ * Queue @op and try to read at once. If the bytes are not in the page cache
+ * after all, the engine reads them. Otherwise as weir__stream_op_queue.
  */
 int weir__fileio_queue_nowait(struct weir__stream_op *op);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The two modes of a stream: what differs between them is in this table, and
- * nothing else asks which one a stream has.
+ * The two modes of a stream. All differences are in this table; no other code
+ * depends on the mode of a stream.
  *
  * managed (mode_managed.c): only the library queues work on the stream's
  * queue. Order is kept here: an operation stays pending while it conflicts with
  * one that is issued. No call blocks.
  *
  * native (mode_native.c): the queue's handle is known outside of the library
- * (WEIR_STREAM_NATIVE, or a wrapped stream), and others queue work there that
- * the library does not see. Work of theirs would overtake an operation that is
- * pending, so each is issued before the call that queues it returns, and the
- * caller blocks for what has to come before it.
+ * (WEIR_STREAM_NATIVE, or a wrapped stream), and other code queues work there
+ * that the library does not see. Such work would overtake a pending operation,
+ * so each operation is issued before the call that queues it returns, and the
+ * caller blocks until it can be issued.
  */
 #ifndef WEIR__STREAM_MODE_H
 #define WEIR__STREAM_MODE_H
@@ -41,8 +41,8 @@ struct weir__stream_mode {
 	 */
 	int (*submit)(struct weir_stream *s, struct weir__work *work);
 	/*
-	 * The number which is done when all is that the queue has now; native:
-	 * also what others have queued there.
+	 * The number that is done when all work that is now in the queue is
+	 * done; native: work that others have queued included.
 	 */
 	uint64_t (*tail)(struct weir_stream *s);
 	/*
@@ -53,8 +53,8 @@ struct weir__stream_mode {
 	int (*queue_call)(struct weir__stream_op *op);
 	int (*queue_file)(struct weir__stream_op *op);
 	/*
-	 * What is queued on @s from now on comes after @number of @src, of
-	 * which a reference is taken over. May block if native.
+	 * Make work that is queued on @s from now on wait for @number of @src.
+	 * Takes over the reference to @src. May block if native.
 	 */
 	int (*wait)(struct weir_stream *s, struct weir__source *src,
 		    uint64_t number);

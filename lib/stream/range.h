@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ranges of memory (by address) or of a file: any number of them for each
- * operation. The first few are part of the object that has them, so that usual
+ * operation. The first few are stored in the object itself, so that usual
  * operations allocate nothing.
  */
 #ifndef WEIR__STREAM_RANGE_H
@@ -68,9 +68,9 @@ bool weir__ranges_conflict(const struct weir__ranges *a,
 			   const struct weir__ranges *b);
 
 /*
- * Make room for one element more than @n in @list, which is @few, a part of the
- * object that has it, or was allocated here: returns the list, moved perhaps.
- * *@cap is its capacity. NULL, with a sentence: no memory, nothing has changed.
+ * Make room for one element more than @n in @list, which is @few (a part of its
+ * object) or was allocated here: returns the list, which may have moved. *@cap
+ * is its capacity. NULL, with a sentence: no memory, nothing has changed.
  */
 void *weir__grow_few(void *list, const void *few, size_t *cap, size_t n,
 		     size_t size);

@@ -30,8 +30,7 @@
 enum weir__stream_op_state {
 	/*
 	 * Queued in the stream: set by weir__stream_op_queue() on the caller's
-	 * thread. Left by being issued, or, once the stream has failed, by
-	 * being retired.
+	 * thread. Then it is issued or, once the stream has failed, retired.
 	 */
 	WEIR__STREAM_PENDING,
 	/*
@@ -56,8 +55,8 @@ struct weir__stream_op {
 	const char *what; /* "set": for sentences */
 	bool exclusive;   /* conflicts with everything: a call, a wait */
 	/*
-	 * A wait that the device does: its own work is ordered after it by the
-	 * device; what is not device work conflicts with it.
+	 * A wait that the device makes: later device work is ordered after it
+	 * by the device; other operations conflict with it.
 	 */
 	bool barrier;
 	/* A file's copies go through queues of the I/O engine. */
@@ -74,9 +73,9 @@ struct weir__stream_op {
 	/* Drop its references besides buffers and file; NULL: it has none. */
 	void (*release)(struct weir__stream_op *op);
 	/*
-	 * What the backend gets. Works are allocated by the library, never by a
-	 * module, and struct weir__work grows only at its end: a module does
-	 * not need to know the members after those that it was built with.
+	 * For the backend. The library allocates works, a module never does,
+	 * and struct weir__work grows only at its end: a module need not know
+	 * the members after those that it was built with.
 	 */
 	struct weir__work work;
 	struct weir__fileio *io; /* of a file operation */
@@ -162,7 +161,7 @@ weir__stream_op_is_device_work(const struct weir__stream_op *op)
 	return !op->start && !op->exclusive;
 }
 
-/* order.c. An operation of zeroes, and returning it before it is queued. */
+/* order.c. Make a zeroed operation; free one that was not queued. */
 int weir__stream_op_new(struct weir_stream *s, const char *what,
 			struct weir__stream_op **ret_op);
 void weir__stream_op_drop(struct weir__stream_op *op);
@@ -187,8 +186,8 @@ void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 bool weir__stream_abandon(struct weir_stream *s);
 
 /*
- * ops.c. Begin a public operation: may it be called now? Then an operation of
- * @kind, which does not matter if op->start is set.
+ * ops.c. Begin a public call: check that the stream takes work, and make an
+ * operation of @kind (which is not used if op->start is set).
  */
 int weir__stream_op_begin(struct weir_stream *s, const char *what,
 			  enum weir__work_kind kind,
@@ -199,9 +198,9 @@ int weir__stream_op_begin(struct weir_stream *s, const char *what,
  */
 int weir__stream_op_end(struct weir__stream_op *op, int r);
 /*
- * May its stream access @n bytes at @off of @t? If so, add the access to @op,
- * with a reference to the buffer: any number of times before @op is queued.
- * -EINVAL, -EROFS, -ENOMEM.
+ * Check that the stream may access @n bytes at @off of @t, and add the access
+ * to @op, with a reference to the buffer: any number of times before @op is
+ * queued. -EINVAL, -EROFS, -ENOMEM.
  */
 int weir__stream_op_access(struct weir__stream_op *op,
 			   const struct weir_tensor *t, uint64_t off,
@@ -213,8 +212,8 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       bool write);
 
 /*
- * stream.c: the failure that follows from @cause: -ECANCELED. Its sentence has
- * the first cause, however long the chain of streams that waited.
+ * stream.c: the failure that follows from @cause: -ECANCELED. Its sentence
+ * names the first cause, however many streams waited for each other.
  */
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause);
 /* 0; -ECANCELED with the first cause if the stream has failed. */
@@ -235,9 +234,9 @@ int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
 int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
 			       uint64_t number, void *queue);
 /*
- * The stream @src, if a queue of @s can wait in the driver for all up to
- * @number of it; else NULL. *ret_copies: for all but some copies of files,
- * which are in queues of the I/O engine, and in the driver, too.
+ * The stream @src, if the queue of @s can wait in the driver for its operations
+ * up to @number; else NULL. *ret_copies: except for copies of files, which are
+ * in queues of the I/O engine, and also in the driver.
  */
 struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 					   struct weir__source *src,
