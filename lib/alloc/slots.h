@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Staging slots of one reactor: host memory in huge pages that chunks go
- * through which cannot be read to their place. Two sizes: small ones for short
- * runs and the block at each end of a long one, large ones for whole chunks. A
- * slot is backed by pages when it is first used and kept until the root is
- * closed or trimmed.
+ * Staging slots of one reactor: host memory, in huge pages, for chunks that
+ * cannot be read to their final place. Small slots are for short extents and
+ * the block at each end of a long one, large slots for whole chunks. A slot is
+ * backed by pages when it is first used; it keeps them until the root is closed
+ * or trimmed.
  *
- * Belongs to its reactor's thread, but for promised slots.
+ * The functions run on the reactor's owner, unless they say "any thread".
  */
 #ifndef WEIR__ALLOC_SLOTS_H
 #define WEIR__ALLOC_SLOTS_H
@@ -25,29 +25,29 @@ struct weir__slot {
 	unsigned index; /* among all slots of the reactor */
 	bool small;
 	bool touched;
-	bool shared;     /* was promised once */
-	bool registered; /* the method's */
+	bool shared;     /* was reserved once */
+	bool registered; /* with the ring; the method sets it */
 };
 
 struct weir__slots;
 
-/* @budget bytes in all; the large ones have @chunk each. */
+/* @budget bytes in all; each large slot has @chunk. */
 int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret);
 void weir__slots_free(struct weir__slots *slots); /* takes NULL */
 /* A slot of at least @bytes; NULL: none is free now. */
 struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);
 /*
- * Promise a slot of at least @bytes to whoever asks for it later, on any
- * thread: that has the one that was used last by then. False: none is free.
+ * Reserve a slot of at least @bytes; false: none is free. Any thread takes it
+ * later: weir__slot_take_reserved() returns the free slot that was used last.
  */
 bool weir__slot_reserve(struct weir__slots *slots, size_t bytes);
 struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 					    size_t bytes);
-/* It will not be asked for; on any thread. */
+/* Instead of taking it: the reserved slot is free again. Any thread. */
 void weir__slot_unreserve(struct weir__slots *slots, size_t bytes);
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot);
 unsigned weir__slots_count(const struct weir__slots *slots);
-/* Of the size of which there are fewer. */
+/* The number of slots of the size of which there are fewer. */
 unsigned weir__slots_scarcer_count(const struct weir__slots *slots);
 /* Bytes backed by pages: any thread. */
 size_t weir__slots_bytes(const struct weir__slots *slots);
@@ -55,11 +55,11 @@ size_t weir__slots_bytes(const struct weir__slots *slots);
 void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 		       size_t *ret_bytes);
 /*
- * A device is about to page-lock all of them, or has let go. In between no page
- * is given back, nor unmapped by weir__slots_free. Any thread.
+ * A device is about to page-lock all slots, or has unlocked them. In between no
+ * page is returned to the system, not even by weir__slots_free. Any thread.
  */
 void weir__slots_pinned(struct weir__slots *slots, bool pinned);
-/* Give the pages of free slots that are not registered back. */
+/* Return to the system the pages of free slots that are not registered. */
 void weir__slots_trim(struct weir__slots *slots);
 
 #endif
