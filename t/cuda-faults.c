@@ -122,7 +122,7 @@ static void refused_memory(void)
 	must(weir_buf_alloc(pinned, 4 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(info.got & WEIR_GOT_LOCKED,
-	   "memory that cannot be registered is the driver's own");
+	   "memory that cannot be registered is allocated by the driver");
 	has_str(info.why, "CUDA_ERROR_OUT_OF_MEMORY",
 		"a buffer of the driver's own memory says why");
 	weir_buf_free(buf);
@@ -131,7 +131,7 @@ static void refused_memory(void)
 	must(weir_buf_alloc(pinned, 4 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(!(info.got & WEIR_GOT_LOCKED),
-	   "memory that the driver refuses too is not locked");
+	   "memory that the driver refuses to allocate as well is not locked");
 	has_str(info.why, "not page-locked",
 		"a buffer that is not page-locked says why");
 	weir_buf_free(buf);

@@ -90,7 +90,7 @@ static void an_index_joins_files(void)
 	is_int(e.shard, 1, "an entry has the number of its shard");
 	weir_model_meta(m, "k", &v);
 	is_str(v.str, "1",
-	       "of metadata in several shards the value of the first counts");
+	       "if several shards have a key of metadata, the value of the first counts");
 	weir_model_close(m);
 }
 
