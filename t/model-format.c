@@ -174,7 +174,7 @@ static void values_have_types(void)
 }
 
 /* Arrays of one item of each type. */
-static void arrays_hold_every_type(void)
+static void arrays_may_have_every_type(void)
 {
 	static const struct {
 		enum weir__value_type type;
@@ -311,7 +311,7 @@ int main(void)
 	suffixes_choose_the_file_of_a_directory();
 	shards_have_one_format();
 	values_have_types();
-	arrays_hold_every_type();
+	arrays_may_have_every_type();
 	formats_have_their_own_rules_of_places();
 	bytes_arrive();
 	weir_close(root);
