@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Small reads of what is in the page cache: the calling thread makes them, and
- * no other is started.
+ * Small reads of bytes in the page cache: the calling thread makes them, and no
+ * thread is started.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -174,7 +174,7 @@ static void load_of_some(void)
 	weir_close(weir);
 }
 
-/* @io asks for the engine, or the size or the page cache does. */
+/* The load needs the engine because of @io, its size or the page cache. */
 static void load_by_engine(uint32_t io, const char *name, bool resident,
 			   const char *what)
 {
@@ -283,7 +283,7 @@ static void many_without_waiting(void)
 	       "reads of up to 1 MiB in all are made by the caller");
 	must(weir_stream_read(s, f, 1 << 20, &t, 1 << 20, 64 * KB));
 	ok(threads() > before,
-	   "a caller that did not wait for them makes no more");
+	   "the engine makes the reads after 1 MiB without a wait");
 	must(weir_stream_sync(s, -1));
 	ok(is_pattern(weir_tensor_data(&t), (1 << 20) + 64 * KB, 5),
 	   "reads by the caller and by the engine have the right bytes");

@@ -90,7 +90,8 @@ static void v1(void)
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes",
 	    "9223372036854771712\n");
 	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n");
-	is_ram(3584, 4096, "a limit of cgroups v1 beyond any machine is none");
+	is_ram(3584, 4096,
+	       "a limit of cgroups v1 beyond any machine's memory is no limit");
 	/* In a container the path of the group is the host's. */
 	put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
 	put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n");

@@ -213,7 +213,7 @@ static double read_directly(struct weir_file *f, unsigned char *mem, unsigned n)
 	return (double)(weir__now() - begun) / 1e9;
 }
 
-/* A job that needs the thread gets its share beside what copiers dispatch. */
+/* A job that needs the thread gets its share beside one that copiers read. */
 static void beside(uint32_t io)
 {
 	enum {

@@ -189,7 +189,7 @@ static void wrap_refused(void)
 	is_err(weir_buf_wrap(plain, NULL, 4, release, &seven, &buf), -EINVAL,
 	       "4 bytes at NULL", "NULL cannot be wrapped");
 	is_err(weir_buf_wrap(plain, mine, SIZE_MAX, release, &seven, &buf),
-	       -EINVAL, "over the end of memory",
+	       -EINVAL, "exceed the address space",
 	       "memory beyond the end of the address space cannot be wrapped");
 	is_err(weir_buf_wrap(far, mine, 4, release, &seven, &buf), -EOPNOTSUPP,
 	       "TEST0", "a device may refuse to wrap memory");

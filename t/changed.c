@@ -29,7 +29,7 @@ static _Atomic bool block, whole_seconds;
 static _Atomic unsigned n_blocked;
 static uint64_t failed; /* the number of the last failure */
 
-/* The library's calls come to these two. */
+/* The library, too, calls these two in place of the C library's. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 						     size_t n, off_t off)
 {
@@ -269,7 +269,7 @@ static void a_write_in_the_same_second_is_noticed(void)
 	write_to();
 	l = start(m, 0);
 	is_err(weir_load_wait(l, -1), -ESTALE, "was written to",
-	       "where times are whole seconds, a write in the second of the last one is noticed");
+	       "where times are whole seconds, a second write in the same second is noticed");
 	weir_load_free(l);
 	weir_model_close(m);
 	atomic_store(&whole_seconds, false);

@@ -112,7 +112,7 @@ static void loads(enum weir_way way, const char *what)
 	ok(before < COUNT / 50, "%s: %u tensors take %lu copies", what, COUNT,
 	   before);
 	must(weir_load_report(load, &r));
-	ok(r.chunks < 10, "%s: they take %llu reads", what,
+	ok(r.chunks < 10, "%s: the tensors take %llu reads", what,
 	   (unsigned long long)r.chunks);
 	is_int(marks, r.chunks, "%s: each read has one event", what);
 	w = weights_of(load);
@@ -206,7 +206,7 @@ static void gaps(void)
 	free(got);
 }
 
-/* Put one by one, and neighbours in the file as in the buffer. */
+/* Tensors with a put each, which are neighbours in file and buffer. */
 static void neighbours(void)
 {
 	struct weir_put_opts o = one_way();

@@ -417,7 +417,7 @@ static void in_this(void)
 			each_call(i, FAKECUDA_ONCE, results[k].code,
 				  results[k].word, true);
 	}
-	/* So that another call returns it than the next of the same thread. */
+	/* So that often not the thread's next call returns the late error. */
 	fake.set("JITTER", "300");
 	each_call(LOADING, FAKECUDA_LATE, 999, "CUDA_ERROR_UNKNOWN", true);
 	fake.set("JITTER", "0");

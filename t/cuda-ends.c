@@ -488,8 +488,7 @@ int main(void)
 		"calls in the child of a fork are refused, and the parent goes on");
 	ends_well(exits,
 		  "objects are freed at exit after the driver has shut down");
-	ends_well(exits_busy,
-		  "objects with work in flight are freed at exit, too");
+	ends_well(exits_busy, "objects with work in flight are freed at exit");
 	ends_well(just_exits, "a program may exit without freeing anything");
 	ends_well(resets,
 		  "a context that the program resets is lost to its root");
@@ -499,7 +498,9 @@ int main(void)
 		  "a failed pop leaves no context on the thread");
 	ends_well(is_full,
 		  "a load to a full device fails and keeps what is loaded");
-	ends_well(one_of_two, "a lost device does not take another with it");
+	ends_well(
+		one_of_two,
+		"a device works on after its stream has waited for a lost device");
 	ends_well(lost_by_many, "all threads that use a lost device end");
 	ends_well(locked_before,
 		  "memory that the program has page-locked counts as locked");

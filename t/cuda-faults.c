@@ -103,15 +103,13 @@ static void each_loss(int code, const char *name)
 	       name);
 }
 
-static void refused_memory(void)
+static void refused_page_locking(void)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
 	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
 	struct weir *weir = open_cuda();
-	struct weir_buft *device = gpu_memory(weir, WEIR_MEM_DEVICE);
 	struct weir_buft *pinned = gpu_memory(weir, WEIR_MEM_PINNED);
 	struct weir_buf *buf;
-	void *own = malloc(1 << 16);
 
 	must(weir_buf_alloc(pinned, 64 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
@@ -122,7 +120,7 @@ static void refused_memory(void)
 	must(weir_buf_alloc(pinned, 4 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(info.got & WEIR_GOT_LOCKED,
-	   "memory that cannot be registered is the driver's own");
+	   "memory that cannot be registered is allocated by the driver");
 	has_str(info.why, "CUDA_ERROR_OUT_OF_MEMORY",
 		"a buffer of the driver's own memory says why");
 	weir_buf_free(buf);
@@ -131,7 +129,7 @@ static void refused_memory(void)
 	must(weir_buf_alloc(pinned, 4 << 20, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(!(info.got & WEIR_GOT_LOCKED),
-	   "memory that the driver refuses too is not locked");
+	   "memory that the driver refuses to allocate as well is not locked");
 	has_str(info.why, "not page-locked",
 		"a buffer that is not page-locked says why");
 	weir_buf_free(buf);
@@ -142,6 +140,18 @@ static void refused_memory(void)
 	       "page-locked",
 	       "a strict allocation fails if it cannot be page-locked");
 	fake.disarm();
+	weir_close(weir);
+}
+
+static void write_combined(void)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
+	struct weir *weir = open_cuda();
+	struct weir_buft *device = gpu_memory(weir, WEIR_MEM_DEVICE);
+	struct weir_buft *pinned = gpu_memory(weir, WEIR_MEM_PINNED);
+	struct weir_buf *buf;
+
 	o.flags = WEIR_BUF_WRITE_COMBINED;
 	must(weir_buf_alloc(pinned, 1 << 20, &o, &buf));
 	must(weir_buf_info(buf, &info));
@@ -150,6 +160,15 @@ static void refused_memory(void)
 	weir_buf_free(buf);
 	is_err(weir_buf_alloc(device, 4096, &o, &buf), -EINVAL, "PINNED",
 	       "write-combined device memory is refused");
+	weir_close(weir);
+}
+
+static void refused_device_memory(void)
+{
+	struct weir *weir = open_cuda();
+	struct weir_buft *device = gpu_memory(weir, WEIR_MEM_DEVICE);
+	struct weir_buf *buf;
+
 	is_err(weir_buf_alloc(device, (size_t)7 << 40, NULL, &buf), -EINVAL,
 	       "largest buffer", "a buffer larger than the device is refused");
 	fake.arm("cuMemAlloc", 1, FAKECUDA_ONCE, 2);
@@ -159,6 +178,17 @@ static void refused_memory(void)
 	is_int(weir_buf_alloc(device, 1 << 20, NULL, &buf), 0,
 	       "an allocation after a failed one works");
 	weir_buf_free(buf);
+	weir_close(weir);
+}
+
+static void refused_wrapping(void)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct weir *weir = open_cuda();
+	struct weir_buft *pinned = gpu_memory(weir, WEIR_MEM_PINNED);
+	struct weir_buf *buf;
+	void *own = malloc(1 << 16);
+
 	must(weir_buf_wrap(pinned, own, 1 << 16, NULL, NULL, &buf));
 	must(weir_buf_info(buf, &info));
 	ok(info.got & WEIR_GOT_LOCKED,
@@ -322,7 +352,10 @@ int main(void)
 	each_loss(700, "an illegal address");
 	fake.arm("cuInit", 1, FAKECUDA_ONCE, 100);
 	no_entry("", "CUDA_ERROR_NO_DEVICE", "a driver without a device");
-	refused_memory();
+	refused_page_locking();
+	write_combined();
+	refused_device_memory();
+	refused_wrapping();
 	refused_slots();
 	failed_copy();
 	all_given_back("after failed calls");

@@ -168,7 +168,7 @@ static void poor_device(void)
 	fake.arm("cuMemcpyDtoHAsync", 2, FAKECUDA_ONCE, 999);
 	must(weir_stream_write(s, file, 0, &a, 0, 9 * MB));
 	is_err(weir_stream_sync(s, 20 * SEC), -EIO, "CUDA_ERROR_UNKNOWN",
-	       "a copy that the driver refuses fails the write, in its words");
+	       "a copy that the driver refuses fails the write in the driver's words");
 	weir_stream_error(s, &f);
 	is_int(f.native, 999, "a write that the driver fails has its code");
 	fake.disarm();

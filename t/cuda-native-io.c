@@ -18,7 +18,7 @@ static struct weir_stream *native, *cpu;
 
 static _Atomic useconds_t slow_disk; /* for each write, us */
 
-/* The library's calls come here, too. */
+/* The library calls this one too. */
 __attribute__((visibility("default"))) ssize_t pwrite(int fd, const void *buf,
 						      size_t n, off_t off)
 {

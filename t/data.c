@@ -303,7 +303,7 @@ static void unlike(void)
 
 	weir_tensor_view(&t, 0, 0, 50, &a);
 	weir_tensor_view(&t, 0, 50, 49, &b);
-	is_err(weir_tensor_copy(&a, &b), -EINVAL, "dimension 0: 50",
+	is_err(weir_tensor_copy(&a, &b), -EINVAL, "dimension 0: size 50",
 	       "a copy between two shapes is refused");
 	b = a;
 	b.dtype = WEIR_DTYPE_I8;

@@ -447,7 +447,7 @@ static void refused_direct(void)
 {
 	struct weir_file *f = open_file(path, 0);
 
-	/* As of a file system that wants larger blocks than it reports. */
+	/* As on a file system that needs larger blocks than it reports. */
 	f->off_align = f->mem_align = 1;
 	read_range(f, 533, 1u << 20, 1, false, "a range that O_DIRECT refuses");
 	ok(!atomic_load(&f->direct_ok),

@@ -48,7 +48,8 @@ int main(void)
 	       "our_name returns the name of an errno");
 	all_names();
 	has_str(our_name(-1), "unknown", "a negative errno is unknown");
-	has_str(our_name(100000), "unknown", "an errno beyond all is unknown");
+	has_str(our_name(100000), "unknown",
+		"an errno above all in the table is unknown");
 	is_str(our_desc(ENOENT), strerror(ENOENT),
 	       "the description of an errno is strerror's");
 	is_str(weir__strerror_r(ENOENT, text, sizeof(text)), "No such",

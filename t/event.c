@@ -176,7 +176,7 @@ static void long_chain(void)
 	is_int(weir_event_query(ev), 0, "%d streams wait in a row", LINKS);
 	open_gate(&gate);
 	is_int(weir_event_wait(ev, 30 * SEC), 0,
-	       "all of these streams go on when the first does");
+	       "all streams that wait in a row go on when the first does");
 	for (int i = 0; i < LINKS; i++)
 		weir_stream_free(s[i]);
 	weir_event_free(ev);

@@ -60,8 +60,8 @@ static bool is_kind(int fd, const char *kind)
 }
 
 /*
- * Close those of @kind, or put the file @by in the place of each. How many there
- * were; their numbers are in @taken.
+ * Close the descriptors of @kind, or put the file @by in the place of each.
+ * Returns how many there were; @taken has their numbers.
  */
 static int taken[1000];
 static unsigned take_away(const char *kind, int by)
@@ -147,7 +147,7 @@ static void replaced(struct weir *root)
 	close(fd);
 }
 
-/* How many of those taken away are @fd's file still. */
+/* How many of the taken numbers still refer to the file of @fd. */
 static unsigned still(unsigned n, int fd)
 {
 	struct stat want, st;
@@ -201,7 +201,7 @@ static void contract(uint32_t io, const char *prefix)
 	replaced(open_root(io));
 }
 
-/* @named: the limit of descriptors is in the sentence. */
+/* @named: the sentence names the limit of descriptors. */
 static void none(int err, bool named)
 {
 	struct weir *root;

@@ -389,7 +389,7 @@ int main(void)
 		"no call in a child waits or crashes"))
 		diag("status %d after%s", status, notes->made);
 	is_str(notes->wrong, "",
-	       "every call with a root in a child gives -EPERM, NULL or 0");
+	       "every call with a root in a child returns -EPERM, NULL or 0");
 	n = count_uncalled();
 	if (n < 0)
 		skip(1, "no lib/libweir.map here");

@@ -48,7 +48,7 @@ static void must(int r)
 		bail("%s", weir_error());
 }
 
-/* In a child: 0: @p has the bytes @want; 1: it is not mapped; 2: others. */
+/* In a child: 0: @p has the bytes @want; 1: is not mapped; 2: has others. */
 static int look(const volatile unsigned char *p, const unsigned char *want)
 {
 	unsigned char in_core;

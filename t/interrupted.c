@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file system that answers EINTR to every open or read, as one in user space
- * may: calls are repeated, but not for ever. And the errors of opens and headers
- * that mean something else in weir. Both calls are ours here.
+ * may: calls are repeated, but not for ever. Errors of opens and headers whose
+ * number means something else in weir. The test has its own open and pread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -100,16 +100,16 @@ int main(void)
 	       "a bad sector in the header is an error of the medium");
 	with = ETIMEDOUT;
 	is_err(try_open(root), -EIO, "did not answer in time",
-	       "a header that a device does not deliver is no -ETIMEDOUT");
+	       "a header that a device does not deliver is not reported as -ETIMEDOUT");
 	reads = 0;
 	opens = 1;
 	is_err(try_open(root), -EIO, path + 9,
-	       "an open that a server does not answer is no -ETIMEDOUT");
+	       "an open that a server does not answer is not reported as -ETIMEDOUT");
 	with = EINTR;
 	reads = INT32_MAX;
 	on_engine = true;
 	is_err(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, -1), -EINTR,
-	       path + 9, "a load fails whose reads are always interrupted");
+	       path + 9, "a load whose reads are always interrupted fails");
 	reads = 10;
 	is_int(sample_load_way(root, path, WEIR_WAY_BUFFERED, 3, -1), 0,
 	       "a load ends well when its reads are interrupted a few times");

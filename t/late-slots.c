@@ -68,7 +68,7 @@ static void on_done(struct weir__job *job)
 	atomic_store(&run->done, 1);
 }
 
-/* Read it all; how that ended. */
+/* Read the whole file, and return how that ended. */
 static int read_to(struct run *run, struct weir_dev *dev,
 		   struct weir_file *file)
 {
@@ -91,7 +91,7 @@ static int read_to(struct run *run, struct weir_dev *dev,
 
 int main(void)
 {
-	static struct run late, next; /* late stays the engine's */
+	static struct run late, next; /* the engine keeps late */
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir_file *file;
 	struct weir_dev *dev;
@@ -117,14 +117,14 @@ int main(void)
 	       "reads to a device that do not end are given up");
 	atomic_store(&hang, false);
 	is_int(hung, 1,
-	       "of the reads that are given up a thread had begun one");
+	       "a thread had begun one of the reads that are given up");
 	/* The thread that hung then takes the reads that were only queued. */
 	usleep(300000);
 	is_int(read_to(&next, dev, file), 0,
 	       "the next reads to a device have slots");
 	ok(!memcmp(to, bytes, SIZE),
 	   "the next reads to a device bring the right bytes");
-	/* The file is the late job's, too. */
+	/* The late job references the file, too. */
 	weir_close(root);
 	return done_testing();
 }

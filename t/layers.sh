@@ -6,9 +6,9 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-rooms='core dev mem alloc io stream interop model'
+layers='core dev mem alloc io stream interop model'
 backends='cpu cuda'
-folders="$rooms $backends"
+folders="$layers $backends"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
 includes()
@@ -27,11 +27,11 @@ uses()
 	done
 }
 
-# above ROOM: includes of lib/ROOM that reach a room above it, or a backend.
+# above LAYER: includes of lib/LAYER that reach a layer above it, or a backend.
 above()
 {
 	others=
-	for other in $rooms; do
+	for other in $layers; do
 		test "$other" = "$1" && others=
 		others="$others|$other"
 	done
@@ -101,10 +101,10 @@ is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|dev|cpu)/' |
 	grep -E ":($dirs)/")" '' \
 	'of the files directly in lib only weir.c includes folders'
 below=
-for room in $rooms; do
-	is "$(above $room)" '' \
-		"lib/$room includes only ${below:-itself}${below:+and itself}"
-	below="$below$room, "
+for layer in $layers; do
+	is "$(above $layer)" '' \
+		"lib/$layer includes only ${below:-itself}${below:+and itself}"
+	below="$below$layer, "
 done
 is "$(uses cpu '[a-z]+/' | grep -vE ':((cpu|sys|weir)/.*|dev/backend\.h)$')" \
 	'' 'lib/cpu includes dev/backend.h and itself, as a module does'

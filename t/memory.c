@@ -14,7 +14,7 @@
 #include "core/sys.h"
 #include "tap.h"
 
-/* The allocation that fails, counted down to it; 0: none. */
+/* Which of the next allocations fails, 1: the next one; 0: none. */
 static _Thread_local unsigned until;
 static _Thread_local unsigned failed;
 

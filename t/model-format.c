@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A model of a format that the library does not know (toy.h), from its first bytes
- * to its bytes in memory: what a new format needs is in one file and one row.
+ * to its bytes in memory: a new format needs one file and one row of the list.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -100,14 +100,14 @@ static void first_bytes_choose_the_reader(void)
 	m = must_open("a.safetensors");
 	weir_model_info(m, &info);
 	is_str(info.format, "toy",
-	       "a toy file is read as one, though its name is another's");
+	       "a toy file is read as a toy file, whatever its name is");
 	is_int(info.count, LEN(tensors), "a model has the tensors of its file");
 	weir_model_close(m);
 	files_st("b.toy", ST, 2);
 	m = must_open("b.toy");
 	weir_model_info(m, &info);
 	is_str(info.format, "safetensors",
-	       "a safetensors file is read as one, though its name is another's");
+	       "a safetensors file is read as safetensors, whatever its name is");
 	weir_model_close(m);
 	files_text("c.toy", "\1\2\3\4\5\6\7\10\11\12");
 	is_err(try_open("c.toy", 0), -EBADMSG, "c.toy: a header of",
@@ -174,7 +174,7 @@ static void values_have_types(void)
 }
 
 /* Arrays of one item of each type. */
-static void arrays_hold_every_type(void)
+static void arrays_may_have_every_type(void)
 {
 	static const struct {
 		enum weir__value_type type;
@@ -259,9 +259,9 @@ static void formats_have_their_own_rules_of_places(void)
 	write_two(WEIR_DTYPE_U8, 4, 96, 100);
 	is_err(try_open("two.toy", 0), -EBADMSG,
 	       "two.toy: tensor 'b': begins at byte 96 of the data, the tensors before it end at 33: there is a gap",
-	       "a gap is refused where the rules have none");
+	       "a gap is refused where the rules of the format forbid gaps");
 	is_int(try_open("two.toy", WEIR_MODEL_LENIENT), 0,
-	       "a gap is accepted where the rules allow it");
+	       "a gap is accepted where the rules of the format allow gaps");
 	write_two(WEIR_DTYPE_U8, 4, 72, 76);
 	is_err(try_open("two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
 	       "begins at byte 72 of the data, which is not a multiple of 32",
@@ -311,7 +311,7 @@ int main(void)
 	suffixes_choose_the_file_of_a_directory();
 	shards_have_one_format();
 	values_have_types();
-	arrays_hold_every_type();
+	arrays_may_have_every_type();
 	formats_have_their_own_rules_of_places();
 	bytes_arrive();
 	weir_close(root);

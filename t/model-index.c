@@ -90,11 +90,11 @@ static void an_index_joins_files(void)
 	is_int(e.shard, 1, "an entry has the number of its shard");
 	weir_model_meta(m, "k", &v);
 	is_str(v.str, "1",
-	       "of metadata in several shards the value of the first counts");
+	       "if several shards have a key of metadata, the value of the first counts");
 	weir_model_close(m);
 }
 
-static void the_index_decides(void)
+static void unlisted_tensors_are_left_out(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_model *m;
@@ -123,6 +123,13 @@ static void the_index_decides(void)
 	is_err(weir_model_find(m, "b", &i), -ENOENT, "'b'",
 	       "a tensor that the index does not name is not found");
 	weir_model_close(m);
+}
+
+static void the_index_places_tensors(void)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	struct weir_model *m;
+
 	files_text("m/elsewhere.index.json",
 		   "{\"weight_map\":{\"a\":\"s-2.safetensors\","
 		   "\"b\":\"s-2.safetensors\"}}");
@@ -139,6 +146,10 @@ static void the_index_decides(void)
 	ok(info.count == 2 && info.bytes == 4 && info.unlisted == 1,
 	   "if two shards have a tensor, that of the index counts");
 	weir_model_close(m);
+}
+
+static void wrong_shards_are_refused(void)
+{
 	files_text("m/gone.index.json",
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-3.safetensors\"}}");
@@ -151,6 +162,10 @@ static void the_index_decides(void)
 	is_err(try_open("m/bad.index.json", 0), -EBADMSG,
 	       "bad.safetensors: tensor 'a': ends at byte 2",
 	       "an error in a shard names the shard");
+}
+
+static void a_tensor_has_one_place(void)
+{
 	files_text("m/twice.index.json",
 		   "{\"weight_map\":{\"a\":\"s-9.safetensors\","
 		   "\"a\":\"s-1.safetensors\"}}");
@@ -158,6 +173,12 @@ static void the_index_decides(void)
 	       "a tensor placed twice is refused");
 	is_int(try_open("m/twice.index.json", WEIR_MODEL_LENIENT), 0,
 	       "lenient: of a tensor placed twice only the last shard is opened");
+}
+
+static void an_empty_map_is_an_empty_model(void)
+{
+	struct weir_model *m;
+
 	files_text("m/empty.index.json", "{\"weight_map\":{}}");
 	m = must_open("m/empty.index.json");
 	is_int(weir_model_count(m), 0, "an empty map is an empty model");
@@ -301,7 +322,11 @@ int main(void)
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
 	an_index_joins_files();
-	the_index_decides();
+	unlisted_tensors_are_left_out();
+	the_index_places_tensors();
+	wrong_shards_are_refused();
+	a_tensor_has_one_place();
+	an_empty_map_is_an_empty_model();
 	shards_have_safe_names();
 	an_index_has_a_bound();
 	descriptors_may_run_out();

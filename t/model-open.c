@@ -44,16 +44,17 @@ static struct weir_model *must_open(const char *name)
 	return m;
 }
 
-static void getters_return_what_the_file_says(void)
+static struct weir_model *open_one(void)
+{
+	files_st("one.safetensors", ONE, 20);
+	return must_open("one.safetensors");
+}
+
+static void info_describes_the_file(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
-	struct weir_entry e = { .size = sizeof(e) };
-	struct weir_value v = { .size = sizeof(v) };
-	struct weir_model *m;
-	size_t i = 77;
+	struct weir_model *m = open_one();
 
-	files_st("one.safetensors", ONE, 20);
-	m = must_open("one.safetensors");
 	is_int(weir_model_info(m, &info), 0, "weir_model_info succeeds");
 	is_str(info.path, files_path("one.safetensors"),
 	       "a model has the path of its file");
@@ -65,6 +66,14 @@ static void getters_return_what_the_file_says(void)
 	   "a model of one file has one shard and no total_size");
 	is_int(weir_model_count(m), 2,
 	       "weir_model_count returns the number of tensors");
+	weir_model_close(m);
+}
+
+static void entries_describe_tensors(void)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	struct weir_model *m = open_one();
+
 	is_int(weir_model_tensor(m, 0, &e), 0,
 	       "weir_model_tensor finds a tensor by number");
 	is_str(e.name, "w", "an entry has the name of the tensor");
@@ -81,12 +90,28 @@ static void getters_return_what_the_file_says(void)
 	is_err(weir_model_tensor(m, 2, &e), -EINVAL,
 	       "weir_model_tensor: tensor 2 of a model of 2",
 	       "a tensor past the last is refused");
+	weir_model_close(m);
+}
+
+static void tensors_are_found_by_name(void)
+{
+	struct weir_model *m = open_one();
+	size_t i = 77;
+
 	is_int(weir_model_find(m, "\xc3\xa9", &i), 0,
 	       "weir_model_find finds a tensor by name");
 	is_int(i, 1, "weir_model_find returns the number of the tensor");
 	is_err(weir_model_find(m, "x", &i), -ENOENT, "no tensor 'x' in ",
 	       "an unknown name is not found");
 	is_int(i, 1, "a failed weir_model_find writes no number");
+	weir_model_close(m);
+}
+
+static void metadata_is_found(void)
+{
+	struct weir_value v = { .size = sizeof(v) };
+	struct weir_model *m = open_one();
+
 	is_int(weir_model_meta(m, "format", &v), 0,
 	       "weir_model_meta finds a pair by key");
 	ok(!strcmp(v.key, "format") && !strcmp(v.str, "pt") && v.len == 2,
@@ -98,6 +123,13 @@ static void getters_return_what_the_file_says(void)
 	is_str(v.str, "v", "pairs are in the order of the file");
 	is_err(weir_model_meta_at(m, 2, &v), -EINVAL, "pair 2 of metadata of 2",
 	       "a pair past the last is refused");
+	weir_model_close(m);
+}
+
+static void shards_have_files(void)
+{
+	struct weir_model *m = open_one();
+
 	ok(weir_model_file(m, 0) != NULL,
 	   "weir_model_file returns the first shard");
 	ok(weir_model_file(m, 1) == NULL,
@@ -340,7 +372,11 @@ int main(void)
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
-	getters_return_what_the_file_says();
+	info_describes_the_file();
+	entries_describe_tensors();
+	tensors_are_found_by_name();
+	metadata_is_found();
+	shards_have_files();
 	options_are_checked();
 	other_files_are_refused();
 	headers_have_bounds();

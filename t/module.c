@@ -207,7 +207,7 @@ static void search_goes_on(void)
 	char before[256];
 
 	snprintf(before, sizeof(before), "%s", weir_error());
-	/* abi99, cut, none, text and unres lie there too. */
+	/* abi99, cut, none, text and unres are there too. */
 	module_copy("test", modules_dir(), "abi99");
 	is_int(weir_dev_count(weir), 3,
 	       "modules that fail do not stop the search");
@@ -320,7 +320,7 @@ static void links_followed(void)
 	weir = open_with_modules("/nonexistent", WEIR_OPEN_STRICT_MODULES);
 	is_err(weir_module_load(weir, link_path), -EPERM,
 	       "the directory that it links to can be written by everybody",
-	       "a strict root does not follow a link into one that is not");
+	       "a strict root refuses a link into a directory that everybody can write");
 	weir_close(weir);
 	unlink(link_path);
 	unlink(path);
@@ -357,7 +357,7 @@ static void file_replaced(void)
 	unlink(path);
 }
 
-/* The dynamic linker knows what is loaded by names, ours have a descriptor. */
+/* The dynamic linker compares names, and ours are names of descriptors. */
 static void names_of_descriptors(void)
 {
 	struct weir *a = open_with_modules("/nonexistent", 0);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Ownership alone, without a reactor: each transition, and then a thread and
- * borrowers that work on the same plain memory. The sanitizer for threads sees
- * a race where two own it at once, or where one does not see the writes of the
- * one before.
+ * borrowers that work on the same plain memory. ThreadSanitizer reports a race
+ * if two own it at once, or if an owner does not see the writes of the last.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -42,7 +41,8 @@ static void releases(void)
 	   "the thread keeps an object that has news");
 	ok(weir__owner_take_news(&o) && !weir__owner_take_news(&o),
 	   "news is taken once");
-	ok(weir__owner_release(&o), "after the news is taken it is released");
+	ok(weir__owner_release(&o),
+	   "the thread releases an object after it took the news");
 }
 
 static void notifies(void)
@@ -50,7 +50,7 @@ static void notifies(void)
 	struct weir__owner o = owner_in(WEIR__OWNER_NONE);
 
 	ok(weir__owner_notify(&o) && !weir__owner_notify(&o),
-	   "of two that notify a sleeping thread the first wakes it");
+	   "of two notifications of a sleeping thread the first wakes it");
 	weir__owner_acquire(&o);
 	ok(weir__owner_take_news(&o), "the thread that was woken finds news");
 }
@@ -96,7 +96,7 @@ static void wants(void)
 	       "a borrower gives the object to the thread that waits");
 	pthread_join(thread, NULL);
 	is_int(o.word, WEIR__OWNER_THREAD | WEIR__OWNER_NEWS,
-	       "the thread that waited has it, with its news");
+	       "the thread that waited owns the object, with its news");
 }
 
 /* An object with a thread, which counts what senders add. */
@@ -129,10 +129,7 @@ static void work(uint64_t *count)
 	object.inside--;
 }
 
-/*
- * The thread. It sleeps without a limit in effect: one that is reached means
- * that a wakeup was lost.
- */
+/* The thread. LIMIT is so long that reaching it means a lost wakeup. */
 static void *thread_main(void *arg)
 {
 	(void)arg;
@@ -157,7 +154,7 @@ static void borrow(unsigned i)
 
 	do {
 		work(&object.by_borrowers);
-		/* The end is the thread's, and now and then something else. */
+		/* The last round, and now and then another, needs the thread. */
 		given = weir__owner_give_back(&object.owner,
 					      object.seen == SENDERS * ROUNDS ||
 						      i % 64 == 0);
@@ -166,7 +163,7 @@ static void borrow(unsigned i)
 		wake_thread();
 }
 
-/* The first only notifies, the others borrow; each pauses now and then. */
+/* Sender 0 only notifies, the others borrow; each pauses now and then. */
 static void *sender_main(void *arg)
 {
 	unsigned number = (unsigned)(uintptr_t)arg;

@@ -28,7 +28,7 @@ static void count(struct weir__task *task)
 	atomic_fetch_add(&total, 1);
 }
 
-/* Until the gate opens; notes how many do so at once. */
+/* Wait until the gate opens, and note how many tasks wait at once. */
 static void wait_at_gate(struct weir__task *task)
 {
 	unsigned n = atomic_fetch_add(&inside, 1) + 1;
@@ -154,11 +154,12 @@ static void full(void)
 		usleep(100);
 	for (int i = 1; i < 4; i++)
 		weir__pool_push(pool, &c[i].task);
-	is_int(total, 1, "a task that does not fit the queue runs in the push");
+	is_int(total, 1,
+	       "a task that does not fit the queue runs inside the push");
 	atomic_store(&gate, true);
 	weir__pool_free(pool);
 	is_int(not_once(c, 4), 0,
-	       "tasks run once when the queue was full, too");
+	       "each task is run once although the queue was full");
 }
 
 /* As where RLIMIT_NPROC lets none be made. */

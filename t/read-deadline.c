@@ -136,12 +136,13 @@ static void given_up(uint32_t io, uint32_t way)
 	       weir_error());
 	hang = false;
 	has_str(weir_error(), strrchr(path, '/') + 1,
-		"the failure of such a load names the file");
-	ok(hung > 0, "such a load had %u reads in flight", hung);
+		"the failure of a load whose reads do not end names the file");
+	ok(hung > 0, "a load whose reads do not end had %u in flight", hung);
 	is_int(sample_load_way(root, path, way, 3, 40 * SECOND), 0,
 	       "the next load is read by other threads or entries");
-	close_within(root, 20,
-		     "the root is closed without the reads of a load");
+	close_within(
+		root, 20,
+		"a root that closes does not wait for hanging reads of a load");
 }
 
 static struct weir_buf *buf_of(struct weir_dev *dev, size_t bytes)
@@ -175,7 +176,7 @@ static void in_a_stream(uint32_t io, uint32_t way)
 	hang = true;
 	weir_stream_read(s, file, 0, &t, 0, (size_t)bytes);
 	is_err(weir_stream_sync(s, 40 * SECOND), -ETIME, "read_timeout",
-	       "a stream fails whose read does not end");
+	       "a stream whose read does not end fails");
 	hang = false;
 	is_int(weir_stream_reset(s), 0,
 	       "a stream that failed on a late read can be reset");
@@ -185,8 +186,9 @@ static void in_a_stream(uint32_t io, uint32_t way)
 	weir_stream_free(s);
 	weir_file_close(file);
 	weir_buf_free(buf);
-	close_within(root, 20,
-		     "the root is closed without the read of a stream");
+	close_within(
+		root, 20,
+		"a root that closes does not wait for a hanging read of a stream");
 }
 
 static void for_ever(uint32_t io, uint32_t way)
@@ -196,9 +198,10 @@ static void for_ever(uint32_t io, uint32_t way)
 	hung = 0;
 	hang = true;
 	is_int(sample_load_way(root, path, way, 3, SECOND), -ETIMEDOUT,
-	       "without a limit reads are waited for");
-	close_within(root, 20,
-		     "a root that closes waits for no read without a limit");
+	       "a load without a read_timeout waits for reads that hang");
+	close_within(
+		root, 20,
+		"a root without a read_timeout closes although reads hang");
 	hang = false;
 }
 

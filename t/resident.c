@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What of a file is said to be in the page cache. */
+/* How much of a file is reported to be in the page cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static void write_file(void)
 			bail("write: %s", strerror(errno));
 	if (fd < 0 || fsync(fd) < 0)
 		bail("f: %s", strerror(errno));
-	/* Nothing is read ahead, and still on its way when it is asked for. */
+	/* No read-ahead, whose pages may arrive while they are counted. */
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 }
 
@@ -78,7 +78,7 @@ static void counted(uint64_t from, const char *what)
 	   "%s: %u of 1000, in truth %u", what, share(from, SIZE), has);
 }
 
-/* Is every page asked about, and does the cache do as it is told? */
+/* Does the page cache keep and drop the pages that it is asked to? */
 static bool obeys(void)
 {
 	fetch(0, SIZE);

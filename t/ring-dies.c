@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A ring that dies under its reactor, as by a seccomp filter that comes later:
- * the engine goes on with threads. In a child, for the filter stays.
+ * A ring that stops working while its reactor uses it, since a seccomp filter
+ * is set: the engine goes on with threads. In a child, since the filter stays.
  */
 #include <errno.h>
 #include <linux/filter.h>

@@ -113,7 +113,7 @@ struct weir_load *sample_load(struct weir *weir, const char *path,
 	struct weir_load *load;
 
 	sample_write(path, &tensor, 1, 8, 1);
-	opts.flags = WEIR_LOAD_UNCHECKED; /* to be removed is a change */
+	opts.flags = WEIR_LOAD_UNCHECKED; /* the file is removed */
 	if (weir_model_open(weir, path, NULL, &model) < 0 ||
 	    weir_plan_new(model, &plan) < 0 ||
 	    weir_plan_put(plan, NULL, to, NULL) < 0 ||

@@ -289,7 +289,7 @@ static void last_reference(void)
 
 	weir__source_init(&h->src, &owned_ops, weir);
 	is_int(weir__source_wait(&h->src, &m.waiter), 0,
-	       "a waiter that is woken while it goes on the list was on it");
+	       "a wait that ends while its waiter goes on the list returns 0");
 	ok(!freed_while_asked,
 	   "a source is not freed while a thread puts a waiter on it");
 }

@@ -311,7 +311,7 @@ static void many_ranges(struct weir_file *f)
 
 	file_op(s, "a", f, 0, 705, 706, false);
 	must(weir__stream_op_begin(s, "b", WEIR__WORK_FILL, &op));
-	/* From the last one on: the order in which they come is free. */
+	/* From the last one on: ranges may be added in any order. */
 	for (uint64_t at = 1000; at; at -= 5) {
 		must(weir__stream_op_access(op, &t, at - 5, 1, true, &addr));
 		must(weir__stream_op_access(op, &t, at - 4, 1, false, &addr));
@@ -325,7 +325,7 @@ static void many_ranges(struct weir_file *f)
 	file_op(s, "c", f, 0, 502, 505, false);
 	file_op(s, "d", f, 8192, 506, 507, true);
 	is_str(out, "bcd",
-	       "file operations between the ranges, or reading them, run beside it");
+	       "file operations without a conflict run beside an operation of 400 ranges");
 	file_op(s, "e", f, 4096, 7, 11, false);
 	is_str(out, "bcd", "a read over one of the 400 ranges waits for it");
 	end('b', 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Many threads on few streams and events, for a second or two each: nothing
- * is lost, nobody hangs (the watchdog would tell), and a thread sanitizer is
- * silent.
+ * Many threads on few streams and events, for a second or two each: no wakeup
+ * is lost, no thread hangs (the watchdog would end the test), and
+ * ThreadSanitizer is silent.
  */
 #include <errno.h>
 #include <pthread.h>

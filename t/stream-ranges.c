@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The ranges of memory of an operation, compared with a map that has a byte
- * for each address; and an operation for whose ranges there is no memory. The
- * linker gives us the library's reallocations.
+ * for each address; and an operation for whose ranges there is no memory: the
+ * linker replaces the library's weir__realloc by this test's.
  */
 #include <errno.h>
 

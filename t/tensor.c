@@ -191,7 +191,7 @@ static void refused_views(void)
 	is_err(weir_tensor_view(&t, 3, 0, 1, &w), -EINVAL, "dimension 3 of 3",
 	       "a view of a dimension that the tensor lacks is refused");
 	is_err(weir_tensor_view(&t, 0, 3, 2, &w), -EINVAL,
-	       "2 from 3 on, dimension 0 has 4",
+	       "2 elements from 3 on, dimension 0 has 4",
 	       "a view beyond the end of a dimension is refused");
 	is_err(weir_tensor_view(&t, 0, MAX, MAX, &w), -EINVAL, "dimension 0",
 	       "a view whose end wraps is refused");

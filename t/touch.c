@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory is touched ahead of its readers, in order, and only so far. */
+/* Memory is touched in order, and at most a fixed distance ahead of readers. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>

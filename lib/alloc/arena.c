@@ -183,9 +183,9 @@ static uint64_t committed(const struct arenas *all, bool exactly)
 }
 
 /*
- * Is @avail enough for @len more beside all that is committed? The bound that
- * does not visit each of perhaps many thousand arenas comes first. *@ret_out is
- * set if the answer is no. all->lock is held.
+ * Does @avail suffice for @len more bytes beside all that is committed? The
+ * bound that needs no visit to each arena (there may be thousands) is tried
+ * first. *@ret_out is set if the answer is no. all->lock is held.
  */
 static bool is_enough(const struct arenas *all, uint64_t avail, size_t len,
 		      uint64_t *ret_out)
@@ -206,10 +206,10 @@ static uint64_t bytes_backed(const struct arena *a)
 }
 
 /*
- * Is there RAM for @len more beside all that is committed? Before the answer is
- * no, kept arenas are unmapped, oldest first. Their bytes count as available at
- * once: freed pages may be on per-CPU lists for a while, where the kernel counts
- * them neither as used nor as free. all->lock is held.
+ * Is there RAM for @len more bytes beside all that is committed? Kept arenas
+ * are unmapped before the answer is no, oldest first. Their bytes count as
+ * available at once: freed pages may be on per-CPU lists for a while, where the
+ * kernel counts them neither as used nor as free. all->lock is held.
  */
 static int check_avail(struct arenas *all, size_t len)
 {
@@ -236,7 +236,7 @@ static int check_avail(struct arenas *all, size_t len)
 
 /*
  * Limits of the kernel count kept arenas too: these are unmapped before the
- * answer is no. all->lock is held.
+ * request is refused. all->lock is held.
  */
 static int map_new(struct arenas *all, const struct weir__pages *want,
 		   struct arena **ret_arena)
@@ -306,7 +306,7 @@ static void say_why(const struct weir__pages *p, bool want_huge,
 		 huge && p->why_not[0] ? "; " : "", p->why_not);
 }
 
-/* Fill in @mem with what was granted; < 0: strict, and it is less. */
+/* Fill in @mem with what was granted; < 0: less than a strict request needs. */
 static int arena_settle(struct arenas *all, struct arena *a,
 			const struct weir__arena_req *req,
 			struct weir__mem *mem)

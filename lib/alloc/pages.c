@@ -80,7 +80,7 @@ static void advise_pages(struct weir__pages *p)
 			 weir__errno_words(-r));
 }
 
-/* Before the first touch. < 0: it fails and must not (p->only). */
+/* Call it before the first touch. < 0: it failed, and the node is required. */
 static int bind_node(struct weir__pages *p)
 {
 	int r;

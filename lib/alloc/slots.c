@@ -14,30 +14,31 @@ struct weir__slots {
 	unsigned char *map; /* as mapped, to be unmapped */
 	size_t map_bytes;
 	struct weir__slot *slot;
-	unsigned n, least;
+	unsigned n, scarcer_count;
 	struct weir__slot *small, *large; /* free */
-	pthread_mutex_t lock;             /* guards what follows */
+	pthread_mutex_t lock;             /* guards the rest */
 	/*
-	 * Free slots that were reserved once, [0] large and [1] small: the one
-	 * that was used last is first.
+	 * Free slots that were reserved once, the last used first: [false] has
+	 * the large slots, [true] the small ones.
 	 */
 	struct shared {
 		struct weir__slot *first;
 		unsigned n, reserved; /* reserved <= n */
 	} shared[2];
-	unsigned char *base;     /* of the first slot */
-	size_t bytes;            /* of all */
-	_Atomic unsigned pinned; /* by so many devices */
+	unsigned char *base;     /* address of the first slot */
+	size_t bytes;            /* of all slots */
+	_Atomic unsigned pinned; /* the number of devices that locked them */
 	_Atomic size_t touched;
 };
 
-static void add(struct weir__slot **list, struct weir__slot *slot)
+static void list_push(struct weir__slot **list, struct weir__slot *slot)
 {
 	slot->next = *list;
 	*list = slot;
 }
 
-static int map(struct weir__slots *s, size_t bytes, unsigned char **ret_base)
+static int map_slots(struct weir__slots *s, size_t bytes,
+		     unsigned char **ret_base)
 {
 	void *p;
 	int r;
@@ -48,7 +49,7 @@ static int map(struct weir__slots *s, size_t bytes, unsigned char **ret_base)
 		return r;
 	s->map = p;
 	*ret_base = (unsigned char *)weir__up((uintptr_t)p, WEIR__HUGE_PAGE);
-	/* Hints both: without them it works, slower. */
+	/* Both may fail: without huge pages slots are only slower. */
 	weir__sys_madvise(*ret_base, bytes, MADV_HUGEPAGE);
 	weir__sys_madvise(s->map, s->map_bytes, MADV_DONTFORK);
 	return 0;
@@ -65,7 +66,7 @@ static void share_out(size_t budget, size_t chunk, unsigned *ret_small,
 			? (budget - small * WEIR__SLOT_SMALL) / chunk
 			: 0;
 	*ret_small = (unsigned)small;
-	*ret_large = large ? (unsigned)large : 1; /* the least that works */
+	*ret_large = large ? (unsigned)large : 1; /* the engine needs one */
 }
 
 int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
@@ -82,11 +83,12 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 		return -ENOMEM;
 	pthread_mutex_init(&s->lock, NULL);
 	s->n = n_small + n_large;
-	s->least = n_small < n_large ? n_small : n_large;
+	s->scarcer_count = n_small < n_large ? n_small : n_large;
 	s->slot = weir__calloc(s->n, sizeof(*s->slot));
-	r = s->slot ? map(s,
-			  n_small * (size_t)WEIR__SLOT_SMALL + n_large * chunk,
-			  &base)
+	r = s->slot ? map_slots(s,
+				n_small * (size_t)WEIR__SLOT_SMALL +
+					n_large * chunk,
+				&base)
 		    : -ENOMEM;
 	if (r < 0) {
 		weir__slots_free(s);
@@ -100,7 +102,7 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 		slot->bytes = slot->small ? WEIR__SLOT_SMALL : chunk;
 		slot->addr = base + at;
 		at += slot->bytes;
-		add(slot->small ? &s->small : &s->large, slot);
+		list_push(slot->small ? &s->small : &s->large, slot);
 	}
 	s->base = base;
 	s->bytes = at;
@@ -119,7 +121,7 @@ void weir__slots_free(struct weir__slots *slots)
 	weir__free(slots);
 }
 
-static struct weir__slot *take(struct weir__slot **list)
+static struct weir__slot *list_pop(struct weir__slot **list)
 {
 	struct weir__slot *slot = *list;
 
@@ -136,7 +138,7 @@ static struct weir__slot *take_shared(struct weir__slots *slots, bool small)
 
 	pthread_mutex_lock(&slots->lock);
 	if (sh->n > sh->reserved) {
-		slot = take(&sh->first);
+		slot = list_pop(&sh->first);
 		sh->n--;
 	}
 	pthread_mutex_unlock(&slots->lock);
@@ -153,7 +155,8 @@ static void count_touched(struct weir__slots *slots, struct weir__slot *slot)
 struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
 {
 	bool small = bytes <= WEIR__SLOT_SMALL;
-	struct weir__slot *slot = take(small ? &slots->small : &slots->large);
+	struct weir__slot *slot =
+		list_pop(small ? &slots->small : &slots->large);
 
 	if (!slot)
 		slot = take_shared(slots, small);
@@ -164,8 +167,8 @@ struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes)
 	return slot;
 }
 
-/* Add @slot after the slots that have been used. */
-static void share(struct shared *sh, struct weir__slot *slot)
+/* Add a slot at the end of the list, after those that have been used. */
+static void share_slot(struct shared *sh, struct weir__slot *slot)
 {
 	struct weir__slot **end = &sh->first;
 
@@ -185,9 +188,9 @@ bool weir__slot_reserve(struct weir__slots *slots, size_t bytes)
 
 	pthread_mutex_lock(&slots->lock);
 	if (sh->n == sh->reserved)
-		slot = take(small ? &slots->small : &slots->large);
+		slot = list_pop(small ? &slots->small : &slots->large);
 	if (slot)
-		share(sh, slot);
+		share_slot(sh, slot);
 	can = sh->n > sh->reserved;
 	sh->reserved += can;
 	pthread_mutex_unlock(&slots->lock);
@@ -202,7 +205,7 @@ struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 	bool touched;
 
 	pthread_mutex_lock(&slots->lock);
-	slot = take(&sh->first);
+	slot = list_pop(&sh->first);
 	sh->n--;
 	sh->reserved--;
 	touched = slot->touched;
@@ -211,7 +214,7 @@ struct weir__slot *weir__slot_take_reserved(struct weir__slots *slots,
 		return slot;
 	weir__sys_populate(slot->addr, slot->bytes);
 	pthread_mutex_lock(&slots->lock);
-	if (!slot->touched) /* nor locked meanwhile */
+	if (!slot->touched)
 		count_touched(slots, slot);
 	pthread_mutex_unlock(&slots->lock);
 	return slot;
@@ -227,11 +230,11 @@ void weir__slot_unreserve(struct weir__slots *slots, size_t bytes)
 void weir__slot_put(struct weir__slots *slots, struct weir__slot *slot)
 {
 	if (!slot->shared) {
-		add(slot->small ? &slots->small : &slots->large, slot);
+		list_push(slot->small ? &slots->small : &slots->large, slot);
 		return;
 	}
 	pthread_mutex_lock(&slots->lock);
-	add(&slots->shared[slot->small].first, slot);
+	list_push(&slots->shared[slot->small].first, slot);
 	slots->shared[slot->small].n++;
 	pthread_mutex_unlock(&slots->lock);
 }
@@ -243,12 +246,12 @@ unsigned weir__slots_count(const struct weir__slots *slots)
 
 unsigned weir__slots_scarcer_count(const struct weir__slots *slots)
 {
-	return slots->least;
+	return slots->scarcer_count;
 }
 
 size_t weir__slots_bytes(const struct weir__slots *slots)
 {
-	/* Locking has backed them all. */
+	/* Page-locking has backed all slots. */
 	if (atomic_load_explicit(&slots->pinned, memory_order_relaxed))
 		return slots->bytes;
 	return atomic_load_explicit(&slots->touched, memory_order_relaxed);
@@ -263,13 +266,13 @@ void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 
 void weir__slots_pinned(struct weir__slots *slots, bool pinned)
 {
-	/* No pages are given back meanwhile. */
+	/* The lock waits for a trim that is running. */
 	pthread_mutex_lock(&slots->lock);
 	slots->pinned += pinned ? 1u : -1u;
 	pthread_mutex_unlock(&slots->lock);
 }
 
-static void trim(struct weir__slots *slots, struct weir__slot *s)
+static void trim_list(struct weir__slots *slots, struct weir__slot *s)
 {
 	for (; s; s = s->next) {
 		if (!s->touched || s->registered)
@@ -284,10 +287,10 @@ void weir__slots_trim(struct weir__slots *slots)
 {
 	pthread_mutex_lock(&slots->lock);
 	if (!slots->pinned) {
-		trim(slots, slots->large);
-		trim(slots, slots->small);
-		trim(slots, slots->shared[false].first);
-		trim(slots, slots->shared[true].first);
+		trim_list(slots, slots->large);
+		trim_list(slots, slots->small);
+		trim_list(slots, slots->shared[false].first);
+		trim_list(slots, slots->shared[true].first);
 	}
 	pthread_mutex_unlock(&slots->lock);
 }

@@ -15,13 +15,13 @@
 #define MAX_THREADS 8u
 
 struct weir__touch {
-	struct weir *weir; /* for traces; who starts it keeps it alive */
+	struct weir *weir; /* for traces; the starter references it */
 	unsigned char *base;
 	size_t bytes;
-	_Atomic size_t *touched; /* the owner's, or NULL */
+	_Atomic size_t *touched; /* belongs to the starter; may be NULL */
 	void (*progress)(void *arg);
 	void *arg;
-	_Atomic uint64_t frontier; /* all below is ready */
+	_Atomic uint64_t frontier; /* all bytes below it are ready */
 	_Atomic uint64_t wanted;   /* highest offset asked for */
 	_Atomic uint32_t sleepers;
 	_Atomic bool stop;
@@ -29,14 +29,14 @@ struct weir__touch {
 
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t more;
-	uint64_t next;              /* step to be taken */
-	uint64_t busy[MAX_THREADS]; /* step of each thread, or bytes */
+	uint64_t next;              /* offset of the step to take next */
+	uint64_t busy[MAX_THREADS]; /* step of each thread; UINT64_MAX: none */
 	unsigned n;
 	pthread_t thread[MAX_THREADS];
 };
 
-/* Under the lock: the lowest step that somebody is still at. */
-static void advance(struct weir__touch *t)
+/* The lock is held. The frontier is the lowest step that is not ready. */
+static void advance_frontier(struct weir__touch *t)
 {
 	uint64_t low = t->next;
 
@@ -48,8 +48,12 @@ static void advance(struct weir__touch *t)
 		atomic_store(t->touched, low);
 }
 
-/* Under the lock: sleep until the readers are near; false: all is taken. */
-static bool take(struct weir__touch *t, unsigned me, uint64_t *ret_at)
+/*
+ * Sleep until readers are near the next step, then take it. False: all steps
+ * are taken, or the touch is stopped. Called with the lock, which it releases
+ * while it sleeps.
+ */
+static bool take_step(struct weir__touch *t, unsigned me, uint64_t *ret_at)
 {
 	atomic_fetch_add(&t->sleepers, 1);
 	while (!atomic_load(&t->stop) && t->next < t->bytes &&
@@ -79,20 +83,20 @@ static void *touch_main(void *arg)
 
 	weir__free(start);
 	pthread_mutex_lock(&t->lock);
-	while (take(t, me, &at)) {
+	while (take_step(t, me, &at)) {
 		uint64_t n = t->bytes - at < STEP ? t->bytes - at : STEP;
 		int64_t begun, traced = weir__trace_now(t->weir);
 
 		pthread_mutex_unlock(&t->lock);
 		begun = weir__now();
-		/* A page that cannot be had shows when it is read to. */
+		/* If the kernel refuses a page, the read to it fails. */
 		weir__sys_populate(t->base + at, n);
 		atomic_fetch_add(&t->spent, weir__now() - begun);
 		weir__trace_span(t->weir, WEIR__TRACK_TOUCH, 0, me, "touch",
 				 traced, at, n);
 		pthread_mutex_lock(&t->lock);
 		t->busy[me] = UINT64_MAX;
-		advance(t);
+		advance_frontier(t);
 		pthread_mutex_unlock(&t->lock);
 		t->progress(t->arg);
 		pthread_mutex_lock(&t->lock);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Touching ahead: threads that back fresh memory with pages before reads
- * arrive in it, because a first touch costs more than the read does and would
- * otherwise happen inside the submitting call.
+ * Touching ahead: threads back fresh memory with pages before reads arrive in
+ * it. A first touch costs more than the read does, and would otherwise happen
+ * inside the call that submits the read.
  *
- * A touch covers one range of addresses, in order. It is at most AHEAD steps
- * ahead of the addresses that readers have asked for, so that a load that is
- * cancelled has not touched the rest.
+ * A touch covers one range of addresses, in order. It runs at most AHEAD bytes
+ * ahead of the last byte that a reader has asked for, so that a cancelled load
+ * does not pay for the rest.
  */
 #ifndef WEIR__ALLOC_TOUCH_H
 #define WEIR__ALLOC_TOUCH_H
@@ -20,19 +20,22 @@ struct weir;
 struct weir__touch;
 
 /*
- * Start touching [addr, addr + bytes), of which @touched bytes (NULL: 0) are
- * known to be backed already; *@touched is raised as it goes on. @progress is
- * called on the touching threads whenever another step is ready.
+ * Start touching [addr, addr + bytes), whose first *@touched bytes (NULL: none)
+ * are known to be backed; *@touched grows as the touch goes on. The touching
+ * threads call @progress whenever another step is ready.
  */
 int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 		      _Atomic size_t *touched, unsigned threads,
 		      void (*progress)(void *arg), void *arg,
 		      struct weir__touch **ret_touch);
-/* All bytes below @end are backed, or never will be. Asks for more. */
+/*
+ * Are all bytes below @end backed, or given up? If not, asks for them: progress
+ * is called when more is ready. Any thread.
+ */
 bool weir__touch_ready(struct weir__touch *touch, const void *end);
 /*
- * Back all of [addr, addr + bytes) by several threads, and wait for them. On
- * return *@touched says how much is backed.
+ * Back all of [addr, addr + bytes) by several threads, and wait for that. If no
+ * thread can be started, *@touched stays as it is.
  */
 void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
 		     _Atomic size_t *touched);

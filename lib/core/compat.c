@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stand-ins for what the C library lacks. The table is by the machine's own
- * numbers, of which two names never share one here.
+ * Replacements for functions that the C library lacks. The table is indexed by
+ * the machine's errno numbers; no two names in it have the same number.
  */
 #include "core/compat.h"
 
@@ -156,7 +156,7 @@ const char *strerrorname_np(int err)
 #endif
 
 #ifndef HAVE_STRERRORDESC_NP
-/* Where there is no glibc, strerror returns constant text. */
+/* C libraries other than glibc return constant text from strerror. */
 const char *strerrordesc_np(int err)
 {
 	return strerror(err);

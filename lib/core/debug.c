@@ -26,7 +26,7 @@ static bool is_word(const char *at, size_t n, const char *word)
 	return strlen(word) == n && !memcmp(at, word, n);
 }
 
-/* The next word at *at; its length, 0 at the end. */
+/* Move *at to the next word, and return its length; 0 at the end. */
 static size_t next_word(const char **at)
 {
 	*at += strspn(*at, ", ");

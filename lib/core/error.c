@@ -18,7 +18,7 @@ void weir__enter(const char *call)
 	current_call = call;
 }
 
-/* A sentence is one line, also if it quotes a file. */
+/* A sentence stays one line even if it quotes bytes of a file. */
 static void escape_controls(char *s)
 {
 	for (; *s; s++)
@@ -47,7 +47,7 @@ void weir__append(char *text, size_t room, const char *fmt, ...)
 __attribute__((format(printf, 2, 0))) static void
 sentence_keep(const char *tail, const char *fmt, va_list ap)
 {
-	/* Not in place: an argument may be the last sentence. */
+	/* Not formatted in place: an argument may be the current sentence. */
 	char text[WEIR__ERROR_MAX] = "";
 
 	if (current_call)
@@ -86,7 +86,7 @@ int weir__cause_errno(int err)
 	return err == -ETIMEDOUT ? -EIO : err;
 }
 
-/* Some errnos are the kernel's own, and reach programs all the same. */
+/* Some errnos that are internal to the kernel still reach programs. */
 static const char *nameless(int err)
 {
 	static _Thread_local char text[32];
@@ -182,7 +182,7 @@ int weir__opts_in(void *dst, size_t dst_size, const void *src)
 		if (((const unsigned char *)src)[i])
 			return weir__fail(
 				-E2BIG,
-				"options of %zu bytes, of which this library knows %zu, and byte %zu is set",
+				"options of %zu bytes: this library knows %zu of them, but byte %zu is not 0",
 				size, dst_size, i);
 	memcpy((char *)dst + sizeof(size), (const char *)src + sizeof(size),
 	       (size < dst_size ? size : dst_size) - sizeof(size));

@@ -127,7 +127,7 @@ static void make_locks(struct weir *weir)
 	pthread_rwlock_init(&weir->trace_lock, NULL);
 }
 
-/* Modules are searched later than weir_open(): copy the string. */
+/* Modules are searched for after weir_open() returns: copy the string. */
 static int copy_path(struct weir *weir)
 {
 	if (!weir->opts.module_path)

@@ -237,7 +237,7 @@ static void wake_blocker(struct weir__waiter *waiter)
 	weir__futex_wake(&b->woken, 1);
 }
 
-/* The state; a failure becomes this thread's error. */
+/* Returns the state; a failure becomes this thread's error. */
 static int source_answer(struct weir__source *src, uint64_t number)
 {
 	struct weir_failure cause;

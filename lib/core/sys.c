@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CALLOC_SMALL 1024u /* bytes; within those lists of glibc */
+#define CALLOC_SMALL 1024u /* bytes; glibc's tcache has blocks of this size */
 
 void *weir__malloc(size_t n)
 {
@@ -28,8 +28,8 @@ void *weir__malloc(size_t n)
 }
 
 /*
- * glibc before 2.41 takes the memory of calloc(3) past the lists that each
- * thread keeps of what it freed; small memory comes from there sooner.
+ * Before glibc 2.41 calloc(3) does not use the blocks that the thread freed
+ * earlier (the tcache). malloc(3) does, so it is faster for small blocks.
  */
 void *weir__calloc(size_t n, size_t size)
 {
@@ -107,7 +107,7 @@ void weir__sys_prefer_huge(void *p, size_t n)
 {
 	uintptr_t page = 4096, from = (uintptr_t)p & ~(page - 1);
 
-	/* Below twice a huge page there may be no whole one in it. */
+	/* A shorter range may contain no whole aligned huge page. */
 	if (n >= 2 * (2u << 20))
 		weir__sys_madvise((void *)from, (uintptr_t)p + n - from,
 				  MADV_HUGEPAGE);
@@ -120,7 +120,7 @@ int weir__sys_populate(void *addr, size_t len)
 
 	if (r != -EINVAL) /* Linux before 5.14 */
 		return r;
-	/* In one step: others may be writing there already. */
+	/* Atomically: other threads may be writing there already. */
 	for (size_t i = 0; i < len; i += 4096)
 		atomic_fetch_or_explicit(&p[i], 0, memory_order_relaxed);
 	return 0;
@@ -330,7 +330,7 @@ int weir__thread_start(pthread_t *ret_thread, const char *name,
 	sigset_t all, old;
 	int r;
 
-	/* A signal is for the program's own threads. */
+	/* Only the program's own threads handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(ret_thread, NULL, fn, arg);

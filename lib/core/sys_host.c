@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The other half of sys.h: memory policy, limits, directories, modules. */
+/* More of sys.h: memory policy, limits, small files, directories, modules. */
 #include "core/sys.h"
 
 #include <dlfcn.h>

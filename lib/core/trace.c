@@ -153,8 +153,8 @@ int weir_trace_start(struct weir *weir, const char *path)
 	pthread_rwlock_wrlock(&weir->trace_lock);
 	t = atomic_load(&weir->trace);
 	if (t)
-		r = weir__fail(-EBUSY, "%s: a trace to %s runs already", path,
-			       t->path);
+		r = weir__fail(-EBUSY, "%s: a trace to %s is already running",
+			       path, t->path);
 	else
 		r = new_trace(path, &t);
 	if (!r) {
@@ -208,7 +208,7 @@ static unsigned pid_of(uint16_t track, uint32_t group)
 	return 1u + track * 1000u + group;
 }
 
-/* Bytes of the UTF-8 character at @s; 0: it is not well-formed. */
+/* The length in bytes of the UTF-8 character at @s; 0: it is malformed. */
 static unsigned utf8(const char *s)
 {
 	const unsigned char *c = (const unsigned char *)s;
@@ -222,7 +222,7 @@ static unsigned utf8(const char *s)
 	return n;
 }
 
-/* @s as the text of a JSON string; bytes that are no UTF-8 become '?'. */
+/* Copy @s as the text of a JSON string; bytes that are not UTF-8 become '?'. */
 static const char *escape(const char *s, char out[static 256])
 {
 	char *at = out;
@@ -335,7 +335,7 @@ int weir_trace_stop(struct weir *weir)
 		return r;
 	t = trace_detach(weir);
 	if (!t)
-		return weir__fail(-EINVAL, "no trace runs");
+		return weir__fail(-EINVAL, "no trace is running");
 	r = write_out(t);
 	if (r < 0)
 		r = weir__fail_sys(r, "%s", t->path);

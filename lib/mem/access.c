@@ -125,7 +125,7 @@ static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	return r;
 }
 
-/* Failures of this work belong to the callers that queued it. */
+/* Failures of this work are reported to the callers that queued it. */
 static void wait_for(struct conflicts *c)
 {
 	struct weir__error_saved saved;

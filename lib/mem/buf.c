@@ -112,7 +112,7 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 	if (o->usage > WEIR_USAGE_COMPUTE)
 		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
 	if (o->node < 0)
-		return weir__fail(-EINVAL, "node is %d: 0, or a node + 1",
+		return weir__fail(-EINVAL, "node is %d, not 0 or a node + 1",
 				  o->node);
 	if (o->reserved)
 		return weir__fail(-EINVAL, "reserved is %u, not 0",
@@ -146,7 +146,7 @@ static int alloc_mem(struct weir_buft *buft, size_t size,
 		return 0;
 	r = weir__fail(
 		-EIO,
-		"%s: its backend gave memory at %p, not at a multiple of %zu",
+		"%s: its backend returned memory at %p, not at a multiple of %zu",
 		buft->desc.name, (void *)mem->base, buft->desc.align);
 	ops->free(dev, &buft->desc, size, mem);
 	return r;
@@ -190,9 +190,10 @@ static int wrap_mem(struct weir_buft *buft, void *ptr, size_t size,
 	int r;
 
 	if (!dev->backend->mem->wrap)
-		return weir__fail(-EOPNOTSUPP,
-				  "%s: this kind takes no memory of the caller",
-				  buft->desc.name);
+		return weir__fail(
+			-EOPNOTSUPP,
+			"%s: this kind cannot wrap memory of the caller",
+			buft->desc.name);
 	r = weir__dev_use(dev);
 	if (r < 0)
 		return r;
@@ -212,9 +213,9 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 	if (size && !ptr)
 		return weir__fail(-EINVAL, "%zu bytes at NULL", size);
 	if (size > UINTPTR_MAX - (uintptr_t)ptr)
-		return weir__fail(
-			-EINVAL, "%zu bytes at %p reach over the end of memory",
-			size, ptr);
+		return weir__fail(-EINVAL,
+				  "%zu bytes at %p exceed the address space",
+				  size, ptr);
 	buf = weir__buf_new(buft, size);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
@@ -272,7 +273,7 @@ bool weir__buf_is_host(const struct weir_buf *buf)
 	return buf->buft->desc.flags & WEIR_BUFT_HOST;
 }
 
-/* Add a member: flags that all members have, and the first reason. */
+/* Combine with a member: flags that all have, one node, the first reason. */
 static void add_member(struct weir_buf_info *info, const struct weir_buf *m)
 {
 	info->got &= m->mem.got;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Joined buffers: several buffers as one, and the member of a range. */
+/* Joined buffers: making one of several, and finding the member of a range. */
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -27,7 +27,7 @@ static int check_join(struct weir_buf *const *bufs, unsigned n,
 		    sum > INT64_MAX)
 			return weir__fail(
 				-EOVERFLOW,
-				"the first %u of %u buffers are over 2^63 - 1 bytes",
+				"the first %u of %u buffers have over 2^63 - 1 bytes",
 				i + 1, n);
 	}
 	*ret_bytes = sum;

@@ -11,7 +11,7 @@ int weir__tensor_same(const struct weir_tensor *dst,
 	if (dst->dtype != src->dtype || dst->ndim != src->ndim)
 		return weir__fail(
 			-EINVAL,
-			"%s: dtype %u of %u dimensions, %s: dtype %u of %u",
+			"%s has dtype %u and %u dimensions, %s has dtype %u and %u dimensions",
 			weir__tensor_label(dst), dst->dtype, dst->ndim,
 			weir__tensor_label(src), src->dtype, src->ndim);
 	for (unsigned i = 0; i < dst->ndim && i < WEIR_MAX_DIMS; i++)
@@ -19,7 +19,7 @@ int weir__tensor_same(const struct weir_tensor *dst,
 		    dst->stride[i] != src->stride[i])
 			return weir__fail(
 				-EINVAL,
-				"dimension %u: %lld by %lld bytes of %s, %lld by %lld of %s",
+				"dimension %u: size %lld, stride %lld of %s, size %lld, stride %lld of %s",
 				i, (long long)dst->shape[i],
 				(long long)dst->stride[i],
 				weir__tensor_label(dst),

@@ -144,7 +144,7 @@ static bool has_strides(const struct weir_tensor *t)
 	return t->ndim && t->stride[t->ndim - 1];
 }
 
-/* Bytes from the first to the end of the last; it is not empty. */
+/* Bytes from the first element to the end of the last; @t is not empty. */
 static int strided_extent(const struct weir_tensor *t,
 			  const struct weir_dtype_info *info,
 			  uint64_t *ret_bytes)
@@ -261,13 +261,14 @@ static int check_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 			(long long)of->shape[of->ndim - 1], info->block);
 	if (start < 0 || n < 0 || n > of->shape[dim] - start)
 		return weir__fail(
-			-EINVAL, "%s: %lld from %lld on, dimension %u has %lld",
+			-EINVAL,
+			"%s: %lld elements from %lld on, dimension %u has %lld",
 			weir__tensor_label(of), (long long)n, (long long)start,
 			dim, (long long)of->shape[dim]);
 	if (dim == of->ndim - 1 && (start % info->block || n % info->block))
 		return weir__fail(
 			-EINVAL,
-			"%s: %lld from %lld on are not whole blocks of %u",
+			"%s: %lld elements from %lld on are not whole blocks of %u",
 			weir__tensor_label(of), (long long)n, (long long)start,
 			info->block);
 	return 0;
@@ -295,7 +296,8 @@ int weir_tensor_view(const struct weir_tensor *of, unsigned dim, int64_t start,
 	if (bytes && n)
 		skip = (uint64_t)start * (uint64_t)of->stride[dim];
 	if (weir__add_over(view.offset, skip, &view.offset))
-		return weir__fail(-EOVERFLOW, "%s: offset %llu and %llu",
+		return weir__fail(-EOVERFLOW,
+				  "%s: offset %llu + %llu is over 2^64 - 1",
 				  weir__tensor_label(of),
 				  (unsigned long long)of->offset,
 				  (unsigned long long)skip);
@@ -326,7 +328,7 @@ int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 			"%s: %llu bytes from byte %llu on, it has %llu",
 			weir__tensor_label(t), (unsigned long long)n,
 			(unsigned long long)off, (unsigned long long)bytes);
-	/* Of the whole tensor, so that each range finds a wrong place. */
+	/* Check the whole tensor: any range then detects a wrong place. */
 	r = weir__buf_range(t->buf, t->offset, bytes, &member, &at);
 	if (r < 0)
 		return r;

@@ -21,7 +21,7 @@ static const struct weir_failure cause_no_memory = {
 	.text = "a read failed, and there was no memory to say why",
 };
 
-/* Tensors may share a cause, so the number is not the cause's. */
+/* Tensors may share a cause, so the number is @i, not that of the cause. */
 int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 			struct weir_failure *ret_failure)
 {
@@ -76,7 +76,7 @@ static void arrival_destroy(struct weir__source *src)
 	weir__free(a);
 }
 
-/* Not of number n: a load ends with a check of its files, on the host. */
+/* NULL for number n: a load ends with a check of its files, on the host. */
 static const struct weir__queue_ops *
 arrival_copies_in_driver(struct weir__source *src, uint64_t number)
 {

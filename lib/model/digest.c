@@ -82,7 +82,7 @@ static int update_from_device(struct hasher *h, const struct weir_tensor *t,
 	return r;
 }
 
-/* Wait for tensor @i, without the lock. */
+/* Wait until tensor @i has arrived. The caller does not hold the lock. */
 static int wait_arrived(struct weir_weights *w, size_t i)
 {
 	struct weir__arrival *a;

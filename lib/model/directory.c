@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A directory as a model: of the first format of which it has one index or one
- * file, that.
+ * A directory as a model. The formats are tried in order: the only index of a
+ * format is the model, else its only file. Several files of one are an error.
  */
 #include <stdio.h>
 #include <string.h>

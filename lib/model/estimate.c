@@ -19,7 +19,7 @@ static bool share(const struct weir_buft *a, const struct weir_buft *b)
 	return x == y || (*x->desc.pci && !strcmp(x->desc.pci, y->desc.pci));
 }
 
-/* Find or add the entry of the kind of @b. Returns how many there are then. */
+/* Find or add the entry of @b's kind of memory; returns how many there are. */
 static unsigned entry_of(struct weir_estimate *e, unsigned n,
 			 const struct weir__layout_buf *b, unsigned *ret_i)
 {

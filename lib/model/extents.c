@@ -13,7 +13,7 @@
 #include "model/load.h"
 
 #define UNIT_BYTES (16ull << 20)
-#define MAX_UNITS 1024u /* in one run: a longer one has larger units */
+#define MAX_UNITS 1024u /* in one run: long runs have larger units */
 #define RESIDENT 950u   /* per mille in the page cache: buffered is faster */
 
 static bool goes_buffered(struct weir_file *file, enum weir_way way,

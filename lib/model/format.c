@@ -60,7 +60,7 @@ static const char *other_format(const unsigned char *head, size_t n)
 		       : NULL;
 }
 
-/* ASCII text, as far as a sentence would show it. */
+/* Are the bytes that a sentence would show ASCII text? */
 static bool is_text(const unsigned char *head, size_t n)
 {
 	for (size_t i = 0; i < n && i < TEXT_SHOWN; i++)

@@ -19,7 +19,7 @@ static uint64_t le64(const unsigned char *p)
 	return v;
 }
 
-/* A length that the format allows, and after it a text that lenient mode takes. */
+/* Is the length allowed, and the next byte a '{' or white space (lenient)? */
 static bool st_probe(const struct weir__head *head)
 {
 	const unsigned char *p = head->bytes;

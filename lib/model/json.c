@@ -107,7 +107,7 @@ int weir__json_enter(struct weir__json *j, char open)
 	return 0;
 }
 
-/* Go to the next item of a container: 1. Or leave the container: 0. */
+/* Go to the next item of a container and return 1, or leave it and return 0. */
 static int next(struct weir__json *j, char close, const char *what)
 {
 	unsigned char c = weir__json_peek(j);
@@ -155,7 +155,7 @@ static int hex_digit(unsigned char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The value of four hexadecimal digits; -1: they are no such digits. */
+/* The value of four hexadecimal digits; -1: they are not hexadecimal. */
 static int hex4(const unsigned char *p)
 {
 	int v = 0;

@@ -101,7 +101,7 @@ static int sort_spots(struct groups *g)
 	if (!g->spot || !g->first || !g->given)
 		return no_memory(plan, plan->n + plan->n_puts,
 				 sizeof(*g->spot));
-	/* first[i + 1] is where the next spot of put i goes: at last its end. */
+	/* first[i + 1] grows to the end of put i: the next spot goes there. */
 	next = g->first + 1;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		next[i + 1] = next[i] + plan->put[i].tensors;
@@ -192,7 +192,7 @@ static int place_given(struct groups *g)
 		r = place_same_start(g, i, j, limit, false);
 		if (r != -ENOSPC)
 			continue;
-		/* Without congruence to the file's pages it may fit. */
+		/* It may fit if its places need not be congruent to the file's. */
 		l->n_order = n_order;
 		l->n_runs = n_runs;
 		l->n_bufs = n_bufs;

@@ -11,7 +11,7 @@
 #include "mem/access.h"
 
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
-#define MANY_BUFS 16u          /* with so many, one thread touches each */
+#define MANY_BUFS 16u          /* from here on one thread touches each */
 
 static struct weir_load *load_of(struct weir__job *job)
 {
@@ -182,7 +182,7 @@ static void stop_touching(struct weir_load *l)
 			l->touch_ns += weir__touch_stop(l->touch[i]);
 			l->touch[i] = NULL;
 		}
-		/* Reads have backed the rest, in memory that only they fill. */
+		/* A load without failure has filled its own buffers entirely. */
 		if (!atomic_load(&l->arrival->first) &&
 		    !l->weights->layout.buf[i].given)
 			atomic_store(&buf->mem.touched, buf->bytes);
@@ -242,7 +242,7 @@ static void wake_job(void *arg)
 	weir__job_wake(l->job);
 }
 
-/* For each buffer. Threads that are far ahead of the reads sleep. */
+/* Threads for each buffer. Those that are far ahead of the reads sleep. */
 static unsigned n_touch_threads(const struct weir_load *l)
 {
 	unsigned n = weir__cpus() / 2;
@@ -344,7 +344,7 @@ static void add_accesses(struct weir_load *l)
 	}
 }
 
-/* Mapped and empty tensors have arrived at once, the others once read. */
+/* Mapped and empty tensors arrive at once, the others when they are read. */
 static void count_down(struct weir_load *l)
 {
 	const struct weir__layout *layout = &l->weights->layout;

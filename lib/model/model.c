@@ -85,7 +85,7 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model);
 }
 
-/* Free what the array does not use. Never fails: else it stays as it is. */
+/* Free what the array does not use. If that fails, the array stays as it is. */
 static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 {
 	void *p = n < *cap ? weir__realloc(array, n, size) : NULL;

@@ -79,7 +79,7 @@ int weir__model_file(struct weir *weir, const char *path,
 	return r;
 }
 
-/* The file to read first. A directory is searched when opening it fails so. */
+/* Find the file to read first. If the path is a directory, search it. */
 static int open_path(struct weir *weir, const char *path,
 		     struct weir_file **ret_file)
 {

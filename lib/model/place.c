@@ -155,7 +155,7 @@ static int close_run(struct placer *p)
 	return 0;
 }
 
-/* Does one shift align the tensors of the open run and one at @off? */
+/* Does one shift align the tensors of the open run and a tensor at @off? */
 static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 {
 	uint64_t shift = -off & (align - 1);
@@ -212,7 +212,7 @@ static int add_tensor(struct placer *p, size_t spot)
 	return 0;
 }
 
-/* Tensors without bytes have any place, so the start. */
+/* Tensors without bytes may be anywhere: place them at the start. */
 static void add_empty(struct placer *p)
 {
 	const struct weir__group *g = p->g;

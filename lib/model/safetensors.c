@@ -54,7 +54,7 @@ static int read_dtype(struct reader *rd, struct weir__record *rec)
 			       weir__quote(name.s, name.len));
 }
 
-/* Of more dimensions than are supported only the number matters. */
+/* Dimensions beyond the supported number are counted, not stored. */
 static int read_shape(struct reader *rd, struct weir__record *rec)
 {
 	unsigned n = 0;
@@ -79,7 +79,7 @@ static int read_offset(struct reader *rd, uint64_t *ret)
 
 	if (r == 0)
 		return weir__json_fail(&rd->json,
-				       "'data_offsets' has two numbers");
+				       "'data_offsets' must have two numbers");
 	return r < 0 ? r : weir__json_u64(&rd->json, ret);
 }
 
@@ -95,7 +95,7 @@ static int read_offsets(struct reader *rd, struct weir__record *rec)
 		r = weir__json_element(&rd->json);
 	if (r > 0)
 		return weir__json_fail(&rd->json,
-				       "'data_offsets' has two numbers");
+				       "'data_offsets' must have two numbers");
 	return r;
 }
 
@@ -252,7 +252,7 @@ static int read_header(struct reader *rd)
 
 	if (!rd->st->lenient && *rd->st->text != '{')
 		return weir__fail(-EBADMSG,
-				  "%s: byte 8: a header begins with '{'",
+				  "%s: byte 8: a header must begin with '{'",
 				  rd->st->file);
 	r = weir__json_enter(&rd->json, '{');
 	while (r >= 0) {

@@ -117,7 +117,7 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	r = weir__index_parse(&x, file->base, text, (size_t)file->id.bytes,
 			      lenient);
 	if (r >= 0) {
-		m->format = &weir__safetensors; /* every shard must be one */
+		m->format = &weir__safetensors; /* of every shard */
 		m->total_size = x.total_size;
 		r = read_shards(m, &x, file->path, lenient);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loads that the calling thread makes by itself: a few small reads of what is
- * in the page cache, to host memory. They have no job, and need no engine.
+ * Loads that the calling thread does by itself: a few small reads out of the
+ * page cache, to host memory. Such a load has no job and needs no engine.
  */
 #include "io/nowait.h"
 #include "model/load.h"

@@ -124,7 +124,7 @@ int weir_load_error(struct weir_load *load, size_t i,
 				   ret_failure);
 }
 
-/* The ring would hand such reads to its workers, so threads make them. */
+/* The ring would pass such reads to its workers, so copiers make them. */
 static void note_nowait(const struct weir_model *m,
 			struct weir_load_report *rep)
 {
@@ -134,7 +134,7 @@ static void note_nowait(const struct weir_model *m,
 		if (!m->file[i]->nowait)
 			snprintf(
 				rep->note, sizeof(rep->note),
-				"%.80s: its file system has no reads without waiting (RWF_NOWAIT): threads make them",
+				"%.80s: its file system lacks reads that do not wait (RWF_NOWAIT): copiers make them",
 				m->file[i]->base);
 }
 
