@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory is touched in order, and at most a fixed distance ahead of readers. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -17,6 +18,18 @@
 static struct weir *root;
 static unsigned char *mem;
 static _Atomic unsigned steps;
+
+/* The kernel refuses pages from here on. */
+static unsigned char *refused = (unsigned char *)UINTPTR_MAX;
+
+int __real_weir__sys_populate(void *addr, size_t len);
+int __wrap_weir__sys_populate(void *addr, size_t len);
+int __wrap_weir__sys_populate(void *addr, size_t len)
+{
+	if ((unsigned char *)addr >= refused)
+		return -ENOMEM;
+	return __real_weir__sys_populate(addr, len);
+}
 
 static void progress(void *arg)
 {
@@ -175,11 +188,23 @@ static void stopped(void)
 	forget();
 }
 
+static void refused_pages_are_not_counted(void)
+{
+	_Atomic size_t touched = 0;
+
+	refused = mem + 64 * MIB;
+	weir__touch_all(root, mem, SIZE, &touched);
+	is_int(touched, 64 * MIB,
+	       "memory from the first page that the kernel refuses on does not count as touched");
+	refused = (unsigned char *)UINTPTR_MAX;
+	forget();
+}
+
 int main(void)
 {
 	void *map;
 
-	plan(16);
+	plan(17);
 	if (weir_open(NULL, &root) < 0 ||
 	    weir__sys_map(SIZE, -1, 0, PROT_READ | PROT_WRITE, &map) < 0)
 		bail("no memory");
@@ -189,6 +214,7 @@ int main(void)
 	from_the_middle();
 	several();
 	stopped();
+	refused_pages_are_not_counted();
 	weir__sys_unmap(map, SIZE);
 	weir_close(root);
 	return done_testing();

@@ -30,6 +30,7 @@ struct weir__touch {
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t more;
 	uint64_t next;              /* offset of the step to take next */
+	uint64_t refused;           /* lowest step that the kernel refused */
 	uint64_t busy[MAX_THREADS]; /* step of each thread; UINT64_MAX: none */
 	unsigned n;
 	pthread_t thread[MAX_THREADS];
@@ -44,6 +45,8 @@ static void advance_frontier(struct weir__touch *t)
 		if (t->busy[i] < low)
 			low = t->busy[i];
 	atomic_store(&t->frontier, low);
+	if (low > t->refused)
+		low = t->refused;
 	if (t->touched && low > atomic_load(t->touched))
 		atomic_store(t->touched, low);
 }
@@ -86,16 +89,19 @@ static void *touch_main(void *arg)
 	while (take_step(t, me, &at)) {
 		uint64_t n = t->bytes - at < STEP ? t->bytes - at : STEP;
 		int64_t begun, traced = weir__trace_now(t->weir);
+		int r;
 
 		pthread_mutex_unlock(&t->lock);
 		begun = weir__now();
 		/* If the kernel refuses a page, the read to it fails. */
-		weir__sys_populate(t->base + at, n);
+		r = weir__sys_populate(t->base + at, n);
 		atomic_fetch_add(&t->spent, weir__now() - begun);
 		weir__trace_span(t->weir, WEIR__TRACK_TOUCH, 0, me, "touch",
 				 traced, at, n);
 		pthread_mutex_lock(&t->lock);
 		t->busy[me] = UINT64_MAX;
+		if (r < 0 && at < t->refused)
+			t->refused = at;
 		advance_frontier(t);
 		pthread_mutex_unlock(&t->lock);
 		t->progress(t->arg);
@@ -145,6 +151,7 @@ int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
 	t->touched = touched;
 	t->progress = progress;
 	t->arg = arg;
+	t->refused = UINT64_MAX;
 	t->next = touched ? atomic_load(touched) : 0;
 	t->next = t->next < bytes ? weir__down(t->next, WEIR__PAGE) : bytes;
 	atomic_init(&t->frontier, t->next);
