@@ -30,7 +30,7 @@ int weir__arrival_error(struct weir__arrival *a, uint64_t i,
 
 	if (i == a->n && first)
 		i = first - 1;
-	cause = atomic_load(&a->cause[i]);
+	cause = atomic_load(&a->item[i].cause);
 	if (!cause)
 		return 0;
 	*ret_failure = *cause;
@@ -48,8 +48,9 @@ static int arrival_state(struct weir__source *src, uint64_t number,
 {
 	struct weir__arrival *a = arrival_of(src);
 	struct weir_failure failure;
-	bool out = number == a->n ? !atomic_load(&a->finished)
-				  : atomic_load(&a->remaining[number]) != 0;
+	bool out = number == a->n
+			   ? !atomic_load(&a->finished)
+			   : atomic_load(&a->item[number].remaining) != 0;
 	int r;
 
 	if (out)
@@ -70,9 +71,7 @@ static void arrival_destroy(struct weir__source *src)
 		c = next;
 	}
 	weir__source_fini(src);
-	weir__free(a->remaining);
 	weir__free(a->not_in_driver);
-	weir__free(a->cause);
 	weir__free(a);
 }
 
@@ -96,25 +95,15 @@ static const struct weir__source_ops arrival_ops = {
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 {
-	struct weir__arrival *a = weir__calloc(1, sizeof(*a));
+	struct weir__arrival *a =
+		weir__calloc(1, sizeof(*a) + (n + 1) * sizeof(a->item[0]));
 
 	if (!a)
-		goto out;
+		return -ENOMEM;
 	a->n = n;
-	a->remaining = weir__calloc(n, sizeof(*a->remaining));
-	a->cause = weir__calloc(n + 1, sizeof(*a->cause));
-	if (!a->remaining || !a->cause)
-		goto out;
 	weir__source_init(&a->source, &arrival_ops, weir);
 	*ret = a;
 	return 0;
-out:
-	if (a) {
-		weir__free(a->remaining);
-		weir__free(a->cause);
-		weir__free(a);
-	}
-	return -ENOMEM;
 }
 
 const struct weir_failure *weir__arrival_note(struct weir__arrival *a, int err,
@@ -144,7 +133,7 @@ static void arrival_note_failed(struct weir__arrival *a, uint64_t i,
 	const struct weir_failure *none = NULL;
 	uint64_t nobody = 0;
 
-	atomic_compare_exchange_strong(&a->cause[i], &none, cause);
+	atomic_compare_exchange_strong(&a->item[i].cause, &none, cause);
 	atomic_compare_exchange_strong(&a->first, &nobody, i + 1);
 }
 
@@ -159,10 +148,10 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 {
 	if (cause)
 		arrival_note_failed(a, i, cause);
-	if (atomic_fetch_sub(&a->remaining[i], bytes) != bytes)
+	if (atomic_fetch_sub(&a->item[i].remaining, bytes) != bytes)
 		return;
-	atomic_fetch_add_explicit(atomic_load(&a->cause[i]) ? &a->failed
-							    : &a->arrived,
+	atomic_fetch_add_explicit(atomic_load(&a->item[i].cause) ? &a->failed
+								 : &a->arrived,
 				  1, memory_order_relaxed);
 	weir__source_complete_one(&a->source, i);
 }
@@ -176,7 +165,7 @@ int weir__arrival_expect_copies(struct weir__arrival *a,
 		return -ENOMEM;
 	for (size_t i = 0; i < a->n; i++)
 		atomic_init(&a->not_in_driver[i],
-			    atomic_load(&a->remaining[i]));
+			    atomic_load(&a->item[i].remaining));
 	return 0;
 }
 

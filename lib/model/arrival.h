@@ -30,9 +30,6 @@ struct weir__cause { /* lives as long as the arrival */
 struct weir__arrival {
 	struct weir__source source;
 	size_t n;
-	_Atomic uint64_t *remaining;
-	/* Of each tensor; cause[n]: a failure of the load, not of a tensor. */
-	_Atomic(const struct weir_failure *) *cause;
 	/*
 	 * Bytes of each tensor whose copy is not in the driver yet, and the
 	 * backend of all copies. NULL: tensors do not all go to one backend of
@@ -48,6 +45,10 @@ struct weir__arrival {
 	char apart[64];
 	_Atomic uint64_t arrived;
 	_Atomic uint64_t failed;
+	struct weir__item {
+		_Atomic uint64_t remaining;
+		_Atomic(const struct weir_failure *) cause; /* or NULL */
+	} item[]; /* n + 1; the cause of item n is of no tensor */
 };
 
 /* -ENOMEM, without a sentence. */

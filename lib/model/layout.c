@@ -63,9 +63,9 @@ static int by_address(const void *a, const void *b)
 struct groups {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
-	size_t *spot, *first;    /* n, n_puts + 1 */
 	struct mem_range *given; /* of puts that need bytes of the caller */
 	size_t n_given;
+	size_t *first, *spot; /* n_puts + 2, n: after given[] */
 };
 
 static struct weir__group group_of(const struct groups *g, size_t put)
@@ -80,10 +80,10 @@ static struct weir__group group_of(const struct groups *g, size_t put)
 
 static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 {
-	l->spot = weir__calloc(plan->n, sizeof(*l->spot));
-	l->order = weir__calloc(plan->n, sizeof(*l->order));
-	if (!l->spot || !l->order)
+	l->spot = weir__calloc(plan->n, sizeof(*l->spot) + sizeof(*l->order));
+	if (!l->spot)
 		return no_memory(plan, plan->n, sizeof(*l->spot));
+	l->order = (size_t *)(l->spot + plan->n);
 	for (size_t i = plan->first; l->n < plan->n; i++)
 		if (plan->choice[i])
 			l->spot[l->n++].record = i;
@@ -93,14 +93,15 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 static int sort_spots(struct groups *g)
 {
 	const struct weir_plan *plan = g->plan;
-	size_t *next;
+	size_t n_first = plan->n_puts + 2, *next;
 
-	g->spot = weir__calloc(plan->n, sizeof(*g->spot));
-	g->first = weir__calloc(plan->n_puts + 2, sizeof(*g->first));
-	g->given = weir__calloc(plan->n_puts, sizeof(*g->given));
-	if (!g->spot || !g->first || !g->given)
-		return no_memory(plan, plan->n + plan->n_puts,
-				 sizeof(*g->spot));
+	g->given = weir__calloc(1, plan->n_puts * sizeof(*g->given) +
+					   (n_first + plan->n) *
+						   sizeof(*g->first));
+	if (!g->given)
+		return no_memory(plan, n_first + plan->n, sizeof(*g->first));
+	g->first = (size_t *)(g->given + plan->n_puts);
+	g->spot = g->first + n_first;
 	/* first[i + 1] grows to the end of put i: the next spot goes there. */
 	next = g->first + 1;
 	for (unsigned i = 0; i < plan->n_puts; i++)
@@ -210,8 +211,6 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 		r = place_new(&g);
 	if (r >= 0)
 		r = place_given(&g);
-	weir__free(g.spot);
-	weir__free(g.first);
 	weir__free(g.given);
 	return r;
 }
@@ -248,28 +247,30 @@ static int check_buf(const struct weir_model *m, const struct weir__layout *l,
 		(unsigned long long)(b->given ? b->given->bytes : b->bytes));
 }
 
-int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
+/* Two buffers may be of the same memory. */
+static int check_apart(const struct weir_model *m, const struct weir__layout *l)
 {
-	struct mem_range *range = weir__calloc(l->n_bufs, sizeof(*range));
+	struct mem_range *range;
 	size_t n = 0;
 	int r = 0;
 
+	if (l->n_bufs < 2)
+		return 0;
+	range = weir__calloc(l->n_bufs, sizeof(*range));
 	if (!range)
 		return weir__fail(
 			-ENOMEM,
 			"%s: no memory to compare %zu places of %zu bytes",
 			m->path, l->n_bufs, sizeof(*range));
-	for (size_t i = 0; i < l->n_bufs && r >= 0; i++) {
+	for (size_t i = 0; i < l->n_bufs; i++) {
 		const struct weir__layout_buf *b = &l->buf[i];
 
-		r = check_buf(m, l, b);
 		if (b->given && b->n)
 			range[n++] = mem_range_of(
 				b->given, l->spot[l->order[b->first]].at,
 				b->bytes, i);
 	}
-	if (n > 1)
-		qsort(range, n, sizeof(*range), by_address);
+	qsort(range, n, sizeof(*range), by_address);
 	for (size_t i = 1; i < n && r >= 0; i++) {
 		const struct weir__layout_buf *b = &l->buf[range[i - 1].number];
 
@@ -281,6 +282,15 @@ int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
 	}
 	weir__free(range);
 	return r;
+}
+
+int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < l->n_bufs && r >= 0; i++)
+		r = check_buf(m, l, &l->buf[i]);
+	return r < 0 ? r : check_apart(m, l);
 }
 
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
@@ -298,24 +308,17 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
 	return r;
 }
 
-void weir__layout_lead(struct weir__layout *l, const uint64_t *lead)
+void weir__layout_lead(struct weir__layout *l)
 {
-	bool any = false;
-
-	for (size_t i = 0; i < l->n_bufs; i++) {
-		l->buf[i].lead = lead[i];
-		any = any || lead[i];
-	}
-	for (size_t i = 0; any && i < l->n; i++)
-		l->spot[i].at += lead[l->spot[i].buf];
-	for (size_t i = 0; any && i < l->n_runs; i++)
-		l->run[i].at += lead[l->run[i].buf];
+	for (size_t i = 0; i < l->n; i++)
+		l->spot[i].at += l->buf[l->spot[i].buf].lead;
+	for (size_t i = 0; i < l->n_runs; i++)
+		l->run[i].at += l->buf[l->run[i].buf].lead;
 }
 
 void weir__layout_free(struct weir__layout *l)
 {
 	weir__free(l->spot);
-	weir__free(l->order);
 	weir__free(l->run);
 	weir__free(l->buf);
 	l->spot = NULL;

@@ -150,7 +150,6 @@ static void load_put(struct weir_load *l)
 	weir__free(l->ext_run);
 	weir__free(l->touch);
 	weir__free(l->access);
-	weir__root_put(l->weir);
 	weir__free(l);
 }
 
@@ -189,43 +188,50 @@ static void stop_touching(struct weir_load *l)
 	}
 }
 
-static void load_finish(struct weir_load *l)
+static void leave_engine(struct weir_load *l)
 {
-	struct weir__arrival *arrival = l->arrival;
+	bool leaked = atomic_load(&l->job->leaked);
 	struct weir_io_info info;
-	bool leaked = l->job && atomic_load(&l->job->leaked);
 
-	weir__source_ref(&arrival->source);
-	atomic_store(&arrival->leaked, leaked);
-	stop_touching(l);
-	if (!atomic_load(&arrival->first))
-		check_files(l);
-	for (size_t i = 0; l->eng && i < l->weights->layout.n_bufs; i++) {
+	atomic_store(&l->arrival->leaked, leaked);
+	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
 		l->access[i].dma &= !leaked;
 		weir__access_del(&l->access[i]);
 	}
-	if (l->eng) {
-		weir__engine_info(l->eng, &info);
-		l->enters = info.enters - l->enters;
-		l->staging = info.staging;
-	}
+	weir__engine_info(l->eng, &info);
+	l->enters = info.enters - l->enters;
+	l->staging = info.staging;
+}
+
+/* All is read or has failed. What is left before the arrival finishes: */
+static void load_conclude(struct weir_load *l)
+{
+	stop_touching(l);
+	if (!atomic_load(&l->arrival->first))
+		check_files(l);
+	if (l->eng)
+		leave_engine(l);
 	atomic_store(&l->elapsed, weir__now() - l->begun);
 	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
 			 l->total);
+}
+
+static void load_end(struct weir__task *task)
+{
+	struct weir_load *l = weir__container(task, struct weir_load, task);
+	struct weir__arrival *arrival = l->arrival;
+
+	weir__source_ref(&arrival->source);
+	load_conclude(l);
 	/*
 	 * Memory that the kernel may still write to is leaked, with the load.
 	 * Otherwise the load's references go before its waiters wake, so that
 	 * what they free then is really freed.
 	 */
-	if (!leaked)
+	if (!atomic_load(&arrival->leaked))
 		load_put(l);
 	weir__arrival_finish(arrival);
 	weir__arrival_put(arrival);
-}
-
-static void load_end(struct weir__task *task)
-{
-	load_finish(weir__container(task, struct weir_load, task));
 }
 
 static void load_job_done(struct weir__job *job)
@@ -358,7 +364,7 @@ static void count_down(struct weir_load *l)
 			l->mapped += bytes;
 			bytes = 0;
 		}
-		atomic_init(&l->arrival->remaining[i], bytes);
+		atomic_init(&l->arrival->item[i].remaining, bytes);
 		if (!bytes)
 			atomic_fetch_add(&l->arrival->arrived, 1);
 	}
@@ -431,7 +437,7 @@ static int load_prepare(struct weir_load *l, struct weir_plan *plan,
 	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->remaining));
+				 sizeof(l->arrival->item[0]));
 	count_down(l);
 	if (!weir__load_is_small(l))
 		r = use_engine(l);
@@ -445,8 +451,8 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	int r = 0;
 
 	if (!l->eng && weir__load_nowait(l)) {
-		atomic_fetch_add(&l->refs, 1);
-		load_finish(l);
+		load_conclude(l);
+		weir__arrival_finish(l->arrival);
 		return 0;
 	}
 	if (!l->eng)
@@ -490,7 +496,8 @@ static void load_fail_start(struct weir_load *l, int err)
 		weir__touch_stop(l->touch[i]);
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	for (size_t i = 0; i < a->n; i++)
-		weir__arrival_add(a, i, atomic_load(&a->remaining[i]), cause);
+		weir__arrival_add(a, i, atomic_load(&a->item[i].remaining),
+				  cause);
 	weir__arrival_fail(a, cause);
 	weir__arrival_finish(a);
 }
@@ -516,7 +523,7 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	if (!l)
 		return no_memory(plan->model, 1, sizeof(*l));
 	atomic_init(&l->refs, 1);
-	l->weir = weir__root_ref(weir);
+	l->weir = weir;
 	l->model = weir__model_ref(plan->model);
 	l->flags = o.flags;
 	l->begun = weir__now();

@@ -24,7 +24,7 @@
 
 struct weir_load {
 	_Atomic uint32_t refs;
-	struct weir *weir;
+	struct weir *weir;        /* referenced by the model */
 	struct weir__engine *eng; /* NULL: this load does not need it */
 	struct weir_model *model; /* the plan's; its files are read */
 	struct weir_weights *weights;

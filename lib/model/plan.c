@@ -20,15 +20,11 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 	r = weir__root_enter(model->weir);
 	if (r < 0)
 		return r;
-	p = weir__calloc(1, sizeof(*p));
-	if (p)
-		p->choice = weir__calloc(model->n_recs, sizeof(*p->choice));
-	if (!p || !p->choice) {
-		weir__free(p);
+	p = weir__calloc(1, sizeof(*p) + model->n_recs * sizeof(p->choice[0]));
+	if (!p)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a plan for %zu tensors",
 				  model->path, model->n_recs);
-	}
 	p->model = weir__model_ref(model);
 	p->first = model->n_recs;
 	*ret_plan = p;
@@ -43,7 +39,6 @@ void weir_plan_free(struct weir_plan *plan)
 		weir_buf_free(plan->put[i].buf);
 	weir__model_put(plan->model);
 	weir__free(plan->put);
-	weir__free(plan->choice);
 	weir__free(plan);
 }
 

@@ -29,12 +29,12 @@ struct weir__put {
 
 struct weir_plan {
 	struct weir_model *model;
-	uint32_t *choice; /* for each record: number of its put + 1, or 0 */
 	struct weir__put *put;
 	unsigned n_puts;
 	size_t max_puts;
-	size_t n;     /* tensors chosen */
-	size_t first; /* no record before it is chosen */
+	size_t n;          /* tensors chosen */
+	size_t first;      /* no record before it is chosen */
+	uint32_t choice[]; /* for each record: number of its put + 1, or 0 */
 };
 
 struct weir__run {
@@ -70,7 +70,7 @@ struct weir__spot { /* the place of a tensor */
 struct weir__layout {
 	struct weir__spot *spot; /* n, by record */
 	size_t n;
-	size_t *order; /* numbers of spots, by buffer and place */
+	size_t *order; /* numbers of spots, by buffer and place; after spot[] */
 	size_t n_order;
 	struct weir__run *run;
 	size_t n_runs, max_runs;
@@ -90,8 +90,8 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
  */
 int weir__layout_check(const struct weir_model *model,
 		       const struct weir__layout *l);
-/* The buffers are allocated: move the tensors of buffer i by lead[i]. Once. */
-void weir__layout_lead(struct weir__layout *l, const uint64_t *lead);
+/* The buffers have their lead: move the tensors of each by it. Once. */
+void weir__layout_lead(struct weir__layout *l);
 void weir__layout_free(struct weir__layout *l);
 /* Bytes to allocate for a new buffer. */
 static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)

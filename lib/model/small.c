@@ -42,14 +42,16 @@ static void all_arrived(struct weir_load *l, uint64_t bytes_read)
 	uint64_t ours = 0;
 
 	for (size_t i = 0; i < layout->n; i++) {
-		uint64_t bytes = atomic_load(&l->arrival->remaining[i]);
+		uint64_t bytes = atomic_load(&l->arrival->item[i].remaining);
 
 		ours += bytes;
 		if (bytes)
 			weir__arrival_add(l->arrival, i, bytes, NULL);
 	}
-	atomic_store(&l->way[WEIR__CHUNK_BUFFERED], ours);
-	atomic_store(&l->gaps, bytes_read - ours);
+	atomic_store_explicit(&l->way[WEIR__CHUNK_BUFFERED], ours,
+			      memory_order_relaxed);
+	atomic_store_explicit(&l->gaps, bytes_read - ours,
+			      memory_order_relaxed);
 }
 
 bool weir__load_nowait(struct weir_load *l)

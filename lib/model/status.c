@@ -118,7 +118,7 @@ int weir_load_error(struct weir_load *load, size_t i,
 	if (r < 0)
 		return r;
 	memset(ret_failure, 0, sizeof(*ret_failure));
-	if (i != WEIR_ALL && atomic_load(&load->arrival->remaining[i]))
+	if (i != WEIR_ALL && atomic_load(&load->arrival->item[i].remaining))
 		return 0;
 	return weir__arrival_error(load->arrival, number_of(load, i),
 				   ret_failure);

@@ -28,25 +28,18 @@ static int take_buf(struct weir_weights *w, size_t i)
 /* Allocate the buffers, and move the tensors in each to an aligned address. */
 static int take_bufs(struct weir_weights *w)
 {
-	size_t n = w->layout.n_bufs;
-	uint64_t *lead = weir__calloc(n, sizeof(*lead));
-	int r = 0;
+	for (size_t i = 0; i < w->layout.n_bufs; i++) {
+		struct weir__layout_buf *b = &w->layout.buf[i];
+		int r = take_buf(w, i);
 
-	if (!lead)
-		return weir__fail(-ENOMEM, "%s: no memory for %zu buffers",
-				  w->model->path, n);
-	for (size_t i = 0; i < n && r >= 0; i++) {
-		const struct weir__layout_buf *b = &w->layout.buf[i];
-
-		r = take_buf(w, i);
-		if (r >= 0 && !b->given)
-			lead[i] = -(uintptr_t)w->buf[i]->mem.base &
+		if (r < 0)
+			return r;
+		if (!b->given)
+			b->lead = -(uintptr_t)w->buf[i]->mem.base &
 				  (b->align - 1);
 	}
-	if (r >= 0)
-		weir__layout_lead(&w->layout, lead);
-	weir__free(lead);
-	return r;
+	weir__layout_lead(&w->layout);
+	return 0;
 }
 
 static int place_tensor(struct weir_weights *w, size_t i)
@@ -68,43 +61,38 @@ static int place_tensor(struct weir_weights *w, size_t i)
 
 static void weights_destroy(struct weir_weights *w)
 {
-	for (size_t i = 0; w->buf && i < w->layout.n_bufs; i++)
+	for (size_t i = 0; i < w->layout.n_bufs; i++)
 		weir_buf_free(w->buf[i]);
 	weir__arrival_put(w->arrival);
 	weir__layout_free(&w->layout);
 	weir__model_put(w->model);
 	pthread_mutex_destroy(&w->lock);
-	weir__free(w->buf);
-	weir__free(w->tensor);
 	weir__free(w);
 }
 
 int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 		      struct weir_weights **ret_weights)
 {
-	struct weir_weights *w = weir__calloc(1, sizeof(*w));
-	int r = 0;
+	struct weir_weights *w =
+		weir__calloc(1, sizeof(*w) + layout->n * sizeof(w->tensor[0]) +
+					layout->n_bufs * sizeof(w->buf[0]));
+	int r;
 
 	if (!w) {
+		weir__fail(
+			-ENOMEM,
+			"%s: no memory for weights of %zu tensors of %zu bytes",
+			model->path, layout->n, sizeof(w->tensor[0]));
 		weir__layout_free(layout);
-		return weir__fail(-ENOMEM,
-				  "%s: no memory for weights of %zu bytes",
-				  model->path, sizeof(*w));
+		return -ENOMEM;
 	}
 	atomic_init(&w->refs, 1);
 	pthread_mutex_init(&w->lock, NULL);
 	w->model = weir__model_ref(model);
 	w->layout = *layout;
 	memset(layout, 0, sizeof(*layout));
-	w->buf = weir__calloc(w->layout.n_bufs, sizeof(*w->buf));
-	w->tensor = weir__calloc(w->layout.n, sizeof(*w->tensor));
-	if (!w->buf || !w->tensor)
-		r = weir__fail(
-			-ENOMEM,
-			"%s: no memory for weights of %zu tensors of %zu bytes",
-			model->path, w->layout.n, sizeof(*w->tensor));
-	if (r >= 0)
-		r = take_bufs(w);
+	w->buf = (struct weir_buf **)(w->tensor + w->layout.n);
+	r = take_bufs(w);
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
 		r = place_tensor(w, i);
 	if (r < 0) {

@@ -17,10 +17,10 @@ struct weir_weights {
 	_Atomic uint32_t refs;
 	struct weir_model *model;
 	struct weir__layout layout;
-	struct weir_buf **buf;      /* layout.n_bufs, referenced */
-	struct weir_tensor *tensor; /* layout.n */
-	pthread_mutex_t lock;       /* guards arrival */
+	struct weir_buf **buf; /* layout.n_bufs, referenced; after tensor[] */
+	pthread_mutex_t lock;  /* guards arrival */
 	struct weir__arrival *arrival;
+	struct weir_tensor tensor[]; /* layout.n */
 };
 
 /*
