@@ -131,6 +131,7 @@ T_MODULE_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
 # Helpers that tests share. T_LEAKS: LeakSanitizer does not run.
 T_TESTMOD = %D%/testmod.c %D%/testmod.h
 T_FILES = %D%/files.c %D%/files.h
+T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
@@ -166,10 +167,10 @@ T_LEAKS = %D%/leaks.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
 %C%_index_t_SOURCES = %D%/index.c
-%C%_model_open_t_SOURCES = %D%/model-open.c $(T_FILES)
-%C%_model_index_t_SOURCES = %D%/model-index.c $(T_FILES)
+%C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
+%C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
-	%D%/sample.c %D%/sample.h $(T_FILES)
+	$(T_SAMPLE) $(T_MODELS)
 
 # Fuzz targets: `make check` replays the inputs of t/corpus, `make fuzz` links
 # the same sources with libFuzzer (clang) into t/fuzz/.

@@ -11,6 +11,7 @@
 
 #include "core/util.h"
 #include "files.h"
+#include "models.h"
 #include "model/safetensors.h"
 #include "sample.h"
 #include "tap.h"
@@ -70,47 +71,26 @@ static size_t write_toy(const char *name, const struct toy_pair *p,
 	return data;
 }
 
-static int try_open(const char *name, uint32_t flags)
-{
-	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
-	struct weir_model *m = NULL;
-	int r;
-
-	opts.flags = flags;
-	r = weir_model_open(root, files_path(name), &opts, &m);
-	weir_model_close(m);
-	return r;
-}
-
-static struct weir_model *must_open(const char *name)
-{
-	struct weir_model *m;
-
-	if (weir_model_open(root, files_path(name), NULL, &m) < 0)
-		bail("%s", weir_error());
-	return m;
-}
-
 static void first_bytes_choose_the_reader(void)
 {
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_model *m;
 
 	write_toy("a.safetensors", NULL, 0, tensors, LEN(tensors), 4128);
-	m = must_open("a.safetensors");
+	m = models_open(root, "a.safetensors");
 	weir_model_info(m, &info);
 	is_str(info.format, "toy",
 	       "a toy file is read as a toy file, whatever its name is");
 	is_int(info.count, LEN(tensors), "a model has the tensors of its file");
 	weir_model_close(m);
 	files_st("b.toy", ST, 2);
-	m = must_open("b.toy");
+	m = models_open(root, "b.toy");
 	weir_model_info(m, &info);
 	is_str(info.format, "safetensors",
 	       "a safetensors file is read as safetensors, whatever its name is");
 	weir_model_close(m);
 	files_text("c.toy", "\1\2\3\4\5\6\7\10\11\12");
-	is_err(try_open("c.toy", 0), -EBADMSG, "c.toy: a header of",
+	is_err(models_try(root, "c.toy", 0), -EBADMSG, "c.toy: a header of",
 	       "a file of no known format is refused by the first reader");
 }
 
@@ -118,14 +98,14 @@ static void suffixes_choose_the_file_of_a_directory(void)
 {
 	files_dir("d");
 	write_toy("d/x.toy", NULL, 0, tensors, LEN(tensors), 4128);
-	is_int(try_open("d", 0), 0,
+	is_int(models_try(root, "d", 0), 0,
 	       "the one toy file of a directory is its model");
 	write_toy("d/y.toy", NULL, 0, tensors, LEN(tensors), 4128);
-	is_err(try_open("d", 0), -EINVAL,
+	is_err(models_try(root, "d", 0), -EINVAL,
 	       "d: no *.safetensors.index.json, no *.safetensors, 2 *.toy: several of a kind; name the file to open, one of x.toy, y.toy",
 	       "of two toy files neither is taken, and the sentence counts them");
 	files_st("d/z.safetensors", "{", 0);
-	is_err(try_open("d", 0), -EBADMSG, "z.safetensors",
+	is_err(models_try(root, "d", 0), -EBADMSG, "z.safetensors",
 	       "a format that is listed first is preferred");
 }
 
@@ -133,7 +113,7 @@ static void shards_have_one_format(void)
 {
 	write_toy("s.toy", NULL, 0, tensors, LEN(tensors), 4128);
 	files_text("s.index.json", "{\"weight_map\":{\"bytes\":\"s.toy\"}}");
-	is_err(try_open("s.index.json", 0), -EOPNOTSUPP,
+	is_err(models_try(root, "s.index.json", 0), -EOPNOTSUPP,
 	       "s.toy: this is a toy file, but the model's format is safetensors",
 	       "a toy file is refused as a shard of a safetensors index");
 }
@@ -147,7 +127,7 @@ static void values_have_types(void)
 	bool good = true;
 
 	write_toy("meta.toy", pairs, LEN(pairs), tensors, LEN(tensors), 4128);
-	m = must_open("meta.toy");
+	m = models_open(root, "meta.toy");
 	p = m->meta;
 	is_int(m->n_meta, LEN(pairs), "a model has all pairs of its file");
 	is_int(weir_model_meta(m, "string", &v), 0,
@@ -247,39 +227,39 @@ static void formats_have_their_own_rules_of_places(void)
 	size_t data;
 
 	data = write_toy("e.toy", NULL, 0, tensors, LEN(tensors), 4128);
-	m = must_open("e.toy");
+	m = models_open(root, "e.toy");
 	weir_model_tensor(m, 1, &e);
 	is_int(e.offset, data + 64,
 	       "offsets count from the beginning of the file, not of the data");
 	is_int(e.bytes, 36, "two blocks of 32 elements have 36 bytes");
 	weir_model_close(m);
 	write_two(WEIR_DTYPE_U8, 4, 64, 68);
-	is_int(try_open("two.toy", 0), 0,
+	is_int(models_try(root, "two.toy", 0), 0,
 	       "padding to the alignment, and a tail, are no gaps");
 	write_two(WEIR_DTYPE_U8, 4, 96, 100);
-	is_err(try_open("two.toy", 0), -EBADMSG,
+	is_err(models_try(root, "two.toy", 0), -EBADMSG,
 	       "two.toy: tensor 'b': begins at byte 96 of the data, the tensors before it end at 33: there is a gap",
 	       "a gap is refused where the rules of the format forbid gaps");
-	is_int(try_open("two.toy", WEIR_MODEL_LENIENT), 0,
+	is_int(models_try(root, "two.toy", WEIR_MODEL_LENIENT), 0,
 	       "a gap is accepted where the rules of the format allow gaps");
 	write_two(WEIR_DTYPE_U8, 4, 72, 76);
-	is_err(try_open("two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
+	is_err(models_try(root, "two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
 	       "begins at byte 72 of the data, which is not a multiple of 32",
 	       "a tensor after a gap begins at a multiple of the alignment");
 	write_two(WEIR_DTYPE_U8, 4, 32, 36);
-	is_err(try_open("two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
+	is_err(models_try(root, "two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
 	       "begins at byte 32 of the data, the tensor before it ends at 33: they overlap",
 	       "an overlap is refused whatever the rules");
 	write_two(WEIR_DTYPE_U8, 37, 64, 101);
-	is_err(try_open("two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
+	is_err(models_try(root, "two.toy", WEIR_MODEL_LENIENT), -EBADMSG,
 	       "ends at byte 101 of the data, but the file has only 100",
 	       "an end beyond the file is refused whatever the rules");
 	write_two(WEIR_DTYPE_Q4_0, 33, 64, 82);
-	is_err(try_open("two.toy", 0), -EBADMSG,
+	is_err(models_try(root, "two.toy", 0), -EBADMSG,
 	       "tensor 'b': its shape has 33 elements, Q4_0 has blocks of 32",
 	       "a shape of no whole blocks is refused");
 	write_two(WEIR_DTYPE_Q4_0, 32, 64, 80);
-	is_err(try_open("two.toy", 0), -EBADMSG,
+	is_err(models_try(root, "two.toy", 0), -EBADMSG,
 	       "tensor 'b': begin and end [64, 80] hold 16 bytes, its shape needs 18",
 	       "the sentence about a size has the format's word for a range");
 }

@@ -10,6 +10,7 @@
 #include <weir.h>
 
 #include "files.h"
+#include "models.h"
 #include "tap.h"
 
 #define A ENTRY("a", "U8", "[2]", "[0,2]")
@@ -19,27 +20,6 @@
 #define D ENTRY("d", "U8", "[1]", "[0,1]")
 
 static struct weir *root;
-
-static int try_open(const char *name, uint32_t flags)
-{
-	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
-	struct weir_model *m = NULL;
-	int r;
-
-	opts.flags = flags;
-	r = weir_model_open(root, files_path(name), &opts, &m);
-	weir_model_close(m);
-	return r;
-}
-
-static struct weir_model *must_open(const char *name)
-{
-	struct weir_model *m;
-
-	if (weir_model_open(root, files_path(name), NULL, &m) < 0)
-		bail("%s", weir_error());
-	return m;
-}
 
 /* The path of the file that opening @name finds; "" if it fails. */
 static const char *resolved(const char *name)
@@ -74,7 +54,7 @@ static void an_index_joins_files(void)
 		   "{\"metadata\":{\"total_size\":9},\"weight_map\":{"
 		   "\"c\":\"s-2.safetensors\",\"b\":\"s-2.safetensors\","
 		   "\"a\":\"s-1.safetensors\"}}");
-	m = must_open("m/m.safetensors.index.json");
+	m = models_open(root, "m/m.safetensors.index.json");
 	weir_model_info(m, &info);
 	ok(info.shards == 2 && info.count == 3 && info.bytes == 9,
 	   "an index makes one model of two files");
@@ -102,7 +82,7 @@ static void unlisted_tensors_are_left_out(void)
 
 	files_text("m/part.index.json",
 		   "{\"weight_map\":{\"b\":\"s-2.safetensors\"}}");
-	m = must_open("m/part.index.json");
+	m = models_open(root, "m/part.index.json");
 	weir_model_info(m, &info);
 	ok(info.count == 1 && info.shards == 1,
 	   "a tensor that the index does not name is not part of the model");
@@ -116,7 +96,7 @@ static void unlisted_tensors_are_left_out(void)
 	files_text("m/less.index.json",
 		   "{\"weight_map\":{\"c\":\"s-8.safetensors\","
 		   "\"d\":\"s-9.safetensors\"}}");
-	m = must_open("m/less.index.json");
+	m = models_open(root, "m/less.index.json");
 	ok(weir_model_find(m, "c", &i) == 0 && i == 0 &&
 		   weir_model_find(m, "d", &i) == 0 && i == 1,
 	   "tensors after one that the index does not name keep their names and numbers");
@@ -133,7 +113,7 @@ static void the_index_places_tensors(void)
 	files_text("m/elsewhere.index.json",
 		   "{\"weight_map\":{\"a\":\"s-2.safetensors\","
 		   "\"b\":\"s-2.safetensors\"}}");
-	is_err(try_open("m/elsewhere.index.json", 0), -EBADMSG,
+	is_err(models_try(root, "m/elsewhere.index.json", 0), -EBADMSG,
 	       "elsewhere.index.json: tensor 'a' is placed in 's-2.safetensors', which does not have it",
 	       "a tensor placed in a shard that lacks it is refused");
 	files_st("m/s-4.safetensors",
@@ -141,7 +121,7 @@ static void the_index_places_tensors(void)
 	files_text("m/both.index.json",
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-4.safetensors\"}}");
-	m = must_open("m/both.index.json");
+	m = models_open(root, "m/both.index.json");
 	weir_model_info(m, &info);
 	ok(info.count == 2 && info.bytes == 4 && info.unlisted == 1,
 	   "if two shards have a tensor, that of the index counts");
@@ -153,13 +133,13 @@ static void wrong_shards_are_refused(void)
 	files_text("m/gone.index.json",
 		   "{\"weight_map\":{\"a\":\"s-1.safetensors\","
 		   "\"b\":\"s-3.safetensors\"}}");
-	is_err(try_open("m/gone.index.json", 0), -ENOENT,
+	is_err(models_try(root, "m/gone.index.json", 0), -ENOENT,
 	       "gone.index.json: its shard 's-3.safetensors' does not exist",
 	       "a missing shard is refused");
 	files_st("m/bad.safetensors", "{" A "}", 1);
 	files_text("m/bad.index.json",
 		   "{\"weight_map\":{\"a\":\"bad.safetensors\"}}");
-	is_err(try_open("m/bad.index.json", 0), -EBADMSG,
+	is_err(models_try(root, "m/bad.index.json", 0), -EBADMSG,
 	       "bad.safetensors: tensor 'a': ends at byte 2",
 	       "an error in a shard names the shard");
 }
@@ -169,9 +149,9 @@ static void a_tensor_has_one_place(void)
 	files_text("m/twice.index.json",
 		   "{\"weight_map\":{\"a\":\"s-9.safetensors\","
 		   "\"a\":\"s-1.safetensors\"}}");
-	is_err(try_open("m/twice.index.json", 0), -EBADMSG, "named twice",
-	       "a tensor placed twice is refused");
-	is_int(try_open("m/twice.index.json", WEIR_MODEL_LENIENT), 0,
+	is_err(models_try(root, "m/twice.index.json", 0), -EBADMSG,
+	       "named twice", "a tensor placed twice is refused");
+	is_int(models_try(root, "m/twice.index.json", WEIR_MODEL_LENIENT), 0,
 	       "lenient: of a tensor placed twice only the last shard is opened");
 }
 
@@ -180,7 +160,7 @@ static void an_empty_map_is_an_empty_model(void)
 	struct weir_model *m;
 
 	files_text("m/empty.index.json", "{\"weight_map\":{}}");
-	m = must_open("m/empty.index.json");
+	m = models_open(root, "m/empty.index.json");
 	is_int(weir_model_count(m), 0, "an empty map is an empty model");
 	weir_model_close(m);
 }
@@ -194,28 +174,28 @@ static void shards_have_safe_names(void)
 		   "{\"weight_map\":{\"a\":\"model.safetensors\"}}");
 	files_link("snap/model.safetensors", "../blobs/1234");
 	files_link("snap/x.safetensors.index.json", "../blobs/5678");
-	is_int(try_open("snap/x.safetensors.index.json", 0), 0,
+	is_int(models_try(root, "snap/x.safetensors.index.json", 0), 0,
 	       "links are followed, and shards are found beside the name of the index");
 	files_text("up.index.json",
 		   "{\"weight_map\":{\"a\":\"gone\",\"b\":\"../x\"}}");
-	is_err(try_open("up.index.json", 0), -EBADMSG,
+	is_err(models_try(root, "up.index.json", 0), -EBADMSG,
 	       "in tensor 'b': the shard's name '../x' is refused",
 	       "a shard with '..' in its name is refused before any is opened");
 	if (mkfifo(files_path("pipe"), 0600) < 0)
 		bail("mkfifo: %s", strerror(errno));
 	files_text("pipe.index.json", "{\"weight_map\":{\"a\":\"pipe\"}}");
-	is_err(try_open("pipe.index.json", 0), -EINVAL, "but a pipe",
+	is_err(models_try(root, "pipe.index.json", 0), -EINVAL, "but a pipe",
 	       "a shard that is a pipe is refused without waiting");
 	files_text("dir.index.json", "{\"weight_map\":{\"a\":\"snap/\"}}");
-	is_err(try_open("dir.index.json", 0), -EISDIR, "snap/",
+	is_err(models_try(root, "dir.index.json", 0), -EISDIR, "snap/",
 	       "a shard that is a directory is refused");
 	files_text("sub.index.json",
 		   "{\"weight_map\":{\"a\":\"snap/model.safetensors\"}}");
-	is_int(try_open("sub.index.json", 0), 0,
+	is_int(models_try(root, "sub.index.json", 0), 0,
 	       "a shard may be in a subdirectory");
 	files_text("self.index.json",
 		   "{\"weight_map\":{\"a\":\"self.index.json\"}}");
-	is_err(try_open("self.index.json", 0), -EOPNOTSUPP, "JSON text",
+	is_err(models_try(root, "self.index.json", 0), -EOPNOTSUPP, "JSON text",
 	       "an index is refused as a shard");
 }
 
@@ -223,12 +203,12 @@ static void an_index_has_a_bound(void)
 {
 	files_text("big.index.json", "{\"weight_map\":{}}");
 	files_truncate("big.index.json", 100000001);
-	is_err(try_open("big.index.json", 0), -EBADMSG,
+	is_err(models_try(root, "big.index.json", 0), -EBADMSG,
 	       "big.index.json: an index of 100000001 bytes; 100000000 at most",
 	       "an index of 100 000 001 bytes is refused");
 	files_truncate("big.index.json", 100000000);
-	is_err(try_open("big.index.json", 0), -EBADMSG, "found byte 0x00",
-	       "an index of 100 000 000 bytes is read");
+	is_err(models_try(root, "big.index.json", 0), -EBADMSG,
+	       "found byte 0x00", "an index of 100 000 000 bytes is read");
 }
 
 static void descriptors_may_run_out(void)
@@ -252,12 +232,12 @@ static void descriptors_may_run_out(void)
 	}
 	sprintf(text + at, "}}");
 	files_text("n/n.safetensors.index.json", text);
-	is_int(try_open("n", 0), 0, "100 shards are opened");
+	is_int(models_try(root, "n", 0), 0, "100 shards are opened");
 	getrlimit(RLIMIT_NOFILE, &old);
 	few = old;
 	few.rlim_cur = 60;
 	setrlimit(RLIMIT_NOFILE, &few);
-	is_err(try_open("n", 0), -EMFILE, "RLIMIT_NOFILE",
+	is_err(models_try(root, "n", 0), -EMFILE, "RLIMIT_NOFILE",
 	       "too few descriptors for the shards are reported with the limit");
 	setrlimit(RLIMIT_NOFILE, &old);
 	is_int(files_open(), before,
@@ -267,18 +247,19 @@ static void descriptors_may_run_out(void)
 static void directories_are_searched(void)
 {
 	files_dir("d");
-	is_err(try_open("d", 0), -ENOENT,
+	is_err(models_try(root, "d", 0), -ENOENT,
 	       "d: no *.safetensors.index.json, no *.safetensors, no *.gguf; it has no files",
 	       "an empty directory is refused");
 	files_text("d/config.json", "{}");
 	files_text("d/pytorch_model.bin", "x");
 	files_text("d/.safetensors", "x");
 	files_text("d/._model.safetensors", "x");
-	is_err(try_open("d", 0), -ENOENT,
+	is_err(models_try(root, "d", 0), -ENOENT,
 	       "it has config.json, pytorch_model.bin",
 	       "a directory without a model is refused, with a list of its files");
 	files_text("d/m.gguf", "GGUF\3   ");
-	is_err(try_open("d", 0), -EOPNOTSUPP, "m.gguf: this is a GGUF file",
+	is_err(models_try(root, "d", 0), -EOPNOTSUPP,
+	       "m.gguf: this is a GGUF file",
 	       "the one GGUF file of a directory is opened");
 	files_st("d/b.safetensors", "{" A "}", 2);
 	is_str(resolved("d"), files_path("d/b.safetensors"),
@@ -286,7 +267,7 @@ static void directories_are_searched(void)
 	is_str(resolved("d/"), files_path("d/b.safetensors"),
 	       "the path of a directory may end in a slash");
 	files_st("d/c.safetensors", "{" A "}", 2);
-	is_err(try_open("d", 0), -EINVAL,
+	is_err(models_try(root, "d", 0), -EINVAL,
 	       "one of b.safetensors, c.safetensors, m.gguf",
 	       "of two *.safetensors neither is chosen, and both are listed");
 	files_text("d/x.safetensors.index.json",
@@ -294,7 +275,7 @@ static void directories_are_searched(void)
 	is_str(resolved("d"), files_path("d/x.safetensors.index.json"),
 	       "the one index of a directory is preferred to files");
 	files_text("d/y.safetensors.index.json", "{}");
-	is_err(try_open("d", 0), -EINVAL,
+	is_err(models_try(root, "d", 0), -EINVAL,
 	       "d: 2 *.safetensors.index.json, 2 *.safetensors, 1 *.gguf",
 	       "a directory of two indexes and two files is refused");
 	files_dir("e");
@@ -310,7 +291,7 @@ static void directories_are_searched(void)
 		sprintf(name, "f/%d.safetensors", i);
 		files_text(name, "");
 	}
-	is_err(try_open("f", 0), -EINVAL,
+	is_err(models_try(root, "f", 0), -EINVAL,
 	       "0.safetensors, 1.safetensors, 2.safetensors, 3.safetensors, 4.safetensors, 5.safetensors and 4 more",
 	       "a long list of files is cut short");
 }

@@ -11,6 +11,7 @@
 #include <weir.h>
 
 #include "files.h"
+#include "models.h"
 #include "model/model.h"
 #include "tap.h"
 
@@ -23,31 +24,10 @@
 
 static struct weir *root;
 
-static int try_open(const char *name, uint32_t flags)
-{
-	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
-	struct weir_model *m = NULL;
-	int r;
-
-	opts.flags = flags;
-	r = weir_model_open(root, files_path(name), &opts, &m);
-	weir_model_close(m);
-	return r;
-}
-
-static struct weir_model *must_open(const char *name)
-{
-	struct weir_model *m;
-
-	if (weir_model_open(root, files_path(name), NULL, &m) < 0)
-		bail("%s", weir_error());
-	return m;
-}
-
 static struct weir_model *open_one(void)
 {
 	files_st("one.safetensors", ONE, 20);
-	return must_open("one.safetensors");
+	return models_open(root, "one.safetensors");
 }
 
 static void info_describes_the_file(void)
@@ -147,13 +127,13 @@ static void options_are_checked(void)
 	struct weir_model *m = (struct weir_model *)&big;
 
 	files_st("twice.safetensors", "{" A "," A "}", 4);
-	is_err(try_open("twice.safetensors", 0), -EBADMSG,
+	is_err(models_try(root, "twice.safetensors", 0), -EBADMSG,
 	       "weir_model_open: twice.safetensors: byte 66, in tensor 'a': named twice",
 	       "a model is read in strict mode by default");
-	is_int(try_open("twice.safetensors", WEIR_MODEL_LENIENT), 0,
+	is_int(models_try(root, "twice.safetensors", WEIR_MODEL_LENIENT), 0,
 	       "WEIR_MODEL_LENIENT makes the reader lenient");
-	is_err(try_open("one.safetensors", 2), -EINVAL, "unknown flags 0x2",
-	       "unknown flags are refused");
+	is_err(models_try(root, "one.safetensors", 2), -EINVAL,
+	       "unknown flags 0x2", "unknown flags are refused");
 	big.known.size = sizeof(big);
 	big.more = 1;
 	is_err(weir_model_open(root, files_path("one.safetensors"), &big.known,
@@ -172,20 +152,22 @@ static void other_files_are_refused(void)
 	files_link("zero", "/dev/zero");
 	files_link("loop", "loop");
 	files_link("there", "one.safetensors");
-	is_err(try_open("missing", 0), -ENOENT, "missing: No such file",
+	is_err(models_try(root, "missing", 0), -ENOENT, "missing: No such file",
 	       "a missing file is refused");
-	is_err(try_open("loop", 0), -ELOOP, "loop",
+	is_err(models_try(root, "loop", 0), -ELOOP, "loop",
 	       "a link to itself is refused");
-	is_err(try_open("empty", 0), -EBADMSG, "empty: a file of 0 bytes",
-	       "an empty file is refused");
-	is_err(try_open("pipe", 0), -EINVAL, "not a regular file but a pipe",
+	is_err(models_try(root, "empty", 0), -EBADMSG,
+	       "empty: a file of 0 bytes", "an empty file is refused");
+	is_err(models_try(root, "pipe", 0), -EINVAL,
+	       "not a regular file but a pipe",
 	       "a pipe is refused without waiting for its other end");
-	is_err(try_open("zero", 0), -EINVAL, "not a regular file but a device",
+	is_err(models_try(root, "zero", 0), -EINVAL,
+	       "not a regular file but a device",
 	       "a device is refused without reading it");
-	is_err(try_open("gguf.safetensors", 0), -EOPNOTSUPP,
+	is_err(models_try(root, "gguf.safetensors", 0), -EOPNOTSUPP,
 	       "gguf.safetensors: this is a GGUF file",
 	       "a file of another format is refused whatever its name");
-	is_int(try_open("there", 0), 0, "a link is followed");
+	is_int(models_try(root, "there", 0), 0, "a link is followed");
 }
 
 /* A header of @n bytes, nearly all of them spaces. */
@@ -204,28 +186,29 @@ static void spaces(const char *name, uint64_t n, size_t file_n)
 static void headers_have_bounds(void)
 {
 	spaces("header", 100, 108);
-	is_int(try_open("header", 0), 0,
+	is_int(models_try(root, "header", 0), 0,
 	       "a header that ends with the file is read");
 	spaces("header", 101, 108);
-	is_err(try_open("header", 0), -EBADMSG,
+	is_err(models_try(root, "header", 0), -EBADMSG,
 	       "header: a header of 101 bytes in a file that has 100",
 	       "a header that ends a byte after the file is refused");
 	spaces("header", 1ull << 62, 108);
-	is_err(try_open("header", 0), -EBADMSG, "4611686018427387904",
+	is_err(models_try(root, "header", 0), -EBADMSG, "4611686018427387904",
 	       "a header of 2^62 bytes is refused");
 	spaces("header", 100000000, 100000008);
-	is_int(try_open("header", 0), 0,
+	is_int(models_try(root, "header", 0), 0,
 	       "a header of 100 000 000 bytes is read");
 	spaces("header", 100000001, 108);
 	files_truncate("header", 100000009);
-	is_err(try_open("header", 0), -EBADMSG, "a header of 100000001 bytes",
+	is_err(models_try(root, "header", 0), -EBADMSG,
+	       "a header of 100000001 bytes",
 	       "a header of 100 000 001 bytes is refused");
 	files_st("cut", "{" A "}", 3);
-	is_err(try_open("cut", 0), -EBADMSG,
+	is_err(models_try(root, "cut", 0), -EBADMSG,
 	       "cut: tensor 'a': ends at byte 4 of the data, but the file has only 3",
 	       "a file that was cut short is refused, with the tensor that is incomplete");
 	files_st("more", "{" A "}", 5);
-	is_err(try_open("more", 0), -EBADMSG,
+	is_err(models_try(root, "more", 0), -EBADMSG,
 	       "more: its tensors end at byte 4 of the data, but the file has 5",
 	       "a file with bytes after the last tensor is refused");
 }
@@ -289,13 +272,13 @@ static void many_tensors_are_found(void)
 	struct weir_model *m;
 
 	write_many("many", MANY, 1);
-	m = must_open("many");
+	m = models_open(root, "many");
 	is_int(weir_model_count(m), MANY, "100 000 tensors are read");
 	is_int(misplaced(m, MANY), 0,
 	       "each of 100 000 tensors is found by its name");
 	weir_model_close(m);
 	write_many("many", MANY, 7919);
-	m = must_open("many");
+	m = models_open(root, "many");
 	is_int(misplaced(m, MANY), 0,
 	       "100 000 tensors are in the order of the data, not of the header");
 	weir_model_close(m);
@@ -330,7 +313,7 @@ static void cold_headers_are_read_directly(void)
 		skip(2, "the page cache keeps it, or no direct I/O");
 		return;
 	}
-	m = must_open("many");
+	m = models_open(root, "many");
 	is_int(misplaced(m, MANY), 0,
 	       "a long header that is not in the page cache is read");
 	ok(resident("many", &direct) < 500,
@@ -340,14 +323,14 @@ static void cold_headers_are_read_directly(void)
 
 static void models_are_counted_and_outlive_the_root(void)
 {
-	struct weir_model *m = must_open("one.safetensors"), *none;
+	struct weir_model *m = models_open(root, "one.safetensors"), *none;
 	unsigned before = files_open();
 	struct weir *other;
 	size_t i;
 
 	for (int n = 0; n < 100; n++) {
-		weir_model_close(must_open("one.safetensors"));
-		try_open("cut", 0);
+		weir_model_close(models_open(root, "one.safetensors"));
+		models_try(root, "cut", 0);
 	}
 	is_int(files_open(), before,
 	       "closed models and failed opens leak no descriptor");

@@ -40,7 +40,7 @@ WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
 				     const struct weir_tensor *t)
 	WEIR_NONNULL(1, 2);
 
-/* What a buffer is used for: a label, which weir_buf_info() reports. */
+/* The purpose of a buffer: a label that weir_buf_info() reports. */
 enum weir_usage {
 	WEIR_USAGE_ANY = 0,
 	WEIR_USAGE_WEIGHTS = 1,

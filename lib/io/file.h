@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Open files: a buffered descriptor, a direct one where O_DIRECT works, and
- * what is known about both. References are counted; a job's caller keeps one
- * for its reads.
+ * Open files: a buffered descriptor, a direct descriptor where O_DIRECT works,
+ * and the properties of both. References are counted. The caller of a job
+ * references its files until the job is done.
  */
 #ifndef WEIR__IO_FILE_H
 #define WEIR__IO_FILE_H

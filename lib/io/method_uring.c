@@ -69,7 +69,7 @@ static const struct {
 	{ 0, 0 },
 };
 
-/* What forbids the ring: a kernel setting, or the process's seccomp filter. */
+/* The setting that forbids the ring: a sysctl, or a seccomp filter. */
 static void who_forbids(char *hint, size_t room)
 {
 	char text[16] = "?";

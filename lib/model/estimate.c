@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a plan needs of each kind of memory. Nothing is allocated. */
+/* Estimates the bytes that a plan needs of each kind of memory. */
 #include <errno.h>
 #include <string.h>
 
