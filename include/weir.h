@@ -11,7 +11,9 @@
  *	tensor.h  tensors: element type, shape, and place in a buffer
  *	file.h    open files
  *	stream.h  streams (in-order queues of a device) and events
- *	model.h   models, plans, loads and weights
+ *	model.h   model files: their tensors and metadata
+ *	plan.h    plans: which tensors to load, and where
+ *	load.h    loads and weights
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -23,5 +25,7 @@
 #include <weir/file.h>
 #include <weir/stream.h>
 #include <weir/model.h>
+#include <weir/plan.h>
+#include <weir/load.h>
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include <weir/model.h>
+#include <weir/file.h>
 
 #include "core/root.h"
 

@@ -15,6 +15,8 @@
 
 #include <stdint.h>
 
+#include <weir/plan.h>
+
 #include "mem/buf.h"
 #include "model/model.h"
 

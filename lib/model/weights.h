@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <weir/load.h>
+
 #include "model/arrival.h"
 #include "model/model.h"
 #include "model/plan.h"

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Loads, which transfer the tensors of a plan, and the weights they fill. */
+#ifndef WEIR_LOAD_H
+#define WEIR_LOAD_H
+
+#include <weir/base.h>
+#include <weir/mem.h>
+#include <weir/model.h>
+#include <weir/plan.h>
+#include <weir/stream.h>
+#include <weir/tensor.h>
+
+WEIR__BEGIN
+
+struct weir_load_opts {
+	size_t size;
+	uint32_t flags; /* WEIR_LOAD_* */
+	uint32_t depth; /* most chunks of this load in flight; 0: the root's */
+	struct weir_weights *into; /* weights of an earlier load by an equal
+				   plan: load into their memory again. NULL: new
+				   memory */
+};
+WEIR__DECLARE_OPTS_INIT(weir_load_opts)
+#define WEIR_LOAD_OPTS_INIT WEIR__OPTS_INIT(weir_load_opts)
+
+/*
+ * Do not check, after the last read, whether the files have changed (device,
+ * inode, size, mtime, ctime). For files that may be renamed, linked or removed
+ * during the load.
+ */
+#define WEIR_LOAD_UNCHECKED 0x01u
+
+/*
+ * Start the load that @plan describes: allocate the memory, queue the reads in
+ * the I/O engine, and return without waiting for a read. The plan may be freed
+ * or used again at once. A load of up to 1 MiB may be copied out of the page
+ * cache on the calling thread, within the same limit as weir_stream_read().
+ *
+ * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC: as
+ * weir_plan_estimate(). With opts.into: -EBUSY: a load into it is running.
+ * -EINVAL: its plan was not equal. -ESTALE: a file that it maps was replaced.
+ * -EIO: reads of an earlier load may still write to it. Errors of
+ * weir_io_info().
+ */
+WEIR_API int weir_load_start(struct weir_plan *plan,
+			     const struct weir_load_opts *opts,
+			     struct weir_load **ret_load)
+	WEIR_NONNULL(1, 3) WEIR_NODISCARD;
+/* Takes NULL; never blocks. A load that is running continues. */
+WEIR_API void weir_load_free(struct weir_load *load);
+
+/*
+ * Get the weights, with a reference for the caller, before their bytes have
+ * arrived: weir_load_record() and weir_load_wait() report that. Tensor i of the
+ * weights is the i-th of those that the plan chose, in the order of the model.
+ */
+WEIR_API int weir_load_weights(struct weir_load *load,
+			       struct weir_weights **ret_weights)
+	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
+
+#define WEIR_ALL ((size_t)-1)
+/*
+ * Record @event: it is done when tensor @i of the weights has arrived, or with
+ * WEIR_ALL when the whole load has succeeded. -EINVAL: @i is past the end, or
+ * an event of another root.
+ */
+WEIR_API int weir_load_record(struct weir_load *load, size_t i,
+			      struct weir_event *event) WEIR_NONNULL(1, 3);
+/*
+ * Block until every tensor has arrived or failed and no read is running, apart
+ * from reads that were given up, for at most @timeout_ns. Returns 0 if all
+ * tensors have arrived, else the errno of the first failure.
+ *
+ * -ETIMEDOUT: not finished yet; the call returns it for no other reason.
+ * -ECANCELED: weir_load_cancel() was called. -ESTALE: a file has changed since
+ * the model was opened. -ETIME: a read did not end within
+ * weir_opts.read_timeout. -ESHUTDOWN: the root was closed before all reads had
+ * ended. -EIO and other errors of read(2).
+ */
+WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
+	WEIR_NONNULL(1);
+
+struct weir_progress {
+	size_t size;      /* set by the caller */
+	uint64_t bytes;   /* arrived; may be a chunk less than events say */
+	uint64_t total;   /* bytes of all tensors of the load */
+	uint64_t tensors; /* number that have arrived */
+	uint64_t failed;  /* number that have failed */
+	uint64_t count;   /* number of all */
+	int64_t elapsed;  /* ns since weir_load_start() */
+};
+/* Get the progress of the load. Never blocks. */
+WEIR_API int weir_load_progress(struct weir_load *load,
+				struct weir_progress *ret_progress)
+	WEIR_NONNULL(1, 2);
+/*
+ * Why tensor @i failed: returns the errno, or 0 if it has not failed so far.
+ * For WEIR_ALL: the first failure so far. ret_failure->number is the number of
+ * the tensor that failed; if all tensors arrived but the load failed, since a
+ * file has changed, it is weir_weights_count().
+ */
+WEIR_API int weir_load_error(struct weir_load *load, size_t i,
+			     struct weir_failure *ret_failure)
+	WEIR_NONNULL(1, 3);
+
+struct weir_load_report {
+	size_t size;        /* set by the caller */
+	uint64_t bytes;     /* of tensors that arrived */
+	uint64_t in_place;  /* bytes read directly into their final memory */
+	uint64_t staged;    /* bytes read into a slot and copied from there */
+	uint64_t buffered;  /* bytes copied out of the page cache */
+	uint64_t mapped;    /* bytes that are mapped pages of the files */
+	uint64_t over_read; /* bytes read and dropped: gaps, ends of blocks */
+	uint64_t chunks;    /* number of chunks */
+	uint64_t retries;   /* reads repeated: short, interrupted, refused */
+	uint64_t enters;    /* calls of io_uring_enter(2) during the load */
+	uint64_t staging;   /* bytes of slots at the end */
+	int64_t touch_ns;   /* time for backing fresh memory with pages: the sum
+			       of all threads, ns */
+	int64_t elapsed;    /* ns from weir_load_start() to the last tensor */
+	uint32_t io; /* WEIR_IO_URING; WEIR_IO_SYNC: no ring, or no need */
+	uint32_t fallbacks; /* number of files without O_DIRECT */
+	char note[240];     /* why it was slower than it could be, or "" */
+};
+/* How the bytes were read. Complete when weir_load_wait() has returned. */
+WEIR_API int weir_load_report(struct weir_load *load,
+			      struct weir_load_report *ret_report)
+	WEIR_NONNULL(1, 2);
+/*
+ * Cancel: start no more reads. Returns at once; reads that are running finish,
+ * and weir_load_wait() waits for them. Tensors that have not arrived fail with
+ * -ECANCELED.
+ */
+WEIR_API int weir_load_cancel(struct weir_load *load) WEIR_NONNULL(1);
+
+/*
+ * Open the model at @path, load all of its tensors into memory of @buft, and
+ * wait, all with defaults. Blocks. Has the errors of all these steps.
+ */
+WEIR_API int weir_load_all(struct weir *weir, const char *path,
+			   struct weir_buft *buft,
+			   struct weir_weights **ret_weights)
+	WEIR_NONNULL(1, 2, 3, 4) WEIR_NODISCARD;
+
+/*
+ * The number of tensors in weights. Weights own the buffers of their tensors:
+ * to keep the memory of a tensor @t longer than the weights, call
+ * weir_buf_ref(t.buf).
+ */
+WEIR_API size_t weir_weights_count(const struct weir_weights *weights)
+	WEIR_NONNULL(1);
+/*
+ * A tensor by number or by name; it exists as long as the weights. NULL: past
+ * the end, or no tensor has this name. Its bytes may not have arrived yet.
+ */
+WEIR_API const struct weir_tensor *
+weir_weights_get(const struct weir_weights *weights, size_t i) WEIR_NONNULL(1);
+WEIR_API const struct weir_tensor *
+weir_weights_find(const struct weir_weights *weights, const char *name)
+	WEIR_NONNULL(1, 2);
+/*
+ * Describe where tensor @i came from, as weir_model_tensor() does. -EINVAL:
+ * past the end.
+ */
+WEIR_API int weir_weights_entry(const struct weir_weights *weights, size_t i,
+				struct weir_entry *ret_entry)
+	WEIR_NONNULL(1, 3);
+/* Take a reference and return @weights; drop a reference (NULL is allowed). */
+WEIR_API struct weir_weights *weir_weights_ref(struct weir_weights *weights)
+	WEIR_NONNULL(1);
+WEIR_API void weir_weights_free(struct weir_weights *weights);
+
+enum weir_digest {
+	WEIR_DIGEST_XXH3 = 0,  /* XXH3-128, big-endian: 16 bytes */
+	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
+};
+/*
+ * Compute the digest of tensor @i from the bytes in memory. Blocks until the
+ * tensor has arrived, then while it computes. Returns the size of the digest in
+ * bytes. -EINVAL: @i is past the end, or @kind is not an enum weir_digest.
+ * -ENOMEM: no memory to copy device memory through. If the tensor failed to
+ * load: its error.
+ */
+WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
+				 enum weir_digest kind, uint8_t ret_digest[32])
+	WEIR_NONNULL(1, 4);
+
+WEIR__END
+
+#endif
