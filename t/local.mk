@@ -48,6 +48,7 @@ T_C_TESTS = \
 	%D%/pool.t \
 	%D%/pool-gap.t \
 	%D%/engine.t \
+	%D%/engine-rows.t \
 	%D%/owner.t \
 	%D%/borrow.t \
 	%D%/late-job.t \
@@ -152,6 +153,8 @@ T_LEAKS = %D%/leaks.c
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
+T_ROWS = %D%/rows.c %D%/rows.h
+%C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
