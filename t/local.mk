@@ -264,7 +264,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t \
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
@@ -291,6 +291,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
