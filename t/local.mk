@@ -48,6 +48,7 @@ T_C_TESTS = \
 	%D%/pool.t \
 	%D%/pool-gap.t \
 	%D%/engine.t \
+	%D%/engine-rows.t \
 	%D%/owner.t \
 	%D%/borrow.t \
 	%D%/late-job.t \
@@ -152,6 +153,8 @@ T_LEAKS = %D%/leaks.c
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
+T_ROWS = %D%/rows.c %D%/rows.h
+%C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
@@ -261,7 +264,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t \
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
@@ -288,6 +291,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)

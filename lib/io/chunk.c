@@ -12,7 +12,11 @@
  *
  * Extents to one device that are close together in the file are merged into one
  * chunk as long as it fits a slot: one read, and one scatter copy.
+ *
+ * Extents with rows or a conversion are cut after as many rows or elements as
+ * fit a slot, for a device with their converted elements.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "core/error.h"
@@ -21,6 +25,7 @@
 #include "alloc/slots.h"
 #include "dev/backend.h"
 #include "io/chunk.h"
+#include "mem/convert.h"
 
 /* Reading a gap of this size costs less than a second read. */
 #define MAX_GAP (64u << 10)
@@ -67,11 +72,91 @@ static uint64_t shift_of(const struct weir__job *job,
 	return ((uintptr_t)e->addr % chunk + chunk - e->off % chunk) % chunk;
 }
 
+static uint64_t converted(const struct weir__extent *e, uint64_t bytes)
+{
+	const struct weir__convert *c = e->convert;
+
+	return c ? bytes / c->src_bytes * c->dst_bytes : bytes;
+}
+
+/* The parts of an extent that no chunk divides: rows, or elements. */
+static struct weir__rows parts_of(const struct weir__extent *e)
+{
+	struct weir__rows parts = { .n = e->rows,
+				    .width = e->width,
+				    .pitch = e->file_pitch };
+
+	if (e->rows <= 1) {
+		parts.width = parts.pitch = e->convert->src_bytes;
+		parts.n = e->len / parts.width;
+	}
+	parts.out = converted(e, parts.width);
+	return parts;
+}
+
+/* Bytes of the file that fit a slot, however they are aligned to blocks. */
+static uint64_t slot_room(const struct weir__extent *e, uint64_t chunk)
+{
+	uint64_t extra = e->buffered ? 0 : 2 * weir__slot_unit(e->file);
+
+	if (e->dev && e->convert)
+		extra += WEIR__RESULT_ALIGN;
+	return chunk > extra ? chunk - extra : 0;
+}
+
+/* Bytes of the file from one chunk to the next; 0: not one part fits a slot. */
+static uint64_t unpack_step(const struct weir__extent *e, uint64_t chunk)
+{
+	struct weir__rows parts = parts_of(e);
+	uint64_t result = e->dev && e->convert ? parts.out : 0;
+	uint64_t room = slot_room(e, chunk);
+
+	if (room < parts.width + result)
+		return 0;
+	return ((room - parts.width - result) / (parts.pitch + result) + 1) *
+	       parts.pitch;
+}
+
+static void unpack_chunk(const struct weir__extent *e, uint64_t chunk,
+			 uint64_t k, struct weir__chunk *ret)
+{
+	uint64_t step = unpack_step(e, chunk);
+
+	ret->in_place = false;
+	ret->lo = k * step;
+	ret->hi = e->len - ret->lo > step ? ret->lo + step : e->len;
+}
+
+static int check_unpack(const struct weir__job *job,
+			const struct weir__extent *e, uint64_t chunk)
+{
+	if (job->write)
+		return weir__fail(
+			-EINVAL,
+			"%s: rows and conversions are for reads, not for writes",
+			e->file->base);
+	assert(e->rows <= 1 ||
+	       (e->width > 0 && e->file_pitch >= e->width &&
+		e->mem_pitch >= converted(e, e->width) &&
+		e->len == (e->rows - 1) * e->file_pitch + e->width));
+	assert(!e->convert ||
+	       (e->rows > 1 ? e->width : e->len) % e->convert->src_bytes == 0);
+	if (unpack_step(e, chunk))
+		return 0;
+	return weir__fail(
+		-EINVAL,
+		"%s: a row has %llu bytes, and %llu in memory; a chunk has %llu",
+		e->file->base, (unsigned long long)parts_of(e).width,
+		(unsigned long long)parts_of(e).out, (unsigned long long)chunk);
+}
+
 static uint64_t count_chunks(const struct weir__job *job,
 			     const struct weir__extent *e, uint64_t chunk)
 {
 	uint64_t end = e->off + e->len, lo, hi;
 
+	if (e->unpack)
+		return count_units(0, e->len, unpack_step(e, chunk));
 	if (!e->block) {
 		uint64_t shift = shift_of(job, e, chunk);
 
@@ -84,7 +169,9 @@ static uint64_t count_chunks(const struct weir__job *job,
 
 static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 {
-	for (size_t i = 0; i < job->n_ext; i++) {
+	int r = 0;
+
+	for (size_t i = 0; i < job->n_ext && !r; i++) {
 		struct weir__extent *e = &job->ext[i];
 
 		if (job->write && !e->file->writable)
@@ -94,16 +181,20 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 		if (job->write || chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
-		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
+		e->unpack = e->rows > 1 || e->convert;
+		e->block = e->buffered || e->unpack ? 0
+						    : block_of(e, chunk_bytes);
 		e->n_merged = 1;
+		if (e->unpack)
+			r = check_unpack(job, e, chunk_bytes);
 	}
-	return 0;
+	return r;
 }
 
 static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 {
 	return a->dev && a->dev == b->dev && a->file == b->file &&
-	       a->buffered == b->buffered;
+	       a->buffered == b->buffered && !a->unpack && !b->unpack;
 }
 
 /* The offset in the file where a slot that begins with @e ends. */
@@ -187,6 +278,10 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		e = next;
 	ret->extent = *hint = e;
 	k = number - e->first;
+	if (e->unpack) {
+		unpack_chunk(e, chunk, k, ret);
+		return;
+	}
 	lo = e->off;
 	hi = e->off + e->len;
 	ret->in_place = e->buffered && !e->dev;
@@ -230,4 +325,27 @@ uint64_t weir__chunk_sum(const struct weir__extent *e)
 	for (uint32_t k = 0; k < e->n_merged; k++)
 		n += e[k].len;
 	return n;
+}
+
+struct weir__rows weir__chunk_rows(const struct weir__extent *e, uint64_t lo,
+				   uint64_t hi)
+{
+	struct weir__rows rows = { .n = 1, .width = hi - lo };
+
+	if (e->rows > 1) {
+		rows.pitch = e->file_pitch;
+		rows.n = (hi - lo + rows.pitch - 1) / rows.pitch;
+		rows.width = e->width;
+		rows.addr = e->addr + lo / rows.pitch * e->mem_pitch;
+	} else {
+		rows.addr = e->addr + converted(e, lo);
+	}
+	rows.out = converted(e, rows.width);
+	return rows;
+}
+
+uint64_t weir__chunk_data_end(const struct weir__extent *e, uint64_t hi)
+{
+	return e->rows > 1 && hi < e->len ? hi - (e->file_pitch - e->width)
+					  : hi;
 }

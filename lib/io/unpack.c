@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/unpack.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/sys.h"
+#include "mem/convert.h"
+
+/*
+ * What is read before it is unpacked: it stays in the cache of the CPU, and fits
+ * a thread's stack.
+ */
+#define PIECE (64u << 10)
+/* Reading a larger gap takes longer than one more call. */
+#define MAX_GAP (16u << 10)
+
+static void unpack_bytes(const struct weir__extent *e, unsigned char *dst,
+			 const unsigned char *src, uint64_t n)
+{
+	if (e->convert)
+		e->convert->run(dst, src, n / e->convert->src_bytes);
+	else
+		memcpy(dst, src, n);
+}
+
+void weir__unpack(const struct weir__extent *e, const struct weir__rows *rows,
+		  const unsigned char *src, unsigned char *dst,
+		  uint64_t dst_pitch)
+{
+	for (uint64_t k = 0; k < rows->n; k++)
+		unpack_bytes(e, dst + k * dst_pitch, src + k * rows->pitch,
+			     rows->width);
+}
+
+/* 1, or 0: the file ends before the last byte; or -errno. */
+static int read_all(const struct weir_file *file, unsigned char *to, uint64_t n,
+		    uint64_t off)
+{
+	while (n) {
+		int64_t r = weir__sys_pread(file->fd, to, n, off);
+
+		if (r <= 0)
+			return (int)r;
+		to += r;
+		off += (uint64_t)r;
+		n -= (uint64_t)r;
+	}
+	return 1;
+}
+
+/* Whole elements, in pieces: a row, or a contiguous chunk. */
+static int convert_cached(const struct weir__extent *e, uint64_t n,
+			  uint64_t off, unsigned char *dst)
+{
+	const struct weir__convert *c = e->convert;
+	unsigned char piece[PIECE];
+	int r = 1;
+
+	while (n && r == 1) {
+		uint64_t take = PIECE / c->src_bytes * c->src_bytes;
+
+		take = n < take ? n : take;
+		r = read_all(e->file, piece, take, off);
+		if (r == 1)
+			unpack_bytes(e, dst, piece, take);
+		dst += take / c->src_bytes * c->dst_bytes;
+		off += take;
+		n -= take;
+	}
+	return r;
+}
+
+static bool reads_gaps(const struct weir__rows *rows)
+{
+	return rows->n > 1 && rows->pitch - rows->width <= MAX_GAP &&
+	       rows->pitch + rows->width <= PIECE;
+}
+
+/* Each row by a call of its own. */
+static int rows_cached(const struct weir__extent *e,
+		       const struct weir__rows *rows, uint64_t off,
+		       unsigned char *dst, uint64_t dst_pitch)
+{
+	int r = 1;
+
+	for (uint64_t k = 0; k < rows->n && r == 1; k++) {
+		uint64_t from = off + k * rows->pitch;
+
+		r = e->convert ? convert_cached(e, rows->width, from, dst)
+			       : read_all(e->file, dst, rows->width, from);
+		dst += dst_pitch;
+	}
+	return r;
+}
+
+/* As many rows as fit a piece by one call, with the gaps between them. */
+static int spans_cached(const struct weir__extent *e,
+			const struct weir__rows *rows, uint64_t off,
+			unsigned char *dst, uint64_t dst_pitch)
+{
+	unsigned char piece[PIECE];
+	struct weir__rows some = *rows;
+	int r = 1;
+
+	for (uint64_t k = 0; k < rows->n && r == 1; k += some.n) {
+		some.n = (PIECE - rows->width) / rows->pitch + 1;
+		if (some.n > rows->n - k)
+			some.n = rows->n - k;
+		r = read_all(e->file, piece,
+			     (some.n - 1) * rows->pitch + rows->width,
+			     off + k * rows->pitch);
+		if (r == 1)
+			weir__unpack(e, &some, piece, dst + k * dst_pitch,
+				     dst_pitch);
+	}
+	return r;
+}
+
+int weir__unpack_cached(const struct weir__extent *e,
+			const struct weir__rows *rows, uint64_t off,
+			unsigned char *dst, uint64_t dst_pitch)
+{
+	return reads_gaps(rows) ? spans_cached(e, rows, off, dst, dst_pitch)
+				: rows_cached(e, rows, off, dst, dst_pitch);
+}
+
+uint64_t weir__unpack_cached_gaps(const struct weir__rows *rows)
+{
+	return reads_gaps(rows) ? (rows->n - 1) * (rows->pitch - rows->width)
+				: 0;
+}
