@@ -407,13 +407,11 @@ static int call_clear(struct weir_tensor *t)
 
 /* Numbers 10, 11 .. 49 of a load: ten bytes each. */
 static bool next_of_load(struct weir__access *access, uint64_t lo, uint64_t hi,
-			 uint64_t from, uint64_t *ret_number)
+			 uint64_t *cursor, uint64_t *ret_number)
 {
-	uint64_t n = lo / 10 + 10;
+	uint64_t n = lo / 10 + 10 + (*cursor)++;
 
 	(void)access;
-	if (n < from)
-		n = from;
 	if ((n - 10) * 10 >= hi)
 		return false;
 	*ret_number = n;

@@ -217,7 +217,7 @@ static void loads(void)
 	fails(weir_load_error, load, WEIR_ALL, &f);
 	fails(weir_load_report, load, &report);
 	fails(weir_load_cancel, load);
-	fails(weir_load_all, weir, path, buft, &w);
+	fails(weir_load_all, weir, path, buft, NULL, &w);
 	returns(0, weir_weights_count, weights);
 	returns(NULL, weir_weights_get, weights, 0);
 	returns(NULL, weir_weights_find, weights, "a");

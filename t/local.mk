@@ -78,7 +78,7 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/memory.t \
-	%D%/plan.t \
+	%D%/plan.t %D%/target.t %D%/slice.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
@@ -136,6 +136,7 @@ T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
+T_CUTS = %D%/cuts.c %D%/cuts.h
 T_STREAMS = %D%/streams.c %D%/streams.h
 T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
 T_LEAKS = %D%/leaks.c
@@ -225,6 +226,8 @@ T_WRAP = -Wl,--wrap=weir__
 	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
+%C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la

@@ -19,6 +19,8 @@ struct weir_weights {
 	_Atomic uint32_t refs;
 	struct weir_model *model;
 	struct weir__layout layout;
+	size_t n_puts;         /* tensors of puts; those of targets follow */
+	size_t *by_record;     /* numbers of the targets, sorted; or NULL */
 	struct weir_buf **buf; /* layout.n_bufs, referenced; after tensor[] */
 	pthread_mutex_t lock;  /* guards arrival */
 	struct weir__arrival *arrival;
@@ -26,10 +28,11 @@ struct weir_weights {
 };
 
 /*
- * Allocate the buffers of @layout and place the tensors. @layout is moved into
- * the weights, or freed on failure. @model is referenced. Blocks.
+ * Allocate the buffers of @layout, which is of @plan, and place the tensors.
+ * @layout is moved into the weights, or freed on failure. The model is
+ * referenced, the plan is not. Blocks.
  */
-int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
+int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
 /*
  * Can a load of @model with @layout fill @w again? -EINVAL: tensors or places
