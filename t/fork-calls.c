@@ -235,6 +235,7 @@ static void values(void)
 	size_t bytes;
 
 	returns(0, weir_dtype_info, WEIR_DTYPE_U8, &info);
+	returns(0, weir_convert, WEIR_DTYPE_F32, NULL, WEIR_DTYPE_F16, NULL, 0);
 	returns(0, weir_tensor_init, &t, WEIR_DTYPE_U8, 1, &shape);
 	returns(0, weir_tensor_bytes, &t, &bytes);
 	returns(0, weir_tensor_view, &t, 0, 1, 2, &view);

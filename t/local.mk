@@ -35,6 +35,7 @@ T_C_TESTS = \
 	%D%/module.t \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
+	%D%/convert.t \
 	%D%/tensor.t \
 	%D%/avail.t \
 	%D%/arena.t \
@@ -166,6 +167,8 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
+%C%_convert_t_SOURCES = %D%/convert.c
+%C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h

@@ -87,6 +87,17 @@ struct weir_dtype_info {
 WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 			     struct weir_dtype_info *ret_info) WEIR_NONNULL(2);
 
+/*
+ * Convert @n elements, on the host: of F64, F32, F16, BF16 or any F8, to F32,
+ * F16 or BF16; the same dtype twice copies. Rounds once, to the nearest, ties to
+ * even; NaNs become quiet. The thread's floating-point environment has no
+ * influence. The addresses need not be aligned, and may not overlap. Any
+ * thread; never blocks.
+ * -EOPNOTSUPP: not offered; so with @n 0 the call asks. -EINVAL: not a dtype.
+ */
+WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
+			  const void *src, size_t n);
+
 #define WEIR_MAX_DIMS 8
 
 /*
