@@ -51,8 +51,12 @@ static void narrow(void *dst, const void *src, size_t n)
 	}
 }
 
-const struct weir__convert rows_widen = { widen, 2, 4 };
-const struct weir__convert rows_narrow = { narrow, 4, 2 };
+const struct weir__convert rows_widen = { .run = widen,
+					  .src_bytes = 2,
+					  .dst_bytes = 4 };
+const struct weir__convert rows_narrow = { .run = narrow,
+					   .src_bytes = 4,
+					   .dst_bytes = 2 };
 
 static uint64_t n_rows(const struct weir__extent *e)
 {

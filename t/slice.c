@@ -139,6 +139,72 @@ static void mapped_slices_are_views(void)
 	weir_model_close(m);
 }
 
+/* Tensor @i converted by weir_convert(), in memory of the host. */
+static bool is_converted(const struct weir_tensor *t,
+			 const struct weir_tensor *from)
+{
+	size_t bytes, from_bytes;
+	unsigned char *got, *want, *raw;
+	bool same;
+
+	if (weir_tensor_bytes(t, &bytes) < 0 ||
+	    weir_tensor_bytes(from, &from_bytes) < 0)
+		bail("%s", weir_error());
+	got = malloc(bytes + 1);
+	want = malloc(bytes + 1);
+	raw = malloc(from_bytes + 1);
+	if (weir_tensor_get(t, 0, got, bytes) < 0 ||
+	    weir_tensor_get(from, 0, raw, from_bytes) < 0 ||
+	    weir_convert(t->dtype, want, from->dtype, raw,
+			 bytes / (t->dtype == WEIR_DTYPE_F32 ? 4 : 2)) < 0)
+		bail("%s", weir_error());
+	same = !memcmp(got, want, bytes);
+	free(got);
+	free(want);
+	free(raw);
+	return same;
+}
+
+static void tensors_are_converted(const struct weir_slice *s)
+{
+	static const enum weir_dtype to[] = { WEIR_DTYPE_F32, WEIR_DTYPE_F16,
+					      WEIR_DTYPE_BF16 };
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w, *converted;
+	size_t wrong = 0;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("BF16", 2, 700 * 1000, "700,1000");
+	add_shape("F8_E4M3", 1, 500 * 3001, "500,3001");
+	add_shape("F32", 4, 3 * 5 * 7, "3,5,7");
+	add_shape("F64", 8, 64 * 64, "64,64");
+	add_shape("I32", 4, 9 * 9, "9,9");
+	m = model();
+	o.slice = s;
+	w = load_with(m, NULL, kind, &o);
+	for (size_t k = 0; k < 3; k++) {
+		o.dtype = to[k];
+		converted = load_with(m, NULL, kind, &o);
+		for (size_t i = 0; i < 4; i++) {
+			const struct weir_tensor *t =
+				weir_weights_get(converted, i);
+
+			wrong += t->dtype != (uint32_t)to[k] ||
+				 !is_converted(t, weir_weights_get(w, i));
+		}
+		wrong += weir_weights_get(converted, 4)->dtype !=
+			 WEIR_DTYPE_I32;
+		weir_weights_free(converted);
+	}
+	is_int(wrong, 0,
+	       "%s are converted to F32, F16 and BF16, integers are not",
+	       s ? "slices of floating-point tensors"
+		 : "floating-point tensors");
+	weir_weights_free(w);
+	weir_model_close(m);
+}
+
 static void wrong_slices_are_refused(void)
 {
 	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
@@ -267,6 +333,9 @@ int main(void)
 	slices_of_long_rows();
 	only_the_slice_is_read();
 	mapped_slices_are_views();
+	tensors_are_converted(NULL);
+	tensors_are_converted(
+		&(struct weir_slice){ .dim = 1, .start = 2, .n = 3 });
 	wrong_slices_are_refused();
 	a_capacity_takes_whole_layers();
 	a_plan_has_an_alignment();

@@ -253,11 +253,3 @@ int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
 	cut->mem_pitch = pitch;
 	return 0;
 }
-
-__attribute__((weak)) const struct weir__convert *
-weir__convert_find(uint32_t from, uint32_t to)
-{
-	(void)from;
-	(void)to;
-	return NULL;
-} /* TEMP */
