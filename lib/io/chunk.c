@@ -10,8 +10,9 @@
  * those two are staged. Other extents, and all to a device, are staged as a
  * whole. Extents that go through the page cache to host memory need neither.
  *
- * Extents to one device that are close together in the file are merged into one
- * chunk as long as it fits a slot: one read, and one scatter copy.
+ * Extents that are close together in the file are merged into one chunk: all to
+ * one device, as long as it fits a slot, for one read and one scatter copy; and
+ * small ones to host memory, where the chunk is unpacked.
  *
  * Extents with rows or a conversion are cut after as many rows or elements as
  * fit a slot, for a device with their converted elements.
@@ -31,6 +32,12 @@
 #define MAX_GAP (64u << 10)
 /* Below this, one staged read is cheaper than three, and fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
+/*
+ * A chunk of extents to host memory: enough that the costs of a chunk do not
+ * matter, and few enough that several copiers have work.
+ */
+#define GATHERED_BYTES (1u << 20)
+#define MAX_GATHERED 512u
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 {
@@ -191,10 +198,16 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 	return r;
 }
 
+/* To host memory an extent of this size is read alone, or in place. */
+static bool is_single(const struct weir__extent *e)
+{
+	return e->unpack || (!e->dev && e->len >= SMALL_EXTENT);
+}
+
 static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 {
-	return a->dev && a->dev == b->dev && a->file == b->file &&
-	       a->buffered == b->buffered && !a->unpack && !b->unpack;
+	return a->dev == b->dev && a->file == b->file &&
+	       a->buffered == b->buffered && !is_single(b);
 }
 
 /* The offset in the file where a slot that begins with @e ends. */
@@ -223,6 +236,12 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 	uint64_t limit = slot_end(e, chunk);
 	uint32_t k = 1;
 
+	if (is_single(e))
+		return 1;
+	if (!e->dev && n > MAX_GATHERED)
+		n = MAX_GATHERED;
+	if (!e->dev && limit > e->off + GATHERED_BYTES)
+		limit = e->off + GATHERED_BYTES;
 	for (; k < n; k++) {
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
@@ -240,11 +259,12 @@ static void merge_extents(struct weir__job *job, size_t i, uint64_t chunk)
 	struct weir__extent *e = &job->ext[i];
 	uint32_t n = count_mergeable(e, job->n_ext - i, chunk);
 
-	if (n > 1 && !job->segment)
+	if (n > 1 && e->dev && !job->segment)
 		job->segment = weir__calloc(job->n_ext, sizeof(*job->segment));
-	if (n == 1 || !job->segment)
+	if (n == 1 || (e->dev && !job->segment))
 		return;
 	e->n_merged = n;
+	e->unpack = !e->dev;
 	for (uint32_t k = 1; k < n; k++)
 		e[k].n_merged = 0;
 }
@@ -257,7 +277,7 @@ int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
-		if (e->dev && !job->write)
+		if (!job->write)
 			merge_extents(job, i, chunk_bytes);
 		e->first = n;
 		n += e->n_merged > 1 ? 1 : count_chunks(job, e, chunk_bytes);
@@ -278,13 +298,13 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		e = next;
 	ret->extent = *hint = e;
 	k = number - e->first;
-	if (e->unpack) {
+	if (e->unpack && e->n_merged == 1) {
 		unpack_chunk(e, chunk, k, ret);
 		return;
 	}
 	lo = e->off;
 	hi = e->off + e->len;
-	ret->in_place = e->buffered && !e->dev;
+	ret->in_place = e->buffered && !e->dev && !e->unpack;
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
 

@@ -68,11 +68,12 @@ struct weir__extent {
 	const struct weir__convert *convert;
 	/* Set by weir__job_start: */
 	/*
-	 * 1: not merged. More: so many extents from this one on are one chunk,
-	 * a scatter copy to the device. 0: merged into an earlier extent's.
+	 * 1: not merged. More: so many extents from this one on are one chunk:
+	 * a scatter copy to the device, or unpacked to host memory. 0: merged
+	 * into an earlier extent's.
 	 */
 	uint32_t n_merged;
-	bool unpack;    /* it has rows or a conversion: see unpack.h */
+	bool unpack;    /* its chunks are unpacked: see unpack.h */
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
