@@ -104,6 +104,34 @@ static void managed_rectangles(void)
 	weir_stream_free(s);
 }
 
+/* Copies with pitches are counted, so nothing waits until they are done. */
+static void rectangles_in_driver(void)
+{
+	static const struct weir_rect rect = { 3, 700, 300, 800, 1500 };
+	struct weir_tensor a = on_gpu(weir, N);
+	struct weir_file *file = temp_file(weir, N, 5);
+	struct weir_stream *s = gpu_stream(weir, "managed", 0);
+	struct weir_event *ev = new_event(weir, 0);
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(native, &a, 0, N, 1));
+	is_int(weir_stream_read_2d(native, file, 0, &a, &rect), 0,
+	       "a read of a rectangle on a native stream returns when its copies are queued");
+	fake.release();
+	must(weir_stream_sync(native, 20 * SEC));
+	fake.arm("cuMemcpy2DAsync", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_read_2d(s, file, 0, &a, &rect));
+	must(weir_stream_record(s, ev));
+	is_int(weir_stream_wait(native, ev), 0,
+	       "a wait for a rectangle of a file returns when its copies are in the driver");
+	fake.release();
+	must(weir_stream_sync(native, 20 * SEC));
+	weir_event_free(ev);
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+}
+
 static void writes(void)
 {
 	struct weir_tensor a = patterned(weir, N, 6), b = on_gpu(weir, N);
@@ -249,6 +277,7 @@ int main(void)
 		reads();
 		rectangles(native, "a native stream");
 		managed_rectangles();
+		rectangles_in_driver();
 		writes();
 		large();
 		host_memory();
