@@ -106,6 +106,9 @@ static void memory(void)
 	struct weir_tensor t = { .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor other = placed;
+	struct weir_rect rect = {
+		.width = 1, .rows = 1, .pitch = 1, .host_pitch = 1
+	};
 	struct weir_buf *b;
 	char byte = 0;
 
@@ -123,6 +126,8 @@ static void memory(void)
 	fails(weir_tensor_place, &t, buf, 0);
 	returns(NULL, weir_tensor_data, &placed);
 	fails(weir_tensors_alloc, buft, &t, 1, &b);
+	fails(weir_tensor_set_2d, &placed, &rect, &byte);
+	fails(weir_tensor_get_2d, &placed, &rect, &byte);
 	fails(weir_tensor_set, &placed, 0, &byte, 1);
 	fails(weir_tensor_get, &placed, 0, &byte, 1);
 	fails(weir_tensor_fill, &placed, 0, 1, 0);
@@ -155,6 +160,7 @@ static void streams(void)
 	fails(weir_stream_fill, stream, &t, 0, 1, 0);
 	fails(weir_stream_copy, stream, &t, &other);
 	fails(weir_stream_read, stream, file, 0, &t, 0, 1);
+	fails(weir_stream_read_2d, stream, file, 0, &t, &r);
 	fails(weir_stream_write, stream, file, 0, &t, 0, 1);
 	fails(weir_stream_call, stream, nothing, NULL);
 	fails(weir_stream_record, stream, event);

@@ -124,6 +124,12 @@ static uint64_t unpack_step(const struct weir__extent *e, uint64_t chunk)
 	       parts.pitch;
 }
 
+bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk)
+{
+	return unpack_step(e, chunk) > 0 &&
+	       (e->buffered || e->file_pitch - e->width <= MAX_GAP);
+}
+
 static void unpack_chunk(const struct weir__extent *e, uint64_t chunk,
 			 uint64_t k, struct weir__chunk *ret)
 {

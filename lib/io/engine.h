@@ -165,6 +165,13 @@ struct weir__job {
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng);
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
+/*
+ * Are the rows of @e, which has all that its job's caller sets, better one
+ * extent than an extent for each? False: a row does not fit a chunk, or direct
+ * reads would read large gaps.
+ */
+bool weir__engine_joins_rows(const struct weir__engine *eng,
+			     const struct weir__extent *e);
 
 /*
  * Cut the extents and dispatch the chunks. After 0 the job belongs to the
