@@ -205,6 +205,7 @@ static void loads(void)
 	struct weir_plan *p;
 	struct weir_load *l;
 	uint8_t digest[32];
+	size_t i;
 
 	fails(weir_plan_new, model, &p);
 	fails(weir_plan_put, plan_of_all, NULL, buft, NULL);
@@ -213,6 +214,8 @@ static void loads(void)
 	fails(weir_load_weights, load, &w);
 	fails(weir_load_record, load, WEIR_ALL, event);
 	fails(weir_load_wait, load, -1);
+	fails(weir_load_next, load, -1, &i);
+	fails(weir_load_fd, load);
 	fails(weir_load_progress, load, &progress);
 	fails(weir_load_error, load, WEIR_ALL, &f);
 	fails(weir_load_report, load, &report);

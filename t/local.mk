@@ -76,6 +76,7 @@ T_C_TESTS = \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
+	%D%/load-next.t \
 	%D%/memory.t \
 	%D%/plan.t \
 	%D%/refused.t \
@@ -212,6 +213,8 @@ EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, the engine and memory.
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_next_t_SOURCES = %D%/load-next.c $(T_SAMPLE) $(T_LEAKS)
+%C%_load_next_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)

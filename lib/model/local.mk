@@ -9,6 +9,6 @@ lib_libweir_core_la_SOURCES += \
 	%D%/index.c %D%/index.h %D%/shards.c \
 	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c \
 	%D%/place.c %D%/place.h \
-	%D%/arrival.c %D%/arrival.h \
+	%D%/arrival.c %D%/arrival.h %D%/ended.c %D%/ended.h \
 	%D%/weights.c %D%/weights.h %D%/digest.c \
 	%D%/load.c %D%/load.h %D%/extents.c %D%/small.c %D%/status.c
