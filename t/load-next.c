@@ -1,75 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The queue of arrived tensors: weir_load_next and weir_load_fd. Into host
- * memory, or that of the device WEIR_T_DEVICE. This test has its own pread(2),
- * so that it can hold up the reads of the threads' method.
- */
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
+/* The queue of arrived tensors, weir_load_next; its descriptor: load-fd.c. */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <weir.h>
+#include "held.h"
 
-#include "sample.h"
-#include "tap.h"
-
-#define SEC INT64_C(1000000000)
 #define MANY 20000u
 #define CHECKS 14u /* of contract() */
 
-static char dir[] = "/var/tmp/weir-load-next-XXXXXX";
-static char path[64];
-static const char *device; /* NULL: the CPU */
-static struct weir *root;
-
-static const struct sample_tensor few[] = {
-	{ "a", "U8", 1u << 20, 1 }, { "none", "F32", 0, 4 },
-	{ "b", "U8", 1u << 20, 1 }, { "c", "U8", 1u << 20, 1 },
-	{ "d", "U8", 1u << 20, 1 }, { "nil", "F32", 0, 4 },
-};
-#define FEW (sizeof(few) / sizeof(few[0]))
-
 static struct sample_tensor many[MANY];
 static char many_names[MANY][8];
-
-/* Long reads at this offset of a file or later wait. */
-static _Atomic int64_t held_from = INT64_MAX;
-
-/* The library calls this one too. */
-__attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
-						     size_t n, off_t off)
-{
-	while (n >= 65536 && off >= atomic_load(&held_from))
-		usleep(1000);
-	return syscall(SYS_pread64, fd, buf, n, off);
-}
-
-static int fail_eventfd; /* what eventfd(2) fails with */
-
-/* In place of the C library's. */
-__attribute__((visibility("default"))) int eventfd(unsigned count, int flags)
-{
-	if (!fail_eventfd)
-		return (int)syscall(SYS_eventfd2, count, flags);
-	errno = fail_eventfd;
-	return -1;
-}
-
-static void must(int r)
-{
-	if (r < 0)
-		bail("%s", weir_error());
-}
 
 static int64_t clock_ns(clockid_t clock)
 {
@@ -77,114 +17,6 @@ static int64_t clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &ts);
 	return ts.tv_sec * SEC + ts.tv_nsec;
-}
-
-static void open_root(uint32_t io, int64_t close_timeout)
-{
-	struct weir_opts o = WEIR_OPTS_INIT;
-
-	o.io = io;
-	o.reactors = 2;
-	o.chunk = 1u << 20;
-	o.close_timeout = close_timeout;
-	must(weir_open(&o, &root));
-}
-
-static struct weir_buft *memory(void)
-{
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-
-	must(weir_dev_find(root, device ? device : "CPU", &dev));
-	must(weir_dev_buft(dev, device ? WEIR_MEM_DEVICE : WEIR_MEM_HUGE,
-			   &buft));
-	return buft;
-}
-
-/* A plan of the tensors that match @glob. */
-static struct weir_plan *plan_for(const char *glob, enum weir_way way)
-{
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
-	struct weir_model *m;
-	struct weir_plan *p;
-
-	put.way = way;
-	must(weir_model_open(root, path, NULL, &m));
-	must(weir_plan_new(m, &p));
-	must(weir_plan_put(p, glob, memory(), &put));
-	weir_model_close(m);
-	return p;
-}
-
-/* Start a load, and free the plan. */
-static struct weir_load *start(struct weir_plan *p, struct weir_weights *into)
-{
-	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
-	struct weir_load *l;
-
-	o.into = into;
-	must(weir_load_start(p, &o, &l));
-	weir_plan_free(p);
-	return l;
-}
-
-static struct weir_load *start_all(void)
-{
-	return start(plan_for(NULL, WEIR_WAY_DIRECT), NULL);
-}
-
-/* The same; no read ends before held_from is set again. */
-static struct weir_load *start_held(const char *glob)
-{
-	struct weir_plan *p = plan_for(glob, WEIR_WAY_DIRECT);
-
-	atomic_store(&held_from, 0);
-	return start(p, NULL);
-}
-
-/* The offset of tensor @name of the file at path. */
-static int64_t offset_of(const char *name)
-{
-	struct weir_entry e = { .size = sizeof(e) };
-	struct weir_model *m;
-	size_t i;
-
-	must(weir_model_open(root, path, NULL, &m));
-	must(weir_model_find(m, name, &i));
-	must(weir_model_tensor(m, i, &e));
-	weir_model_close(m);
-	return (int64_t)e.offset;
-}
-
-/* The names of up to @n tensors that arrive, "!" after those that fail. */
-static const char *arrivals(struct weir_load *l, size_t n)
-{
-	static char text[256];
-	struct weir_weights *w;
-	char *at = text;
-	size_t i = 0;
-
-	*at = '\0';
-	must(weir_load_weights(l, &w));
-	while (n--) {
-		int r = weir_load_next(l, 20 * SEC, &i);
-
-		if (r == 0 || r == -ETIMEDOUT)
-			break;
-		at += sprintf(at, "%s%s ", weir_weights_get(w, i)->name,
-			      r < 0 ? "!" : "");
-	}
-	weir_weights_free(w);
-	return text;
-}
-
-static unsigned count(const char *s, char c)
-{
-	unsigned n = 0;
-
-	for (; *s; s++)
-		n += *s == c;
-	return n;
 }
 
 static void order_of_completion(void)
@@ -245,94 +77,6 @@ static void times_out(void)
 	weir_load_free(l);
 }
 
-static bool readable(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
-}
-
-static void descriptor(void)
-{
-	struct weir_load *l;
-	unsigned wrong = 0;
-	size_t i;
-	int fd, r;
-
-	l = start_held(NULL);
-	fd = weir_load_fd(l);
-	ok(fd >= 0 && readable(fd),
-	   "the descriptor is readable while an empty tensor is not returned");
-	is_int(weir_load_fd(l), fd, "a load has one descriptor");
-	must(weir_load_next(l, 0, &i));
-	ok(readable(fd), "the descriptor is readable while tensors are left");
-	must(weir_load_next(l, 0, &i));
-	ok(!readable(fd), "the descriptor is not readable before an arrival");
-	atomic_store(&held_from, INT64_MAX);
-	do {
-		struct epoll_event got = { .events = EPOLLIN };
-		int ep = epoll_create1(EPOLL_CLOEXEC);
-
-		epoll_ctl(ep, EPOLL_CTL_ADD, fd, &got);
-		wrong += epoll_wait(ep, &got, 1, 20000) != 1;
-		close(ep);
-		r = weir_load_next(l, 0, &i);
-		wrong += r < 0;
-	} while (r > 0);
-	is_int(wrong, 0,
-	       "weir_load_next does not block when epoll_wait(2) returns");
-	ok(readable(fd), "the descriptor is readable at the end of the queue");
-	is_int(weir_load_next(l, 0, &i), 0, "the end of the queue stays");
-	weir_load_free(l);
-	is_int(fcntl(fd, F_GETFD), -1, "weir_load_free closes the descriptor");
-}
-
-static void descriptor_at_the_end(void)
-{
-	struct weir_load *l = start_all();
-
-	arrivals(l, SIZE_MAX);
-	ok(readable(weir_load_fd(l)),
-	   "a descriptor that is made at the end is readable");
-	weir_load_free(l);
-}
-
-/* A daemon that closes all descriptors, and opens files of its own. */
-static void descriptor_taken_away(void)
-{
-	struct weir_load *l;
-	int fd, pipes[2];
-
-	if (pipe(pipes) < 0)
-		bail("pipe");
-	l = start_held("[abcd]");
-	fd = weir_load_fd(l);
-	dup2(pipes[1], fd);
-	atomic_store(&held_from, INT64_MAX);
-	is_int(count(arrivals(l, FEW), ' '), 4,
-	       "tensors are returned when the program has closed the descriptor");
-	ok(!readable(pipes[0]),
-	   "the library does not write to a file with its descriptor's number");
-	weir_load_free(l);
-	ok(fcntl(fd, F_GETFD) >= 0,
-	   "the library does not close a file with its descriptor's number");
-	close(fd);
-	close(pipes[0]);
-	close(pipes[1]);
-}
-
-static void no_descriptor(void)
-{
-	struct weir_load *l = start_all();
-
-	fail_eventfd = EMFILE;
-	is_err(weir_load_fd(l), -EMFILE, "the load: eventfd, RLIMIT_NOFILE is ",
-	       "weir_load_fd names RLIMIT_NOFILE where that is reached");
-	fail_eventfd = 0;
-	ok(weir_load_fd(l) >= 0, "weir_load_fd succeeds after it has failed");
-	weir_load_free(l);
-}
-
 /* One chunk is being read, and the others are not started. */
 static void cancelled(void)
 {
@@ -370,8 +114,6 @@ static void root_closed(void)
 	names = arrivals(l, FEW + 1);
 	ok(count(names, ' ') == FEW && count(names, '!') == 4,
 	   "tensors that the close of the root gave up are returned");
-	ok(readable(weir_load_fd(l)),
-	   "the descriptor of a load can be had after its root was closed");
 	weir_load_free(l);
 	atomic_store(&held_from, INT64_MAX);
 	open_root(WEIR_IO_SYNC, 0);
@@ -597,10 +339,6 @@ static void reads_held_up(void)
 	else
 		mapped_first();
 	times_out();
-	descriptor();
-	descriptor_at_the_end();
-	descriptor_taken_away();
-	no_descriptor();
 	cancelled();
 	root_closed();
 	weir_close(root);
@@ -608,11 +346,7 @@ static void reads_held_up(void)
 
 int main(void)
 {
-	device = getenv("WEIR_T_DEVICE");
-	plan(26 + 3 * CHECKS);
-	if (!mkdtemp(dir))
-		skip_all("%s cannot be made", dir);
-	snprintf(path, sizeof(path), "%s/model.safetensors", dir);
+	held_begin(11 + 3 * CHECKS);
 	for (unsigned i = 0; i < MANY; i++) {
 		snprintf(many_names[i], sizeof(many_names[i]), "t%u", i);
 		many[i] = (struct sample_tensor){ many_names[i], "U8",
@@ -622,7 +356,5 @@ int main(void)
 	contract(WEIR_IO_AUTO, "auto: ");
 	contract(WEIR_IO_URING, "uring: ");
 	contract(WEIR_IO_SYNC, "sync: ");
-	unlink(path);
-	rmdir(dir);
-	return done_testing();
+	return held_end();
 }

@@ -77,6 +77,7 @@ T_C_TESTS = \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-next.t \
+	%D%/load-fd.t \
 	%D%/memory.t \
 	%D%/plan.t \
 	%D%/refused.t \
@@ -135,6 +136,7 @@ T_FILES = %D%/files.c %D%/files.h
 T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
+T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_STREAMS = %D%/streams.c %D%/streams.h
 T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
@@ -213,8 +215,10 @@ EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, the engine and memory.
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
-%C%_load_next_t_SOURCES = %D%/load-next.c $(T_SAMPLE) $(T_LEAKS)
+%C%_load_next_t_SOURCES = %D%/load-next.c $(T_HELD) $(T_LEAKS)
 %C%_load_next_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_HELD)
+%C%_load_fd_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)
