@@ -178,6 +178,7 @@ static void models(void)
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_entry entry = { .size = sizeof(entry) };
 	struct weir_value value = { .size = sizeof(value) };
+	struct weir_model_fd fd = { 0 };
 	struct weir_file *f;
 	struct weir_model *m;
 	size_t i;
@@ -185,6 +186,7 @@ static void models(void)
 	fails(weir_file_open, weir, path, NULL, &f);
 	fails(weir_file_info, file, &file_info);
 	fails(weir_model_open, weir, path, NULL, &m);
+	fails(weir_model_open_fds, weir, &fd, 1, NULL, &m);
 	fails(weir_model_info, model, &info);
 	returns(0, weir_model_count, model);
 	fails(weir_model_tensor, model, 0, &entry);

@@ -70,6 +70,7 @@ T_C_TESTS = \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
+	%D%/model-fds.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
 	%D%/fuzz-st.t \
@@ -171,6 +172,8 @@ T_LEAKS = %D%/leaks.c
 %C%_head_t_SOURCES = %D%/head.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
+%C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
+%C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
