@@ -91,6 +91,8 @@ static void devices(void)
 	returns(0, weir_dev_count, weir);
 	returns(NULL, weir_dev_get, weir, 0);
 	fails(weir_dev_find, weir, "CPU", &d);
+	fails(weir_dev_find_type, weir, WEIR_DEV_CPU, &d);
+	fails(weir_dev_best, weir, &d);
 	fails(weir_dev_init, weir, "CPU", &d);
 	fails(weir_dev_info, dev, &info);
 	fails(weir_dev_memory, dev, &avail, &total);

@@ -99,6 +99,21 @@ WEIR_API int weir_dev_find(struct weir *weir, const char *name,
 			   struct weir_dev **ret_dev) WEIR_NONNULL(1, 2, 3);
 
 /*
+ * Find the first device of a type.
+ * -ENODEV: there is none; the sentence is as for weir_dev_find(). -EINVAL:
+ * @type is not an enum weir_dev_type.
+ */
+WEIR_API int weir_dev_find_type(struct weir *weir, enum weir_dev_type type,
+				struct weir_dev **ret_dev) WEIR_NONNULL(1, 3);
+/*
+ * Find the device to use if the user has named none: the first GPU with memory
+ * of its own, else the first that shares the host's, else the CPU. It is not
+ * opened, so the first use may still fail.
+ */
+WEIR_API int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
+	WEIR_NONNULL(1, 2);
+
+/*
  * Find a device by "name" or "name:key=value,key=value", as a user would write
  * it. The parameters configure the device; they must be given before its first
  * use. "CPU:node=0" binds the CPU's buffers to NUMA node 0.
