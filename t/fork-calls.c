@@ -70,6 +70,14 @@ static void check(const char *name, intptr_t got, intptr_t want)
 		name(object);     \
 	} while (0)
 
+static const struct weir__backend *no_backend(const struct weir__host *host,
+					      int *ret_err)
+{
+	(void)host;
+	(void)ret_err;
+	return NULL;
+}
+
 static int nothing(void *arg)
 {
 	(void)arg;
@@ -86,6 +94,7 @@ static void devices(void)
 	struct weir_dev *d;
 	const char *s[2];
 
+	fails(weir_backend_add, weir, no_backend);
 	fails(weir_module_load, weir, "/nowhere/weir-x.so");
 	fails(weir_module_refused, weir, 0, &s[0], &s[1]);
 	returns(0, weir_dev_count, weir);

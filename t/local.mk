@@ -32,6 +32,7 @@ T_C_TESTS = \
 	%D%/root.t \
 	%D%/debug.t \
 	%D%/dev.t \
+	%D%/backend.t \
 	%D%/module.t \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
@@ -147,6 +148,8 @@ T_LEAKS = %D%/leaks.c
 %C%_root_t_SOURCES = %D%/root.c $(T_KIND)
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
+%C%_backend_t_SOURCES = %D%/backend.c $(T_TESTMOD)
+%C%_backend_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c

@@ -33,7 +33,7 @@ struct weir_dev_info {
 	const char *name; /* "CPU", "CUDA0": unique in the root, constant */
 	const char *description; /* "Intel(R) Xeon(R) ..." */
 	const char *backend;     /* "CPU", "CUDA" */
-	const char *module;      /* path of its module; NULL: built in */
+	const char *module;      /* path of its module; NULL: it has none */
 	uint32_t type;           /* enum weir_dev_type */
 	uint32_t caps;           /* WEIR_CAP_* */
 	int32_t node;            /* NUMA node; -1: unknown, or several */
@@ -69,6 +69,28 @@ enum weir_mem {
  * -ENOSPC: too many devices. Errors of open(2) and of the backend itself.
  */
 WEIR_API int weir_module_load(struct weir *weir, const char *path)
+	WEIR_NONNULL(1, 2);
+
+struct weir__backend; /* the header <weir/backend.h> has these two */
+struct weir__host;
+/*
+ * The entry of a backend. Returns its tables, which are copied; NULL, with
+ * *ret_err < 0 and a sentence by @host: it cannot be used on this machine.
+ */
+typedef const struct weir__backend *
+weir_backend_entry_fn(const struct weir__host *host, int *ret_err);
+/*
+ * Add a backend that is part of the program, and its devices. Blocks while
+ * @entry runs and finds the devices; it may not call the library, except by
+ * the functions of @host. The backend's functions must exist as long as the
+ * root and all that was made from it.
+ *
+ * A module of the same name that the search finds later is left out.
+ *
+ * -EPROTO, -EEXIST, -EBADMSG, -ENOSPC: as weir_module_load(). Errors of the
+ * backend itself.
+ */
+WEIR_API int weir_backend_add(struct weir *weir, weir_backend_entry_fn *entry)
 	WEIR_NONNULL(1, 2);
 
 /*
