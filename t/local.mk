@@ -32,6 +32,7 @@ T_C_TESTS = \
 	%D%/root.t \
 	%D%/debug.t \
 	%D%/dev.t \
+	%D%/backend.t \
 	%D%/module.t \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
@@ -72,12 +73,15 @@ T_C_TESTS = \
 	%D%/safetensors.t \
 	%D%/index.t \
 	%D%/model-open.t \
+	%D%/model-fds.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
+	%D%/load-next.t \
+	%D%/load-fd.t \
 	%D%/memory.t \
 	%D%/plan.t %D%/target.t %D%/slice.t \
 	%D%/refused.t \
@@ -136,6 +140,7 @@ T_FILES = %D%/files.c %D%/files.h
 T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
+T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_CUTS = %D%/cuts.c %D%/cuts.h
 T_STREAMS = %D%/streams.c %D%/streams.h
@@ -146,6 +151,8 @@ T_LEAKS = %D%/leaks.c
 %C%_root_t_SOURCES = %D%/root.c $(T_KIND)
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
+%C%_backend_t_SOURCES = %D%/backend.c $(T_TESTMOD)
+%C%_backend_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
@@ -175,6 +182,8 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_head_t_SOURCES = %D%/head.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
+%C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
+%C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
@@ -219,6 +228,10 @@ EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, the engine and memory.
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_next_t_SOURCES = %D%/load-next.c $(T_HELD) $(T_LEAKS)
+%C%_load_next_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_HELD)
+%C%_load_fd_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)

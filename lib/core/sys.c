@@ -238,6 +238,20 @@ uint64_t weir__sys_file_id(int fd)
 	return ((uint64_t)st.st_dev << 32 ^ st.st_ino) | 1ull << 63;
 }
 
+int weir__sys_get_flags(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 ? -errno : flags;
+}
+
+int weir__sys_dup(int fd)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return own < 0 ? -errno : own;
+}
+
 int weir__sys_set_flags(int fd, int flags)
 {
 	return fcntl(fd, F_SETFL, flags) < 0 ? -errno : 0;

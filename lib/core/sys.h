@@ -54,6 +54,10 @@ int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 int weir__sys_open(const char *path, int flags, unsigned mode);
 void weir__sys_close(int fd);
 int weir__sys_fstat(int fd, struct stat *st);
+/* The flags of the open file description (F_GETFL). */
+int weir__sys_get_flags(int fd);
+/* A duplicate that is closed at exec(3). */
+int weir__sys_dup(int fd);
 int weir__sys_stat(const char *path, struct stat *st);
 /* The path without symbolic links; @ret_real has PATH_MAX bytes. */
 int weir__sys_realpath(const char *path, char *ret_real);

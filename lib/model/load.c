@@ -393,7 +393,7 @@ static void count_down(struct weir_load *l)
 		}
 		atomic_init(&l->arrival->item[i].remaining, bytes);
 		if (!bytes)
-			atomic_fetch_add(&l->arrival->arrived, 1);
+			weir__arrival_add(l->arrival, i, 0, NULL);
 	}
 }
 
@@ -522,10 +522,7 @@ static void load_fail_start(struct weir_load *l, int err)
 	for (size_t i = 0; l->touch && i < l->weights->layout.n_bufs; i++)
 		weir__touch_stop(l->touch[i]);
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
-	for (size_t i = 0; i < a->n; i++)
-		weir__arrival_add(a, i, atomic_load(&a->item[i].remaining),
-				  cause);
-	weir__arrival_fail(a, cause);
+	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
 }
 
@@ -569,6 +566,8 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 
 void weir_load_free(struct weir_load *load)
 {
-	if (load && weir__root_is_ours(load->weir))
-		load_put(load);
+	if (!load || !weir__root_is_ours(load->weir))
+		return;
+	weir__ended_close_fd(&load->arrival->ended);
+	load_put(load);
 }
