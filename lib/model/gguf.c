@@ -21,7 +21,7 @@ struct gguf {
 	struct weir__header header;
 	struct weir__gguf_keys keys;
 	uint64_t n_tensors, n_pairs;
-	uint64_t last_off; /* of the tensor before */
+	uint64_t last_end; /* of the tensor before */
 };
 
 static int check_version(const struct weir__gguf *g, uint32_t version)
@@ -170,6 +170,7 @@ static int set_end(struct gguf *rd, const uint64_t *dims,
 			&rd->in, -EBADMSG,
 			"%llu bytes at offset %llu end after byte 2^64 - 1",
 			(ull)n / 8, (ull)rec->off);
+	rd->last_end = rec->bytes;
 	return 0;
 }
 
@@ -180,12 +181,11 @@ static int check_offset(struct gguf *rd, const struct weir__record *rec)
 			&rd->in, -EBADMSG,
 			"its offset is %llu, not a multiple of the alignment %u",
 			(ull)rec->off, rd->keys.alignment);
-	if (rec->off < rd->last_off && !rd->in.g->lenient)
+	if (rec->off < rd->last_end && !rd->in.g->lenient)
 		return weir__gguf_fail(
 			&rd->in, -EBADMSG,
-			"its offset is %llu, that of the tensor before it %llu: they are not in order",
-			(ull)rec->off, (ull)rd->last_off);
-	rd->last_off = rec->off;
+			"its offset is %llu, the tensor before it ends at %llu: they are not in order",
+			(ull)rec->off, (ull)rd->last_end);
 	return 0;
 }
 
@@ -261,16 +261,16 @@ static int check_total(const struct gguf *rd)
 	const struct weir_model *m = rd->in.m;
 	const struct weir__value *total =
 		weir__meta_find(m, "split.tensors.count");
+	bool integer = total && total->type >= WEIR_VALUE_U8 &&
+		       total->type <= WEIR_VALUE_I64;
 
 	if (!total || rd->in.g->shard + 1 < m->n_parts ||
-	    (total->type != WEIR_VALUE_STRING && total->u == m->n_recs))
+	    (integer && total->u == m->n_recs))
 		return 0;
 	return weir__fail(
 		-EBADMSG,
 		"%s: 'split.tensors.count' is %lld, but the model has %zu tensors",
-		rd->in.g->file,
-		total->type == WEIR_VALUE_STRING ? -1 : (long long)total->i,
-		m->n_recs);
+		rd->in.g->file, integer ? (long long)total->i : -1, m->n_recs);
 }
 
 static int read_all(struct gguf *rd)
