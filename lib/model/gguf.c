@@ -184,7 +184,7 @@ static int check_offset(struct gguf *rd, const struct weir__record *rec)
 	if (rec->off < rd->last_end && !rd->in.g->lenient)
 		return weir__gguf_fail(
 			&rd->in, -EBADMSG,
-			"its offset is %llu, the tensor before it ends at %llu: they are not in order",
+			"its offset is %llu, the tensor before it ends at %llu: they overlap or are not in order",
 			(ull)rec->off, (ull)rd->last_end);
 	return 0;
 }
