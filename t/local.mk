@@ -73,6 +73,7 @@ T_C_TESTS = \
 	%D%/model-open.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
+	%D%/model-gguf.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
@@ -172,6 +173,7 @@ T_LEAKS = %D%/leaks.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
+%C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
