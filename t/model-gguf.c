@@ -361,6 +361,11 @@ static void any_file_of_a_split_opens_all(void)
 	       "a directory with two splits is refused");
 	is_int(models_try(root, "s/n-00002-of-00002.gguf", 0), 0,
 	       "of two splits in a directory one is opened by name");
+	files_dir("c");
+	write_parts("c/m", 2);
+	write_parts("c/m", 3);
+	is_err(models_try(root, "c", 0), -EINVAL, "5 *.gguf: several of a kind",
+	       "a directory with splits of one name into 2 and 3 files is refused");
 }
 
 static void splits_are_complete(void)
@@ -450,7 +455,7 @@ static void short_files_are_refused(void)
 
 int main(void)
 {
-	plan(11 + 1 + 12 + 3 + 2 + 8 + 7 + 4 + 1 + 1);
+	plan(11 + 1 + 12 + 3 + 2 + 9 + 7 + 4 + 1 + 1);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
