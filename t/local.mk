@@ -22,7 +22,7 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/cli.inc %D%/safetensors.py
+	%D%/cli.inc %D%/safetensors.py %D%/gguf.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -71,11 +71,13 @@ T_C_TESTS = \
 	%D%/json.t \
 	%D%/head.t \
 	%D%/safetensors.t \
+	%D%/gguf.t \
 	%D%/index.t \
 	%D%/model-open.t \
 	%D%/model-fds.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
+	%D%/model-gguf.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
@@ -108,6 +110,7 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
@@ -180,11 +183,13 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
+%C%_gguf_t_SOURCES = %D%/gguf.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
 %C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
 %C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
+%C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
