@@ -117,6 +117,9 @@ static void memory(void)
 	struct weir_tensor t = { .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor other = placed;
+	struct weir_rect rect = {
+		.width = 1, .rows = 1, .pitch = 1, .host_pitch = 1
+	};
 	struct weir_buf *b;
 	char byte = 0;
 
@@ -134,6 +137,8 @@ static void memory(void)
 	fails(weir_tensor_place, &t, buf, 0);
 	returns(NULL, weir_tensor_data, &placed);
 	fails(weir_tensors_alloc, buft, &t, 1, &b);
+	fails(weir_tensor_set_2d, &placed, &rect, &byte);
+	fails(weir_tensor_get_2d, &placed, &rect, &byte);
 	fails(weir_tensor_set, &placed, 0, &byte, 1);
 	fails(weir_tensor_get, &placed, 0, &byte, 1);
 	fails(weir_tensor_fill, &placed, 0, 1, 0);
@@ -166,6 +171,7 @@ static void streams(void)
 	fails(weir_stream_fill, stream, &t, 0, 1, 0);
 	fails(weir_stream_copy, stream, &t, &other);
 	fails(weir_stream_read, stream, file, 0, &t, 0, 1);
+	fails(weir_stream_read_2d, stream, file, 0, &t, &r);
 	fails(weir_stream_write, stream, file, 0, &t, 0, 1);
 	fails(weir_stream_call, stream, nothing, NULL);
 	fails(weir_stream_record, stream, event);
@@ -204,6 +210,7 @@ static void models(void)
 	fails(weir_model_find, model, "a", &i);
 	fails(weir_model_meta, model, "key", &value);
 	fails(weir_model_meta_at, model, 0, &value);
+	fails(weir_model_meta_item, model, &value, 0, &value);
 	returns(NULL, weir_model_file, model, 0);
 }
 
@@ -233,7 +240,7 @@ static void loads(void)
 	fails(weir_load_error, load, WEIR_ALL, &f);
 	fails(weir_load_report, load, &report);
 	fails(weir_load_cancel, load);
-	fails(weir_load_all, weir, path, buft, &w);
+	fails(weir_load_all, weir, path, buft, NULL, &w);
 	returns(0, weir_weights_count, weights);
 	returns(NULL, weir_weights_get, weights, 0);
 	returns(NULL, weir_weights_find, weights, "a");
@@ -251,6 +258,7 @@ static void values(void)
 	size_t bytes;
 
 	returns(0, weir_dtype_info, WEIR_DTYPE_U8, &info);
+	returns(0, weir_convert, WEIR_DTYPE_F32, NULL, WEIR_DTYPE_F16, NULL, 0);
 	returns(0, weir_tensor_init, &t, WEIR_DTYPE_U8, 1, &shape);
 	returns(0, weir_tensor_bytes, &t, &bytes);
 	returns(0, weir_tensor_view, &t, 0, 1, 2, &view);

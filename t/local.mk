@@ -22,7 +22,7 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/cli.inc %D%/safetensors.py
+	%D%/cli.inc %D%/safetensors.py %D%/gguf.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -36,6 +36,7 @@ T_C_TESTS = \
 	%D%/module.t \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
+	%D%/convert.t \
 	%D%/tensor.t \
 	%D%/avail.t \
 	%D%/arena.t \
@@ -49,6 +50,7 @@ T_C_TESTS = \
 	%D%/pool.t \
 	%D%/pool-gap.t \
 	%D%/engine.t \
+	%D%/engine-rows.t \
 	%D%/owner.t \
 	%D%/borrow.t \
 	%D%/late-job.t \
@@ -69,11 +71,13 @@ T_C_TESTS = \
 	%D%/json.t \
 	%D%/head.t \
 	%D%/safetensors.t \
+	%D%/gguf.t \
 	%D%/index.t \
 	%D%/model-open.t \
 	%D%/model-fds.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
+	%D%/model-gguf.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
@@ -81,7 +85,7 @@ T_C_TESTS = \
 	%D%/load-next.t \
 	%D%/load-fd.t \
 	%D%/memory.t \
-	%D%/plan.t \
+	%D%/plan.t %D%/target.t %D%/slice.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
@@ -106,6 +110,7 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
@@ -140,6 +145,7 @@ T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
 T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
+T_CUTS = %D%/cuts.c %D%/cuts.h
 T_STREAMS = %D%/streams.c %D%/streams.h
 T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
 T_LEAKS = %D%/leaks.c
@@ -159,6 +165,8 @@ T_LEAKS = %D%/leaks.c
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
+T_ROWS = %D%/rows.c %D%/rows.h
+%C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
@@ -169,15 +177,19 @@ T_LEAKS = %D%/leaks.c
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
+%C%_convert_t_SOURCES = %D%/convert.c
+%C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
+%C%_gguf_t_SOURCES = %D%/gguf.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
 %C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
 %C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
+%C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
@@ -235,6 +247,8 @@ T_WRAP = -Wl,--wrap=weir__
 	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
+%C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
@@ -274,7 +288,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t \
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
@@ -301,6 +315,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)

@@ -55,7 +55,8 @@ WEIR_API void weir_load_free(struct weir_load *load);
 /*
  * Get the weights, with a reference for the caller, before their bytes have
  * arrived: weir_load_record() and weir_load_wait() report that. Tensor i of the
- * weights is the i-th of those that the plan chose, in the order of the model.
+ * weights is the i-th of those that weir_plan_put() chose, in the order of the
+ * model; those of weir_plan_put_tensors() follow, in the order of its targets.
  */
 WEIR_API int weir_load_weights(struct weir_load *load,
 			       struct weir_weights **ret_weights)
@@ -158,13 +159,15 @@ WEIR_API int weir_load_report(struct weir_load *load,
 WEIR_API int weir_load_cancel(struct weir_load *load) WEIR_NONNULL(1);
 
 /*
- * Open the model at @path, load all of its tensors into memory of @buft, and
- * wait, all with defaults. Blocks. Has the errors of all these steps.
+ * Open the model at @path, load all of its tensors into memory of @buft, as
+ * weir_plan_put() with @opts (NULL: defaults) places them, and wait. Blocks.
+ * Has the errors of all these steps.
  */
 WEIR_API int weir_load_all(struct weir *weir, const char *path,
 			   struct weir_buft *buft,
+			   const struct weir_put_opts *opts,
 			   struct weir_weights **ret_weights)
-	WEIR_NONNULL(1, 2, 3, 4) WEIR_NODISCARD;
+	WEIR_NONNULL(1, 2, 3, 5) WEIR_NODISCARD;
 
 /*
  * The number of tensors in weights. Weights own the buffers of their tensors:

@@ -168,6 +168,17 @@ int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off)
 	return r < 0 ? -errno : r;
 }
 
+int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off)
+{
+	struct weir__retry retry = { 0 };
+	ssize_t r;
+
+	do
+		r = preadv(fd, iov, n, (off_t)off);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
 {
 	struct iovec iov = { buf, n };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_model_open: the path is a file, an index of shards, or a directory that
- * has one of them. weir_model_open_fds: the files are open. Every file is read
- * by the reader of its format.
+ * weir_model_open: the path is a file, an index of shards, one file of a split
+ * model, or a directory that has one of them. weir_model_open_fds: the files are
+ * open. Every file is read by the reader of its format.
  */
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "core/sys.h"
 #include "model/format.h"
 #include "model/index.h"
+#include "model/split.h"
 
 /* The result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)
@@ -60,13 +61,20 @@ static int set_path(struct weir_model *m, const struct weir_file *file)
 				    file->base);
 }
 
+/* By its name @file is an index, a part of a split model, or alone. */
 static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 {
+	struct weir__split split;
 	int r = set_path(m, file);
 
-	if (r >= 0)
-		r = is_index(file->path) ? weir__index_read(m, file, lenient)
-					 : read_shard(m, file, lenient);
+	if (r < 0)
+		return r;
+	if (is_index(file->path))
+		r = weir__index_read(m, file, lenient);
+	else if (weir__split_parse(file->base, &split) && split.count > 1)
+		r = weir__split_read(m, file, &split, lenient);
+	else
+		r = read_shard(m, file, lenient);
 	return r < 0 ? r : weir__model_finish(m);
 }
 

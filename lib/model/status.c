@@ -237,21 +237,23 @@ int weir_load_report(struct weir_load *load,
 }
 
 int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
+		  const struct weir_put_opts *opts,
 		  struct weir_weights **ret_weights)
 {
-	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	struct weir_put_opts mapped = WEIR_PUT_OPTS_INIT;
 	struct weir_weights *w = NULL;
 	struct weir_load *l = NULL;
 	struct weir_model *m = NULL;
 	struct weir_plan *p = NULL;
 	int r = weir_model_open(weir, path, NULL, &m);
 
-	if (buft->desc.kind == WEIR_MEM_MAPPED)
-		put.way = WEIR_WAY_MAP;
+	mapped.way = WEIR_WAY_MAP;
+	if (!opts && buft->desc.kind == WEIR_MEM_MAPPED)
+		opts = &mapped;
 	if (r >= 0)
 		r = weir_plan_new(m, &p);
 	if (r >= 0)
-		r = weir_plan_put(p, NULL, buft, &put);
+		r = weir_plan_put(p, NULL, buft, opts);
 	if (r >= 0)
 		r = weir_load_start(p, NULL, &l);
 	if (r >= 0)
