@@ -47,14 +47,13 @@ static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 /* Unit of in-place reads, or 0 if the extent must be staged. */
 static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 {
-	uint64_t apart = (uintptr_t)e->addr - e->off;
-	uint64_t least = e->file->off_align > e->file->mem_align
-				 ? e->file->off_align
-				 : e->file->mem_align;
-	uint64_t block;
+	uint64_t apart, least, block;
 
-	if (e->dev || e->len < SMALL_EXTENT)
+	if (e->dev || e->unpack || e->len < SMALL_EXTENT)
 		return 0;
+	apart = (uintptr_t)e->addr - e->off;
+	least = e->file->off_align > e->file->mem_align ? e->file->off_align
+							: e->file->mem_align;
 	block = apart % WEIR__PAGE == 0 && least < WEIR__PAGE ? WEIR__PAGE
 							      : least;
 	if (apart % e->file->mem_align || chunk % block ||
@@ -182,9 +181,9 @@ static uint64_t count_chunks(const struct weir__job *job,
 
 static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 {
-	int r = 0;
+	int r;
 
-	for (size_t i = 0; i < job->n_ext && !r; i++) {
+	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
 
 		if (job->write && !e->file->writable)
@@ -195,13 +194,12 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
 		e->unpack = e->rows > 1 || e->convert;
-		e->block = e->buffered || e->unpack ? 0
-						    : block_of(e, chunk_bytes);
+		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
 		e->n_merged = 1;
-		if (e->unpack)
-			r = check_unpack(job, e, chunk_bytes);
+		if (e->unpack && (r = check_unpack(job, e, chunk_bytes)) < 0)
+			return r;
 	}
-	return r;
+	return 0;
 }
 
 /* To host memory an extent of this size is read alone, or in place. */

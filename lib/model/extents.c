@@ -15,8 +15,7 @@
 
 #define UNIT_BYTES (16ull << 20)
 #define MAX_UNITS 1024u     /* in one run: long runs have larger units */
-#define MAX_GAP (64u << 10) /* a gap of this size costs less than a read */
-#define MAX_ROW (256u << 10)
+#define MAX_GAP (64u << 10) /* between runs that share a decision */
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
 
 static bool goes_buffered(struct weir_file *file, enum weir_way way,
@@ -61,34 +60,28 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 	return 0;
 }
 
-/*
- * Rows that are far apart or long are extents of their own; others make one,
- * which is read with the gaps between them.
- */
+/* A run with rows makes one extent, or one for each row. */
 static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
 	const struct weir__cut *cut = &run->cut;
 	struct weir__extent *e;
-	int r = 0;
+	int r = add_extent(l, number, 0, 0, run->len, buffered);
 
-	if (cut->rows <= 1 || cut->file_pitch - cut->width > MAX_GAP ||
-	    cut->width > MAX_ROW) {
-		for (uint64_t k = 0; k < cut->rows && r >= 0; k++)
-			r = add_extent(l, number, k * cut->file_pitch,
-				       k * cut->mem_pitch, cut->width,
-				       buffered);
-		return r;
-	}
-	r = add_extent(l, number, 0, 0, run->len, buffered);
-	if (r < 0)
+	if (r < 0 || cut->rows <= 1)
 		return r;
 	e = &l->ext[l->n_ext - 1];
 	e->rows = cut->rows;
 	e->width = cut->width;
 	e->file_pitch = cut->file_pitch;
 	e->mem_pitch = cut->mem_pitch;
-	return 0;
+	if (weir__engine_joins_rows(l->eng, e))
+		return 0;
+	l->n_ext--;
+	for (uint64_t k = 0; k < cut->rows && r >= 0; k++)
+		r = add_extent(l, number, k * cut->file_pitch,
+			       k * cut->mem_pitch, cut->width, buffered);
+	return r;
 }
 
 /* A run that is longer than a unit. */

@@ -444,14 +444,15 @@ static int use_engine(struct weir_load *l)
 	l->access = weir__calloc(n_bufs, sizeof(*l->access));
 	if (!l->job || !l->touch || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
-	r = weir__load_extents(l);
+	r = weir__engine_get(l->weir, &l->eng);
+	if (r >= 0)
+		r = weir__load_extents(l);
 	if (r < 0)
 		return r;
 	r = count_copies(l);
-	if (r < 0)
-		return no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->not_in_driver));
-	return weir__engine_get(l->weir, &l->eng);
+	return r < 0 ? no_memory(l->model, l->weights->layout.n,
+				 sizeof(*l->arrival->not_in_driver))
+		     : 0;
 }
 
 static int load_prepare(struct weir_load *l, struct weir_plan *plan,
