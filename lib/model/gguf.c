@@ -332,10 +332,12 @@ static int read_header(struct gguf *rd)
 int weir__gguf_parse(struct weir_model *m, const struct weir__gguf *g)
 {
 	struct gguf rd = {
-		.in = { .g = g, .m = m, .base = m->text_len },
+		.in = { .g = g, .m = m },
 	};
-	int r = read_fixed(&rd);
+	int r = weir__gguf_begin(&rd.in);
 
+	if (r >= 0)
+		r = read_fixed(&rd);
 	if (r >= 0)
 		r = read_header(&rd);
 	if (r == -ENOMEM)
