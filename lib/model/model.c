@@ -97,6 +97,17 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
+/* In one file the reader of the format has found it. */
+static int fail_twice(const struct weir_model *m, size_t a, size_t b)
+{
+	const struct weir__record *rec = &m->rec[b];
+
+	return weir__fail(-EBADMSG, "%s: tensor '%s' is in file %u, too",
+			  m->file[rec->shard]->base,
+			  weir__quote(m->text + rec->name, rec->name_len),
+			  m->rec[a].shard + 1);
+}
+
 static int hash_names(struct weir_model *m)
 {
 	uint32_t hash[AHEAD], number;
@@ -113,6 +124,8 @@ static int hash_names(struct weir_model *m)
 			name = weir__record_str(m, number);
 			r = weir__names_put(&m->names, &name, hash[i % AHEAD],
 					    number, &number);
+			if (r > 0)
+				return fail_twice(m, number, i - AHEAD);
 		}
 		if (i < m->n_recs) {
 			name = weir__record_str(m, (uint32_t)i);
