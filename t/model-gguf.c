@@ -432,6 +432,20 @@ static void splits_are_complete(void)
 	       "a file of another format is refused as part of a split");
 }
 
+static void names_are_unique_in_all_files(void)
+{
+	for (uint16_t no = 0; no < 2; no++) {
+		begin(1, 2);
+		put_u16("split.no", no);
+		put_u16("split.count", 2);
+		put_tensor("same", 0);
+		end(no ? "t-00002-of-00002.gguf" : "t-00001-of-00002.gguf", 32);
+	}
+	is_err(models_try(root, "t-00001-of-00002.gguf", 0), -EBADMSG,
+	       "t-00002-of-00002.gguf: tensor 'same' is also in t-00001-of-00002.gguf",
+	       "a tensor that two files of a split have is refused");
+}
+
 static void names_decide_about_splits(void)
 {
 	write_part("renamed.gguf", 0, 2, 2);
@@ -484,7 +498,7 @@ static void short_files_are_refused(void)
 
 int main(void)
 {
-	plan(11 + 1 + 12 + 3 + 2 + 9 + 3 + 7 + 4 + 1 + 1);
+	plan(11 + 1 + 12 + 3 + 2 + 9 + 3 + 7 + 1 + 4 + 1 + 1);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
@@ -496,6 +510,7 @@ int main(void)
 	any_file_of_a_split_opens_all();
 	splits_from_descriptors();
 	splits_are_complete();
+	names_are_unique_in_all_files();
 	names_decide_about_splits();
 	keys_are_unique_in_each_file();
 	short_files_are_refused();

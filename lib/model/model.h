@@ -80,6 +80,7 @@ int weir__model_add_file(struct weir_model *model, struct weir_file *file);
 /*
  * All records are there, in order: shrink the arrays to what they hold, add up
  * the bytes, and build the table of names. -ENOMEM. -EOPNOTSUPP: 2^64 bytes.
+ * -EBADMSG: two shards have a tensor of the same name.
  */
 int weir__model_finish(struct weir_model *model);
 
