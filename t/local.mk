@@ -104,6 +104,7 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-slice.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
