@@ -22,7 +22,7 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/cli.inc %D%/safetensors.py
+	%D%/cli.inc %D%/safetensors.py %D%/gguf.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -32,6 +32,7 @@ T_C_TESTS = \
 	%D%/root.t \
 	%D%/debug.t \
 	%D%/dev.t \
+	%D%/backend.t \
 	%D%/module.t \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
@@ -70,14 +71,19 @@ T_C_TESTS = \
 	%D%/json.t \
 	%D%/head.t \
 	%D%/safetensors.t \
+	%D%/gguf.t \
 	%D%/index.t \
 	%D%/model-open.t \
+	%D%/model-fds.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
+	%D%/model-gguf.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
+	%D%/load-next.t \
+	%D%/load-fd.t \
 	%D%/memory.t \
 	%D%/plan.t %D%/target.t %D%/slice.t \
 	%D%/refused.t \
@@ -105,6 +111,7 @@ T_SH_TESTS = \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
 	%D%/cli-slice.sh \
+	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
@@ -137,6 +144,7 @@ T_FILES = %D%/files.c %D%/files.h
 T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
+T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_CUTS = %D%/cuts.c %D%/cuts.h
 T_STREAMS = %D%/streams.c %D%/streams.h
@@ -147,6 +155,8 @@ T_LEAKS = %D%/leaks.c
 %C%_root_t_SOURCES = %D%/root.c $(T_KIND)
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
+%C%_backend_t_SOURCES = %D%/backend.c $(T_TESTMOD)
+%C%_backend_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
@@ -174,9 +184,13 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
+%C%_gguf_t_SOURCES = %D%/gguf.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
+%C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
+%C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
+%C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
@@ -220,6 +234,10 @@ EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, the engine and memory.
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_next_t_SOURCES = %D%/load-next.c $(T_HELD) $(T_LEAKS)
+%C%_load_next_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_HELD)
+%C%_load_fd_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)

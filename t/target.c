@@ -83,6 +83,51 @@ static void tensors_go_to_their_targets(void)
 	weir_buf_free(buf);
 }
 
+/* Tensors of 1000 bytes that are in another order in memory than in the file. */
+static void small_targets_are_read_together(uint32_t way)
+{
+	struct weir_load_report rep = { .size = sizeof(rep) };
+	struct weir_tensor dst[MANY];
+	struct weir_weights *w;
+	struct weir_buf *buf;
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_load *l;
+	size_t wrong = 0;
+
+	n_tensors = 0;
+	while (n_tensors < MANY)
+		add_tensor("U8", 1, 1000);
+	m = model();
+	buf = buffer(MANY * 1024);
+	p = new_plan(m);
+	for (size_t i = 0; i < MANY; i++) {
+		struct weir_target t = target(i, &dst[i]);
+
+		t.way = way;
+		dst[i] = place(m, i, buf, (i * 7 % MANY) * 1024);
+		if (weir_plan_put_tensors(p, &t, 1) < 0)
+			bail("%s", weir_error());
+	}
+	if (weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
+	    weir_load_report(l, &rep) < 0 || weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	for (size_t i = 0; i < MANY; i += 1 + some(50))
+		wrong += cut_wrong(&dst[i], m, i, 0, 0);
+	is_int(wrong, 0,
+	       "targets in another order than the file, %s, have their bytes",
+	       way == WEIR_WAY_DIRECT ? "read directly" : "cached");
+	ok(rep.chunks < MANY / 50, "small targets, %s, share chunks",
+	   way == WEIR_WAY_DIRECT ? "read directly" : "cached");
+	is_int(rep.bytes, MANY * 1000,
+	       "a load of small targets counts all bytes");
+	weir_weights_free(w);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
 static void bytes_beside_a_target_do_not_change(void)
 {
 	struct weir_buf *buf = buffer(1u << 20);
@@ -292,6 +337,8 @@ int main(void)
 {
 	plans_begin(0);
 	tensors_go_to_their_targets();
+	small_targets_are_read_together(WEIR_WAY_DIRECT);
+	small_targets_are_read_together(WEIR_WAY_BUFFERED);
 	bytes_beside_a_target_do_not_change();
 	other_puts_leave_targets_out();
 	columns_of_a_fused_tensor_are_targets();
