@@ -110,6 +110,7 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \

@@ -187,14 +187,29 @@ static void other_puts_leave_targets_out(void)
 	weir_buf_free(buf);
 }
 
+/* Have the @n tensors of @a the digests of those of @b in reverse order? */
+static bool digests_reversed(struct weir_weights *a, struct weir_weights *b,
+			     size_t n)
+{
+	uint8_t x[32], y[32];
+
+	for (size_t i = 0; i < n; i++)
+		if (weir_weights_digest(a, i, WEIR_DIGEST_SHA256, x) != 32 ||
+		    weir_weights_digest(b, n - 1 - i, WEIR_DIGEST_SHA256, y) !=
+			    32 ||
+		    memcmp(x, y, 32))
+			return false;
+	return true;
+}
+
 /* A fused tensor of 64 rows: the columns of three tensors side by side. */
 static void columns_of_a_fused_tensor_are_targets(void)
 {
 	const int64_t shape[] = { 64, 96 };
 	struct weir_buf *buf = buffer(64 * 96 * 4 + 512);
 	struct weir_tensor fused, part[3];
-	struct weir_weights *w;
-	struct weir_plan *p;
+	struct weir_weights *w, *whole;
+	struct weir_plan *p, *puts;
 	struct weir_model *m;
 	size_t wrong = 0;
 
@@ -203,6 +218,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 		add_shape("F32", 4, 64 * 32, "64,32");
 	m = model();
 	p = new_plan(m);
+	puts = new_plan(m);
 	if (weir_tensor_init(&fused, WEIR_DTYPE_F32, 2, shape) < 0 ||
 	    weir_tensor_place(&fused, buf, 0) < 0)
 		bail("%s", weir_error());
@@ -216,6 +232,12 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	for (size_t i = 0; i < 3 && w; i++)
 		wrong += cut_wrong(&part[i], m, i, 0, 0);
 	ok(w && !wrong, "columns of one tensor are filled from three tensors");
+	put(puts, NULL, NULL, 0, 0);
+	whole = load(puts, NULL);
+	ok(w && whole && digests_reversed(w, whole, 3),
+	   "the digest of a view is that of its elements");
+	weir_weights_free(whole);
+	weir_plan_free(puts);
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);
