@@ -85,7 +85,7 @@ T_C_TESTS = \
 	%D%/load-next.t \
 	%D%/load-fd.t \
 	%D%/memory.t \
-	%D%/plan.t %D%/target.t %D%/slice.t \
+	%D%/plan.t %D%/cut.t %D%/target.t %D%/slice.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
@@ -248,6 +248,7 @@ T_WRAP = -Wl,--wrap=weir__
 	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
