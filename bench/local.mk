@@ -29,6 +29,13 @@ bench: %D%/open %D%/gguf
 EXTRA_DIST += %D%/header.py %D%/instructions.txt
 CLEANFILES += %D%/open %D%/gguf
 
+# Conversions of elements, against memcpy.
+EXTRA_PROGRAMS += %D%/convert
+%C%_convert_SOURCES = %D%/convert.c %D%/raw.c %D%/raw.h
+%C%_convert_LDADD = lib/libweir-core.la
+bench: %D%/convert
+CLEANFILES += %D%/convert
+
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir
 %C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h \

@@ -227,7 +227,7 @@ static int read_tensor(struct gguf *rd)
 	return r > 0 ? weir__gguf_fail(&rd->in, -EBADMSG, "named twice") : r;
 }
 
-/* Do the metadata agree with the names of the files? */
+/* Do the metadata agree with the names, or the order, of the files? */
 static int check_split(const struct gguf *rd)
 {
 	const struct weir__gguf *g = rd->in.g;
@@ -244,12 +244,12 @@ static int check_split(const struct gguf *rd)
 	if (parts && !keys->split)
 		return weir__fail(
 			-EBADMSG,
-			"%s: by its name this is file %u of %llu of a model, but it has no 'split.count'",
+			"%s: this is opened as file %u of %llu of a model, but it has no 'split.count'",
 			g->file, g->shard + 1, (ull)parts);
 	if (parts && (keys->split_count != parts || keys->split_no != g->shard))
 		return weir__fail(
 			-EBADMSG,
-			"%s: by its name this is file %u of %llu of a model, by its metadata file %llu of %llu",
+			"%s: this is opened as file %u of %llu of a model, but its metadata says file %llu of %llu",
 			g->file, g->shard + 1, (ull)parts,
 			(ull)keys->split_no + 1, (ull)keys->split_count);
 	return 0;

@@ -60,7 +60,8 @@ struct weir_model {
 	struct weir__value *item; /* of arrays of strings or arrays */
 	size_t n_items, cap_items;
 	uint32_t n_headers; /* begun, while the model is built */
-	uint32_t n_parts;   /* files of a split model (split.h); 0: not split */
+	uint32_t n_parts;   /* files of a split model (split.h), or several open
+			       files; 0: not split */
 	/*
 	 * Of rec. While the model is built, either empty or of the first
 	 * records, whose numbers are still right.
