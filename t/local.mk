@@ -22,7 +22,8 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/cli.inc %D%/safetensors.py
+	%D%/cli.inc %D%/safetensors.py %D%/interop/main.py \
+	%D%/interop/safetensors_files.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -105,6 +106,7 @@ T_SH_TESTS = \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
+	%D%/interop.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
