@@ -176,17 +176,19 @@ T_LEAKS = %D%/leaks.c
 
 # Fuzz targets: `make check` replays the inputs of t/corpus, `make fuzz` links
 # the same sources with libFuzzer (clang) into t/fuzz/.
-%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
-	%D%/fuzz/check.c %D%/fuzz/replay.c
-%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
-	%D%/fuzz/check.c %D%/fuzz/replay.c
+T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
+	%D%/fuzz/mutate.c %D%/fuzz/mutate_json.c %D%/fuzz/mutate_st.c \
+	$(T_SECOND)
+T_SECOND = %D%/second.h %D%/second.c %D%/second_st.c
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_FUZZ)
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_FUZZ)
 EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 fuzz:
 	@$(MKDIR_P) %D%/fuzz; \
-	for file in $(lib_libweir_core_la_SOURCES); do \
+	for file in $(T_FUZZ) $(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
 	for target in fz_st fz_index; do \
@@ -194,7 +196,7 @@ fuzz:
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
 			$(top_srcdir)/t/fuzz/$$target.c \
-			$(top_srcdir)/t/fuzz/check.c $$core $(URING_LIBS) \
+			$$core $(URING_LIBS) \
 			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
 	done
 .PHONY: fuzz

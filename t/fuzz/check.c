@@ -8,11 +8,15 @@
 #include "fuzz.h"
 #include "model/model.h"
 
+unsigned long fz_accepted;
+char fz_input[300];
+
 void fz_must(int held, const char *file, int line, const char *what)
 {
 	if (held)
 		return;
-	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
+	fprintf(stderr, "%s:%d: does not hold: %s%s\n", file, line, what,
+		fz_input);
 	abort();
 }
 

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Second readers of the formats, which share no code with the library: for tests
+ * that compare what the library finds in any bytes.
+ *
+ * They are for small files: some checks take quadratic time. A result is freed
+ * by second_free, also that of a file that is refused.
+ */
+#ifndef SECOND_H
+#define SECOND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SECOND_DIMS 8
+
+struct second_tensor {
+	char *name; /* name_len bytes, then a NUL */
+	size_t name_len;
+	char type[16]; /* as the library names it */
+	unsigned ndim;
+	uint64_t shape[SECOND_DIMS]; /* the outermost first */
+	uint64_t off;                /* in the file */
+	unsigned __int128 bytes;
+	bool fits; /* the places of the file have as many bytes */
+};
+
+struct second {
+	struct second_tensor *tensor;
+	size_t n, pairs;
+	char why[100]; /* why the file is refused */
+};
+
+/*
+ * A whole file in memory: is it valid? The reader of safetensors accepts more
+ * than the library: it compares neither ranges nor white space nor the type of
+ * unused fields, and of fields and names that occur twice the last counts, as in
+ * lenient mode.
+ */
+bool second_st(const uint8_t *bytes, size_t n, struct second *ret);
+void second_free(struct second *s);
+
+/* Is @m, which was read from the same bytes, what @s says? The first thing that
+ * differs, or NULL. */
+struct weir_model;
+const char *second_compare(const struct second *s, const struct weir_model *m);
+
+/* For the readers. A tensor to fill in, whose name has been copied. */
+struct second_tensor *second_add(struct second *s, const void *name, size_t n);
+/* Note why, and return false. */
+bool second_no(struct second *s, const char *why, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif
