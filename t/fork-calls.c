@@ -191,6 +191,7 @@ static void models(void)
 	fails(weir_model_find, model, "a", &i);
 	fails(weir_model_meta, model, "key", &value);
 	fails(weir_model_meta_at, model, 0, &value);
+	fails(weir_model_meta_item, model, &value, 0, &value);
 	returns(NULL, weir_model_file, model, 0);
 }
 

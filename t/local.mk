@@ -69,6 +69,7 @@ T_C_TESTS = \
 	%D%/json.t \
 	%D%/head.t \
 	%D%/safetensors.t \
+	%D%/gguf.t \
 	%D%/index.t \
 	%D%/model-open.t \
 	%D%/model-index.t \
@@ -168,6 +169,7 @@ T_LEAKS = %D%/leaks.c
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
+%C%_gguf_t_SOURCES = %D%/gguf.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
 	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \
 	%D%/meta.c %D%/meta.h \
 	%D%/format.c %D%/format.h %D%/formats.c %D%/header.c \
 	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
+	%D%/gguf.c %D%/gguf.h %D%/gguf_in.c %D%/gguf_in.h \
+	%D%/gguf_meta.c %D%/gguf_text.c %D%/values.c \
 	%D%/index.c %D%/index.h %D%/shards.c \
+	%D%/split.c %D%/split.h \
 	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c \
 	%D%/place.c %D%/place.h \
 	%D%/arrival.c %D%/arrival.h \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_model_open: the path is a file, an index of shards, or a directory that
- * has one of them. Every file is read by the reader of its format.
+ * weir_model_open: the path is a file, an index of shards, one file of a split
+ * model, or a directory that has one of them. Every file is read by the reader of its format.
  */
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "core/sys.h"
 #include "model/format.h"
 #include "model/index.h"
+#include "model/split.h"
 
 /* The result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)
@@ -50,16 +51,22 @@ static int read_single(struct weir_model *m, struct weir_file *file,
 	return r < 0 ? r : weir__shard_read(m, 0, lenient);
 }
 
+/* By its name @file is an index, a part of a split model, or alone. */
 static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 {
+	struct weir__split split;
 	int r;
 
 	m->path = weir__strdup(file->path);
 	if (!m->path)
 		return weir__fail(-ENOMEM, "%s: no memory for a path",
 				  file->base);
-	r = is_index(file->path) ? weir__index_read(m, file, lenient)
-				 : read_single(m, file, lenient);
+	if (is_index(file->path))
+		r = weir__index_read(m, file, lenient);
+	else if (weir__split_parse(file->base, &split) && split.count > 1)
+		r = weir__split_read(m, file, &split, lenient);
+	else
+		r = read_single(m, file, lenient);
 	return r < 0 ? r : weir__model_finish(m);
 }
 
