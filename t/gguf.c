@@ -239,7 +239,7 @@ static const struct rule rules[] = {
 	{ "a gap between two tensors", TEXT(HEAD("\2", "\0") FOUR("a", Q("\0")) FOUR("b", Q("\100"))), 128, -EBADMSG, 0,
 	  "tensor 'b': begins at byte 64 of the data, the tensors before it end at 4: there is a gap" },
 	{ "tensors in another order than their data", TEXT(HEAD("\2", "\0") FOUR("a", Q("\40")) FOUR("b", Q("\0"))), 64, -EBADMSG, 0,
-	  "in tensor 'b': its offset is 0, that of the tensor before it 32: they are not in order" },
+	  "in tensor 'b': its offset is 0, the tensor before it has [32, 36]: they are not in order" },
 	{ "two tensors of the same bytes", TEXT(HEAD("\2", "\0") FOUR("a", Q("\0")) FOUR("b", Q("\0"))), 64,
 	  -EBADMSG, -EBADMSG, "tensor 'b': begins at byte 0 of the data, the tensor before it ends at 4: they overlap" },
 	{ "two tensors that overlap", TEXT(HEAD("\2", "\0") INFO("a", "\1", Q("\41"), "\30", Q("\0")) FOUR("b", Q("\40"))), 64,

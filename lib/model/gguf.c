@@ -21,7 +21,7 @@ struct gguf {
 	struct weir__header header;
 	struct weir__gguf_keys keys;
 	uint64_t n_tensors, n_pairs;
-	uint64_t last_off; /* of the tensor before */
+	uint64_t last_off, last_end; /* of the tensor before */
 };
 
 static int check_version(const struct weir__gguf *g, uint32_t version)
@@ -180,12 +180,25 @@ static int check_offset(struct gguf *rd, const struct weir__record *rec)
 			&rd->in, -EBADMSG,
 			"its offset is %llu, not a multiple of the alignment %u",
 			(ull)rec->off, rd->keys.alignment);
-	if (rec->off < rd->last_off && !rd->in.g->lenient)
+	return 0;
+}
+
+/*
+ * Strictly, tensors are in the order of their data, empty ones too. Those that
+ * overlap are refused later.
+ */
+static int check_order(struct gguf *rd, const struct weir__record *rec)
+{
+	bool empty = rec->bytes == rec->off;
+
+	if (!rd->in.g->lenient &&
+	    (rec->off < rd->last_off || (empty && rec->off < rd->last_end)))
 		return weir__gguf_fail(
 			&rd->in, -EBADMSG,
-			"its offset is %llu, that of the tensor before it %llu: they are not in order",
-			(ull)rec->off, (ull)rd->last_off);
+			"its offset is %llu, the tensor before it has [%llu, %llu]: they are not in order",
+			(ull)rec->off, (ull)rd->last_off, (ull)rd->last_end);
 	rd->last_off = rec->off;
+	rd->last_end = rec->bytes;
 	return 0;
 }
 
@@ -202,7 +215,9 @@ static int read_place(struct gguf *rd, uint64_t *dims, struct weir__record *rec)
 		return r;
 	rec->off = weir__gguf_u64(&rd->in);
 	r = check_offset(rd, rec);
-	return r < 0 ? r : set_end(rd, dims, rec);
+	if (r >= 0)
+		r = set_end(rd, dims, rec);
+	return r < 0 ? r : check_order(rd, rec);
 }
 
 /* The name's bucket is fetched while the rest of the info is read. */
@@ -261,16 +276,16 @@ static int check_total(const struct gguf *rd)
 	const struct weir_model *m = rd->in.m;
 	const struct weir__value *total =
 		weir__meta_find(m, "split.tensors.count");
+	bool integer = total && total->type >= WEIR_VALUE_U8 &&
+		       total->type <= WEIR_VALUE_I64;
 
 	if (!total || rd->in.g->shard + 1 < m->n_parts ||
-	    (total->type != WEIR_VALUE_STRING && total->u == m->n_recs))
+	    (integer && total->u == m->n_recs))
 		return 0;
 	return weir__fail(
 		-EBADMSG,
 		"%s: 'split.tensors.count' is %lld, but the model has %zu tensors",
-		rd->in.g->file,
-		total->type == WEIR_VALUE_STRING ? -1 : (long long)total->i,
-		m->n_recs);
+		rd->in.g->file, integer ? (long long)total->i : -1, m->n_recs);
 }
 
 static int read_all(struct gguf *rd)

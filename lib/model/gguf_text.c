@@ -92,12 +92,13 @@ static bool all_crlf(const unsigned char *p, size_t n)
 
 int weir__gguf_explain(const struct weir__gguf_in *in, int r)
 {
-	const unsigned char *p = (const unsigned char *)in->m->text + in->base;
 	size_t n = in->m->text_len - in->base;
 	const struct conversion *crlf = &conversions[2], *c = conversions;
+	const unsigned char *p;
 
 	if (n < FIXED)
 		return r;
+	p = (const unsigned char *)in->m->text + in->base;
 	while (c <= crlf && !front_converted(p, n, c))
 		c++;
 	if (c > crlf && all_crlf(p, n < in->at + 8 ? n : in->at + 8))
