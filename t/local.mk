@@ -75,6 +75,7 @@ T_C_TESTS = \
 	%D%/model-index.t \
 	%D%/model-format.t \
 	%D%/fuzz-st.t \
+	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
@@ -180,9 +181,11 @@ T_LEAKS = %D%/leaks.c
 # the same sources with libFuzzer (clang) into t/fuzz/.
 T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
 	%D%/fuzz/mutate.c %D%/fuzz/mutate_json.c %D%/fuzz/mutate_st.c \
-	$(T_SECOND)
-T_SECOND = %D%/second.h %D%/second.c %D%/second_st.c
+	%D%/fuzz/mutate_gguf.c $(T_SECOND)
+T_SECOND = %D%/second.h %D%/second.c %D%/second_gguf.c %D%/second_st.c \
+	%D%/second_values.c
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_FUZZ)
+%C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_FUZZ)
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_FUZZ)
 EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
 FUZZ_CC = clang
@@ -193,7 +196,7 @@ fuzz:
 	for file in $(T_FUZZ) $(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
-	for target in fz_st fz_index; do \
+	for target in fz_st fz_gguf fz_index; do \
 		echo "  FUZZ     %D%/fuzz/$$target"; \
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \

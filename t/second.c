@@ -39,6 +39,7 @@ void second_free(struct second *s)
 	for (size_t i = 0; i < s->n; i++)
 		free(s->tensor[i].name);
 	free(s->tensor);
+	free(s->pair);
 	memset(s, 0, sizeof(*s));
 }
 
@@ -73,5 +74,7 @@ const char *second_compare(const struct second *s, const struct weir_model *m)
 		return "the number of pairs";
 	for (size_t i = 0; i < s->n && !why; i++)
 		why = compare_tensor(&s->tensor[i], m);
+	if (!why && s->pair)
+		why = second_compare_pairs(s, m);
 	return why;
 }

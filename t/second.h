@@ -26,25 +26,39 @@ struct second_tensor {
 	bool fits; /* the places of the file have as many bytes */
 };
 
+/* A pair of GGUF, in the file. */
+struct second_pair {
+	const uint8_t *key, *value; /* without its length; from its type on */
+	size_t key_len;
+};
+
 struct second {
 	struct second_tensor *tensor;
 	size_t n, pairs;
-	char why[100]; /* why the file is refused */
+	struct second_pair *pair; /* NULL: not of a GGUF file */
+	char why[100];            /* why the file is refused */
 };
 
 /*
- * A whole file in memory: is it valid? The reader of safetensors accepts more
- * than the library: it compares neither ranges nor white space nor the type of
- * unused fields, and of fields and names that occur twice the last counts, as in
- * lenient mode.
+ * A whole file in memory. Each returns whether it is valid. The reader of GGUF
+ * knows all of the library's rules. That of safetensors accepts more: it
+ * compares neither ranges nor white space nor the type of unused fields, and of
+ * fields and names that occur twice the last counts, as in lenient mode.
  */
+bool second_gguf(const uint8_t *bytes, size_t n, bool lenient,
+		 struct second *ret);
 bool second_st(const uint8_t *bytes, size_t n, struct second *ret);
 void second_free(struct second *s);
 
-/* Is @m, which was read from the same bytes, what @s says? The first thing that
- * differs, or NULL. */
+/*
+ * Is @m, which was read from the same bytes, what @s says? The first thing that
+ * differs, or NULL.
+ */
 struct weir_model;
 const char *second_compare(const struct second *s, const struct weir_model *m);
+/* A part of it: the keys and the values of GGUF, in the order of the file. */
+const char *second_compare_pairs(const struct second *s,
+				 const struct weir_model *m);
 
 /* For the readers. A tensor to fill in, whose name has been copied. */
 struct second_tensor *second_add(struct second *s, const void *name, size_t n);

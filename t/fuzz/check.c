@@ -35,7 +35,7 @@ static void check_size(const struct weir_model *m,
 	unsigned __int128 n = 1;
 	int empty = 0;
 
-	must(info && info->safetensors);
+	must(info && (info->safetensors || info->ggml >= 0));
 	must(rec->ndim <= WEIR_MAX_DIMS);
 	for (unsigned i = 0; i < rec->ndim; i++) {
 		must(shape[i] >= 0);

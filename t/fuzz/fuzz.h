@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 extern const char fz_corpus[];
+/* A small file of the corpus, of which each prefix and byte is tried. */
+extern const char fz_small[];
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 /* Change an input of this target (mutate.h). */
 struct edit;

@@ -13,6 +13,7 @@
 #include "mutate.h"
 
 const char fz_corpus[] = "index";
+const char fz_small[] = "two";
 
 /* Change one part; the text of a shard follows a number. */
 void fz_mutate(struct edit *e)

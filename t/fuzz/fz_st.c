@@ -12,6 +12,7 @@
 #include "mutate.h"
 
 const char fz_corpus[] = "st";
+const char fz_small[] = "metadata";
 
 void fz_mutate(struct edit *e)
 {

@@ -45,7 +45,8 @@ uint64_t edit_number(struct edit *e, uint64_t old);
 
 /* Change one thing in the JSON text at @at, which is all that is changed. */
 void mutate_json(struct edit *e, struct span at);
-/* Change a safetensors file. */
+/* Change a file of each format. */
 void mutate_st(struct edit *e);
+void mutate_gguf(struct edit *e);
 
 #endif

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fuzz target without a fuzzer. Each input of the corpus is a test; then
- * WEIR_T_MUTATIONS of them, always the same, unless WEIR_T_SEED is set;
- * WEIR_T_KEEP names a file for the last of them.
+ * A fuzz target without a fuzzer. Each input of the corpus is a test; then each
+ * prefix and each change of one byte of a small one; then WEIR_T_MUTATIONS
+ * mutations of all, always the same, unless WEIR_T_SEED is set. WEIR_T_KEEP names
+ * a file for the last of these.
+ *
+ * The address space is limited: a reader that allocates what a file claims fails
+ * with -ENOMEM, which no target takes for a refusal.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "../tap.h"
 #include "fuzz.h"
@@ -17,7 +23,8 @@
 #define ROOM (1u << 20)   /* for a file of the corpus */
 #define MOST_BYTES 4096u  /* of an input that is mutated */
 #define MUTATIONS 20000ul /* 1 second */
-#define AT_ONCE 6u        /* mutations of one input, at most */
+#define MEMORY (64ul << 20)
+#define AT_ONCE 6u /* mutations of one input, at most */
 
 struct input {
 	char *name;
@@ -136,12 +143,78 @@ static void mutate_all(const struct input *in, size_t n)
 	diag("%lu of %lu are accepted", fz_accepted, times);
 }
 
+static const struct input *small_one(const struct input *in, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(in[i].name, fz_small))
+			return &in[i];
+	bail("there is no %s/%s", fz_corpus, fz_small);
+	return NULL;
+}
+
+static void every_prefix(const struct input *in)
+{
+	fz_accepted = 0;
+	run(in->bytes, in->n);
+	ok(fz_accepted, "%s/%s is accepted", fz_corpus, fz_small);
+	for (size_t n = 0; n < in->n; n++) {
+		snprintf(fz_input, sizeof(fz_input),
+			 "\nthe first %zu bytes of %s/%s", n, fz_corpus,
+			 fz_small);
+		run(in->bytes, n);
+	}
+	ok(1, "each prefix of %s/%s is accepted or refused, and breaks nothing",
+	   fz_corpus, fz_small);
+}
+
+static void every_byte(const struct input *in)
+{
+	uint8_t *bytes = malloc(in->n);
+
+	memcpy(bytes, in->bytes, in->n);
+	for (size_t i = 0; i < in->n; i++) {
+		for (unsigned c = 1; c < 256; c++) {
+			bytes[i] = (uint8_t)(in->bytes[i] ^ c);
+			snprintf(fz_input, sizeof(fz_input),
+				 "\n%s/%s with 0x%02x at byte %zu", fz_corpus,
+				 fz_small, bytes[i], i);
+			run(bytes, in->n);
+		}
+		bytes[i] = in->bytes[i];
+		tap_renew();
+	}
+	free(bytes);
+	ok(1, "%s/%s with each other value of each byte breaks nothing",
+	   fz_corpus, fz_small);
+}
+
+/* Sanitizers need more addresses than there is memory. */
+static void limit_memory(void)
+{
+	const char *sanitizer = getenv("WEIR_T_SANITIZER");
+	struct rlimit limit;
+	unsigned long pages = 0;
+	FILE *f;
+
+	if (sanitizer && strcmp(sanitizer, "no"))
+		return;
+	f = fopen("/proc/self/statm", "r");
+	if (!f || fscanf(f, "%lu", &pages) != 1)
+		bail("/proc/self/statm cannot be read");
+	fclose(f);
+	getrlimit(RLIMIT_AS, &limit);
+	limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + MEMORY;
+	if (setrlimit(RLIMIT_AS, &limit) < 0)
+		bail("RLIMIT_AS: %s", strerror(errno));
+}
+
 int main(void)
 {
 	struct input *in;
 	size_t n = read_corpus(&in);
 
-	plan((unsigned)n + 2);
+	plan((unsigned)n + 5);
+	limit_memory();
 	for (size_t i = 0; i < n; i++) {
 		snprintf(fz_input, sizeof(fz_input), "\n%s/%s", fz_corpus,
 			 in[i].name);
@@ -149,6 +222,8 @@ int main(void)
 		ok(1, "%s/%s is accepted or refused, and breaks nothing",
 		   fz_corpus, in[i].name);
 	}
+	every_prefix(small_one(in, n));
+	every_byte(small_one(in, n));
 	mutate_all(in, n);
 	for (size_t i = 0; i < n; i++) {
 		free(in[i].name);
