@@ -22,7 +22,7 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/cli.inc %D%/safetensors.py %D%/interop/main.py \
+	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/safetensors_files.py
 
 # In the order of the layers, one on each line.
@@ -74,6 +74,7 @@ T_C_TESTS = \
 	%D%/model-open.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
+	%D%/model-gguf.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
@@ -105,6 +106,7 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
@@ -174,6 +176,7 @@ T_LEAKS = %D%/leaks.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
+%C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 

@@ -9,6 +9,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/progress.c %D%/progress.h \
 	%D%/signals.c %D%/signals.h \
 	%D%/devices.c %D%/inspect.c \
+	%D%/metadata.c %D%/metadata.h \
 	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_report.c \
 	%D%/digest.c %D%/digest.h \
 	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth.h \

@@ -21,7 +21,7 @@ struct gguf {
 	struct weir__header header;
 	struct weir__gguf_keys keys;
 	uint64_t n_tensors, n_pairs;
-	uint64_t last_off, last_end; /* of the tensor before */
+	uint64_t last_end; /* of the tensor before */
 };
 
 static int check_version(const struct weir__gguf *g, uint32_t version)
@@ -170,6 +170,7 @@ static int set_end(struct gguf *rd, const uint64_t *dims,
 			&rd->in, -EBADMSG,
 			"%llu bytes at offset %llu end after byte 2^64 - 1",
 			(ull)n / 8, (ull)rec->off);
+	rd->last_end = rec->bytes;
 	return 0;
 }
 
@@ -180,25 +181,11 @@ static int check_offset(struct gguf *rd, const struct weir__record *rec)
 			&rd->in, -EBADMSG,
 			"its offset is %llu, not a multiple of the alignment %u",
 			(ull)rec->off, rd->keys.alignment);
-	return 0;
-}
-
-/*
- * Strictly, tensors are in the order of their data, empty ones too. Those that
- * overlap are refused later.
- */
-static int check_order(struct gguf *rd, const struct weir__record *rec)
-{
-	bool empty = rec->bytes == rec->off;
-
-	if (!rd->in.g->lenient &&
-	    (rec->off < rd->last_off || (empty && rec->off < rd->last_end)))
+	if (rec->off < rd->last_end && !rd->in.g->lenient)
 		return weir__gguf_fail(
 			&rd->in, -EBADMSG,
-			"its offset is %llu, the tensor before it has [%llu, %llu]: they are not in order",
-			(ull)rec->off, (ull)rd->last_off, (ull)rd->last_end);
-	rd->last_off = rec->off;
-	rd->last_end = rec->bytes;
+			"its offset is %llu, the tensor before it ends at %llu: they overlap or are not in order",
+			(ull)rec->off, (ull)rd->last_end);
 	return 0;
 }
 
@@ -215,9 +202,7 @@ static int read_place(struct gguf *rd, uint64_t *dims, struct weir__record *rec)
 		return r;
 	rec->off = weir__gguf_u64(&rd->in);
 	r = check_offset(rd, rec);
-	if (r >= 0)
-		r = set_end(rd, dims, rec);
-	return r < 0 ? r : check_order(rd, rec);
+	return r < 0 ? r : set_end(rd, dims, rec);
 }
 
 /* The name's bucket is fetched while the rest of the info is read. */

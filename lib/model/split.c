@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/split.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -68,18 +67,23 @@ bool weir__split_same(const char *a, const char *b)
 	       !memcmp(a, b, x.stem);
 }
 
-/* Open and read part @i, counted from 0. @name: of any part; written to. */
+/* Change the number in the name of a part. */
+static void set_number(char *name, const struct weir__split *split, uint32_t no)
+{
+	for (char *digit = name + split->stem + DIGITS; *digit != '-';
+	     digit--) {
+		*digit = (char)('0' + no % 10);
+		no /= 10;
+	}
+}
+
+/* Open and read part @i, counted from 0. */
 static int read_part(struct weir_model *m, const struct weir_file *file,
-		     char *name, uint32_t i, bool lenient)
+		     const char *name, uint32_t i, bool lenient)
 {
 	struct weir__str str = { name, strlen(name) };
-	size_t n = str.len - strlen(m->format->suffix) - TAIL;
-	char digits[1 + DIGITS + 6];
-	int r;
+	int r = weir__shard_open(m, file, &str, i, m->n_parts);
 
-	snprintf(digits, sizeof(digits), "-%05u", i + 1);
-	memcpy(name + n, digits, 1 + DIGITS);
-	r = weir__shard_open(m, file, &str, i, m->n_parts);
 	return r < 0 ? r : weir__shard_read(m, i, lenient);
 }
 
@@ -94,8 +98,10 @@ int weir__split_read(struct weir_model *m, struct weir_file *file,
 				  file->base);
 	m->format = split->format; /* of every part */
 	m->n_parts = split->count;
-	for (uint32_t i = 0; r >= 0 && i < split->count; i++)
+	for (uint32_t i = 0; r >= 0 && i < split->count; i++) {
+		set_number(name, split, i + 1);
 		r = read_part(m, file, name, i, lenient);
+	}
 	weir__free(name);
 	return r;
 }
