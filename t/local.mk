@@ -23,7 +23,7 @@ noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
-	%D%/interop/safetensors_files.py
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares weir with the package safetensors; prints TAP.
+"""Compares weir with the packages safetensors and gguf; prints TAP.
 
 Each file that they write is opened and loaded by the command weir. Names, dtypes,
 shapes, metadata and the SHA-256 of the bytes in memory are those that were given
@@ -11,6 +11,9 @@ import subprocess
 import sys
 import traceback
 
+import numpy
+
+import gguf_files
 import safetensors_files
 
 
@@ -39,6 +42,15 @@ def same_tables(what, got, want):
         same(f"{what}: {key!r}", got[key], value)
 
 
+def rounded(values, types):
+    """F32 are written in as few digits as tell them apart; NaN as a string."""
+    def one(key, value):
+        f32 = types and types[key] in ("f32", "[f32]")
+        return numpy.float32(value).tolist() if f32 and not isinstance(
+            value, str) else value
+    return {key: one(key, value) for key, value in values.items()}
+
+
 def as_weir(model):
     """{name: (dtype, shape, SHA-256)} of a model as weir loads it."""
     loaded = weir("load", "--json", "--digest=sha256", model)
@@ -52,18 +64,21 @@ def sums(tensors):
 
 
 def compare(case):
-    """A case: its model, its tensors {name: (dtype, shape, bytes)}, and its
-    metadata as weir prints them, or None."""
-    shown = weir("inspect", "--json", *case.options, case.model)
+    """A case: its model, its tensors {name: (dtype, shape, bytes)}, its metadata,
+    and the types of these as weir writes them."""
+    shown = weir("inspect", "--json", case.model)
     same("the number of tensors", shown["count"], len(case.tensors))
-    same("warnings", shown["warnings"], [])
-    if case.metadata is not None:
-        same_tables("metadata", shown["metadata"], case.metadata)
+    same("the number of warnings", len(shown["warnings"]), case.warnings)
+    types = shown.get("metadata_types")
+    same_tables("metadata", rounded(shown["metadata"], types),
+                rounded(case.metadata, case.types))
+    if case.types:
+        same_tables("the types of metadata", types, case.types)
     same_tables("tensors", as_weir(case.model), sums(case.tensors))
 
 
 def main():
-    cases = safetensors_files.CASES
+    cases = [*safetensors_files.CASES, *gguf_files.CASES]
     failed = 0
     print(f"1..{len(cases)}", flush=True)
     for i, make in enumerate(cases):

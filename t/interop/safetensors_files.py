@@ -56,7 +56,8 @@ def make(path, tensors, metadata=None):
 
 def case(model, tensors, metadata=None):
     return SimpleNamespace(
-        model=model, options=[], metadata=metadata or {}, tensors={
+        model=model, metadata=metadata or {}, types=None, warnings=0,
+        tensors={
             name: (DTYPES[dtype][1], header_shape(dtype, shape), data)
             for name, (dtype, shape, data) in tensors.items()})
 
@@ -122,9 +123,10 @@ def synth():
     with open("synth.safetensors", "rb") as f:
         found = dict(safetensors.deserialize(f.read()))
     return SimpleNamespace(
-        model="synth.safetensors", options=[], metadata={"format": "pt"},
-        tensors={name: (t["dtype"], t["shape"], bytes(t["data"]))
-                 for name, t in found.items()})
+        model="synth.safetensors", metadata={"format": "pt"}, types=None,
+        warnings=0, tensors={
+            name: (t["dtype"], t["shape"], bytes(t["data"]))
+            for name, t in found.items()})
 
 
 CASES = [all_dtypes, odd_names, no_tensors, many, shards, synth]
