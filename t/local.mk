@@ -75,6 +75,7 @@ T_C_TESTS = \
 	%D%/model-index.t \
 	%D%/model-format.t \
 	%D%/model-gguf.t \
+	%D%/every-byte.t \
 	%D%/fuzz-st.t \
 	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
@@ -187,9 +188,11 @@ T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
 	%D%/fuzz/mutate_gguf.c $(T_SECOND)
 T_SECOND = %D%/second.h %D%/second.c %D%/second_gguf.c %D%/second_st.c \
 	%D%/second_values.c
-%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_FUZZ)
-%C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_FUZZ)
-%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_FUZZ)
+T_LIMIT = %D%/limit.c %D%/limit.h
+%C%_every_byte_t_SOURCES = %D%/every-byte.c $(T_FILES) $(T_LIMIT) $(T_SECOND)
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \

@@ -43,7 +43,7 @@ void second_free(struct second *s)
 	memset(s, 0, sizeof(*s));
 }
 
-static const char *compare_tensor(const struct second_tensor *t,
+const char *second_compare_tensor(const struct second_tensor *t,
 				  const struct weir_model *m)
 {
 	size_t i = weir__model_lookup(m, t->name, t->name_len);
@@ -73,7 +73,7 @@ const char *second_compare(const struct second *s, const struct weir_model *m)
 	if (s->pairs != m->n_meta)
 		return "the number of pairs";
 	for (size_t i = 0; i < s->n && !why; i++)
-		why = compare_tensor(&s->tensor[i], m);
+		why = second_compare_tensor(&s->tensor[i], m);
 	if (!why && s->pair)
 		why = second_compare_pairs(s, m);
 	return why;

@@ -39,13 +39,18 @@ struct second {
 	char why[100];            /* why the file is refused */
 };
 
+enum {
+	SECOND_LENIENT = 1,
+	SECOND_PART = 2 /* one of the files of a split model */
+};
+
 /*
  * A whole file in memory. Each returns whether it is valid. The reader of GGUF
  * knows all of the library's rules. That of safetensors accepts more: it
  * compares neither ranges nor white space nor the type of unused fields, and of
  * fields and names that occur twice the last counts, as in lenient mode.
  */
-bool second_gguf(const uint8_t *bytes, size_t n, bool lenient,
+bool second_gguf(const uint8_t *bytes, size_t n, unsigned flags,
 		 struct second *ret);
 bool second_st(const uint8_t *bytes, size_t n, struct second *ret);
 void second_free(struct second *s);
@@ -56,7 +61,10 @@ void second_free(struct second *s);
  */
 struct weir_model;
 const char *second_compare(const struct second *s, const struct weir_model *m);
-/* A part of it: the keys and the values of GGUF, in the order of the file. */
+/* Parts of it: one tensor ... */
+const char *second_compare_tensor(const struct second_tensor *t,
+				  const struct weir_model *m);
+/* ... and the keys and the values of GGUF, in the order of the file. */
 const char *second_compare_pairs(const struct second *s,
 				 const struct weir_model *m);
 

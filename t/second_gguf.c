@@ -43,7 +43,7 @@ struct slice {
 struct in {
 	const uint8_t *bytes, *at, *end;
 	struct second *out;
-	bool lenient;
+	bool lenient, part;
 	uint64_t align;
 	uint64_t split_count;
 	bool has_total;
@@ -292,20 +292,21 @@ static bool read_header(struct in *in)
 		good = read_pair(in);
 	for (; good && tensors; tensors--)
 		good = read_info(in);
-	if (good && in->split_count > 1)
+	if (good && !in->part && in->split_count > 1)
 		return second_no(in->out, "one of several files");
-	if (good && in->has_total && in->total != in->out->n)
+	if (good && !in->part && in->has_total && in->total != in->out->n)
 		return second_no(in->out, "another number of tensors");
 	return good && check_places(in);
 }
 
-bool second_gguf(const uint8_t *bytes, size_t n, bool lenient,
+bool second_gguf(const uint8_t *bytes, size_t n, unsigned flags,
 		 struct second *ret)
 {
 	struct in in = { .bytes = bytes, .at = bytes, .end = bytes + n };
 
 	in.out = ret;
-	in.lenient = lenient;
+	in.lenient = flags & SECOND_LENIENT;
+	in.part = flags & SECOND_PART;
 	in.align = 32;
 	memset(ret, 0, sizeof(*ret));
 	return read_header(&in);

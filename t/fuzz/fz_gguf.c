@@ -41,7 +41,7 @@ static bool read_one(const uint8_t *bytes, size_t n, bool lenient)
 	static struct weir *weir; /* for the calls that return values */
 	struct weir_model *m;
 	struct second s;
-	bool good = second_gguf(bytes, n, lenient, &s);
+	bool good = second_gguf(bytes, n, lenient ? SECOND_LENIENT : 0, &s);
 	int r;
 
 	must(weir || weir_open(NULL, &weir) == 0);

@@ -13,9 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
+#include "../limit.h"
 #include "../tap.h"
 #include "fuzz.h"
 #include "mutate.h"
@@ -188,33 +187,13 @@ static void every_byte(const struct input *in)
 	   fz_corpus, fz_small);
 }
 
-/* Sanitizers need more addresses than there is memory. */
-static void limit_memory(void)
-{
-	const char *sanitizer = getenv("WEIR_T_SANITIZER");
-	struct rlimit limit;
-	unsigned long pages = 0;
-	FILE *f;
-
-	if (sanitizer && strcmp(sanitizer, "no"))
-		return;
-	f = fopen("/proc/self/statm", "r");
-	if (!f || fscanf(f, "%lu", &pages) != 1)
-		bail("/proc/self/statm cannot be read");
-	fclose(f);
-	getrlimit(RLIMIT_AS, &limit);
-	limit.rlim_cur = pages * (unsigned long)sysconf(_SC_PAGESIZE) + MEMORY;
-	if (setrlimit(RLIMIT_AS, &limit) < 0)
-		bail("RLIMIT_AS: %s", strerror(errno));
-}
-
 int main(void)
 {
 	struct input *in;
 	size_t n = read_corpus(&in);
 
 	plan((unsigned)n + 5);
-	limit_memory();
+	limit_memory(MEMORY);
 	for (size_t i = 0; i < n; i++) {
 		snprintf(fz_input, sizeof(fz_input), "\n%s/%s", fz_corpus,
 			 in[i].name);
