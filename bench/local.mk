@@ -22,9 +22,19 @@ EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
 EXTRA_PROGRAMS += %D%/open
 %C%_open_SOURCES = %D%/open.c %D%/raw.c %D%/raw.h
 %C%_open_LDADD = lib/libweir-core.la
-bench: %D%/open
+EXTRA_PROGRAMS += %D%/gguf
+%C%_gguf_SOURCES = %D%/gguf.c %D%/raw.c %D%/raw.h
+%C%_gguf_LDADD = lib/libweir-core.la
+bench: %D%/open %D%/gguf
 EXTRA_DIST += %D%/header.py %D%/instructions.txt
-CLEANFILES += %D%/open
+CLEANFILES += %D%/open %D%/gguf
+
+# Conversions of elements, against memcpy.
+EXTRA_PROGRAMS += %D%/convert
+%C%_convert_SOURCES = %D%/convert.c %D%/raw.c %D%/raw.h
+%C%_convert_LDADD = lib/libweir-core.la
+bench: %D%/convert
+CLEANFILES += %D%/convert
 
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
 	cpu = raw_cpu();
 	begun = raw_now();
 	check(weir_open(NULL, &weir));
-	check(weir_load_all(weir, argv[1], destination(weir, device),
+	check(weir_load_all(weir, argv[1], destination(weir, device), NULL,
 			    &weights));
 	begun = raw_now() - begun;
 	cpu = raw_cpu() - cpu;

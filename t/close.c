@@ -21,7 +21,7 @@ static int load_and_close(bool weights_last)
 	if (r >= 0)
 		r = weir_dev_buft(cpu, WEIR_MEM_PLAIN, &buft);
 	if (r >= 0)
-		r = weir_load_all(root, files_path("m"), buft, &w);
+		r = weir_load_all(root, files_path("m"), buft, NULL, &w);
 	if (!weights_last)
 		weir_weights_free(w);
 	weir_close(root);

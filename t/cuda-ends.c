@@ -96,7 +96,7 @@ static void stock_make(void)
 	s->on_device = on_gpu(s->weir, 1 << 20);
 	must(weir_buf_alloc(gpu_memory(s->weir, WEIR_MEM_PINNED), 1 << 20, NULL,
 			    &s->pinned));
-	must(weir_load_all(s->weir, MODEL, s->memory, &s->weights));
+	must(weir_load_all(s->weir, MODEL, s->memory, NULL, &s->weights));
 	must(weir_stream_fill(s->stream, &s->on_device, 0, 100, 1));
 	must(weir_stream_record(s->stream, s->event));
 }
@@ -311,7 +311,7 @@ static void is_full(void)
 	step(!sample_wrong(kept[0], SALT) && !sample_wrong(kept[1], SALT));
 	fake.counts(&c);
 	before = c.device_bytes;
-	step(weir_load_all(weir, MODEL, gpu_memory(weir, WEIR_MEM_DEVICE),
+	step(weir_load_all(weir, MODEL, gpu_memory(weir, WEIR_MEM_DEVICE), NULL,
 			   &all) == -ENOMEM);
 	fake.counts(&c);
 	step(c.device_bytes == before);

@@ -26,7 +26,7 @@ static int load(struct weir *weir, struct weir_weights **ret_weights)
 
 	if (r == 0)
 		r = weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft);
-	return r == 0 ? weir_load_all(weir, MODEL, buft, ret_weights) : r;
+	return r == 0 ? weir_load_all(weir, MODEL, buft, NULL, ret_weights) : r;
 }
 
 static int whole_load(struct weir *weir, bool *ret_good)

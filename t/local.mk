@@ -33,9 +33,11 @@ T_C_TESTS = \
 	%D%/root.t \
 	%D%/debug.t \
 	%D%/dev.t \
+	%D%/backend.t \
 	%D%/module.t \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
+	%D%/convert.t \
 	%D%/tensor.t \
 	%D%/avail.t \
 	%D%/arena.t \
@@ -49,6 +51,7 @@ T_C_TESTS = \
 	%D%/pool.t \
 	%D%/pool-gap.t \
 	%D%/engine.t \
+	%D%/engine-rows.t \
 	%D%/owner.t \
 	%D%/borrow.t \
 	%D%/late-job.t \
@@ -72,6 +75,7 @@ T_C_TESTS = \
 	%D%/gguf.t \
 	%D%/index.t \
 	%D%/model-open.t \
+	%D%/model-fds.t \
 	%D%/model-index.t \
 	%D%/model-format.t \
 	%D%/model-gguf.t \
@@ -81,8 +85,10 @@ T_C_TESTS = \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
+	%D%/load-next.t \
+	%D%/load-fd.t \
 	%D%/memory.t \
-	%D%/plan.t \
+	%D%/plan.t %D%/target.t %D%/slice.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
@@ -107,6 +113,7 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
@@ -141,7 +148,9 @@ T_FILES = %D%/files.c %D%/files.h
 T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_SAMPLE = %D%/sample.c %D%/sample.h
+T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
+T_CUTS = %D%/cuts.c %D%/cuts.h
 T_STREAMS = %D%/streams.c %D%/streams.h
 T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
 T_LEAKS = %D%/leaks.c
@@ -150,6 +159,8 @@ T_LEAKS = %D%/leaks.c
 %C%_root_t_SOURCES = %D%/root.c $(T_KIND)
 %C%_debug_t_SOURCES = %D%/debug.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
+%C%_backend_t_SOURCES = %D%/backend.c $(T_TESTMOD)
+%C%_backend_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
@@ -159,6 +170,8 @@ T_LEAKS = %D%/leaks.c
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
+T_ROWS = %D%/rows.c %D%/rows.h
+%C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
@@ -169,6 +182,8 @@ T_LEAKS = %D%/leaks.c
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
+%C%_convert_t_SOURCES = %D%/convert.c
+%C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
@@ -176,6 +191,8 @@ T_LEAKS = %D%/leaks.c
 %C%_gguf_t_SOURCES = %D%/gguf.c
 %C%_index_t_SOURCES = %D%/index.c
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
+%C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
+%C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
 %C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
@@ -227,6 +244,10 @@ EXTRA_DIST += %D%/env.inc
 # Plans, loads and weights, the engine and memory.
 %C%_load_t_SOURCES = %D%/load.c $(T_SAMPLE)
 %C%_load_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_next_t_SOURCES = %D%/load-next.c $(T_HELD) $(T_LEAKS)
+%C%_load_next_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_HELD)
+%C%_load_fd_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)
@@ -237,6 +258,8 @@ T_WRAP = -Wl,--wrap=weir__
 	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
+%C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
@@ -276,7 +299,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t \
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
@@ -303,6 +326,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)

@@ -304,7 +304,7 @@ static void bytes_arrive(void)
 	write_toy("load.toy", pairs, LEN(pairs), tensors, LEN(tensors), 4200);
 	if (weir_dev_buft(weir_dev_get(root, 0), WEIR_MEM_PLAIN, &plain) < 0)
 		bail("%s", weir_error());
-	is_int(weir_load_all(root, files_path("load.toy"), plain, &w), 0,
+	is_int(weir_load_all(root, files_path("load.toy"), plain, NULL, &w), 0,
 	       "a toy model is planned and loaded");
 	is_int(weir_weights_count(w), LEN(tensors),
 	       "the weights have every tensor of a toy model");

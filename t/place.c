@@ -2,21 +2,10 @@
 /*
  * The places of tensors: puts that share buffers of the caller, and alignments. In host memory, or that of the device WEIR_T_DEVICE.
  */
-#include <weir/cuda.h>
-
 #include "model/plan.h"
 #include "plans.h"
 
 #define ROUNDS 60
-
-static uint64_t address(struct weir_buf *buf)
-{
-	uint64_t at = (uintptr_t)weir_buf_data(buf);
-
-	if (device && weir_cuda_buf_ptr(buf, &at) < 0)
-		bail("%s", weir_error());
-	return at;
-}
 
 static void puts_share_a_buffer(void)
 {

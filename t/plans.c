@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <weir/cuda.h>
+
 #include "plans.h"
 
 char dir[] = "/var/tmp/weir-place-XXXXXX";
@@ -15,6 +17,7 @@ size_t kind_align;
 struct sample_tensor tensors[MAX_TENSORS];
 char names[MAX_TENSORS][48];
 size_t n_tensors;
+static const char *shapes[MAX_TENSORS];
 static uint64_t seed = 1;
 
 uint64_t some(uint64_t below)
@@ -34,6 +37,15 @@ struct weir_buft *memory_of(const char *name, enum weir_mem which)
 	return buft;
 }
 
+uint64_t address(struct weir_buf *buf)
+{
+	uint64_t at = (uintptr_t)weir_buf_data(buf);
+
+	if (device && weir_cuda_buf_ptr(buf, &at) < 0)
+		bail("%s", weir_error());
+	return at;
+}
+
 struct weir_buf *buffer(size_t bytes)
 {
 	struct weir_buf *buf;
@@ -49,7 +61,14 @@ void add_tensor(const char *dtype, unsigned size, uint64_t count)
 	snprintf(names[n_tensors], sizeof(names[0]), "t%zu", n_tensors);
 	tensors[n_tensors] =
 		(struct sample_tensor){ names[n_tensors], dtype, count, size };
-	n_tensors++;
+	shapes[n_tensors++] = "";
+}
+
+void add_shape(const char *dtype, unsigned size, uint64_t count,
+	       const char *shape)
+{
+	add_tensor(dtype, size, count);
+	shapes[n_tensors - 1] = shape;
 }
 
 void some_tensors(size_t n, uint64_t below)
@@ -73,7 +92,8 @@ struct weir_model *model(void)
 {
 	struct weir_model *m;
 
-	sample_write(path, tensors, n_tensors, 8 * (unsigned)some(8), 1);
+	sample_write_shapes(path, tensors, shapes, n_tensors,
+			    8 * (unsigned)some(8), 1);
 	if (weir_model_open(root, path, NULL, &m) < 0)
 		bail("%s", weir_error());
 	return m;

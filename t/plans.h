@@ -42,10 +42,15 @@ int plans_end(void);
 /* The next random number below @below, of a fixed sequence. */
 uint64_t some(uint64_t below);
 struct weir_buft *memory_of(const char *name, enum weir_mem which);
+/* The address of the first byte of @buf, on its device. */
+uint64_t address(struct weir_buf *buf);
 /* A buffer of kind, each of its bytes 0xa5. */
 struct weir_buf *buffer(size_t bytes);
 
 void add_tensor(const char *dtype, unsigned size, uint64_t count);
+/* The same with a shape, as "3,4"; @count is its product. */
+void add_shape(const char *dtype, unsigned size, uint64_t count,
+	       const char *shape);
 /* A new list: @n tensors of fewer than @below elements each. */
 void some_tensors(size_t n, uint64_t below);
 uint64_t bytes_of(size_t i);

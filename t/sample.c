@@ -16,21 +16,24 @@ unsigned char sample_byte(uint64_t off, unsigned salt)
 	return (unsigned char)(x >> 37);
 }
 
-static char *header(const struct sample_tensor *t, size_t n, unsigned shift,
-		    size_t *ret_len, uint64_t *ret_bytes)
+static char *header(const struct sample_tensor *t, const char *const *shapes,
+		    size_t n, unsigned shift, size_t *ret_len,
+		    uint64_t *ret_bytes)
 {
-	char *text = malloc(64 + 160 * n), *at = text;
+	char *text = malloc(64 + 240 * n), *at = text, count[24];
 	uint64_t end = 0;
 
 	*at++ = '{';
 	for (size_t i = 0; i < n; i++) {
 		uint64_t bytes = t[i].count * t[i].size;
 
+		sprintf(count, "%llu", (unsigned long long)t[i].count);
 		at += sprintf(
 			at,
-			"%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]}",
+			"%s\"%s\":{\"dtype\":\"%s\",\"shape\":[%s],\"data_offsets\":[%llu,%llu]}",
 			i ? "," : "", t[i].name, t[i].dtype,
-			(unsigned long long)t[i].count, (unsigned long long)end,
+			shapes && *shapes[i] ? shapes[i] : count,
+			(unsigned long long)end,
 			(unsigned long long)(end + bytes));
 		end += bytes;
 	}
@@ -45,9 +48,16 @@ static char *header(const struct sample_tensor *t, size_t n, unsigned shift,
 void sample_write(const char *path, const struct sample_tensor *t, size_t n,
 		  unsigned shift, unsigned salt)
 {
+	sample_write_shapes(path, t, NULL, n, shift, salt);
+}
+
+void sample_write_shapes(const char *path, const struct sample_tensor *t,
+			 const char *const *shapes, size_t n, unsigned shift,
+			 unsigned salt)
+{
 	size_t len, done = 0;
 	uint64_t bytes;
-	char *text = header(t, n, shift, &len, &bytes);
+	char *text = header(t, shapes, n, shift, &len, &bytes);
 	unsigned char *all = malloc(8 + len + bytes);
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 

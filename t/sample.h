@@ -24,6 +24,10 @@ struct sample_tensor {
  */
 void sample_write(const char *path, const struct sample_tensor *t, size_t n,
 		  unsigned shift, unsigned salt);
+/* The same with a shape for each tensor, as "3,4"; "": one dimension. */
+void sample_write_shapes(const char *path, const struct sample_tensor *t,
+			 const char *const *shapes, size_t n, unsigned shift,
+			 unsigned salt);
 /*
  * Start a load of a model of one tensor of @bytes, with salt 1, and record its
  * arrival in @ev. Removes the model at @path before it returns. Bails out on

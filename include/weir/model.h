@@ -123,6 +123,33 @@ WEIR_API int weir_model_open(struct weir *weir, const char *path,
 			     const struct weir_model_opts *opts,
 			     struct weir_model **ret_model)
 	WEIR_NONNULL(1, 2, 4) WEIR_NODISCARD;
+
+/* A file that the caller has open. */
+struct weir_model_fd {
+	int fd;
+	uint32_t reserved; /* 0 */
+	const char *name;  /* for sentences; NULL: "descriptor FD" */
+};
+/*
+ * Open a model whose @n files the caller has opened: one file, or the shards in
+ * their order, without an index; the model has the tensors of all. Descriptors
+ * stay the caller's, with their offsets and flags, and may be closed when the
+ * call returns. Memory files (memfd_create(2)) and removed files work, too.
+ * weir_model_info.path is the name of the first.
+ *
+ * Each file is opened again through /proc/self/fd. Where that is refused, the
+ * descriptor is duplicated, and there are no direct reads.
+ *
+ * Blocks, and has the errors of weir_model_open(). -EBADF: not an open
+ * descriptor, or it does not allow reads. -EISDIR: a directory. -EINVAL: @n is
+ * 0; or a pipe, socket or device; or O_DIRECT or O_NONBLOCK is set and the file
+ * cannot be opened again. -EBADMSG also: two files have a tensor of one name.
+ */
+WEIR_API int weir_model_open_fds(struct weir *weir,
+				 const struct weir_model_fd *fds, unsigned n,
+				 const struct weir_model_opts *opts,
+				 struct weir_model **ret_model)
+	WEIR_NONNULL(1, 2, 5) WEIR_NODISCARD;
 /* Takes NULL; never blocks. Plans, loads and weights stay valid. */
 WEIR_API void weir_model_close(struct weir_model *model);
 /*

@@ -29,23 +29,59 @@ enum weir_way {
 	WEIR_WAY_DIRECT = 3    /* read them with O_DIRECT */
 };
 
+/*
+ * A part of a tensor: the indices [start, start + n) of one dimension; or, if
+ * ranks is not 0, part `rank` of so many equal parts (start and n are 0 then).
+ * Only its bytes are read, except for gaps of up to 64 KiB between them. In the
+ * last dimension a slice consists of whole blocks (weir_dtype_info.block).
+ */
+struct weir_slice {
+	uint32_t dim; /* dimension that is cut; 0 is the outermost */
+	uint32_t rank, ranks;
+	uint32_t reserved; /* 0 */
+	int64_t start, n;  /* elements */
+};
+
 struct weir_put_opts {
 	size_t size;
 	uint64_t align;       /* of each tensor's address: a power of two up to
-				   4096; 0: weir_dtype_info.align, on devices
-				   weir_buft_info.align */
+				   4096; 0: that of weir_plan_set_align() */
 	struct weir_buf *buf; /* place the tensors in this; NULL: new buffers */
 	uint64_t offset;      /* first byte of @buf that may be used */
 	uint32_t way;         /* enum weir_way */
-	uint32_t reserved;    /* 0 */
+	uint32_t dtype;       /* convert floating-point tensors to this enum
+				   weir_dtype; 0: do not convert */
+	const struct weir_slice *slice; /* load this part of each tensor; NULL:
+					     all of it */
+	uint64_t capacity; /* choose at most so many bytes of memory, layer by
+				layer; 0: no limit */
+	int32_t priority;  /* greater: read earlier */
+	uint32_t reserved; /* 0 */
 };
 WEIR__DECLARE_OPTS_INIT(weir_put_opts)
 #define WEIR_PUT_OPTS_INIT WEIR__OPTS_INIT(weir_put_opts)
 
 /*
+ * Set the alignment of tensors whose put has none: a power of two up to 4096.
+ * Without this call it is weir_dtype_info.align in host memory, and
+ * weir_buft_info.align in memory of devices. -EINVAL: not such a number.
+ */
+WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
+	WEIR_NONNULL(1);
+
+/*
  * Choose the tensors whose whole name matches @glob (fnmatch(3), no flags) and
  * that no earlier call has chosen; they will be placed in memory of @buft. NULL
  * for @glob matches all. Returns how many tensors it chose.
+ *
+ * With opts.capacity it chooses whole layers, in the order of their numbers,
+ * as long as they fit; what is left may be chosen by a later call. The layer of
+ * a tensor is the first number between dots in its name ("blk.7."); tensors
+ * without a number follow after the layers, each by itself.
+ *
+ * With opts.dtype, F64, F32, F16, BF16 and F8 tensors are converted to F32, F16
+ * or BF16, rounded to nearest, ties to even; others are not changed. Tensors
+ * with opts.slice are smaller in memory: their shape is that of the slice.
  *
  * Several calls may use the same buffer, or buffers that wrap the same memory.
  * Each may use the bytes from its offset up to that of the next call, or up to
@@ -56,11 +92,45 @@ WEIR__DECLARE_OPTS_INIT(weir_put_opts)
  * -ENOENT: no tensor of the model matches @glob. -EINVAL: an invalid alignment;
  * a buffer that is joined, read-only, not of @buft or shorter than the offset;
  * an offset without a buffer; WEIR_WAY_MAP with memory that is not of kind
- * MAPPED, or the reverse. -ENOMEM.
+ * MAPPED, or the reverse; a slice that a tensor does not have, or that cuts its
+ * blocks; a dtype to which a tensor cannot be converted, or any for memory of
+ * kind MAPPED. The sentence names the tensor. -ENOMEM.
  */
 WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
+
+/* A tensor of the model, or a slice of it, and the memory to load it into. */
+struct weir_target {
+	size_t size;   /* set by the caller in targets[0], for all entries */
+	size_t tensor; /* its number in the model */
+	const struct weir_tensor *dst;
+	const struct weir_slice *slice; /* NULL: the whole tensor */
+	int32_t priority;               /* greater: read earlier */
+	uint32_t way;                   /* enum weir_way */
+};
+/*
+ * Load tensors into memory that the caller has placed, for instance that of an
+ * inference engine: each to exactly the place of its dst, of which the call
+ * keeps a copy and references the buffer. All of the @n targets are added, or
+ * none. A tensor may be the target of several calls, whole or in slices; later
+ * calls of weir_plan_put() do not choose it.
+ *
+ * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
+ * its shape may be another of as many elements. If its dtype differs, elements
+ * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
+ * equal distances. In the weights, targets follow after the tensors of
+ * weir_plan_put(), in the order of the calls and of @targets; dst->name is not
+ * used.
+ *
+ * -EINVAL: no such tensor or slice; another number of elements; dst is not
+ * placed, read-only or of another root; a dtype that cannot be converted; rows
+ * with unequal distances; WEIR_WAY_MAP. Targets that overlap each other are
+ * refused by weir_load_start(). -ENOMEM.
+ */
+WEIR_API int weir_plan_put_tensors(struct weir_plan *plan,
+				   const struct weir_target *targets, size_t n)
+	WEIR_NONNULL(1);
 
 /* The memory of one buffer type that a plan needs. */
 struct weir_estimate {

@@ -10,9 +10,14 @@
  * those two are staged. Other extents, and all to a device, are staged as a
  * whole. Extents that go through the page cache to host memory need neither.
  *
- * Extents to one device that are close together in the file are merged into one
- * chunk as long as it fits a slot: one read, and one scatter copy.
+ * Extents that are close together in the file are merged into one chunk: all to
+ * one device, as long as it fits a slot, for one read and one scatter copy; and
+ * small ones to host memory, where the chunk is unpacked.
+ *
+ * Extents with rows or a conversion are cut after as many rows or elements as
+ * fit a slot, for a device with their converted elements.
  */
+#include <assert.h>
 #include <errno.h>
 
 #include "core/error.h"
@@ -21,11 +26,18 @@
 #include "alloc/slots.h"
 #include "dev/backend.h"
 #include "io/chunk.h"
+#include "mem/convert.h"
 
 /* Reading a gap of this size costs less than a second read. */
 #define MAX_GAP (64u << 10)
 /* Below this, one staged read is cheaper than three, and fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
+/*
+ * A chunk of extents to host memory: enough that the costs of a chunk do not
+ * matter, and few enough that several copiers have work.
+ */
+#define GATHERED_BYTES (1u << 20)
+#define MAX_GATHERED 512u
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 {
@@ -35,14 +47,13 @@ static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 /* Unit of in-place reads, or 0 if the extent must be staged. */
 static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 {
-	uint64_t apart = (uintptr_t)e->addr - e->off;
-	uint64_t least = e->file->off_align > e->file->mem_align
-				 ? e->file->off_align
-				 : e->file->mem_align;
-	uint64_t block;
+	uint64_t apart, least, block;
 
-	if (e->dev || e->len < SMALL_EXTENT)
+	if (e->dev || e->unpack || e->len < SMALL_EXTENT)
 		return 0;
+	apart = (uintptr_t)e->addr - e->off;
+	least = e->file->off_align > e->file->mem_align ? e->file->off_align
+							: e->file->mem_align;
 	block = apart % WEIR__PAGE == 0 && least < WEIR__PAGE ? WEIR__PAGE
 							      : least;
 	if (apart % e->file->mem_align || chunk % block ||
@@ -67,11 +78,97 @@ static uint64_t shift_of(const struct weir__job *job,
 	return ((uintptr_t)e->addr % chunk + chunk - e->off % chunk) % chunk;
 }
 
+static uint64_t converted(const struct weir__extent *e, uint64_t bytes)
+{
+	const struct weir__convert *c = e->convert;
+
+	return c ? bytes / c->src_bytes * c->dst_bytes : bytes;
+}
+
+/* The parts of an extent that no chunk divides: rows, or elements. */
+static struct weir__rows parts_of(const struct weir__extent *e)
+{
+	struct weir__rows parts = { .n = e->rows,
+				    .width = e->width,
+				    .pitch = e->file_pitch };
+
+	if (e->rows <= 1) {
+		parts.width = parts.pitch = e->convert->src_bytes;
+		parts.n = e->len / parts.width;
+	}
+	parts.out = converted(e, parts.width);
+	return parts;
+}
+
+/* Bytes of the file that fit a slot, however they are aligned to blocks. */
+static uint64_t slot_room(const struct weir__extent *e, uint64_t chunk)
+{
+	uint64_t extra = e->buffered ? 0 : 2 * weir__slot_unit(e->file);
+
+	if (e->dev && e->convert)
+		extra += WEIR__RESULT_ALIGN;
+	return chunk > extra ? chunk - extra : 0;
+}
+
+/* Bytes of the file from one chunk to the next; 0: not one part fits a slot. */
+static uint64_t unpack_step(const struct weir__extent *e, uint64_t chunk)
+{
+	struct weir__rows parts = parts_of(e);
+	uint64_t result = e->dev && e->convert ? parts.out : 0;
+	uint64_t room = slot_room(e, chunk);
+
+	if (room < parts.width + result)
+		return 0;
+	return ((room - parts.width - result) / (parts.pitch + result) + 1) *
+	       parts.pitch;
+}
+
+bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk)
+{
+	return unpack_step(e, chunk) > 0 &&
+	       (e->buffered || e->file_pitch - e->width <= MAX_GAP);
+}
+
+static void unpack_chunk(const struct weir__extent *e, uint64_t chunk,
+			 uint64_t k, struct weir__chunk *ret)
+{
+	uint64_t step = unpack_step(e, chunk);
+
+	ret->in_place = false;
+	ret->lo = k * step;
+	ret->hi = e->len - ret->lo > step ? ret->lo + step : e->len;
+}
+
+static int check_unpack(const struct weir__job *job,
+			const struct weir__extent *e, uint64_t chunk)
+{
+	if (job->write)
+		return weir__fail(
+			-EINVAL,
+			"%s: rows and conversions are for reads, not for writes",
+			e->file->base);
+	assert(e->rows <= 1 ||
+	       (e->width > 0 && e->file_pitch >= e->width &&
+		e->mem_pitch >= converted(e, e->width) &&
+		e->len == (e->rows - 1) * e->file_pitch + e->width));
+	assert(!e->convert ||
+	       (e->rows > 1 ? e->width : e->len) % e->convert->src_bytes == 0);
+	if (unpack_step(e, chunk))
+		return 0;
+	return weir__fail(
+		-EINVAL,
+		"%s: a row has %llu bytes, and %llu in memory; a chunk has %llu",
+		e->file->base, (unsigned long long)parts_of(e).width,
+		(unsigned long long)parts_of(e).out, (unsigned long long)chunk);
+}
+
 static uint64_t count_chunks(const struct weir__job *job,
 			     const struct weir__extent *e, uint64_t chunk)
 {
 	uint64_t end = e->off + e->len, lo, hi;
 
+	if (e->unpack)
+		return count_units(0, e->len, unpack_step(e, chunk));
 	if (!e->block) {
 		uint64_t shift = shift_of(job, e, chunk);
 
@@ -84,6 +181,8 @@ static uint64_t count_chunks(const struct weir__job *job,
 
 static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 {
+	int r;
+
 	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
 
@@ -94,16 +193,25 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 		if (job->write || chunk_bytes % e->file->off_align ||
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
+		e->unpack = e->rows > 1 || e->convert;
 		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
 		e->n_merged = 1;
+		if (e->unpack && (r = check_unpack(job, e, chunk_bytes)) < 0)
+			return r;
 	}
 	return 0;
 }
 
+/* To host memory an extent of this size is read alone, or in place. */
+static bool is_single(const struct weir__extent *e)
+{
+	return e->unpack || (!e->dev && e->len >= SMALL_EXTENT);
+}
+
 static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 {
-	return a->dev && a->dev == b->dev && a->file == b->file &&
-	       a->buffered == b->buffered;
+	return a->dev == b->dev && a->file == b->file &&
+	       a->buffered == b->buffered && !is_single(b);
 }
 
 /* The offset in the file where a slot that begins with @e ends. */
@@ -132,6 +240,12 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 	uint64_t limit = slot_end(e, chunk);
 	uint32_t k = 1;
 
+	if (is_single(e))
+		return 1;
+	if (!e->dev && n > MAX_GATHERED)
+		n = MAX_GATHERED;
+	if (!e->dev && limit > e->off + GATHERED_BYTES)
+		limit = e->off + GATHERED_BYTES;
 	for (; k < n; k++) {
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
@@ -149,11 +263,12 @@ static void merge_extents(struct weir__job *job, size_t i, uint64_t chunk)
 	struct weir__extent *e = &job->ext[i];
 	uint32_t n = count_mergeable(e, job->n_ext - i, chunk);
 
-	if (n > 1 && !job->segment)
+	if (n > 1 && e->dev && !job->segment)
 		job->segment = weir__calloc(job->n_ext, sizeof(*job->segment));
-	if (n == 1 || !job->segment)
+	if (n == 1 || (e->dev && !job->segment))
 		return;
 	e->n_merged = n;
+	e->unpack = !e->dev;
 	for (uint32_t k = 1; k < n; k++)
 		e[k].n_merged = 0;
 }
@@ -166,7 +281,7 @@ int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
-		if (e->dev && !job->write)
+		if (!job->write)
 			merge_extents(job, i, chunk_bytes);
 		e->first = n;
 		n += e->n_merged > 1 ? 1 : count_chunks(job, e, chunk_bytes);
@@ -187,9 +302,13 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		e = next;
 	ret->extent = *hint = e;
 	k = number - e->first;
+	if (e->unpack && e->n_merged == 1) {
+		unpack_chunk(e, chunk, k, ret);
+		return;
+	}
 	lo = e->off;
 	hi = e->off + e->len;
-	ret->in_place = e->buffered && !e->dev;
+	ret->in_place = e->buffered && !e->dev && !e->unpack;
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
 
@@ -230,4 +349,27 @@ uint64_t weir__chunk_sum(const struct weir__extent *e)
 	for (uint32_t k = 0; k < e->n_merged; k++)
 		n += e[k].len;
 	return n;
+}
+
+struct weir__rows weir__chunk_rows(const struct weir__extent *e, uint64_t lo,
+				   uint64_t hi)
+{
+	struct weir__rows rows = { .n = 1, .width = hi - lo };
+
+	if (e->rows > 1) {
+		rows.pitch = e->file_pitch;
+		rows.n = (hi - lo + rows.pitch - 1) / rows.pitch;
+		rows.width = e->width;
+		rows.addr = e->addr + lo / rows.pitch * e->mem_pitch;
+	} else {
+		rows.addr = e->addr + converted(e, lo);
+	}
+	rows.out = converted(e, rows.width);
+	return rows;
+}
+
+uint64_t weir__chunk_data_end(const struct weir__extent *e, uint64_t hi)
+{
+	return e->rows > 1 && hi < e->len ? hi - (e->file_pitch - e->width)
+					  : hi;
 }

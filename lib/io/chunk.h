@@ -15,9 +15,18 @@ struct weir__chunk {
 	bool in_place;                     /* needs no slot */
 };
 
+/* The rows of a chunk; a contiguous chunk, with a conversion, is one row. */
+struct weir__rows {
+	uint64_t n;
+	uint64_t width, pitch; /* in the file, bytes; no pitch if n is 1 */
+	uint64_t out;          /* bytes of a row in memory */
+	unsigned char *addr;   /* of the first, in memory */
+};
+
 /*
  * Before the job starts: how each extent is read, which are merged, and how
- * many chunks there are. -EBADF: a file is not writable.
+ * many chunks there are. -EBADF: a file is not writable. -EINVAL: rows are to
+ * be written, or are too long.
  */
 int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes);
 /* Chunk @number of the job. *hint: an extent at or before its own. */
@@ -26,6 +35,16 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk_bytes,
 		     struct weir__chunk *ret);
 /* Bytes of the extents that are merged with @e. */
 uint64_t weir__chunk_sum(const struct weir__extent *e);
+/* Of the chunk [lo, hi) of an extent that is unpacked. */
+struct weir__rows weir__chunk_rows(const struct weir__extent *e, uint64_t lo,
+				   uint64_t hi);
+/* engine.h says what it tells. */
+bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk);
+/* Where its last row ends. A gap may follow, which belongs to the chunk. */
+uint64_t weir__chunk_data_end(const struct weir__extent *e, uint64_t hi);
+
+/* The result of a conversion in a slot begins at a multiple of this. */
+#define WEIR__RESULT_ALIGN 64u
 
 /* Reads into slots begin and end at multiples of this. */
 static inline uint64_t weir__slot_unit(const struct weir_file *file)

@@ -8,6 +8,7 @@
 #include "core/trace.h"
 #include "core/util.h"
 #include "dev/dev.h"
+#include "io/chunk.h"
 #include "io/copy.h"
 #include "io/engine_state.h"
 #include "io/job.h"
@@ -43,6 +44,24 @@ static bool is_in_driver(struct weir__copy_queue *q)
 	return ops->poll && ops->all_in_driver && ops->all_in_driver(q->queue);
 }
 
+/* The rows in the slot to the device; as one, if there are no gaps. */
+static void work_set_rows(struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
+	struct weir__work *work = &op->work;
+
+	work->dst = rows.addr;
+	work->width = rows.out;
+	work->rows = rows.n;
+	work->dst_pitch = e->mem_pitch;
+	work->src_pitch = op->packed ? rows.out : rows.pitch;
+	if (work->dst_pitch == rows.out && work->src_pitch == rows.out) {
+		work->width *= rows.n;
+		work->rows = 1;
+	}
+}
+
 /* Members that only other kinds of work use stay 0, as the op was made. */
 static void work_fill(struct weir__op *op)
 {
@@ -57,6 +76,8 @@ static void work_fill(struct weir__op *op)
 	work->src_host = !op->write;
 	work->width = op->hi - op->lo;
 	work->rows = 1;
+	if (op->extent->unpack)
+		work_set_rows(op);
 	work->segment = NULL;
 	work->n_segments = 0;
 	work->done = copy_work_done;

@@ -101,7 +101,8 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 	if (loop->bytes_out >=
 	    (e->file->network ? eng->network_window : eng->window))
 		return false;
-	return !e->touch || e->buffered ||
+	/* Copiers touch memory as they write to it. */
+	return !e->touch || e->buffered || e->unpack ||
 	       weir__touch_ready(e->touch, e->addr + chunk->hi);
 }
 

@@ -23,6 +23,7 @@
 
 #define WEIR__MAX_REACTORS 16u
 
+struct weir__convert;
 struct weir__engine;
 struct weir__job;
 struct weir__refusal;
@@ -30,9 +31,9 @@ struct weir__touch;
 struct weir__work;
 
 /*
- * Bytes that are contiguous in one file and in memory: host memory, or memory
- * of @dev. @touch, if set, must have passed an address before a direct read
- * writes to it.
+ * Bytes of one file and their place in memory: host memory, or memory of @dev.
+ * They are contiguous, or rows with gaps between them. @touch, if set, must have
+ * passed an address before a direct read writes to it in place.
  */
 struct weir__extent {
 	struct weir_file *file; /* referenced by the job's caller */
@@ -47,12 +48,32 @@ struct weir__extent {
 	const void *gap_group;
 	struct weir__touch *touch; /* NULL: memory is touched already */
 	bool buffered;             /* through the page cache */
+	/*
+	 * rows > 1: row k is @width bytes at off + k * file_pitch, and goes to
+	 * addr + k * mem_pitch. @len is from the first byte in the file to the
+	 * last. A row and the blocks around it must fit a chunk. Neither rows
+	 * in the file nor in memory overlap. 0 or 1: the extent is contiguous.
+	 *
+	 * The gaps in the file may be read, so rows that are far apart are
+	 * better an extent each. Bytes in the gaps in memory are not written.
+	 */
+	uint64_t rows, width, file_pitch, mem_pitch;
+	/*
+	 * The elements are converted on the way to memory: @len, @width and
+	 * @file_pitch are bytes of the file, @mem_pitch is of memory. A row, or
+	 * a contiguous extent, is whole elements. NULL: they are not.
+	 *
+	 * Extents with rows or a conversion can only be read.
+	 */
+	const struct weir__convert *convert;
 	/* Set by weir__job_start: */
 	/*
-	 * 1: not merged. More: so many extents from this one on are one chunk,
-	 * a scatter copy to the device. 0: merged into an earlier extent's.
+	 * 1: not merged. More: so many extents from this one on are one chunk:
+	 * a scatter copy to the device, or unpacked to host memory. 0: merged
+	 * into an earlier extent's.
 	 */
 	uint32_t n_merged;
+	bool unpack;    /* its chunks are unpacked: see unpack.h */
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
@@ -90,7 +111,9 @@ struct weir__job {
 	uint32_t depth; /* chunks in flight at most, 0: engine's */
 	/*
 	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
-	 * says. On a thread of the engine; must not block.
+	 * says. They count in the file from its offset on, gaps between rows
+	 * included: rows begin at lo and at hi, and a chunk has whole elements.
+	 * On a thread of the engine; must not block.
 	 */
 	void (*chunk_done)(struct weir__job *job, size_t ext, uint64_t lo,
 			   uint64_t hi, const struct weir__outcome *outcome,
@@ -133,7 +156,7 @@ struct weir__job {
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
 	/* For reports; read after done: */
-	_Atomic uint64_t over_read; /* bytes, to fill whole blocks */
+	_Atomic uint64_t over_read; /* bytes: parts of blocks, and gaps */
 	_Atomic uint64_t retries;
 	_Atomic uint32_t fallbacks;
 };
@@ -142,12 +165,19 @@ struct weir__job {
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng);
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
+/*
+ * Are the rows of @e, which has all that its job's caller sets, better one
+ * extent than an extent for each? False: a row does not fit a chunk, or direct
+ * reads would read large gaps.
+ */
+bool weir__engine_joins_rows(const struct weir__engine *eng,
+			     const struct weir__extent *e);
 
 /*
  * Cut the extents and dispatch the chunks. After 0 the job belongs to the
  * engine; job->chunk_done and job->done may be called before it returns.
- * -EBADF: a write to a file opened for reading. -ESHUTDOWN: the root is being
- * closed.
+ * -EBADF: a write to a file opened for reading. -EINVAL: a write of rows, or a
+ * row that does not fit a chunk. -ESHUTDOWN: the root is being closed.
  */
 int weir__job_start(struct weir__engine *eng, struct weir__job *job);
 /* Any thread. Chunks that have not started end as cancelled. */

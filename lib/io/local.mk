@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h %D%/map.c %D%/nowait.c %D%/nowait.h \
+	%D%/file.c %D%/file.h %D%/open.c %D%/map.c %D%/nowait.c %D%/nowait.h \
 	%D%/resident.c \
 	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \
 	%D%/job.c %D%/job.h %D%/chunk.c %D%/chunk.h \
@@ -9,7 +9,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/loop.c %D%/loop.h %D%/dispatch.c %D%/dispatch.h \
 	%D%/method.h %D%/method_uring.c %D%/method_sync.c \
 	%D%/op.c %D%/op.h %D%/op_task.c \
-	%D%/copy.c %D%/copy.h %D%/scatter.c \
+	%D%/copy.c %D%/copy.h %D%/scatter.c %D%/unpack.c %D%/unpack.h \
 	%D%/reactor.c %D%/reactor.h \
 	%D%/owner.c %D%/owner.h %D%/wakefd.c %D%/wakefd.h \
 	%D%/pool.c %D%/pool.h

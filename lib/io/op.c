@@ -14,6 +14,7 @@
 #include "io/loop.h"
 #include "io/method.h"
 #include "io/op.h"
+#include "io/unpack.h"
 
 /* The reactor's owner makes copies up to this size itself. */
 #define INLINE_COPY (64u << 10)
@@ -47,6 +48,7 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	op->tries = 0;
 	op->fixed = -1;
 	op->native = 0;
+	op->packed = false;
 	loop->n_out++;
 	return op;
 }
@@ -82,6 +84,54 @@ static bool take_slot(struct weir__loop *loop, struct weir__op *op,
 }
 
 /*
+ * Read all rows to a slot, for copies out of it: @direct, the whole blocks
+ * around them.
+ */
+static bool aim_slot_rows(struct weir__loop *loop, struct weir__op *op,
+			  bool direct)
+{
+	const struct weir__extent *e = op->extent;
+	uint64_t unit = direct ? weir__slot_unit(e->file) : 1;
+	uint64_t from = weir__down(e->off + op->lo, unit), to, need;
+
+	op->end = e->off + weir__chunk_data_end(e, op->hi);
+	need = to = weir__up(op->end, unit) - from;
+	if (e->dev && e->convert)
+		need += WEIR__RESULT_ALIGN + weir__op_reserves(op);
+	if (!take_slot(loop, op, need))
+		return false;
+	op->direct = direct;
+	op->off = from;
+	op->buf = op->slot->addr;
+	op->payload = op->slot->addr + (e->off + op->lo - from);
+	op->len = (uint32_t)to;
+	return true;
+}
+
+/*
+ * The whole chunk again, through the page cache. The copier that reads it
+ * unpacks it, and to a device packs it in a slot.
+ */
+static bool aim_buffered_rows(struct weir__loop *loop, struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+
+	op->direct = false;
+	if (loop->reactor.eng->only_ring)
+		return aim_slot_rows(loop, op, false);
+	op->off = e->off + op->lo;
+	op->end = e->off + weir__chunk_data_end(e, op->hi);
+	if (!e->dev) {
+		drop_slots(loop, op);
+		op->buf = e->addr; /* it is not used */
+		return true;
+	}
+	op->payload = op->buf = op->slot ? op->slot->addr : NULL;
+	return op->slot ||
+	       weir__slot_reserve(loop->reactor.slots, weir__op_reserves(op));
+}
+
+/*
  * The rest of lo..hi, from byte @from of the file on, goes through the page
  * cache: without a slot for host memory, through a slot for a device. If a read
  * to a device has no slot yet, one is only reserved: the copier takes it
@@ -92,6 +142,8 @@ static bool aim_buffered(struct weir__loop *loop, struct weir__op *op,
 {
 	const struct weir__extent *e = op->extent;
 
+	if (e->unpack)
+		return aim_buffered_rows(loop, op);
 	op->direct = false;
 	op->off = from;
 	op->end = e->off + op->hi;
@@ -150,6 +202,8 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 
 	if (weir__extent_is_cached(e))
 		return aim_buffered(loop, op, e->off + op->lo);
+	if (e->unpack)
+		return aim_slot_rows(loop, op, true);
 	return in_place ? aim_in_place(op) : aim_slot(loop, op);
 }
 
@@ -218,7 +272,7 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	op->hi = chunk->hi;
 	op->write = job->write;
 	aimed = op_aim(loop, op, chunk->in_place) || aim_without_slot(loop, op);
-	if (!aimed && (loop->n_out > 1 || !op->extent->dev)) {
+	if (!aimed && loop->n_out > 1) {
 		op_put(loop, op);
 		return false;
 	}
@@ -266,13 +320,27 @@ static void op_trace(const struct weir__op *op)
 			 op->hi - op->lo);
 }
 
-/* Bytes read to the slot that belong to no extent of the chunk. */
+static uint64_t over_read_unpacked(const struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
+	uint64_t wanted = e->n_merged == 1 ? rows.n * rows.width
+					   : weir__chunk_sum(e);
+
+	if (weir__op_unpacks_cached(op))
+		return weir__unpack_cached_gaps(e, &rows);
+	return (uint64_t)(op->buf - op->slot->addr) - wanted;
+}
+
+/* Bytes read that belong to no extent of the chunk. */
 static uint64_t over_read(const struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 	uint64_t wanted = e->n_merged == 1 ? op->hi - op->lo
 					   : weir__chunk_sum(e);
 
+	if (e->unpack)
+		return over_read_unpacked(op);
 	return (uint64_t)(op->buf - op->slot->addr) - wanted;
 }
 
@@ -288,7 +356,7 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	uint64_t lo = op->lo, hi = op->hi;
 	const struct weir__extent *e = op->extent;
 
-	if (outcome->end == WEIR__DONE && op->slot)
+	if (outcome->end == WEIR__DONE && (op->slot || e->unpack))
 		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
 	if (op->begun)
@@ -325,28 +393,61 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 			     way_of(op));
 }
 
+/* The copy out of the slot or into it, or the conversion, has ended. */
+static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
+{
+	bool fetched = op->state == WEIR__OP_FETCHING;
+
+	/* A lost device may still write to the slot. */
+	if (fetched && op->work.leaked)
+		op->slot = NULL;
+	if (err < 0) {
+		op_fail(loop, op, err);
+	} else if (fetched) {
+		op->state = WEIR__OP_QUEUED;
+		op_route(loop, op);
+	} else if (op->state == WEIR__OP_CONVERTING) {
+		loop->bytes_out -= op->hi - op->lo;
+		start_copy(loop, op, WEIR__OP_COPYING);
+	} else {
+		weir__op_finish(loop, op, &done);
+	}
+}
+
+/* What was read to the slot is copied or converted by a copier, or here. */
+static void start_task(struct weir__loop *loop, struct weir__op *op,
+		       enum weir__op_state state)
+{
+	op->state = state;
+	if (op->hi - op->lo > INLINE_COPY) {
+		weir__pool_push(loop->reactor.eng->copiers, &op->task);
+	} else {
+		weir__op_execute(op);
+		op_copied(loop, op, 0);
+	}
+}
+
 /*
  * All bytes of lo..hi have been read or written. Bytes that were read to a slot
  * are copied from there, and no longer count in the window.
  */
 static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 {
+	const struct weir__extent *e = op->extent;
+
 	if (!op->slot || op->write) {
 		weir__op_finish(loop, op, &done);
 		return;
 	}
-	loop->bytes_out -= op->hi - op->lo;
-	if (op->extent->dev) {
-		start_copy(loop, op, WEIR__OP_COPYING);
+	if (e->dev && e->convert && !op->packed) {
+		start_task(loop, op, WEIR__OP_CONVERTING);
 		return;
 	}
-	op->state = WEIR__OP_COPYING;
-	if (op->hi - op->lo > INLINE_COPY) {
-		weir__pool_push(loop->reactor.eng->copiers, &op->task);
-	} else {
-		weir__op_execute(op);
-		weir__op_finish(loop, op, &done);
-	}
+	loop->bytes_out -= op->hi - op->lo;
+	if (e->dev)
+		start_copy(loop, op, WEIR__OP_COPYING);
+	else
+		start_task(loop, op, WEIR__OP_COPYING);
 }
 
 static void op_retry(struct weir__loop *loop, struct weir__op *op)
@@ -393,24 +494,6 @@ static void op_continue_short(struct weir__loop *loop, struct weir__op *op,
 	}
 	op->tries = 0;
 	op_retry(loop, op);
-}
-
-/* The copy out of the slot or into it has ended. */
-static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
-{
-	bool fetched = op->state == WEIR__OP_FETCHING;
-
-	/* A lost device may still write to the slot. */
-	if (fetched && op->work.leaked)
-		op->slot = NULL;
-	if (err < 0) {
-		op_fail(loop, op, err);
-	} else if (fetched) {
-		op->state = WEIR__OP_QUEUED;
-		op_route(loop, op);
-	} else {
-		weir__op_finish(loop, op, &done);
-	}
 }
 
 void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)

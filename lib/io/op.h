@@ -30,9 +30,11 @@ struct weir__slot;
  *	FETCHING -> QUEUED	the copy has ended: it is written from the slot
  *	QUEUED -> QUEUED	short, interrupted or refused: the rest again
  *	QUEUED -> COPYING	it was read into a slot, and is copied out
- *	QUEUED, FETCHING, COPYING -> FREE	the chunk was completed
- *	QUEUED, FETCHING, COPYING -> ORPHANED	the chunk was completed as
- *				failed, although the kernel, a device or a
+ *	QUEUED -> CONVERTING	it was read into a slot, and is for a device: it
+ *				is converted in the slot first
+ *	CONVERTING -> COPYING	the result is copied to the device
+ *	all but ORPHANED -> FREE	the chunk was completed
+ *	all but FREE -> ORPHANED	the chunk was completed as failed, although the kernel, a device or a
  *				pool's thread may still write to its memory:
  *				the op and its slot are never used again
  */
@@ -40,6 +42,7 @@ enum weir__op_state {
 	WEIR__OP_FREE,
 	WEIR__OP_FETCHING,
 	WEIR__OP_QUEUED,
+	WEIR__OP_CONVERTING,
 	WEIR__OP_COPYING,
 	WEIR__OP_ORPHANED
 };
@@ -68,7 +71,9 @@ struct weir__op {
 	struct weir__slot *slot;        /* NULL: in place, or not taken yet */
 	unsigned char *payload;         /* address of byte lo in the slot */
 	struct weir__slot *repack_slot; /* scatter.c */
-	struct weir__work work;         /* the copy to or from a device */
+	/* To a device, e->unpack: payload has the rows as unpack.c packs them. */
+	bool packed;
+	struct weir__work work; /* the copy to or from a device */
 
 	int64_t res;            /* of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */
@@ -105,5 +110,12 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 bool weir__op_execute(struct weir__op *op);
 /* A read of the page cache by threads: it needs nothing of the ring. */
 bool weir__op_is_cached(const struct weir__op *op);
+/*
+ * Its extent is unpacked, and the copier that reads it from the page cache does
+ * that too: it needs a slot only for a device.
+ */
+bool weir__op_unpacks_cached(const struct weir__op *op);
+/* Bytes of the slot that is reserved for a cached read to a device. */
+uint64_t weir__op_reserves(const struct weir__op *op);
 
 #endif

@@ -10,9 +10,57 @@
 #include "alloc/slots.h"
 #include "core/sys.h"
 #include "core/trace.h"
+#include "core/util.h"
 #include "io/engine_state.h"
 #include "io/op.h"
 #include "io/reactor.h"
+#include "io/unpack.h"
+
+bool weir__op_unpacks_cached(const struct weir__op *op)
+{
+	return op->extent->unpack && !op->direct &&
+	       !op->reactor->eng->only_ring;
+}
+
+uint64_t weir__op_reserves(const struct weir__op *op)
+{
+	struct weir__rows rows;
+
+	if (!op->extent->unpack)
+		return op->hi - op->lo;
+	rows = weir__chunk_rows(op->extent, op->lo, op->hi);
+	return rows.n * rows.out;
+}
+
+/* To the place of the rows or, for a device, to the slot after what was read */
+static void unpack_slot(struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
+	unsigned char *from = op->payload;
+
+	if (!e->dev) {
+		weir__unpack(e, &rows, from, rows.addr, e->mem_pitch);
+		return;
+	}
+	op->payload =
+		op->slot->addr + weir__up((uint64_t)(op->buf - op->slot->addr),
+					  WEIR__RESULT_ALIGN);
+	op->packed = true;
+	weir__unpack(e, &rows, from, op->payload, rows.out);
+}
+
+static int64_t read_and_unpack(struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
+	int r = weir__unpack_cached(e, &rows, op->off,
+				    e->dev ? op->payload : rows.addr,
+				    e->dev ? rows.out : e->mem_pitch);
+
+	op->packed = true;
+	return r == 1 ? (int64_t)(op->end - op->off) : r;
+}
 
 /* Out of the slot to where the bytes belong. */
 static void copy_out(struct weir__op *op)
@@ -21,7 +69,10 @@ static void copy_out(struct weir__op *op)
 	const struct weir__extent *e = op->extent;
 	int64_t begun = weir__trace_now(r->eng->weir);
 
-	memcpy(e->addr + op->lo, op->payload, op->hi - op->lo);
+	if (e->unpack)
+		unpack_slot(op);
+	else
+		memcpy(e->addr + op->lo, op->payload, op->hi - op->lo);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_COPIER, r->index, op->lane,
 			 "copy", begun, e->off + op->lo, op->hi - op->lo);
 	op->res = 0;
@@ -33,8 +84,8 @@ static void copy_out(struct weir__op *op)
  */
 static void bind_slot(struct weir__op *op)
 {
-	op->slot =
-		weir__slot_take_reserved(op->reactor->slots, op->hi - op->lo);
+	op->slot = weir__slot_take_reserved(op->reactor->slots,
+					    weir__op_reserves(op));
 	op->payload = op->buf = op->slot->addr;
 }
 
@@ -43,7 +94,7 @@ static void drop_reservation(struct weir__op *op)
 {
 	if (op->buf)
 		return;
-	weir__slot_unreserve(op->reactor->slots, op->hi - op->lo);
+	weir__slot_unreserve(op->reactor->slots, weir__op_reserves(op));
 	weir__reactor_wake(op->reactor);
 }
 
@@ -60,8 +111,10 @@ bool weir__op_execute(struct weir__op *op)
 	fd = op->direct ? file->direct_fd : file->fd;
 	if (!op->buf)
 		bind_slot(op);
-	if (op->state == WEIR__OP_COPYING)
+	if (op->state == WEIR__OP_COPYING || op->state == WEIR__OP_CONVERTING)
 		copy_out(op);
+	else if (weir__op_unpacks_cached(op))
+		op->res = read_and_unpack(op);
 	else if (op->write)
 		op->res = weir__sys_pwrite(fd, op->buf, op->len, op->off);
 	else

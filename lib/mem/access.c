@@ -96,18 +96,17 @@ static int add_conflict(struct conflicts *c, struct weir__source *src,
 static int add_numbers(struct conflicts *c, struct weir__access *a, uint64_t lo,
 		       uint64_t hi)
 {
-	uint64_t from = 0, number;
+	uint64_t cursor = 0, number;
 	int r;
 
 	if (!a->next_number)
 		return add_conflict(c, a->src, a->number);
 	lo = a->lo > lo ? a->lo : lo;
 	hi = a->hi < hi ? a->hi : hi;
-	while (a->next_number(a, lo, hi, from, &number)) {
+	while (a->next_number(a, lo, hi, &cursor, &number)) {
 		r = add_conflict(c, a->src, number);
 		if (r < 0)
 			return r;
-		from = number + 1;
 	}
 	return 0;
 }

@@ -33,11 +33,13 @@ struct weir__access {
 	uint64_t number;
 	/*
 	 * For a source that has several numbers in the range (a load): the
-	 * next number >= @from whose bytes overlap [lo, hi); false: none. NULL:
-	 * the range has one number, @number.
+	 * next number whose bytes overlap [lo, hi); false: no more. *@cursor is
+	 * 0 at the first call, and then what the call before has set. NULL: the
+	 * range has one number, @number.
 	 */
 	bool (*next_number)(struct weir__access *access, uint64_t lo,
-			    uint64_t hi, uint64_t from, uint64_t *ret_number);
+			    uint64_t hi, uint64_t *cursor,
+			    uint64_t *ret_number);
 	void *arg; /* for next_number */
 };
 

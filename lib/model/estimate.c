@@ -33,8 +33,8 @@ static unsigned entry_of(struct weir_estimate *e, unsigned n,
 	return n;
 }
 
-static unsigned add_up(const struct weir_model *m, const struct weir__layout *l,
-		       struct weir_estimate *e, unsigned *kind)
+static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
+		       unsigned *kind)
 {
 	unsigned n = 0;
 
@@ -51,7 +51,7 @@ static unsigned add_up(const struct weir_model *m, const struct weir__layout *l,
 
 		of->tensors++;
 		if (l->buf[s->buf].given)
-			of->given += m->rec[s->record].bytes;
+			of->given += s->bytes;
 	}
 	return n;
 }
@@ -100,7 +100,7 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 			       plan->model->path, l.n_bufs);
 		goto out;
 	}
-	kinds = add_up(plan->model, &l, all, kind);
+	kinds = add_up(&l, all, kind);
 	r = (int)kinds;
 	for (unsigned i = 0; i < kinds && i < n && r >= 0; i++) {
 		void *to = (char *)ret + i * step;

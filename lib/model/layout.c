@@ -12,14 +12,8 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "model/overlap.h"
 #include "model/place.h"
-
-/* Memory of the caller that a put, or the tensors of a buffer, may use. */
-struct mem_range {
-	const void *space; /* of its addresses; NULL: the host's */
-	uint64_t begin, end;
-	size_t number; /* of the put, or of the buffer in the layout */
-};
 
 static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 {
@@ -28,42 +22,12 @@ static int no_memory(const struct weir_plan *plan, size_t n, size_t size)
 		plan->model->path, n, size);
 }
 
-/* Devices of a backend that can access each other have one address space. */
-static const void *space_of(const struct weir_buf *buf)
-{
-	const struct weir_dev *dev = buf->buft->dev;
-
-	if (weir__buf_is_host(buf))
-		return NULL;
-	return dev->backend->mem->reach ? (const void *)dev->backend
-					: (const void *)dev;
-}
-
-static struct mem_range mem_range_of(const struct weir_buf *buf, uint64_t from,
-				     uint64_t to, size_t number)
-{
-	uint64_t base = (uintptr_t)buf->mem.base;
-
-	return (struct mem_range){ space_of(buf), base + from, base + to,
-				   number };
-}
-
-static int by_address(const void *a, const void *b)
-{
-	const struct mem_range *x = a, *y = b;
-
-	if (x->space != y->space)
-		return (uintptr_t)x->space < (uintptr_t)y->space ? -1 : 1;
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
 /* Numbers of spots by put; those of put i begin at first[i]. */
 struct groups {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
-	struct mem_range *given; /* of puts that need bytes of the caller */
+	struct weir__mem_range
+		*given; /* of puts that need bytes of the caller */
 	size_t n_given;
 	size_t *first, *spot; /* n_puts + 2, n: after given[] */
 };
@@ -78,16 +42,58 @@ static struct weir__group group_of(const struct groups *g, size_t put)
 	};
 }
 
+static void spot_set(const struct weir_plan *plan, size_t record,
+		     const struct weir__cut *cut, struct weir__spot *spot)
+{
+	const struct weir__record *rec = &plan->model->rec[record];
+
+	spot->record = record;
+	spot->off = rec->off + cut->off;
+	spot->bytes = weir__cut_mem(cut);
+	spot->take = weir__cut_take(cut);
+}
+
+static int list_chosen(const struct weir_plan *plan, size_t record,
+		       struct weir__spot *spot)
+{
+	const struct weir__put *put = &plan->put[plan->choice[record] - 1];
+	enum weir_dtype dtype;
+	struct weir__cut cut;
+	int r = weir__put_cut(plan->model, put, record, &cut, &dtype);
+
+	if (r < 0)
+		return r;
+	spot_set(plan, record, &cut, spot);
+	if (put->way == WEIR_WAY_MAP)
+		spot->bytes = weir__cut_span(&cut);
+	return 0;
+}
+
+static void list_target(const struct weir_plan *plan,
+			const struct weir__target *target,
+			struct weir__spot *spot)
+{
+	spot_set(plan, target->record, &target->cut, spot);
+	spot->at = target->at;
+}
+
+/* The spots of what is chosen, in the order of the model, then of targets. */
 static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 {
-	l->spot = weir__calloc(plan->n, sizeof(*l->spot) + sizeof(*l->order));
+	size_t n = plan->n + plan->n_targets;
+	int r = 0;
+
+	l->spot = weir__calloc(n, sizeof(*l->spot) + sizeof(*l->order));
 	if (!l->spot)
-		return no_memory(plan, plan->n, sizeof(*l->spot));
-	l->order = (size_t *)(l->spot + plan->n);
-	for (size_t i = plan->first; l->n < plan->n; i++)
-		if (plan->choice[i])
-			l->spot[l->n++].record = i;
-	return 0;
+		return no_memory(plan, n, sizeof(*l->spot));
+	l->order = (size_t *)(l->spot + n);
+	for (size_t i = plan->first; l->n < plan->n && r >= 0; i++)
+		if (plan->choice[i] &&
+		    plan->choice[i] != WEIR__CHOSEN_AS_TARGET)
+			r = list_chosen(plan, i, &l->spot[l->n++]);
+	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
+		list_target(plan, &plan->target[i], &l->spot[l->n++]);
+	return r;
 }
 
 static int sort_spots(struct groups *g)
@@ -106,7 +112,7 @@ static int sort_spots(struct groups *g)
 	next = g->first + 1;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		next[i + 1] = next[i] + plan->put[i].tensors;
-	for (size_t i = 0; i < g->l->n; i++) {
+	for (size_t i = 0; i < plan->n; i++) {
 		uint32_t put = plan->choice[g->l->spot[i].record] - 1;
 
 		g->spot[next[put]++] = i;
@@ -117,8 +123,7 @@ static int sort_spots(struct groups *g)
 static bool has_bytes(const struct groups *g, const struct weir__group *group)
 {
 	for (size_t i = 0; i < group->n; i++)
-		if (g->plan->model->rec[g->l->spot[group->spot[i]].record]
-			    .bytes)
+		if (g->l->spot[group->spot[i]].bytes)
 			return true;
 	return false;
 }
@@ -137,7 +142,7 @@ static int place_new(struct groups *g)
 		if (!group.n)
 			continue;
 		if (put->buf && has_bytes(g, &group))
-			g->given[g->n_given++] = mem_range_of(
+			g->given[g->n_given++] = weir__mem_range_of(
 				put->buf, put->offset, put->buf->bytes, i);
 		else if (put->way == WEIR_WAY_MAP)
 			r = weir__place_mapped(g->l, &group);
@@ -155,7 +160,7 @@ static int place_same_start(struct groups *g, size_t i, size_t j,
 	int r = 0;
 
 	for (; i < j && r >= 0; i++) {
-		const struct mem_range *s = &g->given[i];
+		const struct weir__mem_range *s = &g->given[i];
 		struct weir__group group = group_of(g, s->number);
 		uint64_t base = (uintptr_t)group.put->buf->mem.base;
 		struct weir__bounds bounds = {
@@ -176,11 +181,12 @@ static int place_given(struct groups *g)
 	int r = 0;
 
 	if (g->n_given > 1)
-		qsort(g->given, g->n_given, sizeof(*g->given), by_address);
+		qsort(g->given, g->n_given, sizeof(*g->given),
+		      weir__mem_range_order);
 	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
 		size_t n_order = l->n_order, n_runs = l->n_runs;
 		size_t n_bufs = l->n_bufs;
-		const struct mem_range *s = &g->given[i], *next;
+		const struct weir__mem_range *s = &g->given[i], *next;
 		uint64_t limit;
 
 		for (j = i + 1; j < g->n_given; j++)
@@ -211,86 +217,10 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 		r = place_new(&g);
 	if (r >= 0)
 		r = place_given(&g);
+	if (r >= 0 && plan->n_targets)
+		r = weir__place_targets(l, plan);
 	weir__free(g.given);
 	return r;
-}
-
-static int fail_overlap(const struct weir_model *m,
-			const struct weir__layout *l, size_t a, size_t b)
-{
-	const struct weir__record *x = &m->rec[l->spot[a].record];
-	const struct weir__record *y = &m->rec[l->spot[b].record];
-
-	return weir__fail(-EINVAL, "tensors '%s' and '%s' would overlap",
-			  weir__quote(m->text + x->name, x->name_len),
-			  weir__quote(m->text + y->name, y->name_len));
-}
-
-/* The tensors of a buffer are in the order of their places. */
-static int check_buf(const struct weir_model *m, const struct weir__layout *l,
-		     const struct weir__layout_buf *b)
-{
-	uint64_t end = 0;
-
-	for (size_t i = b->first; i < b->first + b->n; i++) {
-		const struct weir__spot *s = &l->spot[l->order[i]];
-
-		if (s->at < end)
-			return fail_overlap(m, l, l->order[i - 1], l->order[i]);
-		end = s->at + m->rec[s->record].bytes;
-	}
-	if (end <= b->bytes && (!b->given || end <= b->given->bytes))
-		return 0;
-	return weir__fail(
-		-EINVAL, "tensors would reach to byte %llu of a buffer of %llu",
-		(unsigned long long)end,
-		(unsigned long long)(b->given ? b->given->bytes : b->bytes));
-}
-
-/* Two buffers may be of the same memory. */
-static int check_apart(const struct weir_model *m, const struct weir__layout *l)
-{
-	struct mem_range *range;
-	size_t n = 0;
-	int r = 0;
-
-	if (l->n_bufs < 2)
-		return 0;
-	range = weir__calloc(l->n_bufs, sizeof(*range));
-	if (!range)
-		return weir__fail(
-			-ENOMEM,
-			"%s: no memory to compare %zu places of %zu bytes",
-			m->path, l->n_bufs, sizeof(*range));
-	for (size_t i = 0; i < l->n_bufs; i++) {
-		const struct weir__layout_buf *b = &l->buf[i];
-
-		if (b->given && b->n)
-			range[n++] = mem_range_of(
-				b->given, l->spot[l->order[b->first]].at,
-				b->bytes, i);
-	}
-	qsort(range, n, sizeof(*range), by_address);
-	for (size_t i = 1; i < n && r >= 0; i++) {
-		const struct weir__layout_buf *b = &l->buf[range[i - 1].number];
-
-		if (range[i].space == range[i - 1].space &&
-		    range[i].begin < range[i - 1].end)
-			r = fail_overlap(
-				m, l, l->order[b->first + b->n - 1],
-				l->order[l->buf[range[i].number].first]);
-	}
-	weir__free(range);
-	return r;
-}
-
-int weir__layout_check(const struct weir_model *m, const struct weir__layout *l)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < l->n_bufs && r >= 0; i++)
-		r = check_buf(m, l, &l->buf[i]);
-	return r < 0 ? r : check_apart(m, l);
 }
 
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
@@ -327,6 +257,25 @@ void weir__layout_free(struct weir__layout *l)
 	l->buf = NULL;
 }
 
+static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
+{
+	return a->rows == b->rows && a->width == b->width &&
+	       a->file_pitch == b->file_pitch && a->mem_pitch == b->mem_pitch &&
+	       a->convert == b->convert;
+}
+
+static bool same_spot(const struct weir__layout *a,
+		      const struct weir__layout *b, size_t i)
+{
+	const struct weir__spot *x = &a->spot[i], *y = &b->spot[i];
+
+	return x->record == y->record && x->buf == y->buf &&
+	       x->at + b->buf[y->buf].lead == y->at && x->off == y->off &&
+	       x->bytes == y->bytes && x->own_run == y->own_run &&
+	       (!x->own_run || same_cut(&a->run[x->own_run - 1].cut,
+					&b->run[y->own_run - 1].cut));
+}
+
 int weir__layout_same(const struct weir__layout *a,
 		      const struct weir__layout *b)
 {
@@ -350,13 +299,10 @@ int weir__layout_same(const struct weir__layout *a,
 				"buffer %zu of the weights is not the buffer of the plan",
 				i);
 	for (size_t i = 0; i < a->n; i++)
-		if (a->spot[i].record != b->spot[i].record ||
-		    a->spot[i].buf != b->spot[i].buf ||
-		    a->spot[i].at + b->buf[b->spot[i].buf].lead !=
-			    b->spot[i].at)
+		if (!same_spot(a, b, i))
 			return weir__fail(
 				-EINVAL,
-				"tensor %zu has another place in the weights than in the plan",
+				"tensor %zu has another place or form in the weights than in the plan",
 				i);
 	return 0;
 }

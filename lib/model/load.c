@@ -24,18 +24,24 @@ static const struct weir__record *record_of(const struct weir_load *l,
 	return &l->model->rec[l->weights->layout.spot[spot].record];
 }
 
+/* Rows of a chunk that begins at a row and has @bytes of the file. */
+static uint64_t rows_in(const struct weir__cut *cut, uint64_t bytes)
+{
+	return (bytes + cut->file_pitch - 1) / cut->file_pitch;
+}
+
 /* The first tensor of the run that ends after @off of the file. */
 static size_t first_after(const struct weir_load *l,
 			  const struct weir__run *run, uint64_t off)
 {
-	const size_t *order = l->weights->layout.order;
+	const struct weir__layout *layout = &l->weights->layout;
 	size_t lo = run->first, hi = run->first + run->n;
 
-	while (lo < hi) {
+	while (lo < hi && run->n > 1) {
 		size_t mid = lo + (hi - lo) / 2;
-		const struct weir__record *rec = record_of(l, order[mid]);
+		const struct weir__spot *s = &layout->spot[layout->order[mid]];
 
-		if (rec->off + rec->bytes <= off)
+		if (s->off + s->take <= off)
 			lo = mid + 1;
 		else
 			hi = mid;
@@ -43,12 +49,13 @@ static size_t first_after(const struct weir_load *l,
 	return lo;
 }
 
-/* Bytes [a, b) of the file: those of tensor @spot in a chunk. */
+/* Bytes [a, b) of the file, of which @take are data of tensor @spot. */
 struct portion {
+	const struct weir__run *run;
 	uint64_t from, to; /* the chunk */
 	size_t at, end;    /* in the layout's order */
 	size_t spot;
-	uint64_t a, b;
+	uint64_t a, b, take;
 };
 
 static struct portion first_portion(const struct weir_load *l, size_t ext,
@@ -57,7 +64,8 @@ static struct portion first_portion(const struct weir_load *l, size_t ext,
 	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
 	uint64_t off = l->ext[ext].off;
 
-	return (struct portion){ .from = off + lo,
+	return (struct portion){ .run = run,
+				 .from = off + lo,
 				 .to = off + hi,
 				 .at = first_after(l, run, off + lo),
 				 .end = run->first + run->n };
@@ -65,16 +73,25 @@ static struct portion first_portion(const struct weir_load *l, size_t ext,
 
 static bool next_portion(const struct weir_load *l, struct portion *p)
 {
-	const struct weir__record *rec;
+	const struct weir__cut *cut = &p->run->cut;
+	const struct weir__spot *s;
 
 	if (p->at == p->end)
 		return false;
 	p->spot = l->weights->layout.order[p->at++];
-	rec = record_of(l, p->spot);
-	if (rec->off >= p->to)
+	s = &l->weights->layout.spot[p->spot];
+	if (cut->rows > 1) {
+		/* The tensor has the run; chunks begin and end at rows. */
+		p->a = p->from;
+		p->b = p->to;
+		p->take = rows_in(cut, p->to - p->from) * cut->width;
+		return true;
+	}
+	if (s->off >= p->to)
 		return false;
-	p->a = rec->off > p->from ? rec->off : p->from;
-	p->b = rec->off + rec->bytes < p->to ? rec->off + rec->bytes : p->to;
+	p->a = s->off > p->from ? s->off : p->from;
+	p->b = s->off + s->take < p->to ? s->off + s->take : p->to;
+	p->take = p->b - p->a;
 	return true;
 }
 
@@ -116,8 +133,8 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
-	for (; next_portion(l, &p); ours += p.b - p.a)
-		weir__arrival_add(l->arrival, p.spot, p.b - p.a,
+	for (; next_portion(l, &p); ours += p.take)
+		weir__arrival_add(l->arrival, p.spot, p.take,
 				  arrived ? NULL
 					  : explain_failure(l, p.spot, e, p.a,
 							    p.b, outcome));
@@ -135,7 +152,7 @@ static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
 	struct portion p = first_portion(l, ext, lo, hi);
 
 	while (next_portion(l, &p))
-		weir__arrival_in_driver(l->arrival, p.spot, p.b - p.a);
+		weir__arrival_in_driver(l->arrival, p.spot, p.take);
 }
 
 static void load_put(struct weir_load *l)
@@ -306,31 +323,41 @@ static int start_touching(struct weir_load *l)
 
 /*
  * A blocking call on a range waits for the tensors in it, one after the other.
- * Finds the first tensor of the buffer whose number is @from or more and that
- * has bytes in [@lo, @hi). In a buffer, numbers and places have the same order.
+ * *@cursor: how many of the buffer's tensors, in the order of their places, have
+ * been looked at.
  */
-static bool next_number(struct weir__access *access, uint64_t lo, uint64_t hi,
-			uint64_t from, uint64_t *ret_number)
+static bool load_next_number(struct weir__access *access, uint64_t lo,
+			     uint64_t hi, uint64_t *cursor,
+			     uint64_t *ret_number)
 {
 	struct weir_load *l = access->arg;
 	const struct weir__layout *layout = &l->weights->layout;
 	const struct weir__layout_buf *b = &layout->buf[access - l->access];
-	size_t first = b->first, end = b->first + b->n, i;
+	const size_t *order = layout->order + b->first;
+	size_t first = *cursor, end = b->n;
 
-	while (first < end) {
+	/* Ends have the order of places, unless rows are interleaved. */
+	while (first < end && !b->interleaved) {
 		size_t mid = first + (end - first) / 2;
+		const struct weir__spot *s = &layout->spot[order[mid]];
 
-		i = layout->order[mid];
-		if (i < from ||
-		    layout->spot[i].at + record_of(l, i)->bytes <= lo)
+		if (s->at + s->bytes <= lo)
 			first = mid + 1;
 		else
 			end = mid;
 	}
-	if (first == b->first + b->n)
-		return false;
-	*ret_number = i = layout->order[first];
-	return layout->spot[i].at < hi;
+	for (; first < b->n; first++) {
+		const struct weir__spot *s = &layout->spot[order[first]];
+
+		if (s->at >= hi)
+			break;
+		if (s->at + s->bytes <= lo)
+			continue;
+		*ret_number = order[first];
+		*cursor = first + 1;
+		return true;
+	}
+	return false;
 }
 
 static void add_accesses(struct weir_load *l)
@@ -344,7 +371,7 @@ static void add_accesses(struct weir_load *l)
 		a->write = true;
 		a->dma = weir__buf_is_host(a->buf);
 		a->src = &l->arrival->source;
-		a->next_number = next_number;
+		a->next_number = load_next_number;
 		a->arg = l;
 		weir__access_add(a);
 	}
@@ -356,7 +383,7 @@ static void count_down(struct weir_load *l)
 	const struct weir__layout *layout = &l->weights->layout;
 
 	for (size_t i = 0; i < layout->n; i++) {
-		uint64_t bytes = record_of(l, i)->bytes;
+		uint64_t bytes = layout->spot[i].take;
 		struct weir_buf *buf = l->weights->buf[layout->spot[i].buf];
 
 		l->total += bytes;
@@ -366,7 +393,7 @@ static void count_down(struct weir_load *l)
 		}
 		atomic_init(&l->arrival->item[i].remaining, bytes);
 		if (!bytes)
-			atomic_fetch_add(&l->arrival->arrived, 1);
+			weir__arrival_add(l->arrival, i, 0, NULL);
 	}
 }
 
@@ -398,7 +425,7 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 	if (r < 0)
 		return r;
 	if (!into)
-		return weir__weights_new(plan->model, &layout, &l->weights);
+		return weir__weights_new(plan, &layout, &l->weights);
 	r = weir__weights_reuse(into, plan->model, &layout);
 	weir__layout_free(&layout);
 	if (r >= 0)
@@ -417,14 +444,15 @@ static int use_engine(struct weir_load *l)
 	l->access = weir__calloc(n_bufs, sizeof(*l->access));
 	if (!l->job || !l->touch || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
-	r = weir__load_extents(l);
+	r = weir__engine_get(l->weir, &l->eng);
+	if (r >= 0)
+		r = weir__load_extents(l);
 	if (r < 0)
 		return r;
 	r = count_copies(l);
-	if (r < 0)
-		return no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->not_in_driver));
-	return weir__engine_get(l->weir, &l->eng);
+	return r < 0 ? no_memory(l->model, l->weights->layout.n,
+				 sizeof(*l->arrival->not_in_driver))
+		     : 0;
 }
 
 static int load_prepare(struct weir_load *l, struct weir_plan *plan,
@@ -495,10 +523,7 @@ static void load_fail_start(struct weir_load *l, int err)
 	for (size_t i = 0; l->touch && i < l->weights->layout.n_bufs; i++)
 		weir__touch_stop(l->touch[i]);
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
-	for (size_t i = 0; i < a->n; i++)
-		weir__arrival_add(a, i, atomic_load(&a->item[i].remaining),
-				  cause);
-	weir__arrival_fail(a, cause);
+	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
 }
 
@@ -542,6 +567,8 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 
 void weir_load_free(struct weir_load *load)
 {
-	if (load && weir__root_is_ours(load->weir))
-		load_put(load);
+	if (!load || !weir__root_is_ours(load->weir))
+		return;
+	weir__ended_close_fd(&load->arrival->ended);
+	load_put(load);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-EXTRA_DIST += %D%/README.md %D%/RULES.md
+EXTRA_DIST += %D%/README.md %D%/LOAD.md %D%/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
 	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \
@@ -11,7 +11,9 @@ lib_libweir_core_la_SOURCES += \
 	%D%/index.c %D%/index.h %D%/shards.c \
 	%D%/split.c %D%/split.h \
 	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c \
-	%D%/place.c %D%/place.h \
-	%D%/arrival.c %D%/arrival.h \
+	%D%/cut.c %D%/cut.h %D%/layers.c %D%/layers.h %D%/target.c \
+	%D%/place.c %D%/place.h %D%/place_target.c \
+	%D%/overlap.c %D%/overlap.h \
+	%D%/arrival.c %D%/arrival.h %D%/ended.c %D%/ended.h \
 	%D%/weights.c %D%/weights.h %D%/digest.c \
 	%D%/load.c %D%/load.h %D%/extents.c %D%/small.c %D%/status.c

@@ -97,9 +97,19 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
+/* Two shards have a tensor of one name; no index says which counts. */
+static int fail_twice(const struct weir_model *m, uint32_t a, uint32_t b)
+{
+	return weir__fail(-EBADMSG, "%s: tensor '%s' is also in %s",
+			  m->file[m->rec[b].shard]->base,
+			  weir__quote(weir__record_name(m, b),
+				      m->rec[b].name_len),
+			  m->file[m->rec[a].shard]->base);
+}
+
 static int hash_names(struct weir_model *m)
 {
-	uint32_t hash[AHEAD], number;
+	uint32_t hash[AHEAD], number, other;
 	struct weir__str name;
 	int r;
 
@@ -112,7 +122,9 @@ static int hash_names(struct weir_model *m)
 			number = (uint32_t)(i - AHEAD);
 			name = weir__record_str(m, number);
 			r = weir__names_put(&m->names, &name, hash[i % AHEAD],
-					    number, &number);
+					    number, &other);
+			if (r > 0)
+				return fail_twice(m, other, number);
 		}
 		if (i < m->n_recs) {
 			name = weir__record_str(m, (uint32_t)i);

@@ -5,7 +5,6 @@
 
 #include "core/error.h"
 #include "core/util.h"
-#include "mem/dtype.h"
 
 /* Reading over a gap of this size costs less than a read of its own. */
 #define MAX_GAP (64u << 10)
@@ -33,15 +32,20 @@ static const struct weir__record *record_of(const struct placer *p, size_t spot)
 	return &p->g->model->rec[p->l->spot[spot].record];
 }
 
-static uint64_t align_of(const struct weir__put *put, uint16_t dtype)
+static uint32_t shard_of(const struct placer *p, const struct weir__spot *spot)
 {
-	const struct weir_dtype_info *row = weir__dtype(dtype);
+	return p->g->model->rec[spot->record].shard;
+}
 
-	if (put->align)
-		return put->align;
-	if (!(put->buft->desc.flags & WEIR_BUFT_HOST))
-		return put->buft->desc.align;
-	return row ? row->align : 1;
+static bool run_is_plain(const struct placer *p)
+{
+	return weir__cut_is_plain(&p->run.cut);
+}
+
+/* Bytes of the open run in memory. */
+static uint64_t run_bytes(const struct placer *p)
+{
+	return run_is_plain(p) ? p->run.len : weir__cut_mem(&p->run.cut);
 }
 
 static struct weir__layout_buf *current_buf(const struct placer *p)
@@ -91,7 +95,7 @@ static uint64_t run_place(const struct placer *p, uint64_t unit)
 
 static bool run_exceeds(const struct placer *p, uint64_t at)
 {
-	return at > p->to || p->run.len > p->to - at;
+	return at > p->to || run_bytes(p) > p->to - at;
 }
 
 static int too_large(const struct placer *p)
@@ -101,7 +105,7 @@ static int too_large(const struct placer *p)
 		record_of(p, p->l->order[p->run.first]);
 	const char *name =
 		weir__quote(p->g->model->text + rec->name, rec->name_len);
-	unsigned long long len = p->run.len, at = p->end, to = p->to;
+	unsigned long long len = run_bytes(p), at = p->end, to = p->to;
 
 	if (!put->buf)
 		return weir__fail(
@@ -128,8 +132,10 @@ static int close_run(struct placer *p)
 
 	if (!p->run.n)
 		return 0;
-	at = run_place(p, p->tight || p->modulus > WEIR__PAGE ? p->modulus
-							      : WEIR__PAGE);
+	at = run_place(p,
+		       p->tight || p->modulus > WEIR__PAGE || !run_is_plain(p)
+			       ? p->modulus
+			       : WEIR__PAGE);
 	if (run_exceeds(p, at))
 		at = run_place(p, p->modulus);
 	if (run_exceeds(p, at))
@@ -141,12 +147,15 @@ static int close_run(struct placer *p)
 	p->run.at = at;
 	p->run.buf = (uint32_t)(l->n_bufs - 1);
 	for (size_t i = p->run.first; i < p->run.first + p->run.n; i++) {
-		l->spot[l->order[i]].buf = p->run.buf;
-		l->spot[l->order[i]].at =
-			at + record_of(p, l->order[i])->off - p->run.off;
+		struct weir__spot *spot = &l->spot[l->order[i]];
+
+		spot->buf = p->run.buf;
+		if (!run_is_plain(p))
+			spot->own_run = (uint32_t)l->n_runs + 1;
+		spot->at = at + spot->off - p->run.off;
 	}
 	run[l->n_runs++] = p->run;
-	p->end = at + p->run.len;
+	p->end = at + run_bytes(p);
 	current_buf(p)->bytes = p->end;
 	current_buf(p)->n = l->n_order - current_buf(p)->first;
 	if (current_buf(p)->align < p->modulus)
@@ -169,46 +178,70 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 	return true;
 }
 
-static bool run_joins(struct placer *p, const struct weir__record *rec,
-		      uint64_t align)
+/*
+ * Memory for the gap before a tensor is wasted, and in the caller's buffers not
+ * ours; between slices it would be most of the tensors.
+ */
+static uint64_t max_gap(const struct weir__put *put)
 {
-	uint64_t end = p->run.off + p->run.len;
-	uint64_t gap = p->g->put->buf ? 0 : MAX_GAP;
-
-	if (!p->run.n || rec->shard != p->run.shard || rec->off < end ||
-	    rec->off - end > gap)
-		return false;
-	if (!run_fits(p, rec->off + rec->bytes - p->run.off,
-		      align > p->modulus ? align : p->modulus))
-		return false;
-	return shift_serves(p, rec->off, align);
+	return put->buf || put->sliced ? 0 : MAX_GAP;
 }
 
-static int add_tensor(struct placer *p, size_t spot)
+static bool run_joins(struct placer *p, const struct weir__spot *spot,
+		      const struct weir__cut *cut, uint64_t align)
+{
+	uint64_t end = p->run.off + p->run.len;
+
+	if (!p->run.n || shard_of(p, spot) != p->run.shard || spot->off < end ||
+	    spot->off - end > max_gap(p->g->put) || !run_is_plain(p) ||
+	    !weir__cut_is_plain(cut))
+		return false;
+	if (!run_fits(p, spot->off + spot->bytes - p->run.off,
+		      align > p->modulus ? align : p->modulus))
+		return false;
+	return shift_serves(p, spot->off, align);
+}
+
+static int begin_run(struct placer *p, const struct weir__spot *spot,
+		     const struct weir__cut *cut, uint64_t align)
 {
 	const struct weir__put *put = p->g->put;
-	const struct weir__record *rec = record_of(p, spot);
-	uint64_t align = align_of(put, rec->dtype);
-	int r;
+	int r = close_run(p);
 
-	if (!run_joins(p, rec, align)) {
-		r = close_run(p);
-		if (r < 0)
-			return r;
-		if (!put->buf && p->end && !run_fits(p, rec->bytes, align))
-			r = open_buf(p);
-		if (r < 0)
-			return r;
-		p->run = (struct weir__run){ .shard = rec->shard,
-					     .off = rec->off,
-					     .first = p->l->n_order,
-					     .way = put->way };
-		p->modulus = align;
-		p->shift = -rec->off & (align - 1);
-	}
-	p->l->order[p->l->n_order++] = spot;
+	if (r >= 0 && !put->buf && p->end && !run_fits(p, spot->bytes, align))
+		r = open_buf(p);
+	if (r < 0)
+		return r;
+	p->run = (struct weir__run){ .shard = shard_of(p, spot),
+				     .off = spot->off,
+				     .first = p->l->n_order,
+				     .way = put->way,
+				     .priority = put->priority,
+				     .cut = *cut };
+	p->modulus = align;
+	p->shift = -spot->off & (align - 1);
+	return 0;
+}
+
+static int add_tensor(struct placer *p, size_t number)
+{
+	struct weir__spot *spot = &p->l->spot[number];
+	enum weir_dtype dtype;
+	struct weir__cut cut;
+	uint64_t align;
+	int r = weir__put_cut(p->g->model, p->g->put, spot->record, &cut,
+			      &dtype);
+
+	if (r < 0)
+		return r;
+	align = weir__put_align(p->g->put, dtype);
+	if (!run_joins(p, spot, &cut, align))
+		r = begin_run(p, spot, &cut, align);
+	if (r < 0)
+		return r;
+	p->l->order[p->l->n_order++] = number;
 	p->run.n++;
-	p->run.len = rec->off + rec->bytes - p->run.off;
+	p->run.len = spot->off + weir__cut_span(&cut) - p->run.off;
 	return 0;
 }
 
@@ -218,7 +251,7 @@ static void add_empty(struct placer *p)
 	const struct weir__group *g = p->g;
 
 	for (size_t i = 0; i < g->n; i++) {
-		if (record_of(p, g->spot[i])->bytes)
+		if (p->l->spot[g->spot[i]].bytes)
 			continue;
 		p->l->spot[g->spot[i]].buf = (uint32_t)(p->l->n_bufs - 1);
 		p->l->spot[g->spot[i]].at = g->put->offset;
@@ -245,7 +278,7 @@ int weir__place(struct weir__layout *l, const struct weir__group *g,
 	p.end = bounds->from;
 	p.to = g->put->buf ? bounds->to : largest(g->put);
 	for (size_t i = 0; i < g->n && r >= 0; i++)
-		if (record_of(&p, g->spot[i])->bytes)
+		if (l->spot[g->spot[i]].bytes)
 			r = add_tensor(&p, g->spot[i]);
 	if (r >= 0)
 		r = close_run(&p);
@@ -265,22 +298,21 @@ int weir__place_mapped(struct weir__layout *l, const struct weir__group *g)
 
 	for (size_t i = 0; i < g->n; i++) {
 		struct weir__spot *spot = &l->spot[g->spot[i]];
-		const struct weir__record *rec = record_of(&p, g->spot[i]);
 
-		if (rec->shard != shard) {
+		if (shard_of(&p, spot) != shard) {
 			r = open_buf(&p);
 			if (r < 0)
 				return r;
-			shard = rec->shard;
+			shard = shard_of(&p, spot);
 			buf = current_buf(&p);
 			buf->map_shard = shard;
-			buf->map_off = rec->off;
+			buf->map_off = spot->off;
 		}
 		l->order[l->n_order++] = g->spot[i];
 		spot->buf = (uint32_t)(l->n_bufs - 1);
-		spot->at = rec->off - buf->map_off;
+		spot->at = spot->off - buf->map_off;
 		buf->n++;
-		buf->bytes = spot->at + rec->bytes;
+		buf->bytes = spot->at + spot->bytes;
 	}
 	return 0;
 }

@@ -8,6 +8,9 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "mem/dtype.h"
+#include "mem/tensor.h"
+#include "model/layers.h"
 
 #define MAX_ALIGN 4096u /* a page; direct reads need no more */
 
@@ -37,9 +40,23 @@ void weir_plan_free(struct weir_plan *plan)
 		return;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
+	for (size_t i = 0; i < plan->n_targets; i++)
+		weir_buf_free(plan->target[i].buf);
 	weir__model_put(plan->model);
 	weir__free(plan->put);
+	weir__free(plan->target);
 	weir__free(plan);
+}
+
+uint64_t weir__put_align(const struct weir__put *put, enum weir_dtype dtype)
+{
+	const struct weir_dtype_info *row = weir__dtype(dtype);
+
+	if (put->align)
+		return put->align;
+	if (!(put->buft->desc.flags & WEIR_BUFT_HOST))
+		return put->buft->desc.align;
+	return row ? row->align : 1;
 }
 
 static int check_buf(const struct weir_buft *buft,
@@ -69,22 +86,53 @@ static int check_buf(const struct weir_buft *buft,
 	return 0;
 }
 
+static int check_align(uint64_t align)
+{
+	if ((align & (align - 1)) || align > MAX_ALIGN)
+		return weir__fail(
+			-EINVAL,
+			"an alignment of %llu is not a power of two up to %u",
+			(unsigned long long)align, MAX_ALIGN);
+	return 0;
+}
+
+int weir__plan_check_way(uint32_t way)
+{
+	if (way <= WEIR_WAY_DIRECT)
+		return 0;
+	return weir__fail(-EINVAL, "way %u is not one of 0 to %u", way,
+			  WEIR_WAY_DIRECT);
+}
+
+int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(plan->model->weir);
+	if (!r && !align)
+		r = weir__fail(-EINVAL, "an alignment of 0");
+	if (!r)
+		r = check_align(align);
+	if (!r)
+		plan->align = align;
+	return r;
+}
+
 static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 		     const struct weir_put_opts *o)
 {
 	bool mapped = buft->desc.kind == WEIR_MEM_MAPPED;
+	int r;
 
 	if (buft->dev->weir != plan->model->weir)
 		return weir__fail(-EINVAL, "%s belongs to another root",
 				  buft->desc.name);
-	if ((o->align & (o->align - 1)) || o->align > MAX_ALIGN)
-		return weir__fail(
-			-EINVAL,
-			"an alignment of %llu is not a power of two up to %u",
-			(unsigned long long)o->align, MAX_ALIGN);
-	if (o->way > WEIR_WAY_DIRECT)
-		return weir__fail(-EINVAL, "way %u is not one of 0 to %u",
-				  o->way, WEIR_WAY_DIRECT);
+	r = check_align(o->align);
+	if (!r)
+		r = weir__plan_check_way(o->way);
+	if (r < 0)
+		return r;
 	if (o->reserved)
 		return weir__fail(-EINVAL, "reserved is %u, not 0",
 				  o->reserved);
@@ -94,6 +142,9 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 			mapped ? "memory of kind %s needs WEIR_WAY_MAP"
 			       : "WEIR_WAY_MAP needs memory of kind MAPPED, not %s",
 			buft->desc.name);
+	if (mapped && o->dtype != WEIR_DTYPE_NONE)
+		return weir__fail(-EINVAL,
+				  "mapped tensors cannot be converted");
 	return check_buf(buft, o);
 }
 
@@ -127,11 +178,25 @@ static bool candidates(const struct weir_model *m, const char *glob,
 	return true;
 }
 
-static int add_put(struct weir_plan *plan, struct weir_buft *buft,
-		   const struct weir_put_opts *o)
+static bool same_put(const struct weir__put *a, const struct weir__put *b)
+{
+	return !a->buf && !b->buf && a->buft == b->buft &&
+	       a->align == b->align && a->way == b->way &&
+	       a->dtype == b->dtype && a->priority == b->priority &&
+	       a->sliced == b->sliced &&
+	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
+}
+
+/*
+ * Calls in a row for new memory that differ in nothing but the tensors make one
+ * put, with one buffer: a program may make a call for each tensor.
+ */
+static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 {
 	struct weir__put *put;
 
+	if (plan->n_puts && same_put(&plan->put[plan->n_puts - 1], new_put))
+		return 0;
 	if (plan->n_puts == UINT32_MAX / 2)
 		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
 	put = weir__grow(plan->put, &plan->max_puts, plan->n_puts,
@@ -141,24 +206,179 @@ static int add_put(struct weir_plan *plan, struct weir_buft *buft,
 				  "%s: no memory for more than %u puts",
 				  plan->model->path, plan->n_puts);
 	plan->put = put;
-	put[plan->n_puts++] = (struct weir__put){
+	put += plan->n_puts++;
+	*put = *new_put;
+	if (put->buf)
+		weir_buf_ref(put->buf);
+	return 0;
+}
+
+static struct weir__put put_of(const struct weir_plan *plan,
+			       struct weir_buft *buft,
+			       const struct weir_put_opts *o)
+{
+	struct weir__put put = {
 		.buft = buft,
-		.align = o->align,
-		.buf = o->buf ? weir_buf_ref(o->buf) : NULL,
+		.align = o->align ? o->align : plan->align,
+		.buf = o->buf,
 		.offset = o->offset,
 		.way = o->way,
+		.dtype = o->dtype,
+		.sliced = o->slice != NULL,
+		.priority = o->priority,
 	};
+
+	if (o->slice)
+		put.slice = *o->slice;
+	return put;
+}
+
+int weir__put_cut(const struct weir_model *m, const struct weir__put *put,
+		  size_t record, struct weir__cut *ret_cut,
+		  enum weir_dtype *ret_dtype)
+{
+	const struct weir__record *rec = &m->rec[record];
+	struct weir_tensor t;
+	int r;
+
+	if (weir__put_is_whole(put)) {
+		*ret_cut = weir__cut_whole(rec->bytes);
+		*ret_dtype = rec->dtype;
+		return 0;
+	}
+	r = weir__cut_make(m, record, put->sliced ? &put->slice : NULL,
+			   put->dtype, ret_cut, &t);
+	*ret_dtype = t.dtype;
+	return r;
+}
+
+/* A mapped slice is a view of the whole tensor. */
+static int mapped_slice(const struct weir_model *m, size_t record,
+			const struct weir_slice *slice,
+			struct weir_tensor *ret_tensor)
+{
+	const struct weir__record *rec = &m->rec[record];
+	struct weir_tensor whole, part;
+	struct weir__cut cut;
+	int r = weir__cut_make(m, record, slice, WEIR_DTYPE_NONE, &cut, &part);
+
+	if (r >= 0)
+		r = weir__tensor_init(&whole, rec->dtype, rec->ndim,
+				      m->dims + rec->shape);
+	if (r < 0)
+		return r;
+	memcpy(whole.shape, part.shape, sizeof(whole.shape));
+	*ret_tensor = whole;
 	return 0;
+}
+
+int weir__plan_tensor(const struct weir_plan *plan,
+		      const struct weir__layout *l, size_t i,
+		      struct weir_buf *buf, struct weir_tensor *t)
+{
+	const struct weir_model *m = plan->model;
+	const struct weir__spot *s = &l->spot[i];
+	const struct weir__record *rec = &m->rec[s->record];
+	const struct weir__put *put;
+	struct weir__cut cut;
+	int r;
+
+	if (i >= plan->n) {
+		*t = plan->target[i - plan->n].dst;
+		return 0;
+	}
+	put = &plan->put[plan->choice[s->record] - 1];
+	if (weir__put_is_whole(put))
+		r = weir__tensor_init(t, rec->dtype, rec->ndim,
+				      m->dims + rec->shape);
+	else if (put->way == WEIR_WAY_MAP)
+		r = mapped_slice(m, s->record, &put->slice, t);
+	else
+		r = weir__cut_make(m, s->record,
+				   put->sliced ? &put->slice : NULL, put->dtype,
+				   &cut, t);
+	if (r < 0)
+		return r;
+	t->name = weir__record_name(m, s->record);
+	t->buf = buf;
+	t->offset = s->at;
+	return 0;
+}
+
+/* The tensors that a call chooses: records [first, end) that match. */
+struct choice {
+	struct weir_plan *plan;
+	const char *pattern; /* NULL: all of them */
+	size_t first, end;
+	struct weir__put put;
+};
+
+static bool choice_has(const struct choice *c, size_t i)
+{
+	return !c->plan->choice[i] && matches(c->pattern, c->plan->model, i);
+}
+
+/* Refuse the whole call if a tensor cannot be sliced or converted. */
+static int choice_check(const struct choice *c)
+{
+	enum weir_dtype dtype;
+	struct weir__cut cut;
+	int r = 0;
+
+	if (weir__put_is_whole(&c->put))
+		return 0;
+	for (size_t i = c->first; i < c->end && r >= 0; i++)
+		if (choice_has(c, i))
+			r = weir__put_cut(c->plan->model, &c->put, i, &cut,
+					  &dtype);
+	return r;
+}
+
+static void choose(struct choice *c, size_t i)
+{
+	struct weir_plan *plan = c->plan;
+
+	plan->choice[i] = plan->n_puts;
+	plan->put[plan->n_puts - 1].tensors++;
+	plan->n++;
+	if (i < plan->first)
+		plan->first = i;
+}
+
+/* Choose what fits the capacity: see layers.c. */
+static int choose_layers(struct choice *c, uint64_t capacity)
+{
+	struct weir__layers layers;
+	enum weir_dtype dtype;
+	struct weir__cut cut;
+	int r = 0;
+
+	weir__layers_init(&layers, c->plan->model);
+	for (size_t i = c->first; i < c->end && r >= 0; i++) {
+		if (!choice_has(c, i))
+			continue;
+		r = weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype);
+		if (r >= 0)
+			r = weir__layers_add(
+				&layers, i,
+				weir__up(cut.rows * cut.mem_width,
+					 weir__put_align(&c->put, dtype)));
+	}
+	if (r >= 0)
+		weir__layers_fit(&layers, capacity);
+	for (size_t i = 0; i < layers.n && r >= 0; i++)
+		choose(c, layers.tensor[i].record);
+	weir__layers_fini(&layers);
+	return r;
 }
 
 int weir_plan_put(struct weir_plan *plan, const char *glob,
 		  struct weir_buft *buft, const struct weir_put_opts *opts)
 {
 	struct weir_model *m = plan->model;
-	size_t first, end, seen;
-	const char *pattern; /* NULL: all from first to end */
+	struct choice c = { .plan = plan };
 	struct weir_put_opts o;
-	struct weir__put *put;
+	size_t seen, before = plan->n;
 	int r;
 
 	WEIR__ENTER();
@@ -169,23 +389,24 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 		r = check_put(plan, buft, &o);
 	if (r < 0)
 		return r;
-	pattern = candidates(m, glob, &first, &end) ? NULL : glob;
-	for (seen = first; seen < end && !matches(pattern, m, seen); seen++)
-		;
-	if (seen == end && (glob || m->n_recs))
+	c.put = put_of(plan, buft, &o);
+	c.pattern = candidates(m, glob, &c.first, &c.end) ? NULL : glob;
+	for (seen = c.first; seen < c.end && !matches(c.pattern, m, seen);)
+		seen++;
+	if (seen == c.end && (glob || m->n_recs))
 		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
 				  m->path, glob ? glob : "*");
-	r = add_put(plan, buft, &o);
+	c.first = seen;
+	r = choice_check(&c);
+	if (r >= 0)
+		r = add_put(plan, &c.put);
+	if (r >= 0 && o.capacity)
+		r = choose_layers(&c, o.capacity);
+	for (size_t i = c.first; i < c.end && r >= 0 && !o.capacity; i++)
+		if (choice_has(&c, i))
+			choose(&c, i);
 	if (r < 0)
 		return r;
-	put = &plan->put[plan->n_puts - 1];
-	for (size_t i = seen; i < end; i++)
-		if (!plan->choice[i] && matches(pattern, m, i)) {
-			plan->choice[i] = plan->n_puts;
-			put->tensors++;
-		}
-	if (first < plan->first)
-		plan->first = first;
-	plan->n += put->tensors;
-	return put->tensors > INT32_MAX ? INT32_MAX : (int)put->tensors;
+	return plan->n - before > INT32_MAX ? INT32_MAX
+					    : (int)(plan->n - before);
 }

@@ -2,7 +2,8 @@
 /*
  * Plans and layouts.
  *
- * A plan records which put has chosen each record of a model. A layout is
+ * A plan records which put has chosen each record of a model, and the targets:
+ * tensors whose exact place the caller has chosen. A layout is
  * computed from it, before any memory is allocated: the number and sizes of the
  * buffers, the place of each tensor, and the runs: neighbouring tensors that
  * keep the file's layout in one buffer. Each load and each estimate computes
@@ -18,6 +19,7 @@
 #include <weir/plan.h>
 
 #include "mem/buf.h"
+#include "model/cut.h"
 #include "model/model.h"
 
 struct weir__put {
@@ -26,19 +28,44 @@ struct weir__put {
 	struct weir_buf *buf; /* given by the caller, referenced; or NULL */
 	uint64_t offset;
 	enum weir_way way;
+	uint32_t dtype; /* converted to this; WEIR_DTYPE_NONE: unchanged */
+	bool sliced;    /* by slice */
+	int32_t priority;
+	struct weir_slice slice;
 	uint64_t tensors;
 };
 
+/* A tensor, or a slice of it, and its exact place. */
+struct weir__target {
+	size_t record;
+	struct weir_buf *buf; /* not a joined one: its member; referenced */
+	uint64_t at;          /* of the first byte, in buf */
+	struct weir__cut cut;
+	struct weir_tensor dst; /* in buf; named as in the model */
+	enum weir_way way;
+	int32_t priority;
+};
+
+#define WEIR__CHOSEN_AS_TARGET UINT32_MAX
+
 struct weir_plan {
 	struct weir_model *model;
+	uint64_t align; /* of puts without one; 0: by dtype and memory */
 	struct weir__put *put;
 	unsigned n_puts;
 	size_t max_puts;
-	size_t n;          /* tensors chosen */
-	size_t first;      /* no record before it is chosen */
-	uint32_t choice[]; /* for each record: number of its put + 1, or 0 */
+	struct weir__target *target;
+	size_t n_targets, max_targets;
+	size_t n;          /* tensors chosen by puts */
+	size_t first;      /* no record before it is chosen by a put */
+	uint32_t choice[]; /* for each record: the number of its put + 1, or
+			      WEIR__CHOSEN_AS_TARGET, or 0 */
 };
 
+/*
+ * Neighbouring tensors that keep the file's layout. A tensor that has several
+ * rows or is converted has a run of its own.
+ */
 struct weir__run {
 	uint32_t shard;
 	uint32_t buf;      /* index in layout->buf */
@@ -46,6 +73,8 @@ struct weir__run {
 	uint64_t at;       /* in the buffer */
 	size_t first, n;   /* its tensors: layout->order[first...] */
 	enum weir_way way;
+	int32_t priority;
+	struct weir__cut cut; /* of the tensor that has a run of its own */
 };
 
 struct weir__layout_buf {
@@ -61,16 +90,22 @@ struct weir__layout_buf {
 	uint32_t map_shard; /* of kind MAPPED: the file ... */
 	uint64_t map_off;   /* ... and the offset where the mapping begins */
 	size_t first, n;    /* its tensors: layout->order[first...] */
+	/* Tensors with rows are interleaved: their ends are in no order. */
+	bool interleaved;
 };
 
-struct weir__spot { /* the place of a tensor */
+struct weir__spot { /* the place of a tensor, or of a slice of it */
 	size_t record;
 	uint32_t buf;
-	uint64_t at;
+	uint32_t own_run; /* number + 1 of the run with its cut; 0: plain */
+	uint64_t at;      /* in the buffer */
+	uint64_t off;     /* of its first byte, in the file */
+	uint64_t bytes;   /* in memory, from its first to its last byte */
+	uint64_t take;    /* of its data in the file, without gaps */
 };
 
 struct weir__layout {
-	struct weir__spot *spot; /* n, by record */
+	struct weir__spot *spot; /* n: of puts, by record; then of targets */
 	size_t n;
 	size_t *order; /* numbers of spots, by buffer and place; after spot[] */
 	size_t n_order;
@@ -80,18 +115,37 @@ struct weir__layout {
 	size_t n_bufs, max_bufs;
 };
 
+/* -EINVAL, with a sentence: not an enum weir_way. */
+int weir__plan_check_way(uint32_t way);
+/* The alignment of a tensor of @dtype in memory. */
+uint64_t weir__put_align(const struct weir__put *put, enum weir_dtype dtype);
+/* Its tensors are neither sliced nor converted. */
+static inline bool weir__put_is_whole(const struct weir__put *put)
+{
+	return !put->sliced && put->dtype == WEIR_DTYPE_NONE;
+}
+/* The cut of a record that @put chooses, and its dtype in memory. -EINVAL. */
+int weir__put_cut(const struct weir_model *m, const struct weir__put *put,
+		  size_t record, struct weir__cut *ret_cut,
+		  enum weir_dtype *ret_dtype);
+/*
+ * The tensor of spot @i of a layout of @plan, placed in @buf.
+ */
+int weir__plan_tensor(const struct weir_plan *plan,
+		      const struct weir__layout *l, size_t i,
+		      struct weir_buf *buf, struct weir_tensor *ret_tensor);
+
 /*
  * -EINVAL: tensors would overlap. -ENOSPC: they do not fit the caller's buffer.
  * -ENOMEM. Never blocks.
  */
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
 /*
- * -EINVAL: two tensors, of any puts and buffers, would share a byte, or a
- * tensor would end after its buffer. weir__layout_make checks every layout with
- * it.
+ * overlap.c: -EINVAL: two tensors, of any puts, targets and buffers, would share
+ * a byte, or a tensor would end after its buffer. weir__layout_make checks every
+ * layout with it. Sets buf[].interleaved.
  */
-int weir__layout_check(const struct weir_model *model,
-		       const struct weir__layout *l);
+int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* The buffers have their lead: move the tensors of each by it. Once. */
 void weir__layout_lead(struct weir__layout *l);
 void weir__layout_free(struct weir__layout *l);

@@ -20,6 +20,7 @@ bool weir__load_is_small(const struct weir_load *l)
 		const struct weir__run *run = &layout->run[i];
 
 		if (run->way == WEIR_WAY_DIRECT ||
+		    !weir__cut_is_plain(&run->cut) ||
 		    !weir__buf_is_host(l->weights->buf[run->buf]))
 			return false;
 		bytes += run->len;

@@ -2,11 +2,11 @@
 #include "model/weights.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
 #include "core/sys.h"
-#include "mem/tensor.h"
 
 static int take_buf(struct weir_weights *w, size_t i)
 {
@@ -42,37 +42,54 @@ static int take_bufs(struct weir_weights *w)
 	return 0;
 }
 
-static int place_tensor(struct weir_weights *w, size_t i)
-{
-	const struct weir__spot *s = &w->layout.spot[i];
-	const struct weir_model *m = w->model;
-	const struct weir__record *rec = &m->rec[s->record];
-	struct weir_tensor *t = &w->tensor[i];
-	int r = weir__tensor_init(t, rec->dtype, rec->ndim,
-				  m->dims + rec->shape);
-
-	if (r < 0)
-		return r;
-	t->name = weir__record_name(m, s->record);
-	t->buf = w->buf[s->buf];
-	t->offset = s->at;
-	return 0;
-}
-
 static void weights_destroy(struct weir_weights *w)
 {
 	for (size_t i = 0; i < w->layout.n_bufs; i++)
 		weir_buf_free(w->buf[i]);
 	weir__arrival_put(w->arrival);
 	weir__layout_free(&w->layout);
+	weir__free(w->by_record);
 	weir__model_put(w->model);
 	pthread_mutex_destroy(&w->lock);
 	weir__free(w);
 }
 
-int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
+static int by_record(const void *a, const void *b, void *arg)
+{
+	const struct weir__spot *spot = arg;
+	size_t i = *(const size_t *)a, k = *(const size_t *)b;
+
+	if (spot[i].record != spot[k].record)
+		return spot[i].record < spot[k].record ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
+/*
+ * Targets are in any order: the first call of weir_weights_find sorts them by
+ * record. False: no memory.
+ */
+static bool sort_targets(struct weir_weights *w)
+{
+	size_t n = w->layout.n - w->n_puts, *sorted;
+
+	pthread_mutex_lock(&w->lock);
+	sorted = w->by_record;
+	if (!sorted && n)
+		sorted = weir__malloc(n * sizeof(*sorted));
+	if (sorted && !w->by_record) {
+		for (size_t i = 0; i < n; i++)
+			sorted[i] = w->n_puts + i;
+		qsort_r(sorted, n, sizeof(*sorted), by_record, w->layout.spot);
+		w->by_record = sorted;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return sorted;
+}
+
+int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights)
 {
+	struct weir_model *model = plan->model;
 	struct weir_weights *w =
 		weir__calloc(1, sizeof(*w) + layout->n * sizeof(w->tensor[0]) +
 					layout->n_bufs * sizeof(w->buf[0]));
@@ -91,10 +108,13 @@ int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
 	w->model = weir__model_ref(model);
 	w->layout = *layout;
 	memset(layout, 0, sizeof(*layout));
+	w->n_puts = plan->n;
 	w->buf = (struct weir_buf **)(w->tensor + w->layout.n);
 	r = take_bufs(w);
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
-		r = place_tensor(w, i);
+		r = weir__plan_tensor(plan, &w->layout, i,
+				      w->buf[w->layout.spot[i].buf],
+				      &w->tensor[i]);
 	if (r < 0) {
 		weights_destroy(w);
 		return r;
@@ -196,28 +216,47 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 	return i < weir_weights_count(weights) ? &weights->tensor[i] : NULL;
 }
 
-/* The tensors are in the order of their records. */
-static size_t tensor_of(const struct weir_weights *w, size_t record)
+/*
+ * The first of the @n spots @order[], which are sorted by record (NULL: they are
+ * spots 0 to n - 1), that is of @record.
+ */
+static size_t find_spot(const struct weir_weights *w, const size_t *order,
+			size_t n, size_t record)
 {
 	const struct weir__spot *spot = w->layout.spot;
-	size_t lo = 0, hi = w->layout.n;
+	size_t lo = 0, hi = n, i;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (spot[mid].record < record)
+		if (spot[order ? order[mid] : mid].record < record)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	return lo < w->layout.n && spot[lo].record == record ? lo : WEIR__NONE;
+	if (lo == n)
+		return WEIR__NONE;
+	i = order ? order[lo] : lo;
+	return spot[i].record == record ? i : WEIR__NONE;
+}
+
+static size_t tensor_of(struct weir_weights *w, size_t record)
+{
+	size_t i = find_spot(w, NULL, w->n_puts, record);
+
+	if (i != WEIR__NONE || !sort_targets(w))
+		return i;
+	return find_spot(w, w->by_record, w->layout.n - w->n_puts, record);
 }
 
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 					    const char *name)
 {
 	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
-	size_t i = rec == WEIR__NONE ? WEIR__NONE : tensor_of(weights, rec);
+	/* Not const for us: the lock, and what it guards. */
+	size_t i = rec == WEIR__NONE
+			   ? WEIR__NONE
+			   : tensor_of((void *)(uintptr_t)weights, rec);
 
 	return i == WEIR__NONE ? NULL : weir_weights_get(weights, i);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Weights: tensors, their buffers, and the arrival of the last load that fills
- * them. All but the arrival is constant once weir_load_start returns.
+ * them. All that the lock does not guard is constant once weir_load_start
+ * returns.
  */
 #ifndef WEIR__MODEL_WEIGHTS_H
 #define WEIR__MODEL_WEIGHTS_H
@@ -19,17 +20,20 @@ struct weir_weights {
 	_Atomic uint32_t refs;
 	struct weir_model *model;
 	struct weir__layout layout;
+	size_t n_puts;         /* tensors of puts; those of targets follow */
 	struct weir_buf **buf; /* layout.n_bufs, referenced; after tensor[] */
-	pthread_mutex_t lock;  /* guards arrival */
+	pthread_mutex_t lock;  /* guards arrival and by_record */
 	struct weir__arrival *arrival;
+	size_t *by_record; /* the targets, sorted; NULL until it is needed */
 	struct weir_tensor tensor[]; /* layout.n */
 };
 
 /*
- * Allocate the buffers of @layout and place the tensors. @layout is moved into
- * the weights, or freed on failure. @model is referenced. Blocks.
+ * Allocate the buffers of @layout, which is of @plan, and place the tensors.
+ * @layout is moved into the weights, or freed on failure. The model is
+ * referenced, the plan is not. Blocks.
  */
-int weir__weights_new(struct weir_model *model, struct weir__layout *layout,
+int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
 /*
  * Can a load of @model with @layout fill @w again? -EINVAL: tensors or places

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/* The check that no two tensors of a layout share a byte. */
+#include "model/overlap.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "model/plan.h"
+
+#define FEW 8u /* tensors, for which nothing is allocated */
+
+/* Devices of a backend that can access each other have one address space. */
+static const void *space_of(const struct weir_buf *buf)
+{
+	const struct weir_dev *dev = buf->buft->dev;
+
+	if (weir__buf_is_host(buf))
+		return NULL;
+	return dev->backend->mem->reach ? (const void *)dev->backend
+					: (const void *)dev;
+}
+
+struct weir__mem_range weir__mem_range_of(const struct weir_buf *buf,
+					  uint64_t from, uint64_t to,
+					  size_t number)
+{
+	uint64_t base = (uintptr_t)buf->mem.base;
+
+	return (struct weir__mem_range){ space_of(buf), base + from, base + to,
+					 number };
+}
+
+int weir__mem_range_order(const void *a, const void *b)
+{
+	const struct weir__mem_range *x = a, *y = b;
+
+	if (x->space != y->space)
+		return (uintptr_t)x->space < (uintptr_t)y->space ? -1 : 1;
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The tensors of a layout in memory of the caller, sorted. */
+struct places {
+	const struct weir_model *m;
+	struct weir__layout *l;
+	struct weir__mem_range *range; /* their numbers are those of spots */
+	size_t n;
+};
+
+static int fail_overlap(const struct places *p, size_t a, size_t b)
+{
+	const struct weir__record *x = &p->m->rec[p->l->spot[a].record];
+	const struct weir__record *y = &p->m->rec[p->l->spot[b].record];
+
+	return weir__fail(-EINVAL, "tensors '%s' and '%s' would overlap",
+			  weir__quote(p->m->text + x->name, x->name_len),
+			  weir__quote(p->m->text + y->name, y->name_len));
+}
+
+static int check_end(const struct places *p, const struct weir__spot *s)
+{
+	const struct weir__layout_buf *b = &p->l->buf[s->buf];
+	uint64_t bytes = b->given ? b->given->bytes : b->bytes;
+
+	if (s->bytes <= bytes && s->at <= bytes - s->bytes)
+		return 0;
+	return weir__fail(
+		-EINVAL, "tensors would reach to byte %llu of a buffer of %llu",
+		(unsigned long long)(s->at + s->bytes),
+		(unsigned long long)bytes);
+}
+
+/* The rows of a tensor in memory. */
+struct row_form {
+	uint64_t begin, width, pitch;
+};
+
+static struct row_form rows_of(const struct places *p,
+			       const struct weir__mem_range *range)
+{
+	uint32_t run = p->l->spot[range->number].own_run;
+	const struct weir__cut *cut = run ? &p->l->run[run - 1].cut : NULL;
+
+	if (!cut || cut->rows <= 1)
+		return (struct row_form){ range->begin,
+					  range->end - range->begin, 0 };
+	return (struct row_form){ range->begin, cut->mem_width,
+				  cut->mem_pitch };
+}
+
+/*
+ * Two ranges that overlap may have rows in each other's gaps: the columns of one
+ * view beside those of another, at the same distances.
+ */
+static bool rows_are_apart(const struct places *p,
+			   const struct weir__mem_range *a,
+			   const struct weir__mem_range *b)
+{
+	struct row_form x = rows_of(p, a), y = rows_of(p, b);
+	uint64_t shift;
+
+	if (!x.pitch)
+		return false;
+	shift = (y.begin - x.begin) % x.pitch;
+	if (y.pitch && y.pitch != x.pitch)
+		return false;
+	return shift >= x.width && y.width <= x.pitch - shift;
+}
+
+/*
+ * Compare a range with all earlier ones that end after it begins: those are the
+ * ranges from *@first on, which moves forward.
+ */
+static int check_range(struct places *p, size_t i, size_t *first)
+{
+	const struct weir__mem_range *range = p->range;
+
+	while (*first < i && (range[*first].space != range[i].space ||
+			      range[*first].end <= range[i].begin))
+		++*first;
+	for (size_t k = *first; k < i; k++) {
+		if (range[k].space != range[i].space ||
+		    range[k].end <= range[i].begin)
+			continue;
+		if (!rows_are_apart(p, &range[k], &range[i]))
+			return fail_overlap(p, range[k].number,
+					    range[i].number);
+		p->l->buf[p->l->spot[range[i].number].buf].interleaved = true;
+	}
+	return 0;
+}
+
+/* New memory is not shared: its buffers are numbered as spaces of their own. */
+static struct weir__mem_range range_of_spot(const struct places *p, size_t i)
+{
+	const struct weir__spot *s = &p->l->spot[i];
+	const struct weir__layout_buf *b = &p->l->buf[s->buf];
+
+	if (b->given)
+		return weir__mem_range_of(b->given, s->at, s->at + s->bytes, i);
+	return (struct weir__mem_range){ b, s->at, s->at + s->bytes, i };
+}
+
+static bool are_sorted(const struct places *p)
+{
+	for (size_t i = 1; i < p->n; i++)
+		if (weir__mem_range_order(&p->range[i - 1], &p->range[i]) > 0)
+			return false;
+	return true;
+}
+
+int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
+{
+	struct weir__mem_range few[FEW];
+	struct places p = { .m = m, .l = l, .range = few };
+	size_t first = 0;
+	int r = 0;
+
+	if (l->n_order > FEW)
+		p.range = weir__malloc(l->n_order * sizeof(*p.range));
+	if (!p.range)
+		return weir__fail(
+			-ENOMEM,
+			"%s: no memory to compare %zu places of %zu bytes",
+			m->path, l->n_order, sizeof(*p.range));
+	/* By buffer and place: often they are in the right order already. */
+	for (size_t i = 0; i < l->n_order && r >= 0; i++) {
+		const struct weir__spot *s = &l->spot[l->order[i]];
+
+		if (l->buf[s->buf].buft->desc.kind == WEIR_MEM_MAPPED)
+			continue;
+		r = check_end(&p, s);
+		p.range[p.n++] = range_of_spot(&p, l->order[i]);
+	}
+	if (!are_sorted(&p))
+		qsort(p.range, p.n, sizeof(*p.range), weir__mem_range_order);
+	for (size_t i = 1; i < p.n && r >= 0; i++)
+		r = check_range(&p, i, &first);
+	if (p.range != few)
+		weir__free(p.range);
+	return r;
+}

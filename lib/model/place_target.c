@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Targets have their places; neighbours in memory that are neighbours in the
+ * file too make a run, so that a model whose tensors are stored in the order of
+ * the file is read in few large pieces.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "model/place.h"
+
+struct targets {
+	const struct weir_plan *plan;
+	struct weir__layout *l;
+	const struct weir_buf *buf; /* of the last layout->buf; NULL: none */
+	struct weir__run *run;      /* the last, of a target; or NULL */
+};
+
+static int no_memory(const struct targets *p, size_t n)
+{
+	return weir__fail(-ENOMEM, "%s: no memory for a layout of %zu targets",
+			  p->plan->model->path, n);
+}
+
+/* What targets are sorted by; a target is large. */
+struct place {
+	const struct weir_buf *buf;
+	uint64_t at;
+	size_t number; /* of the target */
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->buf != y->buf)
+		return (uintptr_t)x->buf < (uintptr_t)y->buf ? -1 : 1;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
+}
+
+/* The targets by buffer and place. NULL: no memory. */
+static struct place *sort_targets(const struct weir_plan *plan)
+{
+	struct place *place = weir__malloc(plan->n_targets * sizeof(*place));
+	bool sorted = true;
+
+	if (!place)
+		return NULL;
+	for (size_t i = 0; i < plan->n_targets; i++) {
+		const struct weir__target *t = &plan->target[i];
+
+		place[i] = (struct place){ t->buf, t->at, i };
+		if (i && sorted)
+			sorted = by_place(&place[i - 1], &place[i]) < 0;
+	}
+	if (!sorted)
+		qsort(place, plan->n_targets, sizeof(*place), by_place);
+	return place;
+}
+
+static int open_buf(struct targets *p, struct weir_buf *buf)
+{
+	struct weir__layout *l = p->l;
+	struct weir__layout_buf *b =
+		weir__grow(l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
+
+	if (!b)
+		return no_memory(p, l->n_bufs);
+	l->buf = b;
+	b[l->n_bufs++] = (struct weir__layout_buf){
+		.buft = buf->buft,
+		.given = buf,
+		.align = 1,
+		.first = l->n_order,
+	};
+	p->buf = buf;
+	p->run = NULL;
+	return 0;
+}
+
+static bool run_joins(const struct targets *p, const struct weir__target *t,
+		      const struct weir__spot *spot)
+{
+	const struct weir__run *run = p->run;
+
+	return run && weir__cut_is_plain(&run->cut) &&
+	       weir__cut_is_plain(&t->cut) &&
+	       run->shard == p->plan->model->rec[t->record].shard &&
+	       run->off + run->len == spot->off &&
+	       run->at + run->len == spot->at && run->way == t->way &&
+	       run->priority == t->priority;
+}
+
+/* The layout has room for a run for each target. */
+static void add_run(struct targets *p, const struct weir__target *t,
+		    struct weir__spot *spot)
+{
+	struct weir__layout *l = p->l;
+
+	p->run = &l->run[l->n_runs++];
+	*p->run = (struct weir__run){
+		.shard = p->plan->model->rec[t->record].shard,
+		.buf = spot->buf,
+		.off = spot->off,
+		.len = weir__cut_span(&t->cut),
+		.at = spot->at,
+		.first = l->n_order,
+		.n = 1,
+		.way = t->way,
+		.priority = t->priority,
+		.cut = t->cut,
+	};
+	if (!weir__cut_is_plain(&t->cut))
+		spot->own_run = (uint32_t)l->n_runs;
+}
+
+static int add_target(struct targets *p, size_t number)
+{
+	const struct weir__target *t = &p->plan->target[number];
+	struct weir__layout *l = p->l;
+	struct weir__spot *spot = &l->spot[p->plan->n + number];
+	struct weir__layout_buf *b;
+	int r = t->buf == p->buf ? 0 : open_buf(p, t->buf);
+
+	if (r < 0)
+		return r;
+	spot->buf = (uint32_t)(l->n_bufs - 1);
+	if (!spot->bytes)
+		return 0;
+	if (run_joins(p, t, spot)) {
+		p->run->n++;
+		p->run->len += spot->bytes;
+	} else {
+		add_run(p, t, spot);
+	}
+	l->order[l->n_order++] = p->plan->n + number;
+	b = &l->buf[spot->buf];
+	b->n++;
+	if (b->bytes < spot->at + spot->bytes)
+		b->bytes = spot->at + spot->bytes;
+	return 0;
+}
+
+int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan)
+{
+	struct targets p = { .plan = plan, .l = l };
+	struct place *place = sort_targets(plan);
+	struct weir__run *run = weir__grow(l->run, &l->max_runs,
+					   l->n_runs + plan->n_targets - 1,
+					   sizeof(*run));
+	int r = place && run ? 0 : no_memory(&p, plan->n_targets);
+
+	if (run)
+		l->run = run;
+
+	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
+		r = add_target(&p, place[i].number);
+	weir__free(place);
+	return r;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Slices of tensors, and capacities and alignments of plans. In host memory, or
+ * that of the device WEIR_T_DEVICE.
+ */
+#include "cuts.h"
+#include "plans.h"
+
+#define ROUNDS 40
+
+static struct weir_load_report report;
+
+/* Load all tensors with @o, and keep the report. */
+static struct weir_weights *load_with(struct weir_model *m, const char *glob,
+				      struct weir_buft *buft,
+				      const struct weir_put_opts *o)
+{
+	struct weir_plan *p = new_plan(m);
+	struct weir_weights *w;
+	struct weir_load *l;
+
+	report = (struct weir_load_report){ .size = sizeof(report) };
+	if (weir_plan_put(p, glob, buft, o) < 0 ||
+	    weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
+	    weir_load_weights(l, &w) < 0 || weir_load_report(l, &report) < 0)
+		bail("%s", weir_error());
+	weir_load_free(l);
+	weir_plan_free(p);
+	return w;
+}
+
+static size_t slice_wrong(struct weir_model *m, const struct weir_slice *s,
+			  uint32_t way)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w;
+	size_t wrong = 0;
+
+	o.slice = s;
+	o.way = way;
+	w = load_with(m, NULL, kind, &o);
+	for (size_t i = 0; i < weir_weights_count(w); i++)
+		wrong += cut_wrong(weir_weights_get(w, i), m, i, s->dim,
+				   s->start) != 0;
+	weir_weights_free(w);
+	return wrong;
+}
+
+static void some_shapes(void)
+{
+	n_tensors = 0;
+	add_shape("F32", 4, 37 * 29 * 31, "37,29,31");
+	add_shape("U8", 1, 29 * 33 * 40, "29,33,40");
+	add_shape("F16", 2, 200 * 30 * 64, "200,30,64");
+	add_shape("F64", 8, 30 * 29 * 29, "30,29,29");
+}
+
+static void each_slice_has_its_bytes(void)
+{
+	static const uint32_t ways[] = { WEIR_WAY_AUTO, WEIR_WAY_BUFFERED,
+					 WEIR_WAY_DIRECT };
+	size_t wrong = 0;
+
+	some_shapes();
+	for (int round = 0; round < ROUNDS; round++) {
+		struct weir_model *m = model();
+		int64_t start = (int64_t)some(29);
+		struct weir_slice s =
+			cut_of((unsigned)some(3), start,
+			       (int64_t)some(30 - (uint64_t)start));
+
+		wrong += slice_wrong(m, &s, ways[round % 3]);
+		weir_model_close(m);
+	}
+	is_int(wrong, 0, "%d random slices of four tensors have their bytes",
+	       ROUNDS);
+}
+
+static void slices_of_long_rows(void)
+{
+	struct weir_model *m;
+	struct weir_slice s;
+
+	n_tensors = 0;
+	add_shape("U8", 1, 6 * 800000, "6,800000");
+	m = model();
+	s = cut_of(1, 100001, 100000);
+	is_int(slice_wrong(m, &s, WEIR_WAY_DIRECT), 0,
+	       "slices of rows that are far apart have their bytes");
+	s = cut_of(1, 7, 799000);
+	is_int(slice_wrong(m, &s, WEIR_WAY_DIRECT), 0,
+	       "slices of nearly all of long rows have their bytes");
+	weir_model_close(m);
+}
+
+static void only_the_slice_is_read(void)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_slice rows = { .dim = 0, .rank = 3, .ranks = 8 };
+	struct weir_slice inner = { .dim = 1, .rank = 3, .ranks = 8 };
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("U8", 1, 16 << 20, "32,524288");
+	m = model();
+	o.slice = &rows;
+	weir_weights_free(load_with(m, NULL, kind, &o));
+	is_int(report.bytes, 2 << 20, "an eighth of the rows is loaded");
+	ok(report.over_read <= (2 << 20) / 50,
+	   "an eighth of the rows reads at most 1.02 eighths of the bytes");
+	o.slice = &inner;
+	weir_weights_free(load_with(m, NULL, kind, &o));
+	is_int(report.bytes, 2 << 20, "an eighth of each row is loaded");
+	ok(report.over_read <= 32 * 2 * 4096,
+	   "of rows of 512 KiB no more than the blocks of a slice are read");
+	weir_model_close(m);
+}
+
+static void mapped_slices_are_views(void)
+{
+	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_slice s = cut_of(1, 5, 11);
+	const struct weir_tensor *t;
+	struct weir_weights *w;
+	struct weir_model *m;
+
+	some_shapes();
+	m = model();
+	o.way = WEIR_WAY_MAP;
+	o.slice = &s;
+	w = load_with(m, "t2", mapped, &o);
+	t = weir_weights_get(w, 0);
+	is_int(t->shape[1], 11, "a mapped slice has the shape of the slice");
+	is_int(t->stride[0], 30 * 64 * 2,
+	       "a mapped slice has the strides of the whole tensor");
+	is_int(cut_wrong(t, m, 2, 1, 5), 0, "a mapped slice has its bytes");
+	weir_weights_free(w);
+	weir_model_close(m);
+}
+
+/* Tensor @i converted by weir_convert(), in memory of the host. */
+static bool is_converted(const struct weir_tensor *t,
+			 const struct weir_tensor *from)
+{
+	size_t bytes, from_bytes;
+	unsigned char *got, *want, *raw;
+	bool same;
+
+	if (weir_tensor_bytes(t, &bytes) < 0 ||
+	    weir_tensor_bytes(from, &from_bytes) < 0)
+		bail("%s", weir_error());
+	got = malloc(bytes + 1);
+	want = malloc(bytes + 1);
+	raw = malloc(from_bytes + 1);
+	if (weir_tensor_get(t, 0, got, bytes) < 0 ||
+	    weir_tensor_get(from, 0, raw, from_bytes) < 0 ||
+	    weir_convert(t->dtype, want, from->dtype, raw,
+			 bytes / (t->dtype == WEIR_DTYPE_F32 ? 4 : 2)) < 0)
+		bail("%s", weir_error());
+	same = !memcmp(got, want, bytes);
+	free(got);
+	free(want);
+	free(raw);
+	return same;
+}
+
+static void tensors_are_converted(const struct weir_slice *s)
+{
+	static const enum weir_dtype to[] = { WEIR_DTYPE_F32, WEIR_DTYPE_F16,
+					      WEIR_DTYPE_BF16 };
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_weights *w, *converted;
+	size_t wrong = 0;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("BF16", 2, 700 * 1000, "700,1000");
+	add_shape("F8_E4M3", 1, 500 * 3001, "500,3001");
+	add_shape("F32", 4, 3 * 5 * 7, "3,5,7");
+	add_shape("F64", 8, 64 * 64, "64,64");
+	add_shape("I32", 4, 9 * 9, "9,9");
+	m = model();
+	o.slice = s;
+	w = load_with(m, NULL, kind, &o);
+	for (size_t k = 0; k < 3; k++) {
+		o.dtype = to[k];
+		converted = load_with(m, NULL, kind, &o);
+		for (size_t i = 0; i < 4; i++) {
+			const struct weir_tensor *t =
+				weir_weights_get(converted, i);
+
+			wrong += t->dtype != (uint32_t)to[k] ||
+				 !is_converted(t, weir_weights_get(w, i));
+		}
+		wrong += weir_weights_get(converted, 4)->dtype !=
+			 WEIR_DTYPE_I32;
+		weir_weights_free(converted);
+	}
+	is_int(wrong, 0,
+	       "%s are converted to F32, F16 and BF16, integers are not",
+	       s ? "slices of floating-point tensors"
+		 : "floating-point tensors");
+	weir_weights_free(w);
+	weir_model_close(m);
+}
+
+static void wrong_slices_are_refused(void)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_slice s = cut_of(1, 0, 1);
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("F32", 4, 12, "3,4");
+	add_tensor("F32", 4, 12);
+	m = model();
+	p = new_plan(m);
+	o.slice = &s;
+	is_err(weir_plan_put(p, NULL, kind, &o), -EINVAL,
+	       "tensor 't1' has 1 dimensions: no slice of dimension 1",
+	       "a put of a slice that one tensor lacks names the tensor");
+	is_int(weir_plan_put(p, "t0", kind, &o), 1,
+	       "a put that was refused has chosen nothing");
+	s = (struct weir_slice){ .rank = 4, .ranks = 4 };
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL, "rank 4 of 4",
+	       "a rank of as many ranks is refused");
+	s = cut_of(0, -1, 2);
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL, "from -1 on",
+	       "a slice that begins before its dimension is refused");
+	s = cut_of(0, 1, INT64_MAX);
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL, "from 1 on",
+	       "a slice whose end exceeds 2^63 is refused");
+	o.slice = NULL;
+	o.dtype = WEIR_DTYPE_I8;
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
+	       "'t1' cannot be converted from F32 to I8",
+	       "a conversion that does not exist is refused");
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
+/* Layers 10, 2, 1 of 100 bytes in two tensors each, and two of no layer. */
+static struct weir_model *layers(void)
+{
+	static const char *const list[] = { "a.10.up", "a.10.down",
+					    "a.2.up",  "a.2.down",
+					    "a.1.up",  "a.1.down",
+					    "embed",   "norm.weight" };
+
+	n_tensors = 0;
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+		add_tensor("U8", 1, i % 2 ? 70 : 30);
+		strcpy(names[i], list[i]);
+	}
+	return model();
+}
+
+static int put_up_to(struct weir_plan *p, const char *glob, uint64_t capacity)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+
+	o.align = 1;
+	o.capacity = capacity;
+	return weir_plan_put(p, glob, memory_of("CPU", WEIR_MEM_PLAIN), &o);
+}
+
+static void a_capacity_takes_whole_layers(void)
+{
+	struct weir_model *m = layers();
+	struct weir_plan *p = new_plan(m);
+	struct weir_weights *w;
+
+	is_int(put_up_to(p, NULL, 299), 4,
+	       "a capacity of 299 bytes takes two layers of 100");
+	w = load(p, NULL);
+	ok(weir_weights_find(w, "a.1.up") && weir_weights_find(w, "a.2.down"),
+	   "layers are taken in the order of their numbers");
+	weir_weights_free(w);
+	is_int(put_up_to(p, NULL, 99), 0,
+	       "a layer that does not fit is not taken in part");
+	is_int(put_up_to(p, NULL, 130), 3,
+	       "tensors of no layer follow after the layers");
+	is_int(put_up_to(p, NULL, 0), 1,
+	       "a put without a capacity takes what is left");
+	ok(loads(p), "a plan of puts with capacities loads all tensors");
+	weir_plan_free(p);
+	weir_model_close(m);
+}
+
+/* All bits that are set in an address of a tensor. */
+static uint64_t address_bits(const struct weir_weights *w)
+{
+	uint64_t bits = 0;
+
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		const struct weir_tensor *t = weir_weights_get(w, i);
+
+		bits |= address(t->buf) + t->offset;
+	}
+	return bits;
+}
+
+static void a_plan_has_an_alignment(void)
+{
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	struct weir_model *m = layers();
+	struct weir_plan *p = new_plan(m);
+	struct weir_weights *w;
+
+	is_int(weir_plan_set_align(p, 1024), 0, "a plan takes an alignment");
+	put(p, NULL, NULL, 0, 0);
+	w = load(p, NULL);
+	is_int(address_bits(w) % 1024, 0,
+	       "puts without an alignment have the plan's");
+	is_err(weir_plan_set_align(p, 48), -EINVAL, "48",
+	       "an alignment that is no power of two is refused");
+	weir_weights_free(w);
+	weir_plan_free(p);
+	weir_model_close(m);
+	o.align = 2048;
+	if (weir_load_all(root, path, kind, &o, &w) < 0)
+		bail("%s", weir_error());
+	is_int(address_bits(w) % 2048, 0, "weir_load_all takes an alignment");
+	weir_weights_free(w);
+}
+
+int main(void)
+{
+	plans_begin(0);
+	each_slice_has_its_bytes();
+	slices_of_long_rows();
+	only_the_slice_is_read();
+	mapped_slices_are_views();
+	tensors_are_converted(NULL);
+	tensors_are_converted(
+		&(struct weir_slice){ .dim = 1, .start = 2, .n = 3 });
+	wrong_slices_are_refused();
+	a_capacity_takes_whole_layers();
+	a_plan_has_an_alignment();
+	return plans_end();
+}
