@@ -9,6 +9,7 @@
 #include "core/trace.h"
 #include "core/util.h"
 #include "mem/access.h"
+#include "model/portion.h"
 
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
 #define MANY_BUFS 16u          /* from here on one thread touches each */
@@ -24,75 +25,15 @@ static const struct weir__record *record_of(const struct weir_load *l,
 	return &l->model->rec[l->weights->layout.spot[spot].record];
 }
 
-/* Rows of a chunk that begins at a row and has @bytes of the file. */
-static uint64_t rows_in(const struct weir__cut *cut, uint64_t bytes)
-{
-	return (bytes + cut->file_pitch - 1) / cut->file_pitch;
-}
-
-/* The first tensor of the run that ends after @off of the file. */
-static size_t first_after(const struct weir_load *l,
-			  const struct weir__run *run, uint64_t off)
+/* Bytes [lo, hi) of extent @ext. */
+static struct weir__portion portions_of(const struct weir_load *l, size_t ext,
+					uint64_t lo, uint64_t hi)
 {
 	const struct weir__layout *layout = &l->weights->layout;
-	size_t lo = run->first, hi = run->first + run->n;
-
-	while (lo < hi && run->n > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-		const struct weir__spot *s = &layout->spot[layout->order[mid]];
-
-		if (s->off + s->take <= off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-/* Bytes [a, b) of the file, of which @take are data of tensor @spot. */
-struct portion {
-	const struct weir__run *run;
-	uint64_t from, to; /* the chunk */
-	size_t at, end;    /* in the layout's order */
-	size_t spot;
-	uint64_t a, b, take;
-};
-
-static struct portion first_portion(const struct weir_load *l, size_t ext,
-				    uint64_t lo, uint64_t hi)
-{
-	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
 	uint64_t off = l->ext[ext].off;
 
-	return (struct portion){ .run = run,
-				 .from = off + lo,
-				 .to = off + hi,
-				 .at = first_after(l, run, off + lo),
-				 .end = run->first + run->n };
-}
-
-static bool next_portion(const struct weir_load *l, struct portion *p)
-{
-	const struct weir__cut *cut = &p->run->cut;
-	const struct weir__spot *s;
-
-	if (p->at == p->end)
-		return false;
-	p->spot = l->weights->layout.order[p->at++];
-	s = &l->weights->layout.spot[p->spot];
-	if (cut->rows > 1) {
-		/* The tensor has the run; chunks begin and end at rows. */
-		p->a = p->from;
-		p->b = p->to;
-		p->take = rows_in(cut, p->to - p->from) * cut->width;
-		return true;
-	}
-	if (s->off >= p->to)
-		return false;
-	p->a = s->off > p->from ? s->off : p->from;
-	p->b = s->off + s->take < p->to ? s->off + s->take : p->to;
-	p->take = p->b - p->a;
-	return true;
+	return weir__portion_begin(layout, &layout->run[l->ext_run[ext]],
+				   off + lo, off + hi);
 }
 
 static const struct weir_failure *
@@ -129,11 +70,11 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->ext[ext];
-	struct portion p = first_portion(l, ext, lo, hi);
+	struct weir__portion p = portions_of(l, ext, lo, hi);
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
-	for (; next_portion(l, &p); ours += p.take)
+	for (; weir__portion_next(&p); ours += p.take)
 		weir__arrival_add(l->arrival, p.spot, p.take,
 				  arrived ? NULL
 					  : explain_failure(l, p.spot, e, p.a,
@@ -149,9 +90,9 @@ static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
 				 uint64_t hi)
 {
 	struct weir_load *l = load_of(job);
-	struct portion p = first_portion(l, ext, lo, hi);
+	struct weir__portion p = portions_of(l, ext, lo, hi);
 
-	while (next_portion(l, &p))
+	while (weir__portion_next(&p))
 		weir__arrival_in_driver(l->arrival, p.spot, p.take);
 }
 
