@@ -18,8 +18,8 @@
 #define MAX_ROW (256u << 10)
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
 
-static bool goes_buffered(struct weir_file *file, enum weir_way way,
-			  uint64_t off, uint64_t len)
+bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
+			 uint64_t off, uint64_t len)
 {
 	if (way == WEIR_WAY_BUFFERED || !atomic_load(&file->direct_ok))
 		return true;
@@ -68,8 +68,8 @@ static int add_rows(struct weir_load *l, uint32_t number)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
 	const struct weir__cut *cut = &run->cut;
-	bool buffered = goes_buffered(l->model->file[run->shard], run->way,
-				      run->off, run->len);
+	bool buffered = weir__goes_buffered(l->model->file[run->shard],
+					    run->way, run->off, run->len);
 	struct weir__extent *e;
 	int r = 0;
 
@@ -110,7 +110,7 @@ static int add_run(struct weir_load *l, uint32_t number)
 
 		if (n > run->len - at)
 			n = run->len - at;
-		next = goes_buffered(file, run->way, run->off + at, n);
+		next = weir__goes_buffered(file, run->way, run->off + at, n);
 		if (at > from && next != way) {
 			r = add_extent(l, number, from, from, at - from, way);
 			from = at;
