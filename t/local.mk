@@ -89,6 +89,7 @@ T_C_TESTS = \
 	%D%/load-fd.t \
 	%D%/memory.t \
 	%D%/plan.t %D%/cut.t %D%/target.t %D%/slice.t \
+	%D%/sink.t %D%/sink-faults.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
@@ -151,6 +152,7 @@ T_SAMPLE = %D%/sample.c %D%/sample.h
 T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_CUTS = %D%/cuts.c %D%/cuts.h
+T_SINKS = %D%/sinks.c %D%/sinks.h $(T_CUTS)
 T_STREAMS = %D%/streams.c %D%/streams.h
 T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
 T_LEAKS = %D%/leaks.c
@@ -261,6 +263,9 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
+%C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)
+%C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
+	$(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
