@@ -24,10 +24,16 @@ static const struct weir__record *record_of(const struct weir_load *l,
 	return &l->model->rec[l->weights->layout.spot[spot].record];
 }
 
-/* Rows of a chunk that begins at a row and has @bytes of the file. */
-static uint64_t rows_in(const struct weir__cut *cut, uint64_t bytes)
+/*
+ * Bytes of data in a chunk of @bytes of the file. A chunk of an extent with rows
+ * begins at a row and has gaps; one of an extent that is a single row of a
+ * tensor, or a part of it, has none.
+ */
+static uint64_t data_in(const struct weir__extent *e, uint64_t bytes)
 {
-	return (bytes + cut->file_pitch - 1) / cut->file_pitch;
+	return e->rows > 1
+		       ? (bytes + e->file_pitch - 1) / e->file_pitch * e->width
+		       : bytes;
 }
 
 /* The first tensor of the run that ends after @off of the file. */
@@ -51,6 +57,7 @@ static size_t first_after(const struct weir_load *l,
 
 /* Bytes [a, b) of the file, of which @take are data of tensor @spot. */
 struct portion {
+	const struct weir__extent *ext;
 	const struct weir__run *run;
 	uint64_t from, to; /* the chunk */
 	size_t at, end;    /* in the layout's order */
@@ -64,7 +71,8 @@ static struct portion first_portion(const struct weir_load *l, size_t ext,
 	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
 	uint64_t off = l->ext[ext].off;
 
-	return (struct portion){ .run = run,
+	return (struct portion){ .ext = &l->ext[ext],
+				 .run = run,
 				 .from = off + lo,
 				 .to = off + hi,
 				 .at = first_after(l, run, off + lo),
@@ -73,18 +81,16 @@ static struct portion first_portion(const struct weir_load *l, size_t ext,
 
 static bool next_portion(const struct weir_load *l, struct portion *p)
 {
-	const struct weir__cut *cut = &p->run->cut;
 	const struct weir__spot *s;
 
 	if (p->at == p->end)
 		return false;
 	p->spot = l->weights->layout.order[p->at++];
 	s = &l->weights->layout.spot[p->spot];
-	if (cut->rows > 1) {
-		/* The tensor has the run; chunks begin and end at rows. */
+	if (p->run->cut.rows > 1) { /* the tensor has the run */
 		p->a = p->from;
 		p->b = p->to;
-		p->take = rows_in(cut, p->to - p->from) * cut->width;
+		p->take = data_in(p->ext, p->to - p->from);
 		return true;
 	}
 	if (s->off >= p->to)
