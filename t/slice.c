@@ -256,6 +256,10 @@ static void wrong_slices_are_refused(void)
 	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
 	       "'t1' cannot be converted from F32 to I8",
 	       "a conversion that does not exist is refused");
+	o.dtype = 12345;
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
+	       "12345 is not a dtype",
+	       "a conversion to a dtype that does not exist is refused");
 	weir_plan_free(p);
 	weir_model_close(m);
 }
