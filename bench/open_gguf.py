@@ -5,7 +5,7 @@
 Writes a file of 100,000 tensors and one with a vocabulary of 256,000 strings and
 280,000 merges, sparse except for their headers, and opens them by turns, from the
 page cache, in ROUNDS (5) rounds. Prints the median times, and the median of the
-ratios of a round. The package takes minutes. Needs a Python with the package gguf, such as
+ratios of a round. The package takes minutes. Needs a Python that has it, such as
 build/python/bin/python.
 """
 import statistics

@@ -214,7 +214,7 @@ T_LIMIT = %D%/limit.c %D%/limit.h
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
-EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
+EXTRA_DIST += %D%/fuzz/st.dict %D%/fuzz/gguf.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
