@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/convert [RUNS]: the rate of each conversion, in bytes read and written
+ * bench/convert [RUNS [SET]]: the rate of each conversion, in bytes read and written
  * per second, and its ratio to memcpy that reads and writes as many bytes. The
  * two alternate; the ratio is the median of RUNS (9). Three places:
  * "cache": source and destination stay in the cache; "load": the source is one
  * slot of 1 MiB that was just written, the destination is large, as in a load
- * that converts; "memory": both are larger than the cache.
+ * that converts; "memory": both are larger than the cache. SET, "AVX2" for
+ * instance, limits it to one set of kernels.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,18 +89,24 @@ static void show(const struct place *p, const struct weir__convert_set *set,
 	       ratios[runs / 2], ratios[0], ratios[runs - 1]);
 }
 
+static void show_set(const struct weir__convert_set *set, unsigned runs)
+{
+	for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++)
+		for (size_t i = 0; i < set->n; i++)
+			show(&places[k], set, &set->list[i], runs);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned runs = argc > 1 ? (unsigned)atoi(argv[1]) : 9;
 	const struct weir__convert_set *set;
 
-	if (argc > 2 || runs < 1 || runs > MAX_RUNS)
-		die("usage: convert [RUNS], at most %u", MAX_RUNS);
+	if (argc > 3 || runs < 1 || runs > MAX_RUNS)
+		die("usage: convert [RUNS [SET]], at most %u", MAX_RUNS);
 	src_memory = raw_memory(LARGE);
 	dst_memory = raw_memory(LARGE);
-	for (size_t k = 0; k < sizeof(places) / sizeof(places[0]); k++)
-		for (size_t i = 0; (set = weir__convert_sets[i]); i++)
-			for (size_t j = 0; set->usable() && j < set->n; j++)
-				show(&places[k], set, &set->list[j], runs);
+	for (size_t i = 0; (set = weir__convert_sets[i]); i++)
+		if (set->usable() && (argc < 3 || !strcmp(set->name, argv[2])))
+			show_set(set, runs);
 	return 0;
 }

@@ -8,21 +8,19 @@
 #include <stdio.h>
 #include <weir.h>
 
-static int print_arrivals(struct weir_load *load, struct weir_weights *w,
-			  struct weir_event *arrived)
+static int print_arrivals(struct weir_load *load, struct weir_weights *w)
 {
 	struct weir_progress p = { .size = sizeof(p) };
+	size_t i;
 	int ret;
 
-	for (size_t i = 0; i < weir_weights_count(w); i++) {
-		if ((ret = weir_load_record(load, i, arrived)) < 0 ||
-		    (ret = weir_event_wait(arrived, -1)) < 0 ||
-		    (ret = weir_load_progress(load, &p)) < 0)
+	while ((ret = weir_load_next(load, -1, &i)) > 0) {
+		if ((ret = weir_load_progress(load, &p)) < 0)
 			return ret;
 		printf("%8.3f ms  %s\n", (double)p.elapsed / 1e6,
 		       weir_weights_get(w, i)->name);
 	}
-	return weir_load_wait(load, -1);
+	return ret < 0 ? ret : weir_load_wait(load, -1);
 }
 
 static int report(struct weir_load *load)
@@ -37,21 +35,18 @@ static int report(struct weir_load *load)
 	return ret;
 }
 
-static int load_plan(struct weir *weir, struct weir_plan *plan)
+static int load_plan(struct weir_plan *plan)
 {
 	struct weir_load *load = NULL;
 	struct weir_weights *w = NULL;
-	struct weir_event *arrived = NULL;
 	int ret;
 
-	if ((ret = weir_event_new(weir, 0, &arrived)) == 0 &&
-	    (ret = weir_load_start(plan, NULL, &load)) == 0 &&
+	if ((ret = weir_load_start(plan, NULL, &load)) == 0 &&
 	    (ret = weir_load_weights(load, &w)) == 0 &&
-	    (ret = print_arrivals(load, w, arrived)) == 0)
+	    (ret = print_arrivals(load, w)) == 0)
 		ret = report(load);
 	weir_weights_free(w);
 	weir_load_free(load);
-	weir_event_free(arrived);
 	return ret;
 }
 
@@ -68,7 +63,7 @@ static int run(struct weir *weir, const char *path, const char *glob)
 	    (ret = weir_model_open(weir, path, NULL, &model)) == 0 &&
 	    (ret = weir_plan_new(model, &plan)) == 0 &&
 	    (ret = weir_plan_put(plan, glob, huge, NULL)) >= 0)
-		ret = load_plan(weir, plan);
+		ret = load_plan(plan);
 	weir_plan_free(plan);
 	weir_model_close(model);
 	return ret;

@@ -7,6 +7,8 @@
 #include "../lib/stream/fileio.c"
 #include "../lib/stream/mode_native.c"
 
+#include <stdlib.h>
+
 #include "tap.h"
 
 static unsigned submitted;
@@ -31,26 +33,30 @@ int main(void)
 				      .ops = &queue_ops,
 				      .mode = &weir__stream_native };
 	struct weir__stream_op op = { .stream = &stream, .not_in_driver = 100 };
-	struct weir__fileio io = { .op = &op, .ext.len = 100, .refs = 2 };
+	struct weir__fileio *io = calloc(1, sizeof(*io) + sizeof(io->ext[0]));
 	struct weir__work first = { .width = 60 }, second = { .width = 40 };
 
 	plan(4);
-	op.io = &io;
-	io.job.arg = &io;
+	io->op = &op;
+	io->ext[0].len = 100;
+	io->refs = 2;
+	op.io = io;
+	io->job.arg = io;
 	pthread_mutex_init(&stream.lock, NULL);
 	pthread_mutex_init(&stream.submit_lock, NULL);
-	native_submit_copy(&io.job, &first);
-	is_int(submit_copies(&stream, &io), 60,
+	native_submit_copy(&io->job, &first);
+	is_int(submit_copies(&stream, io), 60,
 	       "the caller submits the copies that are ready");
 	ok(op.not_in_driver == 40 && submitted == 1,
 	   "a submitted copy is counted down in its operation");
-	native_submit_copy(&io.job, &second);
+	native_submit_copy(&io->job, &second);
 	fileio_release(&op);
 	op.not_in_driver = 7; /* the operation is used again */
-	submit_copies(&stream, &io);
+	submit_copies(&stream, io);
 	is_int(op.not_in_driver, 7,
 	       "a copy of an abandoned operation is not counted down in it");
 	is_int(submitted, 1,
 	       "a copy of an abandoned operation is not submitted");
+	free(io);
 	return done_testing();
 }

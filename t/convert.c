@@ -3,7 +3,7 @@
  * Conversion of elements, each set of kernels against exact arithmetic in long
  * double, which holds every F64 and every midpoint of two destination values.
  *
- * `t/convert.t all` also converts all 2^32 F32, in ten minutes.
+ * `t/convert.t all` also converts all 2^32 F32, which takes long.
  */
 #include <errno.h>
 #include <fenv.h>

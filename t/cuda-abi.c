@@ -40,7 +40,7 @@ struct newer_host {
 	void *unknown[4];
 };
 
-static int enter(weir__module_entry_fn *entry, uint32_t abi, size_t size)
+static int enter(weir_backend_entry_fn *entry, uint32_t abi, size_t size)
 {
 	static struct newer_host newer;
 	int err = 0;
@@ -54,7 +54,7 @@ static int enter(weir__module_entry_fn *entry, uint32_t abi, size_t size)
 	return err;
 }
 
-static void refuses(weir__module_entry_fn *entry, uint32_t abi, size_t size,
+static void refuses(weir_backend_entry_fn *entry, uint32_t abi, size_t size,
 		    const char *what)
 {
 	char numbers[64];
@@ -70,7 +70,7 @@ static void refuses(weir__module_entry_fn *entry, uint32_t abi, size_t size,
 		what);
 }
 
-static void accepts(weir__module_entry_fn *entry, size_t size, const char *what)
+static void accepts(weir_backend_entry_fn *entry, size_t size, const char *what)
 {
 	is_int(enter(entry, WEIR__ABI, size), -ENODEV,
 	       "with %s the module goes on and looks for a driver", what);
@@ -79,7 +79,7 @@ static void accepts(weir__module_entry_fn *entry, size_t size, const char *what)
 int main(void)
 {
 	const char *build = getenv("builddir");
-	weir__module_entry_fn *entry = NULL;
+	weir_backend_entry_fn *entry = NULL;
 	char path[512];
 	void *handle;
 

@@ -57,6 +57,81 @@ static void reads(void)
 	weir_buf_free(b.buf);
 }
 
+/* In a native stream and in one of the library, of @what. */
+static void rectangles(struct weir_stream *s, const char *what)
+{
+	/* Rows that are read together, and an extent for each row. */
+	static const struct weir_rect rect[] = {
+		{ 3, 700, 300, 800, 1500 },
+		{ 0, 1000, 5, 1000, 100000 },
+	};
+	struct weir_tensor a = on_gpu(weir, N);
+	struct weir_file *file = temp_file(weir, N, 5);
+	struct weir_event *ev = new_event(weir, 0);
+	unsigned char *all = malloc(N), *want = malloc(N), *got = malloc(N);
+
+	pattern(all, N, 5);
+	for (size_t i = 0; i < 2; i++) {
+		const struct weir_rect *r = &rect[i];
+
+		memset(want, 0x5a, N);
+		for (size_t k = 0; k < r->rows; k++)
+			memcpy(want + r->off + k * r->pitch,
+			       all + 9 + k * r->host_pitch, r->width);
+		must(weir_stream_fill(s, &a, 0, N, 0x5a));
+		must(weir_stream_read_2d(s, file, 9, &a, r));
+		must(weir_stream_get(s, &a, 0, got, N));
+		must(weir_stream_record(s, ev));
+		is_int(weir_event_wait(ev, 20 * SEC), 0,
+		       "%s: a rectangle is read", what);
+		ok(!memcmp(got, want, N),
+		   "%s: the rows of a rectangle are at their places, between the work before and after it",
+		   what);
+	}
+	free(all);
+	free(want);
+	free(got);
+	weir_event_free(ev);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+}
+
+static void managed_rectangles(void)
+{
+	struct weir_stream *s = gpu_stream(weir, "managed", 0);
+
+	rectangles(s, "a stream of the library");
+	weir_stream_free(s);
+}
+
+/* Copies with pitches are counted, so nothing waits until they are done. */
+static void rectangles_in_driver(void)
+{
+	static const struct weir_rect rect = { 3, 700, 300, 800, 1500 };
+	struct weir_tensor a = on_gpu(weir, N);
+	struct weir_file *file = temp_file(weir, N, 5);
+	struct weir_stream *s = gpu_stream(weir, "managed", 0);
+	struct weir_event *ev = new_event(weir, 0);
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(native, &a, 0, N, 1));
+	is_int(weir_stream_read_2d(native, file, 0, &a, &rect), 0,
+	       "a read of a rectangle on a native stream returns when its copies are queued");
+	fake.release();
+	must(weir_stream_sync(native, 20 * SEC));
+	fake.arm("cuMemcpy2DAsync", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_read_2d(s, file, 0, &a, &rect));
+	must(weir_stream_record(s, ev));
+	is_int(weir_stream_wait(native, ev), 0,
+	       "a wait for a rectangle of a file returns when its copies are in the driver");
+	fake.release();
+	must(weir_stream_sync(native, 20 * SEC));
+	weir_event_free(ev);
+	weir_stream_free(s);
+	weir_file_close(file);
+	weir_buf_free(a.buf);
+}
+
 static void writes(void)
 {
 	struct weir_tensor a = patterned(weir, N, 6), b = on_gpu(weir, N);
@@ -200,6 +275,9 @@ int main(void)
 		native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 		must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 		reads();
+		rectangles(native, "a native stream");
+		managed_rectangles();
+		rectangles_in_driver();
 		writes();
 		large();
 		host_memory();

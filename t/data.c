@@ -85,6 +85,43 @@ static void refused_ranges(struct weir_buft *buft)
 	weir_buf_free(t.buf);
 }
 
+static void rectangles(struct weir_buft *buft)
+{
+	struct weir_rect r = {
+		.off = 3, .width = 10, .rows = 7, .pitch = 100, .host_pitch = 13
+	};
+	struct weir_tensor t = bytes_in(buft, 1000);
+	unsigned char *src = pattern(1000, 1), want[1000], got[1000];
+
+	memset(want, 0x5a, 1000);
+	for (unsigned k = 0; k < 7; k++)
+		memcpy(want + 3 + k * 100, src + k * 13, 10);
+	weir_tensor_fill(&t, 0, 1000, 0x5a);
+	is_int(weir_tensor_set_2d(&t, &r, src), 0, "a rectangle can be set");
+	weir_tensor_get(&t, 0, got, 1000);
+	is_mem(got, want, 1000,
+	       "the rows of a rectangle are set, and no byte beside them");
+	memset(got, 0xa5, 1000);
+	memset(want, 0xa5, 1000);
+	for (unsigned k = 0; k < 7; k++)
+		memcpy(want + k * 13, src + k * 13, 10);
+	weir_tensor_get_2d(&t, &r, got);
+	is_mem(got, want, 1000,
+	       "the rows of a rectangle are read, and no byte beside them is written");
+	r.rows = 11;
+	is_err(weir_tensor_set_2d(&t, &r, src), -EINVAL, "1000",
+	       "a rectangle that exceeds the tensor is refused");
+	r.pitch = 9;
+	is_err(weir_tensor_get_2d(&t, &r, got), -EINVAL, "pitch of 9",
+	       "a pitch that is less than the width is refused");
+	r.pitch = r.host_pitch = 10;
+	weir_tensor_set_2d(&t, &r, src);
+	weir_tensor_get(&t, 3, got, 110);
+	is_mem(got, src, 110, "a rectangle without gaps is set as one range");
+	free(src);
+	weir_buf_free(t.buf);
+}
+
 static void clear(struct weir_buft *buft)
 {
 	struct weir_tensor t = bytes_in(buft, 1000);
@@ -102,6 +139,7 @@ static void of_kind(struct weir_buft *buft, const char *name)
 	tap_prefix(name);
 	set_and_get(buft);
 	refused_ranges(buft);
+	rectangles(buft);
 	clear(buft);
 	tap_prefix(NULL);
 }
@@ -497,7 +535,7 @@ static void waits(void)
 }
 
 /* The same on the device under test, and copies between it and others. */
-#define OF_DEVICE (15 * 2 + 12 + 2)
+#define OF_DEVICE (21 * 2 + 12 + 2)
 static void of_device(const char *name)
 {
 	enum weir_mem far = WEIR_MEM_DEVICE, here = WEIR_MEM_PLAIN;
@@ -518,7 +556,7 @@ int main(void)
 	const char *name = getenv("WEIR_T_DEVICE");
 
 	weir = open_with_good_module();
-	plan(15 * 3 + 9 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
+	plan(21 * 3 + 9 + 12 + 4 + 2 + 6 + 8 + (name ? OF_DEVICE : 0));
 	of_kind(kind_of(weir, "CPU", WEIR_MEM_PLAIN), "host: ");
 	of_kind(kind_of(weir, "TEST0", WEIR_MEM_DEVICE), "device: ");
 	of_kind(kind_of(weir, "TEST0", WEIR_MEM_PINNED), "pinned: ");

@@ -108,6 +108,30 @@ static void names(void)
 	   "weir_dev_get returns NULL past the last device");
 }
 
+static void types(void)
+{
+	struct weir_dev *dev = NULL;
+	struct weir *no_modules;
+
+	is_err(weir_dev_find_type(weir, WEIR_DEV_ACCEL, &dev), -ENODEV,
+	       "no device of type ACCEL; there are: CPU, TEST0, TEST1",
+	       "the error for a type without devices lists the devices");
+	is_err(weir_dev_find_type(weir, (enum weir_dev_type)4, &dev), -EINVAL,
+	       "4 is no type of device", "an unknown type is refused");
+	ok(!dev, "a failure of weir_dev_find_type writes no result");
+	weir_dev_find_type(weir, WEIR_DEV_GPU, &dev);
+	ok(dev == dev_of("TEST0"), "the first device of a type is found");
+	weir_dev_find_type(weir, WEIR_DEV_CPU, &dev);
+	ok(dev == dev_of("CPU"), "the CPU is found by its type");
+	weir_dev_best(weir, &dev);
+	ok(dev == dev_of("TEST0"), "the best device is the first GPU");
+	no_modules = open_with_modules("/nonexistent", 0);
+	weir_dev_best(no_modules, &dev);
+	ok(dev == weir_dev_get(no_modules, 0),
+	   "the best device is the CPU where there is no GPU");
+	weir_close(no_modules);
+}
+
 static void params(void)
 {
 	struct weir_dev_info info = { .size = sizeof(info) };
@@ -204,11 +228,12 @@ static void threads(void)
 
 int main(void)
 {
-	plan(11 + 6 + 7 + 17 + 1 + 1);
+	plan(11 + 6 + 7 + 7 + 17 + 1 + 1);
 	weir = open_with_good_module();
 	cpu();
 	memory();
 	names();
+	types();
 	params();
 	on_node();
 	threads();

@@ -104,26 +104,8 @@ static void conversions(void)
 /* The gaps in the file count as read and not wanted. */
 static void over_read(void)
 {
-	struct weir__extent ext = ROWS(0, 1024, 512, 4096, 512);
+	struct weir__extent ext = ROWS(0, 1024, 512, 3584, 512);
 	unsigned char *mem = malloc(rows_room(&ext));
-	struct rows_job j;
-
-	ext.file = file;
-	ext.addr = mem;
-	rows_start(&j, eng, &ext);
-	rows_wait(&j);
-	ok(j.job.over_read >= 1024 * 3584 - 4096 &&
-		   j.job.over_read <= 1024 * 3584 + 8 * 8192,
-	   "gaps between rows that are read count as read too much");
-	rows_job_free(&j);
-	free(mem);
-}
-
-/* The file ends inside the last row. */
-static void short_file(void)
-{
-	struct weir__extent ext = ROWS(ROWS_FILE - 3500, 4, 600, 1000, 600);
-	unsigned char *mem = calloc(1, rows_room(&ext));
 	struct rows_job j;
 
 	ext.file = file;
@@ -132,13 +114,35 @@ static void short_file(void)
 		ext.buffered = buffered;
 		rows_start(&j, eng, &ext);
 		rows_wait(&j);
-		is_int(j.outcome.end, WEIR__END_OF_FILE,
-		       "%s: a row that the file ends in fails",
-		       buffered ? "buffered" : "direct");
-		ok(rows_once(&j), "%s: each failed row is reported once",
+		ok(j.job.over_read >= 1000 * 3072 &&
+			   j.job.over_read <= 1024 * 3072 + 8 * 8192,
+		   "%s: gaps between rows that are read count as read too much",
 		   buffered ? "buffered" : "direct");
 		rows_job_free(&j);
 	}
+	free(mem);
+}
+
+/* The file ends inside the last row, or the range to convert. */
+static void short_file(bool convert, bool buffered, const char *what)
+{
+	struct weir__extent ext = ROWS(ROWS_FILE - 3500, 4, 600, 1000, 1200);
+	unsigned char *mem = calloc(2, ext.len);
+	struct rows_job j;
+
+	ext.file = file;
+	ext.addr = mem;
+	ext.buffered = buffered;
+	if (convert) {
+		ext.convert = &rows_widen;
+		ext.rows = 0;
+	}
+	rows_start(&j, eng, &ext);
+	rows_wait(&j);
+	is_int(j.outcome.end, WEIR__END_OF_FILE,
+	       "%s: bytes beyond the end of the file fail", what);
+	ok(rows_once(&j), "%s: what fails is reported once", what);
+	rows_job_free(&j);
 	free(mem);
 }
 
@@ -180,7 +184,7 @@ static void contract(uint32_t io, const char *prefix)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	if (weir__engine_get(root, &eng) < 0) {
-		skip(85, "%s", weir_error());
+		skip(90, "%s", weir_error());
 		weir_close(root);
 		return;
 	}
@@ -189,7 +193,10 @@ static void contract(uint32_t io, const char *prefix)
 	rows();
 	conversions();
 	over_read();
-	short_file();
+	short_file(false, false, "direct");
+	short_file(false, true, "buffered");
+	short_file(true, false, "direct, converted");
+	short_file(true, true, "buffered, converted");
 	cancel();
 	too_long();
 	weir_file_close(file);
@@ -198,7 +205,7 @@ static void contract(uint32_t io, const char *prefix)
 
 int main(void)
 {
-	plan(3 * 85);
+	plan(3 * 90);
 	rows_file_make();
 	contract(WEIR_IO_AUTO, "auto: ");
 	contract(WEIR_IO_URING, "uring: ");

@@ -70,6 +70,14 @@ static void check(const char *name, intptr_t got, intptr_t want)
 		name(object);     \
 	} while (0)
 
+static const struct weir__backend *no_backend(const struct weir__host *host,
+					      int *ret_err)
+{
+	(void)host;
+	(void)ret_err;
+	return NULL;
+}
+
 static int nothing(void *arg)
 {
 	(void)arg;
@@ -86,11 +94,14 @@ static void devices(void)
 	struct weir_dev *d;
 	const char *s[2];
 
+	fails(weir_backend_add, weir, no_backend);
 	fails(weir_module_load, weir, "/nowhere/weir-x.so");
 	fails(weir_module_refused, weir, 0, &s[0], &s[1]);
 	returns(0, weir_dev_count, weir);
 	returns(NULL, weir_dev_get, weir, 0);
 	fails(weir_dev_find, weir, "CPU", &d);
+	fails(weir_dev_find_type, weir, WEIR_DEV_CPU, &d);
+	fails(weir_dev_best, weir, &d);
 	fails(weir_dev_init, weir, "CPU", &d);
 	fails(weir_dev_info, dev, &info);
 	fails(weir_dev_memory, dev, &avail, &total);
@@ -106,6 +117,9 @@ static void memory(void)
 	struct weir_tensor t = { .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor other = placed;
+	struct weir_rect rect = {
+		.width = 1, .rows = 1, .pitch = 1, .host_pitch = 1
+	};
 	struct weir_buf *b;
 	char byte = 0;
 
@@ -123,6 +137,8 @@ static void memory(void)
 	fails(weir_tensor_place, &t, buf, 0);
 	returns(NULL, weir_tensor_data, &placed);
 	fails(weir_tensors_alloc, buft, &t, 1, &b);
+	fails(weir_tensor_set_2d, &placed, &rect, &byte);
+	fails(weir_tensor_get_2d, &placed, &rect, &byte);
 	fails(weir_tensor_set, &placed, 0, &byte, 1);
 	fails(weir_tensor_get, &placed, 0, &byte, 1);
 	fails(weir_tensor_fill, &placed, 0, 1, 0);
@@ -155,6 +171,7 @@ static void streams(void)
 	fails(weir_stream_fill, stream, &t, 0, 1, 0);
 	fails(weir_stream_copy, stream, &t, &other);
 	fails(weir_stream_read, stream, file, 0, &t, 0, 1);
+	fails(weir_stream_read_2d, stream, file, 0, &t, &r);
 	fails(weir_stream_write, stream, file, 0, &t, 0, 1);
 	fails(weir_stream_call, stream, nothing, NULL);
 	fails(weir_stream_record, stream, event);
@@ -178,6 +195,7 @@ static void models(void)
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct weir_entry entry = { .size = sizeof(entry) };
 	struct weir_value value = { .size = sizeof(value) };
+	struct weir_model_fd fd = { 0 };
 	struct weir_file *f;
 	struct weir_model *m;
 	size_t i;
@@ -185,12 +203,14 @@ static void models(void)
 	fails(weir_file_open, weir, path, NULL, &f);
 	fails(weir_file_info, file, &file_info);
 	fails(weir_model_open, weir, path, NULL, &m);
+	fails(weir_model_open_fds, weir, &fd, 1, NULL, &m);
 	fails(weir_model_info, model, &info);
 	returns(0, weir_model_count, model);
 	fails(weir_model_tensor, model, 0, &entry);
 	fails(weir_model_find, model, "a", &i);
 	fails(weir_model_meta, model, "key", &value);
 	fails(weir_model_meta_at, model, 0, &value);
+	fails(weir_model_meta_item, model, &value, 0, &value);
 	returns(NULL, weir_model_file, model, 0);
 }
 
@@ -206,15 +226,20 @@ static void loads(void)
 	struct weir_plan *p;
 	struct weir_load *l;
 	uint8_t digest[32];
+	size_t i;
 
 	fails(weir_plan_new, model, &p);
 	fails(weir_plan_put, plan_of_all, NULL, buft, NULL);
+	fails(weir_plan_put_tensors, plan_of_all, NULL, 0);
+	fails(weir_plan_set_align, plan_of_all, 64);
 	fails(weir_plan_sink, plan_of_all, NULL, &sink);
 	fails(weir_plan_estimate, plan_of_all, &estimate, 1);
 	fails(weir_load_start, plan_of_all, NULL, &l);
 	fails(weir_load_weights, load, &w);
 	fails(weir_load_record, load, WEIR_ALL, event);
 	fails(weir_load_wait, load, -1);
+	fails(weir_load_next, load, -1, &i);
+	fails(weir_load_fd, load);
 	fails(weir_load_progress, load, &progress);
 	fails(weir_load_error, load, WEIR_ALL, &f);
 	fails(weir_load_report, load, &report);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "model/gguf.h"
 #include "model/safetensors.h"
 #include "tap.h"
 
@@ -83,14 +84,24 @@ static void lengths_are_bounded(void)
 	accepted(TEXT("\0\xe1\xf5\5\0\0\0\0{"), 100000008, 100000000);
 }
 
+static void gguf_is_recognised(void)
+{
+	static const unsigned char bytes[] = "GGUF\3\0\0\0\1\0\0\0";
+	struct weir__head h = { .file = "f.st", .bytes = bytes };
+	const struct weir__format *format;
+
+	for (h.n = 4; h.n <= 12; h.n += 8) {
+		h.file_bytes = h.n;
+		is_int(weir__format_of(&h, &format), 0,
+		       "%zu bytes of a GGUF file are of a known format", h.n);
+		ok(format == &weir__gguf,
+		   "%zu bytes of a GGUF file are recognised", h.n);
+	}
+}
+
 static void other_formats_are_recognised(void)
 {
 	static const struct refused other[] = {
-		{ TEXT("GGUF\3\0\0\0\1\0\0\0"), 5000, -EOPNOTSUPP,
-		  "f.st: this is a GGUF file, which is not supported yet",
-		  "a GGUF file is recognised by its first bytes" },
-		{ TEXT("GGUF"), 4, -EOPNOTSUPP, "GGUF",
-		  "4 bytes are enough to recognise a GGUF file" },
 		{ TEXT("PK\3\4\0\0\x08\x08\0\0"), 5000, -EOPNOTSUPP,
 		  "this is a zip archive (a PyTorch checkpoint",
 		  "a PyTorch checkpoint is recognised" },
@@ -178,8 +189,9 @@ static void text_is_recognised(void)
 
 int main(void)
 {
-	plan(12 + 14 + 1 + 3 + 3 + 3);
+	plan(12 + 4 + 12 + 1 + 3 + 3 + 3);
 	lengths_are_bounded();
+	gguf_is_recognised();
 	other_formats_are_recognised();
 	tar_archives_are_recognised();
 	headers_are_no_pickles();

@@ -141,6 +141,14 @@ END
 	"$tmp/thread" "$dest$libdir/libweir.so"
 }
 
+# A module needs the installed headers only, and no library.
+module_compiles()
+{
+	sed 's:"dev/backend.h":<weir/backend.h>:' "$srcdir/t/modules/test.c" |
+		$CC -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fPIC \
+			-shared -o "$tmp/weir-test.so" -x c - $(pc --cflags)
+}
+
 uninstalls()
 {
 	$MAKE -C "$builddir" uninstall DESTDIR="$dest" >/dev/null &&
@@ -153,12 +161,13 @@ includedir=$(place includedir) mandir=$(place mandir)
 LD_LIBRARY_PATH=$dest$libdir
 export LD_LIBRARY_PATH
 
-plan 14
+plan 15
 check 'make install works with DESTDIR' installs
 check 'pkg-config has the version' pc --exact-version=0.1.0
 is "$("$dest$bindir/weir" --version)" 'weir 0.1.0' \
 	'the installed command prints its version'
-is "$(cd "$srcdir/include" && find . -name '*.h' | sort)" \
+is "$(cd "$srcdir/include" && { find . -name '*.h'
+	echo ./weir/backend.h; } | sort)" \
 	"$(cd "$dest$includedir" && find ./weir.h ./weir -name '*.h' | sort)" \
 	'every public header is installed'
 check 'the README shows examples/load.c as it is' shown
@@ -169,6 +178,7 @@ check 'the compiled example loads a model of two shards' names
 check 'the compiled example prints why it cannot load' fails
 check 'the example finds the library with the -rpath of the README' \
 	by_rpath
+check 'a module compiles with the installed headers' module_compiles
 is "$(without_page)" '' 'each call has an installed page'
 is "$(needed | grep -vE '^lib(c|uring|xxhash|crypto|numa|asan|ubsan|tsan|m|ld-linux-x86-)$' |
 	grep -v '^libgcc')" '' \

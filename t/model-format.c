@@ -30,12 +30,12 @@ const struct weir__format *const weir__formats[] = {
 static struct weir *root;
 
 static const struct toy_pair pairs[] = {
-	{ "string", WEIR__VALUE_STRING, { .str = "text" } },
-	{ "bool", WEIR__VALUE_BOOL, { .u = 1 } },
-	{ "u64", WEIR__VALUE_U64, { .u = UINT64_MAX } },
-	{ "i32", WEIR__VALUE_I32, { .i = -7 } },
-	{ "f64", WEIR__VALUE_F64, { .f = 0.5 } },
-	{ "array", WEIR__VALUE_ARRAY, { .i16 = { -1, 2, -32768, 32767 } } },
+	{ "string", WEIR_VALUE_STRING, { .str = "text" } },
+	{ "bool", WEIR_VALUE_BOOL, { .u = 1 } },
+	{ "u64", WEIR_VALUE_U64, { .u = UINT64_MAX } },
+	{ "i32", WEIR_VALUE_I32, { .i = -7 } },
+	{ "f64", WEIR_VALUE_F64, { .f = 0.5 } },
+	{ "array", WEIR_VALUE_ARRAY, { .i16 = { -1, 2, -32768, 32767 } } },
 };
 
 static const struct toy_tensor tensors[] = {
@@ -136,16 +136,16 @@ static void values_have_types(void)
 	is_int(weir_model_meta(m, "u64", &v), 0,
 	       "weir_model_meta finds a number by its key");
 	ok(!v.str && v.len == 0, "weir_model_meta has no string for a number");
-	ok(p[1].value.type == WEIR__VALUE_BOOL && p[1].value.u == 1,
+	ok(p[1].value.type == WEIR_VALUE_BOOL && p[1].value.u == 1,
 	   "a bool keeps its type and value");
-	ok(p[2].value.type == WEIR__VALUE_U64 && p[2].value.u == UINT64_MAX,
+	ok(p[2].value.type == WEIR_VALUE_U64 && p[2].value.u == UINT64_MAX,
 	   "an unsigned integer keeps its type and value");
-	ok(p[3].value.type == WEIR__VALUE_I32 && p[3].value.i == -7,
+	ok(p[3].value.type == WEIR_VALUE_I32 && p[3].value.i == -7,
 	   "a signed integer keeps its type and value");
-	ok(p[4].value.type == WEIR__VALUE_F64 && p[4].value.f == 0.5,
+	ok(p[4].value.type == WEIR_VALUE_F64 && p[4].value.f == 0.5,
 	   "a floating-point number keeps its type and value");
-	ok(p[5].value.type == WEIR__VALUE_ARRAY && p[5].value.n == 4 &&
-		   p[5].value.of == WEIR__VALUE_I16,
+	ok(p[5].value.type == WEIR_VALUE_ARRAY && p[5].value.n == 4 &&
+		   p[5].value.of == WEIR_VALUE_I16,
 	   "an array keeps the number and the type of its items");
 	for (uint32_t i = 0; i < 4; i++)
 		good = good && weir__value_item(m, &p[5].value, i).i == want[i];
@@ -153,11 +153,37 @@ static void values_have_types(void)
 	weir_model_close(m);
 }
 
+/* Add 8 bytes, which may be overwritten, and a number to the text. */
+static uint64_t add_number(struct weir_model *m, const void *number, size_t n)
+{
+	char bytes[16] = { 0 };
+	uint64_t at;
+
+	memcpy(bytes + 8, number, n);
+	if (weir__text_add(m, &(struct weir__str){ bytes, 8 + n }, &at) < 0)
+		bail("no memory");
+	return at + 8;
+}
+
+static struct weir__value items(struct weir_model *m, enum weir_value_type of,
+				const struct weir__value *item, uint32_t n)
+{
+	struct weir__value array = { .type = WEIR_VALUE_ARRAY,
+				     .of = (uint8_t)of,
+				     .at = m->n_items,
+				     .n = n };
+
+	for (uint32_t i = 0; i < n; i++)
+		if (weir__item_add(m, &item[i]) < 0)
+			bail("no memory");
+	return array;
+}
+
 /* Arrays of one item of each type. */
 static void arrays_may_have_every_type(void)
 {
 	static const struct {
-		enum weir__value_type type;
+		enum weir_value_type type;
 		union {
 			bool b;
 			uint8_t u8;
@@ -173,36 +199,42 @@ static void arrays_may_have_every_type(void)
 		} item;
 		struct weir__value want;
 	} all[] = {
-		{ WEIR__VALUE_BOOL, { .b = true }, { .u = 1 } },
-		{ WEIR__VALUE_U8, { .u8 = 254 }, { .u = 254 } },
-		{ WEIR__VALUE_I8, { .i8 = -2 }, { .i = -2 } },
-		{ WEIR__VALUE_U16, { .u16 = 65534 }, { .u = 65534 } },
-		{ WEIR__VALUE_I16, { .i16 = -2 }, { .i = -2 } },
-		{ WEIR__VALUE_U32, { .u32 = 1u << 31 }, { .u = 1u << 31 } },
-		{ WEIR__VALUE_I32, { .i32 = -2 }, { .i = -2 } },
-		{ WEIR__VALUE_U64, { .u64 = 1ull << 63 }, { .u = 1ull << 63 } },
-		{ WEIR__VALUE_I64, { .i64 = INT64_MIN }, { .i = INT64_MIN } },
-		{ WEIR__VALUE_F32, { .f32 = -1.5f }, { .f = -1.5 } },
-		{ WEIR__VALUE_F64, { .f64 = -1.5 }, { .f = -1.5 } },
+		{ WEIR_VALUE_BOOL, { .b = true }, { .u = 1 } },
+		{ WEIR_VALUE_U8, { .u8 = 254 }, { .u = 254 } },
+		{ WEIR_VALUE_I8, { .i8 = -2 }, { .i = -2 } },
+		{ WEIR_VALUE_U16, { .u16 = 65534 }, { .u = 65534 } },
+		{ WEIR_VALUE_I16, { .i16 = -2 }, { .i = -2 } },
+		{ WEIR_VALUE_U32, { .u32 = 1u << 31 }, { .u = 1u << 31 } },
+		{ WEIR_VALUE_I32, { .i32 = -2 }, { .i = -2 } },
+		{ WEIR_VALUE_U64, { .u64 = 1ull << 63 }, { .u = 1ull << 63 } },
+		{ WEIR_VALUE_I64, { .i64 = INT64_MIN }, { .i = INT64_MIN } },
+		{ WEIR_VALUE_F32, { .f32 = -1.5f }, { .f = -1.5 } },
+		{ WEIR_VALUE_F64, { .f64 = -1.5 }, { .f = -1.5 } },
 	};
 	struct weir__value strings[2], array, outer, item;
 	struct weir_model *m;
+	uint64_t at;
 
 	if (weir__model_new(NULL, &m) < 0)
 		bail("no memory");
 	for (size_t i = 0; i < LEN(all); i++) {
-		weir__value_array(m, all[i].type, &all[i].item, 1, &array);
+		at = add_number(m, &all[i].item,
+				weir__value_bytes(all[i].type));
+		array = weir__value_numbers(m, all[i].type, at, 1);
+		ok(array.at % weir__value_bytes(all[i].type) == 0,
+		   "the items of an array of type %d are aligned",
+		   (int)all[i].type);
 		item = weir__value_item(m, &array, 0);
 		ok(item.type == all[i].type && item.u == all[i].want.u,
 		   "an array of type %d returns its item", (int)all[i].type);
 	}
 	weir__value_string(m, &(struct weir__str){ "a", 1 }, &strings[0]);
 	weir__value_string(m, &(struct weir__str){ "bcd", 3 }, &strings[1]);
-	weir__value_array(m, WEIR__VALUE_STRING, strings, 2, &array);
+	array = items(m, WEIR_VALUE_STRING, strings, 2);
 	item = weir__value_item(m, &array, 1);
 	is_mem(m->text + item.at, "bcd", 4,
 	       "an array of strings returns its items");
-	weir__value_array(m, WEIR__VALUE_ARRAY, &array, 1, &outer);
+	outer = items(m, WEIR_VALUE_ARRAY, &array, 1);
 	item = weir__value_item(m, &outer, 0);
 	item = weir__value_item(m, &item, 0);
 	is_mem(m->text + item.at, "a", 2,
@@ -283,7 +315,7 @@ static void bytes_arrive(void)
 
 int main(void)
 {
-	plan(4 + 3 + 1 + 11 + 13 + 10 + 3);
+	plan(4 + 3 + 1 + 11 + 24 + 10 + 3);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());

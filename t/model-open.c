@@ -164,9 +164,9 @@ static void other_files_are_refused(void)
 	is_err(models_try(root, "zero", 0), -EINVAL,
 	       "not a regular file but a device",
 	       "a device is refused without reading it");
-	is_err(models_try(root, "gguf.safetensors", 0), -EOPNOTSUPP,
-	       "gguf.safetensors: this is a GGUF file",
-	       "a file of another format is refused whatever its name");
+	is_err(models_try(root, "gguf.safetensors", 0), -EBADMSG,
+	       "gguf.safetensors: a file of 12 bytes; a GGUF file has",
+	       "a GGUF file is read as GGUF, whatever its name");
 	is_int(models_try(root, "there", 0), 0, "a link is followed");
 }
 

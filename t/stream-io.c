@@ -54,6 +54,83 @@ static void reads(void)
 	weir_buf_free(t.buf);
 }
 
+/* Read @r, and compare all of the tensor with what it should have. */
+static bool reads_rect(struct weir_file *file, const unsigned char *all,
+		       uint64_t file_off, const struct weir_rect *r)
+{
+	size_t n = 10 * MB;
+	struct weir_stream *s = new_stream(weir, "rectangle");
+	struct weir_tensor t = bytes(weir, n);
+	unsigned char *want = malloc(n);
+	bool same;
+
+	memset(want, 0x5a, n);
+	for (size_t k = 0; k < r->rows; k++)
+		memcpy(want + r->off + k * r->pitch,
+		       all + file_off + k * r->host_pitch, r->width);
+	must(weir_stream_fill(s, &t, 0, n, 0x5a));
+	must(weir_stream_read_2d(s, file, file_off, &t, r));
+	must(weir_stream_sync(s, -1));
+	same = !memcmp(weir_tensor_data(&t), want, n);
+	free(want);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	return same;
+}
+
+static void rectangles(void)
+{
+	static const struct {
+		const char *what;
+		uint64_t file_off;
+		struct weir_rect r; /* off, width, rows, pitch, host_pitch */
+	} at[] = {
+		{ "short rows", 4, { 3, 100, 50, 120, 333 } },
+		{ "many rows", 5, { 1, 9000, 700, 9001, 13000 } },
+		{ "rows that are far apart",
+		  1,
+		  { 2, 80000, 40, 80000, 220000 } },
+		{ "rows longer than a chunk",
+		  0,
+		  { 0, 4300000, 2, 4300100, 4500000 } },
+		{ "rows without gaps", 7, { 5, 1000, 5000, 1000, 1000 } },
+	};
+	struct weir_file *file = temp_file(weir, 9 * MB + 7, 0);
+	unsigned char *all = malloc(9 * MB + 7);
+
+	pattern(all, 9 * MB + 7, 0);
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		ok(reads_rect(file, all, at[i].file_off, &at[i].r),
+		   "%s are read to their places, and no byte beside them changes",
+		   at[i].what);
+	free(all);
+	weir_file_close(file);
+}
+
+static void refused_rectangles(void)
+{
+	struct weir_rect r = {
+		.width = 100, .rows = 10, .pitch = 100, .host_pitch = 99
+	};
+	struct weir_file *file = temp_file(weir, 1000, 0);
+	struct weir_stream *s = new_stream(weir, "refused");
+	struct weir_tensor t = bytes(weir, 1000);
+
+	is_err(weir_stream_read_2d(s, file, 0, &t, &r), -EINVAL, "99",
+	       "a pitch in the file that is less than the width is refused");
+	r.rows = 0;
+	is_int(weir_stream_read_2d(s, file, 0, &t, &r), 0,
+	       "a rectangle without rows is read");
+	r.rows = 10;
+	r.host_pitch = 101;
+	must(weir_stream_read_2d(s, file, 0, &t, &r));
+	is_err(weir_stream_sync(s, -1), -ENODATA, "1000 bytes",
+	       "a rectangle that the file ends in fails, with the file's size");
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+	weir_file_close(file);
+}
+
 static void writes(void)
 {
 	struct weir_file *file = temp_file(weir, 0, 0);
@@ -248,7 +325,7 @@ static void refused(void)
 	weir_close(other);
 }
 
-#define TESTS 20
+#define TESTS 28
 static void all(const char *prefix, uint32_t io)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
@@ -259,6 +336,8 @@ static void all(const char *prefix, uint32_t io)
 		skip(TESTS, "%s", weir_error());
 	} else {
 		reads();
+		rectangles();
+		refused_rectangles();
 		writes();
 		neighbours();
 		ordered();

@@ -83,6 +83,51 @@ static void tensors_go_to_their_targets(void)
 	weir_buf_free(buf);
 }
 
+/* Tensors of 1000 bytes that are in another order in memory than in the file. */
+static void small_targets_are_read_together(uint32_t way)
+{
+	struct weir_load_report rep = { .size = sizeof(rep) };
+	struct weir_tensor dst[MANY];
+	struct weir_weights *w;
+	struct weir_buf *buf;
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_load *l;
+	size_t wrong = 0;
+
+	n_tensors = 0;
+	while (n_tensors < MANY)
+		add_tensor("U8", 1, 1000);
+	m = model();
+	buf = buffer(MANY * 1024);
+	p = new_plan(m);
+	for (size_t i = 0; i < MANY; i++) {
+		struct weir_target t = target(i, &dst[i]);
+
+		t.way = way;
+		dst[i] = place(m, i, buf, (i * 7 % MANY) * 1024);
+		if (weir_plan_put_tensors(p, &t, 1) < 0)
+			bail("%s", weir_error());
+	}
+	if (weir_load_start(p, NULL, &l) < 0 || weir_load_wait(l, -1) < 0 ||
+	    weir_load_report(l, &rep) < 0 || weir_load_weights(l, &w) < 0)
+		bail("%s", weir_error());
+	for (size_t i = 0; i < MANY; i += 1 + some(50))
+		wrong += cut_wrong(&dst[i], m, i, 0, 0);
+	is_int(wrong, 0,
+	       "targets in another order than the file, %s, have their bytes",
+	       way == WEIR_WAY_DIRECT ? "read directly" : "cached");
+	ok(rep.chunks < MANY / 50, "small targets, %s, share chunks",
+	   way == WEIR_WAY_DIRECT ? "read directly" : "cached");
+	is_int(rep.bytes, MANY * 1000,
+	       "a load of small targets counts all bytes");
+	weir_weights_free(w);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
 static void bytes_beside_a_target_do_not_change(void)
 {
 	struct weir_buf *buf = buffer(1u << 20);
@@ -142,14 +187,29 @@ static void other_puts_leave_targets_out(void)
 	weir_buf_free(buf);
 }
 
+/* Have the @n tensors of @a the digests of those of @b in reverse order? */
+static bool digests_reversed(struct weir_weights *a, struct weir_weights *b,
+			     size_t n)
+{
+	uint8_t x[32], y[32];
+
+	for (size_t i = 0; i < n; i++)
+		if (weir_weights_digest(a, i, WEIR_DIGEST_SHA256, x) != 32 ||
+		    weir_weights_digest(b, n - 1 - i, WEIR_DIGEST_SHA256, y) !=
+			    32 ||
+		    memcmp(x, y, 32))
+			return false;
+	return true;
+}
+
 /* A fused tensor of 64 rows: the columns of three tensors side by side. */
 static void columns_of_a_fused_tensor_are_targets(void)
 {
 	const int64_t shape[] = { 64, 96 };
 	struct weir_buf *buf = buffer(64 * 96 * 4 + 512);
 	struct weir_tensor fused, part[3];
-	struct weir_weights *w;
-	struct weir_plan *p;
+	struct weir_weights *w, *whole;
+	struct weir_plan *p, *puts;
 	struct weir_model *m;
 	size_t wrong = 0;
 
@@ -158,6 +218,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 		add_shape("F32", 4, 64 * 32, "64,32");
 	m = model();
 	p = new_plan(m);
+	puts = new_plan(m);
 	if (weir_tensor_init(&fused, WEIR_DTYPE_F32, 2, shape) < 0 ||
 	    weir_tensor_place(&fused, buf, 0) < 0)
 		bail("%s", weir_error());
@@ -171,6 +232,12 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	for (size_t i = 0; i < 3 && w; i++)
 		wrong += cut_wrong(&part[i], m, i, 0, 0);
 	ok(w && !wrong, "columns of one tensor are filled from three tensors");
+	put(puts, NULL, NULL, 0, 0);
+	whole = load(puts, NULL);
+	ok(w && whole && digests_reversed(w, whole, 3),
+	   "the digest of a view is that of its elements");
+	weir_weights_free(whole);
+	weir_plan_free(puts);
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);
@@ -209,6 +276,50 @@ static void slices_of_a_tensor_are_targets(void)
 	weir_model_close(m);
 	for (unsigned i = 0; i < 4; i++)
 		weir_buf_free(buf[i]);
+}
+
+/* One chunk at a time, so tensors arrive in the order of reading. */
+static void greater_priorities_are_read_first(void)
+{
+	static const int32_t priority[] = { 0, -5, 7, 7, 3 };
+	static const size_t order[] = { 2, 3, 4, 0, 1 };
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_buf *buf = buffer(5 << 20);
+	struct weir_tensor dst[5];
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_load *l;
+	size_t i, wrong = 0;
+
+	n_tensors = 0;
+	while (n_tensors < 5)
+		add_tensor("U8", 1, 600000);
+	m = model();
+	p = new_plan(m);
+	for (i = 0; i < 5; i++) {
+		struct weir_target t = target(i, &dst[i]);
+
+		dst[i] = place(m, i, buf, i << 20);
+		t.priority = priority[i];
+		t.way = WEIR_WAY_DIRECT;
+		if (weir_plan_put_tensors(p, &t, 1) < 0)
+			bail("%s", weir_error());
+	}
+	o.depth = 1;
+	if (weir_load_start(p, &o, &l) < 0)
+		bail("%s", weir_error());
+	for (size_t k = 0; k < 5; k++) {
+		if (weir_load_next(l, -1, &i) != 1)
+			bail("%s", weir_error());
+		wrong += i != order[k];
+	}
+	is_int(wrong, 0,
+	       "tensors are read by priority, and equal ones in the order of the file");
+	weir_load_wait(l, -1);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
 }
 
 static void wrong_targets_are_refused(void)
@@ -270,10 +381,13 @@ int main(void)
 {
 	plans_begin(0);
 	tensors_go_to_their_targets();
+	small_targets_are_read_together(WEIR_WAY_DIRECT);
+	small_targets_are_read_together(WEIR_WAY_BUFFERED);
 	bytes_beside_a_target_do_not_change();
 	other_puts_leave_targets_out();
 	columns_of_a_fused_tensor_are_targets();
 	slices_of_a_tensor_are_targets();
+	greater_priorities_are_read_first();
 	wrong_targets_are_refused();
 	return plans_end();
 }

@@ -12,6 +12,22 @@ static struct weir__str str_of(const char *s)
 	return (struct weir__str){ s, strlen(s) };
 }
 
+/* Numbers are moved down to be aligned, so other bytes are before them. */
+static int add_numbers(struct weir_model *m, const struct toy_pair *p,
+		       struct weir__value *ret_value)
+{
+	char bytes[8 + sizeof(p->i16)] = { 0 };
+	struct weir__str str = { bytes, sizeof(bytes) };
+	uint64_t at;
+	int r;
+
+	memcpy(bytes + 8, p->i16, sizeof(p->i16));
+	r = weir__text_add(m, &str, &at);
+	if (r >= 0)
+		*ret_value = weir__value_numbers(m, WEIR_VALUE_I16, at + 8, 4);
+	return r;
+}
+
 static int add_pair(struct weir__header *h, const struct toy_pair *p)
 {
 	struct weir__str key = str_of(p->key), str = str_of(p->str);
@@ -23,11 +39,10 @@ static int add_pair(struct weir__header *h, const struct toy_pair *p)
 	if (r > 0)
 		return weir__fail(-EBADMSG, "the key '%s' occurs twice",
 				  p->key);
-	if (p->type == WEIR__VALUE_STRING)
+	if (p->type == WEIR_VALUE_STRING)
 		return weir__value_string(h->m, &str, value);
-	if (p->type == WEIR__VALUE_ARRAY)
-		return weir__value_array(h->m, WEIR__VALUE_I16, p->i16, 4,
-					 value);
+	if (p->type == WEIR_VALUE_ARRAY)
+		return add_numbers(h->m, p, value);
 	*value = (struct weir__value){ .type = (uint8_t)p->type, .u = p->u };
 	return 0;
 }

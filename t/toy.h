@@ -23,7 +23,7 @@ struct toy_head {
 
 struct toy_pair {
 	char key[12];  /* ended by a NUL */
-	uint32_t type; /* enum weir__value_type */
+	uint32_t type; /* enum weir_value_type */
 	union {
 		char str[8];    /* STRING */
 		int16_t i16[4]; /* ARRAY */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 #include <weir.h>
 #include "args.h"
 #include "command.h"
+#include "metadata.h"
 #include "output.h"
 #include "text.h"
 
@@ -12,16 +14,19 @@ static const char help[] =
 	"List the tensors of a model, its metadata and totals. MODEL is a file,\n"
 	"an index of shards or a directory. Only headers are read.\n"
 	"\n"
-	"  --json      print a JSON object on stdout\n"
+	"  --json      print a JSON object on stdout; it has whole values\n"
+	"  --metadata  print the metadata only\n"
 	"  --lenient   accept all that the format's reference reader accepts\n";
 
 enum {
 	INSPECT_JSON = ARGS_OPTION,
+	INSPECT_METADATA,
 	INSPECT_LENIENT
 };
 
 static const struct option options[] = {
 	{ "json", no_argument, NULL, INSPECT_JSON },
+	{ "metadata", no_argument, NULL, INSPECT_METADATA },
 	{ "lenient", no_argument, NULL, INSPECT_LENIENT },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -30,14 +35,13 @@ static const struct option options[] = {
 /* Limits of the text output; JSON has everything. */
 enum {
 	NAME_COLUMNS = 64,
-	VALUE_BYTES = 400,
 	WARNING_BYTES = 160,
-	WARNINGS = 2
+	WARNINGS = 4
 };
 
 struct inspect {
 	const char *path;
-	bool json, lenient;
+	bool json, metadata, lenient;
 	struct weir_model *model;
 	struct weir_model_info info;
 	char warnings[WARNINGS][WARNING_BYTES];
@@ -54,30 +58,14 @@ static int parse_args(const struct args *args, struct inspect *in)
 			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
 		if (c == INSPECT_JSON)
 			in->json = true;
+		else if (c == INSPECT_METADATA)
+			in->metadata = true;
 		else
 			in->lenient = true;
 	}
 	r = args_operands(args, 1, operands);
 	in->path = args->argv[optind];
 	return r;
-}
-
-/* Defects of the model that do not prevent loading it. */
-static void find_warnings(struct inspect *in)
-{
-	const struct weir_model_info *info = &in->info;
-
-	if (info->total_size && info->total_size != info->bytes)
-		snprintf(in->warnings[in->n_warnings++], WARNING_BYTES,
-			 "the index has a total_size of %llu, the tensors "
-			 "have %llu bytes",
-			 (unsigned long long)info->total_size,
-			 (unsigned long long)info->bytes);
-	if (info->unlisted)
-		snprintf(in->warnings[in->n_warnings++], WARNING_BYTES,
-			 "%llu tensors of the %u shards are not in the index "
-			 "and therefore not in the model",
-			 (unsigned long long)info->unlisted, info->shards);
 }
 
 static struct weir_file_info file_info(const struct inspect *in, unsigned shard)
@@ -109,6 +97,77 @@ static int entry_at(const struct inspect *in, size_t i, struct weir_entry *e)
 {
 	e->size = sizeof(*e);
 	return weir_model_tensor(in->model, i, e);
+}
+
+/* The last ones are dropped if there are too many. */
+PRINTF_LIKE(2)
+static void add_warning(struct inspect *in, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (in->n_warnings == WARNINGS)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(in->warnings[in->n_warnings++], WARNING_BYTES, fmt, ap);
+	va_end(ap);
+}
+
+/* @last is the last tensor of its file. Padding may follow it. */
+static void find_bytes_after(struct inspect *in, const struct weir_entry *last,
+			     uint64_t align)
+{
+	struct weir_file_info file = file_info(in, last->shard);
+	uint64_t end = last->offset + last->bytes;
+
+	end = (end + align - 1) / align * align;
+	if (file.bytes > end)
+		add_warning(in, "%llu bytes follow the last tensor of %s",
+			    (unsigned long long)(file.bytes - end),
+			    base_name(file.path));
+}
+
+/* What a GGUF file should not have, but most readers accept. */
+static void find_gguf_warnings(struct inspect *in)
+{
+	struct weir_value v = { .size = sizeof(v) };
+	struct weir_entry e, last = { .shard = UINT32_MAX };
+	uint64_t align = 32;
+
+	if (weir_model_meta(in->model, "general.alignment", &v) >= 0)
+		align = v.u;
+	if (align % 8)
+		add_warning(in,
+			    "the alignment is %llu; the format requires a "
+			    "multiple of 8",
+			    (unsigned long long)align);
+	for (size_t i = 0; entry_at(in, i, &e) >= 0; i++) {
+		if (i && e.shard != last.shard)
+			find_bytes_after(in, &last, align);
+		last = e;
+	}
+	if (last.shard != UINT32_MAX)
+		find_bytes_after(in, &last, align);
+}
+
+/* Defects of the model that do not prevent loading it. */
+static void find_warnings(struct inspect *in)
+{
+	const struct weir_model_info *info = &in->info;
+
+	if (info->total_size && info->total_size != info->bytes)
+		add_warning(in,
+			    "the index has a total_size of %llu, the tensors "
+			    "have %llu bytes",
+			    (unsigned long long)info->total_size,
+			    (unsigned long long)info->bytes);
+	if (info->unlisted)
+		add_warning(
+			in,
+			"%llu tensors of the %u shards are not in the index "
+			"and therefore not in the model",
+			(unsigned long long)info->unlisted, info->shards);
+	if (!strcmp(info->format, "GGUF"))
+		find_gguf_warnings(in);
 }
 
 static json_t *shape_json(const struct weir_entry *e)
@@ -144,20 +203,6 @@ static void put_tensors_json(const struct inspect *in)
 		out_json(tensor_json(in, &e));
 	}
 	fputs("\n]", stdout);
-}
-
-static void put_metadata_json(const struct inspect *in)
-{
-	struct weir_value v = { .size = sizeof(v) };
-
-	fputs("\"metadata\": {", stdout);
-	for (size_t i = 0; weir_model_meta_at(in->model, i, &v) >= 0; i++) {
-		fputs(i ? ",\n  " : "\n  ", stdout);
-		out_json(text_json(v.key, v.key_len));
-		fputs(": ", stdout);
-		out_json(text_json(v.str, v.len));
-	}
-	fputs("\n}", stdout);
 }
 
 static json_t *files_json(const struct inspect *in)
@@ -207,9 +252,16 @@ static void put_json(const struct inspect *in)
 				    : json_null());
 	put_member("files", files_json(in));
 	put_member("warnings", warnings_json(in));
-	put_metadata_json(in);
+	metadata_put_json(in->model);
 	fputs(",\n", stdout);
 	put_tensors_json(in);
+	fputs("\n}\n", stdout);
+}
+
+static void put_metadata_json(const struct inspect *in)
+{
+	fputs("{\n", stdout);
+	metadata_put_json(in->model);
 	fputs("\n}\n", stdout);
 }
 
@@ -269,28 +321,13 @@ static void show_tensors(const struct inspect *in)
 			show_tensor(in, &e, columns);
 }
 
-static void show_metadata(const struct inspect *in)
-{
-	struct weir_value v = { .size = sizeof(v) };
-
-	for (size_t i = 0; weir_model_meta_at(in->model, i, &v) >= 0; i++) {
-		fputs(i ? "  " : "metadata:\n  ", stdout);
-		text_put(stdout, v.key, v.key_len, VALUE_BYTES);
-		fputs(" = ", stdout);
-		text_put(stdout, v.str, v.len, VALUE_BYTES);
-		if (v.len > VALUE_BYTES)
-			printf(" (%zu bytes)", v.len);
-		putchar('\n');
-	}
-}
-
 static void show(const struct inspect *in)
 {
 	const struct weir_model_info *info = &in->info;
 	char size[SIZE_TEXT];
 
 	show_tensors(in);
-	show_metadata(in);
+	metadata_show(in->model);
 	text_put(stdout, info->path, strlen(info->path), 0);
 	printf(": %s, %llu tensors, %llu bytes (%s) in %u file%s\n",
 	       info->format, (unsigned long long)info->count,
@@ -314,7 +351,11 @@ static int inspect(struct inspect *in, struct weir *weir)
 		return fail_weir();
 	}
 	find_warnings(in);
-	if (in->json)
+	if (in->metadata && in->json)
+		put_metadata_json(in);
+	else if (in->metadata)
+		metadata_show(in->model);
+	else if (in->json)
 		put_json(in);
 	else
 		show(in);

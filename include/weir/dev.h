@@ -33,7 +33,7 @@ struct weir_dev_info {
 	const char *name; /* "CPU", "CUDA0": unique in the root, constant */
 	const char *description; /* "Intel(R) Xeon(R) ..." */
 	const char *backend;     /* "CPU", "CUDA" */
-	const char *module;      /* path of its module; NULL: built in */
+	const char *module;      /* path of its module; NULL: it has none */
 	uint32_t type;           /* enum weir_dev_type */
 	uint32_t caps;           /* WEIR_CAP_* */
 	int32_t node;            /* NUMA node; -1: unknown, or several */
@@ -71,6 +71,28 @@ enum weir_mem {
 WEIR_API int weir_module_load(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);
 
+struct weir__backend; /* the header <weir/backend.h> has these two */
+struct weir__host;
+/*
+ * The entry of a backend. Returns its tables, which are copied; NULL, with
+ * *ret_err < 0 and a sentence by @host: it cannot be used on this machine.
+ */
+typedef const struct weir__backend *
+weir_backend_entry_fn(const struct weir__host *host, int *ret_err);
+/*
+ * Add a backend that is part of the program, and its devices. Blocks while
+ * @entry runs and finds the devices; it may not call the library, except by
+ * the functions of @host. The backend's functions must exist as long as the
+ * root and all that was made from it.
+ *
+ * A module of the same name that the search finds later is left out.
+ *
+ * -EPROTO, -EEXIST, -EBADMSG, -ENOSPC: as weir_module_load(). Errors of the
+ * backend itself.
+ */
+WEIR_API int weir_backend_add(struct weir *weir, weir_backend_entry_fn *entry)
+	WEIR_NONNULL(1, 2);
+
 /*
  * Path of the @i-th module, from 0, that the search found but did not load, and
  * a sentence that says why. Searches first, if no call has done so. Both
@@ -97,6 +119,21 @@ WEIR_API struct weir_dev *weir_dev_get(struct weir *weir, unsigned i)
  */
 WEIR_API int weir_dev_find(struct weir *weir, const char *name,
 			   struct weir_dev **ret_dev) WEIR_NONNULL(1, 2, 3);
+
+/*
+ * Find the first device of a type.
+ * -ENODEV: there is none; the sentence is as for weir_dev_find(). -EINVAL:
+ * @type is not an enum weir_dev_type.
+ */
+WEIR_API int weir_dev_find_type(struct weir *weir, enum weir_dev_type type,
+				struct weir_dev **ret_dev) WEIR_NONNULL(1, 3);
+/*
+ * Find the device to use if the user has named none: the first GPU with memory
+ * of its own, else the first that shares the host's, else the CPU. It is not
+ * opened, so the first use may still fail.
+ */
+WEIR_API int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
+	WEIR_NONNULL(1, 2);
 
 /*
  * Find a device by "name" or "name:key=value,key=value", as a user would write

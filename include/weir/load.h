@@ -46,7 +46,10 @@ WEIR_API int weir_load_start(struct weir_plan *plan,
 			     const struct weir_load_opts *opts,
 			     struct weir_load **ret_load)
 	WEIR_NONNULL(1, 3) WEIR_NODISCARD;
-/* Takes NULL; never blocks. A load that is running continues. */
+/*
+ * Takes NULL; never blocks. A load that is running continues. No other thread
+ * may be in a call with @load.
+ */
 WEIR_API void weir_load_free(struct weir_load *load);
 
 /*
@@ -81,10 +84,31 @@ WEIR_API int weir_load_record(struct weir_load *load, size_t i,
 WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 	WEIR_NONNULL(1);
 
+/*
+ * Take the next tensor that has arrived or failed, in the order in which they
+ * do; blocks for at most @timeout_ns (0 only asks, negative is for ever).
+ * Several threads may call: each tensor is returned once, to one of them.
+ * Mapped and empty tensors arrive at the start, in order.
+ *
+ * 1: tensor *ret_i has arrived. 0: all tensors have been returned, while
+ * weir_load_wait() may still have to find whether the files have changed.
+ * -ETIMEDOUT: no tensor is ready. Another errno: tensor *ret_i failed with it,
+ * as weir_load_error() says.
+ */
+WEIR_API int weir_load_next(struct weir_load *load, int64_t timeout_ns,
+			    size_t *ret_i) WEIR_NONNULL(1, 3);
+/*
+ * Returns a file descriptor that is readable while weir_load_next() would not
+ * block, for poll(2) and epoll(7). The first call makes it. It belongs to the
+ * load, and weir_load_free() closes it: do not read from it and do not close
+ * it. -EMFILE, -ENFILE, -ENOMEM.
+ */
+WEIR_API int weir_load_fd(struct weir_load *load) WEIR_NONNULL(1);
+
 struct weir_progress {
 	size_t size;      /* set by the caller */
 	uint64_t bytes;   /* arrived; may be a chunk less than events say */
-	uint64_t total;   /* bytes of all tensors of the load */
+	uint64_t total;   /* bytes of all tensors of the load, in the files */
 	uint64_t tensors; /* number that have arrived */
 	uint64_t failed;  /* number that have failed */
 	uint64_t count;   /* number of all */
@@ -106,7 +130,8 @@ WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 
 struct weir_load_report {
 	size_t size;        /* set by the caller */
-	uint64_t bytes;     /* of tensors that arrived */
+	uint64_t bytes;     /* of tensors that arrived, as in the files: before
+			       a conversion, and without what slices omit */
 	uint64_t in_place;  /* bytes read directly into their final memory */
 	uint64_t staged;    /* bytes read into a slot and copied from there */
 	uint64_t buffered;  /* bytes copied out of the page cache */
@@ -178,11 +203,11 @@ enum weir_digest {
 	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
 };
 /*
- * Compute the digest of tensor @i from the bytes in memory. Blocks until the
- * tensor has arrived, then while it computes. Returns the size of the digest in
- * bytes. -EINVAL: @i is past the end, or @kind is not an enum weir_digest.
- * -ENOMEM: no memory to copy device memory through. If the tensor failed to
- * load: its error.
+ * Compute the digest of tensor @i from the bytes in memory; of a view, from
+ * those of its elements. Blocks until the tensor has arrived, then while it
+ * computes. Returns the size of the digest in bytes. -EINVAL: @i is past the
+ * end, or @kind is not an enum weir_digest. -ENOMEM: no memory to copy device
+ * memory through. If the tensor failed to load: its error.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])

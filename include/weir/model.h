@@ -47,19 +47,54 @@ struct weir_entry {
 	uint64_t bytes;  /* size of its data */
 };
 
-/* A key of the metadata and its value, which is a string. */
+/*
+ * Types of metadata: those of GGUF; safetensors has only strings. The numbers
+ * are part of the ABI; new ones are added at the end.
+ */
+enum weir_value_type {
+	WEIR_VALUE_STRING = 0,
+	WEIR_VALUE_BOOL = 1,
+	WEIR_VALUE_U8 = 2,
+	WEIR_VALUE_I8 = 3,
+	WEIR_VALUE_U16 = 4,
+	WEIR_VALUE_I16 = 5,
+	WEIR_VALUE_U32 = 6,
+	WEIR_VALUE_I32 = 7,
+	WEIR_VALUE_U64 = 8,
+	WEIR_VALUE_I64 = 9,
+	WEIR_VALUE_F32 = 10,
+	WEIR_VALUE_F64 = 11,
+	WEIR_VALUE_ARRAY = 12
+};
+
+/*
+ * A key of the metadata and its value, or an item of an array. Members that the
+ * type does not use are 0 or NULL.
+ */
 struct weir_value {
-	size_t size;     /* set by the caller */
-	const char *key; /* ends with a NUL */
-	size_t key_len;  /* bytes of the key */
-	const char *str; /* the value; ends with a NUL */
-	size_t len;      /* bytes of the value */
+	size_t size;        /* set by the caller */
+	const char *key;    /* ends with a NUL; NULL: an item of an array */
+	size_t key_len;     /* bytes of the key */
+	const char *str;    /* STRING: the value; ends with a NUL */
+	size_t len;         /* STRING: bytes of str; ARRAY: number of items */
+	uint32_t type;      /* enum weir_value_type */
+	uint32_t item_type; /* ARRAY: that of its items */
+	uint64_t u;         /* BOOL (0 or 1) and integers: modulo 2^64 */
+	int64_t i;          /* the same, as a signed number */
+	double f; /* BOOL, integers, F32 and F64: rounded to a double */
+	/*
+	 * ARRAY of BOOL (bytes, each 0 or 1), of integers or of F32 and F64: len
+	 * items in the host's byte order, one after the other, aligned to the size
+	 * of one. NULL for STRING and ARRAY: see weir_model_meta_item().
+	 */
+	const void *items;
+	const void *internal; /* ARRAY: for weir_model_meta_item() */
 };
 
 struct weir_model_info {
 	size_t size;         /* set by the caller */
 	const char *path;    /* of the file or index that was found */
-	const char *format;  /* "safetensors" */
+	const char *format;  /* "safetensors" or "GGUF" */
 	uint64_t bytes;      /* of all tensors */
 	uint64_t count;      /* number of tensors */
 	uint64_t meta;       /* number of metadata keys */
@@ -71,8 +106,9 @@ struct weir_model_info {
 
 /*
  * Open a model and read its headers, not its tensors. @path is a safetensors
- * file, an index of shards (*.index.json), or a directory that contains one of
- * them. Every number in a header is checked before it is used.
+ * or GGUF file, an index of safetensors shards (*.index.json), any file of a
+ * split GGUF model (NAME-00001-of-00003.gguf), or a directory that contains one
+ * model. Every number in a header is checked before it is used.
  *
  * Blocks. If a file was written to just now, the call waits a few milliseconds
  * (up to 2 s on file systems that store whole seconds), so that
@@ -87,6 +123,33 @@ WEIR_API int weir_model_open(struct weir *weir, const char *path,
 			     const struct weir_model_opts *opts,
 			     struct weir_model **ret_model)
 	WEIR_NONNULL(1, 2, 4) WEIR_NODISCARD;
+
+/* A file that the caller has open. */
+struct weir_model_fd {
+	int fd;
+	uint32_t reserved; /* 0 */
+	const char *name;  /* for sentences; NULL: "descriptor FD" */
+};
+/*
+ * Open a model whose @n files the caller has opened: one file, or the shards in
+ * their order, without an index; the model has the tensors of all. Descriptors
+ * stay the caller's, with their offsets and flags, and may be closed when the
+ * call returns. Memory files (memfd_create(2)) and removed files work, too.
+ * weir_model_info.path is the name of the first.
+ *
+ * Each file is opened again through /proc/self/fd. Where that is refused, the
+ * descriptor is duplicated, and there are no direct reads.
+ *
+ * Blocks, and has the errors of weir_model_open(). -EBADF: not an open
+ * descriptor, or it does not allow reads. -EISDIR: a directory. -EINVAL: @n is
+ * 0; or a pipe, socket or device; or O_DIRECT or O_NONBLOCK is set and the file
+ * cannot be opened again. -EBADMSG also: two files have a tensor of one name.
+ */
+WEIR_API int weir_model_open_fds(struct weir *weir,
+				 const struct weir_model_fd *fds, unsigned n,
+				 const struct weir_model_opts *opts,
+				 struct weir_model **ret_model)
+	WEIR_NONNULL(1, 2, 5) WEIR_NODISCARD;
 /* Takes NULL; never blocks. Plans, loads and weights stay valid. */
 WEIR_API void weir_model_close(struct weir_model *model);
 /*
@@ -115,6 +178,16 @@ WEIR_API int weir_model_meta(const struct weir_model *model, const char *key,
 WEIR_API int weir_model_meta_at(const struct weir_model *model, size_t i,
 				struct weir_value *ret_value)
 	WEIR_NONNULL(1, 3);
+/*
+ * Item @i of @array, whose type is WEIR_VALUE_ARRAY: a value without a key. Takes
+ * the same time for each item, and copies no strings. @array comes from one of
+ * these calls, with its full size, and is not changed.
+ * -EINVAL: @array is not an array, or @i is past its end.
+ */
+WEIR_API int weir_model_meta_item(const struct weir_model *model,
+				  const struct weir_value *array, size_t i,
+				  struct weir_value *ret_item)
+	WEIR_NONNULL(1, 2, 4);
 /* The file of shard @i, without a reference. NULL: @i is past the end. */
 WEIR_API struct weir_file *weir_model_file(const struct weir_model *model,
 					   unsigned i) WEIR_NONNULL(1);

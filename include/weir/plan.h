@@ -39,13 +39,14 @@ struct weir_slice {
 	uint32_t dim; /* dimension that is cut; 0 is the outermost */
 	uint32_t rank, ranks;
 	uint32_t reserved; /* 0 */
-	int64_t start, n;  /* elements */
+	int64_t start, n;  /* elements; without ranks, n 0 is an empty slice */
 };
 
 struct weir_put_opts {
 	size_t size;
 	uint64_t align;       /* of each tensor's address: a power of two up to
-				   4096; 0: that of weir_plan_set_align() */
+				   4096; 0: that of weir_plan_set_align().
+				   Mapped tensors are where the file has them */
 	struct weir_buf *buf; /* place the tensors in this; NULL: new buffers */
 	uint64_t offset;      /* first byte of @buf that may be used */
 	uint32_t way;         /* enum weir_way */
@@ -151,17 +152,18 @@ struct weir_target {
 };
 /*
  * Load tensors into memory that the caller has placed, for instance that of an
- * inference engine: each to exactly the place of its dst, of which the call
- * keeps a copy and references the buffer. All of the @n targets are added, or
- * none. A tensor may be the target of several calls, whole or in slices; later
- * calls of weir_plan_put() do not choose it.
+ * inference engine: each to exactly the place of its dst. The call keeps copies
+ * of dst and slice, and references the buffer. All of the @n targets are added,
+ * or none. A tensor may be the target of several calls, whole or in slices;
+ * later calls of weir_plan_put() do not choose it.
  *
  * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
  * its shape may be another of as many elements. If its dtype differs, elements
  * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
  * equal distances. In the weights, targets follow after the tensors of
  * weir_plan_put(), in the order of the calls and of @targets; dst->name is not
- * used.
+ * used. Each target is read by itself, so that N of the same bytes read them N
+ * times; with WEIR_WAY_BUFFERED the page cache serves all but the first.
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
@@ -183,7 +185,8 @@ struct weir_estimate {
 			     that use the same memory (the host's, or that of
 			     one GPU) */
 	uint32_t reserved;
-	uint64_t given; /* bytes of tensors placed in weir_put_opts.buf */
+	uint64_t given; /* bytes of tensors placed in memory of the program:
+			   weir_put_opts.buf and targets */
 };
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries

@@ -71,17 +71,9 @@ WEIR_API int weir_stream_get(struct weir_stream *stream,
 			     void *dst, size_t n) WEIR_NONNULL(1, 2);
 
 /*
- * A rectangle of bytes: @rows rows of @width bytes each. A pitch is the
- * distance in bytes from the start of a row to that of the next.
+ * Copy a rectangle (weir/tensor.h); otherwise as weir_stream_set() and
+ * weir_stream_get().
  */
-struct weir_rect {
-	uint64_t off;        /* of the first row in the tensor, bytes */
-	uint64_t width;      /* bytes of a row */
-	uint64_t rows;       /* number of rows */
-	uint64_t pitch;      /* in the tensor, >= width */
-	uint64_t host_pitch; /* in the caller's memory, >= width */
-};
-/* Copy a rectangle; otherwise as weir_stream_set() and weir_stream_get(). */
 WEIR_API int weir_stream_set_2d(struct weir_stream *stream,
 				const struct weir_tensor *dst,
 				const struct weir_rect *rect, const void *src)
@@ -128,6 +120,18 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
 			       struct weir_file *file, uint64_t file_off,
 			       const struct weir_tensor *src, size_t off,
 			       size_t n) WEIR_NONNULL(1, 2, 4);
+/*
+ * Read a rectangle: its first row is at offset @file_off of @file, and
+ * @rect->host_pitch is the distance between rows in the file. The bytes between
+ * the rows of @dst do not change. Rows that are not far apart are read together
+ * with the bytes between them. Otherwise as weir_stream_read(), but never on the
+ * calling thread.
+ */
+WEIR_API int weir_stream_read_2d(struct weir_stream *stream,
+				 struct weir_file *file, uint64_t file_off,
+				 const struct weir_tensor *dst,
+				 const struct weir_rect *rect)
+	WEIR_NONNULL(1, 2, 4, 5);
 
 /*
  * Call @fn(@arg) on a thread of the library when all earlier operations of the

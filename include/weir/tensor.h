@@ -191,6 +191,32 @@ WEIR_API int weir_tensor_get(const struct weir_tensor *src, size_t off,
 			     void *dst, size_t n) WEIR_NONNULL(1);
 WEIR_API int weir_tensor_fill(const struct weir_tensor *dst, size_t off,
 			      size_t n, uint8_t byte) WEIR_NONNULL(1);
+
+/*
+ * A rectangle of bytes: @rows rows of @width bytes each. A pitch is the
+ * distance in bytes from the start of a row to that of the next.
+ */
+struct weir_rect {
+	uint64_t off;        /* of the first row in the tensor, bytes */
+	uint64_t width;      /* bytes of a row */
+	uint64_t rows;       /* number of rows */
+	uint64_t pitch;      /* in the tensor, >= width */
+	uint64_t host_pitch; /* in the caller's memory or the file, >= width */
+};
+/*
+ * Write or read a rectangle; otherwise as weir_tensor_set() and
+ * weir_tensor_get(), also while these calls block. Bytes between the rows do not
+ * change. Memory of a device gets a copy for each row, unless they have no gaps:
+ * for many rows weir_stream_set_2d() is faster. -EINVAL also for a pitch below
+ * the width.
+ */
+WEIR_API int weir_tensor_set_2d(const struct weir_tensor *dst,
+				const struct weir_rect *rect, const void *src)
+	WEIR_NONNULL(1, 2);
+WEIR_API int weir_tensor_get_2d(const struct weir_tensor *src,
+				const struct weir_rect *rect, void *dst)
+	WEIR_NONNULL(1, 2);
+
 /*
  * Copy @src to @dst. Both have the same dtype, shape and strides; they may be
  * of different devices. Bytes in the gaps of views do not change. If both have

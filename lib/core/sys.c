@@ -168,6 +168,17 @@ int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off)
 	return r < 0 ? -errno : r;
 }
 
+int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off)
+{
+	struct weir__retry retry = { 0 };
+	ssize_t r;
+
+	do
+		r = preadv(fd, iov, n, (off_t)off);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
 {
 	struct iovec iov = { buf, n };
@@ -225,6 +236,20 @@ uint64_t weir__sys_file_id(int fd)
 	if (fstat(fd, &st) < 0)
 		return 0;
 	return ((uint64_t)st.st_dev << 32 ^ st.st_ino) | 1ull << 63;
+}
+
+int weir__sys_get_flags(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 ? -errno : flags;
+}
+
+int weir__sys_dup(int fd)
+{
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+	return own < 0 ? -errno : own;
 }
 
 int weir__sys_set_flags(int fd, int flags)

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+struct iovec;
+
 void *weir__malloc(size_t n);
 void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
 void *weir__calloc_aligned(size_t n, size_t size); /* to 64 bytes */
@@ -52,6 +54,10 @@ int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 int weir__sys_open(const char *path, int flags, unsigned mode);
 void weir__sys_close(int fd);
 int weir__sys_fstat(int fd, struct stat *st);
+/* The flags of the open file description (F_GETFL). */
+int weir__sys_get_flags(int fd);
+/* A duplicate that is closed at exec(3). */
+int weir__sys_dup(int fd);
 int weir__sys_stat(const char *path, struct stat *st);
 /* The path without symbolic links; @ret_real has PATH_MAX bytes. */
 int weir__sys_realpath(const char *path, char *ret_real);
@@ -68,6 +74,7 @@ int weir__sys_scandir(const char *path,
 int weir__sys_dlopen(const char *path, void **ret_handle);
 /* One call of pread(2) or pwrite(2): it may be short. */
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
+int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off);
 /* The same, but never from the disk. -EAGAIN: the first byte is not cached. */
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);

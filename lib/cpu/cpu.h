@@ -17,7 +17,7 @@ struct weir__cpu {
 extern const struct weir__host *_Atomic weir__cpu_host;
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev);
 /* The backend's entry, like weir_module_entry of a module. */
-weir__module_entry_fn weir__cpu_entry;
+weir_backend_entry_fn weir__cpu_entry;
 
 /* memory.c */
 extern const struct weir__mem_ops weir__cpu_mem_ops;

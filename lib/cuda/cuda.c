@@ -315,7 +315,7 @@ static void host_in(const struct weir__host *host)
 		weir__cuda_host = known;
 }
 
-__attribute__((visibility("default"))) weir__module_entry_fn weir_module_entry;
+__attribute__((visibility("default"))) weir_backend_entry_fn weir_module_entry;
 
 const struct weir__backend *weir_module_entry(const struct weir__host *host,
 					      int *ret_err)

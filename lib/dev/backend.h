@@ -4,6 +4,10 @@
  * module implement. The layers above (io, stream, model) reach devices only
  * through these.
  *
+ * Installed as <weir/backend.h>, for modules and programs that have a backend
+ * of their own; <weir.h> does not include it. It is for C11 with __typeof__.
+ * Its version is WEIR__ABI, not that of the public calls.
+ *
  * A module is a shared object that exports one symbol, weir_module_entry, and
  * is not linked with libweir: struct weir__host has the functions of the
  * library that it may call.
@@ -392,12 +396,7 @@ struct weir__backend {
 	const struct weir__compute_ops *compute; /* optional */
 };
 
-/*
- * The one symbol of a module. Returns its tables, which are copied; NULL, with
- * *ret_err < 0 and a sentence: it cannot be used on this machine.
- */
-typedef const struct weir__backend *
-weir__module_entry_fn(const struct weir__host *host, int *ret_err);
+/* The one symbol of a module, a weir_backend_entry_fn. */
 #define WEIR__MODULE_ENTRY "weir_module_entry"
 
 #endif

@@ -45,7 +45,8 @@ static struct weir_dev *dev_look_up(struct weir *weir, const char *name,
 	return NULL;
 }
 
-static int no_such_dev(struct weir *weir, const char *name, size_t len)
+/* @what: "device 'CUDA7'" */
+static int no_such_dev(struct weir *weir, const char *what)
 {
 	struct weir__registry *registry = weir__registry(weir);
 	unsigned n =
@@ -56,8 +57,7 @@ static int no_such_dev(struct weir *weir, const char *name, size_t len)
 		weir__append(names, sizeof(names), "%s%s", i ? ", " : "",
 			     registry->dev[i]->desc.name);
 	weir__modules_why(weir, why, sizeof(why));
-	return weir__fail(-ENODEV, "no device '%s'; there are: %s%s",
-			  weir__quote(name, len), names, why);
+	return weir__fail(-ENODEV, "no %s; there are: %s%s", what, names, why);
 }
 
 /* Modules are searched only if no device has that name yet. */
@@ -65,6 +65,7 @@ static int dev_find(struct weir *weir, const char *name, size_t len,
 		    struct weir_dev **ret_dev)
 {
 	struct weir_dev *dev;
+	char what[512];
 	int r = weir__root_enter(weir);
 
 	if (r < 0)
@@ -74,8 +75,11 @@ static int dev_find(struct weir *weir, const char *name, size_t len,
 		weir__modules_scan(weir);
 		dev = dev_look_up(weir, name, len);
 	}
-	if (!dev)
-		return no_such_dev(weir, name, len);
+	if (!dev) {
+		snprintf(what, sizeof(what), "device '%s'",
+			 weir__quote(name, len));
+		return no_such_dev(weir, what);
+	}
 	*ret_dev = dev;
 	return 0;
 }
@@ -85,6 +89,71 @@ int weir_dev_find(struct weir *weir, const char *name,
 {
 	WEIR__ENTER();
 	return dev_find(weir, name, strlen(name), ret_dev);
+}
+
+static struct weir_dev *dev_look_up_type(struct weir *weir, uint32_t type)
+{
+	struct weir__registry *registry = weir__registry(weir);
+	unsigned n =
+		atomic_load_explicit(&registry->n_devs, memory_order_acquire);
+
+	for (unsigned i = 0; i < n; i++)
+		if (registry->dev[i]->desc.type == type)
+			return registry->dev[i];
+	return NULL;
+}
+
+/* The first device of the type, or NULL. May search for modules. */
+static struct weir_dev *dev_of_type(struct weir *weir, uint32_t type)
+{
+	struct weir_dev *dev = dev_look_up_type(weir, type);
+
+	if (dev)
+		return dev;
+	weir__modules_scan(weir);
+	return dev_look_up_type(weir, type);
+}
+
+int weir_dev_find_type(struct weir *weir, enum weir_dev_type type,
+		       struct weir_dev **ret_dev)
+{
+	static const char *const words[] = {
+		[WEIR_DEV_CPU] = "device of type CPU",
+		[WEIR_DEV_GPU] = "device of type GPU",
+		[WEIR_DEV_IGPU] = "device of type IGPU",
+		[WEIR_DEV_ACCEL] = "device of type ACCEL",
+	};
+	struct weir_dev *dev;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	if ((unsigned)type >= sizeof(words) / sizeof(words[0]))
+		return weir__fail(-EINVAL, "%u is no type of device",
+				  (unsigned)type);
+	dev = dev_of_type(weir, type);
+	if (!dev)
+		return no_such_dev(weir, words[type]);
+	*ret_dev = dev;
+	return 0;
+}
+
+int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
+{
+	struct weir_dev *dev;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	dev = dev_of_type(weir, WEIR_DEV_GPU);
+	if (!dev)
+		dev = dev_of_type(weir, WEIR_DEV_IGPU);
+	*ret_dev = dev ? dev : weir__registry(weir)->dev[0];
+	return 0;
 }
 
 int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r)

@@ -2,6 +2,7 @@
 /*
  * Modules: backends in shared objects of their own. They are searched in
  * absolute directories only, and a module that fails does not end the search.
+ * And backends of the program itself, which need no search.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -49,7 +50,7 @@ static int check_file(struct weir *weir, const char *path,
 /* The handle is open: add the backend and its devices. */
 static int module_enter(struct weir *weir, struct weir__module *m)
 {
-	weir__module_entry_fn *entry;
+	weir_backend_entry_fn *entry;
 
 	*(void **)&entry = dlsym(m->handle, WEIR__MODULE_ENTRY);
 	if (!entry)
@@ -374,6 +375,25 @@ int weir_module_load(struct weir *weir, const char *path)
 	if (!r)
 		weir__error_restore(&saved);
 	weir__enter(NULL);
+	return r;
+}
+
+int weir_backend_add(struct weir *weir, weir_backend_entry_fn *entry)
+{
+	struct weir__error_saved saved;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(weir);
+	if (r < 0)
+		return r;
+	weir__error_save(&saved);
+	weir__fail(-EBADMSG, "the backend gives no reason");
+	pthread_mutex_lock(&weir__registry(weir)->module_lock);
+	r = weir__registry_enter(weir, entry, NULL);
+	pthread_mutex_unlock(&weir__registry(weir)->module_lock);
+	if (!r)
+		weir__error_restore(&saved);
 	return r;
 }
 

@@ -163,7 +163,7 @@ int weir__registry_add(struct weir *weir, const struct weir__backend *backend,
 	return r;
 }
 
-int weir__registry_enter(struct weir *weir, weir__module_entry_fn *entry,
+int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
 			 const char *module)
 {
 	const struct weir__backend *backend;

@@ -52,7 +52,7 @@ struct weir__registry *weir__registry(const struct weir *weir);
  * Add the backend that @entry returns, as weir__registry_add does. @module is
  * the path of its file, which must outlive the root; NULL: it is built in.
  */
-int weir__registry_enter(struct weir *weir, weir__module_entry_fn *entry,
+int weir__registry_enter(struct weir *weir, weir_backend_entry_fn *entry,
 			 const char *module);
 /*
  * Copy the tables of @backend, check them, ask it for its devices and add

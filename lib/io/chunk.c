@@ -10,8 +10,9 @@
  * those two are staged. Other extents, and all to a device, are staged as a
  * whole. Extents that go through the page cache to host memory need neither.
  *
- * Extents to one device that are close together in the file are merged into one
- * chunk as long as it fits a slot: one read, and one scatter copy.
+ * Extents that are close together in the file are merged into one chunk: all to
+ * one device, as long as it fits a slot, for one read and one scatter copy; and
+ * small ones to host memory, where the chunk is unpacked.
  *
  * Extents with rows or a conversion are cut after as many rows or elements as
  * fit a slot, for a device with their converted elements.
@@ -31,6 +32,12 @@
 #define MAX_GAP (64u << 10)
 /* Below this, one staged read is cheaper than three, and fits a slot. */
 #define SMALL_EXTENT (WEIR__SLOT_SMALL - 2 * WEIR__PAGE)
+/*
+ * A chunk of extents to host memory: enough that the costs of a chunk do not
+ * matter, and few enough that several copiers have work.
+ */
+#define GATHERED_BYTES (1u << 20)
+#define MAX_GATHERED 512u
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 {
@@ -40,14 +47,13 @@ static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 /* Unit of in-place reads, or 0 if the extent must be staged. */
 static uint64_t block_of(const struct weir__extent *e, uint64_t chunk)
 {
-	uint64_t apart = (uintptr_t)e->addr - e->off;
-	uint64_t least = e->file->off_align > e->file->mem_align
-				 ? e->file->off_align
-				 : e->file->mem_align;
-	uint64_t block;
+	uint64_t apart, least, block;
 
-	if (e->dev || e->len < SMALL_EXTENT)
+	if (e->dev || e->unpack || e->len < SMALL_EXTENT)
 		return 0;
+	apart = (uintptr_t)e->addr - e->off;
+	least = e->file->off_align > e->file->mem_align ? e->file->off_align
+							: e->file->mem_align;
 	block = apart % WEIR__PAGE == 0 && least < WEIR__PAGE ? WEIR__PAGE
 							      : least;
 	if (apart % e->file->mem_align || chunk % block ||
@@ -117,6 +123,12 @@ static uint64_t unpack_step(const struct weir__extent *e, uint64_t chunk)
 	       parts.pitch;
 }
 
+bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk)
+{
+	return unpack_step(e, chunk) > 0 &&
+	       (e->buffered || e->file_pitch - e->width <= MAX_GAP);
+}
+
 static void unpack_chunk(const struct weir__extent *e, uint64_t chunk,
 			 uint64_t k, struct weir__chunk *ret)
 {
@@ -169,9 +181,9 @@ static uint64_t count_chunks(const struct weir__job *job,
 
 static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 {
-	int r = 0;
+	int r;
 
-	for (size_t i = 0; i < job->n_ext && !r; i++) {
+	for (size_t i = 0; i < job->n_ext; i++) {
 		struct weir__extent *e = &job->ext[i];
 
 		if (job->write && !e->file->writable)
@@ -182,19 +194,24 @@ static int choose_ways(struct weir__job *job, uint64_t chunk_bytes)
 		    !atomic_load(&e->file->direct_ok))
 			e->buffered = true;
 		e->unpack = e->rows > 1 || e->convert;
-		e->block = e->buffered || e->unpack ? 0
-						    : block_of(e, chunk_bytes);
+		e->block = e->buffered ? 0 : block_of(e, chunk_bytes);
 		e->n_merged = 1;
-		if (e->unpack)
-			r = check_unpack(job, e, chunk_bytes);
+		if (e->unpack && (r = check_unpack(job, e, chunk_bytes)) < 0)
+			return r;
 	}
-	return r;
+	return 0;
+}
+
+/* To host memory an extent of this size is read alone, or in place. */
+static bool is_single(const struct weir__extent *e)
+{
+	return e->unpack || (!e->dev && e->len >= SMALL_EXTENT);
 }
 
 static bool same_way(const struct weir__extent *a, const struct weir__extent *b)
 {
-	return a->dev && a->dev == b->dev && a->file == b->file &&
-	       a->buffered == b->buffered && !a->unpack && !b->unpack;
+	return a->dev == b->dev && a->file == b->file &&
+	       a->buffered == b->buffered && !is_single(b);
 }
 
 /* The offset in the file where a slot that begins with @e ends. */
@@ -223,6 +240,12 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 	uint64_t limit = slot_end(e, chunk);
 	uint32_t k = 1;
 
+	if (is_single(e))
+		return 1;
+	if (!e->dev && n > MAX_GATHERED)
+		n = MAX_GATHERED;
+	if (!e->dev && limit > e->off + GATHERED_BYTES)
+		limit = e->off + GATHERED_BYTES;
 	for (; k < n; k++) {
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
@@ -240,11 +263,12 @@ static void merge_extents(struct weir__job *job, size_t i, uint64_t chunk)
 	struct weir__extent *e = &job->ext[i];
 	uint32_t n = count_mergeable(e, job->n_ext - i, chunk);
 
-	if (n > 1 && !job->segment)
+	if (n > 1 && e->dev && !job->segment)
 		job->segment = weir__calloc(job->n_ext, sizeof(*job->segment));
-	if (n == 1 || !job->segment)
+	if (n == 1 || (e->dev && !job->segment))
 		return;
 	e->n_merged = n;
+	e->unpack = !e->dev;
 	for (uint32_t k = 1; k < n; k++)
 		e[k].n_merged = 0;
 }
@@ -257,7 +281,7 @@ int weir__job_cut(struct weir__job *job, uint64_t chunk_bytes)
 
 	for (size_t i = 0; i < job->n_ext && !r; i += e->n_merged) {
 		e = &job->ext[i];
-		if (e->dev && !job->write)
+		if (!job->write)
 			merge_extents(job, i, chunk_bytes);
 		e->first = n;
 		n += e->n_merged > 1 ? 1 : count_chunks(job, e, chunk_bytes);
@@ -278,13 +302,13 @@ void weir__job_chunk(const struct weir__job *job, uint64_t chunk,
 		e = next;
 	ret->extent = *hint = e;
 	k = number - e->first;
-	if (e->unpack) {
+	if (e->unpack && e->n_merged == 1) {
 		unpack_chunk(e, chunk, k, ret);
 		return;
 	}
 	lo = e->off;
 	hi = e->off + e->len;
-	ret->in_place = e->buffered && !e->dev;
+	ret->in_place = e->buffered && !e->dev && !e->unpack;
 	if (e->block) {
 		uint64_t body = weir__up(e->off, e->block);
 

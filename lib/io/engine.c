@@ -335,6 +335,12 @@ uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng)
 	return eng->chunk_bytes;
 }
 
+bool weir__engine_joins_rows(const struct weir__engine *eng,
+			     const struct weir__extent *e)
+{
+	return weir__extent_joins_rows(e, eng->chunk_bytes);
+}
+
 /* Why the ring is not used or, if it is, why a thread could not be started. */
 static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 {

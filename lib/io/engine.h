@@ -68,11 +68,12 @@ struct weir__extent {
 	const struct weir__convert *convert;
 	/* Set by weir__job_start: */
 	/*
-	 * 1: not merged. More: so many extents from this one on are one chunk,
-	 * a scatter copy to the device. 0: merged into an earlier extent's.
+	 * 1: not merged. More: so many extents from this one on are one chunk:
+	 * a scatter copy to the device, or unpacked to host memory. 0: merged
+	 * into an earlier extent's.
 	 */
 	uint32_t n_merged;
-	bool unpack;    /* it has rows or a conversion: see unpack.h */
+	bool unpack;    /* its chunks are unpacked: see unpack.h */
 	uint64_t block; /* in place: unit of offsets; 0: all staged */
 	uint64_t first; /* number of its first chunk in the job */
 };
@@ -166,6 +167,13 @@ struct weir__job {
 int weir__engine_get(struct weir *weir, struct weir__engine **ret_eng);
 void weir__engine_info(struct weir__engine *eng, struct weir_io_info *ret_info);
 uint64_t weir__engine_chunk_bytes(const struct weir__engine *eng);
+/*
+ * Are the rows of @e, which has all that its job's caller sets, better one
+ * extent than an extent for each? False: a row does not fit a chunk, or direct
+ * reads would read large gaps.
+ */
+bool weir__engine_joins_rows(const struct weir__engine *eng,
+			     const struct weir__extent *e);
 
 /*
  * Cut the extents and dispatch the chunks. After 0 the job belongs to the

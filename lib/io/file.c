@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -12,15 +10,12 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-#define DEFAULT_ALIGN 4096u     /* if the file system reports none */
 #define DIRECT_FRONT (1u << 20) /* bytes; fewer are fast either way */
 #define SECOND INT64_C(1000000000)
 #define SETTLE_TRIES \
 	3 /* a file that is written to all the time never settles */
 
-static _Atomic uint32_t next_serial = 1;
-
-static void identify(const struct stat *st, struct weir__file_id *id)
+void weir__file_identify(const struct stat *st, struct weir__file_id *id)
 {
 	id->dev = st->st_dev;
 	id->ino = st->st_ino;
@@ -41,172 +36,7 @@ static int file_look(const struct weir_file *f, struct weir__file_id *ret_id)
 
 	if (r < 0)
 		return weir__fail_sys(r, "%s", f->base);
-	identify(&st, ret_id);
-	return 0;
-}
-
-/* Reads of other kinds of files might block, or never end. */
-static int check_kind(const char *path, const struct stat *st)
-{
-	if (S_ISREG(st->st_mode))
-		return 0;
-	if (S_ISDIR(st->st_mode))
-		return weir__fail(-EISDIR, "%s: is a directory", path);
-	return weir__fail(-EINVAL, "%s: not a regular file but a %s", path,
-			  S_ISFIFO(st->st_mode)   ? "pipe"
-			  : S_ISSOCK(st->st_mode) ? "socket"
-						  : "device");
-}
-
-static int fail_open(int r, const char *path)
-{
-	if (r == -EMFILE)
-		return weir__fail_sys(
-			r, "%s: RLIMIT_NOFILE is %llu (ulimit -n)", path,
-			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
-	if (r == -ENXIO)
-		return weir__fail(
-			-EINVAL,
-			"%s: not a regular file but a socket, or a device that does not exist",
-			path);
-	return weir__fail_sys(r, "%s", path);
-}
-
-/*
- * Open with O_NONBLOCK, since other kinds of files may block, then clear it:
- * with it the ring's reads would fail with -EAGAIN rather than wait.
- */
-static int open_buffered(const char *path, uint32_t flags, unsigned mode,
-			 struct stat *st)
-{
-	int how = O_NONBLOCK | O_NOCTTY;
-	int fd, r;
-
-	how |= flags & WEIR_FILE_WRITE ? O_RDWR : O_RDONLY;
-	if (flags & WEIR_FILE_CREATE)
-		how |= O_CREAT;
-	fd = weir__sys_open(path, how, mode);
-	if (fd < 0)
-		return fail_open(fd, path);
-	r = weir__sys_fstat(fd, st);
-	if (r < 0) {
-		r = weir__fail_sys(r, "%s", path);
-		goto out;
-	}
-	r = check_kind(path, st);
-	if (r < 0)
-		goto out;
-	r = weir__sys_set_flags(fd, how & ~(O_NONBLOCK | O_CREAT | O_NOCTTY));
-	if (r < 0) {
-		r = weir__fail_sys(r, "%s", path);
-		goto out;
-	}
-	return fd;
-out:
-	weir__sys_close(fd);
-	return r;
-}
-
-/* Open a second descriptor of the very same file, with O_DIRECT. */
-static int reopen_direct(struct weir_file *f)
-{
-	int how = O_DIRECT | (f->writable ? O_RDWR : O_RDONLY);
-	char proc[40];
-	struct stat st;
-	int fd;
-
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", f->fd);
-	fd = weir__sys_open(proc, how, 0);
-	if (fd != -ENOENT)
-		return fd;
-	fd = weir__sys_open(f->path, how | O_NONBLOCK, 0); /* no /proc */
-	if (fd < 0)
-		return fd;
-	if (weir__sys_fstat(fd, &st) == 0 && st.st_ino == f->id.ino &&
-	    st.st_dev == f->id.dev && !weir__sys_set_flags(fd, how))
-		return fd;
-	weir__sys_close(fd);
-	return -ESTALE;
-}
-
-static void open_direct(struct weir_file *f, const struct weir__fs *fs)
-{
-	int fd;
-
-	f->mem_align = f->off_align = DEFAULT_ALIGN;
-	if (fs->in_memory) {
-		snprintf(f->why, sizeof(f->why),
-			 "the file system keeps its files in memory");
-		return;
-	}
-	fd = reopen_direct(f);
-	if (fd < 0) {
-		snprintf(f->why, sizeof(f->why), "open with O_DIRECT: %s",
-			 weir__errno_name(-fd));
-		return;
-	}
-	f->direct_fd = fd;
-	if (weir__sys_dio_align(fd, &f->mem_align, &f->off_align) < 0)
-		f->mem_align = f->off_align = DEFAULT_ALIGN;
-	if (!f->off_align) {
-		snprintf(f->why, sizeof(f->why),
-			 "statx reports that direct I/O is not possible");
-		weir__sys_close(fd);
-		f->direct_fd = -1;
-		f->mem_align = f->off_align = DEFAULT_ALIGN;
-		return;
-	}
-	atomic_init(&f->direct_ok, true);
-}
-
-static void file_fill(struct weir_file *f, uint32_t flags)
-{
-	struct weir__fs fs;
-
-	weir__sys_fs(f->fd, &fs);
-	f->nowait = weir__sys_nowait(f->fd);
-	f->ours = weir__sys_may_write(f->fd);
-	f->network = fs.network;
-	if (flags & WEIR_FILE_NODIRECT) {
-		f->mem_align = f->off_align = DEFAULT_ALIGN;
-		snprintf(f->why, sizeof(f->why),
-			 "WEIR_FILE_NODIRECT was given");
-	} else {
-		open_direct(f, &fs);
-	}
-}
-
-int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
-		    unsigned mode, struct weir_file **ret_file)
-{
-	struct weir_file *f = weir__calloc(1, sizeof(*f));
-	const char *slash;
-	struct stat st;
-	int r;
-
-	if (!f)
-		return weir__fail(-ENOMEM,
-				  "%s: no memory for a file of %zu bytes", path,
-				  sizeof(*f));
-	f->direct_fd = -1;
-	f->path = weir__strdup(path);
-	r = f->path ? open_buffered(path, flags, mode, &st)
-		    : weir__fail(-ENOMEM, "%s: no memory for its path", path);
-	if (r < 0) {
-		weir__free(f->path);
-		weir__free(f);
-		return r;
-	}
-	f->fd = r;
-	f->writable = flags & WEIR_FILE_WRITE;
-	f->weir = weir__root_ref(weir);
-	slash = strrchr(f->path, '/');
-	f->base = slash && slash[1] ? slash + 1 : f->path;
-	identify(&st, &f->id);
-	atomic_init(&f->refs, 1);
-	atomic_init(&f->serial, atomic_fetch_add(&next_serial, 1));
-	file_fill(f, flags);
-	*ret_file = f;
+	weir__file_identify(&st, ret_id);
 	return 0;
 }
 
@@ -349,33 +179,6 @@ int weir__file_unchanged(struct weir_file *file)
 			"%s: its ctime changed while it was read: it was written to and its mtime restored, or renamed, linked, removed or given other attributes",
 			file->base);
 	return 0;
-}
-
-int weir_file_open(struct weir *weir, const char *path,
-		   const struct weir_file_opts *opts,
-		   struct weir_file **ret_file)
-{
-	const uint32_t known = WEIR_FILE_WRITE | WEIR_FILE_CREATE |
-			       WEIR_FILE_NODIRECT;
-	struct weir_file_opts o;
-	int r;
-
-	WEIR__ENTER();
-	r = weir__opts_in(&o, sizeof(o), opts);
-	if (r < 0)
-		return r;
-	if (o.flags & ~known)
-		return weir__fail(-EINVAL, "%s: unknown flags %#x", path,
-				  o.flags & ~known);
-	if ((o.flags & WEIR_FILE_CREATE) && !(o.flags & WEIR_FILE_WRITE))
-		return weir__fail(-EINVAL,
-				  "%s: WEIR_FILE_CREATE needs WEIR_FILE_WRITE",
-				  path);
-	r = weir__root_enter(weir);
-	if (r < 0)
-		return r;
-	return weir__file_open(weir, path, o.flags, o.mode ? o.mode : 0666,
-			       ret_file);
 }
 
 void weir_file_close(struct weir_file *file)

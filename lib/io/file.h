@@ -9,6 +9,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <weir/file.h>
@@ -24,10 +25,11 @@ struct weir__file_id {
 struct weir_file {
 	_Atomic uint32_t refs;
 	struct weir *weir;
-	char *path;
+	char *path;       /* or what the caller calls the descriptor */
 	const char *base; /* last component of path: for messages */
 	int fd;           /* buffered */
 	int direct_fd;    /* -1: none */
+	bool has_path;    /* path can be opened again */
 	bool writable;
 	bool nowait; /* RWF_NOWAIT is honoured */
 	bool ours;   /* we may write it: so mincore(2) tells the truth */
@@ -42,6 +44,13 @@ struct weir_file {
 /* weir_file_open, without the call's name in the message. */
 int weir__file_open(struct weir *weir, const char *path, uint32_t flags,
 		    unsigned mode, struct weir_file **ret_file);
+/*
+ * Open, for reading, the file that the caller has open as @fd, which stays the
+ * caller's and is not changed. @name, or NULL, is for sentences.
+ */
+int weir__file_open_fd(struct weir *weir, int fd, const char *name,
+		       struct weir_file **ret_file);
+void weir__file_identify(const struct stat *st, struct weir__file_id *ret_id);
 struct weir_file *weir__file_ref(struct weir_file *file);
 void weir__file_put(struct weir_file *file);
 

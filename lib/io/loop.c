@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "alloc/avail.h"
 #include "alloc/slots.h"
@@ -287,15 +286,6 @@ static void *loop_main(void *arg)
 	return NULL;
 }
 
-static int fail_eventfd(int err)
-{
-	if (err != -EMFILE)
-		return weir__fail_sys(err, "I/O engine: eventfd");
-	return weir__fail_sys(
-		err, "I/O engine: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
-		(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
-}
-
 static int make_slots(struct weir__engine *eng, struct weir__slots **ret_slots)
 {
 	size_t share = eng->weir->opts.staging / eng->n_reactors;
@@ -326,7 +316,7 @@ int weir__reactor_new(struct weir__engine *eng, unsigned index,
 	loop->pause = PAUSE_MIN;
 	err = weir__wakefd_open(&r->wakefd);
 	if (err < 0) {
-		err = fail_eventfd(err);
+		err = weir__wakefd_fail(err, "I/O engine");
 		goto out_loop;
 	}
 	err = make_slots(eng, &r->slots);

@@ -320,13 +320,16 @@ static void op_trace(const struct weir__op *op)
 			 op->hi - op->lo);
 }
 
-static uint64_t over_read_rows(const struct weir__op *op)
+static uint64_t over_read_unpacked(const struct weir__op *op)
 {
-	struct weir__rows rows = weir__chunk_rows(op->extent, op->lo, op->hi);
+	const struct weir__extent *e = op->extent;
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
+	uint64_t wanted = e->n_merged == 1 ? rows.n * rows.width
+					   : weir__chunk_sum(e);
 
 	if (weir__op_unpacks_cached(op))
-		return weir__unpack_cached_gaps(&rows);
-	return (uint64_t)(op->buf - op->slot->addr) - rows.n * rows.width;
+		return weir__unpack_cached_gaps(e, &rows);
+	return (uint64_t)(op->buf - op->slot->addr) - wanted;
 }
 
 /* Bytes read that belong to no extent of the chunk. */
@@ -337,7 +340,7 @@ static uint64_t over_read(const struct weir__op *op)
 					   : weir__chunk_sum(e);
 
 	if (e->unpack)
-		return over_read_rows(op);
+		return over_read_unpacked(op);
 	return (uint64_t)(op->buf - op->slot->addr) - wanted;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "core/sys.h"
 #include "mem/convert.h"
@@ -12,8 +13,13 @@
  * a thread's stack.
  */
 #define PIECE (64u << 10)
-/* Reading a larger gap takes longer than one more call. */
-#define MAX_GAP (16u << 10)
+/*
+ * Reading a larger gap takes longer than one more call. Measured with pitches of
+ * 8 widths: at a gap of 3584 bytes both take the same time, at 28 KiB one call
+ * for each row takes 0.4 of the time, at 896 bytes 2.6 times as long.
+ */
+#define MAX_GAP 3072u
+#define MAX_IOV 512
 
 static void unpack_bytes(const struct weir__extent *e, unsigned char *dst,
 			 const unsigned char *src, uint64_t n)
@@ -28,6 +34,10 @@ void weir__unpack(const struct weir__extent *e, const struct weir__rows *rows,
 		  const unsigned char *src, unsigned char *dst,
 		  uint64_t dst_pitch)
 {
+	for (uint32_t k = 0; k < e->n_merged && e->n_merged > 1; k++)
+		memcpy(e[k].addr, src + (e[k].off - e->off), e[k].len);
+	if (e->n_merged > 1)
+		return;
 	for (uint64_t k = 0; k < rows->n; k++)
 		unpack_bytes(e, dst + k * dst_pitch, src + k * rows->pitch,
 			     rows->width);
@@ -117,16 +127,85 @@ static int spans_cached(const struct weir__extent *e,
 	return r;
 }
 
+/* The gap between extents @k and @k + 1 that are merged. */
+static uint64_t gap_after(const struct weir__extent *e, uint32_t k)
+{
+	return e[k + 1].off - (e[k].off + e[k].len);
+}
+
+/*
+ * How many of the @n extents from @e on does one call read, with the gaps
+ * between them, which go to @piece? Fills in @iov.
+ */
+static uint32_t vector_of(const struct weir__extent *e, uint32_t n,
+			  unsigned char *piece, struct iovec *iov,
+			  int *ret_n_iov, uint64_t *ret_bytes)
+{
+	uint64_t bytes = 0;
+	uint32_t k = 0;
+	int i = 0;
+
+	for (;;) {
+		iov[i++] = (struct iovec){ e[k].addr, e[k].len };
+		bytes += e[k].len;
+		if (++k == n || i + 2 > MAX_IOV ||
+		    gap_after(e, k - 1) > MAX_GAP)
+			break;
+		if (gap_after(e, k - 1)) {
+			iov[i] = (struct iovec){ piece, gap_after(e, k - 1) };
+			bytes += iov[i++].iov_len;
+		}
+	}
+	*ret_n_iov = i;
+	*ret_bytes = bytes;
+	return k;
+}
+
+/* Several extents, each to its place. */
+static int merged_cached(const struct weir__extent *e, uint32_t n)
+{
+	unsigned char piece[MAX_GAP];
+	struct iovec iov[MAX_IOV];
+	int r = 1;
+
+	for (uint32_t at = 0, k; at < n && r == 1; at += k) {
+		uint64_t bytes;
+		int64_t got;
+		int n_iov;
+
+		k = vector_of(&e[at], n - at, piece, iov, &n_iov, &bytes);
+		got = weir__sys_preadv(e->file->fd, iov, n_iov, e[at].off);
+		if (got < 0)
+			return (int)got;
+		/* After a short read, each extent again by itself. */
+		for (uint32_t i = 0; (uint64_t)got < bytes && i < k && r == 1;
+		     i++)
+			r = read_all(e->file, e[at + i].addr, e[at + i].len,
+				     e[at + i].off);
+	}
+	return r;
+}
+
 int weir__unpack_cached(const struct weir__extent *e,
 			const struct weir__rows *rows, uint64_t off,
 			unsigned char *dst, uint64_t dst_pitch)
 {
+	if (e->n_merged > 1)
+		return merged_cached(e, e->n_merged);
 	return reads_gaps(rows) ? spans_cached(e, rows, off, dst, dst_pitch)
 				: rows_cached(e, rows, off, dst, dst_pitch);
 }
 
-uint64_t weir__unpack_cached_gaps(const struct weir__rows *rows)
+uint64_t weir__unpack_cached_gaps(const struct weir__extent *e,
+				  const struct weir__rows *rows)
 {
+	uint64_t sum = 0;
+
+	for (uint32_t k = 0; k + 1 < e->n_merged; k++)
+		if (gap_after(e, k) <= MAX_GAP)
+			sum += gap_after(e, k);
+	if (e->n_merged > 1)
+		return sum;
 	return reads_gaps(rows) ? (rows->n - 1) * (rows->pitch - rows->width)
 				: 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unpacking a chunk of an extent that has rows or a conversion: each row goes
- * to its place in memory, converted if the extent says so. For a device the
- * rows are packed in a slot, one after another. Any thread; no locks.
+ * Unpacking a chunk. Of an extent that has rows or a conversion each row goes to
+ * its place in memory, converted if the extent says so; for a device the rows
+ * are packed in a slot, one after another. Of several extents that were merged,
+ * which go to host memory, each goes to its place. Any thread; no locks.
  */
 #ifndef WEIR__IO_UNPACK_H
 #define WEIR__IO_UNPACK_H
@@ -24,6 +25,7 @@ int weir__unpack_cached(const struct weir__extent *e,
 			const struct weir__rows *rows, uint64_t off,
 			unsigned char *dst, uint64_t dst_pitch);
 /* Bytes of gaps that weir__unpack_cached reads. */
-uint64_t weir__unpack_cached_gaps(const struct weir__rows *rows);
+uint64_t weir__unpack_cached_gaps(const struct weir__extent *e,
+				  const struct weir__rows *rows);
 
 #endif

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/wakefd.h"
 
+#include <errno.h>
+#include <sys/resource.h>
+
+#include "core/error.h"
 #include "core/sys.h"
 
 static bool eventfd_is_ours(struct weir__wakefd *w)
@@ -18,6 +22,20 @@ int weir__wakefd_open(struct weir__wakefd *w)
 	atomic_store(&w->file_id, weir__sys_file_id(fd));
 	atomic_store(&w->fd, fd);
 	return 0;
+}
+
+int weir__wakefd_fail(int err, const char *what)
+{
+	if (err == -EMFILE)
+		return weir__fail_sys(
+			err, "%s: eventfd, RLIMIT_NOFILE is %llu (ulimit -n)",
+			what,
+			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
+	if (err == -ENFILE)
+		return weir__fail_sys(
+			err, "%s: eventfd, /proc/sys/fs/file-max is reached",
+			what);
+	return weir__fail_sys(err, "%s: eventfd", what);
 }
 
 void weir__wakefd_close(struct weir__wakefd *w)

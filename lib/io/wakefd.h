@@ -23,6 +23,11 @@ struct weir__wakefd {
 };
 
 int weir__wakefd_open(struct weir__wakefd *w);
+/*
+ * "WHAT: eventfd", and the limit that was reached. Returns
+ * weir__cause_errno(@err).
+ */
+int weir__wakefd_fail(int err, const char *what);
 void weir__wakefd_close(struct weir__wakefd *w);
 /* Any thread: make it readable. */
 void weir__wakefd_signal(struct weir__wakefd *w);

@@ -247,6 +247,7 @@ static const struct weir__convert_set portable = {
 
 const struct weir__convert_set *const weir__convert_sets[] = {
 #ifdef __x86_64__
+	&weir__convert_avx512,
 	&weir__convert_avx2,
 #endif
 	&portable,

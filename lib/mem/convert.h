@@ -32,7 +32,7 @@ struct weir__convert_set {
 
 /* The best first, then NULL. The last set has every conversion. */
 extern const struct weir__convert_set *const weir__convert_sets[];
-extern const struct weir__convert_set weir__convert_avx2;
+extern const struct weir__convert_set weir__convert_avx2, weir__convert_avx512;
 
 /* The conversion in this set; NULL: none. */
 const struct weir__convert *

@@ -111,6 +111,92 @@ int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
 	return r < 0 || !n ? r : place_get(&from, dst, n);
 }
 
+/* Find the bytes of a rectangle that is not empty, as access_begin. */
+static int access_begin_rect(const struct weir_tensor *t,
+			     const struct weir_rect *rect, bool write,
+			     struct place *ret_place)
+{
+	uint64_t bytes, host_bytes;
+	int r = weir__rect_bytes(rect, rect->pitch, &bytes);
+
+	if (r == 0)
+		r = weir__rect_bytes(rect, rect->host_pitch, &host_bytes);
+	return r < 0 ? r : access_begin(t, rect->off, bytes, write, ret_place);
+}
+
+/* The same rectangle as one row, if there are no gaps between its rows. */
+static struct weir_rect rect_joined(const struct weir_rect *rect)
+{
+	struct weir_rect one = *rect;
+
+	if (rect->pitch == rect->width && rect->host_pitch == rect->width) {
+		one.width = rect->width * rect->rows;
+		one.rows = 1;
+	}
+	return one;
+}
+
+static bool rect_empty(const struct weir_rect *rect)
+{
+	return !rect->width || !rect->rows;
+}
+
+static int rect_set(const struct place *to, const struct weir_rect *rect,
+		    const unsigned char *src)
+{
+	int r = 0;
+
+	for (uint64_t k = 0; k < rect->rows && !r; k++) {
+		struct place row = { to->buf, to->addr + k * rect->pitch };
+
+		r = place_set(&row, src + k * rect->host_pitch, rect->width);
+	}
+	return r;
+}
+
+static int rect_get(const struct place *from, const struct weir_rect *rect,
+		    unsigned char *dst)
+{
+	int r = 0;
+
+	for (uint64_t k = 0; k < rect->rows && !r; k++) {
+		struct place row = { from->buf, from->addr + k * rect->pitch };
+
+		r = place_get(&row, dst + k * rect->host_pitch, rect->width);
+	}
+	return r;
+}
+
+int weir_tensor_set_2d(const struct weir_tensor *dst,
+		       const struct weir_rect *rect, const void *src)
+{
+	struct weir_rect rows = rect_joined(rect);
+	struct place to;
+	int r;
+
+	WEIR__ENTER();
+	if (!rect_empty(rect) && !src)
+		return weir__fail(-EINVAL, "%llu rows from NULL",
+				  (unsigned long long)rect->rows);
+	r = access_begin_rect(dst, rect, true, &to);
+	return r < 0 || rect_empty(rect) ? r : rect_set(&to, &rows, src);
+}
+
+int weir_tensor_get_2d(const struct weir_tensor *src,
+		       const struct weir_rect *rect, void *dst)
+{
+	struct weir_rect rows = rect_joined(rect);
+	struct place from;
+	int r;
+
+	WEIR__ENTER();
+	if (!rect_empty(rect) && !dst)
+		return weir__fail(-EINVAL, "%llu rows to NULL",
+				  (unsigned long long)rect->rows);
+	r = access_begin_rect(src, rect, false, &from);
+	return r < 0 || rect_empty(rect) ? r : rect_get(&from, &rows, dst);
+}
+
 int weir_tensor_fill(const struct weir_tensor *dst, size_t off, size_t n,
 		     uint8_t byte)
 {

@@ -94,7 +94,10 @@ enum weir_dtype weir__dtype_safetensors(const char *name, size_t len)
 
 enum weir_dtype weir__dtype_ggml(uint32_t number)
 {
-	for (uint32_t i = 0; i < ROWS; i++)
+	if (number < ROWS - WEIR_DTYPE_GGML &&
+	    table[WEIR_DTYPE_GGML + number].name)
+		return (enum weir_dtype)(WEIR_DTYPE_GGML + number);
+	for (uint32_t i = 0; i < WEIR_DTYPE_GGML; i++)
 		if (table[i].name && table[i].ggml >= 0 &&
 		    (uint32_t)table[i].ggml == number)
 			return (enum weir_dtype)i;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The bytes of a tensor as rows of equal length, for copies. */
 #include "core/error.h"
+#include "core/util.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
@@ -67,4 +68,27 @@ bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,
 		index[i] = 0;
 	}
 	return false;
+}
+
+int weir__rect_bytes(const struct weir_rect *rect, uint64_t pitch,
+		     uint64_t *ret_bytes)
+{
+	uint64_t steps;
+
+	*ret_bytes = 0;
+	if (!rect->width || !rect->rows)
+		return 0;
+	if (pitch < rect->width)
+		return weir__fail(
+			-EINVAL,
+			"a pitch of %llu bytes is less than the rows' width of %llu",
+			(unsigned long long)pitch,
+			(unsigned long long)rect->width);
+	if (weir__mul_over(rect->rows - 1, pitch, &steps) ||
+	    weir__add_over(steps, rect->width, ret_bytes))
+		return weir__fail(
+			-EINVAL, "%llu rows of pitch %llu span over 2^64 bytes",
+			(unsigned long long)rect->rows,
+			(unsigned long long)pitch);
+	return 0;
 }

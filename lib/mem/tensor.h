@@ -39,6 +39,19 @@ int weir__tensor_same(const struct weir_tensor *dst,
 unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_row);
 bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,
 			   int64_t *index, uint64_t *off);
+/* @n bytes at @off as one row. */
+static inline struct weir_rect weir__flat_rect(uint64_t off, uint64_t n)
+{
+	return (struct weir_rect){
+		.off = off, .width = n, .rows = 1, .pitch = n, .host_pitch = n
+	};
+}
+/*
+ * Bytes of @rect from its first row to the end of its last, where rows are
+ * @pitch apart. -EINVAL: the pitch is less than the width, or an overflow.
+ */
+int weir__rect_bytes(const struct weir_rect *rect, uint64_t pitch,
+		     uint64_t *ret_bytes);
 /* Steps of stride[dim]: elements, or blocks in the last dimension. */
 uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim);
 /* "tensor 'name'" or "tensor". Valid as the result of weir__quote(). */

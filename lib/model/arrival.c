@@ -71,6 +71,7 @@ static void arrival_destroy(struct weir__source *src)
 		c = next;
 	}
 	weir__source_fini(src);
+	weir__ended_fini(&a->ended);
 	weir__free(a->not_in_driver);
 	weir__free(a);
 }
@@ -95,11 +96,14 @@ static const struct weir__source_ops arrival_ops = {
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 {
+	size_t fixed = sizeof(struct weir__arrival) +
+		       (n + 1) * sizeof(struct weir__item);
 	struct weir__arrival *a =
-		weir__calloc(1, sizeof(*a) + (n + 1) * sizeof(a->item[0]));
+		weir__calloc(1, fixed + n * sizeof(*a->ended.entry));
 
 	if (!a)
 		return -ENOMEM;
+	weir__ended_init(&a->ended, (void *)((char *)a + fixed), n);
 	a->n = n;
 	weir__source_init(&a->source, &arrival_ops, weir);
 	*ret = a;
@@ -143,6 +147,21 @@ void weir__arrival_fail(struct weir__arrival *a,
 	arrival_note_failed(a, a->n, cause);
 }
 
+/* Mapped and empty tensors have arrived, and stay in the queue as such. */
+void weir__arrival_fail_all(struct weir__arrival *a,
+			    const struct weir_failure *cause)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		uint64_t bytes = atomic_load(&a->item[i].remaining);
+
+		if (bytes)
+			weir__arrival_add(a, i, bytes, cause);
+		else
+			arrival_note_failed(a, i, cause);
+	}
+	weir__arrival_fail(a, cause);
+}
+
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause)
 {
@@ -150,9 +169,9 @@ void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		arrival_note_failed(a, i, cause);
 	if (atomic_fetch_sub(&a->item[i].remaining, bytes) != bytes)
 		return;
-	atomic_fetch_add_explicit(atomic_load(&a->item[i].cause) ? &a->failed
-								 : &a->arrived,
-				  1, memory_order_relaxed);
+	if (atomic_load(&a->item[i].cause))
+		atomic_fetch_add_explicit(&a->failed, 1, memory_order_relaxed);
+	weir__ended_add(&a->ended, i);
 	weir__source_complete_one(&a->source, i);
 }
 

@@ -11,8 +11,9 @@
  *	remaining == 0, a cause		failed
  *
  * Several reactors count down at once, without a lock; the end of the load
- * completes number n. The arrival is referenced by the load, its events and the
- * weights.
+ * completes number n. Tensors that have arrived or failed are also queued for
+ * weir_load_next (ended.h). The arrival is referenced by the load, its events
+ * and the weights.
  */
 #ifndef WEIR__MODEL_ARRIVAL_H
 #define WEIR__MODEL_ARRIVAL_H
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #include "core/source.h"
+#include "model/ended.h"
 
 struct weir__cause { /* lives as long as the arrival */
 	struct weir_failure failure;
@@ -41,10 +43,9 @@ struct weir__arrival {
 	_Atomic uint64_t first; /* failed number + 1; 0: none has failed */
 	_Atomic bool leaked;    /* the kernel may still write to the memory */
 	_Atomic bool finished;  /* number n is done or failed */
-	/* Tensors. All reactors write them: far from what is only read. */
-	char apart[64];
-	_Atomic uint64_t arrived;
-	_Atomic uint64_t failed;
+	/* All reactors write what follows, so it is apart. */
+	struct weir__ended ended;
+	_Atomic size_t failed; /* tensors; also counted in ended.n_ended */
 	struct weir__item {
 		_Atomic uint64_t remaining;
 		_Atomic(const struct weir_failure *) cause; /* or NULL */
@@ -61,7 +62,8 @@ static inline void weir__arrival_put(struct weir__arrival *a)
 
 /*
  * @bytes of tensor @i have arrived, or have failed if @cause is not NULL. The
- * last bytes complete the tensor's number, which wakes its waiters. Any thread.
+ * last bytes complete the tensor's number, which wakes its waiters; so 0 bytes
+ * complete a tensor of which nothing remains. Any thread.
  */
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,
 		       const struct weir_failure *cause);
@@ -76,6 +78,9 @@ void weir__arrival_in_driver(struct weir__arrival *a, size_t i, uint64_t bytes);
 /* Fail the load for a cause that belongs to no tensor. The first one stays. */
 void weir__arrival_fail(struct weir__arrival *a,
 			const struct weir_failure *cause);
+/* Fail the load and all its tensors: nothing has been read. */
+void weir__arrival_fail_all(struct weir__arrival *a,
+			    const struct weir_failure *cause);
 /* The load has ended: complete number n. */
 void weir__arrival_finish(struct weir__arrival *a);
 

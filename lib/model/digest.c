@@ -82,6 +82,39 @@ static int update_from_device(struct hasher *h, const struct weir_tensor *t,
 	return r;
 }
 
+static int update_contiguous(struct hasher *h, const struct weir_tensor *t,
+			     uint64_t bytes)
+{
+	const void *data = weir_tensor_data(t);
+
+	if (!data)
+		return update_from_device(h, t, bytes);
+	hash_update(h, data, bytes);
+	return 0;
+}
+
+/* A view: its rows, without the bytes between them. */
+static int update_rows(struct hasher *h, const struct weir_tensor *t)
+{
+	int64_t index[WEIR_MAX_DIMS] = { 0 }, bytes;
+	struct weir_tensor row;
+	uint64_t off = 0;
+	size_t width;
+	unsigned outer = weir__tensor_outer(t, &width);
+	int r;
+
+	bytes = (int64_t)width;
+	r = weir__tensor_init(&row, WEIR_DTYPE_U8, 1, &bytes);
+	row.buf = t->buf;
+	row.name = t->name;
+	do {
+		row.offset = t->offset + off;
+		if (r >= 0)
+			r = update_contiguous(h, &row, width);
+	} while (r >= 0 && weir__tensor_next_row(t, outer, index, &off));
+	return r;
+}
+
 /* Wait until tensor @i has arrived. The caller does not hold the lock. */
 static int wait_arrived(struct weir_weights *w, size_t i)
 {
@@ -105,7 +138,6 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 {
 	struct hasher h = { .kind = kind };
 	const struct weir_tensor *t;
-	const void *data;
 	uint64_t bytes;
 	int r;
 
@@ -132,11 +164,10 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	r = weir__tensor_bytes(t, &bytes);
 	if (r >= 0)
 		r = hash_start(&h, t);
-	data = weir_tensor_data(t);
-	if (r >= 0 && data)
-		hash_update(&h, data, bytes);
-	else if (r >= 0)
-		r = update_from_device(&h, t, bytes);
+	if (r >= 0)
+		r = !bytes || weir__tensor_contiguous(t)
+			    ? update_contiguous(&h, t, bytes)
+			    : update_rows(&h, t);
 	if (r >= 0)
 		r = hash_finish(&h, ret_digest);
 	XXH3_freeState(h.xxh);

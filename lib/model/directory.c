@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A directory as a model. The formats are tried in order: the only index of a
- * format is the model, else its only file. Several files of one are an error.
+ * format is the model, else its only file, else its files if they are the parts
+ * of one model. Other files of one format are an error.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "model/format.h"
+#include "model/split.h"
 
 #define LISTED 6u /* names in a sentence */
 
@@ -125,6 +127,24 @@ static int fail_choice(const char *dir, const struct listing *l)
 		dir, counts, names);
 }
 
+/* The first of the files that end in @suffix, if all are parts of one model. */
+static const char *first_part(const struct listing *l, const char *suffix)
+{
+	const char *first = NULL;
+
+	for (int i = 0; i < l->n; i++) {
+		const char *name = l->entry[i]->d_name;
+
+		if (!ends_in(name, suffix))
+			continue;
+		if (!first)
+			first = name;
+		if (!weir__split_same(first, name))
+			return NULL;
+	}
+	return first;
+}
+
 /* The name of the one file that is the model, or NULL. */
 static const char *choose(const struct listing *l)
 {
@@ -136,7 +156,8 @@ static const char *choose(const struct listing *l)
 			return name;
 		n = count(l, weir__formats[i]->suffix, &name);
 		if (n)
-			return n == 1 ? name : NULL;
+			return n == 1 ? name
+				      : first_part(l, weir__formats[i]->suffix);
 	}
 	return NULL;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extents of a load's job. Each run of the layout is divided into units, for
- * each of which the page cache decides whether it is read directly or buffered;
- * neighbouring units that are read alike make one extent.
+ * The extents of a load's job. Each long run of the layout is divided into units,
+ * for each of which the page cache decides whether it is read directly or
+ * buffered; neighbouring units that are read alike make one extent. Short runs
+ * that are close together share a decision.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,8 +15,7 @@
 
 #define UNIT_BYTES (16ull << 20)
 #define MAX_UNITS 1024u     /* in one run: long runs have larger units */
-#define MAX_GAP (64u << 10) /* a gap of this size costs less than a read */
-#define MAX_ROW (256u << 10)
+#define MAX_GAP (64u << 10) /* between runs that share a decision */
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
 
 bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
@@ -60,39 +60,32 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 	return 0;
 }
 
-/*
- * Rows that are far apart or long are extents of their own; others make one,
- * which is read with the gaps between them.
- */
-static int add_rows(struct weir_load *l, uint32_t number)
+/* A run with rows makes one extent, or one for each row. */
+static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
 	const struct weir__cut *cut = &run->cut;
-	bool buffered = weir__goes_buffered(l->model->file[run->shard],
-					    run->way, run->off, run->len);
 	struct weir__extent *e;
-	int r = 0;
+	int r = add_extent(l, number, 0, 0, run->len, buffered);
 
-	if (cut->rows <= 1 || cut->file_pitch - cut->width > MAX_GAP ||
-	    cut->width > MAX_ROW) {
-		for (uint64_t k = 0; k < cut->rows && r >= 0; k++)
-			r = add_extent(l, number, k * cut->file_pitch,
-				       k * cut->mem_pitch, cut->width,
-				       buffered);
-		return r;
-	}
-	r = add_extent(l, number, 0, 0, run->len, buffered);
-	if (r < 0)
+	if (r < 0 || cut->rows <= 1)
 		return r;
 	e = &l->ext[l->n_ext - 1];
 	e->rows = cut->rows;
 	e->width = cut->width;
 	e->file_pitch = cut->file_pitch;
 	e->mem_pitch = cut->mem_pitch;
-	return 0;
+	if (weir__engine_joins_rows(l->eng, e))
+		return 0;
+	l->n_ext--;
+	for (uint64_t k = 0; k < cut->rows && r >= 0; k++)
+		r = add_extent(l, number, k * cut->file_pitch,
+			       k * cut->mem_pitch, cut->width, buffered);
+	return r;
 }
 
-static int add_run(struct weir_load *l, uint32_t number)
+/* A run that is longer than a unit. */
+static int add_long(struct weir_load *l, uint32_t number)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
 	struct weir_file *file = l->model->file[run->shard];
@@ -100,8 +93,6 @@ static int add_run(struct weir_load *l, uint32_t number)
 	bool way = false;
 	int r = 0;
 
-	if (!weir__cut_is_plain(&run->cut))
-		return add_rows(l, number);
 	unit = unit < UNIT_BYTES ? UNIT_BYTES : weir__up(unit, UNIT_BYTES);
 	while (at < run->len && r >= 0) {
 		/* Units end at multiples of their size in the file. */
@@ -122,34 +113,125 @@ static int add_run(struct weir_load *l, uint32_t number)
 		     : add_extent(l, number, from, from, run->len - from, way);
 }
 
+/* What runs are sorted by. */
+struct read_key {
+	uint64_t off;
+	uint32_t shard;
+	int32_t priority;
+	uint32_t run;
+};
+
 /* By priority, then in the order of the files, which are read in order. */
-static int by_file(const void *a, const void *b, void *arg)
+static int read_order(const void *a, const void *b)
 {
-	const struct weir__run *runs = arg;
-	const struct weir__run *x = &runs[*(const uint32_t *)a];
-	const struct weir__run *y = &runs[*(const uint32_t *)b];
+	const struct read_key *x = a, *y = b;
 
 	if (x->priority != y->priority)
 		return x->priority > y->priority ? -1 : 1;
 	if (x->shard != y->shard)
 		return x->shard < y->shard ? -1 : 1;
-	return x->off < y->off ? -1 : x->off > y->off;
+	if (x->off != y->off)
+		return x->off < y->off ? -1 : 1;
+	return x->run < y->run ? -1 : x->run > y->run;
+}
+
+/* The runs of a load in the order of reading. */
+struct reading {
+	struct weir_load *l;
+	struct read_key *key; /* n, sorted */
+	size_t at, n;
+};
+
+static const struct weir__run *run_at(const struct reading *rd, size_t i)
+{
+	return &rd->l->weights->layout.run[rd->key[i].run];
+}
+
+/*
+ * The next short runs that are close together in one file, up to a unit in all:
+ * the page cache is asked once for all of them.
+ */
+static size_t group_end(const struct reading *rd)
+{
+	const struct weir__run *first = run_at(rd, rd->at), *last = first;
+	size_t i = rd->at + 1;
+
+	for (; i < rd->n; i++) {
+		const struct weir__run *next = run_at(rd, i);
+		uint64_t end = last->off + last->len;
+
+		if (next->shard != first->shard || next->way != first->way ||
+		    next->off < end || next->off - end > MAX_GAP ||
+		    next->off + next->len - first->off > UNIT_BYTES)
+			break;
+		last = next;
+	}
+	return i;
+}
+
+static int add_short(struct reading *rd, size_t end)
+{
+	const struct weir__run *first = run_at(rd, rd->at);
+	const struct weir__run *last = run_at(rd, end - 1);
+	bool buffered = weir__goes_buffered(rd->l->model->file[first->shard],
+					    first->way, first->off,
+					    last->off + last->len - first->off);
+	int r = 0;
+
+	for (; rd->at < end && r >= 0; rd->at++) {
+		const struct weir__run *run = run_at(rd, rd->at);
+		uint32_t number = rd->key[rd->at].run;
+
+		r = weir__cut_is_plain(&run->cut)
+			    ? add_extent(rd->l, number, 0, 0, run->len,
+					 buffered)
+			    : add_rows(rd->l, number, buffered);
+	}
+	return r;
+}
+
+static int add_next(struct reading *rd)
+{
+	const struct weir__run *run = run_at(rd, rd->at);
+
+	if (run->len > UNIT_BYTES && weir__cut_is_plain(&run->cut))
+		return add_long(rd->l, rd->key[rd->at++].run);
+	return add_short(rd, group_end(rd));
+}
+
+/* The keys of all runs, sorted. NULL: no memory. */
+static struct read_key *sort_runs(const struct weir__layout *layout)
+{
+	size_t n = layout->n_runs;
+	struct read_key *key = weir__calloc(n, sizeof(*key));
+	bool sorted = true;
+
+	if (!key)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		const struct weir__run *run = &layout->run[i];
+
+		key[i] = (struct read_key){ run->off, run->shard, run->priority,
+					    (uint32_t)i };
+		if (i && sorted)
+			sorted = read_order(&key[i - 1], &key[i]) < 0;
+	}
+	if (!sorted)
+		qsort(key, n, sizeof(*key), read_order);
+	return key;
 }
 
 int weir__load_extents(struct weir_load *l)
 {
 	const struct weir__layout *layout = &l->weights->layout;
-	uint32_t *order = weir__calloc(layout->n_runs, sizeof(*order));
-	int r = order ? 0 : -ENOMEM;
+	struct reading rd = { .l = l, .n = layout->n_runs };
+	int r;
 
-	for (size_t i = 0; i < layout->n_runs && !r; i++)
-		order[i] = (uint32_t)i;
-	if (!r && layout->n_runs > 1)
-		qsort_r(order, layout->n_runs, sizeof(*order), by_file,
-			layout->run);
-	for (size_t i = 0; i < layout->n_runs && r >= 0; i++)
-		r = add_run(l, order[i]);
-	weir__free(order);
+	rd.key = sort_runs(layout);
+	r = rd.key ? 0 : -ENOMEM;
+	while (rd.at < rd.n && r >= 0)
+		r = add_next(&rd);
+	weir__free(rd.key);
 	return r < 0 ? weir__fail(r,
 				  "%s: no memory for the extents of %zu runs",
 				  l->model->path, layout->n_runs)

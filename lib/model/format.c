@@ -89,11 +89,6 @@ int weir__format_of(const struct weir__head *head,
 
 	while (*f && !(*f)->probe(head))
 		f++;
-	if (*f && !(*f)->read)
-		return weir__fail(
-			-EOPNOTSUPP,
-			"%s: this is a %s file, which is not supported yet",
-			head->file, (*f)->name);
 	/* The bytes of a magic number may also be the length of a header. */
 	other = *f ? NULL : other_format(head->bytes, head->n);
 	if (other)

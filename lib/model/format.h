@@ -31,6 +31,8 @@ struct weir__format {
 	 */
 	const char *suffix;
 	const char *index_suffix;
+	/* Files NAME-00001-of-00003<suffix> are one model (split.h). */
+	bool split;
 	/* Is @head the beginning of a file of this format? Never blocks. */
 	bool (*probe)(const struct weir__head *head);
 	/*
@@ -38,9 +40,6 @@ struct weir__format {
 	 * of metadata and its records, which are then in the order of their
 	 * offsets (weir__ranges_check). The first format of the list also gets
 	 * files that no probe has recognised, and says what is wrong. Blocks.
-	 *
-	 * Optional; NULL: a file that probe recognises is refused as not
-	 * supported.
 	 */
 	int (*read)(struct weir_model *m, uint32_t shard,
 		    const struct weir__head *head, bool lenient);
@@ -78,6 +77,12 @@ struct weir__ranges {
 	bool gaps; /* there may be bytes between tensors that belong to none */
 	bool tail; /* there may be bytes after the last tensor */
 };
+
+/*
+ * Elements of a shape, multiplied in the order given: [0, 2^64-1, 2^64-1] is
+ * empty, [2^64-1, 2^64-1, 0] is too large. True: 2^64 or more.
+ */
+bool weir__elements_over(const int64_t *shape, unsigned ndim, uint64_t *ret_n);
 
 /*
  * Check records [first, m->n_recs): sizes against shapes, places against
@@ -118,7 +123,7 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 /*
  * Append a pair with the key @key. The reader then sets its value, *ret_value,
  * before it appends the next pair. NULL: an earlier shard has the key, and its
- * value counts. 1: the header has the key already. -ENOMEM. -EOPNOTSUPP: too
+ * value counts. 1: this header has the key already. -ENOMEM. -EOPNOTSUPP: too
  * many pairs.
  */
 int weir__header_meta(struct weir__header *h, const struct weir__str *key,

@@ -12,6 +12,7 @@ int weir__header_begin(struct weir__header *h, struct weir_model *m,
 		.first = m->n_recs,
 		.first_meta = m->n_meta,
 	};
+	m->n_headers++;
 	return weir__names_init(&h->names, n_names, m, weir__record_str);
 }
 
@@ -72,16 +73,16 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 int weir__header_meta(struct weir__header *h, const struct weir__str *key,
 		      struct weir__value **ret_value)
 {
+	struct weir__pair *pair;
 	uint32_t number;
 	int r = weir__meta_add(h->m, key, &number);
 
 	if (r < 0)
 		return r;
-	if (number < h->first_meta) {
-		*ret_value = NULL;
-		return 0;
-	}
-	*ret_value = &h->m->meta[number].value;
+	pair = &h->m->meta[number];
+	r = pair->header == h->m->n_headers;
+	pair->header = h->m->n_headers;
+	*ret_value = number < h->first_meta ? NULL : &pair->value;
 	return r;
 }
 

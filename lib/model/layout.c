@@ -130,6 +130,36 @@ static bool has_bytes(const struct groups *g, const struct weir__group *group)
 	return false;
 }
 
+/* Bytes of the new buffers from number @first on. */
+static uint64_t new_bytes(const struct weir__layout *l, size_t first)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = first; i < l->n_bufs; i++)
+		sum += weir__layout_bytes(&l->buf[i]);
+	return sum;
+}
+
+/*
+ * Place a put into new memory. If it has a capacity, which places that are
+ * congruent to the file's exceed, they are not.
+ */
+static int place_in_new(struct weir__layout *l, const struct weir__group *group)
+{
+	size_t n_order = l->n_order, n_runs = l->n_runs, n_bufs = l->n_bufs;
+	struct weir__bounds bounds = { .tight = false };
+	uint64_t capacity = group->put->capacity, end;
+	int r = weir__place(l, group, &bounds, &end);
+
+	if (r < 0 || !capacity || new_bytes(l, n_bufs) <= capacity)
+		return r;
+	l->n_order = n_order;
+	l->n_runs = n_runs;
+	l->n_bufs = n_bufs;
+	bounds.tight = true;
+	return weir__place(l, group, &bounds, &end);
+}
+
 /* Place puts into new memory, mappings and sinks; list the others in given. */
 static int place_new(struct groups *g)
 {
@@ -138,8 +168,6 @@ static int place_new(struct groups *g)
 	for (unsigned i = 0; i < g->plan->n_puts && r >= 0; i++) {
 		struct weir__group group = group_of(g, i);
 		struct weir__put *put = &g->plan->put[i];
-		struct weir__bounds bounds = { .from = put->offset };
-		uint64_t end;
 
 		if (!group.n)
 			continue;
@@ -151,7 +179,7 @@ static int place_new(struct groups *g)
 		else if (put->way == WEIR_WAY_MAP)
 			r = weir__place_mapped(g->l, &group);
 		else
-			r = weir__place(g->l, &group, &bounds, &end);
+			r = place_in_new(g->l, &group);
 	}
 	return r;
 }

@@ -342,7 +342,7 @@ static void count_down(struct weir_load *l)
 		}
 		atomic_init(&l->arrival->item[i].remaining, bytes);
 		if (!bytes)
-			atomic_fetch_add(&l->arrival->arrived, 1);
+			weir__arrival_add(l->arrival, i, 0, NULL);
 	}
 }
 
@@ -395,15 +395,16 @@ static int use_engine(struct weir_load *l)
 	l->access = weir__calloc(n_bufs, sizeof(*l->access));
 	if (!l->job || !l->touch || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
-	r = weir__load_extents(l);
+	r = weir__engine_get(l->weir, &l->eng);
+	if (r >= 0)
+		r = weir__load_extents(l);
 	if (r < 0)
 		return r;
 	r = count_copies(l);
 	if (r < 0)
 		return no_memory(l->model, l->weights->layout.n,
 				 sizeof(*l->arrival->not_in_driver));
-	r = weir__engine_get(l->weir, &l->eng);
-	return r < 0 ? r : weir__sinks_make(l);
+	return weir__sinks_make(l);
 }
 
 static int load_prepare(struct weir_load *l, struct weir_plan *plan,
@@ -477,10 +478,7 @@ static void load_fail_start(struct weir_load *l, int err)
 	for (size_t i = 0; l->touch && i < l->weights->layout.n_bufs; i++)
 		weir__touch_stop(l->touch[i]);
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
-	for (size_t i = 0; i < a->n; i++)
-		weir__arrival_add(a, i, atomic_load(&a->item[i].remaining),
-				  cause);
-	weir__arrival_fail(a, cause);
+	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
 }
 
@@ -524,6 +522,8 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 
 void weir_load_free(struct weir_load *load)
 {
-	if (load && weir__root_is_ours(load->weir))
-		load_put(load);
+	if (!load || !weir__root_is_ours(load->weir))
+		return;
+	weir__ended_close_fd(&load->arrival->ended);
+	load_put(load);
 }

@@ -7,6 +7,8 @@
 #include "core/util.h"
 #include "model/model.h"
 
+#define ITEMS_AHEAD ((uint64_t)1 << 19) /* 8 MiB, which are touched when used */
+
 int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 		   uint32_t *ret_number)
 {
@@ -34,10 +36,19 @@ int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 	return weir__text_add(m, key, &pair->key);
 }
 
+const struct weir__value *weir__meta_find(const struct weir_model *m,
+					  const char *key)
+{
+	struct weir__str str = { key, strlen(key) };
+	size_t i = weir__names_find(&m->keys, &str);
+
+	return i == WEIR__NONE ? NULL : &m->meta[i].value;
+}
+
 int weir__value_string(struct weir_model *m, const struct weir__str *str,
 		       struct weir__value *ret_value)
 {
-	struct weir__value v = { .type = WEIR__VALUE_STRING,
+	struct weir__value v = { .type = WEIR_VALUE_STRING,
 				 .n = (uint32_t)str->len };
 	int r = weir__text_add(m, str, &v.at);
 
@@ -46,74 +57,106 @@ int weir__value_string(struct weir_model *m, const struct weir__str *str,
 	return r;
 }
 
-size_t weir__value_bytes(enum weir__value_type type)
+size_t weir__value_bytes(enum weir_value_type type)
 {
 	switch (type) {
-	case WEIR__VALUE_BOOL:
-	case WEIR__VALUE_U8:
-	case WEIR__VALUE_I8:
+	case WEIR_VALUE_BOOL:
+	case WEIR_VALUE_U8:
+	case WEIR_VALUE_I8:
 		return 1;
-	case WEIR__VALUE_U16:
-	case WEIR__VALUE_I16:
+	case WEIR_VALUE_U16:
+	case WEIR_VALUE_I16:
 		return 2;
-	case WEIR__VALUE_U32:
-	case WEIR__VALUE_I32:
-	case WEIR__VALUE_F32:
+	case WEIR_VALUE_U32:
+	case WEIR_VALUE_I32:
+	case WEIR_VALUE_F32:
 		return 4;
-	case WEIR__VALUE_U64:
-	case WEIR__VALUE_I64:
-	case WEIR__VALUE_F64:
+	case WEIR_VALUE_U64:
+	case WEIR_VALUE_I64:
+	case WEIR_VALUE_F64:
 		return 8;
 	default:
-		return sizeof(struct weir__value);
+		return 0;
 	}
 }
 
-int weir__value_array(struct weir_model *m, enum weir__value_type of,
-		      const void *items, uint32_t n,
-		      struct weir__value *ret_value)
+static bool is_signed(enum weir_value_type type)
 {
-	struct weir__str bytes = { items, n * weir__value_bytes(of) };
-	struct weir__value v = { .type = WEIR__VALUE_ARRAY,
-				 .of = (uint8_t)of,
-				 .n = n };
-	int r = weir__text_add(m, &bytes, &v.at);
-
-	if (r >= 0)
-		*ret_value = v;
-	return r;
+	return type == WEIR_VALUE_I8 || type == WEIR_VALUE_I16 ||
+	       type == WEIR_VALUE_I32 || type == WEIR_VALUE_I64;
 }
 
-static bool is_signed(enum weir__value_type type)
+struct weir__value weir__value_number(enum weir_value_type type,
+				      const void *bytes)
 {
-	return type == WEIR__VALUE_I8 || type == WEIR__VALUE_I16 ||
-	       type == WEIR__VALUE_I32 || type == WEIR__VALUE_I64;
-}
-
-struct weir__value weir__value_item(const struct weir_model *m,
-				    const struct weir__value *array, uint32_t i)
-{
-	const size_t n = weir__value_bytes(array->of);
-	struct weir__value v = { .type = array->of };
+	const size_t n = weir__value_bytes(type);
+	struct weir__value v = { .type = (uint8_t)type };
 	union {
 		uint8_t u8;
 		uint16_t u16;
 		uint32_t u32;
 		uint64_t u64;
 		float f32;
-		struct weir__value value;
-	} item; /* the text is not aligned */
+	} number = { .u64 = 0 };
 
-	memcpy(&item, m->text + array->at + i * n, n);
-	if (n == sizeof(item.value))
-		return item.value;
-	v.u = n == 1   ? item.u8
-	      : n == 2 ? item.u16
-	      : n == 4 ? item.u32
-		       : item.u64;
-	if (is_signed(array->of) && n < 8 && v.u >> (8 * n - 1))
+	memcpy(&number, bytes, n);
+	v.u = n == 1   ? number.u8
+	      : n == 2 ? number.u16
+	      : n == 4 ? number.u32
+		       : number.u64;
+	if (is_signed(type) && n < 8 && v.u >> (8 * n - 1))
 		v.u -= 1ull << 8 * n;
-	if (array->of == WEIR__VALUE_F32)
-		v.f = item.f32;
+	if (type == WEIR_VALUE_F32)
+		v.f = number.f32;
 	return v; /* an F64 has its bits already */
+}
+
+struct weir__value weir__value_numbers(struct weir_model *m,
+				       enum weir_value_type of, uint64_t at,
+				       uint32_t n)
+{
+	const size_t bytes = weir__value_bytes(of);
+	struct weir__value v = {
+		.type = WEIR_VALUE_ARRAY,
+		.of = (uint8_t)of,
+		.at = weir__down(at, bytes),
+		.n = n,
+	};
+
+	memmove(m->text + v.at, m->text + at, n * bytes);
+	return v;
+}
+
+int weir__items_expect(struct weir_model *m, uint64_t n)
+{
+	size_t at = m->n_items + (n < ITEMS_AHEAD ? n : ITEMS_AHEAD);
+	struct weir__value *all =
+		weir__grow(m->item, &m->cap_items, at, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	m->item = all;
+	return 0;
+}
+
+int weir__item_add(struct weir_model *m, const struct weir__value *item)
+{
+	struct weir__value *all =
+		weir__grow(m->item, &m->cap_items, m->n_items, sizeof(*all));
+
+	if (!all)
+		return -ENOMEM;
+	m->item = all;
+	all[m->n_items++] = *item;
+	return 0;
+}
+
+struct weir__value weir__value_item(const struct weir_model *m,
+				    const struct weir__value *array, uint64_t i)
+{
+	const size_t bytes = weir__value_bytes(array->of);
+
+	if (!bytes)
+		return m->item[array->at + i];
+	return weir__value_number(array->of, m->text + array->at + i * bytes);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Metadata: pairs of a key, which is unique in a model, and a typed value.
+ * Metadata: pairs of a key, which is unique in a model, and a typed value (enum
+ * weir_value_type).
  *
- * The types are those of GGUF; safetensors has only strings. Readers of formats
- * add pairs while a model is built; afterwards they never change. -ENOMEM comes
- * without a sentence: the reader adds the name of the file.
+ * Readers of formats add pairs while a model is built; afterwards they never
+ * change. -ENOMEM comes without a sentence: the reader adds the name of the file.
  */
 #ifndef WEIR__META_H
 #define WEIR__META_H
@@ -12,40 +12,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct weir_model;
-struct weir__str;
+#include <weir/model.h>
 
-enum weir__value_type {
-	WEIR__VALUE_STRING = 0,
-	WEIR__VALUE_BOOL,
-	WEIR__VALUE_U8,
-	WEIR__VALUE_I8,
-	WEIR__VALUE_U16,
-	WEIR__VALUE_I16,
-	WEIR__VALUE_U32,
-	WEIR__VALUE_I32,
-	WEIR__VALUE_U64,
-	WEIR__VALUE_I64,
-	WEIR__VALUE_F32,
-	WEIR__VALUE_F64,
-	WEIR__VALUE_ARRAY
-};
+struct weir__str;
 
 struct weir__value {
 	union {
-		uint64_t at; /* STRING, ARRAY: offset in model->text */
-		uint64_t u;  /* BOOL (0 or 1), U8 to U64 */
-		int64_t i;   /* I8 to I64 */
-		double f;    /* F32, F64 */
+		/*
+		 * STRING: offset in model->text. ARRAY of numbers: offset there
+		 * of the numbers, one after the other, in the host's byte order,
+		 * aligned to their size. ARRAY of STRING or ARRAY: number of its
+		 * first item in model->item.
+		 */
+		uint64_t at;
+		uint64_t u; /* BOOL (0 or 1), U8 to U64 */
+		int64_t i;  /* I8 to I64 */
+		double f;   /* F32, F64 */
 	};
 	uint32_t n;   /* bytes of a string, items of an array */
-	uint8_t type; /* enum weir__value_type */
+	uint8_t type; /* enum weir_value_type */
 	uint8_t of;   /* type of the items of an array */
 };
 
 struct weir__pair {
 	uint64_t key; /* offset in model->text; followed by a NUL */
 	uint32_t key_len;
+	uint32_t header; /* the last one that has the key: model->n_headers */
 	struct weir__value value;
 };
 
@@ -55,23 +47,33 @@ struct weir__pair {
  */
 int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 		   uint32_t *ret_number);
+/* The value of a key without NULs; NULL: there is none. */
+const struct weir__value *weir__meta_find(const struct weir_model *m,
+					  const char *key);
 
-/* Copy a string of up to 2^32 - 1 bytes into the model. -ENOMEM. */
+/* Bytes of a number of this type or of a BOOL; 0: neither. */
+size_t weir__value_bytes(enum weir_value_type type);
+/* A string of up to 2^32 - 1 bytes, added to the model's text. -ENOMEM. */
 int weir__value_string(struct weir_model *m, const struct weir__str *str,
 		       struct weir__value *ret_value);
+/* The number at @bytes, in the host's byte order; not aligned. */
+struct weir__value weir__value_number(enum weir_value_type type,
+				      const void *bytes);
 /*
- * Copy an array into the model: @n items of type @of, one after the other.
- * Numbers are in the host's byte order and weir__value_bytes long; strings and
- * arrays are struct weir__value. -ENOMEM.
+ * An array of the @n numbers at offset @at of the model's text. They are moved
+ * down to be aligned, over up to 7 bytes that must not be in use.
  */
-int weir__value_array(struct weir_model *m, enum weir__value_type of,
-		      const void *items, uint32_t n,
-		      struct weir__value *ret_value);
-/* Bytes of an item of an array. */
-size_t weir__value_bytes(enum weir__value_type type);
+struct weir__value weir__value_numbers(struct weir_model *m,
+				       enum weir_value_type of, uint64_t at,
+				       uint32_t n);
+/* Make room for @n items more, or for many of them. -ENOMEM. */
+int weir__items_expect(struct weir_model *m, uint64_t n);
+/* Append to model->item, for an array of strings or arrays. -ENOMEM. */
+int weir__item_add(struct weir_model *m, const struct weir__value *item);
+
 /* Item @i of @array, which has it. */
 struct weir__value weir__value_item(const struct weir_model *m,
 				    const struct weir__value *array,
-				    uint32_t i);
+				    uint64_t i);
 
 #endif

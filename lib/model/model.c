@@ -79,6 +79,7 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model->dims);
 	weir__free(model->text);
 	weir__free(model->meta);
+	weir__free(model->item);
 	weir__free(model->path);
 	if (model->weir)
 		weir__root_put(model->weir);
@@ -96,9 +97,19 @@ static void *shrink(void *array, size_t *cap, size_t n, size_t size)
 	return p;
 }
 
+/* Two shards have a tensor of one name; no index says which counts. */
+static int fail_twice(const struct weir_model *m, uint32_t a, uint32_t b)
+{
+	return weir__fail(-EBADMSG, "%s: tensor '%s' is also in %s",
+			  m->file[m->rec[b].shard]->base,
+			  weir__quote(weir__record_name(m, b),
+				      m->rec[b].name_len),
+			  m->file[m->rec[a].shard]->base);
+}
+
 static int hash_names(struct weir_model *m)
 {
-	uint32_t hash[AHEAD], number;
+	uint32_t hash[AHEAD], number, other;
 	struct weir__str name;
 	int r;
 
@@ -111,7 +122,9 @@ static int hash_names(struct weir_model *m)
 			number = (uint32_t)(i - AHEAD);
 			name = weir__record_str(m, number);
 			r = weir__names_put(&m->names, &name, hash[i % AHEAD],
-					    number, &number);
+					    number, &other);
+			if (r > 0)
+				return fail_twice(m, other, number);
 		}
 		if (i < m->n_recs) {
 			name = weir__record_str(m, (uint32_t)i);
@@ -134,6 +147,7 @@ int weir__model_finish(struct weir_model *m)
 	m->dims = shrink(m->dims, &m->cap_dims, m->n_dims, sizeof(*m->dims));
 	m->text = shrink(m->text, &m->cap_text, m->text_len, 1);
 	m->meta = shrink(m->meta, &m->cap_meta, m->n_meta, sizeof(*m->meta));
+	m->item = shrink(m->item, &m->cap_items, m->n_items, sizeof(*m->item));
 	return hash_names(m);
 }
 
@@ -219,55 +233,6 @@ int weir_model_find(const struct weir_model *model, const char *name,
 				  weir__quote(name, strlen(name)), model->path);
 	*ret_i = i;
 	return 0;
-}
-
-/* struct weir_value has strings only; of other types str is NULL. */
-static int pair_out(const struct weir_model *m, size_t i,
-		    struct weir_value *ret_value)
-{
-	const struct weir__pair *pair = &m->meta[i];
-	struct weir_value value = {
-		.key = m->text + pair->key,
-		.key_len = pair->key_len,
-	};
-
-	if (pair->value.type == WEIR__VALUE_STRING) {
-		value.str = m->text + pair->value.at;
-		value.len = pair->value.n;
-	}
-	return weir__info_out(ret_value, &value, sizeof(value));
-}
-
-int weir_model_meta(const struct weir_model *model, const char *key,
-		    struct weir_value *ret_value)
-{
-	struct weir__str str = { key, strlen(key) };
-	size_t i = weir__names_find(&model->keys, &str);
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_read(model->weir);
-	if (r < 0)
-		return r;
-	if (i == WEIR__NONE)
-		return weir__fail(-ENOENT, "no metadata '%s' in %s",
-				  weir__quote(key, str.len), model->path);
-	return pair_out(model, i, ret_value);
-}
-
-int weir_model_meta_at(const struct weir_model *model, size_t i,
-		       struct weir_value *ret_value)
-{
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_read(model->weir);
-	if (r < 0)
-		return r;
-	if (i >= model->n_meta)
-		return weir__fail(-EINVAL, "pair %zu of metadata of %zu", i,
-				  model->n_meta);
-	return pair_out(model, i, ret_value);
 }
 
 struct weir_file *weir_model_file(const struct weir_model *model, unsigned i)

@@ -49,10 +49,19 @@ struct weir_model {
 	size_t n_recs, cap_recs;
 	int64_t *dims;
 	size_t n_dims, cap_dims;
-	char *text; /* names, keys, values */
+	/*
+	 * Names, keys, values; of some formats (gguf.h) whole headers, in which
+	 * these are.
+	 */
+	char *text;
 	size_t text_len, cap_text;
 	struct weir__pair *meta;
 	size_t n_meta, cap_meta;
+	struct weir__value *item; /* of arrays of strings or arrays */
+	size_t n_items, cap_items;
+	uint32_t n_headers; /* begun, while the model is built */
+	uint32_t n_parts;   /* files of a split model (split.h), or several open
+			       files; 0: not split */
 	/*
 	 * Of rec. While the model is built, either empty or of the first
 	 * records, whose numbers are still right.
@@ -71,6 +80,7 @@ int weir__model_add_file(struct weir_model *model, struct weir_file *file);
 /*
  * All records are there, in order: shrink the arrays to what they hold, add up
  * the bytes, and build the table of names. -ENOMEM. -EOPNOTSUPP: 2^64 bytes.
+ * -EBADMSG: two shards have a tensor of the same name.
  */
 int weir__model_finish(struct weir_model *model);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir_model_open: the path is a file, an index of shards, or a directory that
- * has one of them. Every file is read by the reader of its format.
+ * weir_model_open: the path is a file, an index of shards, one file of a split
+ * model, or a directory that has one of them. weir_model_open_fds: the files are
+ * open. Every file is read by the reader of its format.
  */
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "core/sys.h"
 #include "model/format.h"
 #include "model/index.h"
+#include "model/split.h"
 
 /* The result @r of a read, or -ESTALE if the file has changed. */
 static int unless_changed(struct weir_file *file, int r)
@@ -41,34 +43,44 @@ static bool is_index(const char *path)
 	       !strcmp(path + n - (sizeof(suffix) - 1), suffix);
 }
 
-/* A model that is one file, its only shard. */
-static int read_single(struct weir_model *m, struct weir_file *file,
-		       bool lenient)
+/* Read @file as the next shard. */
+static int read_shard(struct weir_model *m, struct weir_file *file,
+		      bool lenient)
 {
+	uint32_t shard = m->n_files;
 	int r = weir__model_add_file(m, file);
 
-	return r < 0 ? r : weir__shard_read(m, 0, lenient);
+	return r < 0 ? r : weir__shard_read(m, shard, lenient);
 }
 
+static int set_path(struct weir_model *m, const struct weir_file *file)
+{
+	m->path = weir__strdup(file->path);
+	return m->path ? 0
+		       : weir__fail(-ENOMEM, "%s: no memory for a path",
+				    file->base);
+}
+
+/* By its name @file is an index, a part of a split model, or alone. */
 static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 {
-	int r;
+	struct weir__split split;
+	int r = set_path(m, file);
 
-	m->path = weir__strdup(file->path);
-	if (!m->path)
-		return weir__fail(-ENOMEM, "%s: no memory for a path",
-				  file->base);
-	r = is_index(file->path) ? weir__index_read(m, file, lenient)
-				 : read_single(m, file, lenient);
+	if (r < 0)
+		return r;
+	if (is_index(file->path))
+		r = weir__index_read(m, file, lenient);
+	else if (weir__split_parse(file->base, &split) && split.count > 1)
+		r = weir__split_read(m, file, &split, lenient);
+	else
+		r = read_shard(m, file, lenient);
 	return r < 0 ? r : weir__model_finish(m);
 }
 
-int weir__model_file(struct weir *weir, const char *path,
-		     struct weir_file **ret_file)
+/* A file that was opened (@r >= 0), once its times identify its content. */
+static int settle(int r, struct weir_file *file, struct weir_file **ret_file)
 {
-	struct weir_file *file;
-	int r = weir__file_open(weir, path, 0, 0, &file);
-
 	if (r < 0)
 		return r;
 	r = weir__file_settle(file);
@@ -77,6 +89,41 @@ int weir__model_file(struct weir *weir, const char *path,
 	else
 		*ret_file = file;
 	return r;
+}
+
+int weir__model_file(struct weir *weir, const char *path,
+		     struct weir_file **ret_file)
+{
+	struct weir_file *file = NULL;
+	int r = weir__file_open(weir, path, 0, 0, &file);
+
+	return settle(r, file, ret_file);
+}
+
+static int read_fds(struct weir_model *m, const struct weir_model_fd *fds,
+		    unsigned n, bool lenient)
+{
+	int r = 0;
+
+	m->n_parts = n > 1 ? n : 0;
+	for (unsigned i = 0; r >= 0 && i < n; i++) {
+		struct weir_file *file = NULL;
+
+		if (fds[i].reserved)
+			return weir__fail(-EINVAL,
+					  "file %u: its reserved member is %u",
+					  i, fds[i].reserved);
+		r = weir__file_open_fd(m->weir, fds[i].fd, fds[i].name, &file);
+		r = settle(r, file, &file);
+		if (r < 0)
+			return r;
+		if (i == 0)
+			r = set_path(m, file);
+		if (r >= 0)
+			r = read_shard(m, file, lenient);
+		weir__file_put(file);
+	}
+	return r < 0 ? r : weir__model_finish(m);
 }
 
 /* Find the file to read first. If the path is a directory, search it. */
@@ -96,6 +143,16 @@ static int open_path(struct weir *weir, const char *path,
 	return r;
 }
 
+static int new_model(struct weir *weir, const char *name,
+		     struct weir_model **ret_model)
+{
+	int r = weir__model_new(weir, ret_model);
+
+	return r < 0 ? weir__fail(r, "%s: no memory for a model of %zu bytes",
+				  name, sizeof(**ret_model))
+		     : 0;
+}
+
 static int open_model(struct weir *weir, const char *path, bool lenient,
 		      struct weir_model **ret_model)
 {
@@ -105,12 +162,9 @@ static int open_model(struct weir *weir, const char *path, bool lenient,
 
 	if (r < 0)
 		return r;
-	r = weir__model_new(weir, &m);
-	if (r < 0) {
-		weir__fail(r, "%s: no memory for a model of %zu bytes",
-			   file->base, sizeof(*m));
+	r = new_model(weir, file->base, &m);
+	if (r < 0)
 		goto out;
-	}
 	r = read_file(m, file, lenient);
 	if (r < 0)
 		weir__model_put(m);
@@ -121,22 +175,58 @@ out:
 	return r;
 }
 
+static int check_opts(const struct weir_model_opts *opts, const char *name,
+		      bool *ret_lenient)
+{
+	struct weir_model_opts o;
+	int r = weir__opts_in(&o, sizeof(o), opts);
+
+	if (r < 0)
+		return r;
+	if ((o.flags & ~WEIR_MODEL_LENIENT) || o.reserved)
+		return weir__fail(-EINVAL, "%s: unknown flags %#x", name,
+				  o.flags & ~WEIR_MODEL_LENIENT);
+	*ret_lenient = o.flags & WEIR_MODEL_LENIENT;
+	return 0;
+}
+
 int weir_model_open(struct weir *weir, const char *path,
 		    const struct weir_model_opts *opts,
 		    struct weir_model **ret_model)
 {
-	struct weir_model_opts o;
+	bool lenient;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__opts_in(&o, sizeof(o), opts);
+	r = check_opts(opts, path, &lenient);
+	if (r >= 0)
+		r = weir__root_enter(weir);
+	return r < 0 ? r : open_model(weir, path, lenient, ret_model);
+}
+
+int weir_model_open_fds(struct weir *weir, const struct weir_model_fd *fds,
+			unsigned n, const struct weir_model_opts *opts,
+			struct weir_model **ret_model)
+{
+	struct weir_model *m;
+	bool lenient;
+	int r;
+
+	WEIR__ENTER();
+	r = check_opts(opts, "open files", &lenient);
+	if (r >= 0)
+		r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
-	if ((o.flags & ~WEIR_MODEL_LENIENT) || o.reserved)
-		return weir__fail(-EINVAL, "%s: unknown flags %#x", path,
-				  o.flags & ~WEIR_MODEL_LENIENT);
-	r = weir__root_enter(weir);
+	if (!n)
+		return weir__fail(-EINVAL, "a model of 0 files");
+	r = new_model(weir, "open files", &m);
 	if (r < 0)
 		return r;
-	return open_model(weir, path, o.flags & WEIR_MODEL_LENIENT, ret_model);
+	r = read_fds(m, fds, n, lenient);
+	if (r < 0)
+		weir__model_put(m);
+	else
+		*ret_model = m;
+	return r;
 }

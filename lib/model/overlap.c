@@ -161,21 +161,22 @@ int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
 	size_t first = 0;
 	int r = 0;
 
-	if (l->n > FEW)
-		p.range = weir__malloc(l->n * sizeof(*p.range));
+	if (l->n_order > FEW)
+		p.range = weir__malloc(l->n_order * sizeof(*p.range));
 	if (!p.range)
 		return weir__fail(
 			-ENOMEM,
 			"%s: no memory to compare %zu places of %zu bytes",
-			m->path, l->n, sizeof(*p.range));
-	for (size_t i = 0; i < l->n && r >= 0; i++) {
-		const struct weir__spot *s = &l->spot[i];
+			m->path, l->n_order, sizeof(*p.range));
+	/* By buffer and place: often they are in the right order already. */
+	for (size_t i = 0; i < l->n_order && r >= 0; i++) {
+		const struct weir__spot *s = &l->spot[l->order[i]];
 
-		if (!s->bytes ||
+		if (s->buf == WEIR__NO_BUF ||
 		    l->buf[s->buf].buft->desc.kind == WEIR_MEM_MAPPED)
 			continue;
 		r = check_end(&p, s);
-		p.range[p.n++] = range_of_spot(&p, i);
+		p.range[p.n++] = range_of_spot(&p, l->order[i]);
 	}
 	if (!are_sorted(&p))
 		qsort(p.range, p.n, sizeof(*p.range), weir__mem_range_order);

@@ -25,36 +25,42 @@ static int no_memory(const struct targets *p, size_t n)
 			  p->plan->model->path, n);
 }
 
-static int by_place(const void *a, const void *b, void *arg)
-{
-	const struct weir__target *t = arg;
-	size_t i = *(const size_t *)a, k = *(const size_t *)b;
+/* What targets are sorted by; a target is large. */
+struct place {
+	const struct weir_buf *buf;
+	uint64_t at;
+	size_t number; /* of the target */
+};
 
-	if (t[i].buf != t[k].buf)
-		return (uintptr_t)t[i].buf < (uintptr_t)t[k].buf ? -1 : 1;
-	if (t[i].at != t[k].at)
-		return t[i].at < t[k].at ? -1 : 1;
-	return i < k ? -1 : i > k;
+static int by_place(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	if (x->buf != y->buf)
+		return (uintptr_t)x->buf < (uintptr_t)y->buf ? -1 : 1;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* The numbers of the targets by buffer and place. NULL: no memory. */
-static size_t *sort_targets(const struct weir_plan *plan)
+/* The targets by buffer and place. NULL: no memory. */
+static struct place *sort_targets(const struct weir_plan *plan)
 {
-	size_t *order = weir__malloc(plan->n_targets * sizeof(*order));
+	struct place *place = weir__malloc(plan->n_targets * sizeof(*place));
 	bool sorted = true;
 
-	if (!order)
+	if (!place)
 		return NULL;
 	for (size_t i = 0; i < plan->n_targets; i++) {
-		order[i] = i;
+		const struct weir__target *t = &plan->target[i];
+
+		place[i] = (struct place){ t->buf, t->at, i };
 		if (i && sorted)
-			sorted = by_place(&order[i - 1], &order[i],
-					  plan->target) < 0;
+			sorted = by_place(&place[i - 1], &place[i]) < 0;
 	}
 	if (!sorted)
-		qsort_r(order, plan->n_targets, sizeof(*order), by_place,
-			plan->target);
-	return order;
+		qsort(place, plan->n_targets, sizeof(*place), by_place);
+	return place;
 }
 
 static int open_buf(struct targets *p, struct weir_buf *buf)
@@ -90,17 +96,13 @@ static bool run_joins(const struct targets *p, const struct weir__target *t,
 	       run->priority == t->priority;
 }
 
-static int add_run(struct targets *p, const struct weir__target *t,
-		   struct weir__spot *spot)
+/* The layout has room for a run for each target. */
+static void add_run(struct targets *p, const struct weir__target *t,
+		    struct weir__spot *spot)
 {
 	struct weir__layout *l = p->l;
-	struct weir__run *run =
-		weir__grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
 
-	if (!run)
-		return no_memory(p, l->n_runs);
-	l->run = run;
-	p->run = &run[l->n_runs++];
+	p->run = &l->run[l->n_runs++];
 	*p->run = (struct weir__run){
 		.shard = p->plan->model->rec[t->record].shard,
 		.buf = spot->buf,
@@ -115,7 +117,6 @@ static int add_run(struct targets *p, const struct weir__target *t,
 	};
 	if (!weir__cut_is_plain(&t->cut))
 		spot->own_run = (uint32_t)l->n_runs;
-	return 0;
 }
 
 static int add_target(struct targets *p, size_t number)
@@ -135,10 +136,8 @@ static int add_target(struct targets *p, size_t number)
 		p->run->n++;
 		p->run->len += spot->bytes;
 	} else {
-		r = add_run(p, t, spot);
+		add_run(p, t, spot);
 	}
-	if (r < 0)
-		return r;
 	l->order[l->n_order++] = p->plan->n + number;
 	b = &l->buf[spot->buf];
 	b->n++;
@@ -150,11 +149,17 @@ static int add_target(struct targets *p, size_t number)
 int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan)
 {
 	struct targets p = { .plan = plan, .l = l };
-	size_t *order = sort_targets(plan);
-	int r = order ? 0 : no_memory(&p, plan->n_targets);
+	struct place *place = sort_targets(plan);
+	struct weir__run *run = weir__grow(l->run, &l->max_runs,
+					   l->n_runs + plan->n_targets - 1,
+					   sizeof(*run));
+	int r = place && run ? 0 : no_memory(&p, plan->n_targets);
+
+	if (run)
+		l->run = run;
 
 	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
-		r = add_target(&p, order[i]);
-	weir__free(order);
+		r = add_target(&p, place[i].number);
+	weir__free(place);
 	return r;
 }

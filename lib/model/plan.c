@@ -190,6 +190,7 @@ static bool same_put(const struct weir__put *a, const struct weir__put *b)
 	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
 	       a->way == b->way && a->dtype == b->dtype &&
 	       a->priority == b->priority && a->sliced == b->sliced &&
+	       !a->capacity == !b->capacity &&
 	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
 }
 
@@ -215,8 +216,13 @@ static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 	struct weir__put *put;
 	int same = find_put(plan, new_put);
 
-	if (same >= 0)
+	if (same >= 0) {
+		put = &plan->put[same];
+		if (weir__add_over(put->capacity, new_put->capacity,
+				   &put->capacity))
+			put->capacity = UINT64_MAX;
 		return same;
+	}
 	if (plan->n_puts == UINT32_MAX / 2)
 		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
 	put = weir__grow(plan->put, &plan->max_puts, plan->n_puts,
@@ -246,6 +252,7 @@ static struct weir__put put_of(const struct weir_plan *plan,
 		.dtype = o->dtype,
 		.sliced = o->slice != NULL,
 		.priority = o->priority,
+		.capacity = o->capacity,
 	};
 
 	if (o->slice)
@@ -366,9 +373,34 @@ static void choose(struct choice *c, size_t i)
 		plan->first = i;
 }
 
-/* Choose what fits the capacity: see layers.c. */
+/* The greatest alignment of the tensors that a call may choose. */
+static uint64_t choice_align(const struct choice *c)
+{
+	enum weir_dtype dtype;
+	struct weir__cut cut;
+	uint64_t most = 1;
+
+	for (size_t i = c->first; i < c->end; i++) {
+		uint64_t align;
+
+		if (!choice_has(c, i) ||
+		    weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype) < 0)
+			continue;
+		align = weir__put_align(&c->put, dtype);
+		if (align > most)
+			most = align;
+	}
+	return most;
+}
+
+/*
+ * Choose what fits the capacity: see layers.c. Each tensor counts as if it began
+ * at a multiple of the greatest alignment; place.c needs no more than that.
+ */
 static int choose_layers(struct choice *c, uint64_t capacity)
 {
+	uint64_t align = choice_align(c), has = c->put.buft->desc.align;
+	uint64_t lead = align > has ? align - has : 0;
 	struct weir__layers layers;
 	enum weir_dtype dtype;
 	struct weir__cut cut;
@@ -380,13 +412,13 @@ static int choose_layers(struct choice *c, uint64_t capacity)
 			continue;
 		r = weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype);
 		if (r >= 0)
-			r = weir__layers_add(
-				&layers, i,
-				weir__up(cut.rows * cut.mem_width,
-					 weir__put_align(&c->put, dtype)));
+			r = weir__layers_add(&layers, i,
+					     weir__up(cut.rows * cut.mem_width,
+						      align));
 	}
 	if (r >= 0)
-		weir__layers_fit(&layers, capacity);
+		weir__layers_fit(&layers,
+				 capacity > lead ? capacity - lead : 0);
 	for (size_t i = 0; i < layers.n && r >= 0; i++)
 		choose(c, layers.tensor[i].record);
 	weir__layers_fini(&layers);

@@ -32,6 +32,7 @@ struct weir__put {
 	bool sliced;    /* by slice */
 	int32_t priority;
 	struct weir_slice slice;
+	uint64_t capacity; /* most bytes of new memory; 0: no limit */
 	uint64_t tensors;
 	struct weir_sink sink; /* its chunk is not NULL: there is no memory */
 };

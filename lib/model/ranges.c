@@ -41,17 +41,11 @@ static bool sort(struct weir__record *rec, size_t n)
 	return false;
 }
 
-/*
- * Elements of a shape, multiplied in the order given: [0, 2^64-1, 2^64-1] is
- * empty, [2^64-1, 2^64-1, 0] is too large. True: too large.
- */
-static bool elements_over(const struct weir_model *m,
-			  const struct weir__record *rec, uint64_t *ret_n)
+bool weir__elements_over(const int64_t *shape, unsigned ndim, uint64_t *ret_n)
 {
 	*ret_n = 1;
-	for (unsigned i = 0; i < rec->ndim; i++)
-		if (weir__mul_over(*ret_n, (uint64_t)m->dims[rec->shape + i],
-				   ret_n))
+	for (unsigned i = 0; i < ndim; i++)
+		if (weir__mul_over(*ret_n, (uint64_t)shape[i], ret_n))
 			return true;
 	return false;
 }
@@ -88,7 +82,7 @@ static int check_size(const struct weir_model *m,
 			"%s: tensor '%s': %s [%llu, %llu] run backwards",
 			ranges->file, name(m, rec), ranges->field, (ull)begin,
 			(ull)end);
-	over = elements_over(m, rec, &n);
+	over = weir__elements_over(m->dims + rec->shape, rec->ndim, &n);
 	if (!over && info->block > 1 && n % info->block)
 		return weir__fail(
 			-EBADMSG,

@@ -203,10 +203,10 @@ static int add_pair(struct reader *rd, const struct weir__str *key,
 	struct weir__value *value;
 	int r = weir__header_meta(&rd->header, key, &value);
 
-	if (r < 0 || !value)
-		return r;
 	if (r > 0 && !rd->st->lenient)
 		return weir__json_fail(&rd->json, "the key occurs twice");
+	if (r < 0 || !value)
+		return r < 0 ? r : 0;
 	return weir__value_string(rd->header.m, str, value);
 }
 

@@ -7,6 +7,7 @@
 #include "core/sys.h"
 #include "model/index.h"
 #include "model/safetensors.h"
+#include "model/split.h"
 
 /* Length of the directory in @path, with its slash; 0: there is none. */
 static size_t dir_len(const char *path)
@@ -29,49 +30,51 @@ static char *shard_path(const char *index, const struct weir__str *name)
 	return path;
 }
 
-static int fail_shard(int r, const struct weir__index *x, uint32_t i)
+static int fail_shard(int r, const char *by, const struct weir__str *shard,
+		      uint32_t i, size_t n)
 {
-	const char *name = weir__quote(x->shard[i].s, x->shard[i].len);
+	const char *name = weir__quote(shard->s, shard->len);
 
 	if (r == -ENOENT)
-		return weir__fail(r, "%s: its shard '%s' does not exist",
-				  x->file, name);
+		return weir__fail(r, "%s: its shard '%s' does not exist", by,
+				  name);
 	if (r == -EMFILE)
 		return weir__fail(
 			r,
 			"%s: shard '%s', %u of %zu: too many open files: each shard takes two, RLIMIT_NOFILE is %llu (ulimit -n)",
-			x->file, name, i + 1, x->n_shards,
+			by, name, i + 1, n,
 			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
 	return r; /* its sentence has the path */
 }
 
-static int open_shard(struct weir_model *m, const struct weir__index *x,
-		      const char *index_path, uint32_t i)
+int weir__shard_open(struct weir_model *m, const struct weir_file *by,
+		     const struct weir__str *name, uint32_t i, size_t n)
 {
-	char *path = shard_path(index_path, &x->shard[i]);
+	char *path = shard_path(by->path, name);
 	struct weir_file *file;
 	int r;
 
 	if (!path)
-		return weir__fail(-ENOMEM, "%s: no memory for a path", x->file);
+		return weir__fail(-ENOMEM, "%s: no memory for a path",
+				  by->base);
 	r = weir__model_file(m->weir, path, &file);
 	weir__free(path);
 	if (r < 0)
-		return fail_shard(r, x, i);
+		return fail_shard(r, by->base, name, i, n);
 	r = weir__model_add_file(m, file);
 	weir__file_put(file);
 	return r;
 }
 
 static int read_shards(struct weir_model *m, struct weir__index *x,
-		       const char *index_path, bool lenient)
+		       const struct weir_file *index, bool lenient)
 {
 	int r = 0;
 
 	for (uint32_t i = 0; r >= 0 && i < x->n_shards; i++) {
 		size_t first = m->n_recs;
 
-		r = open_shard(m, x, index_path, i);
+		r = weir__shard_open(m, index, &x->shard[i], i, x->n_shards);
 		if (r >= 0)
 			r = weir__shard_read(m, i, lenient);
 		if (r >= 0)
@@ -119,7 +122,7 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	if (r >= 0) {
 		m->format = &weir__safetensors; /* of every shard */
 		m->total_size = x.total_size;
-		r = read_shards(m, &x, file->path, lenient);
+		r = read_shards(m, &x, file, lenient);
 	}
 	weir__index_fini(&x);
 	weir__free(text);

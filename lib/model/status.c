@@ -61,6 +61,36 @@ int weir_load_wait(struct weir_load *load, int64_t timeout_ns)
 				  timeout_ns);
 }
 
+int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
+{
+	struct weir_failure failure;
+	size_t i;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	weir__unwaited = 0;
+	r = weir__ended_take(&load->arrival->ended, timeout_ns, &i);
+	if (r != 1)
+		return r;
+	*ret_i = i;
+	r = weir__arrival_error(load->arrival, i, &failure);
+	return r < 0 ? weir__fail_with(&failure) : 1;
+}
+
+int weir_load_fd(struct weir_load *load)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(load->weir);
+	if (r < 0)
+		return r;
+	return weir__ended_fd(&load->arrival->ended);
+}
+
 int weir_load_cancel(struct weir_load *load)
 {
 	int r;
@@ -90,11 +120,15 @@ int weir_load_progress(struct weir_load *load,
 {
 	struct weir__arrival *a = load->arrival;
 	int64_t elapsed = atomic_load(&load->elapsed);
+	/* Later failures may be counted in the second only: at most too few
+	 * have arrived. */
+	size_t ended = weir__ended_count(&a->ended);
+	size_t failed = atomic_load(&a->failed);
 	struct weir_progress p = {
 		.bytes = arrived_bytes(load),
 		.total = load->total,
-		.tensors = atomic_load(&a->arrived),
-		.failed = atomic_load(&a->failed),
+		.tensors = ended > failed ? ended - failed : 0,
+		.failed = failed,
 		.count = a->n,
 		.elapsed = elapsed ? elapsed : weir__now() - load->begun,
 	};

@@ -166,9 +166,13 @@ size_t weir__names_find(const struct weir__names *names,
 int weir__text_add(struct weir_model *m, const struct weir__str *str,
 		   uint64_t *ret_at)
 {
-	char *text =
-		weir__grow(m->text, &m->cap_text, m->text_len + str->len, 1);
+	char *text;
 
+	if ((uintptr_t)str->s - (uintptr_t)m->text < m->text_len) {
+		*ret_at = (uintptr_t)str->s - (uintptr_t)m->text;
+		return 0;
+	}
+	text = weir__grow(m->text, &m->cap_text, m->text_len + str->len, 1);
 	if (!text)
 		return -ENOMEM;
 	m->text = text;

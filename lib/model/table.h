@@ -57,7 +57,10 @@ int weir__names_put(struct weir__names *names, const struct weir__str *name,
 size_t weir__names_find(const struct weir__names *names,
 			const struct weir__str *name);
 
-/* Append @str and a NUL to the model's text. -ENOMEM. */
+/*
+ * Append @str and a NUL to the model's text; if @str points to a string in the
+ * text that ends with a NUL, take that. -ENOMEM.
+ */
 int weir__text_add(struct weir_model *m, const struct weir__str *str,
 		   uint64_t *ret_at);
 

@@ -64,22 +64,26 @@ static int by_record(const void *a, const void *b, void *arg)
 	return i < k ? -1 : i > k;
 }
 
-/* Targets are in any order: sort them by record, for weir_weights_find. */
-static int sort_targets(struct weir_weights *w)
+/*
+ * Targets are in any order: the first call of weir_weights_find sorts them by
+ * record. False: no memory.
+ */
+static bool sort_targets(struct weir_weights *w)
 {
-	size_t n = w->layout.n - w->n_puts;
+	size_t n = w->layout.n - w->n_puts, *sorted;
 
-	if (!n)
-		return 0;
-	w->by_record = weir__malloc(n * sizeof(*w->by_record));
-	if (!w->by_record)
-		return weir__fail(-ENOMEM, "%s: no memory for %zu targets",
-				  w->model->path, n);
-	for (size_t i = 0; i < n; i++)
-		w->by_record[i] = w->n_puts + i;
-	qsort_r(w->by_record, n, sizeof(*w->by_record), by_record,
-		w->layout.spot);
-	return 0;
+	pthread_mutex_lock(&w->lock);
+	sorted = w->by_record;
+	if (!sorted && n)
+		sorted = weir__malloc(n * sizeof(*sorted));
+	if (sorted && !w->by_record) {
+		for (size_t i = 0; i < n; i++)
+			sorted[i] = w->n_puts + i;
+		qsort_r(sorted, n, sizeof(*sorted), by_record, w->layout.spot);
+		w->by_record = sorted;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return sorted;
 }
 
 /* NULL: the tensor goes to a sink. */
@@ -115,8 +119,6 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 	w->n_puts = plan->n;
 	w->buf = (struct weir_buf **)(w->tensor + w->layout.n);
 	r = take_bufs(w);
-	if (r >= 0)
-		r = sort_targets(w);
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
 		r = weir__plan_tensor(plan, &w->layout, i, buf_of(w, i),
 				      &w->tensor[i]);
@@ -221,43 +223,48 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 	return i < weir_weights_count(weights) ? &weights->tensor[i] : NULL;
 }
 
-/* Number @k of the tensors of puts, or of targets, by record. */
-static size_t kth_of(const struct weir_weights *w, bool targets, size_t k)
-{
-	return targets ? w->by_record[k] : k;
-}
-
-/* The first tensor of @record. The tensors of puts are in that order. */
-static size_t tensor_of(const struct weir_weights *w, size_t record,
-			bool targets)
+/*
+ * The first of the @n spots @order[], which are sorted by record (NULL: they are
+ * spots 0 to n - 1), that is of @record.
+ */
+static size_t find_spot(const struct weir_weights *w, const size_t *order,
+			size_t n, size_t record)
 {
 	const struct weir__spot *spot = w->layout.spot;
-	size_t n = targets ? w->layout.n - w->n_puts : w->n_puts;
-	size_t lo = 0, hi = n;
+	size_t lo = 0, hi = n, i;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (spot[kth_of(w, targets, mid)].record < record)
+		if (spot[order ? order[mid] : mid].record < record)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	if (lo == n || spot[kth_of(w, targets, lo)].record != record)
+	if (lo == n)
 		return WEIR__NONE;
-	return kth_of(w, targets, lo);
+	i = order ? order[lo] : lo;
+	return spot[i].record == record ? i : WEIR__NONE;
+}
+
+static size_t tensor_of(struct weir_weights *w, size_t record)
+{
+	size_t i = find_spot(w, NULL, w->n_puts, record);
+
+	if (i != WEIR__NONE || !sort_targets(w))
+		return i;
+	return find_spot(w, w->by_record, w->layout.n - w->n_puts, record);
 }
 
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 					    const char *name)
 {
 	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
-	size_t i = WEIR__NONE;
+	/* Not const for us: the lock, and what it guards. */
+	size_t i = rec == WEIR__NONE
+			   ? WEIR__NONE
+			   : tensor_of((void *)(uintptr_t)weights, rec);
 
-	if (rec != WEIR__NONE)
-		i = tensor_of(weights, rec, false);
-	if (rec != WEIR__NONE && i == WEIR__NONE)
-		i = tensor_of(weights, rec, true);
 	return i == WEIR__NONE ? NULL : weir_weights_get(weights, i);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Weights: tensors, their buffers, and the arrival of the last load that fills
- * them. All but the arrival is constant once weir_load_start returns.
+ * them. All that the lock does not guard is constant once weir_load_start
+ * returns.
  */
 #ifndef WEIR__MODEL_WEIGHTS_H
 #define WEIR__MODEL_WEIGHTS_H
@@ -20,10 +21,10 @@ struct weir_weights {
 	struct weir_model *model;
 	struct weir__layout layout;
 	size_t n_puts;         /* tensors of puts; those of targets follow */
-	size_t *by_record;     /* numbers of the targets, sorted; or NULL */
 	struct weir_buf **buf; /* layout.n_bufs, referenced; after tensor[] */
-	pthread_mutex_t lock;  /* guards arrival */
+	pthread_mutex_t lock;  /* guards arrival and by_record */
 	struct weir__arrival *arrival;
+	size_t *by_record; /* the targets, sorted; NULL until it is needed */
 	struct weir_tensor tensor[]; /* layout.n */
 };
 

@@ -6,12 +6,12 @@
 #include "stream/event.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
+#include "io/wakefd.h"
 #include "stream/stream.h"
 
 /*
@@ -291,29 +291,14 @@ int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
 	return r;
 }
 
-/* Name the limit of descriptors if it was reached. */
-static int fail_fd(int err)
-{
-	if (err == -EMFILE)
-		return weir__fail_sys(
-			err,
-			"cannot make a descriptor of the event: RLIMIT_NOFILE is %llu (ulimit -n)",
-			(unsigned long long)weir__sys_limit(RLIMIT_NOFILE));
-	if (err == -ENFILE)
-		return weir__fail_sys(
-			err,
-			"cannot make a descriptor of the event: /proc/sys/fs/file-max is reached");
-	return weir__fail_sys(err,
-			      "cannot make a descriptor of the event: eventfd");
-}
-
 /* The lock is held. Make the descriptor, and a stamp that makes it readable. */
 static int event_make_fd(struct weir_event *ev)
 {
 	int fd = weir__sys_eventfd(), r;
 
 	if (fd < 0)
-		return fail_fd(fd);
+		return weir__wakefd_fail(
+			fd, "cannot make a descriptor of the event");
 	r = weir__sys_set_flags(fd, O_NONBLOCK);
 	if (r == 0 && ev->src && !ev->stamp) {
 		r = stamp_new(ev, ev->src, ev->number, &ev->stamp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading and writing files in the order of a stream: each operation is one job
- * of one extent.
+ * Reading and writing files in the order of a stream: each operation is one
+ * job.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +9,8 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "io/chunk.h"
+#include "mem/tensor.h"
 #include "stream/fileio.h"
 
 /* Transfers of fewer bytes go through the page cache. */
@@ -43,10 +45,11 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	struct weir__fileio *io = job->arg;
 	pthread_mutex_t *lock = &io->op->stream->lock;
 
-	(void)ext;
 	(void)way;
 	if (outcome->end == WEIR__DONE)
 		return;
+	lo += job->ext[ext].off;
+	hi += job->ext[ext].off;
 	pthread_mutex_lock(lock);
 	if (io->outcome.end == WEIR__DONE || lo < io->lo) {
 		io->lo = lo;
@@ -81,8 +84,8 @@ static void fileio_over(struct weir__fileio *io)
 static void fileio_job_done(struct weir__job *job)
 {
 	struct weir__fileio *io = job->arg;
-	const struct weir_file *file = io->ext.file;
-	unsigned long long lo = io->ext.off + io->lo, hi = io->ext.off + io->hi;
+	const struct weir_file *file = io->ext->file;
+	unsigned long long lo = io->lo, hi = io->hi;
 	int err = weir__outcome_errno(&io->outcome);
 
 	fileio_over(io);
@@ -110,7 +113,7 @@ static void fileio_start(struct weir__stream_op *op)
 	r = weir__job_start(io->eng, &io->job);
 	if (r < 0)
 		weir__stream_op_fail(op, r, 0, "%s: the I/O engine refused: %s",
-				     io->ext.file->base, weir_error());
+				     io->ext->file->base, weir_error());
 }
 
 /*
@@ -136,7 +139,7 @@ static void fileio_release(struct weir__stream_op *op)
 }
 
 static int check_args(const struct weir_stream *s, const struct weir_file *file,
-		      uint64_t off, size_t n, bool write)
+		      uint64_t off, uint64_t n, bool write)
 {
 	uint64_t end;
 
@@ -144,20 +147,22 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  file->base, s->label);
 	if (weir__add_over(off, n, &end) || end > INT64_MAX)
-		return weir__fail(-EINVAL,
-				  "%s: %zu bytes at offset %llu end after 2^63",
-				  file->base, n, (unsigned long long)off);
+		return weir__fail(
+			-EINVAL, "%s: %llu bytes at offset %llu end after 2^63",
+			file->base, (unsigned long long)n,
+			(unsigned long long)off);
 	if (write && !file->writable)
 		return weir__fail(-EBADF, "%s: was opened for reading only",
 				  file->base);
 	return 0;
 }
 
-/* Through the page cache, or around it? */
-static bool goes_buffered(struct weir_file *file, uint64_t off, size_t n)
+/* Do @bytes, in @span bytes of the file, go through the page cache? */
+static bool goes_buffered(struct weir_file *file, uint64_t off, uint64_t span,
+			  uint64_t bytes)
 {
-	return n < DIRECT_MIN || !atomic_load(&file->direct_ok) ||
-	       weir__file_resident(file, off, n) >= RESIDENT;
+	return bytes < DIRECT_MIN || !atomic_load(&file->direct_ok) ||
+	       weir__file_resident(file, off, span) >= RESIDENT;
 }
 
 unsigned char *weir__fileio_addr(const struct weir__stream_op *op)
@@ -165,66 +170,130 @@ unsigned char *weir__fileio_addr(const struct weir__stream_op *op)
 	return op->access[0].buf->mem.base + op->access[0].lo;
 }
 
-int weir__fileio_make(struct weir__stream_op *op)
+uint64_t weir__fileio_bytes(const struct weir__extent *e, uint64_t lo,
+			    uint64_t hi)
+{
+	struct weir__rows rows;
+
+	if (e->rows <= 1)
+		return hi - lo;
+	rows = weir__chunk_rows(e, lo, hi);
+	return rows.n * rows.width;
+}
+
+/* All of @op as one extent. */
+static struct weir__extent whole_extent(const struct weir__stream_op *op)
 {
 	const struct weir__range *range = &op->file_range;
+	const struct weir__work *work = &op->work;
+	struct weir__extent e = { .file = op->file,
+				  .off = range->lo,
+				  .len = range->hi - range->lo,
+				  .addr = weir__fileio_addr(op) };
+
+	if (!weir__buf_is_host(op->access[0].buf))
+		e.dev = op->stream->dev;
+	e.buffered = goes_buffered(op->file, range->lo, e.len,
+				   work->rows * work->width);
+	if (work->rows > 1) {
+		e.rows = work->rows;
+		e.width = work->width;
+		e.file_pitch = work->src_pitch;
+		e.mem_pitch = work->dst_pitch;
+	}
+	return e;
+}
+
+static void split_rows(struct weir__fileio *io, const struct weir__extent *e)
+{
+	for (uint64_t k = 0; k < e->rows; k++) {
+		struct weir__extent *row = &io->ext[k];
+
+		*row = *e;
+		row->rows = 0;
+		row->off = e->off + k * e->file_pitch;
+		row->len = e->width;
+		row->addr = e->addr + k * e->mem_pitch;
+		row->buffered = e->buffered || e->width < DIRECT_MIN;
+	}
+}
+
+int weir__fileio_make(struct weir__stream_op *op)
+{
+	struct weir__extent e = whole_extent(op);
 	struct weir__fileio *io;
 	struct weir__engine *eng;
+	size_t n = 1, bytes = sizeof(*io);
 	int r = weir__engine_get(op->stream->src.weir, &eng);
 
 	if (r < 0)
 		return r;
-	io = weir__calloc(1, sizeof(*io));
+	if (e.rows > 1 && !weir__engine_joins_rows(eng, &e))
+		n = e.rows;
+	bytes += n * sizeof(e);
+	io = weir__calloc(1, bytes);
 	if (!io)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a job of %zu bytes",
-				  op->file->base, sizeof(*io));
+				  op->file->base, bytes);
 	atomic_init(&io->refs, 1);
 	io->op = op;
 	io->eng = eng;
-	io->ext.file = op->file;
-	io->ext.off = range->lo;
-	io->ext.len = range->hi - range->lo;
-	io->ext.addr = weir__fileio_addr(op);
-	if (!weir__buf_is_host(op->access[0].buf))
-		io->ext.dev = op->stream->dev;
-	io->ext.buffered = goes_buffered(op->file, range->lo, io->ext.len);
-	io->job.ext = &io->ext;
-	io->job.n_ext = 1;
-	io->job.write = range->write;
+	if (n == 1)
+		io->ext[0] = e;
+	else
+		split_rows(io, &e);
+	io->job.ext = io->ext;
+	io->job.n_ext = n;
+	io->job.write = op->file_range.write;
 	io->job.chunk_done = fileio_chunk_done;
 	io->job.done = fileio_job_done;
 	io->job.arg = io;
 	op->io = io;
-	op->access[0].dma = !range->write && !io->ext.dev && !io->ext.buffered;
+	op->access[0].dma = !io->job.write && !e.dev && !e.buffered;
 	op->start = fileio_start;
 	op->release = fileio_release;
 	return 0;
 }
 
-/* Fill in the access to memory and the range of the file. */
+/* Fill in the access to memory, the rows, and the range of the file. */
 static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 			  uint64_t file_off, const struct weir_tensor *t,
-			  size_t off, size_t n, bool write)
+			  const struct weir_rect *rect, bool write)
 {
+	struct weir__work *work = &op->work;
+	uint64_t bytes, file_bytes;
 	unsigned char *addr;
-	int r = check_args(op->stream, file, file_off, n, write);
+	int r = weir__rect_bytes(rect, rect->pitch, &bytes);
 
 	if (r == 0)
-		r = weir__stream_op_access(op, t, off, n, !write, &addr);
+		r = weir__rect_bytes(rect, rect->host_pitch, &file_bytes);
+	if (r == 0)
+		r = check_args(op->stream, file, file_off, file_bytes, write);
+	if (r == 0)
+		r = weir__stream_op_access(op, t, rect->off, bytes, !write,
+					   &addr);
 	if (r < 0)
 		return r;
-	op->not_in_driver = n;
+	op->not_in_driver = rect->width * rect->rows;
+	work->width = rect->width;
+	work->rows = rect->rows;
+	work->dst_pitch = rect->pitch;
+	work->src_pitch = rect->host_pitch;
+	if (bytes == file_bytes && bytes == op->not_in_driver) {
+		work->width = bytes; /* there are no gaps */
+		work->rows = 1;
+	}
 	op->file = weir__file_ref(file);
 	op->file_range = (struct weir__range){ .lo = file_off,
-					       .hi = file_off + n,
+					       .hi = file_off + file_bytes,
 					       .write = write };
 	return 0;
 }
 
 static int fileio_queue(struct weir_stream *s, struct weir_file *file,
 			uint64_t file_off, const struct weir_tensor *t,
-			size_t off, size_t n, bool write)
+			const struct weir_rect *rect, bool write)
 {
 	struct weir__stream_op *op;
 	int r = weir__stream_op_begin(s, write ? "write" : "read",
@@ -232,7 +301,7 @@ static int fileio_queue(struct weir_stream *s, struct weir_file *file,
 
 	if (r < 0)
 		return r;
-	r = fileio_prepare(op, file, file_off, t, off, n, write);
+	r = fileio_prepare(op, file, file_off, t, rect, write);
 	return r == 0 && op->mem.n ? s->mode->queue_file(op)
 				   : weir__stream_op_end(op, r);
 }
@@ -241,14 +310,26 @@ int weir_stream_read(struct weir_stream *stream, struct weir_file *file,
 		     uint64_t file_off, const struct weir_tensor *dst,
 		     size_t off, size_t n)
 {
+	struct weir_rect rect = weir__flat_rect(off, n);
+
 	WEIR__ENTER();
-	return fileio_queue(stream, file, file_off, dst, off, n, false);
+	return fileio_queue(stream, file, file_off, dst, &rect, false);
 }
 
 int weir_stream_write(struct weir_stream *stream, struct weir_file *file,
 		      uint64_t file_off, const struct weir_tensor *src,
 		      size_t off, size_t n)
 {
+	struct weir_rect rect = weir__flat_rect(off, n);
+
 	WEIR__ENTER();
-	return fileio_queue(stream, file, file_off, src, off, n, true);
+	return fileio_queue(stream, file, file_off, src, &rect, true);
+}
+
+int weir_stream_read_2d(struct weir_stream *stream, struct weir_file *file,
+			uint64_t file_off, const struct weir_tensor *dst,
+			const struct weir_rect *rect)
+{
+	WEIR__ENTER();
+	return fileio_queue(stream, file, file_off, dst, rect, false);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file operation of a stream: one job of one extent, as fileio.c makes it
- * and the modes queue it. A small read that the calling thread makes itself has
+ * A file operation of a stream: one job, as fileio.c makes it and the modes
+ * queue it. It has one extent, or one for each row of a rectangle. A small read that the calling thread makes itself has
  * no job (fileio_nowait.c).
  */
 #ifndef WEIR__STREAM_FILEIO_H
@@ -13,7 +13,6 @@
 struct weir__fileio {
 	_Atomic uint32_t refs; /* the operation's; its caller's, if native */
 	struct weir__job job;
-	struct weir__extent ext;
 	struct weir__stream_op *op; /* NULL: released; the stream's lock */
 	struct weir__engine *eng;
 	bool begun; /* passed to the engine; of the caller's thread */
@@ -27,6 +26,8 @@ struct weir__fileio {
 	_Atomic bool over;                 /* there will be no more */
 	_Atomic bool caller_waits;         /* on the futex, perhaps */
 	_Atomic uint32_t wakes;            /* a futex: of todo and over */
+
+	struct weir__extent ext[]; /* job.n_ext */
 };
 
 /* @io->todo or @io->over has changed: wake the caller, if it waits. */
@@ -34,8 +35,12 @@ void weir__fileio_wake(struct weir__fileio *io);
 void weir__fileio_put(struct weir__fileio *io);
 /* The address of the memory of @op. */
 unsigned char *weir__fileio_addr(const struct weir__stream_op *op);
+/* Bytes [lo, hi) of @e, as the engine reports them, without gaps. */
+uint64_t weir__fileio_bytes(const struct weir__extent *e, uint64_t lo,
+			    uint64_t hi);
 /*
- * Make the job of @op, whose accesses and range of the file are set; starts the
+ * Make the job of @op, whose accesses and range of the file are set, and in
+ * op->work its rows: dst_pitch in memory, src_pitch in the file. Starts the
  * engine if it does not run. -ENOMEM and others, with a sentence.
  */
 int weir__fileio_make(struct weir__stream_op *op);

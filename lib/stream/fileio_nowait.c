@@ -30,7 +30,7 @@ static void nowait_start(struct weir__stream_op *op)
 		return;
 	}
 	/* The access was added without dma, so it has to be a buffered read. */
-	op->io->ext.buffered = true;
+	op->io->ext->buffered = true;
 	op->access[0].dma = false;
 	op->start(op);
 }
@@ -42,7 +42,8 @@ bool weir__fileio_may_nowait(const struct weir__stream_op *op)
 	struct weir_stream *s = op->stream;
 	bool idle;
 
-	if (range->write || !weir__buf_is_host(op->access[0].buf))
+	if (range->write || op->work.rows > 1 ||
+	    !weir__buf_is_host(op->access[0].buf))
 		return false;
 	pthread_mutex_lock(&s->lock);
 	idle = !s->open;

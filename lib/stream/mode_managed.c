@@ -95,9 +95,8 @@ static void managed_chunk_in_driver(struct weir__job *job, size_t ext,
 	struct weir_stream *s = op->stream;
 	bool all;
 
-	(void)ext;
 	pthread_mutex_lock(&s->lock);
-	op->not_in_driver -= hi - lo;
+	op->not_in_driver -= weir__fileio_bytes(&job->ext[ext], lo, hi);
 	all = op->not_in_driver == 0;
 	pthread_mutex_unlock(&s->lock);
 	if (all)
@@ -119,7 +118,7 @@ static int managed_queue_file(struct weir__stream_op *op)
 	if (r < 0)
 		return weir__stream_op_end(op, r);
 	io = op->io;
-	op->engine_copies = io->ext.dev && !io->job.write;
+	op->engine_copies = io->ext->dev && !io->job.write;
 	if (op->engine_copies)
 		io->job.chunk_in_driver = managed_chunk_in_driver;
 	return weir__stream_op_queue(op);

@@ -118,15 +118,16 @@ static void native_submit_copy(struct weir__job *job, struct weir__work *work)
 static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 {
 	struct weir__work *work, *next = atomic_exchange(&io->todo, NULL);
-	uint64_t n = 0;
+	uint64_t n = 0, bytes;
 	int r;
 
 	while ((work = next)) {
 		next = work->next;
-		n += work->width;
+		bytes = work->width * work->rows;
+		n += bytes;
 		pthread_mutex_lock(&s->lock);
 		if (io->op && !io->job.write)
-			io->op->not_in_driver -= work->width;
+			io->op->not_in_driver -= bytes;
 		r = io->op ? native_submit(s, work) : 0;
 		pthread_mutex_unlock(&s->lock);
 		if (r < 0)
@@ -136,13 +137,13 @@ static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 }
 
 /*
- * Submit copies until all are in the driver or, with host memory, all bytes are
+ * Submit copies until all, of @left bytes, are in the driver or, with host memory, all bytes are
  * moved. @wakes is read before the list is taken: a copy that is added later
  * changes it, and the futex does not sleep.
  */
-static void submit_until_done(struct weir_stream *s, struct weir__fileio *io)
+static void submit_until_done(struct weir_stream *s, struct weir__fileio *io,
+			      uint64_t left)
 {
-	uint64_t left = io->ext.len;
 	uint32_t seen;
 
 	atomic_store(&io->caller_waits, true);
@@ -164,14 +165,14 @@ static int native_queue_file(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 	struct weir__fileio *io;
-	uint64_t before;
+	uint64_t before, bytes = op->not_in_driver;
 	int r = weir__fileio_make(op);
 
 	if (r < 0)
 		return weir__stream_op_end(op, r);
 	io = op->io;
 	before = file_before(op);
-	if (io->ext.dev)
+	if (io->ext->dev)
 		io->job.submit_copy = native_submit_copy;
 	else
 		before = native_tail(s);
@@ -181,7 +182,7 @@ static int native_queue_file(struct weir__stream_op *op)
 	r = weir__stream_op_queue(op);
 	/* If the stream has just failed, the job will never be begun. */
 	if (r == 0 && io->begun)
-		submit_until_done(s, io);
+		submit_until_done(s, io, bytes);
 	weir__fileio_put(io);
 	return r;
 }

@@ -164,30 +164,6 @@ int weir__stream_op_end(struct weir__stream_op *op, int r)
 	return r < 0 ? r : weir__stream_check(s);
 }
 
-/* The bytes from the first of the first row to the last of the last row. */
-static int rect_bytes(const struct weir_rect *rect, uint64_t pitch,
-		      uint64_t *ret_bytes)
-{
-	uint64_t steps;
-
-	*ret_bytes = 0;
-	if (!rect->width || !rect->rows)
-		return 0;
-	if (pitch < rect->width)
-		return weir__fail(
-			-EINVAL,
-			"a pitch of %llu bytes is less than the rows' width of %llu",
-			(unsigned long long)pitch,
-			(unsigned long long)rect->width);
-	if (weir__mul_over(rect->rows - 1, pitch, &steps) ||
-	    weir__add_over(steps, rect->width, ret_bytes))
-		return weir__fail(
-			-EINVAL, "%llu rows of pitch %llu span over 2^64 bytes",
-			(unsigned long long)rect->rows,
-			(unsigned long long)pitch);
-	return 0;
-}
-
 /* Rows between a tensor and the caller's memory. The caller sets addresses. */
 static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 		       const struct weir_rect *rect, const void *host,
@@ -195,10 +171,10 @@ static int op_set_rows(struct weir__stream_op *op, const struct weir_tensor *t,
 {
 	struct weir__work *w = &op->work;
 	uint64_t bytes, host_bytes;
-	int r = rect_bytes(rect, rect->pitch, &bytes);
+	int r = weir__rect_bytes(rect, rect->pitch, &bytes);
 
 	if (r == 0)
-		r = rect_bytes(rect, rect->host_pitch, &host_bytes);
+		r = weir__rect_bytes(rect, rect->host_pitch, &host_bytes);
 	if (r == 0)
 		r = weir__stream_op_access(op, t, rect->off, bytes, to_tensor,
 					   ret_addr);
@@ -249,20 +225,10 @@ static int get_rows(struct weir_stream *s, const struct weir_tensor *src,
 	return weir__stream_op_end(op, r);
 }
 
-/* @n bytes at @off as one row. */
-static struct weir_rect flat_rect(size_t off, size_t n)
-{
-	struct weir_rect rect = {
-		.off = off, .width = n, .rows = 1, .pitch = n, .host_pitch = n
-	};
-
-	return rect;
-}
-
 int weir_stream_set(struct weir_stream *stream, const struct weir_tensor *dst,
 		    size_t off, const void *src, size_t n)
 {
-	struct weir_rect rect = flat_rect(off, n);
+	struct weir_rect rect = weir__flat_rect(off, n);
 
 	WEIR__ENTER();
 	return set_rows(stream, dst, &rect, src);
@@ -271,7 +237,7 @@ int weir_stream_set(struct weir_stream *stream, const struct weir_tensor *dst,
 int weir_stream_get(struct weir_stream *stream, const struct weir_tensor *src,
 		    size_t off, void *dst, size_t n)
 {
-	struct weir_rect rect = flat_rect(off, n);
+	struct weir_rect rect = weir__flat_rect(off, n);
 
 	WEIR__ENTER();
 	return get_rows(stream, src, &rect, dst);

@@ -448,7 +448,7 @@ static void find_mode(void)
 	snprintf(mode, sizeof(mode), "%.*s", (int)(end - name), name);
 }
 
-__attribute__((visibility("default"))) weir__module_entry_fn weir_module_entry;
+__attribute__((visibility("default"))) weir_backend_entry_fn weir_module_entry;
 
 const struct weir__backend *weir_module_entry(const struct weir__host *host,
 					      int *ret_err)

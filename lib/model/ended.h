@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tensors of a load that have arrived or failed, in that order: a queue
+ * from the threads that complete tensors to those in weir_load_next().
+ *
+ * Entry k is the (k + 1)th tensor that has ended. A thread that completes one
+ * reserves the next entry, then writes the number into it. Entries are taken in
+ * order, each once: whoever advances n_taken from k has taken entry k. Nobody
+ * takes a lock.
+ *
+ * Threads sleep on @waiting, a futex. Its lowest bits say what an entry has to
+ * wake, the others count wakes:
+ *
+ *	the taker	sets a bit of @waiting, then examines the next entry
+ *	the completer	writes the entry, then examines @waiting
+ *
+ * All four accesses are sequentially consistent, so at least one of the two
+ * sees what the other has written. The first completer that wakes clears
+ * ENDED_SLEEPER, so one system call wakes for all entries until a thread sleeps
+ * again. The count makes a thread that is about to sleep notice that.
+ */
+#ifndef WEIR__MODEL_ENDED_H
+#define WEIR__MODEL_ENDED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/wakefd.h"
+
+struct weir__ended {
+	size_t n;              /* tensors of the load */
+	_Atomic size_t *entry; /* n: number + 1; 0: not written yet */
+	/* Makes the descriptor, and sets and clears its readability. */
+	pthread_mutex_t lock;
+	struct weir__wakefd fd;
+	_Atomic bool has_fd; /* written under the lock */
+	bool readable;       /* guarded by the lock */
+	/* In lines of the cache of their own: */
+	char apart[64];
+	_Atomic size_t n_ended; /* entries reserved; completers write it */
+	char apart_too[64];
+	_Atomic size_t n_taken; /* the next entry to take; takers write it */
+	_Atomic uint32_t waiting;
+};
+
+/* @entry: @n zeros, which belong to the caller. */
+void weir__ended_init(struct weir__ended *e, _Atomic size_t *entry, size_t n);
+void weir__ended_fini(struct weir__ended *e);
+
+/*
+ * How many tensors have ended. The caller sees what their completers did
+ * before.
+ */
+static inline size_t weir__ended_count(struct weir__ended *e)
+{
+	return atomic_load(&e->n_ended);
+}
+
+/* Tensor @i has arrived or failed. At most once for each tensor; any thread. */
+void weir__ended_add(struct weir__ended *e, size_t i);
+/*
+ * Take the next entry. 1: it is *@ret_i; 0: all have been taken; -ETIMEDOUT.
+ * @timeout_ns as in weir_event_wait. Any thread; blocks.
+ */
+int weir__ended_take(struct weir__ended *e, int64_t timeout_ns, size_t *ret_i);
+
+/*
+ * The descriptor, made by the first call: readable while weir__ended_take would
+ * not block. -EMFILE, -ENFILE, -ENOMEM. Any thread.
+ */
+int weir__ended_fd(struct weir__ended *e);
+/* Close the descriptor. Nobody asks for it any more. */
+void weir__ended_close_fd(struct weir__ended *e);
+
+#endif
