@@ -114,7 +114,7 @@ struct weir_sink {
 	int (*chunk)(void *arg, size_t i, uint64_t off, const void *data,
 		     size_t n);
 	void *arg;
-	uint64_t buffer; /* most bytes read ahead of chunk; 0: 32 MiB. The least
+	uint64_t buffer; /* most bytes read ahead of chunk; 0: 64 MiB. The least
 			    is 128 KiB */
 	uint32_t way;    /* enum weir_way */
 	uint32_t reserved; /* 0 */

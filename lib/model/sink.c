@@ -11,7 +11,13 @@
 #include "core/util.h"
 #include "model/portion.h"
 
-#define BUFFER_BYTES (32ull << 20) /* of a sink that does not say */
+#define BUFFER_BYTES (64ull << 20) /* of a sink that does not say */
+/*
+ * Bytes from the page cache need no reading ahead: a few small windows of them
+ * stay in the CPU's cache.
+ */
+#define CACHED_WINDOW (1u << 20)
+#define MAX_CACHED 4u
 #define LEAST_WINDOW (64u << 10)
 #define MAX_PIECES 32u /* of a window */
 
@@ -23,6 +29,7 @@ struct piece {
 	const struct weir__run *run;
 	uint64_t off, len; /* in the file */
 	unsigned char *addr;
+	bool buffered;
 };
 
 struct window {
@@ -31,6 +38,7 @@ struct window {
 	struct weir__extent ext[MAX_PIECES];
 	struct piece piece[MAX_PIECES];
 	size_t n;
+	bool cached; /* has pieces that are buffered */
 	unsigned char *base;
 	bool started;            /* a job reads it */
 	_Atomic uint32_t done;   /* a futex */
@@ -44,7 +52,7 @@ struct weir__sink {
 	struct weir__mem mem; /* of all windows */
 	bool has_mem;
 	uint64_t window_bytes;
-	struct window *window;
+	struct window *window, **queue, **free; /* n_windows each */
 	uint64_t n_windows;
 	uint32_t depth; /* of jobs */
 	_Atomic bool cancelled;
@@ -102,7 +110,8 @@ static int sink_make(struct weir__sink *s, size_t number)
 	s->runs = &l->weights->layout.sink[number];
 	choose_windows(s);
 	s->window = weir__calloc(s->n_windows, sizeof(*s->window));
-	if (!s->window)
+	s->queue = weir__calloc(s->n_windows, 2 * sizeof(*s->queue));
+	if (!s->window || !s->queue)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a sink with %llu windows",
 				  l->model->path,
@@ -112,6 +121,7 @@ static int sink_make(struct weir__sink *s, size_t number)
 	if (r < 0)
 		return r;
 	s->has_mem = true;
+	s->free = s->queue + s->n_windows;
 	for (uint64_t i = 0; i < s->n_windows; i++) {
 		s->window[i].sink = s;
 		s->window[i].base = s->mem.base + i * s->window_bytes;
@@ -182,27 +192,50 @@ static void window_read(struct weir__job *job)
 	weir__futex_wake(&w->done, 1);
 }
 
+/*
+ * The next piece, for byte @used of the window. False: it has no room. A run
+ * that goes on after the piece is cut where a chunk or the window ends.
+ */
+static bool piece_cut(struct weir__sink *s, const struct window *w,
+		      uint64_t used, struct piece *ret)
+{
+	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng);
+	const struct weir__run *run = &s->runs->run[s->run];
+	uint64_t off = run->off + s->at, len = run->len - s->at;
+	uint64_t at = used + off % WEIR__PAGE, room = s->window_bytes;
+
+	if (len > chunk - off % chunk)
+		len = chunk - off % chunk;
+	ret->buffered = weir__goes_buffered(s->load->model->file[run->shard],
+					    run->way, off, len);
+	if (ret->buffered && room > CACHED_WINDOW)
+		room = CACHED_WINDOW;
+	if (at >= room)
+		return false;
+	ret->run = run;
+	ret->off = off;
+	ret->len = len < room - at ? len : room - at;
+	ret->addr = w->base + at;
+	return true;
+}
+
 /* Cut off the next pieces. False: there are none left. */
 static bool window_cut(struct weir__sink *s, struct window *w)
 {
-	uint64_t chunk = weir__engine_chunk_bytes(s->load->eng), used = 0;
+	uint64_t used = 0;
 	bool whole = true;
 
+	w->cached = false;
 	for (w->n = 0; s->run < s->runs->n_runs && whole; w->n++) {
-		const struct weir__run *run = &s->runs->run[s->run];
-		uint64_t off = run->off + s->at, len = run->len - s->at;
-		uint64_t at = used + off % WEIR__PAGE;
+		struct piece *p = &w->piece[w->n];
 
-		if (w->n == MAX_PIECES || at >= s->window_bytes)
+		if (w->n == MAX_PIECES || !piece_cut(s, w, used, p))
 			break;
-		if (len > chunk - off % chunk)
-			len = chunk - off % chunk;
-		if (len > s->window_bytes - at)
-			len = s->window_bytes - at;
-		w->piece[w->n] = (struct piece){ run, off, len, w->base + at };
-		used = weir__up(at + len, WEIR__PAGE);
-		s->at += len;
-		whole = s->at == run->len;
+		w->cached |= p->buffered;
+		used = (uint64_t)(p->addr - w->base) + p->len;
+		used = weir__up(used, WEIR__PAGE);
+		s->at += p->len;
+		whole = s->at == p->run->len;
 		s->run += whole;
 		if (whole)
 			s->at = 0;
@@ -218,15 +251,13 @@ static int window_start(struct weir__sink *s, struct window *w)
 
 	for (size_t i = 0; i < w->n; i++) {
 		const struct piece *p = &w->piece[i];
-		struct weir_file *file = l->model->file[p->run->shard];
 
 		w->ext[i] = (struct weir__extent){
-			.file = file,
+			.file = l->model->file[p->run->shard],
 			.off = p->off,
 			.len = p->len,
 			.addr = p->addr,
-			.buffered = weir__goes_buffered(file, p->run->way,
-							p->off, p->len),
+			.buffered = p->buffered,
 		};
 	}
 	memset(&w->job, 0, sizeof(w->job));
@@ -332,17 +363,31 @@ static void sink_empty(struct weir__sink *s, struct window *w)
 		sink_count(s, w);
 }
 
+/*
+ * The window that was emptied last is filled first: it is still in the CPU's
+ * cache.
+ */
 static void sink_run(struct weir__sink *s)
 {
-	uint64_t filled = 0, emptied = 0;
+	uint64_t filled = 0, emptied = 0, n = s->n_windows, n_free = n;
+	unsigned cached = 0;
+	struct window *w;
 
+	for (uint64_t i = 0; i < n; i++)
+		s->free[i] = &s->window[n - 1 - i];
 	for (;;) {
-		while (filled - emptied < s->n_windows &&
-		       sink_fill(s, &s->window[filled % s->n_windows]))
-			filled++;
+		while (n_free && cached < MAX_CACHED &&
+		       sink_fill(s, s->free[n_free - 1])) {
+			w = s->free[--n_free];
+			cached += w->cached;
+			s->queue[filled++ % n] = w;
+		}
 		if (filled == emptied)
 			break;
-		sink_empty(s, &s->window[emptied++ % s->n_windows]);
+		w = s->queue[emptied++ % n];
+		sink_empty(s, w);
+		cached -= w->cached;
+		s->free[n_free++] = w;
 	}
 	weir__load_part_done(s->load);
 }
@@ -407,7 +452,9 @@ static void sink_free_windows(struct weir__sink *s)
 		weir__arena_give(s->load->weir, &s->mem);
 	s->has_mem = false;
 	weir__free(s->window);
+	weir__free(s->queue);
 	s->window = NULL;
+	s->queue = NULL;
 }
 
 bool weir__sinks_end(struct weir_load *l)
