@@ -29,6 +29,10 @@ static const struct row {
 	{ "stream", row_stream },
 	{ "alone", row_alone },
 	{ "steady", row_steady },
+	{ "targets", row_targets },
+	{ "slice", row_slice },
+	{ "convert", row_convert },
+	{ "plan", row_plan },
 	/* With --device only: */
 	{ "device-bus", row_device_bus },
 	{ "device-slow", row_device_slow },
