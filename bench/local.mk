@@ -22,9 +22,12 @@ EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
 EXTRA_PROGRAMS += %D%/open
 %C%_open_SOURCES = %D%/open.c %D%/raw.c %D%/raw.h
 %C%_open_LDADD = lib/libweir-core.la
-bench: %D%/open
+EXTRA_PROGRAMS += %D%/gguf
+%C%_gguf_SOURCES = %D%/gguf.c %D%/raw.c %D%/raw.h
+%C%_gguf_LDADD = lib/libweir-core.la
+bench: %D%/open %D%/gguf
 EXTRA_DIST += %D%/header.py %D%/instructions.txt
-CLEANFILES += %D%/open
+CLEANFILES += %D%/open %D%/gguf
 
 # Conversions of elements, against memcpy.
 EXTRA_PROGRAMS += %D%/convert

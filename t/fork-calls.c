@@ -229,6 +229,8 @@ static void loads(void)
 
 	fails(weir_plan_new, model, &p);
 	fails(weir_plan_put, plan_of_all, NULL, buft, NULL);
+	fails(weir_plan_put_tensors, plan_of_all, NULL, 0);
+	fails(weir_plan_set_align, plan_of_all, 64);
 	fails(weir_plan_estimate, plan_of_all, &estimate, 1);
 	fails(weir_load_start, plan_of_all, NULL, &l);
 	fails(weir_load_weights, load, &w);

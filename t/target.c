@@ -278,6 +278,50 @@ static void slices_of_a_tensor_are_targets(void)
 		weir_buf_free(buf[i]);
 }
 
+/* One chunk at a time, so tensors arrive in the order of reading. */
+static void greater_priorities_are_read_first(void)
+{
+	static const int32_t priority[] = { 0, -5, 7, 7, 3 };
+	static const size_t order[] = { 2, 3, 4, 0, 1 };
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_buf *buf = buffer(5 << 20);
+	struct weir_tensor dst[5];
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_load *l;
+	size_t i, wrong = 0;
+
+	n_tensors = 0;
+	while (n_tensors < 5)
+		add_tensor("U8", 1, 600000);
+	m = model();
+	p = new_plan(m);
+	for (i = 0; i < 5; i++) {
+		struct weir_target t = target(i, &dst[i]);
+
+		dst[i] = place(m, i, buf, i << 20);
+		t.priority = priority[i];
+		t.way = WEIR_WAY_DIRECT;
+		if (weir_plan_put_tensors(p, &t, 1) < 0)
+			bail("%s", weir_error());
+	}
+	o.depth = 1;
+	if (weir_load_start(p, &o, &l) < 0)
+		bail("%s", weir_error());
+	for (size_t k = 0; k < 5; k++) {
+		if (weir_load_next(l, -1, &i) != 1)
+			bail("%s", weir_error());
+		wrong += i != order[k];
+	}
+	is_int(wrong, 0,
+	       "tensors are read by priority, and equal ones in the order of the file");
+	weir_load_wait(l, -1);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
 static void wrong_targets_are_refused(void)
 {
 	const int64_t shape[] = { 10, 10 }, fewer[] = { 9, 10 };
@@ -343,6 +387,7 @@ int main(void)
 	other_puts_leave_targets_out();
 	columns_of_a_fused_tensor_are_targets();
 	slices_of_a_tensor_are_targets();
+	greater_priorities_are_read_first();
 	wrong_targets_are_refused();
 	return plans_end();
 }

@@ -101,6 +101,46 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
 
+/*
+ * A function that receives the bytes of tensors as they are read, for memory
+ * that only the program can write: repacked layouts, or memory of others.
+ */
+struct weir_sink {
+	size_t size;
+	/*
+	 * Bytes [off, off + n) of tensor @i of the weights, in @data until the
+	 * call returns. A negative errno fails the tensor.
+	 */
+	int (*chunk)(void *arg, size_t i, uint64_t off, const void *data,
+		     size_t n);
+	void *arg;
+	uint64_t buffer; /* most bytes read ahead of chunk; 0: 32 MiB. The least
+			    is 128 KiB */
+	uint32_t way;    /* enum weir_way */
+	uint32_t reserved; /* 0 */
+};
+WEIR__DECLARE_OPTS_INIT(weir_sink)
+#define WEIR_SINK_INIT WEIR__OPTS_INIT(weir_sink)
+/*
+ * Choose tensors as weir_plan_put() does, which get no memory: a load passes
+ * their bytes to @sink, of which the plan keeps a copy. In the weights their
+ * buf is NULL. A tensor has arrived when chunk has returned for its last bytes.
+ *
+ * Each load calls chunk on a thread of its own for each sink, one call at a
+ * time, in the order of the files, for every byte once; perhaps before
+ * weir_load_start() returns, and not after weir_load_wait() has. It may take
+ * any time: reads wait when the buffer is full, and nothing else waits. It may
+ * call weir, but not weir_close(), and may not wait for the load. When a tensor
+ * has failed, or after weir_load_cancel(), no more of its bytes are passed on.
+ * That a file has changed is found at the end of the load, when chunk has seen
+ * the bytes. Calls with an equal sink are one sink, with one thread.
+ *
+ * Returns how many tensors it chose. -ENOENT as weir_plan_put(). -EINVAL: no
+ * chunk; an unknown way, or WEIR_WAY_MAP. -ENOMEM.
+ */
+WEIR_API int weir_plan_sink(struct weir_plan *plan, const char *glob,
+			    const struct weir_sink *sink) WEIR_NONNULL(1, 3);
+
 /* A tensor of the model, or a slice of it, and the memory to load it into. */
 struct weir_target {
 	size_t size;   /* set by the caller in targets[0], for all entries */

@@ -178,29 +178,50 @@ static bool candidates(const struct weir_model *m, const char *glob,
 	return true;
 }
 
+static bool same_sink(const struct weir_sink *a, const struct weir_sink *b)
+{
+	return a->chunk == b->chunk && a->arg == b->arg &&
+	       a->buffer == b->buffer;
+}
+
 static bool same_put(const struct weir__put *a, const struct weir__put *b)
 {
 	return !a->buf && !b->buf && a->buft == b->buft &&
-	       a->align == b->align && a->way == b->way &&
-	       a->dtype == b->dtype && a->priority == b->priority &&
-	       a->sliced == b->sliced && !a->capacity == !b->capacity &&
+	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
+	       a->way == b->way && a->dtype == b->dtype &&
+	       a->priority == b->priority && a->sliced == b->sliced &&
+	       (a->sink.chunk || !a->capacity == !b->capacity) &&
 	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
 }
 
 /*
  * Calls in a row for new memory that differ in nothing but the tensors make one
- * put, with one buffer: a program may make a call for each tensor.
+ * put, with one buffer: a program may make a call for each tensor. Calls with
+ * an equal sink always do, so that it is called by one thread. Returns the
+ * number of the put.
  */
+static int find_put(const struct weir_plan *plan, const struct weir__put *put)
+{
+	for (unsigned i = plan->n_puts; i--;) {
+		if (same_put(&plan->put[i], put))
+			return (int)i;
+		if (!put->sink.chunk)
+			break;
+	}
+	return -1;
+}
+
 static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 {
 	struct weir__put *put;
+	int same = find_put(plan, new_put);
 
-	put = plan->n_puts ? &plan->put[plan->n_puts - 1] : NULL;
-	if (put && same_put(put, new_put)) {
+	if (same >= 0) {
+		put = &plan->put[same];
 		if (weir__add_over(put->capacity, new_put->capacity,
 				   &put->capacity))
 			put->capacity = UINT64_MAX;
-		return 0;
+		return same;
 	}
 	if (plan->n_puts == UINT32_MAX / 2)
 		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
@@ -215,7 +236,7 @@ static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 	*put = *new_put;
 	if (put->buf)
 		weir_buf_ref(put->buf);
-	return 0;
+	return (int)plan->n_puts - 1;
 }
 
 static struct weir__put put_of(const struct weir_plan *plan,
@@ -307,7 +328,7 @@ int weir__plan_tensor(const struct weir_plan *plan,
 		return r;
 	t->name = weir__record_name(m, s->record);
 	t->buf = buf;
-	t->offset = s->at;
+	t->offset = buf ? s->at : 0;
 	return 0;
 }
 
@@ -317,6 +338,7 @@ struct choice {
 	const char *pattern; /* NULL: all of them */
 	size_t first, end;
 	struct weir__put put;
+	unsigned number; /* of put */
 };
 
 static bool choice_has(const struct choice *c, size_t i)
@@ -344,8 +366,8 @@ static void choose(struct choice *c, size_t i)
 {
 	struct weir_plan *plan = c->plan;
 
-	plan->choice[i] = plan->n_puts;
-	plan->put[plan->n_puts - 1].tensors++;
+	plan->choice[i] = c->number + 1;
+	plan->put[c->number].tensors++;
 	plan->n++;
 	if (i < plan->first)
 		plan->first = i;
@@ -403,17 +425,47 @@ static int choose_layers(struct choice *c, uint64_t capacity)
 	return r;
 }
 
+/* Choose what matches @glob for c->put. Returns how many tensors. */
+static int choose_matching(struct choice *c, const char *glob,
+			   uint64_t capacity)
+{
+	struct weir_model *m = c->plan->model;
+	size_t seen, before = c->plan->n;
+	int r;
+
+	c->pattern = candidates(m, glob, &c->first, &c->end) ? NULL : glob;
+	for (seen = c->first; seen < c->end && !matches(c->pattern, m, seen);)
+		seen++;
+	if (seen == c->end && (glob || m->n_recs))
+		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
+				  m->path, glob ? glob : "*");
+	c->first = seen;
+	r = choice_check(c);
+	if (r >= 0)
+		r = add_put(c->plan, &c->put);
+	if (r < 0)
+		return r;
+	c->number = (unsigned)r;
+	if (capacity)
+		r = choose_layers(c, capacity);
+	for (size_t i = c->first; i < c->end && !capacity; i++)
+		if (choice_has(c, i))
+			choose(c, i);
+	if (r < 0)
+		return r;
+	return c->plan->n - before > INT32_MAX ? INT32_MAX
+					       : (int)(c->plan->n - before);
+}
+
 int weir_plan_put(struct weir_plan *plan, const char *glob,
 		  struct weir_buft *buft, const struct weir_put_opts *opts)
 {
-	struct weir_model *m = plan->model;
 	struct choice c = { .plan = plan };
 	struct weir_put_opts o;
-	size_t seen, before = plan->n;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(m->weir);
+	r = weir__root_enter(plan->model->weir);
 	if (!r)
 		r = weir__opts_in(&o, sizeof(o), opts);
 	if (!r)
@@ -421,23 +473,37 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 	if (r < 0)
 		return r;
 	c.put = put_of(plan, buft, &o);
-	c.pattern = candidates(m, glob, &c.first, &c.end) ? NULL : glob;
-	for (seen = c.first; seen < c.end && !matches(c.pattern, m, seen);)
-		seen++;
-	if (seen == c.end && (glob || m->n_recs))
-		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
-				  m->path, glob ? glob : "*");
-	c.first = seen;
-	r = choice_check(&c);
-	if (r >= 0)
-		r = add_put(plan, &c.put);
-	if (r >= 0 && o.capacity)
-		r = choose_layers(&c, o.capacity);
-	for (size_t i = c.first; i < c.end && r >= 0 && !o.capacity; i++)
-		if (choice_has(&c, i))
-			choose(&c, i);
+	return choose_matching(&c, glob, o.capacity);
+}
+
+static int check_sink(const struct weir_sink *sink)
+{
+	int r = weir__plan_check_way(sink->way);
+
+	if (!r && sink->way == WEIR_WAY_MAP)
+		r = weir__fail(-EINVAL, "WEIR_WAY_MAP: a sink has no memory");
+	if (!r && !sink->chunk)
+		r = weir__fail(-EINVAL, "a sink without a function");
+	if (!r && sink->reserved)
+		r = weir__fail(-EINVAL, "reserved is %u, not 0",
+			       sink->reserved);
+	return r;
+}
+
+int weir_plan_sink(struct weir_plan *plan, const char *glob,
+		   const struct weir_sink *sink)
+{
+	struct choice c = { .plan = plan };
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(plan->model->weir);
+	if (!r)
+		r = weir__opts_in(&c.put.sink, sizeof(c.put.sink), sink);
+	if (!r)
+		r = check_sink(&c.put.sink);
 	if (r < 0)
 		return r;
-	return plan->n - before > INT32_MAX ? INT32_MAX
-					    : (int)(plan->n - before);
+	c.put.way = c.put.sink.way;
+	return choose_matching(&c, glob, 0);
 }
