@@ -26,7 +26,7 @@ EXTRA_PROGRAMS += %D%/gguf
 %C%_gguf_SOURCES = %D%/gguf.c %D%/raw.c %D%/raw.h
 %C%_gguf_LDADD = lib/libweir-core.la
 bench: %D%/open %D%/gguf
-EXTRA_DIST += %D%/header.py %D%/instructions.txt
+EXTRA_DIST += %D%/header.py %D%/open_gguf.py %D%/instructions.txt
 CLEANFILES += %D%/open %D%/gguf
 
 # Conversions of elements, against memcpy.

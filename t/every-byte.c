@@ -253,8 +253,8 @@ static void of_an_index(void)
 		"{\"weight_map\":{\"a\":\"s1\",\"b\":\"s2\"}}";
 	static const char first[] =
 		"\70\0\0\0\0\0\0\0{" ENTRY("a", "U8", "[2]", "[0,2]") "}   xy";
-	static const char second[] = "\70\0\0\0\0\0\0\0{" ENTRY(
-		"b", "U8", "[3]", "[0,3]") "}   xyz";
+	static const char second[] =
+		"\70\0\0\0\0\0\0\0{" ENTRY("b", "U8", "[3]", "[0,3]") "}   xyz";
 	static struct set s = { .name = "an index of shards",
 				.open = "m.index.json" };
 

@@ -92,6 +92,7 @@ T_C_TESTS = \
 	%D%/sink.t %D%/sink-faults.t \
 	%D%/refused.t \
 	%D%/place.t \
+	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
 	%D%/ring-dies.t \
@@ -207,6 +208,7 @@ T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
 	%D%/fuzz/mutate_gguf.c $(T_SECOND)
 T_SECOND = %D%/second.h %D%/second.c %D%/second_gguf.c %D%/second_st.c \
 	%D%/second_values.c
+%C%_data_begins_t_SOURCES = %D%/data-begins.c $(T_FILES)
 T_LIMIT = %D%/limit.c %D%/limit.h
 %C%_every_byte_t_SOURCES = %D%/every-byte.c $(T_FILES) $(T_LIMIT) $(T_SECOND)
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)

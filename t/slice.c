@@ -93,6 +93,25 @@ static void slices_of_long_rows(void)
 	weir_model_close(m);
 }
 
+/* Each of these rows is read in several chunks. */
+static void long_rows_are_counted_once(void)
+{
+	static const uint32_t ways[] = { WEIR_WAY_BUFFERED, WEIR_WAY_DIRECT };
+	struct weir_slice s = cut_of(1, 100001, 18000000);
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("U8", 1, 2 * 20000000, "2,20000000");
+	m = model();
+	for (size_t i = 0; i < 2; i++) {
+		is_int(slice_wrong(m, &s, ways[i]), 0,
+		       "slices of rows longer than chunks have their bytes");
+		is_int(report.bytes, 2 * 18000000,
+		       "bytes of rows longer than chunks are counted once");
+	}
+	weir_model_close(m);
+}
+
 static void only_the_slice_is_read(void)
 {
 	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
@@ -237,6 +256,10 @@ static void wrong_slices_are_refused(void)
 	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
 	       "'t1' cannot be converted from F32 to I8",
 	       "a conversion that does not exist is refused");
+	o.dtype = 12345;
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
+	       "12345 is not a dtype",
+	       "a conversion to a dtype that does not exist is refused");
 	weir_plan_free(p);
 	weir_model_close(m);
 }
@@ -372,6 +395,7 @@ int main(void)
 	plans_begin(0);
 	each_slice_has_its_bytes();
 	slices_of_long_rows();
+	long_rows_are_counted_once();
 	only_the_slice_is_read();
 	mapped_slices_are_views();
 	tensors_are_converted(NULL);

@@ -322,6 +322,27 @@ static void greater_priorities_are_read_first(void)
 	weir_buf_free(buf);
 }
 
+/* Each row would be stored three times, and the next one over it. */
+static void rows_in_one_place_are_refused(void)
+{
+	struct weir_buf *buf = buffer(4096);
+	struct weir_tensor t;
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("F32", 4, 24, "2,3,4");
+	m = model();
+	p = new_plan(m);
+	t = place(m, 0, buf, 0);
+	t.stride[1] = 0;
+	is_err(put_one(p, 0, &t, NULL), -EINVAL, "equal distances",
+	       "a view with a stride of 0 is refused");
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
 static void wrong_targets_are_refused(void)
 {
 	const int64_t shape[] = { 10, 10 }, fewer[] = { 9, 10 };
@@ -359,7 +380,13 @@ static void wrong_targets_are_refused(void)
 	       "a rank of ranks that do not divide the dimension is refused");
 	is_err(put_one(p, 0, &t, &no_dim), -EINVAL, "no slice of dimension 2",
 	       "a slice of a dimension that the tensor lacks is refused");
+	u = t;
+	u.dtype = 12345;
+	is_err(put_one(p, 0, &u, NULL), -EINVAL, "12345 is not a dtype",
+	       "a target of a dtype that does not exist is refused");
 	many[0] = target(0, &t);
+	is_err(weir_plan_put_tensors(p, many, SIZE_MAX), -EINVAL, "at most",
+	       "2^64 - 1 targets are refused");
 	many[1] = target(7, &t);
 	is_err(weir_plan_put_tensors(p, many, 2), -EINVAL, "tensor 7 of 1",
 	       "a call with one wrong target is refused");
@@ -388,6 +415,7 @@ int main(void)
 	columns_of_a_fused_tensor_are_targets();
 	slices_of_a_tensor_are_targets();
 	greater_priorities_are_read_first();
+	rows_in_one_place_are_refused();
 	wrong_targets_are_refused();
 	return plans_end();
 }

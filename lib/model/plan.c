@@ -190,7 +190,7 @@ static bool same_put(const struct weir__put *a, const struct weir__put *b)
 	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
 	       a->way == b->way && a->dtype == b->dtype &&
 	       a->priority == b->priority && a->sliced == b->sliced &&
-	       (a->sink.chunk || !a->capacity == !b->capacity) &&
+	       !a->capacity == !b->capacity &&
 	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
 }
 

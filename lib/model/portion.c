@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/portion.h"
 
-/* Rows of a range that begins at a row and has @bytes of the file. */
-static uint64_t rows_in(const struct weir__cut *cut, uint64_t bytes)
+/* Bytes of data, without gaps, in the first @bytes of a run with rows. */
+static uint64_t data_in(const struct weir__cut *cut, uint64_t bytes)
 {
-	return (bytes + cut->file_pitch - 1) / cut->file_pitch;
+	uint64_t part = bytes % cut->file_pitch;
+
+	return bytes / cut->file_pitch * cut->width +
+	       (part < cut->width ? part : cut->width);
 }
 
 /* The first tensor of the run that ends after @off of the file. */
@@ -47,10 +50,11 @@ bool weir__portion_next(struct weir__portion *p)
 	p->spot = p->layout->order[p->at++];
 	s = &p->layout->spot[p->spot];
 	if (cut->rows > 1) {
-		/* The tensor has the run; chunks begin and end at rows. */
+		/* The tensor has the run. */
 		p->a = p->from;
 		p->b = p->to;
-		p->take = rows_in(cut, p->to - p->from) * cut->width;
+		p->take = data_in(cut, p->to - p->run->off) -
+			  data_in(cut, p->from - p->run->off);
 		return true;
 	}
 	if (s->off >= p->to)
