@@ -193,6 +193,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	const int64_t shape[] = { 64, 96 };
 	struct weir_buf *buf = buffer(64 * 96 * 4 + 512);
 	struct weir_tensor fused, part[3];
+	uint8_t digest[32];
 	struct weir_weights *w;
 	struct weir_plan *p;
 	struct weir_model *m;
@@ -216,6 +217,8 @@ static void columns_of_a_fused_tensor_are_targets(void)
 	for (size_t i = 0; i < 3 && w; i++)
 		wrong += cut_wrong(&part[i], m, i, 0, 0);
 	ok(w && !wrong, "columns of one tensor are filled from three tensors");
+	is_int(w ? weir_weights_digest(w, 1, WEIR_DIGEST_XXH3, digest) : 0, 16,
+	       "a target that is a view has a digest");
 	weir_weights_free(w);
 	weir_plan_free(p);
 	weir_model_close(m);

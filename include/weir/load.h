@@ -202,7 +202,8 @@ enum weir_digest {
 	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
 };
 /*
- * Compute the digest of tensor @i from the bytes in memory. Blocks until the
+ * Compute the digest of tensor @i from the bytes in memory, those of its
+ * elements in their order; gaps of a view do not count. Blocks until the
  * tensor has arrived, then while it computes. Returns the size of the digest in
  * bytes. -EINVAL: @i is past the end, or @kind is not an enum weir_digest.
  * -ENOMEM: no memory to copy device memory through. If the tensor failed to
