@@ -259,12 +259,16 @@ static size_t tensor_of(struct weir_weights *w, size_t record)
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 					    const char *name)
 {
-	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
 	/* Not const for us: the lock, and what it guards. */
-	size_t i = rec == WEIR__NONE
-			   ? WEIR__NONE
-			   : tensor_of((void *)(uintptr_t)weights, rec);
+	struct weir_weights *w = (void *)(uintptr_t)weights;
+	size_t i;
 
+	/* After a fork the lock may be held for ever. */
+	if (!weir__root_is_ours(w->model->weir))
+		return NULL;
+	i = weir__model_lookup(w->model, name, strlen(name));
+	if (i != WEIR__NONE)
+		i = tensor_of(w, i);
 	return i == WEIR__NONE ? NULL : weir_weights_get(weights, i);
 }
 
