@@ -94,6 +94,8 @@ void row_cold_fresh(unsigned pairs);
 void row_resident_one(unsigned pairs);
 void row_resident_two(unsigned pairs);
 void row_resident_fresh(unsigned pairs);
+void row_sink_cold(unsigned pairs);
+void row_sink_resident(unsigned pairs);
 void row_map(unsigned pairs);
 void row_many(unsigned pairs);
 void row_open(unsigned pairs);

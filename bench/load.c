@@ -21,6 +21,8 @@ static const struct row {
 	{ "resident-1", row_resident_one },
 	{ "resident-2", row_resident_two },
 	{ "resident-fresh", row_resident_fresh },
+	{ "sink-cold", row_sink_cold },
+	{ "sink-resident", row_sink_resident },
 	{ "map", row_map },
 	{ "many", row_many },
 	{ "open", row_open },

@@ -72,6 +72,7 @@ char *__wrap_weir__strdup(const char *s)
 static struct weir *root;
 static struct weir_buft *huge;
 static struct weir_buf *given;
+static bool in_parts; /* the plan has slices, conversions and targets */
 
 /* The objects of one pass from opening a model to a digest. */
 struct pass {
@@ -81,11 +82,54 @@ struct pass {
 	struct weir_weights *weights;
 };
 
+/* Columns of c, converted, to columns of a wider tensor; and all of a. */
+static int pass_targets(struct pass *l)
+{
+	const int64_t fused[] = { 50, 40 }, flat = 100;
+	const struct weir_slice columns = { .dim = 1, .start = 30, .n = 20 };
+	struct weir_target t[2] = { { .size = sizeof(t[0]), .way = 3 } };
+	struct weir_tensor whole, part, a;
+	int r = weir_tensor_init(&whole, WEIR_DTYPE_BF16, 2, fused);
+
+	if (r >= 0)
+		r = weir_tensor_place(&whole, given, 2000);
+	if (r >= 0)
+		r = weir_tensor_view(&whole, 1, 10, 20, &part);
+	if (r >= 0)
+		r = weir_tensor_init(&a, WEIR_DTYPE_U8, 1, &flat);
+	if (r >= 0)
+		r = weir_tensor_place(&a, given, 7000);
+	t[0].tensor = 2;
+	t[0].dst = &part;
+	t[0].slice = &columns;
+	t[1].dst = &a;
+	return r < 0 ? r : weir_plan_put_tensors(l->plan, t, 2);
+}
+
+static int pass_parts(struct pass *l)
+{
+	const struct weir_slice half = { .ranks = 2, .rank = 1 };
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	int r;
+
+	put.slice = &half;
+	put.dtype = WEIR_DTYPE_F16;
+	put.capacity = 50;
+	put.way = WEIR_WAY_BUFFERED;
+	r = weir_plan_put(l->plan, "[ab]", huge, &put);
+	put.capacity = 0;
+	if (r >= 0)
+		r = weir_plan_put(l->plan, "c", huge, &put);
+	return r < 0 ? r : pass_targets(l);
+}
+
 static int pass_plan(struct pass *l)
 {
 	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
 	int r = weir_plan_new(l->model, &l->plan);
 
+	if (r >= 0 && in_parts)
+		return pass_parts(l);
 	put.buf = given;
 	if (r >= 0)
 		r = weir_plan_put(l->plan, "a", huge, &put);
@@ -111,7 +155,9 @@ static int pass_run(struct pass *l, const char *path)
 	if (r >= 0)
 		r = weir_load_weights(l->load, &l->weights);
 	if (r >= 0)
-		r = weir_weights_digest(l->weights, 0, WEIR_DIGEST_SHA256,
+		(void)weir_weights_find(l->weights, "b");
+	for (size_t i = 0; r >= 0 && i < weir_weights_count(l->weights); i++)
+		r = weir_weights_digest(l->weights, i, WEIR_DIGEST_SHA256,
 					digest);
 	return r;
 }
@@ -175,13 +221,13 @@ int main(void)
 	struct weir_io_info io = { .size = sizeof(io) };
 	struct weir_dev *cpu;
 
-	plan(2 * 4);
+	plan(3 * 4);
 	files_begin();
 	files_st(
 		"m.safetensors",
 		"{" ENTRY("a", "U8", "[100]", "[0,100]") "," ENTRY(
 			"b", "U8", "[50]",
-			"[100,150]") "," ENTRY("c", "F32", "[5000]",
+			"[100,150]") "," ENTRY("c", "F32", "[50,100]",
 					       "[150,20150]") ","
 							      "\"__metadata__\":{\"k\":\"v\"}}",
 		20150);
@@ -196,6 +242,8 @@ int main(void)
 		bail("%s", weir_error());
 	each("m.safetensors", "a file");
 	each("m.index.json", "an index");
+	in_parts = true;
+	each("m.safetensors", "parts of tensors");
 	weir_buf_free(given);
 	weir_close(root);
 	return done_testing();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The places of tensors: puts that share buffers of the caller, and alignments. In host memory, or that of the device WEIR_T_DEVICE.
+ * The places of tensors: puts that share buffers of the caller, and alignments.
+ * In host memory, or that of the device WEIR_T_DEVICE.
  */
 #include "model/plan.h"
 #include "plans.h"

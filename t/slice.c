@@ -93,6 +93,25 @@ static void slices_of_long_rows(void)
 	weir_model_close(m);
 }
 
+/* Each of these rows is read in several chunks. */
+static void long_rows_are_counted_once(void)
+{
+	static const uint32_t ways[] = { WEIR_WAY_BUFFERED, WEIR_WAY_DIRECT };
+	struct weir_slice s = cut_of(1, 100001, 18000000);
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("U8", 1, 2 * 20000000, "2,20000000");
+	m = model();
+	for (size_t i = 0; i < 2; i++) {
+		is_int(slice_wrong(m, &s, ways[i]), 0,
+		       "slices of rows longer than chunks have their bytes");
+		is_int(report.bytes, 2 * 18000000,
+		       "bytes of rows longer than chunks are counted once");
+	}
+	weir_model_close(m);
+}
+
 static void only_the_slice_is_read(void)
 {
 	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
@@ -116,8 +135,22 @@ static void only_the_slice_is_read(void)
 	weir_model_close(m);
 }
 
+/* Its bytes are apart in the mapping, and together in other memory. */
+static bool same_digest(struct weir_weights *a, struct weir_weights *b)
+{
+	uint8_t x[32], y[32];
+
+	if (weir_weights_digest(a, 0, WEIR_DIGEST_SHA256, x) < 0 ||
+	    weir_weights_digest(b, 0, WEIR_DIGEST_SHA256, y) < 0) {
+		diag("%s", weir_error());
+		return false;
+	}
+	return !memcmp(x, y, sizeof(x));
+}
+
 static void mapped_slices_are_views(void)
 {
+	struct weir_weights *other;
 	struct weir_buft *mapped = memory_of("CPU", WEIR_MEM_MAPPED);
 	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
 	struct weir_slice s = cut_of(1, 5, 11);
@@ -135,6 +168,11 @@ static void mapped_slices_are_views(void)
 	is_int(t->stride[0], 30 * 64 * 2,
 	       "a mapped slice has the strides of the whole tensor");
 	is_int(cut_wrong(t, m, 2, 1, 5), 0, "a mapped slice has its bytes");
+	o.way = WEIR_WAY_AUTO;
+	other = load_with(m, "t2", kind, &o);
+	ok(same_digest(w, other),
+	   "the digest of a mapped slice is that of the same slice in other memory");
+	weir_weights_free(other);
 	weir_weights_free(w);
 	weir_model_close(m);
 }
@@ -237,6 +275,10 @@ static void wrong_slices_are_refused(void)
 	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
 	       "'t1' cannot be converted from F32 to I8",
 	       "a conversion that does not exist is refused");
+	o.dtype = 12345;
+	is_err(weir_plan_put(p, "t1", kind, &o), -EINVAL,
+	       "12345 is not a dtype",
+	       "a conversion to a dtype that does not exist is refused");
 	weir_plan_free(p);
 	weir_model_close(m);
 }
@@ -289,6 +331,47 @@ static void a_capacity_takes_whole_layers(void)
 	weir_model_close(m);
 }
 
+/* The bytes that a plan allocates of kind PLAIN. */
+static uint64_t needed(struct weir_plan *p)
+{
+	struct weir_estimate e[2] = { { .size = sizeof(e[0]) } };
+
+	if (weir_plan_estimate(p, e, 2) < 0)
+		bail("%s", weir_error());
+	return e[0].bytes;
+}
+
+/* Tensors of several alignments, of which every other one is chosen. */
+static void a_capacity_bounds_the_memory(void)
+{
+	static const char *const dtypes[] = { "F32", "U8", "BF16", "F64" };
+	static const size_t sizes[] = { 4, 1, 2, 8 };
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	size_t over = 0, taken = 0;
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	for (int i = 0; i < 64; i++) {
+		add_tensor(dtypes[i % 4], sizes[i % 4], 100 + some(900));
+		sprintf(names[i], "%c.%d", i % 3 ? 'a' : 'b', i);
+	}
+	m = model();
+	for (uint64_t capacity = 1; capacity < 40000; capacity += 777) {
+		p = new_plan(m);
+		o.capacity = capacity;
+		o.align = capacity & 2 ? 256 : 0;
+		taken += (size_t)weir_plan_put(
+			p, "a.*", memory_of("CPU", WEIR_MEM_PLAIN), &o);
+		over += needed(p) > capacity;
+		over += !loads(p);
+		weir_plan_free(p);
+	}
+	ok(taken > 200, "capacities take tensors of several alignments");
+	is_int(over, 0, "what a capacity takes needs no more memory than that");
+	weir_model_close(m);
+}
+
 /* All bits that are set in an address of a tensor. */
 static uint64_t address_bits(const struct weir_weights *w)
 {
@@ -331,6 +414,7 @@ int main(void)
 	plans_begin(0);
 	each_slice_has_its_bytes();
 	slices_of_long_rows();
+	long_rows_are_counted_once();
 	only_the_slice_is_read();
 	mapped_slices_are_views();
 	tensors_are_converted(NULL);
@@ -338,6 +422,7 @@ int main(void)
 		&(struct weir_slice){ .dim = 1, .start = 2, .n = 3 });
 	wrong_slices_are_refused();
 	a_capacity_takes_whole_layers();
+	a_capacity_bounds_the_memory();
 	a_plan_has_an_alignment();
 	return plans_end();
 }

@@ -278,6 +278,71 @@ static void slices_of_a_tensor_are_targets(void)
 		weir_buf_free(buf[i]);
 }
 
+/* One chunk at a time, so tensors arrive in the order of reading. */
+static void greater_priorities_are_read_first(void)
+{
+	static const int32_t priority[] = { 0, -5, 7, 7, 3 };
+	static const size_t order[] = { 2, 3, 4, 0, 1 };
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
+	struct weir_buf *buf = buffer(5 << 20);
+	struct weir_tensor dst[5];
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_load *l;
+	size_t i, wrong = 0;
+
+	n_tensors = 0;
+	while (n_tensors < 5)
+		add_tensor("U8", 1, 600000);
+	m = model();
+	p = new_plan(m);
+	for (i = 0; i < 5; i++) {
+		struct weir_target t = target(i, &dst[i]);
+
+		dst[i] = place(m, i, buf, i << 20);
+		t.priority = priority[i];
+		t.way = WEIR_WAY_DIRECT;
+		if (weir_plan_put_tensors(p, &t, 1) < 0)
+			bail("%s", weir_error());
+	}
+	o.depth = 1;
+	if (weir_load_start(p, &o, &l) < 0)
+		bail("%s", weir_error());
+	for (size_t k = 0; k < 5; k++) {
+		if (weir_load_next(l, -1, &i) != 1)
+			bail("%s", weir_error());
+		wrong += i != order[k];
+	}
+	is_int(wrong, 0,
+	       "tensors are read by priority, and equal ones in the order of the file");
+	weir_load_wait(l, -1);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
+/* Each row would be stored three times, and the next one over it. */
+static void rows_in_one_place_are_refused(void)
+{
+	struct weir_buf *buf = buffer(4096);
+	struct weir_tensor t;
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	add_shape("F32", 4, 24, "2,3,4");
+	m = model();
+	p = new_plan(m);
+	t = place(m, 0, buf, 0);
+	t.stride[1] = 0;
+	is_err(put_one(p, 0, &t, NULL), -EINVAL, "equal distances",
+	       "a view with a stride of 0 is refused");
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
 static void wrong_targets_are_refused(void)
 {
 	const int64_t shape[] = { 10, 10 }, fewer[] = { 9, 10 };
@@ -315,7 +380,13 @@ static void wrong_targets_are_refused(void)
 	       "a rank of ranks that do not divide the dimension is refused");
 	is_err(put_one(p, 0, &t, &no_dim), -EINVAL, "no slice of dimension 2",
 	       "a slice of a dimension that the tensor lacks is refused");
+	u = t;
+	u.dtype = 12345;
+	is_err(put_one(p, 0, &u, NULL), -EINVAL, "12345 is not a dtype",
+	       "a target of a dtype that does not exist is refused");
 	many[0] = target(0, &t);
+	is_err(weir_plan_put_tensors(p, many, SIZE_MAX), -EINVAL, "at most",
+	       "2^64 - 1 targets are refused");
 	many[1] = target(7, &t);
 	is_err(weir_plan_put_tensors(p, many, 2), -EINVAL, "tensor 7 of 1",
 	       "a call with one wrong target is refused");
@@ -343,6 +414,8 @@ int main(void)
 	other_puts_leave_targets_out();
 	columns_of_a_fused_tensor_are_targets();
 	slices_of_a_tensor_are_targets();
+	greater_priorities_are_read_first();
+	rows_in_one_place_are_refused();
 	wrong_targets_are_refused();
 	return plans_end();
 }

@@ -14,7 +14,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/load_plan.c %D%/load_estimate.c \
 	%D%/load_report.c %D%/load_json.c %D%/load_facts.c \
 	%D%/digest.c %D%/digest.h \
-	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth.h \
+	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth_gguf.c %D%/synth.h \
 	%D%/presets.c %D%/presets.h
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 %C%_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) -lm

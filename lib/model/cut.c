@@ -167,6 +167,9 @@ int weir__cut_make(const struct weir_model *m, size_t record,
 	int r = weir__tensor_init(&t, rec->dtype, rec->ndim,
 				  m->dims + rec->shape);
 
+	if (r >= 0 && dtype != WEIR_DTYPE_NONE && !weir__dtype(dtype))
+		r = weir__fail(-EINVAL, "tensor '%s': %u is not a dtype",
+			       name_of(m, record), (unsigned)dtype);
 	if (r >= 0 && slice)
 		r = cut_slice(name_of(m, record), slice, &t, &cut);
 	if (r < 0)
@@ -200,7 +203,7 @@ static bool view_rows(const struct weir_tensor *t, uint64_t *ret_rows,
 	for (unsigned i = outer; i-- > 0;) {
 		if (weir__tensor_steps(t, i) == 1)
 			continue;
-		if (!pitch)
+		if (rows == 1)
 			pitch = (uint64_t)t->stride[i];
 		else if ((uint64_t)t->stride[i] != rows * pitch)
 			return false;
@@ -236,7 +239,7 @@ int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
 	if (!same_shape(tensor, dst))
 		return weir__fail(
 			-EINVAL,
-			"%s: its destination is a view of another shape",
+			"%s: its destination is a view of another shape, which only a contiguous one may have",
 			weir__tensor_label(tensor));
 	if (!view_rows(dst, &rows, &pitch) ||
 	    (cut->rows != 1 && rows != cut->rows))

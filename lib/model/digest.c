@@ -152,10 +152,15 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 		return weir__fail(-EINVAL, "digest %d is not one of %d and %d",
 				  (int)kind, WEIR_DIGEST_XXH3,
 				  WEIR_DIGEST_SHA256);
+	t = &weights->tensor[i];
+	if (!t->buf)
+		return weir__fail(
+			-EINVAL,
+			"%s went to a sink: it has no memory to compute a digest of",
+			weir__tensor_label(t));
 	r = wait_arrived(weights, i);
 	if (r < 0)
 		return r;
-	t = &weights->tensor[i];
 	r = weir__tensor_bytes(t, &bytes);
 	if (r >= 0)
 		r = hash_start(&h, t);

@@ -75,7 +75,8 @@ void weir__layers_fit(struct weir__layers *l, uint64_t capacity)
 	uint64_t used = 0;
 	size_t i = 0;
 
-	qsort(l->tensor, l->n, sizeof(*l->tensor), by_layer);
+	if (l->n > 1)
+		qsort(l->tensor, l->n, sizeof(*l->tensor), by_layer);
 	while (i < l->n) {
 		uint64_t layer = l->tensor[i].layer, sum = used;
 		size_t end = i;

@@ -10,6 +10,8 @@
 #include "mem/tensor.h"
 #include "model/plan.h"
 
+#define MAX_TARGETS (UINT32_MAX / 2) /* of a plan: runs are numbered */
+
 /* Entry @i of an array whose entries have @size bytes, as the caller set. */
 static int target_in(const struct weir_target *targets, size_t size, size_t i,
 		     struct weir_target *ret)
@@ -116,9 +118,10 @@ int weir_plan_put_tensors(struct weir_plan *plan,
 	if (!r && n && size < offsetof(struct weir_target, slice))
 		r = weir__fail(-EINVAL, "size of a target is %zu, at least %zu",
 			       size, offsetof(struct weir_target, slice));
-	if (!r && end > UINT32_MAX / 2)
-		r = weir__fail(-EINVAL, "%zu targets, at most %u", end,
-			       UINT32_MAX / 2);
+	if (!r && n > MAX_TARGETS - plan->n_targets)
+		r = weir__fail(-EINVAL,
+			       "%zu targets after %zu others, at most %u", n,
+			       plan->n_targets, MAX_TARGETS);
 	if (r < 0 || !n)
 		return r;
 	more = weir__grow(plan->target, &plan->max_targets, end - 1,

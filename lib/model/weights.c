@@ -86,6 +86,14 @@ static bool sort_targets(struct weir_weights *w)
 	return sorted;
 }
 
+/* NULL: the tensor goes to a sink. */
+static struct weir_buf *buf_of(const struct weir_weights *w, size_t i)
+{
+	uint32_t number = w->layout.spot[i].buf;
+
+	return number == WEIR__NO_BUF ? NULL : w->buf[number];
+}
+
 int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights)
 {
@@ -112,8 +120,7 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 	w->buf = (struct weir_buf **)(w->tensor + w->layout.n);
 	r = take_bufs(w);
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
-		r = weir__plan_tensor(plan, &w->layout, i,
-				      w->buf[w->layout.spot[i].buf],
+		r = weir__plan_tensor(plan, &w->layout, i, buf_of(w, i),
 				      &w->tensor[i]);
 	if (r < 0) {
 		weights_destroy(w);
@@ -252,12 +259,16 @@ static size_t tensor_of(struct weir_weights *w, size_t record)
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
 					    const char *name)
 {
-	size_t rec = weir__model_lookup(weights->model, name, strlen(name));
 	/* Not const for us: the lock, and what it guards. */
-	size_t i = rec == WEIR__NONE
-			   ? WEIR__NONE
-			   : tensor_of((void *)(uintptr_t)weights, rec);
+	struct weir_weights *w = (void *)(uintptr_t)weights;
+	size_t i;
 
+	/* After a fork the lock may be held for ever. */
+	if (!weir__root_is_ours(w->model->weir))
+		return NULL;
+	i = weir__model_lookup(w->model, name, strlen(name));
+	if (i != WEIR__NONE)
+		i = tensor_of(w, i);
 	return i == WEIR__NONE ? NULL : weir_weights_get(weights, i);
 }
 

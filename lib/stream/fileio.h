@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A file operation of a stream: one job, as fileio.c makes it and the modes
- * queue it. It has one extent, or one for each row of a rectangle. A small read that the calling thread makes itself has
- * no job (fileio_nowait.c).
+ * queue it. It has one extent, or one for each row of a rectangle. A small read
+ * that the calling thread makes itself has no job (fileio_nowait.c).
  */
 #ifndef WEIR__STREAM_FILEIO_H
 #define WEIR__STREAM_FILEIO_H

@@ -137,9 +137,9 @@ static uint64_t submit_copies(struct weir_stream *s, struct weir__fileio *io)
 }
 
 /*
- * Submit copies until all, of @left bytes, are in the driver or, with host memory, all bytes are
- * moved. @wakes is read before the list is taken: a copy that is added later
- * changes it, and the futex does not sleep.
+ * Submit copies until all, of @left bytes, are in the driver or, with host
+ * memory, all bytes are moved. @wakes is read before the list is taken: a copy
+ * that is added later changes it, and the futex does not sleep.
  */
 static void submit_until_done(struct weir_stream *s, struct weir__fileio *io,
 			      uint64_t left)
