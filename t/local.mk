@@ -85,7 +85,7 @@ T_C_TESTS = \
 	%D%/load-next.t \
 	%D%/load-fd.t \
 	%D%/memory.t \
-	%D%/plan.t %D%/target.t %D%/slice.t \
+	%D%/plan.t %D%/target.t %D%/slice.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/load-faults.t \
@@ -249,6 +249,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
+%C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
