@@ -49,11 +49,13 @@ void bench_ready(const struct file *f, bool resident);
 struct use {
 	struct weir *weir;
 	struct weir_buft *huge, *mapped;
-	struct weir_dev *dev;           /* of bench_device, or the CPU */
-	struct weir_buft *to;           /* the destination of loads */
-	struct weir_buf *open;          /* keeps the device open, or NULL */
-	struct weir_weights *kept;      /* weights whose memory is touched */
-	struct weir_load_report report; /* of the last load */
+	struct weir_dev *dev;            /* of bench_device, or the CPU */
+	struct weir_buft *to;            /* the destination of loads */
+	struct weir_buf *open;           /* keeps the device open, or NULL */
+	struct weir_weights *kept;       /* weights whose memory is touched */
+	struct weir_load_report report;  /* of the last load */
+	const char *glob;                /* tensors to load; NULL: all */
+	const struct weir_put_opts *put; /* NULL: defaults */
 };
 void use_open(struct use *u, unsigned copiers); /* 0: the default */
 /*
@@ -92,6 +94,8 @@ void row_cold_fresh(unsigned pairs);
 void row_resident_one(unsigned pairs);
 void row_resident_two(unsigned pairs);
 void row_resident_fresh(unsigned pairs);
+void row_sink_cold(unsigned pairs);
+void row_sink_resident(unsigned pairs);
 void row_map(unsigned pairs);
 void row_many(unsigned pairs);
 void row_open(unsigned pairs);
@@ -99,6 +103,10 @@ void row_stream(unsigned pairs);
 void row_alone(unsigned pairs);
 void row_steady(unsigned pairs);
 void row_peak(unsigned pairs);
+void row_targets(unsigned pairs);
+void row_slice(unsigned pairs);
+void row_convert(unsigned pairs);
+void row_plan(unsigned pairs);
 /* Rows of loads to bench_device. */
 void row_device_bus(unsigned pairs);
 void row_device_slow(unsigned pairs);

@@ -78,8 +78,11 @@ static void run_row(const struct row *row)
 	result_add(&res);
 }
 
-/* Extents of one chunk and few bytes each, copied out of slots. */
-static void run_staged(uint64_t chunks)
+/*
+ * Extents of few bytes each, copied out of slots, @apart in the file: far apart
+ * each is a chunk, otherwise many share one.
+ */
+static void run_staged(uint64_t chunks, uint64_t apart)
 {
 	static unsigned char memory[64];
 	struct weir__extent *ext = calloc(chunks, sizeof(*ext));
@@ -88,7 +91,7 @@ static void run_staged(uint64_t chunks)
 		die("no memory");
 	for (uint64_t i = 0; i < chunks; i++)
 		ext[i] = (struct weir__extent){ .file = null_file,
-						.off = i * 4096 + 1,
+						.off = i * apart + 1,
 						.len = sizeof(memory),
 						.addr = memory };
 	null_run(ext, chunks);
@@ -125,11 +128,13 @@ static void count(uint64_t chunks, const char *way)
 	else if (!strcmp(way, "device"))
 		run_bytes(bytes, sink);
 	else if (!strcmp(way, "staged"))
-		run_staged(chunks);
+		run_staged(chunks, 1u << 17);
+	else if (!strcmp(way, "gathered"))
+		run_staged(chunks, 2048);
 	else if (!strcmp(way, "segments"))
 		run_segments(chunks);
 	else
-		die("--way is in-place, staged, device or segments");
+		die("--way is in-place, staged, device, segments or gathered");
 }
 
 struct args {

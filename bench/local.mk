@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 # `make bench` builds the benchmarks; see bench/README.md.
 check_PROGRAMS += %D%/load %D%/engine
-%C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/map.c %D%/many.c \
-	%D%/small.c %D%/memory.c %D%/pair.c %D%/use.c %D%/models.c %D%/models.h \
+%C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/sink.c %D%/map.c \
+	%D%/many.c %D%/small.c %D%/target.c %D%/slice.c %D%/dtype.c \
+	%D%/plans.c %D%/memory.c %D%/pair.c %D%/use.c \
+	%D%/models.c %D%/models.h \
 	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
 	%D%/device.c %D%/device_lock.c %D%/device_null.c %D%/device.h \
 	%D%/bus.c %D%/bus.h \
@@ -22,9 +24,12 @@ EXTRA_DIST += %D%/README.md %D%/RESULTS.md %D%/results/engine.svg \
 EXTRA_PROGRAMS += %D%/open
 %C%_open_SOURCES = %D%/open.c %D%/raw.c %D%/raw.h
 %C%_open_LDADD = lib/libweir-core.la
-bench: %D%/open
-EXTRA_DIST += %D%/header.py %D%/instructions.txt
-CLEANFILES += %D%/open
+EXTRA_PROGRAMS += %D%/gguf
+%C%_gguf_SOURCES = %D%/gguf.c %D%/raw.c %D%/raw.h
+%C%_gguf_LDADD = lib/libweir-core.la
+bench: %D%/open %D%/gguf
+EXTRA_DIST += %D%/header.py %D%/open_gguf.py %D%/instructions.txt
+CLEANFILES += %D%/open %D%/gguf
 
 # Conversions of elements, against memcpy.
 EXTRA_PROGRAMS += %D%/convert

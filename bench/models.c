@@ -17,6 +17,7 @@
 
 #define MANY (tiny ? 100u : 100000u)
 #define MANY_BYTES (32u << 10)
+#define WIDE (tiny ? 1u : 1024u) /* rows of 1 MiB */
 #define STEP ((size_t)1 << 20)
 
 static char folder[3500];
@@ -116,6 +117,14 @@ const struct file *model_many(void)
 	return &f;
 }
 
+const struct file *model_small(void)
+{
+	static struct file f;
+
+	make(&f, "small.safetensors", "many", "--count", tiny ? "50" : "20000");
+	return &f;
+}
+
 /* A scaled tensor has at least one row, so --tiny uses another model. */
 const struct file *model_qwen(void)
 {
@@ -174,32 +183,53 @@ static void put_noise(FILE *f, uint64_t bytes)
 	free(buf);
 }
 
-static void write_one(const char *part)
+/* A file of one tensor of random bytes. */
+static const struct file *one_tensor(struct file *f, const char *name,
+				     const char *dtype, uint64_t rows,
+				     uint64_t width, uint64_t bytes)
 {
-	uint64_t bytes = (uint64_t)MANY * MANY_BYTES;
-	FILE *f = create(part);
-	char json[128];
-	int n = snprintf(json, sizeof(json),
-			 "{\"all\":{\"dtype\":\"U8\",\"shape\":[%llu],"
-			 "\"data_offsets\":[0,%llu]}}",
-			 (unsigned long long)bytes, (unsigned long long)bytes);
+	char part[4096], json[160];
+	FILE *out;
+	int n;
 
-	put_header(f, json, (size_t)n);
-	put_noise(f, bytes);
-	finish(f, part);
+	if (f->bytes || have(f, name, part))
+		return f;
+	fprintf(stderr, "writing %s\n", f->path);
+	n = snprintf(json, sizeof(json),
+		     "{\"all\":{\"dtype\":\"%s\",\"shape\":[%llu,%llu],"
+		     "\"data_offsets\":[0,%llu]}}",
+		     dtype, (unsigned long long)rows, (unsigned long long)width,
+		     (unsigned long long)bytes);
+	out = create(part);
+	put_header(out, json, (size_t)n);
+	put_noise(out, bytes);
+	finish(out, part);
+	keep(f, part);
+	return f;
 }
 
 const struct file *model_one(void)
 {
 	static struct file f;
-	char part[4096];
 
-	if (!f.bytes && !have(&f, "one.safetensors", part)) {
-		fprintf(stderr, "writing %s\n", f.path);
-		write_one(part);
-		keep(&f, part);
-	}
-	return &f;
+	return one_tensor(&f, "one.safetensors", "U8", MANY, MANY_BYTES,
+			  (uint64_t)MANY * MANY_BYTES);
+}
+
+const struct file *model_wide(void)
+{
+	static struct file f;
+
+	return one_tensor(&f, "wide.safetensors", "BF16", WIDE, STEP / 2,
+			  WIDE * STEP);
+}
+
+const struct file *model_f8(void)
+{
+	static struct file f;
+
+	return one_tensor(&f, "f8.safetensors", "F8_E4M3", WIDE, STEP,
+			  WIDE * STEP);
 }
 
 static void write_table(const char *part, unsigned n)

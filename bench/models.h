@@ -21,6 +21,9 @@ const struct file *model_large(void); /* 2.2 GB, 201 tensors */
 const struct file *model_many(void);  /* 100,000 tensors of 32 KiB */
 const struct file *model_one(void);   /* one tensor of the same size */
 const struct file *model_qwen(void);  /* 18,867 tensors, 3.2 GB */
+const struct file *model_small(void); /* 20,000 tensors of 32 KiB */
+const struct file *model_wide(void);  /* BF16, 1024 rows of 1 MiB */
+const struct file *model_f8(void);    /* F8_E4M3, 1024 rows of 1 MiB */
 /* @n tensors of 16 bytes with short names; the data are a hole. */
 const struct file *model_table(unsigned n);
 

@@ -59,7 +59,7 @@ static void show_memory(const char *path)
 
 static void show_time(const char *path, unsigned runs)
 {
-	double each[MAX_RUNS], begun, took;
+	double each[MAX_RUNS], begun, took, n = 1;
 	struct weir_model *model;
 
 	for (unsigned i = 0; i < runs; i++) {
@@ -67,15 +67,15 @@ static void show_time(const char *path, unsigned runs)
 
 		begun = raw_now();
 		model = open_model(path);
-		took = (raw_now() - begun) * 1e9;
-		took /= (double)weir_model_count(model);
+		n = (double)weir_model_count(model);
+		took = (raw_now() - begun) * 1e9 / n;
 		weir_model_close(model);
 		for (; at && each[at - 1] > took; at--)
 			each[at] = each[at - 1];
 		each[at] = took;
 	}
-	printf("%.0f ns each (%.0f-%.0f)\n", each[runs / 2], each[0],
-	       each[runs - 1]);
+	printf("%.1f ms, %.0f ns each (%.0f-%.0f)\n", each[runs / 2] * n / 1e6,
+	       each[runs / 2], each[0], each[runs - 1]);
 }
 
 int main(int argc, char **argv)

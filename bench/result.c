@@ -8,7 +8,7 @@
 
 #include "raw.h"
 
-#define MAX_RESULTS 64u
+#define MAX_RESULTS 128u
 
 static struct result results[MAX_RESULTS];
 static unsigned n_results;

@@ -74,7 +74,7 @@ void use_load(struct use *u, const struct file *f, int part,
 		begun = raw_now();
 	}
 	use_check(weir_plan_new(model, &plan));
-	use_check(weir_plan_put(plan, NULL, u->to, NULL));
+	use_check(weir_plan_put(plan, u->glob, u->to, u->put));
 	use_check(weir_load_start(plan, &o, &l));
 	use_check(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;

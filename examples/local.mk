@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 # Small complete programs. t/examples.sh runs them; t/install.sh builds load.c
 # with the installed library.
-check_PROGRAMS += %D%/load %D%/arrive %D%/queue
+check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine
 %C%_load_SOURCES = %D%/load.c
 %C%_load_LDADD = lib/libweir.la
 %C%_arrive_SOURCES = %D%/arrive.c
 %C%_arrive_LDADD = lib/libweir.la
 %C%_queue_SOURCES = %D%/queue.c
 %C%_queue_LDADD = lib/libweir.la
+%C%_engine_SOURCES = %D%/engine.c
+%C%_engine_LDADD = lib/libweir.la
 EXTRA_DIST += %D%/README.md

@@ -196,7 +196,8 @@ static void refusals(void)
 	       "weir_backend_add: no such hardware",
 	       "a backend says why it cannot be used");
 	is_err(weir_backend_add(weir, silent_entry), -EBADMSG,
-	       "gives no reason", "a backend that gives no reason is named so");
+	       "gives no reason",
+	       "a backend that fails without a reason is refused");
 	own.abi++;
 	is_err(weir_backend_add(weir, own_entry), -EPROTO, "ABI",
 	       "a backend of another ABI is refused");

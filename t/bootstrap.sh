@@ -25,6 +25,7 @@ tree()
 	case " $ABSENT " in *" $last "*) ;; *) echo "amd64 installed" ;; esac
 	END
 	echo 'echo amd64' | stub dpkg
+	echo 'exit 1' | stub python3
 	echo 'exit 1' | stub apt-get
 	echo 'exit 1' | stub sudo
 	echo 'exit 0' | stub id
@@ -48,12 +49,14 @@ bootstrap()
 
 # CI sets it; this test sets it where it is needed.
 unset WERROR
-plan 15
+plan 16
 ABSENT=
 tree
 check 'bootstrap check succeeds' bootstrap check
 check 'bootstrap check prints when each step began' grep -qE \
 	'^bootstrap: [0-9]{2}:[0-9]{2}:[0-9]{2} running every test' out
+has "$(cat out)" 't/interop.sh is SKIPPED' \
+	'bootstrap check names the test that packages of Python are missing for'
 is "$(grep -c werror tree/said.options)" 0 \
 	"a compiler's warnings are not errors by default"
 tree

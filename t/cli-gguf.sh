@@ -36,7 +36,7 @@ gguf write one.gguf
 gguf write split/m 3
 gguf sums one.gguf >sums
 
-plan 32
+plan 40
 check 'the JSON of a GGUF file has the tensors that another reader finds' \
 	same_tensors one.gguf one.gguf
 check 'the JSON of a split model has the tensors that another reader finds' \
@@ -86,6 +86,27 @@ check 'the tensors of a GGUF file are loaded into small chunks' \
 grep blk sums >all && mv all sums
 check 'patterns choose tensors of a split model' \
 	same_bytes split --only 'blk.*'
+
+works 'weir synth writes a GGUF file' weir synth tiny tiny.gguf --seed 7
+check 'a GGUF file of weir synth has the tensors that another reader finds' \
+	same_tensors tiny.gguf tiny.gguf
+works 'weir synth writes a split model' \
+	weir synth tiny parts --format gguf --shards 3 --seed 7
+check 'a split model of weir synth has the tensors that another reader finds' \
+	same_tensors parts parts/model-0000[1-3]-of-00003.gguf
+run weir inspect --json parts
+check 'weir inspect has no warning for a split model of weir synth' says \
+	'j["warnings"] == [] and j["shards"] == 3 and j["count"] == 16'
+weir synth tiny tiny.safetensors --seed 7 2>/dev/null
+weir load tiny.safetensors --digest 2>/dev/null >all
+weir load tiny.gguf --digest 2>/dev/null >some
+check 'tensors of weir synth have the same bytes in both formats' \
+	sh -c 'test "$(grep -cxFf some all)" = 16'
+refused 2 "--format is 'zip', not safetensors or gguf" \
+	'weir synth refuses an unknown format' weir synth tiny x --format zip
+refused 2 "'x.safetensors' is not a name of a GGUF file" \
+	'weir synth refuses a name of another format' \
+	weir synth tiny x.safetensors --format gguf
 
 printf 12345678901234567890123456789012345 >>one.gguf
 run weir inspect --json one.gguf

@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 69
+plan 108
 has_help --help
 has_help help
 has_help -h
@@ -81,6 +81,32 @@ wrong "--way is 'milky', not one of auto, map" load m --way milky
 wrong "--io is '', not one of auto, uring, sync" load m --io ''
 wrong "--digest is 'md5', not one of xxh3, sha256" load m --digest=md5
 wrong "--repeat is '$big'" load m --repeat $big
+for slice in x x: x:a x:8 x:-1 :0 x:0:+2 x:0:1+ x:0:-1+2 x:0:1+2+3 \
+	x:0:1+$big; do
+	wrong "--slice $slice is not GLOB:DIM or" load m --slice "$slice"
+done
+wrong '--slice x:1 needs --rank' load m --slice x:1
+wrong '--rank is used only by --slice' load m --rank 0/2
+wrong '--rank is used only by --slice' load m --rank 0/2 --slice x:0:1+2
+for rank in '' 1 /2 1/ 2/2 1/0 -1/2 1/2/3 0/4294967296; do
+	wrong "--rank is '$rank'" load m --slice x:0 --rank "$rank"
+done
+wrong "--dtype is 'F32', not one of f32, f16, bf16" load m --dtype F32
+wrong "--align is '0'" load m --align 0
+wrong "--align is '48', not a power of two" load m --align 48
+wrong "--align is '8K'" load m --align 8K
+for place in x =CPU x= x=@1; do
+	wrong "--place $place is not GLOB=DEVICE" load m --place "$place"
+done
+for size in '' 0 4Q; do
+	wrong "the SIZE of --place is '$size'" load m --place "x=CPU@$size"
+done
+for option in only slice first; do
+	wrong '--place with a SIZE does not work with' \
+		load m --place x=CPU@1 --$option x:0:0+1
+done
+wrong 'not with --way map' load m --way map --dtype f32
+wrong 'not with --way map' load m --way map --align 64
 wrong 'OUT is missing' synth tiny
 wrong 'PRESET is missing' synth
 wrong "unknown preset 'huge'" synth huge out

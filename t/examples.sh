@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 10
+plan 14
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -37,7 +37,13 @@ is "$(examples/queue "$shard")" 'done: two reads' \
 	'examples/queue calls its function after its reads'
 check 'examples/queue names a file that it cannot open' \
 	fails '/no/such/file' examples/queue /no/such/file
-for example in load arrive queue; do
+is "$(examples/engine "$model" 0 1 | wc -l)" "$count" \
+	'examples/engine loads every tensor'
+is "$(examples/engine "$model" 1 7 | grep -c 'o_proj.weight .*, sliced$')" 1 \
+	'examples/engine loads its rows of matrices'
+is "$(examples/engine "$model" 1 7 | grep -c 'norm.weight .*, as F32$')" 2 \
+	'examples/engine converts vectors'
+for example in load arrive queue engine; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
 		"examples/$example prints its usage"

@@ -220,6 +220,7 @@ static void loads(void)
 	struct weir_load_report report = { .size = sizeof(report) };
 	struct weir_progress progress = { .size = sizeof(progress) };
 	struct weir_entry entry = { .size = sizeof(entry) };
+	struct weir_sink sink = WEIR_SINK_INIT;
 	struct weir_weights *w;
 	struct weir_failure f;
 	struct weir_plan *p;
@@ -229,6 +230,9 @@ static void loads(void)
 
 	fails(weir_plan_new, model, &p);
 	fails(weir_plan_put, plan_of_all, NULL, buft, NULL);
+	fails(weir_plan_put_tensors, plan_of_all, NULL, 0);
+	fails(weir_plan_set_align, plan_of_all, 64);
+	fails(weir_plan_sink, plan_of_all, NULL, &sink);
 	fails(weir_plan_estimate, plan_of_all, &estimate, 1);
 	fails(weir_load_start, plan_of_all, NULL, &l);
 	fails(weir_load_weights, load, &w);

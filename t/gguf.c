@@ -276,6 +276,8 @@ static const struct rule rules[] = {
 	  -EBADMSG, -EBADMSG, "line feeds have been converted from LF to CR LF" },
 	{ "type 10, as CR LF", TEXT(ONE_KV(D("\r\n") Q("\1"))), CUT,
 	  -EBADMSG, -EBADMSG, "line feeds have been converted from LF to CR LF" },
+	{ "CR LF in a string, and data that are cut off", TEXT(HEAD("\1", "\1") KEY("k") STR Q("\2") "\r\n" FOUR("a", Q("\0"))), 3,
+	  -EBADMSG, -EBADMSG, "tensor 'a': ends at byte 4 of the data, but the file has only 3 bytes" },
 	{ "35011 tensors, whose bytes are not a conversion", TEXT("GGUF" D("\3") "\xc3\x88\0\0\0\0\0\0" Q("\1") KEY("k") U8 "\7"), 9999,
 	  -EBADMSG, -EBADMSG, "a header of 35011 tensors and 1 pairs" },
 	/* clang-format on */

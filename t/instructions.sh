@@ -55,12 +55,12 @@ chunk()
 	holds "chunk-$1" "$2" "${few:-0}" "${more:-0}" 1000
 }
 
-# Tensors of 2000 bytes, which share chunks.
-segment()
+# shared NAME WAY SENTENCE: small tensors, which share chunks.
+shared()
 {
-	few=$(total "$builddir/bench/engine" --way segments --chunks 10000)
-	more=$(total "$builddir/bench/engine" --way segments --chunks 30000)
-	holds segment "$1" "${few:-0}" "${more:-0}" 20000
+	few=$(total "$builddir/bench/engine" --way "$2" --chunks 10000)
+	more=$(total "$builddir/bench/engine" --way "$2" --chunks 30000)
+	holds "$1" "$3" "${few:-0}" "${more:-0}" 20000
 }
 
 opened()
@@ -76,7 +76,7 @@ tensor()
 	holds tensor "$1" "${few:-0}" "${more:-0}" 20000
 }
 
-plan 6
+plan 7
 check 'bench/engine and bench/open can be built' \
 	"$MAKE" -C "$builddir" bench/engine bench/open
 chunk in-place 'a chunk read in place needs no more instructions than recorded'
@@ -84,6 +84,9 @@ chunk staged \
 	'a chunk copied out of a slot needs no more instructions than recorded'
 chunk device \
 	'a chunk copied to a device needs no more instructions than recorded'
-segment 'a tensor in a scatter copy needs no more instructions than recorded'
+shared segment segments \
+	'a tensor in a scatter copy needs no more instructions than recorded'
+shared gathered gathered \
+	'a small tensor to host memory needs no more instructions than recorded'
 tensor 'opening a tensor needs no more instructions than recorded'
 finish

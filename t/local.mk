@@ -22,7 +22,8 @@ LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
-	%D%/cli.inc %D%/safetensors.py %D%/gguf.py
+	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -78,16 +79,20 @@ T_C_TESTS = \
 	%D%/model-index.t \
 	%D%/model-format.t \
 	%D%/model-gguf.t \
+	%D%/every-byte.t \
 	%D%/fuzz-st.t \
+	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-next.t \
 	%D%/load-fd.t \
 	%D%/memory.t \
-	%D%/plan.t %D%/target.t %D%/slice.t %D%/plan-random.t \
+	%D%/plan.t %D%/cut.t %D%/target.t %D%/slice.t \
+	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
+	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
 	%D%/ring-dies.t \
@@ -110,10 +115,12 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
+	%D%/interop.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
@@ -146,6 +153,7 @@ T_SAMPLE = %D%/sample.c %D%/sample.h
 T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_CUTS = %D%/cuts.c %D%/cuts.h
+T_SINKS = %D%/sinks.c %D%/sinks.h $(T_CUTS)
 T_STREAMS = %D%/streams.c %D%/streams.h
 T_GPU = %D%/gpu.c %D%/gpu.h $(T_STREAMS)
 T_LEAKS = %D%/leaks.c
@@ -195,25 +203,32 @@ T_ROWS = %D%/rows.c %D%/rows.h
 
 # Fuzz targets: `make check` replays the inputs of t/corpus, `make fuzz` links
 # the same sources with libFuzzer (clang) into t/fuzz/.
-%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/fuzz.h \
-	%D%/fuzz/check.c %D%/fuzz/replay.c
-%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/fuzz.h \
-	%D%/fuzz/check.c %D%/fuzz/replay.c
-EXTRA_DIST += %D%/fuzz/st.dict %D%/corpus
+T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
+	%D%/fuzz/mutate.c %D%/fuzz/mutate_json.c %D%/fuzz/mutate_st.c \
+	%D%/fuzz/mutate_gguf.c $(T_SECOND)
+T_SECOND = %D%/second.h %D%/second.c %D%/second_gguf.c %D%/second_st.c \
+	%D%/second_values.c
+%C%_data_begins_t_SOURCES = %D%/data-begins.c $(T_FILES)
+T_LIMIT = %D%/limit.c %D%/limit.h
+%C%_every_byte_t_SOURCES = %D%/every-byte.c $(T_FILES) $(T_LIMIT) $(T_SECOND)
+%C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+EXTRA_DIST += %D%/fuzz/st.dict %D%/fuzz/gguf.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 fuzz:
 	@$(MKDIR_P) %D%/fuzz; \
-	for file in $(lib_libweir_core_la_SOURCES); do \
+	for file in $(T_FUZZ) $(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
-	for target in fz_st fz_index; do \
+	for target in fz_st fz_gguf fz_index; do \
 		echo "  FUZZ     %D%/fuzz/$$target"; \
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
 			$(top_srcdir)/t/fuzz/$$target.c \
-			$(top_srcdir)/t/fuzz/check.c $$core $(URING_LIBS) \
+			$$core $(URING_LIBS) \
 			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
 	done
 .PHONY: fuzz
@@ -247,8 +262,12 @@ T_WRAP = -Wl,--wrap=weir__
 	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
+%C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)
+%C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
+	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)

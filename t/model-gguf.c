@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* GGUF models as a program sees them: typed metadata, headers of any length, splits. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <weir.h>
 
@@ -368,6 +370,33 @@ static void any_file_of_a_split_opens_all(void)
 	       "a directory with splits of one name into 2 and 3 files is refused");
 }
 
+static void splits_from_descriptors(void)
+{
+	struct weir_model_fd fds[2], one;
+	struct weir_model *m = NULL;
+
+	write_parts("first", 2);
+	for (int i = 0; i < 2; i++)
+		fds[i] = (struct weir_model_fd){
+			.fd = open(files_path(i ? "first-00001-of-00002.gguf"
+						: "first-00002-of-00002.gguf"),
+				   O_RDONLY | O_CLOEXEC),
+		};
+	is_err(weir_model_open_fds(root, fds, 2, NULL, &m), -EBADMSG,
+	       "this is opened as file 1 of 2 of a model, but its metadata says file 2 of 2",
+	       "descriptors of a split in another order are refused");
+	one = fds[0];
+	fds[0] = fds[1];
+	fds[1] = one;
+	is_int(weir_model_open_fds(root, fds, 2, NULL, &m), 0,
+	       "descriptors of a split in its order are a model");
+	is_int(m ? weir_model_count(m) : 0, 2,
+	       "a split from descriptors has the tensors of all its files");
+	weir_model_close(m);
+	close(fds[0].fd);
+	close(fds[1].fd);
+}
+
 static void splits_are_complete(void)
 {
 	files_dir("u");
@@ -380,16 +409,16 @@ static void splits_are_complete(void)
 	       "a missing last file is named");
 	write_part("u/m-00003-of-00003.gguf", 1, 3, 3);
 	is_err(models_try(root, "u", 0), -EBADMSG,
-	       "m-00003-of-00003.gguf: by its name this is file 3 of 3 of a model, by its metadata file 2 of 3",
+	       "m-00003-of-00003.gguf: this is opened as file 3 of 3 of a model, but its metadata says file 2 of 3",
 	       "a split.no that differs from the name is refused");
 	write_part("u/m-00003-of-00003.gguf", 2, 4, 3);
 	is_err(models_try(root, "u", 0), -EBADMSG,
-	       "by its metadata file 3 of 4",
+	       "but its metadata says file 3 of 4",
 	       "a split.count that differs from the name is refused");
 	begin(0, 0);
 	end("u/m-00003-of-00003.gguf", 0);
 	is_err(models_try(root, "u", 0), -EBADMSG,
-	       "by its name this is file 3 of 3 of a model, but it has no 'split.count'",
+	       "this is opened as file 3 of 3 of a model, but it has no 'split.count'",
 	       "a file of a split without a split.count is refused");
 	write_part("u/m-00001-of-00003.gguf", 0, 3, 4);
 	write_part("u/m-00003-of-00003.gguf", 2, 3, 4);
@@ -401,6 +430,20 @@ static void splits_are_complete(void)
 	is_err(models_try(root, "u", 0), -EOPNOTSUPP,
 	       "this is a safetensors file, but the model's format is GGUF",
 	       "a file of another format is refused as part of a split");
+}
+
+static void names_are_unique_in_all_files(void)
+{
+	for (uint16_t no = 0; no < 2; no++) {
+		begin(1, 2);
+		put_u16("split.no", no);
+		put_u16("split.count", 2);
+		put_tensor("same", 0);
+		end(no ? "t-00002-of-00002.gguf" : "t-00001-of-00002.gguf", 32);
+	}
+	is_err(models_try(root, "t-00001-of-00002.gguf", 0), -EBADMSG,
+	       "t-00002-of-00002.gguf: tensor 'same' is also in t-00001-of-00002.gguf",
+	       "a tensor that two files of a split have is refused");
 }
 
 static void names_decide_about_splits(void)
@@ -455,7 +498,7 @@ static void short_files_are_refused(void)
 
 int main(void)
 {
-	plan(11 + 1 + 12 + 3 + 2 + 9 + 7 + 4 + 1 + 1);
+	plan(11 + 1 + 12 + 3 + 2 + 9 + 3 + 7 + 1 + 4 + 1 + 1);
 	files_begin();
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
@@ -465,7 +508,9 @@ int main(void)
 	older_programs_get_their_members();
 	long_headers_are_read();
 	any_file_of_a_split_opens_all();
+	splits_from_descriptors();
 	splits_are_complete();
+	names_are_unique_in_all_files();
 	names_decide_about_splits();
 	keys_are_unique_in_each_file();
 	short_files_are_refused();

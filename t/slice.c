@@ -331,6 +331,47 @@ static void a_capacity_takes_whole_layers(void)
 	weir_model_close(m);
 }
 
+/* The bytes that a plan allocates of kind PLAIN. */
+static uint64_t needed(struct weir_plan *p)
+{
+	struct weir_estimate e[2] = { { .size = sizeof(e[0]) } };
+
+	if (weir_plan_estimate(p, e, 2) < 0)
+		bail("%s", weir_error());
+	return e[0].bytes;
+}
+
+/* Tensors of several alignments, of which every other one is chosen. */
+static void a_capacity_bounds_the_memory(void)
+{
+	static const char *const dtypes[] = { "F32", "U8", "BF16", "F64" };
+	static const size_t sizes[] = { 4, 1, 2, 8 };
+	struct weir_put_opts o = WEIR_PUT_OPTS_INIT;
+	size_t over = 0, taken = 0;
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	for (int i = 0; i < 64; i++) {
+		add_tensor(dtypes[i % 4], sizes[i % 4], 100 + some(900));
+		sprintf(names[i], "%c.%d", i % 3 ? 'a' : 'b', i);
+	}
+	m = model();
+	for (uint64_t capacity = 1; capacity < 40000; capacity += 777) {
+		p = new_plan(m);
+		o.capacity = capacity;
+		o.align = capacity & 2 ? 256 : 0;
+		taken += (size_t)weir_plan_put(
+			p, "a.*", memory_of("CPU", WEIR_MEM_PLAIN), &o);
+		over += needed(p) > capacity;
+		over += !loads(p);
+		weir_plan_free(p);
+	}
+	ok(taken > 200, "capacities take tensors of several alignments");
+	is_int(over, 0, "what a capacity takes needs no more memory than that");
+	weir_model_close(m);
+}
+
 /* All bits that are set in an address of a tensor. */
 static uint64_t address_bits(const struct weir_weights *w)
 {
@@ -381,6 +422,7 @@ int main(void)
 		&(struct weir_slice){ .dim = 1, .start = 2, .n = 3 });
 	wrong_slices_are_refused();
 	a_capacity_takes_whole_layers();
+	a_capacity_bounds_the_memory();
 	a_plan_has_an_alignment();
 	return plans_end();
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The subcommands. Each takes its own argument vector (argv[0] is its name) and
- * returns the exit status: 0, EXIT_FAILURE or EXIT_USAGE. If it is not 0, the
- * subcommand has written one line to stderr and nothing to stdout.
+ * returns the exit status: 0, EXIT_FAILURE, EXIT_USAGE or EXIT_NO_ROOM. After
+ * EXIT_FAILURE or EXIT_USAGE the subcommand has written one line to stderr and
+ * nothing to stdout.
  */
 #ifndef TOOLS_COMMAND_H
 #define TOOLS_COMMAND_H

@@ -80,68 +80,6 @@ static int wait_load(struct weir_load *load, struct progress *bar)
 	return r;
 }
 
-/* The tensors of --place, before the others. */
-static int put_placed(const struct load_job *job, struct weir_plan *plan)
-{
-	const struct load_args *a = job->args;
-	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
-	struct weir_buft *buft;
-	struct weir_dev *dev;
-	int r = 0;
-
-	opts.way = a->way == WEIR_WAY_MAP ? WEIR_WAY_AUTO : a->way;
-	for (size_t i = 0; r >= 0 && i < a->n_places; i++) {
-		r = weir_dev_init(job->weir, a->place[i].device, &dev);
-		if (r >= 0)
-			r = weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft);
-		if (r >= 0)
-			r = weir_plan_put(plan, a->place[i].glob, buft, &opts);
-	}
-	return r;
-}
-
-static int put_tensors(const struct load_job *job, struct weir_plan *plan)
-{
-	const struct load_args *a = job->args;
-	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
-	int r = put_placed(job, plan);
-
-	opts.way = a->way;
-	if (r < 0)
-		return r;
-	if (a->n_only == 0)
-		return weir_plan_put(plan, NULL, job->buft, &opts);
-	for (size_t i = 0; r >= 0 && i < a->n_only; i++)
-		r = weir_plan_put(plan, a->only[i], job->buft, &opts);
-	return r;
-}
-
-/* The plan of one run; it has its own reference to the model. */
-static int make_plan(struct load_job *job, struct weir_plan **ret_plan)
-{
-	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
-	struct weir_model *model;
-	struct weir_plan *plan;
-	int r;
-
-	if (job->args->lenient)
-		opts.flags = WEIR_MODEL_LENIENT;
-	r = weir_model_open(job->weir, job->args->path, &opts, &model);
-	if (r < 0)
-		return r;
-	r = weir_plan_new(model, &plan);
-	weir_model_close(model);
-	if (r < 0)
-		return r;
-	r = put_tensors(job, plan);
-	if (r < 0) {
-		weir_plan_free(plan);
-		return r;
-	}
-	*ret_plan = plan;
-	return 0;
-}
-
 /* A mapping cannot be loaded into: the memory is the file's pages. */
 static bool keeps_memory(const struct load_job *job)
 {
@@ -152,9 +90,9 @@ static int start_load(struct load_job *job, struct weir_load **ret_load)
 {
 	struct weir_load_opts opts = WEIR_LOAD_OPTS_INIT;
 	struct weir_plan *plan;
-	int r = make_plan(job, &plan);
+	int r = load_plan(job, &plan);
 
-	if (r < 0)
+	if (r)
 		return r;
 	if (keeps_memory(job))
 		opts.into = job->weights;
@@ -178,7 +116,10 @@ static int take_weights(struct load_job *job, struct weir_load *load)
 	return 0;
 }
 
-/* The clocks stop when the last tensor is usable, before anything is freed. */
+/*
+ * Returns 0, or a negative errno, or EXIT_FAILURE after a line on stderr. The
+ * clocks stop when the last tensor is usable, before anything is freed.
+ */
 static int load_once(struct load_job *job, struct load_run *run)
 {
 	uint64_t entered = enters(job->weir);
@@ -189,7 +130,7 @@ static int load_once(struct load_job *job, struct load_run *run)
 
 	progress_begin(&bar, "loading", 0);
 	r = start_load(job, &load);
-	if (r < 0)
+	if (r)
 		return r;
 	r = wait_load(load, &bar);
 	run->seconds = (double)(now_ns() - bar.begin) / 1e9;
@@ -206,6 +147,8 @@ static int load_once(struct load_job *job, struct load_run *run)
 
 static int run_all(struct load_job *job)
 {
+	int r;
+
 	job->runs = calloc(job->args->repeat, sizeof(*job->runs));
 	if (!job->runs)
 		return fail_memory();
@@ -215,10 +158,11 @@ static int run_all(struct load_job *job)
 			job->weights = NULL;
 			(void)weir_trim(job->weir, 0);
 		}
-		if (load_once(job, &job->runs[job->n_runs]) < 0)
-			return signals_caught() ? EXIT_FAILURE : fail_weir();
-		if (signals_caught())
+		r = load_once(job, &job->runs[job->n_runs]);
+		if (r > 0 || signals_caught())
 			return EXIT_FAILURE;
+		if (r < 0)
+			return fail_weir();
 	}
 	job->peak_rss = peak_rss();
 	/* Again: whether slots could be registered is known only now. */
@@ -283,10 +227,19 @@ static int open_root(struct load_job *job)
 		return fail_usage("load", "%s", weir_sentence());
 	if (r < 0)
 		return fail_weir();
-	job->io.size = sizeof(job->io);
 	if (weir_dev_init(job->weir, a->device, &job->dev) < 0 ||
-	    weir_dev_buft(job->dev, kind, &job->buft) < 0 ||
-	    weir_io_info(job->weir, &job->io) < 0 ||
+	    weir_dev_buft(job->dev, kind, &job->buft) < 0)
+		return fail_weir();
+	return load_places_open(job);
+}
+
+/* Start the I/O engine, so that runs do not include that. */
+static int start_engine(struct load_job *job)
+{
+	const struct load_args *a = job->args;
+
+	job->io.size = sizeof(job->io);
+	if (weir_io_info(job->weir, &job->io) < 0 ||
 	    (a->trace && weir_trace_start(job->weir, a->trace) < 0))
 		return fail_weir();
 	return 0;
@@ -295,7 +248,7 @@ static int open_root(struct load_job *job)
 static int load_model(struct load_job *job)
 {
 	const struct load_args *a = job->args;
-	int r = open_root(job);
+	int r = start_engine(job);
 
 	if (r)
 		return r;
@@ -310,10 +263,21 @@ static int load_model(struct load_job *job)
 	return r;
 }
 
+static int run_job(struct load_job *job)
+{
+	int r = open_root(job);
+
+	if (r == 0)
+		r = job->args->estimate ? load_estimate(job) : load_model(job);
+	return r;
+}
+
 static int print_results(const struct load_job *job)
 {
 	const struct load_args *a = job->args;
 
+	if (a->estimate)
+		return load_estimate_print(job);
 	if (a->json)
 		load_report_json(job);
 	else if (!a->quiet)
@@ -327,6 +291,8 @@ static void close_job(struct load_job *job)
 {
 	digests_free(&job->digests);
 	free(job->runs);
+	free(job->places);
+	free(job->needs);
 	weir_weights_free(job->weights);
 	weir_close(job->weir);
 	*job = (struct load_job){ .args = job->args };
@@ -340,7 +306,7 @@ int load_main(int argc, char **argv)
 
 	if (r == 0) {
 		signals_catch(NULL);
-		r = load_model(&job);
+		r = run_job(&job);
 		if (signals_caught())
 			close_job(&job);
 		/* From here on a signal may end the process at any time. */

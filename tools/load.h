@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir load: its options (load_args.c), the loads (load.c), digests (digest.c)
- * and the report (load_report.c).
+ * weir load: its options (load_args.c; those with globs: load_rules.c), the plan
+ * (load_plan.c) and its estimate (load_estimate.c), the loads (load.c), digests
+ * (digest.c) and the report (load_report.c, load_json.c, load_facts.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -12,22 +13,45 @@
 #include <weir.h>
 #include "digest.h"
 
+struct args;
+
+/* The options that apply to the tensors whose names match a glob. */
+enum load_rules_kind {
+	LOAD_RULE_ONLY,
+	LOAD_RULE_PLACE,
+	LOAD_RULE_SLICE,
+	LOAD_RULE_FIRST,
+	LOAD_RULES
+};
+
+/* One such option. Strings are those of argv. */
+struct load_rule {
+	const char *glob;
+	const char *device;      /* of --place */
+	uint64_t capacity;       /* of --place, bytes; 0: none */
+	struct weir_slice slice; /* of --slice; by rank if n is < 0 */
+};
+
+/* Those of one kind; for each tensor the first that matches is used. */
+struct load_rules {
+	struct load_rule *rule;
+	size_t n;
+};
+
 struct load_args {
 	const char *path;
 	const char *device;
 	const char *trace; /* NULL: none */
-	const char **only; /* globs; strings of argv */
-	size_t n_only;
-	struct load_place {
-		const char *glob, *device; /* strings of argv */
-	} * place;
-	size_t n_places;
+	struct load_rules rules[LOAD_RULES];
+	uint32_t rank, ranks; /* of --rank; ranks 0: none */
+	enum weir_dtype dtype;
+	uint64_t align; /* 0: not given */
 	struct weir_opts root;
 	enum weir_mem memory;
 	enum weir_way way;
 	int digest; /* enum weir_digest, or < 0: none */
 	uint64_t repeat;
-	bool fresh, lenient, json, quiet;
+	bool fresh, lenient, json, quiet, estimate;
 };
 
 /* One load, from before the model is opened to the last usable tensor. */
@@ -49,6 +73,7 @@ struct load_job {
 	struct weir *weir;
 	struct weir_dev *dev;
 	struct weir_buft *buft;
+	struct weir_buft **places; /* memory of each --place */
 	struct weir_weights *weights;
 	struct load_run *runs;
 	size_t n_runs; /* runs that have ended */
@@ -56,11 +81,50 @@ struct load_job {
 	struct load_memory memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
+	struct weir_estimate *needs; /* of --estimate */
+	size_t n_needs;
 };
 
 /* Returns 0, EXIT_USAGE or ARGS_HELP. In each case call load_args_free(). */
 int load_args_parse(int argc, char **argv, struct load_args *ret_args);
 void load_args_free(struct load_args *args);
+
+/* Parse optarg as the value of a rule or of --rank. Return 0 or EXIT_USAGE. */
+int load_rule_take(const struct args *args, struct load_args *a,
+		   enum load_rules_kind kind);
+int load_rank_take(struct load_args *a);
+/* After all options: do the rules fit each other? 0 or EXIT_USAGE. */
+int load_rules_check(const struct load_args *a);
+/* Has a --place a SIZE? */
+bool load_has_capacity(const struct load_args *a);
+
+/* Find the memory of each --place. Returns 0 or EXIT_FAILURE. */
+int load_places_open(struct load_job *job);
+/*
+ * Open the model and make the plan; it has its own reference to the model.
+ * Returns 0, or a negative errno with weir_error(), or EXIT_FAILURE after a line
+ * on stderr.
+ */
+int load_plan(const struct load_job *job, struct weir_plan **ret_plan);
+
+/*
+ * Fill in job->needs. Returns 0, or EXIT_FAILURE after a line on stderr.
+ */
+int load_estimate(struct load_job *job);
+/* Print it on stdout. Returns 0, or EXIT_NO_ROOM: it does not fit. */
+int load_estimate_print(const struct load_job *job);
+
+/* Facts (load_facts.c). Names are "?" if unknown. */
+const struct load_run *load_last_run(const struct load_job *job);
+double load_rate(const struct load_run *run); /* GB/s */
+const char *load_io_name(const struct load_run *run);
+const char *load_memory_name(const struct weir_buft *buft);
+const char *load_device_name(const struct weir_buft *buft);
+const char *load_dtype_name(uint32_t dtype);
+/* Bytes of the elements, without the gaps of a view. */
+uint64_t load_tensor_bytes(const struct weir_tensor *t);
+/* Is @t a part of what @e describes? */
+bool load_is_slice(const struct weir_tensor *t, const struct weir_entry *e);
 
 /* The report in words, on stderr. */
 void load_report(const struct load_job *job);

@@ -15,8 +15,21 @@ static const char help[] =
 	"\n"
 	"  --device NAME    load into the memory of this device [CPU];\n"
 	"                   NAME:KEY=VALUE,... sets parameters\n"
-	"  --place G=NAME   load tensors that match the glob G into the memory of\n"
-	"                   device NAME; repeatable, the first match is used\n"
+	"  --place G=NAME[@SIZE]\n"
+	"                   load tensors whose whole name matches the glob G into the\n"
+	"                   memory of device NAME; with SIZE: only as many whole\n"
+	"                   layers as fit into so many bytes\n"
+	"  --only G         load only tensors that match\n"
+	"  --slice G:DIM    load of tensors that match only the part of --rank in\n"
+	"                   dimension DIM; 0 is the outermost\n"
+	"  --slice G:DIM:START+N\n"
+	"                   load of them only the N indices from START on\n"
+	"  --rank R/N       the parts are part R (from 0) of N equal ones\n"
+	"  --first G        read tensors that match before the others\n"
+	"  --dtype TYPE     convert floating-point tensors to f32, f16 or bf16\n"
+	"  --align N        align the tensors in memory to N bytes\n"
+	"  --estimate       only print on stdout how much memory the load needs of\n"
+	"                   each kind, and whether it fits; status 3 if it does not\n"
 	"  --memory KIND    plain, huge, locked, device or pinned [device; for the\n"
 	"                   CPU this is huge]\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
@@ -25,7 +38,6 @@ static const char help[] =
 	"  --depth N        chunks in flight for each I/O thread\n"
 	"  --chunk SIZE     bytes of a chunk, a multiple of 4K [4M]\n"
 	"  --reactors N     number of I/O threads with a ring of their own\n"
-	"  --only GLOB      load only tensors whose whole name matches; repeatable\n"
 	"  --lenient        accept all that the format's reference reader accepts\n"
 	"  --digest[=KIND]  print a digest of each tensor on stdout: xxh3 (as\n"
 	"                   `xxhsum -H2`) or sha256 [xxh3]\n"
@@ -35,7 +47,8 @@ static const char help[] =
 	"  --quiet          print no report\n"
 	"  --trace FILE     write a trace for Perfetto\n"
 	"\n"
-	"Sizes may have the suffixes K, M, G and T.\n";
+	"Options with a glob G may be repeated; of two that match a tensor the first\n"
+	"is used. Sizes may have the suffixes K, M, G and T.\n";
 
 enum {
 	LOAD_DEVICE = ARGS_OPTION,
@@ -47,6 +60,12 @@ enum {
 	LOAD_REACTORS,
 	LOAD_ONLY,
 	LOAD_PLACE,
+	LOAD_SLICE,
+	LOAD_RANK,
+	LOAD_FIRST,
+	LOAD_DTYPE,
+	LOAD_ALIGN,
+	LOAD_ESTIMATE,
 	LOAD_LENIENT,
 	LOAD_DIGEST,
 	LOAD_REPEAT,
@@ -66,6 +85,12 @@ static const struct option options[] = {
 	{ "reactors", required_argument, NULL, LOAD_REACTORS },
 	{ "only", required_argument, NULL, LOAD_ONLY },
 	{ "place", required_argument, NULL, LOAD_PLACE },
+	{ "slice", required_argument, NULL, LOAD_SLICE },
+	{ "rank", required_argument, NULL, LOAD_RANK },
+	{ "first", required_argument, NULL, LOAD_FIRST },
+	{ "dtype", required_argument, NULL, LOAD_DTYPE },
+	{ "align", required_argument, NULL, LOAD_ALIGN },
+	{ "estimate", no_argument, NULL, LOAD_ESTIMATE },
 	{ "lenient", no_argument, NULL, LOAD_LENIENT },
 	{ "digest", optional_argument, NULL, LOAD_DIGEST },
 	{ "repeat", required_argument, NULL, LOAD_REPEAT },
@@ -78,6 +103,7 @@ static const struct option options[] = {
 };
 
 enum {
+	ALIGN_MAX = 4096,
 	REPEAT_MAX = 1000000
 };
 
@@ -133,20 +159,27 @@ static int take_number(const struct args *args, const char *option,
 	return r;
 }
 
-/*
- * Split GLOB=DEVICE at the first "="; DEVICE may have parameters with others.
- */
-static int take_place(struct load_args *a)
+static int take_dtype(const struct args *args, struct load_args *a)
 {
-	char *device = strchr(optarg, '=');
+	static const char *const names[] = { "f32", "f16", "bf16", NULL };
+	static const enum weir_dtype dtypes[] = { WEIR_DTYPE_F32,
+						  WEIR_DTYPE_F16,
+						  WEIR_DTYPE_BF16 };
+	unsigned i = 0;
+	int r = args_choice(args, "--dtype", names, &i);
 
-	if (!device || device == optarg || !device[1])
-		return fail_usage("load", "--place %s is not GLOB=DEVICE",
-				  optarg);
-	*device++ = '\0';
-	a->place[a->n_places].glob = optarg;
-	a->place[a->n_places++].device = device;
-	return 0;
+	a->dtype = dtypes[i];
+	return r;
+}
+
+static int take_align(const struct args *args, struct load_args *a)
+{
+	int r = args_size(args, "--align", 1, ALIGN_MAX, &a->align);
+
+	if (r == 0 && (a->align & (a->align - 1)))
+		r = fail_usage("load", "--align is '%s', not a power of two",
+			       optarg);
+	return r;
 }
 
 static int take_flag(int c, struct load_args *a)
@@ -170,8 +203,8 @@ static int take_flag(int c, struct load_args *a)
 	case LOAD_TRACE:
 		a->trace = optarg;
 		break;
-	case LOAD_ONLY:
-		a->only[a->n_only++] = optarg;
+	case LOAD_ESTIMATE:
+		a->estimate = true;
 		break;
 	}
 	return 0;
@@ -195,12 +228,36 @@ static int take_option(const struct args *args, int c, struct load_args *a)
 		return take_number(args, "--reactors", &a->root.reactors);
 	case LOAD_DIGEST:
 		return take_digest(args, a);
+	case LOAD_ONLY:
+		return load_rule_take(args, a, LOAD_RULE_ONLY);
 	case LOAD_PLACE:
-		return take_place(a);
+		return load_rule_take(args, a, LOAD_RULE_PLACE);
+	case LOAD_SLICE:
+		return load_rule_take(args, a, LOAD_RULE_SLICE);
+	case LOAD_FIRST:
+		return load_rule_take(args, a, LOAD_RULE_FIRST);
+	case LOAD_RANK:
+		return load_rank_take(a);
+	case LOAD_DTYPE:
+		return take_dtype(args, a);
+	case LOAD_ALIGN:
+		return take_align(args, a);
 	case LOAD_REPEAT:
 		return args_number(args, "--repeat", 1, REPEAT_MAX, &a->repeat);
 	}
 	return take_flag(c, a);
+}
+
+/* Options that exclude each other. */
+static int check(const struct load_args *a)
+{
+	if (a->way == WEIR_WAY_MAP && a->dtype != WEIR_DTYPE_NONE)
+		return fail_usage("load",
+				  "--dtype needs a copy: not with --way map");
+	if (a->way == WEIR_WAY_MAP && a->align)
+		return fail_usage("load",
+				  "--align needs a copy: not with --way map");
+	return load_rules_check(a);
 }
 
 static int parse(const struct args *args, struct load_args *a)
@@ -209,10 +266,12 @@ static int parse(const struct args *args, struct load_args *a)
 	int c, r;
 
 	/* There cannot be more of them than arguments. */
-	a->only = calloc((size_t)args->argc, sizeof(*a->only));
-	a->place = calloc((size_t)args->argc, sizeof(*a->place));
-	if (!a->only || !a->place)
-		return fail_memory();
+	for (int i = 0; i < LOAD_RULES; i++) {
+		a->rules[i].rule =
+			calloc((size_t)args->argc, sizeof(struct load_rule));
+		if (!a->rules[i].rule)
+			return fail_memory();
+	}
 	while ((c = args_next(args)) != ARGS_END) {
 		if (c < 0)
 			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
@@ -220,7 +279,9 @@ static int parse(const struct args *args, struct load_args *a)
 		if (r)
 			return r;
 	}
-	r = args_operands(args, 1, operands);
+	r = check(a);
+	if (r == 0)
+		r = args_operands(args, 1, operands);
 	a->path = args->argv[optind];
 	return r;
 }
@@ -242,6 +303,6 @@ int load_args_parse(int argc, char **argv, struct load_args *ret_args)
 
 void load_args_free(struct load_args *args)
 {
-	free(args->only);
-	free(args->place);
+	for (int i = 0; i < LOAD_RULES; i++)
+		free(args->rules[i].rule);
 }

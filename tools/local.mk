@@ -10,9 +10,11 @@ bin_PROGRAMS += %D%/weir
 	%D%/signals.c %D%/signals.h \
 	%D%/devices.c %D%/inspect.c \
 	%D%/metadata.c %D%/metadata.h \
-	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_report.c \
+	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_rules.c \
+	%D%/load_plan.c %D%/load_estimate.c \
+	%D%/load_report.c %D%/load_json.c %D%/load_facts.c \
 	%D%/digest.c %D%/digest.h \
-	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth.h \
+	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth_gguf.c %D%/synth.h \
 	%D%/presets.c %D%/presets.h
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 %C%_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) -lm

@@ -16,7 +16,8 @@ static const char help[] =
 	"  synth     write a model of a known shape with random bytes\n"
 	"\n"
 	"weir COMMAND --help and weir(1) describe each command.\n"
-	"Exit status: 0 success, 1 failure, 2 invalid command line.\n";
+	"Exit status: 0 success, 1 failure, 2 invalid command line, 3 the load would\n"
+	"not fit (weir load --estimate).\n";
 
 static const struct {
 	const char *name;

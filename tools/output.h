@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #define EXIT_USAGE 2
+#define EXIT_NO_ROOM 3 /* of weir load --estimate: it does not fit */
 
 #define PRINTF_LIKE(n) __attribute__((format(printf, n, n + 1)))
 

@@ -15,10 +15,9 @@
 
 static const char help[] =
 	"usage: weir synth PRESET OUT [OPTION]...\n"
-	"Write a safetensors model with the tensors of a known architecture and\n"
-	"random bytes. If OUT ends in .safetensors it is a file, else a directory\n"
-	"with model.safetensors, or with shards and their index. Defaults are in\n"
-	"brackets.\n"
+	"Write a model with the tensors of a known architecture and random bytes.\n"
+	"If OUT ends in .safetensors or .gguf it is a file, else a directory with\n"
+	"one file, or with shards (and their index). Defaults are in brackets.\n"
 	"\n"
 	"PRESET     tinyllama-1.1b   201 tensors, 2.2 GB\n"
 	"           llama-3.1-8b     291 tensors, 16 GB\n"
@@ -30,6 +29,8 @@ static const char help[] =
 	"  --scale F     multiply the first dimension of every tensor by F,\n"
 	"                rounded up, at least 1\n"
 	"  --shards N    distribute the tensors over N files, by bytes [1]\n"
+	"  --format F    in a directory: safetensors or gguf [safetensors];\n"
+	"                tensors of dtypes that GGUF lacks are left out\n"
 	"  --seed N      seed of the random bytes [0]\n"
 	"  --force       replace an existing model\n";
 
@@ -46,6 +47,7 @@ struct synth_args {
 	double scale;
 	bool force;
 	bool single; /* OUT is a file */
+	bool gguf;
 };
 
 /* A model that is being written. */
@@ -55,6 +57,7 @@ struct synth {
 	struct synth_files files;
 	struct progress bar;
 	uint64_t written; /* bytes of tensors */
+	uint64_t at;      /* in the data of the shard */
 	unsigned char *buffer;
 	size_t used;
 };
@@ -63,6 +66,7 @@ enum {
 	SYNTH_COUNT = ARGS_OPTION,
 	SYNTH_SCALE,
 	SYNTH_SHARD,
+	SYNTH_FORMAT,
 	SYNTH_SEED,
 	SYNTH_FORCE
 };
@@ -71,11 +75,21 @@ static const struct option options[] = {
 	{ "count", required_argument, NULL, SYNTH_COUNT },
 	{ "scale", required_argument, NULL, SYNTH_SCALE },
 	{ "shards", required_argument, NULL, SYNTH_SHARD },
+	{ "format", required_argument, NULL, SYNTH_FORMAT },
 	{ "seed", required_argument, NULL, SYNTH_SEED },
 	{ "force", no_argument, NULL, SYNTH_FORCE },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
+
+static int take_format(const struct args *args, struct synth_args *a)
+{
+	a->gguf = !strcmp(optarg, "gguf");
+	if (a->gguf || !strcmp(optarg, "safetensors"))
+		return 0;
+	return fail_usage(args->command,
+			  "--format is '%s', not safetensors or gguf", optarg);
+}
 
 static int take_option(const struct args *args, int c, struct synth_args *a)
 {
@@ -87,6 +101,8 @@ static int take_option(const struct args *args, int c, struct synth_args *a)
 	case SYNTH_SHARD:
 		return args_number(args, "--shards", 1, SYNTH_SHARDS,
 				   &a->shards);
+	case SYNTH_FORMAT:
+		return take_format(args, a);
 	case SYNTH_SEED:
 		return args_number(args, "--seed", 0, UINT64_MAX, &a->seed);
 	case SYNTH_FORCE:
@@ -108,6 +124,11 @@ static int check_args(const struct args *args, struct synth_args *a)
 	bool many = !strcmp(a->preset, "many");
 
 	a->single = ends_with(a->out, ".safetensors");
+	if (a->single && a->gguf)
+		return fail_usage(args->command,
+				  "'%s' is not a name of a GGUF file", a->out);
+	if (ends_with(a->out, ".gguf"))
+		a->single = a->gguf = true;
 	if (many && !a->count)
 		return fail_usage(args->command,
 				  "the preset many needs --count");
@@ -199,10 +220,24 @@ static int flush_buffer(struct synth *s, int fd)
 	return synth_files_write(&s->files, fd, s->buffer, n);
 }
 
+/* Zeros up to offset @to in the data. */
+static int write_padding(struct synth *s, int fd, uint64_t to)
+{
+	for (; s->at < to; s->at++) {
+		s->buffer[s->used++] = 0;
+		if (s->used == SYNTH_BUFFER && flush_buffer(s, fd))
+			return EXIT_FAILURE;
+	}
+	return 0;
+}
+
 static int write_tensor(struct synth *s, int fd, const struct synth_tensor *t)
 {
 	uint64_t key = tensor_key(s->args->seed, t->name), off = 0;
 
+	if (write_padding(s, fd, t->offset))
+		return EXIT_FAILURE;
+	s->at += t->bytes;
 	while (off < t->bytes) {
 		size_t n = SYNTH_BUFFER - s->used;
 
@@ -218,29 +253,46 @@ static int write_tensor(struct synth *s, int fd, const struct synth_tensor *t)
 	return 0;
 }
 
+/* @bytes of data, padding included. */
 static int write_data(struct synth *s, int fd, const struct synth_tensor *t,
-		      size_t n)
+		      size_t n, uint64_t bytes)
 {
+	s->at = 0;
 	for (size_t i = 0; i < n; i++)
 		if (write_tensor(s, fd, &t[i]))
 			return EXIT_FAILURE;
+	if (write_padding(s, fd, bytes))
+		return EXIT_FAILURE;
 	return flush_buffer(s, fd);
+}
+
+static uint64_t alignment(const struct synth_args *a)
+{
+	return a->gguf ? SYNTH_GGUF_ALIGN : 1;
+}
+
+static bool has_index(const struct synth_args *a)
+{
+	return a->shards > 1 && !a->gguf;
 }
 
 /* Write the file of one shard, which has the @n tensors from @t on. */
 static int write_shard(struct synth *s, const struct synth_tensor *t, size_t n)
 {
-	uint64_t bytes = t[n - 1].offset + t[n - 1].bytes;
 	const struct synth_args *a = s->args;
+	uint64_t bytes = t[n - 1].offset + t[n - 1].bytes;
 	char name[SYNTH_SHARD_NAME], *header;
 	size_t size;
 	int fd, r;
 
-	header = synth_header(t, n, &size);
+	bytes = (bytes + alignment(a) - 1) / alignment(a) * alignment(a);
+	header = a->gguf ? synth_gguf_header(&s->model, t, n, a->shards, &size)
+			 : synth_header(t, n, &size);
 	if (!header)
 		return fail_memory();
-	synth_shard_name(t->shard, a->shards, name);
-	if (size - 8 > header_max)
+	synth_shard_name(t->shard, a->shards,
+			 a->gguf ? ".gguf" : ".safetensors", name);
+	if (!a->gguf && size - 8 > header_max)
 		r = fail("%s: %s: a header of %zu bytes exceeds the format's "
 			 "limit of %llu; use more --shards",
 			 a->out, name, size - 8,
@@ -251,7 +303,7 @@ static int write_shard(struct synth *s, const struct synth_tensor *t, size_t n)
 	if (r == 0) {
 		r = synth_files_write(&s->files, fd, header, size);
 		if (r == 0)
-			r = write_data(s, fd, t, n);
+			r = write_data(s, fd, t, n, bytes);
 		r = synth_files_close(&s->files, fd, r);
 	}
 	free(header);
@@ -290,7 +342,7 @@ static int write_model(struct synth *s)
 			return EXIT_FAILURE;
 		i += n;
 	}
-	return s->args->shards > 1 ? write_index(s) : 0;
+	return has_index(s->args) ? write_index(s) : 0;
 }
 
 static int write_files(struct synth *s)
@@ -324,6 +376,8 @@ static int make_model(const struct args *args, const struct synth_args *a,
 				  a->scale);
 	if (r < 0)
 		return fail_memory();
+	if (a->gguf)
+		synth_gguf_filter(m);
 	if (a->shards <= m->count)
 		return 0;
 	r = fail_usage(args->command,
@@ -341,7 +395,9 @@ static void report(const struct synth *s)
 	note("%s: %zu tensors, %s in %llu file%s", s->args->out, s->model.count,
 	     size_text(s->model.bytes, size),
 	     (unsigned long long)s->args->shards,
-	     s->args->shards > 1 ? "s and an index" : "");
+	     has_index(s->args)    ? "s and an index"
+	     : s->args->shards > 1 ? "s"
+				   : "");
 }
 
 int synth_main(int argc, char **argv)
@@ -356,7 +412,7 @@ int synth_main(int argc, char **argv)
 	r = make_model(&args, &a, &s.model);
 	if (r)
 		return r;
-	synth_lay_out(&s.model, a.shards);
+	synth_lay_out(&s.model, a.shards, alignment(&a));
 	s.buffer = malloc(SYNTH_BUFFER);
 	r = s.buffer ? write_files(&s) : fail_memory();
 	if (r == 0)

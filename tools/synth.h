@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir synth: the layout of tensors in files (synth_layout.c), and the files.
+ * weir synth: the layout of tensors in files (synth_layout.c, synth_gguf.c), and
+ * the files.
  */
 #ifndef TOOLS_SYNTH_H
 #define TOOLS_SYNTH_H
@@ -11,14 +12,16 @@
 #include "presets.h"
 
 enum {
-	SYNTH_SHARD_NAME = 64
+	SYNTH_SHARD_NAME = 64,
+	SYNTH_GGUF_ALIGN = 32
 };
 
 /*
- * Assign each tensor a shard and an offset. Sorts the tensors in the order of
- * the files: by shard, then wider elements first, then by name.
+ * Assign each tensor a shard and an offset that is a multiple of @align. Sorts
+ * the tensors in the order of the files: by shard, then wider elements first,
+ * then by name.
  */
-void synth_lay_out(struct synth_model *m, uint64_t shards);
+void synth_lay_out(struct synth_model *m, uint64_t shards, uint64_t align);
 /*
  * The header of a file of @n tensors: 8 bytes with the length of the JSON, and
  * the JSON, padded with spaces to 8 bytes. The caller frees it. NULL: no
@@ -30,8 +33,19 @@ char *synth_header(const struct synth_tensor *t, size_t n, size_t *ret_size);
  * NULL: no memory.
  */
 char *synth_index(struct synth_model *m, uint64_t shards, size_t *ret_size);
-void synth_shard_name(uint32_t shard, uint64_t shards,
+/* @suffix: ".safetensors" or ".gguf". */
+void synth_shard_name(uint32_t shard, uint64_t shards, const char *suffix,
 		      char name[SYNTH_SHARD_NAME]);
+
+/* GGUF: drop the tensors whose dtypes it lacks. */
+void synth_gguf_filter(struct synth_model *m);
+/*
+ * The header of the GGUF file of @n tensors of @m, padded to the data. The
+ * caller frees it. NULL: no memory.
+ */
+char *synth_gguf_header(const struct synth_model *m,
+			const struct synth_tensor *t, size_t n, uint64_t shards,
+			size_t *ret_size);
 
 /*
  * Files. Each is written under a temporary name in its final directory, and is

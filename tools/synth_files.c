@@ -193,18 +193,19 @@ int synth_files_close(struct synth_files *fs, int fd, int status)
 	return 0;
 }
 
-/* model.safetensors, its index, model-00001-of-00002.safetensors. */
+/* model.safetensors, its index, model-00001-of-00002.gguf. */
 static bool is_model_file(const char *name)
 {
 	unsigned a, b;
 	int n = 0;
 
-	if (!strcmp(name, "model.safetensors") ||
-	    !strcmp(name, "model.safetensors.index.json"))
-		return true;
-	return sscanf(name, "model-%5u-of-%5u.safetensors%n", &a, &b, &n) ==
-		       2 &&
-	       n == (int)strlen("model-00001-of-00002.safetensors") && !name[n];
+	if (sscanf(name, "model-%5u-of-%5u%n", &a, &b, &n) == 2 &&
+	    n == (int)strlen("model-00001-of-00002"))
+		return !strcmp(name + n, ".safetensors") ||
+		       !strcmp(name + n, ".gguf");
+	return !strcmp(name, "model.safetensors") ||
+	       !strcmp(name, "model.safetensors.index.json") ||
+	       !strcmp(name, "model.gguf");
 }
 
 /*

@@ -39,7 +39,7 @@ static int compare_places(const void *va, const void *vb)
 	return strcmp(a->name, b->name);
 }
 
-void synth_lay_out(struct synth_model *m, uint64_t shards)
+void synth_lay_out(struct synth_model *m, uint64_t shards, uint64_t align)
 {
 	uint64_t offset = 0;
 
@@ -50,6 +50,7 @@ void synth_lay_out(struct synth_model *m, uint64_t shards)
 
 		if (i && t->shard != t[-1].shard)
 			offset = 0;
+		offset = (offset + align - 1) / align * align;
 		t->offset = offset;
 		offset += t->bytes;
 	}
@@ -92,15 +93,14 @@ char *synth_header(const struct synth_tensor *t, size_t n, size_t *ret_size)
 	return text;
 }
 
-void synth_shard_name(uint32_t shard, uint64_t shards,
+void synth_shard_name(uint32_t shard, uint64_t shards, const char *suffix,
 		      char name[SYNTH_SHARD_NAME])
 {
 	if (shards == 1)
-		snprintf(name, SYNTH_SHARD_NAME, "model.safetensors");
+		snprintf(name, SYNTH_SHARD_NAME, "model%s", suffix);
 	else
-		snprintf(name, SYNTH_SHARD_NAME,
-			 "model-%05u-of-%05u.safetensors", shard + 1,
-			 (unsigned)shards);
+		snprintf(name, SYNTH_SHARD_NAME, "model-%05u-of-%05u%s",
+			 shard + 1, (unsigned)shards, suffix);
 }
 
 static int compare_names(const void *va, const void *vb)
@@ -123,7 +123,8 @@ char *synth_index(struct synth_model *m, uint64_t shards, size_t *ret_size)
 		"  \"weight_map\": {",
 		(unsigned long long)m->bytes);
 	for (size_t i = 0; i < m->count; i++) {
-		synth_shard_name(m->tensors[i].shard, shards, name);
+		synth_shard_name(m->tensors[i].shard, shards, ".safetensors",
+				 name);
 		fprintf(to, "%s\n    \"%s\": \"%s\"", i ? "," : "",
 			m->tensors[i].name, name);
 	}

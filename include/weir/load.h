@@ -108,7 +108,7 @@ WEIR_API int weir_load_fd(struct weir_load *load) WEIR_NONNULL(1);
 struct weir_progress {
 	size_t size;      /* set by the caller */
 	uint64_t bytes;   /* arrived; may be a chunk less than events say */
-	uint64_t total;   /* bytes of all tensors of the load */
+	uint64_t total;   /* bytes of all tensors of the load, in the files */
 	uint64_t tensors; /* number that have arrived */
 	uint64_t failed;  /* number that have failed */
 	uint64_t count;   /* number of all */
@@ -130,7 +130,8 @@ WEIR_API int weir_load_error(struct weir_load *load, size_t i,
 
 struct weir_load_report {
 	size_t size;        /* set by the caller */
-	uint64_t bytes;     /* of tensors that arrived */
+	uint64_t bytes;     /* of tensors that arrived, as in the files: before
+			       a conversion, and without what slices omit */
 	uint64_t in_place;  /* bytes read directly into their final memory */
 	uint64_t staged;    /* bytes read into a slot and copied from there */
 	uint64_t buffered;  /* bytes copied out of the page cache */
@@ -202,12 +203,11 @@ enum weir_digest {
 	WEIR_DIGEST_SHA256 = 1 /* 32 bytes */
 };
 /*
- * Compute the digest of tensor @i from the bytes in memory, those of its
- * elements in their order; gaps of a view do not count. Blocks until the
- * tensor has arrived, then while it computes. Returns the size of the digest in
- * bytes. -EINVAL: @i is past the end, or @kind is not an enum weir_digest.
- * -ENOMEM: no memory to copy device memory through. If the tensor failed to
- * load: its error.
+ * Compute the digest of tensor @i from the bytes in memory; of a view, from
+ * those of its elements. Blocks until the tensor has arrived, then while it
+ * computes. Returns the size of the digest in bytes. -EINVAL: @i is past the
+ * end, or @kind is not an enum weir_digest. -ENOMEM: no memory to copy device
+ * memory through. If the tensor failed to load: its error.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])

@@ -39,13 +39,14 @@ struct weir_slice {
 	uint32_t dim; /* dimension that is cut; 0 is the outermost */
 	uint32_t rank, ranks;
 	uint32_t reserved; /* 0 */
-	int64_t start, n;  /* elements */
+	int64_t start, n;  /* elements; without ranks, n 0 is an empty slice */
 };
 
 struct weir_put_opts {
 	size_t size;
 	uint64_t align;       /* of each tensor's address: a power of two up to
-				   4096; 0: that of weir_plan_set_align() */
+				   4096; 0: that of weir_plan_set_align().
+				   Mapped tensors are where the file has them */
 	struct weir_buf *buf; /* place the tensors in this; NULL: new buffers */
 	uint64_t offset;      /* first byte of @buf that may be used */
 	uint32_t way;         /* enum weir_way */
@@ -100,6 +101,46 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
 
+/*
+ * A function that receives the bytes of tensors as they are read, for memory
+ * that only the program can write: repacked layouts, or memory of others.
+ */
+struct weir_sink {
+	size_t size;
+	/*
+	 * Bytes [off, off + n) of tensor @i of the weights, in @data until the
+	 * call returns. A negative errno fails the tensor.
+	 */
+	int (*chunk)(void *arg, size_t i, uint64_t off, const void *data,
+		     size_t n);
+	void *arg;
+	uint64_t buffer; /* most bytes read ahead of chunk; 0: 64 MiB. The least
+			    is 128 KiB */
+	uint32_t way;    /* enum weir_way */
+	uint32_t reserved; /* 0 */
+};
+WEIR__DECLARE_OPTS_INIT(weir_sink)
+#define WEIR_SINK_INIT WEIR__OPTS_INIT(weir_sink)
+/*
+ * Choose tensors as weir_plan_put() does, which get no memory: a load passes
+ * their bytes to @sink, of which the plan keeps a copy. In the weights their
+ * buf is NULL. A tensor has arrived when chunk has returned for its last bytes.
+ *
+ * Each load calls chunk on a thread of its own for each sink, one call at a
+ * time, in the order of the files, for every byte once; perhaps before
+ * weir_load_start() returns, and not after weir_load_wait() has. It may take
+ * any time: reads wait when the buffer is full, and nothing else waits. It may
+ * call weir, but not weir_close(), and may not wait for the load. When a tensor
+ * has failed, or after weir_load_cancel(), no more of its bytes are passed on.
+ * That a file has changed is found at the end of the load, when chunk has seen
+ * the bytes. Calls with an equal sink are one sink, with one thread.
+ *
+ * Returns how many tensors it chose. -ENOENT as weir_plan_put(). -EINVAL: no
+ * chunk; an unknown way, or WEIR_WAY_MAP. -ENOMEM.
+ */
+WEIR_API int weir_plan_sink(struct weir_plan *plan, const char *glob,
+			    const struct weir_sink *sink) WEIR_NONNULL(1, 3);
+
 /* A tensor of the model, or a slice of it, and the memory to load it into. */
 struct weir_target {
 	size_t size;   /* set by the caller in targets[0], for all entries */
@@ -111,17 +152,18 @@ struct weir_target {
 };
 /*
  * Load tensors into memory that the caller has placed, for instance that of an
- * inference engine: each to exactly the place of its dst, of which the call
- * keeps a copy and references the buffer. All of the @n targets are added, or
- * none. A tensor may be the target of several calls, whole or in slices; later
- * calls of weir_plan_put() do not choose it.
+ * inference engine: each to exactly the place of its dst. The call keeps copies
+ * of dst and slice, and references the buffer. All of the @n targets are added,
+ * or none. A tensor may be the target of several calls, whole or in slices;
+ * later calls of weir_plan_put() do not choose it.
  *
  * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
  * its shape may be another of as many elements. If its dtype differs, elements
  * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
  * equal distances. In the weights, targets follow after the tensors of
  * weir_plan_put(), in the order of the calls and of @targets; dst->name is not
- * used.
+ * used. Each target is read by itself, so that N of the same bytes read them N
+ * times; with WEIR_WAY_BUFFERED the page cache serves all but the first.
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
@@ -143,7 +185,8 @@ struct weir_estimate {
 			     that use the same memory (the host's, or that of
 			     one GPU) */
 	uint32_t reserved;
-	uint64_t given; /* bytes of tensors placed in weir_put_opts.buf */
+	uint64_t given; /* bytes of tensors placed in memory of the program:
+			   weir_put_opts.buf and targets */
 };
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries

@@ -109,6 +109,8 @@ struct weir__job {
 	size_t n_ext;
 	bool write;
 	uint32_t depth; /* chunks in flight at most, 0: engine's */
+	bool held;      /* may start while the root is closing: the caller has
+			   called weir__engine_hold */
 	/*
 	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
 	 * says. They count in the file from its offset on, gaps between rows
@@ -193,6 +195,14 @@ void weir__job_wake(struct weir__job *job);
 int weir__engine_queues(struct weir__engine *eng,
 			const struct weir__queue_ops *ops,
 			int (*fn)(void *arg, void *queue), void *arg);
+
+/*
+ * Closing waits, as for a job, until weir__engine_release() has been called; the
+ * caller may start jobs with held set meanwhile. It references the root.
+ * -ESHUTDOWN: the root is being closed. Any thread.
+ */
+int weir__engine_hold(struct weir__engine *eng);
+void weir__engine_release(struct weir__engine *eng);
 
 /* Any thread: run @task on a thread that may block. */
 void weir__engine_task(struct weir__engine *eng, struct weir__task *task);

@@ -51,7 +51,7 @@ struct weir__engine {
 	_Atomic uint32_t queue_users; /* in weir__engine_queues; a futex */
 
 	_Atomic uint32_t next_reactor; /* for the next short job */
-	_Atomic uint32_t jobs;  /* started and not ended; a futex for closing */
+	_Atomic uint32_t jobs;  /* that have not ended, and holds; a futex */
 	_Atomic uint32_t ready; /* reactors that have started; a futex */
 	_Atomic int start_err;
 

@@ -77,7 +77,7 @@ static void job_free_members(struct weir__job *job)
 }
 
 /* The closing thread waits for this, and so do reactors that were aborted. */
-static void engine_job_ended(struct weir__engine *eng)
+void weir__engine_release(struct weir__engine *eng)
 {
 	if (atomic_fetch_sub(&eng->jobs, 1) != 1)
 		return;
@@ -94,7 +94,7 @@ void weir__job_item_done(struct weir__job *job)
 		return;
 	job_free_members(job);
 	job->done(job);
-	engine_job_ended(eng);
+	weir__engine_release(eng);
 }
 
 void weir__chunk_complete_merged(struct weir__job *job,
@@ -152,6 +152,23 @@ void weir__job_post(struct weir__job *job)
 				   &job->link[i].msg);
 }
 
+/* Either the closing thread waits for the caller, or this sees closed. */
+static bool engine_enter(struct weir__engine *eng, bool held)
+{
+	atomic_fetch_add(&eng->jobs, 1);
+	if (held || !atomic_load(&eng->closed))
+		return true;
+	weir__engine_release(eng);
+	return false;
+}
+
+int weir__engine_hold(struct weir__engine *eng)
+{
+	return engine_enter(eng, false)
+		       ? 0
+		       : weir__fail(-ESHUTDOWN, "the root has been closed");
+}
+
 bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
 {
 	/* Callers that wake the job before it starts have set it already. */
@@ -159,11 +176,8 @@ bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
 		job->eng = eng;
 	atomic_init(&job->remaining, job->n_chunks + n_links(job));
 	atomic_init(&job->moved, 0);
-	/* Either the closing thread waits for the job, or this sees closed. */
-	atomic_fetch_add(&eng->jobs, 1);
-	if (!atomic_load(&eng->closed))
+	if (engine_enter(eng, job->held))
 		return true;
-	engine_job_ended(eng);
 	job_free_members(job);
 	return false;
 }

@@ -96,15 +96,14 @@ static const struct weir__source_ops arrival_ops = {
 
 int weir__arrival_new(struct weir *weir, size_t n, struct weir__arrival **ret)
 {
-	struct weir__arrival *a = weir__calloc_aligned(
-		1, sizeof(*a) + (n + 1) * sizeof(a->item[0]));
+	size_t fixed = sizeof(struct weir__arrival) +
+		       (n + 1) * sizeof(struct weir__item);
+	struct weir__arrival *a =
+		weir__calloc(1, fixed + n * sizeof(*a->ended.entry));
 
 	if (!a)
 		return -ENOMEM;
-	if (weir__ended_init(&a->ended, n) < 0) {
-		weir__free(a);
-		return -ENOMEM;
-	}
+	weir__ended_init(&a->ended, (void *)((char *)a + fixed), n);
 	a->n = n;
 	weir__source_init(&a->source, &arrival_ops, weir);
 	*ret = a;

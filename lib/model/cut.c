@@ -239,7 +239,7 @@ int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
 	if (!same_shape(tensor, dst))
 		return weir__fail(
 			-EINVAL,
-			"%s: its destination is a view of another shape",
+			"%s: its destination is a view of another shape, which only a contiguous one may have",
 			weir__tensor_label(tensor));
 	if (!view_rows(dst, &rows, &pitch) ||
 	    (cut->rows != 1 && rows != cut->rows))

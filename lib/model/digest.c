@@ -63,65 +63,55 @@ static int hash_finish(struct hasher *h, uint8_t *ret_digest)
 	return (int)sizeof(canonical.digest);
 }
 
-/* Bytes [off, off + n) of @all: in place, or through @block. */
-static int hash_range(struct hasher *h, const struct weir_tensor *all,
-		      unsigned char *block, uint64_t off, uint64_t n)
+static int update_from_device(struct hasher *h, const struct weir_tensor *t,
+			      size_t bytes)
 {
-	const unsigned char *data = weir_tensor_data(all);
+	void *block = weir__malloc(BLOCK_BYTES);
 	int r = 0;
 
-	if (data)
-		hash_update(h, data + off, n);
-	for (uint64_t at = 0, len; !data && at < n && r >= 0; at += len) {
-		len = n - at < BLOCK_BYTES ? n - at : BLOCK_BYTES;
-		r = weir_tensor_get(all, off + at, block, len);
+	if (!block)
+		return no_memory(t);
+	for (size_t at = 0; at < bytes && r >= 0; at += BLOCK_BYTES) {
+		size_t n = bytes - at < BLOCK_BYTES ? bytes - at : BLOCK_BYTES;
+
+		r = weir_tensor_get(t, at, block, n);
 		if (r >= 0)
-			hash_update(h, block, len);
+			hash_update(h, block, n);
 	}
+	weir__free(block);
 	return r;
 }
 
-/* The elements of @t in their order; @all has the bytes that it spans. */
-static int hash_rows(struct hasher *h, const struct weir_tensor *t,
-		     const struct weir_tensor *all, unsigned char *block)
+static int update_contiguous(struct hasher *h, const struct weir_tensor *t,
+			     uint64_t bytes)
 {
-	int64_t index[WEIR_MAX_DIMS] = { 0 };
+	const void *data = weir_tensor_data(t);
+
+	if (!data)
+		return update_from_device(h, t, bytes);
+	hash_update(h, data, bytes);
+	return 0;
+}
+
+/* A view: its rows, without the bytes between them. */
+static int update_rows(struct hasher *h, const struct weir_tensor *t)
+{
+	int64_t index[WEIR_MAX_DIMS] = { 0 }, bytes;
+	struct weir_tensor row;
 	uint64_t off = 0;
-	unsigned outer;
-	size_t row;
+	size_t width;
+	unsigned outer = weir__tensor_outer(t, &width);
 	int r;
 
-	if (weir__tensor_contiguous(t))
-		return hash_range(h, all, block, 0, (uint64_t)all->shape[0]);
-	outer = weir__tensor_outer(t, &row);
-	do
-		r = hash_range(h, all, block, off, row);
-	while (r >= 0 && weir__tensor_next_row(t, outer, index, &off));
-	return r;
-}
-
-static int hash_tensor(struct hasher *h, const struct weir_tensor *t)
-{
-	unsigned char *block = NULL;
-	struct weir_tensor all;
-	uint64_t bytes;
-	int64_t n;
-	int r = weir__tensor_bytes(t, &bytes);
-
-	n = (int64_t)bytes;
-	if (r >= 0)
-		r = weir__tensor_init(&all, WEIR_DTYPE_U8, 1, &n);
-	if (r < 0)
-		return r;
-	all.buf = t->buf;
-	all.offset = t->offset;
-	if (!weir_tensor_data(&all)) {
-		block = weir__malloc(BLOCK_BYTES);
-		if (!block)
-			return no_memory(t);
-	}
-	r = hash_rows(h, t, &all, block);
-	weir__free(block);
+	bytes = (int64_t)width;
+	r = weir__tensor_init(&row, WEIR_DTYPE_U8, 1, &bytes);
+	row.buf = t->buf;
+	row.name = t->name;
+	do {
+		row.offset = t->offset + off;
+		if (r >= 0)
+			r = update_contiguous(h, &row, width);
+	} while (r >= 0 && weir__tensor_next_row(t, outer, index, &off));
 	return r;
 }
 
@@ -148,6 +138,7 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 {
 	struct hasher h = { .kind = kind };
 	const struct weir_tensor *t;
+	uint64_t bytes;
 	int r;
 
 	WEIR__ENTER();
@@ -161,13 +152,22 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 		return weir__fail(-EINVAL, "digest %d is not one of %d and %d",
 				  (int)kind, WEIR_DIGEST_XXH3,
 				  WEIR_DIGEST_SHA256);
+	t = &weights->tensor[i];
+	if (!t->buf)
+		return weir__fail(
+			-EINVAL,
+			"%s went to a sink: it has no memory to compute a digest of",
+			weir__tensor_label(t));
 	r = wait_arrived(weights, i);
 	if (r < 0)
 		return r;
-	t = &weights->tensor[i];
-	r = hash_start(&h, t);
+	r = weir__tensor_bytes(t, &bytes);
 	if (r >= 0)
-		r = hash_tensor(&h, t);
+		r = hash_start(&h, t);
+	if (r >= 0)
+		r = !bytes || weir__tensor_contiguous(t)
+			    ? update_contiguous(&h, t, bytes)
+			    : update_rows(&h, t);
 	if (r >= 0)
 		r = hash_finish(&h, ret_digest);
 	XXH3_freeState(h.xxh);

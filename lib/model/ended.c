@@ -12,21 +12,17 @@
 #define ENDED_FD 2u      /* the descriptor is not readable */
 #define ENDED_WAKE 4u    /* added at each wake: the bits above are a count */
 
-int weir__ended_init(struct weir__ended *e, size_t n)
+void weir__ended_init(struct weir__ended *e, _Atomic size_t *entry, size_t n)
 {
 	e->n = n;
-	e->entry = weir__calloc(n, sizeof(*e->entry));
-	if (!e->entry)
-		return -ENOMEM;
+	e->entry = entry;
 	pthread_mutex_init(&e->lock, NULL);
-	return 0;
 }
 
 void weir__ended_fini(struct weir__ended *e)
 {
 	weir__ended_close_fd(e);
 	pthread_mutex_destroy(&e->lock);
-	weir__free(e->entry);
 }
 
 /* Would weir__ended_take return at once? */

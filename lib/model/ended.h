@@ -32,20 +32,22 @@
 
 struct weir__ended {
 	size_t n;              /* tensors of the load */
-	_Atomic size_t *entry; /* number + 1; 0: not written yet */
+	_Atomic size_t *entry; /* n: number + 1; 0: not written yet */
 	/* Makes the descriptor, and sets and clears its readability. */
 	pthread_mutex_t lock;
 	struct weir__wakefd fd;
 	_Atomic bool has_fd; /* written under the lock */
 	bool readable;       /* guarded by the lock */
-	/* Apart: completers write n_ended, takers n_taken. */
-	_Alignas(64) _Atomic size_t n_ended; /* entries reserved */
-	_Alignas(64) _Atomic size_t n_taken; /* the next entry to take */
+	/* In lines of the cache of their own: */
+	char apart[64];
+	_Atomic size_t n_ended; /* entries reserved; completers write it */
+	char apart_too[64];
+	_Atomic size_t n_taken; /* the next entry to take; takers write it */
 	_Atomic uint32_t waiting;
 };
 
-/* -ENOMEM, without a sentence. */
-int weir__ended_init(struct weir__ended *e, size_t n);
+/* @entry: @n zeros, which belong to the caller. */
+void weir__ended_init(struct weir__ended *e, _Atomic size_t *entry, size_t n);
 void weir__ended_fini(struct weir__ended *e);
 
 /*

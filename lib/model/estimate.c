@@ -47,8 +47,11 @@ static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
 	}
 	for (size_t i = 0; i < l->n; i++) {
 		const struct weir__spot *s = &l->spot[i];
-		struct weir_estimate *of = &e[kind[s->buf]];
+		struct weir_estimate *of;
 
+		if (s->buf == WEIR__NO_BUF)
+			continue;
+		of = &e[kind[s->buf]];
 		of->tensors++;
 		if (l->buf[s->buf].given)
 			of->given += s->bytes;

@@ -18,8 +18,8 @@
 #define MAX_GAP (64u << 10) /* between runs that share a decision */
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
 
-static bool goes_buffered(struct weir_file *file, enum weir_way way,
-			  uint64_t off, uint64_t len)
+bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
+			 uint64_t off, uint64_t len)
 {
 	if (way == WEIR_WAY_BUFFERED || !atomic_load(&file->direct_ok))
 		return true;
@@ -101,7 +101,7 @@ static int add_long(struct weir_load *l, uint32_t number)
 
 		if (n > run->len - at)
 			n = run->len - at;
-		next = goes_buffered(file, run->way, run->off + at, n);
+		next = weir__goes_buffered(file, run->way, run->off + at, n);
 		if (at > from && next != way) {
 			r = add_extent(l, number, from, from, at - from, way);
 			from = at;
@@ -173,9 +173,9 @@ static int add_short(struct reading *rd, size_t end)
 {
 	const struct weir__run *first = run_at(rd, rd->at);
 	const struct weir__run *last = run_at(rd, end - 1);
-	bool buffered = goes_buffered(rd->l->model->file[first->shard],
-				      first->way, first->off,
-				      last->off + last->len - first->off);
+	bool buffered = weir__goes_buffered(rd->l->model->file[first->shard],
+					    first->way, first->off,
+					    last->off + last->len - first->off);
 	int r = 0;
 
 	for (; rd->at < end && r >= 0; rd->at++) {

@@ -227,7 +227,7 @@ static int read_tensor(struct gguf *rd)
 	return r > 0 ? weir__gguf_fail(&rd->in, -EBADMSG, "named twice") : r;
 }
 
-/* Do the metadata agree with the names of the files? */
+/* Do the metadata agree with the names, or the order, of the files? */
 static int check_split(const struct gguf *rd)
 {
 	const struct weir__gguf *g = rd->in.g;
@@ -244,12 +244,12 @@ static int check_split(const struct gguf *rd)
 	if (parts && !keys->split)
 		return weir__fail(
 			-EBADMSG,
-			"%s: by its name this is file %u of %llu of a model, but it has no 'split.count'",
+			"%s: this is opened as file %u of %llu of a model, but it has no 'split.count'",
 			g->file, g->shard + 1, (ull)parts);
 	if (parts && (keys->split_count != parts || keys->split_no != g->shard))
 		return weir__fail(
 			-EBADMSG,
-			"%s: by its name this is file %u of %llu of a model, by its metadata file %llu of %llu",
+			"%s: this is opened as file %u of %llu of a model, but its metadata says file %llu of %llu",
 			g->file, g->shard + 1, (ull)parts,
 			(ull)keys->split_no + 1, (ull)keys->split_count);
 	return 0;
@@ -273,17 +273,29 @@ static int check_total(const struct gguf *rd)
 		rd->in.g->file, integer ? (long long)total->i : -1, m->n_recs);
 }
 
-static int read_all(struct gguf *rd)
+static int read_tensors(struct gguf *rd)
 {
-	int r = weir__gguf_pairs(&rd->in, &rd->header, rd->n_pairs, &rd->keys);
+	int r = 0;
 
-	if (r >= 0)
-		r = check_split(rd);
 	for (uint64_t i = 0; r >= 0 && i < rd->n_tensors; i++) {
 		rd->in.kind = NULL;
 		r = read_tensor(rd);
 	}
-	return r < 0 ? r : check_total(rd);
+	return r;
+}
+
+static int read_all(struct gguf *rd)
+{
+	struct weir__gguf_in *in = &rd->in;
+	int r = weir__gguf_pairs(in, &rd->header, rd->n_pairs, &rd->keys);
+
+	if (r < 0)
+		return weir__gguf_explain(in, r);
+	r = check_split(rd);
+	if (r < 0)
+		return r;
+	r = read_tensors(rd);
+	return r < 0 ? weir__gguf_explain(in, r) : check_total(rd);
 }
 
 /* The data section begins after the header, aligned. */
@@ -332,10 +344,12 @@ static int read_header(struct gguf *rd)
 int weir__gguf_parse(struct weir_model *m, const struct weir__gguf *g)
 {
 	struct gguf rd = {
-		.in = { .g = g, .m = m, .base = m->text_len },
+		.in = { .g = g, .m = m },
 	};
-	int r = read_fixed(&rd);
+	int r = weir__gguf_begin(&rd.in);
 
+	if (r >= 0)
+		r = weir__gguf_explain(&rd.in, read_fixed(&rd));
 	if (r >= 0)
 		r = read_header(&rd);
 	if (r == -ENOMEM)
@@ -344,7 +358,7 @@ int weir__gguf_parse(struct weir_model *m, const struct weir__gguf *g)
 			"%s: no memory for the tables of a header of %llu tensors and %llu pairs, at byte %llu",
 			g->file, (ull)rd.n_tensors, (ull)rd.n_pairs,
 			(ull)rd.in.at);
-	return r == -EBADMSG ? weir__gguf_explain(&rd.in, r) : r;
+	return r;
 }
 
 static bool gguf_probe(const struct weir__head *head)

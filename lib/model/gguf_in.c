@@ -35,6 +35,29 @@ int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 			  text);
 }
 
+/*
+ * Headers rarely have more bytes. So much room is made at once: growing step by
+ * step would copy the text several times. Memory that is not used is not
+ * touched, and is freed in the end.
+ */
+#define ROOM ((uint64_t)16 << 20)
+
+int weir__gguf_begin(struct weir__gguf_in *in)
+{
+	struct weir_model *m = in->m;
+	uint64_t n = in->g->file_bytes < ROOM ? in->g->file_bytes : ROOM;
+	char *text;
+
+	in->base = m->text_len;
+	if (m->text)
+		return 0;
+	text = weir__grow(NULL, &m->cap_text, n, 1);
+	if (!text)
+		return -ENOMEM;
+	m->text = text;
+	return 0;
+}
+
 /* Append bytes [@have, @end) of the file to the text. */
 static int load_to(struct weir__gguf_in *in, uint64_t have, uint64_t end)
 {

@@ -31,6 +31,8 @@ struct weir__gguf_in {
 int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 		    ...) __attribute__((format(printf, 3, 4)));
 
+/* Set @in->base. */
+int weir__gguf_begin(struct weir__gguf_in *in);
 /* weir__gguf_need, where the bytes have not been read. */
 int weir__gguf_load(struct weir__gguf_in *in, uint64_t n);
 /*
@@ -90,8 +92,9 @@ int weir__gguf_pairs(struct weir__gguf_in *in, struct weir__header *h,
 		     uint64_t n, struct weir__gguf_keys *ret_keys);
 
 /*
- * gguf_text.c: @r, the result of a failure. If the bytes show that the file was
- * treated as text, the sentence says that instead.
+ * gguf_text.c: @r, the result of reading a part of the header. If it is a failure
+ * and the bytes show that the file was treated as text, the sentence says that
+ * instead.
  */
 int weir__gguf_explain(const struct weir__gguf_in *in, int r);
 

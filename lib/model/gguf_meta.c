@@ -89,7 +89,7 @@ static int read_value(struct weir__gguf_in *in, enum weir_value_type type,
 static int read_strings(struct weir__gguf_in *in, struct weir__value *array)
 {
 	struct weir__value item;
-	int r = 0;
+	int r = weir__items_expect(in->m, array->n);
 
 	array->at = in->m->n_items;
 	for (uint32_t i = 0; r >= 0 && i < array->n; i++) {

@@ -96,7 +96,7 @@ int weir__gguf_explain(const struct weir__gguf_in *in, int r)
 	const struct conversion *crlf = &conversions[2], *c = conversions;
 	const unsigned char *p;
 
-	if (n < FIXED)
+	if (r != -EBADMSG || n < FIXED)
 		return r;
 	p = (const unsigned char *)in->m->text + in->base;
 	while (c <= crlf && !front_converted(p, n, c))

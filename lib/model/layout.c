@@ -64,6 +64,8 @@ static int list_chosen(const struct weir_plan *plan, size_t record,
 	if (r < 0)
 		return r;
 	spot_set(plan, record, &cut, spot);
+	if (put->sink.chunk)
+		spot->bytes = 0;
 	if (put->way == WEIR_WAY_MAP)
 		spot->bytes = weir__cut_span(&cut);
 	return 0;
@@ -128,7 +130,37 @@ static bool has_bytes(const struct groups *g, const struct weir__group *group)
 	return false;
 }
 
-/* Place puts into new memory and mappings; list the others in given. */
+/* Bytes of the new buffers from number @first on. */
+static uint64_t new_bytes(const struct weir__layout *l, size_t first)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = first; i < l->n_bufs; i++)
+		sum += weir__layout_bytes(&l->buf[i]);
+	return sum;
+}
+
+/*
+ * Place a put into new memory. If it has a capacity, which places that are
+ * congruent to the file's exceed, they are not.
+ */
+static int place_in_new(struct weir__layout *l, const struct weir__group *group)
+{
+	size_t n_order = l->n_order, n_runs = l->n_runs, n_bufs = l->n_bufs;
+	struct weir__bounds bounds = { .tight = false };
+	uint64_t capacity = group->put->capacity, end;
+	int r = weir__place(l, group, &bounds, &end);
+
+	if (r < 0 || !capacity || new_bytes(l, n_bufs) <= capacity)
+		return r;
+	l->n_order = n_order;
+	l->n_runs = n_runs;
+	l->n_bufs = n_bufs;
+	bounds.tight = true;
+	return weir__place(l, group, &bounds, &end);
+}
+
+/* Place puts into new memory, mappings and sinks; list the others in given. */
 static int place_new(struct groups *g)
 {
 	int r = 0;
@@ -136,18 +168,18 @@ static int place_new(struct groups *g)
 	for (unsigned i = 0; i < g->plan->n_puts && r >= 0; i++) {
 		struct weir__group group = group_of(g, i);
 		struct weir__put *put = &g->plan->put[i];
-		struct weir__bounds bounds = { .from = put->offset };
-		uint64_t end;
 
 		if (!group.n)
 			continue;
 		if (put->buf && has_bytes(g, &group))
 			g->given[g->n_given++] = weir__mem_range_of(
 				put->buf, put->offset, put->buf->bytes, i);
+		else if (put->sink.chunk)
+			r = weir__place_sink(g->l, &group);
 		else if (put->way == WEIR_WAY_MAP)
 			r = weir__place_mapped(g->l, &group);
 		else
-			r = weir__place(g->l, &group, &bounds, &end);
+			r = place_in_new(g->l, &group);
 	}
 	return r;
 }
@@ -238,10 +270,16 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
 	return r;
 }
 
+static uint64_t lead_of(const struct weir__layout *l,
+			const struct weir__spot *spot)
+{
+	return spot->buf == WEIR__NO_BUF ? 0 : l->buf[spot->buf].lead;
+}
+
 void weir__layout_lead(struct weir__layout *l)
 {
 	for (size_t i = 0; i < l->n; i++)
-		l->spot[i].at += l->buf[l->spot[i].buf].lead;
+		l->spot[i].at += lead_of(l, &l->spot[i]);
 	for (size_t i = 0; i < l->n_runs; i++)
 		l->run[i].at += l->buf[l->run[i].buf].lead;
 }
@@ -251,10 +289,15 @@ void weir__layout_free(struct weir__layout *l)
 	weir__free(l->spot);
 	weir__free(l->run);
 	weir__free(l->buf);
+	for (size_t i = 0; i < l->n_sinks; i++)
+		weir__free(l->sink[i].run);
+	weir__free(l->sink);
 	l->spot = NULL;
 	l->order = NULL;
 	l->run = NULL;
 	l->buf = NULL;
+	l->sink = NULL;
+	l->n_sinks = 0;
 }
 
 static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
@@ -270,7 +313,7 @@ static bool same_spot(const struct weir__layout *a,
 	const struct weir__spot *x = &a->spot[i], *y = &b->spot[i];
 
 	return x->record == y->record && x->buf == y->buf &&
-	       x->at + b->buf[y->buf].lead == y->at && x->off == y->off &&
+	       x->at + lead_of(b, y) == y->at && x->off == y->off &&
 	       x->bytes == y->bytes && x->own_run == y->own_run &&
 	       (!x->own_run || same_cut(&a->run[x->own_run - 1].cut,
 					&b->run[y->own_run - 1].cut));

@@ -9,6 +9,8 @@
 #include "core/trace.h"
 #include "core/util.h"
 #include "mem/access.h"
+#include "model/portion.h"
+#include "model/sink.h"
 
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
 #define MANY_BUFS 16u          /* from here on one thread touches each */
@@ -24,86 +26,21 @@ static const struct weir__record *record_of(const struct weir_load *l,
 	return &l->model->rec[l->weights->layout.spot[spot].record];
 }
 
-/*
- * Bytes of data in a chunk of @bytes of the file. A chunk of an extent with rows
- * begins at a row and has gaps; one of an extent that is a single row of a
- * tensor, or a part of it, has none.
- */
-static uint64_t data_in(const struct weir__extent *e, uint64_t bytes)
-{
-	return e->rows > 1
-		       ? (bytes + e->file_pitch - 1) / e->file_pitch * e->width
-		       : bytes;
-}
-
-/* The first tensor of the run that ends after @off of the file. */
-static size_t first_after(const struct weir_load *l,
-			  const struct weir__run *run, uint64_t off)
+/* Bytes [lo, hi) of extent @ext. */
+static struct weir__portion portions_of(const struct weir_load *l, size_t ext,
+					uint64_t lo, uint64_t hi)
 {
 	const struct weir__layout *layout = &l->weights->layout;
-	size_t lo = run->first, hi = run->first + run->n;
-
-	while (lo < hi && run->n > 1) {
-		size_t mid = lo + (hi - lo) / 2;
-		const struct weir__spot *s = &layout->spot[layout->order[mid]];
-
-		if (s->off + s->take <= off)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-/* Bytes [a, b) of the file, of which @take are data of tensor @spot. */
-struct portion {
-	const struct weir__extent *ext;
-	const struct weir__run *run;
-	uint64_t from, to; /* the chunk */
-	size_t at, end;    /* in the layout's order */
-	size_t spot;
-	uint64_t a, b, take;
-};
-
-static struct portion first_portion(const struct weir_load *l, size_t ext,
-				    uint64_t lo, uint64_t hi)
-{
-	const struct weir__run *run = &l->weights->layout.run[l->ext_run[ext]];
 	uint64_t off = l->ext[ext].off;
 
-	return (struct portion){ .ext = &l->ext[ext],
-				 .run = run,
-				 .from = off + lo,
-				 .to = off + hi,
-				 .at = first_after(l, run, off + lo),
-				 .end = run->first + run->n };
+	return weir__portion_begin(layout, &layout->run[l->ext_run[ext]],
+				   off + lo, off + hi);
 }
 
-static bool next_portion(const struct weir_load *l, struct portion *p)
-{
-	const struct weir__spot *s;
-
-	if (p->at == p->end)
-		return false;
-	p->spot = l->weights->layout.order[p->at++];
-	s = &l->weights->layout.spot[p->spot];
-	if (p->run->cut.rows > 1) { /* the tensor has the run */
-		p->a = p->from;
-		p->b = p->to;
-		p->take = data_in(p->ext, p->to - p->from);
-		return true;
-	}
-	if (s->off >= p->to)
-		return false;
-	p->a = s->off > p->from ? s->off : p->from;
-	p->b = s->off + s->take < p->to ? s->off + s->take : p->to;
-	p->take = p->b - p->a;
-	return true;
-}
-
-static const struct weir_failure *
-explain_failure(struct weir_load *l, size_t spot, const struct weir__extent *e,
-		uint64_t lo, uint64_t hi, const struct weir__outcome *outcome)
+const struct weir_failure *
+weir__load_explain(struct weir_load *l, size_t spot,
+		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
+		   const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
 	const struct weir__record *rec = record_of(l, spot);
@@ -135,15 +72,16 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 {
 	struct weir_load *l = load_of(job);
 	const struct weir__extent *e = &l->ext[ext];
-	struct portion p = first_portion(l, ext, lo, hi);
+	struct weir__portion p = portions_of(l, ext, lo, hi);
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
-	for (; next_portion(l, &p); ours += p.take)
+	for (; weir__portion_next(&p); ours += p.take)
 		weir__arrival_add(l->arrival, p.spot, p.take,
 				  arrived ? NULL
-					  : explain_failure(l, p.spot, e, p.a,
-							    p.b, outcome));
+					  : weir__load_explain(l, p.spot, e,
+							       p.a, p.b,
+							       outcome));
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
@@ -155,9 +93,9 @@ static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
 				 uint64_t hi)
 {
 	struct weir_load *l = load_of(job);
-	struct portion p = first_portion(l, ext, lo, hi);
+	struct weir__portion p = portions_of(l, ext, lo, hi);
 
-	while (next_portion(l, &p))
+	while (weir__portion_next(&p))
 		weir__arrival_in_driver(l->arrival, p.spot, p.take);
 }
 
@@ -173,6 +111,7 @@ static void load_put(struct weir_load *l)
 	weir__free(l->ext_run);
 	weir__free(l->touch);
 	weir__free(l->access);
+	weir__sinks_free(l);
 	weir__free(l);
 }
 
@@ -213,7 +152,7 @@ static void stop_touching(struct weir_load *l)
 
 static void leave_engine(struct weir_load *l)
 {
-	bool leaked = atomic_load(&l->job->leaked);
+	bool leaked = weir__sinks_end(l) || atomic_load(&l->job->leaked);
 	struct weir_io_info info;
 
 	atomic_store(&l->arrival->leaked, leaked);
@@ -257,11 +196,15 @@ static void load_end(struct weir__task *task)
 	weir__arrival_put(arrival);
 }
 
+void weir__load_part_done(struct weir_load *l)
+{
+	if (atomic_fetch_sub(&l->parts, 1) == 1)
+		weir__engine_task(l->eng, &l->task);
+}
+
 static void load_job_done(struct weir__job *job)
 {
-	struct weir_load *l = load_of(job);
-
-	weir__engine_task(l->eng, &l->task);
+	weir__load_part_done(load_of(job));
 }
 
 static void wake_job(void *arg)
@@ -390,10 +333,10 @@ static void count_down(struct weir_load *l)
 
 	for (size_t i = 0; i < layout->n; i++) {
 		uint64_t bytes = layout->spot[i].take;
-		struct weir_buf *buf = l->weights->buf[layout->spot[i].buf];
+		const struct weir_buf *buf = l->weights->tensor[i].buf;
 
 		l->total += bytes;
-		if (buf->buft->desc.kind == WEIR_MEM_MAPPED) {
+		if (buf && buf->buft->desc.kind == WEIR_MEM_MAPPED) {
 			l->mapped += bytes;
 			bytes = 0;
 		}
@@ -415,13 +358,13 @@ static int count_copies(struct weir_load *l)
 			return 0;
 		by = dev->backend->queue;
 	}
-	if (!by || !by->all_in_driver)
+	if (!by || !by->all_in_driver || l->n_sinks)
 		return 0;
 	l->job->chunk_in_driver = load_chunk_in_driver;
 	return weir__arrival_expect_copies(l->arrival, by);
 }
 
-/* The weights to fill: new ones, or @into. */
+/* The weights to fill, new ones or @into, and the sinks. */
 static int take_weights(struct weir_load *l, struct weir_plan *plan,
 			struct weir_weights *into)
 {
@@ -430,9 +373,11 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 
 	if (r < 0)
 		return r;
-	if (!into)
+	r = weir__sinks_new(l, &layout);
+	if (r >= 0 && !into)
 		return weir__weights_new(plan, &layout, &l->weights);
-	r = weir__weights_reuse(into, plan->model, &layout);
+	if (r >= 0)
+		r = weir__weights_reuse(into, plan->model, &layout);
 	weir__layout_free(&layout);
 	if (r >= 0)
 		l->weights = weir_weights_ref(into);
@@ -456,9 +401,10 @@ static int use_engine(struct weir_load *l)
 	if (r < 0)
 		return r;
 	r = count_copies(l);
-	return r < 0 ? no_memory(l->model, l->weights->layout.n,
-				 sizeof(*l->arrival->not_in_driver))
-		     : 0;
+	if (r < 0)
+		return no_memory(l->model, l->weights->layout.n,
+				 sizeof(*l->arrival->not_in_driver));
+	return weir__sinks_make(l);
 }
 
 static int load_prepare(struct weir_load *l, struct weir_plan *plan,
@@ -509,9 +455,12 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	l->job->arg = l;
 	l->task.run = load_end;
 	atomic_fetch_add(&l->refs, 1);
+	atomic_init(&l->parts, 1 + (uint32_t)l->n_sinks);
 	r = weir__job_start(l->eng, l->job);
-	if (r >= 0)
+	if (r >= 0) {
+		weir__sinks_start(l, depth);
 		return 0;
+	}
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
 		weir__access_del(&l->access[i]);
 	atomic_fetch_sub(&l->refs, 1);

@@ -8,7 +8,10 @@
  * load_chunk_done	on reactors: a chunk has arrived or failed; its bytes
  *			are counted for its tensors
  * load_job_done	on a reactor: no chunk is in flight; the rest may block
- * load_end		on a thread of the engine's pool: checks that the files
+ * sink_main		on a thread of each sink (sink.c): reads its tensors and
+ *			passes them on
+ * load_end		when job and sinks have ended, on a thread of the
+ *			engine's pool: checks that the files
  *			are unchanged, completes number n
  *
  * A small load of what is in the page cache is read by weir_load_start itself
@@ -38,7 +41,10 @@ struct weir_load {
 	/* For each buffer; both NULL where the engine is not needed. */
 	struct weir__touch **touch; /* its members may be NULL */
 	struct weir__access *access;
-	uint64_t total; /* bytes of all tensors */
+	struct weir__sink *sink; /* n_sinks: of the layout */
+	size_t n_sinks;
+	_Atomic uint32_t parts; /* the job and sinks that have not ended */
+	uint64_t total;         /* bytes of all tensors */
 	int64_t begun, traced;
 	_Atomic int64_t elapsed; /* set when the load ends */
 	int64_t touch_ns;
@@ -51,6 +57,17 @@ struct weir_load {
 
 /* Make the extents, each direct or buffered (extents.c). -ENOMEM. */
 int weir__load_extents(struct weir_load *l);
+/* Should [off, off + len) be read through the page cache? */
+bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
+			 uint64_t off, uint64_t len);
+
+/* Why tensor @spot failed: the outcome of bytes [lo, hi) of the file of @e. */
+const struct weir_failure *
+weir__load_explain(struct weir_load *l, size_t spot,
+		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
+		   const struct weir__outcome *outcome);
+/* The job, or a sink, has ended; the last part ends the load. */
+void weir__load_part_done(struct weir_load *l);
 
 /*
  * small.c: may the calling thread make this load by itself, without waiting?

@@ -60,7 +60,8 @@ struct weir_model {
 	struct weir__value *item; /* of arrays of strings or arrays */
 	size_t n_items, cap_items;
 	uint32_t n_headers; /* begun, while the model is built */
-	uint32_t n_parts;   /* files of a split model (split.h); 0: not split */
+	uint32_t n_parts;   /* files of a split model (split.h), or several open
+			       files; 0: not split */
 	/*
 	 * Of rec. While the model is built, either empty or of the first
 	 * records, whose numbers are still right.
@@ -79,6 +80,7 @@ int weir__model_add_file(struct weir_model *model, struct weir_file *file);
 /*
  * All records are there, in order: shrink the arrays to what they hold, add up
  * the bytes, and build the table of names. -ENOMEM. -EOPNOTSUPP: 2^64 bytes.
+ * -EBADMSG: two shards have a tensor of the same name.
  */
 int weir__model_finish(struct weir_model *model);
 

@@ -105,6 +105,7 @@ static int read_fds(struct weir_model *m, const struct weir_model_fd *fds,
 {
 	int r = 0;
 
+	m->n_parts = n > 1 ? n : 0;
 	for (unsigned i = 0; r >= 0 && i < n; i++) {
 		struct weir_file *file = NULL;
 

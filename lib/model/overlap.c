@@ -172,7 +172,8 @@ int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
 	for (size_t i = 0; i < l->n_order && r >= 0; i++) {
 		const struct weir__spot *s = &l->spot[l->order[i]];
 
-		if (l->buf[s->buf].buft->desc.kind == WEIR_MEM_MAPPED)
+		if (s->buf == WEIR__NO_BUF ||
+		    l->buf[s->buf].buft->desc.kind == WEIR_MEM_MAPPED)
 			continue;
 		r = check_end(&p, s);
 		p.range[p.n++] = range_of_spot(&p, l->order[i]);

@@ -180,11 +180,11 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 
 /*
  * Memory for the gap before a tensor is wasted, and in the caller's buffers not
- * ours; between slices it would be most of the tensors.
+ * ours; between slices it would be most of the tensors; a capacity counts it.
  */
 static uint64_t max_gap(const struct weir__put *put)
 {
-	return put->buf || put->sliced ? 0 : MAX_GAP;
+	return put->buf || put->sliced || put->capacity ? 0 : MAX_GAP;
 }
 
 static bool run_joins(struct placer *p, const struct weir__spot *spot,

@@ -40,6 +40,8 @@ int weir__place(struct weir__layout *l, const struct weir__group *g,
 		const struct weir__bounds *bounds, uint64_t *ret_end);
 /* The same for a put of WEIR_WAY_MAP, with a buffer for each shard. */
 int weir__place_mapped(struct weir__layout *l, const struct weir__group *g);
+/* place_sink.c: add the sink of a put, and its runs. -ENOMEM. */
+int weir__place_sink(struct weir__layout *l, const struct weir__group *g);
 /* place_target.c: add the buffers and runs of the targets of @plan. -ENOMEM. */
 int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan);
 

@@ -178,25 +178,51 @@ static bool candidates(const struct weir_model *m, const char *glob,
 	return true;
 }
 
+static bool same_sink(const struct weir_sink *a, const struct weir_sink *b)
+{
+	return a->chunk == b->chunk && a->arg == b->arg &&
+	       a->buffer == b->buffer;
+}
+
 static bool same_put(const struct weir__put *a, const struct weir__put *b)
 {
 	return !a->buf && !b->buf && a->buft == b->buft &&
-	       a->align == b->align && a->way == b->way &&
-	       a->dtype == b->dtype && a->priority == b->priority &&
-	       a->sliced == b->sliced &&
+	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
+	       a->way == b->way && a->dtype == b->dtype &&
+	       a->priority == b->priority && a->sliced == b->sliced &&
+	       !a->capacity == !b->capacity &&
 	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
 }
 
 /*
  * Calls in a row for new memory that differ in nothing but the tensors make one
- * put, with one buffer: a program may make a call for each tensor.
+ * put, with one buffer: a program may make a call for each tensor. Calls with
+ * an equal sink always do, so that it is called by one thread. Returns the
+ * number of the put.
  */
+static int find_put(const struct weir_plan *plan, const struct weir__put *put)
+{
+	for (unsigned i = plan->n_puts; i--;) {
+		if (same_put(&plan->put[i], put))
+			return (int)i;
+		if (!put->sink.chunk)
+			break;
+	}
+	return -1;
+}
+
 static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 {
 	struct weir__put *put;
+	int same = find_put(plan, new_put);
 
-	if (plan->n_puts && same_put(&plan->put[plan->n_puts - 1], new_put))
-		return 0;
+	if (same >= 0) {
+		put = &plan->put[same];
+		if (weir__add_over(put->capacity, new_put->capacity,
+				   &put->capacity))
+			put->capacity = UINT64_MAX;
+		return same;
+	}
 	if (plan->n_puts == UINT32_MAX / 2)
 		return weir__fail(-EINVAL, "more than %u puts", plan->n_puts);
 	put = weir__grow(plan->put, &plan->max_puts, plan->n_puts,
@@ -210,7 +236,7 @@ static int add_put(struct weir_plan *plan, const struct weir__put *new_put)
 	*put = *new_put;
 	if (put->buf)
 		weir_buf_ref(put->buf);
-	return 0;
+	return (int)plan->n_puts - 1;
 }
 
 static struct weir__put put_of(const struct weir_plan *plan,
@@ -226,6 +252,7 @@ static struct weir__put put_of(const struct weir_plan *plan,
 		.dtype = o->dtype,
 		.sliced = o->slice != NULL,
 		.priority = o->priority,
+		.capacity = o->capacity,
 	};
 
 	if (o->slice)
@@ -301,7 +328,7 @@ int weir__plan_tensor(const struct weir_plan *plan,
 		return r;
 	t->name = weir__record_name(m, s->record);
 	t->buf = buf;
-	t->offset = s->at;
+	t->offset = buf ? s->at : 0;
 	return 0;
 }
 
@@ -311,6 +338,7 @@ struct choice {
 	const char *pattern; /* NULL: all of them */
 	size_t first, end;
 	struct weir__put put;
+	unsigned number; /* of put */
 };
 
 static bool choice_has(const struct choice *c, size_t i)
@@ -338,16 +366,41 @@ static void choose(struct choice *c, size_t i)
 {
 	struct weir_plan *plan = c->plan;
 
-	plan->choice[i] = plan->n_puts;
-	plan->put[plan->n_puts - 1].tensors++;
+	plan->choice[i] = c->number + 1;
+	plan->put[c->number].tensors++;
 	plan->n++;
 	if (i < plan->first)
 		plan->first = i;
 }
 
-/* Choose what fits the capacity: see layers.c. */
+/* The greatest alignment of the tensors that a call may choose. */
+static uint64_t choice_align(const struct choice *c)
+{
+	enum weir_dtype dtype;
+	struct weir__cut cut;
+	uint64_t most = 1;
+
+	for (size_t i = c->first; i < c->end; i++) {
+		uint64_t align;
+
+		if (!choice_has(c, i) ||
+		    weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype) < 0)
+			continue;
+		align = weir__put_align(&c->put, dtype);
+		if (align > most)
+			most = align;
+	}
+	return most;
+}
+
+/*
+ * Choose what fits the capacity: see layers.c. Each tensor counts as if it began
+ * at a multiple of the greatest alignment; place.c needs no more than that.
+ */
 static int choose_layers(struct choice *c, uint64_t capacity)
 {
+	uint64_t align = choice_align(c), has = c->put.buft->desc.align;
+	uint64_t lead = align > has ? align - has : 0;
 	struct weir__layers layers;
 	enum weir_dtype dtype;
 	struct weir__cut cut;
@@ -359,30 +412,60 @@ static int choose_layers(struct choice *c, uint64_t capacity)
 			continue;
 		r = weir__put_cut(c->plan->model, &c->put, i, &cut, &dtype);
 		if (r >= 0)
-			r = weir__layers_add(
-				&layers, i,
-				weir__up(cut.rows * cut.mem_width,
-					 weir__put_align(&c->put, dtype)));
+			r = weir__layers_add(&layers, i,
+					     weir__up(cut.rows * cut.mem_width,
+						      align));
 	}
 	if (r >= 0)
-		weir__layers_fit(&layers, capacity);
+		weir__layers_fit(&layers,
+				 capacity > lead ? capacity - lead : 0);
 	for (size_t i = 0; i < layers.n && r >= 0; i++)
 		choose(c, layers.tensor[i].record);
 	weir__layers_fini(&layers);
 	return r;
 }
 
+/* Choose what matches @glob for c->put. Returns how many tensors. */
+static int choose_matching(struct choice *c, const char *glob,
+			   uint64_t capacity)
+{
+	struct weir_model *m = c->plan->model;
+	size_t seen, before = c->plan->n;
+	int r;
+
+	c->pattern = candidates(m, glob, &c->first, &c->end) ? NULL : glob;
+	for (seen = c->first; seen < c->end && !matches(c->pattern, m, seen);)
+		seen++;
+	if (seen == c->end && (glob || m->n_recs))
+		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
+				  m->path, glob ? glob : "*");
+	c->first = seen;
+	r = choice_check(c);
+	if (r >= 0)
+		r = add_put(c->plan, &c->put);
+	if (r < 0)
+		return r;
+	c->number = (unsigned)r;
+	if (capacity)
+		r = choose_layers(c, capacity);
+	for (size_t i = c->first; i < c->end && !capacity; i++)
+		if (choice_has(c, i))
+			choose(c, i);
+	if (r < 0)
+		return r;
+	return c->plan->n - before > INT32_MAX ? INT32_MAX
+					       : (int)(c->plan->n - before);
+}
+
 int weir_plan_put(struct weir_plan *plan, const char *glob,
 		  struct weir_buft *buft, const struct weir_put_opts *opts)
 {
-	struct weir_model *m = plan->model;
 	struct choice c = { .plan = plan };
 	struct weir_put_opts o;
-	size_t seen, before = plan->n;
 	int r;
 
 	WEIR__ENTER();
-	r = weir__root_enter(m->weir);
+	r = weir__root_enter(plan->model->weir);
 	if (!r)
 		r = weir__opts_in(&o, sizeof(o), opts);
 	if (!r)
@@ -390,23 +473,37 @@ int weir_plan_put(struct weir_plan *plan, const char *glob,
 	if (r < 0)
 		return r;
 	c.put = put_of(plan, buft, &o);
-	c.pattern = candidates(m, glob, &c.first, &c.end) ? NULL : glob;
-	for (seen = c.first; seen < c.end && !matches(c.pattern, m, seen);)
-		seen++;
-	if (seen == c.end && (glob || m->n_recs))
-		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
-				  m->path, glob ? glob : "*");
-	c.first = seen;
-	r = choice_check(&c);
-	if (r >= 0)
-		r = add_put(plan, &c.put);
-	if (r >= 0 && o.capacity)
-		r = choose_layers(&c, o.capacity);
-	for (size_t i = c.first; i < c.end && r >= 0 && !o.capacity; i++)
-		if (choice_has(&c, i))
-			choose(&c, i);
+	return choose_matching(&c, glob, o.capacity);
+}
+
+static int check_sink(const struct weir_sink *sink)
+{
+	int r = weir__plan_check_way(sink->way);
+
+	if (!r && sink->way == WEIR_WAY_MAP)
+		r = weir__fail(-EINVAL, "WEIR_WAY_MAP: a sink has no memory");
+	if (!r && !sink->chunk)
+		r = weir__fail(-EINVAL, "a sink without a function");
+	if (!r && sink->reserved)
+		r = weir__fail(-EINVAL, "reserved is %u, not 0",
+			       sink->reserved);
+	return r;
+}
+
+int weir_plan_sink(struct weir_plan *plan, const char *glob,
+		   const struct weir_sink *sink)
+{
+	struct choice c = { .plan = plan };
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(plan->model->weir);
+	if (!r)
+		r = weir__opts_in(&c.put.sink, sizeof(c.put.sink), sink);
+	if (!r)
+		r = check_sink(&c.put.sink);
 	if (r < 0)
 		return r;
-	return plan->n - before > INT32_MAX ? INT32_MAX
-					    : (int)(plan->n - before);
+	c.put.way = c.put.sink.way;
+	return choose_matching(&c, glob, 0);
 }

@@ -23,7 +23,7 @@
 #include "model/model.h"
 
 struct weir__put {
-	struct weir_buft *buft;
+	struct weir_buft *buft; /* NULL: a sink */
 	uint64_t align;
 	struct weir_buf *buf; /* given by the caller, referenced; or NULL */
 	uint64_t offset;
@@ -32,7 +32,9 @@ struct weir__put {
 	bool sliced;    /* by slice */
 	int32_t priority;
 	struct weir_slice slice;
+	uint64_t capacity; /* most bytes of new memory; 0: no limit */
 	uint64_t tensors;
+	struct weir_sink sink; /* its chunk is not NULL: there is no memory */
 };
 
 /* A tensor, or a slice of it, and its exact place. */
@@ -94,9 +96,18 @@ struct weir__layout_buf {
 	bool interleaved;
 };
 
+#define WEIR__NO_BUF UINT32_MAX
+
+/* The tensors of a put that is a sink, which have no places. */
+struct weir__layout_sink {
+	struct weir_sink call;
+	struct weir__run *run; /* in the order of the files; without buf, at */
+	size_t n_runs, max_runs;
+};
+
 struct weir__spot { /* the place of a tensor, or of a slice of it */
 	size_t record;
-	uint32_t buf;
+	uint32_t buf;     /* WEIR__NO_BUF: of a sink, whose number is in at */
 	uint32_t own_run; /* number + 1 of the run with its cut; 0: plain */
 	uint64_t at;      /* in the buffer */
 	uint64_t off;     /* of its first byte, in the file */
@@ -113,6 +124,8 @@ struct weir__layout {
 	size_t n_runs, max_runs;
 	struct weir__layout_buf *buf;
 	size_t n_bufs, max_bufs;
+	struct weir__layout_sink *sink;
+	size_t n_sinks, max_sinks;
 };
 
 /* -EINVAL, with a sentence: not an enum weir_way. */
@@ -129,7 +142,7 @@ int weir__put_cut(const struct weir_model *m, const struct weir__put *put,
 		  size_t record, struct weir__cut *ret_cut,
 		  enum weir_dtype *ret_dtype);
 /*
- * The tensor of spot @i of a layout of @plan, placed in @buf.
+ * The tensor of spot @i of a layout of @plan, placed in @buf (NULL: a sink's).
  */
 int weir__plan_tensor(const struct weir_plan *plan,
 		      const struct weir__layout *l, size_t i,

@@ -14,7 +14,7 @@ bool weir__load_is_small(const struct weir_load *l)
 	const struct weir__layout *layout = &l->weights->layout;
 	uint64_t bytes = 0;
 
-	if (layout->n_runs > MAX_READS)
+	if (layout->n_runs > MAX_READS || layout->n_sinks)
 		return false;
 	for (size_t i = 0; i < layout->n_runs; i++) {
 		const struct weir__run *run = &layout->run[i];

@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "model/load.h"
+#include "model/sink.h"
 #include "stream/event.h"
 
 static int check_tensor(const struct weir_load *l, size_t i)
@@ -100,6 +101,7 @@ int weir_load_cancel(struct weir_load *load)
 		return r;
 	if (!atomic_load(&load->arrival->finished) && load->n_ext)
 		weir__job_cancel(load->job);
+	weir__sinks_cancel(load);
 	return 0;
 }
 
@@ -227,6 +229,7 @@ int weir_load_report(struct weir_load *load,
 		rep.chunks = job->n_chunks;
 		rep.retries = atomic_load(&job->retries);
 	}
+	weir__sinks_report(load, &rep);
 	if (atomic_load(&load->arrival->finished)) {
 		rep.enters = load->enters;
 		rep.staging = load->staging;

@@ -86,6 +86,14 @@ static bool sort_targets(struct weir_weights *w)
 	return sorted;
 }
 
+/* NULL: the tensor goes to a sink. */
+static struct weir_buf *buf_of(const struct weir_weights *w, size_t i)
+{
+	uint32_t number = w->layout.spot[i].buf;
+
+	return number == WEIR__NO_BUF ? NULL : w->buf[number];
+}
+
 int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights)
 {
@@ -112,8 +120,7 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 	w->buf = (struct weir_buf **)(w->tensor + w->layout.n);
 	r = take_bufs(w);
 	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
-		r = weir__plan_tensor(plan, &w->layout, i,
-				      w->buf[w->layout.spot[i].buf],
+		r = weir__plan_tensor(plan, &w->layout, i, buf_of(w, i),
 				      &w->tensor[i]);
 	if (r < 0) {
 		weights_destroy(w);

@@ -8,11 +8,15 @@
 #include "fuzz.h"
 #include "model/model.h"
 
+unsigned long fz_accepted;
+char fz_input[300];
+
 void fz_must(int held, const char *file, int line, const char *what)
 {
 	if (held)
 		return;
-	fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, what);
+	fprintf(stderr, "%s:%d: does not hold: %s%s\n", file, line, what,
+		fz_input);
 	abort();
 }
 
@@ -31,7 +35,7 @@ static void check_size(const struct weir_model *m,
 	unsigned __int128 n = 1;
 	int empty = 0;
 
-	must(info && info->safetensors);
+	must(info && (info->safetensors || info->ggml >= 0));
 	must(rec->ndim <= WEIR_MAX_DIMS);
 	for (unsigned i = 0; i < rec->ndim; i++) {
 		must(shape[i] >= 0);

@@ -10,8 +10,31 @@
 #include "fuzz.h"
 #include "model/index.h"
 #include "model/safetensors.h"
+#include "mutate.h"
 
 const char fz_corpus[] = "index";
+const char fz_small[] = "two";
+
+/* Change one part; the text of a shard follows a number. */
+void fz_mutate(struct edit *e)
+{
+	struct span part = { 0, 0 };
+	size_t which = edit_below(e, 4);
+
+	for (size_t i = 0; i < e->n && (which || e->bytes[i]); i++)
+		if (!e->bytes[i]) {
+			part.at = i + 1;
+			which--;
+		}
+	while (part.at + part.len < e->n && e->bytes[part.at + part.len])
+		part.len++;
+	while (part.at && part.len && e->bytes[part.at] >= '0' &&
+	       e->bytes[part.at] <= '9' && !edit_one_in(e, 20)) {
+		part.at++;
+		part.len--;
+	}
+	mutate_json(e, part);
+}
 
 struct input {
 	const uint8_t *at, *end;
@@ -92,5 +115,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	if (q < 0)
 		fz_check_refusal(q);
 	must(r < 0 || q == 0);
+	fz_accepted += r == 0;
 	return 0;
 }

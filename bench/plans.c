@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The cost of choosing 100,000 tensors, and of taking them as they arrive. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "bench.h"
+
+#define COUNT (bench_tiny ? 100u : 100000u)
+
+struct plans {
+	struct use use;
+	struct weir_model *model;
+	struct weir_buf *buf;
+	struct weir_tensor *tensor;
+	struct weir_target *target;
+	unsigned n;
+};
+
+static void targets_make(struct plans *p)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	uint64_t at = 0;
+
+	p->tensor = calloc(p->n, sizeof(*p->tensor));
+	p->target = calloc(p->n, sizeof(*p->target));
+	if (!p->tensor || !p->target)
+		die("no memory");
+	use_check(
+		weir_buf_alloc(p->use.huge, (size_t)p->n * 64, NULL, &p->buf));
+	for (unsigned i = 0; i < p->n; i++, at += 64) {
+		struct weir_tensor *t = &p->tensor[i];
+
+		use_check(weir_model_tensor(p->model, i, &e));
+		use_check(weir_tensor_init(t, e.dtype, e.ndim, e.shape));
+		use_check(weir_tensor_place(t, p->buf, at));
+		p->target[i] = (struct weir_target){
+			.size = sizeof(struct weir_target),
+			.tensor = i,
+			.dst = t,
+		};
+	}
+}
+
+static void puts_by_name(struct plans *p, struct weir_plan *plan)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+
+	for (unsigned i = 0; i < p->n; i++) {
+		use_check(weir_model_tensor(p->model, i, &e));
+		use_check(weir_plan_put(plan, e.name, p->use.huge, NULL));
+	}
+}
+
+static void put_all(struct plans *p, struct weir_plan *plan)
+{
+	use_check(weir_plan_put(plan, "t*", p->use.huge, NULL));
+}
+
+static void targets_one_by_one(struct plans *p, struct weir_plan *plan)
+{
+	for (unsigned i = 0; i < p->n; i++)
+		use_check(weir_plan_put_tensors(plan, &p->target[i], 1));
+}
+
+static void targets_at_once(struct plans *p, struct weir_plan *plan)
+{
+	use_check(weir_plan_put_tensors(plan, p->target, p->n));
+}
+
+static void add(const char *name, double *ns, unsigned n)
+{
+	struct result r = { .unit = "ns", .judged = GOAL_VALUE, .goal = 1000 };
+
+	snprintf(r.name, sizeof(r.name), "%s", name);
+	r.value = spread_of(ns, n).mid;
+	result_add(&r);
+}
+
+static void run_plan(struct plans *p, const char *name,
+		     void (*put)(struct plans *, struct weir_plan *),
+		     unsigned times)
+{
+	double ns[MAX_PAIRS], begun;
+	struct weir_plan *plan;
+
+	for (unsigned i = 0; i < times; i++) {
+		begun = raw_now();
+		use_check(weir_plan_new(p->model, &plan));
+		put(p, plan);
+		ns[i] = (raw_now() - begun) * 1e9 / p->n;
+		weir_plan_free(plan);
+	}
+	add(name, ns, times);
+}
+
+/* weir_load_next() after all tensors have arrived. */
+static double next_all(struct weir_load *l, unsigned n)
+{
+	double begun = raw_now();
+	size_t i;
+
+	for (unsigned k = 0; k < n; k++)
+		if (weir_load_next(l, 0, &i) != 1)
+			die("%u of %u tensors have arrived: %s", k, n,
+			    weir_error());
+	return (raw_now() - begun) * 1e9 / n;
+}
+
+static void run_next(struct plans *p, unsigned times)
+{
+	double ns[MAX_PAIRS];
+	struct weir_plan *plan;
+	struct weir_load *l;
+
+	use_check(weir_plan_new(p->model, &plan));
+	put_all(p, plan);
+	for (unsigned i = 0; i < times; i++) {
+		use_check(weir_load_start(plan, NULL, &l));
+		use_check(weir_load_wait(l, -1));
+		ns[i] = next_all(l, p->n);
+		weir_load_free(l);
+	}
+	weir_plan_free(plan);
+	add("next: 100,000, each tensor", ns, times);
+}
+
+void row_plan(unsigned pairs)
+{
+	struct plans p = { .n = COUNT };
+
+	use_open(&p.use, 0);
+	use_check(weir_model_open(p.use.weir, model_table(p.n)->path, NULL,
+				  &p.model));
+	targets_make(&p);
+	run_plan(&p, "plan: 100,000 puts, each", puts_by_name, pairs);
+	run_plan(&p, "plan: one put, each tensor", put_all, pairs);
+	run_plan(&p, "plan: 100,000 calls, targets", targets_one_by_one, pairs);
+	run_plan(&p, "plan: one call, each target", targets_at_once, pairs);
+	run_next(&p, pairs);
+	free(p.tensor);
+	free(p.target);
+	weir_buf_free(p.buf);
+	weir_model_close(p.model);
+	use_close(&p.use);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The plan of weir load. A tensor may match several options (--only, --place,
+ * --slice, --first), a put has one glob; so each tensor is put by its name, those
+ * with the same options one after the other: the library makes one put of these.
+ * Capacities need a put of all layers, and are put by their globs.
+ */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include "load.h"
+#include "output.h"
+
+/* A tensor, and the rule of each kind that it matches; NULL: none. */
+struct pick {
+	size_t tensor;
+	const struct load_rule *rule[LOAD_RULES];
+};
+
+int load_places_open(struct load_job *job)
+{
+	const struct load_rules *places = &job->args->rules[LOAD_RULE_PLACE];
+	struct weir_dev *dev;
+
+	job->places = calloc(places->n + 1, sizeof(struct weir_buft *));
+	if (!job->places)
+		return fail_memory();
+	for (size_t i = 0; i < places->n; i++)
+		if (weir_dev_init(job->weir, places->rule[i].device, &dev) <
+			    0 ||
+		    weir_dev_buft(dev, WEIR_MEM_DEVICE, &job->places[i]) < 0)
+			return fail_weir();
+	return 0;
+}
+
+/* As weir_plan_put() matches: a name with a NUL matches only "*". */
+static bool rule_matches(const struct load_rule *rule,
+			 const struct weir_entry *e)
+{
+	return !strcmp(rule->glob, "*") || (strlen(e->name) == e->name_len &&
+					    !fnmatch(rule->glob, e->name, 0));
+}
+
+/* The first rule that matches; NULL: none. */
+static const struct load_rule *find_rule(const struct load_rules *rules,
+					 const struct weir_entry *e)
+{
+	for (size_t i = 0; i < rules->n; i++)
+		if (rule_matches(&rules->rule[i], e))
+			return &rules->rule[i];
+	return NULL;
+}
+
+/* A glob that matches no tensor is a mistake of the user. */
+static int check_rule(const struct weir_model *model,
+		      const struct load_rule *rule)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	struct weir_entry e = { .size = sizeof(e) };
+
+	for (size_t i = 0; i < weir_model_count(model); i++)
+		if (weir_model_tensor(model, i, &e) == 0 &&
+		    rule_matches(rule, &e))
+			return 0;
+	if (weir_model_info(model, &info) < 0)
+		return fail_weir();
+	return fail("%s: no tensor matches '%s'", info.path, rule->glob);
+}
+
+static int check_rules(const struct load_args *a,
+		       const struct weir_model *model)
+{
+	int r = 0;
+
+	for (int kind = 0; kind < LOAD_RULES; kind++)
+		for (size_t i = 0; i < a->rules[kind].n && r == 0; i++)
+			r = check_rule(model, &a->rules[kind].rule[i]);
+	return r;
+}
+
+static bool is_plain(const struct pick *p)
+{
+	return !p->rule[LOAD_RULE_ONLY] && !p->rule[LOAD_RULE_PLACE] &&
+	       !p->rule[LOAD_RULE_SLICE] && !p->rule[LOAD_RULE_FIRST];
+}
+
+/* Tensors that no rule selects are not listed. Returns how many are. */
+static size_t list_picks(const struct load_args *a,
+			 const struct weir_model *model, struct pick *picks)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	size_t n = 0;
+
+	for (size_t i = 0; i < weir_model_count(model); i++) {
+		struct pick *p = &picks[n];
+
+		if (weir_model_tensor(model, i, &e) < 0)
+			continue;
+		p->tensor = i;
+		for (int kind = 0; kind < LOAD_RULES; kind++)
+			p->rule[kind] = find_rule(&a->rules[kind], &e);
+		if (a->rules[LOAD_RULE_ONLY].n && !p->rule[LOAD_RULE_ONLY])
+			continue;
+		n += !is_plain(p);
+	}
+	return n;
+}
+
+static int compare_picks(const void *va, const void *vb)
+{
+	const struct pick *a = va, *b = vb;
+
+	for (int kind = LOAD_RULE_PLACE; kind < LOAD_RULES; kind++)
+		if (a->rule[kind] != b->rule[kind])
+			return (uintptr_t)a->rule[kind] <
+					       (uintptr_t)b->rule[kind]
+				       ? -1
+				       : 1;
+	return a->tensor < b->tensor ? -1 : a->tensor > b->tensor;
+}
+
+static struct weir_put_opts put_opts(const struct load_job *job,
+				     const struct load_rule *place)
+{
+	const struct load_args *a = job->args;
+	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
+
+	opts.way = a->way;
+	if (place && a->way == WEIR_WAY_MAP)
+		opts.way = WEIR_WAY_AUTO;
+	opts.align = a->align;
+	opts.dtype = a->dtype;
+	return opts;
+}
+
+static struct weir_buft *place_memory(const struct load_job *job,
+				      const struct load_rule *place)
+{
+	return place ? job->places[place -
+				   job->args->rules[LOAD_RULE_PLACE].rule]
+		     : job->buft;
+}
+
+static struct weir_slice slice_of(const struct load_args *a,
+				  const struct load_rule *rule)
+{
+	struct weir_slice slice = rule->slice;
+
+	if (slice.n >= 0)
+		return slice;
+	slice.n = 0;
+	slice.rank = a->rank;
+	slice.ranks = a->ranks;
+	return slice;
+}
+
+/* A glob that matches just @name. @buf has room for 2 * @len + 1 bytes. */
+static const char *glob_of(const char *name, size_t len, char *buf)
+{
+	char *to = buf;
+
+	for (size_t i = 0; i < len; i++) {
+		if (memchr("*?[\\", name[i], 4))
+			*to++ = '\\';
+		*to++ = name[i];
+	}
+	*to = '\0';
+	return buf;
+}
+
+static int put_pick(const struct load_job *job, const struct weir_model *model,
+		    struct weir_plan *plan, const struct pick *p)
+{
+	const struct load_rules *first = &job->args->rules[LOAD_RULE_FIRST];
+	const struct load_rule *place = p->rule[LOAD_RULE_PLACE];
+	struct weir_put_opts opts = put_opts(job, place);
+	struct weir_entry e = { .size = sizeof(e) };
+	struct weir_slice slice;
+	char *glob;
+	int r;
+
+	if (p->rule[LOAD_RULE_SLICE]) {
+		slice = slice_of(job->args, p->rule[LOAD_RULE_SLICE]);
+		opts.slice = &slice;
+	}
+	if (p->rule[LOAD_RULE_FIRST])
+		opts.priority = (int32_t)(first->rule + first->n -
+					  p->rule[LOAD_RULE_FIRST]);
+	r = weir_model_tensor(model, p->tensor, &e);
+	if (r < 0)
+		return r;
+	glob = malloc(2 * e.name_len + 1);
+	if (!glob)
+		return fail_memory();
+	r = weir_plan_put(plan, glob_of(e.name, e.name_len, glob),
+			  place_memory(job, place), &opts);
+	free(glob);
+	return r < 0 ? r : 0;
+}
+
+/* The tensors that no rule selects, as one put: the last. */
+static int put_rest(const struct load_job *job, struct weir_plan *plan)
+{
+	struct weir_put_opts opts = put_opts(job, NULL);
+	int r = weir_plan_put(plan, NULL, job->buft, &opts);
+
+	return r < 0 ? r : 0;
+}
+
+static int put_by_name(const struct load_job *job,
+		       const struct weir_model *model, struct weir_plan *plan)
+{
+	const struct load_args *a = job->args;
+	struct pick *picks =
+		calloc(weir_model_count(model) + 1, sizeof(*picks));
+	size_t n;
+	int r;
+
+	if (!picks)
+		return fail_memory();
+	r = check_rules(a, model);
+	n = list_picks(a, model, picks);
+	qsort(picks, n, sizeof(*picks), compare_picks);
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = put_pick(job, model, plan, &picks[i]);
+	free(picks);
+	if (r == 0 && !a->rules[LOAD_RULE_ONLY].n)
+		r = put_rest(job, plan);
+	return r;
+}
+
+/* With capacities: the places in their order, then the rest. */
+static int put_by_place(const struct load_job *job, struct weir_plan *plan)
+{
+	const struct load_rules *places = &job->args->rules[LOAD_RULE_PLACE];
+	int r = 0;
+
+	for (size_t i = 0; i < places->n && r >= 0; i++) {
+		struct weir_put_opts opts = put_opts(job, &places->rule[i]);
+
+		opts.capacity = places->rule[i].capacity;
+		r = weir_plan_put(plan, places->rule[i].glob, job->places[i],
+				  &opts);
+	}
+	return r < 0 ? r : put_rest(job, plan);
+}
+
+static bool has_rules(const struct load_args *a)
+{
+	for (int kind = 0; kind < LOAD_RULES; kind++)
+		if (a->rules[kind].n)
+			return true;
+	return false;
+}
+
+static int put_tensors(const struct load_job *job,
+		       const struct weir_model *model, struct weir_plan *plan)
+{
+	if (load_has_capacity(job->args))
+		return put_by_place(job, plan);
+	if (has_rules(job->args))
+		return put_by_name(job, model, plan);
+	return put_rest(job, plan);
+}
+
+int load_plan(const struct load_job *job, struct weir_plan **ret_plan)
+{
+	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
+	struct weir_plan *plan = NULL;
+	struct weir_model *model;
+	int r;
+
+	if (job->args->lenient)
+		opts.flags = WEIR_MODEL_LENIENT;
+	r = weir_model_open(job->weir, job->args->path, &opts, &model);
+	if (r < 0)
+		return r;
+	r = weir_plan_new(model, &plan);
+	if (r == 0)
+		r = put_tensors(job, model, plan);
+	weir_model_close(model);
+	if (r == 0)
+		*ret_plan = plan;
+	else
+		weir_plan_free(plan);
+	return r;
+}
