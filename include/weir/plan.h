@@ -191,8 +191,9 @@ struct weir_estimate {
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries
  * and returns the number of buffer types, which may exceed @n.
- * -ENOSPC: tensors do not fit the buffer given for them. -ENOMEM: a tensor
- * exceeds the largest buffer of its type, or no memory for the computation.
+ * -ENOSPC: tensors do not fit the buffer given for them. -EINVAL: tensors would
+ * overlap. -ENOMEM: a tensor exceeds the largest buffer of its type, or no
+ * memory for the computation.
  */
 WEIR_API int weir_plan_estimate(struct weir_plan *plan,
 				struct weir_estimate *ret, unsigned n)
