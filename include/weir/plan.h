@@ -162,14 +162,15 @@ struct weir_target {
  * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
  * its shape may be another of as many elements. If its dtype differs, elements
  * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
- * equal distances. In the weights, targets follow after the tensors of
+ * equal distances; if the slice has gaps in the file, dst has as many rows as
+ * the slice. In the weights, targets follow after the tensors of
  * weir_plan_put() and weir_plan_sink(), in the order of the calls and of
  * @targets; dst->name is not used. Bytes that N targets need are read N times;
  * with WEIR_WAY_BUFFERED the page cache serves all but the first of these reads.
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
- * with unequal distances; WEIR_WAY_MAP. Targets that overlap each other, or
+ * with unequal distances, or not those of the slice; WEIR_WAY_MAP. Targets that overlap each other, or
  * tensors of puts, are refused by weir_plan_estimate() and weir_load_start().
  * -ENOMEM.
  */
