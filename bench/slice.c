@@ -47,7 +47,7 @@ static void load_whole(void *arg, struct sample *s)
 	sl->bytes = s->bytes;
 }
 
-/* As fast as a load of the whole tensors in the same time. */
+/* Its rate is that of a load of the whole tensors in the same time. */
 static void load_part(void *arg, struct sample *s)
 {
 	struct slices *sl = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Facts that the report, the JSON and the estimate of weir load have. */
+/* Values that the report, the JSON and the estimate of weir load share. */
 #include <string.h>
 #include "load.h"
 

@@ -71,21 +71,21 @@ enum weir_mem {
 WEIR_API int weir_module_load(struct weir *weir, const char *path)
 	WEIR_NONNULL(1, 2);
 
-struct weir__backend; /* the header <weir/backend.h> has these two */
+struct weir__backend; /* <weir/backend.h> defines these two */
 struct weir__host;
 /*
- * The entry of a backend. Returns its tables, which are copied; NULL, with
- * *ret_err < 0 and a sentence by @host: it cannot be used on this machine.
+ * The entry of a backend. Returns its tables, which are copied; or NULL, with
+ * *ret_err < 0 and a sentence set through @host, if it cannot be used here.
  */
 typedef const struct weir__backend *
 weir_backend_entry_fn(const struct weir__host *host, int *ret_err);
 /*
  * Add a backend that is part of the program, and its devices. Blocks while
- * @entry runs and finds the devices; it may not call the library, except by
- * the functions of @host. The backend's functions must exist as long as the
- * root and all that was made from it.
+ * @entry runs and the devices are counted; @entry may call the functions of
+ * @host, and no others of the library. The backend's functions must exist as
+ * long as the root and all that was made from it.
  *
- * A module of the same name that the search finds later is left out.
+ * A module of the same name that the search finds later is not loaded.
  *
  * -EPROTO, -EEXIST, -EBADMSG, -ENOSPC: as weir_module_load(). Errors of the
  * backend itself.

@@ -36,10 +36,10 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
  * or used again at once. A load of up to 1 MiB may be copied out of the page
  * cache on the calling thread, within the same limit as weir_stream_read().
  *
- * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC,
- * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it is
- * running. -EINVAL: its plan was not equal. -ESTALE: a file that it maps was
- * replaced. -EIO: reads of an earlier load may still write to it. Errors of
+ * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC and
+ * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it runs.
+ * -EINVAL: its plan was not equal. -ESTALE: a file that it maps was replaced.
+ * -EIO: reads of an earlier load may still write to it. Errors of
  * weir_io_info().
  */
 WEIR_API int weir_load_start(struct weir_plan *plan,
@@ -55,8 +55,9 @@ WEIR_API void weir_load_free(struct weir_load *load);
 /*
  * Get the weights, with a reference for the caller, before their bytes have
  * arrived: weir_load_record() and weir_load_wait() report that. Tensor i of the
- * weights is the i-th of those that weir_plan_put() chose, in the order of the
- * model; those of weir_plan_put_tensors() follow, in the order of its targets.
+ * weights is the i-th of those that weir_plan_put() and weir_plan_sink() chose,
+ * in the order of the model; the targets of weir_plan_put_tensors() follow, in
+ * their order.
  */
 WEIR_API int weir_load_weights(struct weir_load *load,
 			       struct weir_weights **ret_weights)
@@ -132,7 +133,8 @@ struct weir_load_report {
 	size_t size;        /* set by the caller */
 	uint64_t bytes;     /* of tensors that arrived, as in the files: before
 			       a conversion, and without what slices omit */
-	uint64_t in_place;  /* bytes read directly into their final memory */
+	uint64_t in_place;  /* bytes read directly into their final memory, or
+			       into the buffer of a sink */
 	uint64_t staged;    /* bytes read into a slot and copied from there */
 	uint64_t buffered;  /* bytes copied out of the page cache */
 	uint64_t mapped;    /* bytes that are mapped pages of the files */
@@ -179,7 +181,8 @@ WEIR_API size_t weir_weights_count(const struct weir_weights *weights)
 	WEIR_NONNULL(1);
 /*
  * A tensor by number or by name; it exists as long as the weights. NULL: past
- * the end, or no tensor has this name. Its bytes may not have arrived yet.
+ * the end, or no tensor has this name. Its bytes may not have arrived yet. Of
+ * several with one name: that of a put or sink, else the first target.
  */
 WEIR_API const struct weir_tensor *
 weir_weights_get(const struct weir_weights *weights, size_t i) WEIR_NONNULL(1);
@@ -206,8 +209,8 @@ enum weir_digest {
  * Compute the digest of tensor @i from the bytes in memory; of a view, from
  * those of its elements. Blocks until the tensor has arrived, then while it
  * computes. Returns the size of the digest in bytes. -EINVAL: @i is past the
- * end, or @kind is not an enum weir_digest. -ENOMEM: no memory to copy device
- * memory through. If the tensor failed to load: its error.
+ * end, or a tensor of a sink; or @kind is not an enum weir_digest. -ENOMEM: no
+ * memory to copy device memory through. If the tensor failed to load: its error.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])

@@ -45,7 +45,7 @@ struct weir_slice {
 struct weir_put_opts {
 	size_t size;
 	uint64_t align;       /* of each tensor's address: a power of two up to
-				   4096; 0: that of weir_plan_set_align().
+				   4096; 0: the plan's, see weir_plan_set_align().
 				   Mapped tensors are where the file has them */
 	struct weir_buf *buf; /* place the tensors in this; NULL: new buffers */
 	uint64_t offset;      /* first byte of @buf that may be used */
@@ -63,9 +63,10 @@ WEIR__DECLARE_OPTS_INIT(weir_put_opts)
 #define WEIR_PUT_OPTS_INIT WEIR__OPTS_INIT(weir_put_opts)
 
 /*
- * Set the alignment of tensors whose put has none: a power of two up to 4096.
- * Without this call it is weir_dtype_info.align in host memory, and
- * weir_buft_info.align in memory of devices. -EINVAL: not such a number.
+ * Set the alignment of tensors that later calls of weir_plan_put() choose
+ * without an alignment in their options: a power of two up to 4096. Without this
+ * call it is weir_dtype_info.align in host memory, and weir_buft_info.align in
+ * memory of devices. -EINVAL: not such a number.
  */
 WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
 	WEIR_NONNULL(1);
@@ -102,8 +103,8 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
 
 /*
- * A function that receives the bytes of tensors as they are read, for memory
- * that only the program can write: repacked layouts, or memory of others.
+ * A function that receives the bytes of tensors as they are read: to repack them
+ * into another layout, or to write them where only the program can.
  */
 struct weir_sink {
 	size_t size;
@@ -128,12 +129,13 @@ WEIR__DECLARE_OPTS_INIT(weir_sink)
  *
  * Each load calls chunk on a thread of its own for each sink, one call at a
  * time, in the order of the files, for every byte once; perhaps before
- * weir_load_start() returns, and not after weir_load_wait() has. It may take
- * any time: reads wait when the buffer is full, and nothing else waits. It may
- * call weir, but not weir_close(), and may not wait for the load. When a tensor
+ * weir_load_start() returns, and not after weir_load_wait() has returned
+ * anything but -ETIMEDOUT. It may block for any time: its reads wait when the
+ * buffer is full, and nothing else waits. It may call weir, but not
+ * weir_close(), and may not wait for the load. When a tensor
  * has failed, or after weir_load_cancel(), no more of its bytes are passed on.
- * That a file has changed is found at the end of the load, when chunk has seen
- * the bytes. Calls with an equal sink are one sink, with one thread.
+ * Whether a file has changed is checked at the end of the load, after chunk has
+ * received the bytes. Calls with an equal sink are one sink, with one thread.
  *
  * Returns how many tensors it chose. -ENOENT as weir_plan_put(). -EINVAL: no
  * chunk; an unknown way, or WEIR_WAY_MAP. -ENOMEM.
@@ -155,20 +157,22 @@ struct weir_target {
  * inference engine: each to exactly the place of its dst. The call keeps copies
  * of dst and slice, and references the buffer. All of the @n targets are added,
  * or none. A tensor may be the target of several calls, whole or in slices;
- * later calls of weir_plan_put() do not choose it.
+ * later calls of weir_plan_put() and weir_plan_sink() do not choose it.
  *
  * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
  * its shape may be another of as many elements. If its dtype differs, elements
  * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
- * equal distances. In the weights, targets follow after the tensors of
- * weir_plan_put(), in the order of the calls and of @targets; dst->name is not
- * used. Each target is read by itself, so that N of the same bytes read them N
- * times; with WEIR_WAY_BUFFERED the page cache serves all but the first.
+ * equal distances; if the slice has gaps in the file, dst has as many rows as
+ * the slice. In the weights, targets follow after the tensors of
+ * weir_plan_put() and weir_plan_sink(), in the order of the calls and of
+ * @targets; dst->name is not used. Bytes that N targets need are read N times;
+ * with WEIR_WAY_BUFFERED the page cache serves all but the first of these reads.
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
- * with unequal distances; WEIR_WAY_MAP. Targets that overlap each other are
- * refused by weir_load_start(). -ENOMEM.
+ * with unequal distances, or not those of the slice; WEIR_WAY_MAP. Targets that overlap each other, or
+ * tensors of puts, are refused by weir_plan_estimate() and weir_load_start().
+ * -ENOMEM.
  */
 WEIR_API int weir_plan_put_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)
@@ -190,10 +194,10 @@ struct weir_estimate {
 };
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries
- * and returns the number of buffer types, which may exceed @n.
- * -ENOSPC: tensors do not fit the buffer given for them. -EINVAL: tensors would
- * overlap. -ENOMEM: a tensor exceeds the largest buffer of its type, or no
- * memory for the computation.
+ * and returns the number of buffer types, which may exceed @n. Tensors and
+ * buffers of sinks are not counted. -ENOSPC: tensors do not fit the buffer given
+ * for them. -EINVAL: targets overlap. -ENOMEM: a tensor exceeds the largest
+ * buffer of its type, or no memory for the computation.
  */
 WEIR_API int weir_plan_estimate(struct weir_plan *plan,
 				struct weir_estimate *ret, unsigned n)

@@ -88,12 +88,13 @@ WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 			     struct weir_dtype_info *ret_info) WEIR_NONNULL(2);
 
 /*
- * Convert @n elements, on the host: of F64, F32, F16, BF16 or any F8, to F32,
- * F16 or BF16; the same dtype twice copies. Rounds once, to the nearest, ties to
- * even; NaNs become quiet. The thread's floating-point environment has no
- * influence. The addresses need not be aligned, and may not overlap. Any
- * thread; never blocks.
- * -EOPNOTSUPP: not offered; so with @n 0 the call asks. -EINVAL: not a dtype.
+ * Convert @n elements, on the host: from F64, F32, F16, BF16 or any F8, to F32,
+ * F16 or BF16; if both dtypes are the same, copy them. Rounds once, to the
+ * nearest, ties to even; NaNs become quiet. The thread's floating-point
+ * environment has no influence. @dst and @src need not be aligned, and may not
+ * overlap. Any thread; never blocks.
+ * -EOPNOTSUPP: this conversion is not offered; @n may be 0, to ask only that.
+ * -EINVAL: not a dtype, or NULL with @n above 0.
  */
 WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 			  const void *src, size_t n);
@@ -205,10 +206,10 @@ struct weir_rect {
 };
 /*
  * Write or read a rectangle; otherwise as weir_tensor_set() and
- * weir_tensor_get(), also while these calls block. Bytes between the rows do not
- * change. Memory of a device gets a copy for each row, unless they have no gaps:
- * for many rows weir_stream_set_2d() is faster. -EINVAL also for a pitch below
- * the width.
+ * weir_tensor_get(), blocking included. Bytes between the rows do not change.
+ * With memory of a device each row is a copy of its own, unless there are no
+ * gaps between the rows: for many rows weir_stream_set_2d() is faster. -EINVAL
+ * also: a pitch is less than the width.
  */
 WEIR_API int weir_tensor_set_2d(const struct weir_tensor *dst,
 				const struct weir_rect *rect, const void *src)

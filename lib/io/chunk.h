@@ -38,7 +38,7 @@ uint64_t weir__chunk_sum(const struct weir__extent *e);
 /* Of the chunk [lo, hi) of an extent that is unpacked. */
 struct weir__rows weir__chunk_rows(const struct weir__extent *e, uint64_t lo,
 				   uint64_t hi);
-/* engine.h says what it tells. */
+/* As weir__engine_joins_rows, which engine.h describes. */
 bool weir__extent_joins_rows(const struct weir__extent *e, uint64_t chunk);
 /* Where its last row ends. A gap may follow, which belongs to the chunk. */
 uint64_t weir__chunk_data_end(const struct weir__extent *e, uint64_t hi);

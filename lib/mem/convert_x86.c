@@ -96,7 +96,7 @@ AVX2_INLINE void avx2_to_f16(void *dst, __m256 x)
 	_mm_storeu_si128(dst, _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-/* Not by instructions for BF16, which flush subnormals to zero. */
+/* Not by the instructions for BF16: they flush subnormals to zero. */
 AVX2_INLINE void avx2_to_bf16(void *dst, __m256 value)
 {
 	__m256i x = _mm256_castps_si256(value);

@@ -239,13 +239,13 @@ int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
 	if (!same_shape(tensor, dst))
 		return weir__fail(
 			-EINVAL,
-			"%s: its destination is a view of another shape, which only a contiguous one may have",
+			"%s: its destination is a view of another shape; only a contiguous destination may have one",
 			weir__tensor_label(tensor));
 	if (!view_rows(dst, &rows, &pitch) ||
 	    (cut->rows != 1 && rows != cut->rows))
 		return weir__fail(
 			-EINVAL,
-			"%s: its destination is a view whose rows cannot be filled with rows of equal distances in the file",
+			"%s: its destination is a view whose rows are not at equal distances, or not those of the slice",
 			weir__tensor_label(tensor));
 	if (cut->rows == 1 && take) {
 		cut->rows = rows;

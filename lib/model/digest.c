@@ -154,10 +154,9 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 				  WEIR_DIGEST_SHA256);
 	t = &weights->tensor[i];
 	if (!t->buf)
-		return weir__fail(
-			-EINVAL,
-			"%s went to a sink: it has no memory to compute a digest of",
-			weir__tensor_label(t));
+		return weir__fail(-EINVAL,
+				  "%s went to a sink: it is not in memory",
+				  weir__tensor_label(t));
 	r = wait_arrived(weights, i);
 	if (r < 0)
 		return r;

@@ -85,7 +85,7 @@ static int read_numbers(struct weir__gguf_in *in, enum weir_value_type type,
 static int read_value(struct weir__gguf_in *in, enum weir_value_type type,
 		      unsigned depth, struct weir__value *ret_value);
 
-/* The items of an array of strings are read in the order of the model's. */
+/* Append the strings of an array to the items of the model. */
 static int read_strings(struct weir__gguf_in *in, struct weir__value *array)
 {
 	struct weir__value item;
@@ -229,7 +229,7 @@ static int note_alignment(struct weir__gguf_in *in, const struct weir__value *v,
 	return 0;
 }
 
-/* Of integers, which no reader expects in a certain type. */
+/* Note an integer, of any type: writers use several for these keys. */
 static int note_number(struct weir__gguf_in *in, const struct weir__value *v,
 		       uint64_t *ret_number)
 {

@@ -141,8 +141,8 @@ static uint64_t new_bytes(const struct weir__layout *l, size_t first)
 }
 
 /*
- * Place a put into new memory. If it has a capacity, which places that are
- * congruent to the file's exceed, they are not.
+ * Place a put into new memory, congruent to the file unless that exceeds the
+ * capacity of the put.
  */
 static int place_in_new(struct weir__layout *l, const struct weir__group *group)
 {

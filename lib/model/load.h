@@ -11,8 +11,8 @@
  * sink_main		on a thread of each sink (sink.c): reads its tensors and
  *			passes them on
  * load_end		when job and sinks have ended, on a thread of the
- *			engine's pool: checks that the files
- *			are unchanged, completes number n
+ *			engine's pool: checks that the files are unchanged,
+ *			completes number n
  *
  * A small load of what is in the page cache is read by weir_load_start itself
  * (small.c), and has ended when that returns.

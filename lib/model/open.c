@@ -78,7 +78,7 @@ static int read_file(struct weir_model *m, struct weir_file *file, bool lenient)
 	return r < 0 ? r : weir__model_finish(m);
 }
 
-/* A file that was opened (@r >= 0), once its times identify its content. */
+/* Wait until the times of an opened file (@r >= 0) identify its content. */
 static int settle(int r, struct weir_file *file, struct weir_file **ret_file)
 {
 	if (r < 0)

@@ -179,8 +179,9 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 }
 
 /*
- * Memory for the gap before a tensor is wasted, and in the caller's buffers not
- * ours; between slices it would be most of the tensors; a capacity counts it.
+ * The largest gap in the file that a run may contain. In memory it is wasted: so
+ * none under a capacity, nor in the caller's buffers, whose other bytes may be
+ * in use, nor between slices, where the gaps are most of the tensors.
  */
 static uint64_t max_gap(const struct weir__put *put)
 {

@@ -3,11 +3,11 @@
  * Plans and layouts.
  *
  * A plan records which put has chosen each record of a model, and the targets:
- * tensors whose exact place the caller has chosen. A layout is
- * computed from it, before any memory is allocated: the number and sizes of the
- * buffers, the place of each tensor, and the runs: neighbouring tensors that
- * keep the file's layout in one buffer. Each load and each estimate computes
- * the layout again; the same plan always has the same one.
+ * tensors whose exact place the caller has chosen. A layout is computed from it,
+ * before any memory is allocated: the number and sizes of the buffers, the place
+ * of each tensor, and the runs: neighbouring tensors that have the distances of
+ * the file in one buffer. Each load and each estimate computes the layout again;
+ * the same plan always has the same one.
  *
  * A plan is not locked: one thread at a time changes it.
  */
@@ -52,7 +52,7 @@ struct weir__target {
 
 struct weir_plan {
 	struct weir_model *model;
-	uint64_t align; /* of puts without one; 0: by dtype and memory */
+	uint64_t align; /* of later puts without one; 0: by dtype and memory */
 	struct weir__put *put;
 	unsigned n_puts;
 	size_t max_puts;
@@ -65,8 +65,8 @@ struct weir_plan {
 };
 
 /*
- * Neighbouring tensors that keep the file's layout. A tensor that has several
- * rows or is converted has a run of its own.
+ * Neighbouring tensors that have the distances of the file. A tensor that has
+ * several rows or is converted has a run of its own.
  */
 struct weir__run {
 	uint32_t shard;

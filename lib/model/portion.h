@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tensors of a range of a run: what a chunk or a piece of it is made of. */
+/* The tensors in a range of a run, such as a chunk. */
 #ifndef WEIR__MODEL_PORTION_H
 #define WEIR__MODEL_PORTION_H
 

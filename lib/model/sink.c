@@ -219,7 +219,7 @@ static bool piece_cut(struct weir__sink *s, const struct window *w,
 	return true;
 }
 
-/* Cut off the next pieces. False: there are none left. */
+/* Choose the next pieces of the window. False: there are none left. */
 static bool window_cut(struct weir__sink *s, struct window *w)
 {
 	uint64_t used = 0;
@@ -271,7 +271,7 @@ static int window_start(struct weir__sink *s, struct window *w)
 	return r < 0 ? r : weir__job_start(l->eng, &w->job);
 }
 
-/* Fill the next window. False: all pieces have been cut off. */
+/* Start to fill @w. False: nothing is left to be read. */
 static bool sink_fill(struct weir__sink *s, struct window *w)
 {
 	int r;
@@ -346,10 +346,10 @@ static void window_wait(struct weir__sink *s, struct window *w)
 {
 	while (!atomic_load(&w->done))
 		weir__futex_wait(&w->done, 0, INT64_MAX);
-	/* What still writes to this window must not meet another's bytes. */
+	/* The kernel may still write to this window: it is not filled again. */
 	if (atomic_load(&w->job.leaked) && !s->leaked) {
 		s->leaked = true;
-		sink_stop(s, weir__fail(-EIO, "a read for a sink was lost"));
+		sink_stop(s, weir__fail(-EIO, "a read for a sink did not end"));
 	}
 }
 

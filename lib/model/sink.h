@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sinks of a load: functions of the program that receive the bytes of
- * tensors. Each sink has a thread and a ring of windows, of host memory. The
- * thread fills each window by a job of the engine, in the order of the files,
- * and passes the bytes on in that order; then it fills the window again.
+ * tensors. Each sink has a thread and a buffer of host memory, divided into
+ * windows. The thread fills a window by a job of the engine, in the order of the
+ * files, and passes the bytes on in that order; then it fills the window again.
+ * A window has pieces, each of neighbouring bytes of one file: an extent.
  *
- *	free		the thread fills in the pieces and starts the job
+ *	free		the thread chooses the pieces and starts the job
  *	reading		the engine reads; a reactor sets done
  *	done		the thread passes the pieces on: free again
  *
  * Only this thread is blocked by the program's function. It is detached, and
- * holds the engine open (weir__engine_hold).
+ * keeps the engine open (weir__engine_hold).
  *
  * The functions are called for all sinks of a load, which may have none.
  */
