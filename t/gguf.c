@@ -272,6 +272,8 @@ static const struct rule rules[] = {
 	  -EBADMSG, -EBADMSG, "bytes that are not UTF-8 have been replaced by U+FFFD (EF BF BD)" },
 	{ "200 pairs, as U+FFFD", TEXT("GGUF" D("\3") Q("\1") Q("\357\277\275") KEY("k") U8 "\7"), 9999,
 	  -EBADMSG, -EBADMSG, "bytes that are not UTF-8 have been replaced by U+FFFD (EF BF BD)" },
+	{ "a length of 200 in a later pair, as U+FFFD", TEXT(HEAD("\0", "\2") KEY("k") U8 "\7" KEY("l") STR Q("\357\277\275") "long"), 9999,
+	  -EBADMSG, -EBADMSG, "bytes that are not UTF-8 have been replaced by U+FFFD (EF BF BD)" },
 	{ "10 pairs, as CR LF", TEXT("GGUF" D("\3") Q("\1") Q("\r\n") KEY("k") U8 "\7"), 9999,
 	  -EBADMSG, -EBADMSG, "line feeds have been converted from LF to CR LF" },
 	{ "type 10, as CR LF", TEXT(ONE_KV(D("\r\n") Q("\1"))), CUT,

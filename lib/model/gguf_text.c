@@ -7,6 +7,7 @@
  */
 #include "core/error.h"
 #include "model/gguf_in.h"
+#include "model/utf8.h"
 
 #define FIXED 24u /* bytes before the first pair */
 #define FRONT 28u /* ... and the low half of the length of its key */
@@ -90,6 +91,27 @@ static bool all_crlf(const unsigned char *p, size_t n)
 	return found;
 }
 
+/*
+ * Is all that was read UTF-8, with U+FFFD in it? Numbers whose low byte is not
+ * ASCII are not UTF-8, unless something has replaced those bytes.
+ */
+static bool all_utf8(const unsigned char *p, size_t n)
+{
+	bool found = false;
+	size_t i = 0;
+
+	while (i + 4 <= n) {
+		unsigned len = p[i] < 0x80 ? 1 : weir__utf8_len(p + i);
+		unsigned char byte;
+
+		if (!len)
+			return false;
+		found = found || undo_replaced(p + i, &byte);
+		i += len;
+	}
+	return found;
+}
+
 int weir__gguf_explain(const struct weir__gguf_in *in, int r)
 {
 	size_t n = in->m->text_len - in->base;
@@ -103,6 +125,8 @@ int weir__gguf_explain(const struct weir__gguf_in *in, int r)
 		c++;
 	if (c > crlf && all_crlf(p, n < in->at + 8 ? n : in->at + 8))
 		c = crlf;
+	if (c > crlf && all_utf8(p, n))
+		c = conversions;
 	if (c > crlf)
 		return r;
 	return weir__fail(

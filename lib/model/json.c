@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "model/utf8.h"
 
 void weir__json_init(struct weir__json *j, const char *file, uint64_t base,
 		     char *text, size_t len)
@@ -227,22 +228,6 @@ static int json_escape(const struct weir__json *j, unsigned char **p,
 	return 0;
 }
 
-/* Bytes of the character at @p, which is not ASCII; 0: it is not UTF-8. */
-static unsigned utf8_len(const unsigned char *p)
-{
-	/* The range of the second byte depends on the first: RFC 3629. */
-	unsigned char low = p[0] == 0xe0 ? 0xa0 : p[0] == 0xf0 ? 0x90 : 0x80;
-	unsigned char high = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
-	unsigned n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-	if (p[0] < 0xc2 || p[0] > 0xf4 || p[1] < low || p[1] > high)
-		return 0;
-	for (unsigned i = 2; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 /* The character at *p is an escape, not ASCII, or an error. */
 static int odd_char(const struct weir__json *j, unsigned char **p,
 		    unsigned char **out)
@@ -256,7 +241,7 @@ static int odd_char(const struct weir__json *j, unsigned char **p,
 	if (**p < 0x20)
 		return fail_at(j, *p, "control character 0x%02x in a string",
 			       **p);
-	n = utf8_len(*p);
+	n = weir__utf8_len(*p);
 	if (!n)
 		return fail_at(j, *p, "byte 0x%02x is not UTF-8", **p);
 	memmove(*out, *p, n);

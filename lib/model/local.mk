@@ -2,7 +2,7 @@
 EXTRA_DIST += %D%/README.md %D%/LOAD.md %D%/RULES.md
 lib_libweir_core_la_SOURCES += \
 	%D%/model.h %D%/model.c %D%/open.c %D%/directory.c \
-	%D%/json.c %D%/json.h %D%/table.c %D%/table.h \
+	%D%/json.c %D%/json.h %D%/utf8.h %D%/table.c %D%/table.h \
 	%D%/meta.c %D%/meta.h \
 	%D%/format.c %D%/format.h %D%/formats.c %D%/header.c \
 	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
