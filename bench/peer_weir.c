@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,6 +25,10 @@
 
 #include "bus.h"
 #include "raw.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 
 static void check(int r)
 {
@@ -84,6 +89,14 @@ static void put_digests(struct weir_weights *w)
 	}
 }
 
+/* As MAP_POPULATE does, which llama.cpp maps with; before Linux 5.14 nothing. */
+static void populate(uintptr_t p, size_t bytes)
+{
+	uintptr_t from = p & ~(uintptr_t)4095;
+
+	madvise((void *)from, p + bytes - from, MADV_POPULATE_READ);
+}
+
 static void read_pages(const struct weir_weights *w)
 {
 	for (size_t i = 0; i < weir_weights_count(w); i++) {
@@ -92,6 +105,7 @@ static void read_pages(const struct weir_weights *w)
 		size_t bytes;
 
 		check(weir_tensor_bytes(t, &bytes));
+		populate((uintptr_t)p, bytes);
 		for (size_t at = 0; at < bytes; at += 4096)
 			(void)p[at];
 	}
