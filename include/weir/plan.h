@@ -82,8 +82,9 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  * without a number follow after the layers, each by itself.
  *
  * With opts.dtype, F64, F32, F16, BF16 and F8 tensors are converted to F32, F16
- * or BF16, rounded to nearest, ties to even; others are not changed. Tensors
- * with opts.slice are smaller in memory: their shape is that of the slice.
+ * or BF16, rounded to nearest, ties to even; others, and F8_E8M0 (scales), are
+ * not changed. Tensors with opts.slice are smaller in memory: their shape is
+ * that of the slice.
  *
  * Several calls may use the same buffer, or buffers that wrap the same memory.
  * Each may use the bytes from its offset up to that of the next call, or up to
