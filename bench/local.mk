@@ -46,6 +46,7 @@ EXTRA_PROGRAMS += %D%/peer_weir
 bench: %D%/peer_weir
 EXTRA_DIST += $(BENCH_PEERS)
 BENCH_PEERS = %D%/peers %D%/peers_cache.py %D%/peers_child.py \
-	%D%/peers_device.py %D%/peers_env.py %D%/peers_list.py \
+	%D%/peers_device.py %D%/peers_env.py %D%/peers_gguf.py \
+	%D%/peers_list.py %D%/peers_llama.py \
 	%D%/peers_models.py %D%/peers_show.py %D%/peers_turns.py
 CLEANFILES += %D%/peer_weir

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * peer_weir MODEL [DEVICE]: weir's side of bench/peers.
+ * peer_weir MODEL [DEVICE | map]: weir's side of bench/peers.
  *
  * The same protocol as the children of the other loaders (peers_child.py): it
  * prints "ready" and waits for a line. Then it makes one load, in which the
@@ -8,10 +8,12 @@
  * with the time; and prints the digest of every tensor in that memory.
  *
  * DEVICE is CUDA<n>; without it the destination is host memory. The device's
- * context exists before "ready", as for the others, which import PyTorch.
+ * context exists before "ready", as for the others, which import PyTorch. With
+ * "map" the file is mapped, and a byte of each page of each tensor is read.
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,30 +84,54 @@ static void put_digests(struct weir_weights *w)
 	}
 }
 
-/* The destination of the load: memory of @device, or huge pages. */
-static struct weir_buft *destination(struct weir *weir, const char *device)
+static void read_pages(const struct weir_weights *w)
 {
+	for (size_t i = 0; i < weir_weights_count(w); i++) {
+		const struct weir_tensor *t = weir_weights_get(w, i);
+		const volatile unsigned char *p = weir_tensor_data(t);
+		size_t bytes;
+
+		check(weir_tensor_bytes(t, &bytes));
+		for (size_t at = 0; at < bytes; at += 4096)
+			(void)p[at];
+	}
+}
+
+/* To memory of the device @to, to mapped pages, or to huge pages. */
+static struct weir_weights *load(struct weir *weir, const char *path,
+				 const char *to)
+{
+	struct weir_put_opts put = WEIR_PUT_OPTS_INIT;
+	bool map = to && !strcmp(to, "map");
+	struct weir_weights *weights;
 	struct weir_buft *buft;
 	struct weir_dev *dev;
 
-	check(weir_dev_find(weir, device ? device : "CPU", &dev));
-	check(weir_dev_buft(dev, device ? WEIR_MEM_DEVICE : WEIR_MEM_HUGE,
+	put.way = map ? WEIR_WAY_MAP : WEIR_WAY_AUTO;
+	check(weir_dev_find(weir, to && !map ? to : "CPU", &dev));
+	check(weir_dev_buft(dev,
+			    map  ? WEIR_MEM_MAPPED
+			    : to ? WEIR_MEM_DEVICE
+				 : WEIR_MEM_HUGE,
 			    &buft));
-	return buft;
+	check(weir_load_all(weir, path, buft, &put, &weights));
+	if (map)
+		read_pages(weights);
+	return weights;
 }
 
 int main(int argc, char **argv)
 {
-	const char *device = argc == 3 ? argv[2] : NULL;
+	const char *to = argc == 3 ? argv[2] : NULL;
 	struct weir_weights *weights;
 	struct weir *weir;
 	uint64_t before;
 	double begun, cpu;
 
 	if (argc != 2 && argc != 3)
-		die("usage: peer_weir MODEL [DEVICE]");
-	if (device)
-		bus_open(device);
+		die("usage: peer_weir MODEL [DEVICE | map]");
+	if (to && strcmp(to, "map"))
+		bus_open(to);
 	printf("ready {\"weir\": \"%s\"}\n", weir_version_string());
 	fflush(stdout);
 	await_line();
@@ -115,8 +141,7 @@ int main(int argc, char **argv)
 	cpu = raw_cpu();
 	begun = raw_now();
 	check(weir_open(NULL, &weir));
-	check(weir_load_all(weir, argv[1], destination(weir, device), NULL,
-			    &weights));
+	weights = load(weir, argv[1], to);
 	begun = raw_now() - begun;
 	cpu = raw_cpu() - cpu;
 	printf("{\"seconds\": %.6f, \"cpu\": %.6f, \"before\": %" PRIu64

@@ -19,10 +19,14 @@ from importlib import import_module
 from importlib.metadata import version
 
 import peers_device
+import peers_llama
 
 
 def plain(paths):
     """The reference: a simple reader of the format, a range at a time."""
+    if paths[0].endswith(".gguf"):
+        from gguf import GGUFReader
+        return {t.name: t.data for t in GGUFReader(paths[0]).tensors}
     tensors = {}
     for path in paths:
         with open(path, "rb") as f:
@@ -123,6 +127,7 @@ LOADERS = {f.__name__: f for f in (
     safetensors_pread, safetensors_pread_pool, safetensors_prefetch,
     fastsafetensors, runai)}
 LOADERS.update(peers_device.LOADERS)
+LOADERS.update(peers_llama.LOADERS)
 
 
 # Modules of each loader; the first has the version, torch is the last.
@@ -133,7 +138,9 @@ MODULES = {
     "runai": ["runai_model_streamer", "torch"],
 }
 MODULES.update(peers_device.MODULES)
-PACKAGES = {"runai_model_streamer": "runai-model-streamer"}
+MODULES.update(peers_llama.MODULES)
+PACKAGES = {"runai_model_streamer": "runai-model-streamer",
+            "llama_cpp": "llama-cpp-python"}
 
 
 def prepare(name):

@@ -13,6 +13,8 @@ import zipfile
 BASE = (["numpy", "ml_dtypes", "xxhash", "safetensors"], 0.2)
 TORCH = (["torch"], 7)
 WITH_TORCH = (["fastsafetensors"], ["runai-model-streamer"])
+# Only for GGUF files; built from source, in 5 minutes on two CPUs.
+LLAMA = (["gguf", "llama-cpp-python"], 0.5)
 RC = "next"     # folder for a release of safetensors that is not final yet
 
 
@@ -26,11 +28,12 @@ class Environment:
     Packages that could not be installed are in @missing, with the reason.
     """
 
-    def __init__(self, folder, torch):
+    def __init__(self, folder, torch, gguf):
         self.folder = folder
         self.python = os.path.join(folder, "bin", "python")
         self.next = os.path.join(folder, RC)
         self.torch = torch
+        self.gguf = gguf
         self.missing = {}
 
     def path(self, ahead):
@@ -43,6 +46,8 @@ class Environment:
             subprocess.run([sys.executable, "-m", "venv", self.folder],
                            check=True)
         self.install(*BASE)
+        if self.gguf:
+            self.install(*LLAMA)
         if not self.torch:
             why = "--no-torch"
         elif self.install(*TORCH):

@@ -69,6 +69,17 @@ PEERS = [
           fs_strategy="io_uring_direct", fs_chunk_bytesize=8 << 20),
 ]
 
+# Of GGUF files: loads that copy, and loads that map the file.
+LLAMA_PEERS = [
+    Peer("llama", "llama.cpp", "llama", "llama-cpp-python", {"mode": "NONE"}),
+    Peer("llama-direct", "llama.cpp, O_DIRECT", "llama", "llama-cpp-python",
+         {"mode": "DIRECT_IO"}),
+]
+MAP_PEERS = [
+    Peer("llama-map", "llama.cpp, mapped", "llama", "llama-cpp-python",
+         {"mode": "MMAP"}),
+]
+
 
 def to_device(key, title, how, package, only=None, env=None, ahead=False,
               **options):
@@ -126,6 +137,10 @@ def candidates():
     return found
 
 
-def choose(keys, sweep, device):
-    peers = candidates() if sweep else DEVICE_PEERS if device else PEERS
+def choose(keys, sweep, device, model):
+    """The peers that load @model."""
+    if model.gguf:
+        peers = MAP_PEERS if model.mapped else LLAMA_PEERS
+    else:
+        peers = candidates() if sweep else DEVICE_PEERS if device else PEERS
     return [p for p in peers if not keys or p.key in keys]

@@ -13,14 +13,18 @@ UNEVEN = (13, 2, 1, 21, 3, 8, 1, 5)
 
 
 class Model:
-    def __init__(self, key, title, path, paths):
+    def __init__(self, key, title, path, paths, mapped=False):
         self.key = key
         self.title = title
         self.path = path            # what weir is given
         self.paths = paths          # what the others are given
+        self.gguf = path.endswith(".gguf")
+        self.mapped = mapped        # not copied: the pages of the file
 
     def count_bytes(self):
-        """Of all tensors."""
+        """Of all tensors; of GGUF also the header, which has some KB."""
+        if self.gguf:
+            return os.path.getsize(self.path)
         return sum(end - begin for path in self.paths
                    for begin, end in (e["data_offsets"] for e in
                                       read_header(path)[0].values()))
@@ -99,7 +103,18 @@ def shard(whole, folder):
     return paths
 
 
-def make(weir, folder, only):
+def gguf(python, out, *args):
+    """Written by the package gguf, which only @python has."""
+    if not os.path.exists(out):
+        print(f"writing {out}", flush=True)
+        here = os.path.dirname(os.path.abspath(__file__))
+        subprocess.run([python, os.path.join(here, "peers_gguf.py"), out,
+                        *args], check=True)
+    return out
+
+
+def make(weir, python, folder, only):
+    """The models, and a function that makes the tiny one of a model."""
     os.makedirs(folder, exist_ok=True)
     large = os.path.join(folder, "large.safetensors")
     many = os.path.join(folder, "many.safetensors")
@@ -113,11 +128,22 @@ def make(weir, folder, only):
         synth(weir, many, "many", "--count", "20000")
     if "shards" in only:
         synth(weir, whole, "tinyllama-1.1b", "--scale", "0.5", "--seed", "1")
+    llama = os.path.join(folder, "llama.gguf")
+
+    def tiny_of(model):
+        if not model.gguf:
+            return Model("tiny", "a tiny file", tiny, [tiny])
+        path = gguf(python, os.path.join(folder, "tiny.gguf"), "tiny")
+        return Model("tiny", "a tiny file", path, [path], model.mapped)
     models = {
         "large": lambda: Model("large", "one large file", large, [large]),
         "many": lambda: Model("many", "20,000 small tensors", many, [many]),
         "shards": lambda: Model("shards", "8 uneven shards", shards,
                                 shard(whole, shards)),
+        "gguf": lambda: Model("gguf", "a GGUF file", gguf(python, llama),
+                              [llama]),
+        "gguf-map": lambda: Model("gguf-map", "a GGUF file, mapped",
+                                  gguf(python, llama), [llama], mapped=True),
         "tiny": lambda: Model("tiny", "a tiny file", tiny, [tiny]),
     }
-    return [models[key]() for key in only], models["tiny"]()
+    return [models[key]() for key in only], tiny_of

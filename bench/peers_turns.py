@@ -34,6 +34,8 @@ class Child:
                     json.dumps(job)]
         else:
             argv = [bench.program, model.path] + [device] * bool(device)
+            if model.mapped:
+                argv.append("map")
         self.limit = bench.args.limit
         self.late = False
         self.process = subprocess.Popen(

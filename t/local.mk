@@ -89,7 +89,7 @@ T_C_TESTS = \
 	%D%/load-fd.t \
 	%D%/memory.t \
 	%D%/plan.t %D%/cut.t %D%/target.t %D%/slice.t \
-	%D%/sink.t %D%/sink-faults.t \
+	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
 	%D%/data-begins.t \
@@ -268,6 +268,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
 	$(T_PLANS)
+%C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la

@@ -207,6 +207,7 @@ static void columns_of_a_fused_tensor_are_targets(void)
 {
 	const int64_t shape[] = { 64, 96 };
 	struct weir_buf *buf = buffer(64 * 96 * 4 + 512);
+	struct weir_estimate estimate = { .size = sizeof(estimate) };
 	struct weir_tensor fused, part[3];
 	struct weir_weights *w, *whole;
 	struct weir_plan *p, *puts;
@@ -226,6 +227,10 @@ static void columns_of_a_fused_tensor_are_targets(void)
 		if (weir_tensor_view(&fused, 1, 32 * i, 32, &part[i]) < 0 ||
 		    put_one(p, (size_t)i, &part[i], NULL) < 0)
 			bail("%s", weir_error());
+	if (weir_plan_estimate(p, &estimate, 1) != 1)
+		bail("%s", weir_error());
+	is_int(estimate.given, 64 * 96 * 4,
+	       "an estimate counts the bytes of views without their gaps");
 	w = load(p, NULL);
 	if (!w)
 		diag("%s", weir_error());
@@ -399,6 +404,8 @@ static void wrong_targets_are_refused(void)
 	   "targets that overlap are refused before anything is read");
 	is_int(cut_not(buf, 4096, 0xa5), 0,
 	       "memory of targets that were refused does not change");
+	is_err(weir_plan_estimate(p, NULL, 0), -EINVAL, "overlap",
+	       "an estimate of targets that overlap is refused");
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);

@@ -36,10 +36,10 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
  * or used again at once. A load of up to 1 MiB may be copied out of the page
  * cache on the calling thread, within the same limit as weir_stream_read().
  *
- * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC and
- * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it runs.
- * -EINVAL: its plan was not equal. -ESTALE: a file that it maps was replaced.
- * -EIO: reads of an earlier load may still write to it. Errors of
+ * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC,
+ * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it is
+ * running. -EINVAL: its plan was not equal. -ESTALE: a file that it maps was
+ * replaced. -EIO: reads of an earlier load may still write to it. Errors of
  * weir_io_info().
  */
 WEIR_API int weir_load_start(struct weir_plan *plan,

@@ -196,7 +196,7 @@ struct weir_estimate {
  * Compute what the plan needs, without allocating it. Fills in up to @n entries
  * and returns the number of buffer types, which may exceed @n. Tensors and
  * buffers of sinks are not counted. -ENOSPC: tensors do not fit the buffer given
- * for them. -EINVAL: targets overlap. -ENOMEM: a tensor exceeds the largest
+ * for them. -EINVAL: tensors overlap. -ENOMEM: a tensor exceeds the largest
  * buffer of its type, or no memory for the computation.
  */
 WEIR_API int weir_plan_estimate(struct weir_plan *plan,

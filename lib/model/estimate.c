@@ -33,6 +33,18 @@ static unsigned entry_of(struct weir_estimate *e, unsigned n,
 	return n;
 }
 
+/* Bytes of a tensor in memory, without the gaps between its rows. */
+static uint64_t data_bytes(const struct weir__layout *l,
+			   const struct weir__spot *s)
+{
+	const struct weir__cut *cut;
+
+	if (!s->own_run)
+		return s->bytes;
+	cut = &l->run[s->own_run - 1].cut;
+	return cut->rows * cut->mem_width;
+}
+
 static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
 		       unsigned *kind)
 {
@@ -54,7 +66,7 @@ static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
 		of = &e[kind[s->buf]];
 		of->tensors++;
 		if (l->buf[s->buf].given)
-			of->given += s->bytes;
+			of->given += data_bytes(l, s);
 	}
 	return n;
 }
