@@ -210,7 +210,8 @@ enum weir_digest {
  * those of its elements. Blocks until the tensor has arrived, then while it
  * computes. Returns the size of the digest in bytes. -EINVAL: @i is past the
  * end, or a tensor of a sink; or @kind is not an enum weir_digest. -ENOMEM: no
- * memory to copy device memory through. If the tensor failed to load: its error.
+ * memory to copy device memory through. If the tensor failed to load: its
+ * error.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])
