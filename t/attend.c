@@ -34,7 +34,8 @@ int main(void)
 				      .mode = &weir__stream_native };
 	struct weir__stream_op op = { .stream = &stream, .not_in_driver = 100 };
 	struct weir__fileio *io = calloc(1, sizeof(*io) + sizeof(io->ext[0]));
-	struct weir__work first = { .width = 60 }, second = { .width = 40 };
+	struct weir__work first = { .width = 60, .rows = 1 };
+	struct weir__work second = { .width = 40, .rows = 1 };
 
 	plan(4);
 	io->op = &op;

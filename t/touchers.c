@@ -68,6 +68,7 @@ static int load(struct weir *root, unsigned n, uint64_t bytes)
 		char name[16];
 
 		snprintf(name, sizeof(name), "t%u", i);
+		put.priority = (int32_t)(n - i); /* equal puts share a buffer */
 		if (weir_plan_put(p, name, to, &put) != 1)
 			bail("%s", weir_error());
 	}
