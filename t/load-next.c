@@ -113,7 +113,7 @@ static void root_closed(void)
 	weir_close(root);
 	names = arrivals(l, FEW + 1);
 	ok(count(names, ' ') == FEW && count(names, '!') == 4,
-	   "tensors that the close of the root gave up are returned");
+	   "tensors that weir_close gave up are returned");
 	weir_load_free(l);
 	atomic_store(&held_from, INT64_MAX);
 	open_root(WEIR_IO_SYNC, 0);

@@ -264,7 +264,8 @@ static void older_programs_get_their_members(void)
 	is_int(weir_model_meta(m, "text", &v), 0,
 	       "a value is returned in a struct without types");
 	is_str(v.str, "end", "a struct without types has the string");
-	ok(v.type == 0x55555555, "members past its size are not written");
+	ok(v.type == 0x55555555,
+	   "members after the end of a struct are not written");
 	weir_model_close(m);
 }
 
@@ -352,7 +353,8 @@ static void any_file_of_a_split_opens_all(void)
 	   "the second file of a split opens all three");
 	is_int(weir_model_tensor(m, 0, &e), 0, "a split has tensors");
 	is_str(e.name, "t0", "the shards are in the order of their numbers");
-	is_int(meta(m, "number").u, 100, "the first file's metadata count");
+	is_int(meta(m, "number").u, 100,
+	       "keys of a split have the values of its first file");
 	weir_model_close(m);
 	is_int(models_try(root, "s/m-00001-of-00003.gguf", 0), 0,
 	       "the first file of a split opens it");
@@ -455,7 +457,7 @@ static void names_decide_about_splits(void)
 	begin(0, 0);
 	end("one-00001-of-00001.gguf", 0);
 	is_int(models_try(root, "one-00001-of-00001.gguf", 0), 0,
-	       "the first file of one needs no metadata about splits");
+	       "a file named 1 of 1 needs no metadata of a split model");
 	begin(0, 0);
 	end("none-00000-of-00003.gguf", 0);
 	is_int(models_try(root, "none-00000-of-00003.gguf", 0), 0,

@@ -36,10 +36,10 @@ WEIR__DECLARE_OPTS_INIT(weir_load_opts)
  * or used again at once. A load of up to 1 MiB may be copied out of the page
  * cache on the calling thread, within the same limit as weir_stream_read().
  *
- * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC and
- * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it runs.
- * -EINVAL: its plan was not equal. -ESTALE: a file that it maps was replaced.
- * -EIO: reads of an earlier load may still write to it. Errors of
+ * -ENOMEM: the sentence has the needed and the available memory. -ENOSPC,
+ * -EINVAL: as weir_plan_estimate(). With opts.into: -EBUSY: a load into it is
+ * running. -EINVAL: its plan was not equal. -ESTALE: a file that it maps was
+ * replaced. -EIO: reads of an earlier load may still write to it. Errors of
  * weir_io_info().
  */
 WEIR_API int weir_load_start(struct weir_plan *plan,
@@ -210,7 +210,8 @@ enum weir_digest {
  * those of its elements. Blocks until the tensor has arrived, then while it
  * computes. Returns the size of the digest in bytes. -EINVAL: @i is past the
  * end, or a tensor of a sink; or @kind is not an enum weir_digest. -ENOMEM: no
- * memory to copy device memory through. If the tensor failed to load: its error.
+ * memory to copy device memory through. If the tensor failed to load: its
+ * error.
  */
 WEIR_API int weir_weights_digest(struct weir_weights *weights, size_t i,
 				 enum weir_digest kind, uint8_t ret_digest[32])

@@ -83,9 +83,10 @@ struct weir_value {
 	int64_t i;          /* the same, as a signed number */
 	double f; /* BOOL, integers, F32 and F64: rounded to a double */
 	/*
-	 * ARRAY of BOOL (bytes, each 0 or 1), of integers or of F32 and F64: len
-	 * items in the host's byte order, one after the other, aligned to the size
-	 * of one. NULL for STRING and ARRAY: see weir_model_meta_item().
+	 * ARRAY of BOOL (bytes, each 0 or 1), of integers or of F32 and F64:
+	 * len items in the host's byte order, one after the other, aligned to
+	 * the size of one. NULL for STRING and ARRAY: see
+	 * weir_model_meta_item().
 	 */
 	const void *items;
 	const void *internal; /* ARRAY: for weir_model_meta_item() */
@@ -179,9 +180,9 @@ WEIR_API int weir_model_meta_at(const struct weir_model *model, size_t i,
 				struct weir_value *ret_value)
 	WEIR_NONNULL(1, 3);
 /*
- * Item @i of @array, whose type is WEIR_VALUE_ARRAY: a value without a key. Takes
- * the same time for each item, and copies no strings. @array comes from one of
- * these calls, with its full size, and is not changed.
+ * Item @i of @array, whose type is WEIR_VALUE_ARRAY: a value without a key.
+ * Takes the same time for each item, and copies no strings. @array comes from
+ * one of these calls, with its full size, and is not changed.
  * -EINVAL: @array is not an array, or @i is past its end.
  */
 WEIR_API int weir_model_meta_item(const struct weir_model *model,

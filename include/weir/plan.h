@@ -45,8 +45,9 @@ struct weir_slice {
 struct weir_put_opts {
 	size_t size;
 	uint64_t align;       /* of each tensor's address: a power of two up to
-				   4096; 0: the plan's, see weir_plan_set_align().
-				   Mapped tensors are where the file has them */
+				   4096; 0: that of the plan, which
+				   weir_plan_set_align() sets. Mapped tensors
+				   are where the file has them */
 	struct weir_buf *buf; /* place the tensors in this; NULL: new buffers */
 	uint64_t offset;      /* first byte of @buf that may be used */
 	uint32_t way;         /* enum weir_way */
@@ -64,9 +65,9 @@ WEIR__DECLARE_OPTS_INIT(weir_put_opts)
 
 /*
  * Set the alignment of tensors that later calls of weir_plan_put() choose
- * without an alignment in their options: a power of two up to 4096. Without this
- * call it is weir_dtype_info.align in host memory, and weir_buft_info.align in
- * memory of devices. -EINVAL: not such a number.
+ * without an alignment in their options: a power of two up to 4096. Without
+ * this call it is weir_dtype_info.align in host memory, and
+ * weir_buft_info.align in memory of devices. -EINVAL: not such a number.
  */
 WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
 	WEIR_NONNULL(1);
@@ -104,8 +105,8 @@ WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   const struct weir_put_opts *opts) WEIR_NONNULL(1, 3);
 
 /*
- * A function that receives the bytes of tensors as they are read: to repack them
- * into another layout, or to write them where only the program can.
+ * A function that receives the bytes of tensors as they are read: to repack
+ * them into another layout, or to write them where only the program can.
  */
 struct weir_sink {
 	size_t size;
@@ -167,13 +168,13 @@ struct weir_target {
  * the slice. In the weights, targets follow after the tensors of
  * weir_plan_put() and weir_plan_sink(), in the order of the calls and of
  * @targets; dst->name is not used. Bytes that N targets need are read N times;
- * with WEIR_WAY_BUFFERED the page cache serves all but the first of these reads.
+ * with WEIR_WAY_BUFFERED the page cache serves all but the first read.
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
- * with unequal distances, or not those of the slice; WEIR_WAY_MAP. Targets that overlap each other, or
- * tensors of puts, are refused by weir_plan_estimate() and weir_load_start().
- * -ENOMEM.
+ * with unequal distances, or not those of the slice; WEIR_WAY_MAP. -ENOMEM.
+ * Targets that overlap each other, or tensors of puts, are refused by
+ * weir_plan_estimate() and weir_load_start().
  */
 WEIR_API int weir_plan_put_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)
@@ -196,9 +197,9 @@ struct weir_estimate {
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries
  * and returns the number of buffer types, which may exceed @n. Tensors and
- * buffers of sinks are not counted. -ENOSPC: tensors do not fit the buffer given
- * for them. -EINVAL: targets overlap. -ENOMEM: a tensor exceeds the largest
- * buffer of its type, or no memory for the computation.
+ * buffers of sinks are not counted. -ENOSPC: tensors do not fit the buffer
+ * given for them. -EINVAL: tensors would overlap. -ENOMEM: a tensor exceeds the
+ * largest buffer of its type, or no memory for the computation.
  */
 WEIR_API int weir_plan_estimate(struct weir_plan *plan,
 				struct weir_estimate *ret, unsigned n)

@@ -124,8 +124,8 @@ WEIR_API int weir_stream_write(struct weir_stream *stream,
  * Read a rectangle: its first row is at offset @file_off of @file, and
  * @rect->host_pitch is the distance between rows in the file. The bytes between
  * the rows of @dst do not change. Rows that are not far apart are read together
- * with the bytes between them. Otherwise as weir_stream_read(), but never on the
- * calling thread.
+ * with the bytes between them. Otherwise as weir_stream_read(), but never on
+ * the calling thread.
  */
 WEIR_API int weir_stream_read_2d(struct weir_stream *stream,
 				 struct weir_file *file, uint64_t file_off,

@@ -2,7 +2,7 @@
 /*
  * Modules: backends in shared objects of their own. They are searched in
  * absolute directories only, and a module that fails does not end the search.
- * And backends of the program itself, which need no search.
+ * A program may also add backends of its own, without a search.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

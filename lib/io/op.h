@@ -34,10 +34,10 @@ struct weir__slot;
  *				is converted in the slot first
  *	CONVERTING -> COPYING	the result is copied to the device
  *	all but ORPHANED -> FREE	the chunk was completed
- *	all but FREE -> ORPHANED	the chunk was completed as failed,
- *				although the kernel, a device or a pool's thread
- *				may still write to its memory: the op and its
- *				slot are never used again
+ *	all but FREE -> ORPHANED	the chunk was completed as failed, although
+ *				the kernel, a device or a pool's thread may
+ *				still write to its memory: the op and its slot
+ *				are never used again
  */
 enum weir__op_state {
 	WEIR__OP_FREE,

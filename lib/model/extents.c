@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extents of a load's job. Each long run of the layout is divided into units,
- * for each of which the page cache decides whether it is read directly or
- * buffered; neighbouring units that are read alike make one extent. Short runs
- * that are close together share a decision.
+ * The extents of a load's job. Each long run of the layout is divided into
+ * units, for each of which the page cache decides whether it is read directly
+ * or buffered; neighbouring units that are read alike make one extent. Short
+ * runs that are close together share a decision.
  */
 #include <errno.h>
 #include <stdlib.h>

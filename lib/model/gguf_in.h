@@ -92,9 +92,9 @@ int weir__gguf_pairs(struct weir__gguf_in *in, struct weir__header *h,
 		     uint64_t n, struct weir__gguf_keys *ret_keys);
 
 /*
- * gguf_text.c: @r, the result of reading a part of the header. If it is a failure
- * and the bytes show that the file was treated as text, the sentence says that
- * instead.
+ * gguf_text.c: @r, the result of reading a part of the header. If it is a
+ * failure and the bytes show that the file was treated as text, the sentence
+ * says that instead.
  */
 int weir__gguf_explain(const struct weir__gguf_in *in, int r);
 

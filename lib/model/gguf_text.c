@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GGUF files that a program has treated as text: a transfer that converts line
- * feeds, an editor or a script that writes bytes as UTF-8. All numbers after the
- * first such byte are at the wrong place, so the failure that is found says
+ * feeds, an editor or a script that writes bytes as UTF-8. All numbers after
+ * the first such byte are at the wrong place, so the failure that is found says
  * nothing about the reason.
  */
 #include "core/error.h"

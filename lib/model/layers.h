@@ -28,8 +28,9 @@ void weir__layers_fini(struct weir__layers *layers);
 int weir__layers_add(struct weir__layers *layers, size_t record,
 		     uint64_t bytes);
 /*
- * Keep the layers that fit @capacity bytes, in the order of their numbers, up to
- * the first that does not; then tensors of no layer, in the order of the model.
+ * Keep the layers that fit @capacity bytes, in the order of their numbers, up
+ * to the first that does not; then tensors of no layer, in the order of the
+ * model.
  */
 void weir__layers_fit(struct weir__layers *layers, uint64_t capacity);
 

@@ -4,7 +4,8 @@
  * weir_value_type).
  *
  * Readers of formats add pairs while a model is built; afterwards they never
- * change. -ENOMEM comes without a sentence: the reader adds the name of the file.
+ * change. -ENOMEM comes without a sentence: the reader adds the name of the
+ * file.
  */
 #ifndef WEIR__META_H
 #define WEIR__META_H
@@ -20,9 +21,9 @@ struct weir__value {
 	union {
 		/*
 		 * STRING: offset in model->text. ARRAY of numbers: offset there
-		 * of the numbers, one after the other, in the host's byte order,
-		 * aligned to their size. ARRAY of STRING or ARRAY: number of its
-		 * first item in model->item.
+		 * of the numbers, one after the other, in the host's byte
+		 * order, aligned to their size. ARRAY of STRING or ARRAY:
+		 * number of its first item in model->item.
 		 */
 		uint64_t at;
 		uint64_t u; /* BOOL (0 or 1), U8 to U64 */

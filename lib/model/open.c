@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * weir_model_open: the path is a file, an index of shards, one file of a split
- * model, or a directory that has one of them. weir_model_open_fds: the files are
- * open. Every file is read by the reader of its format.
+ * model, or a directory that has one of them. weir_model_open_fds: the files
+ * are open. Every file is read by the reader of its format.
  */
 #include <string.h>
 

@@ -94,8 +94,8 @@ static struct row_form rows_of(const struct places *p,
 }
 
 /*
- * Two ranges that overlap may have rows in each other's gaps: the columns of one
- * view beside those of another, at the same distances.
+ * Two ranges that overlap may have rows in each other's gaps: the columns of
+ * one view beside those of another, at the same distances.
  */
 static bool rows_are_apart(const struct places *p,
 			   const struct weir__mem_range *a,

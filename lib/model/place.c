@@ -179,9 +179,9 @@ static bool shift_serves(struct placer *p, uint64_t off, uint64_t align)
 }
 
 /*
- * The largest gap in the file that a run may contain. In memory it is wasted: so
- * none under a capacity, nor in the caller's buffers, whose other bytes may be
- * in use, nor between slices, where the gaps are most of the tensors.
+ * The largest gap in the file that a run may contain. In memory it is wasted:
+ * so none under a capacity, nor in the caller's buffers, whose other bytes may
+ * be in use, nor between slices, where the gaps are most of the tensors.
  */
 static uint64_t max_gap(const struct weir__put *put)
 {
@@ -259,7 +259,9 @@ static void add_empty(struct placer *p)
 	}
 }
 
-/* The most bytes of a new buffer, without those that weights.c adds to align. */
+/*
+ * The most bytes of a new buffer, without those that weights.c adds to align.
+ */
 static uint64_t largest(const struct weir__put *put)
 {
 	const struct weir__buft_desc *d = &put->buft->desc;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The runs of a sink: neighbours in the file, which have no places in memory. */
+/*
+ * The runs of a sink: neighbours in the file, which have no places in memory.
+ */
 #include <errno.h>
 
 #include "core/error.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Targets have their places. Neighbours in memory that are neighbours in the
- * file too make a run, so that a model that is placed in the order of the file is
- * read by few large reads.
+ * file too make a run, so that a model that is placed in the order of the file
+ * is read by few large reads.
  */
 #include <errno.h>
 #include <stdlib.h>

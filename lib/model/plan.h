@@ -3,11 +3,11 @@
  * Plans and layouts.
  *
  * A plan records which put has chosen each record of a model, and the targets:
- * tensors whose exact place the caller has chosen. A layout is computed from it,
- * before any memory is allocated: the number and sizes of the buffers, the place
- * of each tensor, and the runs: neighbouring tensors that have the distances of
- * the file in one buffer. Each load and each estimate computes the layout again;
- * the same plan always has the same one.
+ * tensors whose exact place the caller has chosen. A layout is computed from
+ * it, before any memory is allocated: the number and sizes of the buffers, the
+ * place of each tensor, and the runs: neighbouring tensors that have the
+ * distances of the file in one buffer. Each load and each estimate computes the
+ * layout again; the same plan always has the same one.
  *
  * A plan is not locked: one thread at a time changes it.
  */
@@ -154,9 +154,9 @@ int weir__plan_tensor(const struct weir_plan *plan,
  */
 int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
 /*
- * overlap.c: -EINVAL: two tensors, of any puts, targets and buffers, would share
- * a byte, or a tensor would end after its buffer. weir__layout_make checks every
- * layout with it. Sets buf[].interleaved.
+ * overlap.c: -EINVAL: two tensors, of any puts, targets and buffers, would
+ * share a byte, or a tensor would end after its buffer. weir__layout_make
+ * checks every layout with it. Sets buf[].interleaved.
  */
 int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* The buffers have their lead: move the tensors of each by it. Once. */

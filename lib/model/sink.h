@@ -2,9 +2,10 @@
 /*
  * The sinks of a load: functions of the program that receive the bytes of
  * tensors. Each sink has a thread and a buffer of host memory, divided into
- * windows. The thread fills a window by a job of the engine, in the order of the
- * files, and passes the bytes on in that order; then it fills the window again.
- * A window has pieces, each of neighbouring bytes of one file: an extent.
+ * windows. The thread fills a window by a job of the engine, in the order of
+ * the files, and passes the bytes on in that order; then it fills the window
+ * again. A window has pieces, each of neighbouring bytes of one file: an
+ * extent.
  *
  *	free		the thread chooses the pieces and starts the job
  *	reading		the engine reads; a reactor sets done

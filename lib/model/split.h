@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model that is split into files by their names alone: NAME-00001-of-00003.gguf.
- * Any of them may be opened; all are its shards, in the order of their numbers.
- * Each says in its metadata which file it is; the reader of the format compares.
+ * A model that is split into files by their names alone:
+ * NAME-00001-of-00003.gguf. Any of them may be opened; all are its shards, in
+ * the order of their numbers. Each says in its metadata which file it is; the
+ * reader of the format compares.
  */
 #ifndef WEIR__SPLIT_H
 #define WEIR__SPLIT_H

@@ -224,8 +224,8 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 }
 
 /*
- * The first of the @n spots @order[], which are sorted by record (NULL: they are
- * spots 0 to n - 1), that is of @record.
+ * The first of the @n spots @order[], which are sorted by record (NULL: they
+ * are spots 0 to n - 1), that is of @record.
  */
 static size_t find_spot(const struct weir_weights *w, const size_t *order,
 			size_t n, size_t record)
