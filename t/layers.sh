@@ -74,8 +74,9 @@ not_named()
 {
 	for file in lib/*/*.[ch] bench/*.[chp]* tools/*.[ch] t/fakecuda/*.[ch]; do
 		name=$(basename "${file%.*}")
+		pages=$(ls "$(dirname "$file")"/*.md | grep -v RESULTS)
 		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
-			"$(dirname "$file")/README.md" || echo "$file"
+			$pages || echo "$file"
 	done
 }
 
@@ -120,6 +121,6 @@ is "$(include_system cuda.h)" 'lib/cuda/driver.h' \
 	'<cuda.h> is included by one header'
 is "$(too_long)" '' 'no file has more than 600 lines'
 is "$(without_readme)" '' 'each folder of sources has a README'
-is "$(not_named)" '' 'the README of a folder names each source file in it'
+is "$(not_named)" '' 'the README of a folder, or a page beside it, names each source file'
 is "$(long_readme)" '' 'no README has more than 150 lines'
 finish
