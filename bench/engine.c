@@ -129,12 +129,12 @@ static void count(uint64_t chunks, const char *way)
 		run_bytes(bytes, sink);
 	else if (!strcmp(way, "staged"))
 		run_staged(chunks, 1u << 17);
-	else if (!strcmp(way, "gathered"))
+	else if (!strcmp(way, "merged"))
 		run_staged(chunks, 2048);
 	else if (!strcmp(way, "segments"))
 		run_segments(chunks);
 	else
-		die("--way is in-place, staged, device, segments or gathered");
+		die("--way is in-place, staged, device, segments or merged");
 }
 
 struct args {

@@ -86,7 +86,7 @@ chunk device \
 	'a chunk copied to a device needs no more instructions than recorded'
 shared segment segments \
 	'a tensor in a scatter copy needs no more instructions than recorded'
-shared gathered gathered \
+shared merged merged \
 	'a small tensor to host memory needs no more instructions than recorded'
 tensor 'opening a tensor needs no more instructions than recorded'
 finish

@@ -37,8 +37,8 @@
  * not matter, and few enough that several copiers have work. Direct reads are as
  * long as a slot: with 1 MiB they reached 0.9 of the rate.
  */
-#define GATHERED_BYTES (1u << 20)
-#define MAX_GATHERED 512u
+#define MERGED_BYTES (1u << 20)
+#define MAX_MERGED 512u
 
 static uint64_t count_units(uint64_t from, uint64_t to, uint64_t unit)
 {
@@ -243,10 +243,10 @@ static uint32_t count_mergeable(const struct weir__extent *e, size_t n,
 
 	if (is_single(e))
 		return 1;
-	if (!e->dev && n > MAX_GATHERED)
-		n = MAX_GATHERED;
-	if (!e->dev && e->buffered && limit > e->off + GATHERED_BYTES)
-		limit = e->off + GATHERED_BYTES;
+	if (!e->dev && n > MAX_MERGED)
+		n = MAX_MERGED;
+	if (!e->dev && e->buffered && limit > e->off + MERGED_BYTES)
+		limit = e->off + MERGED_BYTES;
 	for (; k < n; k++) {
 		uint64_t end = e[k - 1].off + e[k - 1].len;
 
