@@ -185,14 +185,13 @@ static void load_exact(void *arg, struct sample *s)
 	load(arg, 1, s);
 }
 
-static void add_staged(const struct places *p, const char *name)
+static void add_staged(const struct places *p, const struct layout *l)
 {
+	const struct weir_load_report *report = &p->report[1];
 	struct result r = { .unit = "%" };
 
-	snprintf(r.name, sizeof(r.name), "... staged");
-	(void)name;
-	r.value =
-		100 * (double)p->report[1].staged / (double)p->report[1].bytes;
+	snprintf(r.name, sizeof(r.name), "targets: %s, staged", l->name);
+	r.value = 100 * (double)report->staged / (double)report->bytes;
 	result_add(&r);
 }
 
@@ -218,7 +217,7 @@ static void run(const struct layout *l, unsigned pairs)
 		r.goal = 0.95;
 		result_add(&r);
 		if (!resident)
-			add_staged(&p, name);
+			add_staged(&p, l);
 	}
 	places_close(&p);
 }
