@@ -32,7 +32,8 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		      uint64_t mem_skip, uint64_t len, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[run_number];
-	struct weir_buf *buf = l->weights->buf[run->buf];
+	const struct weir__layout_buf *b = &l->weights->layout.buf[run->buf];
+	bool host = b->buft->desc.flags & WEIR_BUFT_HOST;
 	size_t cap = l->max_ext; /* of both arrays */
 	void *more;
 
@@ -49,10 +50,9 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		.file = l->model->file[run->shard],
 		.off = run->off + skip,
 		.len = len,
-		.addr = buf->mem.base + run->at + mem_skip,
-		.dev = weir__buf_is_host(buf) ? NULL : buf->buft->dev,
-		.gap_group = l->weights->layout.buf[run->buf].given ? NULL
-								    : buf,
+		.addr = b->base + run->at + mem_skip,
+		.dev = host ? NULL : b->buft->dev,
+		.gap_group = b->given ? NULL : b,
 		.buffered = buffered,
 		.convert = run->cut.convert,
 	};

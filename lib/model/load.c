@@ -333,10 +333,11 @@ static void count_down(struct weir_load *l)
 
 	for (size_t i = 0; i < layout->n; i++) {
 		uint64_t bytes = layout->spot[i].take;
-		const struct weir_buf *buf = l->weights->tensor[i].buf;
+		uint32_t buf = layout->spot[i].buf;
 
 		l->total += bytes;
-		if (buf && buf->buft->desc.kind == WEIR_MEM_MAPPED) {
+		if (buf != WEIR__NO_BUF &&
+		    layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED) {
 			l->mapped += bytes;
 			bytes = 0;
 		}

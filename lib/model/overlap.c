@@ -13,11 +13,11 @@
 #define FEW 8u /* tensors, for which nothing is allocated */
 
 /* Devices of a backend that can access each other have one address space. */
-static const void *space_of(const struct weir_buf *buf)
+static const void *space_of(const struct weir_buft *buft)
 {
-	const struct weir_dev *dev = buf->buft->dev;
+	const struct weir_dev *dev = buft->dev;
 
-	if (weir__buf_is_host(buf))
+	if (buft->desc.flags & WEIR_BUFT_HOST)
 		return NULL;
 	return dev->backend->mem->reach ? (const void *)dev->backend
 					: (const void *)dev;
@@ -29,8 +29,8 @@ struct weir__mem_range weir__mem_range_of(const struct weir_buf *buf,
 {
 	uint64_t base = (uintptr_t)buf->mem.base;
 
-	return (struct weir__mem_range){ space_of(buf), base + from, base + to,
-					 number };
+	return (struct weir__mem_range){ space_of(buf->buft), base + from,
+					 base + to, number };
 }
 
 int weir__mem_range_order(const void *a, const void *b)
@@ -65,7 +65,7 @@ static int fail_overlap(const struct places *p, size_t a, size_t b)
 static int check_end(const struct places *p, const struct weir__spot *s)
 {
 	const struct weir__layout_buf *b = &p->l->buf[s->buf];
-	uint64_t bytes = b->given ? b->given->bytes : b->bytes;
+	uint64_t bytes = b->given ? b->room : b->bytes;
 
 	if (s->bytes <= bytes && s->at <= bytes - s->bytes)
 		return 0;
@@ -142,7 +142,10 @@ static struct weir__mem_range range_of_spot(const struct places *p, size_t i)
 	const struct weir__layout_buf *b = &p->l->buf[s->buf];
 
 	if (b->given)
-		return weir__mem_range_of(b->given, s->at, s->at + s->bytes, i);
+		return (struct weir__mem_range){
+			space_of(b->buft), (uintptr_t)b->base + s->at,
+			(uintptr_t)b->base + s->at + s->bytes, i
+		};
 	return (struct weir__mem_range){ b, s->at, s->at + s->bytes, i };
 }
 

@@ -67,6 +67,8 @@ static int open_buf(struct placer *p)
 	buf[l->n_bufs++] = (struct weir__layout_buf){
 		.buft = put->buft,
 		.given = put->buf,
+		.base = put->buf ? put->buf->mem.base : NULL,
+		.room = put->buf ? put->buf->bytes : 0,
 		.align = 1,
 		.first = l->n_order,
 	};

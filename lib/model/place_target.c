@@ -12,10 +12,14 @@
 #include "core/util.h"
 #include "model/place.h"
 
+/* One in so many targets before the one before it: they are sorted. */
+#define MANY_BACK 64u
+
 struct targets {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
 	const struct weir_buf *buf; /* of the last layout->buf; NULL: none */
+	uint64_t at;                /* of the last tensor in it */
 	struct weir__run *run;      /* the last, of a target; or NULL */
 };
 
@@ -43,11 +47,15 @@ static int by_place(const void *a, const void *b)
 	return x->number < y->number ? -1 : x->number > y->number;
 }
 
-/* The targets by buffer and place. NULL: no memory. */
+/*
+ * The targets by buffer and place, or in their own order if in that nearly all
+ * are in another buffer than the one before, or after it: then the targets of a
+ * buffer may be in several of the layout's. NULL: no memory.
+ */
 static struct place *sort_targets(const struct weir_plan *plan)
 {
 	struct place *place = weir__malloc(plan->n_targets * sizeof(*place));
-	bool sorted = true;
+	size_t back = 0;
 
 	if (!place)
 		return NULL;
@@ -55,15 +63,15 @@ static struct place *sort_targets(const struct weir_plan *plan)
 		const struct weir__target *t = &plan->target[i];
 
 		place[i] = (struct place){ t->buf, t->at, i };
-		if (i && sorted)
-			sorted = by_place(&place[i - 1], &place[i]) < 0;
+		back += i && t->buf == place[i - 1].buf &&
+			t->at < place[i - 1].at;
 	}
-	if (!sorted)
+	if (back > plan->n_targets / MANY_BACK)
 		qsort(place, plan->n_targets, sizeof(*place), by_place);
 	return place;
 }
 
-static int open_buf(struct targets *p, struct weir_buf *buf)
+static int open_buf(struct targets *p, const struct weir__target *t)
 {
 	struct weir__layout *l = p->l;
 	struct weir__layout_buf *b =
@@ -73,12 +81,15 @@ static int open_buf(struct targets *p, struct weir_buf *buf)
 		return no_memory(p, l->n_bufs);
 	l->buf = b;
 	b[l->n_bufs++] = (struct weir__layout_buf){
-		.buft = buf->buft,
-		.given = buf,
+		.buft = t->buft,
+		.given = t->buf,
+		.base = t->base,
+		.room = t->room,
 		.align = 1,
 		.first = l->n_order,
 	};
-	p->buf = buf;
+	p->buf = t->buf;
+	p->at = 0;
 	p->run = NULL;
 	return 0;
 }
@@ -125,10 +136,11 @@ static int add_target(struct targets *p, size_t number)
 	struct weir__layout *l = p->l;
 	struct weir__spot *spot = &l->spot[p->plan->n + number];
 	struct weir__layout_buf *b;
-	int r = t->buf == p->buf ? 0 : open_buf(p, t->buf);
+	int r = t->buf == p->buf && t->at >= p->at ? 0 : open_buf(p, t);
 
 	if (r < 0)
 		return r;
+	p->at = t->at;
 	spot->buf = (uint32_t)(l->n_bufs - 1);
 	if (!spot->bytes)
 		return 0;

@@ -42,6 +42,10 @@ struct weir__target {
 	size_t record;
 	struct weir_buf *buf; /* not a joined one: its member; referenced */
 	uint64_t at;          /* of the first byte, in buf */
+	/* Of buf; it is not read again for each target of a load. */
+	struct weir_buft *buft;
+	unsigned char *base;
+	uint64_t room; /* its size */
 	struct weir__cut cut;
 	struct weir_tensor dst; /* in buf; named as in the model */
 	enum weir_way way;
@@ -82,7 +86,9 @@ struct weir__run {
 struct weir__layout_buf {
 	struct weir_buft *buft;
 	struct weir_buf *given; /* by the caller; or NULL; referenced by put */
-	uint64_t bytes;         /* to the end of the last tensor */
+	unsigned char *base; /* its address; of a new buffer once it exists */
+	uint64_t room;       /* bytes of given */
+	uint64_t bytes;      /* to the end of the last tensor */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
 	 * its kind guarantees less, weir__layout_bytes adds the difference, and

@@ -60,7 +60,12 @@ static int target_place(struct weir__target *t, const struct weir_tensor *dst)
 	if (r >= 0)
 		r = weir__buf_range(dst->buf, dst->offset, bytes, &t->buf,
 				    &t->at);
-	return r;
+	if (r < 0)
+		return r;
+	t->buft = t->buf->buft;
+	t->base = t->buf->mem.base;
+	t->room = t->buf->bytes;
+	return 0;
 }
 
 static int target_make(const struct weir_plan *plan,

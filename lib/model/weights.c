@@ -34,9 +34,10 @@ static int take_bufs(struct weir_weights *w)
 
 		if (r < 0)
 			return r;
-		if (!b->given)
-			b->lead = -(uintptr_t)w->buf[i]->mem.base &
-				  (b->align - 1);
+		if (b->given)
+			continue;
+		b->base = w->buf[i]->mem.base;
+		b->lead = -(uintptr_t)b->base & (b->align - 1);
 	}
 	weir__layout_lead(&w->layout);
 	return 0;
