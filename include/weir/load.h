@@ -17,7 +17,8 @@ struct weir_load_opts {
 	uint32_t flags; /* WEIR_LOAD_* */
 	uint32_t depth; /* most chunks of this load in flight; 0: the root's */
 	struct weir_weights *into; /* weights of an earlier load by an equal
-				   plan: load into their memory again. NULL: new
+				   plan: load into their memory again, in the
+				   ways and order of that plan. NULL: new
 				   memory */
 };
 WEIR__DECLARE_OPTS_INIT(weir_load_opts)

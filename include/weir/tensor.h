@@ -180,8 +180,9 @@ WEIR_API int weir_tensors_alloc(struct weir_buft *buft, struct weir_tensor *t,
 /*
  * Write, read or fill @n bytes of a contiguous tensor that is placed, from its
  * byte @off on. These calls block: they first wait for queued work of any
- * stream or load that accesses the same bytes, and return when the bytes are
- * transferred. @n may be 0.
+ * stream or load that accesses the same bytes of the buffer, and return when the
+ * bytes are transferred. Buffers that wrap the same memory do not know of each
+ * other's work. @n may be 0.
  *
  * -EINVAL: not placed, not contiguous, or the range exceeds the tensor. -EROFS:
  * a write to memory of kind MAPPED. -EIO, -ENODEV: the device failed.
