@@ -25,7 +25,7 @@ struct engine {
 	struct weir_buf *buf; /* the engine's memory */
 };
 
-/* What the engine makes of tensor @i: its dtype, its shape, and its place. */
+/* Choose the dtype, the shape and the place of tensor @i in the engine. */
 static int add_tensor(struct engine *e, const struct weir_model *model,
 		      size_t i)
 {

@@ -126,7 +126,7 @@ static void find_bytes_after(struct inspect *in, const struct weir_entry *last,
 			    base_name(file.path));
 }
 
-/* What a GGUF file should not have, but most readers accept. */
+/* Defects of a GGUF file that most readers accept. */
 static void find_gguf_warnings(struct inspect *in)
 {
 	struct weir_value v = { .size = sizeof(v) };

@@ -52,7 +52,7 @@ static const char *device_of(const struct weir_tensor *t)
 						: load_device_name(info.buft);
 }
 
-/* What the file has, if that is not what the memory has. */
+/* The dtype and shape in the file, if they differ from those in memory. */
 static void add_stored(json_t *json, const struct weir_tensor *t,
 		       const struct weir_entry *e)
 {

@@ -414,7 +414,8 @@ static void op_copied(struct weir__loop *loop, struct weir__op *op, int err)
 	}
 }
 
-/* What was read to the slot is copied or converted by a copier, or here. */
+/* Copy or convert the bytes in the slot: a copier does it, or for few bytes the
+ * owner. */
 static void start_task(struct weir__loop *loop, struct weir__op *op,
 		       enum weir__op_state state)
 {

@@ -9,8 +9,8 @@
 #include "mem/convert.h"
 
 /*
- * What is read before it is unpacked: it stays in the cache of the CPU, and fits
- * a thread's stack.
+ * Bytes of a read to the stack, from where they are unpacked: few enough to stay
+ * in the CPU's cache.
  */
 #define PIECE (64u << 10)
 /*

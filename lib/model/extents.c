@@ -113,7 +113,7 @@ static int add_long(struct weir_load *l, uint32_t number)
 		     : add_extent(l, number, from, from, run->len - from, way);
 }
 
-/* What runs are sorted by. */
+/* The sort key of a run. */
 struct read_key {
 	uint64_t off;
 	uint32_t shard;

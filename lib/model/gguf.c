@@ -189,7 +189,7 @@ static int check_offset(struct gguf *rd, const struct weir__record *rec)
 	return 0;
 }
 
-/* What follows the name; @hash is that of the name. */
+/* Read the fields after the name: dimensions, type and offset. */
 static int read_place(struct gguf *rd, uint64_t *dims, struct weir__record *rec)
 {
 	int r = read_dims(rd, rec, dims);

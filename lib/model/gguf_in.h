@@ -80,7 +80,7 @@ static inline struct weir__str weir__gguf_str(const struct weir__gguf_in *in,
 	return (struct weir__str){ in->m->text + str->at, str->n };
 }
 
-/* What the metadata says about the file itself. */
+/* Values of the metadata that the reader itself needs. */
 struct weir__gguf_keys {
 	uint32_t alignment; /* of tensors in the data section */
 	bool split;         /* there is a split.count */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the readers of all formats append to a model. */
+/* Appending the tensors and metadata of a header to a model. */
 #include "core/error.h"
 #include "core/util.h"
 #include "model/format.h"

@@ -385,7 +385,7 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 	return r;
 }
 
-/* What is needed to read by the engine. */
+/* Start the engine, and make the job and the extents. */
 static int use_engine(struct weir_load *l)
 {
 	size_t n_bufs = l->weights->layout.n_bufs;

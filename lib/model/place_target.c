@@ -29,7 +29,7 @@ static int no_memory(const struct targets *p, size_t n)
 			  p->plan->model->path, n);
 }
 
-/* What targets are sorted by; a target is large. */
+/* The sort key of a target. Targets are large, so keys are sorted instead. */
 struct place {
 	const struct weir_buf *buf;
 	uint64_t at;
