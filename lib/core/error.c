@@ -81,6 +81,21 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	return weir__cause_errno(err);
 }
 
+int weir__fail_for(int err, const char *fmt, ...)
+{
+	size_t call = current_call ? strnlen(current_call, WEIR__CALL_MAX) : 0;
+	char tail[WEIR__ERROR_MAX];
+	va_list ap;
+
+	if (call && strlen(sentence) > call + 2)
+		call += 2; /* ": " */
+	memcpy(tail, sentence + call, sizeof(tail) - call);
+	va_start(ap, fmt);
+	sentence_keep(tail, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
 int weir__cause_errno(int err)
 {
 	return err == -ETIMEDOUT ? -EIO : err;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/arena.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -71,13 +72,32 @@ static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
 	return n;
 }
 
-/* It fits if that memory has room for all kinds that allocate from it. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What the budget of the kind has left. */
+static uint64_t budget_left(struct weir_buft *buft)
+{
+	uint64_t budget = atomic_load(&buft->budget);
+	uint64_t used = atomic_load(&buft->used);
+
+	if (!budget)
+		return UINT64_MAX;
+	return used < budget ? budget - used : 0;
+}
+
+/*
+ * It fits if that memory has room for all kinds that allocate from it, and the
+ * budget of this kind for its own bytes.
+ */
 static void compare(struct weir_estimate *all, unsigned n,
 		    struct weir_estimate *e)
 {
 	bool host = e->buft->desc.flags & WEIR_BUFT_HOST;
 	struct weir__error_saved saved;
-	uint64_t total, sum = 0;
+	uint64_t total, sum = 0, left = budget_left(e->buft);
 
 	weir__error_save(&saved);
 	if (weir_dev_memory(host ? weir_dev_get(e->buft->dev->weir, 0)
@@ -85,11 +105,15 @@ static void compare(struct weir_estimate *all, unsigned n,
 			    &e->free, &total) < 0)
 		e->free = UINT64_MAX;
 	weir__error_restore(&saved);
+	if (host)
+		e->free = least(e->free,
+				weir__arena_budget_left(e->buft->dev->weir));
 	for (unsigned i = 0; i < n; i++)
 		if (share(all[i].buft, e->buft) &&
 		    weir__add_over(sum, all[i].bytes, &sum))
 			sum = UINT64_MAX;
-	e->fits = sum <= e->free;
+	e->fits = sum <= e->free && e->bytes <= left;
+	e->free = least(e->free, left);
 }
 
 int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
