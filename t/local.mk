@@ -41,6 +41,7 @@ T_C_TESTS = \
 	%D%/tensor.t \
 	%D%/avail.t \
 	%D%/arena.t \
+	%D%/hugetlb.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -170,6 +171,8 @@ T_LEAKS = %D%/leaks.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
 %C%_avail_t_SOURCES = %D%/avail.c
 %C%_arena_t_SOURCES = %D%/arena.c
+T_RESERVE = %D%/reserve.c %D%/reserve.h
+%C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c

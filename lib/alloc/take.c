@@ -164,7 +164,7 @@ static int back_eagerly(struct weir__arenas *all, struct weir__pages *want,
 	snprintf(
 		want->why, sizeof(want->why),
 		"%zu of %zu bytes could be backed, more are refused by a cgroup, a cpuset or a NUMA policy",
-		atomic_load(&mem->touched), len);
+		len - (size_t)weir__pages_missing(&a->pages, 0), len);
 	pthread_mutex_lock(&all->lock);
 	weir__arenas_remove_live(all, a);
 	weir__arena_destroy(all, a);
