@@ -42,6 +42,7 @@ T_C_TESTS = \
 	%D%/avail.t \
 	%D%/arena.t \
 	%D%/hugetlb.t \
+	%D%/budget.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -173,6 +174,7 @@ T_LEAKS = %D%/leaks.c
 %C%_arena_t_SOURCES = %D%/arena.c
 T_RESERVE = %D%/reserve.c %D%/reserve.h
 %C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
+%C%_budget_t_SOURCES = %D%/budget.c $(T_TESTMOD) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
