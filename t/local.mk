@@ -43,6 +43,7 @@ T_C_TESTS = \
 	%D%/arena.t \
 	%D%/hugetlb.t \
 	%D%/budget.t \
+	%D%/share.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -175,6 +176,7 @@ T_LEAKS = %D%/leaks.c
 T_RESERVE = %D%/reserve.c %D%/reserve.h
 %C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
 %C%_budget_t_SOURCES = %D%/budget.c $(T_TESTMOD) $(T_KIND)
+%C%_share_t_SOURCES = %D%/share.c $(T_RESERVE) $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
