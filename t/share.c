@@ -20,6 +20,7 @@
 #include "testmod.h"
 
 #define SIZE ((size_t)3 << 20)
+#define FAULTY __attribute__((visibility("default")))
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 static struct weir *weir;
@@ -392,13 +393,23 @@ static void loads(void)
 	unlink(path);
 }
 
+/* Are pages refused when they are backed, as by a cgroup? */
+static bool no_populate;
+
+FAULTY int madvise(void *addr, size_t len, int advice)
+{
+	if (no_populate && advice == MADV_POPULATE_READ)
+		return errno = EFAULT, -1;
+	return (int)syscall(SYS_madvise, addr, len, advice);
+}
+
 static void reserved(const char *why)
 {
 	struct weir_buf *buf, *copy;
 	int fd;
 
 	if (why) {
-		skip(4, "%s", why);
+		skip(5, "%s", why);
 		return;
 	}
 	buf = alloc_in(huge, SIZE,
@@ -418,6 +429,11 @@ static void reserved(const char *why)
 	weir_buf_free(copy);
 	is_err(try_wrap(huge, fd, 0, SIZE), -EROFS, "sealed",
 	       "reserved pages that are shared for reading are not wrapped as writable");
+	no_populate = true;
+	is_err(try_wrap(mapped, fd, 0, SIZE), -EFAULT,
+	       "2 reserved pages of descriptor",
+	       "reserved pages that cannot be backed are an error when they are wrapped");
+	no_populate = false;
 	close(fd);
 	weir_buf_free(buf);
 }
@@ -451,8 +467,6 @@ static bool fails_now(void)
 {
 	return fail_at > 0 && --fail_at == 0;
 }
-
-#define FAULTY __attribute__((visibility("default")))
 
 FAULTY int memfd_create(const char *name, unsigned flags)
 {
@@ -542,7 +556,7 @@ int main(void)
 {
 	const char *why = reserve_pages((size_t)2 << 20, 4);
 
-	plan(6 + 3 + 4 + 4 + 7 + 5 + 3 + 8 + 4 + 4 + 1 + 2);
+	plan(6 + 3 + 4 + 4 + 7 + 5 + 3 + 8 + 4 + 5 + 1 + 2);
 	weir = open_with_good_module();
 	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
