@@ -482,6 +482,8 @@ FAULTY int ftruncate(int fd, off_t len)
 	return (int)syscall(SYS_ftruncate, fd, len);
 }
 
+/* A sanitizer maps memory before it can be called. */
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 FAULTY void *mmap(void *addr, size_t len, int prot, int flags, int fd,
 		  off_t off)
 {
@@ -489,6 +491,7 @@ FAULTY void *mmap(void *addr, size_t len, int prot, int flags, int fd,
 		return errno = ENOMEM, MAP_FAILED;
 	return (void *)syscall(SYS_mmap, addr, len, prot, flags, fd, off);
 }
+#endif
 
 FAULTY int fcntl(int fd, int cmd, ...)
 {
