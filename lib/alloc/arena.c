@@ -6,6 +6,7 @@
 
 #include "alloc/avail.h"
 #include "alloc/pages.h"
+#include "alloc/topology.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -141,7 +142,8 @@ static bool kept_fits(const struct weir__pages *p,
 {
 	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
 	       p->is_huge == want->is_huge && p->locked == want->locked &&
-	       p->node == want->node && (p->node < 0 || p->only == want->only);
+	       weir__nodes_equal(&p->nodes, &want->nodes) &&
+	       (!weir__nodes_count(&p->nodes) || p->only == want->only);
 }
 
 /* Take the smallest that fits off the kept list; all->lock is held. */
@@ -157,16 +159,19 @@ static struct arena *find_kept(struct arenas *all,
 	if (best) {
 		list_remove(all, best);
 		all->kept_bytes -= best->pages.len;
+		best->pages.why_not[0] = '\0'; /* of its last use */
 		weir__pages_hide(&best->pages, false);
 	}
 	return best;
 }
 
 /*
- * Bytes that live arenas may still need: an upper bound by what they have
- * touched, or exactly, by asking for each page (mincore(2)).
+ * Bytes that live arenas (NULL: all; those on any of @nodes) may still need: an
+ * upper bound by what they have touched, or exactly, by asking for each page
+ * (mincore(2)).
  */
-static uint64_t committed(const struct arenas *all, bool exactly)
+static uint64_t committed(const struct arenas *all,
+			  const struct weir__nodes *nodes, bool exactly)
 {
 	uint64_t sum = 0;
 
@@ -174,7 +179,8 @@ static uint64_t committed(const struct arenas *all, bool exactly)
 		size_t touched = atomic_load_explicit(&a->mem->touched,
 						      memory_order_relaxed);
 
-		if (touched >= a->pages.len)
+		if (touched >= a->pages.len ||
+		    (nodes && !weir__nodes_meet(nodes, &a->pages.nodes)))
 			continue;
 		sum += exactly ? weir__pages_missing(&a->pages, touched)
 			       : a->pages.len - touched;
@@ -193,9 +199,9 @@ static bool is_enough(const struct arenas *all, uint64_t avail, size_t len,
 	uint64_t room = avail - len;
 
 	if (len <= avail &&
-	    (all->live_bytes <= room || committed(all, false) <= room))
+	    (all->live_bytes <= room || committed(all, NULL, false) <= room))
 		return true;
-	*ret_out = committed(all, true);
+	*ret_out = committed(all, NULL, true);
 	return len <= avail && *ret_out <= room;
 }
 
@@ -232,6 +238,47 @@ static int check_avail(struct arenas *all, size_t len)
 		"%zu bytes are needed, %llu of %llu are available, %llu of them promised to other buffers",
 		len, (unsigned long long)avail, (unsigned long long)total,
 		(unsigned long long)out);
+}
+
+/* Unmap a kept arena on any of @nodes; false: there is none. */
+static bool drop_one_on(struct arenas *all, const struct weir__nodes *nodes)
+{
+	for (struct arena *a = all->kept; a; a = a->next)
+		if (weir__nodes_meet(nodes, &a->pages.nodes)) {
+			list_remove(all, a);
+			all->kept_bytes -= a->pages.len;
+			arena_destroy(a);
+			return true;
+		}
+	return false;
+}
+
+/*
+ * Have the nodes of @want room for it? If not, memory that is bound to them is
+ * refused here, because the kernel would kill a process at the first touch; else
+ * the rest comes from other nodes. all->lock is held.
+ */
+static int check_nodes(struct arenas *all, struct weir__pages *want)
+{
+	const struct weir__nodes *nodes = &want->nodes;
+	char text[WEIR__NODES_TEXT];
+	uint64_t avail, total, out;
+
+	if (!weir__nodes_count(nodes))
+		return 0;
+	do {
+		if (weir__topology_room("", nodes, &avail, &total) < 0)
+			return 0; /* not known: let mbind(2) decide */
+		out = committed(all, nodes, true);
+		if (want->len <= avail && out <= avail - want->len)
+			return 0;
+	} while (drop_one_on(all, nodes));
+	weir__nodes_text(nodes, text);
+	snprintf(want->why_not, sizeof(want->why_not),
+		 "%zu bytes are needed, %llu are available on NUMA %s",
+		 want->len, (unsigned long long)(avail > out ? avail - out : 0),
+		 text);
+	return want->only ? weir__fail(-ENOMEM, "%s", want->why_not) : 0;
 }
 
 /*
@@ -272,7 +319,8 @@ static int find_or_map(struct arenas *all, struct weir__pages *want,
 	}
 	if (!a) {
 		r = check_avail(all, want->len);
-		if (r < 0 || (r = map_new(all, want, &a)) < 0)
+		if (r < 0 || (r = check_nodes(all, want)) < 0 ||
+		    (r = map_new(all, want, &a)) < 0)
 			return r;
 	}
 	*ret_arena = a;
@@ -314,9 +362,6 @@ static int arena_settle(struct arenas *all, struct arena *a,
 	struct weir__pages *p = &a->pages;
 	int r;
 
-	/* A kept arena may still have the reason of its last use. */
-	if (p->node == req->node)
-		p->why_not[0] = '\0';
 	if (req->kind == WEIR_MEM_LOCKED &&
 	    (r = lock_pages(all, p, req->strict)) < 0)
 		return r;
@@ -325,7 +370,7 @@ static int arena_settle(struct arenas *all, struct arena *a,
 				  req->bytes, not_huge(p));
 	mem->base = p->addr;
 	mem->handle = a;
-	mem->node = p->node;
+	mem->node = weir__nodes_only(&p->nodes);
 	mem->got = (p->huge ? WEIR_GOT_HUGE : 0) |
 		   (p->locked ? WEIR_GOT_LOCKED : 0);
 	atomic_store(&mem->touched, a->touched);
@@ -353,6 +398,21 @@ static int arena_take(struct arenas *all, const struct weir__arena_req *req,
 	return 0;
 }
 
+/* The nodes that @req asks for; none: any. */
+static int want_nodes(const struct weir__arena_req *req,
+		      struct weir__nodes *nodes)
+{
+	if (req->kind == WEIR_MEM_HBM || req->kind == WEIR_MEM_FAR)
+		return weir__topology_nodes("", (enum weir_mem)req->kind,
+					    req->node, nodes);
+	if (req->node >= (int32_t)WEIR__NODES)
+		return weir__fail(-EINVAL, "there is no NUMA node %d",
+				  req->node);
+	if (req->node >= 0)
+		weir__nodes_add(nodes, (unsigned)req->node);
+	return 0;
+}
+
 /* Whole pages; huge ones if at least one is needed. */
 static int want_pages(const struct weir__arena_req *req,
 		      struct weir__pages *ret_want)
@@ -361,7 +421,6 @@ static int want_pages(const struct weir__arena_req *req,
 		    req->bytes >= WEIR__HUGE_PAGE;
 
 	*ret_want = (struct weir__pages){
-		.node = req->node,
 		.only = req->strict,
 		.is_huge = huge,
 		.locked = req->kind == WEIR_MEM_LOCKED,
@@ -374,7 +433,7 @@ static int want_pages(const struct weir__arena_req *req,
 	ret_want->len =
 		weir__up(req->bytes, huge ? WEIR__HUGE_PAGE
 					  : (size_t)sysconf(_SC_PAGESIZE));
-	return 0;
+	return want_nodes(req, &ret_want->nodes);
 }
 
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,

@@ -18,16 +18,18 @@
 
 struct weir__arena_req {
 	size_t bytes;  /* > 0 */
-	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE or LOCKED */
-	int32_t node;  /* NUMA node, -1: any */
-	bool strict;   /* fail rather than grant a lesser kind */
+	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE, LOCKED, HBM or FAR */
+	int32_t node; /* NUMA node, -1: any; of HBM and FAR: the nearest to it */
+	bool strict;  /* fail rather than grant a lesser kind */
 };
 
 /*
  * Allocate and fill in @mem. Memory is aligned to pages; HUGE of at least 2 MiB
  * to 2 MiB. If less is granted than was asked for, mem->why says why. Any
- * thread; may block. -ENOMEM: more than is available, with both numbers. With
- * strict also -EOPNOTSUPP: no huge pages; or the errno of mlock(2) or mbind(2).
+ * thread; may block. -ENOMEM: more than is available, with both numbers.
+ * -EOPNOTSUPP: no node has memory of this kind. With strict also -EOPNOTSUPP: no
+ * huge pages; -ENOMEM: more than the nodes have; or the errno of mlock(2) or
+ * mbind(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir__mem *mem);

@@ -8,12 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/nodes.h"
+
 struct weir__pages {
 	/* Set before weir__pages_map: */
-	size_t len;   /* a multiple of its pages */
-	int32_t node; /* NUMA node, -1: any; set to -1 if binding fails */
-	bool only;    /* fail if it cannot be bound to the node */
-	bool is_huge; /* ask for huge pages, and align to them */
+	size_t len;               /* a multiple of its pages */
+	struct weir__nodes nodes; /* none: any; emptied if binding fails */
+	bool only;                /* fail if it cannot be bound to the nodes */
+	bool is_huge;             /* ask for huge pages, and align to them */
 	/* Results: */
 	unsigned char *addr;
 	bool huge;         /* the kernel grants them */
