@@ -96,7 +96,7 @@ wrong "--align is '0'" load m --align 0
 wrong "--align is '48', not a power of two" load m --align 48
 wrong "--align is '8K'" load m --align 8K
 for place in x =CPU x= x=@1; do
-	wrong "--place $place is not GLOB=DEVICE" load m --place "$place"
+	wrong "--place $place is not GLOB=NAME" load m --place "$place"
 done
 for size in '' 0 4Q; do
 	wrong "the SIZE of --place is '$size'" load m --place "x=CPU@$size"

@@ -108,6 +108,7 @@ static void devices(void)
 	fails(weir_dev_buft, dev, WEIR_MEM_PLAIN, &b);
 	returns(NULL, weir_dev_proc, dev, "any");
 	fails(weir_buft_info, buft, &kind);
+	fails(weir_buft_memory, buft, &avail, &total);
 	returns(0, weir_buft_alloc_size, buft, &t);
 	fails(weir_buft_set_budget, buft, 0);
 }

@@ -40,6 +40,8 @@ T_C_TESTS = \
 	%D%/convert.t \
 	%D%/tensor.t \
 	%D%/avail.t \
+	%D%/topology.t \
+	%D%/far.t \
 	%D%/arena.t \
 	%D%/hugetlb.t \
 	%D%/budget.t \
@@ -121,6 +123,7 @@ T_SH_TESTS = \
 	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
+	%D%/cli-far.sh \
 	%D%/cli-faults.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
@@ -172,6 +175,10 @@ T_LEAKS = %D%/leaks.c
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
 %C%_avail_t_SOURCES = %D%/avail.c
+T_NODES = %D%/nodes.c %D%/nodes.h
+%C%_topology_t_SOURCES = %D%/topology.c $(T_NODES)
+%C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
+%C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
 %C%_arena_t_SOURCES = %D%/arena.c
 T_RESERVE = %D%/reserve.c %D%/reserve.h
 %C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)

@@ -27,7 +27,7 @@ enum load_rules_kind {
 /* One such option. Strings are those of argv. */
 struct load_rule {
 	const char *glob;
-	const char *device;      /* of --place */
+	const char *memory;      /* of --place: a device, or a kind */
 	uint64_t capacity;       /* of --place, bytes; 0: none */
 	struct weir_slice slice; /* of --slice; by rank if n is < 0 */
 };

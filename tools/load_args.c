@@ -17,8 +17,9 @@ static const char help[] =
 	"                   NAME:KEY=VALUE,... sets parameters\n"
 	"  --place G=NAME[@SIZE]\n"
 	"                   load tensors whose whole name matches the glob G into the\n"
-	"                   memory of device NAME; with SIZE: only as many whole\n"
-	"                   layers as fit into so many bytes\n"
+	"                   memory of device NAME, or of this name in weir devices;\n"
+	"                   with SIZE: only as many whole layers as fit into so many\n"
+	"                   bytes\n"
 	"  --only G         load only tensors that match\n"
 	"  --slice G:DIM    load of tensors that match only the part of --rank in\n"
 	"                   dimension DIM; 0 is the outermost\n"
@@ -30,8 +31,8 @@ static const char help[] =
 	"  --align N        align the tensors in memory to N bytes\n"
 	"  --estimate       only print on stdout how much memory the load needs of\n"
 	"                   each kind, and whether it fits; status 3 if it does not\n"
-	"  --memory KIND    plain, huge, locked, device or pinned [device; for the\n"
-	"                   CPU this is huge]\n"
+	"  --memory KIND    plain, huge, locked, device, pinned, hbm or far [device;\n"
+	"                   for the CPU this is huge]\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
 	"                   file's pages, so that the file must not change\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"
@@ -109,11 +110,13 @@ enum {
 
 static int take_memory(const struct args *args, struct load_args *a)
 {
-	static const char *const names[] = { "plain",  "huge",   "locked",
-					     "device", "pinned", NULL };
-	static const enum weir_mem kinds[] = { WEIR_MEM_PLAIN, WEIR_MEM_HUGE,
+	static const enum weir_mem kinds[] = { WEIR_MEM_PLAIN,  WEIR_MEM_HUGE,
 					       WEIR_MEM_LOCKED, WEIR_MEM_DEVICE,
-					       WEIR_MEM_PINNED };
+					       WEIR_MEM_PINNED, WEIR_MEM_HBM,
+					       WEIR_MEM_FAR };
+	static const char *const names[] = { "plain",  "huge",   "locked",
+					     "device", "pinned", "hbm",
+					     "far",    NULL };
 	unsigned i = 0;
 	int r = args_choice(args, "--memory", names, &i);
 

@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include "kinds.h"
 #include "load.h"
 #include "output.h"
 
@@ -20,15 +21,13 @@ struct pick {
 int load_places_open(struct load_job *job)
 {
 	const struct load_rules *places = &job->args->rules[LOAD_RULE_PLACE];
-	struct weir_dev *dev;
 
 	job->places = calloc(places->n + 1, sizeof(struct weir_buft *));
 	if (!job->places)
 		return fail_memory();
 	for (size_t i = 0; i < places->n; i++)
-		if (weir_dev_init(job->weir, places->rule[i].device, &dev) <
-			    0 ||
-		    weir_dev_buft(dev, WEIR_MEM_DEVICE, &job->places[i]) < 0)
+		if (kind_find(job->weir, places->rule[i].memory,
+			      &job->places[i]) < 0)
 			return fail_weir();
 	return 0;
 }

@@ -6,8 +6,10 @@ bin_PROGRAMS += %D%/weir
 	%D%/args.c %D%/args.h \
 	%D%/output.c %D%/output.h \
 	%D%/text.c %D%/text.h \
+	%D%/svg.c %D%/svg.h \
 	%D%/progress.c %D%/progress.h \
 	%D%/signals.c %D%/signals.h \
+	%D%/kinds.c %D%/kinds.h \
 	%D%/devices.c %D%/inspect.c \
 	%D%/metadata.c %D%/metadata.h \
 	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_rules.c \

@@ -53,6 +53,15 @@ WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
 WEIR_API int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
 	WEIR_NONNULL(1);
 
+/*
+ * Bytes of this kind of memory that are free, and all of them. Of kinds HBM and
+ * FAR these are those of their NUMA nodes; of other host memory the CPU's, of
+ * device memory the device's, as weir_dev_memory() returns them. Never makes a
+ * device context. -ENODATA: the numbers cannot be read without a context.
+ */
+WEIR_API int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+			      uint64_t *ret_total) WEIR_NONNULL(1, 2, 3);
+
 /* The purpose of a buffer: a label that weir_buf_info() reports. */
 enum weir_usage {
 	WEIR_USAGE_ANY = 0,
@@ -63,7 +72,8 @@ enum weir_usage {
 struct weir_buf_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_BUF_* */
-	int32_t node;   /* NUMA node to bind it to, plus 1; 0: the device's */
+	int32_t node;   /* NUMA node to bind it to, plus 1; 0: the device's. Of
+			   kinds HBM and FAR: the nearest of the kind to it */
 	uint32_t usage; /* enum weir_usage */
 	uint32_t reserved; /* 0 */
 };
@@ -88,8 +98,8 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
  * and where there are none of 2 MiB. Without them the buffer gets transparent
  * huge pages, else small ones; with WEIR_BUF_STRICT -EOPNOTSUPP (if both flags
  * are set, either size satisfies it). Such memory is backed before the call
- * returns, never swapped out, and rounded up to whole pages. Only for kinds
- * HUGE, LOCKED and PINNED; else -EINVAL.
+ * returns, never swapped out, and rounded up to whole pages. Only for kinds of
+ * host memory other than PLAIN; else -EINVAL.
  */
 #define WEIR_BUF_HUGETLB 0x08u
 #define WEIR_BUF_HUGETLB_1G 0x10u
@@ -106,8 +116,8 @@ struct weir_buf_info {
 	uint32_t usage;         /* enum weir_usage */
 	uint32_t got;           /* WEIR_GOT_*: properties that it has */
 	uint32_t members;       /* of a joined buffer; 0: not joined */
-	int32_t node;           /* NUMA node it is bound to; -1: none */
-	char why[240];          /* why it lacks what was asked for, or "" */
+	int32_t node;  /* NUMA node it is bound to; -1: none, or several */
+	char why[240]; /* why it lacks what was asked for, or "" */
 };
 #define WEIR_GOT_HUGE 0x01u   /* has huge pages */
 #define WEIR_GOT_LOCKED 0x02u /* is locked into RAM */

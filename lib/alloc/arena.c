@@ -143,7 +143,8 @@ static bool kept_fits(const struct weir__pages *p,
 	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
 	       p->type == want->type &&
 	       (p->locked == want->locked || weir__pages_reserved(p)) &&
-	       p->node == want->node && (p->node < 0 || p->only == want->only);
+	       weir__nodes_equal(&p->nodes, &want->nodes) &&
+	       (!weir__nodes_count(&p->nodes) || p->only == want->only);
 }
 
 struct weir__arena *weir__arenas_find_kept(struct weir__arenas *all,
@@ -158,6 +159,7 @@ struct weir__arena *weir__arenas_find_kept(struct weir__arenas *all,
 	if (best) {
 		list_remove(all, best);
 		all->kept_bytes -= best->pages.len;
+		best->pages.why_not[0] = '\0'; /* of its last use */
 		weir__pages_hide(&best->pages, false);
 	}
 	return best;

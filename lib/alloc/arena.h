@@ -18,10 +18,10 @@
 
 struct weir__arena_req {
 	size_t bytes;  /* > 0 */
-	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE or LOCKED */
-	int32_t node;  /* NUMA node, -1: any */
-	bool strict;   /* fail rather than grant a lesser kind */
-	bool shared;   /* in a memfd, for weir__arena_share */
+	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE, LOCKED, HBM or FAR */
+	int32_t node; /* NUMA node, -1: any; of HBM and FAR: the nearest to it */
+	bool strict;  /* fail rather than grant a lesser kind */
+	bool shared;  /* in a memfd, for weir__arena_share */
 	/* Huge pages that the system has reserved: of 2 MiB, of 1 GiB. */
 	bool hugetlb, hugetlb_1g;
 };
@@ -30,8 +30,9 @@ struct weir__arena_req {
  * Allocate and fill in @mem. Memory is aligned to pages; HUGE of at least 2 MiB
  * to 2 MiB. If less is granted than was asked for, mem->why says why. Reserved
  * pages are all backed. Any thread; may block. -ENOMEM: more than is available,
- * or than the root's budget has left, with both numbers. With strict also
- * -EOPNOTSUPP: no huge pages; or the errno of mlock(2) or mbind(2). With shared
+ * or than the root's budget has left, with both numbers. -EOPNOTSUPP: no node
+ * has memory of this kind. With strict also -EOPNOTSUPP: no huge pages; -ENOMEM:
+ * more than the nodes have; or the errno of mlock(2) or mbind(2). With shared
  * also that of memfd_create(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,

@@ -2,6 +2,7 @@
 /* Host memory for backends: arenas, as functions of the host table. */
 #include "alloc/arena.h"
 #include "alloc/avail.h"
+#include "alloc/topology.h"
 #include "dev/host.h"
 
 int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
@@ -60,5 +61,22 @@ int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)
 		return r;
 	*ret_free = avail < space ? avail : space;
 	*ret_total = total;
+	return 0;
+}
+
+int weir__host_nodes(enum weir_mem kind, int32_t node, uint64_t *ret_free,
+		     uint64_t *ret_total)
+{
+	uint64_t avail, total, room, all;
+	struct weir__nodes nodes;
+	int r = weir__topology_nodes("", kind, node, &nodes);
+
+	if (r < 0 || (r = weir__topology_room("", &nodes, &room, &all)) < 0 ||
+	    (r = weir__host_available(&avail, &total)) < 0)
+		return r;
+	*ret_total = all < total ? all : total;
+	*ret_free = room < avail ? room : avail;
+	if (*ret_free > *ret_total)
+		*ret_free = *ret_total;
 	return 0;
 }

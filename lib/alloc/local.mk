@@ -5,4 +5,5 @@ lib_libweir_core_la_SOURCES += %D%/arena.c %D%/arena.h %D%/arenas.h %D%/avail.c 
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/slots.c %D%/slots.h \
+	%D%/topology.c %D%/topology.h \
 	%D%/touch.c %D%/touch.h

@@ -232,22 +232,23 @@ static void advise_pages(struct weir__pages *p)
 			 weir__errno_words(-r));
 }
 
-/* Call it before the first touch. < 0: it failed, and the node is required. */
-static int bind_node(struct weir__pages *p)
+/* Call it before the first touch. < 0: it failed, and the nodes are required. */
+static int bind_nodes(struct weir__pages *p)
 {
+	char nodes[WEIR__NODES_TEXT];
 	int r;
 
-	if (p->node < 0)
+	if (!weir__nodes_count(&p->nodes))
 		return 0;
-	r = weir__sys_mbind(p->addr, p->len, (unsigned)p->node, p->only);
+	r = weir__sys_mbind(p->addr, p->len, &p->nodes, p->only);
 	if (!r)
 		return 0;
+	weir__nodes_text(&p->nodes, nodes);
 	if (p->only)
-		return pages_fail(p, r, "%zu bytes on NUMA node %d", p->len,
-				  p->node);
-	snprintf(p->why_not, sizeof(p->why_not), "NUMA node %d: %s", p->node,
+		return pages_fail(p, r, "%zu bytes on NUMA %s", p->len, nodes);
+	snprintf(p->why_not, sizeof(p->why_not), "NUMA %s: %s", nodes,
 		 weir__errno_words(-r));
-	p->node = -1;
+	p->nodes = (struct weir__nodes){ { 0 } };
 	return 0;
 }
 
@@ -264,7 +265,7 @@ int weir__pages_map(struct weir__pages *p)
 	p->eager = reserved || (p->shared && is_strict_overcommit());
 	if (!reserved)
 		advise_pages(p);
-	r = bind_node(p);
+	r = bind_nodes(p);
 	if (!r && reserved)
 		r = try_reserved(p);
 	if (r < 0)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/nodes.h"
+
 enum weir__page_type {
 	WEIR__PAGES_SMALL,
 	WEIR__PAGES_TRANSPARENT, /* huge, if the kernel finds them */
@@ -17,10 +19,10 @@ enum weir__page_type {
 
 struct weir__pages {
 	/* Set before weir__pages_map: */
-	size_t len;   /* a multiple of its pages */
-	int32_t node; /* NUMA node, -1: any; set to -1 if binding fails */
-	bool only;    /* fail if it cannot be bound to the node */
-	bool shared;  /* keep the descriptor of its memfd */
+	size_t len;               /* a multiple of its pages */
+	struct weir__nodes nodes; /* none: any; emptied if binding fails */
+	bool only;                /* fail if it cannot be bound to the nodes */
+	bool shared;              /* keep the descriptor of its memfd */
 	enum weir__page_type type;
 	/* Results: */
 	unsigned char *addr;

@@ -4,8 +4,11 @@
  * limits of cgroups? Mappings do not reserve RAM, so the kernel would grant any
  * size and kill a process later.
  */
+#include <stdio.h>
+
 #include "alloc/arenas.h"
 #include "alloc/avail.h"
+#include "alloc/topology.h"
 #include "core/error.h"
 
 /* What is left of the budget when all kept arenas are unmapped. */
@@ -51,11 +54,12 @@ uint64_t weir__arena_budget_left(struct weir *weir)
 }
 
 /*
- * Bytes that live arenas may still need: an upper bound by what they have
- * touched, or exactly, by asking for each page (mincore(2)). Reserved pages are
- * not taken from the memory that is available.
+ * Bytes that live arenas (NULL: all; those on any of @nodes) may still need: an
+ * upper bound by what they have touched, or exactly, by asking for each page
+ * (mincore(2)). Reserved pages are not taken from the memory that is available.
  */
-static uint64_t committed(const struct weir__arenas *all, bool exactly)
+static uint64_t committed(const struct weir__arenas *all,
+			  const struct weir__nodes *nodes, bool exactly)
 {
 	uint64_t sum = 0;
 
@@ -63,7 +67,9 @@ static uint64_t committed(const struct weir__arenas *all, bool exactly)
 		size_t touched = atomic_load_explicit(&a->mem->touched,
 						      memory_order_relaxed);
 
-		if (weir__pages_reserved(&a->pages) || touched >= a->pages.len)
+		if (weir__pages_reserved(&a->pages) ||
+		    touched >= a->pages.len ||
+		    (nodes && !weir__nodes_meet(nodes, &a->pages.nodes)))
 			continue;
 		sum += exactly ? weir__pages_missing(&a->pages, touched)
 			       : a->pages.len - touched;
@@ -82,9 +88,9 @@ static bool is_enough(const struct weir__arenas *all, uint64_t avail,
 	uint64_t room = avail - len;
 
 	if (len <= avail &&
-	    (all->live_bytes <= room || committed(all, false) <= room))
+	    (all->live_bytes <= room || committed(all, NULL, false) <= room))
 		return true;
-	*ret_out = committed(all, true);
+	*ret_out = committed(all, NULL, true);
 	return len <= avail && *ret_out <= room;
 }
 
@@ -122,4 +128,45 @@ int weir__room_in_ram(struct weir__arenas *all, size_t len)
 		"%zu bytes are needed, %llu of %llu are available, %llu of them promised to other buffers",
 		len, (unsigned long long)avail, (unsigned long long)total,
 		(unsigned long long)out);
+}
+
+/* Unmap a kept arena in RAM on any of @nodes; false: there is none. */
+static bool drop_one_on(struct weir__arenas *all,
+			const struct weir__nodes *nodes)
+{
+	struct weir__arena *a = all->kept;
+
+	while (a && (weir__pages_reserved(&a->pages) ||
+		     !weir__nodes_meet(nodes, &a->pages.nodes)))
+		a = a->next;
+	if (a)
+		weir__arenas_drop(all, a);
+	return a;
+}
+
+/*
+ * If not, memory that is bound to the nodes is refused here, because the kernel
+ * would kill a process at the first touch; else the rest comes from others.
+ */
+int weir__room_on_nodes(struct weir__arenas *all, struct weir__pages *want)
+{
+	const struct weir__nodes *nodes = &want->nodes;
+	char text[WEIR__NODES_TEXT];
+	uint64_t avail, total, out;
+
+	if (!weir__nodes_count(nodes))
+		return 0;
+	do {
+		if (weir__topology_room("", nodes, &avail, &total) < 0)
+			return 0; /* not known: let mbind(2) decide */
+		out = committed(all, nodes, true);
+		if (want->len <= avail && out <= avail - want->len)
+			return 0;
+	} while (drop_one_on(all, nodes));
+	weir__nodes_text(nodes, text);
+	snprintf(want->why_not, sizeof(want->why_not),
+		 "%zu bytes are needed, %llu are available on NUMA %s",
+		 want->len, (unsigned long long)(avail > out ? avail - out : 0),
+		 text);
+	return want->only ? weir__fail(-ENOMEM, "%s", want->why_not) : 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "alloc/arenas.h"
+#include "alloc/topology.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -55,8 +56,10 @@ static int find_or_map(struct weir__arenas *all, struct weir__pages *want,
 	}
 	if (!a) {
 		r = weir__room_in_budget(all, want->len);
-		if (!r && !weir__pages_reserved(want))
+		if (!r && !weir__pages_reserved(want)) {
 			r = weir__room_in_ram(all, want->len);
+			r = r < 0 ? r : weir__room_on_nodes(all, want);
+		}
 		if (r < 0 || (r = map_new(all, want, &a)) < 0)
 			return r;
 	}
@@ -112,9 +115,6 @@ static int arena_settle(struct weir__arenas *all, struct weir__arena *a,
 	struct weir__pages *p = &a->pages;
 	int r;
 
-	/* A kept arena may still have the reason of its last use. */
-	if (p->node == req->node)
-		p->why_not[0] = '\0';
 	if (req->kind == WEIR_MEM_LOCKED &&
 	    (r = lock_pages(all, p, req->strict)) < 0)
 		return r;
@@ -123,7 +123,7 @@ static int arena_settle(struct weir__arenas *all, struct weir__arena *a,
 				  req->bytes, not_huge(p));
 	mem->base = p->addr;
 	mem->handle = a;
-	mem->node = p->node;
+	mem->node = weir__nodes_only(&p->nodes);
 	mem->got = pages_got(p);
 	atomic_store(&mem->touched, a->touched);
 	if (req->kind != WEIR_MEM_PLAIN)
@@ -172,15 +172,31 @@ static int back_eagerly(struct weir__arenas *all, struct weir__pages *want,
 	return -ENOMEM;
 }
 
+/* The nodes that @req asks for; none: any. */
+static int want_nodes(const struct weir__arena_req *req,
+		      struct weir__nodes *nodes)
+{
+	if (req->kind == WEIR_MEM_HBM || req->kind == WEIR_MEM_FAR)
+		return weir__topology_nodes("", (enum weir_mem)req->kind,
+					    req->node, nodes);
+	if (req->node >= (int32_t)WEIR__NODES)
+		return weir__fail(-EINVAL, "there is no NUMA node %d",
+				  req->node);
+	if (req->node >= 0)
+		weir__nodes_add(nodes, (unsigned)req->node);
+	return 0;
+}
+
 /* Take an arena with pages of one type; < 0 as find_or_map(). */
 static int take_type(struct weir__arenas *all,
 		     const struct weir__arena_req *req,
 		     struct weir__pages *want, struct weir__mem *mem)
 {
-	int r;
+	int r = want_nodes(req, &want->nodes);
 
+	if (r < 0)
+		return r;
 	want->len = weir__up(req->bytes, weir__pages_size(want->type));
-	want->node = req->node;
 	want->only = req->strict;
 	want->shared = req->shared;
 	want->locked = req->kind == WEIR_MEM_LOCKED;
@@ -214,11 +230,10 @@ static int take_reserved(struct weir__arenas *all,
 
 	weir__error_save(&saved);
 	r = take_type(all, req, &want, mem);
-	weir__error_restore(&saved);
 	if (r < 0)
 		add_why(mem, "no reserved pages: ",
-			want.why[0] ? want.why
-				    : "whole ones exceed the root's budget");
+			want.why[0] ? want.why : weir__error_text());
+	weir__error_restore(&saved);
 	return r;
 }
 

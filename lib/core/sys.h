@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 struct iovec;
+struct weir__nodes;
 
 void *weir__malloc(size_t n);
 void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
@@ -42,10 +43,12 @@ int weir__sys_populate(void *addr, size_t len);
 /* Lock pages as they are touched (MLOCK_ONFAULT), or all now. */
 int weir__sys_mlock(void *addr, size_t len);
 /*
- * Bind the memory to NUMA node @node (@only), or prefer that node. -ENOSYS:
- * built without libnuma.
+ * Bind the memory to these NUMA nodes (@only); or prefer the one, or interleave
+ * its pages over the several, while these have free pages. -ENOSYS: built
+ * without libnuma.
  */
-int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only);
+int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
+		    bool only);
 /* One byte for each page; its lowest bit says that the page is in RAM. */
 int weir__sys_mincore(void *addr, size_t len, unsigned char *ret_vec);
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* More of sys.h: memory policy, memfds, limits, small files, directories, modules. */
+#include "core/nodes.h"
 #include "core/sys.h"
 
 #include <dlfcn.h>
@@ -15,26 +16,22 @@
 #include <numaif.h>
 #endif
 
-#define MAX_NODES 1024u
-#define WORD_BITS (8 * (unsigned)sizeof(unsigned long))
-
-int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only)
+int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
+		    bool only)
 {
 #ifdef HAVE_NUMA
-	unsigned long mask[MAX_NODES / WORD_BITS] = { 0 };
+	int mode = weir__nodes_only(nodes) >= 0 ? MPOL_PREFERRED
+						: MPOL_INTERLEAVE;
 
-	if (node >= MAX_NODES)
-		return -EINVAL;
-	mask[node / WORD_BITS] = 1ul << node % WORD_BITS;
 	/* mbind(2) uses one bit less than maxnode. */
-	if (mbind(addr, len, only ? MPOL_BIND : MPOL_PREFERRED, mask,
-		  MAX_NODES + 1, 0) < 0)
+	if (mbind(addr, len, only ? MPOL_BIND : mode, nodes->word,
+		  WEIR__NODES + 1, 0) < 0)
 		return -errno;
 	return 0;
 #else
 	(void)addr;
 	(void)len;
-	(void)node;
+	(void)nodes;
 	(void)only;
 	return -ENOSYS;
 #endif

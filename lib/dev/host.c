@@ -56,4 +56,5 @@ const struct weir__host weir__host = {
 	.host_available = weir__host_available,
 	.host_claim = weir__host_claim,
 	.host_unclaim = weir__host_unclaim,
+	.host_nodes = weir__host_nodes,
 };

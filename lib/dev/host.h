@@ -19,5 +19,7 @@ void weir__host_hide(struct weir__mem *mem, bool hidden);
 int weir__host_claim(struct weir *weir, size_t bytes);
 void weir__host_unclaim(struct weir *weir, size_t bytes);
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total);
+int weir__host_nodes(enum weir_mem kind, int32_t node, uint64_t *ret_free,
+		     uint64_t *ret_total);
 
 #endif

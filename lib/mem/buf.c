@@ -95,6 +95,38 @@ size_t weir_buft_alloc_size(const struct weir_buft *buft,
 	return bytes;
 }
 
+int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+		      uint64_t *ret_total)
+{
+	struct weir_dev *dev = buft->dev;
+	const struct weir__mem_ops *ops = dev->backend->mem;
+	uint64_t avail, total;
+	int r = weir__root_enter(dev->weir);
+
+	if (r < 0)
+		return r;
+	r = ops->memory ? ops->memory(dev, &buft->desc, &avail, &total)
+			: -EOPNOTSUPP;
+	if (r == -EOPNOTSUPP) {
+		if (buft->desc.flags & WEIR_BUFT_HOST)
+			dev = weir_dev_get(dev->weir, 0);
+		return weir__dev_memory(dev, ret_free, ret_total);
+	}
+	r = weir__dev_result(dev, "mem->memory", r);
+	if (r < 0)
+		return r;
+	*ret_free = avail;
+	*ret_total = total;
+	return 0;
+}
+
+int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+		     uint64_t *ret_total)
+{
+	WEIR__ENTER();
+	return weir__buft_memory(buft, ret_free, ret_total);
+}
+
 struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 {
 	struct weir_buf *buf = weir__calloc(1, sizeof(*buf));
@@ -155,7 +187,7 @@ int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
 	if (flags & RESERVED && (!host || d->kind == WEIR_MEM_PLAIN))
 		return weir__fail(
 			-EINVAL,
-			"only host memory of kinds HUGE, LOCKED and PINNED can have reserved pages, not %s",
+			"only host memory in huge pages can have reserved ones, not %s",
 			d->name);
 	return 0;
 }
