@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 108
+plan 111
 has_help --help
 has_help help
 has_help -h
@@ -77,6 +77,9 @@ wrong "--chunk is '16777216T'" load m --chunk 16777216T
 wrong "--chunk is '${big}K'" load m --chunk ${big}K
 wrong "--memory is 'vast', not one of plain, huge, locked" \
 	load m --memory vast
+wrong "--hugetlb is '3G', not one of 2M, 1G" load m --hugetlb=3G
+wrong '--hugetlb needs a copy' load m --hugetlb --way map
+wrong "--budget is 'much'" load m --budget much
 wrong "--way is 'milky', not one of auto, map" load m --way milky
 wrong "--io is '', not one of auto, uring, sync" load m --io ''
 wrong "--digest is 'md5', not one of xxh3, sha256" load m --digest=md5

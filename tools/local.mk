@@ -9,7 +9,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/svg.c %D%/svg.h \
 	%D%/progress.c %D%/progress.h \
 	%D%/signals.c %D%/signals.h \
-	%D%/kinds.c %D%/kinds.h \
+	%D%/kinds.c %D%/kinds.h %D%/reserved.c %D%/reserved.h \
 	%D%/devices.c %D%/inspect.c \
 	%D%/metadata.c %D%/metadata.h \
 	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_rules.c \
