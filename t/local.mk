@@ -43,6 +43,9 @@ T_C_TESTS = \
 	%D%/topology.t \
 	%D%/far.t \
 	%D%/arena.t \
+	%D%/hugetlb.t \
+	%D%/budget.t \
+	%D%/share.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -178,6 +181,10 @@ T_NODES = %D%/nodes.c %D%/nodes.h
 %C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
 %C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
 %C%_arena_t_SOURCES = %D%/arena.c
+T_RESERVE = %D%/reserve.c %D%/reserve.h
+%C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
+%C%_budget_t_SOURCES = %D%/budget.c $(T_TESTMOD) $(T_KIND)
+%C%_share_t_SOURCES = %D%/share.c $(T_RESERVE) $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* More of sys.h: memory policy, limits, small files, directories, modules. */
+/* More of sys.h: memory policy, memfds, limits, small files, directories, modules. */
 #include "core/nodes.h"
 #include "core/sys.h"
 
@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 #ifdef HAVE_NUMA
 #include <numaif.h>
 #endif
@@ -34,6 +35,45 @@ int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
 	(void)only;
 	return -ENOSYS;
 #endif
+}
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8u /* Linux 6.3 */
+#endif
+#define MFD_SHIFT 26 /* MFD_HUGE_SHIFT */
+
+int weir__sys_memfd(const char *name, unsigned huge_shift, uint64_t bytes)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd, r;
+
+	/* Beyond the limit ftruncate(2) would also send SIGXFSZ. */
+	if (bytes > weir__sys_limit(RLIMIT_FSIZE))
+		return -EFBIG;
+	if (huge_shift)
+		flags |= MFD_HUGETLB | huge_shift << MFD_SHIFT;
+	/* Where vm.memfd_noexec is 2, a memfd must not be executable. */
+	fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags);
+	if (fd < 0)
+		return -errno;
+	r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : 0;
+	if (r < 0)
+		weir__sys_close(fd);
+	return r < 0 ? r : fd;
+}
+
+int weir__sys_seals(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 ? -errno : seals;
+}
+
+int weir__sys_add_seals(int fd, int seals)
+{
+	return fcntl(fd, F_ADD_SEALS, seals) < 0 ? -errno : 0;
 }
 
 int weir__sys_mincore(void *addr, size_t len, unsigned char *ret_vec)

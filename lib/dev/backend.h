@@ -109,9 +109,10 @@ struct weir__host {
 	 * Host memory in mappings of its own, which are kept when they are
 	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE,
 	 * LOCKED, HBM or FAR; @node: a NUMA node, -1: any (of HBM and FAR:
-	 * those nearest to it, -1: all); @flags: WEIR_BUF_STRICT, and
-	 * WEIR_BUF_TOUCH to back all of it with pages. Fills in @mem, which
-	 * then does not move. May block; takes the lock of arenas,
+	 * those nearest to it, -1: all); @flags: WEIR_BUF_STRICT, HUGETLB,
+	 * HUGETLB_1G and SHARED, and WEIR_BUF_TOUCH to back all of it with
+	 * pages. Fills in @mem, which then does not move. May block; takes the
+	 * lock of arenas,
 	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
 	 */
 	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
@@ -140,6 +141,13 @@ struct weir__host {
 	 */
 	int (*host_nodes)(enum weir_mem kind, int32_t node, uint64_t *ret_free,
 			  uint64_t *ret_total);
+	/*
+	 * Count host memory that the backend does not take from host_alloc
+	 * towards the root's budget: before it is allocated, and until it is
+	 * freed. Take the lock of arenas. -ENOMEM with a sentence.
+	 */
+	int (*host_claim)(struct weir *weir, size_t bytes);
+	void (*host_unclaim)(struct weir *weir, size_t bytes);
 };
 
 /* A kind of memory of a device. */

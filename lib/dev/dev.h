@@ -18,6 +18,8 @@
 struct weir_buft {
 	struct weir_dev *dev;
 	struct weir__buft_desc desc;
+	_Atomic uint64_t used;   /* bytes of buffers that were allocated */
+	_Atomic uint64_t budget; /* most of them; 0: no limit */
 };
 
 struct weir_dev {
