@@ -85,7 +85,7 @@ check 'the list of runs in the JSON has one run' says \
 check 'the JSON describes the tensors' says 'len(j["tensors"]) == 500 and
 	j["tensors"][7] == {"name": "model.blocks.0000007.weight",
 		"dtype": "BF16", "shape": [128, 128], "device": "CPU",
-		"bytes": 32768, "state": "loaded"}'
+		"memory": "huge", "bytes": 32768, "state": "loaded"}'
 works 'weir load --json --digest succeeds' \
 	weir load --json --digest tiny.safetensors
 check 'the JSON has the digest of each tensor' says 'all(len(t["digest"]) == 32

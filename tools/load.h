@@ -2,7 +2,8 @@
 /*
  * weir load: its options (load_args.c; those with globs: load_rules.c), the plan
  * (load_plan.c) and its estimate (load_estimate.c), the loads (load.c), digests
- * (digest.c) and the report (load_report.c, load_json.c, load_facts.c).
+ * (digest.c), the memory map (load_map.c, load_map_svg.c) and the report
+ * (load_report.c, load_json.c, load_facts.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <weir.h>
 #include "digest.h"
+#include "svg.h"
 
 struct args;
 
@@ -42,6 +44,7 @@ struct load_args {
 	const char *path;
 	const char *device;
 	const char *trace; /* NULL: none */
+	const char *map;   /* of --memory-map, or NULL */
 	struct load_rules rules[LOAD_RULES];
 	uint32_t rank, ranks; /* of --rank; ranks 0: none */
 	enum weir_dtype dtype;
@@ -82,6 +85,7 @@ struct load_job {
 	struct load_memory memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
+	struct svg map; /* of --memory-map; open until it is drawn */
 	struct weir_estimate *needs; /* of --estimate */
 	size_t n_needs;
 };

@@ -50,6 +50,8 @@ static const char help[] =
 	"  --json           print a JSON object on stdout instead of the report\n"
 	"  --quiet          print no report\n"
 	"  --trace FILE     write a trace for Perfetto\n"
+	"  --memory-map FILE\n"
+	"                   draw the buffers and their tensors as SVG\n"
 	"\n"
 	"Options with a glob G may be repeated; of two that match a tensor the first\n"
 	"is used. Sizes may have the suffixes K, M, G and T.\n";
@@ -79,6 +81,7 @@ enum {
 	LOAD_JSON,
 	LOAD_QUIET,
 	LOAD_TRACE,
+	LOAD_MEMORY_MAP,
 };
 
 static const struct option options[] = {
@@ -106,6 +109,7 @@ static const struct option options[] = {
 	{ "json", no_argument, NULL, LOAD_JSON },
 	{ "quiet", no_argument, NULL, LOAD_QUIET },
 	{ "trace", required_argument, NULL, LOAD_TRACE },
+	{ "memory-map", required_argument, NULL, LOAD_MEMORY_MAP },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -223,6 +227,9 @@ static int take_flag(int c, struct load_args *a)
 	case LOAD_TRACE:
 		a->trace = optarg;
 		break;
+	case LOAD_MEMORY_MAP:
+		a->map = optarg;
+		break;
 	case LOAD_ESTIMATE:
 		a->estimate = true;
 		break;
@@ -285,6 +292,10 @@ static int check(const struct load_args *a)
 	if (a->way == WEIR_WAY_MAP && a->buf_flags)
 		return fail_usage("load",
 				  "--hugetlb needs a copy: not with --way map");
+	if (a->map && a->estimate)
+		return fail_usage(
+			"load",
+			"--memory-map needs a load: not with --estimate");
 	return load_rules_check(a);
 }
 

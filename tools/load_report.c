@@ -143,5 +143,7 @@ void load_report(const struct load_job *job)
 		note("  note    %s", r->note);
 	if (job->args->trace)
 		note("  trace   %s, for ui.perfetto.dev", job->args->trace);
+	if (job->args->map)
+		note("  map     %s", job->args->map);
 	report_runs(job);
 }
