@@ -322,6 +322,7 @@ T_WRAP = -Wl,--wrap=weir__
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
+	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
@@ -341,6 +342,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_ends_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_budget_t_SOURCES = %D%/cuda-budget.c $(T_GPU) $(T_RESERVE)
+%C%_cuda_budget_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
