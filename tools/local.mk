@@ -16,7 +16,8 @@ bin_PROGRAMS += %D%/weir
 	%D%/load_report.c %D%/load_json.c %D%/load_facts.c \
 	%D%/digest.c %D%/digest.h \
 	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth_gguf.c %D%/synth.h \
-	%D%/presets.c %D%/presets.h
+	%D%/presets.c %D%/presets.h \
+	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 %C%_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) -lm
 EXTRA_DIST += %D%/README.md
