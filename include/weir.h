@@ -15,6 +15,7 @@
  *	model.h   model files: their tensors and metadata
  *	plan.h    plans: which tensors to load, and where
  *	load.h    loads and weights
+ *	placement.h  lifetimes in, offsets out: the memory of a graph
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -28,5 +29,6 @@
 #include <weir/model.h>
 #include <weir/plan.h>
 #include <weir/load.h>
+#include <weir/placement.h>
 
 #endif

@@ -12,6 +12,7 @@ lib_LTLIBRARIES += %D%/libweir.la
 include lib/core/local.mk
 include lib/dev/local.mk
 include lib/mem/local.mk
+include lib/place/local.mk
 include lib/alloc/local.mk
 include lib/io/local.mk
 include lib/stream/local.mk

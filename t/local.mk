@@ -94,6 +94,7 @@ T_C_TESTS = \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
+	%D%/placement-random.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \

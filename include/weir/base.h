@@ -98,6 +98,7 @@ struct weir_model;
 struct weir_plan;
 struct weir_load;
 struct weir_weights;
+struct weir_placement;
 
 /*
  * Why an asynchronous operation failed. The stream, event or load keeps it:
