@@ -122,6 +122,7 @@ T_SH_TESTS = \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
+	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/env-ring.sh \

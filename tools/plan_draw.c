@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The picture of a placement: the buffers over their axes, the limits as lines,
+ * and the bytes that are alive below, over the same times.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "output.h"
+#include "plan.h"
+
+enum {
+	LEFT = 92,
+	RIGHT = 190, /* for the names of the lines */
+	PLOT_WIDTH = 900,
+	TOP = 96,
+	PLOT_HEIGHT = 540,
+	GAP = 40,
+	LIVE_HEIGHT = 120,
+	LOW = 48,
+	WIDTH = LEFT + PLOT_WIDTH + RIGHT,
+	HEIGHT = TOP + PLOT_HEIGHT + GAP + LIVE_HEIGHT + LOW,
+	LINE_STEP = 15 /* between two lines of text */
+};
+
+/* A step of ticks: about @wanted of them up to @top. */
+static double decimal_step(double top, double wanted)
+{
+	double raw = top / wanted, step = pow(10, floor(log10(raw)));
+
+	if (raw > 5 * step)
+		step *= 10;
+	else if (raw > 2 * step)
+		step *= 5;
+	else if (raw > step)
+		step *= 2;
+	return step < 1 ? 1 : step;
+}
+
+/* In bytes: a power of two, so that ticks are whole numbers of KiB, MiB, GiB. */
+static uint64_t binary_step(uint64_t top, unsigned wanted)
+{
+	uint64_t step = 1;
+
+	if (top < 4096)
+		return (uint64_t)decimal_step((double)top, wanted);
+	while (step < top / wanted)
+		step *= 2;
+	return step;
+}
+
+static void draw_address_axis(struct svg *svg, const struct plan_view *view,
+			      unsigned wanted)
+{
+	uint64_t step = binary_step(view->top, wanted);
+	double right = view->box.x + view->box.width;
+	char text[PLAN_SIZE_TEXT];
+
+	for (uint64_t at = 0; at <= view->top; at += step) {
+		double y = plan_y(view, at);
+
+		svg_stroke(svg, view->box.x, y, right, y, SVG_GRID);
+		svg_textf(svg, view->box.x - 6, y + SVG_FONT * .35, SVG_END,
+			  "%s", at ? plan_size_text(at, text) : "0");
+	}
+}
+
+/* Times of 64 bits: the steps are counted from one that is a multiple. */
+static void draw_time_axis(struct svg *svg, const struct plan_view *view,
+			   double low)
+{
+	double span = (double)view->end - (double)view->begin;
+	double step = decimal_step(span, 10);
+	double first = ceil((double)view->begin / step) * step;
+
+	for (double at = first; at <= (double)view->end; at += step) {
+		double x = view->box.x +
+			   view->box.width * (at - (double)view->begin) / span;
+
+		svg_stroke(svg, x, view->box.y, x, low, SVG_GRID);
+		svg_textf(svg, x, low + 16, SVG_MIDDLE, "%.0f", at);
+		if (at + step <= at)
+			break;
+	}
+	svg_textf(svg, view->box.x + view->box.width / 2, low + 34, SVG_MIDDLE,
+		  "Time, as in the columns lower and upper");
+}
+
+static void draw_frame(struct svg *svg, const struct svg_box *box)
+{
+	svg_rect(svg, box, SVG_FRAME, NULL);
+}
+
+/* A line across a view, and its name at the right edge. */
+struct limit {
+	uint64_t bytes;
+	enum svg_stroke stroke;
+	char name[48], note[48];
+};
+
+/* Highest first; names are moved apart. */
+static void draw_limits(struct svg *svg, const struct plan_view *view,
+			const struct limit *limit, size_t n)
+{
+	double right = view->box.x + view->box.width, last = -1e9;
+	char size[PLAN_SIZE_TEXT];
+
+	for (size_t i = 0; i < n; i++) {
+		double y = plan_y(view, limit[i].bytes);
+		double text = fmax(y + SVG_FONT * .35, last + 2.4 * LINE_STEP);
+
+		svg_stroke(svg, view->box.x, y, right + 6, y, limit[i].stroke);
+		svg_textf(svg, right + 10, text, SVG_BOLD, "%s", limit[i].name);
+		svg_textf(svg, right + 10, text + LINE_STEP, SVG_PLAIN, "%s%s",
+			  plan_size_text(limit[i].bytes, size), limit[i].note);
+		last = text;
+	}
+}
+
+static int compare_limits(const void *va, const void *vb)
+{
+	const struct limit *a = va, *b = vb;
+
+	return (a->bytes < b->bytes) - (a->bytes > b->bytes);
+}
+
+/* Limits of the same bytes are one, with the line of the first. */
+static size_t add_limit(struct limit *limit, size_t n, uint64_t bytes,
+			enum svg_stroke stroke, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (limit[i].bytes == bytes) {
+			size_t used = strlen(limit[i].name);
+
+			snprintf(limit[i].name + used,
+				 sizeof(limit[i].name) - used, ", %s", name);
+			return n;
+		}
+	limit[n] = (struct limit){ .bytes = bytes, .stroke = stroke };
+	snprintf(limit[n].name, sizeof(limit[n].name), "%s", name);
+	return n + 1;
+}
+
+static void draw_all_limits(const struct plan_job *job, struct svg *svg,
+			    const struct plan_view *view)
+{
+	struct limit limit[3];
+	size_t n = 0;
+
+	if (job->args->capacity && job->args->capacity <= view->top)
+		n = add_limit(limit, n, job->args->capacity, SVG_LIMIT,
+			      "capacity");
+	n = add_limit(limit, n, job->info.bound, SVG_BOUND, "lower bound");
+	n = add_limit(limit, n, job->info.bytes, SVG_GRID, "height");
+	qsort(limit, n, sizeof(*limit), compare_limits);
+	draw_limits(svg, view, limit, n);
+}
+
+/*
+ * The most bytes that are alive in column @x of pixels; *@step, where to begin,
+ * moves on with it.
+ */
+static uint64_t most_in_column(const struct plan_job *job,
+			       const struct plan_view *view, double x,
+			       size_t *step)
+{
+	const struct plan_live *live = &job->live;
+	uint64_t most = 0;
+
+	/* A step is alive until the next begins. */
+	while (*step + 1 < live->n && plan_x(view, live->time[*step + 1]) <= x)
+		++*step;
+	for (size_t i = *step; i < live->n; i++) {
+		if (plan_x(view, live->time[i]) >= x + 1)
+			break;
+		most = live->bytes[i] > most ? live->bytes[i] : most;
+	}
+	return most;
+}
+
+/* Columns side by side that are equal are one box. */
+static void draw_live(const struct plan_job *job, struct svg *svg,
+		      const struct plan_view *view)
+{
+	struct svg_box box = { view->box.x, 0, 0, 0 };
+	double base = view->box.y + view->box.height;
+	uint64_t most = 0, next;
+	size_t step = 0;
+
+	svg_boxes(svg, SVG_BLUE);
+	for (int x = 0; x <= PLOT_WIDTH; x++) {
+		next = x < PLOT_WIDTH ? most_in_column(job, view,
+						       view->box.x + x, &step)
+				      : UINT64_MAX;
+		if (x == 0 || next == most) {
+			most = next;
+			continue;
+		}
+		box.width = view->box.x + x - box.x;
+		box.y = plan_y(view, most);
+		box.height = base - box.y;
+		svg_boxes_add(svg, &box);
+		box.x += box.width;
+		most = next;
+	}
+	svg_boxes_end(svg);
+}
+
+static void draw_live_view(const struct plan_job *job, struct svg *svg,
+			   const struct plan_view *upper)
+{
+	struct plan_view view = *upper;
+	struct limit most = { plan_live_most(job), SVG_BOUND, "most", "" };
+
+	view.box.y += PLOT_HEIGHT + GAP;
+	view.box.height = LIVE_HEIGHT;
+	view.top = most.bytes + most.bytes / 8 + 1;
+	svg_textf(svg, view.box.x, view.box.y - 10, SVG_BOLD,
+		  "Live bytes: the sizes of all buffers that are alive");
+	snprintf(most.note, sizeof(most.note), " at time %" PRId64,
+		 plan_live_at(job));
+	draw_address_axis(svg, &view, 5);
+	draw_live(job, svg, &view);
+	draw_limits(svg, &view, &most, 1);
+	draw_frame(svg, &view.box);
+}
+
+static void draw_title(const struct plan_job *job, struct svg *svg,
+		       const char *title, size_t together)
+{
+	size_t n = strlen(title);
+
+	svg_text(svg, LEFT, 28, SVG_TITLE, title, n < 110 ? n : 110);
+	svg_textf(svg, LEFT, 50, SVG_PLAIN,
+		  "A rectangle is a buffer: from left to right its lifetime, "
+		  "from bottom to top its addresses. Hatched memory is unused. "
+		  "Colours only tell neighbours apart.");
+	if (together)
+		svg_textf(svg, LEFT, 50 + LINE_STEP, SVG_PLAIN,
+			  "Grey: the %zu smallest of the %zu buffers, drawn "
+			  "together.",
+			  together, job->csv.n);
+	svg_textf(svg, LEFT, TOP - 10, SVG_BOLD, "Address, in bytes");
+}
+
+static void title_of(const struct plan_job *job, char *text, size_t n)
+{
+	const struct weir_placement_info *info = &job->info;
+	char size[PLAN_SIZE_TEXT], proof[80] = "";
+	const char *slash = strrchr(job->name, '/');
+
+	if (info->flags & WEIR_PLACED_OPTIMAL)
+		snprintf(proof, sizeof(proof), ", which is the least possible");
+	else if (info->bound)
+		snprintf(proof, sizeof(proof),
+			 ", at most %.2f %% above the least possible",
+			 100. * (double)(info->bytes - info->bound) /
+				 (double)info->bound);
+	snprintf(text, n, "%.60s: %zu buffers in %s%s",
+		 slash ? slash + 1 : job->name, job->csv.n,
+		 plan_size_text(info->bytes, size), proof);
+}
+
+static struct plan_view view_of(const struct plan_job *job)
+{
+	const struct plan_live *live = &job->live;
+	uint64_t height = job->info.bytes, capacity = job->args->capacity;
+	struct plan_view view = {
+		.box = { LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT },
+		.begin = live->n ? live->time[0] : 0,
+		.end = live->n ? live->time[live->n - 1] : 1,
+	};
+
+	/* A capacity that is far above is not drawn. */
+	if (capacity > height && capacity / 2 <= height)
+		height = capacity;
+	view.top = height + height / 32 + 1;
+	return view;
+}
+
+int plan_draw(const struct plan_job *job, struct svg *svg)
+{
+	struct plan_view view = view_of(job);
+	struct svg_box used = view.box;
+	char title[200];
+	size_t together;
+
+	title_of(job, title, sizeof(title));
+	svg_begin(svg, WIDTH, HEIGHT, title,
+		  "Each buffer is a rectangle: time across, address up.");
+	draw_time_axis(svg, &view, TOP + PLOT_HEIGHT + GAP + LIVE_HEIGHT);
+	draw_address_axis(svg, &view, 9);
+	used.y = plan_y(&view, job->info.bytes);
+	used.height = view.box.y + view.box.height - used.y;
+	svg_rect(svg, &used, SVG_HATCHED, NULL);
+	together = plan_draw_buffers(job, &view, svg);
+	if (together == SIZE_MAX)
+		return EXIT_FAILURE;
+	draw_title(job, svg, title, together);
+	draw_all_limits(job, svg, &view);
+	draw_frame(svg, &view.box);
+	draw_live_view(job, svg, &view);
+	return svg_end(svg);
+}
