@@ -66,12 +66,20 @@ static void draw_address_axis(struct svg *svg, const struct plan_view *view,
 	}
 }
 
-/* Times of 64 bits: the steps are counted from one that is a multiple. */
+/* So many that their numbers do not touch. */
+static double wanted_times(const struct plan_view *view)
+{
+	int a = snprintf(NULL, 0, "%" PRId64, view->begin);
+	int b = snprintf(NULL, 0, "%" PRId64, view->end);
+
+	return fmin(10, view->box.width / (SVG_CHAR * ((a > b ? a : b) + 4)));
+}
+
 static void draw_time_axis(struct svg *svg, const struct plan_view *view,
 			   double low)
 {
 	double span = (double)view->end - (double)view->begin;
-	double step = decimal_step(span, 10);
+	double step = decimal_step(span, wanted_times(view));
 	double first = ceil((double)view->begin / step) * step;
 
 	for (double at = first; at <= (double)view->end; at += step) {
@@ -168,8 +176,10 @@ static uint64_t most_in_column(const struct plan_job *job,
 	const struct plan_live *live = &job->live;
 	uint64_t most = 0;
 
-	/* A step is alive until the next begins. */
-	while (*step + 1 < live->n && plan_x(view, live->time[*step + 1]) <= x)
+	/* A step is alive until the next begins; both may be in one column. */
+	while (*step + 1 < live->n &&
+	       plan_x(view, live->time[*step + 1]) <= x &&
+	       plan_x(view, live->time[*step]) < x)
 		++*step;
 	for (size_t i = *step; i < live->n; i++) {
 		if (plan_x(view, live->time[i]) >= x + 1)
@@ -250,7 +260,7 @@ static void title_of(const struct plan_job *job, char *text, size_t n)
 	char size[PLAN_SIZE_TEXT], proof[80] = "";
 	const char *slash = strrchr(job->name, '/');
 
-	if (info->flags & WEIR_PLACED_OPTIMAL)
+	if (info->flags & WEIR_PLACED_OPTIMAL && info->bytes)
 		snprintf(proof, sizeof(proof), ", which is the least possible");
 	else if (info->bound)
 		snprintf(proof, sizeof(proof),

@@ -158,10 +158,10 @@ void plan_report(const struct plan_job *job)
 
 	note("%s: %zu buffers placed in %s", job->name, job->csv.n,
 	     bytes_text(info->bytes, text));
-	if (most == info->bound)
+	if (most == info->bound && most)
 		note("  bound     %s, which are alive at time %" PRId64,
 		     bytes_text(info->bound, text), plan_live_at(job));
-	else
+	else if (most)
 		note("  bound     %s; %s are alive at time %" PRId64,
 		     bytes_text(info->bound, text), bytes_text(most, live),
 		     plan_live_at(job));
