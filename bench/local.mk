@@ -50,3 +50,11 @@ BENCH_PEERS = %D%/peers %D%/peers_cache.py %D%/peers_child.py \
 	%D%/peers_list.py %D%/peers_llama.py \
 	%D%/peers_models.py %D%/peers_show.py %D%/peers_turns.py
 CLEANFILES += %D%/peer_weir
+
+# The planners of placements.
+EXTRA_PROGRAMS += %D%/placement
+%C%_placement_SOURCES = %D%/placement.c %D%/graphs.c %D%/graphs.h \
+	%D%/raw.c %D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+%C%_placement_LDADD = lib/libweir-core.la
+bench: %D%/placement
+CLEANFILES += %D%/placement

@@ -121,6 +121,35 @@ WEIR_API uint64_t weir_placement_member(const struct weir_placement *p,
 	WEIR_NONNULL(1);
 
 /*
+ * Make sure that bufs[m] has room for what is placed in memory m, for every
+ * memory that has items: a buffer of bufts[m] that is large enough stays; else
+ * a new one is allocated (joined, if it needs several members), bufs[m] is set
+ * to it, and the old one, unless NULL, is freed. If the call fails, @bufs and
+ * the buffers are as before. Free the buffers with weir_buf_free().
+ *
+ * Errors of weir_buf_alloc().
+ */
+WEIR_API int weir_placement_alloc(const struct weir_placement *p,
+				  struct weir_buft *const *bufts,
+				  struct weir_buf **bufs)
+	WEIR_NONNULL(1, 2, 3) WEIR_NODISCARD;
+/*
+ * Place tensors: t[i], for each item i, at its offset in the buffer bufs[] of
+ * its memory, even if it was placed before; then the views that follow in the
+ * list and are not placed (weir_tensor.of). The buffers may be the caller's;
+ * bytes are skipped until their addresses are aligned. Writes no byte of them.
+ * If the call fails, no tensor has changed.
+ *
+ * -EINVAL: @n is less than the number of items, or a view is invalid. -ENOSPC:
+ * a tensor is larger than its item, or a buffer too small; the sentence has
+ * both numbers.
+ */
+WEIR_API int weir_placement_apply(const struct weir_placement *p,
+				  struct weir_buf *const *bufs,
+				  struct weir_tensor *t, size_t n)
+	WEIR_NONNULL(1, 2);
+
+/*
  * 1: both have the same items (lifetimes, sizes, alignments, memories, flags,
  * in place), memories and offsets; else 0. Compares fingerprints of 128 bits.
  */

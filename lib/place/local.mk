@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/field.c %D%/field.h \
+lib_libweir_core_la_SOURCES += %D%/apply.c %D%/field.c %D%/field.h \
 	%D%/greedy.c %D%/greedy.h %D%/pieces.c %D%/pieces.h \
 	%D%/placement.c %D%/placement.h %D%/planner.c %D%/planner.h \
 	%D%/sections.c %D%/sections.h %D%/skyline.c %D%/skyline.h \
-	%D%/tensors.c
+	%D%/tensors.c %D%/tensors.h %D%/views.c
 EXTRA_DIST += %D%/README.md

@@ -65,9 +65,9 @@ static struct weir_placement *placement_alloc(size_t n, unsigned n_memories)
 		return NULL;
 	p->n = n;
 	p->n_memories = n_memories;
-	p->offset = weir__calloc(n + !n, sizeof(*p->offset));
+	p->place = weir__calloc(n + !n, sizeof(*p->place));
 	p->memory = weir__calloc(n_memories, sizeof(*p->memory));
-	if (p->offset && p->memory)
+	if (p->place && p->memory)
 		return p;
 	weir_placement_free(p);
 	return NULL;
@@ -80,7 +80,7 @@ void weir_placement_free(struct weir_placement *p)
 	for (unsigned i = 0; p->memory && i < p->n_memories; i++)
 		weir__free(p->memory[i].member);
 	weir__free(p->memory);
-	weir__free(p->offset);
+	weir__free(p->place);
 	weir__free(p);
 }
 
@@ -94,12 +94,6 @@ struct making {
 	uint32_t *piece_of;          /* of each item */
 	struct weir_placement *p;
 };
-
-static uint64_t end_of(const struct making *m, size_t i)
-{
-	return m->p->offset[i] +
-	       weir__up(m->items[i].bytes, m->pieces[m->items[i].memory].unit);
-}
 
 /* An item may be larger than the largest buffer: with its size rounded up. */
 static int check_largest(const struct making *m, unsigned memory, uint64_t room)
@@ -125,7 +119,8 @@ static int check_height(const struct making *m, unsigned memory)
 	if (!capacity || info->bytes <= capacity)
 		return 0;
 	for (size_t i = 0; i < m->n; i++)
-		if (m->items[i].memory == memory && end_of(m, i) == info->bytes)
+		if (m->items[i].memory == memory &&
+		    m->p->place[i].offset + m->p->place[i].bytes == info->bytes)
 			highest = i;
 	return weir__fail(
 		-ENOSPC,
@@ -159,14 +154,21 @@ static int place_members(struct making *m, unsigned memory, uint64_t height)
 	}
 	for (size_t i = 0; i < m->n; i++) {
 		uint32_t piece = m->piece_of[i];
+		struct weir__place *place = &m->p->place[i];
 		uint64_t off;
 
-		if (m->items[i].memory != memory || piece == WEIR__NO_PIECE)
+		if (m->items[i].memory != memory)
+			continue;
+		place->memory = memory;
+		if (piece == WEIR__NO_PIECE)
 			continue;
 		off = p->piece[piece].offset;
-		m->p->offset[i] = begin[off / chunk] + off % chunk;
+		place->bytes = weir__up(m->items[i].bytes, p->unit);
+		place->member = (uint32_t)(off / chunk);
+		place->offset = begin[place->member] + off % chunk;
 	}
 	placed->member = member;
+	placed->begin = begin;
 	placed->info.members = (uint32_t)n;
 	placed->info.bytes = at;
 	return 0;
@@ -221,8 +223,8 @@ static int place_all(struct making *m)
 		info->time_ns = weir__now() - begun;
 		memcpy(info->fingerprint, m->p->problem,
 		       sizeof(info->fingerprint));
-		hash_add(info->fingerprint, m->p->offset,
-			 m->n * sizeof(*m->p->offset));
+		hash_add(info->fingerprint, m->p->place,
+			 m->n * sizeof(*m->p->place));
 	}
 	return 0;
 }
@@ -272,7 +274,7 @@ int weir_placement_info(const struct weir_placement *p, unsigned memory,
 
 uint64_t weir_placement_offset(const struct weir_placement *p, size_t i)
 {
-	return i < p->n ? p->offset[i] : UINT64_MAX;
+	return i < p->n ? p->place[i].offset : UINT64_MAX;
 }
 
 uint64_t weir_placement_member(const struct weir_placement *p, unsigned memory,

@@ -8,11 +8,18 @@
 struct weir__placed {
 	struct weir_placement_info info;
 	uint64_t *member; /* bytes of each, info.members of them */
+	uint64_t *begin;  /* of each, in a joined buffer; after member[] */
+};
+
+struct weir__place {
+	uint64_t offset; /* as in a joined buffer of exactly the members */
+	uint64_t bytes;  /* rounded up */
+	uint32_t memory, member;
 };
 
 struct weir_placement {
 	size_t n;
-	uint64_t *offset; /* of each item */
+	struct weir__place *place; /* of each item */
 	struct weir__placed *memory;
 	unsigned n_memories;
 	uint64_t problem[2]; /* fingerprint of items and memories */
