@@ -20,7 +20,7 @@ struct weir__section {
 	uint64_t height; /* where its highest piece ends: absolute */
 	uint64_t bound;  /* no placement is lower: absolute */
 	bool linked;     /* some piece has a next one */
-	bool proved;     /* by the exact search: bound is its own */
+	bool searched;   /* by the exact planner, as long as it could */
 };
 
 /*
