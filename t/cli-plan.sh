@@ -85,6 +85,29 @@ malformed()
 	refused 1 "bad.csv: $1" "$3" weir plan bad.csv
 }
 
+# A signal during the search ends the command and removes the empty picture, but
+# not an older one.
+interrupt()
+{
+	make tiles 3000 >hard.csv && echo old >old.svg && python3 - <<-'END'
+	import os, signal, subprocess, time
+	for path, stays in (("new.svg", False), ("old.svg", True)):
+	    p = subprocess.Popen(["weir", "plan", "hard.csv", "--time", "100",
+	                          "--svg", path], stdout=subprocess.PIPE,
+	                         preexec_fn=lambda: signal.signal(
+	                             signal.SIGINT, signal.SIG_DFL))
+	    while not os.path.exists(path):
+	        time.sleep(.01)
+	    time.sleep(.5)
+	    assert p.poll() is None, "it has ended"
+	    p.send_signal(signal.SIGINT)
+	    out, _ = p.communicate(timeout=60)
+	    assert p.returncode == -signal.SIGINT and not out, p.returncode
+	    assert os.path.exists(path) == stays, path
+	assert open("old.svg").read() == "old\n"
+	END
+}
+
 # The picture is well-formed, and has no more than $1 bytes.
 good_picture()
 {
@@ -103,7 +126,7 @@ b5,0,21,4
 END
 head=id,lower,upper,size
 
-plan 69
+plan 71
 works 'weir plan succeeds' weir plan five.csv
 cp "$tmp/out" five.out
 is "$(placed five.csv five.out)" 12 \
@@ -130,6 +153,8 @@ check 'random buffers are placed validly, and aligned' \
 	height_of random.csv --time 0
 check 'random buffers are placed validly by the search of two threads' \
 	height_of random.csv --time 0.2 --threads 2
+
+is "$(height_of tiles.csv)" 1048576 'tiles are placed without a gap by the search'
 
 printf 'size,upper,id,lower\r\n4,3,"a,b",0\r\n\r\n8,9,"say ""x""",3\r\n' >odd.csv
 is "$(height_of odd.csv)" 8 'columns in another order, quotes and CRLF are read'
@@ -232,6 +257,8 @@ is "$(cat out.svg)" old 'a malformed file leaves an older picture'
 refused 1 'over 2^60' 'buffers that cannot be placed are refused' \
 	weir plan huge.csv --svg new.svg
 check 'buffers that cannot be placed leave no picture' test ! -e new.svg
+
+check 'a signal ends the search and leaves no empty picture' interrupt
 
 if command -v xmllint >/dev/null; then
 	works 'a picture is drawn' weir plan five.csv --svg out.svg --capacity 14

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "args.h"
 #include "command.h"
 #include "output.h"
+#include "signals.h"
 
 static const char help[] =
 	"usage: weir plan [OPTION]... FILE\n"
@@ -21,9 +25,9 @@ static const char help[] =
 	"\n"
 	"  --capacity SIZE  stop as soon as the buffers fit into SIZE bytes; the exit\n"
 	"                   status says whether they do: 0 yes, 3 no, 4 not known\n"
-	"  --time SECONDS   search so long for a lower placement, or for a proof that\n"
-	"                   there is none; 0: only the greedy planner [10]\n"
-	"  --threads N      threads of this search [1]\n"
+	"  --time SECONDS   after the greedy planner, search at most so long for a\n"
+	"                   lower placement; 0: no search [10]\n"
+	"  --threads N      threads of the search [1]\n"
 	"  --svg OUT        draw the placement: time across, address up\n"
 	"  --json           print a JSON object on stdout instead of CSV and report\n"
 	"  --quiet          print no report\n"
@@ -198,7 +202,41 @@ static void put_output(const struct plan_job *job)
 		plan_report(job);
 }
 
-/* The picture is opened first: a path that cannot be written costs no time. */
+/* For a signal handler: the path of the picture, and whether it is begun. */
+static const char *volatile picture;
+static volatile sig_atomic_t begun;
+
+static void remove_picture(void)
+{
+	struct stat st;
+
+	if (!stat(picture, &st) && S_ISREG(st.st_mode) &&
+	    (begun || !st.st_size))
+		(void)unlink(picture);
+}
+
+/*
+ * The picture is opened first: a path that cannot be written costs no time. An
+ * older picture stays until the new one is begun.
+ */
+static int place_and_draw(struct plan_job *job)
+{
+	struct svg svg;
+	int r = svg_open(&svg, job->args->svg);
+
+	if (r)
+		return r;
+	picture = job->args->svg;
+	signals_end(remove_picture);
+	r = place(job);
+	begun = r == 0;
+	if (r == 0)
+		r = plan_draw(job, &svg);
+	svg_drop(&svg);
+	signals_release();
+	return r;
+}
+
 static int plan(struct plan_job *job)
 {
 	static const int statuses[] = {
@@ -206,16 +244,10 @@ static int plan(struct plan_job *job)
 		[PLAN_TOO_LARGE] = EXIT_NO_ROOM,
 		[PLAN_NOT_FOUND] = EXIT_NOT_KNOWN,
 	};
-	struct svg svg = { 0 };
 	int r = plan_read(job);
 
-	if (r == 0 && job->args->svg)
-		r = svg_open(&svg, job->args->svg);
 	if (r == 0)
-		r = place(job);
-	if (r == 0 && job->args->svg)
-		r = plan_draw(job, &svg);
-	svg_drop(&svg);
+		r = job->args->svg ? place_and_draw(job) : place(job);
 	if (r)
 		return r;
 	put_output(job);

@@ -81,9 +81,11 @@ struct plan_view {
 
 double plan_x(const struct plan_view *view, int64_t time);
 double plan_y(const struct plan_view *view, uint64_t address);
+/* Are there so many buffers that small ones are drawn together? */
+bool plan_is_crowded(const struct plan_job *job);
 /*
- * Draw the buffers. Returns how many of them were drawn together, because they
- * are too small and too many, or SIZE_MAX: no memory.
+ * Draw the buffers. Returns how many of them were drawn together, or SIZE_MAX:
+ * no memory.
  */
 size_t plan_draw_buffers(const struct plan_job *job,
 			 const struct plan_view *view, struct svg *svg);

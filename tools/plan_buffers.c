@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The buffers in the picture of a placement. The largest are boxes with names
- * and tips; the others are drawn together on a grid of small cells, so that the
- * size of the file is bounded.
+ * The buffers in the picture of a placement: boxes with names and tips. If they
+ * are many, only the largest are; the others are drawn together, as small cells
+ * of a stronger or fainter colour, so that the size of the file is bounded.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +14,8 @@
 
 enum {
 	BOXES_MAX = 3000,
-	CELL = 3, /* pixels */
+	CELL = 4,   /* pixels */
+	SHADES = 8, /* of a cell */
 	NAME_MAX_BYTES = 64
 };
 
@@ -53,10 +54,12 @@ static struct shape shape_of(const struct plan_job *job,
 			       i };
 }
 
-/* The area that is visible. */
+/* The area that is visible; 0: its borders would hide it. */
 static double area_of(const struct shape *s)
 {
-	return fmax(s->box.width, .5) * fmax(s->box.height, .5);
+	if (fmin(s->box.width, s->box.height) < 3)
+		return 0;
+	return s->box.width * s->box.height;
 }
 
 static int compare_areas(const void *va, const void *vb)
@@ -152,40 +155,62 @@ static void draw_box(const struct plan_job *job, struct svg *svg,
 	draw_name(svg, &s->box, row);
 }
 
-/* The cells of the picture that small buffers touch. */
+/* How many pixels of each cell of the picture small buffers cover. */
 struct cells {
 	size_t columns, rows;
-	unsigned char *used;
+	float *covered;
 };
 
-static void mark_cells(struct cells *cells, const struct plan_view *view,
-		       const struct svg_box *box)
+static double overlap(double a, double b, size_t cell)
 {
-	size_t left = (size_t)((box->x - view->box.x) / CELL);
-	size_t top = (size_t)((box->y - view->box.y) / CELL);
-	size_t right = (size_t)((box->x + box->width - view->box.x) / CELL);
-	size_t low = (size_t)((box->y + box->height - view->box.y) / CELL);
+	double from = (double)(cell * CELL), to = from + CELL;
 
-	for (size_t y = top; y <= low && y < cells->rows; y++)
-		for (size_t x = left; x <= right && x < cells->columns; x++)
-			cells->used[y * cells->columns + x] = 1;
+	return fmax(0, fmin(b, to) - fmax(a, from));
 }
 
-/* Cells side by side are one box. */
-static void draw_cells(const struct cells *cells, const struct plan_view *view,
-		       struct svg *svg)
+static void cover_cells(struct cells *cells, const struct plan_view *view,
+			const struct svg_box *box)
+{
+	double x0 = box->x - view->box.x, x1 = x0 + box->width;
+	double y0 = box->y - view->box.y, y1 = y0 + box->height;
+
+	for (size_t y = (size_t)(y0 / CELL); y < cells->rows; y++) {
+		if ((double)(y * CELL) >= y1)
+			break;
+		for (size_t x = (size_t)(x0 / CELL); x < cells->columns; x++) {
+			if ((double)(x * CELL) >= x1)
+				break;
+			cells->covered[y * cells->columns + x] +=
+				(float)(overlap(x0, x1, x) *
+					overlap(y0, y1, y));
+		}
+	}
+}
+
+/* From 0, for nothing, to SHADES; the root makes few buffers visible. */
+static int shade_of(const struct cells *cells, size_t i)
+{
+	double part = fmin(1, cells->covered[i] / (CELL * CELL));
+
+	return (int)ceil(SHADES * sqrt(part));
+}
+
+/* Cells of one shade; side by side they are one box. */
+static void draw_shade(const struct cells *cells, const struct plan_view *view,
+		       struct svg *svg, int shade)
 {
 	size_t n = 0;
 
-	svg_boxes(svg, SVG_GREY);
+	svg_boxes(svg, SVG_BLUE, (double)shade / SHADES);
 	for (size_t i = 0; i < cells->columns * cells->rows; i += n + !n) {
 		size_t x = i % cells->columns, y = i / cells->columns;
 		struct svg_box box = { view->box.x + (double)(x * CELL),
 				       view->box.y + (double)(y * CELL), 0,
 				       CELL };
 
-		for (n = 0; x + n < cells->columns && cells->used[i + n]; n++)
-			continue;
+		for (n = 0; x + n < cells->columns; n++)
+			if (shade_of(cells, i + n) != shade)
+				break;
 		box.width = (double)(n * CELL);
 		if (n)
 			svg_boxes_add(svg, &box);
@@ -199,14 +224,33 @@ static int draw_small(const struct shape *shape, size_t n,
 	struct cells cells = { (size_t)ceil(view->box.width / CELL),
 			       (size_t)ceil(view->box.height / CELL), NULL };
 
-	cells.used = calloc(cells.columns, cells.rows);
-	if (!cells.used)
+	cells.covered =
+		calloc(cells.columns * cells.rows, sizeof(*cells.covered));
+	if (!cells.covered)
 		return fail_memory();
 	for (size_t i = 0; i < n; i++)
-		mark_cells(&cells, view, &shape[i].box);
-	draw_cells(&cells, view, svg);
-	free(cells.used);
+		cover_cells(&cells, view, &shape[i].box);
+	for (int shade = 1; shade <= SHADES; shade++)
+		draw_shade(&cells, view, svg, shade);
+	free(cells.covered);
 	return 0;
+}
+
+bool plan_is_crowded(const struct plan_job *job)
+{
+	return job->csv.n > BOXES_MAX;
+}
+
+/* Sort those that are drawn as boxes to the front. Returns how many. */
+static size_t choose_boxes(struct shape *shape, size_t n)
+{
+	size_t boxes = 0;
+
+	qsort(shape, n, sizeof(*shape), compare_areas);
+	while (boxes < n && boxes < BOXES_MAX &&
+	       box_area <= area_of(&shape[boxes]))
+		boxes++;
+	return boxes;
 }
 
 size_t plan_draw_buffers(const struct plan_job *job,
@@ -223,10 +267,7 @@ size_t plan_draw_buffers(const struct plan_job *job,
 	for (size_t i = 0; i < job->csv.n; i++)
 		if (job->csv.row[i].bytes)
 			shape[n++] = shape_of(job, view, i);
-	qsort(shape, n, sizeof(*shape), compare_areas);
-	boxes = n < BOXES_MAX ? n : BOXES_MAX;
-	while (n > BOXES_MAX && boxes && area_of(&shape[boxes - 1]) < box_area)
-		boxes--;
+	boxes = plan_is_crowded(job) ? choose_boxes(shape, n) : n;
 	if (n > boxes)
 		r = draw_small(shape + boxes, n - boxes, view, svg);
 	for (size_t i = 0; i < boxes; i++)

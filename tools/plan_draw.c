@@ -100,30 +100,30 @@ static void draw_frame(struct svg *svg, const struct svg_box *box)
 	svg_rect(svg, box, SVG_FRAME, NULL);
 }
 
-/* A line across a view, and its name at the right edge. */
+/* A line across a view, and its names at the right edge. */
 struct limit {
 	uint64_t bytes;
 	enum svg_stroke stroke;
-	char name[48], note[48];
+	const char *name[3];
+	unsigned names;
+	char note[48];
 };
 
-/* Highest first; names are moved apart. */
-static void draw_limits(struct svg *svg, const struct plan_view *view,
-			const struct limit *limit, size_t n)
+/* Returns the base line of the last text. */
+static double draw_limit(struct svg *svg, const struct plan_view *view,
+			 const struct limit *limit, double above)
 {
-	double right = view->box.x + view->box.width, last = -1e9;
+	double x = view->box.x + view->box.width + 10;
+	double y = plan_y(view, limit->bytes);
+	double text = fmax(y + SVG_FONT * .35, above + 1.4 * LINE_STEP);
 	char size[PLAN_SIZE_TEXT];
 
-	for (size_t i = 0; i < n; i++) {
-		double y = plan_y(view, limit[i].bytes);
-		double text = fmax(y + SVG_FONT * .35, last + 2.4 * LINE_STEP);
-
-		svg_stroke(svg, view->box.x, y, right + 6, y, limit[i].stroke);
-		svg_textf(svg, right + 10, text, SVG_BOLD, "%s", limit[i].name);
-		svg_textf(svg, right + 10, text + LINE_STEP, SVG_PLAIN, "%s%s",
-			  plan_size_text(limit[i].bytes, size), limit[i].note);
-		last = text;
-	}
+	svg_stroke(svg, view->box.x, y, x - 4, y, limit->stroke);
+	for (unsigned i = 0; i < limit->names; i++, text += LINE_STEP)
+		svg_textf(svg, x, text, SVG_BOLD, "%s", limit->name[i]);
+	svg_textf(svg, x, text, SVG_PLAIN, "%s%s",
+		  plan_size_text(limit->bytes, size), limit->note);
+	return text;
 }
 
 static int compare_limits(const void *va, const void *vb)
@@ -137,23 +137,22 @@ static int compare_limits(const void *va, const void *vb)
 static size_t add_limit(struct limit *limit, size_t n, uint64_t bytes,
 			enum svg_stroke stroke, const char *name)
 {
-	for (size_t i = 0; i < n; i++)
-		if (limit[i].bytes == bytes) {
-			size_t used = strlen(limit[i].name);
+	size_t i = 0;
 
-			snprintf(limit[i].name + used,
-				 sizeof(limit[i].name) - used, ", %s", name);
-			return n;
-		}
-	limit[n] = (struct limit){ .bytes = bytes, .stroke = stroke };
-	snprintf(limit[n].name, sizeof(limit[n].name), "%s", name);
-	return n + 1;
+	while (i < n && limit[i].bytes != bytes)
+		i++;
+	if (i == n)
+		limit[n++] = (struct limit){ .bytes = bytes, .stroke = stroke };
+	limit[i].name[limit[i].names++] = name;
+	return n;
 }
 
+/* Highest first, so that names below can be moved down. */
 static void draw_all_limits(const struct plan_job *job, struct svg *svg,
 			    const struct plan_view *view)
 {
 	struct limit limit[3];
+	double above = 0;
 	size_t n = 0;
 
 	if (job->args->capacity && job->args->capacity <= view->top)
@@ -162,7 +161,8 @@ static void draw_all_limits(const struct plan_job *job, struct svg *svg,
 	n = add_limit(limit, n, job->info.bound, SVG_BOUND, "lower bound");
 	n = add_limit(limit, n, job->info.bytes, SVG_GRID, "height");
 	qsort(limit, n, sizeof(*limit), compare_limits);
-	draw_limits(svg, view, limit, n);
+	for (size_t i = 0; i < n; i++)
+		above = draw_limit(svg, view, &limit[i], above);
 }
 
 /*
@@ -198,7 +198,7 @@ static void draw_live(const struct plan_job *job, struct svg *svg,
 	uint64_t most = 0, next;
 	size_t step = 0;
 
-	svg_boxes(svg, SVG_BLUE);
+	svg_boxes(svg, SVG_BLUE, 1);
 	for (int x = 0; x <= PLOT_WIDTH; x++) {
 		next = x < PLOT_WIDTH ? most_in_column(job, view,
 						       view->box.x + x, &step)
@@ -221,36 +221,39 @@ static void draw_live_view(const struct plan_job *job, struct svg *svg,
 			   const struct plan_view *upper)
 {
 	struct plan_view view = *upper;
-	struct limit most = { plan_live_most(job), SVG_BOUND, "most", "" };
+	struct limit most = { .bytes = plan_live_most(job),
+			      .stroke = SVG_BOUND };
 
 	view.box.y += PLOT_HEIGHT + GAP;
 	view.box.height = LIVE_HEIGHT;
 	view.top = most.bytes + most.bytes / 8 + 1;
 	svg_textf(svg, view.box.x, view.box.y - 10, SVG_BOLD,
 		  "Live bytes: the sizes of all buffers that are alive");
+	most.name[most.names++] = "most";
 	snprintf(most.note, sizeof(most.note), " at time %" PRId64,
 		 plan_live_at(job));
 	draw_address_axis(svg, &view, 5);
 	draw_live(job, svg, &view);
-	draw_limits(svg, &view, &most, 1);
+	draw_limit(svg, &view, &most, 0);
 	draw_frame(svg, &view.box);
 }
 
-static void draw_title(const struct plan_job *job, struct svg *svg,
-		       const char *title, size_t together)
+static void draw_title(struct svg *svg, const char *title, size_t together)
 {
 	size_t n = strlen(title);
 
 	svg_text(svg, LEFT, 28, SVG_TITLE, title, n < 110 ? n : 110);
 	svg_textf(svg, LEFT, 50, SVG_PLAIN,
 		  "A rectangle is a buffer: from left to right its lifetime, "
-		  "from bottom to top its addresses. Hatched memory is unused. "
-		  "Colours only tell neighbours apart.");
+		  "from bottom to top its addresses. Colours only tell "
+		  "neighbours apart.%s",
+		  together ? "" : " Hatched memory is unused.");
 	if (together)
 		svg_textf(svg, LEFT, 50 + LINE_STEP, SVG_PLAIN,
-			  "Grey: the %zu smallest of the %zu buffers, drawn "
-			  "together.",
-			  together, job->csv.n);
+			  "Blue without an outline: %zu buffers that are too "
+			  "small to be drawn apart; the stronger the blue, the "
+			  "fuller is the memory.",
+			  together);
 	svg_textf(svg, LEFT, TOP - 10, SVG_BOLD, "Address, in bytes");
 }
 
@@ -303,11 +306,12 @@ int plan_draw(const struct plan_job *job, struct svg *svg)
 	draw_address_axis(svg, &view, 9);
 	used.y = plan_y(&view, job->info.bytes);
 	used.height = view.box.y + view.box.height - used.y;
-	svg_rect(svg, &used, SVG_HATCHED, NULL);
+	if (!plan_is_crowded(job))
+		svg_rect(svg, &used, SVG_HATCHED, NULL);
 	together = plan_draw_buffers(job, &view, svg);
 	if (together == SIZE_MAX)
 		return EXIT_FAILURE;
-	draw_title(job, svg, title, together);
+	draw_title(svg, title, together);
 	draw_all_limits(job, svg, &view);
 	draw_frame(svg, &view.box);
 	draw_live_view(job, svg, &view);

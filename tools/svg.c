@@ -214,9 +214,10 @@ void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
 		strokes[stroke], x1, y1, x2, y2);
 }
 
-void svg_boxes(struct svg *svg, enum svg_fill fill)
+void svg_boxes(struct svg *svg, enum svg_fill fill, double opacity)
 {
-	fprintf(svg->to, "<path class=\"%s\" d=\"", fills[fill]);
+	fprintf(svg->to, "<path class=\"%s\" opacity=\"%g\" d=\"", fills[fill],
+		opacity);
 }
 
 void svg_boxes_add(struct svg *svg, const struct svg_box *box)

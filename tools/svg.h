@@ -95,7 +95,7 @@ void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
  * Many boxes of one colour, without outlines and tips, each in few bytes:
  * svg_boxes() begins, svg_boxes_end() ends. Nothing else may be drawn between.
  */
-void svg_boxes(struct svg *svg, enum svg_fill fill);
+void svg_boxes(struct svg *svg, enum svg_fill fill, double opacity);
 void svg_boxes_add(struct svg *svg, const struct svg_box *box);
 void svg_boxes_end(struct svg *svg);
 /*
