@@ -90,7 +90,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 21
+plan 22
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'

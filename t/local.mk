@@ -94,7 +94,8 @@ T_C_TESTS = \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
-	%D%/placement.t %D%/placement-random.t \
+	%D%/placement.t %D%/placement-apply.t \
+	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -278,7 +279,9 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
 	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
-%C%_placement_t_SOURCES = %D%/placement.c $(T_KIND)
+%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_KIND)
+%C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
+	bench/graphs.c bench/graphs.h
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
 %C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
