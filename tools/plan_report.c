@@ -117,12 +117,12 @@ static void report_proof(const struct plan_job *job)
 	char text[BYTES_TEXT];
 
 	if (info->flags & WEIR_PLACED_OPTIMAL)
-		note("  proved    no placement is lower");
+		note("  proved       no placement is lower");
 	else if (job->fit == PLAN_FITS && job->args->capacity)
-		note("  proved    nothing: the search ended when the buffers "
+		note("  proved       nothing: the search ended when the buffers "
 		     "fitted");
 	else
-		note("  proved    a lower placement can save at most %s, %.2f %%",
+		note("  proved       a lower placement can save at most %s, %.2f %%",
 		     bytes_text(gap, text),
 		     100. * (double)gap / (double)info->bytes);
 }
@@ -135,19 +135,32 @@ static void report_capacity(const struct plan_job *job)
 	bytes_text(capacity, text);
 	switch (job->fit) {
 	case PLAN_FITS:
-		note("  capacity  %s: the buffers fit, %s left", text,
+		note("  capacity     %s: the buffers fit, %s left", text,
 		     bytes_text(capacity - height, over));
 		break;
 	case PLAN_TOO_LARGE:
-		note("  capacity  %s: no placement fits; the bound exceeds it by %s",
+		note("  capacity     %s: no placement fits; the bound exceeds it by %s",
 		     text, bytes_text(job->info.bound - capacity, over));
 		break;
 	case PLAN_NOT_FOUND:
-		note("  capacity  %s: not known; the best placement exceeds it by "
+		note("  capacity     %s: not known; the best placement exceeds it by "
 		     "%s, another --time may find one that fits",
 		     text, bytes_text(height - capacity, over));
 		break;
 	}
+}
+
+static void report_time(const struct plan_job *job)
+{
+	const struct weir_placement_info *info = &job->info;
+	double seconds = (double)info->time_ns / 1e9;
+
+	if (info->nodes)
+		note("  time         %.3f s, %" PRIu64
+		     " nodes of the exact search",
+		     seconds, info->nodes);
+	else
+		note("  time         %.3f s, without a search", seconds);
 }
 
 void plan_report(const struct plan_job *job)
@@ -159,17 +172,16 @@ void plan_report(const struct plan_job *job)
 	note("%s: %zu buffers placed in %s", job->name, job->csv.n,
 	     bytes_text(info->bytes, text));
 	if (most == info->bound && most)
-		note("  bound     %s, which are alive at time %" PRId64,
+		note("  lower bound  %s, which are alive at time %" PRId64,
 		     bytes_text(info->bound, text), plan_live_at(job));
 	else if (most)
-		note("  bound     %s; %s are alive at time %" PRId64,
+		note("  lower bound  %s; %s are alive at time %" PRId64,
 		     bytes_text(info->bound, text), bytes_text(most, live),
 		     plan_live_at(job));
 	report_proof(job);
 	if (job->args->capacity)
 		report_capacity(job);
-	note("  time      %.3f s, %" PRIu64 " nodes of the exact search",
-	     (double)info->time_ns / 1e9, info->nodes);
+	report_time(job);
 	if (job->args->svg)
-		note("  picture   %s", job->args->svg);
+		note("  picture      %s", job->args->svg);
 }
