@@ -83,6 +83,8 @@ T_C_TESTS = \
 	%D%/fuzz-st.t \
 	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
+	%D%/fuzz-plan.t \
+	%D%/plan-csv.t \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-next.t \
@@ -121,6 +123,7 @@ T_SH_TESTS = \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
 	%D%/cli-faults.sh \
+	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/env-ring.sh \
@@ -203,11 +206,14 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
+T_PLAN_CSV = tools/csv.c tools/csv.h tools/plan_csv.c tools/plan_csv.h
+%C%_plan_csv_t_SOURCES = %D%/plan-csv.c $(T_PLAN_CSV)
+
 # Fuzz targets: `make check` replays the inputs of t/corpus, `make fuzz` links
 # the same sources with libFuzzer (clang) into t/fuzz/.
 T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
 	%D%/fuzz/mutate.c %D%/fuzz/mutate_json.c %D%/fuzz/mutate_st.c \
-	%D%/fuzz/mutate_gguf.c $(T_SECOND)
+	%D%/fuzz/mutate_gguf.c %D%/fuzz/mutate_csv.c $(T_SECOND)
 T_SECOND = %D%/second.h %D%/second.c %D%/second_gguf.c %D%/second_st.c \
 	%D%/second_values.c
 %C%_data_begins_t_SOURCES = %D%/data-begins.c $(T_FILES)
@@ -216,16 +222,18 @@ T_LIMIT = %D%/limit.c %D%/limit.h
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_plan_t_SOURCES = %D%/fuzz/fz_plan.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ) \
+	$(T_PLAN_CSV)
 EXTRA_DIST += %D%/fuzz/st.dict %D%/fuzz/gguf.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 fuzz:
 	@$(MKDIR_P) %D%/fuzz; \
-	for file in $(T_FUZZ) $(lib_libweir_core_la_SOURCES); do \
+	for file in $(T_FUZZ) $(T_PLAN_CSV) $(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
-	for target in fz_st fz_gguf fz_index; do \
+	for target in fz_st fz_gguf fz_index fz_plan; do \
 		echo "  FUZZ     %D%/fuzz/$$target"; \
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
