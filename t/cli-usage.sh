@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 123
+plan 126
 has_help --help
 has_help help
 has_help -h
@@ -77,6 +77,9 @@ wrong "--chunk is '16777216T'" load m --chunk 16777216T
 wrong "--chunk is '${big}K'" load m --chunk ${big}K
 wrong "--memory is 'vast', not one of plain, huge, locked" \
 	load m --memory vast
+wrong "--hugetlb is '3G', not one of 2M, 1G" load m --hugetlb=3G
+wrong '--hugetlb needs a copy' load m --hugetlb --way map
+wrong "--budget is 'much'" load m --budget much
 wrong "--way is 'milky', not one of auto, map" load m --way milky
 wrong "--io is '', not one of auto, uring, sync" load m --io ''
 wrong "--digest is 'md5', not one of xxh3, sha256" load m --digest=md5
@@ -96,7 +99,7 @@ wrong "--align is '0'" load m --align 0
 wrong "--align is '48', not a power of two" load m --align 48
 wrong "--align is '8K'" load m --align 8K
 for place in x =CPU x= x=@1; do
-	wrong "--place $place is not GLOB=DEVICE" load m --place "$place"
+	wrong "--place $place is not GLOB=NAME" load m --place "$place"
 done
 for size in '' 0 4Q; do
 	wrong "the SIZE of --place is '$size'" load m --place "x=CPU@$size"

@@ -108,7 +108,7 @@ check 'the JSON of a load names the device of each tensor' python3 -c 'import js
 for t in json.load(open("out"))["tensors"]:
 	want = "CUDA0-1" if "1" in t["name"] else "CUDA0"
 	assert t["device"] == want, (t, want)'
-refused 2 'GLOB=DEVICE' 'a place without a device is refused' \
+refused 2 'GLOB=NAME' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
 ! on_fake 2 || no_registering
 ! on_fake 3 || all_batches

@@ -110,7 +110,9 @@ static void devices(void)
 	fails(weir_dev_buft, dev, WEIR_MEM_PLAIN, &b);
 	returns(NULL, weir_dev_proc, dev, "any");
 	fails(weir_buft_info, buft, &kind);
+	fails(weir_buft_memory, buft, &avail, &total);
 	returns(0, weir_buft_alloc_size, buft, &t);
+	fails(weir_buft_set_budget, buft, 0);
 }
 
 static void memory(void)
@@ -125,10 +127,13 @@ static void memory(void)
 	};
 	struct weir_buf *b;
 	char byte = 0;
+	int fd;
 
 	other.offset = 1;
 	fails(weir_buf_alloc, buft, 4096, NULL, &b);
 	fails(weir_buf_wrap, buft, &byte, 1, NULL, NULL, &b);
+	fails(weir_buf_wrap_fd, buft, 0, 0, 1, 0, &b);
+	fails(weir_buf_share, buf, 0, &fd);
 	fails(weir_buf_map, buft, file, 0, 1, &b);
 	fails(weir_buf_join, &buf, 1, &b);
 	returns(NULL, weir_buf_member, joined, 0);

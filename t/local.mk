@@ -40,7 +40,12 @@ T_C_TESTS = \
 	%D%/convert.t \
 	%D%/tensor.t \
 	%D%/avail.t \
+	%D%/topology.t \
+	%D%/far.t \
 	%D%/arena.t \
+	%D%/hugetlb.t \
+	%D%/budget.t \
+	%D%/share.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -119,9 +124,11 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-map.sh \
 	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
+	%D%/cli-far.sh \
 	%D%/cli-faults.sh \
 	%D%/cli-plan.sh \
 	%D%/digest.sh \
@@ -174,7 +181,15 @@ T_LEAKS = %D%/leaks.c
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
 %C%_avail_t_SOURCES = %D%/avail.c
+T_NODES = %D%/nodes.c %D%/nodes.h
+%C%_topology_t_SOURCES = %D%/topology.c $(T_NODES)
+%C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
+%C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
 %C%_arena_t_SOURCES = %D%/arena.c
+T_RESERVE = %D%/reserve.c %D%/reserve.h
+%C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
+%C%_budget_t_SOURCES = %D%/budget.c $(T_TESTMOD) $(T_KIND)
+%C%_share_t_SOURCES = %D%/share.c $(T_RESERVE) $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
@@ -303,7 +318,8 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
-%C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate
+%C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate \
+	$(T_WRAP)sys_mlock
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_owner_t_SOURCES = %D%/owner.c
@@ -319,6 +335,7 @@ T_WRAP = -Wl,--wrap=weir__
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
+	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
@@ -338,6 +355,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_ends_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_budget_t_SOURCES = %D%/cuda-budget.c $(T_GPU) $(T_RESERVE)
+%C%_cuda_budget_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)

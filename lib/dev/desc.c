@@ -22,7 +22,7 @@ static int check_buft(const struct weir_dev *dev, unsigned i)
 			-EBADMSG,
 			"device %s: kind %u of memory has no proper name",
 			dev->desc.name, i);
-	if (t->kind > WEIR_MEM_MAPPED || (t->flags & ~ALL_BUFT_FLAGS))
+	if (t->kind > WEIR_MEM_FAR || (t->flags & ~ALL_BUFT_FLAGS))
 		return weir__fail(
 			-EBADMSG,
 			"memory %s: kind %u or flags 0x%x unknown here",

@@ -13,11 +13,13 @@
 #include "core/root.h"
 #include "dev/backend.h"
 
-#define WEIR__MAX_BUFTS 6u /* of one device: as many as enum weir_mem has */
+#define WEIR__MAX_BUFTS 8u /* of one device: as many as enum weir_mem has */
 
 struct weir_buft {
 	struct weir_dev *dev;
 	struct weir__buft_desc desc;
+	_Atomic uint64_t used;   /* bytes of buffers that were allocated */
+	_Atomic uint64_t budget; /* most of them; 0: no limit */
 };
 
 struct weir_dev {
@@ -36,6 +38,9 @@ struct weir_dev {
 
 /* Open the device's state if that has not happened. May block. */
 int weir__dev_use(struct weir_dev *dev);
+/* weir_dev_memory without the name of the call. */
+int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
+		     uint64_t *ret_total);
 /* -EIO with a sentence: @what returned @r. */
 int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r);
 /*

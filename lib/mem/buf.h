@@ -63,6 +63,11 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		    struct weir_buf **ret_buf);
 int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
 		   struct weir_buf **ret_buf);
+/* -EINVAL with a sentence: buffers of @buft cannot have WEIR_BUF_* @flags. */
+int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags);
+/* weir_buft_memory without the name of the call. */
+int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+		      uint64_t *ret_total);
 /* The bytes that @t needs in memory of @buft, padding included. */
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		    uint64_t *ret_bytes);

@@ -69,6 +69,7 @@ static int open_buf(struct placer *p)
 		.given = put->buf,
 		.base = put->buf ? put->buf->mem.base : NULL,
 		.room = put->buf ? put->buf->bytes : 0,
+		.flags = put->buf_flags,
 		.align = 1,
 		.first = l->n_order,
 	};

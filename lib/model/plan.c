@@ -133,9 +133,13 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 		r = weir__plan_check_way(o->way);
 	if (r < 0)
 		return r;
-	if (o->reserved)
-		return weir__fail(-EINVAL, "reserved is %u, not 0",
-				  o->reserved);
+	if (o->buf_flags && (o->buf || mapped))
+		return weir__fail(
+			-EINVAL, "flags 0x%x of new buffers, but no new buffer",
+			o->buf_flags);
+	r = weir__buft_check_flags(buft, o->buf_flags);
+	if (r < 0)
+		return r;
 	if (mapped != (o->way == WEIR_WAY_MAP))
 		return weir__fail(
 			-EINVAL,
@@ -190,7 +194,7 @@ static bool same_put(const struct weir__put *a, const struct weir__put *b)
 	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
 	       a->way == b->way && a->dtype == b->dtype &&
 	       a->priority == b->priority && a->sliced == b->sliced &&
-	       !a->capacity == !b->capacity &&
+	       !a->capacity == !b->capacity && a->buf_flags == b->buf_flags &&
 	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
 }
 
@@ -253,6 +257,7 @@ static struct weir__put put_of(const struct weir_plan *plan,
 		.sliced = o->slice != NULL,
 		.priority = o->priority,
 		.capacity = o->capacity,
+		.buf_flags = o->buf_flags,
 	};
 
 	if (o->slice)

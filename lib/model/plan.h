@@ -32,7 +32,8 @@ struct weir__put {
 	bool sliced;    /* by slice */
 	int32_t priority;
 	struct weir_slice slice;
-	uint64_t capacity; /* most bytes of new memory; 0: no limit */
+	uint64_t capacity;  /* most bytes of new memory; 0: no limit */
+	uint32_t buf_flags; /* of new memory: WEIR_BUF_* */
 	uint64_t tensors;
 	struct weir_sink sink; /* its chunk is not NULL: there is no memory */
 };
@@ -89,6 +90,7 @@ struct weir__layout_buf {
 	unsigned char *base; /* its address; of a new buffer once it exists */
 	uint64_t room;       /* bytes of given */
 	uint64_t bytes;      /* to the end of the last tensor */
+	uint32_t flags;      /* of new memory: WEIR_BUF_* */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
 	 * its kind guarantees less, weir__layout_bytes adds the difference, and
