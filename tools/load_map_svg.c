@@ -36,6 +36,7 @@ static const struct look {
 	{ SVG_GREEN, "locked into RAM", "locked into RAM" },
 	{ SVG_YELLOW, "mapped pages of the file", "mapped file" },
 	{ SVG_ORANGE, "memory of the device", "device memory" },
+	{ SVG_PINK, "shared with other processes", "shared memory" },
 };
 enum {
 	LOOK_SMALL,
@@ -43,6 +44,7 @@ enum {
 	LOOK_LOCKED,
 	LOOK_MAPPED,
 	LOOK_DEVICE,
+	LOOK_SHARED,
 	LOOKS
 };
 
@@ -65,6 +67,8 @@ static unsigned look_of(const struct map_buf *b)
 		return LOOK_MAPPED;
 	if (!(info.flags & WEIR_BUFT_HOST))
 		return LOOK_DEVICE;
+	if (b->info.got & WEIR_GOT_SHARED)
+		return LOOK_SHARED;
 	if (b->info.got & WEIR_GOT_LOCKED || info.kind == WEIR_MEM_PINNED)
 		return LOOK_LOCKED;
 	return b->info.got & WEIR_GOT_HUGE ? LOOK_HUGE : LOOK_SMALL;
