@@ -67,6 +67,7 @@ T_C_TESTS = \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
 	%D%/event.t \
+	%D%/heap.t \
 	%D%/fork.t \
 	%D%/fork-calls.t \
 	%D%/json.t \
@@ -188,6 +189,7 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_convert_t_SOURCES = %D%/convert.c
 %C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
+%C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c

@@ -23,8 +23,10 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_lock(&s->submit_lock);
-	r = weir__dev_result(s->dev, "queue->submit",
-			     s->ops->submit(s->queue, work));
+	r = atomic_load(&s->freed)
+		    ? -ESHUTDOWN
+		    : weir__dev_result(s->dev, "queue->submit",
+				       s->ops->submit(s->queue, work));
 	pthread_mutex_unlock(&s->submit_lock);
 	pthread_mutex_lock(&s->lock);
 	if (r == 0 && s->ops->poll)
@@ -60,13 +62,28 @@ static void queue_marker(struct weir_stream *s)
 
 static uint64_t native_tail(struct weir_stream *s)
 {
-	uint64_t tail;
+	if (!atomic_load(&s->freed))
+		queue_marker(s);
+	return weir__stream_tail(s);
+}
 
+/* From here on native_submit() refuses work, also of threads under way. */
+void weir__stream_last_marker(struct weir_stream *s)
+{
 	queue_marker(s);
-	pthread_mutex_lock(&s->lock);
-	tail = s->tail;
-	pthread_mutex_unlock(&s->lock);
-	return tail;
+	pthread_mutex_lock(&s->submit_lock);
+	atomic_store(&s->freed, true);
+	pthread_mutex_unlock(&s->submit_lock);
+}
+
+bool weir__stream_keep(struct weir_stream *s)
+{
+	bool native = s->mode == &weir__stream_native;
+
+	weir__source_ref(&s->src);
+	if (native)
+		atomic_store(&s->kept, true);
+	return native;
 }
 
 /* The driver calls the function, in the order of the queue. */
