@@ -13,35 +13,42 @@
 #include "heap/heap.h"
 
 /* What one cache keeps at most. */
-#define KEPT_BLOCKS 256u
-#define KEPT_BYTES ((uint64_t)1 << 20)
+#define KEPT_BLOCKS 512u
+#define KEPT_BYTES ((uint64_t)2 << 20)
 
 #define SPINS 100u
 
-static bool cache_trylock(struct weir__cache *cache)
+static inline bool cache_trylock(struct weir__cache *cache)
 {
 	return !atomic_exchange_explicit(&cache->locked, 1,
 					 memory_order_acquire);
 }
 
-static void cache_lock(struct weir__cache *cache)
+static void cache_spin(struct weir__cache *cache)
 {
 	unsigned n = 0;
 
-	while (!cache_trylock(cache))
+	do
 		while (atomic_load_explicit(&cache->locked,
 					    memory_order_relaxed))
 			if (++n > SPINS)
 				sched_yield();
+	while (!cache_trylock(cache));
 }
 
-static void cache_unlock(struct weir__cache *cache)
+static inline void cache_lock(struct weir__cache *cache)
+{
+	if (!cache_trylock(cache))
+		cache_spin(cache);
+}
+
+static inline void cache_unlock(struct weir__cache *cache)
 {
 	atomic_store_explicit(&cache->locked, 0, memory_order_release);
 }
 
-static struct weir__cache *cache_of(struct weir_heap *h,
-				    const struct weir_stream *stream)
+static inline struct weir__cache *cache_of(struct weir_heap *h,
+					   const struct weir_stream *stream)
 {
 	uint64_t key = (uint64_t)(uintptr_t)pthread_self() ^
 		       (uint64_t)(uintptr_t)stream;
@@ -49,33 +56,63 @@ static struct weir__cache *cache_of(struct weir_heap *h,
 	return &h->cache[key * 0x9e3779b97f4a7c15u >> 58];
 }
 
-static struct weir_stream *stream_of(const struct weir__cache *cache)
+static inline struct weir_stream *stream_of(const struct weir__cache *cache)
 {
 	return atomic_load_explicit(&cache->stream, memory_order_relaxed);
 }
 
-/* The chunk becomes a block of the cache, whose lock is held. */
-static void block_begin(struct weir_heap *h, struct weir__cache *cache,
-			struct weir__chunk *c, struct weir_block *ret_block)
+/*
+ * The units of a block of @size > 0 bytes. From 128 units on they are rounded
+ * up to a size that has a bin for itself, which adds at most 1/64.
+ */
+static inline uint64_t units_of(const struct weir_heap *h, size_t size)
+{
+	uint64_t n = ((size - 1) >> h->tlsf.shift) + 1;
+
+	if (n >= 128 && n < WEIR__CACHE_UNITS)
+		n = weir__up(n, 1ull << (57 - __builtin_clzll(n)));
+	return n;
+}
+
+static inline size_t bin_index(uint64_t units)
+{
+	struct weir__bin at = weir__bin_of(units);
+
+	return at.row * 64 + at.bin;
+}
+
+uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
+{
+	return units_of(h, size) << h->tlsf.shift;
+}
+
+static inline void block_fill(const struct weir_heap *h,
+			      const struct weir__chunk *c, uint32_t tag,
+			      struct weir_block *ret_block)
 {
 	const struct weir__region *region = h->region[c->region];
 
-	weir__chunk_set(c, WEIR__CHUNK_LIVE);
-	cache->live += c->bytes;
-	cache->blocks++;
-	cache->allocs++;
-	*ret_block = (struct weir_block){
-		.heap = h,
-		.buf = region->buf,
-		.offset = c->addr - region->base,
-		.addr = c->addr,
-		.bytes = c->bytes,
-		.id = (uint64_t)weir__chunk_tag(c) << 32 | c->self,
-	};
+	ret_block->heap = (struct weir_heap *)(uintptr_t)h;
+	ret_block->buf = region->buf;
+	ret_block->offset = c->addr - region->base;
+	ret_block->addr = c->addr;
+	ret_block->bytes = c->bytes;
+	ret_block->id = (uint64_t)tag << 32 | c->self;
 }
 
-static struct weir__chunk *cache_pop(struct weir_heap *h,
-				     struct weir__cache *cache, size_t bin)
+static inline void block_begin(struct weir_heap *h, struct weir__tally *tally,
+			       struct weir__chunk *c,
+			       struct weir_block *ret_block)
+{
+	weir__chunk_set(c, WEIR__CHUNK_LIVE);
+	tally->bytes += c->bytes;
+	tally->blocks++;
+	tally->allocs++;
+	block_fill(h, c, weir__chunk_tag(c), ret_block);
+}
+
+static inline struct weir__chunk *
+cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 {
 	struct weir__chunk *c = weir__heap_chunk(h, cache->bin[bin]);
 
@@ -87,8 +124,8 @@ static struct weir__chunk *cache_pop(struct weir_heap *h,
 	return c;
 }
 
-static void cache_push(struct weir__cache *cache, struct weir__chunk *c,
-		       size_t bin)
+static inline void cache_push(struct weir__cache *cache, struct weir__chunk *c,
+			      size_t bin)
 {
 	c->older = cache->bin[bin];
 	cache->bin[bin] = c->self;
@@ -97,71 +134,73 @@ static void cache_push(struct weir__cache *cache, struct weir__chunk *c,
 	cache->kept += c->bytes;
 }
 
-static bool is_fast(struct weir_heap *h)
-{
-	return !atomic_load_explicit(&h->record, memory_order_relaxed) &&
-	       weir__root_is_ours(h->weir) &&
-	       !atomic_load_explicit(&h->weir->closed, memory_order_relaxed);
-}
-
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block)
 {
 	struct weir__cache *cache = cache_of(h, stream);
-	size_t bin = (size - 1) >> h->tlsf.shift; /* size 0: too large */
+	uint64_t units;
+	size_t bin;
 	bool found;
 
-	if (bin >= WEIR__CACHE_BINS || !is_fast(h) || !cache_trylock(cache))
+	/* This is also true of size 0. */
+	if ((size - 1) >> h->tlsf.shift >= WEIR__CACHE_UNITS - 1)
+		return false;
+	units = units_of(h, size);
+	bin = bin_index(units);
+	if (units >= WEIR__CACHE_UNITS || !weir__root_is_open(h->weir) ||
+	    !cache_trylock(cache))
 		return false;
 	found = cache->bin[bin] && stream_of(cache) == stream;
 	if (found)
-		block_begin(h, cache, cache_pop(h, cache, bin), ret_block);
+		block_begin(h, &cache->tally, cache_pop(h, cache, bin),
+			    ret_block);
 	cache_unlock(cache);
 	return found;
 }
 
-void weir__cache_enter(struct weir_heap *h, struct weir__chunk *c,
-		       struct weir_stream *stream, struct weir_block *ret_block)
+void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
+		       const struct weir_stream *stream,
+		       struct weir_block *ret_block)
 {
-	struct weir__cache *cache = cache_of(h, stream);
+	uint16_t home = (uint16_t)(cache_of(h, stream) - h->cache);
 
-	/* A thread now uses the cache for another stream. */
-	if (stream_of(cache) != stream)
-		weir__cache_flush(h, cache);
-	cache_lock(cache);
-	if (!cache->n)
-		atomic_store_explicit(&cache->stream, stream,
-				      memory_order_relaxed);
-	atomic_store_explicit(&c->home, (uint16_t)(cache - h->cache),
-			      memory_order_relaxed);
-	block_begin(h, cache, c, ret_block);
-	cache_unlock(cache);
+	atomic_store_explicit(&c->home, home, memory_order_relaxed);
+	block_begin(h, &h->tally, c, ret_block);
+}
+
+bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
+		     struct weir_block *ret_block)
+{
+	uint32_t tag = weir__chunk_tag(c);
+
+	if ((tag & 3) != WEIR__CHUNK_LIVE)
+		return false;
+	block_fill(h, c, tag, ret_block);
+	return true;
 }
 
 /*
  * The chunk of a block, with the lock of its home; NULL: there is no such live
  * block. The chunk may be anything until the lock is held.
  */
-static struct weir__chunk *block_lock(struct weir_heap *h,
-				      const struct weir_block *block,
-				      struct weir__cache **ret_cache)
+static inline struct weir__chunk *block_lock(struct weir_heap *h,
+					     const struct weir_block *block,
+					     struct weir__cache **ret_cache)
 {
-	uint32_t number = (uint32_t)block->id;
+	uint32_t number = (uint32_t)block->id, tag = block->id >> 32;
 	struct weir__cache *cache;
 	struct weir__chunk *c;
 	uint16_t home;
 
-	if (!number ||
+	if (!number || (tag & 3) != WEIR__CHUNK_LIVE ||
 	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
 		return NULL;
 	c = weir__heap_chunk(h, number);
 	home = atomic_load_explicit(&c->home, memory_order_relaxed);
 	cache = &h->cache[home];
 	cache_lock(cache);
-	if (weir__chunk_tag(c) == block->id >> 32 &&
-	    (weir__chunk_tag(c) & 3) == WEIR__CHUNK_LIVE &&
-	    atomic_load_explicit(&c->home, memory_order_relaxed) == home &&
-	    c->addr == block->addr) {
+	if (weir__chunk_tag(c) == tag && c->addr == block->addr &&
+	    atomic_load_explicit(&c->home, memory_order_relaxed) == home) {
 		*ret_cache = cache;
 		return c;
 	}
@@ -169,35 +208,48 @@ static struct weir__chunk *block_lock(struct weir_heap *h,
 	return NULL;
 }
 
-enum weir__claim weir__cache_claim(struct weir_heap *h,
-				   const struct weir_block *block,
-				   struct weir_stream *stream)
+/* A block of some size, so that the cache follows the sizes in use. */
+static struct weir__chunk *cache_evict(struct weir_heap *h,
+				       struct weir__cache *cache)
+{
+	size_t i = cache->hand;
+
+	while (!cache->used[i])
+		i = (i + 1) % (WEIR__CACHE_BINS / 64);
+	cache->hand = (i + 1) % (WEIR__CACHE_BINS / 64);
+	return cache_pop(h, cache,
+			 i * 64 + (size_t)__builtin_ctzll(cache->used[i]));
+}
+
+bool weir__block_end(struct weir_heap *h, const struct weir_block *block,
+		     const struct weir_stream *stream,
+		     struct weir__chunk **ret_chunk)
 {
 	struct weir__cache *cache;
 	struct weir__chunk *c = block_lock(h, block, &cache);
-	enum weir__claim claim = WEIR__CLAIM_TAKEN;
-	size_t bin;
+	uint64_t units;
 
 	if (!c)
-		return WEIR__CLAIM_NONE;
-	bin = (c->bytes - 1) >> h->tlsf.shift;
+		return false;
+	units = c->bytes >> h->tlsf.shift;
 	weir__chunk_set(c, WEIR__CHUNK_KEPT);
-	cache->live -= c->bytes;
-	cache->blocks--;
-	cache->frees++;
-	if (bin < WEIR__CACHE_BINS && stream_of(cache) == stream &&
-	    is_fast(h)) {
-		claim = WEIR__CLAIM_FULL;
-		if (cache->n < KEPT_BLOCKS && cache->kept < KEPT_BYTES) {
-			cache_push(cache, c, bin);
-			claim = WEIR__CLAIM_KEPT;
-		}
+	cache->tally.bytes -= c->bytes;
+	cache->tally.blocks--;
+	cache->tally.frees++;
+	*ret_chunk = c;
+	/* A record has the calls in the order in which bins change. */
+	if (units < WEIR__CACHE_UNITS && stream_of(cache) == stream &&
+	    !atomic_load_explicit(&h->record, memory_order_relaxed)) {
+		cache_push(cache, c, bin_index(units));
+		*ret_chunk = cache->n > KEPT_BLOCKS || cache->kept > KEPT_BYTES
+				     ? cache_evict(h, cache)
+				     : NULL;
 	}
 	cache_unlock(cache);
-	return claim;
+	return true;
 }
 
-void weir__cache_unclaim(struct weir_heap *h, const struct weir_block *block)
+void weir__block_revive(struct weir_heap *h, const struct weir_block *block)
 {
 	struct weir__chunk *c = weir__heap_chunk(h, (uint32_t)block->id);
 	struct weir__cache *cache = &h->cache[atomic_load(&c->home)];
@@ -205,29 +257,10 @@ void weir__cache_unclaim(struct weir_heap *h, const struct weir_block *block)
 	cache_lock(cache);
 	atomic_store_explicit(&c->tag, (uint32_t)(block->id >> 32),
 			      memory_order_relaxed);
-	cache->live += c->bytes;
-	cache->blocks++;
-	cache->frees--;
+	cache->tally.bytes += c->bytes;
+	cache->tally.blocks++;
+	cache->tally.frees--;
 	cache_unlock(cache);
-}
-
-bool weir__cache_block(struct weir_heap *h, struct weir__chunk *c,
-		       struct weir_block *ret_block)
-{
-	const struct weir__region *region = h->region[c->region];
-	uint32_t tag = weir__chunk_tag(c);
-
-	if ((tag & 3) != WEIR__CHUNK_LIVE)
-		return false;
-	*ret_block = (struct weir_block){
-		.heap = h,
-		.buf = region->buf,
-		.offset = c->addr - region->base,
-		.addr = c->addr,
-		.bytes = c->bytes,
-		.id = (uint64_t)tag << 32 | c->self,
-	};
-	return true;
 }
 
 /* Take all blocks out of the cache, as a chain by older. The lock is held. */
@@ -237,9 +270,9 @@ static uint32_t cache_empty(struct weir_heap *h, struct weir__cache *cache)
 
 	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
 		while (cache->used[i]) {
-			size_t bin = i * 64 +
-				     (size_t)__builtin_ctzll(cache->used[i]);
-			struct weir__chunk *c = cache_pop(h, cache, bin);
+			size_t bin = (size_t)__builtin_ctzll(cache->used[i]);
+			struct weir__chunk *c =
+				cache_pop(h, cache, i * 64 + bin);
 
 			c->older = chain;
 			chain = c->self;
@@ -247,73 +280,83 @@ static uint32_t cache_empty(struct weir_heap *h, struct weir__cache *cache)
 	return chain;
 }
 
-bool weir__cache_flush(struct weir_heap *h, struct weir__cache *cache)
+/* Give its blocks back. The heap's lock is held, and the cache's on return. */
+static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 {
 	struct weir__lane *lane;
 	struct weir__chunk *c;
-	uint32_t chain, i;
+	uint32_t i;
 
-	pthread_mutex_lock(&h->lock);
 	cache_lock(cache);
-	chain = cache_empty(h, cache);
+	i = cache_empty(h, cache);
 	/* The lane exists as long as a cache has the stream. */
 	lane = weir__lane_find(h, stream_of(cache));
-	cache_unlock(cache);
-	for (i = chain; i;) {
+	while (i) {
 		c = weir__heap_chunk(h, i);
 		i = c->older;
+		weir__index_del(h, c);
 		weir__heap_give(h, c, lane);
 	}
+}
+
+void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
+{
+	struct weir__cache *cache = cache_of(h, stream);
+
+	if (stream_of(cache) == stream)
+		return;
+	pthread_mutex_lock(&h->lock);
+	cache_flush(h, cache);
+	atomic_store_explicit(&cache->stream, stream, memory_order_relaxed);
+	cache_unlock(cache);
 	pthread_mutex_unlock(&h->lock);
-	return chain;
 }
 
-bool weir__caches_flush(struct weir_heap *h)
+void weir__caches_flush(struct weir_heap *h)
 {
-	bool any = false;
-
-	for (unsigned i = 0; i < WEIR__CACHES; i++)
-		any |= weir__cache_flush(h, &h->cache[i]);
-	return any;
-}
-
-void weir__cache_flush_own(struct weir_heap *h,
-			   const struct weir_stream *stream)
-{
-	weir__cache_flush(h, cache_of(h, stream));
+	pthread_mutex_lock(&h->lock);
+	for (unsigned i = 0; i < WEIR__CACHES; i++) {
+		cache_flush(h, &h->cache[i]);
+		cache_unlock(&h->cache[i]);
+	}
+	pthread_mutex_unlock(&h->lock);
 }
 
 bool weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
 {
-	bool free = true;
+	bool gone = true;
 
 	for (unsigned i = 0; i < WEIR__CACHES; i++) {
 		struct weir__cache *cache = &h->cache[i];
 
-		if (stream_of(cache) != stream)
-			continue;
 		cache_lock(cache);
-		if (cache->n)
-			free = false;
+		if (stream_of(cache) == stream && cache->n)
+			gone = false;
 		else if (stream_of(cache) == stream)
 			atomic_store_explicit(&cache->stream, NULL,
 					      memory_order_relaxed);
 		cache_unlock(cache);
 	}
-	return free;
+	return gone;
+}
+
+static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
+{
+	s->live += t->bytes;
+	s->blocks += t->blocks;
+	s->allocs += t->allocs;
+	s->frees += t->frees;
 }
 
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 {
+	tally_add(s, &h->tally);
 	for (unsigned i = 0; i < WEIR__CACHES; i++) {
 		struct weir__cache *cache = &h->cache[i];
 
 		cache_lock(cache);
-		s->live += cache->live;
+		tally_add(s, &cache->tally);
 		s->kept += cache->kept;
-		s->blocks += cache->blocks;
-		s->allocs += cache->allocs;
-		s->frees += cache->frees;
 		cache_unlock(cache);
 	}
 }

@@ -107,6 +107,21 @@ static inline bool weir__chunk_fits(const struct weir__chunk *c, uint64_t bytes,
 	return c->bytes >= bytes && c->bytes - bytes >= pad;
 }
 
+struct weir__bin {
+	unsigned row, bin;
+};
+
+/* The bin of chunks of @n units; up to 127 units each size has its own. */
+static inline struct weir__bin weir__bin_of(uint64_t n)
+{
+	unsigned top;
+
+	if (n < 64)
+		return (struct weir__bin){ 0, (unsigned)n };
+	top = 63u - (unsigned)__builtin_clzll(n);
+	return (struct weir__bin){ top - 5, (n >> (top - 6)) & 63 };
+}
+
 void weir__tlsf_init(struct weir__tlsf *t, unsigned shift);
 void weir__tlsf_fini(struct weir__tlsf *t);
 /* Make sure that @n records can be taken. -ENOMEM with a sentence. */
