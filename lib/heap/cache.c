@@ -1,64 +1,125 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches: the fast path. A cache is chosen by thread and stream, so a thread
- * usually has one of its own, and a pair of weir_heap_alloc() and
- * weir_heap_free() of a small block costs two uncontended locks.
+ * Caches: the fast path. Each thread has its own, which it uses without a lock
+ * and without an atomic instruction, since one alone takes as long as all the
+ * rest. Another thread that needs them (before the heap grows, say) revokes
+ * them meanwhile:
  *
- * The critical sections are a few loads and stores, so a thread that finds the
- * lock taken spins, and yields in case the owner was preempted.
+ *	owner: busy = 1; if (revoked) leave, and take the heap's lock instead;
+ *	       ...; busy = 0
+ *	other: (heap's lock) revoked = 1; membarrier(2); wait until !busy;
+ *	       ...; revoked = 0
+ *
+ * The owner's store to busy may not be visible yet when it reads revoked.
+ * membarrier(2) makes each thread of the process execute a full barrier: either
+ * the store came before it, and the other thread waits, or the owner reads
+ * revoked after it. Where the system refuses membarrier(2), the owner executes
+ * the barrier itself.
  */
 #include <sched.h>
 
 #include "core/root.h"
+#include "core/sys.h"
 #include "heap/heap.h"
 
 /* What one cache keeps at most. */
 #define KEPT_BLOCKS 512u
 #define KEPT_BYTES ((uint64_t)2 << 20)
 
-#define SPINS 100u
+/* Places of the table that a thread looks at. */
+#define PROBES 4u
+/* Misses after which a cache that has blocks of another stream changes. */
+#define MISSES 16u
 
-static inline bool cache_trylock(struct weir__cache *cache)
+static inline unsigned hash_of(const void *p, unsigned bits)
 {
-	return !atomic_exchange_explicit(&cache->locked, 1,
-					 memory_order_acquire);
+	return (unsigned)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15u >>
+			  (64 - bits));
 }
 
-static void cache_spin(struct weir__cache *cache)
+/* Where this thread's caches are in h->thread, or would be. */
+static inline unsigned place_of(pthread_t self, unsigned probe)
 {
-	unsigned n = 0;
-
-	do
-		while (atomic_load_explicit(&cache->locked,
-					    memory_order_relaxed))
-			if (++n > SPINS)
-				sched_yield();
-	while (!cache_trylock(cache));
+	return (hash_of((const void *)(uintptr_t)self, WEIR__THREAD_BITS) +
+		probe) %
+	       WEIR__THREADS;
 }
 
-static inline void cache_lock(struct weir__cache *cache)
+static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
 {
-	if (!cache_trylock(cache))
-		cache_spin(cache);
+	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
 }
 
-static inline void cache_unlock(struct weir__cache *cache)
+/* This thread's caches, or NULL. */
+static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	atomic_store_explicit(&cache->locked, 0, memory_order_release);
+	pthread_t self = pthread_self();
+
+	for (unsigned probe = 0; probe < PROBES; probe++) {
+		struct weir__caches *t = caches_at(h, place_of(self, probe));
+
+		if (!t || pthread_equal(t->owner, self))
+			return t;
+	}
+	return NULL;
 }
 
-static inline struct weir__cache *cache_of(struct weir_heap *h,
+static inline struct weir__cache *cache_of(struct weir__caches *t,
 					   const struct weir_stream *stream)
 {
-	uint64_t key = (uint64_t)(uintptr_t)pthread_self() ^
-		       (uint64_t)(uintptr_t)stream;
-
-	return &h->cache[key * 0x9e3779b97f4a7c15u >> 58];
+	return &t->cache[hash_of(stream, WEIR__CACHE_BITS)];
 }
 
-static inline struct weir_stream *stream_of(const struct weir__cache *cache)
+static inline void caches_leave(struct weir__caches *t)
 {
-	return atomic_load_explicit(&cache->stream, memory_order_relaxed);
+	atomic_store_explicit(&t->busy, 0, memory_order_release);
+}
+
+/* By the owner. False: revoked, use the heap's lock. */
+static inline bool caches_enter(const struct weir_heap *h,
+				struct weir__caches *t)
+{
+	atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
+	if (h->membarrier)
+		atomic_signal_fence(memory_order_seq_cst);
+	else
+		atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&t->revoked, memory_order_acquire))
+		return true;
+	caches_leave(t);
+	return false;
+}
+
+/* Revoke all threads' caches. The heap's lock is held. */
+void weir__caches_revoke(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (t)
+			atomic_store(&t->revoked, 1);
+	}
+	if (h->membarrier)
+		weir__sys_membarrier();
+	else
+		atomic_thread_fence(memory_order_seq_cst);
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		while (t && atomic_load(&t->busy))
+			sched_yield();
+	}
+}
+
+void weir__caches_restore(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (t)
+			atomic_store_explicit(&t->revoked, 0,
+					      memory_order_release);
+	}
 }
 
 /*
@@ -137,7 +198,8 @@ static inline void cache_push(struct weir__cache *cache, struct weir__chunk *c,
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block)
 {
-	struct weir__cache *cache = cache_of(h, stream);
+	struct weir__caches *t;
+	struct weir__cache *cache;
 	uint64_t units;
 	size_t bin;
 	bool found;
@@ -147,24 +209,28 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 		return false;
 	units = units_of(h, size);
 	bin = bin_index(units);
-	if (units >= WEIR__CACHE_UNITS || !weir__root_is_open(h->weir) ||
-	    !cache_trylock(cache))
+	t = caches_own(h);
+	if (!t || units >= WEIR__CACHE_UNITS || !caches_enter(h, t))
 		return false;
-	found = cache->bin[bin] && stream_of(cache) == stream;
-	if (found)
-		block_begin(h, &cache->tally, cache_pop(h, cache, bin),
-			    ret_block);
-	cache_unlock(cache);
+	cache = cache_of(t, stream);
+	found = cache->bin[bin] && cache->stream == stream;
+	if (found) {
+		struct weir__chunk *c = cache_pop(h, cache, bin);
+
+		atomic_store_explicit(&c->home, t->index, memory_order_relaxed);
+		block_begin(h, &t->tally, c, ret_block);
+	}
+	caches_leave(t);
 	return found;
 }
 
 void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
-		       const struct weir_stream *stream,
 		       struct weir_block *ret_block)
 {
-	uint16_t home = (uint16_t)(cache_of(h, stream) - h->cache);
+	struct weir__caches *t = caches_own(h);
 
-	atomic_store_explicit(&c->home, home, memory_order_relaxed);
+	atomic_store_explicit(&c->home, t ? t->index : WEIR__THREADS,
+			      memory_order_relaxed);
 	block_begin(h, &h->tally, c, ret_block);
 }
 
@@ -179,33 +245,46 @@ bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
 	return true;
 }
 
-/*
- * The chunk of a block, with the lock of its home; NULL: there is no such live
- * block. The chunk may be anything until the lock is held.
- */
-static inline struct weir__chunk *block_lock(struct weir_heap *h,
-					     const struct weir_block *block,
-					     struct weir__cache **ret_cache)
+/* The chunk of a block; NULL: it is not live. */
+static inline struct weir__chunk *block_chunk(struct weir_heap *h,
+					      const struct weir_block *block)
 {
 	uint32_t number = (uint32_t)block->id, tag = block->id >> 32;
-	struct weir__cache *cache;
 	struct weir__chunk *c;
-	uint16_t home;
 
 	if (!number || (tag & 3) != WEIR__CHUNK_LIVE ||
 	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
 		return NULL;
 	c = weir__heap_chunk(h, number);
-	home = atomic_load_explicit(&c->home, memory_order_relaxed);
-	cache = &h->cache[home];
-	cache_lock(cache);
-	if (weir__chunk_tag(c) == tag && c->addr == block->addr &&
-	    atomic_load_explicit(&c->home, memory_order_relaxed) == home) {
-		*ret_cache = cache;
-		return c;
-	}
-	cache_unlock(cache);
-	return NULL;
+	return weir__chunk_tag(c) == tag && c->addr == block->addr ? c : NULL;
+}
+
+/* Several threads may try to end a block: one succeeds. */
+static bool block_claim(struct weir__chunk *c, const struct weir_block *block)
+{
+	uint32_t tag = block->id >> 32;
+
+	return atomic_compare_exchange_strong(&c->tag, &tag,
+					      (tag & ~3u) | WEIR__CHUNK_KEPT);
+}
+
+static inline void block_count(struct weir__tally *tally,
+			       const struct weir__chunk *c)
+{
+	tally->bytes -= c->bytes;
+	tally->blocks--;
+	tally->frees++;
+}
+
+struct weir__chunk *weir__block_end(struct weir_heap *h,
+				    const struct weir_block *block)
+{
+	struct weir__chunk *c = block_chunk(h, block);
+
+	if (!c || !block_claim(c, block))
+		return NULL;
+	block_count(&h->tally, c);
+	return c;
 }
 
 /* A block of some size, so that the cache follows the sizes in use. */
@@ -221,123 +300,151 @@ static struct weir__chunk *cache_evict(struct weir_heap *h,
 			 i * 64 + (size_t)__builtin_ctzll(cache->used[i]));
 }
 
-bool weir__block_end(struct weir_heap *h, const struct weir_block *block,
-		     const struct weir_stream *stream,
-		     struct weir__chunk **ret_chunk)
+/*
+ * The thread that allocated the block needs no atomic instruction to end it:
+ * only two threads that free the same block at the same time go unnoticed.
+ */
+static inline bool block_take(struct weir__caches *t, struct weir__chunk *c,
+			      const struct weir_block *block)
 {
-	struct weir__cache *cache;
-	struct weir__chunk *c = block_lock(h, block, &cache);
-	uint64_t units;
-
-	if (!c)
-		return false;
-	units = c->bytes >> h->tlsf.shift;
+	if (atomic_load_explicit(&c->home, memory_order_relaxed) != t->index)
+		return block_claim(c, block);
 	weir__chunk_set(c, WEIR__CHUNK_KEPT);
-	cache->tally.bytes -= c->bytes;
-	cache->tally.blocks--;
-	cache->tally.frees++;
-	*ret_chunk = c;
-	/* A record has the calls in the order in which bins change. */
-	if (units < WEIR__CACHE_UNITS && stream_of(cache) == stream &&
-	    !atomic_load_explicit(&h->record, memory_order_relaxed)) {
-		cache_push(cache, c, bin_index(units));
-		*ret_chunk = cache->n > KEPT_BLOCKS || cache->kept > KEPT_BYTES
-				     ? cache_evict(h, cache)
-				     : NULL;
-	}
-	cache_unlock(cache);
 	return true;
 }
 
-void weir__block_revive(struct weir_heap *h, const struct weir_block *block)
+bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
+		     struct weir_stream *stream,
+		     struct weir__chunk **ret_evicted)
 {
-	struct weir__chunk *c = weir__heap_chunk(h, (uint32_t)block->id);
-	struct weir__cache *cache = &h->cache[atomic_load(&c->home)];
+	struct weir__chunk *c = block_chunk(h, block);
+	struct weir__caches *t = c ? caches_own(h) : NULL;
+	struct weir__cache *cache;
+	uint64_t units;
+	bool kept;
 
-	cache_lock(cache);
-	atomic_store_explicit(&c->tag, (uint32_t)(block->id >> 32),
-			      memory_order_relaxed);
-	cache->tally.bytes += c->bytes;
-	cache->tally.blocks++;
-	cache->tally.frees--;
-	cache_unlock(cache);
+	if (!t || !caches_enter(h, t))
+		return false;
+	cache = cache_of(t, stream);
+	units = c->bytes >> h->tlsf.shift;
+	/* A record has the calls in the order in which bins change. */
+	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&
+	       !atomic_load_explicit(&h->record, memory_order_relaxed) &&
+	       block_take(t, c, block);
+	if (kept) {
+		block_count(&t->tally, c);
+		cache_push(cache, c, bin_index(units));
+		*ret_evicted = NULL;
+		if (cache->n > KEPT_BLOCKS || cache->kept > KEPT_BYTES)
+			*ret_evicted = cache_evict(h, cache);
+	}
+	caches_leave(t);
+	return kept;
 }
 
-/* Take all blocks out of the cache, as a chain by older. The lock is held. */
-static uint32_t cache_empty(struct weir_heap *h, struct weir__cache *cache)
-{
-	uint32_t chain = 0;
-
-	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
-		while (cache->used[i]) {
-			size_t bin = (size_t)__builtin_ctzll(cache->used[i]);
-			struct weir__chunk *c =
-				cache_pop(h, cache, i * 64 + bin);
-
-			c->older = chain;
-			chain = c->self;
-		}
-	return chain;
-}
-
-/* Give its blocks back. The heap's lock is held, and the cache's on return. */
+/*
+ * Give all blocks of a cache back. The heap's lock is held, and the caches are
+ * revoked or entered.
+ */
 static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 {
 	struct weir__lane *lane;
 	struct weir__chunk *c;
-	uint32_t i;
 
-	cache_lock(cache);
-	i = cache_empty(h, cache);
 	/* The lane exists as long as a cache has the stream. */
-	lane = weir__lane_find(h, stream_of(cache));
-	while (i) {
-		c = weir__heap_chunk(h, i);
-		i = c->older;
-		weir__index_del(h, c);
-		weir__heap_give(h, c, lane);
-	}
+	lane = weir__lane_find(h, cache->stream);
+	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
+		while (cache->used[i]) {
+			c = cache_pop(h, cache,
+				      i * 64 + (size_t)__builtin_ctzll(
+						       cache->used[i]));
+			weir__index_del(h, c);
+			weir__heap_give(h, c, lane);
+		}
+}
+
+static void flush_all_of(struct weir_heap *h, struct weir__caches *t)
+{
+	for (unsigned i = 0; i < 1u << WEIR__CACHE_BITS; i++)
+		cache_flush(h, &t->cache[i]);
+}
+
+/* Caches for this thread, if there is a place. The heap's lock is held. */
+static struct weir__caches *caches_make(struct weir_heap *h)
+{
+	pthread_t self = pthread_self();
+	struct weir__caches *t;
+	unsigned i, probe = 0;
+
+	while (probe < PROBES && caches_at(h, place_of(self, probe)))
+		probe++;
+	if (probe == PROBES)
+		return NULL;
+	t = weir__calloc_aligned(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	i = place_of(self, probe);
+	t->owner = self;
+	t->index = (uint16_t)i;
+	atomic_store_explicit(&h->thread[i], t, memory_order_release);
+	return t;
 }
 
 void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 {
-	struct weir__cache *cache = cache_of(h, stream);
+	struct weir__caches *t = caches_own(h);
+	struct weir__cache *cache;
 
-	if (stream_of(cache) == stream)
+	/* Only the owner, and others under the lock, write to it. */
+	if (!t)
+		t = caches_make(h);
+	if (!t)
+		return;
+	cache = cache_of(t, stream);
+	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
+		return;
+	caches_enter(h, t);
+	cache_flush(h, cache);
+	cache->stream = stream;
+	cache->misses = 0;
+	caches_leave(t);
+}
+
+void weir__cache_flush_own(struct weir_heap *h)
+{
+	struct weir__caches *t = caches_own(h);
+
+	if (!t)
 		return;
 	pthread_mutex_lock(&h->lock);
-	cache_flush(h, cache);
-	atomic_store_explicit(&cache->stream, stream, memory_order_relaxed);
-	cache_unlock(cache);
+	caches_enter(h, t);
+	flush_all_of(h, t);
+	caches_leave(t);
 	pthread_mutex_unlock(&h->lock);
 }
 
 void weir__caches_flush(struct weir_heap *h)
 {
 	pthread_mutex_lock(&h->lock);
-	for (unsigned i = 0; i < WEIR__CACHES; i++) {
-		cache_flush(h, &h->cache[i]);
-		cache_unlock(&h->cache[i]);
-	}
+	weir__caches_revoke(h);
+	for (unsigned i = 0; i < WEIR__THREADS; i++)
+		if (caches_at(h, i))
+			flush_all_of(h, caches_at(h, i));
+	weir__caches_restore(h);
 	pthread_mutex_unlock(&h->lock);
 }
 
-bool weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
+void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
 {
-	bool gone = true;
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+		struct weir__cache *cache = t ? cache_of(t, stream) : NULL;
 
-	for (unsigned i = 0; i < WEIR__CACHES; i++) {
-		struct weir__cache *cache = &h->cache[i];
-
-		cache_lock(cache);
-		if (stream_of(cache) == stream && cache->n)
-			gone = false;
-		else if (stream_of(cache) == stream)
-			atomic_store_explicit(&cache->stream, NULL,
-					      memory_order_relaxed);
-		cache_unlock(cache);
+		if (!cache || cache->stream != stream)
+			continue;
+		cache_flush(h, cache);
+		cache->stream = NULL;
 	}
-	return gone;
 }
 
 static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
@@ -351,12 +458,21 @@ static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 {
 	tally_add(s, &h->tally);
-	for (unsigned i = 0; i < WEIR__CACHES; i++) {
-		struct weir__cache *cache = &h->cache[i];
+	weir__caches_revoke(h);
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
 
-		cache_lock(cache);
-		tally_add(s, &cache->tally);
-		s->kept += cache->kept;
-		cache_unlock(cache);
+		if (!t)
+			continue;
+		tally_add(s, &t->tally);
+		for (unsigned j = 0; j < 1u << WEIR__CACHE_BITS; j++)
+			s->kept += t->cache[j].kept;
 	}
+	weir__caches_restore(h);
+}
+
+void weir__caches_free(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++)
+		weir__free(caches_at(h, i));
 }

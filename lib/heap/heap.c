@@ -67,6 +67,7 @@ static void heap_free(struct weir_heap *h)
 	}
 	weir__free(h->lane);
 	weir__regions_free(h);
+	weir__caches_free(h);
 	weir__tlsf_fini(&h->tlsf);
 	pthread_mutex_destroy(&h->lock);
 	pthread_mutex_destroy(&h->grow_lock);
@@ -98,6 +99,7 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
 	pthread_mutex_init(&h->grow_lock, NULL);
 	pthread_mutex_init(&h->lock, NULL);
+	h->membarrier = weir__sys_membarrier_register() == 0;
 	weir__tlsf_init(&h->tlsf, unit_shift(buft, o->align));
 	return h;
 }
@@ -212,7 +214,8 @@ static void request_end(struct weir_heap *h, struct request *q,
 {
 	weir__record_alloc(h, c->self, q->size, q->align, q->stream);
 	weir__index_add(h, c);
-	weir__block_begin(h, c, q->stream, q->block);
+	weir__block_begin(h, c, q->block);
+	weir__cache_adopt(h, q->stream);
 	q->done = true;
 }
 
@@ -275,11 +278,15 @@ static int request_run(struct weir_heap *h, struct request *q)
 
 	if (r < 0 || q->done)
 		return r;
-	weir__caches_flush(h);
+	weir__cache_flush_own(h);
 	weir__lanes_poll(h);
 	r = take_ready(h, q, true);
 	if (r == 0 && !q->done)
 		r = take_after_waits(h, q, false);
+	if (r == 0 && !q->done) {
+		weir__caches_flush(h);
+		r = take_ready(h, q, true);
+	}
 	if (r < 0 || q->done)
 		return r;
 	grown = take_grown(h, q);
@@ -296,6 +303,7 @@ int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 	int r;
 
 	if (!(align & (align - 1)) && align >> heap->tlsf.shift <= 1 &&
+	    weir__root_is_open(heap->weir) &&
 	    weir__cache_take(heap, size, stream, ret_block))
 		return 0;
 	WEIR__ENTER();
@@ -307,27 +315,50 @@ int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 	weir__want_forget(&q.want, 0);
 	if (r < 0)
 		request_failed(heap, &q);
-	else
-		weir__cache_adopt(heap, stream);
 	return r;
 }
 
-/* Give a chunk back that is no longer a block. */
-static int chunk_free(struct weir_heap *h, struct weir__chunk *c,
+/* Give a chunk back that is no longer a block. The heap's lock is held. */
+static void chunk_free(struct weir_heap *h, struct weir__chunk *c,
+		       struct weir__lane *lane)
+{
+	weir__record_free(h, c->self, lane->stream);
+	weir__index_del(h, c);
+	weir__heap_give(h, c, lane);
+}
+
+/* Free a block that was not put into a cache. */
+static int block_free(struct weir_heap *h, const struct weir_block *block,
 		      struct weir_stream *stream)
 {
 	struct weir__lane *lane;
+	struct weir__chunk *c;
 	int r;
 
 	pthread_mutex_lock(&h->lock);
 	r = weir__lane_get(h, stream, &lane);
 	if (r == 0) {
-		weir__record_free(h, c->self, stream);
-		weir__index_del(h, c);
-		weir__heap_give(h, c, lane);
+		c = weir__block_end(h, block);
+		if (c)
+			chunk_free(h, c, lane);
+		else
+			r = weir__fail(
+				-EINVAL,
+				"block %#llx at %#llx was freed before, or is not of %s",
+				(unsigned long long)block->id,
+				(unsigned long long)block->addr, h->label);
 	}
 	pthread_mutex_unlock(&h->lock);
 	return r;
+}
+
+/* A cache has put this chunk out; so the stream has a lane. */
+static void evicted_free(struct weir_heap *h, struct weir__chunk *c,
+			 struct weir_stream *stream)
+{
+	pthread_mutex_lock(&h->lock);
+	chunk_free(h, c, weir__lane_find(h, stream));
+	pthread_mutex_unlock(&h->lock);
 }
 
 static int check_free(const struct weir_heap *h,
@@ -346,32 +377,18 @@ static int check_free(const struct weir_heap *h,
 int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
 {
 	struct weir_heap *h = block->heap;
-	struct weir__chunk *c;
-	int r = 0;
+	struct weir__chunk *evicted;
+	int r;
 
-	if (!h || !weir__root_is_open(h->weir) ||
-	    (stream && stream->src.weir != h->weir)) {
-		WEIR__ENTER();
-		r = check_free(h, stream);
-	}
-	if (r < 0)
-		return r;
-	if (!weir__block_end(h, block, stream, &c)) {
-		WEIR__ENTER();
-		return weir__fail(
-			-EINVAL,
-			"block %#llx at %#llx was freed before, or is not of %s",
-			(unsigned long long)block->id,
-			(unsigned long long)block->addr, h->label);
-	}
-	if (!c)
+	if (h && weir__root_is_open(h->weir) &&
+	    weir__cache_put(h, block, stream, &evicted)) {
+		if (evicted)
+			evicted_free(h, evicted, stream);
 		return 0;
+	}
 	WEIR__ENTER();
-	r = chunk_free(h, c, stream);
-	/* If the cache keeps the block, the stream has a lane already. */
-	if (r < 0)
-		weir__block_revive(h, block);
-	return r;
+	r = check_free(h, stream);
+	return r < 0 ? r : block_free(h, block, stream);
 }
 
 int weir_heap_find(struct weir_heap *heap, uint64_t addr,

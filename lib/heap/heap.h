@@ -21,7 +21,9 @@
 #define WEIR__HEAP_MAX ((uint64_t)1 << 47) /* of a size, and an alignment */
 
 #define WEIR__DEPS 8u
-#define WEIR__CACHES 64u
+#define WEIR__THREAD_BITS 7u /* threads with caches */
+#define WEIR__THREADS (1u << WEIR__THREAD_BITS)
+#define WEIR__CACHE_BITS 2u /* caches of one thread */
 /* A cache keeps blocks of less than this many units. */
 #define WEIR__CACHE_UNITS 1024u
 #define WEIR__CACHE_BINS 320u
@@ -68,21 +70,28 @@ struct weir__tally {
 	uint64_t bytes, blocks, allocs, frees;
 };
 
-/*
- * Free blocks of small sizes, for the threads and the stream that hash to this
- * cache. Each is used again only for a block of the same size. The lock guards
- * all members, and the state of the live blocks that were allocated here.
- */
+/* Free blocks of small sizes, each kept for blocks of the same size. */
 struct weir__cache {
-	_Alignas(64) _Atomic uint32_t locked;
-	uint32_t n; /* blocks kept */
-	/* In whose order all of them were freed. */
-	_Atomic(struct weir_stream *) stream;
-	struct weir__tally tally;
-	uint64_t kept; /* bytes */
-	size_t hand;   /* next word of used to evict from */
+	struct weir_stream *stream; /* in which all of them were freed */
+	uint32_t n, misses;         /* blocks; calls with another stream */
+	uint64_t kept;              /* bytes */
+	size_t hand;                /* next word of used to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
 	uint32_t bin[WEIR__CACHE_BINS];       /* the newest chunk */
+};
+
+/*
+ * The caches of one thread, for ever. Accessed by the owner if busy and not
+ * revoked, and under the heap's lock by others, if revoked and not busy, and by
+ * the owner: cache.c.
+ */
+struct weir__caches {
+	_Alignas(64) _Atomic uint32_t busy;
+	_Atomic uint32_t revoked;
+	pthread_t owner; /* and it is constant */
+	uint16_t index;  /* in h->thread */
+	struct weir__tally tally;
+	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
 };
 
 struct weir__index;
@@ -111,9 +120,11 @@ struct weir_heap {
 	uint64_t failures, waits, grown;
 	struct weir__index *index; /* of blocks by address, or NULL */
 
-	/* A record runs: every call takes the slow path. */
+	/* A record runs: caches keep nothing. */
 	_Atomic(struct weir__record *) record;
-	struct weir__cache cache[WEIR__CACHES];
+	bool membarrier;
+	/* Set once each, under the lock. */
+	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
 };
 
 /* What weir_heap_alloc() looks for. */
@@ -214,33 +225,39 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block);
 /* A chunk taken from bins becomes a block. The heap's lock is held. */
 void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
-		       const struct weir_stream *stream,
 		       struct weir_block *ret_block);
 /* Describe the block of @c. False: it is not live. The heap's lock is held. */
 bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
 		     struct weir_block *ret_block);
 /*
- * End the life of a block. False: there is no such live block. *ret_chunk is
- * what the caller has to give back: the block's chunk or, if the cache keeps
- * that, another; or NULL.
+ * End the life of a block; NULL: it is not live. The caller has to give the
+ * chunk back. The heap's lock is held.
  */
-bool weir__block_end(struct weir_heap *h, const struct weir_block *block,
-		     const struct weir_stream *stream,
-		     struct weir__chunk **ret_chunk);
-/* Undo it: the chunk of the block was not given back. */
-void weir__block_revive(struct weir_heap *h, const struct weir_block *block);
+struct weir__chunk *weir__block_end(struct weir_heap *h,
+				    const struct weir_block *block);
 /*
- * From now on the cache of this thread keeps blocks that are freed in @stream;
- * its blocks of another stream are given back. No lock is held.
+ * End the life of a block and keep it; false: that is not possible. If
+ * *ret_evicted is set the caller has to give that back.
+ */
+bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
+		     struct weir_stream *stream,
+		     struct weir__chunk **ret_evicted);
+/*
+ * From now on this thread keeps blocks that are freed in @stream. The heap's
+ * lock is held.
  */
 void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream);
-/* Give back what the caches keep. No lock is held. */
+/* Give back what this thread keeps, or what all keep. No lock is held. */
+void weir__cache_flush_own(struct weir_heap *h);
 void weir__caches_flush(struct weir_heap *h);
 /*
- * Remove the stream from caches that keep nothing. False: one keeps blocks. The
- * heap's lock is held.
+ * Keep the owners out of all caches for a while. The heap's lock is held. The
+ * second gives back what is kept for the stream, whose lane will be gone.
  */
-bool weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream);
+void weir__caches_revoke(struct weir_heap *h);
+void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream);
+void weir__caches_restore(struct weir_heap *h);
+void weir__caches_free(struct weir_heap *h);
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
 
 /* index.c, under the heap's lock. */

@@ -33,14 +33,14 @@ struct weir__chunk {
 	uint32_t before, after; /* free: in the queue of its lane */
 	/*
 	 * Generation << 2 | state. The generation grows each time the chunk
-	 * becomes a block. Changed under the heap's lock or, of a block, under
-	 * that of its home.
+	 * becomes a block. Changed under the heap's lock or, of a block, by the
+	 * thread that ends it.
 	 */
 	_Atomic uint32_t tag;
 	uint32_t self; /* number of this record */
 	uint16_t lane; /* free: whose bins; 0: usable by anybody */
 	uint16_t region;
-	/* Of a block: the cache whose lock guards it. Read without a lock. */
+	/* Of a block: whose caches it came from. Read without a lock. */
 	_Atomic uint16_t home;
 };
 
