@@ -22,9 +22,10 @@
 #include "core/sys.h"
 #include "heap/heap.h"
 
-/* What one cache keeps at most. */
-#define KEPT_BLOCKS 512u
-#define KEPT_BYTES ((uint64_t)2 << 20)
+/* What one cache keeps at most: blocks; the part of the heap, but at least. */
+#define KEPT_BLOCKS 8192u
+#define KEPT_PART 64u
+#define KEPT_BYTES ((uint64_t)256 << 10)
 
 /* Places of the table that a thread looks at. */
 #define PROBES 4u
@@ -335,7 +336,7 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 		block_count(&t->tally, c);
 		cache_push(cache, c, bin_index(units));
 		*ret_evicted = NULL;
-		if (cache->n > KEPT_BLOCKS || cache->kept > KEPT_BYTES)
+		if (cache->n > KEPT_BLOCKS || cache->kept > cache->limit)
 			*ret_evicted = cache_evict(h, cache);
 	}
 	caches_leave(t);
@@ -401,6 +402,9 @@ void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 	if (!t)
 		return;
 	cache = cache_of(t, stream);
+	cache->limit = h->reserved / KEPT_PART > KEPT_BYTES
+			       ? h->reserved / KEPT_PART
+			       : KEPT_BYTES;
 	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
 		return;
 	caches_enter(h, t);
