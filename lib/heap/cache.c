@@ -80,12 +80,13 @@ static inline void caches_leave(struct weir__caches *t)
 static inline bool caches_enter(const struct weir_heap *h,
 				struct weir__caches *t)
 {
-	atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
-	if (h->membarrier)
+	if (h->membarrier) {
+		atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
-	else
-		atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&t->revoked, memory_order_acquire))
+	} else {
+		atomic_store(&t->busy, 1);
+	}
+	if (!atomic_load(&t->revoked))
 		return true;
 	caches_leave(t);
 	return false;
@@ -102,8 +103,6 @@ void weir__caches_revoke(struct weir_heap *h)
 	}
 	if (h->membarrier)
 		weir__sys_membarrier();
-	else
-		atomic_thread_fence(memory_order_seq_cst);
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
 		struct weir__caches *t = caches_at(h, i);
 
