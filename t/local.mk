@@ -72,6 +72,11 @@ T_C_TESTS = \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
 	%D%/event.t \
+	%D%/heap.t \
+	%D%/heap-model.t \
+	%D%/heap-order.t \
+	%D%/heap-threads.t \
+	%D%/heap-faults.t \
 	%D%/fork.t \
 	%D%/fork-calls.t \
 	%D%/json.t \
@@ -208,6 +213,13 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_convert_t_SOURCES = %D%/convert.c
 %C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
+%C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
+%C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
+%C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
+%C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS)
+%C%_heap_faults_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
+	$(T_WRAP)calloc_aligned $(T_WRAP)realloc
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
@@ -337,7 +349,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
+	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
@@ -359,6 +371,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_budget_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_heap_t_SOURCES = %D%/cuda-heap.c $(T_GPU)
+%C%_cuda_heap_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)

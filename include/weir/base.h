@@ -92,6 +92,7 @@ struct weir_buft;
 struct weir_buf;
 struct weir_tensor;
 struct weir_stream;
+struct weir_heap;
 struct weir_event;
 struct weir_file;
 struct weir_model;
