@@ -284,7 +284,6 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 	r = weir__lane_get(h, stream, &lane);
 	if (r == 0) {
 		weir__record_free(h, c->self, stream);
-		weir__index_del(h, c);
 		weir__heap_give(h, c, lane);
 	}
 	pthread_mutex_unlock(&h->lock);
