@@ -39,13 +39,13 @@ bench: %D%/convert
 CLEANFILES += %D%/convert
 
 # Heaps, against other allocators.
-EXTRA_PROGRAMS += %D%/heap
+check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \
 	%D%/shapes.c %D%/fit.c %D%/fit.h %D%/users.c %D%/users.h %D%/syscalls.c \
 	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
 %C%_heap_LDADD = lib/libweir-core.la -ldl -lm
 bench: %D%/heap
-CLEANFILES += %D%/heap
+
 
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir

@@ -43,7 +43,10 @@ extern struct allocator allocators[USERS];
  */
 void users_find(char **argv);
 
-/* Seconds that @threads threads need to replay @c, all at the same time. */
+/*
+ * Seconds that @threads threads need to replay @c, all at the same time; of one
+ * thread CPU time.
+ */
 double users_run(const struct allocator *a, struct user *u,
 		 const struct calls *c, unsigned threads);
 
