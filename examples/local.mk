@@ -10,4 +10,4 @@ check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine
 %C%_queue_LDADD = lib/libweir.la
 %C%_engine_SOURCES = %D%/engine.c
 %C%_engine_LDADD = lib/libweir.la
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/rmm.cpp %D%/weir_torch.py
