@@ -18,6 +18,7 @@
 #define MAX_ROUNDS 99u
 #define MAX_THREADS 64u
 #define STEADY_RUNS 3u
+#define SEEDS 7u /* traces of a shape, for memory */
 
 struct args {
 	const char *row, *json, *write;
@@ -134,21 +135,17 @@ static void row_system_calls(const struct calls *c)
 	}
 }
 
-/* A ratio of 1: weir needs as little memory. */
-static void show_memory(const struct calls *c, const char *what,
-			const char *limit, uint64_t theirs, uint64_t mine,
-			double goal)
-{
-	struct result r = { .unit = "MiB", .goal = goal };
-
-	snprintf(r.name, sizeof(r.name), "%s, %s", c->name, what);
-	snprintf(r.limit, sizeof(r.limit), "%s", limit);
-	r.limit_value = (double)theirs / (1 << 20);
-	r.value = (double)mine / (1 << 20);
-	r.ratio = r.low = r.high = (double)theirs / (double)mine;
-	r.judged = goal ? GOAL_RATIO : GOAL_NONE;
-	result_add(&r);
-}
+/* Bytes that a trace needs: all at a time, and in the least memory. */
+enum {
+	LIVE,
+	BEST,
+	TORCH,
+	WEIR,
+	NEEDS
+};
+struct needs {
+	uint64_t peak[NEEDS], least[NEEDS];
+};
 
 static bool torch_fits(void *arg, uint64_t bytes)
 {
@@ -165,33 +162,60 @@ static bool weir_fits(void *arg, uint64_t bytes)
 	return users_height(arg, bytes) != 0;
 }
 
-static uint64_t least(struct calls *c, bool (*fits)(void *, uint64_t),
-		      uint64_t high)
+static void needs_of(struct calls *c, struct needs *n)
 {
-	return fit_least(fits, c, c->peak - 1, high);
+	static bool (*const fits[NEEDS])(void *, uint64_t) = {
+		[BEST] = best_fits, [TORCH] = torch_fits, [WEIR] = weir_fits
+	};
+
+	n->peak[LIVE] = n->least[LIVE] = c->peak;
+	n->peak[BEST] = fit_replay(c, FIT_BEST, UINT64_MAX).height;
+	n->peak[TORCH] = fit_replay(c, FIT_TORCH, UINT64_MAX).height;
+	n->peak[WEIR] = users_height(c, 4 * n->peak[BEST]);
+	for (int i = BEST; i < NEEDS; i++)
+		n->least[i] = fit_least(fits[i], c, c->peak - 1, n->peak[i]);
 }
 
-static void row_memory(struct calls *c)
+/* A ratio of 1: weir needs as little memory; of the median of @n traces. */
+static void show_memory(const char *name, const char *limit,
+			const struct needs *list, unsigned n, int other,
+			bool least, double goal)
 {
-	uint64_t best = fit_replay(c, FIT_BEST, UINT64_MAX).height;
-	uint64_t torch = fit_replay(c, FIT_TORCH, UINT64_MAX).height;
-	uint64_t mine = users_height(c, 4 * best);
-	uint64_t needs = least(c, weir_fits, mine);
+	double ratio[SEEDS], mine[SEEDS], theirs[SEEDS];
+	struct result r = { .unit = "MiB", .goal = goal };
+	struct spread all;
 
-	show_memory(c, "peak", "live bytes", c->peak, mine, 0);
-	show_memory(c, "peak", "best fit", best, mine, 1 / 1.02);
-	show_memory(c, "peak", "PyTorch's rules", torch, mine, 0);
-	show_memory(c, "least memory", "best fit", least(c, best_fits, best),
-		    needs, 1 / 1.02);
-	show_memory(c, "least memory", "PyTorch's rules",
-		    least(c, torch_fits, torch), needs, 0);
+	for (unsigned i = 0; i < n; i++) {
+		const uint64_t *b = least ? list[i].least : list[i].peak;
+
+		theirs[i] = (double)b[other] / (1 << 20);
+		mine[i] = (double)b[WEIR] / (1 << 20);
+		ratio[i] = theirs[i] / mine[i];
+	}
+	snprintf(r.name, sizeof(r.name), "%s, %s", name,
+		 least ? "least memory" : "peak");
+	snprintf(r.limit, sizeof(r.limit), "%s", limit);
+	r.limit_value = spread_of(theirs, n).mid;
+	r.value = spread_of(mine, n).mid;
+	all = spread_of(ratio, n);
+	r.ratio = all.mid;
+	r.low = all.low;
+	r.high = all.high;
+	r.judged = goal ? GOAL_RATIO : GOAL_NONE;
+	result_add(&r);
 }
 
-static void rows_of(struct calls *c, const struct args *a, bool timed)
+static void rows_memory(const char *name, const struct needs *list, unsigned n)
 {
-	row_memory(c);
-	if (!timed)
-		return;
+	show_memory(name, "live bytes", list, n, LIVE, false, 0);
+	show_memory(name, "best fit", list, n, BEST, false, 1 / 1.02);
+	show_memory(name, "PyTorch's rules", list, n, TORCH, false, 0);
+	show_memory(name, "best fit", list, n, BEST, true, 1 / 1.02);
+	show_memory(name, "PyTorch's rules", list, n, TORCH, true, 0);
+}
+
+static void rows_timed(struct calls *c, const struct args *a)
+{
 	row_time(c, a, 1, "");
 	if (a->threads > 1)
 		row_time(c, a, a->threads, "");
@@ -200,28 +224,53 @@ static void rows_of(struct calls *c, const struct args *a, bool timed)
 	row_time(c, a, 1, ", in a stream");
 }
 
+static void shape_make(const struct shape *s, const struct args *a,
+		       uint32_t seed, struct calls *c)
+{
+	calls_init(c, s->name);
+	s->make(c, seed, a->tiny);
+	calls_end(c);
+}
+
 static void run_shape(const struct shape *s, const struct args *a)
+{
+	unsigned seeds = a->tiny ? 1 : SEEDS;
+	struct needs list[SEEDS];
+	struct calls c;
+
+	for (unsigned i = 0; i < seeds; i++) {
+		shape_make(s, a, i, &c);
+		needs_of(&c, &list[i]);
+		calls_free(&c);
+	}
+	rows_memory(s->name, list, seeds);
+	if (!s->timed)
+		return;
+	shape_make(s, a, 0, &c);
+	rows_timed(&c, a);
+	calls_free(&c);
+}
+
+static void write_shape(const struct shape *s, const struct args *a)
 {
 	struct calls c;
 
-	calls_init(&c, s->name);
-	s->make(&c, 1, a->tiny);
-	calls_end(&c);
-	if (a->write)
-		calls_write(&c, a->write);
-	else
-		rows_of(&c, a, s->timed);
+	shape_make(s, a, 0, &c);
+	calls_write(&c, a->write);
 	calls_free(&c);
 }
 
 static void run_file(const char *path, const struct args *a)
 {
 	const char *slash = strrchr(path, '/');
+	struct needs needs;
 	struct calls c;
 
 	calls_init(&c, slash ? slash + 1 : path);
 	calls_read(&c, path);
-	rows_of(&c, a, true);
+	needs_of(&c, &needs);
+	rows_memory(c.name, &needs, 1);
+	rows_timed(&c, a);
 	calls_free(&c);
 }
 
@@ -284,7 +333,7 @@ int main(int argc, char **argv)
 		run_file(argv[i], &a);
 	for (unsigned i = 0; optind == argc && i < n_shapes; i++)
 		if (chosen(&shapes[i], &a)) {
-			run_shape(&shapes[i], &a);
+			(a.write ? write_shape : run_shape)(&shapes[i], &a);
 			n++;
 		}
 	if (optind == argc && !n)
