@@ -125,6 +125,14 @@ int weir__thread_join(pthread_t thread, int64_t deadline);
 int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
 void weir__futex_wake(_Atomic uint32_t *word, int n);
 
+/*
+ * membarrier(2): each running thread of the process executes a full barrier.
+ * The first call asks the kernel for that, and says if it can. With a negative
+ * result of it the second may not be called.
+ */
+int weir__sys_membarrier_register(void);
+void weir__sys_membarrier(void);
+
 unsigned weir__cpus(void); /* that this process may run on */
 
 #endif

@@ -1,81 +1,179 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Caches: the fast path. A cache is chosen by thread and stream, so a thread
- * usually has one of its own, and a pair of weir_heap_alloc() and
- * weir_heap_free() of a small block costs two uncontended locks.
+ * Caches: the fast path. Each thread has its own, which it uses without a lock
+ * and without an atomic instruction, since one alone takes as long as all the
+ * rest. Another thread that needs them (before the heap grows, say) revokes
+ * them meanwhile:
  *
- * The critical sections are a few loads and stores, so a thread that finds the
- * lock taken spins, and yields in case the owner was preempted.
+ *	owner: busy = 1; if (revoked) leave, and take the heap's lock instead;
+ *	       ...; busy = 0
+ *	other: (heap's lock) revoked = 1; membarrier(2); wait until !busy;
+ *	       ...; revoked = 0
+ *
+ * The owner's store to busy may not be visible yet when it reads revoked.
+ * membarrier(2) makes each thread of the process execute a full barrier: either
+ * the store came before it, and the other thread waits, or the owner reads
+ * revoked after it. Where the system refuses membarrier(2), the owner executes
+ * the barrier itself.
  */
 #include <sched.h>
 
 #include "core/root.h"
+#include "core/sys.h"
 #include "heap/heap.h"
 
 /* What one cache keeps at most. */
-#define KEPT_BLOCKS 256u
-#define KEPT_BYTES ((uint64_t)1 << 20)
+#define KEPT_BLOCKS 512u
+#define KEPT_BYTES ((uint64_t)2 << 20)
 
-#define SPINS 100u
+/* Places of the table that a thread looks at. */
+#define PROBES 4u
+/* Misses after which a cache that has blocks of another stream changes. */
+#define MISSES 16u
 
-static bool cache_trylock(struct weir__cache *cache)
+static inline unsigned hash_of(const void *p, unsigned bits)
 {
-	return !atomic_exchange_explicit(&cache->locked, 1,
-					 memory_order_acquire);
+	return (unsigned)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15u >>
+			  (64 - bits));
 }
 
-static void cache_lock(struct weir__cache *cache)
+/* Where this thread's caches are in h->thread, or would be. */
+static inline unsigned place_of(pthread_t self, unsigned probe)
 {
-	unsigned n = 0;
-
-	while (!cache_trylock(cache))
-		while (atomic_load_explicit(&cache->locked,
-					    memory_order_relaxed))
-			if (++n > SPINS)
-				sched_yield();
+	return (hash_of((const void *)(uintptr_t)self, WEIR__THREAD_BITS) +
+		probe) %
+	       WEIR__THREADS;
 }
 
-static void cache_unlock(struct weir__cache *cache)
+static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
 {
-	atomic_store_explicit(&cache->locked, 0, memory_order_release);
+	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
 }
 
-static struct weir__cache *cache_of(struct weir_heap *h,
-				    const struct weir_stream *stream)
+/* This thread's caches, or NULL. */
+static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	uint64_t key = (uint64_t)(uintptr_t)pthread_self() ^
-		       (uint64_t)(uintptr_t)stream;
+	pthread_t self = pthread_self();
 
-	return &h->cache[key * 0x9e3779b97f4a7c15u >> 58];
+	for (unsigned probe = 0; probe < PROBES; probe++) {
+		struct weir__caches *t = caches_at(h, place_of(self, probe));
+
+		if (!t || pthread_equal(t->owner, self))
+			return t;
+	}
+	return NULL;
 }
 
-static struct weir_stream *stream_of(const struct weir__cache *cache)
+static inline struct weir__cache *cache_of(struct weir__caches *t,
+					   const struct weir_stream *stream)
 {
-	return atomic_load_explicit(&cache->stream, memory_order_relaxed);
+	return &t->cache[hash_of(stream, WEIR__CACHE_BITS)];
 }
 
-/* The chunk becomes a block of the cache, whose lock is held. */
-static void block_begin(struct weir_heap *h, struct weir__cache *cache,
-			struct weir__chunk *c, struct weir_block *ret_block)
+static inline void caches_leave(struct weir__caches *t)
+{
+	atomic_store_explicit(&t->busy, 0, memory_order_release);
+}
+
+/* By the owner. False: revoked, use the heap's lock. */
+static inline bool caches_enter(const struct weir_heap *h,
+				struct weir__caches *t)
+{
+	atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
+	if (h->membarrier)
+		atomic_signal_fence(memory_order_seq_cst);
+	else
+		atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load_explicit(&t->revoked, memory_order_acquire))
+		return true;
+	caches_leave(t);
+	return false;
+}
+
+/* Revoke all threads' caches. The heap's lock is held. */
+void weir__caches_revoke(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (t)
+			atomic_store(&t->revoked, 1);
+	}
+	if (h->membarrier)
+		weir__sys_membarrier();
+	else
+		atomic_thread_fence(memory_order_seq_cst);
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		while (t && atomic_load(&t->busy))
+			sched_yield();
+	}
+}
+
+void weir__caches_restore(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (t)
+			atomic_store_explicit(&t->revoked, 0,
+					      memory_order_release);
+	}
+}
+
+/*
+ * The units of a block of @size > 0 bytes. From 128 units on they are rounded
+ * up to a size that has a bin for itself, which adds at most 1/64.
+ */
+static inline uint64_t units_of(const struct weir_heap *h, size_t size)
+{
+	uint64_t n = ((size - 1) >> h->tlsf.shift) + 1;
+
+	if (n >= 128 && n < WEIR__CACHE_UNITS)
+		n = weir__up(n, 1ull << (57 - __builtin_clzll(n)));
+	return n;
+}
+
+static inline size_t bin_index(uint64_t units)
+{
+	struct weir__bin at = weir__bin_of(units);
+
+	return at.row * 64 + at.bin;
+}
+
+uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
+{
+	return units_of(h, size) << h->tlsf.shift;
+}
+
+static inline void block_fill(const struct weir_heap *h,
+			      const struct weir__chunk *c, uint32_t tag,
+			      struct weir_block *ret_block)
 {
 	const struct weir__region *region = h->region[c->region];
 
-	weir__chunk_set(c, WEIR__CHUNK_LIVE);
-	cache->live += c->bytes;
-	cache->blocks++;
-	cache->allocs++;
-	*ret_block = (struct weir_block){
-		.heap = h,
-		.buf = region->buf,
-		.offset = c->addr - region->base,
-		.addr = c->addr,
-		.bytes = c->bytes,
-		.id = (uint64_t)weir__chunk_tag(c) << 32 | c->self,
-	};
+	ret_block->heap = (struct weir_heap *)(uintptr_t)h;
+	ret_block->buf = region->buf;
+	ret_block->offset = c->addr - region->base;
+	ret_block->addr = c->addr;
+	ret_block->bytes = c->bytes;
+	ret_block->id = (uint64_t)tag << 32 | c->self;
 }
 
-static struct weir__chunk *cache_pop(struct weir_heap *h,
-				     struct weir__cache *cache, size_t bin)
+static inline void block_begin(struct weir_heap *h, struct weir__tally *tally,
+			       struct weir__chunk *c,
+			       struct weir_block *ret_block)
+{
+	weir__chunk_set(c, WEIR__CHUNK_LIVE);
+	tally->bytes += c->bytes;
+	tally->blocks++;
+	tally->allocs++;
+	block_fill(h, c, weir__chunk_tag(c), ret_block);
+}
+
+static inline struct weir__chunk *
+cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 {
 	struct weir__chunk *c = weir__heap_chunk(h, cache->bin[bin]);
 
@@ -87,8 +185,8 @@ static struct weir__chunk *cache_pop(struct weir_heap *h,
 	return c;
 }
 
-static void cache_push(struct weir__cache *cache, struct weir__chunk *c,
-		       size_t bin)
+static inline void cache_push(struct weir__cache *cache, struct weir__chunk *c,
+			      size_t bin)
 {
 	c->older = cache->bin[bin];
 	cache->bin[bin] = c->self;
@@ -97,223 +195,284 @@ static void cache_push(struct weir__cache *cache, struct weir__chunk *c,
 	cache->kept += c->bytes;
 }
 
-static bool is_fast(struct weir_heap *h)
-{
-	return !atomic_load_explicit(&h->record, memory_order_relaxed) &&
-	       weir__root_is_ours(h->weir) &&
-	       !atomic_load_explicit(&h->weir->closed, memory_order_relaxed);
-}
-
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block)
 {
-	struct weir__cache *cache = cache_of(h, stream);
-	size_t bin = (size - 1) >> h->tlsf.shift; /* size 0: too large */
+	struct weir__caches *t;
+	struct weir__cache *cache;
+	uint64_t units;
+	size_t bin;
 	bool found;
 
-	if (bin >= WEIR__CACHE_BINS || !is_fast(h) || !cache_trylock(cache))
+	/* This is also true of size 0. */
+	if ((size - 1) >> h->tlsf.shift >= WEIR__CACHE_UNITS - 1)
 		return false;
-	found = cache->bin[bin] && stream_of(cache) == stream;
-	if (found)
-		block_begin(h, cache, cache_pop(h, cache, bin), ret_block);
-	cache_unlock(cache);
+	units = units_of(h, size);
+	bin = bin_index(units);
+	t = caches_own(h);
+	if (!t || units >= WEIR__CACHE_UNITS || !caches_enter(h, t))
+		return false;
+	cache = cache_of(t, stream);
+	found = cache->bin[bin] && cache->stream == stream;
+	if (found) {
+		struct weir__chunk *c = cache_pop(h, cache, bin);
+
+		atomic_store_explicit(&c->home, t->index, memory_order_relaxed);
+		block_begin(h, &t->tally, c, ret_block);
+	}
+	caches_leave(t);
 	return found;
 }
 
-void weir__cache_enter(struct weir_heap *h, struct weir__chunk *c,
-		       struct weir_stream *stream, struct weir_block *ret_block)
-{
-	struct weir__cache *cache = cache_of(h, stream);
-
-	/* A thread now uses the cache for another stream. */
-	if (stream_of(cache) != stream)
-		weir__cache_flush(h, cache);
-	cache_lock(cache);
-	if (!cache->n)
-		atomic_store_explicit(&cache->stream, stream,
-				      memory_order_relaxed);
-	atomic_store_explicit(&c->home, (uint16_t)(cache - h->cache),
-			      memory_order_relaxed);
-	block_begin(h, cache, c, ret_block);
-	cache_unlock(cache);
-}
-
-/*
- * The chunk of a block, with the lock of its home; NULL: there is no such live
- * block. The chunk may be anything until the lock is held.
- */
-static struct weir__chunk *block_lock(struct weir_heap *h,
-				      const struct weir_block *block,
-				      struct weir__cache **ret_cache)
-{
-	uint32_t number = (uint32_t)block->id;
-	struct weir__cache *cache;
-	struct weir__chunk *c;
-	uint16_t home;
-
-	if (!number ||
-	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
-		return NULL;
-	c = weir__heap_chunk(h, number);
-	home = atomic_load_explicit(&c->home, memory_order_relaxed);
-	cache = &h->cache[home];
-	cache_lock(cache);
-	if (weir__chunk_tag(c) == block->id >> 32 &&
-	    (weir__chunk_tag(c) & 3) == WEIR__CHUNK_LIVE &&
-	    atomic_load_explicit(&c->home, memory_order_relaxed) == home &&
-	    c->addr == block->addr) {
-		*ret_cache = cache;
-		return c;
-	}
-	cache_unlock(cache);
-	return NULL;
-}
-
-enum weir__claim weir__cache_claim(struct weir_heap *h,
-				   const struct weir_block *block,
-				   struct weir_stream *stream)
-{
-	struct weir__cache *cache;
-	struct weir__chunk *c = block_lock(h, block, &cache);
-	enum weir__claim claim = WEIR__CLAIM_TAKEN;
-	size_t bin;
-
-	if (!c)
-		return WEIR__CLAIM_NONE;
-	bin = (c->bytes - 1) >> h->tlsf.shift;
-	weir__chunk_set(c, WEIR__CHUNK_KEPT);
-	cache->live -= c->bytes;
-	cache->blocks--;
-	cache->frees++;
-	if (bin < WEIR__CACHE_BINS && stream_of(cache) == stream &&
-	    is_fast(h)) {
-		claim = WEIR__CLAIM_FULL;
-		if (cache->n < KEPT_BLOCKS && cache->kept < KEPT_BYTES) {
-			cache_push(cache, c, bin);
-			claim = WEIR__CLAIM_KEPT;
-		}
-	}
-	cache_unlock(cache);
-	return claim;
-}
-
-void weir__cache_unclaim(struct weir_heap *h, const struct weir_block *block)
-{
-	struct weir__chunk *c = weir__heap_chunk(h, (uint32_t)block->id);
-	struct weir__cache *cache = &h->cache[atomic_load(&c->home)];
-
-	cache_lock(cache);
-	atomic_store_explicit(&c->tag, (uint32_t)(block->id >> 32),
-			      memory_order_relaxed);
-	cache->live += c->bytes;
-	cache->blocks++;
-	cache->frees--;
-	cache_unlock(cache);
-}
-
-bool weir__cache_block(struct weir_heap *h, struct weir__chunk *c,
+void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
 		       struct weir_block *ret_block)
 {
-	const struct weir__region *region = h->region[c->region];
+	struct weir__caches *t = caches_own(h);
+
+	atomic_store_explicit(&c->home, t ? t->index : WEIR__THREADS,
+			      memory_order_relaxed);
+	block_begin(h, &h->tally, c, ret_block);
+}
+
+bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
+		     struct weir_block *ret_block)
+{
 	uint32_t tag = weir__chunk_tag(c);
 
 	if ((tag & 3) != WEIR__CHUNK_LIVE)
 		return false;
-	*ret_block = (struct weir_block){
-		.heap = h,
-		.buf = region->buf,
-		.offset = c->addr - region->base,
-		.addr = c->addr,
-		.bytes = c->bytes,
-		.id = (uint64_t)tag << 32 | c->self,
-	};
+	block_fill(h, c, tag, ret_block);
 	return true;
 }
 
-/* Take all blocks out of the cache, as a chain by older. The lock is held. */
-static uint32_t cache_empty(struct weir_heap *h, struct weir__cache *cache)
+/* The chunk of a block; NULL: it is not live. */
+static inline struct weir__chunk *block_chunk(struct weir_heap *h,
+					      const struct weir_block *block)
 {
-	uint32_t chain = 0;
+	uint32_t number = (uint32_t)block->id, tag = block->id >> 32;
+	struct weir__chunk *c;
 
-	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
-		while (cache->used[i]) {
-			size_t bin = i * 64 +
-				     (size_t)__builtin_ctzll(cache->used[i]);
-			struct weir__chunk *c = cache_pop(h, cache, bin);
-
-			c->older = chain;
-			chain = c->self;
-		}
-	return chain;
+	if (!number || (tag & 3) != WEIR__CHUNK_LIVE ||
+	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
+		return NULL;
+	c = weir__heap_chunk(h, number);
+	return weir__chunk_tag(c) == tag && c->addr == block->addr ? c : NULL;
 }
 
-bool weir__cache_flush(struct weir_heap *h, struct weir__cache *cache)
+/* Several threads may try to end a block: one succeeds. */
+static bool block_claim(struct weir__chunk *c, const struct weir_block *block)
+{
+	uint32_t tag = block->id >> 32;
+
+	return atomic_compare_exchange_strong(&c->tag, &tag,
+					      (tag & ~3u) | WEIR__CHUNK_KEPT);
+}
+
+static inline void block_count(struct weir__tally *tally,
+			       const struct weir__chunk *c)
+{
+	tally->bytes -= c->bytes;
+	tally->blocks--;
+	tally->frees++;
+}
+
+struct weir__chunk *weir__block_end(struct weir_heap *h,
+				    const struct weir_block *block)
+{
+	struct weir__chunk *c = block_chunk(h, block);
+
+	if (!c || !block_claim(c, block))
+		return NULL;
+	block_count(&h->tally, c);
+	return c;
+}
+
+/* A block of some size, so that the cache follows the sizes in use. */
+static struct weir__chunk *cache_evict(struct weir_heap *h,
+				       struct weir__cache *cache)
+{
+	size_t i = cache->hand;
+
+	while (!cache->used[i])
+		i = (i + 1) % (WEIR__CACHE_BINS / 64);
+	cache->hand = (i + 1) % (WEIR__CACHE_BINS / 64);
+	return cache_pop(h, cache,
+			 i * 64 + (size_t)__builtin_ctzll(cache->used[i]));
+}
+
+/*
+ * The thread that allocated the block needs no atomic instruction to end it:
+ * only two threads that free the same block at the same time go unnoticed.
+ */
+static inline bool block_take(struct weir__caches *t, struct weir__chunk *c,
+			      const struct weir_block *block)
+{
+	if (atomic_load_explicit(&c->home, memory_order_relaxed) != t->index)
+		return block_claim(c, block);
+	weir__chunk_set(c, WEIR__CHUNK_KEPT);
+	return true;
+}
+
+bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
+		     struct weir_stream *stream,
+		     struct weir__chunk **ret_evicted)
+{
+	struct weir__chunk *c = block_chunk(h, block);
+	struct weir__caches *t = c ? caches_own(h) : NULL;
+	struct weir__cache *cache;
+	uint64_t units;
+	bool kept;
+
+	if (!t || !caches_enter(h, t))
+		return false;
+	cache = cache_of(t, stream);
+	units = c->bytes >> h->tlsf.shift;
+	/* A record has the calls in the order in which bins change. */
+	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&
+	       !atomic_load_explicit(&h->record, memory_order_relaxed) &&
+	       block_take(t, c, block);
+	if (kept) {
+		block_count(&t->tally, c);
+		cache_push(cache, c, bin_index(units));
+		*ret_evicted = NULL;
+		if (cache->n > KEPT_BLOCKS || cache->kept > KEPT_BYTES)
+			*ret_evicted = cache_evict(h, cache);
+	}
+	caches_leave(t);
+	return kept;
+}
+
+/*
+ * Give all blocks of a cache back. The heap's lock is held, and the caches are
+ * revoked or entered.
+ */
+static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 {
 	struct weir__lane *lane;
 	struct weir__chunk *c;
-	uint32_t chain, i;
 
-	pthread_mutex_lock(&h->lock);
-	cache_lock(cache);
-	chain = cache_empty(h, cache);
 	/* The lane exists as long as a cache has the stream. */
-	lane = weir__lane_find(h, stream_of(cache));
-	cache_unlock(cache);
-	for (i = chain; i;) {
-		c = weir__heap_chunk(h, i);
-		i = c->older;
-		weir__heap_give(h, c, lane);
-	}
+	lane = weir__lane_find(h, cache->stream);
+	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
+		while (cache->used[i]) {
+			c = cache_pop(h, cache,
+				      i * 64 + (size_t)__builtin_ctzll(
+						       cache->used[i]));
+			weir__index_del(h, c);
+			weir__heap_give(h, c, lane);
+		}
+}
+
+static void flush_all_of(struct weir_heap *h, struct weir__caches *t)
+{
+	for (unsigned i = 0; i < 1u << WEIR__CACHE_BITS; i++)
+		cache_flush(h, &t->cache[i]);
+}
+
+/* Caches for this thread, if there is a place. The heap's lock is held. */
+static struct weir__caches *caches_make(struct weir_heap *h)
+{
+	pthread_t self = pthread_self();
+	struct weir__caches *t;
+	unsigned i, probe = 0;
+
+	while (probe < PROBES && caches_at(h, place_of(self, probe)))
+		probe++;
+	if (probe == PROBES)
+		return NULL;
+	t = weir__calloc_aligned(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	i = place_of(self, probe);
+	t->owner = self;
+	t->index = (uint16_t)i;
+	atomic_store_explicit(&h->thread[i], t, memory_order_release);
+	return t;
+}
+
+void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
+{
+	struct weir__caches *t = caches_own(h);
+	struct weir__cache *cache;
+
+	/* Only the owner, and others under the lock, write to it. */
+	if (!t)
+		t = caches_make(h);
+	if (!t)
+		return;
+	cache = cache_of(t, stream);
+	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
+		return;
+	caches_enter(h, t);
+	cache_flush(h, cache);
+	cache->stream = stream;
+	cache->misses = 0;
+	caches_leave(t);
+}
+
+void weir__cache_flush_own(struct weir_heap *h)
+{
+	struct weir__caches *t = caches_own(h);
+
+	if (!t)
+		return;
+	pthread_mutex_lock(&h->lock);
+	caches_enter(h, t);
+	flush_all_of(h, t);
+	caches_leave(t);
 	pthread_mutex_unlock(&h->lock);
-	return chain;
 }
 
-bool weir__caches_flush(struct weir_heap *h)
+void weir__caches_flush(struct weir_heap *h)
 {
-	bool any = false;
-
-	for (unsigned i = 0; i < WEIR__CACHES; i++)
-		any |= weir__cache_flush(h, &h->cache[i]);
-	return any;
+	pthread_mutex_lock(&h->lock);
+	weir__caches_revoke(h);
+	for (unsigned i = 0; i < WEIR__THREADS; i++)
+		if (caches_at(h, i))
+			flush_all_of(h, caches_at(h, i));
+	weir__caches_restore(h);
+	pthread_mutex_unlock(&h->lock);
 }
 
-void weir__cache_flush_own(struct weir_heap *h,
-			   const struct weir_stream *stream)
+void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
 {
-	weir__cache_flush(h, cache_of(h, stream));
-}
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+		struct weir__cache *cache = t ? cache_of(t, stream) : NULL;
 
-bool weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
-{
-	bool free = true;
-
-	for (unsigned i = 0; i < WEIR__CACHES; i++) {
-		struct weir__cache *cache = &h->cache[i];
-
-		if (stream_of(cache) != stream)
+		if (!cache || cache->stream != stream)
 			continue;
-		cache_lock(cache);
-		if (cache->n)
-			free = false;
-		else if (stream_of(cache) == stream)
-			atomic_store_explicit(&cache->stream, NULL,
-					      memory_order_relaxed);
-		cache_unlock(cache);
+		cache_flush(h, cache);
+		cache->stream = NULL;
 	}
-	return free;
+}
+
+static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
+{
+	s->live += t->bytes;
+	s->blocks += t->blocks;
+	s->allocs += t->allocs;
+	s->frees += t->frees;
 }
 
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 {
-	for (unsigned i = 0; i < WEIR__CACHES; i++) {
-		struct weir__cache *cache = &h->cache[i];
+	tally_add(s, &h->tally);
+	weir__caches_revoke(h);
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
 
-		cache_lock(cache);
-		s->live += cache->live;
-		s->kept += cache->kept;
-		s->blocks += cache->blocks;
-		s->allocs += cache->allocs;
-		s->frees += cache->frees;
-		cache_unlock(cache);
+		if (!t)
+			continue;
+		tally_add(s, &t->tally);
+		for (unsigned j = 0; j < 1u << WEIR__CACHE_BITS; j++)
+			s->kept += t->cache[j].kept;
 	}
+	weir__caches_restore(h);
+}
+
+void weir__caches_free(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++)
+		weir__free(caches_at(h, i));
 }

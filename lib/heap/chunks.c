@@ -105,7 +105,6 @@ void weir__heap_give(struct weir_heap *h, struct weir__chunk *c,
 {
 	uint64_t number = weir__lane_number(lane);
 
-	weir__index_del(h, c);
 	h->taken -= c->bytes;
 	if (lane->index && weir__lane_ended(lane, number))
 		lane = h->lane[0];

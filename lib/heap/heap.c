@@ -67,6 +67,7 @@ static void heap_free(struct weir_heap *h)
 	}
 	weir__free(h->lane);
 	weir__regions_free(h);
+	weir__caches_free(h);
 	weir__tlsf_fini(&h->tlsf);
 	pthread_mutex_destroy(&h->lock);
 	pthread_mutex_destroy(&h->grow_lock);
@@ -98,6 +99,7 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
 	pthread_mutex_init(&h->grow_lock, NULL);
 	pthread_mutex_init(&h->lock, NULL);
+	h->membarrier = weir__sys_membarrier_register() == 0;
 	weir__tlsf_init(&h->tlsf, unit_shift(buft, o->align));
 	return h;
 }
@@ -173,151 +175,220 @@ static int check_alloc(const struct weir_heap *h, size_t size, size_t align,
 	return 0;
 }
 
-/* Memory that needs no wait. *ret_chunk is NULL if there is none. */
-static int take_ready(struct weir_heap *h, struct weir__want *w,
-		      struct weir_stream *stream, bool thorough,
-		      struct weir__chunk **ret_chunk)
+/* A call of weir_heap_alloc() that no cache could answer. */
+struct request {
+	struct weir__want want;
+	size_t size, align;
+	struct weir_stream *stream;
+	struct weir_block *block; /* the result */
+	bool done;
+};
+
+static void request_init(const struct weir_heap *h, struct request *q,
+			 size_t size, size_t align, struct weir_stream *stream,
+			 struct weir_block *ret_block)
 {
+	uint64_t unit = 1ull << h->tlsf.shift;
+
+	q->want.bytes = weir__cache_bytes(h, size);
+	q->want.align = align > unit ? align : unit;
+	q->want.n_deps = q->want.n_queued = q->want.n_refused = 0;
+	q->size = size;
+	q->align = align;
+	q->stream = stream;
+	q->block = ret_block;
+	q->done = false;
+}
+
+static void request_failed(struct weir_heap *h, const struct request *q)
+{
+	pthread_mutex_lock(&h->lock);
+	h->failures++;
+	weir__record_alloc(h, 0, q->size, q->align, q->stream);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* A chunk becomes the block. The heap's lock is held. */
+static void request_end(struct weir_heap *h, struct request *q,
+			struct weir__chunk *c)
+{
+	weir__record_alloc(h, c->self, q->size, q->align, q->stream);
+	weir__index_add(h, c);
+	weir__block_begin(h, c, q->block);
+	weir__cache_adopt(h, q->stream);
+	q->done = true;
+}
+
+/* Take memory that needs no further wait, if there is some. */
+static int take_ready(struct weir_heap *h, struct request *q, bool thorough)
+{
+	struct weir__chunk *c;
 	int r;
 
 	pthread_mutex_lock(&h->lock);
-	r = weir__lane_get(h, stream, &w->lane);
+	r = weir__lane_get(h, q->stream, &q->want.lane);
 	if (r == 0)
 		r = weir__tlsf_reserve(&h->tlsf, 2);
 	if (r == 0)
 		r = weir__index_reserve(h);
-	*ret_chunk = r == 0 ? weir__heap_take(h, w, thorough) : NULL;
+	c = r == 0 ? weir__heap_take(h, &q->want, thorough) : NULL;
+	if (c)
+		request_end(h, q, c);
 	pthread_mutex_unlock(&h->lock);
 	return r;
 }
 
 /* Memory that was freed in other streams, after waits. */
-static int take_after_waits(struct weir_heap *h, struct weir__want *w,
-			    struct weir_stream *stream, bool runs,
-			    struct weir__chunk **ret_chunk)
+static int take_after_waits(struct weir_heap *h, struct request *q, bool runs)
 {
-	bool found = true;
+	bool found = q->stream != NULL;
 	int r = 0;
 
-	*ret_chunk = NULL;
-	if (!stream)
-		return 0;
-	while (r == 0 && !*ret_chunk && found) {
+	while (r == 0 && !q->done && found) {
 		pthread_mutex_lock(&h->lock);
-		found = weir__heap_after_waits(h, w, runs);
+		found = weir__heap_after_waits(h, &q->want, runs);
 		pthread_mutex_unlock(&h->lock);
-		if (found && weir__lanes_wait(h, w))
-			r = take_ready(h, w, stream, true, ret_chunk);
+		if (found && weir__lanes_wait(h, &q->want))
+			r = take_ready(h, q, true);
 	}
 	return r;
 }
 
-/* The order is that of the page: see "Order of reuse" in README.md. */
-static int take(struct weir_heap *h, struct weir__want *w,
-		struct weir_stream *stream, struct weir__chunk **ret_chunk)
+/* As take_ready(), after a buffer was added. */
+static int take_grown(struct weir_heap *h, struct request *q)
 {
-	int r = take_ready(h, w, stream, false, ret_chunk), grown;
-
-	if (r < 0 || *ret_chunk)
-		return r;
-	weir__caches_flush(h);
-	weir__lanes_poll(h);
-	r = take_ready(h, w, stream, true, ret_chunk);
-	if (r < 0 || *ret_chunk)
-		return r;
-	r = take_after_waits(h, w, stream, false, ret_chunk);
-	if (r < 0 || *ret_chunk)
-		return r;
-	grown = weir__heap_grow(h, w, ret_chunk);
-	if (grown == 0)
-		return 0;
-	r = take_after_waits(h, w, stream, true, ret_chunk);
-	return r == 0 && !*ret_chunk ? grown : r;
-}
-
-static int heap_alloc(struct weir_heap *h, size_t size, size_t align,
-		      struct weir_stream *stream, struct weir_block *ret_block)
-{
-	uint64_t unit = 1ull << h->tlsf.shift;
-	struct weir__want w = { .align = align > unit ? align : unit };
-	struct weir__chunk *c;
 	int r;
 
-	w.bytes = weir__up(size, unit);
-	r = take(h, &w, stream, &c);
-	weir__want_forget(&w, 0);
-	pthread_mutex_lock(&h->lock);
-	weir__record_alloc(h, r < 0 ? 0 : c->self, size, align, stream);
-	if (r < 0)
-		h->failures++;
-	else
-		weir__index_add(h, c);
-	pthread_mutex_unlock(&h->lock);
-	if (r == 0)
-		weir__cache_enter(h, c, stream, ret_block);
+	pthread_mutex_lock(&h->grow_lock);
+	/* Another thread may have added one meanwhile. */
+	r = take_ready(h, q, true);
+	while (r == 0 && !q->done) {
+		r = weir__heap_grow(h, &q->want);
+		if (r == 0)
+			r = take_ready(h, q, true);
+	}
+	pthread_mutex_unlock(&h->grow_lock);
 	return r;
+}
+
+/* README.md, "Order of reuse", has the reasons for the order. */
+static int request_run(struct weir_heap *h, struct request *q)
+{
+	int r = take_ready(h, q, false), grown;
+
+	if (r < 0 || q->done)
+		return r;
+	weir__cache_flush_own(h);
+	weir__lanes_poll(h);
+	r = take_ready(h, q, true);
+	if (r == 0 && !q->done)
+		r = take_after_waits(h, q, false);
+	if (r == 0 && !q->done) {
+		weir__caches_flush(h);
+		r = take_ready(h, q, true);
+	}
+	if (r < 0 || q->done)
+		return r;
+	grown = take_grown(h, q);
+	if (grown == 0)
+		return 0;
+	r = take_after_waits(h, q, true);
+	return r == 0 && !q->done ? grown : r;
 }
 
 int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 		    struct weir_stream *stream, struct weir_block *ret_block)
 {
+	struct request q;
 	int r;
 
-	if (align <= 1ull << heap->tlsf.shift && !(align & (align - 1)) &&
+	if (!(align & (align - 1)) && align >> heap->tlsf.shift <= 1 &&
+	    weir__root_is_open(heap->weir) &&
 	    weir__cache_take(heap, size, stream, ret_block))
 		return 0;
 	WEIR__ENTER();
 	r = weir__root_enter(heap->weir);
 	if (r < 0 || (r = check_alloc(heap, size, align, stream)) < 0)
 		return r;
-	return heap_alloc(heap, size, align, stream, ret_block);
+	request_init(heap, &q, size, align, stream, ret_block);
+	r = request_run(heap, &q);
+	weir__want_forget(&q.want, 0);
+	if (r < 0)
+		request_failed(heap, &q);
+	return r;
 }
 
+/* Give a chunk back that is no longer a block. The heap's lock is held. */
+static void chunk_free(struct weir_heap *h, struct weir__chunk *c,
+		       struct weir__lane *lane)
+{
+	weir__record_free(h, c->self, lane->stream);
+	weir__index_del(h, c);
+	weir__heap_give(h, c, lane);
+}
+
+/* Free a block that was not put into a cache. */
 static int block_free(struct weir_heap *h, const struct weir_block *block,
 		      struct weir_stream *stream)
 {
-	struct weir__chunk *c = weir__heap_chunk(h, (uint32_t)block->id);
 	struct weir__lane *lane;
+	struct weir__chunk *c;
 	int r;
 
 	pthread_mutex_lock(&h->lock);
 	r = weir__lane_get(h, stream, &lane);
 	if (r == 0) {
-		weir__record_free(h, c->self, stream);
-		weir__heap_give(h, c, lane);
+		c = weir__block_end(h, block);
+		if (c)
+			chunk_free(h, c, lane);
+		else
+			r = weir__fail(
+				-EINVAL,
+				"block %#llx at %#llx was freed before, or is not of %s",
+				(unsigned long long)block->id,
+				(unsigned long long)block->addr, h->label);
 	}
 	pthread_mutex_unlock(&h->lock);
-	if (r < 0)
-		weir__cache_unclaim(h, block);
+	return r;
+}
+
+/* A cache has put this chunk out; so the stream has a lane. */
+static void evicted_free(struct weir_heap *h, struct weir__chunk *c,
+			 struct weir_stream *stream)
+{
+	pthread_mutex_lock(&h->lock);
+	chunk_free(h, c, weir__lane_find(h, stream));
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int check_free(const struct weir_heap *h,
+		      const struct weir_stream *stream)
+{
+	int r;
+
+	if (!h)
+		return weir__fail(-EINVAL, "the block is of no heap");
+	r = weir__root_enter(h->weir);
+	if (r == 0 && stream && stream->src.weir != h->weir)
+		r = weir__fail(-EINVAL, "a stream of another root");
 	return r;
 }
 
 int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
 {
 	struct weir_heap *h = block->heap;
-	enum weir__claim claim;
+	struct weir__chunk *evicted;
 	int r;
 
-	WEIR__ENTER();
-	if (!h)
-		return weir__fail(-EINVAL, "the block is of no heap");
-	r = weir__root_enter(h->weir);
-	if (r < 0)
-		return r;
-	if (stream && stream->src.weir != h->weir)
-		return weir__fail(-EINVAL, "a stream of another root");
-	claim = weir__cache_claim(h, block, stream);
-	if (claim == WEIR__CLAIM_KEPT)
+	if (h && weir__root_is_open(h->weir) &&
+	    weir__cache_put(h, block, stream, &evicted)) {
+		if (evicted)
+			evicted_free(h, evicted, stream);
 		return 0;
-	if (claim == WEIR__CLAIM_NONE)
-		return weir__fail(
-			-EINVAL,
-			"block %#llx at %#llx was freed before, or is not of %s",
-			(unsigned long long)block->id,
-			(unsigned long long)block->addr, h->label);
-	if (claim == WEIR__CLAIM_FULL)
-		weir__cache_flush_own(h, stream);
-	return block_free(h, block, stream);
+	}
+	WEIR__ENTER();
+	r = check_free(h, stream);
+	return r < 0 ? r : block_free(h, block, stream);
 }
 
 int weir_heap_find(struct weir_heap *heap, uint64_t addr,
@@ -335,7 +406,7 @@ int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 		r = weir__index_make(heap);
 	if (r == 0) {
 		c = weir__index_find(heap, addr);
-		if (!c || !weir__cache_block(heap, c, ret_block))
+		if (!c || !weir__block_get(heap, c, ret_block))
 			r = weir__fail(-ENOENT,
 				       "no block of %s begins at %#llx",
 				       heap->label, (unsigned long long)addr);

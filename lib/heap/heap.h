@@ -21,9 +21,12 @@
 #define WEIR__HEAP_MAX ((uint64_t)1 << 47) /* of a size, and an alignment */
 
 #define WEIR__DEPS 8u
-#define WEIR__CACHES 64u
-/* A cache keeps blocks of up to this many units. */
-#define WEIR__CACHE_BINS 256u
+#define WEIR__THREAD_BITS 7u /* threads with caches */
+#define WEIR__THREADS (1u << WEIR__THREAD_BITS)
+#define WEIR__CACHE_BITS 2u /* caches of one thread */
+/* A cache keeps blocks of less than this many units. */
+#define WEIR__CACHE_UNITS 1024u
+#define WEIR__CACHE_BINS 320u
 
 /* A buffer. Its record with the lowest address never changes. */
 struct weir__region {
@@ -60,19 +63,35 @@ struct weir__lane {
 };
 
 /*
- * Free blocks of small sizes, for the threads and the stream that hash to this
- * cache. Each is used again only for a block of the same size. The lock guards
- * all members, and the state of the live blocks that were allocated here.
+ * Live bytes and blocks, and calls so far. A block may be allocated in one
+ * tally and freed in another: only the sum of all is right, modulo 2^64.
  */
+struct weir__tally {
+	uint64_t bytes, blocks, allocs, frees;
+};
+
+/* Free blocks of small sizes, each kept for blocks of the same size. */
 struct weir__cache {
-	_Alignas(64) _Atomic uint32_t locked;
-	uint32_t n; /* blocks kept */
-	_Atomic(struct weir_stream *)
-		stream;              /* in whose order all were freed */
-	uint64_t kept, live, blocks; /* bytes, bytes, live blocks */
-	uint64_t allocs, frees;
+	struct weir_stream *stream; /* in which all of them were freed */
+	uint32_t n, misses;         /* blocks; calls with another stream */
+	uint64_t kept;              /* bytes */
+	size_t hand;                /* next word of used to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
 	uint32_t bin[WEIR__CACHE_BINS];       /* the newest chunk */
+};
+
+/*
+ * The caches of one thread, for ever. Accessed by the owner if busy and not
+ * revoked, and under the heap's lock by others, if revoked and not busy, and by
+ * the owner: cache.c.
+ */
+struct weir__caches {
+	_Alignas(64) _Atomic uint32_t busy;
+	_Atomic uint32_t revoked;
+	pthread_t owner; /* and it is constant */
+	uint16_t index;  /* in h->thread */
+	struct weir__tally tally;
+	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
 };
 
 struct weir__index;
@@ -97,12 +116,15 @@ struct weir_heap {
 	uint64_t reserved, reserved_peak;
 	uint64_t taken, taken_peak; /* bytes not in bins */
 	uint64_t span;              /* of buffers that were given back */
+	struct weir__tally tally;
 	uint64_t failures, waits, grown;
 	struct weir__index *index; /* of blocks by address, or NULL */
 
-	/* A record runs: every call takes the slow path. */
+	/* A record runs: caches keep nothing. */
 	_Atomic(struct weir__record *) record;
-	struct weir__cache cache[WEIR__CACHES];
+	bool membarrier;
+	/* Set once each, under the lock. */
+	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
 };
 
 /* What weir_heap_alloc() looks for. */
@@ -186,47 +208,56 @@ void weir__heap_put(struct weir_heap *h);
 
 /* region.c. Take over the reference to @buf. The heap's lock is held. */
 int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given);
-/* Allocate a buffer for @w, and take a chunk of it. No lock is held. */
-int weir__heap_grow(struct weir_heap *h, const struct weir__want *w,
-		    struct weir__chunk **ret_chunk);
+/* Add a buffer for @w. h->grow_lock is held, and no other. */
+int weir__heap_grow(struct weir_heap *h, const struct weir__want *w);
 /* Give empty buffers back. No lock is held. */
 void weir__regions_trim(struct weir_heap *h, uint64_t keep);
 /* All buffers of a heap that ends. */
 void weir__regions_free(struct weir_heap *h);
 
-/* cache.c */
+/*
+ * cache.c. The bytes of a block of @size: a multiple of the unit, and for sizes
+ * that caches keep, one of their sizes.
+ */
+uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size);
+/* A block of a cache. False: the cache has none of this size. */
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block);
-/* A chunk taken from the bins becomes a block. */
-void weir__cache_enter(struct weir_heap *h, struct weir__chunk *c,
-		       struct weir_stream *stream,
+/* A chunk taken from bins becomes a block. The heap's lock is held. */
+void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
 		       struct weir_block *ret_block);
-enum weir__claim {
-	WEIR__CLAIM_NONE,  /* not a live block */
-	WEIR__CLAIM_KEPT,  /* the cache keeps it */
-	WEIR__CLAIM_TAKEN, /* the caller has to free the chunk */
-	WEIR__CLAIM_FULL   /* so, and to flush the cache */
-};
-/* End the life of a block. */
-enum weir__claim weir__cache_claim(struct weir_heap *h,
-				   const struct weir_block *block,
-				   struct weir_stream *stream);
-/* Undo WEIR__CLAIM_TAKEN. */
-void weir__cache_unclaim(struct weir_heap *h, const struct weir_block *block);
-/* Free what a cache keeps; returns if there was anything. No lock is held. */
-bool weir__cache_flush(struct weir_heap *h, struct weir__cache *cache);
-bool weir__caches_flush(struct weir_heap *h);
-/* Flush the cache of this thread and stream, which is full. */
-void weir__cache_flush_own(struct weir_heap *h,
-			   const struct weir_stream *stream);
+/* Describe the block of @c. False: it is not live. The heap's lock is held. */
+bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
+		     struct weir_block *ret_block);
 /*
- * Remove the stream from caches that keep nothing. False: one keeps blocks. The
- * heap's lock is held.
+ * End the life of a block; NULL: it is not live. The caller has to give the
+ * chunk back. The heap's lock is held.
  */
-bool weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream);
-/* Describe the live block of @c. False: it is none (any more). */
-bool weir__cache_block(struct weir_heap *h, struct weir__chunk *c,
-		       struct weir_block *ret_block);
+struct weir__chunk *weir__block_end(struct weir_heap *h,
+				    const struct weir_block *block);
+/*
+ * End the life of a block and keep it; false: that is not possible. If
+ * *ret_evicted is set the caller has to give that back.
+ */
+bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
+		     struct weir_stream *stream,
+		     struct weir__chunk **ret_evicted);
+/*
+ * From now on this thread keeps blocks that are freed in @stream. The heap's
+ * lock is held.
+ */
+void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream);
+/* Give back what this thread keeps, or what all keep. No lock is held. */
+void weir__cache_flush_own(struct weir_heap *h);
+void weir__caches_flush(struct weir_heap *h);
+/*
+ * Keep the owners out of all caches for a while. The heap's lock is held. The
+ * second gives back what is kept for the stream, whose lane will be gone.
+ */
+void weir__caches_revoke(struct weir_heap *h);
+void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream);
+void weir__caches_restore(struct weir_heap *h);
+void weir__caches_free(struct weir_heap *h);
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
 
 /* index.c, under the heap's lock. */

@@ -63,6 +63,14 @@ int weir__index_reserve(struct weir_heap *h)
 	return index_grow(h, x);
 }
 
+void weir__index_add(struct weir_heap *h, const struct weir__chunk *c)
+{
+	if (!h->index)
+		return;
+	slot_add(h, h->index, c->self);
+	h->index->n++;
+}
+
 /* Where the chunk at @addr is, or an empty slot. */
 static size_t slot_find(const struct weir_heap *h, const struct weir__index *x,
 			uint64_t addr)
@@ -72,17 +80,6 @@ static size_t slot_find(const struct weir_heap *h, const struct weir__index *x,
 	while (x->slot[i] && weir__heap_chunk(h, x->slot[i])->addr != addr)
 		i = slot_next(x, i);
 	return i;
-}
-
-/* The index may have been made since the chunk was taken from the bins. */
-void weir__index_add(struct weir_heap *h, const struct weir__chunk *c)
-{
-	struct weir__index *x = h->index;
-
-	if (!x || x->slot[slot_find(h, x, c->addr)])
-		return;
-	slot_add(h, x, c->self);
-	x->n++;
 }
 
 /* Entries after a slot that becomes empty move up, unless they are at home. */

@@ -230,11 +230,14 @@ void weir__lanes_collect(struct weir_heap *h)
 	struct weir__lane *chain = NULL, *lane, **link;
 
 	pthread_mutex_lock(&h->lock);
+	weir__caches_revoke(h);
 	for (size_t i = 1; i < h->n_lanes; i++) {
 		lane = h->lane[i];
-		if (!lane || lane->oldest ||
-		    atomic_load(&lane->stream->src.refs) > 1 ||
-		    !weir__caches_forget(h, lane->stream))
+		if (!lane || atomic_load(&lane->stream->src.refs) > 1)
+			continue;
+		weir__caches_forget(h, lane->stream);
+		weir__lane_drain(h, lane, UINT32_MAX);
+		if (lane->oldest)
 			continue;
 		link = lane_list(h, lane->stream);
 		while (*link != lane)
@@ -244,6 +247,7 @@ void weir__lanes_collect(struct weir_heap *h)
 		chain = lane;
 		h->lane[i] = NULL;
 	}
+	weir__caches_restore(h);
 	pthread_mutex_unlock(&h->lock);
 	while ((lane = chain)) {
 		chain = lane->next;

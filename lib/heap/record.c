@@ -135,5 +135,8 @@ int weir_heap_record(struct weir_heap *heap, int fd)
 	pthread_mutex_lock(&heap->lock);
 	r = fd < 0 ? weir__record_end(heap) : record_begin(heap, fd);
 	pthread_mutex_unlock(&heap->lock);
+	/* From here on caches keep nothing, so that each call is recorded. */
+	if (r == 0 && fd >= 0)
+		weir__caches_flush(heap);
 	return r;
 }

@@ -122,58 +122,25 @@ static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
 	}
 }
 
-/* Another thread may have allocated a buffer meanwhile. */
-static struct weir__chunk *take_now(struct weir_heap *h,
-				    const struct weir__want *w)
-{
-	if (weir__tlsf_reserve(&h->tlsf, 2) < 0)
-		return NULL;
-	return weir__heap_take(h, w, true);
-}
-
-static int grow_locked(struct weir_heap *h, const struct weir__want *w,
-		       struct weir__chunk **ret_chunk)
+int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 {
 	struct weir_buf *buf;
 	uint64_t size = 0;
 	int r;
 
-	*ret_chunk = take_now(h, w);
-	if (*ret_chunk)
-		return 0;
+	pthread_mutex_lock(&h->lock);
 	r = grow_size(h, w, &size);
-	if (r < 0)
-		return r;
 	pthread_mutex_unlock(&h->lock);
-	r = buf_alloc(h, w, size, &buf);
-	pthread_mutex_lock(&h->lock);
+	if (r == 0)
+		r = buf_alloc(h, w, size, &buf);
 	if (r < 0)
 		return r;
+	pthread_mutex_lock(&h->lock);
 	r = weir__region_add(h, buf, false);
-	if (r < 0) {
-		pthread_mutex_unlock(&h->lock);
-		weir_buf_free(buf);
-		pthread_mutex_lock(&h->lock);
-		return r;
-	}
-	h->grown++;
-	*ret_chunk = take_now(h, w);
-	return *ret_chunk ? 0
-			  : weir__fail(-ENOMEM,
-				       "%s: %llu bytes were taken by others",
-				       h->label, (unsigned long long)size);
-}
-
-int weir__heap_grow(struct weir_heap *h, const struct weir__want *w,
-		    struct weir__chunk **ret_chunk)
-{
-	int r;
-
-	pthread_mutex_lock(&h->grow_lock);
-	pthread_mutex_lock(&h->lock);
-	r = grow_locked(h, w, ret_chunk);
+	h->grown += r == 0;
 	pthread_mutex_unlock(&h->lock);
-	pthread_mutex_unlock(&h->grow_lock);
+	if (r < 0)
+		weir_buf_free(buf);
 	return r;
 }
 

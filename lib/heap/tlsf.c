@@ -101,25 +101,10 @@ void weir__chunk_join(struct weir__tlsf *t, struct weir__chunk *c)
 	weir__chunk_drop(t, next);
 }
 
-struct bin {
-	unsigned row, bin;
-};
-
-/* The bin of chunks of @n units; up to 127 units each size has its own. */
-static struct bin bin_of(uint64_t n)
-{
-	unsigned top;
-
-	if (n < 64)
-		return (struct bin){ 0, (unsigned)n };
-	top = 63u - (unsigned)__builtin_clzll(n);
-	return (struct bin){ top - 5, (n >> (top - 6)) & 63 };
-}
-
 void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
 		    struct weir__chunk *c)
 {
-	struct bin at = bin_of(c->bytes >> t->shift);
+	struct weir__bin at = weir__bin_of(c->bytes >> t->shift);
 	uint32_t *head = &b->head[at.row][at.bin];
 
 	c->older = *head;
@@ -134,7 +119,7 @@ void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
 void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
 		    struct weir__chunk *c)
 {
-	struct bin at;
+	struct weir__bin at;
 
 	if (c->older)
 		weir__chunk(t, c->older)->newer = c->newer;
@@ -142,7 +127,7 @@ void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
 		weir__chunk(t, c->newer)->older = c->older;
 		return;
 	}
-	at = bin_of(c->bytes >> t->shift);
+	at = weir__bin_of(c->bytes >> t->shift);
 	b->head[at.row][at.bin] = c->older;
 	if (c->older)
 		return;
@@ -152,7 +137,7 @@ void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
 }
 
 /* The next bin with a chunk, from *@at on. False: there is none. */
-static bool bins_next(const struct weir__bins *b, struct bin *at)
+static bool bins_next(const struct weir__bins *b, struct weir__bin *at)
 {
 	uint64_t bits = b->second[at->row] & (~0ull << at->bin);
 
@@ -177,9 +162,13 @@ static struct weir__chunk *smallest(const struct weir__tlsf *t, uint32_t i,
 
 	for (unsigned n = 0; i && n < most; n++, i = c->older) {
 		c = weir__chunk(t, i);
-		if ((!best || c->bytes < best->bytes) &&
-		    weir__chunk_fits(c, bytes, align))
-			best = c;
+		if ((best && c->bytes >= best->bytes) ||
+		    !weir__chunk_fits(c, bytes, align))
+			continue;
+		best = c;
+		/* None in this bin is smaller. */
+		if (c->bytes == bytes || c->bytes >> t->shift < 128)
+			break;
 	}
 	return best;
 }
@@ -193,7 +182,7 @@ static struct weir__chunk *find_from(const struct weir__tlsf *t,
 				     uint64_t bytes, uint64_t align,
 				     unsigned most)
 {
-	struct bin at = bin_of(from >> t->shift);
+	struct weir__bin at = weir__bin_of(from >> t->shift);
 	struct weir__chunk *c = NULL;
 
 	for (unsigned tries = 0; !c && tries < 2; tries++) {

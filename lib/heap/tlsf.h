@@ -33,14 +33,14 @@ struct weir__chunk {
 	uint32_t before, after; /* free: in the queue of its lane */
 	/*
 	 * Generation << 2 | state. The generation grows each time the chunk
-	 * becomes a block. Changed under the heap's lock or, of a block, under
-	 * that of its home.
+	 * becomes a block. Changed under the heap's lock or, of a block, by the
+	 * thread that ends it.
 	 */
 	_Atomic uint32_t tag;
 	uint32_t self; /* number of this record */
 	uint16_t lane; /* free: whose bins; 0: usable by anybody */
 	uint16_t region;
-	/* Of a block: the cache whose lock guards it. Read without a lock. */
+	/* Of a block: whose caches it came from. Read without a lock. */
 	_Atomic uint16_t home;
 };
 
@@ -105,6 +105,21 @@ static inline bool weir__chunk_fits(const struct weir__chunk *c, uint64_t bytes,
 	uint64_t pad = -c->addr & (align - 1);
 
 	return c->bytes >= bytes && c->bytes - bytes >= pad;
+}
+
+struct weir__bin {
+	unsigned row, bin;
+};
+
+/* The bin of chunks of @n units; up to 127 units each size has its own. */
+static inline struct weir__bin weir__bin_of(uint64_t n)
+{
+	unsigned top;
+
+	if (n < 64)
+		return (struct weir__bin){ 0, (unsigned)n };
+	top = 63u - (unsigned)__builtin_clzll(n);
+	return (struct weir__bin){ top - 5, (n >> (top - 6)) & 63 };
 }
 
 void weir__tlsf_init(struct weir__tlsf *t, unsigned shift);
