@@ -68,6 +68,10 @@ T_C_TESTS = \
 	%D%/stream-race.t \
 	%D%/event.t \
 	%D%/heap.t \
+	%D%/heap-model.t \
+	%D%/heap-order.t \
+	%D%/heap-threads.t \
+	%D%/heap-faults.t \
 	%D%/fork.t \
 	%D%/fork-calls.t \
 	%D%/json.t \
@@ -190,6 +194,12 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
+%C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
+%C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
+%C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS)
+%C%_heap_faults_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
+	$(T_WRAP)calloc_aligned $(T_WRAP)realloc
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c

@@ -22,9 +22,10 @@
 #include "core/sys.h"
 #include "heap/heap.h"
 
-/* What one cache keeps at most. */
-#define KEPT_BLOCKS 512u
-#define KEPT_BYTES ((uint64_t)2 << 20)
+/* What one cache keeps at most: blocks; the part of the heap, but at least. */
+#define KEPT_BLOCKS 8192u
+#define KEPT_PART 64u
+#define KEPT_BYTES ((uint64_t)256 << 10)
 
 /* Places of the table that a thread looks at. */
 #define PROBES 4u
@@ -79,12 +80,13 @@ static inline void caches_leave(struct weir__caches *t)
 static inline bool caches_enter(const struct weir_heap *h,
 				struct weir__caches *t)
 {
-	atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
-	if (h->membarrier)
+	if (h->membarrier) {
+		atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
-	else
-		atomic_thread_fence(memory_order_seq_cst);
-	if (!atomic_load_explicit(&t->revoked, memory_order_acquire))
+	} else {
+		atomic_store(&t->busy, 1);
+	}
+	if (!atomic_load(&t->revoked))
 		return true;
 	caches_leave(t);
 	return false;
@@ -101,8 +103,6 @@ void weir__caches_revoke(struct weir_heap *h)
 	}
 	if (h->membarrier)
 		weir__sys_membarrier();
-	else
-		atomic_thread_fence(memory_order_seq_cst);
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
 		struct weir__caches *t = caches_at(h, i);
 
@@ -335,7 +335,7 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 		block_count(&t->tally, c);
 		cache_push(cache, c, bin_index(units));
 		*ret_evicted = NULL;
-		if (cache->n > KEPT_BLOCKS || cache->kept > KEPT_BYTES)
+		if (cache->n > KEPT_BLOCKS || cache->kept > cache->limit)
 			*ret_evicted = cache_evict(h, cache);
 	}
 	caches_leave(t);
@@ -401,6 +401,9 @@ void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 	if (!t)
 		return;
 	cache = cache_of(t, stream);
+	cache->limit = h->reserved / KEPT_PART > KEPT_BYTES
+			       ? h->reserved / KEPT_PART
+			       : KEPT_BYTES;
 	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
 		return;
 	caches_enter(h, t);

@@ -74,7 +74,7 @@ struct weir__tally {
 struct weir__cache {
 	struct weir_stream *stream; /* in which all of them were freed */
 	uint32_t n, misses;         /* blocks; calls with another stream */
-	uint64_t kept;              /* bytes */
+	uint64_t kept, limit;       /* bytes */
 	size_t hand;                /* next word of used to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
 	uint32_t bin[WEIR__CACHE_BINS];       /* the newest chunk */

@@ -2,6 +2,7 @@
 #include "heap/tlsf.h"
 
 #include <assert.h>
+#include <limits.h>
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -185,7 +186,8 @@ static struct weir__chunk *find_from(const struct weir__tlsf *t,
 	struct weir__bin at = weir__bin_of(from >> t->shift);
 	struct weir__chunk *c = NULL;
 
-	for (unsigned tries = 0; !c && tries < 2; tries++) {
+	for (unsigned tries = 0; !c && tries < (most == UINT_MAX ? most : 2);
+	     tries++) {
 		if (at.row == WEIR__ROWS || !bins_next(b, &at))
 			return NULL;
 		c = smallest(t, b->head[at.row][at.bin], bytes, align, most);

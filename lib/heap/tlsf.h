@@ -145,9 +145,9 @@ void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
 		    struct weir__chunk *c);
 /*
  * A chunk with a place for @bytes at a multiple of @align: of the smallest bin
- * that has one, the smallest of its @most newest chunks. Constant time, unless
- * @most is UINT_MAX; then NULL means that no chunk of up to 1/64 more than
- * @bytes + @align fits, and no larger one exists.
+ * that has one, the smallest of its @most newest chunks. Constant time, and it
+ * may overlook chunks that barely fit. With @most = UINT_MAX it is linear, and
+ * overlooks none.
  */
 struct weir__chunk *weir__bins_find(const struct weir__tlsf *t,
 				    const struct weir__bins *b, uint64_t bytes,
