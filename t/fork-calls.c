@@ -34,6 +34,8 @@ static struct weir_buft *buft;
 static struct weir_buf *buf, *joined;
 static struct weir_stream *stream;
 static struct weir_event *event;
+static struct weir_heap *heap;
+static struct weir_block block;
 static struct weir_file *file;
 static struct weir_model *model;
 static struct weir_plan *plan_of_all;
@@ -189,6 +191,21 @@ static void streams(void)
 	fails(weir_cuda_stream_native, stream, &native);
 }
 
+static void heaps(void)
+{
+	struct weir_heap_stats stats = { .size = sizeof(stats) };
+	struct weir_block b;
+	struct weir_heap *h;
+
+	fails(weir_heap_new, buft, NULL, &h);
+	fails(weir_heap_alloc, heap, 100, 0, NULL, &b);
+	fails(weir_heap_free, &block, NULL);
+	fails(weir_heap_find, heap, block.addr, &b);
+	fails(weir_heap_stats, heap, &stats);
+	fails(weir_heap_trim, heap, 0);
+	fails(weir_heap_record, heap, -1);
+}
+
 static void models(void)
 {
 	struct weir_file_info file_info = { .size = sizeof(file_info) };
@@ -287,6 +304,7 @@ static void the_root(void)
 	ends(weir_plan_free, plan_of_all);
 	ends(weir_model_close, model);
 	ends(weir_file_close, file);
+	ends(weir_heap_destroy, heap);
 	ends(weir_event_free, event);
 	ends(weir_stream_free, stream);
 	ends(weir_buf_free, buf);
@@ -303,6 +321,7 @@ static void child(void)
 	devices();
 	memory();
 	streams();
+	heaps();
 	models();
 	loads();
 	values();
@@ -332,6 +351,8 @@ static void make_objects(void)
 	must(weir_buf_join(&buf, 1, &joined));
 	must(weir_stream_new(dev, NULL, &stream));
 	must(weir_event_new(weir, WEIR_EVENT_TIMED, &event));
+	must(weir_heap_new(buft, NULL, &heap));
+	must(weir_heap_alloc(heap, 100, 0, NULL, &block));
 	must(weir_file_open(weir, path, NULL, &file));
 	must(weir_model_open(weir, path, NULL, &model));
 	must(weir_plan_new(model, &plan_of_all));
@@ -433,6 +454,7 @@ int main(void)
 	weir_plan_free(plan_of_all);
 	weir_model_close(model);
 	weir_file_close(file);
+	weir_heap_destroy(heap);
 	weir_event_free(event);
 	weir_stream_free(stream);
 	weir_buf_free(joined);

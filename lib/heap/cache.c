@@ -139,7 +139,7 @@ static inline size_t bin_index(uint64_t units)
 {
 	struct weir__bin at = weir__bin_of(units);
 
-	return at.row * 64 + at.bin;
+	return at.level * 64 + at.bin;
 }
 
 uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
@@ -148,7 +148,7 @@ uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 }
 
 static inline void block_fill(const struct weir_heap *h,
-			      const struct weir__chunk *c, uint32_t tag,
+			      const struct weir__piece *c, uint32_t tag,
 			      struct weir_block *ret_block)
 {
 	const struct weir__region *region = h->region[c->region];
@@ -162,20 +162,20 @@ static inline void block_fill(const struct weir_heap *h,
 }
 
 static inline void block_begin(struct weir_heap *h, struct weir__tally *tally,
-			       struct weir__chunk *c,
+			       struct weir__piece *c,
 			       struct weir_block *ret_block)
 {
-	weir__chunk_set(c, WEIR__CHUNK_LIVE);
+	weir__piece_set(c, WEIR__PIECE_LIVE);
 	tally->bytes += c->bytes;
 	tally->blocks++;
 	tally->allocs++;
-	block_fill(h, c, weir__chunk_tag(c), ret_block);
+	block_fill(h, c, weir__piece_tag(c), ret_block);
 }
 
-static inline struct weir__chunk *
+static inline struct weir__piece *
 cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 {
-	struct weir__chunk *c = weir__heap_chunk(h, cache->bin[bin]);
+	struct weir__piece *c = weir__heap_piece(h, cache->bin[bin]);
 
 	cache->bin[bin] = c->older;
 	if (!c->older)
@@ -185,7 +185,7 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 	return c;
 }
 
-static inline void cache_push(struct weir__cache *cache, struct weir__chunk *c,
+static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
 			      size_t bin)
 {
 	c->older = cache->bin[bin];
@@ -215,7 +215,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	cache = cache_of(t, stream);
 	found = cache->bin[bin] && cache->stream == stream;
 	if (found) {
-		struct weir__chunk *c = cache_pop(h, cache, bin);
+		struct weir__piece *c = cache_pop(h, cache, bin);
 
 		atomic_store_explicit(&c->home, t->index, memory_order_relaxed);
 		block_begin(h, &t->tally, c, ret_block);
@@ -224,7 +224,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	return found;
 }
 
-void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
+void weir__block_begin(struct weir_heap *h, struct weir__piece *c,
 		       struct weir_block *ret_block)
 {
 	struct weir__caches *t = caches_own(h);
@@ -234,52 +234,52 @@ void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
 	block_begin(h, &h->tally, c, ret_block);
 }
 
-bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
+bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
 		     struct weir_block *ret_block)
 {
-	uint32_t tag = weir__chunk_tag(c);
+	uint32_t tag = weir__piece_tag(c);
 
-	if ((tag & 3) != WEIR__CHUNK_LIVE)
+	if ((tag & 3) != WEIR__PIECE_LIVE)
 		return false;
 	block_fill(h, c, tag, ret_block);
 	return true;
 }
 
-/* The chunk of a block; NULL: it is not live. */
-static inline struct weir__chunk *block_chunk(struct weir_heap *h,
+/* The piece of a block; NULL: it is not live. */
+static inline struct weir__piece *block_piece(struct weir_heap *h,
 					      const struct weir_block *block)
 {
 	uint32_t number = (uint32_t)block->id, tag = block->id >> 32;
-	struct weir__chunk *c;
+	struct weir__piece *c;
 
-	if (!number || (tag & 3) != WEIR__CHUNK_LIVE ||
+	if (!number || (tag & 3) != WEIR__PIECE_LIVE ||
 	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
 		return NULL;
-	c = weir__heap_chunk(h, number);
-	return weir__chunk_tag(c) == tag && c->addr == block->addr ? c : NULL;
+	c = weir__heap_piece(h, number);
+	return weir__piece_tag(c) == tag && c->addr == block->addr ? c : NULL;
 }
 
 /* Several threads may try to end a block: one succeeds. */
-static bool block_claim(struct weir__chunk *c, const struct weir_block *block)
+static bool block_claim(struct weir__piece *c, const struct weir_block *block)
 {
 	uint32_t tag = block->id >> 32;
 
 	return atomic_compare_exchange_strong(&c->tag, &tag,
-					      (tag & ~3u) | WEIR__CHUNK_KEPT);
+					      (tag & ~3u) | WEIR__PIECE_KEPT);
 }
 
 static inline void block_count(struct weir__tally *tally,
-			       const struct weir__chunk *c)
+			       const struct weir__piece *c)
 {
 	tally->bytes -= c->bytes;
 	tally->blocks--;
 	tally->frees++;
 }
 
-struct weir__chunk *weir__block_end(struct weir_heap *h,
+struct weir__piece *weir__block_end(struct weir_heap *h,
 				    const struct weir_block *block)
 {
-	struct weir__chunk *c = block_chunk(h, block);
+	struct weir__piece *c = block_piece(h, block);
 
 	if (!c || !block_claim(c, block))
 		return NULL;
@@ -288,7 +288,7 @@ struct weir__chunk *weir__block_end(struct weir_heap *h,
 }
 
 /* A block of some size, so that the cache follows the sizes in use. */
-static struct weir__chunk *cache_evict(struct weir_heap *h,
+static struct weir__piece *cache_evict(struct weir_heap *h,
 				       struct weir__cache *cache)
 {
 	size_t i = cache->hand;
@@ -304,20 +304,20 @@ static struct weir__chunk *cache_evict(struct weir_heap *h,
  * The thread that allocated the block needs no atomic instruction to end it:
  * only two threads that free the same block at the same time go unnoticed.
  */
-static inline bool block_take(struct weir__caches *t, struct weir__chunk *c,
+static inline bool block_take(struct weir__caches *t, struct weir__piece *c,
 			      const struct weir_block *block)
 {
 	if (atomic_load_explicit(&c->home, memory_order_relaxed) != t->index)
 		return block_claim(c, block);
-	weir__chunk_set(c, WEIR__CHUNK_KEPT);
+	weir__piece_set(c, WEIR__PIECE_KEPT);
 	return true;
 }
 
 bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 		     struct weir_stream *stream,
-		     struct weir__chunk **ret_evicted)
+		     struct weir__piece **ret_evicted)
 {
-	struct weir__chunk *c = block_chunk(h, block);
+	struct weir__piece *c = block_piece(h, block);
 	struct weir__caches *t = c ? caches_own(h) : NULL;
 	struct weir__cache *cache;
 	uint64_t units;
@@ -349,7 +349,7 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 {
 	struct weir__lane *lane;
-	struct weir__chunk *c;
+	struct weir__piece *c;
 
 	/* The lane exists as long as a cache has the stream. */
 	lane = weir__lane_find(h, cache->stream);

@@ -208,9 +208,9 @@ static void request_failed(struct weir_heap *h, const struct request *q)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* A chunk becomes the block. The heap's lock is held. */
+/* A piece becomes the block. The heap's lock is held. */
 static void request_end(struct weir_heap *h, struct request *q,
-			struct weir__chunk *c)
+			struct weir__piece *c)
 {
 	weir__record_alloc(h, c->self, q->size, q->align, q->stream);
 	weir__index_add(h, c);
@@ -222,7 +222,7 @@ static void request_end(struct weir_heap *h, struct request *q,
 /* Take memory that needs no further wait, if there is some. */
 static int take_ready(struct weir_heap *h, struct request *q, bool thorough)
 {
-	struct weir__chunk *c;
+	struct weir__piece *c;
 	int r;
 
 	pthread_mutex_lock(&h->lock);
@@ -239,14 +239,15 @@ static int take_ready(struct weir_heap *h, struct request *q, bool thorough)
 }
 
 /* Memory that was freed in other streams, after waits. */
-static int take_after_waits(struct weir_heap *h, struct request *q, bool runs)
+static int take_after_waits(struct weir_heap *h, struct request *q,
+			    bool several)
 {
 	bool found = q->stream != NULL;
 	int r = 0;
 
 	while (r == 0 && !q->done && found) {
 		pthread_mutex_lock(&h->lock);
-		found = weir__heap_after_waits(h, &q->want, runs);
+		found = weir__heap_after_waits(h, &q->want, several);
 		pthread_mutex_unlock(&h->lock);
 		if (found && weir__lanes_wait(h, &q->want))
 			r = take_ready(h, q, true);
@@ -318,8 +319,8 @@ int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 	return r;
 }
 
-/* Give a chunk back that is no longer a block. The heap's lock is held. */
-static void chunk_free(struct weir_heap *h, struct weir__chunk *c,
+/* Give a piece back that is no longer a block. The heap's lock is held. */
+static void piece_free(struct weir_heap *h, struct weir__piece *c,
 		       struct weir__lane *lane)
 {
 	weir__record_free(h, c->self, lane->stream);
@@ -332,7 +333,7 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 		      struct weir_stream *stream)
 {
 	struct weir__lane *lane;
-	struct weir__chunk *c;
+	struct weir__piece *c;
 	int r;
 
 	pthread_mutex_lock(&h->lock);
@@ -340,7 +341,7 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 	if (r == 0) {
 		c = weir__block_end(h, block);
 		if (c)
-			chunk_free(h, c, lane);
+			piece_free(h, c, lane);
 		else
 			r = weir__fail(
 				-EINVAL,
@@ -352,12 +353,12 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 	return r;
 }
 
-/* A cache has put this chunk out; so the stream has a lane. */
-static void evicted_free(struct weir_heap *h, struct weir__chunk *c,
+/* A cache has put this piece out; so the stream has a lane. */
+static void evicted_free(struct weir_heap *h, struct weir__piece *c,
 			 struct weir_stream *stream)
 {
 	pthread_mutex_lock(&h->lock);
-	chunk_free(h, c, weir__lane_find(h, stream));
+	piece_free(h, c, weir__lane_find(h, stream));
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -377,7 +378,7 @@ static int check_free(const struct weir_heap *h,
 int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
 {
 	struct weir_heap *h = block->heap;
-	struct weir__chunk *evicted;
+	struct weir__piece *evicted;
 	int r;
 
 	if (h && weir__root_is_open(h->weir) &&
@@ -394,7 +395,7 @@ int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
 int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 		   struct weir_block *ret_block)
 {
-	struct weir__chunk *c;
+	struct weir__piece *c;
 	int r;
 
 	WEIR__ENTER();

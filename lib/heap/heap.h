@@ -32,9 +32,9 @@
 struct weir__region {
 	struct weir_buf *buf; /* referenced */
 	uint64_t base;        /* address of the buffer */
-	uint64_t lo, bytes;   /* the part of it that is in chunks */
+	uint64_t lo, bytes;   /* the part of it that is in pieces */
 	uint64_t top;         /* end of the highest block so far */
-	uint32_t first;       /* the lowest chunk */
+	uint32_t first;       /* the lowest piece */
 	uint16_t index;
 	bool given; /* opts.buf: never given back */
 };
@@ -46,7 +46,7 @@ struct weir__region {
 struct weir__lane {
 	struct weir__bins bins;
 	uint64_t bytes;          /* in the bins */
-	uint32_t oldest, newest; /* queue of the chunks, by number */
+	uint32_t oldest, newest; /* queue of the pieces, by number */
 	uint16_t index;
 	struct weir_heap *heap;
 	struct weir_stream *stream; /* its source is referenced */
@@ -77,7 +77,7 @@ struct weir__cache {
 	uint64_t kept, limit;       /* bytes */
 	size_t hand;                /* next word of used to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
-	uint32_t bin[WEIR__CACHE_BINS];       /* the newest chunk */
+	uint32_t bin[WEIR__CACHE_BINS];       /* the newest piece */
 };
 
 /*
@@ -145,30 +145,30 @@ struct weir__want {
 	unsigned n_refused;
 };
 
-/* chunks.c, under the heap's lock. Into the bins of its lane, or out. */
-void weir__heap_add(struct weir_heap *h, struct weir__chunk *c);
-void weir__heap_del(struct weir_heap *h, struct weir__chunk *c);
+/* pieces.c, under the heap's lock. Into the bins of its lane, or out. */
+void weir__heap_add(struct weir_heap *h, struct weir__piece *c);
+void weir__heap_del(struct weir_heap *h, struct weir__piece *c);
 /* Into the bins, together with free neighbours of its lane. */
-void weir__heap_merge(struct weir_heap *h, struct weir__chunk *c);
+void weir__heap_merge(struct weir_heap *h, struct weir__piece *c);
 /*
- * A chunk that is in no bins becomes free memory of @lane, merged with its
+ * A piece that is in no bins becomes free memory of @lane, merged with its
  * neighbours there, that is freed now.
  */
-void weir__heap_give(struct weir_heap *h, struct weir__chunk *c,
+void weir__heap_give(struct weir_heap *h, struct weir__piece *c,
 		     struct weir__lane *lane);
 /*
  * Take memory that the stream may use without a wait that is not in w->dep;
- * NULL: there is none. @thorough: linear in the free chunks; finds all there
+ * NULL: there is none. @thorough: linear in the free pieces; finds all there
  * is. Two records are reserved.
  */
-struct weir__chunk *weir__heap_take(struct weir_heap *h,
+struct weir__piece *weir__heap_take(struct weir_heap *h,
 				    const struct weir__want *w, bool thorough);
 /*
  * Find free memory that the stream may use after waits, and add the free points
- * to w->dep. @runs: several neighbours, else one chunk. False: there is none.
+ * to w->dep. @several: several neighbours, else one piece. False: there is none.
  */
 bool weir__heap_after_waits(struct weir_heap *h, struct weir__want *w,
-			    bool runs);
+			    bool several);
 
 /*
  * order.c, under the heap's lock unless it says otherwise. The lane of @stream,
@@ -178,11 +178,11 @@ struct weir__lane *weir__lane_find(struct weir_heap *h,
 				   const struct weir_stream *stream);
 int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 		   struct weir__lane **ret_lane);
-/* The free point of a chunk that is freed now. */
+/* The free point of a piece that is freed now. */
 uint64_t weir__lane_number(struct weir__lane *lane);
 /* Has all work before the free point ended? */
 bool weir__lane_ended(struct weir__lane *lane, uint64_t number);
-/* Move memory whose free points are done to lane 0; at most @most chunks. */
+/* Move memory whose free points are done to lane 0; at most @most pieces. */
 void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
 		      unsigned most);
 /* The same for all lanes; may queue markers. No lock is held. */
@@ -223,17 +223,17 @@ uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size);
 /* A block of a cache. False: the cache has none of this size. */
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block);
-/* A chunk taken from bins becomes a block. The heap's lock is held. */
-void weir__block_begin(struct weir_heap *h, struct weir__chunk *c,
+/* A piece taken from bins becomes a block. The heap's lock is held. */
+void weir__block_begin(struct weir_heap *h, struct weir__piece *c,
 		       struct weir_block *ret_block);
 /* Describe the block of @c. False: it is not live. The heap's lock is held. */
-bool weir__block_get(const struct weir_heap *h, const struct weir__chunk *c,
+bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
 		     struct weir_block *ret_block);
 /*
  * End the life of a block; NULL: it is not live. The caller has to give the
- * chunk back. The heap's lock is held.
+ * piece back. The heap's lock is held.
  */
-struct weir__chunk *weir__block_end(struct weir_heap *h,
+struct weir__piece *weir__block_end(struct weir_heap *h,
 				    const struct weir_block *block);
 /*
  * End the life of a block and keep it; false: that is not possible. If
@@ -241,7 +241,7 @@ struct weir__chunk *weir__block_end(struct weir_heap *h,
  */
 bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 		     struct weir_stream *stream,
-		     struct weir__chunk **ret_evicted);
+		     struct weir__piece **ret_evicted);
 /*
  * From now on this thread keeps blocks that are freed in @stream. The heap's
  * lock is held.
@@ -263,22 +263,22 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
 /* index.c, under the heap's lock. */
 int weir__index_make(struct weir_heap *h);
 int weir__index_reserve(struct weir_heap *h);
-void weir__index_add(struct weir_heap *h, const struct weir__chunk *c);
-void weir__index_del(struct weir_heap *h, const struct weir__chunk *c);
-struct weir__chunk *weir__index_find(struct weir_heap *h, uint64_t addr);
+void weir__index_add(struct weir_heap *h, const struct weir__piece *c);
+void weir__index_del(struct weir_heap *h, const struct weir__piece *c);
+struct weir__piece *weir__index_find(struct weir_heap *h, uint64_t addr);
 void weir__index_free(struct weir_heap *h);
 
-/* record.c, under the heap's lock. @chunk 0: the call failed. */
-void weir__record_alloc(struct weir_heap *h, uint32_t chunk, size_t size,
+/* record.c, under the heap's lock. @piece 0: the call failed. */
+void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
 			size_t align, const struct weir_stream *stream);
-void weir__record_free(struct weir_heap *h, uint32_t chunk,
+void weir__record_free(struct weir_heap *h, uint32_t piece,
 		       const struct weir_stream *stream);
 int weir__record_end(struct weir_heap *h);
 
-static inline struct weir__chunk *weir__heap_chunk(const struct weir_heap *h,
+static inline struct weir__piece *weir__heap_piece(const struct weir_heap *h,
 						   uint32_t number)
 {
-	return weir__chunk(&h->tlsf, number);
+	return weir__piece(&h->tlsf, number);
 }
 
 #endif

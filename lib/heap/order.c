@@ -111,7 +111,7 @@ void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
 		      unsigned most)
 {
 	while (lane->oldest && most--) {
-		struct weir__chunk *c = weir__heap_chunk(h, lane->oldest);
+		struct weir__piece *c = weir__heap_piece(h, lane->oldest);
 
 		if (!weir__lane_ended(lane, c->number))
 			return;

@@ -63,23 +63,23 @@ static unsigned number_of(struct weir_heap *h, const struct weir_stream *stream)
 	return lane ? lane->index : 0;
 }
 
-void weir__record_alloc(struct weir_heap *h, uint32_t chunk, size_t size,
+void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
 			size_t align, const struct weir_stream *stream)
 {
 	struct weir__record *rec = record_of(h);
 
 	if (rec)
-		record_line(rec, "+ %u %zu %zu %u %ld\n", chunk, size, align,
+		record_line(rec, "+ %u %zu %zu %u %ld\n", piece, size, align,
 			    number_of(h, stream), (long)gettid());
 }
 
-void weir__record_free(struct weir_heap *h, uint32_t chunk,
+void weir__record_free(struct weir_heap *h, uint32_t piece,
 		       const struct weir_stream *stream)
 {
 	struct weir__record *rec = record_of(h);
 
 	if (rec)
-		record_line(rec, "- %u %u %ld\n", chunk, number_of(h, stream),
+		record_line(rec, "- %u %u %ld\n", piece, number_of(h, stream),
 			    (long)gettid());
 }
 

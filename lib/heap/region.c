@@ -29,11 +29,11 @@ static void region_put(struct weir_heap *h, struct weir__region *region)
 		h->reserved_peak = h->reserved;
 }
 
-/* The whole region as one free chunk of lane 0. */
-static struct weir__chunk *region_chunk(struct weir_heap *h,
+/* The whole region as one free piece of lane 0. */
+static struct weir__piece *region_piece(struct weir_heap *h,
 					struct weir__region *region)
 {
-	struct weir__chunk *c = weir__chunk_new(&h->tlsf);
+	struct weir__piece *c = weir__piece_new(&h->tlsf);
 
 	c->addr = region->lo;
 	c->bytes = region->bytes;
@@ -70,7 +70,7 @@ int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 	region->bytes = end > region->lo ? end - region->lo : 0;
 	region_put(h, region);
 	if (region->bytes)
-		region_chunk(h, region);
+		region_piece(h, region);
 	return 0;
 }
 
@@ -147,14 +147,14 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 static bool region_is_empty(struct weir_heap *h,
 			    const struct weir__region *region)
 {
-	const struct weir__chunk *c;
+	const struct weir__piece *c;
 
 	if (region->given)
 		return false;
 	if (!region->bytes)
 		return true;
-	c = weir__heap_chunk(h, region->first);
-	return weir__chunk_is_free(c) && !c->lane && !c->next;
+	c = weir__heap_piece(h, region->first);
+	return weir__piece_is_free(c) && !c->lane && !c->next;
 }
 
 /* Remove an empty region; returns its buffer. */
@@ -162,12 +162,12 @@ static struct weir_buf *region_del(struct weir_heap *h,
 				   struct weir__region *region)
 {
 	struct weir_buf *buf = region->buf;
-	struct weir__chunk *c;
+	struct weir__piece *c;
 
 	if (region->bytes) {
-		c = weir__heap_chunk(h, region->first);
+		c = weir__heap_piece(h, region->first);
 		weir__heap_del(h, c);
-		weir__chunk_drop(&h->tlsf, c);
+		weir__piece_drop(&h->tlsf, c);
 	}
 	h->region[region->index] = NULL;
 	h->n_regions--;

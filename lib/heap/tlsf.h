@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chunks: the bookkeeping of a heap's buffers, and free chunks by size. Here is
+ * Pieces: the bookkeeping of a heap's buffers, and free pieces by size. Here is
  * nothing of buffers, streams and locks: the caller holds the lock that guards
  * everything, except where a member says otherwise.
  *
- * Each buffer is divided into chunks without gaps; each has a record outside of
+ * Each buffer is divided into pieces without gaps; each has a record outside of
  * the buffer. A record never moves, and its memory is kept until the end, so
  * that a stale number of a record can be examined safely.
  */
@@ -17,14 +17,14 @@
 
 #include "core/util.h"
 
-enum weir__chunk_state {
-	WEIR__CHUNK_UNUSED, /* the record describes no memory */
-	WEIR__CHUNK_FREE,   /* in the bins of its lane */
-	WEIR__CHUNK_LIVE,   /* a block of the caller's */
-	WEIR__CHUNK_KEPT    /* in a cache, or on its way into bins */
+enum weir__piece_state {
+	WEIR__PIECE_UNUSED, /* the record describes no memory */
+	WEIR__PIECE_FREE,   /* in the bins of its lane */
+	WEIR__PIECE_LIVE,   /* a block of the caller's */
+	WEIR__PIECE_KEPT    /* in a cache, or on its way into bins */
 };
 
-struct weir__chunk {
+struct weir__piece {
 	uint64_t addr;
 	uint64_t bytes;         /* a multiple of the unit */
 	uint64_t number;        /* free: its free point, as its lane counts */
@@ -32,7 +32,7 @@ struct weir__chunk {
 	uint32_t older, newer;  /* free: in its bin; kept: older in the cache */
 	uint32_t before, after; /* free: in the queue of its lane */
 	/*
-	 * Generation << 2 | state. The generation grows each time the chunk
+	 * Generation << 2 | state. The generation grows each time the piece
 	 * becomes a block. Changed under the heap's lock or, of a block, by the
 	 * thread that ends it.
 	 */
@@ -50,24 +50,24 @@ struct weir__chunk {
 
 struct weir__tlsf {
 	unsigned shift; /* the unit is 1 << shift bytes */
-	_Atomic(struct weir__chunk *) slab[WEIR__SLABS];
+	_Atomic(struct weir__piece *) slab[WEIR__SLABS];
 	_Atomic uint32_t made; /* records that exist; number 0 is never used */
 	uint32_t spare, n_spare; /* records that are not in use */
 };
 
 /*
- * Free chunks by size in units: 64 bins of equal width for each power of two.
- * first has a bit for each row with a chunk, second[row] for each bin.
+ * Free pieces by size in units: 64 bins of equal width for each power of two.
+ * first has a bit for each level with a piece, second[level] for each bin.
  */
-#define WEIR__ROWS 48u
+#define WEIR__LEVELS 48u
 
 struct weir__bins {
 	uint64_t first;
-	uint64_t second[WEIR__ROWS];
-	uint32_t head[WEIR__ROWS][64]; /* the newest chunk; 0: none */
+	uint64_t second[WEIR__LEVELS];
+	uint32_t head[WEIR__LEVELS][64]; /* the newest piece; 0: none */
 };
 
-static inline struct weir__chunk *weir__chunk(const struct weir__tlsf *t,
+static inline struct weir__piece *weir__piece(const struct weir__tlsf *t,
 					      uint32_t number)
 {
 	uint32_t i = number + (1u << WEIR__SLAB_FIRST);
@@ -78,28 +78,28 @@ static inline struct weir__chunk *weir__chunk(const struct weir__tlsf *t,
 	       (i - (1u << slab));
 }
 
-static inline uint32_t weir__chunk_tag(const struct weir__chunk *c)
+static inline uint32_t weir__piece_tag(const struct weir__piece *c)
 {
 	return atomic_load_explicit(&c->tag, memory_order_relaxed);
 }
 
-static inline bool weir__chunk_is_free(const struct weir__chunk *c)
+static inline bool weir__piece_is_free(const struct weir__piece *c)
 {
-	return (weir__chunk_tag(c) & 3) == WEIR__CHUNK_FREE;
+	return (weir__piece_tag(c) & 3) == WEIR__PIECE_FREE;
 }
 
-static inline void weir__chunk_set(struct weir__chunk *c,
-				   enum weir__chunk_state state)
+static inline void weir__piece_set(struct weir__piece *c,
+				   enum weir__piece_state state)
 {
-	uint32_t tag = (weir__chunk_tag(c) & ~3u) | state;
+	uint32_t tag = (weir__piece_tag(c) & ~3u) | state;
 
-	if (state == WEIR__CHUNK_LIVE)
+	if (state == WEIR__PIECE_LIVE)
 		tag += 4;
 	atomic_store_explicit(&c->tag, tag, memory_order_relaxed);
 }
 
 /* Is there a place for @bytes at a multiple of @align? */
-static inline bool weir__chunk_fits(const struct weir__chunk *c, uint64_t bytes,
+static inline bool weir__piece_fits(const struct weir__piece *c, uint64_t bytes,
 				    uint64_t align)
 {
 	uint64_t pad = -c->addr & (align - 1);
@@ -108,10 +108,10 @@ static inline bool weir__chunk_fits(const struct weir__chunk *c, uint64_t bytes,
 }
 
 struct weir__bin {
-	unsigned row, bin;
+	unsigned level, bin;
 };
 
-/* The bin of chunks of @n units; up to 127 units each size has its own. */
+/* The bin of pieces of @n units; up to 127 units each size has its own. */
 static inline struct weir__bin weir__bin_of(uint64_t n)
 {
 	unsigned top;
@@ -127,32 +127,32 @@ void weir__tlsf_fini(struct weir__tlsf *t);
 /* Make sure that @n records can be taken. -ENOMEM with a sentence. */
 int weir__tlsf_reserve(struct weir__tlsf *t, unsigned n);
 /* A record, of those reserved, with zeroed links; return one. */
-struct weir__chunk *weir__chunk_new(struct weir__tlsf *t);
-void weir__chunk_drop(struct weir__tlsf *t, struct weir__chunk *c);
+struct weir__piece *weir__piece_new(struct weir__tlsf *t);
+void weir__piece_drop(struct weir__tlsf *t, struct weir__piece *c);
 
 /*
- * Cut @c after @bytes and return the rest, a chunk in the same state and lane
+ * Cut @c after @bytes and return the rest, a piece in the same state and lane
  * that is in no bin and no queue.
  */
-struct weir__chunk *weir__chunk_split(struct weir__tlsf *t,
-				      struct weir__chunk *c, uint64_t bytes);
+struct weir__piece *weir__piece_split(struct weir__tlsf *t,
+				      struct weir__piece *c, uint64_t bytes);
 /* Add its next neighbour to @c. Both are in no bin. */
-void weir__chunk_join(struct weir__tlsf *t, struct weir__chunk *c);
+void weir__piece_join(struct weir__tlsf *t, struct weir__piece *c);
 
 void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
-		    struct weir__chunk *c);
+		    struct weir__piece *c);
 void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
-		    struct weir__chunk *c);
+		    struct weir__piece *c);
 /*
- * A chunk with a place for @bytes at a multiple of @align: of the smallest bin
- * that has one, the smallest of its @most newest chunks. Constant time, and it
- * may overlook chunks that barely fit. With @most = UINT_MAX it is linear, and
+ * A piece with a place for @bytes at a multiple of @align: of the smallest bin
+ * that has one, the smallest of its @most newest pieces. Constant time, and it
+ * may overlook pieces that barely fit. With @most = UINT_MAX it is linear, and
  * overlooks none.
  */
-struct weir__chunk *weir__bins_find(const struct weir__tlsf *t,
+struct weir__piece *weir__bins_find(const struct weir__tlsf *t,
 				    const struct weir__bins *b, uint64_t bytes,
 				    uint64_t align, unsigned most);
-/* The size of the largest chunk. Linear in the chunks of one bin. */
+/* The size of the largest piece. Linear in the pieces of one bin. */
 uint64_t weir__bins_largest(const struct weir__tlsf *t,
 			    const struct weir__bins *b);
 
