@@ -10,7 +10,7 @@ dist_man_MANS = \
 	%D%/weir_open.3 %D%/weir_placement.3 %D%/weir_plan.3 %D%/weir_plan_put_tensors.3 \
 	%D%/weir_plan_sink.3 %D%/weir_stream.3 %D%/weir_tensor.3 \
 	%D%/weir_trace.3 %D%/weir_weights.3 \
-	%D%/weir.7 %D%/weir-io.7
+	%D%/weir.7 %D%/weir-hooks.7 %D%/weir-io.7
 EXTRA_DIST += %D%/links %D%/README.md
 
 install-data-hook:

@@ -8,7 +8,7 @@ headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
 	weir/placement.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
-opts='weir buf stream file model put load placement'
+opts='weir buf stream file model put load heap placement'
 
 # compiles LANGUAGE COMPILER FLAG...: the text on standard input.
 compiles()

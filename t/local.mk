@@ -351,7 +351,7 @@ T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
-	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
+	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c $(T_GPU)
@@ -382,6 +382,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
+%C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_GPU)
+%C%_cuda_torch_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
@@ -392,12 +394,20 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_opening_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
+# Heaps in PyTorch and RMM.
+dist_check_SCRIPTS += %D%/hooks.sh
+if HAVE_CUDA
+TESTS += %D%/hooks.sh
+endif
+EXTRA_DIST += %D%/hooks
+
 # Counts of instructions: bench/instructions.txt.
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh
 
 # The rows of a bench run.
-dist_check_SCRIPTS += %D%/bench.sh
+dist_check_SCRIPTS += %D%/bench.sh %D%/bench-heap.sh
+TESTS += %D%/bench-heap.sh
 if HAVE_CUDA
 TESTS += %D%/bench.sh
 endif
