@@ -6,9 +6,9 @@
  * runs that are close together share a decision.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/error.h"
+#include "core/sort.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/load.h"
@@ -113,27 +113,11 @@ static int add_long(struct weir_load *l, uint32_t number)
 		     : add_extent(l, number, from, from, run->len - from, way);
 }
 
-/* The sort key of a run. */
-struct read_key {
-	uint64_t off;
-	uint32_t shard;
-	int32_t priority;
-	uint32_t run;
-};
-
 /* By priority, then in the order of the files, which are read in order. */
-static int read_order(const void *a, const void *b)
-{
-	const struct read_key *x = a, *y = b;
-
-	if (x->priority != y->priority)
-		return x->priority > y->priority ? -1 : 1;
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->off != y->off)
-		return x->off < y->off ? -1 : 1;
-	return x->run < y->run ? -1 : x->run > y->run;
-}
+struct read_key {
+	struct weir__sort_key when;
+	size_t run;
+};
 
 /* The runs of a load in the order of reading. */
 struct reading {
@@ -180,7 +164,7 @@ static int add_short(struct reading *rd, size_t end)
 
 	for (; rd->at < end && r >= 0; rd->at++) {
 		const struct weir__run *run = run_at(rd, rd->at);
-		uint32_t number = rd->key[rd->at].run;
+		uint32_t number = (uint32_t)rd->key[rd->at].run;
 
 		r = weir__cut_is_plain(&run->cut)
 			    ? add_extent(rd->l, number, 0, 0, run->len,
@@ -195,7 +179,7 @@ static int add_next(struct reading *rd)
 	const struct weir__run *run = run_at(rd, rd->at);
 
 	if (run->len > UNIT_BYTES && weir__cut_is_plain(&run->cut))
-		return add_long(rd->l, rd->key[rd->at++].run);
+		return add_long(rd->l, (uint32_t)rd->key[rd->at++].run);
 	return add_short(rd, group_end(rd));
 }
 
@@ -204,21 +188,21 @@ static struct read_key *sort_runs(const struct weir__layout *layout)
 {
 	size_t n = layout->n_runs;
 	struct read_key *key = weir__calloc(n, sizeof(*key));
-	bool sorted = true;
 
 	if (!key)
 		return NULL;
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__run *run = &layout->run[i];
+		uint64_t later = (uint32_t)~weir__sort_int32(run->priority);
 
-		key[i] = (struct read_key){ run->off, run->shard, run->priority,
-					    (uint32_t)i };
-		if (i && sorted)
-			sorted = read_order(&key[i - 1], &key[i]) < 0;
+		key[i].when.major = later << 32 | run->shard;
+		key[i].when.minor = run->off;
+		key[i].run = i;
 	}
-	if (!sorted)
-		qsort(key, n, sizeof(*key), read_order);
-	return key;
+	if (weir__sort(key, n, sizeof(*key)) == 0)
+		return key;
+	weir__free(key);
+	return NULL;
 }
 
 int weir__load_extents(struct weir_load *l)

@@ -7,7 +7,6 @@
  * other.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/error.h"
@@ -188,7 +187,7 @@ static int place_new(struct groups *g)
 static int place_same_start(struct groups *g, size_t i, size_t j,
 			    uint64_t limit, bool tight)
 {
-	uint64_t from = g->given[i].begin, end;
+	uint64_t from = g->given[i].from.minor, end;
 	int r = 0;
 
 	for (; i < j && r >= 0; i++) {
@@ -212,9 +211,8 @@ static int place_given(struct groups *g)
 	struct weir__layout *l = g->l;
 	int r = 0;
 
-	if (g->n_given > 1)
-		qsort(g->given, g->n_given, sizeof(*g->given),
-		      weir__mem_range_order);
+	if (weir__sort(g->given, g->n_given, sizeof(*g->given)) < 0)
+		return no_memory(g->plan, g->n_given, sizeof(*g->given));
 	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
 		size_t n_order = l->n_order, n_runs = l->n_runs;
 		size_t n_bufs = l->n_bufs;
@@ -222,12 +220,13 @@ static int place_given(struct groups *g)
 		uint64_t limit;
 
 		for (j = i + 1; j < g->n_given; j++)
-			if (g->given[j].space != s->space ||
-			    g->given[j].begin != s->begin)
+			if (g->given[j].from.major != s->from.major ||
+			    g->given[j].from.minor != s->from.minor)
 				break;
 		next = &g->given[j];
-		limit = j < g->n_given && next->space == s->space ? next->begin
-								  : UINT64_MAX;
+		limit = j < g->n_given && next->from.major == s->from.major
+				? next->from.minor
+				: UINT64_MAX;
 		r = place_same_start(g, i, j, limit, false);
 		if (r != -ENOSPC)
 			continue;

@@ -5,15 +5,12 @@
  * is read by few large reads.
  */
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "model/overlap.h"
 #include "model/place.h"
-
-/* One in so many targets before the one before it: they are sorted. */
-#define MANY_BACK 64u
 
 struct targets {
 	const struct weir_plan *plan;
@@ -31,44 +28,28 @@ static int no_memory(const struct targets *p, size_t n)
 
 /* The sort key of a target. Targets are large, so keys are sorted instead. */
 struct place {
-	const struct weir_buf *buf;
-	uint64_t at;
-	size_t number; /* of the target */
+	struct weir__sort_key address; /* in its address space */
+	size_t number;                 /* of the target */
 };
 
-static int by_place(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	if (x->buf != y->buf)
-		return (uintptr_t)x->buf < (uintptr_t)y->buf ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/*
- * The targets by buffer and place, or in their own order if in that nearly all
- * are in another buffer than the one before, or after it: then the targets of a
- * buffer may be in several of the layout's. NULL: no memory.
- */
+/* The targets by address. NULL: no memory. */
 static struct place *sort_targets(const struct weir_plan *plan)
 {
 	struct place *place = weir__malloc(plan->n_targets * sizeof(*place));
-	size_t back = 0;
 
 	if (!place)
 		return NULL;
 	for (size_t i = 0; i < plan->n_targets; i++) {
 		const struct weir__target *t = &plan->target[i];
 
-		place[i] = (struct place){ t->buf, t->at, i };
-		back += i && t->buf == place[i - 1].buf &&
-			t->at < place[i - 1].at;
+		place[i].address.major = weir__mem_space(t->buft);
+		place[i].address.minor = (uintptr_t)t->base + t->at;
+		place[i].number = i;
 	}
-	if (back > plan->n_targets / MANY_BACK)
-		qsort(place, plan->n_targets, sizeof(*place), by_place);
-	return place;
+	if (weir__sort(place, plan->n_targets, sizeof(*place)) == 0)
+		return place;
+	weir__free(place);
+	return NULL;
 }
 
 static int open_buf(struct targets *p, const struct weir__target *t)
