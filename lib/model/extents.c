@@ -33,6 +33,8 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 {
 	const struct weir__run *run = &l->weights->layout.run[run_number];
 	const struct weir__layout_buf *b = &l->weights->layout.buf[run->buf];
+	const struct weir__cut *cut =
+		weir__layout_cut(&l->weights->layout, run->cut);
 	bool host = b->buft->desc.flags & WEIR_BUFT_HOST;
 	size_t cap = l->max_ext; /* of both arrays */
 	void *more;
@@ -54,7 +56,7 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		.dev = host ? NULL : b->buft->dev,
 		.gap_group = b->given ? NULL : b,
 		.buffered = buffered,
-		.convert = run->cut.convert,
+		.convert = cut ? cut->convert : NULL,
 	};
 	l->ext_run[l->n_ext++] = run_number;
 	return 0;
@@ -64,7 +66,8 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
-	const struct weir__cut *cut = &run->cut;
+	const struct weir__cut *cut =
+		weir__layout_cut(&l->weights->layout, run->cut);
 	struct weir__extent *e;
 	int r = add_extent(l, number, 0, 0, run->len, buffered);
 
@@ -166,10 +169,9 @@ static int add_short(struct reading *rd, size_t end)
 		const struct weir__run *run = run_at(rd, rd->at);
 		uint32_t number = (uint32_t)rd->key[rd->at].run;
 
-		r = weir__cut_is_plain(&run->cut)
-			    ? add_extent(rd->l, number, 0, 0, run->len,
-					 buffered)
-			    : add_rows(rd->l, number, buffered);
+		r = run->cut ? add_rows(rd->l, number, buffered)
+			     : add_extent(rd->l, number, 0, 0, run->len,
+					  buffered);
 	}
 	return r;
 }
@@ -178,7 +180,7 @@ static int add_next(struct reading *rd)
 {
 	const struct weir__run *run = run_at(rd, rd->at);
 
-	if (run->len > UNIT_BYTES && weir__cut_is_plain(&run->cut))
+	if (run->len > UNIT_BYTES && !run->cut)
 		return add_long(rd->l, (uint32_t)rd->key[rd->at++].run);
 	return add_short(rd, group_end(rd));
 }

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "model/overlap.h"
 #include "model/place.h"
 
@@ -81,7 +82,7 @@ static void list_target(const struct weir_plan *plan,
 /* The spots of what is chosen, in the order of the model, then of targets. */
 static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 {
-	size_t n = plan->n + plan->n_targets;
+	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
 	int r = 0;
 
 	l->spot = weir__calloc(n, sizeof(*l->spot) + sizeof(*l->order));
@@ -92,8 +93,8 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 		if (plan->choice[i] &&
 		    plan->choice[i] != WEIR__CHOSEN_AS_TARGET)
 			r = list_chosen(plan, i, &l->spot[l->n++]);
-	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
-		list_target(plan, &plan->target[i], &l->spot[l->n++]);
+	for (size_t i = 0; i < n_targets && r >= 0; i++)
+		list_target(plan, &plan->targets->item[i], &l->spot[l->n++]);
 	return r;
 }
 
@@ -248,7 +249,8 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 		r = place_new(&g);
 	if (r >= 0)
 		r = place_given(&g);
-	if (r >= 0 && plan->n_targets)
+	l->n_put_bufs = l->n_bufs;
+	if (r >= 0 && weir__plan_n_targets(plan))
 		r = weir__place_targets(l, plan);
 	weir__free(g.given);
 	return r;
@@ -275,6 +277,23 @@ static uint64_t lead_of(const struct weir__layout *l,
 	return spot->buf == WEIR__NO_BUF ? 0 : l->buf[spot->buf].lead;
 }
 
+int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,
+			  uint32_t *ret_number)
+{
+	struct weir__cut *more;
+
+	*ret_number = 0;
+	if (weir__cut_is_plain(cut))
+		return 0;
+	more = weir__grow(l->cut, &l->max_cuts, l->n_cuts, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	l->cut = more;
+	more[l->n_cuts++] = *cut;
+	*ret_number = (uint32_t)l->n_cuts;
+	return 0;
+}
+
 void weir__layout_lead(struct weir__layout *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -288,6 +307,7 @@ void weir__layout_free(struct weir__layout *l)
 	weir__free(l->spot);
 	weir__free(l->run);
 	weir__free(l->buf);
+	weir__free(l->cut);
 	for (size_t i = 0; i < l->n_sinks; i++)
 		weir__free(l->sink[i].run);
 	weir__free(l->sink);
@@ -295,12 +315,15 @@ void weir__layout_free(struct weir__layout *l)
 	l->order = NULL;
 	l->run = NULL;
 	l->buf = NULL;
+	l->cut = NULL;
 	l->sink = NULL;
 	l->n_sinks = 0;
 }
 
 static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
 {
+	if (!a || !b)
+		return a == b;
 	return a->rows == b->rows && a->width == b->width &&
 	       a->file_pitch == b->file_pitch && a->mem_pitch == b->mem_pitch &&
 	       a->convert == b->convert;
@@ -313,9 +336,9 @@ static bool same_spot(const struct weir__layout *a,
 
 	return x->record == y->record && x->buf == y->buf &&
 	       x->at + lead_of(b, y) == y->at && x->off == y->off &&
-	       x->bytes == y->bytes && x->own_run == y->own_run &&
-	       (!x->own_run || same_cut(&a->run[x->own_run - 1].cut,
-					&b->run[y->own_run - 1].cut));
+	       x->bytes == y->bytes &&
+	       same_cut(weir__layout_cut(a, x->cut),
+			weir__layout_cut(b, y->cut));
 }
 
 int weir__layout_same(const struct weir__layout *a,

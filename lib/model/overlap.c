@@ -83,8 +83,8 @@ struct row_form {
 static struct row_form rows_of(const struct places *p,
 			       const struct weir__mem_range *range)
 {
-	uint32_t run = p->l->spot[range->number].own_run;
-	const struct weir__cut *cut = run ? &p->l->run[run - 1].cut : NULL;
+	const struct weir__cut *cut =
+		weir__layout_cut(p->l, p->l->spot[range->number].cut);
 
 	if (!cut || cut->rows <= 1)
 		return (struct row_form){ range->from.minor,

@@ -39,13 +39,15 @@ static uint32_t shard_of(const struct placer *p, const struct weir__spot *spot)
 
 static bool run_is_plain(const struct placer *p)
 {
-	return weir__cut_is_plain(&p->run.cut);
+	return !p->run.cut;
 }
 
 /* Bytes of the open run in memory. */
 static uint64_t run_bytes(const struct placer *p)
 {
-	return run_is_plain(p) ? p->run.len : weir__cut_mem(&p->run.cut);
+	return run_is_plain(p)
+		       ? p->run.len
+		       : weir__cut_mem(weir__layout_cut(p->l, p->run.cut));
 }
 
 static struct weir__layout_buf *current_buf(const struct placer *p)
@@ -152,8 +154,7 @@ static int close_run(struct placer *p)
 		struct weir__spot *spot = &l->spot[l->order[i]];
 
 		spot->buf = p->run.buf;
-		if (!run_is_plain(p))
-			spot->own_run = (uint32_t)l->n_runs + 1;
+		spot->cut = p->run.cut;
 		spot->at = at + spot->off - p->run.off;
 	}
 	run[l->n_runs++] = p->run;
@@ -219,10 +220,11 @@ static int begin_run(struct placer *p, const struct weir__spot *spot,
 				     .off = spot->off,
 				     .first = p->l->n_order,
 				     .way = put->way,
-				     .priority = put->priority,
-				     .cut = *cut };
+				     .priority = put->priority };
 	p->modulus = align;
 	p->shift = -spot->off & (align - 1);
+	if (weir__layout_keep_cut(p->l, cut, &p->run.cut) < 0)
+		return no_memory(p, p->l->n_cuts, sizeof(*cut));
 	return 0;
 }
 

@@ -43,7 +43,6 @@ static int add_tensor(struct weir__layout *l, const struct weir__group *g,
 			.off = spot->off,
 			.first = l->n_order,
 			.way = g->put->way,
-			.cut = weir__cut_whole(spot->take),
 		};
 	}
 	run += sink->n_runs - 1;

@@ -35,18 +35,19 @@ struct place {
 /* The targets by address. NULL: no memory. */
 static struct place *sort_targets(const struct weir_plan *plan)
 {
-	struct place *place = weir__malloc(plan->n_targets * sizeof(*place));
+	size_t n = plan->targets->n;
+	struct place *place = weir__malloc(n * sizeof(*place));
 
 	if (!place)
 		return NULL;
-	for (size_t i = 0; i < plan->n_targets; i++) {
-		const struct weir__target *t = &plan->target[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct weir__target *t = &plan->targets->item[i];
 
 		place[i].address.major = weir__mem_space(t->buft);
 		place[i].address.minor = (uintptr_t)t->base + t->at;
 		place[i].number = i;
 	}
-	if (weir__sort(place, plan->n_targets, sizeof(*place)) == 0)
+	if (weir__sort(place, n, sizeof(*place)) == 0)
 		return place;
 	weir__free(place);
 	return NULL;
@@ -80,8 +81,7 @@ static bool run_joins(const struct targets *p, const struct weir__target *t,
 {
 	const struct weir__run *run = p->run;
 
-	return run && weir__cut_is_plain(&run->cut) &&
-	       weir__cut_is_plain(&t->cut) &&
+	return run && !run->cut && weir__cut_is_plain(&t->cut) &&
 	       run->shard == p->plan->model->rec[t->record].shard &&
 	       run->off + run->len == spot->off &&
 	       run->at + run->len == spot->at && run->way == t->way &&
@@ -105,15 +105,13 @@ static void add_run(struct targets *p, const struct weir__target *t,
 		.n = 1,
 		.way = t->way,
 		.priority = t->priority,
-		.cut = t->cut,
+		.cut = spot->cut,
 	};
-	if (!weir__cut_is_plain(&t->cut))
-		spot->own_run = (uint32_t)l->n_runs;
 }
 
 static int add_target(struct targets *p, size_t number)
 {
-	const struct weir__target *t = &p->plan->target[number];
+	const struct weir__target *t = &p->plan->targets->item[number];
 	struct weir__layout *l = p->l;
 	struct weir__spot *spot = &l->spot[p->plan->n + number];
 	struct weir__layout_buf *b;
@@ -125,6 +123,9 @@ static int add_target(struct targets *p, size_t number)
 	spot->buf = (uint32_t)(l->n_bufs - 1);
 	if (!spot->bytes)
 		return 0;
+	r = weir__layout_keep_cut(l, &t->cut, &spot->cut);
+	if (r < 0)
+		return no_memory(p, l->n_cuts);
 	if (run_joins(p, t, spot)) {
 		p->run->n++;
 		p->run->len += spot->bytes;
@@ -142,16 +143,16 @@ static int add_target(struct targets *p, size_t number)
 int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan)
 {
 	struct targets p = { .plan = plan, .l = l };
+	size_t n = plan->targets->n;
 	struct place *place = sort_targets(plan);
 	struct weir__run *run = weir__grow(l->run, &l->max_runs,
-					   l->n_runs + plan->n_targets - 1,
-					   sizeof(*run));
-	int r = place && run ? 0 : no_memory(&p, plan->n_targets);
+					   l->n_runs + n - 1, sizeof(*run));
+	int r = place && run ? 0 : no_memory(&p, n);
 
 	if (run)
 		l->run = run;
 
-	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
+	for (size_t i = 0; i < n && r >= 0; i++)
 		r = add_target(&p, place[i].number);
 	weir__free(place);
 	return r;

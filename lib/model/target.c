@@ -110,10 +110,70 @@ static int target_make(const struct weir_plan *plan,
 	return r;
 }
 
+struct weir__targets *weir__targets_ref(struct weir__targets *targets)
+{
+	if (targets)
+		atomic_fetch_add_explicit(&targets->refs, 1,
+					  memory_order_relaxed);
+	return targets;
+}
+
+void weir__targets_put(struct weir__targets *targets)
+{
+	if (!targets || atomic_fetch_sub(&targets->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < targets->n; i++)
+		weir_buf_free(targets->item[i].buf);
+	weir__free(targets->item);
+	weir__free(targets);
+}
+
+/* With room for @n targets, and a copy of those of @from (or NULL). */
+static struct weir__targets *targets_new(const struct weir__targets *from,
+					 size_t n)
+{
+	struct weir__targets *t = weir__calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	atomic_init(&t->refs, 1);
+	t->item = weir__grow(NULL, &t->max, n - 1, sizeof(*t->item));
+	if (!t->item) {
+		weir__free(t);
+		return NULL;
+	}
+	for (; from && t->n < from->n; t->n++) {
+		t->item[t->n] = from->item[t->n];
+		weir_buf_ref(t->item[t->n].buf);
+	}
+	return t;
+}
+
+/* Make room for @n targets of the plan, which weights do not have. */
+static bool targets_grow(struct weir_plan *plan, size_t n)
+{
+	struct weir__targets *t = plan->targets;
+	struct weir__target *item;
+
+	if (!t || atomic_load(&t->refs) > 1) {
+		t = targets_new(plan->targets, n);
+		if (!t)
+			return false;
+		weir__targets_put(plan->targets);
+		plan->targets = t;
+		return true;
+	}
+	item = weir__grow(t->item, &t->max, n - 1, sizeof(*item));
+	if (item)
+		t->item = item;
+	return item;
+}
+
 int weir_plan_put_tensors(struct weir_plan *plan,
 			  const struct weir_target *targets, size_t n)
 {
-	size_t size = n ? targets[0].size : 0, end = plan->n_targets + n;
+	size_t old = weir__plan_n_targets(plan), end = old + n;
+	size_t size = n ? targets[0].size : 0;
 	struct weir__target *more;
 	struct weir_target in;
 	int r;
@@ -123,19 +183,16 @@ int weir_plan_put_tensors(struct weir_plan *plan,
 	if (!r && n && size < offsetof(struct weir_target, slice))
 		r = weir__fail(-EINVAL, "size of a target is %zu, at least %zu",
 			       size, offsetof(struct weir_target, slice));
-	if (!r && n > MAX_TARGETS - plan->n_targets)
+	if (!r && n > MAX_TARGETS - old)
 		r = weir__fail(-EINVAL,
 			       "%zu targets after %zu others, at most %u", n,
-			       plan->n_targets, MAX_TARGETS);
+			       old, MAX_TARGETS);
 	if (r < 0 || !n)
 		return r;
-	more = weir__grow(plan->target, &plan->max_targets, end - 1,
-			  sizeof(*more));
-	if (!more)
+	if (!targets_grow(plan, end))
 		return weir__fail(-ENOMEM, "%s: no memory for %zu targets",
 				  plan->model->path, end);
-	plan->target = more;
-	more += plan->n_targets;
+	more = plan->targets->item + old;
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		r = target_in(targets, size, i, &in);
 		if (r >= 0)
@@ -143,13 +200,11 @@ int weir_plan_put_tensors(struct weir_plan *plan,
 	}
 	if (r < 0)
 		return r;
-	for (size_t i = plan->n_targets; i < end; i++) {
-		struct weir__target *t = &plan->target[i];
-
-		weir_buf_ref(t->buf);
-		if (!plan->choice[t->record])
-			plan->choice[t->record] = WEIR__CHOSEN_AS_TARGET;
+	for (size_t i = 0; i < n; i++) {
+		weir_buf_ref(more[i].buf);
+		if (!plan->choice[more[i].record])
+			plan->choice[more[i].record] = WEIR__CHOSEN_AS_TARGET;
 	}
-	plan->n_targets = end;
+	plan->targets->n = end;
 	return 0;
 }
