@@ -35,9 +35,7 @@ static struct weir__sort_key find_differences(const unsigned char *items,
 		key = key_at(items, i, size);
 		diff.major |= last.major ^ key.major;
 		diff.minor |= last.minor ^ key.minor;
-		sorted = sorted &&
-			 (last.major < key.major ||
-			  (last.major == key.major && last.minor <= key.minor));
+		sorted = sorted && !weir__sort_less(&key, &last);
 	}
 	return sorted ? (struct weir__sort_key){ 0, 0 } : diff;
 }

@@ -3,6 +3,7 @@
 #ifndef WEIR__SORT_H
 #define WEIR__SORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,13 @@ struct weir__sort_key { /* major decides; minor if those are equal */
  * unless they are in order already. -ENOMEM, without a sentence.
  */
 int weir__sort(void *items, size_t n, size_t size);
+
+static inline bool weir__sort_less(const struct weir__sort_key *a,
+				   const struct weir__sort_key *b)
+{
+	return a->major < b->major ||
+	       (a->major == b->major && a->minor < b->minor);
+}
 
 /* The bits of @i, so that negative numbers come first. */
 static inline uint32_t weir__sort_int32(int32_t i)

@@ -8,7 +8,6 @@
 #include <errno.h>
 
 #include "core/error.h"
-#include "core/sort.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/load.h"
@@ -28,6 +27,25 @@ bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 	return weir__file_resident(file, off, len) >= RESIDENT;
 }
 
+/* Make room for @n extents in all. */
+static int extents_reserve(struct weir_load *l, size_t n)
+{
+	size_t cap = l->max_ext; /* of both arrays */
+	void *more;
+
+	if (n <= l->max_ext)
+		return 0;
+	more = weir__grow(l->ext, &cap, n - 1, sizeof(*l->ext));
+	if (!more)
+		return -ENOMEM;
+	l->ext = more;
+	more = weir__grow(l->ext_run, &l->max_ext, n - 1, sizeof(*l->ext_run));
+	if (!more)
+		return -ENOMEM;
+	l->ext_run = more;
+	return 0;
+}
+
 static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		      uint64_t mem_skip, uint64_t len, bool buffered)
 {
@@ -36,18 +54,9 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 	const struct weir__cut *cut =
 		weir__layout_cut(&l->weights->layout, run->cut);
 	bool host = b->buft->desc.flags & WEIR_BUFT_HOST;
-	size_t cap = l->max_ext; /* of both arrays */
-	void *more;
 
-	more = weir__grow(l->ext, &cap, l->n_ext, sizeof(*l->ext));
-	if (!more)
+	if (extents_reserve(l, l->n_ext + 1) < 0)
 		return -ENOMEM;
-	l->ext = more;
-	more = weir__grow(l->ext_run, &l->max_ext, l->n_ext,
-			  sizeof(*l->ext_run));
-	if (!more)
-		return -ENOMEM;
-	l->ext_run = more;
 	l->ext[l->n_ext] = (struct weir__extent){
 		.file = l->model->file[run->shard],
 		.off = run->off + skip,
@@ -116,22 +125,15 @@ static int add_long(struct weir_load *l, uint32_t number)
 		     : add_extent(l, number, from, from, run->len - from, way);
 }
 
-/* By priority, then in the order of the files, which are read in order. */
-struct read_key {
-	struct weir__sort_key when;
-	size_t run;
-};
-
 /* The runs of a load in the order of reading. */
 struct reading {
 	struct weir_load *l;
-	struct read_key *key; /* n, sorted */
 	size_t at, n;
 };
 
 static const struct weir__run *run_at(const struct reading *rd, size_t i)
 {
-	return &rd->l->weights->layout.run[rd->key[i].run];
+	return &rd->l->weights->layout.run[i];
 }
 
 /*
@@ -167,7 +169,7 @@ static int add_short(struct reading *rd, size_t end)
 
 	for (; rd->at < end && r >= 0; rd->at++) {
 		const struct weir__run *run = run_at(rd, rd->at);
-		uint32_t number = (uint32_t)rd->key[rd->at].run;
+		uint32_t number = (uint32_t)rd->at;
 
 		r = run->cut ? add_rows(rd->l, number, buffered)
 			     : add_extent(rd->l, number, 0, 0, run->len,
@@ -181,43 +183,18 @@ static int add_next(struct reading *rd)
 	const struct weir__run *run = run_at(rd, rd->at);
 
 	if (run->len > UNIT_BYTES && !run->cut)
-		return add_long(rd->l, (uint32_t)rd->key[rd->at++].run);
+		return add_long(rd->l, (uint32_t)rd->at++);
 	return add_short(rd, group_end(rd));
-}
-
-/* The keys of all runs, sorted. NULL: no memory. */
-static struct read_key *sort_runs(const struct weir__layout *layout)
-{
-	size_t n = layout->n_runs;
-	struct read_key *key = weir__calloc(n, sizeof(*key));
-
-	if (!key)
-		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		const struct weir__run *run = &layout->run[i];
-		uint64_t later = (uint32_t)~weir__sort_int32(run->priority);
-
-		key[i].when.major = later << 32 | run->shard;
-		key[i].when.minor = run->off;
-		key[i].run = i;
-	}
-	if (weir__sort(key, n, sizeof(*key)) == 0)
-		return key;
-	weir__free(key);
-	return NULL;
 }
 
 int weir__load_extents(struct weir_load *l)
 {
 	const struct weir__layout *layout = &l->weights->layout;
 	struct reading rd = { .l = l, .n = layout->n_runs };
-	int r;
+	int r = extents_reserve(l, rd.n);
 
-	rd.key = sort_runs(layout);
-	r = rd.key ? 0 : -ENOMEM;
 	while (rd.at < rd.n && r >= 0)
 		r = add_next(&rd);
-	weir__free(rd.key);
 	return r < 0 ? weir__fail(r,
 				  "%s: no memory for the extents of %zu runs",
 				  l->model->path, layout->n_runs)

@@ -47,10 +47,12 @@ static void spot_set(const struct weir_plan *plan, size_t record,
 {
 	const struct weir__record *rec = &plan->model->rec[record];
 
-	spot->record = record;
-	spot->off = rec->off + cut->off;
-	spot->bytes = weir__cut_mem(cut);
-	spot->take = weir__cut_take(cut);
+	*spot = (struct weir__spot){
+		.record = record,
+		.off = rec->off + cut->off,
+		.bytes = weir__cut_mem(cut),
+		.take = weir__cut_take(cut),
+	};
 }
 
 static int list_chosen(const struct weir_plan *plan, size_t record,
@@ -85,7 +87,7 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
 	int r = 0;
 
-	l->spot = weir__calloc(n, sizeof(*l->spot) + sizeof(*l->order));
+	l->spot = weir__malloc_table(n, sizeof(*l->spot) + sizeof(*l->order));
 	if (!l->spot)
 		return no_memory(plan, n, sizeof(*l->spot));
 	l->order = (size_t *)(l->spot + n);
@@ -266,6 +268,8 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
 		r = place_all(plan, l);
 	if (r >= 0)
 		r = weir__layout_check(plan->model, l);
+	if (r >= 0)
+		r = weir__layout_sort_runs(plan->model, l);
 	if (r < 0)
 		weir__layout_free(l);
 	return r;

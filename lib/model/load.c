@@ -312,17 +312,18 @@ static bool load_next_number(struct weir__access *access, uint64_t lo,
 static void add_accesses(struct weir_load *l)
 {
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
-		struct weir__access *a = &l->access[i];
+		struct weir_buf *buf = l->weights->buf[i];
 
-		a->buf = l->weights->buf[i];
-		a->lo = 0;
-		a->hi = a->buf->bytes;
-		a->write = true;
-		a->dma = weir__buf_is_host(a->buf);
-		a->src = &l->arrival->source;
-		a->next_number = load_next_number;
-		a->arg = l;
-		weir__access_add(a);
+		l->access[i] = (struct weir__access){
+			.buf = buf,
+			.hi = buf->bytes,
+			.write = true,
+			.dma = weir__buf_is_host(buf),
+			.src = &l->arrival->source,
+			.next_number = load_next_number,
+			.arg = l,
+		};
+		weir__access_add(&l->access[i]);
 	}
 }
 
@@ -393,7 +394,7 @@ static int use_engine(struct weir_load *l)
 
 	l->job = weir__calloc(1, sizeof(*l->job));
 	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
-	l->access = weir__calloc(n_bufs, sizeof(*l->access));
+	l->access = weir__malloc_table(n_bufs, sizeof(*l->access));
 	if (!l->job || !l->touch || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
 	r = weir__engine_get(l->weir, &l->eng);

@@ -53,16 +53,12 @@ static struct place *sort_targets(const struct weir_plan *plan)
 	return NULL;
 }
 
-static int open_buf(struct targets *p, const struct weir__target *t)
+/* The layout has room for a buffer and a run for each target. */
+static void open_buf(struct targets *p, const struct weir__target *t)
 {
 	struct weir__layout *l = p->l;
-	struct weir__layout_buf *b =
-		weir__grow(l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
 
-	if (!b)
-		return no_memory(p, l->n_bufs);
-	l->buf = b;
-	b[l->n_bufs++] = (struct weir__layout_buf){
+	l->buf[l->n_bufs++] = (struct weir__layout_buf){
 		.buft = t->buft,
 		.given = t->buf,
 		.base = t->base,
@@ -71,9 +67,7 @@ static int open_buf(struct targets *p, const struct weir__target *t)
 		.first = l->n_order,
 	};
 	p->buf = t->buf;
-	p->at = 0;
 	p->run = NULL;
-	return 0;
 }
 
 static bool run_joins(const struct targets *p, const struct weir__target *t,
@@ -88,7 +82,6 @@ static bool run_joins(const struct targets *p, const struct weir__target *t,
 	       run->priority == t->priority;
 }
 
-/* The layout has room for a run for each target. */
 static void add_run(struct targets *p, const struct weir__target *t,
 		    struct weir__spot *spot)
 {
@@ -115,16 +108,14 @@ static int add_target(struct targets *p, size_t number)
 	struct weir__layout *l = p->l;
 	struct weir__spot *spot = &l->spot[p->plan->n + number];
 	struct weir__layout_buf *b;
-	int r = t->buf == p->buf && t->at >= p->at ? 0 : open_buf(p, t);
 
-	if (r < 0)
-		return r;
+	if (t->buf != p->buf || t->at < p->at)
+		open_buf(p, t);
 	p->at = t->at;
 	spot->buf = (uint32_t)(l->n_bufs - 1);
 	if (!spot->bytes)
 		return 0;
-	r = weir__layout_keep_cut(l, &t->cut, &spot->cut);
-	if (r < 0)
+	if (weir__layout_keep_cut(l, &t->cut, &spot->cut) < 0)
 		return no_memory(p, l->n_cuts);
 	if (run_joins(p, t, spot)) {
 		p->run->n++;
@@ -140,17 +131,28 @@ static int add_target(struct targets *p, size_t number)
 	return 0;
 }
 
+static int make_room(struct targets *p)
+{
+	size_t n = p->plan->targets->n;
+	struct weir__layout *l = p->l;
+	struct weir__run *run = weir__grow(l->run, &l->max_runs,
+					   l->n_runs + n - 1, sizeof(*run));
+	struct weir__layout_buf *buf = weir__grow(
+		l->buf, &l->max_bufs, l->n_bufs + n - 1, sizeof(*buf));
+
+	if (run)
+		l->run = run;
+	if (buf)
+		l->buf = buf;
+	return run && buf ? 0 : no_memory(p, n);
+}
+
 int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan)
 {
 	struct targets p = { .plan = plan, .l = l };
 	size_t n = plan->targets->n;
 	struct place *place = sort_targets(plan);
-	struct weir__run *run = weir__grow(l->run, &l->max_runs,
-					   l->n_runs + n - 1, sizeof(*run));
-	int r = place && run ? 0 : no_memory(&p, n);
-
-	if (run)
-		l->run = run;
+	int r = place ? make_room(&p) : no_memory(&p, n);
 
 	for (size_t i = 0; i < n && r >= 0; i++)
 		r = add_target(&p, place[i].number);

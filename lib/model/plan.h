@@ -136,7 +136,7 @@ struct weir__layout {
 	size_t n;
 	size_t *order; /* numbers of spots, by buffer and place; after spot[] */
 	size_t n_order;
-	struct weir__run *run;
+	struct weir__run *run; /* in the order of reading */
 	size_t n_runs, max_runs;
 	struct weir__layout_buf *buf;
 	size_t n_bufs, max_bufs;
@@ -187,6 +187,9 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
  * checks every layout with it. Sets buf[].interleaved.
  */
 int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
+/* runs.c: put the runs into the order of reading. -ENOMEM. */
+int weir__layout_sort_runs(const struct weir_model *model,
+			   struct weir__layout *l);
 /* Keep @cut, unless it is plain: *ret_number is for a run and a spot. -ENOMEM. */
 int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,
 			  uint32_t *ret_number);
