@@ -42,19 +42,6 @@ static struct weir__group group_of(const struct groups *g, size_t put)
 	};
 }
 
-static void spot_set(const struct weir_plan *plan, size_t record,
-		     const struct weir__cut *cut, struct weir__spot *spot)
-{
-	const struct weir__record *rec = &plan->model->rec[record];
-
-	*spot = (struct weir__spot){
-		.record = record,
-		.off = rec->off + cut->off,
-		.bytes = weir__cut_mem(cut),
-		.take = weir__cut_take(cut),
-	};
-}
-
 static int list_chosen(const struct weir_plan *plan, size_t record,
 		       struct weir__spot *spot)
 {
@@ -65,20 +52,12 @@ static int list_chosen(const struct weir_plan *plan, size_t record,
 
 	if (r < 0)
 		return r;
-	spot_set(plan, record, &cut, spot);
+	*spot = weir__spot_of(plan->model, record, &cut);
 	if (put->sink.chunk)
 		spot->bytes = 0;
 	if (put->way == WEIR_WAY_MAP)
 		spot->bytes = weir__cut_span(&cut);
 	return 0;
-}
-
-static void list_target(const struct weir_plan *plan,
-			const struct weir__target *target,
-			struct weir__spot *spot)
-{
-	spot_set(plan, target->record, &target->cut, spot);
-	spot->at = target->at;
 }
 
 /* The spots of what is chosen, in the order of the model, then of targets. */
@@ -96,7 +75,7 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 		    plan->choice[i] != WEIR__CHOSEN_AS_TARGET)
 			r = list_chosen(plan, i, &l->spot[l->n++]);
 	for (size_t i = 0; i < n_targets && r >= 0; i++)
-		list_target(plan, &plan->targets->item[i], &l->spot[l->n++]);
+		l->spot[l->n++] = plan->targets->item[i].spot;
 	return r;
 }
 
@@ -279,6 +258,17 @@ static uint64_t lead_of(const struct weir__layout *l,
 			const struct weir__spot *spot)
 {
 	return spot->buf == WEIR__NO_BUF ? 0 : l->buf[spot->buf].lead;
+}
+
+struct weir__spot weir__spot_of(const struct weir_model *model, size_t record,
+				const struct weir__cut *cut)
+{
+	return (struct weir__spot){
+		.record = record,
+		.off = model->rec[record].off + cut->off,
+		.bytes = weir__cut_mem(cut),
+		.take = weir__cut_take(cut),
+	};
 }
 
 int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,

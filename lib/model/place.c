@@ -150,6 +150,7 @@ static int close_run(struct placer *p)
 	l->run = run;
 	p->run.at = at;
 	p->run.buf = (uint32_t)(l->n_bufs - 1);
+	p->run.spot = (uint32_t)l->order[p->run.first];
 	for (size_t i = p->run.first; i < p->run.first + p->run.n; i++) {
 		struct weir__spot *spot = &l->spot[l->order[i]];
 

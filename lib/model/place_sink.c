@@ -43,6 +43,7 @@ static int add_tensor(struct weir__layout *l, const struct weir__group *g,
 			.off = spot->off,
 			.first = l->n_order,
 			.way = g->put->way,
+			.spot = (uint32_t)number,
 		};
 	}
 	run += sink->n_runs - 1;

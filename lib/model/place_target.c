@@ -44,7 +44,7 @@ static struct place *sort_targets(const struct weir_plan *plan)
 		const struct weir__target *t = &plan->targets->item[i];
 
 		place[i].address.major = weir__mem_space(t->buft);
-		place[i].address.minor = (uintptr_t)t->base + t->at;
+		place[i].address.minor = (uintptr_t)t->base + t->spot.at;
 		place[i].number = i;
 	}
 	if (weir__sort(place, n, sizeof(*place)) == 0)
@@ -76,8 +76,7 @@ static bool run_joins(const struct targets *p, const struct weir__target *t,
 	const struct weir__run *run = p->run;
 
 	return run && !run->cut && weir__cut_is_plain(&t->cut) &&
-	       run->shard == p->plan->model->rec[t->record].shard &&
-	       run->off + run->len == spot->off &&
+	       run->shard == t->shard && run->off + run->len == spot->off &&
 	       run->at + run->len == spot->at && run->way == t->way &&
 	       run->priority == t->priority;
 }
@@ -89,7 +88,7 @@ static void add_run(struct targets *p, const struct weir__target *t,
 
 	p->run = &l->run[l->n_runs++];
 	*p->run = (struct weir__run){
-		.shard = p->plan->model->rec[t->record].shard,
+		.shard = t->shard,
 		.buf = spot->buf,
 		.off = spot->off,
 		.len = weir__cut_span(&t->cut),
@@ -98,6 +97,7 @@ static void add_run(struct targets *p, const struct weir__target *t,
 		.n = 1,
 		.way = t->way,
 		.priority = t->priority,
+		.spot = (uint32_t)(t - p->plan->targets->item + p->plan->n),
 		.cut = spot->cut,
 	};
 }
@@ -109,9 +109,9 @@ static int add_target(struct targets *p, size_t number)
 	struct weir__spot *spot = &l->spot[p->plan->n + number];
 	struct weir__layout_buf *b;
 
-	if (t->buf != p->buf || t->at < p->at)
+	if (t->buf != p->buf || t->spot.at < p->at)
 		open_buf(p, t);
-	p->at = t->at;
+	p->at = t->spot.at;
 	spot->buf = (uint32_t)(l->n_bufs - 1);
 	if (!spot->bytes)
 		return 0;

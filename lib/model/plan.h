@@ -38,22 +38,32 @@ struct weir__put {
 	struct weir_sink sink; /* its chunk is not NULL: there is no memory */
 };
 
+#define WEIR__CHOSEN_AS_TARGET UINT32_MAX
+
+struct weir__spot { /* the place of a tensor, or of a slice of it */
+	size_t record;
+	uint32_t buf;   /* WEIR__NO_BUF: of a sink, whose number is in at */
+	uint32_t cut;   /* as that of a run */
+	uint64_t at;    /* in the buffer */
+	uint64_t off;   /* of its first byte, in the file */
+	uint64_t bytes; /* in memory, from its first to its last byte */
+	uint64_t take;  /* of its data in the file, without gaps */
+};
+
 /* A tensor, or a slice of it, and its exact place. */
 struct weir__target {
-	size_t record;
+	struct weir__spot
+		spot; /* in buf; its members buf and cut are not set */
+	uint32_t shard;
+	enum weir_way way;
+	int32_t priority;
 	struct weir_buf *buf; /* not a joined one: its member; referenced */
-	uint64_t at;          /* of the first byte, in buf */
 	/* Of buf; it is not read again for each target of a load. */
 	struct weir_buft *buft;
 	unsigned char *base;
 	uint64_t room; /* its size */
 	struct weir__cut cut;
-	struct weir_tensor dst; /* in buf; named as in the model */
-	enum weir_way way;
-	int32_t priority;
 };
-
-#define WEIR__CHOSEN_AS_TARGET UINT32_MAX
 
 /*
  * The targets of a plan, in the order of the calls. They are shared with the
@@ -63,6 +73,7 @@ struct weir__targets {
 	_Atomic uint32_t refs;
 	size_t n, max;
 	struct weir__target *item;
+	struct weir_tensor *tensor; /* n: in item->buf, named as in the model */
 };
 
 struct weir_plan {
@@ -90,7 +101,8 @@ struct weir__run {
 	size_t first, n;   /* its tensors: layout->order[first...] */
 	enum weir_way way;
 	int32_t priority;
-	uint32_t cut; /* number + 1 of its cut in layout->cut; 0: plain */
+	uint32_t spot; /* of its first tensor */
+	uint32_t cut;  /* number + 1 of its cut in layout->cut; 0: plain */
 };
 
 struct weir__layout_buf {
@@ -119,16 +131,6 @@ struct weir__layout_sink {
 	struct weir_sink call;
 	struct weir__run *run; /* in the order of the files; without buf, at */
 	size_t n_runs, max_runs;
-};
-
-struct weir__spot { /* the place of a tensor, or of a slice of it */
-	size_t record;
-	uint32_t buf;   /* WEIR__NO_BUF: of a sink, whose number is in at */
-	uint32_t cut;   /* as that of a run */
-	uint64_t at;    /* in the buffer */
-	uint64_t off;   /* of its first byte, in the file */
-	uint64_t bytes; /* in memory, from its first to its last byte */
-	uint64_t take;  /* of its data in the file, without gaps */
 };
 
 struct weir__layout {
@@ -190,6 +192,9 @@ int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* runs.c: put the runs into the order of reading. -ENOMEM. */
 int weir__layout_sort_runs(const struct weir_model *model,
 			   struct weir__layout *l);
+/* The spot of @cut of a record, without a place. */
+struct weir__spot weir__spot_of(const struct weir_model *model, size_t record,
+				const struct weir__cut *cut);
 /* Keep @cut, unless it is plain: *ret_number is for a run and a spot. -ENOMEM. */
 int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,
 			  uint32_t *ret_number);

@@ -47,8 +47,9 @@ bool weir__portion_next(struct weir__portion *p)
 
 	if (p->at == p->end)
 		return false;
-	p->spot = p->layout->order[p->at++];
 	if (p->run->n == 1) {
+		p->at = p->end;
+		p->spot = p->run->spot;
 		p->a = p->from;
 		p->b = p->to;
 		p->take = p->to - p->from;
@@ -57,6 +58,7 @@ bool weir__portion_next(struct weir__portion *p)
 				  data_in(cut, p->from - p->run->off);
 		return true;
 	}
+	p->spot = p->layout->order[p->at++];
 	s = &p->layout->spot[p->spot];
 	if (s->off >= p->to)
 		return false;

@@ -29,6 +29,8 @@ static int take_buf(struct weir_weights *w, size_t i)
 /* Allocate the buffers, and move the tensors in each to an aligned address. */
 static int take_bufs(struct weir_weights *w)
 {
+	bool lead = false;
+
 	for (size_t i = 0; i < w->layout.n_bufs; i++) {
 		struct weir__layout_buf *b = &w->layout.buf[i];
 		int r = take_buf(w, i);
@@ -39,8 +41,10 @@ static int take_bufs(struct weir_weights *w)
 			continue;
 		b->base = w->buf[i]->mem.base;
 		b->lead = -(uintptr_t)b->base & (b->align - 1);
+		lead |= b->lead != 0;
 	}
-	weir__layout_lead(&w->layout);
+	if (lead)
+		weir__layout_lead(&w->layout);
 	return 0;
 }
 

@@ -34,7 +34,7 @@ static inline const struct weir_tensor *
 weir__weights_tensor(const struct weir_weights *w, size_t i)
 {
 	return i < w->n_puts ? &w->tensor[i]
-			     : &w->targets->item[i - w->n_puts].dst;
+			     : &w->targets->tensor[i - w->n_puts];
 }
 
 /*
