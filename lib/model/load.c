@@ -15,6 +15,10 @@
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
 #define MANY_BUFS 16u          /* from here on one thread touches each */
 
+/* Cache misses overlap if the CPU fetches so many items ahead. */
+#define ACCESSES_AHEAD 16u
+#define COUNTERS_AHEAD 4u
+
 static struct weir_load *load_of(struct weir__job *job)
 {
 	return job->arg;
@@ -24,6 +28,20 @@ static const struct weir__record *record_of(const struct weir_load *l,
 					    size_t spot)
 {
 	return &l->model->rec[l->weights->layout.spot[spot].record];
+}
+
+/*
+ * Tensors arrive in the order of the file, and are counted in their own order:
+ * let the CPU fetch the counter of a later one.
+ */
+static void fetch_later(const struct weir_load *l, size_t ext)
+{
+	const struct weir__run *run;
+
+	if (ext >= l->n_ext)
+		return;
+	run = &l->weights->layout.run[l->ext_run[ext]];
+	weir__fetch_to_write(&l->arrival->item[run->spot]);
 }
 
 /* Bytes [lo, hi) of extent @ext. */
@@ -76,6 +94,7 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
+	fetch_later(l, ext + COUNTERS_AHEAD);
 	for (; weir__portion_next(&p); ours += p.take)
 		weir__arrival_add(l->arrival, p.spot, p.take,
 				  arrived ? NULL
@@ -85,8 +104,9 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
-	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
-				  memory_order_relaxed);
+	if (hi - lo > ours)
+		atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
+					  memory_order_relaxed);
 }
 
 static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
@@ -150,6 +170,12 @@ static void stop_touching(struct weir_load *l)
 	}
 }
 
+static void access_prefetch(const struct weir_load *l, size_t i)
+{
+	if (i < l->weights->layout.n_bufs)
+		weir__access_prefetch(l->weights->buf[i]);
+}
+
 static void leave_engine(struct weir_load *l)
 {
 	bool leaked = weir__sinks_end(l) || atomic_load(&l->job->leaked);
@@ -157,6 +183,7 @@ static void leave_engine(struct weir_load *l)
 
 	atomic_store(&l->arrival->leaked, leaked);
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+		access_prefetch(l, i + ACCESSES_AHEAD);
 		l->access[i].dma &= !leaked;
 		weir__access_del(&l->access[i]);
 	}
@@ -312,13 +339,14 @@ static bool load_next_number(struct weir__access *access, uint64_t lo,
 static void add_accesses(struct weir_load *l)
 {
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
-		struct weir_buf *buf = l->weights->buf[i];
+		const struct weir__layout_buf *b = &l->weights->layout.buf[i];
 
+		access_prefetch(l, i + ACCESSES_AHEAD);
 		l->access[i] = (struct weir__access){
-			.buf = buf,
-			.hi = buf->bytes,
+			.buf = l->weights->buf[i],
+			.hi = b->given ? b->room : weir__layout_bytes(b),
 			.write = true,
-			.dma = weir__buf_is_host(buf),
+			.dma = b->buft->desc.flags & WEIR_BUFT_HOST,
 			.src = &l->arrival->source,
 			.next_number = load_next_number,
 			.arg = l,
