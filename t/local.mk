@@ -261,7 +261,7 @@ EXTRA_DIST += %D%/env.inc
 T_WRAP = -Wl,--wrap=weir__
 %C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
-	$(T_WRAP)malloc_table $(T_WRAP)strdup
+	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
 %C%_sort_t_SOURCES = %D%/sort.c

@@ -31,14 +31,12 @@ void *__real_weir__calloc(size_t n, size_t size);
 void *__real_weir__calloc_aligned(size_t n, size_t size);
 void *__real_weir__realloc(void *p, size_t n, size_t size);
 void *__real_weir__malloc_pages(size_t n);
-void *__real_weir__malloc_table(size_t n, size_t size);
 char *__real_weir__strdup(const char *s);
 void *__wrap_weir__malloc(size_t n);
 void *__wrap_weir__calloc(size_t n, size_t size);
 void *__wrap_weir__calloc_aligned(size_t n, size_t size);
 void *__wrap_weir__realloc(void *p, size_t n, size_t size);
 void *__wrap_weir__malloc_pages(size_t n);
-void *__wrap_weir__malloc_table(size_t n, size_t size);
 char *__wrap_weir__strdup(const char *s);
 
 void *__wrap_weir__malloc(size_t n)
@@ -64,11 +62,6 @@ void *__wrap_weir__realloc(void *p, size_t n, size_t size)
 void *__wrap_weir__malloc_pages(size_t n)
 {
 	return fails() ? NULL : __real_weir__malloc_pages(n);
-}
-
-void *__wrap_weir__malloc_table(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__malloc_table(n, size);
 }
 
 char *__wrap_weir__strdup(const char *s)

@@ -60,22 +60,6 @@ void *weir__malloc_pages(size_t n)
 	return aligned_alloc(4096, weir__up(n ? n : 1, 4096));
 }
 
-void *weir__malloc_table(size_t n, size_t size)
-{
-	uint64_t bytes, huge = WEIR__HUGE_PAGE;
-	void *p;
-
-	if (weir__mul_over(n, size, &bytes) || bytes > SIZE_MAX - huge)
-		return NULL;
-	if (bytes < huge / 2)
-		return malloc(bytes ? bytes : 1);
-	p = aligned_alloc(huge, weir__up(bytes, huge));
-	if (p)
-		weir__sys_madvise(p, weir__down(bytes + huge / 2, huge),
-				  MADV_HUGEPAGE);
-	return p;
-}
-
 void *weir__realloc(void *p, size_t n, size_t size)
 {
 	return reallocarray(p, n ? n : 1, size ? size : 1);

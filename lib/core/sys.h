@@ -23,11 +23,6 @@ void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
 void *weir__calloc_aligned(size_t n, size_t size); /* to 64 bytes */
 void *weir__realloc(void *p, size_t n, size_t size);
 void *weir__malloc_pages(size_t n); /* aligned to WEIR__PAGE */
-/*
- * For large tables: from 1 MiB on in huge pages where the system has them, since
- * page faults and TLB misses take longer than filling in a table of small pages.
- */
-void *weir__malloc_table(size_t n, size_t size);
 char *weir__strdup(const char *s);
 void weir__free(void *p);
 

@@ -23,9 +23,8 @@ void *weir__grow(void *array, size_t *cap, size_t n, size_t size)
 		return array;
 	while (want <= n)
 		if (__builtin_mul_overflow(want, 2, &want))
-			want = SIZE_MAX; /* no allocation succeeds */
-	p = array ? weir__realloc(array, want, size)
-		  : weir__malloc_table(want, size);
+			want = SIZE_MAX; /* weir__realloc refuses it */
+	p = weir__realloc(array, want, size);
 	if (p)
 		*cap = want;
 	return p;

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -35,11 +36,12 @@ static int extents_reserve(struct weir_load *l, size_t n)
 
 	if (n <= l->max_ext)
 		return 0;
-	more = weir__grow(l->ext, &cap, n - 1, sizeof(*l->ext));
+	more = weir__array_grow(l->ext, &cap, n - 1, sizeof(*l->ext));
 	if (!more)
 		return -ENOMEM;
 	l->ext = more;
-	more = weir__grow(l->ext_run, &l->max_ext, n - 1, sizeof(*l->ext_run));
+	more = weir__array_grow(l->ext_run, &l->max_ext, n - 1,
+				sizeof(*l->ext_run));
 	if (!more)
 		return -ENOMEM;
 	l->ext_run = more;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -66,7 +67,7 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
 	int r = 0;
 
-	l->spot = weir__malloc_table(n, sizeof(*l->spot) + sizeof(*l->order));
+	l->spot = weir__array_alloc(n, sizeof(*l->spot) + sizeof(*l->order));
 	if (!l->spot)
 		return no_memory(plan, n, sizeof(*l->spot));
 	l->order = (size_t *)(l->spot + n);
@@ -298,12 +299,12 @@ void weir__layout_lead(struct weir__layout *l)
 
 void weir__layout_free(struct weir__layout *l)
 {
-	weir__free(l->spot);
-	weir__free(l->run);
-	weir__free(l->buf);
+	weir__array_free(l->spot);
+	weir__array_free(l->run);
+	weir__array_free(l->buf);
 	weir__free(l->cut);
 	for (size_t i = 0; i < l->n_sinks; i++)
-		weir__free(l->sink[i].run);
+		weir__array_free(l->sink[i].run);
 	weir__free(l->sink);
 	l->spot = NULL;
 	l->order = NULL;

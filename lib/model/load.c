@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
@@ -127,10 +128,10 @@ static void load_put(struct weir_load *l)
 	weir__model_put(l->model);
 	weir__arrival_put(l->arrival);
 	weir__free(l->job);
-	weir__free(l->ext);
-	weir__free(l->ext_run);
+	weir__array_free(l->ext);
+	weir__array_free(l->ext_run);
 	weir__free(l->touch);
-	weir__free(l->access);
+	weir__array_free(l->access);
 	weir__sinks_free(l);
 	weir__free(l);
 }
@@ -422,7 +423,7 @@ static int use_engine(struct weir_load *l)
 
 	l->job = weir__calloc(1, sizeof(*l->job));
 	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
-	l->access = weir__malloc_table(n_bufs, sizeof(*l->access));
+	l->access = weir__array_alloc(n_bufs, sizeof(*l->access));
 	if (!l->job || !l->touch || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
 	r = weir__engine_get(l->weir, &l->eng);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/util.h"
 
@@ -60,8 +61,8 @@ static int open_buf(struct placer *p)
 {
 	const struct weir__put *put = p->g->put;
 	struct weir__layout *l = p->l;
-	struct weir__layout_buf *buf =
-		weir__grow(l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
+	struct weir__layout_buf *buf = weir__array_grow(
+		l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
 
 	if (!buf)
 		return no_memory(p, l->n_bufs, sizeof(*buf));
@@ -144,7 +145,7 @@ static int close_run(struct placer *p)
 		at = run_place(p, p->modulus);
 	if (run_exceeds(p, at))
 		return too_large(p);
-	run = weir__grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
+	run = weir__array_grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
 	if (!run)
 		return no_memory(p, l->n_runs, sizeof(*run));
 	l->run = run;

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -135,9 +136,9 @@ static int make_room(struct targets *p)
 {
 	size_t n = p->plan->targets->n;
 	struct weir__layout *l = p->l;
-	struct weir__run *run = weir__grow(l->run, &l->max_runs,
-					   l->n_runs + n - 1, sizeof(*run));
-	struct weir__layout_buf *buf = weir__grow(
+	struct weir__run *run = weir__array_grow(
+		l->run, &l->max_runs, l->n_runs + n - 1, sizeof(*run));
+	struct weir__layout_buf *buf = weir__array_grow(
 		l->buf, &l->max_bufs, l->n_bufs + n - 1, sizeof(*buf));
 
 	if (run)

@@ -38,40 +38,39 @@ static bool runs_are_sorted(const struct weir__layout *l)
 	return true;
 }
 
-static int sort_runs(struct weir__layout *l, struct read_key *key,
-		     struct weir__run *sorted)
+/* Move run key[i].run to place i, for each i: cycle by cycle. */
+static void permute_runs(struct weir__run *run, struct read_key *key, size_t n)
 {
-	for (size_t i = 0; i < l->n_runs; i++)
-		key[i] = key_of(&l->run[i], i);
-	if (weir__sort(key, l->n_runs, sizeof(*key)) < 0)
-		return -ENOMEM;
-	for (size_t i = 0; i < l->n_runs; i++)
-		sorted[i] = l->run[key[i].run];
-	return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct weir__run kept = run[i];
+		size_t to = i, from;
+
+		for (; (from = key[to].run) != i; to = from) {
+			run[to] = run[from];
+			key[to].run = to;
+		}
+		run[to] = kept;
+		key[to].run = to;
+	}
 }
 
 int weir__layout_sort_runs(const struct weir_model *model,
 			   struct weir__layout *l)
 {
 	size_t n = l->n_runs;
-	struct weir__run *sorted;
 	struct read_key *key;
-	int r = -ENOMEM;
+	int r = 0;
 
 	if (runs_are_sorted(l))
 		return 0;
-	sorted = weir__malloc_table(n, sizeof(*sorted));
-	key = weir__malloc_table(n, sizeof(*key));
-	if (sorted && key)
-		r = sort_runs(l, key, sorted);
+	key = weir__malloc(n * sizeof(*key));
+	for (size_t i = 0; i < n && key; i++)
+		key[i] = key_of(&l->run[i], i);
+	if (!key || weir__sort(key, n, sizeof(*key)) < 0)
+		r = weir__fail(-ENOMEM, "%s: no memory to sort %zu runs",
+			       model->path, n);
+	else
+		permute_runs(l->run, key, n);
 	weir__free(key);
-	if (r < 0) {
-		weir__free(sorted);
-		return weir__fail(r, "%s: no memory to sort %zu runs",
-				  model->path, n);
-	}
-	weir__free(l->run);
-	l->run = sorted;
-	l->max_runs = n;
-	return 0;
+	return r;
 }

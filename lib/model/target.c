@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -129,20 +130,20 @@ void weir__targets_put(struct weir__targets *targets)
 		return;
 	for (size_t i = 0; i < targets->n; i++)
 		weir_buf_free(targets->item[i].buf);
-	weir__free(targets->item);
-	weir__free(targets->tensor);
+	weir__array_free(targets->item);
+	weir__array_free(targets->tensor);
 	weir__free(targets);
 }
 
 static bool targets_grow(struct weir__targets *t, size_t n)
 {
 	size_t cap = t->max; /* of both arrays */
-	void *more = weir__grow(t->item, &cap, n - 1, sizeof(*t->item));
+	void *more = weir__array_grow(t->item, &cap, n - 1, sizeof(*t->item));
 
 	if (!more)
 		return false;
 	t->item = more;
-	more = weir__grow(t->tensor, &t->max, n - 1, sizeof(*t->tensor));
+	more = weir__array_grow(t->tensor, &t->max, n - 1, sizeof(*t->tensor));
 	if (!more)
 		return false;
 	t->tensor = more;
