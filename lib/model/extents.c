@@ -14,6 +14,7 @@
 #include "model/load.h"
 
 #define UNIT_BYTES (16ull << 20)
+#define BUFS_AHEAD 16u
 #define MAX_UNITS 1024u     /* in one run: long runs have larger units */
 #define MAX_GAP (64u << 10) /* between runs that share a decision */
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
@@ -160,6 +161,16 @@ static size_t group_end(const struct reading *rd)
 	return i;
 }
 
+/* Runs of targets have their buffers in any order: the CPU fetches a later one. */
+static void fetch_later(const struct reading *rd)
+{
+	const struct weir__layout *layout = &rd->l->weights->layout;
+
+	if (rd->at + BUFS_AHEAD < rd->n)
+		__builtin_prefetch(
+			&layout->buf[layout->run[rd->at + BUFS_AHEAD].buf]);
+}
+
 static int add_short(struct reading *rd, size_t end)
 {
 	const struct weir__run *first = run_at(rd, rd->at);
@@ -173,6 +184,7 @@ static int add_short(struct reading *rd, size_t end)
 		const struct weir__run *run = run_at(rd, rd->at);
 		uint32_t number = (uint32_t)rd->at;
 
+		fetch_later(rd);
 		r = run->cut ? add_rows(rd->l, number, buffered)
 			     : add_extent(rd->l, number, 0, 0, run->len,
 					  buffered);

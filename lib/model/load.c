@@ -157,16 +157,19 @@ static void check_files(struct weir_load *l)
 
 static void stop_touching(struct weir_load *l)
 {
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+	const struct weir__layout *layout = &l->weights->layout;
+
+	for (size_t i = 0; l->touch && i < layout->n_bufs; i++) {
+		l->touch_ns += weir__touch_stop(l->touch[i]);
+		l->touch[i] = NULL;
+	}
+	if (atomic_load(&l->arrival->first))
+		return;
+	/* A load without failure has filled its own buffers entirely. */
+	for (size_t i = 0; i < layout->n_put_bufs; i++) {
 		struct weir_buf *buf = l->weights->buf[i];
 
-		if (l->touch) {
-			l->touch_ns += weir__touch_stop(l->touch[i]);
-			l->touch[i] = NULL;
-		}
-		/* A load without failure has filled its own buffers entirely. */
-		if (!atomic_load(&l->arrival->first) &&
-		    !l->weights->layout.buf[i].given)
+		if (!layout->buf[i].given)
 			atomic_store(&buf->mem.touched, buf->bytes);
 	}
 }
@@ -285,13 +288,20 @@ static int no_memory(const struct weir_model *m, size_t n, size_t size)
 /* Touch fresh memory that is read in place, ahead of the reads. */
 static int start_touching(struct weir_load *l)
 {
+	size_t n_bufs = l->weights->layout.n_bufs;
+
 	for (size_t i = 0; i < l->n_ext; i++) {
 		struct weir__extent *e = &l->ext[i];
-		size_t b = l->weights->layout.run[l->ext_run[i]].buf;
+		size_t b;
 
-		if (e->buffered || e->dev || l->weights->buf[b]->foreign)
+		if (e->buffered || e->dev)
 			continue;
-		if (!l->touch[b] && touch_buf(l, b) < 0)
+		b = l->weights->layout.run[l->ext_run[i]].buf;
+		if (l->weights->buf[b]->foreign)
+			continue;
+		if (!l->touch)
+			l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
+		if (!l->touch || (!l->touch[b] && touch_buf(l, b) < 0))
 			return no_memory(l->model, 1, sizeof(*l->touch));
 		e->touch = l->touch[b];
 	}
@@ -422,9 +432,8 @@ static int use_engine(struct weir_load *l)
 	int r;
 
 	l->job = weir__calloc(1, sizeof(*l->job));
-	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
 	l->access = weir__array_alloc(n_bufs, sizeof(*l->access));
-	if (!l->job || !l->touch || !l->access)
+	if (!l->job || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
 	r = weir__engine_get(l->weir, &l->eng);
 	if (r >= 0)
