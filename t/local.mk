@@ -30,6 +30,8 @@ T_C_TESTS = \
 	%D%/errno-names.t \
 	%D%/error.t \
 	%D%/outcome.t \
+	%D%/sort.t \
+	%D%/slab.t \
 	%D%/root.t \
 	%D%/debug.t \
 	%D%/dev.t \
@@ -299,6 +301,8 @@ T_WRAP = -Wl,--wrap=weir__
 	$(T_WRAP)strdup
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_sort_t_SOURCES = %D%/sort.c
+%C%_slab_t_SOURCES = %D%/slab.c
 %C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
