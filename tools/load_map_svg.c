@@ -36,6 +36,7 @@ static const struct look {
 	{ SVG_GREEN, "locked into RAM", "locked into RAM" },
 	{ SVG_YELLOW, "mapped pages of the file", "mapped file" },
 	{ SVG_ORANGE, "memory of the device", "device memory" },
+	{ SVG_PINK, "shared with other processes", "shared memory" },
 };
 enum {
 	LOOK_SMALL,
@@ -43,6 +44,7 @@ enum {
 	LOOK_LOCKED,
 	LOOK_MAPPED,
 	LOOK_DEVICE,
+	LOOK_SHARED,
 	LOOKS
 };
 
@@ -65,6 +67,8 @@ static unsigned look_of(const struct map_buf *b)
 		return LOOK_MAPPED;
 	if (!(info.flags & WEIR_BUFT_HOST))
 		return LOOK_DEVICE;
+	if (b->info.got & WEIR_GOT_SHARED)
+		return LOOK_SHARED;
 	if (b->info.got & WEIR_GOT_LOCKED || info.kind == WEIR_MEM_PINNED)
 		return LOOK_LOCKED;
 	return b->info.got & WEIR_GOT_HUGE ? LOOK_HUGE : LOOK_SMALL;
@@ -236,11 +240,23 @@ static void put_row(struct drawing *d, const struct map_buf *b, uint64_t at)
 	d->y += ROW;
 }
 
+/* "2.62 kB in 1 gap" */
+static const char *gaps_text(const struct map_buf *b, char *buf, size_t room)
+{
+	char size[SIZE_TEXT];
+
+	if (!b->gaps)
+		return "no gaps";
+	snprintf(buf, room, "%s in %zu %s", size_text(b->gap_bytes, size),
+		 b->gaps, b->gaps == 1 ? "gap" : "gaps");
+	return buf;
+}
+
 static void put_heading(const struct drawing *d, const struct map_buf *b,
 			size_t number)
 {
 	struct weir_buft_info info = { .size = sizeof(info) };
-	char size[SIZE_TEXT], gaps[SIZE_TEXT], node[32] = "", host[40] = "";
+	char size[SIZE_TEXT], gaps[64], node[32] = "", host[40] = "";
 	struct svg_box sample = { 16, d->y, 22, 14 };
 	void *data = weir_buf_data(b->buf);
 
@@ -254,11 +270,10 @@ static void put_heading(const struct drawing *d, const struct map_buf *b,
 	svg_textf(d->svg, 46, d->y + 12, SVG_BOLD, "Buffer %zu: %s, %s", number,
 		  info.name, size_text(b->info.bytes, size));
 	svg_textf(d->svg, INFO, d->y + 12, SVG_PLAIN,
-		  "%s%s%s; %zu %s in %zu %s; %s in %zu %s",
-		  looks[look_of(b)].pages, node, host, b->n,
-		  b->n == 1 ? "tensor" : "tensors", b->runs,
-		  b->runs == 1 ? "run" : "runs", size_text(b->gap_bytes, gaps),
-		  b->gaps, b->gaps == 1 ? "gap" : "gaps");
+		  "%s%s%s; %zu %s in %zu %s; %s", looks[look_of(b)].pages, node,
+		  host, b->n, b->n == 1 ? "tensor" : "tensors", b->runs,
+		  b->runs == 1 ? "run" : "runs",
+		  gaps_text(b, gaps, sizeof(gaps)));
 }
 
 static double heading_height(const struct map_buf *b)
