@@ -92,6 +92,7 @@ T_C_TESTS = \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
+	%D%/exact.t \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/data-begins.t \
@@ -271,6 +272,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
 	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
+%C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
 %C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_KIND)
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
 	bench/graphs.c bench/graphs.h
