@@ -9,7 +9,7 @@
 #include "place/skyline.h"
 
 /* Conflicts that are listed at most; boxes with too many become long. */
-#define PAIRS(n) (((uint64_t)2 << 20) + 32 * (uint64_t)(n))
+#define PAIRS(n) (((uint64_t)1 << 20) + 12 * (uint64_t)(n))
 
 static int no_memory(size_t n)
 {
@@ -141,23 +141,21 @@ static uint64_t count_alive(const struct weir__field *f, uint32_t *alive,
 	return pairs;
 }
 
-/* Make the boxes with the most conflicts long; all, if they are alike. */
-static void field_lengthen(struct weir__field *f, const uint32_t *alive,
+/* Make the boxes with the most conflicts long; false: they are alike. */
+static bool field_lengthen(struct weir__field *f, const uint32_t *alive,
 			   const uint32_t *begun, uint64_t pairs)
 {
 	uint64_t mean = 2 * pairs / begun[f->n];
-	size_t n = 0;
+	bool any = false;
 
-	for (size_t pass = 0; pass < 2 && !n; pass++)
-		for (size_t i = 0; i < f->n; i++) {
-			struct weir__box *b = &f->box[i];
-			uint64_t own = alive[i] + begun[b->to] - begun[i];
+	for (size_t i = 0; i < f->n; i++) {
+		struct weir__box *b = &f->box[i];
+		uint64_t own = alive[i] + begun[b->to] - begun[i];
 
-			if (!b->is_long && (pass || own > 2 * mean)) {
-				b->is_long = true;
-				n++;
-			}
-		}
+		if (!b->is_long && own > 2 * mean)
+			any = b->is_long = true;
+	}
+	return any;
 }
 
 /* Linked boxes are long together. */
@@ -217,7 +215,12 @@ static int key_order(const void *a, const void *b)
 
 void weir__boxes_sort(struct weir__box_key *key, size_t n)
 {
-	qsort(key, n, sizeof(*key), key_order);
+	size_t i = 1;
+
+	while (i < n && key_order(&key[i - 1], &key[i]) < 0)
+		i++;
+	if (i < n)
+		qsort(key, n, sizeof(*key), key_order);
 }
 
 /* Place a long box, and its next ones, on top of those that were placed. */
@@ -290,6 +293,14 @@ static void field_most(struct weir__field *f)
 	}
 }
 
+/* No box is long after all. */
+static void field_crowd(struct weir__field *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		f->box[i].is_long = false;
+	f->crowded = true;
+}
+
 /* Decide which boxes are long, until the others' conflicts can be listed. */
 static int field_conflicts(struct weir__field *f, const struct weir__pieces *p)
 {
@@ -300,12 +311,16 @@ static int field_conflicts(struct weir__field *f, const struct weir__pieces *p)
 	if (!alive)
 		return no_memory(f->n);
 	while ((pairs = count_alive(f, alive, alive + f->n + 1)) >
-	       PAIRS(f->n)) {
-		field_lengthen(f, alive, alive + f->n + 1, pairs);
+		       PAIRS(f->n) &&
+	       !f->crowded) {
+		if (!field_lengthen(f, alive, alive + f->n + 1, pairs))
+			field_crowd(f);
 		field_lengthen_links(f);
 		any = true;
 	}
 	weir__free(alive);
+	if (f->crowded)
+		return 0;
 	if (any && field_place_long(f, p) < 0)
 		return -ENOMEM;
 	return field_alive(f, pairs);
@@ -324,7 +339,11 @@ int weir__field_init(struct weir__field *f, struct weir__pieces *p,
 	if (!f->box || !f->span || !f->long_at || !f->alive_at)
 		return no_memory(s->n);
 	field_boxes(f, p, s);
-	if ((r = field_pressure(f)) < 0 || (r = field_conflicts(f, p)) < 0)
+	r = field_conflicts(f, p);
+	if (r < 0 || f->crowded)
+		return r;
+	r = field_pressure(f);
+	if (r < 0)
 		return r;
 	field_most(f);
 	return 0;

@@ -29,6 +29,8 @@ struct weir__field {
 	struct weir__span *span; /* of each box that is not long */
 	uint64_t *long_at;       /* of each long box */
 	size_t n;
+	bool crowded;      /* so many live at once that what follows is not
+			      known, and boxes have no pressure */
 	size_t *alive_at;  /* n + 1: where in alive[] those of a box begin */
 	uint32_t *alive;   /* earlier boxes, not long, that live at its begin */
 	uint64_t long_end; /* where the highest long box ends */

@@ -8,12 +8,15 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "place/field.h"
+#include "place/sweep.h"
 
 /*
  * A try costs a step for each conflict of each piece. The first one is always
  * made; more of them while the steps are fewer than this.
  */
-#define STEPS(n) (((uint64_t)4 << 20) + 48 * (uint64_t)(n))
+#define STEPS(n) (((uint64_t)2 << 20) + 16 * (uint64_t)(n))
+/* A sweep is good if it is over the bound by less than one part in so many. */
+#define SWEPT 16
 #define ROUNDS 200 /* of moving the highest pieces to the front */
 
 uint64_t weir__pieces_fit(const struct weir__pieces *p, uint64_t at,
@@ -140,6 +143,16 @@ static void greedy_place(struct greedy *g, uint32_t i, enum fit fit)
 		f->span[i] = (struct weir__span){ at, at + f->box[i].bytes };
 }
 
+static void greedy_keep(struct greedy *g)
+{
+	const struct weir__field *f = &g->f;
+
+	g->best = g->height;
+	for (size_t i = 0; i < f->n; i++)
+		g->offset[i] = f->box[i].is_long ? f->long_at[i]
+						 : f->span[i].at;
+}
+
 /* Place all in the order; keep the result if it is the best so far. */
 static void greedy_try(struct greedy *g, enum fit fit)
 {
@@ -237,6 +250,22 @@ static void greedy_promote(struct greedy *g)
 	g->steps += 2 * n;
 }
 
+/* In the order of time, and if that is not good in the reverse order too. */
+static int greedy_sweep(struct greedy *g, uint64_t base)
+{
+	int r = weir__sweep(&g->f, g->p, base, false, &g->height);
+
+	if (r < 0)
+		return r;
+	greedy_keep(g);
+	if (g->best - base <= (g->enough - base) / SWEPT * (SWEPT + 1))
+		return 0;
+	r = weir__sweep(&g->f, g->p, base, true, &g->height);
+	if (!r && g->height < g->best)
+		greedy_keep(g);
+	return r;
+}
+
 static void greedy_run(struct greedy *g)
 {
 	for (enum order order = 0; order < N_ORDERS; order++)
@@ -275,8 +304,11 @@ int weir__greedy_place(struct weir__pieces *p, struct weir__section *s,
 	struct greedy g = { .p = p, .enough = enough, .best = UINT64_MAX };
 	int r = greedy_init(&g, s);
 
-	if (!r) {
+	if (!r && g.f.crowded)
+		r = greedy_sweep(&g, s->base);
+	else if (!r)
 		greedy_run(&g);
+	if (!r) {
 		s->height = g.best;
 		for (size_t i = 0; i < s->n; i++)
 			p->piece[s->piece[i]].offset = g.offset[i];

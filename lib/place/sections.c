@@ -29,6 +29,17 @@ static int moment_order(const void *a, const void *b)
 	return x->piece < y->piece ? -1 : x->piece > y->piece;
 }
 
+/* Most lists are given in the order of time. */
+static void moments_sort(struct moment *m, size_t n)
+{
+	size_t i = 1;
+
+	while (i < n && moment_order(&m[i - 1], &m[i]) < 0)
+		i++;
+	if (i < n)
+		qsort(m, n, sizeof(*m), moment_order);
+}
+
 int weir__pieces_bound(const struct weir__pieces *p, const uint32_t *by_lower,
 		       size_t n, uint64_t *ret_bytes)
 {
@@ -41,7 +52,7 @@ int weir__pieces_bound(const struct weir__pieces *p, const uint32_t *by_lower,
 	for (size_t i = 0; i < n; i++)
 		end[i] = (struct moment){ p->piece[by_lower[i]].upper,
 					  by_lower[i] };
-	qsort(end, n, sizeof(*end), moment_order);
+	moments_sort(end, n);
 	for (size_t i = 0; i < n; i++) {
 		const struct weir__piece *piece = &p->piece[by_lower[i]];
 
@@ -67,7 +78,7 @@ static int sort_pieces(struct weir__sections *s, const struct weir__pieces *p)
 	}
 	for (uint32_t i = 0; i < p->n; i++)
 		begin[i] = (struct moment){ p->piece[i].lower, i };
-	qsort(begin, p->n, sizeof(*begin), moment_order);
+	moments_sort(begin, p->n);
 	for (size_t i = 0; i < p->n; i++)
 		s->piece[i] = begin[i].piece;
 	weir__free(begin);

@@ -27,48 +27,57 @@ void weir__skyline_free(struct weir__skyline *s)
  * A height that is set for a whole node is never passed down: heights only
  * grow, so the height of a moment is the maximum on the way to its leaf.
  */
-static void skyline_raise(struct weir__skyline *s, size_t node, size_t begin,
-			  size_t end, size_t from, size_t to, uint64_t height)
+static void raise_above(struct weir__skyline *s, size_t node, uint64_t height)
 {
-	size_t mid = begin + (end - begin) / 2;
-
-	if (to <= begin || end <= from)
-		return;
-	if (s->max[node] < height)
+	while ((node /= 2) && s->max[node] < height)
 		s->max[node] = height;
-	if (from <= begin && end <= to) {
-		s->over[node] = height;
-		return;
-	}
-	skyline_raise(s, 2 * node, begin, mid, from, to, height);
-	skyline_raise(s, 2 * node + 1, mid, end, from, to, height);
+}
+
+static void raise_node(struct weir__skyline *s, size_t node, uint64_t height)
+{
+	s->max[node] = s->over[node] = height;
+	raise_above(s, node, height);
 }
 
 void weir__skyline_raise(struct weir__skyline *s, size_t from, size_t to,
 			 uint64_t height)
 {
-	skyline_raise(s, 1, 0, s->leaves, from, to, height);
+	for (from += s->leaves, to += s->leaves; from < to;
+	     from /= 2, to /= 2) {
+		if (from & 1)
+			raise_node(s, from++, height);
+		if (to & 1)
+			raise_node(s, --to, height);
+	}
 }
 
-static uint64_t skyline_max(const struct weir__skyline *s, size_t node,
-			    size_t begin, size_t end, size_t from, size_t to)
+static uint64_t max_above(const struct weir__skyline *s, size_t node,
+			  uint64_t max)
 {
-	size_t mid = begin + (end - begin) / 2;
-	uint64_t left, right;
-
-	if (to <= begin || end <= from)
-		return 0;
-	if (from <= begin && end <= to)
-		return s->max[node];
-	left = skyline_max(s, 2 * node, begin, mid, from, to);
-	right = skyline_max(s, 2 * node + 1, mid, end, from, to);
-	if (left < right)
-		left = right;
-	return left > s->over[node] ? left : s->over[node];
+	while (node /= 2)
+		if (max < s->over[node])
+			max = s->over[node];
+	return max;
 }
 
 uint64_t weir__skyline_max(const struct weir__skyline *s, size_t from,
 			   size_t to)
 {
-	return skyline_max(s, 1, 0, s->leaves, from, to);
+	uint64_t max = 0;
+
+	from += s->leaves;
+	to += s->leaves;
+	/* What is above the first and the last moment is above all nodes. */
+	max = max_above(s, from, max_above(s, to - 1, 0));
+	for (; from < to; from /= 2, to /= 2) {
+		if (from & 1) {
+			max = max > s->max[from] ? max : s->max[from];
+			from++;
+		}
+		if (to & 1) {
+			to--;
+			max = max > s->max[to] ? max : s->max[to];
+		}
+	}
+	return max;
 }
