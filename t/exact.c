@@ -263,6 +263,10 @@ static void test_capacity(void)
 	ok(!weir__exact_place(made.item, made.n, &opts, off, &r) && r.proved &&
 		   r.bound > opts.capacity && !r.nodes,
 	   "a capacity under the largest load is refused without a search");
+	opts.capacity = 1;
+	ok(!weir__exact_place(made.item, made.n, &opts, off, &r) && r.proved &&
+		   !r.nodes,
+	   "a capacity smaller than every item is refused without a search");
 }
 
 static void test_limits(void)

@@ -48,27 +48,26 @@ static bool team_ended(void *arg)
 /*
  * The next try; false: the result is known. Every strategy has its turn with
  * few nodes, then with more and more, since one that is lucky needs few. Every
- * second time its order is disturbed. To minimise, tries at the lower bound
- * take turns with tries at a goal between it and the height, which come closer
- * to the height as long as they fail. With the lock.
+ * second time its order is disturbed. To minimise, tries at a goal between the
+ * lower bound and the height, which comes closer to the height as long as they
+ * fail, take turns with tries at the lower bound. With the lock.
  */
 static bool team_next(struct weir__exact_team *team,
 		      struct weir__exact_try *ret)
 {
 	int64_t lower = weir__exact_lower(team);
 	int64_t height = weir__exact_height(team);
-	/* A goal that takes turns with the lower bound. */
-	bool high = !team->enough && team->turn & 1;
-	uint64_t round = team->enough ? team->turn : team->turn / 2;
+	bool fit = team->opts->capacity;
+	uint64_t round = fit ? team->turn : team->turn / 2;
 	uint64_t cycle = round / WEIR__EXACT_STRATEGIES;
 
-	if (height <= lower || height <= team->enough ||
-	    (team->enough && lower > team->enough))
+	if (height <= lower || (fit && height <= team->enough) ||
+	    (fit && lower > team->enough))
 		return false;
 	if (team->step > (height - lower + 1) / 2)
 		team->step = (height - lower + 1) / 2;
-	ret->cap = high ? height - team->step : lower;
-	if (team->enough)
+	ret->cap = team->turn & 1 ? lower : height - team->step;
+	if (fit)
 		ret->cap = team->enough;
 	team->turn++;
 	ret->strategy = (unsigned)(round % WEIR__EXACT_STRATEGIES);
@@ -157,7 +156,7 @@ static int team_try(struct weir__exact_team *team,
 	pthread_mutex_lock(&team->lock);
 	if (outcome == WEIR__EXACT_FOUND)
 		team->step *= 2;
-	else if (team->turn & 1 && team->step > 1)
+	else if (try->cap > weir__exact_lower(team))
 		team->step = (team->step + 1) / 2;
 	pthread_mutex_unlock(&team->lock);
 	return err;

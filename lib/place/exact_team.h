@@ -20,7 +20,7 @@ struct weir__exact_side {
 struct weir__exact_team {
 	const struct weir__exact_opts *opts;
 	struct weir__exact_parts parts;
-	int64_t enough; /* units: end at this height; 0: minimise */
+	int64_t enough; /* units: the capacity, if there is one */
 	atomic_bool over;
 
 	pthread_mutex_t lock;          /* for the members below */
