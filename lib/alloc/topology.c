@@ -81,11 +81,11 @@ static uint64_t read_bandwidth(const char *root, unsigned node)
 {
 	char text[64];
 
-	for (int class = 1; class >= 0; class --)
+	for (int access_class = 1; access_class >= 0; access_class--)
 		if (read_text(root, text, sizeof(text),
 			      NODE_DIR
 			      "/node%u/access%d/initiators/read_bandwidth",
-			      node, class))
+			      node, access_class))
 			return strtoull(text, NULL, 10);
 	return 0;
 }
