@@ -16,7 +16,7 @@ check_PROGRAMS += %D%/load %D%/engine
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
-EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/RESULTS.md %D%/results/engine.svg \
+EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/HEAP.md %D%/RESULTS.md %D%/results/engine.svg \
 	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
@@ -38,6 +38,15 @@ EXTRA_PROGRAMS += %D%/convert
 bench: %D%/convert
 CLEANFILES += %D%/convert
 
+# Heaps, against other allocators.
+check_PROGRAMS += %D%/heap
+%C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \
+	%D%/shapes.c %D%/fit.c %D%/fit.h %D%/users.c %D%/users.h %D%/syscalls.c \
+	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
+%C%_heap_LDADD = lib/libweir-core.la -ldl -lm
+bench: %D%/heap
+
+
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir
 %C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h \
@@ -50,3 +59,11 @@ BENCH_PEERS = %D%/peers %D%/peers_cache.py %D%/peers_child.py \
 	%D%/peers_list.py %D%/peers_llama.py \
 	%D%/peers_models.py %D%/peers_show.py %D%/peers_turns.py
 CLEANFILES += %D%/peer_weir
+
+# The planners of placements.
+EXTRA_PROGRAMS += %D%/placement
+%C%_placement_SOURCES = %D%/placement.c %D%/graphs.c %D%/graphs.h \
+	%D%/raw.c %D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+%C%_placement_LDADD = lib/libweir-core.la
+bench: %D%/placement
+CLEANFILES += %D%/placement

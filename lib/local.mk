@@ -12,9 +12,11 @@ lib_LTLIBRARIES += %D%/libweir.la
 include lib/core/local.mk
 include lib/dev/local.mk
 include lib/mem/local.mk
+include lib/place/local.mk
 include lib/alloc/local.mk
 include lib/io/local.mk
 include lib/stream/local.mk
+include lib/heap/local.mk
 include lib/interop/local.mk
 include lib/cpu/local.mk
 include lib/model/local.mk

@@ -34,11 +34,15 @@ static struct weir_buft *buft;
 static struct weir_buf *buf, *joined;
 static struct weir_stream *stream;
 static struct weir_event *event;
+static struct weir_heap *heap;
+static struct weir_block block;
 static struct weir_file *file;
 static struct weir_model *model;
 static struct weir_plan *plan_of_all;
 static struct weir_load *load;
 static struct weir_weights *weights;
+static const struct weir_lifetime lifetime = { .upper = 1, .bytes = 1 };
+static struct weir_placement *placement;
 static char path[] = "/var/tmp/weir-fork-XXXXXX";
 
 static void note_made(const char *name)
@@ -119,6 +123,7 @@ static void memory(void)
 	struct weir_tensor t = { .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_tensor other = placed;
+	struct weir_tensors_info tensors = { .size = sizeof(tensors) };
 	struct weir_rect rect = {
 		.width = 1, .rows = 1, .pitch = 1, .host_pitch = 1
 	};
@@ -142,6 +147,11 @@ static void memory(void)
 	fails(weir_tensor_place, &t, buf, 0);
 	returns(NULL, weir_tensor_data, &placed);
 	fails(weir_tensors_alloc, buft, &t, 1, &b);
+	fails(weir_tensors_place, buf, 0, &t, 1, NULL);
+	fails(weir_tensors_measure, buft, &t, 1, &tensors);
+	b = NULL;
+	fails(weir_placement_alloc, placement, &buft, &b);
+	fails(weir_placement_apply, placement, &buf, &t, 1);
 	fails(weir_tensor_set_2d, &placed, &rect, &byte);
 	fails(weir_tensor_get_2d, &placed, &rect, &byte);
 	fails(weir_tensor_set, &placed, 0, &byte, 1);
@@ -192,6 +202,21 @@ static void streams(void)
 	fails(weir_event_elapsed, event, event, &ns);
 	fails(weir_cuda_stream_wrap, dev, NULL, &s);
 	fails(weir_cuda_stream_native, stream, &native);
+}
+
+static void heaps(void)
+{
+	struct weir_heap_stats stats = { .size = sizeof(stats) };
+	struct weir_block b;
+	struct weir_heap *h;
+
+	fails(weir_heap_new, buft, NULL, &h);
+	fails(weir_heap_alloc, heap, 100, 0, NULL, &b);
+	fails(weir_heap_free, &block, NULL);
+	fails(weir_heap_find, heap, block.addr, &b);
+	fails(weir_heap_stats, heap, &stats);
+	fails(weir_heap_trim, heap, 0);
+	fails(weir_heap_record, heap, -1);
 }
 
 static void models(void)
@@ -262,6 +287,8 @@ static void loads(void)
 static void values(void)
 {
 	struct weir_dtype_info info = { .size = sizeof(info) };
+	struct weir_placement_info placed = { .size = sizeof(placed) };
+	struct weir_placement *p;
 	struct weir_tensor t, view;
 	int64_t shape = 4;
 	size_t bytes;
@@ -271,6 +298,13 @@ static void values(void)
 	returns(0, weir_tensor_init, &t, WEIR_DTYPE_U8, 1, &shape);
 	returns(0, weir_tensor_bytes, &t, &bytes);
 	returns(0, weir_tensor_view, &t, 0, 1, 2, &view);
+	returns(0, weir_placement_new, &lifetime, 1, NULL, &p);
+	returns(0, weir_placement_info, p, 0, &placed);
+	returns(0, weir_placement_offset, p, 0);
+	returns(1, weir_placement_member, p, 0, 0);
+	returns(1, weir_placement_equal, p, placement);
+	returns(1, weir_placement_matches, p, &lifetime, 1, NULL);
+	ends(weir_placement_free, p);
 	returns(WEIR_VERSION, weir_version, );
 	check("weir_version_string", *weir_version_string(), '0');
 	note_made("weir_version_string");
@@ -292,6 +326,7 @@ static void the_root(void)
 	ends(weir_plan_free, plan_of_all);
 	ends(weir_model_close, model);
 	ends(weir_file_close, file);
+	ends(weir_heap_destroy, heap);
 	ends(weir_event_free, event);
 	ends(weir_stream_free, stream);
 	ends(weir_buf_free, buf);
@@ -308,6 +343,7 @@ static void child(void)
 	devices();
 	memory();
 	streams();
+	heaps();
 	models();
 	loads();
 	values();
@@ -335,8 +371,11 @@ static void make_objects(void)
 	must(weir_dev_buft(dev, WEIR_MEM_PLAIN, &buft));
 	must(weir_buf_alloc(buft, 4096, NULL, &buf));
 	must(weir_buf_join(&buf, 1, &joined));
+	must(weir_placement_new(&lifetime, 1, NULL, &placement));
 	must(weir_stream_new(dev, NULL, &stream));
 	must(weir_event_new(weir, WEIR_EVENT_TIMED, &event));
+	must(weir_heap_new(buft, NULL, &heap));
+	must(weir_heap_alloc(heap, 100, 0, NULL, &block));
 	must(weir_file_open(weir, path, NULL, &file));
 	must(weir_model_open(weir, path, NULL, &model));
 	must(weir_plan_new(model, &plan_of_all));
@@ -438,8 +477,10 @@ int main(void)
 	weir_plan_free(plan_of_all);
 	weir_model_close(model);
 	weir_file_close(file);
+	weir_heap_destroy(heap);
 	weir_event_free(event);
 	weir_stream_free(stream);
+	weir_placement_free(placement);
 	weir_buf_free(joined);
 	weir_buf_free(buf);
 	weir_close(weir);

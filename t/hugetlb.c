@@ -85,7 +85,8 @@ static void without_reserved_pages(void)
 	char both[80];
 
 	open_root(UINT64_MAX, 0);
-	snprintf(both, sizeof(both), "pages of 2048 KiB are needed, %llu of ",
+	snprintf(both, sizeof(both),
+		 "pages of 2048 KiB: %zu are needed, %llu of ", size / HUGE_2M,
 		 (unsigned long long)reserve_free(HUGE_2M));
 	is_err(try_alloc(huge, size, WEIR_BUF_HUGETLB | WEIR_BUF_STRICT, &buf),
 	       -EOPNOTSUPP, both,
@@ -200,7 +201,8 @@ static void one_gib_first(void)
 		    (WEIR_GOT_HUGETLB | WEIR_GOT_HUGETLB_1G)) ==
 			   WEIR_GOT_HUGETLB,
 		   "without pages of 1 GiB a buffer has reserved ones of 2 MiB");
-		has_str(info_of(small).why, "of 1048576 KiB are needed, 0 of",
+		has_str(info_of(small).why,
+			"of 1048576 KiB: 1 are needed, 0 of",
 			"a buffer in smaller pages says that those of 1 GiB are missing");
 	}
 	weir_buf_free(small);
@@ -219,7 +221,7 @@ static void strict_size(void)
 	open_root(UINT64_MAX, 0);
 	is_err(try_alloc(huge, MIB, WEIR_BUF_HUGETLB_1G | WEIR_BUF_STRICT,
 			 &buf),
-	       -EOPNOTSUPP, "of 1048576 KiB are needed, 0 of",
+	       -EOPNOTSUPP, "of 1048576 KiB: 1 are needed, 0 of",
 	       "required pages of 1 GiB are not replaced by others");
 	buf = alloc(MIB,
 		    WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G | WEIR_BUF_STRICT);

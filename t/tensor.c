@@ -387,11 +387,168 @@ static void alloc_too_much(void)
 	       "tensors larger than the memory are refused");
 }
 
+static void measured(void)
+{
+	struct weir_buft *small = kind_of(weir, "TEST0", WEIR_MEM_PINNED);
+	struct weir_tensors_info info = { .size = sizeof(info) };
+	struct weir_buf_info made_of = { .size = sizeof(made_of) };
+	struct weir_tensor t[9];
+	struct weir_buf *buf;
+	unsigned placed = 0;
+
+	for (int i = 0; i < 9; i++)
+		t[i] = made(WEIR_DTYPE_U8, 1, 1500 + i, 0, 0);
+	is_int(weir_tensors_measure(small, t, 9, &info), 0,
+	       "tensors are measured");
+	for (int i = 0; i < 9; i++)
+		placed += t[i].buf != NULL;
+	is_int(placed, 0, "measuring places no tensor");
+	if (weir_tensors_alloc(small, t, 9, &buf) < 0)
+		bail("%s", weir_error());
+	weir_buf_info(buf, &made_of);
+	weir_buf_free(buf);
+	ok(info.tensors == 9 && info.members == 5 &&
+		   info.bytes == made_of.bytes,
+	   "measuring counts the tensors, buffers and bytes of weir_tensors_alloc");
+	t[0] = made(WEIR_DTYPE_U8, 1, MAX, 0, 0);
+	ok(weir_tensors_measure(plain, t, 1, &info) == 0 &&
+		   info.bytes == (uint64_t)MAX,
+	   "measuring allocates nothing, however much it counts");
+	is_int(weir_tensors_measure(plain, NULL, 0, &info), 0,
+	       "nothing to place is no error of measuring");
+	ok(!info.tensors && !info.members && !info.bytes,
+	   "nothing to place is measured as 0 tensors in 0 buffers");
+	t[0] = made(WEIR_DTYPE_U8, 1, 4097, 0, 0);
+	is_err(weir_tensors_measure(small, t, 1, &info), -EINVAL,
+	       "the largest buffer of TEST0_Pinned has 4096",
+	       "measuring fails where allocating would");
+}
+
+/* A list with two views of its last tensor, one of them of the other view. */
+static void view_list(struct weir_tensor t[4])
+{
+	t[0] = made(WEIR_DTYPE_U8, 1, 10, 0, 0);
+	t[0].of = 2;
+	t[0].offset = 5;
+	t[1] = made(WEIR_DTYPE_U8, 1, 40, 0, 0);
+	t[1].of = 3;
+	t[1].offset = 60;
+	t[2] = made(WEIR_DTYPE_U8, 1, 100, 0, 0);
+	t[3] = t[1];
+	t[3].offset = 0;
+}
+
+static void views_follow(void)
+{
+	struct weir_tensors_info info = { .size = sizeof(info) };
+	struct weir_tensor t[4], late;
+	struct weir_buf *buf, *more;
+
+	view_list(t);
+	weir_tensors_measure(plain, t, 4, &info);
+	ok(info.tensors == 1 && info.bytes == 100, "views take no bytes");
+	is_int(weir_tensors_alloc(plain, t, 4, &buf), 0,
+	       "views are placed with the tensors of their list");
+	ok(t[1].buf == buf && t[1].offset == t[2].offset + 60,
+	   "a view that is listed before its source follows it");
+	ok(t[3].buf == buf && t[3].offset == t[2].offset,
+	   "a view that is listed after its source follows it");
+	ok(t[0].buf == buf && t[0].offset == t[2].offset + 65,
+	   "a view of a view follows the source of both");
+	late = made(WEIR_DTYPE_U8, 1, 40, 0, 0);
+	late.of = 3;
+	late.offset = 1;
+	t[0] = late;
+	if (weir_tensors_alloc(plain, t, 4, &more) < 0)
+		bail("%s", weir_error());
+	ok(t[0].buf == buf && t[0].offset == t[2].offset + 1,
+	   "a view of a tensor that is placed already gets its place");
+	weir_buf_free(more);
+	weir_buf_free(buf);
+}
+
+static void views_refused(void)
+{
+	struct weir_tensor t[4];
+	struct weir_buf *buf;
+
+	view_list(t);
+	t[1].offset = 61;
+	is_err(weir_tensors_alloc(plain, t, 4, &buf), -EINVAL,
+	       "40 bytes from byte 61 on, its source has 100",
+	       "a view in a list must end inside its source");
+	view_list(t);
+	t[1].of = 5;
+	is_err(weir_tensors_alloc(plain, t, 4, &buf), -EINVAL,
+	       "a view of tensor 4, the list has 4",
+	       "the source of a view must be in the list");
+	view_list(t);
+	t[1] = t[0];
+	t[1].of = 1;
+	t[0].offset = t[1].offset = 0;
+	is_err(weir_tensors_alloc(plain, t, 4, &buf), -EINVAL,
+	       "a view of itself", "views cannot be views of each other");
+	ok(!t[0].buf && !t[2].buf && t[3].offset == 0,
+	   "a failed call leaves views and tensors as they were");
+}
+
+static void place_in_given(void)
+{
+	struct weir_tensor t[3];
+	uint64_t end = 0;
+	struct weir_buf *buf;
+
+	if (weir_buf_alloc(plain, 512, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	for (int i = 0; i < 3; i++)
+		t[i] = made(WEIR_DTYPE_U8, 1, 100, 0, 0);
+	is_err(weir_tensors_place(buf, 220, t, 3, &end), -ENOSPC,
+	       "100 bytes from byte 512 on, the buffer has 512",
+	       "tensors that do not fit a given buffer are refused");
+	ok(!t[0].buf && !t[1].buf && !end,
+	   "a failed weir_tensors_place changes nothing");
+	is_int(weir_tensors_place(buf, 100, t, 3, &end), 0,
+	       "tensors are placed in a given buffer");
+	ok(t[0].offset == 128 && t[1].offset == 256 && t[2].offset == 384 &&
+		   t[2].buf == buf,
+	   "tensors in a given buffer begin at aligned addresses from its offset on");
+	is_int(end, 484,
+	       "weir_tensors_place returns where the last tensor ends");
+	is_err(weir_tensors_place(buf, 513, t, 3, NULL), -EINVAL,
+	       "byte 513, the buffer has 512",
+	       "an offset outside the buffer is refused");
+	weir_buf_free(buf);
+}
+
+static void place_in_joined(void)
+{
+	struct weir_tensor t[4];
+	struct weir_buf *m[2], *buf;
+
+	if (weir_buf_alloc(plain, 300, NULL, &m[0]) < 0 ||
+	    weir_buf_alloc(plain, 400, NULL, &m[1]) < 0 ||
+	    weir_buf_join(m, 2, &buf) < 0)
+		bail("%s", weir_error());
+	for (int i = 0; i < 4; i++)
+		t[i] = made(WEIR_DTYPE_U8, 1, 120, 0, 0);
+	is_int(weir_tensors_place(buf, 0, t, 4, NULL), 0,
+	       "tensors are placed in a joined buffer");
+	ok(t[1].offset == 128 && t[2].offset == 300 && t[3].offset == 428,
+	   "a tensor that would cross two members is in the second");
+	t[0].buf = NULL;
+	t[0].offset = 0;
+	ok(weir_tensors_place(buf, 550, t, 1, NULL) == 0 && t[0].offset == 556,
+	   "tensors are placed from an offset in the second member on");
+	weir_buf_free(m[0]);
+	weir_buf_free(m[1]);
+	weir_buf_free(buf);
+}
+
 int main(void)
 {
 	weir = open_with_good_module();
 	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
-	plan(10 + 9 + 10 + 5 + 13 + 4 + 9 + 6 + 6 + 7);
+	plan(10 + 9 + 10 + 5 + 13 + 4 + 9 + 6 + 6 + 7 + 7 + 6 + 4 + 6 + 3);
 	shapes();
 	dimensions();
 	limits();
@@ -409,6 +566,11 @@ int main(void)
 	alloc_fails();
 	alloc_padded();
 	alloc_too_much();
+	measured();
+	views_follow();
+	views_refused();
+	place_in_given();
+	place_in_joined();
 	weir_close(weir);
 	return done_testing();
 }

@@ -10,6 +10,7 @@
 #include "command.h"
 #include "kinds.h"
 #include "output.h"
+#include "reserved.h"
 #include "text.h"
 
 static const char help[] =
@@ -17,6 +18,7 @@ static const char help[] =
 	"List devices with their backends and kinds of memory, modules that were left\n"
 	"out and why, and which features of io_uring are used here and why others are\n"
 	"not. Host memory is tested: a huge page is allocated, locked and freed.\n"
+	"Huge pages that the system has reserved are counted for each NUMA node.\n"
 	"\n"
 	"  --json   print a JSON object on stdout\n";
 
@@ -251,10 +253,11 @@ static json_t *system_json(struct weir *weir)
 		if (dev)
 			json_array_append_new(devices, dev);
 	}
-	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version",
 			 weir_version_string(), "backends",
-			 backends_json(devices), "devices", devices, "refused",
-			 refused_json(weir), "io", io_json(weir));
+			 backends_json(devices), "devices", devices, "reserved",
+			 reserved_json(), "refused", refused_json(weir), "io",
+			 io_json(weir));
 }
 
 static void put_string(const json_t *object, const char *key)
@@ -395,6 +398,7 @@ static void show(const json_t *all)
 
 	json_array_foreach(json_object_get(all, "devices"), i, dev)
 		show_device(dev);
+	reserved_show(json_object_get(all, "reserved"));
 	json_array_foreach(json_object_get(all, "refused"), i, refused)
 		show_refused(refused);
 	show_io(json_object_get(all, "io"));

@@ -186,6 +186,8 @@ static void add_buffer(struct load_memory *memory, struct weir_buf *buf)
 		memory->huge += info.bytes;
 	if (info.got & WEIR_GOT_LOCKED)
 		memory->locked += info.bytes;
+	if (info.got & WEIR_GOT_HUGETLB)
+		memory->reserved += info.bytes;
 	if (info.why[0])
 		memcpy(memory->why, info.why, sizeof(memory->why));
 }

@@ -48,7 +48,8 @@ struct load_args {
 	struct load_rules rules[LOAD_RULES];
 	uint32_t rank, ranks; /* of --rank; ranks 0: none */
 	enum weir_dtype dtype;
-	uint64_t align; /* 0: not given */
+	uint64_t align;     /* 0: not given */
+	uint32_t buf_flags; /* of buffers in host memory */
 	struct weir_opts root;
 	enum weir_mem memory;
 	enum weir_way way;
@@ -67,7 +68,7 @@ struct load_run {
 
 /* The memory of the weights as the kernel granted it. */
 struct load_memory {
-	uint64_t bytes, huge, locked;
+	uint64_t bytes, huge, locked, reserved;
 	char why[240]; /* why it lacks what was asked for, or "" */
 };
 

@@ -33,6 +33,9 @@ static const char help[] =
 	"                   each kind, and whether it fits; status 3 if it does not\n"
 	"  --memory KIND    plain, huge, locked, device, pinned, hbm or far [device;\n"
 	"                   for the CPU this is huge]\n"
+	"  --hugetlb[=1G]   use huge pages that the system has reserved, of 2 MiB or\n"
+	"                   1 GiB; if they are too few, others\n"
+	"  --budget SIZE    most bytes of host memory, 64 MiB for I/O included\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
 	"                   file's pages, so that the file must not change\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"
@@ -56,6 +59,8 @@ static const char help[] =
 enum {
 	LOAD_DEVICE = ARGS_OPTION,
 	LOAD_MEMORY,
+	LOAD_HUGETLB,
+	LOAD_BUDGET,
 	LOAD_WAY,
 	LOAD_IO,
 	LOAD_DEPTH,
@@ -82,6 +87,8 @@ enum {
 static const struct option options[] = {
 	{ "device", required_argument, NULL, LOAD_DEVICE },
 	{ "memory", required_argument, NULL, LOAD_MEMORY },
+	{ "hugetlb", optional_argument, NULL, LOAD_HUGETLB },
+	{ "budget", required_argument, NULL, LOAD_BUDGET },
 	{ "way", required_argument, NULL, LOAD_WAY },
 	{ "io", required_argument, NULL, LOAD_IO },
 	{ "depth", required_argument, NULL, LOAD_DEPTH },
@@ -125,6 +132,16 @@ static int take_memory(const struct args *args, struct load_args *a)
 	int r = args_choice(args, "--memory", names, &i);
 
 	a->memory = kinds[i];
+	return r;
+}
+
+static int take_hugetlb(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "2M", "1G", NULL };
+	unsigned i = 0;
+	int r = optarg ? args_choice(args, "--hugetlb", names, &i) : 0;
+
+	a->buf_flags = i ? WEIR_BUF_HUGETLB_1G : WEIR_BUF_HUGETLB;
 	return r;
 }
 
@@ -225,6 +242,11 @@ static int take_option(const struct args *args, int c, struct load_args *a)
 	switch (c) {
 	case LOAD_MEMORY:
 		return take_memory(args, a);
+	case LOAD_HUGETLB:
+		return take_hugetlb(args, a);
+	case LOAD_BUDGET:
+		return args_size(args, "--budget", 1, UINT64_MAX,
+				 &a->root.budget);
 	case LOAD_WAY:
 		return take_way(args, a);
 	case LOAD_IO:
@@ -267,6 +289,9 @@ static int check(const struct load_args *a)
 	if (a->way == WEIR_WAY_MAP && a->align)
 		return fail_usage("load",
 				  "--align needs a copy: not with --way map");
+	if (a->way == WEIR_WAY_MAP && a->buf_flags)
+		return fail_usage("load",
+				  "--hugetlb needs a copy: not with --way map");
 	if (a->map && a->estimate)
 		return fail_usage(
 			"load",

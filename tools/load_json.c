@@ -117,10 +117,11 @@ static json_t *memory_json(const struct load_job *job)
 {
 	const struct load_memory *m = &job->memory;
 
-	return json_pack("{s:s, s:I, s:I, s:I, s:o}", "kind",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "kind",
 			 load_memory_name(job->buft), "bytes",
 			 (json_int_t)m->bytes, "huge", (json_int_t)m->huge,
-			 "locked", (json_int_t)m->locked, "why",
+			 "reserved", (json_int_t)m->reserved, "locked",
+			 (json_int_t)m->locked, "why",
 			 text_json(m->why, strlen(m->why)));
 }
 

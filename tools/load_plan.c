@@ -118,10 +118,19 @@ static int compare_picks(const void *va, const void *vb)
 	return a->tensor < b->tensor ? -1 : a->tensor > b->tensor;
 }
 
+static struct weir_buft *place_memory(const struct load_job *job,
+				      const struct load_rule *place)
+{
+	return place ? job->places[place -
+				   job->args->rules[LOAD_RULE_PLACE].rule]
+		     : job->buft;
+}
+
 static struct weir_put_opts put_opts(const struct load_job *job,
 				     const struct load_rule *place)
 {
 	const struct load_args *a = job->args;
+	struct weir_buft_info info = { .size = sizeof(info) };
 	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
 
 	opts.way = a->way;
@@ -129,15 +138,10 @@ static struct weir_put_opts put_opts(const struct load_job *job,
 		opts.way = WEIR_WAY_AUTO;
 	opts.align = a->align;
 	opts.dtype = a->dtype;
+	if (weir_buft_info(place_memory(job, place), &info) == 0 &&
+	    info.flags & WEIR_BUFT_HOST)
+		opts.buf_flags = a->buf_flags;
 	return opts;
-}
-
-static struct weir_buft *place_memory(const struct load_job *job,
-				      const struct load_rule *place)
-{
-	return place ? job->places[place -
-				   job->args->rules[LOAD_RULE_PLACE].rule]
-		     : job->buft;
 }
 
 static struct weir_slice slice_of(const struct load_args *a,

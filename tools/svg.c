@@ -20,6 +20,8 @@ static const char *const styles =
 	".end{text-anchor:end}"
 	".page{fill:#fff}"
 	"line{stroke:#8a8a8a}"
+	".grid{stroke:#e2e2e2}.limit{stroke:#c8401a;stroke-width:2}"
+	".bound{stroke:#0a5a9c;stroke-width:2;stroke-dasharray:7 4}"
 	".b{stroke:#555;stroke-width:.5}"
 	".blue{fill:#86b6e0}.orange{fill:#f0b44c}.green{fill:#67c6a3}"
 	".pink{fill:#e0a3c6}.yellow{fill:#f3e577}.vermilion{fill:#f09468}"
@@ -29,7 +31,8 @@ static const char *const styles =
 	".h{fill:#f2f2f2}.hl{stroke:#999}"
 	"@media(prefers-color-scheme:dark){"
 	".page{fill:#16181c}text{fill:#e8e8e8}.faint{fill:#a8a8a8}"
-	"line{stroke:#777}.b{stroke:#16181c}.frame{stroke:#9a9a9a}"
+	"line{stroke:#777}.grid{stroke:#30343a}.limit{stroke:#e5532a}"
+	".bound{stroke:#2f7fe0}.b{stroke:#16181c}.frame{stroke:#9a9a9a}"
 	".h{fill:#2a2d33}.hl{stroke:#70747c}}";
 
 static const char *const fills[SVG_FILLS] = {
@@ -43,6 +46,12 @@ static const char *const fills[SVG_FILLS] = {
 static const char *const kinds[SVG_STYLES] = {
 	[SVG_PLAIN] = "plain", [SVG_TITLE] = "title",   [SVG_BOLD] = "bold",
 	[SVG_FAINT] = "faint", [SVG_MIDDLE] = "middle", [SVG_END] = "end",
+};
+
+static const char *const strokes[SVG_STROKES] = {
+	[SVG_GRID] = "grid",
+	[SVG_LIMIT] = "limit",
+	[SVG_BOUND] = "bound",
 };
 
 static void put_xml(FILE *to, const char *s, size_t len)
@@ -155,19 +164,38 @@ void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
 	svg_text(svg, x, y, style, line, strlen(line));
 }
 
+/* How much of a text fits into @room pixels: 0: none of it. */
+static size_t label_bytes(const char *text, size_t len, double room)
+{
+	size_t columns = room > 8 ? (size_t)((room - 8) / SVG_CHAR) : 0;
+
+	if (columns && text_width(text, len, 0) <= columns)
+		return len;
+	return columns >= 6 ? columns - 3 : 0;
+}
+
 void svg_label(struct svg *svg, const struct svg_box *box, const char *text,
 	       size_t len)
 {
 	double y = box->y + box->height / 2 + SVG_FONT * .35;
-	size_t room = box->width > 8 ? (size_t)((box->width - 8) / SVG_CHAR)
-				     : 0;
+	size_t max = label_bytes(text, len, box->width);
 
-	if (box->height < SVG_FONT || !room)
+	if (box->height >= SVG_FONT && max)
+		text_at(svg, box->x + 4, y, "on", text, len, max);
+}
+
+void svg_label_up(struct svg *svg, const struct svg_box *box, const char *text,
+		  size_t len)
+{
+	double x = box->x + box->width / 2 + SVG_FONT * .35;
+	size_t max = label_bytes(text, len, box->height);
+
+	if (box->width < SVG_FONT || !max)
 		return;
-	if (text_width(text, len, 0) <= room)
-		text_at(svg, box->x + 4, y, "on", text, len, 0);
-	else if (room >= 6)
-		text_at(svg, box->x + 4, y, "on", text, len, room - 3);
+	fprintf(svg->to, "<g transform=\"translate(%.2f %.2f) rotate(-90)\">",
+		x, box->y + box->height - 4);
+	text_at(svg, 0, 0, "on", text, len, max);
+	fputs("</g>\n", svg->to);
 }
 
 void svg_line(struct svg *svg, double x1, double y1, double x2, double y2)
@@ -175,6 +203,32 @@ void svg_line(struct svg *svg, double x1, double y1, double x2, double y2)
 	fprintf(svg->to,
 		"<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", x1,
 		y1, x2, y2);
+}
+
+void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
+		enum svg_stroke stroke)
+{
+	fprintf(svg->to,
+		"<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" "
+		"y2=\"%.2f\"/>\n",
+		strokes[stroke], x1, y1, x2, y2);
+}
+
+void svg_boxes(struct svg *svg, enum svg_fill fill, double opacity)
+{
+	fprintf(svg->to, "<path class=\"%s\" opacity=\"%g\" d=\"", fills[fill],
+		opacity);
+}
+
+void svg_boxes_add(struct svg *svg, const struct svg_box *box)
+{
+	fprintf(svg->to, "M%g %gh%gv%gh%gz", box->x, box->y, box->width,
+		box->height, -box->width);
+}
+
+void svg_boxes_end(struct svg *svg)
+{
+	fputs("\"/>\n", svg->to);
 }
 
 int svg_end(struct svg *svg)

@@ -40,6 +40,13 @@ enum svg_style {
 	SVG_STYLES
 };
 
+enum svg_stroke {
+	SVG_GRID,  /* faint */
+	SVG_LIMIT, /* strong, in vermilion */
+	SVG_BOUND, /* dashed, in blue */
+	SVG_STROKES
+};
+
 struct svg {
 	FILE *to;
 	const char *path;
@@ -78,7 +85,19 @@ void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
  */
 void svg_label(struct svg *svg, const struct svg_box *box, const char *text,
 	       size_t len);
+/* The same, upwards from the lower edge, in the middle of the width. */
+void svg_label_up(struct svg *svg, const struct svg_box *box, const char *text,
+		  size_t len);
 void svg_line(struct svg *svg, double x1, double y1, double x2, double y2);
+void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
+		enum svg_stroke stroke);
+/*
+ * Many boxes of one colour, without outlines and tips, each in few bytes:
+ * svg_boxes() begins, svg_boxes_end() ends. Nothing else may be drawn between.
+ */
+void svg_boxes(struct svg *svg, enum svg_fill fill, double opacity);
+void svg_boxes_add(struct svg *svg, const struct svg_box *box);
+void svg_boxes_end(struct svg *svg);
 /*
  * Finish and close the file. Returns 0, or EXIT_FAILURE after a line on stderr.
  */

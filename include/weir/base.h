@@ -92,12 +92,14 @@ struct weir_buft;
 struct weir_buf;
 struct weir_tensor;
 struct weir_stream;
+struct weir_heap;
 struct weir_event;
 struct weir_file;
 struct weir_model;
 struct weir_plan;
 struct weir_load;
 struct weir_weights;
+struct weir_placement;
 
 /*
  * Why an asynchronous operation failed. The stream, event or load keeps it:

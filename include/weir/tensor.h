@@ -114,13 +114,17 @@ WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
  */
 struct weir_tensor {
 	struct weir_buf *buf;          /* NULL: not placed yet */
-	uint64_t offset;               /* of the first byte in buf */
+	uint64_t offset;               /* of the first byte in buf; of a view
+					  that is not placed: in its source */
 	uint32_t dtype;                /* enum weir_dtype */
 	uint32_t ndim;                 /* 0 to WEIR_MAX_DIMS; 0: one element */
 	int64_t shape[WEIR_MAX_DIMS];  /* elements */
 	int64_t stride[WEIR_MAX_DIMS]; /* bytes */
 	const char *name;              /* not owned; may be NULL */
-	uint64_t reserved[4];          /* 0 */
+	uint64_t of;                   /* in a list whose tensors are placed
+					  together: 1 + the index of the tensor
+					  of which it is a view; 0: no view */
+	uint64_t reserved[3];          /* 0 */
 };
 
 /*
@@ -165,17 +169,45 @@ WEIR_API int weir_tensor_view(const struct weir_tensor *of, unsigned dim,
 WEIR_API void *weir_tensor_data(const struct weir_tensor *t) WEIR_NONNULL(1);
 
 /*
- * Allocate one buffer for those of the @n tensors @t that are not placed, and
- * place them in it, each aligned to weir_buft_info.align. If they exceed the
- * largest buffer, it is a joined one; if all are placed already, it has 0
- * bytes. Free it with weir_buf_free(). If the call fails, no tensor has
- * changed.
+ * Place those of the @n tensors @t that are not placed, one after another, each
+ * aligned to weir_buft_info.align. Views (of > 0) take no bytes: each gets the
+ * place of its source, which may be anywhere in the list, or placed already. If
+ * the call fails, no tensor has changed.
  *
+ * weir_tensors_alloc() allocates the buffer: a joined one, if they exceed the
+ * largest buffer; one of 0 bytes, if there is nothing to place. Free it with
+ * weir_buf_free(). weir_tensors_place() uses the bytes of @buf from @offset on;
+ * in a joined buffer no tensor crosses two members. *ret_end (it may be NULL)
+ * is where the last one ends.
+ *
+ * -EINVAL: a view does not end inside its source, or is a view of itself.
+ * -ENOSPC: @buf is too small; the sentence has the tensor and both numbers.
  * Errors of weir_tensor_bytes() and weir_buf_alloc().
  */
 WEIR_API int weir_tensors_alloc(struct weir_buft *buft, struct weir_tensor *t,
 				size_t n, struct weir_buf **ret_buf)
 	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
+WEIR_API int weir_tensors_place(struct weir_buf *buf, uint64_t offset,
+				struct weir_tensor *t, size_t n,
+				uint64_t *ret_end)
+	WEIR_NONNULL(1) WEIR_NODISCARD;
+
+struct weir_tensors_info {
+	size_t size;       /* set by the caller */
+	uint64_t bytes;    /* that weir_tensors_alloc() would allocate */
+	uint64_t tensors;  /* that it would place, without views */
+	uint32_t members;  /* in so many buffers; 0: nothing to place */
+	uint32_t reserved; /* 0 */
+};
+/*
+ * What weir_tensors_alloc() would do, and fail with before it allocates.
+ * Allocates nothing, and changes no tensor. Having nothing to place is no
+ * error.
+ */
+WEIR_API int weir_tensors_measure(struct weir_buft *buft,
+				  const struct weir_tensor *t, size_t n,
+				  struct weir_tensors_info *ret_info)
+	WEIR_NONNULL(1, 4);
 
 /*
  * Write, read or fill @n bytes of a contiguous tensor that is placed, from its

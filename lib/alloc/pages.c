@@ -128,13 +128,11 @@ static int fail_reserved(struct weir__pages *p, int err)
 
 	if (err == -ENOMEM &&
 	    weir__avail_reserved("", page, &avail, &total) == 0)
-		snprintf(
-			p->why, sizeof(p->why),
-			"%zu reserved pages of %zu KiB are needed, %llu of %llu are free",
-			p->len / page, page >> 10, (unsigned long long)avail,
-			(unsigned long long)total);
+		snprintf(p->why, sizeof(p->why),
+			 "%zu are needed, %llu of %llu are free", p->len / page,
+			 (unsigned long long)avail, (unsigned long long)total);
 	else
-		pages_fail(p, err, "reserved pages of %zu KiB", page >> 10);
+		pages_fail(p, err, "a memfd of %zu bytes", p->len);
 	return err;
 }
 
@@ -205,9 +203,8 @@ static int try_reserved(struct weir__pages *p)
 	int r = weir__sys_madvise(p->addr, WEIR__PAGE, MADV_POPULATE_WRITE);
 
 	p->huge = p->locked = true;
-	return r < 0 ? pages_fail(p, r,
-				  "the first of the reserved pages of %zu KiB",
-				  weir__pages_size(p->type) >> 10)
+	return r < 0 ? pages_fail(p, r, "the first of %zu",
+				  p->len / weir__pages_size(p->type))
 		     : 0;
 }
 

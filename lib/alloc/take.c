@@ -226,13 +226,15 @@ static int take_reserved(struct weir__arenas *all,
 {
 	struct weir__pages want = { .type = type };
 	struct weir__error_saved saved;
+	char what[64];
 	int r;
 
+	snprintf(what, sizeof(what), "no reserved pages of %zu KiB: ",
+		 weir__pages_size(type) >> 10);
 	weir__error_save(&saved);
 	r = take_type(all, req, &want, mem);
 	if (r < 0)
-		add_why(mem, "no reserved pages: ",
-			want.why[0] ? want.why : weir__error_text());
+		add_why(mem, what, want.why[0] ? want.why : weir__error_text());
 	weir__error_restore(&saved);
 	return r;
 }

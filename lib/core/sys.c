@@ -195,6 +195,17 @@ int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
 	return r < 0 ? -errno : r;
 }
 
+int64_t weir__sys_write(int fd, const void *buf, size_t n)
+{
+	struct weir__retry retry = { 0 };
+	ssize_t r;
+
+	do
+		r = write(fd, buf, n);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off)
 {
 	struct weir__retry retry = { 0 };

@@ -90,6 +90,7 @@ int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off);
 /* The same, but never from the disk. -EAGAIN: the first byte is not cached. */
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
+int64_t weir__sys_write(int fd, const void *buf, size_t n);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);
 /* Replace the file of descriptor @fd by a new eventfd. */
@@ -137,6 +138,14 @@ int weir__thread_join(pthread_t thread, int64_t deadline);
 /* Sleep while *word == @val, until @deadline (INT64_MAX: for ever). */
 int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
 void weir__futex_wake(_Atomic uint32_t *word, int n);
+
+/*
+ * membarrier(2): each running thread of the process executes a full barrier.
+ * The first call asks the kernel for that, and says if it can. With a negative
+ * result of it the second may not be called.
+ */
+int weir__sys_membarrier_register(void);
+void weir__sys_membarrier(void);
 
 unsigned weir__cpus(void); /* that this process may run on */
 

@@ -6,10 +6,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 #ifdef HAVE_NUMA
@@ -150,4 +152,18 @@ int weir__sys_dlopen(const char *path, void **ret_handle)
 		return -ENOEXEC;
 	*ret_handle = handle;
 	return 0;
+}
+
+int weir__sys_membarrier_register(void)
+{
+	int r = (int)syscall(SYS_membarrier,
+			     MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+
+	return r < 0 ? -errno : 0;
+}
+
+/* It cannot fail after the registration. */
+void weir__sys_membarrier(void)
+{
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "core/root.h"
+#include "core/slab.h"
 #include "dev/backend.h"
 
 #define WEIR__MAX_BUFTS 8u /* of one device: as many as enum weir_mem has */
@@ -34,6 +35,7 @@ struct weir_dev {
 	_Atomic(void *) state; /* of the backend, from dev_open */
 	bool opened;
 	char params[256];
+	struct weir__slab bufs; /* the objects of its buffers: mem/buf.c */
 };
 
 /* Open the device's state if that has not happened. May block. */

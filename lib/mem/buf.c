@@ -129,7 +129,7 @@ int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
 
 struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 {
-	struct weir_buf *buf = weir__calloc(1, sizeof(*buf));
+	struct weir_buf *buf = weir__slab_alloc(&buft->dev->bufs, sizeof(*buf));
 
 	if (!buf)
 		return NULL;
@@ -149,12 +149,13 @@ struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 
 void weir__buf_drop(struct weir_buf *buf)
 {
-	struct weir *weir = buf->buft->dev->weir;
+	struct weir_dev *dev = buf->buft->dev;
+	struct weir *weir = dev->weir;
 
 	pthread_mutex_destroy(&buf->lock);
 	weir__free(buf->member);
 	weir__free(buf->member_at);
-	weir__free(buf);
+	weir__slab_free(&dev->bufs, buf);
 	weir__root_put(weir);
 }
 

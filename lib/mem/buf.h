@@ -21,7 +21,13 @@
 struct weir__access;
 
 struct weir_buf {
+	/* What a load of many buffers needs of each: a line of the cache. */
 	_Atomic uint32_t refs;
+	pthread_mutex_t lock; /* guards access and n_dma */
+	struct weir__access *access;
+	unsigned n_dma; /* accesses with dma, orphaned ones included */
+	bool foreign;   /* wrapped or mapped, not allocated */
+
 	_Atomic uint32_t usage;
 	struct weir_buft *buft; /* of the first member if joined */
 	size_t bytes;
@@ -31,10 +37,6 @@ struct weir_buf {
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
-	bool foreign;         /* wrapped or mapped, not allocated */
-	pthread_mutex_t lock; /* guards what follows */
-	struct weir__access *access;
-	unsigned n_dma; /* accesses with dma, orphaned ones included */
 };
 
 /*

@@ -38,12 +38,9 @@ static unsigned entry_of(struct weir_estimate *e, unsigned n,
 static uint64_t data_bytes(const struct weir__layout *l,
 			   const struct weir__spot *s)
 {
-	const struct weir__cut *cut;
+	const struct weir__cut *cut = weir__layout_cut(l, s->cut);
 
-	if (!s->own_run)
-		return s->bytes;
-	cut = &l->run[s->own_run - 1].cut;
-	return cut->rows * cut->mem_width;
+	return cut ? cut->rows * cut->mem_width : s->bytes;
 }
 
 static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,

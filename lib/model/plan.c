@@ -40,11 +40,9 @@ void weir_plan_free(struct weir_plan *plan)
 		return;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
-	for (size_t i = 0; i < plan->n_targets; i++)
-		weir_buf_free(plan->target[i].buf);
+	weir__targets_put(plan->targets);
 	weir__model_put(plan->model);
 	weir__free(plan->put);
-	weir__free(plan->target);
 	weir__free(plan);
 }
 
@@ -315,10 +313,6 @@ int weir__plan_tensor(const struct weir_plan *plan,
 	struct weir__cut cut;
 	int r;
 
-	if (i >= plan->n) {
-		*t = plan->target[i - plan->n].dst;
-		return 0;
-	}
 	put = &plan->put[plan->choice[s->record] - 1];
 	if (weir__put_is_whole(put))
 		r = weir__tensor_init(t, rec->dtype, rec->ndim,

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+#include "place/pieces.h"
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+
+#define KNOWN_FLAGS (WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT)
+/* With it, no sum of sizes and alignments wraps, wherever items are placed. */
+#define MAX_BYTES ((uint64_t)1 << 60)
+
+typedef unsigned long long ull;
+
+static bool is_power(uint64_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static uint64_t align_of(const struct weir_lifetime *item,
+			 const struct weir_place_memory *memory)
+{
+	uint64_t align = item->align ? item->align : memory[item->memory].align;
+
+	return align ? align : 1;
+}
+
+static int check_memories(const struct weir_place_memory *memory, unsigned n)
+{
+	for (unsigned m = 0; m < n; m++) {
+		if (memory[m].align && !is_power(memory[m].align))
+			return weir__fail(
+				-EINVAL,
+				"memory %u: alignment %llu is not a power of two",
+				m, (ull)memory[m].align);
+		if (memory[m].reserved)
+			return weir__fail(-EINVAL,
+					  "memory %u: reserved is not 0", m);
+	}
+	return 0;
+}
+
+static int check_item(const struct weir_lifetime *item, size_t i, size_t n,
+		      unsigned n_memories)
+{
+	if (item->lower >= item->upper)
+		return weir__fail(
+			-EINVAL, "item %zu: lower %lld is not below upper %lld",
+			i, (long long)item->lower, (long long)item->upper);
+	if (item->memory >= n_memories)
+		return weir__fail(-EINVAL, "item %zu: memory %u of %u", i,
+				  item->memory, n_memories);
+	if (item->align && !is_power(item->align))
+		return weir__fail(
+			-EINVAL,
+			"item %zu: alignment %llu is not a power of two", i,
+			(ull)item->align);
+	if (item->flags & ~KNOWN_FLAGS)
+		return weir__fail(-EINVAL, "item %zu: unknown flags 0x%x", i,
+				  item->flags & ~KNOWN_FLAGS);
+	if (item->over > n)
+		return weir__fail(-EINVAL, "item %zu: over %llu, of %zu items",
+				  i, (ull)item->over, n);
+	if (item->reserved[0] || item->reserved[1])
+		return weir__fail(-EINVAL, "item %zu: reserved is not 0", i);
+	return 0;
+}
+
+/* Sizes, with the worst padding, against what can be added up. */
+static int check_bytes(const struct weir_lifetime *items, size_t n,
+		       const struct weir_place_memory *memory)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct weir_place_memory *m = &memory[items[i].memory];
+		uint64_t align = align_of(&items[i], memory);
+		uint64_t bytes = items[i].bytes;
+
+		if (bytes > MAX_BYTES || align > MAX_BYTES ||
+		    (sum += bytes + 2 * align) > MAX_BYTES)
+			return weir__fail(
+				-EOVERFLOW,
+				"item %zu: %llu bytes aligned to %llu, all up to this one have over 2^60",
+				i, (ull)bytes, (ull)align);
+		if (m->capacity && bytes > m->capacity)
+			return weir__fail(
+				-ENOSPC,
+				"item %zu: %llu bytes, memory %u has %llu", i,
+				(ull)bytes, items[i].memory, (ull)m->capacity);
+	}
+	return 0;
+}
+
+/* Each item takes the place of one at most, so a walk that returns is a cycle. */
+static int check_cycles(const struct weir_lifetime *items, size_t n)
+{
+	size_t *walk = weir__calloc(n, sizeof(*walk));
+	int r = 0;
+
+	if (!walk)
+		return weir__fail(-ENOMEM, "no memory for %zu items", n);
+	for (size_t i = 0; i < n && !r; i++) {
+		size_t j = i;
+
+		for (; !walk[j] && items[j].over; j = items[j].over - 1)
+			walk[j] = i + 1;
+		if (walk[j] == i + 1)
+			r = weir__fail(
+				-EINVAL,
+				"item %zu: takes its own place, through over %llu",
+				j, (ull)items[j].over);
+	}
+	weir__free(walk);
+	return r;
+}
+
+int weir__pieces_check(const struct weir_lifetime *items, size_t n,
+		       const struct weir_place_memory *memory,
+		       unsigned n_memories)
+{
+	int r = check_memories(memory, n_memories);
+
+	if (n >= WEIR__NO_PIECE)
+		return weir__fail(-EOVERFLOW, "%zu items, at most %u", n,
+				  WEIR__NO_PIECE - 1);
+	for (size_t i = 0; i < n && !r; i++)
+		r = check_item(&items[i], i, n, n_memories);
+	if (!r)
+		r = check_bytes(items, n, memory);
+	if (!r && n)
+		r = check_cycles(items, n);
+	return r;
+}
+
+/* What is needed while items become pieces. */
+struct making {
+	const struct weir_lifetime *items;
+	size_t n;
+	const struct weir_place_memory *memory;
+	struct weir__pieces *pieces; /* of each memory */
+	uint32_t *piece_of, *taker; /* of each item; taker: 1 + item, 0: none */
+	int64_t begin, end;         /* of all items */
+};
+
+static int64_t lower_of(const struct making *m, size_t i)
+{
+	return m->items[i].flags & WEIR_PLACE_INPUT ? m->begin
+						    : m->items[i].lower;
+}
+
+static int64_t upper_of(const struct making *m, size_t i)
+{
+	return m->items[i].flags & WEIR_PLACE_OUTPUT ? m->end
+						     : m->items[i].upper;
+}
+
+static uint64_t rounded(const struct making *m, size_t i)
+{
+	return weir__up(m->items[i].bytes, m->pieces[m->items[i].memory].unit);
+}
+
+/* May item @i take the place of item @j? */
+static bool may_take(const struct making *m, size_t i, size_t j)
+{
+	const struct weir_lifetime *x = &m->items[i], *y = &m->items[j];
+
+	return x->memory == y->memory && !(y->flags & WEIR_PLACE_OUTPUT) &&
+	       lower_of(m, i) == y->upper - 1 && !m->taker[j] &&
+	       rounded(m, i) <= rounded(m, j) &&
+	       align_of(x, m->memory) <= align_of(y, m->memory);
+}
+
+/* Extents of time, and the unit and number of items of each memory. */
+static void making_measure(struct making *m)
+{
+	m->begin = INT64_MAX;
+	m->end = INT64_MIN;
+	for (size_t i = 0; i < m->n; i++) {
+		const struct weir_lifetime *item = &m->items[i];
+		struct weir__pieces *p = &m->pieces[item->memory];
+		uint64_t align = align_of(item, m->memory);
+
+		if (m->begin > item->lower)
+			m->begin = item->lower;
+		if (m->end < item->upper)
+			m->end = item->upper;
+		p->n_items++;
+		if (item->bytes && (!p->unit || p->unit > align))
+			p->unit = align;
+		if (item->bytes && p->align < align)
+			p->align = align;
+	}
+}
+
+/* Decide which item takes which place. Until it has a piece it has number 0. */
+static void making_link(struct making *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		size_t j = m->items[i].over;
+
+		m->piece_of[i] = WEIR__NO_PIECE;
+		if (j-- && m->items[i].bytes && may_take(m, i, j)) {
+			m->taker[j] = (uint32_t)i + 1;
+			m->piece_of[i] = 0;
+			m->pieces[m->items[i].memory].in_place++;
+		}
+	}
+}
+
+static struct weir__piece *add_piece(struct weir__pieces *p)
+{
+	p->piece[p->n].next = WEIR__NO_PIECE;
+	return &p->piece[p->n++];
+}
+
+/* The pieces of item @i, which takes no place, and of those that take its. */
+static void making_chain(struct making *m, size_t i)
+{
+	struct weir__pieces *p = &m->pieces[m->items[i].memory];
+	uint32_t first = (uint32_t)p->n;
+	struct weir__piece *piece = add_piece(p);
+
+	piece->align = align_of(&m->items[i], m->memory);
+	piece->bytes = rounded(m, i);
+	piece->lower = lower_of(m, i);
+	piece->upper = upper_of(m, i);
+	m->piece_of[i] = first;
+	while (m->taker[i]) {
+		i = m->taker[i] - 1;
+		m->piece_of[i] = first;
+		if (upper_of(m, i) <= piece->upper)
+			continue;
+		if (rounded(m, i) < piece->bytes) {
+			struct weir__piece *before = piece;
+
+			before->next = (uint32_t)p->n;
+			piece = add_piece(p);
+			piece->follows = true;
+			piece->align = before->align;
+			piece->bytes = rounded(m, i);
+			piece->lower = before->upper;
+		}
+		piece->upper = upper_of(m, i);
+	}
+}
+
+static int pieces_alloc(struct weir__pieces *p)
+{
+	if (!p->n_items)
+		return 0;
+	p->piece = weir__calloc(p->n_items, sizeof(*p->piece));
+	return p->piece ? 0
+			: weir__fail(-ENOMEM, "no memory for %llu items",
+				     (ull)p->n_items);
+}
+
+int weir__pieces_make(const struct weir_lifetime *items, size_t n,
+		      const struct weir_place_memory *memory,
+		      unsigned n_memories, struct weir__pieces *ret_pieces,
+		      uint32_t *ret_piece_of)
+{
+	struct making m = { items,        n,    memory, ret_pieces,
+			    ret_piece_of, NULL, 0,      0 };
+	int r = 0;
+
+	m.taker = weir__calloc(n ? n : 1, sizeof(*m.taker));
+	if (!m.taker)
+		return weir__fail(-ENOMEM, "no memory for %zu items", n);
+	making_measure(&m);
+	for (unsigned k = 0; k < n_memories && !r; k++)
+		r = pieces_alloc(&ret_pieces[k]);
+	if (!r) {
+		making_link(&m);
+		for (size_t i = 0; i < n; i++)
+			if (items[i].bytes && ret_piece_of[i] == WEIR__NO_PIECE)
+				making_chain(&m, i);
+	}
+	weir__free(m.taker);
+	return r;
+}
+
+void weir__pieces_free(struct weir__pieces *pieces, unsigned n_memories)
+{
+	for (unsigned i = 0; i < n_memories; i++)
+		weir__free(pieces[i].piece);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* A placement from the inside. It never changes after it was made. */
+#ifndef WEIR__PLACE_PLACEMENT_H
+#define WEIR__PLACE_PLACEMENT_H
+
+#include <weir/placement.h>
+
+struct weir__placed {
+	struct weir_placement_info info;
+	uint64_t *member; /* bytes of each, info.members of them */
+	uint64_t *begin;  /* of each, in a joined buffer; after member[] */
+};
+
+struct weir__place {
+	uint64_t offset; /* as in a joined buffer of exactly the members */
+	uint64_t bytes;  /* rounded up */
+	uint32_t memory, member;
+};
+
+struct weir_placement {
+	size_t n;
+	struct weir__place *place; /* of each item */
+	struct weir__placed *memory;
+	unsigned n_memories;
+	uint64_t problem[2]; /* fingerprint of items and memories */
+};
+
+#endif
