@@ -13,6 +13,7 @@
 #include "dev/backend.h"
 #include "dev/host.h"
 #include "kind.h"
+#include "sample.h"
 #include "tap.h"
 #include "testmod.h"
 
@@ -220,6 +221,43 @@ static void of_a_device(void)
 	weir_close(weir);
 }
 
+static struct weir_estimate estimate(struct weir_plan *p)
+{
+	struct weir_estimate e = { .size = sizeof(e) };
+
+	if (weir_plan_estimate(p, &e, 1) != 1)
+		bail("%s", weir_error());
+	return e;
+}
+
+static void estimates(void)
+{
+	static const struct sample_tensor tensor = { "a", "U8", 4000000, 1 };
+	char path[] = "/var/tmp/weir-budget-XXXXXX";
+	struct weir_model *m;
+	struct weir_plan *p;
+
+	close(mkstemp(path));
+	sample_write(path, &tensor, 1, 0, 1);
+	open_root(5000000, 0);
+	if (weir_model_open(weir, path, NULL, &m) < 0 ||
+	    weir_plan_new(m, &p) < 0 || weir_plan_put(p, NULL, huge, NULL) != 1)
+		bail("%s", weir_error());
+	ok(estimate(p).fits && estimate(p).free == 5000000,
+	   "an estimate has what the root's budget has left");
+	weir_buft_set_budget(huge, 3000000);
+	ok(!estimate(p).fits && estimate(p).free == 3000000,
+	   "a load that exceeds the budget of its kind of memory does not fit");
+	weir_buft_set_budget(huge, 0);
+	weir->opts.budget = 3000000;
+	ok(!estimate(p).fits && estimate(p).free == 3000000,
+	   "a load that exceeds the root's budget does not fit");
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_close(weir);
+	unlink(path);
+}
+
 #define THREADS 4
 #define ROUNDS 300
 
@@ -308,7 +346,7 @@ static void closed(void)
 
 int main(void)
 {
-	plan(5 + 2 + 1 + 4 + 3 + 7 + 3 + 1 + 4 + 1);
+	plan(5 + 2 + 1 + 4 + 3 + 7 + 3 + 1 + 3 + 4 + 1);
 	edge();
 	kept();
 	wrapped();
@@ -317,6 +355,7 @@ int main(void)
 	kind_edge();
 	failed();
 	of_a_device();
+	estimates();
 	threads();
 	closed();
 	return done_testing();

@@ -91,7 +91,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 24
+plan 25
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -121,6 +121,10 @@ is "$(includes lib/*.[ch] lib/*/*.[ch] | grep -E ':(.*/)?cuda_ext\.h' |
 	'only lib/interop and lib/cuda include lib/interop/cuda_ext.h'
 is "$(include_system liburing.h | wc -l)" 1 \
 	'<liburing.h> is included by one file'
+# Anonymous memory has descriptor -1; a call may take two lines.
+is "$(grep -rhA1 -E 'weir__sys_map\(|[^_]mmap\(' lib/io lib/stream lib/model |
+	grep -E -e '-1,|MAP_ANON')" '' \
+	'lib/io, lib/stream and lib/model take memory from lib/alloc'
 is "$(include_system cuda.h)" 'lib/cuda/driver.h' \
 	'<cuda.h> is included by one header'
 is "$(too_long)" '' 'no file has more than 600 lines'

@@ -48,6 +48,7 @@ T_C_TESTS = \
 	%D%/hugetlb.t \
 	%D%/budget.t \
 	%D%/share.t \
+	%D%/share-faults.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -197,7 +198,8 @@ T_NODES = %D%/nodes.c %D%/nodes.h
 %C%_arena_t_SOURCES = %D%/arena.c
 T_RESERVE = %D%/reserve.c %D%/reserve.h
 %C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
-%C%_budget_t_SOURCES = %D%/budget.c $(T_TESTMOD) $(T_KIND)
+%C%_budget_t_SOURCES = %D%/budget.c $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
+%C%_share_faults_t_SOURCES = %D%/share-faults.c $(T_KIND)
 %C%_share_t_SOURCES = %D%/share.c $(T_RESERVE) $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
