@@ -32,6 +32,7 @@ struct pair {
 	const char *name, *limit;
 	const struct file *file_a, *file_b;
 	bool resident;
+	void (*before)(void *arg); /* runs before each timing, or NULL */
 	void (*a)(void *arg, struct sample *s);
 	void (*b)(void *arg, struct sample *s);
 	void *arg;

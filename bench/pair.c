@@ -33,6 +33,8 @@ static void measure_once(const struct pair *p, bool second, struct sample *s)
 
 	if (p->file_a)
 		bench_ready(second ? p->file_b : p->file_a, p->resident);
+	if (p->before)
+		p->before(p->arg);
 	busy = raw_busy();
 	cpu = raw_cpu();
 	begun = raw_now();

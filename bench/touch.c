@@ -42,8 +42,10 @@ static unsigned char *map_populated(const struct touched *t)
 	return p;
 }
 
-static void settle(const struct touched *t)
+static void settle(void *arg)
 {
+	const struct touched *t = arg;
+
 	if (!bench_tiny)
 		raw_settle(t->bytes);
 }
@@ -54,7 +56,6 @@ static void touch_raw(void *arg, struct sample *s)
 	double begun, cpu;
 	unsigned char *p;
 
-	settle(t);
 	/* As weir's small pages, where the system's setting is "always". */
 	prctl(PR_SET_THP_DISABLE, !t->huge, 0, 0, 0);
 	cpu = raw_cpu();
@@ -80,7 +81,6 @@ static void touch_weir(void *arg, struct sample *s)
 	double begun, cpu;
 
 	opts.flags = WEIR_BUF_TOUCH;
-	settle(t);
 	prctl(PR_SET_THP_DISABLE, !t->huge, 0, 0, 0);
 	cpu = raw_cpu();
 	begun = raw_now();
@@ -113,6 +113,7 @@ static void touch(struct weir *weir, enum weir_mem kind, bool huge,
 			     .huge = huge,
 			     .lock = kind == WEIR_MEM_LOCKED };
 	struct pair p = { .limit = "one thread",
+			  .before = settle,
 			  .a = touch_raw,
 			  .b = touch_weir,
 			  .arg = &t };

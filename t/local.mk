@@ -107,8 +107,10 @@ T_C_TESTS = \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
+	%D%/exact.t \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
+	%D%/placement-memory.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -296,11 +298,15 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)
-%C%_memory_t_SOURCES = %D%/memory.c $(T_FILES)
+T_NOMEM = %D%/nomem.c %D%/nomem.h
 T_WRAP = -Wl,--wrap=weir__
-%C%_memory_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
+T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)calloc_aligned $(T_WRAP)realloc $(T_WRAP)malloc_pages \
 	$(T_WRAP)strdup
+%C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
+%C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
+%C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
 %C%_sort_t_SOURCES = %D%/sort.c
@@ -312,6 +318,7 @@ T_WRAP = -Wl,--wrap=weir__
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
 	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
+%C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
 %C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_KIND)
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
 	bench/graphs.c bench/graphs.h

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Each allocation of a thread fails once, from opening a model to a digest: the
- * call fails with -ENOMEM, and its sentence says for what. The linker replaces
- * the library's allocation functions (--wrap).
+ * call fails with -ENOMEM, and its sentence says for what.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,63 +10,8 @@
 #include <weir.h>
 
 #include "files.h"
-#include "core/sys.h"
+#include "nomem.h"
 #include "tap.h"
-
-/* Which of the next allocations fails, 1: the next one; 0: none. */
-static _Thread_local unsigned until;
-static _Thread_local unsigned failed;
-
-static bool fails(void)
-{
-	bool now = until && --until == 0;
-
-	failed += now;
-	return now;
-}
-
-void *__real_weir__malloc(size_t n);
-void *__real_weir__calloc(size_t n, size_t size);
-void *__real_weir__calloc_aligned(size_t n, size_t size);
-void *__real_weir__realloc(void *p, size_t n, size_t size);
-void *__real_weir__malloc_pages(size_t n);
-char *__real_weir__strdup(const char *s);
-void *__wrap_weir__malloc(size_t n);
-void *__wrap_weir__calloc(size_t n, size_t size);
-void *__wrap_weir__calloc_aligned(size_t n, size_t size);
-void *__wrap_weir__realloc(void *p, size_t n, size_t size);
-void *__wrap_weir__malloc_pages(size_t n);
-char *__wrap_weir__strdup(const char *s);
-
-void *__wrap_weir__malloc(size_t n)
-{
-	return fails() ? NULL : __real_weir__malloc(n);
-}
-
-void *__wrap_weir__calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__calloc(n, size);
-}
-
-void *__wrap_weir__calloc_aligned(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__calloc_aligned(n, size);
-}
-
-void *__wrap_weir__realloc(void *p, size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__realloc(p, n, size);
-}
-
-void *__wrap_weir__malloc_pages(size_t n)
-{
-	return fails() ? NULL : __real_weir__malloc_pages(n);
-}
-
-char *__wrap_weir__strdup(const char *s)
-{
-	return fails() ? NULL : __real_weir__strdup(s);
-}
 
 static struct weir *root;
 static struct weir_buft *huge;
@@ -189,11 +133,9 @@ static void each(const char *path, const char *what)
 
 		/* A sentence that a call without one of its own would leave. */
 		(void)!weir_dev_find(root, "none", &none);
-		failed = 0;
-		until = n + 1;
+		nomem_begin(n + 1);
 		r = pass_run(&l, files_path(path));
-		until = 0;
-		if (!failed) {
+		if (!nomem_end()) {
 			pass_free(&l);
 			is_int(r < 0, 0,
 			       "%s: without a failing allocation all calls succeed",

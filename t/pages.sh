@@ -116,11 +116,14 @@ declare_all()
 		-fsyntax-only "$tmp/synopsis.c"
 }
 
-# The examples of weir(1) are run unchanged, in a folder of their own.
+# The examples of the pages of the command are run unchanged, in a folder of
+# their own.
 run_commands()
 {
 	mkdir "$tmp/run" || return
-	example weir.1 | sed "s:/tmp/:$tmp/run/:g" >"$tmp/run.sh"
+	for page in *.1; do
+		example "$page"
+	done | sed "s:/tmp/:$tmp/run/:g" >"$tmp/run.sh"
 	test -s "$tmp/run.sh" && (cd "$tmp/run" && sh -ex "$tmp/run.sh")
 }
 
@@ -173,7 +176,7 @@ check 'the examples of the calls compile' compile_all
 if test -x "$builddir/tools/weir"; then
 	PATH=$builddir/tools:$PATH
 	check 'the program of weir(7) loads a model' run_program
-	check 'the examples of weir(1) run' run_commands
+	check 'the examples of weir(1) and weir-plan(1) run' run_commands
 	is "$(other_options)" '' \
 		'weir(1) and --help name the same options'
 else

@@ -10,9 +10,11 @@
 
 #include "tap.h"
 
-#define MAX_ITEMS 120
+#define MAX_ITEMS 6000
 #define MAX_MEMORIES 3
 #define ROUNDS 1500
+#define FEW 120     /* items of most rounds */
+#define CROWDED 300 /* one in so many rounds has far more */
 
 typedef unsigned long long ull;
 
@@ -55,22 +57,27 @@ static void random_over(struct problem *p, size_t i)
 	}
 }
 
+static void random_memories(struct problem *p, unsigned n, unsigned kind)
+{
+	p->opts.size = sizeof(p->opts);
+	p->opts.memory = p->memory;
+	p->opts.n_memories = n;
+	for (unsigned m = 0; m < n; m++) {
+		p->memory[m].align = random_align(kind);
+		p->memory[m].max = rnd(3) ? 0 : 8192 + rnd(20000);
+	}
+}
+
 static void random_problem(struct problem *p)
 {
 	unsigned kind = (unsigned)rnd(3), long_lives = (unsigned)rnd(40) + 1;
 	uint64_t sizes = rnd(2) ? 16 : 5000;
 
 	memset(p, 0, sizeof(*p));
-	p->n = rnd(MAX_ITEMS);
-	p->opts.size = sizeof(p->opts);
-	p->opts.memory = p->memory;
-	p->opts.n_memories = 1 + (uint32_t)rnd(MAX_MEMORIES);
+	random_memories(p, 1 + (unsigned)rnd(MAX_MEMORIES), kind);
+	p->n = rnd(FEW);
 	p->opts.time_ns = rnd(4) ? 0 : 2000000;
 	p->opts.threads = (uint32_t)rnd(3);
-	for (unsigned m = 0; m < p->opts.n_memories; m++) {
-		p->memory[m].align = random_align(kind);
-		p->memory[m].max = rnd(3) ? 0 : 8192 + rnd(20000);
-	}
 	for (size_t i = 0; i < p->n; i++) {
 		struct weir_lifetime *item = &p->item[i];
 
@@ -82,6 +89,30 @@ static void random_problem(struct problem *p)
 		item->flags = rnd(6) ? 0 : (uint32_t)rnd(4);
 		if (i && rnd(2))
 			random_over(p, i);
+	}
+}
+
+/*
+ * So many items that their conflicts cannot be listed: all have long lives, or
+ * all but some outputs have short ones.
+ */
+static void crowded_problem(struct problem *p)
+{
+	bool outputs = rnd(2);
+
+	memset(p, 0, sizeof(*p));
+	random_memories(p, 1, 2);
+	p->n = MAX_ITEMS;
+	for (size_t i = 0; i < p->n; i++) {
+		struct weir_lifetime *item = &p->item[i];
+
+		item->lower = (int64_t)i;
+		item->upper =
+			item->lower + 2 + (int64_t)rnd(outputs ? 9 : MAX_ITEMS);
+		item->bytes = rnd(5000);
+		item->align = rnd(2) ? random_align(2) : 0;
+		item->flags = outputs && !rnd(3) ? WEIR_PLACE_OUTPUT : 0;
+		item->over = rnd(2) ? i : 0;
 	}
 }
 
@@ -255,17 +286,21 @@ static bool check(struct problem *p, const struct weir_placement *w)
 				good = false;
 			}
 	}
-	for (unsigned m = 0; m < p->opts.n_memories && good; m++)
+	/* Of many items these checks would take hours. */
+	for (unsigned m = 0; m < p->opts.n_memories && good && p->n < FEW; m++)
 		good = check_memory(p, w, m);
 	return good;
 }
 
-static bool round_passes(struct problem *p)
+static bool round_passes(struct problem *p, bool crowded)
 {
 	struct weir_placement *w;
 	bool good;
 
-	random_problem(p);
+	if (crowded)
+		crowded_problem(p);
+	else
+		random_problem(p);
 	p->begin = INT64_MAX;
 	p->end = INT64_MIN;
 	for (size_t i = 0; i < p->n; i++) {
@@ -292,7 +327,7 @@ int main(void)
 	if (seed)
 		state += strtoull(seed, NULL, 0) * 2 + 1;
 	for (i = 0; i < ROUNDS && !bad; i++)
-		if (!round_passes(&p))
+		if (!round_passes(&p, i % CROWDED == CROWDED - 1))
 			bad = i + 1;
 	is_int(bad, 0,
 	       "random items have places of their own while they live, aligned, in bounds, in place only where they may be");

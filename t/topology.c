@@ -87,6 +87,12 @@ static void figures(void)
 	is_int(weir__topology_nodes(nodes_root, WEIR_MEM_HBM, 7,
 				    &(struct weir__nodes){ { 0 } }),
 	       -EINVAL, "no node is the nearest to one that does not exist");
+	nodes_put(NODE "/node0/distance", "10 21 13\n");
+	is_str(of_kind(WEIR_MEM_HBM, 0), "node 2",
+	       "a node whose distance is missing is not the nearest");
+	nodes_put(NODE "/node0/distance", "10 21\n");
+	is_str(of_kind(WEIR_MEM_HBM, 0), "nodes 2-3",
+	       "without distances each node is the nearest");
 	nodes_bandwidth(4, 1, 300000);
 	is_str(of_kind(WEIR_MEM_FAR, -1), "node 4",
 	       "a node of the same bandwidth as those with CPUs is far");

@@ -2,6 +2,7 @@
 #include "alloc/topology.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,11 +82,11 @@ static uint64_t read_bandwidth(const char *root, unsigned node)
 {
 	char text[64];
 
-	for (int class = 1; class >= 0; class --)
+	for (int access_class = 1; access_class >= 0; access_class--)
 		if (read_text(root, text, sizeof(text),
 			      NODE_DIR
 			      "/node%u/access%d/initiators/read_bandwidth",
-			      node, class))
+			      node, access_class))
 			return strtoull(text, NULL, 10);
 	return 0;
 }
@@ -171,7 +172,7 @@ static enum weir_mem kind_of(const struct topology *top, unsigned node)
 	return faster ? WEIR_MEM_HBM : WEIR_MEM_FAR;
 }
 
-/* The distance of @to from a node whose distances are @text; 0: none. */
+/* The distance of @to from a node whose distances are @text; or ULONG_MAX. */
 static unsigned long distance_to(const char *text,
 				 const struct weir__nodes *online, unsigned to)
 {
@@ -183,19 +184,19 @@ static unsigned long distance_to(const char *text,
 		unsigned long distance = strtoul(text, &end, 10);
 
 		if (end == text)
-			return 0;
+			return ULONG_MAX;
 		if (n == to)
 			return distance;
 		text = end;
 	}
-	return 0;
+	return ULONG_MAX;
 }
 
 /* Leave those of @set that are nearest to @near. */
 static int keep_nearest(const char *root, int32_t near, struct weir__nodes *set)
 {
 	struct weir__nodes online, nearest = { { 0 } };
-	unsigned long least = 0;
+	unsigned long least = ULONG_MAX;
 	char text[8192];
 
 	if (!read_nodes(root, "online", &online) ||
@@ -206,7 +207,7 @@ static int keep_nearest(const char *root, int32_t near, struct weir__nodes *set)
 	     n = weir__nodes_next(set, n + 1)) {
 		unsigned long distance = distance_to(text, &online, n);
 
-		if (!least || distance < least) {
+		if (distance < least) {
 			nearest = (struct weir__nodes){ { 0 } };
 			least = distance;
 		}

@@ -1,237 +1,169 @@
 /* SPDX-License-Identifier: MIT */
-#include "core/util.h"
+/*
+ * Bounds: which offsets are too low for an open item, and whether what is still
+ * open fits at all. Each rule raises an est only where no placement worth
+ * looking at has the item any lower, and only looks at est of open items, so
+ * the order of the rules does not matter.
+ */
+#include <string.h>
+
 #include "place/exact_search.h"
 
 /*
- * Without memory for the log the state cannot be restored: the search is lost,
- * and ends. The next one begins with a fresh state.
+ * A late item comes above an open item that would overlap it at its sky. If
+ * there is none, it could be lowered to its sky in every placement that follows
+ * from this state, so one that is lower in sum exists elsewhere: false.
  */
-static void exact_log(struct weir__exact_search *s, uint32_t i, bool placed)
-{
-	struct weir__exact_undo *undo =
-		weir__grow(s->undo, &s->cap_undo, s->n_undo, sizeof(*undo));
-
-	if (!undo) {
-		s->lost = true;
-		return;
-	}
-	s->undo = undo;
-	s->undo[s->n_undo++] =
-		(struct weir__exact_undo){ i, placed, s->est[i], s->sky[i] };
-}
-
-/* The bounds of item @i have changed: what has to be examined again? */
-static void exact_mark(struct weir__exact_search *s, uint32_t i)
+static bool bounds_late(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_part *p = s->part;
-	const uint64_t *row = p->overlap + (size_t)i * p->words;
-
-	for (uint32_t sec = p->lo[i]; sec < p->hi[i]; sec++)
-		weir__exact_add(s->dirty, sec);
-	for (uint32_t w = 0; w < p->words; w++)
-		s->wake[w] |= row[w] & s->late[w];
-}
-
-void weir__exact_raise(struct weir__exact_search *s, uint32_t i, int64_t est)
-{
-	const struct weir__exact_part *p = s->part;
-
-	est = weir__exact_up(p, i, est);
-	if (est <= s->est[i])
-		return;
-	exact_log(s, i, false);
-	s->est[i] = est;
-	if (est > s->sky[i] && !weir__exact_has(s->late, i)) {
-		weir__exact_add(s->late, i);
-		weir__exact_add(s->wake, i);
-	}
-	exact_mark(s, i);
-	if (p->next_twin[i] != WEIR__EXACT_NONE)
-		weir__exact_raise(s, p->next_twin[i], est + p->size[i]);
-}
-
-/* An item below @i ends at @top. */
-static void exact_lift(struct weir__exact_search *s, uint32_t i, int64_t top)
-{
-	const struct weir__exact_part *p = s->part;
-
-	top = weir__exact_up(p, i, top);
-	if (top <= s->sky[i])
-		return;
-	exact_log(s, i, false);
-	s->sky[i] = top;
-	if (s->est[i] > top)
-		return;
-	weir__exact_remove(s->late, i);
-	if (s->est[i] == top)
-		return;
-	s->est[i] = top;
-	exact_mark(s, i);
-	if (p->next_twin[i] != WEIR__EXACT_NONE)
-		weir__exact_raise(s, p->next_twin[i], top + p->size[i]);
-}
-
-void weir__exact_put(struct weir__exact_search *s, uint32_t i)
-{
-	const struct weir__exact_part *p = s->part;
-	const uint64_t *row = p->overlap + (size_t)i * p->words;
-	int64_t top = s->est[i] + p->size[i];
-
-	exact_log(s, i, true);
-	s->off[i] = s->est[i];
-	s->est[i] = INT64_MAX / 2;
-	weir__exact_remove(s->open, i);
-	for (uint32_t sec = p->lo[i]; sec < p->hi[i]; sec++) {
-		s->total[sec] -= p->size[i];
-		if (sec > p->lo[i])
-			s->cut[sec]--;
-	}
-	exact_mark(s, i);
-	for (uint32_t w = 0; w < p->words; w++)
-		for (uint64_t set = row[w] & s->open[w]; set; set &= set - 1)
-			exact_lift(s, w * 64 + __builtin_ctzll(set), top);
-}
-
-static void exact_take_back(struct weir__exact_search *s, uint32_t i)
-{
-	const struct weir__exact_part *p = s->part;
-
-	weir__exact_add(s->open, i);
-	for (uint32_t sec = p->lo[i]; sec < p->hi[i]; sec++) {
-		s->total[sec] += p->size[i];
-		if (sec > p->lo[i])
-			s->cut[sec]++;
-	}
-}
-
-void weir__exact_undo_to(struct weir__exact_search *s, size_t mark)
-{
-	while (s->n_undo > mark) {
-		const struct weir__exact_undo *u = &s->undo[--s->n_undo];
-
-		s->est[u->item] = u->est;
-		s->sky[u->item] = u->sky;
-		if (u->placed)
-			exact_take_back(s, u->item);
-		if (u->est > u->sky)
-			weir__exact_add(s->late, u->item);
-		else
-			weir__exact_remove(s->late, u->item);
-	}
-}
-
-static bool rule_late(struct weir__exact_search *s, uint32_t i)
-{
-	const struct weir__exact_part *p = s->part;
-	const uint64_t *row = p->overlap + (size_t)i * p->words;
-	int64_t limit = s->sky[i] + p->size[i], best = INT64_MAX;
+	const uint64_t *overlap = weir__exact_overlap(p, i);
+	int64_t limit = s->sky[i] + p->size[i], least = INT64_MAX;
 
 	for (uint32_t w = 0; w < p->words; w++)
-		for (uint64_t set = row[w] & s->open[w]; set; set &= set - 1) {
-			uint32_t k = w * 64 + __builtin_ctzll(set);
+		for (uint64_t set = overlap[w] & s->open[w]; set;
+		     set &= set - 1) {
+			uint32_t k = weir__exact_first(set, w);
 			int64_t top = s->est[k] + p->size[k];
 
-			if (s->est[k] < limit && top < best)
-				best = top;
+			if (s->est[k] < limit && top < least)
+				least = top;
 		}
-	if (best == INT64_MAX) {
-		for (uint32_t sec = p->lo[i]; sec < p->hi[i]; sec++)
-			s->weight[sec] += s->step / (p->hi[i] - p->lo[i]);
-		return false;
+	if (least < INT64_MAX) {
+		weir__exact_raise(s, i, least);
+		return true;
 	}
-	weir__exact_raise(s, i, best);
-	return true;
+	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
+		s->weight[c] += s->step / (p->hi[i] - p->lo[i]);
+	return false;
 }
 
-static bool rule_section(struct weir__exact_search *s, uint32_t sec)
+/* The open items of clique @c: how many? False: none begins above @level. */
+static bool bounds_collect(struct weir__exact_search *s, uint32_t c,
+			   int64_t level, uint32_t *ret_n)
 {
 	const struct weir__exact_part *p = s->part;
-	int64_t level = s->cap - s->total[sec];
-	int64_t *est = s->scratch_est, *top = s->scratch_top;
-	uint32_t *item = s->scratch, n = 0;
-	bool high = false;
+	bool above = false;
+	uint32_t n = 0;
 
-	for (uint32_t a = p->first[sec]; a < p->first[sec + 1]; a++) {
-		uint32_t i = p->members[a];
+	for (uint32_t m = p->first[c]; m < p->first[c + 1]; m++) {
+		uint32_t i = p->members[m];
 
 		if (!weir__exact_has(s->open, i))
 			continue;
-		item[n] = i;
-		est[n] = s->est[i];
-		top[n++] = s->est[i] + p->size[i];
-		high |= s->est[i] > level;
+		s->clique_item[n] = i;
+		s->clique_est[n] = s->est[i];
+		s->clique_top[n++] = s->est[i] + p->size[i];
+		above |= s->est[i] > level;
 	}
-	if (!high)
+	*ret_n = n;
+	return above;
+}
+
+/*
+ * Clique @c may be empty up to @level, no higher: cap less the sizes of its open
+ * items. So an item can begin at its est only if items of at least est - level
+ * units come below. Those that begin lower (@below) must reach that, or all
+ * items from est on are too much for the rest of the memory: false. If only
+ * those that also end in time (@fits) do not, one of the others comes below,
+ * and the item begins where that one ends at the earliest.
+ *
+ * The first rule is the bound of Jackson's preemptive schedule for one machine
+ * (a clique is a machine, sizes are durations, est are release dates), the
+ * second is "not first" of disjunctive scheduling. In the MiniMalloc paper,
+ * "section inference" is the first rule for the lowest est only.
+ */
+static bool bounds_clique(struct weir__exact_search *s, uint32_t c)
+{
+	const int64_t *est = s->clique_est, *top = s->clique_top;
+	int64_t level = s->cap - s->total[c];
+	uint32_t n;
+
+	if (!bounds_collect(s, c, level, &n))
 		return true;
 	for (uint32_t a = 0; a < n; a++) {
-		int64_t need = est[a] - level, below = 0, fits = 0;
-		int64_t next = INT64_MAX;
+		int64_t below = 0, fits = 0, next = INT64_MAX;
 
-		if (need <= 0)
+		if (est[a] <= level)
 			continue;
 		for (uint32_t b = 0; b < n; b++) {
-			int64_t size = top[b] - est[b];
-
 			if (est[b] >= est[a])
 				continue;
-			below += size;
+			below += top[b] - est[b];
 			if (top[b] <= est[a])
-				fits += size;
+				fits += top[b] - est[b];
 			else if (top[b] < next)
 				next = top[b];
 		}
-		if (below < need) {
-			s->weight[sec] += s->step;
+		if (below < est[a] - level) {
+			s->weight[c] += s->step;
 			return false;
 		}
-		if (fits < need)
-			weir__exact_raise(s, item[a], next);
+		if (fits < est[a] - level)
+			weir__exact_raise(s, s->clique_item[a], next);
 	}
 	return true;
 }
 
-static void exact_forget(struct weir__exact_search *s)
+static bool bounds_cliques(struct weir__exact_search *s)
+{
+	for (uint32_t w = 0; w <= s->part->m / 64; w++)
+		while (s->dirty[w]) {
+			uint32_t c = weir__exact_first(s->dirty[w], w);
+
+			weir__exact_remove(s->dirty, c);
+			if (!bounds_clique(s, c))
+				return false;
+		}
+	return true;
+}
+
+/* *@again: an item was examined. */
+static bool bounds_lates(struct weir__exact_search *s, bool *again)
+{
+	*again = false;
+	for (uint32_t w = 0; w < s->part->words; w++)
+		while (s->wake[w]) {
+			uint32_t i = weir__exact_first(s->wake[w], w);
+
+			weir__exact_remove(s->wake, i);
+			if (!weir__exact_has(s->late, i) ||
+			    !weir__exact_has(s->open, i))
+				continue;
+			*again = true;
+			if (!bounds_late(s, i))
+				return false;
+		}
+	return true;
+}
+
+/* Later failures count a little more than earlier ones. */
+static void bounds_failed(struct weir__exact_search *s)
 {
 	const struct weir__exact_part *p = s->part;
 
-	for (uint32_t w = 0; w < p->words; w++)
-		s->wake[w] = 0;
-	for (uint32_t w = 0; w <= p->m / 64; w++)
-		s->dirty[w] = 0;
+	s->step *= 1.001;
+	for (uint32_t c = 0; s->step > 1e100 && c < p->m; c++)
+		s->weight[c] *= 1e-100;
+	if (s->step > 1e100)
+		s->step *= 1e-100;
+	memset(s->wake, 0, p->words * sizeof(*s->wake));
+	memset(s->dirty, 0, (p->m / 64 + 1) * sizeof(*s->dirty));
 }
 
 bool weir__exact_settle(struct weir__exact_search *s)
 {
-	const struct weir__exact_part *p = s->part;
-	bool again = true;
+	bool again;
 
-	while (again) {
-		again = false;
-		for (uint32_t w = 0; w <= p->m / 64; w++)
-			while (s->dirty[w]) {
-				uint32_t sec =
-					w * 64 + __builtin_ctzll(s->dirty[w]);
-
-				s->dirty[w] &= s->dirty[w] - 1;
-				if (!rule_section(s, sec))
-					goto fail;
-			}
-		for (uint32_t w = 0; w < p->words; w++)
-			while (s->wake[w]) {
-				uint32_t i =
-					w * 64 + __builtin_ctzll(s->wake[w]);
-
-				s->wake[w] &= s->wake[w] - 1;
-				again = true;
-				if (weir__exact_has(s->late, i) &&
-				    weir__exact_has(s->open, i) &&
-				    !rule_late(s, i))
-					goto fail;
-			}
-	}
-	return true;
-fail:
-	s->step *= 1.001;
-	exact_forget(s);
+	do {
+		if (!bounds_cliques(s) || !bounds_lates(s, &again))
+			goto out_failed;
+		if (again && s->ended(s->arg))
+			s->lost = true;
+	} while (again && !s->lost);
+	if (!s->lost)
+		return true;
+out_failed:
+	bounds_failed(s);
 	return false;
 }

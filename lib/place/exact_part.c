@@ -88,7 +88,7 @@ static int64_t exact_unit(const struct weir__exact_item *items, size_t n)
 	return unit;
 }
 
-/* What the sweep over all events finds out about one item. */
+/* The cliques [lo, hi) of one of the caller's items. */
 struct exact_span {
 	uint32_t lo, hi;
 };
@@ -101,143 +101,175 @@ void *weir__exact_carve(char *block, size_t *used, size_t n, size_t size)
 	return block ? block + at : NULL;
 }
 
-static size_t exact_part_carve(struct weir__exact_part *p, char *block,
-			       size_t n_members, bool searched)
+/* All arrays of a part, from @block, which has the returned size. */
+static size_t part_carve(struct weir__exact_part *p, size_t n_members,
+			 char *block)
 {
-	size_t used = 0, rows = searched ? p->n : 0;
+	size_t used = 0, rows = p->n <= WEIR__EXACT_ITEMS ? p->n : 0;
 
-	p->item = weir__exact_carve(block, &used, p->n, sizeof(*p->item));
-	p->size = weir__exact_carve(block, &used, p->n, sizeof(*p->size));
-	p->align = weir__exact_carve(block, &used, p->n, sizeof(*p->align));
-	p->lo = weir__exact_carve(block, &used, p->n, sizeof(*p->lo));
-	p->hi = weir__exact_carve(block, &used, p->n, sizeof(*p->hi));
-	p->next_twin =
-		weir__exact_carve(block, &used, p->n, sizeof(*p->next_twin));
-	p->prev_twin =
-		weir__exact_carve(block, &used, p->n, sizeof(*p->prev_twin));
-	p->load = weir__exact_carve(block, &used, p->m, sizeof(*p->load));
-	p->first = weir__exact_carve(block, &used, p->m + 1, sizeof(*p->first));
-	p->members =
-		weir__exact_carve(block, &used, n_members, sizeof(*p->members));
-	p->overlap = weir__exact_carve(block, &used, rows * p->words,
-				       sizeof(*p->overlap));
+#define CARVE(array, n) \
+	(p->array = weir__exact_carve(block, &used, n, sizeof(*p->array)))
+	CARVE(item, p->n);
+	CARVE(size, p->n);
+	CARVE(align, p->n);
+	CARVE(lo, p->n);
+	CARVE(hi, p->n);
+	CARVE(next_twin, p->n);
+	CARVE(load, p->m + 1);
+	CARVE(first, p->m + 1);
+	CARVE(members, n_members);
+	CARVE(overlap, rows * p->words);
+#undef CARVE
 	return used;
 }
 
-static bool exact_are_twins(const struct weir__exact_part *p, uint32_t a,
-			    uint32_t b)
+static void part_items(struct weir__exact_part *p,
+		       const struct weir__exact_item *items,
+		       const struct exact_event *begin,
+		       const struct exact_event *end,
+		       const struct exact_span *span, int64_t unit)
+{
+	uint32_t at = 0;
+
+	for (const struct exact_event *e = begin; e < end; e++) {
+		int64_t align = exact_item_align(&items[e->item]) / unit;
+
+		if (!e->begins)
+			continue;
+		p->item[at] = e->item;
+		p->size[at] = (int64_t)items[e->item].bytes / unit;
+		p->align[at] = align ? align : 1; /* it divides the unit */
+		p->lo[at] = span[e->item].lo;
+		p->hi[at++] = span[e->item].hi;
+	}
+}
+
+/* Takes no longer where many items live long, unlike part_members(). */
+static void part_loads(struct weir__exact_part *p)
+{
+	for (uint32_t i = 0; i < p->n; i++) {
+		p->load[p->lo[i]] += p->size[i];
+		p->load[p->hi[i]] -= p->size[i];
+	}
+	for (uint32_t c = 0; c < p->m; c++) {
+		if (p->load[c] > p->bound)
+			p->bound = p->load[c];
+		p->load[c + 1] += p->load[c];
+	}
+}
+
+static size_t count_members(const struct exact_event *begin,
+			    const struct exact_event *end,
+			    const struct exact_span *span)
+{
+	size_t n = 0;
+
+	for (const struct exact_event *e = begin; e < end; e++)
+		if (e->begins)
+			n += span[e->item].hi - span[e->item].lo;
+	return n;
+}
+
+static void part_members(struct weir__exact_part *p)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
+			p->first[c + 1]++;
+	for (uint32_t c = 0; c < p->m; c++) {
+		if (p->first[c + 1] > p->largest)
+			p->largest = p->first[c + 1];
+		p->first[c + 1] += p->first[c];
+	}
+	/* first[c] is moved to the end of clique c, which is then undone. */
+	for (uint32_t i = 0; i < p->n; i++)
+		for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
+			p->members[p->first[c]++] = i;
+	for (uint32_t c = p->m; c > 0; c--)
+		p->first[c] = p->first[c - 1];
+	p->first[0] = 0;
+}
+
+static bool part_are_twins(const struct weir__exact_part *p, uint32_t a,
+			   uint32_t b)
 {
 	return p->size[a] == p->size[b] && p->align[a] == p->align[b] &&
 	       p->lo[a] == p->lo[b] && p->hi[a] == p->hi[b];
 }
 
-/* Identical items are chained, so that the search tries one order of them. */
-static void exact_part_twins(struct weir__exact_part *p)
+/*
+ * Identical items are chained: the search looks only at placements that have
+ * them in this order.
+ */
+static void part_twins(struct weir__exact_part *p)
 {
-	for (uint32_t i = 0; i < p->n; i++)
-		p->next_twin[i] = p->prev_twin[i] = WEIR__EXACT_NONE;
 	for (uint32_t i = 0; i < p->n; i++) {
 		uint32_t j = i + 1;
 
-		/* Items are in the order of their first section. */
 		while (j < p->n && p->lo[j] == p->lo[i] &&
-		       !exact_are_twins(p, i, j))
+		       !part_are_twins(p, i, j))
 			j++;
-		if (j < p->n && exact_are_twins(p, i, j)) {
-			p->next_twin[i] = j;
-			p->prev_twin[j] = i;
-		}
+		p->next_twin[i] = j < p->n && part_are_twins(p, i, j)
+					  ? j
+					  : WEIR__EXACT_NONE;
 	}
 }
 
-static void exact_part_sections(struct weir__exact_part *p)
+static void part_overlaps(struct weir__exact_part *p)
 {
-	uint32_t at = 0;
-
 	for (uint32_t i = 0; i < p->n; i++)
-		for (uint32_t s = p->lo[i]; s < p->hi[i]; s++) {
-			p->first[s + 1]++;
-			p->load[s] += p->size[i];
+		for (uint32_t j = i + 1; j < p->n && p->lo[j] < p->hi[i]; j++) {
+			weir__exact_add(p->overlap + (size_t)i * p->words, j);
+			weir__exact_add(p->overlap + (size_t)j * p->words, i);
 		}
-	for (uint32_t s = 0; s < p->m; s++) {
-		if (p->first[s + 1] > p->largest)
-			p->largest = p->first[s + 1];
-		if (p->load[s] > p->bound)
-			p->bound = p->load[s];
-		p->first[s + 1] += p->first[s];
-	}
-	for (uint32_t s = 0; s < p->m; s++)
-		for (uint32_t i = 0; i < p->n; i++)
-			if (p->lo[i] <= s && s < p->hi[i])
-				p->members[at++] = i;
 }
 
-static void exact_part_overlaps(struct weir__exact_part *p)
-{
-	for (uint32_t i = 0; i < p->n; i++)
-		for (uint32_t j = 0; j < p->n; j++)
-			if (i != j && p->lo[i] < p->hi[j] &&
-			    p->lo[j] < p->hi[i])
-				weir__exact_add(p->overlap + i * p->words, j);
-}
-
-/* @begin..@end are all events of the part, in order. */
-static int exact_part_new(struct weir__exact_part *p,
-			  const struct weir__exact_item *items,
-			  const struct exact_event *begin,
-			  const struct exact_event *end,
-			  const struct exact_span *span, int64_t unit)
+/* [begin, end) are all events of the part, in order. */
+static int part_new(struct weir__exact_part *p,
+		    const struct weir__exact_item *items,
+		    const struct exact_event *begin,
+		    const struct exact_event *end,
+		    const struct exact_span *span, int64_t unit)
 {
 	size_t n_members = 0;
-	uint32_t at = 0;
 	char *block;
 
 	p->n = (uint32_t)((end - begin) / 2);
 	p->m = span[end[-1].item].hi;
 	p->words = (p->n + 63) / 64;
-	p->unit = unit;
-	for (const struct exact_event *e = begin; e < end; e++)
-		if (e->begins)
-			n_members += span[e->item].hi - span[e->item].lo;
-	block = weir__calloc(1, exact_part_carve(p, NULL, n_members, true));
+	if (p->n <= WEIR__EXACT_ITEMS)
+		n_members = count_members(begin, end, span);
+	block = weir__calloc(1, part_carve(p, n_members, NULL));
 	if (!block)
 		return weir__fail(-ENOMEM, "no memory for %u items", p->n);
-	exact_part_carve(p, block, n_members, true);
-	for (const struct exact_event *e = begin; e < end; e++) {
-		if (!e->begins)
-			continue;
-		p->item[at] = e->item;
-		p->size[at] = (int64_t)items[e->item].bytes / unit;
-		p->align[at] = exact_item_align(&items[e->item]) / unit;
-		if (!p->align[at])
-			p->align[at] = 1; /* divides the unit */
-		p->lo[at] = span[e->item].lo;
-		p->hi[at++] = span[e->item].hi;
-	}
-	exact_part_sections(p);
-	exact_part_twins(p);
-	exact_part_overlaps(p);
+	part_carve(p, n_members, block);
+	part_items(p, items, begin, end, span, unit);
+	part_loads(p);
+	if (p->n > WEIR__EXACT_ITEMS)
+		return 0;
+	part_members(p);
+	part_twins(p);
+	part_overlaps(p);
 	return 0;
 }
 
 /*
- * Number the sections of each part from 0: a section is complete when an item
- * ends after another has begun. Returns the end of the part at @e.
+ * Number the cliques of the part at @e from 0; returns its end. A clique is
+ * complete when an item ends after another has begun.
  */
 static const struct exact_event *exact_sweep(const struct exact_event *e,
 					     struct exact_span *span)
 {
-	uint32_t section = 0, alive = 0;
+	uint32_t clique = 0, alive = 0;
 	bool fresh = false;
 
 	do {
 		if (e->begins) {
-			span[e->item].lo = section;
+			span[e->item].lo = clique;
 			fresh = true;
 			alive++;
 		} else {
-			section += fresh;
-			span[e->item].hi = section;
+			clique += fresh;
+			span[e->item].hi = clique;
 			fresh = false;
 			alive--;
 		}
@@ -246,7 +278,7 @@ static const struct exact_event *exact_sweep(const struct exact_event *e,
 	return e;
 }
 
-static int exact_cut(const struct weir__exact_item *items,
+static int parts_cut(const struct weir__exact_item *items,
 		     const struct exact_event *event, size_t n_events,
 		     struct exact_span *span, struct weir__exact_parts *ret)
 {
@@ -254,8 +286,8 @@ static int exact_cut(const struct weir__exact_item *items,
 
 	while (e < end) {
 		const struct exact_event *next = exact_sweep(e, span);
-		int err = exact_part_new(&ret->part[ret->n], items, e, next,
-					 span, ret->unit);
+		int err = part_new(&ret->part[ret->n], items, e, next, span,
+				   ret->unit);
 
 		if (err)
 			return err;
@@ -293,7 +325,7 @@ int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
 							  (uint32_t)i, false };
 	}
 	qsort(event, n_events, sizeof(*event), exact_event_order);
-	err = exact_cut(items, event, n_events, span, &parts);
+	err = parts_cut(items, event, n_events, span, &parts);
 out:
 	weir__free(event);
 	weir__free(span);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A problem of placement, prepared for the search: cut into parts that no item
- * joins, in units instead of bytes, with sections instead of times.
+ * joins, in units instead of bytes, with cliques instead of times.
  *
- * A section is a largest set of items that are alive together: one for each
- * moment at which an item ends after another has begun. Any two items that are
- * ever alive together share a section, and an item is in consecutive sections
- * [lo, hi). Sections are the only form of time that the search knows.
+ * A clique is a largest set of items that are alive together (a "section" in
+ * the MiniMalloc paper): there is one for each moment at which an item ends
+ * after another has begun. Items that are ever alive together share a clique,
+ * and each item is in consecutive cliques [lo, hi). The search knows no other
+ * form of time.
  */
 #ifndef WEIR__EXACT_PART_H
 #define WEIR__EXACT_PART_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,32 +20,34 @@
 
 #define WEIR__EXACT_NONE UINT32_MAX
 
-/* Items of a part that the search accepts: its table of overlaps is 8 MiB. */
-#define WEIR__EXACT_ITEMS 8192
+/*
+ * A part with more items keeps the caller's placement. This bounds the table of
+ * overlaps (2 MiB) and the depth of the recursion (less than 1 MiB of stack).
+ */
+#define WEIR__EXACT_ITEMS 4096
 
+/* Sizes, alignments and offsets are in units. Items are sorted by @lo. */
 struct weir__exact_part {
 	uint32_t n;          /* items */
-	uint32_t m;          /* sections */
+	uint32_t m;          /* cliques */
 	uint32_t words;      /* of 64 bits, for a set of items */
-	uint32_t largest;    /* most items in one section */
-	int64_t unit;        /* bytes; sizes and alignments are multiples */
-	int64_t bound;       /* units: no placement is lower */
-	uint32_t *item;      /* index of the caller's item */
-	int64_t *size;       /* units */
-	int64_t *align;      /* units */
-	uint32_t *lo, *hi;   /* its sections */
+	uint32_t largest;    /* most items in one clique */
+	int64_t bound;       /* no placement is lower: the largest @load */
+	uint32_t *item;      /* the caller's number of each item */
+	int64_t *size;       /* of each item */
+	int64_t *align;      /* of each item */
+	uint32_t *lo, *hi;   /* cliques of each item */
 	uint32_t *next_twin; /* the next item with the same four members */
-	uint32_t *prev_twin;
-	uint64_t *overlap; /* @words for each item: those alive with it */
-	int64_t *load;     /* units of each section's items */
-	uint32_t *members; /* of section s: [first[s], first[s + 1]) */
+	uint64_t *overlap; /* the set of items that share a clique with each */
+	int64_t *load;     /* of each clique: sum of sizes */
+	uint32_t *members; /* of clique c: [first[c], first[c + 1]) */
 	uint32_t *first;
 };
 
 struct weir__exact_parts {
 	struct weir__exact_part *part;
 	size_t n;
-	int64_t unit;
+	int64_t unit; /* bytes */
 };
 
 int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
@@ -52,7 +56,7 @@ void weir__exact_parts_free(struct weir__exact_parts *parts);
 
 /*
  * An array of @n elements out of @block, aligned to 64 bytes; *@used is where it
- * begins, and is moved to its end. NULL: only counts.
+ * begins, and is moved to its end. Without a block this only counts.
  */
 void *weir__exact_carve(char *block, size_t *used, size_t n, size_t size);
 
@@ -65,6 +69,13 @@ static inline int64_t weir__exact_up(const struct weir__exact_part *part,
 	return align == 1 ? offset : (offset + align - 1) / align * align;
 }
 
+static inline const uint64_t *
+weir__exact_overlap(const struct weir__exact_part *part, uint32_t i)
+{
+	return part->overlap + (size_t)i * part->words;
+}
+
+/* Sets of items and of cliques. */
 static inline bool weir__exact_has(const uint64_t *set, uint32_t i)
 {
 	return set[i / 64] >> (i % 64) & 1;
@@ -78,6 +89,12 @@ static inline void weir__exact_add(uint64_t *set, uint32_t i)
 static inline void weir__exact_remove(uint64_t *set, uint32_t i)
 {
 	set[i / 64] &= ~((uint64_t)1 << (i % 64));
+}
+
+/* The smallest number in @word, the word @w of a set, which is not empty. */
+static inline uint32_t weir__exact_first(uint64_t word, uint32_t w)
+{
+	return w * 64 + (uint32_t)__builtin_ctzll(word);
 }
 
 #endif

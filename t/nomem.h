@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Allocations that fail. The linker replaces the library's allocation functions
+ * by those of nomem.c (T_NOMEM_FLAGS in local.mk).
+ */
+#ifndef T_NOMEM_H
+#define T_NOMEM_H
+
+#include <stdbool.h>
+
+/* From now on the @n-th allocation of this thread fails, 1: the next one. */
+void nomem_begin(unsigned n);
+/* No longer; returns whether one has failed. */
+bool nomem_end(void);
+
+#endif
