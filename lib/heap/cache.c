@@ -22,9 +22,9 @@
 #include "core/sys.h"
 #include "heap/heap.h"
 
-/* What one cache keeps at most: blocks; the part of the heap, but at least. */
+/* What one cache keeps at most: blocks; the part of what is in use, at least. */
 #define KEPT_BLOCKS 8192u
-#define KEPT_PART 64u
+#define KEPT_PART 128u
 #define KEPT_BYTES ((uint64_t)256 << 10)
 
 /* Places of the table that a thread looks at. */
@@ -177,8 +177,8 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 {
 	struct weir__piece *c = weir__heap_piece(h, cache->bin[bin]);
 
-	cache->bin[bin] = c->older;
-	if (!c->older)
+	cache->bin[bin] = c->left;
+	if (!c->left)
 		cache->used[bin / 64] &= ~(1ull << bin % 64);
 	cache->n--;
 	cache->kept -= c->bytes;
@@ -188,7 +188,7 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
 			      size_t bin)
 {
-	c->older = cache->bin[bin];
+	c->left = cache->bin[bin];
 	cache->bin[bin] = c->self;
 	cache->used[bin / 64] |= 1ull << bin % 64;
 	cache->n++;
@@ -401,9 +401,8 @@ void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 	if (!t)
 		return;
 	cache = cache_of(t, stream);
-	cache->limit = h->reserved / KEPT_PART > KEPT_BYTES
-			       ? h->reserved / KEPT_PART
-			       : KEPT_BYTES;
+	cache->limit = h->taken / KEPT_PART > KEPT_BYTES ? h->taken / KEPT_PART
+							 : KEPT_BYTES;
 	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
 		return;
 	caches_enter(h, t);
