@@ -177,8 +177,8 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 {
 	struct weir__piece *c = weir__heap_piece(h, cache->bin[bin]);
 
-	cache->bin[bin] = c->older;
-	if (!c->older)
+	cache->bin[bin] = c->left;
+	if (!c->left)
 		cache->used[bin / 64] &= ~(1ull << bin % 64);
 	cache->n--;
 	cache->kept -= c->bytes;
@@ -188,7 +188,7 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
 			      size_t bin)
 {
-	c->older = cache->bin[bin];
+	c->left = cache->bin[bin];
 	cache->bin[bin] = c->self;
 	cache->used[bin / 64] |= 1ull << bin % 64;
 	cache->n++;

@@ -8,7 +8,7 @@
 #include "heap/heap.h"
 #include "stream/stream.h"
 
-/* Pieces of a bin that are examined for the best fit. */
+/* Pieces whose alignment is tried. */
 #define EXAMINED 8u
 /* Pieces whose free points are examined when another is freed in their lane. */
 #define DRAINED 2u

@@ -2,7 +2,6 @@
 #include "heap/tlsf.h"
 
 #include <assert.h>
-#include <limits.h>
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -37,7 +36,7 @@ static int slab_add(struct weir__tlsf *t)
 	/* Lowest numbers are taken first; number 0 is not used. */
 	for (uint32_t j = n; j-- > (made ? 0 : 1);) {
 		slab[j].self = made + j;
-		slab[j].older = t->spare;
+		slab[j].left = t->spare;
 		t->spare = slab[j].self;
 		t->n_spare++;
 	}
@@ -55,7 +54,7 @@ struct weir__piece *weir__piece_new(struct weir__tlsf *t)
 	struct weir__piece *c = weir__piece(t, t->spare);
 
 	assert(t->n_spare);
-	t->spare = c->older;
+	t->spare = c->left;
 	t->n_spare--;
 	c->prev = c->next = 0;
 	return c;
@@ -64,7 +63,7 @@ struct weir__piece *weir__piece_new(struct weir__tlsf *t)
 void weir__piece_drop(struct weir__tlsf *t, struct weir__piece *c)
 {
 	weir__piece_set(c, WEIR__PIECE_UNUSED);
-	c->older = t->spare;
+	c->left = t->spare;
 	t->spare = c->self;
 	t->n_spare++;
 }
@@ -102,17 +101,99 @@ void weir__piece_join(struct weir__tlsf *t, struct weir__piece *c)
 	weir__piece_drop(t, next);
 }
 
+/*
+ * The pieces of a bin are a treap: a search tree in the order of size and
+ * address, and a heap in the order of a number that is as good as random, which
+ * keeps the tree about as flat as can be.
+ */
+static bool is_before(const struct weir__piece *a, const struct weir__piece *b)
+{
+	return a->bytes < b->bytes ||
+	       (a->bytes == b->bytes && a->addr < b->addr);
+}
+
+static uint32_t rank_of(uint32_t number)
+{
+	return number * 0x9e3779b1u;
+}
+
+static void tree_add(const struct weir__tlsf *t, uint32_t *link,
+		     struct weir__piece *c)
+{
+	uint32_t *left = &c->left, *right = &c->right, i;
+	struct weir__piece *other;
+
+	while (*link && rank_of(*link) > rank_of(c->self)) {
+		other = weir__piece(t, *link);
+		link = is_before(c, other) ? &other->left : &other->right;
+	}
+	/* It takes the place of a subtree, which it divides. */
+	i = *link;
+	*link = c->self;
+	while (i) {
+		other = weir__piece(t, i);
+		if (is_before(other, c)) {
+			*left = i;
+			left = &other->right;
+			i = *left;
+		} else {
+			*right = i;
+			right = &other->left;
+			i = *right;
+		}
+	}
+	*left = *right = 0;
+}
+
+static void tree_del(const struct weir__tlsf *t, uint32_t *link,
+		     const struct weir__piece *c)
+{
+	uint32_t left = c->left, right = c->right;
+	struct weir__piece *other;
+
+	while (*link != c->self) {
+		other = weir__piece(t, *link);
+		link = is_before(c, other) ? &other->left : &other->right;
+	}
+	/* Its subtrees, merged, take its place. */
+	while (left && right) {
+		if (rank_of(left) > rank_of(right)) {
+			*link = left;
+			link = &weir__piece(t, left)->right;
+			left = *link;
+		} else {
+			*link = right;
+			link = &weir__piece(t, right)->left;
+			right = *link;
+		}
+	}
+	*link = left ? left : right;
+}
+
+/* The first piece from (@bytes, @addr) on, or NULL. */
+static struct weir__piece *tree_from(const struct weir__tlsf *t, uint32_t root,
+				     uint64_t bytes, uint64_t addr)
+{
+	struct weir__piece *best = NULL, *c;
+
+	for (uint32_t i = root; i;) {
+		c = weir__piece(t, i);
+		if (c->bytes < bytes || (c->bytes == bytes && c->addr < addr)) {
+			i = c->right;
+		} else {
+			best = c;
+			i = c->left;
+		}
+	}
+	return best;
+}
+
 void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
 		    struct weir__piece *c)
 {
 	struct weir__bin at = weir__bin_of(c->bytes >> t->shift);
-	uint32_t *head = &b->head[at.level][at.bin];
 
-	c->older = *head;
-	c->newer = 0;
-	if (*head)
-		weir__piece(t, *head)->newer = c->self;
-	*head = c->self;
+	tree_add(t, &b->root[at.level][at.bin], c);
 	b->second[at.level] |= 1ull << at.bin;
 	b->first |= 1ull << at.level;
 }
@@ -120,81 +201,41 @@ void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
 void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
 		    struct weir__piece *c)
 {
-	struct weir__bin at;
+	struct weir__bin at = weir__bin_of(c->bytes >> t->shift);
 
-	if (c->older)
-		weir__piece(t, c->older)->newer = c->newer;
-	if (c->newer) {
-		weir__piece(t, c->newer)->older = c->older;
-		return;
-	}
-	at = weir__bin_of(c->bytes >> t->shift);
-	b->head[at.level][at.bin] = c->older;
-	if (c->older)
+	tree_del(t, &b->root[at.level][at.bin], c);
+	if (b->root[at.level][at.bin])
 		return;
 	b->second[at.level] &= ~(1ull << at.bin);
 	if (!b->second[at.level])
 		b->first &= ~(1ull << at.level);
 }
 
-/* The next bin with a piece, from *@at on. False: there is none. */
-static bool bins_next(const struct weir__bins *b, struct weir__bin *at)
+/* The first bin with a piece after @at; 0: there is none. */
+static uint32_t bins_next(const struct weir__bins *b, struct weir__bin at)
 {
-	uint64_t bits = b->second[at->level] & (~0ull << at->bin);
+	uint64_t bits = b->second[at.level] & (~0ull << at.bin << 1);
+	uint64_t levels = b->first & (~0ull << at.level << 1);
 
 	if (!bits) {
-		uint64_t levels = b->first & (~0ull << at->level) &
-				  ~(1ull << at->level);
-
 		if (!levels)
-			return false;
-		at->level = (unsigned)__builtin_ctzll(levels);
-		bits = b->second[at->level];
+			return 0;
+		at.level = (unsigned)__builtin_ctzll(levels);
+		bits = b->second[at.level];
 	}
-	at->bin = (unsigned)__builtin_ctzll(bits);
-	return true;
+	return b->root[at.level][__builtin_ctzll(bits)];
 }
 
-static struct weir__piece *smallest(const struct weir__tlsf *t, uint32_t i,
-				    uint64_t bytes, uint64_t align,
-				    unsigned most)
+/* The first piece from (@bytes, @addr) on, or NULL. */
+static struct weir__piece *bins_from(const struct weir__tlsf *t,
+				     const struct weir__bins *b, uint64_t bytes,
+				     uint64_t addr)
 {
-	struct weir__piece *best = NULL, *c;
+	struct weir__bin at = weir__bin_of(bytes >> t->shift);
+	struct weir__piece *c =
+		tree_from(t, b->root[at.level][at.bin], bytes, addr);
 
-	for (unsigned n = 0; i && n < most; n++, i = c->older) {
-		c = weir__piece(t, i);
-		if ((best && c->bytes >= best->bytes) ||
-		    !weir__piece_fits(c, bytes, align))
-			continue;
-		best = c;
-		/* None in this bin is smaller. */
-		if (c->bytes == bytes || c->bytes >> t->shift < 128)
-			break;
-	}
-	return best;
-}
-
-/*
- * Pieces of the first bin may be too small, those of the second are not; the
- * places of either may be too small because of the alignment.
- */
-static struct weir__piece *find_from(const struct weir__tlsf *t,
-				     const struct weir__bins *b, uint64_t from,
-				     uint64_t bytes, uint64_t align,
-				     unsigned most)
-{
-	struct weir__bin at = weir__bin_of(from >> t->shift);
-	struct weir__piece *c = NULL;
-
-	for (unsigned tries = 0; !c && tries < (most == UINT_MAX ? most : 2);
-	     tries++) {
-		if (at.level == WEIR__LEVELS || !bins_next(b, &at))
-			return NULL;
-		c = smallest(t, b->head[at.level][at.bin], bytes, align, most);
-		at.level += at.bin == 63;
-		at.bin = (at.bin + 1) & 63;
-	}
-	return c;
+	return c ? c : tree_from(t, bins_next(b, at), 0, 0);
 }
 
 struct weir__piece *weir__bins_find(const struct weir__tlsf *t,
@@ -202,30 +243,28 @@ struct weir__piece *weir__bins_find(const struct weir__tlsf *t,
 				    uint64_t align, unsigned most)
 {
 	uint64_t unit = 1ull << t->shift;
-	struct weir__piece *c = find_from(t, b, bytes, bytes, align, most);
+	struct weir__piece *c = bins_from(t, b, bytes, 0);
 
-	if (c || align <= unit)
+	while (c && !weir__piece_fits(c, bytes, align) && most--)
+		c = bins_from(t, b, c->bytes, c->addr + 1);
+	if (!c || weir__piece_fits(c, bytes, align))
 		return c;
 	/* Any piece that is larger by this fits. */
-	return find_from(t, b, bytes + align - unit, bytes, align, most);
+	return bins_from(t, b, bytes + align - unit, 0);
 }
 
 uint64_t weir__bins_largest(const struct weir__tlsf *t,
 			    const struct weir__bins *b)
 {
-	uint64_t most = 0;
-	unsigned level, bin;
+	const struct weir__piece *c = NULL;
+	unsigned level;
 
 	if (!b->first)
 		return 0;
 	level = 63u - (unsigned)__builtin_clzll(b->first);
-	bin = 63u - (unsigned)__builtin_clzll(b->second[level]);
-	for (uint32_t i = b->head[level][bin]; i;) {
-		const struct weir__piece *c = weir__piece(t, i);
-
-		if (c->bytes > most)
-			most = c->bytes;
-		i = c->older;
-	}
-	return most;
+	for (uint32_t i =
+		     b->root[level][63 - __builtin_clzll(b->second[level])];
+	     i; i = c->right)
+		c = weir__piece(t, i);
+	return c->bytes;
 }

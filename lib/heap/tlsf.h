@@ -29,7 +29,7 @@ struct weir__piece {
 	uint64_t bytes;         /* a multiple of the unit */
 	uint64_t number;        /* free: its free point, as its lane counts */
 	uint32_t prev, next;    /* neighbours in the buffer; 0: none */
-	uint32_t older, newer;  /* free: in its bin; kept: older in the cache */
+	uint32_t left, right;   /* free: in its bin; left: next in a list */
 	uint32_t before, after; /* free: in the queue of its lane */
 	/*
 	 * Generation << 2 | state. The generation grows each time the piece
@@ -64,7 +64,7 @@ struct weir__tlsf {
 struct weir__bins {
 	uint64_t first;
 	uint64_t second[WEIR__LEVELS];
-	uint32_t head[WEIR__LEVELS][64]; /* the newest piece; 0: none */
+	uint32_t root[WEIR__LEVELS][64]; /* of a tree of pieces; 0: none */
 };
 
 static inline struct weir__piece *weir__piece(const struct weir__tlsf *t,
@@ -144,15 +144,14 @@ void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
 void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
 		    struct weir__piece *c);
 /*
- * A piece with a place for @bytes at a multiple of @align: of the smallest bin
- * that has one, the smallest of its @most newest pieces. Constant time, and it
- * may overlook pieces that barely fit. With @most = UINT_MAX it is linear, and
- * overlooks none.
+ * The best fit: the smallest piece with a place for @bytes at a multiple of
+ * @align, of several the one with the lowest address. If its alignment is bad
+ * for @most pieces, the smallest of those that have a place in any case.
  */
 struct weir__piece *weir__bins_find(const struct weir__tlsf *t,
 				    const struct weir__bins *b, uint64_t bytes,
 				    uint64_t align, unsigned most);
-/* The size of the largest piece. Linear in the pieces of one bin. */
+/* The size of the largest piece; 0: there is none. */
 uint64_t weir__bins_largest(const struct weir__tlsf *t,
 			    const struct weir__bins *b);
 

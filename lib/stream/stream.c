@@ -186,8 +186,8 @@ void weir_stream_free(struct weir_stream *stream)
 {
 	if (!stream || !weir__root_is_ours(stream->src.weir))
 		return;
-	if (atomic_load(&stream->kept))
-		weir__stream_last_marker(stream);
+	if (stream->mode == &weir__stream_native)
+		weir__stream_leave(stream);
 	weir__source_put(&stream->src);
 }
 

@@ -123,7 +123,7 @@ struct weir_stream {
 	pthread_mutex_t submit_lock;
 	/*
 	 * Native: a heap references the stream; the program has freed it, so
-	 * its queue may be gone. Both change under submit_lock.
+	 * its queue may be gone (changes under submit_lock).
 	 */
 	_Atomic bool kept, freed;
 
@@ -260,8 +260,11 @@ int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
  * now on queues a marker, and later ones are not queued.
  */
 bool weir__stream_keep(struct weir_stream *s);
-/* Queue a marker, and nothing more. */
-void weir__stream_last_marker(struct weir_stream *s);
+/*
+ * The program frees its native stream, and may then destroy the queue: nothing
+ * is submitted to it any more.
+ */
+void weir__stream_leave(struct weir_stream *s);
 /* The newest number that the library has given out. */
 uint64_t weir__stream_tail(struct weir_stream *s);
 /* Did the device's part of a wait or a marker fail? Then so has @op. */

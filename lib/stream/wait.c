@@ -167,7 +167,7 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 
 	*ret_copies = false;
 	if (!other || other == s || other->ops != s->ops ||
-	    !other->ops->all_in_driver)
+	    atomic_load(&other->freed) || !other->ops->all_in_driver)
 		return NULL;
 	pthread_mutex_lock(&other->lock);
 	all = !other->stopped &&
@@ -184,14 +184,18 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 			    uint64_t number)
 {
-	bool copies;
+	bool native = s->mode == &weir__stream_native, copies;
 	struct weir_stream *other =
 		weir__stream_in_driver(s, src, number, &copies);
 
-	if (other && !copies)
+	/*
+	 * The program may free a native stream, and destroy its queue, before a
+	 * managed stream submits a wait for it.
+	 */
+	if (other && !copies && (native || other->mode != &weir__stream_native))
 		return wait_on_queue(s, weir__source_ref(src), number,
 				     other->queue, true);
-	if (s->mode == &weir__stream_native)
+	if (native)
 		return -EAGAIN;
 	return wait_on_host(s, weir__source_ref(src), number, true);
 }
