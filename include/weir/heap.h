@@ -125,8 +125,8 @@ WEIR_API int weir_heap_stats(struct weir_heap *heap,
 	WEIR_NONNULL(1, 2);
 
 /*
- * Give empty buffers back while the heap has more than @keep bytes, newest
- * first; not opts.buf, and none with memory whose free point is not done.
+ * Give empty buffers back while the heap has more than @keep bytes; not
+ * opts.buf, and none with memory whose free point is not done.
  */
 WEIR_API int weir_heap_trim(struct weir_heap *heap, size_t keep)
 	WEIR_NONNULL(1);

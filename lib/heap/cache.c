@@ -22,9 +22,9 @@
 #include "core/sys.h"
 #include "heap/heap.h"
 
-/* What one cache keeps at most: blocks; the part of the heap, but at least. */
+/* What one cache keeps at most: blocks; the part of what is in use, at least. */
 #define KEPT_BLOCKS 8192u
-#define KEPT_PART 64u
+#define KEPT_PART 128u
 #define KEPT_BYTES ((uint64_t)256 << 10)
 
 /* Places of the table that a thread looks at. */
@@ -401,9 +401,8 @@ void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 	if (!t)
 		return;
 	cache = cache_of(t, stream);
-	cache->limit = h->reserved / KEPT_PART > KEPT_BYTES
-			       ? h->reserved / KEPT_PART
-			       : KEPT_BYTES;
+	cache->limit = h->taken / KEPT_PART > KEPT_BYTES ? h->taken / KEPT_PART
+							 : KEPT_BYTES;
 	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
 		return;
 	caches_enter(h, t);
