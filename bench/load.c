@@ -33,6 +33,7 @@ static const struct row {
 	{ "slice", row_slice },
 	{ "convert", row_convert },
 	{ "plan", row_plan },
+	{ "touch", row_touch },
 	/* With --device only: */
 	{ "device-bus", row_device_bus },
 	{ "device-slow", row_device_slow },

@@ -3,7 +3,7 @@
 check_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/sink.c %D%/map.c \
 	%D%/many.c %D%/small.c %D%/target.c %D%/slice.c %D%/dtype.c \
-	%D%/plans.c %D%/memory.c %D%/pair.c %D%/use.c \
+	%D%/plans.c %D%/touch.c %D%/memory.c %D%/pair.c %D%/use.c \
 	%D%/models.c %D%/models.h \
 	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
 	%D%/device.c %D%/device_lock.c %D%/device_null.c %D%/device.h \
@@ -16,7 +16,7 @@ check_PROGRAMS += %D%/load %D%/engine
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
-EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/RESULTS.md %D%/results/engine.svg \
+EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/HEAP.md %D%/RESULTS.md %D%/results/engine.svg \
 	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
@@ -37,6 +37,15 @@ EXTRA_PROGRAMS += %D%/convert
 %C%_convert_LDADD = lib/libweir-core.la
 bench: %D%/convert
 CLEANFILES += %D%/convert
+
+# Heaps, against other allocators.
+check_PROGRAMS += %D%/heap
+%C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \
+	%D%/shapes.c %D%/fit.c %D%/fit.h %D%/users.c %D%/users.h %D%/syscalls.c \
+	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
+%C%_heap_LDADD = lib/libweir-core.la -ldl -lm
+bench: %D%/heap
+
 
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 # Small complete programs. t/examples.sh runs them; t/install.sh builds load.c
 # with the installed library.
-check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine
+check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine \
+	%D%/share
 %C%_load_SOURCES = %D%/load.c
 %C%_load_LDADD = lib/libweir.la
 %C%_arrive_SOURCES = %D%/arrive.c
@@ -10,4 +11,6 @@ check_PROGRAMS += %D%/load %D%/arrive %D%/queue %D%/engine
 %C%_queue_LDADD = lib/libweir.la
 %C%_engine_SOURCES = %D%/engine.c
 %C%_engine_LDADD = lib/libweir.la
-EXTRA_DIST += %D%/README.md
+%C%_share_SOURCES = %D%/share.c
+%C%_share_LDADD = lib/libweir.la
+EXTRA_DIST += %D%/README.md %D%/rmm.cpp %D%/weir_torch.py

@@ -12,6 +12,7 @@
  *	tensor.h  tensors: element type, shape, and place in a buffer
  *	file.h    open files
  *	stream.h  streams (in-order queues of a device) and events
+ *	heap.h    blocks of buffers, freed in the order of streams
  *	model.h   model files: their tensors and metadata
  *	plan.h    plans: which tensors to load, and where
  *	load.h    loads and weights
@@ -26,6 +27,7 @@
 #include <weir/tensor.h>
 #include <weir/file.h>
 #include <weir/stream.h>
+#include <weir/heap.h>
 #include <weir/model.h>
 #include <weir/plan.h>
 #include <weir/load.h>

@@ -16,6 +16,7 @@ include lib/place/local.mk
 include lib/alloc/local.mk
 include lib/io/local.mk
 include lib/stream/local.mk
+include lib/heap/local.mk
 include lib/interop/local.mk
 include lib/cpu/local.mk
 include lib/model/local.mk

@@ -182,7 +182,8 @@ all_steps()
 	has "$(summary tests bad.sh)" ': 2 this fails |' \
 		'the summary has the failed check'
 	has "$(summary tests '3 tests')" 'ok | ' \
-		'the summary has the number of tests that passed'
+		'the summary has the number of tests that passed' ||
+		sed 's/^/# /' "$tmp/all/summary.md"
 	is "$(summary machine 'GPU 1')" 'absent | no such device |' \
 		'the summary has a line for what the machine lacks'
 	has "$(summary sanitizer cuda-stream.t)" 'ok | ' \

@@ -27,7 +27,7 @@ unlocked()
 	nobody sh -c 'ulimit -l 0; exec "$@"' sh "$@"
 }
 
-plan 27
+plan 28
 works 'weir devices lists the devices' weir devices
 has "$(cat out)" 'CPU: ' 'weir devices lists the CPU'
 for word in plain huge locked mapped 'I/O:' registered_buffers; do
@@ -42,6 +42,9 @@ check 'free memory is at most the total, and that at most MemTotal' \
 	says "0 < cpu['memory']['free'] <= cpu['memory']['total'] <= $(total)"
 check 'the CPU has the kinds of host memory' says \
 	'{"plain", "huge", "locked", "mapped"} <= set(kind)'
+check 'reserved huge pages are counted for each size and node' says \
+	'sum(p["total"] * p["bytes"] for p in j["reserved"]) == '"$(
+	awk '$1 == "Hugetlb:" { print $2 * 1024 }' /proc/meminfo)"
 check 'only mapped memory is read-only' says \
 	'[k for k in kind if kind[k]["readonly"]] == ["mapped"]'
 check 'each kind of memory of the CPU works when it is tried' says \

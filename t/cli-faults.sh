@@ -116,32 +116,6 @@ make_bad_models()
 	ln -s /dev/zero bad-zeroes.model.safetensors.index.json
 }
 
-output()
-{
-	case $1 in
-	full) shift; weir "$@" >/dev/full ;;
-	closed) shift; weir "$@" >&- ;;
-	esac
-}
-
-# Write to a pipe without a reader: with and without SIGPIPE.
-gone()
-{
-	python3 - "$@" <<-'END'
-	import os, signal, subprocess, sys
-	r, w = os.pipe()
-	os.close(r)
-	p = subprocess.run(["weir", *sys.argv[1:]], stdout=w,
-	                   stderr=subprocess.PIPE,
-	                   preexec_fn=lambda: signal.signal(
-	                       signal.SIGPIPE, signal.SIG_DFL))
-	assert p.returncode == -signal.SIGPIPE, p
-	p = subprocess.run(["weir", *sys.argv[1:]], stdout=w,
-	                   stderr=subprocess.PIPE, restore_signals=False)
-	assert p.returncode == 1 and p.stderr.startswith(b"weir: "), p
-	END
-}
-
 plan 26
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many many.safetensors --count 2000 2>/dev/null

@@ -56,7 +56,7 @@ narrow()
 	exec weir load m
 )
 
-plan 52
+plan 58
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'weir load prints a report' weir load tiny.safetensors
@@ -85,7 +85,7 @@ check 'the list of runs in the JSON has one run' says \
 check 'the JSON describes the tensors' says 'len(j["tensors"]) == 500 and
 	j["tensors"][7] == {"name": "model.blocks.0000007.weight",
 		"dtype": "BF16", "shape": [128, 128], "device": "CPU",
-		"bytes": 32768, "state": "loaded"}'
+		"memory": "huge", "bytes": 32768, "state": "loaded"}'
 works 'weir load --json --digest succeeds' \
 	weir load --json --digest tiny.safetensors
 check 'the JSON has the digest of each tensor' says 'all(len(t["digest"]) == 32
@@ -104,6 +104,21 @@ check 'weir load --repeat --fresh frees the memory of each run' says \
 works 'the report of --repeat is printed' weir load m --repeat 3
 check 'the report of --repeat has the slowest and the fastest run' \
 	grep -q '^  runs    3: ' err
+
+works 'weir load --hugetlb succeeds' weir load tiny.safetensors --hugetlb --json
+check 'the memory of --hugetlb is reserved, or the reason why not is reported' \
+	says 'j["memory"]["reserved"] == j["memory"]["bytes"] or
+	"no reserved pages of 2048 KiB: " in j["memory"]["why"]'
+works 'weir load --hugetlb=1G succeeds' \
+	weir load tiny.safetensors --hugetlb=1G --json
+check 'the memory of --hugetlb=1G is reserved, or the reason why not is reported' \
+	says 'j["memory"]["reserved"] == j["memory"]["bytes"] or
+	"no reserved pages of 1048576 KiB: " in j["memory"]["why"]'
+refused 1 "root's budget of 67108900 are in use" \
+	'a load that exceeds --budget is refused' \
+	weir load m --budget 67108900
+works 'weir load --budget succeeds with enough memory' \
+	weir load m --budget 100M --quiet
 
 works 'weir load --way map succeeds' weir load tiny.safetensors --way map --json
 check 'weir load --way map maps every byte' says \

@@ -160,8 +160,8 @@ works 'weir load --json with a slice and a conversion succeeds' weir load \
 	m.safetensors --json --slice '*up*:1:5+9' --dtype f32
 check 'the JSON has dtype, shape and bytes of the tensor in memory' says \
 	'j["tensors"][0] == {"name": "model.layers.0.up:proj",
-	"dtype": "F32", "shape": [8, 9], "device": "CPU", "bytes": 288,
-	"state": "loaded", "stored": {"dtype": "BF16", "shape": [8, 64]}}'
+	"dtype": "F32", "shape": [8, 9], "device": "CPU", "memory": "huge",
+	"bytes": 288, "state": "loaded", "stored": {"dtype": "BF16", "shape": [8, 64]}}'
 check 'the JSON does not repeat what is as in the file' \
 	says 'all("stored" not in t for t in j["tensors"][1:])'
 works 'weir load with a slice and a conversion reports them' weir load \

@@ -35,11 +35,11 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 108
+plan 126
 has_help --help
 has_help help
 has_help -h
-for command in devices inspect load synth; do
+for command in devices inspect load plan synth; do
 	has_help $command --help
 	has_help help $command
 done
@@ -77,6 +77,9 @@ wrong "--chunk is '16777216T'" load m --chunk 16777216T
 wrong "--chunk is '${big}K'" load m --chunk ${big}K
 wrong "--memory is 'vast', not one of plain, huge, locked" \
 	load m --memory vast
+wrong "--hugetlb is '3G', not one of 2M, 1G" load m --hugetlb=3G
+wrong '--hugetlb needs a copy' load m --hugetlb --way map
+wrong "--budget is 'much'" load m --budget much
 wrong "--way is 'milky', not one of auto, map" load m --way milky
 wrong "--io is '', not one of auto, uring, sync" load m --io ''
 wrong "--digest is 'md5', not one of xxh3, sha256" load m --digest=md5
@@ -96,7 +99,7 @@ wrong "--align is '0'" load m --align 0
 wrong "--align is '48', not a power of two" load m --align 48
 wrong "--align is '8K'" load m --align 8K
 for place in x =CPU x= x=@1; do
-	wrong "--place $place is not GLOB=DEVICE" load m --place "$place"
+	wrong "--place $place is not GLOB=NAME" load m --place "$place"
 done
 for size in '' 0 4Q; do
 	wrong "the SIZE of --place is '$size'" load m --place "x=CPU@$size"
@@ -107,6 +110,19 @@ for option in only slice first; do
 done
 wrong 'not with --way map' load m --way map --dtype f32
 wrong 'not with --way map' load m --way map --align 64
+wrong 'FILE is missing' plan
+wrong "'b' is one argument too many" plan a b
+wrong "--capacity is '0'" plan f --capacity 0
+wrong "--capacity is '-1'" plan f --capacity -1
+wrong "--capacity is '9223372036854775808'" plan f --capacity 9223372036854775808
+wrong "--time is '-1', not a number of seconds" plan f --time -1
+wrong "--time is 'nan'" plan f --time nan
+wrong "--time is 'inf'" plan f --time inf
+wrong "--time is '1s'" plan f --time 1s
+wrong "--time is ''" plan f --time ''
+wrong "--threads is '0'" plan f --threads 0
+wrong "--threads is '1025', not a number of 1 to 1024" plan f --threads 1025
+wrong "'--svg' needs a value" plan f --svg
 wrong 'OUT is missing' synth tiny
 wrong 'PRESET is missing' synth
 wrong "unknown preset 'huge'" synth huge out

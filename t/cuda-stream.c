@@ -121,7 +121,21 @@ static int64_t longest;
 			longest = now() - begun; \
 	} while (0)
 
-/* 4 MiB at 0.1 GB/s are 40 ms. */
+/* Three copies of 0.4 s each. */
+static void queue_slow_copies(struct weir_stream *s, struct weir_tensor *t,
+			      unsigned char *out, const unsigned char *in,
+			      struct weir_event *ev)
+{
+	longest = 0;
+	fake.set("RATE", "1e7");
+	timed(weir_stream_set(s, t, 0, in, 4 << 20));
+	timed(weir_stream_copy(s, t, t));
+	timed(weir_stream_get(s, t, 0, out, 4 << 20));
+	timed(weir_stream_record(s, ev));
+	timed(weir_stream_fill(s, t, 0, 100, 0));
+}
+
+/* Another program may stop this one for as long as a copy; hardly each time. */
 static void never_blocks(void)
 {
 	struct weir_stream *s = gpu_stream(weir, "slow", 0);
@@ -130,24 +144,23 @@ static void never_blocks(void)
 	struct weir_event *ev = new_event(weir, 0);
 
 	pattern(in, 4 << 20, 3);
-	fake.set("RATE", "1e8");
-	timed(weir_stream_set(s, &t, 0, in, 4 << 20));
-	timed(weir_stream_copy(s, &t, &t));
-	timed(weir_stream_get(s, &t, 0, out, 4 << 20));
-	timed(weir_stream_record(s, ev));
+	queue_slow_copies(s, &t, out, in, ev);
 	if (on_fake(2)) {
 		is_int(weir_event_query(ev), 0,
 		       "an event after copies that run is not done");
 		is_int(weir_event_wait(ev, 1 * MS), -ETIMEDOUT,
 		       "a wait for copies that run returns -ETIMEDOUT after its timeout");
 	}
-	timed(weir_stream_fill(s, &t, 0, 100, 0));
 	is_int(weir_event_wait(ev, 10 * SEC), 0,
 	       "an event after copies of a device is done when they are");
 	ok(is_pattern(out, 4 << 20, 3),
 	   "the bytes of a get are there when its event is done");
+	for (int i = 0; i < 5 && longest >= 300 * MS; i++) {
+		must(weir_stream_sync(s, -1));
+		queue_slow_copies(s, &t, out, in, ev);
+	}
 	fake.set("RATE", "0");
-	ok(longest < 30 * MS,
+	ok(longest < 300 * MS,
 	   "no queuing call takes as long as a copy: %.3f ms",
 	   (double)longest / MS);
 	must(weir_stream_sync(s, -1));

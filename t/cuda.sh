@@ -73,7 +73,7 @@ all_batches()
 		'a driver of CUDA 12.7 loads the same bytes without batches'
 }
 
-plan 27
+plan 29
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir synth many "$tmp/many.safetensors" --count 700 >/dev/null 2>&1
@@ -108,7 +108,15 @@ check 'the JSON of a load names the device of each tensor' python3 -c 'import js
 for t in json.load(open("out"))["tensors"]:
 	want = "CUDA0-1" if "1" in t["name"] else "CUDA0"
 	assert t["device"] == want, (t, want)'
-refused 2 'GLOB=DEVICE' 'a place without a device is refused' \
+works 'a load to a device and to its page-locked memory draws both' \
+	with_gpu weir load --device CUDA0 --place '*1*=CUDA0_Pinned' --quiet \
+	--memory-map map.svg "$tmp/many.safetensors"
+check 'the picture has memory of the device and memory that is locked' \
+	python3 -c 'import re
+s = open("map.svg").read()
+assert "CUDA0, " in s and "CUDA0_Pinned, " in s, s
+assert s.count("\"b orange\"") > 1 and s.count("\"b green\"") > 1, s'
+refused 2 'GLOB=NAME' 'a place without a device is refused' \
 	with_gpu weir load --place '*' "$tmp/many.safetensors"
 ! on_fake 2 || no_registering
 ! on_fake 3 || all_batches

@@ -83,8 +83,8 @@ static void memory(void)
 	is_err(weir_dev_buft(dev, WEIR_MEM_PINNED, &buft), -EOPNOTSUPP,
 	       "weir_dev_buft: CPU has no memory of kind PINNED",
 	       "a kind of memory that a device lacks is refused");
-	is_err(weir_dev_buft(dev, (enum weir_mem)6, &buft), -EINVAL,
-	       "weir_dev_buft: 6 is no kind of memory",
+	is_err(weir_dev_buft(dev, (enum weir_mem)8, &buft), -EINVAL,
+	       "weir_dev_buft: 8 is no kind of memory",
 	       "an unknown kind of memory is an invalid argument");
 }
 

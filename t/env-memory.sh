@@ -79,7 +79,7 @@ address_space()
 		grep -q \
 		'[1-9][0-9]* bytes (address space left under RLIMIT_AS: [0-9]' \
 		err
-	refused 1 'bytes of slots (address space left under RLIMIT_AS:' \
+	refused 1 'bytes (address space left under RLIMIT_AS:' \
 		'an address space too small for the engine is refused' \
 		limited as 48000000 weir load m
 }

@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 14
+plan 20
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -43,7 +43,35 @@ is "$(examples/engine "$model" 1 7 | grep -c 'o_proj.weight .*, sliced$')" 1 \
 	'examples/engine loads its rows of matrices'
 is "$(examples/engine "$model" 1 7 | grep -c 'norm.weight .*, as F32$')" 2 \
 	'examples/engine converts vectors'
-for example in load arrive queue engine; do
+
+# The server makes its socket when the model is loaded.
+serve()
+{
+	examples/share serve "$tmp/socket" "$model" "$1" >"$tmp/served" &
+	server=$!
+	tries=0
+	until test -S "$tmp/socket" || test $((tries += 1)) -gt 100; do
+		sleep 0.1
+	done
+	sleep 0.1 # from its name to its listen(2)
+}
+
+serve 3
+examples/share read "$tmp/socket" >"$tmp/second" &
+reader=$!
+examples/share read "$tmp/socket" >"$tmp/first"
+wait $reader
+check 'examples/share maps the tensors that another process has loaded' \
+	cmp "$tmp/served" "$tmp/first"
+check 'examples/share maps them in several processes at once' \
+	cmp "$tmp/served" "$tmp/second"
+is "$(wc -l <"$tmp/first")" "$count" 'examples/share reads every tensor'
+is "$(awk '{ print $1 }' "$tmp/first" | sort -u | wc -l)" "$count" \
+	'examples/share reads the bytes of each tensor'
+examples/share read "$tmp/socket" >/dev/null
+wait $server
+is $? 0 'examples/share ends when its readers have the model'
+for example in load arrive queue engine share; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
 		"examples/$example prints its usage"

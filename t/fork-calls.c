@@ -34,6 +34,8 @@ static struct weir_buft *buft;
 static struct weir_buf *buf, *joined;
 static struct weir_stream *stream;
 static struct weir_event *event;
+static struct weir_heap *heap;
+static struct weir_block block;
 static struct weir_file *file;
 static struct weir_model *model;
 static struct weir_plan *plan_of_all;
@@ -110,7 +112,9 @@ static void devices(void)
 	fails(weir_dev_buft, dev, WEIR_MEM_PLAIN, &b);
 	returns(NULL, weir_dev_proc, dev, "any");
 	fails(weir_buft_info, buft, &kind);
+	fails(weir_buft_memory, buft, &avail, &total);
 	returns(0, weir_buft_alloc_size, buft, &t);
+	fails(weir_buft_set_budget, buft, 0);
 }
 
 static void memory(void)
@@ -125,10 +129,13 @@ static void memory(void)
 	};
 	struct weir_buf *b;
 	char byte = 0;
+	int fd;
 
 	other.offset = 1;
 	fails(weir_buf_alloc, buft, 4096, NULL, &b);
 	fails(weir_buf_wrap, buft, &byte, 1, NULL, NULL, &b);
+	fails(weir_buf_wrap_fd, buft, 0, 0, 1, 0, &b);
+	fails(weir_buf_share, buf, 0, &fd);
 	fails(weir_buf_map, buft, file, 0, 1, &b);
 	fails(weir_buf_join, &buf, 1, &b);
 	returns(NULL, weir_buf_member, joined, 0);
@@ -195,6 +202,21 @@ static void streams(void)
 	fails(weir_event_elapsed, event, event, &ns);
 	fails(weir_cuda_stream_wrap, dev, NULL, &s);
 	fails(weir_cuda_stream_native, stream, &native);
+}
+
+static void heaps(void)
+{
+	struct weir_heap_stats stats = { .size = sizeof(stats) };
+	struct weir_block b;
+	struct weir_heap *h;
+
+	fails(weir_heap_new, buft, NULL, &h);
+	fails(weir_heap_alloc, heap, 100, 0, NULL, &b);
+	fails(weir_heap_free, &block, NULL);
+	fails(weir_heap_find, heap, block.addr, &b);
+	fails(weir_heap_stats, heap, &stats);
+	fails(weir_heap_trim, heap, 0);
+	fails(weir_heap_record, heap, -1);
 }
 
 static void models(void)
@@ -304,6 +326,7 @@ static void the_root(void)
 	ends(weir_plan_free, plan_of_all);
 	ends(weir_model_close, model);
 	ends(weir_file_close, file);
+	ends(weir_heap_destroy, heap);
 	ends(weir_event_free, event);
 	ends(weir_stream_free, stream);
 	ends(weir_buf_free, buf);
@@ -320,6 +343,7 @@ static void child(void)
 	devices();
 	memory();
 	streams();
+	heaps();
 	models();
 	loads();
 	values();
@@ -350,6 +374,8 @@ static void make_objects(void)
 	must(weir_placement_new(&lifetime, 1, NULL, &placement));
 	must(weir_stream_new(dev, NULL, &stream));
 	must(weir_event_new(weir, WEIR_EVENT_TIMED, &event));
+	must(weir_heap_new(buft, NULL, &heap));
+	must(weir_heap_alloc(heap, 100, 0, NULL, &block));
 	must(weir_file_open(weir, path, NULL, &file));
 	must(weir_model_open(weir, path, NULL, &model));
 	must(weir_plan_new(model, &plan_of_all));
@@ -451,6 +477,7 @@ int main(void)
 	weir_plan_free(plan_of_all);
 	weir_model_close(model);
 	weir_file_close(file);
+	weir_heap_destroy(heap);
 	weir_event_free(event);
 	weir_stream_free(stream);
 	weir_placement_free(placement);

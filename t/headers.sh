@@ -4,11 +4,11 @@
 . "$(dirname "$0")/tap.inc"
 
 headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
-	weir/stream.h weir/model.h weir/plan.h weir/load.h weir/cuda.h
+	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/cuda.h
 	weir/placement.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
-opts='weir buf stream file model put load placement'
+opts='weir buf stream file model put load heap placement'
 
 # compiles LANGUAGE COMPILER FLAG...: the text on standard input.
 compiles()

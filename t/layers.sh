@@ -6,7 +6,7 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-layers='core dev mem place alloc io stream interop model'
+layers='core dev mem place alloc io stream heap interop model'
 backends='cpu cuda'
 folders="$layers $backends"
 
@@ -49,7 +49,7 @@ include_system()
 too_long()
 {
 	git ls-files 2>/dev/null | grep . >"$tmp/files" ||
-		find include lib tools bench examples t man -type f \
+		find include lib hooks tools bench examples t man -type f \
 			>"$tmp/files"
 	grep -E '\.(c|h|sh|inc|md|am|mk|[1-9])$|/[^.]*$' "$tmp/files" |
 		while read -r file; do
@@ -61,7 +61,7 @@ too_long()
 
 without_readme()
 {
-	for dir in lib lib/*/ tools bench examples man t; do
+	for dir in lib lib/*/ hooks tools bench examples man t; do
 		ls "$dir"/*.[ch137] >/dev/null 2>&1 || continue
 		test -s "$dir/README.md" || test -s "$dir/README" ||
 			echo "$dir"
@@ -72,7 +72,8 @@ without_readme()
 # pattern of them: NAME.[ch], or PREFIX* for NAME = PREFIX_REST.
 not_named()
 {
-	for file in lib/*/*.[ch] bench/*.[chp]* tools/*.[ch] t/fakecuda/*.[ch]; do
+	for file in lib/*/*.[ch] hooks/*.c bench/*.[chp]* tools/*.[ch] \
+		t/fakecuda/*.[ch]; do
 		name=$(basename "${file%.*}")
 		pages=$(ls "$(dirname "$file")"/*.md | grep -v RESULTS)
 		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
@@ -82,7 +83,7 @@ not_named()
 
 long_readme()
 {
-	for file in lib/README* lib/*/README* [tbem]*/README*; do
+	for file in lib/README* lib/*/README* [thbem]*/README*; do
 		test -f "$file" || continue
 		n=$(wc -l <"$file")
 		test "$n" -le 150 || echo "$file: $n lines"
@@ -90,7 +91,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 22
+plan 24
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -98,6 +99,9 @@ is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'the command includes no header of weir/ alone'
 is "$(includes examples/*.c | grep -E ':weir/|/\.\.')" '' \
 	'the examples include nothing of weir but <weir.h>'
+is "$(includes hooks/*.c | grep -E ":(weir|$dirs)/|/\.\." |
+	grep -v ':weir/cuda\.h$')" '' \
+	'hooks include nothing of weir but <weir.h> and <weir/cuda.h>'
 is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|dev|cpu)/' |
 	grep -E ":($dirs)/")" '' \
 	'of the files directly in lib only weir.c includes folders'

@@ -30,6 +30,8 @@ T_C_TESTS = \
 	%D%/errno-names.t \
 	%D%/error.t \
 	%D%/outcome.t \
+	%D%/sort.t \
+	%D%/slab.t \
 	%D%/root.t \
 	%D%/debug.t \
 	%D%/dev.t \
@@ -40,7 +42,12 @@ T_C_TESTS = \
 	%D%/convert.t \
 	%D%/tensor.t \
 	%D%/avail.t \
+	%D%/topology.t \
+	%D%/far.t \
 	%D%/arena.t \
+	%D%/hugetlb.t \
+	%D%/budget.t \
+	%D%/share.t \
 	%D%/buf.t \
 	%D%/data.t \
 	%D%/trace.t \
@@ -67,6 +74,11 @@ T_C_TESTS = \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
 	%D%/event.t \
+	%D%/heap.t \
+	%D%/heap-model.t \
+	%D%/heap-order.t \
+	%D%/heap-threads.t \
+	%D%/heap-faults.t \
 	%D%/fork.t \
 	%D%/fork-calls.t \
 	%D%/json.t \
@@ -83,6 +95,8 @@ T_C_TESTS = \
 	%D%/fuzz-st.t \
 	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
+	%D%/fuzz-plan.t \
+	%D%/plan-csv.t \
 	%D%/close.t \
 	%D%/load.t \
 	%D%/load-next.t \
@@ -119,10 +133,13 @@ T_SH_TESTS = \
 	%D%/cli-synth.sh \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
+	%D%/cli-map.sh \
 	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \
+	%D%/cli-far.sh \
 	%D%/cli-faults.sh \
+	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/env-ring.sh \
@@ -173,7 +190,15 @@ T_LEAKS = %D%/leaks.c
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
 %C%_avail_t_SOURCES = %D%/avail.c
+T_NODES = %D%/nodes.c %D%/nodes.h
+%C%_topology_t_SOURCES = %D%/topology.c $(T_NODES)
+%C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
+%C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
 %C%_arena_t_SOURCES = %D%/arena.c
+T_RESERVE = %D%/reserve.c %D%/reserve.h
+%C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
+%C%_budget_t_SOURCES = %D%/budget.c $(T_TESTMOD) $(T_KIND)
+%C%_share_t_SOURCES = %D%/share.c $(T_RESERVE) $(T_SAMPLE) $(T_TESTMOD) $(T_KIND)
 %C%_buf_t_SOURCES = %D%/buf.c $(T_TESTMOD) $(T_KIND)
 %C%_data_t_SOURCES = %D%/data.c $(T_TESTMOD) $(T_KIND)
 %C%_engine_t_SOURCES = %D%/engine.c
@@ -192,6 +217,13 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_convert_t_SOURCES = %D%/convert.c
 %C%_convert_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
+%C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
+%C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
+%C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
+%C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS)
+%C%_heap_faults_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
+	$(T_WRAP)calloc_aligned $(T_WRAP)realloc
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
@@ -205,11 +237,14 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
+T_PLAN_CSV = tools/csv.c tools/csv.h tools/plan_csv.c tools/plan_csv.h
+%C%_plan_csv_t_SOURCES = %D%/plan-csv.c $(T_PLAN_CSV)
+
 # Fuzz targets: `make check` replays the inputs of t/corpus, `make fuzz` links
 # the same sources with libFuzzer (clang) into t/fuzz/.
 T_FUZZ = %D%/fuzz/fuzz.h %D%/fuzz/check.c %D%/fuzz/mutate.h \
 	%D%/fuzz/mutate.c %D%/fuzz/mutate_json.c %D%/fuzz/mutate_st.c \
-	%D%/fuzz/mutate_gguf.c $(T_SECOND)
+	%D%/fuzz/mutate_gguf.c %D%/fuzz/mutate_csv.c $(T_SECOND)
 T_SECOND = %D%/second.h %D%/second.c %D%/second_gguf.c %D%/second_st.c \
 	%D%/second_values.c
 %C%_data_begins_t_SOURCES = %D%/data-begins.c $(T_FILES)
@@ -218,16 +253,18 @@ T_LIMIT = %D%/limit.c %D%/limit.h
 %C%_fuzz_st_t_SOURCES = %D%/fuzz/fz_st.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_gguf_t_SOURCES = %D%/fuzz/fz_gguf.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_plan_t_SOURCES = %D%/fuzz/fz_plan.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ) \
+	$(T_PLAN_CSV)
 EXTRA_DIST += %D%/fuzz/st.dict %D%/fuzz/gguf.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 fuzz:
 	@$(MKDIR_P) %D%/fuzz; \
-	for file in $(T_FUZZ) $(lib_libweir_core_la_SOURCES); do \
+	for file in $(T_FUZZ) $(T_PLAN_CSV) $(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
-	for target in fz_st fz_gguf fz_index; do \
+	for target in fz_st fz_gguf fz_index fz_plan; do \
 		echo "  FUZZ     %D%/fuzz/$$target"; \
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
@@ -270,6 +307,8 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
+%C%_sort_t_SOURCES = %D%/sort.c
+%C%_slab_t_SOURCES = %D%/slab.c
 %C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
@@ -302,7 +341,8 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
-%C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate
+%C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate \
+	$(T_WRAP)sys_mlock
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_owner_t_SOURCES = %D%/owner.c
@@ -318,10 +358,11 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
+	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
+	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
-	%D%/cuda-stream.t %D%/cuda-traps.t %D%/cuda-wrong.t
+	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c $(T_GPU)
@@ -337,8 +378,12 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_ends_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_faults_t_SOURCES = %D%/cuda-faults.c $(T_GPU) $(T_SAMPLE) $(T_LEAKS)
 %C%_cuda_faults_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_budget_t_SOURCES = %D%/cuda-budget.c $(T_GPU) $(T_RESERVE)
+%C%_cuda_budget_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_block_t_SOURCES = %D%/cuda-block.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_heap_t_SOURCES = %D%/cuda-heap.c $(T_GPU)
+%C%_cuda_heap_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)
@@ -348,6 +393,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
+%C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_GPU)
+%C%_cuda_torch_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
@@ -358,12 +405,20 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_opening_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 endif
 
+# Heaps in PyTorch and RMM.
+dist_check_SCRIPTS += %D%/hooks.sh
+if HAVE_CUDA
+TESTS += %D%/hooks.sh
+endif
+EXTRA_DIST += %D%/hooks
+
 # Counts of instructions: bench/instructions.txt.
 dist_check_SCRIPTS += %D%/instructions.sh
 TESTS += %D%/instructions.sh
 
 # The rows of a bench run.
-dist_check_SCRIPTS += %D%/bench.sh
+dist_check_SCRIPTS += %D%/bench.sh %D%/bench-heap.sh
+TESTS += %D%/bench-heap.sh
 if HAVE_CUDA
 TESTS += %D%/bench.sh
 endif

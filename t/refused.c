@@ -61,8 +61,8 @@ static void wrong_puts_are_refused(struct weir_plan *p)
 	       "an alignment above 4096 is refused");
 	is_err(TRY(kind, .way = (enum weir_way)4), -EINVAL,
 	       "way 4 is not one of 0 to 3", "an unknown way is refused");
-	is_err(TRY(kind, .reserved = 1), -EINVAL, "reserved is 1",
-	       "a reserved member that is not 0 is refused");
+	is_err(TRY(kind, .buf_flags = 0x100), -EINVAL, "0x100",
+	       "unknown flags of new buffers are refused");
 	is_err(TRY(mapped, .way = WEIR_WAY_AUTO), -EINVAL, "needs WEIR_WAY_MAP",
 	       "mapped memory without WEIR_WAY_MAP is refused");
 	is_err(TRY(kind, .way = WEIR_WAY_MAP), -EINVAL, "of kind MAPPED",

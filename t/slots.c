@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Staging slots: free, reserved and taken. */
+#include <weir.h>
+
 #include "alloc/slots.h"
 #include "tap.h"
 
 #define CHUNK ((size_t)1 << 20)
+
+static struct weir *weir;
 
 static size_t backed(const struct weir__slots *s)
 {
@@ -25,7 +29,7 @@ static struct weir__slots *new_slots(void)
 {
 	struct weir__slots *s;
 
-	if (weir__slots_new(4 * CHUNK, CHUNK, &s) < 0)
+	if (weir__slots_new(weir, 4 * CHUNK, CHUNK, &s) < 0)
 		bail("no slots");
 	return s;
 }
@@ -84,8 +88,11 @@ static void reserved_taken(void)
 int main(void)
 {
 	plan(13);
+	if (weir_open(NULL, &weir) < 0)
+		bail("%s", weir_error());
 	taken();
 	reserved();
 	reserved_taken();
+	weir_close(weir);
 	return done_testing();
 }

@@ -411,6 +411,103 @@ static void wrong_targets_are_refused(void)
 	weir_buf_free(buf);
 }
 
+static struct weir_buf *wrap(void *mem, size_t bytes)
+{
+	struct weir_buf *buf;
+
+	if (weir_buf_wrap(kind, mem, bytes, NULL, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	return buf;
+}
+
+/* Each target in memory of its own, in no order. */
+static void targets_in_many_buffers(void)
+{
+	static unsigned char mem[MANY * 1024];
+	struct weir_tensor dst[MANY];
+	struct weir_buf *buf[MANY];
+	struct weir_target t[MANY];
+	struct weir_weights *w;
+	struct weir_plan *p;
+	struct weir_model *m;
+	struct weir_load *l;
+	size_t wrong = 0;
+
+	n_tensors = 0;
+	while (n_tensors < MANY)
+		add_tensor("U8", 1, 1000);
+	m = model();
+	p = new_plan(m);
+	for (size_t i = 0; i < MANY; i++) {
+		size_t tensor = i * 7 % MANY, at = i * 11 % MANY;
+
+		buf[i] = wrap(mem + at * 1024, 1000);
+		dst[i] = place(m, tensor, buf[i], 0);
+		t[i] = target(tensor, &dst[i]);
+	}
+	if (weir_plan_put_tensors(p, t, MANY) < 0)
+		bail("%s", weir_error());
+	w = load(p, NULL);
+	for (size_t i = 0; i < MANY; i += 1 + some(50))
+		wrong +=
+			!w || weir_weights_get(w, i)->buf != buf[i] ||
+			cut_wrong(weir_weights_get(w, i), m, t[i].tensor, 0, 0);
+	is_int(wrong, 0, "targets in %u buffers have their bytes", MANY);
+	weir_weights_free(w);
+	weir_plan_free(p);
+	p = new_plan(m);
+	weir_buf_free(buf[MANY / 2]);
+	buf[MANY / 2] =
+		wrap((unsigned char *)weir_buf_data(buf[0]) + 999, 1000);
+	dst[MANY / 2].buf = buf[MANY / 2];
+	if (weir_plan_put_tensors(p, t, MANY) < 0)
+		bail("%s", weir_error());
+	is_err(weir_load_start(p, NULL, &l), -EINVAL, "would overlap",
+	       "two of %u buffers that share a byte are found", MANY);
+	weir_plan_free(p);
+	for (size_t i = 0; i < MANY; i++)
+		weir_buf_free(buf[i]);
+	weir_model_close(m);
+}
+
+static void weights_keep_the_targets_of_their_plan(void)
+{
+	struct weir_buf *buf = buffer(MANY * 1024);
+	const struct weir_tensor *first;
+	struct weir_tensor dst[MANY];
+	struct weir_weights *w;
+	struct weir_plan *p;
+	struct weir_model *m;
+
+	n_tensors = 0;
+	while (n_tensors < MANY)
+		add_tensor("U8", 1, 1000);
+	m = model();
+	p = new_plan(m);
+	for (size_t i = 0; i < MANY; i++)
+		dst[i] = place(m, i, buf, i * 1024);
+	if (put_one(p, 0, &dst[0], NULL) < 0)
+		bail("%s", weir_error());
+	w = load(p, NULL);
+	first = w ? weir_weights_get(w, 0) : NULL;
+	for (size_t i = 1; i < MANY; i++)
+		if (put_one(p, i, &dst[i], NULL) < 0)
+			bail("%s", weir_error());
+	ok(w && weir_weights_count(w) == 1 && weir_weights_get(w, 0) == first,
+	   "weights do not change when their plan gets more targets");
+	weir_weights_free(w);
+	w = load(p, NULL);
+	is_int(w ? weir_weights_count(w) : 0, MANY,
+	       "the next load of the plan has all its targets");
+	weir_plan_free(p);
+	weir_buf_free(buf);
+	ok(w && !cut_wrong(weir_weights_get(w, 0), m, 0, 0, 0) &&
+		   !cut_wrong(weir_weights_get(w, MANY - 1), m, MANY - 1, 0, 0),
+	   "weights keep the buffers of targets after plan and program");
+	weir_weights_free(w);
+	weir_model_close(m);
+}
+
 int main(void)
 {
 	plans_begin(0);
@@ -424,5 +521,8 @@ int main(void)
 	greater_priorities_are_read_first();
 	rows_in_one_place_are_refused();
 	wrong_targets_are_refused();
+	if (!device)
+		targets_in_many_buffers();
+	weights_keep_the_targets_of_their_plan();
 	return plans_end();
 }

@@ -22,13 +22,48 @@ static _Atomic unsigned steps;
 /* The kernel refuses pages from here on. */
 static unsigned char *refused = (unsigned char *)UINTPTR_MAX;
 
+/* Of a buffer: calls before it was locked, and threads that touch it at once. */
+static _Atomic bool is_locked, meeting;
+static _Atomic unsigned too_early, inside, most_inside;
+
 int __real_weir__sys_populate(void *addr, size_t len);
 int __wrap_weir__sys_populate(void *addr, size_t len);
+int __real_weir__sys_mlock(void *addr, size_t len);
+int __wrap_weir__sys_mlock(void *addr, size_t len);
+
+/* Each thread waits a while for another one. */
+static void meet(void)
+{
+	unsigned n = atomic_fetch_add(&inside, 1) + 1;
+
+	if (n > atomic_load(&most_inside))
+		atomic_store(&most_inside, n);
+	for (int i = 0; i < 10000 && atomic_load(&most_inside) < 2; i++)
+		usleep(500);
+}
+
 int __wrap_weir__sys_populate(void *addr, size_t len)
 {
+	int r;
+
 	if ((unsigned char *)addr >= refused)
 		return -ENOMEM;
-	return __real_weir__sys_populate(addr, len);
+	if (!atomic_load(&meeting))
+		return __real_weir__sys_populate(addr, len);
+	if (!atomic_load(&is_locked))
+		atomic_fetch_add(&too_early, 1);
+	meet();
+	r = __real_weir__sys_populate(addr, len);
+	atomic_fetch_sub(&inside, 1);
+	return r;
+}
+
+int __wrap_weir__sys_mlock(void *addr, size_t len)
+{
+	int r = __real_weir__sys_mlock(addr, len);
+
+	atomic_store(&is_locked, true);
+	return r;
 }
 
 static void progress(void *arg)
@@ -200,11 +235,37 @@ static void refused_pages_are_not_counted(void)
 	forget();
 }
 
+static void of_a_buffer(void)
+{
+	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+
+	opts.flags = WEIR_BUF_TOUCH;
+	atomic_store(&meeting, true);
+	if (weir_dev_buft(weir_dev_get(root, 0), WEIR_MEM_LOCKED, &buft) < 0 ||
+	    weir_buf_alloc(buft, 64 * MIB, &opts, &buf) < 0)
+		bail("%s", weir_error());
+	atomic_store(&meeting, false);
+	ok(is_locked && !too_early,
+	   "a buffer that is locked and touched is locked before its first page");
+	if (weir__cpus() > 1)
+		ok(most_inside > 1,
+		   "a buffer that is touched is touched by several threads at once");
+	else
+		skip(1, "there is one CPU");
+	is_int(resident((size_t)((unsigned char *)weir_buf_data(buf) - mem),
+			(size_t)((unsigned char *)weir_buf_data(buf) - mem) +
+				64 * MIB),
+	       64 * MIB, "a buffer that is touched has all of its pages");
+	weir_buf_free(buf);
+}
+
 int main(void)
 {
 	void *map;
 
-	plan(17);
+	plan(20);
 	if (weir_open(NULL, &root) < 0 ||
 	    weir__sys_map(SIZE, -1, 0, PROT_READ | PROT_WRITE, &map) < 0)
 		bail("no memory");
@@ -215,6 +276,7 @@ int main(void)
 	several();
 	stopped();
 	refused_pages_are_not_counted();
+	of_a_buffer();
 	weir__sys_unmap(map, SIZE);
 	weir_close(root);
 	return done_testing();

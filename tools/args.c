@@ -118,19 +118,38 @@ int args_size(const struct args *args, const char *option, uint64_t min,
 	return 0;
 }
 
-int args_factor(const struct args *args, const char *option, double *ret_factor)
+/* Parse a finite number in decimal; not "inf", "nan" or hexadecimal. */
+static bool parse_real(const char *text, double *ret_number)
 {
-	double factor;
 	char *end;
 
 	errno = 0;
-	factor = strtod(optarg, &end);
-	if (optarg[strspn(optarg, "0123456789.eE+-")] || end == optarg ||
-	    *end || errno || !isfinite(factor) || !(factor > 0))
+	*ret_number = strtod(text, &end);
+	return !text[strspn(text, "0123456789.eE+-")] && end != text && !*end &&
+	       !errno && isfinite(*ret_number);
+}
+
+int args_factor(const struct args *args, const char *option, double *ret_factor)
+{
+	double factor;
+
+	if (!parse_real(optarg, &factor) || !(factor > 0))
 		return fail_usage(args->command,
 				  "%s is '%s', not a number greater than 0",
 				  option, optarg);
 	*ret_factor = factor;
+	return 0;
+}
+
+int args_seconds(const struct args *args, const char *option, int64_t *ret_ns)
+{
+	double seconds;
+
+	if (!parse_real(optarg, &seconds) || !(seconds >= 0))
+		return fail_usage(args->command,
+				  "%s is '%s', not a number of seconds", option,
+				  optarg);
+	*ret_ns = seconds < 9.2e9 ? (int64_t)(seconds * 1e9) : INT64_MAX;
 	return 0;
 }
 

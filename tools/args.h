@@ -49,6 +49,8 @@ int args_size(const struct args *args, const char *option, uint64_t min,
 /* As a decimal number greater than 0, which may have a fraction. */
 int args_factor(const struct args *args, const char *option,
 		double *ret_factor);
+/* As seconds, 0 or more, which may have a fraction; at most 292 years. */
+int args_seconds(const struct args *args, const char *option, int64_t *ret_ns);
 /* As one of @names, which ends with NULL; return its index. */
 int args_choice(const struct args *args, const char *option,
 		const char *const *names, unsigned *ret_index);

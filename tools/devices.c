@@ -8,7 +8,9 @@
 #include <weir.h>
 #include "args.h"
 #include "command.h"
+#include "kinds.h"
 #include "output.h"
+#include "reserved.h"
 #include "text.h"
 
 static const char help[] =
@@ -16,6 +18,7 @@ static const char help[] =
 	"List devices with their backends and kinds of memory, modules that were left\n"
 	"out and why, and which features of io_uring are used here and why others are\n"
 	"not. Host memory is tested: a huge page is allocated, locked and freed.\n"
+	"Huge pages that the system has reserved are counted for each NUMA node.\n"
 	"\n"
 	"  --json   print a JSON object on stdout\n";
 
@@ -63,15 +66,18 @@ static const char *type_name(uint32_t type)
 	return type < 4 ? names[type] : "other";
 }
 
-static const char *const kind_names[] = { "device", "plain",  "huge",
-					  "locked", "pinned", "mapped" };
-enum {
-	KINDS = sizeof(kind_names) / sizeof(kind_names[0])
-};
-
 static json_t *text_or_null(const char *s)
 {
 	return s ? text_json(s, strlen(s)) : json_null();
+}
+
+/* @r is the result of the call that returned the numbers. */
+static json_t *bytes_json(int r, uint64_t free_bytes, uint64_t total)
+{
+	if (r < 0)
+		return json_pack("{s:o}", "why", text_or_null(weir_sentence()));
+	return json_pack("{s:I, s:I}", "free", (json_int_t)free_bytes, "total",
+			 (json_int_t)total);
 }
 
 /* Allocate memory of this kind, and describe what the kernel granted. */
@@ -102,6 +108,14 @@ static bool can_try(const struct weir_dev_info *dev, unsigned kind)
 	       kind != WEIR_MEM_MAPPED;
 }
 
+static json_t *kind_memory_json(const struct weir_buft *buft)
+{
+	uint64_t free_bytes = 0, total = 0;
+	int r = weir_buft_memory(buft, &free_bytes, &total);
+
+	return bytes_json(r, free_bytes, total);
+}
+
 /* NULL: the device has no memory of this kind. */
 static json_t *kind_json(struct weir_dev *dev, const struct weir_dev_info *info,
 			 unsigned kind)
@@ -112,15 +126,16 @@ static json_t *kind_json(struct weir_dev *dev, const struct weir_dev_info *info,
 	if (weir_dev_buft(dev, (enum weir_mem)kind, &buft) < 0 ||
 	    weir_buft_info(buft, &b) < 0)
 		return NULL;
-	return json_pack("{s:s, s:o, s:I, s:o, s:b, s:b, s:b, s:o}", "kind",
-			 kind_names[kind], "name", text_or_null(b.name),
+	return json_pack("{s:s, s:o, s:I, s:o, s:b, s:b, s:b, s:o, s:o}",
+			 "kind", kind_name(kind), "name", text_or_null(b.name),
 			 "align", (json_int_t)b.align, "max",
 			 b.max == SIZE_MAX ? json_null()
 					   : json_integer((json_int_t)b.max),
 			 "host", (b.flags & WEIR_BUFT_HOST) != 0, "locked",
 			 (b.flags & WEIR_BUFT_LOCKED) != 0, "readonly",
 			 (b.flags & WEIR_BUFT_READONLY) != 0, "tried",
-			 can_try(info, kind) ? try_kind(buft) : json_null());
+			 can_try(info, kind) ? try_kind(buft) : json_null(),
+			 "memory", kind_memory_json(buft));
 }
 
 static json_t *kinds_json(struct weir_dev *dev,
@@ -138,12 +153,10 @@ static json_t *kinds_json(struct weir_dev *dev,
 
 static json_t *memory_json(struct weir_dev *dev)
 {
-	uint64_t free_bytes, total;
+	uint64_t free_bytes = 0, total = 0;
+	int r = weir_dev_memory(dev, &free_bytes, &total);
 
-	if (weir_dev_memory(dev, &free_bytes, &total) < 0)
-		return json_pack("{s:o}", "why", text_or_null(weir_sentence()));
-	return json_pack("{s:I, s:I}", "free", (json_int_t)free_bytes, "total",
-			 (json_int_t)total);
+	return bytes_json(r, free_bytes, total);
 }
 
 static json_t *caps_json(uint32_t bits)
@@ -240,10 +253,11 @@ static json_t *system_json(struct weir *weir)
 		if (dev)
 			json_array_append_new(devices, dev);
 	}
-	return json_pack("{s:s, s:o, s:o, s:o, s:o}", "version",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "version",
 			 weir_version_string(), "backends",
-			 backends_json(devices), "devices", devices, "refused",
-			 refused_json(weir), "io", io_json(weir));
+			 backends_json(devices), "devices", devices, "reserved",
+			 reserved_json(), "refused", refused_json(weir), "io",
+			 io_json(weir));
 }
 
 static void put_string(const json_t *object, const char *key)
@@ -279,12 +293,30 @@ static void put_why(const json_t *object)
 	put_string(object, "why");
 }
 
+/* "1.20 GB free of 2.00 GB", or why that is not known. */
+static void put_memory(const json_t *memory)
+{
+	char a[SIZE_TEXT], b[SIZE_TEXT];
+
+	if (has_text(memory, "why"))
+		put_string(memory, "why");
+	else
+		printf("%s free of %s",
+		       size_text((uint64_t)integer(memory, "free"), a),
+		       size_text((uint64_t)integer(memory, "total"), b));
+}
+
 static void show_kind(const json_t *kind)
 {
 	const json_t *tried = json_object_get(kind, "tried");
+	const char *name = json_string_value(json_object_get(kind, "kind"));
 
-	printf("  %-8s", json_string_value(json_object_get(kind, "kind")));
+	printf("  %-8s", name);
 	put_string(kind, "name");
+	if (!strcmp(name, "hbm") || !strcmp(name, "far")) {
+		fputs(", ", stdout);
+		put_memory(json_object_get(kind, "memory"));
+	}
 	if (integer(kind, "align") > 1)
 		printf(", buffers at multiples of %lld",
 		       integer(kind, "align"));
@@ -303,7 +335,6 @@ static void show_kind(const json_t *kind)
 static void show_device(const json_t *dev)
 {
 	const json_t *memory = json_object_get(dev, "memory");
-	char a[SIZE_TEXT], b[SIZE_TEXT];
 	json_t *kind;
 	size_t i;
 
@@ -317,12 +348,7 @@ static void show_device(const json_t *dev)
 		put_string(dev, "module");
 	}
 	fputs(")\n  memory  ", stdout);
-	if (has_text(memory, "why"))
-		put_string(memory, "why");
-	else
-		printf("%s free of %s",
-		       size_text((uint64_t)integer(memory, "free"), a),
-		       size_text((uint64_t)integer(memory, "total"), b));
+	put_memory(memory);
 	if (integer(dev, "node") >= 0)
 		printf(", NUMA node %lld", integer(dev, "node"));
 	putchar('\n');
@@ -372,6 +398,7 @@ static void show(const json_t *all)
 
 	json_array_foreach(json_object_get(all, "devices"), i, dev)
 		show_device(dev);
+	reserved_show(json_object_get(all, "reserved"));
 	json_array_foreach(json_object_get(all, "refused"), i, refused)
 		show_refused(refused);
 	show_io(json_object_get(all, "io"));

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include "args.h"
 #include "command.h"
+#include "load_map.h"
 #include "output.h"
 #include "progress.h"
 #include "signals.h"
@@ -185,6 +186,8 @@ static void add_buffer(struct load_memory *memory, struct weir_buf *buf)
 		memory->huge += info.bytes;
 	if (info.got & WEIR_GOT_LOCKED)
 		memory->locked += info.bytes;
+	if (info.got & WEIR_GOT_HUGETLB)
+		memory->reserved += info.bytes;
 	if (info.why[0])
 		memcpy(memory->why, info.why, sizeof(memory->why));
 }
@@ -265,10 +268,15 @@ static int load_model(struct load_job *job)
 
 static int run_job(struct load_job *job)
 {
+	const struct load_args *a = job->args;
 	int r = open_root(job);
 
+	if (r == 0 && a->map)
+		r = svg_open(&job->map, a->map);
 	if (r == 0)
-		r = job->args->estimate ? load_estimate(job) : load_model(job);
+		r = a->estimate ? load_estimate(job) : load_model(job);
+	if (r == 0 && a->map)
+		r = load_map_draw(job, &job->map);
 	return r;
 }
 
@@ -289,6 +297,7 @@ static int print_results(const struct load_job *job)
 
 static void close_job(struct load_job *job)
 {
+	svg_drop(&job->map);
 	digests_free(&job->digests);
 	free(job->runs);
 	free(job->places);

@@ -2,7 +2,8 @@
 /*
  * weir load: its options (load_args.c; those with globs: load_rules.c), the plan
  * (load_plan.c) and its estimate (load_estimate.c), the loads (load.c), digests
- * (digest.c) and the report (load_report.c, load_json.c, load_facts.c).
+ * (digest.c), the memory map (load_map.c, load_map_svg.c) and the report
+ * (load_report.c, load_json.c, load_facts.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <weir.h>
 #include "digest.h"
+#include "svg.h"
 
 struct args;
 
@@ -27,7 +29,7 @@ enum load_rules_kind {
 /* One such option. Strings are those of argv. */
 struct load_rule {
 	const char *glob;
-	const char *device;      /* of --place */
+	const char *memory;      /* of --place: a device, or a kind */
 	uint64_t capacity;       /* of --place, bytes; 0: none */
 	struct weir_slice slice; /* of --slice; by rank if n is < 0 */
 };
@@ -42,10 +44,12 @@ struct load_args {
 	const char *path;
 	const char *device;
 	const char *trace; /* NULL: none */
+	const char *map;   /* of --memory-map, or NULL */
 	struct load_rules rules[LOAD_RULES];
 	uint32_t rank, ranks; /* of --rank; ranks 0: none */
 	enum weir_dtype dtype;
-	uint64_t align; /* 0: not given */
+	uint64_t align;     /* 0: not given */
+	uint32_t buf_flags; /* of buffers in host memory */
 	struct weir_opts root;
 	enum weir_mem memory;
 	enum weir_way way;
@@ -64,7 +68,7 @@ struct load_run {
 
 /* The memory of the weights as the kernel granted it. */
 struct load_memory {
-	uint64_t bytes, huge, locked;
+	uint64_t bytes, huge, locked, reserved;
 	char why[240]; /* why it lacks what was asked for, or "" */
 };
 
@@ -81,6 +85,7 @@ struct load_job {
 	struct load_memory memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
+	struct svg map; /* of --memory-map; open until it is drawn */
 	struct weir_estimate *needs; /* of --estimate */
 	size_t n_needs;
 };

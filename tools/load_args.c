@@ -17,8 +17,9 @@ static const char help[] =
 	"                   NAME:KEY=VALUE,... sets parameters\n"
 	"  --place G=NAME[@SIZE]\n"
 	"                   load tensors whose whole name matches the glob G into the\n"
-	"                   memory of device NAME; with SIZE: only as many whole\n"
-	"                   layers as fit into so many bytes\n"
+	"                   memory of device NAME, or of this name in weir devices;\n"
+	"                   with SIZE: only as many whole layers as fit into so many\n"
+	"                   bytes\n"
 	"  --only G         load only tensors that match\n"
 	"  --slice G:DIM    load of tensors that match only the part of --rank in\n"
 	"                   dimension DIM; 0 is the outermost\n"
@@ -30,8 +31,11 @@ static const char help[] =
 	"  --align N        align the tensors in memory to N bytes\n"
 	"  --estimate       only print on stdout how much memory the load needs of\n"
 	"                   each kind, and whether it fits; status 3 if it does not\n"
-	"  --memory KIND    plain, huge, locked, device or pinned [device; for the\n"
-	"                   CPU this is huge]\n"
+	"  --memory KIND    plain, huge, locked, device, pinned, hbm or far [device;\n"
+	"                   for the CPU this is huge]\n"
+	"  --hugetlb[=1G]   use huge pages that the system has reserved, of 2 MiB or\n"
+	"                   1 GiB; if they are too few, others\n"
+	"  --budget SIZE    most bytes of host memory, 64 MiB for I/O included\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
 	"                   file's pages, so that the file must not change\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"
@@ -46,6 +50,8 @@ static const char help[] =
 	"  --json           print a JSON object on stdout instead of the report\n"
 	"  --quiet          print no report\n"
 	"  --trace FILE     write a trace for Perfetto\n"
+	"  --memory-map FILE\n"
+	"                   draw the buffers and their tensors as SVG\n"
 	"\n"
 	"Options with a glob G may be repeated; of two that match a tensor the first\n"
 	"is used. Sizes may have the suffixes K, M, G and T.\n";
@@ -53,6 +59,8 @@ static const char help[] =
 enum {
 	LOAD_DEVICE = ARGS_OPTION,
 	LOAD_MEMORY,
+	LOAD_HUGETLB,
+	LOAD_BUDGET,
 	LOAD_WAY,
 	LOAD_IO,
 	LOAD_DEPTH,
@@ -73,11 +81,14 @@ enum {
 	LOAD_JSON,
 	LOAD_QUIET,
 	LOAD_TRACE,
+	LOAD_MEMORY_MAP,
 };
 
 static const struct option options[] = {
 	{ "device", required_argument, NULL, LOAD_DEVICE },
 	{ "memory", required_argument, NULL, LOAD_MEMORY },
+	{ "hugetlb", optional_argument, NULL, LOAD_HUGETLB },
+	{ "budget", required_argument, NULL, LOAD_BUDGET },
 	{ "way", required_argument, NULL, LOAD_WAY },
 	{ "io", required_argument, NULL, LOAD_IO },
 	{ "depth", required_argument, NULL, LOAD_DEPTH },
@@ -98,6 +109,7 @@ static const struct option options[] = {
 	{ "json", no_argument, NULL, LOAD_JSON },
 	{ "quiet", no_argument, NULL, LOAD_QUIET },
 	{ "trace", required_argument, NULL, LOAD_TRACE },
+	{ "memory-map", required_argument, NULL, LOAD_MEMORY_MAP },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -109,15 +121,27 @@ enum {
 
 static int take_memory(const struct args *args, struct load_args *a)
 {
-	static const char *const names[] = { "plain",  "huge",   "locked",
-					     "device", "pinned", NULL };
-	static const enum weir_mem kinds[] = { WEIR_MEM_PLAIN, WEIR_MEM_HUGE,
+	static const enum weir_mem kinds[] = { WEIR_MEM_PLAIN,  WEIR_MEM_HUGE,
 					       WEIR_MEM_LOCKED, WEIR_MEM_DEVICE,
-					       WEIR_MEM_PINNED };
+					       WEIR_MEM_PINNED, WEIR_MEM_HBM,
+					       WEIR_MEM_FAR };
+	static const char *const names[] = { "plain",  "huge",   "locked",
+					     "device", "pinned", "hbm",
+					     "far",    NULL };
 	unsigned i = 0;
 	int r = args_choice(args, "--memory", names, &i);
 
 	a->memory = kinds[i];
+	return r;
+}
+
+static int take_hugetlb(const struct args *args, struct load_args *a)
+{
+	static const char *const names[] = { "2M", "1G", NULL };
+	unsigned i = 0;
+	int r = optarg ? args_choice(args, "--hugetlb", names, &i) : 0;
+
+	a->buf_flags = i ? WEIR_BUF_HUGETLB_1G : WEIR_BUF_HUGETLB;
 	return r;
 }
 
@@ -203,6 +227,9 @@ static int take_flag(int c, struct load_args *a)
 	case LOAD_TRACE:
 		a->trace = optarg;
 		break;
+	case LOAD_MEMORY_MAP:
+		a->map = optarg;
+		break;
 	case LOAD_ESTIMATE:
 		a->estimate = true;
 		break;
@@ -215,6 +242,11 @@ static int take_option(const struct args *args, int c, struct load_args *a)
 	switch (c) {
 	case LOAD_MEMORY:
 		return take_memory(args, a);
+	case LOAD_HUGETLB:
+		return take_hugetlb(args, a);
+	case LOAD_BUDGET:
+		return args_size(args, "--budget", 1, UINT64_MAX,
+				 &a->root.budget);
 	case LOAD_WAY:
 		return take_way(args, a);
 	case LOAD_IO:
@@ -257,6 +289,13 @@ static int check(const struct load_args *a)
 	if (a->way == WEIR_WAY_MAP && a->align)
 		return fail_usage("load",
 				  "--align needs a copy: not with --way map");
+	if (a->way == WEIR_WAY_MAP && a->buf_flags)
+		return fail_usage("load",
+				  "--hugetlb needs a copy: not with --way map");
+	if (a->map && a->estimate)
+		return fail_usage(
+			"load",
+			"--memory-map needs a load: not with --estimate");
 	return load_rules_check(a);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Values that the report, the JSON and the estimate of weir load share. */
 #include <string.h>
+#include "kinds.h"
 #include "load.h"
 
 const struct load_run *load_last_run(const struct load_job *job)
@@ -21,13 +22,9 @@ const char *load_io_name(const struct load_run *run)
 
 const char *load_memory_name(const struct weir_buft *buft)
 {
-	static const char *const names[] = { "device", "plain",  "huge",
-					     "locked", "pinned", "mapped" };
 	struct weir_buft_info info = { .size = sizeof(info) };
 
-	if (weir_buft_info(buft, &info) < 0 || info.kind > WEIR_MEM_MAPPED)
-		return "?";
-	return names[info.kind];
+	return weir_buft_info(buft, &info) < 0 ? "?" : kind_name(info.kind);
 }
 
 const char *load_device_name(const struct weir_buft *buft)

@@ -44,12 +44,12 @@ static json_t *shape_json(uint32_t ndim, const int64_t *shape)
 }
 
 /* The device whose memory @t is in: --place may differ from --device. */
-static const char *device_of(const struct weir_tensor *t)
+/* The memory that a tensor is in; NULL: not known. */
+static const struct weir_buft *buft_of(const struct weir_tensor *t)
 {
 	struct weir_buf_info info = { .size = sizeof(info) };
 
-	return weir_buf_info(t->buf, &info) < 0 ? "?"
-						: load_device_name(info.buft);
+	return weir_buf_info(t->buf, &info) < 0 ? NULL : info.buft;
 }
 
 /* The dtype and shape in the file, if they differ from those in memory. */
@@ -68,15 +68,17 @@ static json_t *tensor_json(const struct load_job *job, size_t i,
 			   const struct weir_entry *e)
 {
 	const struct weir_tensor *t = weir_weights_get(job->weights, i);
+	const struct weir_buft *buft = buft_of(t);
 	char hex[DIGEST_TEXT];
 	json_t *json;
 
-	json = json_pack("{s:o, s:s, s:o, s:s, s:I, s:s}", "name",
+	json = json_pack("{s:o, s:s, s:o, s:s, s:s, s:I, s:s}", "name",
 			 text_json(e->name, e->name_len), "dtype",
 			 load_dtype_name(t->dtype), "shape",
-			 shape_json(t->ndim, t->shape), "device", device_of(t),
-			 "bytes", (json_int_t)load_tensor_bytes(t), "state",
-			 "loaded");
+			 shape_json(t->ndim, t->shape), "device",
+			 buft ? load_device_name(buft) : "?", "memory",
+			 buft ? load_memory_name(buft) : "?", "bytes",
+			 (json_int_t)load_tensor_bytes(t), "state", "loaded");
 	if (json)
 		add_stored(json, t, e);
 	if (json && job->digests.count)
@@ -115,10 +117,11 @@ static json_t *memory_json(const struct load_job *job)
 {
 	const struct load_memory *m = &job->memory;
 
-	return json_pack("{s:s, s:I, s:I, s:I, s:o}", "kind",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "kind",
 			 load_memory_name(job->buft), "bytes",
 			 (json_int_t)m->bytes, "huge", (json_int_t)m->huge,
-			 "locked", (json_int_t)m->locked, "why",
+			 "reserved", (json_int_t)m->reserved, "locked",
+			 (json_int_t)m->locked, "why",
 			 text_json(m->why, strlen(m->why)));
 }
 

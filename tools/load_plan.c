@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include "kinds.h"
 #include "load.h"
 #include "output.h"
 
@@ -20,15 +21,13 @@ struct pick {
 int load_places_open(struct load_job *job)
 {
 	const struct load_rules *places = &job->args->rules[LOAD_RULE_PLACE];
-	struct weir_dev *dev;
 
 	job->places = calloc(places->n + 1, sizeof(struct weir_buft *));
 	if (!job->places)
 		return fail_memory();
 	for (size_t i = 0; i < places->n; i++)
-		if (weir_dev_init(job->weir, places->rule[i].device, &dev) <
-			    0 ||
-		    weir_dev_buft(dev, WEIR_MEM_DEVICE, &job->places[i]) < 0)
+		if (kind_find(job->weir, places->rule[i].memory,
+			      &job->places[i]) < 0)
 			return fail_weir();
 	return 0;
 }
@@ -119,10 +118,19 @@ static int compare_picks(const void *va, const void *vb)
 	return a->tensor < b->tensor ? -1 : a->tensor > b->tensor;
 }
 
+static struct weir_buft *place_memory(const struct load_job *job,
+				      const struct load_rule *place)
+{
+	return place ? job->places[place -
+				   job->args->rules[LOAD_RULE_PLACE].rule]
+		     : job->buft;
+}
+
 static struct weir_put_opts put_opts(const struct load_job *job,
 				     const struct load_rule *place)
 {
 	const struct load_args *a = job->args;
+	struct weir_buft_info info = { .size = sizeof(info) };
 	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
 
 	opts.way = a->way;
@@ -130,15 +138,10 @@ static struct weir_put_opts put_opts(const struct load_job *job,
 		opts.way = WEIR_WAY_AUTO;
 	opts.align = a->align;
 	opts.dtype = a->dtype;
+	if (weir_buft_info(place_memory(job, place), &info) == 0 &&
+	    info.flags & WEIR_BUFT_HOST)
+		opts.buf_flags = a->buf_flags;
 	return opts;
-}
-
-static struct weir_buft *place_memory(const struct load_job *job,
-				      const struct load_rule *place)
-{
-	return place ? job->places[place -
-				   job->args->rules[LOAD_RULE_PLACE].rule]
-		     : job->buft;
 }
 
 static struct weir_slice slice_of(const struct load_args *a,

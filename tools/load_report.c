@@ -49,9 +49,11 @@ static void report_memory(const struct load_job *job)
 	const struct load_memory *m = &job->memory;
 	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
 
-	note("  memory  %s: %s, %s in huge pages, %s locked",
+	note("  memory  %s: %s, %s in %shuge pages, %s locked",
 	     load_memory_name(job->buft), size_text(m->bytes, a),
-	     size_text(m->huge, b), size_text(m->locked, c));
+	     size_text(m->huge, b),
+	     m->reserved && m->reserved == m->huge ? "reserved " : "",
+	     size_text(m->locked, c));
 	if (m->why[0])
 		note("          %s", m->why);
 }
@@ -141,5 +143,7 @@ void load_report(const struct load_job *job)
 		note("  note    %s", r->note);
 	if (job->args->trace)
 		note("  trace   %s, for ui.perfetto.dev", job->args->trace);
+	if (job->args->map)
+		note("  map     %s", job->args->map);
 	report_runs(job);
 }

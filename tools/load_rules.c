@@ -20,18 +20,18 @@ static bool whole_number(const char *text, uint64_t max, uint64_t *ret_number)
 }
 
 /*
- * Split GLOB=DEVICE at the first "="; DEVICE may have parameters with others.
+ * Split GLOB=NAME at the first "="; NAME may have parameters with others.
  */
 static int take_place(const struct args *args, struct load_rule *rule)
 {
-	char *device = strchr(optarg, '='), *size;
+	char *name = strchr(optarg, '='), *size;
 
-	if (!device || device == optarg || !device[1] || device[1] == '@')
-		return fail_usage(
-			"load", "--place %s is not GLOB=DEVICE[@SIZE]", optarg);
-	*device++ = '\0';
-	rule->device = device;
-	size = strrchr(device, '@');
+	if (!name || name == optarg || !name[1] || name[1] == '@')
+		return fail_usage("load", "--place %s is not GLOB=NAME[@SIZE]",
+				  optarg);
+	*name++ = '\0';
+	rule->memory = name;
+	size = strrchr(name, '@');
 	if (!size)
 		return 0;
 	*size++ = '\0';

@@ -6,16 +6,22 @@ bin_PROGRAMS += %D%/weir
 	%D%/args.c %D%/args.h \
 	%D%/output.c %D%/output.h \
 	%D%/text.c %D%/text.h \
+	%D%/svg.c %D%/svg.h \
 	%D%/progress.c %D%/progress.h \
 	%D%/signals.c %D%/signals.h \
+	%D%/kinds.c %D%/kinds.h %D%/reserved.c %D%/reserved.h \
 	%D%/devices.c %D%/inspect.c \
 	%D%/metadata.c %D%/metadata.h \
 	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_rules.c \
 	%D%/load_plan.c %D%/load_estimate.c \
 	%D%/load_report.c %D%/load_json.c %D%/load_facts.c \
+	%D%/load_map.c %D%/load_map.h %D%/load_map_svg.c \
 	%D%/digest.c %D%/digest.h \
 	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth_gguf.c %D%/synth.h \
-	%D%/presets.c %D%/presets.h
+	%D%/presets.c %D%/presets.h \
+	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h \
+	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/plan_report.c \
+	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 %C%_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) -lm
 EXTRA_DIST += %D%/README.md

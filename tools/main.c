@@ -13,19 +13,20 @@ static const char help[] =
 	"  devices   list devices, their memory, and the features of io_uring\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
 	"  load      load a model, report how fast; digests\n"
+	"  plan      place buffers with known lifetimes in one memory; a picture\n"
 	"  synth     write a model of a known shape with random bytes\n"
 	"\n"
 	"weir COMMAND --help and weir(1) describe each command.\n"
-	"Exit status: 0 success, 1 failure, 2 invalid command line, 3 the load would\n"
-	"not fit (weir load --estimate).\n";
+	"Exit status: 0 success, 1 failure, 2 invalid command line, 3 it does not fit\n"
+	"(weir load --estimate, weir plan --capacity), 4 it is not known whether it\n"
+	"fits (weir plan --capacity).\n";
 
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "devices", devices_main },
-	{ "inspect", inspect_main },
-	{ "load", load_main },
+	{ "devices", devices_main }, { "inspect", inspect_main },
+	{ "load", load_main },       { "plan", plan_main },
 	{ "synth", synth_main },
 };
 

@@ -109,7 +109,7 @@ int out_finish(int status)
 		failed = true;
 		err = err ? err : errno;
 	}
-	if (!failed || (status && status != EXIT_NO_ROOM))
+	if (!failed || status == EXIT_FAILURE || status == EXIT_USAGE)
 		return status;
 	return fail("standard output: %s",
 		    err ? strerror(err) : "could not be written");

@@ -13,7 +13,7 @@ enum {
 	SIGNALS = sizeof(signals) / sizeof(signals[0])
 };
 
-static volatile sig_atomic_t caught;
+static volatile sig_atomic_t caught, at_once;
 static void (*volatile tidy_up)(void);
 static struct sigaction before[SIGNALS];
 
@@ -31,7 +31,7 @@ static void end_process(int sig)
 
 static void on_signal(int sig)
 {
-	if (__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST))
+	if (__atomic_exchange_n(&caught, sig, __ATOMIC_SEQ_CST) || at_once)
 		end_process(sig);
 	else
 		alarm(PATIENCE);
@@ -58,6 +58,12 @@ void signals_catch(void (*tidy)(void))
 	}
 }
 
+void signals_end(void (*tidy)(void))
+{
+	at_once = 1;
+	signals_catch(tidy);
+}
+
 bool signals_caught(void)
 {
 	return caught != 0;
@@ -68,6 +74,7 @@ void signals_release(void)
 	for (size_t i = 0; i < SIGNALS; i++)
 		sigaction(signals[i], &before[i], NULL);
 	tidy_up = NULL;
+	at_once = 0;
 	if (!caught)
 		return;
 	signal(caught, SIG_DFL);

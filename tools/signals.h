@@ -16,6 +16,11 @@
  * runs in a signal handler and may call only what signal-safety(7) allows.
  */
 void signals_catch(void (*tidy)(void));
+/*
+ * The same, but the first signal ends the process at once, after @tidy: for
+ * calls that nothing can cancel.
+ */
+void signals_end(void (*tidy)(void));
 /* Has a signal been caught? */
 bool signals_caught(void);
 /* Restore the handlers. If a signal was caught, end the process by it. */

@@ -92,6 +92,7 @@ struct weir_buft;
 struct weir_buf;
 struct weir_tensor;
 struct weir_stream;
+struct weir_heap;
 struct weir_event;
 struct weir_file;
 struct weir_model;
@@ -169,6 +170,12 @@ struct weir_opts {
 	int64_t read_timeout;    /* ns after which a read that has not ended
 				   fails, if no other read of its load ended in
 				   that time; 0: 120 s, -1: no limit */
+	uint64_t budget;         /* most bytes of host memory of the root, in
+				   whole pages: buffers that weir allocates
+				   (wrapped memory and mapped files do not
+				   count), kept memory, which is freed before
+				   an allocation is refused, and slots; 0: no
+				   limit */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)

@@ -48,7 +48,11 @@ enum weir_mem {
 	WEIR_MEM_HUGE = 2,   /* host memory in huge pages where possible */
 	WEIR_MEM_LOCKED = 3, /* as HUGE, and locked into RAM by mlock(2) */
 	WEIR_MEM_PINNED = 4, /* host memory, page-locked for the device's DMA */
-	WEIR_MEM_MAPPED = 5  /* pages of a file, mapped read-only */
+	WEIR_MEM_MAPPED = 5, /* pages of a file, mapped read-only */
+	WEIR_MEM_HBM =
+		6,       /* as HUGE, on NUMA nodes without CPUs whose memory has
+			     a higher bandwidth than that of nodes with CPUs */
+	WEIR_MEM_FAR = 7 /* as HUGE, on the other NUMA nodes without CPUs */
 };
 
 /*

@@ -16,13 +16,16 @@ struct weir_buft_info {
 	size_t size;      /* set by the caller */
 	const char *name; /* "CPU", "CPU_Huge", "CUDA0", "CUDA0_Pinned" */
 	struct weir_dev *dev;
-	uint32_t kind;  /* enum weir_mem */
-	uint32_t flags; /* WEIR_BUFT_* */
-	size_t align;   /* bytes, a power of two: least alignment of a new
+	uint32_t kind;   /* enum weir_mem */
+	uint32_t flags;  /* WEIR_BUFT_* */
+	size_t align;    /* bytes, a power of two: least alignment of a new
 			   buffer's address, and of the tensors that
 			   weir_tensors_alloc() places. Loads align tensors as
 			   weir_put_opts.align says */
-	size_t max;     /* largest buffer, bytes; SIZE_MAX: no limit */
+	size_t max;      /* largest buffer, bytes; SIZE_MAX: no limit */
+	uint64_t used;   /* bytes of the buffers that weir has allocated */
+	uint64_t budget; /* most bytes of them: weir_buft_set_budget(); 0: no
+			    limit */
 };
 #define WEIR_BUFT_HOST 0x01u     /* host code may access it */
 #define WEIR_BUFT_LOCKED 0x02u   /* the kernel does not swap it out */
@@ -40,6 +43,25 @@ WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
 				     const struct weir_tensor *t)
 	WEIR_NONNULL(1, 2);
 
+/*
+ * Let the buffers of @buft that weir allocates have at most @bytes together; 0:
+ * no limit. Buffers that exist stay, even if they are more. An allocation that
+ * exceeds the budget fails with -ENOMEM, and the sentence has both numbers.
+ * Memory of the caller's does not count. weir_opts.budget limits all host memory
+ * of a root. Any thread; never blocks.
+ */
+WEIR_API int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
+	WEIR_NONNULL(1);
+
+/*
+ * Bytes of this kind of memory that are free, and all of them. Of kinds HBM and
+ * FAR these are those of their NUMA nodes; of other host memory the CPU's, of
+ * device memory the device's, as weir_dev_memory() returns them. Never makes a
+ * device context. -ENODATA: the numbers cannot be read without a context.
+ */
+WEIR_API int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+			      uint64_t *ret_total) WEIR_NONNULL(1, 2, 3);
+
 /* The purpose of a buffer: a label that weir_buf_info() reports. */
 enum weir_usage {
 	WEIR_USAGE_ANY = 0,
@@ -50,7 +72,8 @@ enum weir_usage {
 struct weir_buf_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_BUF_* */
-	int32_t node;   /* NUMA node to bind it to, plus 1; 0: the device's */
+	int32_t node;   /* NUMA node to bind it to, plus 1; 0: the device's. Of
+			   kinds HBM and FAR: the nearest of the kind to it */
 	uint32_t usage; /* enum weir_usage */
 	uint32_t reserved; /* 0 */
 };
@@ -70,6 +93,21 @@ WEIR__DECLARE_OPTS_INIT(weir_buf_opts)
  * Only for kind PINNED; else -EINVAL.
  */
 #define WEIR_BUF_WRITE_COMBINED 0x04u
+/*
+ * Use huge pages that the system has reserved (hugetlb), of 2 MiB, or of 1 GiB
+ * and where there are none of 2 MiB. Without them the buffer gets transparent
+ * huge pages, else small ones; with WEIR_BUF_STRICT -EOPNOTSUPP (if both flags
+ * are set, either size satisfies it). Such memory is backed before the call
+ * returns, never swapped out, and rounded up to whole pages. Only for kinds of
+ * host memory other than PLAIN; else -EINVAL.
+ */
+#define WEIR_BUF_HUGETLB 0x08u
+#define WEIR_BUF_HUGETLB_1G 0x10u
+/*
+ * Memory that weir_buf_share() can share with other processes: a memfd. Only
+ * for kinds of host memory; else -EINVAL.
+ */
+#define WEIR_BUF_SHARED 0x20u
 
 struct weir_buf_info {
 	size_t size;            /* set by the caller */
@@ -78,22 +116,27 @@ struct weir_buf_info {
 	uint32_t usage;         /* enum weir_usage */
 	uint32_t got;           /* WEIR_GOT_*: properties that it has */
 	uint32_t members;       /* of a joined buffer; 0: not joined */
-	int32_t node;           /* NUMA node it is bound to; -1: none */
-	char why[240];          /* why it lacks what was asked for, or "" */
+	int32_t node;  /* NUMA node it is bound to; -1: none, or several */
+	char why[240]; /* why it lacks what was asked for, or "" */
 };
 #define WEIR_GOT_HUGE 0x01u   /* has huge pages */
 #define WEIR_GOT_LOCKED 0x02u /* is locked into RAM */
 #define WEIR_GOT_OWNED 0x04u  /* weir allocated it: it is not wrapped */
 #define WEIR_GOT_WRITE_COMBINED 0x08u
+#define WEIR_GOT_HUGETLB 0x10u    /* the huge pages are reserved ones */
+#define WEIR_GOT_HUGETLB_1G 0x20u /* ... of 1 GiB */
+#define WEIR_GOT_SHARED 0x40u     /* is memory of a descriptor */
 
 /*
  * Allocate a buffer of @size bytes. Its contents are undefined. Free it with
  * weir_buf_free(). @size may be 0: the buffer then has an address that may not
  * be dereferenced.
  *
- * -ENOMEM: the sentence has the size and the available memory. -EOPNOTSUPP: of
- * kind MAPPED (use weir_buf_map()), or WEIR_BUF_STRICT is set and there are no
- * huge pages. -EINVAL: @size exceeds the largest buffer, or invalid options.
+ * -ENOMEM: the sentence has the size and the available memory, or the budget
+ * (weir_opts.budget, weir_buft_set_budget()) and its use. -EOPNOTSUPP: of kind
+ * MAPPED (use weir_buf_map()), or WEIR_BUF_STRICT is set and there are no huge
+ * pages. -EINVAL: @size exceeds the largest buffer, or invalid options. With
+ * WEIR_BUF_SHARED also errors of memfd_create(2).
  */
 WEIR_API int weir_buf_alloc(struct weir_buft *buft, size_t size,
 			    const struct weir_buf_opts *opts,
@@ -127,6 +170,46 @@ WEIR_API int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 WEIR_API int weir_buf_map(struct weir_buft *buft, struct weir_file *file,
 			  uint64_t off, size_t size, struct weir_buf **ret_buf)
 	WEIR_NONNULL(1, 2, 5) WEIR_NODISCARD;
+
+/*
+ * Get a descriptor of the memory of @buf, which was allocated with
+ * WEIR_BUF_SHARED, to send it to another process (SCM_RIGHTS), which makes a
+ * buffer of it by weir_buf_wrap_fd(). Byte 0 of the buffer is byte 0 of the
+ * descriptor. It can neither shrink nor grow. The caller closes it.
+ *
+ * Without WEIR_SHARE_WRITABLE no process can map the memory writable from now
+ * on; the buffer itself can still be written to, and its later bytes are seen
+ * by all. The memory exists until the last process has unmapped it, and the
+ * library does not use it again for another buffer.
+ *
+ * -EINVAL: unknown flags, or a joined buffer; share its members. -EOPNOTSUPP:
+ * not allocated with WEIR_BUF_SHARED. -EROFS: WEIR_SHARE_WRITABLE after a call
+ * without it. -EMFILE.
+ */
+WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
+	WEIR_NONNULL(1, 3);
+#define WEIR_SHARE_WRITABLE 0x01u
+
+/*
+ * Make a buffer of bytes [@off, @off + @size) of the memory of @fd: a memfd of
+ * weir_buf_share() or of the caller's, or a file in tmpfs or hugetlbfs. @off
+ * need not be aligned. With @buft of kind MAPPED the memory is only read; with
+ * other kinds of host memory it can be written to. @fd may be closed afterwards.
+ *
+ * A process that accesses memory which a descriptor has lost is killed (SIGBUS).
+ * So one that can shrink is refused, unless WEIR_WRAP_UNSEALED is set: then no
+ * process may shrink it while the buffer exists.
+ *
+ * -EINVAL: unknown flags; the range exceeds the file; it can shrink. -EACCES:
+ * @fd is not open for what @buft needs. -EROFS: sealed against writing; use kind
+ * MAPPED. -EOPNOTSUPP: memory of a device, or not a file in memory. -EBADF.
+ * -ENOMEM and other errors of mmap(2).
+ */
+WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
+			      size_t size, uint32_t flags,
+			      struct weir_buf **ret_buf)
+	WEIR_NONNULL(1, 6) WEIR_NODISCARD;
+#define WEIR_WRAP_UNSEALED 0x01u
 
 /*
  * Join @n buffers of one device into one, which takes a reference to each. Its

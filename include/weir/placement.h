@@ -39,11 +39,13 @@ struct weir_lifetime {
 
 /* A memory for items, with addresses of its own: of a device, say. */
 struct weir_place_memory {
-	uint64_t align;       /* of items without their own; a power of two,
+	uint64_t align;    /* of items without their own; a power of two,
 				 0: 1 */
-	uint64_t capacity;    /* bytes for all of its items; 0: no limit */
-	uint64_t max;         /* largest buffer, bytes; 0: no limit */
-	uint64_t reserved[2]; /* 0 */
+	uint64_t capacity; /* bytes for all of its items; 0: no limit */
+	uint64_t max;      /* largest buffer, bytes; 0: no limit */
+	uint64_t enough;   /* the search ends when the items fit into this;
+				 to exceed it is no error; 0: the capacity */
+	uint64_t reserved; /* 0 */
 };
 
 struct weir_placement_opts {

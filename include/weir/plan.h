@@ -55,10 +55,10 @@ struct weir_put_opts {
 				   weir_dtype; 0: do not convert */
 	const struct weir_slice *slice; /* load this part of each tensor; NULL:
 					     all of it */
-	uint64_t capacity; /* choose at most so many bytes of memory, layer by
+	uint64_t capacity;  /* choose at most so many bytes of memory, layer by
 				layer; 0: no limit */
-	int32_t priority;  /* greater: read earlier */
-	uint32_t reserved; /* 0 */
+	int32_t priority;   /* greater: read earlier */
+	uint32_t buf_flags; /* of new buffers: weir_buf_opts.flags */
 };
 WEIR__DECLARE_OPTS_INIT(weir_put_opts)
 #define WEIR_PUT_OPTS_INIT WEIR__OPTS_INIT(weir_put_opts)

@@ -2,10 +2,11 @@
 #include "alloc/arena.h"
 
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
+#include "alloc/arenas.h"
 #include "alloc/avail.h"
-#include "alloc/pages.h"
+#include "alloc/touch.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -13,30 +14,10 @@
 
 /* A kept arena may be this much larger than a request that it serves. */
 #define SLACK(len) ((len) / 4)
+/* From this size on several threads touch faster than one. */
+#define TOUCH_TOGETHER ((size_t)32 << 20)
 
-/*
- * One mapping: on the live list while a buffer uses it, then on the kept list
- * (oldest first), until it is used again or unmapped.
- */
-struct arena {
-	struct arena *next, **link;
-	struct weir__pages pages;
-	size_t touched;        /* kept: bytes known to be backed */
-	struct weir__mem *mem; /* live: that of the buffer */
-};
-
-struct arenas {
-	struct weir__part part;
-	struct weir *weir;
-	pthread_mutex_t lock; /* guards what follows */
-	struct arena *live;
-	size_t live_bytes;
-	struct arena *kept, **kept_end;
-	size_t kept_bytes;
-	size_t keep; /* limit of kept_bytes */
-};
-
-static void list_add(struct arena **link, struct arena *a)
+static void list_add(struct weir__arena **link, struct weir__arena *a)
 {
 	a->next = *link;
 	a->link = link;
@@ -45,7 +26,7 @@ static void list_add(struct arena **link, struct arena *a)
 	*link = a;
 }
 
-static void list_remove(struct arenas *all, struct arena *a)
+static void list_remove(struct weir__arenas *all, struct weir__arena *a)
 {
 	if (all->kept_end == &a->next)
 		all->kept_end = a->link;
@@ -54,29 +35,38 @@ static void list_remove(struct arenas *all, struct arena *a)
 		a->next->link = a->link;
 }
 
-static void arena_destroy(struct arena *a)
+void weir__arena_destroy(struct weir__arenas *all, struct weir__arena *a)
 {
 	weir__pages_unmap(&a->pages);
+	all->used -= a->pages.len;
 	weir__free(a);
 }
 
-static void drop_oldest(struct arenas *all)
+struct weir__arena *weir__arenas_oldest(const struct weir__arenas *all,
+					unsigned types)
 {
-	struct arena *a = all->kept;
+	struct weir__arena *a = all->kept;
 
+	while (a && !(types >> a->pages.type & 1))
+		a = a->next;
+	return a;
+}
+
+void weir__arenas_drop(struct weir__arenas *all, struct weir__arena *a)
+{
 	list_remove(all, a);
 	all->kept_bytes -= a->pages.len;
-	arena_destroy(a);
+	weir__arena_destroy(all, a);
 }
 
 static size_t arenas_trim(struct weir__part *part, size_t keep)
 {
-	struct arenas *all = (struct arenas *)part;
+	struct weir__arenas *all = (struct weir__arenas *)part;
 	size_t kept;
 
 	pthread_mutex_lock(&all->lock);
 	while (all->kept_bytes > keep)
-		drop_oldest(all);
+		weir__arenas_drop(all, all->kept);
 	kept = all->kept_bytes;
 	pthread_mutex_unlock(&all->lock);
 	return kept;
@@ -85,23 +75,23 @@ static size_t arenas_trim(struct weir__part *part, size_t keep)
 /* Live arenas stay: their buffers still use them. */
 static int arenas_close(struct weir__part *part, int64_t deadline)
 {
-	struct arenas *all = (struct arenas *)part;
+	struct weir__arenas *all = (struct weir__arenas *)part;
 
 	(void)deadline;
 	pthread_mutex_lock(&all->lock);
 	all->keep = 0;
 	while (all->kept)
-		drop_oldest(all);
+		weir__arenas_drop(all, all->kept);
 	pthread_mutex_unlock(&all->lock);
 	return 0;
 }
 
 static void arenas_free(struct weir__part *part)
 {
-	struct arenas *all = (struct arenas *)part;
+	struct weir__arenas *all = (struct weir__arenas *)part;
 
 	while (all->kept)
-		drop_oldest(all);
+		weir__arenas_drop(all, all->kept);
 	pthread_mutex_destroy(&all->lock);
 	weir__free(all);
 }
@@ -119,7 +109,7 @@ static size_t default_keep(const struct weir *weir)
 
 static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 {
-	struct arenas *all = weir__calloc(1, sizeof(*all));
+	struct weir__arenas *all = weir__calloc(1, sizeof(*all));
 
 	if (!all)
 		return weir__fail(-ENOMEM, "no memory for %zu bytes",
@@ -135,267 +125,63 @@ static int arenas_make(struct weir *weir, struct weir__part **ret_part)
 	return 0;
 }
 
-/* Can a kept mapping @p serve @want? */
+int weir__arenas_get(struct weir *weir, struct weir__arenas **ret_all)
+{
+	struct weir__part *part;
+	int r = weir__root_part(weir, WEIR__PART_ALLOC, arenas_make, &part);
+
+	if (r < 0)
+		return r;
+	*ret_all = (struct weir__arenas *)part;
+	return 0;
+}
+
+/* Can a kept mapping @p serve @want? Reserved pages are locked in any case. */
 static bool kept_fits(const struct weir__pages *p,
 		      const struct weir__pages *want)
 {
 	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
-	       p->is_huge == want->is_huge && p->locked == want->locked &&
-	       p->node == want->node && (p->node < 0 || p->only == want->only);
+	       p->type == want->type &&
+	       (p->locked == want->locked || weir__pages_reserved(p)) &&
+	       weir__nodes_equal(&p->nodes, &want->nodes) &&
+	       (!weir__nodes_count(&p->nodes) || p->only == want->only);
 }
 
-/* Take the smallest that fits off the kept list; all->lock is held. */
-static struct arena *find_kept(struct arenas *all,
-			       const struct weir__pages *want)
+struct weir__arena *weir__arenas_find_kept(struct weir__arenas *all,
+					   const struct weir__pages *want)
 {
-	struct arena *best = NULL;
+	struct weir__arena *best = NULL;
 
-	for (struct arena *a = all->kept; a; a = a->next)
+	for (struct weir__arena *a = all->kept; a; a = a->next)
 		if (kept_fits(&a->pages, want) &&
 		    (!best || a->pages.len < best->pages.len))
 			best = a;
 	if (best) {
 		list_remove(all, best);
 		all->kept_bytes -= best->pages.len;
+		best->pages.why_not[0] = '\0'; /* of its last use */
 		weir__pages_hide(&best->pages, false);
 	}
 	return best;
 }
 
-/*
- * Bytes that live arenas may still need: an upper bound by what they have
- * touched, or exactly, by asking for each page (mincore(2)).
- */
-static uint64_t committed(const struct arenas *all, bool exactly)
+void weir__arenas_add_live(struct weir__arenas *all, struct weir__arena *a)
 {
-	uint64_t sum = 0;
-
-	for (const struct arena *a = all->live; a; a = a->next) {
-		size_t touched = atomic_load_explicit(&a->mem->touched,
-						      memory_order_relaxed);
-
-		if (touched >= a->pages.len)
-			continue;
-		sum += exactly ? weir__pages_missing(&a->pages, touched)
-			       : a->pages.len - touched;
-	}
-	return sum;
-}
-
-/*
- * Does @avail suffice for @len more bytes beside all that is committed? The
- * bound that needs no visit to each arena (there may be thousands) is tried
- * first. *@ret_out is set if the answer is no. all->lock is held.
- */
-static bool is_enough(const struct arenas *all, uint64_t avail, size_t len,
-		      uint64_t *ret_out)
-{
-	uint64_t room = avail - len;
-
-	if (len <= avail &&
-	    (all->live_bytes <= room || committed(all, false) <= room))
-		return true;
-	*ret_out = committed(all, true);
-	return len <= avail && *ret_out <= room;
-}
-
-/* Bytes of RAM that unmapping it frees. */
-static uint64_t bytes_backed(const struct arena *a)
-{
-	return a->pages.len - weir__pages_missing(&a->pages, a->touched);
-}
-
-/*
- * Is there RAM for @len more bytes beside all that is committed? Kept arenas
- * are unmapped before the answer is no, oldest first. Their bytes count as
- * available at once: freed pages may be on per-CPU lists for a while, where the
- * kernel counts them neither as used nor as free. all->lock is held.
- */
-static int check_avail(struct arenas *all, size_t len)
-{
-	uint64_t avail, total, out, expected = 0;
-
-	for (;;) {
-		if (weir__avail_ram("", &avail, &total) < 0)
-			return 0; /* not known: let mmap(2) decide */
-		if (avail < expected)
-			avail = expected;
-		if (is_enough(all, avail, len, &out))
-			return 0;
-		if (!all->kept)
-			break;
-		expected = avail + bytes_backed(all->kept);
-		drop_oldest(all);
-	}
-	return weir__fail(
-		-ENOMEM,
-		"%zu bytes are needed, %llu of %llu are available, %llu of them promised to other buffers",
-		len, (unsigned long long)avail, (unsigned long long)total,
-		(unsigned long long)out);
-}
-
-/*
- * Limits of the kernel count kept arenas too: these are unmapped before the
- * request is refused. all->lock is held.
- */
-static int map_new(struct arenas *all, const struct weir__pages *want,
-		   struct arena **ret_arena)
-{
-	struct arena *a = weir__calloc(1, sizeof(*a));
-	int r;
-
-	if (!a)
-		return weir__fail(-ENOMEM, "no memory for %zu bytes",
-				  sizeof(*a));
-	a->pages = *want;
-	a->pages.locked = false;
-	while ((r = weir__pages_map(&a->pages)) == -ENOMEM && all->kept)
-		drop_oldest(all);
-	if (r < 0) {
-		weir__free(a);
-		return r;
-	}
-	*ret_arena = a;
-	return 0;
-}
-
-/* all->lock is held. */
-static int find_or_map(struct arenas *all, struct weir__pages *want,
-		       struct arena **ret_arena)
-{
-	struct arena *a = find_kept(all, want);
-	int r;
-
-	if (!a && want->locked) {
-		want->locked = false;
-		a = find_kept(all, want);
-	}
-	if (!a) {
-		r = check_avail(all, want->len);
-		if (r < 0 || (r = map_new(all, want, &a)) < 0)
-			return r;
-	}
-	*ret_arena = a;
-	return 0;
-}
-
-static int lock_pages(struct arenas *all, struct weir__pages *p, bool strict)
-{
-	int r;
-
-	while ((r = weir__pages_lock(p)) < 0 && all->kept)
-		drop_oldest(all);
-	return r < 0 && strict ? weir__fail(r, "%s", p->why_not) : 0;
-}
-
-/* Why it has no huge pages; NULL: it has them. */
-static const char *not_huge(const struct weir__pages *p)
-{
-	if (p->huge)
-		return NULL;
-	return p->is_huge ? p->why : "smaller than a huge page of 2 MiB";
-}
-
-static void say_why(const struct weir__pages *p, bool want_huge,
-		    struct weir__mem *mem)
-{
-	const char *huge = want_huge ? not_huge(p) : NULL;
-
-	snprintf(mem->why, sizeof(mem->why), "%s%.90s%s%.119s",
-		 huge ? "no huge pages: " : "", huge ? huge : "",
-		 huge && p->why_not[0] ? "; " : "", p->why_not);
-}
-
-/* Fill in @mem with what was granted; < 0: less than a strict request needs. */
-static int arena_settle(struct arenas *all, struct arena *a,
-			const struct weir__arena_req *req,
-			struct weir__mem *mem)
-{
-	struct weir__pages *p = &a->pages;
-	int r;
-
-	/* A kept arena may still have the reason of its last use. */
-	if (p->node == req->node)
-		p->why_not[0] = '\0';
-	if (req->kind == WEIR_MEM_LOCKED &&
-	    (r = lock_pages(all, p, req->strict)) < 0)
-		return r;
-	if (req->kind == WEIR_MEM_HUGE && req->strict && !p->huge)
-		return weir__fail(-EOPNOTSUPP, "%zu bytes: no huge pages: %s",
-				  req->bytes, not_huge(p));
-	mem->base = p->addr;
-	mem->handle = a;
-	mem->node = p->node;
-	mem->got = (p->huge ? WEIR_GOT_HUGE : 0) |
-		   (p->locked ? WEIR_GOT_LOCKED : 0);
-	atomic_store(&mem->touched, a->touched);
-	say_why(p, req->kind != WEIR_MEM_PLAIN, mem);
-	return 0;
-}
-
-/* all->lock is held. */
-static int arena_take(struct arenas *all, const struct weir__arena_req *req,
-		      struct weir__pages *want, struct weir__mem *mem)
-{
-	struct arena *a;
-	int r = find_or_map(all, want, &a);
-
-	if (r < 0)
-		return r;
-	r = arena_settle(all, a, req, mem);
-	if (r < 0) {
-		arena_destroy(a);
-		return r;
-	}
-	a->mem = mem;
 	list_add(&all->live, a);
-	all->live_bytes += a->pages.len;
-	return 0;
+	if (!weir__pages_reserved(&a->pages))
+		all->live_bytes += a->pages.len;
 }
 
-/* Whole pages; huge ones if at least one is needed. */
-static int want_pages(const struct weir__arena_req *req,
-		      struct weir__pages *ret_want)
+void weir__arenas_remove_live(struct weir__arenas *all, struct weir__arena *a)
 {
-	bool huge = req->kind != WEIR_MEM_PLAIN &&
-		    req->bytes >= WEIR__HUGE_PAGE;
-
-	*ret_want = (struct weir__pages){
-		.node = req->node,
-		.only = req->strict,
-		.is_huge = huge,
-		.locked = req->kind == WEIR_MEM_LOCKED,
-	};
-	if (req->bytes > SIZE_MAX / 2)
-		return weir__fail(
-			-ENOMEM,
-			"%zu bytes are needed, which no address space has",
-			req->bytes);
-	ret_want->len =
-		weir__up(req->bytes, huge ? WEIR__HUGE_PAGE
-					  : (size_t)sysconf(_SC_PAGESIZE));
-	return 0;
-}
-
-int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
-		     struct weir__mem *mem)
-{
-	struct weir__part *part;
-	struct weir__pages want;
-	struct arenas *all;
-	int r = weir__root_part(weir, WEIR__PART_ALLOC, arenas_make, &part);
-
-	if (r < 0 || (r = want_pages(req, &want)) < 0)
-		return r;
-	all = (struct arenas *)part;
-	pthread_mutex_lock(&all->lock);
-	r = arena_take(all, req, &want, mem);
-	pthread_mutex_unlock(&all->lock);
-	return r;
+	list_remove(all, a);
+	if (!weir__pages_reserved(&a->pages))
+		all->live_bytes -= a->pages.len;
+	a->mem = NULL;
 }
 
 /* Put it on the kept list; false: it is too large. all->lock is held. */
-static bool arena_keep(struct arenas *all, struct arena *a)
+static bool arena_keep(struct weir__arenas *all, struct weir__arena *a)
 {
 	if (a->pages.len > all->keep)
 		return false;
@@ -405,51 +191,115 @@ static bool arena_keep(struct arenas *all, struct arena *a)
 	all->kept_end = &a->next;
 	all->kept_bytes += a->pages.len;
 	while (all->kept_bytes > all->keep)
-		drop_oldest(all);
+		weir__arenas_drop(all, all->kept);
 	return true;
 }
 
+static struct weir__arenas *arenas_of(struct weir *weir)
+{
+	return (struct weir__arenas *)atomic_load(
+		&weir->part[WEIR__PART_ALLOC]);
+}
+
+/* Another process may still use shared memory, so it is not used again. */
 void weir__arena_give(struct weir *weir, struct weir__mem *mem)
 {
-	struct arenas *all =
-		(struct arenas *)atomic_load(&weir->part[WEIR__PART_ALLOC]);
-	struct arena *a = mem->handle;
+	struct weir__arenas *all = arenas_of(weir);
+	struct weir__arena *a = mem->handle;
+	size_t len = a->pages.len;
 	bool kept;
 
 	a->touched = atomic_load(&mem->touched);
 	pthread_mutex_lock(&all->lock);
-	list_remove(all, a);
-	all->live_bytes -= a->pages.len;
-	a->mem = NULL;
-	kept = arena_keep(all, a);
+	weir__arenas_remove_live(all, a);
+	kept = !a->pages.shared && arena_keep(all, a);
 	pthread_mutex_unlock(&all->lock);
-	if (!kept)
-		arena_destroy(a);
+	if (kept)
+		return;
+	weir__pages_unmap(&a->pages);
+	weir__free(a);
+	weir__arena_unclaim(weir, len);
 }
 
 void weir__arena_hide(struct weir__mem *mem, bool hidden)
 {
-	struct arena *a = mem->handle;
+	struct weir__arena *a = mem->handle;
 
 	weir__pages_hide(&a->pages, hidden);
 }
 
+/* Its pages still count towards the budget. */
 void weir__arena_leak(struct weir *weir, struct weir__mem *mem)
 {
-	struct arenas *all =
-		(struct arenas *)atomic_load(&weir->part[WEIR__PART_ALLOC]);
-	struct arena *a = mem->handle;
+	struct weir__arenas *all = arenas_of(weir);
+	struct weir__arena *a = mem->handle;
 
 	pthread_mutex_lock(&all->lock);
-	list_remove(all, a);
-	all->live_bytes -= a->pages.len;
+	weir__arenas_remove_live(all, a);
 	pthread_mutex_unlock(&all->lock);
+	weir__sys_close(a->pages.fd);
 	weir__free(a);
 }
 
 int weir__arena_touch(struct weir__mem *mem, size_t bytes)
 {
-	struct arena *a = mem->handle;
+	struct weir__arena *a = mem->handle;
 
 	return weir__pages_touch(&a->pages, &mem->touched, bytes);
+}
+
+int weir__arena_back(struct weir *weir, struct weir__mem *mem, size_t bytes)
+{
+	if (bytes >= TOUCH_TOGETHER)
+		weir__touch_all(weir, mem->base, bytes, &mem->touched);
+	return weir__arena_touch(mem, bytes);
+}
+
+int weir__arena_share(struct weir *weir, const struct weir__mem *mem,
+		      int *ret_fd)
+{
+	struct weir__arenas *all = arenas_of(weir);
+	struct weir__arena *a = NULL;
+	int fd;
+
+	/* @mem may be of a backend that has not taken it from here. */
+	if (all) {
+		pthread_mutex_lock(&all->lock);
+		for (a = all->live; a && a->mem != mem;)
+			a = a->next;
+		pthread_mutex_unlock(&all->lock);
+	}
+	if (!a || a->pages.fd < 0)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"the buffer was not allocated with WEIR_BUF_SHARED");
+	fd = weir__sys_dup(a->pages.fd);
+	if (fd < 0)
+		return weir__fail_sys(fd, "a descriptor of shared memory");
+	*ret_fd = fd;
+	return 0;
+}
+
+int weir__arena_claim(struct weir *weir, size_t bytes)
+{
+	struct weir__arenas *all;
+	int r = weir__arenas_get(weir, &all);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&all->lock);
+	r = weir__room_in_budget(all, bytes);
+	if (!r)
+		all->used += bytes;
+	pthread_mutex_unlock(&all->lock);
+	return r;
+}
+
+void weir__arena_unclaim(struct weir *weir, size_t bytes)
+{
+	struct weir__arenas *all = arenas_of(weir);
+
+	pthread_mutex_lock(&all->lock);
+	all->used -= bytes;
+	pthread_mutex_unlock(&all->lock);
 }

@@ -18,16 +18,22 @@
 
 struct weir__arena_req {
 	size_t bytes;  /* > 0 */
-	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE or LOCKED */
-	int32_t node;  /* NUMA node, -1: any */
-	bool strict;   /* fail rather than grant a lesser kind */
+	uint32_t kind; /* WEIR_MEM_PLAIN, HUGE, LOCKED, HBM or FAR */
+	int32_t node; /* NUMA node, -1: any; of HBM and FAR: the nearest to it */
+	bool strict;  /* fail rather than grant a lesser kind */
+	bool shared;  /* in a memfd, for weir__arena_share */
+	/* Huge pages that the system has reserved: of 2 MiB, of 1 GiB. */
+	bool hugetlb, hugetlb_1g;
 };
 
 /*
  * Allocate and fill in @mem. Memory is aligned to pages; HUGE of at least 2 MiB
- * to 2 MiB. If less is granted than was asked for, mem->why says why. Any
- * thread; may block. -ENOMEM: more than is available, with both numbers. With
- * strict also -EOPNOTSUPP: no huge pages; or the errno of mlock(2) or mbind(2).
+ * to 2 MiB. If less is granted than was asked for, mem->why says why. Reserved
+ * pages are all backed. Any thread; may block. -ENOMEM: more than is available,
+ * or than the root's budget has left, with both numbers. -EOPNOTSUPP: no node
+ * has memory of this kind. With strict also -EOPNOTSUPP: no huge pages; -ENOMEM:
+ * more than the nodes have; or the errno of mlock(2) or mbind(2). With shared
+ * also that of memfd_create(2).
  */
 int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		     struct weir__mem *mem);
@@ -49,5 +55,23 @@ void weir__arena_hide(struct weir__mem *mem, bool hidden);
  * such as -ENOMEM, mem->touched says how many are backed.
  */
 int weir__arena_touch(struct weir__mem *mem, size_t bytes);
+/* The same, by several threads if that is faster. */
+int weir__arena_back(struct weir *weir, struct weir__mem *mem, size_t bytes);
+
+/*
+ * A new descriptor of the memfd of @mem, which is not kept when it is given
+ * back. -EOPNOTSUPP: it was not taken with shared. -EMFILE.
+ */
+int weir__arena_share(struct weir *weir, const struct weir__mem *mem,
+		      int *ret_fd);
+
+/*
+ * Count @bytes of host memory that a device's driver allocates towards the
+ * budget, before it does; and no longer, after it has freed them. -ENOMEM.
+ */
+int weir__arena_claim(struct weir *weir, size_t bytes);
+void weir__arena_unclaim(struct weir *weir, size_t bytes);
+/* What is left of the budget; UINT64_MAX without one. */
+uint64_t weir__arena_budget_left(struct weir *weir);
 
 #endif

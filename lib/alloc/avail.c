@@ -194,6 +194,23 @@ int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total)
 	return 0;
 }
 
+int weir__avail_reserved(const char *root, size_t page, uint64_t *ret_free,
+			 uint64_t *ret_total)
+{
+	uint64_t idle, taken, total;
+	char dir[256];
+
+	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%zukB",
+		 root, page >> 10);
+	if (!read_number(dir, "free_hugepages", &idle) ||
+	    !read_number(dir, "resv_hugepages", &taken) ||
+	    !read_number(dir, "nr_hugepages", &total))
+		return -ENODATA;
+	*ret_free = idle > taken ? idle - taken : 0;
+	*ret_total = total;
+	return 0;
+}
+
 uint64_t weir__avail_space(void)
 {
 	uint64_t limit = weir__sys_limit(RLIMIT_AS), used;

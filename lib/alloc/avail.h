@@ -3,6 +3,7 @@
 #ifndef WEIR__ALLOC_AVAIL_H
 #define WEIR__ALLOC_AVAIL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -12,6 +13,14 @@
  * for tests; else "". Works without /proc. -ENODATA.
  */
 int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total);
+
+/*
+ * Huge pages of @page bytes that the system has reserved: those that no mapping
+ * counts on yet, and all. @root as above. -ENODATA, without a sentence: the
+ * kernel has no pages of this size.
+ */
+int weir__avail_reserved(const char *root, size_t page, uint64_t *ret_free,
+			 uint64_t *ret_total);
 
 /* Address space left under RLIMIT_AS; UINT64_MAX without one. */
 uint64_t weir__avail_space(void);

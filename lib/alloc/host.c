@@ -2,11 +2,8 @@
 /* Host memory for backends: arenas, as functions of the host table. */
 #include "alloc/arena.h"
 #include "alloc/avail.h"
-#include "alloc/touch.h"
+#include "alloc/topology.h"
 #include "dev/host.h"
-
-/* From this size on several threads touch faster than one. */
-#define TOUCH_TOGETHER ((size_t)32 << 20)
 
 int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 		     int32_t node, uint32_t flags, struct weir__mem *mem)
@@ -16,14 +13,15 @@ int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
 		.kind = kind,
 		.node = node,
 		.strict = flags & WEIR_BUF_STRICT,
+		.shared = flags & WEIR_BUF_SHARED,
+		.hugetlb = flags & WEIR_BUF_HUGETLB,
+		.hugetlb_1g = flags & WEIR_BUF_HUGETLB_1G,
 	};
 	int r = weir__arena_take(weir, &req, mem);
 
 	if (r < 0 || !(flags & WEIR_BUF_TOUCH))
 		return r;
-	if (bytes >= TOUCH_TOGETHER)
-		weir__touch_all(weir, mem->base, bytes, &mem->touched);
-	r = weir__arena_touch(mem, bytes);
+	r = weir__arena_back(weir, mem, bytes);
 	if (r < 0)
 		weir__arena_give(weir, mem);
 	return r;
@@ -44,6 +42,16 @@ void weir__host_hide(struct weir__mem *mem, bool hidden)
 	weir__arena_hide(mem, hidden);
 }
 
+int weir__host_claim(struct weir *weir, size_t bytes)
+{
+	return weir__arena_claim(weir, bytes);
+}
+
+void weir__host_unclaim(struct weir *weir, size_t bytes)
+{
+	weir__arena_unclaim(weir, bytes);
+}
+
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)
 {
 	uint64_t avail, total, space = weir__avail_space();
@@ -53,5 +61,22 @@ int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)
 		return r;
 	*ret_free = avail < space ? avail : space;
 	*ret_total = total;
+	return 0;
+}
+
+int weir__host_nodes(enum weir_mem kind, int32_t node, uint64_t *ret_free,
+		     uint64_t *ret_total)
+{
+	uint64_t avail, total, room, all;
+	struct weir__nodes nodes;
+	int r = weir__topology_nodes("", kind, node, &nodes);
+
+	if (r < 0 || (r = weir__topology_room("", &nodes, &room, &all)) < 0 ||
+	    (r = weir__host_available(&avail, &total)) < 0)
+		return r;
+	*ret_total = all < total ? all : total;
+	*ret_free = room < avail ? room : avail;
+	if (*ret_free > *ret_total)
+		*ret_free = *ret_total;
 	return 0;
 }

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/arena.c %D%/arena.h %D%/avail.c %D%/avail.h \
-	%D%/host.c %D%/pages.c %D%/pages.h
+lib_libweir_core_la_SOURCES += %D%/arena.c %D%/arena.h %D%/arenas.h \
+	%D%/avail.c %D%/avail.h %D%/host.c %D%/pages.c %D%/pages.h \
+	%D%/room.c %D%/share.c %D%/take.c
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
 	%D%/slots.c %D%/slots.h \
+	%D%/topology.c %D%/topology.h \
 	%D%/touch.c %D%/touch.h

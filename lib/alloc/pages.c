@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "alloc/pages.h"
 
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,40 +15,99 @@
 #include "core/util.h"
 
 #define TOUCH_STEP ((size_t)32 << 20)
+#define HUGE_2M_SHIFT 21
+#define HUGE_1G_SHIFT 30
 #define MINCORE_STEP ((size_t)64 << 20)
+
+size_t weir__pages_size(enum weir__page_type type)
+{
+	switch (type) {
+	case WEIR__PAGES_RESERVED_1G:
+		return (size_t)1 << HUGE_1G_SHIFT;
+	case WEIR__PAGES_RESERVED:
+	case WEIR__PAGES_TRANSPARENT:
+		return WEIR__HUGE_PAGE;
+	case WEIR__PAGES_SMALL:
+		break;
+	}
+	return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Say why it failed, instead of a sentence. */
+__attribute__((format(printf, 3, 4))) static int
+pages_fail(struct weir__pages *p, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->why, sizeof(p->why), fmt, ap);
+	va_end(ap);
+	weir__append(p->why, sizeof(p->why), ": %s", weir__errno_words(-err));
+	return weir__cause_errno(err);
+}
 
 static const char no_sysfs[] =
 	"asked for, but without /sys it is not known whether they are granted";
 
-/* Why the kernel does not use huge pages for a mapping; NULL: it does. */
-static const char *no_huge_pages(void)
+/* The setting that @path has in brackets; false: the kernel has no such file. */
+static bool setting_of(const char *path, char *ret_word, size_t room)
 {
-	struct stat st;
-	char text[128];
+	char text[128], *word;
 
-	if (weir__sys_text("/sys/kernel/mm/transparent_hugepage/enabled", text,
-			   sizeof(text)) <= 0)
-		return weir__sys_stat("/sys/kernel/mm", &st) < 0
-			       ? no_sysfs
-			       : "the kernel has no transparent huge pages";
-	if (strstr(text, "[never]"))
-		return "transparent_hugepage/enabled is never";
-	if (weir__sys_thp_disabled())
-		return "huge pages are disabled for this process (PR_SET_THP_DISABLE)";
+	if (weir__sys_text(path, text, sizeof(text)) <= 0)
+		return false;
+	word = strchr(text, '[');
+	word = word ? word + 1 : text;
+	snprintf(ret_word, room, "%.*s", (int)strcspn(word, "]"), word);
+	return true;
+}
+
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+/* Of the memory of memfds: since Linux 6.10 also for each size. */
+static const char *no_huge_shared(void)
+{
+	char word[16];
+
+	if (!setting_of(THP "hugepages-2048kB/shmem_enabled", word,
+			sizeof(word)) ||
+	    !strcmp(word, "inherit"))
+		if (!setting_of(THP "shmem_enabled", word, sizeof(word)))
+			return "the kernel has no transparent huge pages for shared memory";
+	if (!strcmp(word, "never") || !strcmp(word, "deny"))
+		return "transparent_hugepage/shmem_enabled is never or deny";
 	return NULL;
 }
 
-/* A mapping of @len bytes at a multiple of @align. */
-static int map_aligned(size_t len, size_t align, unsigned char **ret_addr)
+/* Why the kernel does not use huge pages for a mapping; NULL: it does. */
+static const char *no_huge_pages(bool shared)
 {
-	size_t extra = align > WEIR__PAGE ? align : 0;
+	struct stat st;
+	char word[16];
+
+	if (!setting_of(THP "enabled", word, sizeof(word)))
+		return weir__sys_stat("/sys/kernel/mm", &st) < 0
+			       ? no_sysfs
+			       : "the kernel has no transparent huge pages";
+	if (weir__sys_thp_disabled())
+		return "huge pages are disabled for this process (PR_SET_THP_DISABLE)";
+	if (shared)
+		return no_huge_shared();
+	return strcmp(word, "never") ? NULL
+				     : "transparent_hugepage/enabled is never";
+}
+
+/* Map p->len bytes, anonymous, at a multiple of @align. */
+static int map_aligned(struct weir__pages *p, size_t align)
+{
+	size_t len = p->len, extra = align > WEIR__PAGE ? align : 0;
 	unsigned char *from, *addr;
 	void *map;
 	int r = weir__sys_map(len + extra, -1, 0, PROT_READ | PROT_WRITE, &map);
 
 	if (r < 0)
-		return weir__fail_sys(
-			r,
+		return pages_fail(
+			p, r,
 			"mmap of %zu bytes (address space left under RLIMIT_AS: %llu)",
 			len + extra, (unsigned long long)weir__avail_space());
 	from = map;
@@ -55,8 +116,96 @@ static int map_aligned(size_t len, size_t align, unsigned char **ret_addr)
 		weir__sys_unmap(from, (size_t)(addr - from));
 	if (addr < from + extra)
 		weir__sys_unmap(addr + len, (size_t)(from + extra - addr));
-	*ret_addr = addr;
+	p->addr = addr;
 	return 0;
+}
+
+/* Reserved pages that no mapping needs yet are too few, or there are none. */
+static int fail_reserved(struct weir__pages *p, int err)
+{
+	size_t page = weir__pages_size(p->type);
+	uint64_t avail, total;
+
+	if (err == -ENOMEM &&
+	    weir__avail_reserved("", page, &avail, &total) == 0)
+		snprintf(p->why, sizeof(p->why),
+			 "%zu are needed, %llu of %llu are free", p->len / page,
+			 (unsigned long long)avail, (unsigned long long)total);
+	else
+		pages_fail(p, err, "a memfd of %zu bytes", p->len);
+	return err;
+}
+
+/*
+ * Reserved pages are counted, and taken from the reserve, for the whole mapping.
+ * The descriptor of pages that are not shared is not needed any more.
+ */
+static int map_memfd(struct weir__pages *p)
+{
+	int r = weir__sys_map_at(p->addr, p->len, p->fd);
+
+	if (r < 0)
+		return weir__pages_reserved(p)
+			       ? fail_reserved(p, r)
+			       : pages_fail(p, r, "mmap of %zu shared bytes",
+					    p->len);
+	if (p->shared) {
+		r = weir__sys_add_seals(p->fd, F_SEAL_SHRINK | F_SEAL_GROW);
+		return r < 0 ? pages_fail(p, r, "sealing a memfd") : 0;
+	}
+	weir__sys_close(p->fd);
+	p->fd = -1;
+	return 0;
+}
+
+/*
+ * Reserved pages are those of a memfd too. A private mapping of them would be
+ * copied on write after fork(2), for which pages may be missing: the kernel then
+ * takes them from the child, and kills it when it looks.
+ */
+static int map_file(struct weir__pages *p)
+{
+	unsigned shift = p->type == WEIR__PAGES_RESERVED_1G ? HUGE_1G_SHIFT
+			 : weir__pages_reserved(p)          ? HUGE_2M_SHIFT
+							    : 0;
+	int r = map_aligned(p, weir__pages_size(p->type));
+
+	if (r < 0)
+		return r;
+	p->fd = weir__sys_memfd("weir", shift, p->len);
+	if (p->fd >= 0)
+		r = map_memfd(p);
+	else if (shift)
+		r = fail_reserved(p, p->fd);
+	else
+		r = pages_fail(p, p->fd, "memfd of %zu bytes", p->len);
+	if (r < 0)
+		weir__pages_unmap(p);
+	return r;
+}
+
+/* With vm.overcommit_memory 2 the kernel may refuse a page of a memfd. */
+static bool is_strict_overcommit(void)
+{
+	char text[8];
+
+	return weir__sys_text("/proc/sys/vm/overcommit_memory", text,
+			      sizeof(text)) > 0 &&
+	       text[0] == '2';
+}
+
+/*
+ * Back the first page. An error shows that no more can be backed without the
+ * risk of SIGBUS: -EINVAL before Linux 5.14, which has no MADV_POPULATE_WRITE.
+ */
+static int try_reserved(struct weir__pages *p)
+{
+	int r = weir__sys_madvise(p->addr, WEIR__PAGE, MADV_POPULATE_WRITE);
+
+	p->huge = p->locked = true;
+	return r < 0 ? pages_fail(p, r, "the first of %zu",
+				  p->len / weir__pages_size(p->type))
+		     : 0;
 }
 
 static void advise_pages(struct weir__pages *p)
@@ -64,11 +213,11 @@ static void advise_pages(struct weir__pages *p)
 	const char *why;
 	int r;
 
-	if (!p->is_huge) {
+	if (p->type == WEIR__PAGES_SMALL) {
 		weir__sys_madvise(p->addr, p->len, MADV_NOHUGEPAGE);
 		return;
 	}
-	why = no_huge_pages();
+	why = no_huge_pages(p->shared);
 	r = why && why != no_sysfs
 		    ? 0
 		    : weir__sys_madvise(p->addr, p->len, MADV_HUGEPAGE);
@@ -80,34 +229,42 @@ static void advise_pages(struct weir__pages *p)
 			 weir__errno_words(-r));
 }
 
-/* Call it before the first touch. < 0: it failed, and the node is required. */
-static int bind_node(struct weir__pages *p)
+/* Call it before the first touch. < 0: it failed, and the nodes are required. */
+static int bind_nodes(struct weir__pages *p)
 {
+	char nodes[WEIR__NODES_TEXT];
 	int r;
 
-	if (p->node < 0)
+	if (!weir__nodes_count(&p->nodes))
 		return 0;
-	r = weir__sys_mbind(p->addr, p->len, (unsigned)p->node, p->only);
+	r = weir__sys_mbind(p->addr, p->len, &p->nodes, p->only);
 	if (!r)
 		return 0;
+	weir__nodes_text(&p->nodes, nodes);
 	if (p->only)
-		return weir__fail_sys(r, "%zu bytes on NUMA node %d", p->len,
-				      p->node);
-	snprintf(p->why_not, sizeof(p->why_not), "NUMA node %d: %s", p->node,
+		return pages_fail(p, r, "%zu bytes on NUMA %s", p->len, nodes);
+	snprintf(p->why_not, sizeof(p->why_not), "NUMA %s: %s", nodes,
 		 weir__errno_words(-r));
-	p->node = -1;
+	p->nodes = (struct weir__nodes){ { 0 } };
 	return 0;
 }
 
 int weir__pages_map(struct weir__pages *p)
 {
-	int r = map_aligned(p->len, p->is_huge ? WEIR__HUGE_PAGE : WEIR__PAGE,
-			    &p->addr);
+	bool reserved = weir__pages_reserved(p);
+	int r;
 
+	p->fd = -1;
+	r = reserved || p->shared ? map_file(p)
+				  : map_aligned(p, weir__pages_size(p->type));
 	if (r < 0)
 		return r;
-	advise_pages(p);
-	r = bind_node(p);
+	p->eager = reserved || (p->shared && is_strict_overcommit());
+	if (!reserved)
+		advise_pages(p);
+	r = bind_nodes(p);
+	if (!r && reserved)
+		r = try_reserved(p);
 	if (r < 0)
 		weir__pages_unmap(p);
 	return r;
@@ -116,6 +273,8 @@ int weir__pages_map(struct weir__pages *p)
 void weir__pages_unmap(struct weir__pages *p)
 {
 	weir__sys_unmap(p->addr, p->len);
+	weir__sys_close(p->fd);
+	p->fd = -1;
 }
 
 /* The whole mapping, so that the kernel does not split it. */

@@ -5,14 +5,16 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "alloc/arena.h"
+#include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
 
 #define MAX_SMALL (2 * WEIR__HUGE_PAGE / WEIR__SLOT_SMALL)
 
 struct weir__slots {
-	unsigned char *map; /* as mapped, to be unmapped */
-	size_t map_bytes;
+	struct weir *weir;
+	struct weir__mem mem; /* the arena of all slots; base NULL: none */
 	struct weir__slot *slot;
 	unsigned n, scarcer_count;
 	struct weir__slot *small, *large; /* free */
@@ -25,7 +27,6 @@ struct weir__slots {
 		struct weir__slot *first;
 		unsigned n, reserved; /* reserved <= n */
 	} shared[2];
-	unsigned char *base;     /* address of the first slot */
 	size_t bytes;            /* of all slots */
 	_Atomic unsigned pinned; /* the number of devices that locked them */
 	_Atomic size_t touched;
@@ -37,59 +38,53 @@ static void list_push(struct weir__slot **list, struct weir__slot *slot)
 	*list = slot;
 }
 
-static int map_slots(struct weir__slots *s, size_t bytes,
-		     unsigned char **ret_base)
+/* Without huge pages slots are only slower. A child never needs them. */
+static int take_arena(struct weir__slots *s, size_t bytes)
 {
-	void *p;
-	int r;
+	struct weir__arena_req req = { .bytes = bytes,
+				       .kind = WEIR_MEM_HUGE,
+				       .node = -1 };
+	int r = weir__arena_take(s->weir, &req, &s->mem);
 
-	s->map_bytes = bytes + WEIR__HUGE_PAGE;
-	r = weir__sys_map(s->map_bytes, -1, 0, PROT_READ | PROT_WRITE, &p);
-	if (r < 0)
-		return r;
-	s->map = p;
-	*ret_base = (unsigned char *)weir__up((uintptr_t)p, WEIR__HUGE_PAGE);
-	/* Both may fail: without huge pages slots are only slower. */
-	weir__sys_madvise(*ret_base, bytes, MADV_HUGEPAGE);
-	weir__sys_madvise(s->map, s->map_bytes, MADV_DONTFORK);
-	return 0;
+	if (!r)
+		weir__arena_hide(&s->mem, true);
+	return r;
 }
 
-/* A quarter of the budget for small slots, the rest for large ones. */
-static void share_out(size_t budget, size_t chunk, unsigned *ret_small,
+/* A quarter of the bytes for small slots, the rest for large ones. */
+static void share_out(size_t bytes, size_t chunk, unsigned *ret_small,
 		      unsigned *ret_large)
 {
-	size_t small = budget / 4 / WEIR__SLOT_SMALL, large;
+	size_t small = bytes / 4 / WEIR__SLOT_SMALL, large;
 
 	small = small > MAX_SMALL ? MAX_SMALL : small ? small : 1;
-	large = budget > small * WEIR__SLOT_SMALL
-			? (budget - small * WEIR__SLOT_SMALL) / chunk
+	large = bytes > small * WEIR__SLOT_SMALL
+			? (bytes - small * WEIR__SLOT_SMALL) / chunk
 			: 0;
 	*ret_small = (unsigned)small;
 	*ret_large = large ? (unsigned)large : 1; /* the engine needs one */
 }
 
-int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
+int weir__slots_new(struct weir *weir, size_t bytes, size_t chunk,
+		    struct weir__slots **ret)
 {
 	size_t at = 0;
 	unsigned n_small, n_large;
 	struct weir__slots *s;
-	unsigned char *base;
 	int r;
 
-	share_out(budget, chunk, &n_small, &n_large);
+	share_out(bytes, chunk, &n_small, &n_large);
 	s = weir__calloc(1, sizeof(*s));
 	if (!s)
-		return -ENOMEM;
+		return weir__fail(-ENOMEM, "no memory for slots");
+	s->weir = weir;
 	pthread_mutex_init(&s->lock, NULL);
 	s->n = n_small + n_large;
 	s->scarcer_count = n_small < n_large ? n_small : n_large;
 	s->slot = weir__calloc(s->n, sizeof(*s->slot));
-	r = s->slot ? map_slots(s,
-				n_small * (size_t)WEIR__SLOT_SMALL +
-					n_large * chunk,
-				&base)
-		    : -ENOMEM;
+	r = s->slot ? take_arena(s, n_small * (size_t)WEIR__SLOT_SMALL +
+					    n_large * chunk)
+		    : weir__fail(-ENOMEM, "no memory for %u slots", s->n);
 	if (r < 0) {
 		weir__slots_free(s);
 		return r;
@@ -100,11 +95,10 @@ int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret)
 		slot->index = i;
 		slot->small = i < n_small;
 		slot->bytes = slot->small ? WEIR__SLOT_SMALL : chunk;
-		slot->addr = base + at;
+		slot->addr = s->mem.base + at;
 		at += slot->bytes;
 		list_push(slot->small ? &s->small : &s->large, slot);
 	}
-	s->base = base;
 	s->bytes = at;
 	*ret = s;
 	return 0;
@@ -114,8 +108,10 @@ void weir__slots_free(struct weir__slots *slots)
 {
 	if (!slots)
 		return;
-	if (slots->map && !slots->pinned)
-		weir__sys_unmap(slots->map, slots->map_bytes);
+	if (slots->mem.base && slots->pinned)
+		weir__arena_leak(slots->weir, &slots->mem);
+	else if (slots->mem.base)
+		weir__arena_give(slots->weir, &slots->mem);
 	pthread_mutex_destroy(&slots->lock);
 	weir__free(slots->slot);
 	weir__free(slots);
@@ -260,7 +256,7 @@ size_t weir__slots_bytes(const struct weir__slots *slots)
 void weir__slots_range(const struct weir__slots *slots, void **ret_addr,
 		       size_t *ret_bytes)
 {
-	*ret_addr = slots->base;
+	*ret_addr = slots->mem.base;
 	*ret_bytes = slots->bytes;
 }
 

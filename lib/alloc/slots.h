@@ -29,10 +29,15 @@ struct weir__slot {
 	bool registered; /* with the ring; the method sets it */
 };
 
+struct weir;
 struct weir__slots;
 
-/* @budget bytes in all; each large slot has @chunk. */
-int weir__slots_new(size_t budget, size_t chunk, struct weir__slots **ret);
+/*
+ * @bytes in all; each large slot has @chunk. -ENOMEM: more than is available, or
+ * than the root's budget has left.
+ */
+int weir__slots_new(struct weir *weir, size_t bytes, size_t chunk,
+		    struct weir__slots **ret);
 void weir__slots_free(struct weir__slots *slots); /* takes NULL */
 /* A slot of at least @bytes; NULL: none is free now. */
 struct weir__slot *weir__slot_get(struct weir__slots *slots, size_t bytes);

@@ -81,6 +81,26 @@ int weir__fail_sys(int err, const char *fmt, ...)
 	return weir__cause_errno(err);
 }
 
+const char *weir__error_text(void)
+{
+	size_t call = current_call ? strnlen(current_call, WEIR__CALL_MAX) : 0;
+
+	return call && strlen(sentence) > call + 2 ? sentence + call + 2
+						   : sentence;
+}
+
+int weir__fail_for(int err, const char *fmt, ...)
+{
+	char tail[WEIR__ERROR_MAX];
+	va_list ap;
+
+	snprintf(tail, sizeof(tail), "%s", weir__error_text());
+	va_start(ap, fmt);
+	sentence_keep(tail, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
 int weir__cause_errno(int err)
 {
 	return err == -ETIMEDOUT ? -EIO : err;

@@ -44,6 +44,16 @@ int weir__fail(int err, const char *fmt, ...)
 int weir__fail_sys(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* This thread's sentence without the name of the call. */
+const char *weir__error_text(void);
+
+/*
+ * Put what a failed call was for before the sentence that it has set, and ": ";
+ * return @err.
+ */
+int weir__fail_for(int err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /*
  * "EIO" and "Input/output error" for a positive errno; "errno 524" where the C
  * library has no name. Valid until this thread's next call.

@@ -75,6 +75,17 @@ int weir__root_enter(struct weir *weir);
 /* For calls that are allowed after weir_close(): 0, or -EPERM after fork. */
 int weir__root_read(struct weir *weir);
 /*
+ * A quick weir__root_enter() without a sentence. False: ask that, which may
+ * still return 0.
+ */
+static inline bool weir__root_is_open(const struct weir *weir)
+{
+	return !weir->owner_pid &&
+	       atomic_load_explicit(weir->alive, memory_order_relaxed) &&
+	       !atomic_load_explicit(&weir->closed, memory_order_relaxed);
+}
+
+/*
  * False in a child after fork. There a call does nothing: the locks of the root
  * may be held by threads that the child does not have, and nothing is freed. A
  * call that cannot return an errno checks this before anything else.

@@ -87,6 +87,14 @@ int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr)
 	return 0;
 }
 
+int weir__sys_map_at(void *addr, size_t len, int fd)
+{
+	void *p = mmap(addr, len, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_FIXED, fd, 0);
+
+	return p == MAP_FAILED ? -errno : 0;
+}
+
 void weir__sys_unmap(void *addr, size_t len)
 {
 	munmap(addr, len);
@@ -187,6 +195,17 @@ int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
 	return r < 0 ? -errno : r;
 }
 
+int64_t weir__sys_write(int fd, const void *buf, size_t n)
+{
+	struct weir__retry retry = { 0 };
+	ssize_t r;
+
+	do
+		r = write(fd, buf, n);
+	while (r < 0 && errno == EINTR && weir__retry(&retry));
+	return r < 0 ? -errno : r;
+}
+
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off)
 {
 	struct weir__retry retry = { 0 };
@@ -266,7 +285,7 @@ void weir__sys_fs(int fd, struct weir__fs *ret_fs)
 {
 	struct statfs s;
 
-	*ret_fs = (struct weir__fs){ 0 };
+	*ret_fs = (struct weir__fs){ .page = 4096 };
 	if (fstatfs(fd, &s) < 0)
 		return;
 	switch ((uint32_t)s.f_type) {
@@ -282,6 +301,9 @@ void weir__sys_fs(int fd, struct weir__fs *ret_fs)
 	case MAGIC_GPFS:
 		ret_fs->network = true;
 		break;
+	case HUGETLBFS_MAGIC:
+		ret_fs->page = (size_t)s.f_bsize;
+		/* fall through */
 	case TMPFS_MAGIC:
 	case RAMFS_MAGIC:
 		ret_fs->in_memory = true;

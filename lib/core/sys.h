@@ -17,6 +17,7 @@
 #include <sys/types.h>
 
 struct iovec;
+struct weir__nodes;
 
 void *weir__malloc(size_t n);
 void *weir__calloc(size_t n, size_t size);         /* NULL if n * size wraps */
@@ -27,6 +28,8 @@ char *weir__strdup(const char *s);
 void weir__free(void *p);
 
 int weir__sys_map(size_t len, int fd, uint64_t off, int prot, void **ret_addr);
+/* Map bytes from 0 on of @fd, shared and writable, in place of @addr. */
+int weir__sys_map_at(void *addr, size_t len, int fd);
 void weir__sys_unmap(void *addr, size_t len);
 int weir__sys_madvise(void *addr, size_t len, int advice);
 /*
@@ -40,12 +43,22 @@ int weir__sys_populate(void *addr, size_t len);
 /* Lock pages as they are touched (MLOCK_ONFAULT), or all now. */
 int weir__sys_mlock(void *addr, size_t len);
 /*
- * Bind the memory to NUMA node @node (@only), or prefer that node. -ENOSYS:
- * built without libnuma.
+ * Bind the memory to these NUMA nodes (@only); or prefer the one, or interleave
+ * its pages over the several, while these have free pages. -ENOSYS: built
+ * without libnuma.
  */
-int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only);
+int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
+		    bool only);
 /* One byte for each page; its lowest bit says that the page is in RAM. */
 int weir__sys_mincore(void *addr, size_t len, unsigned char *ret_vec);
+/*
+ * A new memfd of @bytes, which can be sealed; of huge pages of 2^@huge_shift
+ * bytes unless @huge_shift is 0. -EFBIG: over RLIMIT_FSIZE.
+ */
+int weir__sys_memfd(const char *name, unsigned huge_shift, uint64_t bytes);
+/* The seals of a memfd (F_SEAL_*). -EINVAL: not a memfd. */
+int weir__sys_seals(int fd);
+int weir__sys_add_seals(int fd, int seals);
 bool weir__sys_thp_disabled(void);      /* by prctl(2), for this process */
 uint64_t weir__sys_limit(int resource); /* RLIMIT_*; UINT64_MAX: none */
 /* By sysinfo(2), which does not need /proc. */
@@ -77,6 +90,7 @@ int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off);
 /* The same, but never from the disk. -EAGAIN: the first byte is not cached. */
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
+int64_t weir__sys_write(int fd, const void *buf, size_t n);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);
 /* Replace the file of descriptor @fd by a new eventfd. */
@@ -93,7 +107,8 @@ int weir__sys_set_flags(int fd, int flags); /* F_SETFL */
 
 struct weir__fs {
 	bool network;   /* NFS, FUSE and such */
-	bool in_memory; /* tmpfs, ramfs */
+	bool in_memory; /* tmpfs, ramfs, hugetlbfs */
+	size_t page;    /* of its mappings: 4096, or a huge page */
 };
 void weir__sys_fs(int fd, struct weir__fs *ret_fs);
 /* Does the file system take RWF_NOWAIT? */
@@ -123,6 +138,14 @@ int weir__thread_join(pthread_t thread, int64_t deadline);
 /* Sleep while *word == @val, until @deadline (INT64_MAX: for ever). */
 int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline);
 void weir__futex_wake(_Atomic uint32_t *word, int n);
+
+/*
+ * membarrier(2): each running thread of the process executes a full barrier.
+ * The first call asks the kernel for that, and says if it can. With a negative
+ * result of it the second may not be called.
+ */
+int weir__sys_membarrier_register(void);
+void weir__sys_membarrier(void);
 
 unsigned weir__cpus(void); /* that this process may run on */
 

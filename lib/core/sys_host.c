@@ -1,42 +1,81 @@
 /* SPDX-License-Identifier: MIT */
-/* More of sys.h: memory policy, limits, small files, directories, modules. */
+/* More of sys.h: memory policy, memfds, limits, small files, directories, modules. */
+#include "core/nodes.h"
 #include "core/sys.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 #ifdef HAVE_NUMA
 #include <numaif.h>
 #endif
 
-#define MAX_NODES 1024u
-#define WORD_BITS (8 * (unsigned)sizeof(unsigned long))
-
-int weir__sys_mbind(void *addr, size_t len, unsigned node, bool only)
+int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
+		    bool only)
 {
 #ifdef HAVE_NUMA
-	unsigned long mask[MAX_NODES / WORD_BITS] = { 0 };
+	int mode = weir__nodes_only(nodes) >= 0 ? MPOL_PREFERRED
+						: MPOL_INTERLEAVE;
 
-	if (node >= MAX_NODES)
-		return -EINVAL;
-	mask[node / WORD_BITS] = 1ul << node % WORD_BITS;
 	/* mbind(2) uses one bit less than maxnode. */
-	if (mbind(addr, len, only ? MPOL_BIND : MPOL_PREFERRED, mask,
-		  MAX_NODES + 1, 0) < 0)
+	if (mbind(addr, len, only ? MPOL_BIND : mode, nodes->word,
+		  WEIR__NODES + 1, 0) < 0)
 		return -errno;
 	return 0;
 #else
 	(void)addr;
 	(void)len;
-	(void)node;
+	(void)nodes;
 	(void)only;
 	return -ENOSYS;
 #endif
+}
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8u /* Linux 6.3 */
+#endif
+#define MFD_SHIFT 26 /* MFD_HUGE_SHIFT */
+
+int weir__sys_memfd(const char *name, unsigned huge_shift, uint64_t bytes)
+{
+	unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+	int fd, r;
+
+	/* Beyond the limit ftruncate(2) would also send SIGXFSZ. */
+	if (bytes > weir__sys_limit(RLIMIT_FSIZE))
+		return -EFBIG;
+	if (huge_shift)
+		flags |= MFD_HUGETLB | huge_shift << MFD_SHIFT;
+	/* Where vm.memfd_noexec is 2, a memfd must not be executable. */
+	fd = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create(name, flags);
+	if (fd < 0)
+		return -errno;
+	r = ftruncate(fd, (off_t)bytes) < 0 ? -errno : 0;
+	if (r < 0)
+		weir__sys_close(fd);
+	return r < 0 ? r : fd;
+}
+
+int weir__sys_seals(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals < 0 ? -errno : seals;
+}
+
+int weir__sys_add_seals(int fd, int seals)
+{
+	return fcntl(fd, F_ADD_SEALS, seals) < 0 ? -errno : 0;
 }
 
 int weir__sys_mincore(void *addr, size_t len, unsigned char *ret_vec)
@@ -113,4 +152,18 @@ int weir__sys_dlopen(const char *path, void **ret_handle)
 		return -ENOEXEC;
 	*ret_handle = handle;
 	return 0;
+}
+
+int weir__sys_membarrier_register(void)
+{
+	int r = (int)syscall(SYS_membarrier,
+			     MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+
+	return r < 0 ? -errno : 0;
+}
+
+/* It cannot fail after the registration. */
+void weir__sys_membarrier(void)
+{
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }

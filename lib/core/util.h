@@ -11,6 +11,20 @@
 #define WEIR__PAGE ((size_t)4096)
 #define WEIR__HUGE_PAGE ((size_t)2 << 20)
 
+/*
+ * The CPU fetches the line of the cache at @p, to write it: many misses overlap
+ * then. For an x86 that compilers take for old they emit a fetch to read, after
+ * which an atomic write waits as long as without.
+ */
+static inline void weir__fetch_to_write(const void *p)
+{
+#ifdef __x86_64__
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+	__builtin_prefetch(p, 1);
+#endif
+}
+
 /* The object of @type whose @member is at @ptr. */
 #define weir__container(ptr, type, member) \
 	((type *)(void *)((char *)(ptr)-offsetof(type, member)))

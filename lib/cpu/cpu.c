@@ -111,12 +111,40 @@ static const struct weir__buft_desc mapped = {
 	.max = SIZE_MAX,
 };
 
+static const struct weir__buft_desc hbm = {
+	.size = sizeof(hbm),
+	.name = "CPU_HBM",
+	.kind = WEIR_MEM_HBM,
+	.flags = WEIR_BUFT_HOST,
+	.align = CPU_ALIGN,
+	.max = SIZE_MAX,
+};
+
+static const struct weir__buft_desc far = {
+	.size = sizeof(far),
+	.name = "CPU_Far",
+	.kind = WEIR_MEM_FAR,
+	.flags = WEIR_BUFT_HOST,
+	.align = CPU_ALIGN,
+	.max = SIZE_MAX,
+};
+
+/* Kinds of memory that only some NUMA nodes have. */
+static const struct weir__buft_desc *const of_nodes[] = { &hbm, &far };
+
+static bool has_memory_of(const struct weir__host *host, uint32_t kind)
+{
+	uint64_t free_bytes, total;
+
+	return host->host_nodes((enum weir_mem)kind, -1, &free_bytes, &total) >=
+	       0;
+}
+
 static int cpu_probe(struct weir *weir, const struct weir__host *host,
 		     struct weir__probe *probe)
 {
-	static const struct weir__buft_desc *const bufts[] = { &huge, &plain,
-							       &locked,
-							       &mapped };
+	const struct weir__buft_desc *bufts[6] = { &huge, &plain, &locked,
+						   &mapped };
 	struct weir__dev_desc desc = {
 		.size = sizeof(desc),
 		.name = "CPU",
@@ -124,11 +152,14 @@ static int cpu_probe(struct weir *weir, const struct weir__host *host,
 		.caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS |
 			WEIR_CAP_HOST_MEMORY | WEIR_CAP_WRAP_HOST,
 		.node = only_node(),
-		.n_bufts = sizeof(bufts) / sizeof(bufts[0]),
+		.n_bufts = 4,
 		.buft = bufts,
 	};
 
 	(void)weir;
+	for (size_t i = 0; desc.node < 0 && i < 2; i++)
+		if (has_memory_of(host, of_nodes[i]->kind))
+			bufts[desc.n_bufts++] = of_nodes[i];
 	describe_cpu(desc.description, sizeof(desc.description));
 	return host->dev_describe(probe, &desc);
 }

@@ -2,6 +2,8 @@
 /* Memory of the CPU device: host memory of the library, and the caller's. */
 #include "cpu/cpu.h"
 
+#include <errno.h>
+
 #define lib weir__cpu_host
 
 /* mem->how: the owner of the memory. */
@@ -49,6 +51,17 @@ static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return 0;
 }
 
+static int cpu_memory(struct weir_dev *dev, const struct weir__buft_desc *desc,
+		      uint64_t *ret_free, uint64_t *ret_total)
+{
+	struct weir__cpu *cpu = weir__cpu_of(dev);
+
+	if (desc->kind != WEIR_MEM_HBM && desc->kind != WEIR_MEM_FAR)
+		return -EOPNOTSUPP;
+	return lib->host_nodes((enum weir_mem)desc->kind, cpu ? cpu->node : -1,
+			       ret_free, ret_total);
+}
+
 /* No blocking moves: all memory of the CPU is WEIR_BUFT_HOST. */
 const struct weir__mem_ops weir__cpu_mem_ops = {
 	.size = sizeof(weir__cpu_mem_ops),
@@ -56,4 +69,5 @@ const struct weir__mem_ops weir__cpu_mem_ops = {
 	.free = cpu_free,
 	.wrap = cpu_wrap,
 	.hide = cpu_hide,
+	.memory = cpu_memory,
 };

@@ -12,6 +12,8 @@
 
 #define drv weir__cuda_drv
 #define PAGE ((size_t)4096)
+/* What the library's pages may be: see weir_buf_alloc(). */
+#define PAGE_FLAGS (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G | WEIR_BUF_SHARED)
 
 /* weir__mem.how: what the memory is, which decides how it is freed. */
 enum how {
@@ -129,7 +131,21 @@ static int alloc_device(struct weir__cuda *c, size_t bytes,
 	return 0;
 }
 
-/* Allocate the driver's own page-locked memory. */
+/* The driver's host memory counts towards the root's budget. */
+static int claim(struct weir__cuda *c, size_t bytes)
+{
+	return WEIR__HAS(c->host, host_unclaim)
+		       ? c->host->host_claim(c->host->dev_root(c->dev), bytes)
+		       : 0;
+}
+
+static void unclaim(struct weir__cuda *c, size_t bytes)
+{
+	if (WEIR__HAS(c->host, host_unclaim))
+		c->host->host_unclaim(c->host->dev_root(c->dev), bytes);
+}
+
+/* Allocate the driver's own page-locked memory, which the caller has claimed. */
 static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 			      unsigned flags, struct weir__mem *mem)
 {
@@ -137,13 +153,16 @@ static CUresult alloc_drivers(struct weir__cuda *c, size_t bytes,
 	CUresult r;
 
 	r = weir__cuda_push(c);
-	if (r)
+	if (!r) {
+		r = drv.cuMemHostAlloc(&ptr, bytes,
+				       CU_MEMHOSTALLOC_PORTABLE | flags);
+		weir__cuda_leave();
+		weir__cuda_note(c, r);
+	}
+	if (r) {
+		unclaim(c, bytes);
 		return r;
-	r = drv.cuMemHostAlloc(&ptr, bytes, CU_MEMHOSTALLOC_PORTABLE | flags);
-	weir__cuda_leave();
-	weir__cuda_note(c, r);
-	if (r)
-		return r;
+	}
 	mem->base = ptr;
 	mem->how = DRIVERS;
 	mem->node = -1;
@@ -160,7 +179,7 @@ static int alloc_pages(struct weir__cuda *c, size_t bytes,
 		       const struct weir_buf_opts *opts, struct weir__mem *mem)
 {
 	int32_t node = opts->node ? opts->node - 1 : c->node;
-	uint32_t flags = WEIR_BUF_TOUCH;
+	uint32_t flags = WEIR_BUF_TOUCH | (opts->flags & PAGE_FLAGS);
 	int r;
 
 	/* The device's own node is preferred; only the caller's is strict. */
@@ -183,15 +202,33 @@ static void free_pages(struct weir__cuda *c, struct weir__mem *mem)
 static int alloc_write_combined(struct weir__cuda *c, size_t bytes,
 				struct weir__mem *mem)
 {
-	CUresult r =
-		alloc_drivers(c, bytes, CU_MEMHOSTALLOC_WRITECOMBINED, mem);
+	int ret = claim(c, bytes);
+	CUresult r;
 
+	if (ret < 0)
+		return ret;
+	r = alloc_drivers(c, bytes, CU_MEMHOSTALLOC_WRITECOMBINED, mem);
 	if (r)
 		return weir__cuda_fail(
 			c, r, "cuMemHostAlloc of %zu bytes, write-combined",
 			bytes);
 	mem->got |= WEIR_GOT_WRITE_COMBINED;
 	return 0;
+}
+
+/* Shared pages that the driver has refused to register. */
+static int stay_pageable(struct weir__cuda *c, size_t bytes,
+			 const struct weir_buf_opts *opts,
+			 struct weir__mem *mem, CUresult r)
+{
+	explain_lesser(mem, "not page-locked: cuMemHostRegister", r);
+	if (!(opts->flags & WEIR_BUF_STRICT))
+		return 0;
+	free_pages(c, mem);
+	return weir__cuda_fail(
+		c, r,
+		"%zu shared bytes cannot be page-locked: cuMemHostRegister",
+		bytes);
 }
 
 /* Registered pages; else the driver's memory; else pages not page-locked. */
@@ -210,11 +247,17 @@ static int alloc_pinned(struct weir__cuda *c, size_t bytes,
 		mem->got |= WEIR_GOT_LOCKED;
 		return 0;
 	}
+	/* The driver's own memory has no descriptor. */
+	if (opts->flags & WEIR_BUF_SHARED)
+		return stay_pageable(c, bytes, opts, mem, r);
 	explain_lesser(mem, "the driver's own memory: cuMemHostRegister", r);
 	memcpy(why, mem->why, sizeof(why));
 	free_pages(c, mem);
 	memset(mem, 0, sizeof(*mem));
 	memcpy(mem->why, why, sizeof(why));
+	ret = claim(c, bytes);
+	if (ret < 0)
+		return ret;
 	r = alloc_drivers(c, bytes, 0, mem);
 	if (!r)
 		return 0;
@@ -269,8 +312,12 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	case NOTHING:
 		return;
 	case ON_DEVICE:
+		gone = free_drivers(c, mem);
+		break;
 	case DRIVERS:
 		gone = free_drivers(c, mem);
+		if (gone)
+			unclaim(c, bytes);
 		break;
 	case FOREIGN:
 		gone = unlock_pages(c, mem->base);

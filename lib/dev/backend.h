@@ -107,10 +107,12 @@ struct weir__host {
 
 	/*
 	 * Host memory in mappings of its own, which are kept when they are
-	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE or
-	 * LOCKED; @node: a NUMA node, -1: any; @flags: WEIR_BUF_STRICT, and
-	 * WEIR_BUF_TOUCH to back all of it with pages. Fills in @mem, which
-	 * then does not move. May block; takes the lock of arenas,
+	 * freed and used again (lib/alloc). @kind: WEIR_MEM_PLAIN, HUGE,
+	 * LOCKED, HBM or FAR; @node: a NUMA node, -1: any (of HBM and FAR:
+	 * those nearest to it, -1: all); @flags: WEIR_BUF_STRICT, HUGETLB,
+	 * HUGETLB_1G and SHARED, and WEIR_BUF_TOUCH to back all of it with
+	 * pages. Fills in @mem, which then does not move. May block; takes the
+	 * lock of arenas,
 	 * as host_free and host_leak do. -ENOMEM and others with a sentence.
 	 */
 	int (*host_alloc)(struct weir *weir, enum weir_mem kind, size_t bytes,
@@ -132,6 +134,20 @@ struct weir__host {
 	 * in all, both within its limits. Reads /proc. -ENODATA.
 	 */
 	int (*host_available)(uint64_t *ret_free, uint64_t *ret_total);
+	/*
+	 * The same of a kind of host memory that only some NUMA nodes have,
+	 * WEIR_MEM_HBM or FAR; @node: -1, or of those nearest to it. Reads
+	 * /sys. -EOPNOTSUPP: there is none.
+	 */
+	int (*host_nodes)(enum weir_mem kind, int32_t node, uint64_t *ret_free,
+			  uint64_t *ret_total);
+	/*
+	 * Count host memory that the backend does not take from host_alloc
+	 * towards the root's budget: before it is allocated, and until it is
+	 * freed. Take the lock of arenas. -ENOMEM with a sentence.
+	 */
+	int (*host_claim)(struct weir *weir, size_t bytes);
+	void (*host_unclaim)(struct weir *weir, size_t bytes);
 };
 
 /* A kind of memory of a device. */
@@ -237,6 +253,13 @@ struct weir__mem_ops {
 	size_t (*alloc_size)(struct weir_dev *dev,
 			     const struct weir__buft_desc *desc,
 			     const struct weir_tensor *t, size_t bytes);
+	/*
+	 * Bytes of the kind @desc that are free, and all. Optional: NULL, or
+	 * -EOPNOTSUPP, for kinds that have no memory of their own: that is the
+	 * CPU's for host memory, else the device's. Makes no context.
+	 */
+	int (*memory)(struct weir_dev *dev, const struct weir__buft_desc *desc,
+		      uint64_t *ret_free, uint64_t *ret_total);
 };
 
 /* Work of a queue. When it is submitted, all that it depends on is done. */

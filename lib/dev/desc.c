@@ -22,7 +22,7 @@ static int check_buft(const struct weir_dev *dev, unsigned i)
 			-EBADMSG,
 			"device %s: kind %u of memory has no proper name",
 			dev->desc.name, i);
-	if (t->kind > WEIR_MEM_MAPPED || (t->flags & ~ALL_BUFT_FLAGS))
+	if (t->kind > WEIR_MEM_FAR || (t->flags & ~ALL_BUFT_FLAGS))
 		return weir__fail(
 			-EBADMSG,
 			"memory %s: kind %u or flags 0x%x unknown here",
@@ -131,6 +131,7 @@ static int desc_in(struct weir_dev *dev, const struct weir__dev_desc *desc)
 
 void weir__dev_free(struct weir_dev *dev)
 {
+	weir__slab_fini(&dev->bufs);
 	pthread_mutex_destroy(&dev->lock);
 	weir__free(dev);
 }
@@ -149,6 +150,7 @@ int weir__dev_new(struct weir *weir, const struct weir__backend *backend,
 	dev->module = module;
 	dev->index = i;
 	pthread_mutex_init(&dev->lock, NULL);
+	weir__slab_init(&dev->bufs);
 	r = desc_in(dev, desc);
 	if (r < 0) {
 		weir__dev_free(dev);

@@ -295,14 +295,12 @@ int weir_dev_info(struct weir_dev *dev, struct weir_dev_info *ret_info)
 	return weir__info_out(ret_info, &info, sizeof(info));
 }
 
-int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
-		    uint64_t *ret_total)
+int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
+		     uint64_t *ret_total)
 {
 	uint64_t avail = 0, total = 0;
-	int r;
+	int r = weir__root_enter(dev->weir);
 
-	WEIR__ENTER();
-	r = weir__root_enter(dev->weir);
 	if (r < 0)
 		return r;
 	r = dev->backend->dev_memory(dev, dev->index, &avail, &total);
@@ -320,11 +318,31 @@ int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 	return 0;
 }
 
+int weir_dev_memory(struct weir_dev *dev, uint64_t *ret_free,
+		    uint64_t *ret_total)
+{
+	WEIR__ENTER();
+	return weir__dev_memory(dev, ret_free, ret_total);
+}
+
+/* Of the kinds that only some machines have. */
+static const char *why_none(const struct weir_dev *dev, enum weir_mem kind)
+{
+	if (dev->desc.type != WEIR_DEV_CPU)
+		return "";
+	if (kind == WEIR_MEM_HBM)
+		return ": no NUMA node without CPUs is known to have a higher bandwidth than those with CPUs";
+	return kind == WEIR_MEM_FAR
+		       ? ": every NUMA node has CPUs, or a higher bandwidth"
+		       : "";
+}
+
 int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 		  struct weir_buft **ret_buft)
 {
 	static const char *const names[] = { "DEVICE", "PLAIN",  "HUGE",
-					     "LOCKED", "PINNED", "MAPPED" };
+					     "LOCKED", "PINNED", "MAPPED",
+					     "HBM",    "FAR" };
 	int r;
 
 	WEIR__ENTER();
@@ -340,8 +358,9 @@ int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 			return 0;
 		}
 	if (kind != WEIR_MEM_DEVICE)
-		return weir__fail(-EOPNOTSUPP, "%s has no memory of kind %s",
-				  dev->desc.name, names[kind]);
+		return weir__fail(-EOPNOTSUPP, "%s has no memory of kind %s%s",
+				  dev->desc.name, names[kind],
+				  why_none(dev, kind));
 	/* A device without memory of its own: its default kind. */
 	*ret_buft = &dev->buft[0];
 	return 0;

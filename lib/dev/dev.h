@@ -11,13 +11,16 @@
 #include <stdbool.h>
 
 #include "core/root.h"
+#include "core/slab.h"
 #include "dev/backend.h"
 
-#define WEIR__MAX_BUFTS 6u /* of one device: as many as enum weir_mem has */
+#define WEIR__MAX_BUFTS 8u /* of one device: as many as enum weir_mem has */
 
 struct weir_buft {
 	struct weir_dev *dev;
 	struct weir__buft_desc desc;
+	_Atomic uint64_t used;   /* bytes of buffers that were allocated */
+	_Atomic uint64_t budget; /* most of them; 0: no limit */
 };
 
 struct weir_dev {
@@ -32,10 +35,14 @@ struct weir_dev {
 	_Atomic(void *) state; /* of the backend, from dev_open */
 	bool opened;
 	char params[256];
+	struct weir__slab bufs; /* the objects of its buffers: mem/buf.c */
 };
 
 /* Open the device's state if that has not happened. May block. */
 int weir__dev_use(struct weir_dev *dev);
+/* weir_dev_memory without the name of the call. */
+int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
+		     uint64_t *ret_total);
 /* -EIO with a sentence: @what returned @r. */
 int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r);
 /*

@@ -54,4 +54,7 @@ const struct weir__host weir__host = {
 	.host_leak = weir__host_leak,
 	.host_hide = weir__host_hide,
 	.host_available = weir__host_available,
+	.host_claim = weir__host_claim,
+	.host_unclaim = weir__host_unclaim,
+	.host_nodes = weir__host_nodes,
 };

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "alloc/avail.h"
 #include "alloc/slots.h"
 #include "core/clock.h"
 #include "core/error.h"
@@ -289,14 +288,12 @@ static void *loop_main(void *arg)
 static int make_slots(struct weir__engine *eng, struct weir__slots **ret_slots)
 {
 	size_t share = eng->weir->opts.staging / eng->n_reactors;
-	int err = weir__slots_new(share, eng->chunk_bytes, ret_slots);
+	int err =
+		weir__slots_new(eng->weir, share, eng->chunk_bytes, ret_slots);
 
-	if (err >= 0)
-		return 0;
-	return weir__fail_sys(
-		err,
-		"I/O engine: %zu bytes of slots (address space left under RLIMIT_AS: %llu)",
-		share, (unsigned long long)weir__avail_space());
+	return err < 0 ? weir__fail_for(err, "I/O engine: %zu bytes of slots",
+					share)
+		       : 0;
 }
 
 int weir__reactor_new(struct weir__engine *eng, unsigned index,

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "dev/dev.h"
 #include "mem/access.h"
 #include "mem/buf.h"
@@ -26,6 +27,11 @@ static void access_hide(struct weir_buf *buf, bool hidden)
 
 	if (!buf->foreign && buf->bytes && dev->backend->mem->hide)
 		dev->backend->mem->hide(dev, &buf->mem, hidden);
+}
+
+void weir__access_prefetch(const struct weir_buf *buf)
+{
+	weir__fetch_to_write(&buf->lock);
 }
 
 void weir__access_add(struct weir__access *access)

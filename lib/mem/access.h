@@ -46,6 +46,11 @@ struct weir__access {
 void weir__access_add(struct weir__access *access);
 void weir__access_del(struct weir__access *access);
 /*
+ * For loops that add or remove an access of each of many buffers: the CPU starts
+ * to fetch what a later call needs of @buf.
+ */
+void weir__access_prefetch(const struct weir_buf *buf);
+/*
  * Block until the work that conflicts with an access to [lo, hi) of @buf, and
  * was queued before this call, is done or has failed; its failure is not an
  * error of this call. There is no time-out. -ENOMEM.

@@ -22,6 +22,8 @@ int weir_buft_info(const struct weir_buft *buft,
 		.flags = d->flags,
 		.align = d->align,
 		.max = d->max,
+		.used = atomic_load(&buft->used),
+		.budget = atomic_load(&buft->budget),
 	};
 	int r;
 
@@ -30,6 +32,35 @@ int weir_buft_info(const struct weir_buft *buft,
 	if (r < 0)
 		return r;
 	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(buft->dev->weir);
+	if (!r)
+		atomic_store(&buft->budget, bytes);
+	return r;
+}
+
+/* Count @size bytes before they are allocated. -ENOMEM: over the budget. */
+static int buft_charge(struct weir_buft *buft, size_t size)
+{
+	uint64_t used = atomic_load(&buft->used), budget;
+
+	do {
+		budget = atomic_load(&buft->budget);
+		if (budget && (size > budget || used > budget - size))
+			return weir__fail(
+				-ENOMEM,
+				"%zu bytes are needed, %llu of the budget of %llu of %s are in use",
+				size, (unsigned long long)used,
+				(unsigned long long)budget, buft->desc.name);
+	} while (
+		!atomic_compare_exchange_weak(&buft->used, &used, used + size));
+	return 0;
 }
 
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
@@ -64,9 +95,41 @@ size_t weir_buft_alloc_size(const struct weir_buft *buft,
 	return bytes;
 }
 
+int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+		      uint64_t *ret_total)
+{
+	struct weir_dev *dev = buft->dev;
+	const struct weir__mem_ops *ops = dev->backend->mem;
+	uint64_t avail, total;
+	int r = weir__root_enter(dev->weir);
+
+	if (r < 0)
+		return r;
+	r = ops->memory ? ops->memory(dev, &buft->desc, &avail, &total)
+			: -EOPNOTSUPP;
+	if (r == -EOPNOTSUPP) {
+		if (buft->desc.flags & WEIR_BUFT_HOST)
+			dev = weir_dev_get(dev->weir, 0);
+		return weir__dev_memory(dev, ret_free, ret_total);
+	}
+	r = weir__dev_result(dev, "mem->memory", r);
+	if (r < 0)
+		return r;
+	*ret_free = avail;
+	*ret_total = total;
+	return 0;
+}
+
+int weir_buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+		     uint64_t *ret_total)
+{
+	WEIR__ENTER();
+	return weir__buft_memory(buft, ret_free, ret_total);
+}
+
 struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 {
-	struct weir_buf *buf = weir__calloc(1, sizeof(*buf));
+	struct weir_buf *buf = weir__slab_alloc(&buft->dev->bufs, sizeof(*buf));
 
 	if (!buf)
 		return NULL;
@@ -86,29 +149,58 @@ struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size)
 
 void weir__buf_drop(struct weir_buf *buf)
 {
-	struct weir *weir = buf->buft->dev->weir;
+	struct weir_dev *dev = buf->buft->dev;
+	struct weir *weir = dev->weir;
 
 	pthread_mutex_destroy(&buf->lock);
 	weir__free(buf->member);
 	weir__free(buf->member_at);
-	weir__free(buf);
+	weir__slab_free(&dev->bufs, buf);
 	weir__root_put(weir);
+}
+
+#define FLAGS                                                         \
+	(WEIR_BUF_STRICT | WEIR_BUF_TOUCH | WEIR_BUF_WRITE_COMBINED | \
+	 RESERVED | WEIR_BUF_SHARED)
+#define RESERVED (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G)
+
+int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags)
+{
+	const struct weir__buft_desc *d = &buft->desc;
+	bool host = d->flags & WEIR_BUFT_HOST;
+
+	if (flags & ~FLAGS)
+		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
+				  flags);
+	if (flags & WEIR_BUF_WRITE_COMBINED &&
+	    (d->kind != WEIR_MEM_PINNED ||
+	     flags & (RESERVED | WEIR_BUF_SHARED)))
+		return weir__fail(
+			-EINVAL,
+			d->kind == WEIR_MEM_PINNED
+				? "%s: write-combined memory is neither shared nor in reserved pages"
+				: "only memory of kind PINNED can be write-combined, not %s",
+			d->name);
+	if (flags & WEIR_BUF_SHARED && !host)
+		return weir__fail(-EINVAL,
+				  "only host memory can be shared, not %s",
+				  d->name);
+	if (flags & RESERVED && (!host || d->kind == WEIR_MEM_PLAIN))
+		return weir__fail(
+			-EINVAL,
+			"only host memory in huge pages can have reserved ones, not %s",
+			d->name);
+	return 0;
 }
 
 static int check_alloc(const struct weir_buft *buft, size_t size,
 		       const struct weir_buf_opts *o)
 {
 	const struct weir__buft_desc *d = &buft->desc;
+	int r = weir__buft_check_flags(buft, o->flags);
 
-	if (o->flags &
-	    ~(WEIR_BUF_STRICT | WEIR_BUF_TOUCH | WEIR_BUF_WRITE_COMBINED))
-		return weir__fail(-EINVAL, "flags 0x%x has bits unknown here",
-				  o->flags);
-	if (o->flags & WEIR_BUF_WRITE_COMBINED && d->kind != WEIR_MEM_PINNED)
-		return weir__fail(
-			-EINVAL,
-			"only memory of kind PINNED can be write-combined, not %s",
-			d->name);
+	if (r < 0)
+		return r;
 	if (o->usage > WEIR_USAGE_COMPUTE)
 		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
 	if (o->node < 0)
@@ -128,6 +220,22 @@ static int check_alloc(const struct weir_buft *buft, size_t size,
 	return 0;
 }
 
+/* Has it what cannot be done without? Backends may ignore flags. */
+static int check_got(const struct weir_buft *buft, uint32_t flags,
+		     const struct weir__mem *mem)
+{
+	if (flags & WEIR_BUF_SHARED && !(mem->got & WEIR_GOT_SHARED))
+		return weir__fail(-EOPNOTSUPP, "%s cannot be shared%s%s",
+				  buft->desc.name, mem->why[0] ? ": " : "",
+				  mem->why);
+	if (flags & WEIR_BUF_STRICT && flags & RESERVED &&
+	    !(mem->got & WEIR_GOT_HUGETLB))
+		return weir__fail(-EOPNOTSUPP, "%s has no reserved pages%s%s",
+				  buft->desc.name, mem->why[0] ? ": " : "",
+				  mem->why);
+	return 0;
+}
+
 static int alloc_mem(struct weir_buft *buft, size_t size,
 		     const struct weir_buf_opts *o, struct weir__mem *mem)
 {
@@ -143,12 +251,14 @@ static int alloc_mem(struct weir_buft *buft, size_t size,
 	if (r < 0)
 		return r;
 	if (mem->base && !((uintptr_t)mem->base & (buft->desc.align - 1)))
-		return 0;
-	r = weir__fail(
-		-EIO,
-		"%s: its backend returned memory at %p, not at a multiple of %zu",
-		buft->desc.name, (void *)mem->base, buft->desc.align);
-	ops->free(dev, &buft->desc, size, mem);
+		r = check_got(buft, o->flags, mem);
+	else
+		r = weir__fail(
+			-EIO,
+			"%s: its backend returned memory at %p, not at a multiple of %zu",
+			buft->desc.name, (void *)mem->base, buft->desc.align);
+	if (r < 0)
+		ops->free(dev, &buft->desc, size, mem);
 	return r;
 }
 
@@ -165,15 +275,21 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 	buf = weir__buf_new(buft, size);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
+	r = buft_charge(buft, size);
+	if (r < 0)
+		goto out_buf;
 	r = size ? alloc_mem(buft, size, &o, &buf->mem) : 0;
-	if (r < 0) {
-		weir__buf_drop(buf);
-		return r;
-	}
+	if (r < 0)
+		goto out_charge;
 	buf->mem.got |= WEIR_GOT_OWNED;
 	atomic_store(&buf->usage, o.usage);
 	*ret_buf = buf;
 	return 0;
+out_charge:
+	atomic_fetch_sub(&buft->used, size);
+out_buf:
+	weir__buf_drop(buf);
+	return r;
 }
 
 int weir_buf_alloc(struct weir_buft *buft, size_t size,
@@ -254,6 +370,8 @@ static void free_buf(struct weir_buf *buf)
 	if (buf->bytes && !buf->member)
 		dev->backend->mem->free(dev, &buf->buft->desc, buf->bytes,
 					&buf->mem);
+	if (!buf->foreign && !buf->member)
+		atomic_fetch_sub(&buf->buft->used, buf->bytes);
 	if (buf->release)
 		buf->release(buf->release_arg);
 	weir__buf_drop(buf);

@@ -21,7 +21,13 @@
 struct weir__access;
 
 struct weir_buf {
+	/* What a load of many buffers needs of each: a line of the cache. */
 	_Atomic uint32_t refs;
+	pthread_mutex_t lock; /* guards access and n_dma */
+	struct weir__access *access;
+	unsigned n_dma; /* accesses with dma, orphaned ones included */
+	bool foreign;   /* wrapped or mapped, not allocated */
+
 	_Atomic uint32_t usage;
 	struct weir_buft *buft; /* of the first member if joined */
 	size_t bytes;
@@ -31,10 +37,6 @@ struct weir_buf {
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
-	bool foreign;         /* wrapped or mapped, not allocated */
-	pthread_mutex_t lock; /* guards what follows */
-	struct weir__access *access;
-	unsigned n_dma; /* accesses with dma, orphaned ones included */
 };
 
 /*
@@ -63,6 +65,11 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		    struct weir_buf **ret_buf);
 int weir__buf_join(struct weir_buf *const *bufs, unsigned n,
 		   struct weir_buf **ret_buf);
+/* -EINVAL with a sentence: buffers of @buft cannot have WEIR_BUF_* @flags. */
+int weir__buft_check_flags(const struct weir_buft *buft, uint32_t flags);
+/* weir_buft_memory without the name of the call. */
+int weir__buft_memory(const struct weir_buft *buft, uint64_t *ret_free,
+		      uint64_t *ret_total);
 /* The bytes that @t needs in memory of @buft, padding included. */
 int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 		    uint64_t *ret_bytes);

@@ -152,7 +152,7 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 		return weir__fail(-EINVAL, "digest %d is not one of %d and %d",
 				  (int)kind, WEIR_DIGEST_XXH3,
 				  WEIR_DIGEST_SHA256);
-	t = &weights->tensor[i];
+	t = weir__weights_tensor(weights, i);
 	if (!t->buf)
 		return weir__fail(-EINVAL,
 				  "%s went to a sink: it is not in memory",

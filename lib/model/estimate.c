@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "alloc/arena.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -37,12 +38,9 @@ static unsigned entry_of(struct weir_estimate *e, unsigned n,
 static uint64_t data_bytes(const struct weir__layout *l,
 			   const struct weir__spot *s)
 {
-	const struct weir__cut *cut;
+	const struct weir__cut *cut = weir__layout_cut(l, s->cut);
 
-	if (!s->own_run)
-		return s->bytes;
-	cut = &l->run[s->own_run - 1].cut;
-	return cut->rows * cut->mem_width;
+	return cut ? cut->rows * cut->mem_width : s->bytes;
 }
 
 static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
@@ -71,25 +69,57 @@ static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
 	return n;
 }
 
-/* It fits if that memory has room for all kinds that allocate from it. */
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* What the budget of the kind has left. */
+static uint64_t budget_left(struct weir_buft *buft)
+{
+	uint64_t budget = atomic_load(&buft->budget);
+	uint64_t used = atomic_load(&buft->used);
+
+	if (!budget)
+		return UINT64_MAX;
+	return used < budget ? budget - used : 0;
+}
+
+/* The memory of the host, or of the device, that all such kinds share. */
+static uint64_t free_shared(const struct weir_buft *buft)
+{
+	bool host = buft->desc.flags & WEIR_BUFT_HOST;
+	uint64_t avail, total;
+
+	if (weir__dev_memory(host ? weir_dev_get(buft->dev->weir, 0)
+				  : buft->dev,
+			     &avail, &total) < 0)
+		avail = UINT64_MAX;
+	return host ? least(avail, weir__arena_budget_left(buft->dev->weir))
+		    : avail;
+}
+
+/*
+ * It fits if its own memory has room for it, and the shared memory for all kinds
+ * that allocate from that, and the budgets.
+ */
 static void compare(struct weir_estimate *all, unsigned n,
 		    struct weir_estimate *e)
 {
-	bool host = e->buft->desc.flags & WEIR_BUFT_HOST;
 	struct weir__error_saved saved;
-	uint64_t total, sum = 0;
+	uint64_t total, shared, sum = 0, left = budget_left(e->buft);
 
 	weir__error_save(&saved);
-	if (weir_dev_memory(host ? weir_dev_get(e->buft->dev->weir, 0)
-				 : e->buft->dev,
-			    &e->free, &total) < 0)
+	if (weir__buft_memory(e->buft, &e->free, &total) < 0)
 		e->free = UINT64_MAX;
+	shared = free_shared(e->buft);
 	weir__error_restore(&saved);
 	for (unsigned i = 0; i < n; i++)
 		if (share(all[i].buft, e->buft) &&
 		    weir__add_over(sum, all[i].bytes, &sum))
 			sum = UINT64_MAX;
-	e->fits = sum <= e->free;
+	e->fits = e->bytes <= e->free && e->bytes <= left && sum <= shared;
+	e->free = least(least(e->free, left), shared);
 }
 
 int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,

@@ -6,14 +6,15 @@
  * runs that are close together share a decision.
  */
 #include <errno.h>
-#include <stdlib.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/load.h"
 
 #define UNIT_BYTES (16ull << 20)
+#define BUFS_AHEAD 16u
 #define MAX_UNITS 1024u     /* in one run: long runs have larger units */
 #define MAX_GAP (64u << 10) /* between runs that share a decision */
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
@@ -28,24 +29,37 @@ bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 	return weir__file_resident(file, off, len) >= RESIDENT;
 }
 
+/* Make room for @n extents in all. */
+static int extents_reserve(struct weir_load *l, size_t n)
+{
+	size_t cap = l->max_ext; /* of both arrays */
+	void *more;
+
+	if (n <= l->max_ext)
+		return 0;
+	more = weir__array_grow(l->ext, &cap, n - 1, sizeof(*l->ext));
+	if (!more)
+		return -ENOMEM;
+	l->ext = more;
+	more = weir__array_grow(l->ext_run, &l->max_ext, n - 1,
+				sizeof(*l->ext_run));
+	if (!more)
+		return -ENOMEM;
+	l->ext_run = more;
+	return 0;
+}
+
 static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		      uint64_t mem_skip, uint64_t len, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[run_number];
 	const struct weir__layout_buf *b = &l->weights->layout.buf[run->buf];
+	const struct weir__cut *cut =
+		weir__layout_cut(&l->weights->layout, run->cut);
 	bool host = b->buft->desc.flags & WEIR_BUFT_HOST;
-	size_t cap = l->max_ext; /* of both arrays */
-	void *more;
 
-	more = weir__grow(l->ext, &cap, l->n_ext, sizeof(*l->ext));
-	if (!more)
+	if (extents_reserve(l, l->n_ext + 1) < 0)
 		return -ENOMEM;
-	l->ext = more;
-	more = weir__grow(l->ext_run, &l->max_ext, l->n_ext,
-			  sizeof(*l->ext_run));
-	if (!more)
-		return -ENOMEM;
-	l->ext_run = more;
 	l->ext[l->n_ext] = (struct weir__extent){
 		.file = l->model->file[run->shard],
 		.off = run->off + skip,
@@ -54,7 +68,7 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		.dev = host ? NULL : b->buft->dev,
 		.gap_group = b->given ? NULL : b,
 		.buffered = buffered,
-		.convert = run->cut.convert,
+		.convert = cut ? cut->convert : NULL,
 	};
 	l->ext_run[l->n_ext++] = run_number;
 	return 0;
@@ -64,7 +78,8 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
 	const struct weir__run *run = &l->weights->layout.run[number];
-	const struct weir__cut *cut = &run->cut;
+	const struct weir__cut *cut =
+		weir__layout_cut(&l->weights->layout, run->cut);
 	struct weir__extent *e;
 	int r = add_extent(l, number, 0, 0, run->len, buffered);
 
@@ -113,38 +128,15 @@ static int add_long(struct weir_load *l, uint32_t number)
 		     : add_extent(l, number, from, from, run->len - from, way);
 }
 
-/* The sort key of a run. */
-struct read_key {
-	uint64_t off;
-	uint32_t shard;
-	int32_t priority;
-	uint32_t run;
-};
-
-/* By priority, then in the order of the files, which are read in order. */
-static int read_order(const void *a, const void *b)
-{
-	const struct read_key *x = a, *y = b;
-
-	if (x->priority != y->priority)
-		return x->priority > y->priority ? -1 : 1;
-	if (x->shard != y->shard)
-		return x->shard < y->shard ? -1 : 1;
-	if (x->off != y->off)
-		return x->off < y->off ? -1 : 1;
-	return x->run < y->run ? -1 : x->run > y->run;
-}
-
 /* The runs of a load in the order of reading. */
 struct reading {
 	struct weir_load *l;
-	struct read_key *key; /* n, sorted */
 	size_t at, n;
 };
 
 static const struct weir__run *run_at(const struct reading *rd, size_t i)
 {
-	return &rd->l->weights->layout.run[rd->key[i].run];
+	return &rd->l->weights->layout.run[i];
 }
 
 /*
@@ -169,6 +161,16 @@ static size_t group_end(const struct reading *rd)
 	return i;
 }
 
+/* Runs of targets have their buffers in any order: the CPU fetches a later one. */
+static void fetch_later(const struct reading *rd)
+{
+	const struct weir__layout *layout = &rd->l->weights->layout;
+
+	if (rd->at + BUFS_AHEAD < rd->n)
+		__builtin_prefetch(
+			&layout->buf[layout->run[rd->at + BUFS_AHEAD].buf]);
+}
+
 static int add_short(struct reading *rd, size_t end)
 {
 	const struct weir__run *first = run_at(rd, rd->at);
@@ -180,12 +182,12 @@ static int add_short(struct reading *rd, size_t end)
 
 	for (; rd->at < end && r >= 0; rd->at++) {
 		const struct weir__run *run = run_at(rd, rd->at);
-		uint32_t number = rd->key[rd->at].run;
+		uint32_t number = (uint32_t)rd->at;
 
-		r = weir__cut_is_plain(&run->cut)
-			    ? add_extent(rd->l, number, 0, 0, run->len,
-					 buffered)
-			    : add_rows(rd->l, number, buffered);
+		fetch_later(rd);
+		r = run->cut ? add_rows(rd->l, number, buffered)
+			     : add_extent(rd->l, number, 0, 0, run->len,
+					  buffered);
 	}
 	return r;
 }
@@ -194,44 +196,19 @@ static int add_next(struct reading *rd)
 {
 	const struct weir__run *run = run_at(rd, rd->at);
 
-	if (run->len > UNIT_BYTES && weir__cut_is_plain(&run->cut))
-		return add_long(rd->l, rd->key[rd->at++].run);
+	if (run->len > UNIT_BYTES && !run->cut)
+		return add_long(rd->l, (uint32_t)rd->at++);
 	return add_short(rd, group_end(rd));
-}
-
-/* The keys of all runs, sorted. NULL: no memory. */
-static struct read_key *sort_runs(const struct weir__layout *layout)
-{
-	size_t n = layout->n_runs;
-	struct read_key *key = weir__calloc(n, sizeof(*key));
-	bool sorted = true;
-
-	if (!key)
-		return NULL;
-	for (size_t i = 0; i < n; i++) {
-		const struct weir__run *run = &layout->run[i];
-
-		key[i] = (struct read_key){ run->off, run->shard, run->priority,
-					    (uint32_t)i };
-		if (i && sorted)
-			sorted = read_order(&key[i - 1], &key[i]) < 0;
-	}
-	if (!sorted)
-		qsort(key, n, sizeof(*key), read_order);
-	return key;
 }
 
 int weir__load_extents(struct weir_load *l)
 {
 	const struct weir__layout *layout = &l->weights->layout;
 	struct reading rd = { .l = l, .n = layout->n_runs };
-	int r;
+	int r = extents_reserve(l, rd.n);
 
-	rd.key = sort_runs(layout);
-	r = rd.key ? 0 : -ENOMEM;
 	while (rd.at < rd.n && r >= 0)
 		r = add_next(&rd);
-	weir__free(rd.key);
 	return r < 0 ? weir__fail(r,
 				  "%s: no memory for the extents of %zu runs",
 				  l->model->path, layout->n_runs)

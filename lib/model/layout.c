@@ -7,11 +7,12 @@
  * other.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "model/overlap.h"
 #include "model/place.h"
 
@@ -42,17 +43,6 @@ static struct weir__group group_of(const struct groups *g, size_t put)
 	};
 }
 
-static void spot_set(const struct weir_plan *plan, size_t record,
-		     const struct weir__cut *cut, struct weir__spot *spot)
-{
-	const struct weir__record *rec = &plan->model->rec[record];
-
-	spot->record = record;
-	spot->off = rec->off + cut->off;
-	spot->bytes = weir__cut_mem(cut);
-	spot->take = weir__cut_take(cut);
-}
-
 static int list_chosen(const struct weir_plan *plan, size_t record,
 		       struct weir__spot *spot)
 {
@@ -63,7 +53,7 @@ static int list_chosen(const struct weir_plan *plan, size_t record,
 
 	if (r < 0)
 		return r;
-	spot_set(plan, record, &cut, spot);
+	*spot = weir__spot_of(plan->model, record, &cut);
 	if (put->sink.chunk)
 		spot->bytes = 0;
 	if (put->way == WEIR_WAY_MAP)
@@ -71,21 +61,13 @@ static int list_chosen(const struct weir_plan *plan, size_t record,
 	return 0;
 }
 
-static void list_target(const struct weir_plan *plan,
-			const struct weir__target *target,
-			struct weir__spot *spot)
-{
-	spot_set(plan, target->record, &target->cut, spot);
-	spot->at = target->at;
-}
-
 /* The spots of what is chosen, in the order of the model, then of targets. */
 static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 {
-	size_t n = plan->n + plan->n_targets;
+	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
 	int r = 0;
 
-	l->spot = weir__calloc(n, sizeof(*l->spot) + sizeof(*l->order));
+	l->spot = weir__array_alloc(n, sizeof(*l->spot) + sizeof(*l->order));
 	if (!l->spot)
 		return no_memory(plan, n, sizeof(*l->spot));
 	l->order = (size_t *)(l->spot + n);
@@ -93,8 +75,8 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 		if (plan->choice[i] &&
 		    plan->choice[i] != WEIR__CHOSEN_AS_TARGET)
 			r = list_chosen(plan, i, &l->spot[l->n++]);
-	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
-		list_target(plan, &plan->target[i], &l->spot[l->n++]);
+	for (size_t i = 0; i < n_targets && r >= 0; i++)
+		l->spot[l->n++] = plan->targets->item[i].spot;
 	return r;
 }
 
@@ -188,7 +170,7 @@ static int place_new(struct groups *g)
 static int place_same_start(struct groups *g, size_t i, size_t j,
 			    uint64_t limit, bool tight)
 {
-	uint64_t from = g->given[i].begin, end;
+	uint64_t from = g->given[i].from.minor, end;
 	int r = 0;
 
 	for (; i < j && r >= 0; i++) {
@@ -212,9 +194,8 @@ static int place_given(struct groups *g)
 	struct weir__layout *l = g->l;
 	int r = 0;
 
-	if (g->n_given > 1)
-		qsort(g->given, g->n_given, sizeof(*g->given),
-		      weir__mem_range_order);
+	if (weir__sort(g->given, g->n_given, sizeof(*g->given)) < 0)
+		return no_memory(g->plan, g->n_given, sizeof(*g->given));
 	for (size_t i = 0, j; i < g->n_given && r >= 0; i = j) {
 		size_t n_order = l->n_order, n_runs = l->n_runs;
 		size_t n_bufs = l->n_bufs;
@@ -222,12 +203,13 @@ static int place_given(struct groups *g)
 		uint64_t limit;
 
 		for (j = i + 1; j < g->n_given; j++)
-			if (g->given[j].space != s->space ||
-			    g->given[j].begin != s->begin)
+			if (g->given[j].from.major != s->from.major ||
+			    g->given[j].from.minor != s->from.minor)
 				break;
 		next = &g->given[j];
-		limit = j < g->n_given && next->space == s->space ? next->begin
-								  : UINT64_MAX;
+		limit = j < g->n_given && next->from.major == s->from.major
+				? next->from.minor
+				: UINT64_MAX;
 		r = place_same_start(g, i, j, limit, false);
 		if (r != -ENOSPC)
 			continue;
@@ -249,7 +231,8 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 		r = place_new(&g);
 	if (r >= 0)
 		r = place_given(&g);
-	if (r >= 0 && plan->n_targets)
+	l->n_put_bufs = l->n_bufs;
+	if (r >= 0 && weir__plan_n_targets(plan))
 		r = weir__place_targets(l, plan);
 	weir__free(g.given);
 	return r;
@@ -265,6 +248,8 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
 		r = place_all(plan, l);
 	if (r >= 0)
 		r = weir__layout_check(plan->model, l);
+	if (r >= 0)
+		r = weir__layout_sort_runs(plan->model, l);
 	if (r < 0)
 		weir__layout_free(l);
 	return r;
@@ -274,6 +259,34 @@ static uint64_t lead_of(const struct weir__layout *l,
 			const struct weir__spot *spot)
 {
 	return spot->buf == WEIR__NO_BUF ? 0 : l->buf[spot->buf].lead;
+}
+
+struct weir__spot weir__spot_of(const struct weir_model *model, size_t record,
+				const struct weir__cut *cut)
+{
+	return (struct weir__spot){
+		.record = record,
+		.off = model->rec[record].off + cut->off,
+		.bytes = weir__cut_mem(cut),
+		.take = weir__cut_take(cut),
+	};
+}
+
+int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,
+			  uint32_t *ret_number)
+{
+	struct weir__cut *more;
+
+	*ret_number = 0;
+	if (weir__cut_is_plain(cut))
+		return 0;
+	more = weir__grow(l->cut, &l->max_cuts, l->n_cuts, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	l->cut = more;
+	more[l->n_cuts++] = *cut;
+	*ret_number = (uint32_t)l->n_cuts;
+	return 0;
 }
 
 void weir__layout_lead(struct weir__layout *l)
@@ -286,22 +299,26 @@ void weir__layout_lead(struct weir__layout *l)
 
 void weir__layout_free(struct weir__layout *l)
 {
-	weir__free(l->spot);
-	weir__free(l->run);
-	weir__free(l->buf);
+	weir__array_free(l->spot);
+	weir__array_free(l->run);
+	weir__array_free(l->buf);
+	weir__free(l->cut);
 	for (size_t i = 0; i < l->n_sinks; i++)
-		weir__free(l->sink[i].run);
+		weir__array_free(l->sink[i].run);
 	weir__free(l->sink);
 	l->spot = NULL;
 	l->order = NULL;
 	l->run = NULL;
 	l->buf = NULL;
+	l->cut = NULL;
 	l->sink = NULL;
 	l->n_sinks = 0;
 }
 
 static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
 {
+	if (!a || !b)
+		return a == b;
 	return a->rows == b->rows && a->width == b->width &&
 	       a->file_pitch == b->file_pitch && a->mem_pitch == b->mem_pitch &&
 	       a->convert == b->convert;
@@ -314,9 +331,9 @@ static bool same_spot(const struct weir__layout *a,
 
 	return x->record == y->record && x->buf == y->buf &&
 	       x->at + lead_of(b, y) == y->at && x->off == y->off &&
-	       x->bytes == y->bytes && x->own_run == y->own_run &&
-	       (!x->own_run || same_cut(&a->run[x->own_run - 1].cut,
-					&b->run[y->own_run - 1].cut));
+	       x->bytes == y->bytes &&
+	       same_cut(weir__layout_cut(a, x->cut),
+			weir__layout_cut(b, y->cut));
 }
 
 int weir__layout_same(const struct weir__layout *a,

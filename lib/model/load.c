@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
@@ -15,6 +16,10 @@
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
 #define MANY_BUFS 16u          /* from here on one thread touches each */
 
+/* Cache misses overlap if the CPU fetches so many items ahead. */
+#define ACCESSES_AHEAD 16u
+#define COUNTERS_AHEAD 4u
+
 static struct weir_load *load_of(struct weir__job *job)
 {
 	return job->arg;
@@ -24,6 +29,20 @@ static const struct weir__record *record_of(const struct weir_load *l,
 					    size_t spot)
 {
 	return &l->model->rec[l->weights->layout.spot[spot].record];
+}
+
+/*
+ * Tensors arrive in the order of the file, and are counted in their own order:
+ * let the CPU fetch the counter of a later one.
+ */
+static void fetch_later(const struct weir_load *l, size_t ext)
+{
+	const struct weir__run *run;
+
+	if (ext >= l->n_ext)
+		return;
+	run = &l->weights->layout.run[l->ext_run[ext]];
+	weir__fetch_to_write(&l->arrival->item[run->spot]);
 }
 
 /* Bytes [lo, hi) of extent @ext. */
@@ -76,6 +95,7 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
 
+	fetch_later(l, ext + COUNTERS_AHEAD);
 	for (; weir__portion_next(&p); ours += p.take)
 		weir__arrival_add(l->arrival, p.spot, p.take,
 				  arrived ? NULL
@@ -85,8 +105,9 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	if (!arrived)
 		return;
 	atomic_fetch_add_explicit(&l->way[way], ours, memory_order_relaxed);
-	atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
-				  memory_order_relaxed);
+	if (hi - lo > ours)
+		atomic_fetch_add_explicit(&l->gaps, hi - lo - ours,
+					  memory_order_relaxed);
 }
 
 static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
@@ -107,10 +128,10 @@ static void load_put(struct weir_load *l)
 	weir__model_put(l->model);
 	weir__arrival_put(l->arrival);
 	weir__free(l->job);
-	weir__free(l->ext);
-	weir__free(l->ext_run);
+	weir__array_free(l->ext);
+	weir__array_free(l->ext_run);
 	weir__free(l->touch);
-	weir__free(l->access);
+	weir__array_free(l->access);
 	weir__sinks_free(l);
 	weir__free(l);
 }
@@ -136,18 +157,27 @@ static void check_files(struct weir_load *l)
 
 static void stop_touching(struct weir_load *l)
 {
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+	const struct weir__layout *layout = &l->weights->layout;
+
+	for (size_t i = 0; l->touch && i < layout->n_bufs; i++) {
+		l->touch_ns += weir__touch_stop(l->touch[i]);
+		l->touch[i] = NULL;
+	}
+	if (atomic_load(&l->arrival->first))
+		return;
+	/* A load without failure has filled its own buffers entirely. */
+	for (size_t i = 0; i < layout->n_put_bufs; i++) {
 		struct weir_buf *buf = l->weights->buf[i];
 
-		if (l->touch) {
-			l->touch_ns += weir__touch_stop(l->touch[i]);
-			l->touch[i] = NULL;
-		}
-		/* A load without failure has filled its own buffers entirely. */
-		if (!atomic_load(&l->arrival->first) &&
-		    !l->weights->layout.buf[i].given)
+		if (!layout->buf[i].given)
 			atomic_store(&buf->mem.touched, buf->bytes);
 	}
+}
+
+static void access_prefetch(const struct weir_load *l, size_t i)
+{
+	if (i < l->weights->layout.n_bufs)
+		weir__access_prefetch(l->weights->buf[i]);
 }
 
 static void leave_engine(struct weir_load *l)
@@ -157,6 +187,7 @@ static void leave_engine(struct weir_load *l)
 
 	atomic_store(&l->arrival->leaked, leaked);
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
+		access_prefetch(l, i + ACCESSES_AHEAD);
 		l->access[i].dma &= !leaked;
 		weir__access_del(&l->access[i]);
 	}
@@ -257,13 +288,20 @@ static int no_memory(const struct weir_model *m, size_t n, size_t size)
 /* Touch fresh memory that is read in place, ahead of the reads. */
 static int start_touching(struct weir_load *l)
 {
+	size_t n_bufs = l->weights->layout.n_bufs;
+
 	for (size_t i = 0; i < l->n_ext; i++) {
 		struct weir__extent *e = &l->ext[i];
-		size_t b = l->weights->layout.run[l->ext_run[i]].buf;
+		size_t b;
 
-		if (e->buffered || e->dev || l->weights->buf[b]->foreign)
+		if (e->buffered || e->dev)
 			continue;
-		if (!l->touch[b] && touch_buf(l, b) < 0)
+		b = l->weights->layout.run[l->ext_run[i]].buf;
+		if (l->weights->buf[b]->foreign)
+			continue;
+		if (!l->touch)
+			l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
+		if (!l->touch || (!l->touch[b] && touch_buf(l, b) < 0))
 			return no_memory(l->model, 1, sizeof(*l->touch));
 		e->touch = l->touch[b];
 	}
@@ -312,17 +350,19 @@ static bool load_next_number(struct weir__access *access, uint64_t lo,
 static void add_accesses(struct weir_load *l)
 {
 	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
-		struct weir__access *a = &l->access[i];
+		const struct weir__layout_buf *b = &l->weights->layout.buf[i];
 
-		a->buf = l->weights->buf[i];
-		a->lo = 0;
-		a->hi = a->buf->bytes;
-		a->write = true;
-		a->dma = weir__buf_is_host(a->buf);
-		a->src = &l->arrival->source;
-		a->next_number = load_next_number;
-		a->arg = l;
-		weir__access_add(a);
+		access_prefetch(l, i + ACCESSES_AHEAD);
+		l->access[i] = (struct weir__access){
+			.buf = l->weights->buf[i],
+			.hi = b->given ? b->room : weir__layout_bytes(b),
+			.write = true,
+			.dma = b->buft->desc.flags & WEIR_BUFT_HOST,
+			.src = &l->arrival->source,
+			.next_number = load_next_number,
+			.arg = l,
+		};
+		weir__access_add(&l->access[i]);
 	}
 }
 
@@ -392,9 +432,8 @@ static int use_engine(struct weir_load *l)
 	int r;
 
 	l->job = weir__calloc(1, sizeof(*l->job));
-	l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
-	l->access = weir__calloc(n_bufs, sizeof(*l->access));
-	if (!l->job || !l->touch || !l->access)
+	l->access = weir__array_alloc(n_bufs, sizeof(*l->access));
+	if (!l->job || !l->access)
 		return no_memory(l->model, n_bufs, sizeof(*l->job));
 	r = weir__engine_get(l->weir, &l->eng);
 	if (r >= 0)

@@ -10,7 +10,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/gguf_meta.c %D%/gguf_text.c %D%/values.c \
 	%D%/index.c %D%/index.h %D%/shards.c \
 	%D%/split.c %D%/split.h \
-	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c \
+	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c %D%/runs.c \
 	%D%/cut.c %D%/cut.h %D%/layers.c %D%/layers.h %D%/target.c \
 	%D%/place.c %D%/place.h %D%/place_target.c %D%/place_sink.c \
 	%D%/overlap.c %D%/overlap.h \

@@ -3,7 +3,6 @@
 #include "model/overlap.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -12,36 +11,30 @@
 
 #define FEW 8u /* tensors, for which nothing is allocated */
 
-/* Devices of a backend that can access each other have one address space. */
-static const void *space_of(const struct weir_buft *buft)
+static struct weir__mem_range range_of(uint64_t space, uint64_t begin,
+				       uint64_t bytes, size_t number)
+{
+	return (struct weir__mem_range){ { space, begin },
+					 begin + bytes,
+					 number };
+}
+
+uint64_t weir__mem_space(const struct weir_buft *buft)
 {
 	const struct weir_dev *dev = buft->dev;
 
 	if (buft->desc.flags & WEIR_BUFT_HOST)
-		return NULL;
-	return dev->backend->mem->reach ? (const void *)dev->backend
-					: (const void *)dev;
+		return 0;
+	return dev->backend->mem->reach ? (uintptr_t)dev->backend
+					: (uintptr_t)dev;
 }
 
 struct weir__mem_range weir__mem_range_of(const struct weir_buf *buf,
 					  uint64_t from, uint64_t to,
 					  size_t number)
 {
-	uint64_t base = (uintptr_t)buf->mem.base;
-
-	return (struct weir__mem_range){ space_of(buf->buft), base + from,
-					 base + to, number };
-}
-
-int weir__mem_range_order(const void *a, const void *b)
-{
-	const struct weir__mem_range *x = a, *y = b;
-
-	if (x->space != y->space)
-		return (uintptr_t)x->space < (uintptr_t)y->space ? -1 : 1;
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
+	return range_of(weir__mem_space(buf->buft),
+			(uintptr_t)buf->mem.base + from, to - from, number);
 }
 
 /* The tensors of a layout in memory of the caller, sorted. */
@@ -51,6 +44,13 @@ struct places {
 	struct weir__mem_range *range; /* their numbers are those of spots */
 	size_t n;
 };
+
+static int no_memory(const struct places *p)
+{
+	return weir__fail(-ENOMEM,
+			  "%s: no memory to compare %zu places of %zu bytes",
+			  p->m->path, p->l->n_order, sizeof(*p->range));
+}
 
 static int fail_overlap(const struct places *p, size_t a, size_t b)
 {
@@ -83,13 +83,13 @@ struct row_form {
 static struct row_form rows_of(const struct places *p,
 			       const struct weir__mem_range *range)
 {
-	uint32_t run = p->l->spot[range->number].own_run;
-	const struct weir__cut *cut = run ? &p->l->run[run - 1].cut : NULL;
+	const struct weir__cut *cut =
+		weir__layout_cut(p->l, p->l->spot[range->number].cut);
 
 	if (!cut || cut->rows <= 1)
-		return (struct row_form){ range->begin,
-					  range->end - range->begin, 0 };
-	return (struct row_form){ range->begin, cut->mem_width,
+		return (struct row_form){ range->from.minor,
+					  range->end - range->from.minor, 0 };
+	return (struct row_form){ range->from.minor, cut->mem_width,
 				  cut->mem_pitch };
 }
 
@@ -112,6 +112,13 @@ static bool rows_are_apart(const struct places *p,
 	return shift >= x.width && y.width <= x.pitch - shift;
 }
 
+/* Of two ranges in their order: does @a end before @b begins? */
+static bool is_before(const struct weir__mem_range *a,
+		      const struct weir__mem_range *b)
+{
+	return a->from.major != b->from.major || a->end <= b->from.minor;
+}
+
 /*
  * Compare a range with all earlier ones that end after it begins: those are the
  * ranges from *@first on, which moves forward.
@@ -120,12 +127,10 @@ static int check_range(struct places *p, size_t i, size_t *first)
 {
 	const struct weir__mem_range *range = p->range;
 
-	while (*first < i && (range[*first].space != range[i].space ||
-			      range[*first].end <= range[i].begin))
+	while (*first < i && is_before(&range[*first], &range[i]))
 		++*first;
 	for (size_t k = *first; k < i; k++) {
-		if (range[k].space != range[i].space ||
-		    range[k].end <= range[i].begin)
+		if (is_before(&range[k], &range[i]))
 			continue;
 		if (!rows_are_apart(p, &range[k], &range[i]))
 			return fail_overlap(p, range[k].number,
@@ -142,19 +147,9 @@ static struct weir__mem_range range_of_spot(const struct places *p, size_t i)
 	const struct weir__layout_buf *b = &p->l->buf[s->buf];
 
 	if (b->given)
-		return (struct weir__mem_range){
-			space_of(b->buft), (uintptr_t)b->base + s->at,
-			(uintptr_t)b->base + s->at + s->bytes, i
-		};
-	return (struct weir__mem_range){ b, s->at, s->at + s->bytes, i };
-}
-
-static bool are_sorted(const struct places *p)
-{
-	for (size_t i = 1; i < p->n; i++)
-		if (weir__mem_range_order(&p->range[i - 1], &p->range[i]) > 0)
-			return false;
-	return true;
+		return range_of(weir__mem_space(b->buft),
+				(uintptr_t)b->base + s->at, s->bytes, i);
+	return range_of((uintptr_t)b, s->at, s->bytes, i);
 }
 
 int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
@@ -167,10 +162,7 @@ int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
 	if (l->n_order > FEW)
 		p.range = weir__malloc(l->n_order * sizeof(*p.range));
 	if (!p.range)
-		return weir__fail(
-			-ENOMEM,
-			"%s: no memory to compare %zu places of %zu bytes",
-			m->path, l->n_order, sizeof(*p.range));
+		return no_memory(&p);
 	/* By buffer and place: often they are in the right order already. */
 	for (size_t i = 0; i < l->n_order && r >= 0; i++) {
 		const struct weir__spot *s = &l->spot[l->order[i]];
@@ -181,8 +173,8 @@ int weir__layout_check(const struct weir_model *m, struct weir__layout *l)
 		r = check_end(&p, s);
 		p.range[p.n++] = range_of_spot(&p, l->order[i]);
 	}
-	if (!are_sorted(&p))
-		qsort(p.range, p.n, sizeof(*p.range), weir__mem_range_order);
+	if (r >= 0 && weir__sort(p.range, p.n, sizeof(*p.range)) < 0)
+		r = no_memory(&p);
 	for (size_t i = 1; i < p.n && r >= 0; i++)
 		r = check_range(&p, i, &first);
 	if (p.range != few)

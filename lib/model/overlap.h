@@ -9,18 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/sort.h"
+
 struct weir_buf;
+struct weir_buft;
 
 struct weir__mem_range {
-	const void *space; /* of its addresses; NULL: the host's */
-	uint64_t begin, end;
+	/* Its address space (0: the host's), and its first byte there. */
+	struct weir__sort_key from;
+	uint64_t end;
 	size_t number; /* of the item whose memory it is */
 };
 
+/*
+ * The address space of memory; 0: the host's. Devices of a backend that can
+ * access each other have one.
+ */
+uint64_t weir__mem_space(const struct weir_buft *buft);
 struct weir__mem_range weir__mem_range_of(const struct weir_buf *buf,
 					  uint64_t from, uint64_t to,
 					  size_t number);
-/* For qsort: by space, begin and number. */
-int weir__mem_range_order(const void *a, const void *b);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/util.h"
 
@@ -39,13 +40,15 @@ static uint32_t shard_of(const struct placer *p, const struct weir__spot *spot)
 
 static bool run_is_plain(const struct placer *p)
 {
-	return weir__cut_is_plain(&p->run.cut);
+	return !p->run.cut;
 }
 
 /* Bytes of the open run in memory. */
 static uint64_t run_bytes(const struct placer *p)
 {
-	return run_is_plain(p) ? p->run.len : weir__cut_mem(&p->run.cut);
+	return run_is_plain(p)
+		       ? p->run.len
+		       : weir__cut_mem(weir__layout_cut(p->l, p->run.cut));
 }
 
 static struct weir__layout_buf *current_buf(const struct placer *p)
@@ -58,8 +61,8 @@ static int open_buf(struct placer *p)
 {
 	const struct weir__put *put = p->g->put;
 	struct weir__layout *l = p->l;
-	struct weir__layout_buf *buf =
-		weir__grow(l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
+	struct weir__layout_buf *buf = weir__array_grow(
+		l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
 
 	if (!buf)
 		return no_memory(p, l->n_bufs, sizeof(*buf));
@@ -69,6 +72,7 @@ static int open_buf(struct placer *p)
 		.given = put->buf,
 		.base = put->buf ? put->buf->mem.base : NULL,
 		.room = put->buf ? put->buf->bytes : 0,
+		.flags = put->buf_flags,
 		.align = 1,
 		.first = l->n_order,
 	};
@@ -142,18 +146,18 @@ static int close_run(struct placer *p)
 		at = run_place(p, p->modulus);
 	if (run_exceeds(p, at))
 		return too_large(p);
-	run = weir__grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
+	run = weir__array_grow(l->run, &l->max_runs, l->n_runs, sizeof(*run));
 	if (!run)
 		return no_memory(p, l->n_runs, sizeof(*run));
 	l->run = run;
 	p->run.at = at;
 	p->run.buf = (uint32_t)(l->n_bufs - 1);
+	p->run.spot = (uint32_t)l->order[p->run.first];
 	for (size_t i = p->run.first; i < p->run.first + p->run.n; i++) {
 		struct weir__spot *spot = &l->spot[l->order[i]];
 
 		spot->buf = p->run.buf;
-		if (!run_is_plain(p))
-			spot->own_run = (uint32_t)l->n_runs + 1;
+		spot->cut = p->run.cut;
 		spot->at = at + spot->off - p->run.off;
 	}
 	run[l->n_runs++] = p->run;
@@ -219,10 +223,11 @@ static int begin_run(struct placer *p, const struct weir__spot *spot,
 				     .off = spot->off,
 				     .first = p->l->n_order,
 				     .way = put->way,
-				     .priority = put->priority,
-				     .cut = *cut };
+				     .priority = put->priority };
 	p->modulus = align;
 	p->shift = -spot->off & (align - 1);
+	if (weir__layout_keep_cut(p->l, cut, &p->run.cut) < 0)
+		return no_memory(p, p->l->n_cuts, sizeof(*cut));
 	return 0;
 }
 

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/util.h"
 #include "model/place.h"
@@ -33,8 +34,8 @@ static int add_tensor(struct weir__layout *l, const struct weir__group *g,
 	struct weir__run *run = sink->run;
 
 	if (!sink->n_runs || !run_joins(&run[sink->n_runs - 1], shard, spot)) {
-		run = weir__grow(run, &sink->max_runs, sink->n_runs,
-				 sizeof(*run));
+		run = weir__array_grow(run, &sink->max_runs, sink->n_runs,
+				       sizeof(*run));
 		if (!run)
 			return no_memory(g);
 		sink->run = run;
@@ -43,7 +44,7 @@ static int add_tensor(struct weir__layout *l, const struct weir__group *g,
 			.off = spot->off,
 			.first = l->n_order,
 			.way = g->put->way,
-			.cut = weir__cut_whole(spot->take),
+			.spot = (uint32_t)number,
 		};
 	}
 	run += sink->n_runs - 1;

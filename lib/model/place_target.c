@@ -5,15 +5,13 @@
  * is read by few large reads.
  */
 #include <errno.h>
-#include <stdlib.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "model/overlap.h"
 #include "model/place.h"
-
-/* One in so many targets before the one before it: they are sorted. */
-#define MANY_BACK 64u
 
 struct targets {
 	const struct weir_plan *plan;
@@ -31,56 +29,37 @@ static int no_memory(const struct targets *p, size_t n)
 
 /* The sort key of a target. Targets are large, so keys are sorted instead. */
 struct place {
-	const struct weir_buf *buf;
-	uint64_t at;
-	size_t number; /* of the target */
+	struct weir__sort_key address; /* in its address space */
+	size_t number;                 /* of the target */
 };
 
-static int by_place(const void *a, const void *b)
-{
-	const struct place *x = a, *y = b;
-
-	if (x->buf != y->buf)
-		return (uintptr_t)x->buf < (uintptr_t)y->buf ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->number < y->number ? -1 : x->number > y->number;
-}
-
-/*
- * The targets by buffer and place, or in their own order if in that nearly all
- * are in another buffer than the one before, or after it: then the targets of a
- * buffer may be in several of the layout's. NULL: no memory.
- */
+/* The targets by address. NULL: no memory. */
 static struct place *sort_targets(const struct weir_plan *plan)
 {
-	struct place *place = weir__malloc(plan->n_targets * sizeof(*place));
-	size_t back = 0;
+	size_t n = plan->targets->n;
+	struct place *place = weir__malloc(n * sizeof(*place));
 
 	if (!place)
 		return NULL;
-	for (size_t i = 0; i < plan->n_targets; i++) {
-		const struct weir__target *t = &plan->target[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct weir__target *t = &plan->targets->item[i];
 
-		place[i] = (struct place){ t->buf, t->at, i };
-		back += i && t->buf == place[i - 1].buf &&
-			t->at < place[i - 1].at;
+		place[i].address.major = weir__mem_space(t->buft);
+		place[i].address.minor = (uintptr_t)t->base + t->spot.at;
+		place[i].number = i;
 	}
-	if (back > plan->n_targets / MANY_BACK)
-		qsort(place, plan->n_targets, sizeof(*place), by_place);
-	return place;
+	if (weir__sort(place, n, sizeof(*place)) == 0)
+		return place;
+	weir__free(place);
+	return NULL;
 }
 
-static int open_buf(struct targets *p, const struct weir__target *t)
+/* The layout has room for a buffer and a run for each target. */
+static void open_buf(struct targets *p, const struct weir__target *t)
 {
 	struct weir__layout *l = p->l;
-	struct weir__layout_buf *b =
-		weir__grow(l->buf, &l->max_bufs, l->n_bufs, sizeof(*l->buf));
 
-	if (!b)
-		return no_memory(p, l->n_bufs);
-	l->buf = b;
-	b[l->n_bufs++] = (struct weir__layout_buf){
+	l->buf[l->n_bufs++] = (struct weir__layout_buf){
 		.buft = t->buft,
 		.given = t->buf,
 		.base = t->base,
@@ -89,9 +68,7 @@ static int open_buf(struct targets *p, const struct weir__target *t)
 		.first = l->n_order,
 	};
 	p->buf = t->buf;
-	p->at = 0;
 	p->run = NULL;
-	return 0;
 }
 
 static bool run_joins(const struct targets *p, const struct weir__target *t,
@@ -99,15 +76,12 @@ static bool run_joins(const struct targets *p, const struct weir__target *t,
 {
 	const struct weir__run *run = p->run;
 
-	return run && weir__cut_is_plain(&run->cut) &&
-	       weir__cut_is_plain(&t->cut) &&
-	       run->shard == p->plan->model->rec[t->record].shard &&
-	       run->off + run->len == spot->off &&
+	return run && !run->cut && weir__cut_is_plain(&t->cut) &&
+	       run->shard == t->shard && run->off + run->len == spot->off &&
 	       run->at + run->len == spot->at && run->way == t->way &&
 	       run->priority == t->priority;
 }
 
-/* The layout has room for a run for each target. */
 static void add_run(struct targets *p, const struct weir__target *t,
 		    struct weir__spot *spot)
 {
@@ -115,7 +89,7 @@ static void add_run(struct targets *p, const struct weir__target *t,
 
 	p->run = &l->run[l->n_runs++];
 	*p->run = (struct weir__run){
-		.shard = p->plan->model->rec[t->record].shard,
+		.shard = t->shard,
 		.buf = spot->buf,
 		.off = spot->off,
 		.len = weir__cut_span(&t->cut),
@@ -124,26 +98,26 @@ static void add_run(struct targets *p, const struct weir__target *t,
 		.n = 1,
 		.way = t->way,
 		.priority = t->priority,
-		.cut = t->cut,
+		.spot = (uint32_t)(t - p->plan->targets->item + p->plan->n),
+		.cut = spot->cut,
 	};
-	if (!weir__cut_is_plain(&t->cut))
-		spot->own_run = (uint32_t)l->n_runs;
 }
 
 static int add_target(struct targets *p, size_t number)
 {
-	const struct weir__target *t = &p->plan->target[number];
+	const struct weir__target *t = &p->plan->targets->item[number];
 	struct weir__layout *l = p->l;
 	struct weir__spot *spot = &l->spot[p->plan->n + number];
 	struct weir__layout_buf *b;
-	int r = t->buf == p->buf && t->at >= p->at ? 0 : open_buf(p, t);
 
-	if (r < 0)
-		return r;
-	p->at = t->at;
+	if (t->buf != p->buf || t->spot.at < p->at)
+		open_buf(p, t);
+	p->at = t->spot.at;
 	spot->buf = (uint32_t)(l->n_bufs - 1);
 	if (!spot->bytes)
 		return 0;
+	if (weir__layout_keep_cut(l, &t->cut, &spot->cut) < 0)
+		return no_memory(p, l->n_cuts);
 	if (run_joins(p, t, spot)) {
 		p->run->n++;
 		p->run->len += spot->bytes;
@@ -158,19 +132,30 @@ static int add_target(struct targets *p, size_t number)
 	return 0;
 }
 
-int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan)
+static int make_room(struct targets *p)
 {
-	struct targets p = { .plan = plan, .l = l };
-	struct place *place = sort_targets(plan);
-	struct weir__run *run = weir__grow(l->run, &l->max_runs,
-					   l->n_runs + plan->n_targets - 1,
-					   sizeof(*run));
-	int r = place && run ? 0 : no_memory(&p, plan->n_targets);
+	size_t n = p->plan->targets->n;
+	struct weir__layout *l = p->l;
+	struct weir__run *run = weir__array_grow(
+		l->run, &l->max_runs, l->n_runs + n - 1, sizeof(*run));
+	struct weir__layout_buf *buf = weir__array_grow(
+		l->buf, &l->max_bufs, l->n_bufs + n - 1, sizeof(*buf));
 
 	if (run)
 		l->run = run;
+	if (buf)
+		l->buf = buf;
+	return run && buf ? 0 : no_memory(p, n);
+}
 
-	for (size_t i = 0; i < plan->n_targets && r >= 0; i++)
+int weir__place_targets(struct weir__layout *l, const struct weir_plan *plan)
+{
+	struct targets p = { .plan = plan, .l = l };
+	size_t n = plan->targets->n;
+	struct place *place = sort_targets(plan);
+	int r = place ? make_room(&p) : no_memory(&p, n);
+
+	for (size_t i = 0; i < n && r >= 0; i++)
 		r = add_target(&p, place[i].number);
 	weir__free(place);
 	return r;

@@ -40,11 +40,9 @@ void weir_plan_free(struct weir_plan *plan)
 		return;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
-	for (size_t i = 0; i < plan->n_targets; i++)
-		weir_buf_free(plan->target[i].buf);
+	weir__targets_put(plan->targets);
 	weir__model_put(plan->model);
 	weir__free(plan->put);
-	weir__free(plan->target);
 	weir__free(plan);
 }
 
@@ -133,9 +131,13 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 		r = weir__plan_check_way(o->way);
 	if (r < 0)
 		return r;
-	if (o->reserved)
-		return weir__fail(-EINVAL, "reserved is %u, not 0",
-				  o->reserved);
+	if (o->buf_flags && (o->buf || mapped))
+		return weir__fail(
+			-EINVAL, "flags 0x%x of new buffers, but no new buffer",
+			o->buf_flags);
+	r = weir__buft_check_flags(buft, o->buf_flags);
+	if (r < 0)
+		return r;
 	if (mapped != (o->way == WEIR_WAY_MAP))
 		return weir__fail(
 			-EINVAL,
@@ -190,7 +192,7 @@ static bool same_put(const struct weir__put *a, const struct weir__put *b)
 	       same_sink(&a->sink, &b->sink) && a->align == b->align &&
 	       a->way == b->way && a->dtype == b->dtype &&
 	       a->priority == b->priority && a->sliced == b->sliced &&
-	       !a->capacity == !b->capacity &&
+	       !a->capacity == !b->capacity && a->buf_flags == b->buf_flags &&
 	       !memcmp(&a->slice, &b->slice, sizeof(a->slice));
 }
 
@@ -253,6 +255,7 @@ static struct weir__put put_of(const struct weir_plan *plan,
 		.sliced = o->slice != NULL,
 		.priority = o->priority,
 		.capacity = o->capacity,
+		.buf_flags = o->buf_flags,
 	};
 
 	if (o->slice)
@@ -310,10 +313,6 @@ int weir__plan_tensor(const struct weir_plan *plan,
 	struct weir__cut cut;
 	int r;
 
-	if (i >= plan->n) {
-		*t = plan->target[i - plan->n].dst;
-		return 0;
-	}
 	put = &plan->put[plan->choice[s->record] - 1];
 	if (weir__put_is_whole(put))
 		r = weir__tensor_init(t, rec->dtype, rec->ndim,

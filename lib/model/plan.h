@@ -14,6 +14,7 @@
 #ifndef WEIR__MODEL_PLAN_H
 #define WEIR__MODEL_PLAN_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include <weir/plan.h>
@@ -32,27 +33,49 @@ struct weir__put {
 	bool sliced;    /* by slice */
 	int32_t priority;
 	struct weir_slice slice;
-	uint64_t capacity; /* most bytes of new memory; 0: no limit */
+	uint64_t capacity;  /* most bytes of new memory; 0: no limit */
+	uint32_t buf_flags; /* of new memory: WEIR_BUF_* */
 	uint64_t tensors;
 	struct weir_sink sink; /* its chunk is not NULL: there is no memory */
 };
 
+#define WEIR__CHOSEN_AS_TARGET UINT32_MAX
+
+struct weir__spot { /* the place of a tensor, or of a slice of it */
+	size_t record;
+	uint32_t buf;   /* WEIR__NO_BUF: of a sink, whose number is in at */
+	uint32_t cut;   /* as that of a run */
+	uint64_t at;    /* in the buffer */
+	uint64_t off;   /* of its first byte, in the file */
+	uint64_t bytes; /* in memory, from its first to its last byte */
+	uint64_t take;  /* of its data in the file, without gaps */
+};
+
 /* A tensor, or a slice of it, and its exact place. */
 struct weir__target {
-	size_t record;
+	struct weir__spot
+		spot; /* in buf; its members buf and cut are not set */
+	uint32_t shard;
+	enum weir_way way;
+	int32_t priority;
 	struct weir_buf *buf; /* not a joined one: its member; referenced */
-	uint64_t at;          /* of the first byte, in buf */
 	/* Of buf; it is not read again for each target of a load. */
 	struct weir_buft *buft;
 	unsigned char *base;
 	uint64_t room; /* its size */
 	struct weir__cut cut;
-	struct weir_tensor dst; /* in buf; named as in the model */
-	enum weir_way way;
-	int32_t priority;
 };
 
-#define WEIR__CHOSEN_AS_TARGET UINT32_MAX
+/*
+ * The targets of a plan, in the order of the calls. They are shared with the
+ * weights of its loads, and then constant: to add more the plan makes a copy.
+ */
+struct weir__targets {
+	_Atomic uint32_t refs;
+	size_t n, max;
+	struct weir__target *item;
+	struct weir_tensor *tensor; /* n: in item->buf, named as in the model */
+};
 
 struct weir_plan {
 	struct weir_model *model;
@@ -60,9 +83,8 @@ struct weir_plan {
 	struct weir__put *put;
 	unsigned n_puts;
 	size_t max_puts;
-	struct weir__target *target;
-	size_t n_targets, max_targets;
-	size_t n;          /* tensors chosen by puts */
+	struct weir__targets *targets; /* NULL: none yet */
+	size_t n;                      /* tensors chosen by puts */
 	size_t first;      /* no record before it is chosen by a put */
 	uint32_t choice[]; /* for each record: the number of its put + 1, or
 			      WEIR__CHOSEN_AS_TARGET, or 0 */
@@ -80,7 +102,8 @@ struct weir__run {
 	size_t first, n;   /* its tensors: layout->order[first...] */
 	enum weir_way way;
 	int32_t priority;
-	struct weir__cut cut; /* of the tensor that has a run of its own */
+	uint32_t spot; /* of its first tensor */
+	uint32_t cut;  /* number + 1 of its cut in layout->cut; 0: plain */
 };
 
 struct weir__layout_buf {
@@ -89,6 +112,7 @@ struct weir__layout_buf {
 	unsigned char *base; /* its address; of a new buffer once it exists */
 	uint64_t room;       /* bytes of given */
 	uint64_t bytes;      /* to the end of the last tensor */
+	uint32_t flags;      /* of new memory: WEIR_BUF_* */
 	/*
 	 * Tensors are placed as if new memory began at a multiple of align. If
 	 * its kind guarantees less, weir__layout_bytes adds the difference, and
@@ -111,28 +135,29 @@ struct weir__layout_sink {
 	size_t n_runs, max_runs;
 };
 
-struct weir__spot { /* the place of a tensor, or of a slice of it */
-	size_t record;
-	uint32_t buf;     /* WEIR__NO_BUF: of a sink, whose number is in at */
-	uint32_t own_run; /* number + 1 of the run with its cut; 0: plain */
-	uint64_t at;      /* in the buffer */
-	uint64_t off;     /* of its first byte, in the file */
-	uint64_t bytes;   /* in memory, from its first to its last byte */
-	uint64_t take;    /* of its data in the file, without gaps */
-};
-
 struct weir__layout {
 	struct weir__spot *spot; /* n: of puts, by record; then of targets */
 	size_t n;
 	size_t *order; /* numbers of spots, by buffer and place; after spot[] */
 	size_t n_order;
-	struct weir__run *run;
+	struct weir__run *run; /* in the order of reading */
 	size_t n_runs, max_runs;
 	struct weir__layout_buf *buf;
 	size_t n_bufs, max_bufs;
+	size_t n_put_bufs;     /* those of targets follow */
+	struct weir__cut *cut; /* those that are not plain */
+	size_t n_cuts, max_cuts;
 	struct weir__layout_sink *sink;
 	size_t n_sinks, max_sinks;
 };
+
+static inline size_t weir__plan_n_targets(const struct weir_plan *plan)
+{
+	return plan->targets ? plan->targets->n : 0;
+}
+/* target.c. NULL is allowed. Any thread. */
+struct weir__targets *weir__targets_ref(struct weir__targets *targets);
+void weir__targets_put(struct weir__targets *targets);
 
 /* -EINVAL, with a sentence: not an enum weir_way. */
 int weir__plan_check_way(uint32_t way);
@@ -148,7 +173,8 @@ int weir__put_cut(const struct weir_model *m, const struct weir__put *put,
 		  size_t record, struct weir__cut *ret_cut,
 		  enum weir_dtype *ret_dtype);
 /*
- * The tensor of spot @i of a layout of @plan, placed in @buf (NULL: a sink's).
+ * The tensor of spot @i of a layout of @plan, which is of a put, placed in @buf
+ * (NULL: a sink's).
  */
 int weir__plan_tensor(const struct weir_plan *plan,
 		      const struct weir__layout *l, size_t i,
@@ -165,6 +191,21 @@ int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
  * checks every layout with it. Sets buf[].interleaved.
  */
 int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
+/* runs.c: put the runs into the order of reading. -ENOMEM. */
+int weir__layout_sort_runs(const struct weir_model *model,
+			   struct weir__layout *l);
+/* The spot of @cut of a record, without a place. */
+struct weir__spot weir__spot_of(const struct weir_model *model, size_t record,
+				const struct weir__cut *cut);
+/* Keep @cut, unless it is plain: *ret_number is for a run and a spot. -ENOMEM. */
+int weir__layout_keep_cut(struct weir__layout *l, const struct weir__cut *cut,
+			  uint32_t *ret_number);
+/* The cut of a run or a spot; NULL: it is plain. */
+static inline const struct weir__cut *
+weir__layout_cut(const struct weir__layout *l, uint32_t number)
+{
+	return number ? &l->cut[number - 1] : NULL;
+}
 /* The buffers have their lead: move the tensors of each by it. Once. */
 void weir__layout_lead(struct weir__layout *l);
 void weir__layout_free(struct weir__layout *l);

@@ -42,21 +42,24 @@ struct weir__portion weir__portion_begin(const struct weir__layout *layout,
 
 bool weir__portion_next(struct weir__portion *p)
 {
-	const struct weir__cut *cut = &p->run->cut;
+	const struct weir__cut *cut = weir__layout_cut(p->layout, p->run->cut);
 	const struct weir__spot *s;
 
 	if (p->at == p->end)
 		return false;
-	p->spot = p->layout->order[p->at++];
-	s = &p->layout->spot[p->spot];
-	if (cut->rows > 1) {
-		/* The tensor has the run. */
+	if (p->run->n == 1) {
+		p->at = p->end;
+		p->spot = p->run->spot;
 		p->a = p->from;
 		p->b = p->to;
-		p->take = data_in(cut, p->to - p->run->off) -
-			  data_in(cut, p->from - p->run->off);
+		p->take = p->to - p->from;
+		if (cut && cut->rows > 1)
+			p->take = data_in(cut, p->to - p->run->off) -
+				  data_in(cut, p->from - p->run->off);
 		return true;
 	}
+	p->spot = p->layout->order[p->at++];
+	s = &p->layout->spot[p->spot];
 	if (s->off >= p->to)
 		return false;
 	p->a = s->off > p->from ? s->off : p->from;

@@ -19,8 +19,7 @@ bool weir__load_is_small(const struct weir_load *l)
 	for (size_t i = 0; i < layout->n_runs; i++) {
 		const struct weir__run *run = &layout->run[i];
 
-		if (run->way == WEIR_WAY_DIRECT ||
-		    !weir__cut_is_plain(&run->cut) ||
+		if (run->way == WEIR_WAY_DIRECT || run->cut ||
 		    !weir__buf_is_host(l->weights->buf[run->buf]))
 			return false;
 		bytes += run->len;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/array.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -52,14 +53,15 @@ static int check_place(const struct weir_plan *plan,
 }
 
 /* The member of the buffer that contains all of @dst, and the offset there. */
-static int target_place(struct weir__target *t, const struct weir_tensor *dst)
+static int target_place(struct weir__target *t, const struct weir_tensor *dst,
+			uint64_t *ret_at)
 {
 	uint64_t bytes;
 	int r = weir__tensor_bytes(dst, &bytes);
 
 	if (r >= 0)
 		r = weir__buf_range(dst->buf, dst->offset, bytes, &t->buf,
-				    &t->at);
+				    ret_at);
 	if (r < 0)
 		return r;
 	t->buft = t->buf->buft;
@@ -69,16 +71,18 @@ static int target_place(struct weir__target *t, const struct weir_tensor *dst)
 }
 
 static int target_make(const struct weir_plan *plan,
-		       const struct weir_target *in, struct weir__target *t)
+		       const struct weir_target *in, struct weir__target *t,
+		       struct weir_tensor *tensor)
 {
 	const struct weir_model *m = plan->model;
 	struct weir_tensor source;
+	uint64_t at;
 	int r;
 
 	if (in->tensor >= m->n_recs)
 		return weir__fail(-EINVAL, "tensor %zu of %zu", in->tensor,
 				  m->n_recs);
-	*t = (struct weir__target){ .record = in->tensor,
+	*t = (struct weir__target){ .shard = m->rec[in->tensor].shard,
 				    .way = in->way,
 				    .priority = in->priority };
 	r = weir__cut_make(m, in->tensor, in->slice,
@@ -93,7 +97,7 @@ static int target_make(const struct weir_plan *plan,
 	if (r >= 0)
 		r = check_place(plan, &source, in->dst);
 	if (r >= 0)
-		r = target_place(t, in->dst);
+		r = target_place(t, in->dst, &at);
 	if (r < 0)
 		return r;
 	if (in->dst->dtype != source.dtype)
@@ -103,17 +107,90 @@ static int target_make(const struct weir_plan *plan,
 				  weir__dtype(source.dtype)->name,
 				  weir__dtype(in->dst->dtype)->name);
 	r = weir__cut_fit(&t->cut, &source, in->dst);
-	t->dst = *in->dst;
-	t->dst.buf = t->buf;
-	t->dst.offset = t->at;
-	t->dst.name = source.name;
+	t->spot = weir__spot_of(m, in->tensor, &t->cut);
+	t->spot.at = at;
+	*tensor = *in->dst;
+	tensor->buf = t->buf;
+	tensor->offset = at;
+	tensor->name = source.name;
 	return r;
+}
+
+struct weir__targets *weir__targets_ref(struct weir__targets *targets)
+{
+	if (targets)
+		atomic_fetch_add_explicit(&targets->refs, 1,
+					  memory_order_relaxed);
+	return targets;
+}
+
+void weir__targets_put(struct weir__targets *targets)
+{
+	if (!targets || atomic_fetch_sub(&targets->refs, 1) != 1)
+		return;
+	for (size_t i = 0; i < targets->n; i++)
+		weir_buf_free(targets->item[i].buf);
+	weir__array_free(targets->item);
+	weir__array_free(targets->tensor);
+	weir__free(targets);
+}
+
+static bool targets_grow(struct weir__targets *t, size_t n)
+{
+	size_t cap = t->max; /* of both arrays */
+	void *more = weir__array_grow(t->item, &cap, n - 1, sizeof(*t->item));
+
+	if (!more)
+		return false;
+	t->item = more;
+	more = weir__array_grow(t->tensor, &t->max, n - 1, sizeof(*t->tensor));
+	if (!more)
+		return false;
+	t->tensor = more;
+	return true;
+}
+
+/* With room for @n targets, and a copy of those of @from (or NULL). */
+static struct weir__targets *targets_new(const struct weir__targets *from,
+					 size_t n)
+{
+	struct weir__targets *t = weir__calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	atomic_init(&t->refs, 1);
+	if (!targets_grow(t, n)) {
+		weir__targets_put(t);
+		return NULL;
+	}
+	for (; from && t->n < from->n; t->n++) {
+		t->item[t->n] = from->item[t->n];
+		t->tensor[t->n] = from->tensor[t->n];
+		weir_buf_ref(t->item[t->n].buf);
+	}
+	return t;
+}
+
+/* Make room for @n targets of the plan, which no weights have. */
+static bool targets_own(struct weir_plan *plan, size_t n)
+{
+	struct weir__targets *t = plan->targets;
+
+	if (t && atomic_load(&t->refs) == 1)
+		return targets_grow(t, n);
+	t = targets_new(plan->targets, n);
+	if (!t)
+		return false;
+	weir__targets_put(plan->targets);
+	plan->targets = t;
+	return true;
 }
 
 int weir_plan_put_tensors(struct weir_plan *plan,
 			  const struct weir_target *targets, size_t n)
 {
-	size_t size = n ? targets[0].size : 0, end = plan->n_targets + n;
+	size_t old = weir__plan_n_targets(plan), end = old + n;
+	size_t size = n ? targets[0].size : 0;
 	struct weir__target *more;
 	struct weir_target in;
 	int r;
@@ -123,33 +200,30 @@ int weir_plan_put_tensors(struct weir_plan *plan,
 	if (!r && n && size < offsetof(struct weir_target, slice))
 		r = weir__fail(-EINVAL, "size of a target is %zu, at least %zu",
 			       size, offsetof(struct weir_target, slice));
-	if (!r && n > MAX_TARGETS - plan->n_targets)
+	if (!r && n > MAX_TARGETS - old)
 		r = weir__fail(-EINVAL,
 			       "%zu targets after %zu others, at most %u", n,
-			       plan->n_targets, MAX_TARGETS);
+			       old, MAX_TARGETS);
 	if (r < 0 || !n)
 		return r;
-	more = weir__grow(plan->target, &plan->max_targets, end - 1,
-			  sizeof(*more));
-	if (!more)
+	if (!targets_own(plan, end))
 		return weir__fail(-ENOMEM, "%s: no memory for %zu targets",
 				  plan->model->path, end);
-	plan->target = more;
-	more += plan->n_targets;
+	more = plan->targets->item + old;
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		r = target_in(targets, size, i, &in);
 		if (r >= 0)
-			r = target_make(plan, &in, &more[i]);
+			r = target_make(plan, &in, &more[i],
+					&plan->targets->tensor[old + i]);
 	}
 	if (r < 0)
 		return r;
-	for (size_t i = plan->n_targets; i < end; i++) {
-		struct weir__target *t = &plan->target[i];
-
-		weir_buf_ref(t->buf);
-		if (!plan->choice[t->record])
-			plan->choice[t->record] = WEIR__CHOSEN_AS_TARGET;
+	for (size_t i = 0; i < n; i++) {
+		weir_buf_ref(more[i].buf);
+		if (!plan->choice[more[i].spot.record])
+			plan->choice[more[i].spot.record] =
+				WEIR__CHOSEN_AS_TARGET;
 	}
-	plan->n_targets = end;
+	plan->targets->n = end;
 	return 0;
 }

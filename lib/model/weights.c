@@ -14,13 +14,15 @@ static int take_buf(struct weir_weights *w, size_t i)
 	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
 
 	if (b->given) {
-		w->buf[i] = weir_buf_ref(b->given);
+		w->buf[i] = i < w->layout.n_put_bufs ? weir_buf_ref(b->given)
+						     : b->given;
 		return 0;
 	}
 	if (b->buft->desc.kind == WEIR_MEM_MAPPED)
 		return weir__buf_map(b->buft, w->model->file[b->map_shard],
 				     b->map_off, b->bytes, &w->buf[i]);
 	opts.usage = WEIR_USAGE_WEIGHTS;
+	opts.flags = b->flags;
 	return weir__buf_alloc(b->buft, weir__layout_bytes(b), &opts,
 			       &w->buf[i]);
 }
@@ -28,6 +30,8 @@ static int take_buf(struct weir_weights *w, size_t i)
 /* Allocate the buffers, and move the tensors in each to an aligned address. */
 static int take_bufs(struct weir_weights *w)
 {
+	bool lead = false;
+
 	for (size_t i = 0; i < w->layout.n_bufs; i++) {
 		struct weir__layout_buf *b = &w->layout.buf[i];
 		int r = take_buf(w, i);
@@ -38,15 +42,18 @@ static int take_bufs(struct weir_weights *w)
 			continue;
 		b->base = w->buf[i]->mem.base;
 		b->lead = -(uintptr_t)b->base & (b->align - 1);
+		lead |= b->lead != 0;
 	}
-	weir__layout_lead(&w->layout);
+	if (lead)
+		weir__layout_lead(&w->layout);
 	return 0;
 }
 
 static void weights_destroy(struct weir_weights *w)
 {
-	for (size_t i = 0; i < w->layout.n_bufs; i++)
+	for (size_t i = 0; i < w->layout.n_put_bufs; i++)
 		weir_buf_free(w->buf[i]);
+	weir__targets_put(w->targets);
 	weir__arrival_put(w->arrival);
 	weir__layout_free(&w->layout);
 	weir__free(w->by_record);
@@ -100,7 +107,7 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 {
 	struct weir_model *model = plan->model;
 	struct weir_weights *w =
-		weir__calloc(1, sizeof(*w) + layout->n * sizeof(w->tensor[0]) +
+		weir__calloc(1, sizeof(*w) + plan->n * sizeof(w->tensor[0]) +
 					layout->n_bufs * sizeof(w->buf[0]));
 	int r;
 
@@ -108,7 +115,7 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		weir__fail(
 			-ENOMEM,
 			"%s: no memory for weights of %zu tensors of %zu bytes",
-			model->path, layout->n, sizeof(w->tensor[0]));
+			model->path, plan->n, sizeof(w->tensor[0]));
 		weir__layout_free(layout);
 		return -ENOMEM;
 	}
@@ -118,9 +125,10 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 	w->layout = *layout;
 	memset(layout, 0, sizeof(*layout));
 	w->n_puts = plan->n;
-	w->buf = (struct weir_buf **)(w->tensor + w->layout.n);
+	w->targets = weir__targets_ref(plan->targets);
+	w->buf = (struct weir_buf **)(w->tensor + w->n_puts);
 	r = take_bufs(w);
-	for (size_t i = 0; i < w->layout.n && r >= 0; i++)
+	for (size_t i = 0; i < w->n_puts && r >= 0; i++)
 		r = weir__plan_tensor(plan, &w->layout, i, buf_of(w, i),
 				      &w->tensor[i]);
 	if (r < 0) {
@@ -221,7 +229,9 @@ size_t weir_weights_count(const struct weir_weights *weights)
 const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 					   size_t i)
 {
-	return i < weir_weights_count(weights) ? &weights->tensor[i] : NULL;
+	return i < weir_weights_count(weights)
+		       ? weir__weights_tensor(weights, i)
+		       : NULL;
 }
 
 /*

@@ -21,12 +21,21 @@ struct weir_weights {
 	struct weir_model *model;
 	struct weir__layout layout;
 	size_t n_puts;         /* tensors of puts; those of targets follow */
-	struct weir_buf **buf; /* layout.n_bufs, referenced; after tensor[] */
-	pthread_mutex_t lock;  /* guards arrival and by_record */
+	struct weir_buf **buf; /* layout.n_bufs; after tensor[] */
+	/* Of the plan: with the tensors of targets. References their buffers. */
+	struct weir__targets *targets;
+	pthread_mutex_t lock; /* guards arrival and by_record */
 	struct weir__arrival *arrival;
 	size_t *by_record; /* the targets, sorted; NULL until it is needed */
-	struct weir_tensor tensor[]; /* layout.n */
+	struct weir_tensor tensor[]; /* n_puts */
 };
+
+static inline const struct weir_tensor *
+weir__weights_tensor(const struct weir_weights *w, size_t i)
+{
+	return i < w->n_puts ? &w->tensor[i]
+			     : &w->targets->tensor[i - w->n_puts];
+}
 
 /*
  * Allocate the buffers of @layout, which is of @plan, and place the tensors.

@@ -32,7 +32,7 @@ static int check_memories(const struct weir_place_memory *memory, unsigned n)
 				-EINVAL,
 				"memory %u: alignment %llu is not a power of two",
 				m, (ull)memory[m].align);
-		if (memory[m].reserved[0] || memory[m].reserved[1])
+		if (memory[m].reserved)
 			return weir__fail(-EINVAL,
 					  "memory %u: reserved is not 0", m);
 	}

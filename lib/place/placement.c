@@ -179,8 +179,8 @@ static int place_memory(struct making *m, unsigned memory)
 	const struct weir_place_memory *mem = &m->opts.memory[memory];
 	struct weir__pieces *p = &m->pieces[memory];
 	struct weir_placement_info *info = &m->p->memory[memory].info;
-	struct weir__planning how = { mem->capacity, mem->max, m->deadline,
-				      m->opts.threads };
+	struct weir__planning how = { mem->enough ? mem->enough : mem->capacity,
+				      mem->max, m->deadline, m->opts.threads };
 	struct weir__planned planned = { 0 };
 	int r = 0;
 

@@ -71,16 +71,6 @@ static int managed_submit(struct weir_stream *s, struct weir__work *work)
 	return r;
 }
 
-static uint64_t managed_tail(struct weir_stream *s)
-{
-	uint64_t tail;
-
-	pthread_mutex_lock(&s->lock);
-	tail = s->tail;
-	pthread_mutex_unlock(&s->lock);
-	return tail;
-}
-
 /* A host function may access anything. */
 static int managed_queue_call(struct weir__stream_op *op)
 {
@@ -141,7 +131,7 @@ const struct weir__stream_mode weir__stream_managed = {
 	.size = sizeof(weir__stream_managed),
 	.issue = managed_issue,
 	.submit = managed_submit,
-	.tail = managed_tail,
+	.tail = weir__stream_tail,
 	.queue_call = managed_queue_call,
 	.queue_file = managed_queue_file,
 	.wait = managed_wait,

@@ -16,16 +16,70 @@ static void native_issue(struct weir_stream *s)
 		weir__stream_issue_first(s);
 }
 
+static int submit_work(struct weir_stream *s, struct weir__work *work)
+{
+	int r = -ESHUTDOWN;
+
+	pthread_mutex_lock(&s->submit_lock);
+	if (!atomic_load(&s->freed))
+		r = weir__dev_result(s->dev, "queue->submit",
+				     s->ops->submit(s->queue, work));
+	pthread_mutex_unlock(&s->submit_lock);
+	return r;
+}
+
+/* The native stream in whose queue @op waits in the driver, or NULL. */
+static struct weir_stream *waits_for(const struct weir__stream_op *op)
+{
+	struct weir_stream *other;
+
+	if (!weir__source_dev(op->src))
+		return NULL;
+	other = weir__stream_of(op->src);
+	return other->mode == &weir__stream_native &&
+			       other->queue == op->work.arg
+		       ? other
+		       : NULL;
+}
+
+/*
+ * The program may free @other and then destroy its queue at any time: its lock
+ * is held. If it was freed already, the caller waits for its last work. One
+ * thread at a time has the locks of two streams.
+ */
+static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
+		       struct weir_stream *other)
+{
+	static pthread_mutex_t waits = PTHREAD_MUTEX_INITIALIZER;
+	bool freed;
+	int r = 0;
+
+	pthread_mutex_lock(&waits);
+	pthread_mutex_lock(&other->submit_lock);
+	freed = atomic_load(&other->freed);
+	if (!freed)
+		r = submit_work(s, &op->work);
+	pthread_mutex_unlock(&other->submit_lock);
+	pthread_mutex_unlock(&waits);
+	if (freed) {
+		weir__source_block(op->src, op->waiter.number, -1);
+		op->work.done(&op->work, 0, 0);
+	}
+	return r;
+}
+
 /* The driver may block, for instance for memory that is not page-locked. */
 static int native_submit(struct weir_stream *s, struct weir__work *work)
 {
+	struct weir__stream_op *op =
+		weir__container(work, struct weir__stream_op, work);
+	struct weir_stream *other;
 	int r;
 
 	pthread_mutex_unlock(&s->lock);
-	pthread_mutex_lock(&s->submit_lock);
-	r = weir__dev_result(s->dev, "queue->submit",
-			     s->ops->submit(s->queue, work));
-	pthread_mutex_unlock(&s->submit_lock);
+	/* Copies of files, which are not in an operation, are of other kinds. */
+	other = work->kind == WEIR__WORK_WAIT ? waits_for(op) : NULL;
+	r = other ? submit_wait(s, op, other) : submit_work(s, work);
 	pthread_mutex_lock(&s->lock);
 	if (r == 0 && s->ops->poll)
 		weir__streams_watch(s);
@@ -60,13 +114,29 @@ static void queue_marker(struct weir_stream *s)
 
 static uint64_t native_tail(struct weir_stream *s)
 {
-	uint64_t tail;
+	if (!atomic_load(&s->freed))
+		queue_marker(s);
+	return weir__stream_tail(s);
+}
 
-	queue_marker(s);
-	pthread_mutex_lock(&s->lock);
-	tail = s->tail;
-	pthread_mutex_unlock(&s->lock);
-	return tail;
+/* From here on native_submit() refuses work, also of threads under way. */
+void weir__stream_leave(struct weir_stream *s)
+{
+	if (atomic_load(&s->kept))
+		queue_marker(s);
+	pthread_mutex_lock(&s->submit_lock);
+	atomic_store(&s->freed, true);
+	pthread_mutex_unlock(&s->submit_lock);
+}
+
+bool weir__stream_keep(struct weir_stream *s)
+{
+	bool native = s->mode == &weir__stream_native;
+
+	weir__source_ref(&s->src);
+	if (native)
+		atomic_store(&s->kept, true);
+	return native;
 }
 
 /* The driver calls the function, in the order of the queue. */

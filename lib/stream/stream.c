@@ -184,8 +184,21 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 
 void weir_stream_free(struct weir_stream *stream)
 {
-	if (stream && weir__root_is_ours(stream->src.weir))
-		weir__source_put(&stream->src);
+	if (!stream || !weir__root_is_ours(stream->src.weir))
+		return;
+	if (stream->mode == &weir__stream_native)
+		weir__stream_leave(stream);
+	weir__source_put(&stream->src);
+}
+
+uint64_t weir__stream_tail(struct weir_stream *s)
+{
+	uint64_t tail;
+
+	pthread_mutex_lock(&s->lock);
+	tail = s->tail;
+	pthread_mutex_unlock(&s->lock);
+	return tail;
 }
 
 /* A copy of the failure; its err is 0 if there is none. */

@@ -59,6 +59,8 @@ struct weir__stream_op {
 	 * by the device; other operations conflict with it.
 	 */
 	bool barrier;
+	/* A wait that ends well even if what it waits for fails. */
+	bool any_end;
 	/* A file's copies go through queues of the I/O engine. */
 	bool engine_copies;
 	int err;        /* once finished */
@@ -119,6 +121,11 @@ struct weir_stream {
 	 * other lock held.
 	 */
 	pthread_mutex_t submit_lock;
+	/*
+	 * Native: a heap references the stream; the program has freed it, so
+	 * its queue may be gone (changes under submit_lock).
+	 */
+	_Atomic bool kept, freed;
 
 	pthread_mutex_t lock; /* guards all down to fail_lock */
 	uint64_t tail;        /* newest number given out */
@@ -241,6 +248,25 @@ int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
 struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 					   struct weir__source *src,
 					   uint64_t number, bool *ret_copies);
+/*
+ * For heaps. Make work that is queued from now on wait until @number of @src
+ * has ended, well or not. Never blocks. -EAGAIN, without a sentence: a native
+ * stream could only wait by blocking the caller.
+ */
+int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
+			    uint64_t number);
+/*
+ * Reference the stream. If it is native (the result), weir_stream_free() from
+ * now on queues a marker, and later ones are not queued.
+ */
+bool weir__stream_keep(struct weir_stream *s);
+/*
+ * The program frees its native stream, and may then destroy the queue: nothing
+ * is submitted to it any more.
+ */
+void weir__stream_leave(struct weir_stream *s);
+/* The newest number that the library has given out. */
+uint64_t weir__stream_tail(struct weir_stream *s);
 /* Did the device's part of a wait or a marker fail? Then so has @op. */
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 			      int32_t native);

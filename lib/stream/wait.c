@@ -34,7 +34,8 @@ static void wait_end(struct weir__stream_op *op)
 {
 	struct weir_failure cause, f;
 
-	if (op->src->ops->state(op->src, op->waiter.number, &cause) >= 0) {
+	if (op->src->ops->state(op->src, op->waiter.number, &cause) >= 0 ||
+	    op->any_end) {
 		weir__stream_op_finish(op, NULL);
 		return;
 	}
@@ -76,17 +77,25 @@ static int wait_op(struct weir_stream *s, struct weir__source *src,
 	return 0;
 }
 
-int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
-			      uint64_t number)
+/* Takes over the reference to @src; @any_end as in weir__stream_op. */
+static int wait_on_host(struct weir_stream *s, struct weir__source *src,
+			uint64_t number, bool any_end)
 {
 	struct weir__stream_op *op;
 	int r = wait_op(s, src, number, &op);
 
 	if (r < 0)
 		return r;
+	op->any_end = any_end;
 	op->exclusive = true;
 	op->start = wait_start;
 	return weir__stream_op_queue(op);
+}
+
+int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
+			      uint64_t number)
+{
+	return wait_on_host(s, src, number, false);
 }
 
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
@@ -112,20 +121,27 @@ static void device_waited(struct weir__work *work, int res, int32_t native)
 		wait_start(op);
 }
 
-int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
-			       uint64_t number, void *queue)
+static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
+			 uint64_t number, void *queue, bool any_end)
 {
 	struct weir__stream_op *op;
 	int r = wait_op(s, src, number, &op);
 
 	if (r < 0)
 		return r;
+	op->any_end = any_end;
 	op->barrier = true;
 	op->work.kind = WEIR__WORK_WAIT;
 	op->work.arg = queue;
 	op->work.rows = 1;
 	op->work.done = device_waited;
 	return weir__stream_op_queue(op);
+}
+
+int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
+			       uint64_t number, void *queue)
+{
+	return wait_on_queue(s, src, number, queue, false);
 }
 
 /*
@@ -151,7 +167,7 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 
 	*ret_copies = false;
 	if (!other || other == s || other->ops != s->ops ||
-	    !other->ops->all_in_driver)
+	    atomic_load(&other->freed) || !other->ops->all_in_driver)
 		return NULL;
 	pthread_mutex_lock(&other->lock);
 	all = !other->stopped &&
@@ -163,6 +179,25 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 		return other;
 	*ret_copies = false;
 	return NULL;
+}
+
+int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
+			    uint64_t number)
+{
+	bool native = s->mode == &weir__stream_native, copies;
+	struct weir_stream *other =
+		weir__stream_in_driver(s, src, number, &copies);
+
+	/*
+	 * The program may free a native stream, and destroy its queue, before a
+	 * managed stream submits a wait for it.
+	 */
+	if (other && !copies && (native || other->mode != &weir__stream_native))
+		return wait_on_queue(s, weir__source_ref(src), number,
+				     other->queue, true);
+	if (native)
+		return -EAGAIN;
+	return wait_on_host(s, weir__source_ref(src), number, true);
 }
 
 int weir_stream_record(struct weir_stream *stream, struct weir_event *event)

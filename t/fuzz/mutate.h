@@ -48,5 +48,6 @@ void mutate_json(struct edit *e, struct span at);
 /* Change a file of each format. */
 void mutate_st(struct edit *e);
 void mutate_gguf(struct edit *e);
+void mutate_csv(struct edit *e);
 
 #endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Heaps, which hand out blocks of large buffers. All bookkeeping is outside of
+ * the buffers, so the memory may be of any kind; the library does not access
+ * it. A heap is stream-ordered: a block may be freed while queued work still
+ * uses it, and its memory be handed out again before that work has run.
+ *
+ * A free point is the place in a stream at which a block was freed. The memory
+ * is handed out again
+ *
+ * - in the same stream: at once, since later work there runs after the point;
+ * - in another stream: when all work before the point is done, or else after
+ *   weir_heap_alloc() has made the other stream wait for it;
+ * - without a stream (NULL): only when all work before the point is done.
+ */
+#ifndef WEIR_HEAP_H
+#define WEIR_HEAP_H
+
+#include <weir/base.h>
+#include <weir/mem.h>
+#include <weir/stream.h>
+
+WEIR__BEGIN
+
+struct weir_heap_opts {
+	size_t size;
+	struct weir_buf *buf; /* the first memory; referenced; NULL: none */
+	uint64_t grow;  /* least size of a further buffer, bytes; 0: 64 MiB, or
+			   no further buffer if buf is set */
+	uint64_t limit; /* of all buffers together, bytes; 0: none */
+	size_t align;   /* least alignment of a block's address, a power of two
+			   from 16 to 4096; sizes are rounded up to it. 0: that
+			   of the memory, from 64 to 256 */
+	uint32_t usage; /* enum weir_usage, of further buffers */
+	uint32_t flags; /* WEIR_BUF_*, of further buffers */
+};
+WEIR__DECLARE_OPTS_INIT(weir_heap_opts)
+#define WEIR_HEAP_OPTS_INIT WEIR__OPTS_INIT(weir_heap_opts)
+
+/*
+ * Make a heap of memory of @buft; NULL: of the kind of opts.buf. No buffer is
+ * allocated before the first block. -EINVAL: invalid options, opts.buf is
+ * joined, mapped or of another kind than @buft, or both are NULL. -ENOMEM.
+ */
+WEIR_API int weir_heap_new(struct weir_buft *buft,
+			   const struct weir_heap_opts *opts,
+			   struct weir_heap **ret_heap)
+	WEIR_NONNULL(3) WEIR_NODISCARD;
+/*
+ * Destroy the heap, and with it all its blocks. Never blocks: its buffers are
+ * freed when the work that is now queued in streams that were used with the
+ * heap has ended. No other call may use the heap meanwhile or later. NULL is
+ * allowed.
+ */
+WEIR_API void weir_heap_destroy(struct weir_heap *heap);
+
+/* A block is a value: it may be copied. Only the heap changes its members. */
+struct weir_block {
+	struct weir_heap *heap;
+	struct weir_buf *buf; /* not referenced: it lives as long as the heap */
+	uint64_t offset;      /* of the block in buf, bytes */
+	uint64_t
+		addr; /* of the host or, for memory of a device, in the device */
+	size_t bytes; /* of the block: at least those asked for */
+	uint64_t id;  /* no other block of this heap has it while this lives */
+};
+
+/*
+ * Allocate a block of @size bytes whose address is a multiple of @align (a
+ * power of two; 0 or less than the heap's: the heap's). It is used by work of
+ * @stream, or from now on by anything (NULL). Never waits for work. In this
+ * order it uses memory that was freed in @stream or whose free point is done;
+ * memory freed in another stream, for whose free point it makes @stream wait
+ * (if the wait can be queued without blocking); a new buffer, whose allocation
+ * may block; at last several neighbouring parts freed in different streams.
+ *
+ * -EINVAL: @size is 0 or too large, @align is no power of two, or @stream is of
+ * another root. -ENOMEM: the limit, or no memory; the sentence has the numbers.
+ */
+WEIR_API int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
+			     struct weir_stream *stream,
+			     struct weir_block *ret_block)
+	WEIR_NONNULL(1, 5) WEIR_NODISCARD;
+
+/*
+ * Free a block: work that is now queued in @stream may still use it. NULL: no
+ * work uses it any more. Work of other streams that uses it must be done, or
+ * @stream must wait for it. Never waits.
+ *
+ * -EINVAL: it was freed before, or is not a block of its heap. -ENOMEM: the
+ * first call with @stream had no memory; the block is still live.
+ */
+WEIR_API int weir_heap_free(const struct weir_block *block,
+			    struct weir_stream *stream) WEIR_NONNULL(1);
+
+/*
+ * Find the live block that begins at @addr. The first call makes an index,
+ * which from then on makes weir_heap_alloc() and weir_heap_free() a little
+ * slower. -ENOENT: there is none. -ENOMEM.
+ */
+WEIR_API int weir_heap_find(struct weir_heap *heap, uint64_t addr,
+			    struct weir_block *ret_block) WEIR_NONNULL(1, 3);
+
+struct weir_heap_stats {
+	size_t size;
+	uint64_t live; /* bytes of blocks */
+	uint64_t peak; /* the most that live + kept has been */
+	uint64_t kept; /* bytes of free blocks, kept for blocks of their size */
+	uint64_t pending;       /* free bytes whose free points are not done */
+	uint64_t reserved;      /* bytes of all buffers */
+	uint64_t reserved_peak; /* the most that it has been */
+	uint64_t span;    /* from the begin of each buffer to the end of the
+			      highest block that was ever in it, summed up */
+	uint64_t largest; /* the largest free part, bytes */
+	uint64_t blocks;  /* that are live */
+	uint64_t buffers;
+	uint64_t allocs, frees, failures; /* calls so far; failed allocs */
+	uint64_t waits;       /* that weir_heap_alloc() has queued */
+	uint64_t grown;       /* buffers allocated so far */
+	double fragmentation; /* 1 - largest / (free bytes); 0: none is free */
+};
+/* Describe the heap; exact if no other thread uses it meanwhile. */
+WEIR_API int weir_heap_stats(struct weir_heap *heap,
+			     struct weir_heap_stats *ret_stats)
+	WEIR_NONNULL(1, 2);
+
+/*
+ * Give empty buffers back while the heap has more than @keep bytes, newest
+ * first; not opts.buf, and none with memory whose free point is not done.
+ */
+WEIR_API int weir_heap_trim(struct weir_heap *heap, size_t keep)
+	WEIR_NONNULL(1);
+
+/*
+ * Record all further calls in the file @fd, of which the heap takes a
+ * duplicate, until weir_heap_record(heap, -1) or weir_heap_destroy().
+ * weir_heap(3) has the format. The calls then take a lock, and write(2) from
+ * time to time.
+ *
+ * With -1: 0, or the first error of writing. -EBUSY: a record runs already.
+ * Errors of dup(2) and write(2). -ENOMEM.
+ */
+WEIR_API int weir_heap_record(struct weir_heap *heap, int fd) WEIR_NONNULL(1);
+
+WEIR__END
+
+#endif

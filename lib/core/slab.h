@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Objects of one size, close together in memory. A program may have one for each
+ * of many tensors, between blocks of its own: then a loop over them misses the
+ * TLB at each object if malloc(3) places them.
+ */
+#ifndef WEIR__SLAB_H
+#define WEIR__SLAB_H
+
+#include <pthread.h>
+#include <stddef.h>
+
+struct weir__slab_chunk;
+struct weir__slab_hole;
+
+struct weir__slab {
+	pthread_mutex_t lock;          /* guards what follows */
+	struct weir__slab_hole *holes; /* objects that were freed */
+	struct weir__slab_chunk *chunks;
+	size_t used; /* objects of the newest chunk */
+};
+
+void weir__slab_init(struct weir__slab *slab);
+/* Free the memory of all objects, which have been freed. */
+void weir__slab_fini(struct weir__slab *slab);
+/*
+ * An object of @size zeros, at the beginning of a line of the cache; the size is
+ * the same in all calls. Its memory is kept until weir__slab_fini(). NULL: no
+ * memory. Any thread.
+ */
+void *weir__slab_alloc(struct weir__slab *slab, size_t size);
+void weir__slab_free(struct weir__slab *slab, void *object);
+
+#endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Caches: the fast path. Each thread has its own, which it uses without a lock
+ * and without an atomic instruction, since one alone takes as long as all the
+ * rest. Another thread that needs them (before the heap grows, say) revokes
+ * them meanwhile:
+ *
+ *	owner: busy = 1; if (revoked) leave, and take the heap's lock instead;
+ *	       ...; busy = 0
+ *	other: (heap's lock) revoked = 1; membarrier(2); wait until !busy;
+ *	       ...; revoked = 0
+ *
+ * The owner's store to busy may not be visible yet when it reads revoked.
+ * membarrier(2) makes each thread of the process execute a full barrier: either
+ * the store came before it, and the other thread waits, or the owner reads
+ * revoked after it. Where the system refuses membarrier(2), the owner executes
+ * the barrier itself.
+ */
+#include <sched.h>
+
+#include "core/root.h"
+#include "core/sys.h"
+#include "heap/heap.h"
+
+/* What one cache keeps at most: blocks; the part of the heap, but at least. */
+#define KEPT_BLOCKS 8192u
+#define KEPT_PART 64u
+#define KEPT_BYTES ((uint64_t)256 << 10)
+
+/* Places of the table that a thread looks at. */
+#define PROBES 4u
+/* Misses after which a cache that has blocks of another stream changes. */
+#define MISSES 16u
+
+static inline unsigned hash_of(const void *p, unsigned bits)
+{
+	return (unsigned)((uint64_t)(uintptr_t)p * 0x9e3779b97f4a7c15u >>
+			  (64 - bits));
+}
+
+/* Where this thread's caches are in h->thread, or would be. */
+static inline unsigned place_of(pthread_t self, unsigned probe)
+{
+	return (hash_of((const void *)(uintptr_t)self, WEIR__THREAD_BITS) +
+		probe) %
+	       WEIR__THREADS;
+}
+
+static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
+{
+	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
+}
+
+/* This thread's caches, or NULL. */
+static inline struct weir__caches *caches_own(struct weir_heap *h)
+{
+	pthread_t self = pthread_self();
+
+	for (unsigned probe = 0; probe < PROBES; probe++) {
+		struct weir__caches *t = caches_at(h, place_of(self, probe));
+
+		if (!t || pthread_equal(t->owner, self))
+			return t;
+	}
+	return NULL;
+}
+
+static inline struct weir__cache *cache_of(struct weir__caches *t,
+					   const struct weir_stream *stream)
+{
+	return &t->cache[hash_of(stream, WEIR__CACHE_BITS)];
+}
+
+static inline void caches_leave(struct weir__caches *t)
+{
+	atomic_store_explicit(&t->busy, 0, memory_order_release);
+}
+
+/* By the owner. False: revoked, use the heap's lock. */
+static inline bool caches_enter(const struct weir_heap *h,
+				struct weir__caches *t)
+{
+	if (h->membarrier) {
+		atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+	} else {
+		atomic_store(&t->busy, 1);
+	}
+	if (!atomic_load(&t->revoked))
+		return true;
+	caches_leave(t);
+	return false;
+}
+
+/* Revoke all threads' caches. The heap's lock is held. */
+void weir__caches_revoke(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (t)
+			atomic_store(&t->revoked, 1);
+	}
+	if (h->membarrier)
+		weir__sys_membarrier();
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		while (t && atomic_load(&t->busy))
+			sched_yield();
+	}
+}
+
+void weir__caches_restore(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (t)
+			atomic_store_explicit(&t->revoked, 0,
+					      memory_order_release);
+	}
+}
+
+/*
+ * The units of a block of @size > 0 bytes. From 128 units on they are rounded
+ * up to a size that has a bin for itself, which adds at most 1/64.
+ */
+static inline uint64_t units_of(const struct weir_heap *h, size_t size)
+{
+	uint64_t n = ((size - 1) >> h->tlsf.shift) + 1;
+
+	if (n >= 128 && n < WEIR__CACHE_UNITS)
+		n = weir__up(n, 1ull << (57 - __builtin_clzll(n)));
+	return n;
+}
+
+static inline size_t bin_index(uint64_t units)
+{
+	struct weir__bin at = weir__bin_of(units);
+
+	return at.level * 64 + at.bin;
+}
+
+uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
+{
+	return units_of(h, size) << h->tlsf.shift;
+}
+
+static inline void block_fill(const struct weir_heap *h,
+			      const struct weir__piece *c, uint32_t tag,
+			      struct weir_block *ret_block)
+{
+	const struct weir__region *region = h->region[c->region];
+
+	ret_block->heap = (struct weir_heap *)(uintptr_t)h;
+	ret_block->buf = region->buf;
+	ret_block->offset = c->addr - region->base;
+	ret_block->addr = c->addr;
+	ret_block->bytes = c->bytes;
+	ret_block->id = (uint64_t)tag << 32 | c->self;
+}
+
+static inline void block_begin(struct weir_heap *h, struct weir__tally *tally,
+			       struct weir__piece *c,
+			       struct weir_block *ret_block)
+{
+	weir__piece_set(c, WEIR__PIECE_LIVE);
+	tally->bytes += c->bytes;
+	tally->blocks++;
+	tally->allocs++;
+	block_fill(h, c, weir__piece_tag(c), ret_block);
+}
+
+static inline struct weir__piece *
+cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
+{
+	struct weir__piece *c = weir__heap_piece(h, cache->bin[bin]);
+
+	cache->bin[bin] = c->older;
+	if (!c->older)
+		cache->used[bin / 64] &= ~(1ull << bin % 64);
+	cache->n--;
+	cache->kept -= c->bytes;
+	return c;
+}
+
+static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
+			      size_t bin)
+{
+	c->older = cache->bin[bin];
+	cache->bin[bin] = c->self;
+	cache->used[bin / 64] |= 1ull << bin % 64;
+	cache->n++;
+	cache->kept += c->bytes;
+}
+
+bool weir__cache_take(struct weir_heap *h, size_t size,
+		      struct weir_stream *stream, struct weir_block *ret_block)
+{
+	struct weir__caches *t;
+	struct weir__cache *cache;
+	uint64_t units;
+	size_t bin;
+	bool found;
+
+	/* This is also true of size 0. */
+	if ((size - 1) >> h->tlsf.shift >= WEIR__CACHE_UNITS - 1)
+		return false;
+	units = units_of(h, size);
+	bin = bin_index(units);
+	t = caches_own(h);
+	if (!t || units >= WEIR__CACHE_UNITS || !caches_enter(h, t))
+		return false;
+	cache = cache_of(t, stream);
+	found = cache->bin[bin] && cache->stream == stream;
+	if (found) {
+		struct weir__piece *c = cache_pop(h, cache, bin);
+
+		atomic_store_explicit(&c->home, t->index, memory_order_relaxed);
+		block_begin(h, &t->tally, c, ret_block);
+	}
+	caches_leave(t);
+	return found;
+}
+
+void weir__block_begin(struct weir_heap *h, struct weir__piece *c,
+		       struct weir_block *ret_block)
+{
+	struct weir__caches *t = caches_own(h);
+
+	atomic_store_explicit(&c->home, t ? t->index : WEIR__THREADS,
+			      memory_order_relaxed);
+	block_begin(h, &h->tally, c, ret_block);
+}
+
+bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
+		     struct weir_block *ret_block)
+{
+	uint32_t tag = weir__piece_tag(c);
+
+	if ((tag & 3) != WEIR__PIECE_LIVE)
+		return false;
+	block_fill(h, c, tag, ret_block);
+	return true;
+}
+
+/* The piece of a block; NULL: it is not live. */
+static inline struct weir__piece *block_piece(struct weir_heap *h,
+					      const struct weir_block *block)
+{
+	uint32_t number = (uint32_t)block->id, tag = block->id >> 32;
+	struct weir__piece *c;
+
+	if (!number || (tag & 3) != WEIR__PIECE_LIVE ||
+	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
+		return NULL;
+	c = weir__heap_piece(h, number);
+	return weir__piece_tag(c) == tag && c->addr == block->addr ? c : NULL;
+}
+
+/* Several threads may try to end a block: one succeeds. */
+static bool block_claim(struct weir__piece *c, const struct weir_block *block)
+{
+	uint32_t tag = block->id >> 32;
+
+	return atomic_compare_exchange_strong(&c->tag, &tag,
+					      (tag & ~3u) | WEIR__PIECE_KEPT);
+}
+
+static inline void block_count(struct weir__tally *tally,
+			       const struct weir__piece *c)
+{
+	tally->bytes -= c->bytes;
+	tally->blocks--;
+	tally->frees++;
+}
+
+struct weir__piece *weir__block_end(struct weir_heap *h,
+				    const struct weir_block *block)
+{
+	struct weir__piece *c = block_piece(h, block);
+
+	if (!c || !block_claim(c, block))
+		return NULL;
+	block_count(&h->tally, c);
+	return c;
+}
+
+/* A block of some size, so that the cache follows the sizes in use. */
+static struct weir__piece *cache_evict(struct weir_heap *h,
+				       struct weir__cache *cache)
+{
+	size_t i = cache->hand;
+
+	while (!cache->used[i])
+		i = (i + 1) % (WEIR__CACHE_BINS / 64);
+	cache->hand = (i + 1) % (WEIR__CACHE_BINS / 64);
+	return cache_pop(h, cache,
+			 i * 64 + (size_t)__builtin_ctzll(cache->used[i]));
+}
+
+/*
+ * The thread that allocated the block needs no atomic instruction to end it:
+ * only two threads that free the same block at the same time go unnoticed.
+ */
+static inline bool block_take(struct weir__caches *t, struct weir__piece *c,
+			      const struct weir_block *block)
+{
+	if (atomic_load_explicit(&c->home, memory_order_relaxed) != t->index)
+		return block_claim(c, block);
+	weir__piece_set(c, WEIR__PIECE_KEPT);
+	return true;
+}
+
+bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
+		     struct weir_stream *stream,
+		     struct weir__piece **ret_evicted)
+{
+	struct weir__piece *c = block_piece(h, block);
+	struct weir__caches *t = c ? caches_own(h) : NULL;
+	struct weir__cache *cache;
+	uint64_t units;
+	bool kept;
+
+	if (!t || !caches_enter(h, t))
+		return false;
+	cache = cache_of(t, stream);
+	units = c->bytes >> h->tlsf.shift;
+	/* A record has the calls in the order in which bins change. */
+	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&
+	       !atomic_load_explicit(&h->record, memory_order_relaxed) &&
+	       block_take(t, c, block);
+	if (kept) {
+		block_count(&t->tally, c);
+		cache_push(cache, c, bin_index(units));
+		*ret_evicted = NULL;
+		if (cache->n > KEPT_BLOCKS || cache->kept > cache->limit)
+			*ret_evicted = cache_evict(h, cache);
+	}
+	caches_leave(t);
+	return kept;
+}
+
+/*
+ * Give all blocks of a cache back. The heap's lock is held, and the caches are
+ * revoked or entered.
+ */
+static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
+{
+	struct weir__lane *lane;
+	struct weir__piece *c;
+
+	/* The lane exists as long as a cache has the stream. */
+	lane = weir__lane_find(h, cache->stream);
+	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
+		while (cache->used[i]) {
+			c = cache_pop(h, cache,
+				      i * 64 + (size_t)__builtin_ctzll(
+						       cache->used[i]));
+			weir__index_del(h, c);
+			weir__heap_give(h, c, lane);
+		}
+}
+
+static void flush_all_of(struct weir_heap *h, struct weir__caches *t)
+{
+	for (unsigned i = 0; i < 1u << WEIR__CACHE_BITS; i++)
+		cache_flush(h, &t->cache[i]);
+}
+
+/* Caches for this thread, if there is a place. The heap's lock is held. */
+static struct weir__caches *caches_make(struct weir_heap *h)
+{
+	pthread_t self = pthread_self();
+	struct weir__caches *t;
+	unsigned i, probe = 0;
+
+	while (probe < PROBES && caches_at(h, place_of(self, probe)))
+		probe++;
+	if (probe == PROBES)
+		return NULL;
+	t = weir__calloc_aligned(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	i = place_of(self, probe);
+	t->owner = self;
+	t->index = (uint16_t)i;
+	atomic_store_explicit(&h->thread[i], t, memory_order_release);
+	return t;
+}
+
+void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
+{
+	struct weir__caches *t = caches_own(h);
+	struct weir__cache *cache;
+
+	/* Only the owner, and others under the lock, write to it. */
+	if (!t)
+		t = caches_make(h);
+	if (!t)
+		return;
+	cache = cache_of(t, stream);
+	cache->limit = h->reserved / KEPT_PART > KEPT_BYTES
+			       ? h->reserved / KEPT_PART
+			       : KEPT_BYTES;
+	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
+		return;
+	caches_enter(h, t);
+	cache_flush(h, cache);
+	cache->stream = stream;
+	cache->misses = 0;
+	caches_leave(t);
+}
+
+void weir__cache_flush_own(struct weir_heap *h)
+{
+	struct weir__caches *t = caches_own(h);
+
+	if (!t)
+		return;
+	pthread_mutex_lock(&h->lock);
+	caches_enter(h, t);
+	flush_all_of(h, t);
+	caches_leave(t);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void weir__caches_flush(struct weir_heap *h)
+{
+	pthread_mutex_lock(&h->lock);
+	weir__caches_revoke(h);
+	for (unsigned i = 0; i < WEIR__THREADS; i++)
+		if (caches_at(h, i))
+			flush_all_of(h, caches_at(h, i));
+	weir__caches_restore(h);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+		struct weir__cache *cache = t ? cache_of(t, stream) : NULL;
+
+		if (!cache || cache->stream != stream)
+			continue;
+		cache_flush(h, cache);
+		cache->stream = NULL;
+	}
+}
+
+static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
+{
+	s->live += t->bytes;
+	s->blocks += t->blocks;
+	s->allocs += t->allocs;
+	s->frees += t->frees;
+}
+
+void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
+{
+	tally_add(s, &h->tally);
+	weir__caches_revoke(h);
+	for (unsigned i = 0; i < WEIR__THREADS; i++) {
+		struct weir__caches *t = caches_at(h, i);
+
+		if (!t)
+			continue;
+		tally_add(s, &t->tally);
+		for (unsigned j = 0; j < 1u << WEIR__CACHE_BITS; j++)
+			s->kept += t->cache[j].kept;
+	}
+	weir__caches_restore(h);
+}
+
+void weir__caches_free(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < WEIR__THREADS; i++)
+		weir__free(caches_at(h, i));
+}

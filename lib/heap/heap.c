@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/* The public calls of <weir/heap.h>, except weir_heap_record(). */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "heap/heap.h"
+#include "mem/buf.h"
+#include "stream/stream.h"
+
+#define GROW ((uint64_t)64 << 20)
+
+static int check_buf(const struct weir_buf *buf, const struct weir_buft *buft)
+{
+	if (buf->member)
+		return weir__fail(-EINVAL, "the buffer is joined");
+	if (buf->buft != buft)
+		return weir__fail(-EINVAL, "a buffer of %s for a heap of %s",
+				  buf->buft->desc.name, buft->desc.name);
+	return 0;
+}
+
+static int check_opts(const struct weir_buft *buft,
+		      const struct weir_heap_opts *o)
+{
+	if (o->align & (o->align - 1) ||
+	    (o->align && (o->align < 16 || o->align > WEIR__PAGE)))
+		return weir__fail(
+			-EINVAL,
+			"align is %zu, not a power of two from 16 to 4096",
+			o->align);
+	if (buft->desc.flags & WEIR_BUFT_READONLY)
+		return weir__fail(-EINVAL, "memory of kind %s is read-only",
+				  buft->desc.name);
+	if (o->usage > WEIR_USAGE_COMPUTE)
+		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
+	if (o->buf && o->limit && o->buf->bytes > o->limit)
+		return weir__fail(-EINVAL,
+				  "a buffer of %zu bytes, a limit of %llu",
+				  o->buf->bytes, (unsigned long long)o->limit);
+	return o->buf ? check_buf(o->buf, buft) : 0;
+}
+
+/* log2 of the unit, in which sizes are counted. */
+static unsigned unit_shift(const struct weir_buft *buft, size_t align)
+{
+	if (!align)
+		align = buft->desc.align < 64    ? 64
+			: buft->desc.align > 256 ? 256
+						 : buft->desc.align;
+	return (unsigned)__builtin_ctzll(align);
+}
+
+static void heap_free(struct weir_heap *h)
+{
+	struct weir__lane *lane;
+
+	weir__record_end(h);
+	weir__index_free(h);
+	for (size_t i = 0; i < h->n_lanes; i++) {
+		lane = h->lane[i];
+		if (lane && lane->stream)
+			weir__source_put(&lane->stream->src);
+		weir__free(lane);
+	}
+	weir__free(h->lane);
+	weir__regions_free(h);
+	weir__caches_free(h);
+	weir__tlsf_fini(&h->tlsf);
+	pthread_mutex_destroy(&h->lock);
+	pthread_mutex_destroy(&h->grow_lock);
+	weir__root_put(h->weir);
+	weir__free(h);
+}
+
+void weir__heap_put(struct weir_heap *h)
+{
+	if (atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) == 1)
+		heap_free(h);
+}
+
+/* A heap without memory, that references the root. */
+static struct weir_heap *heap_make(struct weir_buft *buft,
+				   const struct weir_heap_opts *o)
+{
+	struct weir_heap *h = weir__calloc_aligned(1, sizeof(*h));
+
+	if (!h)
+		return NULL;
+	atomic_init(&h->refs, 1);
+	h->weir = weir__root_ref(buft->dev->weir);
+	h->buft = buft;
+	h->grow = o->grow || o->buf ? o->grow : GROW;
+	h->limit = o->limit ? o->limit : UINT64_MAX;
+	h->usage = o->usage;
+	h->flags = o->flags;
+	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
+	pthread_mutex_init(&h->grow_lock, NULL);
+	pthread_mutex_init(&h->lock, NULL);
+	h->membarrier = weir__sys_membarrier_register() == 0;
+	weir__tlsf_init(&h->tlsf, unit_shift(buft, o->align));
+	return h;
+}
+
+static int heap_fill(struct weir_heap *h, struct weir_buf *buf)
+{
+	struct weir__lane *lane;
+	int r = weir__lane_get(h, NULL, &lane);
+
+	if (r < 0)
+		return r;
+	h->region = weir__calloc(WEIR__HEAP_REGIONS, sizeof(*h->region));
+	if (!h->region)
+		return weir__fail(-ENOMEM, "no memory for %s", h->label);
+	if (!buf)
+		return 0;
+	r = weir__region_add(h, buf, true);
+	if (r == 0)
+		weir_buf_ref(buf);
+	return r;
+}
+
+int weir_heap_new(struct weir_buft *buft, const struct weir_heap_opts *opts,
+		  struct weir_heap **ret_heap)
+{
+	struct weir_heap_opts o;
+	struct weir_heap *h;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__opts_in(&o, sizeof(o), opts);
+	if (r < 0)
+		return r;
+	if (!buft && o.buf)
+		buft = o.buf->buft;
+	if (!buft)
+		return weir__fail(-EINVAL,
+				  "neither a kind of memory nor a buffer");
+	r = weir__root_enter(buft->dev->weir);
+	if (r < 0 || (r = check_opts(buft, &o)) < 0)
+		return r;
+	h = heap_make(buft, &o);
+	if (!h)
+		return weir__fail(-ENOMEM, "no memory for a heap of %s",
+				  buft->desc.name);
+	r = heap_fill(h, o.buf);
+	if (r < 0) {
+		weir__heap_put(h);
+		return r;
+	}
+	*ret_heap = h;
+	return 0;
+}
+
+void weir_heap_destroy(struct weir_heap *heap)
+{
+	if (heap && weir__root_is_ours(heap->weir))
+		weir__lanes_end(heap);
+}
+
+static int check_alloc(const struct weir_heap *h, size_t size, size_t align,
+		       const struct weir_stream *stream)
+{
+	if (!size || size > WEIR__HEAP_MAX)
+		return weir__fail(-EINVAL, "%zu bytes, not from 1 to 2^47",
+				  size);
+	if (align & (align - 1) || align > WEIR__HEAP_MAX)
+		return weir__fail(-EINVAL,
+				  "align is %zu, not a power of two up to 2^47",
+				  align);
+	if (stream && stream->src.weir != h->weir)
+		return weir__fail(-EINVAL, "a stream of another root");
+	return 0;
+}
+
+/* A call of weir_heap_alloc() that no cache could answer. */
+struct request {
+	struct weir__want want;
+	size_t size, align;
+	struct weir_stream *stream;
+	struct weir_block *block; /* the result */
+	bool done;
+};
+
+static void request_init(const struct weir_heap *h, struct request *q,
+			 size_t size, size_t align, struct weir_stream *stream,
+			 struct weir_block *ret_block)
+{
+	uint64_t unit = 1ull << h->tlsf.shift;
+
+	q->want.bytes = weir__cache_bytes(h, size);
+	q->want.align = align > unit ? align : unit;
+	q->want.n_deps = q->want.n_queued = q->want.n_refused = 0;
+	q->size = size;
+	q->align = align;
+	q->stream = stream;
+	q->block = ret_block;
+	q->done = false;
+}
+
+static void request_failed(struct weir_heap *h, const struct request *q)
+{
+	pthread_mutex_lock(&h->lock);
+	h->failures++;
+	weir__record_alloc(h, 0, q->size, q->align, q->stream);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* A piece becomes the block. The heap's lock is held. */
+static void request_end(struct weir_heap *h, struct request *q,
+			struct weir__piece *c)
+{
+	weir__record_alloc(h, c->self, q->size, q->align, q->stream);
+	weir__index_add(h, c);
+	weir__block_begin(h, c, q->block);
+	weir__cache_adopt(h, q->stream);
+	q->done = true;
+}
+
+/* Take memory that needs no further wait, if there is some. */
+static int take_ready(struct weir_heap *h, struct request *q, bool thorough)
+{
+	struct weir__piece *c;
+	int r;
+
+	pthread_mutex_lock(&h->lock);
+	r = weir__lane_get(h, q->stream, &q->want.lane);
+	if (r == 0)
+		r = weir__tlsf_reserve(&h->tlsf, 2);
+	if (r == 0)
+		r = weir__index_reserve(h);
+	c = r == 0 ? weir__heap_take(h, &q->want, thorough) : NULL;
+	if (c)
+		request_end(h, q, c);
+	pthread_mutex_unlock(&h->lock);
+	return r;
+}
+
+/* Memory that was freed in other streams, after waits. */
+static int take_after_waits(struct weir_heap *h, struct request *q,
+			    bool several)
+{
+	bool found = q->stream != NULL;
+	int r = 0;
+
+	while (r == 0 && !q->done && found) {
+		pthread_mutex_lock(&h->lock);
+		found = weir__heap_after_waits(h, &q->want, several);
+		pthread_mutex_unlock(&h->lock);
+		if (found && weir__lanes_wait(h, &q->want))
+			r = take_ready(h, q, true);
+	}
+	return r;
+}
+
+/* As take_ready(), after a buffer was added. */
+static int take_grown(struct weir_heap *h, struct request *q)
+{
+	int r;
+
+	pthread_mutex_lock(&h->grow_lock);
+	/* Another thread may have added one meanwhile. */
+	r = take_ready(h, q, true);
+	while (r == 0 && !q->done) {
+		r = weir__heap_grow(h, &q->want);
+		if (r == 0)
+			r = take_ready(h, q, true);
+	}
+	pthread_mutex_unlock(&h->grow_lock);
+	return r;
+}
+
+/* README.md, "Order of reuse", has the reasons for the order. */
+static int request_run(struct weir_heap *h, struct request *q)
+{
+	int r = take_ready(h, q, false), grown;
+
+	if (r < 0 || q->done)
+		return r;
+	weir__cache_flush_own(h);
+	weir__lanes_poll(h);
+	r = take_ready(h, q, true);
+	if (r == 0 && !q->done)
+		r = take_after_waits(h, q, false);
+	if (r == 0 && !q->done) {
+		weir__caches_flush(h);
+		r = take_ready(h, q, true);
+	}
+	if (r < 0 || q->done)
+		return r;
+	grown = take_grown(h, q);
+	if (grown == 0)
+		return 0;
+	r = take_after_waits(h, q, true);
+	return r == 0 && !q->done ? grown : r;
+}
+
+int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
+		    struct weir_stream *stream, struct weir_block *ret_block)
+{
+	struct request q;
+	int r;
+
+	if (!(align & (align - 1)) && align >> heap->tlsf.shift <= 1 &&
+	    weir__root_is_open(heap->weir) &&
+	    weir__cache_take(heap, size, stream, ret_block))
+		return 0;
+	WEIR__ENTER();
+	r = weir__root_enter(heap->weir);
+	if (r < 0 || (r = check_alloc(heap, size, align, stream)) < 0)
+		return r;
+	request_init(heap, &q, size, align, stream, ret_block);
+	r = request_run(heap, &q);
+	weir__want_forget(&q.want, 0);
+	if (r < 0)
+		request_failed(heap, &q);
+	return r;
+}
+
+/* Give a piece back that is no longer a block. The heap's lock is held. */
+static void piece_free(struct weir_heap *h, struct weir__piece *c,
+		       struct weir__lane *lane)
+{
+	weir__record_free(h, c->self, lane->stream);
+	weir__index_del(h, c);
+	weir__heap_give(h, c, lane);
+}
+
+/* Free a block that was not put into a cache. */
+static int block_free(struct weir_heap *h, const struct weir_block *block,
+		      struct weir_stream *stream)
+{
+	struct weir__lane *lane;
+	struct weir__piece *c;
+	int r;
+
+	pthread_mutex_lock(&h->lock);
+	r = weir__lane_get(h, stream, &lane);
+	if (r == 0) {
+		c = weir__block_end(h, block);
+		if (c)
+			piece_free(h, c, lane);
+		else
+			r = weir__fail(
+				-EINVAL,
+				"block %#llx at %#llx was freed before, or is not of %s",
+				(unsigned long long)block->id,
+				(unsigned long long)block->addr, h->label);
+	}
+	pthread_mutex_unlock(&h->lock);
+	return r;
+}
+
+/* A cache has put this piece out; so the stream has a lane. */
+static void evicted_free(struct weir_heap *h, struct weir__piece *c,
+			 struct weir_stream *stream)
+{
+	pthread_mutex_lock(&h->lock);
+	piece_free(h, c, weir__lane_find(h, stream));
+	pthread_mutex_unlock(&h->lock);
+}
+
+static int check_free(const struct weir_heap *h,
+		      const struct weir_stream *stream)
+{
+	int r;
+
+	if (!h)
+		return weir__fail(-EINVAL, "the block is of no heap");
+	r = weir__root_enter(h->weir);
+	if (r == 0 && stream && stream->src.weir != h->weir)
+		r = weir__fail(-EINVAL, "a stream of another root");
+	return r;
+}
+
+int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
+{
+	struct weir_heap *h = block->heap;
+	struct weir__piece *evicted;
+	int r;
+
+	if (h && weir__root_is_open(h->weir) &&
+	    weir__cache_put(h, block, stream, &evicted)) {
+		if (evicted)
+			evicted_free(h, evicted, stream);
+		return 0;
+	}
+	WEIR__ENTER();
+	r = check_free(h, stream);
+	return r < 0 ? r : block_free(h, block, stream);
+}
+
+int weir_heap_find(struct weir_heap *heap, uint64_t addr,
+		   struct weir_block *ret_block)
+{
+	struct weir__piece *c;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(heap->weir);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&heap->lock);
+	if (!heap->index)
+		r = weir__index_make(heap);
+	if (r == 0) {
+		c = weir__index_find(heap, addr);
+		if (!c || !weir__block_get(heap, c, ret_block))
+			r = weir__fail(-ENOENT,
+				       "no block of %s begins at %#llx",
+				       heap->label, (unsigned long long)addr);
+	}
+	pthread_mutex_unlock(&heap->lock);
+	return r;
+}
+
+static void add_lanes(const struct weir_heap *h, struct weir_heap_stats *s)
+{
+	uint64_t most;
+
+	for (size_t i = 0; i < h->n_lanes; i++) {
+		if (!h->lane[i])
+			continue;
+		if (i)
+			s->pending += h->lane[i]->bytes;
+		most = weir__bins_largest(&h->tlsf, &h->lane[i]->bins);
+		if (most > s->largest)
+			s->largest = most;
+	}
+}
+
+static void add_regions(const struct weir_heap *h, struct weir_heap_stats *s)
+{
+	for (unsigned i = 0; i < h->end_regions; i++)
+		if (h->region[i])
+			s->span += h->region[i]->top - h->region[i]->lo;
+}
+
+int weir_heap_stats(struct weir_heap *heap, struct weir_heap_stats *ret_stats)
+{
+	struct weir_heap_stats s = { .size = sizeof(s) };
+	uint64_t free;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(heap->weir);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&heap->lock);
+	s.reserved = heap->reserved;
+	s.reserved_peak = heap->reserved_peak;
+	s.peak = heap->taken_peak;
+	s.buffers = heap->n_regions;
+	s.failures = heap->failures;
+	s.waits = heap->waits;
+	s.grown = heap->grown;
+	s.span = heap->span;
+	add_lanes(heap, &s);
+	add_regions(heap, &s);
+	weir__caches_add_stats(heap, &s);
+	pthread_mutex_unlock(&heap->lock);
+	free = s.reserved - s.live;
+	if (s.largest && free)
+		s.fragmentation = 1 - (double)s.largest / (double)free;
+	return weir__info_out(ret_stats, &s, sizeof(s));
+}
+
+int weir_heap_trim(struct weir_heap *heap, size_t keep)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(heap->weir);
+	if (r < 0)
+		return r;
+	weir__caches_flush(heap);
+	weir__lanes_poll(heap);
+	weir__lanes_collect(heap);
+	weir__regions_trim(heap, keep);
+	return 0;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A heap, as the files of this folder see it. README.md has the states of its
+ * memory and the order of the locks.
+ */
+#ifndef WEIR__HEAP_H
+#define WEIR__HEAP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/heap.h>
+
+#include "core/source.h"
+#include "heap/tlsf.h"
+
+#define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
+#define WEIR__HEAP_LANES 65535u
+#define WEIR__HEAP_MAX ((uint64_t)1 << 47) /* of a size, and an alignment */
+
+#define WEIR__DEPS 8u
+#define WEIR__THREAD_BITS 7u /* threads with caches */
+#define WEIR__THREADS (1u << WEIR__THREAD_BITS)
+#define WEIR__CACHE_BITS 2u /* caches of one thread */
+/* A cache keeps blocks of less than this many units. */
+#define WEIR__CACHE_UNITS 1024u
+#define WEIR__CACHE_BINS 320u
+
+/* A buffer. Its record with the lowest address never changes. */
+struct weir__region {
+	struct weir_buf *buf; /* referenced */
+	uint64_t base;        /* address of the buffer */
+	uint64_t lo, bytes;   /* the part of it that is in pieces */
+	uint64_t top;         /* end of the highest block so far */
+	uint32_t first;       /* the lowest piece */
+	uint16_t index;
+	bool given; /* opts.buf: never given back */
+};
+
+/*
+ * The free memory whose free points are in one stream; lane 0, without a
+ * stream, has the memory that anybody may use. Guarded by the heap's lock.
+ */
+struct weir__lane {
+	struct weir__bins bins;
+	uint64_t bytes;          /* in the bins */
+	uint32_t oldest, newest; /* queue of the pieces, by number */
+	uint16_t index;
+	struct weir_heap *heap;
+	struct weir_stream *stream; /* its source is referenced */
+	struct weir__lane *next;    /* of the same hash */
+	/*
+	 * Managed streams: a number is the stream's own. Native: others queue
+	 * work that the library does not number, so a number counts frees, and
+	 * a marker in the stream stands for those up to `marked`.
+	 */
+	bool native;
+	uint64_t frees, ended;    /* so far; up to which work has ended */
+	uint64_t marked, marker;  /* its number in the stream; 0: no marker */
+	struct weir__waiter last; /* of the heap's end */
+};
+
+/*
+ * Live bytes and blocks, and calls so far. A block may be allocated in one
+ * tally and freed in another: only the sum of all is right, modulo 2^64.
+ */
+struct weir__tally {
+	uint64_t bytes, blocks, allocs, frees;
+};
+
+/* Free blocks of small sizes, each kept for blocks of the same size. */
+struct weir__cache {
+	struct weir_stream *stream; /* in which all of them were freed */
+	uint32_t n, misses;         /* blocks; calls with another stream */
+	uint64_t kept, limit;       /* bytes */
+	size_t hand;                /* next word of used to evict from */
+	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
+	uint32_t bin[WEIR__CACHE_BINS];       /* the newest piece */
+};
+
+/*
+ * The caches of one thread, for ever. Accessed by the owner if busy and not
+ * revoked, and under the heap's lock by others, if revoked and not busy, and by
+ * the owner: cache.c.
+ */
+struct weir__caches {
+	_Alignas(64) _Atomic uint32_t busy;
+	_Atomic uint32_t revoked;
+	pthread_t owner; /* and it is constant */
+	uint16_t index;  /* in h->thread */
+	struct weir__tally tally;
+	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
+};
+
+struct weir__index;
+struct weir__record;
+
+struct weir_heap {
+	_Atomic uint32_t refs; /* the caller's, and waiters' of its end */
+	struct weir *weir;     /* referenced */
+	struct weir_buft *buft;
+	uint64_t grow, limit;
+	uint32_t usage, flags;
+	char label[64]; /* "a heap of CPU": for sentences */
+
+	pthread_mutex_t grow_lock; /* one thread allocates a buffer */
+	pthread_mutex_t lock;      /* guards all down to index */
+	struct weir__tlsf tlsf;
+	struct weir__lane **lane;
+	size_t n_lanes, cap_lanes;
+	struct weir__lane *by_stream[64];
+	struct weir__region **region; /* WEIR__HEAP_REGIONS; NULL: free */
+	unsigned n_regions, end_regions;
+	uint64_t reserved, reserved_peak;
+	uint64_t taken, taken_peak; /* bytes not in bins */
+	uint64_t span;              /* of buffers that were given back */
+	struct weir__tally tally;
+	uint64_t failures, waits, grown;
+	struct weir__index *index; /* of blocks by address, or NULL */
+
+	/* A record runs: caches keep nothing. */
+	_Atomic(struct weir__record *) record;
+	bool membarrier;
+	/* Set once each, under the lock. */
+	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
+};
+
+/* What weir_heap_alloc() looks for. */
+struct weir__want {
+	uint64_t bytes, align;
+	struct weir__lane *lane; /* of the stream, or lane 0 */
+	/*
+	 * Free points for which the stream waits already, those from n_queued
+	 * on excepted. The lanes' streams are referenced.
+	 */
+	struct weir__dep {
+		struct weir__lane *lane;
+		uint64_t number;
+	} dep[WEIR__DEPS];
+	unsigned n_deps, n_queued;
+	/* Lanes for which it cannot wait without blocking. */
+	uint16_t refused[WEIR__DEPS];
+	unsigned n_refused;
+};
+
+/* pieces.c, under the heap's lock. Into the bins of its lane, or out. */
+void weir__heap_add(struct weir_heap *h, struct weir__piece *c);
+void weir__heap_del(struct weir_heap *h, struct weir__piece *c);
+/* Into the bins, together with free neighbours of its lane. */
+void weir__heap_merge(struct weir_heap *h, struct weir__piece *c);
+/*
+ * A piece that is in no bins becomes free memory of @lane, merged with its
+ * neighbours there, that is freed now.
+ */
+void weir__heap_give(struct weir_heap *h, struct weir__piece *c,
+		     struct weir__lane *lane);
+/*
+ * Take memory that the stream may use without a wait that is not in w->dep;
+ * NULL: there is none. @thorough: linear in the free pieces; finds all there
+ * is. Two records are reserved.
+ */
+struct weir__piece *weir__heap_take(struct weir_heap *h,
+				    const struct weir__want *w, bool thorough);
+/*
+ * Find free memory that the stream may use after waits, and add the free points
+ * to w->dep. @several: several neighbours, else one piece. False: there is none.
+ */
+bool weir__heap_after_waits(struct weir_heap *h, struct weir__want *w,
+			    bool several);
+
+/*
+ * order.c, under the heap's lock unless it says otherwise. The lane of @stream,
+ * or NULL; the second makes it if need be.
+ */
+struct weir__lane *weir__lane_find(struct weir_heap *h,
+				   const struct weir_stream *stream);
+int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
+		   struct weir__lane **ret_lane);
+/* The free point of a piece that is freed now. */
+uint64_t weir__lane_number(struct weir__lane *lane);
+/* Has all work before the free point ended? */
+bool weir__lane_ended(struct weir__lane *lane, uint64_t number);
+/* Move memory whose free points are done to lane 0; at most @most pieces. */
+void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
+		      unsigned most);
+/* The same for all lanes; may queue markers. No lock is held. */
+void weir__lanes_poll(struct weir_heap *h);
+/*
+ * Let the stream wait for the new w->dep. No lock is held. False: it cannot
+ * wait for one of them, which is now in w->refused.
+ */
+bool weir__lanes_wait(struct weir_heap *h, struct weir__want *w);
+/* Drop w->dep from the first @n on. No lock is held. */
+void weir__want_forget(struct weir__want *w, unsigned n);
+/*
+ * Free lanes that are empty and whose streams the program has freed. No lock is
+ * held.
+ */
+void weir__lanes_collect(struct weir_heap *h);
+/*
+ * Drop the caller's reference to the heap when all work in the streams has
+ * ended.
+ */
+void weir__lanes_end(struct weir_heap *h);
+void weir__heap_put(struct weir_heap *h);
+
+/* region.c. Take over the reference to @buf. The heap's lock is held. */
+int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given);
+/* Add a buffer for @w. h->grow_lock is held, and no other. */
+int weir__heap_grow(struct weir_heap *h, const struct weir__want *w);
+/* Give empty buffers back. No lock is held. */
+void weir__regions_trim(struct weir_heap *h, uint64_t keep);
+/* All buffers of a heap that ends. */
+void weir__regions_free(struct weir_heap *h);
+
+/*
+ * cache.c. The bytes of a block of @size: a multiple of the unit, and for sizes
+ * that caches keep, one of their sizes.
+ */
+uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size);
+/* A block of a cache. False: the cache has none of this size. */
+bool weir__cache_take(struct weir_heap *h, size_t size,
+		      struct weir_stream *stream, struct weir_block *ret_block);
+/* A piece taken from bins becomes a block. The heap's lock is held. */
+void weir__block_begin(struct weir_heap *h, struct weir__piece *c,
+		       struct weir_block *ret_block);
+/* Describe the block of @c. False: it is not live. The heap's lock is held. */
+bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
+		     struct weir_block *ret_block);
+/*
+ * End the life of a block; NULL: it is not live. The caller has to give the
+ * piece back. The heap's lock is held.
+ */
+struct weir__piece *weir__block_end(struct weir_heap *h,
+				    const struct weir_block *block);
+/*
+ * End the life of a block and keep it; false: that is not possible. If
+ * *ret_evicted is set the caller has to give that back.
+ */
+bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
+		     struct weir_stream *stream,
+		     struct weir__piece **ret_evicted);
+/*
+ * From now on this thread keeps blocks that are freed in @stream. The heap's
+ * lock is held.
+ */
+void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream);
+/* Give back what this thread keeps, or what all keep. No lock is held. */
+void weir__cache_flush_own(struct weir_heap *h);
+void weir__caches_flush(struct weir_heap *h);
+/*
+ * Keep the owners out of all caches for a while. The heap's lock is held. The
+ * second gives back what is kept for the stream, whose lane will be gone.
+ */
+void weir__caches_revoke(struct weir_heap *h);
+void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream);
+void weir__caches_restore(struct weir_heap *h);
+void weir__caches_free(struct weir_heap *h);
+void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
+
+/* index.c, under the heap's lock. */
+int weir__index_make(struct weir_heap *h);
+int weir__index_reserve(struct weir_heap *h);
+void weir__index_add(struct weir_heap *h, const struct weir__piece *c);
+void weir__index_del(struct weir_heap *h, const struct weir__piece *c);
+struct weir__piece *weir__index_find(struct weir_heap *h, uint64_t addr);
+void weir__index_free(struct weir_heap *h);
+
+/* record.c, under the heap's lock. @piece 0: the call failed. */
+void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
+			size_t align, const struct weir_stream *stream);
+void weir__record_free(struct weir_heap *h, uint32_t piece,
+		       const struct weir_stream *stream);
+int weir__record_end(struct weir_heap *h);
+
+static inline struct weir__piece *weir__heap_piece(const struct weir_heap *h,
+						   uint32_t number)
+{
+	return weir__piece(&h->tlsf, number);
+}
+
+#endif

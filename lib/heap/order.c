@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lanes: free memory in the order of streams, and waits of one stream for the
+ * free points of another. No operation is queued under the heap's lock, since
+ * that may run functions of the program, which may use the heap.
+ */
+#include "core/error.h"
+#include "core/sys.h"
+#include "heap/heap.h"
+#include "stream/stream.h"
+
+#define MARKERS 16u
+
+static struct weir__lane **lane_list(struct weir_heap *h,
+				     const struct weir_stream *stream)
+{
+	uint64_t key = (uint64_t)(uintptr_t)stream;
+
+	return &h->by_stream[key * 0x9e3779b97f4a7c15u >> 58];
+}
+
+struct weir__lane *weir__lane_find(struct weir_heap *h,
+				   const struct weir_stream *stream)
+{
+	struct weir__lane *lane = *lane_list(h, stream);
+
+	while (lane && lane->stream != stream)
+		lane = lane->next;
+	return lane;
+}
+
+/* An index that is not in use: lanes that were freed leave NULL. */
+static int lane_index(struct weir_heap *h, size_t *ret_index)
+{
+	struct weir__lane **array;
+	size_t i = 0;
+
+	while (i < h->n_lanes && h->lane[i])
+		i++;
+	if (i == WEIR__HEAP_LANES)
+		return weir__fail(-ENOMEM, "%s is used with %zu streams",
+				  h->label, i);
+	array = weir__grow(h->lane, &h->cap_lanes, i, sizeof(*array));
+	if (!array)
+		return weir__fail(-ENOMEM, "no memory for %zu streams of %s", i,
+				  h->label);
+	h->lane = array;
+	*ret_index = i;
+	return 0;
+}
+
+int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
+		   struct weir__lane **ret_lane)
+{
+	struct weir__lane *lane = weir__lane_find(h, stream), **list;
+	size_t i = 0;
+	int r;
+
+	if (lane) {
+		*ret_lane = lane;
+		return 0;
+	}
+	r = lane_index(h, &i);
+	if (r < 0)
+		return r;
+	lane = weir__calloc(1, sizeof(*lane));
+	if (!lane)
+		return weir__fail(-ENOMEM, "no memory for a stream of %s",
+				  h->label);
+	lane->index = (uint16_t)i;
+	lane->heap = h;
+	lane->stream = stream;
+	if (stream)
+		lane->native = weir__stream_keep(stream);
+	list = lane_list(h, stream);
+	lane->next = *list;
+	*list = lane;
+	h->lane[i] = lane;
+	if (i == h->n_lanes)
+		h->n_lanes++;
+	*ret_lane = lane;
+	return 0;
+}
+
+uint64_t weir__lane_number(struct weir__lane *lane)
+{
+	if (lane->native)
+		return ++lane->frees;
+	return lane->stream ? weir__stream_tail(lane->stream) : 0;
+}
+
+static bool stream_ended(struct weir__lane *lane, uint64_t number)
+{
+	struct weir__source *src = &lane->stream->src;
+
+	return src->ops->state(src, number, NULL) != 0;
+}
+
+bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
+{
+	if (!lane->native)
+		return stream_ended(lane, number);
+	if (lane->marker && stream_ended(lane, lane->marker)) {
+		lane->ended = lane->marked;
+		lane->marker = 0;
+	}
+	return number <= lane->ended;
+}
+
+void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
+		      unsigned most)
+{
+	while (lane->oldest && most--) {
+		struct weir__piece *c = weir__heap_piece(h, lane->oldest);
+
+		if (!weir__lane_ended(lane, c->number))
+			return;
+		weir__heap_del(h, c);
+		c->lane = 0;
+		weir__heap_merge(h, c);
+	}
+}
+
+/* Native lanes with memory for which no marker was queued; referenced. */
+static unsigned unmarked(struct weir_heap *h, struct weir__lane **lanes)
+{
+	unsigned n = 0;
+
+	for (size_t i = 1; i < h->n_lanes && n < MARKERS; i++) {
+		struct weir__lane *lane = h->lane[i];
+
+		if (!lane || !lane->native || !lane->oldest || lane->marker)
+			continue;
+		weir__source_ref(&lane->stream->src);
+		lanes[n++] = lane;
+	}
+	return n;
+}
+
+static void drain_all(struct weir_heap *h)
+{
+	for (size_t i = 1; i < h->n_lanes; i++)
+		if (h->lane[i])
+			weir__lane_drain(h, h->lane[i], UINT32_MAX);
+}
+
+/* Queue a marker: memory freed so far is free when it is done. */
+static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
+{
+	uint64_t frees, marker;
+
+	pthread_mutex_lock(&h->lock);
+	frees = lane->frees;
+	pthread_mutex_unlock(&h->lock);
+	marker = lane->stream->mode->tail(lane->stream);
+	pthread_mutex_lock(&h->lock);
+	if (!lane->marker) {
+		lane->marker = marker;
+		lane->marked = frees;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+void weir__lanes_poll(struct weir_heap *h)
+{
+	struct weir__lane *lanes[MARKERS];
+	unsigned n;
+
+	pthread_mutex_lock(&h->lock);
+	n = unmarked(h, lanes);
+	pthread_mutex_unlock(&h->lock);
+	for (unsigned i = 0; i < n; i++) {
+		struct weir__source *src = &lanes[i]->stream->src;
+
+		lane_mark(h, lanes[i]);
+		weir__source_put(src);
+	}
+	pthread_mutex_lock(&h->lock);
+	drain_all(h);
+	pthread_mutex_unlock(&h->lock);
+}
+
+void weir__want_forget(struct weir__want *w, unsigned n)
+{
+	while (w->n_deps > n)
+		weir__source_put(&w->dep[--w->n_deps].lane->stream->src);
+	if (w->n_queued > n)
+		w->n_queued = n;
+}
+
+static int dep_wait(struct weir_heap *h, const struct weir__want *w,
+		    const struct weir__dep *dep)
+{
+	struct weir_stream *stream = dep->lane->stream;
+	uint64_t number = dep->number;
+	int r;
+
+	/* Its marker covers more than is needed: the newest work. */
+	if (dep->lane->native)
+		number = stream->mode->tail(stream);
+	if (stream_ended(dep->lane, number))
+		return 0;
+	r = weir__stream_wait_ended(w->lane->stream, &stream->src, number);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&h->lock);
+	h->waits++;
+	pthread_mutex_unlock(&h->lock);
+	return 0;
+}
+
+bool weir__lanes_wait(struct weir_heap *h, struct weir__want *w)
+{
+	for (; w->n_queued < w->n_deps; w->n_queued++) {
+		const struct weir__dep *dep = &w->dep[w->n_queued];
+		uint16_t index = dep->lane->index;
+
+		if (dep_wait(h, w, dep) == 0)
+			continue;
+		weir__want_forget(w, w->n_queued);
+		if (w->n_refused < WEIR__DEPS)
+			w->refused[w->n_refused++] = index;
+		return false;
+	}
+	return true;
+}
+
+void weir__lanes_collect(struct weir_heap *h)
+{
+	struct weir__lane *chain = NULL, *lane, **link;
+
+	pthread_mutex_lock(&h->lock);
+	weir__caches_revoke(h);
+	for (size_t i = 1; i < h->n_lanes; i++) {
+		lane = h->lane[i];
+		if (!lane || atomic_load(&lane->stream->src.refs) > 1)
+			continue;
+		weir__caches_forget(h, lane->stream);
+		weir__lane_drain(h, lane, UINT32_MAX);
+		if (lane->oldest)
+			continue;
+		link = lane_list(h, lane->stream);
+		while (*link != lane)
+			link = &(*link)->next;
+		*link = lane->next;
+		lane->next = chain;
+		chain = lane;
+		h->lane[i] = NULL;
+	}
+	weir__caches_restore(h);
+	pthread_mutex_unlock(&h->lock);
+	while ((lane = chain)) {
+		chain = lane->next;
+		weir__source_put(&lane->stream->src);
+		weir__free(lane);
+	}
+}
+
+static void lane_over(struct weir__waiter *waiter)
+{
+	weir__heap_put(weir__container(waiter, struct weir__lane, last)->heap);
+}
+
+void weir__lanes_end(struct weir_heap *h)
+{
+	for (size_t i = 1; i < h->n_lanes; i++) {
+		struct weir__lane *lane = h->lane[i];
+
+		if (!lane)
+			continue;
+		atomic_fetch_add(&h->refs, 1);
+		lane->last.number = lane->stream->mode->tail(lane->stream);
+		lane->last.wake = lane_over;
+		if (weir__source_wait(&lane->stream->src, &lane->last) != 0)
+			weir__heap_put(h);
+	}
+	weir__heap_put(h);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* The buffers of a heap: added, allocated when it grows, given back. */
+#include "core/error.h"
+#include "core/sys.h"
+#include "heap/heap.h"
+#include "mem/buf.h"
+
+static int region_index(struct weir_heap *h, uint16_t *ret_index)
+{
+	unsigned i = 0;
+
+	while (i < h->end_regions && h->region[i])
+		i++;
+	if (i == WEIR__HEAP_REGIONS)
+		return weir__fail(-ENOMEM, "%s has %u buffers, the most",
+				  h->label, i);
+	*ret_index = (uint16_t)i;
+	return 0;
+}
+
+static void region_put(struct weir_heap *h, struct weir__region *region)
+{
+	h->region[region->index] = region;
+	if (region->index == h->end_regions)
+		h->end_regions++;
+	h->n_regions++;
+	h->reserved += region->buf->bytes;
+	if (h->reserved > h->reserved_peak)
+		h->reserved_peak = h->reserved;
+}
+
+/* The whole region as one free piece of lane 0. */
+static struct weir__piece *region_piece(struct weir_heap *h,
+					struct weir__region *region)
+{
+	struct weir__piece *c = weir__piece_new(&h->tlsf);
+
+	c->addr = region->lo;
+	c->bytes = region->bytes;
+	c->lane = 0;
+	c->number = 0;
+	c->region = region->index;
+	region->first = c->self;
+	weir__heap_add(h, c);
+	return c;
+}
+
+int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
+{
+	uint64_t unit = 1ull << h->tlsf.shift, end;
+	struct weir__region *region;
+	int r = weir__tlsf_reserve(&h->tlsf, 1);
+
+	if (r < 0)
+		return r;
+	region = weir__calloc(1, sizeof(*region));
+	if (!region)
+		return weir__fail(-ENOMEM, "no memory for a buffer of %s",
+				  h->label);
+	r = region_index(h, &region->index);
+	if (r < 0) {
+		weir__free(region);
+		return r;
+	}
+	region->buf = buf;
+	region->given = given;
+	region->base = (uintptr_t)buf->mem.base;
+	region->lo = region->top = weir__up(region->base, unit);
+	end = weir__down(region->base + buf->bytes, unit);
+	region->bytes = end > region->lo ? end - region->lo : 0;
+	region_put(h, region);
+	if (region->bytes)
+		region_piece(h, region);
+	return 0;
+}
+
+/* The size of the next buffer. -ENOMEM: the limit. The lock is held. */
+static int grow_size(struct weir_heap *h, const struct weir__want *w,
+		     uint64_t *ret_size)
+{
+	uint64_t align = h->buft->desc.align, need = w->bytes, size, left;
+
+	if (!h->grow)
+		return weir__fail(
+			-ENOMEM,
+			"%s: %llu bytes, and its %llu bytes do not grow",
+			h->label, (unsigned long long)w->bytes,
+			(unsigned long long)h->reserved);
+	if (w->align > align)
+		need += w->align - align;
+	size = need > h->grow ? weir__up(need, WEIR__HUGE_PAGE) : h->grow;
+	left = h->limit - h->reserved;
+	if (size > left)
+		size = left;
+	if (size > h->buft->desc.max)
+		size = h->buft->desc.max;
+	if (size < need)
+		return weir__fail(
+			-ENOMEM,
+			"%s: %llu bytes; it has %llu bytes, at most %llu, and a buffer at most %zu",
+			h->label, (unsigned long long)w->bytes,
+			(unsigned long long)h->reserved,
+			(unsigned long long)h->limit, h->buft->desc.max);
+	*ret_size = size;
+	return 0;
+}
+
+/* If there is no memory for a buffer of @size bytes, half may be enough. */
+static int buf_alloc(struct weir_heap *h, const struct weir__want *w,
+		     uint64_t size, struct weir_buf **ret_buf)
+{
+	struct weir_buf_opts o = WEIR_BUF_OPTS_INIT;
+	int r;
+
+	o.usage = h->usage;
+	o.flags = h->flags;
+	for (;;) {
+		r = weir__buf_alloc(h->buft, size, &o, ret_buf);
+		if (r != -ENOMEM || size / 2 < w->bytes + w->align)
+			return r;
+		size /= 2;
+	}
+}
+
+int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
+{
+	struct weir_buf *buf;
+	uint64_t size = 0;
+	int r;
+
+	pthread_mutex_lock(&h->lock);
+	r = grow_size(h, w, &size);
+	pthread_mutex_unlock(&h->lock);
+	if (r == 0)
+		r = buf_alloc(h, w, size, &buf);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&h->lock);
+	r = weir__region_add(h, buf, false);
+	h->grown += r == 0;
+	pthread_mutex_unlock(&h->lock);
+	if (r < 0)
+		weir_buf_free(buf);
+	return r;
+}
+
+static bool region_is_empty(struct weir_heap *h,
+			    const struct weir__region *region)
+{
+	const struct weir__piece *c;
+
+	if (region->given)
+		return false;
+	if (!region->bytes)
+		return true;
+	c = weir__heap_piece(h, region->first);
+	return weir__piece_is_free(c) && !c->lane && !c->next;
+}
+
+/* Remove an empty region; returns its buffer. */
+static struct weir_buf *region_del(struct weir_heap *h,
+				   struct weir__region *region)
+{
+	struct weir_buf *buf = region->buf;
+	struct weir__piece *c;
+
+	if (region->bytes) {
+		c = weir__heap_piece(h, region->first);
+		weir__heap_del(h, c);
+		weir__piece_drop(&h->tlsf, c);
+	}
+	h->region[region->index] = NULL;
+	h->n_regions--;
+	h->reserved -= buf->bytes;
+	h->span += region->top - region->lo;
+	weir__free(region);
+	return buf;
+}
+
+void weir__regions_trim(struct weir_heap *h, uint64_t keep)
+{
+	struct weir_buf *buf;
+
+	for (unsigned i = h->end_regions; i--;) {
+		struct weir__region *region;
+
+		buf = NULL;
+		pthread_mutex_lock(&h->lock);
+		region = h->region[i];
+		if (region && h->reserved > keep && region_is_empty(h, region))
+			buf = region_del(h, region);
+		pthread_mutex_unlock(&h->lock);
+		weir_buf_free(buf);
+	}
+}
+
+void weir__regions_free(struct weir_heap *h)
+{
+	for (unsigned i = 0; i < h->end_regions; i++) {
+		if (!h->region[i])
+			continue;
+		weir_buf_free(h->region[i]->buf);
+		weir__free(h->region[i]);
+	}
+	weir__free(h->region);
+}

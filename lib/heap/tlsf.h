@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pieces: the bookkeeping of a heap's buffers, and free pieces by size. Here is
+ * nothing of buffers, streams and locks: the caller holds the lock that guards
+ * everything, except where a member says otherwise.
+ *
+ * Each buffer is divided into pieces without gaps; each has a record outside of
+ * the buffer. A record never moves, and its memory is kept until the end, so
+ * that a stale number of a record can be examined safely.
+ */
+#ifndef WEIR__TLSF_H
+#define WEIR__TLSF_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/util.h"
+
+enum weir__piece_state {
+	WEIR__PIECE_UNUSED, /* the record describes no memory */
+	WEIR__PIECE_FREE,   /* in the bins of its lane */
+	WEIR__PIECE_LIVE,   /* a block of the caller's */
+	WEIR__PIECE_KEPT    /* in a cache, or on its way into bins */
+};
+
+struct weir__piece {
+	uint64_t addr;
+	uint64_t bytes;         /* a multiple of the unit */
+	uint64_t number;        /* free: its free point, as its lane counts */
+	uint32_t prev, next;    /* neighbours in the buffer; 0: none */
+	uint32_t older, newer;  /* free: in its bin; kept: older in the cache */
+	uint32_t before, after; /* free: in the queue of its lane */
+	/*
+	 * Generation << 2 | state. The generation grows each time the piece
+	 * becomes a block. Changed under the heap's lock or, of a block, by the
+	 * thread that ends it.
+	 */
+	_Atomic uint32_t tag;
+	uint32_t self; /* number of this record */
+	uint16_t lane; /* free: whose bins; 0: usable by anybody */
+	uint16_t region;
+	/* Of a block: whose caches it came from. Read without a lock. */
+	_Atomic uint16_t home;
+};
+
+/* Slab i has 256 << i records: 24 are enough for all numbers of 32 bits. */
+#define WEIR__SLAB_FIRST 8u
+#define WEIR__SLABS 24u
+
+struct weir__tlsf {
+	unsigned shift; /* the unit is 1 << shift bytes */
+	_Atomic(struct weir__piece *) slab[WEIR__SLABS];
+	_Atomic uint32_t made; /* records that exist; number 0 is never used */
+	uint32_t spare, n_spare; /* records that are not in use */
+};
+
+/*
+ * Free pieces by size in units: 64 bins of equal width for each power of two.
+ * first has a bit for each level with a piece, second[level] for each bin.
+ */
+#define WEIR__LEVELS 48u
+
+struct weir__bins {
+	uint64_t first;
+	uint64_t second[WEIR__LEVELS];
+	uint32_t head[WEIR__LEVELS][64]; /* the newest piece; 0: none */
+};
+
+static inline struct weir__piece *weir__piece(const struct weir__tlsf *t,
+					      uint32_t number)
+{
+	uint32_t i = number + (1u << WEIR__SLAB_FIRST);
+	unsigned slab = 31u - (unsigned)__builtin_clz(i);
+
+	return atomic_load_explicit(&t->slab[slab - WEIR__SLAB_FIRST],
+				    memory_order_relaxed) +
+	       (i - (1u << slab));
+}
+
+static inline uint32_t weir__piece_tag(const struct weir__piece *c)
+{
+	return atomic_load_explicit(&c->tag, memory_order_relaxed);
+}
+
+static inline bool weir__piece_is_free(const struct weir__piece *c)
+{
+	return (weir__piece_tag(c) & 3) == WEIR__PIECE_FREE;
+}
+
+static inline void weir__piece_set(struct weir__piece *c,
+				   enum weir__piece_state state)
+{
+	uint32_t tag = (weir__piece_tag(c) & ~3u) | state;
+
+	if (state == WEIR__PIECE_LIVE)
+		tag += 4;
+	atomic_store_explicit(&c->tag, tag, memory_order_relaxed);
+}
+
+/* Is there a place for @bytes at a multiple of @align? */
+static inline bool weir__piece_fits(const struct weir__piece *c, uint64_t bytes,
+				    uint64_t align)
+{
+	uint64_t pad = -c->addr & (align - 1);
+
+	return c->bytes >= bytes && c->bytes - bytes >= pad;
+}
+
+struct weir__bin {
+	unsigned level, bin;
+};
+
+/* The bin of pieces of @n units; up to 127 units each size has its own. */
+static inline struct weir__bin weir__bin_of(uint64_t n)
+{
+	unsigned top;
+
+	if (n < 64)
+		return (struct weir__bin){ 0, (unsigned)n };
+	top = 63u - (unsigned)__builtin_clzll(n);
+	return (struct weir__bin){ top - 5, (n >> (top - 6)) & 63 };
+}
+
+void weir__tlsf_init(struct weir__tlsf *t, unsigned shift);
+void weir__tlsf_fini(struct weir__tlsf *t);
+/* Make sure that @n records can be taken. -ENOMEM with a sentence. */
+int weir__tlsf_reserve(struct weir__tlsf *t, unsigned n);
+/* A record, of those reserved, with zeroed links; return one. */
+struct weir__piece *weir__piece_new(struct weir__tlsf *t);
+void weir__piece_drop(struct weir__tlsf *t, struct weir__piece *c);
+
+/*
+ * Cut @c after @bytes and return the rest, a piece in the same state and lane
+ * that is in no bin and no queue.
+ */
+struct weir__piece *weir__piece_split(struct weir__tlsf *t,
+				      struct weir__piece *c, uint64_t bytes);
+/* Add its next neighbour to @c. Both are in no bin. */
+void weir__piece_join(struct weir__tlsf *t, struct weir__piece *c);
+
+void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
+		    struct weir__piece *c);
+void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
+		    struct weir__piece *c);
+/*
+ * A piece with a place for @bytes at a multiple of @align: of the smallest bin
+ * that has one, the smallest of its @most newest pieces. Constant time, and it
+ * may overlook pieces that barely fit. With @most = UINT_MAX it is linear, and
+ * overlooks none.
+ */
+struct weir__piece *weir__bins_find(const struct weir__tlsf *t,
+				    const struct weir__bins *b, uint64_t bytes,
+				    uint64_t align, unsigned most);
+/* The size of the largest piece. Linear in the pieces of one bin. */
+uint64_t weir__bins_largest(const struct weir__tlsf *t,
+			    const struct weir__bins *b);
+
+#endif

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Heaps of device memory, with native and wrapped streams whose work the
+ * library does not see. The program's work hangs in the driver.
+ */
+#include "gpu.h"
+
+#define N ((size_t)1 << 20)
+
+static struct weir *weir;
+static struct weir_buft *buft;
+static struct weir_stream *native, *ours, *cpu;
+static struct CUstream_st *handle; /* of native */
+
+static struct driver {
+	int (*push)(void *ctx);
+	int (*pop)(void **ret_ctx);
+	int (*retain)(void **ret_ctx, int dev);
+	int (*release)(int dev);
+	int (*set)(uint64_t at, unsigned char byte, size_t n, void *stream);
+	int (*create)(void **ret_stream, unsigned flags);
+	int (*destroy)(void *stream);
+} drv;
+
+static void find_driver(void)
+{
+	void *ctx;
+
+	*(void **)&drv.push = fake_symbol("cuCtxPushCurrent_v2");
+	*(void **)&drv.pop = fake_symbol("cuCtxPopCurrent_v2");
+	*(void **)&drv.retain = fake_symbol("cuDevicePrimaryCtxRetain");
+	*(void **)&drv.release = fake_symbol("cuDevicePrimaryCtxRelease_v2");
+	*(void **)&drv.set = fake_symbol("cuMemsetD8Async");
+	*(void **)&drv.create = fake_symbol("cuStreamCreate");
+	*(void **)&drv.destroy = fake_symbol("cuStreamDestroy_v2");
+	if (drv.retain(&ctx, 0) || drv.push(ctx))
+		bail("no context");
+}
+
+static void leave_driver(void)
+{
+	void *ctx;
+
+	drv.pop(&ctx);
+	drv.release(0);
+}
+
+static struct weir_heap *new_heap(size_t grow)
+{
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct weir_heap *heap;
+
+	must(weir_buf_alloc(buft, N, NULL, &o.buf));
+	o.grow = grow;
+	must(weir_heap_new(buft, &o, &heap));
+	weir_buf_free(o.buf);
+	return heap;
+}
+
+static struct weir_heap_stats stats_of(struct weir_heap *heap)
+{
+	struct weir_heap_stats s = { .size = sizeof(s) };
+
+	must(weir_heap_stats(heap, &s));
+	return s;
+}
+
+static struct weir_block alloc(struct weir_heap *heap, struct weir_stream *s)
+{
+	struct weir_block b;
+
+	must(weir_heap_alloc(heap, N, 0, s, &b));
+	return b;
+}
+
+/* The program's own work on the block, in its CUstream: it hangs. */
+static void hang(const struct weir_block *b, void *stream)
+{
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	if (drv.set(b->addr, 0x11, b->bytes, stream))
+		bail("cuMemsetD8Async");
+}
+
+static struct weir_event *fill(const struct weir_block *b,
+			       struct weir_stream *s, unsigned char byte)
+{
+	struct weir_event *ev = new_event(weir, 0);
+	int64_t shape = (int64_t)b->bytes;
+	struct weir_tensor t;
+
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_tensor_place(&t, b->buf, b->offset));
+	must(weir_stream_fill(s, &t, 0, N, byte));
+	must(weir_stream_record(s, ev));
+	return ev;
+}
+
+static void must_end(struct weir_event *ev, const char *what)
+{
+	is_int(weir_event_wait(ev, 20 * SEC), 0, "%s", what);
+	weir_event_free(ev);
+}
+
+static void unseen_work(void)
+{
+	struct weir_heap *heap = new_heap(0);
+	struct weir_block a = alloc(heap, native), b;
+	struct weir_event *ev;
+
+	hang(&a, handle);
+	must(weir_heap_free(&a, native));
+	is_int(weir_heap_alloc(heap, N, 0, NULL, &b), -ENOMEM,
+	       "memory is pending while work that the library does not see runs");
+	b = alloc(heap, native);
+	is_int(stats_of(heap).waits, 0,
+	       "a native stream uses its own memory again at once");
+	must(weir_heap_free(&b, native));
+	b = alloc(heap, ours);
+	is_int(stats_of(heap).waits, 1,
+	       "a managed stream waits for a native one");
+	ev = fill(&b, ours, 0x22);
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
+	       "its work does not begin before that of the native stream ends");
+	fake.release();
+	must_end(ev, "its work ends after that of the native stream");
+	weir_heap_destroy(heap);
+}
+
+static void native_user(void)
+{
+	struct weir_heap *heap = new_heap(0);
+	struct weir_block a = alloc(heap, ours);
+	struct weir_event *first, *ev;
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	first = fill(&a, ours, 0x11);
+	must(weir_heap_free(&a, ours));
+	a = alloc(heap, native);
+	is_int(weir_event_query(first), 0,
+	       "a native stream waits for memory without blocking its caller");
+	ev = fill(&a, native, 0x22);
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
+	       "work of a native stream does not begin before the free point");
+	fake.release();
+	must_end(ev, "work of a native stream ends after the free point");
+	weir_event_free(first);
+	weir_heap_destroy(heap);
+}
+
+static void no_blocking_wait(void)
+{
+	struct weir_heap *heap = new_heap(N);
+	struct weir_block a = alloc(heap, cpu), b;
+	struct gate gate;
+
+	shut(cpu, &gate);
+	must(weir_heap_free(&a, cpu));
+	b = alloc(heap, native);
+	is_int(stats_of(heap).buffers, 2,
+	       "the heap grows where a native stream could only wait by blocking");
+	must(weir_heap_free(&b, native));
+	open_gate(&gate);
+	must(weir_stream_sync(cpu, -1));
+	weir_heap_destroy(heap);
+}
+
+static void gone_stream(void)
+{
+	struct weir_heap *heap = new_heap(0);
+	struct weir_stream *wrapped;
+	struct weir_block a;
+	struct weir_event *ev;
+	void *stream;
+
+	if (drv.create(&stream, 1))
+		bail("cuStreamCreate");
+	must(weir_cuda_stream_wrap(gpu(weir), stream, &wrapped));
+	a = alloc(heap, wrapped);
+	hang(&a, stream);
+	must(weir_heap_free(&a, wrapped));
+	weir_stream_free(wrapped);
+	is_int(drv.destroy(stream), 0,
+	       "a stream whose memory is pending may be freed and destroyed");
+	a = alloc(heap, ours);
+	ev = fill(&a, ours, 0x22);
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
+	       "memory of a destroyed stream is used after its work");
+	fake.release();
+	must_end(ev, "work that waits for a destroyed stream ends");
+	weir_heap_destroy(heap);
+}
+
+static unsigned long live_memory(void)
+{
+	struct fakecuda_counts counts;
+
+	fake.counts(&counts);
+	return counts.live[FAKECUDA_DEVICE_MEMORY];
+}
+
+static void destroyed_heap(void)
+{
+	unsigned long before = live_memory();
+	struct weir_heap *heap = new_heap(0);
+	struct weir_block a = alloc(heap, native);
+
+	hang(&a, handle);
+	must(weir_heap_free(&a, native));
+	weir_heap_destroy(heap);
+	usleep(20000);
+	is_int(live_memory(), before + 1,
+	       "a destroyed heap keeps device memory that unseen work uses");
+	fake.release();
+	for (int i = 0; i < 5000 && live_memory() != before; i++)
+		usleep(1000);
+	is_int(live_memory(), before,
+	       "a destroyed heap frees device memory when that work has ended");
+}
+
+int main(void)
+{
+	open_fake();
+	plan(16);
+	weir = open_cuda();
+	buft = gpu_memory(weir, WEIR_MEM_DEVICE);
+	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
+	ours = gpu_stream(weir, "ours", 0);
+	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
+	must(weir_cuda_stream_native(native, &handle));
+	find_driver();
+	unseen_work();
+	native_user();
+	no_blocking_wait();
+	gone_stream();
+	destroyed_heap();
+	leave_driver();
+	weir_stream_free(native);
+	weir_stream_free(ours);
+	weir_stream_free(cpu);
+	weir_close(weir);
+	all_given_back("after all,");
+	return done_testing();
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each allocation that a heap makes for its bookkeeping fails once. The call
+ * fails with -ENOMEM, or does without; the heap is as before, and the same call
+ * then succeeds. The linker replaces the library's allocation functions.
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "core/sys.h"
+#include "streams.h"
+
+#define MANY 600u /* blocks: more than the first slab has records */
+
+static unsigned until, failed; /* 1: the next one fails */
+
+static bool fails(void)
+{
+	bool now = until && --until == 0;
+
+	failed += now;
+	return now;
+}
+
+void *__real_weir__malloc(size_t n);
+void *__real_weir__calloc(size_t n, size_t size);
+void *__real_weir__calloc_aligned(size_t n, size_t size);
+void *__real_weir__realloc(void *p, size_t n, size_t size);
+void *__wrap_weir__malloc(size_t n);
+void *__wrap_weir__calloc(size_t n, size_t size);
+void *__wrap_weir__calloc_aligned(size_t n, size_t size);
+void *__wrap_weir__realloc(void *p, size_t n, size_t size);
+
+void *__wrap_weir__malloc(size_t n)
+{
+	return fails() ? NULL : __real_weir__malloc(n);
+}
+
+void *__wrap_weir__calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_weir__calloc(n, size);
+}
+
+void *__wrap_weir__calloc_aligned(size_t n, size_t size)
+{
+	return fails() ? NULL : __real_weir__calloc_aligned(n, size);
+}
+
+void *__wrap_weir__realloc(void *p, size_t n, size_t size)
+{
+	return fails() ? NULL : __real_weir__realloc(p, n, size);
+}
+
+static struct weir_buft *buft;
+static struct weir_stream *stream, *late;
+static const char *wrong;
+
+/* Make a call again that failed with -ENOMEM; the second time it succeeds. */
+#define again(call)                                                          \
+	do {                                                                 \
+		int r = call;                                                \
+                                                                             \
+		if (r == -ENOMEM && !weir_error()[0])                        \
+			wrong = "a failure has a sentence";                  \
+		if (r == -ENOMEM)                                            \
+			r = call;                                            \
+		if (r < 0)                                                   \
+			bail("%s:%d: %s", __FILE__, __LINE__, weir_error()); \
+	} while (0)
+
+static void run(unsigned n, int fd)
+{
+	static struct weir_block b[MANY];
+	struct weir_heap_stats s = { .size = sizeof(s) };
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct weir_block found, large;
+	struct weir_heap *heap;
+	struct gate gate;
+
+	until = n;
+	failed = 0;
+	o.grow = 1 << 20;
+	o.limit = 4 << 20;
+	again(weir_heap_new(buft, &o, &heap));
+	for (unsigned i = 0; i < MANY; i++)
+		again(weir_heap_alloc(heap, 3000, 4096, i & 1 ? stream : NULL,
+				      &b[i]));
+	again(weir_heap_find(heap, b[7].addr, &found));
+	again(weir_heap_record(heap, fd));
+	again(weir_heap_record(heap, -1));
+	shut(stream, &gate);
+	for (unsigned i = 0; i < MANY; i++)
+		again(weir_heap_free(&b[i], i & 2 ? stream : NULL));
+	again(weir_heap_alloc(heap, 1 << 20, 0, late, &large));
+	again(weir_heap_free(&large, late));
+	open_gate(&gate);
+	must(weir_stream_sync(stream, -1));
+	must(weir_stream_sync(late, -1));
+	until = 0;
+	must(weir_heap_trim(heap, 0));
+	must(weir_heap_stats(heap, &s));
+	if (s.live || s.reserved)
+		wrong = "nothing is left at the end";
+	weir_heap_destroy(heap);
+}
+
+int main(void)
+{
+	struct weir *weir;
+	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	unsigned n = 0;
+
+	plan(2);
+	weir = open_root(WEIR_IO_SYNC);
+	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
+	stream = new_stream(weir, "stream");
+	late = new_stream(weir, "late");
+	do
+		run(++n, fd);
+	while (failed && !wrong);
+	ok(!wrong, "a heap survives the failure of each of %u allocations: %s",
+	   n - 1, wrong ? wrong : "all hold");
+	ok(n > 15, "each allocation failed once");
+	weir_stream_free(stream);
+	weir_stream_free(late);
+	close(fd);
+	weir_close(weir);
+	return done_testing();
+}

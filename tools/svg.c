@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT */
+#include "svg.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "output.h"
+#include "text.h"
+
+/* Colours after Okabe and Ito, lightened so that dark text is readable. */
+static const char *const styles =
+	"text{font:12px sans-serif;fill:#1c1c1c}"
+	".title{font-size:16px;font-weight:bold}"
+	".bold{font-weight:bold}"
+	".faint{fill:#5a5a5a}"
+	".middle{text-anchor:middle}"
+	".end{text-anchor:end}"
+	".page{fill:#fff}"
+	"line{stroke:#8a8a8a}"
+	".grid{stroke:#e2e2e2}.limit{stroke:#c8401a;stroke-width:2}"
+	".bound{stroke:#0a5a9c;stroke-width:2;stroke-dasharray:7 4}"
+	".b{stroke:#555;stroke-width:.5}"
+	".blue{fill:#86b6e0}.orange{fill:#f0b44c}.green{fill:#67c6a3}"
+	".pink{fill:#e0a3c6}.yellow{fill:#f3e577}.vermilion{fill:#f09468}"
+	".sky{fill:#b9e0f7}.grey{fill:#bcc0c4}"
+	".hatched{fill:url(#hatch)}.frame{fill:none;stroke:#6a6a6a;stroke-width:1}"
+	"text.on{fill:#111}"
+	".h{fill:#f2f2f2}.hl{stroke:#999}"
+	"@media(prefers-color-scheme:dark){"
+	".page{fill:#16181c}text{fill:#e8e8e8}.faint{fill:#a8a8a8}"
+	"line{stroke:#777}.grid{stroke:#30343a}.limit{stroke:#e5532a}"
+	".bound{stroke:#2f7fe0}.b{stroke:#16181c}.frame{stroke:#9a9a9a}"
+	".h{fill:#2a2d33}.hl{stroke:#70747c}}";
+
+static const char *const fills[SVG_FILLS] = {
+	[SVG_BLUE] = "blue",       [SVG_ORANGE] = "orange",
+	[SVG_GREEN] = "green",     [SVG_PINK] = "pink",
+	[SVG_YELLOW] = "yellow",   [SVG_VERMILION] = "vermilion",
+	[SVG_SKY] = "sky",         [SVG_GREY] = "grey",
+	[SVG_HATCHED] = "hatched", [SVG_FRAME] = "frame",
+};
+
+static const char *const kinds[SVG_STYLES] = {
+	[SVG_PLAIN] = "plain", [SVG_TITLE] = "title",   [SVG_BOLD] = "bold",
+	[SVG_FAINT] = "faint", [SVG_MIDDLE] = "middle", [SVG_END] = "end",
+};
+
+static const char *const strokes[SVG_STROKES] = {
+	[SVG_GRID] = "grid",
+	[SVG_LIMIT] = "limit",
+	[SVG_BOUND] = "bound",
+};
+
+static void put_xml(FILE *to, const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		switch (s[i]) {
+		case '&':
+			fputs("&amp;", to);
+			break;
+		case '<':
+			fputs("&lt;", to);
+			break;
+		case '>':
+			fputs("&gt;", to);
+			break;
+		case '"':
+			fputs("&quot;", to);
+			break;
+		default:
+			putc(s[i], to);
+		}
+}
+
+/* At most @max bytes of @s, escaped; 0: all. */
+static void put_text(FILE *to, const char *s, size_t len, size_t max)
+{
+	size_t n = 0;
+	char *safe = NULL;
+	FILE *mem = open_memstream(&safe, &n);
+
+	if (!mem)
+		return;
+	text_put(mem, s, len, max);
+	if (!fclose(mem))
+		put_xml(to, safe, n);
+	free(safe);
+}
+
+int svg_open(struct svg *svg, const char *path)
+{
+	*svg = (struct svg){ fopen(path, "ae"), path };
+	if (!svg->to)
+		return fail("%s: cannot be written: %s", path, strerror(errno));
+	return 0;
+}
+
+void svg_begin(struct svg *svg, double width, double height, const char *title,
+	       const char *shows)
+{
+	/* A pipe or a terminal has no length. */
+	(void)!ftruncate(fileno(svg->to), 0);
+	fprintf(svg->to,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" "
+		"height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+		"aria-labelledby=\"t d\">\n<title id=\"t\">",
+		width, height, width, height);
+	put_text(svg->to, title, strlen(title), 0);
+	fputs("</title>\n<desc id=\"d\">", svg->to);
+	put_text(svg->to, shows, strlen(shows), 0);
+	fprintf(svg->to,
+		"</desc>\n<style>%s</style>\n<defs><pattern id=\"hatch\" "
+		"width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
+		"<rect class=\"h\" width=\"6\" height=\"6\"/>"
+		"<path class=\"hl\" d=\"M0 6L6 0\"/></pattern></defs>\n"
+		"<rect class=\"page\" width=\"%.0f\" height=\"%.0f\"/>\n",
+		styles, width, height);
+}
+
+void svg_rect(struct svg *svg, const struct svg_box *box, enum svg_fill fill,
+	      const char *tip)
+{
+	fprintf(svg->to,
+		"<rect class=\"b %s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" "
+		"height=\"%.2f\"",
+		fills[fill], box->x, box->y, box->width < .5 ? .5 : box->width,
+		box->height < .5 ? .5 : box->height);
+	if (!tip) {
+		fputs("/>\n", svg->to);
+		return;
+	}
+	fputs("><title>", svg->to);
+	put_text(svg->to, tip, strlen(tip), 0);
+	fputs("</title></rect>\n", svg->to);
+}
+
+static void text_at(struct svg *svg, double x, double y, const char *class,
+		    const char *text, size_t len, size_t max)
+{
+	fprintf(svg->to, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\">", class, x,
+		y);
+	put_text(svg->to, text, len, max);
+	fputs("</text>\n", svg->to);
+}
+
+void svg_text(struct svg *svg, double x, double y, enum svg_style style,
+	      const char *text, size_t len)
+{
+	text_at(svg, x, y, kinds[style], text, len, 0);
+}
+
+void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
+	       const char *fmt, ...)
+{
+	char line[500];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	svg_text(svg, x, y, style, line, strlen(line));
+}
+
+/* How much of a text fits into @room pixels: 0: none of it. */
+static size_t label_bytes(const char *text, size_t len, double room)
+{
+	size_t columns = room > 8 ? (size_t)((room - 8) / SVG_CHAR) : 0;
+
+	if (columns && text_width(text, len, 0) <= columns)
+		return len;
+	return columns >= 6 ? columns - 3 : 0;
+}
+
+void svg_label(struct svg *svg, const struct svg_box *box, const char *text,
+	       size_t len)
+{
+	double y = box->y + box->height / 2 + SVG_FONT * .35;
+	size_t max = label_bytes(text, len, box->width);
+
+	if (box->height >= SVG_FONT && max)
+		text_at(svg, box->x + 4, y, "on", text, len, max);
+}
+
+void svg_label_up(struct svg *svg, const struct svg_box *box, const char *text,
+		  size_t len)
+{
+	double x = box->x + box->width / 2 + SVG_FONT * .35;
+	size_t max = label_bytes(text, len, box->height);
+
+	if (box->width < SVG_FONT || !max)
+		return;
+	fprintf(svg->to, "<g transform=\"translate(%.2f %.2f) rotate(-90)\">",
+		x, box->y + box->height - 4);
+	text_at(svg, 0, 0, "on", text, len, max);
+	fputs("</g>\n", svg->to);
+}
+
+void svg_line(struct svg *svg, double x1, double y1, double x2, double y2)
+{
+	fprintf(svg->to,
+		"<line x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" y2=\"%.2f\"/>\n", x1,
+		y1, x2, y2);
+}
+
+void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
+		enum svg_stroke stroke)
+{
+	fprintf(svg->to,
+		"<line class=\"%s\" x1=\"%.2f\" y1=\"%.2f\" x2=\"%.2f\" "
+		"y2=\"%.2f\"/>\n",
+		strokes[stroke], x1, y1, x2, y2);
+}
+
+void svg_boxes(struct svg *svg, enum svg_fill fill, double opacity)
+{
+	fprintf(svg->to, "<path class=\"%s\" opacity=\"%g\" d=\"", fills[fill],
+		opacity);
+}
+
+void svg_boxes_add(struct svg *svg, const struct svg_box *box)
+{
+	fprintf(svg->to, "M%g %gh%gv%gh%gz", box->x, box->y, box->width,
+		box->height, -box->width);
+}
+
+void svg_boxes_end(struct svg *svg)
+{
+	fputs("\"/>\n", svg->to);
+}
+
+int svg_end(struct svg *svg)
+{
+	int err;
+
+	fputs("</svg>\n", svg->to);
+	err = fflush(svg->to) ? errno : ferror(svg->to) ? EIO : 0;
+	if (fclose(svg->to) && !err)
+		err = errno;
+	svg->to = NULL;
+	return err ? fail("%s: could not be written: %s", svg->path,
+			  strerror(err))
+		   : 0;
+}
+
+void svg_drop(struct svg *svg)
+{
+	struct stat st;
+
+	if (!svg->to)
+		return;
+	if (!fstat(fileno(svg->to), &st) && S_ISREG(st.st_mode) && !st.st_size)
+		(void)unlink(svg->path);
+	fclose(svg->to);
+	svg->to = NULL;
+}
