@@ -16,7 +16,7 @@
  */
 #define STEPS(n) (((uint64_t)2 << 20) + 16 * (uint64_t)(n))
 /* A sweep is good if it is over the bound by less than one part in so many. */
-#define SWEPT 16
+#define SWEPT 10
 #define ROUNDS 200 /* of moving the highest pieces to the front */
 
 uint64_t weir__pieces_fit(const struct weir__pieces *p, uint64_t at,
