@@ -67,3 +67,10 @@ EXTRA_PROGRAMS += %D%/placement
 %C%_placement_LDADD = lib/libweir-core.la
 bench: %D%/placement
 CLEANFILES += %D%/placement
+
+# The exact planner, on problems whose optimum is known.
+EXTRA_PROGRAMS += %D%/exact
+%C%_exact_SOURCES = %D%/exact.c t/exact_made.c t/exact_made.h
+%C%_exact_LDADD = lib/libweir-core.la
+bench: %D%/exact
+CLEANFILES += %D%/exact

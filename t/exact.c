@@ -186,22 +186,24 @@ static void test_deadline(void)
 {
 	struct weir__exact_opts opts = { .deadline = weir__now() };
 	struct weir__exact_result r;
-	uint64_t off[N], height, nodes;
+	uint64_t off[N], height;
 
 	make_hard(off);
 	height = stack(made.item, made.n, off);
 	is_int(weir__exact_place(made.item, made.n, &opts, off, &r), 0,
 	       "a deadline that has passed is no error");
 	ok(r.height == height && !r.proved && r.bound == made.height,
-	   "after it, the placement is the caller's, and the bound is known");
-	opts.deadline = weir__now() + 100000000;
-	is_int(weir__exact_place(made.item, made.n, &opts, off, &r), 0,
-	       "a search ends at its deadline");
-	ok(weir__now() >= opts.deadline, "a search ends no earlier than that");
-	ok(r.height < height && is_valid(made.item, made.n, off, r.height),
+	   "without time, the placement is the caller's, with a lower bound");
+	/* The machine may be busy: longer and longer. */
+	for (int64_t ns = 50000000; r.height == height; ns *= 2) {
+		opts.deadline = weir__now() + ns;
+		if (weir__exact_place(made.item, made.n, &opts, off, &r))
+			bail("%s", weir_error());
+	}
+	ok(weir__now() >= opts.deadline, "a search goes on until its deadline");
+	ok(r.height < height && !r.proved && r.nodes > 0 &&
+		   is_valid(made.item, made.n, off, r.height),
 	   "a search that ends early returns the best placement so far");
-	nodes = r.nodes;
-	ok(nodes > 0 && r.bound == made.height, "it reports nodes and a bound");
 }
 
 static _Atomic bool stop;

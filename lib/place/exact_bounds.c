@@ -34,7 +34,7 @@ static bool bounds_late(struct weir__exact_search *s, uint32_t i)
 		return true;
 	}
 	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
-		s->weight[c] += s->step / (p->hi[i] - p->lo[i]);
+		s->weight[c] += s->step[s->strategy] / (p->hi[i] - p->lo[i]);
 	return false;
 }
 
@@ -96,7 +96,7 @@ static bool bounds_clique(struct weir__exact_search *s, uint32_t c)
 				next = top[b];
 		}
 		if (below < est[a] - level) {
-			s->weight[c] += s->step;
+			s->weight[c] += s->step[s->strategy];
 			return false;
 		}
 		if (fits < est[a] - level)
@@ -141,12 +141,14 @@ static bool bounds_lates(struct weir__exact_search *s, bool *again)
 static void bounds_failed(struct weir__exact_search *s)
 {
 	const struct weir__exact_part *p = s->part;
+	double *step = &s->step[s->strategy];
 
-	s->step *= 1.001;
-	for (uint32_t c = 0; s->step > 1e100 && c < p->m; c++)
-		s->weight[c] *= 1e-100;
-	if (s->step > 1e100)
-		s->step *= 1e-100;
+	*step *= 1.001;
+	if (*step > 1e100) {
+		*step *= 1e-100;
+		for (uint32_t c = 0; c < p->m; c++)
+			s->weight[c] *= 1e-100;
+	}
 	memset(s->wake, 0, p->words * sizeof(*s->wake));
 	memset(s->dirty, 0, (p->m / 64 + 1) * sizeof(*s->dirty));
 }

@@ -15,8 +15,10 @@ static const struct order_strategy {
 	bool by_slack, by_height;
 	const char *keys;
 } strategies[WEIR__EXACT_STRATEGIES] = {
-	{ false, false, "WAT" }, { true, false, "WAT" }, { false, true, "TWA" },
-	{ false, false, "TAW" }, { false, true, "WAT" }, { true, false, "AWT" },
+	{ false, false, "WAT" },
+	{ true, false, "WAT" },
+	{ false, true, "TWA" },
+	{ false, false, "TAW" },
 };
 
 static int order_compare(const void *pa, const void *pb)
@@ -44,24 +46,14 @@ static double order_key(const struct weir__exact_part *p, uint32_t i, char kind)
 	return (double)load;
 }
 
-/* Between 0.7 and 1.3, by @seed and @i; or 1. */
-static double order_noise(uint64_t seed, uint32_t i)
-{
-	uint64_t x = seed * 0x9e3779b97f4a7c15 + i;
-
-	if (!seed)
-		return 1;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return 0.7 + 0.6 * (double)(x >> 32) / 4294967296.0;
-}
-
 void weir__exact_order(struct weir__exact_search *s,
 		       const struct weir__exact_try *try)
 {
 	const struct order_strategy *strategy = &strategies[try->strategy];
 	const struct weir__exact_part *p = s->part;
 
+	s->strategy = try->strategy;
+	s->weight = s->weights + (size_t)try->strategy * p->m;
 	s->by_slack = strategy->by_slack;
 	s->by_height = strategy->by_height;
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -70,7 +62,6 @@ void weir__exact_order(struct weir__exact_search *s,
 		key->item = i;
 		for (unsigned k = 0; k < 3; k++)
 			key->key[k] = order_key(p, i, strategy->keys[k]);
-		key->key[0] *= order_noise(try->seed, i);
 	}
 	qsort(s->key, p->n, sizeof(*s->key), order_compare);
 	for (uint32_t i = 0; i < p->n; i++)

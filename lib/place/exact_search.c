@@ -159,7 +159,7 @@ static size_t search_carve(struct weir__exact_search *s, char *block)
 	CARVE(wake, p->words);
 	CARVE(dirty, p->m / 64 + 1);
 	CARVE(total, p->m);
-	CARVE(weight, p->m);
+	CARVE(weights, (size_t)p->m * WEIR__EXACT_STRATEGIES);
 	CARVE(cut, p->m + 1);
 	CARVE(clique_item, p->largest);
 	CARVE(clique_est, p->largest);
@@ -173,9 +173,9 @@ int weir__exact_search_new(const struct weir__exact_part *part,
 			   bool (*ended)(void *arg), void *arg,
 			   struct weir__exact_search *ret)
 {
-	struct weir__exact_search s = {
-		.part = part, .ended = ended, .arg = arg, .step = 1
-	};
+	struct weir__exact_search s = { .part = part,
+					.ended = ended,
+					.arg = arg };
 	char *block;
 
 	/* 1 to 2 KiB for each item. */
@@ -186,8 +186,10 @@ int weir__exact_search_new(const struct weir__exact_part *part,
 		return weir__fail(-ENOMEM, "no memory to search %u items",
 				  part->n);
 	search_carve(&s, block);
-	for (uint32_t c = 0; c < part->m; c++)
-		s.weight[c] = 1;
+	for (uint32_t c = 0; c < part->m * WEIR__EXACT_STRATEGIES; c++)
+		s.weights[c] = 1;
+	for (unsigned k = 0; k < WEIR__EXACT_STRATEGIES; k++)
+		s.step[k] = 1;
 	*ret = s;
 	return 0;
 }

@@ -15,7 +15,7 @@
 #define WEIR__EXACT_PLACED (INT64_MAX / 2)
 
 /* How the search chooses what to place; exact_order.c. */
-#define WEIR__EXACT_STRATEGIES 6
+#define WEIR__EXACT_STRATEGIES 4
 
 enum weir__exact_outcome {
 	WEIR__EXACT_FOUND, /* every item has its offset in @off */
@@ -46,7 +46,6 @@ struct weir__exact_try {
 	int64_t cap;       /* units: the height that is allowed */
 	uint64_t budget;   /* nodes */
 	unsigned strategy; /* < WEIR__EXACT_STRATEGIES */
-	uint64_t seed;     /* of the noise in its order; 0: none */
 };
 
 /*
@@ -65,9 +64,11 @@ struct weir__exact_search {
 	uint64_t *wake;           /* late items whose est may rise */
 	uint64_t *dirty;          /* cliques to be examined */
 	int64_t *total;           /* of each clique: sizes of its open items */
-	double *weight;           /* of each clique: how often it failed */
+	double *weight;           /* of each clique: how often it failed, */
+	double *weights;          /* by strategy; @weight is one's row */
 	uint32_t *cut;            /* open items in both clique c - 1 and c */
-	double step;              /* what the next failure adds to a weight */
+	double step[WEIR__EXACT_STRATEGIES]; /* what a failure adds */
+	unsigned strategy;
 	bool lost;                /* the log is incomplete, or time is over */
 	bool by_slack, by_height; /* the strategy; exact_order.c */
 

@@ -45,34 +45,37 @@ static bool team_ended(void *arg)
 	       weir__now() >= team->opts->deadline;
 }
 
+/* The height that ends the search. With the lock. */
+static int64_t team_end(const struct weir__exact_team *team)
+{
+	return team->opts->capacity ? team->enough : weir__exact_lower(team);
+}
+
 /*
- * The next try; false: the result is known. Every strategy has its turn with
- * few nodes, then with more and more, since one that is lucky needs few. Every
- * second time its order is disturbed. To minimise, tries at a goal between the
- * lower bound and the height, which comes closer to the height as long as they
- * fail, take turns with tries at the lower bound. With the lock.
+ * The next try; false: the result is known. Two of three are at the height that
+ * would end the search, the others at a goal, which comes closer to the present
+ * height as long as it is missed. Each strategy has its turn with few nodes,
+ * then with more and more: one that is lucky needs few. With the lock.
  */
 static bool team_next(struct weir__exact_team *team,
 		      struct weir__exact_try *ret)
 {
 	int64_t lower = weir__exact_lower(team);
 	int64_t height = weir__exact_height(team);
-	bool fit = team->opts->capacity;
-	uint64_t round = fit ? team->turn : team->turn / 2;
+	int64_t end = team_end(team);
+	bool goal = 2 * team->tries[1] < team->tries[0];
+	uint64_t round = team->tries[goal]++;
 	uint64_t cycle = round / WEIR__EXACT_STRATEGIES;
 
-	if (height <= lower || (fit && height <= team->enough) ||
-	    (fit && lower > team->enough))
+	if (height <= lower || height <= end || lower > end)
 		return false;
-	if (team->step > (height - lower + 1) / 2)
-		team->step = (height - lower + 1) / 2;
-	ret->cap = team->turn & 1 ? lower : height - team->step;
-	if (fit)
-		ret->cap = team->enough;
-	team->turn++;
+	if (team->step > (height - end + 1) / 2)
+		team->step = (height - end + 1) / 2;
+	ret->cap = goal ? height - team->step : end;
 	ret->strategy = (unsigned)(round % WEIR__EXACT_STRATEGIES);
-	ret->seed = cycle & 1 ? team->turn : 0;
-	ret->budget = (uint64_t)TEAM_NODES << (cycle < 40 ? cycle : 40);
+	ret->budget = TEAM_NODES;
+	for (uint64_t c = 0; c < cycle && c < 100; c++)
+		ret->budget += ret->budget / 4;
 	return true;
 }
 
@@ -156,7 +159,7 @@ static int team_try(struct weir__exact_team *team,
 	pthread_mutex_lock(&team->lock);
 	if (outcome == WEIR__EXACT_FOUND)
 		team->step *= 2;
-	else if (try->cap > weir__exact_lower(team))
+	else if (try->cap > team_end(team))
 		team->step = (team->step + 1) / 2;
 	pthread_mutex_unlock(&team->lock);
 	return err;

@@ -25,8 +25,8 @@ struct weir__exact_team {
 
 	pthread_mutex_t lock;          /* for the members below */
 	struct weir__exact_side *side; /* of each part */
-	int64_t step;                  /* the next goal is lower by this much */
-	uint64_t turn;                 /* counts tries */
+	int64_t step;                  /* from the height to the next goal */
+	uint64_t tries[2];             /* at the end, and at goals */
 	uint64_t nodes;
 };
 
