@@ -54,7 +54,7 @@ int main(void)
 {
 	struct weir__slab slab;
 
-	plan(4);
+	plan(7);
 	weir__slab_init(&slab);
 	is_int(fill(&slab, 0), 0,
 	       "new objects are zeros, at the beginning of a cache line");
@@ -63,6 +63,12 @@ int main(void)
 	is_int(fill(&slab, N / 2), 0,
 	       "objects in the memory of freed ones are zeros");
 	is_int(count_changed(N), 0, "objects that are in use do not change");
+	free_from(&slab, 0);
+	ok(!slab.chunks, "the memory of many objects is freed with the last");
+	is_int(fill(&slab, 0), 0,
+	       "objects that are allocated after that are zeros");
+	is_int(count_changed(N), 0,
+	       "objects that are allocated after that do not share memory");
 	free_from(&slab, 0);
 	weir__slab_fini(&slab);
 	return done_testing();

@@ -420,6 +420,46 @@ static struct weir_buf *wrap(void *mem, size_t bytes)
 	return buf;
 }
 
+/* A joined buffer of memory of the kind, and then of @bytes of the model's file. */
+static struct weir_buf *join_with_mapped(size_t bytes)
+{
+	struct weir_buf *m[2] = { buffer(bytes) }, *all;
+	struct weir_file *file;
+
+	if (weir_file_open(root, path, NULL, &file) < 0 ||
+	    weir_buf_map(memory_of("CPU", WEIR_MEM_MAPPED), file, 0, bytes,
+			 &m[1]) < 0 ||
+	    weir_buf_join(m, 2, &all) < 0)
+		bail("%s", weir_error());
+	weir_file_close(file);
+	weir_buf_free(m[0]);
+	weir_buf_free(m[1]);
+	return all;
+}
+
+static void read_only_targets_are_refused(void)
+{
+	struct weir_model *m;
+	struct weir_tensor t;
+	struct weir_plan *p;
+	struct weir_buf *all;
+
+	n_tensors = 0;
+	add_tensor("U8", 1, 1000);
+	m = model();
+	p = new_plan(m);
+	all = join_with_mapped(1000);
+	t = place(m, 0, all, 1000);
+	is_err(put_one(p, 0, &t, NULL), -EINVAL, "cannot be written",
+	       "a target in a read-only member of a joined buffer is refused");
+	t = place(m, 0, all, 0);
+	is_int(put_one(p, 0, &t, NULL), 0,
+	       "a target in another member of that buffer is taken");
+	weir_plan_free(p);
+	weir_model_close(m);
+	weir_buf_free(all);
+}
+
 /* Each target in memory of its own, in no order. */
 static void targets_in_many_buffers(void)
 {
@@ -521,8 +561,10 @@ int main(void)
 	greater_priorities_are_read_first();
 	rows_in_one_place_are_refused();
 	wrong_targets_are_refused();
-	if (!device)
+	if (!device) {
+		read_only_targets_are_refused();
 		targets_in_many_buffers();
+	}
 	weights_keep_the_targets_of_their_plan();
 	return plans_end();
 }

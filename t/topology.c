@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Which NUMA nodes are high-bandwidth or far memory, by a /sys of our own. */
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "alloc/topology.h"
@@ -141,6 +143,42 @@ static void allowed(void)
 	       "a process whose cpuset excludes all HBM has none");
 }
 
+/* A status with the line of a process that has 65,536 groups. */
+static void put_status_with_groups(const char *list)
+{
+	size_t room = (size_t)1 << 20;
+	char *status = malloc(room);
+	int at;
+
+	if (!status)
+		bail("no memory");
+	at = snprintf(status, room, "Name:\tx\nGroups:\t%*s\n", 65536 * 11,
+		      "4294967294");
+	snprintf(status + at, room - (size_t)at, "Mems_allowed_list:\t%s\n",
+		 list);
+	nodes_put("/proc/self/status", status);
+	free(status);
+}
+
+static void many_groups(void)
+{
+	put_status_with_groups("0-2");
+	is_str(of_kind(WEIR_MEM_HBM, -1), "node 2",
+	       "the cpuset of a process with many groups excludes nodes");
+	nodes_put("/proc/self/status", "");
+}
+
+static void old_kernels(void)
+{
+	nodes_put(NODE "/has_memory", "");
+	is_str(of_kind(WEIR_MEM_HBM, -1), "",
+	       "without a list of nodes with memory there is no HBM");
+	nodes_put(NODE "/has_normal_memory", "0-4\n");
+	is_str(of_kind(WEIR_MEM_HBM, -1), "nodes 2-3",
+	       "the list of older kernels of nodes with memory counts");
+	nodes_put(NODE "/has_memory", "0-4\n");
+}
+
 static void room(void)
 {
 	struct weir__nodes set = { { 0 } };
@@ -171,6 +209,8 @@ int main(void)
 	classes();
 	tiers();
 	allowed();
+	many_groups();
+	old_kernels();
 	room();
 	nodes_end();
 	return done_testing();

@@ -14,6 +14,8 @@
 #define NODE_DIR "/sys/devices/system/node"
 #define TIER_DIR "/sys/devices/virtual/memory_tiering"
 #define TIER "memory_tier"
+/* A process may have 65,536 groups, which its status lists before the nodes. */
+#define STATUS_BYTES ((size_t)1 << 20)
 
 /* What the kernel knows of the nodes' memory. */
 struct topology {
@@ -57,17 +59,25 @@ static const char *line_after(const char *text, const char *key)
 	return at ? at + strlen(key) : NULL;
 }
 
+static bool read_allowed(const char *root, struct weir__nodes *ret_set)
+{
+	char *text = weir__malloc(STATUS_BYTES);
+	const char *list = NULL;
+	bool known;
+
+	if (text && read_text(root, text, STATUS_BYTES, "/proc/self/status"))
+		list = line_after(text, "\nMems_allowed_list:\t");
+	known = list && weir__nodes_parse(list, ret_set);
+	weir__free(text);
+	return known;
+}
+
 /* Remove the nodes that the process's cpuset excludes. */
 static void keep_allowed(const char *root, struct weir__nodes *set)
 {
 	struct weir__nodes allowed;
-	char text[8192];
-	const char *list;
 
-	if (!read_text(root, text, sizeof(text), "/proc/self/status"))
-		return;
-	list = line_after(text, "\nMems_allowed_list:\t");
-	if (!list || !weir__nodes_parse(list, &allowed))
+	if (!weir__nodes_count(set) || !read_allowed(root, &allowed))
 		return;
 	for (size_t i = 0; i < sizeof(set->word) / sizeof(set->word[0]); i++)
 		set->word[i] &= allowed.word[i];
@@ -123,14 +133,20 @@ static int find_tier(const char *root, unsigned node)
 	return tier;
 }
 
+/* Linux before 4.13 may lack the first list; the second omits movable memory. */
+static bool read_memory(const char *root, struct weir__nodes *ret_set)
+{
+	return read_nodes(root, "has_memory", ret_set) ||
+	       read_nodes(root, "has_normal_memory", ret_set);
+}
+
 /* False: no node has memory only. */
 static bool read_topology(const char *root, struct topology *ret_top)
 {
 	struct topology top = { .root = root, .tier = -1 };
 	struct weir__nodes cpu, memory;
 
-	if (!read_nodes(root, "has_cpu", &cpu) ||
-	    !read_nodes(root, "has_memory", &memory))
+	if (!read_nodes(root, "has_cpu", &cpu) || !read_memory(root, &memory))
 		return false;
 	for (size_t i = 0; i < sizeof(cpu.word) / sizeof(cpu.word[0]); i++) {
 		top.cpu.word[i] = cpu.word[i] & memory.word[i];

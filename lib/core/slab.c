@@ -36,14 +36,19 @@ void weir__slab_init(struct weir__slab *slab)
 	pthread_mutex_init(&slab->lock, NULL);
 }
 
+static void free_chunks(struct weir__slab_chunk *chunk)
+{
+	while (chunk) {
+		struct weir__slab_chunk *next = chunk->next;
+
+		weir__free(chunk);
+		chunk = next;
+	}
+}
+
 void weir__slab_fini(struct weir__slab *slab)
 {
-	struct weir__slab_chunk *chunk;
-
-	while ((chunk = slab->chunks)) {
-		slab->chunks = chunk->next;
-		weir__free(chunk);
-	}
+	free_chunks(slab->chunks);
 	pthread_mutex_destroy(&slab->lock);
 }
 
@@ -77,13 +82,28 @@ void *weir__slab_alloc(struct weir__slab *slab, size_t size)
 		return weir__calloc_aligned(1, size);
 	pthread_mutex_lock(&slab->lock);
 	object = take_object(slab, weir__up(size, LINE));
+	slab->live += object != NULL;
 	pthread_mutex_unlock(&slab->lock);
 	return object;
+}
+
+/* The chunks, to be freed; NULL: they are in use, or one. The lock is held. */
+static struct weir__slab_chunk *take_chunks(struct weir__slab *slab)
+{
+	struct weir__slab_chunk *all = slab->chunks;
+
+	if (slab->live || !all->next)
+		return NULL;
+	slab->chunks = NULL;
+	slab->holes = NULL;
+	slab->used = CHUNK_OBJECTS;
+	return all;
 }
 
 void weir__slab_free(struct weir__slab *slab, void *object)
 {
 	struct weir__slab_hole *hole = object;
+	struct weir__slab_chunk *unused;
 
 	if (ONE_BY_ONE) {
 		weir__free(object);
@@ -92,5 +112,8 @@ void weir__slab_free(struct weir__slab *slab, void *object)
 	pthread_mutex_lock(&slab->lock);
 	hole->next = slab->holes;
 	slab->holes = hole;
+	slab->live--;
+	unused = take_chunks(slab);
 	pthread_mutex_unlock(&slab->lock);
+	free_chunks(unused);
 }

@@ -17,7 +17,8 @@ struct weir__slab {
 	pthread_mutex_t lock;          /* guards what follows */
 	struct weir__slab_hole *holes; /* objects that were freed */
 	struct weir__slab_chunk *chunks;
-	size_t used; /* objects of the newest chunk */
+	size_t used; /* objects of the newest chunk that were ever in use */
+	size_t live; /* objects in use */
 };
 
 void weir__slab_init(struct weir__slab *slab);
@@ -25,10 +26,10 @@ void weir__slab_init(struct weir__slab *slab);
 void weir__slab_fini(struct weir__slab *slab);
 /*
  * An object of @size zeros, at the beginning of a line of the cache; the size is
- * the same in all calls. Its memory is kept until weir__slab_fini(). NULL: no
- * memory. Any thread.
+ * the same in all calls. NULL: no memory. Any thread.
  */
 void *weir__slab_alloc(struct weir__slab *slab, size_t size);
+/* With the last object in use the memory of all is freed, if they are many. */
 void weir__slab_free(struct weir__slab *slab, void *object);
 
 #endif

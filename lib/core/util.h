@@ -13,8 +13,9 @@
 
 /*
  * The CPU fetches the line of the cache at @p, to write it: many misses overlap
- * then. For an x86 that compilers take for old they emit a fetch to read, after
- * which an atomic write waits as long as without.
+ * then. Compilers emit prefetchw only for CPUs that surely fetch by it, for
+ * others a fetch to read, which saves an atomic write nothing. Each x86-64 CPU
+ * since 2006 accepts it; some ignore it.
  */
 static inline void weir__fetch_to_write(const void *p)
 {

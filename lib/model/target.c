@@ -34,27 +34,20 @@ static int check_place(const struct weir_plan *plan,
 		       const struct weir_tensor *source,
 		       const struct weir_tensor *dst)
 {
-	const struct weir_buft *buft;
-
 	if (!dst || !dst->buf)
 		return weir__fail(-EINVAL, "%s: its destination is not placed",
 				  weir__tensor_label(source));
-	buft = dst->buf->buft;
-	if (buft->dev->weir != plan->model->weir)
+	if (dst->buf->buft->dev->weir != plan->model->weir)
 		return weir__fail(-EINVAL,
 				  "%s: its destination is of another root",
 				  weir__tensor_label(source));
-	if (buft->desc.flags & WEIR_BUFT_READONLY)
-		return weir__fail(
-			-EINVAL,
-			"%s: its destination, a buffer of %s, cannot be written",
-			weir__tensor_label(source), buft->desc.name);
 	return 0;
 }
 
 /* The member of the buffer that contains all of @dst, and the offset there. */
-static int target_place(struct weir__target *t, const struct weir_tensor *dst,
-			uint64_t *ret_at)
+static int target_place(struct weir__target *t,
+			const struct weir_tensor *source,
+			const struct weir_tensor *dst, uint64_t *ret_at)
 {
 	uint64_t bytes;
 	int r = weir__tensor_bytes(dst, &bytes);
@@ -65,6 +58,11 @@ static int target_place(struct weir__target *t, const struct weir_tensor *dst,
 	if (r < 0)
 		return r;
 	t->buft = t->buf->buft;
+	if (t->buft->desc.flags & WEIR_BUFT_READONLY)
+		return weir__fail(
+			-EINVAL,
+			"%s: its destination, a buffer of %s, cannot be written",
+			weir__tensor_label(source), t->buft->desc.name);
 	t->base = t->buf->mem.base;
 	t->room = t->buf->bytes;
 	return 0;
@@ -97,7 +95,7 @@ static int target_make(const struct weir_plan *plan,
 	if (r >= 0)
 		r = check_place(plan, &source, in->dst);
 	if (r >= 0)
-		r = target_place(t, in->dst, &at);
+		r = target_place(t, &source, in->dst, &at);
 	if (r < 0)
 		return r;
 	if (in->dst->dtype != source.dtype)
