@@ -459,6 +459,28 @@ static int locked_child(void)
 	return wrong;
 }
 
+/* Memory that is kept and not locked stays kept: it cannot help. */
+static int unlocked_child(void)
+{
+	struct weir__arena_req req = { .kind = WEIR_MEM_LOCKED, .node = -1 };
+	struct weir__mem kept, mem = { 0 };
+	struct weir *weir = open_root(64 * MIB);
+	size_t lim = limit_memlock();
+
+	if (!lim)
+		return NO_LIMIT;
+	take_or_bail(weir, 4 * MIB, WEIR_MEM_PLAIN, &kept);
+	if (weir__arena_touch(&kept, 4 * MIB) < 0)
+		bail("%s", weir_error());
+	weir__arena_give(weir, &kept);
+	req.bytes = 2 * lim;
+	if (weir__arena_take(weir, &req, &mem) < 0)
+		return 1;
+	weir__arena_give(weir, &mem);
+	take_or_bail(weir, 4 * MIB, WEIR_MEM_PLAIN, &kept);
+	return kept.touched != 4 * MIB ? 2 : 0;
+}
+
 static void locked(void)
 {
 	struct weir *weir = open_root(0);
@@ -477,20 +499,29 @@ static void locked(void)
 	weir_close(weir);
 }
 
-static void memlock_limit(void)
+static void under_memlock_limit(int (*child)(void), const char *title)
 {
 	int status = -1;
 	pid_t pid;
 
 	pid = fork();
 	if (!pid)
-		_exit(locked_child());
+		_exit(child());
 	waitpid(pid, &status, 0);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_LIMIT)
 		skip(1, "less than 64 KiB may be locked here");
 	else
-		is_int(status, 0,
-		       "over RLIMIT_MEMLOCK memory is not locked, and kept locked memory is unlocked first");
+		is_int(status, 0, "%s", title);
+}
+
+static void memlock_limit(void)
+{
+	under_memlock_limit(
+		locked_child,
+		"over RLIMIT_MEMLOCK memory is not locked, and kept locked memory is unlocked first");
+	under_memlock_limit(
+		unlocked_child,
+		"over RLIMIT_MEMLOCK memory that is kept and not locked stays kept");
 }
 
 static int space_child(void)
@@ -533,7 +564,7 @@ static void space_limit(void)
 
 int main(void)
 {
-	plan(8 + 7 + 9 + 7 + 7 + 2 + 1);
+	plan(8 + 7 + 9 + 7 + 7 + 3 + 1);
 	huge();
 	plain();
 	too_small();

@@ -9,6 +9,7 @@
 
 #include <weir.h>
 
+#include "alloc/arena.h"
 #include "core/root.h"
 #include "dev/backend.h"
 #include "dev/host.h"
@@ -111,26 +112,55 @@ static void wrapped(void)
 	weir_close(weir);
 }
 
+static uint64_t slots_of(uint64_t budget, uint64_t staging, size_t in_use)
+{
+	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir_buf *buf;
+	uint64_t left;
+
+	o.budget = budget;
+	o.staging = staging;
+	o.keep = UINT64_MAX;
+	if (weir_open(&o, &weir) < 0)
+		bail("%s", weir_error());
+	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	buf = alloc(plain, in_use);
+	if (weir_io_info(weir, &info) < 0)
+		bail("%s", weir_error());
+	left = weir__arena_budget_left(weir);
+	weir_buf_free(buf);
+	weir_close(weir);
+	return budget - in_use - left;
+}
+
 static void slots(void)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
 	struct weir_buf *all;
 
-	open_root(BUDGET / 2, UINT64_MAX);
+	open_root(5 * MIB, UINT64_MAX);
 	is_err(weir_io_info(weir, &info), -ENOMEM,
-	       "bytes of slots: ", "slots that exceed the budget are refused");
-	has_str(weir_error(), "of the root's budget of 33554432 are in use",
+	       "staging slots: ", "slots that exceed the budget are refused");
+	has_str(weir_error(),
+		"6291456 bytes are needed, 0 of the root's budget of 5242880",
 		"the error of slots that are refused has the budget");
 	weir_close(weir);
-	open_root(BUDGET + 8 * MIB, UINT64_MAX);
+	open_root(BUDGET, UINT64_MAX);
 	if (weir_io_info(weir, &info) < 0)
 		bail("%s", weir_error());
 	is_err(try_alloc(plain, BUDGET), -ENOMEM, "of the root's budget",
 	       "slots count towards the budget before they are used");
-	all = alloc(plain, 8 * MIB);
-	ok(all, "what slots leave of the budget can be allocated");
+	all = alloc(plain, BUDGET / 4 * 3);
+	ok(all, "three quarters of a budget are left beside slots");
 	weir_buf_free(all);
 	weir_close(weir);
+	is_int(slots_of(6 * MIB, 0, 0), 6 * MIB,
+	       "the engine works with a budget of 6 MiB");
+	ok(slots_of(32 * MIB, 0, 0) <= 8 * MIB,
+	   "slots have a quarter of a small budget");
+	ok(slots_of(32 * MIB, 64 * MIB, 11 * MIB) <= 20 * MIB,
+	   "slots that were asked for take only what a budget has left");
 }
 
 static void claims(void)
@@ -346,7 +376,7 @@ static void closed(void)
 
 int main(void)
 {
-	plan(5 + 2 + 1 + 4 + 3 + 7 + 3 + 1 + 3 + 4 + 1);
+	plan(5 + 2 + 1 + 7 + 3 + 7 + 3 + 1 + 3 + 4 + 1);
 	edge();
 	kept();
 	wrapped();

@@ -114,11 +114,11 @@ works 'weir load --hugetlb=1G succeeds' \
 check 'the memory of --hugetlb=1G is reserved, or the reason why not is reported' \
 	says 'j["memory"]["reserved"] == j["memory"]["bytes"] or
 	"no reserved pages of 1048576 KiB: " in j["memory"]["why"]'
-refused 1 "root's budget of 67108900 are in use" \
+refused 1 "root's budget of 16777300 are in use" \
 	'a load that exceeds --budget is refused' \
-	weir load m --budget 67108900
-works 'weir load --budget succeeds with enough memory' \
-	weir load m --budget 100M --quiet
+	weir load m --budget 16777300
+works 'a load and its slots fit into a --budget of twice the model' \
+	weir load m --budget 32M --quiet
 
 works 'weir load --way map succeeds' weir load tiny.safetensors --way map --json
 check 'weir load --way map maps every byte' says \

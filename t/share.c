@@ -2,6 +2,7 @@
 /* Buffers that processes share, and buffers of descriptors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +309,36 @@ static void can_shrink(void)
 	close(fd);
 }
 
+/* A descriptor that another process cuts and seals when its mode is read. */
+static int cut_fd = -1;
+
+FAULTY int fcntl(int fd, int cmd, ...)
+{
+	va_list ap;
+	long arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, long);
+	va_end(ap);
+	if (cmd == F_GETFL && fd == cut_fd) {
+		cut_fd = -1;
+		if (ftruncate(fd, 4096) < 0 ||
+		    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) < 0)
+			bail("%s", strerror(errno));
+	}
+	return (int)syscall(SYS_fcntl, fd, cmd, arg);
+}
+
+static void cut_late(void)
+{
+	int fd = memfd(SIZE, 0);
+
+	cut_fd = fd;
+	is_err(try_wrap(mapped, fd, 0, SIZE), -EINVAL, "which has 4096",
+	       "a descriptor that is cut and then sealed during the call is refused");
+	close(fd);
+}
+
 static void foreign(void)
 {
 	char name[] = "/var/tmp/weir-share-XXXXXX", path[64];
@@ -485,7 +516,7 @@ int main(void)
 {
 	const char *why = reserve_pages((size_t)2 << 20, 4);
 
-	plan(6 + 3 + 2 + 4 + 4 + 7 + 5 + 3 + 8 + 4 + 5 + 1);
+	plan(6 + 3 + 2 + 4 + 4 + 7 + 5 + 3 + 1 + 8 + 4 + 5 + 1);
 	weir = open_with_good_module();
 	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
@@ -498,6 +529,7 @@ int main(void)
 	windows();
 	wrong_sizes();
 	can_shrink();
+	cut_late();
 	foreign();
 	loads();
 	reserved(why);

@@ -35,7 +35,7 @@ static const char help[] =
 	"                   for the CPU this is huge]\n"
 	"  --hugetlb[=1G]   use huge pages that the system has reserved, of 2 MiB or\n"
 	"                   1 GiB; if they are too few, others\n"
-	"  --budget SIZE    most bytes of host memory, 64 MiB for I/O included\n"
+	"  --budget SIZE    most bytes of host memory, slots of the I/O engine included\n"
 	"  --way WAY        auto, map, buffered or direct [auto]; map uses the\n"
 	"                   file's pages, so that the file must not change\n"
 	"  --io METHOD      auto, uring or sync [auto]\n"

@@ -151,9 +151,11 @@ struct weir_opts {
 	uint64_t chunk;        /* bytes of a chunk: a multiple of 4096 from 64
 				   KiB to 256 MiB; 0: 4 MiB */
 	uint64_t staging;      /* most bytes of slots, of all reactors together;
-				   at least a chunk; 0: 64 MiB, or a chunk if
-				   that is larger. The engine always has one
-				   large and one small slot */
+				   at least a chunk; 0: 64 MiB, or a quarter of
+				   @budget if that is less, or a chunk if that
+				   is larger. There are fewer if less is left of
+				   @budget when the engine starts, but always
+				   one large and one small slot */
 	uint64_t keep;         /* bytes of host memory that are kept for reuse
 				   when buffers are freed; 0: a quarter of the
 				   available memory; UINT64_MAX: none */

@@ -52,6 +52,15 @@ struct weir__arena *weir__arenas_oldest(const struct weir__arenas *all,
 	return a;
 }
 
+struct weir__arena *weir__arenas_oldest_locked(const struct weir__arenas *all)
+{
+	struct weir__arena *a = all->kept;
+
+	while (a && (!a->pages.locked || weir__pages_reserved(&a->pages)))
+		a = a->next;
+	return a;
+}
+
 void weir__arenas_drop(struct weir__arenas *all, struct weir__arena *a)
 {
 	list_remove(all, a);

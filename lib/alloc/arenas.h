@@ -54,6 +54,8 @@ struct weir__arena *weir__arenas_find_kept(struct weir__arenas *all,
 /* The arena with pages of @types that was kept first, or NULL. */
 struct weir__arena *weir__arenas_oldest(const struct weir__arenas *all,
 					unsigned types);
+/* The same, of those that count towards RLIMIT_MEMLOCK. */
+struct weir__arena *weir__arenas_oldest_locked(const struct weir__arenas *all);
 /* Unmap a kept arena. */
 void weir__arenas_drop(struct weir__arenas *all, struct weir__arena *a);
 

@@ -74,8 +74,8 @@ static void window_release(void *arg)
 	weir__free(w);
 }
 
-/* Is the range in the file, which is one in memory? */
-static int check_size(int fd, uint64_t off, size_t size, size_t *ret_page)
+/* Is it a file in memory? */
+static int check_file(int fd, size_t *ret_page)
 {
 	struct weir__fs fs;
 	struct stat st;
@@ -89,13 +89,24 @@ static int check_size(int fd, uint64_t off, size_t size, size_t *ret_page)
 			-EOPNOTSUPP,
 			"descriptor %d is not a memfd, nor a file in tmpfs or hugetlbfs",
 			fd);
+	*ret_page = fs.page;
+	return 0;
+}
+
+/* Is the range in the file? Before it was sealed, its size could change. */
+static int check_size(int fd, uint64_t off, size_t size)
+{
+	struct stat st;
+	int r = weir__sys_fstat(fd, &st);
+
+	if (r < 0)
+		return weir__fail_sys(r, "descriptor %d", fd);
 	if (off > (uint64_t)st.st_size || size > (uint64_t)st.st_size - off)
 		return weir__fail(
 			-EINVAL,
 			"%zu bytes at %llu are not in descriptor %d, which has %llu",
 			size, (unsigned long long)off, fd,
 			(unsigned long long)st.st_size);
-	*ret_page = fs.page;
 	return 0;
 }
 
@@ -172,9 +183,10 @@ static int window_new(int fd, uint64_t off, size_t size, bool writable,
 	size_t page = WEIR__PAGE;
 	int r;
 
-	if ((r = check_size(fd, off, size, &page)) < 0 ||
+	if ((r = check_file(fd, &page)) < 0 ||
 	    (r = check_mode(fd, writable)) < 0 ||
-	    (r = check_seals(fd, writable, unsealed)) < 0)
+	    (r = check_seals(fd, writable, unsealed)) < 0 ||
+	    (r = check_size(fd, off, size)) < 0)
 		return r;
 	w = weir__calloc(1, sizeof(*w));
 	if (!w)

@@ -67,13 +67,16 @@ static int find_or_map(struct weir__arenas *all, struct weir__pages *want,
 	return 0;
 }
 
+/* Kept memory that is locked counts too: it is unmapped first. */
 static int lock_pages(struct weir__arenas *all, struct weir__pages *p,
 		      bool strict)
 {
+	struct weir__arena *kept;
 	int r;
 
-	while ((r = weir__pages_lock(p)) < 0 && all->kept)
-		weir__arenas_drop(all, all->kept);
+	while ((r = weir__pages_lock(p)) < 0 &&
+	       (kept = weir__arenas_oldest_locked(all)))
+		weir__arenas_drop(all, kept);
 	return r < 0 && strict ? weir__fail(r, "%s", p->why_not) : 0;
 }
 

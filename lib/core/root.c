@@ -30,6 +30,16 @@ static int check_range(const char *name, uint64_t n, uint64_t lo, uint64_t hi)
 			  (unsigned long long)hi);
 }
 
+/* Within a budget there must be room for more than slots. */
+static uint64_t default_staging(const struct weir_opts *o)
+{
+	uint64_t staging = 64 * MIB;
+
+	if (o->budget && o->budget / 4 < staging)
+		staging = o->budget / 4;
+	return o->chunk > staging ? o->chunk : staging;
+}
+
 static int check_sizes(struct weir_opts *o)
 {
 	int r;
@@ -37,7 +47,7 @@ static int check_sizes(struct weir_opts *o)
 	if (!o->chunk)
 		o->chunk = 4 * MIB;
 	if (!o->staging)
-		o->staging = o->chunk > 64 * MIB ? o->chunk : 64 * MIB;
+		o->staging = default_staging(o);
 	r = check_range("chunk", o->chunk, 64 * KIB, 256 * MIB);
 	if (r < 0)
 		return r;

@@ -4,11 +4,13 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "alloc/arena.h"
 #include "alloc/avail.h"
 #include "core/clock.h"
 #include "core/debug.h"
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "alloc/slots.h"
 #include "io/chunk.h"
 #include "io/engine_state.h"
@@ -177,16 +179,29 @@ static void choose_method(struct weir__engine *eng, uint32_t io)
 			 by);
 }
 
+/*
+ * Slots take at most what the root's budget has left, and if that is little the
+ * engine has fewer reactors. Slots are in whole huge pages.
+ */
+static void choose_staging(struct weir__engine *eng, const struct weir_opts *o)
+{
+	uint64_t left = weir__arena_budget_left(eng->weir);
+
+	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
+	eng->staging = o->staging < left ? o->staging : left;
+	while (eng->n_reactors > 1 &&
+	       eng->staging / eng->n_reactors <
+		       eng->chunk_bytes + WEIR__SLOT_SMALL)
+		eng->n_reactors--;
+	if (eng->staging == left)
+		eng->staging -= left % (eng->n_reactors * WEIR__HUGE_PAGE);
+}
+
 static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 {
 	choose_method(eng, o->io);
 	eng->chunk_bytes = o->chunk;
-	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
-	/* The budget is for all reactors: use fewer rather than more memory. */
-	while (eng->n_reactors > 1 &&
-	       o->staging / eng->n_reactors <
-		       eng->chunk_bytes + WEIR__SLOT_SMALL)
-		eng->n_reactors--;
+	choose_staging(eng, o);
 	eng->window = o->depth ? o->depth * eng->chunk_bytes : LOCAL_WINDOW;
 	if (eng->window < eng->chunk_bytes)
 		eng->window = eng->chunk_bytes;

@@ -287,13 +287,11 @@ static void *loop_main(void *arg)
 
 static int make_slots(struct weir__engine *eng, struct weir__slots **ret_slots)
 {
-	size_t share = eng->weir->opts.staging / eng->n_reactors;
+	size_t share = eng->staging / eng->n_reactors;
 	int err =
 		weir__slots_new(eng->weir, share, eng->chunk_bytes, ret_slots);
 
-	return err < 0 ? weir__fail_for(err, "I/O engine: %zu bytes of slots",
-					share)
-		       : 0;
+	return err < 0 ? weir__fail_for(err, "I/O engine: staging slots") : 0;
 }
 
 int weir__reactor_new(struct weir__engine *eng, unsigned index,
