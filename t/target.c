@@ -3,6 +3,8 @@
  * Targets: tensors that are loaded into exactly the memory that the program
  * chose. In host memory, or that of the device WEIR_T_DEVICE.
  */
+#include <pthread.h>
+
 #include "cuts.h"
 #include "plans.h"
 
@@ -548,6 +550,54 @@ static void weights_keep_the_targets_of_their_plan(void)
 	weir_model_close(m);
 }
 
+/* In a thread: the name of the last tensor, then free the weights. */
+static void *use_and_free(void *arg)
+{
+	struct weir_weights *w = arg;
+	size_t last = weir_weights_count(w) - 1;
+	bool right = !strcmp(weir_weights_get(w, last)->name, names[last]);
+
+	weir_weights_free(w);
+	return right ? arg : NULL;
+}
+
+static void a_plan_grows_while_weights_are_freed(void)
+{
+	enum {
+		LOADS = 40
+	};
+	struct weir_buf *buf = buffer(LOADS * 1024);
+	struct weir_tensor dst;
+	struct weir_weights *w;
+	struct weir_model *m;
+	struct weir_plan *p;
+	pthread_t thread;
+	size_t right = 0;
+	void *used;
+
+	n_tensors = 0;
+	while (n_tensors < LOADS)
+		add_tensor("U8", 1, 1000);
+	m = model();
+	p = new_plan(m);
+	for (size_t i = 0; i < LOADS; i++) {
+		dst = place(m, i, buf, i * 1024);
+		if (put_one(p, i, &dst, NULL) < 0)
+			bail("%s", weir_error());
+		if (i && pthread_join(thread, &used) == 0)
+			right += used != NULL;
+		w = load(p, NULL);
+		if (!w || pthread_create(&thread, NULL, use_and_free, w))
+			bail("no load or no thread");
+	}
+	weir_plan_free(p);
+	pthread_join(thread, &used);
+	is_int(right + (used != NULL), LOADS,
+	       "threads use and free weights while their plan gets targets");
+	weir_buf_free(buf);
+	weir_model_close(m);
+}
+
 int main(void)
 {
 	plans_begin(0);
@@ -566,5 +616,6 @@ int main(void)
 		targets_in_many_buffers();
 	}
 	weights_keep_the_targets_of_their_plan();
+	a_plan_grows_while_weights_are_freed();
 	return plans_end();
 }
