@@ -103,7 +103,8 @@ T_C_TESTS = \
 	%D%/load-next.t \
 	%D%/load-fd.t \
 	%D%/memory.t \
-	%D%/plan.t %D%/cut.t %D%/target.t %D%/slice.t \
+	%D%/plan.t %D%/cut.t %D%/target.t %D%/target-weights.t \
+	%D%/slice.t \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
 	%D%/place.t \
@@ -313,6 +314,7 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_slab_t_SOURCES = %D%/slab.c
 %C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
+%C%_target_weights_t_SOURCES = %D%/target-weights.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \

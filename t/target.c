@@ -510,44 +510,6 @@ static void targets_in_many_buffers(void)
 	weir_model_close(m);
 }
 
-static void weights_keep_the_targets_of_their_plan(void)
-{
-	struct weir_buf *buf = buffer(MANY * 1024);
-	const struct weir_tensor *first;
-	struct weir_tensor dst[MANY];
-	struct weir_weights *w;
-	struct weir_plan *p;
-	struct weir_model *m;
-
-	n_tensors = 0;
-	while (n_tensors < MANY)
-		add_tensor("U8", 1, 1000);
-	m = model();
-	p = new_plan(m);
-	for (size_t i = 0; i < MANY; i++)
-		dst[i] = place(m, i, buf, i * 1024);
-	if (put_one(p, 0, &dst[0], NULL) < 0)
-		bail("%s", weir_error());
-	w = load(p, NULL);
-	first = w ? weir_weights_get(w, 0) : NULL;
-	for (size_t i = 1; i < MANY; i++)
-		if (put_one(p, i, &dst[i], NULL) < 0)
-			bail("%s", weir_error());
-	ok(w && weir_weights_count(w) == 1 && weir_weights_get(w, 0) == first,
-	   "weights do not change when their plan gets more targets");
-	weir_weights_free(w);
-	w = load(p, NULL);
-	is_int(w ? weir_weights_count(w) : 0, MANY,
-	       "the next load of the plan has all its targets");
-	weir_plan_free(p);
-	weir_buf_free(buf);
-	ok(w && !cut_wrong(weir_weights_get(w, 0), m, 0, 0, 0) &&
-		   !cut_wrong(weir_weights_get(w, MANY - 1), m, MANY - 1, 0, 0),
-	   "weights keep the buffers of targets after plan and program");
-	weir_weights_free(w);
-	weir_model_close(m);
-}
-
 int main(void)
 {
 	plans_begin(0);
@@ -565,6 +527,5 @@ int main(void)
 		read_only_targets_are_refused();
 		targets_in_many_buffers();
 	}
-	weights_keep_the_targets_of_their_plan();
 	return plans_end();
 }
