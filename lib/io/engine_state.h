@@ -32,7 +32,7 @@ struct weir__engine {
 	uint64_t network_window; /* the same, of network file systems */
 	unsigned n_ops;          /* of each reactor, at most */
 	unsigned n_reactors, n_started, n_copiers, n_readers;
-	uint64_t staging; /* bytes of slots, of all reactors together */
+	uint64_t staging;  /* bytes of slots, of all reactors together */
 	int64_t max_sleep; /* how long a reactor sleeps at most, ns */
 	char late_why[64]; /* why a read was given up, in words */
 
