@@ -453,12 +453,33 @@ FAULTY int ftruncate(int fd, off_t len)
 	return (int)syscall(SYS_ftruncate, fd, len);
 }
 
+/* As before Linux 5.14. */
+static bool no_populate;
+
 FAULTY int madvise(void *addr, size_t len, int advice)
 {
+	if (no_populate && advice == MADV_POPULATE_WRITE)
+		return errno = EINVAL, -1;
 	if (fails_now())
 		return errno = advice == MADV_POPULATE_WRITE ? EFAULT : ENOMEM,
 		       -1;
 	return (int)syscall(SYS_madvise, addr, len, advice);
+}
+
+static void old_kernel(void)
+{
+	struct weir_buf *buf;
+
+	open_root(0, 0);
+	no_populate = true;
+	buf = alloc(4 * MIB, WEIR_BUF_HUGETLB);
+	no_populate = false;
+	ok(!is_reserved(buf), "before Linux 5.14 no page is a reserved one");
+	has_str(info_of(buf).why,
+		"they need MADV_POPULATE_WRITE, of Linux 5.14",
+		"a buffer without reserved pages says which kernel they need");
+	weir_buf_free(buf);
+	weir_close(weir);
 }
 
 static unsigned descriptors(void)
@@ -501,12 +522,12 @@ int main(void)
 {
 	const char *why = reserve_pages(HUGE_2M, PAGES);
 
-	plan(3 + 1 + 2 + 4 + 4 + 2 + 5 + 1 + 3 + 2 + 1 + 3);
+	plan(3 + 1 + 2 + 4 + 4 + 2 + 5 + 1 + 3 + 2 + 1 + 2 + 3);
 	without_reserved_pages();
 	refused_kinds();
 	over_the_budget();
 	if (why) {
-		skip(4 + 4 + 2 + 5 + 1 + 3 + 2 + 1 + 3, "%s", why);
+		skip(4 + 4 + 2 + 5 + 1 + 3 + 2 + 1 + 2 + 3, "%s", why);
 		return done_testing();
 	}
 	reserved();
@@ -518,6 +539,7 @@ int main(void)
 	forked();
 	cgroup_limit();
 	file_size_limit();
+	old_kernel();
 	faults();
 	return done_testing();
 }

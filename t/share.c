@@ -2,11 +2,13 @@
 /* Buffers that processes share, and buffers of descriptors. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -483,7 +485,7 @@ static void reserved(const char *why)
 	       "reserved pages that are shared for reading are not wrapped as writable");
 	no_populate = true;
 	is_err(try_wrap(mapped, fd, 0, SIZE), -EFAULT,
-	       "2 reserved pages of descriptor",
+	       "2 pages of 2097152 bytes of descriptor",
 	       "reserved pages that cannot be backed are an error when they are wrapped");
 	no_populate = false;
 	close(fd);
@@ -512,11 +514,63 @@ static void hole(const char *why)
 	close(fd);
 }
 
+#define ROOM ((size_t)1 << 20)
+
+static int open_sparse(const char *dir, size_t size)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%zu", dir, size);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	return fd < 0 || ftruncate(fd, (off_t)size) < 0 ? -1 : fd;
+}
+
+/* In a child: a tmpfs of 1 MiB, with files that have no pages yet. */
+static int in_small_tmpfs(int unused)
+{
+	char dir[] = "/tmp/weir-share-XXXXXX";
+	struct weir *own;
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+	int few, many, wrong = 0;
+
+	(void)unused;
+	if (!mkdtemp(dir) || unshare(CLONE_NEWNS) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("weir", dir, "tmpfs", 0, "size=1m") < 0)
+		return rmdir(dir), 64;
+	few = open_sparse(dir, ROOM / 2);
+	many = open_sparse(dir, 4 * ROOM);
+	umount2(dir, MNT_DETACH);
+	rmdir(dir);
+	if (few < 0 || many < 0 || weir_open(NULL, &own) < 0)
+		return 65;
+	buft = kind_of(own, "CPU", WEIR_MEM_PLAIN);
+	if (weir_buf_wrap_fd(buft, few, 0, ROOM / 2, WEIR_WRAP_UNSEALED, &buf))
+		return 66;
+	memset(weir_buf_data(buf), 1, ROOM / 2);
+	wrong |= weir_buf_wrap_fd(buft, many, 0, 4 * ROOM, WEIR_WRAP_UNSEALED,
+				  &buf) != -EFAULT;
+	return wrong | !strstr(weir_error(), "of descriptor") << 1;
+}
+
+static void full_tmpfs(void)
+{
+	int status = in_child(in_small_tmpfs, 0);
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 64)
+		skip(1, "no tmpfs can be mounted here");
+	else
+		is_int(status, 0,
+		       "holes of a file for which its tmpfs has no room are an error and not SIGBUS");
+}
+
 int main(void)
 {
 	const char *why = reserve_pages((size_t)2 << 20, 4);
 
-	plan(6 + 3 + 2 + 4 + 4 + 7 + 5 + 3 + 1 + 8 + 4 + 5 + 1);
+	plan(6 + 3 + 2 + 4 + 4 + 7 + 5 + 3 + 1 + 8 + 4 + 5 + 1 + 1);
 	weir = open_with_good_module();
 	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
@@ -534,6 +588,7 @@ int main(void)
 	loads();
 	reserved(why);
 	hole(why);
+	full_tmpfs();
 	weir_close(weir);
 	return done_testing();
 }

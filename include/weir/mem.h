@@ -203,7 +203,8 @@ WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
  * -EINVAL: unknown flags; the range exceeds the file; it can shrink. -EACCES:
  * @fd is not open for what @buft needs. -EROFS: sealed against writing; use kind
  * MAPPED. -EOPNOTSUPP: memory of a device, or not a file in memory. -EBADF.
- * -ENOMEM and other errors of mmap(2).
+ * -ENOMEM, -EFAULT: reserved pages, or pages of holes in a tmpfs, are missing;
+ * all of them are backed at once. Other errors of mmap(2).
  */
 WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
 			      size_t size, uint32_t flags,

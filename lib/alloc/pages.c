@@ -195,16 +195,17 @@ static bool is_strict_overcommit(void)
 }
 
 /*
- * Back the first page. An error shows that no more can be backed without the
- * risk of SIGBUS: -EINVAL before Linux 5.14, which has no MADV_POPULATE_WRITE.
+ * Without MADV_POPULATE_WRITE pages cannot be backed without the risk of SIGBUS.
+ * No page is backed here, since the lock of all arenas is held.
  */
-static int try_reserved(struct weir__pages *p)
+static int check_populate(struct weir__pages *p)
 {
-	int r = weir__sys_madvise(p->addr, WEIR__PAGE, MADV_POPULATE_WRITE);
+	int r = weir__sys_madvise(p->addr, 0, MADV_POPULATE_WRITE);
 
 	p->huge = p->locked = true;
-	return r < 0 ? pages_fail(p, r, "the first of %zu",
-				  p->len / weir__pages_size(p->type))
+	return r < 0 ? pages_fail(
+			       p, r,
+			       "they need MADV_POPULATE_WRITE, of Linux 5.14")
 		     : 0;
 }
 
@@ -264,7 +265,7 @@ int weir__pages_map(struct weir__pages *p)
 		advise_pages(p);
 	r = bind_nodes(p);
 	if (!r && reserved)
-		r = try_reserved(p);
+		r = check_populate(p);
 	if (r < 0)
 		weir__pages_unmap(p);
 	return r;

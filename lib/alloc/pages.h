@@ -43,7 +43,7 @@ static inline bool weir__pages_reserved(const struct weir__pages *p)
 }
 
 /*
- * Map without touching more than a page. < 0: p->why says why, without a
+ * Map without touching a page. < 0: p->why says why, without a
  * sentence. Reserved pages are an account of the whole system; a cgroup, a cpuset
  * or a NUMA policy may still refuse one at its first touch, and then the kernel
  * sends SIGBUS. So p->eager is set: the caller backs all of p->len before anyone

@@ -63,7 +63,8 @@ int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 struct window {
 	unsigned char *addr;
 	size_t len;
-	size_t page; /* 4096, or a reserved one */
+	size_t page; /* of the system, or a reserved one */
+	bool eager;  /* a page that is missing would be SIGBUS */
 };
 
 static void window_release(void *arg)
@@ -74,8 +75,12 @@ static void window_release(void *arg)
 	weir__free(w);
 }
 
-/* Is it a file in memory? */
-static int check_file(int fd, size_t *ret_page)
+/*
+ * Is it a file in memory? Reserved pages come from the system's reserve, those of
+ * a tmpfs from its size: either may have no page for a hole of the file, and the
+ * kernel would send SIGBUS at the first access.
+ */
+static int check_file(int fd, struct window *w)
 {
 	struct weir__fs fs;
 	struct stat st;
@@ -89,7 +94,10 @@ static int check_file(int fd, size_t *ret_page)
 			-EOPNOTSUPP,
 			"descriptor %d is not a memfd, nor a file in tmpfs or hugetlbfs",
 			fd);
-	*ret_page = fs.page;
+	w->page = fs.page;
+	w->eager = fs.limited &&
+		   (fs.page >= WEIR__HUGE_PAGE ||
+		    (uint64_t)st.st_blocks * 512 < (uint64_t)st.st_size);
 	return 0;
 }
 
@@ -143,11 +151,7 @@ static int check_mode(int fd, bool writable)
 			  writable ? "reading and writing" : "reading");
 }
 
-/*
- * Map the pages around [@off, @off + @size), and all of them if they are huge:
- * they come from the system's reserve, and where it has no page for a hole of
- * the file, the kernel would send SIGBUS at the first access.
- */
+/* Map the pages around [@off, @off + @size), and back them if they are eager. */
 static int window_map(struct window *w, int fd, uint64_t off, size_t size,
 		      bool writable)
 {
@@ -163,15 +167,16 @@ static int window_map(struct window *w, int fd, uint64_t off, size_t size,
 			r, "mapping %zu bytes at %llu of descriptor %d", size,
 			(unsigned long long)off, fd);
 	w->addr = addr;
-	if (w->page == WEIR__PAGE)
+	if (!w->eager)
 		return 0;
 	r = weir__sys_madvise(addr, w->len,
 			      writable ? MADV_POPULATE_WRITE
 				       : MADV_POPULATE_READ);
 	if (r < 0)
 		weir__sys_unmap(addr, w->len);
-	return r < 0 ? weir__fail_sys(r, "%zu reserved pages of descriptor %d",
-				      w->len / w->page, fd)
+	return r < 0 ? weir__fail_sys(r,
+				      "%zu pages of %zu bytes of descriptor %d",
+				      w->len / w->page, w->page, fd)
 		     : 0;
 }
 
@@ -179,11 +184,10 @@ static int window_map(struct window *w, int fd, uint64_t off, size_t size,
 static int window_new(int fd, uint64_t off, size_t size, bool writable,
 		      bool unsealed, struct window **ret_window)
 {
-	struct window *w;
-	size_t page = WEIR__PAGE;
+	struct window found, *w;
 	int r;
 
-	if ((r = check_file(fd, &page)) < 0 ||
+	if ((r = check_file(fd, &found)) < 0 ||
 	    (r = check_mode(fd, writable)) < 0 ||
 	    (r = check_seals(fd, writable, unsealed)) < 0 ||
 	    (r = check_size(fd, off, size)) < 0)
@@ -191,7 +195,7 @@ static int window_new(int fd, uint64_t off, size_t size, bool writable,
 	w = weir__calloc(1, sizeof(*w));
 	if (!w)
 		return weir__fail(-ENOMEM, "no memory for a mapping");
-	w->page = page;
+	*w = found;
 	r = window_map(w, fd, off, size, writable);
 	if (r < 0)
 		weir__free(w);

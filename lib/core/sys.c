@@ -285,7 +285,7 @@ void weir__sys_fs(int fd, struct weir__fs *ret_fs)
 {
 	struct statfs s;
 
-	*ret_fs = (struct weir__fs){ .page = 4096 };
+	*ret_fs = (struct weir__fs){ .page = (size_t)sysconf(_SC_PAGESIZE) };
 	if (fstatfs(fd, &s) < 0)
 		return;
 	switch ((uint32_t)s.f_type) {
@@ -303,9 +303,11 @@ void weir__sys_fs(int fd, struct weir__fs *ret_fs)
 		break;
 	case HUGETLBFS_MAGIC:
 		ret_fs->page = (size_t)s.f_bsize;
-		/* fall through */
+		ret_fs->limited = ret_fs->in_memory = true;
+		break;
 	case TMPFS_MAGIC:
 	case RAMFS_MAGIC:
+		ret_fs->limited = s.f_blocks;
 		ret_fs->in_memory = true;
 		break;
 	}

@@ -108,7 +108,8 @@ int weir__sys_set_flags(int fd, int flags); /* F_SETFL */
 struct weir__fs {
 	bool network;   /* NFS, FUSE and such */
 	bool in_memory; /* tmpfs, ramfs, hugetlbfs */
-	size_t page;    /* of its mappings: 4096, or a huge page */
+	bool limited;   /* the kernel may have no page for a hole */
+	size_t page;    /* of its mappings: the system's, or a huge one */
 };
 void weir__sys_fs(int fd, struct weir__fs *ret_fs);
 /* Does the file system take RWF_NOWAIT? */

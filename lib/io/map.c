@@ -2,6 +2,7 @@
 /* Buffers of kind MAPPED: ranges of files. */
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/error.h"
 #include "core/sys.h"
@@ -47,7 +48,7 @@ static int map_check(struct weir_buft *buft, struct weir_file *file,
 int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 		  size_t size, struct weir_buf **ret_buf)
 {
-	uint64_t from = weir__down(off, 4096);
+	uint64_t from = weir__down(off, (uint64_t)sysconf(_SC_PAGESIZE));
 	struct mapping *m;
 	int r = map_check(buft, file, off, size);
 
