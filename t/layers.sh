@@ -6,7 +6,7 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-layers='core dev mem place alloc io stream heap interop model'
+layers='core dev mem place alloc io stream heap interop graph model'
 backends='cpu cuda'
 folders="$layers $backends"
 
@@ -91,7 +91,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 24
+plan 25
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
