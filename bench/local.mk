@@ -67,3 +67,11 @@ EXTRA_PROGRAMS += %D%/placement
 %C%_placement_LDADD = lib/libweir-core.la
 bench: %D%/placement
 CLEANFILES += %D%/placement
+
+# Building graphs.
+EXTRA_PROGRAMS += %D%/graph
+%C%_graph_SOURCES = %D%/graph.c %D%/raw.c %D%/raw.h \
+	%D%/result.c %D%/result.h %D%/picture.c
+%C%_graph_LDADD = lib/libweir-core.la
+bench: %D%/graph
+CLEANFILES += %D%/graph

@@ -256,6 +256,27 @@ static void placed(struct weir *weir)
 	weir_buf_free(buf);
 }
 
+static void read_only(struct weir *weir)
+{
+	struct weir_buft *buft = kind_of(weir, "CPU", WEIR_MEM_MAPPED);
+	struct weir_tensor t;
+	struct weir_file *file;
+	struct weir_buf *buf;
+
+	if (weir_file_open(weir, "/proc/self/exe", NULL, &file) < 0 ||
+	    weir_buf_map(buft, file, 0, 4096, &buf) < 0 ||
+	    weir_tensor_init(&t, WEIR_DTYPE_F32, 1, (int64_t[]){ 8 }) < 0 ||
+	    weir_tensor_place(&t, buf, 0) < 0)
+		bail("%s", weir_error());
+	t.name = "w";
+	weir_copy(g, F32(g, 1, 8), weir_graph_leaf(g, &t, NULL));
+	is_err(weir_graph_error(g, NULL), -EROFS,
+	       "copy: dst 'w' F32 [8] is in memory of kind MAPPED",
+	       "a leaf in a mapped file is not written");
+	weir_buf_free(buf);
+	weir_file_close(file);
+}
+
 /* Each test has an empty graph. */
 static void with_graph(void (*test)(void))
 {
@@ -267,7 +288,7 @@ int main(void)
 {
 	struct weir *weir;
 
-	plan(53);
+	plan(54);
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	g = graph_new();
@@ -283,6 +304,8 @@ int main(void)
 	with_graph(marks);
 	weir_graph_reset(g);
 	placed(weir);
+	weir_graph_reset(g);
+	read_only(weir);
 	weir_graph_free(g);
 	weir_graph_free(NULL);
 	weir_close(weir);

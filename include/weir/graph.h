@@ -102,9 +102,9 @@ weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
  * Kept in the graph: -EINVAL: a source is missing, of another graph or from
  * before weir_graph_reset(), or number, dtypes or shapes of the sources or the
  * parameters are not as the operation needs them; the sentence names operation,
- * sources and shapes. -E2BIG: a parameter that this library does not know is
- * not 0. -EOPNOTSUPP: the library does not know @op. -EOVERFLOW: the result is
- * too large. -ENOMEM.
+ * sources and shapes. -EROFS: it writes a leaf in memory of kind MAPPED.
+ * -E2BIG: a parameter that this library does not know is not 0. -EOPNOTSUPP:
+ * the library does not know @op. -EOVERFLOW: the result is too large. -ENOMEM.
  */
 WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 					 const void *params, size_t params_size,
