@@ -74,3 +74,11 @@ EXTRA_PROGRAMS += %D%/exact
 %C%_exact_LDADD = lib/libweir-core.la
 bench: %D%/exact
 CLEANFILES += %D%/exact
+
+# Building graphs.
+EXTRA_PROGRAMS += %D%/graph
+%C%_graph_SOURCES = %D%/graph.c %D%/raw.c %D%/raw.h \
+	%D%/result.c %D%/result.h %D%/picture.c
+%C%_graph_LDADD = lib/libweir-core.la
+bench: %D%/graph
+CLEANFILES += %D%/graph

@@ -17,6 +17,8 @@
  *	plan.h    plans: which tensors to load, and where
  *	load.h    loads and weights
  *	placement.h  lifetimes in, offsets out: the memory of a graph
+ *	graph.h   graphs: computations that are described before they run
+ *	ops.h     the operations of graphs
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -32,5 +34,7 @@
 #include <weir/plan.h>
 #include <weir/load.h>
 #include <weir/placement.h>
+#include <weir/graph.h>
+#include <weir/ops.h>
 
 #endif

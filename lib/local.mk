@@ -7,7 +7,7 @@ lib_LTLIBRARIES += %D%/libweir.la
 %C%_libweir_core_la_SOURCES = %D%/weir.c
 %C%_libweir_core_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(CRYPTO_CFLAGS)
 %C%_libweir_core_la_LIBADD = $(URING_LIBS) $(XXHASH_LIBS) $(CRYPTO_LIBS) \
-	$(NUMA_LIBS) -ldl
+	$(NUMA_LIBS) -ldl -lm
 
 include lib/core/local.mk
 include lib/dev/local.mk
@@ -18,6 +18,7 @@ include lib/io/local.mk
 include lib/stream/local.mk
 include lib/heap/local.mk
 include lib/interop/local.mk
+include lib/graph/local.mk
 include lib/cpu/local.mk
 include lib/model/local.mk
 include lib/cuda/local.mk

@@ -283,6 +283,36 @@ static void loads(void)
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
 }
 
+/* A graph is plain memory; only a leaf of the parent's memory is refused. */
+static void graphs(void)
+{
+	struct weir_node_info info = { .size = sizeof(info) };
+	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
+	struct weir_node *a, *b;
+	struct weir_graph *g;
+	uint64_t hash[2];
+
+	returns(0, weir_graph_new, &g);
+	a = weir_graph_input(g, "a", WEIR_DTYPE_F32, 0, NULL);
+	note_made("weir_graph_input");
+	b = weir_graph_op(g, WEIR_OP_SQR, NULL, 0, &a, 1);
+	note_made("weir_graph_op");
+	returns(b, weir_graph_output, g, b);
+	returns(b, weir_graph_observe, g, b);
+	returns(b, weir_graph_node, g, 1);
+	returns(2, weir_graph_count, g);
+	returns(0, weir_graph_fingerprint, g, hash);
+	returns(a, weir_node_source, b, 0);
+	returns(b, weir_node_set_name, b, "b");
+	returns(0, weir_node_info, b, &info);
+	check("weir_node_tensor", weir_node_tensor(b)->ndim, 0);
+	note_made("weir_node_tensor");
+	returns(NULL, weir_graph_leaf, g, &placed, NULL);
+	fails(weir_graph_error, g, NULL);
+	ends(weir_graph_reset, g);
+	ends(weir_graph_free, g);
+}
+
 /* Calls without a root work as in the parent. */
 static void values(void)
 {
@@ -346,6 +376,7 @@ static void child(void)
 	heaps();
 	models();
 	loads();
+	graphs();
 	values();
 	the_root();
 	_exit(0);

@@ -6,7 +6,7 @@
 
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
-layers='core dev mem place alloc io stream heap interop model'
+layers='core dev mem place alloc io stream heap interop graph model'
 backends='cpu cuda'
 folders="$layers $backends"
 

@@ -112,6 +112,8 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
+	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
+	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -273,7 +275,7 @@ fuzz:
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
 			$(top_srcdir)/t/fuzz/$$target.c \
 			$$core $(URING_LIBS) \
-			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl || exit; \
+			$(XXHASH_LIBS) $(CRYPTO_LIBS) $(NUMA_LIBS) -ldl -lm || exit; \
 	done
 .PHONY: fuzz
 
@@ -306,6 +308,14 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)strdup
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+T_LEAF = %D%/leaf.c %D%/leaf.h
+%C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
+%C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
+%C%_graph_views_t_SOURCES = %D%/graph-views.c $(T_LEAF)
+%C%_graph_equal_t_SOURCES = %D%/graph-equal.c $(T_LEAF) $(T_KIND)
+%C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
+%C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
+%C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Graphs: computations that are described before they run. A graph is a list of
+ * nodes in the order in which they were made, so the sources of a node come
+ * before it. ops.h has a function for each operation, which makes its node.
+ *
+ * Each call that makes a node returns it, or NULL. The first failure is kept in
+ * the graph, with its sentence: weir_graph_error(). From then on these calls
+ * return NULL and do nothing else, so a program checks once, when the graph is
+ * complete.
+ *
+ * One thread at a time uses a graph and its nodes. Nothing here blocks, uses a
+ * device, or reads or writes the bytes of a tensor.
+ */
+#ifndef WEIR_GRAPH_H
+#define WEIR_GRAPH_H
+
+#include <weir/base.h>
+#include <weir/tensor.h>
+
+WEIR__BEGIN
+
+struct weir_graph;
+struct weir_node;
+
+/*
+ * What a node is. ops.h has the sources, parameters and result of each. The
+ * numbers are part of the ABI; new ones are added at the end.
+ */
+enum weir_op {
+	WEIR_OP_LEAF = 0,  /* weir_graph_leaf() */
+	WEIR_OP_INPUT = 1, /* weir_graph_input() */
+	WEIR_OP_VIEW = 2,
+	WEIR_OP_GET_ROWS = 3,
+	WEIR_OP_SET_ROWS = 4,
+	WEIR_OP_MUL_MAT = 5,
+	WEIR_OP_MUL_MAT_ID = 6,
+	WEIR_OP_ADD = 7,
+	WEIR_OP_SUB = 8,
+	WEIR_OP_MUL = 9,
+	WEIR_OP_DIV = 10,
+	WEIR_OP_SCALE = 11,
+	WEIR_OP_SQR = 12,
+	WEIR_OP_SILU = 13,
+	WEIR_OP_GELU = 14,
+	WEIR_OP_SWIGLU = 15,
+	WEIR_OP_RMS_NORM = 16,
+	WEIR_OP_NORM = 17,
+	WEIR_OP_SOFT_MAX = 18,
+	WEIR_OP_ROPE = 19,
+	WEIR_OP_ATTENTION = 20,
+	WEIR_OP_COPY = 21,
+	WEIR_OP_CONT = 22,
+	WEIR_OP_CONCAT = 23,
+	WEIR_OP_REPEAT = 24,
+	WEIR_OP_SUM = 25,
+	WEIR_OP_SUM_ROWS = 26,
+	WEIR_OP_ARGMAX = 27,
+	WEIR_OP_TOP_K = 28,
+	WEIR_OP_CALL = 29
+};
+
+/* Make an empty graph. Free it with weir_graph_free(). -ENOMEM. */
+WEIR_API int weir_graph_new(struct weir_graph **ret_graph)
+	WEIR_NONNULL(1) WEIR_NODISCARD;
+/* Frees the nodes too. NULL is allowed. */
+WEIR_API void weir_graph_free(struct weir_graph *g);
+/*
+ * Remove all nodes and the failure, and keep the memory for new nodes. Pointers
+ * to the nodes are invalid from now on.
+ */
+WEIR_API void weir_graph_reset(struct weir_graph *g) WEIR_NONNULL(1);
+
+/*
+ * A node for the tensor @t, whose bytes the program owns: weights, or a cache.
+ * Operations that write (SET_ROWS, COPY) write leaves only. @event, unless it
+ * is NULL, completes when the bytes are there: a run waits for it. Buffer and
+ * event stay with the caller, who keeps them while the graph, or a schedule of
+ * it, is used; the name is copied. A tensor that is not placed is allowed: its
+ * graph can be looked at, but not run.
+ *
+ * Kept in the graph: -EINVAL, -EOPNOTSUPP, -EOVERFLOW: as weir_tensor_bytes(),
+ * or @t is NULL or exceeds its buffer. -ENOMEM. -EPERM: after a fork.
+ */
+WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
+					   const struct weir_tensor *t,
+					   struct weir_event *event)
+	WEIR_NONNULL(1);
+/*
+ * A contiguous tensor that each run gets from the program: positions, a mask.
+ * @name is copied; NULL: none. Kept in the graph: errors of weir_tensor_init(),
+ * -ENOMEM.
+ */
+WEIR_API struct weir_node *
+weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
+		 unsigned ndim, const int64_t *shape) WEIR_NONNULL(1);
+/*
+ * The result of operation @op on the sources src[0] to src[n - 1]. @params is
+ * the operation's struct (ops.h), of @params_size bytes, and is copied; bytes
+ * that it lacks count as 0.
+ *
+ * Kept in the graph: -EINVAL: a source is missing, of another graph or from
+ * before weir_graph_reset(), or number, dtypes or shapes of the sources or the
+ * parameters are not as the operation needs them; the sentence names operation,
+ * sources and shapes. -EROFS: it writes a leaf in memory of kind MAPPED.
+ * -E2BIG: a parameter that this library does not know is not 0. -EOPNOTSUPP:
+ * the library does not know @op. -EOVERFLOW: the result is too large. -ENOMEM.
+ */
+WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
+					 const void *params, size_t params_size,
+					 struct weir_node *const *src,
+					 unsigned n) WEIR_NONNULL(1);
+
+/*
+ * Mark a node: a run keeps its result until the program has read it (output),
+ * or reports when its result is there (observe). Marking twice changes nothing.
+ * A node that neither an output needs nor a write is not computed, unless it is
+ * observed. Return @node, or NULL. Kept in the graph: -EINVAL: @node is NULL,
+ * or of another graph.
+ */
+WEIR_API struct weir_node *weir_graph_output(struct weir_graph *g,
+					     struct weir_node *node)
+	WEIR_NONNULL(1);
+WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
+					      struct weir_node *node)
+	WEIR_NONNULL(1);
+
+/*
+ * 0: the graph is sound. Otherwise the errno of its first failure, and
+ * weir_error() has its sentence, which begins with the call that failed. If
+ * @ret_failure is not NULL, it has the failure too; its number is that of the
+ * node that was not made.
+ */
+WEIR_API int weir_graph_error(const struct weir_graph *g,
+			      struct weir_failure *ret_failure) WEIR_NONNULL(1);
+
+/*
+ * 128 bits that are equal for equal graphs: operations, parameters, shapes,
+ * edges, marks, dtypes, and the places of leaves. Names, and the events of
+ * leaves, do not count. The bits are equal within a process only. Returns as
+ * weir_graph_error() does; a graph with a failure has no fingerprint.
+ */
+WEIR_API int weir_graph_fingerprint(const struct weir_graph *g,
+				    uint64_t ret_fingerprint[2])
+	WEIR_NONNULL(1, 2);
+
+/* The number of nodes, and node @i of them; NULL: there is no node @i. */
+WEIR_API size_t weir_graph_count(const struct weir_graph *g) WEIR_NONNULL(1);
+WEIR_API struct weir_node *weir_graph_node(const struct weir_graph *g, size_t i)
+	WEIR_NONNULL(1);
+
+/*
+ * The tensor of a node: dtype, shape, strides, name. It is placed if it is a
+ * leaf that is placed, or is stored in one: a view of it, say. A view of other
+ * nodes is not placed; its offset is the one in the node that has the bytes.
+ * Valid until weir_graph_reset(). NULL: @node is NULL.
+ */
+WEIR_API const struct weir_tensor *
+weir_node_tensor(const struct weir_node *node);
+/*
+ * Name a node; @name is copied, NULL removes the name. Names are in messages,
+ * and a program pins nodes by name. Returns @node; NULL: @node is NULL, or its
+ * graph has a failure. Kept in the graph: -ENOMEM.
+ */
+WEIR_API struct weir_node *weir_node_set_name(struct weir_node *node,
+					      const char *name);
+
+#define WEIR_NODE_OUTPUT 0x01u   /* weir_graph_output() */
+#define WEIR_NODE_OBSERVED 0x02u /* weir_graph_observe() */
+
+struct weir_node_info {
+	size_t size;         /* set by the caller */
+	uint64_t index;      /* weir_graph_node() of it is the node */
+	uint32_t op;         /* enum weir_op */
+	uint32_t flags;      /* WEIR_NODE_* */
+	uint32_t n_src;      /* number of sources */
+	uint32_t reserved;   /* 0 */
+	const char *op_name; /* "mul_mat"; constant */
+	uint64_t bytes;      /* that it reads and writes, about */
+	uint64_t flops;      /* operations on elements, about; of CALL 0 */
+};
+/* Describe a node. -EINVAL: the size is not set. */
+WEIR_API int weir_node_info(const struct weir_node *node,
+			    struct weir_node_info *ret_info) WEIR_NONNULL(1, 2);
+/* Source @i; NULL: it was left out, or there is no source @i. */
+WEIR_API struct weir_node *weir_node_source(const struct weir_node *node,
+					    unsigned i) WEIR_NONNULL(1);
+
+WEIR__END
+
+#endif

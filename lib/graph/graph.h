@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* Graphs and nodes from the inside. One thread at a time uses a graph. */
+#ifndef WEIR__GRAPH_H
+#define WEIR__GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/graph.h>
+
+#include "core/error.h"
+#include "graph/bump.h"
+
+struct weir__op;
+
+struct weir_graph {
+	struct weir__bump memory; /* the nodes, their names and parameters */
+	struct weir_node **node;  /* in the order in which they were made */
+	size_t n, cap;
+	uint64_t hash[2];  /* of the nodes, in their order */
+	uint64_t marks[2]; /* the sum of the marks' hashes: in any order */
+	int err;           /* of the first failure; 0: the graph is sound */
+	uint64_t failed;   /* number of the node that was not made */
+	struct weir__error_saved failure;
+};
+
+struct weir_node {
+	struct weir_graph *graph;
+	const struct weir__op *row;
+	struct weir_node *storage; /* the node that has the bytes; itself,
+				      unless it is a view, or writes a leaf */
+	struct weir_event *event;  /* of a leaf, or NULL */
+	const void *params;        /* row->params bytes, defaults filled in */
+	struct weir_tensor t;
+	uint32_t index;
+	uint32_t op;    /* enum weir_op */
+	uint32_t flags; /* WEIR_NODE_* */
+	uint32_t n_src;
+	struct weir_node *src[];
+};
+
+/* A new node, before it is in its graph. */
+struct weir__made {
+	const struct weir__op *row;
+	uint32_t op, n_src;
+	struct weir_node *const *src;
+	struct weir_tensor t;      /* the result */
+	struct weir_node *storage; /* NULL: bytes of its own */
+	struct weir_event *event;
+	uint64_t address[2]; /* of a placed leaf: buffer type and address */
+	void *params;        /* row->params bytes */
+};
+
+/*
+ * Append the node to the graph and to the fingerprint; copies sources,
+ * parameters and the name of the tensor. -ENOMEM, -EOVERFLOW.
+ */
+int weir__node_append(struct weir_graph *g, const struct weir__made *m,
+		      struct weir_node **ret_node);
+/* -EINVAL: @node is not one of @g now. @what begins the sentence. */
+int weir__node_check(const struct weir_graph *g, const struct weir_node *node,
+		     const char *what);
+/* Keep the failure that this thread's sentence is about. Returns NULL. */
+struct weir_node *weir__graph_keep(struct weir_graph *g, int err);
+
+/*
+ * "'name' F32 [2, 3]", or "node 7 F32 [2, 3]". Valid until this thread has made
+ * four more calls of it. @index: of a tensor without a name.
+ */
+const char *weir__tensor_words(const struct weir_tensor *t, size_t index);
+/* "[2, 3]"; the same. */
+const char *weir__shape_words(unsigned ndim, const int64_t *shape);
+
+#endif

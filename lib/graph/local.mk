@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: MIT
+lib_libweir_core_la_SOURCES += \
+	%D%/graph.c %D%/graph.h %D%/node.c %D%/bump.c %D%/bump.h \
+	%D%/ops.c %D%/ops.h %D%/make.c %D%/shapes.c %D%/arrange.c %D%/views.c \
+	%D%/reach.c %D%/reach.h %D%/reach_order.c %D%/reach_graph.c
+EXTRA_DIST += %D%/README.md

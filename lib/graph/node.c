@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/* Nodes: appended to a graph and its fingerprint, and described. */
+#include <stdio.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "core/array.h"
+#include "core/util.h"
+#include "graph/graph.h"
+#include "graph/ops.h"
+#include "mem/dtype.h"
+
+#define HASHED_SRC 4u /* sources that fit the record; few nodes have more */
+
+/* Add @bytes to a hash. */
+static void hash_add(uint64_t hash[2], const void *data, size_t bytes)
+{
+	XXH128_hash_t h = XXH3_128bits_withSeed(data, bytes, hash[0]);
+
+	hash[0] = h.low64;
+	hash[1] = h.high64 ^ (hash[1] * 0x9e3779b97f4a7c15u);
+}
+
+/*
+ * What a node adds to the fingerprint. The strides and the offset of a view are
+ * in its parameters; those of every other result follow from its shape, or are
+ * those of the leaf that it writes.
+ */
+static void hash_node(uint64_t hash[2], const struct weir_node *node,
+		      const struct weir__made *m)
+{
+	uint64_t record[4 + WEIR_MAX_DIMS + HASHED_SRC];
+	size_t n = 0;
+
+	record[n++] = node->op | (uint64_t)node->t.dtype << 32;
+	record[n++] = node->t.ndim | (uint64_t)node->n_src << 32;
+	for (uint32_t i = 0; i < node->t.ndim; i++)
+		record[n++] = (uint64_t)node->t.shape[i];
+	for (uint32_t i = 0; i < node->n_src && i < HASHED_SRC; i++)
+		record[n++] = node->src[i] ? 1 + node->src[i]->index : 0;
+	hash_add(hash, record, n * sizeof(*record));
+	for (uint32_t i = HASHED_SRC; i < node->n_src; i++) {
+		record[0] = node->src[i] ? 1 + node->src[i]->index : 0;
+		hash_add(hash, record, sizeof(*record));
+	}
+	if (node->row->params)
+		hash_add(hash, node->params, node->row->params);
+	if (node->op == WEIR_OP_LEAF) {
+		hash_add(hash, m->address, sizeof(m->address));
+		hash_add(hash, node->t.stride, sizeof(node->t.stride));
+	}
+}
+
+/* A copy of @name in the memory of the graph, or NULL for none. -ENOMEM. */
+static int name_copy(struct weir_graph *g, const char *name,
+		     const char **ret_name)
+{
+	size_t n = name ? strlen(name) + 1 : 0;
+	char *copy = n ? weir__bump_take(&g->memory, n) : NULL;
+
+	if (n && !copy)
+		return weir__fail(-ENOMEM, "no memory for a name of %zu bytes",
+				  n);
+	if (copy)
+		memcpy(copy, name, n);
+	*ret_name = copy;
+	return 0;
+}
+
+static int node_room(struct weir_graph *g, const struct weir__made *m,
+		     struct weir_node **ret_node)
+{
+	size_t bytes = sizeof(**ret_node) +
+		       m->n_src * sizeof(struct weir_node *) + m->row->params;
+	struct weir_node **list =
+		weir__array_grow(g->node, &g->cap, g->n, sizeof(*g->node));
+
+	if (g->n >= UINT32_MAX - 1)
+		return weir__fail(-EOVERFLOW, "%zu nodes are too many", g->n);
+	if (list)
+		g->node = list;
+	*ret_node = list ? weir__bump_take(&g->memory, bytes) : NULL;
+	return *ret_node ? 0
+			 : weir__fail(-ENOMEM, "%s: no memory for node %zu",
+				      m->row->name, g->n);
+}
+
+int weir__node_append(struct weir_graph *g, const struct weir__made *m,
+		      struct weir_node **ret_node)
+{
+	struct weir_node *node;
+	int r = node_room(g, m, &node);
+
+	if (r < 0)
+		return r;
+	node->graph = g;
+	node->row = m->row;
+	node->storage = m->storage ? m->storage : node;
+	node->event = m->event;
+	node->t = m->t;
+	node->index = (uint32_t)g->n;
+	node->op = m->op;
+	node->flags = 0;
+	node->n_src = m->n_src;
+	if (m->n_src)
+		memcpy(node->src, m->src, m->n_src * sizeof(*m->src));
+	node->params = node->src + m->n_src;
+	if (m->row->params)
+		memcpy(node->src + m->n_src, m->params, m->row->params);
+	r = name_copy(g, m->t.name, &node->t.name);
+	if (r < 0)
+		return r;
+	hash_node(g->hash, node, m);
+	g->node[g->n++] = node;
+	*ret_node = node;
+	return 0;
+}
+
+/*
+ * After weir_graph_reset() the memory of an old node may have other contents,
+ * so nothing of it counts but what the list of the graph confirms.
+ */
+int weir__node_check(const struct weir_graph *g, const struct weir_node *node,
+		     const char *what)
+{
+	if (node->graph == g && node->index < g->n &&
+	    g->node[node->index] == node)
+		return 0;
+	if (node->graph == g)
+		return weir__fail(
+			-EINVAL,
+			"%s: it is a node from before the last weir_graph_reset",
+			what);
+	return weir__fail(-EINVAL, "%s: it is not a node of this graph", what);
+}
+
+static struct weir_node *node_mark(struct weir_graph *g, struct weir_node *node,
+				   uint32_t flag, const char *what)
+{
+	uint64_t record[2], hash[2] = { 0, 0 };
+	int r;
+
+	if (g->err)
+		return NULL;
+	r = node ? weir__node_check(g, node, what)
+		 : weir__fail(-EINVAL, "%s: the node is NULL", what);
+	if (r < 0)
+		return weir__graph_keep(g, r);
+	if (node->flags & flag)
+		return node;
+	node->flags |= flag;
+	record[0] = node->index;
+	record[1] = flag;
+	hash_add(hash, record, sizeof(record));
+	g->marks[0] += hash[0];
+	g->marks[1] += hash[1];
+	return node;
+}
+
+struct weir_node *weir_graph_output(struct weir_graph *g,
+				    struct weir_node *node)
+{
+	WEIR__ENTER();
+	return node_mark(g, node, WEIR_NODE_OUTPUT, "output");
+}
+
+struct weir_node *weir_graph_observe(struct weir_graph *g,
+				     struct weir_node *node)
+{
+	WEIR__ENTER();
+	return node_mark(g, node, WEIR_NODE_OBSERVED, "observed");
+}
+
+int weir_graph_fingerprint(const struct weir_graph *g,
+			   uint64_t ret_fingerprint[2])
+{
+	uint64_t hash[2] = { g->n, 0 };
+	int r = weir_graph_error(g, NULL);
+
+	if (r < 0)
+		return r;
+	hash_add(hash, g->hash, sizeof(g->hash));
+	hash_add(hash, g->marks, sizeof(g->marks));
+	memcpy(ret_fingerprint, hash, sizeof(hash));
+	return 0;
+}
+
+const struct weir_tensor *weir_node_tensor(const struct weir_node *node)
+{
+	return node ? &node->t : NULL;
+}
+
+struct weir_node *weir_node_set_name(struct weir_node *node, const char *name)
+{
+	int r;
+
+	if (!node || node->graph->err)
+		return NULL;
+	WEIR__ENTER();
+	r = name_copy(node->graph, name, &node->t.name);
+	return r < 0 ? weir__graph_keep(node->graph, r) : node;
+}
+
+int weir_node_info(const struct weir_node *node,
+		   struct weir_node_info *ret_info)
+{
+	struct weir_node_info info = { .size = sizeof(info),
+				       .index = node->index,
+				       .op = node->op,
+				       .flags = node->flags,
+				       .n_src = node->n_src,
+				       .op_name = node->row->name };
+
+	WEIR__ENTER();
+	info.bytes = weir__op_bytes(node);
+	info.flops = weir__op_flops(node);
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+struct weir_node *weir_node_source(const struct weir_node *node, unsigned i)
+{
+	return i < node->n_src ? node->src[i] : NULL;
+}
+
+#define WORDS 4
+
+const char *weir__shape_words(unsigned ndim, const int64_t *shape)
+{
+	static _Thread_local char ring[WORDS][8 + 22 * WEIR_MAX_DIMS];
+	static _Thread_local unsigned next;
+	char *text = ring[next++ % WORDS];
+
+	strcpy(text, "[");
+	for (unsigned i = 0; i < ndim && i < WEIR_MAX_DIMS; i++)
+		weir__append(text, sizeof(ring[0]), "%s%lld", i ? ", " : "",
+			     (long long)shape[i]);
+	weir__append(text, sizeof(ring[0]), "]");
+	return text;
+}
+
+const char *weir__tensor_words(const struct weir_tensor *t, size_t index)
+{
+	static _Thread_local char ring[WORDS][112 + 22 * WEIR_MAX_DIMS];
+	static _Thread_local unsigned next;
+	char *text = ring[next++ % WORDS];
+
+	text[0] = '\0';
+	if (t->name)
+		weir__append(text, sizeof(ring[0]), "'%s'",
+			     weir__quote(t->name, strlen(t->name)));
+	else
+		weir__append(text, sizeof(ring[0]), "node %zu", index);
+	weir__append(text, sizeof(ring[0]), " %s %s",
+		     weir__dtype(t->dtype)->name,
+		     weir__shape_words(t->ndim, t->shape));
+	return text;
+}

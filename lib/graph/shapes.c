@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rules of shapes: what fits together, and the shape of the result.
+ * weir_ops(3) says them in words. Dimensions are compared from the last one;
+ * one that a tensor does not have is 1.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "graph/ops.h"
+#include "mem/dtype.h"
+
+static const struct weir_tensor *source(const struct weir__made *m, unsigned i)
+{
+	return i < m->n_src && m->src[i] ? &m->src[i]->t : NULL;
+}
+
+/* Is @n a multiple of @of? 0 is one of 0 only. */
+static bool multiple(int64_t n, int64_t of)
+{
+	return of ? n % of == 0 : n == 0;
+}
+
+/* Are the dimensions of @a, but the last @skip ones, multiples of those of @b? */
+static bool outer_multiples(const struct weir_tensor *a,
+			    const struct weir_tensor *b, unsigned skip)
+{
+	for (unsigned i = skip; i < WEIR_MAX_DIMS; i++)
+		if (!multiple(weir__dim_back(a, i), weir__dim_back(b, i)))
+			return false;
+	return true;
+}
+
+/* The same for equal ones. The last @skip_b of @b have none of @a. */
+static bool outer_equal(const struct weir_tensor *a, unsigned skip_a,
+			const struct weir_tensor *b, unsigned skip_b)
+{
+	for (unsigned i = 0; i < WEIR_MAX_DIMS; i++)
+		if (weir__dim_back(a, i + skip_a) !=
+		    weir__dim_back(b, i + skip_b))
+			return false;
+	return true;
+}
+
+static int result_like(struct weir__made *m, const struct weir_tensor *t,
+		       uint32_t dtype)
+{
+	return weir__op_result(m, dtype, t->ndim, t->shape);
+}
+
+int weir__rule_same(struct weir__made *m)
+{
+	const struct weir_tensor *a = source(m, 0);
+
+	return result_like(m, a, a->dtype);
+}
+
+int weir__rule_scale(struct weir__made *m)
+{
+	const struct weir_op_scale *p = m->params;
+
+	if (!isfinite(p->scale) || !isfinite(p->bias))
+		return weir__op_refuse(m, "scale %g and bias %g must be finite",
+				       (double)p->scale, (double)p->bias);
+	return weir__rule_same(m);
+}
+
+int weir__rule_repeated(struct weir__made *m)
+{
+	if (!outer_multiples(source(m, 0), source(m, 1), 0))
+		return weir__op_refuse(
+			m, "dimensions of a are no multiples of those of b");
+	return weir__rule_same(m);
+}
+
+int weir__rule_swiglu(struct weir__made *m)
+{
+	const struct weir_tensor *gate = source(m, 0), *up = source(m, 1);
+
+	if (gate->dtype != up->dtype || !outer_equal(gate, 0, up, 0) ||
+	    gate->ndim != up->ndim)
+		return weir__op_refuse(m, "gate and up differ");
+	return weir__rule_same(m);
+}
+
+int weir__rule_norm(struct weir__made *m)
+{
+	const struct weir_op_norm *p = m->params;
+
+	if (!(p->eps >= 0) || !isfinite(p->eps))
+		return weir__op_refuse(m, "eps %g must be finite, 0 or more",
+				       (double)p->eps);
+	return weir__rule_same(m);
+}
+
+/* a [.., M, K], b [.., N, K] -> [.., N, M] */
+int weir__rule_mul_mat(struct weir__made *m)
+{
+	const struct weir_tensor *a = source(m, 0), *b = source(m, 1);
+	int64_t shape[WEIR_MAX_DIMS];
+
+	if (weir__dim_back(a, 0) != weir__dim_back(b, 0))
+		return weir__op_refuse(m, "rows of %lld and %lld elements",
+				       (long long)weir__dim_back(a, 0),
+				       (long long)weir__dim_back(b, 0));
+	if (!outer_multiples(b, a, 2))
+		return weir__op_refuse(
+			m,
+			"outer dimensions of b are no multiples of those of a");
+	memcpy(shape, b->shape, sizeof(shape));
+	shape[b->ndim - 1] = weir__dim_back(a, 1);
+	return weir__op_result(m, WEIR_DTYPE_F32, b->ndim, shape);
+}
+
+/* as [E, M, K], b [T, n or 1, K], ids [T, n] -> [T, n, M] */
+int weir__rule_mul_mat_id(struct weir__made *m)
+{
+	const struct weir_tensor *as = source(m, 0), *b = source(m, 1);
+	const struct weir_tensor *ids = source(m, 2);
+	int64_t shape[3];
+
+	if (as->ndim != 3 || b->ndim != 3 || ids->ndim != 2)
+		return weir__op_refuse(
+			m, "%u, %u and %u dimensions, not 3, 3 and 2", as->ndim,
+			b->ndim, ids->ndim);
+	if (as->shape[2] != b->shape[2])
+		return weir__op_refuse(m, "rows of %lld and %lld elements",
+				       (long long)as->shape[2],
+				       (long long)b->shape[2]);
+	if (ids->shape[0] != b->shape[0])
+		return weir__op_refuse(m, "ids for %lld tokens, b has %lld",
+				       (long long)ids->shape[0],
+				       (long long)b->shape[0]);
+	if (!multiple(ids->shape[1], b->shape[1]))
+		return weir__op_refuse(
+			m, "%lld ids of a token, no multiple of %lld rows",
+			(long long)ids->shape[1], (long long)b->shape[1]);
+	shape[0] = ids->shape[0];
+	shape[1] = ids->shape[1];
+	shape[2] = as->shape[1];
+	return weir__op_result(m, WEIR_DTYPE_F32, 3, shape);
+}
+
+/* a [.., R, C], ids [.., n] -> [.., n, C] */
+int weir__rule_get_rows(struct weir__made *m)
+{
+	const struct weir_tensor *a = source(m, 0), *ids = source(m, 1);
+	int64_t shape[WEIR_MAX_DIMS];
+
+	if (!outer_equal(a, 2, ids, 1))
+		return weir__op_refuse(m,
+				       "outer dimensions of a and ids differ");
+	if (ids->ndim == WEIR_MAX_DIMS)
+		return weir__op_refuse(m, "the result would have %u dimensions",
+				       ids->ndim + 1);
+	memcpy(shape, ids->shape, sizeof(shape));
+	shape[ids->ndim] = weir__dim_back(a, 0);
+	return weir__op_result(
+		m, a->dtype == WEIR_DTYPE_I32 ? WEIR_DTYPE_I32 : WEIR_DTYPE_F32,
+		ids->ndim + 1, shape);
+}
+
+/* dst [.., R, C], b [.., n, C], ids [.., n] */
+int weir__rule_set_rows(struct weir__made *m)
+{
+	const struct weir_tensor *dst = source(m, 0), *b = source(m, 1);
+	const struct weir_tensor *ids = source(m, 2);
+
+	if (weir__dim_back(dst, 0) != weir__dim_back(b, 0))
+		return weir__op_refuse(m, "rows of %lld and %lld elements",
+				       (long long)weir__dim_back(dst, 0),
+				       (long long)weir__dim_back(b, 0));
+	if (!outer_equal(dst, 2, b, 2))
+		return weir__op_refuse(m,
+				       "outer dimensions of dst and b differ");
+	if (weir__dim_back(ids, 0) != weir__dim_back(b, 1))
+		return weir__op_refuse(m, "%lld ids for %lld rows",
+				       (long long)weir__dim_back(ids, 0),
+				       (long long)weir__dim_back(b, 1));
+	for (unsigned i = 1; i < WEIR_MAX_DIMS; i++)
+		if (!multiple(weir__dim_back(b, i + 1), weir__dim_back(ids, i)))
+			return weir__op_refuse(
+				m,
+				"outer dimensions of b are no multiples of those of ids");
+	return 0;
+}
+
+/* A mask [.., T or more, S] of @rows rows of @columns for what has @of's outer
+ * dimensions. */
+static int check_mask(const struct weir__made *m,
+		      const struct weir_tensor *mask, int64_t rows,
+		      int64_t columns, const struct weir_tensor *of)
+{
+	if (weir__dim_back(mask, 0) != columns ||
+	    weir__dim_back(mask, 1) < rows)
+		return weir__op_refuse(
+			m, "mask of %lld rows of %lld, needs %lld of %lld",
+			(long long)weir__dim_back(mask, 1),
+			(long long)weir__dim_back(mask, 0), (long long)rows,
+			(long long)columns);
+	if (!outer_multiples(of, mask, 2))
+		return weir__op_refuse(
+			m,
+			"outer dimensions are no multiples of those of mask");
+	return 0;
+}
+
+static int check_bias(const struct weir__made *m, float max_bias, bool mask)
+{
+	if (!(max_bias >= 0) || !isfinite(max_bias))
+		return weir__op_refuse(m,
+				       "max_bias %g must be finite, 0 or more",
+				       (double)max_bias);
+	return max_bias > 0 && !mask
+		       ? weir__op_refuse(m, "max_bias %g needs a mask",
+					 (double)max_bias)
+		       : 0;
+}
+
+int weir__rule_soft_max(struct weir__made *m)
+{
+	struct weir_op_soft_max *p = m->params;
+	const struct weir_tensor *a = source(m, 0), *mask = source(m, 1);
+	int r;
+
+	if (p->scale == 0)
+		p->scale = 1;
+	if (!isfinite(p->scale))
+		return weir__op_refuse(m, "scale %g must be finite",
+				       (double)p->scale);
+	r = check_bias(m, p->max_bias, mask);
+	if (!r && mask)
+		r = check_mask(m, mask, weir__dim_back(a, 1),
+			       weir__dim_back(a, 0), a);
+	return r < 0 ? r : weir__rule_same(m);
+}
+
+static bool positive(float x)
+{
+	return x > 0 && isfinite(x);
+}
+
+static int rope_params(const struct weir__made *m, struct weir_op_rope *p,
+		       int64_t row)
+{
+	if (!p->n_dims && row <= UINT32_MAX)
+		p->n_dims = (uint32_t)row;
+	p->base = p->base == 0 ? 10000.0f : p->base;
+	p->freq_scale = p->freq_scale == 0 ? 1.0f : p->freq_scale;
+	p->attn_factor = p->attn_factor == 0 ? 1.0f : p->attn_factor;
+	p->beta_fast = p->beta_fast == 0 ? 32.0f : p->beta_fast;
+	p->beta_slow = p->beta_slow == 0 ? 1.0f : p->beta_slow;
+	if (p->mode > WEIR_ROPE_NEOX)
+		return weir__op_refuse(
+			m, "mode %u is not an enum weir_rope_mode", p->mode);
+	if (p->n_dims % 2 || p->n_dims > row)
+		return weir__op_refuse(
+			m, "n_dims %u must be even, and at most %lld",
+			p->n_dims, (long long)row);
+	if (!positive(p->base) || !positive(p->freq_scale) ||
+	    !positive(p->attn_factor) || !positive(p->beta_fast) ||
+	    !positive(p->beta_slow) || !isfinite(p->ext_factor))
+		return weir__op_refuse(
+			m,
+			"base, freq_scale, attn_factor and betas must be finite and above 0");
+	if (p->ext_factor != 0 && !p->context)
+		return weir__op_refuse(m, "ext_factor %g needs a context",
+				       (double)p->ext_factor);
+	return 0;
+}
+
+/* a [.., T, heads, D], pos [T], factors [n_dims / 2 or more] */
+int weir__rule_rope(struct weir__made *m)
+{
+	struct weir_op_rope *p = m->params;
+	const struct weir_tensor *a = source(m, 0), *pos = source(m, 1);
+	const struct weir_tensor *factors = source(m, 2);
+	int r = rope_params(m, p, weir__dim_back(a, 0));
+
+	if (r < 0)
+		return r;
+	if (pos->ndim != 1 || pos->shape[0] != weir__dim_back(a, 2))
+		return weir__op_refuse(m, "pos is not [%lld]",
+				       (long long)weir__dim_back(a, 2));
+	if (factors &&
+	    (factors->ndim != 1 || factors->shape[0] < p->n_dims / 2))
+		return weir__op_refuse(m, "factors is not [%u] or longer",
+				       p->n_dims / 2);
+	return weir__rule_same(m);
+}
+
+/* q [.., H, T, D], k [.., Hk, S, D], v [.., Hk, S, Dv] */
+static int check_heads(const struct weir__made *m, const struct weir_tensor *q,
+		       const struct weir_tensor *k, const struct weir_tensor *v)
+{
+	if (weir__dim_back(q, 0) != weir__dim_back(k, 0))
+		return weir__op_refuse(
+			m, "rows of q and k have %lld and %lld elements",
+			(long long)weir__dim_back(q, 0),
+			(long long)weir__dim_back(k, 0));
+	if (weir__dim_back(k, 1) != weir__dim_back(v, 1) ||
+	    weir__dim_back(k, 2) != weir__dim_back(v, 2))
+		return weir__op_refuse(m,
+				       "k and v differ in heads or positions");
+	if (!multiple(weir__dim_back(q, 2), weir__dim_back(k, 2)))
+		return weir__op_refuse(m, "%lld heads, no multiple of %lld",
+				       (long long)weir__dim_back(q, 2),
+				       (long long)weir__dim_back(k, 2));
+	if (!outer_equal(q, 3, k, 3) || !outer_equal(q, 3, v, 3))
+		return weir__op_refuse(m,
+				       "outer dimensions of q, k and v differ");
+	return 0;
+}
+
+static int attention_params(const struct weir__made *m,
+			    struct weir_op_attention *p, int64_t d, bool mask)
+{
+	if (p->scale == 0 && d)
+		p->scale = 1 / sqrtf((float)d);
+	if (!isfinite(p->scale) || !(p->softcap >= 0) || !isfinite(p->softcap))
+		return weir__op_refuse(
+			m,
+			"scale %g and softcap %g must be finite, softcap 0 or more",
+			(double)p->scale, (double)p->softcap);
+	return check_bias(m, p->max_bias, mask);
+}
+
+int weir__rule_attention(struct weir__made *m)
+{
+	const struct weir_tensor *q = source(m, 0), *k = source(m, 1);
+	const struct weir_tensor *v = source(m, 2), *mask = source(m, 3);
+	int64_t shape[WEIR_MAX_DIMS];
+	int r = check_heads(m, q, k, v);
+
+	if (!r)
+		r = attention_params(m, m->params, weir__dim_back(q, 0), mask);
+	if (!r && mask)
+		r = check_mask(m, mask, weir__dim_back(q, 1),
+			       weir__dim_back(k, 1), q);
+	if (r < 0)
+		return r;
+	memcpy(shape, q->shape, sizeof(shape));
+	shape[q->ndim - 3] = weir__dim_back(q, 1);
+	shape[q->ndim - 2] = weir__dim_back(q, 2);
+	shape[q->ndim - 1] = weir__dim_back(v, 0);
+	return weir__op_result(m, WEIR_DTYPE_F32, q->ndim, shape);
+}
