@@ -20,8 +20,8 @@ contract()
 }
 
 for test in data stream stream-order stream-io stream-fail stream-close \
-	stream-race event load load-next load-fd plan place target slice \
-	plan-random; do
+	stream-race event load load-next load-fd plan place target \
+	target-weights slice plan-random; do
 	contract $test
 done
 plan $t_done
