@@ -6,7 +6,7 @@
  * "cache": source and destination stay in the cache; "load": the source is one
  * slot of 1 MiB that was just written, the destination is large, as in a load
  * that converts; "memory": both are larger than the cache. SET, "AVX2" for
- * instance, limits it to one set of kernels.
+ * instance, limits it to one set of kernels; "blocks" are quantised dtypes.
  */
 #include <stdio.h>
 #include <stdlib.h>

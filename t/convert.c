@@ -3,10 +3,10 @@
  * Conversion of elements, each set of kernels against exact arithmetic in long
  * double, which holds every F64 and every midpoint of two destination values.
  *
+ * t/quants.c tests the conversions of quantised blocks.
  * `t/convert.t all` also converts all 2^32 F32, which takes long.
  */
 #include <errno.h>
-#include <fenv.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 #include <weir.h>
 
 #include "mem/convert.h"
+#include "mem/dtype.h"
+#include "envs.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -281,39 +283,6 @@ static void lengths(const struct weir__convert *convert)
 	       fmt_of(convert->from)->name, fmt_of(convert->to)->name);
 }
 
-/* The floating-point environments in which a thread may call. */
-#ifdef __x86_64__
-/* Default; flush and denormals-are-zero; rounding modes; all traps. */
-static const uint32_t envs[] = { 0x1f80, 0x9fc0, 0x3f80, 0x5f80, 0x7f80, 0 };
-
-static void env_set(uint32_t env)
-{
-	__asm__ volatile("ldmxcsr %0" : : "m"(env) : "memory");
-}
-
-static uint32_t env_get(void)
-{
-	uint32_t env;
-
-	__asm__ volatile("stmxcsr %0" : "=m"(env) : : "memory");
-	return env;
-}
-#else
-static const uint32_t envs[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD,
-				 FE_TOWARDZERO };
-
-static void env_set(uint32_t env)
-{
-	feclearexcept(FE_ALL_EXCEPT);
-	fesetround((int)env);
-}
-
-static uint32_t env_get(void)
-{
-	return (uint32_t)(fegetround() | fetestexcept(FE_ALL_EXCEPT));
-}
-#endif
-
 static void environment(const struct weir__convert *convert)
 {
 	enum {
@@ -321,7 +290,7 @@ static void environment(const struct weir__convert *convert)
 	};
 	static unsigned char src[N * 8], dst[N * 8], want[N * 8];
 	const struct fmt *from = fmt_of(convert->from);
-	uint32_t before = env_get();
+	uint32_t before = envs_get();
 	bool same = true, kept = true;
 
 	for (uint64_t i = 0; i < N; i++) {
@@ -333,15 +302,15 @@ static void environment(const struct weir__convert *convert)
 		put(src + i * convert->src_bytes, from->bits, top | x);
 	}
 	convert->run(want, src, N);
-	for (size_t i = 0; i < COUNT(envs); i++) {
+	for (size_t i = 0; i < COUNT(envs_all); i++) {
 		uint32_t after;
 
-		env_set(envs[i]);
+		envs_set(envs_all[i]);
 		convert->run(dst, src, N);
-		after = env_get();
-		env_set(before);
+		after = envs_get();
+		envs_set(before);
 		same &= !memcmp(dst, want, N * convert->dst_bytes);
-		kept &= after == envs[i];
+		kept &= after == envs_all[i];
 	}
 	ok(same, "%s to %s: rounding modes and flushing have no influence",
 	   from->name, fmt_of(convert->to)->name);
@@ -395,8 +364,9 @@ static void offered(void)
 
 	for (uint32_t from = 0; from < 256; from++)
 		for (uint32_t i = 0; i < 256; i++) {
-			bool is_from = false, is_to = false;
+			bool is_from = from > WEIR_DTYPE_GGML, is_to = false;
 
+			is_from &= weir__dtype(from) != NULL;
 			for (size_t k = 0; k < COUNT(fmts); k++)
 				is_from |= fmts[k].dtype == from;
 			for (size_t k = 0; k < COUNT(to); k++)
@@ -405,8 +375,8 @@ static void offered(void)
 				 (weir__convert_find(from, i) != NULL);
 		}
 	is_int(wrong, 0,
-	       "every floating-point dtype is converted to F32, F16 and BF16, "
-	       "and nothing else is");
+	       "every floating-point and quantised dtype is converted to F32, "
+	       "F16 and BF16, and nothing else is");
 }
 
 static void public_call(void)
@@ -425,9 +395,13 @@ static void public_call(void)
 	       "weir_convert copies elements of the same dtype as they are");
 	is_int(weir_convert(WEIR_DTYPE_F32, NULL, WEIR_DTYPE_F16, NULL, 0), 0,
 	       "weir_convert of no elements says that the pair is offered");
-	is_err(weir_convert(WEIR_DTYPE_F32, f32, WEIR_DTYPE_Q4_K, bf16, 0),
-	       -EOPNOTSUPP, "Q4_K to F32",
-	       "weir_convert refuses quantised elements");
+	is_err(weir_convert(WEIR_DTYPE_F32, f32, WEIR_DTYPE_I8, bf16, 0),
+	       -EOPNOTSUPP, "I8 to F32", "weir_convert refuses integers");
+	is_err(weir_convert(WEIR_DTYPE_F32, f32, WEIR_DTYPE_F4, bf16, 0),
+	       -EOPNOTSUPP, "F4 to F32",
+	       "weir_convert refuses packed elements");
+	is_err(weir_convert(WEIR_DTYPE_Q8_0, f32, WEIR_DTYPE_F32, bf16, 0),
+	       -EOPNOTSUPP, "F32 to Q8_0", "weir_convert does not quantise");
 	is_err(weir_convert(WEIR_DTYPE_Q4_K, f32, WEIR_DTYPE_Q4_K, bf16, 0),
 	       -EOPNOTSUPP, "Q4_K to Q4_K",
 	       "weir_convert refuses to copy quantised elements");
@@ -446,8 +420,10 @@ int main(int argc, char **argv)
 	offered();
 	public_call();
 	for (size_t i = 0; weir__convert_sets[i]; i++)
-		set_of_kernels(weir__convert_sets[i]);
+		if (weir__convert_sets[i]->list[0].block == 1)
+			set_of_kernels(weir__convert_sets[i]);
 	for (size_t i = 0; all && weir__convert_sets[i]; i++)
-		all_f32(weir__convert_sets[i]);
+		if (weir__convert_sets[i]->list[0].block == 1)
+			all_f32(weir__convert_sets[i]);
 	return done_testing();
 }

@@ -13,10 +13,10 @@ struct shape {
 	int64_t dim[4];
 };
 
-/* A model of one tensor 't'. */
-static int cut(enum weir_dtype dtype, struct shape shape,
-	       const struct weir_slice *slice, struct weir__cut *ret_cut,
-	       struct weir_tensor *ret_tensor)
+/* A model of one tensor 't', converted to @to. */
+static int cut_to(enum weir_dtype to, enum weir_dtype dtype, struct shape shape,
+		  const struct weir_slice *slice, struct weir__cut *ret_cut,
+		  struct weir_tensor *ret_tensor)
 {
 	struct weir__record rec = { .name_len = 1,
 				    .dtype = (uint16_t)dtype,
@@ -31,8 +31,15 @@ static int cut(enum weir_dtype dtype, struct shape shape,
 	    weir_tensor_bytes(&whole, &bytes) < 0)
 		bail("%s", weir_error());
 	rec.bytes = bytes;
-	return weir__cut_make(&m, 0, slice, WEIR_DTYPE_NONE, ret_cut,
-			      ret_tensor);
+	return weir__cut_make(&m, 0, slice, to, ret_cut, ret_tensor);
+}
+
+static int cut(enum weir_dtype dtype, struct shape shape,
+	       const struct weir_slice *slice, struct weir__cut *ret_cut,
+	       struct weir_tensor *ret_tensor)
+{
+	return cut_to(WEIR_DTYPE_NONE, dtype, shape, slice, ret_cut,
+		      ret_tensor);
 }
 
 static const struct {
@@ -245,9 +252,57 @@ static void destinations_may_be_views(void)
 	       "another shape", "a view of another shape is refused");
 }
 
+static void blocks_are_converted(void)
+{
+	const struct weir_slice columns = { .dim = 1, .start = 256, .n = 512 };
+	const struct shape shape = { 2, { 6, 1024 } };
+	struct weir_tensor t;
+	struct weir__cut c;
+
+	is_int(cut_to(WEIR_DTYPE_BF16, WEIR_DTYPE_Q4_K, shape, &columns, &c,
+		      &t),
+	       0, "columns of a quantised tensor can be converted");
+	ok(c.off == 144 && c.rows == 6 && c.width == 288 &&
+		   c.file_pitch == 576 && c.mem_width == 1024 &&
+		   t.dtype == WEIR_DTYPE_BF16 && t.shape[1] == 512,
+	   "rows of blocks become rows of elements");
+	is_err(cut_to(WEIR_DTYPE_Q8_0, WEIR_DTYPE_Q4_K, shape, NULL, &c, &t),
+	       -EINVAL, "'t' cannot be converted from Q4_K to Q8_0",
+	       "a conversion from one quantised dtype to another is refused");
+}
+
+/* 6 rows of 2 blocks, to a view whose elements have this distance. */
+static int fit_blocks(int64_t stride, struct weir__cut *c)
+{
+	const struct shape shape = { 2, { 6, 64 } };
+	struct weir_tensor t, view;
+
+	if (cut_to(WEIR_DTYPE_F32, WEIR_DTYPE_Q4_0, shape, NULL, c, &t) < 0)
+		bail("%s", weir_error());
+	view = t;
+	view.stride[0] = 1024;
+	view.stride[1] = stride;
+	return weir__cut_fit(c, &t, &view);
+}
+
+static void converted_blocks_in_views(void)
+{
+	struct weir__cut c;
+
+	is_int(fit_blocks(4, &c), 0, "converted blocks fit rows of a view");
+	ok(c.rows == 6 && c.width == 36 && c.mem_width == 256 &&
+		   c.mem_pitch == 1024,
+	   "each row of a view gets its blocks");
+	is_err(fit_blocks(16, &c), -EINVAL,
+	       "rows of 4 bytes are not whole blocks of 32",
+	       "a view that divides converted blocks is refused");
+}
+
 int main(void)
 {
 	plan(0);
+	blocks_are_converted();
+	converted_blocks_in_views();
 	slices_are_rows();
 	wrong_slices_are_refused();
 	destinations_may_be_views();

@@ -8,11 +8,13 @@
 
 #include <weir.h>
 
+#include "mem/convert.h"
 #include "rows.h"
 #include "tap.h"
 
 #define GUARD 4096u
 #define CHUNK (1u << 20)
+#define CHECKS 102 /* of a contract */
 
 static struct weir *root;
 static struct weir__engine *eng;
@@ -101,6 +103,18 @@ static void conversions(void)
 		  0, "long rows that are narrowed");
 }
 
+/* A conversion whose unit is more than an element, and longer in memory. */
+static void blocks(void)
+{
+	const struct weir__convert *convert =
+		weir__convert_find(WEIR_DTYPE_IQ1_S, WEIR_DTYPE_F32);
+	struct weir__extent flat = { .off = 1001, .len = 50 * 9001 };
+
+	read_both(with(flat, convert, 0), 3, "a range of blocks");
+	read_both(with(ROWS(77, 300, 150, 901, 0), convert, 3075), 1,
+		  "rows of blocks");
+}
+
 /* The gaps in the file count as read and not wanted. */
 static void over_read(void)
 {
@@ -184,7 +198,7 @@ static void contract(uint32_t io, const char *prefix)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	if (weir__engine_get(root, &eng) < 0) {
-		skip(90, "%s", weir_error());
+		skip(CHECKS, "%s", weir_error());
 		weir_close(root);
 		return;
 	}
@@ -192,6 +206,7 @@ static void contract(uint32_t io, const char *prefix)
 		bail("%s", weir_error());
 	rows();
 	conversions();
+	blocks();
 	over_read();
 	short_file(false, false, "direct");
 	short_file(false, true, "buffered");
@@ -205,7 +220,7 @@ static void contract(uint32_t io, const char *prefix)
 
 int main(void)
 {
-	plan(3 * 90);
+	plan(3 * CHECKS);
 	rows_file_make();
 	contract(WEIR_IO_AUTO, "auto: ");
 	contract(WEIR_IO_URING, "uring: ");

@@ -40,6 +40,7 @@ T_C_TESTS = \
 	%D%/module-sizes.t \
 	%D%/dtype.t \
 	%D%/convert.t \
+	%D%/quants.t \
 	%D%/tensor.t \
 	%D%/avail.t \
 	%D%/topology.t \
@@ -219,8 +220,10 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_convert_t_SOURCES = %D%/convert.c
+%C%_convert_t_SOURCES = %D%/convert.c %D%/envs.h
 %C%_convert_t_LDADD = $(LDADD) -lm
+%C%_quants_t_SOURCES = %D%/quants.c %D%/envs.h
+%C%_quants_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)

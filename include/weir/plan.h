@@ -51,8 +51,8 @@ struct weir_put_opts {
 	struct weir_buf *buf; /* place the tensors in this; NULL: new buffers */
 	uint64_t offset;      /* first byte of @buf that may be used */
 	uint32_t way;         /* enum weir_way */
-	uint32_t dtype;       /* convert floating-point tensors to this enum
-				   weir_dtype; 0: do not convert */
+	uint32_t dtype;       /* convert floating-point and quantised tensors
+				   to this enum weir_dtype; 0: do not convert */
 	const struct weir_slice *slice; /* load this part of each tensor; NULL:
 					     all of it */
 	uint64_t capacity;  /* choose at most so many bytes of memory, layer by
@@ -82,9 +82,9 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  * a tensor is the first number between dots in its name ("blk.7."); tensors
  * without a number follow after the layers, each by itself.
  *
- * With opts.dtype, F64, F32, F16, BF16 and F8 tensors are converted to F32, F16
- * or BF16, rounded to nearest, ties to even; others, and F8_E8M0 (scales), are
- * not changed. Tensors with opts.slice are smaller in memory: their shape is
+ * With opts.dtype, F64, F32, F16, BF16, F8 and GGML's quantised tensors are
+ * converted to F32, F16 or BF16, as by weir_convert(); others, and F8_E8M0
+ * (scales), are not changed. Tensors with opts.slice are smaller in memory: their shape is
  * that of the slice.
  *
  * Several calls may use the same buffer, or buffers that wrap the same memory.
@@ -172,7 +172,8 @@ struct weir_target {
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
- * with unequal distances, or not those of the slice; WEIR_WAY_MAP. -ENOMEM.
+ * with unequal distances, or not those of the slice, or that cut blocks which are
+ * converted; WEIR_WAY_MAP. -ENOMEM.
  * Targets that overlap each other, or tensors of puts, are refused by
  * weir_plan_estimate() and weir_load_start().
  */

@@ -228,9 +228,13 @@ INLINE uint32_t f32_to_f16(uint32_t x)
 	}
 CONVERSIONS(KERNEL)
 
-#define ROW(from_, to_, src_t, dst_t, expression)                          \
-	{ from_##_##to_, sizeof(src_t), sizeof(dst_t), WEIR_DTYPE_##from_, \
-	  WEIR_DTYPE_##to_ },
+#define ROW(from_, to_, src_t, dst_t, expression) \
+	{ .run = from_##_##to_,                   \
+	  .block = 1,                             \
+	  .src_bytes = sizeof(src_t),             \
+	  .dst_bytes = sizeof(dst_t),             \
+	  .from = WEIR_DTYPE_##from_,             \
+	  .to = WEIR_DTYPE_##to_ },
 static const struct weir__convert list[] = { CONVERSIONS(ROW) };
 
 static bool portable_usable(void)
@@ -251,6 +255,7 @@ const struct weir__convert_set *const weir__convert_sets[] = {
 	&weir__convert_avx2,
 #endif
 	&portable,
+	&weir__convert_quants,
 	NULL,
 };
 
@@ -289,11 +294,15 @@ int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 		return weir__fail(-EOPNOTSUPP,
 				  "%s to %s: no conversion is offered",
 				  info->name, weir__dtype(to)->name);
+	if (n % info->block)
+		return weir__fail(
+			-EINVAL, "%zu elements are not whole blocks of %u (%s)",
+			n, info->block, info->name);
 	if (n && (!dst || !src))
 		return weir__fail(-EINVAL, "%zu elements, but %s is NULL", n,
 				  dst ? "src" : "dst");
 	if (convert)
-		convert->run(dst, src, n);
+		convert->run(dst, src, n / convert->block);
 	else if (n)
 		memcpy(dst, src, n * info->bytes);
 	return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversion of floating-point elements, on the host. */
+/* Conversion of elements to F32, F16 and BF16, on the host. */
 #ifndef WEIR__CONVERT_H
 #define WEIR__CONVERT_H
 
@@ -8,14 +8,15 @@
 #include <stdint.h>
 
 /*
- * Constant, from any thread. run converts @n elements, which may be 0. Neither
- * address need be aligned; source and destination may not overlap. It writes
- * n * dst_bytes bytes, does not block, and neither depends on the thread's
- * floating-point environment nor changes it.
+ * Constant, from any thread. run converts @n units, which may be 0: elements, or
+ * the blocks of a quantised dtype. Neither address need be aligned; source and
+ * destination may not overlap. It writes n * dst_bytes bytes, does not block, and
+ * neither depends on the thread's floating-point environment nor changes it.
  */
 struct weir__convert {
 	void (*run)(void *dst, const void *src, size_t n);
-	uint32_t src_bytes, dst_bytes; /* of an element */
+	uint32_t block;                /* elements of a unit */
+	uint32_t src_bytes, dst_bytes; /* of a unit */
 	uint32_t from, to;             /* enum weir_dtype */
 };
 
@@ -30,9 +31,13 @@ struct weir__convert_set {
 	size_t n;
 };
 
-/* The best first, then NULL. The last set has every conversion. */
+/*
+ * Of two sets with the same conversion the first is better. After "portable",
+ * which has every conversion of elements, is that of blocks; then NULL.
+ */
 extern const struct weir__convert_set *const weir__convert_sets[];
 extern const struct weir__convert_set weir__convert_avx2, weir__convert_avx512;
+extern const struct weir__convert_set weir__convert_quants;
 
 /* The conversion in this set; NULL: none. */
 const struct weir__convert *

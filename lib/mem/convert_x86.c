@@ -16,6 +16,8 @@
 
 #include <weir/tensor.h>
 
+#include "mem/fpenv.h"
+
 #define AVX2_TARGET __attribute__((target("avx2,f16c")))
 #define AVX2_INLINE static inline AVX2_TARGET __attribute__((always_inline))
 #define AVX2_LANES 8
@@ -23,22 +25,6 @@
 	__attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl")))
 #define AVX512_INLINE static inline AVX512_TARGET __attribute__((always_inline))
 #define AVX512_LANES 16
-
-#define MXCSR_DEFAULT 0x1f80u
-
-static uint32_t mxcsr_default(void)
-{
-	uint32_t old, mxcsr = MXCSR_DEFAULT;
-
-	__asm__ volatile("stmxcsr %0" : "=m"(old));
-	__asm__ volatile("ldmxcsr %0" : : "m"(mxcsr) : "memory");
-	return old;
-}
-
-static void mxcsr_restore(uint32_t old)
-{
-	__asm__ volatile("ldmxcsr %0" : : "m"(old) : "memory");
-}
 
 AVX2_INLINE __m256 avx2_from_f32(const void *src)
 {
@@ -221,7 +207,7 @@ AVX512_INLINE void avx512_to_bf16_exact(void *dst, __m512 value)
 		const unsigned char *restrict in = src;                        \
 		unsigned char x[SET##_LANES * src_bytes_] = { 0 };             \
 		unsigned char y[SET##_LANES * dst_bytes_];                     \
-		uint32_t mxcsr = mxcsr_default();                              \
+		weir__fpenv env = weir__fpenv_default();                       \
                                                                                \
 		for (; n >= SET##_LANES; n -= SET##_LANES) {                   \
 			set##_to_##encoder(out, set##_from_##decoder(in));     \
@@ -233,14 +219,18 @@ AVX512_INLINE void avx512_to_bf16_exact(void *dst, __m512 value)
 			set##_to_##encoder(y, set##_from_##decoder(x));        \
 			memcpy(out, y, n *dst_bytes_);                         \
 		}                                                              \
-		mxcsr_restore(mxcsr);                                          \
+		weir__fpenv_restore(env);                                      \
 	}
 CONVERSIONS(KERNEL, avx2, AVX2)
 CONVERSIONS(KERNEL, avx512, AVX512)
 
-#define ROW(set, SET, from_, to_, src_bytes_, dst_bytes_, decoder, encoder)  \
-	{ set##_##from_##_##to_, src_bytes_, dst_bytes_, WEIR_DTYPE_##from_, \
-	  WEIR_DTYPE_##to_ },
+#define ROW(set, SET, from_, to_, src_bytes_, dst_bytes_, decoder, encoder) \
+	{ .run = set##_##from_##_##to_,                                     \
+	  .block = 1,                                                       \
+	  .src_bytes = src_bytes_,                                          \
+	  .dst_bytes = dst_bytes_,                                          \
+	  .from = WEIR_DTYPE_##from_,                                       \
+	  .to = WEIR_DTYPE_##to_ },
 static const struct weir__convert avx2_list[] = { CONVERSIONS(ROW, avx2,
 							      AVX2) };
 static const struct weir__convert avx512_list[] = { CONVERSIONS(ROW, avx512,

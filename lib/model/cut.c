@@ -11,8 +11,8 @@
 #include "mem/tensor.h"
 #include "model/model.h"
 
-/* Types that weir_put_opts.dtype converts. */
-static bool is_float(enum weir_dtype dtype)
+/* Types that weir_put_opts.dtype converts; not integers, packed types, scales. */
+static bool is_converted(enum weir_dtype dtype)
 {
 	switch (dtype) {
 	case WEIR_DTYPE_F16:
@@ -25,7 +25,7 @@ static bool is_float(enum weir_dtype dtype)
 	case WEIR_DTYPE_F8_E5M2FNUZ:
 		return true;
 	default:
-		return false;
+		return dtype >= WEIR_DTYPE_GGML; /* quantised */
 	}
 }
 
@@ -176,7 +176,7 @@ int weir__cut_make(const struct weir_model *m, size_t record,
 		return r;
 	cut.mem_width = cut.width;
 	if (dtype != WEIR_DTYPE_NONE && dtype != rec->dtype &&
-	    is_float(rec->dtype)) {
+	    is_converted(rec->dtype)) {
 		r = cut_convert(name_of(m, record), rec->dtype, dtype, &cut);
 		t.dtype = dtype;
 	}
@@ -247,6 +247,14 @@ int weir__cut_fit(struct weir__cut *cut, const struct weir_tensor *tensor,
 			-EINVAL,
 			"%s: its destination is a view whose rows are not at equal distances, or not those of the slice",
 			weir__tensor_label(tensor));
+	if (cut->rows == 1 && take && cut->convert &&
+	    cut->mem_width / rows % cut->convert->dst_bytes)
+		return weir__fail(
+			-EINVAL,
+			"%s: its destination is a view whose rows of %llu bytes are not whole blocks of %u converted elements",
+			weir__tensor_label(tensor),
+			(unsigned long long)(cut->mem_width / rows),
+			cut->convert->block);
 	if (cut->rows == 1 && take) {
 		cut->rows = rows;
 		cut->width /= rows;

@@ -68,7 +68,7 @@ static inline uint64_t weir__cut_mem(const struct weir__cut *cut)
 /*
  * The cut of record @record for @slice (NULL: the whole tensor), converted to
  * @dtype if that is not WEIR_DTYPE_NONE and the record has a floating-point
- * type. In memory it is contiguous. *@ret_tensor: the tensor in memory, not
+ * or quantised type. In memory it is contiguous. *@ret_tensor: the tensor in memory, not
  * placed. -EINVAL with a sentence that names the tensor.
  */
 int weir__cut_make(const struct weir_model *model, size_t record,

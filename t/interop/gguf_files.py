@@ -98,6 +98,47 @@ def quantised():
     return model.save()
 
 
+def bits_of(values, dtype):
+    """F32 rounded to @dtype; weir makes each NaN of a block the positive one."""
+    nan = numpy.isnan(values)
+    with numpy.errstate(over="ignore"):
+        if dtype == "f16":
+            half = values.astype(numpy.float16).view(numpy.uint16)
+            return numpy.where(nan, numpy.uint16(0x7e00), half)
+    bits = numpy.where(nan, numpy.uint32(0x7fc00000),
+                       values.view(numpy.uint32))
+    if dtype == "f32":
+        return bits
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(numpy.uint16)
+
+
+def dequantised():
+    """random GGUF blocks become the F32, F16 and BF16 that its package makes"""
+    model = Model("dequantised.gguf")
+    case_of = {"f32": {}, "f16": {}, "bf16": {}}
+    shape = (64, 1024)
+    for kind, (block, size) in SIZES.items():
+        stored = numpy.zeros((shape[0], shape[1] // block * size), numpy.uint8)
+        try:
+            quants.dequantize(stored, kind)
+        except NotImplementedError:
+            continue
+        if block == 1:
+            continue
+        model.tensor(kind.name, kind, shape)
+        stored = numpy.frombuffer(model.tensors[kind.name][2],
+                                  numpy.uint8).reshape(stored.shape)
+        with numpy.errstate(all="ignore"):
+            values = quants.dequantize(stored, kind).astype(numpy.float32)
+        for dtype, tensors in case_of.items():
+            tensors[kind.name] = (dtype.upper(), shape,
+                                  bits_of(values, dtype).tobytes())
+    assert len(model.tensors) > 20
+    case = model.save()
+    case.converted = case_of
+    return case
+
+
 def odd_names():
     """names and metadata of every kind of character are read from GGUF"""
     model = Model("names.gguf")
@@ -228,6 +269,6 @@ def split_metadata():
     return split(small_first_shard=True)
 
 
-CASES = [all_types, quantised, odd_names, all_values, all_arrays,
+CASES = [all_types, quantised, dequantised, odd_names, all_values, all_arrays,
          *(aligned(n) for n in (1, 8, 64, 4096)), vocabulary, many, no_tensors,
          version_2, split_files, split_metadata]

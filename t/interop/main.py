@@ -51,9 +51,9 @@ def rounded(values, types):
     return {key: one(key, value) for key, value in values.items()}
 
 
-def as_weir(model):
+def as_weir(model, *options):
     """{name: (dtype, shape, SHA-256)} of a model as weir loads it."""
-    loaded = weir("load", "--json", "--digest=sha256", model)
+    loaded = weir("load", "--json", "--digest=sha256", *options, model)
     return {t["name"]: (t["dtype"], t["shape"], t["digest"])
             for t in loaded["tensors"]}
 
@@ -65,7 +65,8 @@ def sums(tensors):
 
 def compare(case):
     """A case: its model, its tensors {name: (dtype, shape, bytes)}, its metadata,
-    and the types of these as weir writes them."""
+    and the types of these as weir writes them; perhaps {dtype: the tensors
+    converted to it}."""
     shown = weir("inspect", "--json", case.model)
     same("the number of tensors", shown["count"], len(case.tensors))
     same("the number of warnings", len(shown["warnings"]), case.warnings)
@@ -75,6 +76,9 @@ def compare(case):
     if case.types:
         same_tables("the types of metadata", types, case.types)
     same_tables("tensors", as_weir(case.model), sums(case.tensors))
+    for dtype, tensors in getattr(case, "converted", {}).items():
+        same_tables(f"tensors as {dtype}",
+                    as_weir(case.model, "--dtype", dtype), sums(tensors))
 
 
 def main():
