@@ -31,7 +31,8 @@ struct weir_node {
 	struct weir_node *storage; /* the node that has the bytes; itself,
 				      unless it is a view, or writes a leaf */
 	struct weir_event *event;  /* of a leaf, or NULL */
-	const void *params;        /* row->params bytes, defaults filled in */
+	const void *params;        /* row->params bytes, defaults filled in;
+				      of a view none: its tensor says all */
 	struct weir_tensor t;
 	uint32_t index;
 	uint32_t op;    /* enum weir_op */

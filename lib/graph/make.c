@@ -226,13 +226,18 @@ struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 				const void *params, size_t params_size,
 				struct weir_node *const *src, unsigned n)
 {
-	struct weir__made m = { .op = op, .n_src = n, .src = src };
+	struct weir__made m; /* its rule sets the result */
 	struct weir_node *node;
 	int r;
 
 	if (g->err)
 		return NULL;
 	WEIR__ENTER();
+	m.op = op;
+	m.n_src = n;
+	m.src = src;
+	m.storage = NULL;
+	m.event = NULL;
 	r = op_make(g, &m, params, params_size, &node);
 	return r < 0 ? weir__graph_keep(g, r) : node;
 }

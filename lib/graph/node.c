@@ -11,6 +11,8 @@
 #include "mem/dtype.h"
 
 #define HASHED_SRC 4u /* sources that fit the record; few nodes have more */
+/* Below 240 bytes XXH3 is at its fastest. */
+#define RECORD_PARAMS sizeof(struct weir_op_call) /* the longest */
 
 /* Add @bytes to a hash. */
 static void hash_add(uint64_t hash[2], const void *data, size_t bytes)
@@ -21,33 +23,67 @@ static void hash_add(uint64_t hash[2], const void *data, size_t bytes)
 	hash[1] = h.high64 ^ (hash[1] * 0x9e3779b97f4a7c15u);
 }
 
+struct record {
+	uint64_t word[4 + 2 * WEIR_MAX_DIMS + HASHED_SRC +
+		      RECORD_PARAMS / sizeof(uint64_t)];
+	size_t n;
+};
+
+static void record_dims(struct record *r, const int64_t *dim, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		r->word[r->n++] = (uint64_t)dim[i];
+}
+
+static void record_params(struct record *r, const struct weir_node *node,
+			  uint32_t bytes)
+{
+	uint64_t *to = r->word + r->n;
+
+	if (!bytes)
+		return;
+	r->n += (bytes + sizeof(*to) - 1) / sizeof(*to);
+	r->word[r->n - 1] = 0;
+	memcpy(to, node->params, bytes);
+}
+
+/* A view is its tensor: it keeps no parameters. */
+static uint32_t params_kept(const struct weir__op *row)
+{
+	return row->flags & WEIR__OP_VIEWS ? 0 : row->params;
+}
+
 /*
- * What a node adds to the fingerprint. The strides and the offset of a view are
- * in its parameters; those of every other result follow from its shape, or are
- * those of the leaf that it writes.
+ * What a node adds to the fingerprint. The strides of a result with bytes of
+ * its own follow from its shape.
  */
 static void hash_node(uint64_t hash[2], const struct weir_node *node,
 		      const struct weir__made *m)
 {
-	uint64_t record[4 + WEIR_MAX_DIMS + HASHED_SRC];
-	size_t n = 0;
+	const struct weir_tensor *t = &node->t;
+	const struct weir_tensor *in = &node->storage->t;
+	struct record r; /* mostly unused, so not cleared */
+	uint64_t more;
 
-	record[n++] = node->op | (uint64_t)node->t.dtype << 32;
-	record[n++] = node->t.ndim | (uint64_t)node->n_src << 32;
-	for (uint32_t i = 0; i < node->t.ndim; i++)
-		record[n++] = (uint64_t)node->t.shape[i];
-	for (uint32_t i = 0; i < node->n_src && i < HASHED_SRC; i++)
-		record[n++] = node->src[i] ? 1 + node->src[i]->index : 0;
-	hash_add(hash, record, n * sizeof(*record));
-	for (uint32_t i = HASHED_SRC; i < node->n_src; i++) {
-		record[0] = node->src[i] ? 1 + node->src[i]->index : 0;
-		hash_add(hash, record, sizeof(*record));
+	r.n = 0;
+	r.word[r.n++] = node->op | (uint64_t)t->dtype << 32;
+	r.word[r.n++] = t->ndim | (uint64_t)node->n_src << 32;
+	record_dims(&r, t->shape, t->ndim);
+	if (in != t) {
+		record_dims(&r, t->stride, t->ndim);
+		r.word[r.n++] = t->offset - in->offset;
+	} else if (node->op == WEIR_OP_LEAF) {
+		record_dims(&r, t->stride, t->ndim);
+		r.word[r.n++] = m->address[0];
+		r.word[r.n++] = m->address[1];
 	}
-	if (node->row->params)
-		hash_add(hash, node->params, node->row->params);
-	if (node->op == WEIR_OP_LEAF) {
-		hash_add(hash, m->address, sizeof(m->address));
-		hash_add(hash, node->t.stride, sizeof(node->t.stride));
+	for (uint32_t i = 0; i < node->n_src && i < HASHED_SRC; i++)
+		r.word[r.n++] = node->src[i] ? 1 + node->src[i]->index : 0;
+	record_params(&r, node, params_kept(node->row));
+	hash_add(hash, r.word, r.n * sizeof(*r.word));
+	for (uint32_t i = HASHED_SRC; i < node->n_src; i++) {
+		more = node->src[i] ? 1 + node->src[i]->index : 0;
+		hash_add(hash, &more, sizeof(more));
 	}
 }
 
@@ -71,10 +107,12 @@ static int node_room(struct weir_graph *g, const struct weir__made *m,
 		     struct weir_node **ret_node)
 {
 	size_t bytes = sizeof(**ret_node) +
-		       m->n_src * sizeof(struct weir_node *) + m->row->params;
-	struct weir_node **list =
-		weir__array_grow(g->node, &g->cap, g->n, sizeof(*g->node));
+		       m->n_src * sizeof(struct weir_node *) +
+		       params_kept(m->row);
+	struct weir_node **list = g->node;
 
+	if (g->n == g->cap)
+		list = weir__array_grow(list, &g->cap, g->n, sizeof(*list));
 	if (g->n >= UINT32_MAX - 1)
 		return weir__fail(-EOVERFLOW, "%zu nodes are too many", g->n);
 	if (list)
@@ -105,8 +143,8 @@ int weir__node_append(struct weir_graph *g, const struct weir__made *m,
 	if (m->n_src)
 		memcpy(node->src, m->src, m->n_src * sizeof(*m->src));
 	node->params = node->src + m->n_src;
-	if (m->row->params)
-		memcpy(node->src + m->n_src, m->params, m->row->params);
+	if (params_kept(m->row))
+		memcpy(node->src + m->n_src, m->params, params_kept(m->row));
 	r = name_copy(g, m->t.name, &node->t.name);
 	if (r < 0)
 		return r;

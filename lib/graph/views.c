@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Views. However it was described, a view becomes a shape, strides, and an
- * offset from the first byte of its source; those are its parameters from then
- * on, so that equal views are equal in the fingerprint.
+ * offset, those of its tensor; so equal views are equal in the fingerprint.
  */
 #include <string.h>
 
@@ -194,7 +193,10 @@ static int view_describe(const struct weir__made *m,
 	}
 }
 
-/* A view that has elements is within the bytes of its source. */
+/*
+ * A view that has elements is within the bytes of its source; those that are not
+ * described by strides are so from the start.
+ */
 static int check_bounds(const struct weir__made *m,
 			const struct weir_tensor *view, uint64_t offset)
 {
@@ -216,33 +218,28 @@ static int check_bounds(const struct weir__made *m,
 int weir__rule_view(struct weir__made *m)
 {
 	struct weir_node *a = m->src[0];
-	struct weir_op_view *p = m->params;
-	struct weir_tensor view = { .dtype = a->t.dtype, .ndim = p->ndim };
+	const struct weir_op_view *p = m->params;
+	struct weir_tensor *view = &m->t;
 	uint64_t offset = 0;
-	int r = view_describe(m, p, &view, &offset);
+	int r;
 
+	*view = (struct weir_tensor){ .dtype = a->t.dtype, .ndim = p->ndim };
+	r = view_describe(m, p, view, &offset);
 	if (r < 0)
 		return r;
-	if (is_empty(&view)) {
+	if (is_empty(view)) {
 		/* It might begin after the source, so it begins where that
 		 * does. */
 		offset = 0;
-		r = weir__tensor_init(&view, (enum weir_dtype)view.dtype,
-				      view.ndim, view.shape);
-	} else {
-		r = check_bounds(m, &view, offset);
+		r = weir__tensor_init(view, (enum weir_dtype)view->dtype,
+				      view->ndim, view->shape);
+	} else if (p->how == WEIR_VIEW_STRIDES) {
+		r = check_bounds(m, view, offset);
 	}
 	if (r < 0)
 		return r;
-	memset(p, 0, sizeof(*p));
-	p->how = WEIR_VIEW_STRIDES;
-	p->ndim = view.ndim;
-	memcpy(p->shape, view.shape, sizeof(p->shape));
-	memcpy(p->stride, view.stride, sizeof(p->stride));
-	p->offset = offset;
-	view.buf = a->t.buf;
-	view.offset = a->t.offset + offset;
-	m->t = view;
+	view->buf = a->t.buf;
+	view->offset = a->t.offset + offset;
 	m->storage = a->storage;
 	return 0;
 }
