@@ -16,7 +16,8 @@ check_PROGRAMS += %D%/load %D%/engine
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
-EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/HEAP.md %D%/RESULTS.md %D%/results/engine.svg \
+EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/HEAP.md %D%/RESULTS.md \
+	%D%/MEMORY.md %D%/results/engine.svg \
 	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
