@@ -70,14 +70,19 @@ struct weir__tally {
 	uint64_t bytes, blocks, allocs, frees;
 };
 
-/* Free blocks of small sizes, each kept for blocks of the same size. */
+/*
+ * Free blocks, each kept for blocks of the same size, in two parts: [0] the
+ * bins of the smallest sizes, and [1] the others, so that a few large blocks do
+ * not evict many small ones. Each part keeps half of the limit at most.
+ */
 struct weir__cache {
 	struct weir_stream *stream; /* in which all of them were freed */
 	uint32_t n, misses;         /* blocks; calls with another stream */
-	uint64_t kept, limit;       /* bytes */
-	size_t hand;                /* next word of used to evict from */
+	uint64_t kept[2], limit;    /* bytes */
+	uint32_t hand[2];           /* the next bin to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
 	uint32_t bin[WEIR__CACHE_BINS];       /* the newest piece */
+	uint16_t count[WEIR__CACHE_BINS];
 };
 
 /*
