@@ -30,8 +30,6 @@
 #define BIN_PART 64u
 #define SMALL_BINS 64u
 
-/* Places of the table that a thread looks at. */
-#define PROBES 4u
 /* Misses after which a cache that has blocks of another stream changes. */
 #define MISSES 16u
 
@@ -41,12 +39,48 @@ static inline unsigned hash_of(const void *p, unsigned bits)
 			  (64 - bits));
 }
 
-/* Where this thread's caches are in h->thread, or would be. */
-static inline unsigned place_of(pthread_t self, unsigned probe)
+/*
+ * Each thread has a place in h->thread of all heaps while it lives. With the
+ * place the next thread gets the caches there, and what they keep.
+ */
+static _Atomic bool place_taken[WEIR__THREADS];
+/* 1 + this thread's place; 0: it has none. */
+static _Thread_local uintptr_t own_place
+	__attribute__((tls_model("initial-exec")));
+static pthread_key_t place_key;
+static bool place_key_made;
+
+/* The thread ends. */
+static void place_give(void *arg)
 {
-	return (hash_of((const void *)(uintptr_t)self, WEIR__THREAD_BITS) +
-		probe) %
-	       WEIR__THREADS;
+	own_place = 0;
+	atomic_store_explicit(&place_taken[(uintptr_t)arg - 1], false,
+			      memory_order_release);
+}
+
+static void place_init(void)
+{
+	place_key_made = pthread_key_create(&place_key, place_give) == 0;
+}
+
+/* A place for this thread. False: more threads live than there are places. */
+static bool place_take(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uintptr_t i = 0;
+
+	pthread_once(&once, place_init);
+	while (i < WEIR__THREADS && atomic_exchange(&place_taken[i], true))
+		i++;
+	if (i == WEIR__THREADS)
+		return false;
+	if (!place_key_made ||
+	    pthread_setspecific(place_key, (void *)(i + 1)) != 0) {
+		atomic_store(&place_taken[i], false);
+		return false;
+	}
+	own_place = i + 1;
+	return true;
 }
 
 static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
@@ -57,15 +91,7 @@ static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
 /* This thread's caches, or NULL. */
 static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	pthread_t self = pthread_self();
-
-	for (unsigned probe = 0; probe < PROBES; probe++) {
-		struct weir__caches *t = caches_at(h, place_of(self, probe));
-
-		if (!t || pthread_equal(t->owner, self))
-			return t;
-	}
-	return NULL;
+	return own_place ? caches_at(h, (unsigned)own_place - 1) : NULL;
 }
 
 static inline struct weir__cache *cache_of(struct weir__caches *t,
@@ -405,21 +431,18 @@ static void flush_all_of(struct weir_heap *h, struct weir__caches *t)
 /* Caches for this thread, if there is a place. The heap's lock is held. */
 static struct weir__caches *caches_make(struct weir_heap *h)
 {
-	pthread_t self = pthread_self();
 	struct weir__caches *t;
-	unsigned i, probe = 0;
 
-	while (probe < PROBES && caches_at(h, place_of(self, probe)))
-		probe++;
-	if (probe == PROBES)
+	if (!own_place && !place_take())
 		return NULL;
+	t = caches_own(h);
+	if (t)
+		return t;
 	t = weir__calloc_aligned(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	i = place_of(self, probe);
-	t->owner = self;
-	t->index = (uint16_t)i;
-	atomic_store_explicit(&h->thread[i], t, memory_order_release);
+	t->index = (uint16_t)(own_place - 1);
+	atomic_store_explicit(&h->thread[t->index], t, memory_order_release);
 	return t;
 }
 

@@ -86,15 +86,14 @@ struct weir__cache {
 };
 
 /*
- * The caches of one thread, for ever. Accessed by the owner if busy and not
+ * The caches of one place, which one thread has at a time: the owner. Accessed by the owner if busy and not
  * revoked, and under the heap's lock by others, if revoked and not busy, and by
  * the owner: cache.c.
  */
 struct weir__caches {
 	_Alignas(64) _Atomic uint32_t busy;
 	_Atomic uint32_t revoked;
-	pthread_t owner; /* and it is constant */
-	uint16_t index;  /* in h->thread */
+	uint16_t index; /* in h->thread */
 	struct weir__tally tally;
 	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
 };
