@@ -220,12 +220,35 @@ static void gone_before_wait(void)
 	weir_heap_destroy(heap);
 }
 
-static unsigned long live_memory(void)
+static unsigned long live_things(enum fakecuda_thing thing)
 {
 	struct fakecuda_counts counts;
 
 	fake.counts(&counts);
-	return counts.live[FAKECUDA_DEVICE_MEMORY];
+	return counts.live[thing];
+}
+
+static unsigned long live_memory(void)
+{
+	return live_things(FAKECUDA_DEVICE_MEMORY);
+}
+
+static void freed_stream(void)
+{
+	unsigned long before = live_things(FAKECUDA_STREAM);
+	struct weir_heap *heap = new_heap(N);
+	struct weir_stream *s = gpu_stream(weir, "freed", 0);
+	struct weir_block a = alloc(heap, s);
+
+	must(weir_heap_free(&a, s));
+	weir_stream_free(s);
+	alloc(heap, ours);
+	alloc(heap, ours);
+	is_int(stats_of(heap).grown, 1,
+	       "a heap of one block grows by a second");
+	is_int(live_things(FAKECUDA_STREAM), before,
+	       "a heap that grows drops streams that were freed");
+	weir_heap_destroy(heap);
 }
 
 static void destroyed_heap(void)
@@ -250,7 +273,7 @@ static void destroyed_heap(void)
 int main(void)
 {
 	open_fake();
-	plan(18);
+	plan(20);
 	weir = open_cuda();
 	buft = gpu_memory(weir, WEIR_MEM_DEVICE);
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
@@ -263,6 +286,7 @@ int main(void)
 	no_blocking_wait();
 	gone_stream();
 	gone_before_wait();
+	freed_stream();
 	destroyed_heap();
 	leave_driver();
 	weir_stream_free(native);
