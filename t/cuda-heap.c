@@ -190,12 +190,65 @@ static void gone_stream(void)
 	weir_heap_destroy(heap);
 }
 
-static unsigned long live_memory(void)
+/* The wait is pending until the gate opens; then the queue is gone. */
+static void gone_before_wait(void)
+{
+	struct weir_heap *heap = new_heap(0);
+	struct weir_block a = alloc(heap, ours);
+	struct weir_event *wait = new_event(weir, 0), *ev;
+	struct weir_stream *wrapped;
+	struct gate gate;
+	void *stream;
+
+	if (drv.create(&stream, 1))
+		bail("cuStreamCreate");
+	must(weir_cuda_stream_wrap(gpu(weir), stream, &wrapped));
+	hang(&a, stream);
+	must(weir_stream_record(wrapped, wait));
+	shut(ours, &gate);
+	must(weir_stream_wait(ours, wait));
+	ev = fill(&a, ours, 0x22);
+	weir_stream_free(wrapped);
+	if (drv.destroy(stream))
+		bail("cuStreamDestroy");
+	open_gate(&gate);
+	is_int(weir_event_wait(ev, 30 * MS), -ETIMEDOUT,
+	       "a pending wait for a stream that is destroyed waits for its work");
+	fake.release();
+	must_end(ev, "a pending wait for a stream that is destroyed ends");
+	weir_event_free(wait);
+	weir_heap_destroy(heap);
+}
+
+static unsigned long live_things(enum fakecuda_thing thing)
 {
 	struct fakecuda_counts counts;
 
 	fake.counts(&counts);
-	return counts.live[FAKECUDA_DEVICE_MEMORY];
+	return counts.live[thing];
+}
+
+static unsigned long live_memory(void)
+{
+	return live_things(FAKECUDA_DEVICE_MEMORY);
+}
+
+static void freed_stream(void)
+{
+	unsigned long before = live_things(FAKECUDA_STREAM);
+	struct weir_heap *heap = new_heap(N);
+	struct weir_stream *s = gpu_stream(weir, "freed", 0);
+	struct weir_block a = alloc(heap, s);
+
+	must(weir_heap_free(&a, s));
+	weir_stream_free(s);
+	alloc(heap, ours);
+	alloc(heap, ours);
+	is_int(stats_of(heap).grown, 1,
+	       "a heap of one block grows by a second");
+	is_int(live_things(FAKECUDA_STREAM), before,
+	       "a heap that grows drops streams that were freed");
+	weir_heap_destroy(heap);
 }
 
 static void destroyed_heap(void)
@@ -220,7 +273,7 @@ static void destroyed_heap(void)
 int main(void)
 {
 	open_fake();
-	plan(16);
+	plan(20);
 	weir = open_cuda();
 	buft = gpu_memory(weir, WEIR_MEM_DEVICE);
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
@@ -232,6 +285,8 @@ int main(void)
 	native_user();
 	no_blocking_wait();
 	gone_stream();
+	gone_before_wait();
+	freed_stream();
 	destroyed_heap();
 	leave_driver();
 	weir_stream_free(native);

@@ -6,12 +6,15 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 
 #include "streams.h"
 
 #define THREADS 4
 #define SHARED 64
 #define OWN 32
+#define WAVE 50 /* short threads at a time */
+#define STACK ((size_t)1 << 20)
 
 static struct weir *weir;
 static struct weir_heap *heap;
@@ -19,6 +22,7 @@ static struct weir_stream *stream[THREADS];
 static struct weir_block *_Atomic shared[SHARED]; /* from thread to thread */
 static _Atomic unsigned wrong, allocs, failures;
 static unsigned steps = 20000;
+static char *stacks; /* not yet used */
 
 static unsigned char *first_byte(const struct weir_block *b)
 {
@@ -103,6 +107,57 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+static void *short_main(void *barrier)
+{
+	drop(make(1000, NULL), NULL);
+	pthread_barrier_wait(barrier);
+	return NULL;
+}
+
+/* Each thread has a stack, and so a name, that no other had before. */
+static void run_threads(unsigned n, void *(*main)(void *))
+{
+	pthread_barrier_t barrier;
+	pthread_attr_t attr;
+	pthread_t list[WAVE];
+
+	pthread_barrier_init(&barrier, NULL, n);
+	pthread_attr_init(&attr);
+	for (unsigned i = 0; i < n; i++, stacks += STACK)
+		if (pthread_attr_setstack(&attr, stacks, STACK) ||
+		    pthread_create(&list[i], &attr, main, &barrier))
+			bail("pthread_create");
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(list[i], NULL);
+	pthread_attr_destroy(&attr);
+	pthread_barrier_destroy(&barrier);
+}
+
+static void *keeping_main(void *barrier)
+{
+	struct weir_heap_stats s = { .size = sizeof(s) };
+
+	must(weir_heap_trim(heap, 0));
+	short_main(barrier);
+	must(weir_heap_stats(heap, &s));
+	ok(s.kept > 0, "a thread has a cache after 1000 threads have ended");
+	return NULL;
+}
+
+static void short_threads(void)
+{
+	void *all = mmap(NULL, 1001 * STACK, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (all == MAP_FAILED)
+		bail("no memory for stacks");
+	stacks = all;
+	for (unsigned i = 0; i < 1000 / WAVE; i++)
+		run_threads(WAVE, short_main);
+	run_threads(1, keeping_main);
+	munmap(all, 1001 * STACK);
+}
+
 int main(void)
 {
 	struct weir_heap_stats s = { .size = sizeof(s) };
@@ -111,7 +166,7 @@ int main(void)
 	struct weir_buft *buft;
 	pthread_t thread[THREADS];
 
-	plan(4);
+	plan(5);
 	if (more)
 		steps = (unsigned)atoi(more);
 	weir = open_root(WEIR_IO_SYNC);
@@ -136,6 +191,7 @@ int main(void)
 	is_int(s.live, 0, "nothing is live when all blocks are freed");
 	is_int(s.reserved, 0,
 	       "all buffers are empty when all blocks are freed");
+	short_threads();
 	weir_heap_destroy(heap);
 	for (unsigned i = 0; i < THREADS; i++)
 		weir_stream_free(stream[i]);

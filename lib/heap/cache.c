@@ -24,11 +24,12 @@
 
 /* What one cache keeps at most: blocks; the part of what is in use, at least. */
 #define KEPT_BLOCKS 8192u
-#define KEPT_PART 128u
+#define KEPT_PART 192u
 #define KEPT_BYTES ((uint64_t)256 << 10)
+/* The part of the limit that a bin of small blocks keeps, if it has several. */
+#define BIN_PART 64u
+#define SMALL_BINS 64u
 
-/* Places of the table that a thread looks at. */
-#define PROBES 4u
 /* Misses after which a cache that has blocks of another stream changes. */
 #define MISSES 16u
 
@@ -38,12 +39,48 @@ static inline unsigned hash_of(const void *p, unsigned bits)
 			  (64 - bits));
 }
 
-/* Where this thread's caches are in h->thread, or would be. */
-static inline unsigned place_of(pthread_t self, unsigned probe)
+/*
+ * Each thread has a place in h->thread of all heaps while it lives. With the
+ * place the next thread gets the caches there, and what they keep.
+ */
+static _Atomic bool place_taken[WEIR__THREADS];
+/* 1 + this thread's place; 0: it has none. */
+static _Thread_local uintptr_t own_place
+	__attribute__((tls_model("initial-exec")));
+static pthread_key_t place_key;
+static bool place_key_made;
+
+/* The thread ends. */
+static void place_give(void *arg)
 {
-	return (hash_of((const void *)(uintptr_t)self, WEIR__THREAD_BITS) +
-		probe) %
-	       WEIR__THREADS;
+	own_place = 0;
+	atomic_store_explicit(&place_taken[(uintptr_t)arg - 1], false,
+			      memory_order_release);
+}
+
+static void place_init(void)
+{
+	place_key_made = pthread_key_create(&place_key, place_give) == 0;
+}
+
+/* A place for this thread. False: more threads live than there are places. */
+static bool place_take(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uintptr_t i = 0;
+
+	pthread_once(&once, place_init);
+	while (i < WEIR__THREADS && atomic_exchange(&place_taken[i], true))
+		i++;
+	if (i == WEIR__THREADS)
+		return false;
+	if (!place_key_made ||
+	    pthread_setspecific(place_key, (void *)(i + 1)) != 0) {
+		atomic_store(&place_taken[i], false);
+		return false;
+	}
+	own_place = i + 1;
+	return true;
 }
 
 static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
@@ -54,15 +91,7 @@ static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
 /* This thread's caches, or NULL. */
 static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	pthread_t self = pthread_self();
-
-	for (unsigned probe = 0; probe < PROBES; probe++) {
-		struct weir__caches *t = caches_at(h, place_of(self, probe));
-
-		if (!t || pthread_equal(t->owner, self))
-			return t;
-	}
-	return NULL;
+	return own_place ? caches_at(h, (unsigned)own_place - 1) : NULL;
 }
 
 static inline struct weir__cache *cache_of(struct weir__caches *t,
@@ -181,7 +210,8 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 	if (!c->left)
 		cache->used[bin / 64] &= ~(1ull << bin % 64);
 	cache->n--;
-	cache->kept -= c->bytes;
+	cache->count[bin]--;
+	cache->kept[bin >= SMALL_BINS] -= c->bytes;
 	return c;
 }
 
@@ -192,7 +222,16 @@ static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
 	cache->bin[bin] = c->self;
 	cache->used[bin / 64] |= 1ull << bin % 64;
 	cache->n++;
-	cache->kept += c->bytes;
+	cache->count[bin]++;
+	cache->kept[bin >= SMALL_BINS] += c->bytes;
+}
+
+/* May the cache keep one more block of this bin? */
+static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
+			       uint64_t bytes)
+{
+	return !cache->count[bin] || bin >= SMALL_BINS ||
+	       (cache->count[bin] + 1) * bytes <= cache->limit / BIN_PART;
 }
 
 bool weir__cache_take(struct weir_heap *h, size_t size,
@@ -287,17 +326,34 @@ struct weir__piece *weir__block_end(struct weir_heap *h,
 	return c;
 }
 
-/* A block of some size, so that the cache follows the sizes in use. */
-static struct weir__piece *cache_evict(struct weir_heap *h,
-				       struct weir__cache *cache)
+/* The first bin from @bin on that has blocks, after the last the first. */
+static size_t bin_with_blocks(const struct weir__cache *cache, size_t bin)
 {
-	size_t i = cache->hand;
+	size_t word = bin / 64;
+	uint64_t bits = cache->used[word] & ~0ull << bin % 64;
 
-	while (!cache->used[i])
-		i = (i + 1) % (WEIR__CACHE_BINS / 64);
-	cache->hand = (i + 1) % (WEIR__CACHE_BINS / 64);
-	return cache_pop(h, cache,
-			 i * 64 + (size_t)__builtin_ctzll(cache->used[i]));
+	while (!bits) {
+		word = (word + 1) % (WEIR__CACHE_BINS / 64);
+		bits = cache->used[word];
+	}
+	return word * 64 + (size_t)__builtin_ctzll(bits);
+}
+
+/*
+ * A block of some size of the same part as @bin, so that the cache follows the
+ * sizes in use.
+ */
+static struct weir__piece *cache_evict(struct weir_heap *h,
+				       struct weir__cache *cache, size_t bin)
+{
+	bool part = bin >= SMALL_BINS;
+	size_t victim = bin_with_blocks(cache, cache->hand[part]);
+
+	/* It went on into the other part. */
+	if ((victim >= SMALL_BINS) != part)
+		victim = bin_with_blocks(cache, part ? SMALL_BINS : 0);
+	cache->hand[part] = (uint32_t)(victim + 1) % WEIR__CACHE_BINS;
+	return cache_pop(h, cache, victim);
 }
 
 /*
@@ -321,22 +377,25 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 	struct weir__caches *t = c ? caches_own(h) : NULL;
 	struct weir__cache *cache;
 	uint64_t units;
+	size_t bin;
 	bool kept;
 
 	if (!t || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
 	units = c->bytes >> h->tlsf.shift;
+	bin = bin_index(units);
 	/* A record has the calls in the order in which bins change. */
 	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&
 	       !atomic_load_explicit(&h->record, memory_order_relaxed) &&
-	       block_take(t, c, block);
+	       cache_wants(cache, bin, c->bytes) && block_take(t, c, block);
 	if (kept) {
 		block_count(&t->tally, c);
-		cache_push(cache, c, bin_index(units));
+		cache_push(cache, c, bin);
 		*ret_evicted = NULL;
-		if (cache->n > KEPT_BLOCKS || cache->kept > cache->limit)
-			*ret_evicted = cache_evict(h, cache);
+		if (cache->n > KEPT_BLOCKS ||
+		    cache->kept[bin >= SMALL_BINS] > cache->limit / 2)
+			*ret_evicted = cache_evict(h, cache, bin);
 	}
 	caches_leave(t);
 	return kept;
@@ -372,21 +431,18 @@ static void flush_all_of(struct weir_heap *h, struct weir__caches *t)
 /* Caches for this thread, if there is a place. The heap's lock is held. */
 static struct weir__caches *caches_make(struct weir_heap *h)
 {
-	pthread_t self = pthread_self();
 	struct weir__caches *t;
-	unsigned i, probe = 0;
 
-	while (probe < PROBES && caches_at(h, place_of(self, probe)))
-		probe++;
-	if (probe == PROBES)
+	if (!own_place && !place_take())
 		return NULL;
+	t = caches_own(h);
+	if (t)
+		return t;
 	t = weir__calloc_aligned(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	i = place_of(self, probe);
-	t->owner = self;
-	t->index = (uint16_t)i;
-	atomic_store_explicit(&h->thread[i], t, memory_order_release);
+	t->index = (uint16_t)(own_place - 1);
+	atomic_store_explicit(&h->thread[t->index], t, memory_order_release);
 	return t;
 }
 
@@ -468,7 +524,7 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 			continue;
 		tally_add(s, &t->tally);
 		for (unsigned j = 0; j < 1u << WEIR__CACHE_BITS; j++)
-			s->kept += t->cache[j].kept;
+			s->kept += t->cache[j].kept[0] + t->cache[j].kept[1];
 	}
 	weir__caches_restore(h);
 }

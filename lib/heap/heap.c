@@ -286,6 +286,7 @@ static int request_run(struct weir_heap *h, struct request *q)
 		r = take_after_waits(h, q, false);
 	if (r == 0 && !q->done) {
 		weir__caches_flush(h);
+		weir__lanes_collect(h);
 		r = take_ready(h, q, true);
 	}
 	if (r < 0 || q->done)

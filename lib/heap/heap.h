@@ -70,26 +70,30 @@ struct weir__tally {
 	uint64_t bytes, blocks, allocs, frees;
 };
 
-/* Free blocks of small sizes, each kept for blocks of the same size. */
+/*
+ * Free blocks, each kept for blocks of the same size, in two parts: [0] the
+ * bins of the smallest sizes, and [1] the others, so that a few large blocks do
+ * not evict many small ones. Each part keeps half of the limit at most.
+ */
 struct weir__cache {
 	struct weir_stream *stream; /* in which all of them were freed */
 	uint32_t n, misses;         /* blocks; calls with another stream */
-	uint64_t kept, limit;       /* bytes */
-	size_t hand;                /* next word of used to evict from */
+	uint64_t kept[2], limit;    /* bytes */
+	uint32_t hand[2];           /* the next bin to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
 	uint32_t bin[WEIR__CACHE_BINS];       /* the newest piece */
+	uint16_t count[WEIR__CACHE_BINS];
 };
 
 /*
- * The caches of one thread, for ever. Accessed by the owner if busy and not
+ * The caches of one place, which one thread has at a time: the owner. Accessed by the owner if busy and not
  * revoked, and under the heap's lock by others, if revoked and not busy, and by
  * the owner: cache.c.
  */
 struct weir__caches {
 	_Alignas(64) _Atomic uint32_t busy;
 	_Atomic uint32_t revoked;
-	pthread_t owner; /* and it is constant */
-	uint16_t index;  /* in h->thread */
+	uint16_t index; /* in h->thread */
 	struct weir__tally tally;
 	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
 };

@@ -45,18 +45,40 @@ static bool may_issue(struct weir_stream *s, const struct weir__stream_op *op)
 }
 
 /*
+ * Issue a wait for a native stream. The program may free that and destroy its
+ * queue at any time, so its lock is held meanwhile. If it was freed already,
+ * the wait is not issued: it becomes one on the host.
+ */
+static void issue_wait(struct weir_stream *s, struct weir_stream *native)
+{
+	pthread_mutex_lock(&native->lock);
+	if (atomic_load(&native->freed))
+		weir__stream_wait_to_host(s->first_pending);
+	else
+		weir__stream_issue_first(s);
+	pthread_mutex_unlock(&native->lock);
+}
+
+/*
  * One thread at a time. While it starts an operation with the lock released,
  * another thread that comes here leaves its work to it: it examines the list
  * again under the lock.
  */
 static void managed_issue(struct weir_stream *s)
 {
+	struct weir_stream *native;
+
 	if (s->issuing)
 		return;
 	s->issuing = true;
 	while (!s->stopped && s->first_pending &&
-	       may_issue(s, s->first_pending))
-		weir__stream_issue_first(s);
+	       may_issue(s, s->first_pending)) {
+		native = weir__stream_waits_for(s->first_pending);
+		if (native)
+			issue_wait(s, native);
+		else
+			weir__stream_issue_first(s);
+	}
 	s->issuing = false;
 }
 

@@ -28,20 +28,6 @@ static int submit_work(struct weir_stream *s, struct weir__work *work)
 	return r;
 }
 
-/* The native stream in whose queue @op waits in the driver, or NULL. */
-static struct weir_stream *waits_for(const struct weir__stream_op *op)
-{
-	struct weir_stream *other;
-
-	if (!weir__source_dev(op->src))
-		return NULL;
-	other = weir__stream_of(op->src);
-	return other->mode == &weir__stream_native &&
-			       other->queue == op->work.arg
-		       ? other
-		       : NULL;
-}
-
 /*
  * The program may free @other and then destroy its queue at any time: its lock
  * is held. If it was freed already, the caller waits for its last work. One
@@ -78,7 +64,8 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 
 	pthread_mutex_unlock(&s->lock);
 	/* Copies of files, which are not in an operation, are of other kinds. */
-	other = work->kind == WEIR__WORK_WAIT ? waits_for(op) : NULL;
+	other = work->kind == WEIR__WORK_WAIT ? weir__stream_waits_for(op)
+					      : NULL;
 	r = other ? submit_wait(s, op, other) : submit_work(s, work);
 	pthread_mutex_lock(&s->lock);
 	if (r == 0 && s->ops->poll)
@@ -119,13 +106,18 @@ static uint64_t native_tail(struct weir_stream *s)
 	return weir__stream_tail(s);
 }
 
-/* From here on native_submit() refuses work, also of threads under way. */
+/*
+ * From here on native_submit() refuses work, also of threads under way, and no
+ * managed stream submits a wait for this one.
+ */
 void weir__stream_leave(struct weir_stream *s)
 {
 	if (atomic_load(&s->kept))
 		queue_marker(s);
 	pthread_mutex_lock(&s->submit_lock);
+	pthread_mutex_lock(&s->lock);
 	atomic_store(&s->freed, true);
+	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_unlock(&s->submit_lock);
 }
 

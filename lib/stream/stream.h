@@ -123,7 +123,7 @@ struct weir_stream {
 	pthread_mutex_t submit_lock;
 	/*
 	 * Native: a heap references the stream; the program has freed it, so
-	 * its queue may be gone (changes under submit_lock).
+	 * its queue may be gone (changes under submit_lock and lock).
 	 */
 	_Atomic bool kept, freed;
 
@@ -240,6 +240,10 @@ int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
 /* @queue is of the stream's backend: the device waits for what it has. */
 int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
 			       uint64_t number, void *queue);
+/* The native stream for which @op waits in the driver, or NULL. */
+struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op);
+/* A pending wait in the driver becomes one on the host. The lock is held. */
+void weir__stream_wait_to_host(struct weir__stream_op *op);
 /*
  * The stream @src, if the queue of @s can wait in the driver for its operations
  * up to @number; else NULL. *ret_copies: except for copies of files, which are

@@ -144,6 +144,27 @@ int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
 	return wait_on_queue(s, src, number, queue, false);
 }
 
+struct weir_stream *weir__stream_waits_for(const struct weir__stream_op *op)
+{
+	struct weir_stream *other;
+
+	if (op->start || op->work.kind != WEIR__WORK_WAIT ||
+	    !weir__source_dev(op->src))
+		return NULL;
+	other = weir__stream_of(op->src);
+	return other->mode == &weir__stream_native &&
+			       other->queue == op->work.arg
+		       ? other
+		       : NULL;
+}
+
+void weir__stream_wait_to_host(struct weir__stream_op *op)
+{
+	op->barrier = false;
+	op->exclusive = true;
+	op->start = wait_start;
+}
+
 /*
  * Are the copies of @op, which is in out[1], in the driver? Those of host
  * functions and waits on the host never are. The lock is held.
@@ -188,11 +209,7 @@ int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 	struct weir_stream *other =
 		weir__stream_in_driver(s, src, number, &copies);
 
-	/*
-	 * The program may free a native stream, and destroy its queue, before a
-	 * managed stream submits a wait for it.
-	 */
-	if (other && !copies && (native || other->mode != &weir__stream_native))
+	if (other && !copies)
 		return wait_on_queue(s, weir__source_ref(src), number,
 				     other->queue, true);
 	if (native)
