@@ -104,6 +104,24 @@ static void test_best_fit(void)
 	weir_heap_destroy(heap);
 }
 
+static void test_caches_flushed(void)
+{
+	struct weir_heap *heap = new_heap(32 * MIB, 0);
+	struct weir_block low = alloc(heap, 4 * MIB, 0);
+	struct weir_block small = alloc(heap, 1000, 0);
+	struct weir_block high = alloc(heap, 4 * MIB, 0);
+	struct weir_block large;
+
+	must(weir_heap_free(&small, NULL));
+	must(weir_heap_free(&low, NULL));
+	must(weir_heap_free(&high, NULL));
+	large = alloc(heap, 8 * MIB, 0);
+	is_int(large.offset, low.offset,
+	       "small pieces in caches do not keep a large block out of free memory");
+	must(weir_heap_free(&large, NULL));
+	weir_heap_destroy(heap);
+}
+
 static void test_growth(void)
 {
 	struct weir_heap *heap = new_heap(MIB, 3 * MIB);
@@ -283,12 +301,13 @@ static void test_record(void)
 
 int main(void)
 {
-	plan(49);
+	plan(50);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	test_blocks();
 	test_again();
 	test_best_fit();
+	test_caches_flushed();
 	test_growth();
 	test_own_buffer();
 	test_bad_heaps();

@@ -10,6 +10,9 @@
 
 /* Pieces whose alignment is tried. */
 #define EXAMINED 8u
+/* Bytes of a block for which caches are flushed first: sometimes, always. */
+#define LARGE ((uint64_t)1 << 20)
+#define VERY_LARGE ((uint64_t)16 << 20)
 /* Pieces whose free points are examined when another is freed in their lane. */
 #define DRAINED 2u
 
@@ -255,12 +258,29 @@ static struct weir__piece *stretch_of(struct weir_heap *h,
 	return NULL;
 }
 
+/*
+ * Small pieces in caches keep free memory apart. Is the block large enough that
+ * flushing them first costs little, or does it need memory never used before?
+ */
+static bool worth_a_flush(const struct weir_heap *h, const struct weir__want *w,
+			  const struct weir__piece *c)
+{
+	uint64_t pad = -c->addr & (w->align - 1);
+
+	if (w->bytes < LARGE)
+		return false;
+	return w->bytes >= VERY_LARGE ||
+	       c->addr + pad + w->bytes > h->region[c->region]->top;
+}
+
 struct weir__piece *weir__heap_take(struct weir_heap *h,
 				    const struct weir__want *w, bool thorough)
 {
 	struct weir__piece *c;
 
 	c = best_piece(h, w, thorough ? UINT_MAX : EXAMINED);
+	if (c && !thorough && worth_a_flush(h, w, c))
+		return NULL;
 	if (!c && thorough && w->lane->index)
 		c = stretch_of(h, w, w->lane);
 	for (unsigned i = 0; !c && thorough && i < w->n_deps; i++)
