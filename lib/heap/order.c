@@ -144,7 +144,7 @@ static void drain_all(struct weir_heap *h)
 			weir__lane_drain(h, h->lane[i], UINT32_MAX);
 }
 
-/* Queue a marker: memory freed so far is free when it is done. */
+/* Queue a marker, if there is memory for one: memory freed so far is free then. */
 static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 {
 	uint64_t frees, marker;
@@ -152,7 +152,8 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 	pthread_mutex_lock(&h->lock);
 	frees = lane->frees;
 	pthread_mutex_unlock(&h->lock);
-	marker = lane->stream->mode->tail(lane->stream);
+	if (lane->stream->mode->tail(lane->stream, &marker) < 0)
+		return;
 	pthread_mutex_lock(&h->lock);
 	if (!lane->marker) {
 		lane->marker = marker;
@@ -193,11 +194,13 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 {
 	struct weir_stream *stream = dep->lane->stream;
 	uint64_t number = dep->number;
-	int r;
+	int r = 0;
 
 	/* Its marker covers more than is needed: the newest work. */
 	if (dep->lane->native)
-		number = stream->mode->tail(stream);
+		r = stream->mode->tail(stream, &number);
+	if (r < 0)
+		return r;
 	if (stream_ended(dep->lane, number))
 		return 0;
 	r = weir__stream_wait_ended(w->lane->stream, &stream->src, number);
@@ -261,6 +264,16 @@ static void lane_over(struct weir__waiter *waiter)
 	weir__heap_put(weir__container(waiter, struct weir__lane, last)->heap);
 }
 
+/* Without memory for a marker: the end of the library's own work. */
+static uint64_t lane_end(struct weir__lane *lane)
+{
+	uint64_t tail;
+
+	if (lane->stream->mode->tail(lane->stream, &tail) < 0)
+		tail = weir__stream_tail(lane->stream);
+	return tail;
+}
+
 void weir__lanes_end(struct weir_heap *h)
 {
 	for (size_t i = 1; i < h->n_lanes; i++) {
@@ -269,7 +282,7 @@ void weir__lanes_end(struct weir_heap *h)
 		if (!lane)
 			continue;
 		atomic_fetch_add(&h->refs, 1);
-		lane->last.number = lane->stream->mode->tail(lane->stream);
+		lane->last.number = lane_end(lane);
 		lane->last.wake = lane_over;
 		if (weir__source_wait(&lane->stream->src, &lane->last) != 0)
 			weir__heap_put(h);

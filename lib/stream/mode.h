@@ -42,9 +42,10 @@ struct weir__stream_mode {
 	int (*submit)(struct weir_stream *s, struct weir__work *work);
 	/*
 	 * The number that is done when all work that is now in the queue is
-	 * done; native: work that others have queued included.
+	 * done; native: work that others have queued included. -ENOMEM:
+	 * native, no memory for a marker.
 	 */
-	uint64_t (*tail)(struct weir_stream *s);
+	int (*tail)(struct weir_stream *s, uint64_t *ret_tail);
 	/*
 	 * Queue a host function, and a file operation whose access to memory
 	 * and range of the file are set. On the caller's thread, as

@@ -149,11 +149,17 @@ static int managed_wait(struct weir_stream *s, struct weir__source *src,
 	return weir__stream_wait_on_host(s, src, number);
 }
 
+static int managed_tail(struct weir_stream *s, uint64_t *ret_tail)
+{
+	*ret_tail = weir__stream_tail(s);
+	return 0;
+}
+
 const struct weir__stream_mode weir__stream_managed = {
 	.size = sizeof(weir__stream_managed),
 	.issue = managed_issue,
 	.submit = managed_submit,
-	.tail = weir__stream_tail,
+	.tail = managed_tail,
 	.queue_call = managed_queue_call,
 	.queue_file = managed_queue_file,
 	.wait = managed_wait,

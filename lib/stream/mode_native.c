@@ -83,27 +83,30 @@ static void marker_done(struct weir__work *work, int res, int32_t native)
 }
 
 /* Queue an operation that is done when all work now in the queue is done. */
-static void queue_marker(struct weir_stream *s)
+static int queue_marker(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
 	struct weir__stream_op *op;
+	int r = weir__stream_op_new(s, "marker", &op);
 
-	/* If memory runs out, the tail covers only the library's own work. */
+	if (r < 0)
+		return r;
 	weir__error_save(&saved);
-	if (weir__stream_op_new(s, "marker", &op) == 0) {
-		op->work.kind = WEIR__WORK_MARK;
-		op->work.rows = 1;
-		op->work.done = marker_done;
-		weir__stream_op_queue(op);
-	}
+	op->work.kind = WEIR__WORK_MARK;
+	op->work.rows = 1;
+	op->work.done = marker_done;
+	weir__stream_op_queue(op);
 	weir__error_restore(&saved);
+	return 0;
 }
 
-static uint64_t native_tail(struct weir_stream *s)
+static int native_tail(struct weir_stream *s, uint64_t *ret_tail)
 {
-	if (!atomic_load(&s->freed))
-		queue_marker(s);
-	return weir__stream_tail(s);
+	int r = atomic_load(&s->freed) ? 0 : queue_marker(s);
+
+	if (r == 0)
+		*ret_tail = weir__stream_tail(s);
+	return r;
 }
 
 /*
@@ -237,7 +240,9 @@ static int native_queue_file(struct weir__stream_op *op)
 	if (io->ext->dev)
 		io->job.submit_copy = native_submit_copy;
 	else
-		before = native_tail(s);
+		r = native_tail(s, &before);
+	if (r < 0)
+		return weir__stream_op_end(op, r);
 	if (before)
 		weir__source_block(&s->src, before, -1);
 	atomic_fetch_add(&io->refs, 1);

@@ -226,14 +226,14 @@ int weir__stream_check(struct weir_stream *s)
 int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 {
 	struct weir_failure f;
+	uint64_t tail;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_read(stream->src.weir);
-	if (r < 0)
+	if (r < 0 || (r = stream->mode->tail(stream, &tail)) < 0)
 		return r;
-	r = weir__source_block(&stream->src, stream->mode->tail(stream),
-			       timeout_ns);
+	r = weir__source_block(&stream->src, tail, timeout_ns);
 	if (r >= 0 || r == -ETIMEDOUT)
 		return r;
 	f = failure_of(stream);

@@ -225,9 +225,8 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 
 	WEIR__ENTER();
 	r = weir__root_enter(stream->src.weir);
-	if (r < 0)
+	if (r < 0 || (r = stream->mode->tail(stream, &tail)) < 0)
 		return r;
-	tail = stream->mode->tail(stream);
 	pthread_mutex_lock(&stream->lock);
 	if (stream->failed)
 		f = stream->failure;
