@@ -91,7 +91,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 25
+plan 26
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
