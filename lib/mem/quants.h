@@ -6,8 +6,7 @@
  * two operations, where q is a small integer and a group of neighbours has the
  * same scale and offset. The file of a format unpacks one block to a struct
  * weir__quant; the rest is the same for all formats. The loops have constant
- * lengths, for the vectoriser of the compiler. For AVX2, gcc 12 makes code from them
- * that takes up to twice as long as that for SSE2.
+ * lengths, for the vectoriser of the compiler.
  */
 #ifndef WEIR__QUANTS_H
 #define WEIR__QUANTS_H
