@@ -44,9 +44,11 @@ static inline unsigned hash_of(const void *p, unsigned bits)
  * place the next thread gets the caches there, and what they keep.
  */
 static _Atomic bool place_taken[WEIR__THREADS];
-/* 1 + this thread's place; 0: it has none. */
-static _Thread_local uintptr_t own_place
-	__attribute__((tls_model("initial-exec")));
+/*
+ * 1 + this thread's place; 0: it has none. Not initial-exec, which would need
+ * room for the library's thread-locals in programs that open it by dlopen(3).
+ */
+static _Thread_local uintptr_t own_place;
 static pthread_key_t place_key;
 static bool place_key_made;
 
