@@ -95,6 +95,7 @@ static void work_run(struct weir__work *w)
 		break;
 	case WEIR__WORK_WAIT: /* not submitted without all_in_driver */
 	case WEIR__WORK_MARK:
+	case WEIR__WORK_COMPUTE: /* not submitted without a compute table */
 		break;
 	}
 	w->done(w, res < 0 ? res : 0, 0);

@@ -227,6 +227,7 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 		return queue_wait(q, w->arg);
 	case WEIR__WORK_MARK:
 	case WEIR__WORK_CALL:
+	case WEIR__WORK_COMPUTE: /* not submitted without a compute table */
 		break;
 	}
 	return CUDA_SUCCESS;

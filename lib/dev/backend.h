@@ -33,6 +33,7 @@
 
 #include <weir/dev.h>
 #include <weir/mem.h>
+#include <weir/ops.h>
 
 #define WEIR__ABI 4u
 
@@ -45,12 +46,12 @@
 
 struct weir__backend;
 struct weir__buft_desc;
+struct weir__convert;
 struct weir__dev_desc;
 struct weir__mem;
-struct weir__node;
-struct weir__prepare_opts;
 struct weir__probe;
 struct weir__work;
+struct weir_threads;
 
 /*
  * The library's functions for backends: one constant table for all roots. Any
@@ -148,6 +149,27 @@ struct weir__host {
 	 */
 	int (*host_claim)(struct weir *weir, size_t bytes);
 	void (*host_unclaim)(struct weir *weir, size_t bytes);
+
+	/*
+	 * The conversion between two enum weir_dtype; NULL: not offered, or the
+	 * same dtype twice. To F32, F16 and BF16 from these, from F64, the F8s
+	 * and GGML's quantised dtypes.
+	 */
+	const struct weir__convert *(*convert_find)(uint32_t from, uint32_t to);
+};
+
+/*
+ * A conversion of elements, or of the blocks of a quantised dtype. Constant,
+ * from any thread; never grows. run converts @n units, which may be 0. Neither
+ * address need be aligned; source and destination may not overlap. It writes
+ * n * dst_bytes bytes, does not block, and neither depends on the thread's
+ * floating-point environment nor changes it.
+ */
+struct weir__convert {
+	void (*run)(void *dst, const void *src, size_t n);
+	uint32_t block;                /* elements of a unit */
+	uint32_t src_bytes, dst_bytes; /* of a unit */
+	uint32_t from, to;             /* enum weir_dtype */
 };
 
 /* A kind of memory of a device. */
@@ -271,7 +293,9 @@ enum weir__work_kind {
 	WEIR__WORK_CALL,
 	/* Only for queues with all_in_driver(): */
 	WEIR__WORK_WAIT, /* for all that is in the driver of the queue arg */
-	WEIR__WORK_MARK  /* a marker: done when all work before it is */
+	WEIR__WORK_MARK, /* a marker: done when all work before it is */
+	/* Only for queues whose backend has a compute table: */
+	WEIR__WORK_COMPUTE /* arg is a struct weir__compute */
 };
 
 /* One segment of a scatter copy. Passed in arrays: it never grows. */
@@ -347,24 +371,65 @@ struct weir__queue_ops {
 };
 
 /*
+ * One operation of a graph, with the final addresses of its tensors. Allocated
+ * by the library; grows at its end. Nodes that compute nothing (leaves, inputs,
+ * views) are not given to backends.
+ */
+struct weir__node {
+	size_t size;
+	uint32_t op; /* enum weir_op */
+	uint32_t n_src;
+	uint64_t index;     /* its number in the graph */
+	const char *name;   /* or NULL */
+	const void *params; /* the operation's struct of <weir/ops.h>, defaults
+			       filled in */
+	size_t params_size;
+	struct weir_operand dst;
+	const struct weir_operand *src; /* n_src; data NULL: left out */
+};
+
+struct weir__prepare_opts {
+	size_t size;
+};
+
+/* One run of nodes of a prepared segment: the arg of WEIR__WORK_COMPUTE. */
+struct weir__compute {
+	size_t size;
+	void *prepared;
+	void *workspace; /* the bytes that prepare asked for; of this run */
+	size_t first, n; /* the nodes [first, first + n) of the segment */
+	/*
+	 * Not 0: compute no further node; the work then ends with -ECANCELED.
+	 * Looked at before each node, at least.
+	 */
+	const _Atomic uint32_t *stop;
+	/*
+	 * Set by the backend before a work ends with another error: the node of
+	 * the segment that failed, and a sentence.
+	 */
+	size_t failed;
+	char why[240];
+};
+
+/*
  * Computing, for the graph layer. A backend without this table moves memory
- * only, and its devices do not have WEIR_CAP_COMPUTE. A node is one operation
- * whose tensors have their final addresses; the graph layer defines it, and
- * owns it. README.md lists the members that this table will get.
+ * only, and its devices do not have WEIR_CAP_COMPUTE.
  */
 struct weir__compute_ops {
 	size_t size;
 	/*
 	 * Can @dev run @node? 0, or -EOPNOTSUPP with a sentence that names the
 	 * operation, its dtypes and the reason. Required. Any thread, does not
-	 * block.
+	 * block. The tensors need not have addresses yet.
 	 */
 	int (*supports)(struct weir_dev *dev, const struct weir__node *node);
 	/*
 	 * Make a segment of a graph, @n nodes in their order, ready to be run
-	 * many times; nothing is allocated in a run. *ret_workspace: bytes of
-	 * memory of @dev that each run is given. Required. May block. The nodes
-	 * stay until release.
+	 * many times; nothing is allocated in a run. A work may run any range of
+	 * it; two works with one segment may run at once, with a workspace each.
+	 * *ret_workspace: bytes of memory of @dev that each run is given.
+	 * Required. May block. The nodes, and what they point to, stay until
+	 * release.
 	 */
 	int (*prepare)(struct weir_dev *dev,
 		       const struct weir__node *const *nodes, size_t n,
@@ -384,6 +449,12 @@ struct weir__compute_ops {
 	 * Optional: NULL, never. Any thread, does not block.
 	 */
 	bool (*wants)(struct weir_dev *dev, const struct weir__node *node);
+	/*
+	 * weir_dev_set_threads. Optional: NULL, -EOPNOTSUPP. Any thread; may
+	 * block until the device has computed what it is computing.
+	 */
+	int (*set_threads)(struct weir_dev *dev,
+			   const struct weir_threads *threads);
 };
 
 struct weir__backend {

@@ -21,5 +21,7 @@ void weir__host_unclaim(struct weir *weir, size_t bytes);
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total);
 int weir__host_nodes(enum weir_mem kind, int32_t node, uint64_t *ret_free,
 		     uint64_t *ret_total);
+/* The same for lib/mem/convert.c. */
+const struct weir__convert *weir__convert_find(uint32_t from, uint32_t to);
 
 #endif

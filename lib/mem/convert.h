@@ -7,21 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Constant, from any thread. run converts @n units, which may be 0: elements, or
- * the blocks of a quantised dtype. Neither address need be aligned; source and
- * destination may not overlap. It writes n * dst_bytes bytes, does not block, and
- * neither depends on the thread's floating-point environment nor changes it.
- */
-struct weir__convert {
-	void (*run)(void *dst, const void *src, size_t n);
-	uint32_t block;                /* elements of a unit */
-	uint32_t src_bytes, dst_bytes; /* of a unit */
-	uint32_t from, to;             /* enum weir_dtype */
-};
-
-/* For two enum weir_dtype; NULL: not offered, or the same dtype twice. */
-const struct weir__convert *weir__convert_find(uint32_t from, uint32_t to);
+#include "dev/host.h" /* weir__convert_find */
 
 /* Conversions by the same instructions. */
 struct weir__convert_set {
