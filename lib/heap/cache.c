@@ -159,7 +159,7 @@ void weir__caches_restore(struct weir_heap *h)
  */
 static inline uint64_t units_of(const struct weir_heap *h, size_t size)
 {
-	uint64_t n = ((size - 1) >> h->tlsf.shift) + 1;
+	uint64_t n = ((size - 1) >> h->pieces.shift) + 1;
 
 	if (n >= 128 && n < WEIR__CACHE_UNITS)
 		n = weir__up(n, 1ull << (57 - __builtin_clzll(n)));
@@ -175,7 +175,7 @@ static inline size_t bin_index(uint64_t units)
 
 uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 {
-	return units_of(h, size) << h->tlsf.shift;
+	return units_of(h, size) << h->pieces.shift;
 }
 
 static inline void block_fill(const struct weir_heap *h,
@@ -246,7 +246,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	bool found;
 
 	/* This is also true of size 0. */
-	if ((size - 1) >> h->tlsf.shift >= WEIR__CACHE_UNITS - 1)
+	if ((size - 1) >> h->pieces.shift >= WEIR__CACHE_UNITS - 1)
 		return false;
 	units = units_of(h, size);
 	bin = bin_index(units);
@@ -294,7 +294,8 @@ static inline struct weir__piece *block_piece(struct weir_heap *h,
 	struct weir__piece *c;
 
 	if (!number || (tag & 3) != WEIR__PIECE_LIVE ||
-	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
+	    number >=
+		    atomic_load_explicit(&h->pieces.made, memory_order_acquire))
 		return NULL;
 	c = weir__heap_piece(h, number);
 	return weir__piece_tag(c) == tag && c->addr == block->addr ? c : NULL;
@@ -385,7 +386,7 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 	if (!t || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
-	units = c->bytes >> h->tlsf.shift;
+	units = c->bytes >> h->pieces.shift;
 	bin = bin_index(units);
 	/* A record has the calls in the order in which bins change. */
 	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&

@@ -14,7 +14,7 @@
 #include <weir/heap.h>
 
 #include "core/source.h"
-#include "heap/tlsf.h"
+#include "heap/bins.h"
 
 #define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
 #define WEIR__HEAP_LANES 65535u
@@ -86,9 +86,10 @@ struct weir__cache {
 };
 
 /*
- * The caches of one place, which one thread has at a time: the owner. Accessed by the owner if busy and not
- * revoked, and under the heap's lock by others, if revoked and not busy, and by
- * the owner: cache.c.
+ * The caches of one place. The thread that has the place is their owner. The
+ * owner accesses them while they are busy and not revoked, or under the heap's
+ * lock. Other threads access them under the lock while they are revoked and not
+ * busy: cache.c.
  */
 struct weir__caches {
 	_Alignas(64) _Atomic uint32_t busy;
@@ -111,7 +112,7 @@ struct weir_heap {
 
 	pthread_mutex_t grow_lock; /* one thread allocates a buffer */
 	pthread_mutex_t lock;      /* guards all down to index */
-	struct weir__tlsf tlsf;
+	struct weir__heap_pieces pieces;
 	struct weir__lane **lane;
 	size_t n_lanes, cap_lanes;
 	struct weir__lane *by_stream[64];
@@ -282,7 +283,7 @@ int weir__record_end(struct weir_heap *h);
 static inline struct weir__piece *weir__heap_piece(const struct weir_heap *h,
 						   uint32_t number)
 {
-	return weir__piece(&h->tlsf, number);
+	return weir__piece(&h->pieces, number);
 }
 
 #endif
