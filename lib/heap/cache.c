@@ -22,11 +22,14 @@
 #include "core/sys.h"
 #include "heap/heap.h"
 
-/* What one cache keeps at most: blocks; the part of what is in use, at least. */
+/*
+ * The limits of one cache: blocks; bytes, as a part of what is in use; the
+ * least limit in bytes.
+ */
 #define KEPT_BLOCKS 8192u
 #define KEPT_PART 192u
 #define KEPT_BYTES ((uint64_t)256 << 10)
-/* The part of the limit that a bin of small blocks keeps, if it has several. */
+/* A bin with several small blocks keeps at most this part of the limit. */
 #define BIN_PART 64u
 #define SMALL_BINS 64u
 
