@@ -229,9 +229,8 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
 %C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
 %C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
-%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS)
-%C%_heap_faults_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
-	$(T_WRAP)calloc_aligned $(T_WRAP)realloc
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
+%C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
