@@ -21,6 +21,8 @@
 size_t text_put(FILE *to, const char *s, size_t len, size_t max);
 /* The same without doubling backslashes: quotes in @s are escaped already. */
 void text_put_sentence(FILE *to, const char *s);
+/* As text_put(), and so that XML reads it as text. */
+void text_put_xml(FILE *to, const char *s, size_t len, size_t max);
 /* The columns that text_put() would write. */
 size_t text_width(const char *s, size_t len, size_t max);
 
