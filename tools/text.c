@@ -39,13 +39,14 @@ static size_t decode(const unsigned char *s, size_t len, uint32_t *ret_cp)
 	return n;
 }
 
-/* Control characters, and characters that reorder or hide text. */
+/* Characters that control, reorder or hide text; and U+FFFE and U+FFFF. */
 static bool is_unsafe(uint32_t cp)
 {
 	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0xad ||
 	       (cp >= 0x200b && cp <= 0x200f) ||
 	       (cp >= 0x2028 && cp <= 0x202e) ||
-	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff;
+	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || cp == 0xfffe ||
+	       cp == 0xffff;
 }
 
 static size_t put_escape(FILE *to, uint32_t cp)

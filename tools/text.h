@@ -14,7 +14,8 @@
 
 /*
  * Write @s escaped: control characters, characters that reorder or hide text,
- * and bytes that are not UTF-8 become \n, \x1b, \u202e; a backslash is doubled.
+ * U+FFFE and U+FFFF (which XML forbids), and bytes that are not UTF-8 become \n,
+ * \x1b, \u202e; a backslash is doubled.
  * Writes at most @max bytes of @s, and "..." if there are more; 0: all. Returns
  * the columns written, counting each character as one.
  */
