@@ -33,6 +33,9 @@
 #define BIN_PART 64u
 #define SMALL_BINS 64u
 
+/* A cache answers with a block that is at most this part larger. */
+#define FIT_PART 16u
+
 /* Misses after which a cache that has blocks of another stream changes. */
 #define MISSES 16u
 
@@ -239,6 +242,25 @@ static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
 	       (cache->count[bin] + 1) * bytes <= cache->limit / BIN_PART;
 }
 
+/*
+ * The first bin with blocks of *bin and those up to 1/FIT_PART larger. False:
+ * all are empty.
+ */
+static inline bool cache_fit(const struct weir__cache *cache, size_t *bin,
+			     uint64_t units)
+{
+	size_t last = bin_index(units + units / FIT_PART);
+	size_t word = *bin / 64;
+	uint64_t bits = cache->used[word] & ~0ull << *bin % 64;
+
+	if (!bits && word < last / 64 && word + 1 < WEIR__CACHE_BINS / 64)
+		bits = cache->used[++word];
+	if (!bits)
+		return false;
+	*bin = word * 64 + (size_t)__builtin_ctzll(bits);
+	return *bin <= last;
+}
+
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block)
 {
@@ -257,7 +279,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	if (!t || units >= WEIR__CACHE_UNITS || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
-	found = cache->bin[bin] && cache->stream == stream;
+	found = cache->stream == stream && cache_fit(cache, &bin, units);
 	if (found) {
 		struct weir__piece *c = cache_pop(h, cache, bin);
 
