@@ -14,6 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * More items whose lifetimes are connected are not searched: they keep the
+ * caller's placement. This bounds the table of overlaps (2 MiB) and the depth
+ * of the recursion (less than 1 MiB of stack).
+ */
+#define WEIR__EXACT_ITEMS 4096
+
 struct weir__exact_item {
 	int64_t lower, upper; /* alive in [lower, upper); lower < upper */
 	uint64_t bytes;       /* 0: takes no place, its offset is left alone */

@@ -20,12 +20,6 @@
 
 #define WEIR__EXACT_NONE UINT32_MAX
 
-/*
- * A part with more items keeps the caller's placement. This bounds the table of
- * overlaps (2 MiB) and the depth of the recursion (less than 1 MiB of stack).
- */
-#define WEIR__EXACT_ITEMS 4096
-
 /* Sizes, alignments and offsets are in units. Items are sorted by @lo. */
 struct weir__exact_part {
 	uint32_t n;          /* items */
