@@ -258,7 +258,7 @@ static void bad_items(void)
 		"an item larger than the capacity is refused");
 	bad.bytes = 995;
 	refused(bad, -ENOSPC,
-		"the items need 1005 bytes, it has 1000; item 0 is highest, no placement needs under 1005",
+		"the items need 1005 bytes, it has 1000; item 0 is highest; every placement needs at least 1005",
 		"items that exceed the capacity are refused, with the highest and the bound");
 	bad = good;
 	bad.memory = 1;

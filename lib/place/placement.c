@@ -124,7 +124,7 @@ static int check_height(const struct making *m, unsigned memory)
 			highest = i;
 	return weir__fail(
 		-ENOSPC,
-		"memory %u: the items need %llu bytes, it has %llu; item %zu is highest, no placement needs under %llu",
+		"memory %u: the items need %llu bytes, it has %llu; item %zu is highest; every placement needs at least %llu",
 		memory, (ull)info->bytes, (ull)capacity, highest,
 		(ull)info->bound);
 }
