@@ -43,10 +43,11 @@ struct weir__exact_result {
 };
 
 /*
- * @offsets is a valid placement when this is called, for instance a greedy
- * one's, and the best one known when it returns. Blocks until the height is
- * proved, the capacity is reached or proved too small, the deadline has passed
- * or @stop is true. It looks at both every few microseconds.
+ * Search for a lower placement. @offsets is a valid placement when this is
+ * called, for instance that of the greedy planner, and the best known placement
+ * when it returns. Blocks until the height is proved, the capacity is reached or
+ * proved too small, the deadline has passed or @stop is true. The search checks
+ * the last two every few microseconds.
  *
  * -EINVAL: an item's lifetime is empty. -EOVERFLOW: items alive together have
  * 2^62 bytes or more. -ENOMEM. @offsets is then unchanged.

@@ -88,7 +88,7 @@ static int64_t exact_unit(const struct weir__exact_item *items, size_t n)
 	return unit;
 }
 
-/* The cliques [lo, hi) of one of the caller's items. */
+/* The cliques [lo, hi) of an item of the caller. */
 struct exact_span {
 	uint32_t lo, hi;
 };

@@ -13,9 +13,10 @@ static uint64_t search_mix(uint64_t x)
 }
 
 /*
- * What decides whether the open items of cliques [lo, hi) can be placed: their
- * bounds. Items that are placed matter only through these. 128 bits, because
- * equal hashes of different states would make a proof wrong.
+ * A hash of the state of cliques [lo, hi). Whether their open items can be
+ * placed depends only on the bounds of these items, which placed items change.
+ * The hash has 128 bits, because equal hashes of different states would make a
+ * proof wrong.
  */
 static struct weir__exact_dead search_hash(const struct weir__exact_search *s,
 					   uint32_t lo, uint32_t hi)

@@ -84,7 +84,7 @@ void weir_placement_free(struct weir_placement *p)
 	weir__free(p);
 }
 
-/* What one call of weir_placement_new() works with. */
+/* The state of one call of weir_placement_new(). */
 struct making {
 	const struct weir_lifetime *items;
 	size_t n;
