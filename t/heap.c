@@ -166,7 +166,7 @@ static void test_growth(void)
 	must(weir_heap_free(&a, NULL));
 	must(weir_heap_trim(heap, MIB));
 	is_int(stats_of(heap).buffers, 1,
-	       "trim keeps as much as it is told to");
+	       "weir_heap_trim keeps as many bytes as were asked for");
 	weir_heap_destroy(heap);
 }
 

@@ -333,7 +333,9 @@ T_LEAF = %D%/leaf.c %D%/leaf.h
 	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
-%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_KIND)
+T_PLACED = %D%/placed.c %D%/placed.h
+%C%_placement_t_SOURCES = %D%/placement.c $(T_PLACED)
+%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_PLACED) $(T_KIND)
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
 	bench/graphs.c bench/graphs.h
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)

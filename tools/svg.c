@@ -127,7 +127,7 @@ void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
 	svg_text(svg, x, y, style, line, strlen(line));
 }
 
-/* How much of a text fits into @room pixels: 0: none of it. */
+/* The bytes of a text that fit into @room pixels. */
 static size_t label_bytes(const char *text, size_t len, double room)
 {
 	size_t columns = room > 8 ? (size_t)((room - 8) / SVG_CHAR) : 0;

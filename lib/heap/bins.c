@@ -103,8 +103,8 @@ void weir__piece_join(struct weir__heap_pieces *p, struct weir__piece *c)
 
 /*
  * The pieces of a bin are a treap: a search tree in the order of size and
- * address, and a heap in the order of a number that is as good as random, which
- * keeps the tree about as flat as can be.
+ * address, and a heap in the order of a hash of their numbers, which keeps the
+ * tree about as flat as a random one.
  */
 static bool is_before(const struct weir__piece *a, const struct weir__piece *b)
 {

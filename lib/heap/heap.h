@@ -132,7 +132,7 @@ struct weir_heap {
 	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
 };
 
-/* What weir_heap_alloc() looks for. */
+/* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
 struct weir__want {
 	uint64_t bytes, align;
 	struct weir__lane *lane; /* of the stream, or lane 0 */
@@ -156,15 +156,15 @@ void weir__heap_del(struct weir_heap *h, struct weir__piece *c);
 /* Into the bins, together with free neighbours of its lane. */
 void weir__heap_merge(struct weir_heap *h, struct weir__piece *c);
 /*
- * A piece that is in no bins becomes free memory of @lane, merged with its
- * neighbours there, that is freed now.
+ * Free a piece that is in no bins, with the present as its free point: it
+ * becomes memory of @lane, and is merged with its neighbours there.
  */
 void weir__heap_give(struct weir_heap *h, struct weir__piece *c,
 		     struct weir__lane *lane);
 /*
- * Take memory that the stream may use without a wait that is not in w->dep;
- * NULL: there is none. @thorough: linear in the free pieces; finds all there
- * is. Two records are reserved.
+ * Take memory that the stream may use after the waits in w->dep or without any
+ * wait. NULL: there is none. @thorough: examine every free piece, which takes
+ * linear time. The caller has reserved two records.
  */
 struct weir__piece *weir__heap_take(struct weir_heap *h,
 				    const struct weir__want *w, bool thorough);
