@@ -16,9 +16,10 @@ WEIR__BEGIN
 
 /*
  * An item: @bytes bytes that are needed from step @lower to step @upper, which
- * is excluded. Steps are any numbers that increase with time, such as the numbers
- * of the graph's operations. An operation t that reads an item and writes
- * another needs both: the first has upper t + 1 or more, the second lower t.
+ * is excluded. Steps are any numbers that increase with time, such as the
+ * numbers of the graph's operations. An operation t that reads an item and
+ * writes another needs both: the first has upper t + 1 or more, the second lower
+ * t.
  */
 struct weir_lifetime {
 	int64_t lower, upper; /* lower < upper */
@@ -37,7 +38,7 @@ struct weir_lifetime {
 #define WEIR_PLACE_INPUT 0x01u
 #define WEIR_PLACE_OUTPUT 0x02u
 
-/* A memory for items, with its own addresses: that of one device, for instance. */
+/* A memory for items, with its own addresses: for instance that of a device. */
 struct weir_place_memory {
 	uint64_t align;    /* of items without their own; a power of two,
 				 0: 1 */
