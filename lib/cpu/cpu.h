@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CPU backend: one device, whose memory is the host's. It is written like a
- * module: it includes backend.h and nothing else of the library.
+ * module: it includes backend.h, and of the library only its own operations (lib/kernels).
  */
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
@@ -23,5 +23,7 @@ weir_backend_entry_fn weir__cpu_entry;
 extern const struct weir__mem_ops weir__cpu_mem_ops;
 /* queue.c */
 extern const struct weir__queue_ops weir__cpu_queue_ops;
+/* compute.c */
+extern const struct weir__compute_ops weir__cpu_compute_ops;
 
 #endif
