@@ -85,5 +85,20 @@ extern const struct weir__kernel weir__kernel_mul, weir__kernel_div;
 extern const struct weir__kernel weir__kernel_scale, weir__kernel_sqr;
 extern const struct weir__kernel weir__kernel_silu, weir__kernel_gelu;
 extern const struct weir__kernel weir__kernel_swiglu;
+/* norm.c */
+extern const struct weir__kernel weir__kernel_rms_norm, weir__kernel_norm;
+extern const struct weir__kernel weir__kernel_soft_max;
+/* rope.c */
+extern const struct weir__kernel weir__kernel_rope;
+/* rows.c */
+extern const struct weir__kernel weir__kernel_get_rows, weir__kernel_set_rows;
+/* copy.c */
+extern const struct weir__kernel weir__kernel_copy, weir__kernel_cont;
+extern const struct weir__kernel weir__kernel_concat, weir__kernel_repeat;
+/* reduce.c */
+extern const struct weir__kernel weir__kernel_sum, weir__kernel_sum_rows;
+extern const struct weir__kernel weir__kernel_argmax, weir__kernel_top_k;
+/* call.c */
+extern const struct weir__kernel weir__kernel_call;
 
 #endif

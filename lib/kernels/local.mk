@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/compute.c %D%/compute.h %D%/elementwise.c \
-	%D%/floats.c %D%/floats.h \
-	%D%/kernels.h %D%/table.c %D%/vec.c %D%/vec.h %D%/vec.inc \
+lib_libweir_core_la_SOURCES += %D%/call.c %D%/compute.c %D%/compute.h \
+	%D%/copy.c %D%/elementwise.c %D%/floats.c %D%/floats.h %D%/kernels.h \
+	%D%/norm.c %D%/quantise.c %D%/quantise.h %D%/reduce.c %D%/rope.c \
+	%D%/rows.c %D%/slope.h %D%/table.c %D%/vec.c %D%/vec.h %D%/vec.inc \
 	%D%/vec_x86.c %D%/walk.h
 EXTRA_DIST += %D%/README.md

@@ -11,6 +11,8 @@
 #define lib weir__cpu_host
 
 static const struct weir__kernel *const table[] = {
+	[WEIR_OP_GET_ROWS] = &weir__kernel_get_rows,
+	[WEIR_OP_SET_ROWS] = &weir__kernel_set_rows,
 	[WEIR_OP_ADD] = &weir__kernel_add,
 	[WEIR_OP_SUB] = &weir__kernel_sub,
 	[WEIR_OP_MUL] = &weir__kernel_mul,
@@ -20,6 +22,19 @@ static const struct weir__kernel *const table[] = {
 	[WEIR_OP_SILU] = &weir__kernel_silu,
 	[WEIR_OP_GELU] = &weir__kernel_gelu,
 	[WEIR_OP_SWIGLU] = &weir__kernel_swiglu,
+	[WEIR_OP_RMS_NORM] = &weir__kernel_rms_norm,
+	[WEIR_OP_NORM] = &weir__kernel_norm,
+	[WEIR_OP_SOFT_MAX] = &weir__kernel_soft_max,
+	[WEIR_OP_ROPE] = &weir__kernel_rope,
+	[WEIR_OP_COPY] = &weir__kernel_copy,
+	[WEIR_OP_CONT] = &weir__kernel_cont,
+	[WEIR_OP_CONCAT] = &weir__kernel_concat,
+	[WEIR_OP_REPEAT] = &weir__kernel_repeat,
+	[WEIR_OP_SUM] = &weir__kernel_sum,
+	[WEIR_OP_SUM_ROWS] = &weir__kernel_sum_rows,
+	[WEIR_OP_ARGMAX] = &weir__kernel_argmax,
+	[WEIR_OP_TOP_K] = &weir__kernel_top_k,
+	[WEIR_OP_CALL] = &weir__kernel_call,
 };
 
 const struct weir__kernel *weir__kernel_find(uint32_t op)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define LANES 8
+#define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define NAME(x) avx2_##x
 #include "kernels/vec.inc"
@@ -28,10 +29,12 @@ const struct weir__vec weir__vec_avx2 = { .name = "AVX2",
 					  VEC_MEMBERS };
 
 #undef LANES
+#undef SWAP_PAIRS
 #undef TARGET
 #undef NAME
 #undef VEC_MEMBERS
 #define LANES 16
+#define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
 #define TARGET                   \
 	__attribute__((target(   \
 		"avx2,fma,f16c," \
