@@ -156,6 +156,8 @@ struct weir__host {
 	 * and GGML's quantised dtypes.
 	 */
 	const struct weir__convert *(*convert_find)(uint32_t from, uint32_t to);
+	/* CPUs that this process may use. Reads /proc and /sys. */
+	unsigned (*cpus)(void);
 };
 
 /*

@@ -12,6 +12,9 @@
 
 #include "dev/backend.h"
 
+/* The library's functions, from the entry of lib/cpu. */
+extern const struct weir__host *_Atomic weir__cpu_host;
+
 /* How a node is computed; constant from prepare on. */
 struct weir__kernel_plan {
 	uint32_t phases; /* at least 1; all parts of a phase end before the next
