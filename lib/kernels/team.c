@@ -219,7 +219,10 @@ static void gate_shut(struct weir__team *team, uint32_t all)
 			lib->futex_wait(&team->gate, came, end);
 		came = atomic_load(&team->gate);
 	}
-	team->members = atomic_fetch_or(&team->gate, GATE_SHUT);
+	do
+		team->members = came;
+	while (!atomic_compare_exchange_weak(&team->gate, &came,
+					     came | GATE_SHUT));
 	lib->futex_wake(&team->gate, INT32_MAX);
 }
 
