@@ -271,9 +271,28 @@ static void limits(void)
 	weir__team_free(NULL);
 }
 
+static void threads_of_the_cpu(void)
+{
+	struct weir_threads threads = { .size = sizeof(threads), .count = 7 };
+	struct weir_dev *dev;
+
+	if (weir_dev_init(root, "CPU:threads=3", &dev) < 0)
+		bail("%s", weir_error());
+	is_int(weir__team_size(weir__team_of(dev)), 3,
+	       "the parameter threads is the size of the CPU's team");
+	is_int(weir_dev_set_threads(dev, &threads), 0,
+	       "the number of threads of the CPU can be set");
+	is_int(weir__team_size(weir__team_of(dev)), 7,
+	       "the CPU has as many threads as were set");
+	threads.count = 5000;
+	is_err(weir_dev_set_threads(dev, &threads), -EINVAL,
+	       "weir_dev_set_threads: 5000 threads, at most 1024",
+	       "weir_dev_set_threads refuses too many threads");
+}
+
 int main(void)
 {
-	plan(4 + 1 + 3 + 1 + 2 + 3 + 2);
+	plan(4 + 1 + 3 + 1 + 2 + 3 + 2 + 4);
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
 	each_member_runs_once();
@@ -283,6 +302,7 @@ int main(void)
 	several_threads_run_one_team();
 	their_threads();
 	limits();
+	threads_of_the_cpu();
 	weir_close(root);
 	return 0;
 }

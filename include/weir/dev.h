@@ -26,7 +26,7 @@ enum weir_dev_type {
 #define WEIR_CAP_HOST_MEMORY 0x04u /* the device uses host memory */
 #define WEIR_CAP_PINNED 0x08u      /* has memory of kind WEIR_MEM_PINNED */
 #define WEIR_CAP_WRAP_HOST 0x10u   /* weir_buf_wrap() takes host memory */
-#define WEIR_CAP_COMPUTE 0x20u     /* computes; no device of 0.1 sets it */
+#define WEIR_CAP_COMPUTE 0x20u     /* computes graphs */
 
 struct weir_dev_info {
 	size_t size;      /* set by the caller */

@@ -155,7 +155,8 @@ static int cpu_probe(struct weir *weir, const struct weir__host *host,
 		.name = "CPU",
 		.type = WEIR_DEV_CPU,
 		.caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS |
-			WEIR_CAP_HOST_MEMORY | WEIR_CAP_WRAP_HOST,
+			WEIR_CAP_HOST_MEMORY | WEIR_CAP_WRAP_HOST |
+			WEIR_CAP_COMPUTE,
 		.node = only_node(),
 		.n_bufts = 4,
 		.buft = bufts,
@@ -278,6 +279,7 @@ static const struct weir__backend backend = {
 	.dev_memory = cpu_dev_memory,
 	.mem = &weir__cpu_mem_ops,
 	.queue = &weir__cpu_queue_ops,
+	.compute = &weir__cpu_compute_ops,
 };
 
 /* A module would compare host->abi and host->size here. */

@@ -25,5 +25,7 @@ weir_backend_entry_fn weir__cpu_entry;
 extern const struct weir__mem_ops weir__cpu_mem_ops;
 /* queue.c */
 extern const struct weir__queue_ops weir__cpu_queue_ops;
+/* compute.c */
+extern const struct weir__compute_ops weir__cpu_compute_ops;
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "dev/backend.h"
 
-/* The library's functions, from the entry of lib/cpu. */
+/* The library's functions; lib/cpu sets it. */
 extern const struct weir__host *_Atomic weir__cpu_host;
 
 /* How a node is computed; constant from prepare on. */
@@ -33,24 +33,57 @@ struct weir__kernel_run {
 	const struct weir__kernel_plan *plan;
 	uint32_t phase, part;
 	void *scratch, *shared; /* aligned to 64 bytes */
+	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
 };
+#define WEIR__WHY 240
 
 /* The kernel of an operation. Constant; any thread, any number of them. */
 struct weir__kernel {
 	uint32_t op; /* enum weir_op */
+	const char *name;
 	/* 0, or -EOPNOTSUPP with a sentence. Reads no address. */
 	int (*supports)(const struct weir__node *node);
 	/* For at most @threads threads. Cannot fail: supports said 0. */
 	void (*plan)(const struct weir__node *node, unsigned threads,
 		     struct weir__kernel_plan *ret);
 	/*
-	 * Compute a part. Does not block or allocate. < 0: with a sentence, ends
-	 * the run: an index that is out of range, say.
+	 * Compute a part. Does not block or allocate. < 0 by
+	 * weir__kernel_fail(): ends the run.
 	 */
 	int (*run)(const struct weir__kernel_run *run);
 };
 
-/* The kernel of an enum weir_op; NULL: none. */
+/* table.c. The kernel of an enum weir_op; NULL: none. */
 const struct weir__kernel *weir__kernel_find(uint32_t op);
+/* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
+int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Writes @err's sentence to run->why, with the node's operation and name. */
+int weir__kernel_fail(const struct weir__kernel_run *run, int err,
+		      const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/*
+ * Parts for work of @cost ns that can be cut into up to @most: 1 if a barrier
+ * costs more than a second thread saves, else several for each thread.
+ */
+uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads);
+
+/* The part of @n units that is run->part of run->plan->parts: [first, end). */
+static inline void weir__kernel_range(const struct weir__kernel_run *run,
+				      int64_t n, int64_t *first, int64_t *end)
+{
+	int64_t part = run->part, parts = run->plan->parts;
+	int64_t each = n / parts, more = n % parts;
+
+	*first = part * each + (part < more ? part : more);
+	*end = *first + each + (part < more);
+}
+
+/* elementwise.c */
+extern const struct weir__kernel weir__kernel_add, weir__kernel_sub;
+extern const struct weir__kernel weir__kernel_mul, weir__kernel_div;
+extern const struct weir__kernel weir__kernel_scale, weir__kernel_sqr;
+extern const struct weir__kernel weir__kernel_silu, weir__kernel_gelu;
+extern const struct weir__kernel weir__kernel_swiglu;
 
 #endif
