@@ -281,7 +281,7 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	pthread_mutex_lock(&s->lock);
 	if (s->failed || s->closed)
 		return op_refuse(s, op);
-	op->number = ++s->tail;
+	op->number = weir__stream_number(s);
 	for (size_t i = 0; i < op->n_access; i++) {
 		op->access[i].src = &s->src;
 		op->access[i].number = op->number;
