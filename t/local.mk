@@ -113,9 +113,11 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
+	%D%/team.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/run.t \
+	%D%/kernel-elements.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -313,6 +315,11 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_LEAF = %D%/leaf.c %D%/leaf.h
+T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
+	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
+T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
+	$(T_KIND) $(T_NAIVE)
+%C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
 %C%_graph_views_t_SOURCES = %D%/graph-views.c $(T_LEAF)

@@ -299,7 +299,6 @@ static int check_leaf(const struct weir_sched *s, const struct weir_node *leaf)
 				  words);
 	buft = buf->buft;
 	if (buft->dev == s->dev ||
-	    (s->dev->desc.type == WEIR_DEV_CPU && weir__buf_is_host(buf)) ||
 	    (s->compute->supports_buft &&
 	     s->compute->supports_buft(s->dev, buft->dev, &buft->desc)))
 		return 0;
