@@ -7,4 +7,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/draft.c %D%/draft.h %D%/plan.c %D%/plan.h %D%/nodes.c \
 	%D%/sched.c %D%/sched.h %D%/schedule.c \
 	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/RUN.md
