@@ -142,15 +142,15 @@ int weir__nodes_address(struct weir__graph_plan *p, const struct weir_graph *g,
 	return r;
 }
 
-const char *weir__node_words(const struct weir__node *node)
+const char *weir__node_words(const struct weir__node *node,
+			     char text[WEIR__NODE_WORDS])
 {
-	static _Thread_local char text[320];
 	struct weir_tensor t = { .dtype = node->dst.dtype,
 				 .ndim = node->dst.ndim,
 				 .name = node->name };
 
 	memcpy(t.shape, node->dst.shape, sizeof(t.shape));
-	snprintf(text, sizeof(text), "%s (node %llu): %s",
+	snprintf(text, WEIR__NODE_WORDS, "%s (node %llu): %s",
 		 weir__op_row(node->op)->name, (unsigned long long)node->index,
 		 weir__tensor_words(&t, node->index));
 	return text;
