@@ -116,6 +116,8 @@ T_C_TESTS = \
 	%D%/team.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/product.t \
+	%D%/mul-mat.t \
 	%D%/kernel-elements.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
@@ -319,6 +321,7 @@ T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)
 %C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
+%C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
 %C%_graph_views_t_SOURCES = %D%/graph-views.c $(T_LEAF)
