@@ -114,6 +114,7 @@ T_C_TESTS = \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
 	%D%/team.t \
+	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/product.t \
@@ -215,6 +216,7 @@ T_RESERVE = %D%/reserve.c %D%/reserve.h
 T_ROWS = %D%/rows.c %D%/rows.h
 %C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
+%C%_compute_t_SOURCES = %D%/compute.c $(T_STREAMS)
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
 %C%_stream_ranges_t_SOURCES = %D%/stream-ranges.c $(T_STREAMS)
