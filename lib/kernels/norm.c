@@ -78,11 +78,15 @@ static void norm_row(const struct weir__node *node, float *d, const float *a,
 {
 	const struct weir_op_norm *p = node->params;
 	const struct weir__vec *vec = weir__vec();
-	float mean = n ? (float)(vec->sum(a, n) / (double)n) : 0;
-	double variance = n ? vec->sum_sqr(a, mean, n) / (double)n : 0;
+	double mean = n ? vec->sum(a, n) / (double)n : 0;
+	/* The mean is high + low. */
+	float high = (float)mean, low = (float)(mean - (double)high);
+	double variance = n ? vec->sum_sqr(a, high, n) / (double)n : 0, factor;
 
-	vec->scale(d, a, 1, -mean, n);
-	vec->scale(d, d, (float)(1 / sqrt(variance + (double)p->eps)), 0, n);
+	variance -= (double)low * (double)low;
+	factor = 1 / sqrt(variance + (double)p->eps);
+	vec->scale(d, a, 1, -high, n);
+	vec->scale(d, d, (float)factor, (float)(-factor * (double)low), n);
 }
 
 static int norm_run(const struct weir__kernel_run *run)
