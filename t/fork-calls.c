@@ -93,6 +93,7 @@ static void devices(void)
 	struct weir_dev_info info = { .size = sizeof(info) };
 	struct weir_buft_info kind = { .size = sizeof(kind) };
 	struct weir_tensor t = { .dtype = WEIR_DTYPE_U8 };
+	struct weir_threads threads = { .size = sizeof(threads) };
 	uint64_t avail, total;
 	struct weir_buft *b;
 	struct weir_dev *d;
@@ -111,6 +112,7 @@ static void devices(void)
 	fails(weir_dev_memory, dev, &avail, &total);
 	fails(weir_dev_buft, dev, WEIR_MEM_PLAIN, &b);
 	returns(NULL, weir_dev_proc, dev, "any");
+	fails(weir_dev_set_threads, dev, &threads);
 	fails(weir_buft_info, buft, &kind);
 	fails(weir_buft_memory, buft, &avail, &total);
 	returns(0, weir_buft_alloc_size, buft, &t);

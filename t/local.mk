@@ -113,6 +113,7 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
+	%D%/team.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \

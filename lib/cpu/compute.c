@@ -40,10 +40,17 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 	return desc->flags & WEIR_BUFT_HOST;
 }
 
+static int cpu_set_threads(struct weir_dev *dev,
+			   const struct weir_threads *threads)
+{
+	return weir__team_set(weir__cpu_of(dev)->team, threads);
+}
+
 const struct weir__compute_ops weir__cpu_compute_ops = {
 	.size = sizeof(weir__cpu_compute_ops),
 	.supports = cpu_supports,
 	.prepare = cpu_prepare,
 	.release = cpu_release,
 	.supports_buft = cpu_supports_buft,
+	.set_threads = cpu_set_threads,
 };

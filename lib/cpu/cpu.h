@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CPU backend: one device, whose memory is the host's. It is written like a
- * module: it includes backend.h, and of the library only its own operations (lib/kernels).
+ * module: it includes backend.h, and lib/kernels, which computes.
  */
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
 
 #include "dev/backend.h"
+#include "kernels/team.h"
 
 /* The device's state, from its parameters. Constant. */
 struct weir__cpu {
 	int32_t node; /* NUMA node that its memory is bound to, -1: none */
+	struct weir__team *team; /* computes */
 };
 
 /* cpu.c. The library's functions: the same table in every root. */

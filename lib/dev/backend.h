@@ -158,6 +158,8 @@ struct weir__host {
 	const struct weir__convert *(*convert_find)(uint32_t from, uint32_t to);
 	/* As weir_dtype_info; NULL: not a dtype. Constant. */
 	const struct weir_dtype_info *(*dtype)(uint32_t dtype);
+	/* CPUs that this process may use. Reads /proc and /sys. */
+	unsigned (*cpus)(void);
 };
 
 /*

@@ -59,4 +59,5 @@ const struct weir__host weir__host = {
 	.host_nodes = weir__host_nodes,
 	.convert_find = weir__convert_find,
 	.dtype = weir__dtype,
+	.cpus = weir__cpus,
 };

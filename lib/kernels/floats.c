@@ -8,6 +8,7 @@
 #include <weir/tensor.h>
 
 #include "kernels/kernels.h"
+#include "kernels/vec.h"
 
 #define lib weir__cpu_host
 #define DTYPES 128
@@ -97,4 +98,18 @@ void weir__floats_out(uint32_t dtype, unsigned char *p, int64_t stride,
 	weir__from_f32(dtype)->run(half, from, n);
 	for (size_t i = 0; i < n; i++)
 		memcpy(p + (int64_t)i * stride, &half[i], sizeof(*half));
+}
+
+void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n)
+{
+	const struct weir__convert *convert;
+
+	if (dtype == WEIR_DTYPE_F32) {
+		memcpy(d, p, n * sizeof(*d));
+	} else if (dtype == WEIR_DTYPE_F16 && weir__vec()->from_f16) {
+		weir__vec()->from_f16(d, p, n);
+	} else {
+		convert = weir__to_f32(dtype);
+		convert->run(d, p, n / convert->block);
+	}
 }

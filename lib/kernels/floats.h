@@ -37,4 +37,7 @@ float *weir__floats_room(uint32_t dtype, unsigned char *p, int64_t stride,
 void weir__floats_out(uint32_t dtype, unsigned char *p, int64_t stride,
 		      const float *from, size_t n);
 
+/* @n elements of any dtype, whole blocks without a gap, to @d. */
+void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n);
+
 #endif

@@ -95,6 +95,8 @@ extern const struct weir__kernel weir__kernel_get_rows, weir__kernel_set_rows;
 /* copy.c */
 extern const struct weir__kernel weir__kernel_copy, weir__kernel_cont;
 extern const struct weir__kernel weir__kernel_concat, weir__kernel_repeat;
+/* attention.c */
+extern const struct weir__kernel weir__kernel_attention;
 /* reduce.c */
 extern const struct weir__kernel weir__kernel_sum, weir__kernel_sum_rows;
 extern const struct weir__kernel weir__kernel_argmax, weir__kernel_top_k;

@@ -26,6 +26,7 @@ static const struct weir__kernel *const table[] = {
 	[WEIR_OP_NORM] = &weir__kernel_norm,
 	[WEIR_OP_SOFT_MAX] = &weir__kernel_soft_max,
 	[WEIR_OP_ROPE] = &weir__kernel_rope,
+	[WEIR_OP_ATTENTION] = &weir__kernel_attention,
 	[WEIR_OP_COPY] = &weir__kernel_copy,
 	[WEIR_OP_CONT] = &weir__kernel_cont,
 	[WEIR_OP_CONCAT] = &weir__kernel_concat,

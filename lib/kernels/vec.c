@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define LANES 4
+#define VECTORS 2
 #define SWAP_PAIRS 1, 0, 3, 2
 #define TARGET
 #define NAME(x) base_##x

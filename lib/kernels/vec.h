@@ -42,6 +42,24 @@ struct weir__vec {
 	 */
 	void (*rotate_pairs)(float *d, const float *a, const float *c,
 			     const float *s, size_t n);
+	float (*dot)(const float *a, const float *b, size_t n);
+	/* d = the greater of d and a. */
+	void (*maxes)(float *d, const float *a, size_t n);
+	/* d += b; where b is -infinity, it is that whatever d is. */
+	void (*bias)(float *d, const float *b, size_t n);
+	/* No infinity or NaN? */
+	bool (*finite)(const float *a, size_t n);
+	/* d = cap * tanh(d / cap) */
+	void (*softcap)(float *d, float cap, size_t n);
+	/* d [columns, rows] = a [rows, columns]; distances of rows in floats. */
+	void (*transpose)(float *d, size_t d_row, const float *a, size_t a_row,
+			  size_t rows, size_t columns);
+	/* c [m, n] += a [m, k] * b [k, n]; n is a multiple of 16. */
+	void (*product)(float *c, size_t c_row, const float *a, size_t a_row,
+			const float *b, size_t b_row, size_t m, size_t n,
+			size_t k);
+	/* F16, as host->convert_find() does; NULL: not faster than that. */
+	void (*from_f16)(float *d, const void *a, size_t n);
 };
 
 extern const struct weir__vec weir__vec_base, weir__vec_avx2, weir__vec_avx512;
