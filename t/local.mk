@@ -117,7 +117,7 @@ T_C_TESTS = \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
-	%D%/kernel-whole-rows.t %D%/kernel-rope.t \
+	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -323,6 +323,7 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_kernel_rows_t_SOURCES = %D%/kernel-rows.c $(T_TRIAL)
 %C%_kernel_copies_t_SOURCES = %D%/kernel-copies.c $(T_TRIAL)
 %C%_kernel_whole_rows_t_SOURCES = %D%/kernel-whole-rows.c $(T_TRIAL)
+%C%_kernel_attention_t_SOURCES = %D%/kernel-attention.c $(T_TRIAL)
 %C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
