@@ -116,6 +116,7 @@ T_C_TESTS = \
 	%D%/team.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/run.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/data-begins.t \
@@ -332,6 +333,8 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
+%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)

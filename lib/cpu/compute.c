@@ -16,9 +16,9 @@ static int cpu_prepare(struct weir_dev *dev,
 		       void **ret_prepared, size_t *ret_workspace)
 {
 	struct weir__segment_cpu *segment;
-	int r = weir__compute_prepare(nodes, n, &segment, ret_workspace);
+	int r = weir__compute_prepare(weir__team_of(dev), nodes, n, &segment,
+				      ret_workspace);
 
-	(void)dev;
 	(void)opts;
 	if (!r)
 		*ret_prepared = segment;

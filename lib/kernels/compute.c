@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kernels/kernels.h"
+#include "kernels/team.h"
 
 #define lib weir__cpu_host
 #define LINE ((size_t)64)
@@ -26,6 +27,7 @@ struct step {
 /* Constant from prepare on: several runs may use it at once. */
 struct weir__segment_cpu {
 	size_t n, counters;
+	struct weir__team *team;
 	unsigned threads; /* at most, in a run */
 	size_t scratch, shared;
 	struct step step[];
@@ -112,7 +114,8 @@ static void group_nodes(struct weir__segment_cpu *s)
 	}
 }
 
-int weir__compute_prepare(const struct weir__node *const *nodes, size_t n,
+int weir__compute_prepare(struct weir__team *team,
+			  const struct weir__node *const *nodes, size_t n,
 			  struct weir__segment_cpu **ret_segment,
 			  size_t *ret_workspace)
 {
@@ -125,7 +128,8 @@ int weir__compute_prepare(const struct weir__node *const *nodes, size_t n,
 		return lib->fail(-ENOMEM,
 				 "no memory for a segment of %zu nodes", n);
 	s->n = n;
-	s->threads = 1;
+	s->team = team;
+	s->threads = weir__team_size(team);
 	for (size_t i = 0; i < n; i++) {
 		r = plan_node(s, i, nodes[i]);
 		if (r < 0) {
@@ -224,10 +228,24 @@ static void phase_run(struct thread *t, const struct step *step, uint32_t phase)
 			return;
 }
 
-/* After a turn: does the run go on? */
+/* After a turn, unless it was the last of all: does the run go on? */
 static bool turn_end(struct thread *t)
 {
+	weir__team_barrier(t->run->segment->team);
 	return atomic_load(&t->run->last) > t->turn++;
+}
+
+/* A node whose phases have several parts; false: the run ends. */
+static bool phases_run(struct thread *t, const struct step *step, bool last)
+{
+	for (uint32_t phase = 0; phase < step->plan.phases; phase++) {
+		phase_run(t, step, phase);
+		if (last && phase + 1 == step->plan.phases)
+			return false;
+		if (!turn_end(t))
+			return false;
+	}
+	return true;
 }
 
 /* What each thread does. */
@@ -241,20 +259,18 @@ static void thread_run(void *arg, unsigned index, unsigned count)
 	(void)count;
 	for (size_t i = run->first; i < run->end;) {
 		const struct step *step = &run->segment->step[i];
+		size_t next = i + 1;
 
-		if (step->plan.parts == 1) {
-			i = step->until < run->end ? step->until : run->end;
-			group_run(&t, (size_t)(step - run->segment->step), i);
-			if (!turn_end(&t))
+		if (step->plan.parts > 1) {
+			if (!phases_run(&t, step, next == run->end))
 				return;
-			continue;
-		}
-		for (uint32_t phase = 0; phase < step->plan.phases; phase++) {
-			phase_run(&t, step, phase);
-			if (!turn_end(&t))
+		} else {
+			next = step->until < run->end ? step->until : run->end;
+			group_run(&t, i, next);
+			if (next == run->end || !turn_end(&t))
 				return;
 		}
-		i++;
+		i = next;
 	}
 }
 
@@ -285,7 +301,7 @@ int weir__compute_run(struct weir__compute *compute)
 			   .last = UINT64_MAX };
 
 	run_lay_out(&run);
-	thread_run(&run, 0, 1);
+	weir__team_run(s->team, s->threads, thread_run, &run);
 	if (run.err < 0 && run.why[0]) {
 		compute->failed = run.failed;
 		memcpy(compute->why, run.why, sizeof(compute->why));
