@@ -117,6 +117,7 @@ T_C_TESTS = \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/run.t \
+	%D%/graph-copy.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/data-begins.t \
@@ -316,6 +317,8 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_LEAF = %D%/leaf.c %D%/leaf.h
+%C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
+	$(T_KIND)
 T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
 T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
