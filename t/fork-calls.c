@@ -16,6 +16,7 @@
 
 #include "core/root.h"
 #include "dev/registry.h"
+#include "graph/run.h"
 #include "mem/buf.h"
 #include "model/weights.h"
 #include "sample.h"
@@ -488,6 +489,8 @@ static void lock_all(void)
 	pthread_mutex_lock(&buf->lock);
 	pthread_mutex_lock(&stream->lock);
 	pthread_mutex_lock(&stream->src.lock);
+	pthread_mutex_lock(&sched->lock);
+	pthread_mutex_lock(&run->lock);
 	pthread_mutex_lock(&weights->lock);
 	pthread_mutex_lock(&weights->arrival->source.lock);
 }
@@ -496,6 +499,8 @@ static void unlock_all(void)
 {
 	pthread_mutex_unlock(&weights->arrival->source.lock);
 	pthread_mutex_unlock(&weights->lock);
+	pthread_mutex_unlock(&run->lock);
+	pthread_mutex_unlock(&sched->lock);
 	pthread_mutex_unlock(&stream->src.lock);
 	pthread_mutex_unlock(&stream->lock);
 	pthread_mutex_unlock(&buf->lock);

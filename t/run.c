@@ -260,7 +260,7 @@ static void fails(void)
 	gdev.fail_at = 3;
 	must(weir_run_start(run));
 	is_err(weir_run_wait(run, -1), -EIO,
-	       "mul (node 3): node 3 F32 [16]: the test makes it fail",
+	       "node 3 (mul): the test makes it fail",
 	       "a run that fails names the operation and its node");
 	must(weir_run_record(run, event));
 	is_int(weir_event_query(event), -EIO,
@@ -274,7 +274,7 @@ static void fails(void)
 	must(weir_stream_new(dev, NULL, &stream));
 	gdev.fail_at = 2;
 	must(weir_stream_compute(stream, run));
-	is_err(weir_run_wait(run, -1), -EIO, "add (node 2)",
+	is_err(weir_run_wait(run, -1), -EIO, "node 2 (add)",
 	       "a run in a stream fails");
 	is_err(weir_stream_compute(stream, run), -ECANCELED, "cancelled",
 	       "a stream in which a run has failed takes no other run");

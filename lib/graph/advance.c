@@ -79,6 +79,7 @@ static void range_done(struct weir__work *work, int res, int32_t native)
 	const struct weir__compute *c = &run->compute;
 	const struct weir__copy *copy = &run->plan->copy[run->copy];
 	int err = weir__dev_result(op->stream->dev, "work", res);
+	char words[WEIR__NODE_WORDS];
 
 	run_note(run, &run->report.compute_ns);
 	if (!err) {
@@ -90,11 +91,11 @@ static void range_done(struct weir__work *work, int res, int32_t native)
 	} else if (err == -ECANCELED && run_stops(run)) {
 		run_end_cancelled(run);
 	} else if (c->failed < run->plan->n_steps) {
-		weir__stream_op_fail(op, err, native, "%s: %s%s",
-				     weir__node_words(copy->list[c->failed]),
-				     c->why[0] ? c->why
-					       : weir__errno_words(-err),
-				     weir__dev_words(op->stream->dev, native));
+		weir__stream_op_fail(
+			op, err, native, "%s: %s%s",
+			weir__node_words(copy->list[c->failed], words),
+			c->why[0] ? c->why : weir__errno_words(-err),
+			weir__dev_words(op->stream->dev, native));
 	} else {
 		weir__stream_op_fail(op, err, native, "steps %u to %u: %s%s",
 				     run->step, run->end - 1,

@@ -8,4 +8,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/sched.c %D%/sched.h %D%/schedule.c \
 	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c \
 	%D%/copy.c
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/RUN.md

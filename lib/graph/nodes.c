@@ -142,16 +142,16 @@ int weir__nodes_address(struct weir__graph_plan *p, const struct weir_graph *g,
 	return r;
 }
 
-const char *weir__node_words(const struct weir__node *node)
+const char *weir__node_words(const struct weir__node *node,
+			     char text[WEIR__NODE_WORDS])
 {
-	static _Thread_local char text[320];
-	struct weir_tensor t = { .dtype = node->dst.dtype,
-				 .ndim = node->dst.ndim,
-				 .name = node->name };
+	const char *op = weir__op_row(node->op)->name;
+	unsigned long long i = node->index;
 
-	memcpy(t.shape, node->dst.shape, sizeof(t.shape));
-	snprintf(text, sizeof(text), "%s (node %llu): %s",
-		 weir__op_row(node->op)->name, (unsigned long long)node->index,
-		 weir__tensor_words(&t, node->index));
+	if (node->name)
+		snprintf(text, WEIR__NODE_WORDS, "node %llu (%s '%s')", i, op,
+			 weir__quote(node->name, strnlen(node->name, 60)));
+	else
+		snprintf(text, WEIR__NODE_WORDS, "node %llu (%s)", i, op);
 	return text;
 }

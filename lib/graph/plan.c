@@ -216,6 +216,7 @@ static int plan_nodes(struct weir__graph_plan *p, const struct weir__draft *d)
 static int check_nodes(const struct weir__graph_plan *p)
 {
 	const struct weir_sched *s = p->sched;
+	char words[WEIR__NODE_WORDS];
 
 	for (uint32_t i = 0; i < p->n_steps; i++) {
 		const struct weir__node *node = p->copy[0].list[i];
@@ -223,7 +224,8 @@ static int check_nodes(const struct weir__graph_plan *p)
 					 s->compute->supports(s->dev, node));
 
 		if (r < 0)
-			return weir__fail_for(r, "%s", weir__node_words(node));
+			return weir__fail_for(r, "%s",
+					      weir__node_words(node, words));
 	}
 	return 0;
 }

@@ -114,7 +114,9 @@ int weir__nodes_copy(struct weir__graph_plan *p);
  */
 int weir__nodes_address(struct weir__graph_plan *p, const struct weir_graph *g,
 			uint32_t copy);
-/* "mul_mat: node 3 'name' F32 [2, 3]". Valid as that of weir__tensor_words(). */
-const char *weir__node_words(const struct weir__node *node);
+/* "node 3 (mul_mat 'name')" */
+#define WEIR__NODE_WORDS 160
+const char *weir__node_words(const struct weir__node *node,
+			     char text[WEIR__NODE_WORDS]);
 
 #endif

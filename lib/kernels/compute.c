@@ -302,7 +302,7 @@ int weir__compute_run(struct weir__compute *compute)
 
 	run_lay_out(&run);
 	weir__team_run(s->team, s->threads, thread_run, &run);
-	if (run.err < 0 && run.why[0]) {
+	if (run.why[0] && WEIR__HAS(compute, why)) {
 		compute->failed = run.failed;
 		memcpy(compute->why, run.why, sizeof(compute->why));
 	}

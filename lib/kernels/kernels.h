@@ -103,4 +103,7 @@ extern const struct weir__kernel weir__kernel_argmax, weir__kernel_top_k;
 /* call.c */
 extern const struct weir__kernel weir__kernel_call;
 
+/* mul_mat.c */
+extern const struct weir__kernel weir__kernel_mul_mat, weir__kernel_mul_mat_id;
+
 #endif

@@ -73,20 +73,20 @@ const struct weir__kernel weir__kernel_rms_norm = {
 	.run = rms_norm_run,
 };
 
-/* What F32 cuts off the mean, @rest, counts if the elements differ little. */
 static void norm_row(const struct weir__node *node, float *d, const float *a,
 		     size_t n)
 {
 	const struct weir_op_norm *p = node->params;
 	const struct weir__vec *vec = weir__vec();
 	double mean = n ? vec->sum(a, n) / (double)n : 0;
-	double rest = mean - (double)(float)mean;
-	double squares = n ? vec->sum_sqr(a, (float)mean, n) / (double)n : 0;
-	double factor =
-		1 / sqrt(fmax(0, squares - rest * rest) + (double)p->eps);
+	/* The mean is high + low. */
+	float high = (float)mean, low = (float)(mean - (double)high);
+	double variance = n ? vec->sum_sqr(a, high, n) / (double)n : 0, factor;
 
-	vec->scale(d, a, 1, -(float)mean, n);
-	vec->scale(d, d, (float)factor, (float)(-rest * factor), n);
+	variance -= (double)low * (double)low;
+	factor = 1 / sqrt(variance + (double)p->eps);
+	vec->scale(d, a, 1, -high, n);
+	vec->scale(d, d, (float)factor, (float)(-factor * (double)low), n);
 }
 
 static int norm_run(const struct weir__kernel_run *run)

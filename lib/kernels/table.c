@@ -13,6 +13,8 @@
 static const struct weir__kernel *const table[] = {
 	[WEIR_OP_GET_ROWS] = &weir__kernel_get_rows,
 	[WEIR_OP_SET_ROWS] = &weir__kernel_set_rows,
+	[WEIR_OP_MUL_MAT] = &weir__kernel_mul_mat,
+	[WEIR_OP_MUL_MAT_ID] = &weir__kernel_mul_mat_id,
 	[WEIR_OP_ADD] = &weir__kernel_add,
 	[WEIR_OP_SUB] = &weir__kernel_sub,
 	[WEIR_OP_MUL] = &weir__kernel_mul,

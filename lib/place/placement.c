@@ -84,7 +84,7 @@ void weir_placement_free(struct weir_placement *p)
 	weir__free(p);
 }
 
-/* What one call of weir_placement_new() works with. */
+/* The state of one call of weir_placement_new(). */
 struct making {
 	const struct weir_lifetime *items;
 	size_t n;
@@ -124,7 +124,7 @@ static int check_height(const struct making *m, unsigned memory)
 			highest = i;
 	return weir__fail(
 		-ENOSPC,
-		"memory %u: the items need %llu bytes, it has %llu; item %zu is highest, no placement needs under %llu",
+		"memory %u: the items need %llu bytes, it has %llu; item %zu is highest; every placement needs at least %llu",
 		memory, (ull)info->bytes, (ull)capacity, highest,
 		(ull)info->bound);
 }

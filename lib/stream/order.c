@@ -295,7 +295,7 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	pthread_mutex_lock(&s->lock);
 	if (s->failed || s->closed)
 		return op_refuse(s, op);
-	op->number = ++s->tail;
+	op->number = weir__stream_number(s);
 	if (op->ret_number)
 		*op->ret_number = op->number;
 	for (size_t i = 0; i < op->n_access; i++) {

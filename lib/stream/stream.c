@@ -44,7 +44,7 @@ static int stream_state(struct weir__source *src, uint64_t number,
 	struct weir_failure f = { .err = 1 };
 
 	/* done is read first: a failure is declared before done reaches it. */
-	if (number > atomic_load(&s->done) && !atomic_load(&s->abandoned))
+	if (!weir__stream_ended(s, number))
 		return 0;
 	if (!atomic_load(&s->ever_failed))
 		return 1;
@@ -198,16 +198,6 @@ void weir_stream_free(struct weir_stream *stream)
 	weir__source_put(&stream->src);
 }
 
-uint64_t weir__stream_tail(struct weir_stream *s)
-{
-	uint64_t tail;
-
-	pthread_mutex_lock(&s->lock);
-	tail = s->tail;
-	pthread_mutex_unlock(&s->lock);
-	return tail;
-}
-
 /* A copy of the failure; its err is 0 if there is none. */
 static struct weir_failure failure_of(struct weir_stream *s)
 {
@@ -289,7 +279,7 @@ static int stream_reset_locked(struct weir_stream *s)
 	s->failed = false;
 	s->stopped = false;
 	/* Use up a number, so that later records are outside the range. */
-	atomic_store(&s->done, ++s->tail);
+	atomic_store(&s->done, weir__stream_number(s));
 	return 0;
 }
 

@@ -133,8 +133,8 @@ struct weir_stream {
 	 */
 	_Atomic bool kept, freed;
 
-	pthread_mutex_t lock; /* guards all down to fail_lock */
-	uint64_t tail;        /* newest number given out */
+	pthread_mutex_t lock;  /* guards all down to fail_lock */
+	_Atomic uint64_t tail; /* newest number given out; written under lock */
 	struct weir__stream_op *open, *newest; /* not retired, by number */
 	struct weir__stream_op *first_pending; /* the oldest, or NULL */
 	/* ISSUED, newest first: [0] device work, [1] files, calls, waits. */
@@ -295,8 +295,26 @@ bool weir__stream_keep(struct weir_stream *s);
  * is submitted to it any more.
  */
 void weir__stream_leave(struct weir_stream *s);
-/* The newest number that the library has given out. */
-uint64_t weir__stream_tail(struct weir_stream *s);
+/* The newest number that the library has given out. Takes no lock. */
+static inline uint64_t weir__stream_tail(struct weir_stream *s)
+{
+	return atomic_load_explicit(&s->tail, memory_order_acquire);
+}
+/* Has all work up to @number ended, done or failed? Takes no lock. */
+static inline bool weir__stream_ended(const struct weir_stream *s,
+				      uint64_t number)
+{
+	return number <= atomic_load(&s->done) || atomic_load(&s->abandoned);
+}
+/* Give out the next number. The stream's lock is held. */
+static inline uint64_t weir__stream_number(struct weir_stream *s)
+{
+	uint64_t number =
+		atomic_load_explicit(&s->tail, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&s->tail, number, memory_order_release);
+	return number;
+}
 /* Did the device's part of a wait or a marker fail? Then so has @op. */
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 			      int32_t native);
