@@ -113,8 +113,15 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
+	%D%/team.t \
+	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/run.t \
+	%D%/product.t %D%/mul-mat.t \
+	%D%/graph-copy.t \
+	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
+	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -211,6 +218,7 @@ T_RESERVE = %D%/reserve.c %D%/reserve.h
 T_ROWS = %D%/rows.c %D%/rows.h
 %C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
+%C%_compute_t_SOURCES = %D%/compute.c $(T_STREAMS)
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
 %C%_stream_ranges_t_SOURCES = %D%/stream-ranges.c $(T_STREAMS)
@@ -312,6 +320,19 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_LEAF = %D%/leaf.c %D%/leaf.h
+%C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
+	$(T_KIND)
+T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
+	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
+T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
+	$(T_KIND) $(T_NAIVE)
+%C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
+%C%_kernel_rows_t_SOURCES = %D%/kernel-rows.c $(T_TRIAL)
+%C%_kernel_copies_t_SOURCES = %D%/kernel-copies.c $(T_TRIAL)
+%C%_kernel_whole_rows_t_SOURCES = %D%/kernel-whole-rows.c $(T_TRIAL)
+%C%_kernel_attention_t_SOURCES = %D%/kernel-attention.c $(T_TRIAL)
+%C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
+%C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
 %C%_graph_views_t_SOURCES = %D%/graph-views.c $(T_LEAF)
@@ -319,6 +340,8 @@ T_LEAF = %D%/leaf.c %D%/leaf.h
 %C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
+%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)

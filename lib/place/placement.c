@@ -229,14 +229,13 @@ static int place_all(struct making *m)
 	return 0;
 }
 
-int weir_placement_new(const struct weir_lifetime *items, size_t n,
-		       const struct weir_placement_opts *opts,
-		       struct weir_placement **ret_placement)
+int weir__placement_new(const struct weir_lifetime *items, size_t n,
+			const struct weir_placement_opts *opts,
+			struct weir_placement **ret_placement)
 {
 	struct making m = { .items = items, .n = n };
 	int r;
 
-	WEIR__ENTER();
 	if (n && !items)
 		return weir__fail(-EINVAL, "%zu items, but no list of them", n);
 	if ((r = opts_in(opts, &m.opts)) < 0 ||
@@ -259,6 +258,14 @@ int weir_placement_new(const struct weir_lifetime *items, size_t n,
 	else
 		*ret_placement = m.p;
 	return r;
+}
+
+int weir_placement_new(const struct weir_lifetime *items, size_t n,
+		       const struct weir_placement_opts *opts,
+		       struct weir_placement **ret_placement)
+{
+	WEIR__ENTER();
+	return weir__placement_new(items, n, opts, ret_placement);
 }
 
 int weir_placement_info(const struct weir_placement *p, unsigned memory,

@@ -149,11 +149,30 @@ int weir__stream_around(struct weir_dev *dev, void *queue,
 	return 0;
 }
 
+int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
+		     struct weir_stream **ret_stream)
+{
+	void *queue;
+	int r = weir__dev_use(dev);
+
+	if (r < 0)
+		return r;
+	r = weir__dev_result(dev, "queue->open",
+			     dev->backend->queue->open(dev, flags, name,
+						       &queue));
+	if (r < 0)
+		return r;
+	return weir__stream_around(dev, queue,
+				   flags & WEIR_STREAM_NATIVE
+					   ? &weir__stream_native
+					   : &weir__stream_managed,
+				   name, ret_stream);
+}
+
 int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 		    struct weir_stream **ret_stream)
 {
 	struct weir_stream_opts o;
-	void *queue;
 	int r;
 
 	WEIR__ENTER();
@@ -167,19 +186,7 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 			-EINVAL,
 			"stream flags %#x (known are %#x), or reserved %#x (must be 0)",
 			o.flags, WEIR_STREAM_NATIVE, o.reserved);
-	r = weir__dev_use(dev);
-	if (r < 0)
-		return r;
-	r = weir__dev_result(dev, "queue->open",
-			     dev->backend->queue->open(dev, o.flags, o.name,
-						       &queue));
-	if (r < 0)
-		return r;
-	return weir__stream_around(dev, queue,
-				   o.flags & WEIR_STREAM_NATIVE
-					   ? &weir__stream_native
-					   : &weir__stream_managed,
-				   o.name, ret_stream);
+	return weir__stream_new(dev, o.flags, o.name, ret_stream);
 }
 
 void weir_stream_free(struct weir_stream *stream)
