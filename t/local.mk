@@ -122,6 +122,7 @@ T_C_TESTS = \
 	%D%/graph-copy.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
+	%D%/kernel-products.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -331,6 +332,7 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_kernel_copies_t_SOURCES = %D%/kernel-copies.c $(T_TRIAL)
 %C%_kernel_whole_rows_t_SOURCES = %D%/kernel-whole-rows.c $(T_TRIAL)
 %C%_kernel_attention_t_SOURCES = %D%/kernel-attention.c $(T_TRIAL)
+%C%_kernel_products_t_SOURCES = %D%/kernel-products.c $(T_TRIAL)
 %C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
 %C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
