@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Schedules and runs. A scheduler has the device, and what is decided once for
+ * all graphs. A schedule is the plan for one graph: the order of its operations
+ * and the place of every result. It is made once and never changes. A run
+ * executes a schedule, as often as the program likes, in memory that was
+ * allocated when the schedule was made.
+ *
+ *	weir_sched_new(&dev, 1, NULL, &sched);
+ *	weir_schedule_new(sched, graph, &schedule);
+ *	weir_run_new(schedule, &run);
+ *	weir_run_input(run, ids, data, bytes);
+ *	weir_run_start(run);
+ *	weir_run_wait(run, -1);
+ *	weir_run_output(run, logits, &tensor);
+ *
+ * Where a call takes a node of a run, its number counts: it is a node of the
+ * graph that the schedule was made for, or the node with the same number of an
+ * equal graph.
+ */
+#ifndef WEIR_SCHED_H
+#define WEIR_SCHED_H
+
+#include <weir/base.h>
+#include <weir/dev.h>
+#include <weir/graph.h>
+#include <weir/stream.h>
+#include <weir/tensor.h>
+
+WEIR__BEGIN
+
+struct weir_sched;
+struct weir_schedule;
+struct weir_run;
+
+/*
+ * Called by each run when the result @t of an observed node is there, on a
+ * thread of the library; the run continues when it returns. @node is its number
+ * in the graph. @t is valid during the call; weir_tensor_data() has its bytes if
+ * they are in host memory. < 0: a negative errno, with which the run ends.
+ *
+ * It may call weir, but may not wait for the run, nor access memory that the run
+ * writes by a call that blocks (weir_tensor_get(), say): both wait for the
+ * observer itself.
+ */
+typedef int weir_observe_fn(void *arg, struct weir_run *run, uint64_t node,
+			    const struct weir_tensor *t);
+
+struct weir_sched_opts {
+	size_t size;
+	uint32_t copies;   /* of inputs and outputs: as many runs of a schedule
+			      exist at a time; 0: 1 */
+	uint32_t reserved; /* 0 */
+	uint64_t budget;   /* bytes of device memory for all schedules of the
+			      scheduler; 0: no limit */
+	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
+	void *observe_arg;
+};
+WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
+#define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
+
+/*
+ * Make a scheduler for the @n devices. Any thread may use it. Free it with
+ * weir_sched_free(): its schedules and runs keep what they need of it.
+ *
+ * -EOPNOTSUPP: more than one device, or one that does not compute. -EINVAL: no
+ * device, or invalid options. -ENOMEM. Errors of weir_dev_init().
+ */
+WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
+			    const struct weir_sched_opts *opts,
+			    struct weir_sched **ret_sched)
+	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
+WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
+
+/* Bytes of device memory, and what is computed. */
+struct weir_sched_estimate {
+	size_t size;        /* set by the caller */
+	uint64_t bytes;     /* of all that follow: what counts for the budget */
+	uint64_t results;   /* results of operations, which share bytes */
+	uint64_t inputs;    /* inputs, and outputs if they have copies: all
+			       copies */
+	uint64_t workspace; /* that the device needs besides */
+	uint64_t leaves;    /* of the program's tensors; not in @bytes */
+	uint64_t nodes;     /* of the graph */
+	uint64_t computed;  /* of these: operations that a run computes */
+	uint64_t in_place;  /* of these: in the place of a source */
+	uint64_t lowest;    /* no placement of the results is lower */
+};
+/*
+ * What weir_schedule_new() would need. Changes nothing: no memory of the device
+ * is allocated, and schedules and runs stay as they are. The budget does not
+ * count, nor need leaves be placed. Otherwise errors of weir_schedule_new().
+ */
+WEIR_API int weir_sched_estimate(struct weir_sched *sched,
+				 const struct weir_graph *g,
+				 struct weir_sched_estimate *ret_estimate)
+	WEIR_NONNULL(1, 2, 3);
+
+/*
+ * Make a schedule for @g, or take an existing one: the scheduler keeps those in
+ * use and a few others, and finds them by the graph's fingerprint. A schedule
+ * that is taken again has the leaves' buffers and events of @g, and the names of
+ * the graph for which it was made first. @g may then be changed, reset or freed.
+ * The schedule references the buffers of leaves; the program keeps the events.
+ *
+ * May block: allocates memory and prepares the operations on the device. If it
+ * fails, all other schedules are as before.
+ *
+ * The graph's own failure. -EOPNOTSUPP: the device does not have an operation;
+ * the sentence names it, its dtypes and the node. -EINVAL: a leaf is not placed,
+ * or is in memory that the device cannot use. -ENOMEM: no memory, or the budget
+ * is exceeded: found before anything is allocated; the sentence has both numbers.
+ */
+WEIR_API int weir_schedule_new(struct weir_sched *sched,
+			       const struct weir_graph *g,
+			       struct weir_schedule **ret_schedule)
+	WEIR_NONNULL(1, 2, 3) WEIR_NODISCARD;
+/* NULL is allowed. Never blocks: runs keep what they need. */
+WEIR_API void weir_schedule_free(struct weir_schedule *schedule);
+
+struct weir_schedule_info {
+	size_t size;    /* set by the caller */
+	uint64_t bytes; /* as in struct weir_sched_estimate, from here ... */
+	uint64_t results;
+	uint64_t inputs;
+	uint64_t workspace; /* that the device has asked for */
+	uint64_t leaves;
+	uint64_t nodes;
+	uint64_t computed;
+	uint64_t in_place;
+	uint64_t lowest; /* ... to here */
+	uint32_t copies; /* of inputs and outputs */
+	uint32_t taken;  /* copies that runs have */
+	uint64_t times;  /* that weir_schedule_new() returned this plan */
+	uint64_t fingerprint[2]; /* of the graph */
+};
+/* Describe a schedule. Any thread. -EINVAL: the size is not set. */
+WEIR_API int weir_schedule_info(const struct weir_schedule *schedule,
+				struct weir_schedule_info *ret_info)
+	WEIR_NONNULL(1, 2);
+
+/* Where the bytes of a node are. */
+enum weir_node_where {
+	WEIR_NODE_NOWHERE = 0, /* it is not computed: nothing needs it */
+	WEIR_NODE_LEAF = 1,    /* in a tensor of the program */
+	WEIR_NODE_INPUTS = 2,  /* planned memory, a part of each copy */
+	WEIR_NODE_RESULTS = 3  /* planned memory that all runs share */
+};
+/* Why the bytes are there. */
+enum weir_node_why {
+	WEIR_NODE_NOT_NEEDED =
+		0,              /* no output, observed node or write needs it */
+	WEIR_NODE_PLACED = 1,   /* the program has placed the leaf */
+	WEIR_NODE_WRITES = 2,   /* it writes a leaf */
+	WEIR_NODE_VIEWS = 3,    /* it has the bytes of another node */
+	WEIR_NODE_KEPT = 4,     /* an input, or an output of a copy */
+	WEIR_NODE_IN_PLACE = 5, /* a source was not needed any more */
+	WEIR_NODE_PLANNED = 6   /* the planner has chosen the place */
+};
+struct weir_node_place {
+	size_t size;          /* set by the caller */
+	struct weir_dev *dev; /* that computes it; NULL: nothing is computed */
+	uint32_t where;       /* enum weir_node_where */
+	uint32_t why;         /* enum weir_node_why */
+	uint64_t offset;      /* in its memory; of a leaf: in its buffer */
+	uint64_t bytes;
+	uint64_t over; /* 1 + the node whose place it takes; 0: none */
+	uint64_t step; /* number among the computed nodes, or of the next one */
+	uint64_t until; /* the step after which its bytes are used for others;
+			   UINT64_MAX: they are kept */
+};
+/* Describe the place of node @i. Any thread. -EINVAL: there is no node @i. */
+WEIR_API int weir_schedule_explain(const struct weir_schedule *schedule,
+				   uint64_t i,
+				   struct weir_node_place *ret_place)
+	WEIR_NONNULL(1, 3);
+
+/*
+ * Make a run, which has a copy of the schedule's inputs until it is freed. One
+ * thread at a time uses a run, except for weir_run_cancel(). -EAGAIN: all copies
+ * are taken; the call does not wait for one. -ENOMEM.
+ */
+WEIR_API int weir_run_new(struct weir_schedule *schedule,
+			  struct weir_run **ret_run)
+	WEIR_NONNULL(1, 2) WEIR_NODISCARD;
+/*
+ * NULL is allowed. Cancels the run and does not wait for it: memory and copy
+ * stay in use until its work has ended.
+ */
+WEIR_API void weir_run_free(struct weir_run *run);
+
+/*
+ * Set an input: copy all @bytes bytes of it before the call returns; or copy the
+ * tensor @t, of the same dtype, shape and strides, once @event is done (NULL: at
+ * once), without waiting for it. The program keeps the bytes of @t until the run
+ * has ended. Inputs keep their values when a run is started again.
+ *
+ * -EINVAL: @node is no input of the schedule, or @bytes or the tensor do not
+ * fit; the sentence has both numbers. -EBUSY: the run has not ended. Of the
+ * second also: errors of weir_stream_copy() and weir_stream_wait(). If @event
+ * fails, so does the run, with -ECANCELED, and the input has to be set again.
+ */
+WEIR_API int weir_run_input(struct weir_run *run, const struct weir_node *node,
+			    const void *data, size_t bytes) WEIR_NONNULL(1, 2);
+WEIR_API int
+weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
+		      const struct weir_tensor *t, struct weir_event *event)
+	WEIR_NONNULL(1, 2, 3);
+
+/*
+ * Start the run, for the first time or again after it has ended, and return
+ * without waiting for it: on a stream of the scheduler's, or as one operation of
+ * a managed stream @stream of the device. The events of leaves count as they are
+ * recorded now: operations that read a leaf begin when its event is done, those
+ * before need not wait.
+ *
+ * If an operation, the observer or an event fails, the run ends with that
+ * failure: -ECANCELED, with the cause, for an event. A run in @stream that fails
+ * or is cancelled makes the stream fail, as other operations do.
+ *
+ * -EBUSY: the run has not ended. -EINVAL: an input was never set, or @stream is
+ * of another device. -EOPNOTSUPP: @stream is native. -ECANCELED: @stream has
+ * failed. -ENOMEM: only the first start of a run allocates.
+ */
+WEIR_API int weir_run_start(struct weir_run *run) WEIR_NONNULL(1);
+WEIR_API int weir_stream_compute(struct weir_stream *stream,
+				 struct weir_run *run) WEIR_NONNULL(1, 2);
+
+/*
+ * Record @event at the end of the run as it was started last. -EINVAL: it was
+ * never started, or the event is of another root.
+ */
+WEIR_API int weir_run_record(struct weir_run *run, struct weir_event *event)
+	WEIR_NONNULL(1, 2);
+/*
+ * Block until the run has ended, for at most @timeout_ns; -1: for any time.
+ * 0, or its failure, with its sentence. -ETIMEDOUT: it has not ended. -EINVAL:
+ * it was never started.
+ */
+WEIR_API int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
+	WEIR_NONNULL(1);
+/*
+ * End the run: no further operation begins, and it fails with -ECANCELED. Any
+ * thread; never blocks. No effect if it is not running.
+ */
+WEIR_API int weir_run_cancel(struct weir_run *run) WEIR_NONNULL(1);
+
+/*
+ * The tensor of an output, in planned memory: its bytes are there when the run
+ * has ended, until it is started again or freed; with one copy, until another
+ * run of the schedule is started. A stream's work that reads it after
+ * weir_stream_compute() waits for the run. -EINVAL: @node is not marked as an
+ * output.
+ */
+WEIR_API int weir_run_output(struct weir_run *run, const struct weir_node *node,
+			     struct weir_tensor *ret_tensor)
+	WEIR_NONNULL(1, 2, 3);
+
+/* What the last start of a run did. */
+struct weir_run_report {
+	size_t size;        /* set by the caller */
+	int64_t total_ns;   /* from the start to the end, or to now */
+	int64_t queued_ns;  /* of it: before its first operation could begin */
+	int64_t wait_ns;    /* of it: waiting for events of leaves and inputs */
+	int64_t compute_ns; /* of it: computing, as the library sees it */
+	int64_t observe_ns; /* of it: in the observer */
+	uint64_t nodes;     /* computed so far */
+	uint64_t works;     /* that the device was given for it */
+	uint64_t waits;     /* for events that were not done yet */
+	uint32_t started;   /* how often it was started */
+	uint32_t running;   /* 1: it has not ended */
+};
+/* -EINVAL: the size is not set. */
+WEIR_API int weir_run_report(struct weir_run *run,
+			     struct weir_run_report *ret_report)
+	WEIR_NONNULL(1, 2);
+
+WEIR__END
+
+#endif
