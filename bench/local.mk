@@ -78,8 +78,16 @@ CLEANFILES += %D%/exact
 
 # Building graphs.
 EXTRA_PROGRAMS += %D%/graph
-%C%_graph_SOURCES = %D%/graph.c %D%/raw.c %D%/raw.h \
-	%D%/result.c %D%/result.h %D%/picture.c
+%C%_graph_SOURCES = %D%/graph.c %D%/layers.c %D%/layers.h %D%/raw.c \
+	%D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
 %C%_graph_LDADD = lib/libweir-core.la
 bench: %D%/graph
 CLEANFILES += %D%/graph
+
+# Schedules and runs.
+EXTRA_PROGRAMS += %D%/sched
+%C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h %D%/raw.c \
+	%D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+%C%_sched_LDADD = lib/libweir-core.la
+bench: %D%/sched
+CLEANFILES += %D%/sched

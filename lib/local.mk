@@ -19,6 +19,7 @@ include lib/stream/local.mk
 include lib/heap/local.mk
 include lib/interop/local.mk
 include lib/graph/local.mk
+include lib/kernels/local.mk
 include lib/cpu/local.mk
 include lib/model/local.mk
 include lib/cuda/local.mk

@@ -138,7 +138,7 @@ static void params(void)
 	struct weir_dev *dev = NULL;
 
 	is_err(weir_dev_init(weir, "CPU:garbage=1", &dev), -EINVAL,
-	       "unknown parameter 'garbage'; there is: node=N",
+	       "unknown parameter 'garbage'; there are: node=N, threads=N",
 	       "the error for an unknown parameter lists the known ones");
 	is_err(weir_dev_init(weir, "CPU:node", &dev), -EINVAL,
 	       "'node' is not key=value",
@@ -157,6 +157,16 @@ static void params(void)
 	       -EINVAL, "no NUMA node", "a node that overflows is refused");
 	is_err(weir_dev_init(weir, "CPU:node=0,node=0", &dev), -EINVAL, "twice",
 	       "a parameter that is given twice is refused");
+	is_err(weir_dev_init(weir, "CPU:threads=2x", &dev), -EINVAL,
+	       "threads=2x is not a number",
+	       "a number of threads that is no number is refused");
+	is_err(weir_dev_init(weir, "CPU:threads=0", &dev), -EINVAL,
+	       "threads=0, from 1 to 1024", "0 threads are refused");
+	is_err(weir_dev_init(weir, "CPU:threads=1025", &dev), -EINVAL,
+	       "threads=1025, from 1 to 1024", "1025 threads are refused");
+	is_err(weir_dev_init(weir, "CPU:threads=1,threads=1", &dev), -EINVAL,
+	       "threads is given twice",
+	       "a number of threads that is given twice is refused");
 	is_err(weir_dev_init(weir, "NONE:node=0", &dev), -ENODEV, "'NONE'",
 	       "a device that does not exist cannot be configured");
 	ok(!dev, "a failure of weir_dev_init writes no result");
@@ -173,6 +183,15 @@ static void params(void)
 	       "other parameters are refused when the device is in use");
 	is_int(weir_dev_init(weir, "TEST0:virtual=2", &dev), 0,
 	       "a module gets the parameters of its devices");
+}
+
+static void threads_of_a_gpu(void)
+{
+	struct weir_threads threads = { .size = sizeof(threads) };
+
+	is_err(weir_dev_set_threads(dev_of("TEST0"), &threads), -EOPNOTSUPP,
+	       "TEST0: does not compute on threads of the host",
+	       "threads of a device that computes elsewhere cannot be set");
 }
 
 static void on_node(void)
@@ -228,7 +247,7 @@ static void threads(void)
 
 int main(void)
 {
-	plan(11 + 6 + 7 + 7 + 17 + 1 + 1);
+	plan(11 + 6 + 7 + 7 + 21 + 1 + 1 + 1);
 	weir = open_with_good_module();
 	cpu();
 	memory();
@@ -236,6 +255,7 @@ int main(void)
 	types();
 	params();
 	on_node();
+	threads_of_a_gpu();
 	threads();
 	weir_close(weir);
 	return done_testing();

@@ -7,7 +7,7 @@
 cd "$srcdir" || exit 1
 # From the lowest: a folder includes those before it; backends only a few.
 layers='core dev mem place alloc io stream heap interop graph model'
-backends='cpu cuda'
+backends='kernels cpu cuda'
 folders="$layers $backends"
 
 # Lines "FILE:INCLUDED" of the quoted includes of the files given.
@@ -91,7 +91,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 26
+plan 27
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -111,8 +111,12 @@ for layer in $layers; do
 		"lib/$layer includes only ${below:-itself}${below:+and itself}"
 	below="$below$layer, "
 done
-is "$(uses cpu '[a-z]+/' | grep -vE ':((cpu|sys|weir)/.*|dev/backend\.h)$')" \
-	'' 'lib/cpu includes dev/backend.h and itself, as a module does'
+is "$(uses kernels '[a-z]+/' |
+	grep -vE ':((kernels|sys|weir)/.*|dev/backend\.h)$')" '' \
+	'lib/kernels includes dev/backend.h and itself'
+is "$(uses cpu '[a-z]+/' | grep -vE \
+	':((cpu|sys|weir)/.*|dev/backend\.h|kernels/(compute|team)\.h)$')" '' \
+	'lib/cpu includes dev/backend.h, itself and the entry of lib/kernels'
 is "$(uses cuda '[a-z]+/' | grep -vE \
 	':((cuda|sys|weir)/.*|dev/backend\.h|interop/cuda_ext\.h)$')" '' \
 	'lib/cuda includes dev/backend.h, interop/cuda_ext.h and itself'

@@ -113,8 +113,14 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
+	%D%/team.t \
+	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/run.t \
+	%D%/product.t \
+	%D%/mul-mat.t \
+	%D%/kernel-elements.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -211,6 +217,7 @@ T_RESERVE = %D%/reserve.c %D%/reserve.h
 T_ROWS = %D%/rows.c %D%/rows.h
 %C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
+%C%_compute_t_SOURCES = %D%/compute.c $(T_STREAMS)
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
 %C%_stream_ranges_t_SOURCES = %D%/stream-ranges.c $(T_STREAMS)
@@ -229,9 +236,8 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
 %C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
 %C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
-%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS)
-%C%_heap_faults_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
-	$(T_WRAP)calloc_aligned $(T_WRAP)realloc
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
+%C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
@@ -312,6 +318,12 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_LEAF = %D%/leaf.c %D%/leaf.h
+T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
+	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
+T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
+	$(T_KIND) $(T_NAIVE)
+%C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
+%C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
 %C%_graph_views_t_SOURCES = %D%/graph-views.c $(T_LEAF)
@@ -319,6 +331,8 @@ T_LEAF = %D%/leaf.c %D%/leaf.h
 %C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
+%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
@@ -334,7 +348,9 @@ T_LEAF = %D%/leaf.c %D%/leaf.h
 	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
-%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_KIND)
+T_PLACED = %D%/placed.c %D%/placed.h
+%C%_placement_t_SOURCES = %D%/placement.c $(T_PLACED)
+%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_PLACED) $(T_KIND)
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
 	bench/graphs.c bench/graphs.h
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
@@ -377,7 +393,8 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
+	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-memory.t \
+	%D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
@@ -405,6 +422,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)
 %C%_cuda_late_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_memory_t_SOURCES = %D%/cuda-memory.c $(T_GPU) $(T_NOMEM)
+%C%_cuda_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_cuda_native_t_SOURCES = %D%/cuda-native.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)

@@ -26,7 +26,7 @@ enum weir_dev_type {
 #define WEIR_CAP_HOST_MEMORY 0x04u /* the device uses host memory */
 #define WEIR_CAP_PINNED 0x08u      /* has memory of kind WEIR_MEM_PINNED */
 #define WEIR_CAP_WRAP_HOST 0x10u   /* weir_buf_wrap() takes host memory */
-#define WEIR_CAP_COMPUTE 0x20u     /* computes; no device of 0.1 sets it */
+#define WEIR_CAP_COMPUTE 0x20u     /* computes graphs */
 
 struct weir_dev_info {
 	size_t size;      /* set by the caller */
@@ -178,6 +178,36 @@ WEIR_API int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
  * it to its type. NULL: the backend has no function of this name.
  */
 WEIR_API void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
+	WEIR_NONNULL(1, 2);
+
+/* The threads that compute on a device. */
+struct weir_threads {
+	size_t size;       /* set by the caller */
+	uint32_t count;    /* at most 1024; 0: the CPUs of the process */
+	uint32_t reserved; /* 0 */
+	/*
+	 * NULL: threads of the library, which sleep between runs. Else the
+	 * program's function: call task(task_arg, i) once for each i below
+	 * @n, on as many threads at once as it has, and return when all have
+	 * returned. Tasks wait for each other; one that is called more than
+	 * 0.1 ms after the first returns at once.
+	 */
+	void (*run)(void *arg, uint32_t n,
+		    void (*task)(void *task_arg, uint32_t i), void *task_arg);
+	void *arg; /* of run */
+};
+
+/*
+ * Choose the threads that compute on a device, from the next run on; the CPU's
+ * are otherwise those of its parameter threads=N, or one for each CPU that the
+ * process may use (its affinity, and the quotas of its cgroups). Blocks until
+ * the device has computed what it is computing. A segment that was scheduled
+ * for fewer threads uses no more.
+ *
+ * -EOPNOTSUPP: the device has no threads of the host. -EINVAL: too many.
+ */
+WEIR_API int weir_dev_set_threads(struct weir_dev *dev,
+				  const struct weir_threads *threads)
 	WEIR_NONNULL(1, 2);
 
 WEIR__END

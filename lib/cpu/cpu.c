@@ -19,6 +19,11 @@ struct weir__cpu *weir__cpu_of(struct weir_dev *dev)
 	return lib->dev_state(dev);
 }
 
+struct weir__team *weir__team_of(struct weir_dev *dev)
+{
+	return weir__cpu_of(dev)->team;
+}
+
 /* The rest of a line, with runs of blanks as one. */
 static void copy_words(char *dst, size_t room, const char *src)
 {
@@ -150,7 +155,8 @@ static int cpu_probe(struct weir *weir, const struct weir__host *host,
 		.name = "CPU",
 		.type = WEIR_DEV_CPU,
 		.caps = WEIR_CAP_ASYNC | WEIR_CAP_EVENTS |
-			WEIR_CAP_HOST_MEMORY | WEIR_CAP_WRAP_HOST,
+			WEIR_CAP_HOST_MEMORY | WEIR_CAP_WRAP_HOST |
+			WEIR_CAP_COMPUTE,
 		.node = only_node(),
 		.n_bufts = 4,
 		.buft = bufts,
@@ -180,19 +186,40 @@ static int parse_node(const char *value, size_t len, int32_t *node)
 	return 0;
 }
 
+static int parse_threads(const char *value, size_t len, uint32_t *threads)
+{
+	char *end;
+	unsigned long n = strtoul(value, &end, 10);
+
+	if (!isdigit((unsigned char)*value) || end != value + len)
+		return lib->fail(-EINVAL, "CPU: threads=%.*s is not a number",
+				 (int)len, value);
+	if (n < 1 || n > WEIR__TEAM_MAX)
+		return lib->fail(-EINVAL, "CPU: threads=%lu, from 1 to %u", n,
+				 WEIR__TEAM_MAX);
+	if (*threads)
+		return lib->fail(-EINVAL, "CPU: threads is given twice");
+	*threads = (uint32_t)n;
+	return 0;
+}
+
 /* The library has checked the form: key=value, separated by commas. */
-static int parse_params(const char *params, struct weir__cpu *cpu)
+static int parse_params(const char *params, int32_t *node, uint32_t *threads)
 {
 	for (const char *p = params; *p;) {
 		size_t len = strcspn(p, ","), key = strcspn(p, "=");
+		const char *value = p + key + 1;
 		int r;
 
-		if (key != 4 || memcmp(p, "node", 4))
-			return lib->fail(
+		if (key == 4 && !memcmp(p, "node", key))
+			r = parse_node(value, len - key - 1, node);
+		else if (key == 7 && !memcmp(p, "threads", key))
+			r = parse_threads(value, len - key - 1, threads);
+		else
+			r = lib->fail(
 				-EINVAL,
-				"CPU: unknown parameter '%.*s'; there is: node=N",
+				"CPU: unknown parameter '%.*s'; there are: node=N, threads=N",
 				(int)key, p);
-		r = parse_node(p + key + 1, len - key - 1, &cpu->node);
 		if (r < 0)
 			return r;
 		p += len + (p[len] == ',');
@@ -200,9 +227,19 @@ static int parse_params(const char *params, struct weir__cpu *cpu)
 	return 0;
 }
 
+static void cpu_dev_close(struct weir_dev *dev, void *state)
+{
+	struct weir__cpu *cpu = state;
+
+	(void)dev;
+	weir__team_free(cpu->team);
+	lib->free(cpu);
+}
+
 static int cpu_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			void **ret_state)
 {
+	struct weir_threads threads = { .size = sizeof(threads) };
 	struct weir__cpu *cpu = lib->calloc(1, sizeof(*cpu));
 	int r;
 
@@ -211,21 +248,17 @@ static int cpu_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 		return lib->fail(-ENOMEM, "no memory for %zu bytes",
 				 sizeof(*cpu));
 	cpu->node = -1;
-	r = parse_params(params, cpu);
+	r = parse_params(params, &cpu->node, &threads.count);
+	if (r >= 0)
+		r = weir__team_new(lib->dev_root(dev), &threads, &cpu->team);
 	if (r < 0) {
-		lib->free(cpu);
+		cpu_dev_close(dev, cpu);
 		return r;
 	}
 	if (cpu->node >= 0)
 		lib->dev_set_node(dev, cpu->node);
 	*ret_state = cpu;
 	return 0;
-}
-
-static void cpu_dev_close(struct weir_dev *dev, void *state)
-{
-	(void)dev;
-	lib->free(state);
 }
 
 static int cpu_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
@@ -246,6 +279,7 @@ static const struct weir__backend backend = {
 	.dev_memory = cpu_dev_memory,
 	.mem = &weir__cpu_mem_ops,
 	.queue = &weir__cpu_queue_ops,
+	.compute = &weir__cpu_compute_ops,
 };
 
 /* A module would compare host->abi and host->size here. */

@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/cpu.c %D%/cpu.h %D%/memory.c %D%/queue.c
+lib_libweir_core_la_SOURCES += %D%/compute.c %D%/cpu.c %D%/cpu.h \
+	%D%/memory.c %D%/queue.c
 EXTRA_DIST += %D%/README.md

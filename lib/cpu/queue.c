@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/compute.h"
+
 #define lib weir__cpu_host
 
 enum {
@@ -95,7 +97,9 @@ static void work_run(struct weir__work *w)
 		break;
 	case WEIR__WORK_WAIT: /* not submitted without all_in_driver */
 	case WEIR__WORK_MARK:
-	case WEIR__WORK_COMPUTE: /* not submitted without a compute table */
+		break;
+	case WEIR__WORK_COMPUTE:
+		res = weir__compute_run(w->arg);
 		break;
 	}
 	w->done(w, res < 0 ? res : 0, 0);

@@ -58,4 +58,6 @@ const struct weir__host weir__host = {
 	.host_unclaim = weir__host_unclaim,
 	.host_nodes = weir__host_nodes,
 	.convert_find = weir__convert_find,
+	.dtype = weir__dtype,
+	.cpus = weir__cpus,
 };

@@ -23,5 +23,7 @@ int weir__host_nodes(enum weir_mem kind, int32_t node, uint64_t *ret_free,
 		     uint64_t *ret_total);
 /* The same for lib/mem/convert.c. */
 const struct weir__convert *weir__convert_find(uint32_t from, uint32_t to);
+/* The same for lib/mem/dtype.c. NULL: not a dtype. The result is constant. */
+const struct weir_dtype_info *weir__dtype(uint32_t dtype);
 
 #endif

@@ -12,6 +12,7 @@
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <immintrin.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include <weir/tensor.h>
@@ -236,14 +237,23 @@ static const struct weir__convert avx2_list[] = { CONVERSIONS(ROW, avx2,
 static const struct weir__convert avx512_list[] = { CONVERSIONS(ROW, avx512,
 								AVX512) };
 
-/* Not every compiler knows "f16c" here; cpu_supports also asks the kernel. */
+/*
+ * Not every compiler knows "f16c" here; cpu_supports also asks the kernel. The
+ * CPU is asked once: in a virtual machine that takes many microseconds.
+ */
 static bool avx2_usable(void)
 {
+	static _Atomic int known; /* 1: no, 2: yes */
 	unsigned eax, ebx, ecx = 0, edx;
+	bool usable;
 
+	if (atomic_load_explicit(&known, memory_order_relaxed))
+		return atomic_load_explicit(&known, memory_order_relaxed) == 2;
 	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx2") &&
-	       __get_cpuid(1, &eax, &ebx, &ecx, &edx) && ecx & bit_F16C;
+	usable = __builtin_cpu_supports("avx2") &&
+		 __get_cpuid(1, &eax, &ebx, &ecx, &edx) && ecx & bit_F16C;
+	atomic_store_explicit(&known, usable ? 2 : 1, memory_order_relaxed);
+	return usable;
 }
 
 /* CPUs without VBMI lower their frequency for AVX-512. */

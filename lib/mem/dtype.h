@@ -5,8 +5,7 @@
 
 #include <weir/tensor.h>
 
-/* NULL: not a dtype. The result is constant. */
-const struct weir_dtype_info *weir__dtype(uint32_t dtype);
+#include "dev/host.h" /* weir__dtype */
 
 /* The dtype of a name in safetensors, or of a type number of GGML; or NONE. */
 enum weir_dtype weir__dtype_safetensors(const char *name, size_t len);

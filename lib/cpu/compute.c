@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* The device's table of computing, over lib/kernels. */
+#include "cpu/cpu.h"
+
+#include "kernels/compute.h"
+
+static int cpu_supports(struct weir_dev *dev, const struct weir__node *node)
+{
+	(void)dev;
+	return weir__compute_supports(node);
+}
+
+static int cpu_prepare(struct weir_dev *dev,
+		       const struct weir__node *const *nodes, size_t n,
+		       const struct weir__prepare_opts *opts,
+		       void **ret_prepared, size_t *ret_workspace)
+{
+	struct weir__segment_cpu *segment;
+	int r = weir__compute_prepare(weir__team_of(dev), nodes, n, &segment,
+				      ret_workspace);
+
+	(void)opts;
+	if (!r)
+		*ret_prepared = segment;
+	return r;
+}
+
+static void cpu_release(struct weir_dev *dev, void *prepared)
+{
+	(void)dev;
+	weir__compute_release(prepared);
+}
+
+/* All host memory, of whichever device. */
+static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
+			      const struct weir__buft_desc *desc)
+{
+	(void)dev;
+	(void)owner;
+	return desc->flags & WEIR_BUFT_HOST;
+}
+
+static int cpu_set_threads(struct weir_dev *dev,
+			   const struct weir_threads *threads)
+{
+	return weir__team_set(weir__cpu_of(dev)->team, threads);
+}
+
+const struct weir__compute_ops weir__cpu_compute_ops = {
+	.size = sizeof(weir__cpu_compute_ops),
+	.supports = cpu_supports,
+	.prepare = cpu_prepare,
+	.release = cpu_release,
+	.supports_buft = cpu_supports_buft,
+	.set_threads = cpu_set_threads,
+};

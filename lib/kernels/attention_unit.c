@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* Attention of one unit; attention.c has the whole. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/attention.h"
+#include "kernels/floats.h"
+#include "kernels/slope.h"
+#include "kernels/vec.h"
+#include "kernels/walk.h"
+
+/* Below this scores are products of rows: turning k is not worth it. */
+#define FEW 3
+
+size_t weir__attention_scratch(const struct weir__heads *h)
+{
+	int64_t wide = h->d > h->dv_room ? h->d : h->dv_room;
+
+	return (size_t)(h->rows * (h->dv_room + 2 + h->d + 2 * WEIR__TILE) +
+			WEIR__TILE * (1 + wide + h->d));
+}
+
+void weir__attention_lay_out(struct weir__attention *a,
+			     const struct weir__heads *h, float *scratch)
+{
+	a->k_turned = scratch;
+	a->score = a->k_turned + h->d * WEIR__TILE;
+	a->bias = a->score + h->rows * WEIR__TILE;
+	a->live = a->bias + h->rows * WEIR__TILE;
+	a->sum = a->live + WEIR__TILE;
+	a->q = a->sum + h->rows * h->dv_room;
+	a->most = a->q + h->rows * h->d;
+	a->weight = a->most + h->rows;
+	a->k = a->weight + h->rows;
+}
+
+/* The unit under work. */
+struct unit {
+	const struct weir__node *node;
+	const struct weir__heads *h;
+	const struct weir__attention *a;
+	const struct weir__vec *vec;
+	const struct weir_operand *mask; /* or NULL */
+	int64_t unit, rows;              /* its number and queries */
+	int64_t at, n;                   /* positions of this tile */
+};
+
+/* The heads of k and v count through the outer dimensions. */
+static int64_t head_k_of(const struct unit *u)
+{
+	return u->unit / u->h->tiles;
+}
+
+/* The place of a query in q, and, repeated, in the mask. */
+static void query_index(const struct unit *u, int64_t row, struct weir__walk *w)
+{
+	const struct weir__heads *h = u->h;
+	int64_t head, token, b = head_k_of(u) / h->heads_k;
+
+	weir__attention_query(h, u->unit, row, &head, &token);
+	weir__walk_start(w, &u->node->src[0],
+			 (b * h->heads + head) * h->tokens + token);
+}
+
+static void load_queries(const struct unit *u)
+{
+	const struct weir_op_attention *p = u->node->params;
+	const struct weir_operand *q = &u->node->src[0];
+	size_t d = (size_t)u->h->d;
+	struct weir__walk w;
+
+	for (int64_t row = 0; row < u->rows; row++) {
+		float *to = u->a->q + (size_t)row * d;
+
+		query_index(u, row, &w);
+		weir__floats_row(q->dtype, to, weir__walk_at(&w, q), d);
+		u->vec->scale(to, to, p->scale, 0, d);
+		u->a->most[row] = -INFINITY;
+		u->a->weight[row] = 0;
+	}
+	memset(u->a->sum, 0, (size_t)(u->rows * u->h->dv_room) * sizeof(float));
+}
+
+/* The mask of this tile as bias; false: no query counts any of the positions. */
+static bool load_mask(const struct unit *u)
+{
+	const struct weir_op_attention *p = u->node->params;
+	const struct weir_operand *mask = u->mask;
+	size_t n = (size_t)u->n;
+	struct weir__walk w;
+
+	for (size_t i = 0; i < WEIR__TILE; i++)
+		u->a->live[i] = i < n && !mask ? 0 : -INFINITY;
+	for (int64_t row = 0; row < u->rows && mask; row++) {
+		float *bias = u->a->bias + row * WEIR__TILE, tmp[WEIR__TILE];
+		const unsigned char *m;
+
+		query_index(u, row, &w);
+		m = weir__walk_at(&w, mask) + u->at * weir__stride(mask, 0);
+		u->vec->scale(bias,
+			      weir__floats_in(mask->dtype, m,
+					      weir__stride(mask, 0), n, tmp),
+			      weir__slope(p->max_bias, w.index[2], u->h->heads),
+			      0, n);
+		u->vec->maxes(u->a->live, bias, n);
+	}
+	return u->vec->max(u->a->live, n) > -INFINITY;
+}
+
+/* Rows of the tile of @t, k or v, that count, as F32; the others are 0. */
+static void load_tile(const struct unit *u, const struct weir_operand *t,
+		      size_t columns, size_t room)
+{
+	struct weir__walk w;
+	const unsigned char *p;
+
+	weir__walk_start(&w, t, head_k_of(u) * u->h->positions + u->at);
+	p = weir__walk_at(&w, t);
+	for (int64_t i = 0; i < u->n; i++, p += weir__stride(t, 1)) {
+		float *to = u->a->k + (size_t)i * room;
+
+		if (u->a->live[i] == -INFINITY) {
+			memset(to, 0, room * sizeof(*to));
+			continue;
+		}
+		weir__floats_row(t->dtype, to, p, columns);
+		memset(to + columns, 0, (room - columns) * sizeof(*to));
+	}
+}
+
+static void scores_of_few(const struct unit *u)
+{
+	size_t d = (size_t)u->h->d;
+
+	for (int64_t row = 0; row < u->rows; row++)
+		for (int64_t i = 0; i < u->n; i++)
+			u->a->score[row * WEIR__TILE + i] =
+				u->vec->dot(u->a->q + (size_t)row * d,
+					    u->a->k + (size_t)i * d, d);
+}
+
+static void scores_of_many(const struct unit *u)
+{
+	size_t d = (size_t)u->h->d;
+
+	memset(u->a->k + (size_t)u->n * d, 0,
+	       (size_t)(WEIR__TILE - u->n) * d * sizeof(float));
+	u->vec->transpose(u->a->k_turned, WEIR__TILE, u->a->k, d, WEIR__TILE,
+			  d);
+	memset(u->a->score, 0, (size_t)(u->rows * WEIR__TILE) * sizeof(float));
+	u->vec->product(u->a->score, WEIR__TILE, u->a->q, d, u->a->k_turned,
+			WEIR__TILE, (size_t)u->rows, WEIR__TILE, d);
+}
+
+/*
+ * From the scores of a query to exp(score - the greatest so far), 0 where it does
+ * not count. What it has so far becomes relative to the new greatest one.
+ */
+static void weigh_scores(const struct unit *u, int64_t row)
+{
+	const struct weir_op_attention *p = u->node->params;
+	float *score = u->a->score + row * WEIR__TILE;
+	float *sum = u->a->sum + row * u->h->dv_room;
+	float *most = &u->a->most[row], *weight = &u->a->weight[row];
+	size_t n = (size_t)u->n;
+	float max, less, factor;
+
+	if (p->softcap > 0)
+		u->vec->softcap(score, p->softcap, n);
+	if (u->mask)
+		u->vec->bias(score, u->a->bias + row * WEIR__TILE, n);
+	max = u->vec->max(score, n);
+	if (max > *most) {
+		factor = expf(*most - max);
+		*most = max;
+		*weight *= factor;
+		u->vec->scale(sum, sum, factor, 0, (size_t)u->h->dv_room);
+	}
+	less = *most == -INFINITY ? 0 : *most;
+	*weight += (float)u->vec->exp_sum(score, score, less, n);
+	memset(score + n, 0, (WEIR__TILE - n) * sizeof(*score));
+}
+
+/* v has an infinity or NaN, which queries that do not count it may not get. */
+static void add_values_apart(const struct unit *u)
+{
+	size_t room = (size_t)u->h->dv_room;
+
+	for (int64_t row = 0; row < u->rows; row++)
+		for (int64_t i = 0; i < u->n; i++)
+			if (!u->mask ||
+			    u->a->bias[row * WEIR__TILE + i] != -INFINITY)
+				u->vec->add_scaled(
+					u->a->sum + (size_t)row * room,
+					u->a->score[row * WEIR__TILE + i],
+					u->a->k + (size_t)i * room, room);
+}
+
+static void add_values(const struct unit *u)
+{
+	size_t room = (size_t)u->h->dv_room;
+
+	if (!u->vec->finite(u->a->k, (size_t)u->n * room)) {
+		add_values_apart(u);
+		return;
+	}
+	u->vec->product(u->a->sum, room, u->a->score, WEIR__TILE, u->a->k, room,
+			(size_t)u->rows, room, (size_t)u->n);
+}
+
+static void tile_run(const struct unit *u)
+{
+	if (!load_mask(u))
+		return;
+	load_tile(u, &u->node->src[1], (size_t)u->h->d, (size_t)u->h->d);
+	if (u->rows <= FEW)
+		scores_of_few(u);
+	else
+		scores_of_many(u);
+	for (int64_t row = 0; row < u->rows; row++)
+		weigh_scores(u, row);
+	load_tile(u, &u->node->src[2], (size_t)u->h->dv, (size_t)u->h->dv_room);
+	add_values(u);
+}
+
+void weir__attention_unit(const struct weir__node *node,
+			  const struct weir__heads *h,
+			  const struct weir__attention *a, int64_t unit,
+			  int64_t from, int64_t to)
+{
+	struct unit u = {
+		.node = node, .h = h, .a = a, .vec = weir__vec(), .unit = unit
+	};
+
+	if (node->n_src > 3 && node->src[3].data)
+		u.mask = &node->src[3];
+	u.rows = h->group * weir__attention_tokens(h, unit);
+	load_queries(&u);
+	for (u.at = from; u.at < to; u.at += u.n) {
+		u.n = to - u.at < WEIR__TILE ? to - u.at : WEIR__TILE;
+		tile_run(&u);
+	}
+}

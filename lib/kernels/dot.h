@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products of rows of a, as they are stored, with a few columns of b, by several
+ * instruction sets. b is in one of two forms: F32, for a of F32, F16 and BF16 and
+ * whatever is converted to F32; or quantised to bytes, for the quantised dtypes
+ * that have integer products.
+ */
+#ifndef WEIR__DOT_H
+#define WEIR__DOT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR__DOT_COLS 8u  /* most columns of a call */
+#define WEIR__DOT_UNIT 64u /* elements of a struct weir__dot_q8 */
+
+/*
+ * 64 elements of b as bytes; each 32 have a scale. The instructions for products
+ * of bytes add four neighbours, so a vector of sums has 16 lanes, and what is
+ * here once for each lane needs no shuffles. The bytes of a are from 0 on: their
+ * true values are less by the dtype's bias, or scaled and then less by a minimum
+ * of each group.
+ */
+struct weir__dot_q8 {
+	int8_t q[64];
+	union {
+		int32_t bias[16]; /* - bias * the sum of the four */
+		float offset[16]; /* scale * the sum of the four */
+	};
+	float scale[16];
+};
+
+enum weir__dot_form {
+	WEIR__DOT_F32,  /* floats */
+	WEIR__DOT_BIAS, /* struct weir__dot_q8 with bias */
+	WEIR__DOT_MINS  /* struct weir__dot_q8 with offset */
+};
+
+/*
+ * dst[c][r] = row r of @a times b[c], for r < @rows and c < @cols, with rows of
+ * @k elements that are @pitch bytes apart. @cols: 1 to WEIR__DOT_COLS.
+ */
+typedef void weir__dot_fn(float *const *dst, const unsigned char *a,
+			  size_t pitch, size_t rows, const void *const *b,
+			  unsigned cols, size_t k);
+
+/* The products of a dtype. */
+struct weir__dot {
+	uint32_t dtype; /* enum weir_dtype */
+	uint32_t form;  /* enum weir__dot_form */
+	int32_t bias;
+	uint32_t block; /* k is a multiple of it */
+	weir__dot_fn *run;
+};
+
+/* Those of an instruction set. */
+struct weir__dot_set {
+	const char *name;
+	bool (*usable)(void); /* whether this CPU has it */
+	/* @n elements, as many as @to has room for, to @to; the rest is 0. */
+	void (*quantise)(struct weir__dot_q8 *to, const float *from, size_t n,
+			 const struct weir__dot *dot);
+	const struct weir__dot *list;
+	size_t n;
+};
+
+/* From the best to the portable one, which has F32, F16 and BF16 only; NULL. */
+extern const struct weir__dot_set *const weir__dot_sets[];
+extern const struct weir__dot_set weir__dot_avx512, weir__dot_avx2;
+
+/* The best set of this CPU. */
+const struct weir__dot_set *weir__dot_set(void);
+/* The products of @dtype; NULL: none, its rows are converted to F32. */
+const struct weir__dot *weir__dot_in(const struct weir__dot_set *set,
+				     uint32_t dtype);
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products with AVX-512: of floats, and of bytes by VNNI. The rows of a quantised
+ * dtype are unpacked 64 elements at a time, in their order, to bytes from 0 on in
+ * one register, with the scales, and minima, of its 16 lanes of four.
+ */
+#include "kernels/dot.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+#include <weir/tensor.h>
+
+#define LANES 16
+#define FLOAT_COLS 4
+#define TARGET                                                           \
+	__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq," \
+			      "avx512vl,avx512vbmi,avx512vnni")))
+#define NAME(x) avx512_##x
+
+typedef float avx512_vf __attribute__((vector_size(64)));
+
+static inline TARGET __attribute__((always_inline)) avx512_vf
+avx512_load_F16(const unsigned char *p)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)p));
+}
+
+static inline TARGET __attribute__((always_inline)) avx512_vf
+avx512_load_BF16(const unsigned char *p)
+{
+	__m256i x = _mm256_loadu_si256((const __m256i_u *)p);
+
+	return _mm512_castsi512_ps(
+		_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
+}
+
+#include "kernels/dot_float.inc"
+#include "kernels/dot_q8.inc"
+
+/* Elements that are unpacked together, at most 4 times 64. */
+struct unit {
+	__m512i q[4];
+	__m512 scale[4], min[4]; /* of the lanes */
+};
+
+/* Of a dtype: constants, and how a unit is unpacked. */
+struct quant {
+	void (*unpack)(struct unit *v, const unsigned char *a);
+	size_t bytes;    /* of a unit */
+	unsigned chunks; /* of 64 elements */
+	bool mins;
+};
+
+INLINE __m512 half_lanes(__m128i halves, __m512i lanes)
+{
+	__m512 x = _mm512_castps256_ps512(_mm256_cvtph_ps(halves));
+
+	return _mm512_permutexvar_ps(lanes, x);
+}
+
+/* Of each 8 lanes the value 0, then 1. */
+INLINE __m512i lanes_of_8(unsigned first)
+{
+	return _mm512_inserti64x4(_mm512_set1_epi32((int)first),
+				  _mm256_set1_epi32((int)first + 1), 1);
+}
+
+/* The low nibbles of the first 16 bytes, the high ones, those of the next. */
+INLINE __m512i low_high(__m256i x)
+{
+	__m512i twice = _mm512_permutexvar_epi64(_mm512_set_epi64(3, 2, 3, 2, 1,
+								  0, 1, 0),
+						 _mm512_castsi256_si512(x));
+
+	twice = _mm512_srlv_epi64(twice,
+				  _mm512_set_epi64(4, 4, 0, 0, 4, 4, 0, 0));
+	return _mm512_and_si512(twice, _mm512_set1_epi8(15));
+}
+
+/* Two F16 at @a and @b for the lanes of the halves. */
+INLINE __m512 scales_of_two(const unsigned char *a, const unsigned char *b)
+{
+	uint16_t x, y;
+
+	memcpy(&x, a, 2);
+	memcpy(&y, b, 2);
+	return half_lanes(_mm_cvtsi32_si128((int)(x | (uint32_t)y << 16)),
+			  lanes_of_8(0));
+}
+
+INLINE __m256i two_of_16(const unsigned char *a, const unsigned char *b)
+{
+	return _mm256_inserti128_si256(
+		_mm256_castsi128_si256(_mm_loadu_si128((const __m128i_u *)a)),
+		_mm_loadu_si128((const __m128i_u *)b), 1);
+}
+
+INLINE void unpack_Q4_0(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = low_high(two_of_16(a + 2, a + 20));
+	v->scale[0] = scales_of_two(a, a + 18);
+}
+
+INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
+{
+	__m256i low = _mm256_loadu_si256((const __m256i_u *)(a + 2));
+	__m256i high = _mm256_loadu_si256((const __m256i_u *)(a + 36));
+	__m512i x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+
+	v->q[0] = _mm512_xor_si512(x, _mm512_set1_epi8(-128));
+	v->scale[0] = scales_of_two(a, a + 34);
+}
+
+/* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
+INLINE __m128i packed_scales(const unsigned char *p)
+{
+	uint32_t x[3];
+	uint32_t low, high;
+
+	memcpy(x, p, sizeof(x));
+	low = (x[2] & 0x0f0f0f0f) | (x[0] >> 2 & 0x30303030);
+	high = (x[2] >> 4 & 0x0f0f0f0f) | (x[1] >> 2 & 0x30303030);
+	return _mm_set_epi32((int)high, (int)(x[1] & 0x3f3f3f3f), (int)low,
+			     (int)(x[0] & 0x3f3f3f3f));
+}
+
+/* Scales and minima of Q4_K and Q5_K, from the first 16 bytes of a block. */
+INLINE void unpack_scales(struct unit *v, const unsigned char *a)
+{
+	__m512 both =
+		_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(packed_scales(a + 4)));
+
+	both = _mm512_mul_ps(both, scales_of_two(a, a + 2));
+	for (unsigned i = 0; i < 4; i++) {
+		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), both);
+		v->min[i] = _mm512_permutexvar_ps(lanes_of_8(8 + 2 * i), both);
+	}
+}
+
+/* 32 bytes: their low nibbles, then the high ones. */
+INLINE __m512i nibbles(const unsigned char *a)
+{
+	__m512i x = _mm512_broadcast_i64x4(
+		_mm256_loadu_si256((const __m256i_u *)a));
+
+	x = _mm512_srlv_epi64(x, _mm512_set_epi64(4, 4, 4, 4, 0, 0, 0, 0));
+	return _mm512_and_si512(x, _mm512_set1_epi8(15));
+}
+
+INLINE void unpack_Q4_K(struct unit *v, const unsigned char *a)
+{
+	unpack_scales(v, a);
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = nibbles(a + 16 + 32 * i);
+}
+
+INLINE void unpack_Q5_K(struct unit *v, const unsigned char *a)
+{
+	__m512i fifth = _mm512_broadcast_i64x4(
+		_mm256_loadu_si256((const __m256i_u *)(a + 16)));
+	const __m512i bit = _mm512_set_epi64(
+		0x0202020202020202, 0x0202020202020202, 0x0202020202020202,
+		0x0202020202020202, 0x0101010101010101, 0x0101010101010101,
+		0x0101010101010101, 0x0101010101010101);
+
+	unpack_scales(v, a);
+	for (unsigned i = 0; i < 4; i++) {
+		__mmask64 set = _mm512_test_epi8_mask(
+			_mm512_srli_epi64(fifth, 2 * i), bit);
+
+		v->q[i] = _mm512_or_si512(
+			nibbles(a + 48 + 32 * i),
+			_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(16)));
+	}
+}
+
+INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
+{
+	__m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
+		_mm_loadu_si128((const __m128i_u *)(a + 192))));
+	__m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0,
+					0, 0, 0);
+
+	scale = _mm512_mul_ps(scale, scales_of_two(a + 208, a + 208));
+	for (unsigned i = 0; i < 4; i++) {
+		__m512i low = _mm512_loadu_si512(a + 64 * (i / 2));
+		__m512i high = _mm512_broadcast_i64x4(_mm256_loadu_si256(
+			(const __m256i_u *)(a + 128 + 32 * (i / 2))));
+
+		low = _mm512_srli_epi64(low, 4 * (i % 2));
+		high = _mm512_srlv_epi64(high, _mm512_set_epi64(2, 2, 2, 2, 0,
+								0, 0, 0));
+		high = _mm512_srli_epi64(high, 4 * (i % 2));
+		v->q[i] = _mm512_or_si512(
+			_mm512_and_si512(low, _mm512_set1_epi8(15)),
+			_mm512_slli_epi64(_mm512_and_si512(high,
+							   _mm512_set1_epi8(3)),
+					  4));
+		v->scale[i] = _mm512_permutexvar_ps(
+			_mm512_add_epi32(lane, _mm512_set1_epi32(4 * (int)i)),
+			scale);
+	}
+}
+
+/* Fetched ahead of the row that is read; rows follow each other. */
+#define QUANT_AHEAD 2048
+
+/* A unit with @cols columns, a constant. */
+INLINE void quant_unit(const struct quant *quant, unsigned cols, __m512 *sum,
+		       const unsigned char *a,
+		       const struct weir__dot_q8 *const *b, size_t at)
+{
+	struct unit v;
+
+	quant->unpack(&v, a);
+	for (unsigned i = 0; i < quant->chunks; i++)
+		for (unsigned c = 0; c < cols; c++) {
+			const struct weir__dot_q8 *y = b[c] + at + i;
+			__m512i x = quant->mins ? _mm512_setzero_si512()
+						: _mm512_load_si512(y->bias);
+			__m512 scale = _mm512_mul_ps(v.scale[i],
+						     _mm512_load_ps(y->scale));
+
+			x = _mm512_dpbusd_epi32(x, v.q[i],
+						_mm512_load_si512(y->q));
+			sum[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(x), scale,
+						 sum[c]);
+			if (quant->mins)
+				sum[c] = _mm512_fnmadd_ps(
+					v.min[i], _mm512_load_ps(y->offset),
+					sum[c]);
+		}
+}
+
+/* One row of @k elements with @cols columns, a constant. */
+INLINE void quant_row(const struct quant *quant, unsigned cols,
+		      float *const *dst, size_t at, const unsigned char *a,
+		      const void *const *b, size_t k)
+{
+	const struct weir__dot_q8 *y[4];
+	size_t units = k / (64 * quant->chunks);
+	__m512 sum[4];
+
+	for (unsigned c = 0; c < cols; c++) {
+		sum[c] = _mm512_setzero_ps();
+		y[c] = b[c];
+	}
+	for (size_t u = 0; u < units; u++) {
+		const unsigned char *x = a + u * quant->bytes;
+
+		_mm_prefetch((const char *)x + QUANT_AHEAD, _MM_HINT_T0);
+		if (quant->bytes > 64)
+			_mm_prefetch((const char *)x + QUANT_AHEAD + 64,
+				     _MM_HINT_T0);
+		quant_unit(quant, cols, sum, x, y, u * quant->chunks);
+	}
+	if (quant->chunks == 1 && k % 64) {
+		unsigned char last[72] = { 0 }; /* of two blocks the first */
+
+		memcpy(last, a + units * quant->bytes, quant->bytes / 2);
+		quant_unit(quant, cols, sum, last, y, units);
+	}
+	for (unsigned c = 0; c < cols; c++)
+		dst[c][at] = _mm512_reduce_add_ps(sum[c]);
+}
+
+INLINE void quant_rows(const struct quant *quant, float *const *dst,
+		       const unsigned char *a, size_t pitch, size_t rows,
+		       const void *const *b, unsigned cols, size_t k)
+{
+	for (size_t r = 0; r < rows; r++) {
+		const unsigned char *row = a + r * pitch;
+		unsigned c = 0;
+
+		for (; c + 4 <= cols; c += 4)
+			quant_row(quant, 4, dst + c, r, row, b + c, k);
+		if (c + 2 <= cols) {
+			quant_row(quant, 2, dst + c, r, row, b + c, k);
+			c += 2;
+		}
+		if (c < cols)
+			quant_row(quant, 1, dst + c, r, row, b + c, k);
+	}
+}
+
+/* dtype, bytes of a unit, its chunks, bias or -1: minima, elements of a block */
+#define QUANTS(X)                \
+	X(Q4_0, 36, 1, 8, 32)    \
+	X(Q8_0, 68, 1, 128, 32)  \
+	X(Q4_K, 144, 4, -1, 256) \
+	X(Q5_K, 176, 4, -1, 256) \
+	X(Q6_K, 210, 4, 32, 256)
+
+#define ROWS(name, bytes_, chunks_, bias_, block_)                             \
+	static TARGET void avx512_##name(float *const *dst,                    \
+					 const unsigned char *a, size_t pitch, \
+					 size_t rows, const void *const *b,    \
+					 unsigned cols, size_t k)              \
+	{                                                                      \
+		const struct quant quant = { .unpack = unpack_##name,          \
+					     .bytes = bytes_,                  \
+					     .chunks = chunks_,                \
+					     .mins = bias_ < 0 };              \
+                                                                               \
+		quant_rows(&quant, dst, a, pitch, rows, b, cols, k);           \
+	}
+QUANTS(ROWS)
+
+#define ROW(name, bytes_, chunks_, bias_, block_)              \
+	{ .dtype = WEIR_DTYPE_##name,                          \
+	  .form = bias_ < 0 ? WEIR__DOT_MINS : WEIR__DOT_BIAS, \
+	  .bias = bias_ < 0 ? 0 : bias_,                       \
+	  .block = block_,                                     \
+	  .run = avx512_##name },
+static const struct weir__dot list[] = { FLOAT_LIST, QUANTS(ROW) };
+
+/* cpu_supports also asks the kernel. F16C comes with AVX-512. */
+static bool avx512_usable(void)
+{
+	__builtin_cpu_init();
+	return __builtin_cpu_supports("avx512f") &&
+	       __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512dq") &&
+	       __builtin_cpu_supports("avx512vl") &&
+	       __builtin_cpu_supports("avx512vbmi") &&
+	       __builtin_cpu_supports("avx512vnni");
+}
+
+const struct weir__dot_set weir__dot_avx512 = {
+	.name = "AVX-512",
+	.usable = avx512_usable,
+	.quantise = avx512_quantise,
+	.list = list,
+	.n = sizeof(list) / sizeof(list[0]),
+};
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Elements of any floating-point or quantised dtype as F32, and back. */
+#ifndef WEIR__FLOATS_H
+#define WEIR__FLOATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dev/backend.h"
+
+/* Elements that are converted at a time, in memory on the stack. */
+#define WEIR__FLOATS 256
+
+/*
+ * host->convert_find(dtype, F32) and (F32, dtype), found once. NULL: there is
+ * none, or @dtype is F32.
+ */
+const struct weir__convert *weir__to_f32(uint32_t dtype);
+const struct weir__convert *weir__from_f32(uint32_t dtype);
+
+static inline bool weir__is_float(uint32_t dtype)
+{
+	return dtype == WEIR_DTYPE_F32 || dtype == WEIR_DTYPE_F16 ||
+	       dtype == WEIR_DTYPE_BF16;
+}
+
+/*
+ * @n elements of F32, F16 or BF16, @stride bytes from each other, as F32: @tmp,
+ * to which up to WEIR__FLOATS are copied, or where they are.
+ */
+const float *weir__floats_in(uint32_t dtype, const unsigned char *p,
+			     int64_t stride, size_t n, float *tmp);
+/* Where to compute elements of such a row: there, or @tmp. */
+float *weir__floats_room(uint32_t dtype, unsigned char *p, int64_t stride,
+			 float *tmp);
+/* Store what was computed at weir__floats_room(). */
+void weir__floats_out(uint32_t dtype, unsigned char *p, int64_t stride,
+		      const float *from, size_t n);
+
+/* @n elements of any dtype, whole blocks without a gap, to @d. */
+void weir__floats_row(uint32_t dtype, float *d, const void *p, size_t n);
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernels of the CPU: for each operation of graphs, how its work is divided
+ * into parts, and what computes a part. lib/kernels/README.md has a node's way.
+ */
+#ifndef WEIR__KERNELS_H
+#define WEIR__KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dev/backend.h"
+
+/* The library's functions; lib/cpu sets it. */
+extern const struct weir__host *_Atomic weir__cpu_host;
+
+/* How a node is computed; constant from prepare on. */
+struct weir__kernel_plan {
+	uint32_t phases; /* at least 1; all parts of a phase end before the next
+			    begins */
+	uint32_t parts;  /* of each phase, at least 1: threads take one after
+			    the other until none is left */
+	size_t scratch;  /* bytes for each thread */
+	size_t shared;   /* bytes for all threads, kept between the phases */
+	uint64_t cost;   /* about, in ns of one thread */
+	uint32_t variant; /* the kernel's own choice */
+};
+
+/* What a thread is to compute of a node. */
+struct weir__kernel_run {
+	const struct weir__node *node;
+	const struct weir__kernel_plan *plan;
+	uint32_t phase, part;
+	void *scratch, *shared; /* aligned to 64 bytes */
+	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
+};
+#define WEIR__WHY 240
+
+/* The kernel of an operation. Constant; any thread, any number of them. */
+struct weir__kernel {
+	uint32_t op; /* enum weir_op */
+	const char *name;
+	/* 0, or -EOPNOTSUPP with a sentence. Reads no address. */
+	int (*supports)(const struct weir__node *node);
+	/* For at most @threads threads. Cannot fail: supports said 0. */
+	void (*plan)(const struct weir__node *node, unsigned threads,
+		     struct weir__kernel_plan *ret);
+	/*
+	 * Compute a part. Does not block or allocate. < 0 by
+	 * weir__kernel_fail(): ends the run.
+	 */
+	int (*run)(const struct weir__kernel_run *run);
+};
+
+/* table.c. The kernel of an enum weir_op; NULL: none. */
+const struct weir__kernel *weir__kernel_find(uint32_t op);
+/* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
+int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Writes @err's sentence to run->why, with the node's operation and name. */
+int weir__kernel_fail(const struct weir__kernel_run *run, int err,
+		      const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+/*
+ * Parts for work of @cost ns that can be cut into up to @most: 1 if a barrier
+ * costs more than a second thread saves, else several for each thread.
+ */
+uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads);
+
+/* The part of @n units that is run->part of run->plan->parts: [first, end). */
+static inline void weir__kernel_range(const struct weir__kernel_run *run,
+				      int64_t n, int64_t *first, int64_t *end)
+{
+	int64_t part = run->part, parts = run->plan->parts;
+	int64_t each = n / parts, more = n % parts;
+
+	*first = part * each + (part < more ? part : more);
+	*end = *first + each + (part < more);
+}
+
+/* elementwise.c */
+extern const struct weir__kernel weir__kernel_add, weir__kernel_sub;
+extern const struct weir__kernel weir__kernel_mul, weir__kernel_div;
+extern const struct weir__kernel weir__kernel_scale, weir__kernel_sqr;
+extern const struct weir__kernel weir__kernel_silu, weir__kernel_gelu;
+extern const struct weir__kernel weir__kernel_swiglu;
+/* norm.c */
+extern const struct weir__kernel weir__kernel_rms_norm, weir__kernel_norm;
+extern const struct weir__kernel weir__kernel_soft_max;
+/* rope.c */
+extern const struct weir__kernel weir__kernel_rope;
+/* rows.c */
+extern const struct weir__kernel weir__kernel_get_rows, weir__kernel_set_rows;
+/* copy.c */
+extern const struct weir__kernel weir__kernel_copy, weir__kernel_cont;
+extern const struct weir__kernel weir__kernel_concat, weir__kernel_repeat;
+/* attention.c */
+extern const struct weir__kernel weir__kernel_attention;
+/* reduce.c */
+extern const struct weir__kernel weir__kernel_sum, weir__kernel_sum_rows;
+extern const struct weir__kernel weir__kernel_argmax, weir__kernel_top_k;
+/* call.c */
+extern const struct weir__kernel weir__kernel_call;
+
+/* mul_mat.c */
+extern const struct weir__kernel weir__kernel_mul_mat, weir__kernel_mul_mat_id;
+
+#endif

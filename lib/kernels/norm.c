@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* Norms and softmax: whole rows of F32. A part is a range of rows. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/floats.h"
+#include "kernels/kernels.h"
+#include "kernels/slope.h"
+#include "kernels/vec.h"
+#include "kernels/walk.h"
+
+static int f32_supports(const struct weir__node *node)
+{
+	return node->src[0].dtype == WEIR_DTYPE_F32
+		       ? 0
+		       : weir__kernel_refuse(node, "a is not F32");
+}
+
+static void plan_rows(const struct weir__node *node, unsigned threads,
+		      struct weir__kernel_plan *ret, unsigned tenths)
+{
+	ret->cost = (uint64_t)weir__elements(&node->dst) / 10 * tenths;
+	ret->parts = weir__kernel_parts(
+		ret->cost, (uint64_t)weir__rows(&node->dst), threads);
+}
+
+static void norm_plan(const struct weir__node *node, unsigned threads,
+		      struct weir__kernel_plan *ret)
+{
+	plan_rows(node, threads, ret, 5);
+}
+
+/* Calls @each for the rows of this part, of @n elements. */
+static void each_row(const struct weir__kernel_run *run,
+		     void (*each)(const struct weir__node *node, float *d,
+				  const float *a, size_t n))
+{
+	const struct weir__node *node = run->node;
+	struct weir__walk w;
+	int64_t row, end;
+
+	weir__kernel_range(run, weir__rows(&node->dst), &row, &end);
+	weir__walk_start(&w, &node->dst, row);
+	for (; row < end; row++) {
+		each(node, (void *)weir__walk_at(&w, &node->dst),
+		     (void *)weir__walk_at(&w, &node->src[0]),
+		     (size_t)weir__dim(&node->dst, 0));
+		weir__walk_next(&w);
+	}
+}
+
+static void rms_norm_row(const struct weir__node *node, float *d,
+			 const float *a, size_t n)
+{
+	const struct weir_op_norm *p = node->params;
+	double mean = n ? weir__vec()->sum_sqr(a, 0, n) / (double)n : 0;
+
+	weir__vec()->scale(d, a, (float)(1 / sqrt(mean + (double)p->eps)), 0,
+			   n);
+}
+
+static int rms_norm_run(const struct weir__kernel_run *run)
+{
+	each_row(run, rms_norm_row);
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_rms_norm = {
+	.op = WEIR_OP_RMS_NORM,
+	.name = "rms_norm",
+	.supports = f32_supports,
+	.plan = norm_plan,
+	.run = rms_norm_run,
+};
+
+static void norm_row(const struct weir__node *node, float *d, const float *a,
+		     size_t n)
+{
+	const struct weir_op_norm *p = node->params;
+	const struct weir__vec *vec = weir__vec();
+	double mean = n ? vec->sum(a, n) / (double)n : 0;
+	/* The mean is high + low. */
+	float high = (float)mean, low = (float)(mean - (double)high);
+	double variance = n ? vec->sum_sqr(a, high, n) / (double)n : 0, factor;
+
+	variance -= (double)low * (double)low;
+	factor = 1 / sqrt(variance + (double)p->eps);
+	vec->scale(d, a, 1, -high, n);
+	vec->scale(d, d, (float)factor, (float)(-factor * (double)low), n);
+}
+
+static int norm_run(const struct weir__kernel_run *run)
+{
+	each_row(run, norm_row);
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_norm = {
+	.op = WEIR_OP_NORM,
+	.name = "norm",
+	.supports = f32_supports,
+	.plan = norm_plan,
+	.run = norm_run,
+};
+
+static int soft_max_supports(const struct weir__node *node)
+{
+	const struct weir_operand *mask = node->n_src > 1 ? &node->src[1]
+							  : NULL;
+
+	if (mask && mask->dtype && !weir__is_float(mask->dtype))
+		return weir__kernel_refuse(node,
+					   "the mask is not floating-point");
+	return f32_supports(node);
+}
+
+static void soft_max_plan(const struct weir__node *node, unsigned threads,
+			  struct weir__kernel_plan *ret)
+{
+	plan_rows(node, threads, ret, 10);
+}
+
+/* d = scale * a + slope * mask */
+static void add_mask(const struct weir__node *node, const struct weir__walk *w,
+		     float *d, const float *a, size_t n)
+{
+	const struct weir_op_soft_max *p = node->params;
+	const struct weir_operand *mask = &node->src[1];
+	const struct weir__vec *vec = weir__vec();
+	float slope, tmp[WEIR__FLOATS];
+	const unsigned char *m;
+
+	vec->scale(d, a, p->scale, 0, n);
+	if (node->n_src < 2 || !mask->data)
+		return;
+	slope = weir__slope(p->max_bias, w->index[2], weir__dim(&node->dst, 2));
+	m = weir__walk_at(w, mask);
+	for (size_t i = 0, k; i < n; i += k) {
+		k = n - i < WEIR__FLOATS ? n - i : WEIR__FLOATS;
+		vec->add_scaled(
+			d + i, slope,
+			weir__floats_in(mask->dtype,
+					m + (int64_t)i * weir__stride(mask, 0),
+					weir__stride(mask, 0), k, tmp),
+			k);
+	}
+}
+
+/* A row of minus infinities only becomes 0; one with a NaN, NaN. */
+static void soft_max_row(const struct weir__node *node,
+			 const struct weir__walk *w, float *d, const float *a,
+			 size_t n)
+{
+	const struct weir__vec *vec = weir__vec();
+	float max;
+	double sum;
+
+	add_mask(node, w, d, a, n);
+	max = vec->max(d, n);
+	sum = vec->exp_sum(d, d, max == -INFINITY ? 0 : max, n);
+	if (sum != 0)
+		vec->scale(d, d, (float)(1 / sum), 0, n);
+}
+
+static int soft_max_run(const struct weir__kernel_run *run)
+{
+	const struct weir__node *node = run->node;
+	struct weir__walk w;
+	int64_t row, end;
+
+	weir__kernel_range(run, weir__rows(&node->dst), &row, &end);
+	weir__walk_start(&w, &node->dst, row);
+	for (; row < end; row++) {
+		soft_max_row(node, &w, (void *)weir__walk_at(&w, &node->dst),
+			     (void *)weir__walk_at(&w, &node->src[0]),
+			     (size_t)weir__dim(&node->dst, 0));
+		weir__walk_next(&w);
+	}
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_soft_max = {
+	.op = WEIR_OP_SOFT_MAX,
+	.name = "soft_max",
+	.supports = soft_max_supports,
+	.plan = soft_max_plan,
+	.run = soft_max_run,
+};

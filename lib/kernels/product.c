@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The choice of a product's kernel, and products by struct weir__dot. */
+#include "kernels/product.h"
+
+#include <string.h>
+#include <weir/tensor.h>
+
+#include "kernels/floats.h"
+
+#define LINE ((size_t)64)
+#define DOT_ROWS 16u              /* of one dtype: half of the second cache */
+#define FLOATS_BYTES (256u << 10) /* of rows as F32 */
+/* From here on rows of 2 bytes are converted to F32 first. */
+#define FLOATS_COLUMNS 9u
+/* From here on the tiles are faster than reading rows as they are. */
+#define TILES_COLUMNS 4u
+
+static size_t round_up(size_t n, size_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static void plan_dot(struct weir__product *p)
+{
+	size_t units = (p->k + WEIR__DOT_UNIT - 1) / WEIR__DOT_UNIT;
+
+	p->rows = DOT_ROWS;
+	p->least_rows = 4;
+	p->ready = p->dot->form == WEIR__DOT_F32;
+	p->set_bytes = p->ready ? round_up(p->k * sizeof(float), LINE)
+				: units * sizeof(struct weir__dot_q8);
+}
+
+static void plan_floats(struct weir__product *p)
+{
+	size_t bytes = round_up(p->k * sizeof(float), LINE);
+
+	p->dot = weir__dot_in(p->set, WEIR_DTYPE_F32);
+	p->rows = DOT_ROWS;
+	while (p->rows > 4 && p->rows * bytes > FLOATS_BYTES)
+		p->rows /= 2;
+	p->least_rows = 4;
+	p->scratch = p->rows * bytes;
+	p->ready = true;
+	p->set_bytes = bytes;
+}
+
+static void plan_tiles(struct weir__product *p)
+{
+	p->rows = p->tiles->most_rows(p->dtype, p->k);
+	p->least_rows = 2 * WEIR__TILES_COLUMNS;
+	p->scratch = p->tiles->scratch(p->dtype, p->k);
+	p->set_columns = WEIR__TILES_COLUMNS;
+	p->set_bytes = p->tiles->set_bytes(p->dtype, p->k);
+}
+
+bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
+			   const struct weir__dot_set *set, uint32_t dtype,
+			   size_t k)
+{
+	*p = (struct weir__product){ .way = way,
+				     .dtype = dtype,
+				     .k = k,
+				     .set = set,
+				     .dot = weir__dot_in(set, dtype),
+				     .convert = weir__to_f32(dtype),
+				     .tiles = weir__tiles(),
+				     .set_columns = 1 };
+	if (way == WEIR__PRODUCT_DOT && p->dot)
+		plan_dot(p);
+	else if (way == WEIR__PRODUCT_FLOATS && p->convert)
+		plan_floats(p);
+	else if (way == WEIR__PRODUCT_TILES && p->tiles && k)
+		plan_tiles(p);
+	else
+		return false;
+	return true;
+}
+
+void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
+			size_t columns)
+{
+	const struct weir__dot_set *set = weir__dot_set();
+	const struct weir__dot *dot = weir__dot_in(set, dtype);
+
+	if (columns >= TILES_COLUMNS &&
+	    weir__product_plan_as(p, WEIR__PRODUCT_TILES, set, dtype, k))
+		return;
+	if ((!dot ||
+	     (dot->form == WEIR__DOT_F32 && columns >= FLOATS_COLUMNS)) &&
+	    weir__product_plan_as(p, WEIR__PRODUCT_FLOATS, set, dtype, k))
+		return;
+	weir__product_plan_as(p, WEIR__PRODUCT_DOT, set, dtype, k);
+}
+
+void weir__product_prepare(const struct weir__product *p, void *set,
+			   const float *const *column, size_t n)
+{
+	if (p->way == WEIR__PRODUCT_TILES)
+		p->tiles->prepare(p->dtype, p->k, set, column, n);
+	else if (p->dot->form == WEIR__DOT_F32)
+		memcpy(set, column[0], p->k * sizeof(float));
+	else
+		p->set->quantise(set, column[0], p->k, p->dot);
+}
+
+const unsigned char *weir__product_rows(const struct weir__product *p,
+					void *scratch, const unsigned char *a,
+					size_t pitch, size_t rows)
+{
+	unsigned char *to = scratch;
+
+	if (p->way == WEIR__PRODUCT_DOT)
+		return a;
+	if (p->way == WEIR__PRODUCT_TILES)
+		p->tiles->rows(p->dtype, p->k, scratch, a, pitch, rows);
+	else
+		for (size_t r = 0; r < rows; r++)
+			p->convert->run(to + r * p->set_bytes, a + r * pitch,
+					p->k / p->convert->block);
+	return scratch;
+}
+
+static void dot_run(const struct weir__product *p, float *const *dst,
+		    const unsigned char *a, size_t pitch, size_t rows,
+		    const unsigned char *set, const float *const *column,
+		    size_t n)
+{
+	const void *b[WEIR__DOT_COLS];
+
+	while (n) {
+		unsigned some = n < WEIR__DOT_COLS ? (unsigned)n
+						   : WEIR__DOT_COLS;
+
+		for (unsigned c = 0; c < some; c++, set += p->set_bytes)
+			b[c] = column ? (const void *)column[c] : set;
+		p->dot->run(dst, a, pitch, rows, b, some, p->k);
+		dst += some;
+		column += column ? some : 0;
+		n -= some;
+	}
+}
+
+void weir__product_run(const struct weir__product *p, float *const *dst,
+		       const unsigned char *a, size_t pitch, size_t rows,
+		       const unsigned char *set, const float *const *column,
+		       size_t n)
+{
+	if (p->way == WEIR__PRODUCT_TILES)
+		p->tiles->run(p->dtype, p->k, dst, a, rows, set, n);
+	else
+		dot_run(p, dst, a,
+			p->way == WEIR__PRODUCT_FLOATS ? p->set_bytes : pitch,
+			rows, set, column, n);
+}

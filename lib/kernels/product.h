@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How rows of a matrix of some dtype are multiplied with columns of b: which
+ * kernel does it, what it needs of b, and how much memory. A column is a row of
+ * b; columns that are multiplied with the same matrix are a group.
+ */
+#ifndef WEIR__PRODUCT_H
+#define WEIR__PRODUCT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dev/backend.h"
+#include "kernels/dot.h"
+#include "kernels/tiles.h"
+
+enum weir__product_way {
+	WEIR__PRODUCT_DOT,    /* rows as they are stored */
+	WEIR__PRODUCT_FLOATS, /* rows converted to F32, a few at a time */
+	WEIR__PRODUCT_TILES   /* panels of BF16 for the tiles of AMX */
+};
+
+/* Constant. */
+struct weir__product {
+	uint32_t way; /* enum weir__product_way */
+	uint32_t dtype;
+	size_t k; /* elements of a row */
+	const struct weir__dot_set *set;
+	const struct weir__dot *dot;         /* of FLOATS: that of F32 */
+	const struct weir__convert *convert; /* to F32; NULL: it is F32 */
+	const struct weir__tiles *tiles;
+	/*
+	 * Columns are prepared in sets of this many, which take this many
+	 * bytes. A group begins with a new set.
+	 */
+	size_t set_columns, set_bytes;
+	bool ready;  /* contiguous F32 columns need no preparation */
+	size_t rows; /* that are best computed together, a power of two */
+	size_t least_rows;
+	size_t scratch; /* bytes for each thread */
+};
+
+/* The best for groups with about @columns columns. */
+void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
+			size_t columns);
+/* The same in this way; false: it has none for this dtype, or CPU. */
+bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
+			   const struct weir__dot_set *set, uint32_t dtype,
+			   size_t k);
+/* Prepare a set of @n columns: F32, contiguous. */
+void weir__product_prepare(const struct weir__product *p, void *set,
+			   const float *const *column, size_t n);
+/*
+ * Get @rows rows ready, at most p->rows, from @a on, @pitch bytes apart: returns
+ * where they are then, in @scratch or where they were.
+ */
+const unsigned char *weir__product_rows(const struct weir__product *p,
+					void *scratch, const unsigned char *a,
+					size_t pitch, size_t rows);
+/*
+ * Multiply these rows with @n columns: those of the sets from @set on, or, if no
+ * preparation is needed, @column. dst[c] is where row 0 of column c goes.
+ */
+void weir__product_run(const struct weir__product *p, float *const *dst,
+		       const unsigned char *a, size_t pitch, size_t rows,
+		       const unsigned char *set, const float *const *column,
+		       size_t n);
+
+#endif

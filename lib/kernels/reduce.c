@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* What is computed of whole rows: sum, sum_rows, argmax, top_k. */
+#include <math.h>
+#include <string.h>
+
+#include "kernels/floats.h"
+#include "kernels/kernels.h"
+#include "kernels/vec.h"
+#include "kernels/walk.h"
+
+static int f32_supports(const struct weir__node *node)
+{
+	return node->src[0].dtype == WEIR_DTYPE_F32
+		       ? 0
+		       : weir__kernel_refuse(node, "a is not F32");
+}
+
+static void plan_source(const struct weir__node *node, unsigned threads,
+			struct weir__kernel_plan *ret)
+{
+	const struct weir_operand *a = &node->src[0];
+
+	ret->cost = (uint64_t)weir__elements(a) / 4;
+	ret->parts =
+		weir__kernel_parts(ret->cost, (uint64_t)weir__rows(a), threads);
+}
+
+/* Of the row at @p, of any stride. */
+static double row_sum(const struct weir_operand *a, const unsigned char *p)
+{
+	int64_t n = weir__dim(a, 0), stride = weir__stride(a, 0), k;
+	float tmp[WEIR__FLOATS];
+	double sum = 0;
+
+	for (int64_t i = 0; i < n; i += k) {
+		k = n - i < WEIR__FLOATS ? n - i : WEIR__FLOATS;
+		sum += weir__vec()->sum(weir__floats_in(WEIR_DTYPE_F32,
+							p + i * stride, stride,
+							(size_t)k, tmp),
+					(size_t)k);
+	}
+	return sum;
+}
+
+/* Phases: the sums of the parts, and the sum of these. */
+static void sum_plan(const struct weir__node *node, unsigned threads,
+		     struct weir__kernel_plan *ret)
+{
+	plan_source(node, threads, ret);
+	ret->phases = 2;
+	ret->shared = ret->parts * sizeof(double);
+}
+
+static int sum_run(const struct weir__kernel_run *run)
+{
+	const struct weir_operand *a = &run->node->src[0];
+	double sum = 0, *shared = run->shared;
+	struct weir__walk w;
+	int64_t row, end;
+	float result;
+
+	if (run->phase == 0) {
+		weir__kernel_range(run, weir__rows(a), &row, &end);
+		weir__walk_start(&w, a, row);
+		for (; row < end; row++, weir__walk_next(&w))
+			sum += row_sum(a, weir__walk_at(&w, a));
+		shared[run->part] = sum;
+	} else if (run->part == 0) {
+		for (uint32_t i = 0; i < run->plan->parts; i++)
+			sum += shared[i];
+		result = (float)sum;
+		memcpy(run->node->dst.data, &result, sizeof(result));
+	}
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_sum = {
+	.op = WEIR_OP_SUM,
+	.name = "sum",
+	.supports = f32_supports,
+	.plan = sum_plan,
+	.run = sum_run,
+};
+
+static int sum_rows_run(const struct weir__kernel_run *run)
+{
+	const struct weir_operand *a = &run->node->src[0];
+	struct weir__walk w;
+	int64_t row, end;
+	float result;
+
+	weir__kernel_range(run, weir__rows(a), &row, &end);
+	weir__walk_start(&w, a, row);
+	for (; row < end; row++) {
+		result = (float)row_sum(a, weir__walk_at(&w, a));
+		memcpy(weir__walk_at(&w, &run->node->dst), &result,
+		       sizeof(result));
+		weir__walk_next(&w);
+	}
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_sum_rows = {
+	.op = WEIR_OP_SUM_ROWS,
+	.name = "sum_rows",
+	.supports = f32_supports,
+	.plan = plan_source,
+	.run = sum_rows_run,
+};
+
+/* An element and its index. NaN comes after all numbers. */
+struct ranked {
+	float x;
+	int32_t index;
+};
+
+static bool comes_before(struct ranked a, struct ranked b)
+{
+	if (a.x > b.x || (isnan(b.x) && !isnan(a.x)))
+		return true;
+	if (a.x < b.x || (isnan(a.x) && !isnan(b.x)))
+		return false;
+	return a.index < b.index;
+}
+
+static struct ranked element(const unsigned char *row, int64_t i)
+{
+	struct ranked r = { .index = (int32_t)i };
+
+	memcpy(&r.x, row + i * (int64_t)sizeof(r.x), sizeof(r.x));
+	return r;
+}
+
+static int32_t row_argmax(const unsigned char *row, int64_t n)
+{
+	struct ranked best = element(row, 0);
+
+	for (int64_t i = 1; i < n; i++) {
+		struct ranked next = element(row, i);
+
+		if (next.x > best.x || isnan(best.x))
+			best = comes_before(next, best) ? next : best;
+	}
+	return best.index;
+}
+
+static int argmax_run(const struct weir__kernel_run *run)
+{
+	const struct weir_operand *a = &run->node->src[0];
+	int32_t *index = run->node->dst.data;
+	struct weir__walk w;
+	int64_t row, end;
+
+	weir__kernel_range(run, weir__rows(a), &row, &end);
+	weir__walk_start(&w, a, row);
+	for (; row < end; row++) {
+		index[row] = row_argmax(weir__walk_at(&w, a), weir__dim(a, 0));
+		weir__walk_next(&w);
+	}
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_argmax = {
+	.op = WEIR_OP_ARGMAX,
+	.name = "argmax",
+	.supports = f32_supports,
+	.plan = plan_source,
+	.run = argmax_run,
+};
+
+/* Restore a heap of @n, whose first comes after all others, below @i. */
+static void heap_sink(struct ranked *heap, int64_t n, int64_t i)
+{
+	struct ranked moved = heap[i];
+
+	for (int64_t child; (child = 2 * i + 1) < n; i = child) {
+		if (child + 1 < n && comes_before(heap[child], heap[child + 1]))
+			child++;
+		if (comes_before(heap[child], moved))
+			break;
+		heap[i] = heap[child];
+	}
+	heap[i] = moved;
+}
+
+static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
+		      struct ranked *heap, int32_t *ret)
+{
+	for (int64_t i = 0; i < k; i++)
+		heap[i] = element(row, i);
+	for (int64_t i = k / 2; i-- > 0;)
+		heap_sink(heap, k, i);
+	for (int64_t i = k; i < n; i++) {
+		struct ranked next = element(row, i);
+
+		if (!comes_before(next, heap[0]))
+			continue;
+		heap[0] = next;
+		heap_sink(heap, k, 0);
+	}
+	while (k-- > 0) {
+		ret[k] = heap[0].index;
+		heap[0] = heap[k];
+		heap_sink(heap, k, 0);
+	}
+}
+
+static void top_k_plan(const struct weir__node *node, unsigned threads,
+		       struct weir__kernel_plan *ret)
+{
+	const struct weir_op_top_k *p = node->params;
+
+	plan_source(node, threads, ret);
+	ret->scratch = (size_t)p->k * sizeof(struct ranked);
+}
+
+static int top_k_run(const struct weir__kernel_run *run)
+{
+	const struct weir_operand *a = &run->node->src[0];
+	const struct weir_op_top_k *p = run->node->params;
+	int32_t *index = run->node->dst.data;
+	struct weir__walk w;
+	int64_t row, end;
+
+	weir__kernel_range(run, weir__rows(a), &row, &end);
+	weir__walk_start(&w, a, row);
+	for (; row < end; row++) {
+		row_top_k(weir__walk_at(&w, a), weir__dim(a, 0), p->k,
+			  run->scratch, index + row * p->k);
+		weir__walk_next(&w);
+	}
+	return 0;
+}
+
+const struct weir__kernel weir__kernel_top_k = {
+	.op = WEIR_OP_TOP_K,
+	.name = "top_k",
+	.supports = f32_supports,
+	.plan = top_k_plan,
+	.run = top_k_run,
+};

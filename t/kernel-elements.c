@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels that compute one element at a time. */
+#include <math.h>
+
+#include <weir.h>
+
+#include "naive.h"
+#include "tap.h"
+#include "trial.h"
+
+static const enum weir_dtype floats[] = { WEIR_DTYPE_F32, WEIR_DTYPE_F16,
+					  WEIR_DTYPE_BF16 };
+#define FLOATS (sizeof(floats) / sizeof(floats[0]))
+
+#define F32 WEIR_DTYPE_F32
+#define F16 WEIR_DTYPE_F16
+#define BF16 WEIR_DTYPE_BF16
+
+typedef struct weir_node *two_fn(struct weir_graph *graph, struct weir_node *a,
+				 struct weir_node *b);
+static const struct {
+	const char *name;
+	two_fn *make;
+} pairs[] = { { "add", weir_add },
+	      { "sub", weir_sub },
+	      { "mul", weir_mul },
+	      { "div", weir_div } };
+
+/* Elements away from 0, so that quotients are of a useful size. */
+static struct weir_node *divisor(struct weir_node *b)
+{
+	return weir_scale(g, weir_sqr(g, b), 1, 0.5f);
+}
+
+static void pairs_of(const char *name, two_fn *make)
+{
+	for (unsigned i = 0; i < FLOATS; i++) {
+		enum weir_dtype d = floats[i];
+		double near = near_of(d);
+
+		same(make(g, put(d, 2, 3, 37), divisor(put(F32, 2, 3, 37))),
+		     near, "%s of %s and F32 of one shape is right", name,
+		     dtype_name(d));
+		same(make(g, put(d, 3, 4, 3, 37), divisor(put(F32, 1, 37))),
+		     near, "%s of %s repeats a row", name, dtype_name(d));
+		same(make(g, put(d, 2, 5, 7), divisor(put(F32, 2, 5, 1))), near,
+		     "%s of %s repeats a column", name, dtype_name(d));
+		same(make(g, put(d, 2, 5, 12), divisor(put(F32, 2, 1, 4))),
+		     near, "%s of %s repeats a part of a row", name,
+		     dtype_name(d));
+		same(make(g, put(d, 4, 2, 6, 4, 3),
+			  divisor(put(F32, 3, 3, 2, 1))),
+		     near, "%s of %s repeats parts of outer dimensions", name,
+		     dtype_name(d));
+	}
+	same(make(g, put(F32, 2, 3, 5), divisor(put(F32, 0))), NEAR_F32,
+	     "%s repeats a single element", name);
+	same(make(g, put(F32, 0), divisor(put(F32, 0))), NEAR_F32,
+	     "%s of tensors without dimensions is right", name);
+	same(make(g, put(F32, 2, 0, 5), divisor(put(F32, 1, 5))), NEAR_F32,
+	     "%s of an empty tensor is empty", name);
+	same(make(g, weir_transpose(g, put(F32, 2, 19, 7)),
+		  divisor(put(F32, 2, 7, 19))),
+	     NEAR_F32, "%s takes a transposed a", name);
+	same(make(g, put(F32, 2, 19, 7),
+		  weir_transpose(g, divisor(put(F32, 2, 7, 19)))),
+	     NEAR_F32, "%s takes a transposed b", name);
+	same(make(g, weir_slice(g, put(F16, 2, 9, 33), 1, 2, 21),
+		  weir_slice(g, divisor(put(F32, 2, 9, 30)), 1, 5, 21)),
+	     NEAR_F16, "%s takes slices", name);
+	same(make(g, put(F32, 2, 301, 257), divisor(put(F32, 1, 257))),
+	     NEAR_F32, "%s of a large tensor is right in all its parts", name);
+}
+
+static void same_source(void)
+{
+	struct weir_node *a = put(F32, 2, 6, 35);
+
+	same(weir_mul(g, a, a), NEAR_F32,
+	     "mul of a tensor and itself is right");
+	a = put(F32, 2, 6, 6);
+	same(weir_add(g, a, weir_transpose(g, a)), NEAR_F32,
+	     "add of a matrix and its transposed is right");
+	a = put(F32, 2, 6, 35);
+	same(weir_sub(g, a, weir_slice(g, a, 0, 2, 1)), NEAR_F32,
+	     "sub of a row of the tensor itself is right");
+}
+
+static void odd_numbers(void)
+{
+	const double a[] = { 1, -1, 0, INFINITY, -INFINITY, NAN, 3, 0 };
+	const double b[] = { 0, 0, 0, INFINITY, INFINITY, 1, -0.0, 7 };
+
+	for (unsigned i = 0; i < 4; i++)
+		same(pairs[i].make(g, put_values(F32, a, 1, 8),
+				   put_values(F32, b, 1, 8)),
+		     NEAR_F32, "%s of infinities, NaN and 0 is as IEEE 754",
+		     pairs[i].name);
+}
+
+static void rounding(void)
+{
+	const double big[] = { 65504, 65520, 1e-8, -65504, 6e-8, 1 };
+	const double more[] = { 15, 1, 0, -17, 0, 0x1p-11 };
+
+	same(weir_add(g, put_values(F16, big, 1, 6),
+		      put_values(F32, more, 1, 6)),
+	     NEAR_F16, "F16 results round to the nearest, and overflow to inf");
+	same(weir_add(g, put_values(BF16, big, 1, 6),
+		      put_values(F32, more, 1, 6)),
+	     NEAR_BF16, "BF16 results round to the nearest");
+}
+
+typedef struct weir_node *one_fn(struct weir_graph *graph, struct weir_node *a);
+
+static struct weir_node *scale(struct weir_graph *graph, struct weir_node *a)
+{
+	return weir_scale(graph, a, -1.5f, 0.25f);
+}
+
+static void single(const char *name, one_fn *make)
+{
+	const double odd[] = { 0,   -0.0, 30, -30, 100, -100, 1e-30,
+			       NAN, 1e3,  20, -20, 88,  -88,  -1e3 };
+
+	for (unsigned i = 0; i < FLOATS; i++) {
+		enum weir_dtype d = floats[i];
+
+		same(make(g, put(d, 3, 2, 5, 67)), near_of(d),
+		     "%s of %s is right", name, dtype_name(d));
+		same(make(g, weir_permute(g, put(d, 3, 4, 5, 6), 3,
+					  (int64_t[]){ 2, 0, 1 })),
+		     near_of(d), "%s of permuted %s is right", name,
+		     dtype_name(d));
+	}
+	same(make(g, put_values(F32, odd, 1, 14)), NEAR_F32,
+	     "%s of small, large and NaN elements is right", name);
+	same(make(g, put(F32, 0)), NEAR_F32, "%s of one element is right",
+	     name);
+	same(make(g, put(F32, 2, 7, 0)), NEAR_F32,
+	     "%s of an empty tensor is empty", name);
+	same(make(g, put(F32, 2, 203, 129)), NEAR_F32,
+	     "%s of a large tensor is right in all its parts", name);
+}
+
+static void swiglu(void)
+{
+	struct weir_node *both;
+
+	for (unsigned i = 0; i < FLOATS; i++) {
+		enum weir_dtype d = floats[i];
+
+		same(weir_swiglu(g, put(d, 2, 7, 45), put(d, 2, 7, 45)),
+		     near_of(d), "swiglu of %s is right", dtype_name(d));
+		both = put(d, 2, 7, 90);
+		same(weir_swiglu(g, weir_slice(g, both, 1, 0, 45),
+				 weir_slice(g, both, 1, 45, 45)),
+		     near_of(d), "swiglu of two halves of %s is right",
+		     dtype_name(d));
+	}
+	same(weir_swiglu(g, put(F32, 2, 103, 345), put(F32, 2, 103, 345)),
+	     NEAR_F32, "swiglu of large tensors is right in all its parts");
+}
+
+int main(void)
+{
+	trials_begin();
+	for (unsigned i = 0; i < 4; i++)
+		pairs_of(pairs[i].name, pairs[i].make);
+	same_source();
+	odd_numbers();
+	rounding();
+	single("scale", scale);
+	single("sqr", weir_sqr);
+	single("silu", weir_silu);
+	single("gelu", weir_gelu);
+	swiglu();
+	return trials_end();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* The ways in which a trial is computed. */
+#ifndef TRIAL_WAYS_H
+#define TRIAL_WAYS_H
+
+#include <stdbool.h>
+
+#include <weir.h>
+
+struct trial {
+	struct weir_graph *g;
+	struct weir_node *node; /* the last one */
+	double nmse;
+	bool fails; /* every way has to */
+	/* Of the first way that was wrong: */
+	char way[64];
+	int err;
+	char why[256];   /* the sentence of err */
+	char wrong[256]; /* what differs; "": nothing */
+};
+
+void ways_try(struct trial *t);
+/* What the CPU says of the node by itself: 0, or -EOPNOTSUPP. */
+int ways_supports(const struct weir_node *node);
+
+#endif
