@@ -51,8 +51,8 @@ def weights(s):
     for i in range(s.layers):
         for name, value in (
                 ("attn_norm", norm()),
-                ("attn_q", matrix(s.heads * s.head, s.embedding, 2)),
-                ("attn_k", matrix(s.kv_heads * s.head, s.embedding, 2)),
+                ("attn_q", matrix(s.heads * s.head, s.embedding)),
+                ("attn_k", matrix(s.kv_heads * s.head, s.embedding)),
                 ("attn_v", matrix(s.kv_heads * s.head, s.embedding)),
                 ("attn_output", matrix(s.embedding, s.heads * s.head)),
                 ("ffn_norm", norm()),
