@@ -23,7 +23,9 @@ noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
-	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py \
+	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
+	%D%/llama/refused.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -123,6 +125,7 @@ T_C_TESTS = \
 	%D%/graph-copy.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
+	%D%/kernel-products.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -155,6 +158,7 @@ T_SH_TESTS = \
 	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
+	%D%/llama.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
@@ -229,9 +233,10 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_convert_t_SOURCES = %D%/convert.c %D%/envs.h
+T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
+%C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
-%C%_quants_t_SOURCES = %D%/quants.c %D%/envs.h
+%C%_quants_t_SOURCES = %D%/quants.c $(T_CONVERSIONS)
 %C%_quants_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
@@ -331,6 +336,7 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_kernel_copies_t_SOURCES = %D%/kernel-copies.c $(T_TRIAL)
 %C%_kernel_whole_rows_t_SOURCES = %D%/kernel-whole-rows.c $(T_TRIAL)
 %C%_kernel_attention_t_SOURCES = %D%/kernel-attention.c $(T_TRIAL)
+%C%_kernel_products_t_SOURCES = %D%/kernel-products.c $(T_TRIAL)
 %C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
 %C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
