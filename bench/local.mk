@@ -39,6 +39,13 @@ EXTRA_PROGRAMS += %D%/convert
 bench: %D%/convert
 CLEANFILES += %D%/convert
 
+# Products on the CPU, against reading and OpenBLAS.
+EXTRA_PROGRAMS += %D%/matmul
+%C%_matmul_SOURCES = %D%/matmul.c %D%/raw.c %D%/raw.h
+%C%_matmul_LDADD = lib/libweir-core.la -ldl
+bench: %D%/matmul
+CLEANFILES += %D%/matmul
+
 # Heaps, against other allocators.
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \
@@ -91,3 +98,13 @@ EXTRA_PROGRAMS += %D%/sched
 %C%_sched_LDADD = lib/libweir-core.la
 bench: %D%/sched
 CLEANFILES += %D%/sched
+
+# A model that computes, with the code of examples/llama.
+EXTRA_PROGRAMS += %D%/decode_weir
+%C%_decode_weir_SOURCES = %D%/decode_weir.c %D%/raw.c %D%/raw.h \
+	$(EXAMPLES_LLAMA)
+%C%_decode_weir_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_decode_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) $(URING_LIBS) -lm
+bench: %D%/decode_weir
+EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/DECODE.md
+CLEANFILES += %D%/decode_weir

@@ -23,7 +23,9 @@ noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
-	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py \
+	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
+	%D%/llama/refused.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -117,7 +119,8 @@ T_C_TESTS = \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
-	%D%/run.t \
+	%D%/sched.t %D%/schedule.t %D%/run.t %D%/run-events.t \
+	%D%/run-close.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-random.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
@@ -155,6 +158,7 @@ T_SH_TESTS = \
 	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
+	%D%/llama.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
@@ -229,9 +233,10 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_convert_t_SOURCES = %D%/convert.c %D%/envs.h
+T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
+%C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
-%C%_quants_t_SOURCES = %D%/quants.c %D%/envs.h
+%C%_quants_t_SOURCES = %D%/quants.c $(T_CONVERSIONS)
 %C%_quants_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
@@ -345,7 +350,13 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
+%C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+%C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
+%C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
+%C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
+%C%_sched_memory_t_SOURCES = %D%/sched-memory.c $(T_GDEV) $(T_NOMEM)
+%C%_sched_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
