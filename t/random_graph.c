@@ -315,7 +315,8 @@ struct weir_node *gen_pick(uint32_t dtype)
 {
 	for (int tries = 0; tries < 12; tries++) {
 		/* Mostly recent ones, so that others die. */
-		size_t back = gen_below(3) ? gen_below(12) : gen_below(r->n);
+		size_t back = gen_below(3) ? gen_below(gen_below(2) ? 2 : 12)
+					   : gen_below(r->n);
 		struct weir_node *node;
 
 		if (back >= r->n)

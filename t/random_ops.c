@@ -91,8 +91,8 @@ static struct weir_node *of_shape(enum weir_dtype dtype, unsigned ndim,
 		if (node && tensor(node)->ndim == ndim &&
 		    !memcmp(tensor(node)->shape, shape, ndim * sizeof(*shape)))
 			return node;
-		if (!node || tries < 2 || gen_count(node) < n ||
-		    !is_contiguous(node))
+		if (!node || tries < 2 || dtype > WEIR_DTYPE_GGML ||
+		    gen_count(node) < n || !is_contiguous(node))
 			continue;
 		flat = gen_count(node);
 		node = gen_view(weir_reshape(gen_graph(), node, 1, &flat),
