@@ -39,6 +39,13 @@ EXTRA_PROGRAMS += %D%/convert
 bench: %D%/convert
 CLEANFILES += %D%/convert
 
+# Products on the CPU, against reading and OpenBLAS.
+EXTRA_PROGRAMS += %D%/matmul
+%C%_matmul_SOURCES = %D%/matmul.c %D%/raw.c %D%/raw.h
+%C%_matmul_LDADD = lib/libweir-core.la -ldl
+bench: %D%/matmul
+CLEANFILES += %D%/matmul
+
 # Heaps, against other allocators.
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \

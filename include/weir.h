@@ -20,6 +20,7 @@
  *	graph.h   graphs: computations that are described before they run
  *	ops.h     the operations of graphs
  *	sched.h   schedules: the plan of a graph on a device; runs of it
+ *	compare.h copies of graphs in memory of other devices
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -38,5 +39,6 @@
 #include <weir/graph.h>
 #include <weir/ops.h>
 #include <weir/sched.h>
+#include <weir/compare.h>
 
 #endif

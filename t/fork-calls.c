@@ -296,7 +296,8 @@ static void graphs(void)
 	struct weir_node_info info = { .size = sizeof(info) };
 	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_node *a, *b;
-	struct weir_graph *g;
+	struct weir_graph *g, *copy;
+	struct weir_buf *memory;
 	uint64_t hash[2];
 
 	returns(0, weir_graph_new, &g);
@@ -309,6 +310,7 @@ static void graphs(void)
 	returns(b, weir_graph_node, g, 1);
 	returns(2, weir_graph_count, g);
 	returns(0, weir_graph_fingerprint, g, hash);
+	fails(weir_graph_copy, g, buft, &copy, &memory);
 	returns(a, weir_node_source, b, 0);
 	returns(b, weir_node_set_name, b, "b");
 	returns(0, weir_node_info, b, &info);

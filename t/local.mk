@@ -120,9 +120,11 @@ T_C_TESTS = \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/run.t \
-	%D%/product.t \
-	%D%/mul-mat.t \
-	%D%/kernel-elements.t \
+	%D%/product.t %D%/mul-mat.t \
+	%D%/graph-copy.t \
+	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
+	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
+	%D%/kernel-products.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -230,9 +232,10 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_convert_t_SOURCES = %D%/convert.c %D%/envs.h
+T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
+%C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
-%C%_quants_t_SOURCES = %D%/quants.c %D%/envs.h
+%C%_quants_t_SOURCES = %D%/quants.c $(T_CONVERSIONS)
 %C%_quants_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
@@ -321,11 +324,19 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_LEAF = %D%/leaf.c %D%/leaf.h
+%C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
+	$(T_KIND)
 T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
 T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)
 %C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
+%C%_kernel_rows_t_SOURCES = %D%/kernel-rows.c $(T_TRIAL)
+%C%_kernel_copies_t_SOURCES = %D%/kernel-copies.c $(T_TRIAL)
+%C%_kernel_whole_rows_t_SOURCES = %D%/kernel-whole-rows.c $(T_TRIAL)
+%C%_kernel_attention_t_SOURCES = %D%/kernel-attention.c $(T_TRIAL)
+%C%_kernel_products_t_SOURCES = %D%/kernel-products.c $(T_TRIAL)
+%C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
 %C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)

@@ -178,12 +178,11 @@ static double error_of(const struct weir__product *p, const struct matrix *m,
 	prepared = prepare(p, column, n);
 	for (size_t r = 0; r < m->rows; r += p->rows) {
 		size_t rows = m->rows - r < p->rows ? m->rows - r : p->rows;
-		const unsigned char *a = weir__product_rows(
-			p, scratch, m->bytes + r * m->pitch, m->pitch, rows);
 
 		for (size_t c = 0; c < n; c++)
 			dst[c] = got[c] + r;
-		weir__product_run(p, dst, a, m->pitch, rows, prepared,
+		weir__product_run(p, scratch, dst, m->bytes + r * m->pitch,
+				  m->pitch, rows, prepared,
 				  prepared ? NULL : column, n);
 	}
 	for (size_t c = 0; c < n; c++)
@@ -294,8 +293,8 @@ static void not_finite(const struct weir__dot_set *set, float x)
 	} else {
 		b[77] = x;
 		prepared = prepare(&p, &column, 1);
-		weir__product_run(&p, &dst, m.bytes, m.pitch, 1, prepared, NULL,
-				  1);
+		weir__product_run(&p, NULL, &dst, m.bytes, m.pitch, 1, prepared,
+				  NULL, 1);
 		ok(isnan(got),
 		   "the product with a column that has %g is NaN by %s",
 		   (double)x, set->name);
@@ -320,8 +319,8 @@ static void tiny(const struct weir__dot_set *set)
 		skip(1, "%s has no products of bytes", set->name);
 	} else {
 		prepared = prepare(&p, &column, 1);
-		weir__product_run(&p, &dst, m.bytes, m.pitch, 1, prepared, NULL,
-				  1);
+		weir__product_run(&p, NULL, &dst, m.bytes, m.pitch, 1, prepared,
+				  NULL, 1);
 		ok(fabsf(got) < 1e-30f,
 		   "the product with a column of tiny elements is near 0 by %s",
 		   set->name);

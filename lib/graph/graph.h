@@ -18,6 +18,7 @@ struct weir_graph {
 	struct weir__bump memory; /* the nodes, their names and parameters */
 	struct weir_node **node;  /* in the order in which they were made */
 	size_t n, cap;
+	size_t events;     /* leaves with one */
 	uint64_t hash[2];  /* of the nodes, in their order */
 	uint64_t marks[2]; /* sum of the hashes of the marks: in no order */
 	int err;           /* of the first failure; 0: the graph is sound */

@@ -149,6 +149,7 @@ int weir__node_append(struct weir_graph *g, const struct weir__made *m,
 	if (r < 0)
 		return r;
 	hash_node(g->hash, node, m);
+	g->events += m->event != NULL;
 	g->node[g->n++] = node;
 	*ret_node = node;
 	return 0;

@@ -190,9 +190,10 @@ static void plan_leaves(struct weir__graph_plan *p, const struct weir__draft *d)
 	}
 	for (uint32_t i = 0; i < p->n; i++)
 		if (d->marks[i] & WEIR__MARK_LEAF && d->order.until[i])
-			p->leaf[p->n_leaves++] = (struct weir__leaf){
-				.node = i, .write = p->at[i].written
-			};
+			p->leaf[p->n_leaves++] =
+				(struct weir__leaf){ .node = i,
+						     .write = p->at[i].written,
+						     .bytes = p->at[i].bytes };
 }
 
 static int plan_nodes(struct weir__graph_plan *p, const struct weir__draft *d)
@@ -288,36 +289,6 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 	return r;
 }
 
-/* The program's memory, where the device can compute. */
-static int check_leaf(const struct weir_sched *s, const struct weir_node *leaf)
-{
-	const struct weir_buf *buf = leaf->t.buf;
-	const char *words = weir__tensor_words(&leaf->t, leaf->index);
-	const struct weir_buft *buft;
-
-	if (!buf)
-		return weir__fail(-EINVAL,
-				  "leaf %s is not placed, so it cannot be used",
-				  words);
-	buft = buf->buft;
-	if (buft->dev == s->dev ||
-	    (s->compute->supports_buft &&
-	     s->compute->supports_buft(s->dev, buft->dev, &buft->desc)))
-		return 0;
-	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
-			  words, buft->dev->desc.name, s->dev->desc.name);
-}
-
-static int check_leaves(const struct weir__graph_plan *p,
-			const struct weir_graph *g)
-{
-	int r = 0;
-
-	for (uint32_t i = 0; i < p->n_leaves && !r; i++)
-		r = check_leaf(p->sched, g->node[p->leaf[i].node]);
-	return r;
-}
-
 static int plan_reserve(struct weir__graph_plan *p, uint64_t bytes)
 {
 	int r = weir__sched_reserve(p->sched, bytes);
@@ -395,7 +366,7 @@ int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
 
 	if (r < 0)
 		return r;
-	r = check_leaves(p, g);
+	r = weir__leaves_join(p, g);
 	if (r == 0)
 		r = weir_graph_fingerprint(g, p->fingerprint);
 	if (r == 0)

@@ -41,9 +41,11 @@ struct weir__port {
 #define WEIR__PORT_OUTPUT 0x02u
 #define WEIR__PORT_NEEDED 0x04u /* an input that a run uses */
 
+/* Bytes of the program's, from the first of a leaf: of it and of neighbours. */
 struct weir__leaf {
 	uint32_t node;
 	bool write;
+	uint64_t bytes;
 };
 
 /* What each copy of the inputs has. */
@@ -64,7 +66,7 @@ struct weir__graph_plan {
 	struct weir__node_at *at;
 	struct weir__gate *gate;
 	struct weir__port *port; /* by node */
-	struct weir__leaf *leaf; /* those that a run uses, by node */
+	struct weir__leaf *leaf; /* all that a run uses, by address */
 	struct weir__copy *copy;
 	struct weir_operand *operand; /* of all copies */
 	size_t n_operands;            /* of one copy */
@@ -104,6 +106,11 @@ int weir__graph_plan_measure(struct weir_sched *sched,
 const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
 					 uint64_t node);
 
+/*
+ * leaves.c: check that the device can use the leaves, and join those that are
+ * neighbours. -EINVAL, -ENOMEM.
+ */
+int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g);
 /* nodes.c: the nodes of copy 0, without the addresses of a copy's memory. */
 int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d);
 /* The same of the other copies. */

@@ -231,23 +231,13 @@ struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
 	return p;
 }
 
-struct weir__graph_plan *weir__sched_add(struct weir_sched *sched,
-					 struct weir__graph_plan *p)
+void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p)
 {
-	struct weir__graph_plan *equal;
-
 	pthread_mutex_lock(&sched->lock);
-	equal = find_locked(sched, p->fingerprint);
-	if (!equal) {
-		plan_link(sched, p);
-		p->times = 1;
-		atomic_fetch_add(&sched->refs, 1);
-	}
+	plan_link(sched, p);
+	p->times = 1;
+	atomic_fetch_add(&sched->refs, 1);
 	pthread_mutex_unlock(&sched->lock);
-	if (!equal)
-		return p;
-	weir__graph_plan_free(p);
-	return equal;
 }
 
 /* A plan is kept for a while, since a like graph may come soon. */

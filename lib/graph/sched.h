@@ -57,12 +57,8 @@ void weir__sched_unreserve(struct weir_sched *sched, uint64_t bytes);
 /* A plan with this fingerprint, and a reference to it; NULL: there is none. */
 struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
 					  const uint64_t fingerprint[2]);
-/*
- * Put a new plan on the list. Returns it, or an equal one that another thread
- * has made meanwhile; then @p is freed.
- */
-struct weir__graph_plan *weir__sched_add(struct weir_sched *sched,
-					 struct weir__graph_plan *p);
+/* Put a new plan on the list. Equal ones may be there. */
+void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p);
 void weir__graph_plan_put(struct weir__graph_plan *p);
 /* A stream for one run, and its return. */
 int weir__sched_stream(struct weir_sched *sched,

@@ -10,9 +10,6 @@
 #include "graph/sched.h"
 #include "mem/buf.h"
 
-/* Ranges of one buffer with a gap up to this are read as one. */
-#define GAP 4096u
-
 static void sizes_out(const struct weir__sizes *sizes, uint64_t nodes,
 		      struct weir_sched_estimate *e)
 {
@@ -62,58 +59,36 @@ static struct weir_schedule *schedule_alloc(const struct weir__graph_plan *p)
 	return s;
 }
 
-/* Leaves are often neighbours: then the range becomes part of the last one. */
-static bool range_joins(struct weir__touched *last,
-			const struct weir__touched *next)
-{
-	if (last->buf != next->buf || last->write != next->write ||
-	    next->lo < last->lo || next->lo > last->hi + GAP ||
-	    (next->write && next->lo > last->hi))
-		return false;
-	if (next->hi > last->hi)
-		last->hi = next->hi;
-	return true;
-}
-
-static int range_add(struct weir_schedule *s, const struct weir_node *leaf,
-		     uint64_t bytes, bool write)
-{
-	struct weir__touched *last = &s->touched[s->n_touched], next;
-	int r;
-
-	next.write = write;
-	r = weir__buf_range(leaf->t.buf, leaf->t.offset, bytes, &next.buf,
-			    &next.lo);
-	if (r < 0 || !bytes)
-		return r;
-	next.hi = next.lo + bytes;
-	if (s->n_touched && range_joins(last - 1, &next))
-		return 0;
-	*last = next;
-	weir_buf_ref(next.buf);
-	s->n_touched++;
-	return 0;
-}
-
+/*
+ * The leaves have the addresses for which the plan was made, but perhaps other
+ * buffers: -EINVAL if neighbours are not in one buffer any more.
+ */
 static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
 {
 	const struct weir__graph_plan *p = s->plan;
-	int r = 0;
 
-	for (uint32_t i = 0; i < p->n_leaves && !r; i++) {
+	for (uint32_t i = 0; i < p->n_leaves; i++) {
+		struct weir__touched *to = &s->touched[s->n_touched];
 		const struct weir__leaf *leaf = &p->leaf[i];
+		const struct weir_tensor *t = &g->node[leaf->node]->t;
+		int r = weir__buf_range(t->buf, t->offset, leaf->bytes,
+					&to->buf, &to->lo);
 
-		r = range_add(s, g->node[leaf->node], p->at[leaf->node].bytes,
-			      leaf->write);
+		if (r < 0)
+			return r;
+		to->hi = to->lo + leaf->bytes;
+		to->write = leaf->write;
+		weir_buf_ref(to->buf);
+		s->n_touched++;
 	}
-	return r;
+	return 0;
 }
 
 static void schedule_events(struct weir_schedule *s, const struct weir_graph *g)
 {
 	const struct weir__graph_plan *p = s->plan;
 
-	for (uint32_t i = 0; i < p->n_gates; i++)
+	for (uint32_t i = 0; g->events && i < p->n_gates; i++)
 		if (!p->gate[i].observe) {
 			s->event[i] = g->node[p->gate[i].node]->event;
 			s->waits |= s->event[i] != NULL;
@@ -165,12 +140,13 @@ int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 	if (r < 0)
 		return r;
 	p = weir__sched_find(sched, fingerprint);
-	if (!p) {
-		r = weir__graph_plan_new(sched, g, &p);
-		if (r < 0)
-			return r;
-		p = weir__sched_add(sched, p);
-	}
+	r = p ? schedule_make(p, g, ret_schedule) : -EINVAL;
+	if (r != -EINVAL)
+		return r;
+	r = weir__graph_plan_new(sched, g, &p);
+	if (r < 0)
+		return r;
+	weir__sched_add(sched, p);
 	return schedule_make(p, g, ret_schedule);
 }
 

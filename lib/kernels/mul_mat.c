@@ -20,7 +20,7 @@
 
 #define lib weir__cpu_host
 #define LINE ((size_t)64)
-#define COLUMNS 32u /* of a call of weir__product_run(): whole sets */
+#define COLUMNS WEIR__PRODUCT_COLUMNS
 
 /* Columns of one matrix. */
 struct group {
@@ -322,7 +322,7 @@ static void prepare_set(const struct weir__kernel_run *run,
 	const struct weir__product *p = &job->product;
 	size_t at = i * p->set_columns, n = g->n - at;
 	unsigned char *tmp = run->scratch;
-	const float *column[COLUMNS];
+	const float *column[WEIR__TILES_COLUMNS];
 
 	n = n < p->set_columns ? n : p->set_columns;
 	for (size_t c = 0; c < n; c++) {
@@ -381,8 +381,7 @@ static void multiply_rows(const struct weir__kernel_run *run,
 		a += (int64_t)(matrix % n) * weir__stride(job->a, d);
 		matrix /= n;
 	}
-	a = weir__product_rows(p, run->scratch, a + (int64_t)row * pitch,
-			       (size_t)pitch, rows);
+	a += (int64_t)row * pitch;
 	for (size_t c = 0; c < g->n; c += COLUMNS) {
 		size_t n = g->n - c < COLUMNS ? g->n - c : COLUMNS;
 
@@ -394,7 +393,7 @@ static void multiply_rows(const struct weir__kernel_run *run,
 				column[i] = (const float *)(const void *)b_row(
 					job, at);
 		}
-		weir__product_run(p, to, a, (size_t)pitch, rows,
+		weir__product_run(p, run->scratch, to, a, (size_t)pitch, rows,
 				  set + c / p->set_columns * p->set_bytes,
 				  job->prepares ? NULL : column, n);
 	}

@@ -47,9 +47,9 @@ static void plan_floats(struct weir__product *p)
 
 static void plan_tiles(struct weir__product *p)
 {
-	p->rows = p->tiles->most_rows(p->dtype, p->k);
+	p->rows = WEIR__TILES_ROWS;
 	p->least_rows = 2 * WEIR__TILES_COLUMNS;
-	p->scratch = p->tiles->scratch(p->dtype, p->k);
+	p->scratch = p->tiles->scratch;
 	p->set_columns = WEIR__TILES_COLUMNS;
 	p->set_bytes = p->tiles->set_bytes(p->dtype, p->k);
 }
@@ -104,23 +104,6 @@ void weir__product_prepare(const struct weir__product *p, void *set,
 		p->set->quantise(set, column[0], p->k, p->dot);
 }
 
-const unsigned char *weir__product_rows(const struct weir__product *p,
-					void *scratch, const unsigned char *a,
-					size_t pitch, size_t rows)
-{
-	unsigned char *to = scratch;
-
-	if (p->way == WEIR__PRODUCT_DOT)
-		return a;
-	if (p->way == WEIR__PRODUCT_TILES)
-		p->tiles->rows(p->dtype, p->k, scratch, a, pitch, rows);
-	else
-		for (size_t r = 0; r < rows; r++)
-			p->convert->run(to + r * p->set_bytes, a + r * pitch,
-					p->k / p->convert->block);
-	return scratch;
-}
-
 static void dot_run(const struct weir__product *p, float *const *dst,
 		    const unsigned char *a, size_t pitch, size_t rows,
 		    const unsigned char *set, const float *const *column,
@@ -141,15 +124,27 @@ static void dot_run(const struct weir__product *p, float *const *dst,
 	}
 }
 
-void weir__product_run(const struct weir__product *p, float *const *dst,
-		       const unsigned char *a, size_t pitch, size_t rows,
-		       const unsigned char *set, const float *const *column,
-		       size_t n)
+static void floats_run(const struct weir__product *p, unsigned char *scratch,
+		       float *const *dst, const unsigned char *a, size_t pitch,
+		       size_t rows, const unsigned char *set,
+		       const float *const *column, size_t n)
+{
+	for (size_t r = 0; r < rows; r++)
+		p->convert->run(scratch + r * p->set_bytes, a + r * pitch,
+				p->k / p->convert->block);
+	dot_run(p, dst, scratch, p->set_bytes, rows, set, column, n);
+}
+
+void weir__product_run(const struct weir__product *p, void *scratch,
+		       float *const *dst, const unsigned char *a, size_t pitch,
+		       size_t rows, const unsigned char *set,
+		       const float *const *column, size_t n)
 {
 	if (p->way == WEIR__PRODUCT_TILES)
-		p->tiles->run(p->dtype, p->k, dst, a, rows, set, n);
+		p->tiles->run(p->dtype, p->k, scratch, dst, a, pitch, rows, set,
+			      n);
+	else if (p->way == WEIR__PRODUCT_FLOATS)
+		floats_run(p, scratch, dst, a, pitch, rows, set, column, n);
 	else
-		dot_run(p, dst, a,
-			p->way == WEIR__PRODUCT_FLOATS ? p->set_bytes : pitch,
-			rows, set, column, n);
+		dot_run(p, dst, a, pitch, rows, set, column, n);
 }

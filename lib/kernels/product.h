@@ -15,6 +15,8 @@
 #include "kernels/dot.h"
 #include "kernels/tiles.h"
 
+#define WEIR__PRODUCT_COLUMNS 512u /* of a call; whole sets */
+
 enum weir__product_way {
 	WEIR__PRODUCT_DOT,    /* rows as they are stored */
 	WEIR__PRODUCT_FLOATS, /* rows converted to F32, a few at a time */
@@ -52,19 +54,13 @@ bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
 void weir__product_prepare(const struct weir__product *p, void *set,
 			   const float *const *column, size_t n);
 /*
- * Get @rows rows ready, at most p->rows, from @a on, @pitch bytes apart: returns
- * where they are then, in @scratch or where they were.
+ * Multiply @rows rows, at most p->rows, @pitch bytes apart from @a on, with @n
+ * columns, at most WEIR__PRODUCT_COLUMNS: those of the sets from @set on, or, if
+ * no preparation is needed, @column. dst[c] is where row 0 of column c goes.
  */
-const unsigned char *weir__product_rows(const struct weir__product *p,
-					void *scratch, const unsigned char *a,
-					size_t pitch, size_t rows);
-/*
- * Multiply these rows with @n columns: those of the sets from @set on, or, if no
- * preparation is needed, @column. dst[c] is where row 0 of column c goes.
- */
-void weir__product_run(const struct weir__product *p, float *const *dst,
-		       const unsigned char *a, size_t pitch, size_t rows,
-		       const unsigned char *set, const float *const *column,
-		       size_t n);
+void weir__product_run(const struct weir__product *p, void *scratch,
+		       float *const *dst, const unsigned char *a, size_t pitch,
+		       size_t rows, const unsigned char *set,
+		       const float *const *column, size_t n);
 
 #endif

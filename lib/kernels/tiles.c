@@ -11,6 +11,7 @@
 #include <weir/tensor.h>
 
 #include "kernels/floats.h"
+#include "kernels/product.h"
 
 #define TARGET                                                               \
 	__attribute__((target("avx2,fma,avx512f,avx512bw,avx512vl,avx512dq," \
@@ -20,9 +21,11 @@
 #define SIDE 16u                /* rows, or columns, of a tile */
 #define DEPTH 32u               /* elements of a row in a tile */
 #define TILE (2 * SIDE * DEPTH) /* bytes */
-#define PANEL (1u << 20)        /* bytes of rows: half of the second cache */
-#define PANEL_ROWS 128u
-#define PIECE 1024u /* elements converted at a time */
+/*
+ * Rows go through the tiles so many elements at a time: then 32 columns stay in
+ * the first cache while all rows of a panel pass.
+ */
+#define PASS 16u /* tiles; half of them if there are two planes */
 
 /* The value, and of a precise dtype what a BF16 of it lacks. */
 static unsigned planes_of(uint32_t dtype)
@@ -41,18 +44,10 @@ static size_t tiles_set_bytes(uint32_t dtype, size_t k)
 	return planes_of(dtype) * depth_of(k) * TILE;
 }
 
-static size_t tiles_most_rows(uint32_t dtype, size_t k)
+/* Tiles of a row in a pass. */
+static size_t pass_of(uint32_t dtype)
 {
-	size_t rows = PANEL_ROWS, of_16 = tiles_set_bytes(dtype, k);
-
-	while (rows > 2 * SIDE && rows / SIDE * of_16 > PANEL)
-		rows /= 2;
-	return rows;
-}
-
-static size_t tiles_scratch(uint32_t dtype, size_t k)
-{
-	return tiles_most_rows(dtype, k) / SIDE * tiles_set_bytes(dtype, k);
+	return PASS / planes_of(dtype);
 }
 
 INLINE void store_32(unsigned char *to, __m512 low, __m512 high)
@@ -86,7 +81,7 @@ INLINE void put_32(unsigned char *to, unsigned char *rest, const float *from,
 		store_32(rest, lacking(low), lacking(high));
 }
 
-/* A row, @depth tiles, at line @r of its tiles. */
+/* Of a row, at its line of the first tile. @plane: bytes, or 0. */
 static TARGET void pack_floats(unsigned char *to, size_t plane,
 			       const float *from, size_t n)
 {
@@ -99,37 +94,29 @@ static TARGET void pack_floats(unsigned char *to, size_t plane,
 	}
 }
 
-static void pack_row(uint32_t dtype, size_t k, unsigned char *to,
-		     const unsigned char *a)
+/*
+ * The elements [first, first + n) of rows to tiles: those of 16 rows, both
+ * planes, and then those of the next.
+ */
+static void pack_panel(uint32_t dtype, unsigned char *panel,
+		       const unsigned char *a, size_t pitch, size_t rows,
+		       size_t first, size_t n)
 {
 	const struct weir__convert *convert = weir__to_f32(dtype);
-	size_t plane = planes_of(dtype) > 1 ? depth_of(k) * TILE : 0;
-	float piece[PIECE];
+	size_t plane = planes_of(dtype) > 1 ? pass_of(dtype) * TILE : 0;
+	float values[PASS * DEPTH];
 
-	for (size_t i = 0; i < k; i += PIECE) {
-		size_t n = k - i < PIECE ? k - i : PIECE;
-
-		if (convert) {
-			convert->run(piece, a, n / convert->block);
-			a += n / convert->block * convert->src_bytes;
-		} else {
-			memcpy(piece, a, n * sizeof(float));
-			a += n * sizeof(float);
-		}
-		pack_floats(to + i / DEPTH * TILE, plane, piece, n);
+	a += convert ? first / convert->block * convert->src_bytes
+		     : first * sizeof(float);
+	for (size_t r = 0; r < rows; r++) {
+		if (convert)
+			convert->run(values, a + r * pitch, n / convert->block);
+		else
+			memcpy(values, a + r * pitch, n * sizeof(float));
+		pack_floats(panel + r / SIDE * PASS * TILE +
+				    r % SIDE * 2 * DEPTH,
+			    plane, values, n);
 	}
-}
-
-/* Rows to tiles: those of 16 rows follow each other. */
-static void tiles_rows(uint32_t dtype, size_t k, unsigned char *panel,
-		       const unsigned char *a, size_t pitch, size_t rows)
-{
-	size_t bytes = tiles_set_bytes(dtype, k);
-
-	for (size_t r = 0; r < rows; r++)
-		pack_row(dtype, k,
-			 panel + r / SIDE * bytes + r % SIDE * 2 * DEPTH,
-			 a + r * pitch);
 }
 
 /* 16 lines of 16 pairs to 16 lines of pairs of the same place in a line. */
@@ -171,47 +158,80 @@ static void tiles_prepare(uint32_t dtype, size_t k, void *set,
 /* The products of planes that are summed: of rows, of columns. */
 static const unsigned char products[3][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 } };
 
-/*
- * 16 or 32 rows with 16 or 32 columns: rows from @a and columns from @b on, whose
- * tiles follow each other @bytes later. @more_a and @more_b are constants.
- */
-INLINE void block(const unsigned char *a, const unsigned char *b, size_t bytes,
-		  size_t depth, unsigned planes, bool more_a, bool more_b,
-		  float *sum)
-{
-	_tile_zero(0);
-	_tile_zero(1);
-	_tile_zero(2);
-	_tile_zero(3);
-	for (unsigned i = 0; i < (planes > 1 ? 3u : 1u); i++) {
-		const unsigned char *x = a + products[i][0] * depth * TILE;
-		const unsigned char *y = b + products[i][1] * depth * TILE;
+/* Where the tiles of a block are. The sums of 16 columns follow each other. */
+struct block {
+	const unsigned char *a, *b; /* the first 16 rows, and columns */
+	size_t a_plane, b_plane;    /* bytes to the second plane */
+	size_t b_next;              /* bytes to the next 16 columns */
+	unsigned char *sum;
+	size_t sum_next; /* the same */
+	size_t depth;    /* tiles */
+	unsigned products;
+	bool begins; /* sums begin at 0 */
+};
 
-		for (size_t d = 0; d < depth; d++, x += TILE, y += TILE) {
+/*
+ * 16 or 32 rows with 16 or 32 columns, which @more_a and @more_b say: constants.
+ */
+INLINE void block_run(const struct block *v, bool more_a, bool more_b)
+{
+	if (v->begins) {
+		_tile_zero(0);
+		_tile_zero(1);
+		_tile_zero(2);
+		_tile_zero(3);
+	} else {
+		_tile_loadd(0, v->sum, 64);
+		_tile_loadd(1, v->sum + (more_b ? v->sum_next : 0), 64);
+		_tile_loadd(2, v->sum + (more_a ? TILE : 0), 64);
+		_tile_loadd(
+			3, v->sum + (more_a && more_b ? TILE + v->sum_next : 0),
+			64);
+	}
+	for (unsigned i = 0; i < v->products; i++) {
+		const unsigned char *x = v->a + products[i][0] * v->a_plane;
+		const unsigned char *y = v->b + products[i][1] * v->b_plane;
+
+		for (size_t d = 0; d < v->depth; d++, x += TILE, y += TILE) {
 			_tile_loadd(4, x, 64);
 			_tile_loadd(6, y, 64);
 			_tile_dpbf16ps(0, 4, 6);
 			if (more_b) {
-				_tile_loadd(7, y + bytes, 64);
+				_tile_loadd(7, y + v->b_next, 64);
 				_tile_dpbf16ps(1, 4, 7);
 			}
 			if (more_a) {
-				_tile_loadd(5, x + bytes, 64);
+				_tile_loadd(5, x + PASS * TILE, 64);
 				_tile_dpbf16ps(2, 5, 6);
 			}
 			if (more_a && more_b)
 				_tile_dpbf16ps(3, 5, 7);
 		}
 	}
-	_tile_stored(0, sum, 64);
-	_tile_stored(1, sum + 256, 64);
-	_tile_stored(2, sum + 512, 64);
-	_tile_stored(3, sum + 768, 64);
+	_tile_stored(0, v->sum, 64);
+	if (more_b)
+		_tile_stored(1, v->sum + v->sum_next, 64);
+	if (more_a)
+		_tile_stored(2, v->sum + TILE, 64);
+	if (more_a && more_b)
+		_tile_stored(3, v->sum + TILE + v->sum_next, 64);
+}
+
+static TARGET void block_any(const struct block *v, size_t rows, size_t n)
+{
+	if (rows > SIDE && n > SIDE)
+		block_run(v, true, true);
+	else if (rows > SIDE)
+		block_run(v, true, false);
+	else if (n > SIDE)
+		block_run(v, false, true);
+	else
+		block_run(v, false, false);
 }
 
 /* Sums of a tile, 16 rows of 16 columns, to their columns. */
-INLINE void put_tile(float *const *dst, size_t at, const float *sum,
-		     size_t rows, size_t n)
+static TARGET void put_tile(float *const *dst, size_t at,
+			    const unsigned char *sum, size_t rows, size_t n)
 {
 	__m512i line =
 		_mm512_mullo_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9,
@@ -221,7 +241,8 @@ INLINE void put_tile(float *const *dst, size_t at, const float *sum,
 
 	for (size_t c = 0; c < n && c < SIDE; c++)
 		_mm512_mask_storeu_ps(dst[c] + at, there,
-				      _mm512_i32gather_ps(line, sum + c, 4));
+				      _mm512_i32gather_ps(line, sum + 4 * c,
+							  4));
 }
 
 struct config {
@@ -236,46 +257,49 @@ static const struct config config = {
 	.lines = { 16, 16, 16, 16, 16, 16, 16, 16 },
 };
 
-/* Rows [at, at + 32) of the panel with up to 32 columns. */
-static TARGET void run_block(uint32_t dtype, size_t k, float *const *dst,
-			     size_t at, const unsigned char *a, size_t rows,
-			     const unsigned char *b, size_t n)
-{
-	size_t bytes = tiles_set_bytes(dtype, k), depth = depth_of(k);
-	unsigned planes = planes_of(dtype);
-	float sum[4 * 256] __attribute__((aligned(64)));
+#define PANEL (WEIR__TILES_ROWS / SIDE * PASS * TILE)
+#define SUMS (WEIR__TILES_ROWS / SIDE * TILE) /* of 16 columns */
 
-	if (rows > SIDE && n > SIDE)
-		block(a, b, bytes, depth, planes, true, true, sum);
-	else if (rows > SIDE)
-		block(a, b, bytes, depth, planes, true, false, sum);
-	else if (n > SIDE)
-		block(a, b, bytes, depth, planes, false, true, sum);
-	else
-		block(a, b, bytes, depth, planes, false, false, sum);
-	put_tile(dst, at, sum, rows, n);
-	if (n > SIDE)
-		put_tile(dst + SIDE, at, sum + 256, rows, n - SIDE);
-	if (rows > SIDE)
-		put_tile(dst, at + SIDE, sum + 512, rows - SIDE, n);
-	if (rows > SIDE && n > SIDE)
-		put_tile(dst + SIDE, at + SIDE, sum + 768, rows - SIDE,
-			 n - SIDE);
-}
-
-static TARGET void tiles_run(uint32_t dtype, size_t k, float *const *dst,
-			     const unsigned char *panel, size_t rows,
+/*
+ * A panel is a pass of all rows. The scratch has a panel, and then the sums of all
+ * rows with all columns.
+ */
+static TARGET void tiles_run(uint32_t dtype, size_t k, void *scratch,
+			     float *const *dst, const unsigned char *a,
+			     size_t pitch, size_t rows,
 			     const unsigned char *set, size_t n)
 {
-	size_t bytes = tiles_set_bytes(dtype, k);
+	size_t depth = depth_of(k), pass = pass_of(dtype);
+	unsigned char *panel = scratch, *sums = panel + PANEL;
+	struct block v = { .a_plane = pass * TILE,
+			   .b_plane = depth * TILE,
+			   .b_next = tiles_set_bytes(dtype, k),
+			   .sum_next = SUMS,
+			   .products = planes_of(dtype) > 1 ? 3 : 1 };
 
 	_tile_loadconfig(&config);
-	for (size_t c = 0; c < n; c += 2 * SIDE)
-		for (size_t r = 0; r < rows; r += 2 * SIDE)
-			run_block(dtype, k, dst + c, r,
-				  panel + r / SIDE * bytes, rows - r,
-				  set + c / SIDE * bytes, n - c);
+	for (size_t at = 0; at < depth; at += pass) {
+		size_t first = at * DEPTH, left = k - first;
+
+		pack_panel(dtype, panel, a, pitch, rows, first,
+			   left < pass * DEPTH ? left : pass * DEPTH);
+		v.begins = at == 0;
+		v.depth = depth - at < pass ? depth - at : pass;
+		for (size_t c = 0; c < n; c += 2 * SIDE)
+			for (size_t r = 0; r < rows; r += 2 * SIDE) {
+				v.a = panel + r / SIDE * PASS * TILE;
+				v.b = set + c / SIDE * v.b_next + at * TILE;
+				v.sum = sums + c / SIDE * SUMS +
+					r / SIDE * TILE;
+				block_any(&v, rows - r, n - c);
+			}
+	}
 	_tile_release();
+	for (size_t c = 0; c < n; c += SIDE)
+		for (size_t r = 0; r < rows; r += SIDE)
+			put_tile(dst + c, r,
+				 sums + c / SIDE * SUMS + r / SIDE * TILE,
+				 rows - r, n - c);
 }
 
 #define ARCH_REQ_XCOMP_PERM 0x1023
@@ -299,11 +323,9 @@ static bool cpu_has_tiles(void)
 }
 
 static const struct weir__tiles tiles = {
-	.most_rows = tiles_most_rows,
-	.scratch = tiles_scratch,
+	.scratch = PANEL + WEIR__PRODUCT_COLUMNS / SIDE * SUMS,
 	.set_bytes = tiles_set_bytes,
 	.prepare = tiles_prepare,
-	.rows = tiles_rows,
 	.run = tiles_run,
 };
 

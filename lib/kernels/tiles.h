@@ -13,20 +13,16 @@
 #include <stdint.h>
 
 #define WEIR__TILES_COLUMNS 16u /* of a set */
+#define WEIR__TILES_ROWS 256u   /* best computed together: at most */
 
 struct weir__tiles {
-	/* Rows of @k elements, best computed together: a power of two. */
-	size_t (*most_rows)(uint32_t dtype, size_t k);
-	/* Bytes for these rows, and for a set of columns. */
-	size_t (*scratch)(uint32_t dtype, size_t k);
+	size_t scratch; /* bytes */
 	size_t (*set_bytes)(uint32_t dtype, size_t k);
 	/* As the functions of product.h. */
 	void (*prepare)(uint32_t dtype, size_t k, void *set,
 			const float *const *column, size_t n);
-	void (*rows)(uint32_t dtype, size_t k, unsigned char *panel,
-		     const unsigned char *a, size_t pitch, size_t rows);
-	void (*run)(uint32_t dtype, size_t k, float *const *dst,
-		    const unsigned char *panel, size_t rows,
+	void (*run)(uint32_t dtype, size_t k, void *scratch, float *const *dst,
+		    const unsigned char *a, size_t pitch, size_t rows,
 		    const unsigned char *set, size_t n);
 };
 
