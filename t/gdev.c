@@ -405,7 +405,7 @@ void gdev_reset(void)
 	gdev.nodes = gdev.allocs = gdev.frees = 0;
 }
 
-struct weir *gdev_open(struct weir_dev **ret_dev)
+struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir *weir;
@@ -414,11 +414,17 @@ struct weir *gdev_open(struct weir_dev **ret_dev)
 	sem_init(&gdev.held, 0, 0);
 	sem_init(&gdev.go, 0, 0);
 	o.module_path = "/nonexistent";
+	o.close_timeout = timeout_ns;
 	if (weir_open(&o, &weir) < 0 ||
 	    weir_backend_add(weir, gdev_entry) < 0 ||
 	    weir_dev_find(weir, "GDEV0", ret_dev) < 0)
 		bail("%s", weir_error());
 	return weir;
+}
+
+struct weir *gdev_open(struct weir_dev **ret_dev)
+{
+	return gdev_open_timeout(ret_dev, 0);
 }
 
 struct weir_node *gdev_leaf(struct weir_graph *g, struct weir_dev *dev,
