@@ -116,6 +116,7 @@ T_C_TESTS = \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
 	%D%/team.t \
+	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
