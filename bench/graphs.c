@@ -5,132 +5,36 @@
 #include <string.h>
 
 #define F32 4u
+#define ALIGN 256u   /* of memory of a GPU */
 #define SPEECH 1500u /* frames of an encoder */
 
+/* Name; layers, dim, heads, kv_heads, head_dim, ffn, vocab; the rest. */
 const struct arch archs[] = {
-	{ .name = "Llama 3 8B",
-	  .layers = 32,
-	  .dim = 4096,
-	  .heads = 32,
-	  .kv_heads = 8,
-	  .head_dim = 128,
-	  .ffn = 14336,
-	  .vocab = 128256,
-	  .gated = true,
+	{ "Llama 3 8B", 32, 4096, 32, 8, 128, 14336, 128256, .gated = true,
 	  .fused_attention = true },
-	{ .name = "Llama 3 8B, attention in steps",
-	  .layers = 32,
-	  .dim = 4096,
-	  .heads = 32,
-	  .kv_heads = 8,
-	  .head_dim = 128,
-	  .ffn = 14336,
-	  .vocab = 128256,
+	{ "Llama 3 8B, attention in steps", 32, 4096, 32, 8, 128, 14336, 128256,
 	  .gated = true },
-	{ .name = "GPT-2 XL",
-	  .layers = 48,
-	  .dim = 1600,
-	  .heads = 25,
-	  .kv_heads = 25,
-	  .head_dim = 64,
-	  .ffn = 6400,
-	  .vocab = 50257,
-	  .biases = true },
-	{ .name = "Gemma 2 9B",
-	  .layers = 42,
-	  .dim = 3584,
-	  .heads = 16,
-	  .kv_heads = 8,
-	  .head_dim = 256,
-	  .ffn = 14336,
-	  .vocab = 256000,
-	  .gated = true,
+	{ "GPT-2 XL", 48, 1600, 25, 25, 64, 6400, 50257, .biases = true },
+	{ "Gemma 2 9B", 42, 3584, 16, 8, 256, 14336, 256000, .gated = true,
 	  .post_norm = true },
-	{ .name = "GPT-J 6B",
-	  .layers = 28,
-	  .dim = 4096,
-	  .heads = 16,
-	  .kv_heads = 16,
-	  .head_dim = 256,
-	  .ffn = 16384,
-	  .vocab = 50400,
-	  .parallel = true,
+	{ "GPT-J 6B", 28, 4096, 16, 16, 256, 16384, 50400, .parallel = true,
 	  .biases = true },
-	{ .name = "Mixtral 8x7B",
-	  .layers = 32,
-	  .dim = 4096,
-	  .heads = 32,
-	  .kv_heads = 8,
-	  .head_dim = 128,
-	  .vocab = 32000,
-	  .experts = 8,
-	  .used = 2,
-	  .expert_ffn = 14336,
-	  .gated = true,
+	{ "Mixtral 8x7B", 32, 4096, 32, 8, 128, 0, 32000, .experts = 8,
+	  .used = 2, .expert_ffn = 14336, .gated = true,
 	  .fused_attention = true },
-	{ .name = "DeepSeek V3",
-	  .layers = 61,
-	  .dim = 7168,
-	  .heads = 128,
-	  .kv_heads = 128,
-	  .head_dim = 192,
-	  .vocab = 129280,
-	  .experts = 256,
-	  .used = 8,
-	  .expert_ffn = 2048,
-	  .shared = 1,
-	  .latent = 512,
+	{ "DeepSeek V3", 61, 7168, 128, 128, 192, 0, 129280, .experts = 256,
+	  .used = 8, .expert_ffn = 2048, .shared = 1, .latent = 512,
 	  .gated = true },
-	{ .name = "Whisper large",
-	  .layers = 32,
-	  .dim = 1280,
-	  .heads = 20,
-	  .kv_heads = 20,
-	  .head_dim = 64,
-	  .ffn = 5120,
-	  .vocab = 51866,
-	  .biases = true,
+	{ "Whisper large", 32, 1280, 20, 20, 64, 5120, 51866, .biases = true,
 	  .encoder = 32 },
-	{ .name = "Llava 7B",
-	  .layers = 32,
-	  .dim = 4096,
-	  .heads = 32,
-	  .kv_heads = 32,
-	  .head_dim = 128,
-	  .ffn = 11008,
-	  .vocab = 32064,
-	  .gated = true,
+	{ "Llava 7B", 32, 4096, 32, 32, 128, 11008, 32064, .gated = true,
 	  .patches = 577 },
-	{ .name = "Qwen 3 0.6B",
-	  .layers = 28,
-	  .dim = 1024,
-	  .heads = 16,
-	  .kv_heads = 8,
-	  .head_dim = 128,
-	  .ffn = 3072,
-	  .vocab = 151936,
-	  .gated = true,
+	{ "Qwen 3 0.6B", 28, 1024, 16, 8, 128, 3072, 151936, .gated = true,
 	  .fused_attention = true },
-	{ .name = "Llama 3 8B, all hidden states",
-	  .layers = 32,
-	  .dim = 4096,
-	  .heads = 32,
-	  .kv_heads = 8,
-	  .head_dim = 128,
-	  .ffn = 14336,
-	  .vocab = 128256,
-	  .gated = true,
-	  .keeps_hidden = true },
-	{ .name = "GPT-2 XL, training",
-	  .layers = 48,
-	  .dim = 1600,
-	  .heads = 25,
-	  .kv_heads = 25,
-	  .head_dim = 64,
-	  .ffn = 6400,
-	  .vocab = 50257,
-	  .biases = true,
-	  .trains = true },
+	{ "Llama 3 8B, all hidden states", 32, 4096, 32, 8, 128, 14336, 128256,
+	  .gated = true, .keeps_hidden = true },
+	{ "GPT-2 XL, training", 48, 1600, 25, 25, 64, 6400, 50257,
+	  .biases = true, .trains = true },
 };
 const size_t n_archs = sizeof(archs) / sizeof(*archs);
 
@@ -429,4 +333,24 @@ void graph_free(struct graph *g)
 {
 	free(g->item);
 	*g = (struct graph){ 0 };
+}
+
+int graph_place(const struct graph *g, struct weir_placement_info *ret_info)
+{
+	struct weir_place_memory memory = { .align = ALIGN };
+	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
+	struct weir_placement_info info = { .size = sizeof(info) };
+	struct weir_placement *p;
+	int r;
+
+	o.memory = &memory;
+	o.n_memories = 1;
+	r = weir_placement_new(g->item, g->n, &o, &p);
+	if (r < 0)
+		return r;
+	r = weir_placement_info(p, 0, &info);
+	weir_placement_free(p);
+	if (r == 0)
+		*ret_info = info;
+	return r;
 }

@@ -47,5 +47,10 @@ extern const size_t n_runs;
 /* Append the graph to @g ({ 0 } at first), after its last step. */
 void graph_build(struct graph *g, const struct arch *a, const struct run *r);
 void graph_free(struct graph *g);
+/*
+ * Place it in memory of a GPU, by the greedy planner, and describe the
+ * placement. Errors of weir_placement_new().
+ */
+int graph_place(const struct graph *g, struct weir_placement_info *ret_info);
 
 #endif

@@ -85,8 +85,26 @@ CLEANFILES += %D%/exact
 
 # Building graphs.
 EXTRA_PROGRAMS += %D%/graph
-%C%_graph_SOURCES = %D%/graph.c %D%/raw.c %D%/raw.h \
-	%D%/result.c %D%/result.h %D%/picture.c
+%C%_graph_SOURCES = %D%/graph.c %D%/layers.c %D%/layers.h %D%/raw.c \
+	%D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
 %C%_graph_LDADD = lib/libweir-core.la
 bench: %D%/graph
 CLEANFILES += %D%/graph
+
+# Schedules and runs.
+EXTRA_PROGRAMS += %D%/sched
+%C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h %D%/raw.c \
+	%D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+%C%_sched_LDADD = lib/libweir-core.la
+bench: %D%/sched
+CLEANFILES += %D%/sched
+
+# A model that computes, with the code of examples/llama.
+EXTRA_PROGRAMS += %D%/decode_weir
+%C%_decode_weir_SOURCES = %D%/decode_weir.c %D%/raw.c %D%/raw.h \
+	$(EXAMPLES_LLAMA)
+%C%_decode_weir_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_decode_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) $(URING_LIBS) -lm
+bench: %D%/decode_weir
+EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/DECODE.md
+CLEANFILES += %D%/decode_weir

@@ -27,7 +27,7 @@ child_main(const struct allocator *a, const struct calls *c, unsigned runs)
 	_exit(0);
 }
 
-/* Whether the stopped child is at the beginning of a call, and of which. */
+/* Is the stopped child at the beginning of a call? @ret_nr: its number. */
 static bool at_entry(pid_t child, uint64_t *ret_nr)
 {
 	struct __ptrace_syscall_info info;

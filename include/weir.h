@@ -19,6 +19,8 @@
  *	placement.h  lifetimes in, offsets out: the memory of a graph
  *	graph.h   graphs: computations that are described before they run
  *	ops.h     the operations of graphs
+ *	sched.h   schedules: the plan of a graph on a device; runs of it
+ *	compare.h copies of graphs in memory of other devices
  */
 #ifndef WEIR_H
 #define WEIR_H
@@ -36,5 +38,7 @@
 #include <weir/placement.h>
 #include <weir/graph.h>
 #include <weir/ops.h>
+#include <weir/sched.h>
+#include <weir/compare.h>
 
 #endif

@@ -271,7 +271,7 @@ if command -v xmllint >/dev/null; then
 		'a picture has a tip for each buffer'
 	has "$(tr -d '\n' <out.svg)" '>capacity<' \
 		'a picture names its lines'
-	printf "$head\n\"<&'\"\">]]>\",0,3,4\n\033\001,0,3,4\n\377\376,0,3,4\n" \
+	printf "$head\n\"<&'\"\">]]>\",0,3,4\n\033\001,0,3,4\n\377\376,0,3,4\n\357\277\277,0,3,4\n" \
 		>odd.csv
 	printf 'e,-9223372036854775808,9223372036854775807,1\n' >>odd.csv
 	weir plan odd.csv --svg out.svg >/dev/null 2>&1

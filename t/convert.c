@@ -16,7 +16,7 @@
 
 #include "mem/convert.h"
 #include "mem/dtype.h"
-#include "envs.h"
+#include "conversions.h"
 #include "tap.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -253,30 +253,17 @@ static void check_wide(struct check *c)
 	check_end(c, "random values of the destination's range");
 }
 
-/* Lengths and addresses: guards of 0xa5 around the destination. */
 static void lengths(const struct weir__convert *convert)
 {
-	static unsigned char src[68 * 8 + 8], dst[68 * 8 + 80], want[68 * 8];
+	static unsigned char src[68 * 8 + 8];
 	size_t wrong = 0;
 
 	for (size_t i = 0; i < sizeof(src); i++)
 		src[i] = (unsigned char)random64();
 	for (size_t n = 0; n < 68; n++)
-		for (size_t at = 0; at < 64; at++) {
-			size_t from = at % 8, to = at / 8;
-			size_t bytes = n * convert->dst_bytes;
-
-			for (size_t i = 0; i < n; i++)
-				convert->run(
-					want + i * convert->dst_bytes,
-					src + from + i * convert->src_bytes, 1);
-			memset(dst, 0xa5, sizeof(dst));
-			convert->run(dst + 32 + to, src + from, n);
-			wrong += memcmp(dst + 32 + to, want, bytes) != 0;
-			memset(dst + 32 + to, 0xa5, bytes);
-			for (size_t i = 0; i < sizeof(dst); i++)
-				wrong += dst[i] != 0xa5;
-		}
+		for (size_t at = 0; at < 64; at++)
+			wrong += conversion_errors(convert, src + at % 8, n,
+						   at / 8);
 	is_int(wrong, 0,
 	       "%s to %s: lengths of 0 to 67 at each address write exactly "
 	       "their elements",
@@ -290,8 +277,7 @@ static void environment(const struct weir__convert *convert)
 	};
 	static unsigned char src[N * 8], dst[N * 8], want[N * 8];
 	const struct fmt *from = fmt_of(convert->from);
-	uint32_t before = envs_get();
-	bool same = true, kept = true;
+	bool same, kept;
 
 	for (uint64_t i = 0; i < N; i++) {
 		uint64_t top = i << (from->bits > 16 ? from->bits - 16 : 0);
@@ -301,17 +287,7 @@ static void environment(const struct weir__convert *convert)
 		x = from->bits == 64 ? x >> 16 : x >> 48;
 		put(src + i * convert->src_bytes, from->bits, top | x);
 	}
-	convert->run(want, src, N);
-	for (size_t i = 0; i < COUNT(envs_all); i++) {
-		uint32_t after;
-
-		envs_set(envs_all[i]);
-		convert->run(dst, src, N);
-		after = envs_get();
-		envs_set(before);
-		same &= !memcmp(dst, want, N * convert->dst_bytes);
-		kept &= after == envs_all[i];
-	}
+	conversion_envs(convert, src, N, dst, want, &same, &kept);
 	ok(same, "%s to %s: rounding modes and flushing have no influence",
 	   from->name, fmt_of(convert->to)->name);
 	ok(kept, "%s to %s: no flag of the thread is set, and none traps",

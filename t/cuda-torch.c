@@ -79,7 +79,7 @@ static void hang(struct weir_stream *stream, void *ptr, size_t n)
 	use(stream, ptr, n);
 }
 
-/* Whether all work that is now queued in @stream can end. */
+/* Does all work that is now queued in @stream end? */
 static bool ends(struct weir_stream *stream)
 {
 	struct weir_event *ev = new_event(weir, 0);

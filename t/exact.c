@@ -261,6 +261,10 @@ static void test_capacity(void)
 	ok(!weir__exact_place(made.item, made.n, &opts, off, &r) &&
 		   r.height <= opts.capacity,
 	   "a search with a capacity ends when the items fit");
+	opts.capacity = stack(made.item, made.n, off);
+	ok(!weir__exact_place(made.item, made.n, &opts, off, &r) &&
+		   r.height == opts.capacity && !r.nodes,
+	   "a placement that fits the capacity is not searched");
 	opts.capacity = made.height - 1;
 	ok(!weir__exact_place(made.item, made.n, &opts, off, &r) && r.proved &&
 		   r.bound > opts.capacity && !r.nodes,
@@ -300,23 +304,34 @@ static void test_limits(void)
 	       "item 3 of 4", "an alignment of 2^63 is refused");
 }
 
-/* More items than are searched: what the caller brought is kept. */
+/* More items than are searched, and after them two that are. */
 static void test_many(void)
 {
-	static struct weir__exact_item item[20000];
-	static uint64_t off[20000];
+	enum {
+		MANY = 20000
+	};
+	static struct weir__exact_item item[MANY + 2];
+	static uint64_t off[MANY + 2];
+	struct weir__exact_opts opts = minimise;
 	struct weir__exact_result r;
 	uint64_t height;
 
-	for (size_t i = 0; i < 20000; i++)
-		item[i] = (struct weir__exact_item){ (int64_t)i,
-						     (int64_t)i + 10000, 8, 8 };
-	height = stack(item, 20000, off);
-	struct weir__exact_opts opts = { .deadline = weir__now() };
-	ok(!weir__exact_place(item, 20000, &opts, off, &r) &&
+	for (int64_t i = 0; i < MANY; i++)
+		item[i] = (struct weir__exact_item){ i, i + 10000, 8, 8 };
+	item[MANY] = (struct weir__exact_item){ 40000, 40002, 8, 8 };
+	item[MANY + 1] = (struct weir__exact_item){ 40001, 40003, 8, 8 };
+	stack(item, MANY + 2, off);
+	height = off[MANY];
+	/* Far too long for this test, but it fails rather than hangs. */
+	opts.deadline = weir__now() + 20000000000;
+	ok(!weir__exact_place(item, MANY + 2, &opts, off, &r) &&
 		   r.height == height && r.bound == 80000 && !r.proved,
 	   "a problem that is too large to search keeps its placement, and "
 	   "its bound is reported");
+	ok(r.nodes > 0 && off[MANY] + off[MANY + 1] == 8,
+	   "items that live at other times are searched all the same");
+	ok(weir__now() < opts.deadline,
+	   "a search ends when only items are left that cannot be searched");
 }
 
 int main(void)

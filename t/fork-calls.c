@@ -16,6 +16,7 @@
 
 #include "core/root.h"
 #include "dev/registry.h"
+#include "graph/run.h"
 #include "mem/buf.h"
 #include "model/weights.h"
 #include "sample.h"
@@ -33,6 +34,10 @@ static struct weir_dev *dev;
 static struct weir_buft *buft;
 static struct weir_buf *buf, *joined;
 static struct weir_stream *stream;
+static struct weir_graph *graph;
+static struct weir_sched *sched;
+static struct weir_schedule *schedule;
+static struct weir_run *run;
 static struct weir_event *event;
 static struct weir_heap *heap;
 static struct weir_block block;
@@ -291,7 +296,8 @@ static void graphs(void)
 	struct weir_node_info info = { .size = sizeof(info) };
 	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
 	struct weir_node *a, *b;
-	struct weir_graph *g;
+	struct weir_graph *g, *copy;
+	struct weir_buf *memory;
 	uint64_t hash[2];
 
 	returns(0, weir_graph_new, &g);
@@ -304,6 +310,7 @@ static void graphs(void)
 	returns(b, weir_graph_node, g, 1);
 	returns(2, weir_graph_count, g);
 	returns(0, weir_graph_fingerprint, g, hash);
+	fails(weir_graph_copy, g, buft, &copy, &memory);
 	returns(a, weir_node_source, b, 0);
 	returns(b, weir_node_set_name, b, "b");
 	returns(0, weir_node_info, b, &info);
@@ -313,6 +320,40 @@ static void graphs(void)
 	fails(weir_graph_error, g, NULL);
 	ends(weir_graph_reset, g);
 	ends(weir_graph_free, g);
+}
+
+/* What the parent has made; graphs themselves have no root. */
+static void schedules(void)
+{
+	struct weir_sched_estimate estimate = { .size = sizeof(estimate) };
+	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_run_report report = { .size = sizeof(report) };
+	struct weir_node_place place = { .size = sizeof(place) };
+	struct weir_node *x = weir_graph_node(graph, 0);
+	struct weir_schedule *other;
+	struct weir_sched *fresh;
+	struct weir_run *again;
+	struct weir_tensor t;
+	float value = 0;
+
+	fails(weir_sched_new, &dev, 1, NULL, &fresh);
+	fails(weir_sched_estimate, sched, graph, &estimate);
+	fails(weir_schedule_new, sched, graph, &other);
+	fails(weir_schedule_info, schedule, &info);
+	fails(weir_schedule_explain, schedule, 0, &place);
+	fails(weir_run_new, schedule, &again);
+	fails(weir_run_input, run, x, &value, sizeof(value));
+	fails(weir_run_input_tensor, run, x, weir_node_tensor(x), NULL);
+	fails(weir_run_start, run);
+	fails(weir_stream_compute, stream, run);
+	fails(weir_run_record, run, event);
+	fails(weir_run_wait, run, -1);
+	fails(weir_run_cancel, run);
+	fails(weir_run_output, run, weir_graph_node(graph, 1), &t);
+	fails(weir_run_report, run, &report);
+	ends(weir_run_free, run);
+	ends(weir_schedule_free, schedule);
+	ends(weir_sched_free, sched);
 }
 
 /* Calls without a root work as in the parent. */
@@ -379,6 +420,7 @@ static void child(void)
 	models();
 	loads();
 	graphs();
+	schedules();
 	values();
 	the_root();
 	_exit(0);
@@ -388,6 +430,23 @@ static void must(int r)
 {
 	if (r < 0)
 		bail("%s", weir_error());
+}
+
+static void make_run(void)
+{
+	struct weir_node *x;
+	float value = 3;
+
+	must(weir_graph_new(&graph));
+	x = weir_graph_input(graph, "x", WEIR_DTYPE_F32, 0, NULL);
+	weir_graph_output(graph,
+			  weir_graph_op(graph, WEIR_OP_SQR, NULL, 0, &x, 1));
+	must(weir_sched_new(&dev, 1, NULL, &sched));
+	must(weir_schedule_new(sched, graph, &schedule));
+	must(weir_run_new(schedule, &run));
+	must(weir_run_input(run, x, &value, sizeof(value)));
+	must(weir_run_start(run));
+	must(weir_run_wait(run, -1));
 }
 
 static void make_objects(void)
@@ -417,6 +476,7 @@ static void make_objects(void)
 	must(weir_load_weights(load, &weights));
 	must(weir_load_wait(load, -1));
 	must(weir_stream_record(stream, event));
+	make_run();
 }
 
 /* Each lock that a thread may hold in the middle of a call. */
@@ -429,6 +489,8 @@ static void lock_all(void)
 	pthread_mutex_lock(&buf->lock);
 	pthread_mutex_lock(&stream->lock);
 	pthread_mutex_lock(&stream->src.lock);
+	pthread_mutex_lock(&sched->lock);
+	pthread_mutex_lock(&run->lock);
 	pthread_mutex_lock(&weights->lock);
 	pthread_mutex_lock(&weights->arrival->source.lock);
 }
@@ -437,6 +499,8 @@ static void unlock_all(void)
 {
 	pthread_mutex_unlock(&weights->arrival->source.lock);
 	pthread_mutex_unlock(&weights->lock);
+	pthread_mutex_unlock(&run->lock);
+	pthread_mutex_unlock(&sched->lock);
 	pthread_mutex_unlock(&stream->src.lock);
 	pthread_mutex_unlock(&stream->lock);
 	pthread_mutex_unlock(&buf->lock);
@@ -505,6 +569,10 @@ int main(void)
 	       "the parent's load ends well after its child has ended");
 	is_int(sample_wrong(weights, 1), 0,
 	       "the parent's weights have the right bytes after its child has ended");
+	weir_run_free(run);
+	weir_schedule_free(schedule);
+	weir_sched_free(sched);
+	weir_graph_free(graph);
 	weir_load_free(load);
 	weir_weights_free(weights);
 	weir_plan_free(plan_of_all);

@@ -12,7 +12,7 @@
 static struct weir_graph *g;
 static struct weir_tensor weight; /* F32 [8, 8], placed */
 
-/* What can be changed in the graph that build() makes. */
+/* A change of the graph that build() makes. */
 enum change {
 	NOTHING,
 	OPERATION,

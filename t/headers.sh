@@ -5,10 +5,11 @@
 
 headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
 	weir/stream.h weir/heap.h weir/model.h weir/plan.h weir/load.h weir/cuda.h
-	weir/placement.h weir/graph.h weir/ops.h'
+	weir/placement.h weir/graph.h weir/ops.h weir/sched.h
+	weir/compare.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
-opts='weir buf stream file model put load heap placement'
+opts='weir buf stream file model put load heap placement sched'
 
 # compiles LANGUAGE COMPILER FLAG...: the text on standard input.
 compiles()

@@ -2,54 +2,15 @@
 /*
  * Each allocation that a heap makes for its bookkeeping fails once. The call
  * fails with -ENOMEM, or does without; the heap is as before, and the same call
- * then succeeds. The linker replaces the library's allocation functions.
+ * then succeeds.
  */
 #include <errno.h>
 #include <fcntl.h>
 
-#include "core/sys.h"
+#include "nomem.h"
 #include "streams.h"
 
 #define MANY 600u /* blocks: more than the first slab has records */
-
-static unsigned until, failed; /* 1: the next one fails */
-
-static bool fails(void)
-{
-	bool now = until && --until == 0;
-
-	failed += now;
-	return now;
-}
-
-void *__real_weir__malloc(size_t n);
-void *__real_weir__calloc(size_t n, size_t size);
-void *__real_weir__calloc_aligned(size_t n, size_t size);
-void *__real_weir__realloc(void *p, size_t n, size_t size);
-void *__wrap_weir__malloc(size_t n);
-void *__wrap_weir__calloc(size_t n, size_t size);
-void *__wrap_weir__calloc_aligned(size_t n, size_t size);
-void *__wrap_weir__realloc(void *p, size_t n, size_t size);
-
-void *__wrap_weir__malloc(size_t n)
-{
-	return fails() ? NULL : __real_weir__malloc(n);
-}
-
-void *__wrap_weir__calloc(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__calloc(n, size);
-}
-
-void *__wrap_weir__calloc_aligned(size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__calloc_aligned(n, size);
-}
-
-void *__wrap_weir__realloc(void *p, size_t n, size_t size)
-{
-	return fails() ? NULL : __real_weir__realloc(p, n, size);
-}
 
 static struct weir_buft *buft;
 static struct weir_stream *stream, *late;
@@ -68,7 +29,8 @@ static const char *wrong;
 			bail("%s:%d: %s", __FILE__, __LINE__, weir_error()); \
 	} while (0)
 
-static void run(unsigned n, int fd)
+/* Returns whether an allocation failed. */
+static bool run(unsigned n, int fd)
 {
 	static struct weir_block b[MANY];
 	struct weir_heap_stats s = { .size = sizeof(s) };
@@ -76,9 +38,9 @@ static void run(unsigned n, int fd)
 	struct weir_block found, large;
 	struct weir_heap *heap;
 	struct gate gate;
+	bool failed;
 
-	until = n;
-	failed = 0;
+	nomem_begin(n);
 	o.grow = 1 << 20;
 	o.limit = 4 << 20;
 	again(weir_heap_new(buft, &o, &heap));
@@ -96,12 +58,13 @@ static void run(unsigned n, int fd)
 	open_gate(&gate);
 	must(weir_stream_sync(stream, -1));
 	must(weir_stream_sync(late, -1));
-	until = 0;
+	failed = nomem_end();
 	must(weir_heap_trim(heap, 0));
 	must(weir_heap_stats(heap, &s));
 	if (s.live || s.reserved)
 		wrong = "nothing is left at the end";
 	weir_heap_destroy(heap);
+	return failed;
 }
 
 int main(void)
@@ -115,9 +78,8 @@ int main(void)
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	stream = new_stream(weir, "stream");
 	late = new_stream(weir, "late");
-	do
-		run(++n, fd);
-	while (failed && !wrong);
+	while (run(++n, fd) && !wrong)
+		;
 	ok(!wrong, "a heap survives the failure of each of %u allocations: %s",
 	   n - 1, wrong ? wrong : "all hold");
 	ok(n > 15, "each allocation failed once");

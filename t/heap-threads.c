@@ -29,7 +29,7 @@ static unsigned char *first_byte(const struct weir_block *b)
 	return (unsigned char *)weir_buf_data(b->buf) + b->offset;
 }
 
-/* What a block holds while it has one owner. */
+/* The byte that the owner of a block writes to it. */
 static unsigned char mark_of(const struct weir_block *b)
 {
 	return (unsigned char)(b->id ^ b->id >> 32);

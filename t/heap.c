@@ -104,6 +104,28 @@ static void test_best_fit(void)
 	weir_heap_destroy(heap);
 }
 
+static void test_cache_fit(void)
+{
+	struct weir_heap *heap = new_heap(32 * MIB, 0);
+	struct weir_block a = alloc(heap, 32768, 0), wall = alloc(heap, 1, 0);
+	struct weir_block less;
+
+	must(weir_heap_free(&a, NULL));
+	less = alloc(heap, 32768 - 32768 / 8, 0);
+	ok(less.addr != a.addr,
+	   "a block in a cache is not used for a size that is 1/8 less");
+	must(weir_heap_free(&less, NULL));
+	less = alloc(heap, 32768 - 32768 / 18, 0);
+	is_int(less.addr, a.addr,
+	       "a block in a cache is used for a size that is 1/18 less");
+	is_int(less.bytes, a.bytes, "the block has the bytes that it had");
+	must(weir_heap_free(&less, NULL));
+	must(weir_heap_free(&wall, NULL));
+	is_int(stats_of(heap).live, 0,
+	       "a block of another size is counted with its own bytes");
+	weir_heap_destroy(heap);
+}
+
 static void test_caches_flushed(void)
 {
 	struct weir_heap *heap = new_heap(32 * MIB, 0);
@@ -144,7 +166,7 @@ static void test_growth(void)
 	must(weir_heap_free(&a, NULL));
 	must(weir_heap_trim(heap, MIB));
 	is_int(stats_of(heap).buffers, 1,
-	       "trim keeps as much as it is told to");
+	       "weir_heap_trim keeps as many bytes as were asked for");
 	weir_heap_destroy(heap);
 }
 
@@ -301,12 +323,13 @@ static void test_record(void)
 
 int main(void)
 {
-	plan(50);
+	plan(54);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	test_blocks();
 	test_again();
 	test_best_fit();
+	test_cache_fit();
 	test_caches_flushed();
 	test_growth();
 	test_own_buffer();

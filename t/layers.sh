@@ -61,7 +61,7 @@ too_long()
 
 without_readme()
 {
-	for dir in lib lib/*/ hooks tools bench examples man t; do
+	for dir in lib lib/*/ hooks tools bench examples examples/*/ man t; do
 		ls "$dir"/*.[ch137] >/dev/null 2>&1 || continue
 		test -s "$dir/README.md" || test -s "$dir/README" ||
 			echo "$dir"
@@ -73,7 +73,7 @@ without_readme()
 not_named()
 {
 	for file in lib/*/*.[ch] hooks/*.c bench/*.[chp]* tools/*.[ch] \
-		t/fakecuda/*.[ch]; do
+		examples/*/*.[ch] t/fakecuda/*.[ch]; do
 		name=$(basename "${file%.*}")
 		pages=$(ls "$(dirname "$file")"/*.md | grep -v RESULTS)
 		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
@@ -83,7 +83,8 @@ not_named()
 
 long_readme()
 {
-	for file in lib/README* lib/*/README* [thbem]*/README*; do
+	for file in lib/README* lib/*/README* [thbem]*/README* \
+		examples/*/README*; do
 		test -f "$file" || continue
 		n=$(wc -l <"$file")
 		test "$n" -le 150 || echo "$file: $n lines"
@@ -97,7 +98,7 @@ is "$(includes tools/*.[ch] | grep -E \
 	'' 'the command includes nothing of weir but <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'the command includes no header of weir/ alone'
-is "$(includes examples/*.c | grep -E ':weir/|/\.\.')" '' \
+is "$(includes examples/*.c examples/*/*.[ch] | grep -E ':weir/|/\.\.')" '' \
 	'the examples include nothing of weir but <weir.h>'
 is "$(includes hooks/*.c | grep -E ":(weir|$dirs)/|/\.\." |
 	grep -v ':weir/cuda\.h$')" '' \

@@ -23,7 +23,9 @@ noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
-	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py \
+	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
+	%D%/llama/refused.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -114,12 +116,17 @@ T_C_TESTS = \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
 	%D%/team.t \
+	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
-	%D%/product.t \
-	%D%/mul-mat.t \
-	%D%/kernel-elements.t \
+	%D%/sched.t %D%/schedule.t %D%/run.t %D%/run-events.t \
+	%D%/run-close.t %D%/sched-memory.t \
+	%D%/product.t %D%/mul-mat.t \
+	%D%/graph-copy.t %D%/graph-random.t \
+	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
+	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
+	%D%/kernel-products.t \
 	%D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
@@ -152,6 +159,7 @@ T_SH_TESTS = \
 	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
+	%D%/llama.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \
@@ -226,18 +234,18 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_convert_t_SOURCES = %D%/convert.c %D%/envs.h
+T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
+%C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
-%C%_quants_t_SOURCES = %D%/quants.c %D%/envs.h
+%C%_quants_t_SOURCES = %D%/quants.c $(T_CONVERSIONS)
 %C%_quants_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
 %C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
 %C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
-%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS)
-%C%_heap_faults_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
-	$(T_WRAP)calloc_aligned $(T_WRAP)realloc
+%C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
+%C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
@@ -318,11 +326,22 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_LEAF = %D%/leaf.c %D%/leaf.h
+%C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
+	$(T_KIND)
+%C%_graph_random_t_SOURCES = %D%/graph-random.c %D%/random_gen.h \
+	%D%/random_graph.c %D%/random_graph.h %D%/random_ops.c \
+	$(T_NAIVE) $(T_KIND)
 T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
 T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)
 %C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
+%C%_kernel_rows_t_SOURCES = %D%/kernel-rows.c $(T_TRIAL)
+%C%_kernel_copies_t_SOURCES = %D%/kernel-copies.c $(T_TRIAL)
+%C%_kernel_whole_rows_t_SOURCES = %D%/kernel-whole-rows.c $(T_TRIAL)
+%C%_kernel_attention_t_SOURCES = %D%/kernel-attention.c $(T_TRIAL)
+%C%_kernel_products_t_SOURCES = %D%/kernel-products.c $(T_TRIAL)
+%C%_kernel_rope_t_SOURCES = %D%/kernel-rope.c $(T_TRIAL)
 %C%_mul_mat_t_SOURCES = %D%/mul-mat.c $(T_TRIAL)
 %C%_graph_t_SOURCES = %D%/graph.c $(T_LEAF) $(T_KIND)
 %C%_graph_ops_t_SOURCES = %D%/graph-ops.c $(T_LEAF)
@@ -331,6 +350,14 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
+%C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+%C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
+%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
+%C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
+%C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
+%C%_sched_memory_t_SOURCES = %D%/sched-memory.c $(T_GDEV) $(T_NOMEM)
+%C%_sched_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
@@ -346,7 +373,9 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 	$(T_PLANS)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
-%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_KIND)
+T_PLACED = %D%/placed.c %D%/placed.h
+%C%_placement_t_SOURCES = %D%/placement.c $(T_PLACED)
+%C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_PLACED) $(T_KIND)
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
 	bench/graphs.c bench/graphs.h
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
@@ -389,7 +418,8 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-native.t \
+	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-memory.t \
+	%D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
@@ -417,6 +447,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)
 %C%_cuda_late_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_memory_t_SOURCES = %D%/cuda-memory.c $(T_GPU) $(T_NOMEM)
+%C%_cuda_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_cuda_native_t_SOURCES = %D%/cuda-native.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)

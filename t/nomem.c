@@ -3,7 +3,7 @@
 
 #include "core/sys.h"
 
-/* Which of the next allocations fails, 1: the next one; 0: none. */
+/* Counts down to the allocation that fails: 1: the next one; 0: none. */
 static _Thread_local unsigned until;
 static _Thread_local bool failed;
 

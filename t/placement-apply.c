@@ -7,33 +7,11 @@
 #include <weir.h>
 
 #include "kind.h"
+#include "placed.h"
 #include "tap.h"
 
 static struct weir *weir;
 static struct weir_buft *plain;
-
-static struct weir_placement *placement(const struct weir_lifetime *items,
-					size_t n,
-					const struct weir_place_memory *memory)
-{
-	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
-	struct weir_placement *p;
-
-	o.memory = memory;
-	o.n_memories = memory ? 1 : 0;
-	if (weir_placement_new(items, n, &o, &p) < 0)
-		bail("%s", weir_error());
-	return p;
-}
-
-static struct weir_placement_info info_of(const struct weir_placement *p)
-{
-	struct weir_placement_info info = { .size = sizeof(info) };
-
-	if (weir_placement_info(p, 0, &info) < 0)
-		bail("%s", weir_error());
-	return info;
-}
 
 /*
  * The graph of a known mistake: a = x + k, b = a * k, and d = b + k, or d = b +
@@ -80,12 +58,12 @@ static void changed_edges(void)
 
 	graph_items(false, first);
 	graph_items(true, second);
-	p = placement(first, 3, NULL);
+	p = placed(first, 3, NULL);
 	ok(weir_placement_matches(p, first, 3, NULL),
 	   "a placement matches the graph that it was made from");
 	ok(!weir_placement_matches(p, second, 3, NULL),
 	   "a placement does not match a graph with other edges and the same counts and sizes");
-	q = placement(second, 3, NULL);
+	q = placed(second, 3, NULL);
 	ok(!weir_placement_equal(p, q),
 	   "placements of graphs with other edges are not equal");
 	is_int((int)graph_run(p, false), 8,
@@ -100,7 +78,7 @@ static struct weir_placement *of_bytes(uint64_t bytes)
 {
 	struct weir_lifetime item = { .upper = 1, .bytes = bytes };
 
-	return placement(&item, 1, NULL);
+	return placed(&item, 1, NULL);
 }
 
 static void failed_alloc(void)
@@ -141,7 +119,7 @@ static void measuring(void)
 	before = buf;
 	data = weir_buf_data(buf);
 	measured = of_bytes(1 << 20);
-	is_int(info_of(measured).bytes, 1 << 20,
+	is_int(placed_info(measured).bytes, 1 << 20,
 	       "a placement tells its bytes before anything is allocated");
 	weir_placement_free(measured);
 	weir_buf_info(buf, &info);
@@ -189,7 +167,7 @@ static void apply_refused(void)
 {
 	struct weir_lifetime items[2] = { { .upper = 1, .bytes = 100 },
 					  { .upper = 1, .bytes = 100 } };
-	struct weir_placement *p = placement(items, 2, NULL);
+	struct weir_placement *p = placed(items, 2, NULL);
 	struct weir_tensor t[3] = { tensor_of(100), tensor_of(101),
 				    tensor_of(60) };
 	struct weir_buf *buf, *none = NULL;
@@ -242,7 +220,7 @@ static void apply_joined(void)
 		t[i] = tensor_of(4000);
 	}
 	items[3].align = 4096;
-	p = placement(items, 4, &kind);
+	p = placed(items, 4, &kind);
 	for (int i = 0; i < 2; i++)
 		if (weir_buf_wrap(plain, memory[i] + 1 + i, 15000, NULL, NULL,
 				  &m[i]) < 0)

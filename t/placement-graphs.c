@@ -7,17 +7,10 @@
 
 static struct weir_placement_info place(const struct graph *g)
 {
-	struct weir_place_memory memory = { .align = 256 };
-	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
-	struct weir_placement_info info = { .size = sizeof(info) };
-	struct weir_placement *p;
+	struct weir_placement_info info;
 
-	o.memory = &memory;
-	o.n_memories = 1;
-	if (weir_placement_new(g->item, g->n, &o, &p) < 0 ||
-	    weir_placement_info(p, 0, &info) < 0)
+	if (graph_place(g, &info) < 0)
 		bail("%s", weir_error());
-	weir_placement_free(p);
 	return info;
 }
 

@@ -22,7 +22,7 @@ static struct weir_placement_opts opts = WEIR_PLACEMENT_OPTS_INIT;
 static struct weir_placement *used;
 static struct weir_buf *buf;
 
-/* What a call changes only if it succeeds, and how it is undone. */
+/* Calls for each(): each undoes what it did; 1: it failed and left a result. */
 static int new_placement(void)
 {
 	struct weir_placement *p = NULL;
@@ -77,7 +77,7 @@ static void each(int (*call)(void), const char *what)
 		failed = nomem_end();
 		if (!failed)
 			break;
-		/* What the search could do without may be missing. */
+		/* The search may go on without some allocations. */
 		other += r && r != -ENOMEM;
 		silent += r && !strstr(weir_error(), "memory");
 	}

@@ -4,41 +4,19 @@
 
 #include <weir.h>
 
+#include "placed.h"
 #include "tap.h"
 
-#define PLACEMENT(...)                                                    \
-	placement((const struct weir_lifetime[]){ __VA_ARGS__ },          \
-		  sizeof((const struct weir_lifetime[]){ __VA_ARGS__ }) / \
-			  sizeof(struct weir_lifetime),                   \
-		  NULL)
-
-static struct weir_placement *placement(const struct weir_lifetime *items,
-					size_t n,
-					const struct weir_place_memory *memory)
-{
-	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
-	struct weir_placement *p;
-
-	o.memory = memory;
-	o.n_memories = memory ? 1 : 0;
-	if (weir_placement_new(items, n, &o, &p) < 0)
-		bail("%s", weir_error());
-	return p;
-}
-
-static struct weir_placement_info info_of(const struct weir_placement *p)
-{
-	struct weir_placement_info info = { .size = sizeof(info) };
-
-	if (weir_placement_info(p, 0, &info) < 0)
-		bail("%s", weir_error());
-	return info;
-}
+#define PLACEMENT(...)                                                 \
+	placed((const struct weir_lifetime[]){ __VA_ARGS__ },          \
+	       sizeof((const struct weir_lifetime[]){ __VA_ARGS__ }) / \
+		       sizeof(struct weir_lifetime),                   \
+	       NULL)
 
 /* The bytes that the items need. Frees the placement. */
 static uint64_t height(struct weir_placement *p)
 {
-	uint64_t bytes = info_of(p).bytes;
+	uint64_t bytes = placed_info(p).bytes;
 
 	weir_placement_free(p);
 	return bytes;
@@ -73,7 +51,7 @@ static void lifetimes(void)
 		       { INT64_MIN, INT64_MAX, 7, 0, 0, 0, 0, { 0 } },
 		       { INT64_MAX - 1, INT64_MAX, 8, 0, 0, 0, 1, { 0 } })),
 	       15, "steps may be any numbers of 64 bits");
-	is_int(height(placement(NULL, 0, NULL)), 0,
+	is_int(height(placed(NULL, 0, NULL)), 0,
 	       "a placement of no items needs no bytes");
 }
 
@@ -90,7 +68,8 @@ static bool taken(struct weir_lifetime a, struct weir_lifetime b)
 	o.n_memories = 2;
 	if (weir_placement_new(items, 2, &o, &p) < 0)
 		bail("%s", weir_error());
-	took = info_of(p).in_place == 1 && info_of(p).bytes == a.bytes &&
+	took = placed_info(p).in_place == 1 &&
+	       placed_info(p).bytes == a.bytes &&
 	       weir_placement_offset(p, 1) == weir_placement_offset(p, 0);
 	weir_placement_free(p);
 	return took;
@@ -138,14 +117,14 @@ static void taken_once(void)
 		{ 3, 9, 32, 0, 0, 0, 2, { 0 } },
 		{ 5, 9, 32, 0, 0, 0, 0, { 0 } },
 	};
-	struct weir_placement *p = placement(items, 5, NULL);
+	struct weir_placement *p = placed(items, 5, NULL);
 
 	ok(weir_placement_offset(p, 1) == weir_placement_offset(p, 0) &&
 		   weir_placement_offset(p, 2) != weir_placement_offset(p, 0),
 	   "of two items that may take a place the first takes it");
 	ok(weir_placement_offset(p, 3) == weir_placement_offset(p, 1),
 	   "a place that was taken can be taken again");
-	is_int(info_of(p).bytes, 128,
+	is_int(placed_info(p).bytes, 128,
 	       "the rest of a place that a smaller item has taken is used");
 	weir_placement_free(p);
 }
@@ -200,10 +179,10 @@ static void several_buffers(void)
 		items[i] =
 			(struct weir_lifetime){ .upper = 1,
 						.bytes = 1500 + (uint64_t)i };
-	p = placement(items, 9, &memory);
-	is_int(info_of(p).members, 5,
+	p = placed(items, 9, &memory);
+	is_int(placed_info(p).members, 5,
 	       "9 items of 1500 bytes need 5 buffers of 4096");
-	is_int(info_of(p).bytes, 9 * 1536,
+	is_int(placed_info(p).bytes, 9 * 1536,
 	       "buffers are as large as their items need");
 	for (unsigned m = 0; (bytes = weir_placement_member(p, 0, m)); m++) {
 		for (size_t i = 0; i < 9; i++) {
@@ -258,7 +237,7 @@ static void bad_items(void)
 		"an item larger than the capacity is refused");
 	bad.bytes = 995;
 	refused(bad, -ENOSPC,
-		"the items need 1005 bytes, it has 1000; item 0 is highest, no placement needs under 1005",
+		"the items need 1005 bytes, it has 1000; item 0 is highest; every placement needs at least 1005",
 		"items that exceed the capacity are refused, with the highest and the bound");
 	bad = good;
 	bad.memory = 1;
@@ -321,8 +300,8 @@ static void comparing(void)
 						   .over = (uint64_t)i };
 	o.memory = &memory;
 	o.n_memories = 1;
-	p = placement(items, 3, &memory);
-	q = placement(items, 3, &memory);
+	p = placed(items, 3, &memory);
+	q = placed(items, 3, &memory);
 	ok(weir_placement_equal(p, q) && p != q,
 	   "placements of the same items are equal");
 	o.time_ns = 1;
@@ -364,12 +343,12 @@ static void searching(void)
 			items[i].bytes = 1 + (seed >> 9) % 9;
 		}
 		o.time_ns = -1;
-		greedy = placement(items, 14, NULL);
+		greedy = placed(items, 14, NULL);
 		if (weir_placement_new(items, 14, &o, &exact) < 0)
 			bail("%s", weir_error());
-		info = info_of(exact);
-		lower += info.bytes < info_of(greedy).bytes;
-		higher += info.bytes > info_of(greedy).bytes;
+		info = placed_info(exact);
+		lower += info.bytes < placed_info(greedy).bytes;
+		higher += info.bytes > placed_info(greedy).bytes;
 		unproved += !(info.flags & WEIR_PLACED_OPTIMAL) ||
 			    info.bytes != info.bound;
 		weir_placement_free(greedy);

@@ -8,7 +8,7 @@
 
 #include <weir.h>
 
-#include "envs.h"
+#include "conversions.h"
 #include "mem/convert.h"
 #include "mem/dtype.h"
 #include "tap.h"
@@ -178,26 +178,13 @@ static void narrowed(const struct weir__convert *c)
 	   name_of(c->from), name_of(c->to));
 }
 
-/* Lengths and addresses: guards of 0xa5 around the destination. */
 static void lengths(const struct weir__convert *c)
 {
-	static unsigned char dst[9 * 1024 + 80], want[9 * 1024];
 	size_t wrong = 0;
 
 	for (size_t n = 0; n < 10; n++)
-		for (size_t at = 0; at < 4; at++) {
-			size_t bytes = n * c->dst_bytes;
-
-			for (size_t i = 0; i < n; i++)
-				c->run(want + i * c->dst_bytes,
-				       blocks + at + i * c->src_bytes, 1);
-			memset(dst, 0xa5, sizeof(dst));
-			c->run(dst + 35 + at, blocks + at, n);
-			wrong += memcmp(dst + 35 + at, want, bytes) != 0;
-			memset(dst + 35 + at, 0xa5, bytes);
-			for (size_t i = 0; i < sizeof(dst); i++)
-				wrong += dst[i] != 0xa5;
-		}
+		for (size_t at = 0; at < 4; at++)
+			wrong += conversion_errors(c, blocks + at, n, 3 + at);
 	is_int(wrong, 0,
 	       "%s to %s: 0 to 9 blocks at any address write exactly their "
 	       "elements",
@@ -207,21 +194,9 @@ static void lengths(const struct weir__convert *c)
 static void environment(const struct weir__convert *c)
 {
 	static unsigned char got[N * 4], want[N * 4];
-	size_t n = N / c->block, bytes = n * c->dst_bytes;
-	uint32_t before = envs_get();
-	bool same = true, kept = true;
+	bool same, kept;
 
-	c->run(want, blocks, n);
-	for (size_t i = 0; i < COUNT(envs_all); i++) {
-		uint32_t after;
-
-		envs_set(envs_all[i]);
-		c->run(got, blocks, n);
-		after = envs_get();
-		envs_set(before);
-		same &= !memcmp(got, want, bytes);
-		kept &= after == envs_all[i];
-	}
+	conversion_envs(c, blocks, N / c->block, got, want, &same, &kept);
 	ok(same && kept,
 	   "%s to %s: the thread's floating-point environment has no influence "
 	   "and is kept",

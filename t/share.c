@@ -89,7 +89,7 @@ static uint32_t got(struct weir_buf *buf)
 	return info.got;
 }
 
-/* A memfd of the caller's. */
+/* A memfd that the test makes. */
 static int memfd(size_t size, int seals)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which NUMA nodes are high-bandwidth or far memory, by a /sys of our own. */
+/* High-bandwidth and far NUMA nodes, found in a /sys of the test's own. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -29,6 +29,7 @@ void trials_begin(void)
 	if (weir_open(NULL, &weir) < 0 || weir_graph_new(&g) < 0)
 		bail("%s", weir_error());
 	memory = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	ways_begin(weir);
 }
 
 static void trial_reset(void)
@@ -42,6 +43,7 @@ int trials_end(void)
 {
 	trial_reset();
 	weir_graph_free(g);
+	ways_end();
 	weir_close(weir);
 	return done_testing();
 }

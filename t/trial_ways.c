@@ -12,6 +12,21 @@
 #include "tap.h"
 #include "trial.h"
 
+static struct weir_sched *sched;
+
+void ways_begin(struct weir *weir)
+{
+	struct weir_dev *cpu = weir_dev_get(weir, 0);
+
+	if (weir_sched_new(&cpu, 1, NULL, &sched) < 0)
+		bail("%s", weir_error());
+}
+
+void ways_end(void)
+{
+	weir_sched_free(sched);
+}
+
 /* A node as kernels see it. */
 struct seen {
 	struct weir__node node;
@@ -181,6 +196,15 @@ static void try_kernels(struct trial *t, const struct naive *want,
 	naive_free(got);
 }
 
+/* May the result be written while this node is read, as all its sources? */
+static bool may_take(const struct weir_node *node, const struct weir_node *src)
+{
+	for (uint32_t s = 0; s < node->n_src; s++)
+		if (node->src[s] == src && !(node->row->in_place & 1u << s))
+			return false;
+	return true;
+}
+
 static bool same_layout(const struct weir_tensor *a,
 			const struct weir_tensor *b)
 {
@@ -213,6 +237,43 @@ static void try_in_place(struct trial *t, const struct naive *want, unsigned i)
 	naive_free(got);
 }
 
+static int run_schedule(struct trial *t, const struct naive *want,
+			struct weir_schedule *schedule)
+{
+	struct weir_operand got;
+	struct weir_tensor tensor;
+	struct weir_run *run;
+	int r = weir_run_new(schedule, &run);
+
+	if (r < 0)
+		return r;
+	if ((r = weir_run_start(run)) < 0 || (r = weir_run_wait(run, -1)) < 0 ||
+	    (r = weir_run_output(run, t->node, &tensor)) < 0)
+		goto out;
+	got = naive_operand(&tensor);
+	agree(t, &got, naive_result(want, t->node));
+out:
+	weir_run_free(run);
+	return r;
+}
+
+/* Last, since operations write to leaves. */
+static void try_schedule(struct trial *t, const struct naive *want)
+{
+	struct weir_schedule *schedule;
+
+	snprintf(t->way, sizeof(t->way), "a schedule");
+	if (!weir_graph_output(t->g, t->node))
+		bail("no output");
+	t->err = weir_schedule_new(sched, t->g, &schedule);
+	if (!t->err) {
+		t->err = run_schedule(t, want, schedule);
+		weir_schedule_free(schedule);
+	}
+	if (t->err)
+		snprintf(t->why, sizeof(t->why), "%s", weir_error());
+}
+
 /* Has the trial its verdict? */
 static bool is_decided(const struct trial *t)
 {
@@ -232,7 +293,10 @@ void ways_try(struct trial *t)
 	for (uint32_t i = 0; i < node->n_src && !is_decided(t); i++)
 		if (!t->fails && node->src[i] &&
 		    node->row->in_place & 1u << i &&
+		    may_take(node, node->src[i]) &&
 		    same_layout(&node->t, &node->src[i]->t))
 			try_in_place(t, want, i);
+	if (!is_decided(t))
+		try_schedule(t, want);
 	naive_free(want);
 }

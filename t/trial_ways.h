@@ -19,6 +19,8 @@ struct trial {
 	char wrong[256]; /* what differs; "": nothing */
 };
 
+void ways_begin(struct weir *weir);
+void ways_end(void);
 void ways_try(struct trial *t);
 /* What the CPU says of the node by itself: 0, or -EOPNOTSUPP. */
 int ways_supports(const struct weir_node *node);

@@ -205,7 +205,7 @@ static void add_gap(struct map_buf *b, uint64_t begin, uint64_t end)
 	b->gaps++;
 }
 
-/* Which pieces a buffer has, its runs, and the gaps between them. */
+/* Count the pieces, the runs and the gaps of each buffer. */
 static void sum_up(struct map *map)
 {
 	size_t at = 0;

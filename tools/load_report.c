@@ -58,7 +58,7 @@ static void report_memory(const struct load_job *job)
 		note("          %s", m->why);
 }
 
-/* How many tensors are not as in the file. */
+/* The number of tensors that are not as in the file. */
 static void report_changes(const struct load_job *job)
 {
 	struct weir_entry e = { .size = sizeof(e) };

@@ -72,7 +72,7 @@ void plan_report(const struct plan_job *job);
  */
 int plan_draw(const struct plan_job *job, struct svg *svg);
 
-/* Where times and addresses are in the picture, in pixels. */
+/* The mapping of times and addresses to pixels. */
 struct plan_view {
 	struct svg_box box;
 	int64_t begin, end; /* times */

@@ -19,7 +19,7 @@ enum {
 	NAME_MAX_BYTES = 64
 };
 
-/* What is smaller is not worth a box of its own, if there are many: pixels. */
+/* If there are many, buffers of fewer pixels get no boxes of their own. */
 static const double box_area = 40;
 
 struct shape {
@@ -155,7 +155,7 @@ static void draw_box(const struct plan_job *job, struct svg *svg,
 	draw_name(svg, &s->box, row);
 }
 
-/* How many pixels of each cell of the picture small buffers cover. */
+/* The pixels that small buffers cover in each cell of the picture. */
 struct cells {
 	size_t columns, rows;
 	float *covered;

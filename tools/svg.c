@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -54,42 +53,6 @@ static const char *const strokes[SVG_STROKES] = {
 	[SVG_BOUND] = "bound",
 };
 
-static void put_xml(FILE *to, const char *s, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		switch (s[i]) {
-		case '&':
-			fputs("&amp;", to);
-			break;
-		case '<':
-			fputs("&lt;", to);
-			break;
-		case '>':
-			fputs("&gt;", to);
-			break;
-		case '"':
-			fputs("&quot;", to);
-			break;
-		default:
-			putc(s[i], to);
-		}
-}
-
-/* At most @max bytes of @s, escaped; 0: all. */
-static void put_text(FILE *to, const char *s, size_t len, size_t max)
-{
-	size_t n = 0;
-	char *safe = NULL;
-	FILE *mem = open_memstream(&safe, &n);
-
-	if (!mem)
-		return;
-	text_put(mem, s, len, max);
-	if (!fclose(mem))
-		put_xml(to, safe, n);
-	free(safe);
-}
-
 int svg_open(struct svg *svg, const char *path)
 {
 	*svg = (struct svg){ fopen(path, "ae"), path };
@@ -108,9 +71,9 @@ void svg_begin(struct svg *svg, double width, double height, const char *title,
 		"height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
 		"aria-labelledby=\"t d\">\n<title id=\"t\">",
 		width, height, width, height);
-	put_text(svg->to, title, strlen(title), 0);
+	text_put_xml(svg->to, title, strlen(title), 0);
 	fputs("</title>\n<desc id=\"d\">", svg->to);
-	put_text(svg->to, shows, strlen(shows), 0);
+	text_put_xml(svg->to, shows, strlen(shows), 0);
 	fprintf(svg->to,
 		"</desc>\n<style>%s</style>\n<defs><pattern id=\"hatch\" "
 		"width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
@@ -133,7 +96,7 @@ void svg_rect(struct svg *svg, const struct svg_box *box, enum svg_fill fill,
 		return;
 	}
 	fputs("><title>", svg->to);
-	put_text(svg->to, tip, strlen(tip), 0);
+	text_put_xml(svg->to, tip, strlen(tip), 0);
 	fputs("</title></rect>\n", svg->to);
 }
 
@@ -142,7 +105,7 @@ static void text_at(struct svg *svg, double x, double y, const char *class,
 {
 	fprintf(svg->to, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\">", class, x,
 		y);
-	put_text(svg->to, text, len, max);
+	text_put_xml(svg->to, text, len, max);
 	fputs("</text>\n", svg->to);
 }
 
@@ -164,7 +127,7 @@ void svg_textf(struct svg *svg, double x, double y, enum svg_style style,
 	svg_text(svg, x, y, style, line, strlen(line));
 }
 
-/* How much of a text fits into @room pixels: 0: none of it. */
+/* The bytes of a text that fit into @room pixels. */
 static size_t label_bytes(const char *text, size_t len, double room)
 {
 	size_t columns = room > 8 ? (size_t)((room - 8) / SVG_CHAR) : 0;

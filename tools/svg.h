@@ -5,7 +5,7 @@
  * prefers, and boxes have the same colours, with dark text, on both.
  *
  * Coordinates are pixels from the upper left corner. Text may contain any
- * bytes: it is escaped as text_put() does, and for XML.
+ * bytes: text_put_xml() escapes it.
  */
 #ifndef TOOLS_SVG_H
 #define TOOLS_SVG_H

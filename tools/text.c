@@ -4,6 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum syntax {
+	LINE,     /* backslashes are doubled */
+	SENTENCE, /* they are not */
+	XML       /* they are, and XML's own characters become references */
+};
+
 /*
  * Decode the character at @s. Returns the number of its bytes, or 0 if it is
  * not UTF-8; overlong forms and surrogates are not.
@@ -33,13 +39,14 @@ static size_t decode(const unsigned char *s, size_t len, uint32_t *ret_cp)
 	return n;
 }
 
-/* Control characters, and characters that reorder or hide text. */
+/* Characters that control, reorder or hide text; and U+FFFE and U+FFFF. */
 static bool is_unsafe(uint32_t cp)
 {
 	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0xad ||
 	       (cp >= 0x200b && cp <= 0x200f) ||
 	       (cp >= 0x2028 && cp <= 0x202e) ||
-	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff;
+	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || cp == 0xfffe ||
+	       cp == 0xffff;
 }
 
 static size_t put_escape(FILE *to, uint32_t cp)
@@ -60,12 +67,29 @@ static size_t put_escape(FILE *to, uint32_t cp)
 	return strlen(text);
 }
 
+/* A character of XML's syntax as a reference to it, or NULL: it is none. */
+static const char *xml_reference(uint32_t cp)
+{
+	switch (cp) {
+	case '&':
+		return "&amp;";
+	case '<':
+		return "&lt;";
+	case '>':
+		return "&gt;";
+	case '"':
+		return "&quot;";
+	default:
+		return NULL;
+	}
+}
+
 /*
  * Write the character at @s, and set @used to the number of its bytes. Returns
  * its columns.
  */
 static size_t put_one(FILE *to, const unsigned char *s, size_t len,
-		      bool double_backslash, size_t *used)
+		      enum syntax syntax, size_t *used)
 {
 	uint32_t cp;
 	size_t n = decode(s, len, &cp);
@@ -73,20 +97,23 @@ static size_t put_one(FILE *to, const unsigned char *s, size_t len,
 	*used = n ? n : 1;
 	if (n == 0)
 		return put_escape(to, s[0]);
-	if (is_unsafe(cp) || (cp == '\\' && double_backslash))
+	if (is_unsafe(cp) || (cp == '\\' && syntax != SENTENCE))
 		return put_escape(to, cp);
-	if (to)
+	if (syntax == XML && xml_reference(cp))
+		fputs(xml_reference(cp), to);
+	else if (to)
 		fwrite(s, 1, n, to);
 	return 1;
 }
 
-size_t text_put(FILE *to, const char *s, size_t len, size_t max)
+static size_t put_all(FILE *to, const char *s, size_t len, size_t max,
+		      enum syntax syntax)
 {
 	const unsigned char *p = (const unsigned char *)s;
 	size_t columns = 0, i = 0, used;
 
 	while (i < len && (max == 0 || i < max)) {
-		columns += put_one(to, p + i, len - i, true, &used);
+		columns += put_one(to, p + i, len - i, syntax, &used);
 		i += used;
 	}
 	if (i == len)
@@ -96,13 +123,19 @@ size_t text_put(FILE *to, const char *s, size_t len, size_t max)
 	return columns + 3;
 }
 
+size_t text_put(FILE *to, const char *s, size_t len, size_t max)
+{
+	return put_all(to, s, len, max, LINE);
+}
+
 void text_put_sentence(FILE *to, const char *s)
 {
-	const unsigned char *p = (const unsigned char *)s;
-	size_t len = strlen(s), used;
+	put_all(to, s, strlen(s), 0, SENTENCE);
+}
 
-	for (size_t i = 0; i < len; i += used)
-		put_one(to, p + i, len - i, false, &used);
+void text_put_xml(FILE *to, const char *s, size_t len, size_t max)
+{
+	put_all(to, s, len, max, XML);
 }
 
 size_t text_width(const char *s, size_t len, size_t max)

@@ -24,8 +24,9 @@ struct weir_graph;
 struct weir_node;
 
 /*
- * What a node is. ops.h has the sources, parameters and result of each. The
- * numbers are part of the ABI; new ones are added at the end.
+ * The operation of a node. ops.h describes the sources, the parameters and the
+ * result of each operation. The numbers are part of the ABI; new operations are
+ * added at the end.
  */
 enum weir_op {
 	WEIR_OP_LEAF = 0,  /* weir_graph_leaf() */
@@ -72,12 +73,12 @@ WEIR_API void weir_graph_free(struct weir_graph *g);
 WEIR_API void weir_graph_reset(struct weir_graph *g) WEIR_NONNULL(1);
 
 /*
- * A node for the tensor @t, whose bytes the program owns: weights, or a cache.
- * Operations that write (SET_ROWS, COPY) write leaves only. @event, unless it
- * is NULL, completes when the bytes are there: a run waits for it. Buffer and
- * event stay with the caller, who keeps them while the graph, or a schedule of
- * it, is used; the name is copied. A tensor that is not placed is allowed: its
- * graph can be looked at, but not run.
+ * Make a node for the tensor @t, whose bytes the program owns: weights, or a
+ * cache. Operations that write (SET_ROWS, COPY) write leaves only. A run waits
+ * for @event before it uses the bytes; NULL: the bytes are ready. The graph does
+ * not own the buffer and the event: both must exist as long as the graph, or a
+ * schedule of it, is used. The name is copied. @t need not be placed; its graph
+ * can then be examined, but not run.
  *
  * Kept in the graph: -EINVAL, -EOPNOTSUPP, -EOVERFLOW: as weir_tensor_bytes(),
  * or @t is NULL or exceeds its buffer. -ENOMEM. -EPERM: after a fork.
@@ -87,17 +88,17 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
 					   struct weir_event *event)
 	WEIR_NONNULL(1);
 /*
- * A contiguous tensor that each run gets from the program: positions, a mask.
- * @name is copied; NULL: none. Kept in the graph: errors of weir_tensor_init(),
+ * Make a node for a contiguous tensor that the program passes to each run:
+ * positions, or a mask. @name is copied; NULL: no name. Kept in the graph: errors of weir_tensor_init(),
  * -ENOMEM.
  */
 WEIR_API struct weir_node *
 weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
 		 unsigned ndim, const int64_t *shape) WEIR_NONNULL(1);
 /*
- * The result of operation @op on the sources src[0] to src[n - 1]. @params is
- * the operation's struct (ops.h), of @params_size bytes, and is copied; bytes
- * that it lacks count as 0.
+ * Make a node for the result of operation @op on the sources src[0] to
+ * src[n - 1]. @params is the operation's struct (ops.h), of @params_size bytes,
+ * and is copied; bytes that it lacks count as 0.
  *
  * Kept in the graph: -EINVAL: a source is missing, of another graph or from
  * before weir_graph_reset(), or number, dtypes or shapes of the sources or the
@@ -112,10 +113,10 @@ WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 					 unsigned n) WEIR_NONNULL(1);
 
 /*
- * Mark a node: a run keeps its result until the program has read it (output),
- * or reports when its result is there (observe). Marking twice changes nothing.
- * A node that neither an output needs nor a write is not computed, unless it is
- * observed. Return @node, or NULL. Kept in the graph: -EINVAL: @node is NULL,
+ * Mark a node as an output, whose result a run keeps until the program has read
+ * it; or as observed: a run reports when its result is complete. Marking twice
+ * changes nothing. A run computes outputs, observed nodes, writes, and the nodes
+ * that these need; it computes no others. Return @node, or NULL. Kept in the graph: -EINVAL: @node is NULL,
  * or of another graph.
  */
 WEIR_API struct weir_node *weir_graph_output(struct weir_graph *g,
@@ -126,41 +127,41 @@ WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 	WEIR_NONNULL(1);
 
 /*
- * 0: the graph is sound. Otherwise the errno of its first failure, and
- * weir_error() has its sentence, which begins with the call that failed. If
- * @ret_failure is not NULL, it has the failure too; its number is that of the
- * node that was not made.
+ * Returns 0 if no call has failed since the graph was made or reset. Otherwise
+ * returns the errno of the first failure, and weir_error() has its sentence,
+ * which begins with the call that failed. If @ret_failure is not NULL, it
+ * describes the failure too; its number is that of the node that was not made.
  */
 WEIR_API int weir_graph_error(const struct weir_graph *g,
 			      struct weir_failure *ret_failure) WEIR_NONNULL(1);
 
 /*
- * 128 bits that are equal for equal graphs: operations, parameters, shapes,
- * edges, marks, dtypes, and the places of leaves. Names, and the events of
- * leaves, do not count. The bits are equal within a process only. Returns as
+ * 128 bits that are equal for graphs with equal operations, parameters, shapes,
+ * edges, marks, dtypes, and places of leaves. Names, and the events of leaves,
+ * do not count. Do not compare them with those of another process. Returns as
  * weir_graph_error() does; a graph with a failure has no fingerprint.
  */
 WEIR_API int weir_graph_fingerprint(const struct weir_graph *g,
 				    uint64_t ret_fingerprint[2])
 	WEIR_NONNULL(1, 2);
 
-/* The number of nodes, and node @i of them; NULL: there is no node @i. */
+/* The number of nodes; and node @i, or NULL if there is no node @i. */
 WEIR_API size_t weir_graph_count(const struct weir_graph *g) WEIR_NONNULL(1);
 WEIR_API struct weir_node *weir_graph_node(const struct weir_graph *g, size_t i)
 	WEIR_NONNULL(1);
 
 /*
- * The tensor of a node: dtype, shape, strides, name. It is placed if it is a
- * leaf that is placed, or is stored in one: a view of it, say. A view of other
- * nodes is not placed; its offset is the one in the node that has the bytes.
- * Valid until weir_graph_reset(). NULL: @node is NULL.
+ * The tensor of a node: dtype, shape, strides, name. It is placed if the node is
+ * a leaf that is placed, or is stored in such a leaf, as a view is. The tensor
+ * of a view of another node is not placed; its offset counts from the beginning
+ * of that node's bytes. Valid until weir_graph_reset(). NULL: @node is NULL.
  */
 WEIR_API const struct weir_tensor *
 weir_node_tensor(const struct weir_node *node);
 /*
- * Name a node; @name is copied, NULL removes the name. Names are in messages,
- * and a program pins nodes by name. Returns @node; NULL: @node is NULL, or its
- * graph has a failure. Kept in the graph: -ENOMEM.
+ * Name a node. @name is copied; NULL removes the name. Messages contain the
+ * name, and a program pins nodes by name. Returns @node, or NULL if @node is
+ * NULL or its graph has a failure. Kept in the graph: -ENOMEM.
  */
 WEIR_API struct weir_node *weir_node_set_name(struct weir_node *node,
 					      const char *name);
@@ -170,19 +171,19 @@ WEIR_API struct weir_node *weir_node_set_name(struct weir_node *node,
 
 struct weir_node_info {
 	size_t size;         /* set by the caller */
-	uint64_t index;      /* weir_graph_node() of it is the node */
+	uint64_t index;      /* of the node, for weir_graph_node() */
 	uint32_t op;         /* enum weir_op */
 	uint32_t flags;      /* WEIR_NODE_* */
 	uint32_t n_src;      /* number of sources */
 	uint32_t reserved;   /* 0 */
 	const char *op_name; /* "mul_mat"; constant */
-	uint64_t bytes;      /* that it reads and writes, about */
-	uint64_t flops;      /* operations on elements, about; of CALL 0 */
+	uint64_t bytes;      /* that it reads and writes, estimated */
+	uint64_t flops;      /* operations on elements, estimated; CALL: 0 */
 };
 /* Describe a node. -EINVAL: the size is not set. */
 WEIR_API int weir_node_info(const struct weir_node *node,
 			    struct weir_node_info *ret_info) WEIR_NONNULL(1, 2);
-/* Source @i; NULL: it was left out, or there is no source @i. */
+/* Source @i, or NULL if it was left out or there is no source @i. */
 WEIR_API struct weir_node *weir_node_source(const struct weir_node *node,
 					    unsigned i) WEIR_NONNULL(1);
 

@@ -47,8 +47,8 @@ WEIR_API size_t weir_buft_alloc_size(const struct weir_buft *buft,
  * Let the buffers of @buft that weir allocates have at most @bytes together; 0:
  * no limit. Buffers that exist stay, even if they are more. An allocation that
  * exceeds the budget fails with -ENOMEM, and the sentence has both numbers.
- * Memory of the caller's does not count. weir_opts.budget limits all host memory
- * of a root. Any thread; never blocks.
+ * Memory that the caller wraps does not count. weir_opts.budget limits all host
+ * memory of a root. Any thread; never blocks.
  */
 WEIR_API int weir_buft_set_budget(struct weir_buft *buft, uint64_t bytes)
 	WEIR_NONNULL(1);
@@ -192,7 +192,7 @@ WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
 
 /*
  * Make a buffer of bytes [@off, @off + @size) of the memory of @fd: a memfd of
- * weir_buf_share() or of the caller's, or a file in tmpfs or hugetlbfs. @off
+ * weir_buf_share() or of memfd_create(2), or a file in tmpfs or hugetlbfs. @off
  * need not be aligned. With @buft of kind MAPPED the memory is only read; with
  * other kinds of host memory it can be written to. @fd may be closed afterwards.
  *

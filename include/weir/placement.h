@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Placements: lifetimes in, offsets out. The items of a graph (its tensors) are
- * given as lifetimes; items whose lifetimes are apart may have the same bytes.
- * A placement is a value: it is computed once, compared, and applied to buffers
- * as often as the caller likes. Computing one allocates no memory of a device
- * and changes nothing that is in use.
+ * Placements: offsets that are computed from lifetimes. A program describes the
+ * tensors of a graph as items with lifetimes; items whose lifetimes do not
+ * overlap may have the same bytes. A placement never changes: it is computed
+ * once, compared, and applied to buffers as often as the program likes. Its
+ * computation allocates no memory of a device and changes no buffer.
  */
 #ifndef WEIR_PLACEMENT_H
 #define WEIR_PLACEMENT_H
@@ -16,9 +16,10 @@ WEIR__BEGIN
 
 /*
  * An item: @bytes bytes that are needed from step @lower to step @upper, which
- * is excluded. Steps are any numbers that increase with time: the numbers of
- * the graph's operations, say. An operation t that reads an item and writes
- * another needs both: the first has upper t + 1 or more, the second lower t.
+ * is excluded. Steps are any numbers that increase with time, such as the
+ * numbers of the graph's operations. An operation t that reads an item and
+ * writes another needs both: the first has upper t + 1 or more, the second lower
+ * t.
  */
 struct weir_lifetime {
 	int64_t lower, upper; /* lower < upper */
@@ -37,7 +38,7 @@ struct weir_lifetime {
 #define WEIR_PLACE_INPUT 0x01u
 #define WEIR_PLACE_OUTPUT 0x02u
 
-/* A memory for items, with addresses of its own: of a device, say. */
+/* A memory for items, with its own addresses: for instance that of a device. */
 struct weir_place_memory {
 	uint64_t align;    /* of items without their own; a power of two,
 				 0: 1 */
@@ -84,7 +85,7 @@ WEIR_API void weir_placement_free(struct weir_placement *p);
 struct weir_placement_info {
 	size_t size;       /* set by the caller */
 	uint64_t items;    /* that were placed, of this memory */
-	uint64_t in_place; /* of these, that took another item's place */
+	uint64_t in_place; /* items that took another item's place */
 	uint64_t bytes;    /* height: the end of the highest item */
 	uint64_t bound;    /* no placement is lower */
 	uint64_t align;    /* the greatest of any item */

@@ -162,11 +162,11 @@ struct weir_node_place {
 	struct weir_dev *dev; /* that computes it; NULL: nothing is computed */
 	uint32_t where;       /* enum weir_node_where */
 	uint32_t why;         /* enum weir_node_why */
-	uint64_t offset;      /* in its memory; of a leaf: in its buffer */
+	uint64_t offset;      /* in its memory; of a leaf: its address */
 	uint64_t bytes;
 	uint64_t over; /* 1 + the node whose place it takes; 0: none */
 	uint64_t step; /* number among the computed nodes, or of the next one */
-	uint64_t until; /* the step after which its bytes are used for others;
+	uint64_t until; /* the step from which its bytes are used for others;
 			   UINT64_MAX: they are kept */
 };
 /* Describe the place of node @i. Any thread. -EINVAL: there is no node @i. */

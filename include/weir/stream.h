@@ -149,7 +149,7 @@ WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
  * queued before this call is done. Recording it again replaces this record, but
  * waits that have begun keep it.
  * If the stream has failed, the event is recorded as failed, and the call
- * returns the stream's error.
+ * returns the stream's error. -ENOMEM: a native stream; the event is as before.
  */
 WEIR_API int weir_stream_record(struct weir_stream *stream,
 				struct weir_event *event) WEIR_NONNULL(1, 2);
@@ -165,7 +165,8 @@ WEIR_API int weir_stream_wait(struct weir_stream *stream,
 /*
  * Block until everything queued so far is done, for at most @timeout_ns.
  * -ETIMEDOUT: it is not done yet; the call returns -ETIMEDOUT for no other
- * reason. If the stream has failed: its error.
+ * reason. If the stream has failed: its error. -ENOMEM: a native stream; the
+ * call has not waited.
  */
 WEIR_API int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 	WEIR_NONNULL(1);

@@ -201,9 +201,9 @@ struct weir_tensors_info {
 	uint32_t reserved; /* 0 */
 };
 /*
- * What weir_tensors_alloc() would do, and fail with before it allocates.
- * Allocates nothing, and changes no tensor. Having nothing to place is no
- * error.
+ * Compute what weir_tensors_alloc() would allocate. Fails as it does before it
+ * allocates. Allocates nothing, and changes no tensor. If there is no tensor to
+ * place this is no error.
  */
 WEIR_API int weir_tensors_measure(struct weir_buft *buft,
 				  const struct weir_tensor *t, size_t n,

@@ -71,7 +71,7 @@ int weir__arena_share(struct weir *weir, const struct weir__mem *mem,
  */
 int weir__arena_claim(struct weir *weir, size_t bytes);
 void weir__arena_unclaim(struct weir *weir, size_t bytes);
-/* What is left of the budget; UINT64_MAX without one. */
+/* The bytes by which the budget exceeds those in use; UINT64_MAX: no budget. */
 uint64_t weir__arena_budget_left(struct weir *weir);
 
 #endif

@@ -64,9 +64,12 @@ void weir__arenas_drop(struct weir__arenas *all, struct weir__arena *a);
  * before the answer is no. -ENOMEM with a sentence.
  */
 int weir__room_in_budget(struct weir__arenas *all, size_t len);
-/* The same for memory: is there RAM for @len bytes of new mappings? */
+/* The same for RAM: does it suffice for @len bytes of new mappings? */
 int weir__room_in_ram(struct weir__arenas *all, size_t len);
-/* And on the nodes of @want: if not, and no others may be used, -ENOMEM. */
+/*
+ * The same for the NUMA nodes of @want. -ENOMEM only if no other nodes may be
+ * used.
+ */
 int weir__room_on_nodes(struct weir__arenas *all, struct weir__pages *want);
 
 #endif

@@ -11,7 +11,7 @@
 #include "alloc/topology.h"
 #include "core/error.h"
 
-/* What is left of the budget when all kept arenas are unmapped. */
+/* The bytes that the budget would allow if all kept arenas were unmapped. */
 static uint64_t budget_left(const struct weir__arenas *all)
 {
 	uint64_t budget = all->weir->opts.budget;

@@ -17,7 +17,7 @@
 /* A process may have 65,536 groups, which its status lists before the nodes. */
 #define STATUS_BYTES ((size_t)1 << 20)
 
-/* What the kernel knows of the nodes' memory. */
+/* The kernel's data on the memory of NUMA nodes. */
 struct topology {
 	const char *root;
 	struct weir__nodes cpu;    /* have CPUs and memory */

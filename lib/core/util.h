@@ -12,10 +12,9 @@
 #define WEIR__HUGE_PAGE ((size_t)2 << 20)
 
 /*
- * The CPU fetches the line of the cache at @p, to write it: many misses overlap
- * then. Compilers emit prefetchw only for CPUs that surely fetch by it, for
- * others a fetch to read, which saves an atomic write nothing. Each x86-64 CPU
- * since 2006 accepts it; some ignore it.
+ * Fetch the cache line at @p for a write that follows soon, so that several
+ * cache misses overlap. Compilers emit prefetchw only if the target is known to
+ * support it. Every x86-64 CPU since 2006 accepts the instruction.
  */
 static inline void weir__fetch_to_write(const void *p)
 {

@@ -12,7 +12,7 @@
 
 #define drv weir__cuda_drv
 #define PAGE ((size_t)4096)
-/* What the library's pages may be: see weir_buf_alloc(). */
+/* The flags for pages of the library: see weir_buf_alloc(). */
 #define PAGE_FLAGS (WEIR_BUF_HUGETLB | WEIR_BUF_HUGETLB_1G | WEIR_BUF_SHARED)
 
 /* weir__mem.how: what the memory is, which decides how it is freed. */

@@ -433,7 +433,7 @@ struct weir__compute_ops {
 	 * it; two works with one segment may run at once, with a workspace each.
 	 * *ret_workspace: bytes of memory of @dev that each run is given.
 	 * Required. May block. The nodes, and what they point to, stay until
-	 * release.
+	 * release. Reads no bytes of tensors: they may not be there yet.
 	 */
 	int (*prepare)(struct weir_dev *dev,
 		       const struct weir__node *const *nodes, size_t n,
@@ -459,6 +459,16 @@ struct weir__compute_ops {
 	 */
 	int (*set_threads)(struct weir_dev *dev,
 			   const struct weir_threads *threads);
+	/*
+	 * The workspace that prepare would ask for, of nodes whose tensors need
+	 * not have addresses yet: what an estimate and a budget count. Optional:
+	 * NULL, it counts only once prepare has said it. Any thread, keeps
+	 * nothing.
+	 */
+	int (*measure)(struct weir_dev *dev,
+		       const struct weir__node *const *nodes, size_t n,
+		       const struct weir__prepare_opts *opts,
+		       size_t *ret_workspace);
 };
 
 struct weir__backend {

@@ -37,6 +37,7 @@ void weir_graph_reset(struct weir_graph *g)
 {
 	weir__bump_reset(&g->memory);
 	g->n = 0;
+	g->events = 0;
 	memset(g->hash, 0, sizeof(g->hash));
 	memset(g->marks, 0, sizeof(g->marks));
 	g->err = 0;

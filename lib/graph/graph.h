@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Graphs and nodes from the inside. One thread at a time uses a graph. */
+/* The structs of graphs and nodes. One thread at a time uses a graph. */
 #ifndef WEIR__GRAPH_H
 #define WEIR__GRAPH_H
 
@@ -18,8 +18,9 @@ struct weir_graph {
 	struct weir__bump memory; /* the nodes, their names and parameters */
 	struct weir_node **node;  /* in the order in which they were made */
 	size_t n, cap;
+	size_t events;     /* leaves with one */
 	uint64_t hash[2];  /* of the nodes, in their order */
-	uint64_t marks[2]; /* the sum of the marks' hashes: in any order */
+	uint64_t marks[2]; /* sum of the hashes of the marks: in no order */
 	int err;           /* of the first failure; 0: the graph is sound */
 	uint64_t failed;   /* number of the node that was not made */
 	struct weir__error_saved failure;
@@ -32,7 +33,7 @@ struct weir_node {
 				      unless it is a view, or writes a leaf */
 	struct weir_event *event;  /* of a leaf, or NULL */
 	const void *params;        /* row->params bytes, defaults filled in;
-				      of a view none: its tensor says all */
+				      of a view none: it is its tensor */
 	struct weir_tensor t;
 	uint32_t index;
 	uint32_t op;    /* enum weir_op */
@@ -66,11 +67,11 @@ int weir__node_check(const struct weir_graph *g, const struct weir_node *node,
 struct weir_node *weir__graph_keep(struct weir_graph *g, int err);
 
 /*
- * "'name' F32 [2, 3]", or "node 7 F32 [2, 3]". Valid until this thread has made
- * four more calls of it. @index: of a tensor without a name.
+ * A node as text, "'name' F32 [2, 3]" or, if @t has no name, "node 7 F32
+ * [2, 3]" with @index; and a shape, "[2, 3]". Each text is valid until this
+ * thread has made two more calls of these functions.
  */
 const char *weir__tensor_words(const struct weir_tensor *t, size_t index);
-/* "[2, 3]"; the same. */
 const char *weir__shape_words(unsigned ndim, const int64_t *shape);
 
 #endif

@@ -11,7 +11,7 @@
 #include "mem/dtype.h"
 
 #define HASHED_SRC 4u /* sources that fit the record; few nodes have more */
-/* Below 240 bytes XXH3 is at its fastest. */
+/* XXH3 has a faster path for up to 240 bytes, as most records have. */
 #define RECORD_PARAMS sizeof(struct weir_op_call) /* the longest */
 
 /* Add @bytes to a hash. */
@@ -54,8 +54,8 @@ static uint32_t params_kept(const struct weir__op *row)
 }
 
 /*
- * What a node adds to the fingerprint. The strides of a result with bytes of
- * its own follow from its shape.
+ * Add a node to the fingerprint. Strides are left out where they follow from
+ * the shape: for a result with bytes of its own.
  */
 static void hash_node(uint64_t hash[2], const struct weir_node *node,
 		      const struct weir__made *m)
@@ -149,14 +149,15 @@ int weir__node_append(struct weir_graph *g, const struct weir__made *m,
 	if (r < 0)
 		return r;
 	hash_node(g->hash, node, m);
+	g->events += m->event != NULL;
 	g->node[g->n++] = node;
 	*ret_node = node;
 	return 0;
 }
 
 /*
- * After weir_graph_reset() the memory of an old node may have other contents,
- * so nothing of it counts but what the list of the graph confirms.
+ * After weir_graph_reset() the memory of an old node may have other contents.
+ * So a node is trusted only if the graph's list has it at its index.
  */
 int weir__node_check(const struct weir_graph *g, const struct weir_node *node,
 		     const char *what)
@@ -260,36 +261,51 @@ struct weir_node *weir_node_source(const struct weir_node *node, unsigned i)
 	return i < node->n_src ? node->src[i] : NULL;
 }
 
-#define WORDS 4
+#define SHAPE_BYTES (3 + 22 * WEIR_MAX_DIMS)
+
+/* The buffer of a new text; this thread's last text stays in the other. */
+static char *words_begin(size_t *ret_size)
+{
+	static _Thread_local char ring[2][112 + SHAPE_BYTES];
+	static _Thread_local bool second;
+	char *text = ring[second];
+
+	second = !second;
+	text[0] = '\0';
+	*ret_size = sizeof(ring[0]);
+	return text;
+}
+
+static void append_shape(char *text, size_t size, unsigned ndim,
+			 const int64_t *shape)
+{
+	weir__append(text, size, "[");
+	for (unsigned i = 0; i < ndim && i < WEIR_MAX_DIMS; i++)
+		weir__append(text, size, "%s%lld", i ? ", " : "",
+			     (long long)shape[i]);
+	weir__append(text, size, "]");
+}
 
 const char *weir__shape_words(unsigned ndim, const int64_t *shape)
 {
-	static _Thread_local char ring[WORDS][8 + 22 * WEIR_MAX_DIMS];
-	static _Thread_local unsigned next;
-	char *text = ring[next++ % WORDS];
+	size_t size;
+	char *text = words_begin(&size);
 
-	strcpy(text, "[");
-	for (unsigned i = 0; i < ndim && i < WEIR_MAX_DIMS; i++)
-		weir__append(text, sizeof(ring[0]), "%s%lld", i ? ", " : "",
-			     (long long)shape[i]);
-	weir__append(text, sizeof(ring[0]), "]");
+	append_shape(text, size, ndim, shape);
 	return text;
 }
 
 const char *weir__tensor_words(const struct weir_tensor *t, size_t index)
 {
-	static _Thread_local char ring[WORDS][112 + 22 * WEIR_MAX_DIMS];
-	static _Thread_local unsigned next;
-	char *text = ring[next++ % WORDS];
+	size_t size;
+	char *text = words_begin(&size);
 
-	text[0] = '\0';
 	if (t->name)
-		weir__append(text, sizeof(ring[0]), "'%s'",
+		weir__append(text, size, "'%s'",
 			     weir__quote(t->name, strlen(t->name)));
 	else
-		weir__append(text, sizeof(ring[0]), "node %zu", index);
-	weir__append(text, sizeof(ring[0]), " %s %s",
-		     weir__dtype(t->dtype)->name,
-		     weir__shape_words(t->ndim, t->shape));
+		weir__append(text, size, "node %zu", index);
+	weir__append(text, size, " %s ", weir__dtype(t->dtype)->name);
+	append_shape(text, size, t->ndim, t->shape);
 	return text;
 }

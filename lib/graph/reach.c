@@ -32,7 +32,7 @@ static void reach_alias(const struct weir__reach_in *in, uint32_t *alias)
 		alias[i] = in->of[i] == i ? i : alias[in->of[i]];
 }
 
-/* A view uses no bytes itself: what reads the view does. */
+/* A view uses no bytes itself; the nodes that read the view use them. */
 static void reach_last(const struct weir__reach_in *in, struct weir__reach *r)
 {
 	uint32_t *last = r->last;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first pass over a graph: which nodes a run computes, which nodes share
- * bytes, when bytes are used last, and in which order placed bytes are accessed.
- * Arrays in, arrays out. Linear but for one sort.
+ * The first pass over a graph. It finds the nodes that a run computes, the nodes
+ * that share bytes, the last use of these bytes, and the order of accesses to
+ * placed bytes. Input and output are arrays, so that it can be tested without
+ * graphs. It takes linear time, and sorts the accesses twice.
  */
 #ifndef WEIR__GRAPH_REACH_H
 #define WEIR__GRAPH_REACH_H
@@ -14,8 +15,8 @@
 
 #define WEIR__REACH_NONE UINT32_MAX
 
-#define WEIR__REACH_ROOT 0x01u  /* computed though nothing needs it */
-#define WEIR__REACH_KEEP 0x02u  /* its bytes are not used again (outputs) */
+#define WEIR__REACH_ROOT 0x01u  /* computed even if no node needs it */
+#define WEIR__REACH_KEEP 0x02u  /* an output: its bytes are never reused */
 #define WEIR__REACH_STILL 0x04u /* computes nothing: a leaf, input or view */
 
 /* Bytes that are placed, as addresses [lo, hi); lo == hi: none. */
@@ -26,12 +27,13 @@ struct weir__span {
 /* The nodes, in the order in which they were made: sources come first. */
 struct weir__reach_in {
 	uint32_t n;
-	uint32_t *src_at;        /* n + 1: node i has src[src_at[i]] on */
-	uint32_t *src;           /* NONE: left out */
-	uint8_t *flags;          /* WEIR__REACH_* */
-	uint32_t *of;            /* the source whose bytes the result has; the
-			     node itself: its own */
-	uint32_t *writes;        /* the source that it writes; NONE */
+	uint32_t *src_at; /* n + 1: the sources of node i are src[src_at[i]]
+			     to src[src_at[i + 1] - 1] */
+	uint32_t *src;    /* NONE: left out */
+	uint8_t *flags;   /* WEIR__REACH_* */
+	uint32_t *of;     /* the node whose bytes the result has: a source
+			     or, for bytes of its own, the node itself */
+	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
 	struct weir__span *span; /* of the node's tensor */
 };
 
@@ -44,13 +46,14 @@ struct weir__reach {
 	 */
 	uint32_t *alias;
 	/*
-	 * The last needed node that uses bytes of the class; the node that makes
-	 * them, if none does; NONE: they are kept to the end.
+	 * The last needed node that uses bytes of the class. If none does: the
+	 * node that has the bytes. NONE: they are kept to the end.
 	 */
 	uint32_t *last;
 	/*
-	 * Node i may access placed bytes only after before[before_at[i]] up to
-	 * before[before_at[i + 1] - 1] have. Besides edges to sources.
+	 * Node i may access placed bytes only after the nodes
+	 * before[before_at[i]] to before[before_at[i + 1] - 1] have done so.
+	 * Its sources also come before it, and are not listed.
 	 */
 	uint32_t *before_at, *before;
 };
@@ -60,8 +63,8 @@ int weir__reach(const struct weir__reach_in *in, struct weir__reach *ret);
 void weir__reach_free(struct weir__reach *reach);
 
 /*
- * Fill in before_at and before, as weir__reach() does, once needed is there.
- * Accesses whose bytes overlap, directly or through accesses between, are one
+ * Fill in before_at and before; weir__reach() does this, after needed is filled
+ * in. Accesses whose bytes overlap, directly or through accesses between, are one
  * group. In a group each read comes after the last write, and each write after
  * the last write and the reads since then.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A graph as arrays, for the passes. */
+/* The arrays of a graph, which the passes read. */
 #include <string.h>
 
 #include "core/array.h"
@@ -39,7 +39,7 @@ static uint8_t flags_of(const struct weir_node *node)
 	return flags;
 }
 
-/* The source whose bytes the result has, or the node itself. */
+/* The index of the source whose bytes the result has, or of the node itself. */
 static uint32_t source_of(const struct weir_node *node)
 {
 	if (node->row->flags & (WEIR__OP_VIEWS | WEIR__OP_WRITES))
@@ -48,8 +48,8 @@ static uint32_t source_of(const struct weir_node *node)
 }
 
 /*
- * Where a leaf begins. Leaves that are not placed get addresses of their own,
- * from *@next on, which no memory has.
+ * The address of a leaf. Leaves that are not placed get addresses that no memory
+ * has, from *@next on, so that they overlap nothing.
  */
 static uint64_t leaf_begins(const struct weir_node *leaf, uint64_t bytes,
 			    uint64_t *next)
@@ -65,7 +65,10 @@ static uint64_t leaf_begins(const struct weir_node *leaf, uint64_t bytes,
 	return at;
 }
 
-/* Only what is stored in a leaf has a span; @span has those before @node. */
+/*
+ * The bytes of leaves, and of nodes that are stored in leaves; others have no
+ * span. @span has the spans of all nodes before @node.
+ */
 static struct weir__span span_of(const struct weir_node *node,
 				 const struct weir__span *span, uint64_t *next)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The order of accesses to placed bytes. Exact intervals could need an edge for
- * each pair (many small writes, then many reads of everything); groups need at
- * most two edges for each access, and order a little more than necessary: two
- * parts of a cache count as one if something reads both.
+ * The order of accesses to placed bytes, by groups of accesses that overlap.
+ * Groups need at most two edges for each access. They order a little more than
+ * necessary: two parts of a cache count as one if a node reads both. Exact
+ * intervals could need an edge for each pair of accesses: many small writes, then
+ * many reads of everything.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -15,18 +16,19 @@
 
 #define NONE WEIR__REACH_NONE
 
-/* By address at first, then by node. */
+/* Sorted by address to find the groups, then by node to order them. */
 struct access {
 	struct weir__sort_key key;
 	uint64_t hi;
 	uint32_t node, group;
-	uint32_t write, next; /* next: an earlier reader of the group */
+	uint32_t write; /* 1: it writes */
+	uint32_t next;  /* an earlier read of the group, in access; NONE */
 };
 
 /* The state of a group at the current node. */
 struct group {
 	uint32_t written; /* the last node that wrote; NONE */
-	uint32_t readers; /* accesses since then; NONE */
+	uint32_t readers; /* list of the reads since then, in access; NONE */
 	uint32_t has_write;
 };
 
@@ -71,7 +73,10 @@ static void accesses_add(struct order *o, uint32_t node)
 				   s - in->src_at[node] == in->writes[node]);
 }
 
-/* In the order of addresses: a new group begins where nothing reaches on. */
+/*
+ * @o's accesses are in the order of addresses. A group ends where no access of
+ * it reaches the next one.
+ */
 static void groups_find(struct order *o)
 {
 	uint64_t end = 0;
@@ -110,7 +115,7 @@ static void access_order(struct order *o, uint32_t i, uint32_t *n)
 		return;
 	if (!a->write) {
 		if (g->readers != NONE && o->access[g->readers].node == a->node)
-			return; /* two reads of one node */
+			return; /* the node's second read in this group */
 		edge_add(o, n, g->written, a->node);
 		a->next = g->readers;
 		g->readers = i;

@@ -22,13 +22,19 @@
 #include "core/sys.h"
 #include "heap/heap.h"
 
-/* What one cache keeps at most: blocks; the part of what is in use, at least. */
+/*
+ * The limits of one cache: blocks; bytes, as a part of what is in use; the
+ * least limit in bytes.
+ */
 #define KEPT_BLOCKS 8192u
 #define KEPT_PART 192u
 #define KEPT_BYTES ((uint64_t)256 << 10)
-/* The part of the limit that a bin of small blocks keeps, if it has several. */
+/* A bin with several small blocks keeps at most this part of the limit. */
 #define BIN_PART 64u
 #define SMALL_BINS 64u
+
+/* A cache answers with a block that is at most this part larger. */
+#define FIT_PART 16u
 
 /* Misses after which a cache that has blocks of another stream changes. */
 #define MISSES 16u
@@ -159,7 +165,7 @@ void weir__caches_restore(struct weir_heap *h)
  */
 static inline uint64_t units_of(const struct weir_heap *h, size_t size)
 {
-	uint64_t n = ((size - 1) >> h->tlsf.shift) + 1;
+	uint64_t n = ((size - 1) >> h->pieces.shift) + 1;
 
 	if (n >= 128 && n < WEIR__CACHE_UNITS)
 		n = weir__up(n, 1ull << (57 - __builtin_clzll(n)));
@@ -175,7 +181,7 @@ static inline size_t bin_index(uint64_t units)
 
 uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 {
-	return units_of(h, size) << h->tlsf.shift;
+	return units_of(h, size) << h->pieces.shift;
 }
 
 static inline void block_fill(const struct weir_heap *h,
@@ -236,6 +242,25 @@ static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
 	       (cache->count[bin] + 1) * bytes <= cache->limit / BIN_PART;
 }
 
+/*
+ * The first bin with blocks of *bin and those up to 1/FIT_PART larger. False:
+ * all are empty.
+ */
+static inline bool cache_fit(const struct weir__cache *cache, size_t *bin,
+			     uint64_t units)
+{
+	size_t last = bin_index(units + units / FIT_PART);
+	size_t word = *bin / 64;
+	uint64_t bits = cache->used[word] & ~0ull << *bin % 64;
+
+	if (!bits && word < last / 64 && word + 1 < WEIR__CACHE_BINS / 64)
+		bits = cache->used[++word];
+	if (!bits)
+		return false;
+	*bin = word * 64 + (size_t)__builtin_ctzll(bits);
+	return *bin <= last;
+}
+
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block)
 {
@@ -246,7 +271,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	bool found;
 
 	/* This is also true of size 0. */
-	if ((size - 1) >> h->tlsf.shift >= WEIR__CACHE_UNITS - 1)
+	if ((size - 1) >> h->pieces.shift >= WEIR__CACHE_UNITS - 1)
 		return false;
 	units = units_of(h, size);
 	bin = bin_index(units);
@@ -254,7 +279,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	if (!t || units >= WEIR__CACHE_UNITS || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
-	found = cache->bin[bin] && cache->stream == stream;
+	found = cache->stream == stream && cache_fit(cache, &bin, units);
 	if (found) {
 		struct weir__piece *c = cache_pop(h, cache, bin);
 
@@ -294,7 +319,8 @@ static inline struct weir__piece *block_piece(struct weir_heap *h,
 	struct weir__piece *c;
 
 	if (!number || (tag & 3) != WEIR__PIECE_LIVE ||
-	    number >= atomic_load_explicit(&h->tlsf.made, memory_order_acquire))
+	    number >=
+		    atomic_load_explicit(&h->pieces.made, memory_order_acquire))
 		return NULL;
 	c = weir__heap_piece(h, number);
 	return weir__piece_tag(c) == tag && c->addr == block->addr ? c : NULL;
@@ -385,7 +411,7 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 	if (!t || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
-	units = c->bytes >> h->tlsf.shift;
+	units = c->bytes >> h->pieces.shift;
 	bin = bin_index(units);
 	/* A record has the calls in the order in which bins change. */
 	kept = units < WEIR__CACHE_UNITS && cache->stream == stream &&

@@ -68,7 +68,7 @@ static void heap_free(struct weir_heap *h)
 	weir__free(h->lane);
 	weir__regions_free(h);
 	weir__caches_free(h);
-	weir__tlsf_fini(&h->tlsf);
+	weir__heap_pieces_fini(&h->pieces);
 	pthread_mutex_destroy(&h->lock);
 	pthread_mutex_destroy(&h->grow_lock);
 	weir__root_put(h->weir);
@@ -100,7 +100,7 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	pthread_mutex_init(&h->grow_lock, NULL);
 	pthread_mutex_init(&h->lock, NULL);
 	h->membarrier = weir__sys_membarrier_register() == 0;
-	weir__tlsf_init(&h->tlsf, unit_shift(buft, o->align));
+	weir__heap_pieces_init(&h->pieces, unit_shift(buft, o->align));
 	return h;
 }
 
@@ -188,7 +188,7 @@ static void request_init(const struct weir_heap *h, struct request *q,
 			 size_t size, size_t align, struct weir_stream *stream,
 			 struct weir_block *ret_block)
 {
-	uint64_t unit = 1ull << h->tlsf.shift;
+	uint64_t unit = 1ull << h->pieces.shift;
 
 	q->want.bytes = weir__cache_bytes(h, size);
 	q->want.align = align > unit ? align : unit;
@@ -228,7 +228,7 @@ static int take_ready(struct weir_heap *h, struct request *q, bool thorough)
 	pthread_mutex_lock(&h->lock);
 	r = weir__lane_get(h, q->stream, &q->want.lane);
 	if (r == 0)
-		r = weir__tlsf_reserve(&h->tlsf, 2);
+		r = weir__heap_pieces_reserve(&h->pieces, 2);
 	if (r == 0)
 		r = weir__index_reserve(h);
 	c = r == 0 ? weir__heap_take(h, &q->want, thorough) : NULL;
@@ -304,7 +304,7 @@ int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 	struct request q;
 	int r;
 
-	if (!(align & (align - 1)) && align >> heap->tlsf.shift <= 1 &&
+	if (!(align & (align - 1)) && align >> heap->pieces.shift <= 1 &&
 	    weir__root_is_open(heap->weir) &&
 	    weir__cache_take(heap, size, stream, ret_block))
 		return 0;
@@ -426,7 +426,7 @@ static void add_lanes(const struct weir_heap *h, struct weir_heap_stats *s)
 			continue;
 		if (i)
 			s->pending += h->lane[i]->bytes;
-		most = weir__bins_largest(&h->tlsf, &h->lane[i]->bins);
+		most = weir__bins_largest(&h->pieces, &h->lane[i]->bins);
 		if (most > s->largest)
 			s->largest = most;
 	}

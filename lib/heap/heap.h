@@ -14,7 +14,7 @@
 #include <weir/heap.h>
 
 #include "core/source.h"
-#include "heap/tlsf.h"
+#include "heap/bins.h"
 
 #define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
 #define WEIR__HEAP_LANES 65535u
@@ -86,9 +86,10 @@ struct weir__cache {
 };
 
 /*
- * The caches of one place, which one thread has at a time: the owner. Accessed by the owner if busy and not
- * revoked, and under the heap's lock by others, if revoked and not busy, and by
- * the owner: cache.c.
+ * The caches of one place. The thread that has the place is their owner. The
+ * owner accesses them while they are busy and not revoked, or under the heap's
+ * lock. Other threads access them under the lock while they are revoked and not
+ * busy: cache.c.
  */
 struct weir__caches {
 	_Alignas(64) _Atomic uint32_t busy;
@@ -111,7 +112,7 @@ struct weir_heap {
 
 	pthread_mutex_t grow_lock; /* one thread allocates a buffer */
 	pthread_mutex_t lock;      /* guards all down to index */
-	struct weir__tlsf tlsf;
+	struct weir__heap_pieces pieces;
 	struct weir__lane **lane;
 	size_t n_lanes, cap_lanes;
 	struct weir__lane *by_stream[64];
@@ -131,7 +132,7 @@ struct weir_heap {
 	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
 };
 
-/* What weir_heap_alloc() looks for. */
+/* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
 struct weir__want {
 	uint64_t bytes, align;
 	struct weir__lane *lane; /* of the stream, or lane 0 */
@@ -155,15 +156,15 @@ void weir__heap_del(struct weir_heap *h, struct weir__piece *c);
 /* Into the bins, together with free neighbours of its lane. */
 void weir__heap_merge(struct weir_heap *h, struct weir__piece *c);
 /*
- * A piece that is in no bins becomes free memory of @lane, merged with its
- * neighbours there, that is freed now.
+ * Free a piece that is in no bins, with the present as its free point: it
+ * becomes memory of @lane, and is merged with its neighbours there.
  */
 void weir__heap_give(struct weir_heap *h, struct weir__piece *c,
 		     struct weir__lane *lane);
 /*
- * Take memory that the stream may use without a wait that is not in w->dep;
- * NULL: there is none. @thorough: linear in the free pieces; finds all there
- * is. Two records are reserved.
+ * Take memory that the stream may use after the waits in w->dep or without any
+ * wait. NULL: there is none. @thorough: examine every free piece, which takes
+ * linear time. The caller has reserved two records.
  */
 struct weir__piece *weir__heap_take(struct weir_heap *h,
 				    const struct weir__want *w, bool thorough);
@@ -282,7 +283,7 @@ int weir__record_end(struct weir_heap *h);
 static inline struct weir__piece *weir__heap_piece(const struct weir_heap *h,
 						   uint32_t number)
 {
-	return weir__piece(&h->tlsf, number);
+	return weir__piece(&h->pieces, number);
 }
 
 #endif

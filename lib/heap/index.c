@@ -71,7 +71,7 @@ void weir__index_add(struct weir_heap *h, const struct weir__piece *c)
 	h->index->n++;
 }
 
-/* Where the piece at @addr is, or an empty entry. */
+/* The index of the entry of the piece at @addr, or of an empty entry. */
 static size_t entry_find(const struct weir_heap *h, const struct weir__index *x,
 			 uint64_t addr)
 {
@@ -82,7 +82,10 @@ static size_t entry_find(const struct weir_heap *h, const struct weir__index *x,
 	return i;
 }
 
-/* Entries after a entry that becomes empty move up, unless they are at home. */
+/*
+ * Later entries move into the hole, so that searches find them, unless the hole
+ * is before the entry where their search begins.
+ */
 void weir__index_del(struct weir_heap *h, const struct weir__piece *c)
 {
 	struct weir__index *x = h->index;

@@ -91,9 +91,7 @@ uint64_t weir__lane_number(struct weir__lane *lane)
 
 static bool stream_ended(struct weir__lane *lane, uint64_t number)
 {
-	struct weir__source *src = &lane->stream->src;
-
-	return src->ops->state(src, number, NULL) != 0;
+	return weir__stream_ended(lane->stream, number);
 }
 
 bool weir__lane_ended(struct weir__lane *lane, uint64_t number)

@@ -51,7 +51,7 @@ static void lane_add(struct weir_heap *h, struct weir__piece *c,
 	struct weir__lane *lane = h->lane[c->lane];
 
 	weir__piece_set(c, WEIR__PIECE_FREE);
-	weir__bins_add(&h->tlsf, &lane->bins, c);
+	weir__bins_add(&h->pieces, &lane->bins, c);
 	lane->bytes += c->bytes;
 	if (lane->index)
 		queue_add(h, lane, c, before);
@@ -66,7 +66,7 @@ void weir__heap_del(struct weir_heap *h, struct weir__piece *c)
 {
 	struct weir__lane *lane = h->lane[c->lane];
 
-	weir__bins_del(&h->tlsf, &lane->bins, c);
+	weir__bins_del(&h->pieces, &lane->bins, c);
 	lane->bytes -= c->bytes;
 	if (lane->index)
 		queue_del(h, lane, c);
@@ -92,12 +92,12 @@ void weir__heap_merge(struct weir_heap *h, struct weir__piece *c)
 
 	if (other) {
 		weir__heap_del(h, other);
-		weir__piece_join(&h->tlsf, c);
+		weir__piece_join(&h->pieces, c);
 	}
 	other = mergeable(h, c, c->prev);
 	if (other) {
 		weir__heap_del(h, other);
-		weir__piece_join(&h->tlsf, other);
+		weir__piece_join(&h->pieces, other);
 		c = other;
 	}
 	weir__heap_add(h, c);
@@ -132,12 +132,12 @@ static struct weir__piece *cut(struct weir_heap *h, struct weir__piece *c,
 	if (!lane->index)
 		before = 0;
 	if (pad) {
-		block = weir__piece_split(&h->tlsf, c, pad);
+		block = weir__piece_split(&h->pieces, c, pad);
 		lane_add(h, c, before);
 		before = c->self;
 	}
 	if (block->bytes > w->bytes) {
-		rest = weir__piece_split(&h->tlsf, block, w->bytes);
+		rest = weir__piece_split(&h->pieces, block, w->bytes);
 		lane_add(h, rest, before);
 	}
 	h->taken += block->bytes;
@@ -170,15 +170,15 @@ static struct weir__piece *best_piece(struct weir_heap *h,
 {
 	struct weir__piece *best, *c;
 
-	best = weir__bins_find(&h->tlsf, &w->lane->bins, w->bytes, w->align,
+	best = weir__bins_find(&h->pieces, &w->lane->bins, w->bytes, w->align,
 			       most);
 	/* Memory that nobody else may use is taken first. */
 	if (w->lane->index)
 		best = smaller(best,
-			       weir__bins_find(&h->tlsf, &h->lane[0]->bins,
+			       weir__bins_find(&h->pieces, &h->lane[0]->bins,
 					       w->bytes, w->align, most));
 	for (unsigned i = 0; i < w->n_deps; i++) {
-		c = weir__bins_find(&h->tlsf, &w->dep[i].lane->bins, w->bytes,
+		c = weir__bins_find(&h->pieces, &w->dep[i].lane->bins, w->bytes,
 				    w->align, most);
 		if (c && usable(w, c))
 			best = smaller(best, c);
@@ -231,7 +231,7 @@ static struct weir__piece *stretch_join(struct weir_heap *h,
 	weir__heap_del(h, c);
 	while (c->bytes < bytes) {
 		weir__heap_del(h, weir__heap_piece(h, c->next));
-		weir__piece_join(&h->tlsf, c);
+		weir__piece_join(&h->pieces, c);
 	}
 	c->lane = w->lane->index;
 	c->number = weir__lane_number(w->lane);
@@ -326,7 +326,7 @@ static bool piece_after_wait(struct weir_heap *h, struct weir__want *w)
 
 		if (lane && lane != w->lane && !refused(w, lane))
 			best = smaller(best,
-				       weir__bins_find(&h->tlsf, &lane->bins,
+				       weir__bins_find(&h->pieces, &lane->bins,
 						       w->bytes, w->align,
 						       UINT_MAX));
 	}

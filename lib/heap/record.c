@@ -104,7 +104,7 @@ static int record_begin(struct weir_heap *h, int fd)
 	rec->err = 0;
 	rec->n = 0;
 	record_line(rec, "# weir heap 1\n# align %llu\n",
-		    1ull << h->tlsf.shift);
+		    1ull << h->pieces.shift);
 	atomic_store(&h->record, rec);
 	return 0;
 }

@@ -33,7 +33,7 @@ static void region_put(struct weir_heap *h, struct weir__region *region)
 static struct weir__piece *region_piece(struct weir_heap *h,
 					struct weir__region *region)
 {
-	struct weir__piece *c = weir__piece_new(&h->tlsf);
+	struct weir__piece *c = weir__piece_new(&h->pieces);
 
 	c->addr = region->lo;
 	c->bytes = region->bytes;
@@ -47,9 +47,9 @@ static struct weir__piece *region_piece(struct weir_heap *h,
 
 int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 {
-	uint64_t unit = 1ull << h->tlsf.shift, end;
+	uint64_t unit = 1ull << h->pieces.shift, end;
 	struct weir__region *region;
-	int r = weir__tlsf_reserve(&h->tlsf, 1);
+	int r = weir__heap_pieces_reserve(&h->pieces, 1);
 
 	if (r < 0)
 		return r;
@@ -167,7 +167,7 @@ static struct weir_buf *region_del(struct weir_heap *h,
 	if (region->bytes) {
 		c = weir__heap_piece(h, region->first);
 		weir__heap_del(h, c);
-		weir__piece_drop(&h->tlsf, c);
+		weir__piece_drop(&h->pieces, c);
 	}
 	h->region[region->index] = NULL;
 	h->n_regions--;

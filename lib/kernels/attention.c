@@ -4,8 +4,8 @@
  * unit is a head of k and v with the queries of its group of heads for some
  * tokens. It goes over the positions TILE at a time, and keeps of each query the
  * greatest score, the sum of exp(score - greatest), and the same of v (the online
- * softmax). If there are few units, the positions of a unit are split, and a
- * second phase adds up the splits.
+ * softmax). With few tokens the positions of a unit are split too, and a second
+ * phase adds up the splits.
  */
 #include <math.h>
 #include <string.h>
@@ -16,8 +16,7 @@
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-#define QUERIES 128   /* about, of a unit */
-#define LEAST_SPLIT 4 /* tiles */
+#define QUERIES 128 /* about, of units that are computed together */
 
 static int64_t at_most(int64_t a, int64_t b)
 {
@@ -41,6 +40,37 @@ static void heads_of(const struct weir__node *node, struct weir__heads *h)
 	h->tiles = (h->tokens + h->tile - 1) / h->tile;
 	h->rows = h->group * h->tile;
 	h->units = weir__outer(q, 3) * h->heads_k * h->tiles;
+	h->batch = 1;
+}
+
+static int64_t position_tiles(const struct weir__heads *h)
+{
+	return (h->positions + WEIR__TILE - 1) / WEIR__TILE;
+}
+
+/*
+ * With few tokens, the units of several heads are computed together, and the
+ * positions are split so that all threads have a part.
+ */
+static uint32_t split(struct weir__heads *h, unsigned threads)
+{
+	int64_t want = threads > 1 ? 2 * (int64_t)threads : 1, tiles, n;
+
+	if (!h->units || h->tiles > 1)
+		return 1;
+	tiles = position_tiles(h);
+	h->batch = at_most(h->heads_k, QUERIES / h->rows);
+	while (h->batch > 1 && h->units / h->batch * tiles < want)
+		h->batch = (h->batch + 1) / 2;
+	h->batch = h->batch > 1 ? h->batch : 1;
+	n = (want + h->units / h->batch - 1) / (h->units / h->batch);
+	n = at_most(n, tiles);
+	return n > 1 ? (uint32_t)n : 1;
+}
+
+static int64_t batches(const struct weir__heads *h)
+{
+	return (h->units + h->batch - 1) / h->batch;
 }
 
 static int attention_supports(const struct weir__node *node)
@@ -59,42 +89,23 @@ static int attention_supports(const struct weir__node *node)
 	return 0;
 }
 
-/* Splits of the positions of each unit, so that all threads have one. */
-static uint32_t splits_of(const struct weir__heads *h, unsigned threads)
-{
-	int64_t tiles = (h->positions + WEIR__TILE - 1) / WEIR__TILE;
-	int64_t want = 2 * (int64_t)threads, n;
-
-	if (threads <= 1 || !h->units || h->units >= want)
-		return 1;
-	n = at_most((want + h->units - 1) / h->units, tiles / LEAST_SPLIT);
-	return n > 1 ? (uint32_t)n : 1;
-}
-
-/* Floats that a split keeps: of each query v's sum, the maximum, the sum. */
-static size_t split_floats(const struct weir__heads *h)
-{
-	return (size_t)(h->rows * (h->dv_room + 2));
-}
-
 static void attention_plan(const struct weir__node *node, unsigned threads,
 			   struct weir__kernel_plan *ret)
 {
 	struct weir__heads h;
 
 	heads_of(node, &h);
+	ret->variant = split(&h, threads);
 	ret->scratch = weir__attention_scratch(&h) * sizeof(float);
 	ret->cost = (uint64_t)(weir__rows(&node->src[0]) * h.positions) *
 		    (uint64_t)(h.d + h.dv) / 20;
-	ret->variant = splits_of(&h, threads);
 	ret->parts = weir__kernel_parts(
-		ret->cost, (uint64_t)h.units * ret->variant, threads);
-	if (ret->parts == 1)
-		ret->variant = 1;
+		ret->cost, (uint64_t)batches(&h) * ret->variant, threads);
 	ret->phases = ret->variant > 1 ? 2 : 1;
 	if (ret->variant > 1)
 		ret->shared = (size_t)h.units * ret->variant *
-			      split_floats(&h) * sizeof(float);
+			      weir__kept_floats(&h) * sizeof(float);
+	ret->variant |= (uint32_t)h.batch << 16;
 }
 
 /* Where the result of head @head and token @token is; @b: outer dimensions. */
@@ -117,7 +128,7 @@ static void result_store(float *d, const float *sum, float weight, int64_t n)
 
 static void unit_store(const struct weir__node *node,
 		       const struct weir__heads *h, int64_t unit,
-		       const struct weir__attention *a)
+		       const struct weir__kept *kept)
 {
 	int64_t b = unit / (h->tiles * h->heads_k), head, token;
 	int64_t rows = h->group * weir__attention_tokens(h, unit);
@@ -125,60 +136,73 @@ static void unit_store(const struct weir__node *node,
 	for (int64_t row = 0; row < rows; row++) {
 		weir__attention_query(h, unit, row, &head, &token);
 		result_store(result_at(node, h, b, head, token),
-			     a->sum + row * h->dv_room, a->weight[row], h->dv);
+			     kept->sum + row * h->dv_room, kept->weight[row],
+			     h->dv);
 	}
 }
 
-/* The first phase: range of (unit, split). */
-static void phase_units(const struct weir__kernel_run *run,
-			const struct weir__heads *h)
+/* Of the units [@unit, @end): split @i of @splits. */
+static void units_run(const struct weir__kernel_run *run,
+		      const struct weir__heads *h, int64_t unit, int64_t end,
+		      int64_t i, int64_t splits)
 {
-	int64_t splits = run->plan->variant, i, end;
-	int64_t tiles = (h->positions + WEIR__TILE - 1) / WEIR__TILE;
+	int64_t tiles = position_tiles(h);
 	struct weir__attention a;
 
-	weir__kernel_range(run, h->units * splits, &i, &end);
-	for (; i < end; i++) {
-		int64_t split = i % splits;
+	weir__attention_lay_out(&a, h, run->scratch);
+	if (splits > 1) {
+		a.kept = (float *)run->shared +
+			 (size_t)(unit * splits + i) * weir__kept_floats(h);
+		a.kept_apart = (size_t)splits * weir__kept_floats(h);
+	}
+	weir__attention_units(
+		run->node, h, &a, unit, end, tiles * i / splits * WEIR__TILE,
+		at_most(tiles * (i + 1) / splits * WEIR__TILE, h->positions));
+	for (int64_t k = unit; k < end && splits == 1; k++) {
+		struct weir__kept kept = weir__kept_at(
+			h, a.kept + (size_t)(k - unit) * a.kept_apart);
 
-		weir__attention_lay_out(&a, h, run->scratch);
-		if (splits > 1) {
-			a.sum = (float *)run->shared +
-				(size_t)i * split_floats(h);
-			a.most = a.sum + h->rows * h->dv_room;
-			a.weight = a.most + h->rows;
-		}
-		weir__attention_unit(
-			run->node, h, &a, i / splits,
-			tiles * split / splits * WEIR__TILE,
-			at_most(tiles * (split + 1) / splits * WEIR__TILE,
-				h->positions));
-		if (splits == 1)
-			unit_store(run->node, h, i, &a);
+		unit_store(run->node, h, k, &kept);
 	}
 }
 
-/* One row of @splits splits, which begin at @first; the first gets the sum. */
-static void add_splits(const struct weir__heads *h, float *first, int64_t row,
+/* The first phase: a range of (batch of units, split). */
+static void phase_units(const struct weir__kernel_run *run,
+			const struct weir__heads *h, int64_t splits)
+{
+	int64_t i, end;
+
+	weir__kernel_range(run, batches(h) * splits, &i, &end);
+	for (; i < end; i++) {
+		int64_t unit = i / splits * h->batch;
+
+		units_run(run, h, unit, at_most(unit + h->batch, h->units),
+			  i % splits, splits);
+	}
+}
+
+/* Row @row of the splits at @kept, to @d. */
+static void add_splits(const struct weir__heads *h, float *kept, int64_t row,
 		       int64_t splits, float *d)
 {
-	size_t each = split_floats(h);
-	float *most = first + h->rows * h->dv_room + row, less = -INFINITY;
-	float *weight = most + h->rows, total = 0, factor;
-	float *sum = first + row * h->dv_room;
+	struct weir__kept first = weir__kept_at(h, kept), k;
+	float *sum = first.sum + row * h->dv_room;
+	float less = -INFINITY, total = 0, factor;
 
-	for (int64_t i = 0; i < splits; i++)
-		less = most[(size_t)i * each] > less ? most[(size_t)i * each]
-						     : less;
+	for (int64_t i = 0; i < splits; i++) {
+		k = weir__kept_at(h, kept + (size_t)i * weir__kept_floats(h));
+		less = k.most[row] > less ? k.most[row] : less;
+	}
 	less = less == -INFINITY ? 0 : less;
 	for (int64_t i = 0; i < splits; i++) {
-		factor = expf(most[(size_t)i * each] - less);
-		total += factor * weight[(size_t)i * each];
+		k = weir__kept_at(h, kept + (size_t)i * weir__kept_floats(h));
+		factor = expf(k.most[row] - less);
+		total += factor * k.weight[row];
 		if (i == 0)
 			weir__vec()->scale(sum, sum, factor, 0, (size_t)h->dv);
 		else
 			weir__vec()->add_scaled(sum, factor,
-						sum + (size_t)i * each,
+						k.sum + row * h->dv_room,
 						(size_t)h->dv);
 	}
 	result_store(d, sum, total, h->dv);
@@ -186,36 +210,35 @@ static void add_splits(const struct weir__heads *h, float *first, int64_t row,
 
 /* The second phase: a range of queries. */
 static void phase_splits(const struct weir__kernel_run *run,
-			 const struct weir__heads *h)
+			 const struct weir__heads *h, int64_t splits)
 {
-	int64_t splits = run->plan->variant, i, end, head, token;
+	int64_t i, end, head, token;
 
 	weir__kernel_range(run, h->units * h->rows, &i, &end);
 	for (; i < end; i++) {
-		int64_t unit = i / h->rows, row = i % h->rows;
-		int64_t b = unit / (h->tiles * h->heads_k);
-		float *first = (float *)run->shared +
-			       (size_t)(unit * splits) * split_floats(h);
+		int64_t unit = i / h->rows, b = unit / (h->tiles * h->heads_k);
+		float *kept = (float *)run->shared +
+			      (size_t)(unit * splits) * weir__kept_floats(h);
 
-		if (row >= h->group * weir__attention_tokens(h, unit))
-			continue;
-		weir__attention_query(h, unit, row, &head, &token);
-		add_splits(h, first, row, splits,
+		weir__attention_query(h, unit, i % h->rows, &head, &token);
+		add_splits(h, kept, i % h->rows, splits,
 			   result_at(run->node, h, b, head, token));
 	}
 }
 
 static int attention_run(const struct weir__kernel_run *run)
 {
+	int64_t splits = run->plan->variant & 0xffff;
 	struct weir__heads h;
 
 	heads_of(run->node, &h);
+	h.batch = run->plan->variant >> 16;
 	if (weir__elements(&run->node->dst) == 0)
 		return 0;
 	if (run->phase == 0)
-		phase_units(run, &h);
+		phase_units(run, &h, splits);
 	else
-		phase_splits(run, &h);
+		phase_splits(run, &h, splits);
 	return 0;
 }
 

@@ -17,6 +17,7 @@ struct weir__heads {
 	int64_t tile, tiles;    /* tokens of a unit; how many such */
 	int64_t rows;           /* queries of a unit, at most: group * tile */
 	int64_t units;
+	int64_t batch; /* units that are computed together */
 };
 
 /* The tokens of @unit: the last of a head may have fewer. */
@@ -39,27 +40,51 @@ static inline void weir__attention_query(const struct weir__heads *h,
 	*token = unit % h->tiles * h->tile + row % tokens;
 }
 
-/* The memory of a unit, all rows of floats. */
+/*
+ * The memory of units that are computed together: each tile of positions for one
+ * after the other, since their rows of k and v are neighbours in a cache.
+ */
 struct weir__attention {
-	float *sum;      /* [rows, dv_room]: exp(score - most) times v */
-	float *most;     /* [rows]: the greatest score */
-	float *weight;   /* [rows]: the sum of exp(score - most) */
-	float *q;        /* [rows, d], times scale */
-	float *score;    /* [rows, TILE] */
-	float *bias;     /* [rows, TILE]: of the mask */
-	float *live;     /* [TILE]: -infinity where no query counts it */
-	float *k;        /* [TILE, d], or v: [TILE, dv_room] */
-	float *k_turned; /* [d, TILE] */
+	float *kept;
+	size_t kept_apart; /* floats from a unit's to the next one's */
+	float *q;          /* of each unit: [rows, d], times scale */
+	float *score;      /* [rows, TILE] */
+	float *bias;       /* [rows, TILE]: of the mask */
+	float *live;       /* [TILE]: -infinity where no query counts it */
+	float *k;          /* [TILE, d], or v: [TILE, dv_room] */
+	float *k_turned;   /* [d, TILE] */
 };
+
+/* What is kept of a unit, or of a split of it. */
+struct weir__kept {
+	float *sum;    /* [rows, dv_room]: exp(score - most) times v */
+	float *most;   /* [rows]: the greatest score */
+	float *weight; /* [rows]: the sum of exp(score - most) */
+};
+
+static inline size_t weir__kept_floats(const struct weir__heads *h)
+{
+	return (size_t)(h->rows * (h->dv_room + 2));
+}
+
+static inline struct weir__kept weir__kept_at(const struct weir__heads *h,
+					      float *p)
+{
+	struct weir__kept kept = { .sum = p };
+
+	kept.most = kept.sum + h->rows * h->dv_room;
+	kept.weight = kept.most + h->rows;
+	return kept;
+}
 
 /* Floats of scratch memory. */
 size_t weir__attention_scratch(const struct weir__heads *h);
 void weir__attention_lay_out(struct weir__attention *a,
 			     const struct weir__heads *h, float *scratch);
-/* sum, most and weight of @unit for the positions [@from, @to). */
-void weir__attention_unit(const struct weir__node *node,
-			  const struct weir__heads *h,
-			  const struct weir__attention *a, int64_t unit,
-			  int64_t from, int64_t to);
+/* What is kept of the units [@unit, @end), for the positions [@from, @to). */
+void weir__attention_units(const struct weir__node *node,
+			   const struct weir__heads *h,
+			   const struct weir__attention *a, int64_t unit,
+			   int64_t end, int64_t from, int64_t to);
 
 #endif

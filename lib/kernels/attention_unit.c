@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attention of one unit; attention.c has the whole. */
+/* Attention of units; attention.c has the whole. */
 #include <math.h>
 #include <string.h>
 
@@ -11,27 +11,30 @@
 
 /* Below this scores are products of rows: turning k is not worth it. */
 #define FEW 3
+#define FETCH 8 /* rows ahead */
 
 size_t weir__attention_scratch(const struct weir__heads *h)
 {
 	int64_t wide = h->d > h->dv_room ? h->d : h->dv_room;
 
-	return (size_t)(h->rows * (h->dv_room + 2 + h->d + 2 * WEIR__TILE) +
-			WEIR__TILE * (1 + wide + h->d));
+	return (size_t)(h->rows * (h->batch * h->d + 2 * WEIR__TILE) +
+			WEIR__TILE * (1 + wide + h->d)) +
+	       (size_t)h->batch * weir__kept_floats(h);
 }
 
 void weir__attention_lay_out(struct weir__attention *a,
 			     const struct weir__heads *h, float *scratch)
 {
+	int64_t wide = h->d > h->dv_room ? h->d : h->dv_room;
+
 	a->k_turned = scratch;
 	a->score = a->k_turned + h->d * WEIR__TILE;
 	a->bias = a->score + h->rows * WEIR__TILE;
 	a->live = a->bias + h->rows * WEIR__TILE;
-	a->sum = a->live + WEIR__TILE;
-	a->q = a->sum + h->rows * h->dv_room;
-	a->most = a->q + h->rows * h->d;
-	a->weight = a->most + h->rows;
-	a->k = a->weight + h->rows;
+	a->k = a->live + WEIR__TILE;
+	a->q = a->k + wide * WEIR__TILE;
+	a->kept = a->q + h->batch * h->rows * h->d;
+	a->kept_apart = weir__kept_floats(h);
 }
 
 /* The unit under work. */
@@ -40,9 +43,12 @@ struct unit {
 	const struct weir__heads *h;
 	const struct weir__attention *a;
 	const struct weir__vec *vec;
+	struct weir__kept kept;
+	float *q;
 	const struct weir_operand *mask; /* or NULL */
 	int64_t unit, rows;              /* its number and queries */
-	int64_t at, n;                   /* positions of this tile */
+	int64_t masks; /* rows of bias; those of queries are these, repeated */
+	int64_t at, n; /* positions of this tile */
 };
 
 /* The heads of k and v count through the outer dimensions. */
@@ -70,15 +76,16 @@ static void load_queries(const struct unit *u)
 	struct weir__walk w;
 
 	for (int64_t row = 0; row < u->rows; row++) {
-		float *to = u->a->q + (size_t)row * d;
+		float *to = u->q + (size_t)row * d;
 
 		query_index(u, row, &w);
 		weir__floats_row(q->dtype, to, weir__walk_at(&w, q), d);
 		u->vec->scale(to, to, p->scale, 0, d);
-		u->a->most[row] = -INFINITY;
-		u->a->weight[row] = 0;
+		u->kept.most[row] = -INFINITY;
+		u->kept.weight[row] = 0;
 	}
-	memset(u->a->sum, 0, (size_t)(u->rows * u->h->dv_room) * sizeof(float));
+	memset(u->kept.sum, 0,
+	       (size_t)(u->rows * u->h->dv_room) * sizeof(float));
 }
 
 /* The mask of this tile as bias; false: no query counts any of the positions. */
@@ -91,7 +98,7 @@ static bool load_mask(const struct unit *u)
 
 	for (size_t i = 0; i < WEIR__TILE; i++)
 		u->a->live[i] = i < n && !mask ? 0 : -INFINITY;
-	for (int64_t row = 0; row < u->rows && mask; row++) {
+	for (int64_t row = 0; row < u->masks && mask; row++) {
 		float *bias = u->a->bias + row * WEIR__TILE, tmp[WEIR__TILE];
 		const unsigned char *m;
 
@@ -107,18 +114,33 @@ static bool load_mask(const struct unit *u)
 	return u->vec->max(u->a->live, n) > -INFINITY;
 }
 
+/*
+ * Rows of a cache are often far apart, so the CPU does not fetch them by itself.
+ * The address may be after the end of the tensor.
+ */
+static void fetch_row(const unsigned char *p, size_t bytes)
+{
+	for (size_t i = 0; i < bytes; i += 64)
+		__builtin_prefetch(p + i);
+}
+
 /* Rows of the tile of @t, k or v, that count, as F32; the others are 0. */
 static void load_tile(const struct unit *u, const struct weir_operand *t,
 		      size_t columns, size_t room)
 {
+	const struct weir__convert *convert = weir__to_f32(t->dtype);
+	size_t bytes = convert ? columns / convert->block * convert->src_bytes
+			       : columns * sizeof(float);
+	int64_t stride = weir__stride(t, 1);
 	struct weir__walk w;
 	const unsigned char *p;
 
 	weir__walk_start(&w, t, head_k_of(u) * u->h->positions + u->at);
 	p = weir__walk_at(&w, t);
-	for (int64_t i = 0; i < u->n; i++, p += weir__stride(t, 1)) {
+	for (int64_t i = 0; i < u->n; i++, p += stride) {
 		float *to = u->a->k + (size_t)i * room;
 
+		fetch_row(p + FETCH * stride, bytes);
 		if (u->a->live[i] == -INFINITY) {
 			memset(to, 0, room * sizeof(*to));
 			continue;
@@ -128,6 +150,11 @@ static void load_tile(const struct unit *u, const struct weir_operand *t,
 	}
 }
 
+static const float *bias_of(const struct unit *u, int64_t row)
+{
+	return u->a->bias + row % u->masks * WEIR__TILE;
+}
+
 static void scores_of_few(const struct unit *u)
 {
 	size_t d = (size_t)u->h->d;
@@ -135,7 +162,7 @@ static void scores_of_few(const struct unit *u)
 	for (int64_t row = 0; row < u->rows; row++)
 		for (int64_t i = 0; i < u->n; i++)
 			u->a->score[row * WEIR__TILE + i] =
-				u->vec->dot(u->a->q + (size_t)row * d,
+				u->vec->dot(u->q + (size_t)row * d,
 					    u->a->k + (size_t)i * d, d);
 }
 
@@ -148,7 +175,7 @@ static void scores_of_many(const struct unit *u)
 	u->vec->transpose(u->a->k_turned, WEIR__TILE, u->a->k, d, WEIR__TILE,
 			  d);
 	memset(u->a->score, 0, (size_t)(u->rows * WEIR__TILE) * sizeof(float));
-	u->vec->product(u->a->score, WEIR__TILE, u->a->q, d, u->a->k_turned,
+	u->vec->product(u->a->score, WEIR__TILE, u->q, d, u->a->k_turned,
 			WEIR__TILE, (size_t)u->rows, WEIR__TILE, d);
 }
 
@@ -160,15 +187,15 @@ static void weigh_scores(const struct unit *u, int64_t row)
 {
 	const struct weir_op_attention *p = u->node->params;
 	float *score = u->a->score + row * WEIR__TILE;
-	float *sum = u->a->sum + row * u->h->dv_room;
-	float *most = &u->a->most[row], *weight = &u->a->weight[row];
+	float *sum = u->kept.sum + row * u->h->dv_room;
+	float *most = &u->kept.most[row], *weight = &u->kept.weight[row];
 	size_t n = (size_t)u->n;
 	float max, less, factor;
 
 	if (p->softcap > 0)
 		u->vec->softcap(score, p->softcap, n);
 	if (u->mask)
-		u->vec->bias(score, u->a->bias + row * WEIR__TILE, n);
+		u->vec->bias(score, bias_of(u, row), n);
 	max = u->vec->max(score, n);
 	if (max > *most) {
 		factor = expf(*most - max);
@@ -188,10 +215,9 @@ static void add_values_apart(const struct unit *u)
 
 	for (int64_t row = 0; row < u->rows; row++)
 		for (int64_t i = 0; i < u->n; i++)
-			if (!u->mask ||
-			    u->a->bias[row * WEIR__TILE + i] != -INFINITY)
+			if (!u->mask || bias_of(u, row)[i] != -INFINITY)
 				u->vec->add_scaled(
-					u->a->sum + (size_t)row * room,
+					u->kept.sum + (size_t)row * room,
 					u->a->score[row * WEIR__TILE + i],
 					u->a->k + (size_t)i * room, room);
 }
@@ -204,8 +230,8 @@ static void add_values(const struct unit *u)
 		add_values_apart(u);
 		return;
 	}
-	u->vec->product(u->a->sum, room, u->a->score, WEIR__TILE, u->a->k, room,
-			(size_t)u->rows, room, (size_t)u->n);
+	u->vec->product(u->kept.sum, room, u->a->score, WEIR__TILE, u->a->k,
+			room, (size_t)u->rows, room, (size_t)u->n);
 }
 
 static void tile_run(const struct unit *u)
@@ -223,21 +249,44 @@ static void tile_run(const struct unit *u)
 	add_values(u);
 }
 
-void weir__attention_unit(const struct weir__node *node,
-			  const struct weir__heads *h,
-			  const struct weir__attention *a, int64_t unit,
-			  int64_t from, int64_t to)
+/* Are the rows of the mask the same for all heads of a group? */
+static bool one_mask(const struct unit *u)
 {
-	struct unit u = {
-		.node = node, .h = h, .a = a, .vec = weir__vec(), .unit = unit
-	};
+	const struct weir_op_attention *p = u->node->params;
+
+	return p->max_bias == 0 && u->mask && weir__dim(u->mask, 2) == 1;
+}
+
+/* Unit number @i of those that are computed together. */
+static void unit_start(struct unit *u, int64_t i)
+{
+	u->q = u->a->q + i * u->h->rows * u->h->d;
+	u->kept =
+		weir__kept_at(u->h, u->a->kept + (size_t)i * u->a->kept_apart);
+	u->masks = weir__attention_tokens(u->h, u->unit);
+	u->rows = u->h->group * u->masks;
+	if (!one_mask(u))
+		u->masks = u->rows;
+}
+
+void weir__attention_units(const struct weir__node *node,
+			   const struct weir__heads *h,
+			   const struct weir__attention *a, int64_t unit,
+			   int64_t end, int64_t from, int64_t to)
+{
+	struct unit u = { .node = node, .h = h, .a = a, .vec = weir__vec() };
 
 	if (node->n_src > 3 && node->src[3].data)
 		u.mask = &node->src[3];
-	u.rows = h->group * weir__attention_tokens(h, unit);
-	load_queries(&u);
+	for (u.unit = unit; u.unit < end; u.unit++) {
+		unit_start(&u, u.unit - unit);
+		load_queries(&u);
+	}
 	for (u.at = from; u.at < to; u.at += u.n) {
 		u.n = to - u.at < WEIR__TILE ? to - u.at : WEIR__TILE;
-		tile_run(&u);
+		for (u.unit = unit; u.unit < end; u.unit++) {
+			unit_start(&u, u.unit - unit);
+			tile_run(&u);
+		}
 	}
 }

@@ -51,6 +51,24 @@ struct block {
 	size_t n;
 };
 
+static bool is_direct(const struct weir_operand *t, int64_t columns)
+{
+	return t->dtype == WEIR_DTYPE_F32 && weir__dim(t, 0) == columns &&
+	       weir__stride(t, 0) == (int64_t)sizeof(float) &&
+	       (uintptr_t)t->data % sizeof(float) == 0;
+}
+
+/* Elements of a block at most: any number, if none is copied or converted. */
+static int64_t block_most(const struct weir__node *node)
+{
+	int64_t columns = weir__dim(&node->dst, 0);
+	bool direct = is_direct(&node->dst, columns);
+
+	for (uint32_t i = 0; i < node->n_src; i++)
+		direct = direct && is_direct(&node->src[i], columns);
+	return direct ? columns : BLOCK;
+}
+
 /* Calls @each for the blocks of this part. */
 static void each_block(const struct weir__kernel_run *run,
 		       void (*each)(const struct weir__kernel_run *run,
@@ -58,7 +76,7 @@ static void each_block(const struct weir__kernel_run *run,
 {
 	const struct weir__node *node = run->node;
 	const struct weir_operand *dst = &node->dst;
-	int64_t at, end, columns = weir__dim(dst, 0);
+	int64_t at, end, columns = weir__dim(dst, 0), most = block_most(node);
 	struct weir__walk w;
 	struct block block;
 
@@ -71,7 +89,7 @@ static void each_block(const struct weir__kernel_run *run,
 		int64_t n = columns - block.column;
 
 		n = n < end - at ? n : end - at;
-		block.n = (size_t)(n < BLOCK ? n : BLOCK);
+		block.n = (size_t)(n < most ? n : most);
 		block.p[0] = weir__walk_at(&w, dst) +
 			     block.column * weir__stride(dst, 0);
 		for (uint32_t i = 0; i < node->n_src && i < 2; i++)

@@ -108,6 +108,8 @@ const struct weir__kernel weir__kernel_sum_rows = {
 	.run = sum_rows_run,
 };
 
+#define CHUNK 256 /* elements of which the greatest is looked at first */
+
 /* An element and its index. NaN comes after all numbers. */
 struct ranked {
 	float x;
@@ -131,15 +133,38 @@ static struct ranked element(const unsigned char *row, int64_t i)
 	return r;
 }
 
+/* Greatest of the elements [@i, @end), which one loop over vectors finds. */
+static float chunk_max(const unsigned char *row, int64_t i, int64_t end)
+{
+	return weir__vec()->max((const float *)(const void *)row + i,
+				(size_t)(end - i));
+}
+
+static int64_t chunk_end(int64_t i, int64_t n)
+{
+	return n - i < CHUNK ? n : i + CHUNK;
+}
+
+/* The first of the greatest numbers is in the first chunk that has one. */
 static int32_t row_argmax(const unsigned char *row, int64_t n)
 {
-	struct ranked best = element(row, 0);
+	struct ranked best = { .x = -INFINITY }, next;
+	int64_t from = 0, to = n;
+	float max;
 
-	for (int64_t i = 1; i < n; i++) {
-		struct ranked next = element(row, i);
-
-		if (next.x > best.x || isnan(best.x))
-			best = comes_before(next, best) ? next : best;
+	for (int64_t i = 0; i < n; i = chunk_end(i, n)) {
+		max = chunk_max(row, i, chunk_end(i, n));
+		if (max > best.x) {
+			best.x = max;
+			from = i;
+			to = chunk_end(i, n);
+		}
+	}
+	best = element(row, from);
+	for (int64_t i = from + 1; i < to; i++) {
+		next = element(row, i);
+		if (comes_before(next, best))
+			best = next;
 	}
 	return best.index;
 }
@@ -183,14 +208,11 @@ static void heap_sink(struct ranked *heap, int64_t n, int64_t i)
 	heap[i] = moved;
 }
 
-static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
-		      struct ranked *heap, int32_t *ret)
+/* Replace those of the heap that come after elements [@i, @end). */
+static void chunk_choose(const unsigned char *row, int64_t i, int64_t end,
+			 struct ranked *heap, int64_t k)
 {
-	for (int64_t i = 0; i < k; i++)
-		heap[i] = element(row, i);
-	for (int64_t i = k / 2; i-- > 0;)
-		heap_sink(heap, k, i);
-	for (int64_t i = k; i < n; i++) {
+	for (; i < end; i++) {
 		struct ranked next = element(row, i);
 
 		if (!comes_before(next, heap[0]))
@@ -198,6 +220,19 @@ static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
 		heap[0] = next;
 		heap_sink(heap, k, 0);
 	}
+}
+
+/* Elements that are equal to the last of the heap come after it. */
+static void row_top_k(const unsigned char *row, int64_t n, int64_t k,
+		      struct ranked *heap, int32_t *ret)
+{
+	for (int64_t i = 0; i < k; i++)
+		heap[i] = element(row, i);
+	for (int64_t i = k / 2; i-- > 0;)
+		heap_sink(heap, k, i);
+	for (int64_t i = k; i < n; i = chunk_end(i, n))
+		if (!(chunk_max(row, i, chunk_end(i, n)) <= heap[0].x))
+			chunk_choose(row, i, chunk_end(i, n), heap, k);
 	while (k-- > 0) {
 		ret[k] = heap[0].index;
 		heap[0] = heap[k];

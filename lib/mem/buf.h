@@ -21,7 +21,7 @@
 struct weir__access;
 
 struct weir_buf {
-	/* What a load of many buffers needs of each: one or two cache lines. */
+	/* The members that a load uses are in the first cache lines. */
 	_Atomic uint32_t refs;
 	pthread_mutex_t lock; /* guards access and n_dma */
 	struct weir__access *access;

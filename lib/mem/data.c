@@ -85,17 +85,23 @@ static int place_fill(const struct place *dst, uint8_t byte, size_t n)
 	return 0;
 }
 
-int weir_tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
-		    size_t n)
+int weir__tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
+		     size_t n)
 {
 	struct place to;
 	int r;
 
-	WEIR__ENTER();
 	if (n && !src)
 		return weir__fail(-EINVAL, "%zu bytes from NULL", n);
 	r = access_begin(dst, off, n, true, &to);
 	return r < 0 || !n ? r : place_set(&to, src, n);
+}
+
+int weir_tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
+		    size_t n)
+{
+	WEIR__ENTER();
+	return weir__tensor_set(dst, off, src, n);
 }
 
 int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,

@@ -24,6 +24,9 @@ int weir__tensor_range(const struct weir_tensor *t, uint64_t off, uint64_t n,
 int weir__tensor_init(struct weir_tensor *t, enum weir_dtype dtype,
 		      unsigned ndim, const int64_t *shape);
 int weir__tensor_bytes(const struct weir_tensor *t, uint64_t *ret_bytes);
+/* weir_tensor_set() for use inside the library. */
+int weir__tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
+		     size_t n);
 /* @t is valid: weir__tensor_bytes() has succeeded. */
 bool weir__tensor_contiguous(const struct weir_tensor *t);
 

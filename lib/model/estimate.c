@@ -74,7 +74,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* What the budget of the kind has left. */
+/* The bytes that may still be allocated in the budget of the buffer type. */
 static uint64_t budget_left(struct weir_buft *buft)
 {
 	uint64_t budget = atomic_load(&buft->budget);

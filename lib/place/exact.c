@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "place/exact_team.h"
 
-/* What the caller's offsets and the loads say about part @p. */
+/* The height of the caller's placement of part @p, and its bound. */
 static void side_begin(struct weir__exact_side *side,
 		       const struct weir__exact_part *p, int64_t unit,
 		       const uint64_t *offsets)
@@ -67,7 +67,7 @@ int weir__exact_place(const struct weir__exact_item *items, size_t n,
 		side_begin(&team.side[i], &parts->part[i], parts->unit,
 			   offsets);
 	err = weir__exact_team_run(&team);
-	/* What was found before an error is valid, too. */
+	/* Placements that were found before an error are valid, too. */
 	for (size_t i = 0; i < parts->n; i++)
 		side_store(&team.side[i], &parts->part[i], parts->unit,
 			   offsets);

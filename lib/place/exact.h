@@ -14,6 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * More items whose lifetimes are connected are not searched: they keep the
+ * caller's placement. This bounds the table of overlaps (2 MiB) and the depth
+ * of the recursion (less than 1 MiB of stack).
+ */
+#define WEIR__EXACT_ITEMS 4096
+
 struct weir__exact_item {
 	int64_t lower, upper; /* alive in [lower, upper); lower < upper */
 	uint64_t bytes;       /* 0: takes no place, its offset is left alone */
@@ -36,10 +43,11 @@ struct weir__exact_result {
 };
 
 /*
- * @offsets is a valid placement when this is called, for instance a greedy
- * one's, and the best one known when it returns. Blocks until the height is
- * proved, the capacity is reached or proved too small, the deadline has passed
- * or @stop is true. It looks at both every few microseconds.
+ * Search for a lower placement. @offsets is a valid placement when this is
+ * called, for instance that of the greedy planner, and the best known placement
+ * when it returns. Blocks until the height is proved, the capacity is reached or
+ * proved too small, the deadline has passed or @stop is true. The search checks
+ * the last two every few microseconds.
  *
  * -EINVAL: an item's lifetime is empty. -EOVERFLOW: items alive together have
  * 2^62 bytes or more. -ENOMEM. @offsets is then unchanged.

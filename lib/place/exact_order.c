@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What to place next: strategies, which the search tries in turn. */
+/* Strategies that choose the next item; the search tries them in turn. */
 #include <stdlib.h>
 
 #include "place/exact_search.h"

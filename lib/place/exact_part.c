@@ -88,39 +88,37 @@ static int64_t exact_unit(const struct weir__exact_item *items, size_t n)
 	return unit;
 }
 
-/* The cliques [lo, hi) of one of the caller's items. */
+/* The cliques [lo, hi) of an item of the caller. */
 struct exact_span {
 	uint32_t lo, hi;
 };
 
-void *weir__exact_carve(char *block, size_t *used, size_t n, size_t size)
+void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size)
 {
-	size_t at = (*used + 63) & ~(size_t)63;
+	size_t at = (block->used + 63) & ~(size_t)63;
 
-	*used = at + n * size;
-	return block ? block + at : NULL;
+	block->used = at + n * size;
+	return block->base ? block->base + at : NULL;
 }
 
-/* All arrays of a part, from @block, which has the returned size. */
+/* All arrays of a part, in memory at @base. Returns their bytes. */
 static size_t part_carve(struct weir__exact_part *p, size_t n_members,
-			 char *block)
+			 char *base)
 {
-	size_t used = 0, rows = p->n <= WEIR__EXACT_ITEMS ? p->n : 0;
+	struct weir__exact_block block = { .base = base };
+	size_t rows = p->n <= WEIR__EXACT_ITEMS ? p->n : 0;
 
-#define CARVE(array, n) \
-	(p->array = weir__exact_carve(block, &used, n, sizeof(*p->array)))
-	CARVE(item, p->n);
-	CARVE(size, p->n);
-	CARVE(align, p->n);
-	CARVE(lo, p->n);
-	CARVE(hi, p->n);
-	CARVE(next_twin, p->n);
-	CARVE(load, p->m + 1);
-	CARVE(first, p->m + 1);
-	CARVE(members, n_members);
-	CARVE(overlap, rows * p->words);
-#undef CARVE
-	return used;
+	WEIR__EXACT_CARVE(&block, p->item, p->n);
+	WEIR__EXACT_CARVE(&block, p->size, p->n);
+	WEIR__EXACT_CARVE(&block, p->align, p->n);
+	WEIR__EXACT_CARVE(&block, p->lo, p->n);
+	WEIR__EXACT_CARVE(&block, p->hi, p->n);
+	WEIR__EXACT_CARVE(&block, p->next_twin, p->n);
+	WEIR__EXACT_CARVE(&block, p->load, p->m + 1);
+	WEIR__EXACT_CARVE(&block, p->first, p->m + 1);
+	WEIR__EXACT_CARVE(&block, p->members, n_members);
+	WEIR__EXACT_CARVE(&block, p->overlap, rows * p->words);
+	return block.used;
 }
 
 static void part_items(struct weir__exact_part *p,

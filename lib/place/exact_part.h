@@ -20,12 +20,6 @@
 
 #define WEIR__EXACT_NONE UINT32_MAX
 
-/*
- * A part with more items keeps the caller's placement. This bounds the table of
- * overlaps (2 MiB) and the depth of the recursion (less than 1 MiB of stack).
- */
-#define WEIR__EXACT_ITEMS 4096
-
 /* Sizes, alignments and offsets are in units. Items are sorted by @lo. */
 struct weir__exact_part {
 	uint32_t n;          /* items */
@@ -54,11 +48,16 @@ int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
 			  struct weir__exact_parts *ret);
 void weir__exact_parts_free(struct weir__exact_parts *parts);
 
-/*
- * An array of @n elements out of @block, aligned to 64 bytes; *@used is where it
- * begins, and is moved to its end. Without a block this only counts.
- */
-void *weir__exact_carve(char *block, size_t *used, size_t n, size_t size);
+/* A block of memory that is cut into arrays. NULL: only count its bytes. */
+struct weir__exact_block {
+	char *base;
+	size_t used;
+};
+
+/* The next array of the block: @n elements of @size bytes, at 64 bytes. */
+void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size);
+#define WEIR__EXACT_CARVE(block, array, n) \
+	((array) = weir__exact_carve(block, n, sizeof(*(array))))
 
 /* @offset rounded up to the alignment of item @i. */
 static inline int64_t weir__exact_up(const struct weir__exact_part *part,

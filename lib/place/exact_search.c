@@ -13,9 +13,10 @@ static uint64_t search_mix(uint64_t x)
 }
 
 /*
- * What decides whether the open items of cliques [lo, hi) can be placed: their
- * bounds. Items that are placed matter only through these. 128 bits, because
- * equal hashes of different states would make a proof wrong.
+ * A hash of the state of cliques [lo, hi). Whether their open items can be
+ * placed depends only on the bounds of these items, which placed items change.
+ * The hash has 128 bits, because equal hashes of different states would make a
+ * proof wrong.
  */
 static struct weir__exact_dead search_hash(const struct weir__exact_search *s,
 					   uint32_t lo, uint32_t hi)
@@ -141,32 +142,30 @@ weir__exact_search_run(struct weir__exact_search *s,
 	return search_range(s, 0, s->part->m);
 }
 
-/* All arrays of the state, from @block, which has the returned size. */
-static size_t search_carve(struct weir__exact_search *s, char *block)
+/* All arrays of the state, in memory at @base. Returns their bytes. */
+static size_t search_carve(struct weir__exact_search *s, char *base)
 {
+	struct weir__exact_block block = { .base = base };
 	const struct weir__exact_part *p = s->part;
-	size_t used = 0;
 
-#define CARVE(array, n) \
-	(s->array = weir__exact_carve(block, &used, n, sizeof(*s->array)))
-	CARVE(est, p->n);
-	CARVE(sky, p->n);
-	CARVE(off, p->n);
-	CARVE(rank, p->n);
-	CARVE(key, p->n);
-	CARVE(open, p->words);
-	CARVE(late, p->words);
-	CARVE(wake, p->words);
-	CARVE(dirty, p->m / 64 + 1);
-	CARVE(total, p->m);
-	CARVE(weights, (size_t)p->m * WEIR__EXACT_STRATEGIES);
-	CARVE(cut, p->m + 1);
-	CARVE(clique_item, p->largest);
-	CARVE(clique_est, p->largest);
-	CARVE(clique_top, p->largest);
-	CARVE(dead, s->dead_mask + 1);
-#undef CARVE
-	return used;
+	WEIR__EXACT_CARVE(&block, s->est, p->n);
+	WEIR__EXACT_CARVE(&block, s->sky, p->n);
+	WEIR__EXACT_CARVE(&block, s->off, p->n);
+	WEIR__EXACT_CARVE(&block, s->rank, p->n);
+	WEIR__EXACT_CARVE(&block, s->key, p->n);
+	WEIR__EXACT_CARVE(&block, s->open, p->words);
+	WEIR__EXACT_CARVE(&block, s->late, p->words);
+	WEIR__EXACT_CARVE(&block, s->wake, p->words);
+	WEIR__EXACT_CARVE(&block, s->dirty, p->m / 64 + 1);
+	WEIR__EXACT_CARVE(&block, s->total, p->m);
+	WEIR__EXACT_CARVE(&block, s->weights,
+			  (size_t)p->m * WEIR__EXACT_STRATEGIES);
+	WEIR__EXACT_CARVE(&block, s->cut, p->m + 1);
+	WEIR__EXACT_CARVE(&block, s->clique_item, p->largest);
+	WEIR__EXACT_CARVE(&block, s->clique_est, p->largest);
+	WEIR__EXACT_CARVE(&block, s->clique_top, p->largest);
+	WEIR__EXACT_CARVE(&block, s->dead, s->dead_mask + 1);
+	return block.used;
 }
 
 int weir__exact_search_new(const struct weir__exact_part *part,

@@ -14,7 +14,7 @@
 /* The est of a placed item: no rule applies to it. */
 #define WEIR__EXACT_PLACED (INT64_MAX / 2)
 
-/* How the search chooses what to place; exact_order.c. */
+/* The number of strategies that choose the next item: exact_order.c. */
 #define WEIR__EXACT_STRATEGIES 4
 
 enum weir__exact_outcome {
@@ -35,13 +35,13 @@ struct weir__exact_dead {
 	uint64_t a, b;
 };
 
-/* What an item is sorted by; greater numbers come first. */
+/* Sort keys of an item; greater numbers come first. */
 struct weir__exact_key {
 	double key[3];
 	uint32_t item;
 };
 
-/* What one call tries. */
+/* The parameters of one call of the search. */
 struct weir__exact_try {
 	int64_t cap;       /* units: the height that is allowed */
 	uint64_t budget;   /* nodes */
@@ -65,7 +65,7 @@ struct weir__exact_search {
 	uint64_t *dirty;          /* cliques to be examined */
 	int64_t *total;           /* of each clique: sizes of its open items */
 	double *weight;           /* of each clique: how often it failed, */
-	double *weights;          /* by strategy; @weight is one's row */
+	double *weights;          /* by strategy; @weight is one row of it */
 	uint32_t *cut;            /* open items in both clique c - 1 and c */
 	double step[WEIR__EXACT_STRATEGIES]; /* what a failure adds */
 	unsigned strategy;
@@ -93,7 +93,7 @@ int weir__exact_search_new(const struct weir__exact_part *part,
 			   bool (*ended)(void *arg), void *arg,
 			   struct weir__exact_search *ret);
 void weir__exact_search_free(struct weir__exact_search *s);
-/* What earlier calls have learned about the part is used. */
+/* Uses the weights and dead states that earlier calls have found. */
 enum weir__exact_outcome
 weir__exact_search_run(struct weir__exact_search *s,
 		       const struct weir__exact_try *try);

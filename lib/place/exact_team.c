@@ -51,8 +51,18 @@ static int64_t team_end(const struct weir__exact_team *team)
 	return team->opts->capacity ? team->enough : weir__exact_lower(team);
 }
 
+/* A part with too many items, which is not searched, is the highest. */
+static bool team_is_stuck(const struct weir__exact_team *team, int64_t height)
+{
+	for (size_t i = 0; i < team->parts.n; i++)
+		if (team->parts.part[i].n > WEIR__EXACT_ITEMS &&
+		    team->side[i].height == height)
+			return true;
+	return false;
+}
+
 /*
- * The next try; false: the result is known. Two of three are at the height that
+ * The next try; false: the result is known, or no search can improve it. Two of three are at the height that
  * would end the search, the others at a goal, which comes closer to the present
  * height as long as it is missed. Each strategy has its turn with few nodes,
  * then with more and more: one that is lucky needs few. With the lock.
@@ -67,7 +77,7 @@ static bool team_next(struct weir__exact_team *team,
 	uint64_t round = team->tries[goal]++;
 	uint64_t cycle = round / WEIR__EXACT_STRATEGIES;
 
-	if (height <= lower || height <= end || lower > end)
+	if (height <= end || lower > end || team_is_stuck(team, height))
 		return false;
 	if (team->step > (height - end + 1) / 2)
 		team->step = (height - end + 1) / 2;

@@ -10,7 +10,7 @@
 
 #include "place/exact_search.h"
 
-/* What is known of one part, in units. */
+/* The results for one part so far, in units. */
 struct weir__exact_side {
 	int64_t lower;  /* proved: no placement is lower */
 	int64_t height; /* of the best placement */

@@ -31,8 +31,8 @@ int weir__greedy_place(struct weir__pieces *p, struct weir__section *s,
 		       uint64_t enough);
 
 /*
- * Where @bytes can begin at @at or above, aligned, without crossing a multiple
- * of p->chunk.
+ * The lowest aligned offset from @at on at which @bytes cross no multiple of
+ * p->chunk.
  */
 uint64_t weir__pieces_fit(const struct weir__pieces *p, uint64_t at,
 			  uint64_t bytes, uint64_t align);

@@ -132,7 +132,7 @@ int weir__pieces_check(const struct weir_lifetime *items, size_t n,
 	return r;
 }
 
-/* What is needed while items become pieces. */
+/* The state while items become pieces. */
 struct making {
 	const struct weir_lifetime *items;
 	size_t n;

@@ -84,7 +84,7 @@ void weir_placement_free(struct weir_placement *p)
 	weir__free(p);
 }
 
-/* What one call of weir_placement_new() works with. */
+/* The state of one call of weir_placement_new(). */
 struct making {
 	const struct weir_lifetime *items;
 	size_t n;
@@ -124,7 +124,7 @@ static int check_height(const struct making *m, unsigned memory)
 			highest = i;
 	return weir__fail(
 		-ENOSPC,
-		"memory %u: the items need %llu bytes, it has %llu; item %zu is highest, no placement needs under %llu",
+		"memory %u: the items need %llu bytes, it has %llu; item %zu is highest; every placement needs at least %llu",
 		memory, (ull)info->bytes, (ull)capacity, highest,
 		(ull)info->bound);
 }
@@ -229,14 +229,13 @@ static int place_all(struct making *m)
 	return 0;
 }
 
-int weir_placement_new(const struct weir_lifetime *items, size_t n,
-		       const struct weir_placement_opts *opts,
-		       struct weir_placement **ret_placement)
+int weir__placement_new(const struct weir_lifetime *items, size_t n,
+			const struct weir_placement_opts *opts,
+			struct weir_placement **ret_placement)
 {
 	struct making m = { .items = items, .n = n };
 	int r;
 
-	WEIR__ENTER();
 	if (n && !items)
 		return weir__fail(-EINVAL, "%zu items, but no list of them", n);
 	if ((r = opts_in(opts, &m.opts)) < 0 ||
@@ -259,6 +258,14 @@ int weir_placement_new(const struct weir_lifetime *items, size_t n,
 	else
 		*ret_placement = m.p;
 	return r;
+}
+
+int weir_placement_new(const struct weir_lifetime *items, size_t n,
+		       const struct weir_placement_opts *opts,
+		       struct weir_placement **ret_placement)
+{
+	WEIR__ENTER();
+	return weir__placement_new(items, n, opts, ret_placement);
 }
 
 int weir_placement_info(const struct weir_placement *p, unsigned memory,

@@ -25,4 +25,9 @@ struct weir_placement {
 	uint64_t problem[2]; /* fingerprint of items and memories */
 };
 
+/* weir_placement_new() for use inside the library. */
+int weir__placement_new(const struct weir_lifetime *items, size_t n,
+			const struct weir_placement_opts *opts,
+			struct weir_placement **ret_placement);
+
 #endif

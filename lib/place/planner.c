@@ -84,9 +84,6 @@ static int section_search(struct weir__pieces *p, struct weir__section *s,
 	return r;
 }
 
-/* The search prepares in quadratic time: for so many pieces in 0.2 seconds. */
-#define SEARCH_MOST 8192
-
 /*
  * Search for lower places in the highest section, as long as there is one that
  * was not searched: the others do not count. Sections with linked pieces, which
@@ -100,7 +97,7 @@ static int plan_exact(struct weir__pieces *p, struct weir__sections *all,
 	int r = 0;
 
 	while (!r && (s = highest(all)) && !s->searched && !s->linked &&
-	       s->n <= SEARCH_MOST && weir__now() < how->deadline) {
+	       s->n <= WEIR__EXACT_ITEMS && weir__now() < how->deadline) {
 		uint64_t enough = planned->bound > how->capacity
 					  ? planned->bound
 					  : how->capacity;

@@ -7,7 +7,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-/* How often a section is separated again after its longest were placed. */
+/* A section is separated again so often, after its longest were placed. */
 #define MAX_DEPTH 64
 
 static int no_memory(size_t n)
@@ -85,7 +85,7 @@ static int sort_pieces(struct weir__sections *s, const struct weir__pieces *p)
 	return 0;
 }
 
-/* When the last of the pieces that are linked to this one ends. */
+/* The end of the last piece that is linked to this one. */
 static int64_t end_of(const struct weir__pieces *p, const struct weir__piece *x)
 {
 	while (x->next != WEIR__NO_PIECE)
@@ -103,7 +103,7 @@ static size_t section_length(const struct weir__pieces *p, const uint32_t *list,
 	for (i = 1; i < n && p->piece[list[i]].lower < upper; i++) {
 		const struct weir__piece *x = &p->piece[list[i]];
 
-		/* Where a piece ends its next one begins: no gap. */
+		/* A linked piece begins where the one before it ends. */
 		if (!x->follows && upper < end_of(p, x))
 			upper = end_of(p, x);
 	}

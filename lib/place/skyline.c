@@ -67,7 +67,7 @@ uint64_t weir__skyline_max(const struct weir__skyline *s, size_t from,
 
 	from += s->leaves;
 	to += s->leaves;
-	/* What is above the first and the last moment is above all nodes. */
+	/* Boxes above the first and the last moment are above all nodes. */
 	max = max_above(s, from, max_above(s, to - 1, 0));
 	for (; from < to; from /= 2, to /= 2) {
 		if (from & 1) {

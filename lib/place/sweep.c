@@ -17,7 +17,7 @@ struct sweep {
 	uint64_t height;
 };
 
-/* Where a box, with those linked to it, begins and ends in the sweep. */
+/* The begin and the end of a box and those linked to it, in the sweep. */
 static uint32_t begin_of(const struct sweep *s, uint32_t i)
 {
 	if (!s->backwards)

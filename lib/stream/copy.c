@@ -147,13 +147,12 @@ static int copy_queue_all(struct copy *c, int r)
 	return r < 0 ? r : 0;
 }
 
-int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
-		     const struct weir_tensor *src)
+int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
+		      const struct weir_tensor *src)
 {
 	struct copy c = { .stream = stream, .dst = dst, .src = src };
 	int r;
 
-	WEIR__ENTER();
 	c.end = &c.first;
 	if ((r = weir__tensor_bytes(dst, &c.bytes)) < 0 ||
 	    (r = weir__tensor_bytes(src, &c.bytes)) < 0 ||
@@ -165,4 +164,11 @@ int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 	 */
 	return c.bytes ? copy_queue_all(&c, add_rectangles(&c))
 		       : weir__stream_check(stream);
+}
+
+int weir_stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
+		     const struct weir_tensor *src)
+{
+	WEIR__ENTER();
+	return weir__stream_copy(stream, dst, src);
 }

@@ -95,6 +95,17 @@ static int check_access(const struct weir__stream_op *op,
 	return 0;
 }
 
+void weir__stream_op_lend(struct weir__stream_op *op,
+			  struct weir__access *access,
+			  struct weir__range *range, size_t n)
+{
+	op->lent = true;
+	op->access = access;
+	op->access_cap = n;
+	op->mem.list = range;
+	op->mem.cap = n;
+}
+
 static int grow_accesses(struct weir__stream_op *op)
 {
 	struct weir__access *list = weir__grow_few(op->access, op->few_access,

@@ -65,11 +65,14 @@ static void drop_references(struct weir__stream_op *op)
 			weir__access_del(&op->access[i]);
 		weir_buf_free(op->access[i].buf);
 	}
-	if (op->access != op->few_access)
+	if (op->access != op->few_access && !op->lent)
 		weir__free(op->access);
-	weir__ranges_fini(&op->mem);
+	if (!op->lent)
+		weir__ranges_fini(&op->mem);
 	if (op->file)
 		weir__file_put(op->file);
+	if (op->gone)
+		op->gone(op->owner);
 }
 
 void weir__stream_op_drop(struct weir__stream_op *op)
@@ -147,6 +150,17 @@ static void op_submit(struct weir_stream *s, struct weir__stream_op *op)
 			  strerror_r(-r, reason, sizeof(reason)));
 	mark_finished(s, op, r);
 	note_failure(s, op, &f);
+}
+
+int weir__stream_op_submit(struct weir__stream_op *op)
+{
+	struct weir_stream *s = op->stream;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = s->mode->submit(s, &op->work);
+	pthread_mutex_unlock(&s->lock);
+	return r;
 }
 
 void weir__stream_issue_first(struct weir_stream *s)
@@ -281,7 +295,9 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	pthread_mutex_lock(&s->lock);
 	if (s->failed || s->closed)
 		return op_refuse(s, op);
-	op->number = ++s->tail;
+	op->number = weir__stream_number(s);
+	if (op->ret_number)
+		*op->ret_number = op->number;
 	for (size_t i = 0; i < op->n_access; i++) {
 		op->access[i].src = &s->src;
 		op->access[i].number = op->number;

@@ -50,13 +50,23 @@ static int range_cmp(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
+/* qsort(3) may allocate, and an operation that is queued often is sorted. */
+static bool ranges_sorted(const struct weir__ranges *r)
+{
+	for (size_t i = 1; i < r->n; i++)
+		if (r->list[i].lo < r->list[i - 1].lo)
+			return false;
+	return true;
+}
+
 void weir__ranges_sort(struct weir__ranges *r)
 {
 	struct weir__range *last = r->list, *next;
 
 	if (r->n <= WEIR__RANGES_FEW)
 		return;
-	qsort(r->list, r->n, sizeof(*r->list), range_cmp);
+	if (!ranges_sorted(r))
+		qsort(r->list, r->n, sizeof(*r->list), range_cmp);
 	for (next = last + 1; next < r->list + r->n; next++) {
 		bool overlap = next->lo < last->hi;
 

@@ -44,7 +44,7 @@ static int stream_state(struct weir__source *src, uint64_t number,
 	struct weir_failure f = { .err = 1 };
 
 	/* done is read first: a failure is declared before done reaches it. */
-	if (number > atomic_load(&s->done) && !atomic_load(&s->abandoned))
+	if (!weir__stream_ended(s, number))
 		return 0;
 	if (!atomic_load(&s->ever_failed))
 		return 1;
@@ -149,11 +149,30 @@ int weir__stream_around(struct weir_dev *dev, void *queue,
 	return 0;
 }
 
+int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
+		     struct weir_stream **ret_stream)
+{
+	void *queue;
+	int r = weir__dev_use(dev);
+
+	if (r < 0)
+		return r;
+	r = weir__dev_result(dev, "queue->open",
+			     dev->backend->queue->open(dev, flags, name,
+						       &queue));
+	if (r < 0)
+		return r;
+	return weir__stream_around(dev, queue,
+				   flags & WEIR_STREAM_NATIVE
+					   ? &weir__stream_native
+					   : &weir__stream_managed,
+				   name, ret_stream);
+}
+
 int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 		    struct weir_stream **ret_stream)
 {
 	struct weir_stream_opts o;
-	void *queue;
 	int r;
 
 	WEIR__ENTER();
@@ -167,19 +186,7 @@ int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,
 			-EINVAL,
 			"stream flags %#x (known are %#x), or reserved %#x (must be 0)",
 			o.flags, WEIR_STREAM_NATIVE, o.reserved);
-	r = weir__dev_use(dev);
-	if (r < 0)
-		return r;
-	r = weir__dev_result(dev, "queue->open",
-			     dev->backend->queue->open(dev, o.flags, o.name,
-						       &queue));
-	if (r < 0)
-		return r;
-	return weir__stream_around(dev, queue,
-				   o.flags & WEIR_STREAM_NATIVE
-					   ? &weir__stream_native
-					   : &weir__stream_managed,
-				   o.name, ret_stream);
+	return weir__stream_new(dev, o.flags, o.name, ret_stream);
 }
 
 void weir_stream_free(struct weir_stream *stream)
@@ -189,16 +196,6 @@ void weir_stream_free(struct weir_stream *stream)
 	if (stream->mode == &weir__stream_native)
 		weir__stream_leave(stream);
 	weir__source_put(&stream->src);
-}
-
-uint64_t weir__stream_tail(struct weir_stream *s)
-{
-	uint64_t tail;
-
-	pthread_mutex_lock(&s->lock);
-	tail = s->tail;
-	pthread_mutex_unlock(&s->lock);
-	return tail;
 }
 
 /* A copy of the failure; its err is 0 if there is none. */
@@ -282,7 +279,7 @@ static int stream_reset_locked(struct weir_stream *s)
 	s->failed = false;
 	s->stopped = false;
 	/* Use up a number, so that later records are outside the range. */
-	atomic_store(&s->done, ++s->tail);
+	atomic_store(&s->done, weir__stream_number(s));
 	return 0;
 }
 

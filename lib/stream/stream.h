@@ -87,9 +87,15 @@ struct weir__stream_op {
 	int64_t begun;            /* if a trace runs, else 0 */
 	unsigned lane;            /* in it */
 	struct weir__waiter waiter;
+	/* Called last, when nothing uses what @owner has lent; NULL: no owner. */
+	void (*gone)(void *owner);
+	void *owner;
+	/* Gets the number when it is queued; NULL: nobody asks. */
+	uint64_t *ret_number;
 	/* Any number of each, by weir__stream_op_access before it is queued. */
 	struct weir__access *access; /* each references its buffer */
 	size_t n_access, access_cap;
+	bool lent; /* weir__stream_op_lend */
 	/* From here on weir__stream_op_new does not clear it. */
 	struct weir__ranges mem;
 	struct weir__access few_access[WEIR__STREAM_ACCESSES];
@@ -127,8 +133,8 @@ struct weir_stream {
 	 */
 	_Atomic bool kept, freed;
 
-	pthread_mutex_t lock; /* guards all down to fail_lock */
-	uint64_t tail;        /* newest number given out */
+	pthread_mutex_t lock;  /* guards all down to fail_lock */
+	_Atomic uint64_t tail; /* newest number given out; written under lock */
 	struct weir__stream_op *open, *newest; /* not retired, by number */
 	struct weir__stream_op *first_pending; /* the oldest, or NULL */
 	/* ISSUED, newest first: [0] device work, [1] files, calls, waits. */
@@ -219,6 +225,19 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 			       bool write);
 
 /*
+ * Let @op, which has no access yet, keep up to @n of them in arrays of its owner
+ * until it is gone, instead of allocating.
+ */
+void weir__stream_op_lend(struct weir__stream_op *op,
+			  struct weir__access *access,
+			  struct weir__range *range, size_t n);
+/*
+ * For start(): give op->work to the queue of @op's stream, which is managed. Its
+ * done() may submit it again, or finish @op. < 0: not taken.
+ */
+int weir__stream_op_submit(struct weir__stream_op *op);
+
+/*
  * stream.c: the failure that follows from @cause: -ECANCELED. Its sentence
  * names the first cause, however many streams waited for each other.
  */
@@ -231,8 +250,15 @@ int weir__stream_check(struct weir_stream *s);
 int weir__stream_around(struct weir_dev *dev, void *queue,
 			const struct weir__stream_mode *mode, const char *name,
 			struct weir_stream **ret_stream);
+/* weir_stream_new() for use inside the library; @flags are known ones. */
+int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
+		     struct weir_stream **ret_stream);
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
+
+/* copy.c: weir_stream_copy() for use inside the library. */
+int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
+		      const struct weir_tensor *src);
 
 /* wait.c: waits, for the modes. Both take over the reference to @src. */
 int weir__stream_wait_on_host(struct weir_stream *s, struct weir__source *src,
@@ -269,8 +295,26 @@ bool weir__stream_keep(struct weir_stream *s);
  * is submitted to it any more.
  */
 void weir__stream_leave(struct weir_stream *s);
-/* The newest number that the library has given out. */
-uint64_t weir__stream_tail(struct weir_stream *s);
+/* The newest number that the library has given out. Takes no lock. */
+static inline uint64_t weir__stream_tail(struct weir_stream *s)
+{
+	return atomic_load_explicit(&s->tail, memory_order_acquire);
+}
+/* Has all work up to @number ended, done or failed? Takes no lock. */
+static inline bool weir__stream_ended(const struct weir_stream *s,
+				      uint64_t number)
+{
+	return number <= atomic_load(&s->done) || atomic_load(&s->abandoned);
+}
+/* Give out the next number. The stream's lock is held. */
+static inline uint64_t weir__stream_number(struct weir_stream *s)
+{
+	uint64_t number =
+		atomic_load_explicit(&s->tail, memory_order_relaxed) + 1;
+
+	atomic_store_explicit(&s->tail, number, memory_order_release);
+	return number;
+}
 /* Did the device's part of a wait or a marker fail? Then so has @op. */
 bool weir__stream_wait_failed(struct weir__stream_op *op, int res,
 			      int32_t native);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pieces: the bookkeeping of a heap's buffers, and free pieces by size. Here is
- * nothing of buffers, streams and locks: the caller holds the lock that guards
- * everything, except where a member says otherwise.
+ * The records of a heap's pieces, and bins of free pieces by size. These
+ * functions take no lock and know no streams: the caller holds the heap's lock,
+ * which guards everything, except where a member says otherwise.
  *
- * Each buffer is divided into pieces without gaps; each has a record outside of
+ * Pieces divide each buffer without gaps; the record of a piece is outside of
  * the buffer. A record never moves, and its memory is kept until the end, so
  * that a stale number of a record can be examined safely.
  */
-#ifndef WEIR__TLSF_H
-#define WEIR__TLSF_H
+#ifndef WEIR__BINS_H
+#define WEIR__BINS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 enum weir__piece_state {
 	WEIR__PIECE_UNUSED, /* the record describes no memory */
 	WEIR__PIECE_FREE,   /* in the bins of its lane */
-	WEIR__PIECE_LIVE,   /* a block of the caller's */
+	WEIR__PIECE_LIVE,   /* a block of the caller */
 	WEIR__PIECE_KEPT    /* in a cache, or on its way into bins */
 };
 
@@ -38,9 +38,12 @@ struct weir__piece {
 	 */
 	_Atomic uint32_t tag;
 	uint32_t self; /* number of this record */
-	uint16_t lane; /* free: whose bins; 0: usable by anybody */
+	uint16_t lane; /* free: in the bins of this lane */
 	uint16_t region;
-	/* Of a block: whose caches it came from. Read without a lock. */
+	/*
+	 * Of a block: the number of the caches of the thread that allocated it;
+	 * WEIR__THREADS: that thread had none. Read without a lock.
+	 */
 	_Atomic uint16_t home;
 };
 
@@ -48,7 +51,8 @@ struct weir__piece {
 #define WEIR__SLAB_FIRST 8u
 #define WEIR__SLABS 24u
 
-struct weir__tlsf {
+/* The records of all pieces of a heap. */
+struct weir__heap_pieces {
 	unsigned shift; /* the unit is 1 << shift bytes */
 	_Atomic(struct weir__piece *) slab[WEIR__SLABS];
 	_Atomic uint32_t made; /* records that exist; number 0 is never used */
@@ -56,24 +60,25 @@ struct weir__tlsf {
 };
 
 /*
- * Free pieces by size in units: 64 bins of equal width for each power of two.
- * first has a bit for each level with a piece, second[level] for each bin.
+ * Free pieces by size in units: a level for each power of two, of 64 bins of
+ * equal width. Each bin is a tree of pieces in the order of size and address.
+ * @first has a bit for each level that has pieces, second[level] for each bin.
  */
 #define WEIR__LEVELS 48u
 
 struct weir__bins {
 	uint64_t first;
 	uint64_t second[WEIR__LEVELS];
-	uint32_t root[WEIR__LEVELS][64]; /* of a tree of pieces; 0: none */
+	uint32_t root[WEIR__LEVELS][64]; /* of the trees; 0: empty */
 };
 
-static inline struct weir__piece *weir__piece(const struct weir__tlsf *t,
+static inline struct weir__piece *weir__piece(const struct weir__heap_pieces *p,
 					      uint32_t number)
 {
 	uint32_t i = number + (1u << WEIR__SLAB_FIRST);
 	unsigned slab = 31u - (unsigned)__builtin_clz(i);
 
-	return atomic_load_explicit(&t->slab[slab - WEIR__SLAB_FIRST],
+	return atomic_load_explicit(&p->slab[slab - WEIR__SLAB_FIRST],
 				    memory_order_relaxed) +
 	       (i - (1u << slab));
 }
@@ -122,37 +127,37 @@ static inline struct weir__bin weir__bin_of(uint64_t n)
 	return (struct weir__bin){ top - 5, (n >> (top - 6)) & 63 };
 }
 
-void weir__tlsf_init(struct weir__tlsf *t, unsigned shift);
-void weir__tlsf_fini(struct weir__tlsf *t);
+void weir__heap_pieces_init(struct weir__heap_pieces *p, unsigned shift);
+void weir__heap_pieces_fini(struct weir__heap_pieces *p);
 /* Make sure that @n records can be taken. -ENOMEM with a sentence. */
-int weir__tlsf_reserve(struct weir__tlsf *t, unsigned n);
-/* A record, of those reserved, with zeroed links; return one. */
-struct weir__piece *weir__piece_new(struct weir__tlsf *t);
-void weir__piece_drop(struct weir__tlsf *t, struct weir__piece *c);
+int weir__heap_pieces_reserve(struct weir__heap_pieces *p, unsigned n);
+/* Take one of the reserved records, with zeroed links; give one back. */
+struct weir__piece *weir__piece_new(struct weir__heap_pieces *p);
+void weir__piece_drop(struct weir__heap_pieces *p, struct weir__piece *c);
 
 /*
  * Cut @c after @bytes and return the rest, a piece in the same state and lane
  * that is in no bin and no queue.
  */
-struct weir__piece *weir__piece_split(struct weir__tlsf *t,
+struct weir__piece *weir__piece_split(struct weir__heap_pieces *p,
 				      struct weir__piece *c, uint64_t bytes);
 /* Add its next neighbour to @c. Both are in no bin. */
-void weir__piece_join(struct weir__tlsf *t, struct weir__piece *c);
+void weir__piece_join(struct weir__heap_pieces *p, struct weir__piece *c);
 
-void weir__bins_add(struct weir__tlsf *t, struct weir__bins *b,
+void weir__bins_add(struct weir__heap_pieces *p, struct weir__bins *b,
 		    struct weir__piece *c);
-void weir__bins_del(struct weir__tlsf *t, struct weir__bins *b,
+void weir__bins_del(struct weir__heap_pieces *p, struct weir__bins *b,
 		    struct weir__piece *c);
 /*
  * The best fit: the smallest piece with a place for @bytes at a multiple of
  * @align, of several the one with the lowest address. If its alignment is bad
  * for @most pieces, the smallest of those that have a place in any case.
  */
-struct weir__piece *weir__bins_find(const struct weir__tlsf *t,
+struct weir__piece *weir__bins_find(const struct weir__heap_pieces *p,
 				    const struct weir__bins *b, uint64_t bytes,
 				    uint64_t align, unsigned most);
 /* The size of the largest piece; 0: there is none. */
-uint64_t weir__bins_largest(const struct weir__tlsf *t,
+uint64_t weir__bins_largest(const struct weir__heap_pieces *p,
 			    const struct weir__bins *b);
 
 #endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench/decode_weir MODEL THREADS: weir's side of bench/decode, with the code of
+ * examples/llama, and the limit of the machine. Commands on standard input; for
+ * each a line: seconds, of them in kernels, and bytes that were read from memory.
+ *
+ *	load       open the model and load it; nothing is computed
+ *	first N    open it, and read N tokens while it is loaded
+ *	prompt N   read N tokens with the weights that are there
+ *	decode N   read N tokens one by one, from position START on
+ *	read       read all weights from memory by a plain loop
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../examples/llama/llama.h"
+#include "raw.h"
+
+enum {
+	CONTEXT = 1024,
+	START = 240, /* so that decode crosses a multiple of 256 */
+	MAX_THREADS = 64
+};
+
+struct bench {
+	struct weir *weir;
+	const char *path;
+	unsigned threads;
+	struct llama llama;
+	int32_t token[CONTEXT];
+	float *logits;
+	size_t bytes; /* that the last command has read from memory */
+};
+
+static void check(int ret)
+{
+	if (ret < 0)
+		die("%s", llama_error());
+}
+
+static void open_model(struct bench *b)
+{
+	const struct llama_opts opts = { .context = CONTEXT,
+					 .batch = 512,
+					 .round = 256,
+					 .cache = WEIR_DTYPE_F16,
+					 .threads = b->threads };
+
+	llama_close(&b->llama);
+	free(b->logits);
+	check(llama_open(b->weir, b->path, &opts, &b->llama));
+	b->logits =
+		calloc((size_t)b->llama.config.vocabulary, sizeof(*b->logits));
+	if (!b->logits)
+		die("no memory");
+}
+
+/* Bytes that a token reads: all weights but the other rows of the embeddings. */
+static size_t token_bytes(const struct llama *l)
+{
+	const struct llama_weights *w = &l->weights;
+	size_t sum = 0;
+
+	for (size_t i = 0; i < w->n; i++) {
+		size_t bytes;
+
+		check(weir_tensor_bytes(&w->tensor[i], &bytes));
+		if (i != w->embedding || w->output == i)
+			sum += bytes;
+	}
+	return sum;
+}
+
+static void load(struct bench *b, int64_t n)
+{
+	(void)n;
+	open_model(b);
+	check(weir_load_wait(b->llama.weights.load, -1));
+}
+
+static void prompt(struct bench *b, int64_t n)
+{
+	b->llama.position = 0;
+	check(llama_read(&b->llama, b->token, n, false, b->logits));
+}
+
+static void first(struct bench *b, int64_t n)
+{
+	open_model(b);
+	prompt(b, n);
+}
+
+static void decode(struct bench *b, int64_t n)
+{
+	b->llama.position = START;
+	for (int64_t i = 0; i < n; i++)
+		check(llama_read(&b->llama, &b->token[i], 1, false, b->logits));
+	b->bytes = (size_t)n * token_bytes(&b->llama);
+}
+
+/* The sum of a part of the weights. */
+struct part {
+	pthread_t thread;
+	const unsigned char *at;
+	size_t n;
+	uint64_t sum;
+};
+
+typedef uint64_t words __attribute__((vector_size(32), aligned(8)));
+
+static void *read_part(void *arg)
+{
+	struct part *p = arg;
+	words sum[4] = { { 0 } };
+
+	for (size_t i = 0; i + sizeof(sum) <= p->n; i += sizeof(sum)) {
+		const words *w = (const words *)(const void *)(p->at + i);
+
+		for (unsigned k = 0; k < 4; k++)
+			sum[k] += w[k];
+	}
+	sum[0] += sum[1] + sum[2] + sum[3];
+	p->sum = sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
+	return NULL;
+}
+
+static void read_weights(struct bench *b, int64_t n)
+{
+	struct weir_buf_info info = { .size = sizeof(info) };
+	struct part part[MAX_THREADS];
+	const unsigned char *data;
+	size_t bytes;
+
+	(void)n;
+	check(weir_buf_info(b->llama.weights.buf, &info));
+	data = weir_buf_data(b->llama.weights.buf);
+	bytes = info.bytes / b->threads / 128 * 128;
+	for (unsigned i = 0; i < b->threads; i++) {
+		part[i] = (struct part){ .at = data + i * bytes, .n = bytes };
+		if (pthread_create(&part[i].thread, NULL, read_part, &part[i]))
+			die("no thread");
+	}
+	for (unsigned i = 0; i < b->threads; i++)
+		pthread_join(part[i].thread, NULL);
+	b->bytes = bytes * b->threads;
+}
+
+static bool command(struct bench *b, const char *line)
+{
+	static const struct {
+		const char *name;
+		void (*run)(struct bench *b, int64_t n);
+	} all[] = {
+		{ "load", load },         { "first", first },
+		{ "prompt", prompt },     { "decode", decode },
+		{ "read", read_weights },
+	};
+	char name[16];
+	int64_t n = 1;
+	double begun;
+
+	if (sscanf(line, "%15s %ld", name, &n) < 1 || n < 1 ||
+	    n > CONTEXT - START)
+		return false;
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		if (strcmp(name, all[i].name) != 0)
+			continue;
+		b->llama.compute_ns = 0;
+		b->bytes = 0;
+		begun = raw_now();
+		all[i].run(b, n);
+		printf("%.9f %.9f %zu\n", raw_now() - begun,
+		       (double)b->llama.compute_ns / 1e9, b->bytes);
+		fflush(stdout);
+		return true;
+	}
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = { .llama = { .opts = { 0 } } };
+	char line[64];
+
+	if (argc != 3 || (b.threads = (unsigned)atoi(argv[2])) < 1 ||
+	    b.threads > MAX_THREADS)
+		die("usage: decode_weir MODEL THREADS <COMMANDS");
+	b.path = argv[1];
+	for (int32_t i = 0; i < CONTEXT; i++)
+		b.token[i] = i * 7 % 320;
+	check(weir_open(NULL, &b.weir));
+	while (fgets(line, sizeof(line), stdin))
+		if (!command(&b, line))
+			die("not a command: %s", line);
+	llama_close(&b.llama);
+	free(b.logits);
+	weir_close(b.weir);
+	return 0;
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The keys and values of earlier tokens. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "llama.h"
+
+int llama_cache_new(struct weir *weir, const struct llama_config *c,
+		    enum weir_dtype dtype, int64_t length,
+		    struct llama_cache *cache)
+{
+	const int64_t shape[] = { length, c->kv_heads * c->head };
+	const size_t n = 2 * (size_t)c->layers;
+	struct weir_buft *huge;
+	int ret = 0;
+
+	*cache = (struct llama_cache){ .layers = c->layers, .length = length };
+	cache->tensor = calloc(n, sizeof(*cache->tensor));
+	if (!cache->tensor)
+		return llama_fail(-ENOMEM, "no memory for a cache");
+	for (size_t i = 0; i < n && ret == 0; i++) {
+		ret = weir_tensor_init(&cache->tensor[i], dtype, 2, shape);
+		cache->tensor[i].name = "cache";
+	}
+	cache->row = cache->tensor[0].stride[0];
+	if (ret == 0)
+		ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE,
+				    &huge);
+	if (ret == 0)
+		ret = weir_tensors_alloc(huge, cache->tensor, n, &cache->buf);
+	return ret;
+}
+
+int llama_cache_define(struct llama_cache *cache, int64_t rows)
+{
+	const int64_t more = rows - cache->defined;
+	int ret = 0;
+
+	if (more <= 0)
+		return 0;
+	for (int64_t i = 0; i < 2 * cache->layers && ret == 0; i++)
+		ret = weir_tensor_fill(&cache->tensor[i],
+				       (size_t)(cache->defined * cache->row),
+				       (size_t)(more * cache->row), 0);
+	if (ret == 0)
+		cache->defined = rows;
+	return ret;
+}
+
+void llama_cache_free(struct llama_cache *cache)
+{
+	weir_buf_free(cache->buf);
+	free(cache->tensor);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* Hyperparameters: from the files of a model, checked against each other. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "llama.h"
+
+/* The numbers of a model are far below; products of two of them fit. */
+#define MOST INT32_MAX
+
+static int check_range(const char *what, int64_t n)
+{
+	if (n >= 1 && n <= MOST)
+		return 0;
+	return llama_fail(-EBADMSG, "%s is %" PRId64 ", not 1 to %d", what, n,
+			  MOST);
+}
+
+static int check_ranges(const struct llama_config *c)
+{
+	const struct {
+		const char *what;
+		int64_t n;
+	} all[] = {
+		{ "the number of layers", c->layers },
+		{ "the length of an embedding", c->embedding },
+		{ "the length of the feed-forward network", c->inner },
+		{ "the size of the vocabulary", c->vocabulary },
+		{ "the context length", c->context },
+		{ "the number of heads", c->heads },
+		{ "the number of KV heads", c->kv_heads },
+		{ "the length of a head", c->head },
+	};
+	int ret = 0;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && ret == 0; i++)
+		ret = check_range(all[i].what, all[i].n);
+	return ret;
+}
+
+static int check_rope(const struct llama_config *c)
+{
+	const struct weir_op_rope *r = &c->rope;
+
+	if (r->n_dims % 2 || r->n_dims > c->head)
+		return llama_fail(-EBADMSG,
+				  "%" PRIu32 " dimensions are rotated: not an "
+				  "even number up to %" PRId64 ", the length "
+				  "of a head",
+				  r->n_dims, c->head);
+	if (!(r->base > 0) || isinf(r->base))
+		return llama_fail(-EBADMSG, "the base of RoPE is %g",
+				  (double)r->base);
+	if (!(r->freq_scale > 0) || isinf(r->freq_scale))
+		return llama_fail(-EBADMSG, "the factor of RoPE is %g",
+				  (double)(1 / r->freq_scale));
+	if (r->ext_factor != 0 && !r->context)
+		return llama_fail(-EBADMSG, "RoPE of type yarn has no original "
+					    "context length");
+	return 0;
+}
+
+static int check_llama3(const struct llama3_scaling *s)
+{
+	if (s->factor == 0 ||
+	    (s->factor > 0 && s->low > 0 && s->high > s->low && s->context > 0))
+		return 0;
+	return llama_fail(-EBADMSG,
+			  "RoPE of type llama3 has factor %g, low %g, high %g, "
+			  "context %g",
+			  s->factor, s->low, s->high, s->context);
+}
+
+static int config_check(const struct llama_config *c)
+{
+	int ret = check_ranges(c);
+
+	if (ret < 0)
+		return ret;
+	if (c->heads % c->kv_heads)
+		return llama_fail(-EBADMSG,
+				  "%" PRId64
+				  " heads are no multiple of %" PRId64
+				  " KV heads",
+				  c->heads, c->kv_heads);
+	if (!(c->eps >= 0) || isinf(c->eps))
+		return llama_fail(-EBADMSG, "the epsilon of the norms is %g",
+				  (double)c->eps);
+	ret = check_rope(c);
+	return ret < 0 ? ret : check_llama3(&c->llama3);
+}
+
+int llama_config_read(const struct weir_model *model, struct llama_config *c)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	int ret = weir_model_info(model, &info);
+
+	*c = (struct llama_config){ .rope.freq_scale = 1 };
+	if (ret == 0)
+		ret = strcmp(info.format, "GGUF") ? llama_config_hf(model, c)
+						  : llama_config_gguf(model, c);
+	return ret < 0 ? ret : config_check(c);
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Hyperparameters from the config.json beside safetensors files. */
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "llama.h"
+
+/* Missing or null: *@n stays. */
+static int integer(const json_t *o, const char *key, int64_t *n)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_integer(v))
+		return llama_fail(-EBADMSG, "config.json: %s is not an integer",
+				  key);
+	*n = json_integer_value(v);
+	return 0;
+}
+
+static int real(const json_t *o, const char *key, double *x)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_number(v))
+		return llama_fail(-EBADMSG, "config.json: %s is not a number",
+				  key);
+	*x = json_number_value(v);
+	return 0;
+}
+
+static int check_string(const json_t *o, const char *key, const char *want)
+{
+	const char *got = json_string_value(json_object_get(o, key));
+
+	if (got && !strcmp(got, want))
+		return 0;
+	return llama_fail(-EOPNOTSUPP,
+			  "config.json: %s is '%s': only '%s' is supported",
+			  key, got ? got : "", want);
+}
+
+static int check_false(const json_t *o, const char *key)
+{
+	if (!json_is_true(json_object_get(o, key)))
+		return 0;
+	return llama_fail(-EOPNOTSUPP,
+			  "config.json: %s is true, which is not supported",
+			  key);
+}
+
+static int check_architecture(const json_t *o)
+{
+	int ret;
+
+	if ((ret = check_string(o, "model_type", "llama")) < 0 ||
+	    (ret = check_string(o, "hidden_act", "silu")) < 0 ||
+	    (ret = check_false(o, "attention_bias")) < 0)
+		return ret;
+	return check_false(o, "mlp_bias");
+}
+
+static int read_sizes(const json_t *o, struct llama_config *c)
+{
+	const struct {
+		const char *key;
+		int64_t *n;
+	} all[] = {
+		{ "num_hidden_layers", &c->layers },
+		{ "hidden_size", &c->embedding },
+		{ "intermediate_size", &c->inner },
+		{ "vocab_size", &c->vocabulary },
+		{ "max_position_embeddings", &c->context },
+		{ "num_attention_heads", &c->heads },
+	};
+	int ret = 0;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && ret == 0; i++)
+		ret = integer(o, all[i].key, all[i].n);
+	c->kv_heads = c->heads;
+	if (ret == 0)
+		ret = integer(o, "num_key_value_heads", &c->kv_heads);
+	if (ret == 0)
+		ret = integer(o, "head_dim", &c->head);
+	if (ret < 0 || c->head)
+		return ret;
+	if (c->heads <= 0 || c->embedding % c->heads)
+		return llama_fail(-EBADMSG,
+				  "config.json: hidden_size is %" PRId64
+				  ", no multiple of %" PRId64 " heads",
+				  c->embedding, c->heads);
+	c->head = c->embedding / c->heads;
+	return 0;
+}
+
+/* @s: the object with the parameters of the type. */
+static int read_scaling(const json_t *s, const char *type,
+			struct llama_config *c)
+{
+	struct llama3_scaling *l = &c->llama3;
+	const char context[] = "original_max_position_embeddings";
+	double factor = 0;
+	int64_t n = 0;
+	int ret = real(s, "factor", &factor);
+
+	if (ret < 0 || !strcmp(type, "default"))
+		return ret;
+	if (!(factor > 0))
+		return llama_fail(-EBADMSG,
+				  "config.json: RoPE of type %s has factor %g",
+				  type, factor);
+	if (!strcmp(type, "llama3")) {
+		l->factor = factor;
+		if ((ret = real(s, "low_freq_factor", &l->low)) < 0 ||
+		    (ret = real(s, "high_freq_factor", &l->high)) < 0)
+			return ret;
+		return real(s, context, &l->context);
+	}
+	c->rope.freq_scale = (float)(1 / factor);
+	if (!strcmp(type, "linear"))
+		return 0;
+	if (strcmp(type, "yarn"))
+		return llama_fail(-EOPNOTSUPP,
+				  "RoPE scaling of type '%s' is not supported",
+				  type);
+	c->rope.ext_factor = 1;
+	ret = integer(s, context, &n);
+	c->rope.context = n > 0 && n <= INT32_MAX ? (uint32_t)n : 0;
+	return ret;
+}
+
+/* rope_scaling, whose type has had two names; newer: rope_parameters. */
+static int read_rope(const json_t *o, struct llama_config *c)
+{
+	const json_t *s = json_object_get(o, "rope_parameters");
+	const char *type;
+	double base = 10000;
+	int ret;
+
+	c->rope.mode = WEIR_ROPE_NEOX;
+	if (!json_is_object(s))
+		s = json_object_get(o, "rope_scaling");
+	if ((ret = real(o, "rope_theta", &base)) < 0 ||
+	    (ret = real(s, "rope_theta", &base)) < 0)
+		return ret;
+	c->rope.base = (float)base;
+	c->rope.n_dims = c->head > 0 && c->head <= INT32_MAX ? (uint32_t)c->head
+							     : 0;
+	if (!json_is_object(s))
+		return 0;
+	type = json_string_value(json_object_get(s, "rope_type"));
+	if (!type)
+		type = json_string_value(json_object_get(s, "type"));
+	if (!type)
+		return llama_fail(-EBADMSG,
+				  "config.json: RoPE scaling has no type");
+	return read_scaling(s, type, c);
+}
+
+static int read_all(const json_t *o, struct llama_config *c)
+{
+	double eps = 1e-6;
+	int ret;
+
+	c->tied = json_is_true(json_object_get(o, "tie_word_embeddings"));
+	if ((ret = check_architecture(o)) < 0 || (ret = read_sizes(o, c)) < 0 ||
+	    (ret = read_rope(o, c)) < 0 ||
+	    (ret = real(o, "rms_norm_eps", &eps)) < 0)
+		return ret;
+	c->eps = (float)eps;
+	return 0;
+}
+
+/* config.json is in the folder of the file that was opened. */
+static int config_path(const struct weir_model *model, char *path, size_t size)
+{
+	struct weir_model_info info = { .size = sizeof(info) };
+	const char *slash;
+	int ret = weir_model_info(model, &info), folder;
+
+	if (ret < 0)
+		return ret;
+	slash = strrchr(info.path, '/');
+	folder = slash ? (int)(slash + 1 - info.path) : 0;
+	if ((size_t)snprintf(path, size, "%.*sconfig.json", folder,
+			     info.path) >= size)
+		return llama_fail(-ENAMETOOLONG, "%s: too long", info.path);
+	return 0;
+}
+
+int llama_config_hf(const struct weir_model *model, struct llama_config *c)
+{
+	char path[4096];
+	json_error_t error;
+	json_t *o;
+	int ret = config_path(model, path, sizeof(path));
+
+	if (ret < 0)
+		return ret;
+	o = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+	if (o)
+		ret = read_all(o, c);
+	else if (error.line > 0)
+		ret = llama_fail(-EBADMSG, "%s: line %d: %s", path, error.line,
+				 error.text);
+	else
+		ret = llama_fail(-ENOENT, "%s", error.text);
+	json_decref(o);
+	return ret;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The graph of a pass. Builders read like the formulas; the first failure is
+ * kept in the graph, so nothing is checked here. Shapes: T tokens, S attended
+ * tokens of the cache, E the embedding, H heads and KV heads of D elements.
+ */
+#include "llama.h"
+
+struct builder {
+	struct weir_graph *g;
+	const struct llama_config *c;
+	const struct llama_weights *w;
+	const struct llama_cache *cache;
+	const struct llama_pass *pass;
+	struct weir_node *factors; /* of RoPE; NULL: none */
+};
+
+static struct weir_node *weight(const struct builder *b, size_t i)
+{
+	return weir_graph_leaf(b->g, &b->w->tensor[i], b->w->event[i]);
+}
+
+static struct weir_node *norm(const struct builder *b, struct weir_node *x,
+			      size_t i)
+{
+	return weir_mul(b->g, weir_rms_norm(b->g, x, b->c->eps), weight(b, i));
+}
+
+static struct weir_node *product(const struct builder *b, size_t i,
+				 struct weir_node *x)
+{
+	return weir_mul_mat(b->g, weight(b, i), x);
+}
+
+/* [T, heads * D] as [T, heads, D]. */
+static struct weir_node *split(const struct builder *b, struct weir_node *x,
+			       int64_t rows, int64_t heads)
+{
+	const int64_t shape[] = { rows, heads, b->c->head };
+
+	return weir_reshape(b->g, x, 3, shape);
+}
+
+/* The reverse. */
+static struct weir_node *join(const struct builder *b, struct weir_node *x,
+			      int64_t rows, int64_t heads)
+{
+	const int64_t shape[] = { rows, heads * b->c->head };
+
+	return weir_reshape(b->g, x, 2, shape);
+}
+
+/* [rows, heads, D] as [heads, rows, D], which attention needs. */
+static struct weir_node *by_heads(const struct builder *b, struct weir_node *x)
+{
+	const int64_t dim[] = { 1, 0, 2 };
+
+	return weir_permute(b->g, x, 3, dim);
+}
+
+static struct weir_node *rope(const struct builder *b, struct weir_node *x)
+{
+	return weir_rope(b->g, x, b->pass->positions, b->factors, &b->c->rope);
+}
+
+/* Write [T, KV heads * D] to cache @i; the attended tokens, by heads. */
+static struct weir_node *remember(const struct builder *b, struct weir_node *x,
+				  size_t i)
+{
+	struct weir_node *all;
+
+	all = weir_graph_leaf(b->g, &b->cache->tensor[i], NULL);
+	all = weir_set_rows(b->g, all, x, b->pass->positions);
+	all = weir_slice(b->g, all, 0, 0, b->pass->attended);
+	all = split(b, all, b->pass->attended, b->c->kv_heads);
+	return by_heads(b, all);
+}
+
+static struct weir_node *attention(const struct builder *b, size_t layer,
+				   struct weir_node *x)
+{
+	const size_t w = layer * LLAMA_LAYER_TENSORS;
+	const int64_t n = b->pass->tokens;
+	struct weir_node *q, *k, *v;
+
+	q = rope(b, split(b, product(b, w + LLAMA_Q, x), n, b->c->heads));
+	k = rope(b, split(b, product(b, w + LLAMA_K, x), n, b->c->kv_heads));
+	v = product(b, w + LLAMA_V, x);
+	k = remember(b, join(b, k, n, b->c->kv_heads), layer);
+	v = remember(b, v, (size_t)b->c->layers + layer);
+	x = weir_attention(b->g, by_heads(b, q), k, v, b->pass->mask, NULL);
+	return join(b, x, n, b->c->heads);
+}
+
+static struct weir_node *feed_forward(const struct builder *b, size_t layer,
+				      struct weir_node *x)
+{
+	const size_t w = layer * LLAMA_LAYER_TENSORS;
+
+	x = weir_swiglu(b->g, product(b, w + LLAMA_GATE, x),
+			product(b, w + LLAMA_UP, x));
+	return product(b, w + LLAMA_DOWN, x);
+}
+
+/* Of the last layer, only the tokens whose logits are needed. */
+static struct weir_node *needed(const struct builder *b, size_t layer,
+				struct weir_node *x)
+{
+	const int64_t n = b->pass->tokens;
+
+	if (b->pass->all || n == 1 || (int64_t)layer + 1 < b->c->layers)
+		return x;
+	return weir_slice(b->g, x, 0, n - 1, 1);
+}
+
+static struct weir_node *layer(const struct builder *b, size_t i,
+			       struct weir_node *x)
+{
+	const size_t w = i * LLAMA_LAYER_TENSORS;
+	struct weir_node *y;
+
+	y = attention(b, i, norm(b, x, w + LLAMA_ATTN_NORM));
+	y = product(b, w + LLAMA_ATTN_OUT, needed(b, i, y));
+	x = weir_add(b->g, needed(b, i, x), y);
+	y = feed_forward(b, i, norm(b, x, w + LLAMA_FFN_NORM));
+	return weir_add(b->g, x, y);
+}
+
+void llama_graph(struct weir_graph *g, const struct llama_config *c,
+		 const struct llama_weights *w, const struct llama_cache *cache,
+		 struct llama_pass *pass)
+{
+	const int64_t mask[] = { pass->tokens, pass->attended };
+	struct builder b = {
+		.g = g, .c = c, .w = w, .cache = cache, .pass = pass
+	};
+	struct weir_node *x;
+
+	pass->ids = weir_graph_input(g, "ids", WEIR_DTYPE_I32, 1, mask);
+	pass->positions =
+		weir_graph_input(g, "positions", WEIR_DTYPE_I32, 1, mask);
+	pass->mask = weir_graph_input(g, "mask", WEIR_DTYPE_F32, 2, mask);
+	if (w->factors < w->n)
+		b.factors = weight(&b, w->factors);
+	x = weir_get_rows(g, weight(&b, w->embedding), pass->ids);
+	for (int64_t i = 0; i < c->layers; i++)
+		x = layer(&b, (size_t)i, x);
+	x = product(&b, w->output, norm(&b, x, w->norm));
+	pass->logits = weir_graph_output(g, weir_node_set_name(x, "logits"));
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A model that reads tokens. A schedule lasts as long as passes have the same
+ * numbers of tokens and of attended ones; the latter is rounded up, so that many
+ * passes use it.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "llama.h"
+
+static int check_opts(const struct llama_opts *opts,
+		      const struct llama_config *c)
+{
+	if (opts->context > c->context)
+		return llama_fail(-EINVAL,
+				  "%" PRId64 " tokens, but the model has a "
+				  "context of %" PRId64,
+				  opts->context, c->context);
+	return 0;
+}
+
+static int set_threads(struct weir_dev *cpu, int64_t n)
+{
+	const struct weir_threads threads = { .size = sizeof(threads),
+					      .count = (uint32_t)n };
+
+	return n ? weir_dev_set_threads(cpu, &threads) : 0;
+}
+
+int llama_open(struct weir *weir, const char *path,
+	       const struct llama_opts *opts, struct llama *l)
+{
+	struct weir_dev *cpu = weir_dev_get(weir, 0);
+	struct weir_model *model = NULL;
+	int ret;
+
+	*l = (struct llama){ .opts = *opts };
+	if ((ret = set_threads(cpu, opts->threads)) == 0 &&
+	    (ret = weir_model_open(weir, path, NULL, &model)) == 0 &&
+	    (ret = llama_config_read(model, &l->config)) == 0 &&
+	    (ret = check_opts(opts, &l->config)) == 0 &&
+	    (ret = llama_weights_load(weir, model, &l->config, &l->weights)) ==
+		    0 &&
+	    (ret = llama_cache_new(weir, &l->config, opts->cache, opts->context,
+				   &l->cache)) == 0 &&
+	    (ret = weir_graph_new(&l->graph)) == 0)
+		ret = weir_sched_new(&cpu, 1, NULL, &l->sched);
+	weir_model_close(model);
+	return ret;
+}
+
+static int new_pass(struct llama *l, const struct llama_pass *pass)
+{
+	int ret;
+
+	weir_run_free(l->run);
+	weir_schedule_free(l->schedule);
+	free(l->mask);
+	free(l->positions);
+	l->run = NULL;
+	l->schedule = NULL;
+	l->pass = *pass;
+	l->positions = calloc((size_t)pass->tokens, sizeof(*l->positions));
+	l->mask = calloc((size_t)(pass->tokens * pass->attended),
+			 sizeof(*l->mask));
+	if (!l->positions || !l->mask)
+		return llama_fail(-ENOMEM,
+				  "no memory for a mask of %" PRId64
+				  " and %" PRId64 " tokens",
+				  pass->tokens, pass->attended);
+	weir_graph_reset(l->graph);
+	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
+	if ((ret = weir_schedule_new(l->sched, l->graph, &l->schedule)) < 0)
+		return ret;
+	return weir_run_new(l->schedule, &l->run);
+}
+
+/* Get ready for a pass that reads @n tokens. */
+static int prepare_pass(struct llama *l, int64_t n, bool all)
+{
+	const int64_t round = l->opts.round, end = l->position + n;
+	struct llama_pass pass = { .tokens = n, .all = all };
+	int ret;
+
+	pass.attended = (end + round - 1) / round * round;
+	if (pass.attended > l->cache.length)
+		pass.attended = l->cache.length;
+	if ((ret = llama_cache_define(&l->cache, pass.attended)) < 0)
+		return ret;
+	if (l->run && l->pass.tokens == n &&
+	    l->pass.attended == pass.attended && l->pass.all == all)
+		return 0;
+	return new_pass(l, &pass);
+}
+
+/* A token attends to itself and to earlier ones. */
+static int set_inputs(struct llama *l, const int32_t *token)
+{
+	const int64_t n = l->pass.tokens, attended = l->pass.attended;
+	const size_t bytes = (size_t)n * sizeof(*token);
+	int ret;
+
+	for (int64_t i = 0; i < n; i++) {
+		l->positions[i] = (int32_t)(l->position + i);
+		for (int64_t j = 0; j < attended; j++)
+			l->mask[i * attended + j] =
+				j <= l->position + i ? 0 : -INFINITY;
+	}
+	if ((ret = weir_run_input(l->run, l->pass.ids, token, bytes)) < 0 ||
+	    (ret = weir_run_input(l->run, l->pass.positions, l->positions,
+				  bytes)) < 0)
+		return ret;
+	return weir_run_input(l->run, l->pass.mask, l->mask,
+			      (size_t)(n * attended) * sizeof(*l->mask));
+}
+
+static int get_logits(struct llama *l, float *ret_logits)
+{
+	struct weir_tensor t;
+	size_t bytes;
+	int ret;
+
+	if ((ret = weir_run_output(l->run, l->pass.logits, &t)) < 0 ||
+	    (ret = weir_tensor_bytes(&t, &bytes)) < 0)
+		return ret;
+	return weir_tensor_get(&t, 0, ret_logits, bytes);
+}
+
+static int run_pass(struct llama *l)
+{
+	struct weir_run_report r = { .size = sizeof(r) };
+	int ret;
+
+	if ((ret = weir_run_start(l->run)) < 0 ||
+	    (ret = weir_run_wait(l->run, -1)) < 0 ||
+	    (ret = weir_run_report(l->run, &r)) < 0)
+		return ret;
+	l->position += l->pass.tokens;
+	l->waits += r.waits;
+	l->wait_ns += r.wait_ns;
+	l->compute_ns += r.compute_ns;
+	return 0;
+}
+
+static int read_pass(struct llama *l, const int32_t *token, int64_t n, bool all,
+		     float *ret_logits)
+{
+	int ret;
+
+	if ((ret = prepare_pass(l, n, all)) < 0 ||
+	    (ret = set_inputs(l, token)) < 0 || (ret = run_pass(l)) < 0)
+		return ret;
+	return get_logits(l, ret_logits);
+}
+
+static int check_tokens(const struct llama *l, const int32_t *token, int64_t n)
+{
+	for (int64_t i = 0; i < n; i++)
+		if (token[i] < 0 || token[i] >= l->config.vocabulary)
+			return llama_fail(-EINVAL,
+					  "token %" PRId32 ": the vocabulary "
+					  "has %" PRId64,
+					  token[i], l->config.vocabulary);
+	if (n > l->cache.length - l->position)
+		return llama_fail(-EINVAL,
+				  "%" PRId64 " more tokens: there is room for "
+				  "%" PRId64,
+				  n, l->cache.length - l->position);
+	return 0;
+}
+
+int llama_read(struct llama *l, const int32_t *token, int64_t n, bool all,
+	       float *ret_logits)
+{
+	int ret = check_tokens(l, token, n);
+
+	while (n && ret == 0) {
+		int64_t now = n < l->opts.batch ? n : l->opts.batch;
+
+		ret = read_pass(l, token, now, all, ret_logits);
+		token += now;
+		n -= now;
+		if (all)
+			ret_logits += now * l->config.vocabulary;
+	}
+	return ret;
+}
+
+void llama_close(struct llama *l)
+{
+	weir_run_free(l->run);
+	weir_schedule_free(l->schedule);
+	weir_sched_free(l->sched);
+	weir_graph_free(l->graph);
+	llama_cache_free(&l->cache);
+	llama_weights_free(&l->weights);
+	free(l->mask);
+	free(l->positions);
+}

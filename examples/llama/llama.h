@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A model of the Llama architecture, from its files to logits. README.md says
+ * how the parts work together. Functions return 0 or a negative errno; the
+ * sentence is llama_error()'s, or weir_error()'s if that has none.
+ */
+#ifndef LLAMA_H
+#define LLAMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <weir.h>
+
+/* The divisors of Llama 3's frequencies, as parameters. */
+struct llama3_scaling {
+	double factor; /* 0: not used */
+	double low, high, context;
+};
+
+/* The hyperparameters of a model. */
+struct llama_config {
+	bool gguf; /* names and order of rows as in GGUF; else Hugging Face's */
+	bool tied; /* the embeddings are the output matrix too */
+	int64_t layers, embedding, inner, vocabulary, context;
+	int64_t heads, kv_heads; /* each of the latter serves several heads */
+	int64_t head;            /* elements of one head */
+	float eps;
+	struct weir_op_rope rope;
+	struct llama3_scaling llama3;
+};
+
+/* The tensors of a layer; llama_weights has their names. */
+enum {
+	LLAMA_ATTN_NORM,
+	LLAMA_Q,
+	LLAMA_K,
+	LLAMA_V,
+	LLAMA_ATTN_OUT,
+	LLAMA_FFN_NORM,
+	LLAMA_GATE,
+	LLAMA_UP,
+	LLAMA_DOWN,
+	LLAMA_LAYER_TENSORS
+};
+
+/* The weights, which may still be arriving: each has an event for that. */
+struct llama_weights {
+	size_t n;                   /* of all; the layers' are the first */
+	struct weir_tensor *tensor; /* named and placed */
+	struct weir_event **event;  /* NULL: the bytes are there */
+	size_t embedding, norm, output, factors; /* factors: n, if none */
+	struct weir_buf *buf;
+	struct weir_load *load;
+};
+
+/* Keys and values of the tokens so far: [tokens, kv_heads * head] for each
+ * layer, keys of all layers first. */
+struct llama_cache {
+	int64_t layers, length; /* tokens for which there is room */
+	int64_t row;            /* bytes of a token in a tensor */
+	int64_t defined;        /* rows that are set, if only to 0 */
+	struct weir_tensor *tensor;
+	struct weir_buf *buf;
+};
+
+/* What one pass computes: its inputs and its result. */
+struct llama_pass {
+	int64_t tokens;   /* that it reads */
+	int64_t attended; /* tokens of the cache, of which a mask hides some */
+	bool all;         /* logits of each token; else of the last */
+	struct weir_node *ids, *positions, *mask, *logits;
+};
+
+struct llama_opts {
+	int64_t context;       /* tokens for which there is room */
+	int64_t batch;         /* most tokens in a pass */
+	int64_t round;         /* attended lengths are multiples of this */
+	enum weir_dtype cache; /* F16 or F32 */
+	int64_t threads;       /* 0: the library's choice */
+};
+
+/* A sequence of tokens, read by one model. */
+struct llama {
+	struct llama_opts opts;
+	struct llama_config config;
+	struct llama_weights weights;
+	struct llama_cache cache;
+	int64_t position; /* of the next token */
+	struct weir_sched *sched;
+	struct weir_graph *graph;
+	struct weir_schedule *schedule;
+	struct weir_run *run;
+	struct llama_pass pass; /* that @run computes */
+	int32_t *positions;     /* of its tokens */
+	float *mask;            /* of the pass: [tokens, attended] */
+	uint64_t waits;         /* for weights, in all passes */
+	int64_t wait_ns;        /* of these waits */
+	int64_t compute_ns;     /* in all passes */
+};
+
+/* error.c */
+#define LLAMA_PRINTF(at) __attribute__((format(printf, at, (at) + 1)))
+int llama_fail(int err, const char *fmt, ...) LLAMA_PRINTF(2);
+const char *llama_error(void);
+
+/* config_gguf.c, config_hf.c: read; config.c: choose one of them, and check. */
+int llama_config_gguf(const struct weir_model *model, struct llama_config *c);
+int llama_config_hf(const struct weir_model *model, struct llama_config *c);
+int llama_config_read(const struct weir_model *model, struct llama_config *c);
+
+/* weights.c: start to load them. They keep what they need of the model. */
+int llama_weights_load(struct weir *weir, struct weir_model *model,
+		       const struct llama_config *c, struct llama_weights *w);
+void llama_weights_free(struct llama_weights *w);
+
+/* cache.c */
+int llama_cache_new(struct weir *weir, const struct llama_config *c,
+		    enum weir_dtype dtype, int64_t length,
+		    struct llama_cache *cache);
+/* Rows that no token has written are read under the mask: make them 0. */
+int llama_cache_define(struct llama_cache *cache, int64_t rows);
+void llama_cache_free(struct llama_cache *cache);
+
+/* graph.c: add the pass to @g, and set its nodes. */
+void llama_graph(struct weir_graph *g, const struct llama_config *c,
+		 const struct llama_weights *w, const struct llama_cache *cache,
+		 struct llama_pass *pass);
+
+/* llama.c */
+int llama_open(struct weir *weir, const char *path,
+	       const struct llama_opts *opts, struct llama *l);
+/*
+ * Read @n tokens, in passes of at most opts.batch. @ret_logits gets those of
+ * each token (@all), or of the last.
+ */
+int llama_read(struct llama *l, const int32_t *token, int64_t n, bool all,
+	       float *ret_logits);
+void llama_close(struct llama *l);
+
+#endif

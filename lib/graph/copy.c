@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Copies of graphs. Leaves that overlap are one region of bytes, which is copied
+ * as a whole, so that they overlap in the copy too.
+ */
+#include <stdio.h>
+
+#include <weir/compare.h>
+#include <weir/stream.h>
+
+#include "core/array.h"
+#include "core/sort.h"
+#include "core/sys.h"
+#include "dev/dev.h"
+#include "graph/graph.h"
+#include "graph/ops.h"
+#include "mem/buf.h"
+#include "mem/tensor.h"
+
+/* Where a leaf is: sorted by device, then by address. */
+struct place {
+	struct weir__sort_key key;
+	uint64_t bytes;
+	struct weir_buf *member;
+	uint64_t at; /* in the member */
+	uint32_t leaf;
+	uint32_t region;
+	uint64_t off; /* in the region */
+};
+
+struct copier {
+	const struct weir_graph *g;
+	struct weir_graph *made;
+	struct place *place; /* of placed leaves */
+	size_t n;
+	struct weir_tensor *src, *dst; /* regions, as bytes */
+	size_t n_regions;
+	struct weir_tensor *leaf; /* of the copy, for each node */
+};
+
+static int place_find(const struct weir_node *node, struct place *ret)
+{
+	struct place p = { .leaf = node->index };
+	int r = weir__tensor_bytes(&node->t, &p.bytes);
+
+	if (r < 0 || (r = weir__buf_range(node->t.buf, node->t.offset, p.bytes,
+					  &p.member, &p.at)) < 0)
+		return r;
+	p.key.major = (uintptr_t)p.member->buft->dev;
+	p.key.minor = (uintptr_t)p.member->mem.base + p.at;
+	*ret = p;
+	return 0;
+}
+
+static int places_find(struct copier *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < c->g->n; i++)
+		if (c->g->node[i]->op == WEIR_OP_LEAF && c->g->node[i]->t.buf)
+			r = place_find(c->g->node[i], &c->place[c->n++]);
+	if (!r && weir__sort(c->place, c->n, sizeof(*c->place)) < 0)
+		r = weir__fail(-ENOMEM, "no memory to sort %zu leaves", c->n);
+	return r;
+}
+
+/* A region begins at a leaf, and grows by those that begin in it. */
+static int region_make(struct copier *c, size_t first, size_t *ret_next)
+{
+	const struct place *p = &c->place[first];
+	uint64_t begin = p->key.minor, end = begin + p->bytes;
+	size_t i = first, region = c->n_regions++;
+	int64_t bytes;
+	int r;
+
+	for (; i < c->n && c->place[i].key.major == p->key.major &&
+	       (i == first || c->place[i].key.minor < end);
+	     i++) {
+		struct place *in = &c->place[i];
+
+		in->region = (uint32_t)region;
+		in->off = in->key.minor - begin;
+		if (in->key.minor + in->bytes > end)
+			end = in->key.minor + in->bytes;
+	}
+	bytes = (int64_t)(end - begin);
+	r = weir__tensor_init(&c->src[region], WEIR_DTYPE_U8, 1, &bytes);
+	c->dst[region] = c->src[region];
+	c->src[region].buf = p->member;
+	c->src[region].offset = p->at;
+	*ret_next = i;
+	return r;
+}
+
+static int regions_make(struct copier *c)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < c->n;)
+		r = region_make(c, i, &i);
+	return r;
+}
+
+static int leaves_wait(const struct copier *c)
+{
+	const struct weir_node *node;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < c->n; i++) {
+		node = c->g->node[c->place[i].leaf];
+		if (node->event)
+			r = weir_event_wait(node->event, -1);
+		if (r < 0)
+			weir__fail_for(r, "leaf %s",
+				       weir__tensor_words(&node->t,
+							  node->index));
+	}
+	return r;
+}
+
+static int regions_copy(const struct copier *c)
+{
+	int r = leaves_wait(c);
+
+	for (size_t i = 0; !r && i < c->n_regions; i++)
+		r = weir_tensor_copy(&c->dst[i], &c->src[i]);
+	return r;
+}
+
+/* The tensors of leaves: those of @g, in the regions of the copy. */
+static void leaves_place(const struct copier *c)
+{
+	const struct place *p;
+	struct weir_tensor *t;
+
+	for (size_t i = 0; i < c->g->n; i++)
+		if (c->g->node[i]->op == WEIR_OP_LEAF)
+			c->leaf[i] = c->g->node[i]->t;
+	for (size_t i = 0; i < c->n; i++) {
+		p = &c->place[i];
+		t = &c->leaf[p->leaf];
+		t->buf = c->dst[p->region].buf;
+		t->offset = c->dst[p->region].offset + p->off;
+	}
+}
+
+static struct weir_node *node_of(const struct copier *c,
+				 const struct weir_node *node)
+{
+	return node ? c->made->node[node->index] : NULL;
+}
+
+/* A node that is neither leaf nor input, as it was made. */
+static int result_copy(const struct copier *c, const struct weir_node *node,
+		       struct weir_node **src, struct weir_node **ret)
+{
+	struct weir__made m = { .row = node->row,
+				.op = node->op,
+				.n_src = node->n_src,
+				.src = src,
+				.t = node->t,
+				.params = (void *)(uintptr_t)node->params };
+
+	for (uint32_t i = 0; i < node->n_src; i++)
+		src[i] = node_of(c, node->src[i]);
+	if (node->storage != node) {
+		m.storage = node_of(c, node->storage);
+		m.t.buf = m.storage->t.buf;
+		m.t.offset = m.storage->t.offset +
+			     (node->t.offset - node->storage->t.offset);
+	}
+	return weir__node_append(c->made, &m, ret);
+}
+
+static int node_copy(const struct copier *c, size_t i, struct weir_node **src)
+{
+	const struct weir_node *node = c->g->node[i];
+	struct weir_node *made;
+
+	if (node->op == WEIR_OP_LEAF)
+		made = weir_graph_leaf(c->made, &c->leaf[i], NULL);
+	else if (node->op == WEIR_OP_INPUT)
+		made = weir_graph_input(c->made, node->t.name,
+					(enum weir_dtype)node->t.dtype,
+					node->t.ndim, node->t.shape);
+	else if (result_copy(c, node, src, &made) < 0)
+		made = weir__graph_keep(c->made, -ENOMEM);
+	if (made && node->flags & WEIR_NODE_OUTPUT)
+		made = weir_graph_output(c->made, made);
+	if (made && node->flags & WEIR_NODE_OBSERVED)
+		made = weir_graph_observe(c->made, made);
+	return made ? 0 : c->made->err;
+}
+
+static int nodes_copy(const struct copier *c)
+{
+	struct weir_node **src;
+	size_t most = 1;
+	int r = 0;
+
+	for (size_t i = 0; i < c->g->n; i++)
+		if (c->g->node[i]->n_src > most)
+			most = c->g->node[i]->n_src;
+	src = weir__array_alloc(most, sizeof(struct weir_node *));
+	if (!src)
+		return weir__fail(-ENOMEM, "no memory for %zu sources", most);
+	for (size_t i = 0; !r && i < c->g->n; i++)
+		r = node_copy(c, i, src);
+	weir__array_free(src);
+	return r;
+}
+
+static int copier_alloc(struct copier *c)
+{
+	size_t n = c->g->n + 1; /* never 0 */
+
+	c->place = weir__array_alloc(n, sizeof(*c->place));
+	c->src = weir__array_alloc(n, sizeof(*c->src));
+	c->dst = weir__array_alloc(n, sizeof(*c->dst));
+	c->leaf = weir__array_alloc(n, sizeof(*c->leaf));
+	if (c->place && c->src && c->dst && c->leaf)
+		return weir_graph_new(&c->made);
+	return weir__fail(-ENOMEM, "no memory to copy %zu nodes", c->g->n);
+}
+
+static void copier_free(struct copier *c)
+{
+	weir__array_free(c->place);
+	weir__array_free(c->src);
+	weir__array_free(c->dst);
+	weir__array_free(c->leaf);
+}
+
+/* The sentence may begin with another call, which this one has made. */
+static int copy_fail(int err)
+{
+	char text[WEIR__ERROR_MAX];
+
+	snprintf(text, sizeof(text), "%s", weir__error_text());
+	weir__enter("weir_graph_copy");
+	return weir__fail(err, "%s", text);
+}
+
+int weir_graph_copy(const struct weir_graph *g, struct weir_buft *buft,
+		    struct weir_graph **ret_graph, struct weir_buf **ret_buf)
+{
+	struct copier c = { .g = g };
+	struct weir_buf *buf = NULL;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(buft->dev->weir);
+	if (r < 0 || (r = weir_graph_error(g, NULL)) < 0)
+		return r;
+	if ((r = copier_alloc(&c)) < 0 || (r = places_find(&c)) < 0 ||
+	    (r = regions_make(&c)) < 0 ||
+	    (r = weir_tensors_alloc(buft, c.dst, c.n_regions, &buf)) < 0 ||
+	    (r = regions_copy(&c)) < 0)
+		goto out;
+	leaves_place(&c);
+	r = nodes_copy(&c);
+out:
+	copier_free(&c);
+	if (r < 0) {
+		weir_graph_free(c.made);
+		weir_buf_free(buf);
+		return copy_fail(r);
+	}
+	*ret_graph = c.made;
+	*ret_buf = buf;
+	return 0;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Schedulers and schedules from the inside. */
+#ifndef WEIR__GRAPH_SCHED_H
+#define WEIR__GRAPH_SCHED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <weir/sched.h>
+
+#include "graph/plan.h"
+
+#define WEIR__SCHED_KEPT 8u    /* plans that no schedule uses */
+#define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
+
+struct weir_sched {
+	_Atomic uint32_t refs; /* the program's, and those of plans in use */
+	struct weir *weir;     /* referenced */
+	struct weir_dev *dev;
+	struct weir_buft *buft; /* of planned memory: the device's first */
+	const struct weir__compute_ops *compute;
+	struct weir_sched_opts opts;
+
+	pthread_mutex_t lock;           /* guards what follows; taken last */
+	struct weir__graph_plan *plans; /* the one that was used last first */
+	uint32_t n_kept;                /* of them without references */
+	uint64_t reserved;              /* bytes of the budget */
+	bool freed;                     /* by the program: keep nothing */
+	struct weir_stream *stream[WEIR__SCHED_STREAMS];
+	uint32_t n_streams;
+};
+
+/* Bytes of a buffer that a run accesses. */
+struct weir__touched {
+	struct weir_buf *buf; /* referenced; no joined one */
+	uint64_t lo, hi;
+	bool write;
+};
+
+struct weir_schedule {
+	_Atomic uint32_t refs; /* the program's, and runs' */
+	struct weir__graph_plan *plan;
+	struct weir_event **event; /* of each gate; NULL: nothing to wait for */
+	struct weir_tensor *port;  /* of each port; placed if it is in a leaf */
+	struct weir__touched *touched; /* of leaves */
+	uint32_t n_touched;
+	bool waits; /* a gate has an event */
+};
+
+void weir__sched_put(struct weir_sched *sched);
+/*
+ * Count @bytes towards the budget; frees plans that are only kept if that is
+ * what it takes. -ENOMEM with both numbers; nothing has changed then.
+ */
+int weir__sched_reserve(struct weir_sched *sched, uint64_t bytes);
+void weir__sched_unreserve(struct weir_sched *sched, uint64_t bytes);
+/* A plan with this fingerprint, and a reference to it; NULL: there is none. */
+struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
+					  const uint64_t fingerprint[2]);
+/* Put a new plan on the list. Equal ones may be there. */
+void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p);
+void weir__graph_plan_put(struct weir__graph_plan *p);
+/* A stream for one run, and its return. */
+int weir__sched_stream(struct weir_sched *sched,
+		       struct weir_stream **ret_stream);
+void weir__sched_stream_back(struct weir_sched *sched, struct weir_stream *s);
+
+void weir__schedule_put(struct weir_schedule *s);
+
+#endif

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Schedules as the program has them: a plan, with the buffers and events of one
+ * graph's leaves.
+ */
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "graph/sched.h"
+#include "mem/buf.h"
+
+static void sizes_out(const struct weir__sizes *sizes, uint64_t nodes,
+		      struct weir_sched_estimate *e)
+{
+	e->results = sizes->results;
+	e->inputs = sizes->inputs;
+	e->workspace = sizes->workspace;
+	e->bytes = e->results + e->inputs + e->workspace;
+	e->leaves = sizes->leaves;
+	e->nodes = nodes;
+	e->computed = sizes->computed;
+	e->in_place = sizes->in_place;
+	e->lowest = sizes->lowest;
+}
+
+int weir_sched_estimate(struct weir_sched *sched, const struct weir_graph *g,
+			struct weir_sched_estimate *ret_estimate)
+{
+	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir__sizes sizes;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(sched->weir);
+	if (r == 0)
+		r = weir__graph_plan_measure(sched, g, &sizes);
+	if (r < 0)
+		return r;
+	sizes_out(&sizes, weir_graph_count(g), &e);
+	return weir__info_out(ret_estimate, &e, sizeof(e));
+}
+
+static struct weir_schedule *schedule_alloc(const struct weir__graph_plan *p)
+{
+	size_t gates = p->n_gates * sizeof(struct weir_event *);
+	size_t ports = p->n_ports * sizeof(struct weir_tensor);
+	size_t ranges = p->n_leaves * sizeof(struct weir__touched);
+	struct weir_schedule *s;
+	char *at = weir__calloc(1, sizeof(*s) + gates + ports + ranges);
+
+	if (!at)
+		return NULL;
+	s = (void *)at;
+	atomic_init(&s->refs, 1);
+	s->event = (void *)(at + sizeof(*s));
+	s->port = (void *)(at + sizeof(*s) + gates);
+	s->touched = (void *)(at + sizeof(*s) + gates + ports);
+	return s;
+}
+
+/*
+ * The leaves have the addresses for which the plan was made, but perhaps other
+ * buffers: -EINVAL if neighbours are not in one buffer any more.
+ */
+static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
+{
+	const struct weir__graph_plan *p = s->plan;
+
+	for (uint32_t i = 0; i < p->n_leaves; i++) {
+		struct weir__touched *to = &s->touched[s->n_touched];
+		const struct weir__leaf *leaf = &p->leaf[i];
+		const struct weir_tensor *t = &g->node[leaf->node]->t;
+		int r = weir__buf_range(t->buf, t->offset, leaf->bytes,
+					&to->buf, &to->lo);
+
+		if (r < 0)
+			return r;
+		to->hi = to->lo + leaf->bytes;
+		to->write = leaf->write;
+		weir_buf_ref(to->buf);
+		s->n_touched++;
+	}
+	return 0;
+}
+
+static void schedule_events(struct weir_schedule *s, const struct weir_graph *g)
+{
+	const struct weir__graph_plan *p = s->plan;
+
+	for (uint32_t i = 0; g->events && i < p->n_gates; i++)
+		if (!p->gate[i].observe) {
+			s->event[i] = g->node[p->gate[i].node]->event;
+			s->waits |= s->event[i] != NULL;
+		}
+	for (uint32_t i = 0; i < p->n_ports; i++) {
+		const struct weir__port *port = &p->port[i];
+
+		s->port[i] = port->t;
+		if (p->at[port->node].where != WEIR_NODE_LEAF)
+			continue;
+		s->port[i].buf = g->node[port->node]->t.buf;
+		s->port[i].offset = g->node[port->node]->t.offset;
+	}
+}
+
+/* Takes over the reference to @p. */
+static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
+			 struct weir_schedule **ret_schedule)
+{
+	struct weir_schedule *s = schedule_alloc(p);
+	int r;
+
+	if (!s) {
+		weir__graph_plan_put(p);
+		return weir__fail(-ENOMEM, "no memory for a schedule");
+	}
+	s->plan = p;
+	r = schedule_leaves(s, g);
+	if (r < 0) {
+		weir__schedule_put(s);
+		return r;
+	}
+	schedule_events(s, g);
+	*ret_schedule = s;
+	return 0;
+}
+
+int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
+		      struct weir_schedule **ret_schedule)
+{
+	struct weir__graph_plan *p;
+	uint64_t fingerprint[2];
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(sched->weir);
+	if (r == 0)
+		r = weir_graph_fingerprint(g, fingerprint);
+	if (r < 0)
+		return r;
+	p = weir__sched_find(sched, fingerprint);
+	r = p ? schedule_make(p, g, ret_schedule) : -EINVAL;
+	if (r != -EINVAL)
+		return r;
+	r = weir__graph_plan_new(sched, g, &p);
+	if (r < 0)
+		return r;
+	weir__sched_add(sched, p);
+	return schedule_make(p, g, ret_schedule);
+}
+
+void weir__schedule_put(struct weir_schedule *s)
+{
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	for (uint32_t i = 0; i < s->n_touched; i++)
+		weir_buf_free(s->touched[i].buf);
+	weir__graph_plan_put(s->plan);
+	weir__free(s);
+}
+
+void weir_schedule_free(struct weir_schedule *schedule)
+{
+	if (schedule && weir__root_is_ours(schedule->plan->sched->weir))
+		weir__schedule_put(schedule);
+}
+
+int weir_schedule_info(const struct weir_schedule *schedule,
+		       struct weir_schedule_info *ret_info)
+{
+	const struct weir__graph_plan *p = schedule->plan;
+	struct weir_schedule_info info = { .size = sizeof(info),
+					   .copies = p->n_copies };
+	struct weir_sched_estimate e;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(p->sched->weir);
+	if (r < 0)
+		return r;
+	sizes_out(&p->sizes, p->n, &e);
+	info.bytes = e.bytes;
+	info.results = e.results;
+	info.inputs = e.inputs;
+	info.workspace = e.workspace;
+	info.leaves = e.leaves;
+	info.nodes = e.nodes;
+	info.computed = e.computed;
+	info.in_place = e.in_place;
+	info.lowest = e.lowest;
+	memcpy(info.fingerprint, p->fingerprint, sizeof(p->fingerprint));
+	pthread_mutex_lock(&p->sched->lock);
+	for (uint32_t c = 0; c < p->n_copies; c++)
+		info.taken += p->copy[c].taken;
+	info.times = p->times;
+	pthread_mutex_unlock(&p->sched->lock);
+	return weir__info_out(ret_info, &info, sizeof(info));
+}
+
+int weir_schedule_explain(const struct weir_schedule *schedule, uint64_t i,
+			  struct weir_node_place *ret_place)
+{
+	const struct weir__graph_plan *p = schedule->plan;
+	struct weir_node_place place = { .size = sizeof(place) };
+	const struct weir__node_at *at;
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_read(p->sched->weir);
+	if (r < 0)
+		return r;
+	if (i >= p->n)
+		return weir__fail(-EINVAL, "node %llu of %u",
+				  (unsigned long long)i, p->n);
+	at = &p->at[i];
+	place.dev = at->computed ? p->sched->dev : NULL;
+	place.where = at->where;
+	place.why = at->why;
+	place.offset = at->offset;
+	place.bytes = at->bytes;
+	place.over = at->over;
+	place.step = at->step;
+	place.until = at->until == UINT32_MAX ? UINT64_MAX : at->until;
+	return weir__info_out(ret_place, &place, sizeof(place));
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A device for tests of schedules: it computes a few operations on F32, slowly,
+ * and records what it is asked. A test can make it refuse, hold or fail.
+ */
+#ifndef T_GDEV_H
+#define T_GDEV_H
+
+#include <semaphore.h>
+#include <stdatomic.h>
+
+#include <weir.h>
+
+#define GDEV_NONE UINT64_MAX
+#define GDEV_LOG 64
+
+extern struct gdev {
+	/* What it is to do. */
+	uint32_t refuse; /* an enum weir_op that it does not have */
+	_Atomic uint64_t fail_at, hold_at; /* nodes; GDEV_NONE */
+	int fail_with;
+	size_t workspace; /* that prepare asks for */
+	size_t measured;  /* that measure says */
+	/* What it was asked. */
+	_Atomic unsigned supports, prepares, releases, works, nodes, fills,
+		allocs, frees;
+	_Atomic uint64_t bytes; /* allocated now */
+	struct {
+		size_t first, n;
+	} log[GDEV_LOG]; /* of the works */
+	sem_t held, go;  /* at hold_at */
+} gdev;
+
+/* A root whose device "GDEV0" this is, and the device. Bails out. */
+struct weir *gdev_open(struct weir_dev **ret_dev);
+/* The same with a time-out of weir_close(). */
+struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns);
+/* Forget what it was asked, and do everything. */
+void gdev_reset(void);
+
+/* A placed leaf of @n F32, each of them @value, in a buffer of its own. */
+struct weir_node *gdev_leaf(struct weir_graph *g, struct weir_dev *dev,
+			    const char *name, int n, float value,
+			    struct weir_event *event, struct weir_buf **buf);
+/* An input of @n F32. */
+struct weir_node *gdev_input(struct weir_graph *g, const char *name, int n);
+/* The first element. */
+float gdev_value(const struct weir_tensor *t);
+
+#endif

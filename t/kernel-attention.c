@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel of attention. */
+#include <math.h>
+#include <stdlib.h>
+
+#include <weir.h>
+
+#include "tap.h"
+#include "trial.h"
+
+#define F32 WEIR_DTYPE_F32
+#define F16 WEIR_DTYPE_F16
+#define BF16 WEIR_DTYPE_BF16
+#define INF ((double)INFINITY)
+
+#define D(...)              \
+	(const int64_t[])   \
+	{                   \
+		__VA_ARGS__ \
+	}
+
+/* A causal mask of @t rows and @s columns, with @more at random. */
+static struct weir_node *mask_put(enum weir_dtype dtype, int t, int s)
+{
+	double *v = calloc((size_t)(t * s), sizeof(*v));
+	struct weir_node *mask;
+
+	for (int i = 0; i < t * s; i++)
+		v[i] = i % s > i / s + s - t ? -INF : -(double)random_below(3);
+	mask = put_values(dtype, v, 2, t, s);
+	free(v);
+	return mask;
+}
+
+static void attention_dtypes(void)
+{
+	const enum weir_dtype q[] = { F32, F16, BF16 };
+	const enum weir_dtype kv[] = { F32, F16, BF16, WEIR_DTYPE_Q8_0,
+				       WEIR_DTYPE_Q4_0 };
+
+	for (unsigned i = 0; i < 15; i++) {
+		enum weir_dtype a = q[i / 5], b = kv[i % 5];
+		double near = b > WEIR_DTYPE_GGML ? NEAR_PRODUCT_QUANT
+			      : b == BF16         ? NEAR_PRODUCT_BF16
+			      : b == F16          ? NEAR_PRODUCT_F16
+						  : NEAR_F32;
+
+		same(weir_attention(g, put(a, 3, 4, 3, 32),
+				    put(b, 3, 2, 11, 32), put(b, 3, 2, 11, 64),
+				    mask_put(F16, 3, 11), NULL),
+		     near, "attention of %s with k and v of %s is right",
+		     dtype_name(a), dtype_name(b));
+	}
+	same(weir_attention(g, put(F32, 3, 2, 3, 16), put(F16, 3, 2, 9, 16),
+			    put(F32, 3, 2, 9, 24), NULL, NULL),
+	     NEAR_PRODUCT_F16, "attention: k and v may differ in dtype");
+}
+
+static void attention_params(void)
+{
+	struct weir_op_attention p = { .scale = 0.3f, .softcap = 2 };
+
+	same(weir_attention(g, put(F32, 4, 2, 6, 5, 16),
+			    put(F32, 4, 2, 2, 9, 16), put(F32, 4, 2, 2, 9, 8),
+			    NULL, NULL),
+	     NEAR_F32, "attention without a mask is right");
+	same(weir_attention(g, put(F32, 4, 2, 6, 5, 16),
+			    put(F32, 4, 2, 2, 9, 16), put(F32, 4, 2, 2, 9, 8),
+			    mask_put(F32, 5, 9), &p),
+	     NEAR_F32, "attention with scale and softcap is right");
+	p.max_bias = 8;
+	p.softcap = 0;
+	same(weir_attention(g, put(F32, 4, 2, 6, 5, 16),
+			    put(F32, 4, 2, 2, 9, 16), put(F32, 4, 2, 2, 9, 8),
+			    mask_put(F32, 5, 9), &p),
+	     NEAR_F32, "attention with ALiBi and 6 heads is right");
+	same(weir_attention(g, put(F32, 4, 2, 4, 5, 16),
+			    put(F32, 4, 2, 4, 9, 16), put(F32, 4, 2, 4, 9, 8),
+			    put(F32, 4, 2, 2, 7, 9), &p),
+	     NEAR_F32,
+	     "attention repeats a mask over heads, and it may have more rows");
+}
+
+static void attention_forms(void)
+{
+	same(weir_attention(g, put(F32, 3, 4, 1, 16), put(F16, 3, 2, 9, 16),
+			    put(F16, 3, 2, 9, 16), mask_put(F16, 1, 9), NULL),
+	     NEAR_PRODUCT_F16, "attention of one token is right");
+	same(weir_attention(
+		     g, weir_permute(g, put(F32, 3, 5, 4, 16), 3, D(1, 0, 2)),
+		     weir_permute(g, put(F16, 3, 9, 2, 16), 3, D(1, 0, 2)),
+		     weir_permute(g, put(F16, 3, 9, 2, 16), 3, D(1, 0, 2)),
+		     mask_put(F16, 5, 9), NULL),
+	     NEAR_PRODUCT_F16, "attention takes permuted heads");
+	same(weir_attention(g, put(F32, 3, 4, 5, 16),
+			    weir_slice(g, put(F16, 3, 2, 30, 16), 1, 0, 9),
+			    weir_slice(g, put(F16, 3, 2, 30, 16), 1, 0, 9),
+			    mask_put(F16, 5, 9), NULL),
+	     NEAR_PRODUCT_F16, "attention takes a part of a cache");
+	same(weir_attention(g, put(F32, 3, 4, 0, 16), put(F16, 3, 2, 9, 16),
+			    put(F16, 3, 2, 9, 16), NULL, NULL),
+	     NEAR_F32, "attention of no tokens is empty");
+	same(weir_attention(g, put(F32, 3, 4, 2, 16), put(F16, 3, 2, 0, 16),
+			    put(F16, 3, 2, 0, 16), NULL, NULL),
+	     NEAR_F32, "attention to no positions is 0");
+	same(weir_attention(g, put(F32, 3, 8, 33, 64), put(F16, 3, 2, 300, 64),
+			    put(F16, 3, 2, 300, 64), mask_put(F16, 33, 300),
+			    NULL),
+	     NEAR_PRODUCT_F16,
+	     "attention of many tokens is right in all its parts");
+	same(weir_attention(g, put(F32, 3, 8, 1, 64), put(F16, 3, 2, 1500, 64),
+			    put(F16, 3, 2, 1500, 64), NULL, NULL),
+	     NEAR_PRODUCT_F16, "attention to many positions is right");
+}
+
+/* Positions 1 and 3 hold numbers that would spoil every result. */
+static void attention_masked(enum weir_dtype dtype)
+{
+	const double mask[] = { 0, -INF, 0, -INF, -INF, -INF, -INF, -INF };
+	double v[4 * 16];
+	struct weir_node *k;
+
+	for (int i = 0; i < 64; i++)
+		v[i] = i / 16 == 1 ? NAN : i / 16 == 3 ? INF : random_number();
+	k = put_values(dtype, v, 3, 1, 4, 16);
+	same(weir_attention(g, put(F32, 3, 2, 2, 16), k, k,
+			    put_values(F16, mask, 2, 2, 4), NULL),
+	     NEAR_PRODUCT_BF16,
+	     "attention: what is masked in a cache of %s does not count",
+	     dtype_name(dtype));
+}
+
+static void attention_nan(void)
+{
+	const double q[] = { NAN, 1, 1, 1 };
+
+	same(weir_attention(g, put_values(F32, q, 3, 1, 2, 2),
+			    put(F32, 3, 1, 5, 2), put(F32, 3, 1, 5, 3), NULL,
+			    NULL),
+	     NEAR_F32,
+	     "attention: a query with a NaN gives NaNs, others do not");
+}
+
+int main(void)
+{
+	trials_begin();
+	attention_dtypes();
+	attention_params();
+	attention_forms();
+	attention_masked(F32);
+	attention_masked(F16);
+	attention_masked(BF16);
+	attention_nan();
+	return trials_end();
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Kernels whose results depend on whole rows. */
+#include <math.h>
+
+#include <weir.h>
+
+#include "tap.h"
+#include "trial.h"
+
+#define F32 WEIR_DTYPE_F32
+#define F16 WEIR_DTYPE_F16
+
+#define D(...)              \
+	(const int64_t[])   \
+	{                   \
+		__VA_ARGS__ \
+	}
+
+typedef struct weir_node *norm_fn(struct weir_graph *graph, struct weir_node *a,
+				  float eps);
+
+static void norms(const char *name, norm_fn *make)
+{
+	const double large[] = { 1e20, -1e20, 1e20, 3e20, 0 }, zero[5] = { 0 };
+	const double near[] = { 1000.5, 1000.25, 1000, 999.75, 1000 };
+	const double odd[] = { 1, NAN, 2, 3, 4, 1, 2, 3, 4, 5 };
+
+	same(make(g, put(F32, 3, 2, 5, 67), 1e-5f), NEAR_F32, "%s is right",
+	     name);
+	same(make(g, put(F32, 2, 5, 1), 1e-5f), NEAR_F32,
+	     "%s of rows of one element is right", name);
+	same(make(g, weir_permute(g, put(F32, 3, 4, 5, 33), 3, D(1, 0, 2)),
+		  1e-6f),
+	     NEAR_F32, "%s takes permuted rows", name);
+	same(make(g, weir_slice(g, put(F32, 2, 5, 33), 1, 3, 20), 1e-6f),
+	     NEAR_F32, "%s takes parts of rows", name);
+	same(make(g, put_values(F32, large, 1, 5), 1e-6f), NEAR_F32,
+	     "%s sums squares that F32 does not have", name);
+	same(make(g, put_values(F32, near, 1, 5), 1e-6f), NEAR_F32,
+	     "%s of elements that differ little is right", name);
+	same(make(g, put_values(F32, zero, 1, 5), 1e-6f), NEAR_F32,
+	     "%s of zeros is zeros", name);
+	same(make(g, put_values(F32, odd, 2, 2, 5), 1e-6f), NEAR_F32,
+	     "%s of a row with a NaN is NaN, and others are right", name);
+	same(make(g, put(F32, 2, 4, 0), 1e-6f), NEAR_F32,
+	     "%s of empty rows is empty", name);
+	same(make(g, put(F32, 2, 203, 515), 1e-6f), NEAR_F32,
+	     "%s of many rows is right in all its parts", name);
+	same(make(g, put(F32, 1, 65537), 1e-6f), NEAR_F32,
+	     "%s of a long row is right", name);
+}
+
+static void soft_max(void)
+{
+	const enum weir_dtype masks[] = { F32, F16 };
+	struct weir_node *a;
+
+	same(weir_soft_max(g, put(F32, 2, 5, 67), NULL, 1, 0), NEAR_F32,
+	     "soft_max without a mask is right");
+	same(weir_soft_max(g, put(F32, 1, 67), NULL, 30, 0), NEAR_F32,
+	     "soft_max with a large scale is right");
+	same(weir_soft_max(g, put(F32, 1, 1), NULL, 1, 0), NEAR_F32,
+	     "soft_max of one element is 1");
+	for (unsigned i = 0; i < 2; i++) {
+		const char *name = dtype_name(masks[i]);
+
+		same(weir_soft_max(g, put(F32, 4, 2, 6, 5, 9),
+				   put(masks[i], 2, 5, 9), 0.3f, 0),
+		     NEAR_F32, "soft_max with a mask of %s is right", name);
+		same(weir_soft_max(g, put(F32, 4, 2, 6, 5, 9),
+				   put(masks[i], 2, 8, 9), 0.3f, 0),
+		     NEAR_F32, "soft_max: a mask of %s may have more rows",
+		     name);
+		same(weir_soft_max(g, put(F32, 4, 2, 6, 5, 9),
+				   put(masks[i], 4, 2, 3, 5, 9), 0.3f, 0),
+		     NEAR_F32, "soft_max repeats a mask of %s over heads",
+		     name);
+		same(weir_soft_max(g, put(F32, 4, 2, 8, 5, 9),
+				   put(masks[i], 2, 5, 9), 0.3f, 8),
+		     NEAR_F32, "soft_max with ALiBi and 8 heads is right (%s)",
+		     name);
+		same(weir_soft_max(g, put(F32, 3, 6, 5, 9),
+				   put(masks[i], 2, 5, 9), 0.3f, 4),
+		     NEAR_F32, "soft_max with ALiBi and 6 heads is right (%s)",
+		     name);
+		same(weir_soft_max(g, put(F32, 2, 5, 9),
+				   weir_slice(g, put(masks[i], 2, 6, 20), 1, 4,
+					      9),
+				   1, 0),
+		     NEAR_F32, "soft_max takes a slice of a mask of %s", name);
+	}
+	same(weir_soft_max(g, put(F32, 3, 8, 33, 257), put(F16, 2, 33, 257),
+			   0.1f, 8),
+	     NEAR_F32, "soft_max of many rows is right in all its parts");
+	a = weir_sqr(g, put(F32, 2, 5, 9));
+	same(weir_soft_max(g, a, a, 0.5f, 0), NEAR_F32,
+	     "soft_max: a result may be its own mask");
+	same(weir_soft_max(g, put(F32, 2, 0, 9), NULL, 1, 0), NEAR_F32,
+	     "soft_max of no rows is empty");
+	same(weir_soft_max(g, put(F32, 2, 9, 0), NULL, 1, 0), NEAR_F32,
+	     "soft_max of empty rows is empty");
+}
+
+#define INF ((double)INFINITY)
+
+static void soft_max_odd(void)
+{
+	const double a[] = { 1, 2, 3,   -INF, -INF, -INF, 1,   NAN,
+			     2, 1, INF, 2,    -INF, 5,    -INF };
+	const double mask[] = { 0,    -INF, -INF, 0, 0,  0,  -INF, -INF,
+				-INF, 0,    0,    0, -1, -2, -3 };
+	const double large[] = { 1e30, -1e30, 5e29, 3e38, 3e38, -3e38 };
+
+	same(weir_soft_max(g, put_values(F32, a, 2, 5, 3), NULL, 1, 0),
+	     NEAR_F32,
+	     "soft_max: a row of -inf is 0, one with NaN or +inf is NaN");
+	same(weir_soft_max(g, put(F32, 2, 5, 3), put_values(F32, mask, 2, 5, 3),
+			   1, 0),
+	     NEAR_F32, "soft_max: a row whose mask is all -inf is 0");
+	same(weir_soft_max(g, put(F32, 2, 5, 3), put_values(F16, mask, 2, 5, 3),
+			   1, 0),
+	     NEAR_F32, "soft_max: the same with a mask of F16");
+	same(weir_soft_max(g, put_values(F32, large, 2, 2, 3), NULL, 1, 0),
+	     NEAR_F32, "soft_max of very large numbers is right");
+}
+
+static void sums(void)
+{
+	const double odd[] = { 1e30, 1, -1e30, 1, NAN, 0 };
+
+	same(weir_sum(g, put(F32, 3, 2, 5, 67)), NEAR_F32, "sum is right");
+	same(weir_sum(g, weir_slice(g, put(F32, 2, 9, 67), 1, 5, 40)), NEAR_F32,
+	     "sum of a slice is right");
+	same(weir_sum(g, put(F32, 0)), NEAR_F32, "sum of one element is it");
+	same(weir_sum(g, put(F32, 2, 0, 5)), NEAR_F32, "sum of nothing is 0");
+	same(weir_sum(g, put(F32, 2, 401, 503)), 1e-9,
+	     "sum of many elements is right in all its parts");
+	same(weir_sum(g, put_values(F32, odd, 1, 5)), NEAR_F32,
+	     "sum of a NaN is NaN");
+	same(weir_sum_rows(g, put(F32, 3, 2, 5, 67)), NEAR_F32,
+	     "sum_rows is right");
+	same(weir_sum_rows(g, weir_transpose(g, put(F32, 2, 9, 67))), NEAR_F32,
+	     "sum_rows of a transposed matrix is right");
+	same(weir_sum_rows(g, put(F32, 2, 3, 0)), NEAR_F32,
+	     "sum_rows of empty rows is 0");
+	same(weir_sum_rows(g, put(F32, 2, 301, 103)), NEAR_F32,
+	     "sum_rows of many rows is right in all its parts");
+}
+
+static const double choices[] = {
+	1,    5,    5,   2,   5,    0, /* equal ones */
+	-INF, 1,    NAN, INF, 1,    2, /* NaN is least */
+	NAN,  NAN,  NAN, NAN, NAN,  NAN, -INF, NAN, -INF,
+	NAN,  -INF, NAN, 0,   -0.0, 0,   -0.0, -1,  -2,
+};
+
+static void argmax(void)
+{
+	same(weir_argmax(g, put(F32, 3, 2, 5, 67)), 0, "argmax is right");
+	same(weir_argmax(g, put_values(F32, choices, 2, 5, 6)), 0,
+	     "argmax: the first of equal ones, and no NaN if there is a number");
+	same(weir_argmax(g, put(F32, 1, 67)), 0,
+	     "argmax of a vector is one index");
+	same(weir_argmax(g, put(F32, 2, 0, 67)), 0,
+	     "argmax of no rows is empty");
+	same(weir_argmax(g, weir_slice(g, put(F32, 2, 5, 67), 1, 3, 31)), 0,
+	     "argmax of a slice is right");
+	same(weir_argmax(g, put(F32, 2, 103, 203)), 0,
+	     "argmax of many rows is right in all its parts");
+	same(weir_argmax(g, put(F32, 1, 40001)), 0,
+	     "argmax of a long row is right");
+}
+
+static void top_k(void)
+{
+	const int64_t k[] = { 1, 2, 8, 67 };
+
+	for (unsigned i = 0; i < 4; i++)
+		same(weir_top_k(g, put(F32, 3, 2, 5, 67), k[i]), 0,
+		     "top_k of %lld is right", (long long)k[i]);
+	for (int64_t n = 1; n <= 6; n++)
+		same(weir_top_k(g, put_values(F32, choices, 2, 5, 6), n), 0,
+		     "top_k of %lld of equal ones and NaNs is right",
+		     (long long)n);
+	same(weir_top_k(g, put(F32, 2, 0, 67), 3), 0,
+	     "top_k of no rows is empty");
+	same(weir_top_k(g, put(F32, 2, 207, 128), 8), 0,
+	     "top_k of many rows is right in all its parts");
+}
+
+int main(void)
+{
+	trials_begin();
+	norms("rms_norm", weir_rms_norm);
+	norms("norm", weir_norm);
+	soft_max();
+	soft_max_odd();
+	sums();
+	argmax();
+	top_k();
+	return trials_end();
+}

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""Compares examples/llama with the reference; prints TAP.
+
+main.py PROGRAM, in an empty folder.
+"""
+import os
+import subprocess
+import sys
+import traceback
+
+import numpy
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFValueType as Value
+
+import refused
+from models import (LINEAR, LLAMA3, TOKENS, YARN, shape, write_gguf, write_hf)
+from reference import Session, nmse, open_model
+
+PROGRAM = sys.argv[1]
+F32_ERROR = 1e-9        # sums in another order
+CACHE_ERROR = 1e-6      # keys and values rounded to F16
+ROUNDED_ERROR = 5e-4    # activations rounded as the weights are
+
+
+class Wrong(Exception):
+    pass
+
+
+def llama(*args, status=0, before=(), **env):
+    done = subprocess.run([*before, PROGRAM, *map(str, args)],
+                          stdin=subprocess.DEVNULL, capture_output=True,
+                          check=False, env={**os.environ, **env})
+    out, err = (x.decode(errors="replace") for x in (done.stdout, done.stderr))
+    if done.returncode != status:
+        raise Wrong(f"llama {' '.join(map(str, args))}: status "
+                    f"{done.returncode}, {err}{out}")
+    return out, err
+
+
+def logits(path, *options, tokens=TOKENS, **how):
+    llama("-l", "logits", *options, path, *tokens, **how)
+    found = numpy.fromfile("logits", "<f4")
+    return found.reshape(len(tokens), -1)
+
+
+def near(what, got, want, limit):
+    if got.shape != want.shape:
+        raise Wrong(f"{what}: {got.shape} logits, not {want.shape}")
+    error = nmse(got, want)
+    if not error <= limit:
+        raise Wrong(f"{what}: NMSE {error:.3g}, not {limit:g} or less")
+    return error
+
+
+# Passes of one token, of a few and of all, and lengths that are rounded up.
+WAYS = (("-t", 2), ("-t", 1, "-b", 1, "-a", 8), ("-t", 3, "-b", 5, "-a", 4))
+
+
+def as_reference(title, limit, write, *args, options=(), **changed):
+    def test():
+        path = write(*args, **changed)
+        want = Session(open_model(path)).logits(TOKENS)
+        for way in WAYS:
+            near(f"with {way}", logits(path, *options, *way), want, limit)
+    return title, test
+
+
+def of_gguf(kind, **write):
+    return lambda **changed: write_gguf("m.gguf", shape(**changed), kind,
+                                        **write)
+
+
+def of_hf(dtype, **write):
+    return lambda **changed: write_hf("m", shape(**changed), dtype, **write)
+
+
+def same_as_reference():
+    f32 = {"options": ("-c", "f32")}
+    for name, write in (("GGUF", of_gguf(Type.F32)),
+                        ("safetensors", of_hf("F32"))):
+        def model(what, **changed):
+            return as_reference(f"{name}: {what}", F32_ERROR, write, **f32,
+                                **changed)
+        yield model("F32, grouped heads")
+        yield model("as many KV heads as heads", kv_heads=4)
+        yield model("one KV head, and heads of another length", kv_heads=1,
+                    head=24, base=50000.0)
+        yield model("linear scaling of RoPE", rope=LINEAR)
+        yield model("Llama 3's scaling of RoPE", rope=LLAMA3)
+        yield model("YaRN", rope=YARN)
+        yield model("the embeddings are the output matrix", tied=True)
+    for kind in (Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
+        yield as_reference(f"GGUF: {kind.name}", ROUNDED_ERROR, of_gguf(kind))
+    for dtype in ("F16", "BF16"):
+        yield as_reference(f"safetensors: {dtype}", ROUNDED_ERROR,
+                           of_hf(dtype))
+    yield as_reference("GGUF: three files", F32_ERROR,
+                       of_gguf(Type.F32, parts=3), **f32)
+    yield as_reference("GGUF: integers of 64 bits", F32_ERROR,
+                       of_gguf(Type.F32, integer=Value.UINT64), **f32)
+    yield as_reference("safetensors: three shards", F32_ERROR,
+                       of_hf("F32", parts=3), **f32)
+    yield as_reference("keys and values in F16", CACHE_ERROR,
+                       of_gguf(Type.F32))
+
+
+def generates():
+    path = write_gguf("m.gguf", shape())
+    want = Session(open_model(path)).greedy(TOKENS[:4], 12)
+    out, _ = llama("-c", "f32", "-n", 12, "-a", 8, path, *TOKENS[:4])
+    if out.split() != [str(token) for token in want]:
+        raise Wrong(f"got {out}, want {want}")
+
+
+# Reads of the file that take long, and that fail, by strace.
+
+def large():
+    """A model that is read in several chunks on each thread."""
+    return write_gguf("m.gguf", shape(embedding=256, heads=8, head=32, layers=6,
+                                      inner=768))
+
+
+def strace(fault):
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-P", "m.gguf", "-e",
+            "trace=pread64", "-e", f"inject=pread64:{fault}"]
+
+
+def have_strace():
+    try:
+        return not subprocess.run([*strace("delay_enter=1"), "true"],
+                                  capture_output=True,
+                                  check=False).returncode
+    except OSError:
+        return False
+
+
+def arrives():
+    path = large()
+    want = Session(open_model(path)).logits(TOKENS)
+    for way in WAYS:
+        near(f"with {way}", logits(path, "-c", "f32", *way,
+                                   before=strace("delay_enter=40000"),
+                                   WEIR_DEBUG="io=sync"), want, F32_ERROR)
+
+
+def overlaps():
+    out, _ = llama("-r", large(), *TOKENS, before=strace("delay_enter=80000"),
+                   WEIR_DEBUG="io=sync")
+    waits = int(out.split(" waits for weights")[0].split()[-1])
+    if waits < 2:
+        raise Wrong(out)
+
+
+def fails():
+    out, err = llama("-r", large(), *TOKENS, status=1, WEIR_DEBUG="io=sync",
+                     before=strace("error=EIO:when=3+"))
+    if out or "Input/output error" not in err:
+        raise Wrong(out + err)
+
+
+def refuses(title, write, parts, options=(), tokens=(1, 2)):
+    def test():
+        out, err = llama(*options, write("bad"), *tokens, status=1)
+        if out or err.count("\n") != 1 or not all(p in err for p in parts):
+            raise Wrong(f"got {out}{err}want {parts}")
+    return title, test
+
+
+def cases():
+    yield from same_as_reference()
+    yield "the tokens that are generated are those of the reference", generates
+    if have_strace():
+        yield "logits are right while the weights arrive slowly", arrives
+        yield "computing begins before all weights are there", overlaps
+        yield "a read that fails ends the run with its sentence", fails
+    else:
+        yield "strace", None
+    for case in refused.CASES:
+        yield refuses(*case)
+
+
+def remove():
+    for name in ("m", "bad"):
+        subprocess.run(["rm", "-rf", name], check=True)
+
+
+def main():
+    failed = 0
+    tests = list(cases())
+    print(f"1..{len(tests)}", flush=True)
+    for i, (title, test) in enumerate(tests):
+        why = None
+        remove()
+        try:
+            if test:
+                test()
+        except Wrong as wrong:
+            why = str(wrong)
+        except Exception:
+            why = traceback.format_exc()
+        print("not ok" if why else "ok", i + 1, f"- {title}" if test
+              else f"# SKIP no {title}, or it cannot trace", flush=True)
+        for line in (why or "").splitlines():
+            print("#", line)
+        failed += bool(why)
+    return failed != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

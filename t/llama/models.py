@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: MIT
+"""Small random Llama models, for main.py.
+
+Each model has the same random numbers for weights, as Hugging Face stores them.
+GGUF files get the rows of Q and K in the order that converters give them.
+"""
+import json
+import math
+import os
+import struct
+from types import SimpleNamespace
+
+import gguf
+import numpy
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFValueType as Value
+
+from reference import hf_name, llama3_factors
+
+TOKENS = [1, 17, 80, 3, 3, 41, 95, 0, 66, 12, 58, 7, 29, 90, 33, 71, 5, 84, 20,
+          49, 62]
+
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+          "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+YARN = {"rope_type": "yarn", "factor": 4.0,
+        "original_max_position_embeddings": 32}
+
+
+def shape(**changed):
+    """The hyperparameters of a model, some of them changed."""
+    values = {"embedding": 64, "layers": 2, "heads": 4, "kv_heads": 2,
+              "head": 16, "inner": 160, "vocabulary": 96, "base": 10000.0,
+              "eps": 1e-5, "context": 256, "tied": False, "rope": None}
+    values.update(changed)
+    return SimpleNamespace(**values)
+
+
+def weights(s):
+    """{name of GGUF, without ".weight": F32}"""
+    random = numpy.random.default_rng(7)
+
+    def matrix(rows, columns, scale=1):
+        return (random.standard_normal((rows, columns)) * scale /
+                math.sqrt(columns)).astype(numpy.float32)
+
+    def norm():
+        return (1 + 0.2 * random.standard_normal(s.embedding)).astype(
+            numpy.float32)
+    found = {"token_embd": matrix(s.vocabulary, s.embedding, 4)}
+    for i in range(s.layers):
+        for name, value in (
+                ("attn_norm", norm()),
+                ("attn_q", matrix(s.heads * s.head, s.embedding)),
+                ("attn_k", matrix(s.kv_heads * s.head, s.embedding)),
+                ("attn_v", matrix(s.kv_heads * s.head, s.embedding)),
+                ("attn_output", matrix(s.embedding, s.heads * s.head)),
+                ("ffn_norm", norm()),
+                ("ffn_gate", matrix(s.inner, s.embedding)),
+                ("ffn_up", matrix(s.inner, s.embedding)),
+                ("ffn_down", matrix(s.embedding, s.inner))):
+            found[f"blk.{i}.{name}"] = value
+    found["output_norm"] = norm()
+    if not s.tied:
+        found["output"] = matrix(s.vocabulary, s.embedding)
+    return found
+
+
+# GGUF
+
+def permuted(rows, heads):
+    """Rows of Q or K: neighbours rotate together, not the halves of a head."""
+    n, columns = rows.shape
+    return rows.reshape(heads, 2, n // heads // 2, columns).swapaxes(
+        1, 2).reshape(n, columns)
+
+
+def gguf_keys(s, integer):
+    real, text = Value.FLOAT32, Value.STRING
+    keys = {"context_length": (s.context, integer),
+            "embedding_length": (s.embedding, integer),
+            "block_count": (s.layers, integer),
+            "feed_forward_length": (s.inner, integer),
+            "attention.head_count": (s.heads, integer),
+            "attention.layer_norm_rms_epsilon": (s.eps, real),
+            "vocab_size": (s.vocabulary, integer)}
+    if s.kv_heads != s.heads:
+        keys["attention.head_count_kv"] = s.kv_heads, integer
+    if s.base != 10000:
+        keys["rope.freq_base"] = s.base, real
+    if s.head * s.heads != s.embedding:
+        keys["attention.key_length"] = s.head, integer
+        keys["attention.value_length"] = s.head, integer
+        keys["rope.dimension_count"] = s.head, integer
+    if s.rope and s.rope["rope_type"] != "llama3":
+        keys["rope.scaling.type"] = s.rope["rope_type"], text
+        keys["rope.scaling.factor"] = s.rope["factor"], real
+        if s.rope["rope_type"] == "yarn":
+            keys["rope.scaling.original_context_length"] = (
+                s.rope["original_max_position_embeddings"], integer)
+    return keys
+
+
+def rope_freqs(s):
+    rope = SimpleNamespace(
+        factor=s.rope["factor"], low=s.rope["low_freq_factor"],
+        high=s.rope["high_freq_factor"],
+        context=s.rope["original_max_position_embeddings"])
+    f = s.base ** (-numpy.arange(0, s.head, 2) / s.head)
+    return llama3_factors(rope, 2 * math.pi / f).astype(numpy.float32)
+
+
+def gguf_tensors(s):
+    for name, value in weights(s).items():
+        if name.endswith("attn_q"):
+            value = permuted(value, s.heads)
+        elif name.endswith("attn_k"):
+            value = permuted(value, s.kv_heads)
+        yield name + ".weight", value
+    if s.rope and s.rope["rope_type"] == "llama3":
+        yield "rope_freqs.weight", rope_freqs(s)
+
+
+def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
+               arch="llama", keys=(), drop=(), tensors=()):
+    """@keys: changed keys, None: left out. @drop: tensors that are left out,
+    @tensors: {name: array} others."""
+    out = gguf.GGUFWriter(path, arch, split_max_tensors=math.ceil(
+        (3 + 9 * s.layers) / parts) if parts > 1 else 0)
+    for key, value in {**gguf_keys(s, integer), **dict(keys)}.items():
+        if value is not None:
+            out.add_key_value("llama." + key, *value)
+    for name, value in {**dict(gguf_tensors(s)), **dict(tensors)}.items():
+        if name in drop:
+            continue
+        own = kind if value.ndim == 2 else Type.F32
+        out.add_tensor(name, gguf.quants.quantize(value, own), raw_dtype=own)
+    out.write_header_to_file()
+    out.write_kv_data_to_file()
+    out.write_tensors_to_file()
+    out.close()
+    return path if parts == 1 else (
+        f"{path[:-len('.gguf')]}-00001-of-{parts:05}.gguf")
+
+
+# The layout of Hugging Face
+
+def encode(value, dtype):
+    if dtype == "BF16":
+        return gguf.quants.quantize(value, Type.BF16).tobytes()
+    return value.astype({"F32": "<f4", "F16": "<f2"}[dtype]).tobytes()
+
+
+def write_safetensors(path, tensors, dtype):
+    header, data = {}, b""
+    for name, value in tensors.items():
+        own = encode(value, dtype)
+        header[name] = {"dtype": dtype, "shape": value.shape,
+                        "data_offsets": [len(data), len(data) + len(own)]}
+        data += own
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+
+
+def hf_config(s):
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+              "hidden_act": "silu", "hidden_size": s.embedding,
+              "num_hidden_layers": s.layers, "num_attention_heads": s.heads,
+              "num_key_value_heads": s.kv_heads, "intermediate_size": s.inner,
+              "vocab_size": s.vocabulary, "rms_norm_eps": s.eps,
+              "max_position_embeddings": s.context, "rope_theta": s.base,
+              "rope_scaling": s.rope, "tie_word_embeddings": s.tied,
+              "attention_bias": False, "mlp_bias": False}
+    if s.head * s.heads != s.embedding:
+        config["head_dim"] = s.head
+    return config
+
+
+def write_hf(folder, s, dtype="F32", parts=1, config=(), drop=()):
+    """@config: changed members, None: left out. @drop as of write_gguf."""
+    os.makedirs(folder)
+    changed = {**hf_config(s), **dict(config)}
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump({k: v for k, v in changed.items() if v is not None}, f)
+    tensors = {hf_name(name): value for name, value in weights(s).items()
+               if name not in drop}
+    if parts == 1:
+        write_safetensors(os.path.join(folder, "model.safetensors"), tensors,
+                          dtype)
+        return folder
+    names, files = list(tensors), {}
+    for i in range(parts):
+        file = f"model-{i + 1:05}-of-{parts:05}.safetensors"
+        own = names[i::parts]
+        files.update(dict.fromkeys(own, file))
+        write_safetensors(os.path.join(folder, file),
+                          {name: tensors[name] for name in own}, dtype)
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w") as f:
+        json.dump({"metadata": {}, "weight_map": files}, f)
+    return folder

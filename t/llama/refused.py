@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: MIT
+"""Models that examples/llama refuses, for main.py.
+
+Each case: a title, a function that writes the model at a path, parts of the
+sentence; perhaps the options and tokens of the program.
+"""
+import json
+import os
+
+import numpy
+from gguf import GGUFValueType as Value
+
+from models import LINEAR, shape, write_gguf, write_hf
+
+
+def key(name, value, kind=Value.UINT32):
+    """A GGUF file with another value of a key; None: without it."""
+    new = None if value is None else (value, kind)
+    return lambda path: write_gguf(path + ".gguf", shape(), keys={name: new})
+
+
+def gguf(**how):
+    return lambda path: write_gguf(path + ".gguf", shape(), **how)
+
+
+def member(name, value):
+    """A config.json with another value."""
+    return lambda path: write_hf(path, shape(), config={name: value})
+
+
+def config(text):
+    def write(path):
+        write_hf(path, shape())
+        file = os.path.join(path, "config.json")
+        if text is None:
+            os.remove(file)
+        else:
+            with open(file, "w") as f:
+                f.write(text)
+        return path
+    return write
+
+
+def no_matrix(path):
+    return write_hf(path, shape(), drop=["output"])
+
+
+VECTOR = numpy.zeros(64, numpy.float32)
+
+CASES = [
+    ("an embedding length that is not that of the tensors",
+     key("embedding_length", 128), ["attn_norm.weight'", "[64]", "[128]"]),
+    ("a feed-forward length that is not that of the tensors",
+     key("feed_forward_length", 192), ["ffn_gate", "[160, 64]", "[192, 64]"]),
+    ("a vocabulary that is not that of the embeddings",
+     key("vocab_size", 97), ["token_embd.weight'", "[96, 64]", "[97, 64]"]),
+    ("more layers than there are: the first missing tensor is named",
+     key("block_count", 3), ["no tensor 'blk.2.attn_norm.weight'"]),
+    ("fewer layers than there are: a tensor that is left is named",
+     key("block_count", 1), ["'blk.1.attn_norm.weight'", "1 layers"]),
+    ("far more layers than tensors",
+     key("block_count", 2**31 - 1), ["2147483647 layers", "only 21 tensors"]),
+    ("a number of layers that is no 32-bit number",
+     key("block_count", 2**63, Value.UINT64), ["9223372036854775808"]),
+    ("no layers", key("block_count", 0), ["the number of layers is 0"]),
+    ("no heads", key("attention.head_count", 0), ["64", "0 heads"]),
+    ("heads that do not divide the embedding",
+     key("attention.head_count", 5), ["64", "5 heads"]),
+    ("another number of heads than the tensors have",
+     key("attention.head_count", 8), ["attn_k.weight'", "[32, 64]",
+                                      "[16, 64]"]),
+    ("KV heads that do not divide the heads",
+     key("attention.head_count_kv", 3), ["4 heads", "3 KV heads"]),
+    ("no KV heads", key("attention.head_count_kv", 0), ["KV heads is 0"]),
+    ("a key that is missing", key("feed_forward_length", None),
+     ["no llama.feed_forward_length"]),
+    ("no epsilon", key("attention.layer_norm_rms_epsilon", None), ["epsilon"]),
+    ("a number that is a string",
+     key("block_count", "2", Value.STRING), ["block_count is not an integer"]),
+    ("a negative number", key("block_count", -2, Value.INT32), ["is -2"]),
+    ("another architecture", gguf(arch="gpt2"), ["'gpt2'", "'llama'"]),
+    ("a mixture of experts", key("expert_count", 8), ["8 experts"]),
+    ("an unknown scaling of RoPE",
+     key("rope.scaling.type", "longrope", Value.STRING), ["'longrope'"]),
+    ("a scaling of RoPE without a factor",
+     key("rope.scaling.type", "linear", Value.STRING),
+     ["linear", "rope.scaling.factor is 0"]),
+    ("more rotated dimensions than a head has",
+     key("rope.dimension_count", 32), ["is 32", "has 16"]),
+    ("an odd number of rotated dimensions",
+     key("rope.dimension_count", 15), ["15 dimensions", "16"]),
+    ("values that are longer than keys",
+     key("attention.value_length", 32), ["keys of 16", "values of 32"]),
+    ("a tensor that is missing", gguf(drop=["blk.1.ffn_down.weight"]),
+     ["no tensor 'blk.1.ffn_down.weight'"]),
+    ("a tensor that would be ignored",
+     gguf(tensors={"blk.0.attn_q.bias": VECTOR}), ["'blk.0.attn_q.bias'"]),
+    ("a token outside of the vocabulary", gguf(), ["token 96", "has 96"], (),
+     (95, 96)),
+    ("more tokens than the context has", gguf(), ["257 tokens", "of 256"],
+     ("-n", 256), (1, 2)),
+    ("safetensors without a config.json", config(None), ["config.json"]),
+    ("a config.json that is not JSON", config("{"), ["config.json: line 1"]),
+    ("a config.json that is a list", config("[]"), ["model_type"]),
+    ("another type of model", member("model_type", "mistral"),
+     ["model_type is 'mistral'", "'llama'"]),
+    ("another activation", member("hidden_act", "gelu"), ["'gelu'", "'silu'"]),
+    ("a bias", member("attention_bias", True), ["attention_bias"]),
+    ("a hidden size that is not that of the tensors",
+     member("hidden_size", 128), ["[64]", "[128]"]),
+    ("a real number of layers", member("num_hidden_layers", 1.5),
+     ["num_hidden_layers is not an integer"]),
+    ("an unknown scaling of RoPE in config.json",
+     member("rope_scaling", dict(LINEAR, rope_type="dynamic")), ["'dynamic'"]),
+    ("parameters of Llama 3 that do not fit",
+     member("rope_scaling", {"rope_type": "llama3", "factor": 8.0,
+                             "low_freq_factor": 4.0, "high_freq_factor": 1.0,
+                             "original_max_position_embeddings": 32}),
+     ["low 4, high 1"]),
+    ("an output matrix that is missing", no_matrix,
+     ["no tensor 'lm_head.weight'"]),
+]
