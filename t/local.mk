@@ -116,6 +116,7 @@ T_C_TESTS = \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
 	%D%/team.t \
+	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
@@ -123,7 +124,7 @@ T_C_TESTS = \
 	%D%/sched.t %D%/schedule.t %D%/run.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
-	%D%/graph-copy.t \
+	%D%/graph-copy.t %D%/graph-random.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/kernel-products.t \
@@ -328,6 +329,9 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 T_LEAF = %D%/leaf.c %D%/leaf.h
 %C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
 	$(T_KIND)
+%C%_graph_random_t_SOURCES = %D%/graph-random.c %D%/random_gen.h \
+	%D%/random_graph.c %D%/random_graph.h %D%/random_ops.c \
+	$(T_NAIVE) $(T_KIND)
 T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
 T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
