@@ -121,8 +121,8 @@ def gguf_tensors(s):
         yield "rope_freqs.weight", rope_freqs(s)
 
 
-# Where a block has its factors in F16, and factors that give weights as large as
-# those of weights().
+# Where a block has its factors in F16, and factors that give weights as large
+# as those of weights().
 FACTORS = {Type.Q4_K: ((0, 2.4e-4), (2, 1.8e-3)), Type.Q6_K: ((208, 4.6e-5),)}
 
 
