@@ -121,7 +121,7 @@ T_C_TESTS = \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/graph-place.t \
-	%D%/sched.t %D%/schedule.t %D%/run.t %D%/run-events.t \
+	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-compare.t %D%/graph-random.t \
@@ -357,7 +357,7 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
-%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
+%C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
 %C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)
