@@ -231,10 +231,11 @@ static void *queue_main(void *arg)
 			r = w->call(w->arg);
 		else if (w->kind == WEIR__WORK_FILL)
 			memset(w->dst, w->byte, w->width);
-		else
+		else if (w->kind != WEIR__WORK_MARK)
 			for (size_t i = 0; i < w->rows; i++)
 				memmove(w->dst + i * w->dst_pitch,
 					w->src + i * w->src_pitch, w->width);
+		gdev.fills += w->kind == WEIR__WORK_FILL;
 		w->done(w, r, 0);
 	}
 	queue_free(q);
@@ -391,7 +392,9 @@ static const struct weir__backend *gdev_entry(const struct weir__host *host,
 					      int *ret_err)
 {
 	(void)ret_err;
-	lib = host;
+	/* One table for all roots, which threads of the last one may read. */
+	if (!lib)
+		lib = host;
 	return &backend;
 }
 
@@ -402,7 +405,7 @@ void gdev_reset(void)
 	gdev.fail_with = -EIO;
 	gdev.workspace = gdev.measured = 0;
 	gdev.supports = gdev.prepares = gdev.releases = gdev.works = 0;
-	gdev.nodes = gdev.allocs = gdev.frees = 0;
+	gdev.nodes = gdev.fills = gdev.allocs = gdev.frees = 0;
 }
 
 struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)

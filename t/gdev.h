@@ -22,8 +22,8 @@ extern struct gdev {
 	size_t workspace; /* that prepare asks for */
 	size_t measured;  /* that measure says */
 	/* What it was asked. */
-	_Atomic unsigned supports, prepares, releases, works, nodes, allocs,
-		frees;
+	_Atomic unsigned supports, prepares, releases, works, nodes, fills,
+		allocs, frees;
 	_Atomic uint64_t bytes; /* allocated now */
 	struct {
 		size_t first, n;

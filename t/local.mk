@@ -120,8 +120,9 @@ T_C_TESTS = \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/graph-place.t \
 	%D%/sched.t %D%/schedule.t %D%/run.t %D%/run-events.t \
-	%D%/run-close.t %D%/sched-memory.t \
+	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-compare.t %D%/graph-random.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
@@ -353,11 +354,14 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
+%C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
+%C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)
+%C%_run_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_sched_memory_t_SOURCES = %D%/sched-memory.c $(T_GDEV) $(T_NOMEM)
 %C%_sched_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)

@@ -122,14 +122,16 @@ def gguf_tensors(s):
 
 
 def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
-               arch="llama", keys=(), drop=(), tensors=()):
-    """@keys: changed keys, None: left out. @drop: tensors that are left out,
-    @tensors: {name: array} others."""
+               arch="llama", keys=(), words=0, drop=(), tensors=()):
+    """@keys: changed keys, None: left out. @words: of a tokenizer. @drop:
+    tensors that are left out, @tensors: {name: array} others."""
     out = gguf.GGUFWriter(path, arch, split_max_tensors=math.ceil(
         (3 + 9 * s.layers) / parts) if parts > 1 else 0)
     for key, value in {**gguf_keys(s, integer), **dict(keys)}.items():
         if value is not None:
             out.add_key_value("llama." + key, *value)
+    if words:
+        out.add_token_list([f"word{i}" for i in range(words)])
     for name, value in {**dict(gguf_tensors(s)), **dict(tensors)}.items():
         if name in drop:
             continue
