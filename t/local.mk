@@ -44,6 +44,7 @@ T_C_TESTS = \
 	%D%/convert.t \
 	%D%/quants.t \
 	%D%/tensor.t \
+	%D%/cpus.t \
 	%D%/avail.t \
 	%D%/topology.t \
 	%D%/far.t \
