@@ -299,11 +299,13 @@ installcheck-local:
 		$(SHELL) $(top_srcdir)/t/install.sh
 
 # Limited and hostile environments.
-check_PROGRAMS += %D%/deny %D%/misbehave
+check_PROGRAMS += %D%/deny %D%/misbehave %D%/tokenize
 %C%_misbehave_SOURCES = %D%/misbehave.c
 %C%_misbehave_LDADD = %D%/libtap.la
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =
+%C%_tokenize_SOURCES = %D%/tokenize.c
+%C%_tokenize_LDADD = text/libtext.la
 EXTRA_DIST += %D%/env.inc
 
 # Plans, loads and weights, the engine and memory.
