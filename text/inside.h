@@ -62,12 +62,29 @@ bool piece_unmap(unsigned char *s, size_t *len);
 int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 	      unsigned char *s, size_t len, unsigned kind, float score);
 /*
- * Add the merge of two pieces that are written as @left and @right, one after
- * the other in memory with @gap bytes between them; changes both.
+ * Merges on their way into the table: the memory of several is waited for at
+ * once. Bytes that are passed to merge_set() stay valid until merges_flush().
  */
-int merge_set(struct tokenizer *t, const char *file, uint32_t number,
-	      unsigned char *left, size_t left_len, size_t gap,
-	      size_t right_len);
+#define MERGES_AT_ONCE 16u
+struct merge_queue {
+	struct tokenizer *t;
+	const char *file;
+	uint32_t number; /* of the next merge */
+	int32_t last;    /* the token that the last merge made */
+	unsigned n;
+	struct queued {
+		const unsigned char *s; /* of both, one after the other */
+		size_t left, right;     /* their bytes */
+		uint64_t left_hash, right_hash;
+	} item[MERGES_AT_ONCE];
+};
+/*
+ * Add the merge of two pieces that are written as @left and, @gap bytes after
+ * it, another; both are changed.
+ */
+int merge_set(struct merge_queue *q, unsigned char *left, size_t left_len,
+	      size_t gap, size_t right_len);
+int merges_flush(struct merge_queue *q);
 
 /* Read one format into a new tokenizer. @bytes may be changed and are kept. */
 int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,

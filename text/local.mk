@@ -3,7 +3,7 @@
 noinst_LTLIBRARIES += %D%/libtext.la
 %C%_libtext_la_SOURCES = \
 	%D%/tokenizer.c %D%/tokenizer.h %D%/inside.h \
-	%D%/error.c %D%/error.h \
+	%D%/error.c %D%/error.h %D%/memory.h \
 	%D%/vocab.c %D%/vocab.h \
 	%D%/merges.c %D%/merges.h \
 	%D%/match.c %D%/match.h \
@@ -14,5 +14,5 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
 	%D%/json.c %D%/json.h \
 	%D%/sampler.c %D%/sampler.h
-%C%_libtext_la_LIBADD = lib/libweir.la $(XXHASH_LIBS) -lm
+%C%_libtext_la_LIBADD = lib/libweir.la -lm
 EXTRA_DIST += %D%/README.md %D%/chars.py

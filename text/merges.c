@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "memory.h"
 
 static uint64_t pair_of(int32_t left, int32_t right)
 {
@@ -25,9 +26,9 @@ int merges_init(struct merges *m, size_t n)
 {
 	size_t buckets = 64;
 
-	while (buckets / 2 < n)
+	while (buckets / 3 * 2 < n)
 		buckets *= 2;
-	m->bucket = malloc(buckets * sizeof(*m->bucket));
+	m->bucket = memory_table(buckets * sizeof(*m->bucket));
 	if (!m->bucket)
 		return text_fail(-ENOMEM, "no memory for %zu merges", n);
 	m->n = 0;
@@ -56,7 +57,7 @@ static struct merge *pair_find(const struct merges *m, uint64_t pair)
 static int merges_double(struct merges *m)
 {
 	struct merges old = *m;
-	int r = merges_init(m, old.buckets);
+	int r = merges_init(m, old.buckets / 3 * 2 + 1);
 
 	if (r < 0) {
 		*m = old;
@@ -70,18 +71,25 @@ static int merges_double(struct merges *m)
 	return 0;
 }
 
-int merges_add(struct merges *m, int32_t left, int32_t right, uint32_t key,
-	       int32_t id)
+uint64_t merges_pair(const struct merges *m, int32_t left, int32_t right)
 {
-	int r = m->n < m->buckets / 2 ? 0 : merges_double(m);
-	struct merge *merge;
+	uint64_t pair = pair_of(left, right);
+
+	__builtin_prefetch(&m->bucket[pair_bucket(m, pair)]);
+	return pair;
+}
+
+int merges_add(struct merges *m, const struct merge *merge)
+{
+	int r = m->n < m->buckets / 3 * 2 ? 0 : merges_double(m);
+	struct merge *bucket;
 
 	if (r < 0)
 		return r;
-	merge = pair_find(m, pair_of(left, right));
-	if (merge->pair != MERGES_NONE)
+	bucket = pair_find(m, merge->pair);
+	if (bucket->pair != MERGES_NONE)
 		return 0;
-	*merge = (struct merge){ pair_of(left, right), key, id };
+	*bucket = *merge;
 	m->n++;
 	return 0;
 }

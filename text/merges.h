@@ -13,12 +13,14 @@
 #include "vocab.h"
 
 /* A list of merges; without buckets pairs are found by their bytes. */
+struct merge {
+	uint64_t pair; /* of ids; MERGES_NONE: an empty bucket */
+	uint32_t key;
+	int32_t id; /* of both */
+};
+
 struct merges {
-	struct merge {
-		uint64_t pair; /* of ids; MERGES_NONE: empty */
-		uint32_t key;
-		int32_t id;
-	} * bucket;
+	struct merge *bucket;
 	size_t n, buckets; /* buckets: a power of two, more than n */
 	uint64_t seed;
 };
@@ -27,9 +29,10 @@ struct merges {
 /* @n: how many are expected. */
 int merges_init(struct merges *m, size_t n);
 void merges_fini(struct merges *m);
+/* Two ids as a pair, whose bucket is soon needed. */
+uint64_t merges_pair(const struct merges *m, int32_t left, int32_t right);
 /* The first of two equal pairs counts. */
-int merges_add(struct merges *m, int32_t left, int32_t right, uint32_t key,
-	       int32_t id);
+int merges_add(struct merges *m, const struct merge *merge);
 
 /* A part of a word: its bytes, its token or -1, and its neighbours. */
 struct symbol {

@@ -10,6 +10,7 @@
 #include <weir.h>
 
 #include "inside.h"
+#include "memory.h"
 
 #define PATH_BYTES 4096u
 
@@ -63,7 +64,7 @@ int tokenizer_parse(const char *name, const void *bytes, size_t n,
 	if (n > TOKENIZER_FILE_MAX)
 		return text_fail(-EFBIG, "%s: %zu bytes, at most %u", name, n,
 				 TOKENIZER_FILE_MAX);
-	copy = malloc(n + 1);
+	copy = memory_table(n + 1);
 	if (!copy)
 		return text_fail(-ENOMEM, "no memory for %zu bytes", n);
 	memcpy(copy, bytes, n);
@@ -107,7 +108,7 @@ static int open_fd(const char *path, int fd, struct tokenizer **ret_t)
 		return text_fail(-EFBIG, "%s: %lld bytes, at most %u", path,
 				 (long long)st.st_size, TOKENIZER_FILE_MAX);
 	n = (size_t)st.st_size;
-	bytes = malloc(n + 1);
+	bytes = memory_table(n + 1);
 	if (!bytes)
 		return text_fail(-ENOMEM, "no memory for %zu bytes", n);
 	r = read_all(path, fd, bytes, n);

@@ -37,25 +37,21 @@ static int byte_of(uint32_t c)
 	return c == 0x143 ? 0xad : -1;
 }
 
-/* @to may be NULL, or @s. False: a character stands for no byte. */
+/* Whether all characters stand for bytes, which are written to @to or nowhere. */
 static bool unmap(const unsigned char *s, size_t len, unsigned char *to,
 		  size_t *ret_len)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < len;) {
-		unsigned char c = s[i];
-		int byte;
+		unsigned char c = s[i++];
+		int byte = c;
 
-		if (c < 0x80) {
-			byte = byte_of(c);
-			i++;
-		} else if (c < 0xc2 || c > 0xc5 || len - i < 2 ||
-			   (s[i + 1] & 0xc0) != 0x80) {
-			return false;
-		} else {
-			byte = byte_of((c & 0x1fu) << 6 | (s[i + 1] & 0x3fu));
-			i += 2;
+		if (c < 0x21 || c > 0x7e) {
+			if (c < 0xc2 || c > 0xc5 || i == len ||
+			    (s[i] & 0xc0) != 0x80)
+				return false;
+			byte = byte_of((c & 0x1fu) << 6 | (s[i++] & 0x3fu));
 		}
 		if (byte < 0)
 			return false;
@@ -69,9 +65,17 @@ static bool unmap(const unsigned char *s, size_t len, unsigned char *to,
 
 bool piece_unmap(unsigned char *s, size_t *len)
 {
-	size_t n;
+	size_t plain = 0, rest;
 
-	return unmap(s, *len, NULL, &n) && unmap(s, *len, s, len);
+	while (plain < *len && s[plain] > 0x20 && s[plain] < 0x7f)
+		plain++;
+	if (plain == *len)
+		return true;
+	if (!unmap(s + plain, *len - plain, NULL, &rest))
+		return false;
+	unmap(s + plain, *len - plain, s + plain, &rest);
+	*len = plain + rest;
+	return true;
 }
 
 /* The bytes of a normal piece, or one that no text leads to. */
@@ -122,29 +126,81 @@ int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 	return vocab_set(&t->vocab, file, id, &piece);
 }
 
-int merge_set(struct tokenizer *t, const char *file, uint32_t number,
-	      unsigned char *left, size_t left_len, size_t gap,
-	      size_t right_len)
+/* A merge most often makes the token after that of the merge before it. */
+static int32_t merged_piece(const struct merge_queue *q,
+			    const struct queued *item)
+{
+	const struct vocab *v = &q->t->vocab;
+	size_t len = item->left + item->right;
+	uint32_t next = (uint32_t)(q->last + 1);
+
+	if (next < v->n && v->piece[next].len == len &&
+	    v->piece[next].kind == PIECE_NORMAL && !v->piece[next].flags &&
+	    !memcmp(v->piece[next].s, item->s, len))
+		return (int32_t)next;
+	return vocab_find(v, item->s, len);
+}
+
+/* Look up the tokens of a merge; -1 in @merge->id: one is missing. */
+static void queued_find(struct merge_queue *q, const struct queued *item,
+			struct merge *ret_merge)
+{
+	const struct vocab *v = &q->t->vocab;
+	int32_t left, right;
+
+	left = vocab_find_hash(v, item->left_hash, item->s, item->left);
+	right = vocab_find_hash(v, item->right_hash, item->s + item->left,
+				item->right);
+	q->last = merged_piece(q, item);
+	ret_merge->id = left < 0 || right < 0 ? -1 : q->last;
+	ret_merge->pair = merges_pair(&q->t->merges, left, right);
+}
+
+int merges_flush(struct merge_queue *q)
+{
+	struct merge merge[MERGES_AT_ONCE];
+	uint32_t number = q->number - q->n;
+	int r = 0;
+
+	for (unsigned i = 0; i < q->n; i++)
+		queued_find(q, &q->item[i], &merge[i]);
+	for (unsigned i = 0; !r && i < q->n; i++) {
+		merge[i].key = number + i;
+		if (merge[i].id < 0)
+			return text_fail(-EBADMSG,
+					 "%s: merge %u has a token that is not "
+					 "in the vocabulary",
+					 q->file, number + i);
+		r = merges_add(&q->t->merges, &merge[i]);
+	}
+	q->n = 0;
+	return r;
+}
+
+int merge_set(struct merge_queue *q, unsigned char *left, size_t left_len,
+	      size_t gap, size_t right_len)
 {
 	unsigned char *right = left + left_len + gap;
-	int32_t l, r, id;
-	bool valid = true;
+	struct queued *item = &q->item[q->n];
+	bool valid = left_len && right_len;
 
-	if (t->byte_level) {
-		valid = piece_unmap(left, &left_len) &&
+	if (q->t->byte_level) {
+		valid = valid && piece_unmap(left, &left_len) &&
 			piece_unmap(right, &right_len);
 	} else {
 		left_len = piece_unmark(left, left_len);
 		right_len = piece_unmark(right, right_len);
 	}
+	if (!valid)
+		return text_fail(-EBADMSG, "%s: merge %u is not one of tokens",
+				 q->file, q->number);
 	memmove(left + left_len, right, right_len);
-	l = vocab_find(&t->vocab, left, left_len);
-	r = vocab_find(&t->vocab, left + left_len, right_len);
-	id = vocab_find(&t->vocab, left, left_len + right_len);
-	if (!valid || !left_len || !right_len || l < 0 || r < 0 || id < 0)
-		return text_fail(-EBADMSG,
-				 "%s: merge %u has a token that is not in the "
-				 "vocabulary",
-				 file, number);
-	return merges_add(&t->merges, l, r, number, id);
+	item->s = left;
+	item->left = left_len;
+	item->right = right_len;
+	item->left_hash = vocab_hash(&q->t->vocab, left, left_len);
+	item->right_hash = vocab_hash(&q->t->vocab, left + left_len, right_len);
+	q->n++;
+	q->number++;
+	return q->n < MERGES_AT_ONCE ? 0 : merges_flush(q);
 }

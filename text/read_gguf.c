@@ -6,7 +6,9 @@
 #include <weir.h>
 
 #include "inside.h"
+#include "memory.h"
 
+#define MERGE_MAX 4096u /* bytes */
 #define KEY(name) ("tokenizer.ggml." name)
 
 struct gguf {
@@ -14,6 +16,7 @@ struct gguf {
 	const char *file; /* for sentences */
 	struct tokenizer *t;
 	struct weir_value tokens, types, scores, merges;
+	unsigned char *room; /* for MERGES_AT_ONCE merges */
 };
 
 static int gguf_fail(const struct gguf *g, const char *key, const char *what)
@@ -120,24 +123,17 @@ static struct weir_value gguf_item(const struct gguf *g,
 	return item;
 }
 
-/* Room for the bytes of all tokens, and after them for the longest merge. */
-static int gguf_room(struct gguf *g, unsigned char **ret_merge)
+static int gguf_room(struct gguf *g)
 {
-	size_t bytes = 0, longest = 0;
+	size_t bytes = 0;
 
 	for (size_t i = 0; i < g->tokens.len; i++)
 		bytes += gguf_item(g, &g->tokens, i).len;
-	for (size_t i = 0; i < g->merges.len; i++) {
-		size_t len = gguf_item(g, &g->merges, i).len;
-
-		longest = len > longest ? len : longest;
-	}
-	g->t->storage = malloc(bytes + longest + 1);
+	g->t->storage = memory_table(bytes);
 	if (!g->t->storage)
 		return text_fail(-ENOMEM, "no memory for %zu bytes of tokens",
 				 bytes);
-	*ret_merge = g->t->storage + bytes;
-	return 0;
+	return vocab_reserve(&g->t->vocab, (uint32_t)g->tokens.len);
 }
 
 /* Types of tokens are those of enum piece_kind; old files have none. */
@@ -177,24 +173,41 @@ static int gguf_tokens(struct gguf *g)
 				   BIT(PIECE_UNUSED));
 }
 
-static int gguf_merges(struct gguf *g, unsigned char *room)
+/* Copy a merge, which is changed, to where it stays until the queue is empty. */
+static int gguf_merge(struct gguf *g, struct merge_queue *q,
+		      const struct weir_value *merge)
 {
+	unsigned char *room = g->room + q->n * MERGE_MAX, *space = NULL;
+
+	if (merge->len > 1 && merge->len <= MERGE_MAX) {
+		memcpy(room, merge->str, merge->len);
+		space = memchr(room + 1, ' ', merge->len - 1);
+	}
+	if (!space)
+		return gguf_fail(g, KEY("merges"),
+				 "a merge without a space, or too long");
+	return merge_set(q, room, (size_t)(space - room), 1,
+			 (size_t)(room + merge->len - space) - 1);
+}
+
+static int gguf_merges(struct gguf *g)
+{
+	struct merge_queue q = { .t = g->t, .file = g->file, .last = -1 };
 	int r = merges_init(&g->t->merges, g->merges.len);
 
+	if (r < 0)
+		return r;
+	g->room = malloc(MERGES_AT_ONCE * MERGE_MAX);
+	if (!g->room)
+		return text_fail(-ENOMEM, "no memory for merges");
 	for (size_t i = 0; !r && i < g->merges.len; i++) {
 		struct weir_value merge = gguf_item(g, &g->merges, i);
-		unsigned char *space;
 
-		memcpy(room, merge.str, merge.len);
-		space = merge.len > 1 ? memchr(room + 1, ' ', merge.len - 1)
-				      : NULL;
-		if (!space)
-			return gguf_fail(g, KEY("merges"),
-					 "a merge without a space");
-		r = merge_set(g->t, g->file, (uint32_t)i, room,
-			      (size_t)(space - room), 1,
-			      (size_t)(room + merge.len - space) - 1);
+		r = gguf_merge(g, &q, &merge);
 	}
+	if (!r)
+		r = merges_flush(&q);
+	free(g->room);
 	return r;
 }
 
@@ -259,7 +272,6 @@ static int gguf_byte_level(struct gguf *g)
 
 static int gguf_read(struct gguf *g, const char *kind)
 {
-	unsigned char *room = NULL;
 	int r = gguf_arrays(g);
 
 	if (r < 0)
@@ -276,11 +288,11 @@ static int gguf_read(struct gguf *g, const char *kind)
 	if (!r)
 		r = gguf_ids(g);
 	if (!r)
-		r = gguf_room(g, &room);
+		r = gguf_room(g);
 	if (!r)
 		r = gguf_tokens(g);
 	if (!r && g->t->byte_level)
-		r = gguf_merges(g, room);
+		r = gguf_merges(g);
 	return r;
 }
 

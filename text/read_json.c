@@ -155,7 +155,7 @@ static int read_added(struct tokenizer *t, struct json *j)
 }
 
 /* "a b" */
-static int read_merge_text(struct tokenizer *t, struct json *j, uint32_t number)
+static int read_merge_text(struct merge_queue *q, struct json *j)
 {
 	struct json_string s;
 	unsigned char *space;
@@ -167,12 +167,12 @@ static int read_merge_text(struct tokenizer *t, struct json *j, uint32_t number)
 	if (!space)
 		return json_fail(j, "two tokens with a space between before "
 				    "this place");
-	return merge_set(t, j->file, number, s.s, (size_t)(space - s.s), 1,
+	return merge_set(q, s.s, (size_t)(space - s.s), 1,
 			 (size_t)(s.s + s.len - space) - 1);
 }
 
 /* ["a", "b"] */
-static int read_merge_pair(struct tokenizer *t, struct json *j, uint32_t number)
+static int read_merge_pair(struct merge_queue *q, struct json *j)
 {
 	struct json_string s[2];
 	int r = json_enter(j, '[');
@@ -188,23 +188,21 @@ static int read_merge_pair(struct tokenizer *t, struct json *j, uint32_t number)
 		r = json_element(j);
 	if (r)
 		return r < 0 ? r : json_fail(j, "two tokens");
-	return merge_set(t, j->file, number, s[0].s, s[0].len,
+	return merge_set(q, s[0].s, s[0].len,
 			 (size_t)(s[1].s - s[0].s) - s[0].len, s[1].len);
 }
 
 static int read_merges(struct tokenizer *t, struct json *j)
 {
-	uint32_t number = 0;
+	struct merge_queue q = { .t = t, .file = j->file, .last = -1 };
 	int r = merges_init(&t->merges, t->vocab.n);
 
 	if (!r)
 		r = json_enter(j, '[');
-	while (r >= 0 && (r = json_element(j)) > 0) {
-		r = json_peek(j) == '[' ? read_merge_pair(t, j, number)
-					: read_merge_text(t, j, number);
-		number++;
-	}
-	return r;
+	while (r >= 0 && (r = json_element(j)) > 0)
+		r = json_peek(j) == '[' ? read_merge_pair(&q, j)
+					: read_merge_text(&q, j);
+	return r ? r : merges_flush(&q);
 }
 
 static int read_unk(struct tokenizer *t, struct json *member)
@@ -238,9 +236,11 @@ static int check_affix(struct json *member)
 static int check_model(struct json *j, struct json *member)
 {
 	struct json_string type;
-	int r = json_type(j, &type);
+	int r = 0;
 
-	if (!r && type.len && !json_is(&type, "BPE"))
+	if (member[TYPE].at)
+		r = json_string(&member[TYPE], &type);
+	if (!r && member[TYPE].at && !json_is(&type, "BPE"))
 		return json_unsupported(j, "the model", &type);
 	if (!r && (!member[VOCAB].at || !member[MERGES].at))
 		r = json_fail(j, "a model with a vocabulary and merges");
@@ -249,15 +249,13 @@ static int check_model(struct json *j, struct json *member)
 	return r ? r : check_affix(&member[SUFFIX]);
 }
 
-static int read_model(struct tokenizer *t, struct json *part)
+/* @member: the places of the model's members; @added: of the added tokens. */
+static int read_model(struct tokenizer *t, struct json *j, struct json *member,
+		      struct json *added)
 {
-	struct json *j = &part[MODEL], copy = *j;
-	struct json member[N_MODEL];
 	bool fallback = false;
-	int r = json_members(&copy, model_names, N_MODEL, member);
+	int r = check_model(j, member);
 
-	if (!r)
-		r = check_model(j, member);
 	if (!r)
 		r = read_flag(&member[FALLBACK], &fallback);
 	if (!r)
@@ -266,8 +264,8 @@ static int read_model(struct tokenizer *t, struct json *part)
 		r = read_flag(&member[WHOLE_WORDS], &t->whole_words);
 	if (!r)
 		r = read_vocab(t, &member[VOCAB], fallback);
-	if (!r && part[ADDED].at)
-		r = json_each(&part[ADDED], read_added, t);
+	if (!r && added->at)
+		r = json_each(added, read_added, t);
 	if (!r)
 		r = read_unk(t, &member[UNK]);
 	if (!r)
@@ -326,9 +324,9 @@ static int read_post_processor(struct tokenizer *t, struct json *j)
 	return json_unsupported(j, "the post-processor", &type);
 }
 
-static int read_parts(struct tokenizer *t, struct json *part)
+static int read_parts(struct tokenizer *t, struct json *part,
+		      struct json *member)
 {
-	struct json *model = &part[MODEL];
 	int r = 0;
 
 	if (part[NORMALIZER].at)
@@ -337,28 +335,48 @@ static int read_parts(struct tokenizer *t, struct json *part)
 		r = read_pre_tokenizer(t, &part[PRE_TOKENIZER]);
 	if (!r && t->byte_level == t->marks)
 		r = text_fail(-EOPNOTSUPP,
-			      "%s: %s: neither byte-level BPE nor BPE with "
-			      "U+2581 for spaces",
-			      model->file,
-			      t->marks ? "both" : "spaces are kept");
+			      "%s: neither byte-level BPE nor BPE with U+2581 "
+			      "for spaces",
+			      part[MODEL].file);
 	if (!r)
-		r = read_model(t, part);
+		r = read_model(t, &part[MODEL], member, &part[ADDED]);
 	if (!r && part[POST_PROCESSOR].at)
 		r = read_post_processor(t, &part[POST_PROCESSOR]);
+	return r;
+}
+
+/* The members of the model are found on the way over the file, not again. */
+static int find_parts(struct json *j, struct json *part, struct json *member)
+{
+	struct json_string name;
+	int r = json_enter(j, '{');
+
+	while (r >= 0 && (r = json_member_raw(j, &name)) > 0) {
+		bool null = json_peek(j) == 'n', model = false;
+
+		for (size_t i = 0; i < N_PARTS; i++) {
+			if (null || !json_is(&name, part_names[i]))
+				continue;
+			part[i] = *j;
+			model = i == MODEL;
+		}
+		r = model ? json_members(j, model_names, N_MODEL, member)
+			  : json_skip(j);
+	}
 	return r;
 }
 
 int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,
 	      size_t n)
 {
-	struct json j, part[N_PARTS];
+	struct json j, part[N_PARTS] = { 0 }, member[N_MODEL] = { 0 };
 	int r;
 
 	json_init(&j, file, bytes, n);
-	r = json_members(&j, part_names, N_PARTS, part);
+	r = find_parts(&j, part, member);
 	if (!r)
 		r = json_finish(&j);
 	if (!r && !part[MODEL].at)
 		r = json_fail(&j, "a member 'model' before this place");
-	return r ? r : read_parts(t, part);
+	return r ? r : read_parts(t, part, member);
 }

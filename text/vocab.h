@@ -33,15 +33,29 @@ struct piece {
 	uint8_t flags;
 };
 
+/*
+ * A bucket of the index has the bytes of a short piece, so that most look-ups
+ * touch one line of the cache.
+ */
+#define BUCKET_BYTES 22u
+struct bucket {
+	uint32_t hash; /* a part of it */
+	uint32_t id;   /* number of the piece plus 1; 0: empty */
+	uint16_t len;  /* at most UINT16_MAX */
+	unsigned char s[BUCKET_BYTES];
+};
+
 struct vocab {
 	struct piece *piece;
 	uint32_t n, room;
-	uint64_t *bucket; /* half of the hash, number of the piece plus 1 */
-	size_t buckets;   /* a power of two */
+	struct bucket *bucket;
+	size_t buckets; /* a power of two */
 	uint64_t seed;
 	int32_t byte_id[256]; /* the piece of one byte, or -1 */
 };
 
+/* Make room for @n pieces; vocab_set() makes more. */
+int vocab_reserve(struct vocab *v, uint32_t n);
 /*
  * Set piece @id; the bytes stay the caller's. -ENOMEM, or -EBADMSG: it is set
  * already.
@@ -57,6 +71,10 @@ void vocab_fini(struct vocab *v);
 
 /* The piece in the index that has these bytes, or -1. */
 int32_t vocab_find(const struct vocab *v, const unsigned char *s, size_t len);
+/* The same in two steps, so that several look-ups can wait for memory at once. */
+uint64_t vocab_hash(const struct vocab *v, const unsigned char *s, size_t len);
+int32_t vocab_find_hash(const struct vocab *v, uint64_t hash,
+			const unsigned char *s, size_t len);
 
 /* Smaller keys for greater scores. */
 uint32_t vocab_key(float score);
