@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Tokenizers and sampling, for programs to link. Installs nothing.
+# Tokenizers and sampling, for programs that link libweir too. Installs nothing.
 noinst_LTLIBRARIES += %D%/libtext.la
 %C%_libtext_la_SOURCES = \
 	%D%/tokenizer.c %D%/tokenizer.h %D%/inside.h \
@@ -14,5 +14,5 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
 	%D%/json.c %D%/json.h \
 	%D%/sampler.c %D%/sampler.h
-%C%_libtext_la_LIBADD = lib/libweir.la -lm
+%C%_libtext_la_LIBADD = -lm
 EXTRA_DIST += %D%/README.md %D%/chars.py
