@@ -114,7 +114,7 @@ static void edges(void)
 {
 	struct weir_graph *g = new_graph();
 	struct weir_node *x, *k, *a, *b, *d;
-	struct weir_schedule *first, *second;
+	struct weir_schedule *first = NULL, *second;
 	struct weir_buf *buf = NULL;
 	float results[2];
 
