@@ -23,7 +23,7 @@ noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
-	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py \
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
 	%D%/llama/refused.py
 
@@ -165,6 +165,7 @@ T_SH_TESTS = \
 	%D%/cli-plan.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
+	%D%/tokenizers.sh \
 	%D%/llama.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "nfc.h"
 #include "utf8.h"
 
 #define TEXT_MAX (1u << 30)
@@ -15,7 +16,9 @@ struct encoding {
 	struct tokenizer_ids *ids;
 	struct word word;
 	const unsigned char *text, *end;
-	unsigned char *room; /* for one part of the text, normalised */
+	unsigned char *room; /* for one part of the text, with its spaces */
+	unsigned char *nfc;  /* ... normalised, if the model says so */
+	bool begun;          /* a part or a token came before */
 	bool after_space;    /* trim: the last character was a space */
 	bool after_unk;      /* the last token was the unknown one */
 };
@@ -204,7 +207,7 @@ static bool wants_prefix(const struct encoding *e, const unsigned char *s,
 	const struct tokenizer *t = e->t;
 
 	if (t->prefix == PREFIX_NEVER ||
-	    (t->prefix == PREFIX_START && s != e->text))
+	    (t->prefix == PREFIX_START && e->begun))
 		return false;
 	return !t->prefix_if_none || !begins_with_space(t, s, end);
 }
@@ -254,10 +257,20 @@ static int encode_part_bytes(struct encoding *e, const unsigned char *s,
 static int encode_part(struct encoding *e, const unsigned char *s,
 		       const unsigned char *end)
 {
-	if (s == end)
+	size_t len = (size_t)(end - s);
+	int r = 0;
+
+	if (!len)
 		return 0;
-	return e->t->byte_level ? encode_part_bytes(e, s, end)
-				: encode_part_spaces(e, s, end);
+	if (e->t->nfc && nfc_needed(s, len)) {
+		r = nfc_put(s, len, e->nfc, &len);
+		s = e->nfc;
+	}
+	if (!r)
+		r = e->t->byte_level ? encode_part_bytes(e, s, s + len)
+				     : encode_part_spaces(e, s, s + len);
+	e->begun = true;
+	return r;
 }
 
 static const unsigned char *strip_left(const unsigned char *s,
@@ -290,6 +303,7 @@ static int encode_found(struct encoding *e, const unsigned char *s,
 	if (r < 0)
 		return r;
 	e->after_unk = false;
+	e->begun = true;
 	return encode_id(e, id);
 }
 
@@ -370,7 +384,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
 		     unsigned flags, struct tokenizer_ids *ids)
 {
 	struct encoding e = { .t = t, .ids = ids, .after_space = t->trim };
-	size_t before = ids->n;
+	size_t before = ids->n, most;
 	int r;
 
 	e.text = (const unsigned char *)text;
@@ -378,13 +392,16 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
 	r = check_text(e.text, len);
 	if (r < 0)
 		return r;
-	e.room = malloc(len + 1);
-	if (!e.room)
-		return text_fail(-ENOMEM, "no memory for %zu bytes", len);
-	r = encode_all(&e, flags);
+	most = t->nfc ? NFC_GROWTH * len : len;
+	e.room = malloc(most + 1);
+	e.nfc = t->nfc ? malloc(most + 1) : NULL;
+	r = e.room && (e.nfc || !t->nfc)
+		    ? encode_all(&e, flags)
+		    : text_fail(-ENOMEM, "no memory for %zu bytes", len);
 	if (r < 0)
 		ids->n = before;
 	word_fini(&e.word);
 	free(e.room);
+	free(e.nfc);
 	return r;
 }

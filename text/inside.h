@@ -27,6 +27,7 @@ struct tokenizer {
 	bool byte_level;          /* a text is bytes, else characters */
 	bool whole_words;         /* a word that is a token needs no merges */
 	bool fuse_unk;            /* several unknown characters: one token */
+	bool nfc;                 /* text is normalised to form C of Unicode */
 	bool marks;               /* spaces become U+2581 in the text */
 	enum prefix prefix;
 	bool prefix_if_none; /* unless the text begins with a space */

@@ -142,7 +142,10 @@ int read_normalizer(struct tokenizer *t, struct json *j)
 		return read_prepend(t, j);
 	if (json_is(&type, "Replace"))
 		return read_replace(t, j);
-	return json_unsupported(j, "the normalizer", &type);
+	if (!json_is(&type, "NFC"))
+		return json_unsupported(j, "the normalizer", &type);
+	t->nfc = true;
+	return 0;
 }
 
 static int add_stage(struct tokenizer *t, struct json *j, split_fn *fn)

@@ -13,6 +13,7 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/open.c %D%/read_gguf.c %D%/read_sentencepiece.c \
 	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
 	%D%/json.c %D%/json.h \
+	%D%/nfc.c %D%/nfc.h %D%/nfc_mappings.h %D%/nfc_order.h \
 	%D%/sampler.c %D%/sampler.h
 %C%_libtext_la_LIBADD = -lm
-EXTRA_DIST += %D%/README.md %D%/chars.py
+EXTRA_DIST += %D%/README.md %D%/chars.py %D%/nfc.py

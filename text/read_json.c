@@ -59,7 +59,7 @@ static int32_t piece_named(const struct tokenizer *t,
 	for (uint32_t id = 0; id < t->vocab.n; id++) {
 		const struct piece *piece = &t->vocab.piece[id];
 
-		if (piece->len == name->len &&
+		if (piece->kind && piece->len == name->len &&
 		    !memcmp(piece->s, name->s, name->len))
 			return (int32_t)id;
 	}

@@ -14,6 +14,7 @@ import random
 import subprocess
 import sys
 import traceback
+import unicodedata
 
 import sentencepiece
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
@@ -50,7 +51,7 @@ def corpus():
     files = sorted(sum((glob.glob(os.path.join(TREE, *pattern)) for pattern in (
         ["*.md"], ["lib", "*", "*.md"], ["lib", "core", "*.c"],
         ["man", "*.[1-7]"])), []))
-    return [open(path, encoding="utf-8").read() for path in files]
+    return [open(path, encoding="utf-8").read()[:10000] for path in files]
 
 
 PARTS = ["'s", "'S", "'re", "'LL", "'x", "'", " ", "  ", "   ", "\t", "\n",
@@ -62,10 +63,10 @@ PARTS = ["'s", "'S", "'re", "'LL", "'x", "'", " ", "  ", "   ", "\t", "\n",
          "\u200b", "\u200d", "\ufeff", "\x01", "\x7f", "\u00ad", MARK, "#", "@"]
 
 
-def texts(seed, n=1500, parts=PARTS):
+def texts(seed, n=600, parts=PARTS):
     r = random.Random(seed)
     made = ["".join(r.choices(parts, k=r.randrange(1, 24))) for _ in range(n)]
-    return [""] + [t[:20000] for t in TEXTS] + made
+    return [""] + [t[:4000] for t in TEXTS] + made
 
 
 def tokenize(path, flags, inputs):
@@ -125,7 +126,7 @@ def trained():
     t = Tokenizer(models.BPE())
     t.pre_tokenizer = stages([GPT2])
     t.train_from_iterator(TEXTS, trainers.BpeTrainer(
-        vocab_size=3000, show_progress=False,
+        vocab_size=2000, show_progress=False,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=["<|begin|>", "<|end|>"]))
     model = json.loads(t.to_str())["model"]
@@ -164,6 +165,25 @@ def gguf_byte_level(name):
                add_eos_token=True)
     compare(path, 0, texts(2), plain(t))
     compare(path, ADD, texts(3, 50), lambda s: [0] + plain(t)(s) + [1])
+
+
+MARKS = ["e", "\u0301", "\u0323", "\u0308", "\u1ea5", "\u1e9b", "\u212b", "q",
+         "\u0344", "\u1100", "\u1161", "\u11a8", "\uac00", "\uac01", "\uf900",
+         "\U0002f800", "\u0958", "\u0915", "\u093c", "\u0345", "\u1fb7", "\u03b1",
+         "\U0001d15e", "\u0b47", "\u0b3e", "\u00e9", "\u1d16d", "\u302a", " "]
+
+
+def normalised():
+    t = byte_level([QWEN2])
+    t.normalizer = normalizers.NFC()
+    t.add_tokens([AddedToken("<tool>", special=False, normalized=False)])
+    t.save("nfc.json")
+    every = [chr(c) + m for c in range(0x10ffff) if ord("a") <= c < 0xd800
+             and unicodedata.decomposition(chr(c)) for m in ("", "\u0301")]
+    every = ["".join(every[i:i + 50]) for i in range(0, len(every), 50)]
+    compare("nfc.json", 0, texts(16, 600, MARKS + ["<tool>"]) + every +
+            ["a" + "\u0323\u0301" * 20000],
+            plain(t), lambda s: unicodedata.normalize("NFC", s))
 
 
 def added_tokens():
@@ -207,7 +227,7 @@ def train_spm(path, **options):
     """A model, which is written to @path.model."""
     with open("corpus.txt", "w", encoding="utf-8") as f:
         f.write("\n".join(TEXTS))
-    settings = {"model_type": "bpe", "vocab_size": 3000,
+    settings = {"model_type": "bpe", "vocab_size": 2000,
                 "byte_fallback": True, "character_coverage": 0.999,
                 "normalization_rule_name": "identity",
                 "remove_extra_whitespaces": False,
@@ -234,7 +254,7 @@ def sentencepiece_user():
     sp = train_spm("user", user_defined_symbols=(
         "<tool>", "<to", "==", "  ", 3 * MARK))
     compare("user.model", 0,
-            texts(8, 1500, PARTS + ["<tool>", "<to", "==", "====="]),
+            texts(8, 600, PARTS + ["<tool>", "<to", "==", "====="]),
             sp.encode, spaces)
 
 
@@ -248,7 +268,7 @@ def sentencepiece_unknown():
 def sentencepiece_trim():
     sp = train_spm("trim", remove_extra_whitespaces=True,
                    user_defined_symbols=("<tool>",))
-    inputs = texts(10, 1500, PARTS + ["<tool>", " ", "  "])
+    inputs = texts(10, 600, PARTS + ["<tool>", " ", "  "])
     for text, (ids, _) in zip(inputs, tokenize("trim.model", 0, inputs)):
         same(f"tokens of {text[:300]!r}", ids, sp.encode(text))
 
@@ -301,7 +321,7 @@ def characters(normalizer, pre_tokenizer, prefix=True):
 
 def check_characters(path, t):
     t.save(path)
-    inputs = texts(14, 1500, PARTS + ["<tool>", "</s>", "x</s>y"])
+    inputs = texts(14, 600, PARTS + ["<tool>", "</s>", "x</s>y"])
     got = tokenize(path, ADD | CONTROL, inputs)
     for text, (ids, _) in zip(inputs, got):
         same(f"{path}: tokens of {text[:300]!r}", ids, t.encode(text).ids)
@@ -338,6 +358,7 @@ CHECKS += [(f"GGUF metadata with the pre-tokenizer {name}",
             lambda name=name: gguf_byte_level(name)) for name in STAGES]
 CHECKS += [
     ("tokens that were added to a vocabulary", added_tokens),
+    ("tokenizer.json that normalises its text", normalised),
     ("a space before a text in bytes", prefix_space),
     ("tokenizer.model", sentencepiece_model),
     ("tokenizer.model with symbols of its user", sentencepiece_user),
