@@ -352,6 +352,7 @@ static void schedules(void)
 	fails(weir_run_input, run, x, &value, sizeof(value));
 	fails(weir_run_input_tensor, run, x, weir_node_tensor(x), NULL);
 	fails(weir_run_start, run);
+	fails(weir_run_start_part, run, 0, 1);
 	fails(weir_stream_compute, stream, run);
 	fails(weir_run_record, run, event);
 	fails(weir_run_wait, run, -1);

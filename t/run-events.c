@@ -290,6 +290,30 @@ static void taken_again(struct late *l)
 	late_free(l);
 }
 
+/* Nodes 4 to 6 are the sums. */
+static void parts(struct late *l)
+{
+	late_make(l);
+	hold(l, 1, 0);
+	must(weir_run_start_part(l->run, 0, 5));
+	is_int(weir_run_wait(l->run, -1), 0,
+	       "a part does not wait for leaves that only later parts use");
+	must(weir_run_start_part(l->run, 5, 2));
+	wait_waits(l->run, 1);
+	is_int(gdev.nodes, 1, "a part waits for a leaf that it uses");
+	let(l, 1);
+	must(weir_run_wait(l->run, -1));
+	ok(value_of(l) == 31, "a part goes on when its leaf is there");
+	hold(l, 0, 0);
+	must(weir_run_start_part(l->run, 6, 1));
+	wait_waits(l->run, 1);
+	is_int(gdev.nodes, 3,
+	       "a part waits for leaves of earlier parts that are late again");
+	let(l, 0);
+	is_int(weir_run_wait(l->run, -1), 0, "then it is computed");
+	late_free(l);
+}
+
 int main(void)
 {
 	static struct late l;
@@ -303,6 +327,7 @@ int main(void)
 	others_go_on(&l);
 	cancelled(&l);
 	taken_again(&l);
+	parts(&l);
 	weir_sched_free(sched);
 	weir_close(weir);
 	is_int(gdev.bytes, 0, "all memory is given back");
