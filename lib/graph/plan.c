@@ -42,10 +42,12 @@ static int plan_arrays(struct weir__graph_plan *p, const struct weir__draft *d)
 	p->leaf = plan_take(p, p->n_gates, sizeof(*p->leaf));
 	p->copy = plan_take(p, copies, sizeof(*p->copy));
 	p->operand = plan_take(p, copies * p->n_operands, sizeof(*p->operand));
+	/* weir__graph_plan_free() reads the copies after any failure. */
+	if (p->copy)
+		memset(p->copy, 0, copies * sizeof(*p->copy));
 	if (!p->at || !p->gate || !p->port || !p->leaf || !p->copy ||
 	    !p->operand)
 		goto out;
-	memset(p->copy, 0, copies * sizeof(*p->copy));
 	memcpy(p->gate, d->order.gate, p->n_gates * sizeof(*p->gate));
 	for (size_t c = 0; c < copies; c++) {
 		struct weir__copy *copy = &p->copy[c];
