@@ -160,7 +160,6 @@ static int start_in(struct weir_run *run, struct weir_stream *s)
 
 	if (r < 0)
 		return r;
-	start_reset(run);
 	r = start_access(run, op);
 	if (r == 0)
 		r = start_events(run);
@@ -169,6 +168,7 @@ static int start_in(struct weir_run *run, struct weir_stream *s)
 		weir__stream_op_drop(op);
 		return r;
 	}
+	start_reset(run);
 	start_inputs(run);
 	return start_queue(run, s, op);
 }
