@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Kernels that compute one element at a time. */
 #include <math.h>
+#include <string.h>
 
 #include <weir.h>
 
@@ -70,6 +71,35 @@ static void pairs_of(const char *name, two_fn *make)
 	     NEAR_F16, "%s takes slices", name);
 	same(make(g, put(F32, 2, 301, 257), divisor(put(F32, 1, 257))),
 	     NEAR_F32, "%s of a large tensor is right in all its parts", name);
+}
+
+/* A leaf whose rows are no multiple of four bytes apart. */
+static struct weir_node *put_uneven(int rows, int columns)
+{
+	struct weir_tensor t =
+		*weir_node_tensor(put(F32, 2, rows + 1, columns));
+	unsigned char *data = weir_tensor_data(&t);
+
+	t.shape[0] = rows;
+	t.stride[0] += 2;
+	for (int64_t i = 0; i < rows; i++)
+		for (int64_t k = 0; k < columns; k++) {
+			float x = (float)random_number();
+
+			memcpy(data + i * t.stride[0] + k * t.stride[1], &x,
+			       sizeof(x));
+		}
+	return weir_graph_leaf(g, &t, NULL);
+}
+
+static void uneven_rows(void)
+{
+	same(weir_add(g, put_uneven(3, 9000), put(F32, 2, 3, 9000)), NEAR_F32,
+	     "long rows of a that are not aligned are added");
+	same(weir_mul(g, put(F32, 2, 3, 9000), put_uneven(3, 9000)), NEAR_F32,
+	     "long rows of b that are not aligned are multiplied");
+	same(weir_sqr(g, put_uneven(3, 9000)), NEAR_F32,
+	     "long rows that are not aligned are squared");
 }
 
 static void same_source(void)
@@ -167,6 +197,7 @@ int main(void)
 	trials_begin();
 	for (unsigned i = 0; i < 4; i++)
 		pairs_of(pairs[i].name, pairs[i].make);
+	uneven_rows();
 	same_source();
 	odd_numbers();
 	rounding();

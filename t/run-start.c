@@ -150,6 +150,27 @@ static void refuses(void)
 	small_free(&s);
 }
 
+/* Nothing has changed when an event is of another root. */
+static void other_root(void)
+{
+	struct weir_run_report report = { .size = sizeof(report) };
+	struct weir *other = open_root(WEIR_IO_AUTO);
+	struct weir_event *event = new_event(other, 0);
+	struct small s = small_graph(event);
+	struct weir_run *run = new_run(s.g);
+
+	set(run, s.x, 2);
+	is_err(weir_run_start(run), -EINVAL, "another root",
+	       "a run whose leaf has an event of another root is not started");
+	must(weir_run_report(run, &report));
+	ok(!report.running && !report.started && !report.total_ns,
+	   "a run that was refused is not reported as running");
+	weir_run_free(run);
+	small_free(&s);
+	weir_event_free(event);
+	weir_close(other);
+}
+
 static void in_a_stream(void)
 {
 	struct small s = small_graph(NULL);
@@ -436,6 +457,7 @@ int main(void)
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	computes();
 	refuses();
+	other_root();
 	in_a_stream();
 	input_tensors();
 	fails();

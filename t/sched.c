@@ -184,6 +184,27 @@ static void budget(void)
 	weir_graph_free(huge);
 }
 
+/* 2^54 bytes in 1024 copies: 2^64. */
+static void too_many_bytes(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_dev *cpu = cpu_of(weir);
+	struct weir_sched *sched;
+	struct weir_graph *g;
+	int64_t n = (int64_t)1 << 52;
+
+	o.copies = 1024;
+	must(weir_sched_new(&cpu, 1, &o, &sched));
+	must(weir_graph_new(&g));
+	weir_graph_input(g, "x", WEIR_DTYPE_F32, 1, &n);
+	is_err(weir_sched_estimate(sched, g, &e), -EOVERFLOW,
+	       "inputs of 1024 copies, are over 2^63 - 1 bytes",
+	       "copies of an input that are over 2^63 - 1 bytes are refused");
+	weir_graph_free(g);
+	weir_sched_free(sched);
+}
+
 static void orders_of_freeing(void)
 {
 	struct weir_graph *g = graph_of(16);
@@ -287,6 +308,7 @@ int main(void)
 	taken_again();
 	kept_bytes();
 	budget();
+	too_many_bytes();
 	orders_of_freeing();
 	threads();
 	weir_close(weir);

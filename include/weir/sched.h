@@ -110,6 +110,7 @@ WEIR_API int weir_sched_estimate(struct weir_sched *sched,
  * the sentence names it, its dtypes and the node. -EINVAL: a leaf is not placed,
  * or is in memory that the device cannot use. -ENOMEM: no memory, or the budget
  * is exceeded: found before anything is allocated; the sentence has both numbers.
+ * -EOVERFLOW: all copies of the inputs, and the results, are over 2^63 - 1 bytes.
  */
 WEIR_API int weir_schedule_new(struct weir_sched *sched,
 			       const struct weir_graph *g,

@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/util.h"
 #include "dev/dev.h"
 #include "graph/ops.h"
 #include "mem/buf.h"
@@ -117,16 +118,25 @@ static int draft_nodes(struct weir__draft *d, const struct weir_buft *buft,
 	return r;
 }
 
-static void draft_sizes(struct weir__draft *d, uint32_t copies)
+static int draft_sizes(struct weir__draft *d, uint32_t copies)
 {
 	const struct weir__placed *m = d->places.placement->memory;
+	uint64_t all;
 
 	d->sizes.results = m[WEIR__IN_RESULTS].info.bytes;
+	if (weir__mul_over(m[WEIR__IN_COPY].info.bytes, copies,
+			   &d->sizes.inputs) ||
+	    weir__add_over(d->sizes.results, d->sizes.inputs, &all) ||
+	    all > INT64_MAX)
+		return weir__fail(
+			-EOVERFLOW,
+			"results, and inputs of %u copies, are over 2^63 - 1 bytes",
+			copies);
 	d->sizes.lowest = m[WEIR__IN_RESULTS].info.bound;
-	d->sizes.inputs = m[WEIR__IN_COPY].info.bytes * copies;
 	d->sizes.computed = d->order.n;
 	for (size_t i = 0; i < d->g->n; i++)
 		d->sizes.in_place += d->places.over[i] != WEIR__REACH_NONE;
+	return 0;
 }
 
 static int draft_place(struct weir__draft *d, const struct weir_buft *buft,
@@ -146,9 +156,7 @@ static int draft_place(struct weir__draft *d, const struct weir_buft *buft,
 	};
 	int r = weir__place_nodes(&in, &d->places);
 
-	if (r == 0)
-		draft_sizes(d, copies);
-	return r;
+	return r < 0 ? r : draft_sizes(d, copies);
 }
 
 int weir__draft(const struct weir_graph *g, const struct weir_buft *buft,

@@ -190,8 +190,6 @@ static int start_in(struct weir_run *run, struct weir_stream *s, uint32_t first,
 
 	if (r < 0)
 		return r;
-	start_reset(run);
-	start_part(run, first, end);
 	r = start_access(run, op);
 	if (r == 0)
 		r = start_events(run);
@@ -200,6 +198,8 @@ static int start_in(struct weir_run *run, struct weir_stream *s, uint32_t first,
 		weir__stream_op_drop(op);
 		return r;
 	}
+	start_reset(run);
+	start_part(run, first, end);
 	start_inputs(run);
 	return start_queue(run, s, op);
 }

@@ -51,8 +51,12 @@ struct block {
 	size_t n;
 };
 
+/* Rows of a leaf may be any number of bytes apart. */
 static bool is_direct(const struct weir_operand *t, int64_t columns)
 {
+	for (unsigned i = 1; i < t->ndim; i++)
+		if (weir__stride(t, i) % (int64_t)sizeof(float))
+			return false;
 	return t->dtype == WEIR_DTYPE_F32 && weir__dim(t, 0) == columns &&
 	       weir__stride(t, 0) == (int64_t)sizeof(float) &&
 	       (uintptr_t)t->data % sizeof(float) == 0;
