@@ -5,6 +5,7 @@
  * many nodes are made, WEIR_T_SEED the seed of the first graph; each graph has
  * the next one.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,12 +20,13 @@
 
 static struct weir *weir;
 static struct weir_dev *dev;
-static struct weir_sched *sched;
+static struct weir_sched *sched[2]; /* with a copy of inputs, and with two */
+static struct weir_stream *stream;
 static struct random_graph r;
 static struct naive *want; /* of this run */
 static uint64_t seed;
 static char wrong[512]; /* the first difference of this graph, or "" */
-static uint64_t compared, observed, in_place;
+static uint64_t compared, observed, in_place, cancelled;
 
 static uint64_t number_from(const char *name, uint64_t other)
 {
@@ -110,6 +112,30 @@ static void outputs_compare(struct weir_run *run)
 	}
 }
 
+/* By itself, or as an operation of a stream. */
+static int start(struct weir_run *run)
+{
+	return seed % 5 ? weir_run_start(run)
+			: weir_stream_compute(stream, run);
+}
+
+/* A run that was cancelled somewhere spoils nothing for the next one. */
+static void run_cancelled(struct weir_run *run)
+{
+	int err;
+
+	if (weir_run_start(run) < 0)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	for (uint64_t spin = seed * 2654435761u % 50000; spin; spin--)
+		__asm__ volatile("");
+	if (weir_run_cancel(run) < 0)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	err = weir_run_wait(run, -1);
+	if (err < 0 && err != -ECANCELED)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	cancelled += err < 0;
+}
+
 /* Once: the same inputs for both, and caches as they were at first. */
 static void run_once(struct weir_run *run, uint64_t round)
 {
@@ -119,7 +145,10 @@ static void run_once(struct weir_run *run, uint64_t round)
 	if (naive_run(want) < 0)
 		bail("seed %llu: the evaluator failed at node %zu",
 		     (unsigned long long)seed, naive_failed(want));
-	if (weir_run_start(run) < 0 || weir_run_wait(run, -1) < 0)
+	if (round && seed % 4 == 0)
+		run_cancelled(run);
+	random_graph_caches(&r);
+	if (start(run) < 0 || weir_run_wait(run, -1) < 0)
 		snprintf(wrong, sizeof(wrong), "%s", weir_error());
 	else
 		outputs_compare(run);
@@ -135,7 +164,7 @@ static void graph_run(void)
 	struct weir_run *run;
 
 	if (weir_dev_set_threads(dev, &threads) < 0 ||
-	    weir_schedule_new(sched, r.g, &schedule) < 0 ||
+	    weir_schedule_new(sched[seed % 2], r.g, &schedule) < 0 ||
 	    weir_schedule_info(schedule, &info) < 0 ||
 	    weir_run_new(schedule, &run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
@@ -168,23 +197,31 @@ static void graphs(uint64_t nodes)
 	     (unsigned long long)in_place, (unsigned long long)compared);
 	ok(observed, "observed nodes were reported");
 	ok(in_place, "results took the places of sources");
+	ok(cancelled, "runs were cancelled before they ended");
 }
 
 int main(void)
 {
 	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
 
-	plan(3);
+	plan(4);
 	opts.observe = see;
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	dev = weir_dev_get(weir, 0);
-	if (weir_sched_new(&dev, 1, &opts, &sched) < 0)
+	for (int i = 0; i < 2; i++) {
+		opts.copies = (uint32_t)i + 1;
+		if (weir_sched_new(&dev, 1, &opts, &sched[i]) < 0)
+			bail("%s", weir_error());
+	}
+	if (weir_stream_new(dev, NULL, &stream) < 0)
 		bail("%s", weir_error());
 	random_graph_begin(&r, kind_of(weir, "CPU", WEIR_MEM_PLAIN));
 	graphs(number_from("WEIR_T_NODES", 30000));
 	random_graph_end(&r);
-	weir_sched_free(sched);
+	weir_stream_free(stream);
+	weir_sched_free(sched[0]);
+	weir_sched_free(sched[1]);
 	weir_close(weir);
 	return done_testing();
 }

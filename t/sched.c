@@ -29,6 +29,31 @@ static uint64_t times_of(const struct weir_schedule *s)
 	return info.times;
 }
 
+/* Run it on ones. */
+static bool doubles(struct weir_schedule *s, const struct weir_graph *g)
+{
+	const struct weir_node *x = weir_graph_node(g, 0);
+	const size_t n = (size_t)weir_node_tensor(x)->shape[0];
+	float *ones = malloc(n * sizeof(float));
+	struct weir_tensor t;
+	struct weir_run *run;
+	bool well;
+
+	if (!ones)
+		bail("malloc");
+	for (size_t i = 0; i < n; i++)
+		ones[i] = 1;
+	must(weir_run_new(s, &run));
+	must(weir_run_input(run, x, ones, n * sizeof(float)));
+	must(weir_run_start(run));
+	must(weir_run_wait(run, -1));
+	must(weir_run_output(run, weir_graph_node(g, 1), &t));
+	well = gdev_value(&t) == 2;
+	weir_run_free(run);
+	free(ones);
+	return well;
+}
+
 static void options(void)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
@@ -93,6 +118,29 @@ static void taken_again(void)
 	weir_graph_free(same);
 }
 
+static void kept_bytes(void)
+{
+	struct weir_graph *g[3];
+	struct weir_schedule *s;
+	struct weir_sched *sched;
+
+	gdev_reset();
+	must(weir_sched_new(&dev, 1, NULL, &sched));
+	/* Input and result of each need 2 * 12 MiB. */
+	for (int i = 0; i < 3; i++) {
+		g[i] = graph_of((3 << 20) + i);
+		must(weir_schedule_new(sched, g[i], &s));
+		weir_schedule_free(s);
+	}
+	is_int(gdev.releases, 1, "plans are kept up to 64 MiB");
+	must(weir_schedule_new(sched, g[1], &s));
+	is_int(gdev.prepares, 3, "the plans that were used last are kept");
+	weir_schedule_free(s);
+	weir_sched_free(sched);
+	for (int i = 0; i < 3; i++)
+		weir_graph_free(g[i]);
+}
+
 static void budget(void)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
@@ -117,6 +165,8 @@ static void budget(void)
 	must(weir_schedule_new(sched, small, &other));
 	is_int(times_of(other), 2,
 	       "a graph that was refused leaves the other schedules");
+	ok(doubles(other, small),
+	   "a schedule computes after another graph was refused");
 	weir_schedule_free(other);
 	weir_schedule_free(s);
 	must(weir_schedule_new(sched, big, &s));
@@ -235,6 +285,7 @@ int main(void)
 	weir = gdev_open(&dev);
 	options();
 	taken_again();
+	kept_bytes();
 	budget();
 	orders_of_freeing();
 	threads();

@@ -374,6 +374,26 @@ static void estimates(void)
 	weir_graph_free(g);
 }
 
+/* ggml's scheduler aborts on more nodes than it was made for. */
+static void many_nodes(void)
+{
+	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_graph *g = new_graph();
+	struct weir_node *x = gdev_input(g, "x", 16), *y = x;
+	struct weir_schedule *s;
+
+	for (int i = 0; i < 50000; i++)
+		y = weir_add(g, y, x);
+	weir_graph_output(g, y);
+	s = schedule_of(g);
+	must(weir_schedule_info(s, &info));
+	ok(info.computed == 50000 && info.results == 64,
+	   "a graph of 50,000 nodes has a schedule");
+	ok(result(s, g, y, 1) == 50001, "a graph of 50,000 nodes runs");
+	weir_schedule_free(s);
+	weir_graph_free(g);
+}
+
 int main(void)
 {
 	plan(0);
@@ -387,6 +407,7 @@ int main(void)
 	writes();
 	refusals();
 	estimates();
+	many_nodes();
 	weir_sched_free(sched);
 	weir_close(weir);
 	is_int(gdev.bytes, 0, "all memory is given back");
