@@ -2,7 +2,7 @@
 /*
  * Products with AVX2: of floats, and of bytes by the instructions that add pairs
  * of products to 16 bits. Those take bytes with a sign for b only, and their sums
- * hold 63 * 127 * 2; Q8_0 has its sign moved to b.
+ * hold 128 * 127 * 2; the signs of Q8_0 and IQ4_NL are moved to b.
  */
 #include "kernels/dot.h"
 
@@ -92,6 +92,52 @@ INLINE void unpack_Q8_0(struct half *v, const unsigned char *a, unsigned i)
 	v->scale = _mm256_set1_ps(half_at(a));
 }
 
+INLINE void unpack_Q4_1(struct half *v, const unsigned char *a, unsigned i)
+{
+	unpack_Q4_0(v, a + 2, i);
+	v->scale = _mm256_set1_ps(half_at(a));
+	v->min = _mm256_set1_ps(-half_at(a + 2));
+}
+
+/* 16 where a bit of the word is set. */
+INLINE __m256i fifth_bits(const unsigned char *p)
+{
+	const __m256i byte = _mm256_set_epi64x(
+		0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+	const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+	int32_t word;
+	__m256i x;
+
+	memcpy(&word, p, sizeof(word));
+	x = _mm256_shuffle_epi8(_mm256_set1_epi32(word), byte);
+	x = _mm256_cmpeq_epi8(_mm256_and_si256(x, bit), bit);
+	return _mm256_and_si256(x, _mm256_set1_epi8(16));
+}
+
+INLINE void unpack_Q5_0(struct half *v, const unsigned char *a, unsigned i)
+{
+	unpack_Q4_0(v, a + 4, i);
+	v->q = _mm256_or_si256(v->q, fifth_bits(a + 2));
+	v->scale = _mm256_set1_ps(half_at(a));
+}
+
+INLINE void unpack_Q5_1(struct half *v, const unsigned char *a, unsigned i)
+{
+	unpack_Q4_0(v, a + 6, i);
+	v->q = _mm256_or_si256(v->q, fifth_bits(a + 4));
+	v->scale = _mm256_set1_ps(half_at(a));
+	v->min = _mm256_set1_ps(-half_at(a + 2));
+}
+
+INLINE void unpack_IQ4_NL(struct half *v, const unsigned char *a, unsigned i)
+{
+	const __m256i values = _mm256_broadcastsi128_si256(
+		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
+
+	unpack_Q4_0(v, a, i);
+	v->q = _mm256_shuffle_epi8(values, v->q);
+}
+
 /* Scale @i of 8 with 6 bits, and its minimum, of 12 bytes of Q4_K and Q5_K. */
 INLINE void unpack_scale(struct half *v, const unsigned char *a, unsigned i)
 {
@@ -119,6 +165,12 @@ INLINE void unpack_Q5_K(struct half *v, const unsigned char *a, unsigned i)
 			       _mm256_slli_epi16(fifth, 4));
 }
 
+/* Two scales for the halves of the lanes. */
+INLINE __m256 two_scales(float low, float high)
+{
+	return _mm256_set_m128(_mm_set1_ps(high), _mm_set1_ps(low));
+}
+
 INLINE void unpack_Q6_K(struct half *v, const unsigned char *a, unsigned i)
 {
 	unsigned part = i / 4, quarter = i % 4; /* of 128 elements */
@@ -131,8 +183,53 @@ INLINE void unpack_Q6_K(struct half *v, const unsigned char *a, unsigned i)
 				_mm256_set1_epi8(3));
 	v->q = _mm256_or_si256(nibbles(low, quarter / 2),
 			       _mm256_slli_epi16(high, 4));
-	v->scale = _mm256_set_m128(_mm_set1_ps(d * (float)scale[1]),
-				   _mm_set1_ps(d * (float)scale[0]));
+	v->scale = two_scales(d * (float)scale[0], d * (float)scale[1]);
+}
+
+/* Elements 32 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
+INLINE __m256i pairs(const unsigned char *a, unsigned i)
+{
+	return _mm256_and_si256(_mm256_srli_epi16(load_32(a + 32 * (i / 4)),
+						  2 * (int)(i % 4)),
+				_mm256_set1_epi8(3));
+}
+
+INLINE void unpack_Q2_K(struct half *v, const unsigned char *a, unsigned i)
+{
+	const unsigned char *s = a + 2 * i;
+	float d = half_at(a + 80), min = half_at(a + 82);
+
+	v->q = pairs(a + 16, i);
+	v->scale = two_scales(d * (float)(s[0] & 15), d * (float)(s[1] & 15));
+	v->min = two_scales(min * (float)(s[0] >> 4), min * (float)(s[1] >> 4));
+}
+
+/* Scale @i of 16 with 6 bits, of 12 bytes of Q3_K. */
+INLINE float scale_q3(const unsigned char *p, unsigned i)
+{
+	int low = p[i % 8] >> i / 8 * 4 & 15, high = p[8 + i % 4] >> i / 4 * 2;
+
+	return (float)((low | (high & 3) << 4) - 32);
+}
+
+INLINE void unpack_Q3_K(struct half *v, const unsigned char *a, unsigned i)
+{
+	__m256i third = _mm256_srli_epi16(load_32(a), (int)i);
+	float d = half_at(a + 108);
+
+	third = _mm256_and_si256(third, _mm256_set1_epi8(1));
+	v->q = _mm256_or_si256(pairs(a + 32, i), _mm256_slli_epi16(third, 2));
+	v->scale = two_scales(d * scale_q3(a + 96, 2 * i),
+			      d * scale_q3(a + 96, 2 * i + 1));
+}
+
+INLINE void unpack_IQ4_XS(struct half *v, const unsigned char *a, unsigned i)
+{
+	int low = a[4 + i / 2] >> i % 2 * 4 & 15;
+	int high = (a[2] | a[3] << 8) >> 2 * i & 3;
+
+	unpack_IQ4_NL(v, a + 6 + 16 * i, 0);
+	v->scale = _mm256_set1_ps(half_at(a) * (float)((low | high << 4) - 32));
 }
 
 #define QUANT_AHEAD 2048 /* bytes fetched ahead; rows follow each other */
@@ -174,7 +271,8 @@ INLINE void quant_row(const struct quant *quant, unsigned cols,
 	for (size_t u = 0; u < blocks; u++) {
 		const unsigned char *x = a + u * quant->bytes;
 
-		__builtin_prefetch(x + QUANT_AHEAD);
+		for (size_t i = 0; i < quant->bytes; i += 64)
+			__builtin_prefetch(x + QUANT_AHEAD + i);
 		WEIR__UNROLL
 		for (unsigned i = 0; i < quant->halves; i++) {
 			size_t h = u * quant->halves + i;
@@ -213,7 +311,14 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 /* dtype, bytes of a block, its halves, bias or -1: minima; its sign is moved */
 #define QUANTS(X)                  \
 	X(Q4_0, 18, 1, 8, false)   \
+	X(Q4_1, 20, 1, -1, false)  \
+	X(Q5_0, 22, 1, 16, false)  \
+	X(Q5_1, 24, 1, -1, false)  \
 	X(Q8_0, 34, 1, 0, true)    \
+	X(IQ4_NL, 18, 1, 0, true)  \
+	X(Q2_K, 84, 8, -1, false)  \
+	X(Q3_K, 110, 8, 4, false)  \
+	X(IQ4_XS, 136, 8, 0, true) \
 	X(Q4_K, 144, 8, -1, false) \
 	X(Q5_K, 176, 8, -1, false) \
 	X(Q6_K, 210, 8, 32, false)

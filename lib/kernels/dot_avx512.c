@@ -115,6 +115,56 @@ INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
 	v->scale[0] = scales_of_two(a, a + 34);
 }
 
+/* Of two blocks whose elements are scale * q + offset: the negative offsets. */
+INLINE __m512 minima_of_two(const unsigned char *a, const unsigned char *b)
+{
+	return _mm512_sub_ps(_mm512_setzero_ps(), scales_of_two(a, b));
+}
+
+/* 16 where a bit of the two words is set. */
+INLINE __m512i fifth_bits(const unsigned char *a, const unsigned char *b)
+{
+	uint32_t x, y;
+
+	memcpy(&x, a, 4);
+	memcpy(&y, b, 4);
+	return _mm512_maskz_mov_epi8(x | (uint64_t)y << 32,
+				     _mm512_set1_epi8(16));
+}
+
+INLINE void unpack_Q4_1(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = low_high(two_of_16(a + 4, a + 24));
+	v->scale[0] = scales_of_two(a, a + 20);
+	v->min[0] = minima_of_two(a + 2, a + 22);
+}
+
+INLINE void unpack_Q5_0(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = _mm512_or_si512(low_high(two_of_16(a + 6, a + 28)),
+				  fifth_bits(a + 2, a + 24));
+	v->scale[0] = scales_of_two(a, a + 22);
+}
+
+INLINE void unpack_Q5_1(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = _mm512_or_si512(low_high(two_of_16(a + 8, a + 32)),
+				  fifth_bits(a + 4, a + 28));
+	v->scale[0] = scales_of_two(a, a + 24);
+	v->min[0] = minima_of_two(a + 2, a + 26);
+}
+
+INLINE void unpack_IQ4_NL(struct unit *v, const unsigned char *a)
+{
+	const __m512i values = _mm512_broadcast_i32x4(
+		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
+
+	v->q[0] =
+		_mm512_shuffle_epi8(values, low_high(two_of_16(a + 2, a + 20)));
+	v->q[0] = _mm512_xor_si512(v->q[0], _mm512_set1_epi8(-128));
+	v->scale[0] = scales_of_two(a, a + 18);
+}
+
 /* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
 INLINE __m128i packed_scales(const unsigned char *p)
 {
@@ -181,12 +231,20 @@ INLINE void unpack_Q5_K(struct unit *v, const unsigned char *a)
 	}
 }
 
+/* Scales, or minima, of 16 elements each to the lanes of 64: chunk @i. */
+INLINE __m512 lanes_of_4(__m512 x, unsigned i)
+{
+	const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
+					      1, 0, 0, 0, 0);
+
+	return _mm512_permutexvar_ps(
+		_mm512_add_epi32(lane, _mm512_set1_epi32(4 * (int)i)), x);
+}
+
 INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
 {
 	__m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
 		_mm_loadu_si128((const __m128i_u *)(a + 192))));
-	__m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0,
-					0, 0, 0);
 
 	scale = _mm512_mul_ps(scale, scales_of_two(a + 208, a + 208));
 	WEIR__UNROLL
@@ -204,9 +262,115 @@ INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
 			_mm512_slli_epi64(_mm512_and_si512(high,
 							   _mm512_set1_epi8(3)),
 					  4));
-		v->scale[i] = _mm512_permutexvar_ps(
-			_mm512_add_epi32(lane, _mm512_set1_epi32(4 * (int)i)),
-			scale);
+		v->scale[i] = lanes_of_4(scale, i);
+	}
+}
+
+/* Elements 64 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
+INLINE __m512i pairs(const unsigned char *a, unsigned i)
+{
+	__m512i x = _mm512_broadcast_i64x4(
+		_mm256_loadu_si256((const __m256i_u *)(a + 32 * (i / 2))));
+
+	x = _mm512_srlv_epi64(x, _mm512_set_epi64(2, 2, 2, 2, 0, 0, 0, 0));
+	x = _mm512_srli_epi64(x, 4 * (i % 2));
+	return _mm512_and_si512(x, _mm512_set1_epi8(3));
+}
+
+INLINE void unpack_Q2_K(struct unit *v, const unsigned char *a)
+{
+	__m128i both = _mm_loadu_si128((const __m128i_u *)a);
+	__m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
+	__m128i high =
+		_mm_and_si128(_mm_srli_epi16(both, 4), _mm_set1_epi8(15));
+	__m512 scale =
+		_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(low)),
+			      scales_of_two(a + 80, a + 80));
+	__m512 min =
+		_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(high)),
+			      scales_of_two(a + 82, a + 82));
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		v->q[i] = pairs(a + 16, i);
+		v->scale[i] = lanes_of_4(scale, i);
+		v->min[i] = lanes_of_4(min, i);
+	}
+}
+
+/* 16 scales of 6 bits in 12 bytes of Q3_K. */
+INLINE __m512i scales_q3(const unsigned char *p)
+{
+	uint32_t x[3];
+	__m128i low, high;
+
+	memcpy(x, p, sizeof(x));
+	low = _mm_set_epi32((int)(x[1] >> 4 & 0x0f0f0f0f),
+			    (int)(x[0] >> 4 & 0x0f0f0f0f),
+			    (int)(x[1] & 0x0f0f0f0f), (int)(x[0] & 0x0f0f0f0f));
+	high = _mm_set_epi32((int)(x[2] >> 2 & 0x30303030),
+			     (int)(x[2] & 0x30303030),
+			     (int)(x[2] << 2 & 0x30303030),
+			     (int)(x[2] << 4 & 0x30303030));
+	return _mm512_sub_epi32(_mm512_cvtepu8_epi32(_mm_or_si128(low, high)),
+				_mm512_set1_epi32(32));
+}
+
+INLINE void unpack_Q3_K(struct unit *v, const unsigned char *a)
+{
+	__m512i third = _mm512_broadcast_i64x4(
+		_mm256_loadu_si256((const __m256i_u *)a));
+	const __m512i bit =
+		_mm512_inserti64x4(_mm512_set1_epi8(1), _mm256_set1_epi8(2), 1);
+	__m512 scale = _mm512_mul_ps(_mm512_cvtepi32_ps(scales_q3(a + 96)),
+				     scales_of_two(a + 108, a + 108));
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		__mmask64 set = _mm512_test_epi8_mask(
+			_mm512_srli_epi64(third, 2 * i), bit);
+
+		v->q[i] = _mm512_or_si512(
+			pairs(a + 32, i),
+			_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(4)));
+		v->scale[i] = lanes_of_4(scale, i);
+	}
+}
+
+/* The 8 scales of IQ4_XS: 4 bits each in 4 bytes, and 2 bits each in a word. */
+INLINE __m512 scales_iq4(const unsigned char *a)
+{
+	__m256i low, high;
+	uint32_t word;
+	uint16_t top;
+
+	memcpy(&top, a + 2, sizeof(top));
+	memcpy(&word, a + 4, sizeof(word));
+	low = _mm256_srlv_epi32(_mm256_set1_epi32((int)word),
+				_mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0));
+	high = _mm256_srlv_epi32(_mm256_set1_epi32(top),
+				 _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0));
+	low = _mm256_and_si256(low, _mm256_set1_epi32(15));
+	high = _mm256_and_si256(high, _mm256_set1_epi32(3));
+	low = _mm256_or_si256(low, _mm256_slli_epi32(high, 4));
+	low = _mm256_sub_epi32(low, _mm256_set1_epi32(32));
+	return _mm512_castps256_ps512(_mm256_cvtepi32_ps(low));
+}
+
+INLINE void unpack_IQ4_XS(struct unit *v, const unsigned char *a)
+{
+	const __m512i values = _mm512_broadcast_i32x4(
+		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
+	__m512 scale = _mm512_mul_ps(scales_iq4(a), scales_of_two(a, a));
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *q = a + 8 + 32 * i;
+
+		v->q[i] = _mm512_shuffle_epi8(values,
+					      low_high(two_of_16(q, q + 16)));
+		v->q[i] = _mm512_xor_si512(v->q[i], _mm512_set1_epi8(-128));
+		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
 
@@ -256,10 +420,8 @@ INLINE void quant_row(const struct quant *quant, unsigned cols,
 	for (size_t u = 0; u < units; u++) {
 		const unsigned char *x = a + u * quant->bytes;
 
-		_mm_prefetch((const char *)x + QUANT_AHEAD, _MM_HINT_T0);
-		if (quant->bytes > 64)
-			_mm_prefetch((const char *)x + QUANT_AHEAD + 64,
-				     _MM_HINT_T0);
+		for (size_t i = 0; i < quant->bytes; i += 64)
+			__builtin_prefetch(x + QUANT_AHEAD + i);
 		quant_unit(quant, cols, sum, x, y, u * quant->chunks);
 	}
 	if (quant->chunks == 1 && k % 64) {
@@ -293,11 +455,18 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 }
 
 /* dtype, bytes of a unit, its chunks, bias or -1: minima, elements of a block */
-#define QUANTS(X)                \
-	X(Q4_0, 36, 1, 8, 32)    \
-	X(Q8_0, 68, 1, 128, 32)  \
-	X(Q4_K, 144, 4, -1, 256) \
-	X(Q5_K, 176, 4, -1, 256) \
+#define QUANTS(X)                   \
+	X(Q4_0, 36, 1, 8, 32)       \
+	X(Q4_1, 40, 1, -1, 32)      \
+	X(Q5_0, 44, 1, 16, 32)      \
+	X(Q5_1, 48, 1, -1, 32)      \
+	X(Q8_0, 68, 1, 128, 32)     \
+	X(IQ4_NL, 36, 1, 128, 32)   \
+	X(Q2_K, 84, 4, -1, 256)     \
+	X(Q3_K, 110, 4, 4, 256)     \
+	X(IQ4_XS, 136, 4, 128, 256) \
+	X(Q4_K, 144, 4, -1, 256)    \
+	X(Q5_K, 176, 4, -1, 256)    \
 	X(Q6_K, 210, 4, 32, 256)
 
 #define ROWS(name, bytes_, chunks_, bias_, block_)                             \
