@@ -8,7 +8,7 @@ sources()
 {
 	cd "$srcdir" || return
 	git ls-files '*.c' '*.h' 2>/dev/null | grep . && return
-	find include lib hooks tools bench examples t -name '*.[ch]'
+	find include lib hooks text tools bench examples t -name '*.[ch]'
 }
 
 formatted()

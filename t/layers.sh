@@ -43,13 +43,13 @@ above()
 include_system()
 {
 	grep -rlE "^[[:space:]]*#[[:space:]]*include[[:space:]]*<$1>" \
-		lib tools | sort
+		lib text tools | sort
 }
 
 too_long()
 {
 	git ls-files 2>/dev/null | grep . >"$tmp/files" ||
-		find include lib hooks tools bench examples t man -type f \
+		find include lib hooks text tools bench examples t man -type f \
 			>"$tmp/files"
 	grep -E '\.(c|h|sh|inc|md|am|mk|[1-9])$|/[^.]*$' "$tmp/files" |
 		while read -r file; do
@@ -61,7 +61,7 @@ too_long()
 
 without_readme()
 {
-	for dir in lib lib/*/ hooks tools bench examples examples/*/ man t; do
+	for dir in lib lib/*/ hooks text tools bench examples examples/*/ man t; do
 		ls "$dir"/*.[ch137] >/dev/null 2>&1 || continue
 		test -s "$dir/README.md" || test -s "$dir/README" ||
 			echo "$dir"
@@ -72,8 +72,8 @@ without_readme()
 # pattern of them: NAME.[ch], or PREFIX* for NAME = PREFIX_REST.
 not_named()
 {
-	for file in lib/*/*.[ch] hooks/*.c bench/*.[chp]* tools/*.[ch] \
-		examples/*/*.[ch] t/fakecuda/*.[ch]; do
+	for file in lib/*/*.[ch] hooks/*.c bench/*.[chp]* text/*.[ch] \
+		tools/*.[ch] examples/*/*.[ch] t/fakecuda/*.[ch]; do
 		name=$(basename "${file%.*}")
 		pages=$(ls "$(dirname "$file")"/*.md | grep -v RESULTS)
 		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
@@ -92,7 +92,7 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 27
+plan 28
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
@@ -100,6 +100,8 @@ is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'the command includes no header of weir/ alone'
 is "$(includes examples/*.c examples/*/*.[ch] | grep -E ':weir/|/\.\.')" '' \
 	'the examples include nothing of weir but <weir.h>'
+is "$(includes text/*.[ch] | grep -E ":(\.\.|weir|lib|tools|$dirs)/")" '' \
+	'text includes nothing of weir but <weir.h>'
 is "$(includes hooks/*.c | grep -E ":(weir|$dirs)/|/\.\." |
 	grep -v ':weir/cuda\.h$')" '' \
 	'hooks include nothing of weir but <weir.h> and <weir/cuda.h>'

@@ -44,6 +44,7 @@ T_C_TESTS = \
 	%D%/convert.t \
 	%D%/quants.t \
 	%D%/tensor.t \
+	%D%/cpus.t \
 	%D%/avail.t \
 	%D%/topology.t \
 	%D%/far.t \
@@ -100,6 +101,7 @@ T_C_TESTS = \
 	%D%/fuzz-gguf.t \
 	%D%/fuzz-index.t \
 	%D%/fuzz-plan.t \
+	%D%/fuzz-text.t \
 	%D%/plan-csv.t \
 	%D%/close.t \
 	%D%/load.t \
@@ -121,7 +123,7 @@ T_C_TESTS = \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
 	%D%/graph-place.t \
-	%D%/sched.t %D%/schedule.t %D%/run.t %D%/run-events.t \
+	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
@@ -138,7 +140,10 @@ T_C_TESTS = \
 	%D%/read-deadline.t \
 	%D%/eventfd.t \
 	%D%/interrupted.t \
-	%D%/signals.t
+	%D%/signals.t \
+	%D%/tokenizer.t \
+	%D%/tokenizer-files.t \
+	%D%/sampler.t
 
 T_SH_TESTS = \
 	%D%/tap.sh \
@@ -261,6 +266,17 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
+# Tests of text/, which is no part of the library.
+T_VOCABULARY = %D%/vocabulary.c %D%/vocabulary.h
+T_TEXT_LIBS = text/libtext.la lib/libweir.la %D%/libtap.la
+%C%_tokenizer_t_SOURCES = %D%/tokenizer.c $(T_VOCABULARY)
+%C%_tokenizer_t_LDADD = $(T_TEXT_LIBS)
+%C%_tokenizer_files_t_SOURCES = %D%/tokenizer-files.c $(T_VOCABULARY) \
+	$(T_FILES) $(T_LIMIT)
+%C%_tokenizer_files_t_LDADD = $(T_TEXT_LIBS)
+%C%_sampler_t_SOURCES = %D%/sampler.c
+%C%_sampler_t_LDADD = $(T_TEXT_LIBS) -lm
+
 T_PLAN_CSV = tools/csv.c tools/csv.h tools/plan_csv.c tools/plan_csv.h
 %C%_plan_csv_t_SOURCES = %D%/plan-csv.c $(T_PLAN_CSV)
 
@@ -279,16 +295,19 @@ T_LIMIT = %D%/limit.c %D%/limit.h
 %C%_fuzz_index_t_SOURCES = %D%/fuzz/fz_index.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
 %C%_fuzz_plan_t_SOURCES = %D%/fuzz/fz_plan.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ) \
 	$(T_PLAN_CSV)
+%C%_fuzz_text_t_SOURCES = %D%/fuzz/fz_text.c %D%/fuzz/replay.c $(T_LIMIT) $(T_FUZZ)
+%C%_fuzz_text_t_LDADD = text/libtext.la $(LDADD)
 EXTRA_DIST += %D%/fuzz/st.dict %D%/fuzz/gguf.dict %D%/corpus
 FUZZ_CC = clang
 FUZZ_CFLAGS = -g -O1 -fno-omit-frame-pointer \
 	-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 fuzz:
 	@$(MKDIR_P) %D%/fuzz; \
-	for file in $(T_FUZZ) $(T_PLAN_CSV) $(lib_libweir_core_la_SOURCES); do \
+	for file in $(T_FUZZ) $(T_PLAN_CSV) $(text_libtext_la_SOURCES) \
+			$(lib_libweir_core_la_SOURCES); do \
 		case $$file in *.c) core="$$core $(top_srcdir)/$$file" ;; esac; \
 	done; \
-	for target in fz_st fz_gguf fz_index fz_plan; do \
+	for target in fz_st fz_gguf fz_index fz_plan fz_text; do \
 		echo "  FUZZ     %D%/fuzz/$$target"; \
 		$(FUZZ_CC) $(AM_CPPFLAGS) -DFUZZING -std=gnu11 -pthread \
 			$(FUZZ_CFLAGS) -o %D%/fuzz/$$target \
@@ -303,11 +322,13 @@ installcheck-local:
 		$(SHELL) $(top_srcdir)/t/install.sh
 
 # Limited and hostile environments.
-check_PROGRAMS += %D%/deny %D%/misbehave
+check_PROGRAMS += %D%/deny %D%/misbehave %D%/tokenize
 %C%_misbehave_SOURCES = %D%/misbehave.c
 %C%_misbehave_LDADD = %D%/libtap.la
 %C%_deny_SOURCES = %D%/deny.c
 %C%_deny_LDADD =
+%C%_tokenize_SOURCES = %D%/tokenize.c
+%C%_tokenize_LDADD = text/libtext.la lib/libweir.la
 EXTRA_DIST += %D%/env.inc
 
 # Plans, loads and weights, the engine and memory.
@@ -357,11 +378,11 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_copy_memory_t_SOURCES = %D%/graph-copy-memory.c $(T_GDEV) \
 	$(T_NOMEM)
 %C%_graph_copy_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
-%C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
+%C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
-%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
+%C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
 %C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)

@@ -266,7 +266,7 @@ struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 	    weir_tensor_init(&t, dtype, ndim, shape) < 0 ||
 	    weir_tensor_bytes(&t, &bytes) < 0)
 		bail("%s", weir_error());
-	at = gen_below((REGION - bytes) / info.bytes) * info.bytes;
+	at = gen_below((REGION - bytes) / info.bytes + 1) * info.bytes;
 	if (dtype > WEIR_DTYPE_GGML)
 		k.step = 0x1p-4;
 	return gen_add(leaf_at(r->weights, in * REGION + at, dtype, ndim,

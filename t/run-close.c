@@ -181,7 +181,7 @@ static void closes_waiting(void)
 	struct weir *first = weir;
 	struct weir_stream *stream;
 	struct weir_event *event;
-	struct gate gate;
+	static struct gate gate; /* the worker may use it after this */
 	struct chain c;
 
 	weir = gdev_open_timeout(&dev, 100 * MS);

@@ -50,8 +50,11 @@ static void late_make(struct late *l)
 	gdev_reset();
 }
 
+/* All gates are open: the streams are done with them. */
 static void late_free(struct late *l)
 {
+	for (int i = 0; i < LEAVES; i++)
+		weir_stream_sync(l->stream[i], -1);
 	weir_run_free(l->run);
 	weir_schedule_free(l->schedule);
 	weir_graph_free(l->g);

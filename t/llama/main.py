@@ -89,8 +89,10 @@ def same_as_reference():
         yield model("Llama 3's scaling of RoPE", rope=LLAMA3)
         yield model("YaRN", rope=YARN)
         yield model("the embeddings as output matrix", tied=True)
-    for kind in (Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
+    for kind in (Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0, Type.Q5_1):
         yield as_reference(f"GGUF, {kind.name}", ROUNDED_ERROR, of_gguf(kind))
+    yield as_reference("GGUF, Q4_K with some Q6_K", ROUNDED_ERROR,
+                       of_gguf(Type.Q4_K), embedding=256, head=64, inner=256)
     for dtype in ("F16", "BF16"):
         yield as_reference(f"safetensors, {dtype}", ROUNDED_ERROR,
                            of_hf(dtype))

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tokenizer.json and tokenizer.model. A tokenizer that is accepted encodes texts:
+ * each of their tokens is one of the vocabulary, and can be decoded.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../text/tokenizer.h"
+#include "fuzz.h"
+#include "mutate.h"
+
+const char fz_corpus[] = "text";
+const char fz_small[] = "small";
+
+/* Change a value of the JSON, or any bytes. */
+void fz_mutate(struct edit *e)
+{
+	struct span all = { 0, e->n };
+
+	if (e->n && e->bytes[0] == '{' && !edit_one_in(e, 8))
+		mutate_json(e, all);
+	else
+		edit_bytes(e, all);
+}
+
+static const char *const texts[] = {
+	"",
+	"ab a",
+	" a\xc3\xa9  b\n\n<e>",
+	"<s>x<u> <tool> 12345's\xe2\x96\x81",
+	"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
+};
+
+static void decode(const struct tokenizer *t, const struct tokenizer_ids *ids,
+		   unsigned flags)
+{
+	struct tokenizer_decoder *d;
+	const char *s;
+	size_t n;
+
+	must(tokenizer_decoder_new(t, flags, &d) == 0);
+	for (size_t i = 0; i < ids->n; i++)
+		must(tokenizer_decode(d, ids->id[i], &s, &n) == 0);
+	tokenizer_decode_end(d, &s, &n);
+	must(n < 4);
+	tokenizer_decoder_free(d);
+}
+
+static void encode(const struct tokenizer *t, const char *text, unsigned flags)
+{
+	struct tokenizer_ids ids = { NULL, 0, 0 };
+	int r = tokenizer_encode(t, text, strlen(text), flags, &ids);
+
+	must(r == 0 || (r == -ENOENT && !ids.n));
+	decode(t, &ids, flags);
+	free(ids.id);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+	struct tokenizer *t;
+	int r = tokenizer_parse("input", bytes, n, &t);
+
+	must(r == 0 || r == -EBADMSG || r == -EOPNOTSUPP);
+	if (r < 0) {
+		must(strstr(text_error(), "input") != NULL);
+		return 0;
+	}
+	fz_accepted++;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		encode(t, texts[i],
+		       i & 1 ? TOKENIZER_ADD | TOKENIZER_CONTROL : 0);
+	tokenizer_free(t);
+	return 0;
+}

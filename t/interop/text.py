@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: MIT
+"""Compares text/ with the packages tokenizers and sentencepiece; prints TAP.
+
+text.py TOKENIZE FOLDER trains vocabularies on the texts of FOLDER (*.md, *.c,
+*.[1-7]) and encodes texts with them: those files, and random ones of characters
+for which the rules differ. TOKENIZE is t/tokenize.c. Runs in an empty folder.
+"""
+import functools
+import glob
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+import traceback
+
+import sentencepiece
+from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
+                        normalizers, pre_tokenizers, processors, trainers)
+
+TOKENIZE, TREE = sys.argv[1:]
+ADD, CONTROL = 1, 2
+MARK = "\u2581"
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+          r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+QWEN35 = (QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+")
+          .replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]"))
+GPT2 = (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|"
+        r"\s+(?!\S)|\s+")
+# The stages of each tokenizer.ggml.pre.
+STAGES = {"llama-bpe": [LLAMA3], "qwen2": [QWEN2], "qwen35": [QWEN35],
+          "gpt-2": [GPT2], "smollm": [r"\p{N}", GPT2],
+          "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+",
+                      r"[0-9][0-9][0-9]"],
+          "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, r"[0-9][0-9][0-9]"]}
+
+
+class Wrong(Exception):
+    pass
+
+
+def same(what, got, want):
+    if got != want:
+        raise Wrong(f"{what}\ngot:  {str(got)[:700]}\nwant: {str(want)[:700]}")
+
+
+def corpus():
+    files = sorted(sum((glob.glob(os.path.join(TREE, *pattern)) for pattern in (
+        ["*.md"], ["lib", "*", "*.md"], ["lib", "core", "*.c"],
+        ["man", "*.[1-7]"])), []))
+    return [open(path, encoding="utf-8").read() for path in files]
+
+
+PARTS = ["'s", "'S", "'re", "'LL", "'x", "'", " ", "  ", "   ", "\t", "\n",
+         "\r\n", "\n\n", "\u00a0", "\u3000", "\u0085", "\u2028", "a", "Z",
+         "word", "The", "load", "é", "e\u0301", "ß", "\u017f", "Ω", "ж", "中文",
+         "日本語", "한국", "العربية", "हिन्दी", "ไทย", "0", "7", "12", "345",
+         "6789", "²", "Ⅷ", "½", "٣", "१", ".", ",", "!?", "...", "_", "-", "(",
+         "``", "$", "+=", "<", ">", "|", "~", "^", "€", "→", "😀", "👩‍👩‍👧",
+         "\u200b", "\u200d", "\ufeff", "\x01", "\x7f", "\u00ad", MARK, "#", "@"]
+
+
+def texts(seed, n=1500, parts=PARTS):
+    r = random.Random(seed)
+    made = ["".join(r.choices(parts, k=r.randrange(1, 24))) for _ in range(n)]
+    return [""] + [t[:20000] for t in TEXTS] + made
+
+
+def tokenize(path, flags, inputs):
+    """[(ids, bytes)] of the program."""
+    done = subprocess.run([TOKENIZE, path, str(flags)], check=False,
+                          input=b"".join(t.encode() + b"\0" for t in inputs),
+                          capture_output=True)
+    if done.returncode:
+        raise Wrong(f"{path}: {done.stderr.decode()}")
+    lines = done.stdout.decode().split("\n")
+    for line in lines:
+        if line.startswith("error"):
+            raise Wrong(line)
+    return [([int(i) for i in lines[2 * i].split()],
+             bytes.fromhex(lines[2 * i + 1])) for i in range(len(inputs))]
+
+
+def compare(path, flags, inputs, ids_of, text_of=None):
+    for text, (ids, back) in zip(inputs, tokenize(path, flags, inputs)):
+        same(f"{path}: tokens of {text[:300]!r}", ids, ids_of(text))
+        want = text_of(text) if text_of else text
+        same(f"{path}: text of the tokens of {text[:300]!r}", back,
+             want.encode())
+
+
+def load_gguf_writer():
+    """t/gguf.py, which has the name of a package."""
+    spec = importlib.util.spec_from_file_location(
+        "writer", os.path.join(TREE, "t", "gguf.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def write_gguf(path, **values):
+    kinds = {"tokens": ["str"], "merges": ["str"], "scores": ["f32"],
+             "token_type": ["i32"]}
+    pairs = [("general.architecture", "str", "test")]
+    for key, value in values.items():
+        kind = kinds.get(key) or {bool: "bool", int: "u32",
+                                  str: "str"}[type(value)]
+        pairs.append((f"tokenizer.ggml.{key}", kind, value))
+    GGUF.write_file(path, pairs, [])
+
+
+# Byte-level BPE.
+
+def stages(patterns):
+    split = [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
+    return pre_tokenizers.Sequence(
+        split + [pre_tokenizers.ByteLevel(False, use_regex=False)])
+
+
+@functools.cache
+def trained():
+    """The vocabulary and the merges of a byte-level BPE."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = stages([GPT2])
+    t.train_from_iterator(TEXTS, trainers.BpeTrainer(
+        vocab_size=3000, show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|begin|>", "<|end|>"]))
+    model = json.loads(t.to_str())["model"]
+    return model["vocab"], [tuple(m) for m in model["merges"]]
+
+
+def byte_level(patterns, whole_words=False):
+    vocab, merges = trained()
+    t = Tokenizer(models.BPE(vocab, merges, ignore_merges=whole_words))
+    t.pre_tokenizer = stages(patterns)
+    t.decoder = decoders.ByteLevel()
+    t.add_special_tokens(["<|begin|>", "<|end|>"])
+    return t
+
+
+def plain(t):
+    return lambda text: t.encode(text, add_special_tokens=False).ids
+
+
+def json_byte_level(name):
+    t = byte_level(STAGES[name], whole_words=name == "llama-bpe")
+    path = f"{name}.json"
+    t.save(path)
+    compare(path, 0, texts(1), plain(t))
+
+
+def gguf_byte_level(name):
+    t = byte_level(STAGES[name], whole_words=name == "llama-bpe")
+    vocab, merges = trained()
+    tokens = sorted(vocab, key=vocab.get)
+    path = f"{name}.gguf"
+    write_gguf(path, model="gpt2", pre=name, tokens=tokens,
+               merges=[" ".join(m) for m in merges],
+               token_type=[3 if i < 2 else 1 for i in range(len(tokens))],
+               bos_token_id=0, eos_token_id=1, add_bos_token=True,
+               add_eos_token=True)
+    compare(path, 0, texts(2), plain(t))
+    compare(path, ADD, texts(3, 50), lambda s: [0] + plain(t)(s) + [1])
+
+
+def added_tokens():
+    t = byte_level([QWEN2])
+    t.add_special_tokens(["<|im_start|>", "<|im_end|>", "<|im"])
+    t.add_tokens([AddedToken("<tool>", special=False, normalized=False),
+                  AddedToken("<strip>", special=False, normalized=False,
+                             lstrip=True, rstrip=True)])
+    t.post_processor = processors.TemplateProcessing(
+        single="<|begin|> $A <|end|>", special_tokens=[
+            ("<|begin|>", t.token_to_id("<|begin|>")),
+            ("<|end|>", t.token_to_id("<|end|>"))])
+    t.save("added.json")
+    parts = ["<|im_start|>", "<|im_end|>", "<|im", "<|", "<tool>", "<tool",
+             " <strip> ", "\n<strip>\n", "user", " ", "\n", "hello", "<", "é"]
+    inputs = texts(4, 800, parts)
+    got = tokenize("added.json", CONTROL | ADD, inputs)
+    for text, (ids, _) in zip(inputs, got):
+        same(f"tokens of {text[:300]!r}", ids, t.encode(text).ids)
+    for text, (ids, _) in zip(inputs, tokenize("added.json", 0, inputs)):
+        if any(t.id_to_token(i) in ("<|im_start|>", "<|im_end|>", "<|im",
+                                    "<|begin|>", "<|end|>") for i in ids):
+            raise Wrong(f"{text!r} makes a control token that is not asked for")
+
+
+def prefix_space():
+    t = byte_level([GPT2])
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(True)
+    t.add_tokens([AddedToken("<tool>", special=False, normalized=False)])
+    t.save("prefix.json")
+    inputs = texts(5, 500, PARTS + ["<tool>"])
+    got = tokenize("prefix.json", 0, inputs)
+    for text, (ids, _) in zip(inputs, got):
+        same(f"tokens of {text[:300]!r}", ids, plain(t)(text))
+
+
+# SentencePiece.
+
+@functools.cache
+def train_spm(path, **options):
+    """A model, which is written to @path.model."""
+    with open("corpus.txt", "w", encoding="utf-8") as f:
+        f.write("\n".join(TEXTS))
+    settings = {"model_type": "bpe", "vocab_size": 3000,
+                "byte_fallback": True, "character_coverage": 0.999,
+                "normalization_rule_name": "identity",
+                "remove_extra_whitespaces": False,
+                "allow_whitespace_only_pieces": True,
+                "max_sentence_length": 100000, "minloglevel": 2}
+    settings.update(options)
+    sentencepiece.SentencePieceTrainer.train(
+        input="corpus.txt", model_prefix=path, **settings)
+    return sentencepiece.SentencePieceProcessor(model_file=path + ".model")
+
+
+def spaces(text):
+    return text.replace(MARK, " ")
+
+
+def sentencepiece_model():
+    sp = train_spm("plain")
+    compare("plain.model", 0, texts(6), sp.encode, spaces)
+    compare("plain.model", ADD, texts(7, 50),
+            lambda s: [sp.bos_id()] + sp.encode(s), spaces)
+
+
+def sentencepiece_user():
+    sp = train_spm("user", user_defined_symbols=(
+        "<tool>", "<to", "==", "  ", 3 * MARK))
+    compare("user.model", 0,
+            texts(8, 1500, PARTS + ["<tool>", "<to", "==", "====="]),
+            sp.encode, spaces)
+
+
+def sentencepiece_unknown():
+    sp = train_spm("unknown", byte_fallback=False)
+    inputs = texts(9)
+    for text, (ids, _) in zip(inputs, tokenize("unknown.model", 0, inputs)):
+        same(f"tokens of {text[:300]!r}", ids, sp.encode(text))
+
+
+def sentencepiece_trim():
+    sp = train_spm("trim", remove_extra_whitespaces=True,
+                   user_defined_symbols=("<tool>",))
+    inputs = texts(10, 1500, PARTS + ["<tool>", " ", "  "])
+    for text, (ids, _) in zip(inputs, tokenize("trim.model", 0, inputs)):
+        same(f"tokens of {text[:300]!r}", ids, sp.encode(text))
+
+
+def sentencepiece_no_prefix():
+    sp = train_spm("noprefix", add_dummy_prefix=False)
+    compare("noprefix.model", 0, texts(11), sp.encode, spaces)
+
+
+def sentencepiece_gguf():
+    sp = train_spm("gguf")
+    n = sp.get_piece_size()
+    kinds = [2 if sp.is_unknown(i) else 3 if sp.is_control(i) else
+             6 if sp.is_byte(i) else 1 for i in range(n)]
+    write_gguf("spm.gguf", model="llama",
+               tokens=[sp.id_to_piece(i) for i in range(n)],
+               scores=[sp.get_score(i) for i in range(n)], token_type=kinds)
+    compare("spm.gguf", 0, texts(12), sp.encode, spaces)
+    compare("spm.gguf", ADD, texts(13, 50),
+            lambda s: [1] + sp.encode(s), spaces)
+
+
+# BPE of characters, as tokenizer.json of Llama 2 and its relatives have it.
+
+def characters(normalizer, pre_tokenizer, prefix=True):
+    """The vocabulary of a SentencePiece model, with its merges by their rank."""
+    sp = train_spm("characters")
+    n = sp.get_piece_size()
+    vocab = {sp.id_to_piece(i): i for i in range(n)}
+    merges = []
+    for piece in sorted(vocab, key=vocab.get):
+        if sp.is_byte(vocab[piece]) or vocab[piece] < 3:
+            continue
+        halves = [(piece[:i], piece[i:]) for i in range(1, len(piece))]
+        halves = [p for p in halves if p[0] in vocab and p[1] in vocab]
+        merges += sorted(halves, key=lambda p: (vocab[p[0]], vocab[p[1]]))
+    t = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True,
+                             byte_fallback=True))
+    t.normalizer = normalizer
+    t.pre_tokenizer = pre_tokenizer
+    t.decoder = decoders.Sequence([
+        decoders.Replace(MARK, " "), decoders.ByteFallback(), decoders.Fuse()]
+        + ([decoders.Strip(" ", 1, 0)] if prefix else []))
+    t.add_special_tokens(["<unk>", "<s>", "</s>"])
+    t.add_tokens([AddedToken("<tool>", special=False, normalized=False)])
+    t.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", 1)])
+    return t
+
+
+def check_characters(path, t):
+    t.save(path)
+    inputs = texts(14, 1500, PARTS + ["<tool>", "</s>", "x</s>y"])
+    got = tokenize(path, ADD | CONTROL, inputs)
+    for text, (ids, _) in zip(inputs, got):
+        same(f"{path}: tokens of {text[:300]!r}", ids, t.encode(text).ids)
+    inputs = texts(15)
+    for text, (ids, back) in zip(inputs, tokenize(path, 0, inputs)):
+        same(f"{path}: tokens of {text[:300]!r}", ids, plain(t)(text))
+        same(f"{path}: text of the tokens of {text[:300]!r}", back,
+             t.decode(ids).encode())
+
+
+def json_llama2():
+    check_characters("llama2.json", characters(normalizers.Sequence(
+        [normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]), None))
+
+
+def json_metaspace():
+    for scheme in "first", "always", "never":
+        for split in False, True:
+            t = characters(None, pre_tokenizers.Metaspace(MARK, scheme, split),
+                           scheme != "never")
+            check_characters(f"metaspace-{scheme}-{split}.json", t)
+
+
+def json_gemma():
+    check_characters("gemma.json", characters(
+        normalizers.Replace(" ", MARK),
+        pre_tokenizers.Split(" ", "merged_with_previous"), False))
+
+
+CHECKS = [(f"tokenizer.json with the pre-tokenizer of {name}",
+           lambda name=name: json_byte_level(name))
+          for name in ("llama-bpe", "qwen2", "qwen35", "gpt-2", "smollm")]
+CHECKS += [(f"GGUF metadata with the pre-tokenizer {name}",
+            lambda name=name: gguf_byte_level(name)) for name in STAGES]
+CHECKS += [
+    ("tokens that were added to a vocabulary", added_tokens),
+    ("a space before a text in bytes", prefix_space),
+    ("tokenizer.model", sentencepiece_model),
+    ("tokenizer.model with symbols of its user", sentencepiece_user),
+    ("tokenizer.model without bytes for unknown characters",
+     sentencepiece_unknown),
+    ("tokenizer.model that removes extra spaces", sentencepiece_trim),
+    ("tokenizer.model without a space before the text",
+     sentencepiece_no_prefix),
+    ("GGUF metadata of a SentencePiece model", sentencepiece_gguf),
+    ("tokenizer.json in the style of Llama 2", json_llama2),
+    ("tokenizer.json with Metaspace", json_metaspace),
+    ("tokenizer.json in the style of Gemma", json_gemma),
+]
+
+TEXTS = corpus()
+GGUF = load_gguf_writer()
+print(f"1..{len(CHECKS)}")
+for number, (title, check) in enumerate(CHECKS, 1):
+    try:
+        check()
+        print(f"ok {number} - {title} gives the tokens of its own library",
+              flush=True)
+    except Exception:
+        print(f"not ok {number} - {title} gives the tokens of its own library")
+        print("# " + traceback.format_exc().replace("\n", "\n# "), flush=True)

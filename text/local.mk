@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# Tokenizers and sampling, for programs that link libweir too. Installs nothing.
+noinst_LTLIBRARIES += %D%/libtext.la
+%C%_libtext_la_SOURCES = \
+	%D%/tokenizer.c %D%/tokenizer.h %D%/inside.h \
+	%D%/error.c %D%/error.h %D%/memory.h \
+	%D%/vocab.c %D%/vocab.h \
+	%D%/merges.c %D%/merges.h \
+	%D%/match.c %D%/match.h \
+	%D%/chars.c %D%/chars.h %D%/chars_table.h %D%/utf8.h \
+	%D%/split.c %D%/split.h \
+	%D%/pieces.c %D%/encode.c %D%/decode.c \
+	%D%/open.c %D%/read_gguf.c %D%/read_sentencepiece.c \
+	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
+	%D%/json.c %D%/json.h \
+	%D%/sampler.c %D%/sampler.h
+%C%_libtext_la_LIBADD = -lm
+EXTRA_DIST += %D%/README.md %D%/chars.py

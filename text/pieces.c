@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* What formats write for a token, and the bytes that it stands for. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "inside.h"
+#include "utf8.h"
+
+size_t piece_unmark(unsigned char *s, size_t len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (len - i >= 3 && !memcmp(s + i, "\xe2\x96\x81", 3)) {
+			s[n++] = ' ';
+			i += 2;
+		} else {
+			s[n++] = s[i];
+		}
+	}
+	return n;
+}
+
+/*
+ * Printable bytes of Latin-1 stand for themselves; the others, in order, are
+ * U+0100 and the characters after it. -1: the character is none of these.
+ */
+static int byte_of(uint32_t c)
+{
+	if ((c >= 0x21 && c <= 0x7e) || (c >= 0xa1 && c <= 0xff && c != 0xad))
+		return (int)c;
+	if (c >= 0x100 && c <= 0x120)
+		return (int)(c - 0x100);
+	if (c >= 0x121 && c <= 0x142)
+		return (int)(c - 0x121 + 0x7f);
+	return c == 0x143 ? 0xad : -1;
+}
+
+/* Whether all characters stand for bytes, which are written to @to or nowhere. */
+static bool unmap(const unsigned char *s, size_t len, unsigned char *to,
+		  size_t *ret_len)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < len;) {
+		unsigned char c = s[i++];
+		int byte = c;
+
+		if (c < 0x21 || c > 0x7e) {
+			if (c < 0xc2 || c > 0xc5 || i == len ||
+			    (s[i] & 0xc0) != 0x80)
+				return false;
+			byte = byte_of((c & 0x1fu) << 6 | (s[i++] & 0x3fu));
+		}
+		if (byte < 0)
+			return false;
+		if (to)
+			to[n] = (unsigned char)byte;
+		n++;
+	}
+	*ret_len = n;
+	return true;
+}
+
+bool piece_unmap(unsigned char *s, size_t *len)
+{
+	size_t plain = 0, rest;
+
+	while (plain < *len && s[plain] > 0x20 && s[plain] < 0x7f)
+		plain++;
+	if (plain == *len)
+		return true;
+	if (!unmap(s + plain, *len - plain, NULL, &rest))
+		return false;
+	unmap(s + plain, *len - plain, s + plain, &rest);
+	*len = plain + rest;
+	return true;
+}
+
+/* The bytes of a normal piece, or one that no text leads to. */
+static void piece_normal(const struct tokenizer *t, struct piece *piece,
+			 unsigned char *s)
+{
+	size_t len = piece->len;
+
+	if (t->byte_level) {
+		if (!piece_unmap(s, &len))
+			piece->flags |= PIECE_HIDDEN;
+	} else {
+		if (memchr(s, ' ', len))
+			piece->flags |= PIECE_HIDDEN;
+		len = piece_unmark(s, len);
+	}
+	piece->len = (uint32_t)len;
+}
+
+int piece_set(struct tokenizer *t, const char *file, uint32_t id,
+	      unsigned char *s, size_t len, unsigned kind, float score)
+{
+	struct piece piece = { .s = s, .len = (uint32_t)len };
+	int byte;
+
+	if (len > INT32_MAX)
+		return text_fail(-EBADMSG, "%s: token %u has %zu bytes", file,
+				 id, len);
+	if (isnan(score))
+		return text_fail(-EBADMSG, "%s: token %u has no score", file,
+				 id);
+	piece.kind = (uint8_t)kind;
+	piece.key = vocab_key(score);
+	if (kind == PIECE_NORMAL || kind == PIECE_UNUSED) {
+		piece_normal(t, &piece, s);
+	} else if (kind == PIECE_USER && !t->byte_level) {
+		piece.len = (uint32_t)piece_unmark(s, len);
+	} else if (kind == PIECE_BYTE) {
+		byte = vocab_byte_of(s, len);
+		if (byte < 0)
+			return text_fail(-EBADMSG,
+					 "%s: token %u is of type byte, and "
+					 "has another form than <0x0A>",
+					 file, id);
+		s[0] = (unsigned char)byte;
+		piece.len = 1;
+	}
+	return vocab_set(&t->vocab, file, id, &piece);
+}
+
+/* A merge most often makes the token after that of the merge before it. */
+static int32_t merged_piece(const struct merge_queue *q,
+			    const struct queued *item)
+{
+	const struct vocab *v = &q->t->vocab;
+	size_t len = item->left + item->right;
+	uint32_t next = (uint32_t)(q->last + 1);
+
+	if (next < v->n && v->piece[next].len == len &&
+	    v->piece[next].kind == PIECE_NORMAL && !v->piece[next].flags &&
+	    !memcmp(v->piece[next].s, item->s, len))
+		return (int32_t)next;
+	return vocab_find(v, item->s, len);
+}
+
+/* Look up the tokens of a merge; -1 in @merge->id: one is missing. */
+static void queued_find(struct merge_queue *q, const struct queued *item,
+			struct merge *ret_merge)
+{
+	const struct vocab *v = &q->t->vocab;
+	int32_t left, right;
+
+	left = vocab_find_hash(v, item->left_hash, item->s, item->left);
+	right = vocab_find_hash(v, item->right_hash, item->s + item->left,
+				item->right);
+	q->last = merged_piece(q, item);
+	ret_merge->id = left < 0 || right < 0 ? -1 : q->last;
+	ret_merge->pair = merges_pair(&q->t->merges, left, right);
+}
+
+int merges_flush(struct merge_queue *q)
+{
+	struct merge merge[MERGES_AT_ONCE];
+	uint32_t number = q->number - q->n;
+	int r = 0;
+
+	for (unsigned i = 0; i < q->n; i++)
+		queued_find(q, &q->item[i], &merge[i]);
+	for (unsigned i = 0; !r && i < q->n; i++) {
+		merge[i].key = number + i;
+		if (merge[i].id < 0)
+			return text_fail(-EBADMSG,
+					 "%s: merge %u has a token that is not "
+					 "in the vocabulary",
+					 q->file, number + i);
+		r = merges_add(&q->t->merges, &merge[i]);
+	}
+	q->n = 0;
+	return r;
+}
+
+int merge_set(struct merge_queue *q, unsigned char *left, size_t left_len,
+	      size_t gap, size_t right_len)
+{
+	unsigned char *right = left + left_len + gap;
+	struct queued *item = &q->item[q->n];
+	bool valid = left_len && right_len;
+
+	if (q->t->byte_level) {
+		valid = valid && piece_unmap(left, &left_len) &&
+			piece_unmap(right, &right_len);
+	} else {
+		left_len = piece_unmark(left, left_len);
+		right_len = piece_unmark(right, right_len);
+	}
+	if (!valid)
+		return text_fail(-EBADMSG, "%s: merge %u is not one of tokens",
+				 q->file, q->number);
+	memmove(left + left_len, right, right_len);
+	item->s = left;
+	item->left = left_len;
+	item->right = right_len;
+	item->left_hash = vocab_hash(&q->t->vocab, left, left_len);
+	item->right_hash = vocab_hash(&q->t->vocab, left + left_len, right_len);
+	q->n++;
+	q->number++;
+	return q->n < MERGES_AT_ONCE ? 0 : merges_flush(q);
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * tokenizer.json of Hugging Face: byte-level BPE, and BPE of characters with
+ * bytes for those that have no token.
+ */
+#include "read_json.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Members of the file. */
+enum {
+	ADDED,
+	NORMALIZER,
+	PRE_TOKENIZER,
+	POST_PROCESSOR,
+	MODEL,
+	N_PARTS
+};
+static const char *const part_names[N_PARTS] = {
+	"added_tokens",   "normalizer", "pre_tokenizer",
+	"post_processor", "model",
+};
+
+/* Members of its model. */
+enum {
+	TYPE,
+	VOCAB,
+	MERGES,
+	UNK,
+	FUSE_UNK,
+	FALLBACK,
+	WHOLE_WORDS,
+	PREFIX,
+	SUFFIX,
+	N_MODEL
+};
+static const char *const model_names[N_MODEL] = {
+	"type",
+	"vocab",
+	"merges",
+	"unk_token",
+	"fuse_unk",
+	"byte_fallback",
+	"ignore_merges",
+	"continuing_subword_prefix",
+	"end_of_word_suffix",
+};
+
+static int read_flag(struct json *member, bool *ret_flag)
+{
+	return member->at ? json_bool(member, ret_flag) : 0;
+}
+
+/* The piece that is written like this, whatever its kind; -1: none. */
+static int32_t piece_named(const struct tokenizer *t,
+			   const struct json_string *name)
+{
+	for (uint32_t id = 0; id < t->vocab.n; id++) {
+		const struct piece *piece = &t->vocab.piece[id];
+
+		if (piece->len == name->len &&
+		    !memcmp(piece->s, name->s, name->len))
+			return (int32_t)id;
+	}
+	return -1;
+}
+
+/* Each token takes at least a byte of the file: no id is as large as that. */
+static int read_id(struct json *j, uint32_t *ret_id)
+{
+	int r = json_id(j, ret_id);
+
+	if (r < 0)
+		return r;
+	return *ret_id < (size_t)(j->end - j->begin)
+		       ? 0
+		       : json_fail(j, "a smaller id");
+}
+
+static int read_vocab(struct tokenizer *t, struct json *j, bool fallback)
+{
+	struct json_string name;
+	uint32_t id;
+	int r = json_enter(j, '{');
+
+	while (r >= 0 && (r = json_member(j, &name)) > 0) {
+		bool byte = fallback && vocab_byte_of(name.s, name.len) >= 0;
+
+		r = read_id(j, &id);
+		if (!r)
+			r = piece_set(t, j->file, id, name.s, name.len,
+				      byte ? PIECE_BYTE : PIECE_NORMAL, 0);
+	}
+	return r;
+}
+
+enum {
+	ID,
+	CONTENT,
+	SPECIAL,
+	LEFT,
+	RIGHT,
+	SINGLE,
+	N_ADDED
+};
+static const char *const added_names[N_ADDED] = {
+	"id", "content", "special", "lstrip", "rstrip", "single_word",
+};
+
+/* An added token takes the place of the one of the vocabulary with its id. */
+static int set_added(struct tokenizer *t, struct json *j, uint32_t id,
+		     const struct json_string *s, unsigned kind, unsigned flags)
+{
+	int r;
+
+	if (id < t->vocab.n)
+		t->vocab.piece[id].kind = 0;
+	r = piece_set(t, j->file, id, s->s, s->len, kind, 0);
+	if (!r)
+		t->vocab.piece[id].flags |= (uint8_t)flags;
+	return r;
+}
+
+static int read_added(struct tokenizer *t, struct json *j)
+{
+	bool special = false, left = false, right = false, single = false;
+	struct json member[N_ADDED];
+	struct json_string s;
+	uint32_t id;
+	int r = json_members(j, added_names, N_ADDED, member);
+
+	if (!r && (!member[ID].at || !member[CONTENT].at))
+		r = json_fail(j, "a token with an id and a content");
+	if (!r)
+		r = read_id(&member[ID], &id);
+	if (!r)
+		r = json_string(&member[CONTENT], &s);
+	if (!r)
+		r = read_flag(&member[SPECIAL], &special);
+	if (!r)
+		r = read_flag(&member[LEFT], &left);
+	if (!r)
+		r = read_flag(&member[RIGHT], &right);
+	if (!r)
+		r = read_flag(&member[SINGLE], &single);
+	if (r < 0)
+		return r;
+	if (single)
+		return json_unsupported(j, "a token that is a single word,",
+					&s);
+	return set_added(t, j, id, &s, special ? PIECE_CONTROL : PIECE_USER,
+			 (left ? PIECE_STRIP_LEFT : 0) |
+				 (right ? PIECE_STRIP_RIGHT : 0));
+}
+
+/* "a b" */
+static int read_merge_text(struct merge_queue *q, struct json *j)
+{
+	struct json_string s;
+	unsigned char *space;
+	int r = json_string(j, &s);
+
+	if (r < 0)
+		return r;
+	space = s.len > 1 ? memchr(s.s + 1, ' ', s.len - 1) : NULL;
+	if (!space)
+		return json_fail(j, "two tokens with a space between before "
+				    "this place");
+	return merge_set(q, s.s, (size_t)(space - s.s), 1,
+			 (size_t)(s.s + s.len - space) - 1);
+}
+
+/* ["a", "b"] */
+static int read_merge_pair(struct merge_queue *q, struct json *j)
+{
+	struct json_string s[2];
+	int r = json_enter(j, '[');
+
+	for (unsigned i = 0; i < 2 && r >= 0; i++) {
+		r = json_element(j);
+		if (!r)
+			r = json_fail(j, "two tokens before this place");
+		if (r > 0)
+			r = json_string(j, &s[i]);
+	}
+	if (!r)
+		r = json_element(j);
+	if (r)
+		return r < 0 ? r : json_fail(j, "two tokens");
+	return merge_set(q, s[0].s, s[0].len,
+			 (size_t)(s[1].s - s[0].s) - s[0].len, s[1].len);
+}
+
+static int read_merges(struct tokenizer *t, struct json *j)
+{
+	struct merge_queue q = { .t = t, .file = j->file, .last = -1 };
+	int r = merges_init(&t->merges, t->vocab.n);
+
+	if (!r)
+		r = json_enter(j, '[');
+	while (r >= 0 && (r = json_element(j)) > 0)
+		r = json_peek(j) == '[' ? read_merge_pair(&q, j)
+					: read_merge_text(&q, j);
+	return r ? r : merges_flush(&q);
+}
+
+static int read_unk(struct tokenizer *t, struct json *member)
+{
+	struct json_string name;
+	int r;
+
+	if (!member->at)
+		return 0;
+	r = json_string(member, &name);
+	if (r < 0)
+		return r;
+	t->unk = piece_named(t, &name);
+	if (t->unk < 0)
+		return json_fail(member, "a token before this place");
+	t->vocab.piece[t->unk].kind = PIECE_UNKNOWN;
+	return 0;
+}
+
+/* Affixes of words belong to vocabularies of another kind. */
+static int check_affix(struct json *member)
+{
+	struct json_string affix;
+	int r = member->at ? json_string(member, &affix) : 0;
+
+	if (r < 0 || !member->at || !affix.len)
+		return r;
+	return json_unsupported(member, "the affix", &affix);
+}
+
+static int check_model(struct json *j, struct json *member)
+{
+	struct json_string type;
+	int r = 0;
+
+	if (member[TYPE].at)
+		r = json_string(&member[TYPE], &type);
+	if (!r && member[TYPE].at && !json_is(&type, "BPE"))
+		return json_unsupported(j, "the model", &type);
+	if (!r && (!member[VOCAB].at || !member[MERGES].at))
+		r = json_fail(j, "a model with a vocabulary and merges");
+	if (!r)
+		r = check_affix(&member[PREFIX]);
+	return r ? r : check_affix(&member[SUFFIX]);
+}
+
+/* @member: the places of the model's members; @added: of the added tokens. */
+static int read_model(struct tokenizer *t, struct json *j, struct json *member,
+		      struct json *added)
+{
+	bool fallback = false;
+	int r = check_model(j, member);
+
+	if (!r)
+		r = read_flag(&member[FALLBACK], &fallback);
+	if (!r)
+		r = read_flag(&member[FUSE_UNK], &t->fuse_unk);
+	if (!r)
+		r = read_flag(&member[WHOLE_WORDS], &t->whole_words);
+	if (!r)
+		r = read_vocab(t, &member[VOCAB], fallback);
+	if (!r && added->at)
+		r = json_each(added, read_added, t);
+	if (!r)
+		r = read_unk(t, &member[UNK]);
+	if (!r)
+		r = vocab_index(&t->vocab, j->file,
+				BIT(PIECE_NORMAL) | BIT(PIECE_USER));
+	return r ? r : read_merges(t, &member[MERGES]);
+}
+
+/* An item of a template: a special token, or the text. */
+static int read_template_item(struct tokenizer *t, struct json *j)
+{
+	static const char *const names[] = { "SpecialToken", "Sequence" };
+	static const char *const id_name[] = { "id" };
+	struct json member[2], id;
+	struct json_string name;
+	int32_t token;
+	int r = json_members(j, names, 2, member);
+
+	if (r < 0)
+		return r;
+	if (member[1].at) {
+		t->text_seen = true;
+		return 0;
+	}
+	if (!member[0].at)
+		return json_fail(j, "a special token or a sequence");
+	r = json_members(&member[0], id_name, 1, &id);
+	if (!r)
+		r = id.at ? json_string(&id, &name)
+			  : json_fail(j, "a token with an id");
+	if (r < 0)
+		return r;
+	token = piece_named(t, &name);
+	if (token < 0 || (t->text_seen ? t->adds_eos : t->adds_bos))
+		return json_unsupported(j, "the place of", &name);
+	*(t->text_seen ? &t->eos : &t->bos) = token;
+	*(t->text_seen ? &t->adds_eos : &t->adds_bos) = true;
+	return 0;
+}
+
+static int read_post_processor(struct tokenizer *t, struct json *j)
+{
+	static const char *const names[] = { "single", "processors" };
+	struct json_string type;
+	struct json member[2];
+	int r = json_type(j, &type);
+
+	if (!r)
+		r = json_members(j, names, 2, member);
+	if (r < 0 || json_is(&type, "ByteLevel"))
+		return r;
+	if (json_is(&type, "Sequence") && member[1].at)
+		return json_each(&member[1], read_post_processor, t);
+	if (json_is(&type, "TemplateProcessing") && member[0].at)
+		return json_each(&member[0], read_template_item, t);
+	return json_unsupported(j, "the post-processor", &type);
+}
+
+static int read_parts(struct tokenizer *t, struct json *part,
+		      struct json *member)
+{
+	int r = 0;
+
+	if (part[NORMALIZER].at)
+		r = read_normalizer(t, &part[NORMALIZER]);
+	if (!r && part[PRE_TOKENIZER].at)
+		r = read_pre_tokenizer(t, &part[PRE_TOKENIZER]);
+	if (!r && t->byte_level == t->marks)
+		r = text_fail(-EOPNOTSUPP,
+			      "%s: neither byte-level BPE nor BPE with U+2581 "
+			      "for spaces",
+			      part[MODEL].file);
+	if (!r)
+		r = read_model(t, &part[MODEL], member, &part[ADDED]);
+	if (!r && part[POST_PROCESSOR].at)
+		r = read_post_processor(t, &part[POST_PROCESSOR]);
+	return r;
+}
+
+/* The members of the model are found on the way over the file, not again. */
+static int find_parts(struct json *j, struct json *part, struct json *member)
+{
+	struct json_string name;
+	int r = json_enter(j, '{');
+
+	while (r >= 0 && (r = json_member_raw(j, &name)) > 0) {
+		bool null = json_peek(j) == 'n', model = false;
+
+		for (size_t i = 0; i < N_PARTS; i++) {
+			if (null || !json_is(&name, part_names[i]))
+				continue;
+			part[i] = *j;
+			model = i == MODEL;
+		}
+		r = model ? json_members(j, model_names, N_MODEL, member)
+			  : json_skip(j);
+	}
+	return r;
+}
+
+int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,
+	      size_t n)
+{
+	struct json j, part[N_PARTS] = { 0 }, member[N_MODEL] = { 0 };
+	int r;
+
+	json_init(&j, file, bytes, n);
+	r = find_parts(&j, part, member);
+	if (!r)
+		r = json_finish(&j);
+	if (!r && !part[MODEL].at)
+		r = json_fail(&j, "a member 'model' before this place");
+	return r ? r : read_parts(t, part, member);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Text to tokens and back, with the vocabulary of a language model.
+ *
+ * A tokenizer does not change after it was made: any number of threads may use
+ * it. A decoder belongs to one thread at a time. No call blocks except those
+ * that read a file. Failures are negative errnos, and text_error() has the
+ * sentence.
+ */
+#ifndef TEXT_TOKENIZER_H
+#define TEXT_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+struct weir_model;
+struct tokenizer;
+struct tokenizer_decoder;
+
+/*
+ * Make the tokenizer of a model: from its metadata (tokenizer.ggml.*) if it has
+ * some, else from tokenizer.json or tokenizer.model in the folder of the model.
+ * The tokenizer keeps no reference to @model.
+ *
+ * -ENOENT: the model has no tokenizer. -EOPNOTSUPP: a kind of tokenizer that is
+ * not supported. -EBADMSG: its description is wrong.
+ */
+int tokenizer_from_model(const struct weir_model *model,
+			 struct tokenizer **ret_t);
+/*
+ * Read a tokenizer.json of Hugging Face or a tokenizer.model of SentencePiece;
+ * of a folder, the one that it contains. Errors as above, or those of open(2)
+ * and read(2). -EFBIG: the file is larger than TOKENIZER_FILE_MAX.
+ */
+int tokenizer_open(const char *path, struct tokenizer **ret_t);
+#define TOKENIZER_FILE_MAX (256u << 20)
+/* The same for the @n bytes of a file that is called @name in sentences. */
+int tokenizer_parse(const char *name, const void *bytes, size_t n,
+		    struct tokenizer **ret_t);
+/* Takes NULL. Free the decoders first. */
+void tokenizer_free(struct tokenizer *t);
+
+/* Ids are from 0 to count - 1. -1: the vocabulary has no such token. */
+struct tokenizer_info {
+	const char *kind; /* "SentencePiece", "BPE" or "byte-level BPE" */
+	uint32_t count;
+	int32_t bos, eos, unk;
+	bool adds_bos, adds_eos; /* TOKENIZER_ADD adds it */
+};
+void tokenizer_info(const struct tokenizer *t, struct tokenizer_info *ret_info);
+/* The token that is written like this ("<|eot_id|>"), or -1. */
+int32_t tokenizer_find(const struct tokenizer *t, const char *text);
+/* Generation stops at this token: end of the sequence, of a turn, of a file. */
+bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
+
+/* A list of tokens, zeroed by the caller at first. Free @id with free(3). */
+struct tokenizer_ids {
+	int32_t *id;
+	size_t n, room;
+};
+
+/* Add the tokens that the model wants at the beginning and at the end. */
+#define TOKENIZER_ADD 0x01u
+/*
+ * Where the text has the name of a control token ("<|eot_id|>"), it means that
+ * token. Never set for text that others wrote: they could end their turn.
+ */
+#define TOKENIZER_CONTROL 0x02u
+
+/*
+ * Append the tokens of @len bytes of text to @ids. On failure @ids has the
+ * tokens that it had. -EILSEQ: the text is not UTF-8; the sentence has the
+ * offset. -ENOENT: a character has no token. -E2BIG: more than 1 GiB.
+ */
+int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
+		     unsigned flags, struct tokenizer_ids *ids);
+
+/* The text continues other text: keep the space before the first word. */
+#define TOKENIZER_CONTINUE 0x04u
+
+/*
+ * A decoder turns tokens into text, one after the other. Of @flags:
+ * TOKENIZER_CONTROL writes control tokens by their names, else they are left
+ * out; TOKENIZER_CONTINUE.
+ */
+int tokenizer_decoder_new(const struct tokenizer *t, unsigned flags,
+			  struct tokenizer_decoder **ret_d);
+void tokenizer_decoder_free(struct tokenizer_decoder *d);
+/*
+ * The text that token @id adds: bytes that are valid until the next call. An
+ * incomplete character at the end is held until its last byte arrives.
+ * -EINVAL: there is no token @id.
+ */
+int tokenizer_decode(struct tokenizer_decoder *d, int32_t id,
+		     const char **ret_text, size_t *ret_len);
+/* The bytes that are still held. The decoder begins anew. */
+void tokenizer_decode_end(struct tokenizer_decoder *d, const char **ret_text,
+			  size_t *ret_len);
+
+#endif
