@@ -58,6 +58,9 @@ static inline portable_vf portable_load_BF16(const unsigned char *p)
 
 static const struct weir__dot list[] = { FLOAT_LIST };
 
+const int8_t weir__dot_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+				   1,    13,   25,  38,  53,  69,  89,  113 };
+
 static bool portable_usable(void)
 {
 	return true;

@@ -80,6 +80,9 @@ struct weir__dot_set {
 	size_t n;
 };
 
+/* The values of ggml's kvalues_iq4nl (ggml-common.h, MIT licence). */
+extern const int8_t weir__dot_iq4[16];
+
 /* Before loops of constant length whose arrays are registers: at -O2 too. */
 #define WEIR__UNROLL _Pragma("GCC unroll 8")
 

@@ -2,7 +2,7 @@
 /*
  * Products with AVX2: of floats, and of bytes by the instructions that add pairs
  * of products to 16 bits. Those take bytes with a sign for b only, and their sums
- * hold 63 * 127 * 2; Q8_0 has its sign moved to b.
+ * hold 128 * 127 * 2; the signs of Q8_0 and IQ4_NL are moved to b.
  */
 #include "kernels/dot.h"
 
@@ -90,6 +90,52 @@ INLINE void unpack_Q8_0(struct half *v, const unsigned char *a, unsigned i)
 	(void)i;
 	v->q = load_32(a + 2);
 	v->scale = _mm256_set1_ps(half_at(a));
+}
+
+INLINE void unpack_Q4_1(struct half *v, const unsigned char *a, unsigned i)
+{
+	unpack_Q4_0(v, a + 2, i);
+	v->scale = _mm256_set1_ps(half_at(a));
+	v->min = _mm256_set1_ps(-half_at(a + 2));
+}
+
+/* 16 where a bit of the word is set. */
+INLINE __m256i fifth_bits(const unsigned char *p)
+{
+	const __m256i byte = _mm256_set_epi64x(
+		0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
+	const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
+	int32_t word;
+	__m256i x;
+
+	memcpy(&word, p, sizeof(word));
+	x = _mm256_shuffle_epi8(_mm256_set1_epi32(word), byte);
+	x = _mm256_cmpeq_epi8(_mm256_and_si256(x, bit), bit);
+	return _mm256_and_si256(x, _mm256_set1_epi8(16));
+}
+
+INLINE void unpack_Q5_0(struct half *v, const unsigned char *a, unsigned i)
+{
+	unpack_Q4_0(v, a + 4, i);
+	v->q = _mm256_or_si256(v->q, fifth_bits(a + 2));
+	v->scale = _mm256_set1_ps(half_at(a));
+}
+
+INLINE void unpack_Q5_1(struct half *v, const unsigned char *a, unsigned i)
+{
+	unpack_Q4_0(v, a + 6, i);
+	v->q = _mm256_or_si256(v->q, fifth_bits(a + 4));
+	v->scale = _mm256_set1_ps(half_at(a));
+	v->min = _mm256_set1_ps(-half_at(a + 2));
+}
+
+INLINE void unpack_IQ4_NL(struct half *v, const unsigned char *a, unsigned i)
+{
+	const __m256i values = _mm256_broadcastsi128_si256(
+		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
+
+	unpack_Q4_0(v, a, i);
+	v->q = _mm256_shuffle_epi8(values, v->q);
 }
 
 /* Scale @i of 8 with 6 bits, and its minimum, of 12 bytes of Q4_K and Q5_K. */
@@ -213,7 +259,11 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 /* dtype, bytes of a block, its halves, bias or -1: minima; its sign is moved */
 #define QUANTS(X)                  \
 	X(Q4_0, 18, 1, 8, false)   \
+	X(Q4_1, 20, 1, -1, false)  \
+	X(Q5_0, 22, 1, 16, false)  \
+	X(Q5_1, 24, 1, -1, false)  \
 	X(Q8_0, 34, 1, 0, true)    \
+	X(IQ4_NL, 18, 1, 0, true)  \
 	X(Q4_K, 144, 8, -1, false) \
 	X(Q5_K, 176, 8, -1, false) \
 	X(Q6_K, 210, 8, 32, false)

@@ -115,6 +115,56 @@ INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
 	v->scale[0] = scales_of_two(a, a + 34);
 }
 
+/* Of two blocks whose elements are scale * q + offset: the negative offsets. */
+INLINE __m512 minima_of_two(const unsigned char *a, const unsigned char *b)
+{
+	return _mm512_sub_ps(_mm512_setzero_ps(), scales_of_two(a, b));
+}
+
+/* 16 where a bit of the two words is set. */
+INLINE __m512i fifth_bits(const unsigned char *a, const unsigned char *b)
+{
+	uint32_t x, y;
+
+	memcpy(&x, a, 4);
+	memcpy(&y, b, 4);
+	return _mm512_maskz_mov_epi8(x | (uint64_t)y << 32,
+				     _mm512_set1_epi8(16));
+}
+
+INLINE void unpack_Q4_1(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = low_high(two_of_16(a + 4, a + 24));
+	v->scale[0] = scales_of_two(a, a + 20);
+	v->min[0] = minima_of_two(a + 2, a + 22);
+}
+
+INLINE void unpack_Q5_0(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = _mm512_or_si512(low_high(two_of_16(a + 6, a + 28)),
+				  fifth_bits(a + 2, a + 24));
+	v->scale[0] = scales_of_two(a, a + 22);
+}
+
+INLINE void unpack_Q5_1(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = _mm512_or_si512(low_high(two_of_16(a + 8, a + 32)),
+				  fifth_bits(a + 4, a + 28));
+	v->scale[0] = scales_of_two(a, a + 24);
+	v->min[0] = minima_of_two(a + 2, a + 26);
+}
+
+INLINE void unpack_IQ4_NL(struct unit *v, const unsigned char *a)
+{
+	const __m512i values = _mm512_broadcast_i32x4(
+		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
+
+	v->q[0] =
+		_mm512_shuffle_epi8(values, low_high(two_of_16(a + 2, a + 20)));
+	v->q[0] = _mm512_xor_si512(v->q[0], _mm512_set1_epi8(-128));
+	v->scale[0] = scales_of_two(a, a + 18);
+}
+
 /* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
 INLINE __m128i packed_scales(const unsigned char *p)
 {
@@ -293,11 +343,15 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 }
 
 /* dtype, bytes of a unit, its chunks, bias or -1: minima, elements of a block */
-#define QUANTS(X)                \
-	X(Q4_0, 36, 1, 8, 32)    \
-	X(Q8_0, 68, 1, 128, 32)  \
-	X(Q4_K, 144, 4, -1, 256) \
-	X(Q5_K, 176, 4, -1, 256) \
+#define QUANTS(X)                 \
+	X(Q4_0, 36, 1, 8, 32)     \
+	X(Q4_1, 40, 1, -1, 32)    \
+	X(Q5_0, 44, 1, 16, 32)    \
+	X(Q5_1, 48, 1, -1, 32)    \
+	X(Q8_0, 68, 1, 128, 32)   \
+	X(IQ4_NL, 36, 1, 128, 32) \
+	X(Q4_K, 144, 4, -1, 256)  \
+	X(Q5_K, 176, 4, -1, 256)  \
 	X(Q6_K, 210, 4, 32, 256)
 
 #define ROWS(name, bytes_, chunks_, bias_, block_)                             \
