@@ -508,7 +508,8 @@ void gen_marks(size_t nodes)
 		if (is_computed(node) || !gen_below(4))
 			weir_graph_output(g, node);
 		node = weir_graph_node(g, gen_below(n));
-		if (is_computed(node))
+		if (is_computed(node) ||
+		    (gen_cache(node) < 0 && !gen_below(4)))
 			weir_graph_observe(g, node);
 	}
 	weir_graph_output(g, weir_graph_node(g, n - 1));
