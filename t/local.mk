@@ -126,7 +126,8 @@ T_C_TESTS = \
 	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
-	%D%/graph-copy.t %D%/graph-compare.t %D%/graph-random.t \
+	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
+	%D%/graph-random.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/kernel-products.t \
@@ -375,6 +376,9 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
+%C%_graph_copy_memory_t_SOURCES = %D%/graph-copy-memory.c $(T_GDEV) \
+	$(T_NOMEM)
+%C%_graph_copy_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)

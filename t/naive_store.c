@@ -118,7 +118,7 @@ static void store_q8_0(unsigned char *to, const double *v)
 	d = most / 127;
 	put_f16(to, d);
 	for (int i = 0; i < 32; i++)
-		to[2 + i] = (unsigned char)(d ? lround(v[i] / d) : 0);
+		to[2 + i] = (unsigned char)(d != 0 ? lround(v[i] / d) : 0);
 }
 
 static void store_q4_0(unsigned char *to, const double *v)
@@ -132,7 +132,7 @@ static void store_q4_0(unsigned char *to, const double *v)
 	d = most / -8;
 	put_f16(to, d);
 	for (int i = 0; i < 32; i++) {
-		q[i] = d ? (int)floor(v[i] / d + 8.5) : 8;
+		q[i] = d != 0 ? (int)floor(v[i] / d + 8.5) : 8;
 		q[i] = q[i] > 15 ? 15 : q[i];
 	}
 	for (int i = 0; i < 16; i++)

@@ -228,6 +228,13 @@ static enum weir_dtype weight_dtype(int64_t k)
 	return (enum weir_dtype)one_of(dtypes, k % 32 ? 3 : 6);
 }
 
+/* The greatest multiple of the step. */
+static double bits_of(struct known k)
+{
+	return k.step > 0 ? k.bound / k.step : 0x1p24;
+}
+
+/* Tiles have numbers as two BF16, and lack the product of the second ones. */
 static void product(struct weir_node *node, const struct weir_node *a,
 		    const struct weir_node *b, struct known y, struct known x)
 {
@@ -239,6 +246,11 @@ static void product(struct weir_node *node, const struct weir_node *a,
 	k = product_of(x, y);
 	if (dtype > WEIR_DTYPE_GGML)
 		k.step = 0;
+	if (fmin(bits_of(x), bits_of(y)) > 0x1p8 ||
+	    fmax(bits_of(x), bits_of(y)) > 0x1p16) {
+		k.err += k.bound * 0x1p-15;
+		k.step = 0;
+	}
 	k.bound *= n;
 	k.err *= n;
 	result(node, k, F32, ROUGH);
@@ -508,7 +520,7 @@ void gen_marks(size_t nodes)
 		if (is_computed(node) || !gen_below(4))
 			weir_graph_output(g, node);
 		node = weir_graph_node(g, gen_below(n));
-		if (is_computed(node))
+		if (is_computed(node) || (gen_cache(node) < 0 && !gen_below(4)))
 			weir_graph_observe(g, node);
 	}
 	weir_graph_output(g, weir_graph_node(g, n - 1));
