@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""decode_llama.py MODEL THREADS: llama.cpp's side of bench/decode.
+"""decode_llama.py REPACK MODEL THREADS: llama.cpp's side of bench/decode.
 
-The commands of decode_weir.c, without read and load; its own defaults otherwise
-(mapped, repacked where it chooses to).
+The commands of decode_weir.c, without read and load. REPACK 1: weights are
+repacked where llama.cpp chooses to, which is its default; 0: they are not.
 """
 import ctypes
 import sys
@@ -14,11 +14,12 @@ CONTEXT, BATCH, START = 1024, 512, 240
 
 
 class Llama:
-    def __init__(self, path, threads):
+    def __init__(self, repack, path, threads):
         from llama_cpp import llama_cpp
         self.c = llama_cpp
         silence(llama_cpp)
         llama_cpp.llama_backend_init()
+        self.repack = repack
         self.path = path.encode()
         self.threads = threads
         self.model = self.context = None
@@ -33,6 +34,7 @@ class Llama:
         self.close()
         params = self.c.llama_model_default_params()
         params.n_gpu_layers = 0
+        params.use_extra_bufts = self.repack
         self.model = self.c.llama_model_load_from_file(self.path, params)
         params = self.c.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch = CONTEXT, BATCH, BATCH
@@ -66,7 +68,7 @@ class Llama:
         self.prompt(n)
 
     def decode(self, n):
-        """Positions are read in order, those until START without being timed."""
+        """Positions are read in order; those until START are not timed."""
         if n + START > BATCH:
             raise ValueError(n)
         self.prompt(START)
@@ -76,8 +78,8 @@ class Llama:
         return time.perf_counter() - begun
 
 
-def main(path, threads):
-    llama = Llama(path, int(threads))
+def main(repack, path, threads):
+    llama = Llama(repack == "1", path, int(threads))
     for line in sys.stdin:
         name, n = line.split()
         begun = time.perf_counter()

@@ -20,7 +20,7 @@
  *	graph.h   graphs: computations that are described before they run
  *	ops.h     the operations of graphs
  *	sched.h   schedules: the plan of a graph on a device; runs of it
- *	compare.h copies of graphs in memory of other devices
+ *	compare.h copies of graphs on other devices; comparing two devices
  */
 #ifndef WEIR_H
 #define WEIR_H

@@ -13,6 +13,7 @@
 
 #define NODES 12
 #define WIDE 100000 /* elements: enough for several parts */
+#define BEYOND 4096 /* bytes after a workspace */
 
 static struct weir_dev *dev;
 static const struct weir__compute_ops *ops;
@@ -90,10 +91,21 @@ static void chain_prepare(struct chain *c, uint32_t threads)
 
 	must(weir_dev_set_threads(dev, &t));
 	must(ops->prepare(dev, c->list, NODES, NULL, &c->prepared, &c->room));
-	c->workspace = malloc(c->room ? c->room : 1);
+	c->workspace = malloc(c->room + BEYOND);
 	if (!c->workspace)
 		bail("no memory");
-	memset(c->workspace, 0xff, c->room);
+	memset(c->workspace, 0xff, c->room + BEYOND);
+}
+
+/* Has no run written after the workspace? */
+static bool beyond_is_clean(const struct chain *c)
+{
+	const unsigned char *p = c->workspace;
+	bool clean = true;
+
+	for (size_t i = 0; i < BEYOND; i++)
+		clean = clean && p[c->room + i] == 0xff;
+	return clean;
 }
 
 static void chain_free(struct chain *c)
@@ -423,6 +435,44 @@ static void two_at_once(void)
 	chain_free(c);
 }
 
+static void scratch(void)
+{
+	enum {
+		ROWS = 1000,
+		K = 40
+	};
+	static int32_t index[ROWS * K];
+	struct weir_op_top_k top = { .k = K };
+	struct chain *c = chain_new(WIDE);
+	struct job job = { .res = 0 };
+	bool right = true;
+
+	c->src[0][0].ndim = c->node[0].dst.ndim = 2;
+	c->src[0][0].shape[0] = c->node[0].dst.shape[0] = ROWS;
+	c->src[0][0].shape[1] = c->src[0][0].stride[0] = WIDE / ROWS;
+	c->src[0][0].stride[0] *= 4;
+	c->src[0][0].stride[1] = c->node[0].dst.stride[1] = 4;
+	c->node[0].dst.shape[1] = K;
+	c->node[0].dst.stride[0] = K * 4;
+	c->node[0].dst.dtype = WEIR_DTYPE_I32;
+	c->node[0].dst.data = index;
+	c->node[0].op = WEIR_OP_TOP_K;
+	c->node[0].n_src = 1;
+	c->node[0].params = &top;
+	for (int i = 0; i < WIDE; i++)
+		c->value[0][i] = (float)(i * 7 % (WIDE / ROWS));
+	chain_prepare(c, 3);
+	for (unsigned i = 0; i < 20; i++) {
+		right = chain_run(&job, c, 0, 1) == 0 && right;
+		for (int k = 0; k < ROWS * K; k++)
+			right = index[k] * 7 % 100 == 99 - k % K && right;
+		memset(index, 0, sizeof(index));
+	}
+	ok(right, "each thread has memory of its own for a node");
+	ok(beyond_is_clean(c), "nothing is written after the workspace");
+	chain_free(c);
+}
+
 static void other_threads(void)
 {
 	static const uint32_t threads[] = { 1, 2, 9 };
@@ -499,7 +549,7 @@ int main(void)
 {
 	struct weir *weir;
 
-	plan(67);
+	plan(69);
 	weir = open_root(WEIR_IO_SYNC);
 	dev = cpu_of(weir);
 	must(weir__dev_use(dev));
@@ -513,6 +563,7 @@ int main(void)
 	odd_results();
 	index_fails();
 	two_at_once();
+	scratch();
 	other_threads();
 	older_size();
 	refusals();

@@ -22,7 +22,7 @@ fails()
 	test $? = 1 && grep -qF "$sentence" "$tmp/err"
 }
 
-plan 20
+plan 21
 is "$(examples/load "$model" | wc -l)" "$count" \
 	'examples/load lists every tensor'
 is "$(examples/arrive "$model" | grep -c ' ms  ')" "$count" \
@@ -71,7 +71,7 @@ is "$(awk '{ print $1 }' "$tmp/first" | sort -u | wc -l)" "$count" \
 examples/share read "$tmp/socket" >/dev/null
 wait $server
 is $? 0 'examples/share ends when its readers have the model'
-for example in load arrive queue engine share; do
+for example in load arrive queue engine share llama/llama; do
 	examples/$example >/dev/null 2>"$tmp/err"
 	is "$?$(grep -c '^usage: ' "$tmp/err")" 21 \
 		"examples/$example prints its usage"

@@ -290,6 +290,12 @@ static void loads(void)
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
 }
 
+static int ignore(void *arg, const struct weir_compared *compared)
+{
+	(void)arg, (void)compared;
+	return 0;
+}
+
 /* A graph is plain memory; only a leaf of the parent's memory is refused. */
 static void graphs(void)
 {
@@ -311,6 +317,7 @@ static void graphs(void)
 	returns(2, weir_graph_count, g);
 	returns(0, weir_graph_fingerprint, g, hash);
 	fails(weir_graph_copy, g, buft, &copy, &memory);
+	fails(weir_graph_compare, dev, dev, g, NULL, ignore, NULL);
 	returns(a, weir_node_source, b, 0);
 	returns(b, weir_node_set_name, b, "b");
 	returns(0, weir_node_info, b, &info);
@@ -345,6 +352,7 @@ static void schedules(void)
 	fails(weir_run_input, run, x, &value, sizeof(value));
 	fails(weir_run_input_tensor, run, x, weir_node_tensor(x), NULL);
 	fails(weir_run_start, run);
+	fails(weir_run_start_part, run, 0, 1);
 	fails(weir_stream_compute, stream, run);
 	fails(weir_run_record, run, event);
 	fails(weir_run_wait, run, -1);

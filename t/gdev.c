@@ -231,10 +231,11 @@ static void *queue_main(void *arg)
 			r = w->call(w->arg);
 		else if (w->kind == WEIR__WORK_FILL)
 			memset(w->dst, w->byte, w->width);
-		else
+		else if (w->kind != WEIR__WORK_MARK)
 			for (size_t i = 0; i < w->rows; i++)
 				memmove(w->dst + i * w->dst_pitch,
 					w->src + i * w->src_pitch, w->width);
+		gdev.fills += w->kind == WEIR__WORK_FILL;
 		w->done(w, r, 0);
 	}
 	queue_free(q);
@@ -391,7 +392,9 @@ static const struct weir__backend *gdev_entry(const struct weir__host *host,
 					      int *ret_err)
 {
 	(void)ret_err;
-	lib = host;
+	/* One table for all roots, which threads of the last one may read. */
+	if (!lib)
+		lib = host;
 	return &backend;
 }
 
@@ -402,10 +405,10 @@ void gdev_reset(void)
 	gdev.fail_with = -EIO;
 	gdev.workspace = gdev.measured = 0;
 	gdev.supports = gdev.prepares = gdev.releases = gdev.works = 0;
-	gdev.nodes = gdev.allocs = gdev.frees = 0;
+	gdev.nodes = gdev.fills = gdev.allocs = gdev.frees = 0;
 }
 
-struct weir *gdev_open(struct weir_dev **ret_dev)
+struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir *weir;
@@ -414,11 +417,17 @@ struct weir *gdev_open(struct weir_dev **ret_dev)
 	sem_init(&gdev.held, 0, 0);
 	sem_init(&gdev.go, 0, 0);
 	o.module_path = "/nonexistent";
+	o.close_timeout = timeout_ns;
 	if (weir_open(&o, &weir) < 0 ||
 	    weir_backend_add(weir, gdev_entry) < 0 ||
 	    weir_dev_find(weir, "GDEV0", ret_dev) < 0)
 		bail("%s", weir_error());
 	return weir;
+}
+
+struct weir *gdev_open(struct weir_dev **ret_dev)
+{
+	return gdev_open_timeout(ret_dev, 0);
 }
 
 struct weir_node *gdev_leaf(struct weir_graph *g, struct weir_dev *dev,

@@ -22,8 +22,8 @@ extern struct gdev {
 	size_t workspace; /* that prepare asks for */
 	size_t measured;  /* that measure says */
 	/* What it was asked. */
-	_Atomic unsigned supports, prepares, releases, works, nodes, allocs,
-		frees;
+	_Atomic unsigned supports, prepares, releases, works, nodes, fills,
+		allocs, frees;
 	_Atomic uint64_t bytes; /* allocated now */
 	struct {
 		size_t first, n;
@@ -33,6 +33,8 @@ extern struct gdev {
 
 /* A root whose device "GDEV0" this is, and the device. Bails out. */
 struct weir *gdev_open(struct weir_dev **ret_dev);
+/* The same with a time-out of weir_close(). */
+struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns);
 /* Forget what it was asked, and do everything. */
 void gdev_reset(void);
 

@@ -9,7 +9,7 @@ headers='weir.h weir/base.h weir/dev.h weir/mem.h weir/tensor.h weir/file.h
 	weir/compare.h'
 strict='-Wall -Wextra -Wshadow -Wconversion -pedantic -Werror'
 include="-I$srcdir/include"
-opts='weir buf stream file model put load heap placement sched'
+opts='weir buf stream file model put load heap placement sched compare'
 
 # compiles LANGUAGE COMPILER FLAG...: the text on standard input.
 compiles()

@@ -100,6 +100,9 @@ static void attention_forms(void)
 	same(weir_attention(g, put(F32, 3, 4, 0, 16), put(F16, 3, 2, 9, 16),
 			    put(F16, 3, 2, 9, 16), NULL, NULL),
 	     NEAR_F32, "attention of no tokens is empty");
+	same(weir_attention(g, put(F32, 3, 0, 3, 16), put(F16, 3, 2, 9, 16),
+			    put(F16, 3, 2, 9, 16), NULL, NULL),
+	     NEAR_F32, "attention of no heads is empty");
 	same(weir_attention(g, put(F32, 3, 4, 2, 16), put(F16, 3, 2, 0, 16),
 			    put(F16, 3, 2, 0, 16), NULL, NULL),
 	     NEAR_F32, "attention to no positions is 0");
@@ -141,6 +144,17 @@ static void attention_nan(void)
 	     "attention: a query with a NaN gives NaNs, others do not");
 }
 
+static void attention_values(void)
+{
+	const double mask[] = { 0, -INF, 0, 0 }, v[] = { 1, 2, NAN, INF };
+
+	same(weir_attention(g, put(F32, 3, 1, 2, 2), put(F32, 3, 1, 2, 2),
+			    put_values(F32, v, 3, 1, 2, 2),
+			    put_values(F32, mask, 2, 2, 2), NULL),
+	     NEAR_F32,
+	     "attention: a NaN of v reaches only queries for which it counts");
+}
+
 int main(void)
 {
 	trials_begin();
@@ -151,5 +165,6 @@ int main(void)
 	attention_masked(F16);
 	attention_masked(BF16);
 	attention_nan();
+	attention_values();
 	return trials_end();
 }

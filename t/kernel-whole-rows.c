@@ -53,6 +53,7 @@ static void norms(const char *name, norm_fn *make)
 static void soft_max(void)
 {
 	const enum weir_dtype masks[] = { F32, F16 };
+	struct weir_node *a;
 
 	same(weir_soft_max(g, put(F32, 2, 5, 67), NULL, 1, 0), NEAR_F32,
 	     "soft_max without a mask is right");
@@ -91,6 +92,9 @@ static void soft_max(void)
 	same(weir_soft_max(g, put(F32, 3, 8, 33, 257), put(F16, 2, 33, 257),
 			   0.1f, 8),
 	     NEAR_F32, "soft_max of many rows is right in all its parts");
+	a = weir_sqr(g, put(F32, 2, 5, 9));
+	same(weir_soft_max(g, a, a, 0.5f, 0), NEAR_F32,
+	     "soft_max: a result may be its own mask");
 	same(weir_soft_max(g, put(F32, 2, 0, 9), NULL, 1, 0), NEAR_F32,
 	     "soft_max of no rows is empty");
 	same(weir_soft_max(g, put(F32, 2, 9, 0), NULL, 1, 0), NEAR_F32,

@@ -44,6 +44,7 @@ T_C_TESTS = \
 	%D%/convert.t \
 	%D%/quants.t \
 	%D%/tensor.t \
+	%D%/cpus.t \
 	%D%/avail.t \
 	%D%/topology.t \
 	%D%/far.t \
@@ -117,12 +118,15 @@ T_C_TESTS = \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
 	%D%/team.t \
+	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
-	%D%/run.t \
+	%D%/graph-place.t \
+	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
+	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
-	%D%/graph-copy.t \
+	%D%/graph-copy.t %D%/graph-compare.t %D%/graph-random.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/kernel-products.t \
@@ -347,6 +351,10 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 T_LEAF = %D%/leaf.c %D%/leaf.h
 %C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
 	$(T_KIND)
+%C%_graph_random_t_SOURCES = %D%/graph-random.c %D%/random_gen.h \
+	%D%/random_graph.c %D%/random_graph.h %D%/random_find.c \
+	%D%/random_ops.c \
+	$(T_NAIVE) $(T_KIND)
 T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
 T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
@@ -367,7 +375,17 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
-%C%_run_t_SOURCES = %D%/run.c $(T_GDEV)
+%C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
+%C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
+%C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+%C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
+%C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
+%C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
+%C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
+%C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)
+%C%_run_load_t_LDADD = lib/libweir.la %D%/libtap.la
+%C%_sched_memory_t_SOURCES = %D%/sched-memory.c $(T_GDEV) $(T_NOMEM)
+%C%_sched_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)

@@ -186,8 +186,14 @@ static int argmax(const void *params, struct array *dst,
 		  const struct array *src, unsigned n)
 {
 	(void)params, (void)n;
-	for (int64_t i = 0; i < dst->n; i++)
-		choose(row_of(&src[0], i), src[0].shape[LAST], 1, &dst->v[i]);
+	for (int64_t i = 0; i < dst->n; i++) {
+		const double *row = row_of(&src[0], i);
+		int64_t first = 0;
+
+		for (int64_t j = 1; j < src[0].shape[LAST]; j++)
+			first = is_before(row, j, first) ? j : first;
+		dst->v[i] = (double)first;
+	}
 	return 0;
 }
 

@@ -36,7 +36,7 @@ static const enum weir_dtype dtypes[] = {
 };
 #define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
-static const char *const ways[] = { "as they are stored", "as F32",
+static const char *const ways[] = { "as they are stored", "as F32", "in panels",
 				    "in tiles" };
 
 static uint64_t seed = 1;
@@ -210,7 +210,9 @@ static double near_of(const struct weir__product *p)
 		return p->dtype == WEIR_DTYPE_F32 || p->dtype == WEIR_DTYPE_F16
 			       ? NEAR_SPLIT
 			       : NEAR_TILES;
-	return p->dot->form == WEIR__DOT_F32 ? NEAR_EXACT : NEAR_BYTES;
+	return p->way == WEIR__PRODUCT_PANELS || p->dot->form == WEIR__DOT_F32
+		       ? NEAR_EXACT
+		       : NEAR_BYTES;
 }
 
 /* Of several numbers of rows and columns, the greatest error over its limit. */

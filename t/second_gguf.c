@@ -149,7 +149,7 @@ static bool read_pair(struct in *in)
 {
 	struct second *s = in->out;
 	struct second_pair *pair = &s->pair[s->pairs];
-	struct slice key;
+	struct slice key = { NULL, 0 };
 	uint64_t type;
 
 	if (!read_string(in, &key))
@@ -214,7 +214,7 @@ static bool read_info(struct in *in)
 {
 	struct second *s = in->out;
 	struct second_tensor *t;
-	struct slice name;
+	struct slice name = { NULL, 0 };
 	uint64_t type;
 
 	if (!read_string(in, &name))

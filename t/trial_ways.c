@@ -196,6 +196,15 @@ static void try_kernels(struct trial *t, const struct naive *want,
 	naive_free(got);
 }
 
+/* May the result be written while this node is read, as all its sources? */
+static bool may_take(const struct weir_node *node, const struct weir_node *src)
+{
+	for (uint32_t s = 0; s < node->n_src; s++)
+		if (node->src[s] == src && !(node->row->in_place & 1u << s))
+			return false;
+	return true;
+}
+
 static bool same_layout(const struct weir_tensor *a,
 			const struct weir_tensor *b)
 {
@@ -284,6 +293,7 @@ void ways_try(struct trial *t)
 	for (uint32_t i = 0; i < node->n_src && !is_decided(t); i++)
 		if (!t->fails && node->src[i] &&
 		    node->row->in_place & 1u << i &&
+		    may_take(node, node->src[i]) &&
 		    same_layout(&node->t, &node->src[i]->t))
 			try_in_place(t, want, i);
 	if (!is_decided(t))

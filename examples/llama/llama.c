@@ -34,21 +34,19 @@ int llama_open(struct weir *weir, const char *path,
 	       const struct llama_opts *opts, struct llama *l)
 {
 	struct weir_dev *cpu = weir_dev_get(weir, 0);
-	struct weir_model *model = NULL;
 	int ret;
 
 	*l = (struct llama){ .opts = *opts };
 	if ((ret = set_threads(cpu, opts->threads)) == 0 &&
-	    (ret = weir_model_open(weir, path, NULL, &model)) == 0 &&
-	    (ret = llama_config_read(model, &l->config)) == 0 &&
+	    (ret = weir_model_open(weir, path, NULL, &l->model)) == 0 &&
+	    (ret = llama_config_read(l->model, &l->config)) == 0 &&
 	    (ret = check_opts(opts, &l->config)) == 0 &&
-	    (ret = llama_weights_load(weir, model, &l->config, &l->weights)) ==
-		    0 &&
+	    (ret = llama_weights_load(weir, l->model, &l->config,
+				      &l->weights)) == 0 &&
 	    (ret = llama_cache_new(weir, &l->config, opts->cache, opts->context,
 				   &l->cache)) == 0 &&
 	    (ret = weir_graph_new(&l->graph)) == 0)
 		ret = weir_sched_new(&cpu, 1, NULL, &l->sched);
-	weir_model_close(model);
 	return ret;
 }
 
@@ -197,6 +195,7 @@ void llama_close(struct llama *l)
 	weir_graph_free(l->graph);
 	llama_cache_free(&l->cache);
 	llama_weights_free(&l->weights);
+	weir_model_close(l->model);
 	free(l->mask);
 	free(l->positions);
 }

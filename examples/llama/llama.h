@@ -83,6 +83,7 @@ struct llama_opts {
 /* A sequence of tokens, read by one model. */
 struct llama {
 	struct llama_opts opts;
+	struct weir_model *model; /* has the names of the weights */
 	struct llama_config config;
 	struct llama_weights weights;
 	struct llama_cache cache;
@@ -109,7 +110,7 @@ int llama_config_gguf(const struct weir_model *model, struct llama_config *c);
 int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
 
-/* weights.c: start to load them. They keep what they need of the model. */
+/* weights.c: start to load them. Their names are the strings of @model. */
 int llama_weights_load(struct weir *weir, struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w);
 void llama_weights_free(struct llama_weights *w);

@@ -150,7 +150,7 @@ static int read_prompt(struct program *p, const struct args *a)
 			   sizeof(*p->logits));
 	if (!p->logits)
 		return llama_fail(-ENOMEM, "no memory for logits");
-	ret = llama_read(&p->llama, a->token, a->n, p->out, p->logits);
+	ret = llama_read(&p->llama, a->token, a->n, p->out != NULL, p->logits);
 	p->first = now();
 	p->first_compute = p->llama.compute_ns;
 	return ret < 0 ? ret : write_logits(p, rows);
@@ -186,8 +186,8 @@ static double seconds(int64_t ns)
 }
 
 /*
- * The part of the load's time that was hidden: what is left when the time to the
- * first logits, without computing, is taken off.
+ * The load is hidden to 100 % if the first logits took no longer than computing
+ * them, to 0 % if they took as much longer as the load did.
  */
 static int report(struct program *p, const struct args *a)
 {

@@ -231,9 +231,8 @@ static int check_others(const struct loading *l)
 			return ret;
 		if (!redundant(l->config, e.name))
 			return llama_fail(-EOPNOTSUPP,
-					  "tensor '%s' is none of a model of "
-					  "%" PRId64 " layers as supported "
-					  "here",
+					  "tensor '%s' is not part of a Llama "
+					  "model of %" PRId64 " layers",
 					  e.name, l->config->layers);
 	}
 	return 0;

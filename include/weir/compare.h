@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies of graphs in memory of other devices, to see whether two devices
- * compute the same.
+ * Copies of graphs in memory of other devices, and a comparison of what two
+ * devices compute.
  */
 #ifndef WEIR_COMPARE_H
 #define WEIR_COMPARE_H
@@ -28,6 +28,66 @@ WEIR_API int weir_graph_copy(const struct weir_graph *g, struct weir_buft *buft,
 			     struct weir_graph **ret_graph,
 			     struct weir_buf **ret_buf)
 	WEIR_NONNULL(1, 2, 3, 4) WEIR_NODISCARD;
+
+/* Bytes for an input of the graph. */
+struct weir_compare_input {
+	const struct weir_node *node;
+	const void *data;
+	uint64_t bytes;
+};
+
+struct weir_compare_opts {
+	size_t size;
+	uint32_t flags;    /* WEIR_COMPARE_* */
+	uint32_t n_inputs; /* all inputs that operations use */
+	const struct weir_compare_input *inputs;
+};
+WEIR__DECLARE_OPTS_INIT(weir_compare_opts)
+#define WEIR_COMPARE_OPTS_INIT WEIR__OPTS_INIT(weir_compare_opts)
+
+/*
+ * The second device goes on with the results of the first one, so that each
+ * difference is that of one operation. Else each goes on with its own.
+ */
+#define WEIR_COMPARE_EACH 0x01u
+
+/* The results of a node: first those of device a, then those of b. */
+struct weir_compared {
+	size_t size;             /* set by the library */
+	uint64_t index;          /* of the node in the graph */
+	struct weir_tensor a, b; /* in host memory, of one layout */
+	double nmse;             /* sum of (a - b)^2 / sum of b^2; 0: equal */
+	double max;              /* greatest difference of two elements */
+	uint64_t at;             /* the element that has it */
+	uint64_t odd; /* elements, or blocks of a dtype without numbers,
+			       that differ otherwise: one is NaN, say; they
+			       do not count for the others */
+};
+/*
+ * Called for each node on the thread of weir_graph_compare(). The tensors are
+ * valid during the call. It may call weir. 0: go on; any other value ends the
+ * comparison, which returns it.
+ */
+typedef int weir_compare_fn(void *arg, const struct weir_compared *compared);
+
+/*
+ * Compute @g on the devices @a and @b, node by node in the order in which they
+ * were made, whether anything needs them or not, and call @fn with both results
+ * of each operation. Both devices have copies of the leaves (weir_graph_copy()),
+ * so nothing of the program changes, and keep all results: this is for finding
+ * mistakes, not for speed. @a and @b may be one device.
+ *
+ * Blocks until the end. One thread at a time uses @g. What @fn returns, or a
+ * failure of one device, whose sentence names device and node. -EINVAL: an input
+ * is missing or has another size, a leaf that is not placed is used, or invalid
+ * options. -EOPNOTSUPP: a device does not compute, or not this operation.
+ * -ENOMEM. Errors of weir_graph_copy().
+ */
+WEIR_API int weir_graph_compare(struct weir_dev *a, struct weir_dev *b,
+				const struct weir_graph *g,
+				const struct weir_compare_opts *opts,
+				weir_compare_fn *fn, void *arg)
+	WEIR_NONNULL(1, 2, 3, 5);
 
 WEIR__END
 

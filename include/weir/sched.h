@@ -227,6 +227,16 @@ WEIR_API int weir_stream_compute(struct weir_stream *stream,
 				 struct weir_run *run) WEIR_NONNULL(1, 2);
 
 /*
+ * Start a part of the run, as weir_run_start(): only the operations of the nodes
+ * [first, first + n). They read what earlier starts have left of the results
+ * before, so a program starts the parts in their order, and no other run of the
+ * schedule in between. Observed nodes of the part are reported.
+ * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes.
+ */
+WEIR_API int weir_run_start_part(struct weir_run *run, uint64_t first,
+				 uint64_t n) WEIR_NONNULL(1);
+
+/*
  * Record @event at the end of the run as it was started last. -EINVAL: it was
  * never started, or the event is of another root.
  */

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/cgroup.h"
 #include "core/error.h"
 #include "core/sys.h"
 
@@ -53,20 +54,6 @@ static bool number_after(const char *text, const char *key, uint64_t *ret)
 	return false;
 }
 
-/* A value of a group; false: there is no such file, or it says "max". */
-static bool read_number(const char *dir, const char *name, uint64_t *ret)
-{
-	char path[768], text[64];
-	char *end;
-
-	if (snprintf(path, sizeof(path), "%s/%s", dir, name) >=
-		    (int)sizeof(path) ||
-	    weir__sys_text(path, text, sizeof(text)) <= 0)
-		return false;
-	*ret = strtoull(text, &end, 10);
-	return end != text;
-}
-
 static uint64_t read_cache(const struct hierarchy *h, const char *dir)
 {
 	char path[768], text[8192];
@@ -88,73 +75,25 @@ static void lower_to(uint64_t *n, uint64_t to)
 		*n = to;
 }
 
-static void bound_by_group(const struct hierarchy *h, const char *dir,
-			   uint64_t *avail, uint64_t *total)
+struct bound {
+	const struct hierarchy *h;
+	uint64_t *avail, *total;
+};
+
+static void bound_by_group(void *arg, const char *dir)
 {
+	struct bound *b = arg;
 	uint64_t limit, usage, cache;
 
 	/* v1 writes a huge number for "no limit". */
-	if (!read_number(dir, h->limit, &limit) || limit >= *total ||
-	    !read_number(dir, h->usage, &usage))
+	if (!weir__cgroup_number(dir, b->h->limit, &limit) ||
+	    limit >= *b->total ||
+	    !weir__cgroup_number(dir, b->h->usage, &usage))
 		return;
-	cache = read_cache(h, dir);
+	cache = read_cache(b->h, dir);
 	usage -= cache < usage ? cache : usage;
-	lower_to(total, limit);
-	lower_to(avail, usage < limit ? limit - usage : 0);
-}
-
-/* The path of this process's group in @h, from /proc/self/cgroup: "/a/b". */
-static bool own_group(const struct hierarchy *h, const char *groups,
-		      char *ret_path, size_t room)
-{
-	char key[64];
-	const char *line = groups;
-
-	snprintf(key, sizeof(key), ":%s:", h->controller ? h->controller : "");
-	for (; line; line = strchr(line, '\n')) {
-		const char *path;
-		size_t len;
-
-		line += *line == '\n';
-		path = strstr(line, key);
-		len = strcspn(line, "\n");
-		if (!path || path >= line + len ||
-		    (!h->controller && strncmp(line, "0::", 3)))
-			continue;
-		path += strlen(key);
-		len = strcspn(path, "\n");
-		if (len >= room)
-			return false;
-		memcpy(ret_path, path, len);
-		ret_path[len] = '\0';
-		return true;
-	}
-	return false;
-}
-
-/*
- * Apply the limits of the group and of its parents up to the root of the
- * hierarchy: the lowest counts. In a container the path may be the host's, and
- * only the root of the hierarchy mounted: directories that are missing are
- * skipped.
- */
-static void bound_by(const char *root, const struct hierarchy *h,
-		     const char *groups, uint64_t *avail, uint64_t *total)
-{
-	char path[512], dir[640];
-	char *slash;
-
-	if (!own_group(h, groups, path, sizeof(path)))
-		return;
-	for (;;) {
-		if (snprintf(dir, sizeof(dir), "%s%s%s", root, h->mount, path) <
-		    (int)sizeof(dir))
-			bound_by_group(h, dir, avail, total);
-		slash = strrchr(path, '/');
-		if (!slash || !path[0])
-			return;
-		*slash = '\0';
-	}
+	lower_to(b->total, limit);
+	lower_to(b->avail, usage < limit ? limit - usage : 0);
 }
 
 static int ram_of_host(const char *root, uint64_t *ret_free,
@@ -177,19 +116,19 @@ static int ram_of_host(const char *root, uint64_t *ret_free,
 
 int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total)
 {
-	char path[256], groups[4096];
 	int r = ram_of_host(root, ret_free, ret_total);
 
 	if (r < 0)
 		return weir__fail_sys(-ENODATA,
 				      "neither /proc/meminfo nor sysinfo(2)");
-	if (snprintf(path, sizeof(path), "%s/proc/self/cgroup", root) >=
-		    (int)sizeof(path) ||
-	    weir__sys_text(path, groups, sizeof(groups)) <= 0)
-		return 0;
 	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]);
-	     i++)
-		bound_by(root, &hierarchies[i], groups, ret_free, ret_total);
+	     i++) {
+		const struct hierarchy *h = &hierarchies[i];
+		struct bound bound = { h, ret_free, ret_total };
+
+		weir__cgroup_each(root, h->mount, h->controller, bound_by_group,
+				  &bound);
+	}
 	lower_to(ret_free, *ret_total);
 	return 0;
 }
@@ -202,9 +141,9 @@ int weir__avail_reserved(const char *root, size_t page, uint64_t *ret_free,
 
 	snprintf(dir, sizeof(dir), "%s/sys/kernel/mm/hugepages/hugepages-%zukB",
 		 root, page >> 10);
-	if (!read_number(dir, "free_hugepages", &idle) ||
-	    !read_number(dir, "resv_hugepages", &taken) ||
-	    !read_number(dir, "nr_hugepages", &total))
+	if (!weir__cgroup_number(dir, "free_hugepages", &idle) ||
+	    !weir__cgroup_number(dir, "resv_hugepages", &taken) ||
+	    !weir__cgroup_number(dir, "nr_hugepages", &total))
 		return -ENODATA;
 	*ret_free = idle > taken ? idle - taken : 0;
 	*ret_total = total;

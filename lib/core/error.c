@@ -101,6 +101,15 @@ int weir__fail_for(int err, const char *fmt, ...)
 	return err;
 }
 
+int weir__fail_as(const char *call, int err)
+{
+	char text[WEIR__ERROR_MAX];
+
+	snprintf(text, sizeof(text), "%s", weir__error_text());
+	weir__enter(call);
+	return weir__fail(err, "%s", text);
+}
+
 int weir__cause_errno(int err)
 {
 	return err == -ETIMEDOUT ? -EIO : err;

@@ -55,6 +55,12 @@ int weir__fail_for(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
+ * Of a public call that makes others: let the sentence that one of them has set
+ * begin with @call instead. Returns @err.
+ */
+int weir__fail_as(const char *call, int err);
+
+/*
  * "EIO" and "Input/output error" for a positive errno; "errno 524" where the C
  * library has no name. Valid until this thread's next call.
  */

@@ -46,6 +46,20 @@ static int cpu_set_threads(struct weir_dev *dev,
 	return weir__team_set(weir__cpu_of(dev)->team, threads);
 }
 
+/* What prepare asks for does not depend on addresses. */
+static int cpu_measure(struct weir_dev *dev,
+		       const struct weir__node *const *nodes, size_t n,
+		       const struct weir__prepare_opts *opts,
+		       size_t *ret_workspace)
+{
+	void *prepared;
+	int r = cpu_prepare(dev, nodes, n, opts, &prepared, ret_workspace);
+
+	if (!r)
+		cpu_release(dev, prepared);
+	return r;
+}
+
 const struct weir__compute_ops weir__cpu_compute_ops = {
 	.size = sizeof(weir__cpu_compute_ops),
 	.supports = cpu_supports,
@@ -53,4 +67,5 @@ const struct weir__compute_ops weir__cpu_compute_ops = {
 	.release = cpu_release,
 	.supports_buft = cpu_supports_buft,
 	.set_threads = cpu_set_threads,
+	.measure = cpu_measure,
 };

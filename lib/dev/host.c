@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dev/host.h"
 
+#include "core/cgroup.h"
 #include "core/debug.h"
 #include "core/error.h"
 #include "core/root.h"
@@ -27,6 +28,11 @@ static const char *dev_name(struct weir_dev *dev)
 static void dev_set_node(struct weir_dev *dev, int32_t node)
 {
 	dev->desc.node = node;
+}
+
+static unsigned cpus(void)
+{
+	return weir__cgroup_cpus("");
 }
 
 const struct weir__host weir__host = {
@@ -59,5 +65,5 @@ const struct weir__host weir__host = {
 	.host_nodes = weir__host_nodes,
 	.convert_find = weir__convert_find,
 	.dtype = weir__dtype,
-	.cpus = weir__cpus,
+	.cpus = cpus,
 };

@@ -43,7 +43,7 @@ static enum move run_end_cancelled(struct weir_run *run)
 {
 	weir__stream_op_fail(run->op, -ECANCELED, 0,
 			     "the run was cancelled before step %u of %u",
-			     run->step, run->plan->n_steps);
+			     run->step, run->until);
 	return MOVE_AWAY;
 }
 
@@ -244,7 +244,8 @@ static bool gate_stops(struct weir_run *run, uint32_t i)
 	struct weir__pending *p = &run->pending[i];
 
 	if (run->plan->gate[i].observe)
-		return run->plan->sched->opts.observe != NULL;
+		return run->plan->sched->opts.observe != NULL &&
+		       run->plan->gate[i].node >= run->first;
 	if (p->src && p->src->ops->state(p->src, p->number, NULL) == 1)
 		pending_drop(p);
 	return p->src != NULL;
@@ -264,13 +265,13 @@ static enum move run_next(struct weir_run *run)
 	if (run->queued)
 		weir__run_inputs(run, WEIR__INPUT_SET);
 	run->queued = false;
-	while (run->gate < p->n_gates && !gate_stops(run, run->gate))
+	while (run->gate < run->gates && !gate_stops(run, run->gate))
 		run->gate++;
 	gate = &p->gate[run->gate];
-	if (run->gate == p->n_gates && run->step == p->n_steps)
+	if (run->gate == run->gates && run->step == run->until)
 		return run_end(run, NULL);
-	if (run->gate == p->n_gates || gate->step > run->step)
-		return run_compute(run, run->gate == p->n_gates ? p->n_steps
+	if (run->gate == run->gates || gate->step > run->step)
+		return run_compute(run, run->gate == run->gates ? run->until
 								: gate->step);
 	return gate->observe ? run_observe(run)
 			     : run_await(run, &run->pending[run->gate]);

@@ -3,8 +3,6 @@
  * Copies of graphs. Leaves that overlap are one region of bytes, which is copied
  * as a whole, so that they overlap in the copy too.
  */
-#include <stdio.h>
-
 #include <weir/compare.h>
 #include <weir/stream.h>
 
@@ -231,16 +229,6 @@ static void copier_free(struct copier *c)
 	weir__array_free(c->leaf);
 }
 
-/* The sentence may begin with another call, which this one has made. */
-static int copy_fail(int err)
-{
-	char text[WEIR__ERROR_MAX];
-
-	snprintf(text, sizeof(text), "%s", weir__error_text());
-	weir__enter("weir_graph_copy");
-	return weir__fail(err, "%s", text);
-}
-
 int weir_graph_copy(const struct weir_graph *g, struct weir_buft *buft,
 		    struct weir_graph **ret_graph, struct weir_buf **ret_buf)
 {
@@ -264,7 +252,7 @@ out:
 	if (r < 0) {
 		weir_graph_free(c.made);
 		weir_buf_free(buf);
-		return copy_fail(r);
+		return weir__fail_as("weir_graph_copy", r);
 	}
 	*ret_graph = c.made;
 	*ret_buf = buf;

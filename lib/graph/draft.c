@@ -59,12 +59,16 @@ static bool same_layout(const struct weir_node *node,
 	       !memcmp(a->stride, b->stride, a->ndim * sizeof(*a->stride));
 }
 
-/* Where two sources share their bytes, both must have the layout. */
+/*
+ * Where two sources share their bytes, the result must be allowed in the place
+ * of both: another source is read after elements of the result were written.
+ */
 static bool may_take(const struct weir_node *node, const struct weir_node *src)
 {
 	for (uint32_t s = 0; s < node->n_src; s++)
 		if (node->src[s] && node->src[s]->storage == src->storage &&
-		    !same_layout(node, node->src[s]))
+		    !(node->row->in_place & 1u << s &&
+		      same_layout(node, node->src[s])))
 			return false;
 	return true;
 }

@@ -7,5 +7,5 @@ lib_libweir_core_la_SOURCES += \
 	%D%/draft.c %D%/draft.h %D%/plan.c %D%/plan.h %D%/nodes.c %D%/leaves.c \
 	%D%/sched.c %D%/sched.h %D%/schedule.c \
 	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c \
-	%D%/copy.c
+	%D%/copy.c %D%/compare.c %D%/difference.c %D%/difference.h
 EXTRA_DIST += %D%/README.md %D%/RUN.md

@@ -2,8 +2,7 @@
 /*
  * The plan of a graph: what all schedules of equal graphs share. It has the
  * place of each node, the operations as the backend gets them, and the memory.
- * Nothing of it changes after it was made, but for what the end of the struct
- * says.
+ * Only the members at the end of the struct change after it was made.
  */
 #ifndef WEIR__GRAPH_PLAN_H
 #define WEIR__GRAPH_PLAN_H

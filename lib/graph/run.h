@@ -50,6 +50,9 @@ struct weir_run {
 	/* From start to end of the thread that moves the run. */
 	struct weir__stream_op *op;
 	struct weir__compute compute;
+	uint32_t first;                /* node with which its part begins */
+	uint32_t until;                /* step after its part */
+	uint32_t gates;                /* number of gates before its end */
 	uint32_t step, end;            /* of the range; after it */
 	uint32_t gate;                 /* the next one */
 	struct weir__pending *pending; /* of each gate, then of the inputs */

@@ -129,23 +129,6 @@ static void plans_free(struct weir__graph_plan *chain)
 	}
 }
 
-void weir_sched_free(struct weir_sched *sched)
-{
-	struct weir__graph_plan *chain = NULL, *p;
-
-	if (!sched || !weir__root_is_ours(sched->weir))
-		return;
-	pthread_mutex_lock(&sched->lock);
-	sched->freed = true;
-	while ((p = kept_pop(sched))) {
-		p->next = chain;
-		chain = p;
-	}
-	pthread_mutex_unlock(&sched->lock);
-	plans_free(chain);
-	weir__sched_put(sched);
-}
-
 /* Bytes of plans that are only kept. */
 static uint64_t kept_bytes(const struct weir_sched *sched)
 {
@@ -240,23 +223,57 @@ void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p)
 	pthread_mutex_unlock(&sched->lock);
 }
 
-/* A plan is kept for a while, since a like graph may come soon. */
+/*
+ * The lock is held. Take what is too much off the list: all if the program has
+ * freed the scheduler, else all but the plan that was used last if they are too
+ * many or too large.
+ */
+static struct weir__graph_plan *kept_excess(struct weir_sched *sched)
+{
+	struct weir__graph_plan *chain = NULL, *p;
+
+	while (sched->n_kept &&
+	       (sched->freed || sched->n_kept > WEIR__SCHED_KEPT ||
+		(sched->n_kept > 1 &&
+		 kept_bytes(sched) > WEIR__SCHED_KEPT_BYTES))) {
+		p = kept_pop(sched);
+		p->next = chain;
+		chain = p;
+	}
+	return chain;
+}
+
+void weir_sched_free(struct weir_sched *sched)
+{
+	struct weir__graph_plan *chain;
+
+	if (!sched || !weir__root_is_ours(sched->weir))
+		return;
+	pthread_mutex_lock(&sched->lock);
+	sched->freed = true;
+	chain = kept_excess(sched);
+	pthread_mutex_unlock(&sched->lock);
+	plans_free(chain);
+	weir__sched_put(sched);
+}
+
+/* A plan is kept for a while, since an equal graph may come soon. */
 void weir__graph_plan_put(struct weir__graph_plan *p)
 {
 	struct weir_sched *sched = p->sched;
-	struct weir__graph_plan *drop = NULL;
+	struct weir__graph_plan *chain;
 
 	pthread_mutex_lock(&sched->lock);
 	if (--p->refs) {
 		pthread_mutex_unlock(&sched->lock);
 		return;
 	}
+	plan_unlink(p);
+	plan_link(sched, p);
 	sched->n_kept++;
-	if (sched->freed || sched->n_kept > WEIR__SCHED_KEPT)
-		drop = kept_pop(sched);
+	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
-	if (drop)
-		weir__graph_plan_free(drop);
+	plans_free(chain);
 	weir__sched_put(sched);
 }
 

@@ -10,7 +10,9 @@
 
 #include "graph/plan.h"
 
-#define WEIR__SCHED_KEPT 8u    /* plans that no schedule uses */
+/* Plans that no schedule uses, at most; and their bytes, if they are several. */
+#define WEIR__SCHED_KEPT 8u
+#define WEIR__SCHED_KEPT_BYTES ((uint64_t)64 << 20)
 #define WEIR__SCHED_STREAMS 8u /* streams that no run uses */
 
 struct weir_sched {

@@ -4,6 +4,7 @@
  * weir_ops(3) says them in words. Dimensions are compared from the last one;
  * one that a tensor does not have is 1.
  */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -340,6 +341,7 @@ int weir__rule_attention(struct weir__made *m)
 	if (r < 0)
 		return r;
 	memcpy(shape, q->shape, sizeof(shape));
+	assert(q->ndim >= 3); /* for gcc 14: the table says so */
 	shape[q->ndim - 3] = weir__dim_back(q, 1);
 	shape[q->ndim - 2] = weir__dim_back(q, 2);
 	shape[q->ndim - 1] = weir__dim_back(v, 0);

@@ -86,10 +86,39 @@ static void start_inputs(struct weir_run *run)
 	p->number = weir__stream_tail(run->own);
 }
 
+/*
+ * Is the gate after all nodes before @end, whose steps are those before @until?
+ * That of a leaf which is only observed has the step that comes next.
+ */
+static bool gate_is_after(const struct weir__graph_plan *p, uint32_t i,
+			  uint32_t end, uint32_t until)
+{
+	const struct weir__gate *gate = &p->gate[i];
+
+	if (gate->observe)
+		return gate->node >= end;
+	if (gate->step != until)
+		return gate->step > until;
+	return i + 1 == p->n_gates || !gate[1].observe || gate[1].node >= end;
+}
+
+/* The nodes [first, end). Gates of leaves count also if they come before. */
+static void start_part(struct weir_run *run, uint32_t first, uint32_t end)
+{
+	const struct weir__graph_plan *p = run->plan;
+
+	run->first = first;
+	run->step = first < p->n ? p->at[first].step : p->n_steps;
+	run->until = end < p->n ? p->at[end].step : p->n_steps;
+	run->gate = 0;
+	run->gates = 0;
+	while (run->gates < p->n_gates &&
+	       !gate_is_after(p, run->gates, end, run->until))
+		run->gates++;
+}
+
 static void start_reset(struct weir_run *run)
 {
-	run->step = 0;
-	run->gate = 0;
 	run->begun = weir__now();
 	atomic_store(&run->stop, 0);
 	pthread_mutex_lock(&run->lock);
@@ -153,7 +182,8 @@ static int start_queue(struct weir_run *run, struct weir_stream *s,
 	return r;
 }
 
-static int start_in(struct weir_run *run, struct weir_stream *s)
+static int start_in(struct weir_run *run, struct weir_stream *s, uint32_t first,
+		    uint32_t end)
 {
 	struct weir__stream_op *op;
 	int r = weir__stream_op_begin(s, "compute", WEIR__WORK_COMPUTE, &op);
@@ -161,6 +191,7 @@ static int start_in(struct weir_run *run, struct weir_stream *s)
 	if (r < 0)
 		return r;
 	start_reset(run);
+	start_part(run, first, end);
 	r = start_access(run, op);
 	if (r == 0)
 		r = start_events(run);
@@ -173,15 +204,28 @@ static int start_in(struct weir_run *run, struct weir_stream *s)
 	return start_queue(run, s, op);
 }
 
-int weir_run_start(struct weir_run *run)
+int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
 {
+	uint32_t nodes = run->plan->n;
 	int r;
 
 	WEIR__ENTER();
 	r = start_check(run);
+	if (r == 0 && (first > nodes || n > nodes - first))
+		r = weir__fail(-EINVAL,
+			       "%llu nodes from node %llu on: the graph has %u",
+			       (unsigned long long)n, (unsigned long long)first,
+			       nodes);
 	if (r == 0)
 		r = weir__run_own(run);
-	return r < 0 ? r : start_in(run, run->own);
+	return r < 0 ? r
+		     : start_in(run, run->own, (uint32_t)first,
+				(uint32_t)(first + n));
+}
+
+int weir_run_start(struct weir_run *run)
+{
+	return weir_run_start_part(run, 0, run->plan->n);
 }
 
 int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
@@ -202,5 +246,5 @@ int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
 		return weir__fail(-EOPNOTSUPP,
 				  "%s is native: no run can be queued in it",
 				  stream->label);
-	return start_in(run, stream);
+	return start_in(run, stream, 0, run->plan->n);
 }

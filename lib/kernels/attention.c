@@ -56,7 +56,7 @@ static uint32_t split(struct weir__heads *h, unsigned threads)
 {
 	int64_t want = threads > 1 ? 2 * (int64_t)threads : 1, tiles, n;
 
-	if (!h->units || h->tiles > 1)
+	if (!h->units || !h->rows || h->tiles > 1)
 		return 1;
 	tiles = position_tiles(h);
 	h->batch = at_most(h->heads_k, QUERIES / h->rows);

@@ -47,7 +47,8 @@ struct unit {
 	float *q;
 	const struct weir_operand *mask; /* or NULL */
 	int64_t unit, rows;              /* its number and queries */
-	int64_t at, n;                   /* positions of this tile */
+	int64_t masks; /* rows of bias; those of queries are these, repeated */
+	int64_t at, n; /* positions of this tile */
 };
 
 /* The heads of k and v count through the outer dimensions. */
@@ -97,7 +98,7 @@ static bool load_mask(const struct unit *u)
 
 	for (size_t i = 0; i < WEIR__TILE; i++)
 		u->a->live[i] = i < n && !mask ? 0 : -INFINITY;
-	for (int64_t row = 0; row < u->rows && mask; row++) {
+	for (int64_t row = 0; row < u->masks && mask; row++) {
 		float *bias = u->a->bias + row * WEIR__TILE, tmp[WEIR__TILE];
 		const unsigned char *m;
 
@@ -149,6 +150,11 @@ static void load_tile(const struct unit *u, const struct weir_operand *t,
 	}
 }
 
+static const float *bias_of(const struct unit *u, int64_t row)
+{
+	return u->a->bias + row % u->masks * WEIR__TILE;
+}
+
 static void scores_of_few(const struct unit *u)
 {
 	size_t d = (size_t)u->h->d;
@@ -189,7 +195,7 @@ static void weigh_scores(const struct unit *u, int64_t row)
 	if (p->softcap > 0)
 		u->vec->softcap(score, p->softcap, n);
 	if (u->mask)
-		u->vec->bias(score, u->a->bias + row * WEIR__TILE, n);
+		u->vec->bias(score, bias_of(u, row), n);
 	max = u->vec->max(score, n);
 	if (max > *most) {
 		factor = expf(*most - max);
@@ -209,8 +215,7 @@ static void add_values_apart(const struct unit *u)
 
 	for (int64_t row = 0; row < u->rows; row++)
 		for (int64_t i = 0; i < u->n; i++)
-			if (!u->mask ||
-			    u->a->bias[row * WEIR__TILE + i] != -INFINITY)
+			if (!u->mask || bias_of(u, row)[i] != -INFINITY)
 				u->vec->add_scaled(
 					u->kept.sum + (size_t)row * room,
 					u->a->score[row * WEIR__TILE + i],
@@ -244,13 +249,24 @@ static void tile_run(const struct unit *u)
 	add_values(u);
 }
 
+/* Are the rows of the mask the same for all heads of a group? */
+static bool one_mask(const struct unit *u)
+{
+	const struct weir_op_attention *p = u->node->params;
+
+	return p->max_bias == 0 && u->mask && weir__dim(u->mask, 2) == 1;
+}
+
 /* Unit number @i of those that are computed together. */
 static void unit_start(struct unit *u, int64_t i)
 {
 	u->q = u->a->q + i * u->h->rows * u->h->d;
 	u->kept =
 		weir__kept_at(u->h, u->a->kept + (size_t)i * u->a->kept_apart);
-	u->rows = u->h->group * weir__attention_tokens(u->h, u->unit);
+	u->masks = weir__attention_tokens(u->h, u->unit);
+	u->rows = u->h->group * u->masks;
+	if (!one_mask(u))
+		u->masks = u->rows;
 }
 
 void weir__attention_units(const struct weir__node *node,

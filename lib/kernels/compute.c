@@ -291,6 +291,18 @@ static void run_lay_out(struct run *run)
 	memset(p + from * sizeof(uint32_t), 0, (to - from) * sizeof(uint32_t));
 }
 
+/* Nodes of one part each need no other thread to be woken. */
+static unsigned run_threads(const struct run *run)
+{
+	const struct weir__segment_cpu *s = run->segment;
+	const struct step *first = &s->step[run->first];
+
+	return run->first < run->end && first->plan.parts == 1 &&
+			       first->until >= run->end
+		       ? 1
+		       : s->threads;
+}
+
 int weir__compute_run(struct weir__compute *compute)
 {
 	const struct weir__segment_cpu *s = compute->prepared;
@@ -301,7 +313,7 @@ int weir__compute_run(struct weir__compute *compute)
 			   .last = UINT64_MAX };
 
 	run_lay_out(&run);
-	weir__team_run(s->team, s->threads, thread_run, &run);
+	weir__team_run(s->team, run_threads(&run), thread_run, &run);
 	if (run.why[0] && WEIR__HAS(compute, why)) {
 		compute->failed = run.failed;
 		memcpy(compute->why, run.why, sizeof(compute->why));

@@ -9,6 +9,7 @@
 
 #define LANES 4
 #define FLOAT_COLS 2
+#define PANEL_COLS 4
 #define TARGET
 #define NAME(x) portable_##x
 
@@ -53,6 +54,7 @@ static inline portable_vf portable_load_BF16(const unsigned char *p)
 }
 
 #include "kernels/dot_float.inc"
+#include "kernels/dot_panel.inc"
 
 static const struct weir__dot list[] = { FLOAT_LIST };
 
@@ -64,6 +66,7 @@ static bool portable_usable(void)
 static const struct weir__dot_set portable = {
 	.name = "portable",
 	.usable = portable_usable,
+	.panel = &portable_panel,
 	.list = list,
 	.n = sizeof(list) / sizeof(list[0]),
 };

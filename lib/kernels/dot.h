@@ -54,6 +54,20 @@ struct weir__dot {
 	weir__dot_fn *run;
 };
 
+/* Products of blocks of 3 * lanes rows and some columns, both packed as F32. */
+struct weir__dot_panel {
+	unsigned lanes, columns;
+	/* @n columns of @k elements to a set of columns. */
+	void (*prepare)(float *set, const float *const *column, size_t n,
+			size_t k);
+	/* @n elements of @lanes rows, a third of a block's. */
+	void (*pack)(float *restrict to, const float *restrict from,
+		     size_t pitch, size_t n);
+	/* Add to the sums of a block; those of a column are neighbours. */
+	void (*block)(float *sum, const float *a, const float *b, size_t n);
+};
+#define WEIR__DOT_LANES 16u /* at most */
+
 /* Those of an instruction set. */
 struct weir__dot_set {
 	const char *name;
@@ -61,9 +75,13 @@ struct weir__dot_set {
 	/* @n elements, as many as @to has room for, to @to; the rest is 0. */
 	void (*quantise)(struct weir__dot_q8 *to, const float *from, size_t n,
 			 const struct weir__dot *dot);
+	const struct weir__dot_panel *panel;
 	const struct weir__dot *list;
 	size_t n;
 };
+
+/* Before loops of constant length whose arrays are registers: at -O2 too. */
+#define WEIR__UNROLL _Pragma("GCC unroll 8")
 
 /* From the best to the portable one, which has F32, F16 and BF16 only; NULL. */
 extern const struct weir__dot_set *const weir__dot_sets[];

@@ -15,6 +15,7 @@
 
 #define LANES 8
 #define FLOAT_COLS 2
+#define PANEL_COLS 4
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 #define NAME(x) avx2_##x
 
@@ -36,6 +37,7 @@ avx2_load_BF16(const unsigned char *p)
 }
 
 #include "kernels/dot_float.inc"
+#include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
 
 /* Half a struct weir__dot_q8: 32 elements, 8 lanes. */
@@ -166,17 +168,20 @@ INLINE void quant_row(const struct quant *quant, unsigned cols,
 	size_t blocks = k / (32 * quant->halves);
 	__m256 sum[2];
 
+	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++)
 		sum[c] = _mm256_setzero_ps();
 	for (size_t u = 0; u < blocks; u++) {
 		const unsigned char *x = a + u * quant->bytes;
 
 		__builtin_prefetch(x + QUANT_AHEAD);
+		WEIR__UNROLL
 		for (unsigned i = 0; i < quant->halves; i++) {
 			size_t h = u * quant->halves + i;
 			struct half v;
 
 			quant->unpack(&v, x, i);
+			WEIR__UNROLL
 			for (unsigned c = 0; c < cols; c++) {
 				const struct weir__dot_q8 *y = b[c];
 
@@ -185,6 +190,7 @@ INLINE void quant_row(const struct quant *quant, unsigned cols,
 			}
 		}
 	}
+	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++)
 		dst[c][at] = avx2_sum(sum[c]);
 }
@@ -251,6 +257,7 @@ const struct weir__dot_set weir__dot_avx2 = {
 	.name = "AVX2",
 	.usable = avx2_usable,
 	.quantise = avx2_quantise,
+	.panel = &avx2_panel,
 	.list = list,
 	.n = sizeof(list) / sizeof(list[0]),
 };

@@ -14,6 +14,7 @@
 
 #define LANES 16
 #define FLOAT_COLS 4
+#define PANEL_COLS 8
 #define TARGET                                                           \
 	__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq," \
 			      "avx512vl,avx512vbmi,avx512vnni")))
@@ -37,6 +38,7 @@ avx512_load_BF16(const unsigned char *p)
 }
 
 #include "kernels/dot_float.inc"
+#include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
 
 /* Elements that are unpacked together, at most 4 times 64. */
@@ -133,6 +135,7 @@ INLINE void unpack_scales(struct unit *v, const unsigned char *a)
 		_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(packed_scales(a + 4)));
 
 	both = _mm512_mul_ps(both, scales_of_two(a, a + 2));
+	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), both);
 		v->min[i] = _mm512_permutexvar_ps(lanes_of_8(8 + 2 * i), both);
@@ -152,6 +155,7 @@ INLINE __m512i nibbles(const unsigned char *a)
 INLINE void unpack_Q4_K(struct unit *v, const unsigned char *a)
 {
 	unpack_scales(v, a);
+	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
 		v->q[i] = nibbles(a + 16 + 32 * i);
 }
@@ -166,6 +170,7 @@ INLINE void unpack_Q5_K(struct unit *v, const unsigned char *a)
 		0x0101010101010101, 0x0101010101010101);
 
 	unpack_scales(v, a);
+	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__mmask64 set = _mm512_test_epi8_mask(
 			_mm512_srli_epi64(fifth, 2 * i), bit);
@@ -184,6 +189,7 @@ INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
 					0, 0, 0);
 
 	scale = _mm512_mul_ps(scale, scales_of_two(a + 208, a + 208));
+	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__m512i low = _mm512_loadu_si512(a + 64 * (i / 2));
 		__m512i high = _mm512_broadcast_i64x4(_mm256_loadu_si256(
@@ -215,23 +221,22 @@ INLINE void quant_unit(const struct quant *quant, unsigned cols, __m512 *sum,
 	struct unit v;
 
 	quant->unpack(&v, a);
+	WEIR__UNROLL
 	for (unsigned i = 0; i < quant->chunks; i++)
-		for (unsigned c = 0; c < cols; c++) {
-			const struct weir__dot_q8 *y = b[c] + at + i;
-			__m512i x = quant->mins ? _mm512_setzero_si512()
-						: _mm512_load_si512(y->bias);
-			__m512 scale = _mm512_mul_ps(v.scale[i],
-						     _mm512_load_ps(y->scale));
+		WEIR__UNROLL
+	for (unsigned c = 0; c < cols; c++) {
+		const struct weir__dot_q8 *y = b[c] + at + i;
+		__m512i x = quant->mins ? _mm512_setzero_si512()
+					: _mm512_load_si512(y->bias);
+		__m512 scale =
+			_mm512_mul_ps(v.scale[i], _mm512_load_ps(y->scale));
 
-			x = _mm512_dpbusd_epi32(x, v.q[i],
-						_mm512_load_si512(y->q));
-			sum[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(x), scale,
-						 sum[c]);
-			if (quant->mins)
-				sum[c] = _mm512_fnmadd_ps(
-					v.min[i], _mm512_load_ps(y->offset),
-					sum[c]);
-		}
+		x = _mm512_dpbusd_epi32(x, v.q[i], _mm512_load_si512(y->q));
+		sum[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(x), scale, sum[c]);
+		if (quant->mins)
+			sum[c] = _mm512_fnmadd_ps(
+				v.min[i], _mm512_load_ps(y->offset), sum[c]);
+	}
 }
 
 /* One row of @k elements with @cols columns, a constant. */
@@ -243,6 +248,7 @@ INLINE void quant_row(const struct quant *quant, unsigned cols,
 	size_t units = k / (64 * quant->chunks);
 	__m512 sum[4];
 
+	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++) {
 		sum[c] = _mm512_setzero_ps();
 		y[c] = b[c];
@@ -262,6 +268,7 @@ INLINE void quant_row(const struct quant *quant, unsigned cols,
 		memcpy(last, a + units * quant->bytes, quant->bytes / 2);
 		quant_unit(quant, cols, sum, last, y, units);
 	}
+	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++)
 		dst[c][at] = _mm512_reduce_add_ps(sum[c]);
 }
@@ -332,6 +339,7 @@ const struct weir__dot_set weir__dot_avx512 = {
 	.name = "AVX-512",
 	.usable = avx512_usable,
 	.quantise = avx512_quantise,
+	.panel = &avx512_panel,
 	.list = list,
 	.n = sizeof(list) / sizeof(list[0]),
 };

@@ -6,14 +6,18 @@
 #include <weir/tensor.h>
 
 #include "kernels/floats.h"
+#include "kernels/panel.h"
 
 #define LINE ((size_t)64)
 #define DOT_ROWS 16u              /* of one dtype: half of the second cache */
 #define FLOATS_BYTES (256u << 10) /* of rows as F32 */
-/* From here on rows of 2 bytes are converted to F32 first. */
-#define FLOATS_COLUMNS 9u
-/* From here on the tiles are faster than reading rows as they are. */
-#define TILES_COLUMNS 4u
+#define PANELS_COLUMNS 17u        /* from here on panels are faster */
+/*
+ * From here on the tiles are faster: than rows as they are stored, and than rows
+ * that have to be converted anyway.
+ */
+#define TILES_COLUMNS 9u
+#define TILES_CONVERTED 4u
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -45,6 +49,17 @@ static void plan_floats(struct weir__product *p)
 	p->set_bytes = bytes;
 }
 
+static void plan_panels(struct weir__product *p)
+{
+	const struct weir__dot_panel *panel = p->set->panel;
+
+	p->rows = WEIR__PANEL_ROWS;
+	p->least_rows = 3 * WEIR__DOT_LANES;
+	p->scratch = weir__panel_scratch;
+	p->set_columns = panel->columns;
+	p->set_bytes = round_up(p->k * panel->columns * sizeof(float), LINE);
+}
+
 static void plan_tiles(struct weir__product *p)
 {
 	p->rows = WEIR__TILES_ROWS;
@@ -70,6 +85,8 @@ bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
 		plan_dot(p);
 	else if (way == WEIR__PRODUCT_FLOATS && p->convert)
 		plan_floats(p);
+	else if (way == WEIR__PRODUCT_PANELS)
+		plan_panels(p);
 	else if (way == WEIR__PRODUCT_TILES && p->tiles && k)
 		plan_tiles(p);
 	else
@@ -83,14 +100,15 @@ void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
 	const struct weir__dot_set *set = weir__dot_set();
 	const struct weir__dot *dot = weir__dot_in(set, dtype);
 
-	if (columns >= TILES_COLUMNS &&
+	if (columns >= (dot ? TILES_COLUMNS : TILES_CONVERTED) &&
 	    weir__product_plan_as(p, WEIR__PRODUCT_TILES, set, dtype, k))
 		return;
-	if ((!dot ||
-	     (dot->form == WEIR__DOT_F32 && columns >= FLOATS_COLUMNS)) &&
-	    weir__product_plan_as(p, WEIR__PRODUCT_FLOATS, set, dtype, k))
-		return;
-	weir__product_plan_as(p, WEIR__PRODUCT_DOT, set, dtype, k);
+	if (columns >= PANELS_COLUMNS)
+		weir__product_plan_as(p, WEIR__PRODUCT_PANELS, set, dtype, k);
+	else if (dot)
+		weir__product_plan_as(p, WEIR__PRODUCT_DOT, set, dtype, k);
+	else
+		weir__product_plan_as(p, WEIR__PRODUCT_FLOATS, set, dtype, k);
 }
 
 void weir__product_prepare(const struct weir__product *p, void *set,
@@ -98,6 +116,8 @@ void weir__product_prepare(const struct weir__product *p, void *set,
 {
 	if (p->way == WEIR__PRODUCT_TILES)
 		p->tiles->prepare(p->dtype, p->k, set, column, n);
+	else if (p->way == WEIR__PRODUCT_PANELS)
+		p->set->panel->prepare(set, column, n, p->k);
 	else if (p->dot->form == WEIR__DOT_F32)
 		memcpy(set, column[0], p->k * sizeof(float));
 	else
@@ -143,6 +163,8 @@ void weir__product_run(const struct weir__product *p, void *scratch,
 	if (p->way == WEIR__PRODUCT_TILES)
 		p->tiles->run(p->dtype, p->k, scratch, dst, a, pitch, rows, set,
 			      n);
+	else if (p->way == WEIR__PRODUCT_PANELS)
+		weir__panel_run(p, scratch, dst, a, pitch, rows, set, n);
 	else if (p->way == WEIR__PRODUCT_FLOATS)
 		floats_run(p, scratch, dst, a, pitch, rows, set, column, n);
 	else

@@ -20,6 +20,7 @@
 enum weir__product_way {
 	WEIR__PRODUCT_DOT,    /* rows as they are stored */
 	WEIR__PRODUCT_FLOATS, /* rows converted to F32, a few at a time */
+	WEIR__PRODUCT_PANELS, /* rows and columns packed as F32 */
 	WEIR__PRODUCT_TILES   /* panels of BF16 for the tiles of AMX */
 };
 
@@ -38,7 +39,7 @@ struct weir__product {
 	 */
 	size_t set_columns, set_bytes;
 	bool ready;  /* contiguous F32 columns need no preparation */
-	size_t rows; /* that are best computed together, a power of two */
+	size_t rows; /* that are best computed together, or half, and so on */
 	size_t least_rows;
 	size_t scratch; /* bytes for each thread */
 };

@@ -123,8 +123,8 @@ static int set_rows_supports(const struct weir__node *node)
 	if (!weir__is_float(node->src[1].dtype))
 		return weir__kernel_refuse(node, "b is not floating-point");
 	if (!weir__encodes(node->dst.dtype))
-		return weir__kernel_refuse(node,
-					   "dst is not a dtype to encode to");
+		return weir__kernel_refuse(node, "no conversion to %s",
+					   lib->dtype(node->dst.dtype)->name);
 	if (!whole_rows(&node->dst))
 		return weir__kernel_refuse(node, "rows are not whole blocks");
 	return 0;

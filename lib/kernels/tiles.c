@@ -94,6 +94,13 @@ static TARGET void pack_floats(unsigned char *to, size_t plane,
 	}
 }
 
+/* A part of a row, a few rows ahead: hardware does not fetch it by itself. */
+static inline void fetch(const unsigned char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i += 64)
+		__builtin_prefetch(p + i);
+}
+
 /*
  * The elements [first, first + n) of rows to tiles: those of 16 rows, both
  * planes, and then those of the next.
@@ -105,14 +112,17 @@ static void pack_panel(uint32_t dtype, unsigned char *panel,
 	const struct weir__convert *convert = weir__to_f32(dtype);
 	size_t plane = planes_of(dtype) > 1 ? pass_of(dtype) * TILE : 0;
 	float values[PASS * DEPTH];
+	size_t bytes = convert ? n / convert->block * convert->src_bytes
+			       : n * sizeof(float);
 
 	a += convert ? first / convert->block * convert->src_bytes
 		     : first * sizeof(float);
 	for (size_t r = 0; r < rows; r++) {
+		fetch(a + (r + 4) * pitch, bytes);
 		if (convert)
 			convert->run(values, a + r * pitch, n / convert->block);
 		else
-			memcpy(values, a + r * pitch, n * sizeof(float));
+			memcpy(values, a + r * pitch, bytes);
 		pack_floats(panel + r / SIDE * PASS * TILE +
 				    r % SIDE * 2 * DEPTH,
 			    plane, values, n);

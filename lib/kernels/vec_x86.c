@@ -56,10 +56,9 @@ const struct weir__vec weir__vec_avx2 = { .name = "AVX2",
 #define LANES 16
 #define VECTORS 4
 #define SWAP_PAIRS 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14
-#define TARGET                   \
-	__attribute__((target(   \
-		"avx2,fma,f16c," \
-		"avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
+#define TARGET                                 \
+	__attribute__((target("avx2,fma,f16c," \
+			      "avx512f,avx512bw,avx512dq,avx512vl")))
 #define NAME(x) avx512_##x
 #include "kernels/vec.inc"
 

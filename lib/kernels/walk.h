@@ -54,15 +54,6 @@ static inline bool weir__contiguous(const struct weir_operand *t, int64_t bytes,
 	return true;
 }
 
-static inline bool weir__same_shape(const struct weir_operand *a,
-				    const struct weir_operand *b)
-{
-	for (unsigned i = 0; i < a->ndim || i < b->ndim; i++)
-		if (weir__dim(a, i) != weir__dim(b, i))
-			return false;
-	return true;
-}
-
 /* The index of a row: of dimension i in index[i]; index[0] is 0. */
 struct weir__walk {
 	const struct weir_operand *of;

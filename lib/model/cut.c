@@ -119,9 +119,10 @@ static int cut_slice(const char *name, const struct weir_slice *slice,
 
 	if (r >= 0)
 		r = slice_range(name, slice, whole->shape[d], &start, &n);
+	if (r < 0)
+		return r;
 	elements = n;
-	if (r >= 0)
-		r = slice_blocks(name, slice, whole, &start, &n);
+	r = slice_blocks(name, slice, whole, &start, &n);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < d; i++)

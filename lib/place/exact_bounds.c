@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bounds: which offsets are too low for an open item, and whether what is still
- * open fits at all. Each rule raises an est only where no placement worth
- * looking at has the item any lower, and only looks at est of open items, so
- * the order of the rules does not matter.
+ * Rules that raise the est of open items, and find states in which the open
+ * items do not fit. A rule raises an est only if no placement that the search
+ * still has to find has the item any lower. Rules read nothing but the est of
+ * open items, so their order does not matter.
  */
 #include <string.h>
 
@@ -12,7 +12,8 @@
 /*
  * A late item comes above an open item that would overlap it at its sky. If
  * there is none, it could be lowered to its sky in every placement that follows
- * from this state, so one that is lower in sum exists elsewhere: false.
+ * from this state, and the search finds the lowered placement in another state:
+ * false.
  */
 static bool bounds_late(struct weir__exact_search *s, uint32_t i)
 {
@@ -38,7 +39,7 @@ static bool bounds_late(struct weir__exact_search *s, uint32_t i)
 	return false;
 }
 
-/* The open items of clique @c: how many? False: none begins above @level. */
+/* Collect the open items of clique @c. False: none begins above @level. */
 static bool bounds_collect(struct weir__exact_search *s, uint32_t c,
 			   int64_t level, uint32_t *ret_n)
 {

@@ -5,11 +5,12 @@
 #include "place/exact_search.h"
 
 /*
- * The item is the lowest of a clique: of the one that has failed most often, in
- * proportion to its slack or not; or of the clique where it is lowest of all,
- * as in the MiniMalloc paper. Equally low items are placed in the order of the
- * keys: W, cliques of the item; A, that times its size; T, the largest load of
- * its cliques.
+ * A strategy chooses a clique, and places its lowest open item. The clique is
+ * the one that has failed most often, which may be divided by its slack; or the
+ * one whose lowest item is the lowest of all, as in the MiniMalloc paper. Items
+ * of equal est are placed in the order of three keys: W, the number of the
+ * item's cliques; A, that number times its size; T, the largest load of its
+ * cliques.
  */
 static const struct order_strategy {
 	bool by_slack, by_height;

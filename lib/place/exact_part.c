@@ -65,9 +65,9 @@ static int exact_check(const struct weir__exact_item *items, size_t n)
 }
 
 /*
- * The greatest number of which every offset is a multiple, if no item can be
- * lowered: such an offset is a sum of sizes, rounded up to an alignment now and
- * then. An alignment that divides the sizes never rounds.
+ * The greatest number that divides every offset of a placement in which no item
+ * can be lowered. Such an offset is a sum of sizes, which may be rounded up to
+ * alignments. An alignment that divides all sizes changes nothing.
  */
 static int64_t exact_unit(const struct weir__exact_item *items, size_t n)
 {
@@ -142,7 +142,7 @@ static void part_items(struct weir__exact_part *p,
 	}
 }
 
-/* Takes no longer where many items live long, unlike part_members(). */
+/* Unlike part_members(), takes linear time even if many items live long. */
 static void part_loads(struct weir__exact_part *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
@@ -178,7 +178,7 @@ static void part_members(struct weir__exact_part *p)
 			p->largest = p->first[c + 1];
 		p->first[c + 1] += p->first[c];
 	}
-	/* first[c] is moved to the end of clique c, which is then undone. */
+	/* first[c] is moved to the end of clique c, and then back. */
 	for (uint32_t i = 0; i < p->n; i++)
 		for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
 			p->members[p->first[c]++] = i;

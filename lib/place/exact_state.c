@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a search: what is placed, the bounds of the rest, and undoing. */
+/* The state of a search: placed items, bounds of open ones, and the log. */
 #include <string.h>
 
 #include "core/util.h"
@@ -23,7 +23,7 @@ static void state_log(struct weir__exact_search *s, uint32_t i, bool placed)
 		(struct weir__exact_undo){ i, placed, s->est[i], s->sky[i] };
 }
 
-/* The est of item @i has changed: its cliques, and items that wait for it. */
+/* The est of item @i has changed: mark what has to be examined again. */
 static void state_mark(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_part *p = s->part;

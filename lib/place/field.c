@@ -132,7 +132,7 @@ static uint64_t count_alive(const struct weir__field *f, uint32_t *alive,
 	for (size_t i = 0; i < f->n; i++) {
 		uint32_t change = alive[i];
 
-		/* Those that end before box i no longer live. */
+		/* Boxes that end before box i no longer live. */
 		alive[i] = sum + change - (f->box[i].is_long ? 0 : 1);
 		sum += change;
 		if (!f->box[i].is_long)
@@ -174,7 +174,7 @@ static void field_lengthen_links(struct weir__field *f)
 	}
 }
 
-/* List who lives when each box begins. */
+/* List the boxes that live when each box begins. */
 static int field_alive(struct weir__field *f, uint64_t pairs)
 {
 	uint32_t *now = weir__malloc(f->n * sizeof(*now));
@@ -245,7 +245,7 @@ static void long_place(struct weir__field *f, const struct weir__pieces *p,
 		f->long_end = at + f->box[i].bytes;
 }
 
-/* Place the long boxes, the longest first; the others are above them. */
+/* Place the long boxes, the longest first; the others come above them. */
 static int field_place_long(struct weir__field *f, const struct weir__pieces *p)
 {
 	struct weir__skyline sky;

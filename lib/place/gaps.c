@@ -35,7 +35,7 @@ static uint32_t gap_merge(struct weir__gap *gap, uint32_t a, uint32_t b)
 	return b;
 }
 
-/* Split the tree @i into what begins before @at, and the rest. */
+/* Split the tree @i into the gaps that begin before @at, and the others. */
 static void gap_split(struct weir__gap *gap, uint32_t i, uint64_t at,
 		      uint32_t *ret_low, uint32_t *ret_high)
 {
@@ -135,7 +135,7 @@ int weir__gaps_init(struct weir__gaps *g, size_t n, uint64_t base,
 {
 	uint32_t rank = 1;
 
-	/* A gap below each range in use, the last one, and one being made. */
+	/* A gap below each range in use, the last gap, and a new one. */
 	*g = (struct weir__gaps){ .chunk = chunk, .unused = 1, .top = base };
 	g->gap = weir__calloc(2 * n + 4, sizeof(*g->gap));
 	if (!g->gap)
@@ -196,7 +196,7 @@ uint64_t weir__gaps_take(struct weir__gaps *g, uint64_t bytes, uint64_t align,
 	return at;
 }
 
-/* Are a gap and a range that meet at @at one? */
+/* May a gap and a range that meet at @at be merged? */
 static bool gap_joins(const struct weir__gaps *g, uint64_t at)
 {
 	return !g->chunk || at % g->chunk;

@@ -172,7 +172,7 @@ static void greedy_try(struct greedy *g, enum fit fit)
 }
 
 enum order {
-	ORDER_PRESSURE, /* what lives at the fullest time first */
+	ORDER_PRESSURE, /* boxes that live at the fullest time first */
 	ORDER_BYTES,
 	ORDER_AREA,
 	ORDER_TIME,

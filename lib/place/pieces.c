@@ -6,7 +6,7 @@
 #include "core/util.h"
 
 #define KNOWN_FLAGS (WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT)
-/* With it, no sum of sizes and alignments wraps, wherever items are placed. */
+/* With at most so many bytes no sum of sizes and alignments wraps. */
 #define MAX_BYTES ((uint64_t)1 << 60)
 
 typedef unsigned long long ull;
@@ -65,7 +65,7 @@ static int check_item(const struct weir_lifetime *item, size_t i, size_t n,
 	return 0;
 }
 
-/* Sizes, with the worst padding, against what can be added up. */
+/* Sums of sizes and paddings cannot wrap, and each item fits the capacity. */
 static int check_bytes(const struct weir_lifetime *items, size_t n,
 		       const struct weir_place_memory *memory)
 {
@@ -213,7 +213,7 @@ static struct weir__piece *add_piece(struct weir__pieces *p)
 	return &p->piece[p->n++];
 }
 
-/* The pieces of item @i, which takes no place, and of those that take its. */
+/* Make the pieces of item @i, which takes no place, and of its takers. */
 static void making_chain(struct making *m, size_t i)
 {
 	struct weir__pieces *p = &m->pieces[m->items[i].memory];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A placement from the inside. It never changes after it was made. */
+/* The struct of a placement, which never changes after it was made. */
 #ifndef WEIR__PLACE_PLACEMENT_H
 #define WEIR__PLACE_PLACEMENT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From pieces to offsets: separating, the planners, and several buffers. */
+/* Computes the offsets of pieces: sections, both planners, several buffers. */
 #ifndef WEIR__PLACE_PLANNER_H
 #define WEIR__PLACE_PLANNER_H
 

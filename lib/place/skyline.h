@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The height of what was placed, over time: a tree of maxima. */
+/* The height of the placed boxes at each time: a tree of maxima. */
 #ifndef WEIR__PLACE_SKYLINE_H
 #define WEIR__PLACE_SKYLINE_H
 

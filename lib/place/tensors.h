@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Places of tensors: what the calls for lists of tensors share. */
+/* Functions that the calls for lists of tensors share. */
 #ifndef WEIR__PLACE_TENSORS_H
 #define WEIR__PLACE_TENSORS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Views in a list of tensors: each follows its source, wherever that is. */
+/* Views in a list of tensors, which get the places of their sources. */
 #include "core/error.h"
 #include "core/sys.h"
 #include "mem/tensor.h"

@@ -121,20 +121,48 @@ def gguf_tensors(s):
         yield "rope_freqs.weight", rope_freqs(s)
 
 
+# Where a block has its factors in F16, and factors that give weights as large
+# as those of weights().
+FACTORS = {Type.Q4_K: ((0, 2.4e-4), (2, 1.8e-3)), Type.Q6_K: ((208, 4.6e-5),)}
+
+
+def random_blocks(kind, shape, seed):
+    """Of kinds for which the package gguf has no quantiser."""
+    block, size = gguf.GGML_QUANT_SIZES[kind]
+    rows, columns = shape
+    data = numpy.random.default_rng(seed).integers(
+        0, 256, (rows, columns // block, size), numpy.uint8)
+    for at, factor in FACTORS[kind]:
+        data[..., at:at + 2] = numpy.frombuffer(
+            numpy.float16(factor).tobytes(), numpy.uint8)
+    return data.reshape(rows, -1)
+
+
+def quantise(value, kind):
+    if kind in FACTORS:
+        return random_blocks(kind, value.shape, value.size)
+    return gguf.quants.quantize(value, kind)
+
+
 def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
-               arch="llama", keys=(), drop=(), tensors=()):
-    """@keys: changed keys, None: left out. @drop: tensors that are left out,
-    @tensors: {name: array} others."""
+               arch="llama", keys=(), words=0, drop=(), tensors=()):
+    """@keys: changed keys, None: left out. @words: of a tokenizer. @drop:
+    tensors that are left out, @tensors: {name: array} others."""
     out = gguf.GGUFWriter(path, arch, split_max_tensors=math.ceil(
         (3 + 9 * s.layers) / parts) if parts > 1 else 0)
     for key, value in {**gguf_keys(s, integer), **dict(keys)}.items():
         if value is not None:
             out.add_key_value("llama." + key, *value)
+    if words:
+        out.add_token_list([f"word{i}" for i in range(words)])
     for name, value in {**dict(gguf_tensors(s)), **dict(tensors)}.items():
         if name in drop:
             continue
         own = kind if value.ndim == 2 else Type.F32
-        out.add_tensor(name, gguf.quants.quantize(value, own), raw_dtype=own)
+        if kind == Type.Q4_K and name in ("output.weight",
+                                          "blk.0.attn_v.weight"):
+            own = Type.Q6_K     # as in files of Q4_K_M
+        out.add_tensor(name, quantise(value, own), raw_dtype=own)
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()

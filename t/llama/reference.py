@@ -3,9 +3,10 @@
 
 reference.py MODEL OUT TOKEN...   write the logits of each token, as F32
 
-Reads GGUF by the package gguf, and the files of Hugging Face by itself. Computes
-in double precision, with the weights as they are in the file. The keys and values
-of earlier tokens are kept, so that later tokens may follow in further calls.
+Reads GGUF by the package gguf, and the files of Hugging Face by itself.
+Computes in double precision, with the weights as they are in the file. The
+keys and values of earlier tokens are kept, so that later tokens may follow in
+further calls.
 """
 import glob
 import json

@@ -390,6 +390,45 @@ static void observer(void)
 	small_free(&s);
 }
 
+/* Nodes: x, w, the sum, the product. */
+static void parts(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct small s = small_graph(NULL);
+	struct weir_sched *other = sched;
+	struct weir_run *run;
+
+	weir_graph_observe(s.g, s.sum);
+	weir_graph_observe(s.g, s.out);
+	o.observe = see;
+	must(weir_sched_new(&dev, 1, &o, &sched));
+	run = new_run(s.g);
+	gdev_reset();
+	memset(&seen, 0, sizeof(seen));
+	set(run, s.x, 2);
+	must(weir_run_start_part(run, 0, 3));
+	must(weir_run_wait(run, -1));
+	ok(gdev.nodes == 1 && seen.calls == 1 && seen.node[0] == 2,
+	   "a part computes and reports its own nodes only");
+	must(weir_run_start_part(run, 3, 1));
+	must(weir_run_wait(run, -1));
+	ok(gdev.nodes == 2 && seen.calls == 2 && seen.node[1] == 3,
+	   "the next part begins after the first");
+	ok(value_of(run, s.out) == 15,
+	   "parts in their order give the results of a whole run");
+	must(weir_run_start_part(run, 4, 0));
+	is_int(weir_run_wait(run, -1), 0, "a part may have no nodes");
+	is_err(weir_run_start_part(run, 3, 2), -EINVAL,
+	       "2 nodes from node 3 on: the graph has 4",
+	       "a part with nodes that do not exist is refused");
+	is_int(weir_run_start_part(run, 5, UINT64_MAX), -EINVAL,
+	       "a part whose end wraps is refused");
+	weir_run_free(run);
+	weir_sched_free(sched);
+	sched = other;
+	small_free(&s);
+}
+
 int main(void)
 {
 	plan(0);
@@ -402,6 +441,7 @@ int main(void)
 	fails();
 	copies();
 	observer();
+	parts();
 	weir_sched_free(sched);
 	weir_close(weir);
 	is_int(gdev.bytes, 0, "all memory is given back");

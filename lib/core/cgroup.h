@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* The control groups (v1 and v2) that limit this process. */
+#ifndef WEIR__CGROUP_H
+#define WEIR__CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Call @fn for the directory of the process's group in the hierarchy at @mount,
+ * and of each of its parents up to the root: all their limits apply. In a
+ * container the path may be the host's, and only the root of the hierarchy
+ * mounted, so directories may be missing. @controller: of v1, as in
+ * /proc/self/cgroup; NULL: v2. @root is a prefix of all paths, for tests; else "".
+ */
+void weir__cgroup_each(const char *root, const char *mount,
+		       const char *controller,
+		       void (*fn)(void *arg, const char *dir), void *arg);
+
+/* The number at the beginning of a file; false: none, or it says "max". */
+bool weir__cgroup_number(const char *dir, const char *name, uint64_t *ret);
+
+/*
+ * CPUs that this process may use: those of its affinity, or fewer, if quotas of
+ * its groups allow less time than that of so many. @root as above.
+ */
+unsigned weir__cgroup_cpus(const char *root);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph/difference.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/util.h"
+#include "mem/dtype.h"
+#include "mem/tensor.h"
+
+#define CHUNK 256u /* elements: the longest block */
+
+struct difference {
+	struct weir_compared *ret;
+	uint32_t dtype, block, bytes; /* of a block */
+	uint64_t n;                   /* elements so far */
+	double error, square;
+};
+
+static bool is_number(uint32_t dtype)
+{
+	switch (dtype) {
+	case WEIR_DTYPE_I32:
+	case WEIR_DTYPE_I64:
+	case WEIR_DTYPE_F16:
+	case WEIR_DTYPE_BF16:
+	case WEIR_DTYPE_F32:
+	case WEIR_DTYPE_F64:
+		return true;
+	default:
+		return dtype > WEIR_DTYPE_GGML;
+	}
+}
+
+static int numbers(uint32_t dtype, const unsigned char *from, size_t n,
+		   double *to)
+{
+	float f[CHUNK];
+	int64_t i64;
+	int32_t i32;
+	int r = 0;
+
+	if (dtype == WEIR_DTYPE_F64)
+		memcpy(to, from, n * sizeof(*to));
+	else if (dtype != WEIR_DTYPE_I32 && dtype != WEIR_DTYPE_I64)
+		r = weir_convert(WEIR_DTYPE_F32, f, (enum weir_dtype)dtype,
+				 from, n);
+	for (size_t i = 0; i < n && dtype != WEIR_DTYPE_F64 && !r; i++) {
+		if (dtype == WEIR_DTYPE_I32) {
+			memcpy(&i32, from + i * sizeof(i32), sizeof(i32));
+			to[i] = i32;
+		} else if (dtype == WEIR_DTYPE_I64) {
+			memcpy(&i64, from + i * sizeof(i64), sizeof(i64));
+			to[i] = (double)i64;
+		} else {
+			to[i] = (double)f[i];
+		}
+	}
+	return r;
+}
+
+/* The same infinity, or NaN twice, is no difference. */
+static bool same_odd(double a, double b)
+{
+	return (isnan(a) && isnan(b)) || (isinf(a) && a == b);
+}
+
+static void element_add(struct difference *d, double a, double b)
+{
+	double apart = fabs(a - b);
+	uint64_t at = d->n++;
+
+	if (!isfinite(a) || !isfinite(b)) {
+		d->ret->odd += !same_odd(a, b);
+		return;
+	}
+	d->error += apart * apart;
+	d->square += b * b;
+	if (apart > d->ret->max) {
+		d->ret->max = apart;
+		d->ret->at = at;
+	}
+}
+
+static int chunk_add(struct difference *d, const unsigned char *a,
+		     const unsigned char *b, size_t n)
+{
+	double x[CHUNK], y[CHUNK];
+	int r = numbers(d->dtype, a, n, x);
+
+	if (!r)
+		r = numbers(d->dtype, b, n, y);
+	for (size_t i = 0; !r && i < n; i++)
+		element_add(d, x[i], y[i]);
+	return r;
+}
+
+/* @blocks blocks without gaps. */
+static int row_add(struct difference *d, const unsigned char *a,
+		   const unsigned char *b, size_t blocks)
+{
+	size_t most = CHUNK / d->block, n;
+	int r = 0;
+
+	if (!is_number(d->dtype)) {
+		for (size_t i = 0; i < blocks; i++)
+			d->ret->odd += !!memcmp(a + i * d->bytes,
+						b + i * d->bytes, d->bytes);
+		return 0;
+	}
+	for (size_t i = 0; !r && i < blocks; i += n) {
+		n = blocks - i < most ? blocks - i : most;
+		r = chunk_add(d, a + i * d->bytes, b + i * d->bytes,
+			      n * d->block);
+	}
+	return r;
+}
+
+int weir__difference(const void *a, const void *b, struct weir_compared *ret)
+{
+	const struct weir_tensor *t = &ret->a;
+	const struct weir_dtype_info *info = weir__dtype(t->dtype);
+	struct difference d = { .ret = ret,
+				.dtype = t->dtype,
+				.block = info->block,
+				.bytes = info->bytes };
+	int64_t index[WEIR_MAX_DIMS] = { 0 };
+	uint64_t off = 0, bytes;
+	unsigned outer;
+	size_t row;
+	int r = weir__tensor_bytes(t, &bytes);
+
+	ret->nmse = ret->max = 0;
+	ret->at = ret->odd = 0;
+	if (r < 0 || !bytes)
+		return r;
+	outer = weir__tensor_outer(t, &row);
+	do
+		r = row_add(&d, (const unsigned char *)a + off,
+			    (const unsigned char *)b + off, row / d.bytes);
+	while (!r && weir__tensor_next_row(t, outer, index, &off));
+	if (d.error > 0)
+		ret->nmse = d.square > 0 ? d.error / d.square : INFINITY;
+	return r;
+}

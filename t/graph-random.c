@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random graphs, run by schedules with 1 to 3 threads, and compared with the
+ * plain evaluator: outputs, observed nodes and caches. WEIR_T_NODES is about how
+ * many nodes are made, WEIR_T_SEED the seed of the first graph; each graph has
+ * the next one.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <weir.h>
+
+#include "kind.h"
+#include "naive.h"
+#include "random_graph.h"
+#include "tap.h"
+
+static struct weir *weir;
+static struct weir_dev *dev;
+static struct weir_sched *sched[2]; /* with a copy of inputs, and with two */
+static struct weir_stream *stream;
+static struct random_graph r;
+static struct naive *want; /* of this run */
+static uint64_t seed;
+static char wrong[512]; /* the first difference of this graph, or "" */
+static uint64_t compared, observed, in_place, cancelled;
+
+static uint64_t number_from(const char *name, uint64_t other)
+{
+	const char *text = getenv(name);
+
+	return text ? strtoull(text, NULL, 10) : other;
+}
+
+/* Every element is as near as it is known to be. */
+static void compare(size_t i, const struct weir_tensor *t, const char *what)
+{
+	const struct weir_node *node = weir_graph_node(r.g, i);
+	struct weir_operand got = naive_operand(t);
+	double *a = naive_doubles(&got);
+	double *b = naive_doubles(naive_result(want, node));
+	struct known k = random_graph_known(&r, node);
+	int64_t n = naive_count(&got);
+	struct weir_node_info info = { .size = sizeof(info) };
+
+	if (n != naive_count(naive_result(want, node)) ||
+	    weir_node_info(node, &info) < 0)
+		bail("another number of elements");
+	for (int64_t e = 0; e < n && !wrong[0]; e++)
+		if (!(fabs(a[e] - b[e]) <= k.err))
+			snprintf(
+				wrong, sizeof(wrong),
+				"%s, node %zu (%s), element %lld of %lld: %.9g, not %.9g; they may differ by %g",
+				what, i, info.op_name, (long long)e,
+				(long long)n, a[e], b[e], k.err);
+	compared += (uint64_t)n;
+	free(a);
+	free(b);
+}
+
+/* On a thread of the library; the main thread waits for the run. */
+static int see(void *arg, struct weir_run *run, uint64_t node,
+	       const struct weir_tensor *t)
+{
+	(void)arg, (void)run;
+	compare(node, t, "observed");
+	observed++;
+	return 0;
+}
+
+static void inputs_set(struct weir_run *run, uint64_t round)
+{
+	unsigned char bytes[16384];
+	size_t n;
+
+	for (unsigned i = 0; i < r.n_inputs; i++) {
+		const struct weir_node *node = r.input[i];
+
+		if (weir_tensor_bytes(weir_node_tensor(node), &n) < 0 ||
+		    n > sizeof(bytes))
+			bail("an input is too large");
+		random_graph_input(node, seed * 31 + round * 7 + i, bytes);
+		naive_input(want, node, bytes);
+		/* What the run does not compute has no use for it. */
+		if (weir_run_input(run, node, bytes, n) < 0)
+			bail("seed %llu: %s", (unsigned long long)seed,
+			     weir_error());
+	}
+}
+
+static void outputs_compare(struct weir_run *run)
+{
+	struct weir_node_info info = { .size = sizeof(info) };
+	struct weir_tensor t;
+
+	for (size_t i = 0; i < r.n && !wrong[0]; i++) {
+		const struct weir_node *node = weir_graph_node(r.g, i);
+
+		if (weir_node_info(node, &info) < 0)
+			bail("%s", weir_error());
+		if (info.flags & WEIR_NODE_OUTPUT) {
+			if (weir_run_output(run, node, &t) < 0)
+				bail("seed %llu: %s", (unsigned long long)seed,
+				     weir_error());
+			compare(i, &t, "output");
+		} else if (r.cache[i] >= 0) {
+			compare(i, weir_node_tensor(node), "cache");
+		}
+	}
+}
+
+/* By itself, or as an operation of a stream. */
+static int start(struct weir_run *run)
+{
+	return seed % 5 ? weir_run_start(run)
+			: weir_stream_compute(stream, run);
+}
+
+/* A run that was cancelled somewhere spoils nothing for the next one. */
+static void run_cancelled(struct weir_run *run)
+{
+	int err;
+
+	if (weir_run_start(run) < 0)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	for (uint64_t spin = seed * 2654435761u % 50000; spin; spin--)
+		__asm__ volatile("");
+	if (weir_run_cancel(run) < 0)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	err = weir_run_wait(run, -1);
+	if (err < 0 && err != -ECANCELED)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	cancelled += err < 0;
+}
+
+/* Once: the same inputs for both, and caches as they were at first. */
+static void run_once(struct weir_run *run, uint64_t round)
+{
+	random_graph_caches(&r);
+	want = naive_new(r.g);
+	inputs_set(run, round);
+	if (naive_run(want) < 0)
+		bail("seed %llu: the evaluator failed at node %zu",
+		     (unsigned long long)seed, naive_failed(want));
+	if (round && seed % 4 == 0)
+		run_cancelled(run);
+	random_graph_caches(&r);
+	if (start(run) < 0 || weir_run_wait(run, -1) < 0)
+		snprintf(wrong, sizeof(wrong), "%s", weir_error());
+	else
+		outputs_compare(run);
+	naive_free(want);
+}
+
+static void graph_run(void)
+{
+	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_threads threads = { .size = sizeof(threads),
+					.count = 1 + (uint32_t)(seed % 3) };
+	struct weir_schedule *schedule;
+	struct weir_run *run;
+
+	if (weir_dev_set_threads(dev, &threads) < 0 ||
+	    weir_schedule_new(sched[seed % 2], r.g, &schedule) < 0 ||
+	    weir_schedule_info(schedule, &info) < 0 ||
+	    weir_run_new(schedule, &run) < 0)
+		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
+	in_place += info.in_place;
+	for (uint64_t round = 0; round < 2 && !wrong[0]; round++)
+		run_once(run, round);
+	weir_run_free(run);
+	weir_schedule_free(schedule);
+}
+
+/* Graphs of 1 to 400 nodes, of about @nodes nodes together. */
+static void graphs(uint64_t nodes)
+{
+	uint64_t done = 0, n = 0;
+
+	for (seed = number_from("WEIR_T_SEED", 1); done < nodes && !wrong[0];
+	     seed++, n++) {
+		random_graph_make(&r, seed, 1 + seed * 2654435761u % 400);
+		graph_run();
+		done += r.n;
+		if (n % 1000 == 999)
+			tap_renew();
+	}
+	ok(!wrong[0], "random graphs give the results of the evaluator");
+	if (wrong[0])
+		diag("WEIR_T_SEED=%llu: %s", (unsigned long long)seed - 1,
+		     wrong);
+	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared",
+	     (unsigned long long)n, (unsigned long long)done,
+	     (unsigned long long)in_place, (unsigned long long)compared);
+	ok(observed, "observed nodes were reported");
+	ok(in_place, "results took the places of sources");
+	ok(cancelled, "runs were cancelled before they ended");
+}
+
+int main(void)
+{
+	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
+
+	plan(4);
+	opts.observe = see;
+	if (weir_open(NULL, &weir) < 0)
+		bail("%s", weir_error());
+	dev = weir_dev_get(weir, 0);
+	for (int i = 0; i < 2; i++) {
+		opts.copies = (uint32_t)i + 1;
+		if (weir_sched_new(&dev, 1, &opts, &sched[i]) < 0)
+			bail("%s", weir_error());
+	}
+	if (weir_stream_new(dev, NULL, &stream) < 0)
+		bail("%s", weir_error());
+	random_graph_begin(&r, kind_of(weir, "CPU", WEIR_MEM_PLAIN));
+	graphs(number_from("WEIR_T_NODES", 30000));
+	random_graph_end(&r);
+	weir_stream_free(stream);
+	weir_sched_free(sched[0]);
+	weir_sched_free(sched[1]);
+	weir_close(weir);
+	return done_testing();
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* Schedulers: options, plans that are kept, the budget, the order of freeing. */
+#include <errno.h>
+#include <pthread.h>
+
+#include "gdev.h"
+#include "streams.h"
+
+static struct weir *weir;
+static struct weir_dev *dev;
+
+/* A graph with one input of @n, whose results need @n floats. */
+static struct weir_graph *graph_of(int n)
+{
+	struct weir_graph *g;
+	struct weir_node *x;
+
+	must(weir_graph_new(&g));
+	x = gdev_input(g, "x", n);
+	weir_graph_output(g, weir_add(g, x, x));
+	return g;
+}
+
+static uint64_t times_of(const struct weir_schedule *s)
+{
+	struct weir_schedule_info info = { .size = sizeof(info) };
+
+	must(weir_schedule_info(s, &info));
+	return info.times;
+}
+
+/* Run it on ones. */
+static bool doubles(struct weir_schedule *s, const struct weir_graph *g)
+{
+	const struct weir_node *x = weir_graph_node(g, 0);
+	const size_t n = (size_t)weir_node_tensor(x)->shape[0];
+	float *ones = malloc(n * sizeof(float));
+	struct weir_tensor t;
+	struct weir_run *run;
+	bool well;
+
+	if (!ones)
+		bail("malloc");
+	for (size_t i = 0; i < n; i++)
+		ones[i] = 1;
+	must(weir_run_new(s, &run));
+	must(weir_run_input(run, x, ones, n * sizeof(float)));
+	must(weir_run_start(run));
+	must(weir_run_wait(run, -1));
+	must(weir_run_output(run, weir_graph_node(g, 1), &t));
+	well = gdev_value(&t) == 2;
+	weir_run_free(run);
+	free(ones);
+	return well;
+}
+
+static void options(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_dev *two[2] = { dev, cpu_of(weir) };
+	struct weir_sched *sched;
+
+	is_err(weir_sched_new(two, 2, NULL, &sched), -EOPNOTSUPP,
+	       "2 devices: a scheduler has one",
+	       "a scheduler for two devices is refused");
+	is_err(weir_sched_new(two, 0, NULL, &sched), -EINVAL, "no device",
+	       "a scheduler needs a device");
+	o.copies = 100000;
+	is_err(weir_sched_new(&dev, 1, &o, &sched), -EINVAL, "copies 100000",
+	       "too many copies are refused");
+	o.copies = 2;
+	o.reserved = 1;
+	is_err(weir_sched_new(&dev, 1, &o, &sched), -EINVAL, "reserved 1",
+	       "a reserved option that is set is refused");
+	weir_sched_free(NULL);
+	weir_schedule_free(NULL);
+	weir_run_free(NULL);
+	ok(true, "NULL is freed");
+}
+
+static void taken_again(void)
+{
+	struct weir_graph *g = graph_of(16), *same = graph_of(16);
+	struct weir_schedule *a, *b;
+	struct weir_sched *sched;
+
+	must(weir_sched_new(&dev, 1, NULL, &sched));
+	gdev_reset();
+	must(weir_schedule_new(sched, g, &a));
+	must(weir_schedule_new(sched, same, &b));
+	is_int(gdev.prepares, 1, "an equal graph is not prepared again");
+	is_int(times_of(b), 2, "a schedule counts how often it was taken");
+	weir_schedule_free(a);
+	weir_schedule_free(b);
+	is_int(gdev.releases, 0, "a plan is kept when its schedules are freed");
+	must(weir_schedule_new(sched, g, &a));
+	is_int(gdev.prepares, 1, "a plan that was kept is taken again");
+	weir_schedule_free(a);
+	for (int n = 17; n < 17 + 20; n++) {
+		struct weir_graph *other = graph_of(n);
+
+		must(weir_schedule_new(sched, other, &a));
+		weir_schedule_free(a);
+		weir_graph_free(other);
+	}
+	is_int(gdev.prepares - gdev.releases, 8, "the last few plans are kept");
+	must(weir_schedule_new(sched, g, &a));
+	is_int(gdev.prepares, 22, "a plan that is not kept is made again");
+	weir_sched_free(sched);
+	is_int(gdev.prepares - gdev.releases, 1,
+	       "a scheduler that is freed frees the plans that it keeps");
+	is_int(times_of(a), 1,
+	       "a schedule works after its scheduler was freed");
+	weir_schedule_free(a);
+	is_int(gdev.prepares - gdev.releases, 0,
+	       "the last schedule of a scheduler that was freed frees its plan");
+	weir_graph_free(g);
+	weir_graph_free(same);
+}
+
+static void kept_bytes(void)
+{
+	struct weir_graph *g[3];
+	struct weir_schedule *s;
+	struct weir_sched *sched;
+
+	gdev_reset();
+	must(weir_sched_new(&dev, 1, NULL, &sched));
+	/* Input and result of each need 2 * 12 MiB. */
+	for (int i = 0; i < 3; i++) {
+		g[i] = graph_of((3 << 20) + i);
+		must(weir_schedule_new(sched, g[i], &s));
+		weir_schedule_free(s);
+	}
+	is_int(gdev.releases, 1, "plans are kept up to 64 MiB");
+	must(weir_schedule_new(sched, g[1], &s));
+	is_int(gdev.prepares, 3, "the plans that were used last are kept");
+	weir_schedule_free(s);
+	weir_sched_free(sched);
+	for (int i = 0; i < 3; i++)
+		weir_graph_free(g[i]);
+}
+
+static void budget(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_graph *small = graph_of(16), *big = graph_of(256);
+	struct weir_graph *huge = graph_of(512);
+	struct weir_schedule *s, *other, *none;
+	struct weir_sched *sched;
+
+	/* Input and result of small need 128 bytes, those of big 2048. */
+	gdev_reset();
+	o.budget = 2048 + 100;
+	gdev.measured = gdev.workspace = 64;
+	must(weir_sched_new(&dev, 1, &o, &sched));
+	is_err(weir_schedule_new(sched, huge, &none), -ENOMEM,
+	       "needs 4160 bytes on GDEV0; schedules in use have 0 of the budget of 2148",
+	       "a graph over the budget is refused with both numbers");
+	is_int(gdev.allocs, 0, "nothing was allocated for it");
+	must(weir_schedule_new(sched, small, &s));
+	is_err(weir_schedule_new(sched, big, &none), -ENOMEM,
+	       "needs 2112 bytes on GDEV0; schedules in use have 192 of",
+	       "schedules in use count towards the budget");
+	must(weir_schedule_new(sched, small, &other));
+	is_int(times_of(other), 2,
+	       "a graph that was refused leaves the other schedules");
+	ok(doubles(other, small),
+	   "a schedule computes after another graph was refused");
+	weir_schedule_free(other);
+	weir_schedule_free(s);
+	must(weir_schedule_new(sched, big, &s));
+	is_int(gdev.releases, 1,
+	       "a plan that is only kept is freed for another");
+	weir_schedule_free(s);
+	gdev.measured = 0;
+	gdev.workspace = 4096;
+	is_err(weir_schedule_new(sched, small, &s), -ENOMEM, "needs 4096 bytes",
+	       "a workspace that was not measured counts towards the budget");
+	gdev_reset();
+	weir_sched_free(sched);
+	weir_graph_free(small);
+	weir_graph_free(big);
+	weir_graph_free(huge);
+}
+
+static void orders_of_freeing(void)
+{
+	struct weir_graph *g = graph_of(16);
+	float x[16] = { 1 };
+	bool well = true;
+
+	/* Each order of freeing scheduler, schedule and run, which runs. */
+	for (int order = 0; order < 6; order++) {
+		const int first = order / 2,
+			  second = (first + 1 + order % 2) % 3;
+		const int turns[] = { first, second, 3 - first - second };
+		struct weir_schedule *s;
+		struct weir_sched *sched;
+		struct weir_run *run;
+
+		must(weir_sched_new(&dev, 1, NULL, &sched));
+		must(weir_schedule_new(sched, g, &s));
+		must(weir_run_new(s, &run));
+		must(weir_run_input(run, weir_graph_node(g, 0), x, sizeof(x)));
+		gdev.hold_at = 1;
+		must(weir_run_start(run));
+		sem_wait(&gdev.held);
+		for (int i = 0; i < 3; i++) {
+			if (turns[i] == 0)
+				weir_sched_free(sched);
+			else if (turns[i] == 1)
+				weir_schedule_free(s);
+			else
+				weir_run_free(run);
+		}
+		well &= gdev.bytes > 0;
+		sem_post(&gdev.go);
+		for (int i = 0; i < 5000 && gdev.bytes; i++)
+			usleep(1000);
+		well &= gdev.bytes == 0;
+	}
+	ok(well,
+	   "scheduler, schedule and run are freed in any order while it runs");
+	weir_graph_free(g);
+}
+
+static struct weir_sched *shared;
+
+static void *make_many(void *arg)
+{
+	struct weir_graph *g = graph_of(16), *h = graph_of(32);
+	float x[32] = { 3 };
+	intptr_t wrong = 0;
+
+	(void)arg;
+	for (int i = 0; i < 100; i++) {
+		struct weir_graph *which = i % 2 ? g : h;
+		struct weir_schedule *s;
+		struct weir_tensor t;
+		struct weir_run *run;
+
+		must(weir_schedule_new(shared, which, &s));
+		if (weir_run_new(s, &run) == 0) {
+			must(weir_run_input(run, weir_graph_node(which, 0), x,
+					    i % 2 ? 64 : 128));
+			must(weir_run_start(run));
+			must(weir_run_wait(run, -1));
+			must(weir_run_output(run, weir_graph_node(which, 1),
+					     &t));
+			wrong += gdev_value(&t) != 6;
+			weir_run_free(run);
+		}
+		weir_schedule_free(s);
+	}
+	weir_graph_free(g);
+	weir_graph_free(h);
+	return (void *)wrong;
+}
+
+static void threads(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	pthread_t thread[3];
+	intptr_t wrong = 0;
+	void *result;
+
+	o.copies = 2;
+	must(weir_sched_new(&dev, 1, &o, &shared));
+	for (int i = 0; i < 3; i++)
+		if (pthread_create(&thread[i], NULL, make_many, NULL))
+			bail("pthread_create");
+	for (int i = 0; i < 3; i++) {
+		pthread_join(thread[i], &result);
+		wrong += (intptr_t)result;
+	}
+	is_int(wrong, 0,
+	       "several threads make and run schedules of a scheduler");
+	weir_sched_free(shared);
+}
+
+int main(void)
+{
+	plan(0);
+	weir = gdev_open(&dev);
+	options();
+	taken_again();
+	kept_bytes();
+	budget();
+	orders_of_freeing();
+	threads();
+	weir_close(weir);
+	is_int(gdev.bytes, 0, "all memory is given back");
+	return done_testing();
+}
