@@ -79,6 +79,8 @@ static const struct {
 	  "equal" },
 	{ "a merge of a missing token",
 	  VOCAB_OF("{\"a\":0,\"b\":1}", "[\"a b\"]"), -EBADMSG, "merge 0" },
+	{ "a merge of a missing token that makes one",
+	  VOCAB_OF("{\"a\":0,\"ab\":1}", "[\"a b\"]"), -EBADMSG, "merge 0" },
 	{ "a merge without a space", VOCAB_OF("{\"a\":0}", "[\"aa\"]"),
 	  -EBADMSG, "a space" },
 	{ "a merge of three tokens",
@@ -291,6 +293,8 @@ static void gguf_refusals(void)
 		     "a merge of tokens that are not there is refused");
 	gguf_refused("gpt2", "gpt-2", 6, one, 1, -EBADMSG, "without a space",
 		     "a merge of one token is refused");
+	gguf_refused("gpt2", "gpt-2", 6, merges, 2, 0, "",
+		     "a tokenizer that is not changed is accepted");
 	gguf_refused("llama", "default", 2, NULL, 0, -EBADMSG, "EOS",
 		     "an end that is past the last token is refused");
 }

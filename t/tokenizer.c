@@ -217,6 +217,19 @@ static void long_words(void)
 	"\"ab\":3,\"\\u0120a\":4,\"\\u00c3\":5},"                                \
 	"\"merges\":[\"\\u0120 a\",[\"a\",\"b\"]]}}"
 
+static void unknown_bytes(void)
+{
+	struct tokenizer *t = vocabulary_json(BYTE_LEVEL);
+	struct tokenizer_ids ids = { NULL, 0, 0 };
+
+	tokenizer_encode(t, "a", 1, 0, &ids);
+	is_int(tokenizer_encode(t, "abx", 3, 0, &ids), -ENOENT,
+	       "a byte without token is refused");
+	is_int(ids.n, 1, "a text with a byte without token adds no tokens");
+	free(ids.id);
+	tokenizer_free(t);
+}
+
 static void byte_level(void)
 {
 	struct tokenizer *t = vocabulary_json(BYTE_LEVEL);
@@ -271,6 +284,7 @@ int main(void)
 	refuses_other_encodings();
 	long_words();
 	byte_level();
+	unknown_bytes();
 	refuses_unknown_ids();
 	return done_testing();
 }

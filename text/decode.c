@@ -17,7 +17,8 @@ struct tokenizer_decoder {
 
 static void decoder_begin(struct tokenizer_decoder *d)
 {
-	d->begun = d->flags & TOKENIZER_CONTINUE ||
+	/* In bytes a first space may as well be the text's own. */
+	d->begun = d->flags & TOKENIZER_CONTINUE || d->t->byte_level ||
 		   d->t->prefix == PREFIX_NEVER;
 }
 

@@ -92,6 +92,7 @@ int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,
 	      size_t n);
 int read_sentencepiece(struct tokenizer *t, const char *file,
 		       unsigned char *bytes, size_t n);
-int read_gguf(struct tokenizer *t, const struct weir_model *model);
+int read_gguf(struct tokenizer *t, const struct weir_model *model,
+	      const char *file);
 
 #endif

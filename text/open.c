@@ -160,18 +160,13 @@ int tokenizer_open(const char *path, struct tokenizer **ret_t)
 	return open_file(path, ret_t);
 }
 
-static int open_beside(const struct weir_model *model, struct tokenizer **ret_t)
+static int open_beside(const char *model, struct tokenizer **ret_t)
 {
-	struct weir_model_info info = { .size = sizeof(info) };
-	const char *slash;
-	int r = weir_model_info(model, &info);
+	const char *slash = strrchr(model, '/');
 
-	if (r < 0)
-		return text_fail(r, "%s", weir_error());
-	slash = strrchr(info.path, '/');
 	if (!slash)
 		return open_folder(".", 1, ret_t);
-	return open_folder(info.path, (size_t)(slash - info.path), ret_t);
+	return open_folder(model, (size_t)(slash - model), ret_t);
 }
 
 int tokenizer_from_model(const struct weir_model *model,
@@ -180,12 +175,16 @@ int tokenizer_from_model(const struct weir_model *model,
 	struct weir_value value = { .size = sizeof(value) };
 	struct weir_model_info info = { .size = sizeof(info) };
 	struct tokenizer *t;
+	int r = weir_model_info(model, &info);
 
-	if (weir_model_meta(model, "tokenizer.ggml.model", &value) == -ENOENT &&
-	    !weir_model_info(model, &info) && strcmp(info.format, "GGUF"))
-		return open_beside(model, ret_t);
+	if (r < 0)
+		return text_fail(r, "%s", weir_error());
+	if (strcmp(info.format, "GGUF") &&
+	    weir_model_meta(model, "tokenizer.ggml.model", &value) == -ENOENT)
+		return open_beside(info.path, ret_t);
 	t = tokenizer_alloc();
 	if (!t)
 		return text_fail(-ENOMEM, "no memory for a tokenizer");
-	return complete(read_gguf(t, model), t, info.path, ret_t);
+	r = read_gguf(t, model, info.path);
+	return complete(r, t, info.path, ret_t);
 }

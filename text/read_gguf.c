@@ -149,7 +149,11 @@ static unsigned gguf_kind(const struct gguf *g, size_t i,
 	if (!g->t->byte_level &&
 	    vocab_byte_of((const unsigned char *)token->str, token->len) >= 0)
 		return PIECE_BYTE;
-	return PIECE_NORMAL;
+	if ((int32_t)i == g->t->unk)
+		return PIECE_UNKNOWN;
+	return (int32_t)i == g->t->bos || (int32_t)i == g->t->eos
+		       ? PIECE_CONTROL
+		       : PIECE_NORMAL;
 }
 
 static int gguf_tokens(struct gguf *g)
@@ -296,20 +300,15 @@ static int gguf_read(struct gguf *g, const char *kind)
 	return r;
 }
 
-int read_gguf(struct tokenizer *t, const struct weir_model *model)
+int read_gguf(struct tokenizer *t, const struct weir_model *model,
+	      const char *file)
 {
-	struct weir_model_info info = { .size = sizeof(info) };
-	struct gguf g = { .model = model, .t = t };
+	struct gguf g = { .model = model, .file = file, .t = t };
 	const char *kind = NULL;
-	int r;
+	int r = gguf_string(&g, KEY("model"), &kind);
 
-	r = weir_model_info(model, &info);
-	if (r < 0)
-		return text_fail(r, "%s", weir_error());
-	g.file = info.path;
-	r = gguf_string(&g, KEY("model"), &kind);
 	if (!r && (!kind || !strcmp(kind, "none") || !strcmp(kind, "no_vocab")))
 		r = text_fail(-ENOENT, "%s: the model has no tokenizer (%s)",
-			      g.file, KEY("model"));
+			      file, KEY("model"));
 	return r ? r : gguf_read(&g, kind);
 }
