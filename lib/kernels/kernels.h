@@ -58,7 +58,7 @@ const struct weir__kernel *weir__kernel_find(uint32_t op);
 /* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
 int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Writes @err's sentence to run->why, with the node's operation and name. */
+/* Writes @err's sentence to run->why; the graph layer adds the node. */
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

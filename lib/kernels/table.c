@@ -85,15 +85,10 @@ int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
 {
-	const struct weir__node *node = run->node;
 	va_list args;
-	int at = snprintf(run->why, WEIR__WHY,
-			  "%s '%.60s': ", op_name(node->op),
-			  node->name ? node->name : "");
 
 	va_start(args, fmt);
-	if (at >= 0 && at < WEIR__WHY)
-		vsnprintf(run->why + at, WEIR__WHY - (size_t)at, fmt, args);
+	vsnprintf(run->why, WEIR__WHY, fmt, args);
 	va_end(args);
 	return err;
 }
