@@ -10,7 +10,7 @@
 #define LANES 4
 #define FLOAT_COLS 2
 #define PANEL_COLS 4
-#define TARGET
+#define TARGET WEIR__NO_UBSAN
 #define NAME(x) portable_##x
 
 typedef float portable_vf __attribute__((vector_size(16)));

@@ -83,8 +83,17 @@ struct weir__dot_set {
 /* The values of ggml's kvalues_iq4nl (ggml-common.h, MIT licence). */
 extern const int8_t weir__dot_iq4[16];
 
-/* Before loops of constant length whose arrays are registers: at -O2 too. */
+/*
+ * Before loops of constant length whose arrays are registers: at -O2 too. With the
+ * checks of sanitizers what is unrolled would take minutes to compile, so they
+ * check memory only, and in loops.
+ */
+#ifdef WEIR_SANITIZER
+#define WEIR__UNROLL
+#else
 #define WEIR__UNROLL _Pragma("GCC unroll 8")
+#endif
+#define WEIR__NO_UBSAN __attribute__((no_sanitize("undefined")))
 
 /* From the best to the portable one, which has F32, F16 and BF16 only; NULL. */
 extern const struct weir__dot_set *const weir__dot_sets[];

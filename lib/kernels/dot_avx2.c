@@ -16,7 +16,7 @@
 #define LANES 8
 #define FLOAT_COLS 2
 #define PANEL_COLS 4
-#define TARGET __attribute__((target("avx2,fma,f16c")))
+#define TARGET WEIR__NO_UBSAN __attribute__((target("avx2,fma,f16c")))
 #define NAME(x) avx2_##x
 
 typedef float avx2_vf __attribute__((vector_size(32)));

@@ -15,9 +15,10 @@
 #define LANES 16
 #define FLOAT_COLS 4
 #define PANEL_COLS 8
-#define TARGET                                                           \
-	__attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512dq," \
-			      "avx512vl,avx512vbmi,avx512vnni")))
+#define TARGET                                                             \
+	WEIR__NO_UBSAN __attribute__((                                     \
+		target("avx2,fma,f16c,avx512f,avx512bw,avx512dq,avx512vl," \
+		       "avx512vbmi,avx512vnni")))
 #define NAME(x) avx512_##x
 
 typedef float avx512_vf __attribute__((vector_size(64)));
