@@ -253,6 +253,14 @@ static void placed(struct weir *weir)
 	weir_graph_leaf(g, &t, NULL);
 	is_int(weir_graph_error(g, NULL), -EINVAL,
 	       "a leaf that exceeds its buffer is refused");
+	weir_graph_reset(g);
+	if (weir_tensor_init(&t, WEIR_DTYPE_F32, 2, (int64_t[]){ 4, 2 }) < 0)
+		bail("%s", weir_error());
+	t.stride[0] = (int64_t)1 << 40;
+	t.stride[1] = 0;
+	weir_graph_leaf(g, &t, NULL);
+	is_err(weir_graph_error(g, NULL), -EINVAL, "tensor: stride 1 is 0",
+	       "a leaf whose last stride is 0 is refused");
 	weir_buf_free(buf);
 }
 
@@ -288,7 +296,7 @@ int main(void)
 {
 	struct weir *weir;
 
-	plan(54);
+	plan(55);
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	g = graph_new();

@@ -81,7 +81,8 @@ WEIR_API void weir_graph_reset(struct weir_graph *g) WEIR_NONNULL(1);
  * can then be examined, but not run.
  *
  * Kept in the graph: -EINVAL, -EOPNOTSUPP, -EOVERFLOW: as weir_tensor_bytes(),
- * or @t is NULL or exceeds its buffer. -ENOMEM. -EPERM: after a fork.
+ * or @t is NULL or exceeds its buffer, or its rows are whole blocks and its last
+ * stride is 0. -ENOMEM. -EPERM: after a fork.
  */
 WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
 					   const struct weir_tensor *t,

@@ -10,6 +10,7 @@
 #include "dev/dev.h"
 #include "graph/ops.h"
 #include "mem/buf.h"
+#include "mem/dtype.h"
 #include "mem/tensor.h"
 
 int weir_graph_new(struct weir_graph **ret_graph)
@@ -85,6 +86,18 @@ static int leaf_place(const struct weir_tensor *t, uint64_t bytes,
 	return 0;
 }
 
+/* Operations go by strides; without the last one no others are checked. */
+static int check_strides(const struct weir_tensor *t, uint64_t bytes)
+{
+	uint32_t last = t->ndim - 1;
+
+	if (!bytes || !t->ndim || t->stride[last] ||
+	    t->shape[last] % weir__dtype(t->dtype)->block)
+		return 0;
+	return weir__fail(-EINVAL, "%s: stride %u is 0", weir__tensor_label(t),
+			  last);
+}
+
 static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
 		     struct weir_event *event, struct weir_node **ret_node)
 {
@@ -101,7 +114,8 @@ static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
 	if (!t->buf)
 		m.t.offset = 0;
 	r = weir__tensor_bytes(t, &bytes);
-	if (r < 0 || (r = leaf_place(t, bytes, m.address)) < 0)
+	if (r < 0 || (r = check_strides(t, bytes)) < 0 ||
+	    (r = leaf_place(t, bytes, m.address)) < 0)
 		return r;
 	return weir__node_append(g, &m, ret_node);
 }
