@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "alloc/avail.h"
+#include "files.h"
 #include "tap.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -16,18 +17,7 @@ static char root[64] = "/tmp/weir-avail-XXXXXX";
 
 static void put(const char *path, const char *text)
 {
-	char full[512];
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(full, 0755);
-		*p = '/';
-	}
-	f = fopen(full, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		bail("cannot write %s", full);
+	files_below(root, path, text);
 }
 
 static void is_ram(uint64_t want_free, uint64_t want_total, const char *what)

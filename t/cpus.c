@@ -8,24 +8,14 @@
 
 #include "core/cgroup.h"
 #include "core/sys.h"
+#include "files.h"
 #include "tap.h"
 
 static char root[64] = "/tmp/weir-cpus-XXXXXX";
 
 static void put(const char *path, const char *text)
 {
-	char full[512];
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		mkdir(full, 0755);
-		*p = '/';
-	}
-	f = fopen(full, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		bail("cannot write %s", full);
+	files_below(root, path, text);
 }
 
 static void clear(void)

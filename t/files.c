@@ -92,6 +92,22 @@ void files_st(const char *name, const char *header, uint64_t data)
 	free(bytes);
 }
 
+void files_below(const char *root, const char *path, const char *text)
+{
+	char full[512];
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(full, 0755);
+		*p = '/';
+	}
+	f = fopen(full, "w");
+	if (!f || fputs(text, f) < 0 || fclose(f))
+		bail("cannot write %s", full);
+}
+
 unsigned files_open(void)
 {
 	DIR *dir = opendir("/proc/self/fd");

@@ -25,6 +25,12 @@ void files_bytes(const char *name, const void *bytes, size_t n);
 void files_st(const char *name, const char *header, uint64_t data);
 void files_truncate(const char *name, uint64_t bytes);
 
+/*
+ * A file below the directory @root, for a /proc or a /sys of a test's own: @path
+ * begins with a slash, and its directories are made.
+ */
+void files_below(const char *root, const char *path, const char *text);
+
 /* How many descriptors this process has open. */
 unsigned files_open(void);
 

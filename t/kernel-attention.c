@@ -5,19 +5,11 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "tap.h"
 #include "trial.h"
 
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
 #define INF ((double)INFINITY)
-
-#define D(...)              \
-	(const int64_t[])   \
-	{                   \
-		__VA_ARGS__ \
-	}
 
 /* A causal mask of @t rows and @s columns, with @more at random. */
 static struct weir_node *mask_put(enum weir_dtype dtype, int t, int s)

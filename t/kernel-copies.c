@@ -6,20 +6,10 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "naive.h"
 #include "tap.h"
 #include "trial.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
-#define I32 WEIR_DTYPE_I32
-
-#define D(...)              \
-	(const int64_t[])   \
-	{                   \
-		__VA_ARGS__ \
-	}
 
 static const enum weir_dtype floats[] = { F32, F16, BF16 };
 

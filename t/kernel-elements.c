@@ -5,6 +5,7 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "naive.h"
 #include "tap.h"
 #include "trial.h"
@@ -12,10 +13,6 @@
 static const enum weir_dtype floats[] = { WEIR_DTYPE_F32, WEIR_DTYPE_F16,
 					  WEIR_DTYPE_BF16 };
 #define FLOATS (sizeof(floats) / sizeof(floats[0]))
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
 
 typedef struct weir_node *two_fn(struct weir_graph *graph, struct weir_node *a,
 				 struct weir_node *b);

@@ -5,33 +5,9 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "tap.h"
 #include "trial.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
-#define I32 WEIR_DTYPE_I32
-
-#define D(...)              \
-	(const int64_t[])   \
-	{                   \
-		__VA_ARGS__ \
-	}
-
-static const enum weir_dtype weights[] = {
-	WEIR_DTYPE_F32,     WEIR_DTYPE_F16,    WEIR_DTYPE_BF16,
-	WEIR_DTYPE_Q4_0,    WEIR_DTYPE_Q4_1,   WEIR_DTYPE_Q5_0,
-	WEIR_DTYPE_Q5_1,    WEIR_DTYPE_Q8_0,   WEIR_DTYPE_Q8_1,
-	WEIR_DTYPE_Q2_K,    WEIR_DTYPE_Q3_K,   WEIR_DTYPE_Q4_K,
-	WEIR_DTYPE_Q5_K,    WEIR_DTYPE_Q6_K,   WEIR_DTYPE_Q8_K,
-	WEIR_DTYPE_IQ2_XXS, WEIR_DTYPE_IQ2_XS, WEIR_DTYPE_IQ3_XXS,
-	WEIR_DTYPE_IQ1_S,   WEIR_DTYPE_IQ4_NL, WEIR_DTYPE_IQ3_S,
-	WEIR_DTYPE_IQ2_S,   WEIR_DTYPE_IQ4_XS, WEIR_DTYPE_IQ1_M,
-	WEIR_DTYPE_TQ1_0,   WEIR_DTYPE_TQ2_0,  WEIR_DTYPE_MXFP4,
-	WEIR_DTYPE_NVFP4,   WEIR_DTYPE_Q1_0,   WEIR_DTYPE_Q2_0,
-};
-#define WEIGHTS (sizeof(weights) / sizeof(weights[0]))
 
 static double product_near(enum weir_dtype dtype)
 {

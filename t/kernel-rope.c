@@ -2,18 +2,9 @@
 /* The kernel of rotary positions. */
 #include <weir.h>
 
+#include "dtypes.h"
 #include "tap.h"
 #include "trial.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define I32 WEIR_DTYPE_I32
-
-#define D(...)              \
-	(const int64_t[])   \
-	{                   \
-		__VA_ARGS__ \
-	}
 
 /* Angles are computed from positions in F32, with errors of their own. */
 #define NEAR_ROPE 1e-8

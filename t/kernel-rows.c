@@ -5,26 +5,9 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "tap.h"
 #include "trial.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
-#define I32 WEIR_DTYPE_I32
-#define I64 WEIR_DTYPE_I64
-
-static const enum weir_dtype quantised[] = {
-	WEIR_DTYPE_Q4_0,    WEIR_DTYPE_Q4_1,   WEIR_DTYPE_Q5_0,
-	WEIR_DTYPE_Q5_1,    WEIR_DTYPE_Q8_0,   WEIR_DTYPE_Q8_1,
-	WEIR_DTYPE_Q2_K,    WEIR_DTYPE_Q3_K,   WEIR_DTYPE_Q4_K,
-	WEIR_DTYPE_Q5_K,    WEIR_DTYPE_Q6_K,   WEIR_DTYPE_Q8_K,
-	WEIR_DTYPE_IQ2_XXS, WEIR_DTYPE_IQ2_XS, WEIR_DTYPE_IQ3_XXS,
-	WEIR_DTYPE_IQ1_S,   WEIR_DTYPE_IQ4_NL, WEIR_DTYPE_IQ3_S,
-	WEIR_DTYPE_IQ2_S,   WEIR_DTYPE_IQ4_XS, WEIR_DTYPE_IQ1_M,
-	WEIR_DTYPE_TQ1_0,   WEIR_DTYPE_TQ2_0,  WEIR_DTYPE_MXFP4,
-	WEIR_DTYPE_NVFP4,   WEIR_DTYPE_Q1_0,   WEIR_DTYPE_Q2_0,
-};
 
 static void get_rows(void)
 {
@@ -34,11 +17,11 @@ static void get_rows(void)
 		same(weir_get_rows(g, put(plain[i], 2, 17, 35),
 				   put_ids(I32, 17, 1, 9)),
 		     NEAR_F32, "get_rows of %s is right", dtype_name(plain[i]));
-	for (unsigned i = 0; i < sizeof(quantised) / sizeof(*quantised); i++)
-		same(weir_get_rows(g, put(quantised[i], 2, 5, 512),
+	for (unsigned i = FIRST_QUANTISED; i < WEIGHTS; i++)
+		same(weir_get_rows(g, put(weights[i], 2, 5, 512),
 				   put_ids(I32, 5, 1, 7)),
 		     NEAR_F32, "get_rows converts %s to F32",
-		     dtype_name(quantised[i]));
+		     dtype_name(weights[i]));
 	same(weir_get_rows(g, put(F16, 4, 2, 3, 17, 5),
 			   put_ids(I32, 17, 3, 2, 3, 4)),
 	     NEAR_F32, "get_rows: outer dimensions have ids of their own");

@@ -4,17 +4,9 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "tap.h"
 #include "trial.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-
-#define D(...)              \
-	(const int64_t[])   \
-	{                   \
-		__VA_ARGS__ \
-	}
 
 typedef struct weir_node *norm_fn(struct weir_graph *graph, struct weir_node *a,
 				  float eps);

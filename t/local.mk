@@ -215,8 +215,9 @@ T_LEAKS = %D%/leaks.c
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
-%C%_avail_t_SOURCES = %D%/avail.c
-T_NODES = %D%/nodes.c %D%/nodes.h
+%C%_avail_t_SOURCES = %D%/avail.c $(T_FILES)
+%C%_cpus_t_SOURCES = %D%/cpus.c $(T_FILES)
+T_NODES = %D%/nodes.c %D%/nodes.h $(T_FILES)
 %C%_topology_t_SOURCES = %D%/topology.c $(T_NODES)
 %C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
 %C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
@@ -358,7 +359,7 @@ T_LEAF = %D%/leaf.c %D%/leaf.h
 	$(T_NAIVE) $(T_KIND)
 T_NAIVE = %D%/naive.c %D%/naive.h %D%/naive_model.c %D%/naive_ops.c \
 	%D%/naive_ops.h %D%/naive_store.c %D%/naive_store.h
-T_TRIAL = %D%/trial.c %D%/trial.h %D%/trial_ways.c %D%/trial_ways.h \
+T_TRIAL = %D%/trial.c %D%/trial.h %D%/dtypes.h %D%/trial_ways.c %D%/trial_ways.h \
 	$(T_KIND) $(T_NAIVE)
 %C%_kernel_elements_t_SOURCES = %D%/kernel-elements.c $(T_TRIAL)
 %C%_kernel_rows_t_SOURCES = %D%/kernel-rows.c $(T_TRIAL)

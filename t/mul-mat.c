@@ -4,13 +4,11 @@
 
 #include <weir.h>
 
+#include "dtypes.h"
 #include "naive.h"
 #include "tap.h"
 #include "trial.h"
 
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
 #define Q8_0 WEIR_DTYPE_Q8_0
 #define Q4_0 WEIR_DTYPE_Q4_0
 

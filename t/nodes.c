@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "files.h"
 #include "tap.h"
 
 #define NODE "/sys/devices/system/node"
@@ -29,19 +30,7 @@ void nodes_end(void)
 
 void nodes_put(const char *path, const char *text)
 {
-	char full[512];
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s%s", nodes_root, path);
-	for (char *p = full + strlen(nodes_root) + 1; (p = strchr(p, '/'));
-	     p++) {
-		*p = '\0';
-		mkdir(full, 0755);
-		*p = '/';
-	}
-	f = fopen(full, "w");
-	if (!f || fputs(text, f) < 0 || fclose(f))
-		bail("cannot write %s", full);
+	files_below(nodes_root, path, text);
 }
 
 void nodes_bandwidth(unsigned node, unsigned class, unsigned long rate)

@@ -3,6 +3,7 @@
  * Products of rows and columns, in each way and by each instruction set, against
  * sums in double of the rows' exact values.
  */
+#include "dtypes.h"
 #include "kernels/product.h"
 
 #include <float.h>
@@ -21,20 +22,6 @@
 #define NEAR_SPLIT 1e-9  /* elements are split into two BF16 */
 #define NEAR_TILES 7e-5  /* elements are rounded to BF16: at worst */
 #define NEAR_BYTES 3e-4  /* columns are rounded to bytes */
-
-static const enum weir_dtype dtypes[] = {
-	WEIR_DTYPE_F32,     WEIR_DTYPE_F16,    WEIR_DTYPE_BF16,
-	WEIR_DTYPE_Q4_0,    WEIR_DTYPE_Q4_1,   WEIR_DTYPE_Q5_0,
-	WEIR_DTYPE_Q5_1,    WEIR_DTYPE_Q8_0,   WEIR_DTYPE_Q8_1,
-	WEIR_DTYPE_Q2_K,    WEIR_DTYPE_Q3_K,   WEIR_DTYPE_Q4_K,
-	WEIR_DTYPE_Q5_K,    WEIR_DTYPE_Q6_K,   WEIR_DTYPE_Q8_K,
-	WEIR_DTYPE_IQ2_XXS, WEIR_DTYPE_IQ2_XS, WEIR_DTYPE_IQ3_XXS,
-	WEIR_DTYPE_IQ1_S,   WEIR_DTYPE_IQ4_NL, WEIR_DTYPE_IQ3_S,
-	WEIR_DTYPE_IQ2_S,   WEIR_DTYPE_IQ4_XS, WEIR_DTYPE_IQ1_M,
-	WEIR_DTYPE_TQ1_0,   WEIR_DTYPE_TQ2_0,  WEIR_DTYPE_MXFP4,
-	WEIR_DTYPE_NVFP4,   WEIR_DTYPE_Q1_0,   WEIR_DTYPE_Q2_0,
-};
-#define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
 static const char *const ways[] = { "as they are stored", "as F32", "in panels",
 				    "in tiles" };
@@ -345,8 +332,8 @@ int main(void)
 			skip(1, "this CPU has no %s", set->name);
 			continue;
 		}
-		for (size_t d = 0; d < DTYPES; d++)
-			each_way(set, dtypes[d]);
+		for (size_t d = 0; d < WEIGHTS; d++)
+			each_way(set, weights[d]);
 		not_finite(set, NAN);
 		not_finite(set, INFINITY);
 		tiny(set);

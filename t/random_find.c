@@ -2,11 +2,8 @@
 /* Sources for the operations of random graphs. */
 #include <string.h>
 
+#include "dtypes.h"
 #include "random_gen.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
 
 int64_t one_of(const int64_t *of, size_t n)
 {

@@ -3,12 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "dtypes.h"
 #include "random_gen.h"
-
-#define F32 WEIR_DTYPE_F32
-#define F16 WEIR_DTYPE_F16
-#define BF16 WEIR_DTYPE_BF16
-#define I32 WEIR_DTYPE_I32
 
 /* Of functions such as exp, and of sums in another order, relatively. */
 #define ROUGH 0x1p-16
