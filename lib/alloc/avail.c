@@ -116,18 +116,21 @@ static int ram_of_host(const char *root, uint64_t *ret_free,
 
 int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total)
 {
+	struct weir__cgroups groups;
 	int r = ram_of_host(root, ret_free, ret_total);
 
 	if (r < 0)
 		return weir__fail_sys(-ENODATA,
 				      "neither /proc/meminfo nor sysinfo(2)");
+	if (!weir__cgroups_read(root, &groups))
+		return 0;
 	for (size_t i = 0; i < sizeof(hierarchies) / sizeof(hierarchies[0]);
 	     i++) {
 		const struct hierarchy *h = &hierarchies[i];
 		struct bound bound = { h, ret_free, ret_total };
 
-		weir__cgroup_each(root, h->mount, h->controller, bound_by_group,
-				  &bound);
+		weir__cgroup_each(root, &groups, h->mount, h->controller,
+				  bound_by_group, &bound);
 	}
 	lower_to(ret_free, *ret_total);
 	return 0;

@@ -36,17 +36,23 @@ static bool own_group(const char *controller, const char *groups,
 	return false;
 }
 
-void weir__cgroup_each(const char *root, const char *mount,
-		       const char *controller,
+bool weir__cgroups_read(const char *root, struct weir__cgroups *ret)
+{
+	char path[256];
+
+	return snprintf(path, sizeof(path), "%s/proc/self/cgroup", root) <
+		       (int)sizeof(path) &&
+	       weir__sys_text(path, ret->text, sizeof(ret->text)) > 0;
+}
+
+void weir__cgroup_each(const char *root, const struct weir__cgroups *groups,
+		       const char *mount, const char *controller,
 		       void (*fn)(void *arg, const char *dir), void *arg)
 {
-	char groups[4096], path[512], dir[768];
+	char path[512], dir[768];
 	char *slash;
 
-	if (snprintf(dir, sizeof(dir), "%s/proc/self/cgroup", root) >=
-		    (int)sizeof(dir) ||
-	    weir__sys_text(dir, groups, sizeof(groups)) <= 0 ||
-	    !own_group(controller, groups, path, sizeof(path)))
+	if (!own_group(controller, groups->text, path, sizeof(path)))
 		return;
 	for (;;) {
 		if (snprintf(dir, sizeof(dir), "%s%s%s", root, mount, path) <
@@ -108,10 +114,15 @@ static void bound_v1(void *arg, const char *dir)
 unsigned weir__cgroup_cpus(const char *root)
 {
 	unsigned cpus = weir__cpus();
+	struct weir__cgroups groups;
 
-	weir__cgroup_each(root, "/sys/fs/cgroup", NULL, bound_v2, &cpus);
-	weir__cgroup_each(root, "/sys/fs/cgroup/cpu", "cpu", bound_v1, &cpus);
-	weir__cgroup_each(root, "/sys/fs/cgroup/cpu,cpuacct", "cpu,cpuacct",
-			  bound_v1, &cpus);
+	if (!weir__cgroups_read(root, &groups))
+		return cpus;
+	weir__cgroup_each(root, &groups, "/sys/fs/cgroup", NULL, bound_v2,
+			  &cpus);
+	weir__cgroup_each(root, &groups, "/sys/fs/cgroup/cpu", "cpu", bound_v1,
+			  &cpus);
+	weir__cgroup_each(root, &groups, "/sys/fs/cgroup/cpu,cpuacct",
+			  "cpu,cpuacct", bound_v1, &cpus);
 	return cpus;
 }
