@@ -64,7 +64,7 @@ struct llama_cache {
 	struct weir_buf *buf;
 };
 
-/* What one pass computes: its inputs and its result. */
+/* A pass: its size, the nodes of its inputs, and the node of its result. */
 struct llama_pass {
 	int64_t tokens;   /* that it reads */
 	int64_t attended; /* tokens of the cache, of which a mask hides some */

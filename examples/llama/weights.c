@@ -18,7 +18,7 @@ enum {
 	OTHERS = 4 /* embedding, norm, output, factors */
 };
 
-/* What the load of the weights needs, and nothing after it. */
+/* Used while the weights are loaded, and freed after that. */
 struct loading {
 	const struct weir_model *model;
 	const struct llama_config *config;

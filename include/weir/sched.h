@@ -267,7 +267,7 @@ WEIR_API int weir_run_output(struct weir_run *run, const struct weir_node *node,
 			     struct weir_tensor *ret_tensor)
 	WEIR_NONNULL(1, 2, 3);
 
-/* What the last start of a run did. */
+/* Times and counts of the last start of a run. */
 struct weir_run_report {
 	size_t size;        /* set by the caller */
 	int64_t total_ns;   /* from the start to the end, or to now */

@@ -46,7 +46,7 @@ static int cpu_set_threads(struct weir_dev *dev,
 	return weir__team_set(weir__cpu_of(dev)->team, threads);
 }
 
-/* What prepare asks for does not depend on addresses. */
+/* The size of the workspace does not depend on addresses. */
 static int cpu_measure(struct weir_dev *dev,
 		       const struct weir__node *const *nodes, size_t n,
 		       const struct weir__prepare_opts *opts,

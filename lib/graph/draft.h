@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the passes find for one graph and one kind of memory, before anything is
- * allocated on a device. It refers to the graph, and lives within one call.
+ * The results of all passes for one graph and one kind of memory. A draft is made
+ * before anything is allocated on a device, refers to the graph, and is freed
+ * before the call that made it returns.
  */
 #ifndef WEIR__GRAPH_DRAFT_H
 #define WEIR__GRAPH_DRAFT_H

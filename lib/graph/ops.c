@@ -218,7 +218,7 @@ uint64_t weir__op_flops(const struct weir_node *node)
 				: times(node->row->flops, elements(&node->t));
 }
 
-/* What the node reads of source @i. */
+/* The number of bytes that the node reads from source @i. */
 static uint64_t bytes_read(const struct weir_node *node, uint32_t i)
 {
 	const struct weir_tensor *a = &node->src[i]->t, *ids;

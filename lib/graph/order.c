@@ -6,7 +6,7 @@
 #include "core/array.h"
 #include "core/error.h"
 
-/* What one call works with. */
+/* The state of one call of weir__order(). */
 struct ordering {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;

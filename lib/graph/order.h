@@ -14,8 +14,8 @@
 #include "graph/reach.h"
 
 /*
- * What a run may have to stop for before step @step: until the bytes of leaf
- * @node are there, or to report that the result of @node is.
+ * A point before step @step at which a run may stop: it waits for the bytes of
+ * leaf @node, or reports the result of @node to the observer.
  */
 struct weir__gate {
 	uint32_t step, node;
