@@ -5,7 +5,7 @@
 
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
-#include "kernels/slope.h"
+#include "kernels/softmax.h"
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
@@ -152,12 +152,14 @@ static void soft_max_row(const struct weir__node *node,
 			 size_t n)
 {
 	const struct weir__vec *vec = weir__vec();
-	float max;
+	float sink = weir__sink(node, 2, w->index[2]), max;
 	double sum;
 
 	add_mask(node, w, d, a, n);
 	max = vec->max(d, n);
-	sum = vec->exp_sum(d, d, max == -INFINITY ? 0 : max, n);
+	max = sink > max ? sink : max;
+	max = max == -INFINITY ? 0 : max;
+	sum = vec->exp_sum(d, d, max, n) + (double)expf(sink - max);
 	if (sum != 0)
 		vec->scale(d, d, (float)(1 / sum), 0, n);
 }
