@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "dev/backend.h"
+#include "kernels/walk.h"
 
 /* The library's functions; lib/cpu sets it. */
 extern const struct weir__host *_Atomic weir__cpu_host;
@@ -58,6 +59,8 @@ const struct weir__kernel *weir__kernel_find(uint32_t op);
 /* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
 int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* A .supports for operations whose source 0 is F32. */
+int weir__kernel_needs_f32(const struct weir__node *node);
 /* Writes @err's sentence to run->why; the graph layer adds the node. */
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
@@ -77,6 +80,18 @@ static inline void weir__kernel_range(const struct weir__kernel_run *run,
 
 	*first = part * each + (part < more ? part : more);
 	*end = *first + each + (part < more);
+}
+
+/* Start @w at the first row of @of in this part, *row. Returns their end. */
+static inline int64_t weir__kernel_rows(const struct weir__kernel_run *run,
+					const struct weir_operand *of,
+					struct weir__walk *w, int64_t *row)
+{
+	int64_t end;
+
+	weir__kernel_range(run, weir__rows(of), row, &end);
+	weir__walk_start(w, of, *row);
+	return end;
 }
 
 /* elementwise.c */
