@@ -33,10 +33,18 @@ struct weir__kernel_run {
 	const struct weir__node *node;
 	const struct weir__kernel_plan *plan;
 	uint32_t phase, part;
-	void *scratch, *shared; /* aligned to 64 bytes */
+	void *scratch, *shared; /* aligned to WEIR__LINE */
 	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
 };
 #define WEIR__WHY 240
+
+#define WEIR__LINE ((size_t)64) /* bytes, of a cache */
+
+/* Up to the next multiple of WEIR__LINE. */
+static inline size_t weir__line_up(size_t n)
+{
+	return (n + WEIR__LINE - 1) & ~(WEIR__LINE - 1);
+}
 
 /* The kernel of an operation. Constant; any thread, any number of them. */
 struct weir__kernel {
