@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/decode_weir MODEL THREADS: weir's side of bench/decode, with the code of
- * examples/llama, and the limit of the machine. Commands on standard input; for
+ * llama/, and the limit of the machine. Commands on standard input; for
  * each a line: seconds, of them in kernels, and bytes that were read from memory.
  *
  *	load       open the model and load it; nothing is computed
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../examples/llama/llama.h"
+#include "../llama/llama.h"
 #include "raw.h"
 
 enum {

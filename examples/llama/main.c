@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "llama.h"
+#include "../../llama/llama.h"
 
 struct args {
 	const char *model, *logits;
