@@ -46,6 +46,8 @@ static uint8_t marks_of(const struct weir_node *node)
 		marks |= WEIR__MARK_EMPTY;
 	if (node->flags & WEIR_NODE_OBSERVED)
 		marks |= WEIR__MARK_OBSERVED;
+	if (node->flags & WEIR_NODE_CONSTANT)
+		marks |= WEIR__MARK_CONSTANT;
 	return marks;
 }
 
@@ -103,12 +105,17 @@ static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
 			  d->g->n);
 }
 
-/* The devices that can use the memory of a leaf; all, if it is not placed. */
+/*
+ * The devices that can use the memory of a leaf: all, if it is not placed; none, if
+ * it is in a file.
+ */
 static uint64_t devices_for(const struct weir_sched *s,
 			    const struct weir_node *leaf)
 {
 	uint64_t devs = 0;
 
+	if (weir__node_file(leaf))
+		return 0;
 	if (!leaf->t.buf)
 		return UINT64_MAX;
 	for (uint32_t i = 0; i < s->n_devs; i++)

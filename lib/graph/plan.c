@@ -30,7 +30,8 @@ static uint32_t count_ports(const struct weir_graph *g)
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < g->n; i++)
-		n += g->node[i]->flags || g->node[i]->op == WEIR_OP_INPUT;
+		n += g->node[i]->flags & WEIR__NODE_ASKED ||
+		     g->node[i]->op == WEIR_OP_INPUT;
 	return n;
 }
 

@@ -271,7 +271,8 @@ int weir__plan_where(struct weir__graph_plan *p, const struct weir__draft *d)
 		const struct weir_node *node = d->g->node[i];
 
 		r = node_place(p, d, node);
-		if (!r && (node->flags || node->op == WEIR_OP_INPUT))
+		if (!r && (node->flags & WEIR__NODE_ASKED ||
+			   node->op == WEIR_OP_INPUT))
 			r = port_add(p, d, node);
 	}
 	for (uint32_t k = 0; k < p->n_images && !r; k++)
