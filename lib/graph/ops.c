@@ -85,7 +85,9 @@ static uint64_t source_flops(const struct weir_node *node)
 
 static const struct weir__op table[] = {
 	/* clang-format off */
-	[WEIR_OP_LEAF] = { .name = "leaf" },
+	[WEIR_OP_LEAF] = {
+		.name = "leaf", .params = sizeof(struct weir__in_file),
+	},
 	[WEIR_OP_INPUT] = { .name = "input" },
 	[WEIR_OP_VIEW] = {
 		.name = "view", .required = 1, .flags = WEIR__OP_VIEWS,
