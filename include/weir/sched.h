@@ -55,6 +55,8 @@ struct weir_sched_opts {
 			      scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
+	const uint64_t *budgets; /* bytes of memory of each device, for all
+				    schedules; 0: no limit; NULL: none has one */
 };
 WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 #define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
@@ -71,6 +73,14 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 			    struct weir_sched **ret_sched)
 	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
+
+/* What a device does in a second, roughly: to compare devices with. */
+struct weir_rates {
+	size_t size;  /* set by the caller */
+	double flops; /* operations on elements */
+	double bytes; /* of its memory, read or written while it computes */
+	double link;  /* bytes to or from host memory */
+};
 
 /* Bytes of device memory, and what is computed. */
 struct weir_sched_estimate {
@@ -95,6 +105,11 @@ WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
 				 struct weir_sched_estimate *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
+/* The same for device @i of the scheduler alone. -EINVAL: it has no such device. */
+WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
+				     const struct weir_graph *g, unsigned i,
+				     struct weir_sched_estimate *ret_estimate)
+	WEIR_NONNULL(1, 2, 4);
 
 /*
  * Make a schedule for @g, or take an existing one: the scheduler keeps those in
@@ -157,6 +172,15 @@ enum weir_node_why {
 	WEIR_NODE_KEPT = 4,     /* an input, or an output of a copy */
 	WEIR_NODE_IN_PLACE = 5, /* a source was not needed any more */
 	WEIR_NODE_PLANNED = 6   /* the planner has chosen the place */
+};
+/* Why a node is computed on its device. */
+enum weir_node_cause {
+	WEIR_NODE_CAUSE_NONE = 0,    /* nothing is computed */
+	WEIR_NODE_CAUSE_PINNED = 1,  /* weir_sched_pin() */
+	WEIR_NODE_CAUSE_WRITES = 2,  /* the leaf that it writes is there */
+	WEIR_NODE_CAUSE_WEIGHTS = 3, /* its largest leaf is there */
+	WEIR_NODE_CAUSE_COST = 4,    /* it costs least there */
+	WEIR_NODE_CAUSE_ONLY = 5     /* no other device has the operation */
 };
 struct weir_node_place {
 	size_t size;          /* set by the caller */
