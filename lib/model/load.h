@@ -69,6 +69,11 @@ weir__load_explain(struct weir_load *l, size_t spot,
 /* The job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
 
+/* races.c: tell the race checker what the load writes, before it begins. */
+void weir__load_races(struct weir_load *l);
+/* The program asks how far the load is: it may learn that all has arrived. */
+void weir__load_races_arrived(struct weir_load *l);
+
 /*
  * small.c: may the calling thread make this load by itself, without waiting?
  * Called when the weights exist and the remaining bytes of tensors are counted.
