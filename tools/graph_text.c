@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Words of tables and pictures of graphs. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+#include "graph.h"
+
+const char *graph_flops_text(uint64_t flops, char *buf)
+{
+	static const char *const units[] = { "", "k", "M", "G", "T", "P" };
+	double value = (double)flops;
+	unsigned unit = 0;
+
+	for (; value >= 999.5 && unit < 5; unit++)
+		value /= 1e3;
+	snprintf(buf, GRAPH_TEXT, "%.*f %sFLOP",
+		 !unit || value >= 100 ? 0
+		 : value < 10          ? 2
+				       : 1,
+		 value, units[unit]);
+	return buf;
+}
+
+static const char *dtype_name(uint32_t dtype)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+
+	return weir_dtype_info(dtype, &info) < 0 ? "?" : info.name;
+}
+
+const char *graph_shape_text(const struct weir_tensor *t, char *buf)
+{
+	size_t n;
+
+	n = (size_t)snprintf(buf, GRAPH_TEXT, "%s [", dtype_name(t->dtype));
+	for (uint32_t i = 0; i < t->ndim && n < GRAPH_TEXT; i++)
+		n += (size_t)snprintf(buf + n, GRAPH_TEXT - n, "%s%" PRId64,
+				      i ? ", " : "", t->shape[i]);
+	if (n < GRAPH_TEXT)
+		snprintf(buf + n, GRAPH_TEXT - n, "]");
+	return buf;
+}
+
+const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf)
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (uint32_t i = 0; i < 128 && n < GRAPH_TEXT; i++)
+		if (dtypes[i / 64] >> i % 64 & 1)
+			n += (size_t)snprintf(buf + n, GRAPH_TEXT - n, "%s%s",
+					      n ? ", " : "", dtype_name(i));
+	return buf;
+}
+
+const char *graph_layers_text(int32_t first, int32_t last, char *buf)
+{
+	buf[0] = '\0';
+	if (first >= 0 && first == last)
+		snprintf(buf, GRAPH_TEXT, "layer %" PRId32, first);
+	else if (first >= 0)
+		snprintf(buf, GRAPH_TEXT, "layers %" PRId32 " to %" PRId32,
+			 first, last);
+	return buf;
+}
+
+const char *graph_same_text(const struct graph_view *v,
+			    const struct graph_box *b, char *buf)
+{
+	const struct graph_part *p = &v->part[b->what];
+
+	snprintf(buf, GRAPH_TEXT,
+		 "the same %" PRIu32 " operations as layer %" PRId32 "%s", p->n,
+		 v->part[p->like].layer, b->n > 1 ? " each" : "");
+	return buf;
+}
+
+const char *graph_count_text(uint64_t n, const char *what, char *buf)
+{
+	snprintf(buf, GRAPH_TEXT, "%" PRIu64 " %s%s", n, what,
+		 n == 1 ? "" : "s");
+	return buf;
+}
+
+int32_t graph_layer_of(const char *name, size_t *ret_end)
+{
+	const char *at = name;
+
+	while (at) {
+		const char *p = at;
+		int32_t layer = 0;
+
+		while (isdigit((unsigned char)*p) && layer < 100000000)
+			layer = 10 * layer + (*p++ - '0');
+		if (p > at && (*p == '.' || !*p)) {
+			if (ret_end)
+				*ret_end = (size_t)(p - name) + (*p == '.');
+			return layer;
+		}
+		at = strchr(at, '.');
+		at = at ? at + 1 : NULL;
+	}
+	return GRAPH_BEFORE;
+}
+
+size_t graph_short_name(const struct graph_node *n, const char **ret_name)
+{
+	static const char suffix[] = ".weight";
+	const size_t cut = sizeof(suffix) - 1;
+	const char *name = n->t->name ? n->t->name : "";
+	size_t at = 0, len;
+
+	if (graph_layer_of(name, &at) >= 0 && name[at])
+		name += at;
+	len = strlen(name);
+	if (len > cut && !strcmp(name + len - cut, suffix))
+		len -= cut;
+	*ret_name = name;
+	return len;
+}
