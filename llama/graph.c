@@ -141,10 +141,12 @@ static struct weir_node *feed_forward(const struct builder *b, size_t layer,
 {
 	const size_t w = layer * LLAMA_LAYER_TENSORS;
 
-	struct weir_node *up = product(b, w + LLAMA_UP, x);
+	struct weir_node *gate, *up;
 
-	x = weir_swiglu(b->g, product(b, w + LLAMA_GATE, x), up);
-	return product(b, w + LLAMA_DOWN, of_layer(b, layer, "swiglu", x));
+	gate = product(b, w + LLAMA_GATE, x);
+	up = product(b, w + LLAMA_UP, x);
+	x = of_layer(b, layer, "swiglu", weir_swiglu(b->g, gate, up));
+	return product(b, w + LLAMA_DOWN, x);
 }
 
 /* Of the last layer, only the tokens whose logits are needed. */

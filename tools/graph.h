@@ -195,11 +195,15 @@ const char *graph_shape_text(const struct weir_tensor *t, char *buf);
 const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf);
 /* "layer 3"; "layers 3 to 20"; "" for operations of no layer */
 const char *graph_layers_text(int32_t first, int32_t last, char *buf);
-/* "the same 19 operations as layer 0 each" */
+/* "19 operations each, as in layer 0" */
 const char *graph_same_text(const struct graph_view *v,
 			    const struct graph_box *b, char *buf);
 /* "1 operation", "2 operations" */
 const char *graph_count_text(uint64_t n, const char *what, char *buf);
+/* "22 layers, 2.1 GFLOP in 912 nodes: ...". @buf has 3 * GRAPH_TEXT bytes. */
+const char *graph_counts_text(const struct graph_view *v, char *buf);
+/* The categories of which there are operations. */
+void graph_categories(const struct graph_view *v, bool *ret_used);
 /* The name of a node without its layer and ".weight": its length. */
 size_t graph_short_name(const struct graph_node *n, const char **ret_name);
 /* The layer in a name: the first part of it that is a number; -1: none. */

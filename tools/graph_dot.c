@@ -21,11 +21,12 @@ static const struct {
 #define WEIGHT_COLOUR "#f3e577"
 #define CACHE_COLOUR "#e0a3c6"
 #define INPUT_COLOUR "#ffffff"
+#define PARTS_COLOUR "#ffffff"
 #define COPY_COLOUR "#f09468"
 
 static void put_text(FILE *to, const char *text, size_t len)
 {
-	text_put_xml(to, text, len, 200);
+	text_put_xml(to, text, len, 300);
 }
 
 /* A row of a table: a text on the left, and one on the right. */
@@ -76,11 +77,12 @@ static void put_op(FILE *to, const struct graph_view *v, uint32_t i)
 	const struct graph_node *n = &v->node[i];
 	const char *name, *colour = looks[n->category].colour;
 	size_t len = graph_short_name(n, &name);
-	char shape[GRAPH_TEXT], size[SIZE_TEXT];
+	char op[GRAPH_TEXT], shape[GRAPH_TEXT], size[SIZE_TEXT];
 	uint32_t from;
 
-	put_row(to, colour, true, len ? name : n->op, len ? len : strlen(n->op),
-		len ? n->op : "");
+	snprintf(op, sizeof(op), "%s%s", n->op, n->output ? ", output" : "");
+	put_row(to, colour, true, len ? name : op, len ? len : strlen(op),
+		len ? op : "");
 	graph_shape_text(n->t, shape);
 	put_row(to, colour, false, shape, strlen(shape),
 		size_text(n->bytes, size));
@@ -109,7 +111,7 @@ static void put_leaves(FILE *to, const struct graph_leaves *leaves,
 static void put_parts(FILE *to, const struct graph_view *v,
 		      const struct graph_box *b)
 {
-	const char *colour = looks[GRAPH_ELEMENTS].colour;
+	const char *colour = PARTS_COLOUR;
 	char text[GRAPH_TEXT], flops[GRAPH_TEXT];
 
 	graph_layers_text(v->part[b->what].layer,
@@ -244,13 +246,17 @@ static void put_edges(FILE *to, const struct graph_scene *s)
 
 static void put_legend(FILE *to, const struct graph_view *v)
 {
+	bool used[GRAPH_CATEGORIES];
+
+	graph_categories(v, used);
 	fputs("subgraph cluster_legend {\nlabel=<Legend>\ncolor=\"#bcc0c4\"\n"
 	      "legend [label=<<TABLE BORDER=\"0\" CELLBORDER=\"0\" "
 	      "CELLSPACING=\"2\">",
 	      to);
 	for (unsigned i = 0; i < GRAPH_CATEGORIES; i++)
-		fprintf(to, "<TR><TD BGCOLOR=\"%s\">%s</TD></TR>",
-			looks[i].colour, looks[i].legend);
+		if (used[i])
+			fprintf(to, "<TR><TD BGCOLOR=\"%s\">%s</TD></TR>",
+				looks[i].colour, looks[i].legend);
 	fprintf(to,
 		"<TR><TD BGCOLOR=\"" WEIGHT_COLOUR "\">weight: name, dtype, "
 		"shape, bytes</TD></TR>"
@@ -267,6 +273,7 @@ static void put_legend(FILE *to, const struct graph_view *v)
 int graph_draw_dot(const struct graph_view *v, const struct graph_scene *s,
 		   struct outfile *out)
 {
+	char counts[3 * GRAPH_TEXT];
 	FILE *to = out->to;
 
 	outfile_begin(out);
@@ -275,7 +282,10 @@ int graph_draw_dot(const struct graph_view *v, const struct graph_scene *s,
 	      "nodesep=0.3 ranksep=0.35 label=<<B>",
 	      to);
 	put_text(to, v->title, strlen(v->title));
-	fputs("</B>>]\n"
+	fputs("</B><BR/>", to);
+	graph_counts_text(v, counts);
+	put_text(to, counts, strlen(counts));
+	fputs(">]\n"
 	      "node [shape=plaintext fontname=\"sans-serif\" fontsize=11 "
 	      "margin=0]\n"
 	      "edge [color=\"#6a6a6a\"]\n",

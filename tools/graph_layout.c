@@ -54,21 +54,22 @@ static uint32_t row_after(const struct placing *p, const struct graph_box *b)
 	return row;
 }
 
-/* The column of a source that nothing follows yet. */
+/* The leftmost column of a source that nothing follows yet. */
 static bool follow_source(struct placing *p, const struct graph_box *b,
 			  struct layout_place *place)
 {
+	uint32_t best = LAYOUT_COLUMNS;
+
 	for (uint32_t i = 0; i < b->n_edges; i++) {
 		uint32_t from = p->s->edge[b->edge + i].from;
 		uint32_t column = p->l->place[from].column;
 
 		if (p->column[column].tail == from &&
-		    p->column[column].until < place->row) {
-			place->column = column;
-			return true;
-		}
+		    p->column[column].until < place->row && column < best)
+			best = column;
 	}
-	return false;
+	place->column = best;
+	return best < LAYOUT_COLUMNS;
 }
 
 /*

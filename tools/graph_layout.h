@@ -13,7 +13,7 @@
 
 enum {
 	LAYOUT_MARGIN = 16,
-	LAYOUT_PANEL = 236, /* width of the text about a split */
+	LAYOUT_PANEL = 210, /* width of the text about a split */
 	LAYOUT_BAR = 22,    /* width of the name of a layer */
 	LAYOUT_LANE = 12,   /* width of a lane */
 	LAYOUT_LANES = 24,  /* more edges share the last one */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The picture of a graph as SVG: graph_layout.c has decided where things are. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include "graph_layout.h"
 #include "output.h"
@@ -10,7 +11,8 @@ enum {
 	TITLE = 28,
 	LEGEND_LINES = 3,
 	TOP = TITLE + 2 * 18 + LEGEND_LINES * 20 + 18,
-	SAMPLE = 20 /* width of a sample in the legend */
+	BAR_TEXT = 84, /* height of the name of a layer */
+	SAMPLE = 20    /* width of a sample in the legend */
 };
 
 static const struct {
@@ -78,7 +80,7 @@ static void put_leaf(struct drawing *d, const struct svg_box *strip,
 	static const enum svg_fill fills[] = {
 		[GRAPH_WEIGHT] = WEIGHT_FILL,
 		[GRAPH_CACHE] = CACHE_FILL,
-		[GRAPH_INPUT] = SVG_HATCHED,
+		[GRAPH_INPUT] = SVG_WHITE,
 	};
 	char shape[GRAPH_TEXT], text[2 * GRAPH_TEXT], size[SIZE_TEXT],
 		tip[3 * GRAPH_TEXT];
@@ -129,17 +131,19 @@ static void put_op(struct drawing *d, const struct graph_box *b,
 {
 	const struct graph_node *n = &d->v->node[b->what];
 	struct svg_box at = *box;
-	char text[GRAPH_TEXT], size[SIZE_TEXT], tip[4 * GRAPH_TEXT];
+	char op[GRAPH_TEXT], text[GRAPH_TEXT], size[SIZE_TEXT],
+		tip[4 * GRAPH_TEXT];
 	const char *name;
 	size_t len = graph_short_name(n, &name);
 	uint32_t from;
 
 	op_tip(d->v, b->what, tip, sizeof(tip));
+	snprintf(op, sizeof(op), "%s%s", n->op, n->output ? ", output" : "");
 	svg_rect(&d->svg, box, looks[n->category].fill, tip);
 	at.y += 4;
 	at.height = LAYOUT_LINE;
-	put_line(&d->svg, &at, true, len ? name : n->op,
-		 len ? len : strlen(n->op), len ? n->op : "");
+	put_line(&d->svg, &at, true, len ? name : op, len ? len : strlen(op),
+		 len ? op : "");
 	at.y += LAYOUT_LINE;
 	graph_shape_text(n->t, text);
 	put_line(&d->svg, &at, false, text, strlen(text),
@@ -166,7 +170,7 @@ static void put_parts(struct drawing *d, const struct graph_box *b,
 		svg_rect(&d->svg,
 			 &(struct svg_box){ box->x + shift, box->y + shift,
 					    box->width, box->height },
-			 SVG_SKY, NULL);
+			 SVG_WHITE, NULL);
 	graph_layers_text(p->layer, p->layer + (int32_t)b->n - 1, layers);
 	layers[0] = 'L';
 	at.y += 4;
@@ -352,6 +356,7 @@ static void put_bar(struct drawing *d, uint32_t first, uint32_t end)
 	graph_layers_text(b->layer, b->layer, text);
 	svg_rect(&d->svg, &bar, SVG_GREY, text);
 	text[0] = 'L';
+	bar.height = fmin(bar.height, BAR_TEXT);
 	svg_label_up(&d->svg, &bar, text, strlen(text));
 }
 
@@ -394,11 +399,10 @@ static double put_arrow_sample(struct drawing *d, double x, double y,
 
 static void put_legend(struct drawing *d, double y)
 {
-	bool used[GRAPH_CATEGORIES] = { false };
+	bool used[GRAPH_CATEGORIES];
 	double x = LAYOUT_MARGIN;
 
-	for (uint32_t k = 0; k < d->v->n_ops; k++)
-		used[d->v->node[d->v->op[k]].category] = true;
+	graph_categories(d->v, used);
 	for (unsigned i = 0; i < GRAPH_CATEGORIES; i++)
 		if (used[i])
 			x = put_sample(d, x, y, looks[i].fill, looks[i].legend);
@@ -408,7 +412,7 @@ static void put_legend(struct drawing *d, double y)
 	x = put_sample(d, LAYOUT_MARGIN, y + 20, WEIGHT_FILL,
 		       "weight: name, dtype, shape, bytes");
 	x = put_sample(d, x, y + 20, CACHE_FILL, "cache, kept between passes");
-	put_sample(d, x, y + 20, SVG_HATCHED, "input of the pass");
+	put_sample(d, x, y + 20, SVG_WHITE, "input of the pass");
 	svg_textf(
 		&d->svg, LAYOUT_MARGIN, y + 40, SVG_FAINT,
 		"Operations are computed from top to bottom. A box has the "
@@ -416,23 +420,15 @@ static void put_legend(struct drawing *d, double y)
 		"are what it reads besides.");
 }
 
-static void put_title(struct drawing *d, const char *title)
+static void put_title(struct drawing *d)
 {
 	const struct graph_view *v = d->v;
-	char ops[GRAPH_TEXT], weights[GRAPH_TEXT], size[SIZE_TEXT],
-		flops[GRAPH_TEXT];
+	char counts[3 * GRAPH_TEXT];
 
-	svg_text(&d->svg, LAYOUT_MARGIN, TITLE, SVG_TITLE, title,
-		 strlen(title));
-	svg_textf(&d->svg, LAYOUT_MARGIN, TITLE + 22, SVG_PLAIN,
-		  "%" PRIu32 " nodes: %s, %s of %s, %" PRIu64
-		  " caches, %" PRIu32 " inputs, %" PRIu32
-		  " views (not drawn). %" PRIu64 " layers. %s.",
-		  v->n, graph_count_text(v->n_ops, "operation", ops),
-		  graph_count_text(v->sum.weights.n, "weight", weights),
-		  size_text(v->sum.weights.bytes, size), v->sum.caches.n,
-		  v->inputs, v->views, v->layers,
-		  graph_flops_text(v->sum.flops, flops));
+	svg_text(&d->svg, LAYOUT_MARGIN, TITLE, SVG_TITLE, v->title,
+		 strlen(v->title));
+	svg_textf(&d->svg, LAYOUT_MARGIN, TITLE + 22, SVG_PLAIN, "%s",
+		  graph_counts_text(v, counts));
 	put_legend(d, TITLE + 50);
 }
 
@@ -448,7 +444,7 @@ int graph_draw_svg(const struct graph_view *v, const struct graph_scene *s,
 			  v->title,
 			  "The operations of a graph, from top to bottom, "
 			  "with their weights, layers and devices.");
-		put_title(&d, v->title);
+		put_title(&d);
 		put_splits(&d);
 		put_bars(&d);
 		put_edges(&d);

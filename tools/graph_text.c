@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include "graph.h"
+#include "output.h"
 
 const char *graph_flops_text(uint64_t flops, char *buf)
 {
@@ -70,8 +71,8 @@ const char *graph_same_text(const struct graph_view *v,
 	const struct graph_part *p = &v->part[b->what];
 
 	snprintf(buf, GRAPH_TEXT,
-		 "the same %" PRIu32 " operations as layer %" PRId32 "%s", p->n,
-		 v->part[p->like].layer, b->n > 1 ? " each" : "");
+		 "%" PRIu32 " operations%s, as in layer %" PRId32, p->n,
+		 b->n > 1 ? " each" : "", v->part[p->like].layer);
 	return buf;
 }
 
@@ -80,6 +81,32 @@ const char *graph_count_text(uint64_t n, const char *what, char *buf)
 	snprintf(buf, GRAPH_TEXT, "%" PRIu64 " %s%s", n, what,
 		 n == 1 ? "" : "s");
 	return buf;
+}
+
+const char *graph_counts_text(const struct graph_view *v, char *buf)
+{
+	char ops[GRAPH_TEXT], weights[GRAPH_TEXT], caches[GRAPH_TEXT],
+		layers[GRAPH_TEXT], size[SIZE_TEXT], flops[GRAPH_TEXT];
+
+	snprintf(buf, 3 * GRAPH_TEXT,
+		 "%.40s, %.40s in %" PRIu32
+		 " nodes: %.40s, %.40s of %s, %.40s, %" PRIu32
+		 " inputs, and %" PRIu32 " views of them (not drawn)",
+		 graph_count_text(v->layers, "layer", layers),
+		 graph_flops_text(v->sum.flops, flops), v->n,
+		 graph_count_text(v->sum.ops, "operation", ops),
+		 graph_count_text(v->sum.weights.n, "weight", weights),
+		 size_text(v->sum.weights.bytes, size),
+		 graph_count_text(v->sum.caches.n, "cache", caches), v->inputs,
+		 v->views);
+	return buf;
+}
+
+void graph_categories(const struct graph_view *v, bool *ret_used)
+{
+	memset(ret_used, 0, GRAPH_CATEGORIES * sizeof(*ret_used));
+	for (uint32_t k = 0; k < v->n_ops; k++)
+		ret_used[v->node[v->op[k]].category] = true;
 }
 
 int32_t graph_layer_of(const char *name, size_t *ret_end)

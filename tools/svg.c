@@ -24,7 +24,7 @@ static const char *const styles =
 	".b{stroke:#555;stroke-width:.5}"
 	".blue{fill:#86b6e0}.orange{fill:#f0b44c}.green{fill:#67c6a3}"
 	".pink{fill:#e0a3c6}.yellow{fill:#f3e577}.vermilion{fill:#f09468}"
-	".sky{fill:#b9e0f7}.grey{fill:#bcc0c4}"
+	".sky{fill:#b9e0f7}.grey{fill:#bcc0c4}.white{fill:#fff}"
 	".hatched{fill:url(#hatch)}.frame{fill:none;stroke:#6a6a6a;stroke-width:1}"
 	"text.on{fill:#111}"
 	".h{fill:#f2f2f2}.hl{stroke:#999}"
@@ -44,16 +44,20 @@ static const char *const arrowheads = ARROWHEAD("edge", "8")
 	ARROWHEAD("copy", "12");
 
 static const char *const fills[SVG_FILLS] = {
-	[SVG_BLUE] = "blue",       [SVG_ORANGE] = "orange",
-	[SVG_GREEN] = "green",     [SVG_PINK] = "pink",
-	[SVG_YELLOW] = "yellow",   [SVG_VERMILION] = "vermilion",
-	[SVG_SKY] = "sky",         [SVG_GREY] = "grey",
-	[SVG_HATCHED] = "hatched", [SVG_FRAME] = "frame",
+	[SVG_BLUE] = "blue",     [SVG_ORANGE] = "orange",
+	[SVG_GREEN] = "green",   [SVG_PINK] = "pink",
+	[SVG_YELLOW] = "yellow", [SVG_VERMILION] = "vermilion",
+	[SVG_SKY] = "sky",       [SVG_GREY] = "grey",
+	[SVG_WHITE] = "white",   [SVG_HATCHED] = "hatched",
+	[SVG_FRAME] = "frame",
 };
 
 static const char *const kinds[SVG_STYLES] = {
-	[SVG_PLAIN] = "plain", [SVG_TITLE] = "title",   [SVG_BOLD] = "bold",
-	[SVG_FAINT] = "faint", [SVG_MIDDLE] = "middle", [SVG_END] = "end",
+	[SVG_PLAIN] = "plain",   [SVG_TITLE] = "title",
+	[SVG_BOLD] = "bold",     [SVG_FAINT] = "faint",
+	[SVG_MIDDLE] = "middle", [SVG_END] = "end",
+	[SVG_ON] = "on",         [SVG_ON_BOLD] = "on bold",
+	[SVG_ON_END] = "on end",
 };
 
 static const char *const strokes[SVG_STROKES] = {

@@ -25,6 +25,7 @@ enum svg_fill {
 	SVG_VERMILION,
 	SVG_SKY,
 	SVG_GREY,
+	SVG_WHITE,
 	SVG_HATCHED, /* empty space */
 	SVG_FRAME,   /* an outline */
 	SVG_FILLS
