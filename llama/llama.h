@@ -19,6 +19,7 @@ struct llama3_scaling {
 };
 
 /* The hyperparameters of a model. */
+#define LLAMA_ENDS 8
 struct llama_config {
 	bool gguf; /* names and order of rows as in GGUF; else Hugging Face's */
 	bool tied; /* the embeddings are the output matrix too */
@@ -26,6 +27,9 @@ struct llama_config {
 	int64_t heads, kv_heads; /* each of the latter serves several heads */
 	int64_t head;            /* elements of one head */
 	float eps;
+	int32_t bos;             /* -1: not known */
+	int32_t end[LLAMA_ENDS]; /* tokens that end a text ... */
+	size_t ends;             /* ... of config.json */
 	struct weir_op_rope rope;
 	struct llama3_scaling llama3;
 };
@@ -125,6 +129,8 @@ const char *llama_error(void);
 int llama_config_gguf(const struct weir_model *model, struct llama_config *c);
 int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
+/* Does config.json say that this token ends a text? */
+bool llama_is_end(const struct llama_config *c, int32_t token);
 
 /*
  * tensors.c: the tensors that the model has, which are not placed. Their names

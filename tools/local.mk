@@ -22,10 +22,13 @@ bin_PROGRAMS += %D%/weir
 	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h \
 	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/plan_report.c \
 	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c \
+	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_text.c \
+	%D%/run_report.c %D%/run_json.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_splits.c \
 	%D%/graph_view.c %D%/graph_parts.c %D%/graph_text.c \
 	%D%/graph_report.c %D%/graph_scene.c %D%/graph_dot.c \
 	%D%/graph_svg.c %D%/graph_layout.c %D%/graph_layout.h
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-%C%_weir_LDADD = llama/libllama.la lib/libweir.la $(JANSSON_LIBS) -lm
+%C%_weir_LDADD = llama/libllama.la text/libtext.la lib/libweir.la \
+	$(JANSSON_LIBS) -lm
 EXTRA_DIST += %D%/README.md

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <string.h>
 #include "text.h"
 
@@ -18,8 +19,10 @@ static const char *const styles =
 	"line{stroke:#8a8a8a}"
 	".grid{stroke:#e2e2e2}.limit{stroke:#c8401a;stroke-width:2}"
 	".bound{stroke:#0a5a9c;stroke-width:2;stroke-dasharray:7 4}"
-	".edge{fill:none;stroke:#6a6a6a;stroke-width:1.3}"
-	".copy{fill:none;stroke:#c8401a;stroke-width:2.6}"
+	".edge{fill:none;stroke:#6a6a6a;stroke-width:1.3;"
+	"marker-end:url(#edge)}"
+	".copy{fill:none;stroke:#c8401a;stroke-width:2.6;"
+	"marker-end:url(#copy)}"
 	"#edge{fill:#6a6a6a}#copy{fill:#c8401a}"
 	".b{stroke:#555;stroke-width:.5}"
 	".blue{fill:#86b6e0}.orange{fill:#f0b44c}.green{fill:#67c6a3}"
@@ -65,6 +68,49 @@ static const char *const strokes[SVG_STROKES] = {
 	[SVG_EDGE] = "edge", [SVG_COPY] = "copy",
 };
 
+/*
+ * A coordinate with at most two decimals. printf() of doubles would take most of
+ * the time of a large picture.
+ */
+#define NUMBER_TEXT 24
+static const char *number(double value, char *buf)
+{
+	const uint64_t hundredths =
+		(uint64_t)(fmin(fabs(value), 1e12) * 100 + .5);
+	char *at = buf + NUMBER_TEXT - 1;
+	uint64_t whole = hundredths / 100;
+
+	*at = '\0';
+	if (hundredths % 10)
+		*--at = (char)('0' + hundredths % 10);
+	if (hundredths % 100) {
+		*--at = (char)('0' + hundredths / 10 % 10);
+		*--at = '.';
+	}
+	do
+		*--at = (char)('0' + whole % 10);
+	while (whole /= 10);
+	if (value < 0 && hundredths)
+		*--at = '-';
+	return at;
+}
+
+static void put_number(struct svg *svg, const char *before, double value)
+{
+	char buf[NUMBER_TEXT];
+
+	fputs(before, svg->file.to);
+	fputs(number(value, buf), svg->file.to);
+}
+
+static void put_attribute(struct svg *svg, const char *name, double value)
+{
+	putc(' ', svg->file.to);
+	fputs(name, svg->file.to);
+	put_number(svg, "=\"", value);
+	putc('"', svg->file.to);
+}
+
 int svg_open(struct svg *svg, const char *path)
 {
 	return outfile_open(&svg->file, path);
@@ -94,11 +140,11 @@ void svg_begin(struct svg *svg, double width, double height, const char *title,
 void svg_rect(struct svg *svg, const struct svg_box *box, enum svg_fill fill,
 	      const char *tip)
 {
-	fprintf(svg->file.to,
-		"<rect class=\"b %s\" x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" "
-		"height=\"%.2f\"",
-		fills[fill], box->x, box->y, box->width < .5 ? .5 : box->width,
-		box->height < .5 ? .5 : box->height);
+	fprintf(svg->file.to, "<rect class=\"b %s\"", fills[fill]);
+	put_attribute(svg, "x", box->x);
+	put_attribute(svg, "y", box->y);
+	put_attribute(svg, "width", fmax(box->width, .5));
+	put_attribute(svg, "height", fmax(box->height, .5));
 	if (!tip) {
 		fputs("/>\n", svg->file.to);
 		return;
@@ -111,8 +157,10 @@ void svg_rect(struct svg *svg, const struct svg_box *box, enum svg_fill fill,
 static void text_at(struct svg *svg, double x, double y, const char *class,
 		    const char *text, size_t len, size_t max)
 {
-	fprintf(svg->file.to, "<text class=\"%s\" x=\"%.2f\" y=\"%.2f\">",
-		class, x, y);
+	fprintf(svg->file.to, "<text class=\"%s\"", class);
+	put_attribute(svg, "x", x);
+	put_attribute(svg, "y", y);
+	putc('>', svg->file.to);
 	text_put_xml(svg->file.to, text, len, max);
 	fputs("</text>\n", svg->file.to);
 }
@@ -191,18 +239,22 @@ void svg_arrow(struct svg *svg, const struct svg_point *point, unsigned n,
 {
 	const struct svg_point *p = point;
 
-	fprintf(svg->file.to,
-		"<path class=\"%s\" marker-end=\"url(#%s)\" "
-		"d=\"M%.1f %.1f",
-		strokes[stroke], strokes[stroke], p->x, p->y);
+	fprintf(svg->file.to, "<path class=\"%s\" d=\"", strokes[stroke]);
+	put_number(svg, "M", p->x);
+	put_number(svg, " ", p->y);
 	for (unsigned i = 1; i < n; i++, p++) {
-		double half = (p[0].y + p[1].y) / 2;
+		const double half = (p[0].y + p[1].y) / 2;
 
-		if (fabs(p[0].x - p[1].x) < .1)
-			fprintf(svg->file.to, "V%.1f", p[1].y);
-		else
-			fprintf(svg->file.to, "C%.1f %.1f %.1f %.1f %.1f %.1f",
-				p[0].x, half, p[1].x, half, p[1].x, p[1].y);
+		if (fabs(p[0].x - p[1].x) >= .1) {
+			put_number(svg, "C", p[0].x);
+			put_number(svg, " ", half);
+			put_number(svg, " ", p[1].x);
+			put_number(svg, " ", half);
+			put_number(svg, " ", p[1].x);
+			put_number(svg, " ", p[1].y);
+		} else if (p[0].y < p[1].y) {
+			put_number(svg, "V", p[1].y);
+		}
 	}
 	fputs("\"/>\n", svg->file.to);
 }
