@@ -198,6 +198,9 @@ const char *graph_layers_text(int32_t first, int32_t last, char *buf);
 /* "19 operations each, as in layer 0" */
 const char *graph_same_text(const struct graph_view *v,
 			    const struct graph_box *b, char *buf);
+/* "attn_sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
+const char *graph_copied_text(const struct graph_view *v,
+			      const struct graph_transfer *t, char *buf);
 /* "1 operation", "2 operations" */
 const char *graph_count_text(uint64_t n, const char *what, char *buf);
 /* "22 layers, 2.1 GFLOP in 912 nodes: ...". @buf has 3 * GRAPH_TEXT bytes. */

@@ -128,12 +128,14 @@ static void put_parts(FILE *to, const struct graph_view *v,
 static void put_copy(FILE *to, const struct graph_view *v, uint32_t i)
 {
 	const struct graph_transfer *t = &v->transfer[i];
-	char text[2 * GRAPH_TEXT], shape[GRAPH_TEXT], size[SIZE_TEXT];
+	char text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 
-	snprintf(text, sizeof(text), "copy %.40s to %.40s  %s", t->from, t->to,
-		 graph_shape_text(v->node[t->node].t, shape));
-	put_row(to, COPY_COLOUR, false, text, strlen(text),
+	snprintf(text, sizeof(text), "copy from %.40s to %.40s", t->from,
+		 t->to);
+	put_row(to, COPY_COLOUR, true, text, strlen(text),
 		size_text(t->bytes, size));
+	graph_copied_text(v, t, text);
+	put_row(to, COPY_COLOUR, false, text, strlen(text), "");
 }
 
 static void put_box(FILE *to, const struct graph_view *v,

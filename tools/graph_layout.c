@@ -24,7 +24,9 @@ uint32_t layout_strips(const struct graph_view *v, const struct graph_box *b)
 {
 	uint32_t n = 0, from;
 
-	if (b->kind != GRAPH_BOX_OP)
+	if (b->kind == GRAPH_BOX_COPY)
+		return 0;
+	if (b->kind == GRAPH_BOX_PARTS)
 		return (b->sum.weights.n > 0) + (b->sum.caches.n > 0);
 	for (uint32_t i = 0; i < v->node[b->what].n_src; i++) {
 		from = graph_source(v, b->what, i);
@@ -35,8 +37,6 @@ uint32_t layout_strips(const struct graph_view *v, const struct graph_box *b)
 
 static double height_of(const struct graph_view *v, const struct graph_box *b)
 {
-	if (b->kind == GRAPH_BOX_COPY)
-		return LAYOUT_LINE + 7;
 	return LAYOUT_LINE * (2 + layout_strips(v, b)) + 8;
 }
 

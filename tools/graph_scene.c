@@ -5,6 +5,7 @@
  * have. Weights, caches and inputs are part of the box that uses them.
  */
 #include <stdlib.h>
+#include <string.h>
 #include "graph.h"
 #include "output.h"
 
@@ -36,7 +37,7 @@ static uint32_t find_copy(const struct builder *b, uint32_t n, uint32_t split)
 	const char *dev = b->v->split[split].dev;
 
 	for (uint32_t i = b->copy[n]; i; i = b->next[i - 1])
-		if (b->v->transfer[i - 1].to == dev)
+		if (!strcmp(b->v->transfer[i - 1].to, dev))
 			return i - 1;
 	return GRAPH_NONE;
 }

@@ -197,14 +197,19 @@ static void put_copy(struct drawing *d, const struct graph_box *b,
 		     const struct svg_box *box)
 {
 	const struct graph_transfer *t = &d->v->transfer[b->what];
-	const struct graph_node *n = &d->v->node[t->node];
-	char text[2 * GRAPH_TEXT], size[SIZE_TEXT], shape[GRAPH_TEXT];
+	struct svg_box at = *box;
+	char text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 
-	svg_rect(&d->svg, box, COPY_FILL, n->t->name);
-	snprintf(text, sizeof(text), "copy %.40s to %.40s  %s", t->from, t->to,
-		 graph_shape_text(n->t, shape));
-	put_line(&d->svg, box, false, text, strlen(text),
+	svg_rect(&d->svg, box, COPY_FILL, d->v->node[t->node].t->name);
+	at.y += 4;
+	at.height = LAYOUT_LINE;
+	snprintf(text, sizeof(text), "copy from %.40s to %.40s", t->from,
+		 t->to);
+	put_line(&d->svg, &at, true, text, strlen(text),
 		 size_text(t->bytes, size));
+	at.y += LAYOUT_LINE;
+	graph_copied_text(d->v, t, text);
+	put_line(&d->svg, &at, false, text, strlen(text), "");
 }
 
 static void put_boxes(struct drawing *d)

@@ -76,6 +76,19 @@ const char *graph_same_text(const struct graph_view *v,
 	return buf;
 }
 
+const char *graph_copied_text(const struct graph_view *v,
+			      const struct graph_transfer *t, char *buf)
+{
+	const struct graph_node *n = &v->node[t->node];
+	const char *name;
+	const size_t len = graph_short_name(n, &name);
+	char shape[GRAPH_TEXT];
+
+	snprintf(buf, 2 * GRAPH_TEXT, "%.*s  %s", len < 120 ? (int)len : 120,
+		 name, graph_shape_text(n->t, shape));
+	return buf;
+}
+
 const char *graph_count_text(uint64_t n, const char *what, char *buf)
 {
 	snprintf(buf, GRAPH_TEXT, "%" PRIu64 " %s%s", n, what,
