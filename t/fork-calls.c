@@ -326,6 +326,8 @@ static void graphs(void)
 	returns(NULL, weir_graph_leaf, g, &placed, NULL);
 	fails(weir_graph_error, g, NULL);
 	ends(weir_graph_reset, g);
+	returns(NULL, weir_graph_leaf_file, g, &placed, file, 0);
+	returns(NULL, weir_graph_constant, g, a);
 	ends(weir_graph_free, g);
 }
 

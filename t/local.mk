@@ -118,12 +118,13 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
-	%D%/team.t \
+	%D%/team.t %D%/cpu-devices.t \
 	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
-	%D%/graph-place.t \
+	%D%/graph-place.t %D%/graph-constant.t \
+	%D%/feed-imports.t \
 	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
@@ -235,6 +236,7 @@ T_RESERVE = %D%/reserve.c %D%/reserve.h
 T_ROWS = %D%/rows.c %D%/rows.h
 %C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
+%C%_cpu_devices_t_SOURCES = %D%/cpu-devices.c $(T_STREAMS)
 %C%_compute_t_SOURCES = %D%/compute.c $(T_STREAMS)
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
@@ -383,6 +385,9 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 	$(T_NOMEM)
 %C%_graph_copy_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
+%C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
+	$(T_FILES) $(T_STREAMS)
+%C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)

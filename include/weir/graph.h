@@ -16,6 +16,7 @@
 #define WEIR_GRAPH_H
 
 #include <weir/base.h>
+#include <weir/file.h>
 #include <weir/tensor.h>
 
 WEIR__BEGIN
@@ -89,6 +90,19 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
 					   struct weir_event *event)
 	WEIR_NONNULL(1);
 /*
+ * Make a node for a tensor whose bytes are in @file, from byte @offset on; @t is
+ * not placed. The leaf is constant. A schedule reads it to the device's memory,
+ * and keeps it there or, if weir_sched_opts.weights is too small for all, reads it
+ * again in each run. The program keeps @file open as long as the graph is used;
+ * schedules reference it.
+ *
+ * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file is
+ * NULL, or the tensor ends after the file; the sentence has both numbers.
+ */
+WEIR_API struct weir_node *
+weir_graph_leaf_file(struct weir_graph *g, const struct weir_tensor *t,
+		     struct weir_file *file, uint64_t offset) WEIR_NONNULL(1);
+/*
  * Make a node for a contiguous tensor that the program passes to each run:
  * positions, or a mask. @name is copied; NULL: no name. Kept in the graph: errors of weir_tensor_init(),
  * -ENOMEM.
@@ -104,7 +118,8 @@ weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
  * Kept in the graph: -EINVAL: a source is missing, of another graph or from
  * before weir_graph_reset(), or number, dtypes or shapes of the sources or the
  * parameters are not as the operation needs them; the sentence names operation,
- * sources and shapes. -EROFS: it writes a leaf in memory of kind MAPPED.
+ * sources and shapes. -EROFS: it writes a leaf that is constant, or in memory
+ * of kind MAPPED.
  * -E2BIG: a parameter that this library does not know is not 0. -EOPNOTSUPP:
  * the library does not know @op. -EOVERFLOW: the result is too large. -ENOMEM.
  */
@@ -117,14 +132,24 @@ WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
  * Mark a node as an output, whose result a run keeps until the program has read
  * it; or as observed: a run reports when its result is complete. Marking twice
  * changes nothing. A run computes outputs, observed nodes, writes, and the nodes
- * that these need; it computes no others. Return @node, or NULL. Kept in the graph: -EINVAL: @node is NULL,
- * or of another graph.
+ * that these need; it computes no others. Return @node, or NULL. Kept in the
+ * graph: -EINVAL: @node is NULL, of another graph, or has the bytes of a leaf in a
+ * file.
  */
 WEIR_API struct weir_node *weir_graph_output(struct weir_graph *g,
 					     struct weir_node *node)
 	WEIR_NONNULL(1);
 WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 					      struct weir_node *node)
+	WEIR_NONNULL(1);
+/*
+ * Mark a leaf as constant: its bytes do not change while a schedule of the graph
+ * exists, so a device that cannot use its memory copies it once, or reads ahead.
+ * Returns @leaf, or NULL. Kept in the graph: -EINVAL: @leaf is no leaf, or an
+ * operation writes it.
+ */
+WEIR_API struct weir_node *weir_graph_constant(struct weir_graph *g,
+					       struct weir_node *leaf)
 	WEIR_NONNULL(1);
 
 /*
@@ -138,9 +163,10 @@ WEIR_API int weir_graph_error(const struct weir_graph *g,
 
 /*
  * 128 bits that are equal for graphs with equal operations, parameters, shapes,
- * edges, marks, dtypes, and places of leaves. Names, and the events of leaves,
- * do not count. Do not compare them with those of another process. Returns as
- * weir_graph_error() does; a graph with a failure has no fingerprint.
+ * edges, marks, dtypes, and places of leaves in memory or in files. Names, and the
+ * events of leaves, do not count. Do not compare them with those of another
+ * process. Returns as weir_graph_error() does; a graph with a failure has no
+ * fingerprint.
  */
 WEIR_API int weir_graph_fingerprint(const struct weir_graph *g,
 				    uint64_t ret_fingerprint[2])
@@ -169,6 +195,7 @@ WEIR_API struct weir_node *weir_node_set_name(struct weir_node *node,
 
 #define WEIR_NODE_OUTPUT 0x01u   /* weir_graph_output() */
 #define WEIR_NODE_OBSERVED 0x02u /* weir_graph_observe() */
+#define WEIR_NODE_CONSTANT 0x04u /* weir_graph_constant(), or in a file */
 
 struct weir_node_info {
 	size_t size;         /* set by the caller */

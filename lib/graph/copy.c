@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Copies of graphs. Leaves that overlap are one region of bytes, which is copied
- * as a whole, so that they overlap in the copy too.
+ * as a whole, so that they overlap in the copy too. Leaves in files are read: they
+ * are in memory in the copy.
  */
 #include <weir/compare.h>
 #include <weir/stream.h>
@@ -15,12 +16,13 @@
 #include "mem/buf.h"
 #include "mem/tensor.h"
 
-/* Where a leaf is: sorted by device, then by address. */
+/* Where a leaf is: sorted by device or file, then by address or offset. */
 struct place {
 	struct weir__sort_key key;
 	uint64_t bytes;
-	struct weir_buf *member;
-	uint64_t at; /* in the member */
+	struct weir_file *file;  /* NULL: in memory */
+	struct weir_buf *member; /* NULL: in a file */
+	uint64_t at;             /* in the member or file */
 	uint32_t leaf;
 	uint32_t region;
 	uint64_t off; /* in the region */
@@ -29,18 +31,28 @@ struct place {
 struct copier {
 	const struct weir_graph *g;
 	struct weir_graph *made;
-	struct place *place; /* of placed leaves */
+	struct place *place; /* of leaves with bytes */
 	size_t n;
 	struct weir_tensor *src, *dst; /* regions, as bytes */
+	struct weir_file **file;       /* of each region; NULL: src is placed */
 	size_t n_regions;
 	struct weir_tensor *leaf; /* of the copy, for each node */
 };
 
 static int place_find(const struct weir_node *node, struct place *ret)
 {
+	const struct weir__in_file *in = weir__node_file(node);
 	struct place p = { .leaf = node->index };
 	int r = weir__tensor_bytes(&node->t, &p.bytes);
 
+	if (in) {
+		p.file = in->file;
+		p.at = in->offset;
+		p.key.major = (uintptr_t)in->file;
+		p.key.minor = in->offset;
+		*ret = p;
+		return r;
+	}
 	if (r < 0 || (r = weir__buf_range(node->t.buf, node->t.offset, p.bytes,
 					  &p.member, &p.at)) < 0)
 		return r;
@@ -50,12 +62,18 @@ static int place_find(const struct weir_node *node, struct place *ret)
 	return 0;
 }
 
+static bool has_bytes(const struct weir_node *node)
+{
+	return node->op == WEIR_OP_LEAF &&
+	       (node->t.buf || weir__node_file(node));
+}
+
 static int places_find(struct copier *c)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < c->g->n; i++)
-		if (c->g->node[i]->op == WEIR_OP_LEAF && c->g->node[i]->t.buf)
+		if (has_bytes(c->g->node[i]))
 			r = place_find(c->g->node[i], &c->place[c->n++]);
 	if (!r && weir__sort(c->place, c->n, sizeof(*c->place)) < 0)
 		r = weir__fail(-ENOMEM, "no memory to sort %zu leaves", c->n);
@@ -86,6 +104,7 @@ static int region_make(struct copier *c, size_t first, size_t *ret_next)
 	c->dst[region] = c->src[region];
 	c->src[region].buf = p->member;
 	c->src[region].offset = p->at;
+	c->file[region] = p->file;
 	*ret_next = i;
 	return r;
 }
@@ -116,12 +135,30 @@ static int leaves_wait(const struct copier *c)
 	return r;
 }
 
+/* Blocks until region @i is read. */
+static int region_read(const struct copier *c, size_t i)
+{
+	const struct weir_tensor *dst = &c->dst[i];
+	struct weir_stream *s;
+	int r = weir_stream_new(dst->buf->buft->dev, NULL, &s);
+
+	if (r < 0)
+		return r;
+	r = weir_stream_read(s, c->file[i], c->src[i].offset, dst, 0,
+			     (size_t)dst->shape[0]);
+	if (r == 0)
+		r = weir_stream_sync(s, -1);
+	weir_stream_free(s);
+	return r;
+}
+
 static int regions_copy(const struct copier *c)
 {
 	int r = leaves_wait(c);
 
 	for (size_t i = 0; !r && i < c->n_regions; i++)
-		r = weir_tensor_copy(&c->dst[i], &c->src[i]);
+		r = c->file[i] ? region_read(c, i)
+			       : weir_tensor_copy(&c->dst[i], &c->src[i]);
 	return r;
 }
 
@@ -183,6 +220,8 @@ static int node_copy(const struct copier *c, size_t i, struct weir_node **src)
 					node->t.ndim, node->t.shape);
 	else if (result_copy(c, node, src, &made) < 0)
 		made = weir__graph_keep(c->made, -ENOMEM);
+	if (made && node->flags & WEIR_NODE_CONSTANT)
+		made = weir_graph_constant(c->made, made);
 	if (made && node->flags & WEIR_NODE_OUTPUT)
 		made = weir_graph_output(c->made, made);
 	if (made && node->flags & WEIR_NODE_OBSERVED)
@@ -215,8 +254,9 @@ static int copier_alloc(struct copier *c)
 	c->place = weir__array_alloc(n, sizeof(*c->place));
 	c->src = weir__array_alloc(n, sizeof(*c->src));
 	c->dst = weir__array_alloc(n, sizeof(*c->dst));
+	c->file = weir__array_alloc(n, sizeof(*c->file));
 	c->leaf = weir__array_alloc(n, sizeof(*c->leaf));
-	if (c->place && c->src && c->dst && c->leaf)
+	if (c->place && c->src && c->dst && c->file && c->leaf)
 		return weir_graph_new(&c->made);
 	return weir__fail(-ENOMEM, "no memory to copy %zu nodes", c->g->n);
 }
@@ -226,6 +266,7 @@ static void copier_free(struct copier *c)
 	weir__array_free(c->place);
 	weir__array_free(c->src);
 	weir__array_free(c->dst);
+	weir__array_free(c->file);
 	weir__array_free(c->leaf);
 }
 

@@ -7,8 +7,10 @@
 
 #include "core/array.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "dev/dev.h"
 #include "graph/ops.h"
+#include "io/file.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
@@ -98,12 +100,44 @@ static int check_strides(const struct weir_tensor *t, uint64_t bytes)
 			  last);
 }
 
-static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
-		     struct weir_event *event, struct weir_node **ret_node)
+/* Are @bytes bytes of @t in the file? */
+static int check_in_file(const struct weir_tensor *t, uint64_t bytes,
+			 const struct weir__in_file *in)
 {
+	const struct weir_file *file = in->file;
+	uint64_t end;
+	int r;
+
+	if (!file)
+		return weir__fail(-EINVAL, "%s: the file is NULL",
+				  weir__tensor_label(t));
+	r = weir__root_read(file->weir);
+	if (r < 0)
+		return r;
+	if (t->buf)
+		return weir__fail(-EINVAL,
+				  "%s is placed, so its bytes are not in %s",
+				  weir__tensor_label(t), file->base);
+	if (weir__add_over(in->offset, bytes, &end) || end > file->id.bytes)
+		return weir__fail(
+			-EINVAL,
+			"%s: %llu bytes from byte %llu of %s, which has %llu",
+			weir__tensor_label(t), (unsigned long long)bytes,
+			(unsigned long long)in->offset, file->base,
+			(unsigned long long)file->id.bytes);
+	return 0;
+}
+
+/* @in: NULL: it is in no file. */
+static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
+		     struct weir_event *event, const struct weir__in_file *in,
+		     struct weir_node **ret_node)
+{
+	struct weir__in_file params = in ? *in : (struct weir__in_file){ 0 };
 	struct weir__made m = { .row = weir__op_row(WEIR_OP_LEAF),
 				.op = WEIR_OP_LEAF,
-				.event = event };
+				.event = event,
+				.params = &params };
 	uint64_t bytes;
 	int r;
 
@@ -114,10 +148,14 @@ static int leaf_make(struct weir_graph *g, const struct weir_tensor *t,
 	if (!t->buf)
 		m.t.offset = 0;
 	r = weir__tensor_bytes(t, &bytes);
-	if (r < 0 || (r = check_strides(t, bytes)) < 0 ||
-	    (r = leaf_place(t, bytes, m.address)) < 0)
+	if (r < 0 || (r = check_strides(t, bytes)) < 0)
 		return r;
-	return weir__node_append(g, &m, ret_node);
+	r = in ? check_in_file(t, bytes, in) : leaf_place(t, bytes, m.address);
+	if (r < 0 || (r = weir__node_append(g, &m, ret_node)) < 0)
+		return r;
+	if (in)
+		(*ret_node)->flags = WEIR_NODE_CONSTANT;
+	return 0;
 }
 
 struct weir_node *weir_graph_leaf(struct weir_graph *g,
@@ -130,7 +168,22 @@ struct weir_node *weir_graph_leaf(struct weir_graph *g,
 	if (g->err)
 		return NULL;
 	WEIR__ENTER();
-	r = leaf_make(g, t, event, &node);
+	r = leaf_make(g, t, event, NULL, &node);
+	return r < 0 ? weir__graph_keep(g, r) : node;
+}
+
+struct weir_node *weir_graph_leaf_file(struct weir_graph *g,
+				       const struct weir_tensor *t,
+				       struct weir_file *file, uint64_t offset)
+{
+	const struct weir__in_file in = { .file = file, .offset = offset };
+	struct weir_node *node;
+	int r;
+
+	if (g->err)
+		return NULL;
+	WEIR__ENTER();
+	r = leaf_make(g, t, NULL, &in, &node);
 	return r < 0 ? weir__graph_keep(g, r) : node;
 }
 

@@ -33,14 +33,27 @@ struct weir_node {
 				      unless it is a view, or writes a leaf */
 	struct weir_event *event;  /* of a leaf, or NULL */
 	const void *params;        /* row->params bytes, defaults filled in;
-				      of a view none: it is its tensor */
+				      of a view none: it is its tensor; of
+				      a leaf struct weir__in_file */
 	struct weir_tensor t;
 	uint32_t index;
 	uint32_t op;    /* enum weir_op */
-	uint32_t flags; /* WEIR_NODE_* */
+	uint16_t flags; /* WEIR_NODE_* */
+	bool written;   /* a leaf that an operation writes */
 	uint32_t n_src;
 	struct weir_node *src[];
 };
+
+/* Nodes with these flags are ports of a schedule. */
+#define WEIR__NODE_ASKED (WEIR_NODE_OUTPUT | WEIR_NODE_OBSERVED)
+
+/* The parameters of a leaf: where its bytes are, if they are in a file. */
+struct weir__in_file {
+	struct weir_file *file; /* not referenced; NULL: in no file */
+	uint64_t offset;
+};
+/* NULL: @node is no leaf in a file. */
+const struct weir__in_file *weir__node_file(const struct weir_node *node);
 
 /* A new node, before it is in its graph. */
 struct weir__made {

@@ -185,6 +185,10 @@ static int check_write(struct weir__made *m)
 	if (dst->storage->op != WEIR_OP_LEAF)
 		return weir__op_refuse(
 			m, "dst is neither a leaf nor a view of one");
+	if (dst->storage->flags & WEIR_NODE_CONSTANT)
+		return weir__fail(-EROFS, "%s: dst %s is constant",
+				  m->row->name,
+				  weir__tensor_words(&dst->t, dst->index));
 	if (buf && buf->buft->desc.kind == WEIR_MEM_MAPPED)
 		return weir__fail(-EROFS,
 				  "%s: dst %s is in memory of kind MAPPED",

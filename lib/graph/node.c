@@ -139,6 +139,7 @@ int weir__node_append(struct weir_graph *g, const struct weir__made *m,
 	node->index = (uint32_t)g->n;
 	node->op = m->op;
 	node->flags = 0;
+	node->written = false;
 	node->n_src = m->n_src;
 	if (m->n_src)
 		memcpy(node->src, m->src, m->n_src * sizeof(*m->src));
@@ -149,6 +150,8 @@ int weir__node_append(struct weir_graph *g, const struct weir__made *m,
 	if (r < 0)
 		return r;
 	hash_node(g->hash, node, m);
+	if (m->row->flags & WEIR__OP_WRITES)
+		node->storage->written = true;
 	g->events += m->event != NULL;
 	g->node[g->n++] = node;
 	*ret_node = node;
@@ -173,16 +176,52 @@ int weir__node_check(const struct weir_graph *g, const struct weir_node *node,
 	return weir__fail(-EINVAL, "%s: it is not a node of this graph", what);
 }
 
+const struct weir__in_file *weir__node_file(const struct weir_node *node)
+{
+	const struct weir__in_file *in = node->params;
+
+	return node->op == WEIR_OP_LEAF && in->file ? in : NULL;
+}
+
+static int check_constant(const struct weir_node *node)
+{
+	const char *words = weir__tensor_words(&node->t, node->index);
+
+	if (node->op != WEIR_OP_LEAF)
+		return weir__fail(-EINVAL, "constant: %s is no leaf", words);
+	if (node->written)
+		return weir__fail(-EINVAL,
+				  "constant: an operation writes leaf %s",
+				  words);
+	return 0;
+}
+
+static int check_mark(const struct weir_graph *g, const struct weir_node *node,
+		      uint32_t flag, const char *what)
+{
+	int r = node ? weir__node_check(g, node, what)
+		     : weir__fail(-EINVAL, "%s: the node is NULL", what);
+
+	if (r < 0)
+		return r;
+	if (flag == WEIR_NODE_CONSTANT)
+		return check_constant(node);
+	if (weir__node_file(node->storage))
+		return weir__fail(-EINVAL, "%s: the bytes of %s are in a file",
+				  what,
+				  weir__tensor_words(&node->t, node->index));
+	return 0;
+}
+
 static struct weir_node *node_mark(struct weir_graph *g, struct weir_node *node,
-				   uint32_t flag, const char *what)
+				   uint16_t flag, const char *what)
 {
 	uint64_t record[2], hash[2] = { 0, 0 };
 	int r;
 
 	if (g->err)
 		return NULL;
-	r = node ? weir__node_check(g, node, what)
-		 : weir__fail(-EINVAL, "%s: the node is NULL", what);
+	r = check_mark(g, node, flag, what);
 	if (r < 0)
 		return weir__graph_keep(g, r);
 	if (node->flags & flag)
@@ -208,6 +247,13 @@ struct weir_node *weir_graph_observe(struct weir_graph *g,
 {
 	WEIR__ENTER();
 	return node_mark(g, node, WEIR_NODE_OBSERVED, "observed");
+}
+
+struct weir_node *weir_graph_constant(struct weir_graph *g,
+				      struct weir_node *leaf)
+{
+	WEIR__ENTER();
+	return node_mark(g, leaf, WEIR_NODE_CONSTANT, "constant");
 }
 
 int weir_graph_fingerprint(const struct weir_graph *g,

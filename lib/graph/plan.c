@@ -23,7 +23,8 @@ static uint32_t count_ports(const struct weir_graph *g)
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < g->n; i++)
-		n += g->node[i]->flags || g->node[i]->op == WEIR_OP_INPUT;
+		n += g->node[i]->flags & WEIR__NODE_ASKED ||
+		     g->node[i]->op == WEIR_OP_INPUT;
 	return n;
 }
 
@@ -206,7 +207,8 @@ static int plan_nodes(struct weir__graph_plan *p, const struct weir__draft *d)
 		const struct weir_node *node = d->g->node[i];
 
 		r = node_place(p, d, node);
-		if (!r && (node->flags || node->op == WEIR_OP_INPUT))
+		if (!r && (node->flags & WEIR__NODE_ASKED ||
+			   node->op == WEIR_OP_INPUT))
 			r = port_add(p, d, node);
 	}
 	if (r < 0)

@@ -29,7 +29,7 @@ static uint8_t flags_of(const struct weir_node *node)
 	bool writes = node->row->flags & WEIR__OP_WRITES;
 	uint8_t flags = 0;
 
-	if (node->flags || writes)
+	if (node->flags & WEIR__NODE_ASKED || writes)
 		flags |= WEIR__REACH_ROOT;
 	if (node->flags & WEIR_NODE_OUTPUT)
 		flags |= WEIR__REACH_KEEP;

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pass that decides which imports of a device are kept in its memory, and
+ * which are fed through a ring in each run, and where in the ring. An import is a
+ * constant leaf whose bytes come from a file or from memory that the device cannot
+ * use. Arrays in, arrays out.
+ */
+#ifndef WEIR__GRAPH_IMPORTS_H
+#define WEIR__GRAPH_IMPORTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR__IMPORTS_ANY UINT32_MAX
+
+/* The imports are in the order of their first use. */
+struct weir__imports_in {
+	uint32_t n;
+	const uint64_t *bytes;
+	const uint32_t *first, *last; /* the steps between which it is read */
+	const uint32_t *phase; /* its address modulo WEIR__PAGE, or ANY */
+	const bool *there;     /* it is kept already; NULL: none is */
+	uint64_t align;        /* a power of two, at most WEIR__PAGE */
+	uint64_t budget;       /* bytes for the others, and for a new ring */
+	uint64_t ring;         /* bytes of the ring that is there; 0: none */
+};
+
+struct weir__imports {
+	bool *fed;        /* of each import */
+	uint64_t *offset; /* of each that is fed, in the ring */
+	uint64_t ring;    /* its bytes; 0: nothing is fed */
+	uint64_t kept_bytes, fed_bytes;
+};
+
+/*
+ * Fed imports that are needed at the same time share no byte. As many as fit are
+ * kept: first those that would make the ring large, are in use for long, or are
+ * tiny; of the others so many, evenly spread, that the ring has three times the
+ * bytes of the largest one that is fed, or less if the budget has no room for that.
+ * The ring that is there is taken if it is large enough.
+ *
+ * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence has
+ * both numbers. Free the arrays with weir__imports_free().
+ */
+int weir__imports(const struct weir__imports_in *in, struct weir__imports *ret);
+void weir__imports_free(struct weir__imports *imports);
+
+/* Bytes that import @i needs in a buffer, with room for its phase. */
+uint64_t weir__import_need(const struct weir__imports_in *in, uint32_t i);
+
+#endif
