@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * bench/decode_weir MODEL THREADS: weir's side of bench/decode, with the code of
- * examples/llama, and the limit of the machine. Commands on standard input; for
+ * llama/, and the limit of the machine. Commands on standard input; for
  * each a line: seconds, of them in kernels, and bytes that were read from memory.
  *
  *	load       open the model and load it; nothing is computed
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../examples/llama/llama.h"
+#include "../llama/llama.h"
 #include "raw.h"
 
 enum {
@@ -42,15 +42,14 @@ static void check(int ret)
 
 static void open_model(struct bench *b)
 {
-	const struct llama_opts opts = { .context = CONTEXT,
-					 .batch = 512,
-					 .round = 256,
-					 .cache = WEIR_DTYPE_F16,
-					 .threads = b->threads };
+	struct llama_opts opts = LLAMA_OPTS_INIT;
 
+	opts.context = CONTEXT;
+	opts.threads = b->threads;
 	llama_close(&b->llama);
 	free(b->logits);
-	check(llama_open(b->weir, b->path, &opts, &b->llama));
+	check(llama_open(b->weir, b->path, &b->llama));
+	check(llama_start(&b->llama, &opts));
 	b->logits =
 		calloc((size_t)b->llama.config.vocabulary, sizeof(*b->logits));
 	if (!b->logits)

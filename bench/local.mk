@@ -99,12 +99,10 @@ EXTRA_PROGRAMS += %D%/sched
 bench: %D%/sched
 CLEANFILES += %D%/sched
 
-# A model that computes, with the code of examples/llama.
+# A model that computes, with the code of llama/.
 EXTRA_PROGRAMS += %D%/decode_weir
-%C%_decode_weir_SOURCES = %D%/decode_weir.c %D%/raw.c %D%/raw.h \
-	$(EXAMPLES_LLAMA)
-%C%_decode_weir_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
-%C%_decode_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) $(URING_LIBS) -lm
+%C%_decode_weir_SOURCES = %D%/decode_weir.c %D%/raw.c %D%/raw.h
+%C%_decode_weir_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
 bench: %D%/decode_weir
 EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/DECODE.md
 CLEANFILES += %D%/decode_weir

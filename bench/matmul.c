@@ -228,7 +228,8 @@ static void open_all(unsigned threads)
 	if (blas)
 		*(void **)&sgemm = dlsym(blas, "cblas_sgemm");
 	if (weir_open(NULL, &root) < 0 ||
-	    weir__team_new(root, &opts, &team) < 0)
+	    weir__team_new(root, &opts, (struct weir__share){ 0, 1 }, &team) <
+		    0)
 		fail("open");
 	memory = aligned_alloc((size_t)2 << 20, BYTES);
 	columns = calloc(PROMPT * 16384, sizeof(*columns));

@@ -228,6 +228,37 @@ static void soft_max(void)
 		"a must be contiguous", "soft_max: a is contiguous");
 }
 
+static struct weir_node *attend_to(struct weir_node *sinks)
+{
+	return weir_attention_sinks(g, N(F32, 3, 8, 3, 4), N(F16, 3, 2, 5, 4),
+				    N(F16, 3, 2, 5, 6), NULL, sinks, NULL);
+}
+
+static void sinks(void)
+{
+	MAKES(weir_soft_max_sinks(g, N(F32, 3, 8, 3, 5), NULL, N(F32, 1, 8), 1,
+				  0),
+	      "F32 [8, 3, 5]", "soft_max: sinks are one for each head");
+	MAKES(weir_soft_max_sinks(g, N(F32, 2, 3, 5), N(F32, 2, 3, 5),
+				  N(F32, 1, 1), 1, 0),
+	      "F32 [3, 5]", "soft_max: a matrix has one sink");
+	REFUSES(weir_soft_max_sinks(g, N(F32, 3, 8, 3, 5), NULL, N(F32, 1, 3),
+				    1, 0),
+		"sinks is not [8]", "soft_max: there is a sink for each head");
+	REFUSES(weir_soft_max_sinks(g, N(F32, 3, 8, 3, 5), NULL,
+				    N(F32, 2, 8, 1), 1, 0),
+		"sinks is not [8]", "soft_max: sinks have one dimension");
+	REFUSES(weir_soft_max_sinks(g, N(F32, 3, 8, 3, 5), NULL, N(F16, 1, 8),
+				    1, 0),
+		"sinks must be F32", "soft_max: sinks are F32");
+	MAKES(attend_to(N(F32, 1, 8)), "F32 [3, 8, 6]",
+	      "attention: sinks are one for each head of q");
+	MAKES(attend_to(NULL), "F32 [3, 8, 6]",
+	      "attention: sinks may be left out");
+	REFUSES(attend_to(N(F32, 1, 2)), "sinks is not [8]",
+		"attention: there is a sink for each head of q");
+}
+
 static struct weir_node *rope(struct weir_op_rope p)
 {
 	return weir_rope(g, N(F32, 3, 7, 2, 8), N(I32, 1, 7), NULL, &p);
@@ -380,6 +411,7 @@ int main(void)
 	set_rows();
 	elementwise();
 	soft_max();
+	sinks();
 	ropes();
 	attentions();
 	copies();

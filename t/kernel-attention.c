@@ -73,6 +73,40 @@ static void attention_params(void)
 	     "attention repeats a mask over heads, and it may have more rows");
 }
 
+/* Of 8 heads, 2 of k and v. */
+static void attention_sinks(int t, int s, const char *of)
+{
+	struct weir_op_attention p = { .max_bias = 8, .softcap = 2 };
+
+	same(weir_attention_sinks(
+		     g, put(F32, 4, 2, 8, t, 16), put(F32, 4, 2, 2, s, 16),
+		     put(F32, 4, 2, 2, s, 24), NULL, put(F32, 1, 8), NULL),
+	     NEAR_F32, "attention with sinks is right: %s", of);
+	same(weir_attention_sinks(g, put(F32, 4, 2, 8, t, 16),
+				  put(F32, 4, 2, 2, s, 16),
+				  put(F32, 4, 2, 2, s, 24), mask_put(F16, t, s),
+				  put(F32, 1, 8), &p),
+	     NEAR_F32, "attention neither scales, caps nor masks sinks: %s",
+	     of);
+}
+
+static void attention_sinks_odd(void)
+{
+	const double odd[] = { -INF, 100, NAN, INF };
+	const double none[] = { -INF, -INF, 0, 0, 0, 0, 0, 0 };
+
+	same(weir_attention_sinks(g, put(F32, 3, 4, 3, 16),
+				  put(F32, 3, 2, 9, 16), put(F32, 3, 2, 9, 16),
+				  NULL, put_values(F32, odd, 1, 4), NULL),
+	     NEAR_F32,
+	     "attention: a sink of NaN or +inf makes its head NaN, no other");
+	same(weir_attention_sinks(g, put(F32, 3, 2, 4, 2), put(F32, 3, 2, 2, 2),
+				  put(F32, 3, 2, 2, 2),
+				  put_values(F32, none, 2, 4, 2),
+				  put(F32, 1, 2), NULL),
+	     NEAR_F32, "attention: a query with a sink and no position is 0");
+}
+
 static void attention_forms(void)
 {
 	same(weir_attention(g, put(F32, 3, 4, 1, 16), put(F16, 3, 2, 9, 16),
@@ -153,6 +187,11 @@ int main(void)
 	attention_dtypes();
 	attention_params();
 	attention_forms();
+	attention_sinks(5, 9, "few positions");
+	attention_sinks(1, 1500, "one token and many positions");
+	attention_sinks(33, 300, "many tokens and positions");
+	attention_sinks(2, 0, "no positions");
+	attention_sinks_odd();
 	attention_masked(F32);
 	attention_masked(F16);
 	attention_masked(BF16);

@@ -116,6 +116,39 @@ static void soft_max_odd(void)
 	     NEAR_F32, "soft_max of very large numbers is right");
 }
 
+static void soft_max_sinks(void)
+{
+	const double a[] = { 1, 2, 3, -INF, -INF, -INF, 1e30, 2, -INF },
+		     sink[] = { -INF, 2, 5, INF, NAN, 3e38 };
+
+	same(weir_soft_max_sinks(g, put(F32, 4, 2, 6, 5, 67), NULL,
+				 put(F32, 1, 6), 0.3f, 0),
+	     NEAR_F32, "soft_max with sinks is right");
+	same(weir_soft_max_sinks(g, put(F32, 3, 6, 5, 9), put(F16, 2, 5, 9),
+				 put(F32, 1, 6), 0.3f, 4),
+	     NEAR_F32, "soft_max neither scales nor masks sinks");
+	same(weir_soft_max_sinks(g, put(F32, 1, 67), NULL, put(F32, 1, 1), 1,
+				 0),
+	     NEAR_F32, "soft_max of a vector has one sink");
+	for (int i = 0; i < 6; i++)
+		same(weir_soft_max_sinks(g, put_values(F32, a, 2, 3, 3), NULL,
+					 put_values(F32, &sink[i], 1, 1), 1, 0),
+		     NEAR_F32, "soft_max with a sink of %g is right", sink[i]);
+	same(weir_soft_max_sinks(g, put(F32, 3, 8, 33, 257), NULL,
+				 put(F32, 1, 8), 0.1f, 0),
+	     NEAR_F32, "soft_max with sinks is right in all its parts");
+}
+
+static void soft_max_own_sinks(void)
+{
+	struct weir_node *a = weir_sqr(g, put(F32, 3, 1, 4, 9));
+	struct weir_node *sinks =
+		weir_slice(g, weir_reshape(g, a, 1, D(36)), 0, 20, 1);
+
+	same(weir_soft_max_sinks(g, a, NULL, sinks, 1, 0), NEAR_F32,
+	     "soft_max: an element of the source may be the sink");
+}
+
 static void sums(void)
 {
 	const double odd[] = { 1e30, 1, -1e30, 1, NAN, 0 };
@@ -187,6 +220,8 @@ int main(void)
 	norms("norm", weir_norm);
 	soft_max();
 	soft_max_odd();
+	soft_max_sinks();
+	soft_max_own_sinks();
 	sums();
 	argmax();
 	top_k();

@@ -43,13 +43,13 @@ above()
 include_system()
 {
 	grep -rlE "^[[:space:]]*#[[:space:]]*include[[:space:]]*<$1>" \
-		lib text tools | sort
+		lib text llama tools | sort
 }
 
 too_long()
 {
 	git ls-files 2>/dev/null | grep . >"$tmp/files" ||
-		find include lib hooks text tools bench examples t man -type f \
+		find include lib hooks text llama tools bench examples t man -type f \
 			>"$tmp/files"
 	grep -E '\.(c|h|sh|inc|md|am|mk|[1-9])$|/[^.]*$' "$tmp/files" |
 		while read -r file; do
@@ -61,7 +61,8 @@ too_long()
 
 without_readme()
 {
-	for dir in lib lib/*/ hooks text tools bench examples examples/*/ man t; do
+	for dir in lib lib/*/ hooks text llama tools bench examples \
+		examples/*/ man t; do
 		ls "$dir"/*.[ch137] >/dev/null 2>&1 || continue
 		test -s "$dir/README.md" || test -s "$dir/README" ||
 			echo "$dir"
@@ -73,7 +74,7 @@ without_readme()
 not_named()
 {
 	for file in lib/*/*.[ch] hooks/*.c bench/*.[chp]* text/*.[ch] \
-		tools/*.[ch] examples/*/*.[ch] t/fakecuda/*.[ch]; do
+		llama/*.[ch] tools/*.[ch] examples/*/*.[ch] t/fakecuda/*.[ch]; do
 		name=$(basename "${file%.*}")
 		pages=$(ls "$(dirname "$file")"/*.md | grep -v RESULTS)
 		grep -qE "(^|[^a-z_])($name\.(c|h|py|\[ch\])|${name%%_*}_?\*)" \
@@ -83,7 +84,7 @@ not_named()
 
 long_readme()
 {
-	for file in lib/README* lib/*/README* [thbem]*/README* \
+	for file in lib/README* lib/*/README* [thblem]*/README* \
 		examples/*/README*; do
 		test -f "$file" || continue
 		n=$(wc -l <"$file")
@@ -92,17 +93,21 @@ long_readme()
 }
 
 dirs=$(echo $folders | tr ' ' '|')
-plan 28
+plan 29
 is "$(includes tools/*.[ch] | grep -E \
 	":(\.\./)*((lib|$dirs)/|(sys|error|root|buf|source|backend)\.h)")" \
 	'' 'the command includes nothing of weir but <weir.h>'
 is "$(includes tools/*.[ch] | grep -E ':weir/')" '' \
 	'the command includes no header of weir/ alone'
 is "$(includes examples/*.c examples/*/*.[ch] |
-	grep -vE ':(\.\./)+text/[a-z]+\.h$' | grep -E ':weir/|/\.\.')" '' \
-	'the examples include nothing of weir but <weir.h> and text'
-is "$(includes text/*.[ch] | grep -E ":(\.\.|weir|lib|tools|$dirs)/")" '' \
-	'text includes nothing of weir but <weir.h>'
+	grep -vE ':(\.\./)+(text|llama)/[a-z]+\.h$' |
+	grep -E ':weir/|/\.\.')" '' \
+	'the examples include nothing of weir but <weir.h>, text and llama'
+for folder in text llama; do
+	is "$(includes $folder/*.[ch] |
+		grep -E ":(\.\.|weir|lib|tools|$dirs)/")" '' \
+		"$folder includes nothing of weir but <weir.h>"
+done
 is "$(includes hooks/*.c | grep -E ":(weir|$dirs)/|/\.\." |
 	grep -v ':weir/cuda\.h$')" '' \
 	'hooks include nothing of weir but <weir.h> and <weir/cuda.h>'

@@ -117,7 +117,7 @@ T_C_TESTS = \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t \
-	%D%/team.t \
+	%D%/team.t %D%/cpu-devices.t \
 	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
@@ -234,6 +234,7 @@ T_RESERVE = %D%/reserve.c %D%/reserve.h
 T_ROWS = %D%/rows.c %D%/rows.h
 %C%_engine_rows_t_SOURCES = %D%/engine-rows.c $(T_ROWS)
 %C%_source_t_SOURCES = %D%/source.c
+%C%_cpu_devices_t_SOURCES = %D%/cpu-devices.c $(T_STREAMS)
 %C%_compute_t_SOURCES = %D%/compute.c $(T_STREAMS)
 %C%_stream_t_SOURCES = %D%/stream.c $(T_STREAMS)
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)

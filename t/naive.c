@@ -138,7 +138,7 @@ static struct array array_of(const struct weir_operand *t)
 	return a;
 }
 
-#define MOST_SRC 4
+#define MOST_SRC 5
 
 /* Operations on numbers. */
 static int run_numbers(struct naive *e, const struct weir_node *node)

@@ -87,23 +87,30 @@ static double slope_of(double max_bias, int64_t h, int64_t heads)
 			    (double)n);
 }
 
-/* The weights of a row: exp(w) / sum. Returns false if nothing counts. */
-static bool weigh(double *w, int64_t n)
+/* The weights of a row: exp(w) / sum. A sink is part of the sum only. */
+static void weigh(double *w, int64_t n, double sink)
 {
-	double most = -INFINITY, sum = 0;
-	bool odd = false;
+	double most = sink, sum;
+	bool odd = isnan(sink) || sink == INFINITY;
 
 	for (int64_t i = 0; i < n; i++) {
 		odd = odd || isnan(w[i]) || w[i] == INFINITY;
 		most = fmax(most, w[i]);
 	}
+	sum = most == -INFINITY ? 0 : exp(sink - most);
 	for (int64_t i = 0; i < n; i++) {
 		w[i] = odd ? NAN : most == -INFINITY ? 0 : exp(w[i] - most);
 		sum += w[i];
 	}
 	for (int64_t i = 0; i < n && sum != 0; i++)
 		w[i] /= sum;
-	return sum != 0;
+}
+
+/* Source @i has the sinks of heads; -infinity: there are none. */
+static double sink_of(const struct array *src, unsigned n, unsigned i,
+		      int64_t head)
+{
+	return n > i && src[i].v ? src[i].v[head] : -INFINITY;
 }
 
 /* The index of row number @row of @of, whose column is 0. */
@@ -134,7 +141,7 @@ int naive_soft_max(const void *params, struct array *dst,
 			if (n > 1 && src[1].v)
 				w[i] += slope * *element(&src[1], index);
 		}
-		weigh(w, c);
+		weigh(w, c, sink_of(src, n, 2, index[LAST - 2]));
 	}
 	return 0;
 }
@@ -207,7 +214,7 @@ struct query {
 	const double *q;
 	int64_t matrix;            /* of k and v */
 	int64_t index[NAIVE_DIMS]; /* in the mask, less the position */
-	double slope;
+	double slope, sink;
 };
 
 static double weight_of(const struct query *q, int64_t s)
@@ -240,7 +247,7 @@ static void attend(const struct query *q, double *w, double *to)
 		w[s] = weight_of(q, s);
 		counts[s] = w[s] != -INFINITY;
 	}
-	weigh(w, positions);
+	weigh(w, positions, q->sink);
 	memset(to, 0, (size_t)dv * sizeof(*to));
 	for (int64_t s = 0; s < positions; s++)
 		for (int64_t i = 0; i < dv && counts[s]; i++)
@@ -268,6 +275,7 @@ int naive_attention(const void *params, struct array *dst,
 		q.q = row_of(&src[0], row);
 		q.matrix = group_of(q.k, &src[0], outer * heads + h, 2);
 		q.slope = slope_of((double)q.p->max_bias, h, heads);
+		q.sink = sink_of(src, n, 4, h);
 		row_index(&src[0], row, q.index);
 		attend(&q, w, row_of(dst, (outer * tokens + t) * heads + h));
 	}

@@ -145,9 +145,20 @@ static void make_norm(void)
 	       k, F32, ROUGH);
 }
 
+/* A sink for each head of @of; what it adds to the mask's @m. */
+static struct weir_node *sinks_of(struct weir_node *of, struct known *m)
+{
+	struct weir_node *sinks = whole(of_dims(F32, 1, back(of, 2), 1, 1, 1));
+	struct known k = gen_known(sinks);
+
+	m->err += k.err;
+	m->bound += k.bound;
+	return sinks;
+}
+
 static void make_soft_max(void)
 {
-	struct weir_node *a = whole(any(F32)), *mask = NULL;
+	struct weir_node *a = whole(any(F32)), *mask = NULL, *sinks;
 	struct known k = gen_known(a), m = { .bound = 0 };
 
 	if (!tensor(a)->ndim)
@@ -157,10 +168,12 @@ static void make_soft_max(void)
 					 back(a, 1), back(a, 0), 1, 1));
 		m = gen_known(mask);
 	}
+	sinks = gen_below(3) ? NULL : sinks_of(a, &m);
 	k.err = 0.5 * k.err + 2 * m.err + (k.bound + m.bound) * 0x1p-20;
 	k.bound = 1;
 	k.step = 0;
-	result(weir_soft_max(gen_graph(), a, mask, 0.25f, 0), k, F32, ROUGH);
+	result(weir_soft_max_sinks(gen_graph(), a, mask, sinks, 0.25f, 0), k,
+	       F32, ROUGH);
 }
 
 static void make_rope(void)
@@ -193,7 +206,7 @@ static void make_attention(void)
 	int64_t hk = 1 + (int64_t)gen_below(2), d = 4 << gen_below(2);
 	int64_t h = hk << gen_below(2), t = small_dim(), s = small_dim();
 	enum weir_dtype dtype = gen_below(2) ? F32 : F16;
-	struct weir_node *q, *k, *v, *mask = NULL;
+	struct weir_node *q, *k, *v, *mask = NULL, *sinks;
 	struct known a, b, c, w, m = { .bound = 0 };
 
 	q = with_rows(of_dims(F32, 3, h, t, d, 1));
@@ -203,6 +216,7 @@ static void make_attention(void)
 		mask = with_rows(of_dims(F16, 2, t, s, 1, 1));
 		m = gen_known(mask);
 	}
+	sinks = gen_below(3) ? NULL : sinks_of(q, &m);
 	a = gen_known(q);
 	b = gen_known(k);
 	c = gen_known(v);
@@ -212,7 +226,8 @@ static void make_attention(void)
 	c.err += 2 * c.bound * fmin(1, w.err) + 2 * lost(c, dtype) +
 		 2 * c.bound * (dtype == F16 ? 0x1p-10 : 0);
 	c.step = 0;
-	result(weir_attention(gen_graph(), q, k, v, mask, NULL), c, F32, ROUGH);
+	result(weir_attention_sinks(gen_graph(), q, k, v, mask, sinks, NULL), c,
+	       F32, ROUGH);
 }
 
 static enum weir_dtype weight_dtype(int64_t k)

@@ -21,7 +21,8 @@ static struct weir__team *team_of(uint32_t n)
 	struct weir_threads threads = { .size = sizeof(threads), .count = n };
 	struct weir__team *team;
 
-	if (weir__team_new(root, &threads, &team) < 0)
+	if (weir__team_new(root, &threads, (struct weir__share){ 0, 1 },
+			   &team) < 0)
 		bail("%s", weir_error());
 	return team;
 }
@@ -223,7 +224,8 @@ static void their_threads(void)
 					.arg = &asked };
 	struct weir__team *team;
 
-	if (weir__team_new(root, &threads, &team) < 0)
+	if (weir__team_new(root, &threads, (struct weir__share){ 0, 1 },
+			   &team) < 0)
 		bail("%s", weir_error());
 	for (unsigned k = 0; k < 50; k++) {
 		struct seen seen = { .team = team, .rounds = 10 };

@@ -24,12 +24,25 @@ static int report_option(const struct args *args, int why)
 	return ARGS_BAD;
 }
 
+/* The short options, as getopt(3) takes them. */
+static void list_letters(const struct args *args, char *letters, size_t size)
+{
+	size_t n = (size_t)snprintf(letters, size, ":");
+
+	for (const struct option *o = args->options; o->name; o++)
+		if (o->val < ARGS_OPTION && n + 2 < size)
+			n += (size_t)snprintf(letters + n, size - n, "%c%s",
+					      o->val, o->has_arg ? ":" : "");
+}
+
 int args_next(const struct args *args)
 {
+	char letters[32];
 	int c;
 
 	opterr = 0;
-	c = getopt_long(args->argc, args->argv, ":h", args->options, NULL);
+	list_letters(args, letters, sizeof(letters));
+	c = getopt_long(args->argc, args->argv, letters, args->options, NULL);
 	if (c == '?' || c == ':')
 		return report_option(args, c);
 	if (c == 'h') {
@@ -138,6 +151,19 @@ int args_factor(const struct args *args, const char *option, double *ret_factor)
 				  "%s is '%s', not a number greater than 0",
 				  option, optarg);
 	*ret_factor = factor;
+	return 0;
+}
+
+int args_real(const struct args *args, const char *option, double min,
+	      double *ret_number)
+{
+	double number;
+
+	if (!parse_real(optarg, &number) || !(number >= min))
+		return fail_usage(args->command,
+				  "%s is '%s', not a number of at least %g",
+				  option, optarg, min);
+	*ret_number = number;
 	return 0;
 }
 

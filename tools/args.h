@@ -14,6 +14,7 @@
 struct args {
 	const char *command;
 	const char *help; /* printed for --help */
+	/* A val below ARGS_OPTION is a letter: the option's short name. */
 	const struct option *options;
 	int argc;
 	char **argv;
@@ -49,6 +50,9 @@ int args_size(const struct args *args, const char *option, uint64_t min,
 /* As a decimal number greater than 0, which may have a fraction. */
 int args_factor(const struct args *args, const char *option,
 		double *ret_factor);
+/* As a decimal number of at least @min, which may have a fraction. */
+int args_real(const struct args *args, const char *option, double min,
+	      double *ret_number);
 /* As seconds, 0 or more, which may have a fraction; at most 292 years. */
 int args_seconds(const struct args *args, const char *option, int64_t *ret_ns);
 /* As one of @names, which ends with NULL; return its index. */

@@ -21,7 +21,10 @@ bin_PROGRAMS += %D%/weir
 	%D%/presets.c %D%/presets.h \
 	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h \
 	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/plan_report.c \
-	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c
+	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c \
+	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_text.c \
+	%D%/run_report.c %D%/run_json.c
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-%C%_weir_LDADD = lib/libweir.la $(JANSSON_LIBS) -lm
+%C%_weir_LDADD = llama/libllama.la text/libtext.la lib/libweir.la \
+	$(JANSSON_LIBS) -lm
 EXTRA_DIST += %D%/README.md

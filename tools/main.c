@@ -8,11 +8,12 @@
 
 static const char help[] =
 	"usage: weir COMMAND [OPTION]... [ARGUMENT]...\n"
-	"Inspect, load and write model files.\n"
+	"Inspect, load, run and write model files.\n"
 	"\n"
 	"  devices   list devices, their memory, and the features of io_uring\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
 	"  load      load a model, report how fast; digests\n"
+	"  run       continue a text with a model of the Llama architecture\n"
 	"  plan      place buffers with known lifetimes in one memory; a picture\n"
 	"  synth     write a model of a known shape with random bytes\n"
 	"\n"
@@ -27,7 +28,7 @@ static const struct {
 } commands[] = {
 	{ "devices", devices_main }, { "inspect", inspect_main },
 	{ "load", load_main },       { "plan", plan_main },
-	{ "synth", synth_main },
+	{ "run", run_main },         { "synth", synth_main },
 };
 
 static int run_command(int argc, char **argv)

@@ -7,6 +7,7 @@
 enum syntax {
 	LINE,     /* backslashes are doubled */
 	SENTENCE, /* they are not */
+	PROSE,    /* they are not, and little else is escaped */
 	XML       /* they are, and XML's own characters become references */
 };
 
@@ -67,6 +68,19 @@ static size_t put_escape(FILE *to, uint32_t cp)
 	return strlen(text);
 }
 
+static bool is_control(uint32_t cp)
+{
+	return (cp < 0x20 && cp != '\n' && cp != '\t') ||
+	       (cp >= 0x7f && cp < 0xa0);
+}
+
+static bool is_escaped(uint32_t cp, enum syntax syntax)
+{
+	if (syntax == PROSE)
+		return is_control(cp);
+	return is_unsafe(cp) || (cp == '\\' && syntax != SENTENCE);
+}
+
 /* A character of XML's syntax as a reference to it, or NULL: it is none. */
 static const char *xml_reference(uint32_t cp)
 {
@@ -97,7 +111,7 @@ static size_t put_one(FILE *to, const unsigned char *s, size_t len,
 	*used = n ? n : 1;
 	if (n == 0)
 		return put_escape(to, s[0]);
-	if (is_unsafe(cp) || (cp == '\\' && syntax != SENTENCE))
+	if (is_escaped(cp, syntax))
 		return put_escape(to, cp);
 	if (syntax == XML && xml_reference(cp))
 		fputs(xml_reference(cp), to);
@@ -131,6 +145,11 @@ size_t text_put(FILE *to, const char *s, size_t len, size_t max)
 void text_put_sentence(FILE *to, const char *s)
 {
 	put_all(to, s, strlen(s), 0, SENTENCE);
+}
+
+void text_put_prose(FILE *to, const char *s, size_t len)
+{
+	put_all(to, s, len, 0, PROSE);
 }
 
 void text_put_xml(FILE *to, const char *s, size_t len, size_t max)

@@ -22,6 +22,11 @@
 size_t text_put(FILE *to, const char *s, size_t len, size_t max);
 /* The same without doubling backslashes: quotes in @s are escaped already. */
 void text_put_sentence(FILE *to, const char *s);
+/*
+ * Text to be read: only control characters other than newlines and tabs, and
+ * bytes that are not UTF-8, are escaped.
+ */
+void text_put_prose(FILE *to, const char *s, size_t len);
 /* As text_put(), and so that XML reads it as text. */
 void text_put_xml(FILE *to, const char *s, size_t len, size_t max);
 /* The columns that text_put() would write. */

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "llama.h"
+#include "../../llama/llama.h"
 
 struct args {
 	const char *model, *logits;
@@ -220,7 +220,8 @@ static int use_model(struct program *p, struct weir *weir, struct args *a)
 
 	a->opts.context = a->n + (a->generate ? a->generate - 1 : 0);
 	p->begun = now();
-	if ((ret = llama_open(weir, a->model, &a->opts, &p->llama)) < 0 ||
+	if ((ret = llama_open(weir, a->model, &p->llama)) < 0 ||
+	    (ret = llama_start(&p->llama, &a->opts)) < 0 ||
 	    (ret = read_prompt(p, a)) < 0 || (ret = generate(p, a)) < 0)
 		return ret;
 	/* Only now is it known whether the files have changed meanwhile. */
@@ -252,9 +253,7 @@ static int run(struct args *a)
 
 int main(int argc, char **argv)
 {
-	struct args a = {
-		.opts = { .batch = 512, .round = 256, .cache = WEIR_DTYPE_F16 }
-	};
+	struct args a = { .opts = LLAMA_OPTS_INIT };
 	int status = read_args(&a, argc, argv);
 
 	status = status ? status - 1 : run(&a);

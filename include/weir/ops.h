@@ -369,6 +369,23 @@ static inline struct weir_node *weir_soft_max(struct weir_graph *g,
 	return weir__op2(g, WEIR_OP_SOFT_MAX, &p, sizeof(p), a, mask);
 }
 
+/*
+ * The same, as if each row of head h had one more element, sinks[h] of F32 [H],
+ * which is neither scaled nor masked, and whose result is dropped.
+ */
+static inline struct weir_node *weir_soft_max_sinks(struct weir_graph *g,
+						    struct weir_node *a,
+						    struct weir_node *mask,
+						    struct weir_node *sinks,
+						    float scale, float max_bias)
+{
+	struct weir_op_soft_max p;
+
+	p.scale = scale;
+	p.max_bias = max_bias;
+	return weir__op3(g, WEIR_OP_SOFT_MAX, &p, sizeof(p), a, mask, sinks);
+}
+
 /* Rotate a [.., T, heads, D] by pos I32 [T]; factors F32, or NULL. */
 static inline struct weir_node *
 weir_rope(struct weir_graph *g, struct weir_node *a, struct weir_node *pos,
@@ -395,6 +412,24 @@ weir_attention(struct weir_graph *g, struct weir_node *q, struct weir_node *k,
 	src[3] = mask;
 	return weir_graph_op(g, WEIR_OP_ATTENTION, attention,
 			     attention ? sizeof(*attention) : 0, src, 4);
+}
+
+/* The same, with the softmax of weir_soft_max_sinks(): sinks F32 [H] or NULL. */
+static inline struct weir_node *
+weir_attention_sinks(struct weir_graph *g, struct weir_node *q,
+		     struct weir_node *k, struct weir_node *v,
+		     struct weir_node *mask, struct weir_node *sinks,
+		     const struct weir_op_attention *attention)
+{
+	struct weir_node *src[5];
+
+	src[0] = q;
+	src[1] = k;
+	src[2] = v;
+	src[3] = mask;
+	src[4] = sinks;
+	return weir_graph_op(g, WEIR_OP_ATTENTION, attention,
+			     attention ? sizeof(*attention) : 0, src, 5);
 }
 
 /*

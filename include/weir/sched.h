@@ -72,6 +72,14 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 
+/* What a device does in a second, roughly: to compare devices with. */
+struct weir_rates {
+	size_t size;  /* set by the caller */
+	double flops; /* operations on elements */
+	double bytes; /* of its memory, read or written while it computes */
+	double link;  /* bytes to or from host memory */
+};
+
 /* Bytes of device memory, and what is computed. */
 struct weir_sched_estimate {
 	size_t size;        /* set by the caller */
@@ -157,6 +165,15 @@ enum weir_node_why {
 	WEIR_NODE_KEPT = 4,     /* an input, or an output of a copy */
 	WEIR_NODE_IN_PLACE = 5, /* a source was not needed any more */
 	WEIR_NODE_PLANNED = 6   /* the planner has chosen the place */
+};
+/* Why a node is computed on its device. */
+enum weir_node_cause {
+	WEIR_NODE_CAUSE_NONE = 0,    /* nothing is computed */
+	WEIR_NODE_CAUSE_PINNED = 1,  /* weir_sched_pin() */
+	WEIR_NODE_CAUSE_WRITES = 2,  /* the leaf that it writes is there */
+	WEIR_NODE_CAUSE_WEIGHTS = 3, /* its largest leaf is there */
+	WEIR_NODE_CAUSE_COST = 4,    /* it costs least there */
+	WEIR_NODE_CAUSE_ONLY = 5     /* no other device has the operation */
 };
 struct weir_node_place {
 	size_t size;          /* set by the caller */

@@ -16,10 +16,12 @@ static int cpu_prepare(struct weir_dev *dev,
 		       void **ret_prepared, size_t *ret_workspace)
 {
 	struct weir__segment_cpu *segment;
-	int r = weir__compute_prepare(weir__team_of(dev), nodes, n, &segment,
-				      ret_workspace);
+	int r = weir__cpu_check(dev, nodes, n);
 
 	(void)opts;
+	if (!r)
+		r = weir__compute_prepare(weir__team_of(dev), nodes, n,
+					  &segment, ret_workspace);
 	if (!r)
 		*ret_prepared = segment;
 	return r;
@@ -31,12 +33,14 @@ static void cpu_release(struct weir_dev *dev, void *prepared)
 	weir__compute_release(prepared);
 }
 
-/* All host memory, of whichever device. */
+/* All host memory, of whichever device; or the device's own only. */
 static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir__buft_desc *desc)
 {
-	(void)dev;
-	(void)owner;
+	const struct weir__cpu *cpu = weir__cpu_of(dev);
+
+	if (cpu && cpu->apart)
+		return owner == dev;
 	return desc->flags & WEIR_BUFT_HOST;
 }
 
@@ -52,11 +56,13 @@ static int cpu_measure(struct weir_dev *dev,
 		       const struct weir__prepare_opts *opts,
 		       size_t *ret_workspace)
 {
-	void *prepared;
-	int r = cpu_prepare(dev, nodes, n, opts, &prepared, ret_workspace);
+	struct weir__segment_cpu *segment;
+	int r = weir__compute_prepare(weir__team_of(dev), nodes, n, &segment,
+				      ret_workspace);
 
+	(void)opts;
 	if (!r)
-		cpu_release(dev, prepared);
+		weir__compute_release(segment);
 	return r;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU backend: one device, whose memory is the host's. It is written like a
- * module: it includes backend.h, and lib/kernels, which computes.
+ * The CPU backend: a device whose memory is the host's, or several that divide
+ * the CPUs. It is written like a module: it includes backend.h, and lib/kernels,
+ * which computes.
  */
 #ifndef WEIR__CPU_H
 #define WEIR__CPU_H
@@ -9,10 +10,36 @@
 #include "dev/backend.h"
 #include "kernels/team.h"
 
-/* The device's state, from its parameters. Constant. */
+#define WEIR__CPU_DEVICES 16u /* at most */
+
+struct weir__cpu_range;
+
+/* What the number of a device says, for dev_open. 0: "CPU" itself. */
+struct weir__cpu_number {
+	struct weir__share share; /* of the CPUs; parts 0: "CPU" itself */
+	uint32_t threads; /* of all devices together; 0: one for each CPU */
+	bool apart;       /* it computes in its own memory only */
+};
+
+/* The device's state, from its parameters. Constant, except the list. */
 struct weir__cpu {
 	int32_t node; /* NUMA node that its memory is bound to, -1: none */
 	struct weir__team *team; /* computes */
+	bool apart;
+	pthread_mutex_t lock;           /* guards what follows */
+	struct weir__cpu_range *ranges; /* its memory; only if it is apart */
+};
+
+/* The parameters of a device; -1: not given. */
+struct weir__cpu_params {
+	int64_t node, threads, devices, apart;
+};
+
+/* A description, and what it points to. */
+struct weir__cpu_desc {
+	struct weir__dev_desc dev;
+	struct weir__buft_desc buft[6];
+	const struct weir__buft_desc *list[6];
 };
 
 /* cpu.c. The library's functions: the same table in every root. */
@@ -20,6 +47,37 @@ extern const struct weir__host *_Atomic weir__cpu_host;
 struct weir__cpu *weir__cpu_of(struct weir_dev *dev);
 /* The backend's entry, like weir_module_entry of a module. */
 weir_backend_entry_fn weir__cpu_entry;
+
+/* describe.c. Describe the device "CPU" (0), "CPU1" and so on. */
+void weir__cpu_describe(unsigned part, struct weir__cpu_desc *ret);
+/* Is there NUMA node @node? */
+bool weir__cpu_has_node(uint64_t node);
+
+/*
+ * params.c: the parameters of @dev. The library has checked the form: key=value,
+ * separated by commas. -EINVAL. An added device has no "devices" and "apart".
+ */
+int weir__cpu_params(struct weir_dev *dev, bool added, const char *params,
+		     struct weir__cpu_params *ret);
+
+/* virtual.c. The number of a device, and back. */
+struct weir__cpu_number weir__cpu_number(unsigned i);
+/*
+ * Add the other devices that share the CPUs with "CPU", which is opened with
+ * the number @first. Errors of dev_add.
+ */
+int weir__cpu_add(struct weir_dev *dev, struct weir__cpu_number first);
+
+/*
+ * apart.c: the memory of a device that computes in its own memory only. Add a
+ * range of it (-ENOMEM), remove it, and check that nodes have all operands in
+ * such ranges: -EINVAL with a sentence.
+ */
+int weir__cpu_range_add(struct weir__cpu *cpu, const void *base, size_t bytes);
+void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
+			    size_t bytes);
+int weir__cpu_check(struct weir_dev *dev, const struct weir__node *const *nodes,
+		    size_t n);
 
 /* memory.c */
 extern const struct weir__mem_ops weir__cpu_mem_ops;

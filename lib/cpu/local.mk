@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/compute.c %D%/cpu.c %D%/cpu.h \
-	%D%/memory.c %D%/queue.c
+lib_libweir_core_la_SOURCES += %D%/apart.c %D%/compute.c %D%/cpu.c \
+	%D%/cpu.h %D%/describe.c %D%/memory.c %D%/params.c %D%/queue.c \
+	%D%/virtual.c
 EXTRA_DIST += %D%/README.md

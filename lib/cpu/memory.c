@@ -16,18 +16,26 @@ static int cpu_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		     size_t bytes, const struct weir_buf_opts *opts,
 		     struct weir__mem *mem)
 {
-	int32_t node = opts->node ? opts->node - 1 : weir__cpu_of(dev)->node;
+	struct weir__cpu *cpu = weir__cpu_of(dev);
+	int32_t node = opts->node ? opts->node - 1 : cpu->node;
+	int r;
 
 	mem->how = LIBRARYS;
-	return lib->host_alloc(lib->dev_root(dev), desc->kind, bytes, node,
-			       opts->flags, mem);
+	r = lib->host_alloc(lib->dev_root(dev), desc->kind, bytes, node,
+			    opts->flags, mem);
+	if (r < 0)
+		return r;
+	r = weir__cpu_range_add(cpu, mem->base, bytes);
+	if (r < 0)
+		lib->host_free(lib->dev_root(dev), mem);
+	return r;
 }
 
 static void cpu_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		     size_t bytes, struct weir__mem *mem)
 {
 	(void)desc;
-	(void)bytes;
+	weir__cpu_range_remove(weir__cpu_of(dev), mem->base, bytes);
 	if (mem->how == LIBRARYS)
 		lib->host_free(lib->dev_root(dev), mem);
 }
@@ -42,13 +50,12 @@ static void cpu_hide(struct weir_dev *dev, struct weir__mem *mem, bool hidden)
 static int cpu_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		    void *ptr, size_t bytes, struct weir__mem *mem)
 {
-	(void)dev;
 	(void)desc;
 	mem->base = ptr;
 	mem->node = -1;
 	mem->how = CALLERS;
 	atomic_store(&mem->touched, bytes);
-	return 0;
+	return weir__cpu_range_add(weir__cpu_of(dev), ptr, bytes);
 }
 
 static int cpu_memory(struct weir_dev *dev, const struct weir__buft_desc *desc,

@@ -138,10 +138,11 @@ static const struct weir__op table[] = {
 	[WEIR_OP_RMS_NORM] = NORM("rms_norm"),
 	[WEIR_OP_NORM] = NORM("norm"),
 	[WEIR_OP_SOFT_MAX] = {
-		.name = "soft_max", .required = 1, .optional = 1,
+		.name = "soft_max", .required = 1, .optional = 2,
 		.in_place = 1, .flops = 10,
 		.params = sizeof(struct weir_op_soft_max),
-		.arg = { { "a", F32, WHOLE, 1 }, { "mask", HALF, ROWS, 2 } },
+		.arg = { { "a", F32, WHOLE, 1 }, { "mask", HALF, ROWS, 2 },
+			 { "sinks", F32, WHOLE, 1 } },
 		.rule = weir__rule_soft_max,
 	},
 	[WEIR_OP_ROPE] = {
@@ -152,10 +153,11 @@ static const struct weir__op table[] = {
 		.rule = weir__rule_rope,
 	},
 	[WEIR_OP_ATTENTION] = {
-		.name = "attention", .required = 3, .optional = 1,
+		.name = "attention", .required = 3, .optional = 2,
 		.params = sizeof(struct weir_op_attention),
 		.arg = { { "q", FLOAT, ROWS, 3 }, { "k", WEIGHT, ROWS, 3 },
-			 { "v", WEIGHT, ROWS, 3 }, { "mask", HALF, ROWS, 2 } },
+			 { "v", WEIGHT, ROWS, 3 }, { "mask", HALF, ROWS, 2 },
+			 { "sinks", F32, WHOLE, 1 } },
 		.rule = weir__rule_attention, .count = attention_flops,
 	},
 	[WEIR_OP_COPY] = {

@@ -218,6 +218,19 @@ static int check_bias(const struct weir__made *m, float max_bias, bool mask)
 		       : 0;
 }
 
+/* Source @i, if it is there: one for each head of @of [.., H, T, ..]. */
+static int check_sinks(const struct weir__made *m, unsigned i,
+		       const struct weir_tensor *of)
+{
+	const struct weir_tensor *sinks = source(m, i);
+
+	if (!sinks ||
+	    (sinks->ndim == 1 && sinks->shape[0] == weir__dim_back(of, 2)))
+		return 0;
+	return weir__op_refuse(m, "sinks is not [%lld]",
+			       (long long)weir__dim_back(of, 2));
+}
+
 int weir__rule_soft_max(struct weir__made *m)
 {
 	struct weir_op_soft_max *p = m->params;
@@ -233,6 +246,8 @@ int weir__rule_soft_max(struct weir__made *m)
 	if (!r && mask)
 		r = check_mask(m, mask, weir__dim_back(a, 1),
 			       weir__dim_back(a, 0), a);
+	if (!r)
+		r = check_sinks(m, 2, a);
 	return r < 0 ? r : weir__rule_same(m);
 }
 
@@ -338,6 +353,8 @@ int weir__rule_attention(struct weir__made *m)
 	if (!r && mask)
 		r = check_mask(m, mask, weir__dim_back(q, 1),
 			       weir__dim_back(k, 1), q);
+	if (!r)
+		r = check_sinks(m, 4, q);
 	if (r < 0)
 		return r;
 	memcpy(shape, q->shape, sizeof(shape));

@@ -5,7 +5,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/floats.h"
-#include "kernels/slope.h"
+#include "kernels/softmax.h"
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
@@ -68,12 +68,14 @@ static void query_index(const struct unit *u, int64_t row, struct weir__walk *w)
 			 (b * h->heads + head) * h->tokens + token);
 }
 
+/* A sink is a score without a position: it counts in the first split. */
 static void load_queries(const struct unit *u)
 {
 	const struct weir_op_attention *p = u->node->params;
 	const struct weir_operand *q = &u->node->src[0];
 	size_t d = (size_t)u->h->d;
 	struct weir__walk w;
+	float sink;
 
 	for (int64_t row = 0; row < u->rows; row++) {
 		float *to = u->q + (size_t)row * d;
@@ -81,8 +83,10 @@ static void load_queries(const struct unit *u)
 		query_index(u, row, &w);
 		weir__floats_row(q->dtype, to, weir__walk_at(&w, q), d);
 		u->vec->scale(to, to, p->scale, 0, d);
-		u->kept.most[row] = -INFINITY;
-		u->kept.weight[row] = 0;
+		sink = u->at ? -INFINITY : weir__sink(u->node, 4, w.index[2]);
+		u->kept.most[row] = sink;
+		/* 1, or NaN if the sink is +infinity or NaN. */
+		u->kept.weight[row] = sink == -INFINITY ? 0 : expf(sink - sink);
 	}
 	memset(u->kept.sum, 0,
 	       (size_t)(u->rows * u->h->dv_room) * sizeof(float));
@@ -274,7 +278,9 @@ void weir__attention_units(const struct weir__node *node,
 			   const struct weir__attention *a, int64_t unit,
 			   int64_t end, int64_t from, int64_t to)
 {
-	struct unit u = { .node = node, .h = h, .a = a, .vec = weir__vec() };
+	struct unit u = {
+		.node = node, .h = h, .a = a, .vec = weir__vec(), .at = from
+	};
 
 	if (node->n_src > 3 && node->src[3].data)
 		u.mask = &node->src[3];
@@ -282,7 +288,7 @@ void weir__attention_units(const struct weir__node *node,
 		unit_start(&u, u.unit - unit);
 		load_queries(&u);
 	}
-	for (u.at = from; u.at < to; u.at += u.n) {
+	for (; u.at < to; u.at += u.n) {
 		u.n = to - u.at < WEIR__TILE ? to - u.at : WEIR__TILE;
 		for (u.unit = unit; u.unit < end; u.unit++) {
 			unit_start(&u, u.unit - unit);

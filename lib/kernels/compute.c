@@ -12,7 +12,6 @@
 #include "kernels/team.h"
 
 #define lib weir__cpu_host
-#define LINE ((size_t)64)
 
 /* A node and how it is computed. */
 struct step {
@@ -76,11 +75,6 @@ int weir__compute_supports(const struct weir__node *node)
 	return kernel->supports ? kernel->supports(node) : 0;
 }
 
-static size_t round_up(size_t n)
-{
-	return (n + LINE - 1) & ~(LINE - 1);
-}
-
 static int plan_node(struct weir__segment_cpu *s, size_t i,
 		     const struct weir__node *node)
 {
@@ -95,10 +89,10 @@ static int plan_node(struct weir__segment_cpu *s, size_t i,
 	step->kernel->plan(node, s->threads, &step->plan);
 	step->counter = s->counters;
 	s->counters += step->plan.phases;
-	if (s->scratch < round_up(step->plan.scratch))
-		s->scratch = round_up(step->plan.scratch);
-	if (s->shared < round_up(step->plan.shared))
-		s->shared = round_up(step->plan.shared);
+	if (s->scratch < weir__line_up(step->plan.scratch))
+		s->scratch = weir__line_up(step->plan.scratch);
+	if (s->shared < weir__line_up(step->plan.shared))
+		s->shared = weir__line_up(step->plan.shared);
 	return 0;
 }
 
@@ -139,7 +133,8 @@ int weir__compute_prepare(struct weir__team *team,
 	}
 	group_nodes(s);
 	*ret_segment = s;
-	*ret_workspace = LINE - 1 + round_up(s->counters * sizeof(uint32_t)) +
+	*ret_workspace = WEIR__LINE - 1 +
+			 weir__line_up(s->counters * sizeof(uint32_t)) +
 			 s->shared + s->scratch * s->threads;
 	return 0;
 }
@@ -282,9 +277,9 @@ static void run_lay_out(struct run *run)
 	unsigned char *p = run->compute->workspace;
 	size_t from, to;
 
-	p += round_up(at) - at;
+	p += weir__line_up(at) - at;
 	run->counter = (_Atomic uint32_t *)(void *)p;
-	run->shared = p + round_up(s->counters * sizeof(uint32_t));
+	run->shared = p + weir__line_up(s->counters * sizeof(uint32_t));
 	run->scratch = run->shared + s->shared;
 	from = run->first < s->n ? s->step[run->first].counter : s->counters;
 	to = run->end < s->n ? s->step[run->end].counter : s->counters;

@@ -280,20 +280,17 @@ static int repeat_run(const struct weir__kernel_run *run)
 	const struct weir_operand *a = &run->node->src[0],
 				  *dst = &run->node->dst;
 	const struct weir_dtype_info *info = lib->dtype(dst->dtype);
-	int64_t n = weir__dim(a, 0) / info->block, row, end;
+	int64_t n = weir__dim(a, 0) / info->block;
 	int64_t columns = weir__dim(dst, 0) / info->block;
 	int64_t stride = weir__stride(dst, 0);
 	struct weir__walk w;
+	int64_t row, end = weir__kernel_rows(run, dst, &w, &row);
 
-	weir__kernel_range(run, weir__rows(dst), &row, &end);
-	weir__walk_start(&w, dst, row);
-	for (; row < end; row++) {
+	for (; row < end; row++, weir__walk_next(&w))
 		for (int64_t at = 0; at < columns; at += n)
 			move_units(weir__walk_at(&w, dst) + at * stride, stride,
 				   weir__walk_at(&w, a), weir__stride(a, 0), n,
 				   info->bytes);
-		weir__walk_next(&w);
-	}
 	return 0;
 }
 

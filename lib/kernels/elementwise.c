@@ -170,24 +170,28 @@ static void block_map2(const struct weir__kernel_run *run,
 	block_out(run->node, block, d);
 }
 
+/* The kernel whose blocks name_block() computes. */
+#define KERNEL(op_, name_, plan_)                                  \
+	static int name_##_run(const struct weir__kernel_run *run) \
+	{                                                          \
+		each_block(run, name_##_block);                    \
+		return 0;                                          \
+	}                                                          \
+	const struct weir__kernel weir__kernel_##name_ = {         \
+		.op = WEIR_OP_##op_,                               \
+		.name = #name_,                                    \
+		.supports = float_supports,                        \
+		.plan = plan_,                                     \
+		.run = name_##_run,                                \
+	};
+
 #define MAP1(op_, name_)                                              \
 	static void name_##_block(const struct weir__kernel_run *run, \
 				  const struct block *block)          \
 	{                                                             \
 		block_map1(run, block, weir__vec()->name_);           \
 	}                                                             \
-	static int name_##_run(const struct weir__kernel_run *run)    \
-	{                                                             \
-		each_block(run, name_##_block);                       \
-		return 0;                                             \
-	}                                                             \
-	const struct weir__kernel weir__kernel_##name_ = {            \
-		.op = WEIR_OP_##op_,                                  \
-		.name = #name_,                                       \
-		.supports = float_supports,                           \
-		.plan = plan_exp,                                     \
-		.run = name_##_run,                                   \
-	};
+	KERNEL(op_, name_, plan_exp)
 MAP1(SQR, sqr)
 MAP1(SILU, silu)
 MAP1(GELU, gelu)
@@ -201,18 +205,7 @@ MAP1(GELU, gelu)
 		block_map2(run, block, block_repeated(run->node, block, b), \
 			   weir__vec()->name_);                             \
 	}                                                                   \
-	static int name_##_run(const struct weir__kernel_run *run)          \
-	{                                                                   \
-		each_block(run, name_##_block);                             \
-		return 0;                                                   \
-	}                                                                   \
-	const struct weir__kernel weir__kernel_##name_ = {                  \
-		.op = WEIR_OP_##op_,                                        \
-		.name = #name_,                                             \
-		.supports = float_supports,                                 \
-		.plan = plan_simple,                                        \
-		.run = name_##_run,                                         \
-	};
+	KERNEL(op_, name_, plan_simple)
 MAP2(ADD, add)
 MAP2(SUB, sub)
 MAP2(MUL, mul)
@@ -226,20 +219,7 @@ static void swiglu_block(const struct weir__kernel_run *run,
 	block_map2(run, block, block_in(run->node, block, 1, up),
 		   weir__vec()->swiglu);
 }
-
-static int swiglu_run(const struct weir__kernel_run *run)
-{
-	each_block(run, swiglu_block);
-	return 0;
-}
-
-const struct weir__kernel weir__kernel_swiglu = {
-	.op = WEIR_OP_SWIGLU,
-	.name = "swiglu",
-	.supports = float_supports,
-	.plan = plan_exp,
-	.run = swiglu_run,
-};
+KERNEL(SWIGLU, swiglu, plan_exp)
 
 static void scale_block(const struct weir__kernel_run *run,
 			const struct block *block)
@@ -251,17 +231,4 @@ static void scale_block(const struct weir__kernel_run *run,
 			   p->bias, block->n);
 	block_out(run->node, block, d);
 }
-
-static int scale_run(const struct weir__kernel_run *run)
-{
-	each_block(run, scale_block);
-	return 0;
-}
-
-const struct weir__kernel weir__kernel_scale = {
-	.op = WEIR_OP_SCALE,
-	.name = "scale",
-	.supports = float_supports,
-	.plan = plan_simple,
-	.run = scale_run,
-};
+KERNEL(SCALE, scale, plan_simple)

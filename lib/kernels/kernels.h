@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "dev/backend.h"
+#include "kernels/walk.h"
 
 /* The library's functions; lib/cpu sets it. */
 extern const struct weir__host *_Atomic weir__cpu_host;
@@ -32,10 +33,18 @@ struct weir__kernel_run {
 	const struct weir__node *node;
 	const struct weir__kernel_plan *plan;
 	uint32_t phase, part;
-	void *scratch, *shared; /* aligned to 64 bytes */
+	void *scratch, *shared; /* aligned to WEIR__LINE */
 	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
 };
 #define WEIR__WHY 240
+
+#define WEIR__LINE ((size_t)64) /* bytes, of a cache */
+
+/* Up to the next multiple of WEIR__LINE. */
+static inline size_t weir__line_up(size_t n)
+{
+	return (n + WEIR__LINE - 1) & ~(WEIR__LINE - 1);
+}
 
 /* The kernel of an operation. Constant; any thread, any number of them. */
 struct weir__kernel {
@@ -58,6 +67,8 @@ const struct weir__kernel *weir__kernel_find(uint32_t op);
 /* Says -EOPNOTSUPP, with the node's operation and dtypes before the reason. */
 int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* A .supports for operations whose source 0 is F32. */
+int weir__kernel_needs_f32(const struct weir__node *node);
 /* Writes @err's sentence to run->why; the graph layer adds the node. */
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
@@ -77,6 +88,18 @@ static inline void weir__kernel_range(const struct weir__kernel_run *run,
 
 	*first = part * each + (part < more ? part : more);
 	*end = *first + each + (part < more);
+}
+
+/* Start @w at the first row of @of in this part, *row. Returns their end. */
+static inline int64_t weir__kernel_rows(const struct weir__kernel_run *run,
+					const struct weir_operand *of,
+					struct weir__walk *w, int64_t *row)
+{
+	int64_t end;
+
+	weir__kernel_range(run, weir__rows(of), row, &end);
+	weir__walk_start(w, of, *row);
+	return end;
 }
 
 /* elementwise.c */

@@ -19,7 +19,6 @@
 #include "kernels/walk.h"
 
 #define lib weir__cpu_host
-#define LINE ((size_t)64)
 #define COLUMNS WEIR__PRODUCT_COLUMNS
 
 /* Columns of one matrix. */
@@ -46,11 +45,6 @@ struct job {
 	size_t group_at; /* struct group[groups], then their number */
 	size_t set_at;
 };
-
-static size_t round_up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
 
 /* Neighbouring rows of b that have the same matrix of a. */
 static size_t columns_each(const struct weir_operand *a,
@@ -99,10 +93,9 @@ static void job_make(const struct weir__node *node, struct job *job)
 	job->prepares = !job->product.ready || !b_is_floats(b);
 	job->sets = job->columns / job->product.set_columns + job->groups;
 	if (job->ids) {
-		job->group_at = round_up(8 * job->columns, LINE);
-		job->set_at = round_up(
-			job->group_at + sizeof(struct group) * job->groups + 8,
-			LINE);
+		job->group_at = weir__line_up(8 * job->columns);
+		job->set_at = weir__line_up(
+			job->group_at + sizeof(struct group) * job->groups + 8);
 	}
 }
 
@@ -153,7 +146,7 @@ static void product_plan(const struct weir__node *node, unsigned threads,
 	ret->scratch = job.product.scratch;
 	if (job.prepares) /* a set of columns as F32 */
 		ret->scratch += job.product.set_columns *
-				round_up(job.product.k * sizeof(float), LINE);
+				weir__line_up(job.product.k * sizeof(float));
 	ret->shared = job.set_at;
 	if (job.prepares)
 		ret->shared += job.sets * job.product.set_bytes;
@@ -329,7 +322,7 @@ static void prepare_set(const struct weir__kernel_run *run,
 		column[c] = b_floats(job,
 				     column_at(run, job, g->first + at + c),
 				     (float *)(void *)tmp);
-		tmp += round_up(p->k * sizeof(float), LINE);
+		tmp += weir__line_up(p->k * sizeof(float));
 	}
 	weir__product_prepare(p,
 			      (unsigned char *)run->shared + job->set_at +

@@ -5,16 +5,9 @@
 
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
-#include "kernels/slope.h"
+#include "kernels/softmax.h"
 #include "kernels/vec.h"
 #include "kernels/walk.h"
-
-static int f32_supports(const struct weir__node *node)
-{
-	return node->src[0].dtype == WEIR_DTYPE_F32
-		       ? 0
-		       : weir__kernel_refuse(node, "a is not F32");
-}
 
 static void plan_rows(const struct weir__node *node, unsigned threads,
 		      struct weir__kernel_plan *ret, unsigned tenths)
@@ -30,31 +23,30 @@ static void norm_plan(const struct weir__node *node, unsigned threads,
 	plan_rows(node, threads, ret, 5);
 }
 
-/* Calls @each for the rows of this part, of @n elements. */
-static void each_row(const struct weir__kernel_run *run,
-		     void (*each)(const struct weir__node *node, float *d,
-				  const float *a, size_t n))
+/* A row of @n elements, @a, to @d; @w: which. */
+typedef void row_fn(const struct weir__node *node, const struct weir__walk *w,
+		    float *d, const float *a, size_t n);
+
+static void each_row(const struct weir__kernel_run *run, row_fn *each)
 {
 	const struct weir__node *node = run->node;
 	struct weir__walk w;
-	int64_t row, end;
+	int64_t row, end = weir__kernel_rows(run, &node->dst, &w, &row);
 
-	weir__kernel_range(run, weir__rows(&node->dst), &row, &end);
-	weir__walk_start(&w, &node->dst, row);
-	for (; row < end; row++) {
-		each(node, (void *)weir__walk_at(&w, &node->dst),
+	for (; row < end; row++, weir__walk_next(&w))
+		each(node, &w, (void *)weir__walk_at(&w, &node->dst),
 		     (void *)weir__walk_at(&w, &node->src[0]),
 		     (size_t)weir__dim(&node->dst, 0));
-		weir__walk_next(&w);
-	}
 }
 
-static void rms_norm_row(const struct weir__node *node, float *d,
-			 const float *a, size_t n)
+static void rms_norm_row(const struct weir__node *node,
+			 const struct weir__walk *w, float *d, const float *a,
+			 size_t n)
 {
 	const struct weir_op_norm *p = node->params;
 	double mean = n ? weir__vec()->sum_sqr(a, 0, n) / (double)n : 0;
 
+	(void)w;
 	weir__vec()->scale(d, a, (float)(1 / sqrt(mean + (double)p->eps)), 0,
 			   n);
 }
@@ -68,13 +60,13 @@ static int rms_norm_run(const struct weir__kernel_run *run)
 const struct weir__kernel weir__kernel_rms_norm = {
 	.op = WEIR_OP_RMS_NORM,
 	.name = "rms_norm",
-	.supports = f32_supports,
+	.supports = weir__kernel_needs_f32,
 	.plan = norm_plan,
 	.run = rms_norm_run,
 };
 
-static void norm_row(const struct weir__node *node, float *d, const float *a,
-		     size_t n)
+static void norm_row(const struct weir__node *node, const struct weir__walk *w,
+		     float *d, const float *a, size_t n)
 {
 	const struct weir_op_norm *p = node->params;
 	const struct weir__vec *vec = weir__vec();
@@ -83,6 +75,7 @@ static void norm_row(const struct weir__node *node, float *d, const float *a,
 	float high = (float)mean, low = (float)(mean - (double)high);
 	double variance = n ? vec->sum_sqr(a, high, n) / (double)n : 0, factor;
 
+	(void)w;
 	variance -= (double)low * (double)low;
 	factor = 1 / sqrt(variance + (double)p->eps);
 	vec->scale(d, a, 1, -high, n);
@@ -98,7 +91,7 @@ static int norm_run(const struct weir__kernel_run *run)
 const struct weir__kernel weir__kernel_norm = {
 	.op = WEIR_OP_NORM,
 	.name = "norm",
-	.supports = f32_supports,
+	.supports = weir__kernel_needs_f32,
 	.plan = norm_plan,
 	.run = norm_run,
 };
@@ -111,7 +104,7 @@ static int soft_max_supports(const struct weir__node *node)
 	if (mask && mask->dtype && !weir__is_float(mask->dtype))
 		return weir__kernel_refuse(node,
 					   "the mask is not floating-point");
-	return f32_supports(node);
+	return weir__kernel_needs_f32(node);
 }
 
 static void soft_max_plan(const struct weir__node *node, unsigned threads,
@@ -152,30 +145,21 @@ static void soft_max_row(const struct weir__node *node,
 			 size_t n)
 {
 	const struct weir__vec *vec = weir__vec();
-	float max;
+	float sink = weir__sink(node, 2, w->index[2]), max;
 	double sum;
 
 	add_mask(node, w, d, a, n);
 	max = vec->max(d, n);
-	sum = vec->exp_sum(d, d, max == -INFINITY ? 0 : max, n);
+	max = sink > max ? sink : max;
+	max = max == -INFINITY ? 0 : max;
+	sum = vec->exp_sum(d, d, max, n) + (double)expf(sink - max);
 	if (sum != 0)
 		vec->scale(d, d, (float)(1 / sum), 0, n);
 }
 
 static int soft_max_run(const struct weir__kernel_run *run)
 {
-	const struct weir__node *node = run->node;
-	struct weir__walk w;
-	int64_t row, end;
-
-	weir__kernel_range(run, weir__rows(&node->dst), &row, &end);
-	weir__walk_start(&w, &node->dst, row);
-	for (; row < end; row++) {
-		soft_max_row(node, &w, (void *)weir__walk_at(&w, &node->dst),
-			     (void *)weir__walk_at(&w, &node->src[0]),
-			     (size_t)weir__dim(&node->dst, 0));
-		weir__walk_next(&w);
-	}
+	each_row(run, soft_max_row);
 	return 0;
 }
 

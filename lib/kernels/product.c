@@ -6,9 +6,9 @@
 #include <weir/tensor.h>
 
 #include "kernels/floats.h"
+#include "kernels/kernels.h"
 #include "kernels/panel.h"
 
-#define LINE ((size_t)64)
 #define DOT_ROWS 16u              /* of one dtype: half of the second cache */
 #define FLOATS_BYTES (256u << 10) /* of rows as F32 */
 #define PANELS_COLUMNS 17u        /* from here on panels are faster */
@@ -19,11 +19,6 @@
 #define TILES_COLUMNS 9u
 #define TILES_CONVERTED 4u
 
-static size_t round_up(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
-
 static void plan_dot(struct weir__product *p)
 {
 	size_t units = (p->k + WEIR__DOT_UNIT - 1) / WEIR__DOT_UNIT;
@@ -31,13 +26,13 @@ static void plan_dot(struct weir__product *p)
 	p->rows = DOT_ROWS;
 	p->least_rows = 4;
 	p->ready = p->dot->form == WEIR__DOT_F32;
-	p->set_bytes = p->ready ? round_up(p->k * sizeof(float), LINE)
+	p->set_bytes = p->ready ? weir__line_up(p->k * sizeof(float))
 				: units * sizeof(struct weir__dot_q8);
 }
 
 static void plan_floats(struct weir__product *p)
 {
-	size_t bytes = round_up(p->k * sizeof(float), LINE);
+	size_t bytes = weir__line_up(p->k * sizeof(float));
 
 	p->dot = weir__dot_in(p->set, WEIR_DTYPE_F32);
 	p->rows = DOT_ROWS;
@@ -57,7 +52,7 @@ static void plan_panels(struct weir__product *p)
 	p->least_rows = 3 * WEIR__DOT_LANES;
 	p->scratch = weir__panel_scratch;
 	p->set_columns = panel->columns;
-	p->set_bytes = round_up(p->k * panel->columns * sizeof(float), LINE);
+	p->set_bytes = weir__line_up(p->k * panel->columns * sizeof(float));
 }
 
 static void plan_tiles(struct weir__product *p)

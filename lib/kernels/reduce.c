@@ -8,13 +8,6 @@
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-static int f32_supports(const struct weir__node *node)
-{
-	return node->src[0].dtype == WEIR_DTYPE_F32
-		       ? 0
-		       : weir__kernel_refuse(node, "a is not F32");
-}
-
 static void plan_source(const struct weir__node *node, unsigned threads,
 			struct weir__kernel_plan *ret)
 {
@@ -60,8 +53,7 @@ static int sum_run(const struct weir__kernel_run *run)
 	float result;
 
 	if (run->phase == 0) {
-		weir__kernel_range(run, weir__rows(a), &row, &end);
-		weir__walk_start(&w, a, row);
+		end = weir__kernel_rows(run, a, &w, &row);
 		for (; row < end; row++, weir__walk_next(&w))
 			sum += row_sum(a, weir__walk_at(&w, a));
 		shared[run->part] = sum;
@@ -77,7 +69,7 @@ static int sum_run(const struct weir__kernel_run *run)
 const struct weir__kernel weir__kernel_sum = {
 	.op = WEIR_OP_SUM,
 	.name = "sum",
-	.supports = f32_supports,
+	.supports = weir__kernel_needs_f32,
 	.plan = sum_plan,
 	.run = sum_run,
 };
@@ -86,16 +78,13 @@ static int sum_rows_run(const struct weir__kernel_run *run)
 {
 	const struct weir_operand *a = &run->node->src[0];
 	struct weir__walk w;
-	int64_t row, end;
+	int64_t row, end = weir__kernel_rows(run, a, &w, &row);
 	float result;
 
-	weir__kernel_range(run, weir__rows(a), &row, &end);
-	weir__walk_start(&w, a, row);
-	for (; row < end; row++) {
+	for (; row < end; row++, weir__walk_next(&w)) {
 		result = (float)row_sum(a, weir__walk_at(&w, a));
 		memcpy(weir__walk_at(&w, &run->node->dst), &result,
 		       sizeof(result));
-		weir__walk_next(&w);
 	}
 	return 0;
 }
@@ -103,7 +92,7 @@ static int sum_rows_run(const struct weir__kernel_run *run)
 const struct weir__kernel weir__kernel_sum_rows = {
 	.op = WEIR_OP_SUM_ROWS,
 	.name = "sum_rows",
-	.supports = f32_supports,
+	.supports = weir__kernel_needs_f32,
 	.plan = plan_source,
 	.run = sum_rows_run,
 };
@@ -174,21 +163,17 @@ static int argmax_run(const struct weir__kernel_run *run)
 	const struct weir_operand *a = &run->node->src[0];
 	int32_t *index = run->node->dst.data;
 	struct weir__walk w;
-	int64_t row, end;
+	int64_t row, end = weir__kernel_rows(run, a, &w, &row);
 
-	weir__kernel_range(run, weir__rows(a), &row, &end);
-	weir__walk_start(&w, a, row);
-	for (; row < end; row++) {
+	for (; row < end; row++, weir__walk_next(&w))
 		index[row] = row_argmax(weir__walk_at(&w, a), weir__dim(a, 0));
-		weir__walk_next(&w);
-	}
 	return 0;
 }
 
 const struct weir__kernel weir__kernel_argmax = {
 	.op = WEIR_OP_ARGMAX,
 	.name = "argmax",
-	.supports = f32_supports,
+	.supports = weir__kernel_needs_f32,
 	.plan = plan_source,
 	.run = argmax_run,
 };
@@ -255,22 +240,18 @@ static int top_k_run(const struct weir__kernel_run *run)
 	const struct weir_op_top_k *p = run->node->params;
 	int32_t *index = run->node->dst.data;
 	struct weir__walk w;
-	int64_t row, end;
+	int64_t row, end = weir__kernel_rows(run, a, &w, &row);
 
-	weir__kernel_range(run, weir__rows(a), &row, &end);
-	weir__walk_start(&w, a, row);
-	for (; row < end; row++) {
+	for (; row < end; row++, weir__walk_next(&w))
 		row_top_k(weir__walk_at(&w, a), weir__dim(a, 0), p->k,
 			  run->scratch, index + row * p->k);
-		weir__walk_next(&w);
-	}
 	return 0;
 }
 
 const struct weir__kernel weir__kernel_top_k = {
 	.op = WEIR_OP_TOP_K,
 	.name = "top_k",
-	.supports = f32_supports,
+	.supports = weir__kernel_needs_f32,
 	.plan = top_k_plan,
 	.run = top_k_run,
 };

@@ -92,20 +92,17 @@ static int get_rows_run(const struct weir__kernel_run *run)
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
 	const struct weir__convert *convert =
 		dst->dtype == WEIR_DTYPE_F32 ? weir__to_f32(a->dtype) : NULL;
-	int64_t row, end, index;
 	struct weir__walk w;
+	int64_t row, end = weir__kernel_rows(run, dst, &w, &row), index;
 	int r;
 
-	weir__kernel_range(run, weir__rows(dst), &row, &end);
-	weir__walk_start(&w, dst, row);
-	for (; row < end; row++) {
+	for (; row < end; row++, weir__walk_next(&w)) {
 		index = index_at(&w, &node->src[1]);
 		r = index_check(run, &w, index, weir__dim(a, 1));
 		if (r < 0)
 			return r;
 		get_row(convert, weir__walk_at(&w, dst), row_at(&w, a, index),
 			(size_t)weir__dim(dst, 0));
-		weir__walk_next(&w);
 	}
 	return 0;
 }

@@ -82,6 +82,13 @@ int weir__kernel_refuse(const struct weir__node *node, const char *fmt, ...)
 	return lib->fail(-EOPNOTSUPP, "CPU: %s: %s", what, reason);
 }
 
+int weir__kernel_needs_f32(const struct weir__node *node)
+{
+	return node->src[0].dtype == WEIR_DTYPE_F32
+		       ? 0
+		       : weir__kernel_refuse(node, "a is not F32");
+}
+
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
 {

@@ -3,7 +3,7 @@
  * Teams of threads. A member waits in one of two places: a thread of the library
  * between runs, for its own word; any member in a run, for the generation of the
  * barrier. Both waits spin for a short time first, unless the team has more
- * threads than there are CPUs: then a thread that spins may keep the one that it
+ * threads than its share of the CPUs: then a thread that spins may keep the one that it
  * waits for from running.
  */
 #include "kernels/team.h"
@@ -41,6 +41,7 @@ struct worker {
 
 struct weir__team {
 	struct weir *weir;
+	struct weir__share share; /* of the CPUs */
 	/* Held for each run, and while the rest of this group changes. */
 	pthread_mutex_t turn;
 	struct weir_threads threads;
@@ -297,10 +298,17 @@ unsigned weir__team_size(struct weir__team *team)
 	return atomic_load(&team->size);
 }
 
+unsigned weir__share_of(struct weir__share share, unsigned all)
+{
+	unsigned n = all / share.parts + (share.part < all % share.parts);
+
+	return n ? n : 1;
+}
+
 /* The turn is held, or the team is new. */
 static int team_set(struct weir__team *team, const struct weir_threads *threads)
 {
-	unsigned cpus = lib->cpus();
+	unsigned cpus = weir__share_of(team->share, lib->cpus());
 	uint32_t n = threads->count ? threads->count : cpus;
 	struct worker *worker = NULL;
 
@@ -335,7 +343,7 @@ int weir__team_set(struct weir__team *team, const struct weir_threads *threads)
 }
 
 int weir__team_new(struct weir *weir, const struct weir_threads *threads,
-		   struct weir__team **ret)
+		   struct weir__share share, struct weir__team **ret)
 {
 	struct weir__team *team = lib->calloc(1, sizeof(*team));
 	int r;
@@ -343,6 +351,7 @@ int weir__team_new(struct weir *weir, const struct weir_threads *threads,
 	if (!team)
 		return lib->fail(-ENOMEM, "no memory for a team of threads");
 	team->weir = weir;
+	team->share = share;
 	pthread_mutex_init(&team->turn, NULL);
 	r = team_set(team, threads);
 	if (r < 0)

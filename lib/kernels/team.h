@@ -16,9 +16,19 @@ struct weir__team;
 /* The part of a member: @index of @count, which is the same for all. */
 typedef void weir__team_fn(void *arg, unsigned index, unsigned count);
 
-/* @weir is for lines of its log. -ENOMEM with a sentence. */
+/* One of several equal parts. */
+struct weir__share {
+	unsigned part, parts;
+};
+/* Its part of @all, at least 1. */
+unsigned weir__share_of(struct weir__share share, unsigned all);
+
+/*
+ * @share: of the CPUs, which several teams divide. @weir is for lines of its
+ * log. -ENOMEM with a sentence.
+ */
 int weir__team_new(struct weir *weir, const struct weir_threads *threads,
-		   struct weir__team **ret);
+		   struct weir__share share, struct weir__team **ret);
 /* Ends the threads. No run is under way. NULL is allowed. */
 void weir__team_free(struct weir__team *team);
 /*

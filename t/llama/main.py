@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares examples/llama with the reference; prints TAP.
+"""Compares examples/llama, whose model is llama/, with the reference; prints TAP.
 
 main.py PROGRAM, in an empty folder.
 """

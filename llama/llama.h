@@ -19,6 +19,7 @@ struct llama3_scaling {
 };
 
 /* The hyperparameters of a model. */
+#define LLAMA_ENDS 8
 struct llama_config {
 	bool gguf; /* names and order of rows as in GGUF; else Hugging Face's */
 	bool tied; /* the embeddings are the output matrix too */
@@ -26,6 +27,9 @@ struct llama_config {
 	int64_t heads, kv_heads; /* each of the latter serves several heads */
 	int64_t head;            /* elements of one head */
 	float eps;
+	int32_t bos;             /* -1: not known */
+	int32_t end[LLAMA_ENDS]; /* tokens that end a text ... */
+	size_t ends;             /* ... of config.json */
 	struct weir_op_rope rope;
 	struct llama3_scaling llama3;
 };
@@ -44,11 +48,20 @@ enum {
 	LLAMA_LAYER_TENSORS
 };
 
+/* Where a tensor of the weights comes from. */
+#define LLAMA_COMPUTED SIZE_MAX
+struct llama_source {
+	size_t entry;  /* its number in the model; LLAMA_COMPUTED: from none */
+	int64_t order; /* of its first use in a pass: 0 the embeddings, 1 the
+			  first layer */
+};
+
 /* The weights, which may still be arriving: each has an event for that. */
 struct llama_weights {
 	size_t n;                   /* of all; the layers' are the first */
-	struct weir_tensor *tensor; /* named and placed */
-	struct weir_event **event;  /* NULL: the bytes are there */
+	struct weir_tensor *tensor; /* named; placed when they are loaded */
+	struct llama_source *source;
+	struct weir_event **event;               /* NULL: the bytes are there */
 	size_t embedding, norm, output, factors; /* factors: n, if none */
 	struct weir_buf *buf;
 	struct weir_load *load;
@@ -78,10 +91,17 @@ struct llama_opts {
 	int64_t round;         /* attended lengths are multiples of this */
 	enum weir_dtype cache; /* F16 or F32 */
 	int64_t threads;       /* 0: the library's choice */
+	bool (*stop)(void);    /* called now and then while a pass runs; true:
+				  it ends with -ECANCELED. NULL: never */
 };
+#define LLAMA_OPTS_INIT                                             \
+	{                                                           \
+		.batch = 512, .round = 256, .cache = WEIR_DTYPE_F16 \
+	}
 
 /* A sequence of tokens, read by one model. */
 struct llama {
+	struct weir *weir;
 	struct llama_opts opts;
 	struct weir_model *model; /* has the names of the weights */
 	struct llama_config config;
@@ -109,16 +129,24 @@ const char *llama_error(void);
 int llama_config_gguf(const struct weir_model *model, struct llama_config *c);
 int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
+/* Does config.json say that this token ends a text? */
+bool llama_is_end(const struct llama_config *c, int32_t token);
 
-/* weights.c: start to load them. Their names are the strings of @model. */
+/*
+ * tensors.c: the tensors that the model has, which are not placed. Their names
+ * are the strings of @model. That is enough for llama_graph().
+ */
+int llama_weights_find(const struct weir_model *model,
+		       const struct llama_config *c, struct llama_weights *w);
+/* weights.c: place those that were found, and start to load them. */
 int llama_weights_load(struct weir *weir, struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w);
 void llama_weights_free(struct llama_weights *w);
 
-/* cache.c */
-int llama_cache_new(struct weir *weir, const struct llama_config *c,
-		    enum weir_dtype dtype, int64_t length,
-		    struct llama_cache *cache);
+/* cache.c: its tensors, not placed, which is enough for llama_graph(). */
+int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
+		     int64_t length, struct llama_cache *cache);
+int llama_cache_alloc(struct weir *weir, struct llama_cache *cache);
 /* Rows that no token has written are read under the mask: make them 0. */
 int llama_cache_define(struct llama_cache *cache, int64_t rows);
 void llama_cache_free(struct llama_cache *cache);
@@ -128,9 +156,13 @@ void llama_graph(struct weir_graph *g, const struct llama_config *c,
 		 const struct llama_weights *w, const struct llama_cache *cache,
 		 struct llama_pass *pass);
 
-/* llama.c */
-int llama_open(struct weir *weir, const char *path,
-	       const struct llama_opts *opts, struct llama *l);
+/*
+ * llama.c: open a model and check what it is. Nothing is loaded. Whether it
+ * fails or not, llama_close() frees what it made.
+ */
+int llama_open(struct weir *weir, const char *path, struct llama *l);
+/* Allocate memory for weights and cache, and start to load. Once. */
+int llama_start(struct llama *l, const struct llama_opts *opts);
 /*
  * Read @n tokens, in passes of at most opts.batch. @ret_logits gets those of
  * each token (@all), or of the last.

@@ -11,6 +11,9 @@
 
 #include "llama.h"
 
+/* How long a signal may wait until opts.stop is asked. */
+#define POLL_NS (INT64_C(20) * 1000 * 1000)
+
 static int check_opts(const struct llama_opts *opts,
 		      const struct llama_config *c)
 {
@@ -30,21 +33,30 @@ static int set_threads(struct weir_dev *cpu, int64_t n)
 	return n ? weir_dev_set_threads(cpu, &threads) : 0;
 }
 
-int llama_open(struct weir *weir, const char *path,
-	       const struct llama_opts *opts, struct llama *l)
+int llama_open(struct weir *weir, const char *path, struct llama *l)
 {
-	struct weir_dev *cpu = weir_dev_get(weir, 0);
 	int ret;
 
-	*l = (struct llama){ .opts = *opts };
-	if ((ret = set_threads(cpu, opts->threads)) == 0 &&
-	    (ret = weir_model_open(weir, path, NULL, &l->model)) == 0 &&
-	    (ret = llama_config_read(l->model, &l->config)) == 0 &&
-	    (ret = check_opts(opts, &l->config)) == 0 &&
-	    (ret = llama_weights_load(weir, l->model, &l->config,
+	*l = (struct llama){ .weir = weir };
+	if ((ret = weir_model_open(weir, path, NULL, &l->model)) < 0 ||
+	    (ret = llama_config_read(l->model, &l->config)) < 0)
+		return ret;
+	return llama_weights_find(l->model, &l->config, &l->weights);
+}
+
+int llama_start(struct llama *l, const struct llama_opts *opts)
+{
+	struct weir_dev *cpu = weir_dev_get(l->weir, 0);
+	int ret;
+
+	l->opts = *opts;
+	if ((ret = check_opts(opts, &l->config)) == 0 &&
+	    (ret = set_threads(cpu, opts->threads)) == 0 &&
+	    (ret = llama_weights_load(l->weir, l->model, &l->config,
 				      &l->weights)) == 0 &&
-	    (ret = llama_cache_new(weir, &l->config, opts->cache, opts->context,
-				   &l->cache)) == 0 &&
+	    (ret = llama_cache_init(&l->config, opts->cache, opts->context,
+				    &l->cache)) == 0 &&
+	    (ret = llama_cache_alloc(l->weir, &l->cache)) == 0 &&
 	    (ret = weir_graph_new(&l->graph)) == 0)
 		ret = weir_sched_new(&cpu, 1, NULL, &l->sched);
 	return ret;
@@ -127,13 +139,23 @@ static int get_logits(struct llama *l, float *ret_logits)
 	return weir_tensor_get(&t, 0, ret_logits, bytes);
 }
 
+static int wait_pass(struct llama *l)
+{
+	int ret;
+
+	while ((ret = weir_run_wait(l->run, l->opts.stop ? POLL_NS : -1)) ==
+	       -ETIMEDOUT)
+		if (l->opts.stop())
+			(void)weir_run_cancel(l->run);
+	return ret;
+}
+
 static int run_pass(struct llama *l)
 {
 	struct weir_run_report r = { .size = sizeof(r) };
 	int ret;
 
-	if ((ret = weir_run_start(l->run)) < 0 ||
-	    (ret = weir_run_wait(l->run, -1)) < 0 ||
+	if ((ret = weir_run_start(l->run)) < 0 || (ret = wait_pass(l)) < 0 ||
 	    (ret = weir_run_report(l->run, &r)) < 0)
 		return ret;
 	l->position += l->pass.tokens;

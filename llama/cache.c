@@ -5,13 +5,11 @@
 
 #include "llama.h"
 
-int llama_cache_new(struct weir *weir, const struct llama_config *c,
-		    enum weir_dtype dtype, int64_t length,
-		    struct llama_cache *cache)
+int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
+		     int64_t length, struct llama_cache *cache)
 {
 	const int64_t shape[] = { length, c->kv_heads * c->head };
 	const size_t n = 2 * (size_t)c->layers;
-	struct weir_buft *huge;
 	int ret = 0;
 
 	*cache = (struct llama_cache){ .layers = c->layers, .length = length };
@@ -23,12 +21,18 @@ int llama_cache_new(struct weir *weir, const struct llama_config *c,
 		cache->tensor[i].name = "cache";
 	}
 	cache->row = cache->tensor[0].stride[0];
-	if (ret == 0)
-		ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE,
-				    &huge);
-	if (ret == 0)
-		ret = weir_tensors_alloc(huge, cache->tensor, n, &cache->buf);
 	return ret;
+}
+
+int llama_cache_alloc(struct weir *weir, struct llama_cache *cache)
+{
+	struct weir_buft *huge;
+	int ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge);
+
+	if (ret < 0)
+		return ret;
+	return weir_tensors_alloc(huge, cache->tensor,
+				  2 * (size_t)cache->layers, &cache->buf);
 }
 
 int llama_cache_define(struct llama_cache *cache, int64_t rows)

@@ -163,6 +163,50 @@ static int read_rope(const json_t *o, struct llama_config *c)
 	return read_scaling(s, type, c);
 }
 
+/* The id of a token that the vocabulary has. */
+static int read_token(const char *key, const json_t *v,
+		      const struct llama_config *c, int32_t *ret_token)
+{
+	const json_int_t id = json_integer_value(v);
+
+	if (!json_is_integer(v) || id < 0 || id >= c->vocabulary)
+		return llama_fail(-EBADMSG,
+				  "config.json: %s is not the id of one of "
+				  "%" PRId64 " tokens",
+				  key, c->vocabulary);
+	*ret_token = (int32_t)id;
+	return 0;
+}
+
+static int add_end(const json_t *v, struct llama_config *c)
+{
+	const char key[] = "eos_token_id";
+
+	if (c->ends == LLAMA_ENDS)
+		return llama_fail(-EOPNOTSUPP,
+				  "config.json: %s has over %d tokens", key,
+				  LLAMA_ENDS);
+	return read_token(key, v, c, &c->end[c->ends++]);
+}
+
+/* Tokens of the text; several may end it. Missing or null: not known. */
+static int read_tokens(const json_t *o, struct llama_config *c)
+{
+	const json_t *bos = json_object_get(o, "bos_token_id");
+	const json_t *eos = json_object_get(o, "eos_token_id");
+	int ret = 0;
+
+	if (bos && !json_is_null(bos))
+		ret = read_token("bos_token_id", bos, c, &c->bos);
+	if (ret < 0 || !eos || json_is_null(eos))
+		return ret;
+	if (!json_is_array(eos))
+		return add_end(eos, c);
+	for (size_t i = 0; i < json_array_size(eos) && ret == 0; i++)
+		ret = add_end(json_array_get(eos, i), c);
+	return ret;
+}
+
 static int read_all(const json_t *o, struct llama_config *c)
 {
 	double eps = 1e-6;
@@ -170,7 +214,7 @@ static int read_all(const json_t *o, struct llama_config *c)
 
 	c->tied = json_is_true(json_object_get(o, "tie_word_embeddings"));
 	if ((ret = check_architecture(o)) < 0 || (ret = read_sizes(o, c)) < 0 ||
-	    (ret = read_rope(o, c)) < 0 ||
+	    (ret = read_rope(o, c)) < 0 || (ret = read_tokens(o, c)) < 0 ||
 	    (ret = real(o, "rms_norm_eps", &eps)) < 0)
 		return ret;
 	c->eps = (float)eps;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The weights: which tensors a model has, where they are in memory, and their
- * load, in the order in which a pass uses them. Norms are converted to F32;
- * other tensors stay as they are in the files.
+ * The tensors that a model of these hyperparameters has: their names and shapes,
+ * in GGUF and in the files of Hugging Face. Norms are computed with in F32; other
+ * tensors keep the dtype of the files.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +17,12 @@ enum {
 	OTHERS = 4 /* embedding, norm, output, factors */
 };
 
-/* Used while the weights are loaded, and freed after that. */
-struct loading {
+/* Used while the tensors are looked for. */
+struct search {
 	const struct weir_model *model;
 	const struct llama_config *config;
 	struct llama_weights *weights;
-	struct weir_target *target;
-	size_t targets; /* tensors of the model that are used */
-	bool *used;
+	bool *used; /* tensors of the model */
 };
 
 static const struct {
@@ -90,11 +87,11 @@ static int check_shape(const struct weir_entry *e, unsigned ndim,
 }
 
 /* The entry of a tensor that the model must have, with this shape. */
-static int find_entry(struct loading *l, const char *name, unsigned ndim,
+static int find_entry(struct search *s, const char *name, unsigned ndim,
 		      const int64_t *shape, size_t *ret_i,
 		      struct weir_entry *ret_entry)
 {
-	int ret = weir_model_find(l->model, name, ret_i);
+	int ret = weir_model_find(s->model, name, ret_i);
 
 	if (ret == -ENOENT)
 		return llama_fail(-EBADMSG,
@@ -103,24 +100,21 @@ static int find_entry(struct loading *l, const char *name, unsigned ndim,
 				  name);
 	ret_entry->size = sizeof(*ret_entry);
 	if (ret == 0)
-		ret = weir_model_tensor(l->model, *ret_i, ret_entry);
+		ret = weir_model_tensor(s->model, *ret_i, ret_entry);
 	return ret < 0 ? ret : check_shape(ret_entry, ndim, shape);
 }
 
-/*
- * Add a target: the next tensor of the weights. @rows 0: one dimension. What
- * has the least @order is read first.
- */
-static int add(struct loading *l, const char *name, int64_t rows,
+/* Add the next tensor of the weights. @rows 0: one dimension. */
+static int add(struct search *s, const char *name, int64_t rows,
 	       int64_t columns, int64_t order)
 {
 	const int64_t shape[] = { rows ? rows : columns, columns };
-	struct weir_tensor *t = &l->weights->tensor[l->targets];
-	struct weir_target *target = &l->target[l->targets];
 	const unsigned ndim = rows ? 2 : 1;
+	struct llama_weights *w = s->weights;
+	struct weir_tensor *t = &w->tensor[w->n];
 	struct weir_entry e;
 	size_t i = 0;
-	int ret = find_entry(l, name, ndim, shape, &i, &e);
+	int ret = find_entry(s, name, ndim, shape, &i, &e);
 
 	if (ret < 0)
 		return ret;
@@ -128,16 +122,12 @@ static int add(struct loading *l, const char *name, int64_t rows,
 	if (ret < 0)
 		return ret;
 	t->name = e.name;
-	l->used[i] = true;
-	*target = (struct weir_target){ .size = sizeof(*target),
-					.tensor = i,
-					.dst = t,
-					.priority = (int32_t)-order };
-	l->targets++;
+	s->used[i] = true;
+	w->source[w->n++] = (struct llama_source){ i, order };
 	return 0;
 }
 
-static int add_layer(struct loading *l, int64_t layer)
+static int add_layer(struct search *s, int64_t layer)
 {
 	int ret = 0;
 
@@ -145,7 +135,7 @@ static int add_layer(struct loading *l, int64_t layer)
 		char name[NAME_BYTES];
 		int64_t rows, columns;
 
-		if (l->config->gguf)
+		if (s->config->gguf)
 			snprintf(name, sizeof(name),
 				 "blk.%" PRId64 ".%s.weight", layer,
 				 layer_names[i].gguf);
@@ -153,61 +143,61 @@ static int add_layer(struct loading *l, int64_t layer)
 			snprintf(name, sizeof(name),
 				 "model.layers.%" PRId64 ".%s.weight", layer,
 				 layer_names[i].hf);
-		layer_shape(l->config, i, &rows, &columns);
-		ret = add(l, name, rows, columns, 1 + layer);
+		layer_shape(s->config, i, &rows, &columns);
+		ret = add(s, name, rows, columns, 1 + layer);
 	}
 	return ret;
 }
 
 /* Adds a tensor that no layer has; its number is *ret_i. */
-static int add_other(struct loading *l, const char *gguf, const char *hf,
+static int add_other(struct search *s, const char *gguf, const char *hf,
 		     int64_t rows, int64_t columns, int64_t order,
 		     size_t *ret_i)
 {
-	*ret_i = l->targets;
-	return add(l, l->config->gguf ? gguf : hf, rows, columns, order);
+	*ret_i = s->weights->n;
+	return add(s, s->config->gguf ? gguf : hf, rows, columns, order);
 }
 
 /* Factors are in GGUF a tensor; else they are computed, and not loaded. */
-static int add_factors(struct loading *l)
+static int add_factors(struct search *s)
 {
-	const int64_t n = l->config->rope.n_dims / 2;
-	struct llama_weights *w = l->weights;
+	const int64_t n = s->config->rope.n_dims / 2;
+	struct llama_weights *w = s->weights;
 	size_t i;
 
 	w->factors = w->n;
-	if (l->config->llama3.factor > 0)
+	if (s->config->llama3.factor > 0) {
+		w->source[w->n] = (struct llama_source){ LLAMA_COMPUTED, 0 };
 		return weir_tensor_init(&w->tensor[w->n++], WEIR_DTYPE_F32, 1,
 					&n);
-	if (!l->config->gguf ||
-	    weir_model_find(l->model, "rope_freqs.weight", &i) < 0)
+	}
+	if (!s->config->gguf ||
+	    weir_model_find(s->model, "rope_freqs.weight", &i) < 0)
 		return 0;
-	w->n++;
-	return add(l, "rope_freqs.weight", 0, n, 0);
+	return add(s, "rope_freqs.weight", 0, n, 0);
 }
 
-static int add_all(struct loading *l)
+static int add_all(struct search *s)
 {
-	const struct llama_config *c = l->config;
-	struct llama_weights *w = l->weights;
+	const struct llama_config *c = s->config;
+	struct llama_weights *w = s->weights;
 	const int64_t last = 1 + c->layers;
 	int ret = 0;
 
 	for (int64_t i = 0; i < c->layers && ret == 0; i++)
-		ret = add_layer(l, i);
+		ret = add_layer(s, i);
 	if (ret < 0 ||
-	    (ret = add_other(l, "token_embd.weight",
+	    (ret = add_other(s, "token_embd.weight",
 			     "model.embed_tokens.weight", c->vocabulary,
 			     c->embedding, 0, &w->embedding)) < 0 ||
-	    (ret = add_other(l, "output_norm.weight", "model.norm.weight", 0,
+	    (ret = add_other(s, "output_norm.weight", "model.norm.weight", 0,
 			     c->embedding, last, &w->norm)) < 0)
 		return ret;
 	w->output = w->embedding;
 	if (!c->tied)
-		ret = add_other(l, "output.weight", "lm_head.weight",
+		ret = add_other(s, "output.weight", "lm_head.weight",
 				c->vocabulary, c->embedding, last, &w->output);
-	w->n = l->targets;
-	return ret < 0 ? ret : add_factors(l);
+	return ret < 0 ? ret : add_factors(s);
 }
 
 /* A copy of what this program computes itself. */
@@ -218,99 +208,33 @@ static bool redundant(const struct llama_config *c, const char *name)
 }
 
 /* A tensor that is ignored would make fluent-looking nonsense. */
-static int check_others(const struct loading *l)
+static int check_others(const struct search *s)
 {
-	const size_t n = weir_model_count(l->model);
+	const size_t n = weir_model_count(s->model);
 	struct weir_entry e = { .size = sizeof(e) };
 	int ret;
 
 	for (size_t i = 0; i < n; i++) {
-		if (l->used[i])
+		if (s->used[i])
 			continue;
-		if ((ret = weir_model_tensor(l->model, i, &e)) < 0)
+		if ((ret = weir_model_tensor(s->model, i, &e)) < 0)
 			return ret;
-		if (!redundant(l->config, e.name))
+		if (!redundant(s->config, e.name))
 			return llama_fail(-EOPNOTSUPP,
 					  "tensor '%s' is not part of a Llama "
 					  "model of %" PRId64 " layers",
-					  e.name, l->config->layers);
+					  e.name, s->config->layers);
 	}
 	return 0;
 }
 
-/* Llama 3: long waves are stretched, short ones are not. */
-static int set_factors(const struct llama_config *c,
-		       const struct weir_tensor *t)
-{
-	const struct llama3_scaling *s = &c->llama3;
-	int ret = 0;
-
-	for (int64_t i = 0; i < t->shape[0] && ret == 0; i++) {
-		double turn =
-			pow(c->rope.base, 2.0 * (double)i / c->rope.n_dims);
-		double waves = s->context / (2 * M_PI * turn);
-		double share = (waves - s->low) / (s->high - s->low);
-		float factor;
-
-		share = fmin(fmax(share, 0), 1);
-		factor = (float)(1 / ((1 - share) / s->factor + share));
-		ret = weir_tensor_set(t, (size_t)i * sizeof(factor), &factor,
-				      sizeof(factor));
-	}
-	return ret;
-}
-
-static int start_load(struct loading *l, struct weir_model *model)
-{
-	struct llama_weights *w = l->weights;
-	struct weir_plan *plan = NULL;
-	int ret;
-
-	if ((ret = weir_plan_new(model, &plan)) == 0 &&
-	    (ret = weir_plan_put_tensors(plan, l->target, l->targets)) == 0)
-		ret = weir_load_start(plan, NULL, &w->load);
-	weir_plan_free(plan);
-	return ret;
-}
-
-/* One event for each tensor that is loaded. */
-static int record_events(struct weir *weir, struct loading *l)
-{
-	struct llama_weights *w = l->weights;
-	int ret = 0;
-
-	for (size_t i = 0; i < l->targets && ret == 0; i++) {
-		ret = weir_event_new(weir, 0, &w->event[i]);
-		if (ret == 0)
-			ret = weir_load_record(w->load, i, w->event[i]);
-	}
-	return ret;
-}
-
-static int load(struct weir *weir, struct weir_model *model, struct loading *l)
-{
-	struct llama_weights *w = l->weights;
-	struct weir_buft *huge;
-	int ret;
-
-	if ((ret = add_all(l)) < 0 || (ret = check_others(l)) < 0 ||
-	    (ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge)) <
-		    0 ||
-	    (ret = weir_tensors_alloc(huge, w->tensor, w->n, &w->buf)) < 0 ||
-	    (ret = start_load(l, model)) < 0)
-		return ret;
-	if (l->config->llama3.factor > 0)
-		ret = set_factors(l->config, &w->tensor[w->factors]);
-	return ret < 0 ? ret : record_events(weir, l);
-}
-
-int llama_weights_load(struct weir *weir, struct weir_model *model,
+int llama_weights_find(const struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w)
 {
 	const size_t have = weir_model_count(model);
-	struct loading l = { .model = model, .config = c, .weights = w };
+	struct search s = { .model = model, .config = c, .weights = w };
 	size_t most;
-	int ret = -ENOMEM;
+	int ret;
 
 	*w = (struct llama_weights){ .n = 0 };
 	if ((uint64_t)c->layers > have)
@@ -320,24 +244,13 @@ int llama_weights_load(struct weir *weir, struct weir_model *model,
 				  c->layers, have);
 	most = (size_t)c->layers * LLAMA_LAYER_TENSORS + OTHERS;
 	w->tensor = calloc(most, sizeof(*w->tensor));
+	w->source = calloc(most, sizeof(*w->source));
 	w->event = calloc(most, sizeof(struct weir_event *));
-	l.target = calloc(most, sizeof(*l.target));
-	l.used = calloc(have + 1, sizeof(*l.used));
-	if (w->tensor && w->event && l.target && l.used)
-		ret = load(weir, model, &l);
-	else
-		llama_fail(ret, "no memory for the names of %zu tensors", most);
-	free(l.target);
-	free(l.used);
+	s.used = calloc(have + 1, sizeof(*s.used));
+	if (!w->tensor || !w->source || !w->event || !s.used)
+		ret = llama_fail(-ENOMEM, "no memory for %zu tensors", most);
+	else if ((ret = add_all(&s)) == 0)
+		ret = check_others(&s);
+	free(s.used);
 	return ret;
-}
-
-void llama_weights_free(struct llama_weights *w)
-{
-	for (size_t i = 0; w->event && i < w->n; i++)
-		weir_event_free(w->event[i]);
-	weir_load_free(w->load);
-	weir_buf_free(w->buf);
-	free(w->event);
-	free(w->tensor);
 }

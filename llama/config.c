@@ -97,9 +97,17 @@ int llama_config_read(const struct weir_model *model, struct llama_config *c)
 	struct weir_model_info info = { .size = sizeof(info) };
 	int ret = weir_model_info(model, &info);
 
-	*c = (struct llama_config){ .rope.freq_scale = 1 };
+	*c = (struct llama_config){ .bos = -1, .rope.freq_scale = 1 };
 	if (ret == 0)
 		ret = strcmp(info.format, "GGUF") ? llama_config_hf(model, c)
 						  : llama_config_gguf(model, c);
 	return ret < 0 ? ret : config_check(c);
+}
+
+bool llama_is_end(const struct llama_config *c, int32_t token)
+{
+	for (size_t i = 0; i < c->ends; i++)
+		if (c->end[i] == token)
+			return true;
+	return false;
 }

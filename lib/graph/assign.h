@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The pass that assigns each operation to a device of the scheduler. Arrays in,
+ * arrays out; equal input gives equal output. It takes linear time for each
+ * device.
+ *
+ * These decide, in this order:
+ *
+ * 1. A pin of the node; or that of a source that is a leaf, the largest that has
+ *    one.
+ * 2. A node that writes a leaf runs on a device that uses the leaf's memory.
+ * 3. A node whose largest leaf is not smaller than its other sources runs where
+ *    the leaf is.
+ * 4. Else the device for which the node costs least: its work at the rates of
+ *    the device, and the copies of its sources that are elsewhere, and of its
+ *    result if that is needed elsewhere. Leaving the device that has the largest
+ *    source, or the first one of the scheduler if the sources are on none, needs
+ *    a gain of more than a tenth.
+ */
+#ifndef WEIR__GRAPH_ASSIGN_H
+#define WEIR__GRAPH_ASSIGN_H
+
+#include <weir/sched.h>
+
+#include "graph/reach.h"
+
+struct weir_dev;
+struct weir_graph;
+
+#define WEIR__ASSIGN_DEVS 64u   /* at most: devices are bits of a mask */
+#define WEIR__ASSIGN_NONE 0xffu /* no device */
+
+struct weir__assign_in {
+	const struct weir__reach_in *in;
+	const struct weir__reach *reach;
+	const uint8_t *marks; /* of each node: WEIR__MARK_* */
+	uint32_t n_devs;
+	/* Of each device. */
+	const struct weir_rates *rates;
+	const uint64_t *sees; /* the devices whose results it uses without a
+				 copy; itself is one */
+	/* Of each node. */
+	const uint64_t *supports; /* devices that have the operation */
+	const uint64_t *usable;   /* of a leaf: devices that compute in its
+				     memory; all, if it is not placed */
+	const uint8_t *owner;  /* of a leaf: the device of its memory; NONE */
+	const uint8_t *pin;    /* device, NONE */
+	const uint64_t *bytes; /* of its tensor */
+	const uint64_t *moved; /* bytes that its operation reads, writes */
+	const uint64_t *flops;
+};
+
+/* Why a node cannot be assigned. */
+enum weir__assign_why {
+	WEIR__ASSIGN_FINE,
+	WEIR__ASSIGN_NO_DEVICE, /* no device has the operation */
+	WEIR__ASSIGN_NO_WRITER, /* none of those uses the leaf that it writes */
+	WEIR__ASSIGN_PIN_OP,    /* its pin's device does not have it */
+	WEIR__ASSIGN_PIN_LEAF   /* its pin's device cannot use that leaf */
+};
+
+struct weir__assign {
+	/*
+	 * Of each node the device: that computes it; of a view that of the node
+	 * whose bytes it has; of an input that of its first user; of a leaf its
+	 * owner, else that of its pin, else that of its first user which uses
+	 * its memory. NONE: it is not needed; or a leaf that no user uses
+	 * without a copy.
+	 */
+	uint8_t *dev;
+	uint8_t *cause; /* of each node: enum weir_node_cause */
+	/* If it failed: the node, why, and of a pin the device. */
+	enum weir__assign_why why;
+	uint32_t failed;
+	uint8_t pinned;
+};
+
+/*
+ * -ENOMEM. -EOPNOTSUPP: a node cannot be assigned; ret->why and so on say why,
+ * and there is no sentence yet. Free the arrays with weir__assign_free().
+ */
+int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret);
+void weir__assign_free(struct weir__assign *assign);
+
+/*
+ * assign_graph.c: the pass for the graph @g, of which @in, @reach and @marks
+ * are. It asks the devices, all of which are open, what they support. @pin: of
+ * each node, NULL: there are none. -ENOMEM, -EOPNOTSUPP with a sentence.
+ */
+int weir__assign_graph(const struct weir_graph *g,
+		       const struct weir__reach_in *in,
+		       const struct weir__reach *reach, const uint8_t *marks,
+		       struct weir_dev *const *devs, uint32_t n_devs,
+		       const struct weir_rates *rates, const uint8_t *pin,
+		       struct weir__assign *ret);
+
+#endif

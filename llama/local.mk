@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: MIT
+# Models of the Llama architecture, for programs that link libweir too. Installs
+# nothing.
+noinst_LTLIBRARIES += %D%/libllama.la
+%C%_libllama_la_SOURCES = \
+	%D%/llama.c %D%/llama.h \
+	%D%/config.c %D%/config_gguf.c %D%/config_hf.c \
+	%D%/tensors.c %D%/weights.c %D%/cache.c %D%/graph.c \
+	%D%/error.c
+%C%_libllama_la_CPPFLAGS = $(AM_CPPFLAGS) $(JANSSON_CFLAGS)
+%C%_libllama_la_LIBADD = $(JANSSON_LIBS) -lm
+EXTRA_DIST += %D%/README.md

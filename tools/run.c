@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "args.h"
+#include "command.h"
+#include "output.h"
+#include "progress.h"
+#include "signals.h"
+
+enum {
+	POLL_NS = 50 * 1000 * 1000
+};
+
+/* Sentences of llama/ do not name the model, those of the library do. */
+static int fail_llama(const struct run_job *job)
+{
+	const char *sentence = llama_error();
+
+	if (sentence == weir_error())
+		return fail_weir();
+	return fail("%s: %s", job->args->path, sentence);
+}
+
+/* The tokens of the prompt; EOS would say that it is complete. */
+static int encode_prompt(struct run_job *job)
+{
+	const struct run_args *a = job->args;
+	struct tokenizer_ids *ids = &job->prompt;
+	struct tokenizer_info info;
+
+	tokenizer_info(job->tokenizer, &info);
+	if (a->prompt &&
+	    tokenizer_encode(job->tokenizer, a->prompt, strlen(a->prompt),
+			     TOKENIZER_ADD, ids) < 0)
+		return fail("--prompt: %s", text_error());
+	if (ids->n && info.adds_eos && ids->id[ids->n - 1] == info.eos)
+		ids->n--;
+	return 0;
+}
+
+/* Without a prompt, or with an empty one. */
+static int begin_text(struct run_job *job)
+{
+	struct tokenizer_ids *ids = &job->prompt;
+	struct tokenizer_info info;
+
+	if (ids->n)
+		return 0;
+	tokenizer_info(job->tokenizer, &info);
+	if (info.bos < 0)
+		info.bos = job->llama.config.bos;
+	if (info.bos < 0)
+		return fail("%s: the model has no token that begins a text: "
+			    "give it a --prompt",
+			    job->args->path);
+	free(ids->id);
+	ids->id = malloc(sizeof(*ids->id));
+	if (!ids->id)
+		return fail_memory();
+	ids->id[ids->n++] = info.bos;
+	return 0;
+}
+
+static int check_prompt(const struct run_job *job)
+{
+	const struct llama_config *c = &job->llama.config;
+	const struct tokenizer_ids *ids = &job->prompt;
+
+	if ((int64_t)ids->n > c->context)
+		return fail("%s: the prompt has %zu tokens, and the context of "
+			    "the model %lld",
+			    job->args->path, ids->n, (long long)c->context);
+	for (size_t i = 0; i < ids->n; i++)
+		if (ids->id[i] >= c->vocabulary)
+			return fail("%s: the prompt has token %d, and the "
+				    "vocabulary of the model is %lld tokens",
+				    job->args->path, (int)ids->id[i],
+				    (long long)c->vocabulary);
+	return 0;
+}
+
+static int read_tokenizer(struct run_job *job)
+{
+	struct tokenizer_info info;
+	int r;
+
+	if (tokenizer_from_model(job->llama.model, &job->tokenizer) < 0)
+		return fail("%s", text_error());
+	tokenizer_info(job->tokenizer, &info);
+	job->choices = (size_t)job->llama.config.vocabulary;
+	if (info.count < job->choices)
+		job->choices = info.count;
+	if ((r = encode_prompt(job)) || (r = begin_text(job)))
+		return r;
+	return check_prompt(job);
+}
+
+/* Get ready to generate: the most tokens that --n and the context allow. */
+static int make_room(struct run_job *job)
+{
+	const struct run_args *a = job->args;
+	const unsigned flags = a->prompt && a->prompt[0] ? TOKENIZER_CONTINUE
+							 : 0;
+	int64_t most = job->llama.config.context - (int64_t)job->prompt.n + 1;
+
+	if (most > a->n)
+		most = a->n;
+	job->made.id = calloc((size_t)most, sizeof(*job->made.id));
+	job->made.room = (size_t)most;
+	job->logits = calloc((size_t)job->llama.config.vocabulary,
+			     sizeof(*job->logits));
+	if (!job->made.id || !job->logits)
+		return fail_memory();
+	if (sampler_init(&job->sampler, (float)a->temperature, a->seed) < 0 ||
+	    tokenizer_decoder_new(job->tokenizer, flags, &job->decoder) < 0)
+		return fail("%s", text_error());
+	return 0;
+}
+
+static int start_model(struct run_job *job)
+{
+	struct llama_opts opts = LLAMA_OPTS_INIT;
+
+	opts.context = (int64_t)(job->prompt.n + job->made.room) - 1;
+	opts.threads = job->args->threads;
+	opts.stop = signals_caught;
+	return llama_start(&job->llama, &opts) < 0 ? fail_llama(job) : 0;
+}
+
+static int open_model(struct run_job *job)
+{
+	int r;
+
+	if (weir_open(NULL, &job->weir) < 0)
+		return fail_weir();
+	if (llama_open(job->weir, job->args->path, &job->llama) < 0)
+		return fail_llama(job);
+	if ((r = read_tokenizer(job)) || (r = make_room(job)) ||
+	    (r = start_model(job)))
+		return r;
+	job->times.ready = now_ns();
+	return 0;
+}
+
+/* Returns 0, RUN_STOPPED, or EXIT_FAILURE after a line on stderr. */
+#define RUN_STOPPED (-1)
+static int read_tokens(struct run_job *job, const int32_t *id, size_t n)
+{
+	int r = llama_read(&job->llama, id, (int64_t)n, false, job->logits);
+
+	if (r < 0 && signals_caught())
+		return RUN_STOPPED;
+	return r < 0 ? fail_llama(job) : 0;
+}
+
+/* Only after the load is it known that no file changed meanwhile. */
+static int end_load(struct run_job *job)
+{
+	struct weir_load *load = job->llama.weights.load;
+	int r;
+
+	while ((r = weir_load_wait(load, POLL_NS)) == -ETIMEDOUT)
+		if (signals_caught())
+			return RUN_STOPPED;
+	job->load.size = sizeof(job->load);
+	if (r == 0)
+		r = weir_load_report(load, &job->load);
+	return r < 0 ? fail_weir() : 0;
+}
+
+static int read_prompt(struct run_job *job)
+{
+	int r = read_tokens(job, job->prompt.id, job->prompt.n);
+
+	if (r == 0)
+		r = end_load(job);
+	if (r == 0)
+		job->times.prompt = now_ns();
+	return r;
+}
+
+static int choose(struct run_job *job, int32_t *ret_id)
+{
+	int64_t begun = now_ns(), end;
+
+	if (sampler_choose(&job->sampler, job->logits, job->choices, ret_id) <
+	    0)
+		return fail("%s: %s", job->args->path, text_error());
+	end = now_ns();
+	if (!job->times.first)
+		job->times.first = end;
+	job->times.choose += end - begun;
+	return 0;
+}
+
+static int write_token(struct run_job *job, int32_t id)
+{
+	int64_t begun = now_ns();
+	const char *s;
+	size_t len;
+	int r;
+
+	if (tokenizer_decode(job->decoder, id, &s, &len) < 0)
+		return fail("%s: %s", job->args->path, text_error());
+	r = run_text_add(&job->text, s, len);
+	job->times.output += now_ns() - begun;
+	return r;
+}
+
+static bool is_end(const struct run_job *job, int32_t id)
+{
+	return llama_is_end(&job->llama.config, id) ||
+	       tokenizer_is_end(job->tokenizer, id);
+}
+
+/*
+ * Choose a token from the logits and write it. Returns 1 if it is the last one,
+ * 0, or EXIT_FAILURE with a line on stderr.
+ */
+static int make_token(struct run_job *job, bool *ret_last)
+{
+	const struct llama *l = &job->llama;
+	int32_t id;
+	int r = choose(job, &id);
+
+	if (r)
+		return r;
+	*ret_last = true;
+	if (is_end(job, id)) {
+		job->end = RUN_END_TOKEN;
+		job->end_token = id;
+		return 0;
+	}
+	job->made.id[job->made.n++] = id;
+	if ((int64_t)job->made.n == job->args->n)
+		job->end = RUN_END_LIMIT;
+	else if (l->position == l->config.context)
+		job->end = RUN_END_CONTEXT;
+	else
+		*ret_last = false;
+	return write_token(job, id);
+}
+
+static int generate(struct run_job *job)
+{
+	bool last = false;
+	int r = read_prompt(job);
+
+	while (r == 0 && (r = make_token(job, &last)) == 0 && !last)
+		r = read_tokens(job, &job->made.id[job->made.n - 1], 1);
+	if (r != RUN_STOPPED)
+		return r;
+	job->end = RUN_END_SIGNAL;
+	return 0;
+}
+
+/* The bytes of a last character that is incomplete. */
+static int end_text(struct run_job *job)
+{
+	const char *s;
+	size_t len;
+	int r;
+
+	tokenizer_decode_end(job->decoder, &s, &len);
+	r = run_text_add(&job->text, s, len);
+	run_text_end(&job->text);
+	return r;
+}
+
+static int run_job(struct run_job *job)
+{
+	int r = open_model(job);
+
+	if (r)
+		return r;
+	r = generate(job);
+	if (r == 0)
+		r = end_text(job);
+	else
+		run_text_end(&job->text);
+	job->times.end = now_ns();
+	return r;
+}
+
+static void print_results(const struct run_job *job)
+{
+	if (job->args->json)
+		run_report_json(job);
+	else if (!job->args->quiet)
+		run_report(job);
+	fflush(stdout);
+}
+
+static void close_job(struct run_job *job)
+{
+	llama_close(&job->llama);
+	tokenizer_decoder_free(job->decoder);
+	tokenizer_free(job->tokenizer);
+	free(job->prompt.id);
+	free(job->made.id);
+	free(job->logits);
+	free(job->text.s);
+	weir_close(job->weir);
+}
+
+int run_main(int argc, char **argv)
+{
+	struct run_args args;
+	struct run_job job = { .args = &args, .end_token = -1 };
+	int r = run_args_parse(argc, argv, &args);
+
+	if (r)
+		return r == ARGS_HELP ? 0 : r;
+	job.times.begun = now_ns();
+	job.text.keep = args.json;
+	job.text.terminal = isatty(STDOUT_FILENO);
+	signals_catch(NULL);
+	r = run_job(&job);
+	if (r == 0)
+		print_results(&job);
+	close_job(&job);
+	signals_release();
+	return r;
+}

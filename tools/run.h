@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * weir run: its options (run_args.c), the tokens (run.c), their text
+ * (run_text.c), and the report (run_report.c, run_json.c).
+ */
+#ifndef TOOLS_RUN_H
+#define TOOLS_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "../llama/llama.h"
+#include "../text/sampler.h"
+#include "../text/tokenizer.h"
+
+struct run_args {
+	const char *path;
+	const char *prompt; /* NULL: none */
+	int64_t n;          /* most tokens to generate */
+	double temperature;
+	uint64_t seed;
+	int64_t threads; /* 0: the library's choice */
+	bool json, quiet;
+};
+
+/* Why no more tokens are generated. */
+enum run_end {
+	RUN_END_TOKEN,   /* the model has ended the text */
+	RUN_END_LIMIT,   /* -n */
+	RUN_END_CONTEXT, /* as many tokens as the model can attend to */
+	RUN_END_SIGNAL
+};
+
+/* Times in ns. Those of @choose to @output are of the first token on. */
+struct run_times {
+	int64_t begun;  /* CLOCK_MONOTONIC: before the root is opened */
+	int64_t ready;  /* the prompt is known, and the load has started */
+	int64_t prompt; /* its logits are there */
+	int64_t first;  /* the first token is chosen */
+	int64_t end;    /* the last one is written; before anything is freed */
+	int64_t choose; /* sum of choosing */
+	int64_t output; /* sum of writing */
+};
+
+/* The text that was generated. Only --json keeps it all. */
+struct run_text {
+	char *s;
+	size_t n, room;
+	bool keep, terminal;
+	char last; /* character on the terminal; 0: none */
+};
+
+struct run_job {
+	const struct run_args *args;
+	struct weir *weir;
+	struct llama llama;
+	struct tokenizer *tokenizer;
+	struct tokenizer_decoder *decoder;
+	struct sampler sampler;
+	struct tokenizer_ids prompt, made; /* tokens */
+	float *logits;
+	size_t choices; /* tokens that may be chosen: those with a text */
+	struct run_text text;
+	struct run_times times;
+	enum run_end end;
+	int32_t end_token; /* -1: none */
+	struct weir_load_report load;
+};
+
+/* Returns 0, EXIT_USAGE or ARGS_HELP. */
+int run_args_parse(int argc, char **argv, struct run_args *ret_args);
+
+/*
+ * Write @len bytes of text, at once; on a terminal control characters are
+ * escaped. Returns 0, or EXIT_FAILURE after a line on stderr.
+ */
+int run_text_add(struct run_text *text, const char *s, size_t len);
+/* End the line on a terminal. */
+void run_text_end(struct run_text *text);
+
+/* Facts: seconds, tokens a second; 0 if there was nothing to measure. */
+struct run_facts {
+	double total, first;   /* until the end, until the first token */
+	double prompt, decode; /* of reading the prompt, of what follows */
+	double prompt_rate, decode_rate;
+	double open, wait, compute, choose, output, rest; /* add up to total */
+};
+void run_facts(const struct run_job *job, struct run_facts *ret_facts);
+const char *run_end_name(enum run_end end); /* in JSON */
+/* The report in words, on stderr; as JSON, on stdout. */
+void run_report(const struct run_job *job);
+void run_report_json(const struct run_job *job);
+
+#endif

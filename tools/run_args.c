@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "run.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+#include "args.h"
+#include "output.h"
+#include "progress.h"
+
+static const char help[] =
+	"usage: weir run [OPTION]... MODEL\n"
+	"Continue a text with a model of the Llama architecture: a GGUF file, or a\n"
+	"directory with safetensors, config.json, and tokenizer.json or\n"
+	"tokenizer.model. The text is written to stdout as it is made, without the\n"
+	"prompt; a report goes to stderr. Defaults are in brackets.\n"
+	"\n"
+	"  --prompt TEXT    the text to continue; without it the model begins one\n"
+	"  -n, --tokens N   generate at most N tokens [256]\n"
+	"  --temp T         temperature: 0 always takes the most likely token, 1\n"
+	"                   takes each with its probability [0.8]\n"
+	"  --seed S         a seed of the random choices, which repeats a run\n"
+	"                   [different each time; the report has it]\n"
+	"  --threads N      compute with N threads\n"
+	"  --json           print text, tokens and report as JSON, at the end\n"
+	"  --quiet          print no report\n";
+
+enum {
+	PROMPT = ARGS_OPTION,
+	TEMP,
+	SEED,
+	THREADS,
+	JSON,
+	QUIET
+};
+
+static const struct option options[] = {
+	{ "prompt", required_argument, NULL, PROMPT },
+	{ "tokens", required_argument, NULL, 'n' },
+	{ "temp", required_argument, NULL, TEMP },
+	{ "seed", required_argument, NULL, SEED },
+	{ "threads", required_argument, NULL, THREADS },
+	{ "json", no_argument, NULL, JSON },
+	{ "quiet", no_argument, NULL, QUIET },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static int take_number(const struct args *args, const char *option,
+		       uint64_t max, int64_t *n)
+{
+	uint64_t number;
+	int r = args_number(args, option, 1, max, &number);
+
+	if (r == 0)
+		*n = (int64_t)number;
+	return r;
+}
+
+static int take_option(const struct args *args, int c, struct run_args *a)
+{
+	switch (c) {
+	case 'n':
+		return take_number(args, "-n", INT32_MAX, &a->n);
+	case PROMPT:
+		a->prompt = optarg;
+		return 0;
+	case TEMP:
+		return args_real(args, "--temp", 0, &a->temperature);
+	case SEED:
+		return args_number(args, "--seed", 0, UINT64_MAX, &a->seed);
+	case THREADS:
+		return take_number(args, "--threads", 1024, &a->threads);
+	case JSON:
+		a->json = true;
+		return 0;
+	default:
+		a->quiet = true;
+		return 0;
+	}
+}
+
+/* Without --seed: small enough to be typed. */
+static uint64_t random_seed(void)
+{
+	uint32_t seed;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uint32_t)now_ns();
+	return seed;
+}
+
+int run_args_parse(int argc, char **argv, struct run_args *ret_args)
+{
+	static const char *const operands[] = { "MODEL" };
+	const struct args args = { .command = "run",
+				   .help = help,
+				   .options = options,
+				   .argc = argc,
+				   .argv = argv };
+	int c, r;
+
+	*ret_args = (struct run_args){ .n = 256,
+				       .temperature = 0.8,
+				       .seed = random_seed() };
+	while ((c = args_next(&args)) != ARGS_END) {
+		if (c < 0)
+			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
+		r = take_option(&args, c, ret_args);
+		if (r)
+			return r;
+	}
+	r = args_operands(&args, 1, operands);
+	ret_args->path = argv[optind];
+	return r;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+#include "output.h"
+#include "run.h"
+
+static double seconds(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static double rate(size_t n, double s)
+{
+	return s > 0 ? (double)n / s : 0;
+}
+
+/* The first token follows from the prompt: reading tokens gives the others. */
+static size_t decoded(const struct run_job *job)
+{
+	return job->made.n ? job->made.n - 1 : 0;
+}
+
+void run_facts(const struct run_job *job, struct run_facts *ret_facts)
+{
+	const struct run_times *t = &job->times;
+	struct run_facts f = { .total = seconds(t->end - t->begun) };
+
+	f.open = seconds((t->ready ? t->ready : t->end) - t->begun);
+	if (t->prompt)
+		f.prompt = seconds(t->prompt - t->ready);
+	if (t->first) {
+		f.first = seconds(t->first - t->begun);
+		f.decode = seconds(t->end - t->first);
+	}
+	f.prompt_rate = t->prompt ? rate(job->prompt.n, f.prompt) : 0;
+	f.decode_rate = rate(decoded(job), f.decode);
+	f.wait = seconds(job->llama.wait_ns);
+	f.compute = seconds(job->llama.compute_ns);
+	f.choose = seconds(t->choose);
+	f.output = seconds(t->output);
+	f.rest = f.total - f.open - f.wait - f.compute - f.choose - f.output;
+	*ret_facts = f;
+}
+
+const char *run_end_name(enum run_end end)
+{
+	static const char *const names[] = {
+		[RUN_END_TOKEN] = "token",
+		[RUN_END_LIMIT] = "limit",
+		[RUN_END_CONTEXT] = "context",
+		[RUN_END_SIGNAL] = "signal",
+	};
+
+	return names[end];
+}
+
+static void report_end(const struct run_job *job)
+{
+	switch (job->end) {
+	case RUN_END_TOKEN:
+		note("  end     the model has ended the text (token %d)",
+		     (int)job->end_token);
+		break;
+	case RUN_END_LIMIT:
+		note("  end     -n %lld", (long long)job->args->n);
+		break;
+	case RUN_END_CONTEXT:
+		note("  end     the context of the model is full: %lld tokens",
+		     (long long)job->llama.config.context);
+		break;
+	case RUN_END_SIGNAL:
+		note("  end     a signal");
+		break;
+	}
+}
+
+static void report_rates(const struct run_job *job, const struct run_facts *f)
+{
+	if (job->times.first)
+		note("  prompt  %zu tokens in %.3f s, %.1f tokens/s; first token "
+		     "after %.3f s",
+		     job->prompt.n, f->prompt, f->prompt_rate, f->first);
+	if (decoded(job))
+		note("  decode  %zu tokens in %.3f s, %.1f tokens/s",
+		     decoded(job), f->decode, f->decode_rate);
+}
+
+void run_report(const struct run_job *job)
+{
+	const struct run_args *a = job->args;
+	char bytes[SIZE_TEXT];
+	struct run_facts f;
+
+	run_facts(job, &f);
+	note("%s: %zu tokens in %.3f s", a->path, job->made.n, f.total);
+	report_end(job);
+	report_rates(job, &f);
+	note("  time    %.3f s to open, %.3f s waiting for weights, %.3f s "
+	     "computing, %.3f s choosing, %.3f s writing, %.3f s else",
+	     f.open, f.wait, f.compute, f.choose, f.output, f.rest);
+	note("  weights %s loaded", size_text(job->load.bytes, bytes));
+	if (a->temperature > 0)
+		note("  choice  --temp %g --seed %llu", a->temperature,
+		     (unsigned long long)a->seed);
+	else
+		note("  choice  --temp 0: the most likely token");
+}
