@@ -25,7 +25,8 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
-	%D%/llama/refused.py
+	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
+	%D%/llama/vocabularies.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -122,7 +123,8 @@ T_C_TESTS = \
 	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
-	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
+	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
 	%D%/feed-imports.t \
 	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
@@ -166,6 +168,7 @@ T_SH_TESTS = \
 	%D%/cli-far.sh \
 	%D%/cli-faults.sh \
 	%D%/cli-plan.sh \
+	%D%/cli-run.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/tokenizers.sh \
@@ -390,6 +393,7 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+%C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)

@@ -30,29 +30,26 @@ static int keep(struct weir__graph_plan *p, const void *from, size_t bytes,
 static void operand_set(struct weir_operand *o, const struct weir_tensor *t)
 {
 	memset(o, 0, sizeof(*o));
+	o->data = (void *)(uintptr_t)NOWHERE;
 	o->dtype = t->dtype;
 	o->ndim = t->ndim;
 	memcpy(o->shape, t->shape, t->ndim * sizeof(*o->shape));
 	memcpy(o->stride, t->stride, t->ndim * sizeof(*o->stride));
 }
 
-static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
-		     struct weir__node *to, struct weir_operand *src)
+void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+		     struct weir_operand *src)
 {
 	const struct weir__op *row = from->row;
-	size_t params = row->flags & WEIR__OP_VIEWS ? 0 : row->params;
-	const char *name = from->t.name;
-	const void *kept;
-	int r = keep(p, name, name ? strlen(name) + 1 : 0, &kept);
+	bool views = row->flags & WEIR__OP_VIEWS;
 
-	if (r < 0)
-		return r;
 	*to = (struct weir__node){ .size = sizeof(*to),
 				   .op = from->op,
 				   .n_src = from->n_src,
 				   .index = from->index,
-				   .name = kept,
-				   .params_size = params,
+				   .name = from->t.name,
+				   .params = views ? NULL : from->params,
+				   .params_size = views ? 0 : row->params,
 				   .src = src };
 	operand_set(&to->dst, &from->t);
 	for (uint32_t s = 0; s < from->n_src; s++)
@@ -60,7 +57,21 @@ static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
 			operand_set(&src[s], &from->src[s]->t);
 		else
 			memset(&src[s], 0, sizeof(src[s]));
-	return keep(p, from->params, params, &to->params);
+}
+
+/* With a name and parameters in the plan's memory. */
+static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
+		     struct weir__node *to, struct weir_operand *src)
+{
+	const void *kept;
+	int r;
+
+	weir__node_flat(from, to, src);
+	r = keep(p, to->name, to->name ? strlen(to->name) + 1 : 0, &kept);
+	if (r < 0)
+		return r;
+	to->name = kept;
+	return keep(p, to->params, to->params_size, &to->params);
 }
 
 int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,

@@ -178,7 +178,13 @@ struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
  * neighbours. -EINVAL, -ENOMEM.
  */
 int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g);
-/* nodes.c: the nodes of copy 0, without the addresses of a copy's memory. */
+/*
+ * nodes.c: @from as a backend gets it, without addresses; its name and parameters
+ * are those of the graph. @src: an entry for each of its sources.
+ */
+void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+		     struct weir_operand *src);
+/* The nodes of copy 0, without the addresses of a copy's memory. */
 int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
 		     struct weir__graph_lane *lane);
 /* The same of the other copies. */

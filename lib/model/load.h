@@ -38,9 +38,9 @@ struct weir_load {
 	struct weir__extent *ext;
 	uint32_t *ext_run; /* for each extent, its run in the layout */
 	size_t n_ext, max_ext;
-	/* For each buffer: */
-	struct weir__touch **touch;  /* NULL, or members: it is not touched */
-	struct weir__access *access; /* NULL: the engine is not needed */
+	struct weir__touch *touch; /* of fresh memory; NULL: there is none */
+	struct weir__access *access; /* for each buffer; NULL: the engine is not
+					needed */
 	struct weir__sink *sink;     /* n_sinks: of the layout */
 	size_t n_sinks;
 	_Atomic uint32_t parts; /* the job and sinks that have not ended */
