@@ -10,6 +10,6 @@ lib_libweir_core_la_SOURCES += \
 	%D%/leaves.c %D%/split.c \
 	%D%/sched.c %D%/sched.h %D%/schedule.c \
 	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c %D%/end.c \
-	%D%/transfer.c %D%/progress.c %D%/progress.h \
+	%D%/transfer.c %D%/races.h %D%/races.c %D%/progress.c %D%/progress.h \
 	%D%/copy.c %D%/compare.c %D%/difference.c %D%/difference.h
 EXTRA_DIST += %D%/README.md %D%/RUN.md %D%/FEED.md
