@@ -85,6 +85,7 @@ int main(void)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 	struct weir *root;
+	unsigned most;
 
 	plan(6);
 	files_begin();
@@ -94,10 +95,12 @@ int main(void)
 	is_int(load(root, 1, 40u << 20), 0, "a load to one large buffer ends");
 	ok(touchers > 0, "%u threads touch a large buffer ahead of the reads",
 	   touchers);
+	most = touchers > 8 ? touchers : 8;
 	is_int(load(root, MANY, 17u << 20), 0,
 	       "a load to many large buffers ends");
-	is_int(touchers, MANY,
-	       "each of many large buffers is touched by one thread");
+	ok(touchers > 0 && touchers <= most,
+	   "%u threads touch %u large buffers, not some for each of them",
+	   touchers, MANY);
 	is_int(load(root, MANY, 200000), 0,
 	       "a load to many small buffers ends");
 	is_int(touchers, 0, "no thread touches small buffers");
