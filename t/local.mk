@@ -26,7 +26,7 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
 	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
-	%D%/llama/vocabularies.py
+	%D%/llama/vocabularies.py %D%/llama/sparse.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -169,6 +169,7 @@ T_SH_TESTS = \
 	%D%/cli-faults.sh \
 	%D%/cli-plan.sh \
 	%D%/cli-run.sh \
+	%D%/cli-graph.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/tokenizers.sh \
