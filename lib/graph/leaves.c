@@ -122,6 +122,19 @@ static int lane_join(const struct weir__graph_plan *p,
 			    : r;
 }
 
+static int check_image(const struct weir__graph_plan *p,
+		       const struct weir_node *leaf,
+		       const struct weir__image *image)
+{
+	const struct weir__sched_dev *on = p->lane[image->lane].on;
+
+	if (image->kind == WEIR__IMAGE_TRANSFER)
+		return check_leaf(p->sched, leaf, on, false);
+	return weir__fail(-EOPNOTSUPP, "leaf %s would have to be fed to %s",
+			  weir__tensor_words(&leaf->t, leaf->index),
+			  on->dev->desc.name);
+}
+
 int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
 {
 	int r = 0;
@@ -130,13 +143,12 @@ int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
 		r = lane_join(p, &p->lane[l], g);
 		p->n_leaves += p->lane[l].n_leaves;
 	}
-	for (uint32_t i = 0; i < p->n_transfers && !r; i++) {
-		const struct weir__image *image = &p->image[p->transfer[i]].of;
+	for (uint32_t k = 0; k < p->n_images && !r; k++) {
+		const struct weir__image *image = &p->image[k].of;
 		const struct weir_node *node = g->node[image->node];
 
 		if (node->op == WEIR_OP_LEAF)
-			r = check_leaf(p->sched, node, p->lane[image->lane].on,
-				       false);
+			r = check_image(p, node, image);
 	}
 	return r;
 }
