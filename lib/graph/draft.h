@@ -7,7 +7,9 @@
 #ifndef WEIR__GRAPH_DRAFT_H
 #define WEIR__GRAPH_DRAFT_H
 
+#include "graph/assign.h"
 #include "graph/graph.h"
+#include "graph/pins.h"
 #include "graph/place.h"
 
 struct weir_sched;
@@ -23,9 +25,8 @@ struct weir__draft {
 	const struct weir_sched *sched;
 	struct weir__reach_in in;
 	struct weir__reach reach;
-	uint8_t *marks;   /* of each node: WEIR__MARK_* */
-	uint8_t *dev;     /* of each node: index of its device */
-	uint8_t *cause;   /* of each node: enum weir_node_cause */
+	uint8_t *marks;             /* of each node: WEIR__MARK_* */
+	struct weir__assign assign; /* of each node: device and cause */
 	uint64_t *usable; /* of each leaf: as in struct weir__order_in */
 	struct weir__order order;
 	uint64_t *bytes;       /* of each node with bytes of its own */
@@ -36,7 +37,7 @@ struct weir__draft {
 
 /* -ENOMEM, -EOVERFLOW, -EOPNOTSUPP. Free it with weir__draft_free(). */
 int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
-		struct weir__draft *ret);
+		const struct weir__choice *choice, struct weir__draft *ret);
 void weir__draft_free(struct weir__draft *draft);
 
 #endif
