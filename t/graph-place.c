@@ -151,7 +151,6 @@ int main(void)
 	uint64_t in_place = 0, outputs = 0;
 	struct weir *weir = open_root(WEIR_IO_AUTO);
 	struct weir_dev *dev = cpu_of(weir);
-	const struct weir__choice none = { 0 };
 	struct weir_sched *sched;
 
 	plan(4);
@@ -163,7 +162,7 @@ int main(void)
 
 		if (!g)
 			continue;
-		must(weir__draft(sched, g, &none, &d));
+		must(weir__draft(sched, g, &d));
 		wrong += wrong_pairs(&d);
 		layouts += wrong_layouts(&d);
 		in_place += d.sizes->in_place;

@@ -9,7 +9,6 @@
 
 #include "graph/assign.h"
 #include "graph/graph.h"
-#include "graph/pins.h"
 #include "graph/place.h"
 
 struct weir_sched;
@@ -37,7 +36,7 @@ struct weir__draft {
 
 /* -ENOMEM, -EOVERFLOW, -EOPNOTSUPP. Free it with weir__draft_free(). */
 int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
-		const struct weir__choice *choice, struct weir__draft *ret);
+		struct weir__draft *ret);
 void weir__draft_free(struct weir__draft *draft);
 
 #endif

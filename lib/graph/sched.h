@@ -91,10 +91,9 @@ uint32_t weir__sched_index(const struct weir_sched *sched,
  */
 int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes);
 void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes);
-/* A plan with both, and a reference to it; NULL: there is none. */
+/* A plan with this fingerprint, and a reference to it; NULL: there is none. */
 struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
-					  const uint64_t fingerprint[2],
-					  uint64_t key);
+					  const uint64_t fingerprint[2]);
 /* Put a new plan on the list. Equal ones may be there. */
 void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p);
 void weir__graph_plan_put(struct weir__graph_plan *p);
@@ -105,5 +104,8 @@ void weir__sched_stream_back(struct weir_sched *sched,
 			     struct weir__sched_dev *d, struct weir_stream *s);
 
 void weir__schedule_put(struct weir_schedule *s);
+/* Add the sizes of a device. */
+void weir__sizes_add(const struct weir__sizes *sizes,
+		     struct weir_sched_estimate *e);
 
 #endif
