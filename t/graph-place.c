@@ -7,6 +7,7 @@
 
 #include "dev/dev.h"
 #include "graph/draft.h"
+#include "graph/pins.h"
 #include "leaf.h"
 #include "streams.h"
 
@@ -151,7 +152,6 @@ int main(void)
 	uint64_t in_place = 0, outputs = 0;
 	struct weir *weir = open_root(WEIR_IO_AUTO);
 	struct weir_dev *dev = cpu_of(weir);
-	const struct weir__choice none = { 0 };
 	struct weir_sched *sched;
 
 	plan(4);
@@ -159,11 +159,12 @@ int main(void)
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	while (graphs < n) {
 		struct weir_graph *g = random_graph();
+		const struct weir__choice choice = { 0 };
 		struct weir__draft d;
 
 		if (!g)
 			continue;
-		must(weir__draft(sched, g, &none, &d));
+		must(weir__draft(sched, g, &choice, &d));
 		wrong += wrong_pairs(&d);
 		layouts += wrong_layouts(&d);
 		in_place += d.sizes->in_place;

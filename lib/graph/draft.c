@@ -94,9 +94,12 @@ static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
 
 	d->marks = weir__array_alloc(n, sizeof(*d->marks));
 	d->bytes = weir__array_alloc(n, sizeof(*d->bytes));
+	d->assign.dev = weir__array_alloc(n, sizeof(*d->assign.dev));
+	d->assign.cause = weir__array_alloc(n, sizeof(*d->assign.cause));
 	d->usable = weir__array_alloc(n, sizeof(*d->usable));
 	*ret_fits = weir__array_alloc(n, sizeof(**ret_fits));
-	if (d->marks && d->bytes && d->usable && *ret_fits)
+	if (d->marks && d->bytes && d->assign.dev && d->assign.cause &&
+	    d->usable && *ret_fits)
 		return 0;
 	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
 			  d->g->n);
@@ -137,21 +140,15 @@ static void draft_marks(struct weir__draft *d)
 }
 
 /* With one device there is no choice; plan.c asks whether it has the operations. */
-static int draft_one_device(struct weir__draft *d)
+static void draft_one_device(struct weir__draft *d)
 {
-	struct weir__assign *a = &d->assign;
-	size_t n = d->g->n + 1; /* never 0 */
+	for (uint32_t i = 0; i < d->in.n; i++) {
+		bool computed = weir__order_computes(&d->in, &d->reach, i);
 
-	a->dev = weir__array_alloc(n, sizeof(*a->dev));
-	a->cause = weir__array_alloc(n, sizeof(*a->cause));
-	if (!a->dev || !a->cause)
-		return weir__fail(-ENOMEM, "no memory for %zu nodes", d->g->n);
-	memset(a->dev, 0, n);
-	for (uint32_t i = 0; i < d->in.n; i++)
-		a->cause[i] = weir__order_computes(&d->in, &d->reach, i)
-				      ? WEIR_NODE_CAUSE_ONLY
-				      : WEIR_NODE_CAUSE_NONE;
-	return 0;
+		d->assign.dev[i] = 0;
+		d->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
+					      : WEIR_NODE_CAUSE_NONE;
+	}
 }
 
 static int draft_assign(struct weir__draft *d,
@@ -168,10 +165,13 @@ static int draft_assign(struct weir__draft *d,
 					    .usable = d->usable,
 					    .pin = choice->pin };
 
-	if (s->n_devs == 1)
-		return draft_one_device(d);
+	if (s->n_devs == 1) {
+		draft_one_device(d);
+		return 0;
+	}
 	for (uint32_t i = 0; i < s->n_devs; i++)
 		devs[i] = s->dev[i].dev;
+	weir__assign_free(&d->assign);
 	return weir__assign_graph(d->g, devs, &in, &d->assign);
 }
 

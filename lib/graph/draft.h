@@ -9,10 +9,10 @@
 
 #include "graph/assign.h"
 #include "graph/graph.h"
-#include "graph/pins.h"
 #include "graph/place.h"
 
 struct weir_sched;
+struct weir__choice;
 
 /* Bytes and numbers, as in struct weir_sched_estimate. */
 struct weir__sizes {

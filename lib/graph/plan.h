@@ -15,6 +15,7 @@
 #include "graph/draft.h"
 
 struct weir_sched;
+struct weir__choice;
 struct weir__sched_dev;
 struct weir__split;
 
@@ -110,7 +111,7 @@ struct weir__copier {
 struct weir__graph_plan {
 	struct weir_sched *sched; /* referenced while refs > 0 */
 	uint64_t fingerprint[2];
-	uint64_t key; /* of struct weir__choice */
+	uint64_t key; /* of the choice that it was made with */
 	uint32_t n, n_ports, n_copies, n_lanes;
 	uint32_t n_gates, n_leaves; /* of all lanes */
 	uint32_t n_images, n_copiers, n_splits;

@@ -38,9 +38,10 @@ static int estimate(struct weir_sched *sched, const struct weir_graph *g,
 	if (!sizes)
 		return weir__fail(-ENOMEM, "no memory for an estimate");
 	r = weir__choice(sched, g, &choice);
-	if (r == 0)
+	if (r == 0) {
 		r = weir__graph_plan_measure(sched, g, &choice, sizes);
-	weir__choice_free(&choice);
+		weir__choice_free(&choice);
+	}
 	for (uint32_t i = first; i < end; i++)
 		weir__sizes_add(&sizes[i], &e);
 	weir__free(sizes);
@@ -183,17 +184,14 @@ static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
 	return 0;
 }
 
-/* With a plan that the scheduler has, or with a new one. */
 static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
+			 const uint64_t fingerprint[2],
 			 const struct weir__choice *choice,
 			 struct weir_schedule **ret_schedule)
 {
 	struct weir__graph_plan *p;
-	uint64_t fingerprint[2];
-	int r = weir_graph_fingerprint(g, fingerprint);
+	int r;
 
-	if (r < 0)
-		return r;
 	p = weir__sched_find(sched, fingerprint, choice->key);
 	r = p ? schedule_make(p, g, ret_schedule) : -EINVAL;
 	if (r != -EINVAL)
@@ -209,15 +207,18 @@ int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 		      struct weir_schedule **ret_schedule)
 {
 	struct weir__choice choice;
+	uint64_t fingerprint[2];
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_enter(sched->weir);
 	if (r == 0)
+		r = weir_graph_fingerprint(g, fingerprint);
+	if (r == 0)
 		r = weir__choice(sched, g, &choice);
 	if (r < 0)
 		return r;
-	r = schedule_find(sched, g, &choice, ret_schedule);
+	r = schedule_find(sched, g, fingerprint, &choice, ret_schedule);
 	weir__choice_free(&choice);
 	return r;
 }
