@@ -55,6 +55,8 @@ struct weir_sched_opts {
 			      scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
+	const uint64_t *budgets; /* bytes of memory of each device, for all
+				    schedules; 0: no limit; NULL: none has one */
 };
 WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 #define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
@@ -103,6 +105,11 @@ WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
 				 struct weir_sched_estimate *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
+/* The same for device @i of the scheduler alone. -EINVAL: it has no such device. */
+WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
+				     const struct weir_graph *g, unsigned i,
+				     struct weir_sched_estimate *ret_estimate)
+	WEIR_NONNULL(1, 2, 4);
 
 /*
  * Make a schedule for @g, or take an existing one: the scheduler keeps those in

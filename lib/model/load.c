@@ -6,6 +6,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
@@ -14,7 +15,6 @@
 #include "model/sink.h"
 
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
-#define MANY_BUFS 16u          /* from here on one thread touches each */
 
 /* Cache misses overlap if the CPU fetches so many items ahead. */
 #define ACCESSES_AHEAD 16u
@@ -130,7 +130,6 @@ static void load_put(struct weir_load *l)
 	weir__free(l->job);
 	weir__array_free(l->ext);
 	weir__array_free(l->ext_run);
-	weir__free(l->touch);
 	weir__array_free(l->access);
 	weir__sinks_free(l);
 	weir__free(l);
@@ -159,10 +158,8 @@ static void stop_touching(struct weir_load *l)
 {
 	const struct weir__layout *layout = &l->weights->layout;
 
-	for (size_t i = 0; l->touch && i < layout->n_bufs; i++) {
-		l->touch_ns += weir__touch_stop(l->touch[i]);
-		l->touch[i] = NULL;
-	}
+	l->touch_ns += weir__touch_stop(l->touch);
+	l->touch = NULL;
 	if (atomic_load(&l->arrival->first))
 		return;
 	/* A load without failure has filled its own buffers entirely. */
@@ -245,18 +242,12 @@ static void wake_job(void *arg)
 	weir__job_wake(l->job);
 }
 
-/* Threads for each buffer. Those that are far ahead of the reads sleep. */
-static unsigned n_touch_threads(const struct weir_load *l)
-{
-	unsigned n = weir__cpus() / 2;
-
-	if (l->weights->layout.n_bufs >= MANY_BUFS)
-		return 1;
-	return n < 2 ? 2 : n;
-}
-
-/* In a buffer of the caller, only the bytes that are loaded. */
-static int touch_buf(struct weir_load *l, size_t number)
+/*
+ * The part of buffer @number that is fresh memory: false if that is not worth
+ * the threads. In a buffer of the caller, only the bytes that are loaded.
+ */
+static bool fresh_range(const struct weir_load *l, size_t number,
+			struct weir__touch_range *ret)
 {
 	const struct weir__layout *layout = &l->weights->layout;
 	const struct weir__layout_buf *b = &layout->buf[number];
@@ -265,17 +256,19 @@ static int touch_buf(struct weir_load *l, size_t number)
 	size_t to = b->given ? b->bytes : buf->bytes;
 
 	if (touched >= to)
-		return 0;
+		return false;
 	if (b->given)
 		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
 	if (to - from < TOUCH_LEAST)
-		return 0;
+		return false;
 	if (from <= touched)
 		from = 0;
-	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
-				 from ? NULL : &buf->mem.touched,
-				 n_touch_threads(l), wake_job, l,
-				 &l->touch[number]);
+	*ret = (struct weir__touch_range){
+		.addr = buf->mem.base + from,
+		.bytes = to - from,
+		.touched = from ? NULL : &buf->mem.touched,
+	};
+	return true;
 }
 
 static int no_memory(const struct weir_model *m, size_t n, size_t size)
@@ -285,10 +278,17 @@ static int no_memory(const struct weir_model *m, size_t n, size_t size)
 			  m->path, n, size);
 }
 
-/* Touch fresh memory that is read in place, ahead of the reads. */
-static int start_touching(struct weir_load *l)
+#define NOT_SEEN 0u
+#define NOT_FRESH SIZE_MAX
+
+/*
+ * The ranges of fresh memory that is read in place, in the order of the reads.
+ * of[b]: 1 + the range of buffer b. Returns their number.
+ */
+static size_t fresh_ranges(struct weir_load *l, size_t *of,
+			   struct weir__touch_range *range)
 {
-	size_t n_bufs = l->weights->layout.n_bufs;
+	size_t n = 0;
 
 	for (size_t i = 0; i < l->n_ext; i++) {
 		struct weir__extent *e = &l->ext[i];
@@ -299,13 +299,43 @@ static int start_touching(struct weir_load *l)
 		b = l->weights->layout.run[l->ext_run[i]].buf;
 		if (l->weights->buf[b]->foreign)
 			continue;
-		if (!l->touch)
-			l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
-		if (!l->touch || (!l->touch[b] && touch_buf(l, b) < 0))
-			return no_memory(l->model, 1, sizeof(*l->touch));
-		e->touch = l->touch[b];
+		if (of[b] == NOT_SEEN)
+			of[b] = fresh_range(l, b, &range[n]) ? ++n : NOT_FRESH;
+		e->touch_range = of[b] - 1;
+	}
+	return n;
+}
+
+static int start_touch(struct weir_load *l, size_t *of,
+		       struct weir__touch_range *range)
+{
+	const unsigned half = weir__cpus() / 2;
+	const size_t n = fresh_ranges(l, of, range);
+
+	if (n && weir__touch_start(l->weir, range, n, half < 2 ? 2 : half,
+				   wake_job, l, &l->touch) < 0)
+		return no_memory(l->model, n, sizeof(*range));
+	for (size_t i = 0; n && i < l->n_ext; i++) {
+		const size_t b = l->weights->layout.run[l->ext_run[i]].buf;
+
+		if (of[b] != NOT_SEEN && of[b] != NOT_FRESH)
+			l->ext[i].touch = l->touch;
 	}
 	return 0;
+}
+
+/* Touch fresh memory ahead of the reads. */
+static int start_touching(struct weir_load *l)
+{
+	const size_t n = l->weights->layout.n_bufs;
+	struct weir__touch_range *range = weir__calloc(n + 1, sizeof(*range));
+	size_t *of = weir__calloc(n + 1, sizeof(*of));
+	int r = range && of ? start_touch(l, of, range)
+			    : no_memory(l->model, n, sizeof(*range));
+
+	weir__free(range);
+	weir__free(of);
+	return r;
 }
 
 /*
@@ -515,11 +545,12 @@ static void load_fail_start(struct weir_load *l, int err)
 
 	if (!a)
 		return;
-	for (size_t i = 0; l->touch && i < l->weights->layout.n_bufs; i++)
-		weir__touch_stop(l->touch[i]);
+	weir__touch_stop(l->touch);
+	l->touch = NULL;
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
+	weir__races_host_knows(&a->source, a->n);
 }
 
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
@@ -549,6 +580,8 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	l->begun = weir__now();
 	l->traced = weir__trace_now(weir);
 	r = load_prepare(l, plan, o.into);
+	if (r >= 0 && weir__races_on(weir))
+		weir__load_races(l);
 	if (r >= 0)
 		r = start_job(l, o.depth);
 	if (r < 0) {

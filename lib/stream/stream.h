@@ -18,6 +18,7 @@
 #include "mem/access.h"
 #include "mem/buf.h"
 #include "stream/mode.h"
+#include "stream/races.h"
 #include "stream/range.h"
 
 /* File operations of one stream that are issued at the same time. */
@@ -63,6 +64,8 @@ struct weir__stream_op {
 	bool any_end;
 	/* A file's copies go through queues of the I/O engine. */
 	bool engine_copies;
+	/* A read that the thread which queues it may not make itself. */
+	bool by_engine;
 	int err;        /* once finished */
 	uint64_t bytes; /* of the first range that is not empty: for traces */
 	struct weir_file *file; /* referenced; NULL: no file operation */
@@ -99,6 +102,7 @@ struct weir__stream_op {
 	/* From here on weir__stream_op_new does not clear it. */
 	struct weir__ranges mem;
 	struct weir__access few_access[WEIR__STREAM_ACCESSES];
+	struct weir__op_races races;
 };
 
 /* Numbers [lo, hi] that failed: lo with the cause, the others cancelled. */
@@ -256,6 +260,12 @@ int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
 
+/*
+ * fileio.c: read all bytes of @dst, on a thread of the engine: the caller may be
+ * one that must not copy.
+ */
+int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
+		      uint64_t file_off, const struct weir_tensor *dst);
 /* copy.c: weir_stream_copy() for use inside the library. */
 int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
