@@ -19,7 +19,9 @@ struct run_args {
 	int64_t n;          /* most tokens to generate */
 	double temperature;
 	uint64_t seed;
-	int64_t threads; /* 0: the library's choice */
+	int64_t threads;     /* 0: the library's choice */
+	const char *devices; /* NULL: the CPU */
+	uint64_t budget;     /* bytes of weights on each device; 0: no limit */
 	bool json, quiet;
 };
 
@@ -53,6 +55,8 @@ struct run_text {
 struct run_job {
 	const struct run_args *args;
 	struct weir *weir;
+	struct weir_dev **dev; /* of --devices */
+	unsigned n_devs;
 	struct llama llama;
 	struct tokenizer *tokenizer;
 	struct tokenizer_decoder *decoder;
