@@ -122,6 +122,19 @@ static int lane_join(const struct weir__graph_plan *p,
 			    : r;
 }
 
+static int check_image(const struct weir__graph_plan *p,
+		       const struct weir_node *leaf,
+		       const struct weir__image *image)
+{
+	const struct weir__sched_dev *on = p->lane[image->lane].on;
+
+	if (image->kind == WEIR__IMAGE_TRANSFER)
+		return check_leaf(p->sched, leaf, on, false);
+	return weir__fail(-EOPNOTSUPP, "leaf %s would have to be fed to %s",
+			  weir__tensor_words(&leaf->t, leaf->index),
+			  on->dev->desc.name);
+}
+
 int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
 {
 	int r = 0;
