@@ -26,7 +26,7 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
 	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
-	%D%/llama/vocabularies.py
+	%D%/llama/vocabularies.py %D%/llama/sparse.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -126,7 +126,7 @@ T_C_TESTS = \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
-	%D%/feed-imports.t \
+	%D%/feed-imports.t %D%/feed.t \
 	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
@@ -169,6 +169,7 @@ T_SH_TESTS = \
 	%D%/cli-faults.sh \
 	%D%/cli-plan.sh \
 	%D%/cli-run.sh \
+	%D%/cli-graph.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/tokenizers.sh \
@@ -390,6 +391,7 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
+%C%_feed_t_SOURCES = %D%/feed.c $(T_FILES) $(T_KIND) $(T_STREAMS)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)

@@ -39,7 +39,6 @@ static void open_checked(void)
 	struct weir_opts o = WEIR_OPTS_INIT;
 
 	o.log = keep;
-	setenv("WEIR_DEBUG", "races", 1);
 	must(weir_open(&o, &weir));
 }
 
@@ -48,6 +47,7 @@ static void set_up(void)
 {
 	said[0] = '\0';
 	n_said = 0;
+	open_checked();
 	a = new_stream(weir, "a");
 	b = new_stream(weir, "b");
 	ev = new_event(weir, 0);
@@ -66,6 +66,7 @@ static void tear_down(void)
 	weir_event_free(ev);
 	weir_buf_free(t.buf);
 	weir_buf_free(u.buf);
+	weir_close(weir);
 }
 
 static void fill(struct weir_stream *s, size_t off, size_t n)
@@ -477,9 +478,7 @@ static void many_streams(void)
 
 static void off(void)
 {
-	weir_close(weir);
 	unsetenv("WEIR_DEBUG");
-	weir = open_root(WEIR_IO_AUTO);
 	set_up();
 	fill(a, 0, 64);
 	fill(b, 0, 64);
@@ -489,7 +488,7 @@ static void off(void)
 int main(void)
 {
 	plan(0);
-	open_checked();
+	setenv("WEIR_DEBUG", "races", 1);
 	missing_wait();
 	write_after_read();
 	event_too_early();
@@ -519,6 +518,5 @@ int main(void)
 	heap_blocks();
 	many_streams();
 	off();
-	weir_close(weir);
 	return done_testing();
 }

@@ -60,8 +60,9 @@ static void put_line(struct svg *svg, const struct svg_box *line, bool bold,
 		len += 2;
 	}
 	svg_text(svg, line->x + 6, y, bold ? SVG_ON_BOLD : SVG_ON, left, len);
-	svg_text(svg, line->x + line->width - 6, y, SVG_ON_END, right,
-		 strlen(right));
+	if (right[0])
+		svg_text(svg, line->x + line->width - 6, y, SVG_ON_END, right,
+			 strlen(right));
 }
 
 /* The line of a box for a leaf, or for all leaves of a kind. */

@@ -229,6 +229,8 @@ static void actor_learn(struct weir__races *r, struct weir__races_actor *a,
 	struct weir__clock *now = weir__clock_ref(weir__races_now(a));
 
 	weir__races_learn(r, &now, other, number);
+	if (a->tail < at)
+		a->tail = at;
 	if (now == weir__races_now(a))
 		weir__clock_put(now);
 	else
@@ -246,6 +248,25 @@ void weir__races_waited(struct weir__source *src, uint64_t at,
 	a = weir__races_actor(r, src);
 	if (a && src != other)
 		actor_learn(r, a, at, weir__races_actor(r, other), number);
+	weir__races_leave(r);
+}
+
+void weir__races_inside(struct weir__source *src, uint64_t at,
+			struct weir__source *other, uint64_t number)
+{
+	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races_actor *a, *outer;
+
+	if (!r)
+		return;
+	a = weir__races_actor(r, src);
+	outer = weir__races_actor(r, other);
+	if (a) {
+		actor_learn(r, a, at, outer, number - 1);
+		if (outer)
+			weir__races_actor_join(r, a, at,
+					       weir__races_now(outer));
+	}
 	weir__races_leave(r);
 }
 
@@ -379,6 +400,8 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 		return;
 	by.actor = weir__races_actor(r, src);
 	if (by.actor) {
+		if (by.actor->tail < number)
+			by.actor->tail = number;
 		clock = weir__clock_ref(weir__races_now(by.actor));
 		by.clock = &clock;
 		weir__races_check(r, &by);

@@ -39,10 +39,12 @@ void weir__races_flush(struct weir *weir);
 
 /*
  * Make @src an actor called @label, which is copied: one whose numbers are done
- * in their order, or a load of @n tensors. A source that is none, since it has
- * work of others or there are too many, is thought to know everything.
+ * in their order, each of which is a @unit (a constant: "operation"), or a load
+ * of @n tensors. A source that is none, since it has work of others or there are
+ * too many, is thought to know everything.
  */
-void weir__races_add(struct weir__source *src, const char *label);
+void weir__races_add(struct weir__source *src, const char *label,
+		     const char *unit);
 void weir__races_add_load(struct weir__source *src, const char *label,
 			  size_t n);
 /* @src is being freed. */
@@ -86,6 +88,12 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order);
 void weir__races_waited(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number);
 /*
+ * Number @at of @src, and what follows, is work that operation @number of @other
+ * does: it knows what that knew when it began.
+ */
+void weir__races_inside(struct weir__source *src, uint64_t at,
+			struct weir__source *other, uint64_t number);
+/*
  * Operation @at of @src runs a function of the program: all before it is done,
  * and then the program knows that; what follows knows what the program does.
  */
@@ -125,28 +133,5 @@ void weir__races_host_waited(struct weir *weir,
 /* No work uses the bytes [lo, hi) of a space any more: forget them. */
 void weir__races_forget(struct weir *weir, uint64_t space, uint64_t lo,
 			uint64_t hi);
-
-/*
- * For work that waits for several numbers while it runs, and accesses memory
- * only after that: a run. @task begins with what operation @number of @src
- * knows, learns of others, and ends: only then its accesses are checked, by
- * weir__races_task_access.
- */
-struct weir__races_task {
-	struct weir__source *src; /* NULL: nothing is checked */
-	uint64_t number;
-	struct weir__clock *clock;
-};
-void weir__races_task_begin(struct weir__races_task *task,
-			    struct weir__source *src, uint64_t number);
-void weir__races_task_knows(struct weir__races_task *task,
-			    struct weir__source *other, uint64_t number);
-void weir__races_task_access(struct weir__races_task *task, const char *what,
-			     const struct weir__races_bytes *bytes);
-/* The program's own function, called by the task, begins and ends. */
-void weir__races_task_call_begin(struct weir__races_task *task);
-void weir__races_task_call_end(struct weir__races_task *task);
-/* What follows @number of the source knows what the task knew. */
-void weir__races_task_end(struct weir__races_task *task);
 
 #endif

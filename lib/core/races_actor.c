@@ -185,7 +185,8 @@ static uint32_t find_place(const struct weir__races *r)
 	return best;
 }
 
-void weir__races_add(struct weir__source *src, const char *label)
+void weir__races_add(struct weir__source *src, const char *label,
+		     const char *unit)
 {
 	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
@@ -197,6 +198,7 @@ void weir__races_add(struct weir__source *src, const char *label)
 	i = find_place(r);
 	if (i < WEIR__CLOCK_ORDERED) {
 		a = actor_make(r, i, i, 1, label);
+		a->unit = unit;
 		src->actor = (uint16_t)(i + 1);
 		clock = weir__clock_new(&r->clocks);
 		if (clock)

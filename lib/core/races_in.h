@@ -25,6 +25,7 @@ struct weir__races_version {
 /* In use: it has a source, or accesses of it may still be in the map. */
 struct weir__races_actor {
 	char label[80];
+	const char *unit; /* what its numbers are; of a load: tensors */
 	bool used, live; /* live: its source exists */
 	uint64_t made;   /* which actor of the root it is: 1, 2, ... */
 	uint32_t word, words;

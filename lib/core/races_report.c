@@ -54,9 +54,9 @@ static bool is_new(struct weir__races *r, const struct weir__races_by *by,
 		   const struct weir__races_epoch *other,
 		   const struct weir__races_info *info)
 {
-	uint64_t hash = hash_add(1, by->actor ? by->actor->made : 0);
+	uint64_t hash = hash_text(1, by->actor ? by->actor->label : NULL);
 
-	hash = hash_add(hash, r->actor[other->actor].made);
+	hash = hash_text(hash, r->actor[other->actor].label);
 	hash = hash_text(hash, by->what);
 	hash = hash_text(hash, by->bytes->name);
 	hash = hash_text(hash, info ? info->what : NULL);
@@ -79,7 +79,8 @@ static void who(char text[WHO], const struct weir__races_actor *a,
 	else if (weir__races_is_load(a))
 		snprintf(text, WHO, "tensor %llu of %s", (ull)number, a->label);
 	else
-		snprintf(text, WHO, "%s operation %llu", a->label, (ull)number);
+		snprintf(text, WHO, "%s %s %llu", a->label, a->unit,
+			 (ull)number);
 }
 
 /* "[0, 64) of 'w'": from the beginning of the tensor, if that is known. */

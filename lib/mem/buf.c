@@ -404,10 +404,16 @@ bool weir__buf_is_host(const struct weir_buf *buf)
 	return buf->buft->desc.flags & WEIR_BUFT_HOST;
 }
 
+uint64_t weir__buft_space(const struct weir_buft *buft)
+{
+	return buft->desc.flags & WEIR_BUFT_HOST
+		       ? 0
+		       : weir__races_device(buft->dev);
+}
+
 uint64_t weir__buf_space(const struct weir_buf *buf)
 {
-	return weir__buf_is_host(buf) ? 0
-				      : weir__races_device(buf->buft->dev);
+	return weir__buft_space(buf->buft);
 }
 
 /* Combine with a member: flags that all have, one node, the first reason. */

@@ -293,7 +293,8 @@ static int fileio_prepare(struct weir__stream_op *op, struct weir_file *file,
 
 static int fileio_queue(struct weir_stream *s, struct weir_file *file,
 			uint64_t file_off, const struct weir_tensor *t,
-			const struct weir_rect *rect, bool write)
+			const struct weir_rect *rect, bool write,
+			bool by_engine)
 {
 	struct weir__stream_op *op;
 	int r = weir__stream_op_begin(s, write ? "write" : "read",
@@ -301,9 +302,23 @@ static int fileio_queue(struct weir_stream *s, struct weir_file *file,
 
 	if (r < 0)
 		return r;
+	op->by_engine = by_engine;
 	r = fileio_prepare(op, file, file_off, t, rect, write);
 	return r == 0 && op->mem.n ? s->mode->queue_file(op)
 				   : weir__stream_op_end(op, r);
+}
+
+int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
+		      uint64_t file_off, const struct weir_tensor *dst)
+{
+	uint64_t bytes;
+	struct weir_rect rect;
+	int r = weir__tensor_bytes(dst, &bytes);
+
+	if (r < 0)
+		return r;
+	rect = weir__flat_rect(0, bytes);
+	return fileio_queue(stream, file, file_off, dst, &rect, false, true);
 }
 
 int weir_stream_read(struct weir_stream *stream, struct weir_file *file,
@@ -313,7 +328,7 @@ int weir_stream_read(struct weir_stream *stream, struct weir_file *file,
 	struct weir_rect rect = weir__flat_rect(off, n);
 
 	WEIR__ENTER();
-	return fileio_queue(stream, file, file_off, dst, &rect, false);
+	return fileio_queue(stream, file, file_off, dst, &rect, false, false);
 }
 
 int weir_stream_write(struct weir_stream *stream, struct weir_file *file,
@@ -323,7 +338,7 @@ int weir_stream_write(struct weir_stream *stream, struct weir_file *file,
 	struct weir_rect rect = weir__flat_rect(off, n);
 
 	WEIR__ENTER();
-	return fileio_queue(stream, file, file_off, src, &rect, true);
+	return fileio_queue(stream, file, file_off, src, &rect, true, false);
 }
 
 int weir_stream_read_2d(struct weir_stream *stream, struct weir_file *file,
@@ -331,5 +346,5 @@ int weir_stream_read_2d(struct weir_stream *stream, struct weir_file *file,
 			const struct weir_rect *rect)
 {
 	WEIR__ENTER();
-	return fileio_queue(stream, file, file_off, dst, rect, false);
+	return fileio_queue(stream, file, file_off, dst, rect, false, false);
 }

@@ -42,7 +42,7 @@ bool weir__fileio_may_nowait(const struct weir__stream_op *op)
 	struct weir_stream *s = op->stream;
 	bool idle;
 
-	if (range->write || op->work.rows > 1 ||
+	if (range->write || op->by_engine || op->work.rows > 1 ||
 	    !weir__buf_is_host(op->access[0].buf))
 		return false;
 	pthread_mutex_lock(&s->lock);

@@ -19,7 +19,7 @@ void weir__stream_races_add(struct weir_stream *s)
 	else
 		snprintf(label, sizeof(label), "%s (%u)", s->label, s->id);
 	if (s->mode == &weir__stream_managed)
-		weir__races_add(&s->src, label);
+		weir__races_add(&s->src, label, "operation");
 }
 
 void weir__op_races_init(struct weir__stream_op *op)

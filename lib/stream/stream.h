@@ -64,6 +64,8 @@ struct weir__stream_op {
 	bool any_end;
 	/* A file's copies go through queues of the I/O engine. */
 	bool engine_copies;
+	/* A read that the thread which queues it may not make itself. */
+	bool by_engine;
 	int err;        /* once finished */
 	uint64_t bytes; /* of the first range that is not empty: for traces */
 	struct weir_file *file; /* referenced; NULL: no file operation */
@@ -258,6 +260,12 @@ int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 /* The device if @src is a stream, else NULL. */
 struct weir_dev *weir__source_dev(struct weir__source *src);
 
+/*
+ * fileio.c: read all bytes of @dst, on a thread of the engine: the caller may be
+ * one that must not copy.
+ */
+int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
+		      uint64_t file_off, const struct weir_tensor *dst);
 /* copy.c: weir_stream_copy() for use inside the library. */
 int weir__stream_copy(struct weir_stream *stream, const struct weir_tensor *dst,
 		      const struct weir_tensor *src);

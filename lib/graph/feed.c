@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Passes of a feeder: what they need is queued in their order, as far ahead as the
+ * ring has room. One thread at a time moves a feeder; others leave a note.
+ */
+#include "graph/feed.h"
+
+#include <string.h>
+
+#include "core/error.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "stream/event.h"
+#include "stream/stream.h"
+
+/* What to queue, with references, so that it can be done without the lock. */
+struct todo {
+	struct weir_tensor dst, src; /* src.buf NULL: from the file */
+	struct weir_file *file;
+	struct weir__source *wait; /* before a copy; NULL: for nothing */
+	uint64_t wait_number, at, number;
+	struct weir__kept *kept;
+};
+
+static int feed_state(struct weir__source *src, uint64_t number,
+		      struct weir_failure *cause)
+{
+	struct weir__feed *feed = (struct weir__feed *)src;
+	bool failed = atomic_load(&feed->failed);
+
+	if (number <= atomic_load(&feed->done))
+		return 1;
+	if (!failed)
+		return 0;
+	if (cause)
+		*cause = feed->cause;
+	return feed->cause.err;
+}
+
+static void feed_free(struct weir__source *src)
+{
+	struct weir__feed *feed = (struct weir__feed *)src;
+
+	weir__source_put(&feed->stream->src);
+	weir__source_fini(src);
+	weir__free(feed);
+}
+
+static const struct weir__source_ops feed_source = {
+	.size = sizeof(feed_source),
+	.state = feed_state,
+	.free = feed_free,
+};
+
+/* After @before, if that is not NULL: its reads may still be in flight. */
+static int feed_new(struct weir__feeder *f, struct weir__feed *before,
+		    struct weir__feed **ret)
+{
+	struct weir__feed *feed = weir__calloc(1, sizeof(*feed));
+	int r;
+
+	if (!feed)
+		return weir__fail(-ENOMEM, "no memory for a feed of %s",
+				  f->dev->desc.name);
+	r = weir__stream_new(f->dev, 0, "feed", &feed->stream);
+	if (r < 0) {
+		weir__free(feed);
+		return r;
+	}
+	weir__source_init(&feed->source, &feed_source, f->dev->weir);
+	if (before)
+		r = weir__stream_wait_ended(feed->stream, &before->stream->src,
+					    weir__stream_tail(before->stream));
+	if (r < 0)
+		weir__source_put(&feed->source);
+	else
+		*ret = feed;
+	return r;
+}
+
+/* The lock is held, as in all functions from here to feeder_look(). */
+static bool feed_works(const struct weir__feeder *f)
+{
+	return f->feed && !atomic_load(&f->feed->failed);
+}
+
+static struct weir__fed_out *out_first(struct weir__feeder *f)
+{
+	return &f->out[f->first_out];
+}
+
+static void out_pop(struct weir__feeder *f, bool arrived)
+{
+	const struct weir__fed_out *out = out_first(f);
+	struct weir__kept *kept = out->kept;
+
+	if (kept && kept->loading == out->number) {
+		kept->loading = 0;
+		kept->loaded = arrived && !kept->stale;
+		kept->stale = false;
+	}
+	f->first_out = (f->first_out + 1) % WEIR__FEED_OUT;
+	f->n_out--;
+}
+
+static void feeder_fail(struct weir__feeder *f,
+			const struct weir_failure *cause)
+{
+	struct weir__pass *pass;
+
+	while (f->n_out)
+		out_pop(f, false);
+	f->feed->cause = *cause;
+	atomic_store(&f->feed->failed, true);
+	for (pass = f->passes; pass; pass = pass->next)
+		f->n_old++;
+	f->passes = NULL;
+	f->ahead.list = NULL;
+}
+
+static void feed_woken(struct weir__waiter *waiter)
+{
+	struct weir__feed_wait *wait = (struct weir__feed_wait *)waiter;
+	struct weir__feeder *f = wait->feeder;
+	struct weir__source *src;
+
+	pthread_mutex_lock(&f->lock);
+	src = wait->src;
+	wait->src = NULL;
+	pthread_mutex_unlock(&f->lock);
+	weir__source_put(src);
+	weir__feeder_move(f);
+	weir__feeder_put(f);
+}
+
+/* False: the number is done or failed already. True: it will be looked at again. */
+static bool feeder_await(struct weir__feeder *f, struct weir__feed_wait *wait,
+			 struct weir__source *src, uint64_t number)
+{
+	if (wait->src)
+		return true;
+	wait->waiter.number = number;
+	wait->waiter.wake = feed_woken;
+	wait->feeder = f;
+	wait->src = weir__source_ref(src);
+	atomic_fetch_add(&f->refs, 1);
+	if (weir__source_wait(src, &wait->waiter) == 0)
+		return true;
+	wait->src = NULL;
+	/* Neither is the last reference: the caller has one. */
+	weir__source_put(src);
+	atomic_fetch_sub(&f->refs, 1);
+	return false;
+}
+
+/* What has arrived, oldest first. */
+static void feeder_arrivals(struct weir__feeder *f)
+{
+	struct weir_failure cause;
+
+	while (f->n_out) {
+		struct weir__source *src = &f->feed->stream->src;
+		uint64_t op = out_first(f)->op;
+		int state = src->ops->state(src, op, &cause);
+
+		if (state > 0)
+			out_pop(f, true);
+		else if (state < 0)
+			feeder_fail(f, &cause);
+		else if (feeder_await(f, &f->arrival, src, op))
+			return;
+	}
+}
+
+static bool is_released(const struct weir__pass *pass, uint32_t k)
+{
+	struct weir__source *src = pass->progress;
+	uint64_t step = pass->list->fed[k].import.last;
+
+	return src && src->ops->state(src, pass->base + step + 1, NULL) != 0;
+}
+
+/* Is entry @k kept, or released? Then it blocks nothing. */
+static bool is_over(const struct weir__pass *pass, uint32_t k)
+{
+	return pass->list->fed[k].kept || is_released(pass, k);
+}
+
+static bool overlap(const struct weir__fed *a, const struct weir__fed *b)
+{
+	return a->buf == b->buf && a->offset < b->offset + b->import.bytes &&
+	       b->offset < a->offset + a->import.bytes;
+}
+
+/* The first queued entry of @pass that is in the place of @fed, or n. */
+static uint32_t pass_blocker(struct weir__pass *pass,
+			     const struct weir__fed *fed)
+{
+	uint32_t k;
+
+	while (pass->released < pass->queued && is_over(pass, pass->released))
+		pass->released++;
+	for (k = pass->released; k < pass->queued; k++)
+		if (!pass->list->fed[k].kept &&
+		    overlap(&pass->list->fed[k], fed) && !is_released(pass, k))
+			return k;
+	return pass->list->n;
+}
+
+/* Is the place free of what runs still read? If not, wait for that. */
+static bool has_place(struct weir__feeder *f, const struct weir__fed *fed)
+{
+	struct weir__pass *pass = f->passes;
+	uint32_t k;
+
+	while (pass) {
+		k = pass_blocker(pass, fed);
+		if (k == pass->list->n)
+			pass = pass->next;
+		else if (feeder_await(f, &f->room, pass->progress,
+				      pass->base +
+					      pass->list->fed[k].import.last +
+					      1))
+			return false;
+	}
+	return !f->ahead.list ||
+	       pass_blocker(&f->ahead, fed) == f->ahead.list->n;
+}
+
+/* The pass whose entries come next; the one for the run that may come is last. */
+static struct weir__pass *pass_next(struct weir__feeder *f)
+{
+	struct weir__pass *pass = f->passes;
+
+	while (pass && pass->queued == pass->list->n)
+		pass = pass->next;
+	if (pass || !f->ahead.list)
+		return pass;
+	return f->ahead.queued < f->ahead.list->n ? &f->ahead : NULL;
+}
+
+/* The bytes of a placed leaf. The schedule that has them may end afterwards. */
+static void todo_source(struct todo *todo, struct weir *weir,
+			const struct weir__import_src *src)
+{
+	todo->src = src->t;
+	weir_buf_ref(src->t.buf);
+	if (!src->event || weir__event_get(src->event, weir, &todo->wait,
+					   &todo->wait_number) < 0)
+		todo->wait = NULL;
+}
+
+static void todo_set(struct todo *todo, const struct weir__pass *pass,
+		     uint32_t k)
+{
+	const struct weir__fed *fed = &pass->list->fed[k];
+
+	memset(todo, 0, sizeof(*todo));
+	todo->number = pass->first + k;
+	todo->kept = fed->kept;
+	todo->at = fed->import.at;
+	todo->dst =
+		(struct weir_tensor){ .name = "memory of a feed",
+				      .buf = weir_buf_ref(fed->buf),
+				      .offset = fed->offset,
+				      .dtype = WEIR_DTYPE_U8,
+				      .ndim = 1,
+				      .shape = { (int64_t)fed->import.bytes },
+				      .stride = { 1 } };
+	if (fed->import.file)
+		todo->file = weir__file_ref(fed->import.file);
+	else
+		todo_source(todo, pass->list->feeder->dev->weir, &pass->src[k]);
+}
+
+/* Entries that need not be queued are skipped. False: nothing to queue now. */
+static bool feeder_next(struct weir__feeder *f, struct todo *todo)
+{
+	struct weir__pass *pass;
+
+	while (!f->closed && !f->n_old && f->n_out < WEIR__FEED_OUT &&
+	       (pass = pass_next(f))) {
+		uint32_t k = pass->queued;
+		const struct weir__fed *fed = &pass->list->fed[k];
+		struct weir__kept *kept = fed->kept;
+
+		if (!kept && !has_place(f, fed))
+			return false;
+		pass->queued++;
+		if (kept && (kept->loaded || (kept->loading && !kept->stale)))
+			continue;
+		todo_set(todo, pass, k);
+		if (kept) {
+			kept->loading = todo->number;
+			kept->stale = false;
+		} else {
+			pass->bytes += fed->import.bytes;
+		}
+		return true;
+	}
+	return false;
+}
+
+/* Numbers before the first one that has not arrived are done. */
+static uint64_t feeder_done(struct weir__feeder *f)
+{
+	const struct weir__pass *pass = f->passes;
+
+	if (f->n_out)
+		return out_first(f)->number - 1;
+	while (pass && pass->queued == pass->list->n)
+		pass = pass->next;
+	if (pass)
+		return pass->first + pass->queued - 1;
+	return f->ahead.list ? f->ahead.first + f->ahead.queued - 1
+			     : f->number - 1;
+}
+
+/* Without the lock. Takes over the reference to todo->wait. */
+static int todo_queue(struct weir_stream *s, const struct todo *todo)
+{
+	int r = weir__root_enter(s->src.weir);
+
+	if (todo->wait && r == 0)
+		r = s->mode->wait(s, todo->wait, todo->wait_number);
+	else if (todo->wait)
+		weir__source_put(todo->wait);
+	if (r < 0)
+		return r;
+	if (todo->file)
+		return weir__stream_read(s, todo->file, todo->at, &todo->dst);
+	return weir__stream_copy(s, &todo->dst, &todo->src);
+}
+
+static void todo_drop(struct todo *todo)
+{
+	weir_buf_free(todo->dst.buf);
+	weir_buf_free(todo->src.buf);
+	if (todo->file)
+		weir__file_put(todo->file);
+}
+
+/* The lock is held, and released while the operation is queued. */
+static void feeder_queue(struct weir__feeder *f, struct todo *todo)
+{
+	struct weir_stream *s = f->feed->stream;
+	struct weir_failure cause;
+	struct weir__fed_out *out =
+		&f->out[(f->first_out + f->n_out) % WEIR__FEED_OUT];
+	int r;
+
+	pthread_mutex_unlock(&f->lock);
+	r = todo_queue(s, todo);
+	if (r < 0)
+		weir__failure_set(&cause, r, 0, todo->number, "%s: %s",
+				  s->label, weir__error_text());
+	todo_drop(todo);
+	pthread_mutex_lock(&f->lock);
+	out->number = todo->number;
+	out->op = weir__stream_tail(s);
+	out->kept = todo->kept;
+	f->n_out++;
+	if (r < 0)
+		feeder_fail(f, &cause);
+}
+
+/* The lock is held, and released while operations are queued and waiters woken. */
+static void feeder_look(struct weir__feeder *f)
+{
+	struct weir__feed *feed = f->feed;
+	struct todo todo;
+	uint64_t done;
+	bool failed;
+
+	f->again = false;
+	feeder_arrivals(f);
+	while (feed_works(f) && feeder_next(f, &todo)) {
+		feeder_queue(f, &todo);
+		feeder_arrivals(f);
+	}
+	failed = atomic_load(&feed->failed);
+	done = failed ? atomic_load(&feed->done) : feeder_done(f);
+	if (!failed && done <= atomic_load(&feed->done))
+		return;
+	atomic_store(&feed->done, done);
+	weir__source_ref(&feed->source);
+	pthread_mutex_unlock(&f->lock);
+	weir__source_complete(&feed->source, failed ? UINT64_MAX : done);
+	weir__source_put(&feed->source);
+	pthread_mutex_lock(&f->lock);
+}
+
+void weir__feeder_move(struct weir__feeder *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->again = true;
+	while (f->again && !f->moving && f->feed) {
+		f->moving = true;
+		feeder_look(f);
+		f->moving = false;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* The lock is held. Numbers of entries that were read ahead are taken over. */
+static void pass_number(struct weir__feeder *f, struct weir__pass *pass)
+{
+	struct weir__pass *ahead = &f->ahead;
+
+	pass->queued = pass->released = 0;
+	pass->bytes = 0;
+	pass->first = f->number;
+	if (ahead->list == pass->list && ahead->src == pass->src) {
+		pass->first = ahead->first;
+		pass->queued = ahead->queued;
+		pass->bytes = ahead->bytes;
+	} else if (ahead->list) {
+		pass->first = ahead->first + ahead->queued;
+	}
+	f->number = pass->first + pass->list->n;
+	/* The next one reads ahead again. */
+	*ahead = (struct weir__pass){ .list = pass->list,
+				      .src = pass->src,
+				      .first = f->number };
+}
+
+static void pass_append(struct weir__feeder *f, struct weir__pass *pass)
+{
+	struct weir__pass **end = &f->passes;
+
+	while (*end)
+		end = &(*end)->next;
+	pass->next = NULL;
+	*end = pass;
+	pass->feed = f->feed;
+	weir__source_ref(&pass->feed->source);
+}
+
+/* store_lock is held: only here a feed is made. */
+static int feed_renew(struct weir__feeder *f)
+{
+	struct weir__feed *feed = NULL, *old;
+	bool works;
+	int r;
+
+	pthread_mutex_lock(&f->lock);
+	works = feed_works(f);
+	old = f->feed;
+	pthread_mutex_unlock(&f->lock);
+	if (works)
+		return 0;
+	r = feed_new(f, old, &feed);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&f->lock);
+	f->feed = feed;
+	f->number = 1;
+	pthread_mutex_unlock(&f->lock);
+	if (old)
+		weir__source_put(&old->source);
+	return 0;
+}
+
+int weir__pass_start(struct weir__pass *pass)
+{
+	struct weir__feeder *f = pass->list->feeder;
+	int r;
+
+	pthread_mutex_lock(&f->store_lock);
+	r = feed_renew(f);
+	pthread_mutex_unlock(&f->store_lock);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&f->lock);
+	pass_number(f, pass);
+	pass_append(f, pass);
+	pthread_mutex_unlock(&f->lock);
+	weir__feeder_move(f);
+	return 0;
+}
+
+void weir__pass_end(struct weir__pass *pass)
+{
+	struct weir__feeder *f = pass->list->feeder;
+	struct weir__feed *feed = pass->feed;
+	struct weir__pass **at = &f->passes;
+
+	pthread_mutex_lock(&f->lock);
+	while (*at && *at != pass)
+		at = &(*at)->next;
+	if (*at)
+		*at = pass->next;
+	else
+		f->n_old--;
+	/* The last run was cancelled: perhaps no other follows. */
+	if (feed == f->feed && !pass->next && pass->queued < pass->list->n)
+		f->ahead.list = NULL;
+	pass->feed = NULL;
+	pthread_mutex_unlock(&f->lock);
+	weir__source_put(&feed->source);
+	weir__feeder_move(f);
+}
+
+/* The lock is held. The source and the feeder have to be dropped without it. */
+static struct weir__source *feeder_unwait(struct weir__feed_wait *wait)
+{
+	struct weir__source *src = wait->src;
+
+	if (!src || !weir__source_unwait(src, &wait->waiter))
+		return NULL;
+	wait->src = NULL;
+	return src;
+}
+
+void weir__feeder_free(struct weir__feeder *f)
+{
+	struct weir__source *src[2];
+
+	if (!f)
+		return;
+	pthread_mutex_lock(&f->lock);
+	f->closed = true;
+	f->ahead.list = NULL;
+	src[0] = feeder_unwait(&f->arrival);
+	src[1] = feeder_unwait(&f->room);
+	pthread_mutex_unlock(&f->lock);
+	for (int i = 0; i < 2; i++)
+		if (src[i]) {
+			weir__source_put(src[i]);
+			weir__feeder_put(f);
+		}
+	weir__feeder_put(f);
+}
+
+void weir__feeder_forget(struct weir__feeder *f,
+			 const struct weir__feed_list *list)
+{
+	pthread_mutex_lock(&f->lock);
+	if (f->ahead.list == list) {
+		f->number = f->ahead.first + f->ahead.queued;
+		f->ahead.list = NULL;
+	}
+	pthread_mutex_unlock(&f->lock);
+}
+
+uint64_t weir__pass_bytes(struct weir__pass *pass)
+{
+	struct weir__feeder *f = pass->list->feeder;
+	uint64_t bytes;
+
+	pthread_mutex_lock(&f->lock);
+	bytes = pass->bytes;
+	pthread_mutex_unlock(&f->lock);
+	return bytes;
+}

@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The feeder, with files and streams as they are, and runs that are made up: a
+ * number of their progress is done when the test says so.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+
+#include "core/source.h"
+#include "graph/feed.h"
+#include "mem/buf.h"
+#include "files.h"
+#include "kind.h"
+#include "streams.h"
+
+#define PART 65536u /* bytes of an import */
+#define PARTS 24u
+
+struct progress {
+	struct weir__source src;
+	_Atomic uint64_t done;
+};
+
+/* A list, and what a run of it has. */
+struct run {
+	struct weir__pass pass;
+	struct progress *progress;
+};
+
+static struct weir *weir;
+static struct weir_buft *buft;
+static struct weir_file *file; /* PARTS parts: part i has pattern i */
+static struct weir__import imports[PARTS];
+static struct weir__feeder *feeder;
+
+static int progress_state(struct weir__source *src, uint64_t number,
+			  struct weir_failure *cause)
+{
+	(void)cause;
+	return number <= atomic_load(&((struct progress *)src)->done);
+}
+
+static void progress_free(struct weir__source *src)
+{
+	weir__source_fini(src);
+	free(src);
+}
+
+static const struct weir__source_ops progress_ops = {
+	.size = sizeof(progress_ops),
+	.state = progress_state,
+	.free = progress_free,
+};
+
+static struct progress *progress_new(void)
+{
+	struct progress *p = calloc(1, sizeof(*p));
+
+	weir__source_init(&p->src, &progress_ops, weir);
+	return p;
+}
+
+static void advance(struct run *run, uint64_t number)
+{
+	atomic_store(&run->progress->done, number);
+	weir__source_complete(&run->progress->src, number);
+}
+
+static struct weir_file *file_new(const char *name)
+{
+	unsigned char *part = malloc(PARTS * PART);
+	struct weir_file *ret;
+
+	for (unsigned i = 0; i < PARTS; i++)
+		pattern(part + i * PART, PART, i);
+	files_bytes(name, part, PARTS * PART);
+	free(part);
+	must(weir_file_open(weir, files_path(name), NULL, &ret));
+	return ret;
+}
+
+/* Part i is read by step i. */
+static void begin(uint64_t limit)
+{
+	must(weir__feeder_new(cpu_of(weir), buft, limit, &feeder));
+	for (uint32_t i = 0; i < PARTS; i++)
+		imports[i] = (struct weir__import){ .bytes = PART,
+						    .first = i,
+						    .last = i,
+						    .file = file,
+						    .at = i * PART };
+}
+
+static struct weir__feed_list *list_new(uint32_t first, uint32_t n)
+{
+	struct weir__feed_list *list;
+
+	must(weir__feed_list_new(feeder, imports + first, n, &list));
+	weir__feed_list_use(list);
+	return list;
+}
+
+static void list_end(struct weir__feed_list *list)
+{
+	weir__feed_list_unuse(list, NULL);
+	weir__feed_list_free(list);
+}
+
+static void start(struct run *run, struct weir__feed_list *list)
+{
+	if (!run->progress)
+		run->progress = progress_new();
+	run->pass.list = list;
+	run->pass.progress = &run->progress->src;
+	run->pass.base = atomic_load(&run->progress->done);
+	must(weir__pass_start(&run->pass));
+}
+
+static void end(struct run *run)
+{
+	/* A run that ends completes all of its numbers. */
+	advance(run, run->pass.base + PARTS);
+	weir__pass_end(&run->pass);
+}
+
+static void finish(struct run *run)
+{
+	weir__source_put(&run->progress->src);
+	run->progress = NULL;
+}
+
+static int state(const struct run *run, uint32_t k)
+{
+	struct weir__source *src = &run->pass.feed->source;
+
+	return src->ops->state(src, run->pass.first + k, NULL);
+}
+
+/* Does entry @k have its bytes, once it has arrived? */
+static bool arrives(const struct run *run, uint32_t k)
+{
+	const struct weir__fed *fed = &run->pass.list->fed[k];
+	unsigned part = (unsigned)(fed->import.at / PART);
+	int r = weir__source_block(&run->pass.feed->source, run->pass.first + k,
+				   -1);
+
+	if (r < 0)
+		diag("entry %u: %s", k, weir_error());
+	return r == 0 &&
+	       is_pattern(fed->buf->mem.base + fed->offset, PART, part);
+}
+
+/* The steps from @k on to @to: each entry is there until its step is over. */
+static bool steps(struct run *run, uint32_t k, uint32_t to)
+{
+	for (; k < to; k++) {
+		if (!arrives(run, k))
+			return false;
+		advance(run, run->pass.base + 1 +
+				     run->pass.list->fed[k].import.last);
+	}
+	return true;
+}
+
+static bool pass(struct run *run, struct weir__feed_list *list)
+{
+	bool held;
+
+	start(run, list);
+	held = steps(run, 0, list->n);
+	end(run);
+	return held;
+}
+
+static uint32_t count_fed(const struct weir__feed_list *list)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < list->n; i++)
+		n += !list->fed[i].kept;
+	return n;
+}
+
+/* Wait until nothing is queued any more. */
+static void settle(void)
+{
+	bool idle = false;
+
+	while (!idle) {
+		pthread_mutex_lock(&feeder->lock);
+		idle = !feeder->n_out;
+		pthread_mutex_unlock(&feeder->lock);
+		usleep(100);
+	}
+}
+
+static void keeps(void)
+{
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+
+	begin(0);
+	list = list_new(0, PARTS);
+	is_int(count_fed(list), 0, "without a limit all leaves are kept");
+	ok(pass(&run, list), "each leaf that is kept is read before its step");
+	start(&run, list);
+	is_int(state(&run, PARTS - 1), 1,
+	       "leaves that are kept are there when the next run starts");
+	is_int(weir__pass_bytes(&run.pass), 0,
+	       "a run with all leaves kept is fed no bytes");
+	end(&run);
+	list_end(list);
+	list = list_new(0, PARTS);
+	start(&run, list);
+	is_int(state(&run, PARTS - 1), 1,
+	       "another list finds the leaves that are kept");
+	end(&run);
+	list_end(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+}
+
+static void feeds(void)
+{
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+	bool held = true;
+
+	begin(10 * (PART + 4096));
+	list = list_new(0, PARTS);
+	ok(count_fed(list) > 10 && list->ring->bytes < 4 * (PART + 4096),
+	   "under a limit %u of %u leaves are fed", count_fed(list), PARTS);
+	for (unsigned i = 0; i < 20; i++)
+		held = held && pass(&run, list);
+	ok(held, "in 20 runs each leaf is there until its step is over");
+	settle();
+	start(&run, list);
+	ok(state(&run, 0) == 1 && state(&run, 3) == 1,
+	   "leaves were read ahead between two runs");
+	is_int(state(&run, PARTS - 1), 0,
+	       "leaves are read ahead as far as the ring has room");
+	ok(steps(&run, 0, PARTS), "leaves that were read ahead are right");
+	is_int(weir__pass_bytes(&run.pass), list->fed_bytes,
+	       "a run counts the bytes that were fed for it");
+	end(&run);
+	list_end(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+}
+
+/* Runs that were started at the same time, of two lists that share a ring. */
+static void several(void)
+{
+	struct weir__feed_list *a, *b;
+	struct run run[6] = { 0 };
+	bool held = true;
+
+	begin(8 * (PART + 4096));
+	a = list_new(0, PARTS);
+	b = list_new(4, PARTS - 4);
+	ok(a->ring && a->ring == b->ring, "two lists have one ring");
+	for (unsigned i = 0; i < 6; i++)
+		start(&run[i], i % 2 ? b : a);
+	for (unsigned i = 0; i < 6; i++) {
+		held = held && steps(&run[i], 0, run[i].pass.list->n);
+		end(&run[i]);
+		finish(&run[i]);
+	}
+	ok(held, "six runs of two lists get their leaves one after another");
+	list_end(a);
+	list_end(b);
+	weir__feeder_free(feeder);
+}
+
+static void cancels(void)
+{
+	struct weir__feed_list *list;
+	struct run run[3] = { 0 };
+	bool held = true;
+
+	begin(6 * (PART + 4096));
+	list = list_new(0, PARTS);
+	for (unsigned i = 0; i < 3; i++)
+		start(&run[i], list);
+	held = steps(&run[0], 0, 5);
+	end(&run[1]);
+	held = held && steps(&run[0], 5, 9);
+	end(&run[0]);
+	held = held && steps(&run[2], 0, PARTS);
+	end(&run[2]);
+	ok(held, "a run gets its leaves after others were cancelled");
+	start(&run[0], list);
+	end(&run[0]);
+	ok(pass(&run[1], list), "a run that ends at once harms no other");
+	start(&run[0], list);
+	end(&run[0]);
+	list_end(list);
+	for (unsigned i = 0; i < 3; i++)
+		finish(&run[i]);
+	weir__feeder_free(feeder);
+}
+
+static void fails(void)
+{
+	struct weir_file *whole = file;
+	struct weir__feed_list *list;
+	struct weir_failure cause;
+	struct run run[3] = { 0 };
+	struct weir__source *src;
+
+	file = file_new("short.bin");
+	begin(6 * (PART + 4096));
+	list = list_new(0, PARTS);
+	ok(pass(&run[0], list), "a file is read");
+	settle();
+	files_truncate("short.bin", 12 * PART);
+	start(&run[0], list);
+	start(&run[1], list);
+	steps(&run[0], 0, 12);
+	src = &run[0].pass.feed->source;
+	is_err(weir__source_block(src, run[0].pass.first + PARTS - 1, -1),
+	       -ENODATA, "short.bin: ends before bytes",
+	       "a file that is too short fails the run with its sentence");
+	src->ops->state(src, run[1].pass.first, &cause);
+	is_int(state(&run[1], 0), -ENODATA,
+	       "runs that were started after it fail too");
+	end(&run[0]);
+	end(&run[1]);
+	weir_file_close(file);
+	weir_file_close(file_new("short.bin"));
+	ok(pass(&run[2], list), "a run that is started afterwards works");
+	list_end(list);
+	for (unsigned i = 0; i < 3; i++)
+		finish(&run[i]);
+	weir__feeder_free(feeder);
+	file = whole;
+}
+
+/* A new run is started while one that will fail still reads. */
+static void fails_late(void)
+{
+	struct weir_file *whole = file;
+	struct weir__feed_list *list;
+	struct run run[2] = { 0 };
+
+	file = file_new("late.bin");
+	begin(6 * (PART + 4096));
+	list = list_new(0, PARTS);
+	files_truncate("late.bin", 2 * PART);
+	start(&run[0], list);
+	while (!atomic_load(&run[0].pass.feed->failed))
+		usleep(100);
+	weir_file_close(file);
+	weir_file_close(file_new("late.bin"));
+	start(&run[1], list);
+	usleep(20000);
+	is_int(state(&run[1], 0), 0,
+	       "nothing is read into a ring that a failed run may still read");
+	end(&run[0]);
+	ok(steps(&run[1], 0, PARTS), "it is when that run has ended");
+	end(&run[1]);
+	list_end(list);
+	for (unsigned i = 0; i < 2; i++)
+		finish(&run[i]);
+	weir__feeder_free(feeder);
+	file = whole;
+}
+
+static void frees(void)
+{
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+	unsigned n = 0;
+
+	for (; n < 50; n++) {
+		begin(8 * (PART + 4096));
+		list = list_new(0, PARTS);
+		start(&run, list);
+		if (n % 3)
+			steps(&run, 0, n % 3);
+		end(&run);
+		list_end(list);
+		weir__feeder_free(feeder);
+		finish(&run);
+	}
+	is_int(n, 50, "a feeder is freed while its reads are in flight");
+}
+
+/* One placed leaf; its bytes change when no schedule uses the list. */
+static void placed(void)
+{
+	struct weir_tensor t = bytes(weir, PART);
+	struct weir__import_src src = { .t = t };
+	struct weir_stream *s = new_stream(weir, "late");
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+	struct gate gate;
+	unsigned char *at = t.buf->mem.base + t.offset;
+
+	src.event = new_event(weir, 0);
+	gate_init(&gate, 0);
+	begin(0);
+	imports[0].file = NULL;
+	imports[0].at = (uintptr_t)at;
+	must(weir__feed_list_new(feeder, imports, 2, &list));
+	weir__feed_list_use(list);
+	shut(s, &gate);
+	must(weir_stream_record(s, src.event));
+	run.pass.src = (struct weir__import_src[]){ src, src };
+	start(&run, list);
+	usleep(5000);
+	is_int(state(&run, 0), 0, "a copy waits for the event of its leaf");
+	pattern(at, PART, 7);
+	open_gate(&gate);
+	weir__source_block(&run.pass.feed->source, run.pass.first, -1);
+	ok(is_pattern(list->fed[0].buf->mem.base, PART, 7),
+	   "a placed leaf is copied");
+	end(&run);
+	weir__feed_list_unuse(list, run.pass.src);
+	pattern(at, PART, 8);
+	weir__feed_list_use(list);
+	start(&run, list);
+	weir__source_block(&run.pass.feed->source, run.pass.first, -1);
+	ok(is_pattern(list->fed[0].buf->mem.base, PART, 8),
+	   "it is copied again for a schedule that is made later");
+	end(&run);
+	weir__feed_list_unuse(list, run.pass.src);
+	weir__feed_list_free(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+	weir_event_free(src.event);
+	weir_stream_free(s);
+	weir_buf_free(t.buf);
+}
+
+/* Lists with other leaves come and go; the limit always holds. */
+static void limits(void)
+{
+	const uint64_t limit = 9 * (PART + 4096);
+	struct weir__feed_list *list, *other;
+	struct run run = { 0 };
+	bool held = true, within = true;
+
+	begin(limit);
+	for (unsigned i = 0; i < 30; i++) {
+		uint32_t first = i * 5 % 16, n = 3 + i % 6;
+
+		list = list_new(first, n);
+		within = within && feeder->held <= limit;
+		held = held && pass(&run, list);
+		list_end(list);
+	}
+	ok(held && within, "lists of other leaves take the place of old ones");
+	list = list_new(0, 8);
+	is_int(weir__feed_list_new(feeder, imports + 8, 16, &other), -ENOMEM,
+	       "a list is refused if lists in use have nearly all bytes");
+	has_str(weir_error(), "weights on CPU: step 8 needs 65536 bytes",
+		"the refusal names the device and what is needed");
+	list_end(list);
+	list = list_new(8, 16);
+	ok(pass(&run, list), "it is made when the others are freed");
+	list_end(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+}
+
+static void closes(void)
+{
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+	int r;
+
+	begin(6 * (PART + 4096));
+	list = list_new(0, PARTS);
+	start(&run, list);
+	steps(&run, 0, 2);
+	weir_file_close(file);
+	weir_close(weir);
+	advance(&run, run.pass.base + 10);
+	r = weir__source_block(&run.pass.feed->source,
+			       run.pass.first + PARTS - 1, -1);
+	is_int(r, -ESHUTDOWN, "after weir_close nothing more is read");
+	end(&run);
+	list_end(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+	ok(true, "a feeder can be freed after weir_close");
+}
+
+int main(void)
+{
+	plan(31);
+	files_begin();
+	weir = open_root(WEIR_IO_AUTO);
+	buft = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	file = file_new("parts.bin");
+	keeps();
+	feeds();
+	several();
+	cancels();
+	fails();
+	fails_late();
+	frees();
+	placed();
+	limits();
+	closes();
+	return done_testing();
+}
