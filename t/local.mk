@@ -124,10 +124,12 @@ T_C_TESTS = \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
+	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
 	%D%/feed-imports.t %D%/feed.t \
-	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
+	%D%/sched.t %D%/sched-pins.t %D%/schedule.t \
+	%D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
@@ -395,7 +397,11 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+T_NET = %D%/net.c %D%/net.h
+%C%_graph_assign_t_SOURCES = %D%/graph-assign.c $(T_NET)
+%C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
+%C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)

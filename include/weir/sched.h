@@ -74,13 +74,35 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 
-/* What a device does in a second, roughly: to compare devices with. */
-struct weir_rates {
-	size_t size;  /* set by the caller */
-	double flops; /* operations on elements */
-	double bytes; /* of its memory, read or written while it computes */
-	double link;  /* bytes to or from host memory */
-};
+/*
+ * Pin nodes: schedules made from now on compute each node whose name matches
+ * @pattern, as fnmatch(3) does, on @dev, and the users of each leaf whose name
+ * matches. Of several pins that match, the last one counts, and one of the node
+ * before one of its leaves. Pins stay until they are taken back: @dev NULL takes
+ * back those with exactly this pattern, @pattern NULL too takes back all.
+ *
+ * If a pin cannot be kept, because the device does not have the operation, or
+ * cannot use the leaf that it writes, weir_schedule_new() returns -EOPNOTSUPP.
+ *
+ * -EINVAL: @dev is no device of the scheduler, or does not compute; or @pattern
+ * is NULL and @dev is not. -ENOMEM.
+ */
+WEIR_API int weir_sched_pin(struct weir_sched *sched, const char *pattern,
+			    struct weir_dev *dev) WEIR_NONNULL(1);
+/*
+ * The rates of device @i of the scheduler, by which nodes without pins and
+ * weights are assigned; and other ones, for schedules made from now on. Each
+ * device of the root is measured once, when its rates are needed first, which
+ * may block for some milliseconds; from then on they do not change, so equal
+ * graphs are planned alike. A scheduler with one device needs none.
+ *
+ * -EINVAL: it has no device @i, or a rate is not positive and finite.
+ */
+WEIR_API int weir_sched_rates(struct weir_sched *sched, unsigned i,
+			      struct weir_rates *ret_rates) WEIR_NONNULL(1, 3);
+WEIR_API int weir_sched_set_rates(struct weir_sched *sched, unsigned i,
+				  const struct weir_rates *rates)
+	WEIR_NONNULL(1, 3);
 
 /* Bytes of device memory, and what is computed. */
 struct weir_sched_estimate {

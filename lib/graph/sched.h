@@ -8,6 +8,7 @@
 
 #include <weir/sched.h>
 
+#include "graph/pins.h"
 #include "graph/plan.h"
 
 /* Plans that no schedule uses, at most; and their bytes, if they are several. */
@@ -23,7 +24,8 @@ struct weir__sched_dev {
 	uint64_t budget;                         /* 0: no limit of its own */
 
 	/* Under the scheduler's lock. */
-	uint64_t reserved; /* bytes of the budget */
+	struct weir_rates rates; /* that the program has set; size 0: none */
+	uint64_t reserved;       /* bytes of the budget */
 	struct weir_stream *stream[WEIR__SCHED_STREAMS];
 	uint32_t n_streams;
 };
@@ -46,6 +48,7 @@ struct weir_sched {
 	pthread_mutex_t start_lock;
 
 	pthread_mutex_t lock;           /* guards what follows; taken last */
+	struct weir__pins *pins;        /* referenced; NULL: none */
 	struct weir__graph_plan *plans; /* the one that was used last first */
 	uint32_t n_kept;                /* of them without references */
 	uint64_t reserved; /* bytes of the budget, of all devices */
