@@ -55,7 +55,7 @@ static int new_sched(struct llama *l)
 		devs[i] = l->part[i].dev;
 	ret = weir_sched_new(devs, l->n_parts, NULL, &l->sched);
 	free(devs);
-	return ret;
+	return ret < 0 ? ret : llama_pin(l);
 }
 
 int llama_open(struct weir *weir, const char *path, struct llama *l)

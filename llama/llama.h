@@ -184,6 +184,8 @@ int llama_devices(struct weir *weir, const char *list,
 /* parts.c: divide the model among the devices of the options. */
 int llama_divide(struct llama *l);
 unsigned llama_part_of(const struct llama *l, int64_t layer);
+/* Pin the operations of each part to its device. */
+int llama_pin(struct llama *l);
 void llama_parts_free(struct llama *l);
 
 /* graph.c: add the pass to @g, and set its nodes. */

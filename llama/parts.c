@@ -6,9 +6,14 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "llama.h"
+
+enum {
+	PATTERN_BYTES = 64
+};
 
 unsigned llama_part_of(const struct llama *l, int64_t layer)
 {
@@ -58,6 +63,38 @@ int llama_divide(struct llama *l)
 	for (size_t i = 0; i < l->weights.n; i++)
 		l->weights.source[i].part = part_of_tensor(l, i);
 	return ret;
+}
+
+static int pin_layer(struct llama *l, int64_t layer)
+{
+	char pattern[PATTERN_BYTES];
+
+	snprintf(pattern, sizeof(pattern), "%s.%" PRId64 ".*",
+		 l->config.gguf ? "blk" : "model.layers", layer);
+	return weir_sched_pin(l->sched, pattern,
+			      l->part[llama_part_of(l, layer)].dev);
+}
+
+/* Operations, not leaves: those that are tied have users on two devices. */
+int llama_pin(struct llama *l)
+{
+	const bool gguf = l->config.gguf;
+	struct weir_dev *last = l->part[l->n_parts - 1].dev;
+	int ret = 0;
+
+	if (l->n_parts == 1)
+		return 0;
+	for (int64_t i = 0; i < l->config.layers && ret == 0; i++)
+		ret = pin_layer(l, i);
+	if (ret < 0 ||
+	    (ret = weir_sched_pin(l->sched,
+				  gguf ? "token_embd" : "model.embed_tokens",
+				  l->part[0].dev)) < 0 ||
+	    (ret = weir_sched_pin(l->sched,
+				  gguf ? "output_norm*" : "model.norm*",
+				  last)) < 0)
+		return ret;
+	return weir_sched_pin(l->sched, "logits", last);
 }
 
 void llama_parts_free(struct llama *l)
