@@ -281,7 +281,7 @@ int weir_run_cancel(struct weir_run *run)
 struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
 {
 	const struct weir__graph_plan *p = run->plan;
-	struct weir__spot spot = weir__result_spot(p, p->port[i].node);
+	struct weir__node_spot spot = weir__result_spot(p, p->port[i].node);
 	struct weir_tensor t = run->schedule->port[i];
 
 	if (spot.where == WEIR_NODE_LEAF)

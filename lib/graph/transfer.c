@@ -88,7 +88,7 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 
 /* All bytes of a class, as bytes. */
 static struct weir_tensor flat(const struct weir_run *run,
-			       const struct weir__spot *spot)
+			       const struct weir__node_spot *spot)
 {
 	return (struct weir_tensor){ .dtype = WEIR_DTYPE_U8,
 				     .ndim = 1,
