@@ -8,7 +8,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/feed.c %D%/feed.h %D%/store.c %D%/place.c %D%/place.h \
 	%D%/draft.c %D%/draft.h %D%/plan.c %D%/plan.h %D%/where.c %D%/nodes.c \
 	%D%/leaves.c %D%/split.c \
-	%D%/sched.c %D%/sched.h %D%/schedule.c \
+	%D%/sched.c %D%/sched.h %D%/schedule.c %D%/explain.c \
 	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c %D%/end.c \
 	%D%/transfer.c %D%/races.h %D%/races.c %D%/progress.c %D%/progress.h \
 	%D%/copy.c %D%/compare.c %D%/difference.c %D%/difference.h

@@ -98,6 +98,7 @@ struct weir__copied {
 	uint32_t copier; /* TRANSFER: the stream that copies it */
 	/* IMPORT: in memory of the lane's device, given by its feeder. */
 	uint64_t address;
+	bool fed; /* IMPORT: into memory that other imports use too */
 };
 
 /* The stream of a run that copies to or from one device. */

@@ -304,10 +304,12 @@ static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
 
 	*t = weir__run_port(run, i);
 	*ret_lane = p->at[node].lane;
-	if (!(*k)++)
+	if (*k == 0) {
+		*k = 1;
 		return true;
-	for (; *k - 2 < p->n_images; (*k)++) {
-		image = &p->image[*k - 2];
+	}
+	while (*k <= p->n_images) {
+		image = &p->image[(*k)++ - 1];
 		if (image->of.node != node)
 			continue;
 		t->buf = weir__spot_buf(p, &image->to, run->copy);

@@ -104,5 +104,8 @@ void weir__sched_stream_back(struct weir_sched *sched,
 			     struct weir__sched_dev *d, struct weir_stream *s);
 
 void weir__schedule_put(struct weir_schedule *s);
+/* Add the sizes of a device. */
+void weir__sizes_add(const struct weir__sizes *sizes,
+		     struct weir_sched_estimate *e);
 
 #endif

@@ -240,9 +240,10 @@ static void end_set(struct weir_run *run, struct weir__source *src,
  * After the run of this plan that was queued last, well or not: both write the
  * lane's results.
  */
-static int lane_wait_last(struct weir__run_lane *lane, struct weir_stream *s)
+static int lane_wait_last(struct weir__run_lane *lane)
 {
 	struct weir__graph_plan *p = lane->run->plan;
+	struct weir_stream *s = lane->op->stream;
 	int r = 0;
 
 	if (!p->shared)
@@ -262,11 +263,6 @@ static int lane_queue(struct weir__run_lane *lane)
 	int r;
 
 	op->ret_number = &number;
-	r = lane_wait_last(lane, s);
-	if (r < 0) {
-		weir__stream_op_drop(op);
-		return r;
-	}
 	/* The stream may be gone with the run, if the run ends at once. */
 	weir__source_ref(&s->src);
 	r = weir__stream_op_queue(op);
@@ -305,6 +301,9 @@ static int start_queue(struct weir_run *run)
 			run->started + 1);
 	if (run->plan->n_copiers)
 		r = weir__transfers_queue(run);
+	/* All wait before the first one is queued, which is the last run then. */
+	for (uint32_t l = 0; l < n && !r; l++)
+		r = lane_wait_last(&run->lane[l]);
 	for (uint32_t l = 0; l < n && !r; l++)
 		start_gates(&run->lane[l]);
 	for (uint32_t l = 0; l < n; l++)

@@ -84,7 +84,7 @@ static int node_place(struct weir__graph_plan *p, const struct weir__draft *d,
 				      .until = d->order.until[class],
 				      .why = why_of(d, node),
 				      .lane = d->order.lane[i],
-				      .cause = d->cause[i],
+				      .cause = d->assign.cause[i],
 				      .computed = weir__order_computes(
 					      &d->in, &d->reach, i) };
 	if (at->why == WEIR_NODE_NOT_NEEDED)
