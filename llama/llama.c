@@ -183,6 +183,7 @@ static int run_pass(struct llama *l)
 		return ret;
 	l->position += l->pass.tokens;
 	l->waits += r.waits;
+	l->pass_ns += r.total_ns;
 	l->wait_ns += r.wait_ns;
 	l->compute_ns += r.compute_ns;
 	return 0;
