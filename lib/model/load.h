@@ -69,6 +69,11 @@ weir__load_explain(struct weir_load *l, size_t spot,
 /* The job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
 
+/* fresh.c: touch fresh memory ahead of the reads. -ENOMEM. */
+int weir__load_touch(struct weir_load *l);
+/* Done: the load has ended, or has not begun. */
+void weir__load_touch_stop(struct weir_load *l);
+
 /* races.c: tell the race checker what the load writes, before it begins. */
 void weir__load_races(struct weir_load *l);
 /* The program asks how far the load is: it may learn that all has arrived. */
