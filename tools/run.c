@@ -127,17 +127,32 @@ static int start_model(struct run_job *job)
 
 	opts.context = (int64_t)(job->prompt.n + job->made.room) - 1;
 	opts.threads = job->args->threads;
+	opts.devs = job->dev;
+	opts.n_devs = job->n_devs;
+	opts.budget = (int64_t)job->args->budget;
 	opts.stop = signals_caught;
 	return llama_start(&job->llama, &opts) < 0 ? fail_llama(job) : 0;
 }
 
+static int fail_list(const struct run_job *job)
+{
+	const char *sentence = llama_error();
+
+	return fail("--devices %s: %s", job->args->devices,
+		    sentence == weir_error() ? weir_sentence() : sentence);
+}
+
 static int open_model(struct run_job *job)
 {
+	const struct run_args *a = job->args;
 	int r;
 
 	if (weir_open(NULL, &job->weir) < 0)
 		return fail_weir();
-	if (llama_open(job->weir, job->args->path, &job->llama) < 0)
+	if (a->devices &&
+	    llama_devices(job->weir, a->devices, &job->dev, &job->n_devs) < 0)
+		return fail_list(job);
+	if (llama_open(job->weir, a->path, &job->llama) < 0)
 		return fail_llama(job);
 	if ((r = read_tokenizer(job)) || (r = make_room(job)) ||
 	    (r = start_model(job)))
@@ -304,6 +319,7 @@ static void close_job(struct run_job *job)
 	free(job->made.id);
 	free(job->logits);
 	free(job->text.s);
+	free(job->dev);
 	weir_close(job->weir);
 }
 

@@ -174,6 +174,32 @@ def fails():
         raise Wrong(out + err)
 
 
+# Several devices.
+
+DEVICES = ("CPU:devices=2,CPU1", "CPU:devices=2,apart=1,CPU1",
+           "CPU:devices=3,apart=1,CPU1,CPU2",
+           "CPU:devices=4,apart=1,CPU3,CPU1,CPU2")
+
+
+def same_bits(title, write, *ways):
+    """@ways: options with which the logits have the same bits."""
+    def test():
+        path = write(layers=5)
+        for passes in ((), ("-b", 5, "-a", 8), ("-b", 1)):
+            want = logits(path, "-t", 1, *passes).tobytes()
+            for way in ways:
+                if logits(path, "-t", 1, *passes, *way).tobytes() != want:
+                    raise Wrong(f"other logits with {way} {passes}")
+    return title, test
+
+
+def divided():
+    for name, write in (("GGUF", of_gguf(Type.Q8_0)),
+                        ("safetensors", of_hf("F16"))):
+        yield same_bits(f"{name}: layers on several devices give the same "
+                        "logits", write, *[("-d", d) for d in DEVICES])
+
+
 def refuses(title, write, parts, options=(), tokens=(1, 2)):
     def test():
         out, err = llama(*options, write("bad"), *tokens, status=1)
@@ -191,6 +217,7 @@ def cases():
         yield "a read that fails ends the run with its sentence", fails
     else:
         yield "no strace, or it cannot trace", None
+    yield from divided()
     for case in refused.CASES:
         yield refuses(*case)
 
