@@ -79,7 +79,10 @@ T_C_TESTS = \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
+	%D%/races-map.t \
 	%D%/races.t \
+	%D%/races-loads.t \
+	%D%/races-runs.t \
 	%D%/event.t \
 	%D%/heap.t \
 	%D%/heap-model.t \
@@ -252,7 +255,10 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_races_t_SOURCES = %D%/races.c $(T_STREAMS)
+T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)
+%C%_races_t_SOURCES = %D%/races.c $(T_RACING)
+%C%_races_loads_t_SOURCES = %D%/races-loads.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
+%C%_races_runs_t_SOURCES = %D%/races-runs.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
 T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
