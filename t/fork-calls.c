@@ -339,6 +339,8 @@ static void schedules(void)
 	struct weir_schedule_info info = { .size = sizeof(info) };
 	struct weir_run_report report = { .size = sizeof(report) };
 	struct weir_node_place place = { .size = sizeof(place) };
+	struct weir_transfer transfer = { .size = sizeof(transfer) };
+	struct weir_split split = { .size = sizeof(split) };
 	struct weir_node *x = weir_graph_node(graph, 0);
 	struct weir_schedule *other;
 	struct weir_sched *fresh;
@@ -348,12 +350,15 @@ static void schedules(void)
 
 	fails(weir_sched_new, &dev, 1, NULL, &fresh);
 	fails(weir_sched_estimate, sched, graph, &estimate);
+	fails(weir_sched_estimate_dev, sched, graph, 0, &estimate);
 	fails(weir_sched_pin, sched, "*", dev);
 	fails(weir_sched_rates, sched, 0, &rates);
 	fails(weir_sched_set_rates, sched, 0, &rates);
 	fails(weir_schedule_new, sched, graph, &other);
 	fails(weir_schedule_info, schedule, &info);
 	fails(weir_schedule_explain, schedule, 0, &place);
+	fails(weir_schedule_split, schedule, 0, &split);
+	fails(weir_schedule_transfer, schedule, 0, &transfer);
 	fails(weir_run_new, schedule, &again);
 	fails(weir_run_input, run, x, &value, sizeof(value));
 	fails(weir_run_input_tensor, run, x, weir_node_tensor(x), NULL);

@@ -133,7 +133,7 @@ T_C_TESTS = \
 	%D%/graph-place.t %D%/graph-constant.t \
 	%D%/feed-imports.t %D%/feed.t \
 	%D%/sched.t %D%/sched-pins.t %D%/schedule.t \
-	%D%/run-start.t %D%/run-events.t \
+	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
@@ -412,6 +412,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
+%C%_run_lanes_t_SOURCES = %D%/run-lanes.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
 %C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)
