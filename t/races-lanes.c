@@ -158,8 +158,10 @@ int main(void)
 	setenv("WEIR_DEBUG", "races", 1);
 	in_order("CPU:devices=2", "lanes that share memory do not race");
 	in_order("CPU:devices=2,apart=1", "lanes with copies do not race");
-	several("CPU:devices=2", "runs over lanes that share memory do not race");
-	several("CPU:devices=2,apart=1", "runs over lanes with copies do not race");
+	several("CPU:devices=2",
+		"runs over lanes that share memory do not race");
+	several("CPU:devices=2,apart=1",
+		"runs over lanes with copies do not race");
 	without_gate();
 	without_wait();
 	without_event();
