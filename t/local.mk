@@ -83,6 +83,7 @@ T_C_TESTS = \
 	%D%/races.t \
 	%D%/races-loads.t \
 	%D%/races-runs.t \
+	%D%/races-lanes.t \
 	%D%/event.t \
 	%D%/heap.t \
 	%D%/heap-model.t \
@@ -258,6 +259,7 @@ T_ROWS = %D%/rows.c %D%/rows.h
 T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)
 %C%_races_t_SOURCES = %D%/races.c $(T_RACING)
 %C%_races_loads_t_SOURCES = %D%/races-loads.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
+%C%_races_lanes_t_SOURCES = %D%/races-lanes.c $(T_RACING)
 %C%_races_runs_t_SOURCES = %D%/races-runs.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
 T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
