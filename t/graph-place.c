@@ -150,21 +150,22 @@ int main(void)
 	unsigned wrong = 0, layouts = 0;
 	uint64_t in_place = 0, outputs = 0;
 	struct weir *weir = open_root(WEIR_IO_AUTO);
-	struct weir_buft *buft;
+	struct weir_dev *dev = cpu_of(weir);
+	struct weir_sched *sched;
 
 	plan(4);
 	seed = from ? (uint64_t)atoll(from) : 1;
-	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
+	must(weir_sched_new(&dev, 1, NULL, &sched));
 	while (graphs < n) {
 		struct weir_graph *g = random_graph();
 		struct weir__draft d;
 
 		if (!g)
 			continue;
-		must(weir__draft(g, buft, 1, &d));
+		must(weir__draft(sched, g, &d));
 		wrong += wrong_pairs(&d);
 		layouts += wrong_layouts(&d);
-		in_place += d.sizes.in_place;
+		in_place += d.sizes->in_place;
 		for (uint32_t i = 0; i < d.in.n; i++)
 			outputs += computed(&d, i) &&
 				   dies(&d, d.reach.alias[i]) == UINT32_MAX;
@@ -180,6 +181,7 @@ int main(void)
 	   (unsigned long long)in_place);
 	ok(outputs > graphs, "%llu results are kept",
 	   (unsigned long long)outputs);
+	weir_sched_free(sched);
 	weir_close(weir);
 	return done_testing();
 }

@@ -121,9 +121,10 @@ T_C_TESTS = \
 	%D%/vec.t \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
-	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-memory.t \
+	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
+	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
-	%D%/feed-imports.t %D%/feed.t \
+	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
 	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
@@ -386,9 +387,12 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_feed_t_SOURCES = %D%/feed.c $(T_FILES) $(T_KIND) $(T_STREAMS)
+%C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
+%C%_run_feed_t_LDADD = $(LDADD) -lm
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+%C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)

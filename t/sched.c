@@ -57,12 +57,12 @@ static bool doubles(struct weir_schedule *s, const struct weir_graph *g)
 static void options(void)
 {
 	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
-	struct weir_dev *two[2] = { dev, cpu_of(weir) };
+	struct weir_dev *two[2] = { dev, dev };
 	struct weir_sched *sched;
 
-	is_err(weir_sched_new(two, 2, NULL, &sched), -EOPNOTSUPP,
-	       "2 devices: a scheduler has one",
-	       "a scheduler for two devices is refused");
+	is_err(weir_sched_new(two, 2, NULL, &sched), -EINVAL,
+	       "GDEV0 is listed twice",
+	       "a device that is listed twice is refused");
 	is_err(weir_sched_new(two, 0, NULL, &sched), -EINVAL, "no device",
 	       "a scheduler needs a device");
 	o.copies = 100000;

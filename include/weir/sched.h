@@ -55,6 +55,16 @@ struct weir_sched_opts {
 			      scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
+	const uint64_t *budgets; /* bytes of memory of each device, for all
+				    schedules; 0: no limit; NULL: none has one */
+	/*
+	 * Bytes of memory of each device for copies of constant leaves that it
+	 * cannot use where they are, or that are in files. If they have more
+	 * bytes, some are kept there and the others are fed: read again in each
+	 * run, in the order of use, ahead of the operations. 0: no limit; NULL:
+	 * none has one. Not part of the budgets.
+	 */
+	const uint64_t *weights;
 };
 WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 #define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
@@ -93,6 +103,10 @@ struct weir_sched_estimate {
 	uint64_t computed;  /* of these: operations that a run computes */
 	uint64_t in_place;  /* of these: in the place of a source */
 	uint64_t lowest;    /* no placement of the results is lower */
+	uint64_t kept;      /* copies of constant leaves that are kept; not in
+			       @bytes, as the next two */
+	uint64_t fed;       /* that are read again in each run */
+	uint64_t ring;      /* memory for these */
 };
 /*
  * What weir_schedule_new() would need. Changes nothing: no memory of the device
@@ -103,6 +117,11 @@ WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
 				 struct weir_sched_estimate *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
+/* The same for device @i of the scheduler alone. -EINVAL: it has no such device. */
+WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
+				     const struct weir_graph *g, unsigned i,
+				     struct weir_sched_estimate *ret_estimate)
+	WEIR_NONNULL(1, 2, 4);
 
 /*
  * Make a schedule for @g, or take an existing one: the scheduler keeps those in
@@ -142,6 +161,9 @@ struct weir_schedule_info {
 	uint32_t taken;  /* copies that runs have */
 	uint64_t times;  /* that weir_schedule_new() returned this plan */
 	uint64_t fingerprint[2]; /* of the graph */
+	uint64_t kept;           /* as in struct weir_sched_estimate */
+	uint64_t fed;
+	uint64_t ring;
 };
 /* Describe a schedule. Any thread. -EINVAL: the size is not set. */
 WEIR_API int weir_schedule_info(const struct weir_schedule *schedule,
@@ -164,7 +186,8 @@ enum weir_node_why {
 	WEIR_NODE_VIEWS = 3,    /* it has the bytes of another node */
 	WEIR_NODE_KEPT = 4,     /* an input, or an output of a copy */
 	WEIR_NODE_IN_PLACE = 5, /* a source was not needed any more */
-	WEIR_NODE_PLANNED = 6   /* the planner has chosen the place */
+	WEIR_NODE_PLANNED = 6,  /* the planner has chosen the place */
+	WEIR_NODE_IN_FILE = 7   /* a leaf in a file: it has no address */
 };
 /* Why a node is computed on its device. */
 enum weir_node_cause {
@@ -297,6 +320,9 @@ struct weir_run_report {
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
+	int64_t feed_ns;    /* of total_ns: waiting for leaves to be read */
+	uint64_t kept;      /* bytes of leaves that devices keep */
+	uint64_t fed;       /* bytes of leaves that were fed for it so far */
 };
 /* -EINVAL: the size is not set. */
 WEIR_API int weir_run_report(struct weir_run *run,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A started run moves from gate to gate. It is one operation of its stream, and
- * at any time has one work in the device's queue, or waits for one event, or is
- * moved by one thread: that which issued the operation, completed the work, or
- * woke the waiter. So the thread that moves a run needs no lock for it, except
- * for what weir_run_cancel() and weir_run_report() look at.
+ * A lane of a started run moves from gate to gate. It is one operation of its
+ * stream, and at any time has one work in the device's queue, or waits for one
+ * event, or is moved by one thread: that which issued the operation, completed the
+ * work, or woke the waiter. So the thread that moves a lane needs no lock for it,
+ * except for what the run's other lanes and the program look at.
  */
-#include <string.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -18,119 +19,161 @@ typedef unsigned long long ull;
 
 enum move {
 	MOVE_ON,  /* look again */
-	MOVE_AWAY /* another thread has the run now, or it is gone */
+	MOVE_AWAY /* another thread has the lane now, or it is gone */
 };
 
 /* The time since the last call, to one of the report's. */
-static void run_note(struct weir_run *run, int64_t *sum)
+static void lane_note(struct weir__run_lane *lane, int64_t *sum)
 {
 	int64_t now = weir__now();
 
-	pthread_mutex_lock(&run->lock);
-	*sum += now - run->begun;
-	pthread_mutex_unlock(&run->lock);
-	run->begun = now;
+	pthread_mutex_lock(&lane->run->lock);
+	*sum += now - lane->begun;
+	pthread_mutex_unlock(&lane->run->lock);
+	lane->begun = now;
 }
 
 /* The run may be gone on return. */
-static enum move run_end(struct weir_run *run, const struct weir_failure *f)
+static enum move lane_end(struct weir__run_lane *lane,
+			  const struct weir_failure *f)
 {
-	weir__stream_op_finish(run->op, f);
+	weir__run_lane_ended(lane, f);
+	weir__stream_op_finish(lane->op, f);
 	return MOVE_AWAY;
 }
 
-static enum move run_end_cancelled(struct weir_run *run)
+static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
+			   const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
+			   const char *fmt, ...)
 {
-	weir__stream_op_fail(run->op, -ECANCELED, 0,
-			     "the run was cancelled before step %u of %u",
-			     run->step, run->until);
-	return MOVE_AWAY;
+	const struct weir__stream_op *op = lane->op;
+	char why[WEIR__ERROR_MAX];
+	struct weir_failure f;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	weir__failure_set(&f, err, native, op->number,
+			  "%s: operation %llu (%s): %s", op->stream->label,
+			  (ull)op->number, op->what, why);
+	return lane_end(lane, &f);
 }
 
-static bool run_stops(const struct weir_run *run)
+/* Because of the program, or of a failure elsewhere. */
+static enum move lane_end_stopped(struct weir__run_lane *lane)
 {
-	return atomic_load(&run->stop) ||
-	       atomic_load(&run->op->stream->abandoned);
+	struct weir_failure cause, f;
+
+	pthread_mutex_lock(&lane->run->lock);
+	cause = lane->run->failure;
+	pthread_mutex_unlock(&lane->run->lock);
+	if (!cause.err)
+		return lane_fail(lane, -ECANCELED, 0,
+				 "the run was cancelled before step %u of %u",
+				 lane->step, lane->until);
+	weir__cancelled(&f, &cause);
+	return lane_end(lane, &f);
 }
 
-static enum move run_submit(struct weir_run *run)
+static bool lane_stops(const struct weir__run_lane *lane)
 {
-	struct weir__stream_op *op = run->op;
+	return atomic_load(&lane->run->stop) ||
+	       atomic_load(&lane->op->stream->abandoned);
+}
+
+static enum move lane_submit(struct weir__run_lane *lane)
+{
+	struct weir_run *run = lane->run;
 	int r;
 
 	pthread_mutex_lock(&run->lock);
 	run->report.works++;
 	pthread_mutex_unlock(&run->lock);
-	r = weir__stream_op_submit(op);
-	if (r < 0)
-		weir__stream_op_fail(op, r, 0, "step %u was refused: %s",
-				     run->step, weir__errno_words(-r));
-	return MOVE_AWAY;
+	r = weir__stream_op_submit(lane->op);
+	return r < 0 ? lane_fail(lane, r, 0, "step %u was refused: %s",
+				 lane->step, weir__errno_words(-r))
+		     : MOVE_AWAY;
 }
 
-static void run_move(struct weir_run *run);
+static void lane_move(struct weir__run_lane *lane);
+
+static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
+{
+	const struct weir__compute *c = &lane->compute;
+	const struct weir_dev *dev = lane->op->stream->dev;
+	const struct weir__node *const *list =
+		lane->of->copy[lane->run->copy].list;
+	char words[WEIR__NODE_WORDS];
+
+	if (c->failed < lane->of->n_steps)
+		lane_fail(lane, err, native, "%s: %s%s",
+			  weir__node_words(list[c->failed], words),
+			  c->why[0] ? c->why : weir__errno_words(-err),
+			  weir__dev_words(dev, native));
+	else
+		lane_fail(lane, err, native, "steps %u to %u: %s%s", lane->step,
+			  lane->end - 1, weir__errno_words(-err),
+			  weir__dev_words(dev, native));
+}
 
 /* On a thread of the backend. */
 static void range_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
-	struct weir_run *run = op->owner;
-	const struct weir__compute *c = &run->compute;
-	const struct weir__copy *copy = &run->plan->copy[run->copy];
+	struct weir__run_lane *lane = op->owner;
+	struct weir_run *run = lane->run;
 	int err = weir__dev_result(op->stream->dev, "work", res);
-	char words[WEIR__NODE_WORDS];
 
-	run_note(run, &run->report.compute_ns);
-	if (!err) {
-		pthread_mutex_lock(&run->lock);
-		run->report.nodes += run->end - run->step;
-		pthread_mutex_unlock(&run->lock);
-		run->step = run->end;
-		run_move(run);
-	} else if (err == -ECANCELED && run_stops(run)) {
-		run_end_cancelled(run);
-	} else if (c->failed < run->plan->n_steps) {
-		weir__stream_op_fail(
-			op, err, native, "%s: %s%s",
-			weir__node_words(copy->list[c->failed], words),
-			c->why[0] ? c->why : weir__errno_words(-err),
-			weir__dev_words(op->stream->dev, native));
-	} else {
-		weir__stream_op_fail(op, err, native, "steps %u to %u: %s%s",
-				     run->step, run->end - 1,
-				     weir__errno_words(-err),
-				     weir__dev_words(op->stream->dev, native));
+	lane_note(lane, &run->report.compute_ns);
+	if (err == -ECANCELED && lane_stops(lane)) {
+		lane_end_stopped(lane);
+		return;
 	}
+	if (err) {
+		range_failed(lane, err, native);
+		return;
+	}
+	pthread_mutex_lock(&run->lock);
+	run->report.nodes += lane->end - lane->step;
+	pthread_mutex_unlock(&run->lock);
+	lane->step = lane->end;
+	weir__progress_to(lane->progress, lane->base + lane->step);
+	lane_move(lane);
 }
 
-static enum move run_compute(struct weir_run *run, uint32_t end)
+static enum move lane_compute(struct weir__run_lane *lane, uint32_t end)
 {
-	struct weir__graph_plan *p = run->plan;
-	struct weir__work *work = &run->op->work;
+	const struct weir__graph_lane *of = lane->of;
+	struct weir__work *work = &lane->op->work;
 
-	run->end = end;
-	run->compute = (struct weir__compute){
-		.size = sizeof(run->compute),
-		.prepared = p->copy[run->copy].prepared,
-		.workspace = p->workspace ? p->workspace->mem.base : NULL,
-		.first = run->step,
-		.n = end - run->step,
-		.stop = &run->stop,
+	lane->end = end;
+	lane->compute = (struct weir__compute){
+		.size = sizeof(lane->compute),
+		.prepared = of->copy[lane->run->copy].prepared,
+		.workspace = of->workspace ? of->workspace->mem.base : NULL,
+		.first = lane->step,
+		.n = end - lane->step,
+		.stop = &lane->run->stop,
 		.failed = SIZE_MAX
 	};
 	work->kind = WEIR__WORK_COMPUTE;
-	work->arg = &run->compute;
+	work->arg = &lane->compute;
 	work->done = range_done;
-	return run_submit(run);
+	return lane_submit(lane);
 }
 
 /* Works of one stream follow each other, so the result is there. */
 static int observer_call(void *arg)
 {
-	struct weir_run *run = arg;
+	struct weir__run_lane *lane = arg;
+	struct weir_run *run = lane->run;
 	const struct weir__graph_plan *p = run->plan;
-	uint32_t node = p->gate[run->gate].node;
+	uint32_t node = lane->of->gate[lane->gate].of;
 	const struct weir__port *port = weir__port_find(p, node);
 	struct weir_tensor t = weir__run_port(run, (uint32_t)(port - p->port));
 	const struct weir_sched_opts *o = &p->sched->opts;
@@ -142,30 +185,30 @@ static void observer_done(struct weir__work *work, int res, int32_t native)
 {
 	struct weir__stream_op *op =
 		weir__container(work, struct weir__stream_op, work);
-	struct weir_run *run = op->owner;
+	struct weir__run_lane *lane = op->owner;
 	int err = weir__dev_result(op->stream->dev, "work", res);
 
-	run_note(run, &run->report.observe_ns);
+	lane_note(lane, &lane->run->report.observe_ns);
 	if (err) {
-		weir__stream_op_fail(op, err, native,
-				     "the observer returned %d for node %u%s",
-				     res, run->plan->gate[run->gate].node,
-				     weir__dev_words(op->stream->dev, native));
+		lane_fail(lane, err, native,
+			  "the observer returned %d for node %u%s", res,
+			  lane->of->gate[lane->gate].of,
+			  weir__dev_words(op->stream->dev, native));
 		return;
 	}
-	run->gate++;
-	run_move(run);
+	lane->gate++;
+	lane_move(lane);
 }
 
-static enum move run_observe(struct weir_run *run)
+static enum move lane_observe(struct weir__run_lane *lane)
 {
-	struct weir__work *work = &run->op->work;
+	struct weir__work *work = &lane->op->work;
 
 	work->kind = WEIR__WORK_CALL;
 	work->call = observer_call;
-	work->arg = run;
+	work->arg = lane;
 	work->done = observer_done;
-	return run_submit(run);
+	return lane_submit(lane);
 }
 
 static void pending_drop(struct weir__pending *p)
@@ -174,119 +217,175 @@ static void pending_drop(struct weir__pending *p)
 	p->src = NULL;
 }
 
-static void run_woken(struct weir__waiter *waiter)
+/* For an import, or for something else. */
+static void lane_waited(struct weir__run_lane *lane)
 {
-	struct weir_run *run = weir__container(waiter, struct weir_run, waiter);
+	struct weir_run_report *report = &lane->run->report;
+	bool fed = lane->gate < lane->gates &&
+		   lane->of->gate[lane->gate].kind == WEIR__GATE_IMPORT;
 
-	pthread_mutex_lock(&run->lock);
-	run->waiting = NULL;
-	pthread_mutex_unlock(&run->lock);
-	run_note(run, &run->report.wait_ns);
-	run_move(run);
+	lane_note(lane, fed ? &report->feed_ns : &report->wait_ns);
+}
+
+static void lane_woken(struct weir__waiter *waiter)
+{
+	struct weir__run_lane *lane =
+		weir__container(waiter, struct weir__run_lane, waiter);
+
+	pthread_mutex_lock(&lane->run->lock);
+	lane->waiting = NULL;
+	pthread_mutex_unlock(&lane->run->lock);
+	lane_waited(lane);
+	lane_move(lane);
 }
 
 /* Under the lock, so that a stop comes before the wait or finds it. */
-static enum move run_wait(struct weir_run *run, struct weir__pending *p)
+static enum move lane_wait(struct weir__run_lane *lane, struct weir__pending *p)
 {
+	struct weir_run *run = lane->run;
 	enum move move = MOVE_ON;
 
 	pthread_mutex_lock(&run->lock);
-	if (!run_stops(run)) {
-		run->waiting = p;
-		run->waiter.number = p->number;
-		run->waiter.wake = run_woken;
+	if (!lane_stops(lane)) {
+		lane->waiting = p;
+		lane->waiter.number = p->number;
+		lane->waiter.wake = lane_woken;
 		run->report.waits++;
-		if (weir__source_wait(p->src, &run->waiter) == 0)
+		if (weir__source_wait(p->src, &lane->waiter) == 0)
 			move = MOVE_AWAY;
 		else
-			run->waiting = NULL;
+			lane->waiting = NULL;
 	}
 	pthread_mutex_unlock(&run->lock);
 	return move;
 }
 
-void weir__run_stop_waiting(struct weir_run *run)
+void weir__run_lane_stop_waiting(struct weir__run_lane *lane)
 {
+	struct weir_run *run = lane->run;
 	bool mine = false;
 
 	pthread_mutex_lock(&run->lock);
-	if (run->waiting &&
-	    weir__source_unwait(run->waiting->src, &run->waiter)) {
-		run->waiting = NULL;
+	if (lane->waiting &&
+	    weir__source_unwait(lane->waiting->src, &lane->waiter)) {
+		lane->waiting = NULL;
 		mine = true;
 	}
 	pthread_mutex_unlock(&run->lock);
 	if (!mine)
 		return;
-	run_note(run, &run->report.wait_ns);
-	run_move(run);
+	lane_waited(lane);
+	lane_move(lane);
 }
 
-/* Until what @p stands for is there. The run's failure, if it will not be. */
-static enum move run_await(struct weir_run *run, struct weir__pending *p)
+/* The copy of an image, or what it waits for, has failed. */
+static enum move image_failed(struct weir__run_lane *lane, uint32_t image,
+			      const struct weir_failure *cause)
+{
+	return lane_fail(lane, cause->err, cause->native, "node %u for %s: %s",
+			 lane->run->plan->image[image].of.node,
+			 lane->of->on->dev->desc.name, cause->text);
+}
+
+/*
+ * Until what @p stands for is there. The lane's failure, if it will not be.
+ * @gate: NULL for an input.
+ */
+static enum move lane_await(struct weir__run_lane *lane,
+			    struct weir__pending *p,
+			    const struct weir__gate *gate)
 {
 	struct weir_failure cause, f;
 	int state = p->src->ops->state(p->src, p->number, &cause);
 
 	if (state == 0)
-		return run_wait(run, p);
+		return lane_wait(lane, p);
 	if (state > 0) {
 		pending_drop(p);
 		return MOVE_ON;
 	}
+	if (lane_stops(lane))
+		return lane_end_stopped(lane);
+	if (gate && (gate->kind == WEIR__GATE_TRANSFER ||
+		     gate->kind == WEIR__GATE_IMPORT))
+		return image_failed(lane, gate->of, &cause);
 	weir__cancelled(&f, &cause);
-	return run_end(run, &f);
+	return lane_end(lane, &f);
 }
 
-/* Does the run have to stop at the gate? An event may be done by now. */
-static bool gate_stops(struct weir_run *run, uint32_t i)
+/* Does the lane have to stop at the gate? What it waits for may be done by now. */
+static bool gate_stops(struct weir__run_lane *lane, uint32_t i)
 {
-	struct weir__pending *p = &run->pending[i];
+	const struct weir__gate *gate = &lane->of->gate[i];
+	struct weir__pending *p = &lane->pending[i];
+	const struct weir_run *run = lane->run;
 
-	if (run->plan->gate[i].observe)
+	if (gate->kind == WEIR__GATE_OBSERVE)
 		return run->plan->sched->opts.observe != NULL &&
-		       run->plan->gate[i].node >= run->first;
+		       gate->of >= run->first;
+	if (gate->kind == WEIR__GATE_RELEASE)
+		return gate->step > lane->step;
 	if (p->src && p->src->ops->state(p->src, p->number, NULL) == 1)
 		pending_drop(p);
 	return p->src != NULL;
 }
 
-/* Compute up to the next gate that stops, or act on it. */
-static enum move run_next(struct weir_run *run)
+/* The copies of inputs that were queued in any lane's stream; NULL: none. */
+static struct weir__pending *input_pending(struct weir__run_lane *lane)
 {
-	const struct weir__graph_plan *p = run->plan;
-	struct weir__pending *inputs = &run->pending[p->n_gates];
-	const struct weir__gate *gate;
+	struct weir__pending *p = &lane->pending[lane->of->n_gates];
 
-	if (run_stops(run))
-		return run_end_cancelled(run);
-	if (inputs->src)
-		return run_await(run, inputs);
-	if (run->queued)
-		weir__run_inputs(run, WEIR__INPUT_SET);
-	run->queued = false;
-	while (run->gate < run->gates && !gate_stops(run, run->gate))
-		run->gate++;
-	gate = &p->gate[run->gate];
-	if (run->gate == run->gates && run->step == run->until)
-		return run_end(run, NULL);
-	if (run->gate == run->gates || gate->step > run->step)
-		return run_compute(run, run->gate == run->gates ? run->until
-								: gate->step);
-	return gate->observe ? run_observe(run)
-			     : run_await(run, &run->pending[run->gate]);
+	for (uint32_t l = 0; l < lane->run->plan->n_lanes; l++)
+		if (p[l].src)
+			return &p[l];
+	return NULL;
 }
 
-static void run_move(struct weir_run *run)
+/* Compute up to the next gate that stops, or act on it. */
+static enum move lane_next(struct weir__run_lane *lane)
 {
-	while (run_next(run) == MOVE_ON)
+	struct weir__pending *inputs = input_pending(lane);
+	const struct weir__gate *gate;
+
+	if (lane_stops(lane))
+		return lane_end_stopped(lane);
+	if (inputs)
+		return lane_await(lane, inputs, NULL);
+	if (lane == lane->run->lane && lane->run->queued) {
+		weir__run_inputs(lane->run, WEIR__INPUT_SET);
+		lane->run->queued = false;
+	}
+	while (lane->gate < lane->gates && !gate_stops(lane, lane->gate))
+		lane->gate++;
+	gate = &lane->of->gate[lane->gate];
+	if (lane->gate == lane->gates && lane->step == lane->until)
+		return lane_end(lane, NULL);
+	if (lane->gate == lane->gates)
+		return lane_compute(lane, lane->until);
+	if (gate->step > lane->step)
+		return lane_compute(lane, gate->step);
+	return gate->kind == WEIR__GATE_OBSERVE
+		       ? lane_observe(lane)
+		       : lane_await(lane, &lane->pending[lane->gate], gate);
+}
+
+static void lane_move(struct weir__run_lane *lane)
+{
+	while (lane_next(lane) == MOVE_ON)
 		;
 }
 
-void weir__run_begin(struct weir__stream_op *op)
+void weir__run_lane_begin(struct weir__stream_op *op)
 {
-	struct weir_run *run = op->owner;
+	struct weir__run_lane *lane = op->owner;
+	struct weir_run *run = lane->run;
+	int64_t now = weir__now();
 
-	run_note(run, &run->report.queued_ns);
-	run_move(run);
+	/* The first lane to begin ends the time in the queue. */
+	pthread_mutex_lock(&run->lock);
+	if (!run->report.queued_ns)
+		run->report.queued_ns = now - lane->begun;
+	pthread_mutex_unlock(&run->lock);
+	lane->begun = now;
+	lane_move(lane);
 }

@@ -37,8 +37,8 @@ struct weir__assign_in {
 	uint32_t n_devs;
 	/* Of each device. */
 	const struct weir_rates *rates;
-	const uint64_t *sees; /* the devices whose results it uses without a
-				 copy; itself is one */
+	const uint64_t *shares; /* the devices whose results it uses without a
+				   copy; itself is one */
 	/* Of each node. */
 	const uint64_t *supports; /* devices that have the operation */
 	const uint64_t *usable;   /* of a leaf: devices that compute in its
@@ -83,15 +83,13 @@ int weir__assign(const struct weir__assign_in *in, struct weir__assign *ret);
 void weir__assign_free(struct weir__assign *assign);
 
 /*
- * assign_graph.c: the pass for the graph @g, of which @in, @reach and @marks
- * are. It asks the devices, all of which are open, what they support. @pin: of
- * each node, NULL: there are none. -ENOMEM, -EOPNOTSUPP with a sentence.
+ * assign_graph.c: the pass for the graph @g and the scheduler's devices @devs,
+ * all of which are open. @in lacks the arrays of nodes, besides marks, pins and
+ * usable: it asks the devices what they support, and finds the others. -ENOMEM,
+ * -EOPNOTSUPP with a sentence.
  */
-int weir__assign_graph(const struct weir_graph *g,
-		       const struct weir__reach_in *in,
-		       const struct weir__reach *reach, const uint8_t *marks,
-		       struct weir_dev *const *devs, uint32_t n_devs,
-		       const struct weir_rates *rates, const uint8_t *pin,
+int weir__assign_graph(const struct weir_graph *g, struct weir_dev *const *devs,
+		       const struct weir__assign_in *in,
 		       struct weir__assign *ret);
 
 #endif

@@ -8,6 +8,7 @@
 #include "core/util.h"
 #include "dev/dev.h"
 #include "graph/ops.h"
+#include "graph/sched.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
 #include "place/placement.h"
@@ -45,6 +46,8 @@ static uint8_t marks_of(const struct weir_node *node)
 		marks |= WEIR__MARK_EMPTY;
 	if (node->flags & WEIR_NODE_OBSERVED)
 		marks |= WEIR__MARK_OBSERVED;
+	if (node->flags & WEIR_NODE_CONSTANT)
+		marks |= WEIR__MARK_CONSTANT;
 	return marks;
 }
 
@@ -91,58 +94,153 @@ static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
 
 	d->marks = weir__array_alloc(n, sizeof(*d->marks));
 	d->bytes = weir__array_alloc(n, sizeof(*d->bytes));
+	d->dev = weir__array_alloc(n, sizeof(*d->dev));
+	d->cause = weir__array_alloc(n, sizeof(*d->cause));
+	d->usable = weir__array_alloc(n, sizeof(*d->usable));
 	*ret_fits = weir__array_alloc(n, sizeof(**ret_fits));
-	if (d->marks && d->bytes && *ret_fits)
+	if (d->marks && d->bytes && d->dev && d->cause && d->usable &&
+	    *ret_fits)
 		return 0;
 	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
 			  d->g->n);
 }
 
-static int draft_nodes(struct weir__draft *d, const struct weir_buft *buft,
-		       uint8_t *fits)
+/*
+ * The devices that can use the memory of a leaf: all, if it is not placed; none, if
+ * it is in a file.
+ */
+static uint64_t devices_for(const struct weir_sched *s,
+			    const struct weir_node *leaf)
 {
-	int r = 0;
+	uint64_t devs = 0;
 
-	for (size_t i = 0; i < d->g->n && !r; i++) {
+	if (weir__node_file(leaf))
+		return 0;
+	if (!leaf->t.buf)
+		return UINT64_MAX;
+	for (uint32_t i = 0; i < s->n_devs; i++)
+		if (weir__sched_can_use(&s->dev[i], leaf->t.buf->buft))
+			devs |= UINT64_C(1) << i;
+	return devs;
+}
+
+/* Nodes with nothing to compute use no bytes, and no order is needed for them. */
+static void draft_marks(struct weir__draft *d)
+{
+	for (size_t i = 0; i < d->g->n; i++) {
 		const struct weir_node *node = d->g->node[i];
 
 		d->marks[i] = marks_of(node);
-		fits[i] = fits_of(node);
+		if (d->marks[i] & WEIR__MARK_EMPTY)
+			d->in.flags[i] |= WEIR__REACH_STILL;
+		d->usable[i] = d->marks[i] & WEIR__MARK_LEAF
+				       ? devices_for(d->sched, node)
+				       : 0;
+	}
+}
+
+static int draft_assign(struct weir__draft *d)
+{
+	memset(d->dev, 0, d->g->n);
+	memset(d->cause, 0, d->g->n);
+	return 0;
+}
+
+static int draft_order(struct weir__draft *d)
+{
+	const struct weir__order_in in = { .in = &d->in,
+					   .reach = &d->reach,
+					   .marks = d->marks,
+					   .dev = d->dev,
+					   .n_devs = d->sched->n_devs,
+					   .first = d->sched->first,
+					   .usable = d->usable,
+					   .shares = d->sched->shares };
+	const struct weir_node *node;
+	int r = weir__order(&in, &d->order);
+
+	if (r < 0 || d->order.refused == WEIR__REACH_NONE)
+		return r;
+	node = d->g->node[d->order.refused];
+	return weir__fail(
+		-EOPNOTSUPP,
+		"node %u (%s) writes leaf %s, whose memory %s cannot use",
+		node->index, node->row->name,
+		weir__tensor_words(&node->storage->t, node->storage->index),
+		d->sched->dev[d->dev[node->index]].dev->desc.name);
+}
+
+static struct weir_buft *lane_buft(const struct weir__draft *d, uint32_t lane)
+{
+	return d->sched->dev[d->order.lane_dev[lane]].buft;
+}
+
+static int draft_bytes(struct weir__draft *d)
+{
+	const struct weir__order *o = &d->order;
+	int r = 0;
+
+	d->image_bytes = weir__array_alloc((size_t)o->n_images + 1,
+					   sizeof(*d->image_bytes));
+	d->sizes = weir__array_alloc(d->order.n_lanes, sizeof(*d->sizes));
+	if (!d->image_bytes || !d->sizes)
+		return weir__fail(-ENOMEM, "no memory for %u images",
+				  o->n_images);
+	memset(d->sizes, 0, d->order.n_lanes * sizeof(*d->sizes));
+	for (uint32_t i = 0; i < d->in.n && !r; i++) {
+		const struct weir_node *node = d->g->node[i];
+
 		d->bytes[i] = 0;
 		if (node->storage != node)
 			continue;
-		r = weir__buft_need(buft, &node->t, &d->bytes[i]);
+		r = weir__buft_need(lane_buft(d, o->lane[i]), &node->t,
+				    &d->bytes[i]);
 		if (node->op == WEIR_OP_LEAF && d->reach.needed[i])
-			d->sizes.leaves += d->bytes[i];
+			d->sizes[o->lane[i]].leaves += d->bytes[i];
 	}
+	for (uint32_t k = 0; k < o->n_images && !r; k++)
+		r = weir__buft_need(lane_buft(d, o->image[k].lane),
+				    &d->g->node[o->image[k].node]->t,
+				    &d->image_bytes[k]);
 	return r;
 }
 
-static int draft_sizes(struct weir__draft *d, uint32_t copies)
+static int lane_sizes(struct weir__draft *d, uint32_t l)
 {
 	const struct weir__placed *m = d->places.placement->memory;
+	struct weir__sizes *sizes = &d->sizes[l];
+	uint32_t copies = d->sched->opts.copies;
 	uint64_t all;
 
-	d->sizes.results = m[WEIR__IN_RESULTS].info.bytes;
-	if (weir__mul_over(m[WEIR__IN_COPY].info.bytes, copies,
-			   &d->sizes.inputs) ||
-	    weir__add_over(d->sizes.results, d->sizes.inputs, &all) ||
+	sizes->results = m[WEIR__IN_RESULTS(l)].info.bytes;
+	if (weir__mul_over(m[WEIR__IN_COPY(l)].info.bytes, copies,
+			   &sizes->inputs) ||
+	    weir__add_over(sizes->results, sizes->inputs, &all) ||
 	    all > INT64_MAX)
 		return weir__fail(
 			-EOVERFLOW,
 			"results, and inputs of %u copies, are over 2^63 - 1 bytes",
 			copies);
-	d->sizes.lowest = m[WEIR__IN_RESULTS].info.bound;
-	d->sizes.computed = d->order.n;
-	for (size_t i = 0; i < d->g->n; i++)
-		d->sizes.in_place += d->places.over[i] != WEIR__REACH_NONE;
+	sizes->lowest = m[WEIR__IN_RESULTS(l)].info.bound;
+	sizes->computed = d->order.step_at[l + 1] - d->order.step_at[l];
 	return 0;
 }
 
-static int draft_place(struct weir__draft *d, const struct weir_buft *buft,
-		       uint32_t copies, const uint8_t *fits)
+static int draft_sizes(struct weir__draft *d)
 {
-	size_t max = buft->desc.max;
+	int r = 0;
+
+	for (uint32_t l = 0; l < d->order.n_lanes && !r; l++)
+		r = lane_sizes(d, l);
+	for (uint32_t i = 0; i < d->in.n; i++)
+		if (d->places.over[i] != WEIR__REACH_NONE)
+			d->sizes[d->order.lane[i]].in_place++;
+	return r;
+}
+
+static int draft_place(struct weir__draft *d, uint8_t *fits)
+{
+	struct weir_place_memory memory[2 * WEIR__LANES] = { 0 };
 	const struct weir__place_in in = {
 		.in = &d->in,
 		.reach = &d->reach,
@@ -150,32 +248,45 @@ static int draft_place(struct weir__draft *d, const struct weir_buft *buft,
 		.marks = d->marks,
 		.bytes = d->bytes,
 		.fits = fits,
-		.align = buft->desc.align,
-		.max = max == SIZE_MAX ? 0 : max,
-		.copies = copies > 1,
+		.image_bytes = d->image_bytes,
+		.memory = memory,
+		.copies = d->sched->opts.copies > 1,
 	};
-	int r = weir__place_nodes(&in, &d->places);
+	int r;
 
-	return r < 0 ? r : draft_sizes(d, copies);
+	for (uint32_t m = 0; m < 2 * d->order.n_lanes; m++) {
+		const struct weir__buft_desc *desc = &lane_buft(d, m / 2)->desc;
+
+		memory[m].align = desc->align;
+		memory[m].max = desc->max == SIZE_MAX ? 0 : desc->max;
+	}
+	for (size_t i = 0; i < d->g->n; i++)
+		fits[i] = fits_of(d->g->node[i]);
+	r = weir__place_nodes(&in, &d->places);
+	return r < 0 ? r : draft_sizes(d);
 }
 
-int weir__draft(const struct weir_graph *g, const struct weir_buft *buft,
-		uint32_t copies, struct weir__draft *ret)
+int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
+		struct weir__draft *ret)
 {
-	struct weir__draft d = { .g = g };
+	struct weir__draft d = { .g = g, .sched = sched };
 	uint8_t *fits = NULL;
 	int r = weir__reach_graph(g, &d.in);
 
 	if (r == 0)
-		r = weir__reach(&d.in, &d.reach);
-	if (r == 0)
 		r = draft_alloc(&d, &fits);
+	if (r == 0) {
+		draft_marks(&d);
+		r = weir__reach(&d.in, &d.reach);
+	}
 	if (r == 0)
-		r = draft_nodes(&d, buft, fits);
+		r = draft_assign(&d);
 	if (r == 0)
-		r = weir__order(&d.in, &d.reach, d.marks, &d.order);
+		r = draft_order(&d);
 	if (r == 0)
-		r = draft_place(&d, buft, copies, fits);
+		r = draft_bytes(&d);
+	if (r == 0)
+		r = draft_place(&d, fits);
 	weir__array_free(fits);
 	if (r < 0)
 		weir__draft_free(&d);
@@ -192,5 +303,10 @@ void weir__draft_free(struct weir__draft *draft)
 	weir__reach_in_free(&draft->in);
 	weir__array_free(draft->marks);
 	weir__array_free(draft->bytes);
+	weir__array_free(draft->dev);
+	weir__array_free(draft->cause);
+	weir__array_free(draft->usable);
+	weir__array_free(draft->image_bytes);
+	weir__array_free(draft->sizes);
 	memset(draft, 0, sizeof(*draft));
 }

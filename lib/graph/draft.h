@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The results of all passes for one graph and one kind of memory. A draft is made
+ * The results of all passes for one graph and one scheduler. A draft is made
  * before anything is allocated on a device, refers to the graph, and is freed
  * before the call that made it returns.
  */
@@ -10,26 +10,34 @@
 #include "graph/graph.h"
 #include "graph/place.h"
 
+struct weir_sched;
+
 /* Bytes and numbers, as in struct weir_sched_estimate. */
 struct weir__sizes {
 	uint64_t results, inputs, workspace, leaves; /* inputs: of all copies */
 	uint64_t computed, in_place, lowest;
+	uint64_t kept, fed, ring; /* of imports */
 };
 
 struct weir__draft {
 	const struct weir_graph *g;
+	const struct weir_sched *sched;
 	struct weir__reach_in in;
 	struct weir__reach reach;
+	uint8_t *marks;   /* of each node: WEIR__MARK_* */
+	uint8_t *dev;     /* of each node: index of its device */
+	uint8_t *cause;   /* of each node: enum weir_node_cause */
+	uint64_t *usable; /* of each leaf: as in struct weir__order_in */
 	struct weir__order order;
+	uint64_t *bytes;       /* of each node with bytes of its own */
+	uint64_t *image_bytes; /* of each image */
 	struct weir__places places;
-	uint8_t *marks;           /* of each node: WEIR__MARK_* */
-	uint64_t *bytes;          /* of each node with bytes of its own */
-	struct weir__sizes sizes; /* workspace: 0 */
+	struct weir__sizes *sizes; /* of each lane; workspace: 0 */
 };
 
-/* -ENOMEM, -EOVERFLOW. Free it with weir__draft_free(). */
-int weir__draft(const struct weir_graph *g, const struct weir_buft *buft,
-		uint32_t copies, struct weir__draft *ret);
+/* -ENOMEM, -EOVERFLOW, -EOPNOTSUPP. Free it with weir__draft_free(). */
+int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
+		struct weir__draft *ret);
 void weir__draft_free(struct weir__draft *draft);
 
 #endif

@@ -5,29 +5,34 @@
 #include "core/sort.h"
 #include "graph/plan.h"
 #include "graph/sched.h"
+#include "io/file.h"
 #include "mem/buf.h"
 
 /* Reads with a gap up to this are one range. */
 #define GAP 4096u
 
-/* The program's memory, where the device can compute. */
-static int check_leaf(const struct weir_sched *s, const struct weir_node *leaf)
+/*
+ * The program's memory, where the device can compute; or of a device of the
+ * scheduler, from which it is copied.
+ */
+static int check_leaf(const struct weir_sched *s, const struct weir_node *leaf,
+		      const struct weir__sched_dev *on, bool in_place)
 {
 	const struct weir_buf *buf = leaf->t.buf;
 	const char *words = weir__tensor_words(&leaf->t, leaf->index);
-	const struct weir_buft *buft;
+	const struct weir_dev *dev;
 
 	if (!buf)
 		return weir__fail(-EINVAL,
 				  "leaf %s is not placed, so it cannot be used",
 				  words);
-	buft = buf->buft;
-	if (buft->dev == s->dev ||
-	    (s->compute->supports_buft &&
-	     s->compute->supports_buft(s->dev, buft->dev, &buft->desc)))
+	dev = buf->buft->dev;
+	if (in_place ? weir__sched_can_use(on, buf->buft)
+		     : buf->buft->desc.flags & WEIR_BUFT_HOST ||
+			       weir__sched_index(s, dev) < s->n_devs)
 		return 0;
 	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
-			  words, buft->dev->desc.name, s->dev->desc.name);
+			  words, dev->desc.name, on->dev->desc.name);
 }
 
 /* A leaf, to be sorted by address. */
@@ -40,26 +45,28 @@ struct spread {
 };
 
 static int spread_leaves(const struct weir__graph_plan *p,
+			 const struct weir__graph_lane *lane,
 			 const struct weir_graph *g, struct spread *list)
 {
 	int r = 0;
 
-	for (uint32_t i = 0; i < p->n_leaves && !r; i++) {
-		const struct weir_node *leaf = g->node[p->leaf[i].node];
+	for (uint32_t i = 0; i < lane->n_leaves && !r; i++) {
+		const struct weir_node *leaf = g->node[lane->leaf[i].node];
 		struct spread *to = &list[i];
 		uint64_t off = 0;
 
-		r = check_leaf(p->sched, leaf);
+		r = check_leaf(p->sched, leaf, lane->on, true);
 		if (r == 0)
 			r = weir__buf_range(leaf->t.buf, leaf->t.offset,
-					    p->leaf[i].bytes, &to->buf, &off);
+					    lane->leaf[i].bytes, &to->buf,
+					    &off);
 		if (r < 0)
 			return r;
 		to->key.major = (uintptr_t)to->buf->mem.base + off;
 		to->key.minor = 0;
-		to->bytes = p->leaf[i].bytes;
-		to->node = p->leaf[i].node;
-		to->write = p->leaf[i].write;
+		to->bytes = lane->leaf[i].bytes;
+		to->node = lane->leaf[i].node;
+		to->write = lane->leaf[i].write;
 	}
 	return r;
 }
@@ -78,38 +85,75 @@ static bool leaf_join(struct weir__leaf *leaf, const struct spread *first,
 	return true;
 }
 
-static void join_leaves(struct weir__graph_plan *p, const struct spread *list)
+static void join_leaves(struct weir__graph_lane *lane,
+			const struct spread *list)
 {
 	const struct spread *first = list;
 	uint32_t n = 0;
 
-	for (uint32_t i = 0; i < p->n_leaves; i++) {
+	for (uint32_t i = 0; i < lane->n_leaves; i++) {
 		const struct spread *next = &list[i];
 
-		if (n && leaf_join(&p->leaf[n - 1], first, next))
+		if (n && leaf_join(&lane->leaf[n - 1], first, next))
 			continue;
 		first = next;
-		p->leaf[n++] = (struct weir__leaf){ .node = next->node,
-						    .write = next->write != 0,
-						    .bytes = next->bytes };
+		lane->leaf[n++] =
+			(struct weir__leaf){ .node = next->node,
+					     .write = next->write != 0,
+					     .bytes = next->bytes };
 	}
-	p->n_leaves = n;
+	lane->n_leaves = n;
+}
+
+static int lane_join(const struct weir__graph_plan *p,
+		     struct weir__graph_lane *lane, const struct weir_graph *g)
+{
+	struct spread *list =
+		weir__array_alloc(lane->n_leaves + (size_t)1, sizeof(*list));
+	int r = -ENOMEM;
+
+	if (list)
+		r = spread_leaves(p, lane, g, list);
+	if (list && r == 0)
+		r = weir__sort(list, lane->n_leaves, sizeof(*list));
+	if (r == 0)
+		join_leaves(lane, list);
+	weir__array_free(list);
+	return r == -ENOMEM ? weir__fail(r, "no memory for %u leaves",
+					 lane->n_leaves)
+			    : r;
+}
+
+static int check_image(const struct weir__graph_plan *p,
+		       const struct weir_node *leaf,
+		       const struct weir__image *image)
+{
+	const struct weir__sched_dev *on = p->lane[image->lane].on;
+	const struct weir__in_file *in = weir__node_file(leaf);
+
+	if (!in)
+		return check_leaf(p->sched, leaf, on, false);
+	if (in->file->weir == p->sched->weir)
+		return 0;
+	return weir__fail(-EINVAL, "leaf %s: %s is a file of another root",
+			  weir__tensor_words(&leaf->t, leaf->index),
+			  in->file->base);
 }
 
 int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
 {
-	struct spread *list =
-		weir__array_alloc(p->n_leaves + (size_t)1, sizeof(*list));
-	int r = -ENOMEM;
+	int r = 0;
 
-	if (list)
-		r = spread_leaves(p, g, list);
-	if (list && r == 0)
-		r = weir__sort(list, p->n_leaves, sizeof(*list));
-	if (r == 0)
-		join_leaves(p, list);
-	weir__array_free(list);
-	return r == -ENOMEM
-		       ? weir__fail(r, "no memory for %u leaves", p->n_leaves)
-		       : r;
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+		r = lane_join(p, &p->lane[l], g);
+		p->n_leaves += p->lane[l].n_leaves;
+	}
+	for (uint32_t k = 0; k < p->n_images && !r; k++) {
+		const struct weir__image *image = &p->image[k].of;
+		const struct weir_node *node = g->node[image->node];
+
+		if (node->op == WEIR_OP_LEAF)
+			r = check_image(p, node, image);
+	}
+	return r;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/error.h"
-#include "core/util.h"
 #include "graph/ops.h"
 #include "graph/plan.h"
 #include "graph/sched.h"
@@ -31,29 +30,26 @@ static int keep(struct weir__graph_plan *p, const void *from, size_t bytes,
 static void operand_set(struct weir_operand *o, const struct weir_tensor *t)
 {
 	memset(o, 0, sizeof(*o));
+	o->data = (void *)(uintptr_t)NOWHERE;
 	o->dtype = t->dtype;
 	o->ndim = t->ndim;
 	memcpy(o->shape, t->shape, t->ndim * sizeof(*o->shape));
 	memcpy(o->stride, t->stride, t->ndim * sizeof(*o->stride));
 }
 
-static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
-		     struct weir__node *to, struct weir_operand *src)
+void weir__node_flat(const struct weir_node *from, struct weir__node *to,
+		     struct weir_operand *src)
 {
 	const struct weir__op *row = from->row;
-	size_t params = row->flags & WEIR__OP_VIEWS ? 0 : row->params;
-	const char *name = from->t.name;
-	const void *kept;
-	int r = keep(p, name, name ? strlen(name) + 1 : 0, &kept);
+	bool views = row->flags & WEIR__OP_VIEWS;
 
-	if (r < 0)
-		return r;
 	*to = (struct weir__node){ .size = sizeof(*to),
 				   .op = from->op,
 				   .n_src = from->n_src,
 				   .index = from->index,
-				   .name = kept,
-				   .params_size = params,
+				   .name = from->t.name,
+				   .params = views ? NULL : from->params,
+				   .params_size = views ? 0 : row->params,
 				   .src = src };
 	operand_set(&to->dst, &from->t);
 	for (uint32_t s = 0; s < from->n_src; s++)
@@ -61,83 +57,105 @@ static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
 			operand_set(&src[s], &from->src[s]->t);
 		else
 			memset(&src[s], 0, sizeof(src[s]));
-	return keep(p, from->params, params, &to->params);
 }
 
-int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d)
+/* With a name and parameters in the plan's memory. */
+static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
+		     struct weir__node *to, struct weir_operand *src)
 {
-	struct weir__copy *copy = &p->copy[0];
-	struct weir_operand *operand = p->operand;
+	const void *kept;
+	int r;
+
+	weir__node_flat(from, to, src);
+	r = keep(p, to->name, to->name ? strlen(to->name) + 1 : 0, &kept);
+	if (r < 0)
+		return r;
+	to->name = kept;
+	return keep(p, to->params, to->params_size, &to->params);
+}
+
+int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
+		     struct weir__graph_lane *lane)
+{
+	const uint32_t *step = &d->order.node[d->order.step_at[lane - p->lane]];
+	struct weir__lane_copy *copy = &lane->copy[0];
+	struct weir_operand *operand = lane->operand;
+	struct weir__spot *spot = lane->spot;
 	int r = 0;
 
-	for (uint32_t i = 0; i < p->n_steps && !r; i++) {
-		const struct weir_node *from = d->g->node[d->order.node[i]];
+	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
+		const struct weir_node *from = d->g->node[step[i]];
+		uint32_t first = d->in.src_at[step[i]];
 
 		r = node_make(p, from, &copy->node[i], operand);
 		copy->list[i] = &copy->node[i];
 		operand += from->n_src;
+		*spot++ = weir__result_spot(p, step[i]);
+		for (uint32_t s = 0; s < from->n_src; s++, spot++)
+			if (from->src[s])
+				*spot = weir__source_spot(p, d, first + s);
+			else
+				spot->lane = WEIR__NO_LANE;
 	}
 	return r;
 }
 
-int weir__nodes_copy(struct weir__graph_plan *p)
+void weir__nodes_copy(struct weir__graph_plan *p, struct weir__graph_lane *lane)
 {
 	for (uint32_t c = 1; c < p->n_copies; c++) {
-		struct weir__copy *copy = &p->copy[c];
-		struct weir_operand *operand = p->operand + c * p->n_operands;
+		struct weir__lane_copy *copy = &lane->copy[c];
+		struct weir_operand *operand =
+			lane->operand + c * lane->n_operands;
 
-		memcpy(operand, p->operand, p->n_operands * sizeof(*operand));
-		memcpy(copy->node, p->copy[0].node,
-		       p->n_steps * sizeof(*copy->node));
-		for (uint32_t i = 0; i < p->n_steps; i++) {
+		memcpy(operand, lane->operand,
+		       lane->n_operands * sizeof(*operand));
+		memcpy(copy->node, lane->copy[0].node,
+		       lane->n_steps * sizeof(*copy->node));
+		for (uint32_t i = 0; i < lane->n_steps; i++) {
 			copy->node[i].src = operand;
 			copy->list[i] = &copy->node[i];
 			operand += copy->node[i].n_src;
 		}
 	}
-	return 0;
 }
 
 /* A joined buffer has several parts, which are not neighbours. */
-static int address_of(const struct weir__graph_plan *p, uint32_t node,
-		      const struct weir__copy *copy, void **ret)
+static int address_of(const struct weir__graph_plan *p,
+		      const struct weir__spot *spot, uint32_t copy, void **ret)
 {
-	const struct weir__node_at *at = &p->at[node];
-	struct weir_buf *buf = p->results, *member;
-	uint64_t off;
-	int r;
+	struct weir_buf *buf = weir__spot_buf(p, spot, copy), *member;
+	uint64_t off = spot->offset, base = NOWHERE;
+	int r = 0;
 
-	if (at->where == WEIR_NODE_LEAF) {
-		*ret = (void *)(uintptr_t)(at->offset ? at->offset : NOWHERE);
-		return 0;
+	if (spot->image != WEIR__REACH_NONE) {
+		if (p->image[spot->image].address)
+			base = p->image[spot->image].address;
+	} else if (spot->where == WEIR_NODE_LEAF && spot->offset) {
+		base = 0;
+	} else if (buf) {
+		r = weir__buf_range(buf, spot->offset, spot->bytes, &member,
+				    &off);
+		if (r == 0)
+			base = (uintptr_t)member->mem.base;
 	}
-	if (at->where == WEIR_NODE_INPUTS)
-		buf = copy->buf;
-	if (!buf) {
-		*ret = (void *)(uintptr_t)(NOWHERE + at->offset);
-		return 0;
-	}
-	r = weir__buf_range(buf, at->offset, at->bytes, &member, &off);
-	if (r == 0)
-		*ret = member->mem.base + off;
+	*ret = (void *)(uintptr_t)(base + off);
 	return r;
 }
 
-int weir__nodes_address(struct weir__graph_plan *p, const struct weir_graph *g,
-			uint32_t copy)
+int weir__nodes_address(struct weir__graph_plan *p,
+			struct weir__graph_lane *lane, uint32_t copy)
 {
-	struct weir_operand *operand = p->operand + copy * p->n_operands;
-	struct weir__copy *c = &p->copy[copy];
+	struct weir_operand *operand = lane->operand + copy * lane->n_operands;
+	const struct weir__spot *spot = lane->spot;
 	int r = 0;
 
-	for (uint32_t i = 0; i < p->n_steps && !r; i++) {
-		const struct weir_node *from = g->node[c->node[i].index];
+	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
+		struct weir__node *node = &lane->copy[copy].node[i];
 
-		r = address_of(p, from->index, c, &c->node[i].dst.data);
-		for (uint32_t s = 0; s < from->n_src && !r; s++, operand++)
-			if (from->src[s])
-				r = address_of(p, from->src[s]->index, c,
-					       &operand->data);
+		r = address_of(p, spot++, copy, &node->dst.data);
+		for (uint32_t s = 0; s < node->n_src; s++, operand++, spot++)
+			if (spot->lane != WEIR__NO_LANE && !r)
+				r = address_of(p, spot, copy, &operand->data);
 	}
 	return r;
 }

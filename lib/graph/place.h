@@ -10,12 +10,9 @@
 
 #include "graph/order.h"
 
-/* The memories: shared by all runs; and what each copy of the inputs has. */
-enum {
-	WEIR__IN_RESULTS,
-	WEIR__IN_COPY,
-	WEIR__MEMORIES
-};
+/* The memories of lane @l: shared by all runs; and what each copy has. */
+#define WEIR__IN_RESULTS(l) (2 * (uint32_t)(l))
+#define WEIR__IN_COPY(l) (2 * (uint32_t)(l) + 1)
 
 struct weir__place_in {
 	const struct weir__reach_in *in;
@@ -28,20 +25,23 @@ struct weir__place_in {
 	 * as operation and layouts go.
 	 */
 	const uint8_t *fits;
-	uint64_t align, max; /* of the kind of memory */
-	bool copies;         /* outputs are in the memory of copies, too */
+	const uint64_t *image_bytes; /* of each image; an import: 0 */
+	const struct weir_place_memory *memory; /* of the lanes: two of each */
+	bool copies; /* outputs are in the memory of copies, too */
 };
 
 struct weir__places {
 	struct weir_placement *placement;
-	uint32_t *item; /* of each alias class, at its node; NONE: no item */
-	uint32_t *over; /* of each node: the class whose place it has; NONE */
+	uint32_t *item;  /* of each alias class, at its node; NONE: no item */
+	uint32_t *image; /* item of each image; NONE: an import */
+	uint32_t *over;  /* of each node: the class whose place it has; NONE */
 };
 
 /*
  * A result takes the place of a source only if that is planned, is no output,
  * shares its layout, and its whole class is used for the last time by this step.
- * Inputs are never overwritten. Errors of weir_placement_new().
+ * Inputs, images, and results that other lanes read are never overwritten, so
+ * lanes wait only for what they read. Errors of weir_placement_new().
  */
 int weir__place_nodes(const struct weir__place_in *in,
 		      struct weir__places *ret);

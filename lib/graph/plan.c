@@ -12,10 +12,17 @@
 #include "place/placement.h"
 #include "place/tensors.h"
 
-/* @n entries of @size bytes; never NULL for want of entries. */
-static void *plan_take(struct weir__graph_plan *p, size_t n, size_t size)
+void *weir__plan_take(struct weir__graph_plan *p, size_t n, size_t size)
 {
 	return weir__bump_take(&p->memory, n * size + !n);
+}
+
+/* The same, all 0. */
+static void *plan_zeroed(struct weir__graph_plan *p, size_t n, size_t size)
+{
+	void *array = weir__plan_take(p, n, size);
+
+	return array ? memset(array, 0, n * size) : NULL;
 }
 
 static uint32_t count_ports(const struct weir_graph *g)
@@ -28,205 +35,135 @@ static uint32_t count_ports(const struct weir_graph *g)
 	return n;
 }
 
-static int plan_arrays(struct weir__graph_plan *p, const struct weir__draft *d)
+static int no_memory(const struct weir__graph_plan *p)
 {
-	size_t copies = p->n_copies;
-
-	p->n = (uint32_t)d->g->n;
-	p->n_steps = d->order.n;
-	p->n_gates = d->order.n_gates;
-	for (uint32_t i = 0; i < p->n_steps; i++)
-		p->n_operands += d->g->node[d->order.node[i]]->n_src;
-	p->at = plan_take(p, p->n, sizeof(*p->at));
-	p->gate = plan_take(p, p->n_gates, sizeof(*p->gate));
-	p->port = plan_take(p, count_ports(d->g), sizeof(*p->port));
-	p->leaf = plan_take(p, p->n_gates, sizeof(*p->leaf));
-	p->copy = plan_take(p, copies, sizeof(*p->copy));
-	p->operand = plan_take(p, copies * p->n_operands, sizeof(*p->operand));
-	/* weir__graph_plan_free() reads the copies after any failure. */
-	if (p->copy)
-		memset(p->copy, 0, copies * sizeof(*p->copy));
-	if (!p->at || !p->gate || !p->port || !p->leaf || !p->copy ||
-	    !p->operand)
-		goto out;
-	memcpy(p->gate, d->order.gate, p->n_gates * sizeof(*p->gate));
-	for (size_t c = 0; c < copies; c++) {
-		struct weir__copy *copy = &p->copy[c];
-
-		copy->node = plan_take(p, p->n_steps, sizeof(*copy->node));
-		copy->list = plan_take(p, p->n_steps, sizeof(*copy->list));
-		if (!copy->node || !copy->list)
-			goto out;
-	}
-	return 0;
-out:
 	return weir__fail(-ENOMEM, "no memory for a schedule of %u nodes",
 			  p->n);
 }
 
-/* The address of a leaf; 0: it is not placed. */
-static uint64_t leaf_address(const struct weir_node *leaf, uint64_t bytes)
+static int lane_arrays(struct weir__graph_plan *p, const struct weir__draft *d,
+		       uint32_t l)
 {
-	struct weir_buf *member;
-	uint64_t at;
+	const struct weir__order *o = &d->order;
+	struct weir__graph_lane *lane = &p->lane[l];
+	size_t spots;
 
-	if (!leaf->t.buf ||
-	    weir__buf_range(leaf->t.buf, leaf->t.offset, bytes, &member, &at))
-		return 0;
-	return (uintptr_t)member->mem.base + at;
-}
+	lane->on = &p->sched->dev[o->lane_dev[l]];
+	lane->n_steps = o->step_at[l + 1] - o->step_at[l];
+	lane->n_gates = o->gate_at[l + 1] - o->gate_at[l];
+	lane->gate = &p->gate[o->gate_at[l]];
+	lane->leaf = &p->leaf[o->gate_at[l]];
+	lane->sizes = d->sizes[l];
+	for (uint32_t i = o->step_at[l]; i < o->step_at[l + 1]; i++)
+		lane->n_operands += d->g->node[o->node[i]]->n_src;
+	spots = lane->n_operands + lane->n_steps;
+	lane->spot = weir__plan_take(p, spots, sizeof(*lane->spot));
+	lane->operand = weir__plan_take(p, p->n_copies * lane->n_operands,
+					sizeof(*lane->operand));
+	lane->copy = plan_zeroed(p, p->n_copies, sizeof(*lane->copy));
+	if (!lane->spot || !lane->operand || !lane->copy)
+		return no_memory(p);
+	memset(lane->spot, 0, spots * sizeof(*lane->spot));
+	for (size_t c = 0; c < p->n_copies; c++) {
+		struct weir__lane_copy *copy = &lane->copy[c];
 
-static uint8_t why_of(const struct weir__draft *d, const struct weir_node *node)
-{
-	uint32_t i = node->index;
-
-	if (!d->reach.needed[i] && !(d->marks[i] & WEIR__MARK_INPUT))
-		return WEIR_NODE_NOT_NEEDED;
-	if (node->op == WEIR_OP_LEAF)
-		return WEIR_NODE_PLACED;
-	if (node->row->flags & WEIR__OP_WRITES)
-		return WEIR_NODE_WRITES;
-	if (node->row->flags & WEIR__OP_VIEWS)
-		return WEIR_NODE_VIEWS;
-	if (node->op == WEIR_OP_INPUT)
-		return WEIR_NODE_KEPT;
-	if (d->places.over[i] != WEIR__REACH_NONE)
-		return WEIR_NODE_IN_PLACE;
-	return WEIR_NODE_PLANNED;
-}
-
-/* Where the class of a node is; its offset is that of the class's first byte. */
-static void class_place(const struct weir__draft *d,
-			const struct weir_node *storage,
-			struct weir__node_at *at)
-{
-	const struct weir_placement *p = d->places.placement;
-	uint32_t item = d->places.item[storage->index];
-
-	if (storage->op == WEIR_OP_LEAF) {
-		at->where = WEIR_NODE_LEAF;
-		at->offset = leaf_address(storage, d->bytes[storage->index]);
-	} else if (item != WEIR__REACH_NONE) {
-		at->where = p->place[item].memory == WEIR__IN_COPY
-				    ? WEIR_NODE_INPUTS
-				    : WEIR_NODE_RESULTS;
-		at->offset = p->place[item].offset;
+		copy->node =
+			weir__plan_take(p, lane->n_steps, sizeof(*copy->node));
+		copy->list =
+			weir__plan_take(p, lane->n_steps, sizeof(*copy->list));
+		if (!copy->node || !copy->list)
+			return no_memory(p);
 	}
-}
-
-static int node_place(struct weir__graph_plan *p, const struct weir__draft *d,
-		      const struct weir_node *node)
-{
-	const struct weir_node *storage = node->storage;
-	uint32_t i = node->index, class = storage->index;
-	struct weir__node_at *at = &p->at[i];
-
-	*at = (struct weir__node_at){ .step = d->order.step[i],
-				      .until = d->order.until[class],
-				      .why = why_of(d, node) };
-	if (at->why == WEIR_NODE_NOT_NEEDED)
-		return 0;
-	if (d->places.over[i] != WEIR__REACH_NONE)
-		at->over = 1 + d->places.over[i];
-	class_place(d, storage, at);
-	if (at->where == WEIR_NODE_INPUTS)
-		at->why = WEIR_NODE_KEPT;
-	if (at->where != WEIR_NODE_RESULTS ||
-	    d->reach.last[class] == WEIR__REACH_NONE)
-		at->until = UINT32_MAX;
-	if (storage != node && (at->where != WEIR_NODE_LEAF || at->offset))
-		at->offset +=
-			node->t.offset -
-			(storage->op == WEIR_OP_LEAF ? storage->t.offset : 0);
-	return weir__tensor_bytes(&node->t, &at->bytes);
-}
-
-static int port_add(struct weir__graph_plan *p, const struct weir__draft *d,
-		    const struct weir_node *node)
-{
-	struct weir__port *port = &p->port[p->n_ports];
-	size_t length = node->t.name ? strlen(node->t.name) + 1 : 0;
-	char *name = length ? plan_take(p, length, 1) : NULL;
-
-	if (length && !name)
-		return weir__fail(-ENOMEM, "no memory for a name");
-	if (length)
-		memcpy(name, node->t.name, length);
-	*port = (struct weir__port){ .node = node->index, .t = node->t };
-	port->t.name = name;
-	port->t.buf = NULL;
-	if (node->op == WEIR_OP_INPUT)
-		port->flags |= WEIR__PORT_INPUT;
-	if (node->flags & WEIR_NODE_OUTPUT)
-		port->flags |= WEIR__PORT_OUTPUT;
-	if (d->reach.needed[node->index])
-		port->flags |= WEIR__PORT_NEEDED;
-	p->n_ports++;
 	return 0;
 }
 
-const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
-					 uint64_t node)
+static int plan_arrays(struct weir__graph_plan *p, const struct weir__draft *d)
 {
-	uint32_t lo = 0, hi = p->n_ports;
+	const struct weir__order *o = &d->order;
+	size_t waits = (size_t)o->n_images * o->n_lanes;
+	int r = 0;
 
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-
-		if (p->port[mid].node < node)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo < p->n_ports && p->port[lo].node == node ? &p->port[lo]
-							   : NULL;
+	p->n = (uint32_t)d->g->n;
+	p->n_gates = o->n_gates;
+	p->n_images = o->n_images;
+	p->shared = o->shared;
+	p->lane = plan_zeroed(p, o->n_lanes, sizeof(*p->lane));
+	p->at = weir__plan_take(p, p->n, sizeof(*p->at));
+	p->gate = weir__plan_take(p, p->n_gates, sizeof(*p->gate));
+	p->leaf = weir__plan_take(p, p->n_gates, sizeof(*p->leaf));
+	p->port = weir__plan_take(p, count_ports(d->g), sizeof(*p->port));
+	p->image = weir__plan_take(p, p->n_images, sizeof(*p->image));
+	p->wait = weir__plan_take(p, waits, sizeof(*p->wait));
+	p->transfer = weir__plan_take(p, p->n_images, sizeof(*p->transfer));
+	p->copier = weir__plan_take(p, 2 * (size_t)p->sched->n_devs,
+				    sizeof(*p->copier));
+	p->reserved = plan_zeroed(p, p->sched->n_devs, sizeof(*p->reserved));
+	p->taken = plan_zeroed(p, p->n_copies, sizeof(*p->taken));
+	if (!p->lane || !p->at || !p->gate || !p->leaf || !p->port ||
+	    !p->image || !p->wait || !p->transfer || !p->copier ||
+	    !p->reserved || !p->taken)
+		return no_memory(p);
+	memcpy(p->gate, o->gate, p->n_gates * sizeof(*p->gate));
+	if (waits)
+		memcpy(p->wait, o->wait, waits * sizeof(*p->wait));
+	for (; p->n_lanes < o->n_lanes && !r; p->n_lanes++)
+		r = lane_arrays(p, d, p->n_lanes);
+	return r;
 }
 
-/* Leaves that a run uses. A write's storage is the leaf. */
-static void plan_leaves(struct weir__graph_plan *p, const struct weir__draft *d)
+/* The leaves that the lane uses where they are: those with a gate. */
+static void lane_leaves(struct weir__graph_plan *p,
+			struct weir__graph_lane *lane)
 {
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		uint32_t node = d->order.node[i];
+	for (uint32_t i = 0; i < lane->n_gates; i++) {
+		const struct weir__gate *gate = &lane->gate[i];
 
-		p->at[node].computed = true;
-		p->at[d->g->node[node]->storage->index].written = true;
+		if (gate->kind != WEIR__GATE_LEAF)
+			continue;
+		lane->leaf[lane->n_leaves++] =
+			(struct weir__leaf){ .node = gate->of,
+					     .write = gate->writes,
+					     .bytes = p->at[gate->of].bytes };
 	}
-	for (uint32_t i = 0; i < p->n; i++)
-		if (d->marks[i] & WEIR__MARK_LEAF && d->order.until[i])
-			p->leaf[p->n_leaves++] =
-				(struct weir__leaf){ .node = i,
-						     .write = p->at[i].written,
-						     .bytes = p->at[i].bytes };
+}
+
+/* The lanes whose planned memory the lane uses. */
+static void lane_reads(struct weir__graph_lane *lane)
+{
+	size_t spots = lane->n_operands + lane->n_steps;
+
+	for (size_t i = 0; i < spots; i++)
+		if (lane->spot[i].lane != WEIR__NO_LANE &&
+		    lane->spot[i].where != WEIR_NODE_LEAF)
+			lane->reads |= UINT64_C(1) << lane->spot[i].lane;
 }
 
 static int plan_nodes(struct weir__graph_plan *p, const struct weir__draft *d)
 {
 	int r = plan_arrays(p, d);
 
-	for (uint32_t i = 0; i < p->n && !r; i++) {
-		const struct weir_node *node = d->g->node[i];
-
-		r = node_place(p, d, node);
-		if (!r && (node->flags & WEIR__NODE_ASKED ||
-			   node->op == WEIR_OP_INPUT))
-			r = port_add(p, d, node);
+	if (r == 0)
+		r = weir__plan_where(p, d);
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+		lane_leaves(p, &p->lane[l]);
+		r = weir__nodes_make(p, d, &p->lane[l]);
+		if (r == 0) {
+			lane_reads(&p->lane[l]);
+			r = weir__nodes_address(p, &p->lane[l], 0);
+		}
 	}
-	if (r < 0)
-		return r;
-	plan_leaves(p, d);
-	r = weir__nodes_make(p, d);
-	return r < 0 ? r : weir__nodes_address(p, d->g, 0);
+	return r < 0 ? r : weir__plan_splits(p, d);
 }
 
-static int check_nodes(const struct weir__graph_plan *p)
+static int check_nodes(const struct weir__graph_lane *lane)
 {
-	const struct weir_sched *s = p->sched;
+	const struct weir__sched_dev *on = lane->on;
 	char words[WEIR__NODE_WORDS];
 
-	for (uint32_t i = 0; i < p->n_steps; i++) {
-		const struct weir__node *node = p->copy[0].list[i];
-		int r = weir__dev_result(s->dev, "compute->supports",
-					 s->compute->supports(s->dev, node));
+	for (uint32_t i = 0; i < lane->n_steps; i++) {
+		const struct weir__node *node = lane->copy[0].list[i];
+		int r = weir__dev_result(on->dev, "compute->supports",
+					 on->compute->supports(on->dev, node));
 
 		if (r < 0)
 			return weir__fail_for(r, "%s",
@@ -239,36 +176,38 @@ static const struct weir__prepare_opts prepare_opts = { .size = sizeof(
 								prepare_opts) };
 
 /* What the device says of the workspace before anything is allocated. */
-static int plan_workspace(struct weir__graph_plan *p)
+static int lane_workspace(struct weir__graph_lane *lane)
 {
-	const struct weir_sched *s = p->sched;
+	const struct weir__sched_dev *on = lane->on;
 	size_t workspace = 0;
 	int r;
 
-	if (!s->compute->measure || !p->n_steps)
+	if (!on->compute->measure || !lane->n_steps)
 		return 0;
-	r = s->compute->measure(s->dev, p->copy[0].list, p->n_steps,
-				&prepare_opts, &workspace);
-	p->sizes.workspace = workspace;
-	return weir__dev_result(s->dev, "compute->measure", r);
+	r = on->compute->measure(on->dev, lane->copy[0].list, lane->n_steps,
+				 &prepare_opts, &workspace);
+	lane->sizes.workspace = workspace;
+	return weir__dev_result(on->dev, "compute->measure", r);
 }
 
-/* All that is found without allocating memory of the device. */
+/* All that is found without allocating memory of a device. */
 static int plan_draw(struct weir__graph_plan *p, const struct weir_graph *g)
 {
 	struct weir__draft d;
-	int r = weir__draft(g, p->sched->buft, p->n_copies, &d);
+	int r = weir__draft(p->sched, g, &d);
 
 	if (r < 0)
 		return r;
-	p->sizes = d.sizes;
 	r = plan_nodes(p, &d);
 	p->placement = d.places.placement;
 	d.places.placement = NULL;
 	weir__draft_free(&d);
-	if (r == 0)
-		r = check_nodes(p);
-	return r < 0 ? r : plan_workspace(p);
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+		r = check_nodes(&p->lane[l]);
+		if (r == 0)
+			r = lane_workspace(&p->lane[l]);
+	}
+	return r;
 }
 
 static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
@@ -284,7 +223,6 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 		return weir__fail(-ENOMEM, "no memory for a schedule");
 	p->sched = sched;
 	p->n_copies = sched->opts.copies;
-	pthread_mutex_init(&p->run_lock, NULL);
 	r = plan_draw(p, g);
 	if (r < 0)
 		weir__graph_plan_free(p);
@@ -293,72 +231,98 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 	return r;
 }
 
-static int plan_reserve(struct weir__graph_plan *p, uint64_t bytes)
+/* More bytes of the budget of the lane's device. */
+static int lane_reserve(struct weir__graph_plan *p,
+			const struct weir__graph_lane *lane, uint64_t bytes)
 {
-	int r = weir__sched_reserve(p->sched, bytes);
+	uint64_t all[WEIR__LANES] = { 0 };
+	uint32_t i = (uint32_t)(lane->on - p->sched->dev);
+	int r;
 
+	all[i] = bytes;
+	r = weir__sched_reserve(p->sched, all);
 	if (r == 0)
-		p->reserved += bytes;
+		p->reserved[i] += bytes;
 	return r;
 }
 
-static int memory_alloc(struct weir__graph_plan *p, unsigned memory,
+static int plan_reserve(struct weir__graph_plan *p)
+{
+	int r = 0;
+
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
+		const struct weir__sizes *sizes = &p->lane[l].sizes;
+
+		r = lane_reserve(p, &p->lane[l],
+				 sizes->results + sizes->inputs +
+					 sizes->workspace);
+	}
+	return r;
+}
+
+static int memory_alloc(struct weir__graph_plan *p,
+			const struct weir__graph_lane *lane, uint32_t memory,
 			struct weir_buf **ret)
 {
 	const struct weir__placed *placed = &p->placement->memory[memory];
 
 	if (!placed->info.bytes)
 		return 0;
-	return weir__members_alloc(p->sched->buft, placed->member,
+	return weir__members_alloc(lane->on->buft, placed->member,
 				   placed->info.members, WEIR_USAGE_COMPUTE,
 				   ret);
 }
 
-static int plan_memory(struct weir__graph_plan *p)
+static int lane_memory(struct weir__graph_plan *p,
+		       struct weir__graph_lane *lane)
 {
-	int r = memory_alloc(p, WEIR__IN_RESULTS, &p->results);
+	uint32_t l = (uint32_t)(lane - p->lane);
+	int r = memory_alloc(p, lane, WEIR__IN_RESULTS(l), &lane->results);
 
 	for (uint32_t c = 0; c < p->n_copies && !r; c++)
-		r = memory_alloc(p, WEIR__IN_COPY, &p->copy[c].buf);
+		r = memory_alloc(p, lane, WEIR__IN_COPY(l), &lane->copy[c].buf);
 	return r;
 }
 
-static int copy_prepare(struct weir__graph_plan *p, struct weir__copy *copy,
-			size_t *ret_workspace)
+static int copy_prepare(const struct weir__graph_lane *lane,
+			struct weir__lane_copy *copy, size_t *ret_workspace)
 {
-	const struct weir_sched *s = p->sched;
+	const struct weir__sched_dev *on = lane->on;
 
 	*ret_workspace = 0;
-	if (!p->n_steps)
+	if (!lane->n_steps)
 		return 0;
-	return weir__dev_result(s->dev, "compute->prepare",
-				s->compute->prepare(s->dev, copy->list,
-						    p->n_steps, &prepare_opts,
-						    &copy->prepared,
-						    ret_workspace));
+	return weir__dev_result(
+		on->dev, "compute->prepare",
+		on->compute->prepare(on->dev, copy->list, lane->n_steps,
+				     &prepare_opts, &copy->prepared,
+				     ret_workspace));
 }
 
 /* Runs use the workspace one after another, as they do the results. */
-static int plan_prepare(struct weir__graph_plan *p, const struct weir_graph *g)
+static int lane_prepare(struct weir__graph_plan *p,
+			struct weir__graph_lane *lane)
 {
-	uint64_t most = 0, said = p->sizes.workspace;
+	uint64_t most = 0, said = lane->sizes.workspace;
 	size_t workspace;
-	int r = weir__nodes_copy(p);
+	int r = 0;
 
+	weir__nodes_copy(p, lane);
 	for (uint32_t c = 0; c < p->n_copies && !r; c++) {
-		r = weir__nodes_address(p, g, c);
+		r = weir__nodes_address(p, lane, c);
 		if (r == 0)
-			r = copy_prepare(p, &p->copy[c], &workspace);
+			r = copy_prepare(lane, &lane->copy[c], &workspace);
 		if (r == 0 && workspace > most)
 			most = workspace;
 	}
 	if (r < 0)
 		return r;
-	p->sizes.workspace = most;
+	lane->sizes.workspace = most;
 	if (most > said)
-		r = plan_reserve(p, most - said);
+		r = lane_reserve(p, lane, most - said);
 	if (r == 0 && most)
-		r = weir__buf_alloc(p->sched->buft, most, NULL, &p->workspace);
+		r = weir__buf_alloc(lane->on->buft, most, NULL,
+				    &lane->workspace);
 	return r;
 }
 
@@ -374,12 +338,14 @@ int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
 	if (r == 0)
 		r = weir_graph_fingerprint(g, p->fingerprint);
 	if (r == 0)
-		r = plan_reserve(p, p->sizes.results + p->sizes.inputs +
-					    p->sizes.workspace);
+		r = plan_reserve(p);
 	if (r == 0)
-		r = plan_memory(p);
-	if (r == 0)
-		r = plan_prepare(p, g);
+		r = weir__plan_imports(p, g);
+	/* All memory first: lanes read that of others. */
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = lane_memory(p, &p->lane[l]);
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = lane_prepare(p, &p->lane[l]);
 	if (r < 0) {
 		weir__graph_plan_free(p);
 		return r;
@@ -398,26 +364,37 @@ int weir__graph_plan_measure(struct weir_sched *sched,
 
 	if (r < 0)
 		return r;
-	*ret = p->sizes;
+	r = weir__plan_imports_measure(p, g);
+	memset(ret, 0, sched->n_devs * sizeof(*ret));
+	for (uint32_t l = 0; l < p->n_lanes; l++)
+		ret[p->lane[l].on - sched->dev] = p->lane[l].sizes;
 	weir__graph_plan_free(p);
-	return 0;
+	return r;
+}
+
+static void lane_free(const struct weir__graph_plan *p,
+		      struct weir__graph_lane *lane)
+{
+	for (uint32_t c = 0; lane->copy && c < p->n_copies; c++) {
+		if (lane->copy[c].prepared)
+			lane->on->compute->release(lane->on->dev,
+						   lane->copy[c].prepared);
+		weir_buf_free(lane->copy[c].buf);
+	}
+	weir_buf_free(lane->results);
+	weir_buf_free(lane->workspace);
+	weir__feed_list_free(lane->feed);
+	if (lane->last)
+		weir__source_put(lane->last);
 }
 
 void weir__graph_plan_free(struct weir__graph_plan *p)
 {
-	for (uint32_t c = 0; p->copy && c < p->n_copies; c++) {
-		if (p->copy[c].prepared)
-			p->sched->compute->release(p->sched->dev,
-						   p->copy[c].prepared);
-		weir_buf_free(p->copy[c].buf);
-	}
-	weir_buf_free(p->results);
-	weir_buf_free(p->workspace);
-	if (p->last)
-		weir__source_put(p->last);
-	weir__sched_unreserve(p->sched, p->reserved);
+	for (uint32_t l = 0; l < p->n_lanes; l++)
+		lane_free(p, &p->lane[l]);
+	if (p->reserved)
+		weir__sched_unreserve(p->sched, p->reserved);
 	weir_placement_free(p->placement);
-	pthread_mutex_destroy(&p->run_lock);
 	weir__bump_free(&p->memory);
 	weir__free(p);
 }

@@ -19,10 +19,10 @@ static int copy_take(struct weir__graph_plan *p, uint32_t *ret_copy)
 	uint32_t c = 0;
 
 	pthread_mutex_lock(&p->sched->lock);
-	while (c < p->n_copies && p->copy[c].taken)
+	while (c < p->n_copies && p->taken[c])
 		c++;
 	if (c < p->n_copies)
-		p->copy[c].taken = true;
+		p->taken[c] = true;
 	pthread_mutex_unlock(&p->sched->lock);
 	if (c == p->n_copies)
 		return weir__fail(
@@ -36,7 +36,7 @@ static int copy_take(struct weir__graph_plan *p, uint32_t *ret_copy)
 static void copy_give(struct weir__graph_plan *p, uint32_t copy)
 {
 	pthread_mutex_lock(&p->sched->lock);
-	p->copy[copy].taken = false;
+	p->taken[copy] = false;
 	pthread_mutex_unlock(&p->sched->lock);
 }
 
@@ -46,13 +46,14 @@ static size_t members_of(const struct weir_buf *buf)
 }
 
 /* All of planned memory, which only runs write. */
-static void touch_planned(struct weir_run *run, struct weir_buf *buf)
+static void touch_planned(struct weir__run_lane *lane, struct weir_buf *buf,
+			  bool write)
 {
 	for (size_t i = 0; i < members_of(buf); i++) {
 		struct weir_buf *member = buf->member ? buf->member[i] : buf;
 
-		run->touched[run->n_touched++] = (struct weir__touched){
-			.buf = member, .hi = member->bytes, .write = true
+		lane->touched[lane->n_touched++] = (struct weir__touched){
+			.buf = member, .hi = member->bytes, .write = write
 		};
 	}
 }
@@ -66,54 +67,111 @@ static int touched_cmp(const void *a, const void *b)
 	return (p > q) - (p < q);
 }
 
-static void run_touch(struct weir_run *run)
+/* The copies of other lanes have results that this one reads. */
+static bool lane_reads(const struct weir__graph_lane *of, uint32_t l)
 {
-	const struct weir_schedule *s = run->schedule;
+	return of->reads >> l & 1;
+}
 
-	for (uint32_t i = 0; i < s->n_touched; i++)
-		run->touched[run->n_touched++] = s->touched[i];
-	touch_planned(run, run->plan->results);
-	touch_planned(run, run->plan->copy[run->copy].buf);
-	touch_planned(run, run->plan->workspace);
-	qsort(run->touched, run->n_touched, sizeof(*run->touched), touched_cmp);
+static void lane_touch(struct weir__run_lane *lane,
+		       const struct weir__touched *leaves)
+{
+	const struct weir__graph_plan *p = lane->run->plan;
+	const struct weir__graph_lane *of = lane->of;
+
+	for (uint32_t i = 0; i < of->n_leaves; i++)
+		lane->touched[lane->n_touched++] = leaves[i];
+	touch_planned(lane, of->results, true);
+	touch_planned(lane, of->workspace, true);
+	for (uint32_t l = 0; l < p->n_lanes; l++)
+		if (&p->lane[l] == of || lane_reads(of, l))
+			touch_planned(lane,
+				      p->lane[l].copy[lane->run->copy].buf,
+				      &p->lane[l] == of);
+	qsort(lane->touched, lane->n_touched, sizeof(*lane->touched),
+	      touched_cmp);
+}
+
+static void lane_drop(struct weir__run_lane *lane)
+{
+	weir__free(lane->touched);
+	weir__free(lane->access);
+	weir__free(lane->range);
+	weir__free(lane->pending);
+	if (lane->progress)
+		weir__source_put(&lane->progress->src);
 }
 
 static void run_drop(struct weir_run *run)
 {
-	weir__free(run->touched);
-	weir__free(run->access);
-	weir__free(run->range);
-	weir__free(run->pending);
+	for (uint32_t l = 0; run->lane && l < run->plan->n_lanes; l++)
+		lane_drop(&run->lane[l]);
+	if (run->end)
+		weir__source_put(&run->end->src);
+	weir__free(run->lane);
 	weir__free(run->input);
+	weir__free(run->copier);
+	weir__free(run->copied);
+	weir__free(run->part);
 	weir__free(run);
 }
 
-static struct weir_run *run_alloc(const struct weir_schedule *s)
+static int lane_alloc(struct weir_run *run, uint32_t l)
 {
-	const struct weir__graph_plan *p = s->plan;
-	size_t n = s->n_touched + members_of(p->results) +
-		   members_of(p->copy[0].buf) + members_of(p->workspace);
+	const struct weir__graph_plan *p = run->plan;
+	const struct weir__graph_lane *of = &p->lane[l];
+	struct weir__run_lane *lane = &run->lane[l];
+	size_t n = 1 + of->n_leaves + members_of(of->results) +
+		   members_of(of->workspace);
+
+	for (uint32_t k = 0; k < p->n_lanes; k++)
+		n += members_of(p->lane[k].copy[0].buf);
+	lane->run = run;
+	lane->of = &run->plan->lane[l];
+	lane->touched = weir__calloc(n, sizeof(*lane->touched));
+	lane->access = weir__calloc(n, sizeof(*lane->access));
+	lane->range = weir__calloc(n, sizeof(*lane->range));
+	lane->pending = weir__calloc((size_t)of->n_gates + p->n_lanes,
+				     sizeof(*lane->pending));
+	if (!lane->touched || !lane->access || !lane->range || !lane->pending)
+		return weir__fail(-ENOMEM, "no memory for a run");
+	return weir__progress_new(p->sched->weir, &lane->progress);
+}
+
+static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
+{
+	size_t ports = (size_t)p->n_ports + 1, images = (size_t)p->n_images + 1;
 	struct weir_run *run = weir__calloc(1, sizeof(*run));
+	int r = -ENOMEM;
 
 	if (!run)
-		return NULL;
-	run->touched = weir__calloc(n + !n, sizeof(*run->touched));
-	run->access = weir__calloc(n + !n, sizeof(*run->access));
-	run->range = weir__calloc(n + !n, sizeof(*run->range));
-	run->pending =
-		weir__calloc((size_t)p->n_gates + 1, sizeof(*run->pending));
-	run->input = weir__calloc((size_t)p->n_ports + 1, sizeof(*run->input));
-	if (run->touched && run->access && run->range && run->pending &&
-	    run->input)
-		return run;
-	run_drop(run);
-	return NULL;
+		return weir__fail(-ENOMEM, "no memory for a run");
+	run->plan = p;
+	run->lane = weir__calloc(p->n_lanes, sizeof(*run->lane));
+	run->input = weir__calloc(ports, sizeof(*run->input));
+	run->copier = weir__calloc((size_t)p->n_copiers + 1,
+				   sizeof(struct weir_stream *));
+	run->copied = weir__calloc(images, sizeof(*run->copied));
+	run->part = weir__calloc((size_t)p->n_lanes + p->n_copiers,
+				 sizeof(*run->part));
+	if (run->lane && run->input && run->copier && run->copied && run->part)
+		r = weir__progress_new(p->sched->weir, &run->end);
+	else
+		weir__fail(r, "no memory for a run");
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = lane_alloc(run, l);
+	if (r < 0)
+		run_drop(run);
+	else
+		*ret_run = run;
+	return r;
 }
 
 int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
 {
 	struct weir__graph_plan *p = schedule->plan;
-	struct weir_run *run;
+	const struct weir__touched *leaves = schedule->touched;
+	struct weir_run *run = NULL;
 	uint32_t copy = 0;
 	int r;
 
@@ -123,74 +181,69 @@ int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
 		r = copy_take(p, &copy);
 	if (r < 0)
 		return r;
-	run = run_alloc(schedule);
-	if (!run) {
+	r = run_alloc(p, &run);
+	if (r < 0) {
 		copy_give(p, copy);
-		return weir__fail(-ENOMEM, "no memory for a run");
+		return r;
 	}
 	atomic_init(&run->refs, 1);
 	pthread_mutex_init(&run->lock, NULL);
 	atomic_fetch_add(&schedule->refs, 1);
 	run->schedule = schedule;
-	run->plan = p;
 	run->copy = copy;
-	run_touch(run);
+	for (uint32_t l = 0; l < p->n_lanes; l++) {
+		lane_touch(&run->lane[l], leaves);
+		leaves += p->lane[l].n_leaves;
+	}
 	*ret_run = run;
 	return 0;
 }
 
-/* Perhaps on a thread of the library, when its operation is gone. */
+/* Perhaps on a thread of the library, when its last operation is gone. */
 void weir__run_put(struct weir_run *run)
 {
 	struct weir__graph_plan *p = run->plan;
 
 	if (atomic_fetch_sub_explicit(&run->refs, 1, memory_order_acq_rel) != 1)
 		return;
-	if (run->own)
-		weir__sched_stream_back(p->sched, run->own);
-	if (run->stream)
-		weir__source_put(&run->stream->src);
+	for (uint32_t l = 0; l < p->n_lanes; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		if (lane->own)
+			weir__sched_stream_back(p->sched, lane->of->on,
+						lane->own);
+		if (lane->stream)
+			weir__source_put(&lane->stream->src);
+	}
+	for (uint32_t c = 0; c < p->n_copiers; c++)
+		if (run->copier[c])
+			weir__sched_stream_back(p->sched, p->copier[c].on,
+						run->copier[c]);
+	if (run->end_src)
+		weir__source_put(run->end_src);
 	copy_give(p, run->copy);
-	weir__schedule_put(run->schedule);
 	pthread_mutex_destroy(&run->lock);
+	weir__schedule_put(run->schedule);
 	run_drop(run);
 }
 
-void weir__run_forget(struct weir_run *run)
+void weir__run_lane_forget(struct weir__run_lane *lane)
 {
-	for (uint32_t i = 0; i <= run->plan->n_gates; i++) {
-		if (!run->pending[i].src)
+	for (uint32_t i = 0; i < lane->of->n_gates + lane->run->plan->n_lanes;
+	     i++) {
+		if (!lane->pending[i].src)
 			continue;
-		weir__source_put(run->pending[i].src);
-		run->pending[i].src = NULL;
+		weir__source_put(lane->pending[i].src);
+		lane->pending[i].src = NULL;
 	}
-}
-
-void weir__run_gone(void *arg)
-{
-	struct weir_run *run = arg;
-
-	weir__run_forget(run);
-	pthread_mutex_lock(&run->lock);
-	run->ended_at = weir__now();
-	pthread_mutex_unlock(&run->lock);
-	atomic_store(&run->running, 0);
-	weir__run_put(run);
-}
-
-static void run_stop(struct weir_run *run)
-{
-	if (!atomic_load(&run->running))
-		return;
-	atomic_store(&run->stop, 1);
-	weir__run_stop_waiting(run);
 }
 
 void weir_run_free(struct weir_run *run)
 {
 	if (!run || !weir__root_is_ours(run->plan->sched->weir))
 		return;
-	run_stop(run);
+	if (atomic_load(&run->running))
+		weir__run_stop(run);
 	weir__run_put(run);
 }
 
@@ -200,23 +253,49 @@ int weir_run_cancel(struct weir_run *run)
 
 	WEIR__ENTER();
 	r = weir__root_read(run->plan->sched->weir);
-	if (r == 0)
-		run_stop(run);
+	if (r == 0 && atomic_load(&run->running))
+		weir__run_stop(run);
 	return r;
 }
 
 struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
 {
 	const struct weir__graph_plan *p = run->plan;
-	const struct weir__node_at *at = &p->at[p->port[i].node];
+	struct weir__spot spot = weir__result_spot(p, p->port[i].node);
 	struct weir_tensor t = run->schedule->port[i];
 
-	if (at->where == WEIR_NODE_LEAF)
+	if (spot.where == WEIR_NODE_LEAF)
 		return t;
-	t.buf = at->where == WEIR_NODE_INPUTS ? p->copy[run->copy].buf
-					      : p->results;
-	t.offset = at->offset;
+	t.buf = weir__spot_buf(p, &spot, run->copy);
+	t.offset = spot.offset;
 	return t;
+}
+
+/*
+ * The next place of input @i: the input itself (*@k is 0), then its images. False:
+ * there is no more.
+ */
+static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
+			struct weir_tensor *t, uint32_t *ret_lane)
+{
+	const struct weir__graph_plan *p = run->plan;
+	uint32_t node = p->port[i].node;
+	const struct weir__copied *image;
+
+	*t = weir__run_port(run, i);
+	*ret_lane = p->at[node].lane;
+	if (!(*k)++)
+		return true;
+	for (; *k - 2 < p->n_images; (*k)++) {
+		image = &p->image[*k - 2];
+		if (image->of.node != node)
+			continue;
+		t->buf = weir__spot_buf(p, &image->to, run->copy);
+		t->offset = image->to.offset;
+		*ret_lane = image->of.lane;
+		return true;
+	}
+	return false;
 }
 
 /* The port of a node that has the flag, which is called @what. */
@@ -250,9 +329,9 @@ static int input_begin(const struct weir_run *run, const struct weir_node *node,
 int weir_run_input(struct weir_run *run, const struct weir_node *node,
 		   const void *data, size_t bytes)
 {
+	uint32_t i = 0, k = 0, lane;
 	struct weir_tensor t;
 	uint64_t want;
-	uint32_t i = 0;
 	int r;
 
 	WEIR__ENTER();
@@ -265,7 +344,7 @@ int weir_run_input(struct weir_run *run, const struct weir_node *node,
 		return weir__fail(-EINVAL, "input %s has %llu bytes, not %zu",
 				  weir__tensor_words(&t, node->index),
 				  (ull)want, bytes);
-	if (bytes)
+	while (r == 0 && bytes && input_place(run, i, &k, &t, &lane))
 		r = weir__tensor_set(&t, 0, data, bytes);
 	if (r == 0)
 		run->input[i] = WEIR__INPUT_SET;
@@ -279,16 +358,18 @@ void weir__run_inputs(struct weir_run *run, enum weir__input_state now)
 			run->input[i] = now;
 }
 
-int weir__run_own(struct weir_run *run)
+int weir__run_lane_own(struct weir__run_lane *lane)
 {
-	if (run->own && weir__stream_check(run->own) == 0)
+	struct weir_run *run = lane->run;
+
+	if (lane->own && weir__stream_check(lane->own) == 0)
 		return 0;
-	if (run->own) {
+	if (lane->own) {
 		weir__run_inputs(run, WEIR__INPUT_UNSET);
-		weir__source_put(&run->own->src);
-		run->own = NULL;
+		weir__source_put(&lane->own->src);
+		lane->own = NULL;
 	}
-	return weir__sched_stream(run->plan->sched, &run->own);
+	return weir__sched_stream(run->plan->sched, lane->of->on, &lane->own);
 }
 
 static int event_wait(struct weir_stream *s, struct weir_event *event)
@@ -305,12 +386,22 @@ static int event_wait(struct weir_stream *s, struct weir_event *event)
 	return 0;
 }
 
+static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
+		      const struct weir_tensor *t, struct weir_event *event)
+{
+	int r = weir__run_lane_own(lane);
+
+	if (r == 0 && event)
+		r = event_wait(lane->own, event);
+	return r < 0 ? r : weir__stream_copy(lane->own, to, t);
+}
+
 int weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
 			  const struct weir_tensor *t, struct weir_event *event)
 {
+	uint32_t i = 0, k = 0, lane;
 	struct weir_tensor to;
 	uint64_t bytes;
-	uint32_t i = 0;
 	int r;
 
 	WEIR__ENTER();
@@ -322,11 +413,8 @@ int weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
 	if (r < 0)
 		return r;
 	run->input[i] = WEIR__INPUT_UNSET;
-	r = weir__run_own(run);
-	if (r == 0 && event)
-		r = event_wait(run->own, event);
-	if (r == 0)
-		r = weir__stream_copy(run->own, &to, t);
+	while (r == 0 && input_place(run, i, &k, &to, &lane))
+		r = input_copy(&run->lane[lane], &to, t, event);
 	if (r == 0)
 		run->input[i] = WEIR__INPUT_QUEUED;
 	return r;
@@ -363,8 +451,7 @@ int weir_run_record(struct weir_run *run, struct weir_event *event)
 	WEIR__ENTER();
 	r = check_started(run);
 	return r < 0 ? r
-		     : weir__event_record(event, &run->stream->src,
-					  run->number);
+		     : weir__event_record(event, run->end_src, run->end_number);
 }
 
 int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
@@ -374,7 +461,7 @@ int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
 	WEIR__ENTER();
 	r = check_started(run);
 	return r < 0 ? r
-		     : weir__source_block(&run->stream->src, run->number,
+		     : weir__source_block(run->end_src, run->end_number,
 					  timeout_ns);
 }
 
@@ -395,6 +482,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	report.total_ns =
 		(report.running ? weir__now() : end) - run->started_at;
 	pthread_mutex_unlock(&run->lock);
+	weir__run_fed(run, &report);
 	report.size = sizeof(report);
 	report.started = run->started;
 	return weir__info_out(ret_report, &report, sizeof(report));

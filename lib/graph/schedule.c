@@ -10,52 +10,84 @@
 #include "graph/sched.h"
 #include "mem/buf.h"
 
-static void sizes_out(const struct weir__sizes *sizes, uint64_t nodes,
+static void sizes_add(const struct weir__sizes *sizes,
 		      struct weir_sched_estimate *e)
 {
-	e->results = sizes->results;
-	e->inputs = sizes->inputs;
-	e->workspace = sizes->workspace;
-	e->bytes = e->results + e->inputs + e->workspace;
-	e->leaves = sizes->leaves;
-	e->nodes = nodes;
-	e->computed = sizes->computed;
-	e->in_place = sizes->in_place;
-	e->lowest = sizes->lowest;
+	e->results += sizes->results;
+	e->inputs += sizes->inputs;
+	e->workspace += sizes->workspace;
+	e->bytes += sizes->results + sizes->inputs + sizes->workspace;
+	e->leaves += sizes->leaves;
+	e->computed += sizes->computed;
+	e->in_place += sizes->in_place;
+	e->lowest += sizes->lowest;
+	e->kept += sizes->kept;
+	e->fed += sizes->fed;
+	e->ring += sizes->ring;
+}
+
+/* Of the devices [@first, @end). */
+static int estimate(struct weir_sched *sched, const struct weir_graph *g,
+		    uint32_t first, uint32_t end,
+		    struct weir_sched_estimate *ret_estimate)
+{
+	struct weir_sched_estimate e = { .size = sizeof(e),
+					 .nodes = weir_graph_count(g) };
+	struct weir__sizes *sizes;
+	int r;
+
+	sizes = weir__calloc(sched->n_devs, sizeof(*sizes));
+	if (!sizes)
+		return weir__fail(-ENOMEM, "no memory for an estimate");
+	r = weir__graph_plan_measure(sched, g, sizes);
+	for (uint32_t i = first; i < end; i++)
+		sizes_add(&sizes[i], &e);
+	weir__free(sizes);
+	return r < 0 ? r : weir__info_out(ret_estimate, &e, sizeof(e));
 }
 
 int weir_sched_estimate(struct weir_sched *sched, const struct weir_graph *g,
 			struct weir_sched_estimate *ret_estimate)
 {
-	struct weir_sched_estimate e = { .size = sizeof(e) };
-	struct weir__sizes sizes;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_enter(sched->weir);
-	if (r == 0)
-		r = weir__graph_plan_measure(sched, g, &sizes);
-	if (r < 0)
-		return r;
-	sizes_out(&sizes, weir_graph_count(g), &e);
-	return weir__info_out(ret_estimate, &e, sizeof(e));
+	return r < 0 ? r : estimate(sched, g, 0, sched->n_devs, ret_estimate);
+}
+
+int weir_sched_estimate_dev(struct weir_sched *sched,
+			    const struct weir_graph *g, unsigned i,
+			    struct weir_sched_estimate *ret_estimate)
+{
+	int r;
+
+	WEIR__ENTER();
+	r = weir__root_enter(sched->weir);
+	if (r == 0 && i >= sched->n_devs)
+		r = weir__fail(-EINVAL, "device %u of %u", i, sched->n_devs);
+	return r < 0 ? r : estimate(sched, g, i, i + 1, ret_estimate);
 }
 
 static struct weir_schedule *schedule_alloc(const struct weir__graph_plan *p)
 {
-	size_t gates = p->n_gates * sizeof(struct weir_event *);
+	size_t events = ((size_t)p->n_gates + p->n_images) *
+			sizeof(struct weir_event *);
 	size_t ports = p->n_ports * sizeof(struct weir_tensor);
+	size_t images = p->n_images * sizeof(struct weir_tensor);
 	size_t ranges = p->n_leaves * sizeof(struct weir__touched);
 	struct weir_schedule *s;
-	char *at = weir__calloc(1, sizeof(*s) + gates + ports + ranges);
+	char *at =
+		weir__calloc(1, sizeof(*s) + events + ports + images + ranges);
 
 	if (!at)
 		return NULL;
 	s = (void *)at;
 	atomic_init(&s->refs, 1);
 	s->event = (void *)(at + sizeof(*s));
-	s->port = (void *)(at + sizeof(*s) + gates);
-	s->touched = (void *)(at + sizeof(*s) + gates + ports);
+	s->port = (void *)(at + sizeof(*s) + events);
+	s->image = (void *)(at + sizeof(*s) + events + ports);
+	s->touched = (void *)(at + sizeof(*s) + events + ports + images);
 	return s;
 }
 
@@ -63,13 +95,12 @@ static struct weir_schedule *schedule_alloc(const struct weir__graph_plan *p)
  * The leaves have the addresses for which the plan was made, but perhaps other
  * buffers: -EINVAL if neighbours are not in one buffer any more.
  */
-static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
+static int lane_leaves(struct weir_schedule *s, const struct weir_graph *g,
+		       const struct weir__graph_lane *lane)
 {
-	const struct weir__graph_plan *p = s->plan;
-
-	for (uint32_t i = 0; i < p->n_leaves; i++) {
+	for (uint32_t i = 0; i < lane->n_leaves; i++) {
 		struct weir__touched *to = &s->touched[s->n_touched];
-		const struct weir__leaf *leaf = &p->leaf[i];
+		const struct weir__leaf *leaf = &lane->leaf[i];
 		const struct weir_tensor *t = &g->node[leaf->node]->t;
 		int r = weir__buf_range(t->buf, t->offset, leaf->bytes,
 					&to->buf, &to->lo);
@@ -84,15 +115,40 @@ static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
 	return 0;
 }
 
+static int schedule_leaves(struct weir_schedule *s, const struct weir_graph *g)
+{
+	const struct weir__graph_plan *p = s->plan;
+	int r = 0;
+
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = lane_leaves(s, g, &p->lane[l]);
+	for (uint32_t k = 0; k < p->n_images && !r; k++) {
+		const struct weir_node *node = g->node[p->image[k].of.node];
+
+		if (node->op != WEIR_OP_LEAF || !node->t.buf)
+			continue;
+		s->image[k] = node->t;
+		weir_buf_ref(node->t.buf);
+	}
+	return r;
+}
+
+static void schedule_event(struct weir_schedule *s, uint32_t i,
+			   const struct weir_node *leaf)
+{
+	s->event[i] = leaf->event;
+	s->waits |= leaf->event != NULL;
+}
+
 static void schedule_events(struct weir_schedule *s, const struct weir_graph *g)
 {
 	const struct weir__graph_plan *p = s->plan;
 
 	for (uint32_t i = 0; g->events && i < p->n_gates; i++)
-		if (!p->gate[i].observe) {
-			s->event[i] = g->node[p->gate[i].node]->event;
-			s->waits |= s->event[i] != NULL;
-		}
+		if (p->gate[i].kind == WEIR__GATE_LEAF)
+			schedule_event(s, i, g->node[p->gate[i].of]);
+	for (uint32_t k = 0; g->events && k < p->n_images; k++)
+		schedule_event(s, p->n_gates + k, g->node[p->image[k].of.node]);
 	for (uint32_t i = 0; i < p->n_ports; i++) {
 		const struct weir__port *port = &p->port[i];
 
@@ -122,8 +178,12 @@ static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
 		return r;
 	}
 	schedule_events(s, g);
-	*ret_schedule = s;
-	return 0;
+	r = weir__schedule_imports(s);
+	if (r < 0)
+		weir__schedule_put(s);
+	else
+		*ret_schedule = s;
+	return r;
 }
 
 int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
@@ -154,8 +214,11 @@ void weir__schedule_put(struct weir_schedule *s)
 {
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	weir__schedule_imports_end(s);
 	for (uint32_t i = 0; i < s->n_touched; i++)
 		weir_buf_free(s->touched[i].buf);
+	for (uint32_t k = 0; k < s->plan->n_images; k++)
+		weir_buf_free(s->image[k].buf);
 	weir__graph_plan_put(s->plan);
 	weir__free(s);
 }
@@ -172,14 +235,15 @@ int weir_schedule_info(const struct weir_schedule *schedule,
 	const struct weir__graph_plan *p = schedule->plan;
 	struct weir_schedule_info info = { .size = sizeof(info),
 					   .copies = p->n_copies };
-	struct weir_sched_estimate e;
+	struct weir_sched_estimate e = { .nodes = p->n };
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_read(p->sched->weir);
 	if (r < 0)
 		return r;
-	sizes_out(&p->sizes, p->n, &e);
+	for (uint32_t l = 0; l < p->n_lanes; l++)
+		sizes_add(&p->lane[l].sizes, &e);
 	info.bytes = e.bytes;
 	info.results = e.results;
 	info.inputs = e.inputs;
@@ -189,10 +253,13 @@ int weir_schedule_info(const struct weir_schedule *schedule,
 	info.computed = e.computed;
 	info.in_place = e.in_place;
 	info.lowest = e.lowest;
+	info.kept = e.kept;
+	info.fed = e.fed;
+	info.ring = e.ring;
 	memcpy(info.fingerprint, p->fingerprint, sizeof(p->fingerprint));
 	pthread_mutex_lock(&p->sched->lock);
 	for (uint32_t c = 0; c < p->n_copies; c++)
-		info.taken += p->copy[c].taken;
+		info.taken += p->taken[c];
 	info.times = p->times;
 	pthread_mutex_unlock(&p->sched->lock);
 	return weir__info_out(ret_info, &info, sizeof(info));
@@ -214,7 +281,7 @@ int weir_schedule_explain(const struct weir_schedule *schedule, uint64_t i,
 		return weir__fail(-EINVAL, "node %llu of %u",
 				  (unsigned long long)i, p->n);
 	at = &p->at[i];
-	place.dev = at->computed ? p->sched->dev : NULL;
+	place.dev = at->computed ? p->lane[at->lane].on->dev : NULL;
 	place.where = at->where;
 	place.why = at->why;
 	place.offset = at->offset;

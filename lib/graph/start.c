@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting a run: as one operation of a stream. */
+/* Starting a run: one operation of a stream for each lane. */
 #include <string.h>
 
 #include "core/clock.h"
@@ -18,8 +18,10 @@ static int start_check(struct weir_run *run)
 		return r;
 	if (atomic_load(&run->running))
 		return weir__fail(-EBUSY, "the run has not ended");
-	/* Its failure may have lost inputs. */
-	r = run->own ? weir__run_own(run) : 0;
+	/* The failure of a stream may have lost inputs. */
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		if (run->lane[l].own)
+			r = weir__run_lane_own(&run->lane[l]);
 	if (r < 0)
 		return r;
 	for (uint32_t i = 0; i < p->n_ports; i++) {
@@ -35,14 +37,15 @@ static int start_check(struct weir_run *run)
 	return 0;
 }
 
-static int start_access(const struct weir_run *run, struct weir__stream_op *op)
+static int start_access(const struct weir__run_lane *lane,
+			struct weir__stream_op *op)
 {
 	const struct weir_tensor t = { .name = "memory of the graph" };
 	int r = 0;
 
-	weir__stream_op_lend(op, run->access, run->range, run->n_touched);
-	for (size_t i = 0; i < run->n_touched && !r; i++) {
-		const struct weir__touched *b = &run->touched[i];
+	weir__stream_op_lend(op, lane->access, lane->range, lane->n_touched);
+	for (size_t i = 0; i < lane->n_touched && !r; i++) {
+		const struct weir__touched *b = &lane->touched[i];
 
 		r = weir__stream_op_access_buf(op, &t, b->buf, b->lo,
 					       b->hi - b->lo, b->write);
@@ -50,158 +53,336 @@ static int start_access(const struct weir_run *run, struct weir__stream_op *op)
 	return r;
 }
 
-/* The events of leaves, as they are recorded now. Those that are done are out. */
-static int start_events(struct weir_run *run)
+/* Takes over the reference to @src. What is done already is left out. */
+static void pending_set(struct weir__pending *p, struct weir__source *src,
+			uint64_t number)
 {
-	const struct weir_schedule *s = run->schedule;
+	if (src->ops->state(src, number, NULL) == 1) {
+		weir__source_put(src);
+		return;
+	}
+	p->src = src;
+	p->number = number;
+}
+
+/* The events of leaves, as they are recorded now. */
+static int start_events(struct weir__run_lane *lane)
+{
+	const struct weir_run *run = lane->run;
 	struct weir *weir = run->plan->sched->weir;
+	struct weir_event **event =
+		&run->schedule->event[lane->of->gate - run->plan->gate];
 	int r = 0;
 
-	for (uint32_t i = 0; s->waits && i < run->plan->n_gates && !r; i++) {
-		struct weir__pending *p = &run->pending[i];
+	for (uint32_t i = 0;
+	     run->schedule->waits && i < lane->of->n_gates && !r; i++) {
+		struct weir__source *src = NULL;
+		uint64_t number;
 
-		if (!s->event[i])
+		if (!event[i])
 			continue;
-		r = weir__event_get(s->event[i], weir, &p->src, &p->number);
-		if (r == 0 && p->src &&
-		    p->src->ops->state(p->src, p->number, NULL) == 1) {
-			weir__source_put(p->src);
-			p->src = NULL;
-		}
+		r = weir__event_get(event[i], weir, &src, &number);
+		if (r == 0 && src)
+			pending_set(&lane->pending[i], src, number);
 	}
 	return r;
 }
 
-/* The copies of inputs that are queued in the run's own stream. */
-static void start_inputs(struct weir_run *run)
+/* What the lane waits for of other lanes, and copies. */
+static void start_gates(struct weir__run_lane *lane)
 {
-	struct weir__pending *p = &run->pending[run->plan->n_gates];
+	const struct weir_run *run = lane->run;
 
-	run->queued = false;
-	for (uint32_t i = 0; i < run->plan->n_ports; i++)
-		run->queued |= run->input[i] == WEIR__INPUT_QUEUED;
-	if (!run->queued)
-		return;
-	p->src = weir__source_ref(&run->own->src);
-	p->number = weir__stream_tail(run->own);
+	for (uint32_t i = 0; i < lane->of->n_gates; i++) {
+		const struct weir__gate *gate = &lane->of->gate[i];
+		struct weir__pending *p = &lane->pending[i];
+
+		if (gate->kind == WEIR__GATE_LANE) {
+			const struct weir__run_lane *other =
+				&run->lane[gate->of];
+
+			pending_set(p, weir__source_ref(&other->progress->src),
+				    other->base + gate->until);
+		} else if (gate->kind == WEIR__GATE_TRANSFER) {
+			uint32_t c = run->plan->image[gate->of].copier;
+
+			pending_set(p, weir__source_ref(&run->copier[c]->src),
+				    run->copied[gate->of]);
+		} else if (gate->kind == WEIR__GATE_IMPORT) {
+			uint32_t entry = run->plan->image[gate->of].entry;
+
+			pending_set(p,
+				    weir__source_ref(&lane->pass.feed->source),
+				    lane->pass.first + entry);
+		}
+	}
+}
+
+/* The copies of inputs that are queued in the lanes' own streams. */
+static void start_inputs(struct weir__run_lane *lane)
+{
+	const struct weir_run *run = lane->run;
+
+	for (uint32_t l = 0; run->queued && l < run->plan->n_lanes; l++) {
+		struct weir_stream *own = run->lane[l].own;
+
+		if (own)
+			pending_set(&lane->pending[lane->of->n_gates + l],
+				    weir__source_ref(&own->src),
+				    weir__stream_tail(own));
+	}
 }
 
 /*
  * Is the gate after all nodes before @end, whose steps are those before @until?
  * That of a leaf which is only observed has the step that comes next.
  */
-static bool gate_is_after(const struct weir__graph_plan *p, uint32_t i,
+static bool gate_is_after(const struct weir__graph_lane *of, uint32_t i,
 			  uint32_t end, uint32_t until)
 {
-	const struct weir__gate *gate = &p->gate[i];
+	const struct weir__gate *gate = &of->gate[i];
 
-	if (gate->observe)
-		return gate->node >= end;
+	if (gate->kind == WEIR__GATE_OBSERVE)
+		return gate->of >= end;
 	if (gate->step != until)
 		return gate->step > until;
-	return i + 1 == p->n_gates || !gate[1].observe || gate[1].node >= end;
+	return i + 1 == of->n_gates || gate[1].kind != WEIR__GATE_OBSERVE ||
+	       gate[1].of >= end;
 }
 
-/* The nodes [first, end). Gates of leaves count also if they come before. */
-static void start_part(struct weir_run *run, uint32_t first, uint32_t end)
+/* The nodes [first, end), in one lane. Gates of leaves before it count too. */
+static void start_part(struct weir__run_lane *lane, uint32_t first,
+		       uint32_t end)
 {
-	const struct weir__graph_plan *p = run->plan;
+	const struct weir__graph_plan *p = lane->run->plan;
+	const struct weir__graph_lane *of = lane->of;
 
-	run->first = first;
-	run->step = first < p->n ? p->at[first].step : p->n_steps;
-	run->until = end < p->n ? p->at[end].step : p->n_steps;
-	run->gate = 0;
-	run->gates = 0;
-	while (run->gates < p->n_gates &&
-	       !gate_is_after(p, run->gates, end, run->until))
-		run->gates++;
+	lane->gate = 0;
+	lane->gates = of->n_gates;
+	lane->step = 0;
+	lane->until = of->n_steps;
+	if (first)
+		lane->step = first < p->n ? p->at[first].step : of->n_steps;
+	/* What only earlier steps read is not fed again. */
+	weir__progress_to(lane->progress, lane->base + lane->step);
+	if (end == p->n)
+		return;
+	lane->until = p->at[end].step;
+	lane->gates = 0;
+	while (lane->gates < of->n_gates &&
+	       !gate_is_after(of, lane->gates, end, lane->until))
+		lane->gates++;
+}
+
+/* What has failed is not used again: its numbers keep their failure. */
+static int progress_renew(struct weir_run *run,
+			  struct weir__progress **progress)
+{
+	struct weir__progress *fresh;
+	int r;
+
+	if (!atomic_load(&(*progress)->failed))
+		return 0;
+	r = weir__progress_new(run->plan->sched->weir, &fresh);
+	if (r < 0)
+		return r;
+	weir__source_put(&(*progress)->src);
+	*progress = fresh;
+	return 0;
+}
+
+static int start_progress(struct weir_run *run)
+{
+	int r = progress_renew(run, &run->end);
+
+	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
+		struct weir__run_lane *lane = &run->lane[l];
+
+		r = progress_renew(run, &lane->progress);
+		lane->base = atomic_load(&lane->progress->done);
+	}
+	return r;
 }
 
 static void start_reset(struct weir_run *run)
 {
-	run->begun = weir__now();
+	int64_t now = weir__now();
+
 	atomic_store(&run->stop, 0);
+	run->queued = false;
+	for (uint32_t i = 0; i < run->plan->n_ports; i++)
+		run->queued |= run->input[i] == WEIR__INPUT_QUEUED;
 	pthread_mutex_lock(&run->lock);
 	memset(&run->report, 0, sizeof(run->report));
-	run->started_at = run->begun;
+	memset(&run->failure, 0, sizeof(run->failure));
+	run->started_at = now;
 	run->ended_at = 0;
 	pthread_mutex_unlock(&run->lock);
+	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+		run->lane[l].begun = now;
+		run->lane[l].ended = false;
+	}
+}
+
+/* The end that the program waits for. Takes over the reference to @src. */
+static void end_set(struct weir_run *run, struct weir__source *src,
+		    uint64_t number)
+{
+	if (run->end_src)
+		weir__source_put(run->end_src);
+	run->end_src = src;
+	run->end_number = number;
+	run->started++;
 }
 
 /*
- * After the run of this schedule that was queued last in another stream, well or
- * not: both write the results.
+ * After the run of this plan that was queued last, well or not: both write the
+ * lane's results.
  */
-static int start_after_last(const struct weir__graph_plan *p,
-			    struct weir_stream *s)
+static int lane_wait_last(struct weir__run_lane *lane, struct weir_stream *s)
 {
-	if (!p->last || p->last == &s->src ||
-	    p->last->ops->state(p->last, p->last_number, NULL) != 0)
-		return 0;
-	return weir__stream_wait_ended(s, p->last, p->last_number);
-}
+	struct weir__graph_plan *p = lane->run->plan;
+	int r = 0;
 
-/* From here on the operation owns what it needs of the run, also if it fails. */
-static int start_queue(struct weir_run *run, struct weir_stream *s,
-		       struct weir__stream_op *op)
-{
-	struct weir__graph_plan *p = run->plan;
-	struct weir__source *before = run->stream ? &run->stream->src : NULL;
-	uint64_t number = 0;
-	int r;
-
-	atomic_fetch_add(&run->refs, 1);
-	atomic_store(&run->running, 1);
-	run->op = op;
-	op->start = weir__run_begin;
-	op->owner = run;
-	op->gone = weir__run_gone;
-	op->ret_number = &number;
-	pthread_mutex_lock(&p->run_lock);
-	r = start_after_last(p, s);
-	if (r < 0)
-		weir__stream_op_drop(op);
-	else
-		r = weir__stream_op_queue(op);
-	if (r == 0) {
-		struct weir__source *last = p->last;
-
-		p->last = weir__source_ref(&s->src);
-		p->last_number = number;
-		pthread_mutex_unlock(&p->run_lock);
-		if (last)
-			weir__source_put(last);
-		run->stream = weir__stream_of(weir__source_ref(&s->src));
-		run->number = number;
-		run->started++;
-		if (before)
-			weir__source_put(before);
-		return 0;
-	}
-	pthread_mutex_unlock(&p->run_lock);
+	if (!p->shared)
+		return weir__wait_for_last(s, lane->of);
+	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
+		r = weir__wait_for_last(s, &p->lane[l]);
 	return r;
 }
 
-static int start_in(struct weir_run *run, struct weir_stream *s, uint32_t first,
-		    uint32_t end)
+/* sched->start_lock is held. The operation owns what it needs of the run. */
+static int lane_queue(struct weir__run_lane *lane)
 {
-	struct weir__stream_op *op;
-	int r = weir__stream_op_begin(s, "compute", WEIR__WORK_COMPUTE, &op);
+	struct weir__stream_op *op = lane->op;
+	struct weir_stream *s = op->stream;
+	struct weir__graph_lane *of = lane->of;
+	uint64_t number = 0;
+	int r;
 
-	if (r < 0)
-		return r;
-	r = start_access(run, op);
-	if (r == 0)
-		r = start_events(run);
+	op->ret_number = &number;
+	r = lane_wait_last(lane, s);
 	if (r < 0) {
-		weir__run_forget(run);
 		weir__stream_op_drop(op);
 		return r;
 	}
+	/* The stream may be gone with the run, if the run ends at once. */
+	weir__source_ref(&s->src);
+	r = weir__stream_op_queue(op);
+	if (r < 0) {
+		weir__source_put(&s->src);
+		return r;
+	}
+	if (lane->stream)
+		weir__source_put(&lane->stream->src);
+	lane->stream = s;
+	lane->number = number;
+	if (of->last)
+		weir__source_put(of->last);
+	of->last = weir__source_ref(&s->src);
+	of->last_number = number;
+	return 0;
+}
+
+/* From here on the operations end the run, whatever happens. */
+static int start_queue(struct weir_run *run)
+{
+	uint32_t n = run->plan->n_lanes;
+	int r = 0;
+
+	atomic_fetch_add(&run->refs, n + (n > 1));
+	atomic_store(&run->running, n + (n > 1));
+	for (uint32_t l = 0; l < n; l++) {
+		struct weir__stream_op *op = run->lane[l].op;
+
+		op->start = weir__run_lane_begin;
+		op->owner = &run->lane[l];
+		op->gone = weir__run_lane_gone;
+	}
+	if (n > 1)
+		end_set(run, weir__source_ref(&run->end->src),
+			run->started + 1);
+	if (run->plan->n_copiers)
+		r = weir__transfers_queue(run);
+	if (r == 0)
+		r = weir__run_passes_start(run);
+	for (uint32_t l = 0; l < n && !r; l++)
+		start_gates(&run->lane[l]);
+	for (uint32_t l = 0; l < n; l++)
+		if (r == 0)
+			r = lane_queue(&run->lane[l]);
+		else
+			weir__stream_op_drop(run->lane[l].op);
+	return r;
+}
+
+static int lane_prepare(struct weir__run_lane *lane, struct weir_stream *s)
+{
+	int r = weir__stream_op_begin(s, "compute", WEIR__WORK_COMPUTE,
+				      &lane->op);
+
+	if (r < 0)
+		return r;
+	r = start_access(lane, lane->op);
+	if (r == 0)
+		r = start_events(lane);
+	if (r == 0)
+		return 0;
+	weir__run_lane_forget(lane);
+	weir__stream_op_drop(lane->op);
+	return r;
+}
+
+/* In a stream of the program's if it is not NULL; then there is one lane. */
+static int start_lanes(struct weir_run *run, struct weir_stream *s,
+		       uint32_t first, uint32_t end)
+{
+	struct weir_sched *sched = run->plan->sched;
+	uint32_t n = 0;
+	int r = start_progress(run);
+
+	for (; n < run->plan->n_lanes && !r; n++) {
+		struct weir__run_lane *lane = &run->lane[n];
+
+		if (!s)
+			r = weir__run_lane_own(lane);
+		if (r == 0)
+			r = lane_prepare(lane, s ? s : lane->own);
+		if (r < 0)
+			break;
+	}
+	while (r < 0 && n-- > 0) {
+		weir__run_lane_forget(&run->lane[n]);
+		weir__stream_op_drop(run->lane[n].op);
+	}
+	if (r < 0)
+		return r;
 	start_reset(run);
-	start_part(run, first, end);
-	start_inputs(run);
-	return start_queue(run, s, op);
+	run->first = first;
+	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
+		start_part(&run->lane[l], first, end);
+		start_inputs(&run->lane[l]);
+	}
+	pthread_mutex_lock(&sched->start_lock);
+	r = start_queue(run);
+	pthread_mutex_unlock(&sched->start_lock);
+	if (run->plan->n_lanes > 1)
+		weir__run_ends(run);
+	else if (r == 0)
+		end_set(run, weir__source_ref(&run->lane[0].stream->src),
+			run->lane[0].number);
+	return r;
+}
+
+/* The only lane of the schedule, or -EOPNOTSUPP. */
+static int check_one_lane(const struct weir__graph_plan *p, const char *what)
+{
+	return p->n_lanes == 1
+		       ? 0
+		       : weir__fail(
+				 -EOPNOTSUPP,
+				 "the schedule computes on %u devices: %s needs one that computes on one",
+				 p->n_lanes, what);
 }
 
 int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
@@ -216,11 +397,11 @@ int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
 			       "%llu nodes from node %llu on: the graph has %u",
 			       (unsigned long long)n, (unsigned long long)first,
 			       nodes);
-	if (r == 0)
-		r = weir__run_own(run);
+	if (r == 0 && n < nodes)
+		r = check_one_lane(run->plan, "a part of a run");
 	return r < 0 ? r
-		     : start_in(run, run->own, (uint32_t)first,
-				(uint32_t)(first + n));
+		     : start_lanes(run, NULL, (uint32_t)first,
+				   (uint32_t)(first + n));
 }
 
 int weir_run_start(struct weir_run *run)
@@ -230,21 +411,24 @@ int weir_run_start(struct weir_run *run)
 
 int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
 {
-	const struct weir_sched *sched = run->plan->sched;
+	const struct weir__graph_plan *p = run->plan;
+	const struct weir_dev *dev = p->lane[0].on->dev;
 	int r;
 
 	WEIR__ENTER();
 	r = start_check(run);
+	if (r == 0)
+		r = check_one_lane(p, "an operation of a stream");
 	if (r < 0)
 		return r;
-	if (stream->dev != sched->dev)
+	if (stream->dev != dev)
 		return weir__fail(-EINVAL,
 				  "%s is of %s, the schedule is for %s",
 				  stream->label, stream->dev->desc.name,
-				  sched->dev->desc.name);
+				  dev->desc.name);
 	if (stream->mode != &weir__stream_managed)
 		return weir__fail(-EOPNOTSUPP,
 				  "%s is native: no run can be queued in it",
 				  stream->label);
-	return start_in(run, stream, 0, run->plan->n);
+	return start_lanes(run, stream, 0, p->n);
 }
