@@ -99,51 +99,64 @@ static void decode(struct bench *b, int64_t n)
 	b->bytes = (size_t)n * token_bytes(&b->llama);
 }
 
-/* The sum of a part of the weights. */
+/* The sum of a part of each tensor of the weights. */
 struct part {
 	pthread_t thread;
-	const unsigned char *at;
-	size_t n;
+	const struct llama_weights *w;
+	unsigned index, count;
+	size_t bytes;
 	uint64_t sum;
 };
 
 typedef uint64_t words __attribute__((vector_size(32), aligned(8)));
 
-static void *read_part(void *arg)
+static uint64_t sum_of(const unsigned char *at, size_t n)
 {
-	struct part *p = arg;
 	words sum[4] = { { 0 } };
 
-	for (size_t i = 0; i + sizeof(sum) <= p->n; i += sizeof(sum)) {
-		const words *w = (const words *)(const void *)(p->at + i);
+	for (size_t i = 0; i + sizeof(sum) <= n; i += sizeof(sum)) {
+		const words *w = (const words *)(const void *)(at + i);
 
 		for (unsigned k = 0; k < 4; k++)
 			sum[k] += w[k];
 	}
 	sum[0] += sum[1] + sum[2] + sum[3];
-	p->sum = sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
+	return sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
+}
+
+static void *read_part(void *arg)
+{
+	struct part *p = arg;
+
+	for (size_t i = 0; i < p->w->n; i++) {
+		const unsigned char *data = weir_tensor_data(&p->w->tensor[i]);
+		size_t bytes;
+
+		check(weir_tensor_bytes(&p->w->tensor[i], &bytes));
+		bytes = bytes / p->count / 128 * 128;
+		p->sum += sum_of(data + p->index * bytes, bytes);
+		p->bytes += bytes;
+	}
 	return NULL;
 }
 
 static void read_weights(struct bench *b, int64_t n)
 {
-	struct weir_buf_info info = { .size = sizeof(info) };
 	struct part part[MAX_THREADS];
-	const unsigned char *data;
-	size_t bytes;
 
 	(void)n;
-	check(weir_buf_info(b->llama.weights.buf, &info));
-	data = weir_buf_data(b->llama.weights.buf);
-	bytes = info.bytes / b->threads / 128 * 128;
+	b->bytes = 0;
 	for (unsigned i = 0; i < b->threads; i++) {
-		part[i] = (struct part){ .at = data + i * bytes, .n = bytes };
+		part[i] = (struct part){ .w = &b->llama.weights,
+					 .index = i,
+					 .count = b->threads };
 		if (pthread_create(&part[i].thread, NULL, read_part, &part[i]))
 			die("no thread");
 	}
-	for (unsigned i = 0; i < b->threads; i++)
+	for (unsigned i = 0; i < b->threads; i++) {
 		pthread_join(part[i].thread, NULL);
-	b->bytes = bytes * b->threads;
+		b->bytes += part[i].bytes;
+	}
 }
 
 static bool command(struct bench *b, const char *line)

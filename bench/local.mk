@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT
 # `make bench` builds the benchmarks; see bench/README.md.
+
+# Times of raw loops, ratios to them, and a picture of the result.
+BENCH_RESULT = %D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
 check_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/sink.c %D%/map.c \
 	%D%/many.c %D%/small.c %D%/target.c %D%/slice.c %D%/dtype.c \
 	%D%/plans.c %D%/touch.c %D%/memory.c %D%/pair.c %D%/use.c \
 	%D%/models.c %D%/models.h \
-	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
+	$(BENCH_RESULT) \
 	%D%/device.c %D%/device_lock.c %D%/device_null.c %D%/device.h \
 	%D%/bus.c %D%/bus.h \
 	%D%/null.c %D%/null.h %D%/null_run.c %D%/place.c %D%/place.h
 %C%_load_LDADD = lib/libweir-core.la
 %C%_engine_SOURCES = %D%/engine.c %D%/null.c %D%/null.h %D%/null_run.c \
-	%D%/raw.c %D%/raw.h \
-	%D%/result.c %D%/result.h %D%/picture.c
+	$(BENCH_RESULT)
 %C%_engine_LDADD = lib/libweir-core.la
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
@@ -50,7 +52,7 @@ CLEANFILES += %D%/matmul
 check_PROGRAMS += %D%/heap
 %C%_heap_SOURCES = %D%/heap.c %D%/calls.c %D%/calls.h %D%/calls_text.c \
 	%D%/shapes.c %D%/fit.c %D%/fit.h %D%/users.c %D%/users.h %D%/syscalls.c \
-	%D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
+	$(BENCH_RESULT)
 %C%_heap_LDADD = lib/libweir-core.la -ldl -lm
 bench: %D%/heap
 
@@ -71,7 +73,7 @@ CLEANFILES += %D%/peer_weir
 # The planners of placements.
 EXTRA_PROGRAMS += %D%/placement
 %C%_placement_SOURCES = %D%/placement.c %D%/graphs.c %D%/graphs.h \
-	%D%/raw.c %D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+	$(BENCH_RESULT)
 %C%_placement_LDADD = lib/libweir-core.la
 bench: %D%/placement
 CLEANFILES += %D%/placement
@@ -85,16 +87,14 @@ CLEANFILES += %D%/exact
 
 # Building graphs.
 EXTRA_PROGRAMS += %D%/graph
-%C%_graph_SOURCES = %D%/graph.c %D%/layers.c %D%/layers.h %D%/raw.c \
-	%D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+%C%_graph_SOURCES = %D%/graph.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_graph_LDADD = lib/libweir-core.la
 bench: %D%/graph
 CLEANFILES += %D%/graph
 
 # Schedules and runs.
 EXTRA_PROGRAMS += %D%/sched
-%C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h %D%/raw.c \
-	%D%/raw.h %D%/result.c %D%/result.h %D%/picture.c
+%C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_sched_LDADD = lib/libweir-core.la
 bench: %D%/sched
 CLEANFILES += %D%/sched

@@ -54,6 +54,7 @@ struct llama_source {
 	size_t entry;  /* its number in the model; LLAMA_COMPUTED: from none */
 	int64_t order; /* of its first use in a pass: 0 the embeddings, 1 the
 			  first layer */
+	size_t number; /* in the load */
 };
 
 /* The weights, which may still be arriving: each has an event for that. */
@@ -63,8 +64,9 @@ struct llama_weights {
 	struct llama_source *source;
 	struct weir_event **event;               /* NULL: the bytes are there */
 	size_t embedding, norm, output, factors; /* factors: n, if none */
-	struct weir_buf *buf;
+	struct weir_buf *buf; /* of factors that are computed */
 	struct weir_load *load;
+	struct weir_weights *weights; /* have the memory of the others */
 };
 
 /* Keys and values of the tokens so far: [tokens, kv_heads * head] for each

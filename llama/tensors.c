@@ -123,7 +123,7 @@ static int add(struct search *s, const char *name, int64_t rows,
 		return ret;
 	t->name = e.name;
 	s->used[i] = true;
-	w->source[w->n++] = (struct llama_source){ i, order };
+	w->source[w->n++] = (struct llama_source){ .entry = i, .order = order };
 	return 0;
 }
 
@@ -167,7 +167,8 @@ static int add_factors(struct search *s)
 
 	w->factors = w->n;
 	if (s->config->llama3.factor > 0) {
-		w->source[w->n] = (struct llama_source){ LLAMA_COMPUTED, 0 };
+		w->source[w->n] =
+			(struct llama_source){ .entry = LLAMA_COMPUTED };
 		return weir_tensor_init(&w->tensor[w->n++], WEIR_DTYPE_F32, 1,
 					&n);
 	}

@@ -31,15 +31,26 @@ static int set_factors(const struct llama_config *c,
 	return ret;
 }
 
-static void set_target(const struct llama_weights *w, size_t i,
-		       struct weir_target *target)
+/* The tensors as the load has placed them, and their numbers in it. */
+static int take_places(const struct weir_model *model, struct llama_weights *w,
+		       size_t n)
 {
-	*target = (struct weir_target){
-		.size = sizeof(*target),
-		.tensor = w->source[i].entry,
-		.dst = &w->tensor[i],
-		.priority = (int32_t)-w->source[i].order,
-	};
+	const size_t all = weir_model_count(model);
+	size_t *of = calloc(all + 1, sizeof(*of)); /* 1 + number in @w */
+	size_t number = 0;
+
+	if (!of)
+		return llama_fail(-ENOMEM, "no memory for %zu numbers", all);
+	for (size_t i = 0; i < n; i++)
+		of[w->source[i].entry] = 1 + i;
+	for (size_t k = 0; k < all; k++) {
+		if (!of[k])
+			continue;
+		w->tensor[of[k] - 1] = *weir_weights_get(w->weights, number);
+		w->source[of[k] - 1].number = number++;
+	}
+	free(of);
+	return 0;
 }
 
 /* One event for each tensor that is loaded. */
@@ -50,29 +61,43 @@ static int record_events(struct weir *weir, struct llama_weights *w, size_t n)
 	for (size_t i = 0; i < n && ret == 0; i++) {
 		ret = weir_event_new(weir, 0, &w->event[i]);
 		if (ret == 0)
-			ret = weir_load_record(w->load, i, w->event[i]);
+			ret = weir_load_record(w->load, w->source[i].number,
+					       w->event[i]);
 	}
 	return ret;
 }
 
-/* Load the first @n tensors. */
-static int start_load(struct weir *weir, struct weir_model *model,
-		      struct llama_weights *w, size_t n)
+static int put(struct weir_plan *plan, const struct llama_weights *w, size_t n,
+	       struct weir_buft *buft)
 {
-	struct weir_target *target = calloc(n, sizeof(*target));
+	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
+	int ret = 0;
+
+	for (size_t i = 0; i < n && ret >= 0; i++) {
+		opts.priority = (int32_t)-w->source[i].order;
+		ret = weir_plan_put(plan, w->tensor[i].name, buft, &opts);
+	}
+	return ret;
+}
+
+/*
+ * Load the first @n tensors. The plan places them where direct reads can write
+ * to them: their addresses follow their offsets in the file.
+ */
+static int start_load(struct weir *weir, struct weir_model *model,
+		      struct llama_weights *w, size_t n, struct weir_buft *buft)
+{
 	struct weir_plan *plan = NULL;
 	int ret;
 
-	if (!target)
-		return llama_fail(-ENOMEM, "no memory for %zu targets", n);
-	for (size_t i = 0; i < n; i++)
-		set_target(w, i, &target[i]);
 	if ((ret = weir_plan_new(model, &plan)) == 0 &&
-	    (ret = weir_plan_put_tensors(plan, target, n)) == 0)
-		ret = weir_load_start(plan, NULL, &w->load);
+	    (ret = put(plan, w, n, buft)) >= 0 &&
+	    (ret = weir_load_start(plan, NULL, &w->load)) == 0)
+		ret = weir_load_weights(w->load, &w->weights);
 	weir_plan_free(plan);
-	free(target);
-	return ret < 0 ? ret : record_events(weir, w, n);
+	if (ret < 0 || (ret = take_places(model, w, n)) < 0)
+		return ret;
+	return record_events(weir, w, n);
 }
 
 int llama_weights_load(struct weir *weir, struct weir_model *model,
@@ -84,12 +109,13 @@ int llama_weights_load(struct weir *weir, struct weir_model *model,
 	int ret;
 
 	if ((ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge)) <
-		    0 ||
-	    (ret = weir_tensors_alloc(huge, w->tensor, w->n, &w->buf)) < 0)
+	    0)
 		return ret;
-	if (computed && (ret = set_factors(c, &w->tensor[w->factors])) < 0)
+	if (computed && ((ret = weir_tensors_alloc(huge, &w->tensor[w->factors],
+						   1, &w->buf)) < 0 ||
+			 (ret = set_factors(c, &w->tensor[w->factors])) < 0))
 		return ret;
-	return start_load(weir, model, w, w->n - computed);
+	return start_load(weir, model, w, w->n - computed, huge);
 }
 
 void llama_weights_free(struct llama_weights *w)
@@ -97,6 +123,7 @@ void llama_weights_free(struct llama_weights *w)
 	for (size_t i = 0; w->event && i < w->n; i++)
 		weir_event_free(w->event[i]);
 	weir_load_free(w->load);
+	weir_weights_free(w->weights);
 	weir_buf_free(w->buf);
 	free(w->event);
 	free(w->source);

@@ -35,11 +35,11 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 126
+plan 139
 has_help --help
 has_help help
 has_help -h
-for command in devices inspect load plan synth; do
+for command in devices inspect load run plan synth; do
 	has_help $command --help
 	has_help help $command
 done
@@ -123,6 +123,17 @@ wrong "--time is ''" plan f --time ''
 wrong "--threads is '0'" plan f --threads 0
 wrong "--threads is '1025', not a number of 1 to 1024" plan f --threads 1025
 wrong "'--svg' needs a value" plan f --svg
+wrong 'MODEL is missing' run
+wrong "'-n' needs a value" run m -n
+wrong "-n is '0', not a number of 1 to" run m -n 0
+wrong "-n is '2147483648'" run m -n 2147483648
+wrong "--temp is '-1', not a number of at least 0" run m --temp -1
+wrong "--temp is 'nan'" run m --temp nan
+wrong "--seed is '-1'" run m --seed -1
+wrong "--seed is '9223372036854775808'" run m --seed 9223372036854775808
+wrong "--threads is '0'" run m --threads 0
+wrong "unknown option '-x'" run m -x
+wrong "'b' is one argument too many" run a b
 wrong 'OUT is missing' synth tiny
 wrong 'PRESET is missing' synth
 wrong "unknown preset 'huge'" synth huge out

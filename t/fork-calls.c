@@ -335,6 +335,7 @@ static void graphs(void)
 static void schedules(void)
 {
 	struct weir_sched_estimate estimate = { .size = sizeof(estimate) };
+	struct weir_rates rates = { sizeof(rates), 1, 1, 1 };
 	struct weir_schedule_info info = { .size = sizeof(info) };
 	struct weir_run_report report = { .size = sizeof(report) };
 	struct weir_node_place place = { .size = sizeof(place) };
@@ -347,6 +348,9 @@ static void schedules(void)
 
 	fails(weir_sched_new, &dev, 1, NULL, &fresh);
 	fails(weir_sched_estimate, sched, graph, &estimate);
+	fails(weir_sched_pin, sched, "*", dev);
+	fails(weir_sched_rates, sched, 0, &rates);
+	fails(weir_sched_set_rates, sched, 0, &rates);
 	fails(weir_schedule_new, sched, graph, &other);
 	fails(weir_schedule_info, schedule, &info);
 	fails(weir_schedule_explain, schedule, 0, &place);

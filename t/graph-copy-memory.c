@@ -4,7 +4,6 @@
  * call fails with -ENOMEM, and nothing of the copy is left.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "gdev.h"
 #include "nomem.h"
@@ -41,22 +40,7 @@ static int compare(void)
 
 static void each(int (*call)(void), const char *what)
 {
-	unsigned n = 0, other_errno = 0, silent = 0;
-	bool failed = true;
-	int r = 0;
-
-	for (; failed; n++) {
-		nomem_begin(n + 1);
-		r = call();
-		failed = nomem_end();
-		other_errno += failed && r != -ENOMEM;
-		silent += failed && !strstr(weir_error(), "memory");
-	}
-	is_int(r, 0, "%s: without a failing allocation it succeeds", what);
-	ok(n > 5, "%s: it allocates memory (%u times)", what, n - 1);
-	is_int(other_errno, 0, "%s: it fails with nothing but -ENOMEM", what);
-	is_int(silent, 0, "%s: the sentence says that there was no memory",
-	       what);
+	nomem_each(call, 5, what);
 	is_int(gdev.bytes, 0, "%s: nothing is left in the device's memory",
 	       what);
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Each allocation of building a graph, and of a pass over it, fails once. */
-#include <errno.h>
-#include <string.h>
-
 #include <weir.h>
 
 #include "graph/reach.h"
@@ -56,27 +53,6 @@ static int pass(void)
 	return r;
 }
 
-static void each(int (*call)(void), const char *what)
-{
-	unsigned n = 0, other = 0, silent = 0;
-	bool failed = true;
-	int r = 0;
-
-	for (; failed; n++) {
-		nomem_begin(n + 1);
-		r = call();
-		failed = nomem_end();
-		other += failed && r != -ENOMEM;
-		silent += failed && !strstr(weir_error(), "memory");
-	}
-	is_int(r, 0, "%s: without a failing allocation the call succeeds",
-	       what);
-	ok(n > 2, "%s: the call allocates memory (%u times)", what, n - 1);
-	is_int(other, 0, "%s: the call fails with nothing but -ENOMEM", what);
-	is_int(silent, 0, "%s: the sentence says that there was no memory",
-	       what);
-}
-
 static int build_again(void)
 {
 	struct weir_node *x;
@@ -91,10 +67,10 @@ static int build_again(void)
 int main(void)
 {
 	plan(10);
-	each(build_all, "building");
+	nomem_each(build_all, 2, "building");
 	if (build() < 0)
 		bail("%s", weir_error());
-	each(pass, "reach");
+	nomem_each(pass, 2, "reach");
 	nomem_begin(1);
 	is_int(build_again(), 0, "a graph is built again after a reset");
 	ok(!nomem_end(), "building after a reset allocates nothing");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random graphs, run by schedules with 1 to 3 threads, and compared with the
- * plain evaluator: outputs, observed nodes and caches. WEIR_T_NODES is about how
- * many nodes are made, WEIR_T_SEED the seed of the first graph; each graph has
- * the next one.
+ * Random graphs, run by schedules over 1 to 4 devices with 1 to 3 threads and
+ * random pins, and compared with the plain evaluator: outputs, observed nodes and
+ * caches. WEIR_T_NODES is about how many nodes are made on each kind of devices,
+ * WEIR_T_SEED the seed of the first graph; each graph has the next one.
  */
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +20,19 @@
 #include "tap.h"
 
 static struct weir *weir;
-static struct weir_dev *dev;
-static struct weir_sched *sched[2]; /* with a copy of inputs, and with two */
+#define DEVS 4u
+static struct weir_dev *dev[DEVS];
+static unsigned n_devs;
+/* For the first devices, 1 to n_devs; with a copy of inputs, and with two. */
+static struct weir_sched *sched[DEVS][2];
 static struct weir_stream *stream;
 static struct random_graph r;
 static struct naive *want; /* of this run */
 static uint64_t seed;
 static char wrong[512]; /* the first difference of this graph, or "" */
-static uint64_t compared, observed, in_place, cancelled;
+static uint64_t compared, in_place, cancelled, transfers, lanes;
+static _Atomic uint64_t observed;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of @wrong */
 
 static uint64_t number_from(const char *name, uint64_t other)
 {
@@ -61,12 +67,14 @@ static void compare(size_t i, const struct weir_tensor *t, const char *what)
 	free(b);
 }
 
-/* On a thread of the library; the main thread waits for the run. */
+/* On threads of the library; the main thread waits for the run. */
 static int see(void *arg, struct weir_run *run, uint64_t node,
 	       const struct weir_tensor *t)
 {
 	(void)arg, (void)run;
+	pthread_mutex_lock(&lock);
 	compare(node, t, "observed");
+	pthread_mutex_unlock(&lock);
 	observed++;
 	return 0;
 }
@@ -115,8 +123,8 @@ static void outputs_compare(struct weir_run *run)
 /* By itself, or as an operation of a stream. */
 static int start(struct weir_run *run)
 {
-	return seed % 5 ? weir_run_start(run)
-			: weir_stream_compute(stream, run);
+	return n_devs > 1 || seed % 5 ? weir_run_start(run)
+				      : weir_stream_compute(stream, run);
 }
 
 /* A run that was cancelled somewhere spoils nothing for the next one. */
@@ -160,15 +168,21 @@ static void graph_run(void)
 	struct weir_schedule_info info = { .size = sizeof(info) };
 	struct weir_threads threads = { .size = sizeof(threads),
 					.count = 1 + (uint32_t)(seed % 3) };
+	/* On all devices there are, or fewer, but on several if possible. */
+	unsigned last = n_devs < 2 ? 0
+				   : 1 + (unsigned)(seed / 2 % (n_devs - 1));
+	struct weir_sched *s = sched[last][seed % 2];
 	struct weir_schedule *schedule;
 	struct weir_run *run;
 
-	if (weir_dev_set_threads(dev, &threads) < 0 ||
-	    weir_schedule_new(sched[seed % 2], r.g, &schedule) < 0 ||
+	if (weir_dev_set_threads(dev[0], &threads) < 0 ||
+	    weir_schedule_new(s, r.g, &schedule) < 0 ||
 	    weir_schedule_info(schedule, &info) < 0 ||
 	    weir_run_new(schedule, &run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
 	in_place += info.in_place;
+	transfers += info.transfers;
+	lanes += info.lanes > 1;
 	for (uint64_t round = 0; round < 2 && !wrong[0]; round++)
 		run_once(run, round);
 	weir_run_free(run);
@@ -176,7 +190,7 @@ static void graph_run(void)
 }
 
 /* Graphs of 1 to 400 nodes, of about @nodes nodes together. */
-static void graphs(uint64_t nodes)
+static void graphs(uint64_t nodes, const char *what)
 {
 	uint64_t done = 0, n = 0;
 
@@ -188,40 +202,68 @@ static void graphs(uint64_t nodes)
 		if (n % 1000 == 999)
 			tap_renew();
 	}
-	ok(!wrong[0], "random graphs give the results of the evaluator");
+	ok(!wrong[0], "random graphs give the results of the evaluator, %s",
+	   what);
 	if (wrong[0])
 		diag("WEIR_T_SEED=%llu: %s", (unsigned long long)seed - 1,
 		     wrong);
-	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared",
+	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared, %llu over several devices, %llu transfers",
 	     (unsigned long long)n, (unsigned long long)done,
-	     (unsigned long long)in_place, (unsigned long long)compared);
-	ok(observed, "observed nodes were reported");
-	ok(in_place, "results took the places of sources");
-	ok(cancelled, "runs were cancelled before they ended");
+	     (unsigned long long)in_place, (unsigned long long)compared,
+	     (unsigned long long)lanes, (unsigned long long)transfers);
+}
+
+/* On as many devices as there are, whose first one has the parameters. */
+static void on_devices(const char *params, const char *what, uint64_t nodes)
+{
+	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
+	struct weir_buft *buft[DEVS];
+	char name[8] = "CPU";
+
+	if (weir_open(NULL, &weir) < 0 ||
+	    weir_dev_init(weir, params, &dev[0]) < 0)
+		bail("%s", weir_error());
+	n_devs = 0;
+	wrong[0] = 0;
+	do {
+		if (weir_dev_buft(dev[n_devs], WEIR_MEM_PLAIN, &buft[n_devs]) <
+		    0)
+			bail("%s", weir_error());
+		n_devs++;
+		snprintf(name, sizeof(name), "CPU%u", n_devs);
+	} while (n_devs < DEVS && weir_dev_find(weir, name, &dev[n_devs]) == 0);
+	opts.observe = see;
+	for (unsigned i = 0; i < 2 * n_devs; i++) {
+		opts.copies = 1 + i % 2;
+		if (weir_sched_new(dev, 1 + i / 2, &opts,
+				   &sched[i / 2][i % 2]) < 0)
+			bail("%s", weir_error());
+	}
+	if (weir_stream_new(dev[0], NULL, &stream) < 0)
+		bail("%s", weir_error());
+	random_graph_begin(&r, buft, n_devs < 2 ? 1 : 2);
+	graphs(nodes, what);
+	random_graph_end(&r);
+	weir_stream_free(stream);
+	for (unsigned i = 0; i < 2 * n_devs; i++)
+		weir_sched_free(sched[i / 2][i % 2]);
+	weir_close(weir);
 }
 
 int main(void)
 {
-	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
+	uint64_t nodes = number_from("WEIR_T_NODES", 30000);
 
-	plan(4);
-	opts.observe = see;
-	if (weir_open(NULL, &weir) < 0)
-		bail("%s", weir_error());
-	dev = weir_dev_get(weir, 0);
-	for (int i = 0; i < 2; i++) {
-		opts.copies = (uint32_t)i + 1;
-		if (weir_sched_new(&dev, 1, &opts, &sched[i]) < 0)
-			bail("%s", weir_error());
-	}
-	if (weir_stream_new(dev, NULL, &stream) < 0)
-		bail("%s", weir_error());
-	random_graph_begin(&r, kind_of(weir, "CPU", WEIR_MEM_PLAIN));
-	graphs(number_from("WEIR_T_NODES", 30000));
-	random_graph_end(&r);
-	weir_stream_free(stream);
-	weir_sched_free(sched[0]);
-	weir_sched_free(sched[1]);
-	weir_close(weir);
+	plan(8);
+	on_devices("CPU", "on one device", nodes);
+	ok(!lanes, "one device has one lane");
+	on_devices("CPU:devices=4", "on devices that share memory", nodes);
+	ok(lanes, "graphs were computed by several devices");
+	on_devices("CPU:devices=4,apart=1",
+		   "on devices with memory of their own", nodes);
+	ok(transfers, "bytes were copied between devices");
+	ok(observed && in_place,
+	   "observed nodes were reported, and results took the places of sources");
+	ok(cancelled, "runs were cancelled before they ended");
 	return done_testing();
 }

@@ -25,7 +25,8 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
-	%D%/llama/refused.py
+	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
+	%D%/llama/vocabularies.py %D%/llama/sparse.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \
@@ -78,6 +79,7 @@ T_C_TESTS = \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
+	%D%/races.t \
 	%D%/event.t \
 	%D%/heap.t \
 	%D%/heap-model.t \
@@ -122,10 +124,12 @@ T_C_TESTS = \
 	%D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
+	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
 	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
-	%D%/sched.t %D%/schedule.t %D%/run-start.t %D%/run-events.t \
+	%D%/sched.t %D%/sched-pins.t %D%/schedule.t \
+	%D%/run-start.t %D%/run-events.t \
 	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
@@ -166,6 +170,8 @@ T_SH_TESTS = \
 	%D%/cli-far.sh \
 	%D%/cli-faults.sh \
 	%D%/cli-plan.sh \
+	%D%/cli-run.sh \
+	%D%/cli-graph.sh \
 	%D%/digest.sh \
 	%D%/interop.sh \
 	%D%/tokenizers.sh \
@@ -246,6 +252,7 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
+%C%_races_t_SOURCES = %D%/races.c $(T_STREAMS)
 T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
@@ -392,7 +399,11 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
+T_NET = %D%/net.c %D%/net.h
+%C%_graph_assign_t_SOURCES = %D%/graph-assign.c $(T_NET)
+%C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
+%C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)

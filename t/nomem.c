@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "nomem.h"
 
+#include <errno.h>
+#include <string.h>
+
+#include <weir.h>
+
 #include "core/sys.h"
+#include "tap.h"
 
 /* Counts down to the allocation that fails: 1: the next one; 0: none. */
 static _Thread_local unsigned until;
@@ -17,6 +23,26 @@ bool nomem_end(void)
 {
 	until = 0;
 	return failed;
+}
+
+void nomem_each(int (*call)(void), unsigned least, const char *what)
+{
+	unsigned n = 0, other = 0, silent = 0;
+	bool one_failed = true;
+	int r = 0;
+
+	for (; one_failed; n++) {
+		nomem_begin(n + 1);
+		r = call();
+		one_failed = nomem_end();
+		other += one_failed && r != -ENOMEM;
+		silent += one_failed && !strstr(weir_error(), "memory");
+	}
+	is_int(r, 0, "%s: without a failing allocation it succeeds", what);
+	ok(n > least, "%s: it allocates memory (%u times)", what, n - 1);
+	is_int(other, 0, "%s: it fails with nothing but -ENOMEM", what);
+	is_int(silent, 0, "%s: the sentence says that there was no memory",
+	       what);
 }
 
 static bool fails(void)

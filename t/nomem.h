@@ -13,4 +13,11 @@ void nomem_begin(unsigned n);
 /* No longer; returns whether one has failed. */
 bool nomem_end(void);
 
+/*
+ * Four checks: @call, in which the first, the second ... allocation fails until
+ * none does, allocates @least times or more, fails with nothing but -ENOMEM and
+ * a sentence that says so, and then succeeds.
+ */
+void nomem_each(int (*call)(void), unsigned least, const char *what);
+
 #endif

@@ -141,7 +141,7 @@ run_program()
 # Options that only --help of a subcommand has, or only the page.
 other_options()
 {
-	for command in devices inspect load plan synth; do
+	for command in devices graph inspect load plan run synth; do
 		weir $command --help 2>&1 | grep -oE -- '--[a-z][a-z-]*' |
 			sort -u | grep -v -e --help >"$tmp/helped"
 		awk -v c="$command" '/^\.Nm$/ { on = 0 }
@@ -176,7 +176,7 @@ check 'the examples of the calls compile' compile_all
 if test -x "$builddir/tools/weir"; then
 	PATH=$builddir/tools:$PATH
 	check 'the program of weir(7) loads a model' run_program
-	check 'the examples of weir(1) and weir-plan(1) run' run_commands
+	check 'the examples of the pages of the command run' run_commands
 	is "$(other_options)" '' \
 		'weir(1) and --help name the same options'
 else

@@ -75,18 +75,19 @@ static void ids_fill(int32_t *ids, int32_t *orders, size_t n)
 	}
 }
 
-void random_graph_begin(struct random_graph *made, struct weir_buft *buft)
+void random_graph_begin(struct random_graph *made,
+			struct weir_buft *const *buft, unsigned n)
 {
 	unsigned char *p;
 
 	memset(made, 0, sizeof(*made));
 	state = 1;
 	if (weir_graph_new(&made->g) < 0 ||
-	    weir_buf_alloc(buft, REGIONS * REGION, NULL, &made->weights) < 0)
+	    weir_buf_alloc(buft[0], REGIONS * REGION, NULL, &made->weights) < 0)
 		bail("%s", weir_error());
-	for (int c = 0; c < RANDOM_CACHES; c++)
-		if (weir_buf_alloc(buft, CACHE_BYTES, NULL, &made->caches[c]) <
-		    0)
+	for (unsigned c = 0; c < RANDOM_CACHES; c++)
+		if (weir_buf_alloc(buft[c % n], CACHE_BYTES, NULL,
+				   &made->caches[c]) < 0)
 			bail("%s", weir_error());
 	p = weir_buf_data(made->weights);
 	numbers_fill(p + R_F32 * REGION, WEIR_DTYPE_F32, 4, REGION / 4);

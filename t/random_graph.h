@@ -34,8 +34,12 @@ struct random_graph {
 	struct weir_buf *weights, *caches[RANDOM_CACHES];
 };
 
-/* Allocate the buffers in memory of the host, or bail out. */
-void random_graph_begin(struct random_graph *r, struct weir_buft *buft);
+/*
+ * Allocate the buffers in memory of the host, of one of @n kinds each, or bail
+ * out.
+ */
+void random_graph_begin(struct random_graph *r, struct weir_buft *const *buft,
+			unsigned n);
 void random_graph_end(struct random_graph *r);
 /* Make another graph of about @nodes nodes, and the contents of the caches. */
 void random_graph_make(struct random_graph *r, uint64_t seed, size_t nodes);

@@ -296,7 +296,7 @@ static void fails(void)
 	must(weir_run_start(e.run));
 	is_err(weir_run_wait(e.run, -1), -ENODATA, "short.bin: ends before",
 	       "a run whose file is too short fails with its sentence");
-	has_str(weir_error(), "node 15", "the sentence names the leaf's node");
+	has_str(weir_error(), "node 16", "the sentence names the leaf's node");
 	files_bytes("short.bin", numbers, LAYERS * BYTES);
 	ok(runs(&e, 2), "the next run works if the file is whole again");
 	weir_file_close(file);

@@ -75,11 +75,11 @@ static void progress(void *arg)
 static struct weir__touch *start(_Atomic size_t *touched, size_t bytes,
 				 unsigned threads)
 {
+	const struct weir__touch_range range = { mem, bytes, touched };
 	struct weir__touch *t;
 
 	atomic_store(&steps, 0);
-	if (weir__touch_start(root, mem, bytes, touched, threads, progress,
-			      NULL, &t) < 0)
+	if (weir__touch_start(root, &range, 1, threads, progress, NULL, &t) < 0)
 		bail("no memory");
 	return t;
 }
@@ -98,7 +98,7 @@ static size_t resident(size_t from, size_t to)
 static bool becomes_ready(struct weir__touch *t, size_t end)
 {
 	for (int i = 0; i < 20000; i++) {
-		if (weir__touch_ready(t, mem + end))
+		if (weir__touch_ready(t, 0, mem + end))
 			return true;
 		usleep(500);
 	}
@@ -137,7 +137,7 @@ static void touched_before(void)
 	struct weir__touch *t;
 
 	t = start(&touched, SIZE, 3);
-	ok(weir__touch_ready(t, mem + SIZE),
+	ok(weir__touch_ready(t, 0, mem + SIZE),
 	   "memory that is touched already is ready at once");
 	weir__touch_stop(t);
 	forget();
@@ -148,7 +148,7 @@ static void from_the_middle(void)
 	_Atomic size_t touched = 50 * MIB + 777;
 	struct weir__touch *t = start(&touched, SIZE, 2);
 
-	ok(weir__touch_ready(t, mem + 50 * MIB),
+	ok(weir__touch_ready(t, 0, mem + 50 * MIB),
 	   "memory that was touched before the start is ready at once");
 	ok(becomes_ready(t, 60 * MIB + 5),
 	   "memory after what was touched becomes ready");
@@ -156,6 +156,46 @@ static void from_the_middle(void)
 	       "memory that is ready has pages");
 	is_int(resident(0, 50 * MIB), 0,
 	       "memory before what was touched is not touched again");
+	weir__touch_stop(t);
+	forget();
+}
+
+#define RANGE (40 * MIB)
+#define RANGES 5
+
+static bool range_becomes_ready(struct weir__touch *t, size_t i)
+{
+	for (int n = 0; n < 20000; n++) {
+		if (weir__touch_ready(t, i, mem + (i + 1) * RANGE))
+			return true;
+		usleep(500);
+	}
+	return false;
+}
+
+static void of_several_ranges(void)
+{
+	_Atomic size_t touched[RANGES] = { 0 };
+	struct weir__touch_range range[RANGES];
+	struct weir__touch *t;
+
+	for (size_t i = 0; i < RANGES; i++)
+		range[i] = (struct weir__touch_range){ mem + i * RANGE, RANGE,
+						       &touched[i] };
+	if (weir__touch_start(root, range, RANGES, 2, progress, NULL, &t) < 0)
+		bail("no memory");
+	usleep(100000);
+	is_int(resident(RANGE, SIZE), 0,
+	       "only the first range is touched before a reader asks");
+	ok(range_becomes_ready(t, 0),
+	   "the first of several ranges becomes ready");
+	usleep(100000);
+	ok(touched[1] && resident(2 * RANGE, SIZE) == 0,
+	   "the range after it is touched ahead, and no other");
+	ok(range_becomes_ready(t, 4),
+	   "a range that is asked for out of order becomes ready");
+	ok(touched[3] < RANGE, "ranges before it need not be ready");
+	is_int(touched[4], RANGE, "touched bytes are counted for each range");
 	weir__touch_stop(t);
 	forget();
 }
@@ -175,7 +215,7 @@ static void *ask(void *arg)
 		unsigned seen = atomic_load(&steps);
 		int patience = 5000;
 
-		while (!weir__touch_ready(a->t, mem + end)) {
+		while (!weir__touch_ready(a->t, 0, mem + end)) {
 			while (atomic_load(&steps) == seen && patience-- > 0)
 				usleep(200);
 			seen = atomic_load(&steps);
@@ -265,12 +305,13 @@ int main(void)
 {
 	void *map;
 
-	plan(20);
+	plan(26);
 	if (weir_open(NULL, &root) < 0 ||
 	    weir__sys_map(SIZE, -1, 0, PROT_READ | PROT_WRITE, &map) < 0)
 		bail("no memory");
 	mem = map;
 	in_order();
+	of_several_ranges();
 	touched_before();
 	from_the_middle();
 	several();

@@ -12,6 +12,7 @@
 #include "tap.h"
 
 #define MANY 16u
+#define MOST 8u /* threads of one load */
 
 static _Atomic unsigned touchers;
 
@@ -96,8 +97,9 @@ int main(void)
 	   touchers);
 	is_int(load(root, MANY, 17u << 20), 0,
 	       "a load to many large buffers ends");
-	is_int(touchers, MANY,
-	       "each of many large buffers is touched by one thread");
+	ok(touchers > 0 && touchers <= MOST,
+	   "%u threads touch %u large buffers, not some for each of them",
+	   touchers, MANY);
 	is_int(load(root, MANY, 200000), 0,
 	       "a load to many small buffers ends");
 	is_int(touchers, 0, "no thread touches small buffers");

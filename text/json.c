@@ -7,23 +7,24 @@
 #include "error.h"
 #include "utf8.h"
 
-void json_init(struct json *j, const char *file, unsigned char *text, size_t n)
+void text_json_init(struct json *j, const char *file, unsigned char *text,
+		    size_t n)
 {
 	*j = (struct json){ file, text, text, text + n, 0, false };
 }
 
-int json_fail(struct json *j, const char *expected)
+int text_json_fail(struct json *j, const char *expected)
 {
 	return text_fail(-EBADMSG, "%s: byte %zu: expected %s", j->file,
 			 (size_t)(j->at - j->begin), expected);
 }
 
-bool json_is(const struct json_string *s, const char *literal)
+bool text_json_is(const struct json_string *s, const char *literal)
 {
 	return s->len == strlen(literal) && !memcmp(s->s, literal, s->len);
 }
 
-unsigned char json_peek(struct json *j)
+unsigned char text_json_peek(struct json *j)
 {
 	while (*j->at == ' ' || *j->at == '\n' || *j->at == '\r' ||
 	       *j->at == '\t')
@@ -31,12 +32,13 @@ unsigned char json_peek(struct json *j)
 	return *j->at;
 }
 
-int json_enter(struct json *j, char open)
+int text_json_enter(struct json *j, char open)
 {
-	if (json_peek(j) != (unsigned char)open)
-		return json_fail(j, open == '{' ? "an object" : "an array");
+	if (text_json_peek(j) != (unsigned char)open)
+		return text_json_fail(j,
+				      open == '{' ? "an object" : "an array");
 	if (j->depth == JSON_DEPTH)
-		return json_fail(j, "fewer levels");
+		return text_json_fail(j, "fewer levels");
 	j->at++;
 	j->depth++;
 	j->first = true;
@@ -45,7 +47,7 @@ int json_enter(struct json *j, char open)
 
 static int json_next(struct json *j, char close)
 {
-	unsigned char c = json_peek(j);
+	unsigned char c = text_json_peek(j);
 	bool first = j->first;
 
 	j->first = false;
@@ -57,7 +59,8 @@ static int json_next(struct json *j, char close)
 	if (first)
 		return 1;
 	if (c != ',')
-		return json_fail(j, close == '}' ? "',' or '}'" : "',' or ']'");
+		return text_json_fail(j, close == '}' ? "',' or '}'"
+						      : "',' or ']'");
 	j->at++;
 	return 1;
 }
@@ -65,33 +68,33 @@ static int json_next(struct json *j, char close)
 /* Go over a ':'. */
 static int json_colon(struct json *j)
 {
-	if (json_peek(j) != ':')
-		return json_fail(j, "':'");
+	if (text_json_peek(j) != ':')
+		return text_json_fail(j, "':'");
 	j->at++;
 	return 1;
 }
 
-int json_member(struct json *j, struct json_string *ret_name)
+int text_json_member(struct json *j, struct json_string *ret_name)
 {
 	int r = json_next(j, '}');
 
 	if (r <= 0)
 		return r;
-	r = json_string(j, ret_name);
+	r = text_json_string(j, ret_name);
 	return r < 0 ? r : json_colon(j);
 }
 
-int json_member_raw(struct json *j, struct json_string *ret_name)
+int text_json_member_raw(struct json *j, struct json_string *ret_name)
 {
 	int r = json_next(j, '}');
 
 	if (r <= 0)
 		return r;
-	r = json_raw(j, ret_name);
+	r = text_json_raw(j, ret_name);
 	return r < 0 ? r : json_colon(j);
 }
 
-int json_element(struct json *j)
+int text_json_element(struct json *j)
 {
 	return json_next(j, ']');
 }
@@ -142,14 +145,14 @@ static int json_escape(struct json *j, unsigned char **to)
 	if (j->at[1] == 'u') {
 		c = json_unicode(j->at, &n);
 		if (c < 0)
-			return json_fail(j, "a character after '\\u'");
+			return text_json_fail(j, "a character after '\\u'");
 		*to += utf8_put(*to, (uint32_t)c);
 		j->at += n;
 		return 0;
 	}
 	name = j->at[1] ? strchr(names, j->at[1]) : NULL;
 	if (!name)
-		return json_fail(j, "an escape");
+		return text_json_fail(j, "an escape");
 	*(*to)++ = (unsigned char)values[name - names];
 	j->at += 2;
 	return 0;
@@ -174,20 +177,20 @@ static int json_character(struct json *j, unsigned char **to)
 	unsigned n = *j->at < 0x20 ? 0 : utf8_begun(j->at, left);
 
 	if (!n || n < utf8_bytes(*j->at))
-		return json_fail(j, "UTF-8 text and '\"'");
+		return text_json_fail(j, "UTF-8 text and '\"'");
 	while (n--)
 		*(*to)++ = *j->at++;
 	return 0;
 }
 
 /* Decode a string in place. */
-int json_string(struct json *j, struct json_string *ret_s)
+int text_json_string(struct json *j, struct json_string *ret_s)
 {
 	unsigned char *to;
 	int r = 0;
 
-	if (json_peek(j) != '"')
-		return json_fail(j, "a string");
+	if (text_json_peek(j) != '"')
+		return text_json_fail(j, "a string");
 	to = ++j->at;
 	ret_s->s = to;
 	for (json_plain(j, &to); !r && *j->at != '"'; json_plain(j, &to))
@@ -200,12 +203,12 @@ int json_string(struct json *j, struct json_string *ret_s)
 	return 0;
 }
 
-int json_raw(struct json *j, struct json_string *ret_s)
+int text_json_raw(struct json *j, struct json_string *ret_s)
 {
 	int r = 0;
 
-	if (json_peek(j) != '"')
-		return json_fail(j, "a string");
+	if (text_json_peek(j) != '"')
+		return text_json_fail(j, "a string");
 	ret_s->s = ++j->at;
 	while (!r) {
 		unsigned char ignored[4], *to = j->at;
@@ -224,21 +227,21 @@ int json_raw(struct json *j, struct json_string *ret_s)
 	return 0;
 }
 
-int json_id(struct json *j, uint32_t *ret_value)
+int text_json_id(struct json *j, uint32_t *ret_value)
 {
 	uint64_t n = 0;
-	unsigned char c = json_peek(j);
+	unsigned char c = text_json_peek(j);
 
 	if (c < '0' || c > '9' ||
 	    (c == '0' && j->at[1] >= '0' && j->at[1] <= '9'))
-		return json_fail(j, "a whole number");
+		return text_json_fail(j, "a whole number");
 	for (; *j->at >= '0' && *j->at <= '9'; j->at++) {
 		n = n * 10 + (*j->at - '0');
 		if (n > INT32_MAX)
-			return json_fail(j, "a number below 2^31");
+			return text_json_fail(j, "a number below 2^31");
 	}
 	if (*j->at == '.' || *j->at == 'e' || *j->at == 'E')
-		return json_fail(j, "a whole number");
+		return text_json_fail(j, "a whole number");
 	*ret_value = (uint32_t)n;
 	return 0;
 }
@@ -253,13 +256,13 @@ static bool json_literal(struct json *j, const char *literal)
 	return true;
 }
 
-int json_bool(struct json *j, bool *ret_value)
+int text_json_bool(struct json *j, bool *ret_value)
 {
-	json_peek(j);
+	text_json_peek(j);
 	*ret_value = json_literal(j, "true");
 	if (*ret_value || json_literal(j, "false") || json_literal(j, "null"))
 		return 0;
-	return json_fail(j, "true or false");
+	return text_json_fail(j, "true or false");
 }
 
 static bool json_digits(struct json *j)
@@ -286,39 +289,39 @@ static int json_number(struct json *j)
 		j->at += *j->at == '-' || *j->at == '+';
 		right = json_digits(j);
 	}
-	return right ? 0 : json_fail(j, "a value");
+	return right ? 0 : text_json_fail(j, "a value");
 }
 
 static int json_skip_object(struct json *j)
 {
 	struct json_string ignored;
-	int r = json_enter(j, '{');
+	int r = text_json_enter(j, '{');
 
-	while (r >= 0 && (r = json_member_raw(j, &ignored)) > 0)
-		r = json_skip(j);
+	while (r >= 0 && (r = text_json_member_raw(j, &ignored)) > 0)
+		r = text_json_skip(j);
 	return r;
 }
 
 static int json_skip_array(struct json *j)
 {
-	int r = json_enter(j, '[');
+	int r = text_json_enter(j, '[');
 
-	while (r >= 0 && (r = json_element(j)) > 0)
-		r = json_skip(j);
+	while (r >= 0 && (r = text_json_element(j)) > 0)
+		r = text_json_skip(j);
 	return r;
 }
 
-int json_skip(struct json *j)
+int text_json_skip(struct json *j)
 {
 	struct json_string ignored;
 
-	switch (json_peek(j)) {
+	switch (text_json_peek(j)) {
 	case '{':
 		return json_skip_object(j);
 	case '[':
 		return json_skip_array(j);
 	case '"':
-		return json_raw(j, &ignored);
+		return text_json_raw(j, &ignored);
 	default:
 		if (json_literal(j, "true") || json_literal(j, "false") ||
 		    json_literal(j, "null"))
@@ -327,8 +330,8 @@ int json_skip(struct json *j)
 	}
 }
 
-int json_finish(struct json *j)
+int text_json_finish(struct json *j)
 {
-	json_peek(j);
-	return j->at == j->end ? 0 : json_fail(j, "the end of the file");
+	text_json_peek(j);
+	return j->at == j->end ? 0 : text_json_fail(j, "the end of the file");
 }

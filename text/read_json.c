@@ -49,7 +49,7 @@ static const char *const model_names[N_MODEL] = {
 
 static int read_flag(struct json *member, bool *ret_flag)
 {
-	return member->at ? json_bool(member, ret_flag) : 0;
+	return member->at ? text_json_bool(member, ret_flag) : 0;
 }
 
 /* The piece that is written like this, whatever its kind; -1: none. */
@@ -69,22 +69,22 @@ static int32_t piece_named(const struct tokenizer *t,
 /* Each token takes at least a byte of the file: no id is as large as that. */
 static int read_id(struct json *j, uint32_t *ret_id)
 {
-	int r = json_id(j, ret_id);
+	int r = text_json_id(j, ret_id);
 
 	if (r < 0)
 		return r;
 	return *ret_id < (size_t)(j->end - j->begin)
 		       ? 0
-		       : json_fail(j, "a smaller id");
+		       : text_json_fail(j, "a smaller id");
 }
 
 static int read_vocab(struct tokenizer *t, struct json *j, bool fallback)
 {
 	struct json_string name;
 	uint32_t id;
-	int r = json_enter(j, '{');
+	int r = text_json_enter(j, '{');
 
-	while (r >= 0 && (r = json_member(j, &name)) > 0) {
+	while (r >= 0 && (r = text_json_member(j, &name)) > 0) {
 		bool byte = fallback && vocab_byte_of(name.s, name.len) >= 0;
 
 		r = read_id(j, &id);
@@ -128,14 +128,14 @@ static int read_added(struct tokenizer *t, struct json *j)
 	struct json member[N_ADDED];
 	struct json_string s;
 	uint32_t id;
-	int r = json_members(j, added_names, N_ADDED, member);
+	int r = text_json_members(j, added_names, N_ADDED, member);
 
 	if (!r && (!member[ID].at || !member[CONTENT].at))
-		r = json_fail(j, "a token with an id and a content");
+		r = text_json_fail(j, "a token with an id and a content");
 	if (!r)
 		r = read_id(&member[ID], &id);
 	if (!r)
-		r = json_string(&member[CONTENT], &s);
+		r = text_json_string(&member[CONTENT], &s);
 	if (!r)
 		r = read_flag(&member[SPECIAL], &special);
 	if (!r)
@@ -147,8 +147,8 @@ static int read_added(struct tokenizer *t, struct json *j)
 	if (r < 0)
 		return r;
 	if (single)
-		return json_unsupported(j, "a token that is a single word,",
-					&s);
+		return text_json_unsupported(
+			j, "a token that is a single word,", &s);
 	return set_added(t, j, id, &s, special ? PIECE_CONTROL : PIECE_USER,
 			 (left ? PIECE_STRIP_LEFT : 0) |
 				 (right ? PIECE_STRIP_RIGHT : 0));
@@ -159,14 +159,15 @@ static int read_merge_text(struct merge_queue *q, struct json *j)
 {
 	struct json_string s;
 	unsigned char *space;
-	int r = json_string(j, &s);
+	int r = text_json_string(j, &s);
 
 	if (r < 0)
 		return r;
 	space = s.len > 1 ? memchr(s.s + 1, ' ', s.len - 1) : NULL;
 	if (!space)
-		return json_fail(j, "two tokens with a space between before "
-				    "this place");
+		return text_json_fail(j,
+				      "two tokens with a space between before "
+				      "this place");
 	return merge_set(q, s.s, (size_t)(space - s.s), 1,
 			 (size_t)(s.s + s.len - space) - 1);
 }
@@ -175,19 +176,19 @@ static int read_merge_text(struct merge_queue *q, struct json *j)
 static int read_merge_pair(struct merge_queue *q, struct json *j)
 {
 	struct json_string s[2];
-	int r = json_enter(j, '[');
+	int r = text_json_enter(j, '[');
 
 	for (unsigned i = 0; i < 2 && r >= 0; i++) {
-		r = json_element(j);
+		r = text_json_element(j);
 		if (!r)
-			r = json_fail(j, "two tokens before this place");
+			r = text_json_fail(j, "two tokens before this place");
 		if (r > 0)
-			r = json_string(j, &s[i]);
+			r = text_json_string(j, &s[i]);
 	}
 	if (!r)
-		r = json_element(j);
+		r = text_json_element(j);
 	if (r)
-		return r < 0 ? r : json_fail(j, "two tokens");
+		return r < 0 ? r : text_json_fail(j, "two tokens");
 	return merge_set(q, s[0].s, s[0].len,
 			 (size_t)(s[1].s - s[0].s) - s[0].len, s[1].len);
 }
@@ -198,10 +199,10 @@ static int read_merges(struct tokenizer *t, struct json *j)
 	int r = merges_init(&t->merges, t->vocab.n);
 
 	if (!r)
-		r = json_enter(j, '[');
-	while (r >= 0 && (r = json_element(j)) > 0)
-		r = json_peek(j) == '[' ? read_merge_pair(&q, j)
-					: read_merge_text(&q, j);
+		r = text_json_enter(j, '[');
+	while (r >= 0 && (r = text_json_element(j)) > 0)
+		r = text_json_peek(j) == '[' ? read_merge_pair(&q, j)
+					     : read_merge_text(&q, j);
 	return r ? r : merges_flush(&q);
 }
 
@@ -212,12 +213,12 @@ static int read_unk(struct tokenizer *t, struct json *member)
 
 	if (!member->at)
 		return 0;
-	r = json_string(member, &name);
+	r = text_json_string(member, &name);
 	if (r < 0)
 		return r;
 	t->unk = piece_named(t, &name);
 	if (t->unk < 0)
-		return json_fail(member, "a token before this place");
+		return text_json_fail(member, "a token before this place");
 	t->vocab.piece[t->unk].kind = PIECE_UNKNOWN;
 	return 0;
 }
@@ -226,11 +227,11 @@ static int read_unk(struct tokenizer *t, struct json *member)
 static int check_affix(struct json *member)
 {
 	struct json_string affix;
-	int r = member->at ? json_string(member, &affix) : 0;
+	int r = member->at ? text_json_string(member, &affix) : 0;
 
 	if (r < 0 || !member->at || !affix.len)
 		return r;
-	return json_unsupported(member, "the affix", &affix);
+	return text_json_unsupported(member, "the affix", &affix);
 }
 
 static int check_model(struct json *j, struct json *member)
@@ -239,11 +240,11 @@ static int check_model(struct json *j, struct json *member)
 	int r = 0;
 
 	if (member[TYPE].at)
-		r = json_string(&member[TYPE], &type);
-	if (!r && member[TYPE].at && !json_is(&type, "BPE"))
-		return json_unsupported(j, "the model", &type);
+		r = text_json_string(&member[TYPE], &type);
+	if (!r && member[TYPE].at && !text_json_is(&type, "BPE"))
+		return text_json_unsupported(j, "the model", &type);
 	if (!r && (!member[VOCAB].at || !member[MERGES].at))
-		r = json_fail(j, "a model with a vocabulary and merges");
+		r = text_json_fail(j, "a model with a vocabulary and merges");
 	if (!r)
 		r = check_affix(&member[PREFIX]);
 	return r ? r : check_affix(&member[SUFFIX]);
@@ -265,7 +266,7 @@ static int read_model(struct tokenizer *t, struct json *j, struct json *member,
 	if (!r)
 		r = read_vocab(t, &member[VOCAB], fallback);
 	if (!r && added->at)
-		r = json_each(added, read_added, t);
+		r = text_json_each(added, read_added, t);
 	if (!r)
 		r = read_unk(t, &member[UNK]);
 	if (!r)
@@ -282,7 +283,7 @@ static int read_template_item(struct tokenizer *t, struct json *j)
 	struct json member[2], id;
 	struct json_string name;
 	int32_t token;
-	int r = json_members(j, names, 2, member);
+	int r = text_json_members(j, names, 2, member);
 
 	if (r < 0)
 		return r;
@@ -291,16 +292,16 @@ static int read_template_item(struct tokenizer *t, struct json *j)
 		return 0;
 	}
 	if (!member[0].at)
-		return json_fail(j, "a special token or a sequence");
-	r = json_members(&member[0], id_name, 1, &id);
+		return text_json_fail(j, "a special token or a sequence");
+	r = text_json_members(&member[0], id_name, 1, &id);
 	if (!r)
-		r = id.at ? json_string(&id, &name)
-			  : json_fail(j, "a token with an id");
+		r = id.at ? text_json_string(&id, &name)
+			  : text_json_fail(j, "a token with an id");
 	if (r < 0)
 		return r;
 	token = piece_named(t, &name);
 	if (token < 0 || (t->text_seen ? t->adds_eos : t->adds_bos))
-		return json_unsupported(j, "the place of", &name);
+		return text_json_unsupported(j, "the place of", &name);
 	*(t->text_seen ? &t->eos : &t->bos) = token;
 	*(t->text_seen ? &t->adds_eos : &t->adds_bos) = true;
 	return 0;
@@ -311,17 +312,17 @@ static int read_post_processor(struct tokenizer *t, struct json *j)
 	static const char *const names[] = { "single", "processors" };
 	struct json_string type;
 	struct json member[2];
-	int r = json_type(j, &type);
+	int r = text_json_type(j, &type);
 
 	if (!r)
-		r = json_members(j, names, 2, member);
-	if (r < 0 || json_is(&type, "ByteLevel"))
+		r = text_json_members(j, names, 2, member);
+	if (r < 0 || text_json_is(&type, "ByteLevel"))
 		return r;
-	if (json_is(&type, "Sequence") && member[1].at)
-		return json_each(&member[1], read_post_processor, t);
-	if (json_is(&type, "TemplateProcessing") && member[0].at)
-		return json_each(&member[0], read_template_item, t);
-	return json_unsupported(j, "the post-processor", &type);
+	if (text_json_is(&type, "Sequence") && member[1].at)
+		return text_json_each(&member[1], read_post_processor, t);
+	if (text_json_is(&type, "TemplateProcessing") && member[0].at)
+		return text_json_each(&member[0], read_template_item, t);
+	return text_json_unsupported(j, "the post-processor", &type);
 }
 
 static int read_parts(struct tokenizer *t, struct json *part,
@@ -349,19 +350,19 @@ static int read_parts(struct tokenizer *t, struct json *part,
 static int find_parts(struct json *j, struct json *part, struct json *member)
 {
 	struct json_string name;
-	int r = json_enter(j, '{');
+	int r = text_json_enter(j, '{');
 
-	while (r >= 0 && (r = json_member_raw(j, &name)) > 0) {
-		bool null = json_peek(j) == 'n', model = false;
+	while (r >= 0 && (r = text_json_member_raw(j, &name)) > 0) {
+		bool null = text_json_peek(j) == 'n', model = false;
 
 		for (size_t i = 0; i < N_PARTS; i++) {
-			if (null || !json_is(&name, part_names[i]))
+			if (null || !text_json_is(&name, part_names[i]))
 				continue;
 			part[i] = *j;
 			model = i == MODEL;
 		}
-		r = model ? json_members(j, model_names, N_MODEL, member)
-			  : json_skip(j);
+		r = model ? text_json_members(j, model_names, N_MODEL, member)
+			  : text_json_skip(j);
 	}
 	return r;
 }
@@ -372,11 +373,11 @@ int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,
 	struct json j, part[N_PARTS] = { 0 }, member[N_MODEL] = { 0 };
 	int r;
 
-	json_init(&j, file, bytes, n);
+	text_json_init(&j, file, bytes, n);
 	r = find_parts(&j, part, member);
 	if (!r)
-		r = json_finish(&j);
+		r = text_json_finish(&j);
 	if (!r && !part[MODEL].at)
-		r = json_fail(&j, "a member 'model' before this place");
+		r = text_json_fail(&j, "a member 'model' before this place");
 	return r ? r : read_parts(t, part, member);
 }

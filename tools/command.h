@@ -9,6 +9,7 @@
 #define TOOLS_COMMAND_H
 
 int devices_main(int argc, char **argv);
+int graph_main(int argc, char **argv);
 int inspect_main(int argc, char **argv);
 int load_main(int argc, char **argv);
 int plan_main(int argc, char **argv);

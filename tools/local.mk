@@ -6,7 +6,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/args.c %D%/args.h \
 	%D%/output.c %D%/output.h \
 	%D%/text.c %D%/text.h \
-	%D%/svg.c %D%/svg.h \
+	%D%/outfile.c %D%/outfile.h %D%/svg.c %D%/svg.h \
 	%D%/progress.c %D%/progress.h \
 	%D%/signals.c %D%/signals.h \
 	%D%/kinds.c %D%/kinds.h %D%/reserved.c %D%/reserved.h \
@@ -23,7 +23,11 @@ bin_PROGRAMS += %D%/weir
 	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/plan_report.c \
 	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c \
 	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_text.c \
-	%D%/run_report.c %D%/run_json.c
+	%D%/run_report.c %D%/run_json.c \
+	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_splits.c \
+	%D%/graph_view.c %D%/graph_parts.c %D%/graph_text.c \
+	%D%/graph_report.c %D%/graph_scene.c %D%/graph_dot.c \
+	%D%/graph_svg.c %D%/graph_layout.c %D%/graph_layout.h
 %C%_weir_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 %C%_weir_LDADD = llama/libllama.la text/libtext.la lib/libweir.la \
 	$(JANSSON_LIBS) -lm

@@ -11,6 +11,7 @@ static const char help[] =
 	"Inspect, load, run and write model files.\n"
 	"\n"
 	"  devices   list devices, their memory, and the features of io_uring\n"
+	"  graph     show what a pass of a model computes; a picture\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
 	"  load      load a model, report how fast; digests\n"
 	"  run       continue a text with a model of the Llama architecture\n"
@@ -26,9 +27,10 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } commands[] = {
-	{ "devices", devices_main }, { "inspect", inspect_main },
-	{ "load", load_main },       { "plan", plan_main },
-	{ "run", run_main },         { "synth", synth_main },
+	{ "devices", devices_main }, { "graph", graph_main },
+	{ "inspect", inspect_main }, { "load", load_main },
+	{ "plan", plan_main },       { "run", run_main },
+	{ "synth", synth_main },
 };
 
 static int run_command(int argc, char **argv)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include "args.h"
 #include "command.h"
 #include "output.h"
@@ -202,19 +198,6 @@ static void put_output(const struct plan_job *job)
 		plan_report(job);
 }
 
-/* For a signal handler: the path of the picture, and whether it is begun. */
-static const char *volatile picture;
-static volatile sig_atomic_t begun;
-
-static void remove_picture(void)
-{
-	struct stat st;
-
-	if (!stat(picture, &st) && S_ISREG(st.st_mode) &&
-	    (begun || !st.st_size))
-		(void)unlink(picture);
-}
-
 /*
  * The picture is opened first: a path that cannot be written costs no time. An
  * older picture stays until the new one is begun.
@@ -226,12 +209,12 @@ static int place_and_draw(struct plan_job *job)
 
 	if (r)
 		return r;
-	picture = job->args->svg;
-	signals_end(remove_picture);
+	outfile_guard(&svg.file);
 	r = place(job);
-	begun = r == 0;
-	if (r == 0)
+	if (r == 0) {
+		outfile_is_begun();
 		r = plan_draw(job, &svg);
+	}
 	svg_drop(&svg);
 	signals_release();
 	return r;

@@ -15,7 +15,7 @@ static const char help[] =
 	"prompt; a report goes to stderr. Defaults are in brackets.\n"
 	"\n"
 	"  --prompt TEXT    the text to continue; without it the model begins one\n"
-	"  -n, --tokens N   generate at most N tokens [256]\n"
+	"  -n N             generate at most N tokens [256]\n"
 	"  --temp T         temperature: 0 always takes the most likely token, 1\n"
 	"                   takes each with its probability [0.8]\n"
 	"  --seed S         a seed of the random choices, which repeats a run\n"
@@ -35,7 +35,7 @@ enum {
 
 static const struct option options[] = {
 	{ "prompt", required_argument, NULL, PROMPT },
-	{ "tokens", required_argument, NULL, 'n' },
+	{ "n", required_argument, NULL, 'n' },
 	{ "temp", required_argument, NULL, TEMP },
 	{ "seed", required_argument, NULL, SEED },
 	{ "threads", required_argument, NULL, THREADS },
@@ -67,7 +67,7 @@ static int take_option(const struct args *args, int c, struct run_args *a)
 	case TEMP:
 		return args_real(args, "--temp", 0, &a->temperature);
 	case SEED:
-		return args_number(args, "--seed", 0, UINT64_MAX, &a->seed);
+		return args_number(args, "--seed", 0, INT64_MAX, &a->seed);
 	case THREADS:
 		return take_number(args, "--threads", 1024, &a->threads);
 	case JSON:

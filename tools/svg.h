@@ -11,7 +11,7 @@
 #define TOOLS_SVG_H
 
 #include <stddef.h>
-#include <stdio.h>
+#include "outfile.h"
 
 #define SVG_FONT 12.0 /* height of text; of SVG_TITLE: 16 */
 #define SVG_CHAR 6.8  /* a character is about this wide, seldom wider */
@@ -25,6 +25,7 @@ enum svg_fill {
 	SVG_VERMILION,
 	SVG_SKY,
 	SVG_GREY,
+	SVG_WHITE,
 	SVG_HATCHED, /* empty space */
 	SVG_FRAME,   /* an outline */
 	SVG_FILLS
@@ -37,6 +38,9 @@ enum svg_style {
 	SVG_FAINT,
 	SVG_MIDDLE, /* plain, centred at x */
 	SVG_END,    /* plain, ends at x */
+	SVG_ON,     /* dark, for a box of a colour */
+	SVG_ON_BOLD,
+	SVG_ON_END,
 	SVG_STYLES
 };
 
@@ -44,12 +48,13 @@ enum svg_stroke {
 	SVG_GRID,  /* faint */
 	SVG_LIMIT, /* strong, in vermilion */
 	SVG_BOUND, /* dashed, in blue */
+	SVG_EDGE,  /* grey, with an arrowhead: svg_arrow() */
+	SVG_COPY,  /* strong, in vermilion, with an arrowhead */
 	SVG_STROKES
 };
 
 struct svg {
-	FILE *to;
-	const char *path;
+	struct outfile file;
 };
 
 struct svg_box {
@@ -57,9 +62,9 @@ struct svg_box {
 };
 
 /*
- * Open @path, which must remain valid, for a picture that is drawn later. An
- * older file is kept until svg_begin(). Returns 0, or EXIT_FAILURE after a line
- * on stderr.
+ * Open @path, which must remain valid, for a picture that is drawn later; NULL:
+ * stdout. An older file is kept until svg_begin(). Returns 0, or EXIT_FAILURE
+ * after a line on stderr.
  */
 int svg_open(struct svg *svg, const char *path);
 /*
@@ -91,6 +96,15 @@ void svg_label_up(struct svg *svg, const struct svg_box *box, const char *text,
 void svg_line(struct svg *svg, double x1, double y1, double x2, double y2);
 void svg_stroke(struct svg *svg, double x1, double y1, double x2, double y2,
 		enum svg_stroke stroke);
+/*
+ * An arrow downwards through @n points. Where they are not one below another, it
+ * is curved, and vertical at both.
+ */
+struct svg_point {
+	double x, y;
+};
+void svg_arrow(struct svg *svg, const struct svg_point *point, unsigned n,
+	       enum svg_stroke stroke);
 /*
  * Many boxes of one colour, without outlines and tips, each in few bytes:
  * svg_boxes() begins, svg_boxes_end() ends. Nothing else may be drawn between.

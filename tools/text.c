@@ -120,6 +120,17 @@ static size_t put_one(FILE *to, const unsigned char *s, size_t len,
 	return 1;
 }
 
+/* The bytes from @s on that every syntax writes as they are. */
+static size_t plain_bytes(const unsigned char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && s[n] >= 0x20 && s[n] < 0x7f && s[n] != '\\' &&
+	       !xml_reference(s[n]))
+		n++;
+	return n;
+}
+
 static size_t put_all(FILE *to, const char *s, size_t len, size_t max,
 		      enum syntax syntax)
 {
@@ -127,7 +138,12 @@ static size_t put_all(FILE *to, const char *s, size_t len, size_t max,
 	size_t columns = 0, i = 0, used;
 
 	while (i < len && (max == 0 || i < max)) {
-		columns += put_one(to, p + i, len - i, syntax, &used);
+		used = plain_bytes(p + i, max && max < len ? max - i : len - i);
+		columns += used;
+		if (to)
+			fwrite(p + i, 1, used, to);
+		if (!used)
+			columns += put_one(to, p + i, len - i, syntax, &used);
 		i += used;
 	}
 	if (i == len)

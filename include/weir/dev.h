@@ -181,6 +181,14 @@ WEIR_API int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 WEIR_API void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
 	WEIR_NONNULL(1, 2);
 
+/* What a device does in a second, roughly: to compare devices with. */
+struct weir_rates {
+	size_t size;  /* set by the caller */
+	double flops; /* operations on elements */
+	double bytes; /* of its memory, read or written while it computes */
+	double link;  /* bytes copied from or to host memory */
+};
+
 /* The threads that compute on a device. */
 struct weir_threads {
 	size_t size;       /* set by the caller */

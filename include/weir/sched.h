@@ -82,13 +82,35 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 	WEIR_NONNULL(1, 4) WEIR_NODISCARD;
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 
-/* What a device does in a second, roughly: to compare devices with. */
-struct weir_rates {
-	size_t size;  /* set by the caller */
-	double flops; /* operations on elements */
-	double bytes; /* of its memory, read or written while it computes */
-	double link;  /* bytes to or from host memory */
-};
+/*
+ * Pin nodes: schedules made from now on compute each node whose name matches
+ * @pattern, as fnmatch(3) does, on @dev, and the users of each leaf whose name
+ * matches. Of several pins that match, the last one counts, and one of the node
+ * before one of its leaves. Pins stay until they are taken back: @dev NULL takes
+ * back those with exactly this pattern, @pattern NULL too takes back all.
+ *
+ * If a pin cannot be kept, because the device does not have the operation, or
+ * cannot use the leaf that it writes, weir_schedule_new() returns -EOPNOTSUPP.
+ *
+ * -EINVAL: @dev is no device of the scheduler, or does not compute; or @pattern
+ * is NULL and @dev is not. -ENOMEM.
+ */
+WEIR_API int weir_sched_pin(struct weir_sched *sched, const char *pattern,
+			    struct weir_dev *dev) WEIR_NONNULL(1);
+/*
+ * The rates of device @i of the scheduler, by which nodes without pins and
+ * weights are assigned; and other ones, for schedules made from now on. Each
+ * device of the root is measured once, when its rates are needed first, which
+ * may block for some milliseconds; from then on they do not change, so equal
+ * graphs are planned alike. A scheduler with one device needs none.
+ *
+ * -EINVAL: it has no device @i, or a rate is not positive and finite.
+ */
+WEIR_API int weir_sched_rates(struct weir_sched *sched, unsigned i,
+			      struct weir_rates *ret_rates) WEIR_NONNULL(1, 3);
+WEIR_API int weir_sched_set_rates(struct weir_sched *sched, unsigned i,
+				  const struct weir_rates *rates)
+	WEIR_NONNULL(1, 3);
 
 /* Bytes of device memory, and what is computed. */
 struct weir_sched_estimate {
@@ -161,6 +183,12 @@ struct weir_schedule_info {
 	uint32_t taken;  /* copies that runs have */
 	uint64_t times;  /* that weir_schedule_new() returned this plan */
 	uint64_t fingerprint[2]; /* of the graph */
+	uint32_t lanes;          /* devices that compute */
+	uint32_t splits;         /* weir_schedule_split() */
+	uint32_t transfers;      /* weir_schedule_transfer() */
+	uint32_t imports;        /* of these: constant leaves */
+	uint64_t transfer_bytes; /* that each run copies between devices */
+	uint64_t import_bytes;   /* of constant leaves that are kept or fed */
 	uint64_t kept;           /* as in struct weir_sched_estimate */
 	uint64_t fed;
 	uint64_t ring;
@@ -205,15 +233,63 @@ struct weir_node_place {
 	uint32_t why;         /* enum weir_node_why */
 	uint64_t offset;      /* in its memory; of a leaf: its address */
 	uint64_t bytes;
-	uint64_t over; /* 1 + the node whose place it takes; 0: none */
-	uint64_t step; /* number among the computed nodes, or of the next one */
+	uint64_t over;  /* 1 + the node whose place it takes; 0: none */
+	uint64_t step;  /* number among the nodes that its device computes, or
+			  of the next one */
 	uint64_t until; /* the step from which its bytes are used for others;
 			   UINT64_MAX: they are kept */
+	uint32_t cause; /* enum weir_node_cause: why it is computed there */
+	uint32_t reserved;
 };
 /* Describe the place of node @i. Any thread. -EINVAL: there is no node @i. */
 WEIR_API int weir_schedule_explain(const struct weir_schedule *schedule,
 				   uint64_t i,
 				   struct weir_node_place *ret_place)
+	WEIR_NONNULL(1, 3);
+
+/*
+ * A split: computed nodes that follow each other in the graph, views and leaves
+ * not counted, and have the same device.
+ */
+struct weir_split {
+	size_t size;          /* set by the caller */
+	struct weir_dev *dev; /* that computes it */
+	uint64_t first;       /* its first node */
+	uint64_t n;           /* nodes that it computes */
+	uint64_t inputs;      /* tensors that it gets from elsewhere: results of
+				 other devices, and what is copied to its own */
+	uint64_t bytes;       /* of these */
+};
+/* Describe split @i. Any thread. -EINVAL: there is no split @i. */
+WEIR_API int weir_schedule_split(const struct weir_schedule *schedule,
+				 uint64_t i, struct weir_split *ret_split)
+	WEIR_NONNULL(1, 3);
+
+/* How the bytes of a tensor get to a device that cannot use them where they are. */
+enum weir_transfer_how {
+	WEIR_TRANSFER_INPUT = 0, /* set there too, when the program sets it */
+	WEIR_TRANSFER_COPY = 1,  /* copied in each run */
+	WEIR_TRANSFER_KEPT = 2,  /* a constant leaf: read or copied once */
+	WEIR_TRANSFER_FED = 3    /* a constant leaf: read or copied for each
+				    run, into memory that others use too */
+};
+struct weir_transfer {
+	size_t size;           /* set by the caller */
+	struct weir_dev *from; /* NULL: a file, or an input */
+	struct weir_dev *to;   /* that reads it */
+	uint64_t node;         /* whose bytes these are */
+	uint64_t bytes;
+	uint64_t step; /* the first step of @to that reads it */
+	uint32_t how;  /* enum weir_transfer_how */
+	uint32_t reserved;
+};
+/*
+ * Describe transfer @i; they are in the order of the nodes that read them first.
+ * Any thread. -EINVAL: there is no transfer @i.
+ */
+WEIR_API int weir_schedule_transfer(const struct weir_schedule *schedule,
+				    uint64_t i,
+				    struct weir_transfer *ret_transfer)
 	WEIR_NONNULL(1, 3);
 
 /*

@@ -14,41 +14,83 @@
 #define AHEAD (2ull * STEP)
 #define MAX_THREADS 8u
 
-struct weir__touch {
-	struct weir *weir; /* for traces; the starter references it */
+struct range {
 	unsigned char *base;
 	size_t bytes;
-	_Atomic size_t *touched; /* belongs to the starter; may be NULL */
-	void (*progress)(void *arg);
-	void *arg;
+	_Atomic size_t *touched;   /* belongs to the starter; may be NULL */
 	_Atomic uint64_t frontier; /* all bytes below it are ready */
 	_Atomic uint64_t wanted;   /* highest offset asked for */
+	uint64_t next;             /* offset of the step to take next */
+	uint64_t refused;          /* lowest step that the kernel refused */
+};
+
+/* A step that a thread touches. */
+struct step {
+	struct range *range; /* NULL: none */
+	uint64_t at, n;
+};
+
+struct weir__touch {
+	struct weir *weir; /* for traces; the starter references it */
+	void (*progress)(void *arg);
+	void *arg;
 	_Atomic uint32_t sleepers;
 	_Atomic bool stop;
 	_Atomic int64_t spent;
+	_Atomic size_t asked; /* readers have asked for no range after it */
 
-	pthread_mutex_t lock; /* guards the rest */
+	/* Guards the rest; frontier and wanted are read without it. */
+	pthread_mutex_t lock;
 	pthread_cond_t more;
-	uint64_t next;              /* offset of the step to take next */
-	uint64_t refused;           /* lowest step that the kernel refused */
-	uint64_t busy[MAX_THREADS]; /* step of each thread; UINT64_MAX: none */
+	size_t first; /* all steps of the ranges before it are taken */
+	struct step busy[MAX_THREADS];
 	unsigned n;
 	pthread_t thread[MAX_THREADS];
+	size_t n_ranges;
+	struct range range[];
 };
 
 /* The lock is held. The frontier is the lowest step that is not ready. */
-static void advance_frontier(struct weir__touch *t)
+static void advance_frontier(struct weir__touch *t, struct range *r)
 {
-	uint64_t low = t->next;
+	uint64_t low = r->next;
 
 	for (unsigned i = 0; i < t->n; i++)
-		if (t->busy[i] < low)
-			low = t->busy[i];
-	atomic_store(&t->frontier, low);
-	if (low > t->refused)
-		low = t->refused;
-	if (t->touched && low > atomic_load(t->touched))
-		atomic_store(t->touched, low);
+		if (t->busy[i].range == r && t->busy[i].at < low)
+			low = t->busy[i].at;
+	atomic_store(&r->frontier, low);
+	if (low > r->refused)
+		low = r->refused;
+	if (r->touched && low > atomic_load(r->touched))
+		atomic_store(r->touched, low);
+}
+
+/*
+ * The range of which a step is to be taken next; NULL: none now. First what a
+ * reader waits for. Else the first range, in their order, with less than AHEAD
+ * bytes that nobody has asked for, if the ranges up to it have not more in all;
+ * the one after those that readers have asked for is the last that counts.
+ */
+static struct range *range_next(const struct weir__touch *t,
+				struct range *range)
+{
+	const size_t asked = atomic_load(&t->asked);
+	struct range *next = NULL;
+	uint64_t ahead = 0;
+
+	for (size_t i = t->first; i < t->n_ranges && i <= asked; i++) {
+		struct range *r = &range[i];
+		uint64_t wanted = atomic_load(&r->wanted);
+		bool whole = r->next >= r->bytes;
+
+		if (!whole && r->next < wanted)
+			return r;
+		ahead += r->next - (wanted < r->next ? wanted : r->next);
+		if (!next && !whole && r->next < wanted + AHEAD &&
+		    ahead < AHEAD)
+			next = r;
+	}
+	return next;
 }
 
 /*
@@ -56,19 +98,26 @@ static void advance_frontier(struct weir__touch *t)
  * are taken, or the touch is stopped. Called with the lock, which it releases
  * while it sleeps.
  */
-static bool take_step(struct weir__touch *t, unsigned me, uint64_t *ret_at)
+static bool take_step(struct weir__touch *t, struct step *step)
 {
+	struct range *r = NULL;
+
 	atomic_fetch_add(&t->sleepers, 1);
-	while (!atomic_load(&t->stop) && t->next < t->bytes &&
-	       t->next >= atomic_load(&t->wanted) + AHEAD)
+	while (!atomic_load(&t->stop) && t->first < t->n_ranges &&
+	       !(r = range_next(t, t->range)))
 		pthread_cond_wait(&t->more, &t->lock);
 	atomic_fetch_sub(&t->sleepers, 1);
-	if (atomic_load(&t->stop) || t->next >= t->bytes)
+	if (atomic_load(&t->stop) || t->first == t->n_ranges)
 		return false;
-	*ret_at = t->busy[me] = t->next;
-	t->next += STEP;
-	if (t->next > t->bytes)
-		t->next = t->bytes;
+	*step = (struct step){ .range = r, .at = r->next, .n = STEP };
+	if (step->n > r->bytes - r->next)
+		step->n = r->bytes - r->next;
+	r->next += step->n;
+	while (t->first < t->n_ranges &&
+	       t->range[t->first].next >= t->range[t->first].bytes)
+		t->first++;
+	if (t->first == t->n_ranges)
+		pthread_cond_broadcast(&t->more);
 	return true;
 }
 
@@ -81,28 +130,28 @@ static void *touch_main(void *arg)
 {
 	struct start *start = arg;
 	struct weir__touch *t = start->t;
+	struct step *step = &t->busy[start->me];
 	unsigned me = start->me;
-	uint64_t at;
 
 	weir__free(start);
 	pthread_mutex_lock(&t->lock);
-	while (take_step(t, me, &at)) {
-		uint64_t n = t->bytes - at < STEP ? t->bytes - at : STEP;
+	while (take_step(t, step)) {
+		struct range *range = step->range;
 		int64_t begun, traced = weir__trace_now(t->weir);
 		int r;
 
 		pthread_mutex_unlock(&t->lock);
 		begun = weir__now();
 		/* If the kernel refuses a page, the read to it fails. */
-		r = weir__sys_populate(t->base + at, n);
+		r = weir__sys_populate(range->base + step->at, step->n);
 		atomic_fetch_add(&t->spent, weir__now() - begun);
 		weir__trace_span(t->weir, WEIR__TRACK_TOUCH, 0, me, "touch",
-				 traced, at, n);
+				 traced, step->at, step->n);
 		pthread_mutex_lock(&t->lock);
-		t->busy[me] = UINT64_MAX;
-		if (r < 0 && at < t->refused)
-			t->refused = at;
-		advance_frontier(t);
+		if (r < 0 && step->at < range->refused)
+			range->refused = step->at;
+		step->range = NULL;
+		advance_frontier(t, range);
 		pthread_mutex_unlock(&t->lock);
 		t->progress(t->arg);
 		pthread_mutex_lock(&t->lock);
@@ -111,10 +160,9 @@ static void *touch_main(void *arg)
 	return NULL;
 }
 
-static void start_threads(struct weir__touch *t, unsigned threads)
+static void start_threads(struct weir__touch *t, unsigned threads,
+			  uint64_t steps)
 {
-	uint64_t steps = (t->bytes - t->next + STEP - 1) / STEP;
-
 	pthread_mutex_lock(&t->lock);
 	for (unsigned i = 0; i < threads && i < MAX_THREADS && i < steps; i++) {
 		struct start *start = weir__malloc(sizeof(*start));
@@ -122,7 +170,6 @@ static void start_threads(struct weir__touch *t, unsigned threads)
 		if (!start)
 			break;
 		*start = (struct start){ t, t->n };
-		t->busy[t->n] = UINT64_MAX;
 		if (weir__thread_start(&t->thread[t->n], "weir-touch",
 				       touch_main, start)) {
 			weir__free(start);
@@ -131,36 +178,58 @@ static void start_threads(struct weir__touch *t, unsigned threads)
 		t->n++;
 	}
 	/* Without a thread the reads touch the memory themselves. */
-	if (!t->n)
-		atomic_store(&t->frontier, t->bytes);
+	for (size_t i = 0; !t->n && i < t->n_ranges; i++)
+		atomic_store(&t->range[i].frontier, t->range[i].bytes);
 	pthread_mutex_unlock(&t->lock);
 }
 
-int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
-		      _Atomic size_t *touched, unsigned threads,
-		      void (*progress)(void *arg), void *arg,
-		      struct weir__touch **ret_touch)
+/* Returns the number of its steps. */
+static uint64_t range_init(struct range *r,
+			   const struct weir__touch_range *from)
 {
-	struct weir__touch *t = weir__calloc(1, sizeof(*t));
+	uint64_t next = from->touched ? atomic_load(from->touched) : 0;
+
+	next = next < from->bytes ? weir__down(next, WEIR__PAGE) : from->bytes;
+	r->base = from->addr;
+	r->bytes = from->bytes;
+	r->touched = from->touched;
+	r->refused = UINT64_MAX;
+	r->next = next;
+	atomic_init(&r->frontier, next);
+	return (r->bytes - next + STEP - 1) / STEP;
+}
+
+int weir__touch_start(struct weir *weir, const struct weir__touch_range *range,
+		      size_t n, unsigned threads, void (*progress)(void *arg),
+		      void *arg, struct weir__touch **ret_touch)
+{
+	struct weir__touch *t =
+		weir__calloc(1, sizeof(*t) + n * sizeof(t->range[0]));
+	uint64_t steps = 0;
 
 	if (!t)
 		return -ENOMEM;
 	t->weir = weir;
-	t->base = addr;
-	t->bytes = bytes;
-	t->touched = touched;
 	t->progress = progress;
 	t->arg = arg;
-	t->refused = UINT64_MAX;
-	t->next = touched ? atomic_load(touched) : 0;
-	t->next = t->next < bytes ? weir__down(t->next, WEIR__PAGE) : bytes;
-	atomic_init(&t->frontier, t->next);
+	t->n_ranges = n;
+	for (size_t i = 0; i < n; i++)
+		steps += range_init(&t->range[i], &range[i]);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->more, NULL);
-	if (t->next < bytes)
-		start_threads(t, threads);
+	start_threads(t, threads, steps);
 	*ret_touch = t;
 	return 0;
+}
+
+/* A reader asks for range @i for the first time. */
+static void raise_asked(struct weir__touch *t, size_t i)
+{
+	size_t asked = atomic_load(&t->asked);
+
+	while (asked < i + 1 &&
+	       !atomic_compare_exchange_weak(&t->asked, &asked, i + 1))
+		;
 }
 
 static void wake_sleepers(struct weir__touch *t)
@@ -172,20 +241,23 @@ static void wake_sleepers(struct weir__touch *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-bool weir__touch_ready(struct weir__touch *touch, const void *end)
+bool weir__touch_ready(struct weir__touch *touch, size_t i, const void *end)
 {
-	uint64_t to = (uint64_t)((const unsigned char *)end - touch->base);
+	struct range *r = &touch->range[i];
+	uint64_t to = (uint64_t)((const unsigned char *)end - r->base);
 	uint64_t wanted;
 
-	if (to > touch->bytes)
-		to = touch->bytes;
-	wanted = atomic_load(&touch->wanted);
+	if (to > r->bytes)
+		to = r->bytes;
+	wanted = atomic_load(&r->wanted);
+	if (!wanted)
+		raise_asked(touch, i);
 	while (to > wanted)
-		if (atomic_compare_exchange_weak(&touch->wanted, &wanted, to)) {
+		if (atomic_compare_exchange_weak(&r->wanted, &wanted, to)) {
 			wake_sleepers(touch);
 			break;
 		}
-	return to <= atomic_load(&touch->frontier);
+	return to <= atomic_load(&r->frontier);
 }
 
 int64_t weir__touch_stop(struct weir__touch *touch)
@@ -218,17 +290,18 @@ static void step_done(void *arg)
 void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
 		     _Atomic size_t *touched)
 {
+	const struct weir__touch_range range = { addr, bytes, touched };
 	unsigned char *end = (unsigned char *)addr + bytes;
 	_Atomic uint32_t steps = 0;
 	struct weir__touch *t;
 	uint32_t seen;
 
-	if (weir__touch_start(weir, addr, bytes, touched, weir__cpus(),
-			      step_done, &steps, &t) < 0)
+	if (weir__touch_start(weir, &range, 1, weir__cpus(), step_done, &steps,
+			      &t) < 0)
 		return;
 	do
 		seen = atomic_load(&steps);
-	while (!weir__touch_ready(t, end) &&
+	while (!weir__touch_ready(t, 0, end) &&
 	       weir__futex_wait(&steps, seen, INT64_MAX) <= 0);
 	weir__touch_stop(t);
 }

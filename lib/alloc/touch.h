@@ -4,9 +4,10 @@
  * it. A first touch costs more than the read does, and would otherwise happen
  * inside the call that submits the read.
  *
- * A touch covers one range of addresses, in order. It runs at most AHEAD bytes
- * ahead of the last byte that a reader has asked for, so that a cancelled load
- * does not pay for the rest.
+ * A touch covers ranges of addresses, each from its beginning on, and the ranges
+ * in their order, which is that in which readers get to them. It runs at most
+ * AHEAD bytes ahead of the last byte of a range that a reader has asked for, so
+ * that a cancelled load does not pay for the rest.
  */
 #ifndef WEIR__ALLOC_TOUCH_H
 #define WEIR__ALLOC_TOUCH_H
@@ -19,20 +20,28 @@
 struct weir;
 struct weir__touch;
 
+struct weir__touch_range {
+	void *addr;
+	size_t bytes;
+	/*
+	 * The first *touched bytes (NULL: none) are known to be backed; grows
+	 * as the touch goes on.
+	 */
+	_Atomic size_t *touched;
+};
+
 /*
- * Start touching [addr, addr + bytes), whose first *@touched bytes (NULL: none)
- * are known to be backed; *@touched grows as the touch goes on. The touching
- * threads call @progress whenever another step is ready.
+ * Start touching the @n ranges, which are copied. The touching threads call
+ * @progress whenever another step is ready.
  */
-int weir__touch_start(struct weir *weir, void *addr, size_t bytes,
-		      _Atomic size_t *touched, unsigned threads,
-		      void (*progress)(void *arg), void *arg,
-		      struct weir__touch **ret_touch);
+int weir__touch_start(struct weir *weir, const struct weir__touch_range *range,
+		      size_t n, unsigned threads, void (*progress)(void *arg),
+		      void *arg, struct weir__touch **ret_touch);
 /*
- * Are all bytes below @end backed, or given up? If not, asks for them: progress
- * is called when more is ready. Any thread.
+ * Are all bytes of range @i below @end backed, or given up? If not, asks for
+ * them: progress is called when more is ready. Any thread.
  */
-bool weir__touch_ready(struct weir__touch *touch, const void *end);
+bool weir__touch_ready(struct weir__touch *touch, size_t i, const void *end);
 /*
  * Back all of [addr, addr + bytes) by several threads, and wait for that. If no
  * thread can be started, *@touched stays as it is.

@@ -29,6 +29,8 @@ enum weir__part_id {       /* in the order of closing */
 	WEIR__PARTS
 };
 
+struct weir__races;
+
 struct weir__part {
 	/*
 	 * Drain until @deadline (CLOCK_MONOTONIC ns), then stop. Optional. 0,
@@ -57,6 +59,7 @@ struct weir {
 
 	_Atomic(struct weir__trace *) trace;
 	uint32_t traces; /* started so far */
+	struct weir__races *races; /* NULL: not checked; never changes */
 	/* Read: to record a span. Write: to start and stop a trace. */
 	pthread_rwlock_t trace_lock;
 };

@@ -5,6 +5,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/races.h"
 #include "core/root.h"
 #include "core/sys.h"
 
@@ -26,6 +27,7 @@ void weir__source_init(struct weir__source *src,
 	src->ops = ops;
 	src->weir = weir__root_ref(weir);
 	atomic_init(&src->refs, 1);
+	src->actor = 0;
 	pthread_mutex_init(&src->lock, NULL);
 	src->waiters = NULL;
 	src->tail = &src->waiters;
@@ -35,6 +37,7 @@ void weir__source_init(struct weir__source *src,
 void weir__source_fini(struct weir__source *src)
 {
 	assert(!src->waiters);
+	weir__races_del(src);
 	pthread_mutex_destroy(&src->lock);
 	weir__root_put(src->weir);
 }
@@ -270,6 +273,10 @@ int weir__source_block(struct weir__source *src, uint64_t number,
 					break;
 		}
 		state = source_answer(src, number);
+	}
+	if (weir__races_on(src->weir)) {
+		weir__races_host_knew(src, number);
+		weir__races_flush(src->weir);
 	}
 	return state < 0 ? state : 0;
 }

@@ -74,4 +74,5 @@ const struct weir__compute_ops weir__cpu_compute_ops = {
 	.supports_buft = cpu_supports_buft,
 	.set_threads = cpu_set_threads,
 	.measure = cpu_measure,
+	.rates = weir__cpu_rates,
 };

@@ -79,6 +79,9 @@ void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
 int weir__cpu_check(struct weir_dev *dev, const struct weir__node *const *nodes,
 		    size_t n);
 
+/* rates.c: for compute.c. */
+int weir__cpu_rates(struct weir_dev *dev, struct weir_rates *ret_rates);
+
 /* memory.c */
 extern const struct weir__mem_ops weir__cpu_mem_ops;
 /* queue.c */

@@ -469,6 +469,12 @@ struct weir__compute_ops {
 		       const struct weir__node *const *nodes, size_t n,
 		       const struct weir__prepare_opts *opts,
 		       size_t *ret_workspace);
+	/*
+	 * The rates of @dev, measured or known. *ret_rates has the defaults of
+	 * the device's type. Optional: NULL, these count. Any thread; may
+	 * block for some milliseconds. The first answer is kept.
+	 */
+	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 };
 
 struct weir__backend {

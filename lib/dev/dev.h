@@ -31,9 +31,11 @@ struct weir_dev {
 	/* Constant except node. desc.buft is NULL: see buft[]. */
 	struct weir__dev_desc desc;
 	struct weir_buft buft[WEIR__MAX_BUFTS];
-	pthread_mutex_t lock;  /* guards desc.node, opened and params */
+	pthread_mutex_t lock;  /* guards desc.node, and what follows state */
 	_Atomic(void *) state; /* of the backend, from dev_open */
 	bool opened;
+	bool rated; /* rates are there: they do not change any more */
+	struct weir_rates rates;
 	char params[256];
 	struct weir__slab bufs; /* the objects of its buffers: mem/buf.c */
 };
@@ -43,6 +45,13 @@ int weir__dev_use(struct weir_dev *dev);
 /* weir_dev_memory without the name of the call. */
 int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 		     uint64_t *ret_total);
+/*
+ * The rates of the device, which is open: measured at the first call, and the
+ * same from then on. That may block for some milliseconds.
+ */
+struct weir_rates weir__dev_rates(struct weir_dev *dev);
+/* Are all rates positive and finite? */
+bool weir__rates_are_sound(const struct weir_rates *rates);
 /* -EIO with a sentence: @what returned @r. */
 int weir__dev_no_errno(const struct weir_dev *dev, const char *what, int r);
 /*

@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "core/util.h"
 #include "dev/dev.h"
+#include "graph/races.h"
 #include "graph/run.h"
 
 typedef unsigned long long ull;
@@ -33,10 +34,17 @@ static void lane_note(struct weir__run_lane *lane, int64_t *sum)
 	lane->begun = now;
 }
 
+static bool lane_checked(const struct weir__run_lane *lane)
+{
+	return weir__races_on(lane->run->plan->sched->weir);
+}
+
 /* The run may be gone on return. */
 static enum move lane_end(struct weir__run_lane *lane,
 			  const struct weir_failure *f)
 {
+	if (lane_checked(lane))
+		weir__run_lane_races_end(lane);
 	weir__run_lane_ended(lane, f);
 	weir__stream_op_finish(lane->op, f);
 	return MOVE_AWAY;
@@ -141,6 +149,8 @@ static void range_done(struct weir__work *work, int res, int32_t native)
 	pthread_mutex_lock(&run->lock);
 	run->report.nodes += lane->end - lane->step;
 	pthread_mutex_unlock(&run->lock);
+	if (lane_checked(lane))
+		weir__run_lane_races_computed(lane);
 	lane->step = lane->end;
 	weir__progress_to(lane->progress, lane->base + lane->step);
 	lane_move(lane);
@@ -177,8 +187,14 @@ static int observer_call(void *arg)
 	const struct weir__port *port = weir__port_find(p, node);
 	struct weir_tensor t = weir__run_port(run, (uint32_t)(port - p->port));
 	const struct weir_sched_opts *o = &p->sched->opts;
+	int r;
 
-	return o->observe(o->observe_arg, run, node, &t);
+	if (lane_checked(lane))
+		weir__run_lane_races_call(lane, false);
+	r = o->observe(o->observe_arg, run, node, &t);
+	if (lane_checked(lane))
+		weir__run_lane_races_call(lane, true);
+	return r;
 }
 
 static void observer_done(struct weir__work *work, int res, int32_t native)
@@ -211,8 +227,11 @@ static enum move lane_observe(struct weir__run_lane *lane)
 	return lane_submit(lane);
 }
 
-static void pending_drop(struct weir__pending *p)
+/* It is done. */
+static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 {
+	if (lane_checked(lane))
+		weir__run_lane_races_knows(lane, p->src, p->number);
 	weir__source_put(p->src);
 	p->src = NULL;
 }
@@ -301,7 +320,7 @@ static enum move lane_await(struct weir__run_lane *lane,
 	if (state == 0)
 		return lane_wait(lane, p);
 	if (state > 0) {
-		pending_drop(p);
+		pending_drop(lane, p);
 		return MOVE_ON;
 	}
 	if (lane_stops(lane))
@@ -326,7 +345,7 @@ static bool gate_stops(struct weir__run_lane *lane, uint32_t i)
 	if (gate->kind == WEIR__GATE_RELEASE)
 		return gate->step > lane->step;
 	if (p->src && p->src->ops->state(p->src, p->number, NULL) == 1)
-		pending_drop(p);
+		pending_drop(lane, p);
 	return p->src != NULL;
 }
 
@@ -387,5 +406,7 @@ void weir__run_lane_begin(struct weir__stream_op *op)
 		run->report.queued_ns = now - lane->begun;
 	pthread_mutex_unlock(&run->lock);
 	lane->begun = now;
+	if (lane_checked(lane))
+		weir__run_lane_races_begin(lane);
 	lane_move(lane);
 }

@@ -94,12 +94,12 @@ static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
 
 	d->marks = weir__array_alloc(n, sizeof(*d->marks));
 	d->bytes = weir__array_alloc(n, sizeof(*d->bytes));
-	d->dev = weir__array_alloc(n, sizeof(*d->dev));
-	d->cause = weir__array_alloc(n, sizeof(*d->cause));
+	d->assign.dev = weir__array_alloc(n, sizeof(*d->assign.dev));
+	d->assign.cause = weir__array_alloc(n, sizeof(*d->assign.cause));
 	d->usable = weir__array_alloc(n, sizeof(*d->usable));
 	*ret_fits = weir__array_alloc(n, sizeof(**ret_fits));
-	if (d->marks && d->bytes && d->dev && d->cause && d->usable &&
-	    *ret_fits)
+	if (d->marks && d->bytes && d->assign.dev && d->assign.cause &&
+	    d->usable && *ret_fits)
 		return 0;
 	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
 			  d->g->n);
@@ -139,11 +139,45 @@ static void draft_marks(struct weir__draft *d)
 	}
 }
 
-static int draft_assign(struct weir__draft *d)
+/* With one device there is no choice; plan.c asks whether it has the operations. */
+static void draft_one_device(struct weir__draft *d)
 {
-	memset(d->dev, 0, d->g->n);
-	memset(d->cause, 0, d->g->n);
-	return 0;
+	for (uint32_t i = 0; i < d->in.n; i++) {
+		bool computed = weir__order_computes(&d->in, &d->reach, i);
+
+		d->assign.dev[i] = 0;
+		d->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
+					      : WEIR_NODE_CAUSE_NONE;
+	}
+}
+
+static int draft_assign(struct weir__draft *d, const uint8_t *pin)
+{
+	const struct weir_sched *s = d->sched;
+	struct weir_dev *devs[WEIR__LANES];
+	struct weir_rates rates[WEIR__LANES];
+	const struct weir__assign_in in = { .in = &d->in,
+					    .reach = &d->reach,
+					    .marks = d->marks,
+					    .n_devs = s->n_devs,
+					    .rates = rates,
+					    .shares = s->shares,
+					    .usable = d->usable,
+					    .pin = pin };
+
+	if (s->n_devs == 1) {
+		draft_one_device(d);
+		return 0;
+	}
+	for (uint32_t i = 0; i < s->n_devs; i++) {
+		devs[i] = s->dev[i].dev;
+		rates[i] = (struct weir_rates){ .size = sizeof(rates[i]),
+						.flops = 1e11,
+						.bytes = 1e10,
+						.link = 1e10 };
+	}
+	weir__assign_free(&d->assign);
+	return weir__assign_graph(d->g, devs, &in, &d->assign);
 }
 
 static int draft_order(struct weir__draft *d)
@@ -151,7 +185,7 @@ static int draft_order(struct weir__draft *d)
 	const struct weir__order_in in = { .in = &d->in,
 					   .reach = &d->reach,
 					   .marks = d->marks,
-					   .dev = d->dev,
+					   .dev = d->assign.dev,
 					   .n_devs = d->sched->n_devs,
 					   .first = d->sched->first,
 					   .usable = d->usable,
@@ -167,7 +201,7 @@ static int draft_order(struct weir__draft *d)
 		"node %u (%s) writes leaf %s, whose memory %s cannot use",
 		node->index, node->row->name,
 		weir__tensor_words(&node->storage->t, node->storage->index),
-		d->sched->dev[d->dev[node->index]].dev->desc.name);
+		d->sched->dev[d->assign.dev[node->index]].dev->desc.name);
 }
 
 static struct weir_buft *lane_buft(const struct weir__draft *d, uint32_t lane)
@@ -277,10 +311,11 @@ int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
 		r = draft_alloc(&d, &fits);
 	if (r == 0) {
 		draft_marks(&d);
+		memset(fits, WEIR__ASSIGN_NONE, g->n + 1);
 		r = weir__reach(&d.in, &d.reach);
 	}
 	if (r == 0)
-		r = draft_assign(&d);
+		r = draft_assign(&d, fits);
 	if (r == 0)
 		r = draft_order(&d);
 	if (r == 0)
@@ -303,8 +338,7 @@ void weir__draft_free(struct weir__draft *draft)
 	weir__reach_in_free(&draft->in);
 	weir__array_free(draft->marks);
 	weir__array_free(draft->bytes);
-	weir__array_free(draft->dev);
-	weir__array_free(draft->cause);
+	weir__assign_free(&draft->assign);
 	weir__array_free(draft->usable);
 	weir__array_free(draft->image_bytes);
 	weir__array_free(draft->sizes);

@@ -7,6 +7,7 @@
 #ifndef WEIR__GRAPH_DRAFT_H
 #define WEIR__GRAPH_DRAFT_H
 
+#include "graph/assign.h"
 #include "graph/graph.h"
 #include "graph/place.h"
 
@@ -24,9 +25,8 @@ struct weir__draft {
 	const struct weir_sched *sched;
 	struct weir__reach_in in;
 	struct weir__reach reach;
-	uint8_t *marks;   /* of each node: WEIR__MARK_* */
-	uint8_t *dev;     /* of each node: index of its device */
-	uint8_t *cause;   /* of each node: enum weir_node_cause */
+	uint8_t *marks;             /* of each node: WEIR__MARK_* */
+	struct weir__assign assign; /* of each node: device and cause */
 	uint64_t *usable; /* of each leaf: as in struct weir__order_in */
 	struct weir__order order;
 	uint64_t *bytes;       /* of each node with bytes of its own */

@@ -6,6 +6,7 @@
  */
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/races.h"
 #include "core/util.h"
 #include "graph/run.h"
 
@@ -82,6 +83,9 @@ static void part_drop(struct weir__run_part *part)
 {
 	struct weir_failure cause;
 
+	if (weir__races_on(part->src->weir))
+		weir__races_waited(&part->run->end->src, part->run->end_number,
+				   part->src, part->number);
 	if (part->src->ops->state(part->src, part->number, &cause) < 0)
 		failure_keep(part->run, &cause);
 	weir__source_put(part->src);

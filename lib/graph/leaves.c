@@ -11,28 +11,14 @@
 /* Reads with a gap up to this are one range. */
 #define GAP 4096u
 
-/*
- * The program's memory, where the device can compute; or of a device of the
- * scheduler, from which it is copied.
- */
-static int check_leaf(const struct weir_sched *s, const struct weir_node *leaf,
-		      const struct weir__sched_dev *on, bool in_place)
+static int check_placed(const struct weir_node *leaf)
 {
-	const struct weir_buf *buf = leaf->t.buf;
-	const char *words = weir__tensor_words(&leaf->t, leaf->index);
-	const struct weir_dev *dev;
-
-	if (!buf)
-		return weir__fail(-EINVAL,
-				  "leaf %s is not placed, so it cannot be used",
-				  words);
-	dev = buf->buft->dev;
-	if (in_place ? weir__sched_can_use(on, buf->buft)
-		     : buf->buft->desc.flags & WEIR_BUFT_HOST ||
-			       weir__sched_index(s, dev) < s->n_devs)
-		return 0;
-	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
-			  words, dev->desc.name, on->dev->desc.name);
+	return leaf->t.buf
+		       ? 0
+		       : weir__fail(
+				 -EINVAL,
+				 "leaf %s is not placed, so it cannot be used",
+				 weir__tensor_words(&leaf->t, leaf->index));
 }
 
 /* A leaf, to be sorted by address. */
@@ -44,8 +30,7 @@ struct spread {
 	uint32_t write;
 };
 
-static int spread_leaves(const struct weir__graph_plan *p,
-			 const struct weir__graph_lane *lane,
+static int spread_leaves(const struct weir__graph_lane *lane,
 			 const struct weir_graph *g, struct spread *list)
 {
 	int r = 0;
@@ -55,7 +40,7 @@ static int spread_leaves(const struct weir__graph_plan *p,
 		struct spread *to = &list[i];
 		uint64_t off = 0;
 
-		r = check_leaf(p->sched, leaf, lane->on, true);
+		r = check_placed(leaf);
 		if (r == 0)
 			r = weir__buf_range(leaf->t.buf, leaf->t.offset,
 					    lane->leaf[i].bytes, &to->buf,
@@ -105,15 +90,14 @@ static void join_leaves(struct weir__graph_lane *lane,
 	lane->n_leaves = n;
 }
 
-static int lane_join(const struct weir__graph_plan *p,
-		     struct weir__graph_lane *lane, const struct weir_graph *g)
+static int lane_join(struct weir__graph_lane *lane, const struct weir_graph *g)
 {
 	struct spread *list =
 		weir__array_alloc(lane->n_leaves + (size_t)1, sizeof(*list));
 	int r = -ENOMEM;
 
 	if (list)
-		r = spread_leaves(p, lane, g, list);
+		r = spread_leaves(lane, g, list);
 	if (list && r == 0)
 		r = weir__sort(list, lane->n_leaves, sizeof(*list));
 	if (r == 0)
@@ -124,20 +108,33 @@ static int lane_join(const struct weir__graph_plan *p,
 			    : r;
 }
 
+/* A leaf that the lane cannot use where it is. */
 static int check_image(const struct weir__graph_plan *p,
 		       const struct weir_node *leaf,
 		       const struct weir__image *image)
 {
-	const struct weir__sched_dev *on = p->lane[image->lane].on;
+	const struct weir_dev *on = p->lane[image->lane].on->dev, *of;
 	const struct weir__in_file *in = weir__node_file(leaf);
+	const char *words = weir__tensor_words(&leaf->t, leaf->index);
+	int r;
 
-	if (!in)
-		return check_leaf(p->sched, leaf, on, false);
-	if (in->file->weir == p->sched->weir)
+	if (in)
+		return in->file->weir == p->sched->weir
+			       ? 0
+			       : weir__fail(
+					 -EINVAL,
+					 "leaf %s: %s is a file of another root",
+					 words, in->file->base);
+	r = check_placed(leaf);
+	if (r < 0)
+		return r;
+	of = leaf->t.buf->buft->dev;
+	if (weir__sched_index(p->sched, of) < p->sched->n_devs ||
+	    (image->kind == WEIR__IMAGE_IMPORT &&
+	     leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST))
 		return 0;
-	return weir__fail(-EINVAL, "leaf %s: %s is a file of another root",
-			  weir__tensor_words(&leaf->t, leaf->index),
-			  in->file->base);
+	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
+			  words, of->desc.name, on->desc.name);
 }
 
 int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
@@ -145,7 +142,7 @@ int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g)
 	int r = 0;
 
 	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
-		r = lane_join(p, &p->lane[l], g);
+		r = lane_join(&p->lane[l], g);
 		p->n_leaves += p->lane[l].n_leaves;
 	}
 	for (uint32_t k = 0; k < p->n_images && !r; k++) {

@@ -80,7 +80,7 @@ int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
 	const uint32_t *step = &d->order.node[d->order.step_at[lane - p->lane]];
 	struct weir__lane_copy *copy = &lane->copy[0];
 	struct weir_operand *operand = lane->operand;
-	struct weir__spot *spot = lane->spot;
+	struct weir__node_spot *spot = lane->spot;
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {
@@ -121,7 +121,8 @@ void weir__nodes_copy(struct weir__graph_plan *p, struct weir__graph_lane *lane)
 
 /* A joined buffer has several parts, which are not neighbours. */
 static int address_of(const struct weir__graph_plan *p,
-		      const struct weir__spot *spot, uint32_t copy, void **ret)
+		      const struct weir__node_spot *spot, uint32_t copy,
+		      void **ret)
 {
 	struct weir_buf *buf = weir__spot_buf(p, spot, copy), *member;
 	uint64_t off = spot->offset, base = NOWHERE;
@@ -146,7 +147,7 @@ int weir__nodes_address(struct weir__graph_plan *p,
 			struct weir__graph_lane *lane, uint32_t copy)
 {
 	struct weir_operand *operand = lane->operand + copy * lane->n_operands;
-	const struct weir__spot *spot = lane->spot;
+	const struct weir__node_spot *spot = lane->spot;
 	int r = 0;
 
 	for (uint32_t i = 0; i < lane->n_steps && !r; i++) {

@@ -28,8 +28,8 @@ struct ordering {
 			      has; NONE: a leaf or an input has it */
 	uint8_t *released; /* of each node: others wait for its step */
 	/*
-	 * Of lane l and class c, at l * n + c: 1 + the image of the class or, if
-	 * the lane can use the leaf's memory, 1 + the gate of the leaf. In the
+	 * Of lane l and class c, at l * n + c: 1 + the image of the class or, of a
+	 * leaf whose memory the lane can use, 1 + its gate. In the
 	 * first loop: 1 + the last node of the lane that uses the class.
 	 */
 	uint32_t *of;
@@ -374,8 +374,10 @@ static void node_observe(struct ordering *s, uint32_t i)
 	uint32_t l = s->o.lane[i], class = s->reach->alias[i];
 
 	class_use(s, class, s->steps[l] + !computes(s, i));
-	if (is_leaf(s, class))
+	if (is_leaf(s, class) && lane_can_use(s, l, class))
 		leaf_wait(s, l, class);
+	else if (is_leaf(s, class))
+		gate_add(s, l, WEIR__GATE_LEAF, class);
 	gate_add(s, l, WEIR__GATE_OBSERVE, i);
 }
 

@@ -123,9 +123,10 @@ static void lane_addresses(struct weir__graph_plan *p,
 {
 	for (uint32_t i = 0; lane->feed && i < lane->feed->n; i++) {
 		const struct weir__fed *fed = &lane->feed->fed[i];
+		struct weir__copied *image = &p->image[lane->import[i]];
 
-		p->image[lane->import[i]].address =
-			(uintptr_t)fed->buf->mem.base + fed->offset;
+		image->address = (uintptr_t)fed->buf->mem.base + fed->offset;
+		image->fed = !fed->kept;
 	}
 }
 

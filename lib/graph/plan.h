@@ -36,7 +36,7 @@ struct weir__node_at {
 };
 
 /* Bytes that an operation reads or writes. */
-struct weir__spot {
+struct weir__node_spot {
 	uint64_t offset, bytes; /* as in struct weir__node_at */
 	uint32_t image;         /* of an import; NONE */
 	uint8_t where;          /* enum weir_node_where */
@@ -76,7 +76,7 @@ struct weir__graph_lane {
 	struct weir__leaf *leaf;      /* part of the plan's: all that it uses
 					 where it is, by address */
 	struct weir__lane_copy *copy; /* n_copies */
-	struct weir__spot *spot;      /* of each step: result, then sources */
+	struct weir__node_spot *spot; /* of each step: result, then sources */
 	struct weir_operand *operand; /* of all copies */
 	size_t n_operands;            /* of one copy */
 	struct weir_buf *results;     /* NULL: none */
@@ -97,11 +97,12 @@ struct weir__graph_lane {
 /* An image, and for a transfer where it comes from. */
 struct weir__copied {
 	struct weir__image of;
-	struct weir__spot from, to; /* whole classes */
-	uint32_t copier;            /* TRANSFER: the stream that copies it */
+	struct weir__node_spot from, to; /* whole classes */
+	uint32_t copier; /* TRANSFER: the stream that copies it */
 	/* IMPORT: its entry in the lane's list, and its address there. */
 	uint32_t entry;
 	uint64_t address;
+	bool fed; /* IMPORT: into memory that other imports use too */
 };
 
 /* The stream of a run that copies to or from one device. */
@@ -166,16 +167,18 @@ int weir__plan_where(struct weir__graph_plan *p, const struct weir__draft *d);
 const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
 					 uint64_t node);
 /* Where source @e of d->in is read, and where the result of @i is. */
-struct weir__spot weir__source_spot(const struct weir__graph_plan *p,
-				    const struct weir__draft *d, uint32_t e);
-struct weir__spot weir__result_spot(const struct weir__graph_plan *p,
-				    uint32_t i);
+struct weir__node_spot weir__source_spot(const struct weir__graph_plan *p,
+					 const struct weir__draft *d,
+					 uint32_t e);
+struct weir__node_spot weir__result_spot(const struct weir__graph_plan *p,
+					 uint32_t i);
 /*
  * Planned memory that contains the spot, for copy @copy; NULL: the spot is in a
  * leaf, or nothing is allocated (an estimate).
  */
 struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
-				const struct weir__spot *spot, uint32_t copy);
+				const struct weir__node_spot *spot,
+				uint32_t copy);
 
 /*
  * leaves.c: check that lanes can use their leaves, and join those that are

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "graph/progress.h"
 
+#include <stdio.h>
+
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 
 static int progress_state(struct weir__source *src, uint64_t number,
@@ -33,13 +36,25 @@ static const struct weir__source_ops progress_ops = {
 	.free = progress_free,
 };
 
-int weir__progress_new(struct weir *weir, struct weir__progress **ret)
+static void progress_watch(struct weir__progress *p, const char *on,
+			   const char *unit)
+{
+	char label[64];
+
+	snprintf(label, sizeof(label), "the run on %s", on);
+	weir__races_add(&p->src, label, unit);
+}
+
+int weir__progress_new(struct weir *weir, const char *on, const char *unit,
+		       struct weir__progress **ret)
 {
 	struct weir__progress *p = weir__calloc(1, sizeof(*p));
 
 	if (!p)
 		return weir__fail(-ENOMEM, "no memory for a run's progress");
 	weir__source_init(&p->src, &progress_ops, weir);
+	if (on && weir__races_on(weir))
+		progress_watch(p, on, unit);
 	*ret = p;
 	return 0;
 }

@@ -16,8 +16,12 @@ struct weir__progress {
 	struct weir_failure failure; /* written before @failed */
 };
 
-/* One reference, to @src. -ENOMEM. */
-int weir__progress_new(struct weir *weir, struct weir__progress **ret);
+/*
+ * One reference, to @src. For the race checker it is an actor, "the run on @on",
+ * whose numbers are each a @unit; NULL: none. -ENOMEM.
+ */
+int weir__progress_new(struct weir *weir, const char *on, const char *unit,
+		       struct weir__progress **ret);
 /* Numbers up to @number are done; never less than before. */
 void weir__progress_to(struct weir__progress *p, uint64_t number);
 /* All others have failed. Only the first failure counts. */

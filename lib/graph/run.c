@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "graph/races.h"
 #include "core/sys.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
@@ -116,6 +117,14 @@ static void run_drop(struct weir_run *run)
 	weir__free(run);
 }
 
+int weir__run_lane_progress_new(struct weir__run_lane *lane,
+				struct weir__progress **ret)
+{
+	const struct weir_dev *dev = lane->of->on->dev;
+
+	return weir__progress_new(dev->weir, dev->desc.name, "step", ret);
+}
+
 static int lane_alloc(struct weir_run *run, uint32_t l)
 {
 	const struct weir__graph_plan *p = run->plan;
@@ -135,7 +144,15 @@ static int lane_alloc(struct weir_run *run, uint32_t l)
 				     sizeof(*lane->pending));
 	if (!lane->touched || !lane->access || !lane->range || !lane->pending)
 		return weir__fail(-ENOMEM, "no memory for a run");
-	return weir__progress_new(p->sched->weir, &lane->progress);
+	return weir__run_lane_progress_new(lane, &lane->progress);
+}
+
+int weir__run_end_new(struct weir_run *run, struct weir__progress **ret)
+{
+	return weir__progress_new(run->plan->sched->weir,
+				  run->plan->n_lanes > 1 ? "several devices"
+							 : NULL,
+				  "start", ret);
 }
 
 static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
@@ -155,7 +172,7 @@ static int run_alloc(struct weir__graph_plan *p, struct weir_run **ret_run)
 	run->part = weir__calloc((size_t)p->n_lanes + p->n_copiers,
 				 sizeof(*run->part));
 	if (run->lane && run->input && run->copier && run->copied && run->part)
-		r = weir__progress_new(p->sched->weir, &run->end);
+		r = weir__run_end_new(run, &run->end);
 	else
 		weir__fail(r, "no memory for a run");
 	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
@@ -219,6 +236,9 @@ void weir__run_put(struct weir_run *run)
 		if (run->copier[c])
 			weir__sched_stream_back(p->sched, p->copier[c].on,
 						run->copier[c]);
+	/* The next run may have its copy, in other lanes than this one did. */
+	if (p->n_lanes > 1 && run->end_src)
+		weir__races_host_knows(run->end_src, run->end_number);
 	if (run->end_src)
 		weir__source_put(run->end_src);
 	copy_give(p, run->copy);
@@ -261,7 +281,7 @@ int weir_run_cancel(struct weir_run *run)
 struct weir_tensor weir__run_port(const struct weir_run *run, uint32_t i)
 {
 	const struct weir__graph_plan *p = run->plan;
-	struct weir__spot spot = weir__result_spot(p, p->port[i].node);
+	struct weir__node_spot spot = weir__result_spot(p, p->port[i].node);
 	struct weir_tensor t = run->schedule->port[i];
 
 	if (spot.where == WEIR_NODE_LEAF)
@@ -284,10 +304,12 @@ static bool input_place(const struct weir_run *run, uint32_t i, uint32_t *k,
 
 	*t = weir__run_port(run, i);
 	*ret_lane = p->at[node].lane;
-	if (!(*k)++)
+	if (*k == 0) {
+		*k = 1;
 		return true;
-	for (; *k - 2 < p->n_images; (*k)++) {
-		image = &p->image[*k - 2];
+	}
+	while (*k <= p->n_images) {
+		image = &p->image[(*k)++ - 1];
 		if (image->of.node != node)
 			continue;
 		t->buf = weir__spot_buf(p, &image->to, run->copy);
@@ -382,6 +404,7 @@ static int event_wait(struct weir_stream *s, struct weir_event *event)
 		return r;
 	if (src->ops->state(src, number, NULL) != 1)
 		return s->mode->wait(s, src, number);
+	weir__races_next_knows(&s->src, src, number);
 	weir__source_put(src);
 	return 0;
 }
@@ -485,5 +508,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	weir__run_fed(run, &report);
 	report.size = sizeof(report);
 	report.started = run->started;
+	if (run->end_src && !atomic_load(&run->running))
+		weir__races_host_knows(run->end_src, run->end_number);
 	return weir__info_out(ret_report, &report, sizeof(report));
 }

@@ -140,6 +140,11 @@ int weir__wait_for_last(struct weir_stream *s,
 
 /* run.c */
 void weir__run_put(struct weir_run *run);
+/* The source of a lane's steps. */
+int weir__run_lane_progress_new(struct weir__run_lane *lane,
+				struct weir__progress **ret);
+/* The source of a run's ends. */
+int weir__run_end_new(struct weir_run *run, struct weir__progress **ret);
 /* Forget what the lane waits for. */
 void weir__run_lane_forget(struct weir__run_lane *lane);
 /* The copies of inputs that were queued: @now is their state. */

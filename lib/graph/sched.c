@@ -158,6 +158,7 @@ void weir__sched_put(struct weir_sched *sched)
 		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
 			weir__source_put(&sched->dev[i].stream[k]->src);
 	}
+	weir__pins_put(sched->pins);
 	pthread_mutex_destroy(&sched->start_lock);
 	pthread_mutex_destroy(&sched->lock);
 	weir__root_put(sched->weir);

@@ -9,6 +9,7 @@
 #include <weir/sched.h>
 
 #include "graph/feed.h"
+#include "graph/pins.h"
 #include "graph/plan.h"
 
 /* Plans that no schedule uses, at most; and their bytes, if they are several. */
@@ -25,7 +26,8 @@ struct weir__sched_dev {
 	struct weir__feeder *feeder;             /* NULL: it does not compute */
 
 	/* Under the scheduler's lock. */
-	uint64_t reserved; /* bytes of the budget */
+	struct weir_rates rates; /* that the program has set; size 0: none */
+	uint64_t reserved;       /* bytes of the budget */
 	struct weir_stream *stream[WEIR__SCHED_STREAMS];
 	uint32_t n_streams;
 };
@@ -48,6 +50,7 @@ struct weir_sched {
 	pthread_mutex_t start_lock;
 
 	pthread_mutex_t lock;           /* guards what follows; taken last */
+	struct weir__pins *pins;        /* referenced; NULL: none */
 	struct weir__graph_plan *plans; /* the one that was used last first */
 	uint32_t n_kept;                /* of them without references */
 	uint64_t reserved; /* bytes of the budget, of all devices */
@@ -111,5 +114,8 @@ void weir__schedule_put(struct weir_schedule *s);
 /* passes.c: the imports of a schedule, from its making to its end. */
 int weir__schedule_imports(struct weir_schedule *s);
 void weir__schedule_imports_end(struct weir_schedule *s);
+/* Add the sizes of a device. */
+void weir__sizes_add(const struct weir__sizes *sizes,
+		     struct weir_sched_estimate *e);
 
 #endif

@@ -10,8 +10,8 @@
 #include "graph/sched.h"
 #include "mem/buf.h"
 
-static void sizes_add(const struct weir__sizes *sizes,
-		      struct weir_sched_estimate *e)
+void weir__sizes_add(const struct weir__sizes *sizes,
+		     struct weir_sched_estimate *e)
 {
 	e->results += sizes->results;
 	e->inputs += sizes->inputs;
@@ -41,7 +41,7 @@ static int estimate(struct weir_sched *sched, const struct weir_graph *g,
 		return weir__fail(-ENOMEM, "no memory for an estimate");
 	r = weir__graph_plan_measure(sched, g, sizes);
 	for (uint32_t i = first; i < end; i++)
-		sizes_add(&sizes[i], &e);
+		weir__sizes_add(&sizes[i], &e);
 	weir__free(sizes);
 	return r < 0 ? r : weir__info_out(ret_estimate, &e, sizeof(e));
 }
@@ -227,67 +227,4 @@ void weir_schedule_free(struct weir_schedule *schedule)
 {
 	if (schedule && weir__root_is_ours(schedule->plan->sched->weir))
 		weir__schedule_put(schedule);
-}
-
-int weir_schedule_info(const struct weir_schedule *schedule,
-		       struct weir_schedule_info *ret_info)
-{
-	const struct weir__graph_plan *p = schedule->plan;
-	struct weir_schedule_info info = { .size = sizeof(info),
-					   .copies = p->n_copies };
-	struct weir_sched_estimate e = { .nodes = p->n };
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_read(p->sched->weir);
-	if (r < 0)
-		return r;
-	for (uint32_t l = 0; l < p->n_lanes; l++)
-		sizes_add(&p->lane[l].sizes, &e);
-	info.bytes = e.bytes;
-	info.results = e.results;
-	info.inputs = e.inputs;
-	info.workspace = e.workspace;
-	info.leaves = e.leaves;
-	info.nodes = e.nodes;
-	info.computed = e.computed;
-	info.in_place = e.in_place;
-	info.lowest = e.lowest;
-	info.kept = e.kept;
-	info.fed = e.fed;
-	info.ring = e.ring;
-	memcpy(info.fingerprint, p->fingerprint, sizeof(p->fingerprint));
-	pthread_mutex_lock(&p->sched->lock);
-	for (uint32_t c = 0; c < p->n_copies; c++)
-		info.taken += p->taken[c];
-	info.times = p->times;
-	pthread_mutex_unlock(&p->sched->lock);
-	return weir__info_out(ret_info, &info, sizeof(info));
-}
-
-int weir_schedule_explain(const struct weir_schedule *schedule, uint64_t i,
-			  struct weir_node_place *ret_place)
-{
-	const struct weir__graph_plan *p = schedule->plan;
-	struct weir_node_place place = { .size = sizeof(place) };
-	const struct weir__node_at *at;
-	int r;
-
-	WEIR__ENTER();
-	r = weir__root_read(p->sched->weir);
-	if (r < 0)
-		return r;
-	if (i >= p->n)
-		return weir__fail(-EINVAL, "node %llu of %u",
-				  (unsigned long long)i, p->n);
-	at = &p->at[i];
-	place.dev = at->computed ? p->lane[at->lane].on->dev : NULL;
-	place.where = at->where;
-	place.why = at->why;
-	place.offset = at->offset;
-	place.bytes = at->bytes;
-	place.over = at->over;
-	place.step = at->step;
-	place.until = at->until == UINT32_MAX ? UINT64_MAX : at->until;
-	return weir__info_out(ret_place, &place, sizeof(place));
 }

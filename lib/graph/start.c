@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "graph/races.h"
 #include "graph/run.h"
 #include "mem/buf.h"
 #include "stream/event.h"
@@ -18,6 +19,8 @@ static int start_check(struct weir_run *run)
 		return r;
 	if (atomic_load(&run->running))
 		return weir__fail(-EBUSY, "the run has not ended");
+	if (run->end_src)
+		weir__races_host_knows(run->end_src, run->end_number);
 	/* The failure of a stream may have lost inputs. */
 	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
 		if (run->lane[l].own)
@@ -54,10 +57,14 @@ static int start_access(const struct weir__run_lane *lane,
 }
 
 /* Takes over the reference to @src. What is done already is left out. */
-static void pending_set(struct weir__pending *p, struct weir__source *src,
-			uint64_t number)
+static void pending_set(struct weir__run_lane *lane, uint32_t i,
+			struct weir__source *src, uint64_t number)
 {
+	struct weir__pending *p = &lane->pending[i];
+
 	if (src->ops->state(src, number, NULL) == 1) {
+		if (weir__races_on(src->weir))
+			weir__run_lane_races_knows(lane, src, number);
 		weir__source_put(src);
 		return;
 	}
@@ -83,7 +90,7 @@ static int start_events(struct weir__run_lane *lane)
 			continue;
 		r = weir__event_get(event[i], weir, &src, &number);
 		if (r == 0 && src)
-			pending_set(&lane->pending[i], src, number);
+			pending_set(lane, i, src, number);
 	}
 	return r;
 }
@@ -95,23 +102,24 @@ static void start_gates(struct weir__run_lane *lane)
 
 	for (uint32_t i = 0; i < lane->of->n_gates; i++) {
 		const struct weir__gate *gate = &lane->of->gate[i];
-		struct weir__pending *p = &lane->pending[i];
 
 		if (gate->kind == WEIR__GATE_LANE) {
 			const struct weir__run_lane *other =
 				&run->lane[gate->of];
 
-			pending_set(p, weir__source_ref(&other->progress->src),
+			pending_set(lane, i,
+				    weir__source_ref(&other->progress->src),
 				    other->base + gate->until);
 		} else if (gate->kind == WEIR__GATE_TRANSFER) {
 			uint32_t c = run->plan->image[gate->of].copier;
 
-			pending_set(p, weir__source_ref(&run->copier[c]->src),
+			pending_set(lane, i,
+				    weir__source_ref(&run->copier[c]->src),
 				    run->copied[gate->of]);
 		} else if (gate->kind == WEIR__GATE_IMPORT) {
 			uint32_t entry = run->plan->image[gate->of].entry;
 
-			pending_set(p,
+			pending_set(lane, i,
 				    weir__source_ref(&lane->pass.feed->source),
 				    lane->pass.first + entry);
 		}
@@ -127,7 +135,7 @@ static void start_inputs(struct weir__run_lane *lane)
 		struct weir_stream *own = run->lane[l].own;
 
 		if (own)
-			pending_set(&lane->pending[lane->of->n_gates + l],
+			pending_set(lane, lane->of->n_gates + l,
 				    weir__source_ref(&own->src),
 				    weir__stream_tail(own));
 	}
@@ -175,15 +183,16 @@ static void start_part(struct weir__run_lane *lane, uint32_t first,
 }
 
 /* What has failed is not used again: its numbers keep their failure. */
-static int progress_renew(struct weir_run *run,
-			  struct weir__progress **progress)
+static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 {
+	struct weir__progress **progress = lane ? &lane->progress : &run->end;
 	struct weir__progress *fresh;
 	int r;
 
 	if (!atomic_load(&(*progress)->failed))
 		return 0;
-	r = weir__progress_new(run->plan->sched->weir, &fresh);
+	r = lane ? weir__run_lane_progress_new(lane, &fresh)
+		 : weir__run_end_new(run, &fresh);
 	if (r < 0)
 		return r;
 	weir__source_put(&(*progress)->src);
@@ -193,12 +202,12 @@ static int progress_renew(struct weir_run *run,
 
 static int start_progress(struct weir_run *run)
 {
-	int r = progress_renew(run, &run->end);
+	int r = progress_renew(run, NULL);
 
 	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
 		struct weir__run_lane *lane = &run->lane[l];
 
-		r = progress_renew(run, &lane->progress);
+		r = progress_renew(run, lane);
 		lane->base = atomic_load(&lane->progress->done);
 	}
 	return r;
@@ -239,9 +248,10 @@ static void end_set(struct weir_run *run, struct weir__source *src,
  * After the run of this plan that was queued last, well or not: both write the
  * lane's results.
  */
-static int lane_wait_last(struct weir__run_lane *lane, struct weir_stream *s)
+static int lane_wait_last(struct weir__run_lane *lane)
 {
 	struct weir__graph_plan *p = lane->run->plan;
+	struct weir_stream *s = lane->op->stream;
 	int r = 0;
 
 	if (!p->shared)
@@ -261,11 +271,6 @@ static int lane_queue(struct weir__run_lane *lane)
 	int r;
 
 	op->ret_number = &number;
-	r = lane_wait_last(lane, s);
-	if (r < 0) {
-		weir__stream_op_drop(op);
-		return r;
-	}
 	/* The stream may be gone with the run, if the run ends at once. */
 	weir__source_ref(&s->src);
 	r = weir__stream_op_queue(op);
@@ -304,6 +309,9 @@ static int start_queue(struct weir_run *run)
 			run->started + 1);
 	if (run->plan->n_copiers)
 		r = weir__transfers_queue(run);
+	/* All wait before the first one is queued, which is the last run then. */
+	for (uint32_t l = 0; l < n && !r; l++)
+		r = lane_wait_last(&run->lane[l]);
 	if (r == 0)
 		r = weir__run_passes_start(run);
 	for (uint32_t l = 0; l < n && !r; l++)

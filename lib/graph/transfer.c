@@ -7,6 +7,7 @@
  * none waits for a lane that waits for a later copy.
  */
 #include "core/error.h"
+#include "core/races.h"
 #include "graph/run.h"
 #include "stream/event.h"
 
@@ -27,9 +28,12 @@ int weir__wait_for_last(struct weir_stream *s,
 {
 	struct weir__source *last = of->last;
 
-	if (!last || last == &s->src ||
-	    last->ops->state(last, of->last_number, NULL) != 0)
+	if (!last || last == &s->src)
 		return 0;
+	if (last->ops->state(last, of->last_number, NULL) != 0) {
+		weir__races_next_knows(&s->src, last, of->last_number);
+		return 0;
+	}
 	return weir__stream_wait_ended(s, last, of->last_number);
 }
 
@@ -52,6 +56,7 @@ static int source_wait(struct weir_stream *s, struct weir__source *src,
 		return 0;
 	if (src->ops->state(src, number, NULL) != 1)
 		return s->mode->wait(s, src, number);
+	weir__races_next_knows(&s->src, src, number);
 	weir__source_put(src);
 	return 0;
 }
@@ -83,7 +88,7 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 
 /* All bytes of a class, as bytes. */
 static struct weir_tensor flat(const struct weir_run *run,
-			       const struct weir__spot *spot)
+			       const struct weir__node_spot *spot)
 {
 	return (struct weir_tensor){ .dtype = WEIR_DTYPE_U8,
 				     .ndim = 1,

@@ -86,7 +86,7 @@ static int node_place(struct weir__graph_plan *p, const struct weir__draft *d,
 				      .until = d->order.until[class],
 				      .why = why_of(d, node),
 				      .lane = d->order.lane[i],
-				      .cause = d->cause[i],
+				      .cause = d->assign.cause[i],
 				      .computed = weir__order_computes(
 					      &d->in, &d->reach, i) };
 	if (at->why == WEIR_NODE_NOT_NEEDED)
@@ -147,23 +147,24 @@ const struct weir__port *weir__port_find(const struct weir__graph_plan *p,
 							   : NULL;
 }
 
-struct weir__spot weir__result_spot(const struct weir__graph_plan *p,
-				    uint32_t i)
+struct weir__node_spot weir__result_spot(const struct weir__graph_plan *p,
+					 uint32_t i)
 {
 	const struct weir__node_at *at = &p->at[i];
 
-	return (struct weir__spot){ .offset = at->offset,
-				    .bytes = at->bytes,
-				    .image = WEIR__REACH_NONE,
-				    .where = at->where,
-				    .lane = at->lane };
+	return (struct weir__node_spot){ .offset = at->offset,
+					 .bytes = at->bytes,
+					 .image = WEIR__REACH_NONE,
+					 .where = at->where,
+					 .lane = at->lane };
 }
 
-struct weir__spot weir__source_spot(const struct weir__graph_plan *p,
-				    const struct weir__draft *d, uint32_t e)
+struct weir__node_spot weir__source_spot(const struct weir__graph_plan *p,
+					 const struct weir__draft *d,
+					 uint32_t e)
 {
 	uint32_t node = d->in.src[e], image = d->order.image_of[e];
-	struct weir__spot spot = weir__result_spot(p, node);
+	struct weir__node_spot spot = weir__result_spot(p, node);
 
 	if (image == WEIR__REACH_NONE)
 		return spot;
@@ -174,7 +175,8 @@ struct weir__spot weir__source_spot(const struct weir__graph_plan *p,
 }
 
 struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
-				const struct weir__spot *spot, uint32_t copy)
+				const struct weir__node_spot *spot,
+				uint32_t copy)
 {
 	const struct weir__graph_lane *lane = &p->lane[spot->lane];
 

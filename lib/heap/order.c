@@ -5,6 +5,7 @@
  * that may run functions of the program, which may use the heap.
  */
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 #include "stream/stream.h"
@@ -113,6 +114,9 @@ void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
 
 		if (!weir__lane_ended(lane, c->number))
 			return;
+		/* From here on anybody may use it, without waiting. */
+		if (lane->stream)
+			weir__races_host_knows(&lane->stream->src, c->number);
 		weir__heap_del(h, c);
 		c->lane = 0;
 		weir__heap_merge(h, c);
@@ -199,8 +203,11 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 		r = stream->mode->tail(stream, &number);
 	if (r < 0)
 		return r;
-	if (stream_ended(dep->lane, number))
+	if (stream_ended(dep->lane, number)) {
+		weir__races_next_knows(&w->lane->stream->src, &stream->src,
+				       number);
 		return 0;
+	}
 	r = weir__stream_wait_ended(w->lane->stream, &stream->src, number);
 	if (r < 0)
 		return r;

@@ -103,7 +103,7 @@ static bool has_room(const struct weir__loop *loop, const struct weir__job *job,
 		return false;
 	/* Copiers touch memory as they write to it. */
 	return !e->touch || e->buffered || e->unpack ||
-	       weir__touch_ready(e->touch, e->addr + chunk->hi);
+	       weir__touch_ready(e->touch, e->touch_range, e->addr + chunk->hi);
 }
 
 static enum dispatched start_op(struct weir__loop *loop,

@@ -47,6 +47,7 @@ struct weir__extent {
 	 */
 	const void *gap_group;
 	struct weir__touch *touch; /* NULL: memory is touched already */
+	size_t touch_range;        /* of it */
 	bool buffered;             /* through the page cache */
 	/*
 	 * rows > 1: row k is @width bytes at off + k * file_pitch, and goes to

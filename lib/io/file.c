@@ -7,6 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/outcome.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "core/util.h"
 
@@ -52,6 +53,12 @@ void weir__file_put(struct weir_file *file)
 		return;
 	weir__sys_close(file->fd);
 	weir__sys_close(file->direct_fd);
+	/* Its inode may be another file's next. */
+	if (weir__races_on(file->weir))
+		weir__races_forget(
+			file->weir,
+			weir__races_file(file->id.dev, file->id.ino), 0,
+			UINT64_MAX);
 	weir__root_put(file->weir);
 	weir__free(file->path);
 	weir__free(file);

@@ -108,7 +108,7 @@ static void attention_plan(const struct weir__node *node, unsigned threads,
 	ret->variant |= (uint32_t)h.batch << 16;
 }
 
-/* Where the result of head @head and token @token is; @b: outer dimensions. */
+/* The result of head @head and token @token; @b: outer dimensions. */
 static float *result_at(const struct weir__node *node,
 			const struct weir__heads *h, int64_t b, int64_t head,
 			int64_t token)

@@ -55,7 +55,7 @@ struct weir__attention {
 	float *k_turned;   /* [d, TILE] */
 };
 
-/* What is kept of a unit, or of a split of it. */
+/* The intermediate result of a unit, or of a split of it. */
 struct weir__kept {
 	float *sum;    /* [rows, dv_room]: exp(score - most) times v */
 	float *most;   /* [rows]: the greatest score */
@@ -81,7 +81,7 @@ static inline struct weir__kept weir__kept_at(const struct weir__heads *h,
 size_t weir__attention_scratch(const struct weir__heads *h);
 void weir__attention_lay_out(struct weir__attention *a,
 			     const struct weir__heads *h, float *scratch);
-/* What is kept of the units [@unit, @end), for the positions [@from, @to). */
+/* Compute a->kept of the units [@unit, @end), for the positions [@from, @to). */
 void weir__attention_units(const struct weir__node *node,
 			   const struct weir__heads *h,
 			   const struct weir__attention *a, int64_t unit,

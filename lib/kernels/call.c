@@ -4,7 +4,7 @@
 
 #include "kernels/kernels.h"
 
-/* What a call costs is not known: each thread has a part. */
+/* The cost of a call is not known: each thread has a part. */
 static void call_plan(const struct weir__node *node, unsigned threads,
 		      struct weir__kernel_plan *ret)
 {

@@ -56,7 +56,7 @@ struct run {
 	char why[WEIR__WHY];
 };
 
-/* What one thread of a run knows. */
+/* A thread of a run. */
 struct thread {
 	struct run *run;
 	uint64_t turn;
@@ -243,7 +243,7 @@ static bool phases_run(struct thread *t, const struct step *step, bool last)
 	return true;
 }
 
-/* What each thread does. */
+/* Each thread of the team calls it. */
 static void thread_run(void *arg, unsigned index, unsigned count)
 {
 	struct run *run = arg;

@@ -226,7 +226,7 @@ const struct weir__kernel weir__kernel_cont = {
 	.run = copy_run,
 };
 
-/* Where source @i is in the result: @at indices from the first of the dimension. */
+/* The part of the result that source @i fills: from index @at of the dimension. */
 static struct weir_operand joined(const struct weir__node *node, uint32_t i,
 				  int64_t at)
 {

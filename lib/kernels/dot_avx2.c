@@ -7,11 +7,12 @@
 #include "kernels/dot.h"
 
 #ifdef __x86_64__
-#include <cpuid.h>
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
 #include <weir/tensor.h>
+
+#include "kernels/vec.h"
 
 #define LANES 8
 #define FLOAT_COLS 2
@@ -347,15 +348,9 @@ QUANTS(ROWS)
 	  .run = avx2_##name },
 static const struct weir__dot list[] = { FLOAT_LIST, QUANTS(ROW) };
 
-/* Not every compiler knows "f16c" here; cpu_supports also asks the kernel. */
 static bool avx2_usable(void)
 {
-	unsigned eax, ebx, ecx = 0, edx;
-
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx2") &&
-	       __builtin_cpu_supports("fma") &&
-	       __get_cpuid(1, &eax, &ebx, &ecx, &edx) && ecx & bit_F16C;
+	return weir__vec_avx2.usable();
 }
 
 const struct weir__dot_set weir__dot_avx2 = {

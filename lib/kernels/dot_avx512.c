@@ -12,6 +12,8 @@
 #include <string.h>
 #include <weir/tensor.h>
 
+#include "kernels/vec.h"
+
 #define LANES 16
 #define FLOAT_COLS 4
 #define PANEL_COLS 8
@@ -496,12 +498,7 @@ static const struct weir__dot list[] = { FLOAT_LIST, QUANTS(ROW) };
 /* cpu_supports also asks the kernel. F16C comes with AVX-512. */
 static bool avx512_usable(void)
 {
-	__builtin_cpu_init();
-	return __builtin_cpu_supports("avx512f") &&
-	       __builtin_cpu_supports("avx512bw") &&
-	       __builtin_cpu_supports("avx512dq") &&
-	       __builtin_cpu_supports("avx512vl") &&
-	       __builtin_cpu_supports("avx512vbmi") &&
+	return weir__vec_avx512.usable() &&
 	       __builtin_cpu_supports("avx512vnni");
 }
 

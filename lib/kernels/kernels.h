@@ -28,7 +28,7 @@ struct weir__kernel_plan {
 	uint32_t variant; /* the kernel's own choice */
 };
 
-/* What a thread is to compute of a node. */
+/* The part of a node that a thread is to compute. */
 struct weir__kernel_run {
 	const struct weir__node *node;
 	const struct weir__kernel_plan *plan;

@@ -29,7 +29,7 @@ struct group {
 	uint64_t set;    /* its first set of prepared columns */
 };
 
-/* What follows from the node; the same for all parts. */
+/* Computed from the node; the same for all parts. */
 struct job {
 	const struct weir_operand *a, *b, *ids, *dst; /* ids: or NULL */
 	struct weir__product product;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is computed of whole rows: sum, sum_rows, argmax, top_k. */
+/* Operations that reduce rows: sum, sum_rows, argmax, top_k. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a head adds to the softmax of its rows, in soft_max and attention. */
+/* Slopes and sinks of heads, for soft_max and attention. */
 #ifndef WEIR__SOFTMAX_H
 #define WEIR__SOFTMAX_H
 

@@ -27,7 +27,7 @@
  */
 #define PASS 16u /* tiles; half of them if there are two planes */
 
-/* The value, and of a precise dtype what a BF16 of it lacks. */
+/* The BF16 of an element and, of a precise dtype, that of its difference. */
 static unsigned planes_of(uint32_t dtype)
 {
 	return dtype == WEIR_DTYPE_F32 || dtype == WEIR_DTYPE_F16 ? 2 : 1;
@@ -55,7 +55,7 @@ INLINE void store_32(unsigned char *to, __m512 low, __m512 high)
 	_mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
-/* What the BF16 of @x lacks. */
+/* The difference between @x and its BF16. */
 INLINE __m512 lacking(__m512 x)
 {
 	__m512i near = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(x));
@@ -65,8 +65,8 @@ INLINE __m512 lacking(__m512 x)
 }
 
 /*
- * @n floats, up to DEPTH, as BF16 in 64 bytes at @to, and what these lack at
- * @rest unless it is NULL.
+ * @n floats, up to DEPTH, as BF16 in 64 bytes at @to, and their differences from
+ * these at @rest unless it is NULL.
  */
 INLINE void put_32(unsigned char *to, unsigned char *rest, const float *from,
 		   size_t n)
@@ -168,7 +168,7 @@ static void tiles_prepare(uint32_t dtype, size_t k, void *set,
 /* The products of planes that are summed: of rows, of columns. */
 static const unsigned char products[3][2] = { { 0, 0 }, { 0, 1 }, { 1, 0 } };
 
-/* Where the tiles of a block are. The sums of 16 columns follow each other. */
+/* The tiles of a block. The sums of 16 columns follow each other. */
 struct block {
 	const unsigned char *a, *b; /* the first 16 rows, and columns */
 	size_t a_plane, b_plane;    /* bytes to the second plane */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -141,6 +142,20 @@ static void wait_for(struct conflicts *c)
 	weir__error_restore(&saved);
 }
 
+/* Also of work that had ended before the call: the call is after that, too. */
+static void tell_races(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
+		       bool write)
+{
+	const struct weir__races_bytes bytes = {
+		.space = weir__buf_space(buf),
+		.lo = (uintptr_t)buf->mem.base + lo,
+		.width = hi - lo,
+		.write = write,
+	};
+
+	weir__races_host_waited(buf->buft->dev->weir, &bytes);
+}
+
 int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 		      bool write)
 {
@@ -153,6 +168,8 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	r = collect_conflicts(buf, lo, hi, write, &c);
 	if (!r && c.n)
 		wait_for(&c);
+	if (!r && weir__races_on(buf->buft->dev->weir))
+		tell_races(buf, lo, hi, write);
 	for (size_t i = 0; i < c.n; i++)
 		weir__source_put(c.list[i].src);
 	if (c.list != c.few)

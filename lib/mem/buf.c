@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -360,6 +361,16 @@ struct weir_buf *weir_buf_ref(struct weir_buf *buf)
 	return buf;
 }
 
+/* Its memory may be another buffer's next. */
+static void buf_forget(const struct weir_buf *buf)
+{
+	uint64_t lo = (uintptr_t)buf->mem.base;
+
+	if (!buf->member)
+		weir__races_forget(buf->buft->dev->weir, weir__buf_space(buf),
+				   lo, lo + buf->bytes);
+}
+
 /* The last reference is gone, so no work is queued on it. */
 static void free_buf(struct weir_buf *buf)
 {
@@ -367,6 +378,8 @@ static void free_buf(struct weir_buf *buf)
 
 	for (unsigned i = 0; i < buf->n_members; i++)
 		weir_buf_free(buf->member[i]);
+	if (buf->bytes && weir__races_on(dev->weir))
+		buf_forget(buf);
 	if (buf->bytes && !buf->member)
 		dev->backend->mem->free(dev, &buf->buft->desc, buf->bytes,
 					&buf->mem);
@@ -389,6 +402,18 @@ void weir_buf_free(struct weir_buf *buf)
 bool weir__buf_is_host(const struct weir_buf *buf)
 {
 	return buf->buft->desc.flags & WEIR_BUFT_HOST;
+}
+
+uint64_t weir__buft_space(const struct weir_buft *buft)
+{
+	return buft->desc.flags & WEIR_BUFT_HOST
+		       ? 0
+		       : weir__races_device(buft->dev);
+}
+
+uint64_t weir__buf_space(const struct weir_buf *buf)
+{
+	return weir__buft_space(buf->buft);
 }
 
 /* Combine with a member: flags that all have, one node, the first reason. */

@@ -6,15 +6,13 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
 #include "mem/access.h"
 #include "model/portion.h"
 #include "model/sink.h"
-
-#define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
-#define MANY_BUFS 16u          /* from here on one thread touches each */
 
 /* Cache misses overlap if the CPU fetches so many items ahead. */
 #define ACCESSES_AHEAD 16u
@@ -130,7 +128,6 @@ static void load_put(struct weir_load *l)
 	weir__free(l->job);
 	weir__array_free(l->ext);
 	weir__array_free(l->ext_run);
-	weir__free(l->touch);
 	weir__array_free(l->access);
 	weir__sinks_free(l);
 	weir__free(l);
@@ -152,25 +149,6 @@ static void check_files(struct weir_load *l)
 							      l->arrival->n,
 							      "%s",
 							      weir_error()));
-	}
-}
-
-static void stop_touching(struct weir_load *l)
-{
-	const struct weir__layout *layout = &l->weights->layout;
-
-	for (size_t i = 0; l->touch && i < layout->n_bufs; i++) {
-		l->touch_ns += weir__touch_stop(l->touch[i]);
-		l->touch[i] = NULL;
-	}
-	if (atomic_load(&l->arrival->first))
-		return;
-	/* A load without failure has filled its own buffers entirely. */
-	for (size_t i = 0; i < layout->n_put_bufs; i++) {
-		struct weir_buf *buf = l->weights->buf[i];
-
-		if (!layout->buf[i].given)
-			atomic_store(&buf->mem.touched, buf->bytes);
 	}
 }
 
@@ -199,7 +177,7 @@ static void leave_engine(struct weir_load *l)
 /* All is read or has failed. What is left before the arrival finishes: */
 static void load_conclude(struct weir_load *l)
 {
-	stop_touching(l);
+	weir__load_touch_stop(l);
 	if (!atomic_load(&l->arrival->first))
 		check_files(l);
 	if (l->eng)
@@ -238,74 +216,11 @@ static void load_job_done(struct weir__job *job)
 	weir__load_part_done(load_of(job));
 }
 
-static void wake_job(void *arg)
-{
-	struct weir_load *l = arg;
-
-	weir__job_wake(l->job);
-}
-
-/* Threads for each buffer. Those that are far ahead of the reads sleep. */
-static unsigned n_touch_threads(const struct weir_load *l)
-{
-	unsigned n = weir__cpus() / 2;
-
-	if (l->weights->layout.n_bufs >= MANY_BUFS)
-		return 1;
-	return n < 2 ? 2 : n;
-}
-
-/* In a buffer of the caller, only the bytes that are loaded. */
-static int touch_buf(struct weir_load *l, size_t number)
-{
-	const struct weir__layout *layout = &l->weights->layout;
-	const struct weir__layout_buf *b = &layout->buf[number];
-	struct weir_buf *buf = l->weights->buf[number];
-	size_t touched = atomic_load(&buf->mem.touched), from = 0;
-	size_t to = b->given ? b->bytes : buf->bytes;
-
-	if (touched >= to)
-		return 0;
-	if (b->given)
-		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
-	if (to - from < TOUCH_LEAST)
-		return 0;
-	if (from <= touched)
-		from = 0;
-	return weir__touch_start(l->weir, buf->mem.base + from, to - from,
-				 from ? NULL : &buf->mem.touched,
-				 n_touch_threads(l), wake_job, l,
-				 &l->touch[number]);
-}
-
 static int no_memory(const struct weir_model *m, size_t n, size_t size)
 {
 	return weir__fail(-ENOMEM,
 			  "%s: no memory for a load: %zu items of %zu bytes",
 			  m->path, n, size);
-}
-
-/* Touch fresh memory that is read in place, ahead of the reads. */
-static int start_touching(struct weir_load *l)
-{
-	size_t n_bufs = l->weights->layout.n_bufs;
-
-	for (size_t i = 0; i < l->n_ext; i++) {
-		struct weir__extent *e = &l->ext[i];
-		size_t b;
-
-		if (e->buffered || e->dev)
-			continue;
-		b = l->weights->layout.run[l->ext_run[i]].buf;
-		if (l->weights->buf[b]->foreign)
-			continue;
-		if (!l->touch)
-			l->touch = weir__calloc(n_bufs, sizeof(*l->touch));
-		if (!l->touch || (!l->touch[b] && touch_buf(l, b) < 0))
-			return no_memory(l->model, 1, sizeof(*l->touch));
-		e->touch = l->touch[b];
-	}
-	return 0;
 }
 
 /*
@@ -481,7 +396,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 		return r;
 	/* Threads that touch may wake the job before it is started. */
 	l->job->eng = l->eng;
-	r = start_touching(l);
+	r = weir__load_touch(l);
 	if (r < 0)
 		return r;
 	weir__engine_info(l->eng, &info);
@@ -515,11 +430,12 @@ static void load_fail_start(struct weir_load *l, int err)
 
 	if (!a)
 		return;
-	for (size_t i = 0; l->touch && i < l->weights->layout.n_bufs; i++)
-		weir__touch_stop(l->touch[i]);
+	weir__touch_stop(l->touch);
+	l->touch = NULL;
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
+	weir__races_host_knows(&a->source, a->n);
 }
 
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
@@ -549,6 +465,8 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	l->begun = weir__now();
 	l->traced = weir__trace_now(weir);
 	r = load_prepare(l, plan, o.into);
+	if (r >= 0 && weir__races_on(weir))
+		weir__load_races(l);
 	if (r >= 0)
 		r = start_job(l, o.depth);
 	if (r < 0) {

@@ -15,7 +15,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/place.c %D%/place.h %D%/place_target.c %D%/place_sink.c \
 	%D%/overlap.c %D%/overlap.h \
 	%D%/arrival.c %D%/arrival.h %D%/ended.c %D%/ended.h \
-	%D%/portion.c %D%/portion.h \
+	%D%/portion.c %D%/portion.h %D%/races.c \
 	%D%/weights.c %D%/weights.h %D%/digest.c \
-	%D%/load.c %D%/load.h %D%/extents.c %D%/small.c %D%/status.c \
+	%D%/load.c %D%/load.h %D%/fresh.c %D%/extents.c %D%/small.c %D%/status.c \
 	%D%/sink.c %D%/sink.h

@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/races.h"
 #include "model/load.h"
 #include "model/sink.h"
 #include "stream/event.h"
@@ -75,6 +76,7 @@ int weir_load_next(struct weir_load *load, int64_t timeout_ns, size_t *ret_i)
 	r = weir__ended_take(&load->arrival->ended, timeout_ns, &i);
 	if (r != 1)
 		return r;
+	weir__races_host_knows(&load->arrival->source, i);
 	*ret_i = i;
 	r = weir__arrival_error(load->arrival, i, &failure);
 	return r < 0 ? weir__fail_with(&failure) : 1;
@@ -138,6 +140,7 @@ int weir_load_progress(struct weir_load *load,
 	r = weir__root_read(load->weir);
 	if (r < 0)
 		return r;
+	weir__load_races_arrived(load);
 	return weir__info_out(ret_progress, &p, sizeof(p));
 }
 
@@ -235,6 +238,7 @@ int weir_load_report(struct weir_load *load,
 		rep.staging = load->staging;
 		rep.touch_ns = load->touch_ns;
 	}
+	weir__load_races_arrived(load);
 	note_slow(load, &rep);
 	return weir__info_out(ret_report, &rep, sizeof(rep));
 }

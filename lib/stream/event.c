@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/races.h"
 #include "core/root.h"
 #include "core/sys.h"
 #include "io/wakefd.h"
@@ -66,6 +67,9 @@ static void set_readable(struct weir_event *ev, bool readable)
 	if (ev->fd < 0 || ev->readable == readable)
 		return;
 	ev->readable = readable;
+	/* A program that polls it asks no call of the library. */
+	if (readable && ev->src)
+		weir__races_host_knows(ev->src, ev->number);
 	weir__sys_eventfd_set(ev->fd, readable);
 }
 
@@ -241,6 +245,8 @@ static int event_state(struct weir_event *ev, struct weir_failure *f)
 	src = event_source(ev, &number);
 	if (src) {
 		state = src->ops->state(src, number, f);
+		if (state)
+			weir__races_host_knows(src, number);
 		weir__source_put(src);
 	}
 	return state;

@@ -132,6 +132,8 @@ int weir__stream_op_access_buf(struct weir__stream_op *op,
 		r = grow_accesses(op);
 	if (r < 0)
 		return r;
+	if (weir__races_on(op->stream->src.weir))
+		weir__op_races_name(op, op->n_access, t);
 	access = &op->access[op->n_access++];
 	memset(access, 0, sizeof(*access));
 	access->buf = weir_buf_ref(buf);
@@ -299,5 +301,7 @@ int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
 		return r;
 	op->work.call = fn;
 	op->work.arg = arg;
+	if (weir__races_on(stream->src.weir))
+		weir__op_races_call(op);
 	return stream->mode->queue_call(op);
 }

@@ -39,6 +39,8 @@ int weir__stream_op_new(struct weir_stream *s, const char *what,
 	weir__ranges_init(&op->mem);
 	op->access = op->few_access;
 	op->access_cap = WEIR__STREAM_ACCESSES;
+	if (weir__races_on(s->src.weir))
+		weir__op_races_init(op);
 	*ret_op = op;
 	return 0;
 }
@@ -58,6 +60,8 @@ static struct weir__stream_op *op_keep(struct weir_stream *s,
 /* Drop its accesses and references, but do not free it. No lock is held. */
 static void drop_references(struct weir__stream_op *op)
 {
+	if (weir__races_on(op->stream->src.weir))
+		weir__op_races_drop(op);
 	if (op->release)
 		op->release(op);
 	for (size_t i = 0; i < op->n_access; i++) {
@@ -104,6 +108,8 @@ static void mark_issued(struct weir_stream *s, struct weir__stream_op *op)
 	*list = op;
 	s->n_files += op->file != NULL;
 	weir__stream_trace_issued(s, op);
+	if (weir__races_on(s->src.weir))
+		weir__op_races_issued(op);
 }
 
 static void mark_finished(struct weir_stream *s, struct weir__stream_op *op,
@@ -271,6 +277,8 @@ static void stream_advance(struct weir_stream *s)
 	s->mode->issue(s);
 	emptied = stream_retire(s);
 	pthread_mutex_unlock(&s->lock);
+	if (weir__races_on(s->src.weir))
+		weir__races_flush(s->src.weir);
 	weir__source_complete(&s->src, atomic_load(&s->done));
 	while (emptied--)
 		weir__source_put(&s->src);
@@ -298,6 +306,8 @@ int weir__stream_op_queue(struct weir__stream_op *op)
 	op->number = weir__stream_number(s);
 	if (op->ret_number)
 		*op->ret_number = op->number;
+	if (weir__races_on(s->src.weir))
+		weir__op_races_queued(op);
 	for (size_t i = 0; i < op->n_access; i++) {
 		op->access[i].src = &s->src;
 		op->access[i].number = op->number;

@@ -146,6 +146,8 @@ int weir__stream_around(struct weir_dev *dev, void *queue,
 	}
 	(*ret_stream)->queue = queue;
 	(*ret_stream)->mode = mode;
+	if (weir__races_on(dev->weir))
+		weir__stream_races_add(*ret_stream);
 	return 0;
 }
 
@@ -280,6 +282,7 @@ static int stream_reset_locked(struct weir_stream *s)
 	s->stopped = false;
 	/* Use up a number, so that later records are outside the range. */
 	atomic_store(&s->done, weir__stream_number(s));
+	weir__races_host_knows(&s->src, weir__stream_tail(s));
 	return 0;
 }
 

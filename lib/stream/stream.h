@@ -18,6 +18,7 @@
 #include "mem/access.h"
 #include "mem/buf.h"
 #include "stream/mode.h"
+#include "stream/races.h"
 #include "stream/range.h"
 
 /* File operations of one stream that are issued at the same time. */
@@ -101,6 +102,7 @@ struct weir__stream_op {
 	/* From here on weir__stream_op_new does not clear it. */
 	struct weir__ranges mem;
 	struct weir__access few_access[WEIR__STREAM_ACCESSES];
+	struct weir__op_races races;
 };
 
 /* Numbers [lo, hi] that failed: lo with the cause, the others cancelled. */

@@ -34,6 +34,8 @@ static void wait_end(struct weir__stream_op *op)
 {
 	struct weir_failure cause, f;
 
+	if (weir__races_on(op->stream->src.weir))
+		weir__op_races_waited(op);
 	if (op->src->ops->state(op->src, op->waiter.number, &cause) >= 0 ||
 	    op->any_end) {
 		weir__stream_op_finish(op, NULL);
@@ -252,6 +254,7 @@ int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
 	/* If the event is done already, the stream need not wait. */
 	if (src->ops->state(src, number, NULL) != 1)
 		return stream->mode->wait(stream, src, number);
+	weir__races_next_knows(&stream->src, src, number);
 	weir__source_put(src);
 	return weir__stream_check(stream);
 }

@@ -6,13 +6,13 @@ main.py PROGRAM, in an empty folder.
 import os
 import subprocess
 import sys
-import traceback
 
 import numpy
 from gguf import GGMLQuantizationType as Type
 from gguf import GGUFValueType as Value
 
 import refused
+from harness import Wrong, main
 from models import (LINEAR, LLAMA3, TOKENS, YARN, shape, write_gguf, write_hf)
 from reference import Session, nmse, open_model
 
@@ -20,10 +20,6 @@ PROGRAM = sys.argv[1]
 F32_ERROR = 1e-9        # sums in another order
 CACHE_ERROR = 1e-6      # keys and values rounded to F16
 ROUNDED_ERROR = 5e-4    # activations rounded as the weights are
-
-
-class Wrong(Exception):
-    pass
 
 
 def llama(*args, status=0, before=(), **env):
@@ -194,37 +190,10 @@ def cases():
         yield "computing begins before all weights are there", overlaps
         yield "a read that fails ends the run with its sentence", fails
     else:
-        yield "strace", None
+        yield "no strace, or it cannot trace", None
     for case in refused.CASES:
         yield refuses(*case)
 
 
-def remove():
-    for name in ("m", "bad"):
-        subprocess.run(["rm", "-rf", name], check=True)
-
-
-def main():
-    failed = 0
-    tests = list(cases())
-    print(f"1..{len(tests)}", flush=True)
-    for i, (title, test) in enumerate(tests):
-        why = None
-        remove()
-        try:
-            if test:
-                test()
-        except Wrong as wrong:
-            why = str(wrong)
-        except Exception:
-            why = traceback.format_exc()
-        print("not ok" if why else "ok", i + 1, f"- {title}" if test
-              else f"# SKIP no {title}, or it cannot trace", flush=True)
-        for line in (why or "").splitlines():
-            print("#", line)
-        failed += bool(why)
-    return failed != 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    main(list(cases()), "m", "m.gguf", "bad")

@@ -145,9 +145,10 @@ def quantise(value, kind):
 
 
 def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
-               arch="llama", keys=(), words=0, drop=(), tensors=()):
+               arch="llama", keys=(), words=0, drop=(), tensors=(), add=None):
     """@keys: changed keys, None: left out. @words: of a tokenizer. @drop:
-    tensors that are left out, @tensors: {name: array} others."""
+    tensors that are left out, @tensors: {name: array} others. @add: a function
+    that adds other keys to the writer."""
     out = gguf.GGUFWriter(path, arch, split_max_tensors=math.ceil(
         (3 + 9 * s.layers) / parts) if parts > 1 else 0)
     for key, value in {**gguf_keys(s, integer), **dict(keys)}.items():
@@ -155,6 +156,8 @@ def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
             out.add_key_value("llama." + key, *value)
     if words:
         out.add_token_list([f"word{i}" for i in range(words)])
+    if add:
+        add(out)
     for name, value in {**dict(gguf_tensors(s)), **dict(tensors)}.items():
         if name in drop:
             continue

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The race checker, WEIR_DEBUG=races: finds accesses to the same bytes by
+ * queued work of which one writes, if nothing orders them. RACES.md has the
+ * model. A root without it has weir->races NULL: then each call below costs one
+ * branch, which is always taken the same way.
+ *
+ * Sources of events are actors: a number of a source is a point in time that
+ * others know of once they have waited for it. The program, all of its threads,
+ * is an actor too, the host: it knows each number for which a call has waited.
+ * Work that is queued knows what the host knows then.
+ *
+ * Any thread calls these functions. They take one lock, inside of all others,
+ * and call nothing back. Without memory for a record the checker turns itself
+ * off and says so in the log.
+ */
+#ifndef WEIR__RACES_H
+#define WEIR__RACES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/root.h"
+#include "core/source.h"
+
+struct weir__races;
+struct weir__clock; /* what an actor knows */
+
+static inline bool weir__races_on(const struct weir *weir)
+{
+	return __builtin_expect(weir->races != NULL, 0);
+}
+
+/* -ENOMEM. */
+int weir__races_start(struct weir *weir);
+void weir__races_drop(struct weir *weir);
+/* Pass reports to the log: with no lock held. */
+void weir__races_flush(struct weir *weir);
+
+/*
+ * Make @src an actor called @label, which is copied: one whose numbers are done
+ * in their order, each of which is a @unit (a constant: "operation"), or a load
+ * of @n tensors. A source that is none, since it has work of others or there are
+ * too many, is thought to know everything.
+ */
+void weir__races_add(struct weir__source *src, const char *label,
+		     const char *unit);
+void weir__races_add_load(struct weir__source *src, const char *label,
+			  size_t n);
+/* @src is being freed. */
+void weir__races_del(struct weir__source *src);
+
+/* The program has learned that @number of @src is done or has failed. */
+void weir__races_host_knew(struct weir__source *src, uint64_t number);
+static inline void weir__races_host_knows(struct weir__source *src,
+					  uint64_t number)
+{
+	if (weir__races_on(src->weir))
+		weir__races_host_knew(src, number);
+}
+
+/* What an operation knows from the moment when it is queued. */
+struct weir__races_order {
+	struct weir__clock *host, *extra; /* references, or NULL */
+};
+
+/* Work that is queued on @src from now on is after @number of @other. */
+void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
+			   uint64_t number);
+static inline void weir__races_next_knows(struct weir__source *src,
+					  struct weir__source *other,
+					  uint64_t number)
+{
+	if (weir__races_on(src->weir))
+		weir__races_next_knew(src, other, number);
+}
+/* Work is queued on @src: fill in @order. */
+void weir__races_queued(struct weir__source *src,
+			struct weir__races_order *order);
+/*
+ * Operation @number, which was queued with @order, begins; all before it have
+ * begun. Drops the references.
+ */
+void weir__races_begin(struct weir__source *src, uint64_t number,
+		       struct weir__races_order *order);
+void weir__races_order_drop(struct weir *weir, struct weir__races_order *order);
+/* Operation @at of @src, and what follows, is after @number of @other. */
+void weir__races_waited(struct weir__source *src, uint64_t at,
+			struct weir__source *other, uint64_t number);
+/*
+ * Number @at of @src, and what follows, is work that operation @number of @other
+ * does: it knows what that knew when it began.
+ */
+void weir__races_inside(struct weir__source *src, uint64_t at,
+			struct weir__source *other, uint64_t number);
+/*
+ * Operation @at of @src runs a function of the program: all before it is done,
+ * and then the program knows that; what follows knows what the program does.
+ */
+void weir__races_call_begin(struct weir__source *src, uint64_t at);
+void weir__races_call_end(struct weir__source *src, uint64_t at);
+
+/*
+ * Bytes: addresses of the host, of a device, or offsets in a file. @rows rows
+ * of @width bytes, @pitch apart.
+ */
+struct weir__races_bytes {
+	uint64_t space; /* 0: of the host; else what identifies the others */
+	uint64_t lo, width, pitch, rows;
+	bool write;
+	const char *name; /* of the tensor, copied; or NULL */
+	uint64_t base;    /* where that begins; 0: unknown */
+};
+uint64_t weir__races_device(const void *dev);
+uint64_t weir__races_file(uint64_t dev, uint64_t inode);
+
+/* Operation @number of @src accesses bytes. @what: "copy", a constant. */
+void weir__races_access(struct weir__source *src, uint64_t number,
+			const char *what,
+			const struct weir__races_bytes *bytes);
+/* A load of which @src is the source writes the bytes of tensor @i. */
+void weir__races_load_writes(struct weir__source *src, uint64_t i,
+			     const struct weir__races_bytes *bytes);
+/* The program accesses bytes by the call @what, which does not wait. */
+void weir__races_host_access(struct weir *weir, const char *what,
+			     const struct weir__races_bytes *bytes);
+/*
+ * A call has waited for all work that was queued and conflicts with an access to
+ * the bytes.
+ */
+void weir__races_host_waited(struct weir *weir,
+			     const struct weir__races_bytes *bytes);
+/* No work uses the bytes [lo, hi) of a space any more: forget them. */
+void weir__races_forget(struct weir *weir, uint64_t space, uint64_t lo,
+			uint64_t hi);
+
+#endif

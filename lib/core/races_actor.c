@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* The race checker's actors: what each of them knows, and from when on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/races_in.h"
+
+struct weir__races_actor *weir__races_actor(struct weir__races *r,
+					    const struct weir__source *src)
+{
+	return src->actor ? &r->actor[src->actor - 1] : NULL;
+}
+
+static uint32_t load_bit(const struct weir__races_actor *a, uint64_t tensor)
+{
+	return (uint32_t)(tensor / a->share);
+}
+
+bool weir__races_known(const struct weir__races *r,
+		       const struct weir__clock *clock,
+		       const struct weir__races_epoch *epoch)
+{
+	const struct weir__races_actor *a = &r->actor[epoch->actor];
+	uint32_t bit;
+
+	if (!weir__races_is_load(a))
+		return weir__clock_word(clock, a->word) >= epoch->number;
+	bit = load_bit(a, epoch->number);
+	return weir__clock_word(clock, a->word + bit / 64) >> bit % 64 & 1;
+}
+
+/* What somebody who knows of @number also knows; of old ones too much. */
+static const struct weir__clock *version_of(const struct weir__races_actor *a,
+					    uint64_t number)
+{
+	unsigned i = a->n_versions - 1;
+
+	while (i && a->version[i].from > number)
+		i--;
+	return a->version[i].clock;
+}
+
+struct weir__clock *weir__races_now(const struct weir__races_actor *a)
+{
+	return a->version[a->n_versions - 1].clock;
+}
+
+static void learn_load(struct weir__races *r, struct weir__clock **clock,
+		       const struct weir__races_actor *a, uint64_t tensor)
+{
+	uint32_t bit;
+
+	for (uint32_t i = 0; tensor >= a->n && i < a->words; i++)
+		weir__clock_raise(&r->clocks, clock, a->word + i, UINT64_MAX);
+	if (tensor >= a->n)
+		return;
+	bit = load_bit(a, tensor);
+	weir__clock_raise(&r->clocks, clock, a->word + bit / 64,
+			  UINT64_C(1) << bit % 64);
+}
+
+static void learn_all(struct weir__races *r, struct weir__clock **clock)
+{
+	for (uint32_t i = 0; i < WEIR__RACES_ACTORS; i++) {
+		const struct weir__races_actor *a = &r->actor[i];
+
+		if (a->used)
+			weir__races_learn(r, clock, a,
+					  weir__races_is_load(a) ? a->n
+								 : a->tail);
+	}
+}
+
+void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
+		       const struct weir__races_actor *a, uint64_t number)
+{
+	if (!a) {
+		learn_all(r, clock);
+	} else if (weir__races_is_load(a)) {
+		learn_load(r, clock, a, number);
+	} else if (weir__clock_word(*clock, a->word) < number) {
+		weir__clock_join(&r->clocks, clock, version_of(a, number));
+		weir__clock_raise(&r->clocks, clock, a->word, number);
+	}
+}
+
+/* Changed in place it has lost its number, else it is another clock. */
+static void host_number(struct weir__races *r, const struct weir__clock *before,
+			uint64_t state)
+{
+	if (r->host != before || r->host->host != state)
+		r->host->host = ++r->states;
+}
+
+void weir__races_host_learn(struct weir__races *r,
+			    const struct weir__races_actor *a, uint64_t number)
+{
+	struct weir__clock *before = r->host;
+	uint64_t state = before->host;
+
+	weir__races_learn(r, &r->host, a, number);
+	host_number(r, before, state);
+}
+
+void weir__races_host_join(struct weir__races *r,
+			   const struct weir__clock *clock)
+{
+	struct weir__clock *before = r->host;
+	uint64_t state = before->host;
+
+	weir__clock_join(&r->clocks, &r->host, clock);
+	host_number(r, before, state);
+}
+
+/* Numbers before the oldest version that is kept have that. */
+static void version_forget(struct weir__races_actor *a)
+{
+	weir__clock_put(a->version[0].clock);
+	memmove(&a->version[0], &a->version[1],
+		--a->n_versions * sizeof(*a->version));
+}
+
+void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
+			     struct weir__clock *clock)
+{
+	/* Later ones know all that the newest did, which @clock includes. */
+	while (a->n_versions && a->version[a->n_versions - 1].from >= number)
+		weir__clock_put(a->version[--a->n_versions].clock);
+	if (a->n_versions == WEIR__RACES_VERSIONS)
+		version_forget(a);
+	a->version[a->n_versions++] =
+		(struct weir__races_version){ number, clock };
+}
+
+static bool is_of(void *arg, const struct weir__races_epoch *epoch)
+{
+	return epoch->actor == *(const uint16_t *)arg;
+}
+
+static void actor_clear(struct weir__races *r, struct weir__races_actor *a)
+{
+	uint16_t index = weir__races_index(r, a);
+
+	weir__races_map_prune(&r->map, WEIR__RACES_RANGES, is_of, &index);
+	weir__clocks_reset(&r->clocks, a->word, a->words);
+	while (a->n_versions)
+		weir__clock_put(a->version[--a->n_versions].clock);
+	weir__clock_put(a->extra);
+	memset(a, 0, sizeof(*a));
+}
+
+static struct weir__races_actor *actor_make(struct weir__races *r,
+					    uint32_t index, uint32_t word,
+					    uint32_t words, const char *label)
+{
+	struct weir__races_actor *a = &r->actor[index];
+
+	if (a->used)
+		actor_clear(r, a);
+	a->used = true;
+	a->live = true;
+	a->made = ++r->made;
+	a->word = word;
+	a->words = words;
+	if (r->clocks.n < word + words)
+		r->clocks.n = word + words;
+	snprintf(a->label, sizeof(a->label), "%s", label);
+	return a;
+}
+
+/* A place that was never used, or that whose source was freed longest ago. */
+static uint32_t find_place(const struct weir__races *r)
+{
+	uint32_t best = WEIR__CLOCK_ORDERED;
+
+	for (uint32_t i = 0; i < WEIR__CLOCK_ORDERED; i++) {
+		const struct weir__races_actor *a = &r->actor[i];
+
+		if (!a->used)
+			return i;
+		if (!a->live && (best == WEIR__CLOCK_ORDERED ||
+				 a->made < r->actor[best].made))
+			best = i;
+	}
+	return best;
+}
+
+void weir__races_add(struct weir__source *src, const char *label,
+		     const char *unit)
+{
+	struct weir__races *r = weir__races_enter(src->weir);
+	struct weir__races_actor *a;
+	struct weir__clock *clock;
+	uint32_t i;
+
+	if (!r)
+		return;
+	i = find_place(r);
+	if (i < WEIR__CLOCK_ORDERED) {
+		a = actor_make(r, i, i, 1, label);
+		a->unit = unit;
+		src->actor = (uint16_t)(i + 1);
+		clock = weir__clock_new(&r->clocks);
+		if (clock)
+			weir__races_version_set(a, 0, clock);
+	}
+	weir__races_leave(r);
+}
+
+/* @words free words for bits; 0: there are none. */
+static uint32_t find_words(const struct weir__races *r, uint32_t words)
+{
+	uint32_t at = WEIR__CLOCK_ORDERED, end = WEIR__CLOCK_WORDS;
+
+	for (uint32_t i = WEIR__CLOCK_ORDERED; i < WEIR__RACES_ACTORS; i++) {
+		const struct weir__races_actor *a = &r->actor[i];
+
+		if (a->used && at < a->word + a->words && a->word < at + words) {
+			at = a->word + a->words;
+			i = WEIR__CLOCK_ORDERED - 1;
+		}
+	}
+	return at + words <= end ? at : 0;
+}
+
+/* Many tensors share bits: who knows of one knows of all that share it. */
+void weir__races_add_load(struct weir__source *src, const char *label, size_t n)
+{
+	const size_t most = WEIR__CLOCK_BITS * 64 / 4;
+	struct weir__races *r = weir__races_enter(src->weir);
+	size_t share = (n + most - 1) / most + !n;
+	struct weir__races_actor *a;
+	uint32_t i = WEIR__CLOCK_ORDERED, words, word;
+
+	if (!r)
+		return;
+	words = (uint32_t)((n / share + 1 + 63) / 64);
+	word = find_words(r, words);
+	while (i < WEIR__RACES_ACTORS && r->actor[i].used)
+		i++;
+	if (word && i < WEIR__RACES_ACTORS) {
+		a = actor_make(r, i, word, words, label);
+		a->n = n;
+		a->share = share;
+		src->actor = (uint16_t)(i + 1);
+	}
+	weir__races_leave(r);
+}
+
+/*
+ * Work that a freed stream had queued may still race with others': its accesses
+ * stay until the place is needed. Those of a load cannot: its memory is gone.
+ */
+void weir__races_del(struct weir__source *src)
+{
+	struct weir__races *r;
+	struct weir__races_actor *a;
+
+	if (!weir__races_on(src->weir) || !src->actor)
+		return;
+	r = src->weir->races;
+	pthread_mutex_lock(&r->lock);
+	a = weir__races_actor(r, src);
+	if (weir__races_is_load(a))
+		actor_clear(r, a);
+	else
+		a->live = false;
+	src->actor = 0;
+	pthread_mutex_unlock(&r->lock);
+}

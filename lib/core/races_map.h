@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The memory of the race checker: for ranges of bytes, which work has written
+ * them last, and which has read them since. A list of ranges in the order of
+ * (space, address), which do not overlap, with towers of links (a skip list).
+ */
+#ifndef WEIR__RACES_MAP_H
+#define WEIR__RACES_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WEIR__RACES_READERS 4u /* of each range */
+#define WEIR__RACES_RANGES 65536u
+#define WEIR__RACES_LEVELS 8u
+#define WEIR__RACES_NOBODY UINT16_MAX
+
+/* An access: of whom, and which of its numbers. */
+struct weir__races_epoch {
+	uint64_t number;
+	uint32_t info;  /* index of its description, which may be gone */
+	uint16_t actor; /* NOBODY: there is none */
+};
+
+struct weir__races_range {
+	uint64_t space, lo, hi; /* [lo, hi) */
+	struct weir__races_epoch write, read[WEIR__RACES_READERS];
+	uint8_t n_reads, levels;
+	struct weir__races_range *next[];
+};
+
+struct weir__races_map {
+	struct weir__races_range *first[WEIR__RACES_LEVELS];
+	uint32_t n;      /* ranges */
+	uint32_t random; /* of the heights of towers */
+	bool no_memory;
+};
+
+/* A visit of [lo, hi) of a space. */
+struct weir__races_visit {
+	uint64_t space, lo, hi;
+	bool write;
+	struct weir__races_epoch by; /* actor NOBODY: it is not recorded */
+	/* Called for each earlier access that conflicts with it. */
+	void (*conflict)(void *arg, const struct weir__races_epoch *other,
+			 bool wrote, uint64_t lo, uint64_t hi);
+	/* Is the access known to all? Then it may be forgotten first. */
+	bool (*old)(void *arg, const struct weir__races_epoch *epoch);
+	void *arg;
+};
+
+void weir__races_map_fini(struct weir__races_map *map);
+/* Look at all ranges that it overlaps, then record it. */
+void weir__races_map_visit(struct weir__races_map *map,
+			   const struct weir__races_visit *visit);
+/* Forget [lo, hi) of a space. */
+void weir__races_map_forget(struct weir__races_map *map, uint64_t space,
+			    uint64_t lo, uint64_t hi);
+/*
+ * Forget each access for which @old returns true, and if that leaves more than
+ * @most ranges, the first of them.
+ */
+void weir__races_map_prune(struct weir__races_map *map, uint32_t most,
+			   bool (*old)(void *arg,
+				       const struct weir__races_epoch *epoch),
+			   void *arg);
+
+#endif

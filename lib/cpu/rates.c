@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a CPU does in a second: a product and a copy are timed once in the
+ * process, on one thread, and the threads of a device are counted. So devices
+ * with as many threads have equal rates.
+ */
+#include "cpu/cpu.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/compute.h"
+
+#define lib weir__cpu_host
+
+#define ROWS 256
+#define COLUMNS 64
+#define LENGTH 1024
+#define COPIED ((size_t)8 << 20) /* bytes, beyond caches of one core */
+#define TIMES 3
+#define MOST_BYTES 4u /* threads that saturate the memory */
+
+/* Of one thread. */
+static pthread_mutex_t rates_lock = PTHREAD_MUTEX_INITIALIZER;
+static double one_flops, one_bytes; /* 0: not measured */
+
+static double rates_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static struct weir_operand matrix(float *data, int64_t rows, int64_t columns)
+{
+	return (struct weir_operand){
+		.data = data,
+		.dtype = WEIR_DTYPE_F32,
+		.ndim = 2,
+		.shape = { rows, columns },
+		.stride = { columns * 4, 4 },
+	};
+}
+
+/* The least time of a few runs; 0 if it cannot be run. */
+static double time_segment(struct weir__segment_cpu *segment, size_t workspace)
+{
+	void *room = lib->calloc(1, workspace + 1);
+	struct weir__compute run = { .size = sizeof(run),
+				     .prepared = segment,
+				     .workspace = room,
+				     .n = 1 };
+	double least = 0;
+
+	for (unsigned i = 0; room && i < TIMES; i++) {
+		double begun = rates_now(), took;
+
+		if (weir__compute_run(&run) < 0)
+			break;
+		took = rates_now() - begun;
+		if (!least || took < least)
+			least = took;
+	}
+	lib->free(room);
+	return least;
+}
+
+static double time_product(struct weir__team *team, float *data)
+{
+	struct weir_operand src[2] = { matrix(data, ROWS, LENGTH),
+				       matrix(data + ROWS * LENGTH, COLUMNS,
+					      LENGTH) };
+	struct weir__node node = {
+		.size = sizeof(node),
+		.op = WEIR_OP_MUL_MAT,
+		.n_src = 2,
+		.dst = matrix(data + (ROWS + COLUMNS) * LENGTH, COLUMNS, ROWS),
+		.src = src,
+	};
+	const struct weir__node *list = &node;
+	struct weir__segment_cpu *segment;
+	size_t workspace;
+	double took;
+
+	if (weir__compute_prepare(team, &list, 1, &segment, &workspace) < 0)
+		return 0;
+	took = time_segment(segment, workspace);
+	weir__compute_release(segment);
+	return took;
+}
+
+static double time_copy(unsigned char *data)
+{
+	double least = 0;
+
+	for (unsigned i = 0; i < TIMES; i++) {
+		double begun = rates_now(), took;
+
+		memcpy(data, data + COPIED, COPIED);
+		took = rates_now() - begun;
+		if (!least || took < least)
+			least = took;
+	}
+	return least;
+}
+
+/* rates_lock is held. */
+static int rates_measure(struct weir *weir)
+{
+	const struct weir_threads one = { .size = sizeof(one), .count = 1 };
+	const struct weir__share all = { 0, 1 };
+	struct weir__team *team;
+	float *data = lib->calloc(2, COPIED);
+	double product = 0, copy;
+	int r;
+
+	if (!data)
+		return lib->fail(-ENOMEM, "no memory to measure a CPU");
+	for (size_t i = 0; i < 2 * COPIED / sizeof(*data); i++)
+		data[i] = 1;
+	r = weir__team_new(weir, &one, all, &team);
+	if (r < 0)
+		goto out;
+	product = time_product(team, data);
+	weir__team_free(team);
+	copy = time_copy((unsigned char *)data);
+	if (product > 0 && copy > 0) {
+		one_flops = 2.0 * ROWS * COLUMNS * LENGTH / product;
+		one_bytes = 2.0 * (double)COPIED / copy;
+	} else {
+		r = lib->fail(-EIO, "the clock does not advance");
+	}
+out:
+	lib->free(data);
+	return r;
+}
+
+int weir__cpu_rates(struct weir_dev *dev, struct weir_rates *ret_rates)
+{
+	unsigned threads = weir__team_size(weir__team_of(dev));
+	int r = 0;
+
+	pthread_mutex_lock(&rates_lock);
+	if (!one_flops)
+		r = rates_measure(lib->dev_root(dev));
+	pthread_mutex_unlock(&rates_lock);
+	if (r < 0)
+		return r;
+	ret_rates->flops = one_flops * threads;
+	ret_rates->bytes =
+		one_bytes * (threads < MOST_BYTES ? threads : MOST_BYTES);
+	ret_rates->link = one_bytes / 2;
+	return 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the race checker (core/races.h) is told of a stream's operations. Each
+ * function is called only if weir__races_on().
+ */
+#ifndef WEIR__STREAM_RACES_H
+#define WEIR__STREAM_RACES_H
+
+#include "core/races.h"
+
+struct weir_stream;
+struct weir_tensor;
+struct weir__stream_op;
+
+#define WEIR__OP_NAMES 2u
+
+/* Of an operation, for the checker; not set without it. */
+struct weir__op_races {
+	struct weir__races_order order;
+	int (*call)(void *arg); /* the program's function */
+	void *arg;
+	struct {
+		char text[40];
+		uint64_t base; /* address of the tensor, 0: unknown */
+	} name[WEIR__OP_NAMES]; /* of its accesses' tensors */
+};
+
+/*
+ * The stream becomes an actor, unless it is native: what others queue there, and
+ * its order with other work, cannot be seen.
+ */
+void weir__stream_races_add(struct weir_stream *s);
+void weir__op_races_init(struct weir__stream_op *op);
+/* Access @i of @op is to @t. */
+void weir__op_races_name(struct weir__stream_op *op, size_t i,
+			 const struct weir_tensor *t);
+/* It has its number. The stream's lock is held, here and in the next. */
+void weir__op_races_queued(struct weir__stream_op *op);
+/* It is being issued: check its accesses, unless those are made later. */
+void weir__op_races_issued(struct weir__stream_op *op);
+/* What it waits for has ended. */
+void weir__op_races_waited(struct weir__stream_op *op);
+/* Put a function around the program's. */
+void weir__op_races_call(struct weir__stream_op *op);
+void weir__op_races_drop(struct weir__stream_op *op);
+
+#endif

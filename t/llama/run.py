@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: MIT
+"""Compares weir run with the reference; prints TAP. run.py, in an empty folder.
+
+The models are random, and have tokenizers: so the texts are nonsense, and known.
+"""
+import json
+import os
+import pty
+import signal
+import subprocess
+
+from gguf import GGMLQuantizationType as Type
+
+from harness import Wrong, main
+from models import shape, write_gguf, write_hf
+from reference import Session, open_model
+from vocabularies import ByteLevel, SentencePiece
+
+PROMPT = " the", " and"     # pieces of " the and"
+N = 40
+
+
+def weir(*args, status=0, **how):
+    """stdout and stderr, as bytes."""
+    done = subprocess.run(["weir", "run", *args], stdin=subprocess.DEVNULL,
+                          capture_output=True, check=False, **how)
+    if done.returncode != status:
+        raise Wrong(f"weir run {args}: status {done.returncode}, "
+                    f"{done.stderr.decode()}")
+    return done.stdout, done.stderr
+
+
+def run_json(*args):
+    return json.loads(weir(*args, "--json")[0])
+
+
+def same(what, got, want):
+    if got != want:
+        raise Wrong(f"{what}: {got}, not {want}")
+
+
+# The models: vocabulary, its size, and a function that writes it.
+
+def of_gguf(vocabulary, **ids):
+    def write(**changed):
+        return write_gguf("m.gguf", shape(
+            vocabulary=len(vocabulary.tokens), **changed),
+            add=lambda out: vocabulary.add_to(out, **ids))
+    return write
+
+
+def of_hf(vocabulary, add, **config):
+    def write(**changed):
+        write_hf("m", shape(vocabulary=len(vocabulary.tokens), **changed),
+                 config=config)
+        add("m")
+        return "m"
+    return write
+
+
+SP, BYTES = SentencePiece(), ByteLevel()
+MODELS = [
+    ("GGUF, SentencePiece", SP, of_gguf(SP)),
+    ("GGUF, byte-level BPE", BYTES, of_gguf(BYTES)),
+    ("safetensors, tokenizer.json", BYTES, of_hf(BYTES, BYTES.write_json)),
+    ("safetensors, tokenizer.model", SP, of_hf(SP, SP.write_model))]
+
+
+def greedy(path, ids, n=N):
+    return Session(open_model(path)).greedy(ids, n)
+
+
+def prompt_of(vocabulary):
+    """SentencePiece adds the first space itself."""
+    text = "".join(PROMPT)
+    return text[1:] if vocabulary is SP else text
+
+
+def text_of(vocabulary, tokens):
+    return b"".join(vocabulary.tokens[i] for i in tokens)
+
+
+def as_reference(name, vocabulary, write):
+    def test():
+        path = write()
+        ids = vocabulary.ids(*PROMPT)
+        want = greedy(path, ids)
+        options = (path, "--prompt", prompt_of(vocabulary), "-n", str(N),
+                   "--temp", "0")
+        got = run_json(*options)
+        same("tokens of the prompt", got["prompt_tokens"], ids)
+        same("tokens", got["tokens"], want)
+        same("text", weir(*options)[0], text_of(vocabulary, want))
+    return f"{name}: the text is that of the reference's greedy tokens", test
+
+
+def begins(name, vocabulary, write):
+    def test():
+        path = write()
+        want = greedy(path, [vocabulary.bos])
+        out, _ = weir(path, "--temp", "0", "-n", str(N))
+        same("text", out, vocabulary.first[want[0]] +
+             text_of(vocabulary, want[1:]))
+    return f"{name}: without a prompt the text follows from BOS", test
+
+
+# The end of a text.
+
+def without_end(vocabulary, write):
+    """Tokens of a model whose end tokens never come; the model stays."""
+    path = write()
+    return greedy(path, vocabulary.ids(*PROMPT))
+
+
+def ends(title, vocabulary, end_at):
+    """@end_at(id): a function that writes the same model with this end."""
+    def test():
+        found = without_end(vocabulary, MODELS[0][2] if vocabulary is SP
+                            else MODELS[2][2])
+        at = next(i for i, id in enumerate(found)
+                  if i > 4 and id not in found[:i])
+        subprocess.run(["rm", "-rf", "m", "m.gguf"], check=True)
+        got = run_json(end_at(found[at])(), "--prompt", prompt_of(vocabulary),
+                       "-n", str(N), "--temp", "0")
+        same("tokens", got["tokens"], found[:at])
+        same("end", got["end"], "token")
+    return title, test
+
+
+def ending():
+    for name in ("eos", "eot", "eom"):
+        yield ends(f"the token that GGUF names as {name.upper()} ends the text",
+                   SP, lambda id, name=name: of_gguf(SP, **{name: id}))
+    yield ends("the token that config.json names as EOS ends the text", BYTES,
+               lambda id: of_hf(BYTES, BYTES.write_json, eos_token_id=id))
+    yield ends("each of several tokens that config.json names ends the text",
+               BYTES, lambda id: of_hf(BYTES, BYTES.write_json,
+                                       eos_token_id=[1, id]))
+    yield "a control token with a known name ends the text", named_end
+
+
+def named_end():
+    """<|eot_id|> takes the place of a token that is generated."""
+    found = without_end(SP, MODELS[0][2])
+    at = next(i for i, id in enumerate(found)
+              if i > 4 and id not in found[:i])
+    changed = SentencePiece()
+    last = len(changed.pieces) - 1
+    pieces = changed.pieces
+    pieces[found[at]], pieces[last] = pieces[last], pieces[found[at]]
+    got = run_json(of_gguf(changed)(), "--prompt", prompt_of(SP), "-n", str(N),
+                   "--temp", "0")
+    same("tokens", got["tokens"], found[:at])
+    same("end", got["end"], "token")
+
+
+def limits():
+    path = MODELS[0][2]()
+    want = greedy(path, SP.ids(*PROMPT))
+    got = run_json(path, "--prompt", prompt_of(SP), "-n", "7", "--temp", "0")
+    same("tokens", got["tokens"], want[:7])
+    same("end", got["end"], "limit")
+
+
+def fills_context():
+    path = MODELS[0][2](context=16)
+    got = run_json(path, "--prompt", prompt_of(SP), "--temp", "0")
+    same("tokens", len(got["tokens"]), 16 - 3 + 1)
+    same("end", got["end"], "context")
+    _, err = weir(path, "--prompt", prompt_of(SP), "--temp", "0")
+    if b"the context of the model is full: 16 tokens" not in err:
+        raise Wrong(err.decode())
+
+
+# Choices.
+
+def sampled(path, seed, temp="1.5"):
+    return weir(path, "-n", str(N), "--temp", temp, "--seed", str(seed))[0]
+
+
+def seeds():
+    path = MODELS[1][2]()
+    first = sampled(path, 1)
+    same("a second run", sampled(path, 1), first)
+    if sampled(path, 2) == first:
+        raise Wrong("seeds 1 and 2 give the same text")
+
+
+def reported_seed():
+    path = MODELS[1][2]()
+    out, err = weir(path, "-n", str(N), "--temp", "1.5")
+    seed = err.decode().split("--seed ")[1].split()[0]
+    same("the text of the seed in the report", sampled(path, seed), out)
+
+
+def ignores_seed():
+    path = MODELS[1][2]()
+    same("text", sampled(path, 1, "0"), sampled(path, 2, "0"))
+
+
+# Output.
+
+def running(path, pipe=signal.SIG_DFL):
+    """@pipe: what SIGPIPE does."""
+    def handlers():
+        # A background job of a shell ignores SIGINT, and so would its children.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGPIPE, pipe)
+    return subprocess.Popen(
+        ["weir", "run", path, "-n", "1000000", "--temp", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=handlers)
+
+
+def endless():
+    """It has no token that ends a text, and its context is large."""
+    return of_gguf(ByteLevel("<|begin|>", "<|a|>", "<|b|>"), eos=None)(
+        context=500000)
+
+
+def streams():
+    with running(endless()) as p:
+        text = p.stdout.read(20)
+        alive = p.poll() is None
+        p.kill()
+    if len(text) < 20 or not alive:
+        raise Wrong(f"{text!r}, {alive}")
+
+
+def interrupted():
+    with running(endless()) as p:
+        p.stdout.read(20)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=300)
+    same("status", p.returncode, -signal.SIGINT)
+    if not out or b"\n  end     a signal" not in err or \
+            b"\n  decode  " not in err:
+        raise Wrong(err.decode())
+
+
+def closed_pipe(pipe):
+    with running(endless(), pipe) as p:
+        p.stdout.read(20)
+        p.stdout.close()
+        err = p.stderr.read()
+        return p.wait(300), err
+
+
+def pipe_kills():
+    same("end", closed_pipe(signal.SIG_DFL), (-signal.SIGPIPE, b""))
+
+
+def pipe_fails():
+    same("end", closed_pipe(signal.SIG_IGN),
+         (1, b"weir: standard output: Broken pipe\n"))
+
+
+def terminal():
+    """The models emit all bytes; those that control a terminal are escaped."""
+    path = MODELS[1][2]()
+    plain = weir(path, "-n", "400", "--temp", "3", "--seed", "1")[0]
+    if b"\x1b" not in plain and b"\x07" not in plain:
+        raise Wrong("the text has no control characters")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(["weir", "run", path, "-n", "400", "--temp", "3",
+                           "--seed", "1", "--quiet"], stdout=theirs) as p:
+        os.close(theirs)
+        text = b""
+        try:
+            while more := os.read(ours, 4096):
+                text += more
+        except OSError:     # the other end is closed
+            pass
+    same("status", p.returncode, 0)
+    odd = [c for c in text if c < 32 and c not in b"\r\n\t"]
+    if odd or b"\\x" not in text or not text.endswith(b"\n"):
+        raise Wrong(f"{text!r}")
+
+
+def reports():
+    path = MODELS[0][2]()
+    _, err = weir(path, "--prompt", prompt_of(SP), "-n", "5")
+    for part in ("m.gguf: 5 tokens in ", "\n  end     -n 5",
+                 "\n  prompt  3 tokens in ", " tokens/s; first token after ",
+                 "\n  decode  4 tokens in ", "\n  time    ",
+                 " computing", "\n  weights "):
+        if part not in err.decode():
+            raise Wrong(f"no {part!r} in {err.decode()}")
+    same("stderr of --quiet", weir(path, "-n", "5", "--quiet")[1], b"")
+
+
+def adds_up():
+    got = run_json(MODELS[0][2](), "-n", "5")
+    if abs(sum(got["time"].values()) - got["seconds"]) > 1e-6 or \
+            min(got["time"].values()) < -1e-6:
+        raise Wrong(f"{got['time']}, {got['seconds']}")
+
+
+def threads():
+    path = MODELS[0][2]()
+    one = run_json(path, "--temp", "0", "-n", str(N), "--threads", "1")
+    same("tokens", run_json(path, "--temp", "0", "-n", str(N), "--threads",
+                            "3")["tokens"], one["tokens"])
+
+
+# What is refused.
+
+def refuses(title, part, write, *args, status=1):
+    def test():
+        out, err = weir(*args, write(), status=status)
+        if out or err.count(b"\n") != 1 or not err.startswith(b"weir: ") or \
+                part not in err.decode(errors="replace"):
+            raise Wrong(f"got {out}{err}, want {part}")
+    return f"weir run refuses {title}", test
+
+
+def no_bos():
+    """A tokenizer.json without a template, and a config.json without BOS."""
+    of_hf(BYTES, BYTES.write_json)()
+    path = os.path.join("m", "tokenizer.json")
+    with open(path, encoding="utf-8") as f:
+        content = json.load(f)
+    content["post_processor"] = None
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(content, f)
+    return "m"
+
+
+def no_tokenizer():
+    return write_gguf("m.gguf", shape(vocabulary=96))
+
+
+def refused():
+    yield refuses("a prompt that is not UTF-8, and says where", "byte 3",
+                  MODELS[0][2], "--prompt", b"the\xff")
+    yield refuses("a GGUF file without a tokenizer", "tokenizer", no_tokenizer,
+                  "--prompt", "a")
+    yield refuses("safetensors without a tokenizer",
+                  "has neither tokenizer.json nor tokenizer.model",
+                  of_hf(SP, lambda folder: None), "--prompt", "a")
+    yield refuses("a prompt that is longer than the context, with both numbers",
+                  "the prompt has 31 tokens, and the context of the model 16",
+                  lambda: MODELS[0][2](context=16), "--prompt",
+                  "the " * 29 + "the")
+    yield refuses("to begin a text without a BOS token",
+                  "no token that begins a text", no_bos)
+    yield refuses("another architecture", "only 'llama' is supported",
+                  lambda: write_gguf("m.gguf", shape(), arch="mamba"))
+    yield refuses("a config.json whose EOS is not in the vocabulary",
+                  "eos_token_id", of_hf(BYTES, BYTES.write_json,
+                                        eos_token_id=100000))
+
+
+def cases():
+    for model in MODELS:
+        yield as_reference(*model)
+        yield begins(*model)
+    yield from ending()
+    yield "-n limits the tokens that are generated", limits
+    yield "a full context ends the text, and the report says so", fills_context
+    yield "the same seed gives the same text, another seed another", seeds
+    yield "the seed in the report repeats the run", reported_seed
+    yield "--temp 0 ignores the seed", ignores_seed
+    yield "the number of threads does not change the text", threads
+    yield "the text is written while more of it is made", streams
+    yield "SIGINT ends the text, and the report is printed", interrupted
+    yield "SIGPIPE ends the command when the pipe is closed", pipe_kills
+    yield "a closed pipe is an error if SIGPIPE is ignored", pipe_fails
+    yield "control characters do not reach a terminal", terminal
+    yield "the report has tokens, rates and times", reports
+    yield "the times in the JSON add up to the whole", adds_up
+    yield from refused()
+
+
+if __name__ == "__main__":
+    main(list(cases()), "m", "m.gguf")

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "graph.h"
+
+#include "args.h"
+#include "command.h"
+#include "output.h"
+#include "signals.h"
+
+static const char help[] =
+	"usage: weir graph [OPTION]... MODEL [OUT]\n"
+	"Show the operations of a pass of a model of the Llama architecture: GGUF, or\n"
+	"safetensors with their config.json. Reads no weights. Prints a table, or draws\n"
+	"a picture to OUT, or to stdout. Defaults are in brackets.\n"
+	"\n"
+	"  --svg          draw the graph as SVG\n"
+	"  --dot          describe it in DOT, for graphviz\n"
+	"  --json         print a JSON object\n"
+	"  --all          draw each layer; else a layer that computes the same as an\n"
+	"                 earlier one is drawn as a part of one box\n"
+	"  --tokens N     tokens that the pass reads [1]\n"
+	"  --context N    tokens that it attends to [--tokens, rounded up to a multiple\n"
+	"                 of 256, at most the context of the model]\n";
+
+enum {
+	GRAPH_OPT_SVG = ARGS_OPTION,
+	GRAPH_OPT_DOT,
+	GRAPH_OPT_JSON,
+	GRAPH_OPT_ALL,
+	GRAPH_OPT_TOKENS,
+	GRAPH_OPT_CONTEXT
+};
+
+static const struct option options[] = {
+	{ "svg", no_argument, NULL, GRAPH_OPT_SVG },
+	{ "dot", no_argument, NULL, GRAPH_OPT_DOT },
+	{ "json", no_argument, NULL, GRAPH_OPT_JSON },
+	{ "all", no_argument, NULL, GRAPH_OPT_ALL },
+	{ "tokens", required_argument, NULL, GRAPH_OPT_TOKENS },
+	{ "context", required_argument, NULL, GRAPH_OPT_CONTEXT },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int take_form(const struct args *args, struct graph_args *a,
+		     enum graph_form form)
+{
+	if (a->form != GRAPH_TABLE && a->form != form)
+		return fail_usage(args->command,
+				  "only one of --svg, --dot and --json is "
+				  "possible");
+	a->form = form;
+	return 0;
+}
+
+static int take_option(const struct args *args, int c, struct graph_args *a)
+{
+	switch (c) {
+	case GRAPH_OPT_SVG:
+		return take_form(args, a, GRAPH_SVG);
+	case GRAPH_OPT_DOT:
+		return take_form(args, a, GRAPH_DOT);
+	case GRAPH_OPT_JSON:
+		return take_form(args, a, GRAPH_JSON);
+	case GRAPH_OPT_ALL:
+		a->all = true;
+		break;
+	case GRAPH_OPT_TOKENS:
+		return args_number(args, "--tokens", 1, INT32_MAX, &a->tokens);
+	case GRAPH_OPT_CONTEXT:
+		return args_number(args, "--context", 1, INT32_MAX,
+				   &a->context);
+	}
+	return 0;
+}
+
+static bool is_picture(const struct graph_args *a)
+{
+	return a->form == GRAPH_SVG || a->form == GRAPH_DOT;
+}
+
+static int take_operands(const struct args *args, struct graph_args *a)
+{
+	static const char *const operands[] = { "MODEL", "OUT" };
+	const int given = args->argc - optind;
+	int r = args_operands(args, given == 2 ? 2 : 1, operands);
+
+	if (r)
+		return r;
+	a->model = args->argv[optind];
+	a->out = given == 2 ? args->argv[optind + 1] : NULL;
+	if (a->out && !is_picture(a))
+		return fail_usage(args->command,
+				  "'%s' is for a picture: --svg or --dot is "
+				  "missing",
+				  a->out);
+	return 0;
+}
+
+static int parse_args(const struct args *args, struct graph_args *a)
+{
+	int c, r;
+
+	*a = (struct graph_args){ .tokens = 1 };
+	while ((c = args_next(args)) != ARGS_END) {
+		if (c < 0)
+			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
+		r = take_option(args, c, a);
+		if (r)
+			return r;
+	}
+	return take_operands(args, a);
+}
+
+static int draw_scene(const struct graph_view *v, const struct graph_args *a,
+		      struct outfile *out)
+{
+	struct graph_scene s;
+	int r = graph_scene_new(v, a->all, &s);
+
+	if (r == 0) {
+		outfile_is_begun();
+		r = a->form == GRAPH_SVG ? graph_draw_svg(v, &s, out)
+					 : graph_draw_dot(v, &s, out);
+	}
+	graph_scene_free(&s);
+	return r;
+}
+
+/* A model given as OUT is most likely a mistake, and would be lost. */
+static int check_out(const struct graph_model *m, const char *out)
+{
+	struct weir_model *other;
+
+	if (!out || weir_model_open(m->weir, out, NULL, &other) < 0)
+		return 0;
+	weir_model_close(other);
+	return fail("%s: is a model, and would be replaced by the picture",
+		    out);
+}
+
+static int draw(const struct graph_view *v, const struct graph_model *m,
+		const struct graph_args *a)
+{
+	struct outfile out;
+	int r = check_out(m, a->out);
+
+	if (r == 0)
+		r = outfile_open(&out, a->out);
+	if (r)
+		return r;
+	outfile_guard(&out);
+	r = draw_scene(v, a, &out);
+	outfile_drop(&out);
+	signals_release();
+	return r;
+}
+
+static int show(struct graph_view *v, const struct graph_model *m,
+		const struct graph_args *a)
+{
+	int r = graph_view_new(v, a, m);
+
+	if (r == 0)
+		r = graph_splits(v, m);
+	if (r == 0 && is_picture(a))
+		r = graph_parts(v);
+	if (r)
+		return r;
+	if (is_picture(a))
+		return draw(v, m, a);
+	if (a->form == GRAPH_JSON)
+		graph_put_json(v);
+	else
+		graph_put_table(v);
+	return 0;
+}
+
+int graph_main(int argc, char **argv)
+{
+	const struct args args = { "graph", help, options, argc, argv };
+	struct graph_view v = { 0 };
+	struct graph_model m;
+	struct graph_args a;
+	int r = parse_args(&args, &a);
+
+	if (r)
+		return r == ARGS_HELP ? 0 : r;
+	r = graph_model_open(&m, &a);
+	if (r == 0)
+		r = show(&v, &m, &a);
+	graph_view_free(&v);
+	graph_model_close(&m);
+	return r;
+}

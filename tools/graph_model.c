@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The graph of a pass of a model. No weights are loaded, and no memory is
+ * allocated for them.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include "../llama/llama.h"
+#include "graph.h"
+#include "output.h"
+
+enum {
+	ROUND = 256 /* as weir run: attended tokens are a multiple of this */
+};
+
+static int fail_llama(void)
+{
+	const char *text = llama_error();
+
+	return text == weir_error() ? fail_weir() : fail("%s", text);
+}
+
+static uint64_t default_context(uint64_t tokens, uint64_t most)
+{
+	const uint64_t round = (tokens + ROUND - 1) / ROUND * ROUND;
+
+	return round < most ? round : most;
+}
+
+/* The sizes of the pass, which must be those of a pass of the model. */
+static int choose_pass(const struct graph_args *a, const struct llama_config *c,
+		       struct llama_pass *pass)
+{
+	const uint64_t most = (uint64_t)c->context;
+	const uint64_t context = a->context ? a->context
+					    : default_context(a->tokens, most);
+
+	if (a->tokens > most || context > most)
+		return fail("%s: %" PRIu64
+			    " tokens, but the model has a context "
+			    "of %" PRIu64,
+			    a->model, a->tokens > most ? a->tokens : context,
+			    most);
+	if (context < a->tokens)
+		return fail("a pass of %" PRIu64 " tokens attends to at least "
+			    "as many, not to %" PRIu64,
+			    a->tokens, context);
+	*pass = (struct llama_pass){ .tokens = (int64_t)a->tokens,
+				     .attended = (int64_t)context };
+	return 0;
+}
+
+int graph_model_open(struct graph_model *m, const struct graph_args *a)
+{
+	struct llama *l = &m->llama;
+	int r;
+
+	*m = (struct graph_model){ 0 };
+	if (weir_open(NULL, &m->weir) < 0)
+		return fail_weir();
+	if (llama_open(m->weir, a->model, l) < 0)
+		return fail_llama();
+	r = choose_pass(a, &l->config, &l->pass);
+	if (r)
+		return r;
+	if (llama_cache_init(&l->config, WEIR_DTYPE_F16, l->pass.attended,
+			     &l->cache) < 0 ||
+	    weir_graph_new(&l->graph) < 0)
+		return fail_llama();
+	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
+	return weir_graph_error(l->graph, NULL) < 0 ? fail_weir() : 0;
+}
+
+void graph_model_close(struct graph_model *m)
+{
+	if (m->weir)
+		llama_close(&m->llama);
+	weir_close(m->weir);
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The table and the JSON object of weir graph. */
+#include <inttypes.h>
+#include <string.h>
+#include "graph.h"
+#include "output.h"
+#include "text.h"
+
+/* Operations of one name. */
+struct kind {
+	const char *op;
+	uint64_t n, flops, moved;
+};
+enum {
+	KINDS = 64 /* more than there are operations */
+};
+
+static unsigned count_kinds(const struct graph_view *v, struct kind *kind)
+{
+	unsigned n = 0;
+
+	for (uint32_t k = 0; k < v->n_ops; k++) {
+		const struct graph_node *node = &v->node[v->op[k]];
+		unsigned i = 0;
+
+		while (i < n && strcmp(kind[i].op, node->op))
+			i++;
+		if (i == KINDS)
+			continue;
+		if (i == n)
+			kind[n++] = (struct kind){ .op = node->op };
+		kind[i].n++;
+		kind[i].flops += node->flops;
+		kind[i].moved += node->moved;
+	}
+	return n;
+}
+
+static void put_kind(const char *op, uint64_t n, uint64_t flops, uint64_t moved)
+{
+	char a[GRAPH_TEXT], b[SIZE_TEXT];
+
+	printf("%-12s %8" PRIu64 "  %12s  %12s\n", op, n,
+	       graph_flops_text(flops, a), size_text(moved, b));
+}
+
+static void put_kinds(const struct graph_view *v)
+{
+	struct kind kind[KINDS];
+	const unsigned n = count_kinds(v, kind);
+
+	printf("\n%-12s %8s  %12s  %12s\n", "operation", "nodes", "computes",
+	       "moves");
+	for (unsigned i = 0; i < n; i++)
+		put_kind(kind[i].op, kind[i].n, kind[i].flops, kind[i].moved);
+	put_kind("all", v->sum.ops, v->sum.flops, v->sum.moved);
+}
+
+static void put_size(uint64_t bytes)
+{
+	char text[SIZE_TEXT];
+
+	printf("  %10s", size_text(bytes, text));
+}
+
+static void put_devs(const struct graph_view *v)
+{
+	printf("\n%-12s %10s  %10s  %10s  %10s  %10s  %10s\n", "device",
+	       "operations", "weights", "caches", "results", "inputs",
+	       "workspace");
+	for (uint32_t i = 0; i < v->n_devs; i++) {
+		const struct graph_dev *d = &v->dev[i];
+
+		printf("%-12s %10" PRIu64, d->name, d->sum.ops);
+		put_size(d->sum.weights.bytes);
+		put_size(d->sum.caches.bytes);
+		put_size(d->estimate.results);
+		put_size(d->estimate.inputs);
+		put_size(d->estimate.workspace);
+		putchar('\n');
+	}
+}
+
+void graph_put_table(const struct graph_view *v)
+{
+	char a[GRAPH_TEXT], b[GRAPH_TEXT], c[GRAPH_TEXT], d[GRAPH_TEXT],
+		e[GRAPH_TEXT];
+
+	text_put(stdout, v->title, strlen(v->title), 0);
+	printf("\n%" PRIu32 " nodes in %s: %s, %s, %s, %s, %s\n", v->n,
+	       graph_count_text(v->layers, "layer", a),
+	       graph_count_text(v->n_ops, "operation", b),
+	       graph_count_text(v->sum.weights.n, "weight", c),
+	       graph_count_text(v->sum.caches.n, "cache", d),
+	       graph_count_text(v->inputs, "input", e),
+	       graph_count_text(v->views, "view", (char[GRAPH_TEXT]){ 0 }));
+	put_kinds(v);
+	put_devs(v);
+}
+
+static json_t *number(uint64_t n)
+{
+	return json_integer((json_int_t)n);
+}
+
+static json_t *leaves_json(const struct graph_leaves *l)
+{
+	return json_pack("{s:o, s:o}", "count", number(l->n), "bytes",
+			 number(l->bytes));
+}
+
+static json_t *kinds_json(const struct graph_view *v)
+{
+	struct kind kind[KINDS];
+	const unsigned n = count_kinds(v, kind);
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(
+			list, json_pack("{s:s, s:o, s:o, s:o}", "op",
+					kind[i].op, "nodes", number(kind[i].n),
+					"flops", number(kind[i].flops), "bytes",
+					number(kind[i].moved)));
+	return list;
+}
+
+static json_t *sum_json(const char *dev, const struct graph_sum *s)
+{
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "device", dev,
+			 "operations", number(s->ops), "flops",
+			 number(s->flops), "bytes", number(s->moved), "weights",
+			 leaves_json(&s->weights), "caches",
+			 leaves_json(&s->caches));
+}
+
+static json_t *dev_json(const struct graph_dev *d)
+{
+	const struct weir_sched_estimate *e = &d->estimate;
+	json_t *json = sum_json(d->name, &d->sum);
+
+	if (json)
+		json_object_set_new(json, "memory",
+				    json_pack("{s:o, s:o, s:o, s:o}", "bytes",
+					      number(e->bytes), "results",
+					      number(e->results), "inputs",
+					      number(e->inputs), "workspace",
+					      number(e->workspace)));
+	return json;
+}
+
+static void put_member(const char *key, json_t *value)
+{
+	printf("\"%s\": ", key);
+	out_json(value);
+	fputs(",\n", stdout);
+}
+
+void graph_put_json(const struct graph_view *v)
+{
+	fputs("{\n", stdout);
+	put_member("model", text_json(v->model, strlen(v->model)));
+	put_member("tokens", number(v->tokens));
+	put_member("context", number(v->context));
+	put_member("layers", number(v->layers));
+	put_member("nodes", number(v->n));
+	put_member("views", number(v->views));
+	put_member("inputs", number(v->inputs));
+	put_member("weights", leaves_json(&v->sum.weights));
+	put_member("caches", leaves_json(&v->sum.caches));
+	put_member("flops", number(v->sum.flops));
+	put_member("operations", kinds_json(v));
+	fputs("\"devices\": [", stdout);
+	for (uint32_t i = 0; i < v->n_devs; i++) {
+		fputs(i ? ",\n  " : "\n  ", stdout);
+		out_json(dev_json(&v->dev[i]));
+	}
+	fputs("\n]\n}\n", stdout);
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* Words of tables and pictures of graphs. */
+#include <ctype.h>
+#include <inttypes.h>
+#include <string.h>
+#include "graph.h"
+#include "output.h"
+
+const char *graph_flops_text(uint64_t flops, char *buf)
+{
+	static const char *const units[] = { "", "k", "M", "G", "T", "P" };
+	double value = (double)flops;
+	unsigned unit = 0;
+
+	for (; value >= 999.5 && unit < 5; unit++)
+		value /= 1e3;
+	snprintf(buf, GRAPH_TEXT, "%.*f %sFLOP",
+		 !unit || value >= 100 ? 0
+		 : value < 10          ? 2
+				       : 1,
+		 value, units[unit]);
+	return buf;
+}
+
+static const char *dtype_name(uint32_t dtype)
+{
+	struct weir_dtype_info info = { .size = sizeof(info) };
+
+	return weir_dtype_info(dtype, &info) < 0 ? "?" : info.name;
+}
+
+const char *graph_shape_text(const struct weir_tensor *t, char *buf)
+{
+	size_t n;
+
+	n = (size_t)snprintf(buf, GRAPH_TEXT, "%s [", dtype_name(t->dtype));
+	for (uint32_t i = 0; i < t->ndim && n < GRAPH_TEXT; i++)
+		n += (size_t)snprintf(buf + n, GRAPH_TEXT - n, "%s%" PRId64,
+				      i ? ", " : "", t->shape[i]);
+	if (n < GRAPH_TEXT)
+		snprintf(buf + n, GRAPH_TEXT - n, "]");
+	return buf;
+}
+
+const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf)
+{
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (uint32_t i = 0; i < 128 && n < GRAPH_TEXT; i++)
+		if (dtypes[i / 64] >> i % 64 & 1)
+			n += (size_t)snprintf(buf + n, GRAPH_TEXT - n, "%s%s",
+					      n ? ", " : "", dtype_name(i));
+	return buf;
+}
+
+const char *graph_layers_text(int32_t first, int32_t last, char *buf)
+{
+	buf[0] = '\0';
+	if (first >= 0 && first == last)
+		snprintf(buf, GRAPH_TEXT, "layer %" PRId32, first);
+	else if (first >= 0)
+		snprintf(buf, GRAPH_TEXT, "layers %" PRId32 " to %" PRId32,
+			 first, last);
+	return buf;
+}
+
+const char *graph_same_text(const struct graph_view *v,
+			    const struct graph_box *b, char *buf)
+{
+	const struct graph_part *p = &v->part[b->what];
+
+	snprintf(buf, GRAPH_TEXT,
+		 "%" PRIu32 " operations%s, as in layer %" PRId32, p->n,
+		 b->n > 1 ? " each" : "", v->part[p->like].layer);
+	return buf;
+}
+
+const char *graph_copied_text(const struct graph_view *v,
+			      const struct graph_transfer *t, char *buf)
+{
+	const struct graph_node *n = &v->node[t->node];
+	const char *name;
+	const size_t len = graph_short_name(n, &name);
+	char shape[GRAPH_TEXT];
+
+	snprintf(buf, 2 * GRAPH_TEXT, "%.*s  %s", len < 120 ? (int)len : 120,
+		 name, graph_shape_text(n->t, shape));
+	return buf;
+}
+
+const char *graph_count_text(uint64_t n, const char *what, char *buf)
+{
+	snprintf(buf, GRAPH_TEXT, "%" PRIu64 " %s%s", n, what,
+		 n == 1 ? "" : "s");
+	return buf;
+}
+
+const char *graph_counts_text(const struct graph_view *v, char *buf)
+{
+	char ops[GRAPH_TEXT], weights[GRAPH_TEXT], caches[GRAPH_TEXT],
+		layers[GRAPH_TEXT], size[SIZE_TEXT], flops[GRAPH_TEXT];
+
+	snprintf(buf, 3 * GRAPH_TEXT,
+		 "%.40s, %.40s in %" PRIu32
+		 " nodes: %.40s, %.40s of %s, %.40s, %" PRIu32
+		 " inputs, and %" PRIu32 " views of them (not drawn)",
+		 graph_count_text(v->layers, "layer", layers),
+		 graph_flops_text(v->sum.flops, flops), v->n,
+		 graph_count_text(v->sum.ops, "operation", ops),
+		 graph_count_text(v->sum.weights.n, "weight", weights),
+		 size_text(v->sum.weights.bytes, size),
+		 graph_count_text(v->sum.caches.n, "cache", caches), v->inputs,
+		 v->views);
+	return buf;
+}
+
+void graph_categories(const struct graph_view *v, bool *ret_used)
+{
+	memset(ret_used, 0, GRAPH_CATEGORIES * sizeof(*ret_used));
+	for (uint32_t k = 0; k < v->n_ops; k++)
+		ret_used[v->node[v->op[k]].category] = true;
+}
+
+int32_t graph_layer_of(const char *name, size_t *ret_end)
+{
+	const char *at = name;
+
+	while (at) {
+		const char *p = at;
+		int32_t layer = 0;
+
+		while (isdigit((unsigned char)*p) && layer < 100000000)
+			layer = 10 * layer + (*p++ - '0');
+		if (p > at && (*p == '.' || !*p)) {
+			if (ret_end)
+				*ret_end = (size_t)(p - name) + (*p == '.');
+			return layer;
+		}
+		at = strchr(at, '.');
+		at = at ? at + 1 : NULL;
+	}
+	return GRAPH_BEFORE;
+}
+
+size_t graph_short_name(const struct graph_node *n, const char **ret_name)
+{
+	static const char suffix[] = ".weight";
+	const size_t cut = sizeof(suffix) - 1;
+	const char *name = n->t->name ? n->t->name : "";
+	size_t at = 0, len;
+
+	if (graph_layer_of(name, &at) >= 0 && name[at])
+		name += at;
+	len = strlen(name);
+	if (len > cut && !strcmp(name + len - cut, suffix))
+		len -= cut;
+	*ret_name = name;
+	return len;
+}
