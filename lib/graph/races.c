@@ -41,8 +41,7 @@ void weir__run_lane_races_call(struct weir__run_lane *lane, bool ends)
 	if (ends)
 		weir__races_call_end(&lane->progress->src, next_number(lane));
 	else
-		weir__races_call_begin(&lane->progress->src,
-				       next_number(lane));
+		weir__races_call_begin(&lane->progress->src, next_number(lane));
 }
 
 void weir__run_lane_races_end(struct weir__run_lane *lane)
@@ -104,8 +103,8 @@ static void operand_access(const struct weir__run_lane *lane, uint64_t number,
 /* Which rows of it are accessed depends on other bytes. */
 static bool is_by_index(const struct weir__node *node, uint32_t s)
 {
-	return s == 0 && (node->op == WEIR_OP_GET_ROWS ||
-			  node->op == WEIR_OP_MUL_MAT_ID);
+	return s == 0 &&
+	       (node->op == WEIR_OP_GET_ROWS || node->op == WEIR_OP_MUL_MAT_ID);
 }
 
 static void node_access(const struct weir__run_lane *lane, uint64_t number,

@@ -423,6 +423,15 @@ int weir__feed_list_new(struct weir__feeder *f,
 	return r;
 }
 
+struct weir__feed_sizes
+weir__feed_list_sizes(const struct weir__feed_list *list)
+{
+	return (struct weir__feed_sizes){ .kept = list->kept_bytes,
+					  .fed = list->fed_bytes,
+					  .ring = list->ring ? list->ring->bytes
+							     : 0 };
+}
+
 void weir__feed_list_free(struct weir__feed_list *list)
 {
 	struct weir__feeder *f = list ? list->feeder : NULL;
