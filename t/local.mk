@@ -131,7 +131,7 @@ T_C_TESTS = \
 	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
-	%D%/feed-imports.t %D%/feed.t \
+	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
@@ -402,6 +402,8 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_feed_t_SOURCES = %D%/feed.c $(T_FILES) $(T_KIND) $(T_STREAMS)
+%C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
+%C%_run_feed_t_LDADD = $(LDADD) -lm
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)

@@ -85,10 +85,22 @@ static void report_rates(const struct run_job *job, const struct run_facts *f)
 		     decoded(job), f->decode, f->decode_rate);
 }
 
+static void report_weights(const struct run_job *job)
+{
+	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
+
+	if (!job->args->budget)
+		note("  weights %s loaded", size_text(job->load.bytes, a));
+	else
+		note("  weights %s loaded, %s kept, %s fed",
+		     size_text(job->load.bytes, a),
+		     size_text(job->llama.kept, b),
+		     size_text(job->llama.fed, c));
+}
+
 void run_report(const struct run_job *job)
 {
 	const struct run_args *a = job->args;
-	char bytes[SIZE_TEXT];
 	struct run_facts f;
 
 	run_facts(job, &f);
@@ -100,7 +112,7 @@ void run_report(const struct run_job *job)
 	     f.open, f.passes, f.choose, f.output, f.rest);
 	note("  passes  %.3f s computing, %.3f s waiting%s", f.compute, f.wait,
 	     job->llama.n_parts > 1 ? ", summed over devices" : "");
-	note("  weights %s loaded", size_text(job->load.bytes, bytes));
+	report_weights(job);
 	if (a->temperature > 0)
 		note("  choice  --temp %g --seed %llu", a->temperature,
 		     (unsigned long long)a->seed);

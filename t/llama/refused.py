@@ -109,6 +109,8 @@ CASES = [
      ("-d", "CPU,CPU7")),
     ("a budget that is less than what always stays in memory", gguf(),
      ["budget of 1280 bytes", "1280 always"], ("-w", 1280)),
+    ("a budget without room for the largest tensor", gguf(), ["40960"],
+     ("-w", 30000)),
     ("safetensors without a config.json", config(None), ["config.json"]),
     ("a config.json that is not JSON", config("{"), ["config.json: line 1"]),
     ("a config.json that is a list", config("[]"), ["model_type"]),
