@@ -115,6 +115,71 @@ const char *graph_counts_text(const struct graph_view *v, char *buf)
 	return buf;
 }
 
+/* The memory that the device of a split needs besides weights and caches. */
+static unsigned memory_text(const struct graph_dev *d, char (*line)[GRAPH_TEXT])
+{
+	const struct weir_sched_estimate *e = &d->estimate;
+	char results[SIZE_TEXT], inputs[SIZE_TEXT], workspace[SIZE_TEXT];
+
+	snprintf(line[0], GRAPH_TEXT, "results %s, inputs %s",
+		 size_text(e->results, results), size_text(e->inputs, inputs));
+	snprintf(line[1], GRAPH_TEXT, "workspace %s",
+		 size_text(e->workspace, workspace));
+	return 2;
+}
+
+static unsigned leaves_text(const struct graph_leaves *leaves, const char *what,
+			    char *line)
+{
+	char size[SIZE_TEXT], count[GRAPH_TEXT];
+
+	if (!leaves->n)
+		return 0;
+	snprintf(line, GRAPH_TEXT, "%.40s of %s",
+		 graph_count_text(leaves->n, what, count),
+		 size_text(leaves->bytes, size));
+	return 1;
+}
+
+static bool is_first_of_dev(const struct graph_view *v, uint32_t split)
+{
+	uint32_t i = 0;
+
+	while (v->split[i].dev != v->split[split].dev)
+		i++;
+	return i == split;
+}
+
+void graph_panel_text(const struct graph_view *v, uint32_t split,
+		      struct graph_panel *ret_panel)
+{
+	char(*line)[GRAPH_TEXT] = ret_panel->line;
+	const struct graph_split *s = &v->split[split];
+	const struct graph_dev *d = &v->dev[s->dev];
+	char text[GRAPH_TEXT], size[SIZE_TEXT];
+	unsigned n = 0;
+
+	if (v->n_splits > 1)
+		snprintf(line[n++], GRAPH_TEXT, "Split %" PRIu32 ": %.40s",
+			 split + 1, d->name);
+	else
+		snprintf(line[n++], GRAPH_TEXT, "Device %.40s", d->name);
+	if (s->cause[0])
+		snprintf(line[n++], GRAPH_TEXT, "%s", s->cause);
+	graph_count_text(s->sum.ops, "operation", line[n++]);
+	snprintf(line[n++], GRAPH_TEXT, "%.40s, moves %s",
+		 graph_flops_text(s->sum.flops, text),
+		 size_text(s->sum.moved, size));
+	n += leaves_text(&s->sum.weights, "weight", line[n]);
+	if (s->sum.fed)
+		snprintf(line[n++], GRAPH_TEXT, "%s of these in each pass",
+			 size_text(s->sum.fed, size));
+	n += leaves_text(&s->sum.caches, "cache", line[n]);
+	if (is_first_of_dev(v, split))
+		n += memory_text(d, &line[n]);
+	ret_panel->n = n;
+}
+
 void graph_categories(const struct graph_view *v, bool *ret_used)
 {
 	memset(ret_used, 0, GRAPH_CATEGORIES * sizeof(*ret_used));
