@@ -199,7 +199,7 @@ void graph_scene_free(struct graph_scene *s);
 
 /* graph_text.c */
 #define GRAPH_TEXT 160
-#define GRAPH_PANEL 10
+#define GRAPH_PANEL 12
 /* "8.39 MFLOP" */
 const char *graph_flops_text(uint64_t flops, char *buf);
 /* "F32 [512, 2048]" */
@@ -211,7 +211,7 @@ const char *graph_layers_text(int32_t first, int32_t last, char *buf);
 /* "19 operations each, as in layer 0" */
 const char *graph_same_text(const struct graph_view *v,
 			    const struct graph_box *b, char *buf);
-/* "attn_sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
+/* "blk.3.sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
 const char *graph_copied_text(const struct graph_view *v,
 			      const struct graph_transfer *t, char *buf);
 /* "1 operation", "2 operations" */

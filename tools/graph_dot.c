@@ -157,6 +157,20 @@ static void put_box(FILE *to, const struct graph_view *v,
 	end_box(to);
 }
 
+/*
+ * The text about a split is a node, so that no edge crosses it, as it might a
+ * label of several lines.
+ */
+static void put_panel(FILE *to, uint32_t i, const struct graph_panel *panel)
+{
+	fprintf(to, "s%" PRIu32 " [label=<", i);
+	for (unsigned k = 1; k < panel->n; k++) {
+		put_text(to, panel->line[k], strlen(panel->line[k]));
+		fputs("<BR ALIGN=\"LEFT\"/>", to);
+	}
+	fputs(">]\n", to);
+}
+
 static void begin_split(FILE *to, const struct graph_view *v, uint32_t i)
 {
 	struct graph_panel panel;
@@ -166,12 +180,9 @@ static void begin_split(FILE *to, const struct graph_view *v, uint32_t i)
 		"subgraph cluster_split%" PRIu32
 		" {\nlabeljust=l\ncolor=\"#6a6a6a\"\nlabel=<<B>",
 		i);
-	for (unsigned k = 0; k < panel.n; k++) {
-		put_text(to, panel.line[k], strlen(panel.line[k]));
-		fputs(k ? "<BR ALIGN=\"LEFT\"/>" : "</B><BR ALIGN=\"LEFT\"/>",
-		      to);
-	}
-	fputs(">\n", to);
+	put_text(to, panel.line[0], strlen(panel.line[0]));
+	fputs("</B>>\n", to);
+	put_panel(to, i, &panel);
 }
 
 static void begin_layer(FILE *to, const struct graph_box *b)

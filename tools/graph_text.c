@@ -80,12 +80,11 @@ const char *graph_copied_text(const struct graph_view *v,
 			      const struct graph_transfer *t, char *buf)
 {
 	const struct graph_node *n = &v->node[t->node];
-	const char *name;
-	const size_t len = graph_short_name(n, &name);
 	char shape[GRAPH_TEXT];
 
-	snprintf(buf, 2 * GRAPH_TEXT, "%.*s  %s", len < 120 ? (int)len : 120,
-		 name, graph_shape_text(n->t, shape));
+	snprintf(buf, 2 * GRAPH_TEXT, "%.120s  %s",
+		 n->t->name ? n->t->name : n->op,
+		 graph_shape_text(n->t, shape));
 	return buf;
 }
 
@@ -115,17 +114,24 @@ const char *graph_counts_text(const struct graph_view *v, char *buf)
 	return buf;
 }
 
+static unsigned size_line(const char *what, uint64_t bytes, char *line)
+{
+	char size[SIZE_TEXT];
+
+	snprintf(line, GRAPH_TEXT, "%s %s", what, size_text(bytes, size));
+	return 1;
+}
+
 /* The memory that the device of a split needs besides weights and caches. */
 static unsigned memory_text(const struct graph_dev *d, char (*line)[GRAPH_TEXT])
 {
 	const struct weir_sched_estimate *e = &d->estimate;
-	char results[SIZE_TEXT], inputs[SIZE_TEXT], workspace[SIZE_TEXT];
+	unsigned n = 0;
 
-	snprintf(line[0], GRAPH_TEXT, "results %s, inputs %s",
-		 size_text(e->results, results), size_text(e->inputs, inputs));
-	snprintf(line[1], GRAPH_TEXT, "workspace %s",
-		 size_text(e->workspace, workspace));
-	return 2;
+	n += size_line("results", e->results, line[n]);
+	n += size_line("inputs", e->inputs, line[n]);
+	n += size_line("workspace", e->workspace, line[n]);
+	return n;
 }
 
 static unsigned leaves_text(const struct graph_leaves *leaves, const char *what,
