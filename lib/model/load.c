@@ -6,15 +6,12 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
 #include "mem/access.h"
 #include "model/portion.h"
 #include "model/sink.h"
-
-#define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
 
 /* Cache misses overlap if the CPU fetches so many items ahead. */
 #define ACCESSES_AHEAD 16u
@@ -154,23 +151,6 @@ static void check_files(struct weir_load *l)
 	}
 }
 
-static void stop_touching(struct weir_load *l)
-{
-	const struct weir__layout *layout = &l->weights->layout;
-
-	l->touch_ns += weir__touch_stop(l->touch);
-	l->touch = NULL;
-	if (atomic_load(&l->arrival->first))
-		return;
-	/* A load without failure has filled its own buffers entirely. */
-	for (size_t i = 0; i < layout->n_put_bufs; i++) {
-		struct weir_buf *buf = l->weights->buf[i];
-
-		if (!layout->buf[i].given)
-			atomic_store(&buf->mem.touched, buf->bytes);
-	}
-}
-
 static void access_prefetch(const struct weir_load *l, size_t i)
 {
 	if (i < l->weights->layout.n_bufs)
@@ -196,7 +176,7 @@ static void leave_engine(struct weir_load *l)
 /* All is read or has failed. What is left before the arrival finishes: */
 static void load_conclude(struct weir_load *l)
 {
-	stop_touching(l);
+	weir__load_touch_stop(l);
 	if (!atomic_load(&l->arrival->first))
 		check_files(l);
 	if (l->eng)
@@ -235,107 +215,11 @@ static void load_job_done(struct weir__job *job)
 	weir__load_part_done(load_of(job));
 }
 
-static void wake_job(void *arg)
-{
-	struct weir_load *l = arg;
-
-	weir__job_wake(l->job);
-}
-
-/*
- * The part of buffer @number that is fresh memory: false if that is not worth
- * the threads. In a buffer of the caller, only the bytes that are loaded.
- */
-static bool fresh_range(const struct weir_load *l, size_t number,
-			struct weir__touch_range *ret)
-{
-	const struct weir__layout *layout = &l->weights->layout;
-	const struct weir__layout_buf *b = &layout->buf[number];
-	struct weir_buf *buf = l->weights->buf[number];
-	size_t touched = atomic_load(&buf->mem.touched), from = 0;
-	size_t to = b->given ? b->bytes : buf->bytes;
-
-	if (touched >= to)
-		return false;
-	if (b->given)
-		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
-	if (to - from < TOUCH_LEAST)
-		return false;
-	if (from <= touched)
-		from = 0;
-	*ret = (struct weir__touch_range){
-		.addr = buf->mem.base + from,
-		.bytes = to - from,
-		.touched = from ? NULL : &buf->mem.touched,
-	};
-	return true;
-}
-
 static int no_memory(const struct weir_model *m, size_t n, size_t size)
 {
 	return weir__fail(-ENOMEM,
 			  "%s: no memory for a load: %zu items of %zu bytes",
 			  m->path, n, size);
-}
-
-#define NOT_SEEN 0u
-#define NOT_FRESH SIZE_MAX
-
-/*
- * The ranges of fresh memory that is read in place, in the order of the reads.
- * of[b]: 1 + the range of buffer b. Returns their number.
- */
-static size_t fresh_ranges(struct weir_load *l, size_t *of,
-			   struct weir__touch_range *range)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->n_ext; i++) {
-		struct weir__extent *e = &l->ext[i];
-		size_t b;
-
-		if (e->buffered || e->dev)
-			continue;
-		b = l->weights->layout.run[l->ext_run[i]].buf;
-		if (l->weights->buf[b]->foreign)
-			continue;
-		if (of[b] == NOT_SEEN)
-			of[b] = fresh_range(l, b, &range[n]) ? ++n : NOT_FRESH;
-		e->touch_range = of[b] - 1;
-	}
-	return n;
-}
-
-static int start_touch(struct weir_load *l, size_t *of,
-		       struct weir__touch_range *range)
-{
-	const unsigned half = weir__cpus() / 2;
-	const size_t n = fresh_ranges(l, of, range);
-
-	if (n && weir__touch_start(l->weir, range, n, half < 2 ? 2 : half,
-				   wake_job, l, &l->touch) < 0)
-		return no_memory(l->model, n, sizeof(*range));
-	for (size_t i = 0; n && i < l->n_ext; i++) {
-		const size_t b = l->weights->layout.run[l->ext_run[i]].buf;
-
-		if (of[b] != NOT_SEEN && of[b] != NOT_FRESH)
-			l->ext[i].touch = l->touch;
-	}
-	return 0;
-}
-
-/* Touch fresh memory ahead of the reads. */
-static int start_touching(struct weir_load *l)
-{
-	const size_t n = l->weights->layout.n_bufs;
-	struct weir__touch_range *range = weir__calloc(n + 1, sizeof(*range));
-	size_t *of = weir__calloc(n + 1, sizeof(*of));
-	int r = range && of ? start_touch(l, of, range)
-			    : no_memory(l->model, n, sizeof(*range));
-
-	weir__free(range);
-	weir__free(of);
-	return r;
 }
 
 /*
@@ -511,7 +395,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 		return r;
 	/* Threads that touch may wake the job before it is started. */
 	l->job->eng = l->eng;
-	r = start_touching(l);
+	r = weir__load_touch(l);
 	if (r < 0)
 		return r;
 	weir__engine_info(l->eng, &info);
@@ -550,7 +434,6 @@ static void load_fail_start(struct weir_load *l, int err)
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
-	weir__races_host_knows(&a->source, a->n);
 }
 
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
@@ -580,7 +463,7 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	l->begun = weir__now();
 	l->traced = weir__trace_now(weir);
 	r = load_prepare(l, plan, o.into);
-	if (r >= 0 && weir__races_on(weir))
+	if (r >= 0)
 		weir__load_races(l);
 	if (r >= 0)
 		r = start_job(l, o.depth);

@@ -38,7 +38,7 @@ struct weir_load {
 	struct weir__extent *ext;
 	uint32_t *ext_run; /* for each extent, its run in the layout */
 	size_t n_ext, max_ext;
-	struct weir__touch *touch; /* of fresh memory; NULL: there is none */
+	struct weir__touch *touch;   /* of fresh memory; NULL: there is none */
 	struct weir__access *access; /* for each buffer; NULL: the engine is not
 					needed */
 	struct weir__sink *sink;     /* n_sinks: of the layout */
@@ -68,6 +68,11 @@ weir__load_explain(struct weir_load *l, size_t spot,
 		   const struct weir__outcome *outcome);
 /* The job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
+
+/* fresh.c: touch fresh memory ahead of the reads. -ENOMEM. */
+int weir__load_touch(struct weir_load *l);
+/* Done: the load has ended, or has not begun. */
+void weir__load_touch_stop(struct weir_load *l);
 
 /* races.c: tell the race checker what the load writes, before it begins. */
 void weir__load_races(struct weir_load *l);
