@@ -8,6 +8,7 @@
 
 #include "files.h"
 #include "leaf.h"
+#include "nomem.h"
 #include "streams.h"
 
 #define N 128
@@ -219,6 +220,21 @@ static void overlaps(void)
 	end(&e);
 }
 
+static void allocates_nothing(void)
+{
+	struct engine e;
+	bool held;
+
+	begin(&e, 6 * NEED, 1, LAYERS, NULL);
+	held = runs(&e, 3);
+	nomem_begin(1);
+	for (int i = 0; i < 20 && held; i++)
+		held = weir_run_start(e.run) == 0 &&
+		       weir_run_wait(e.run, -1) == 0;
+	ok(!nomem_end() && held, "a run that is fed allocates nothing");
+	end(&e);
+}
+
 /* A short graph and a long one, in turn. */
 static void plans(void)
 {
@@ -307,7 +323,7 @@ static void fails(void)
 
 int main(void)
 {
-	plan(19);
+	plan(20);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
@@ -322,6 +338,7 @@ int main(void)
 	reports();
 	refused();
 	overlaps();
+	allocates_nothing();
 	plans();
 	parts();
 	cancels();
