@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/races.h"
 #include "core/root.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -350,6 +351,8 @@ static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 		&f->out[(f->first_out + f->n_out) % WEIR__FEED_OUT];
 	int r;
 
+	/* Its place is free: what used it is over, as all that has begun. */
+	weir__races_next_knows(&s->src, &f->feed->source, todo->number);
 	pthread_mutex_unlock(&f->lock);
 	r = todo_queue(s, todo);
 	if (r < 0)
