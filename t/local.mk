@@ -21,7 +21,7 @@ AM_TESTS_ENVIRONMENT = \
 LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
-EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
+EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
@@ -131,10 +131,10 @@ T_C_TESTS = \
 	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
-	%D%/feed-imports.t %D%/feed.t \
-	%D%/sched.t %D%/sched-pins.t %D%/schedule.t \
+	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
+	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
-	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
+	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
 	%D%/graph-random.t \
@@ -403,12 +403,18 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_feed_t_SOURCES = %D%/feed.c $(T_FILES) $(T_KIND) $(T_STREAMS)
+%C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
+%C%_run_feed_t_LDADD = $(LDADD) -lm
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
 T_NET = %D%/net.c %D%/net.h
 %C%_graph_assign_t_SOURCES = %D%/graph-assign.c $(T_NET)
 %C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
+%C%_pins_memory_t_SOURCES = %D%/pins-memory.c $(T_LEAF) $(T_STREAMS) $(T_NOMEM)
+%C%_pins_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_rates_t_SOURCES = %D%/rates.c $(T_GDEV)
+%C%_run_ends_t_SOURCES = %D%/run-ends.c $(T_STREAMS)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
 %C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
@@ -454,7 +460,8 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND)
-%C%_fork_calls_t_SOURCES = %D%/fork-calls.c $(T_SAMPLE)
+%C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/fork_calls.h %D%/fork_graphs.c \
+	$(T_SAMPLE)
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
 %C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE)
