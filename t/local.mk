@@ -160,6 +160,7 @@ T_SH_TESTS = \
 	%D%/bootstrap.sh \
 	%D%/headers.sh \
 	%D%/layers.sh \
+	%D%/races-others.sh \
 	%D%/format.sh \
 	%D%/exports.sh \
 	%D%/pages.sh \
