@@ -93,6 +93,12 @@ bench: %D%/graph
 CLEANFILES += %D%/graph
 
 # Schedules and runs.
+EXTRA_PROGRAMS += %D%/assign
+%C%_assign_SOURCES = %D%/assign.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
+%C%_assign_LDADD = lib/libweir-core.la
+bench: %D%/assign
+CLEANFILES += %D%/assign
+
 EXTRA_PROGRAMS += %D%/sched
 %C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_sched_LDADD = lib/libweir-core.la
