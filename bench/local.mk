@@ -43,7 +43,7 @@ CLEANFILES += %D%/convert
 
 # Products on the CPU, against reading and OpenBLAS.
 EXTRA_PROGRAMS += %D%/matmul
-%C%_matmul_SOURCES = %D%/matmul.c %D%/raw.c %D%/raw.h
+%C%_matmul_SOURCES = %D%/matmul.c $(BENCH_RESULT)
 %C%_matmul_LDADD = lib/libweir-core.la -ldl
 bench: %D%/matmul
 CLEANFILES += %D%/matmul
@@ -93,6 +93,12 @@ bench: %D%/graph
 CLEANFILES += %D%/graph
 
 # Schedules and runs.
+EXTRA_PROGRAMS += %D%/assign
+%C%_assign_SOURCES = %D%/assign.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
+%C%_assign_LDADD = lib/libweir-core.la
+bench: %D%/assign
+CLEANFILES += %D%/assign
+
 EXTRA_PROGRAMS += %D%/sched
 %C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_sched_LDADD = lib/libweir-core.la

@@ -16,6 +16,7 @@
 
 #include "core/root.h"
 #include "dev/registry.h"
+#include "fork_calls.h"
 #include "graph/run.h"
 #include "mem/buf.h"
 #include "model/weights.h"
@@ -50,14 +51,14 @@ static const struct weir_lifetime lifetime = { .upper = 1, .bytes = 1 };
 static struct weir_placement *placement;
 static char path[] = "/var/tmp/weir-fork-XXXXXX";
 
-static void note_made(const char *name)
+void fork_made(const char *name)
 {
 	size_t at = strlen(notes->made);
 
 	snprintf(notes->made + at, sizeof(notes->made) - at, " %s ", name);
 }
 
-static void check(const char *name, intptr_t got, intptr_t want)
+void fork_check(const char *name, intptr_t got, intptr_t want)
 {
 	size_t at = strlen(notes->wrong);
 
@@ -66,18 +67,6 @@ static void check(const char *name, intptr_t got, intptr_t want)
 			 "%s returned %lld, not %lld\n", name, (long long)got,
 			 (long long)want);
 }
-
-#define returns(want, name, ...)                                             \
-	do {                                                                 \
-		note_made(#name);                                            \
-		check(#name, (intptr_t)name(__VA_ARGS__), (intptr_t)(want)); \
-	} while (0)
-#define fails(name, ...) returns(-EPERM, name, __VA_ARGS__)
-#define ends(name, object)        \
-	do {                      \
-		note_made(#name); \
-		name(object);     \
-	} while (0)
 
 static const struct weir__backend *no_backend(const struct weir__host *host,
 					      int *ret_err)
@@ -290,86 +279,6 @@ static void loads(void)
 	fails(weir_weights_digest, weights, 0, WEIR_DIGEST_XXH3, digest);
 }
 
-static int ignore(void *arg, const struct weir_compared *compared)
-{
-	(void)arg, (void)compared;
-	return 0;
-}
-
-/* A graph is plain memory; only a leaf of the parent's memory is refused. */
-static void graphs(void)
-{
-	struct weir_node_info info = { .size = sizeof(info) };
-	struct weir_tensor placed = { .buf = buf, .dtype = WEIR_DTYPE_U8 };
-	struct weir_node *a, *b;
-	struct weir_graph *g, *copy;
-	struct weir_buf *memory;
-	uint64_t hash[2];
-
-	returns(0, weir_graph_new, &g);
-	a = weir_graph_input(g, "a", WEIR_DTYPE_F32, 0, NULL);
-	note_made("weir_graph_input");
-	b = weir_graph_op(g, WEIR_OP_SQR, NULL, 0, &a, 1);
-	note_made("weir_graph_op");
-	returns(b, weir_graph_output, g, b);
-	returns(b, weir_graph_observe, g, b);
-	returns(b, weir_graph_node, g, 1);
-	returns(2, weir_graph_count, g);
-	returns(0, weir_graph_fingerprint, g, hash);
-	fails(weir_graph_copy, g, buft, &copy, &memory);
-	fails(weir_graph_compare, dev, dev, g, NULL, ignore, NULL);
-	returns(a, weir_node_source, b, 0);
-	returns(b, weir_node_set_name, b, "b");
-	returns(0, weir_node_info, b, &info);
-	check("weir_node_tensor", weir_node_tensor(b)->ndim, 0);
-	note_made("weir_node_tensor");
-	returns(NULL, weir_graph_leaf, g, &placed, NULL);
-	fails(weir_graph_error, g, NULL);
-	ends(weir_graph_reset, g);
-	returns(NULL, weir_graph_leaf_file, g, &placed, file, 0);
-	returns(NULL, weir_graph_constant, g, a);
-	ends(weir_graph_free, g);
-}
-
-/* What the parent has made; graphs themselves have no root. */
-static void schedules(void)
-{
-	struct weir_sched_estimate estimate = { .size = sizeof(estimate) };
-	struct weir_rates rates = { sizeof(rates), 1, 1, 1 };
-	struct weir_schedule_info info = { .size = sizeof(info) };
-	struct weir_run_report report = { .size = sizeof(report) };
-	struct weir_node_place place = { .size = sizeof(place) };
-	struct weir_node *x = weir_graph_node(graph, 0);
-	struct weir_schedule *other;
-	struct weir_sched *fresh;
-	struct weir_run *again;
-	struct weir_tensor t;
-	float value = 0;
-
-	fails(weir_sched_new, &dev, 1, NULL, &fresh);
-	fails(weir_sched_estimate, sched, graph, &estimate);
-	fails(weir_sched_pin, sched, "*", dev);
-	fails(weir_sched_rates, sched, 0, &rates);
-	fails(weir_sched_set_rates, sched, 0, &rates);
-	fails(weir_schedule_new, sched, graph, &other);
-	fails(weir_schedule_info, schedule, &info);
-	fails(weir_schedule_explain, schedule, 0, &place);
-	fails(weir_run_new, schedule, &again);
-	fails(weir_run_input, run, x, &value, sizeof(value));
-	fails(weir_run_input_tensor, run, x, weir_node_tensor(x), NULL);
-	fails(weir_run_start, run);
-	fails(weir_run_start_part, run, 0, 1);
-	fails(weir_stream_compute, stream, run);
-	fails(weir_run_record, run, event);
-	fails(weir_run_wait, run, -1);
-	fails(weir_run_cancel, run);
-	fails(weir_run_output, run, weir_graph_node(graph, 1), &t);
-	fails(weir_run_report, run, &report);
-	ends(weir_run_free, run);
-	ends(weir_schedule_free, schedule);
-	ends(weir_sched_free, sched);
-}
-
 /* Calls without a root work as in the parent. */
 static void values(void)
 {
@@ -393,10 +302,10 @@ static void values(void)
 	returns(1, weir_placement_matches, p, &lifetime, 1, NULL);
 	ends(weir_placement_free, p);
 	returns(WEIR_VERSION, weir_version, );
-	check("weir_version_string", *weir_version_string(), '0');
-	note_made("weir_version_string");
-	check("weir_error", !*weir_error(), 0);
-	note_made("weir_error");
+	fork_check("weir_version_string", *weir_version_string(), '0');
+	fork_made("weir_version_string");
+	fork_check("weir_error", !*weir_error(), 0);
+	fork_made("weir_error");
 }
 
 static void the_root(void)
@@ -419,13 +328,24 @@ static void the_root(void)
 	ends(weir_buf_free, buf);
 	ends(weir_close, weir);
 	returns(0, weir_open, NULL, &own);
-	check("weir_dev_find of its own root", weir_dev_find(own, "CPU", &dev),
-	      0);
+	fork_check("weir_dev_find of its own root",
+		   weir_dev_find(own, "CPU", &dev), 0);
 	weir_close(own);
 }
 
 static void child(void)
 {
+	const struct fork_objects objects = { .dev = dev,
+					      .buft = buft,
+					      .buf = buf,
+					      .file = file,
+					      .stream = stream,
+					      .event = event,
+					      .graph = graph,
+					      .sched = sched,
+					      .schedule = schedule,
+					      .run = run };
+
 	alarm(60);
 	devices();
 	memory();
@@ -433,8 +353,7 @@ static void child(void)
 	heaps();
 	models();
 	loads();
-	graphs();
-	schedules();
+	fork_graphs(&objects);
 	values();
 	the_root();
 	_exit(0);

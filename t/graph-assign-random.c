@@ -33,6 +33,10 @@ static void random_leaf(void)
 		net.usable[i] |= UINT64_C(1) << net.owner[i];
 	if (!upto(8))
 		net.pin[i] = (uint8_t)upto(net.a.n_devs);
+	if (!upto(6)) {
+		net.marks[i] |= WEIR__MARK_CONSTANT;
+		net.usable[i] &= random_mask();
+	}
 }
 
 static uint32_t class_of(uint32_t i)
@@ -273,7 +277,8 @@ static double plain_cost(uint32_t i, uint8_t dev)
 			if (plain.dev[c] != NO_DEV)
 				cost += plain_copy(net.bytes[c], plain.dev[c],
 						   dev);
-		} else if (!has(net.usable[c], dev)) {
+		} else if (!has(net.usable[c], dev) &&
+			   !(net.marks[c] & WEIR__MARK_CONSTANT)) {
 			cost += 20e-6 +
 				(double)net.bytes[c] / net.rates[dev].link;
 		}

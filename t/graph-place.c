@@ -7,6 +7,7 @@
 
 #include "dev/dev.h"
 #include "graph/draft.h"
+#include "graph/pins.h"
 #include "leaf.h"
 #include "streams.h"
 
@@ -158,11 +159,12 @@ int main(void)
 	must(weir_sched_new(&dev, 1, NULL, &sched));
 	while (graphs < n) {
 		struct weir_graph *g = random_graph();
+		const struct weir__choice choice = { 0 };
 		struct weir__draft d;
 
 		if (!g)
 			continue;
-		must(weir__draft(sched, g, &d));
+		must(weir__draft(sched, g, &choice, &d));
 		wrong += wrong_pairs(&d);
 		layouts += wrong_layouts(&d);
 		in_place += d.sizes->in_place;

@@ -163,6 +163,35 @@ static void run_once(struct weir_run *run, uint64_t round)
 	naive_free(want);
 }
 
+/* Names for some operations, and a pin for each name. */
+static void pins_set(struct weir_sched *s, unsigned devs)
+{
+	struct weir_node_info info = { .size = sizeof(info) };
+	uint64_t state = seed;
+	char name[24];
+
+	if (weir_sched_pin(s, NULL, NULL) < 0)
+		bail("%s", weir_error());
+	for (size_t i = 0; i < r.n; i++) {
+		struct weir_node *node = weir_graph_node(r.g, i);
+
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		if (weir_node_info(node, &info) < 0)
+			bail("%s", weir_error());
+		/* Writes go where their leaf is. */
+		if (r.cache[i] >= 0 || !info.n_src || seed % 3 == 0)
+			continue;
+		snprintf(name, sizeof(name), "on %u",
+			 (unsigned)(state >> 33) % devs);
+		weir_node_set_name(node, name);
+	}
+	for (unsigned d = 0; d < devs; d++) {
+		snprintf(name, sizeof(name), "on %u", d);
+		if (weir_sched_pin(s, name, dev[d]) < 0)
+			bail("%s", weir_error());
+	}
+}
+
 static void graph_run(void)
 {
 	struct weir_schedule_info info = { .size = sizeof(info) };
@@ -175,6 +204,8 @@ static void graph_run(void)
 	struct weir_schedule *schedule;
 	struct weir_run *run;
 
+	if (last)
+		pins_set(s, last + 1);
 	if (weir_dev_set_threads(dev[0], &threads) < 0 ||
 	    weir_schedule_new(s, r.g, &schedule) < 0 ||
 	    weir_schedule_info(schedule, &info) < 0 ||

@@ -21,7 +21,7 @@ AM_TESTS_ENVIRONMENT = \
 LDADD = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
-EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/tap.inc \
+EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
@@ -79,7 +79,11 @@ T_C_TESTS = \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
+	%D%/races-map.t \
 	%D%/races.t \
+	%D%/races-loads.t \
+	%D%/races-runs.t \
+	%D%/races-lanes.t \
 	%D%/event.t \
 	%D%/heap.t \
 	%D%/heap-model.t \
@@ -128,9 +132,9 @@ T_C_TESTS = \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-constant.t \
 	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
-	%D%/sched.t %D%/sched-pins.t %D%/schedule.t \
-	%D%/run-start.t %D%/run-events.t \
-	%D%/run-close.t %D%/run-load.t %D%/sched-memory.t \
+	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
+	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
+	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
 	%D%/graph-random.t \
@@ -252,7 +256,11 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
-%C%_races_t_SOURCES = %D%/races.c $(T_STREAMS)
+T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)
+%C%_races_t_SOURCES = %D%/races.c $(T_RACING)
+%C%_races_loads_t_SOURCES = %D%/races-loads.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
+%C%_races_lanes_t_SOURCES = %D%/races-lanes.c $(T_RACING)
+%C%_races_runs_t_SOURCES = %D%/races-runs.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
 T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
 %C%_convert_t_LDADD = $(LDADD) -lm
@@ -402,10 +410,15 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 T_NET = %D%/net.c %D%/net.h
 %C%_graph_assign_t_SOURCES = %D%/graph-assign.c $(T_NET)
 %C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
+%C%_pins_memory_t_SOURCES = %D%/pins-memory.c $(T_LEAF) $(T_STREAMS) $(T_NOMEM)
+%C%_pins_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_rates_t_SOURCES = %D%/rates.c $(T_GDEV)
+%C%_run_ends_t_SOURCES = %D%/run-ends.c $(T_STREAMS)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
 %C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV)
+%C%_run_lanes_t_SOURCES = %D%/run-lanes.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
 %C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)
@@ -446,7 +459,8 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND)
-%C%_fork_calls_t_SOURCES = %D%/fork-calls.c $(T_SAMPLE)
+%C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/fork_calls.h %D%/fork_graphs.c \
+	$(T_SAMPLE)
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
 %C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE)

@@ -10,85 +10,9 @@
 #include <stdlib.h>
 
 #include "stream/stream.h"
-#include "streams.h"
+#include "racing.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char said[8000];
-static unsigned n_said;
-
-static struct weir *weir;
-static struct weir_stream *a, *b;
-static struct weir_event *ev;
-static struct weir_tensor t, u;
 static unsigned char host[256];
-
-static void keep(void *arg, const char *text)
-{
-	(void)arg;
-	pthread_mutex_lock(&lock);
-	if (!strncmp(text, "race", 4)) {
-		n_said++;
-		strncat(said, text, sizeof(said) - strlen(said) - 2);
-		strcat(said, "\n");
-	}
-	pthread_mutex_unlock(&lock);
-}
-
-static void open_checked(void)
-{
-	struct weir_opts o = WEIR_OPTS_INIT;
-
-	o.log = keep;
-	must(weir_open(&o, &weir));
-}
-
-/* Streams a and b, an event, and tensors t and u. */
-static void set_up(void)
-{
-	said[0] = '\0';
-	n_said = 0;
-	open_checked();
-	a = new_stream(weir, "a");
-	b = new_stream(weir, "b");
-	ev = new_event(weir, 0);
-	t = bytes(weir, 256);
-	u = bytes(weir, 256);
-	t.name = "t";
-	u.name = "u";
-}
-
-static void tear_down(void)
-{
-	must(weir_stream_sync(a, -1));
-	must(weir_stream_sync(b, -1));
-	weir_stream_free(a);
-	weir_stream_free(b);
-	weir_event_free(ev);
-	weir_buf_free(t.buf);
-	weir_buf_free(u.buf);
-	weir_close(weir);
-}
-
-static void fill(struct weir_stream *s, size_t off, size_t n)
-{
-	must(weir_stream_fill(s, &t, off, n, 1));
-}
-
-static void none(const char *title)
-{
-	must(weir_stream_sync(a, -1));
-	must(weir_stream_sync(b, -1));
-	is_str(said, "", "%s", title);
-	tear_down();
-}
-
-static void one(const char *text, const char *title)
-{
-	is_int(n_said, 1, "%s: one report", title);
-	is_str(said, text, "%s: the report", title);
-	tear_down();
-}
-
 
 static void missing_wait(void)
 {
@@ -96,7 +20,7 @@ static void missing_wait(void)
 	fill(a, 0, 64);
 	must(weir_stream_sync(b, -1));
 	must(weir_stream_get(b, &t, 32, host, 64));
-	one("race: stream 'b' operation 1 (get) reads bytes [32, 64) of 't', which stream 'a' operation 1 (fill) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1\n",
+	one("stream 'b' operation 1 (get) reads bytes [32, 64) of 't', which stream 'a' operation 1 (fill) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
 	    "a read without a wait for the stream that wrote");
 }
 
@@ -105,7 +29,7 @@ static void write_after_read(void)
 	set_up();
 	must(weir_stream_copy(a, &u, &t));
 	fill(b, 255, 1);
-	one("race: stream 'b' operation 1 (fill) writes bytes [255, 256) of 't', which stream 'a' operation 1 (copy) reads, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1\n",
+	one("stream 'b' operation 1 (fill) writes bytes [255, 256) of 't', which stream 'a' operation 1 (copy) reads, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
 	    "a write without a wait for the stream that reads");
 }
 
@@ -198,15 +122,14 @@ static void memory_of_the_program(void)
 	set_up();
 	must(weir_stream_get(a, &t, 0, host, 16));
 	must(weir_stream_set(b, &u, 0, host + 8, 16));
-	has_str(said,
-		"stream 'b' operation 1 (set) reads 8 bytes at",
+	has_str(said, "stream 'b' operation 1 (set) reads 8 bytes at",
 		"memory of the program that two streams use is checked");
 	must(weir_stream_get(a, &t, 0, host + 100, 16));
 	must(weir_tensor_set(&u, 100, host + 100, 1));
-	has_str(said,
-		"race: the program (weir_tensor_set) reads 1 bytes at",
+	has_str(said, "race: the program (weir_tensor_set) reads 1 bytes at",
 		"memory of the program that a blocking call uses is checked");
-	has_str(said, "the program needs to wait for stream 'a' operation 2 before this call",
+	has_str(said,
+		"the program needs to wait for stream 'a' operation 2 before this call",
 		"a report of a blocking call says what the program needs to wait for");
 	tear_down();
 }
@@ -235,7 +158,7 @@ static void buffer_and_file(void)
 	must(weir_stream_read(a, file, 0, &t, 0, 100));
 	must(weir_stream_get(b, &t, 50, host, 100));
 	weir_file_close(file);
-	one("race: stream 'b' operation 1 (get) reads bytes [50, 100) of 't', which stream 'a' operation 1 (read) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1\n",
+	one("stream 'b' operation 1 (get) reads bytes [50, 100) of 't', which stream 'a' operation 1 (read) writes, and nothing orders the two: stream 'b' needs to wait for stream 'a' operation 1",
 	    "a tensor that is read from a file");
 }
 

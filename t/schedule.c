@@ -235,6 +235,30 @@ static void what_is_computed(void)
 	weir_graph_free(g);
 }
 
+/* Of nodes that are not there. */
+static void questions(void)
+{
+	struct weir_graph *g = new_graph();
+	struct weir_node *x = gdev_input(g, "x", 24), *y;
+	struct weir_node_place place = { .size = sizeof(place) };
+	struct weir_schedule_info before = { .size = sizeof(before) }, after;
+	struct weir_schedule *s;
+	unsigned refused = 0;
+
+	y = weir_graph_output(g, weir_sqr(g, x));
+	s = schedule_of(g);
+	must(weir_schedule_info(s, &before));
+	after = before;
+	for (uint64_t i = 2; i < 1000; i++)
+		refused += weir_schedule_explain(s, i, &place) == -EINVAL;
+	is_int(refused, 998, "places of nodes that are not there are refused");
+	must(weir_schedule_info(s, &after));
+	ok(!memcmp(&before, &after, sizeof(after)) && result(s, g, y, 2) == 4,
+	   "a schedule is as it was after 998 questions that it refused");
+	weir_schedule_free(s);
+	weir_graph_free(g);
+}
+
 static void writes(void)
 {
 	const int64_t shape[] = { 4, 4 };
@@ -404,6 +428,7 @@ int main(void)
 	kept_apart();
 	views_keep();
 	what_is_computed();
+	questions();
 	writes();
 	refusals();
 	estimates();

@@ -236,13 +236,9 @@ static int open_gguf(struct tokenizer **ret_t)
 	return open_model("x.gguf", ret_t);
 }
 
-static const char *const tokens[] = { "<s>",
-				      "a",
-				      "b",
-				      "ab",
-				      "\xc4\xa0",
-				      "\xc4\xa0"
-				      "a" };
+/* Octal escapes end after three digits, and 'a' is a hexadecimal one. */
+static const char *const tokens[] = { "<s>", "a",        "b",
+				      "ab",  "\304\240", "\304\240a" };
 static const char *const merges[] = { "\xc4\xa0 a", "a b" };
 
 static void gguf_reads(void)

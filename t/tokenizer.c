@@ -117,9 +117,7 @@ static void has_an_unknown_token(void)
 
 static void knows_control_tokens(void)
 {
-	static const char *const s[] = { "<", "s", ">", "<s",
-					 "<s>"
-					 "s" };
+	static const char *const s[] = { "<", "s", ">", "<s", "<s>s" };
 	static const float scores[] = { 0, 0, 0, 1, 2 };
 	struct tokenizer *t = with_pieces(s, scores, N(s), false);
 

@@ -232,7 +232,7 @@ static void exp_sums(void)
 
 static void rotations(void)
 {
-	float c[MOST], s[MOST];
+	float c[MOST] = { 0 }, s[MOST] = { 0 };
 	bool halves = true, pairs = true;
 
 	for (size_t n = 0; n <= MOST / 2; n++) {

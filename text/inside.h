@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of text/ share of a tokenizer. */
+/* A tokenizer, as the files of text/ see it. */
 #ifndef TEXT_INSIDE_H
 #define TEXT_INSIDE_H
 
@@ -11,11 +11,11 @@
 
 #define BIT(kind) (1u << (kind))
 
-/* Where a space is put before the text. */
+/* Before which parts of a text a space is put. */
 enum prefix {
 	PREFIX_NEVER,
-	PREFIX_START, /* of the text */
-	PREFIX_EACH   /* part of the text, after a token that was found in it */
+	PREFIX_START, /* its first part */
+	PREFIX_EACH   /* each part between tokens that were found in it */
 };
 
 struct tokenizer {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a text has one of a set of tokens: the leftmost, and the longest there. */
+/* Finds tokens of a set in a text: the leftmost, and of several the longest. */
 #ifndef TEXT_MATCH_H
 #define TEXT_MATCH_H
 

@@ -145,7 +145,7 @@ static void order(struct decomposed *d)
 	}
 }
 
-/* What two characters compose to; 0: nothing. */
+/* The character that two compose to; 0: none. */
 static uint32_t compose_pair(uint32_t a, uint32_t b)
 {
 	uint64_t key = (uint64_t)a << 21 | b, lower = (1ull << 42) - 1;

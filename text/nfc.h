@@ -9,7 +9,7 @@
 /* The most bytes that a text can have after it was normalised, per byte. */
 #define NFC_GROWTH 3u
 
-/* Whether a text, which is UTF-8, has to be normalised. May be true in vain. */
+/* May a text, which is UTF-8, change when it is normalised? */
 bool nfc_needed(const unsigned char *s, size_t len);
 /*
  * Normalise @len bytes to @to, which has room for NFC_GROWTH times as many.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the description of a tokenizer is: in a model, a file, or memory. */
+/* Finds the description of a tokenizer: in a model, a file, or memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What formats write for a token, and the bytes that it stands for. */
+/* From the way formats write a token to the bytes that it stands for. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>

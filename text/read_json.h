@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the two readers of tokenizer.json share. */
+/* Functions of both files that read tokenizer.json. */
 #ifndef TEXT_READ_JSON_H
 #define TEXT_READ_JSON_H
 

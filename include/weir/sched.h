@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Schedules and runs. A scheduler has the device, and what is decided once for
+ * Schedules and runs. A scheduler has the devices, and what is decided once for
  * all graphs. A schedule is the plan for one graph: the order of its operations
  * and the place of every result. It is made once and never changes. A run
  * executes a schedule, as often as the program likes, in memory that was
@@ -35,7 +35,8 @@ struct weir_run;
 
 /*
  * Called by each run when the result @t of an observed node is there, on a
- * thread of the library; the run continues when it returns. @node is its number
+ * thread of the library; the device continues when it returns. Runs, and the
+ * devices of a run, call it beside each other. @node is its number
  * in the graph. @t is valid during the call; weir_tensor_data() has its bytes if
  * they are in host memory. < 0: a negative errno, with which the run ends.
  *
@@ -51,8 +52,8 @@ struct weir_sched_opts {
 	uint32_t copies;   /* of inputs and outputs: as many runs of a schedule
 			      exist at a time; 0: 1 */
 	uint32_t reserved; /* 0 */
-	uint64_t budget;   /* bytes of device memory for all schedules of the
-			      scheduler; 0: no limit */
+	uint64_t budget;   /* bytes of memory of all devices for all schedules
+			      of the scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
 	const uint64_t *budgets; /* bytes of memory of each device, for all
@@ -73,8 +74,11 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
  * Make a scheduler for the @n devices. Any thread may use it. Free it with
  * weir_sched_free(): its schedules and runs keep what they need of it.
  *
- * -EOPNOTSUPP: more than one device, or one that does not compute. -EINVAL: no
- * device, or invalid options. -ENOMEM. Errors of weir_dev_init().
+ * Those that do not compute give memory, whose leaves are copied to where they
+ * are used.
+ *
+ * -EOPNOTSUPP: no device computes. -EINVAL: no device, over 64, one twice, or
+ * invalid options. -ENOMEM. Errors of weir_dev_init().
  */
 WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 			    const struct weir_sched_opts *opts,
@@ -155,9 +159,10 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
  * May block: allocates memory and prepares the operations on the device. If it
  * fails, all other schedules are as before.
  *
- * The graph's own failure. -EOPNOTSUPP: the device does not have an operation;
- * the sentence names it, its dtypes and the node. -EINVAL: a leaf is not placed,
- * or is in memory that the device cannot use. -ENOMEM: no memory, or the budget
+ * The graph's own failure. -EOPNOTSUPP: no device has an operation, or a pin
+ * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf is
+ * not placed, or is in memory that its users' devices cannot use, of a device that
+ * the scheduler does not have. -ENOMEM: no memory, or the budget
  * is exceeded: found before anything is allocated; the sentence has both numbers.
  * -EOVERFLOW: all copies of the inputs, and the results, are over 2^63 - 1 bytes.
  */
@@ -336,7 +341,8 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * or is cancelled makes the stream fail, as other operations do.
  *
  * -EBUSY: the run has not ended. -EINVAL: an input was never set, or @stream is
- * of another device. -EOPNOTSUPP: @stream is native. -ECANCELED: @stream has
+ * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes on
+ * several devices. -ECANCELED: @stream has
  * failed. -ENOMEM: only the first start of a run allocates.
  */
 WEIR_API int weir_run_start(struct weir_run *run) WEIR_NONNULL(1);
@@ -348,7 +354,8 @@ WEIR_API int weir_stream_compute(struct weir_stream *stream,
  * [first, first + n). They read what earlier starts have left of the results
  * before, so a program starts the parts in their order, and no other run of the
  * schedule in between. Observed nodes of the part are reported.
- * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes.
+ * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes. -EOPNOTSUPP: the
+ * schedule computes on several devices.
  */
 WEIR_API int weir_run_start_part(struct weir_run *run, uint64_t first,
 				 uint64_t n) WEIR_NONNULL(1);

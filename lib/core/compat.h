@@ -7,6 +7,7 @@
 #define WEIR_COMPAT_H
 
 #include <string.h>
+#include <sys/mman.h>
 
 /* glibc has these since 2.32, musl has neither. Never NULL here. */
 #ifndef HAVE_STRERRORNAME_NP
@@ -23,7 +24,7 @@ char *weir__strerror_r(int err, char *buf, size_t n);
 #endif
 
 /* In Linux since 5.14, and not in the headers of musl and of glibc before 2.35. */
-#if !defined(__GLIBC__) || !__GLIBC_PREREQ(2, 35)
+#ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif

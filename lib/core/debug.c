@@ -10,8 +10,8 @@
 #include "core/sys.h"
 
 /* "1" and "log" only turn the log on, as any word does. */
-static const char *const known[] = { "1", "log", "io=sync", "io=uring",
-				     "batch=no", "races" };
+static const char *const known[] = { "1",        "log",      "io=sync",
+				     "io=uring", "batch=no", "races" };
 #define N_KNOWN (sizeof(known) / sizeof(known[0]))
 
 static const char *variable(void)

@@ -11,4 +11,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/cgroup.c %D%/cgroup.h \
 	%D%/nodes.c %D%/nodes.h %D%/util.c %D%/util.h %D%/array.c %D%/array.h \
 	%D%/sort.c %D%/sort.h %D%/slab.c %D%/slab.h %D%/compat.c %D%/compat.h
-EXTRA_DIST += %D%/README.md
+EXTRA_DIST += %D%/README.md %D%/RACES.md

@@ -100,8 +100,8 @@ void weir__races_leave(struct weir__races *r)
 		races_prune(r);
 	if (r->clocks.no_memory || r->map.no_memory) {
 		r->off = true;
-		weir__races_say(r,
-				"races: no memory: nothing is checked any more");
+		weir__races_say(
+			r, "races: no memory: nothing is checked any more");
 	}
 	pthread_mutex_unlock(&r->lock);
 }
@@ -187,9 +187,8 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order)
 	pthread_mutex_unlock(&weir->races->lock);
 }
 
-void weir__races_actor_join(struct weir__races *r,
-			    struct weir__races_actor *a, uint64_t number,
-			    const struct weir__clock *clock)
+void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
+			    uint64_t number, const struct weir__clock *clock)
 {
 	struct weir__clock *now = weir__races_now(a);
 

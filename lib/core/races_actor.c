@@ -215,7 +215,8 @@ static uint32_t find_words(const struct weir__races *r, uint32_t words)
 	for (uint32_t i = WEIR__CLOCK_ORDERED; i < WEIR__RACES_ACTORS; i++) {
 		const struct weir__races_actor *a = &r->actor[i];
 
-		if (a->used && at < a->word + a->words && a->word < at + words) {
+		if (a->used && at < a->word + a->words &&
+		    a->word < at + words) {
 			at = a->word + a->words;
 			i = WEIR__CLOCK_ORDERED - 1;
 		}

@@ -26,7 +26,7 @@ struct weir__clock {
 
 struct weir__clocks {
 	struct weir__clock *list;
-	uint32_t n;    /* words that are in use */
+	uint32_t n; /* words that are in use */
 	bool no_memory;
 };
 

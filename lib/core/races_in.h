@@ -26,8 +26,8 @@ struct weir__races_version {
 struct weir__races_actor {
 	char label[80];
 	const char *unit; /* what its numbers are; of a load: tensors */
-	bool used, live; /* live: its source exists */
-	uint64_t made;   /* which actor of the root it is: 1, 2, ... */
+	bool used, live;  /* live: its source exists */
+	uint64_t made;    /* which actor of the root it is: 1, 2, ... */
 	uint32_t word, words;
 	/* Of a load: tensors, and how many of them share a bit. */
 	size_t n, share;
@@ -59,7 +59,7 @@ struct weir__races {
 	uint64_t states;          /* of the host so far */
 	uint64_t made;            /* actors so far */
 	struct weir__races_map map;
-	uint32_t prune_at; /* ranges */
+	uint32_t prune_at;               /* ranges */
 	struct weir__races_actor *actor; /* WEIR__RACES_ACTORS */
 	struct weir__races_info *info;   /* WEIR__RACES_INFOS, a ring */
 	uint32_t n_infos;
@@ -117,9 +117,8 @@ void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
 void weir__races_say(struct weir__races *r, const char *text);
 
 /* Operation @number of @a, and what follows it, knows @clock too. */
-void weir__races_actor_join(struct weir__races *r,
-			    struct weir__races_actor *a, uint64_t number,
-			    const struct weir__clock *clock);
+void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
+			    uint64_t number, const struct weir__clock *clock);
 /* Compare an access with others, and record it if it is not the host's. */
 void weir__races_check(struct weir__races *r, const struct weir__races_by *by);
 /* races.c: every call of races.h begins and ends with these. */

@@ -132,11 +132,12 @@ void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
 	who(b, &r->actor[other->actor], other->number);
 	where(range, by->bytes, info, lo, hi);
 	needed(edge, by, b);
-	snprintf(text, sizeof(text),
-		 "race: %s (%s) %s %s, which %s (%s) %s, and nothing orders the two: %s",
-		 a, by->what, by->bytes->write ? "writes" : "reads", range, b,
-		 info && info->what ? info->what : "no longer known",
-		 wrote ? "writes" : "reads", edge);
+	snprintf(
+		text, sizeof(text),
+		"race: %s (%s) %s %s, which %s (%s) %s, and nothing orders the two: %s",
+		a, by->what, by->bytes->write ? "writes" : "reads", range, b,
+		info && info->what ? info->what : "no longer known",
+		wrote ? "writes" : "reads", edge);
 	weir__races_say(r, text);
 	if (r->n_said == WEIR__RACES_REPORTS)
 		weir__races_say(r, "race: others are not reported any more");

@@ -58,7 +58,7 @@ struct weir {
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic(struct weir__trace *) trace;
-	uint32_t traces; /* started so far */
+	uint32_t traces;           /* started so far */
 	struct weir__races *races; /* NULL: not checked; never changes */
 	/* Read: to record a span. Write: to start and stop a trace. */
 	pthread_rwlock_t trace_lock;

@@ -60,7 +60,7 @@ struct weir__source {
 	const struct weir__source_ops *ops;
 	struct weir *weir; /* referenced from init to fini */
 	_Atomic uint32_t refs;
-	uint16_t actor; /* of the race checker; 0: none */
+	uint16_t actor;               /* of the race checker; 0: none */
 	pthread_mutex_t lock;         /* guards waiters, tail, tickets */
 	struct weir__waiter *waiters; /* sorted by number */
 	struct weir__waiter **tail;   /* next of the last one */

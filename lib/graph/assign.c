@@ -60,6 +60,13 @@ static bool is_input(const struct weir__assign_in *a, uint32_t class)
 	return a->marks[class] & WEIR__MARK_INPUT;
 }
 
+/* Needs no run to copy the leaf for @dev? Constant leaves are kept there. */
+static bool is_home(const struct weir__assign_in *a, uint32_t leaf, uint8_t dev)
+{
+	return a->usable[leaf] & bit(dev) ||
+	       a->marks[leaf] & WEIR__MARK_CONSTANT;
+}
+
 /* The class of source @s of a node; REACH_NONE: left out, or the same again. */
 static uint32_t source_class(const struct weir__assign_in *a, uint32_t node,
 			     uint32_t s)
@@ -257,7 +264,7 @@ static double copy_cost(const struct weir__assign_in *a, uint64_t bytes,
 }
 
 /* Of the bytes of @class for a node on @dev whose goal is @goal. */
-static double source_cost(const struct pass *p, uint32_t class, uint32_t dev,
+static double source_cost(const struct pass *p, uint32_t class, uint8_t dev,
 			  uint8_t goal)
 {
 	const struct weir__assign_in *a = p->a;
@@ -268,14 +275,14 @@ static double source_cost(const struct pass *p, uint32_t class, uint32_t dev,
 	if (is_input(a, class) || (p->sent[class] | others) & bit(dev))
 		return 0;
 	if (is_leaf(a, class))
-		return a->usable[class] & bit(dev)
+		return is_home(a, class, dev)
 			       ? 0
 			       : COPY_S + (double)a->bytes[class] /
 						  a->rates[dev].link;
 	return from == NONE ? 0 : copy_cost(a, a->bytes[class], from, dev);
 }
 
-static double node_cost(const struct pass *p, uint32_t node, uint32_t dev)
+static double node_cost(const struct pass *p, uint32_t node, uint8_t dev)
 {
 	const struct weir__assign_in *a = p->a;
 	double flops = (double)a->flops[node] / a->rates[dev].flops;
@@ -357,7 +364,7 @@ static void sources_used(struct pass *p, uint32_t node, uint8_t dev)
 		p->sent[class] |= bit(dev);
 		if (p->out->dev[class] == NONE &&
 		    (is_input(a, class) ||
-		     (is_leaf(a, class) && a->usable[class] & bit(dev))))
+		     (is_leaf(a, class) && is_home(a, class, dev))))
 			p->out->dev[class] = dev;
 	}
 }
@@ -369,7 +376,7 @@ static uint8_t leaf_home(const struct weir__assign_in *a, uint32_t leaf)
 
 	if (a->owner[leaf] != NONE)
 		return a->owner[leaf];
-	return pin != NONE && a->usable[leaf] & bit(pin) ? pin : NONE;
+	return pin != NONE && is_home(a, leaf, pin) ? pin : NONE;
 }
 
 static void pass_choose(struct pass *p)

@@ -151,31 +151,26 @@ static void draft_one_device(struct weir__draft *d)
 	}
 }
 
-static int draft_assign(struct weir__draft *d, const uint8_t *pin)
+static int draft_assign(struct weir__draft *d,
+			const struct weir__choice *choice)
 {
 	const struct weir_sched *s = d->sched;
 	struct weir_dev *devs[WEIR__LANES];
-	struct weir_rates rates[WEIR__LANES];
 	const struct weir__assign_in in = { .in = &d->in,
 					    .reach = &d->reach,
 					    .marks = d->marks,
 					    .n_devs = s->n_devs,
-					    .rates = rates,
+					    .rates = choice->rates,
 					    .shares = s->shares,
 					    .usable = d->usable,
-					    .pin = pin };
+					    .pin = choice->pin };
 
 	if (s->n_devs == 1) {
 		draft_one_device(d);
 		return 0;
 	}
-	for (uint32_t i = 0; i < s->n_devs; i++) {
+	for (uint32_t i = 0; i < s->n_devs; i++)
 		devs[i] = s->dev[i].dev;
-		rates[i] = (struct weir_rates){ .size = sizeof(rates[i]),
-						.flops = 1e11,
-						.bytes = 1e10,
-						.link = 1e10 };
-	}
 	weir__assign_free(&d->assign);
 	return weir__assign_graph(d->g, devs, &in, &d->assign);
 }
@@ -301,7 +296,7 @@ static int draft_place(struct weir__draft *d, uint8_t *fits)
 }
 
 int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
-		struct weir__draft *ret)
+		const struct weir__choice *choice, struct weir__draft *ret)
 {
 	struct weir__draft d = { .g = g, .sched = sched };
 	uint8_t *fits = NULL;
@@ -311,11 +306,10 @@ int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
 		r = draft_alloc(&d, &fits);
 	if (r == 0) {
 		draft_marks(&d);
-		memset(fits, WEIR__ASSIGN_NONE, g->n + 1);
 		r = weir__reach(&d.in, &d.reach);
 	}
 	if (r == 0)
-		r = draft_assign(&d, fits);
+		r = draft_assign(&d, choice);
 	if (r == 0)
 		r = draft_order(&d);
 	if (r == 0)

@@ -12,6 +12,7 @@
 #include "graph/place.h"
 
 struct weir_sched;
+struct weir__choice;
 
 /* Bytes and numbers, as in struct weir_sched_estimate. */
 struct weir__sizes {
@@ -37,7 +38,7 @@ struct weir__draft {
 
 /* -ENOMEM, -EOVERFLOW, -EOPNOTSUPP. Free it with weir__draft_free(). */
 int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
-		struct weir__draft *ret);
+		const struct weir__choice *choice, struct weir__draft *ret);
 void weir__draft_free(struct weir__draft *draft);
 
 #endif

@@ -13,4 +13,4 @@ lib_libweir_core_la_SOURCES += \
 	%D%/run.c %D%/run.h %D%/start.c %D%/advance.c %D%/end.c \
 	%D%/transfer.c %D%/races.h %D%/races.c %D%/progress.c %D%/progress.h \
 	%D%/copy.c %D%/compare.c %D%/difference.c %D%/difference.h
-EXTRA_DIST += %D%/README.md %D%/RUN.md %D%/FEED.md
+EXTRA_DIST += %D%/README.md %D%/PASSES.md %D%/RUN.md %D%/FEED.md

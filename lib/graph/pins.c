@@ -229,14 +229,13 @@ static uint64_t mixed_rate(uint64_t key, double rate)
 static int choice_pins(const struct weir__pins *pins,
 		       const struct weir_graph *g, struct weir__choice *c)
 {
-	if (!pins || !pins->n)
-		return 0;
 	c->pin = weir__array_alloc(g->n + 1, sizeof(*c->pin));
 	if (!c->pin)
 		return weir__fail(-ENOMEM,
 				  "no memory for the pins of %zu nodes", g->n);
 	for (size_t i = 0; i < g->n; i++) {
-		c->pin[i] = pins_find(pins, g->node[i]->t.name);
+		c->pin[i] = pins ? pins_find(pins, g->node[i]->t.name)
+				 : WEIR__ASSIGN_NONE;
 		if (c->pin[i] != WEIR__ASSIGN_NONE)
 			c->key = mixed(c->key, i << 8 | c->pin[i]);
 	}

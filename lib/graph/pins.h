@@ -18,9 +18,9 @@ void weir__pins_put(struct weir__pins *pins); /* NULL is allowed */
 
 /* What one schedule is made with. */
 struct weir__choice {
-	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE; NULL: no
-			 node is pinned */
-	struct weir_rates *rates; /* of each device; NULL: there is one */
+	/* NULL with one device. */
+	uint8_t *pin; /* of each node: a device, WEIR__ASSIGN_NONE */
+	struct weir_rates *rates; /* of each device */
 	uint64_t key; /* plans that are made with equal ones have equal keys */
 };
 

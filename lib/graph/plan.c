@@ -191,10 +191,11 @@ static int lane_workspace(struct weir__graph_lane *lane)
 }
 
 /* All that is found without allocating memory of a device. */
-static int plan_draw(struct weir__graph_plan *p, const struct weir_graph *g)
+static int plan_draw(struct weir__graph_plan *p, const struct weir_graph *g,
+		     const struct weir__choice *choice)
 {
 	struct weir__draft d;
-	int r = weir__draft(p->sched, g, &d);
+	int r = weir__draft(p->sched, g, choice, &d);
 
 	if (r < 0)
 		return r;
@@ -211,6 +212,7 @@ static int plan_draw(struct weir__graph_plan *p, const struct weir_graph *g)
 }
 
 static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
+		      const struct weir__choice *choice,
 		      struct weir__graph_plan **ret)
 {
 	struct weir__graph_plan *p;
@@ -223,7 +225,8 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 		return weir__fail(-ENOMEM, "no memory for a schedule");
 	p->sched = sched;
 	p->n_copies = sched->opts.copies;
-	r = plan_draw(p, g);
+	p->key = choice->key;
+	r = plan_draw(p, g, choice);
 	if (r < 0)
 		weir__graph_plan_free(p);
 	else
@@ -327,10 +330,11 @@ static int lane_prepare(struct weir__graph_plan *p,
 }
 
 int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
+			 const struct weir__choice *choice,
 			 struct weir__graph_plan **ret)
 {
 	struct weir__graph_plan *p;
-	int r = plan_alloc(sched, g, &p);
+	int r = plan_alloc(sched, g, choice, &p);
 
 	if (r < 0)
 		return r;
@@ -357,10 +361,11 @@ int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
 
 int weir__graph_plan_measure(struct weir_sched *sched,
 			     const struct weir_graph *g,
+			     const struct weir__choice *choice,
 			     struct weir__sizes *ret)
 {
 	struct weir__graph_plan *p;
-	int r = plan_alloc(sched, g, &p);
+	int r = plan_alloc(sched, g, choice, &p);
 
 	if (r < 0)
 		return r;

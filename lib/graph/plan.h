@@ -16,6 +16,7 @@
 
 struct weir__feed_list;
 struct weir_sched;
+struct weir__choice;
 struct weir__sched_dev;
 struct weir__split;
 
@@ -114,6 +115,7 @@ struct weir__copier {
 struct weir__graph_plan {
 	struct weir_sched *sched; /* referenced while refs > 0 */
 	uint64_t fingerprint[2];
+	uint64_t key; /* of the choice that it was made with */
 	uint32_t n, n_ports, n_copies, n_lanes;
 	uint32_t n_gates, n_leaves; /* of all lanes */
 	uint32_t n_images, n_copiers, n_splits;
@@ -148,6 +150,7 @@ struct weir__graph_plan {
  * weir_schedule_new().
  */
 int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
+			 const struct weir__choice *choice,
 			 struct weir__graph_plan **ret);
 /* No run is left. Gives back what it has reserved. */
 void weir__graph_plan_free(struct weir__graph_plan *p);
@@ -157,6 +160,7 @@ void weir__graph_plan_free(struct weir__graph_plan *p);
  */
 int weir__graph_plan_measure(struct weir_sched *sched,
 			     const struct weir_graph *g,
+			     const struct weir__choice *choice,
 			     struct weir__sizes *ret);
 /* @n entries of @size bytes; never NULL for want of entries. */
 void *weir__plan_take(struct weir__graph_plan *p, size_t n, size_t size);

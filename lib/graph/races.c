@@ -12,6 +12,7 @@
 #include "graph/ops.h"
 #include "graph/run.h"
 #include "mem/buf.h"
+#include "mem/dtype.h"
 #include "mem/tensor.h"
 
 /* Rectangles of a tensor that are looked at. */
@@ -68,19 +69,54 @@ static uint64_t space_at(const struct weir__run_lane *lane, uint64_t address)
 		  : weir__buft_space(lane->of->on->buft);
 }
 
+/* Is dimension @i of @t further out than @k? */
+static bool is_outer(const struct weir_tensor *t, unsigned i, unsigned k)
+{
+	return t->shape[i] == 1 ||
+	       (t->shape[k] != 1 && t->stride[i] > t->stride[k]);
+}
+
+static void swap(int64_t *x, int64_t *y)
+{
+	int64_t old = *x;
+
+	*x = *y;
+	*y = old;
+}
+
+/*
+ * The operand with its dimensions in the order of strides: the same bytes in fewer
+ * rows, if its dimensions are permuted. Blocks stay in the last dimension.
+ */
+static struct weir_tensor operand_bytes(const struct weir_operand *o)
+{
+	struct weir_tensor t = { .dtype = o->dtype, .ndim = o->ndim };
+	unsigned n = weir__dtype(o->dtype)->block > 1 ? o->ndim - 1 : o->ndim;
+
+	memcpy(t.shape, o->shape, o->ndim * sizeof(*o->shape));
+	memcpy(t.stride, o->stride, o->ndim * sizeof(*o->stride));
+	for (unsigned i = 0; i < n; i++)
+		if (!t.stride[i])
+			t.shape[i] = 1;
+	for (unsigned i = 1; i < n; i++)
+		for (unsigned k = i; k && !is_outer(&t, k - 1, k); k--) {
+			swap(&t.shape[k], &t.shape[k - 1]);
+			swap(&t.stride[k], &t.stride[k - 1]);
+		}
+	return t;
+}
+
 static void operand_access(const struct weir__run_lane *lane, uint64_t number,
 			   const struct weir__node *node,
 			   const struct weir_operand *o, bool write)
 {
 	struct weir__races_bytes b = { .rows = 1, .write = write };
-	struct weir_tensor t = { .dtype = o->dtype, .ndim = o->ndim };
+	struct weir_tensor t = operand_bytes(o);
 	int64_t index[WEIR_MAX_DIMS] = { 0 };
 	uint64_t off = 0, base = (uintptr_t)o->data;
 	unsigned outer, n = 0;
 	size_t row;
 
-	memcpy(t.shape, o->shape, o->ndim * sizeof(*o->shape));
-	memcpy(t.stride, o->stride, o->ndim * sizeof(*o->stride));
 	outer = weir__tensor_outer(&t, &row);
 	if (outer) {
 		b.rows = weir__tensor_steps(&t, outer - 1);

@@ -328,12 +328,13 @@ void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes)
 }
 
 static struct weir__graph_plan *find_locked(struct weir_sched *sched,
-					    const uint64_t fingerprint[2])
+					    const uint64_t fingerprint[2],
+					    uint64_t key)
 {
 	struct weir__graph_plan *p = sched->plans;
 
 	while (p && (p->fingerprint[0] != fingerprint[0] ||
-		     p->fingerprint[1] != fingerprint[1]))
+		     p->fingerprint[1] != fingerprint[1] || p->key != key))
 		p = p->next;
 	if (!p)
 		return NULL;
@@ -348,12 +349,13 @@ static struct weir__graph_plan *find_locked(struct weir_sched *sched,
 }
 
 struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
-					  const uint64_t fingerprint[2])
+					  const uint64_t fingerprint[2],
+					  uint64_t key)
 {
 	struct weir__graph_plan *p;
 
 	pthread_mutex_lock(&sched->lock);
-	p = find_locked(sched, fingerprint);
+	p = find_locked(sched, fingerprint, key);
 	pthread_mutex_unlock(&sched->lock);
 	return p;
 }

@@ -98,9 +98,13 @@ uint32_t weir__sched_index(const struct weir_sched *sched,
  */
 int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes);
 void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes);
-/* A plan with this fingerprint, and a reference to it; NULL: there is none. */
+/*
+ * A plan with this fingerprint that was made with an equal choice, and a reference
+ * to it; NULL: there is none.
+ */
 struct weir__graph_plan *weir__sched_find(struct weir_sched *sched,
-					  const uint64_t fingerprint[2]);
+					  const uint64_t fingerprint[2],
+					  uint64_t key);
 /* Put a new plan on the list. Equal ones may be there. */
 void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p);
 void weir__graph_plan_put(struct weir__graph_plan *p);

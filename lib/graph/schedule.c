@@ -33,13 +33,18 @@ static int estimate(struct weir_sched *sched, const struct weir_graph *g,
 {
 	struct weir_sched_estimate e = { .size = sizeof(e),
 					 .nodes = weir_graph_count(g) };
+	struct weir__choice choice;
 	struct weir__sizes *sizes;
 	int r;
 
 	sizes = weir__calloc(sched->n_devs, sizeof(*sizes));
 	if (!sizes)
 		return weir__fail(-ENOMEM, "no memory for an estimate");
-	r = weir__graph_plan_measure(sched, g, sizes);
+	r = weir__choice(sched, g, &choice);
+	if (r == 0) {
+		r = weir__graph_plan_measure(sched, g, &choice, sizes);
+		weir__choice_free(&choice);
+	}
 	for (uint32_t i = first; i < end; i++)
 		weir__sizes_add(&sizes[i], &e);
 	weir__free(sizes);
@@ -186,10 +191,29 @@ static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
 	return r;
 }
 
+static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
+			 const uint64_t fingerprint[2],
+			 const struct weir__choice *choice,
+			 struct weir_schedule **ret_schedule)
+{
+	struct weir__graph_plan *p;
+	int r;
+
+	p = weir__sched_find(sched, fingerprint, choice->key);
+	r = p ? schedule_make(p, g, ret_schedule) : -EINVAL;
+	if (r != -EINVAL)
+		return r;
+	r = weir__graph_plan_new(sched, g, choice, &p);
+	if (r < 0)
+		return r;
+	weir__sched_add(sched, p);
+	return schedule_make(p, g, ret_schedule);
+}
+
 int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 		      struct weir_schedule **ret_schedule)
 {
-	struct weir__graph_plan *p;
+	struct weir__choice choice;
 	uint64_t fingerprint[2];
 	int r;
 
@@ -197,17 +221,13 @@ int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 	r = weir__root_enter(sched->weir);
 	if (r == 0)
 		r = weir_graph_fingerprint(g, fingerprint);
+	if (r == 0)
+		r = weir__choice(sched, g, &choice);
 	if (r < 0)
 		return r;
-	p = weir__sched_find(sched, fingerprint);
-	r = p ? schedule_make(p, g, ret_schedule) : -EINVAL;
-	if (r != -EINVAL)
-		return r;
-	r = weir__graph_plan_new(sched, g, &p);
-	if (r < 0)
-		return r;
-	weir__sched_add(sched, p);
-	return schedule_make(p, g, ret_schedule);
+	r = schedule_find(sched, g, fingerprint, &choice, ret_schedule);
+	weir__choice_free(&choice);
+	return r;
 }
 
 void weir__schedule_put(struct weir_schedule *s)

@@ -55,10 +55,9 @@ void weir__file_put(struct weir_file *file)
 	weir__sys_close(file->direct_fd);
 	/* Its inode may be another file's next. */
 	if (weir__races_on(file->weir))
-		weir__races_forget(
-			file->weir,
-			weir__races_file(file->id.dev, file->id.ino), 0,
-			UINT64_MAX);
+		weir__races_forget(file->weir,
+				   weir__races_file(file->id.dev, file->id.ino),
+				   0, UINT64_MAX);
 	weir__root_put(file->weir);
 	weir__free(file->path);
 	weir__free(file);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 
 const struct weir_failure weir__cause_cancelled = {
@@ -160,6 +161,8 @@ void weir__arrival_fail_all(struct weir__arrival *a,
 			arrival_note_failed(a, i, cause);
 	}
 	weir__arrival_fail(a, cause);
+	/* The call that starts the load returns the failure. */
+	weir__races_host_knows(&a->source, a->n);
 }
 
 void weir__arrival_add(struct weir__arrival *a, size_t i, uint64_t bytes,

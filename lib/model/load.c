@@ -6,7 +6,6 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
-#include "core/races.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
@@ -435,7 +434,6 @@ static void load_fail_start(struct weir_load *l, int err)
 	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
 	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
-	weir__races_host_knows(&a->source, a->n);
 }
 
 int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
@@ -465,7 +463,7 @@ int weir_load_start(struct weir_plan *plan, const struct weir_load_opts *opts,
 	l->begun = weir__now();
 	l->traced = weir__trace_now(weir);
 	r = load_prepare(l, plan, o.into);
-	if (r >= 0 && weir__races_on(weir))
+	if (r >= 0)
 		weir__load_races(l);
 	if (r >= 0)
 		r = start_job(l, o.depth);

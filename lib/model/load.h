@@ -38,7 +38,7 @@ struct weir_load {
 	struct weir__extent *ext;
 	uint32_t *ext_run; /* for each extent, its run in the layout */
 	size_t n_ext, max_ext;
-	struct weir__touch *touch; /* of fresh memory; NULL: there is none */
+	struct weir__touch *touch;   /* of fresh memory; NULL: there is none */
 	struct weir__access *access; /* for each buffer; NULL: the engine is not
 					needed */
 	struct weir__sink *sink;     /* n_sinks: of the layout */

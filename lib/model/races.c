@@ -35,6 +35,8 @@ void weir__load_races(struct weir_load *l)
 	const struct weir_model *m = l->model;
 	char label[80];
 
+	if (!weir__races_on(l->weir))
+		return;
 	snprintf(label, sizeof(label), "the load of '%.40s'",
 		 m->n_files ? m->file[0]->base : "");
 	weir__races_add_load(&l->arrival->source, label, l->arrival->n);

@@ -21,7 +21,7 @@ struct weir__op_races {
 	void *arg;
 	struct {
 		char text[40];
-		uint64_t base; /* address of the tensor, 0: unknown */
+		uint64_t base;  /* address of the tensor, 0: unknown */
 	} name[WEIR__OP_NAMES]; /* of its accesses' tensors */
 };
 

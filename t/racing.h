@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Helpers for tests of the race checker: a root with WEIR_DEBUG=races, whose
+ * reports are kept, two streams and two tensors of 256 bytes.
+ */
+#ifndef T_RACING_H
+#define T_RACING_H
+
+#include "streams.h"
+
+extern char said[8000]; /* the reports so far, a line each */
+extern unsigned n_said;
+
+extern const char *devices; /* of weir_dev_init(), for set_up(); or NULL */
+extern struct weir *weir;
+extern struct weir_stream *a, *b; /* streams 'a' and 'b' */
+extern struct weir_event *ev;
+extern struct weir_tensor t, u;
+
+/* Call them around each test: they open and close the root. */
+void set_up(void);
+void tear_down(void);
+/* Nothing was reported when both streams are done; then tears down. */
+void none(const char *title);
+/* Only @text was reported, without "race: "; then tears down. */
+void one(const char *text, const char *title);
+/* Fill @n bytes of t at @off. */
+void fill(struct weir_stream *s, size_t off, size_t n);
+
+#endif
