@@ -43,7 +43,7 @@ CLEANFILES += %D%/convert
 
 # Products on the CPU, against reading and OpenBLAS.
 EXTRA_PROGRAMS += %D%/matmul
-%C%_matmul_SOURCES = %D%/matmul.c %D%/raw.c %D%/raw.h
+%C%_matmul_SOURCES = %D%/matmul.c $(BENCH_RESULT)
 %C%_matmul_LDADD = lib/libweir-core.la -ldl
 bench: %D%/matmul
 CLEANFILES += %D%/matmul

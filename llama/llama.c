@@ -43,18 +43,27 @@ static int set_threads(const struct llama *l)
 	return ret;
 }
 
+/* What is left of the budget after the weights that are loaded. */
 static int new_sched(struct llama *l)
 {
+	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
 	struct weir_dev **devs = calloc(l->n_parts, sizeof(*devs));
+	uint64_t *weights = calloc(l->n_parts, sizeof(*weights));
 	int ret;
 
-	if (!devs)
-		return llama_fail(-ENOMEM, "no memory for %u devices",
-				  l->n_parts);
-	for (unsigned i = 0; i < l->n_parts; i++)
+	for (unsigned i = 0; devs && weights && i < l->n_parts; i++) {
 		devs[i] = l->part[i].dev;
-	ret = weir_sched_new(devs, l->n_parts, NULL, &l->sched);
+		weights[i] = (uint64_t)(l->opts.budget - l->part[i].bytes);
+	}
+	if (l->opts.budget)
+		opts.weights = weights;
+	if (devs && weights)
+		ret = weir_sched_new(devs, l->n_parts, &opts, &l->sched);
+	else
+		ret = llama_fail(-ENOMEM, "no memory for %u devices",
+				 l->n_parts);
 	free(devs);
+	free(weights);
 	return ret < 0 ? ret : llama_pin(l);
 }
 
@@ -183,6 +192,9 @@ static int run_pass(struct llama *l)
 		return ret;
 	l->position += l->pass.tokens;
 	l->waits += r.waits;
+	l->pass_ns += r.total_ns;
+	l->kept = r.kept;
+	l->fed += r.fed;
 	l->wait_ns += r.wait_ns;
 	l->compute_ns += r.compute_ns;
 	return 0;

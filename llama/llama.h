@@ -138,9 +138,13 @@ struct llama {
 	struct llama_pass pass; /* that @run computes */
 	int32_t *positions;     /* of its tokens */
 	float *mask;            /* of the pass: [tokens, attended] */
-	uint64_t waits;         /* for weights, in all passes */
-	int64_t wait_ns;        /* of these waits */
-	int64_t compute_ns;     /* in all passes */
+	uint64_t waits;         /* in all passes, for weights and for results of
+				   other devices */
+	int64_t pass_ns;        /* of all passes */
+	int64_t wait_ns;        /* of the waits, summed over devices */
+	int64_t compute_ns;     /* computing, summed over devices */
+	uint64_t kept, fed;     /* bytes of weights in files: that devices keep;
+				   read again and again, sum of all passes */
 };
 
 /* error.c */

@@ -454,8 +454,8 @@ static void limits(void)
 	list = list_new(0, 8);
 	is_int(weir__feed_list_new(feeder, imports + 8, 16, &other), -ENOMEM,
 	       "a list is refused if lists in use have nearly all bytes");
-	has_str(weir_error(), "weights on CPU: step 8 needs 65536 bytes",
-		"the refusal names the device and what is needed");
+	has_str(weir_error(), "needs 65536 bytes of constant leaves",
+		"the refusal has the bytes that are needed");
 	list_end(list);
 	list = list_new(8, 16);
 	ok(pass(&run, list), "it is made when the others are freed");

@@ -12,6 +12,7 @@
 #include "signals.h"
 
 enum {
+	RUN_STOPPED = -1, /* by a signal */
 	POLL_NS = 50 * 1000 * 1000
 };
 
@@ -99,7 +100,7 @@ static int read_tokenizer(struct run_job *job)
 	return check_prompt(job);
 }
 
-/* Get ready to generate: the most tokens that --n and the context allow. */
+/* Room for the most tokens that -n and the context allow. */
 static int make_room(struct run_job *job)
 {
 	const struct run_args *a = job->args;
@@ -162,7 +163,6 @@ static int open_model(struct run_job *job)
 }
 
 /* Returns 0, RUN_STOPPED, or EXIT_FAILURE after a line on stderr. */
-#define RUN_STOPPED (-1)
 static int read_tokens(struct run_job *job, const int32_t *id, size_t n)
 {
 	int r = llama_read(&job->llama, id, (int64_t)n, false, job->logits);
@@ -233,8 +233,8 @@ static bool is_end(const struct run_job *job, int32_t id)
 }
 
 /*
- * Choose a token from the logits and write it. Returns 1 if it is the last one,
- * 0, or EXIT_FAILURE with a line on stderr.
+ * Choose a token from the logits and write it. Returns 0, or EXIT_FAILURE after
+ * a line on stderr.
  */
 static int make_token(struct run_job *job, bool *ret_last)
 {

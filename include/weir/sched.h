@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Schedules and runs. A scheduler has the device, and what is decided once for
+ * Schedules and runs. A scheduler has the devices, and what is decided once for
  * all graphs. A schedule is the plan for one graph: the order of its operations
  * and the place of every result. It is made once and never changes. A run
  * executes a schedule, as often as the program likes, in memory that was
@@ -35,7 +35,8 @@ struct weir_run;
 
 /*
  * Called by each run when the result @t of an observed node is there, on a
- * thread of the library; the run continues when it returns. @node is its number
+ * thread of the library; the device continues when it returns. Runs, and the
+ * devices of a run, call it beside each other. @node is its number
  * in the graph. @t is valid during the call; weir_tensor_data() has its bytes if
  * they are in host memory. < 0: a negative errno, with which the run ends.
  *
@@ -51,12 +52,20 @@ struct weir_sched_opts {
 	uint32_t copies;   /* of inputs and outputs: as many runs of a schedule
 			      exist at a time; 0: 1 */
 	uint32_t reserved; /* 0 */
-	uint64_t budget;   /* bytes of device memory for all schedules of the
-			      scheduler; 0: no limit */
+	uint64_t budget;   /* bytes of memory of all devices for all schedules
+			      of the scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
 	const uint64_t *budgets; /* bytes of memory of each device, for all
 				    schedules; 0: no limit; NULL: none has one */
+	/*
+	 * Bytes of memory of each device for copies of constant leaves that it
+	 * cannot use where they are, or that are in files. If they have more
+	 * bytes, some are kept there and the others are fed: read again in each
+	 * run, in the order of use, ahead of the operations. 0: no limit; NULL:
+	 * none has one. Not part of the budgets.
+	 */
+	const uint64_t *weights;
 };
 WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 #define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
@@ -65,8 +74,11 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
  * Make a scheduler for the @n devices. Any thread may use it. Free it with
  * weir_sched_free(): its schedules and runs keep what they need of it.
  *
- * -EOPNOTSUPP: more than one device, or one that does not compute. -EINVAL: no
- * device, or invalid options. -ENOMEM. Errors of weir_dev_init().
+ * Those that do not compute give memory, whose leaves are copied to where they
+ * are used.
+ *
+ * -EOPNOTSUPP: no device computes. -EINVAL: no device, over 64, one twice, or
+ * invalid options. -ENOMEM. Errors of weir_dev_init().
  */
 WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 			    const struct weir_sched_opts *opts,
@@ -117,6 +129,10 @@ struct weir_sched_estimate {
 	uint64_t computed;  /* of these: operations that a run computes */
 	uint64_t in_place;  /* of these: in the place of a source */
 	uint64_t lowest;    /* no placement of the results is lower */
+	uint64_t kept;      /* copies of constant leaves that are kept; not in
+			       @bytes, as the next two */
+	uint64_t fed;       /* that are read again in each run */
+	uint64_t ring;      /* memory for these */
 };
 /*
  * What weir_schedule_new() would need. Changes nothing: no memory of the device
@@ -143,9 +159,10 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
  * May block: allocates memory and prepares the operations on the device. If it
  * fails, all other schedules are as before.
  *
- * The graph's own failure. -EOPNOTSUPP: the device does not have an operation;
- * the sentence names it, its dtypes and the node. -EINVAL: a leaf is not placed,
- * or is in memory that the device cannot use. -ENOMEM: no memory, or the budget
+ * The graph's own failure. -EOPNOTSUPP: no device has an operation, or a pin
+ * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf is
+ * not placed, or is in memory that its users' devices cannot use, of a device that
+ * the scheduler does not have. -ENOMEM: no memory, or the budget
  * is exceeded: found before anything is allocated; the sentence has both numbers.
  * -EOVERFLOW: all copies of the inputs, and the results, are over 2^63 - 1 bytes.
  */
@@ -177,6 +194,9 @@ struct weir_schedule_info {
 	uint32_t imports;        /* of these: constant leaves */
 	uint64_t transfer_bytes; /* that each run copies between devices */
 	uint64_t import_bytes;   /* of constant leaves that are kept or fed */
+	uint64_t kept;           /* as in struct weir_sched_estimate */
+	uint64_t fed;
+	uint64_t ring;
 };
 /* Describe a schedule. Any thread. -EINVAL: the size is not set. */
 WEIR_API int weir_schedule_info(const struct weir_schedule *schedule,
@@ -199,7 +219,8 @@ enum weir_node_why {
 	WEIR_NODE_VIEWS = 3,    /* it has the bytes of another node */
 	WEIR_NODE_KEPT = 4,     /* an input, or an output of a copy */
 	WEIR_NODE_IN_PLACE = 5, /* a source was not needed any more */
-	WEIR_NODE_PLANNED = 6   /* the planner has chosen the place */
+	WEIR_NODE_PLANNED = 6,  /* the planner has chosen the place */
+	WEIR_NODE_IN_FILE = 7   /* a leaf in a file: it has no address */
 };
 /* Why a node is computed on its device. */
 enum weir_node_cause {
@@ -320,7 +341,8 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * or is cancelled makes the stream fail, as other operations do.
  *
  * -EBUSY: the run has not ended. -EINVAL: an input was never set, or @stream is
- * of another device. -EOPNOTSUPP: @stream is native. -ECANCELED: @stream has
+ * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes on
+ * several devices. -ECANCELED: @stream has
  * failed. -ENOMEM: only the first start of a run allocates.
  */
 WEIR_API int weir_run_start(struct weir_run *run) WEIR_NONNULL(1);
@@ -332,7 +354,8 @@ WEIR_API int weir_stream_compute(struct weir_stream *stream,
  * [first, first + n). They read what earlier starts have left of the results
  * before, so a program starts the parts in their order, and no other run of the
  * schedule in between. Observed nodes of the part are reported.
- * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes.
+ * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes. -EOPNOTSUPP: the
+ * schedule computes on several devices.
  */
 WEIR_API int weir_run_start_part(struct weir_run *run, uint64_t first,
 				 uint64_t n) WEIR_NONNULL(1);
@@ -380,6 +403,9 @@ struct weir_run_report {
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
+	int64_t feed_ns;    /* of total_ns: waiting for leaves to be read */
+	uint64_t kept;      /* bytes of leaves that devices keep */
+	uint64_t fed;       /* bytes of leaves that were fed for it so far */
 };
 /* -EINVAL: the size is not set. */
 WEIR_API int weir_run_report(struct weir_run *run,

@@ -285,10 +285,14 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		const struct weir__fed *fed = &pass->list->fed[k];
 		struct weir__kept *kept = fed->kept;
 
-		if (!kept && !has_place(f, fed))
+		/* Of a part of a run: what only steps before it read. */
+		bool over = is_released(pass, k);
+
+		if (!over && !kept && !has_place(f, fed))
 			return false;
 		pass->queued++;
-		if (kept && (kept->loaded || (kept->loading && !kept->stale)))
+		if (over ||
+		    (kept && (kept->loaded || (kept->loading && !kept->stale))))
 			continue;
 		todo_set(todo, pass, k);
 		if (kept) {

@@ -171,6 +171,8 @@ struct weir__feed_sizes {
 int weir__feed_measure(const struct weir__feeder *feeder,
 		       const struct weir__import *imports, uint32_t n,
 		       struct weir__feed_sizes *ret);
+struct weir__feed_sizes
+weir__feed_list_sizes(const struct weir__feed_list *list);
 /*
  * A schedule begins or ends to use the list. Copies of placed leaves are valid
  * while schedules use them: in between the program may change the leaves.

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Runs over two devices: the CPU, which uses all memory, and a test device, which
+ * uses its own: results, failures, cancelling, runs that overlap.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "gdev.h"
+#include "streams.h"
+
+#define N 16
+
+static struct weir *weir;
+static struct weir_dev *dev[2]; /* CPU, GDEV0 */
+static struct weir_sched *sched;
+static int observed_err; /* that the observer returns */
+static _Atomic unsigned observed;
+
+/*
+ * out = ((x + w) * v + x) * w, of which the CPU computes the sum of x and w and the
+ * last product. Nodes 0 to 2 are leaves and input, 3 to 6 are computed.
+ */
+struct both {
+	struct weir_graph *g;
+	struct weir_buf *buf[2];
+	struct weir_node *x, *first, *second, *third, *out;
+	struct weir_schedule *schedule;
+	struct weir_run *run;
+};
+
+static struct weir_node *named(struct weir_node *node, const char *name)
+{
+	return weir_node_set_name(node, name);
+}
+
+static struct both both_make(struct weir_sched *s, struct weir_event *event)
+{
+	struct weir_node *w, *v;
+	struct both b = { .g = NULL };
+
+	must(weir_graph_new(&b.g));
+	b.x = gdev_input(b.g, "x", N);
+	w = gdev_leaf(b.g, dev[0], "w", N, 3, NULL, &b.buf[0]);
+	v = gdev_leaf(b.g, dev[1], "v", N, 5, event, &b.buf[1]);
+	b.first = named(weir_add(b.g, b.x, w), "on cpu");
+	b.second = named(weir_mul(b.g, b.first, v), "on gdev");
+	b.third = named(weir_add(b.g, b.second, b.x), "on gdev");
+	b.out = named(weir_mul(b.g, b.third, w), "last");
+	weir_graph_observe(b.g, b.second);
+	weir_graph_output(b.g, b.out);
+	must(weir_schedule_new(s, b.g, &b.schedule));
+	must(weir_run_new(b.schedule, &b.run));
+	return b;
+}
+
+static void set(struct weir_run *run, const struct weir_node *x, float value)
+{
+	float v[N];
+
+	for (int i = 0; i < N; i++)
+		v[i] = value;
+	must(weir_run_input(run, x, v, sizeof(v)));
+}
+
+static float expected(float x)
+{
+	return ((x + 3) * 5 + x) * 3;
+}
+
+static float value_of(struct weir_run *run, const struct weir_node *node)
+{
+	struct weir_tensor t;
+
+	must(weir_run_output(run, node, &t));
+	return gdev_value(&t);
+}
+
+static void both_free(struct both *b)
+{
+	weir_run_free(b->run);
+	weir_schedule_free(b->schedule);
+	weir_graph_free(b->g);
+	for (int i = 0; i < 2; i++)
+		weir_buf_free(b->buf[i]);
+}
+
+static void computes(void)
+{
+	struct weir_run_report report = { .size = sizeof(report) };
+	struct both b = both_make(sched, NULL);
+
+	set(b.run, b.x, 2);
+	must(weir_run_start(b.run));
+	is_int(weir_run_wait(b.run, -1), 0, "a run over two devices ends well");
+	ok(value_of(b.run, b.out) == expected(2),
+	   "its output has passed through both devices");
+	must(weir_run_report(b.run, &report));
+	ok(report.nodes == 4 && !report.running,
+	   "its report counts the nodes of both");
+	set(b.run, b.x, 7);
+	must(weir_run_start(b.run));
+	must(weir_run_wait(b.run, -1));
+	ok(value_of(b.run, b.out) == expected(7),
+	   "a run over two devices is started again with new inputs");
+	both_free(&b);
+}
+
+static void describes(void)
+{
+	struct both b = both_make(sched, NULL);
+	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_node_place place = { .size = sizeof(place) };
+	struct weir_split split = { .size = sizeof(split) };
+	struct weir_transfer transfer = { .size = sizeof(transfer) };
+
+	must(weir_schedule_info(b.schedule, &info));
+	ok(info.lanes == 2 && info.splits == 3 && info.transfers == 2,
+	   "a schedule counts its lanes, splits and transfers");
+	is_int(info.transfer_bytes, N * sizeof(float),
+	       "inputs do not count as bytes that each run copies");
+	must(weir_schedule_explain(b.schedule, 4, &place));
+	ok(place.dev == dev[1] && place.cause == WEIR_NODE_CAUSE_PINNED,
+	   "a node says on which device it is computed, and why");
+	must(weir_schedule_split(b.schedule, 1, &split));
+	ok(split.dev == dev[1] && split.first == 4 && split.n == 2 &&
+		   split.inputs == 2 && split.bytes == 2 * N * sizeof(float),
+	   "a split has its device, its nodes, and what it needs");
+	must(weir_schedule_transfer(b.schedule, 0, &transfer));
+	ok(transfer.node == 3 && transfer.from == dev[0] &&
+		   transfer.to == dev[1] &&
+		   transfer.how == WEIR_TRANSFER_COPY &&
+		   transfer.bytes == N * sizeof(float),
+	   "a transfer has its node, its devices, and its bytes");
+	must(weir_schedule_transfer(b.schedule, 1, &transfer));
+	ok(transfer.node == 0 && !transfer.from &&
+		   transfer.how == WEIR_TRANSFER_INPUT,
+	   "an input that both devices read is set on both");
+	is_err(weir_schedule_split(b.schedule, 3, &split), -EINVAL,
+	       "split 3 of 3", "a split that does not exist is refused");
+	is_err(weir_schedule_transfer(b.schedule, 2, &transfer), -EINVAL,
+	       "transfer 2 of 2", "a transfer that does not exist is refused");
+	both_free(&b);
+}
+
+static void estimates(void)
+{
+	struct both b = both_make(sched, NULL);
+	struct weir_sched_estimate all = { .size = sizeof(all) };
+	struct weir_sched_estimate e[2] = { { .size = sizeof(all) },
+					    { .size = sizeof(all) } };
+
+	must(weir_sched_estimate(sched, b.g, &all));
+	for (unsigned i = 0; i < 2; i++)
+		must(weir_sched_estimate_dev(sched, b.g, i, &e[i]));
+	ok(e[0].computed == 2 && e[1].computed == 2 && all.computed == 4 &&
+		   e[0].bytes && e[1].bytes &&
+		   e[0].bytes + e[1].bytes == all.bytes,
+	   "an estimate is the sum of those of the devices");
+	is_err(weir_sched_estimate_dev(sched, b.g, 2, &all), -EINVAL,
+	       "device 2 of 2",
+	       "there is no estimate for a device that the scheduler lacks");
+	both_free(&b);
+}
+
+static void refuses(void)
+{
+	struct both b = both_make(sched, NULL);
+	struct weir_stream *stream;
+
+	set(b.run, b.x, 1);
+	must(weir_stream_new(dev[0], NULL, &stream));
+	is_err(weir_stream_compute(stream, b.run), -EOPNOTSUPP,
+	       "computes on 2 devices",
+	       "a run over two devices is no operation of a stream");
+	is_err(weir_run_start_part(b.run, 0, 4), -EOPNOTSUPP,
+	       "computes on 2 devices",
+	       "a run over two devices is not started in parts");
+	weir_stream_free(stream);
+	both_free(&b);
+}
+
+/* After any end the run, and others, are as good as new. */
+static void again(struct both *b, const char *what)
+{
+	struct both other = both_make(sched, NULL);
+
+	gdev_reset();
+	set(b->run, b->x, 4);
+	must(weir_run_start(b->run));
+	is_int(weir_run_wait(b->run, -1), 0, "a run is started again after %s",
+	       what);
+	ok(value_of(b->run, b->out) == expected(4),
+	   "it has its result after %s", what);
+	set(other.run, other.x, 3);
+	must(weir_run_start(other.run));
+	must(weir_run_wait(other.run, -1));
+	ok(value_of(other.run, other.out) == expected(3),
+	   "another run has its result after %s", what);
+	both_free(&other);
+}
+
+static void fails(void)
+{
+	struct both b = both_make(sched, NULL);
+	struct weir_event *event = new_event(weir, 0);
+
+	set(b.run, b.x, 1);
+	gdev.fail_with = -EIO;
+	gdev.fail_at = 5;
+	must(weir_run_start(b.run));
+	must(weir_run_record(b.run, event));
+	is_err(weir_run_wait(b.run, -1), -EIO, "node 5 (add 'on gdev')",
+	       "a run ends with the failure of one of its devices");
+	has_str(weir_error(), "GDEV0",
+		"the sentence of that failure names the device");
+	again(&b, "a failure");
+	is_int(weir_event_query(event), -EIO,
+	       "the event of a start that failed stays failed");
+	weir_event_free(event);
+	both_free(&b);
+}
+
+static void cancels(void)
+{
+	struct both b = both_make(sched, NULL);
+
+	set(b.run, b.x, 1);
+	gdev.hold_at = 4;
+	must(weir_run_start(b.run));
+	sem_wait(&gdev.held);
+	is_err(weir_run_start(b.run), -EBUSY, "has not ended",
+	       "a run is not started again while a device computes it");
+	must(weir_run_cancel(b.run));
+	sem_post(&gdev.go);
+	is_err(weir_run_wait(b.run, -1), -ECANCELED, "cancelled",
+	       "a run is cancelled while the other device waits");
+	again(&b, "it was cancelled");
+	both_free(&b);
+}
+
+static void observer_ends(void)
+{
+	struct both b = both_make(sched, NULL);
+
+	set(b.run, b.x, 1);
+	observed = 0;
+	observed_err = -EDOM;
+	must(weir_run_start(b.run));
+	is_err(weir_run_wait(b.run, -1), -EDOM, "the observer returned",
+	       "an observer ends the run on all devices");
+	is_int(observed, 1, "it was called once");
+	observed_err = 0;
+	again(&b, "the observer has ended it");
+	both_free(&b);
+}
+
+/* A leaf of the second device whose event fails. */
+static void leaf_fails(void)
+{
+	struct weir_event *event = new_event(weir, 0);
+	struct weir_stream *stream;
+	struct gate gate;
+	struct both b;
+
+	must(weir_stream_new(cpu_of(weir), NULL, &stream));
+	shut(stream, &gate);
+	gate.result = -EILSEQ;
+	must(weir_stream_record(stream, event));
+	b = both_make(sched, event);
+	set(b.run, b.x, 1);
+	must(weir_run_start(b.run));
+	is_int(weir_run_wait(b.run, 20000000), -ETIMEDOUT,
+	       "a run waits for a leaf of its second device");
+	open_gate(&gate);
+	is_err(weir_run_wait(b.run, -1), -ECANCELED, "cancelled",
+	       "a run whose second device lacks a leaf is cancelled");
+	weir_stream_sync(stream, -1);
+	weir_stream_free(stream);
+	both_free(&b);
+	weir_event_free(event);
+}
+
+/* The run is freed while the device holds it; its memory stays until it ends. */
+static void freed(void)
+{
+	struct both b = both_make(sched, NULL);
+
+	set(b.run, b.x, 1);
+	gdev.hold_at = 4;
+	must(weir_run_start(b.run));
+	sem_wait(&gdev.held);
+	both_free(&b);
+	sem_post(&gdev.go);
+	gdev_reset();
+	b = both_make(sched, NULL);
+	again(&b, "one that was freed while it ran");
+	both_free(&b);
+}
+
+/* The second run computes on the CPU while the other device holds the first. */
+static void overlaps(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_run_report report = { .size = sizeof(report) };
+	struct weir_sched *two;
+	struct weir_run *next;
+	struct both b;
+
+	o.copies = 2;
+	must(weir_sched_new(dev, 2, &o, &two));
+	must(weir_sched_pin(two, "*", dev[1]));
+	must(weir_sched_pin(two, "on cpu", dev[0]));
+	b = both_make(two, NULL);
+	must(weir_run_new(b.schedule, &next));
+	set(b.run, b.x, 2);
+	set(next, b.x, 9);
+	gdev.hold_at = 4;
+	must(weir_run_start(b.run));
+	sem_wait(&gdev.held);
+	gdev.hold_at = GDEV_NONE;
+	must(weir_run_start(next));
+	do
+		must(weir_run_report(next, &report));
+	while (report.nodes < 1);
+	is_int(weir_run_wait(next, 20000000), -ETIMEDOUT,
+	       "a second run begins on one device while the other computes the first");
+	is_int(report.nodes, 1, "it has computed what that device can");
+	sem_post(&gdev.go);
+	must(weir_run_wait(next, -1));
+	ok(value_of(b.run, b.out) == expected(2) &&
+		   value_of(next, b.out) == expected(9),
+	   "runs that overlap have their own results");
+	weir_run_free(next);
+	both_free(&b);
+	weir_sched_free(two);
+}
+
+static int see(void *arg, struct weir_run *run, uint64_t node,
+	       const struct weir_tensor *t)
+{
+	(void)arg, (void)run, (void)node, (void)t;
+	observed++;
+	return observed_err;
+}
+
+int main(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+
+	plan(0);
+	weir = gdev_open(&dev[1]);
+	dev[0] = cpu_of(weir);
+	o.observe = see;
+	o.copies = 4;
+	must(weir_sched_new(dev, 2, &o, &sched));
+	must(weir_sched_pin(sched, "on cpu", dev[0]));
+	must(weir_sched_pin(sched, "on gdev", dev[1]));
+	must(weir_sched_pin(sched, "last", dev[0]));
+	computes();
+	describes();
+	estimates();
+	refuses();
+	fails();
+	cancels();
+	observer_ends();
+	leaf_fails();
+	freed();
+	overlaps();
+	weir_sched_free(sched);
+	weir_close(weir);
+	return done_testing();
+}
