@@ -75,7 +75,7 @@ dot_parses()
 	END
 }
 
-plan 68
+plan 73
 model m.gguf
 works 'weir graph prints a table' weir graph m.gguf
 has "$(cat "$tmp/out")" 'm.gguf: the graph of a pass of 1 token, which attends to 256' \
@@ -191,6 +191,20 @@ check 'a graph on two devices in DOT is well-formed' dot_parses two.dot
 weir graph m.gguf --devices CPU:devices=2,CPU1 --json >"$tmp/out" || exit 1
 check 'devices that share memory need no copies' says \
 	'len(j["splits"]) == 2 and not j["copies"]'
+model large.gguf embedding=256 inner=1024
+works 'a graph with a budget is described as JSON' \
+	weir graph large.gguf --budget 3M --json
+check 'a budget of 3 MB leaves the other weights to be fed' says \
+	'j["weights"]["bytes"] - (3 << 20) <= j["devices"][0]["fed"] <
+	j["weights"]["bytes"] and
+	j["splits"][0]["fed"] == j["devices"][0]["fed"]'
+works 'a graph with a budget is drawn' \
+	weir graph large.gguf --budget 3M --svg fed.svg
+check 'weights that are fed are drawn in another colour' drawn fed.svg \
+	'"fed: a weight that is read in each pass" in text and
+	"of these fed" in text and any(b[0] == "b orange" for b in boxes)'
+refused 1 'a budget of' 'a budget that is too small is refused' \
+	weir graph large.gguf --budget 1K
 refused 1 NOTHING 'an unknown device is refused' \
 	weir graph m.gguf --devices NOTHING
 refused 1 '6 devices for 5 layers' 'more devices than layers are refused' \
