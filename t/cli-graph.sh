@@ -61,7 +61,7 @@ dot_parses()
 	assert text.count("{") == text.count("}") > 2
 	assert re.fullmatch(r"digraph weir \{\n.*\}\n", text, re.S)
 	value = r'(?:L|[\w.]+|"[^"\n]*")'
-	line = re.compile(rf"""subgraph\ cluster_\w+\ \{{ | \}} | {value}={value}
+	line = re.compile(rf"""\{{rank=same\ s\d+\ b\d+\}} | subgraph\ cluster_\w+\ \{{ | \}} | {value}={value}
 	    | \w+(\ ->\ \w+)?(\ \[\w+={value}(\s\w+={value})*\])?""", re.X)
 	nodes, ends = set(), set()
 	for row in text.splitlines()[1:-1]:

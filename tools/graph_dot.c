@@ -158,20 +158,22 @@ static void put_box(FILE *to, const struct graph_view *v,
 }
 
 /*
- * The text about a split is a node, so that no edge crosses it, as it might a
- * label of several lines.
+ * The text about a split is a node beside its first box, so that no edge crosses
+ * it, as it might a label of several lines.
  */
-static void put_panel(FILE *to, uint32_t i, const struct graph_panel *panel)
+static void put_panel(FILE *to, uint32_t i, uint32_t box,
+		      const struct graph_panel *panel)
 {
 	fprintf(to, "s%" PRIu32 " [label=<", i);
 	for (unsigned k = 1; k < panel->n; k++) {
 		put_text(to, panel->line[k], strlen(panel->line[k]));
 		fputs("<BR ALIGN=\"LEFT\"/>", to);
 	}
-	fputs(">]\n", to);
+	fprintf(to, ">]\n{rank=same s%" PRIu32 " b%" PRIu32 "}\n", i, box);
 }
 
-static void begin_split(FILE *to, const struct graph_view *v, uint32_t i)
+static void begin_split(FILE *to, const struct graph_view *v, uint32_t i,
+			uint32_t box)
 {
 	struct graph_panel panel;
 
@@ -182,7 +184,7 @@ static void begin_split(FILE *to, const struct graph_view *v, uint32_t i)
 		i);
 	put_text(to, panel.line[0], strlen(panel.line[0]));
 	fputs("</B>>\n", to);
-	put_panel(to, i, &panel);
+	put_panel(to, i, box, &panel);
 }
 
 static void begin_layer(FILE *to, const struct graph_box *b)
@@ -237,7 +239,7 @@ static void put_boxes(FILE *to, const struct graph_view *v,
 		if (i && !same_layer(b, &s->box[i - 1]))
 			end_layer(to, &in);
 		if (!copy && !in.split) {
-			begin_split(to, v, b->split);
+			begin_split(to, v, b->split, i);
 			in.split = true;
 		}
 		if (!in.layer && b->kind == GRAPH_BOX_OP && b->layer >= 0) {
