@@ -43,7 +43,7 @@ CLEANFILES += %D%/convert
 
 # Products on the CPU, against reading and OpenBLAS.
 EXTRA_PROGRAMS += %D%/matmul
-%C%_matmul_SOURCES = %D%/matmul.c %D%/raw.c %D%/raw.h
+%C%_matmul_SOURCES = %D%/matmul.c $(BENCH_RESULT)
 %C%_matmul_LDADD = lib/libweir-core.la -ldl
 bench: %D%/matmul
 CLEANFILES += %D%/matmul
@@ -99,6 +99,10 @@ EXTRA_PROGRAMS += %D%/assign
 bench: %D%/assign
 CLEANFILES += %D%/assign
 
+EXTRA_PROGRAMS += %D%/feed
+%C%_feed_SOURCES = %D%/feed.c $(BENCH_RESULT)
+bench: %D%/feed
+CLEANFILES += %D%/feed
 EXTRA_PROGRAMS += %D%/sched
 %C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_sched_LDADD = lib/libweir-core.la

@@ -15,6 +15,7 @@
 #include "kernels/compute.h"
 #include "kernels/team.h"
 #include "raw.h"
+#include "result.h"
 
 #define ROUNDS 5u
 #define BYTES ((size_t)400 << 20) /* beyond the caches */
@@ -154,19 +155,6 @@ static double read_time(size_t bytes)
 	return raw_now() - start;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *x)
-{
-	qsort(x, ROUNDS, sizeof(*x), compare);
-	return x[ROUNDS / 2];
-}
-
 static void decode(enum weir_dtype dtype, int64_t m, int64_t k)
 {
 	size_t each = (size_t)(m * operand(NULL, dtype, 1, k).stride[0]);
@@ -181,8 +169,8 @@ static void decode(enum weir_dtype dtype, int64_t m, int64_t k)
 		ratio[i] = limit / own;
 	}
 	printf("decode  %-7s %5lld x %5lld  %6.2f GB/s  %.2f of a read\n",
-	       info_of(dtype).name, (long long)m, (long long)k, median(rate),
-	       median(ratio));
+	       info_of(dtype).name, (long long)m, (long long)k,
+	       spread_of(rate, ROUNDS).mid, spread_of(ratio, ROUNDS).mid);
 	work_free(w);
 }
 
@@ -215,8 +203,9 @@ static void prompt(enum weir_dtype dtype, int64_t m, int64_t k, int64_t cols)
 	}
 	printf("prompt  %-7s %5lld x %5lld, %3lld columns  %7.1f GFLOPS",
 	       info_of(dtype).name, (long long)m, (long long)k, (long long)cols,
-	       median(rate));
-	printf(sgemm ? "  %.2f of sgemm\n" : "\n", median(ratio));
+	       spread_of(rate, ROUNDS).mid);
+	printf(sgemm ? "  %.2f of sgemm\n" : "\n",
+	       spread_of(ratio, ROUNDS).mid);
 	work_free(w);
 }
 

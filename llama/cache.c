@@ -24,15 +24,35 @@ int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 	return ret;
 }
 
-int llama_cache_alloc(struct weir *weir, struct llama_cache *cache)
+/* Keys and values of the layers of a part. @t: room for all tensors. */
+static int cache_alloc_part(struct llama *l, unsigned p, struct weir_tensor *t)
 {
-	struct weir_buft *huge;
-	int ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge);
+	struct weir_tensor *all = l->cache.tensor;
+	const size_t layers = (size_t)l->config.layers;
+	size_t n = 0;
+	int ret;
 
-	if (ret < 0)
-		return ret;
-	return weir_tensors_alloc(huge, cache->tensor,
-				  2 * (size_t)cache->layers, &cache->buf);
+	for (size_t k = 0; k < 2 * layers; k++)
+		if (llama_part_of(l, (int64_t)(k % layers)) == p)
+			t[n++] = all[k];
+	ret = weir_tensors_alloc(l->part[p].buft, t, n, &l->part[p].cache);
+	n = 0;
+	for (size_t k = 0; k < 2 * layers && ret == 0; k++)
+		if (llama_part_of(l, (int64_t)(k % layers)) == p)
+			all[k] = t[n++];
+	return ret;
+}
+
+int llama_cache_alloc(struct llama *l)
+{
+	const size_t n = 2 * (size_t)l->config.layers;
+	struct weir_tensor *t = calloc(n, sizeof(*t));
+	int ret = t ? 0 : llama_fail(-ENOMEM, "no memory for a cache");
+
+	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
+		ret = cache_alloc_part(l, p, t);
+	free(t);
+	return ret;
 }
 
 int llama_cache_define(struct llama_cache *cache, int64_t rows)
@@ -53,6 +73,5 @@ int llama_cache_define(struct llama_cache *cache, int64_t rows)
 
 void llama_cache_free(struct llama_cache *cache)
 {
-	weir_buf_free(cache->buf);
 	free(cache->tensor);
 }

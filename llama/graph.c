@@ -25,9 +25,16 @@ struct builder {
 	struct weir_node *factors; /* of RoPE; NULL: none */
 };
 
+/* It may be needed on several devices, which copy it once. */
 static struct weir_node *weight(const struct builder *b, size_t i)
 {
-	return weir_graph_leaf(b->g, &b->w->tensor[i], b->w->event[i]);
+	const struct llama_source *s = &b->w->source[i];
+	const struct weir_tensor *t = &b->w->tensor[i];
+
+	if (s->file)
+		return weir_graph_leaf_file(b->g, t, s->file, s->offset);
+	return weir_graph_constant(b->g,
+				   weir_graph_leaf(b->g, t, b->w->event[i]));
 }
 
 /* Name @x after weight @i, and @what: "blk.0.attn_q.rope". */

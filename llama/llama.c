@@ -25,12 +25,46 @@ static int check_opts(const struct llama_opts *opts,
 	return 0;
 }
 
-static int set_threads(struct weir_dev *cpu, int64_t n)
+/* Of each device that is a CPU. */
+static int set_threads(const struct llama *l)
 {
-	const struct weir_threads threads = { .size = sizeof(threads),
-					      .count = (uint32_t)n };
+	const struct weir_threads threads = {
+		.size = sizeof(threads), .count = (uint32_t)l->opts.threads
+	};
+	int ret = 0;
 
-	return n ? weir_dev_set_threads(cpu, &threads) : 0;
+	for (unsigned i = 0; i < l->n_parts && ret == 0; i++) {
+		struct weir_dev_info info = { .size = sizeof(info) };
+
+		ret = weir_dev_info(l->part[i].dev, &info);
+		if (ret == 0 && info.type == WEIR_DEV_CPU && threads.count)
+			ret = weir_dev_set_threads(l->part[i].dev, &threads);
+	}
+	return ret;
+}
+
+/* What is left of the budget after the weights that are loaded. */
+static int new_sched(struct llama *l)
+{
+	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
+	struct weir_dev **devs = calloc(l->n_parts, sizeof(*devs));
+	uint64_t *weights = calloc(l->n_parts, sizeof(*weights));
+	int ret;
+
+	for (unsigned i = 0; devs && weights && i < l->n_parts; i++) {
+		devs[i] = l->part[i].dev;
+		weights[i] = (uint64_t)(l->opts.budget - l->part[i].bytes);
+	}
+	if (l->opts.budget)
+		opts.weights = weights;
+	if (devs && weights)
+		ret = weir_sched_new(devs, l->n_parts, &opts, &l->sched);
+	else
+		ret = llama_fail(-ENOMEM, "no memory for %u devices",
+				 l->n_parts);
+	free(devs);
+	free(weights);
+	return ret < 0 ? ret : llama_pin(l);
 }
 
 int llama_open(struct weir *weir, const char *path, struct llama *l)
@@ -46,20 +80,18 @@ int llama_open(struct weir *weir, const char *path, struct llama *l)
 
 int llama_start(struct llama *l, const struct llama_opts *opts)
 {
-	struct weir_dev *cpu = weir_dev_get(l->weir, 0);
 	int ret;
 
 	l->opts = *opts;
-	if ((ret = check_opts(opts, &l->config)) == 0 &&
-	    (ret = set_threads(cpu, opts->threads)) == 0 &&
-	    (ret = llama_weights_load(l->weir, l->model, &l->config,
-				      &l->weights)) == 0 &&
+	if ((ret = check_opts(opts, &l->config)) < 0 ||
+	    (ret = llama_divide(l)) < 0 || (ret = set_threads(l)) < 0 ||
+	    (ret = llama_weights_load(l)) < 0 ||
 	    (ret = llama_cache_init(&l->config, opts->cache, opts->context,
-				    &l->cache)) == 0 &&
-	    (ret = llama_cache_alloc(l->weir, &l->cache)) == 0 &&
-	    (ret = weir_graph_new(&l->graph)) == 0)
-		ret = weir_sched_new(&cpu, 1, NULL, &l->sched);
-	return ret;
+				    &l->cache)) < 0 ||
+	    (ret = llama_cache_alloc(l)) < 0 ||
+	    (ret = weir_graph_new(&l->graph)) < 0)
+		return ret;
+	return new_sched(l);
 }
 
 static int new_pass(struct llama *l, const struct llama_pass *pass)
@@ -160,6 +192,9 @@ static int run_pass(struct llama *l)
 		return ret;
 	l->position += l->pass.tokens;
 	l->waits += r.waits;
+	l->pass_ns += r.total_ns;
+	l->kept = r.kept;
+	l->fed += r.fed;
 	l->wait_ns += r.wait_ns;
 	l->compute_ns += r.compute_ns;
 	return 0;
@@ -217,6 +252,7 @@ void llama_close(struct llama *l)
 	weir_graph_free(l->graph);
 	llama_cache_free(&l->cache);
 	llama_weights_free(&l->weights);
+	llama_parts_free(l);
 	weir_model_close(l->model);
 	free(l->mask);
 	free(l->positions);

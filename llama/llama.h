@@ -55,6 +55,11 @@ struct llama_source {
 	int64_t order; /* of its first use in a pass: 0 the embeddings, 1 the
 			  first layer */
 	size_t number; /* in the load */
+	unsigned part; /* whose device computes with it */
+	bool same;     /* in the file as in memory: no conversion */
+	struct weir_file *file; /* not NULL: it stays in the file, and the
+				   library reads it when it is needed */
+	uint64_t offset;        /* there */
 };
 
 /* The weights, which may still be arriving: each has an event for that. */
@@ -76,7 +81,15 @@ struct llama_cache {
 	int64_t row;            /* bytes of a token in a tensor */
 	int64_t defined;        /* rows that are set, if only to 0 */
 	struct weir_tensor *tensor;
-	struct weir_buf *buf;
+};
+
+/* The layers that a device computes, and its memory. */
+struct llama_part {
+	struct weir_dev *dev;
+	struct weir_buft *buft;
+	struct weir_buf *cache;
+	struct weir_buf *unloaded; /* weights of llama_opts.unloaded */
+	int64_t bytes;             /* of weights that are always in memory */
 };
 
 /* A pass: its size, the nodes of its inputs, and the node of its result. */
@@ -93,7 +106,13 @@ struct llama_opts {
 	int64_t round;         /* attended lengths are multiples of this */
 	enum weir_dtype cache; /* F16 or F32 */
 	int64_t threads;       /* 0: the library's choice */
-	bool (*stop)(void);    /* called now and then while a pass runs; true:
+	struct weir_dev *const *devs; /* that share the layers; NULL: the CPU */
+	unsigned n_devs;
+	int64_t budget;     /* bytes of weights in the memory of each device;
+			       others are read in each pass. 0: no limit */
+	bool unloaded;      /* the weights get memory, but are not read: for
+			       schedules that never run */
+	bool (*stop)(void); /* called now and then while a pass runs; true:
 				  it ends with -ECANCELED. NULL: never */
 };
 #define LLAMA_OPTS_INIT                                             \
@@ -109,6 +128,8 @@ struct llama {
 	struct llama_config config;
 	struct llama_weights weights;
 	struct llama_cache cache;
+	struct llama_part *part;
+	unsigned n_parts;
 	int64_t position; /* of the next token */
 	struct weir_sched *sched;
 	struct weir_graph *graph;
@@ -117,9 +138,13 @@ struct llama {
 	struct llama_pass pass; /* that @run computes */
 	int32_t *positions;     /* of its tokens */
 	float *mask;            /* of the pass: [tokens, attended] */
-	uint64_t waits;         /* for weights, in all passes */
-	int64_t wait_ns;        /* of these waits */
-	int64_t compute_ns;     /* in all passes */
+	uint64_t waits;         /* in all passes, for weights and for results of
+				   other devices */
+	int64_t pass_ns;        /* of all passes */
+	int64_t wait_ns;        /* of the waits, summed over devices */
+	int64_t compute_ns;     /* computing, summed over devices */
+	uint64_t kept, fed;     /* bytes of weights in files: that devices keep;
+				   read again and again, sum of all passes */
 };
 
 /* error.c */
@@ -140,18 +165,35 @@ bool llama_is_end(const struct llama_config *c, int32_t token);
  */
 int llama_weights_find(const struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w);
-/* weights.c: place those that were found, and start to load them. */
-int llama_weights_load(struct weir *weir, struct weir_model *model,
-		       const struct llama_config *c, struct llama_weights *w);
+/*
+ * weights.c: place those that were found in the memory of their parts, and start
+ * to load them; or, with a budget, leave the large ones in their files.
+ */
+int llama_weights_load(struct llama *l);
 void llama_weights_free(struct llama_weights *w);
 
 /* cache.c: its tensors, not placed, which is enough for llama_graph(). */
 int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 		     int64_t length, struct llama_cache *cache);
-int llama_cache_alloc(struct weir *weir, struct llama_cache *cache);
+int llama_cache_alloc(struct llama *l);
 /* Rows that no token has written are read under the mask: make them 0. */
 int llama_cache_define(struct llama_cache *cache, int64_t rows);
 void llama_cache_free(struct llama_cache *cache);
+
+/*
+ * devices.c: find the devices of a list, separated by commas; parameters may
+ * follow a name, as in weir_dev_init(). The caller frees the array. -EINVAL: a
+ * device is in it twice.
+ */
+int llama_devices(struct weir *weir, const char *list,
+		  struct weir_dev ***ret_devs, unsigned *ret_n);
+
+/* parts.c: divide the model among the devices of the options. */
+int llama_divide(struct llama *l);
+unsigned llama_part_of(const struct llama *l, int64_t layer);
+/* Pin the operations of each part to its device. */
+int llama_pin(struct llama *l);
+void llama_parts_free(struct llama *l);
 
 /* graph.c: add the pass to @g, and set its nodes. */
 void llama_graph(struct weir_graph *g, const struct llama_config *c,

@@ -123,7 +123,9 @@ static int add(struct search *s, const char *name, int64_t rows,
 		return ret;
 	t->name = e.name;
 	s->used[i] = true;
-	w->source[w->n++] = (struct llama_source){ .entry = i, .order = order };
+	w->source[w->n++] = (struct llama_source){
+		.entry = i, .order = order, .same = t->dtype == e.dtype
+	};
 	return 0;
 }
 

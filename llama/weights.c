@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory of the weights, and their load, in the order in which a pass uses
- * them.
+ * them. With a budget the large ones are left in their files.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -31,9 +32,66 @@ static int set_factors(const struct llama_config *c,
 	return ret;
 }
 
+/* Small tensors stay in memory, and those that are converted have to. */
+static bool stays_in_file(const struct llama *l, size_t i)
+{
+	const struct llama_source *s = &l->weights.source[i];
+
+	return l->opts.budget && s->same && l->weights.tensor[i].ndim > 1;
+}
+
+static int find_file(struct llama *l, size_t i)
+{
+	struct llama_source *s = &l->weights.source[i];
+	struct weir_entry e = { .size = sizeof(e) };
+	int ret = weir_model_tensor(l->model, s->entry, &e);
+
+	if (ret < 0)
+		return ret;
+	s->file = weir_model_file(l->model, e.shard);
+	s->offset = e.offset;
+	return 0;
+}
+
+/* Find the files, and count what each device has in memory. */
+static int divide_bytes(struct llama *l)
+{
+	const struct llama_weights *w = &l->weights;
+	int ret = 0;
+
+	for (size_t i = 0; i < w->n && ret == 0; i++) {
+		size_t bytes;
+
+		if (stays_in_file(l, i)) {
+			ret = find_file(l, i);
+			continue;
+		}
+		ret = weir_tensor_bytes(&w->tensor[i], &bytes);
+		if (ret == 0)
+			l->part[w->source[i].part].bytes += (int64_t)bytes;
+	}
+	return ret;
+}
+
+static int check_budget(const struct llama *l)
+{
+	for (unsigned i = 0; i < l->n_parts && l->opts.budget; i++)
+		if (l->part[i].bytes >= l->opts.budget)
+			return llama_fail(-ENOMEM,
+					  "a budget of %" PRId64
+					  " bytes for weights, of which "
+					  "%" PRId64 " always stay in memory",
+					  l->opts.budget, l->part[i].bytes);
+	return 0;
+}
+
+static bool is_loaded(const struct llama_weights *w, size_t i)
+{
+	return w->source[i].entry != LLAMA_COMPUTED && !w->source[i].file;
+}
+
 /* The tensors as the load has placed them, and their numbers in it. */
-static int take_places(const struct weir_model *model, struct llama_weights *w,
-		       size_t n)
+static int take_places(const struct weir_model *model, struct llama_weights *w)
 {
 	const size_t all = weir_model_count(model);
 	size_t *of = calloc(all + 1, sizeof(*of)); /* 1 + number in @w */
@@ -41,8 +99,9 @@ static int take_places(const struct weir_model *model, struct llama_weights *w,
 
 	if (!of)
 		return llama_fail(-ENOMEM, "no memory for %zu numbers", all);
-	for (size_t i = 0; i < n; i++)
-		of[w->source[i].entry] = 1 + i;
+	for (size_t i = 0; i < w->n; i++)
+		if (is_loaded(w, i))
+			of[w->source[i].entry] = 1 + i;
 	for (size_t k = 0; k < all; k++) {
 		if (!of[k])
 			continue;
@@ -54,11 +113,13 @@ static int take_places(const struct weir_model *model, struct llama_weights *w,
 }
 
 /* One event for each tensor that is loaded. */
-static int record_events(struct weir *weir, struct llama_weights *w, size_t n)
+static int record_events(struct weir *weir, struct llama_weights *w)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < n && ret == 0; i++) {
+	for (size_t i = 0; i < w->n && ret == 0; i++) {
+		if (!is_loaded(w, i))
+			continue;
 		ret = weir_event_new(weir, 0, &w->event[i]);
 		if (ret == 0)
 			ret = weir_load_record(w->load, w->source[i].number,
@@ -67,55 +128,95 @@ static int record_events(struct weir *weir, struct llama_weights *w, size_t n)
 	return ret;
 }
 
-static int put(struct weir_plan *plan, const struct llama_weights *w, size_t n,
-	       struct weir_buft *buft)
+static int put(struct weir_plan *plan, const struct llama *l)
 {
+	const struct llama_weights *w = &l->weights;
 	struct weir_put_opts opts = WEIR_PUT_OPTS_INIT;
 	int ret = 0;
 
-	for (size_t i = 0; i < n && ret >= 0; i++) {
-		opts.priority = (int32_t)-w->source[i].order;
-		ret = weir_plan_put(plan, w->tensor[i].name, buft, &opts);
+	for (size_t i = 0; i < w->n && ret >= 0; i++) {
+		const struct llama_source *s = &w->source[i];
+
+		if (!is_loaded(w, i))
+			continue;
+		opts.priority = (int32_t)-s->order;
+		opts.dtype = s->same ? 0 : w->tensor[i].dtype;
+		ret = weir_plan_put(plan, w->tensor[i].name,
+				    l->part[s->part].buft, &opts);
 	}
-	return ret;
+	return ret < 0 ? ret : 0;
 }
 
 /*
- * Load the first @n tensors. The plan places them where direct reads can write
- * to them: their addresses follow their offsets in the file.
+ * The plan places tensors where direct reads can write to them: their addresses
+ * follow their offsets in the file.
  */
-static int start_load(struct weir *weir, struct weir_model *model,
-		      struct llama_weights *w, size_t n, struct weir_buft *buft)
+static int start_load(struct llama *l)
 {
+	struct llama_weights *w = &l->weights;
 	struct weir_plan *plan = NULL;
 	int ret;
 
-	if ((ret = weir_plan_new(model, &plan)) == 0 &&
-	    (ret = put(plan, w, n, buft)) >= 0 &&
+	if ((ret = weir_plan_new(l->model, &plan)) == 0 &&
+	    (ret = put(plan, l)) == 0 &&
 	    (ret = weir_load_start(plan, NULL, &w->load)) == 0)
 		ret = weir_load_weights(w->load, &w->weights);
 	weir_plan_free(plan);
-	if (ret < 0 || (ret = take_places(model, w, n)) < 0)
+	if (ret < 0 || (ret = take_places(l->model, w)) < 0)
 		return ret;
-	return record_events(weir, w, n);
+	return record_events(l->weir, w);
 }
 
-int llama_weights_load(struct weir *weir, struct weir_model *model,
-		       const struct llama_config *c, struct llama_weights *w)
+static int compute_factors(struct llama *l)
 {
-	const bool computed = w->factors < w->n &&
-			      w->source[w->factors].entry == LLAMA_COMPUTED;
-	struct weir_buft *huge;
+	struct llama_weights *w = &l->weights;
+	struct weir_tensor *t = &w->tensor[w->factors];
+	int ret = weir_tensors_alloc(l->part[0].buft, t, 1, &w->buf);
+
+	return ret < 0 ? ret : set_factors(&l->config, t);
+}
+
+/* Memory for the weights of a part. @t: room for all. */
+static int place_part(struct llama *l, unsigned p, struct weir_tensor *t)
+{
+	struct llama_weights *w = &l->weights;
+	size_t n = 0;
 	int ret;
 
-	if ((ret = weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_HUGE, &huge)) <
-	    0)
+	for (size_t i = 0; i < w->n; i++)
+		if (is_loaded(w, i) && w->source[i].part == p)
+			t[n++] = w->tensor[i];
+	ret = weir_tensors_alloc(l->part[p].buft, t, n, &l->part[p].unloaded);
+	n = 0;
+	for (size_t i = 0; i < w->n && ret == 0; i++)
+		if (is_loaded(w, i) && w->source[i].part == p)
+			w->tensor[i] = t[n++];
+	return ret;
+}
+
+static int place_unloaded(struct llama *l)
+{
+	struct weir_tensor *t = calloc(l->weights.n, sizeof(*t));
+	int ret = t ? 0 : llama_fail(-ENOMEM, "no memory for places");
+
+	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
+		ret = place_part(l, p, t);
+	free(t);
+	return ret;
+}
+
+int llama_weights_load(struct llama *l)
+{
+	const struct llama_weights *w = &l->weights;
+	int ret;
+
+	if ((ret = divide_bytes(l)) < 0 || (ret = check_budget(l)) < 0)
 		return ret;
-	if (computed && ((ret = weir_tensors_alloc(huge, &w->tensor[w->factors],
-						   1, &w->buf)) < 0 ||
-			 (ret = set_factors(c, &w->tensor[w->factors])) < 0))
+	if (w->factors < w->n &&
+	    w->source[w->factors].entry == LLAMA_COMPUTED &&
+	    (ret = compute_factors(l)) < 0)
 		return ret;
-	return start_load(weir, model, w, w->n - computed, huge);
+	return l->opts.unloaded ? place_unloaded(l) : start_load(l);
 }
 
 void llama_weights_free(struct llama_weights *w)

@@ -55,7 +55,7 @@ tree
 check 'bootstrap check succeeds' bootstrap check
 check 'bootstrap check prints when each step began' grep -qE \
 	'^bootstrap: [0-9]{2}:[0-9]{2}:[0-9]{2} running every test' out
-has "$(cat out)" 't/interop.sh and t/llama.sh are SKIPPED' \
+has "$(cat out)" 't/interop.sh, t/llama.sh and t/cli-run.sh are SKIPPED' \
 	'bootstrap check names the test that packages of Python are missing for'
 is "$(grep -c werror tree/said.options)" 0 \
 	"a compiler's warnings are not errors by default"

@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 139
+plan 141
 has_help --help
 has_help help
 has_help -h
@@ -132,6 +132,8 @@ wrong "--temp is 'nan'" run m --temp nan
 wrong "--seed is '-1'" run m --seed -1
 wrong "--seed is '9223372036854775808'" run m --seed 9223372036854775808
 wrong "--threads is '0'" run m --threads 0
+wrong "--budget is '0'" run m --budget 0
+wrong "--budget is '4Q'" run m --budget 4Q
 wrong "unknown option '-x'" run m -x
 wrong "'b' is one argument too many" run a b
 wrong 'OUT is missing' synth tiny

@@ -370,12 +370,25 @@ static const struct weir__queue_ops queue_ops = { .size = sizeof(queue_ops),
 						  .close = queue_close,
 						  .submit = queue_submit };
 
+static int gdev_rates(struct weir_dev *dev, struct weir_rates *ret_rates)
+{
+	(void)dev;
+	gdev.rates++;
+	if (gdev.rate != 0)
+		ret_rates->flops = ret_rates->bytes = ret_rates->link =
+			gdev.rate;
+	return gdev.rates_with < 0
+		       ? lib->fail(gdev.rates_with, "the clock is broken")
+		       : 0;
+}
+
 static const struct weir__compute_ops compute_ops = {
 	.size = sizeof(compute_ops),
 	.supports = gdev_supports,
 	.prepare = gdev_prepare,
 	.release = gdev_release,
 	.measure = gdev_measure,
+	.rates = gdev_rates,
 };
 
 static const struct weir__backend backend = { .size = sizeof(backend),
@@ -406,6 +419,8 @@ void gdev_reset(void)
 	gdev.workspace = gdev.measured = 0;
 	gdev.supports = gdev.prepares = gdev.releases = gdev.works = 0;
 	gdev.nodes = gdev.fills = gdev.allocs = gdev.frees = 0;
+	gdev.rate = gdev.rates_with = 0;
+	gdev.rates = 0;
 }
 
 struct weir *gdev_open_timeout(struct weir_dev **ret_dev, int64_t timeout_ns)

@@ -21,9 +21,11 @@ extern struct gdev {
 	int fail_with;
 	size_t workspace; /* that prepare asks for */
 	size_t measured;  /* that measure says */
+	double rate;      /* of all kinds; 0: it says nothing */
+	int rates_with;   /* 0, or the error of rates */
 	/* What it was asked. */
 	_Atomic unsigned supports, prepares, releases, works, nodes, fills,
-		allocs, frees;
+		allocs, frees, rates;
 	_Atomic uint64_t bytes; /* allocated now */
 	struct {
 		size_t first, n;

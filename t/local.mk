@@ -83,6 +83,7 @@ T_C_TESTS = \
 	%D%/races.t \
 	%D%/races-loads.t \
 	%D%/races-runs.t \
+	%D%/races-lanes.t \
 	%D%/event.t \
 	%D%/heap.t \
 	%D%/heap-model.t \
@@ -130,8 +131,8 @@ T_C_TESTS = \
 	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-lanes.t %D%/graph-constant.t \
-	%D%/feed-imports.t %D%/feed.t \
-	%D%/sched.t %D%/sched-pins.t %D%/schedule.t \
+	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
+	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
@@ -159,6 +160,7 @@ T_SH_TESTS = \
 	%D%/bootstrap.sh \
 	%D%/headers.sh \
 	%D%/layers.sh \
+	%D%/races-others.sh \
 	%D%/format.sh \
 	%D%/exports.sh \
 	%D%/pages.sh \
@@ -258,6 +260,7 @@ T_ROWS = %D%/rows.c %D%/rows.h
 T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)
 %C%_races_t_SOURCES = %D%/races.c $(T_RACING)
 %C%_races_loads_t_SOURCES = %D%/races-loads.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
+%C%_races_lanes_t_SOURCES = %D%/races-lanes.c $(T_RACING)
 %C%_races_runs_t_SOURCES = %D%/races-runs.c $(T_RACING) $(T_SAMPLE) $(T_FILES)
 T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
@@ -400,12 +403,19 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_feed_t_SOURCES = %D%/feed.c $(T_FILES) $(T_KIND) $(T_STREAMS)
+%C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_NOMEM) \
+	$(T_STREAMS)
+%C%_run_feed_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_run_feed_t_LDADD = $(LDADD) -lm
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
 T_NET = %D%/net.c %D%/net.h
 %C%_graph_assign_t_SOURCES = %D%/graph-assign.c $(T_NET)
 %C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
+%C%_pins_memory_t_SOURCES = %D%/pins-memory.c $(T_LEAF) $(T_STREAMS) $(T_NOMEM)
+%C%_pins_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_rates_t_SOURCES = %D%/rates.c $(T_GDEV)
 %C%_run_ends_t_SOURCES = %D%/run-ends.c $(T_STREAMS)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
 %C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)

@@ -5,6 +5,7 @@
 
 char said[8000];
 unsigned n_said;
+const char *devices;
 struct weir *weir;
 struct weir_stream *a, *b;
 struct weir_event *ev;
@@ -27,11 +28,14 @@ static void keep(void *arg, const char *text)
 void set_up(void)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
+	struct weir_dev *cpu;
 
 	said[0] = '\0';
 	n_said = 0;
 	o.log = keep;
 	must(weir_open(&o, &weir));
+	if (devices)
+		must(weir_dev_init(weir, devices, &cpu));
 	a = new_stream(weir, "a");
 	b = new_stream(weir, "b");
 	ev = new_event(weir, 0);

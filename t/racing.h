@@ -11,6 +11,7 @@
 extern char said[8000]; /* the reports so far, a line each */
 extern unsigned n_said;
 
+extern const char *devices; /* of weir_dev_init(), for set_up(); or NULL */
 extern struct weir *weir;
 extern struct weir_stream *a, *b; /* streams 'a' and 'b' */
 extern struct weir_event *ev;

@@ -12,6 +12,7 @@
 #include "signals.h"
 
 enum {
+	RUN_STOPPED = -1, /* by a signal */
 	POLL_NS = 50 * 1000 * 1000
 };
 
@@ -99,7 +100,7 @@ static int read_tokenizer(struct run_job *job)
 	return check_prompt(job);
 }
 
-/* Get ready to generate: the most tokens that --n and the context allow. */
+/* Room for the most tokens that -n and the context allow. */
 static int make_room(struct run_job *job)
 {
 	const struct run_args *a = job->args;
@@ -127,17 +128,32 @@ static int start_model(struct run_job *job)
 
 	opts.context = (int64_t)(job->prompt.n + job->made.room) - 1;
 	opts.threads = job->args->threads;
+	opts.devs = job->dev;
+	opts.n_devs = job->n_devs;
+	opts.budget = (int64_t)job->args->budget;
 	opts.stop = signals_caught;
 	return llama_start(&job->llama, &opts) < 0 ? fail_llama(job) : 0;
 }
 
+static int fail_list(const struct run_job *job)
+{
+	const char *sentence = llama_error();
+
+	return fail("--devices %s: %s", job->args->devices,
+		    sentence == weir_error() ? weir_sentence() : sentence);
+}
+
 static int open_model(struct run_job *job)
 {
+	const struct run_args *a = job->args;
 	int r;
 
 	if (weir_open(NULL, &job->weir) < 0)
 		return fail_weir();
-	if (llama_open(job->weir, job->args->path, &job->llama) < 0)
+	if (a->devices &&
+	    llama_devices(job->weir, a->devices, &job->dev, &job->n_devs) < 0)
+		return fail_list(job);
+	if (llama_open(job->weir, a->path, &job->llama) < 0)
 		return fail_llama(job);
 	if ((r = read_tokenizer(job)) || (r = make_room(job)) ||
 	    (r = start_model(job)))
@@ -147,7 +163,6 @@ static int open_model(struct run_job *job)
 }
 
 /* Returns 0, RUN_STOPPED, or EXIT_FAILURE after a line on stderr. */
-#define RUN_STOPPED (-1)
 static int read_tokens(struct run_job *job, const int32_t *id, size_t n)
 {
 	int r = llama_read(&job->llama, id, (int64_t)n, false, job->logits);
@@ -218,8 +233,8 @@ static bool is_end(const struct run_job *job, int32_t id)
 }
 
 /*
- * Choose a token from the logits and write it. Returns 1 if it is the last one,
- * 0, or EXIT_FAILURE with a line on stderr.
+ * Choose a token from the logits and write it. Returns 0, or EXIT_FAILURE after
+ * a line on stderr.
  */
 static int make_token(struct run_job *job, bool *ret_last)
 {
@@ -304,6 +319,7 @@ static void close_job(struct run_job *job)
 	free(job->made.id);
 	free(job->logits);
 	free(job->text.s);
+	free(job->dev);
 	weir_close(job->weir);
 }
 

@@ -19,7 +19,9 @@ struct run_args {
 	int64_t n;          /* most tokens to generate */
 	double temperature;
 	uint64_t seed;
-	int64_t threads; /* 0: the library's choice */
+	int64_t threads;     /* 0: the library's choice */
+	const char *devices; /* NULL: the CPU */
+	uint64_t budget;     /* bytes of weights on each device; 0: no limit */
 	bool json, quiet;
 };
 
@@ -53,6 +55,8 @@ struct run_text {
 struct run_job {
 	const struct run_args *args;
 	struct weir *weir;
+	struct weir_dev **dev; /* of --devices */
+	unsigned n_devs;
 	struct llama llama;
 	struct tokenizer *tokenizer;
 	struct tokenizer_decoder *decoder;
@@ -83,7 +87,8 @@ struct run_facts {
 	double total, first;   /* until the end, until the first token */
 	double prompt, decode; /* of reading the prompt, of what follows */
 	double prompt_rate, decode_rate;
-	double open, wait, compute, choose, output, rest; /* add up to total */
+	double open, passes, choose, output, rest; /* add up to total */
+	double wait, compute; /* in passes, summed over devices */
 };
 void run_facts(const struct run_job *job, struct run_facts *ret_facts);
 const char *run_end_name(enum run_end end); /* in JSON */

@@ -21,6 +21,11 @@ static const char help[] =
 	"  --seed S         a seed of the random choices, which repeats a run\n"
 	"                   [different each time; the report has it]\n"
 	"  --threads N      compute with N threads\n"
+	"  --devices A,B    divide the layers among these devices, in this order [CPU];\n"
+	"                   NAME:KEY=VALUE,... sets parameters\n"
+	"  --budget SIZE    bytes of weights that stay in the memory of each device;\n"
+	"                   the others are read from the files again and again\n"
+	"                   [no limit]\n"
 	"  --json           print text, tokens and report as JSON, at the end\n"
 	"  --quiet          print no report\n";
 
@@ -29,6 +34,8 @@ enum {
 	TEMP,
 	SEED,
 	THREADS,
+	DEVICES,
+	BUDGET,
 	JSON,
 	QUIET
 };
@@ -39,6 +46,8 @@ static const struct option options[] = {
 	{ "temp", required_argument, NULL, TEMP },
 	{ "seed", required_argument, NULL, SEED },
 	{ "threads", required_argument, NULL, THREADS },
+	{ "devices", required_argument, NULL, DEVICES },
+	{ "budget", required_argument, NULL, BUDGET },
 	{ "json", no_argument, NULL, JSON },
 	{ "quiet", no_argument, NULL, QUIET },
 	{ "help", no_argument, NULL, 'h' },
@@ -70,6 +79,11 @@ static int take_option(const struct args *args, int c, struct run_args *a)
 		return args_number(args, "--seed", 0, INT64_MAX, &a->seed);
 	case THREADS:
 		return take_number(args, "--threads", 1024, &a->threads);
+	case DEVICES:
+		a->devices = optarg;
+		return 0;
+	case BUDGET:
+		return args_size(args, "--budget", 1, INT64_MAX, &a->budget);
 	case JSON:
 		a->json = true;
 		return 0;

@@ -16,9 +16,9 @@ static json_t *tokens_json(const struct tokenizer_ids *ids)
 
 static json_t *times_json(const struct run_facts *f)
 {
-	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "open", f->open,
-			 "wait", f->wait, "compute", f->compute, "choose",
-			 f->choose, "output", f->output, "rest", f->rest);
+	return json_pack("{s:f, s:f, s:f, s:f, s:f}", "open", f->open, "passes",
+			 f->passes, "choose", f->choose, "output", f->output,
+			 "rest", f->rest);
 }
 
 void run_report_json(const struct run_job *job)
@@ -29,7 +29,7 @@ void run_report_json(const struct run_job *job)
 	run_facts(job, &f);
 	out_json(json_pack(
 		"{s:o, s:o, s:o, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
-		"s:o, s:I}",
+		"s:o, s:f, s:f, s:I, s:I, s:I}",
 		"text", text_json(job->text.s ? job->text.s : "", job->text.n),
 		"tokens", tokens_json(&job->made), "prompt_tokens",
 		tokens_json(&job->prompt), "end", run_end_name(job->end),
@@ -37,6 +37,9 @@ void run_report_json(const struct run_job *job)
 		f.total, "first_token_seconds", f.first, "prompt_seconds",
 		f.prompt, "prompt_rate", f.prompt_rate, "decode_seconds",
 		f.decode, "decode_rate", f.decode_rate, "time", times_json(&f),
-		"loaded_bytes", (json_int_t)job->load.bytes));
+		"compute_seconds", f.compute, "wait_seconds", f.wait,
+		"loaded_bytes", (json_int_t)job->load.bytes, "kept_bytes",
+		(json_int_t)job->llama.kept, "fed_bytes",
+		(json_int_t)job->llama.fed));
 	putchar('\n');
 }

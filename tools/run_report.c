@@ -33,11 +33,12 @@ void run_facts(const struct run_job *job, struct run_facts *ret_facts)
 	}
 	f.prompt_rate = t->prompt ? rate(job->prompt.n, f.prompt) : 0;
 	f.decode_rate = rate(decoded(job), f.decode);
+	f.passes = seconds(job->llama.pass_ns);
 	f.wait = seconds(job->llama.wait_ns);
 	f.compute = seconds(job->llama.compute_ns);
 	f.choose = seconds(t->choose);
 	f.output = seconds(t->output);
-	f.rest = f.total - f.open - f.wait - f.compute - f.choose - f.output;
+	f.rest = f.total - f.open - f.passes - f.choose - f.output;
 	*ret_facts = f;
 }
 
@@ -84,20 +85,34 @@ static void report_rates(const struct run_job *job, const struct run_facts *f)
 		     decoded(job), f->decode, f->decode_rate);
 }
 
+static void report_weights(const struct run_job *job)
+{
+	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
+
+	if (!job->args->budget)
+		note("  weights %s loaded", size_text(job->load.bytes, a));
+	else
+		note("  weights %s loaded, %s kept, %s fed",
+		     size_text(job->load.bytes, a),
+		     size_text(job->llama.kept, b),
+		     size_text(job->llama.fed, c));
+}
+
 void run_report(const struct run_job *job)
 {
 	const struct run_args *a = job->args;
-	char bytes[SIZE_TEXT];
 	struct run_facts f;
 
 	run_facts(job, &f);
 	note("%s: %zu tokens in %.3f s", a->path, job->made.n, f.total);
 	report_end(job);
 	report_rates(job, &f);
-	note("  time    %.3f s to open, %.3f s waiting for weights, %.3f s "
-	     "computing, %.3f s choosing, %.3f s writing, %.3f s else",
-	     f.open, f.wait, f.compute, f.choose, f.output, f.rest);
-	note("  weights %s loaded", size_text(job->load.bytes, bytes));
+	note("  time    %.3f s to open, %.3f s in passes, %.3f s choosing, "
+	     "%.3f s writing, %.3f s else",
+	     f.open, f.passes, f.choose, f.output, f.rest);
+	note("  passes  %.3f s computing, %.3f s waiting%s", f.compute, f.wait,
+	     job->llama.n_parts > 1 ? ", summed over devices" : "");
+	report_weights(job);
 	if (a->temperature > 0)
 		note("  choice  --temp %g --seed %llu", a->temperature,
 		     (unsigned long long)a->seed);

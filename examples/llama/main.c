@@ -14,7 +14,7 @@
 #include "../../llama/llama.h"
 
 struct args {
-	const char *model, *logits;
+	const char *model, *logits, *devices;
 	int64_t generate;
 	bool report;
 	int32_t *token;
@@ -25,6 +25,7 @@ struct args {
 /* A program that runs: the logits of its last tokens, and its times in ns. */
 struct program {
 	struct llama llama;
+	struct weir_dev **dev; /* NULL: the CPU */
 	float *logits; /* of each token of the prompt, if they are written */
 	FILE *out;
 	int64_t begun, first, end; /* first: the logits of the prompt */
@@ -40,6 +41,8 @@ static int usage(FILE *to, int status)
 		    "  -b N      read at most N tokens in a pass (512)\n"
 		    "  -a N      attend to a multiple of N tokens (256)\n"
 		    "  -c TYPE   keep keys and values as f16 or f32 (f16)\n"
+		    "  -d LIST   divide the layers among these devices (CPU)\n"
+		    "  -w BYTES  weights that stay in memory on each device\n"
 		    "  -r        report times\n");
 	return status;
 }
@@ -75,10 +78,9 @@ static bool read_option(struct args *a, int c)
 		int c;
 		int64_t *n;
 	} all[] = {
-		{ 'n', &a->generate },
-		{ 'b', &a->opts.batch },
-		{ 'a', &a->opts.round },
-		{ 't', &a->opts.threads },
+		{ 'n', &a->generate },    { 'b', &a->opts.batch },
+		{ 'a', &a->opts.round },  { 't', &a->opts.threads },
+		{ 'w', &a->opts.budget },
 	};
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
@@ -92,7 +94,9 @@ static bool read_option(struct args *a, int c)
 	a->report |= c == 'r';
 	if (c == 'l')
 		a->logits = optarg;
-	return c == 'l' || c == 'r';
+	if (c == 'd')
+		a->devices = optarg;
+	return c == 'l' || c == 'd' || c == 'r';
 }
 
 /* 0, or the status of the program plus 1. */
@@ -100,7 +104,7 @@ static int read_args(struct args *a, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:l:t:b:a:c:rh")) != -1) {
+	while ((c = getopt(argc, argv, "n:l:t:b:a:c:d:w:rh")) != -1) {
 		if (c == 'h')
 			return 1 + usage(stdout, 0);
 		if (!read_option(a, c))
@@ -220,6 +224,10 @@ static int use_model(struct program *p, struct weir *weir, struct args *a)
 
 	a->opts.context = a->n + (a->generate ? a->generate - 1 : 0);
 	p->begun = now();
+	if (a->devices && (ret = llama_devices(weir, a->devices, &p->dev,
+					       &a->opts.n_devs)) < 0)
+		return ret;
+	a->opts.devs = p->dev;
 	if ((ret = llama_open(weir, a->model, &p->llama)) < 0 ||
 	    (ret = llama_start(&p->llama, &a->opts)) < 0 ||
 	    (ret = read_prompt(p, a)) < 0 || (ret = generate(p, a)) < 0)
@@ -247,6 +255,7 @@ static int run(struct args *a)
 		fprintf(stderr, "llama: %s\n", llama_error());
 	llama_close(&p.llama);
 	free(p.logits);
+	free(p.dev);
 	weir_close(weir);
 	return ret < 0;
 }

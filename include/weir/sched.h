@@ -58,6 +58,14 @@ struct weir_sched_opts {
 	void *observe_arg;
 	const uint64_t *budgets; /* bytes of memory of each device, for all
 				    schedules; 0: no limit; NULL: none has one */
+	/*
+	 * Bytes of memory of each device for copies of constant leaves that it
+	 * cannot use where they are, or that are in files. If they have more
+	 * bytes, some are kept there and the others are fed: read again in each
+	 * run, in the order of use, ahead of the operations. 0: no limit; NULL:
+	 * none has one. Not part of the budgets.
+	 */
+	const uint64_t *weights;
 };
 WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
 #define WEIR_SCHED_OPTS_INIT WEIR__OPTS_INIT(weir_sched_opts)
@@ -121,6 +129,10 @@ struct weir_sched_estimate {
 	uint64_t computed;  /* of these: operations that a run computes */
 	uint64_t in_place;  /* of these: in the place of a source */
 	uint64_t lowest;    /* no placement of the results is lower */
+	uint64_t kept;      /* copies of constant leaves that are kept; not in
+			       @bytes, as the next two */
+	uint64_t fed;       /* that are read again in each run */
+	uint64_t ring;      /* memory for these */
 };
 /*
  * What weir_schedule_new() would need. Changes nothing: no memory of the device
@@ -182,6 +194,9 @@ struct weir_schedule_info {
 	uint32_t imports;        /* of these: constant leaves */
 	uint64_t transfer_bytes; /* that each run copies between devices */
 	uint64_t import_bytes;   /* of constant leaves that are kept or fed */
+	uint64_t kept;           /* as in struct weir_sched_estimate */
+	uint64_t fed;
+	uint64_t ring;
 };
 /* Describe a schedule. Any thread. -EINVAL: the size is not set. */
 WEIR_API int weir_schedule_info(const struct weir_schedule *schedule,
@@ -204,7 +219,8 @@ enum weir_node_why {
 	WEIR_NODE_VIEWS = 3,    /* it has the bytes of another node */
 	WEIR_NODE_KEPT = 4,     /* an input, or an output of a copy */
 	WEIR_NODE_IN_PLACE = 5, /* a source was not needed any more */
-	WEIR_NODE_PLANNED = 6   /* the planner has chosen the place */
+	WEIR_NODE_PLANNED = 6,  /* the planner has chosen the place */
+	WEIR_NODE_IN_FILE = 7   /* a leaf in a file: it has no address */
 };
 /* Why a node is computed on its device. */
 enum weir_node_cause {
@@ -387,6 +403,9 @@ struct weir_run_report {
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
+	int64_t feed_ns;    /* of total_ns: waiting for leaves to be read */
+	uint64_t kept;      /* bytes of leaves that devices keep */
+	uint64_t fed;       /* bytes of leaves that were fed for it so far */
 };
 /* -EINVAL: the size is not set. */
 WEIR_API int weir_run_report(struct weir_run *run,

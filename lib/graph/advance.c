@@ -236,6 +236,16 @@ static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 	p->src = NULL;
 }
 
+/* For an import, or for something else. */
+static void lane_waited(struct weir__run_lane *lane)
+{
+	struct weir_run_report *report = &lane->run->report;
+	bool fed = lane->gate < lane->gates &&
+		   lane->of->gate[lane->gate].kind == WEIR__GATE_IMPORT;
+
+	lane_note(lane, fed ? &report->feed_ns : &report->wait_ns);
+}
+
 static void lane_woken(struct weir__waiter *waiter)
 {
 	struct weir__run_lane *lane =
@@ -244,7 +254,7 @@ static void lane_woken(struct weir__waiter *waiter)
 	pthread_mutex_lock(&lane->run->lock);
 	lane->waiting = NULL;
 	pthread_mutex_unlock(&lane->run->lock);
-	lane_note(lane, &lane->run->report.wait_ns);
+	lane_waited(lane);
 	lane_move(lane);
 }
 
@@ -283,7 +293,7 @@ void weir__run_lane_stop_waiting(struct weir__run_lane *lane)
 	pthread_mutex_unlock(&run->lock);
 	if (!mine)
 		return;
-	lane_note(lane, &run->report.wait_ns);
+	lane_waited(lane);
 	lane_move(lane);
 }
 

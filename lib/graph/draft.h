@@ -18,6 +18,7 @@ struct weir__choice;
 struct weir__sizes {
 	uint64_t results, inputs, workspace, leaves; /* inputs: of all copies */
 	uint64_t computed, in_place, lowest;
+	uint64_t kept, fed, ring; /* of imports */
 };
 
 struct weir__draft {

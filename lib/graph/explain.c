@@ -50,6 +50,9 @@ int weir_schedule_info(const struct weir_schedule *schedule,
 	info.computed = e.computed;
 	info.in_place = e.in_place;
 	info.lowest = e.lowest;
+	info.kept = e.kept;
+	info.fed = e.fed;
+	info.ring = e.ring;
 	images_info(p, &info);
 	memcpy(info.fingerprint, p->fingerprint, sizeof(p->fingerprint));
 	pthread_mutex_lock(&p->sched->lock);

@@ -95,6 +95,7 @@ struct weir__pass {
 	uint32_t queued;   /* entries: the next one to be queued */
 	uint32_t released; /* entries before it are released */
 	uint64_t bytes;    /* that were fed for it so far */
+	uint64_t seen;     /* of progress: done, as the feeder has seen */
 };
 
 /* A read or copy that was queued, oldest first. */
@@ -171,6 +172,8 @@ struct weir__feed_sizes {
 int weir__feed_measure(const struct weir__feeder *feeder,
 		       const struct weir__import *imports, uint32_t n,
 		       struct weir__feed_sizes *ret);
+struct weir__feed_sizes
+weir__feed_list_sizes(const struct weir__feed_list *list);
 /*
  * A schedule begins or ends to use the list. Copies of placed leaves are valid
  * while schedules use them: in between the program may change the leaves.

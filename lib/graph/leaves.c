@@ -5,6 +5,7 @@
 #include "core/sort.h"
 #include "graph/plan.h"
 #include "graph/sched.h"
+#include "io/file.h"
 #include "mem/buf.h"
 
 /* Reads with a gap up to this are one range. */
@@ -113,18 +114,24 @@ static int check_image(const struct weir__graph_plan *p,
 		       const struct weir__image *image)
 {
 	const struct weir_dev *on = p->lane[image->lane].on->dev, *of;
+	const struct weir__in_file *in = weir__node_file(leaf);
 	const char *words = weir__tensor_words(&leaf->t, leaf->index);
 	int r;
 
-	if (image->kind == WEIR__IMAGE_IMPORT)
-		return weir__fail(-EOPNOTSUPP,
-				  "leaf %s would have to be fed to %s", words,
-				  on->desc.name);
+	if (in)
+		return in->file->weir == p->sched->weir
+			       ? 0
+			       : weir__fail(
+					 -EINVAL,
+					 "leaf %s: %s is a file of another root",
+					 words, in->file->base);
 	r = check_placed(leaf);
 	if (r < 0)
 		return r;
 	of = leaf->t.buf->buft->dev;
-	if (weir__sched_index(p->sched, of) < p->sched->n_devs)
+	if (weir__sched_index(p->sched, of) < p->sched->n_devs ||
+	    (image->kind == WEIR__IMAGE_IMPORT &&
+	     leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST))
 		return 0;
 	return weir__fail(-EINVAL, "leaf %s is in memory of %s, %s computes",
 			  words, of->desc.name, on->desc.name);

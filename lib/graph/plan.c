@@ -343,6 +343,8 @@ int weir__graph_plan_new(struct weir_sched *sched, const struct weir_graph *g,
 		r = weir_graph_fingerprint(g, p->fingerprint);
 	if (r == 0)
 		r = plan_reserve(p);
+	if (r == 0)
+		r = weir__plan_imports(p, g);
 	/* All memory first: lanes read that of others. */
 	for (uint32_t l = 0; l < p->n_lanes && !r; l++)
 		r = lane_memory(p, &p->lane[l]);
@@ -367,11 +369,12 @@ int weir__graph_plan_measure(struct weir_sched *sched,
 
 	if (r < 0)
 		return r;
+	r = weir__plan_imports_measure(p, g);
 	memset(ret, 0, sched->n_devs * sizeof(*ret));
 	for (uint32_t l = 0; l < p->n_lanes; l++)
 		ret[p->lane[l].on - sched->dev] = p->lane[l].sizes;
 	weir__graph_plan_free(p);
-	return 0;
+	return r;
 }
 
 static void lane_free(const struct weir__graph_plan *p,
@@ -385,6 +388,7 @@ static void lane_free(const struct weir__graph_plan *p,
 	}
 	weir_buf_free(lane->results);
 	weir_buf_free(lane->workspace);
+	weir__feed_list_free(lane->feed);
 	if (lane->last)
 		weir__source_put(lane->last);
 }

@@ -14,6 +14,7 @@
 #include "graph/bump.h"
 #include "graph/draft.h"
 
+struct weir__feed_list;
 struct weir_sched;
 struct weir__choice;
 struct weir__sched_dev;
@@ -82,6 +83,8 @@ struct weir__graph_lane {
 	struct weir_buf *results;     /* NULL: none */
 	struct weir_buf *workspace;   /* NULL: none */
 	uint64_t reads; /* bit l: it reads planned memory of lane l */
+	struct weir__feed_list *feed; /* its imports; NULL: none */
+	uint32_t *import;             /* of each of these: its image */
 	struct weir__sizes sizes;
 
 	/*
@@ -97,7 +100,8 @@ struct weir__copied {
 	struct weir__image of;
 	struct weir__node_spot from, to; /* whole classes */
 	uint32_t copier; /* TRANSFER: the stream that copies it */
-	/* IMPORT: in memory of the lane's device, given by its feeder. */
+	/* IMPORT: its entry in the lane's list, and its address there. */
+	uint32_t entry;
 	uint64_t address;
 	bool fed; /* IMPORT: into memory that other imports use too */
 };
@@ -185,6 +189,14 @@ struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
  * neighbours. -EINVAL, -ENOMEM.
  */
 int weir__leaves_join(struct weir__graph_plan *p, const struct weir_graph *g);
+/*
+ * passes.c: the lists of imports of all lanes, and the addresses of the images.
+ * Errors of weir__feed_list_new().
+ */
+int weir__plan_imports(struct weir__graph_plan *p, const struct weir_graph *g);
+/* Only the sizes, for an estimate. */
+int weir__plan_imports_measure(struct weir__graph_plan *p,
+			       const struct weir_graph *g);
 /*
  * nodes.c: @from as a backend gets it, without addresses; its name and parameters
  * are those of the graph. @src: an entry for each of its sources.

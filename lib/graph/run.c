@@ -505,6 +505,7 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 	report.total_ns =
 		(report.running ? weir__now() : end) - run->started_at;
 	pthread_mutex_unlock(&run->lock);
+	weir__run_fed(run, &report);
 	report.size = sizeof(report);
 	report.started = run->started;
 	if (run->end_src && !atomic_load(&run->running))

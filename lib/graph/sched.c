@@ -84,8 +84,11 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 }
 
 /* Which device computes in planned memory of which. */
-static void sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
+static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 {
+	const uint64_t *weights = s->opts.weights;
+	int r = 0;
+
 	for (uint32_t i = 0; i < s->n_devs; i++) {
 		struct weir__sched_dev *d = &s->dev[i];
 
@@ -95,6 +98,7 @@ static void sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 		d->budget = s->opts.budgets ? s->opts.budgets[i] : 0;
 	}
 	s->opts.budgets = NULL;
+	s->opts.weights = NULL;
 	for (uint32_t i = s->n_devs; i-- > 0;) {
 		if (s->dev[i].compute)
 			s->first = i;
@@ -102,6 +106,12 @@ static void sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 			if (weir__sched_can_use(&s->dev[i], s->dev[k].buft))
 				s->shares[i] |= UINT64_C(1) << k;
 	}
+	for (uint32_t i = 0; i < s->n_devs && !r; i++)
+		if (s->dev[i].compute)
+			r = weir__feeder_new(s->dev[i].dev, s->dev[i].buft,
+					     weights ? weights[i] : 0,
+					     &s->dev[i].feeder);
+	return r;
 }
 
 int weir_sched_new(struct weir_dev *const *devs, unsigned n,
@@ -128,11 +138,14 @@ int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 	s->shares = (void *)(s->dev + n);
 	s->n_devs = n;
 	s->opts = o;
-	sched_devices(s, devs);
 	pthread_mutex_init(&s->start_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
-	*ret_sched = s;
-	return 0;
+	r = sched_devices(s, devs);
+	if (r < 0)
+		weir__sched_put(s);
+	else
+		*ret_sched = s;
+	return r;
 }
 
 void weir__sched_put(struct weir_sched *sched)
@@ -140,9 +153,11 @@ void weir__sched_put(struct weir_sched *sched)
 	if (atomic_fetch_sub_explicit(&sched->refs, 1, memory_order_acq_rel) !=
 	    1)
 		return;
-	for (uint32_t i = 0; i < sched->n_devs; i++)
+	for (uint32_t i = 0; i < sched->n_devs; i++) {
+		weir__feeder_free(sched->dev[i].feeder);
 		for (uint32_t k = 0; k < sched->dev[i].n_streams; k++)
 			weir__source_put(&sched->dev[i].stream[k]->src);
+	}
 	weir__pins_put(sched->pins);
 	pthread_mutex_destroy(&sched->start_lock);
 	pthread_mutex_destroy(&sched->lock);
@@ -191,6 +206,20 @@ static void plans_free(struct weir__graph_plan *chain)
 		chain = p->next;
 		weir__graph_plan_free(p);
 	}
+}
+
+bool weir__sched_drop_kept(struct weir_sched *sched)
+{
+	struct weir__graph_plan *chain = NULL, *p;
+
+	pthread_mutex_lock(&sched->lock);
+	while ((p = kept_pop(sched))) {
+		p->next = chain;
+		chain = p;
+	}
+	pthread_mutex_unlock(&sched->lock);
+	plans_free(chain);
+	return chain != NULL;
 }
 
 /* Bytes that the plan has of the budget of device @i, or of all. */

@@ -8,6 +8,7 @@
 
 #include <weir/sched.h>
 
+#include "graph/feed.h"
 #include "graph/pins.h"
 #include "graph/plan.h"
 
@@ -22,6 +23,7 @@ struct weir__sched_dev {
 	struct weir_buft *buft; /* of planned memory: the device's first */
 	const struct weir__compute_ops *compute; /* NULL: memory and copies */
 	uint64_t budget;                         /* 0: no limit of its own */
+	struct weir__feeder *feeder;             /* NULL: it does not compute */
 
 	/* Under the scheduler's lock. */
 	struct weir_rates rates; /* that the program has set; size 0: none */
@@ -72,12 +74,17 @@ struct weir_schedule {
 	struct weir_tensor *port;  /* of each port; placed if it is in a leaf */
 	struct weir_tensor *image; /* of each image of a leaf: where its bytes
 				      come from; its buffer is referenced */
-	struct weir__touched *touched; /* of leaves, lane after lane */
+	struct weir__import_src *import; /* of each image that is an import;
+					    NULL: all are in files */
+	struct weir__touched *touched;   /* of leaves, lane after lane */
 	uint32_t n_touched;
 	bool waits; /* there is an event */
+	bool feeds; /* lists of imports count it as a user */
 };
 
 void weir__sched_put(struct weir_sched *sched);
+/* Free the plans that are only kept. False: there are none. */
+bool weir__sched_drop_kept(struct weir_sched *sched);
 /* Can the device compute in memory of this kind? */
 bool weir__sched_can_use(const struct weir__sched_dev *d,
 			 const struct weir_buft *buft);
@@ -108,6 +115,9 @@ void weir__sched_stream_back(struct weir_sched *sched,
 			     struct weir__sched_dev *d, struct weir_stream *s);
 
 void weir__schedule_put(struct weir_schedule *s);
+/* passes.c: the imports of a schedule, from its making to its end. */
+int weir__schedule_imports(struct weir_schedule *s);
+void weir__schedule_imports_end(struct weir_schedule *s);
 /* Add the sizes of a device. */
 void weir__sizes_add(const struct weir__sizes *sizes,
 		     struct weir_sched_estimate *e);

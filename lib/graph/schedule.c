@@ -21,6 +21,9 @@ void weir__sizes_add(const struct weir__sizes *sizes,
 	e->computed += sizes->computed;
 	e->in_place += sizes->in_place;
 	e->lowest += sizes->lowest;
+	e->kept += sizes->kept;
+	e->fed += sizes->fed;
+	e->ring += sizes->ring;
 }
 
 /* Of the devices [@first, @end). */
@@ -180,8 +183,12 @@ static int schedule_make(struct weir__graph_plan *p, const struct weir_graph *g,
 		return r;
 	}
 	schedule_events(s, g);
-	*ret_schedule = s;
-	return 0;
+	r = weir__schedule_imports(s);
+	if (r < 0)
+		weir__schedule_put(s);
+	else
+		*ret_schedule = s;
+	return r;
 }
 
 static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
@@ -227,6 +234,7 @@ void weir__schedule_put(struct weir_schedule *s)
 {
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return;
+	weir__schedule_imports_end(s);
 	for (uint32_t i = 0; i < s->n_touched; i++)
 		weir_buf_free(s->touched[i].buf);
 	for (uint32_t k = 0; k < s->plan->n_images; k++)

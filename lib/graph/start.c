@@ -116,6 +116,12 @@ static void start_gates(struct weir__run_lane *lane)
 			pending_set(lane, i,
 				    weir__source_ref(&run->copier[c]->src),
 				    run->copied[gate->of]);
+		} else if (gate->kind == WEIR__GATE_IMPORT) {
+			uint32_t entry = run->plan->image[gate->of].entry;
+
+			pending_set(lane, i,
+				    weir__source_ref(&lane->pass.feed->source),
+				    lane->pass.first + entry);
 		}
 	}
 }
@@ -165,6 +171,8 @@ static void start_part(struct weir__run_lane *lane, uint32_t first,
 	lane->until = of->n_steps;
 	if (first)
 		lane->step = first < p->n ? p->at[first].step : of->n_steps;
+	/* What only earlier steps read is not fed again. */
+	weir__progress_to(lane->progress, lane->base + lane->step);
 	if (end == p->n)
 		return;
 	lane->until = p->at[end].step;
@@ -304,6 +312,8 @@ static int start_queue(struct weir_run *run)
 	/* All wait before the first one is queued, which is the last run then. */
 	for (uint32_t l = 0; l < n && !r; l++)
 		r = lane_wait_last(&run->lane[l]);
+	if (r == 0)
+		r = weir__run_passes_start(run);
 	for (uint32_t l = 0; l < n && !r; l++)
 		start_gates(&run->lane[l]);
 	for (uint32_t l = 0; l < n; l++)

@@ -395,12 +395,37 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 	return r;
 }
 
+static int list_try(struct weir__feeder *f, const struct weir__import *imports,
+		    uint32_t n, const struct arrays *a,
+		    struct weir__feed_list **ret_list)
+{
+	struct weir__imports_in in = imports_in(f, a, n);
+
+	in.budget = store_budget(f, a->kept, n);
+	in.ring = f->ring ? f->ring->bytes : 0;
+	return list_make(f, imports, &in, a, ret_list);
+}
+
+/* Leaves that are kept, but by no list, need not stay. */
+static bool forget_unused(struct arrays *a, uint32_t n)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (!a->kept[i] || a->kept[i]->refs)
+			continue;
+		a->kept[i] = NULL;
+		a->there[i] = false;
+		any = true;
+	}
+	return any;
+}
+
 int weir__feed_list_new(struct weir__feeder *f,
 			const struct weir__import *imports, uint32_t n,
 			struct weir__feed_list **ret_list)
 {
 	struct arrays a = { 0 };
-	struct weir__imports_in in;
 	int r = arrays_make(f, imports, n, &a);
 
 	pthread_mutex_lock(&f->store_lock);
@@ -412,15 +437,22 @@ int weir__feed_list_new(struct weir__feeder *f,
 		a.kept[i] = kept_find(f, &imports[i]);
 		a.there[i] = a.kept[i] != NULL;
 	}
-	if (r == 0) {
-		in = imports_in(f, &a, n);
-		in.budget = store_budget(f, a.kept, n);
-		in.ring = f->ring ? f->ring->bytes : 0;
-		r = list_make(f, imports, &in, &a, ret_list);
-	}
+	if (r == 0)
+		r = list_try(f, imports, n, &a, ret_list);
+	if (r == -ENOMEM && forget_unused(&a, n))
+		r = list_try(f, imports, n, &a, ret_list);
 	pthread_mutex_unlock(&f->store_lock);
 	arrays_free(&a);
 	return r;
+}
+
+struct weir__feed_sizes
+weir__feed_list_sizes(const struct weir__feed_list *list)
+{
+	return (struct weir__feed_sizes){ .kept = list->kept_bytes,
+					  .fed = list->fed_bytes,
+					  .ring = list->ring ? list->ring->bytes
+							     : 0 };
 }
 
 void weir__feed_list_free(struct weir__feed_list *list)

@@ -31,6 +31,8 @@ static uint8_t why_of(const struct weir__draft *d, const struct weir_node *node)
 
 	if (!d->reach.needed[i] && !(d->marks[i] & WEIR__MARK_INPUT))
 		return WEIR_NODE_NOT_NEEDED;
+	if (weir__node_file(node))
+		return WEIR_NODE_IN_FILE;
 	if (node->op == WEIR_OP_LEAF)
 		return WEIR_NODE_PLACED;
 	if (node->row->flags & WEIR__OP_WRITES)

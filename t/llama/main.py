@@ -174,6 +174,47 @@ def fails():
         raise Wrong(out + err)
 
 
+# Several devices, and weights that are read in each pass.
+
+DEVICES = ("CPU:devices=2,CPU1", "CPU:devices=2,apart=1,CPU1",
+           "CPU:devices=3,apart=1,CPU1,CPU2",
+           "CPU:devices=4,apart=1,CPU3,CPU1,CPU2")
+# Of 0.9 MB; the largest tensor has 41 kB.
+BUDGETS = (60000, 130000, 500000, 2000000)
+
+
+def same_bits(title, write, *ways):
+    """@ways: options with which the logits have the same bits."""
+    def test():
+        path = write(layers=5)
+        for passes in ((), ("-b", 5, "-a", 8), ("-b", 1)):
+            want = logits(path, "-t", 1, *passes).tobytes()
+            for way in ways:
+                if logits(path, "-t", 1, *passes, *way).tobytes() != want:
+                    raise Wrong(f"other logits with {way} {passes}")
+    return title, test
+
+
+def divided():
+    devices = [("-d", d) for d in DEVICES]
+    budgets = [("-w", b) for b in BUDGETS]
+    both = [(*d, *b) for d in devices[1:3] for b in budgets[:3]]
+    for name, write in (("GGUF", of_gguf(Type.Q8_0)),
+                        ("safetensors", of_hf("F16"))):
+        yield same_bits(f"{name}: layers on several devices give the same "
+                        "logits", write, *devices)
+        yield same_bits(f"{name}: weights that are read again and again give "
+                        "the same logits", write, *budgets)
+        yield same_bits(f"{name}: so do both together", write, *both)
+    yield same_bits("a matrix that is tied, on the first and the last device, "
+                    "gives the same logits",
+                    lambda **c: of_gguf(Type.F16)(tied=True, **c),
+                    *devices, *both)
+    yield same_bits("factors of RoPE on several devices give the same logits",
+                    lambda **c: of_hf("F32")(rope=LLAMA3, **c), *devices,
+                    *both)
+
+
 def refuses(title, write, parts, options=(), tokens=(1, 2)):
     def test():
         out, err = llama(*options, write("bad"), *tokens, status=1)
@@ -191,6 +232,7 @@ def cases():
         yield "a read that fails ends the run with its sentence", fails
     else:
         yield "no strace, or it cannot trace", None
+    yield from divided()
     for case in refused.CASES:
         yield refuses(*case)
 

@@ -313,6 +313,27 @@ def refuses(title, part, write, *args, status=1):
     return f"weir run refuses {title}", test
 
 
+def on_devices():
+    """Layers on several devices, and weights that are read again and again."""
+    path = MODELS[0][2](layers=4)
+    options = ("--prompt", prompt_of(SP), "-n", str(N), "--temp", "1", "--seed",
+               "1", "--threads", "1")
+    want = weir(path, *options)[0]
+    for way in (("--devices", "CPU:devices=2,apart=1,CPU1"),
+                ("--budget", "200K"),
+                ("--devices", "CPU:devices=2,apart=1,CPU1", "--budget",
+                 "100K")):
+        same(f"text with {way}", weir(path, *options, *way)[0], want)
+
+
+def reports_fed():
+    path = MODELS[0][2](layers=4)
+    got = run_json(path, "-n", "5", "--budget", "100K")
+    if not got["fed_bytes"] > 5 * 400000:
+        raise Wrong(str(got["fed_bytes"]))
+    same("fed without a budget", run_json(path, "-n", "5")["fed_bytes"], 0)
+
+
 def no_bos():
     """A tokenizer.json without a template, and a config.json without BOS."""
     of_hf(BYTES, BYTES.write_json)()
@@ -343,6 +364,9 @@ def refused():
                   "the " * 29 + "the")
     yield refuses("to begin a text without a BOS token",
                   "no token that begins a text", no_bos)
+    yield refuses("a device that does not exist",
+                  "--devices CPU,CPU7: no device 'CPU7'", MODELS[0][2],
+                  "--devices", "CPU,CPU7")
     yield refuses("another architecture", "only 'llama' is supported",
                   lambda: write_gguf("m.gguf", shape(), arch="mamba"))
     yield refuses("a config.json whose EOS is not in the vocabulary",
@@ -368,6 +392,9 @@ def cases():
     yield "control characters do not reach a terminal", terminal
     yield "the report has tokens, rates and times", reports
     yield "the times in the JSON add up to the whole", adds_up
+    yield "devices and a budget do not change the text", on_devices
+    yield "the report has the bytes that a budget makes it read again", \
+        reports_fed
     yield from refused()
 
 

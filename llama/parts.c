@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The parts of a model that devices compute: layers in their order, evenly. The
+ * embeddings belong to the first device, the norm and the matrix after the last
+ * layer to the last one.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "llama.h"
+
+enum {
+	PATTERN_BYTES = 64
+};
+
+unsigned llama_part_of(const struct llama *l, int64_t layer)
+{
+	return (unsigned)(layer * l->n_parts / l->config.layers);
+}
+
+/* The part whose device uses tensor @i of the weights. */
+static unsigned part_of_tensor(const struct llama *l, size_t i)
+{
+	const int64_t order = l->weights.source[i].order;
+
+	if (order > l->config.layers)
+		return l->n_parts - 1;
+	return order ? llama_part_of(l, order - 1) : 0;
+}
+
+static int init_part(struct llama_part *part, struct weir_dev *dev)
+{
+	struct weir_dev_info info = { .size = sizeof(info) };
+	int ret = weir_dev_info(dev, &info);
+
+	if (ret < 0)
+		return ret;
+	part->dev = dev;
+	return weir_dev_buft(dev,
+			     info.type == WEIR_DEV_CPU ? WEIR_MEM_HUGE
+						       : WEIR_MEM_DEVICE,
+			     &part->buft);
+}
+
+int llama_divide(struct llama *l)
+{
+	struct weir_dev *cpu = weir_dev_get(l->weir, 0);
+	struct weir_dev *const *dev = l->opts.devs ? l->opts.devs : &cpu;
+	const unsigned n = l->opts.devs ? l->opts.n_devs : 1;
+	int ret = 0;
+
+	if ((int64_t)n > l->config.layers)
+		return llama_fail(-EINVAL, "%u devices for %" PRId64 " layers",
+				  n, l->config.layers);
+	l->part = calloc(n, sizeof(*l->part));
+	if (!l->part)
+		return llama_fail(-ENOMEM, "no memory for %u devices", n);
+	l->n_parts = n;
+	for (unsigned i = 0; i < n && ret == 0; i++)
+		ret = init_part(&l->part[i], dev[i]);
+	for (size_t i = 0; i < l->weights.n; i++)
+		l->weights.source[i].part = part_of_tensor(l, i);
+	return ret;
+}
+
+static int pin_layer(struct llama *l, int64_t layer)
+{
+	char pattern[PATTERN_BYTES];
+
+	snprintf(pattern, sizeof(pattern), "%s.%" PRId64 ".*",
+		 l->config.gguf ? "blk" : "model.layers", layer);
+	return weir_sched_pin(l->sched, pattern,
+			      l->part[llama_part_of(l, layer)].dev);
+}
+
+/* Operations, not leaves: those that are tied have users on two devices. */
+int llama_pin(struct llama *l)
+{
+	const bool gguf = l->config.gguf;
+	struct weir_dev *last = l->part[l->n_parts - 1].dev;
+	int ret = 0;
+
+	if (l->n_parts == 1)
+		return 0;
+	for (int64_t i = 0; i < l->config.layers && ret == 0; i++)
+		ret = pin_layer(l, i);
+	if (ret < 0 ||
+	    (ret = weir_sched_pin(l->sched,
+				  gguf ? "token_embd" : "model.embed_tokens",
+				  l->part[0].dev)) < 0 ||
+	    (ret = weir_sched_pin(l->sched,
+				  gguf ? "output_norm*" : "model.norm*",
+				  last)) < 0)
+		return ret;
+	return weir_sched_pin(l->sched, "logits", last);
+}
+
+void llama_parts_free(struct llama *l)
+{
+	for (unsigned i = 0; i < l->n_parts; i++) {
+		weir_buf_free(l->part[i].cache);
+		weir_buf_free(l->part[i].unloaded);
+	}
+	free(l->part);
+}

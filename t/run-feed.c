@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs whose weights are in files, with all of them kept, some or none. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include <weir/ops.h>
+
+#include "files.h"
+#include "leaf.h"
+#include "nomem.h"
+#include "streams.h"
+
+#define N 128
+#define LAYERS 12
+#define BYTES ((uint64_t)N * N * 4) /* of a layer's weight */
+#define NEED (BYTES + 4096)
+
+static struct weir *weir;
+static struct weir_file *file;
+static float *numbers; /* the contents of the file */
+static float x[N], want[N];
+
+/* What one budget needs. */
+struct engine {
+	struct weir_sched *sched;
+	struct weir_graph *g;
+	struct weir_node *in, *out;
+	struct weir_schedule *schedule;
+	struct weir_run *run;
+};
+
+static struct weir_node *weight(struct weir_graph *g, int i,
+				struct weir_buf *buf)
+{
+	const int64_t shape[] = { N, N };
+	struct weir_tensor t;
+
+	must(weir_tensor_init(&t, WEIR_DTYPE_F32, 2, shape));
+	if (!buf)
+		return weir_graph_leaf_file(g, &t, file, (uint64_t)i * BYTES);
+	must(weir_tensor_place(&t, buf, (uint64_t)i * BYTES));
+	return weir_graph_constant(g, weir_graph_leaf(g, &t, NULL));
+}
+
+/* Layers of products, the last of which has the first layer's weight again. */
+static void build(struct engine *e, int layers, struct weir_buf *buf)
+{
+	const int64_t shape[] = { 1, N };
+	struct weir_node *y;
+
+	e->g = graph_new();
+	e->in = weir_graph_input(e->g, "x", WEIR_DTYPE_F32, 2, shape);
+	y = e->in;
+	for (int i = 0; i < layers; i++) {
+		y = weir_mul_mat(e->g, weight(e->g, i, buf), y);
+		weir_node_set_name(y, "product");
+		y = weir_rms_norm(e->g, y, 1e-5f);
+	}
+	e->out = weir_graph_output(e->g, y);
+	must(weir_graph_error(e->g, NULL));
+}
+
+static void begin(struct engine *e, uint64_t weights, uint32_t copies,
+		  int layers, struct weir_buf *buf)
+{
+	struct weir_dev *dev = cpu_of(weir);
+	struct weir_sched_opts o = { .size = sizeof(o), .copies = copies };
+
+	o.weights = &weights;
+	must(weir_sched_new(&dev, 1, &o, &e->sched));
+	build(e, layers, buf);
+	must(weir_schedule_new(e->sched, e->g, &e->schedule));
+	must(weir_run_new(e->schedule, &e->run));
+	must(weir_run_input(e->run, e->in, x, sizeof(x)));
+}
+
+static void end(struct engine *e)
+{
+	weir_run_free(e->run);
+	weir_schedule_free(e->schedule);
+	weir_graph_free(e->g);
+	weir_sched_free(e->sched);
+}
+
+static bool right(struct engine *e, struct weir_run *run, const float *y)
+{
+	struct weir_tensor t;
+	float got[N];
+
+	if (weir_run_wait(run, -1) < 0) {
+		diag("%s", weir_error());
+		return false;
+	}
+	must(weir_run_output(run, e->out, &t));
+	must(weir_tensor_get(&t, 0, got, sizeof(got)));
+	return !memcmp(got, y, sizeof(got));
+}
+
+static bool runs(struct engine *e, unsigned n)
+{
+	bool held = true;
+
+	while (n-- && held) {
+		must(weir_run_start(e->run));
+		held = right(e, e->run, want);
+	}
+	return held;
+}
+
+static struct weir_run_report report_of(struct weir_run *run)
+{
+	struct weir_run_report report = { .size = sizeof(report) };
+
+	must(weir_run_report(run, &report));
+	return report;
+}
+
+/* The result with all weights in memory of the program. */
+static void reference(void)
+{
+	struct weir_tensor t = bytes(weir, LAYERS * BYTES);
+	struct weir_buf *buf = t.buf;
+	struct engine e;
+
+	must(weir_tensor_set(&t, 0, numbers, LAYERS * BYTES));
+	begin(&e, 0, 1, LAYERS, buf);
+	must(weir_run_start(e.run));
+	must(weir_run_wait(e.run, -1));
+	must(weir_run_output(e.run, e.out, &t));
+	must(weir_tensor_get(&t, 0, want, sizeof(want)));
+	end(&e);
+	weir_buf_free(buf);
+}
+
+static void budgets(void)
+{
+	bool held = true;
+
+	for (unsigned k = 1; k <= LAYERS && held; k++) {
+		struct engine e;
+
+		begin(&e, k * NEED, 1, LAYERS, NULL);
+		held = runs(&e, 5);
+		if (!held)
+			diag("with %u of %u layers", k, LAYERS);
+		end(&e);
+	}
+	ok(held,
+	   "results have the same bits with any number of bytes for weights");
+}
+
+static void reports(void)
+{
+	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_sched_estimate guess = { .size = sizeof(guess) };
+	struct weir_run_report report;
+	struct engine e;
+
+	begin(&e, 6 * NEED, 1, LAYERS, NULL);
+	must(weir_schedule_info(e.schedule, &info));
+	is_int(info.kept + info.fed, LAYERS * BYTES,
+	       "a schedule has the bytes of weights that are kept and fed");
+	ok(info.ring >= 3 * BYTES && info.kept >= 2 * BYTES,
+	   "a schedule has the bytes of its ring");
+	must(weir_sched_estimate(e.sched, e.g, &guess));
+	ok(guess.kept == info.kept && guess.fed == info.fed &&
+		   guess.ring == info.ring,
+	   "an estimate has the same numbers");
+	ok(runs(&e, 1), "a run with fed weights is right");
+	report = report_of(e.run);
+	is_int(report.fed, info.fed, "a run reports the bytes fed for it");
+	is_int(report.kept, info.kept, "a run reports the bytes that are kept");
+	end(&e);
+	begin(&e, 0, 1, LAYERS, NULL);
+	ok(runs(&e, 2), "without a limit runs are right");
+	is_int(report_of(e.run).fed, 0, "without a limit nothing is fed");
+	end(&e);
+}
+
+static void refused(void)
+{
+	struct weir_schedule *schedule;
+	struct engine e;
+	uint64_t weights = BYTES - 1;
+	struct weir_dev *dev = cpu_of(weir);
+	struct weir_sched_opts o = { .size = sizeof(o), .weights = &weights };
+
+	must(weir_sched_new(&dev, 1, &o, &e.sched));
+	build(&e, LAYERS, NULL);
+	is_int(weir_schedule_new(e.sched, e.g, &schedule), -ENOMEM,
+	       "a limit with no room for one weight is refused");
+	has_str(weir_error(), "weights on CPU: step 0 needs 65536 bytes",
+		"the refusal has the bytes that are needed");
+	weir_graph_free(e.g);
+	weir_sched_free(e.sched);
+}
+
+/* Copies of the inputs, whose runs are started at once. */
+static void overlaps(void)
+{
+	struct weir_run *run[3];
+	struct engine e;
+	bool held = true;
+
+	begin(&e, 4 * NEED, 3, LAYERS, NULL);
+	run[0] = e.run;
+	for (int i = 1; i < 3; i++) {
+		must(weir_run_new(e.schedule, &run[i]));
+		must(weir_run_input(run[i], e.in, x, sizeof(x)));
+	}
+	for (int k = 0; k < 10; k++) {
+		for (int i = 0; i < 3; i++)
+			must(weir_run_start(run[i]));
+		for (int i = 0; i < 3; i++)
+			held = right(&e, run[i], want) && held;
+	}
+	ok(held, "three runs that are started at once are right");
+	weir_run_free(run[1]);
+	weir_run_free(run[2]);
+	end(&e);
+}
+
+static void allocates_nothing(void)
+{
+	struct engine e;
+	bool held;
+
+	begin(&e, 6 * NEED, 1, LAYERS, NULL);
+	held = runs(&e, 3);
+	nomem_begin(1);
+	for (int i = 0; i < 20 && held; i++)
+		held = weir_run_start(e.run) == 0 &&
+		       weir_run_wait(e.run, -1) == 0;
+	ok(!nomem_end() && held, "a run that is fed allocates nothing");
+	end(&e);
+}
+
+/* A short graph and a long one, in turn. */
+static void plans(void)
+{
+	struct engine a, b;
+	struct weir_tensor t;
+	float first[N];
+	bool held = true;
+
+	begin(&a, 5 * NEED, 1, 4, NULL);
+	must(weir_run_start(a.run));
+	must(weir_run_wait(a.run, -1));
+	must(weir_run_output(a.run, a.out, &t));
+	must(weir_tensor_get(&t, 0, first, sizeof(first)));
+	b.sched = a.sched;
+	build(&b, LAYERS, NULL);
+	must(weir_schedule_new(b.sched, b.g, &b.schedule));
+	must(weir_run_new(b.schedule, &b.run));
+	must(weir_run_input(b.run, b.in, x, sizeof(x)));
+	for (int i = 0; i < 10; i++) {
+		must(weir_run_start(b.run));
+		must(weir_run_start(a.run));
+		held = right(&b, b.run, want) && right(&a, a.run, first) &&
+		       held;
+	}
+	ok(held, "runs of two schedules take turns");
+	weir_run_free(b.run);
+	weir_schedule_free(b.schedule);
+	weir_graph_free(b.g);
+	end(&a);
+}
+
+static void parts(void)
+{
+	struct engine e;
+	uint64_t n;
+	bool held = true;
+
+	begin(&e, 3 * NEED, 1, LAYERS, NULL);
+	n = weir_graph_count(e.g);
+	for (uint64_t i = 0; i < n; i += 5) {
+		must(weir_run_start_part(e.run, i, i + 5 < n ? 5 : n - i));
+		held = weir_run_wait(e.run, -1) == 0 && held;
+	}
+	ok(held && right(&e, e.run, want), "a run in parts is right");
+	end(&e);
+}
+
+static void cancels(void)
+{
+	struct engine e;
+	bool held = true;
+
+	begin(&e, 3 * NEED, 1, LAYERS, NULL);
+	for (int i = 0; i < 30; i++) {
+		must(weir_run_start(e.run));
+		usleep((unsigned)i * 20);
+		must(weir_run_cancel(e.run));
+		weir_run_wait(e.run, -1);
+		held = runs(&e, 1) && held;
+	}
+	ok(held, "a run after one that was cancelled is right");
+	must(weir_run_start(e.run));
+	end(&e);
+}
+
+static void fails(void)
+{
+	struct weir_file *whole = file;
+	struct engine e;
+
+	files_bytes("short.bin", numbers, LAYERS * BYTES);
+	must(weir_file_open(weir, files_path("short.bin"), NULL, &file));
+	begin(&e, 3 * NEED, 1, LAYERS, NULL);
+	files_truncate("short.bin", 5 * BYTES);
+	must(weir_run_start(e.run));
+	is_err(weir_run_wait(e.run, -1), -ENODATA, "short.bin: ends before",
+	       "a run whose file is too short fails with its sentence");
+	has_str(weir_error(), "node 16", "the sentence names the leaf's node");
+	files_bytes("short.bin", numbers, LAYERS * BYTES);
+	ok(runs(&e, 2), "the next run works if the file is whole again");
+	weir_file_close(file);
+	ok(runs(&e, 2), "a schedule keeps its file open");
+	end(&e);
+	file = whole;
+}
+
+/* A constant leaf in memory of the first device, which the second cannot use. */
+static void placed_apart(void)
+{
+	const uint64_t limits[] = { 0, 4 * NEED };
+	struct weir_sched_opts o = { .size = sizeof(o), .weights = limits };
+	struct weir *other = open_root(WEIR_IO_AUTO), *first = weir;
+	struct weir_dev *dev[2];
+	struct weir_run_report report;
+	struct weir_tensor t;
+	struct weir_buf *buf;
+	struct engine e;
+	bool held = true;
+
+	must(weir_dev_init(other, "CPU:devices=2,apart=1", &dev[0]));
+	must(weir_dev_find(other, "CPU1", &dev[1]));
+	weir = other;
+	t = bytes(other, LAYERS * BYTES);
+	buf = t.buf;
+	must(weir_tensor_set(&t, 0, numbers, LAYERS * BYTES));
+	must(weir_sched_new(dev, 2, &o, &e.sched));
+	must(weir_sched_pin(e.sched, "product*", dev[1]));
+	build(&e, LAYERS, buf);
+	must(weir_schedule_new(e.sched, e.g, &e.schedule));
+	must(weir_run_new(e.schedule, &e.run));
+	must(weir_run_input(e.run, e.in, x, sizeof(x)));
+	held = runs(&e, 5);
+	report = report_of(e.run);
+	ok(held, "constant leaves in memory of another device are fed");
+	ok(report.fed && report.kept &&
+		   report.fed + report.kept == LAYERS * BYTES,
+	   "%llu bytes of them were fed", (unsigned long long)report.fed);
+	end(&e);
+	weir_buf_free(buf);
+	weir_close(other);
+	weir = first;
+}
+
+int main(void)
+{
+	plan(22);
+	files_begin();
+	weir = open_root(WEIR_IO_AUTO);
+	numbers = malloc(LAYERS * BYTES);
+	for (unsigned i = 0; i < LAYERS * N * N; i++)
+		numbers[i] = sinf((float)i);
+	for (unsigned i = 0; i < N; i++)
+		x[i] = cosf((float)i);
+	files_bytes("w.bin", numbers, LAYERS * BYTES);
+	must(weir_file_open(weir, files_path("w.bin"), NULL, &file));
+	reference();
+	budgets();
+	reports();
+	refused();
+	overlaps();
+	allocates_nothing();
+	plans();
+	parts();
+	cancels();
+	fails();
+	placed_apart();
+	weir_file_close(file);
+	weir_close(weir);
+	free(numbers);
+	return done_testing();
+}
