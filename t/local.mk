@@ -130,7 +130,7 @@ T_C_TESTS = \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
 	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
-	%D%/graph-place.t %D%/graph-constant.t \
+	%D%/graph-place.t %D%/graph-lanes.t %D%/graph-constant.t \
 	%D%/feed-imports.t %D%/feed.t %D%/run-feed.t \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
@@ -486,7 +486,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-late.t %D%/cuda-memory.t \
+	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
 	%D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
@@ -515,6 +515,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)
 %C%_cuda_late_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_lanes_t_SOURCES = %D%/cuda-lanes.c $(T_GPU)
 %C%_cuda_memory_t_SOURCES = %D%/cuda-memory.c $(T_GPU) $(T_NOMEM)
 %C%_cuda_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_cuda_native_t_SOURCES = %D%/cuda-native.c $(T_GPU) $(T_SAMPLE)
