@@ -128,6 +128,30 @@ static void range_failed(struct weir__run_lane *lane, int err, int32_t native)
 			  weir__dev_words(dev, native));
 }
 
+/* Is the observer called before anything else? */
+static bool observer_next(const struct weir__run_lane *lane)
+{
+	const struct weir__gate *gate = &lane->of->gate[lane->gate];
+	const struct weir__gate *end = &lane->of->gate[lane->gates];
+
+	while (gate < end && gate->kind == WEIR__GATE_RELEASE &&
+	       gate->step == lane->step)
+		gate++;
+	return gate < end && gate->kind == WEIR__GATE_OBSERVE &&
+	       gate->step == lane->step && gate->of >= lane->run->first &&
+	       lane->run->plan->sched->opts.observe;
+}
+
+/*
+ * Other lanes go on with what is computed, but after the observer has seen it: it
+ * may end the run.
+ */
+static void lane_publish(struct weir__run_lane *lane)
+{
+	if (!observer_next(lane))
+		weir__progress_to(lane->progress, lane->base + lane->step);
+}
+
 /* On a thread of the backend. */
 static void range_done(struct weir__work *work, int res, int32_t native)
 {
@@ -152,7 +176,7 @@ static void range_done(struct weir__work *work, int res, int32_t native)
 	if (lane_checked(lane))
 		weir__run_lane_races_computed(lane);
 	lane->step = lane->end;
-	weir__progress_to(lane->progress, lane->base + lane->step);
+	lane_publish(lane);
 	lane_move(lane);
 }
 
@@ -213,6 +237,7 @@ static void observer_done(struct weir__work *work, int res, int32_t native)
 		return;
 	}
 	lane->gate++;
+	lane_publish(lane);
 	lane_move(lane);
 }
 
