@@ -8,8 +8,7 @@
 
 #include "streams.h"
 
-extern char said[8000]; /* the reports so far, a line each */
-extern unsigned n_said;
+extern char said[8000]; /* the reports, a line each: after reports() */
 
 extern const char *devices; /* of weir_dev_init(), for set_up(); or NULL */
 extern struct weir *weir;
@@ -20,6 +19,20 @@ extern struct weir_tensor t, u;
 /* Call them around each test: they open and close the root. */
 void set_up(void);
 void tear_down(void);
+/*
+ * May the test make work that races? Not under ThreadSanitizer, which would
+ * report the accesses themselves.
+ */
+static inline bool may_race(void)
+{
+#ifdef __SANITIZE_THREAD__
+	return false;
+#else
+	return true;
+#endif
+}
+/* Wait until @n reports are there, for a second at most; how many there are. */
+unsigned reports(unsigned n);
 /* Nothing was reported when both streams are done; then tears down. */
 void none(const char *title);
 /* Only @text was reported, without "race: "; then tears down. */
