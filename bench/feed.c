@@ -118,6 +118,15 @@ static double model_run(struct model *m, long ns)
 	return (raw_now() - begun) / PASSES;
 }
 
+/* The share of its last pass in which the model has waited for weights. */
+static double share_waited(struct model *m)
+{
+	struct weir_run_report report = { .size = sizeof(report) };
+
+	must(weir_run_report(m->run, &report));
+	return (double)report.feed_ns / (double)report.total_ns;
+}
+
 static uint64_t fed_bytes(const struct model *m)
 {
 	struct weir_schedule_info info = { .size = sizeof(info) };
@@ -176,7 +185,7 @@ static void add(const char *name, const char *limit, double *limits,
 static void rounds(struct model *half, struct model *whole)
 {
 	static double limit[2][MAX_RUNS], value[2][MAX_RUNS],
-		ratio[2][MAX_RUNS];
+		ratio[2][MAX_RUNS], waited[MAX_RUNS];
 	uint64_t bytes = fed_bytes(half);
 
 	for (unsigned i = 0; i < times; i++) {
@@ -190,7 +199,10 @@ static void rounds(struct model *half, struct model *whole)
 		limit[0][i] = (alone > feed ? alone : feed) * 1e3;
 		value[0][i] = model_run(half, ns) * 1e3;
 		ratio[0][i] = limit[0][i] / value[0][i];
+		waited[i] = share_waited(half) * 100;
 	}
+	printf("# both: %.1f %% of the time is spent waiting for weights\n",
+	       spread_of(waited, times).mid);
 	printf("# %.0f of %.0f MiB are fed in each run\n",
 	       (double)bytes / (1 << 20), (double)PARTS * PART / (1 << 20));
 	add("both", "computing or feeding alone", limit[0], value[0], ratio[0]);
