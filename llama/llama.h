@@ -88,7 +88,8 @@ struct llama_part {
 	struct weir_dev *dev;
 	struct weir_buft *buft;
 	struct weir_buf *cache;
-	int64_t bytes; /* of weights that are always in memory */
+	struct weir_buf *unloaded; /* weights of llama_opts.unloaded */
+	int64_t bytes;             /* of weights that are always in memory */
 };
 
 /* A pass: its size, the nodes of its inputs, and the node of its result. */
@@ -109,6 +110,8 @@ struct llama_opts {
 	unsigned n_devs;
 	int64_t budget;     /* bytes of weights in the memory of each device;
 			       others are read in each pass. 0: no limit */
+	bool unloaded;      /* the weights get memory, but are not read: for
+			       schedules that never run */
 	bool (*stop)(void); /* called now and then while a pass runs; true:
 				  it ends with -ECANCELED. NULL: never */
 };

@@ -99,7 +99,9 @@ int llama_pin(struct llama *l)
 
 void llama_parts_free(struct llama *l)
 {
-	for (unsigned i = 0; i < l->n_parts; i++)
+	for (unsigned i = 0; i < l->n_parts; i++) {
 		weir_buf_free(l->part[i].cache);
+		weir_buf_free(l->part[i].unloaded);
+	}
 	free(l->part);
 }

@@ -176,6 +176,35 @@ static int compute_factors(struct llama *l)
 	return ret < 0 ? ret : set_factors(&l->config, t);
 }
 
+/* Memory for the weights of a part. @t: room for all. */
+static int place_part(struct llama *l, unsigned p, struct weir_tensor *t)
+{
+	struct llama_weights *w = &l->weights;
+	size_t n = 0;
+	int ret;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (is_loaded(w, i) && w->source[i].part == p)
+			t[n++] = w->tensor[i];
+	ret = weir_tensors_alloc(l->part[p].buft, t, n, &l->part[p].unloaded);
+	n = 0;
+	for (size_t i = 0; i < w->n && ret == 0; i++)
+		if (is_loaded(w, i) && w->source[i].part == p)
+			w->tensor[i] = t[n++];
+	return ret;
+}
+
+static int place_unloaded(struct llama *l)
+{
+	struct weir_tensor *t = calloc(l->weights.n, sizeof(*t));
+	int ret = t ? 0 : llama_fail(-ENOMEM, "no memory for places");
+
+	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
+		ret = place_part(l, p, t);
+	free(t);
+	return ret;
+}
+
 int llama_weights_load(struct llama *l)
 {
 	const struct llama_weights *w = &l->weights;
@@ -187,7 +216,7 @@ int llama_weights_load(struct llama *l)
 	    w->source[w->factors].entry == LLAMA_COMPUTED &&
 	    (ret = compute_factors(l)) < 0)
 		return ret;
-	return start_load(l);
+	return l->opts.unloaded ? place_unloaded(l) : start_load(l);
 }
 
 void llama_weights_free(struct llama_weights *w)

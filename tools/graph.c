@@ -18,6 +18,9 @@ static const char help[] =
 	"  --all          draw each layer; else a layer that computes the same as an\n"
 	"                 earlier one is drawn as a part of one box\n"
 	"  --tokens N     tokens that the pass reads [1]\n"
+	"  --devices A,B  divide the layers among these devices, as weir run does [CPU]\n"
+	"  --budget SIZE  of the weights so many bytes stay in the memory of each\n"
+	"                 device, the others are read in each pass [no limit]\n"
 	"  --context N    tokens that it attends to [--tokens, rounded up to a multiple\n"
 	"                 of 256, at most the context of the model]\n";
 
@@ -27,7 +30,9 @@ enum {
 	GRAPH_OPT_JSON,
 	GRAPH_OPT_ALL,
 	GRAPH_OPT_TOKENS,
-	GRAPH_OPT_CONTEXT
+	GRAPH_OPT_CONTEXT,
+	GRAPH_OPT_DEVICES,
+	GRAPH_OPT_BUDGET
 };
 
 static const struct option options[] = {
@@ -37,6 +42,8 @@ static const struct option options[] = {
 	{ "all", no_argument, NULL, GRAPH_OPT_ALL },
 	{ "tokens", required_argument, NULL, GRAPH_OPT_TOKENS },
 	{ "context", required_argument, NULL, GRAPH_OPT_CONTEXT },
+	{ "devices", required_argument, NULL, GRAPH_OPT_DEVICES },
+	{ "budget", required_argument, NULL, GRAPH_OPT_BUDGET },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -69,6 +76,11 @@ static int take_option(const struct args *args, int c, struct graph_args *a)
 	case GRAPH_OPT_CONTEXT:
 		return args_number(args, "--context", 1, INT32_MAX,
 				   &a->context);
+	case GRAPH_OPT_DEVICES:
+		a->devices = optarg;
+		break;
+	case GRAPH_OPT_BUDGET:
+		return args_size(args, "--budget", 1, INT64_MAX, &a->budget);
 	}
 	return 0;
 }

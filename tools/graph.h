@@ -30,6 +30,8 @@ struct graph_args {
 	const char *model, *out; /* out: NULL: stdout */
 	enum graph_form form;
 	uint64_t tokens, context; /* context: 0: the program's choice */
+	const char *devices;      /* NULL: the CPU */
+	uint64_t budget;          /* 0: none */
 	bool all;
 };
 
@@ -51,10 +53,13 @@ struct graph_node {
 	uint32_t n_src;
 	uint32_t
 		origin; /* of a view: the node whose bytes it has; else itself */
+	uint32_t home;  /* of a result that is written to a leaf: the leaf */
 	uint32_t split; /* of an operation */
 	int32_t layer;  /* of an operation; GRAPH_BEFORE: of none */
 	uint8_t kind, category;
+	uint8_t cause; /* enum weir_node_cause */
 	bool output;
+	bool fed; /* a weight that is read in each pass */
 };
 
 /* Colours: what operations do. */
@@ -78,12 +83,14 @@ struct graph_leaves {
 struct graph_sum {
 	uint64_t ops, flops, moved;
 	struct graph_leaves weights, caches;
+	uint64_t fed; /* bytes of the weights that are read in each pass */
 };
 
 /* A run of consecutive operations that one device computes. */
 struct graph_split {
-	const char *dev, *cause; /* cause: "": it needs none */
-	uint32_t first, n;       /* in the list of operations */
+	uint32_t dev;
+	const char *cause; /* "": it needs none */
+	uint32_t first, n; /* in the list of operations */
 	struct graph_sum sum;
 };
 
@@ -105,7 +112,7 @@ struct graph_part {
 /* The result of a node, copied from one device to another. */
 struct graph_transfer {
 	uint32_t node, split; /* split: the first that uses the copy */
-	const char *from, *to;
+	uint32_t from, to;    /* devices */
 	uint64_t bytes;
 };
 
@@ -133,10 +140,15 @@ struct graph_view {
 struct graph_model {
 	struct weir *weir;
 	struct llama llama;
+	struct weir_dev **dev;
+	unsigned n_devs;
+	struct weir_schedule *schedule; /* NULL: one device, without a budget */
 };
 /* graph_model.c; graph_model_close() frees what it made, also if it fails. */
 int graph_model_open(struct graph_model *m, const struct graph_args *a);
 void graph_model_close(struct graph_model *m);
+/* graph_schedule.c: devices, splits and copies of a schedule. */
+int graph_schedule(struct graph_view *v, const struct graph_model *m);
 /* graph_splits.c: what each device computes, and its memory. */
 int graph_splits(struct graph_view *v, const struct graph_model *m);
 
@@ -187,6 +199,7 @@ void graph_scene_free(struct graph_scene *s);
 
 /* graph_text.c */
 #define GRAPH_TEXT 160
+#define GRAPH_PANEL 12
 /* "8.39 MFLOP" */
 const char *graph_flops_text(uint64_t flops, char *buf);
 /* "F32 [512, 2048]" */
@@ -198,13 +211,20 @@ const char *graph_layers_text(int32_t first, int32_t last, char *buf);
 /* "19 operations each, as in layer 0" */
 const char *graph_same_text(const struct graph_view *v,
 			    const struct graph_box *b, char *buf);
-/* "attn_sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
+/* "blk.3.sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
 const char *graph_copied_text(const struct graph_view *v,
 			      const struct graph_transfer *t, char *buf);
 /* "1 operation", "2 operations" */
 const char *graph_count_text(uint64_t n, const char *what, char *buf);
 /* "22 layers, 2.1 GFLOP in 912 nodes: ...". @buf has 3 * GRAPH_TEXT bytes. */
 const char *graph_counts_text(const struct graph_view *v, char *buf);
+/* What is said about a split, in lines. */
+struct graph_panel {
+	char line[GRAPH_PANEL][GRAPH_TEXT];
+	unsigned n;
+};
+void graph_panel_text(const struct graph_view *v, uint32_t split,
+		      struct graph_panel *ret_panel);
 /* The categories of which there are operations. */
 void graph_categories(const struct graph_view *v, bool *ret_used);
 /* The name of a node without its layer and ".weight": its length. */

@@ -19,9 +19,11 @@ static const struct {
 	[GRAPH_CALL] = { "#f4cfe2", "function of the program" },
 };
 #define WEIGHT_COLOUR "#f3e577"
+#define FED_COLOUR "#f0b44c"
 #define CACHE_COLOUR "#e0a3c6"
 #define INPUT_COLOUR "#ffffff"
 #define PARTS_COLOUR "#ffffff"
+#define FED_TEXT "of these fed"
 #define COPY_COLOUR "#f09468"
 
 static void put_text(FILE *to, const char *text, size_t len)
@@ -57,18 +59,17 @@ static void end_box(FILE *to)
 
 static void put_leaf(FILE *to, const struct graph_node *n)
 {
-	static const char *const colours[] = {
-		[GRAPH_WEIGHT] = WEIGHT_COLOUR,
-		[GRAPH_CACHE] = CACHE_COLOUR,
-		[GRAPH_INPUT] = INPUT_COLOUR,
-	};
+	const char *colour = n->kind == GRAPH_INPUT   ? INPUT_COLOUR
+			     : n->kind == GRAPH_CACHE ? CACHE_COLOUR
+			     : n->fed                 ? FED_COLOUR
+						      : WEIGHT_COLOUR;
 	char shape[GRAPH_TEXT], text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 	const char *name;
 	size_t len = graph_short_name(n, &name);
 
 	snprintf(text, sizeof(text), "%.*s  %s", len < 120 ? (int)len : 120,
 		 name, graph_shape_text(n->t, shape));
-	put_row(to, colours[n->kind], false, text, strlen(text),
+	put_row(to, colour, false, text, strlen(text),
 		size_text(n->bytes, size));
 }
 
@@ -112,7 +113,7 @@ static void put_parts(FILE *to, const struct graph_view *v,
 		      const struct graph_box *b)
 {
 	const char *colour = PARTS_COLOUR;
-	char text[GRAPH_TEXT], flops[GRAPH_TEXT];
+	char text[GRAPH_TEXT], flops[GRAPH_TEXT], size[SIZE_TEXT];
 
 	graph_layers_text(v->part[b->what].layer,
 			  v->part[b->what].layer + (int32_t)b->n - 1, text);
@@ -122,6 +123,9 @@ static void put_parts(FILE *to, const struct graph_view *v,
 	graph_same_text(v, b, text);
 	put_row(to, colour, false, text, strlen(text), "");
 	put_leaves(to, &b->sum.weights, WEIGHT_COLOUR, "weight");
+	if (b->sum.fed)
+		put_row(to, FED_COLOUR, false, FED_TEXT, strlen(FED_TEXT),
+			size_text(b->sum.fed, size));
 	put_leaves(to, &b->sum.caches, CACHE_COLOUR, "cache");
 }
 
@@ -130,8 +134,8 @@ static void put_copy(FILE *to, const struct graph_view *v, uint32_t i)
 	const struct graph_transfer *t = &v->transfer[i];
 	char text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 
-	snprintf(text, sizeof(text), "copy from %.40s to %.40s", t->from,
-		 t->to);
+	snprintf(text, sizeof(text), "copy from %.40s to %.40s",
+		 v->dev[t->from].name, v->dev[t->to].name);
 	put_row(to, COPY_COLOUR, true, text, strlen(text),
 		size_text(t->bytes, size));
 	graph_copied_text(v, t, text);
@@ -153,23 +157,32 @@ static void put_box(FILE *to, const struct graph_view *v,
 	end_box(to);
 }
 
+/*
+ * The text about a split is a node, so that no edge crosses it, as it might a
+ * label of several lines.
+ */
+static void put_panel(FILE *to, uint32_t i, const struct graph_panel *panel)
+{
+	fprintf(to, "s%" PRIu32 " [label=<", i);
+	for (unsigned k = 1; k < panel->n; k++) {
+		put_text(to, panel->line[k], strlen(panel->line[k]));
+		fputs("<BR ALIGN=\"LEFT\"/>", to);
+	}
+	fputs(">]\n", to);
+}
+
 static void begin_split(FILE *to, const struct graph_view *v, uint32_t i)
 {
-	const struct graph_split *s = &v->split[i];
-	char text[3 * GRAPH_TEXT], ops[GRAPH_TEXT], flops[GRAPH_TEXT],
-		size[SIZE_TEXT];
+	struct graph_panel panel;
 
-	snprintf(text, sizeof(text), "%.40s: %s%s%s, %s, weights of %s", s->dev,
-		 s->cause, s->cause[0] ? ", " : "",
-		 graph_count_text(s->sum.ops, "operation", ops),
-		 graph_flops_text(s->sum.flops, flops),
-		 size_text(s->sum.weights.bytes, size));
+	graph_panel_text(v, i, &panel);
 	fprintf(to,
 		"subgraph cluster_split%" PRIu32
 		" {\nlabeljust=l\ncolor=\"#6a6a6a\"\nlabel=<<B>",
 		i);
-	put_text(to, text, strlen(text));
+	put_text(to, panel.line[0], strlen(panel.line[0]));
 	fputs("</B>>\n", to);
+	put_panel(to, i, &panel);
 }
 
 static void begin_layer(FILE *to, const struct graph_box *b)
@@ -262,11 +275,14 @@ static void put_legend(FILE *to, const struct graph_view *v)
 	fprintf(to,
 		"<TR><TD BGCOLOR=\"" WEIGHT_COLOUR "\">weight: name, dtype, "
 		"shape, bytes</TD></TR>"
-		"<TR><TD BGCOLOR=\"" CACHE_COLOUR "\">cache, kept between "
+		"%s<TR><TD BGCOLOR=\"" CACHE_COLOUR "\">cache, kept between "
 		"passes</TD></TR>"
 		"<TR><TD BORDER=\"1\" BGCOLOR=\"" INPUT_COLOUR "\">input of "
 		"the pass</TD></TR>%s"
 		"<TR><TD>arrow: uses the result</TD></TR></TABLE>>]\n}\n",
+		v->sum.fed ? "<TR><TD BGCOLOR=\"" FED_COLOUR "\">fed: a weight "
+			     "that is read in each pass</TD></TR>"
+			   : "",
 		v->n_transfers ? "<TR><TD BGCOLOR=\"" COPY_COLOUR "\">copy "
 				 "to a device</TD></TR>"
 			       : "");

@@ -27,7 +27,8 @@ uint32_t layout_strips(const struct graph_view *v, const struct graph_box *b)
 	if (b->kind == GRAPH_BOX_COPY)
 		return 0;
 	if (b->kind == GRAPH_BOX_PARTS)
-		return (b->sum.weights.n > 0) + (b->sum.caches.n > 0);
+		return (b->sum.weights.n > 0) + (b->sum.fed > 0) +
+		       (b->sum.caches.n > 0);
 	for (uint32_t i = 0; i < v->node[b->what].n_src; i++) {
 		from = graph_source(v, b->what, i);
 		n += from != GRAPH_NONE && v->node[from].kind != GRAPH_OP;

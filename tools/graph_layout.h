@@ -17,7 +17,7 @@ enum {
 	LAYOUT_BAR = 22,    /* width of the name of a layer */
 	LAYOUT_LANE = 12,   /* width of a lane */
 	LAYOUT_LANES = 24,  /* more edges share the last one */
-	LAYOUT_BOX = 316,   /* width of a box */
+	LAYOUT_BOX = 344,   /* width of a box */
 	LAYOUT_GAP = 26,    /* between columns, and between rows */
 	LAYOUT_LINE = 17,   /* height of a line of text in a box */
 	LAYOUT_COLUMNS = 8,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The graph of a pass of a model. No weights are loaded, and no memory is
- * allocated for them.
+ * The graph of a pass of a model. No weights are loaded.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include "../llama/llama.h"
 #include "graph.h"
@@ -50,6 +50,41 @@ static int choose_pass(const struct graph_args *a, const struct llama_config *c,
 	return 0;
 }
 
+/* The graph alone: neither weights nor cache have memory. */
+static int build(struct graph_model *m)
+{
+	struct llama *l = &m->llama;
+
+	if (llama_cache_init(&l->config, WEIR_DTYPE_F16, l->pass.attended,
+			     &l->cache) < 0 ||
+	    weir_graph_new(&l->graph) < 0)
+		return fail_llama();
+	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
+	return weir_graph_error(l->graph, NULL) < 0 ? fail_weir() : 0;
+}
+
+/*
+ * A schedule of it on the devices, as weir run makes it, but without loading
+ * weights: their memory is never touched.
+ */
+static int schedule(struct graph_model *m, const struct graph_args *a)
+{
+	struct llama_opts opts = LLAMA_OPTS_INIT;
+	struct llama *l = &m->llama;
+
+	opts.devs = m->dev;
+	opts.n_devs = m->n_devs;
+	opts.context = l->pass.attended;
+	opts.unloaded = true;
+	opts.budget = (int64_t)a->budget;
+	if (llama_start(l, &opts) < 0)
+		return fail_llama();
+	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
+	if (weir_schedule_new(l->sched, l->graph, &m->schedule) < 0)
+		return fail_weir();
+	return 0;
+}
+
 int graph_model_open(struct graph_model *m, const struct graph_args *a)
 {
 	struct llama *l = &m->llama;
@@ -63,17 +98,19 @@ int graph_model_open(struct graph_model *m, const struct graph_args *a)
 	r = choose_pass(a, &l->config, &l->pass);
 	if (r)
 		return r;
-	if (llama_cache_init(&l->config, WEIR_DTYPE_F16, l->pass.attended,
-			     &l->cache) < 0 ||
-	    weir_graph_new(&l->graph) < 0)
+	if (!a->devices && !a->budget)
+		return build(m);
+	if (llama_devices(m->weir, a->devices ? a->devices : "CPU", &m->dev,
+			  &m->n_devs) < 0)
 		return fail_llama();
-	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
-	return weir_graph_error(l->graph, NULL) < 0 ? fail_weir() : 0;
+	return schedule(m, a);
 }
 
 void graph_model_close(struct graph_model *m)
 {
+	weir_schedule_free(m->schedule);
 	if (m->weir)
 		llama_close(&m->llama);
+	free(m->dev);
 	weir_close(m->weir);
 }

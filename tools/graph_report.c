@@ -81,6 +81,32 @@ static void put_devs(const struct graph_view *v)
 	}
 }
 
+/* Splits in the order of computing, each with the copies before it. */
+static void put_splits(const struct graph_view *v)
+{
+	char flops[GRAPH_TEXT], size[SIZE_TEXT], copied[2 * GRAPH_TEXT];
+	uint32_t t = 0;
+
+	if (v->n_splits < 2)
+		return;
+	printf("\n%-12s %10s  %10s  %10s  %s\n", "split", "operations",
+	       "computes", "weights", "why there");
+	for (uint32_t i = 0; i < v->n_splits; i++) {
+		const struct graph_split *s = &v->split[i];
+
+		for (; t < v->n_transfers && v->transfer[t].split <= i; t++)
+			printf("  copy %s to %s: %s, %s\n",
+			       v->dev[v->transfer[t].from].name,
+			       v->dev[v->transfer[t].to].name,
+			       graph_copied_text(v, &v->transfer[t], copied),
+			       size_text(v->transfer[t].bytes, size));
+		printf("%-12s %10" PRIu64 "  %10s  %10s  %s\n",
+		       v->dev[s->dev].name, s->sum.ops,
+		       graph_flops_text(s->sum.flops, flops),
+		       size_text(s->sum.weights.bytes, size), s->cause);
+	}
+}
+
 void graph_put_table(const struct graph_view *v)
 {
 	char a[GRAPH_TEXT], b[GRAPH_TEXT], c[GRAPH_TEXT], d[GRAPH_TEXT],
@@ -96,6 +122,7 @@ void graph_put_table(const struct graph_view *v)
 	       graph_count_text(v->views, "view", (char[GRAPH_TEXT]){ 0 }));
 	put_kinds(v);
 	put_devs(v);
+	put_splits(v);
 }
 
 static json_t *number(uint64_t n)
@@ -126,15 +153,16 @@ static json_t *kinds_json(const struct graph_view *v)
 
 static json_t *sum_json(const char *dev, const struct graph_sum *s)
 {
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "device", dev,
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "device", dev,
 			 "operations", number(s->ops), "flops",
 			 number(s->flops), "bytes", number(s->moved), "weights",
 			 leaves_json(&s->weights), "caches",
-			 leaves_json(&s->caches));
+			 leaves_json(&s->caches), "fed", number(s->fed));
 }
 
-static json_t *dev_json(const struct graph_dev *d)
+static json_t *dev_json(const struct graph_view *v, uint32_t i)
 {
+	const struct graph_dev *d = &v->dev[i];
 	const struct weir_sched_estimate *e = &d->estimate;
 	json_t *json = sum_json(d->name, &d->sum);
 
@@ -146,6 +174,41 @@ static json_t *dev_json(const struct graph_dev *d)
 					      number(e->inputs), "workspace",
 					      number(e->workspace)));
 	return json;
+}
+
+static json_t *split_json(const struct graph_view *v, uint32_t i)
+{
+	const struct graph_split *s = &v->split[i];
+	json_t *json = sum_json(v->dev[s->dev].name, &s->sum);
+
+	if (json)
+		json_object_set_new(json, "cause", json_string(s->cause));
+	return json;
+}
+
+static json_t *copy_json(const struct graph_view *v, uint32_t i)
+{
+	const struct graph_transfer *t = &v->transfer[i];
+	const char *name = v->node[t->node].t->name;
+
+	return json_pack("{s:o, s:o, s:o, s:s, s:s, s:o}", "node",
+			 number(t->node), "name",
+			 text_json(name ? name : "", name ? strlen(name) : 0),
+			 "split", number(t->split), "from",
+			 v->dev[t->from].name, "to", v->dev[t->to].name,
+			 "bytes", number(t->bytes));
+}
+
+/* One by one: there may be many. */
+static void put_list(const char *key, const struct graph_view *v, uint32_t n,
+		     json_t *(*item)(const struct graph_view *v, uint32_t i))
+{
+	printf("\"%s\": [", key);
+	for (uint32_t i = 0; i < n; i++) {
+		fputs(i ? ",\n  " : "\n  ", stdout);
+		out_json(item(v, i));
+	}
+	fputs("\n]", stdout);
 }
 
 static void put_member(const char *key, json_t *value)
@@ -169,10 +232,10 @@ void graph_put_json(const struct graph_view *v)
 	put_member("caches", leaves_json(&v->sum.caches));
 	put_member("flops", number(v->sum.flops));
 	put_member("operations", kinds_json(v));
-	fputs("\"devices\": [", stdout);
-	for (uint32_t i = 0; i < v->n_devs; i++) {
-		fputs(i ? ",\n  " : "\n  ", stdout);
-		out_json(dev_json(&v->dev[i]));
-	}
-	fputs("\n]\n}\n", stdout);
+	put_list("devices", v, v->n_devs, dev_json);
+	fputs(",\n", stdout);
+	put_list("splits", v, v->n_splits, split_json);
+	fputs(",\n", stdout);
+	put_list("copies", v, v->n_transfers, copy_json);
+	fputs("\n}\n", stdout);
 }

@@ -5,14 +5,15 @@
  * have. Weights, caches and inputs are part of the box that uses them.
  */
 #include <stdlib.h>
-#include <string.h>
+
 #include "graph.h"
 #include "output.h"
 
 struct builder {
 	const struct graph_view *v;
 	struct graph_scene *s;
-	uint32_t *box;  /* of each node; GRAPH_NONE: none yet */
+	uint32_t *box;  /* of each node, of a leaf the last that writes it;
+			   GRAPH_NONE: none yet */
 	uint32_t *mark; /* of each box: 1 + the last that it has an edge to */
 	uint32_t *leaf; /* of each node: 1 + the last box that counts it */
 	uint32_t *copy; /* of each node: 1 + the last transfer of it so far */
@@ -34,10 +35,10 @@ static void add_edge(struct builder *b, uint32_t from, uint32_t to, bool copy)
 /* The copy of @n that split @split uses; GRAPH_NONE: it uses @n itself. */
 static uint32_t find_copy(const struct builder *b, uint32_t n, uint32_t split)
 {
-	const char *dev = b->v->split[split].dev;
+	const uint32_t dev = b->v->split[split].dev;
 
-	for (uint32_t i = b->copy[n]; i; i = b->next[i - 1])
-		if (!strcmp(b->v->transfer[i - 1].to, dev))
+	for (uint32_t i = b->copy[b->v->node[n].home]; i; i = b->next[i - 1])
+		if (b->v->transfer[i - 1].to == dev)
 			return i - 1;
 	return GRAPH_NONE;
 }
@@ -54,6 +55,7 @@ static void add_source(struct builder *b, uint32_t n, uint32_t to)
 			 copy != GRAPH_NONE);
 	} else if (node->kind != GRAPH_INPUT && b->leaf[n] != to + 1) {
 		b->leaf[n] = to + 1;
+		box->sum.fed += node->fed ? node->bytes : 0;
 		graph_add_leaf(node->kind == GRAPH_CACHE ? &box->sum.caches
 							 : &box->sum.weights,
 			       node);
@@ -66,7 +68,7 @@ static void add_op(struct builder *b, uint32_t i, uint32_t to)
 	struct graph_box *box = &b->s->box[to];
 	uint32_t from;
 
-	b->box[i] = to;
+	b->box[i] = b->box[n->home] = to;
 	box->sum.ops++;
 	box->sum.flops += n->flops;
 	box->sum.moved += n->moved;
@@ -94,7 +96,7 @@ static uint32_t add_copies(struct builder *b, uint32_t first, uint32_t split)
 	const struct graph_view *v = b->v;
 	uint32_t i = first;
 
-	for (; i < v->n_transfers && v->transfer[i].split == split; i++) {
+	for (; i < v->n_transfers && v->transfer[i].split <= split; i++) {
 		const uint32_t node = v->transfer[i].node, to = b->s->n;
 
 		new_box(b, GRAPH_BOX_COPY, i, split);

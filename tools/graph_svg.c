@@ -27,6 +27,7 @@ static const struct {
 };
 #define WEIGHT_FILL SVG_YELLOW
 #define FED_FILL SVG_ORANGE
+#define FED_TEXT "of these fed"
 #define CACHE_FILL SVG_PINK
 #define COPY_FILL SVG_VERMILION
 
@@ -78,11 +79,10 @@ static struct svg_box take_strip(struct svg_box *at)
 static void put_leaf(struct drawing *d, const struct svg_box *strip,
 		     const struct graph_node *n)
 {
-	static const enum svg_fill fills[] = {
-		[GRAPH_WEIGHT] = WEIGHT_FILL,
-		[GRAPH_CACHE] = CACHE_FILL,
-		[GRAPH_INPUT] = SVG_WHITE,
-	};
+	const enum svg_fill fill = n->kind == GRAPH_INPUT   ? SVG_WHITE
+				   : n->kind == GRAPH_CACHE ? CACHE_FILL
+				   : n->fed                 ? FED_FILL
+							    : WEIGHT_FILL;
 	char shape[GRAPH_TEXT], text[2 * GRAPH_TEXT], size[SIZE_TEXT],
 		tip[3 * GRAPH_TEXT];
 	const char *name;
@@ -93,7 +93,7 @@ static void put_leaf(struct drawing *d, const struct svg_box *strip,
 		 n->bytes);
 	snprintf(text, sizeof(text), "%.*s  %s", len < 120 ? (int)len : 120,
 		 name, shape);
-	svg_rect(&d->svg, strip, fills[n->kind], tip);
+	svg_rect(&d->svg, strip, fill, tip);
 	put_line(&d->svg, strip, false, text, strlen(text),
 		 size_text(n->bytes, size));
 }
@@ -165,7 +165,8 @@ static void put_parts(struct drawing *d, const struct graph_box *b,
 {
 	const struct graph_part *p = &d->v->part[b->what];
 	struct svg_box at = *box;
-	char layers[GRAPH_TEXT], text[GRAPH_TEXT], flops[GRAPH_TEXT];
+	char layers[GRAPH_TEXT], text[GRAPH_TEXT], flops[GRAPH_TEXT],
+		size[SIZE_TEXT];
 
 	for (double shift = 6; shift >= 0; shift -= 3)
 		svg_rect(&d->svg,
@@ -187,6 +188,13 @@ static void put_parts(struct drawing *d, const struct graph_box *b,
 
 		put_leaves(d, &strip, &b->sum.weights, WEIGHT_FILL, "weight");
 	}
+	if (b->sum.fed) {
+		struct svg_box strip = take_strip(&at);
+
+		svg_rect(&d->svg, &strip, FED_FILL, NULL);
+		put_line(&d->svg, &strip, false, FED_TEXT, strlen(FED_TEXT),
+			 size_text(b->sum.fed, size));
+	}
 	if (b->sum.caches.n) {
 		struct svg_box strip = take_strip(&at);
 
@@ -204,8 +212,8 @@ static void put_copy(struct drawing *d, const struct graph_box *b,
 	svg_rect(&d->svg, box, COPY_FILL, d->v->node[t->node].t->name);
 	at.y += 4;
 	at.height = LAYOUT_LINE;
-	snprintf(text, sizeof(text), "copy from %.40s to %.40s", t->from,
-		 t->to);
+	snprintf(text, sizeof(text), "copy from %.40s to %.40s",
+		 d->v->dev[t->from].name, d->v->dev[t->to].name);
 	put_line(&d->svg, &at, true, text, strlen(text),
 		 size_text(t->bytes, size));
 	at.y += LAYOUT_LINE;
@@ -287,44 +295,20 @@ static void put_panel_line(struct drawing *d, double *y, enum svg_style style,
 
 uint32_t layout_panel_lines(const struct graph_view *v, uint32_t split)
 {
-	const struct graph_split *s = &v->split[split];
+	struct graph_panel panel;
 
-	return 3 + (s->cause[0] != '\0') + (s->sum.weights.n > 0) +
-	       (s->sum.caches.n > 0);
+	graph_panel_text(v, split, &panel);
+	return panel.n;
 }
 
 static void put_panel(struct drawing *d, uint32_t i)
 {
-	const struct graph_split *s = &d->v->split[i];
 	double y = d->l.split[i].top + LAYOUT_PAD + 12;
-	char text[2 * GRAPH_TEXT], more[GRAPH_TEXT], size[SIZE_TEXT];
+	struct graph_panel panel;
 
-	if (d->v->n_splits > 1)
-		snprintf(text, sizeof(text), "Split %" PRIu32 ": %.40s", i + 1,
-			 s->dev);
-	else
-		snprintf(text, sizeof(text), "Device %.40s", s->dev);
-	put_panel_line(d, &y, SVG_BOLD, text);
-	if (s->cause[0])
-		put_panel_line(d, &y, SVG_FAINT, s->cause);
-	put_panel_line(d, &y, SVG_PLAIN,
-		       graph_count_text(s->sum.ops, "operation", text));
-	snprintf(text, sizeof(text), "%s, moves %s",
-		 graph_flops_text(s->sum.flops, more),
-		 size_text(s->sum.moved, size));
-	put_panel_line(d, &y, SVG_PLAIN, text);
-	if (s->sum.weights.n) {
-		snprintf(text, sizeof(text), "%s of %s",
-			 graph_count_text(s->sum.weights.n, "weight", more),
-			 size_text(s->sum.weights.bytes, size));
-		put_panel_line(d, &y, SVG_PLAIN, text);
-	}
-	if (s->sum.caches.n) {
-		snprintf(text, sizeof(text), "%s of %s",
-			 graph_count_text(s->sum.caches.n, "cache", more),
-			 size_text(s->sum.caches.bytes, size));
-		put_panel_line(d, &y, SVG_PLAIN, text);
-	}
+	graph_panel_text(d->v, i, &panel);
+	for (unsigned k = 0; k < panel.n; k++)
+		put_panel_line(d, &y, k ? SVG_PLAIN : SVG_BOLD, panel.line[k]);
 }
 
 static void put_splits(struct drawing *d)
@@ -417,6 +401,9 @@ static void put_legend(struct drawing *d, double y)
 		put_arrow_sample(d, x, y, SVG_COPY, "copied to a device");
 	x = put_sample(d, LAYOUT_MARGIN, y + 20, WEIGHT_FILL,
 		       "weight: name, dtype, shape, bytes");
+	if (d->v->sum.fed)
+		x = put_sample(d, x, y + 20, FED_FILL,
+			       "fed: a weight that is read in each pass");
 	x = put_sample(d, x, y + 20, CACHE_FILL, "cache, kept between passes");
 	put_sample(d, x, y + 20, SVG_WHITE, "input of the pass");
 	svg_textf(

@@ -80,12 +80,11 @@ const char *graph_copied_text(const struct graph_view *v,
 			      const struct graph_transfer *t, char *buf)
 {
 	const struct graph_node *n = &v->node[t->node];
-	const char *name;
-	const size_t len = graph_short_name(n, &name);
 	char shape[GRAPH_TEXT];
 
-	snprintf(buf, 2 * GRAPH_TEXT, "%.*s  %s", len < 120 ? (int)len : 120,
-		 name, graph_shape_text(n->t, shape));
+	snprintf(buf, 2 * GRAPH_TEXT, "%.120s  %s",
+		 n->t->name ? n->t->name : n->op,
+		 graph_shape_text(n->t, shape));
 	return buf;
 }
 
@@ -113,6 +112,78 @@ const char *graph_counts_text(const struct graph_view *v, char *buf)
 		 graph_count_text(v->sum.caches.n, "cache", caches), v->inputs,
 		 v->views);
 	return buf;
+}
+
+static unsigned size_line(const char *what, uint64_t bytes, char *line)
+{
+	char size[SIZE_TEXT];
+
+	snprintf(line, GRAPH_TEXT, "%s %s", what, size_text(bytes, size));
+	return 1;
+}
+
+/* The memory that the device of a split needs besides weights and caches. */
+static unsigned memory_text(const struct graph_dev *d, char (*line)[GRAPH_TEXT])
+{
+	const struct weir_sched_estimate *e = &d->estimate;
+	unsigned n = 0;
+
+	n += size_line("results", e->results, line[n]);
+	n += size_line("inputs", e->inputs, line[n]);
+	n += size_line("workspace", e->workspace, line[n]);
+	return n;
+}
+
+static unsigned leaves_text(const struct graph_leaves *leaves, const char *what,
+			    char *line)
+{
+	char size[SIZE_TEXT], count[GRAPH_TEXT];
+
+	if (!leaves->n)
+		return 0;
+	snprintf(line, GRAPH_TEXT, "%.40s of %s",
+		 graph_count_text(leaves->n, what, count),
+		 size_text(leaves->bytes, size));
+	return 1;
+}
+
+static bool is_first_of_dev(const struct graph_view *v, uint32_t split)
+{
+	uint32_t i = 0;
+
+	while (v->split[i].dev != v->split[split].dev)
+		i++;
+	return i == split;
+}
+
+void graph_panel_text(const struct graph_view *v, uint32_t split,
+		      struct graph_panel *ret_panel)
+{
+	char(*line)[GRAPH_TEXT] = ret_panel->line;
+	const struct graph_split *s = &v->split[split];
+	const struct graph_dev *d = &v->dev[s->dev];
+	char text[GRAPH_TEXT], size[SIZE_TEXT];
+	unsigned n = 0;
+
+	if (v->n_splits > 1)
+		snprintf(line[n++], GRAPH_TEXT, "Split %" PRIu32 ": %.40s",
+			 split + 1, d->name);
+	else
+		snprintf(line[n++], GRAPH_TEXT, "Device %.40s", d->name);
+	if (s->cause[0])
+		snprintf(line[n++], GRAPH_TEXT, "%s", s->cause);
+	graph_count_text(s->sum.ops, "operation", line[n++]);
+	snprintf(line[n++], GRAPH_TEXT, "%.40s, moves %s",
+		 graph_flops_text(s->sum.flops, text),
+		 size_text(s->sum.moved, size));
+	n += leaves_text(&s->sum.weights, "weight", line[n]);
+	if (s->sum.fed)
+		snprintf(line[n++], GRAPH_TEXT, "%s of these fed",
+			 size_text(s->sum.fed, size));
+	n += leaves_text(&s->sum.caches, "cache", line[n]);
+	if (is_first_of_dev(v, split))
+		n += memory_text(d, &line[n]);
+	ret_panel->n = n;
 }
 
 void graph_categories(const struct graph_view *v, bool *ret_used)

@@ -61,7 +61,11 @@ static void mark_written(struct graph_view *v, uint32_t n, uint32_t op)
 		leaf = graph_source(v, n, 0);
 	else if (op == WEIR_OP_COPY)
 		leaf = graph_source(v, n, 1);
-	if (leaf != GRAPH_NONE && v->node[leaf].kind == GRAPH_WEIGHT)
+	if (leaf == GRAPH_NONE)
+		return;
+	leaf = v->node[leaf].home;
+	v->node[n].home = leaf;
+	if (v->node[leaf].kind == GRAPH_WEIGHT)
 		v->node[leaf].kind = GRAPH_CACHE;
 }
 
@@ -86,7 +90,7 @@ static int add_node(struct graph_view *v, const struct weir_graph *g,
 	n->category = (uint8_t)category_of(info.op);
 	n->output = info.flags & WEIR_NODE_OUTPUT;
 	n->layer = GRAPH_BEFORE;
-	n->origin = i;
+	n->origin = n->home = i;
 	if (n->kind == GRAPH_VIEW)
 		n->origin = graph_source(v, i, 0);
 	mark_written(v, i, info.op);

@@ -25,6 +25,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_text.c \
 	%D%/run_report.c %D%/run_json.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_splits.c \
+	%D%/graph_schedule.c \
 	%D%/graph_view.c %D%/graph_parts.c %D%/graph_text.c \
 	%D%/graph_report.c %D%/graph_scene.c %D%/graph_dot.c \
 	%D%/graph_svg.c %D%/graph_layout.c %D%/graph_layout.h
