@@ -193,6 +193,7 @@ static int run_pass(struct llama *l)
 	l->position += l->pass.tokens;
 	l->waits += r.waits;
 	l->pass_ns += r.total_ns;
+	l->feed_ns += r.feed_ns;
 	l->kept = r.kept;
 	l->fed += r.fed;
 	l->wait_ns += r.wait_ns;

@@ -142,6 +142,7 @@ struct llama {
 				   other devices */
 	int64_t pass_ns;        /* of all passes */
 	int64_t wait_ns;        /* of the waits, summed over devices */
+	int64_t feed_ns;        /* waiting for weights that are fed, summed */
 	int64_t compute_ns;     /* computing, summed over devices */
 	uint64_t kept, fed;     /* bytes of weights in files: that devices keep;
 				   read again and again, sum of all passes */

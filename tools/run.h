@@ -88,7 +88,7 @@ struct run_facts {
 	double prompt, decode; /* of reading the prompt, of what follows */
 	double prompt_rate, decode_rate;
 	double open, passes, choose, output, rest; /* add up to total */
-	double wait, compute; /* in passes, summed over devices */
+	double compute, wait, feed; /* in passes, summed over devices */
 };
 void run_facts(const struct run_job *job, struct run_facts *ret_facts);
 const char *run_end_name(enum run_end end); /* in JSON */

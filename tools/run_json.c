@@ -29,7 +29,7 @@ void run_report_json(const struct run_job *job)
 	run_facts(job, &f);
 	out_json(json_pack(
 		"{s:o, s:o, s:o, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
-		"s:o, s:f, s:f, s:I, s:I, s:I}",
+		"s:o, s:f, s:f, s:f, s:I, s:I, s:I}",
 		"text", text_json(job->text.s ? job->text.s : "", job->text.n),
 		"tokens", tokens_json(&job->made), "prompt_tokens",
 		tokens_json(&job->prompt), "end", run_end_name(job->end),
@@ -38,7 +38,8 @@ void run_report_json(const struct run_job *job)
 		f.prompt, "prompt_rate", f.prompt_rate, "decode_seconds",
 		f.decode, "decode_rate", f.decode_rate, "time", times_json(&f),
 		"compute_seconds", f.compute, "wait_seconds", f.wait,
-		"loaded_bytes", (json_int_t)job->load.bytes, "kept_bytes",
+		"feed_wait_seconds", f.feed, "loaded_bytes",
+		(json_int_t)job->load.bytes, "kept_bytes",
 		(json_int_t)job->llama.kept, "fed_bytes",
 		(json_int_t)job->llama.fed));
 	putchar('\n');

@@ -35,6 +35,7 @@ void run_facts(const struct run_job *job, struct run_facts *ret_facts)
 	f.decode_rate = rate(decoded(job), f.decode);
 	f.passes = seconds(job->llama.pass_ns);
 	f.wait = seconds(job->llama.wait_ns);
+	f.feed = seconds(job->llama.feed_ns);
 	f.compute = seconds(job->llama.compute_ns);
 	f.choose = seconds(t->choose);
 	f.output = seconds(t->output);
@@ -85,6 +86,19 @@ static void report_rates(const struct run_job *job, const struct run_facts *f)
 		     decoded(job), f->decode, f->decode_rate);
 }
 
+static void report_passes(const struct run_job *job, const struct run_facts *f)
+{
+	const char *sum = job->llama.n_parts > 1 ? ", summed over devices" : "";
+
+	if (!job->args->budget)
+		note("  passes  %.3f s computing, %.3f s waiting%s", f->compute,
+		     f->wait, sum);
+	else
+		note("  passes  %.3f s computing, %.3f s waiting, %.3f s "
+		     "waiting for weights that are fed%s",
+		     f->compute, f->wait, f->feed, sum);
+}
+
 static void report_weights(const struct run_job *job)
 {
 	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
@@ -110,8 +124,7 @@ void run_report(const struct run_job *job)
 	note("  time    %.3f s to open, %.3f s in passes, %.3f s choosing, "
 	     "%.3f s writing, %.3f s else",
 	     f.open, f.passes, f.choose, f.output, f.rest);
-	note("  passes  %.3f s computing, %.3f s waiting%s", f.compute, f.wait,
-	     job->llama.n_parts > 1 ? ", summed over devices" : "");
+	report_passes(job, &f);
 	report_weights(job);
 	if (a->temperature > 0)
 		note("  choice  --temp %g --seed %llu", a->temperature,

@@ -104,6 +104,19 @@ def begins(name, vocabulary, write):
     return f"{name}: without a prompt the text follows from BOS", test
 
 
+def spaces():
+    """" and" takes the place of the token that follows."""
+    for prompt, pieces, want in ((("--prompt", "b"), (" ", "b"), b" and"),
+                                 ((), (), b"and")):
+        at = greedy(of_gguf(SP)(), SP.ids(*pieces), 1)[0]
+        changed = SentencePiece()
+        other = changed.index["\u2581and"]
+        changed.pieces[at], changed.pieces[other] = (
+            changed.pieces[other], changed.pieces[at])
+        same(f"text after {prompt}", weir(of_gguf(changed)(), *prompt, "-n",
+                                          "1", "--temp", "0")[0], want)
+
+
 # The end of a text.
 
 def without_end(vocabulary, write):
@@ -378,6 +391,8 @@ def cases():
     for model in MODELS:
         yield as_reference(*model)
         yield begins(*model)
+    yield "a space that begins the text is kept after a prompt, and only then", \
+        spaces
     yield from ending()
     yield "-n limits the tokens that are generated", limits
     yield "a full context ends the text, and the report says so", fills_context
