@@ -32,6 +32,7 @@ drawn()
 	spans = [(y, x - 7 * len(s) * ("end" in c), x + 7 * len(s) *
 	          ("end" not in c)) for x, y, c, s in lines if y]
 	arrows = [p for p in root.iter(ns + "path") if p.get("class") == "edge"]
+	copies = [p for p in root.iter(ns + "path") if p.get("class") == "copy"]
 	ok = eval("(" + sys.argv[2] + ")")
 	if not ok:
 	    print(len(boxes), len(ops), text[:40])
@@ -74,7 +75,7 @@ dot_parses()
 	END
 }
 
-plan 54
+plan 73
 model m.gguf
 works 'weir graph prints a table' weir graph m.gguf
 has "$(cat "$tmp/out")" 'm.gguf: the graph of a pass of 1 token, which attends to 256' \
@@ -160,6 +161,54 @@ if command -v dot >/dev/null; then
 else
 	skip 1 'no graphviz'
 fi
+
+devices=CPU:devices=2,apart=1,CPU1
+works 'a graph on two devices is listed' weir graph m.gguf --devices $devices
+check 'the list of a graph has the copy between two devices' grep -q \
+	'^  copy CPU to CPU1: blk.2.sum  F32 \[1, 64\], 256 B$' "$tmp/out"
+works 'a graph on two devices is described as JSON' \
+	weir graph m.gguf --devices $devices --json
+check 'the JSON of a graph has splits that have all operations' says \
+	'[s["device"] for s in j["splits"]] == ["CPU", "CPU1"] and
+	sum(s["operations"] for s in j["splits"]) == 99 and
+	all(s["cause"] == "pinned there by name" for s in j["splits"])'
+check 'the JSON of a graph has the copy between two devices' says \
+	'len(j["copies"]) == 1 and j["copies"][0]["bytes"] == 256 and
+	j["copies"][0]["split"] == 1'
+works 'a graph on two devices is drawn' \
+	weir graph m.gguf --svg --devices $devices two.svg
+check 'splits are drawn with their device and cause' drawn two.svg \
+	'"Split 1: CPU" in text and "Split 2: CPU1" in text and
+	"pinned there by name" in text'
+check 'a copy between devices is drawn with its bytes' drawn two.svg \
+	'"copy from CPU to CPU1" in text and len(copies) == 3'
+check 'layers on the other device are drawn as a box' drawn two.svg \
+	'"Layer 3" not in text and "Layers 3 to 4" in text'
+check 'texts of a graph on two devices do not overlap' drawn two.svg \
+	"$readable"
+weir graph m.gguf --dot --devices $devices >two.dot || exit 1
+check 'a graph on two devices in DOT is well-formed' dot_parses two.dot
+weir graph m.gguf --devices CPU:devices=2,CPU1 --json >"$tmp/out" || exit 1
+check 'devices that share memory need no copies' says \
+	'len(j["splits"]) == 2 and not j["copies"]'
+model large.gguf embedding=256 inner=1024
+works 'a graph with a budget is described as JSON' \
+	weir graph large.gguf --budget 3M --json
+check 'a budget of 3 MB leaves the other weights to be fed' says \
+	'j["weights"]["bytes"] - (3 << 20) <= j["devices"][0]["fed"] <
+	j["weights"]["bytes"] and
+	j["splits"][0]["fed"] == j["devices"][0]["fed"]'
+works 'a graph with a budget is drawn' \
+	weir graph large.gguf --budget 3M --svg fed.svg
+check 'weights that are fed are drawn in another colour' drawn fed.svg \
+	'"fed: a weight that is read in each pass" in text and
+	"of these fed" in text and any(b[0] == "b orange" for b in boxes)'
+refused 1 'a budget of' 'a budget that is too small is refused' \
+	weir graph large.gguf --budget 1K
+refused 1 NOTHING 'an unknown device is refused' \
+	weir graph m.gguf --devices NOTHING
+refused 1 '6 devices for 5 layers' 'more devices than layers are refused' \
+	weir graph m.gguf --devices CPU:devices=6,CPU1,CPU2,CPU3,CPU4,CPU5
 
 model deep.gguf layers=2500 embedding=32 inner=32 heads=1 kv_heads=1
 works '100,000 nodes are drawn at once' \

@@ -160,6 +160,7 @@ T_SH_TESTS = \
 	%D%/bootstrap.sh \
 	%D%/headers.sh \
 	%D%/layers.sh \
+	%D%/races-others.sh \
 	%D%/format.sh \
 	%D%/exports.sh \
 	%D%/pages.sh \
@@ -402,7 +403,9 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_feed_t_SOURCES = %D%/feed.c $(T_FILES) $(T_KIND) $(T_STREAMS)
-%C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
+%C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_NOMEM) \
+	$(T_STREAMS)
+%C%_run_feed_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_run_feed_t_LDADD = $(LDADD) -lm
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)

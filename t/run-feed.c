@@ -8,6 +8,7 @@
 
 #include "files.h"
 #include "leaf.h"
+#include "nomem.h"
 #include "streams.h"
 
 #define N 128
@@ -39,7 +40,7 @@ static struct weir_node *weight(struct weir_graph *g, int i,
 	if (!buf)
 		return weir_graph_leaf_file(g, &t, file, (uint64_t)i * BYTES);
 	must(weir_tensor_place(&t, buf, (uint64_t)i * BYTES));
-	return weir_graph_leaf(g, &t, NULL);
+	return weir_graph_constant(g, weir_graph_leaf(g, &t, NULL));
 }
 
 /* Layers of products, the last of which has the first layer's weight again. */
@@ -53,6 +54,7 @@ static void build(struct engine *e, int layers, struct weir_buf *buf)
 	y = e->in;
 	for (int i = 0; i < layers; i++) {
 		y = weir_mul_mat(e->g, weight(e->g, i, buf), y);
+		weir_node_set_name(y, "product");
 		y = weir_rms_norm(e->g, y, 1e-5f);
 	}
 	e->out = weir_graph_output(e->g, y);
@@ -219,6 +221,21 @@ static void overlaps(void)
 	end(&e);
 }
 
+static void allocates_nothing(void)
+{
+	struct engine e;
+	bool held;
+
+	begin(&e, 6 * NEED, 1, LAYERS, NULL);
+	held = runs(&e, 3);
+	nomem_begin(1);
+	for (int i = 0; i < 20 && held; i++)
+		held = weir_run_start(e.run) == 0 &&
+		       weir_run_wait(e.run, -1) == 0;
+	ok(!nomem_end() && held, "a run that is fed allocates nothing");
+	end(&e);
+}
+
 /* A short graph and a long one, in turn. */
 static void plans(void)
 {
@@ -305,9 +322,46 @@ static void fails(void)
 	file = whole;
 }
 
+/* A constant leaf in memory of the first device, which the second cannot use. */
+static void placed_apart(void)
+{
+	const uint64_t limits[] = { 0, 4 * NEED };
+	struct weir_sched_opts o = { .size = sizeof(o), .weights = limits };
+	struct weir *other = open_root(WEIR_IO_AUTO), *first = weir;
+	struct weir_dev *dev[2];
+	struct weir_run_report report;
+	struct weir_tensor t;
+	struct weir_buf *buf;
+	struct engine e;
+	bool held = true;
+
+	must(weir_dev_init(other, "CPU:devices=2,apart=1", &dev[0]));
+	must(weir_dev_find(other, "CPU1", &dev[1]));
+	weir = other;
+	t = bytes(other, LAYERS * BYTES);
+	buf = t.buf;
+	must(weir_tensor_set(&t, 0, numbers, LAYERS * BYTES));
+	must(weir_sched_new(dev, 2, &o, &e.sched));
+	must(weir_sched_pin(e.sched, "product*", dev[1]));
+	build(&e, LAYERS, buf);
+	must(weir_schedule_new(e.sched, e.g, &e.schedule));
+	must(weir_run_new(e.schedule, &e.run));
+	must(weir_run_input(e.run, e.in, x, sizeof(x)));
+	held = runs(&e, 5);
+	report = report_of(e.run);
+	ok(held, "constant leaves in memory of another device are fed");
+	ok(report.fed && report.kept &&
+		   report.fed + report.kept == LAYERS * BYTES,
+	   "%llu bytes of them were fed", (unsigned long long)report.fed);
+	end(&e);
+	weir_buf_free(buf);
+	weir_close(other);
+	weir = first;
+}
+
 int main(void)
 {
-	plan(19);
+	plan(22);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
@@ -322,10 +376,12 @@ int main(void)
 	reports();
 	refused();
 	overlaps();
+	allocates_nothing();
 	plans();
 	parts();
 	cancels();
 	fails();
+	placed_apart();
 	weir_file_close(file);
 	weir_close(weir);
 	free(numbers);

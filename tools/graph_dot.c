@@ -23,7 +23,7 @@ static const struct {
 #define CACHE_COLOUR "#e0a3c6"
 #define INPUT_COLOUR "#ffffff"
 #define PARTS_COLOUR "#ffffff"
-#define FED_TEXT "of these, read in each pass"
+#define FED_TEXT "of these fed"
 #define COPY_COLOUR "#f09468"
 
 static void put_text(FILE *to, const char *text, size_t len)
@@ -280,8 +280,8 @@ static void put_legend(FILE *to, const struct graph_view *v)
 		"<TR><TD BORDER=\"1\" BGCOLOR=\"" INPUT_COLOUR "\">input of "
 		"the pass</TD></TR>%s"
 		"<TR><TD>arrow: uses the result</TD></TR></TABLE>>]\n}\n",
-		v->sum.fed ? "<TR><TD BGCOLOR=\"" FED_COLOUR "\">weight that "
-			     "is read in each pass</TD></TR>"
+		v->sum.fed ? "<TR><TD BGCOLOR=\"" FED_COLOUR "\">fed: a weight "
+			     "that is read in each pass</TD></TR>"
 			   : "",
 		v->n_transfers ? "<TR><TD BGCOLOR=\"" COPY_COLOUR "\">copy "
 				 "to a device</TD></TR>"

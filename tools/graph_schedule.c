@@ -90,7 +90,8 @@ static int read_splits(struct graph_view *v, const struct graph_model *m)
 		v->split[v->n_splits - 1].n =
 			v->n_ops - v->split[v->n_splits - 1].first;
 	for (uint32_t i = 0; i < v->n_splits; i++)
-		v->split[i].cause = cause_of(v, &v->split[i]);
+		v->split[i].cause = v->n_devs > 1 ? cause_of(v, &v->split[i])
+						  : "";
 	return 0;
 }
 

@@ -27,7 +27,7 @@ static const struct {
 };
 #define WEIGHT_FILL SVG_YELLOW
 #define FED_FILL SVG_ORANGE
-#define FED_TEXT "of these, read in each pass"
+#define FED_TEXT "of these fed"
 #define CACHE_FILL SVG_PINK
 #define COPY_FILL SVG_VERMILION
 
@@ -403,7 +403,7 @@ static void put_legend(struct drawing *d, double y)
 		       "weight: name, dtype, shape, bytes");
 	if (d->v->sum.fed)
 		x = put_sample(d, x, y + 20, FED_FILL,
-			       "weight that is read in each pass");
+			       "fed: a weight that is read in each pass");
 	x = put_sample(d, x, y + 20, CACHE_FILL, "cache, kept between passes");
 	put_sample(d, x, y + 20, SVG_WHITE, "input of the pass");
 	svg_textf(

@@ -178,7 +178,7 @@ void graph_panel_text(const struct graph_view *v, uint32_t split,
 		 size_text(s->sum.moved, size));
 	n += leaves_text(&s->sum.weights, "weight", line[n]);
 	if (s->sum.fed)
-		snprintf(line[n++], GRAPH_TEXT, "%s of these in each pass",
+		snprintf(line[n++], GRAPH_TEXT, "%s of these fed",
 			 size_text(s->sum.fed, size));
 	n += leaves_text(&s->sum.caches, "cache", line[n]);
 	if (is_first_of_dev(v, split))

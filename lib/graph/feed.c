@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/races.h"
 #include "core/root.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -173,16 +174,20 @@ static void feeder_arrivals(struct weir__feeder *f)
 	}
 }
 
-static bool is_released(const struct weir__pass *pass, uint32_t k)
+static bool is_released(struct weir__pass *pass, uint32_t k)
 {
 	struct weir__source *src = pass->progress;
-	uint64_t step = pass->list->fed[k].import.last;
+	uint64_t number = pass->base + pass->list->fed[k].import.last + 1;
 
-	return src && src->ops->state(src, pass->base + step + 1, NULL) != 0;
+	if (!src || src->ops->state(src, number, NULL) == 0)
+		return false;
+	if (number > pass->seen)
+		pass->seen = number;
+	return true;
 }
 
 /* Is entry @k kept, or released? Then it blocks nothing. */
-static bool is_over(const struct weir__pass *pass, uint32_t k)
+static bool is_over(struct weir__pass *pass, uint32_t k)
 {
 	return pass->list->fed[k].kept || is_released(pass, k);
 }
@@ -354,6 +359,8 @@ static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 		&f->out[(f->first_out + f->n_out) % WEIR__FEED_OUT];
 	int r;
 
+	for (struct weir__pass *pass = f->passes; pass; pass = pass->next)
+		weir__races_next_knows(&s->src, pass->progress, pass->seen);
 	pthread_mutex_unlock(&f->lock);
 	r = todo_queue(s, todo);
 	if (r < 0)
@@ -414,6 +421,7 @@ static void pass_number(struct weir__feeder *f, struct weir__pass *pass)
 
 	pass->queued = pass->released = 0;
 	pass->bytes = 0;
+	pass->seen = pass->base;
 	pass->first = f->number;
 	if (ahead->list == pass->list && ahead->src == pass->src) {
 		pass->first = ahead->first;
@@ -484,6 +492,17 @@ int weir__pass_start(struct weir__pass *pass)
 	return 0;
 }
 
+/* The number of its run's progress after which nothing reads its entries. */
+static uint64_t pass_last(const struct weir__pass *pass)
+{
+	uint64_t last = 0;
+
+	for (uint32_t k = 0; k < pass->list->n; k++)
+		if (pass->list->fed[k].import.last > last)
+			last = pass->list->fed[k].import.last;
+	return pass->base + last + 1;
+}
+
 void weir__pass_end(struct weir__pass *pass)
 {
 	struct weir__feeder *f = pass->list->feeder;
@@ -497,6 +516,9 @@ void weir__pass_end(struct weir__pass *pass)
 		*at = pass->next;
 	else
 		f->n_old--;
+	if (weir__races_on(f->dev->weir))
+		weir__races_next_knows(&f->feed->stream->src, pass->progress,
+				       pass_last(pass));
 	/* The last run was cancelled: perhaps no other follows. */
 	if (feed == f->feed && !pass->next && pass->queued < pass->list->n)
 		f->ahead.list = NULL;

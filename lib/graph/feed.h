@@ -95,6 +95,7 @@ struct weir__pass {
 	uint32_t queued;   /* entries: the next one to be queued */
 	uint32_t released; /* entries before it are released */
 	uint64_t bytes;    /* that were fed for it so far */
+	uint64_t seen;     /* of progress: done, as the feeder has seen */
 };
 
 /* A read or copy that was queued, oldest first. */

@@ -219,6 +219,7 @@ int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
 /* Perhaps on a thread of the library, when its last operation is gone. */
 void weir__run_put(struct weir_run *run)
 {
+	struct weir_schedule *schedule = run->schedule; /* has the plan */
 	struct weir__graph_plan *p = run->plan;
 
 	if (atomic_fetch_sub_explicit(&run->refs, 1, memory_order_acq_rel) != 1)
@@ -243,8 +244,8 @@ void weir__run_put(struct weir_run *run)
 		weir__source_put(run->end_src);
 	copy_give(p, run->copy);
 	pthread_mutex_destroy(&run->lock);
-	weir__schedule_put(run->schedule);
 	run_drop(run);
+	weir__schedule_put(schedule);
 }
 
 void weir__run_lane_forget(struct weir__run_lane *lane)

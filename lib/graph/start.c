@@ -182,17 +182,14 @@ static void start_part(struct weir__run_lane *lane, uint32_t first,
 		lane->gates++;
 }
 
-/* What has failed is not used again: its numbers keep their failure. */
+/* Of the lane or, if that is NULL, of the run's end. */
 static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 {
 	struct weir__progress **progress = lane ? &lane->progress : &run->end;
 	struct weir__progress *fresh;
-	int r;
+	int r = lane ? weir__run_lane_progress_new(lane, &fresh)
+		     : weir__run_end_new(run, &fresh);
 
-	if (!atomic_load(&(*progress)->failed))
-		return 0;
-	r = lane ? weir__run_lane_progress_new(lane, &fresh)
-		 : weir__run_end_new(run, &fresh);
 	if (r < 0)
 		return r;
 	weir__source_put(&(*progress)->src);
@@ -200,14 +197,25 @@ static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 	return 0;
 }
 
+/*
+ * What has failed is not used again: its numbers keep their failure. The thread
+ * that has ended the run may still be about to complete them.
+ */
 static int start_progress(struct weir_run *run)
 {
-	int r = progress_renew(run, NULL);
+	bool failed;
+	int r = 0;
 
+	pthread_mutex_lock(&run->lock);
+	failed = run->failure.err != 0;
+	pthread_mutex_unlock(&run->lock);
+	if (failed)
+		r = progress_renew(run, NULL);
 	for (uint32_t l = 0; l < run->plan->n_lanes && !r; l++) {
 		struct weir__run_lane *lane = &run->lane[l];
 
-		r = progress_renew(run, lane);
+		if (failed)
+			r = progress_renew(run, lane);
 		lane->base = atomic_load(&lane->progress->done);
 	}
 	return r;

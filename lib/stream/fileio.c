@@ -116,6 +116,38 @@ static void fileio_start(struct weir__stream_op *op)
 				     io->ext->file->base, weir_error());
 }
 
+/* Keep a job of one extent for the next one, unless its caller still looks at it. */
+static bool fileio_keep(struct weir_stream *s, struct weir__fileio *io)
+{
+	bool keep = io->job.n_ext == 1 && s->mode == &weir__stream_managed;
+
+	pthread_mutex_lock(&s->lock);
+	keep = keep && s->n_spare_io < WEIR__STREAM_SPARE_IO;
+	if (keep) {
+		io->next = s->spare_io;
+		s->spare_io = io;
+		s->n_spare_io++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return keep;
+}
+
+/* A job with room for @n extents, all 0. */
+static struct weir__fileio *fileio_take(struct weir_stream *s, size_t n)
+{
+	struct weir__fileio *io = NULL;
+	size_t bytes = sizeof(*io) + n * sizeof(*io->ext);
+
+	pthread_mutex_lock(&s->lock);
+	if (n == 1 && s->spare_io) {
+		io = s->spare_io;
+		s->spare_io = io->next;
+		s->n_spare_io--;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return io ? memset(io, 0, bytes) : weir__calloc(1, bytes);
+}
+
 /*
  * A job is leaked if the root was closed while the kernel might still write to
  * its memory: then the job, the buffer and the file are never freed.
@@ -135,7 +167,8 @@ static void fileio_release(struct weir__stream_op *op)
 	}
 	/* If the stream had failed, the job was not started. */
 	fileio_over(io);
-	weir__fileio_put(io);
+	if (!fileio_keep(op->stream, io))
+		weir__fileio_put(io);
 }
 
 static int check_args(const struct weir_stream *s, const struct weir_file *file,
@@ -223,19 +256,18 @@ int weir__fileio_make(struct weir__stream_op *op)
 	struct weir__extent e = whole_extent(op);
 	struct weir__fileio *io;
 	struct weir__engine *eng;
-	size_t n = 1, bytes = sizeof(*io);
+	size_t n = 1;
 	int r = weir__engine_get(op->stream->src.weir, &eng);
 
 	if (r < 0)
 		return r;
 	if (e.rows > 1 && !weir__engine_joins_rows(eng, &e))
 		n = e.rows;
-	bytes += n * sizeof(e);
-	io = weir__calloc(1, bytes);
+	io = fileio_take(op->stream, n);
 	if (!io)
 		return weir__fail(-ENOMEM,
-				  "%s: no memory for a job of %zu bytes",
-				  op->file->base, bytes);
+				  "%s: no memory for a job of %zu extents",
+				  op->file->base, n);
 	atomic_init(&io->refs, 1);
 	io->op = op;
 	io->eng = eng;

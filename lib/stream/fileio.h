@@ -12,6 +12,7 @@
 
 struct weir__fileio {
 	_Atomic uint32_t refs; /* the operation's; its caller's, if native */
+	struct weir__fileio *next; /* spare */
 	struct weir__job job;
 	struct weir__stream_op *op; /* NULL: released; the stream's lock */
 	struct weir__engine *eng;

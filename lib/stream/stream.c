@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "stream/fileio.h"
 #include "stream/stream.h"
 
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
@@ -66,6 +67,7 @@ static void stream_free(struct weir__source *src)
 	struct weir_stream *s = weir__stream_of(src);
 	struct weir__failed_range *range;
 	struct weir__stream_op *op;
+	struct weir__fileio *io;
 
 	assert(!s->open);
 	weir__streams_del(s);
@@ -74,6 +76,10 @@ static void stream_free(struct weir__source *src)
 	while ((op = s->spare)) {
 		s->spare = op->next;
 		weir__free(op);
+	}
+	while ((io = s->spare_io)) {
+		s->spare_io = io->next;
+		weir__free(io);
 	}
 	while ((range = s->failed_past)) {
 		s->failed_past = range->next;

@@ -25,6 +25,8 @@
 #define WEIR__STREAM_FILES 128u
 /* Operations kept for use again by one stream. */
 #define WEIR__STREAM_SPARE 1024u
+/* Jobs of file operations kept for use again by one stream. */
+#define WEIR__STREAM_SPARE_IO 64u
 /* Accesses to buffers that an operation has without allocating. */
 #define WEIR__STREAM_ACCESSES 2u
 
@@ -148,6 +150,8 @@ struct weir_stream {
 	unsigned n_files; /* in out[1] */
 	struct weir__stream_op *spare;
 	unsigned n_spare;
+	struct weir__fileio *spare_io; /* each with one extent */
+	unsigned n_spare_io;
 	uint64_t lanes[WEIR__STREAM_FILES / 64]; /* in use by traced files */
 	int64_t queue_end;      /* of the last traced operation of lane 0 */
 	uint32_t named;         /* in which trace; weir__trace_name */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * bench/feed [RUNS]: runs whose weights are in a file and of which half are fed;
+ * medians of RUNS (7) rounds. "both": an operation for each weight sleeps, so that
+ * computing takes as long as feeding; the limit is the longer of the two alone.
+ * "feed": the operations do nothing; the limit is a stream that reads the same
+ * bytes in the same order.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <weir.h>
+#include <weir/ops.h>
+
+#include "raw.h"
+#include "result.h"
+
+#define PARTS 24
+#define PART ((size_t)4 << 20)
+#define MAX_RUNS 101u
+#define PASSES 4 /* of a measurement */
+
+static struct weir *weir;
+static struct weir_dev *dev;
+static struct weir_file *file;
+static unsigned times = 7;
+static long sleep_ns; /* of each operation */
+
+/* A model, and the run that computes it. */
+struct model {
+	struct weir_sched *sched;
+	struct weir_schedule *schedule;
+	struct weir_run *run;
+};
+
+static void must(int r)
+{
+	if (r < 0)
+		die("%s", weir_error());
+}
+
+/* Reads one element of the weight. */
+static int layer(void *arg, const struct weir_operand *dst,
+		 const struct weir_operand *src, unsigned n, unsigned part,
+		 unsigned parts)
+{
+	const struct timespec pause = { .tv_nsec = sleep_ns };
+
+	(void)arg, (void)n, (void)part, (void)parts;
+	if (sleep_ns)
+		nanosleep(&pause, NULL);
+	*(float *)dst->data =
+		*(const float *)src[0].data + *(const float *)src[1].data;
+	return 0;
+}
+
+static void model_build(struct weir_graph *g)
+{
+	const struct weir_op_call call = {
+		.fn = layer, .dtype = WEIR_DTYPE_F32, .ndim = 1, .shape = { 1 }
+	};
+	const int64_t one = 1, n = PART / sizeof(float);
+	struct weir_node *y;
+	struct weir_tensor t;
+
+	y = weir_graph_input(g, "x", WEIR_DTYPE_F32, 1, &one);
+	must(weir_tensor_init(&t, WEIR_DTYPE_F32, 1, &n));
+	for (uint64_t i = 0; i < PARTS; i++)
+		y = weir_call(
+			g, &call,
+			(struct weir_node *[]){
+				weir_graph_leaf_file(g, &t, file, i * PART),
+				y },
+			2);
+	weir_graph_output(g, y);
+	must(weir_graph_error(g, NULL));
+}
+
+static struct model model_new(uint64_t weights)
+{
+	struct weir_sched_opts o = { .size = sizeof(o), .weights = &weights };
+	const float zero = 0;
+	struct weir_graph *g;
+	struct model m;
+
+	must(weir_graph_new(&g));
+	model_build(g);
+	must(weir_sched_new(&dev, 1, &o, &m.sched));
+	must(weir_schedule_new(m.sched, g, &m.schedule));
+	must(weir_run_new(m.schedule, &m.run));
+	must(weir_run_input(m.run, weir_graph_node(g, 0), &zero, sizeof(zero)));
+	weir_graph_free(g);
+	return m;
+}
+
+static void model_free(struct model *m)
+{
+	weir_run_free(m->run);
+	weir_schedule_free(m->schedule);
+	weir_sched_free(m->sched);
+}
+
+/* Seconds of a pass, once the kept weights are there. */
+static double model_run(struct model *m, long ns)
+{
+	double begun = 0;
+
+	sleep_ns = ns;
+	for (int i = -1; i < PASSES; i++) {
+		if (i == 0)
+			begun = raw_now();
+		must(weir_run_start(m->run));
+		must(weir_run_wait(m->run, -1));
+	}
+	return (raw_now() - begun) / PASSES;
+}
+
+static uint64_t fed_bytes(const struct model *m)
+{
+	struct weir_schedule_info info = { .size = sizeof(info) };
+
+	must(weir_schedule_info(m->schedule, &info));
+	return info.fed;
+}
+
+/* Seconds in which a stream reads @bytes, part after part, to three places. */
+static double stream_run(uint64_t bytes)
+{
+	const int64_t n = 3 * PART;
+	struct weir_stream *s;
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+	struct weir_tensor t;
+	double begun = 0;
+
+	must(weir_dev_buft(dev, WEIR_MEM_PLAIN, &buft));
+	must(weir_buf_alloc(buft, (size_t)n, NULL, &buf));
+	must(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &n));
+	must(weir_tensor_place(&t, buf, 0));
+	must(weir_stream_new(dev, NULL, &s));
+	for (int i = -1; i < PASSES; i++) {
+		if (i == 0)
+			begun = raw_now();
+		for (uint64_t k = 0; k < bytes / PART; k++)
+			must(weir_stream_read(s, file, 2 * k % PARTS * PART, &t,
+					      k % 3 * PART, PART));
+		must(weir_stream_sync(s, -1));
+	}
+	begun = raw_now() - begun;
+	weir_stream_free(s);
+	weir_buf_free(buf);
+	return begun / PASSES;
+}
+
+static void add(const char *name, const char *limit, double *limits,
+		double *values, double *ratios)
+{
+	struct spread s = spread_of(ratios, times);
+	struct result res = { .unit = "ms",
+			      .limit_value = spread_of(limits, times).mid,
+			      .value = spread_of(values, times).mid,
+			      .ratio = s.mid,
+			      .low = s.low,
+			      .high = s.high,
+			      .judged = GOAL_RATIO,
+			      .goal = 0.9 };
+
+	snprintf(res.name, sizeof(res.name), "%s", name);
+	snprintf(res.limit, sizeof(res.limit), "%s", limit);
+	result_add(&res);
+}
+
+static void rounds(struct model *half, struct model *whole)
+{
+	static double limit[2][MAX_RUNS], value[2][MAX_RUNS],
+		ratio[2][MAX_RUNS];
+	uint64_t bytes = fed_bytes(half);
+
+	for (unsigned i = 0; i < times; i++) {
+		double feed = model_run(half, 0), alone;
+		long ns = (long)(feed / PARTS * 1e9);
+
+		limit[1][i] = stream_run(bytes) * 1e3;
+		value[1][i] = feed * 1e3;
+		ratio[1][i] = limit[1][i] / value[1][i];
+		alone = model_run(whole, ns);
+		limit[0][i] = (alone > feed ? alone : feed) * 1e3;
+		value[0][i] = model_run(half, ns) * 1e3;
+		ratio[0][i] = limit[0][i] / value[0][i];
+	}
+	printf("# %.0f of %.0f MiB are fed in each run\n",
+	       (double)bytes / (1 << 20), (double)PARTS * PART / (1 << 20));
+	add("both", "computing or feeding alone", limit[0], value[0], ratio[0]);
+	add("feed", "a stream that reads them", limit[1], value[1], ratio[1]);
+}
+
+static void file_write(const char *path)
+{
+	FILE *f = fopen(path, "w");
+	float *part = calloc(1, PART);
+
+	if (!f || !part)
+		die("%s", path);
+	for (int i = 0; i < PARTS; i++)
+		if (fwrite(part, 1, PART, f) != PART)
+			die("%s: cannot be written", path);
+	if (fclose(f))
+		die("%s: cannot be written", path);
+	free(part);
+}
+
+int main(int argc, char **argv)
+{
+	char path[] = "/var/tmp/weir-feed-XXXXXX";
+	struct model half, whole;
+	int fd;
+
+	if (argc > 1)
+		times = (unsigned)atoi(argv[1]);
+	if (argc > 2 || times < 1 || times > MAX_RUNS)
+		die("usage: feed [RUNS], at most %u", MAX_RUNS);
+	fd = mkstemp(path);
+	if (fd < 0)
+		die("%s", path);
+	close(fd);
+	file_write(path);
+	must(weir_open(NULL, &weir));
+	must(weir_dev_find(weir, "CPU", &dev));
+	must(weir_file_open(weir, path, NULL, &file));
+	unlink(path);
+	half = model_new(PARTS / 2 * (PART + 4096));
+	whole = model_new(0);
+	result_head();
+	rounds(&half, &whole);
+	model_free(&half);
+	model_free(&whole);
+	weir_file_close(file);
+	weir_close(weir);
+	return result_all_ok() ? 0 : 1;
+}

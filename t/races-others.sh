@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Other tests with WEIR_DEBUG=races: what synchronises correctly is not reported.
+# The log of roots that have no log function goes to standard error.
+. "$(dirname "$0")/tap.inc"
+
+tests='stream stream-order stream-fail stream-io event heap heap-order load-fd
+	sched schedule run-start run-load run-events run-lanes graph-random'
+
+WEIR_DEBUG=races
+WEIR_T_NODES=3000
+export WEIR_DEBUG WEIR_T_NODES
+plan "$(echo $tests | wc -w)"
+cd "$tmp" || exit 1
+for test in $tests; do
+	if "$builddir/t/$test.t" >out 2>err; then
+		is "$(grep 'race: ' err)" '' "t/$test.t has no race"
+	else
+		is "$(grep '^not ok' out)" '' "t/$test.t passes with races"
+	fi
+done
+finish
