@@ -99,10 +99,12 @@ EXTRA_PROGRAMS += %D%/assign
 bench: %D%/assign
 CLEANFILES += %D%/assign
 
-EXTRA_PROGRAMS += %D%/feed
+EXTRA_PROGRAMS += %D%/feed %D%/devices
 %C%_feed_SOURCES = %D%/feed.c $(BENCH_RESULT)
-bench: %D%/feed
-CLEANFILES += %D%/feed
+%C%_devices_SOURCES = %D%/devices.c $(BENCH_RESULT)
+bench: %D%/feed %D%/devices
+CLEANFILES += %D%/feed %D%/devices
+
 EXTRA_PROGRAMS += %D%/sched
 %C%_sched_SOURCES = %D%/sched.c %D%/layers.c %D%/layers.h $(BENCH_RESULT)
 %C%_sched_LDADD = lib/libweir-core.la

@@ -220,6 +220,23 @@ static void keeps(void)
 	weir__feeder_free(feeder);
 }
 
+/* Embeddings that are the output matrix too. */
+static void keeps_once(void)
+{
+	struct weir__import twice[2] = { imports[3], imports[3] };
+	struct weir__feed_list *list;
+
+	begin(0);
+	twice[1].first = twice[1].last = 9;
+	must(weir__feed_list_new(feeder, twice, 2, &list));
+	ok(list->fed[0].kept == list->fed[1].kept,
+	   "two leaves with the same bytes of a file have one copy");
+	is_int(weir__feed_list_sizes(list).kept, PART,
+	       "a copy of two leaves is counted once");
+	weir__feed_list_free(list);
+	weir__feeder_free(feeder);
+}
+
 static void feeds(void)
 {
 	struct weir__feed_list *list;
@@ -494,12 +511,13 @@ static void closes(void)
 
 int main(void)
 {
-	plan(32);
+	plan(34);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	buft = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
 	file = file_new("parts.bin");
 	keeps();
+	keeps_once();
 	feeds();
 	several();
 	cancels();

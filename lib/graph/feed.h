@@ -46,6 +46,7 @@ struct weir__kept {
 	uint64_t need;   /* bytes of the limit */
 	uint32_t refs;   /* lists */
 	uint32_t users;  /* lists that schedules use */
+	uint64_t list;   /* number of the list that was made last with it */
 
 	/* Under feeder->lock. */
 	bool loaded;      /* its bytes are there */
@@ -133,6 +134,7 @@ struct weir__feeder {
 	struct weir__kept *kept[WEIR__FEED_BUCKETS];
 	struct weir__ring *ring; /* the newest; NULL: none */
 	uint64_t held;           /* bytes of all kept leaves and rings */
+	uint64_t lists;          /* number of the newest list */
 
 	pthread_mutex_t lock;
 	bool moving, again;        /* one thread moves; it shall look again */

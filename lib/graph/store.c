@@ -312,6 +312,9 @@ static int list_fill(struct weir__feed_list *list,
 		if (r < 0)
 			return r;
 		if (fed->kept) {
+			if (fed->kept->list != f->lists)
+				list->kept_bytes += imports[i].bytes;
+			fed->kept->list = f->lists;
 			fed->kept->refs++;
 			fed->buf = fed->kept->buf;
 			fed->offset = fed->kept->offset;
@@ -369,7 +372,7 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 				  in->n);
 	}
 	list->feeder = f;
-	list->kept_bytes = out.kept_bytes;
+	f->lists++;
 	list->fed_bytes = out.fed_bytes;
 	/* Those of the list are not evicted. */
 	for (uint32_t i = 0; i < in->n; i++)
