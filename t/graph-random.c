@@ -23,14 +23,18 @@ static struct weir *weir;
 #define DEVS 4u
 static struct weir_dev *dev[DEVS];
 static unsigned n_devs;
-/* For the first devices, 1 to n_devs; with a copy of inputs, and with two. */
+/*
+ * For the first devices, 1 to n_devs; with a copy of inputs, and with two and
+ * room for some of the constant leaves, so that the others are fed.
+ */
 static struct weir_sched *sched[DEVS][2];
+static const uint64_t weights[DEVS] = { 500, 500, 500, 500 };
 static struct weir_stream *stream;
 static struct random_graph r;
 static struct naive *want; /* of this run */
 static uint64_t seed;
 static char wrong[512]; /* the first difference of this graph, or "" */
-static uint64_t compared, in_place, cancelled, transfers, lanes;
+static uint64_t compared, in_place, cancelled, transfers, lanes, fed;
 static _Atomic uint64_t observed;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of @wrong */
 
@@ -192,6 +196,23 @@ static void pins_set(struct weir_sched *s, unsigned devs)
 	}
 }
 
+/* A schedule in which all leaves have room that must be there at once. */
+static struct weir_schedule *schedule_new(unsigned last)
+{
+	struct weir_schedule *schedule;
+	int err = -EAGAIN;
+
+	for (unsigned two = seed % 2 + 1; err < 0 && two-- > 0;) {
+		if (last)
+			pins_set(sched[last][two], last + 1);
+		err = weir_schedule_new(sched[last][two], r.g, &schedule);
+		if (err < 0 && (err != -ENOMEM || !two))
+			bail("seed %llu: %s", (unsigned long long)seed,
+			     weir_error());
+	}
+	return schedule;
+}
+
 static void graph_run(void)
 {
 	struct weir_schedule_info info = { .size = sizeof(info) };
@@ -200,20 +221,19 @@ static void graph_run(void)
 	/* On all devices there are, or fewer, but on several if possible. */
 	unsigned last = n_devs < 2 ? 0
 				   : 1 + (unsigned)(seed / 2 % (n_devs - 1));
-	struct weir_sched *s = sched[last][seed % 2];
 	struct weir_schedule *schedule;
 	struct weir_run *run;
 
-	if (last)
-		pins_set(s, last + 1);
-	if (weir_dev_set_threads(dev[0], &threads) < 0 ||
-	    weir_schedule_new(s, r.g, &schedule) < 0 ||
-	    weir_schedule_info(schedule, &info) < 0 ||
+	if (weir_dev_set_threads(dev[0], &threads) < 0)
+		bail("%s", weir_error());
+	schedule = schedule_new(last);
+	if (weir_schedule_info(schedule, &info) < 0 ||
 	    weir_run_new(schedule, &run) < 0)
 		bail("seed %llu: %s", (unsigned long long)seed, weir_error());
 	in_place += info.in_place;
 	transfers += info.transfers;
 	lanes += info.lanes > 1;
+	fed += info.fed > 0;
 	for (uint64_t round = 0; round < 2 && !wrong[0]; round++)
 		run_once(run, round);
 	weir_run_free(run);
@@ -238,10 +258,11 @@ static void graphs(uint64_t nodes, const char *what)
 	if (wrong[0])
 		diag("WEIR_T_SEED=%llu: %s", (unsigned long long)seed - 1,
 		     wrong);
-	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared, %llu over several devices, %llu transfers",
+	diag("%llu graphs, %llu nodes, %llu in place, %llu elements compared, %llu over several devices, %llu transfers, %llu with fed leaves",
 	     (unsigned long long)n, (unsigned long long)done,
 	     (unsigned long long)in_place, (unsigned long long)compared,
-	     (unsigned long long)lanes, (unsigned long long)transfers);
+	     (unsigned long long)lanes, (unsigned long long)transfers,
+	     (unsigned long long)fed);
 }
 
 /* On as many devices as there are, whose first one has the parameters. */
@@ -266,6 +287,7 @@ static void on_devices(const char *params, const char *what, uint64_t nodes)
 	opts.observe = see;
 	for (unsigned i = 0; i < 2 * n_devs; i++) {
 		opts.copies = 1 + i % 2;
+		opts.weights = i % 2 ? weights : NULL;
 		if (weir_sched_new(dev, 1 + i / 2, &opts,
 				   &sched[i / 2][i % 2]) < 0)
 			bail("%s", weir_error());
@@ -285,7 +307,7 @@ int main(void)
 {
 	uint64_t nodes = number_from("WEIR_T_NODES", 30000);
 
-	plan(8);
+	plan(9);
 	on_devices("CPU", "on one device", nodes);
 	ok(!lanes, "one device has one lane");
 	on_devices("CPU:devices=4", "on devices that share memory", nodes);
@@ -293,6 +315,7 @@ int main(void)
 	on_devices("CPU:devices=4,apart=1",
 		   "on devices with memory of their own", nodes);
 	ok(transfers, "bytes were copied between devices");
+	ok(fed, "constant leaves were fed");
 	ok(observed && in_place,
 	   "observed nodes were reported, and results took the places of sources");
 	ok(cancelled, "runs were cancelled before they ended");

@@ -247,6 +247,16 @@ static struct weir_node *leaf_at(struct weir_buf *buf, uint64_t offset,
 	return weir_graph_leaf(r->g, &t, NULL);
 }
 
+/* Most weights are marked as constant; all are. */
+static struct weir_node *weights_at(uint64_t offset, enum weir_dtype dtype,
+				    unsigned ndim, const int64_t *shape)
+{
+	struct weir_node *leaf =
+		leaf_at(r->weights, offset, dtype, ndim, shape);
+
+	return gen_below(8) ? weir_graph_constant(r->g, leaf) : leaf;
+}
+
 /* Weights of this shape, anywhere in their region. */
 struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 			      const int64_t *shape)
@@ -270,9 +280,7 @@ struct weir_node *gen_weights(enum weir_dtype dtype, unsigned ndim,
 	at = gen_below((REGION - bytes) / info.bytes + 1) * info.bytes;
 	if (dtype > WEIR_DTYPE_GGML)
 		k.step = 0x1p-4;
-	return gen_add(leaf_at(r->weights, in * REGION + at, dtype, ndim,
-			       shape),
-		       k, -1);
+	return gen_add(weights_at(in * REGION + at, dtype, ndim, shape), k, -1);
 }
 
 /* @n of the numbers 0 to 7, each at most once. */
@@ -280,8 +288,8 @@ struct weir_node *gen_order(int64_t n)
 {
 	uint64_t at = gen_below(REGION / 32) * 32;
 
-	return gen_add(leaf_at(r->weights, R_ORDERS * REGION + at,
-			       WEIR_DTYPE_I32, 1, &n),
+	return gen_add(weights_at(R_ORDERS * REGION + at, WEIR_DTYPE_I32, 1,
+				  &n),
 		       (struct known){ .bound = 7, .step = 1 }, -1);
 }
 

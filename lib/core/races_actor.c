@@ -78,7 +78,8 @@ void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 		learn_all(r, clock);
 	} else if (weir__races_is_load(a)) {
 		learn_load(r, clock, a, number);
-	} else if (weir__clock_word(*clock, a->word) < number) {
+	} else {
+		/* Also if it knew of @number before: what that knows has grown. */
 		weir__clock_join(&r->clocks, clock, version_of(a, number));
 		weir__clock_raise(&r->clocks, clock, a->word, number);
 	}
