@@ -390,7 +390,10 @@ WEIR_API int weir_run_output(struct weir_run *run, const struct weir_node *node,
 			     struct weir_tensor *ret_tensor)
 	WEIR_NONNULL(1, 2, 3);
 
-/* Times and counts of the last start of a run. */
+/*
+ * Times and counts of the last start of a run. On several devices the parts of
+ * the total are sums over the devices, so they may exceed it.
+ */
 struct weir_run_report {
 	size_t size;        /* set by the caller */
 	int64_t total_ns;   /* from the start to the end, or to now */
