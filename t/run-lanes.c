@@ -336,6 +336,46 @@ static void overlaps(void)
 	weir_sched_free(two);
 }
 
+static struct weir_sched *sched_new(const struct weir_sched_opts *o)
+{
+	struct weir_sched *s;
+
+	must(weir_sched_new(dev, 2, o, &s));
+	must(weir_sched_pin(s, "on cpu", dev[0]));
+	must(weir_sched_pin(s, "on gdev", dev[1]));
+	must(weir_sched_pin(s, "last", dev[0]));
+	return s;
+}
+
+/* The second device waits for a leaf, the first for the second. */
+static void closes_waiting(void)
+{
+	static struct gate gate; /* the worker may use it after this */
+	struct weir_stream *stream;
+	struct weir_event *event;
+	struct weir_sched *s;
+	struct both b;
+
+	weir = gdev_open_timeout(&dev[1], 100 * MS);
+	dev[0] = cpu_of(weir);
+	event = new_event(weir, 0);
+	must(weir_stream_new(dev[0], NULL, &stream));
+	shut(stream, &gate);
+	must(weir_stream_record(stream, event));
+	s = sched_new(NULL);
+	b = both_make(s, event);
+	set(b.run, b.x, 2);
+	must(weir_run_start(b.run));
+	weir_close(weir);
+	is_err(weir_run_wait(b.run, -1), -ESHUTDOWN, "when the root was closed",
+	       "a run whose devices wait has failed when its root is closed");
+	open_gate(&gate);
+	weir_event_free(event);
+	weir_stream_free(stream);
+	both_free(&b);
+	weir_sched_free(s);
+}
+
 static int see(void *arg, struct weir_run *run, uint64_t node,
 	       const struct weir_tensor *t)
 {
@@ -353,10 +393,7 @@ int main(void)
 	dev[0] = cpu_of(weir);
 	o.observe = see;
 	o.copies = 4;
-	must(weir_sched_new(dev, 2, &o, &sched));
-	must(weir_sched_pin(sched, "on cpu", dev[0]));
-	must(weir_sched_pin(sched, "on gdev", dev[1]));
-	must(weir_sched_pin(sched, "last", dev[0]));
+	sched = sched_new(&o);
 	computes();
 	describes();
 	estimates();
@@ -369,5 +406,6 @@ int main(void)
 	overlaps();
 	weir_sched_free(sched);
 	weir_close(weir);
+	closes_waiting();
 	return done_testing();
 }
