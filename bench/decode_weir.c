@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/decode_weir MODEL THREADS: weir's side of bench/decode, with the code of
- * llama/, and the limit of the machine. Commands on standard input; for
+ * bench/decode_weir MODEL THREADS [BUDGET]: weir's side of bench/decode, with the
+ * code of llama/, and the limits of the machine. Commands on standard input; for
  * each a line: seconds, of them in kernels, and bytes that were read from memory.
  *
  *	load       open the model and load it; nothing is computed
@@ -9,6 +9,10 @@
  *	prompt N   read N tokens with the weights that are there
  *	decode N   read N tokens one by one, from position START on
  *	read       read all weights from memory by a plain loop
+ *	feed N     read N MiB of the file by a stream, to memory that is used in turn
+ *
+ * With a BUDGET, the bytes of weights that stay in memory, the bytes of prompt and
+ * decode are those that were fed.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -28,6 +32,7 @@ struct bench {
 	struct weir *weir;
 	const char *path;
 	unsigned threads;
+	int64_t budget;
 	struct llama llama;
 	int32_t token[CONTEXT];
 	float *logits;
@@ -46,6 +51,7 @@ static void open_model(struct bench *b)
 
 	opts.context = CONTEXT;
 	opts.threads = b->threads;
+	opts.budget = b->budget;
 	llama_close(&b->llama);
 	free(b->logits);
 	check(llama_open(b->weir, b->path, &b->llama));
@@ -159,6 +165,37 @@ static void read_weights(struct bench *b, int64_t n)
 	}
 }
 
+#define FEED_PART ((int64_t)8 << 20)
+
+static void feed(struct bench *b, int64_t n)
+{
+	const int64_t place = 3 * FEED_PART;
+	struct weir_file_info info = { .size = sizeof(info) };
+	struct weir_stream *s;
+	struct weir_buft *buft;
+	struct weir_file *file;
+	struct weir_buf *buf;
+	struct weir_tensor t;
+	uint64_t parts;
+
+	check(weir_file_open(b->weir, b->path, NULL, &file));
+	check(weir_file_info(file, &info));
+	parts = info.bytes / FEED_PART;
+	check(weir_dev_buft(weir_dev_get(b->weir, 0), WEIR_MEM_PLAIN, &buft));
+	check(weir_buf_alloc(buft, (size_t)place, NULL, &buf));
+	check(weir_tensor_init(&t, WEIR_DTYPE_U8, 1, &place));
+	check(weir_tensor_place(&t, buf, 0));
+	check(weir_stream_new(weir_dev_get(b->weir, 0), NULL, &s));
+	for (uint64_t i = 0; i < (uint64_t)n * (1 << 20) / FEED_PART; i++)
+		check(weir_stream_read(s, file, i % parts * FEED_PART, &t,
+				       i % 3 * FEED_PART, FEED_PART));
+	check(weir_stream_sync(s, -1));
+	weir_stream_free(s);
+	weir_buf_free(buf);
+	weir_file_close(file);
+	b->bytes = (size_t)n << 20;
+}
+
 static bool command(struct bench *b, const char *line)
 {
 	static const struct {
@@ -167,22 +204,25 @@ static bool command(struct bench *b, const char *line)
 	} all[] = {
 		{ "load", load },         { "first", first },
 		{ "prompt", prompt },     { "decode", decode },
-		{ "read", read_weights },
+		{ "read", read_weights }, { "feed", feed },
 	};
 	char name[16];
 	int64_t n = 1;
 	double begun;
 
 	if (sscanf(line, "%15s %ld", name, &n) < 1 || n < 1 ||
-	    n > CONTEXT - START)
+	    (n > CONTEXT - START && strcmp(name, "feed") != 0))
 		return false;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		if (strcmp(name, all[i].name) != 0)
 			continue;
 		b->llama.compute_ns = 0;
+		b->llama.fed = 0;
 		b->bytes = 0;
 		begun = raw_now();
 		all[i].run(b, n);
+		if (b->llama.fed)
+			b->bytes = b->llama.fed;
 		printf("%.9f %.9f %zu\n", raw_now() - begun,
 		       (double)b->llama.compute_ns / 1e9, b->bytes);
 		fflush(stdout);
@@ -196,10 +236,12 @@ int main(int argc, char **argv)
 	struct bench b = { .llama = { .opts = { 0 } } };
 	char line[64];
 
-	if (argc != 3 || (b.threads = (unsigned)atoi(argv[2])) < 1 ||
+	if (argc < 3 || argc > 4 || (b.threads = (unsigned)atoi(argv[2])) < 1 ||
 	    b.threads > MAX_THREADS)
-		die("usage: decode_weir MODEL THREADS <COMMANDS");
+		die("usage: decode_weir MODEL THREADS [BUDGET] <COMMANDS");
 	b.path = argv[1];
+	if (argc > 3)
+		b.budget = atoll(argv[3]);
 	for (int32_t i = 0; i < CONTEXT; i++)
 		b.token[i] = i * 7 % 320;
 	check(weir_open(NULL, &b.weir));
