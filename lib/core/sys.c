@@ -321,6 +321,11 @@ unsigned weir__sys_peek(int fd, uint64_t off)
 	return preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT) == 1;
 }
 
+void weir__sys_read_ahead(int fd, bool on)
+{
+	posix_fadvise(fd, 0, 0, on ? POSIX_FADV_NORMAL : POSIX_FADV_RANDOM);
+}
+
 bool weir__sys_nowait(int fd)
 {
 	char byte;

@@ -74,19 +74,22 @@ static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 /*
  * Sample pages by reads that do not wait. Asking for a page that is not
  * resident makes the kernel fetch it: so a few misses end the sampling, and the
- * next call samples other pages.
+ * next call samples other pages. It must not fetch more, which may be megabytes:
+ * later samples would find these.
  */
 static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 				  uint64_t pages)
 {
 	uint64_t step = pages > 64 ? pages / 64 : 1, hit = 0, miss = 0;
 
+	weir__sys_read_ahead(file->fd, false);
 	for (uint64_t p = (uint64_t)weir__now() / 64 % step;
 	     p < pages && miss < ENOUGH_MISSES; p += step)
 		if (weir__sys_peek(file->fd, (first + p) * WEIR__PAGE))
 			hit++;
 		else
 			miss++;
+	weir__sys_read_ahead(file->fd, true);
 	return miss < ENOUGH_MISSES ? (unsigned)(hit * 1000 / (hit + miss)) : 0;
 }
 
