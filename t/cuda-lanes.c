@@ -91,12 +91,82 @@ static void writes(void)
 	weir_graph_free(other);
 }
 
+/* It is copied in each run, since the CPU's stream does not reach it. */
+static void constant(void)
+{
+	struct weir_schedule_info info = { .size = sizeof(info) };
+	struct weir_graph *other;
+	struct weir_schedule *s;
+	struct weir_run *run;
+	struct weir_node *y;
+	struct weir_tensor t;
+	const int64_t shape = N;
+	float v[N] = { 2 };
+
+	leaf_set(3);
+	must(weir_graph_new(&other));
+	y = weir_graph_input(other, "x", WEIR_DTYPE_F32, 1, &shape);
+	y = weir_mul(other, y,
+		     weir_graph_constant(other,
+					 weir_graph_leaf(other, &w, NULL)));
+	weir_graph_output(other, y);
+	must(weir_schedule_new(sched, other, &s));
+	must(weir_schedule_info(s, &info));
+	ok(!info.kept && info.transfers == 1,
+	   "a constant leaf in memory of another device is a transfer");
+	must(weir_run_new(s, &run));
+	must(weir_run_input(run, weir_graph_node(other, 0), v, sizeof(v)));
+	for (int i = 0; i < 2; i++) {
+		must(weir_run_start(run));
+		must(weir_run_wait(run, -1));
+	}
+	must(weir_run_output(run, y, &t));
+	must(weir_tensor_get(&t, 0, v, sizeof(v)));
+	ok(v[0] == 6,
+	   "runs compute with a constant leaf in memory of another device");
+	weir_run_free(run);
+	weir_schedule_free(s);
+	weir_graph_free(other);
+}
+
+/* The last test: the device stays lost, and so does what it had. */
+static void lost(void)
+{
+	struct weir_graph *other;
+	struct weir_run *run, *second;
+	struct weir_schedule *s;
+	struct weir_node *y;
+	const int64_t shape = N;
+	float v[N] = { 3 };
+
+	run = run_make();
+	fake.arm("cuMemcpyDtoHAsync", 1, FAKECUDA_LOST, 700);
+	must(weir_run_start(run));
+	is_err(weir_run_wait(run, -1), -ENODEV, "copy",
+	       "a run ends if a device that it needs is lost");
+	fake.disarm();
+	must(weir_graph_new(&other));
+	y = weir_graph_input(other, "x", WEIR_DTYPE_F32, 1, &shape);
+	weir_graph_output(other, weir_sqr(other, y));
+	must(weir_schedule_new(sched, other, &s));
+	must(weir_run_new(s, &second));
+	must(weir_run_input(second, weir_graph_node(other, 0), v, sizeof(v)));
+	must(weir_run_start(second));
+	is_int(weir_run_wait(second, -1), 0,
+	       "runs that do not need the lost device go on");
+	weir_run_free(second);
+	weir_schedule_free(s);
+	weir_graph_free(other);
+	weir_run_free(run);
+}
+
 static void fails(void)
 {
-	struct weir_run *run = run_make();
+	struct weir_run *run;
 
 	if (!on_fake(1))
 		return;
+	run = run_make();
 	leaf_set(3);
 	fake.arm("cuMemcpyDtoHAsync", 1, FAKECUDA_ONCE, 999);
 	must(weir_run_start(run));
@@ -106,14 +176,12 @@ static void fails(void)
 	weir_run_free(run);
 }
 
-int main(void)
+static struct weir_buf *begin(void)
 {
 	const int64_t shape = N;
 	struct weir_buft *kind;
 	struct weir_buf *buf;
 
-	open_driver();
-	plan(0);
 	weir = open_cuda();
 	dev[0] = cpu_of(weir);
 	dev[1] = gpu(weir);
@@ -127,14 +195,34 @@ int main(void)
 	out = weir_graph_leaf(g, &w, NULL);
 	out = weir_mul(g, weir_add(g, x, out), out);
 	weir_graph_output(g, out);
-	copies();
-	describes();
-	writes();
-	fails();
+	return buf;
+}
+
+static void end(struct weir_buf *buf)
+{
 	weir_graph_free(g);
 	weir_sched_free(sched);
 	weir_buf_free(buf);
 	weir_close(weir);
+}
+int main(void)
+{
+	struct weir_buf *buf;
+
+	open_driver();
+	plan(0);
+	buf = begin();
+	copies();
+	describes();
+	writes();
+	constant();
+	fails();
+	end(buf);
 	all_given_back("after runs over two devices,");
+	if (on_fake(2)) {
+		buf = begin();
+		lost();
+		end(buf);
+	}
 	return done_testing();
 }

@@ -144,7 +144,8 @@ WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 	WEIR_NONNULL(1);
 /*
  * Mark a leaf as constant: its bytes do not change while a schedule of the graph
- * exists, so a device that cannot use its memory copies it once, or reads ahead.
+ * exists, so a device that cannot use its memory copies it once, or reads ahead;
+ * from memory that is not the host's, in each run.
  * Returns @leaf, or NULL. Kept in the graph: -EINVAL: @leaf is no leaf, or an
  * operation writes it.
  */

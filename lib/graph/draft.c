@@ -34,6 +34,12 @@ static bool computes_nothing(const struct weir_node *node)
 	return false;
 }
 
+/* A feeder's stream is of the device that it feeds. */
+static bool feeder_reads(const struct weir_node *leaf)
+{
+	return !leaf->t.buf || leaf->t.buf->buft->desc.flags & WEIR_BUFT_HOST;
+}
+
 static uint8_t marks_of(const struct weir_node *node)
 {
 	uint8_t marks = 0;
@@ -46,7 +52,7 @@ static uint8_t marks_of(const struct weir_node *node)
 		marks |= WEIR__MARK_EMPTY;
 	if (node->flags & WEIR_NODE_OBSERVED)
 		marks |= WEIR__MARK_OBSERVED;
-	if (node->flags & WEIR_NODE_CONSTANT)
+	if (node->flags & WEIR_NODE_CONSTANT && feeder_reads(node))
 		marks |= WEIR__MARK_CONSTANT;
 	return marks;
 }

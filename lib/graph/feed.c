@@ -110,6 +110,9 @@ static void feeder_fail(struct weir__feeder *f,
 {
 	struct weir__pass *pass;
 
+	/* All before the oldest have arrived. */
+	if (f->n_out && out_first(f)->number > atomic_load(&f->feed->done))
+		atomic_store(&f->feed->done, out_first(f)->number - 1);
 	while (f->n_out)
 		out_pop(f, false);
 	f->feed->cause = *cause;
