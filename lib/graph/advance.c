@@ -7,7 +7,6 @@
  * except for what the run's other lanes and the program look at.
  */
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -15,8 +14,6 @@
 #include "dev/dev.h"
 #include "graph/races.h"
 #include "graph/run.h"
-
-typedef unsigned long long ull;
 
 enum move {
 	MOVE_ON,  /* look again */
@@ -57,17 +54,12 @@ static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
 static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
 			   const char *fmt, ...)
 {
-	const struct weir__stream_op *op = lane->op;
-	char why[WEIR__ERROR_MAX];
 	struct weir_failure f;
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
+	weir__stream_op_failure(lane->op, &f, err, native, fmt, ap);
 	va_end(ap);
-	weir__failure_set(&f, err, native, op->number,
-			  "%s: operation %llu (%s): %s", op->stream->label,
-			  (ull)op->number, op->what, why);
 	return lane_end(lane, &f);
 }
 

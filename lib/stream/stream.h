@@ -7,6 +7,7 @@
 #define WEIR__STREAM_H
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -203,6 +204,11 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 			  const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* Only set @f, for a caller that finishes the operation later. */
+void weir__stream_op_failure(const struct weir__stream_op *op,
+			     struct weir_failure *f, int err, int32_t native,
+			     const char *fmt, va_list ap)
+	__attribute__((format(printf, 5, 0)));
 /* The stream's numbers above done fail with -ESHUTDOWN. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
 
@@ -293,8 +299,8 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 					   struct weir__source *src,
 					   uint64_t number, bool *ret_copies);
 /*
- * For heaps. Make work that is queued from now on wait until @number of @src
- * has ended, well or not. Never blocks. -EAGAIN, without a sentence: a native
+ * For heaps and runs. Make work that is queued from now on wait until @number of
+ * @src has ended, well or not. Never blocks. -EAGAIN, without a sentence: a native
  * stream could only wait by blocking the caller.
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
