@@ -299,9 +299,17 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 					   struct weir__source *src,
 					   uint64_t number, bool *ret_copies);
 /*
- * For heaps and runs. Make work that is queued from now on wait until @number of
- * @src has ended, well or not. Never blocks. -EAGAIN, without a sentence: a native
- * stream could only wait by blocking the caller.
+ * Make work that is queued from now on wait for @number of @src, unless that is
+ * done already. Takes over the reference to @src. Errors of weir_stream_wait().
+ */
+int weir__stream_wait_source(struct weir_stream *s, struct weir__source *src,
+			     uint64_t number);
+/* The same for what @event has recorded; nothing if it was never recorded. */
+int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
+/*
+ * For heaps, runs and feeders. Make work that is queued from now on wait until
+ * @number of @src has ended, well or not. Never blocks. -EAGAIN, without a
+ * sentence: a native stream could only wait by blocking the caller.
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 			    uint64_t number);
