@@ -45,8 +45,7 @@ static uint8_t lowest(uint64_t mask)
 
 static bool is_computed(const struct weir__assign_in *a, uint32_t i)
 {
-	return a->reach->needed[i] && !(a->in->flags[i] & WEIR__REACH_STILL) &&
-	       !(a->marks[i] & WEIR__MARK_EMPTY);
+	return weir__order_computes(a->in, a->reach, i);
 }
 
 static bool is_leaf(const struct weir__assign_in *a, uint32_t class)
