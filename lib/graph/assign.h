@@ -27,14 +27,13 @@
 struct weir_dev;
 struct weir_graph;
 
-#define WEIR__ASSIGN_DEVS 64u   /* at most: devices are bits of a mask */
 #define WEIR__ASSIGN_NONE 0xffu /* no device */
 
 struct weir__assign_in {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
 	const uint8_t *marks; /* of each node: WEIR__MARK_* */
-	uint32_t n_devs;
+	uint32_t n_devs;      /* at most 64: devices are bits of masks */
 	/* Of each device. */
 	const struct weir_rates *rates;
 	const uint64_t *shares; /* the devices whose results it uses without a
