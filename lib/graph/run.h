@@ -23,7 +23,7 @@ enum weir__input_state {
 	WEIR__INPUT_QUEUED /* copies are queued in the lanes' own streams */
 };
 
-/* What a run does on one device. */
+/* The part of a run on one device. */
 struct weir__run_lane {
 	struct weir_run *run;
 	struct weir__graph_lane *of;

@@ -83,7 +83,7 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 	return r;
 }
 
-/* Which device computes in planned memory of which. */
+/* The devices, the memory in which each of them computes, and the feeders. */
 static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 {
 	const uint64_t *weights = s->opts.weights;

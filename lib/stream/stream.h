@@ -271,8 +271,8 @@ int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 struct weir_dev *weir__source_dev(struct weir__source *src);
 
 /*
- * fileio.c: read all bytes of @dst, on a thread of the engine: the caller may be
- * one that must not copy.
+ * fileio.c: read all bytes of @dst on a thread of the engine, for callers whose
+ * thread must not spend time on copies.
  */
 int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
 		      uint64_t file_off, const struct weir_tensor *dst);
