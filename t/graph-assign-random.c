@@ -59,7 +59,7 @@ static void random_op(void)
 	if (!upto(10))
 		net.pin[i] = (uint8_t)upto(net.a.n_devs);
 	if (!upto(12))
-		net.marks[i] |= WEIR__MARK_EMPTY;
+		net.flags[i] |= WEIR__REACH_STILL;
 	if (!upto(6) && net.marks[class_of(target)] & WEIR__MARK_LEAF)
 		net_write(i, 0);
 	if (!upto(5))
@@ -92,8 +92,7 @@ static void random_net(void)
 
 static bool computed(uint32_t i)
 {
-	return net.reach.needed[i] && !(net.flags[i] & WEIR__REACH_STILL) &&
-	       !(net.marks[i] & WEIR__MARK_EMPTY);
+	return net.reach.needed[i] && !(net.flags[i] & WEIR__REACH_STILL);
 }
 
 static bool has(uint64_t mask, uint32_t dev)

@@ -347,6 +347,60 @@ static struct weir_sched *sched_new(const struct weir_sched_opts *o)
 	return s;
 }
 
+static void bytes_needed(const struct weir_graph *g, uint64_t ret[2])
+{
+	struct weir_sched *s = sched_new(NULL);
+	struct weir_sched_estimate e = { .size = sizeof(e) };
+
+	for (unsigned i = 0; i < 2; i++) {
+		must(weir_sched_estimate_dev(s, g, i, &e));
+		ret[i] = e.bytes;
+	}
+	weir_sched_free(s);
+}
+
+/* *@budget is a byte less than @g needs. */
+static void limits(struct weir_sched_opts *o, uint64_t *budget,
+		   const struct weir_graph *g, const char *sentence,
+		   const char *what)
+{
+	struct weir_schedule *schedule;
+	struct weir_sched *s = sched_new(o);
+
+	is_err(weir_schedule_new(s, g, &schedule), -ENOMEM, sentence,
+	       "a graph that needs a byte more than %s is refused", what);
+	weir_sched_free(s);
+	++*budget;
+	s = sched_new(o);
+	is_int(weir_schedule_new(s, g, &schedule), 0,
+	       "a graph that needs all of %s is taken", what);
+	weir_schedule_free(schedule);
+	weir_sched_free(s);
+}
+
+static void budgets(void)
+{
+	struct both b = both_make(sched, NULL);
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	uint64_t need[2], each[2] = { 0 };
+	char sentence[100];
+
+	bytes_needed(b.g, need);
+	o.budget = need[0] + need[1] - 1;
+	snprintf(sentence, sizeof(sentence),
+		 "needs %llu bytes on CPU and others; schedules in use have 0",
+		 (unsigned long long)(need[0] + need[1]));
+	limits(&o, &o.budget, b.g, sentence, "the budget of all devices");
+	o.budget = 0;
+	o.budgets = each;
+	each[1] = need[1] - 1;
+	snprintf(sentence, sizeof(sentence),
+		 "needs %llu bytes on GDEV0; schedules in use have 0",
+		 (unsigned long long)need[1]);
+	limits(&o, &each[1], b.g, sentence, "the budget of a device");
+	both_free(&b);
+}
+
 /* The second device waits for a leaf, the first for the second. */
 static void closes_waiting(void)
 {
@@ -397,6 +451,7 @@ int main(void)
 	computes();
 	describes();
 	estimates();
+	budgets();
 	refuses();
 	fails();
 	cancels();

@@ -90,22 +90,23 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
 					   struct weir_event *event)
 	WEIR_NONNULL(1);
 /*
- * Make a node for a tensor whose bytes are in @file, from byte @offset on; @t is
- * not placed. The leaf is constant. A schedule reads it to the device's memory,
- * and keeps it there or, if weir_sched_opts.weights is too small for all, reads it
- * again in each run. The program keeps @file open as long as the graph is used;
- * schedules reference it.
+ * Make a node for a tensor whose bytes are in @file, from byte @offset on; @t
+ * is not placed. The leaf is constant. The first run that needs it reads it to
+ * memory of the device, which keeps it; if weir_sched_opts.weights is too small
+ * for all such leaves, each run reads some of them again. The program keeps
+ * @file open as long as the graph is used; schedules reference it.
  *
  * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file is
- * NULL, or the tensor ends after the file; the sentence has both numbers.
+ * NULL, or the tensor ends after the end of the file; the sentence has both
+ * numbers.
  */
 WEIR_API struct weir_node *
 weir_graph_leaf_file(struct weir_graph *g, const struct weir_tensor *t,
 		     struct weir_file *file, uint64_t offset) WEIR_NONNULL(1);
 /*
  * Make a node for a contiguous tensor that the program passes to each run:
- * positions, or a mask. @name is copied; NULL: no name. Kept in the graph: errors of weir_tensor_init(),
- * -ENOMEM.
+ * positions, or a mask. @name is copied; NULL: no name. Kept in the graph:
+ * errors of weir_tensor_init(), -ENOMEM.
  */
 WEIR_API struct weir_node *
 weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
@@ -119,9 +120,9 @@ weir_graph_input(struct weir_graph *g, const char *name, enum weir_dtype dtype,
  * before weir_graph_reset(), or number, dtypes or shapes of the sources or the
  * parameters are not as the operation needs them; the sentence names operation,
  * sources and shapes. -EROFS: it writes a leaf that is constant, or in memory
- * of kind MAPPED.
- * -E2BIG: a parameter that this library does not know is not 0. -EOPNOTSUPP:
- * the library does not know @op. -EOVERFLOW: the result is too large. -ENOMEM.
+ * of kind MAPPED. -E2BIG: a parameter that this library does not know is not 0.
+ * -EOPNOTSUPP: the library does not know @op. -EOVERFLOW: the result is too
+ * large. -ENOMEM.
  */
 WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 					 const void *params, size_t params_size,
@@ -143,11 +144,12 @@ WEIR_API struct weir_node *weir_graph_observe(struct weir_graph *g,
 					      struct weir_node *node)
 	WEIR_NONNULL(1);
 /*
- * Mark a leaf as constant: its bytes do not change while a schedule of the graph
- * exists, so a device that cannot use its memory copies it once, or reads ahead;
- * from memory that is not the host's, in each run.
- * Returns @leaf, or NULL. Kept in the graph: -EINVAL: @leaf is no leaf, or an
- * operation writes it.
+ * Mark a leaf as constant: its bytes do not change while a schedule of the
+ * graph exists. So a device that cannot use the leaf where it is, in host
+ * memory, keeps a copy, or copies it ahead of its use if
+ * weir_sched_opts.weights is too small. A leaf that is not in host memory is
+ * copied in each run nevertheless. Returns @leaf, or NULL. Kept in the graph:
+ * -EINVAL: @leaf is no leaf, or an operation writes it.
  */
 WEIR_API struct weir_node *weir_graph_constant(struct weir_graph *g,
 					       struct weir_node *leaf)

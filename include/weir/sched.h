@@ -34,11 +34,12 @@ struct weir_schedule;
 struct weir_run;
 
 /*
- * Called by each run when the result @t of an observed node is there, on a
- * thread of the library; the device continues when it returns. Runs, and the
- * devices of a run, call it beside each other. @node is its number
- * in the graph. @t is valid during the call; weir_tensor_data() has its bytes if
- * they are in host memory. < 0: a negative errno, with which the run ends.
+ * Called by each run when the result @t of an observed node is complete, on a
+ * thread of the library; the device continues when it returns. Several runs,
+ * and several devices of one run, may call it at the same time. @node is the
+ * number of the node in the graph. @t is valid during the call;
+ * weir_tensor_data() returns its bytes if they are in host memory. If it
+ * returns a negative errno, the run fails with it.
  *
  * It may call weir, but may not wait for the run, nor access memory that the run
  * writes by a call that blocks (weir_tensor_get(), say): both wait for the
@@ -52,18 +53,21 @@ struct weir_sched_opts {
 	uint32_t copies;   /* of inputs and outputs: as many runs of a schedule
 			      exist at a time; 0: 1 */
 	uint32_t reserved; /* 0 */
-	uint64_t budget;   /* bytes of memory of all devices for all schedules
-			      of the scheduler; 0: no limit */
+	uint64_t budget;   /* bytes of memory, of all devices together, for all
+			      schedules of the scheduler; 0: no limit */
 	weir_observe_fn *observe; /* NULL: observed nodes are not reported */
 	void *observe_arg;
-	const uint64_t *budgets; /* bytes of memory of each device, for all
-				    schedules; 0: no limit; NULL: none has one */
 	/*
-	 * Bytes of memory of each device for copies of constant leaves that it
-	 * cannot use where they are, or that are in files. If they have more
-	 * bytes, some are kept there and the others are fed: read again in each
-	 * run, in the order of use, ahead of the operations. 0: no limit; NULL:
-	 * none has one. Not part of the budgets.
+	 * For each device: bytes of its memory for all schedules. 0: no limit;
+	 * NULL: no device has a limit.
+	 */
+	const uint64_t *budgets;
+	/*
+	 * For each device: bytes of its memory for copies of constant leaves
+	 * that are in files, or in memory that it cannot use. If the copies do
+	 * not fit, the device keeps some; the others are fed: each run reads
+	 * them again, in the order of use, ahead of the operations. 0: no
+	 * limit; NULL: no device has a limit. Does not count for the budgets.
 	 */
 	const uint64_t *weights;
 };
@@ -74,11 +78,11 @@ WEIR__DECLARE_OPTS_INIT(weir_sched_opts)
  * Make a scheduler for the @n devices. Any thread may use it. Free it with
  * weir_sched_free(): its schedules and runs keep what they need of it.
  *
- * Those that do not compute give memory, whose leaves are copied to where they
- * are used.
+ * A device that cannot compute only has leaves in its memory, which are copied
+ * to the devices that use them.
  *
- * -EOPNOTSUPP: no device computes. -EINVAL: no device, over 64, one twice, or
- * invalid options. -ENOMEM. Errors of weir_dev_init().
+ * -EOPNOTSUPP: no device computes. -EINVAL: no device, more than 64, the same
+ * device twice, or invalid options. -ENOMEM. Errors of weir_dev_init().
  */
 WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 			    const struct weir_sched_opts *opts,
@@ -87,14 +91,15 @@ WEIR_API int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 
 /*
- * Pin nodes: schedules made from now on compute each node whose name matches
- * @pattern, as fnmatch(3) does, on @dev, and the users of each leaf whose name
- * matches. Of several pins that match, the last one counts, and one of the node
- * before one of its leaves. Pins stay until they are taken back: @dev NULL takes
- * back those with exactly this pattern, @pattern NULL too takes back all.
+ * Pin nodes to @dev: schedules that are made from now on compute there each
+ * node whose name matches @pattern, as in fnmatch(3), and each node that reads
+ * or writes a leaf whose name matches. If several pins match a name, the last
+ * one counts; the pin of a node counts before those of its leaves. A pin stays
+ * until it is removed: @dev NULL removes the pin with exactly this pattern; if
+ * @pattern is NULL too, all pins are removed.
  *
- * If a pin cannot be kept, because the device does not have the operation, or
- * cannot use the leaf that it writes, weir_schedule_new() returns -EOPNOTSUPP.
+ * weir_schedule_new() returns -EOPNOTSUPP if the device of a pin does not have
+ * the operation, or cannot use the leaf that the node writes.
  *
  * -EINVAL: @dev is no device of the scheduler, or does not compute; or @pattern
  * is NULL and @dev is not. -ENOMEM.
@@ -102,13 +107,14 @@ WEIR_API void weir_sched_free(struct weir_sched *sched); /* NULL: allowed */
 WEIR_API int weir_sched_pin(struct weir_sched *sched, const char *pattern,
 			    struct weir_dev *dev) WEIR_NONNULL(1);
 /*
- * The rates of device @i of the scheduler, by which nodes without pins and
- * weights are assigned; and other ones, for schedules made from now on. Each
- * device of the root is measured once, when its rates are needed first, which
- * may block for some milliseconds; from then on they do not change, so equal
- * graphs are planned alike. A scheduler with one device needs none.
+ * Get the rates of device @i of the scheduler, or replace them for schedules
+ * that are made from now on. Nodes whose device neither pins nor leaves decide
+ * are assigned by rates. The library measures each device once, when its rates
+ * are first needed, which may block for some milliseconds; then they do not
+ * change, so equal graphs are planned alike. A scheduler with one device needs
+ * no rates.
  *
- * -EINVAL: it has no device @i, or a rate is not positive and finite.
+ * -EINVAL: there is no device @i, or a rate is not positive and finite.
  */
 WEIR_API int weir_sched_rates(struct weir_sched *sched, unsigned i,
 			      struct weir_rates *ret_rates) WEIR_NONNULL(1, 3);
@@ -129,21 +135,22 @@ struct weir_sched_estimate {
 	uint64_t computed;  /* of these: operations that a run computes */
 	uint64_t in_place;  /* of these: in the place of a source */
 	uint64_t lowest;    /* no placement of the results is lower */
-	uint64_t kept;      /* copies of constant leaves that are kept; not in
-			       @bytes, as the next two */
-	uint64_t fed;       /* that are read again in each run */
-	uint64_t ring;      /* memory for these */
+	/* Of constant leaves that need copies; not in @bytes. */
+	uint64_t kept; /* copies that devices keep */
+	uint64_t fed;  /* leaves that each run reads again */
+	uint64_t ring; /* memory through which those go */
 };
 /*
- * What weir_schedule_new() would need. Changes nothing: no memory of the device
- * is allocated, and schedules and runs stay as they are. The budget does not
- * count, nor need leaves be placed. Otherwise errors of weir_schedule_new().
+ * Estimate what weir_schedule_new() would need. Changes nothing: no memory of a
+ * device is allocated, and schedules and runs stay as they are. Budgets do not
+ * limit it, and leaves need not be placed. Otherwise errors of
+ * weir_schedule_new().
  */
 WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
 				 struct weir_sched_estimate *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
-/* The same for device @i of the scheduler alone. -EINVAL: it has no such device. */
+/* Only the part of device @i of the scheduler. -EINVAL: there is no device @i. */
 WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
 				     const struct weir_graph *g, unsigned i,
 				     struct weir_sched_estimate *ret_estimate)
@@ -160,11 +167,12 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
  * fails, all other schedules are as before.
  *
  * The graph's own failure. -EOPNOTSUPP: no device has an operation, or a pin
- * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf is
- * not placed, or is in memory that its users' devices cannot use, of a device that
- * the scheduler does not have. -ENOMEM: no memory, or the budget
- * is exceeded: found before anything is allocated; the sentence has both numbers.
- * -EOVERFLOW: all copies of the inputs, and the results, are over 2^63 - 1 bytes.
+ * cannot be kept; the sentence names the node and the reasons. -EINVAL: a leaf
+ * is not placed, or a device that needs it can neither use its memory nor get a
+ * copy, because the scheduler does not have the device of that memory. -ENOMEM:
+ * no memory, or a budget is exceeded: found before anything is allocated; the
+ * sentence has both numbers. -EOVERFLOW: on a device, all copies of the inputs
+ * and the results are over 2^63 - 1 bytes.
  */
 WEIR_API int weir_schedule_new(struct weir_sched *sched,
 			       const struct weir_graph *g,
@@ -191,9 +199,9 @@ struct weir_schedule_info {
 	uint32_t lanes;          /* devices that compute */
 	uint32_t splits;         /* weir_schedule_split() */
 	uint32_t transfers;      /* weir_schedule_transfer() */
-	uint32_t imports;        /* of these: constant leaves */
+	uint32_t imports;        /* of these: constant leaves, kept or fed */
 	uint64_t transfer_bytes; /* that each run copies between devices */
-	uint64_t import_bytes;   /* of constant leaves that are kept or fed */
+	uint64_t import_bytes;   /* of the imports */
 	uint64_t kept;           /* as in struct weir_sched_estimate */
 	uint64_t fed;
 	uint64_t ring;
@@ -253,44 +261,44 @@ WEIR_API int weir_schedule_explain(const struct weir_schedule *schedule,
 	WEIR_NONNULL(1, 3);
 
 /*
- * A split: computed nodes that follow each other in the graph, views and leaves
- * not counted, and have the same device.
+ * A split: nodes that one device computes and that follow each other in the
+ * graph; views and leaves between them do not count.
  */
 struct weir_split {
 	size_t size;          /* set by the caller */
 	struct weir_dev *dev; /* that computes it */
-	uint64_t first;       /* its first node */
-	uint64_t n;           /* nodes that it computes */
+	uint64_t first;       /* number of its first node */
+	uint64_t n;           /* number of its nodes */
 	uint64_t inputs;      /* tensors that it gets from elsewhere: results of
-				 other devices, and what is copied to its own */
-	uint64_t bytes;       /* of these */
+				 other devices, and copies for its device */
+	uint64_t bytes;       /* of these tensors */
 };
 /* Describe split @i. Any thread. -EINVAL: there is no split @i. */
 WEIR_API int weir_schedule_split(const struct weir_schedule *schedule,
 				 uint64_t i, struct weir_split *ret_split)
 	WEIR_NONNULL(1, 3);
 
-/* How the bytes of a tensor get to a device that cannot use them where they are. */
+/* How a device gets the bytes of a tensor that it cannot use where they are. */
 enum weir_transfer_how {
-	WEIR_TRANSFER_INPUT = 0, /* set there too, when the program sets it */
+	WEIR_TRANSFER_INPUT = 0, /* an input: it is set there too */
 	WEIR_TRANSFER_COPY = 1,  /* copied in each run */
 	WEIR_TRANSFER_KEPT = 2,  /* a constant leaf: read or copied once */
-	WEIR_TRANSFER_FED = 3    /* a constant leaf: read or copied for each
-				    run, into memory that others use too */
+	WEIR_TRANSFER_FED = 3    /* a constant leaf: read or copied in each run,
+				    to memory that other leaves use too */
 };
 struct weir_transfer {
 	size_t size;           /* set by the caller */
-	struct weir_dev *from; /* NULL: a file, or an input */
-	struct weir_dev *to;   /* that reads it */
-	uint64_t node;         /* whose bytes these are */
+	struct weir_dev *from; /* NULL: from a file, or an input */
+	struct weir_dev *to;   /* the device that reads the bytes */
+	uint64_t node;         /* number of the node that has them */
 	uint64_t bytes;
 	uint64_t step; /* the first step of @to that reads it */
 	uint32_t how;  /* enum weir_transfer_how */
 	uint32_t reserved;
 };
 /*
- * Describe transfer @i; they are in the order of the nodes that read them first.
- * Any thread. -EINVAL: there is no transfer @i.
+ * Describe transfer @i; transfers are in the order of the nodes that read them
+ * first. Any thread. -EINVAL: there is no transfer @i.
  */
 WEIR_API int weir_schedule_transfer(const struct weir_schedule *schedule,
 				    uint64_t i,
@@ -341,9 +349,9 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * or is cancelled makes the stream fail, as other operations do.
  *
  * -EBUSY: the run has not ended. -EINVAL: an input was never set, or @stream is
- * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes on
- * several devices. -ECANCELED: @stream has
- * failed. -ENOMEM: only the first start of a run allocates.
+ * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes
+ * on several devices. -ECANCELED: @stream has failed. -ENOMEM: only the first
+ * start of a run allocates.
  */
 WEIR_API int weir_run_start(struct weir_run *run) WEIR_NONNULL(1);
 WEIR_API int weir_stream_compute(struct weir_stream *stream,
@@ -406,9 +414,9 @@ struct weir_run_report {
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */
-	int64_t feed_ns;    /* of total_ns: waiting for leaves to be read */
-	uint64_t kept;      /* bytes of leaves that devices keep */
-	uint64_t fed;       /* bytes of leaves that were fed for it so far */
+	int64_t feed_ns;    /* of the total: waiting for leaves to be read */
+	uint64_t kept; /* bytes of its leaves of which devices keep copies */
+	uint64_t fed;  /* bytes of leaves that were fed for it so far */
 };
 /* -EINVAL: the size is not set. */
 WEIR_API int weir_run_report(struct weir_run *run,

@@ -7,7 +7,6 @@
  * except for what the run's other lanes and the program look at.
  */
 #include <stdarg.h>
-#include <stdio.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -16,14 +15,12 @@
 #include "graph/races.h"
 #include "graph/run.h"
 
-typedef unsigned long long ull;
-
 enum move {
 	MOVE_ON,  /* look again */
 	MOVE_AWAY /* another thread has the lane now, or it is gone */
 };
 
-/* The time since the last call, to one of the report's. */
+/* Add the time since the last call to @sum, a time of the report. */
 static void lane_note(struct weir__run_lane *lane, int64_t *sum)
 {
 	int64_t now = weir__now();
@@ -57,17 +54,12 @@ static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
 static enum move lane_fail(struct weir__run_lane *lane, int err, int32_t native,
 			   const char *fmt, ...)
 {
-	const struct weir__stream_op *op = lane->op;
-	char why[WEIR__ERROR_MAX];
 	struct weir_failure f;
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
+	weir__stream_op_failure(lane->op, &f, err, native, fmt, ap);
 	va_end(ap);
-	weir__failure_set(&f, err, native, op->number,
-			  "%s: operation %llu (%s): %s", op->stream->label,
-			  (ull)op->number, op->what, why);
 	return lane_end(lane, &f);
 }
 
@@ -252,7 +244,7 @@ static enum move lane_observe(struct weir__run_lane *lane)
 	return lane_submit(lane);
 }
 
-/* It is done. */
+/* @p is done. */
 static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 {
 	if (lane_checked(lane))
@@ -261,7 +253,7 @@ static void pending_drop(struct weir__run_lane *lane, struct weir__pending *p)
 	p->src = NULL;
 }
 
-/* For an import, or for something else. */
+/* Add the time that the lane has waited to the report. */
 static void lane_waited(struct weir__run_lane *lane)
 {
 	struct weir_run_report *report = &lane->run->report;
@@ -331,10 +323,7 @@ static enum move image_failed(struct weir__run_lane *lane, uint32_t image,
 			 lane->of->on->dev->desc.name, cause->text);
 }
 
-/*
- * Until what @p stands for is there. The lane's failure, if it will not be.
- * @gate: NULL for an input.
- */
+/* Wait for @p, or end the lane if @p has failed. @gate: NULL for an input. */
 static enum move lane_await(struct weir__run_lane *lane,
 			    struct weir__pending *p,
 			    const struct weir__gate *gate)

@@ -9,10 +9,14 @@
 #include "graph/order.h"
 
 #define NONE WEIR__ASSIGN_NONE
-#define GAIN 0.9        /* of the cost, at which a node leaves its sources */
-#define COPY_S 20e-6    /* of a copy between two devices, besides its bytes */
-#define NEAR 8u         /* sources that are compared with each other */
-#define CROSSING_S 5e-6 /* of a wait for a device whose memory is shared */
+/* A node leaves its sources if it costs less than this part elsewhere. */
+#define GAIN 0.9
+/* Seconds for a copy between two devices, besides the time for its bytes. */
+#define COPY_S 20e-6
+/* Seconds to wait for a device whose memory is shared. */
+#define CROSSING_S 5e-6
+/* A source is compared with so many of those before it. */
+#define NEAR 8u
 
 /* The arrays of this pass. A class counts at the node that has its bytes. */
 struct pass {
@@ -45,8 +49,7 @@ static uint8_t lowest(uint64_t mask)
 
 static bool is_computed(const struct weir__assign_in *a, uint32_t i)
 {
-	return a->reach->needed[i] && !(a->in->flags[i] & WEIR__REACH_STILL) &&
-	       !(a->marks[i] & WEIR__MARK_EMPTY);
+	return weir__order_computes(a->in, a->reach, i);
 }
 
 static bool is_leaf(const struct weir__assign_in *a, uint32_t class)
@@ -60,7 +63,7 @@ static bool is_input(const struct weir__assign_in *a, uint32_t class)
 	return a->marks[class] & WEIR__MARK_INPUT;
 }
 
-/* Needs no run to copy the leaf for @dev? Constant leaves are kept there. */
+/* Has @dev the leaf without a copy in each run? It keeps constant leaves. */
 static bool is_home(const struct weir__assign_in *a, uint32_t leaf, uint8_t dev)
 {
 	return a->usable[leaf] & bit(dev) ||

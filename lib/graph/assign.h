@@ -6,16 +6,15 @@
  *
  * These decide, in this order:
  *
- * 1. A pin of the node; or that of a source that is a leaf, the largest that has
- *    one.
+ * 1. A pin of the node or, if it has none, that of its largest leaf with a pin.
  * 2. A node that writes a leaf runs on a device that uses the leaf's memory.
  * 3. A node whose largest leaf is not smaller than its other sources runs where
  *    the leaf is.
- * 4. Else the device for which the node costs least: its work at the rates of
- *    the device, and the copies of its sources that are elsewhere, and of its
- *    result if that is needed elsewhere. Leaving the device that has the largest
- *    source, or the first one of the scheduler if the sources are on none, needs
- *    a gain of more than a tenth.
+ * 4. Any other node runs where it costs least: the time for its work at the
+ *    rates of the device, for copies of sources that are on other devices, and
+ *    for a copy of its result if another device needs it. It leaves the device
+ *    that has its largest source, or the first device if it has no such source,
+ *    only for a gain of more than a tenth.
  */
 #ifndef WEIR__GRAPH_ASSIGN_H
 #define WEIR__GRAPH_ASSIGN_H
@@ -27,14 +26,13 @@
 struct weir_dev;
 struct weir_graph;
 
-#define WEIR__ASSIGN_DEVS 64u   /* at most: devices are bits of a mask */
 #define WEIR__ASSIGN_NONE 0xffu /* no device */
 
 struct weir__assign_in {
 	const struct weir__reach_in *in;
 	const struct weir__reach *reach;
 	const uint8_t *marks; /* of each node: WEIR__MARK_* */
-	uint32_t n_devs;
+	uint32_t n_devs;      /* at most 64: devices are bits of masks */
 	/* Of each device. */
 	const struct weir_rates *rates;
 	const uint64_t *shares; /* the devices whose results it uses without a

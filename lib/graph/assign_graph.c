@@ -91,8 +91,7 @@ static int arrays_fill(struct arrays *a, const struct weir_graph *g,
 		a->owner[i] = WEIR__ASSIGN_NONE;
 		if (in->marks[i] & WEIR__MARK_LEAF)
 			a->owner[i] = owner_of(devs, in->n_devs, node);
-		if (!in->reach->needed[i] ||
-		    in->in->flags[i] & WEIR__REACH_STILL)
+		if (!weir__order_computes(in->in, in->reach, i))
 			continue;
 		weir__node_flat(node, &flat, a->operand);
 		a->supports[i] = supports_of(devs, in->n_devs, &flat);

@@ -48,8 +48,6 @@ static uint8_t marks_of(const struct weir_node *node)
 		marks |= WEIR__MARK_LEAF;
 	else if (node->op == WEIR_OP_INPUT)
 		marks |= WEIR__MARK_INPUT;
-	else if (computes_nothing(node))
-		marks |= WEIR__MARK_EMPTY;
 	if (node->flags & WEIR_NODE_OBSERVED)
 		marks |= WEIR__MARK_OBSERVED;
 	if (node->flags & WEIR_NODE_CONSTANT && feeder_reads(node))
@@ -94,21 +92,22 @@ static uint8_t fits_of(const struct weir_node *node)
 	return fits;
 }
 
+static int no_memory(const struct weir__draft *d)
+{
+	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
+			  d->g->n);
+}
+
 static int draft_alloc(struct weir__draft *d, uint8_t **ret_fits)
 {
 	size_t n = d->g->n + 1; /* never 0 */
 
 	d->marks = weir__array_alloc(n, sizeof(*d->marks));
 	d->bytes = weir__array_alloc(n, sizeof(*d->bytes));
-	d->assign.dev = weir__array_alloc(n, sizeof(*d->assign.dev));
-	d->assign.cause = weir__array_alloc(n, sizeof(*d->assign.cause));
 	d->usable = weir__array_alloc(n, sizeof(*d->usable));
 	*ret_fits = weir__array_alloc(n, sizeof(**ret_fits));
-	if (d->marks && d->bytes && d->assign.dev && d->assign.cause &&
-	    d->usable && *ret_fits)
-		return 0;
-	return weir__fail(-ENOMEM, "no memory for a schedule of %zu nodes",
-			  d->g->n);
+	return d->marks && d->bytes && d->usable && *ret_fits ? 0
+							      : no_memory(d);
 }
 
 /*
@@ -137,7 +136,7 @@ static void draft_marks(struct weir__draft *d)
 		const struct weir_node *node = d->g->node[i];
 
 		d->marks[i] = marks_of(node);
-		if (d->marks[i] & WEIR__MARK_EMPTY)
+		if (computes_nothing(node))
 			d->in.flags[i] |= WEIR__REACH_STILL;
 		d->usable[i] = d->marks[i] & WEIR__MARK_LEAF
 				       ? devices_for(d->sched, node)
@@ -146,8 +145,14 @@ static void draft_marks(struct weir__draft *d)
 }
 
 /* With one device there is no choice; plan.c asks whether it has the operations. */
-static void draft_one_device(struct weir__draft *d)
+static int draft_one_device(struct weir__draft *d)
 {
+	size_t n = d->g->n + 1; /* never 0 */
+
+	d->assign.dev = weir__array_alloc(n, sizeof(*d->assign.dev));
+	d->assign.cause = weir__array_alloc(n, sizeof(*d->assign.cause));
+	if (!d->assign.dev || !d->assign.cause)
+		return no_memory(d);
 	for (uint32_t i = 0; i < d->in.n; i++) {
 		bool computed = weir__order_computes(&d->in, &d->reach, i);
 
@@ -155,6 +160,7 @@ static void draft_one_device(struct weir__draft *d)
 		d->assign.cause[i] = computed ? WEIR_NODE_CAUSE_ONLY
 					      : WEIR_NODE_CAUSE_NONE;
 	}
+	return 0;
 }
 
 static int draft_assign(struct weir__draft *d,
@@ -171,13 +177,10 @@ static int draft_assign(struct weir__draft *d,
 					    .usable = d->usable,
 					    .pin = choice->pin };
 
-	if (s->n_devs == 1) {
-		draft_one_device(d);
-		return 0;
-	}
+	if (s->n_devs == 1)
+		return draft_one_device(d);
 	for (uint32_t i = 0; i < s->n_devs; i++)
 		devs[i] = s->dev[i].dev;
-	weir__assign_free(&d->assign);
 	return weir__assign_graph(d->g, devs, &in, &d->assign);
 }
 

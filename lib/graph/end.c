@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of a run. Its first failure, of whichever lane, is kept, and stops the
- * other lanes. A run of one lane has ended when its operation has; one of several
- * when the streams of all lanes and copies have got so far.
+ * The end of a run. Its first failure, of any lane, is kept, and stops the
+ * other lanes. A run of one lane has ended when its operation has; a run of
+ * several lanes when all its operations and copies have ended in their streams.
  */
 #include "core/clock.h"
 #include "core/error.h"
@@ -78,7 +78,10 @@ void weir__run_lane_gone(void *arg)
 	weir__run_put(run);
 }
 
-/* What nobody has seen: a stream was abandoned, or a copy for nothing failed. */
+/*
+ * Keep a failure that no lane has noticed: a stream was abandoned, or a copy
+ * failed for which no step waits.
+ */
 static void part_drop(struct weir__run_part *part)
 {
 	struct weir_failure cause;
@@ -147,7 +150,7 @@ void weir__run_ends(struct weir_run *run)
 
 	for (uint32_t i = 0; i < p->n_lanes + p->n_copiers; i++)
 		run->part[i].src = NULL;
-	/* This call is one, so that the others do not end the run meanwhile. */
+	/* One for this call, so that the parts do not end the run meanwhile. */
 	atomic_store(&run->parts, 1);
 	for (uint32_t l = 0; l < p->n_lanes; l++)
 		if (run->lane[l].stream)

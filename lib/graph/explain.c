@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a schedule says of itself: sizes, nodes, splits, transfers. */
+/* Calls that describe a schedule: its sizes, nodes, splits and transfers. */
 #include <string.h>
 
 #include "core/error.h"
@@ -76,8 +76,7 @@ int weir_schedule_explain(const struct weir_schedule *schedule, uint64_t i,
 	if (r < 0)
 		return r;
 	if (i >= p->n)
-		return weir__fail(-EINVAL, "node %llu of %u",
-				  (unsigned long long)i, p->n);
+		return weir__fail(-EINVAL, "node %llu of %u", (ull)i, p->n);
 	at = &p->at[i];
 	place.dev = at->computed ? p->lane[at->lane].on->dev : NULL;
 	place.cause = at->cause;

@@ -10,11 +10,14 @@
 
 typedef unsigned long long ull;
 
-/* An import in whose life more others than this are used first is kept. */
+/*
+ * An import has a long life if more others than this are first used between its
+ * own first and last use.
+ */
 #define LONG_LIFE 4u
-/* So is one that is this small a part of the largest one that is fed. */
+/* An import is tiny if the largest fed one is at least this many times larger. */
 #define TINY 32u
-/* So are the largest ones, while the ring would be more than this part of all. */
+/* A ring is large if it has over 1 / RING_PART of the budget. */
 #define RING_PART 4u
 
 struct sized { /* an import, to be sorted by what it needs */
@@ -70,7 +73,7 @@ static uint64_t sized_need(const struct chooser *c, uint32_t k)
 	return k < c->n_sized ? weir__import_need(c->in, c->sized[k].i) : 0;
 }
 
-/* Of those that are fed still; the sorted ones before @k are not. */
+/* The first sorted import from @k on that is still fed; n_sized: none. */
 static uint32_t skip_kept(const struct chooser *c, uint32_t k)
 {
 	while (k < c->n_sized && !c->out->fed[c->sized[k].i])
@@ -78,7 +81,7 @@ static uint32_t skip_kept(const struct chooser *c, uint32_t k)
 	return k;
 }
 
-/* How many imports are used first while @i is in use. */
+/* Are more than LONG_LIFE others first used while @i is in use? */
 static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 {
 	return i + LONG_LIFE + 1 < in->n &&
@@ -87,20 +90,23 @@ static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 
 static void keep_long(struct chooser *c)
 {
-	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i] && lives_long(c->in, i)) {
-			c->out->fed[i] = false;
-			c->out->fed[i] =
-				!has_room(c, weir__import_need(c->in, i),
-					  sized_need(c, skip_kept(c, 0)));
-			if (!c->out->fed[i])
-				c->left -= weir__import_need(c->in, i);
-		}
+	for (uint32_t i = 0; i < c->in->n; i++) {
+		uint64_t need = weir__import_need(c->in, i);
+
+		if (!c->out->fed[i] || !lives_long(c->in, i))
+			continue;
+		/* The ring has to have room for the largest of the others. */
+		c->out->fed[i] = false;
+		if (has_room(c, need, sized_need(c, skip_kept(c, 0))))
+			c->left -= need;
+		else
+			c->out->fed[i] = true;
+	}
 }
 
 /*
- * Keep all of the largest size, and so on, while a ring for them would be a large
- * part of the budget. Returns the largest size that is still fed.
+ * Keep all imports of the largest size, then those of the next smaller one, while
+ * a ring for them would be large. Returns the largest size that is still fed.
  */
 static uint64_t keep_large(struct chooser *c)
 {
@@ -136,7 +142,7 @@ static void keep_tiny(struct chooser *c, uint64_t largest)
 	}
 }
 
-/* Of the others keep such a share that the fed ones are evenly spread. */
+/* Keep as many of the others as the budget allows, spread evenly. */
 static void keep_share(struct chooser *c, uint64_t largest)
 {
 	uint64_t room = c->left - ring_cost(c, largest), all = 0;

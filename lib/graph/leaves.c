@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The leaves that a plan uses: may the device use them, and their bytes. */
+/* Check that lanes can use their leaves, and join leaves that are neighbours. */
 #include "core/array.h"
 #include "core/error.h"
 #include "core/sort.h"

@@ -80,7 +80,7 @@ static void lanes_find(struct ordering *s)
 		}
 }
 
-/* Leaves and inputs are of the first lane that uses them. */
+/* Leaves and inputs belong to the first lane that uses them. */
 static void nodes_find(struct ordering *s)
 {
 	const struct weir__reach_in *in = s->in;

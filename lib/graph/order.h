@@ -82,8 +82,7 @@ struct weir__order {
 #define WEIR__MARK_LEAF 0x01u
 #define WEIR__MARK_INPUT 0x02u
 #define WEIR__MARK_OBSERVED 0x04u /* the observer is to get the result */
-#define WEIR__MARK_EMPTY 0x08u    /* an operation with nothing to compute */
-#define WEIR__MARK_CONSTANT 0x10u /* a leaf that feeders can read, once */
+#define WEIR__MARK_CONSTANT 0x08u /* a leaf that feeders can read, once */
 
 struct weir__order_in {
 	const struct weir__reach_in *in;

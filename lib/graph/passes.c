@@ -66,8 +66,9 @@ static struct weir__import *imports_of(struct weir__graph_plan *p,
 }
 
 /*
- * Plans that are only kept may have the bytes that this one needs. Then it would
- * be refused, or more would be fed than has to be.
+ * Plans that are only kept may have memory that this list needs. If the list is
+ * refused for that reason, or more is fed than if it were alone, these plans
+ * are freed, and the list is made again.
  */
 static int list_new(struct weir__graph_plan *p, struct weir__graph_lane *lane,
 		    const struct weir__import *imports, uint32_t n)

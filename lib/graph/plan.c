@@ -234,33 +234,29 @@ static int plan_alloc(struct weir_sched *sched, const struct weir_graph *g,
 	return r;
 }
 
-/* More bytes of the budget of the lane's device. */
-static int lane_reserve(struct weir__graph_plan *p,
-			const struct weir__graph_lane *lane, uint64_t bytes)
+/* bytes[i] more of the budget of each device i. */
+static int bytes_reserve(struct weir__graph_plan *p, const uint64_t *bytes)
 {
-	uint64_t all[WEIR__LANES] = { 0 };
-	uint32_t i = (uint32_t)(lane->on - p->sched->dev);
-	int r;
+	int r = weir__sched_reserve(p->sched, bytes);
 
-	all[i] = bytes;
-	r = weir__sched_reserve(p->sched, all);
-	if (r == 0)
-		p->reserved[i] += bytes;
+	for (uint32_t i = 0; i < p->sched->n_devs && !r; i++)
+		p->reserved[i] += bytes[i];
 	return r;
 }
 
+/* All lanes at once: a budget that all devices share is checked for the sum. */
 static int plan_reserve(struct weir__graph_plan *p)
 {
-	int r = 0;
+	uint64_t bytes[WEIR__LANES] = { 0 };
 
-	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
-		const struct weir__sizes *sizes = &p->lane[l].sizes;
+	for (uint32_t l = 0; l < p->n_lanes; l++) {
+		const struct weir__graph_lane *lane = &p->lane[l];
 
-		r = lane_reserve(p, &p->lane[l],
-				 sizes->results + sizes->inputs +
-					 sizes->workspace);
+		bytes[lane->on - p->sched->dev] = lane->sizes.results +
+						  lane->sizes.inputs +
+						  lane->sizes.workspace;
 	}
-	return r;
+	return bytes_reserve(p, bytes);
 }
 
 static int memory_alloc(struct weir__graph_plan *p,
@@ -306,6 +302,7 @@ static int copy_prepare(const struct weir__graph_lane *lane,
 static int lane_prepare(struct weir__graph_plan *p,
 			struct weir__graph_lane *lane)
 {
+	uint64_t more[WEIR__LANES] = { 0 };
 	uint64_t most = 0, said = lane->sizes.workspace;
 	size_t workspace;
 	int r = 0;
@@ -321,8 +318,10 @@ static int lane_prepare(struct weir__graph_plan *p,
 	if (r < 0)
 		return r;
 	lane->sizes.workspace = most;
-	if (most > said)
-		r = lane_reserve(p, lane, most - said);
+	if (most > said) {
+		more[lane->on - p->sched->dev] = most - said;
+		r = bytes_reserve(p, more);
+	}
 	if (r == 0 && most)
 		r = weir__buf_alloc(lane->on->buft, most, NULL,
 				    &lane->workspace);

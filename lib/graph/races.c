@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the race checker (core/races.h) is told of runs. The progress of a lane is
- * an actor, whose numbers are steps: it begins with what the lane's operation
+ * Reports runs to the race checker (core/races.h). The progress of a lane is an
+ * actor, whose numbers are steps: it begins with what the lane's operation
  * knows, learns at gates, and its accesses are checked when a work has ended.
  */
 #include "graph/races.h"

@@ -17,7 +17,7 @@
 
 #define WEIR__REACH_ROOT 0x01u  /* computed even if no node needs it */
 #define WEIR__REACH_KEEP 0x02u  /* an output: its bytes are never reused */
-#define WEIR__REACH_STILL 0x04u /* computes nothing: a leaf, input or view */
+#define WEIR__REACH_STILL 0x04u /* a leaf, input or view, or an empty result */
 
 /* Bytes that are placed, as addresses [lo, hi); lo == hi: none. */
 struct weir__span {

@@ -395,28 +395,13 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 	return weir__sched_stream(run->plan->sched, lane->of->on, &lane->own);
 }
 
-static int event_wait(struct weir_stream *s, struct weir_event *event)
-{
-	struct weir__source *src;
-	uint64_t number;
-	int r = weir__event_get(event, s->src.weir, &src, &number);
-
-	if (r < 0 || !src)
-		return r;
-	if (src->ops->state(src, number, NULL) != 1)
-		return s->mode->wait(s, src, number);
-	weir__races_next_knows(&s->src, src, number);
-	weir__source_put(src);
-	return 0;
-}
-
 static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
 		      const struct weir_tensor *t, struct weir_event *event)
 {
 	int r = weir__run_lane_own(lane);
 
 	if (r == 0 && event)
-		r = event_wait(lane->own, event);
+		r = weir__stream_wait_event(lane->own, event);
 	return r < 0 ? r : weir__stream_copy(lane->own, to, t);
 }
 

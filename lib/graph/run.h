@@ -12,13 +12,6 @@
 #include "graph/sched.h"
 #include "stream/stream.h"
 
-/*
- * new ----> started ----> ended
- *              ^------------'
- * started: weir_run_start() and weir_stream_compute() queue an operation of each
- * lane in a stream. ended: these operations are gone (weir__run_lane_gone), well or
- * not: computed, failed, cancelled, or never begun since the stream had failed.
- */
 struct weir__pending {            /* what a lane waits for before a gate */
 	struct weir__source *src; /* referenced; NULL: nothing */
 	uint64_t number;
@@ -30,7 +23,7 @@ enum weir__input_state {
 	WEIR__INPUT_QUEUED /* copies are queued in the lanes' own streams */
 };
 
-/* What a run does on one device. */
+/* The part of a run on one device. */
 struct weir__run_lane {
 	struct weir_run *run;
 	struct weir__graph_lane *of;
@@ -74,6 +67,14 @@ struct weir__run_part {
 	uint64_t number;
 };
 
+/*
+ * new ----> started ----> ended
+ *              ^------------'
+ * started: weir_run_start() or weir_stream_compute() has queued an operation for
+ * each lane. ended: all operations are gone (weir__run_lane_gone): each has been
+ * computed, has failed, was cancelled, or never began because its stream had
+ * failed. With several lanes the copies between them have ended too.
+ */
 struct weir_run {
 	_Atomic uint32_t refs; /* the program's, and those of operations */
 	struct weir_schedule *schedule; /* referenced */

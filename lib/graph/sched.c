@@ -83,7 +83,7 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 	return r;
 }
 
-/* Which device computes in planned memory of which. */
+/* The devices, the memory in which each of them computes, and the feeders. */
 static int sched_devices(struct weir_sched *s, struct weir_dev *const *devs)
 {
 	const uint64_t *weights = s->opts.weights;
@@ -263,7 +263,8 @@ static int reserve_check(const struct weir_sched *sched, const uint64_t *bytes,
 	for (uint32_t i = 0; i < sched->n_devs; i++) {
 		const struct weir__sched_dev *d = &sched->dev[i];
 
-		all += bytes[i];
+		if (weir__add_over(all, bytes[i], &all))
+			all = UINT64_MAX;
 		used = d->reserved - (kept ? 0 : kept_bytes(sched, i));
 		if (!exceeds(d->budget, used, bytes[i]))
 			continue;

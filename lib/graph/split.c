@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Splits: neighbouring nodes, in the order in which they were made, that one
- * device computes. They are for people who look at a schedule: runs know lanes.
+ * device computes. They describe a schedule to its users; runs know lanes only.
  */
 #include "core/array.h"
 #include "core/error.h"

@@ -95,7 +95,7 @@ static int start_events(struct weir__run_lane *lane)
 	return r;
 }
 
-/* What the lane waits for of other lanes, and copies. */
+/* What the lane waits for: steps of other lanes, copies and imports. */
 static void start_gates(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
@@ -198,8 +198,8 @@ static int progress_renew(struct weir_run *run, struct weir__run_lane *lane)
 }
 
 /*
- * What has failed is not used again: its numbers keep their failure. The thread
- * that has ended the run may still be about to complete them.
+ * A source that has failed is replaced: its numbers keep their failure, and the
+ * thread that has ended the run may still be about to complete them.
  */
 static int start_progress(struct weir_run *run)
 {
@@ -317,7 +317,10 @@ static int start_queue(struct weir_run *run)
 			run->started + 1);
 	if (run->plan->n_copiers)
 		r = weir__transfers_queue(run);
-	/* All wait before the first one is queued, which is the last run then. */
+	/*
+	 * First all lanes wait for the earlier run: from lane_queue() on, the
+	 * last run of a lane is this one.
+	 */
 	for (uint32_t l = 0; l < n && !r; l++)
 		r = lane_wait_last(&run->lane[l]);
 	if (r == 0)
@@ -390,7 +393,7 @@ static int start_lanes(struct weir_run *run, struct weir_stream *s,
 	return r;
 }
 
-/* The only lane of the schedule, or -EOPNOTSUPP. */
+/* -EOPNOTSUPP, unless the schedule has one lane. @what: what needs that. */
 static int check_one_lane(const struct weir__graph_plan *p, const char *what)
 {
 	return p->n_lanes == 1

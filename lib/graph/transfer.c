@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "core/races.h"
 #include "graph/run.h"
-#include "stream/event.h"
 
 static int copier_own(struct weir_run *run, uint32_t c)
 {
@@ -48,40 +47,22 @@ static int copier_wait(struct weir_run *run, uint32_t c)
 	return r;
 }
 
-/* Takes over the reference to @src, which may be NULL. */
-static int source_wait(struct weir_stream *s, struct weir__source *src,
-		       uint64_t number)
-{
-	if (!src)
-		return 0;
-	if (src->ops->state(src, number, NULL) != 1)
-		return s->mode->wait(s, src, number);
-	weir__races_next_knows(&s->src, src, number);
-	weir__source_put(src);
-	return 0;
-}
-
 static int transfer_wait(struct weir_run *run, uint32_t k,
 			 struct weir_stream *s)
 {
 	const struct weir__graph_plan *p = run->plan;
 	struct weir_event *event = run->schedule->event[p->n_gates + k];
-	struct weir__source *src = NULL;
-	uint64_t number = 0;
-	int r = 0;
+	int r = event ? weir__stream_wait_event(s, event) : 0;
 
-	if (event)
-		r = weir__event_get(event, p->sched->weir, &src, &number);
-	if (r == 0)
-		r = source_wait(s, src, number);
 	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
 		const struct weir__run_lane *lane = &run->lane[l];
 		uint32_t steps = p->wait[k * p->n_lanes + l];
 
 		if (!steps)
 			continue;
-		r = source_wait(s, weir__source_ref(&lane->progress->src),
-				lane->base + steps);
+		r = weir__stream_wait_source(
+			s, weir__source_ref(&lane->progress->src),
+			lane->base + steps);
 	}
 	return r;
 }

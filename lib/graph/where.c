@@ -187,7 +187,7 @@ struct weir_buf *weir__spot_buf(const struct weir__graph_plan *p,
 						  : NULL;
 }
 
-/* The device whose memory, which is not host memory, has the class; NULL. */
+/* The device that has the class in its memory; NULL: it is in host memory. */
 static struct weir__sched_dev *source_dev(const struct weir__graph_plan *p,
 					  const struct weir_node *node)
 {

@@ -67,7 +67,7 @@ static void set_readable(struct weir_event *ev, bool readable)
 	if (ev->fd < 0 || ev->readable == readable)
 		return;
 	ev->readable = readable;
-	/* A program that polls it asks no call of the library. */
+	/* A program that polls the descriptor need not call the library. */
 	if (readable && ev->src)
 		weir__races_host_knows(ev->src, ev->number);
 	weir__sys_eventfd_set(ev->fd, readable);

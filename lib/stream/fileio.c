@@ -116,7 +116,10 @@ static void fileio_start(struct weir__stream_op *op)
 				     io->ext->file->base, weir_error());
 }
 
-/* Keep a job of one extent for the next one, unless its caller still looks at it. */
+/*
+ * Keep a job of one extent for another operation. That of a native stream is
+ * not kept: its caller may still use it.
+ */
 static bool fileio_keep(struct weir_stream *s, struct weir__fileio *io)
 {
 	bool keep = io->job.n_ext == 1 && s->mode == &weir__stream_managed;

@@ -342,19 +342,27 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 	weir__source_put(&s->src);
 }
 
+void weir__stream_op_failure(const struct weir__stream_op *op,
+			     struct weir_failure *f, int err, int32_t native,
+			     const char *fmt, va_list ap)
+{
+	char why[WEIR__ERROR_MAX];
+
+	vsnprintf(why, sizeof(why), fmt, ap);
+	weir__failure_set(f, err, native, op->number,
+			  "%s: operation %llu (%s): %s", op->stream->label,
+			  (unsigned long long)op->number, op->what, why);
+}
+
 void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 			  const char *fmt, ...)
 {
-	char why[WEIR__ERROR_MAX];
 	struct weir_failure f;
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(why, sizeof(why), fmt, ap);
+	weir__stream_op_failure(op, &f, err, native, fmt, ap);
 	va_end(ap);
-	weir__failure_set(&f, err, native, op->number,
-			  "%s: operation %llu (%s): %s", op->stream->label,
-			  (unsigned long long)op->number, op->what, why);
 	weir__stream_op_finish(op, &f);
 }
 

@@ -13,7 +13,7 @@ void weir__stream_races_add(struct weir_stream *s)
 	char label[sizeof(s->label) + 16];
 	bool named = strncmp(s->label, "stream '", 8) == 0;
 
-	/* Streams without a name are told apart by their numbers. */
+	/* Streams without a name are distinguished by their numbers. */
 	if (named)
 		snprintf(label, sizeof(label), "%s", s->label);
 	else

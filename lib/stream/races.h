@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the race checker (core/races.h) is told of a stream's operations. Each
+ * Reports a stream's operations to the race checker (core/races.h). Each
  * function is called only if weir__races_on().
  */
 #ifndef WEIR__STREAM_RACES_H

@@ -7,6 +7,7 @@
 #define WEIR__STREAM_H
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -203,6 +204,11 @@ void weir__stream_op_finish(struct weir__stream_op *op,
 void weir__stream_op_fail(struct weir__stream_op *op, int err, int32_t native,
 			  const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* Only set @f, for a caller that finishes the operation later. */
+void weir__stream_op_failure(const struct weir__stream_op *op,
+			     struct weir_failure *f, int err, int32_t native,
+			     const char *fmt, va_list ap)
+	__attribute__((format(printf, 5, 0)));
 /* The stream's numbers above done fail with -ESHUTDOWN. False: none is open. */
 bool weir__stream_abandon(struct weir_stream *s);
 
@@ -265,8 +271,8 @@ int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 struct weir_dev *weir__source_dev(struct weir__source *src);
 
 /*
- * fileio.c: read all bytes of @dst, on a thread of the engine: the caller may be
- * one that must not copy.
+ * fileio.c: read all bytes of @dst on a thread of the engine, for callers whose
+ * thread must not spend time on copies.
  */
 int weir__stream_read(struct weir_stream *stream, struct weir_file *file,
 		      uint64_t file_off, const struct weir_tensor *dst);
@@ -293,9 +299,17 @@ struct weir_stream *weir__stream_in_driver(const struct weir_stream *s,
 					   struct weir__source *src,
 					   uint64_t number, bool *ret_copies);
 /*
- * For heaps. Make work that is queued from now on wait until @number of @src
- * has ended, well or not. Never blocks. -EAGAIN, without a sentence: a native
- * stream could only wait by blocking the caller.
+ * Make work that is queued from now on wait for @number of @src, unless that is
+ * done already. Takes over the reference to @src. Errors of weir_stream_wait().
+ */
+int weir__stream_wait_source(struct weir_stream *s, struct weir__source *src,
+			     uint64_t number);
+/* The same for what @event has recorded; nothing if it was never recorded. */
+int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
+/*
+ * For heaps, runs and feeders. Make work that is queued from now on wait until
+ * @number of @src has ended, well or not. Never blocks. -EAGAIN, without a
+ * sentence: a native stream could only wait by blocking the caller.
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 			    uint64_t number);

@@ -237,24 +237,33 @@ int weir_stream_record(struct weir_stream *stream, struct weir_event *event)
 	return r == 0 && f.err ? weir__fail_with(&f) : r;
 }
 
-int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
+int weir__stream_wait_source(struct weir_stream *s, struct weir__source *src,
+			     uint64_t number)
+{
+	if (src->ops->state(src, number, NULL) != 1)
+		return s->mode->wait(s, src, number);
+	weir__races_next_knows(&s->src, src, number);
+	weir__source_put(src);
+	return weir__stream_check(s);
+}
+
+int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event)
 {
 	struct weir__source *src;
 	uint64_t number;
+	int r = weir__event_get(event, s->src.weir, &src, &number);
+
+	if (r < 0)
+		return r;
+	return src ? weir__stream_wait_source(s, src, number)
+		   : weir__stream_check(s);
+}
+
+int weir_stream_wait(struct weir_stream *stream, struct weir_event *event)
+{
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_enter(stream->src.weir);
-	if (r == 0)
-		r = weir__event_get(event, stream->src.weir, &src, &number);
-	if (r < 0)
-		return r;
-	if (!src)
-		return weir__stream_check(stream);
-	/* If the event is done already, the stream need not wait. */
-	if (src->ops->state(src, number, NULL) != 1)
-		return stream->mode->wait(stream, src, number);
-	weir__races_next_knows(&stream->src, src, number);
-	weir__source_put(src);
-	return weir__stream_check(stream);
+	return r < 0 ? r : weir__stream_wait_event(stream, event);
 }
