@@ -187,14 +187,12 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order)
 	pthread_mutex_unlock(&weir->races->lock);
 }
 
-void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
-			    uint64_t number, const struct weir__clock *clock)
+/* Operation @number of @a, and what follows it, knows @clock too. */
+static void actor_join(struct weir__races *r, struct weir__races_actor *a,
+		       uint64_t number, const struct weir__clock *clock)
 {
-	struct weir__clock *now = weir__races_now(a);
+	struct weir__clock *now = weir__clock_ref(weir__races_now(a));
 
-	if (weir__clock_covers(now, clock))
-		return;
-	weir__clock_ref(now);
 	weir__clock_join(&r->clocks, &now, clock);
 	weir__races_version_set(a, number, now);
 }
@@ -212,10 +210,10 @@ void weir__races_begin(struct weir__source *src, uint64_t number,
 		a->tail = number;
 		if (order->host && order->host->host > a->host) {
 			a->host = order->host->host;
-			weir__races_actor_join(r, a, number, order->host);
+			actor_join(r, a, number, order->host);
 		}
 		if (order->extra)
-			weir__races_actor_join(r, a, number, order->extra);
+			actor_join(r, a, number, order->extra);
 	}
 	order_put(order);
 	weir__races_leave(r);
@@ -230,10 +228,7 @@ static void actor_learn(struct weir__races *r, struct weir__races_actor *a,
 	weir__races_learn(r, &now, other, number);
 	if (a->tail < at)
 		a->tail = at;
-	if (now == weir__races_now(a))
-		weir__clock_put(now);
-	else
-		weir__races_version_set(a, at, now);
+	weir__races_version_set(a, at, now);
 }
 
 void weir__races_waited(struct weir__source *src, uint64_t at,
@@ -263,8 +258,7 @@ void weir__races_inside(struct weir__source *src, uint64_t at,
 	if (a) {
 		actor_learn(r, a, at, outer, number - 1);
 		if (outer)
-			weir__races_actor_join(r, a, at,
-					       weir__races_now(outer));
+			actor_join(r, a, at, weir__races_now(outer));
 	}
 	weir__races_leave(r);
 }
@@ -292,7 +286,7 @@ void weir__races_call_end(struct weir__source *src, uint64_t at)
 		return;
 	a = weir__races_actor(r, src);
 	if (a)
-		weir__races_actor_join(r, a, at, r->host);
+		actor_join(r, a, at, r->host);
 	weir__races_leave(r);
 }
 
@@ -359,7 +353,8 @@ static bool visit_old(void *arg, const struct weir__races_epoch *epoch)
 /* Rows of one access beyond this many are not looked at. */
 #define ROWS 256u
 
-void weir__races_check(struct weir__races *r, const struct weir__races_by *by)
+/* Compare an access with others, and record it if it is not the host's. */
+static void access_check(struct weir__races *r, const struct weir__races_by *by)
 {
 	const struct weir__races_bytes *b = by->bytes;
 	struct check check = { r, by };
@@ -403,11 +398,8 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 			by.actor->tail = number;
 		clock = weir__clock_ref(weir__races_now(by.actor));
 		by.clock = &clock;
-		weir__races_check(r, &by);
-		if (clock == weir__races_now(by.actor))
-			weir__clock_put(clock);
-		else
-			weir__races_version_set(by.actor, number, clock);
+		access_check(r, &by);
+		weir__races_version_set(by.actor, number, clock);
 	}
 	weir__races_leave(r);
 }
@@ -428,7 +420,7 @@ void weir__races_load_writes(struct weir__source *src, uint64_t i,
 	if (by.actor) {
 		clock = weir__clock_ref(r->host);
 		by.clock = &clock;
-		weir__races_check(r, &by);
+		access_check(r, &by);
 		weir__clock_put(clock);
 	}
 	weir__races_leave(r);
@@ -443,7 +435,7 @@ void weir__races_host_access(struct weir *weir, const char *what,
 	if (!r)
 		return;
 	by.clock = &r->host;
-	weir__races_check(r, &by);
+	access_check(r, &by);
 	weir__races_leave(r);
 	weir__races_flush(weir);
 }

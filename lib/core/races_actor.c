@@ -85,32 +85,25 @@ void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 	}
 }
 
-/* Changed in place it has lost its number, else it is another clock. */
-static void host_number(struct weir__races *r, const struct weir__clock *before,
-			uint64_t state)
+/* A clock that has changed, or is a changed copy, has no number of a state. */
+static void host_number(struct weir__races *r)
 {
-	if (r->host != before || r->host->host != state)
+	if (!r->host->host)
 		r->host->host = ++r->states;
 }
 
 void weir__races_host_learn(struct weir__races *r,
 			    const struct weir__races_actor *a, uint64_t number)
 {
-	struct weir__clock *before = r->host;
-	uint64_t state = before->host;
-
 	weir__races_learn(r, &r->host, a, number);
-	host_number(r, before, state);
+	host_number(r);
 }
 
 void weir__races_host_join(struct weir__races *r,
 			   const struct weir__clock *clock)
 {
-	struct weir__clock *before = r->host;
-	uint64_t state = before->host;
-
 	weir__clock_join(&r->clocks, &r->host, clock);
-	host_number(r, before, state);
+	host_number(r);
 }
 
 /* Numbers before the oldest version that is kept have that. */
@@ -124,6 +117,10 @@ static void version_forget(struct weir__races_actor *a)
 void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 			     struct weir__clock *clock)
 {
+	if (a->n_versions && weir__races_now(a) == clock) {
+		weir__clock_put(clock);
+		return;
+	}
 	/* Later ones know all that the newest did, which @clock includes. */
 	while (a->n_versions && a->version[a->n_versions - 1].from >= number)
 		weir__clock_put(a->version[--a->n_versions].clock);

@@ -43,14 +43,14 @@ static inline struct weir__clock *weir__clock_ref(struct weir__clock *c)
 	return c;
 }
 void weir__clock_put(struct weir__clock *c); /* NULL is allowed */
-/* Does @c know all that @other does? */
-bool weir__clock_covers(const struct weir__clock *c,
-			const struct weir__clock *other);
-/* Add what @other knows to *@c. True: it has changed. */
-bool weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
+/* Add what @other knows to *@c. If that changes it, its host becomes 0. */
+void weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
 		      const struct weir__clock *other);
-/* Set a word to the larger of its value and @value; of bits: to both. */
-bool weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
+/*
+ * Set a word to the larger of its value and @value, or a word of bits to all the
+ * bits of both. If that changes *@c, its host becomes 0.
+ */
+void weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
 		       uint32_t i, uint64_t value);
 /* Words [i, i + n) are used again: nobody knows anything of them. */
 void weir__clocks_reset(struct weir__clocks *all, uint32_t i, uint32_t n);

@@ -103,7 +103,10 @@ void weir__races_host_learn(struct weir__races *r,
 			    const struct weir__races_actor *a, uint64_t number);
 void weir__races_host_join(struct weir__races *r,
 			   const struct weir__clock *clock);
-/* What operation @number of @a knows is now *@clock, which is moved. */
+/*
+ * From operation @number on @a knows @clock. Takes over the reference. If @clock
+ * is the newest version already, nothing changes.
+ */
 void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 			     struct weir__clock *clock);
 /* The newest version. */
@@ -116,11 +119,6 @@ void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
 			uint64_t lo, uint64_t hi);
 void weir__races_say(struct weir__races *r, const char *text);
 
-/* Operation @number of @a, and what follows it, knows @clock too. */
-void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
-			    uint64_t number, const struct weir__clock *clock);
-/* Compare an access with others, and record it if it is not the host's. */
-void weir__races_check(struct weir__races *r, const struct weir__races_by *by);
 /* races.c: every call of races.h begins and ends with these. */
 struct weir__races *weir__races_enter(const struct weir *weir);
 void weir__races_leave(struct weir__races *r);
