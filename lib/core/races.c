@@ -69,6 +69,21 @@ struct weir__races *weir__races_enter(const struct weir *weir)
 	return NULL;
 }
 
+/* Also find the actor of @src. NULL, with no lock held, if it is none. */
+static struct weir__races *actor_enter(const struct weir__source *src,
+				       struct weir__races_actor **ret_actor)
+{
+	struct weir__races *r = weir__races_enter(src->weir);
+
+	if (!r)
+		return NULL;
+	*ret_actor = weir__races_actor(r, src);
+	if (*ret_actor)
+		return r;
+	weir__races_leave(r);
+	return NULL;
+}
+
 struct oldest {
 	const struct weir__races *r;
 	const struct weir__clock *host;
@@ -139,15 +154,14 @@ void weir__races_host_knew(struct weir__source *src, uint64_t number)
 void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 			   uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a && !a->extra)
+	if (!a->extra)
 		a->extra = weir__clock_new(&r->clocks);
-	if (a && a->extra)
+	if (a->extra)
 		weir__races_learn(r, &a->extra, weir__races_actor(r, other),
 				  number);
 	weir__races_leave(r);
@@ -156,17 +170,14 @@ void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 void weir__races_queued(struct weir__source *src,
 			struct weir__races_order *order)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a) {
-		order->host = weir__clock_ref(r->host);
-		order->extra = a->extra;
-		a->extra = NULL;
-	}
+	order->host = weir__clock_ref(r->host);
+	order->extra = a->extra;
+	a->extra = NULL;
 	weir__races_leave(r);
 }
 
@@ -200,21 +211,18 @@ static void actor_join(struct weir__races *r, struct weir__races_actor *a,
 void weir__races_begin(struct weir__source *src, uint64_t number,
 		       struct weir__races_order *order)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a) {
-		a->tail = number;
-		if (order->host && order->host->host > a->host) {
-			a->host = order->host->host;
-			actor_join(r, a, number, order->host);
-		}
-		if (order->extra)
-			actor_join(r, a, number, order->extra);
+	a->tail = number;
+	if (order->host && order->host->host > a->host) {
+		a->host = order->host->host;
+		actor_join(r, a, number, order->host);
 	}
+	if (order->extra)
+		actor_join(r, a, number, order->extra);
 	order_put(order);
 	weir__races_leave(r);
 }
@@ -234,13 +242,12 @@ static void actor_learn(struct weir__races *r, struct weir__races_actor *a,
 void weir__races_waited(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a && src != other)
+	if (src != other)
 		actor_learn(r, a, at, weir__races_actor(r, other), number);
 	weir__races_leave(r);
 }
@@ -248,18 +255,15 @@ void weir__races_waited(struct weir__source *src, uint64_t at,
 void weir__races_inside(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a, *outer;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
 	outer = weir__races_actor(r, other);
-	if (a) {
-		actor_learn(r, a, at, outer, number - 1);
-		if (outer)
-			actor_join(r, a, at, weir__races_now(outer));
-	}
+	actor_learn(r, a, at, outer, number - 1);
+	if (outer)
+		actor_join(r, a, at, weir__races_now(outer));
 	weir__races_leave(r);
 }
 
@@ -279,14 +283,12 @@ void weir__races_call_begin(struct weir__source *src, uint64_t at)
 
 void weir__races_call_end(struct weir__source *src, uint64_t at)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a)
-		actor_join(r, a, at, r->host);
+	actor_join(r, a, at, r->host);
 	weir__races_leave(r);
 }
 
@@ -384,23 +386,20 @@ static void access_check(struct weir__races *r, const struct weir__races_by *by)
 void weir__races_access(struct weir__source *src, uint64_t number,
 			const char *what, const struct weir__races_bytes *bytes)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_by by = { .number = number,
 				     .what = what,
 				     .bytes = bytes };
+	struct weir__races *r = actor_enter(src, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
 		return;
-	by.actor = weir__races_actor(r, src);
-	if (by.actor) {
-		if (by.actor->tail < number)
-			by.actor->tail = number;
-		clock = weir__clock_ref(weir__races_now(by.actor));
-		by.clock = &clock;
-		access_check(r, &by);
-		weir__races_version_set(by.actor, number, clock);
-	}
+	if (by.actor->tail < number)
+		by.actor->tail = number;
+	clock = weir__clock_ref(weir__races_now(by.actor));
+	by.clock = &clock;
+	access_check(r, &by);
+	weir__races_version_set(by.actor, number, clock);
 	weir__races_leave(r);
 }
 
@@ -408,21 +407,18 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 void weir__races_load_writes(struct weir__source *src, uint64_t i,
 			     const struct weir__races_bytes *bytes)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_by by = { .number = i,
 				     .what = "load",
 				     .bytes = bytes };
+	struct weir__races *r = actor_enter(src, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
 		return;
-	by.actor = weir__races_actor(r, src);
-	if (by.actor) {
-		clock = weir__clock_ref(r->host);
-		by.clock = &clock;
-		access_check(r, &by);
-		weir__clock_put(clock);
-	}
+	clock = weir__clock_ref(r->host);
+	by.clock = &clock;
+	access_check(r, &by);
+	weir__clock_put(clock);
 	weir__races_leave(r);
 }
 
