@@ -69,7 +69,7 @@ struct weir__races *weir__races_enter(const struct weir *weir)
 	return NULL;
 }
 
-/* Also find the actor of @src. NULL, with no lock held, if it is none. */
+/* Also find the actor of @src. NULL, without the lock: there is none. */
 static struct weir__races *actor_enter(const struct weir__source *src,
 				       struct weir__races_actor **ret_actor)
 {
@@ -89,7 +89,7 @@ struct oldest {
 	const struct weir__clock *host;
 };
 
-/* All operations that are still to begin know of it: it can race with none. */
+/* If all operations that are still to begin know it, it can race with none. */
 static bool is_old(void *arg, const struct weir__races_epoch *epoch)
 {
 	const struct oldest *oldest = arg;
@@ -198,7 +198,7 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order)
 	pthread_mutex_unlock(&weir->races->lock);
 }
 
-/* Operation @number of @a, and what follows it, knows @clock too. */
+/* Operation @number of @a, and all later ones, learn what @clock knows. */
 static void actor_join(struct weir__races *r, struct weir__races_actor *a,
 		       uint64_t number, const struct weir__clock *clock)
 {
@@ -326,8 +326,8 @@ struct check {
 };
 
 /*
- * After a report the actor is thought to know of the other: as if the wait that
- * is missing were there. So what follows from the same mistake is not reported.
+ * After a report the actor learns the other's number, as if the program made the
+ * missing wait: other races that the same wait prevents are not reported.
  */
 static void on_conflict(void *arg, const struct weir__races_epoch *other,
 			bool wrote, uint64_t lo, uint64_t hi)
@@ -352,7 +352,7 @@ static bool visit_old(void *arg, const struct weir__races_epoch *epoch)
 	return weir__races_known(c->r, c->r->host, epoch);
 }
 
-/* Rows of one access beyond this many are not looked at. */
+/* The first rows of an access, which are checked; later ones are not. */
 #define ROWS 256u
 
 /* Compare an access with others, and record it if it is not the host's. */
@@ -403,7 +403,7 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 	weir__races_leave(r);
 }
 
-/* Each tensor knows what the host does. */
+/* Each tensor of a load knows what the host knows when the load starts. */
 void weir__races_load_writes(struct weir__source *src, uint64_t i,
 			     const struct weir__races_bytes *bytes)
 {

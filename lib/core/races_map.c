@@ -7,7 +7,7 @@
 
 typedef struct weir__races_range range_t;
 
-/* The links that point past a place: to change the list there. */
+/* A place in the list: on each level the link that points past it. */
 struct spot {
 	range_t **link[WEIR__RACES_LEVELS];
 };
@@ -43,7 +43,7 @@ static range_t *range_find(struct weir__races_map *map, uint64_t space,
 	return *spot->link[0];
 }
 
-/* A range before what @spot points to. It points to the new one afterwards. */
+/* Insert a range at @spot, which then points to it. */
 static range_t *range_add(struct weir__races_map *map, struct spot *spot,
 			  uint64_t space, uint64_t lo, uint64_t hi)
 {
@@ -124,7 +124,7 @@ static void range_look(const range_t *r, const struct weir__races_visit *v)
 		v->conflict(v->arg, &r->read[i], false, lo, hi);
 }
 
-/* Later accesses of an actor stand for the earlier ones. */
+/* The last read of an actor replaces its earlier ones. */
 static void read_add(range_t *r, const struct weir__races_visit *v)
 {
 	unsigned i = 0;
@@ -132,7 +132,7 @@ static void read_add(range_t *r, const struct weir__races_visit *v)
 	while (i < r->n_reads && r->read[i].actor != v->by.actor)
 		i++;
 	if (i == WEIR__RACES_READERS) {
-		/* One that all know of, or else the oldest, is forgotten. */
+		/* Forget a read that is old, or else the first. */
 		for (i = 0; i < r->n_reads && !v->old(v->arg, &r->read[i]);)
 			i++;
 		i = i < r->n_reads ? i : 0;
@@ -165,7 +165,7 @@ static void record_read(struct weir__races_map *map,
 	}
 }
 
-/* One range takes the place of all. */
+/* One range replaces all in [lo, hi). */
 static void record_write(struct weir__races_map *map,
 			 const struct weir__races_visit *v)
 {
