@@ -142,8 +142,8 @@ WEIR_API int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
 /*
  * Find a device by "name" or "name:key=value,key=value", as a user would write
  * it. The parameters configure the device; they must be given before its first
- * use. "CPU:node=0" binds the CPU's buffers to NUMA node 0, "CPU:devices=2" makes
- * the CPU two devices.
+ * use. "CPU:node=0" binds the CPU's buffers to NUMA node 0; "CPU:devices=2" divides
+ * the CPUs between two devices, CPU and CPU1.
  *
  * -ENODEV: no device has this name. -EINVAL: a parameter is unknown or
  * malformed; the sentence lists the known ones. -EBUSY: the device is already
@@ -181,11 +181,11 @@ WEIR_API int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 WEIR_API void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
 	WEIR_NONNULL(1, 2);
 
-/* What a device does in a second, roughly: to compare devices with. */
+/* How much a device does in a second, roughly: for comparisons of devices. */
 struct weir_rates {
 	size_t size;  /* set by the caller */
 	double flops; /* operations on elements */
-	double bytes; /* of its memory, read or written while it computes */
+	double bytes; /* of its memory that it reads or writes to compute */
 	double link;  /* bytes copied from or to host memory */
 };
 
