@@ -192,6 +192,11 @@ int llama_devices(struct weir *weir, const char *list,
 /* parts.c: divide the model among the devices of the options. */
 int llama_divide(struct llama *l);
 unsigned llama_part_of(const struct llama *l, int64_t layer);
+/* Allocate and place the tensors that are of part @p, of @n, in its memory. */
+int llama_part_alloc(const struct llama *l, unsigned p,
+		     struct weir_tensor *tensor, size_t n,
+		     bool (*is_of)(const struct llama *l, size_t i, unsigned p),
+		     struct weir_buf **ret_buf);
 /* Pin the operations of each part to its device. */
 int llama_pin(struct llama *l);
 void llama_parts_free(struct llama *l);

@@ -176,32 +176,19 @@ static int compute_factors(struct llama *l)
 	return ret < 0 ? ret : set_factors(&l->config, t);
 }
 
-/* Memory for the weights of a part. @t: room for all. */
-static int place_part(struct llama *l, unsigned p, struct weir_tensor *t)
+/* Is weight @i one that part @p would load? */
+static bool is_weight_of(const struct llama *l, size_t i, unsigned p)
 {
-	struct llama_weights *w = &l->weights;
-	size_t n = 0;
-	int ret;
-
-	for (size_t i = 0; i < w->n; i++)
-		if (is_loaded(w, i) && w->source[i].part == p)
-			t[n++] = w->tensor[i];
-	ret = weir_tensors_alloc(l->part[p].buft, t, n, &l->part[p].unloaded);
-	n = 0;
-	for (size_t i = 0; i < w->n && ret == 0; i++)
-		if (is_loaded(w, i) && w->source[i].part == p)
-			w->tensor[i] = t[n++];
-	return ret;
+	return is_loaded(&l->weights, i) && l->weights.source[i].part == p;
 }
 
 static int place_unloaded(struct llama *l)
 {
-	struct weir_tensor *t = calloc(l->weights.n, sizeof(*t));
-	int ret = t ? 0 : llama_fail(-ENOMEM, "no memory for places");
+	int ret = 0;
 
 	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
-		ret = place_part(l, p, t);
-	free(t);
+		ret = llama_part_alloc(l, p, l->weights.tensor, l->weights.n,
+				       is_weight_of, &l->part[p].unloaded);
 	return ret;
 }
 
