@@ -20,7 +20,7 @@ unsigned llama_part_of(const struct llama *l, int64_t layer)
 	return (unsigned)(layer * l->n_parts / l->config.layers);
 }
 
-/* The part whose device uses tensor @i of the weights. */
+/* The part whose device computes with weight @i. */
 static unsigned part_of_tensor(const struct llama *l, size_t i)
 {
 	const int64_t order = l->weights.source[i].order;
@@ -98,7 +98,7 @@ static int pin_layer(struct llama *l, int64_t layer)
 			      l->part[llama_part_of(l, layer)].dev);
 }
 
-/* Operations, not leaves: those that are tied have users on two devices. */
+/* Pins operations, not leaves: tied embeddings are used on two devices. */
 int llama_pin(struct llama *l)
 {
 	const bool gguf = l->config.gguf;

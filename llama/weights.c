@@ -32,7 +32,7 @@ static int set_factors(const struct llama_config *c,
 	return ret;
 }
 
-/* Small tensors stay in memory, and those that are converted have to. */
+/* Small tensors, and tensors that are converted, are loaded. */
 static bool stays_in_file(const struct llama *l, size_t i)
 {
 	const struct llama_source *s = &l->weights.source[i];
@@ -53,7 +53,7 @@ static int find_file(struct llama *l, size_t i)
 	return 0;
 }
 
-/* Find the files, and count what each device has in memory. */
+/* Find the files of weights that stay there, and count bytes of the others. */
 static int divide_bytes(struct llama *l)
 {
 	const struct llama_weights *w = &l->weights;
@@ -90,7 +90,7 @@ static bool is_loaded(const struct llama_weights *w, size_t i)
 	return w->source[i].entry != LLAMA_COMPUTED && !w->source[i].file;
 }
 
-/* The tensors as the load has placed them, and their numbers in it. */
+/* Take the places that the load gave to tensors, and their numbers in it. */
 static int take_places(const struct weir_model *model, struct llama_weights *w)
 {
 	const size_t all = weir_model_count(model);
