@@ -24,34 +24,20 @@ int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 	return ret;
 }
 
-/* Keys and values of the layers of a part. @t: room for all tensors. */
-static int cache_alloc_part(struct llama *l, unsigned p, struct weir_tensor *t)
+/* Is tensor @i the cache of a layer of part @p? */
+static bool is_cache_of(const struct llama *l, size_t i, unsigned p)
 {
-	struct weir_tensor *all = l->cache.tensor;
-	const size_t layers = (size_t)l->config.layers;
-	size_t n = 0;
-	int ret;
-
-	for (size_t k = 0; k < 2 * layers; k++)
-		if (llama_part_of(l, (int64_t)(k % layers)) == p)
-			t[n++] = all[k];
-	ret = weir_tensors_alloc(l->part[p].buft, t, n, &l->part[p].cache);
-	n = 0;
-	for (size_t k = 0; k < 2 * layers && ret == 0; k++)
-		if (llama_part_of(l, (int64_t)(k % layers)) == p)
-			all[k] = t[n++];
-	return ret;
+	return llama_part_of(l, (int64_t)i % l->config.layers) == p;
 }
 
 int llama_cache_alloc(struct llama *l)
 {
 	const size_t n = 2 * (size_t)l->config.layers;
-	struct weir_tensor *t = calloc(n, sizeof(*t));
-	int ret = t ? 0 : llama_fail(-ENOMEM, "no memory for a cache");
+	int ret = 0;
 
 	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
-		ret = cache_alloc_part(l, p, t);
-	free(t);
+		ret = llama_part_alloc(l, p, l->cache.tensor, n, is_cache_of,
+				       &l->part[p].cache);
 	return ret;
 }
 

@@ -25,7 +25,7 @@ struct builder {
 	struct weir_node *factors; /* of RoPE; NULL: none */
 };
 
-/* It may be needed on several devices, which copy it once. */
+/* A constant: if several devices need it, each copies it once. */
 static struct weir_node *weight(const struct builder *b, size_t i)
 {
 	const struct llama_source *s = &b->w->source[i];
@@ -110,8 +110,8 @@ static struct weir_node *rotated(const struct builder *b, size_t i,
 }
 
 /*
- * Write [T, KV heads * D] to cache @i, of the results of weight @w; the attended
- * tokens, by heads.
+ * Write @x, [T, KV heads * D], the result of weight @w, to cache @i. Returns its
+ * attended tokens, by heads.
  */
 static struct weir_node *remember(const struct builder *b, struct weir_node *x,
 				  size_t i, size_t w)

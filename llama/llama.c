@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model that reads tokens. A schedule lasts as long as passes have the same
- * numbers of tokens and of attended ones; the latter is rounded up, so that many
- * passes use it.
+ * A model that reads tokens. Passes share a schedule while they have the same
+ * numbers of tokens and of attended tokens; the latter is rounded up for this.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +10,7 @@
 
 #include "llama.h"
 
-/* How long a signal may wait until opts.stop is asked. */
+/* The time between two calls of opts.stop. */
 #define POLL_NS (INT64_C(20) * 1000 * 1000)
 
 static int check_opts(const struct llama_opts *opts,
@@ -25,7 +24,7 @@ static int check_opts(const struct llama_opts *opts,
 	return 0;
 }
 
-/* Of each device that is a CPU. */
+/* Set the number of threads of each device that is a CPU. */
 static int set_threads(const struct llama *l)
 {
 	const struct weir_threads threads = {
@@ -43,7 +42,7 @@ static int set_threads(const struct llama *l)
 	return ret;
 }
 
-/* What is left of the budget after the weights that are loaded. */
+/* The budget of each device is what the weights that are loaded leave of it. */
 static int new_sched(struct llama *l)
 {
 	struct weir_sched_opts opts = WEIR_SCHED_OPTS_INIT;
@@ -120,7 +119,7 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 	return weir_run_new(l->schedule, &l->run);
 }
 
-/* Get ready for a pass that reads @n tokens. */
+/* Make the run of a pass that reads @n tokens, or use the last pass's. */
 static int prepare_pass(struct llama *l, int64_t n, bool all)
 {
 	const int64_t round = l->opts.round, end = l->position + n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A model of the Llama architecture, from its files to logits. README.md says
- * how the parts work together. Functions return 0 or a negative errno; the
- * sentence is llama_error()'s, or weir_error()'s if that has none.
+ * how the parts work together. Functions return 0 or a negative errno, whose
+ * sentence llama_error() returns.
  */
 #ifndef LLAMA_H
 #define LLAMA_H
@@ -48,30 +48,30 @@ enum {
 	LLAMA_LAYER_TENSORS
 };
 
-/* Where a tensor of the weights comes from. */
+/* The source of a weight: a tensor of the model, or a computation. */
 #define LLAMA_COMPUTED SIZE_MAX
 struct llama_source {
-	size_t entry;  /* its number in the model; LLAMA_COMPUTED: from none */
+	size_t entry;  /* its number in the model; or LLAMA_COMPUTED */
 	int64_t order; /* of its first use in a pass: 0 the embeddings, 1 the
 			  first layer */
 	size_t number; /* in the load */
 	unsigned part; /* whose memory has it */
-	bool same;     /* in the file as in memory: no conversion */
+	bool same;     /* the dtype of the file is that in memory */
 	struct weir_file *file; /* not NULL: it stays in the file, and the
 				   library reads it when it is needed */
-	uint64_t offset;        /* there */
+	uint64_t offset;        /* of its bytes in the file */
 };
 
 /* The weights, which may still be arriving: each has an event for that. */
 struct llama_weights {
-	size_t n;                   /* of all; the layers' are the first */
+	size_t n;                   /* those of the layers come first */
 	struct weir_tensor *tensor; /* named; placed when they are loaded */
 	struct llama_source *source;
 	struct weir_event **event;               /* NULL: the bytes are there */
 	size_t embedding, norm, output, factors; /* factors: n, if none */
-	struct weir_buf *buf; /* of factors that are computed */
+	struct weir_buf *buf; /* memory of factors that are computed */
 	struct weir_load *load;
-	struct weir_weights *weights; /* have the memory of the others */
+	struct weir_weights *weights; /* memory of what is loaded */
 };
 
 /* Keys and values of the tokens so far: [tokens, kv_heads * head] for each
@@ -106,17 +106,17 @@ struct llama_pass {
 struct llama_opts {
 	int64_t context;       /* tokens for which there is room */
 	int64_t batch;         /* most tokens in a pass */
-	int64_t round;         /* attended lengths are multiples of this */
+	int64_t round;         /* numbers of attended tokens: multiples of it */
 	enum weir_dtype cache; /* F16 or F32 */
 	int64_t threads;       /* 0: the library's choice */
 	struct weir_dev *const *devs; /* that share the layers; NULL: the CPU */
 	unsigned n_devs;
 	int64_t budget;     /* bytes of weights in the memory of each device;
 			       others are read in each pass. 0: no limit */
-	bool unloaded;      /* the weights get memory, but are not read: for
+	bool unloaded;      /* the weights get memory, and are not read: for
 			       schedules that never run */
-	bool (*stop)(void); /* called now and then while a pass runs; true:
-				  it ends with -ECANCELED. NULL: never */
+	bool (*stop)(void); /* called now and then while a pass runs; true: the
+			       pass ends with -ECANCELED. NULL: not called */
 };
 #define LLAMA_OPTS_INIT                                             \
 	{                                                           \
@@ -147,8 +147,8 @@ struct llama {
 	int64_t wait_ns;        /* of the waits, summed over devices */
 	int64_t feed_ns;        /* waiting for weights that are fed, summed */
 	int64_t compute_ns;     /* computing, summed over devices */
-	uint64_t kept, fed;     /* bytes of weights in files: that devices keep;
-				   read again and again, sum of all passes */
+	uint64_t kept; /* bytes of weights in files that devices keep */
+	uint64_t fed;  /* bytes of the others, read in all passes */
 };
 
 /* error.c */
@@ -170,8 +170,8 @@ bool llama_is_end(const struct llama_config *c, int32_t token);
 int llama_weights_find(const struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w);
 /*
- * weights.c: place those that were found in the memory of their parts, and start
- * to load them; or, with a budget, leave the large ones in their files.
+ * weights.c: place the tensors that were found in the memory of their parts, and
+ * start to load them. With a budget, large ones stay in their files.
  */
 int llama_weights_load(struct llama *l);
 void llama_weights_free(struct llama_weights *w);
@@ -196,6 +196,11 @@ int llama_devices(struct weir *weir, const char *list,
 int llama_divide(struct llama *l);
 /* The part whose device computes a layer, and has its cache. */
 unsigned llama_part_of(const struct llama *l, int64_t layer);
+/* Allocate and place the tensors that are of part @p, of @n, in its memory. */
+int llama_part_alloc(const struct llama *l, unsigned p,
+		     struct weir_tensor *tensor, size_t n,
+		     bool (*is_of)(const struct llama *l, size_t i, unsigned p),
+		     struct weir_buf **ret_buf);
 /* Pin the operations of each part to its device. */
 int llama_pin(struct llama *l);
 void llama_parts_free(struct llama *l);
@@ -206,8 +211,8 @@ void llama_graph(struct weir_graph *g, const struct llama_config *c,
 		 struct llama_pass *pass);
 
 /*
- * llama.c: open a model and check what it is. Nothing is loaded. Whether it
- * fails or not, llama_close() frees what it made.
+ * llama.c: open a model and check that it is supported. Nothing is loaded.
+ * llama_close() frees what it made, also if it fails.
  */
 int llama_open(struct weir *weir, const char *path, struct llama *l);
 /* Allocate memory for weights and cache, and start to load. Once. */

@@ -91,6 +91,29 @@ int llama_divide(struct llama *l)
 	return ret;
 }
 
+int llama_part_alloc(const struct llama *l, unsigned p,
+		     struct weir_tensor *tensor, size_t n,
+		     bool (*is_of)(const struct llama *l, size_t i, unsigned p),
+		     struct weir_buf **ret_buf)
+{
+	struct weir_tensor *t = calloc(n, sizeof(*t));
+	size_t k = 0;
+	int ret;
+
+	if (!t)
+		return llama_fail(-ENOMEM, "no memory for %zu tensors", n);
+	for (size_t i = 0; i < n; i++)
+		if (is_of(l, i, p))
+			t[k++] = tensor[i];
+	ret = weir_tensors_alloc(l->part[p].buft, t, k, ret_buf);
+	k = 0;
+	for (size_t i = 0; i < n && ret == 0; i++)
+		if (is_of(l, i, p))
+			tensor[i] = t[k++];
+	free(t);
+	return ret;
+}
+
 static int pin_layer(struct llama *l, int64_t layer)
 {
 	char pattern[PATTERN_BYTES];
@@ -101,7 +124,7 @@ static int pin_layer(struct llama *l, int64_t layer)
 			      l->part[llama_part_of(l, layer)].dev);
 }
 
-/* Operations, not leaves: those that are tied have users on two devices. */
+/* Pins operations, not leaves: tied embeddings are used on two devices. */
 int llama_pin(struct llama *l)
 {
 	const bool gguf = l->config.gguf;

@@ -160,7 +160,7 @@ static int add_other(struct search *s, const char *gguf, const char *hf,
 	return add(s, s->config->gguf ? gguf : hf, rows, columns, order);
 }
 
-/* Factors are in GGUF a tensor; else they are computed, and not loaded. */
+/* A tensor in GGUF; for the files of Hugging Face they are computed. */
 static int add_factors(struct search *s)
 {
 	const int64_t n = s->config->rope.n_dims / 2;
@@ -203,7 +203,7 @@ static int add_all(struct search *s)
 	return ret < 0 ? ret : add_factors(s);
 }
 
-/* A copy of what this program computes itself. */
+/* Does the file repeat what is computed, or the tied embeddings? */
 static bool redundant(const struct llama_config *c, const char *name)
 {
 	return !c->gguf && (strstr(name, ".rotary_emb.inv_freq") ||

@@ -32,7 +32,7 @@ static int set_factors(const struct llama_config *c,
 	return ret;
 }
 
-/* Small tensors stay in memory, and those that are converted have to. */
+/* Small tensors, and tensors that are converted, are loaded. */
 static bool stays_in_file(const struct llama *l, size_t i)
 {
 	const struct llama_source *s = &l->weights.source[i];
@@ -53,7 +53,7 @@ static int find_file(struct llama *l, size_t i)
 	return 0;
 }
 
-/* Find the files, and count what each device has in memory. */
+/* Find the files of weights that stay there, and count bytes of the others. */
 static int divide_bytes(struct llama *l)
 {
 	const struct llama_weights *w = &l->weights;
@@ -90,7 +90,7 @@ static bool is_loaded(const struct llama_weights *w, size_t i)
 	return w->source[i].entry != LLAMA_COMPUTED && !w->source[i].file;
 }
 
-/* The tensors as the load has placed them, and their numbers in it. */
+/* Take the places that the load gave to tensors, and their numbers in it. */
 static int take_places(const struct weir_model *model, struct llama_weights *w)
 {
 	const size_t all = weir_model_count(model);
@@ -176,32 +176,19 @@ static int compute_factors(struct llama *l)
 	return ret < 0 ? ret : set_factors(&l->config, t);
 }
 
-/* Memory for the weights of a part. @t: room for all. */
-static int place_part(struct llama *l, unsigned p, struct weir_tensor *t)
+/* Is weight @i one that part @p would load? */
+static bool is_weight_of(const struct llama *l, size_t i, unsigned p)
 {
-	struct llama_weights *w = &l->weights;
-	size_t n = 0;
-	int ret;
-
-	for (size_t i = 0; i < w->n; i++)
-		if (is_loaded(w, i) && w->source[i].part == p)
-			t[n++] = w->tensor[i];
-	ret = weir_tensors_alloc(l->part[p].buft, t, n, &l->part[p].unloaded);
-	n = 0;
-	for (size_t i = 0; i < w->n && ret == 0; i++)
-		if (is_loaded(w, i) && w->source[i].part == p)
-			w->tensor[i] = t[n++];
-	return ret;
+	return is_loaded(&l->weights, i) && l->weights.source[i].part == p;
 }
 
 static int place_unloaded(struct llama *l)
 {
-	struct weir_tensor *t = calloc(l->weights.n, sizeof(*t));
-	int ret = t ? 0 : llama_fail(-ENOMEM, "no memory for places");
+	int ret = 0;
 
 	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
-		ret = place_part(l, p, t);
-	free(t);
+		ret = llama_part_alloc(l, p, l->weights.tensor, l->weights.n,
+				       is_weight_of, &l->part[p].unloaded);
 	return ret;
 }
 

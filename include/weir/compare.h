@@ -13,11 +13,11 @@
 WEIR__BEGIN
 
 /*
- * Make a copy of @g whose leaves are in a new buffer of @buft, with the same
- * contents, those in files too; leaves that are not placed stay so. Node i of the copy is node i of
- * @g, with its name and marks. Bytes that leaves share are shared in the copy.
- * The caller frees the graph, and after that the buffer. One thread at a time
- * uses @g.
+ * Make a copy of @g whose leaves, also those in files, are in a new buffer of
+ * @buft, with the same contents; leaves that are not placed stay so. Node i of
+ * the copy is node i of @g, with its name and marks. Bytes that leaves share are
+ * shared in the copy. The caller frees the graph, and after that the buffer. One
+ * thread at a time uses @g.
  *
  * Blocks until the events of leaves are done, and then until their bytes are
  * copied; the leaves of the copy have no events. If it fails, nothing is left.

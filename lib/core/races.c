@@ -69,12 +69,27 @@ struct weir__races *weir__races_enter(const struct weir *weir)
 	return NULL;
 }
 
+/* Also find the actor of @src. NULL, without the lock: there is none. */
+static struct weir__races *actor_enter(const struct weir__source *src,
+				       struct weir__races_actor **ret_actor)
+{
+	struct weir__races *r = weir__races_enter(src->weir);
+
+	if (!r)
+		return NULL;
+	*ret_actor = weir__races_actor(r, src);
+	if (*ret_actor)
+		return r;
+	weir__races_leave(r);
+	return NULL;
+}
+
 struct oldest {
 	const struct weir__races *r;
 	const struct weir__clock *host;
 };
 
-/* All operations that are still to begin know of it: it can race with none. */
+/* If all operations that are still to begin know it, it can race with none. */
 static bool is_old(void *arg, const struct weir__races_epoch *epoch)
 {
 	const struct oldest *oldest = arg;
@@ -139,15 +154,14 @@ void weir__races_host_knew(struct weir__source *src, uint64_t number)
 void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 			   uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a && !a->extra)
+	if (!a->extra)
 		a->extra = weir__clock_new(&r->clocks);
-	if (a && a->extra)
+	if (a->extra)
 		weir__races_learn(r, &a->extra, weir__races_actor(r, other),
 				  number);
 	weir__races_leave(r);
@@ -156,17 +170,14 @@ void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 void weir__races_queued(struct weir__source *src,
 			struct weir__races_order *order)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a) {
-		order->host = weir__clock_ref(r->host);
-		order->extra = a->extra;
-		a->extra = NULL;
-	}
+	order->host = weir__clock_ref(r->host);
+	order->extra = a->extra;
+	a->extra = NULL;
 	weir__races_leave(r);
 }
 
@@ -187,14 +198,12 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order)
 	pthread_mutex_unlock(&weir->races->lock);
 }
 
-void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
-			    uint64_t number, const struct weir__clock *clock)
+/* Operation @number of @a, and all later ones, learn what @clock knows. */
+static void actor_join(struct weir__races *r, struct weir__races_actor *a,
+		       uint64_t number, const struct weir__clock *clock)
 {
-	struct weir__clock *now = weir__races_now(a);
+	struct weir__clock *now = weir__clock_ref(weir__races_now(a));
 
-	if (weir__clock_covers(now, clock))
-		return;
-	weir__clock_ref(now);
 	weir__clock_join(&r->clocks, &now, clock);
 	weir__races_version_set(a, number, now);
 }
@@ -202,21 +211,18 @@ void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
 void weir__races_begin(struct weir__source *src, uint64_t number,
 		       struct weir__races_order *order)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a) {
-		a->tail = number;
-		if (order->host && order->host->host > a->host) {
-			a->host = order->host->host;
-			weir__races_actor_join(r, a, number, order->host);
-		}
-		if (order->extra)
-			weir__races_actor_join(r, a, number, order->extra);
+	a->tail = number;
+	if (order->host && order->host->host > a->host) {
+		a->host = order->host->host;
+		actor_join(r, a, number, order->host);
 	}
+	if (order->extra)
+		actor_join(r, a, number, order->extra);
 	order_put(order);
 	weir__races_leave(r);
 }
@@ -230,22 +236,18 @@ static void actor_learn(struct weir__races *r, struct weir__races_actor *a,
 	weir__races_learn(r, &now, other, number);
 	if (a->tail < at)
 		a->tail = at;
-	if (now == weir__races_now(a))
-		weir__clock_put(now);
-	else
-		weir__races_version_set(a, at, now);
+	weir__races_version_set(a, at, now);
 }
 
 void weir__races_waited(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a && src != other)
+	if (src != other)
 		actor_learn(r, a, at, weir__races_actor(r, other), number);
 	weir__races_leave(r);
 }
@@ -253,19 +255,15 @@ void weir__races_waited(struct weir__source *src, uint64_t at,
 void weir__races_inside(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a, *outer;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
 	outer = weir__races_actor(r, other);
-	if (a) {
-		actor_learn(r, a, at, outer, number - 1);
-		if (outer)
-			weir__races_actor_join(r, a, at,
-					       weir__races_now(outer));
-	}
+	actor_learn(r, a, at, outer, number - 1);
+	if (outer)
+		actor_join(r, a, at, weir__races_now(outer));
 	weir__races_leave(r);
 }
 
@@ -285,14 +283,12 @@ void weir__races_call_begin(struct weir__source *src, uint64_t at)
 
 void weir__races_call_end(struct weir__source *src, uint64_t at)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_actor *a;
+	struct weir__races *r = actor_enter(src, &a);
 
 	if (!r)
 		return;
-	a = weir__races_actor(r, src);
-	if (a)
-		weir__races_actor_join(r, a, at, r->host);
+	actor_join(r, a, at, r->host);
 	weir__races_leave(r);
 }
 
@@ -330,8 +326,8 @@ struct check {
 };
 
 /*
- * After a report the actor is thought to know of the other: as if the wait that
- * is missing were there. So what follows from the same mistake is not reported.
+ * After a report the actor learns the other's number, as if the program made the
+ * missing wait: other races that the same wait prevents are not reported.
  */
 static void on_conflict(void *arg, const struct weir__races_epoch *other,
 			bool wrote, uint64_t lo, uint64_t hi)
@@ -356,10 +352,11 @@ static bool visit_old(void *arg, const struct weir__races_epoch *epoch)
 	return weir__races_known(c->r, c->r->host, epoch);
 }
 
-/* Rows of one access beyond this many are not looked at. */
+/* The first rows of an access, which are checked; later ones are not. */
 #define ROWS 256u
 
-void weir__races_check(struct weir__races *r, const struct weir__races_by *by)
+/* Compare an access with others, and record it if it is not the host's. */
+static void access_check(struct weir__races *r, const struct weir__races_by *by)
 {
 	const struct weir__races_bytes *b = by->bytes;
 	struct check check = { r, by };
@@ -389,48 +386,39 @@ void weir__races_check(struct weir__races *r, const struct weir__races_by *by)
 void weir__races_access(struct weir__source *src, uint64_t number,
 			const char *what, const struct weir__races_bytes *bytes)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_by by = { .number = number,
 				     .what = what,
 				     .bytes = bytes };
+	struct weir__races *r = actor_enter(src, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
 		return;
-	by.actor = weir__races_actor(r, src);
-	if (by.actor) {
-		if (by.actor->tail < number)
-			by.actor->tail = number;
-		clock = weir__clock_ref(weir__races_now(by.actor));
-		by.clock = &clock;
-		weir__races_check(r, &by);
-		if (clock == weir__races_now(by.actor))
-			weir__clock_put(clock);
-		else
-			weir__races_version_set(by.actor, number, clock);
-	}
+	if (by.actor->tail < number)
+		by.actor->tail = number;
+	clock = weir__clock_ref(weir__races_now(by.actor));
+	by.clock = &clock;
+	access_check(r, &by);
+	weir__races_version_set(by.actor, number, clock);
 	weir__races_leave(r);
 }
 
-/* Each tensor knows what the host does. */
+/* Each tensor of a load knows what the host knows when the load starts. */
 void weir__races_load_writes(struct weir__source *src, uint64_t i,
 			     const struct weir__races_bytes *bytes)
 {
-	struct weir__races *r = weir__races_enter(src->weir);
 	struct weir__races_by by = { .number = i,
 				     .what = "load",
 				     .bytes = bytes };
+	struct weir__races *r = actor_enter(src, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
 		return;
-	by.actor = weir__races_actor(r, src);
-	if (by.actor) {
-		clock = weir__clock_ref(r->host);
-		by.clock = &clock;
-		weir__races_check(r, &by);
-		weir__clock_put(clock);
-	}
+	clock = weir__clock_ref(r->host);
+	by.clock = &clock;
+	access_check(r, &by);
+	weir__clock_put(clock);
 	weir__races_leave(r);
 }
 
@@ -443,7 +431,7 @@ void weir__races_host_access(struct weir *weir, const char *what,
 	if (!r)
 		return;
 	by.clock = &r->host;
-	weir__races_check(r, &by);
+	access_check(r, &by);
 	weir__races_leave(r);
 	weir__races_flush(weir);
 }

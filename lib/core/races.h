@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The race checker, WEIR_DEBUG=races: finds accesses to the same bytes by
- * queued work of which one writes, if nothing orders them. RACES.md has the
- * model. A root without it has weir->races NULL: then each call below costs one
- * branch, which is always taken the same way.
+ * The race checker, WEIR_DEBUG=races: finds two accesses of queued work to the
+ * same bytes, one of them a write, that nothing orders. RACES.md describes the
+ * model and its words. A root without it has weir->races NULL: then each call
+ * below costs one branch, which is always taken the same way.
  *
- * Sources of events are actors: a number of a source is a point in time that
- * others know of once they have waited for it. The program, all of its threads,
- * is an actor too, the host: it knows each number for which a call has waited.
- * Work that is queued knows what the host knows then.
+ * Sources of events are actors: an actor knows a number of another one after it
+ * has waited for it. The program with all of its threads is an actor too, the
+ * host: it knows each number for which a call has waited. An operation knows
+ * what the host knew when it was queued.
  *
  * Any thread calls these functions. They take one lock, inside of all others,
  * and call nothing back. Without memory for a record the checker turns itself
@@ -24,7 +24,7 @@
 #include "core/source.h"
 
 struct weir__races;
-struct weir__clock; /* what an actor knows */
+struct weir__clock; /* the numbers that an actor knows */
 
 static inline bool weir__races_on(const struct weir *weir)
 {
@@ -34,17 +34,18 @@ static inline bool weir__races_on(const struct weir *weir)
 /* -ENOMEM. */
 int weir__races_start(struct weir *weir);
 void weir__races_drop(struct weir *weir);
-/* Pass reports to the log: with no lock held. */
+/* Write the reports to the log. The caller holds no lock. */
 void weir__races_flush(struct weir *weir);
 
 /*
- * Make @src an actor called @label, which is copied: one whose numbers are done
- * in their order, each of which is a @unit (a constant: "operation"), or a load
- * of @n tensors. A source that is none, since it has work of others or there are
- * too many, is thought to know everything.
+ * Make @src an actor called @label, which is copied. Its numbers are done in
+ * their order, and each is a @unit (a constant: "operation"). If there are too
+ * many actors, @src becomes none: a wait for such a source counts as a wait for
+ * all work that has begun.
  */
 void weir__races_add(struct weir__source *src, const char *label,
 		     const char *unit);
+/* The same for a load of @n tensors, which arrive in any order. */
 void weir__races_add_load(struct weir__source *src, const char *label,
 			  size_t n);
 /* @src is being freed. */
@@ -59,12 +60,18 @@ static inline void weir__races_host_knows(struct weir__source *src,
 		weir__races_host_knew(src, number);
 }
 
-/* What an operation knows from the moment when it is queued. */
+/*
+ * References to clocks, taken when an operation is queued; it learns them when it
+ * begins. Of the host, and of weir__races_next_knew; or NULL.
+ */
 struct weir__races_order {
-	struct weir__clock *host, *extra; /* references, or NULL */
+	struct weir__clock *host, *extra;
 };
 
-/* Work that is queued on @src from now on is after @number of @other. */
+/*
+ * Work that is queued on @src from now on comes after @number of @other, which is
+ * over already, so that nothing waits for it.
+ */
 void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 			   uint64_t number);
 static inline void weir__races_next_knows(struct weir__source *src,
@@ -74,7 +81,7 @@ static inline void weir__races_next_knows(struct weir__source *src,
 	if (weir__races_on(src->weir))
 		weir__races_next_knew(src, other, number);
 }
-/* Work is queued on @src: fill in @order. */
+/* An operation is queued on @src: fill in its @order. */
 void weir__races_queued(struct weir__source *src,
 			struct weir__races_order *order);
 /*
@@ -84,18 +91,19 @@ void weir__races_queued(struct weir__source *src,
 void weir__races_begin(struct weir__source *src, uint64_t number,
 		       struct weir__races_order *order);
 void weir__races_order_drop(struct weir *weir, struct weir__races_order *order);
-/* Operation @at of @src, and what follows, is after @number of @other. */
+/* Operation @at of @src, and all later ones, come after @number of @other. */
 void weir__races_waited(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number);
 /*
- * Number @at of @src, and what follows, is work that operation @number of @other
- * does: it knows what that knew when it began.
+ * Number @at of @src, and all later ones, are work inside operation @number of
+ * @other: they know what that operation knew when it began.
  */
 void weir__races_inside(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number);
 /*
- * Operation @at of @src runs a function of the program: all before it is done,
- * and then the program knows that; what follows knows what the program does.
+ * Operation @at of @src runs a function of the program. At its begin the host
+ * learns that all operations before it are done; at its end operation @at, and
+ * all later ones, learn what the host knows.
  */
 void weir__races_call_begin(struct weir__source *src, uint64_t at);
 void weir__races_call_end(struct weir__source *src, uint64_t at);
@@ -105,11 +113,11 @@ void weir__races_call_end(struct weir__source *src, uint64_t at);
  * of @width bytes, @pitch apart.
  */
 struct weir__races_bytes {
-	uint64_t space; /* 0: of the host; else what identifies the others */
+	uint64_t space; /* 0: the host; else weir__races_device or _file */
 	uint64_t lo, width, pitch, rows;
 	bool write;
 	const char *name; /* of the tensor, copied; or NULL */
-	uint64_t base;    /* where that begins; 0: unknown */
+	uint64_t base;    /* the address of its first byte; 0: unknown */
 };
 uint64_t weir__races_device(const void *dev);
 uint64_t weir__races_file(uint64_t dev, uint64_t inode);
@@ -121,12 +129,12 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 /* A load of which @src is the source writes the bytes of tensor @i. */
 void weir__races_load_writes(struct weir__source *src, uint64_t i,
 			     const struct weir__races_bytes *bytes);
-/* The program accesses bytes by the call @what, which does not wait. */
+/* The call @what accesses bytes for the program without waiting for others. */
 void weir__races_host_access(struct weir *weir, const char *what,
 			     const struct weir__races_bytes *bytes);
 /*
- * A call has waited for all work that was queued and conflicts with an access to
- * the bytes.
+ * A call of the program has waited for all queued work that conflicts with its
+ * access to the bytes.
  */
 void weir__races_host_waited(struct weir *weir,
 			     const struct weir__races_bytes *bytes);

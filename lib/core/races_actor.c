@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The race checker's actors: what each of them knows, and from when on. */
+/* The actors of the race checker: their clocks, and the versions of these. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,10 @@ bool weir__races_known(const struct weir__races *r,
 	return weir__clock_word(clock, a->word + bit / 64) >> bit % 64 & 1;
 }
 
-/* What somebody who knows of @number also knows; of old ones too much. */
+/*
+ * The clock of @a at @number. For a number before the oldest version that is kept
+ * that version's, which knows more.
+ */
 static const struct weir__clock *version_of(const struct weir__races_actor *a,
 					    uint64_t number)
 {
@@ -79,41 +82,33 @@ void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 	} else if (weir__races_is_load(a)) {
 		learn_load(r, clock, a, number);
 	} else {
-		/* Also if it knew of @number before: what that knows has grown. */
+		/* Also if @number was known: since then its clock may have grown. */
 		weir__clock_join(&r->clocks, clock, version_of(a, number));
 		weir__clock_raise(&r->clocks, clock, a->word, number);
 	}
 }
 
-/* Changed in place it has lost its number, else it is another clock. */
-static void host_number(struct weir__races *r, const struct weir__clock *before,
-			uint64_t state)
+/* If the host's clock has changed, it is a new state of the host. */
+static void host_number(struct weir__races *r)
 {
-	if (r->host != before || r->host->host != state)
+	if (!r->host->host)
 		r->host->host = ++r->states;
 }
 
 void weir__races_host_learn(struct weir__races *r,
 			    const struct weir__races_actor *a, uint64_t number)
 {
-	struct weir__clock *before = r->host;
-	uint64_t state = before->host;
-
 	weir__races_learn(r, &r->host, a, number);
-	host_number(r, before, state);
+	host_number(r);
 }
 
 void weir__races_host_join(struct weir__races *r,
 			   const struct weir__clock *clock)
 {
-	struct weir__clock *before = r->host;
-	uint64_t state = before->host;
-
 	weir__clock_join(&r->clocks, &r->host, clock);
-	host_number(r, before, state);
+	host_number(r);
 }
 
-/* Numbers before the oldest version that is kept have that. */
 static void version_forget(struct weir__races_actor *a)
 {
 	weir__clock_put(a->version[0].clock);
@@ -124,7 +119,11 @@ static void version_forget(struct weir__races_actor *a)
 void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 			     struct weir__clock *clock)
 {
-	/* Later ones know all that the newest did, which @clock includes. */
+	if (a->n_versions && weir__races_now(a) == clock) {
+		weir__clock_put(clock);
+		return;
+	}
+	/* @clock includes the newest version, so it replaces later ones. */
 	while (a->n_versions && a->version[a->n_versions - 1].from >= number)
 		weir__clock_put(a->version[--a->n_versions].clock);
 	if (a->n_versions == WEIR__RACES_VERSIONS)
@@ -169,7 +168,7 @@ static struct weir__races_actor *actor_make(struct weir__races *r,
 	return a;
 }
 
-/* A place that was never used, or that whose source was freed longest ago. */
+/* A place that was never used; else the oldest actor whose source was freed. */
 static uint32_t find_place(const struct weir__races *r)
 {
 	uint32_t best = WEIR__CLOCK_ORDERED;
@@ -208,7 +207,7 @@ void weir__races_add(struct weir__source *src, const char *label,
 	weir__races_leave(r);
 }
 
-/* @words free words for bits; 0: there are none. */
+/* The first of @words free words for bits; 0: there are not so many. */
 static uint32_t find_words(const struct weir__races *r, uint32_t words)
 {
 	uint32_t at = WEIR__CLOCK_ORDERED, end = WEIR__CLOCK_WORDS;
@@ -225,7 +224,7 @@ static uint32_t find_words(const struct weir__races *r, uint32_t words)
 	return at + words <= end ? at : 0;
 }
 
-/* Many tensors share bits: who knows of one knows of all that share it. */
+/* If there are many tensors, several share a bit, and are known together. */
 void weir__races_add_load(struct weir__source *src, const char *label, size_t n)
 {
 	const size_t most = WEIR__CLOCK_BITS * 64 / 4;
@@ -250,8 +249,8 @@ void weir__races_add_load(struct weir__source *src, const char *label, size_t n)
 }
 
 /*
- * Work that a freed stream had queued may still race with others': its accesses
- * stay until the place is needed. Those of a load cannot: its memory is gone.
+ * Work of a freed stream may still race with other work: its accesses stay until
+ * another actor needs its place. A freed load has no memory, so no accesses.
  */
 void weir__races_del(struct weir__source *src)
 {

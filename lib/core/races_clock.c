@@ -41,8 +41,9 @@ static uint64_t word_join(uint32_t i, uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-bool weir__clock_covers(const struct weir__clock *c,
-			const struct weir__clock *other)
+/* Does @c know all that @other does? */
+static bool clock_covers(const struct weir__clock *c,
+			 const struct weir__clock *other)
 {
 	for (uint32_t i = 0; i < other->n; i++) {
 		uint64_t has = weir__clock_word(c, i);
@@ -53,7 +54,7 @@ bool weir__clock_covers(const struct weir__clock *c,
 	return true;
 }
 
-/* Make *@c one that nobody else references, with all words. */
+/* Make *@c a clock with one reference, which has all words and no state. */
 static struct weir__clock *clock_own(struct weir__clocks *all,
 				     struct weir__clock **c)
 {
@@ -72,20 +73,19 @@ static struct weir__clock *clock_own(struct weir__clocks *all,
 	return own;
 }
 
-bool weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
+void weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
 		      const struct weir__clock *other)
 {
 	struct weir__clock *own;
 
-	if (*c == other || weir__clock_covers(*c, other))
-		return false;
+	if (*c == other || clock_covers(*c, other))
+		return;
 	own = clock_own(all, c);
 	for (uint32_t i = 0; own && i < other->n; i++)
 		own->word[i] = word_join(i, own->word[i], other->word[i]);
-	return own != NULL;
 }
 
-bool weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
+void weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
 		       uint32_t i, uint64_t value)
 {
 	uint64_t has = weir__clock_word(*c, i);
@@ -93,11 +93,10 @@ bool weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
 
 	value = word_join(i, has, value);
 	if (value == has)
-		return false;
+		return;
 	own = clock_own(all, c);
 	if (own)
 		own->word[i] = value;
-	return own != NULL;
 }
 
 void weir__clocks_reset(struct weir__clocks *all, uint32_t i, uint32_t n)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vector clocks of the race checker: what is known of each actor. A clock with
- * one reference may change; others are copied first. Its lock is held.
+ * Vector clocks of the race checker: the numbers of each actor that are known. A
+ * clock with several references is copied before it changes. The lock of the
+ * race checker is held.
  */
 #ifndef WEIR__RACES_CLOCK_H
 #define WEIR__RACES_CLOCK_H
@@ -20,7 +21,7 @@
 struct weir__clock {
 	struct weir__clock *next, **link; /* all clocks */
 	uint32_t refs, n;
-	uint64_t host; /* which state of the host this is; 0: of none */
+	uint64_t host; /* which state of the host it is; 0: none */
 	uint64_t word[];
 };
 
@@ -43,18 +44,18 @@ static inline struct weir__clock *weir__clock_ref(struct weir__clock *c)
 	return c;
 }
 void weir__clock_put(struct weir__clock *c); /* NULL is allowed */
-/* Does @c know all that @other does? */
-bool weir__clock_covers(const struct weir__clock *c,
-			const struct weir__clock *other);
-/* Add what @other knows to *@c. True: it has changed. */
-bool weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
+/* Add all that @other knows to *@c. If that changes *@c, (*@c)->host becomes 0. */
+void weir__clock_join(struct weir__clocks *all, struct weir__clock **c,
 		      const struct weir__clock *other);
-/* Set a word to the larger of its value and @value; of bits: to both. */
-bool weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
+/*
+ * Raise a number to at least @value; or, of a load's words, set the bits of
+ * @value. If that changes *@c, (*@c)->host becomes 0.
+ */
+void weir__clock_raise(struct weir__clocks *all, struct weir__clock **c,
 		       uint32_t i, uint64_t value);
-/* Words [i, i + n) are used again: nobody knows anything of them. */
+/* Words [i, i + n) get another actor: set them to 0 in all clocks. */
 void weir__clocks_reset(struct weir__clocks *all, uint32_t i, uint32_t n);
-/* The clock that is the oldest state of the host. */
+/* The oldest state of the host that still has a clock. */
 const struct weir__clock *
 weir__clocks_oldest_host(const struct weir__clocks *all);
 

@@ -14,26 +14,26 @@
 #define WEIR__RACES_VERSIONS 16u
 #define WEIR__RACES_INFOS 16384u /* a power of two */
 #define WEIR__RACES_NAME 40u
-#define WEIR__RACES_REPORTS 64u /* that are written; and different ones */
+#define WEIR__RACES_REPORTS 64u /* later ones are not written */
 
-/* What is known to somebody who knows of a number from @from on. */
+/* The clock of an actor's numbers from @from on, up to the next version. */
 struct weir__races_version {
 	uint64_t from;
 	struct weir__clock *clock;
 };
 
-/* In use: it has a source, or accesses of it may still be in the map. */
 struct weir__races_actor {
 	char label[80];
-	const char *unit; /* what its numbers are; of a load: tensors */
-	bool used, live;  /* live: its source exists */
-	uint64_t made;    /* which actor of the root it is: 1, 2, ... */
-	uint32_t word, words;
+	const char *unit; /* the name of a number: "operation"; loads: NULL */
+	bool used;     /* its source exists, or the map may have its accesses */
+	bool live;     /* its source exists */
+	uint64_t made; /* actors of the root up to this one */
+	uint32_t word, words; /* of clocks: the first of its words, how many */
 	/* Of a load: tensors, and how many of them share a bit. */
 	size_t n, share;
-	/* Of others; the last version is what the newest operation knows. */
-	uint64_t tail; /* of operations that have begun */
-	uint64_t host; /* the state of the host that it has joined */
+	/* Of others. The last version is the clock of the newest number. */
+	uint64_t tail; /* the highest number that has begun */
+	uint64_t host; /* the newest state of the host that it has learned */
 	struct weir__clock *extra; /* for the next operation; or NULL */
 	struct weir__races_version version[WEIR__RACES_VERSIONS];
 	unsigned n_versions;
@@ -55,7 +55,7 @@ struct weir__races {
 	pthread_mutex_t lock; /* of all; taken last */
 	bool off;             /* no memory: nothing is checked any more */
 	struct weir__clocks clocks;
-	struct weir__clock *host; /* its newest state */
+	struct weir__clock *host; /* the clock of the host */
 	uint64_t states;          /* of the host so far */
 	uint64_t made;            /* actors so far */
 	struct weir__races_map map;
@@ -66,16 +66,16 @@ struct weir__races {
 	uint64_t said[WEIR__RACES_REPORTS]; /* hashes of reports */
 	unsigned n_said;
 	struct weir__races_line *line, **line_end;
-	_Atomic bool lines; /* there are some */
+	_Atomic bool lines; /* line is not NULL */
 };
 
-/* Who makes an access: actor NULL is the host. */
+/* An access that is checked. */
 struct weir__races_by {
-	struct weir__races_actor *actor;
-	uint64_t number;
-	const char *what;
+	struct weir__races_actor *actor; /* NULL: the host */
+	uint64_t number;                 /* of the actor */
+	const char *what;                /* the operation: "copy" */
 	const struct weir__races_bytes *bytes;
-	struct weir__clock **clock; /* what it knows */
+	struct weir__clock **clock; /* of the actor, at the number */
 };
 
 static inline uint16_t weir__races_index(const struct weir__races *r,
@@ -89,39 +89,45 @@ static inline bool weir__races_is_load(const struct weir__races_actor *a)
 	return a->word >= WEIR__CLOCK_ORDERED;
 }
 
-/* races_actor.c; the lock is held in all that follows. */
-/* Of a source; NULL: it is none. */
+/* races_actor.c; the lock is held in all functions that follow. */
+/* The actor of a source, or NULL if the source is none. */
 struct weir__races_actor *weir__races_actor(struct weir__races *r,
 					    const struct weir__source *src);
+/* Does @clock know that the access of @epoch is over? */
 bool weir__races_known(const struct weir__races *r,
 		       const struct weir__clock *clock,
 		       const struct weir__races_epoch *epoch);
-/* Add to *@clock that @number of @a is over (a NULL: all that has begun). */
+/*
+ * Add to *@clock that @number of @a is over, and all that @a knew at it. @a NULL,
+ * a source that is no actor: all numbers that have begun are over.
+ */
 void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 		       const struct weir__races_actor *a, uint64_t number);
 void weir__races_host_learn(struct weir__races *r,
 			    const struct weir__races_actor *a, uint64_t number);
 void weir__races_host_join(struct weir__races *r,
 			   const struct weir__clock *clock);
-/* What operation @number of @a knows is now *@clock, which is moved. */
+/*
+ * Set the clock of @a's numbers from @number on. Takes over the reference. If
+ * @clock is the newest version already, nothing changes.
+ */
 void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 			     struct weir__clock *clock);
-/* The newest version. */
+/* The clock of the newest version. */
 struct weir__clock *weir__races_now(const struct weir__races_actor *a);
 
 /* races_report.c */
-/* @by conflicts with @other, which wrote or read [lo, hi). */
+/* Report that @by races with @other, which wrote or read [lo, hi). */
 void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
 			const struct weir__races_epoch *other, bool wrote,
 			uint64_t lo, uint64_t hi);
+/* Queue a line for the log: weir__races_flush writes it. */
 void weir__races_say(struct weir__races *r, const char *text);
 
-/* Operation @number of @a, and what follows it, knows @clock too. */
-void weir__races_actor_join(struct weir__races *r, struct weir__races_actor *a,
-			    uint64_t number, const struct weir__clock *clock);
-/* Compare an access with others, and record it if it is not the host's. */
-void weir__races_check(struct weir__races *r, const struct weir__races_by *by);
-/* races.c: every call of races.h begins and ends with these. */
+/*
+ * races.c: every call of races.h begins and ends with these. They take and
+ * release the lock. NULL, without the lock: nothing is checked.
+ */
 struct weir__races *weir__races_enter(const struct weir *weir);
 void weir__races_leave(struct weir__races *r);
 

@@ -5,11 +5,9 @@
 
 #include "core/sys.h"
 
-typedef struct weir__races_range range_t;
-
-/* The links that point past a place: to change the list there. */
+/* A place in the list: on each level the link that points past it. */
 struct spot {
-	range_t **link[WEIR__RACES_LEVELS];
+	struct weir__races_range **link[WEIR__RACES_LEVELS];
 };
 
 static unsigned tower(struct weir__races_map *map)
@@ -24,16 +22,18 @@ static unsigned tower(struct weir__races_map *map)
 }
 
 /* Is all of @r before byte @at of @space? */
-static bool range_before(const range_t *r, uint64_t space, uint64_t at)
+static bool range_before(const struct weir__races_range *r, uint64_t space,
+			 uint64_t at)
 {
 	return r->space != space ? r->space < space : r->hi <= at;
 }
 
 /* The first range that ends after byte @at, or NULL. */
-static range_t *range_find(struct weir__races_map *map, uint64_t space,
-			   uint64_t at, struct spot *spot)
+static struct weir__races_range *range_find(struct weir__races_map *map,
+					    uint64_t space, uint64_t at,
+					    struct spot *spot)
 {
-	range_t **links = map->first, *next;
+	struct weir__races_range **links = map->first, *next;
 
 	for (unsigned i = WEIR__RACES_LEVELS; i--;) {
 		while ((next = links[i]) && range_before(next, space, at))
@@ -43,12 +43,14 @@ static range_t *range_find(struct weir__races_map *map, uint64_t space,
 	return *spot->link[0];
 }
 
-/* A range before what @spot points to. It points to the new one afterwards. */
-static range_t *range_add(struct weir__races_map *map, struct spot *spot,
-			  uint64_t space, uint64_t lo, uint64_t hi)
+/* Insert a range at @spot, which then points to it. */
+static struct weir__races_range *range_add(struct weir__races_map *map,
+					   struct spot *spot, uint64_t space,
+					   uint64_t lo, uint64_t hi)
 {
 	unsigned levels = tower(map);
-	range_t *r = weir__calloc(1, sizeof(*r) + levels * sizeof(*r->next));
+	struct weir__races_range *r =
+		weir__calloc(1, sizeof(*r) + levels * sizeof(*r->next));
 
 	if (!r) {
 		map->no_memory = true;
@@ -69,7 +71,7 @@ static range_t *range_add(struct weir__races_map *map, struct spot *spot,
 
 /* @spot points to @r. */
 static void range_del(struct weir__races_map *map, struct spot *spot,
-		      range_t *r)
+		      struct weir__races_range *r)
 {
 	for (unsigned i = 0; i < r->levels; i++)
 		*spot->link[i] = r->next[i];
@@ -77,7 +79,7 @@ static void range_del(struct weir__races_map *map, struct spot *spot,
 	weir__free(r);
 }
 
-static void spot_pass(struct spot *spot, range_t *r)
+static void spot_pass(struct spot *spot, struct weir__races_range *r)
 {
 	for (unsigned i = 0; i < r->levels; i++)
 		spot->link[i] = &r->next[i];
@@ -94,7 +96,7 @@ static void range_split(struct weir__races_map *map, uint64_t space,
 			uint64_t at)
 {
 	struct spot spot;
-	range_t *r = range_find(map, space, at, &spot), *rest;
+	struct weir__races_range *r = range_find(map, space, at, &spot), *rest;
 
 	if (!r || r->space != space || r->lo >= at)
 		return;
@@ -108,12 +110,14 @@ static void range_split(struct weir__races_map *map, uint64_t space,
 	r->hi = at;
 }
 
-static bool is_in(const range_t *r, const struct weir__races_visit *v)
+static bool is_in(const struct weir__races_range *r,
+		  const struct weir__races_visit *v)
 {
 	return r && r->space == v->space && r->lo < v->hi;
 }
 
-static void range_look(const range_t *r, const struct weir__races_visit *v)
+static void range_look(const struct weir__races_range *r,
+		       const struct weir__races_visit *v)
 {
 	uint64_t lo = r->lo > v->lo ? r->lo : v->lo;
 	uint64_t hi = r->hi < v->hi ? r->hi : v->hi;
@@ -124,15 +128,16 @@ static void range_look(const range_t *r, const struct weir__races_visit *v)
 		v->conflict(v->arg, &r->read[i], false, lo, hi);
 }
 
-/* Later accesses of an actor stand for the earlier ones. */
-static void read_add(range_t *r, const struct weir__races_visit *v)
+/* The last read of an actor replaces its earlier ones. */
+static void read_add(struct weir__races_range *r,
+		     const struct weir__races_visit *v)
 {
 	unsigned i = 0;
 
 	while (i < r->n_reads && r->read[i].actor != v->by.actor)
 		i++;
 	if (i == WEIR__RACES_READERS) {
-		/* One that all know of, or else the oldest, is forgotten. */
+		/* Forget a read that is old, or else the first. */
 		for (i = 0; i < r->n_reads && !v->old(v->arg, &r->read[i]);)
 			i++;
 		i = i < r->n_reads ? i : 0;
@@ -150,7 +155,7 @@ static void record_read(struct weir__races_map *map,
 {
 	uint64_t at = v->lo;
 	struct spot spot;
-	range_t *r = range_find(map, v->space, at, &spot);
+	struct weir__races_range *r = range_find(map, v->space, at, &spot);
 
 	while (at < v->hi) {
 		if (!is_in(r, v) || r->lo > at)
@@ -165,12 +170,13 @@ static void record_read(struct weir__races_map *map,
 	}
 }
 
-/* One range takes the place of all. */
+/* One range replaces all in [lo, hi). */
 static void record_write(struct weir__races_map *map,
 			 const struct weir__races_visit *v)
 {
 	struct spot spot;
-	range_t *r = range_find(map, v->space, v->lo, &spot), *next;
+	struct weir__races_range *r = range_find(map, v->space, v->lo, &spot),
+				 *next;
 
 	if (!is_in(r, v))
 		r = range_add(map, &spot, v->space, v->lo, v->hi);
@@ -189,7 +195,7 @@ void weir__races_map_visit(struct weir__races_map *map,
 			   const struct weir__races_visit *v)
 {
 	struct spot spot;
-	range_t *r = range_find(map, v->space, v->lo, &spot);
+	struct weir__races_range *r = range_find(map, v->space, v->lo, &spot);
 
 	for (; is_in(r, v); r = r->next[0])
 		range_look(r, v);
@@ -207,7 +213,7 @@ void weir__races_map_forget(struct weir__races_map *map, uint64_t space,
 			    uint64_t lo, uint64_t hi)
 {
 	struct spot spot;
-	range_t *r;
+	struct weir__races_range *r;
 
 	if (lo >= hi)
 		return;
@@ -221,7 +227,7 @@ void weir__races_map_forget(struct weir__races_map *map, uint64_t space,
 }
 
 /* Returns true if nothing is left to remember. */
-static bool range_prune(range_t *r,
+static bool range_prune(struct weir__races_range *r,
 			bool (*old)(void *arg,
 				    const struct weir__races_epoch *epoch),
 			void *arg)
@@ -243,7 +249,7 @@ void weir__races_map_prune(struct weir__races_map *map, uint32_t most,
 			   void *arg)
 {
 	struct spot spot;
-	range_t *r;
+	struct weir__races_range *r;
 
 	spot_begin(map, &spot);
 	for (r = map->first[0]; r; r = *spot.link[0])

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of the race checker: for ranges of bytes, which work has written
- * them last, and which has read them since. A list of ranges in the order of
- * (space, address), which do not overlap, with towers of links (a skip list).
+ * The accesses that the race checker remembers: of each range of bytes the last
+ * write, and the reads since. The ranges do not overlap. They are a skip list in
+ * the order of (space, address).
  */
 #ifndef WEIR__RACES_MAP_H
 #define WEIR__RACES_MAP_H
@@ -15,11 +15,11 @@
 #define WEIR__RACES_LEVELS 8u
 #define WEIR__RACES_NOBODY UINT16_MAX
 
-/* An access: of whom, and which of its numbers. */
+/* An access: the index of its actor, and the actor's number. */
 struct weir__races_epoch {
 	uint64_t number;
-	uint32_t info;  /* index of its description, which may be gone */
-	uint16_t actor; /* NOBODY: there is none */
+	uint32_t info;  /* index of its description, which may be another's */
+	uint16_t actor; /* NOBODY: no access */
 };
 
 struct weir__races_range {
@@ -32,7 +32,7 @@ struct weir__races_range {
 struct weir__races_map {
 	struct weir__races_range *first[WEIR__RACES_LEVELS];
 	uint32_t n;      /* ranges */
-	uint32_t random; /* of the heights of towers */
+	uint32_t random; /* state of the generator, for heights of towers */
 	bool no_memory;
 };
 
@@ -41,16 +41,16 @@ struct weir__races_visit {
 	uint64_t space, lo, hi;
 	bool write;
 	struct weir__races_epoch by; /* actor NOBODY: it is not recorded */
-	/* Called for each earlier access that conflicts with it. */
+	/* Called for each remembered access that conflicts with the visit. */
 	void (*conflict)(void *arg, const struct weir__races_epoch *other,
 			 bool wrote, uint64_t lo, uint64_t hi);
-	/* Is the access known to all? Then it may be forgotten first. */
+	/* Is this one of the reads to forget first? */
 	bool (*old)(void *arg, const struct weir__races_epoch *epoch);
 	void *arg;
 };
 
 void weir__races_map_fini(struct weir__races_map *map);
-/* Look at all ranges that it overlaps, then record it. */
+/* Find the conflicts of a visit, then remember its access. */
 void weir__races_map_visit(struct weir__races_map *map,
 			   const struct weir__races_visit *visit);
 /* Forget [lo, hi) of a space. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the race checker says. */
+/* The sentences of the race checker. */
 #include <stdio.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return hash_add(hash, 256);
 }
 
-/* The description of an access, if it is still kept. */
+/* The description of an access; NULL: another access has its place now. */
 static const struct weir__races_info *
 info_of(const struct weir__races *r, const struct weir__races_epoch *epoch)
 {
@@ -49,7 +49,7 @@ info_of(const struct weir__races *r, const struct weir__races_epoch *epoch)
 		       : NULL;
 }
 
-/* Is it the first report of such operations? */
+/* Is this the first report of two accesses by these actors, calls and names? */
 static bool is_new(struct weir__races *r, const struct weir__races_by *by,
 		   const struct weir__races_epoch *other,
 		   const struct weir__races_info *info)
@@ -83,7 +83,7 @@ static void who(char text[WHO], const struct weir__races_actor *a,
 			 (ull)number);
 }
 
-/* "[0, 64) of 'w'": from the beginning of the tensor, if that is known. */
+/* "bytes [0, 64) of 'w'"; of a tensor whose address is unknown: "64 bytes at". */
 static void where(char text[128], const struct weir__races_bytes *b,
 		  const struct weir__races_info *info, uint64_t lo, uint64_t hi)
 {

@@ -125,7 +125,7 @@ int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off);
 int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 /* 1: the byte at @off is in the page cache; 0: it is not, or unknown. */
 unsigned weir__sys_peek(int fd, uint64_t off);
-/* Whether reads of @fd make the kernel read ahead, as they do at first. */
+/* Turn the kernel's read-ahead for @fd on, as it is at first, or off. */
 void weir__sys_read_ahead(int fd, bool on);
 
 /* The thread blocks all signals. @name has at most 15 bytes. */

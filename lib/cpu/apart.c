@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices that compute in their own memory only (apart=1), as if they were
- * accelerators: for tests, and for trying what a program does with those. All
- * their memory is host memory, which copies and the program reach as usual.
+ * Devices that compute in their own memory only (apart=1), as accelerators do:
+ * for tests, and to try a program without an accelerator. Their memory is host
+ * memory, which copies and the program access as usual.
  */
 #include "cpu/cpu.h"
 
@@ -12,7 +12,7 @@
 #define lib weir__cpu_host
 
 struct weir__cpu_range {
-	struct weir__cpu_range *next; /* the one that was found last is first */
+	struct weir__cpu_range *next; /* the range found last comes first */
 	uintptr_t lo, hi;
 };
 
@@ -52,7 +52,7 @@ void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
 	lib->free(range);
 }
 
-/* The lock is held. Operands are mostly in few ranges. */
+/* The lock is held. Moves the range to the front: operands are in few ranges. */
 static bool range_has(struct weir__cpu *cpu, uintptr_t at)
 {
 	struct weir__cpu_range **link, *range;

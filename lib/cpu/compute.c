@@ -33,7 +33,7 @@ static void cpu_release(struct weir_dev *dev, void *prepared)
 	weir__compute_release(prepared);
 }
 
-/* All host memory, of whichever device; or the device's own only. */
+/* All host memory, of any device; of a device that is apart, only its own. */
 static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 			      const struct weir__buft_desc *desc)
 {

@@ -38,7 +38,7 @@ static void cpu_dev_close(struct weir_dev *dev, void *state)
 	lib->free(cpu);
 }
 
-/* What @params of "CPU" say of it and of the devices beside it. */
+/* Of "CPU", from its parameters, as if it were encoded. */
 static struct weir__cpu_number number_given(const struct weir__cpu_params *p)
 {
 	struct weir__cpu_number n = { .apart = p->apart > 0 };

@@ -14,9 +14,12 @@
 
 struct weir__cpu_range;
 
-/* What the number of a device says, for dev_open. 0: "CPU" itself. */
+/*
+ * A device's number in the library, which dev_open gets: 0 for "CPU"; for those
+ * beside it their part of the CPUs, and what the parameters of "CPU" say.
+ */
 struct weir__cpu_number {
-	struct weir__share share; /* of the CPUs; parts 0: "CPU" itself */
+	struct weir__share share; /* of the CPUs */
 	uint32_t threads; /* of all devices together; 0: one for each CPU */
 	bool apart;       /* it computes in its own memory only */
 };
@@ -24,7 +27,7 @@ struct weir__cpu_number {
 /* The device's state, from its parameters. Constant, except the list. */
 struct weir__cpu {
 	int32_t node; /* NUMA node that its memory is bound to, -1: none */
-	struct weir__team *team; /* computes */
+	struct weir__team *team;
 	bool apart;
 	pthread_mutex_t lock;           /* guards what follows */
 	struct weir__cpu_range *ranges; /* its memory; only if it is apart */
@@ -60,11 +63,11 @@ bool weir__cpu_has_node(uint64_t node);
 int weir__cpu_params(struct weir_dev *dev, bool added, const char *params,
 		     struct weir__cpu_params *ret);
 
-/* virtual.c. The number of a device, and back. */
+/* virtual.c. Decode number @i, which is not 0. */
 struct weir__cpu_number weir__cpu_number(unsigned i);
 /*
- * Add the other devices that share the CPUs with "CPU", which is opened with
- * the number @first. Errors of dev_add.
+ * Add the devices that share the CPUs with "CPU", which is @dev; @first has its
+ * own part. Errors of dev_add.
  */
 int weir__cpu_add(struct weir_dev *dev, struct weir__cpu_number first);
 
@@ -79,7 +82,7 @@ void weir__cpu_range_remove(struct weir__cpu *cpu, const void *base,
 int weir__cpu_check(struct weir_dev *dev, const struct weir__node *const *nodes,
 		    size_t n);
 
-/* rates.c: for compute.c. */
+/* rates.c: .rates of the table in compute.c. */
 int weir__cpu_rates(struct weir_dev *dev, struct weir_rates *ret_rates);
 
 /* memory.c */

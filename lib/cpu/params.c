@@ -13,7 +13,7 @@ static const struct key {
 	const char *name;
 	size_t at;              /* in struct weir__cpu_params */
 	unsigned long min, max; /* max 0: checked elsewhere */
-	bool first; /* only "CPU" has it, not the devices beside it */
+	bool first; /* only of "CPU", not of the devices beside it */
 } keys[] = {
 	{ "node", offsetof(struct weir__cpu_params, node), 0, 0, false },
 	{ "threads", offsetof(struct weir__cpu_params, threads), 1,

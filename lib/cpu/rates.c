@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a CPU does in a second: a product and a copy are timed once in the
- * process, on one thread, and the threads of a device are counted. So devices
- * with as many threads have equal rates.
+ * The rates of a device: a product and a copy are timed once in the process, on
+ * one thread. The rates of a device follow from its number of threads, so devices
+ * with equal numbers have equal rates.
  */
 #include "cpu/cpu.h"
 
@@ -17,11 +17,11 @@
 #define ROWS 256
 #define COLUMNS 64
 #define LENGTH 1024
-#define COPIED ((size_t)8 << 20) /* bytes, beyond caches of one core */
+#define COPIED ((size_t)8 << 20) /* bytes: more than the caches of a core */
 #define TIMES 3
-#define MOST_BYTES 4u /* threads that saturate the memory */
+#define MEMORY_THREADS 4u /* this many saturate the memory */
 
-/* Of one thread. */
+/* The lock guards the rates of one thread. */
 static pthread_mutex_t rates_lock = PTHREAD_MUTEX_INITIALIZER;
 static double one_flops, one_bytes; /* 0: not measured */
 
@@ -44,7 +44,7 @@ static struct weir_operand matrix(float *data, int64_t rows, int64_t columns)
 	};
 }
 
-/* The least time of a few runs; 0 if it cannot be run. */
+/* The least time of a few runs; 0: it cannot be run. */
 static double time_segment(struct weir__segment_cpu *segment, size_t workspace)
 {
 	void *room = lib->calloc(1, workspace + 1);
@@ -150,7 +150,8 @@ int weir__cpu_rates(struct weir_dev *dev, struct weir_rates *ret_rates)
 		return r;
 	ret_rates->flops = one_flops * threads;
 	ret_rates->bytes =
-		one_bytes * (threads < MOST_BYTES ? threads : MOST_BYTES);
+		one_bytes *
+		(threads < MEMORY_THREADS ? threads : MEMORY_THREADS);
 	ret_rates->link = one_bytes / 2;
 	return 0;
 }

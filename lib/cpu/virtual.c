@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Virtual devices: the CPUs as several devices of the root, by the parameter
- * devices=N. CPU1 and so on are added to CPU. They divide the CPUs, and the
+ * devices=N of CPU, which adds CPU1 and so on. They divide the CPUs, and the
  * threads; each has a team of its own.
  */
 #include "cpu/cpu.h"
@@ -10,7 +10,7 @@
 
 #define lib weir__cpu_host
 
-/* Part and parts have 8 bits each, then apart, then the threads. */
+/* From the lowest bit: 8 bits of part, 8 of parts, 1 of apart, the threads. */
 struct weir__cpu_number weir__cpu_number(unsigned i)
 {
 	return (struct weir__cpu_number){ { i & 0xff, i >> 8 & 0xff },

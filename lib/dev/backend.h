@@ -471,8 +471,9 @@ struct weir__compute_ops {
 		       size_t *ret_workspace);
 	/*
 	 * The rates of @dev, measured or known. *ret_rates has the defaults of
-	 * the device's type. Optional: NULL, these count. Any thread; may
-	 * block for some milliseconds. The first answer is kept.
+	 * the device's type on entry. Optional; NULL: the defaults are used.
+	 * Any thread; may block for some milliseconds. The library keeps the
+	 * first answer.
 	 */
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 };

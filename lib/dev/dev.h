@@ -34,7 +34,7 @@ struct weir_dev {
 	pthread_mutex_t lock;  /* guards desc.node, and what follows state */
 	_Atomic(void *) state; /* of the backend, from dev_open */
 	bool opened;
-	bool rated; /* rates are there: they do not change any more */
+	bool rated; /* rates is set, and does not change any more */
 	struct weir_rates rates;
 	char params[256];
 	struct weir__slab bufs; /* the objects of its buffers: mem/buf.c */
@@ -46,8 +46,8 @@ int weir__dev_use(struct weir_dev *dev);
 int weir__dev_memory(struct weir_dev *dev, uint64_t *ret_free,
 		     uint64_t *ret_total);
 /*
- * The rates of the device, which is open: measured at the first call, and the
- * same from then on. That may block for some milliseconds.
+ * The rates of the device, which is open. The first call measures them, which may
+ * block for some milliseconds; later calls return the same.
  */
 struct weir_rates weir__dev_rates(struct weir_dev *dev);
 /* Are all rates positive and finite? */

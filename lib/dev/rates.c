@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The rates of devices: measured by the backend, or common for the type. */
+/* The rates of a device: measured once, or typical of its type. */
 #include <math.h>
 
 #include "core/error.h"
 #include "core/root.h"
 #include "dev/dev.h"
 
-/* Common rates, for devices that are not measured. */
+/* Typical rates, for devices that are not measured. */
 static const struct weir_rates defaults[] = {
 	[WEIR_DEV_CPU] = { sizeof(defaults[0]), 1e11, 3e10, 1e10 },
 	[WEIR_DEV_GPU] = { sizeof(defaults[0]), 2e13, 1e12, 2e10 },
@@ -25,7 +25,7 @@ bool weir__rates_are_sound(const struct weir_rates *rates)
 	       is_rate(rates->link);
 }
 
-/* A device that cannot be measured has the defaults. */
+/* If the measurement fails, the defaults. */
 static struct weir_rates rates_measure(struct weir_dev *dev)
 {
 	const struct weir__compute_ops *compute = dev->backend->compute;

@@ -74,8 +74,8 @@ static int64_t count_by_spots(struct weir_file *file, uint64_t first,
 /*
  * Sample pages by reads that do not wait. Asking for a page that is not
  * resident makes the kernel fetch it: so a few misses end the sampling, and the
- * next call samples other pages. It must not fetch more, which may be megabytes:
- * later samples would find these.
+ * next call samples other pages. Without read-ahead: that would fetch megabytes,
+ * which later samples would find resident.
  */
 static unsigned resident_by_reads(struct weir_file *file, uint64_t first,
 				  uint64_t pages)

@@ -142,9 +142,9 @@ static void wait_for(struct conflicts *c)
 	weir__error_restore(&saved);
 }
 
-/* Also of work that had ended before the call: the call is after that, too. */
-static void tell_races(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
-		       bool write)
+/* The host learns all conflicting work, also that which ended before the call. */
+static void races_waited(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
+			 bool write)
 {
 	const struct weir__races_bytes bytes = {
 		.space = weir__buf_space(buf),
@@ -169,7 +169,7 @@ int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 	if (!r && c.n)
 		wait_for(&c);
 	if (!r && weir__races_on(buf->buft->dev->weir))
-		tell_races(buf, lo, hi, write);
+		races_waited(buf, lo, hi, write);
 	for (size_t i = 0; i < c.n; i++)
 		weir__source_put(c.list[i].src);
 	if (c.list != c.few)

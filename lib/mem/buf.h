@@ -76,8 +76,8 @@ int weir__buft_need(const struct weir_buft *buft, const struct weir_tensor *t,
 
 bool weir__buf_is_host(const struct weir_buf *buf);
 /*
- * Of its addresses, for the race checker: those of two devices are different
- * memory even if they are equal.
+ * The address space of its memory, for the race checker: equal addresses in two
+ * spaces are different memory.
  */
 uint64_t weir__buft_space(const struct weir_buft *buft);
 uint64_t weir__buf_space(const struct weir_buf *buf);

@@ -86,10 +86,10 @@ static int place_fill(const struct place *dst, uint8_t byte, size_t n)
 	return 0;
 }
 
-/* The caller's own memory, for which no call waits. */
-static void tell_races(const struct place *place, const char *what,
-		       const void *host, size_t width, size_t pitch,
-		       uint64_t rows, bool write)
+/* Reports the access to the caller's own memory, for which no call waits. */
+static void races_access(const struct place *place, const char *what,
+			 const void *host, size_t width, size_t pitch,
+			 uint64_t rows, bool write)
 {
 	struct weir *weir = place->buf->buft->dev->weir;
 	const struct weir__races_bytes bytes = { .lo = (uintptr_t)host,
@@ -112,7 +112,7 @@ int weir__tensor_set(const struct weir_tensor *dst, size_t off, const void *src,
 		return weir__fail(-EINVAL, "%zu bytes from NULL", n);
 	r = access_begin(dst, off, n, true, &to);
 	if (r == 0 && n)
-		tell_races(&to, "weir_tensor_set", src, n, n, 1, false);
+		races_access(&to, "weir_tensor_set", src, n, n, 1, false);
 	return r < 0 || !n ? r : place_set(&to, src, n);
 }
 
@@ -134,7 +134,7 @@ int weir_tensor_get(const struct weir_tensor *src, size_t off, void *dst,
 		return weir__fail(-EINVAL, "%zu bytes to NULL", n);
 	r = access_begin(src, off, n, false, &from);
 	if (r == 0 && n)
-		tell_races(&from, "weir_tensor_get", dst, n, n, 1, true);
+		races_access(&from, "weir_tensor_get", dst, n, n, 1, true);
 	return r < 0 || !n ? r : place_get(&from, dst, n);
 }
 
@@ -207,8 +207,8 @@ int weir_tensor_set_2d(const struct weir_tensor *dst,
 				  (unsigned long long)rect->rows);
 	r = access_begin_rect(dst, rect, true, &to);
 	if (r == 0 && !rect_empty(rect))
-		tell_races(&to, "weir_tensor_set_2d", src, rect->width,
-			   rect->host_pitch, rect->rows, false);
+		races_access(&to, "weir_tensor_set_2d", src, rect->width,
+			     rect->host_pitch, rect->rows, false);
 	return r < 0 || rect_empty(rect) ? r : rect_set(&to, &rows, src);
 }
 
@@ -225,8 +225,8 @@ int weir_tensor_get_2d(const struct weir_tensor *src,
 				  (unsigned long long)rect->rows);
 	r = access_begin_rect(src, rect, false, &from);
 	if (r == 0 && !rect_empty(rect))
-		tell_races(&from, "weir_tensor_get_2d", dst, rect->width,
-			   rect->host_pitch, rect->rows, true);
+		races_access(&from, "weir_tensor_get_2d", dst, rect->width,
+			     rect->host_pitch, rect->rows, true);
 	return r < 0 || rect_empty(rect) ? r : rect_get(&from, &rows, dst);
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* The fresh memory of a load is backed with pages ahead of its reads. */
+/* Touches fresh memory of a load ahead of its reads. */
 #include <errno.h>
 
 #include "alloc/touch.h"
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "io/engine.h"
 #include "model/load.h"
 
 #define TOUCH_LEAST (4u << 20) /* touching less is not worth the threads */
-/* Of a buffer, besides 1 + the number of its range. */
+/* A buffer has one of these, or 1 + the index of its range. */
 #define NOT_SEEN 0u
 #define NOT_FRESH SIZE_MAX
 
@@ -21,8 +22,8 @@ static void wake_job(void *arg)
 }
 
 /*
- * The part of buffer @number that is fresh memory: false if that is not worth
- * the threads. In a buffer of the caller, only the bytes that are loaded.
+ * The fresh memory of buffer @number; of a buffer of the caller, only that of the
+ * bytes that are loaded. False: it is not worth the threads.
  */
 static bool fresh_range(const struct weir_load *l, size_t number,
 			struct weir__touch_range *ret)
@@ -36,7 +37,8 @@ static bool fresh_range(const struct weir_load *l, size_t number,
 	if (touched >= to)
 		return false;
 	if (b->given)
-		from = layout->spot[layout->order[b->first]].at & ~(size_t)4095;
+		from = weir__down(layout->spot[layout->order[b->first]].at,
+				  WEIR__PAGE);
 	if (to - from < TOUCH_LEAST)
 		return false;
 	if (from <= touched)

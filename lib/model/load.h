@@ -71,12 +71,12 @@ void weir__load_part_done(struct weir_load *l);
 
 /* fresh.c: touch fresh memory ahead of the reads. -ENOMEM. */
 int weir__load_touch(struct weir_load *l);
-/* Done: the load has ended, or has not begun. */
+/* The load has ended: stop touching, and note which memory is touched. */
 void weir__load_touch_stop(struct weir_load *l);
 
-/* races.c: tell the race checker what the load writes, before it begins. */
+/* races.c: report all writes of the load to the race checker, before it begins. */
 void weir__load_races(struct weir_load *l);
-/* The program asks how far the load is: it may learn that all has arrived. */
+/* The program has asked how far the load is, so it knows if all has arrived. */
 void weir__load_races_arrived(struct weir_load *l);
 
 /*

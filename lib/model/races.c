@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the race checker (core/races.h) is told of loads. */
+/* Reports the accesses of loads to the race checker (core/races.h). */
 #include <stdio.h>
 
 #include "core/error.h"
