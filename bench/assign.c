@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "graph/order.h"
 #include "layers.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -23,12 +24,6 @@
 static unsigned times = 5;
 static uint8_t marks[MOST], pin[MOST];
 static uint64_t usable[MOST];
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 static void marks_set(const struct weir_graph *g)
 {

@@ -13,6 +13,7 @@
 #include <weir.h>
 #include <weir/ops.h>
 
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -35,12 +36,6 @@ struct part {
 };
 
 static struct weir_tensor weight[LAYERS];
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 /* The weights of a layer, in the memory of its device. */
 static void weights_new(struct weir_buf **buf)

@@ -15,6 +15,7 @@
 #include <weir.h>
 #include <weir/ops.h>
 
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -35,12 +36,6 @@ struct model {
 	struct weir_schedule *schedule;
 	struct weir_run *run;
 };
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 /* Reads one element of the weight. */
 static int layer(void *arg, const struct weir_operand *dst,

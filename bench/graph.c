@@ -11,6 +11,7 @@
 #include <weir.h>
 
 #include "layers.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -57,8 +58,7 @@ int main(int argc, char **argv)
 
 	if (argc > 2 || times < 1 || times > MAX_RUNS)
 		die("usage: graph [RUNS], at most %u", MAX_RUNS);
-	if (weir_graph_new(&g) < 0)
-		die("%s", weir_error());
+	must(weir_graph_new(&g));
 	result_head();
 	show(g, &l, 2000, times);
 	show(g, &l, 100000, times);

@@ -12,6 +12,7 @@
 #include <weir.h>
 
 #include "layers.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -19,12 +20,6 @@
 
 static struct weir_dev *dev;
 static unsigned times = 5;
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 static void add(const char *name, size_t n, const char *unit, double goal,
 		double *v)
