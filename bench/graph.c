@@ -22,13 +22,9 @@
 static void show(struct weir_graph *g, const struct layers *l, size_t n,
 		 unsigned times)
 {
-	struct result res = { .unit = "ns",
-			      .limit_value = GOAL_NS,
-			      .judged = GOAL_VALUE,
-			      .goal = GOAL_NS };
 	unsigned rounds = (unsigned)(MEASURED / n) + 1;
 	double ns[MAX_RUNS];
-	struct spread s;
+	char name[64];
 
 	layers_build(g, l, n);
 	for (unsigned i = 0; i < times; i++) {
@@ -39,15 +35,8 @@ static void show(struct weir_graph *g, const struct layers *l, size_t n,
 		ns[i] = (raw_cpu() - begun) * 1e9 / rounds /
 			(double)weir_graph_count(g);
 	}
-	s = spread_of(ns, times);
-	snprintf(res.name, sizeof(res.name), "a node, of %zu",
-		 weir_graph_count(g));
-	snprintf(res.limit, sizeof(res.limit), "%d ns", GOAL_NS);
-	res.value = s.mid;
-	res.ratio = GOAL_NS / s.mid;
-	res.low = GOAL_NS / s.high;
-	res.high = GOAL_NS / s.low;
-	result_add(&res);
+	snprintf(name, sizeof(name), "a node, of %zu", weir_graph_count(g));
+	result_add_values(name, "ns", GOAL_NS, ns, times);
 }
 
 int main(int argc, char **argv)
