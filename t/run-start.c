@@ -4,19 +4,12 @@
 #include <string.h>
 
 #include "gdev.h"
+#include "leaf.h"
 #include "streams.h"
 
 static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_sched *sched;
-
-static struct weir_graph *new_graph(void)
-{
-	struct weir_graph *g;
-
-	must(weir_graph_new(&g));
-	return g;
-}
 
 static struct weir_run *new_run(const struct weir_graph *g)
 {
@@ -57,7 +50,7 @@ struct small {
 
 static struct small small_graph(struct weir_event *event)
 {
-	struct small s = { .g = new_graph() };
+	struct small s = { .g = graph_new() };
 
 	s.x = gdev_input(s.g, "x", 16);
 	s.w = gdev_leaf(s.g, dev, "w", 16, 3, event, &s.buf);
@@ -223,7 +216,7 @@ static void input_tensors(void)
 	struct weir_event *event = new_event(weir, 0);
 	struct weir_buf *buf = NULL;
 	const struct weir_tensor *t;
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct gate gate;
 	int err = -EBADF;
 

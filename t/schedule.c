@@ -4,19 +4,12 @@
 #include <string.h>
 
 #include "gdev.h"
+#include "leaf.h"
 #include "streams.h"
 
 static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_sched *sched;
-
-static struct weir_graph *new_graph(void)
-{
-	struct weir_graph *g;
-
-	must(weir_graph_new(&g));
-	return g;
-}
 
 static struct weir_schedule *schedule_of(const struct weir_graph *g)
 {
@@ -76,7 +69,7 @@ static float result(struct weir_schedule *s, const struct weir_graph *g,
 
 static void in_place(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *a, *b, *c, *d;
 	struct weir_node_place pa, pb, pc, pd, px;
 	struct weir_schedule *s;
@@ -112,7 +105,7 @@ static void in_place(void)
 /* The graphs of a defect of ggml: equal counts and sizes, other edges. */
 static void edges(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x, *k, *a, *b, *d;
 	struct weir_schedule *first = NULL, *second;
 	struct weir_buf *buf = NULL;
@@ -140,7 +133,7 @@ static void edges(void)
 
 static void kept_apart(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *node[8], *y;
 	struct weir_node_place out, other;
 	struct weir_schedule *s;
@@ -167,7 +160,7 @@ static void kept_apart(void)
 static void views_keep(void)
 {
 	const int64_t shape[] = { 4, 4 };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *a, *row, *b, *c, *d, *t;
 	struct weir_node_place pa, pb, pc;
 	struct weir_schedule *s;
@@ -203,7 +196,7 @@ static void views_keep(void)
 
 static void what_is_computed(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_schedule_info info = { .size = sizeof(info) };
 	struct weir_node *x = gdev_input(g, "x", 16), *unused, *y;
 	struct weir_schedule *s;
@@ -238,7 +231,7 @@ static void what_is_computed(void)
 /* Of nodes that are not there. */
 static void questions(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 24), *y;
 	struct weir_node_place place = { .size = sizeof(place) };
 	struct weir_schedule_info before = { .size = sizeof(before) }, after;
@@ -262,7 +255,7 @@ static void questions(void)
 static void writes(void)
 {
 	const int64_t shape[] = { 4, 4 };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *cache, *rows, *x, *ids, *after, *before, *y;
 	struct weir_buf *buf = NULL;
 	struct weir_node_place place;
@@ -312,7 +305,7 @@ static void writes(void)
 
 static void refusals(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *w;
 	struct weir_schedule *s;
 	struct weir_tensor t;
@@ -356,12 +349,12 @@ static void estimates(void)
 {
 	struct weir_sched_estimate e = { .size = sizeof(e) };
 	struct weir_schedule_info info = { .size = sizeof(info) };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y, *w;
 	struct weir_schedule *s, *other;
 	struct weir_tensor t;
 	const int64_t shape = 16, large = 1 << 20;
-	struct weir_graph *big = new_graph();
+	struct weir_graph *big = graph_new();
 	uint64_t bytes;
 
 	y = weir_graph_output(g, weir_add(g, weir_sqr(g, x), x));
@@ -402,7 +395,7 @@ static void estimates(void)
 static void many_nodes(void)
 {
 	struct weir_schedule_info info = { .size = sizeof(info) };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y = x;
 	struct weir_schedule *s;
 
