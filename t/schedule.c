@@ -42,27 +42,20 @@ static float result(struct weir_schedule *s, const struct weir_graph *g,
 		    const struct weir_node *out, float x)
 {
 	struct weir_node_info info = { .size = sizeof(info) };
-	float v[64], value;
 	struct weir_run *run;
-	struct weir_tensor t;
+	float value;
 
-	for (int i = 0; i < 64; i++)
-		v[i] = x;
 	must(weir_run_new(s, &run));
 	for (size_t i = 0; i < weir_graph_count(g); i++) {
 		const struct weir_node *node = weir_graph_node(g, i);
 
 		must(weir_node_info(node, &info));
 		if (info.op == WEIR_OP_INPUT)
-			must(weir_run_input(
-				run, node, v,
-				(size_t)weir_node_tensor(node)->shape[0] *
-					sizeof(float)));
+			gdev_set(run, node, x);
 	}
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
-	must(weir_run_output(run, out, &t));
-	value = gdev_value(&t);
+	value = gdev_output(run, out);
 	weir_run_free(run);
 	return value;
 }
