@@ -13,6 +13,7 @@
 #include "graph/graph.h"
 #include "graph/order.h"
 #include "layers.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -23,12 +24,6 @@
 static unsigned times = 5;
 static uint8_t marks[MOST], pin[MOST];
 static uint64_t usable[MOST];
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 static void marks_set(const struct weir_graph *g)
 {
@@ -89,11 +84,7 @@ static void passes(struct weir_graph *g, struct weir_dev *const *devs, size_t n,
 {
 	struct layers l = layers_new();
 	double took[MAX_RUNS];
-	struct spread s;
-	struct result res = { .unit = "us",
-			      .limit_value = goal_us,
-			      .judged = GOAL_VALUE,
-			      .goal = goal_us };
+	char name[64];
 
 	layers_build(g, &l, n);
 	if (g->n > MOST)
@@ -101,15 +92,8 @@ static void passes(struct weir_graph *g, struct weir_dev *const *devs, size_t n,
 	marks_set(g);
 	for (unsigned i = 0; i < times; i++)
 		took[i] = divide(g, devs);
-	s = spread_of(took, times);
-	res.value = s.mid;
-	res.ratio = goal_us / s.mid;
-	res.low = goal_us / s.high;
-	res.high = goal_us / s.low;
-	snprintf(res.name, sizeof(res.name), "assign and order, %zu nodes",
-		 g->n);
-	snprintf(res.limit, sizeof(res.limit), "%g us", goal_us);
-	result_add(&res);
+	snprintf(name, sizeof(name), "assign and order, %zu nodes", g->n);
+	result_add_values(name, "us", goal_us, took, times);
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@
 #include <weir.h>
 
 #include "models.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -69,7 +70,6 @@ void use_open_null(struct use *u, unsigned copiers);
 /* The folder of this build's module; NULL: WEIR_MODULE_PATH has it. */
 const char *use_modules(void);
 void use_close(struct use *u);
-void use_check(int r); /* end the program with weir's error */
 
 enum {
 	USE_WHOLE,

@@ -11,8 +11,8 @@
  *	read       read all weights from memory by a plain loop
  *	feed N     read N MiB of the file by a stream, to memory that is used in turn
  *
- * With a BUDGET, the bytes of weights that stay in memory, the bytes of prompt and
- * decode are those that were fed.
+ * BUDGET limits the bytes of weights that stay in memory. With it, prompt and decode
+ * report the bytes that were fed.
  */
 #include <pthread.h>
 #include <stdio.h>

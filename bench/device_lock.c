@@ -34,7 +34,7 @@ static double ready_ring(const struct file *f, uint64_t *ret_bytes)
 	first = load_little(&u, f);
 	for (unsigned i = 0; i < 3; i++)
 		later[i] = load_little(&u, f);
-	use_check(weir_io_info(u.weir, &info));
+	must(weir_io_info(u.weir, &info));
 	*ret_bytes = info.staging;
 	use_close(&u);
 	return first - spread_of(later, 3).mid;
@@ -100,11 +100,11 @@ static void weir_locked(void *arg, struct sample *s)
 	double cpu = raw_cpu(), begun = raw_now();
 	struct weir_buf *buf;
 
-	use_check(weir_buf_alloc(l->locked, l->bytes, NULL, &buf));
+	must(weir_buf_alloc(l->locked, l->bytes, NULL, &buf));
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;
 	s->bytes = l->bytes;
-	use_check(weir_buf_info(buf, &info));
+	must(weir_buf_info(buf, &info));
 	if (!(info.got & WEIR_GOT_LOCKED))
 		die("memory is not page-locked: %s", info.why);
 	weir_buf_free(buf);
@@ -130,7 +130,7 @@ void row_device_lock(unsigned pairs)
 		return;
 	use_open_device(&u, 0, 0);
 	l.weir = u.weir;
-	use_check(weir_dev_buft(u.dev, WEIR_MEM_PINNED, &l.locked));
+	must(weir_dev_buft(u.dev, WEIR_MEM_PINNED, &l.locked));
 	pair_run(&p, pairs, false, &r);
 	r.judged = GOAL_RATIO;
 	r.goal = 2;
@@ -152,7 +152,7 @@ static void find_first(struct first *f, const struct weir_weights *w)
 	uint64_t least = UINT64_MAX, bytes = 0;
 
 	for (size_t i = 0; i < weir_weights_count(w); i++) {
-		use_check(weir_weights_entry(w, i, &e));
+		must(weir_weights_entry(w, i, &e));
 		if (e.offset >= least)
 			continue;
 		least = e.offset;
@@ -170,11 +170,11 @@ static void use_first(struct first *f, struct weir_load *l,
 {
 	unsigned char byte;
 
-	use_check(weir_load_record(l, f->at, f->event));
-	use_check(weir_stream_wait(f->stream, f->event));
-	use_check(weir_stream_get(f->stream, weir_weights_get(w, f->at), 0,
-				  &byte, 1));
-	use_check(weir_stream_sync(f->stream, -1));
+	must(weir_load_record(l, f->at, f->event));
+	must(weir_stream_wait(f->stream, f->event));
+	must(weir_stream_get(f->stream, weir_weights_get(w, f->at), 0, &byte,
+			     1));
+	must(weir_stream_sync(f->stream, -1));
 }
 
 /* Milliseconds from weir_load_start until that copy is done. */
@@ -185,14 +185,14 @@ static double time_first(struct first *f)
 	struct weir_load *l;
 	double begun, taken;
 
-	use_check(weir_plan_new(f->model, &plan));
-	use_check(weir_plan_put(plan, "model.layers.*", f->use.to, NULL));
+	must(weir_plan_new(f->model, &plan));
+	must(weir_plan_put(plan, "model.layers.*", f->use.to, NULL));
 	begun = raw_now();
-	use_check(weir_load_start(plan, NULL, &l));
-	use_check(weir_load_weights(l, &w));
+	must(weir_load_start(plan, NULL, &l));
+	must(weir_load_weights(l, &w));
 	use_first(f, l, w);
 	taken = (raw_now() - begun) * 1e3;
-	use_check(weir_load_wait(l, -1));
+	must(weir_load_wait(l, -1));
 	find_first(f, w);
 	weir_weights_free(w);
 	weir_load_free(l);
@@ -214,9 +214,9 @@ void row_device_first(unsigned pairs)
 		return;
 	file = model_large();
 	use_open_device(&f.use, 0, 0);
-	use_check(weir_model_open(f.use.weir, file->path, NULL, &f.model));
-	use_check(weir_stream_new(f.use.dev, NULL, &f.stream));
-	use_check(weir_event_new(f.use.weir, 0, &f.event));
+	must(weir_model_open(f.use.weir, file->path, NULL, &f.model));
+	must(weir_stream_new(f.use.dev, NULL, &f.stream));
+	must(weir_event_new(f.use.weir, 0, &f.event));
 	bench_ready(file, true);
 	time_first(&f); /* not counted: it makes the ring */
 	for (unsigned i = 0; i < pairs; i++) {

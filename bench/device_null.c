@@ -29,9 +29,9 @@ void use_open_null(struct use *u, unsigned copiers)
 {
 	null_sink = (struct null_server){ 1e9, 0, 0 };
 	use_open(u, copiers);
-	use_check(weir__registry_add(u->weir, &null_backend, NULL));
-	use_check(weir_dev_find(u->weir, "NULL0", &u->dev));
-	use_check(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
+	must(weir__registry_add(u->weir, &null_backend, NULL));
+	must(weir_dev_find(u->weir, "NULL0", &u->dev));
+	must(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
 }
 
 static double run_once(const struct row *row, struct weir_dev *dev,
@@ -91,8 +91,8 @@ void row_device_null(unsigned pairs)
 	bus_set("DRY", "1");
 	bus_set("LATENCY", "10");
 	null_open(bench_device, use_modules(), &dev);
-	use_check(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
-	use_check(weir_buf_alloc(buft, EXTENT, NULL, &buf));
+	must(weir_dev_buft(dev, WEIR_MEM_DEVICE, &buft));
+	must(weir_buf_alloc(buft, EXTENT, NULL, &buf));
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		run(&rows[i], dev, buf, pairs);
 	weir_buf_free(buf);

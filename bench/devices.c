@@ -13,6 +13,7 @@
 #include <weir.h>
 #include <weir/ops.h>
 
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -35,12 +36,6 @@ struct part {
 };
 
 static struct weir_tensor weight[LAYERS];
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 /* The weights of a layer, in the memory of its device. */
 static void weights_new(struct weir_buf **buf)
@@ -118,41 +113,22 @@ static double at_once(struct part *p)
 	return (raw_now() - begun) * 1e3;
 }
 
-static void add(const char *name, const char *limit, double goal,
-		double *limits, double *values, double *ratios)
-{
-	struct spread s = spread_of(ratios, times);
-	struct result res = { .unit = "ms",
-			      .limit_value = spread_of(limits, times).mid,
-			      .value = spread_of(values, times).mid,
-			      .ratio = s.mid,
-			      .low = s.low,
-			      .high = s.high,
-			      .judged = GOAL_RATIO,
-			      .goal = goal };
-
-	snprintf(res.name, sizeof(res.name), "%s", name);
-	snprintf(res.limit, sizeof(res.limit), "%s", limit);
-	result_add(&res);
-}
-
 static void rounds(struct part *half, struct part *split, struct part *piped)
 {
-	static double limit[2][MAX_RUNS], value[2][MAX_RUNS],
-		ratio[2][MAX_RUNS];
+	static double limit[2][MAX_RUNS], value[2][MAX_RUNS];
 
 	in_turn(piped, COPIES);
 	for (unsigned i = 0; i < times; i++) {
 		in_turn(split, 1);
 		value[0][i] = in_turn(split, 1);
 		limit[0][i] = in_turn(&half[0], 1) + in_turn(&half[1], 1);
-		ratio[0][i] = limit[0][i] / value[0][i];
 		value[1][i] = at_once(piped);
 		limit[1][i] = in_turn(piped, COPIES);
-		ratio[1][i] = limit[1][i] / value[1][i];
 	}
-	add("split", "both halves alone", 0.95, limit[0], value[0], ratio[0]);
-	add("pipelined", "the runs in turn", 1.6, limit[1], value[1], ratio[1]);
+	result_add_pairs("split", "both halves alone", "ms", 0.95, limit[0],
+			 value[0], times);
+	result_add_pairs("pipelined", "the runs in turn", "ms", 1.6, limit[1],
+			 value[1], times);
 }
 
 int main(int argc, char **argv)

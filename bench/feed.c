@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bench/feed [RUNS]: runs whose weights are in a file and of which half are fed;
- * medians of RUNS (7) rounds. "both": an operation for each weight sleeps, so that
- * computing takes as long as feeding; the limit is the longer of the two alone.
- * "feed": the operations do nothing; the limit is a stream that reads the same
- * bytes in the same order.
+ * bench/feed [RUNS]: runs whose weights are in a file, with memory for half of
+ * them: the others are fed. Medians of RUNS (7) rounds. "both": an operation for
+ * each weight sleeps, so that computing takes as long as feeding; the limit is the
+ * longer of the two alone. "feed": the operations do nothing; the limit is a stream
+ * that reads as many bytes of the file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +15,7 @@
 #include <weir.h>
 #include <weir/ops.h>
 
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -35,12 +36,6 @@ struct model {
 	struct weir_schedule *schedule;
 	struct weir_run *run;
 };
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 /* Reads one element of the weight. */
 static int layer(void *arg, const struct weir_operand *dst,
@@ -164,28 +159,9 @@ static double stream_run(uint64_t bytes)
 	return begun / PASSES;
 }
 
-static void add(const char *name, const char *limit, double *limits,
-		double *values, double *ratios)
-{
-	struct spread s = spread_of(ratios, times);
-	struct result res = { .unit = "ms",
-			      .limit_value = spread_of(limits, times).mid,
-			      .value = spread_of(values, times).mid,
-			      .ratio = s.mid,
-			      .low = s.low,
-			      .high = s.high,
-			      .judged = GOAL_RATIO,
-			      .goal = 0.9 };
-
-	snprintf(res.name, sizeof(res.name), "%s", name);
-	snprintf(res.limit, sizeof(res.limit), "%s", limit);
-	result_add(&res);
-}
-
 static void rounds(struct model *half, struct model *whole)
 {
-	static double limit[2][MAX_RUNS], value[2][MAX_RUNS],
-		ratio[2][MAX_RUNS], waited[MAX_RUNS];
+	static double limit[2][MAX_RUNS], value[2][MAX_RUNS], waited[MAX_RUNS];
 	uint64_t bytes = fed_bytes(half);
 
 	for (unsigned i = 0; i < times; i++) {
@@ -194,19 +170,19 @@ static void rounds(struct model *half, struct model *whole)
 
 		limit[1][i] = stream_run(bytes) * 1e3;
 		value[1][i] = feed * 1e3;
-		ratio[1][i] = limit[1][i] / value[1][i];
 		alone = model_run(whole, ns);
 		limit[0][i] = (alone > feed ? alone : feed) * 1e3;
 		value[0][i] = model_run(half, ns) * 1e3;
-		ratio[0][i] = limit[0][i] / value[0][i];
 		waited[i] = share_waited(half) * 100;
 	}
 	printf("# both: %.1f %% of the time is spent waiting for weights\n",
 	       spread_of(waited, times).mid);
 	printf("# %.0f of %.0f MiB are fed in each run\n",
 	       (double)bytes / (1 << 20), (double)PARTS * PART / (1 << 20));
-	add("both", "computing or feeding alone", limit[0], value[0], ratio[0]);
-	add("feed", "a stream that reads them", limit[1], value[1], ratio[1]);
+	result_add_pairs("both", "computing or feeding alone", "ms", 0.9,
+			 limit[0], value[0], times);
+	result_add_pairs("feed", "a stream that reads them", "ms", 0.9,
+			 limit[1], value[1], times);
 }
 
 static void file_write(const char *path)

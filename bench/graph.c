@@ -11,6 +11,7 @@
 #include <weir.h>
 
 #include "layers.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -21,13 +22,9 @@
 static void show(struct weir_graph *g, const struct layers *l, size_t n,
 		 unsigned times)
 {
-	struct result res = { .unit = "ns",
-			      .limit_value = GOAL_NS,
-			      .judged = GOAL_VALUE,
-			      .goal = GOAL_NS };
 	unsigned rounds = (unsigned)(MEASURED / n) + 1;
 	double ns[MAX_RUNS];
-	struct spread s;
+	char name[64];
 
 	layers_build(g, l, n);
 	for (unsigned i = 0; i < times; i++) {
@@ -38,15 +35,8 @@ static void show(struct weir_graph *g, const struct layers *l, size_t n,
 		ns[i] = (raw_cpu() - begun) * 1e9 / rounds /
 			(double)weir_graph_count(g);
 	}
-	s = spread_of(ns, times);
-	snprintf(res.name, sizeof(res.name), "a node, of %zu",
-		 weir_graph_count(g));
-	snprintf(res.limit, sizeof(res.limit), "%d ns", GOAL_NS);
-	res.value = s.mid;
-	res.ratio = GOAL_NS / s.mid;
-	res.low = GOAL_NS / s.high;
-	res.high = GOAL_NS / s.low;
-	result_add(&res);
+	snprintf(name, sizeof(name), "a node, of %zu", weir_graph_count(g));
+	result_add_values(name, "ns", GOAL_NS, ns, times);
 }
 
 int main(int argc, char **argv)
@@ -57,8 +47,7 @@ int main(int argc, char **argv)
 
 	if (argc > 2 || times < 1 || times > MAX_RUNS)
 		die("usage: graph [RUNS], at most %u", MAX_RUNS);
-	if (weir_graph_new(&g) < 0)
-		die("%s", weir_error());
+	must(weir_graph_new(&g));
 	result_head();
 	show(g, &l, 2000, times);
 	show(g, &l, 100000, times);

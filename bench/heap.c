@@ -74,9 +74,7 @@ static void measure(const struct calls *c, unsigned threads, unsigned rounds,
 static void show_time(const char *name, const struct times *t, unsigned other,
 		      unsigned rounds, double goal)
 {
-	double ratio[MAX_ROUNDS], mine[MAX_ROUNDS], theirs[MAX_ROUNDS];
-	struct result r = { .unit = "ns", .goal = goal };
-	struct spread all;
+	double mine[MAX_ROUNDS], theirs[MAX_ROUNDS];
 
 	if (allocators[other].why) {
 		result_skip(name, allocators[other].why);
@@ -85,18 +83,9 @@ static void show_time(const char *name, const struct times *t, unsigned other,
 	for (unsigned i = 0; i < rounds; i++) {
 		mine[i] = t->ns[USER_WEIR][i];
 		theirs[i] = t->ns[other][i];
-		ratio[i] = theirs[i] / mine[i];
 	}
-	snprintf(r.name, sizeof(r.name), "%s", name);
-	snprintf(r.limit, sizeof(r.limit), "%s", allocators[other].name);
-	r.judged = goal ? GOAL_RATIO : GOAL_NONE;
-	r.value = spread_of(mine, rounds).mid;
-	r.limit_value = spread_of(theirs, rounds).mid;
-	all = spread_of(ratio, rounds);
-	r.ratio = all.mid;
-	r.low = all.low;
-	r.high = all.high;
-	result_add(&r);
+	result_add_pairs(name, allocators[other].name, "ns", goal, theirs, mine,
+			 rounds);
 }
 
 static void row_time(const struct calls *c, const struct args *a,
@@ -181,28 +170,18 @@ static void show_memory(const char *name, const char *limit,
 			const struct needs *list, unsigned n, int other,
 			bool least, double goal)
 {
-	double ratio[SEEDS], mine[SEEDS], theirs[SEEDS];
-	struct result r = { .unit = "MiB", .goal = goal };
-	struct spread all;
+	double mine[SEEDS], theirs[SEEDS];
+	char row[64];
 
 	for (unsigned i = 0; i < n; i++) {
 		const uint64_t *b = least ? list[i].least : list[i].peak;
 
 		theirs[i] = (double)b[other] / (1 << 20);
 		mine[i] = (double)b[WEIR] / (1 << 20);
-		ratio[i] = theirs[i] / mine[i];
 	}
-	snprintf(r.name, sizeof(r.name), "%s, %s", name,
+	snprintf(row, sizeof(row), "%s, %s", name,
 		 least ? "least memory" : "peak");
-	snprintf(r.limit, sizeof(r.limit), "%s", limit);
-	r.limit_value = spread_of(theirs, n).mid;
-	r.value = spread_of(mine, n).mid;
-	all = spread_of(ratio, n);
-	r.ratio = all.mid;
-	r.low = all.low;
-	r.high = all.high;
-	r.judged = goal ? GOAL_RATIO : GOAL_NONE;
-	result_add(&r);
+	result_add_pairs(row, limit, "MiB", goal, theirs, mine, n);
 }
 
 static void rows_memory(const char *name, const struct needs *list, unsigned n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "layers.h"
 
-#include "raw.h"
+#include "must.h"
 
 enum {
 	TOKENS = 1,
@@ -22,8 +22,7 @@ static struct weir_tensor tensor(enum weir_dtype dtype, unsigned ndim,
 	const int64_t shape[] = { a, b };
 	struct weir_tensor t;
 
-	if (weir_tensor_init(&t, dtype, ndim, shape) < 0)
-		die("%s", weir_error());
+	must(weir_tensor_init(&t, dtype, ndim, shape));
 	t.name = "blk.0.weight";
 	return t;
 }
@@ -113,14 +112,12 @@ void layers_build(struct weir_graph *g, const struct layers *l, size_t n)
 	while (x && weir_graph_count(g) < n)
 		x = layer(g, l, x, pos, mask);
 	weir_graph_output(g, x);
-	if (weir_graph_fingerprint(g, fingerprint) < 0)
-		die("%s", weir_error());
+	must(weir_graph_fingerprint(g, fingerprint));
 }
 
 void layers_place(struct layers *l, struct weir_buft *buft,
 		  struct weir_buf **ret_buf)
 {
-	if (weir_tensors_alloc(buft, (struct weir_tensor *)(void *)l,
-			       sizeof(*l) / sizeof(l->norm), ret_buf) < 0)
-		die("%s", weir_error());
+	must(weir_tensors_alloc(buft, (struct weir_tensor *)(void *)l,
+				sizeof(*l) / sizeof(l->norm), ret_buf));
 }

@@ -2,7 +2,8 @@
 # `make bench` builds the benchmarks; see bench/README.md.
 
 # Times of raw loops, ratios to them, and a picture of the result.
-BENCH_RESULT = %D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h
+BENCH_RESULT = %D%/result.c %D%/result.h %D%/picture.c %D%/raw.c %D%/raw.h \
+	%D%/must.h
 check_PROGRAMS += %D%/load %D%/engine
 %C%_load_SOURCES = %D%/load.c %D%/bench.h %D%/rows.c %D%/sink.c %D%/map.c \
 	%D%/many.c %D%/small.c %D%/target.c %D%/slice.c %D%/dtype.c \
@@ -59,7 +60,7 @@ bench: %D%/heap
 
 # weir's side of the comparison with other loaders, bench/peers.
 EXTRA_PROGRAMS += %D%/peer_weir
-%C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h \
+%C%_peer_weir_SOURCES = %D%/peer_weir.c %D%/raw.c %D%/raw.h %D%/must.h \
 	%D%/bus.c %D%/bus.h
 %C%_peer_weir_LDADD = lib/libweir.la $(URING_LIBS) -ldl
 bench: %D%/peer_weir

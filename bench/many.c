@@ -123,7 +123,7 @@ static double name_bytes(const struct weir_model *m)
 	size_t sum = 0;
 
 	for (size_t i = 0; i < weir_model_count(m); i++) {
-		use_check(weir_model_tensor(m, i, &e));
+		must(weir_model_tensor(m, i, &e));
 		sum += e.name_len;
 	}
 	return (double)sum;
@@ -136,7 +136,7 @@ static struct opened open_once(struct weir *weir, const struct file *f,
 	struct weir_model *m;
 	struct opened o;
 
-	use_check(weir_model_open(weir, f->path, NULL, &m));
+	must(weir_model_open(weir, f->path, NULL, &m));
 	taken = raw_now() - begun;
 	if (weir_model_count(m) != n)
 		die("%s: not of %u tensors", f->path, n);

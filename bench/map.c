@@ -45,7 +45,7 @@ static void read_tensors(const struct weir_weights *w)
 		const struct weir_tensor *t = weir_weights_get(w, i);
 		size_t bytes;
 
-		use_check(weir_tensor_bytes(t, &bytes));
+		must(weir_tensor_bytes(t, &bytes));
 		read_pages(weir_tensor_data(t), bytes);
 	}
 }
@@ -61,12 +61,12 @@ static void weir_mapped(void *arg, struct sample *s)
 	struct weir_load *l;
 
 	put.way = WEIR_WAY_MAP;
-	use_check(weir_model_open(m->use.weir, m->file->path, NULL, &model));
-	use_check(weir_plan_new(model, &plan));
-	use_check(weir_plan_put(plan, NULL, m->use.mapped, &put));
-	use_check(weir_load_start(plan, NULL, &l));
-	use_check(weir_load_wait(l, -1));
-	use_check(weir_load_weights(l, &weights));
+	must(weir_model_open(m->use.weir, m->file->path, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_put(plan, NULL, m->use.mapped, &put));
+	must(weir_load_start(plan, NULL, &l));
+	must(weir_load_wait(l, -1));
+	must(weir_load_weights(l, &weights));
 	read_tensors(weights);
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;

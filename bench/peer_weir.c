@@ -24,17 +24,12 @@
 #include <weir.h>
 
 #include "bus.h"
+#include "must.h"
 #include "raw.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
 #endif
-
-static void check(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
 
 static void await_line(void)
 {
@@ -82,7 +77,7 @@ static void put_digests(struct weir_weights *w)
 	for (size_t i = 0; i < weir_weights_count(w); i++) {
 		int n = weir_weights_digest(w, i, WEIR_DIGEST_XXH3, digest);
 
-		check(n);
+		must(n);
 		for (int k = 0; k < n; k++)
 			printf("%02x", digest[k]);
 		printf("  %s\n", weir_weights_get(w, i)->name);
@@ -104,7 +99,7 @@ static void read_pages(const struct weir_weights *w)
 		const volatile unsigned char *p = weir_tensor_data(t);
 		size_t bytes;
 
-		check(weir_tensor_bytes(t, &bytes));
+		must(weir_tensor_bytes(t, &bytes));
 		populate((uintptr_t)p, bytes);
 		for (size_t at = 0; at < bytes; at += 4096)
 			(void)p[at];
@@ -122,13 +117,13 @@ static struct weir_weights *load(struct weir *weir, const char *path,
 	struct weir_dev *dev;
 
 	put.way = map ? WEIR_WAY_MAP : WEIR_WAY_AUTO;
-	check(weir_dev_find(weir, to && !map ? to : "CPU", &dev));
-	check(weir_dev_buft(dev,
-			    map  ? WEIR_MEM_MAPPED
-			    : to ? WEIR_MEM_DEVICE
-				 : WEIR_MEM_HUGE,
-			    &buft));
-	check(weir_load_all(weir, path, buft, &put, &weights));
+	must(weir_dev_find(weir, to && !map ? to : "CPU", &dev));
+	must(weir_dev_buft(dev,
+			   map  ? WEIR_MEM_MAPPED
+			   : to ? WEIR_MEM_DEVICE
+				: WEIR_MEM_HUGE,
+			   &buft));
+	must(weir_load_all(weir, path, buft, &put, &weights));
 	if (map)
 		read_pages(weights);
 	return weights;
@@ -154,7 +149,7 @@ int main(int argc, char **argv)
 	before = status_bytes("VmRSS");
 	cpu = raw_cpu();
 	begun = raw_now();
-	check(weir_open(NULL, &weir));
+	must(weir_open(NULL, &weir));
 	weights = load(weir, argv[1], to);
 	begun = raw_now() - begun;
 	cpu = raw_cpu() - cpu;

@@ -25,14 +25,13 @@ static void targets_make(struct plans *p)
 	p->target = calloc(p->n, sizeof(*p->target));
 	if (!p->tensor || !p->target)
 		die("no memory");
-	use_check(
-		weir_buf_alloc(p->use.huge, (size_t)p->n * 64, NULL, &p->buf));
+	must(weir_buf_alloc(p->use.huge, (size_t)p->n * 64, NULL, &p->buf));
 	for (unsigned i = 0; i < p->n; i++, at += 64) {
 		struct weir_tensor *t = &p->tensor[i];
 
-		use_check(weir_model_tensor(p->model, i, &e));
-		use_check(weir_tensor_init(t, e.dtype, e.ndim, e.shape));
-		use_check(weir_tensor_place(t, p->buf, at));
+		must(weir_model_tensor(p->model, i, &e));
+		must(weir_tensor_init(t, e.dtype, e.ndim, e.shape));
+		must(weir_tensor_place(t, p->buf, at));
 		p->target[i] = (struct weir_target){
 			.size = sizeof(struct weir_target),
 			.tensor = i,
@@ -46,25 +45,25 @@ static void puts_by_name(struct plans *p, struct weir_plan *plan)
 	struct weir_entry e = { .size = sizeof(e) };
 
 	for (unsigned i = 0; i < p->n; i++) {
-		use_check(weir_model_tensor(p->model, i, &e));
-		use_check(weir_plan_put(plan, e.name, p->use.huge, NULL));
+		must(weir_model_tensor(p->model, i, &e));
+		must(weir_plan_put(plan, e.name, p->use.huge, NULL));
 	}
 }
 
 static void put_all(struct plans *p, struct weir_plan *plan)
 {
-	use_check(weir_plan_put(plan, "t*", p->use.huge, NULL));
+	must(weir_plan_put(plan, "t*", p->use.huge, NULL));
 }
 
 static void targets_one_by_one(struct plans *p, struct weir_plan *plan)
 {
 	for (unsigned i = 0; i < p->n; i++)
-		use_check(weir_plan_put_tensors(plan, &p->target[i], 1));
+		must(weir_plan_put_tensors(plan, &p->target[i], 1));
 }
 
 static void targets_at_once(struct plans *p, struct weir_plan *plan)
 {
-	use_check(weir_plan_put_tensors(plan, p->target, p->n));
+	must(weir_plan_put_tensors(plan, p->target, p->n));
 }
 
 static void add(const char *name, double *ns, unsigned n)
@@ -85,7 +84,7 @@ static void run_plan(struct plans *p, const char *name,
 
 	for (unsigned i = 0; i < times; i++) {
 		begun = raw_now();
-		use_check(weir_plan_new(p->model, &plan));
+		must(weir_plan_new(p->model, &plan));
 		put(p, plan);
 		ns[i] = (raw_now() - begun) * 1e9 / p->n;
 		weir_plan_free(plan);
@@ -112,11 +111,11 @@ static void run_next(struct plans *p, unsigned times)
 	struct weir_plan *plan;
 	struct weir_load *l;
 
-	use_check(weir_plan_new(p->model, &plan));
+	must(weir_plan_new(p->model, &plan));
 	put_all(p, plan);
 	for (unsigned i = 0; i < times; i++) {
-		use_check(weir_load_start(plan, NULL, &l));
-		use_check(weir_load_wait(l, -1));
+		must(weir_load_start(plan, NULL, &l));
+		must(weir_load_wait(l, -1));
 		ns[i] = next_all(l, p->n);
 		weir_load_free(l);
 	}
@@ -129,8 +128,8 @@ void row_plan(unsigned pairs)
 	struct plans p = { .n = COUNT };
 
 	use_open(&p.use, 0);
-	use_check(weir_model_open(p.use.weir, model_table(p.n)->path, NULL,
-				  &p.model));
+	must(weir_model_open(p.use.weir, model_table(p.n)->path, NULL,
+			     &p.model));
 	targets_make(&p);
 	run_plan(&p, "plan: 100,000 puts, each", puts_by_name, pairs);
 	run_plan(&p, "plan: one put, each tensor", put_all, pairs);

@@ -108,6 +108,49 @@ void result_add(const struct result *r)
 		print_line(mine);
 }
 
+void result_add_pairs(const char *name, const char *limit, const char *unit,
+		      double goal, double *limits, double *values, unsigned n)
+{
+	double *ratios = calloc(n, sizeof(*ratios));
+	struct result r = { .unit = unit,
+			    .judged = goal ? GOAL_RATIO : GOAL_NONE,
+			    .goal = goal };
+	struct spread s;
+
+	if (!ratios)
+		die("no memory");
+	for (unsigned i = 0; i < n; i++)
+		ratios[i] = limits[i] / values[i];
+	s = spread_of(ratios, n);
+	free(ratios);
+	snprintf(r.name, sizeof(r.name), "%s", name);
+	snprintf(r.limit, sizeof(r.limit), "%s", limit);
+	r.limit_value = spread_of(limits, n).mid;
+	r.value = spread_of(values, n).mid;
+	r.ratio = s.mid;
+	r.low = s.low;
+	r.high = s.high;
+	result_add(&r);
+}
+
+void result_add_values(const char *name, const char *unit, double goal,
+		       double *values, unsigned n)
+{
+	struct spread s = spread_of(values, n);
+	struct result r = { .unit = unit,
+			    .limit_value = goal,
+			    .value = s.mid,
+			    .ratio = goal / s.mid,
+			    .low = goal / s.high,
+			    .high = goal / s.low,
+			    .judged = GOAL_VALUE,
+			    .goal = goal };
+
+	snprintf(r.name, sizeof(r.name), "%s", name);
+	snprintf(r.limit, sizeof(r.limit), "%g %s", goal, unit);
+	result_add(&r);
+}
+
 void result_skip(const char *name, const char *why)
 {
 	struct result r = { .unit = "", .skipped = why };

@@ -39,6 +39,15 @@ struct spread spread_of(double *v, unsigned n);
 void result_head(void);
 /* Compare with the goal, print and record. */
 void result_add(const struct result *r);
+/*
+ * Add a row of @n pairs of measurements, of which less is better: the ratio of
+ * limit to value is at least @goal; 0: it has no goal. Sorts both.
+ */
+void result_add_pairs(const char *name, const char *limit, const char *unit,
+		      double goal, double *limits, double *values, unsigned n);
+/* Add a row of @n values that are at most @goal. Sorts them. */
+void result_add_values(const char *name, const char *unit, double goal,
+		       double *values, unsigned n);
 /* A row that cannot be measured here. */
 void result_skip(const char *name, const char *why);
 /* From now on no result is compared with its goal. */

@@ -12,6 +12,7 @@
 #include <weir.h>
 
 #include "layers.h"
+#include "must.h"
 #include "raw.h"
 #include "result.h"
 
@@ -20,28 +21,13 @@
 static struct weir_dev *dev;
 static unsigned times = 5;
 
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
-
 static void add(const char *name, size_t n, const char *unit, double goal,
 		double *v)
 {
-	struct spread s = spread_of(v, times);
-	struct result res = { .unit = unit,
-			      .limit_value = goal,
-			      .value = s.mid,
-			      .ratio = goal / s.mid,
-			      .low = goal / s.high,
-			      .high = goal / s.low,
-			      .judged = GOAL_VALUE,
-			      .goal = goal };
+	char row[64];
 
-	snprintf(res.name, sizeof(res.name), "%s, %zu nodes", name, n);
-	snprintf(res.limit, sizeof(res.limit), "%g %s", goal, unit);
-	result_add(&res);
+	snprintf(row, sizeof(row), "%s, %zu nodes", name, n);
+	result_add_values(row, unit, goal, v, times);
 }
 
 /* Resident bytes of this process. */

@@ -32,11 +32,11 @@ static void sink_copies(void *arg, struct sample *s)
 
 	sink.chunk = copy_chunk;
 	sink.arg = c;
-	use_check(weir_model_open(c->use.weir, c->file->path, NULL, &model));
-	use_check(weir_plan_new(model, &plan));
-	use_check(weir_plan_sink(plan, NULL, &sink));
-	use_check(weir_load_start(plan, NULL, &l));
-	use_check(weir_load_wait(l, -1));
+	must(weir_model_open(c->use.weir, c->file->path, NULL, &model));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_sink(plan, NULL, &sink));
+	must(weir_load_start(plan, NULL, &l));
+	must(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;
 	s->bytes = c->file->bytes;
@@ -59,11 +59,11 @@ static void find_places(struct copy *c)
 	struct weir_model *model;
 	size_t n;
 
-	use_check(weir_model_open(c->use.weir, c->file->path, NULL, &model));
+	must(weir_model_open(c->use.weir, c->file->path, NULL, &model));
 	n = weir_model_count(model);
 	c->place = calloc(n, sizeof(*c->place));
 	for (size_t i = 0; i < n && c->place; i++) {
-		use_check(weir_model_tensor(model, i, &e));
+		must(weir_model_tensor(model, i, &e));
 		c->place[i] = e.offset;
 	}
 	weir_model_close(model);

@@ -27,11 +27,10 @@ static void space_open(struct space *sp, uint64_t bytes)
 
 	o.flags = WEIR_BUF_TOUCH;
 	use_open(&sp->use, 0);
-	use_check(weir_stream_new(weir_dev_get(sp->use.weir, 0), NULL,
-				  &sp->stream));
-	use_check(weir_buf_alloc(sp->use.huge, bytes, &o, &sp->buf));
-	use_check(weir_tensor_init(&sp->tensor, WEIR_DTYPE_U8, 1, &shape));
-	use_check(weir_tensor_place(&sp->tensor, sp->buf, 0));
+	must(weir_stream_new(weir_dev_get(sp->use.weir, 0), NULL, &sp->stream));
+	must(weir_buf_alloc(sp->use.huge, bytes, &o, &sp->buf));
+	must(weir_tensor_init(&sp->tensor, WEIR_DTYPE_U8, 1, &shape));
+	must(weir_tensor_place(&sp->tensor, sp->buf, 0));
 }
 
 static void space_close(struct space *sp)
@@ -61,14 +60,14 @@ static void read_queued(void *arg, struct sample *s)
 	double cpu = raw_cpu(), begun = raw_now();
 	struct weir_file *file;
 
-	use_check(weir_file_open(sp->use.weir, q->file->path, NULL, &file));
+	must(weir_file_open(sp->use.weir, q->file->path, NULL, &file));
 	for (uint64_t at = 0; at < q->file->bytes; at += part) {
 		uint64_t left = q->file->bytes - at;
 
-		use_check(weir_stream_read(sp->stream, file, at, &sp->tensor,
-					   at, left < part ? left : part));
+		must(weir_stream_read(sp->stream, file, at, &sp->tensor, at,
+				      left < part ? left : part));
 	}
-	use_check(weir_stream_sync(sp->stream, -1));
+	must(weir_stream_sync(sp->stream, -1));
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;
 	s->bytes = q->file->bytes;
@@ -116,7 +115,7 @@ static void find_alone(struct alone *a, uint64_t bytes)
 
 	a->n = 0;
 	for (size_t i = 0; i < weir_model_count(a->model); i++) {
-		use_check(weir_model_tensor(a->model, i, &e));
+		must(weir_model_tensor(a->model, i, &e));
 		if (e.bytes == bytes && a->n < MAX_ALONE)
 			a->entry[a->n++] = e;
 	}
@@ -136,10 +135,10 @@ static void alone_stream(struct alone *a, const struct weir_entry *e)
 {
 	struct space *sp = &a->space;
 
-	use_check(weir_stream_read(sp->stream, weir_model_file(a->model, 0),
-				   e->offset, &sp->tensor, e->offset % 4096,
-				   e->bytes));
-	use_check(weir_stream_sync(sp->stream, -1));
+	must(weir_stream_read(sp->stream, weir_model_file(a->model, 0),
+			      e->offset, &sp->tensor, e->offset % 4096,
+			      e->bytes));
+	must(weir_stream_sync(sp->stream, -1));
 }
 
 static void alone_load(struct alone *a, const struct weir_entry *e)
@@ -149,10 +148,10 @@ static void alone_load(struct alone *a, const struct weir_entry *e)
 	struct weir_load *l;
 
 	o.buf = a->space.buf;
-	use_check(weir_plan_new(a->model, &plan));
-	use_check(weir_plan_put(plan, e->name, a->space.use.huge, &o));
-	use_check(weir_load_start(plan, NULL, &l));
-	use_check(weir_load_wait(l, -1));
+	must(weir_plan_new(a->model, &plan));
+	must(weir_plan_put(plan, e->name, a->space.use.huge, &o));
+	must(weir_load_start(plan, NULL, &l));
+	must(weir_load_wait(l, -1));
 	weir_load_free(l);
 	weir_plan_free(plan);
 }
@@ -259,8 +258,7 @@ void row_alone(unsigned pairs)
 
 	(void)pairs;
 	space_open(&a.space, 4 << 20);
-	use_check(weir_model_open(a.space.use.weir, a.file->path, NULL,
-				  &a.model));
+	must(weir_model_open(a.space.use.weir, a.file->path, NULL, &a.model));
 	a.mem = raw_memory(1 << 20);
 	a.fd = open(a.file->path, O_RDONLY | O_CLOEXEC);
 	for (int resident = 0; resident < 2; resident++) {

@@ -35,7 +35,7 @@ static struct weir_buf *touched(struct weir_buft *buft, uint64_t bytes)
 	struct weir_buf *buf;
 
 	o.flags = WEIR_BUF_TOUCH;
-	use_check(weir_buf_alloc(buft, bytes, &o, &buf));
+	must(weir_buf_alloc(buft, bytes, &o, &buf));
 	return buf;
 }
 
@@ -56,7 +56,7 @@ static struct weir_buf *own_memory(struct weir_buft *buft, uint64_t bytes)
 
 	for (uint64_t at = 0; at < bytes; at += 4096)
 		mem[at] = 1;
-	use_check(weir_buf_wrap(buft, mem, bytes, free, mem, &buf));
+	must(weir_buf_wrap(buft, mem, bytes, free, mem, &buf));
 	return buf;
 }
 
@@ -81,9 +81,8 @@ static void describe(struct places *p)
 	struct weir_entry e = { .size = sizeof(e) };
 
 	for (size_t i = 0; i < p->n; i++) {
-		use_check(weir_model_tensor(p->model, i, &e));
-		use_check(weir_tensor_init(&p->tensor[i], e.dtype, e.ndim,
-					   e.shape));
+		must(weir_model_tensor(p->model, i, &e));
+		must(weir_tensor_init(&p->tensor[i], e.dtype, e.ndim, e.shape));
 		p->target[i] = (struct weir_target){
 			.size = sizeof(struct weir_target),
 			.tensor = i,
@@ -96,7 +95,7 @@ static uint64_t room_of(const struct places *p, size_t i)
 {
 	struct weir_entry e = { .size = sizeof(e) };
 
-	use_check(weir_model_tensor(p->model, i, &e));
+	must(weir_model_tensor(p->model, i, &e));
 	return (e.bytes + PAD - 1) / PAD * PAD;
 }
 
@@ -120,7 +119,7 @@ static void place_all(struct places *p, bool own)
 
 		if (own)
 			p->own[i] = own_memory(p->use.huge, bytes);
-		use_check(weir_tensor_place(t, p->own[own ? i : 0], at));
+		must(weir_tensor_place(t, p->own[own ? i : 0], at));
 		at += own ? 0 : bytes;
 	}
 }
@@ -131,7 +130,7 @@ static void places_open(struct places *p, const struct layout *l)
 
 	p->file = l->model();
 	use_open(&p->use, 0);
-	use_check(weir_model_open(p->use.weir, p->file->path, NULL, &p->model));
+	must(weir_model_open(p->use.weir, p->file->path, NULL, &p->model));
 	p->n = weir_model_count(p->model);
 	p->tensor = get_memory(p->n * sizeof(*p->tensor));
 	p->target = get_memory(p->n * sizeof(*p->target));
@@ -139,10 +138,10 @@ static void places_open(struct places *p, const struct layout *l)
 	place_all(p, l->own);
 	p->placed = touched(p->use.huge, p->file->bytes + (64u << 20));
 	put.buf = p->placed;
-	use_check(weir_plan_new(p->model, &p->plan[0]));
-	use_check(weir_plan_put(p->plan[0], NULL, p->use.huge, &put));
-	use_check(weir_plan_new(p->model, &p->plan[1]));
-	use_check(weir_plan_put_tensors(p->plan[1], p->target, p->n));
+	must(weir_plan_new(p->model, &p->plan[0]));
+	must(weir_plan_put(p->plan[0], NULL, p->use.huge, &put));
+	must(weir_plan_new(p->model, &p->plan[1]));
+	must(weir_plan_put_tensors(p->plan[1], p->target, p->n));
 }
 
 static void places_close(struct places *p)
@@ -165,12 +164,12 @@ static void load(struct places *p, unsigned which, struct sample *s)
 	double cpu = raw_cpu(), begun = raw_now();
 	struct weir_load *l;
 
-	use_check(weir_load_start(p->plan[which], NULL, &l));
-	use_check(weir_load_wait(l, -1));
+	must(weir_load_start(p->plan[which], NULL, &l));
+	must(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;
 	r->size = sizeof(*r);
-	use_check(weir_load_report(l, r));
+	must(weir_load_report(l, r));
 	s->bytes = r->bytes;
 	weir_load_free(l);
 }

@@ -84,7 +84,7 @@ static void touch_weir(void *arg, struct sample *s)
 	prctl(PR_SET_THP_DISABLE, !t->huge, 0, 0, 0);
 	cpu = raw_cpu();
 	begun = raw_now();
-	use_check(weir_buf_alloc(t->buft, t->bytes, &opts, &buf));
+	must(weir_buf_alloc(t->buft, t->bytes, &opts, &buf));
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;
 	s->bytes = t->bytes;
@@ -98,8 +98,8 @@ static bool is_granted(const struct touched *t, char *ret_why, size_t room)
 	struct weir_buf_info info = { .size = sizeof(info) };
 	struct weir_buf *buf;
 
-	use_check(weir_buf_alloc(t->buft, t->bytes, NULL, &buf));
-	use_check(weir_buf_info(buf, &info));
+	must(weir_buf_alloc(t->buft, t->bytes, NULL, &buf));
+	must(weir_buf_info(buf, &info));
 	weir_buf_free(buf);
 	snprintf(ret_why, room, "%s", info.why);
 	return (!t->huge || info.got & WEIR_GOT_HUGE) &&
@@ -126,7 +126,7 @@ static void touch(struct weir *weir, enum weir_mem kind, bool huge,
 	snprintf(name, sizeof(name), "touch 4 GiB%s, %s",
 		 t.lock ? " and lock" : "", what);
 	p.name = name;
-	use_check(weir_dev_buft(weir_dev_get(weir, 0), kind, &t.buft));
+	must(weir_dev_buft(weir_dev_get(weir, 0), kind, &t.buft));
 	if (!is_granted(&t, reason, sizeof(why[0]))) {
 		result_skip(name, reason);
 		return;
@@ -143,7 +143,7 @@ void row_touch(unsigned pairs)
 	struct weir *weir;
 
 	opts.keep = UINT64_MAX; /* each buffer is fresh memory */
-	use_check(weir_open(&opts, &weir));
+	must(weir_open(&opts, &weir));
 	touch(weir, WEIR_MEM_HUGE, true, "huge pages", pairs);
 	touch(weir, WEIR_MEM_LOCKED, true, "huge pages", pairs);
 	touch(weir, WEIR_MEM_PLAIN, false, "small pages", pairs);

@@ -5,12 +5,6 @@
 #include "bench.h"
 #include "place.h"
 
-void use_check(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
-}
-
 const char *use_modules(void)
 {
 	return getenv("WEIR_MODULE_PATH") ? NULL : place("lib/cuda/.libs");
@@ -21,11 +15,11 @@ static void open_root(struct use *u, const struct weir_opts *o)
 	struct weir_io_info info = { .size = sizeof(info) };
 
 	memset(u, 0, sizeof(*u));
-	use_check(weir_open(o, &u->weir));
-	use_check(weir_dev_find(u->weir, "CPU", &u->dev));
-	use_check(weir_dev_buft(u->dev, WEIR_MEM_HUGE, &u->huge));
-	use_check(weir_dev_buft(u->dev, WEIR_MEM_MAPPED, &u->mapped));
-	use_check(weir_io_info(u->weir, &info)); /* starts the engine */
+	must(weir_open(o, &u->weir));
+	must(weir_dev_find(u->weir, "CPU", &u->dev));
+	must(weir_dev_buft(u->dev, WEIR_MEM_HUGE, &u->huge));
+	must(weir_dev_buft(u->dev, WEIR_MEM_MAPPED, &u->mapped));
+	must(weir_io_info(u->weir, &info)); /* starts the engine */
 	u->to = u->huge;
 }
 
@@ -45,9 +39,9 @@ void use_open_device(struct use *u, unsigned copiers, unsigned reactors)
 	o.reactors = reactors;
 	o.module_path = use_modules();
 	open_root(u, &o);
-	use_check(weir_dev_find(u->weir, bench_device, &u->dev));
-	use_check(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
-	use_check(weir_buf_alloc(u->to, 256, NULL, &u->open));
+	must(weir_dev_find(u->weir, bench_device, &u->dev));
+	must(weir_dev_buft(u->dev, WEIR_MEM_DEVICE, &u->to));
+	must(weir_buf_alloc(u->to, 256, NULL, &u->open));
 }
 
 void use_close(struct use *u)
@@ -68,20 +62,20 @@ void use_load(struct use *u, const struct file *f, int part,
 	struct weir_load *l;
 
 	o.into = into;
-	use_check(weir_model_open(u->weir, f->path, NULL, &model));
+	must(weir_model_open(u->weir, f->path, NULL, &model));
 	if (part == USE_OPENED) {
 		cpu = raw_cpu();
 		begun = raw_now();
 	}
-	use_check(weir_plan_new(model, &plan));
-	use_check(weir_plan_put(plan, u->glob, u->to, u->put));
-	use_check(weir_load_start(plan, &o, &l));
-	use_check(weir_load_wait(l, -1));
+	must(weir_plan_new(model, &plan));
+	must(weir_plan_put(plan, u->glob, u->to, u->put));
+	must(weir_load_start(plan, &o, &l));
+	must(weir_load_wait(l, -1));
 	s->seconds = raw_now() - begun;
 	s->cpu = raw_cpu() - cpu;
-	use_check(weir_load_weights(l, ret));
+	must(weir_load_weights(l, ret));
 	u->report.size = sizeof(u->report);
-	use_check(weir_load_report(l, &u->report));
+	must(weir_load_report(l, &u->report));
 	s->bytes = u->report.bytes;
 	weir_load_free(l);
 	weir_plan_free(plan);

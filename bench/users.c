@@ -13,6 +13,7 @@
 
 #include <weir.h>
 
+#include "must.h"
 #include "raw.h"
 
 #define HEAP_ALIGN 256u
@@ -75,12 +76,6 @@ static void malloc_close(struct user *u)
 {
 	free(u->pointers);
 	free(u);
-}
-
-static void must(int r)
-{
-	if (r < 0)
-		die("%s", weir_error());
 }
 
 /*

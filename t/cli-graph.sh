@@ -205,7 +205,7 @@ check 'weights that are fed are drawn in another colour' drawn fed.svg \
 	"of these fed" in text and any(b[0] == "b orange" for b in boxes)'
 refused 1 'a budget of' 'a budget that is too small is refused' \
 	weir graph large.gguf --budget 1K
-refused 1 NOTHING 'an unknown device is refused' \
+refused 1 '--devices NOTHING' 'an unknown device is refused' \
 	weir graph m.gguf --devices NOTHING
 refused 1 '6 devices for 5 layers' 'more devices than layers are refused' \
 	weir graph m.gguf --devices CPU:devices=6,CPU1,CPU2,CPU3,CPU4,CPU5
@@ -217,7 +217,8 @@ check 'the picture of 100,000 nodes has their operations' \
 	sh -c 'test $(grep -c "; result " deep.svg) = 47504'
 
 model other.gguf arch=gpt2
-refused 1 gpt2 'a model of another architecture is refused' \
+refused 1 "other.gguf: architecture 'gpt2'" \
+	'a model of another architecture is refused, with its name' \
 	weir graph other.gguf
 model short.gguf drop=blk.3.attn_k.weight
 refused 1 "no tensor 'blk.3.attn_k.weight'" \

@@ -120,7 +120,7 @@ static void wrong_parameters(void)
 	weir_close(weir);
 }
 
-/* Two calls that wait for each other, for a second. */
+/* Two calls that wait for each other, for 10 seconds at most. */
 struct meeting {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

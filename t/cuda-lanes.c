@@ -205,6 +205,7 @@ static void end(struct weir_buf *buf)
 	weir_buf_free(buf);
 	weir_close(weir);
 }
+
 int main(void)
 {
 	struct weir_buf *buf;

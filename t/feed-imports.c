@@ -208,8 +208,9 @@ static void randoms(void)
 			diag("seed %u: %s", k, why);
 	}
 	ok(!why, "20000 random lists get valid places");
-	ok(refused > 100 && taken > 1000, "%u were refused, %u have a ring",
-	   refused, taken);
+	ok(refused > 100 && taken > 1000,
+	   "of the random lists %u are refused, %u have a ring", refused,
+	   taken);
 }
 
 int main(void)

@@ -472,9 +472,29 @@ struct weir_node *gdev_input(struct weir_graph *g, const char *name, int n)
 	return weir_graph_input(g, name, WEIR_DTYPE_F32, 1, &shape);
 }
 
+void gdev_set(struct weir_run *run, const struct weir_node *node, float value)
+{
+	const int64_t n = weir_node_tensor(node)->shape[0];
+	float v[64];
+
+	for (int i = 0; i < 64; i++)
+		v[i] = value;
+	if (weir_run_input(run, node, v, (size_t)n * sizeof(float)) < 0)
+		bail("%s", weir_error());
+}
+
 float gdev_value(const struct weir_tensor *t)
 {
 	const float *at = weir_tensor_data(t);
 
 	return at ? *at : NAN;
+}
+
+float gdev_output(struct weir_run *run, const struct weir_node *node)
+{
+	struct weir_tensor t;
+
+	if (weir_run_output(run, node, &t) < 0)
+		bail("%s", weir_error());
+	return gdev_value(&t);
 }

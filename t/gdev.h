@@ -46,7 +46,10 @@ struct weir_node *gdev_leaf(struct weir_graph *g, struct weir_dev *dev,
 			    struct weir_event *event, struct weir_buf **buf);
 /* An input of @n F32. */
 struct weir_node *gdev_input(struct weir_graph *g, const char *name, int n);
-/* The first element. */
+/* Each element of an input of up to 64 is @value in the next runs. */
+void gdev_set(struct weir_run *run, const struct weir_node *node, float value);
+/* The first element; of an output of a run. */
 float gdev_value(const struct weir_tensor *t);
+float gdev_output(struct weir_run *run, const struct weir_node *node);
 
 #endif

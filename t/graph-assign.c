@@ -87,7 +87,10 @@ static void only(void)
 	net_done();
 }
 
-/* One operation of a millisecond, and device 1 is so much faster. */
+/*
+ * The device of an operation that takes device 0 a millisecond, and device 1 is
+ * @faster times as fast.
+ */
 static uint8_t with_rates(double faster)
 {
 	uint32_t a;
@@ -111,7 +114,10 @@ static void gain(void)
 	       "a gain of more than 10 %% is enough to leave the first device");
 }
 
-/* Device 1 has the first node, and device 0 is faster for the second. */
+/*
+ * The device of a node whose source, of @bytes, is on device 1, and device 0 is
+ * @faster times as fast.
+ */
 static uint8_t after_another(double faster, uint64_t bytes)
 {
 	uint32_t a, b;
@@ -179,7 +185,6 @@ static void others(void)
 	x = net_input(100);
 	file = net_leaf(NO_DEV, 100);
 	pinned = net_leaf(NO_DEV, 100);
-	net.usable[file] = net.usable[pinned] = UINT64_MAX;
 	net.pin[pinned] = 1;
 	a = net_op(1, 100, x, pinned);
 	view = net_view(a);

@@ -31,7 +31,7 @@ static inline bool may_race(void)
 	return true;
 #endif
 }
-/* Wait until @n reports are there, for a second at most; how many there are. */
+/* Wait for @n reports, for a second at most. Returns their number. */
 unsigned reports(unsigned n);
 /* Nothing was reported when both streams are done; then tears down. */
 void none(const char *title);

@@ -313,9 +313,11 @@ static void fails(void)
 	must(weir_run_start(e.run));
 	is_err(weir_run_wait(e.run, -1), -ENODATA, "short.bin: ends before",
 	       "a run whose file is too short fails with its sentence");
-	has_str(weir_error(), "node 16", "the sentence names the leaf's node");
+	has_str(weir_error(), "node 16",
+		"the sentence of a file that is too short names the leaf's node");
 	files_bytes("short.bin", numbers, LAYERS * BYTES);
-	ok(runs(&e, 2), "the next run works if the file is whole again");
+	ok(runs(&e, 2),
+	   "a run after one that failed works if the file is whole again");
 	weir_file_close(file);
 	ok(runs(&e, 2), "a schedule keeps its file open");
 	end(&e);
@@ -352,7 +354,8 @@ static void placed_apart(void)
 	ok(held, "constant leaves in memory of another device are fed");
 	ok(report.fed && report.kept &&
 		   report.fed + report.kept == LAYERS * BYTES,
-	   "%llu bytes of them were fed", (unsigned long long)report.fed);
+	   "of constant leaves in memory of another device %llu bytes are fed, the others kept",
+	   (unsigned long long)report.fed);
 	end(&e);
 	weir_buf_free(buf);
 	weir_close(other);

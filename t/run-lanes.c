@@ -54,26 +54,9 @@ static struct both both_make(struct weir_sched *s, struct weir_event *event)
 	return b;
 }
 
-static void set(struct weir_run *run, const struct weir_node *x, float value)
-{
-	float v[N];
-
-	for (int i = 0; i < N; i++)
-		v[i] = value;
-	must(weir_run_input(run, x, v, sizeof(v)));
-}
-
 static float expected(float x)
 {
 	return ((x + 3) * 5 + x) * 3;
-}
-
-static float value_of(struct weir_run *run, const struct weir_node *node)
-{
-	struct weir_tensor t;
-
-	must(weir_run_output(run, node, &t));
-	return gdev_value(&t);
 }
 
 static void both_free(struct both *b)
@@ -90,18 +73,18 @@ static void computes(void)
 	struct weir_run_report report = { .size = sizeof(report) };
 	struct both b = both_make(sched, NULL);
 
-	set(b.run, b.x, 2);
+	gdev_set(b.run, b.x, 2);
 	must(weir_run_start(b.run));
 	is_int(weir_run_wait(b.run, -1), 0, "a run over two devices ends well");
-	ok(value_of(b.run, b.out) == expected(2),
-	   "its output has passed through both devices");
+	ok(gdev_output(b.run, b.out) == expected(2),
+	   "the output of a run over two devices has passed through both");
 	must(weir_run_report(b.run, &report));
 	ok(report.nodes == 4 && !report.running,
-	   "its report counts the nodes of both");
-	set(b.run, b.x, 7);
+	   "the report of a run over two devices counts the nodes of both");
+	gdev_set(b.run, b.x, 7);
 	must(weir_run_start(b.run));
 	must(weir_run_wait(b.run, -1));
-	ok(value_of(b.run, b.out) == expected(7),
+	ok(gdev_output(b.run, b.out) == expected(7),
 	   "a run over two devices is started again with new inputs");
 	both_free(&b);
 }
@@ -168,7 +151,7 @@ static void refuses(void)
 	struct both b = both_make(sched, NULL);
 	struct weir_stream *stream;
 
-	set(b.run, b.x, 1);
+	gdev_set(b.run, b.x, 1);
 	must(weir_stream_new(dev[0], NULL, &stream));
 	is_err(weir_stream_compute(stream, b.run), -EOPNOTSUPP,
 	       "computes on 2 devices",
@@ -186,16 +169,16 @@ static void again(struct both *b, const char *what)
 	struct both other = both_make(sched, NULL);
 
 	gdev_reset();
-	set(b->run, b->x, 4);
+	gdev_set(b->run, b->x, 4);
 	must(weir_run_start(b->run));
 	is_int(weir_run_wait(b->run, -1), 0, "a run is started again after %s",
 	       what);
-	ok(value_of(b->run, b->out) == expected(4),
-	   "it has its result after %s", what);
-	set(other.run, other.x, 3);
+	ok(gdev_output(b->run, b->out) == expected(4),
+	   "a run that is started again has its result after %s", what);
+	gdev_set(other.run, other.x, 3);
 	must(weir_run_start(other.run));
 	must(weir_run_wait(other.run, -1));
-	ok(value_of(other.run, other.out) == expected(3),
+	ok(gdev_output(other.run, other.out) == expected(3),
 	   "another run has its result after %s", what);
 	both_free(&other);
 }
@@ -205,7 +188,7 @@ static void fails(void)
 	struct both b = both_make(sched, NULL);
 	struct weir_event *event = new_event(weir, 0);
 
-	set(b.run, b.x, 1);
+	gdev_set(b.run, b.x, 1);
 	gdev.fail_with = -EIO;
 	gdev.fail_at = 5;
 	must(weir_run_start(b.run));
@@ -225,7 +208,7 @@ static void cancels(void)
 {
 	struct both b = both_make(sched, NULL);
 
-	set(b.run, b.x, 1);
+	gdev_set(b.run, b.x, 1);
 	gdev.hold_at = 4;
 	must(weir_run_start(b.run));
 	sem_wait(&gdev.held);
@@ -243,13 +226,13 @@ static void observer_ends(void)
 {
 	struct both b = both_make(sched, NULL);
 
-	set(b.run, b.x, 1);
+	gdev_set(b.run, b.x, 1);
 	observed = 0;
 	observed_err = -EDOM;
 	must(weir_run_start(b.run));
 	is_err(weir_run_wait(b.run, -1), -EDOM, "the observer returned",
 	       "an observer ends the run on all devices");
-	is_int(observed, 1, "it was called once");
+	is_int(observed, 1, "an observer that ends the run is called once");
 	observed_err = 0;
 	again(&b, "the observer has ended it");
 	both_free(&b);
@@ -268,9 +251,9 @@ static void leaf_fails(void)
 	gate.result = -EILSEQ;
 	must(weir_stream_record(stream, event));
 	b = both_make(sched, event);
-	set(b.run, b.x, 1);
+	gdev_set(b.run, b.x, 1);
 	must(weir_run_start(b.run));
-	is_int(weir_run_wait(b.run, 20000000), -ETIMEDOUT,
+	is_int(weir_run_wait(b.run, 20 * MS), -ETIMEDOUT,
 	       "a run waits for a leaf of its second device");
 	open_gate(&gate);
 	is_err(weir_run_wait(b.run, -1), -ECANCELED, "cancelled",
@@ -286,7 +269,7 @@ static void freed(void)
 {
 	struct both b = both_make(sched, NULL);
 
-	set(b.run, b.x, 1);
+	gdev_set(b.run, b.x, 1);
 	gdev.hold_at = 4;
 	must(weir_run_start(b.run));
 	sem_wait(&gdev.held);
@@ -313,8 +296,8 @@ static void overlaps(void)
 	must(weir_sched_pin(two, "on cpu", dev[0]));
 	b = both_make(two, NULL);
 	must(weir_run_new(b.schedule, &next));
-	set(b.run, b.x, 2);
-	set(next, b.x, 9);
+	gdev_set(b.run, b.x, 2);
+	gdev_set(next, b.x, 9);
 	gdev.hold_at = 4;
 	must(weir_run_start(b.run));
 	sem_wait(&gdev.held);
@@ -323,13 +306,14 @@ static void overlaps(void)
 	do
 		must(weir_run_report(next, &report));
 	while (report.nodes < 1);
-	is_int(weir_run_wait(next, 20000000), -ETIMEDOUT,
+	is_int(weir_run_wait(next, 20 * MS), -ETIMEDOUT,
 	       "a second run begins on one device while the other computes the first");
-	is_int(report.nodes, 1, "it has computed what that device can");
+	is_int(report.nodes, 1,
+	       "a second run computes what the free device can");
 	sem_post(&gdev.go);
 	must(weir_run_wait(next, -1));
-	ok(value_of(b.run, b.out) == expected(2) &&
-		   value_of(next, b.out) == expected(9),
+	ok(gdev_output(b.run, b.out) == expected(2) &&
+		   gdev_output(next, b.out) == expected(9),
 	   "runs that overlap have their own results");
 	weir_run_free(next);
 	both_free(&b);
@@ -418,7 +402,7 @@ static void closes_waiting(void)
 	must(weir_stream_record(stream, event));
 	s = sched_new(NULL);
 	b = both_make(s, event);
-	set(b.run, b.x, 2);
+	gdev_set(b.run, b.x, 2);
 	must(weir_run_start(b.run));
 	weir_close(weir);
 	is_err(weir_run_wait(b.run, -1), -ESHUTDOWN, "when the root was closed",

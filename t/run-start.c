@@ -4,19 +4,12 @@
 #include <string.h>
 
 #include "gdev.h"
+#include "leaf.h"
 #include "streams.h"
 
 static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_sched *sched;
-
-static struct weir_graph *new_graph(void)
-{
-	struct weir_graph *g;
-
-	must(weir_graph_new(&g));
-	return g;
-}
 
 static struct weir_run *new_run(const struct weir_graph *g)
 {
@@ -29,25 +22,6 @@ static struct weir_run *new_run(const struct weir_graph *g)
 	return run;
 }
 
-static void set(struct weir_run *run, const struct weir_node *node, float value)
-{
-	float v[64];
-
-	for (int i = 0; i < 64; i++)
-		v[i] = value;
-	must(weir_run_input(run, node, v,
-			    (size_t)weir_node_tensor(node)->shape[0] *
-				    sizeof(float)));
-}
-
-static float value_of(struct weir_run *run, const struct weir_node *node)
-{
-	struct weir_tensor t;
-
-	must(weir_run_output(run, node, &t));
-	return gdev_value(&t);
-}
-
 /* (x + w) * w, and its input x. */
 struct small {
 	struct weir_graph *g;
@@ -57,7 +31,7 @@ struct small {
 
 static struct small small_graph(struct weir_event *event)
 {
-	struct small s = { .g = new_graph() };
+	struct small s = { .g = graph_new() };
 
 	s.x = gdev_input(s.g, "x", 16);
 	s.w = gdev_leaf(s.g, dev, "w", 16, 3, event, &s.buf);
@@ -79,10 +53,10 @@ static void computes(void)
 	struct weir_run_report report = { .size = sizeof(report) };
 
 	gdev_reset();
-	set(run, s.x, 2);
+	gdev_set(run, s.x, 2);
 	must(weir_run_start(run));
 	is_int(weir_run_wait(run, -1), 0, "a run ends well");
-	ok(value_of(run, s.out) == 15, "the output of a run has its value");
+	ok(gdev_output(run, s.out) == 15, "the output of a run has its value");
 	is_int(gdev.works, 1, "a run without gates is one work of the device");
 	must(weir_run_report(run, &report));
 	ok(report.nodes == 2 && report.works == 1 && !report.waits &&
@@ -91,14 +65,14 @@ static void computes(void)
 	ok(report.total_ns >= report.compute_ns && report.compute_ns >= 0 &&
 		   report.total_ns > 0,
 	   "the report's times are parts of its total");
-	set(run, s.x, 4);
+	gdev_set(run, s.x, 4);
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
-	ok(value_of(run, s.out) == 21,
+	ok(gdev_output(run, s.out) == 21,
 	   "a run is started again with new inputs");
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
-	ok(value_of(run, s.out) == 21,
+	ok(gdev_output(run, s.out) == 21,
 	   "an input keeps its value when the run is started again");
 	weir_run_free(run);
 	small_free(&s);
@@ -128,7 +102,7 @@ static void refuses(void)
 	       "no event is recorded of a run that was never started");
 	is_int(weir_run_cancel(run), 0,
 	       "a run that is not running is cancelled");
-	set(run, s.x, 1);
+	gdev_set(run, s.x, 1);
 	must(weir_stream_new(cpu_of(weir), NULL, &cpu));
 	is_err(weir_stream_compute(cpu, run), -EINVAL,
 	       "the schedule is for GDEV0",
@@ -159,7 +133,7 @@ static void other_root(void)
 	struct small s = small_graph(event);
 	struct weir_run *run = new_run(s.g);
 
-	set(run, s.x, 2);
+	gdev_set(run, s.x, 2);
 	is_err(weir_run_start(run), -EINVAL, "another root",
 	       "a run whose leaf has an event of another root is not started");
 	must(weir_run_report(run, &report));
@@ -181,7 +155,7 @@ static void in_a_stream(void)
 	float got[16] = { 0 };
 
 	must(weir_stream_new(dev, NULL, &stream));
-	set(run, s.x, 2);
+	gdev_set(run, s.x, 2);
 	must(weir_run_output(run, s.out, &out));
 	gdev.hold_at = 2;
 	must(weir_stream_compute(stream, run));
@@ -204,11 +178,12 @@ static void in_a_stream(void)
 	must(weir_stream_compute(stream, run));
 	must(weir_stream_set(stream, &in, 0, got, sizeof(got)));
 	must(weir_run_wait(run, -1));
-	ok(value_of(run, s.out) == 15,
+	ok(gdev_output(run, s.out) == 15,
 	   "a write of a leaf waits for the run before");
 	must(weir_stream_compute(stream, run));
 	must(weir_run_wait(run, -1));
-	ok(value_of(run, s.out) == 120, "a run waits for a write of its leaf");
+	ok(gdev_output(run, s.out) == 120,
+	   "a run waits for a write of its leaf");
 	weir_stream_free(stream);
 	weir_event_free(event);
 	weir_run_free(run);
@@ -223,7 +198,7 @@ static void input_tensors(void)
 	struct weir_event *event = new_event(weir, 0);
 	struct weir_buf *buf = NULL;
 	const struct weir_tensor *t;
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct gate gate;
 	int err = -EBADF;
 
@@ -233,7 +208,8 @@ static void input_tensors(void)
 	       "an input is copied from a tensor");
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
-	ok(value_of(run, s.out) == 24, "a run has an input that was a tensor");
+	ok(gdev_output(run, s.out) == 24,
+	   "a run has an input that was a tensor");
 	gate_init(&gate, 0);
 	shut(stream, &gate);
 	must(weir_stream_record(stream, event));
@@ -246,7 +222,7 @@ static void input_tensors(void)
 	open_gate(&gate);
 	is_int(weir_run_wait(run, -1), 0,
 	       "a run whose input is late ends well");
-	ok(value_of(run, s.out) == 30, "an input is copied after its event");
+	ok(gdev_output(run, s.out) == 30, "an input is copied after its event");
 	must(weir_stream_call(stream, fail_with, &err));
 	weir_stream_sync(stream, -1);
 	is_int(weir_stream_record(stream, event), -EBADF,
@@ -258,7 +234,7 @@ static void input_tensors(void)
 		"a run whose input fails has the failure's sentence");
 	is_err(weir_run_start(run), -EINVAL, "never set",
 	       "an input that failed has to be set again");
-	set(run, s.x, 1);
+	gdev_set(run, s.x, 1);
 	must(weir_run_start(run));
 	is_int(weir_run_wait(run, -1), 0,
 	       "a run is started again after its input has failed");
@@ -277,7 +253,7 @@ static void fails(void)
 	struct weir_event *event = new_event(weir, 0);
 	struct weir_stream *stream;
 
-	set(run, s.x, 2);
+	gdev_set(run, s.x, 2);
 	gdev.fail_at = 3;
 	must(weir_run_start(run));
 	is_err(weir_run_wait(run, -1), -EIO,
@@ -324,7 +300,7 @@ static void copies(void)
 	must(weir_schedule_new(two, s.g, &schedule));
 	for (int i = 0; i < 2; i++) {
 		must(weir_run_new(schedule, &run[i]));
-		set(run[i], s.x, (float)i);
+		gdev_set(run[i], s.x, (float)i);
 	}
 	is_err(weir_run_new(schedule, &third), -EAGAIN, "all 2 copies",
 	       "there are as many runs at a time as copies");
@@ -383,7 +359,7 @@ static void observer(void)
 	o.observe = see;
 	must(weir_sched_new(&dev, 1, &o, &sched));
 	run = new_run(s.g);
-	set(run, s.x, 2);
+	gdev_set(run, s.x, 2);
 	gdev_reset();
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
@@ -396,7 +372,7 @@ static void observer(void)
 	   "the observer gets results, inputs, leaves and views");
 	ok(gdev.works == 2 && gdev.log[0].n == 1 && gdev.log[1].first == 1,
 	   "a run stops for its observer only");
-	ok(value_of(run, s.out) == 15, "an observed run has its output");
+	ok(gdev_output(run, s.out) == 15, "an observed run has its output");
 	seen.result = -EPIPE;
 	seen.calls = 0;
 	gdev_reset();
@@ -426,7 +402,7 @@ static void parts(void)
 	run = new_run(s.g);
 	gdev_reset();
 	memset(&seen, 0, sizeof(seen));
-	set(run, s.x, 2);
+	gdev_set(run, s.x, 2);
 	must(weir_run_start_part(run, 0, 3));
 	must(weir_run_wait(run, -1));
 	ok(gdev.nodes == 1 && seen.calls == 1 && seen.node[0] == 2,
@@ -435,7 +411,7 @@ static void parts(void)
 	must(weir_run_wait(run, -1));
 	ok(gdev.nodes == 2 && seen.calls == 2 && seen.node[1] == 3,
 	   "the next part begins after the first");
-	ok(value_of(run, s.out) == 15,
+	ok(gdev_output(run, s.out) == 15,
 	   "parts in their order give the results of a whole run");
 	must(weir_run_start_part(run, 4, 0));
 	is_int(weir_run_wait(run, -1), 0, "a part may have no nodes");

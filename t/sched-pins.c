@@ -290,7 +290,7 @@ static void wrong_rates(void)
 	is_err(weir_sched_rates(sched, 2, &rates), -EINVAL, "device 2 of 2",
 	       "rates of a device that the scheduler does not have are refused");
 	is_err(weir_sched_set_rates(sched, 2, &rates), -EINVAL, "device 2 of 2",
-	       "they cannot be set for such a device either");
+	       "rates are not set for a device that the scheduler does not have");
 	weir_sched_free(sched);
 }
 

@@ -4,19 +4,12 @@
 #include <string.h>
 
 #include "gdev.h"
+#include "leaf.h"
 #include "streams.h"
 
 static struct weir *weir;
 static struct weir_dev *dev;
 static struct weir_sched *sched;
-
-static struct weir_graph *new_graph(void)
-{
-	struct weir_graph *g;
-
-	must(weir_graph_new(&g));
-	return g;
-}
 
 static struct weir_schedule *schedule_of(const struct weir_graph *g)
 {
@@ -49,34 +42,27 @@ static float result(struct weir_schedule *s, const struct weir_graph *g,
 		    const struct weir_node *out, float x)
 {
 	struct weir_node_info info = { .size = sizeof(info) };
-	float v[64], value;
 	struct weir_run *run;
-	struct weir_tensor t;
+	float value;
 
-	for (int i = 0; i < 64; i++)
-		v[i] = x;
 	must(weir_run_new(s, &run));
 	for (size_t i = 0; i < weir_graph_count(g); i++) {
 		const struct weir_node *node = weir_graph_node(g, i);
 
 		must(weir_node_info(node, &info));
 		if (info.op == WEIR_OP_INPUT)
-			must(weir_run_input(
-				run, node, v,
-				(size_t)weir_node_tensor(node)->shape[0] *
-					sizeof(float)));
+			gdev_set(run, node, x);
 	}
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));
-	must(weir_run_output(run, out, &t));
-	value = gdev_value(&t);
+	value = gdev_output(run, out);
 	weir_run_free(run);
 	return value;
 }
 
 static void in_place(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *a, *b, *c, *d;
 	struct weir_node_place pa, pb, pc, pd, px;
 	struct weir_schedule *s;
@@ -112,7 +98,7 @@ static void in_place(void)
 /* The graphs of a defect of ggml: equal counts and sizes, other edges. */
 static void edges(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x, *k, *a, *b, *d;
 	struct weir_schedule *first = NULL, *second;
 	struct weir_buf *buf = NULL;
@@ -140,7 +126,7 @@ static void edges(void)
 
 static void kept_apart(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *node[8], *y;
 	struct weir_node_place out, other;
 	struct weir_schedule *s;
@@ -167,7 +153,7 @@ static void kept_apart(void)
 static void views_keep(void)
 {
 	const int64_t shape[] = { 4, 4 };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *a, *row, *b, *c, *d, *t;
 	struct weir_node_place pa, pb, pc;
 	struct weir_schedule *s;
@@ -203,7 +189,7 @@ static void views_keep(void)
 
 static void what_is_computed(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_schedule_info info = { .size = sizeof(info) };
 	struct weir_node *x = gdev_input(g, "x", 16), *unused, *y;
 	struct weir_schedule *s;
@@ -238,7 +224,7 @@ static void what_is_computed(void)
 /* Of nodes that are not there. */
 static void questions(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 24), *y;
 	struct weir_node_place place = { .size = sizeof(place) };
 	struct weir_schedule_info before = { .size = sizeof(before) }, after;
@@ -262,7 +248,7 @@ static void questions(void)
 static void writes(void)
 {
 	const int64_t shape[] = { 4, 4 };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *cache, *rows, *x, *ids, *after, *before, *y;
 	struct weir_buf *buf = NULL;
 	struct weir_node_place place;
@@ -312,7 +298,7 @@ static void writes(void)
 
 static void refusals(void)
 {
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *w;
 	struct weir_schedule *s;
 	struct weir_tensor t;
@@ -356,12 +342,12 @@ static void estimates(void)
 {
 	struct weir_sched_estimate e = { .size = sizeof(e) };
 	struct weir_schedule_info info = { .size = sizeof(info) };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y, *w;
 	struct weir_schedule *s, *other;
 	struct weir_tensor t;
 	const int64_t shape = 16, large = 1 << 20;
-	struct weir_graph *big = new_graph();
+	struct weir_graph *big = graph_new();
 	uint64_t bytes;
 
 	y = weir_graph_output(g, weir_add(g, weir_sqr(g, x), x));
@@ -402,7 +388,7 @@ static void estimates(void)
 static void many_nodes(void)
 {
 	struct weir_schedule_info info = { .size = sizeof(info) };
-	struct weir_graph *g = new_graph();
+	struct weir_graph *g = graph_new();
 	struct weir_node *x = gdev_input(g, "x", 16), *y = x;
 	struct weir_schedule *s;
 

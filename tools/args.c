@@ -21,7 +21,7 @@ static int report_option(const struct args *args, int why)
 		fail_usage(args->command, "option '%s' takes no value", word);
 	else
 		fail_usage(args->command, "unknown option '%s'", word);
-	return ARGS_BAD;
+	return EXIT_USAGE;
 }
 
 /* The short options, as getopt(3) takes them. */
@@ -35,21 +35,25 @@ static void list_letters(const struct args *args, char *letters, size_t size)
 					      o->val, o->has_arg ? ":" : "");
 }
 
-int args_next(const struct args *args)
+int args_options(const struct args *args,
+		 int (*take)(const struct args *, int, void *), void *to)
 {
 	char letters[32];
-	int c;
+	int c, r = 0;
 
 	opterr = 0;
 	list_letters(args, letters, sizeof(letters));
-	c = getopt_long(args->argc, args->argv, letters, args->options, NULL);
-	if (c == '?' || c == ':')
-		return report_option(args, c);
-	if (c == 'h') {
-		fputs(args->help, stdout);
-		return ARGS_HELP;
+	while (r == 0 && (c = getopt_long(args->argc, args->argv, letters,
+					  args->options, NULL)) != -1) {
+		if (c == '?' || c == ':')
+			return report_option(args, c);
+		if (c == 'h') {
+			fputs(args->help, stdout);
+			return ARGS_HELP;
+		}
+		r = take(args, c, to);
 	}
-	return c;
+	return r;
 }
 
 int args_operands(const struct args *args, int n, const char *const *names)

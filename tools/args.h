@@ -24,18 +24,19 @@ struct args {
 enum {
 	ARGS_OPTION = 256
 };
-/* Other results of args_next(). */
+/* A result of args_options(). */
 enum {
-	ARGS_END = -1, /* there are no more options */
-	ARGS_BAD = -2, /* invalid; reported: return EXIT_USAGE */
-	ARGS_HELP = -3 /* the help was printed: return 0 */
+	ARGS_HELP = -1 /* the help was printed: exit with 0 */
 };
 
 /*
- * Return the next option; optarg is its value. For -h and --help print the
- * help and return ARGS_HELP.
+ * Call @take with the val of each option, and with @to; optarg is the option's
+ * value. A result of @take other than 0 is returned at once. For -h and --help
+ * print the help and return ARGS_HELP.
  */
-int args_next(const struct args *args);
+int args_options(const struct args *args,
+		 int (*take)(const struct args *args, int val, void *to),
+		 void *to);
 /*
  * After the options: check that exactly @n operands follow. @names has theirs.
  */

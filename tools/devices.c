@@ -404,16 +404,20 @@ static void show(const json_t *all)
 	show_io(json_object_get(all, "io"));
 }
 
+static int take_option(const struct args *args, int c, void *to)
+{
+	bool *json = to;
+
+	(void)args, (void)c;
+	*json = true;
+	return 0;
+}
+
 static int parse_args(const struct args *args, bool *ret_json)
 {
-	int c;
+	int r = args_options(args, take_option, ret_json);
 
-	while ((c = args_next(args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		*ret_json = true;
-	}
-	return args_operands(args, 0, NULL);
+	return r ? r : args_operands(args, 0, NULL);
 }
 
 int devices_main(int argc, char **argv)

@@ -59,8 +59,10 @@ static int take_form(const struct args *args, struct graph_args *a,
 	return 0;
 }
 
-static int take_option(const struct args *args, int c, struct graph_args *a)
+static int take_option(const struct args *args, int c, void *to)
 {
+	struct graph_args *a = to;
+
 	switch (c) {
 	case GRAPH_OPT_SVG:
 		return take_form(args, a, GRAPH_SVG);
@@ -110,17 +112,11 @@ static int take_operands(const struct args *args, struct graph_args *a)
 
 static int parse_args(const struct args *args, struct graph_args *a)
 {
-	int c, r;
+	int r;
 
 	*a = (struct graph_args){ .tokens = 1 };
-	while ((c = args_next(args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		r = take_option(args, c, a);
-		if (r)
-			return r;
-	}
-	return take_operands(args, a);
+	r = args_options(args, take_option, a);
+	return r ? r : take_operands(args, a);
 }
 
 static int draw_scene(const struct graph_view *v, const struct graph_args *a,

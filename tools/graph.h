@@ -153,7 +153,7 @@ int graph_schedule(struct graph_view *v, const struct graph_model *m);
 int graph_splits(struct graph_view *v, const struct graph_model *m);
 
 /*
- * graph_view.c: the nodes of @g, which must remain; one split. Returns 0, or
+ * graph_view.c: the nodes of the graph of @m, which must remain. Returns 0, or
  * EXIT_FAILURE after a line on stderr.
  */
 int graph_view_new(struct graph_view *v, const struct graph_args *a,
@@ -163,7 +163,7 @@ void graph_view_free(struct graph_view *v);
 uint32_t graph_source(const struct graph_view *v, uint32_t n, uint32_t i);
 
 void graph_add_leaf(struct graph_leaves *leaves, const struct graph_node *n);
-/* graph_parts.c: splits are known. */
+/* graph_parts.c: the parts, after graph_splits(). */
 int graph_parts(struct graph_view *v);
 
 /* graph_scene.c: what a picture has. */
@@ -200,17 +200,28 @@ void graph_scene_free(struct graph_scene *s);
 /* graph_text.c */
 #define GRAPH_TEXT 160
 #define GRAPH_PANEL 12
+#define GRAPH_FED "of these fed"
+/* What the operations of a category do. */
+extern const char *const graph_legend[GRAPH_CATEGORIES];
 /* "8.39 MFLOP" */
 const char *graph_flops_text(uint64_t flops, char *buf);
 /* "F32 [512, 2048]" */
 const char *graph_shape_text(const struct weir_tensor *t, char *buf);
 /* "Q4_K, F32" */
 const char *graph_dtypes_text(const uint64_t dtypes[2], char *buf);
-/* "layer 3"; "layers 3 to 20"; "" for operations of no layer */
+/* "Layer 3"; "Layers 3 to 20"; "" for operations of no layer */
 const char *graph_layers_text(int32_t first, int32_t last, char *buf);
 /* "19 operations each, as in layer 0" */
 const char *graph_same_text(const struct graph_view *v,
 			    const struct graph_box *b, char *buf);
+/* "attn_q  Q4_K [2048, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
+const char *graph_leaf_text(const struct graph_node *n, char *buf);
+/* "7 weights: Q4_K, F32". @buf has 3 * GRAPH_TEXT bytes. */
+const char *graph_leaves_text(const struct graph_leaves *leaves,
+			      const char *what, char *buf);
+/* "copy from CPU to CPU1" */
+const char *graph_copy_text(const struct graph_view *v,
+			    const struct graph_transfer *t, char *buf);
 /* "blk.3.sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
 const char *graph_copied_text(const struct graph_view *v,
 			      const struct graph_transfer *t, char *buf);

@@ -9,21 +9,16 @@
 #include "output.h"
 #include "text.h"
 
-static const struct {
-	const char *colour, *legend;
-} looks[GRAPH_CATEGORIES] = {
-	[GRAPH_PRODUCT] = { "#86b6e0", "matrix product" },
-	[GRAPH_ATTENTION] = { "#67c6a3", "attention" },
-	[GRAPH_ELEMENTS] = { "#b9e0f7", "norm, sum, function of elements" },
-	[GRAPH_ROWS] = { "#bcc0c4", "takes or writes rows" },
-	[GRAPH_CALL] = { "#f4cfe2", "function of the program" },
+static const char *const colours[GRAPH_CATEGORIES] = {
+	[GRAPH_PRODUCT] = "#86b6e0",  [GRAPH_ATTENTION] = "#67c6a3",
+	[GRAPH_ELEMENTS] = "#b9e0f7", [GRAPH_ROWS] = "#bcc0c4",
+	[GRAPH_CALL] = "#f4cfe2",
 };
 #define WEIGHT_COLOUR "#f3e577"
 #define FED_COLOUR "#f0b44c"
 #define CACHE_COLOUR "#e0a3c6"
 #define INPUT_COLOUR "#ffffff"
 #define PARTS_COLOUR "#ffffff"
-#define FED_TEXT "of these fed"
 #define COPY_COLOUR "#f09468"
 
 static void put_text(FILE *to, const char *text, size_t len)
@@ -63,12 +58,9 @@ static void put_leaf(FILE *to, const struct graph_node *n)
 			     : n->kind == GRAPH_CACHE ? CACHE_COLOUR
 			     : n->fed                 ? FED_COLOUR
 						      : WEIGHT_COLOUR;
-	char shape[GRAPH_TEXT], text[2 * GRAPH_TEXT], size[SIZE_TEXT];
-	const char *name;
-	size_t len = graph_short_name(n, &name);
+	char text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 
-	snprintf(text, sizeof(text), "%.*s  %s", len < 120 ? (int)len : 120,
-		 name, graph_shape_text(n->t, shape));
+	graph_leaf_text(n, text);
 	put_row(to, colour, false, text, strlen(text),
 		size_text(n->bytes, size));
 }
@@ -76,7 +68,7 @@ static void put_leaf(FILE *to, const struct graph_node *n)
 static void put_op(FILE *to, const struct graph_view *v, uint32_t i)
 {
 	const struct graph_node *n = &v->node[i];
-	const char *name, *colour = looks[n->category].colour;
+	const char *name, *colour = colours[n->category];
 	size_t len = graph_short_name(n, &name);
 	char op[GRAPH_TEXT], shape[GRAPH_TEXT], size[SIZE_TEXT];
 	uint32_t from;
@@ -97,14 +89,11 @@ static void put_op(FILE *to, const struct graph_view *v, uint32_t i)
 static void put_leaves(FILE *to, const struct graph_leaves *leaves,
 		       const char *colour, const char *what)
 {
-	char count[GRAPH_TEXT], dtypes[GRAPH_TEXT], text[3 * GRAPH_TEXT],
-		size[SIZE_TEXT];
+	char text[3 * GRAPH_TEXT], size[SIZE_TEXT];
 
 	if (!leaves->n)
 		return;
-	snprintf(text, sizeof(text), "%s: %s",
-		 graph_count_text(leaves->n, what, count),
-		 graph_dtypes_text(leaves->dtypes, dtypes));
+	graph_leaves_text(leaves, what, text);
 	put_row(to, colour, false, text, strlen(text),
 		size_text(leaves->bytes, size));
 }
@@ -117,14 +106,13 @@ static void put_parts(FILE *to, const struct graph_view *v,
 
 	graph_layers_text(v->part[b->what].layer,
 			  v->part[b->what].layer + (int32_t)b->n - 1, text);
-	text[0] = 'L';
 	put_row(to, colour, true, text, strlen(text),
 		graph_flops_text(b->sum.flops, flops));
 	graph_same_text(v, b, text);
 	put_row(to, colour, false, text, strlen(text), "");
 	put_leaves(to, &b->sum.weights, WEIGHT_COLOUR, "weight");
 	if (b->sum.fed)
-		put_row(to, FED_COLOUR, false, FED_TEXT, strlen(FED_TEXT),
+		put_row(to, FED_COLOUR, false, GRAPH_FED, strlen(GRAPH_FED),
 			size_text(b->sum.fed, size));
 	put_leaves(to, &b->sum.caches, CACHE_COLOUR, "cache");
 }
@@ -134,8 +122,7 @@ static void put_copy(FILE *to, const struct graph_view *v, uint32_t i)
 	const struct graph_transfer *t = &v->transfer[i];
 	char text[2 * GRAPH_TEXT], size[SIZE_TEXT];
 
-	snprintf(text, sizeof(text), "copy from %.40s to %.40s",
-		 v->dev[t->from].name, v->dev[t->to].name);
+	graph_copy_text(v, t, text);
 	put_row(to, COPY_COLOUR, true, text, strlen(text),
 		size_text(t->bytes, size));
 	graph_copied_text(v, t, text);
@@ -192,7 +179,6 @@ static void begin_layer(FILE *to, const struct graph_box *b)
 	char text[GRAPH_TEXT];
 
 	graph_layers_text(b->layer, b->layer, text);
-	text[0] = 'L';
 	fprintf(to,
 		"subgraph cluster_part%" PRIu32
 		" {\nlabeljust=l\ncolor=\"#bcc0c4\"\nlabel=<%s>\n",
@@ -273,7 +259,7 @@ static void put_legend(FILE *to, const struct graph_view *v)
 	for (unsigned i = 0; i < GRAPH_CATEGORIES; i++)
 		if (used[i])
 			fprintf(to, "<TR><TD BGCOLOR=\"%s\">%s</TD></TR>",
-				looks[i].colour, looks[i].legend);
+				colours[i], graph_legend[i]);
 	fprintf(to,
 		"<TR><TD BGCOLOR=\"" WEIGHT_COLOUR "\">weight: name, dtype, "
 		"shape, bytes</TD></TR>"

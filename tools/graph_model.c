@@ -6,19 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../llama/llama.h"
+#include "fail_llama.h"
 #include "graph.h"
 #include "output.h"
 
 enum {
 	ROUND = 256 /* as weir run: attended tokens are a multiple of this */
 };
-
-static int fail_llama(void)
-{
-	const char *text = llama_error();
-
-	return text == weir_error() ? fail_weir() : fail("%s", text);
-}
 
 static uint64_t default_context(uint64_t tokens, uint64_t most)
 {
@@ -51,14 +45,14 @@ static int choose_pass(const struct graph_args *a, const struct llama_config *c,
 }
 
 /* The graph alone: neither weights nor cache have memory. */
-static int build(struct graph_model *m)
+static int build(struct graph_model *m, const struct graph_args *a)
 {
 	struct llama *l = &m->llama;
 
 	if (llama_cache_init(&l->config, WEIR_DTYPE_F16, l->pass.attended,
 			     &l->cache) < 0 ||
 	    weir_graph_new(&l->graph) < 0)
-		return fail_llama();
+		return fail_llama(a->model);
 	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
 	return weir_graph_error(l->graph, NULL) < 0 ? fail_weir() : 0;
 }
@@ -78,7 +72,7 @@ static int schedule(struct graph_model *m, const struct graph_args *a)
 	opts.unloaded = true;
 	opts.budget = (int64_t)a->budget;
 	if (llama_start(l, &opts) < 0)
-		return fail_llama();
+		return fail_llama(a->model);
 	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
 	if (weir_schedule_new(l->sched, l->graph, &m->schedule) < 0)
 		return fail_weir();
@@ -87,6 +81,7 @@ static int schedule(struct graph_model *m, const struct graph_args *a)
 
 int graph_model_open(struct graph_model *m, const struct graph_args *a)
 {
+	const char *list = a->devices ? a->devices : "CPU";
 	struct llama *l = &m->llama;
 	int r;
 
@@ -94,15 +89,14 @@ int graph_model_open(struct graph_model *m, const struct graph_args *a)
 	if (weir_open(NULL, &m->weir) < 0)
 		return fail_weir();
 	if (llama_open(m->weir, a->model, l) < 0)
-		return fail_llama();
+		return fail_llama(a->model);
 	r = choose_pass(a, &l->config, &l->pass);
 	if (r)
 		return r;
 	if (!a->devices && !a->budget)
-		return build(m);
-	if (llama_devices(m->weir, a->devices ? a->devices : "CPU", &m->dev,
-			  &m->n_devs) < 0)
-		return fail_llama();
+		return build(m, a);
+	if (llama_devices(m->weir, list, &m->dev, &m->n_devs) < 0)
+		return fail_devices(list);
 	return schedule(m, a);
 }
 

@@ -110,7 +110,7 @@ static void put_splits(const struct graph_view *v)
 void graph_put_table(const struct graph_view *v)
 {
 	char a[GRAPH_TEXT], b[GRAPH_TEXT], c[GRAPH_TEXT], d[GRAPH_TEXT],
-		e[GRAPH_TEXT];
+		e[GRAPH_TEXT], f[GRAPH_TEXT];
 
 	text_put(stdout, v->title, strlen(v->title), 0);
 	printf("\n%" PRIu32 " nodes in %s: %s, %s, %s, %s, %s\n", v->n,
@@ -119,7 +119,7 @@ void graph_put_table(const struct graph_view *v)
 	       graph_count_text(v->sum.weights.n, "weight", c),
 	       graph_count_text(v->sum.caches.n, "cache", d),
 	       graph_count_text(v->inputs, "input", e),
-	       graph_count_text(v->views, "view", (char[GRAPH_TEXT]){ 0 }));
+	       graph_count_text(v->views, "view", f));
 	put_kinds(v);
 	put_devs(v);
 	put_splits(v);

@@ -15,19 +15,13 @@ enum {
 	SAMPLE = 20    /* width of a sample in the legend */
 };
 
-static const struct {
-	enum svg_fill fill;
-	const char *legend;
-} looks[GRAPH_CATEGORIES] = {
-	[GRAPH_PRODUCT] = { SVG_BLUE, "matrix product" },
-	[GRAPH_ATTENTION] = { SVG_GREEN, "attention" },
-	[GRAPH_ELEMENTS] = { SVG_SKY, "norm, sum, function of elements" },
-	[GRAPH_ROWS] = { SVG_GREY, "takes or writes rows" },
-	[GRAPH_CALL] = { SVG_PINK, "function of the program" },
+static const enum svg_fill fills[GRAPH_CATEGORIES] = {
+	[GRAPH_PRODUCT] = SVG_BLUE, [GRAPH_ATTENTION] = SVG_GREEN,
+	[GRAPH_ELEMENTS] = SVG_SKY, [GRAPH_ROWS] = SVG_GREY,
+	[GRAPH_CALL] = SVG_PINK,
 };
 #define WEIGHT_FILL SVG_YELLOW
 #define FED_FILL SVG_ORANGE
-#define FED_TEXT "of these fed"
 #define CACHE_FILL SVG_PINK
 #define COPY_FILL SVG_VERMILION
 
@@ -85,14 +79,11 @@ static void put_leaf(struct drawing *d, const struct svg_box *strip,
 							    : WEIGHT_FILL;
 	char shape[GRAPH_TEXT], text[2 * GRAPH_TEXT], size[SIZE_TEXT],
 		tip[3 * GRAPH_TEXT];
-	const char *name;
-	size_t len = graph_short_name(n, &name);
 
 	snprintf(tip, sizeof(tip), "%.200s: %s, %" PRIu64 " bytes",
 		 n->t->name ? n->t->name : "", graph_shape_text(n->t, shape),
 		 n->bytes);
-	snprintf(text, sizeof(text), "%.*s  %s", len < 120 ? (int)len : 120,
-		 name, shape);
+	graph_leaf_text(n, text);
 	svg_rect(&d->svg, strip, fill, tip);
 	put_line(&d->svg, strip, false, text, strlen(text),
 		 size_text(n->bytes, size));
@@ -102,12 +93,9 @@ static void put_leaves(struct drawing *d, const struct svg_box *strip,
 		       const struct graph_leaves *leaves, enum svg_fill fill,
 		       const char *what)
 {
-	char count[GRAPH_TEXT], dtypes[GRAPH_TEXT], text[3 * GRAPH_TEXT],
-		size[SIZE_TEXT];
+	char text[3 * GRAPH_TEXT], size[SIZE_TEXT];
 
-	snprintf(text, sizeof(text), "%s: %s",
-		 graph_count_text(leaves->n, what, count),
-		 graph_dtypes_text(leaves->dtypes, dtypes));
+	graph_leaves_text(leaves, what, text);
 	svg_rect(&d->svg, strip, fill, NULL);
 	put_line(&d->svg, strip, false, text, strlen(text),
 		 size_text(leaves->bytes, size));
@@ -140,7 +128,7 @@ static void put_op(struct drawing *d, const struct graph_box *b,
 
 	op_tip(d->v, b->what, tip, sizeof(tip));
 	snprintf(op, sizeof(op), "%s%s", n->op, n->output ? ", output" : "");
-	svg_rect(&d->svg, box, looks[n->category].fill, tip);
+	svg_rect(&d->svg, box, fills[n->category], tip);
 	at.y += 4;
 	at.height = LAYOUT_LINE;
 	put_line(&d->svg, &at, true, len ? name : op, len ? len : strlen(op),
@@ -174,7 +162,6 @@ static void put_parts(struct drawing *d, const struct graph_box *b,
 					    box->width, box->height },
 			 SVG_WHITE, NULL);
 	graph_layers_text(p->layer, p->layer + (int32_t)b->n - 1, layers);
-	layers[0] = 'L';
 	at.y += 4;
 	at.height = LAYOUT_LINE;
 	put_line(&d->svg, &at, true, layers, strlen(layers),
@@ -192,7 +179,7 @@ static void put_parts(struct drawing *d, const struct graph_box *b,
 		struct svg_box strip = take_strip(&at);
 
 		svg_rect(&d->svg, &strip, FED_FILL, NULL);
-		put_line(&d->svg, &strip, false, FED_TEXT, strlen(FED_TEXT),
+		put_line(&d->svg, &strip, false, GRAPH_FED, strlen(GRAPH_FED),
 			 size_text(b->sum.fed, size));
 	}
 	if (b->sum.caches.n) {
@@ -212,8 +199,7 @@ static void put_copy(struct drawing *d, const struct graph_box *b,
 	svg_rect(&d->svg, box, COPY_FILL, d->v->node[t->node].t->name);
 	at.y += 4;
 	at.height = LAYOUT_LINE;
-	snprintf(text, sizeof(text), "copy from %.40s to %.40s",
-		 d->v->dev[t->from].name, d->v->dev[t->to].name);
+	graph_copy_text(d->v, t, text);
 	put_line(&d->svg, &at, true, text, strlen(text),
 		 size_text(t->bytes, size));
 	at.y += LAYOUT_LINE;
@@ -345,7 +331,6 @@ static void put_bar(struct drawing *d, uint32_t first, uint32_t end)
 				LAYOUT_BAR, row_end(d, last) - row->y };
 	graph_layers_text(b->layer, b->layer, text);
 	svg_rect(&d->svg, &bar, SVG_GREY, text);
-	text[0] = 'L';
 	bar.height = fmin(bar.height, BAR_TEXT);
 	svg_label_up(&d->svg, &bar, text, strlen(text));
 }
@@ -395,7 +380,7 @@ static void put_legend(struct drawing *d, double y)
 	graph_categories(d->v, used);
 	for (unsigned i = 0; i < GRAPH_CATEGORIES; i++)
 		if (used[i])
-			x = put_sample(d, x, y, looks[i].fill, looks[i].legend);
+			x = put_sample(d, x, y, fills[i], graph_legend[i]);
 	x = put_arrow_sample(d, x, y, SVG_EDGE, "uses the result");
 	if (d->v->n_transfers)
 		put_arrow_sample(d, x, y, SVG_COPY, "copied to a device");

@@ -6,6 +6,14 @@
 #include "graph.h"
 #include "output.h"
 
+const char *const graph_legend[GRAPH_CATEGORIES] = {
+	[GRAPH_PRODUCT] = "matrix product",
+	[GRAPH_ATTENTION] = "attention",
+	[GRAPH_ELEMENTS] = "norm, sum, function of elements",
+	[GRAPH_ROWS] = "takes or writes rows",
+	[GRAPH_CALL] = "function of the program",
+};
+
 const char *graph_flops_text(uint64_t flops, char *buf)
 {
 	static const char *const units[] = { "", "k", "M", "G", "T", "P" };
@@ -58,9 +66,9 @@ const char *graph_layers_text(int32_t first, int32_t last, char *buf)
 {
 	buf[0] = '\0';
 	if (first >= 0 && first == last)
-		snprintf(buf, GRAPH_TEXT, "layer %" PRId32, first);
+		snprintf(buf, GRAPH_TEXT, "Layer %" PRId32, first);
 	else if (first >= 0)
-		snprintf(buf, GRAPH_TEXT, "layers %" PRId32 " to %" PRId32,
+		snprintf(buf, GRAPH_TEXT, "Layers %" PRId32 " to %" PRId32,
 			 first, last);
 	return buf;
 }
@@ -73,6 +81,36 @@ const char *graph_same_text(const struct graph_view *v,
 	snprintf(buf, GRAPH_TEXT,
 		 "%" PRIu32 " operations%s, as in layer %" PRId32, p->n,
 		 b->n > 1 ? " each" : "", v->part[p->like].layer);
+	return buf;
+}
+
+const char *graph_leaf_text(const struct graph_node *n, char *buf)
+{
+	char shape[GRAPH_TEXT];
+	const char *name;
+	size_t len = graph_short_name(n, &name);
+
+	snprintf(buf, 2 * GRAPH_TEXT, "%.*s  %s", len < 120 ? (int)len : 120,
+		 name, graph_shape_text(n->t, shape));
+	return buf;
+}
+
+const char *graph_leaves_text(const struct graph_leaves *leaves,
+			      const char *what, char *buf)
+{
+	char count[GRAPH_TEXT], dtypes[GRAPH_TEXT];
+
+	snprintf(buf, 3 * GRAPH_TEXT, "%s: %s",
+		 graph_count_text(leaves->n, what, count),
+		 graph_dtypes_text(leaves->dtypes, dtypes));
+	return buf;
+}
+
+const char *graph_copy_text(const struct graph_view *v,
+			    const struct graph_transfer *t, char *buf)
+{
+	snprintf(buf, GRAPH_TEXT, "copy from %.40s to %.40s",
+		 v->dev[t->from].name, v->dev[t->to].name);
 	return buf;
 }
 
@@ -178,7 +216,7 @@ void graph_panel_text(const struct graph_view *v, uint32_t split,
 		 size_text(s->sum.moved, size));
 	n += leaves_text(&s->sum.weights, "weight", line[n]);
 	if (s->sum.fed)
-		snprintf(line[n++], GRAPH_TEXT, "%s of these fed",
+		snprintf(line[n++], GRAPH_TEXT, "%s " GRAPH_FED,
 			 size_text(s->sum.fed, size));
 	n += leaves_text(&s->sum.caches, "cache", line[n]);
 	if (is_first_of_dev(v, split))

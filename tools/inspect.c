@@ -48,21 +48,27 @@ struct inspect {
 	unsigned n_warnings;
 };
 
+static int take_option(const struct args *args, int c, void *to)
+{
+	struct inspect *in = to;
+
+	(void)args;
+	if (c == INSPECT_JSON)
+		in->json = true;
+	else if (c == INSPECT_METADATA)
+		in->metadata = true;
+	else
+		in->lenient = true;
+	return 0;
+}
+
 static int parse_args(const struct args *args, struct inspect *in)
 {
 	static const char *const operands[] = { "MODEL" };
-	int c, r;
+	int r = args_options(args, take_option, in);
 
-	while ((c = args_next(args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		if (c == INSPECT_JSON)
-			in->json = true;
-		else if (c == INSPECT_METADATA)
-			in->metadata = true;
-		else
-			in->lenient = true;
-	}
+	if (r)
+		return r;
 	r = args_operands(args, 1, operands);
 	in->path = args->argv[optind];
 	return r;

@@ -238,8 +238,10 @@ static int take_flag(int c, struct load_args *a)
 	return 0;
 }
 
-static int take_option(const struct args *args, int c, struct load_args *a)
+static int take_option(const struct args *args, int c, void *to)
 {
+	struct load_args *a = to;
+
 	switch (c) {
 	case LOAD_MEMORY:
 		return take_memory(args, a);
@@ -303,7 +305,7 @@ static int check(const struct load_args *a)
 static int parse(const struct args *args, struct load_args *a)
 {
 	static const char *const operands[] = { "MODEL" };
-	int c, r;
+	int r;
 
 	/* There cannot be more of them than arguments. */
 	for (int i = 0; i < LOAD_RULES; i++) {
@@ -312,13 +314,9 @@ static int parse(const struct args *args, struct load_args *a)
 		if (!a->rules[i].rule)
 			return fail_memory();
 	}
-	while ((c = args_next(args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		r = take_option(args, c, a);
-		if (r)
-			return r;
-	}
+	r = args_options(args, take_option, a);
+	if (r)
+		return r;
 	r = check(a);
 	if (r == 0)
 		r = args_operands(args, 1, operands);

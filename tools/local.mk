@@ -22,6 +22,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h \
 	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/plan_report.c \
 	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c \
+	%D%/fail_llama.c %D%/fail_llama.h \
 	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_text.c \
 	%D%/run_report.c %D%/run_json.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_splits.c \

@@ -64,8 +64,10 @@ static int take_threads(const struct args *args, struct plan_args *a)
 	return r;
 }
 
-static int take_option(const struct args *args, int c, struct plan_args *a)
+static int take_option(const struct args *args, int c, void *to)
 {
+	struct plan_args *a = to;
+
 	switch (c) {
 	case PLAN_CAPACITY:
 		return args_size(args, "--capacity", 1, INT64_MAX,
@@ -90,19 +92,15 @@ static int take_option(const struct args *args, int c, struct plan_args *a)
 static int parse_args(const struct args *args, struct plan_args *a)
 {
 	static const char *const operands[] = { "FILE" };
-	int c, r;
+	int r;
 
 	*a = (struct plan_args){
 		.time_ns = DEFAULT_SECONDS * INT64_C(1000000000),
 		.threads = 1,
 	};
-	while ((c = args_next(args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		r = take_option(args, c, a);
-		if (r)
-			return r;
-	}
+	r = args_options(args, take_option, a);
+	if (r)
+		return r;
 	r = args_operands(args, 1, operands);
 	a->path = args->argv[optind];
 	return r;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "args.h"
 #include "command.h"
+#include "fail_llama.h"
 #include "output.h"
 #include "progress.h"
 #include "signals.h"
@@ -15,16 +16,6 @@ enum {
 	RUN_STOPPED = -1, /* by a signal */
 	POLL_NS = 50 * 1000 * 1000
 };
-
-/* Sentences of llama/ do not name the model, those of the library do. */
-static int fail_llama(const struct run_job *job)
-{
-	const char *sentence = llama_error();
-
-	if (sentence == weir_error())
-		return fail_weir();
-	return fail("%s: %s", job->args->path, sentence);
-}
 
 /* The tokens of the prompt; EOS would say that it is complete. */
 static int encode_prompt(struct run_job *job)
@@ -132,15 +123,8 @@ static int start_model(struct run_job *job)
 	opts.n_devs = job->n_devs;
 	opts.budget = (int64_t)job->args->budget;
 	opts.stop = signals_caught;
-	return llama_start(&job->llama, &opts) < 0 ? fail_llama(job) : 0;
-}
-
-static int fail_list(const struct run_job *job)
-{
-	const char *sentence = llama_error();
-
-	return fail("--devices %s: %s", job->args->devices,
-		    sentence == weir_error() ? weir_sentence() : sentence);
+	return llama_start(&job->llama, &opts) < 0 ? fail_llama(job->args->path)
+						   : 0;
 }
 
 static int open_model(struct run_job *job)
@@ -152,9 +136,9 @@ static int open_model(struct run_job *job)
 		return fail_weir();
 	if (a->devices &&
 	    llama_devices(job->weir, a->devices, &job->dev, &job->n_devs) < 0)
-		return fail_list(job);
+		return fail_devices(a->devices);
 	if (llama_open(job->weir, a->path, &job->llama) < 0)
-		return fail_llama(job);
+		return fail_llama(job->args->path);
 	if ((r = read_tokenizer(job)) || (r = make_room(job)) ||
 	    (r = start_model(job)))
 		return r;
@@ -169,7 +153,7 @@ static int read_tokens(struct run_job *job, const int32_t *id, size_t n)
 
 	if (r < 0 && signals_caught())
 		return RUN_STOPPED;
-	return r < 0 ? fail_llama(job) : 0;
+	return r < 0 ? fail_llama(job->args->path) : 0;
 }
 
 /* Only after the load is it known that no file changed meanwhile. */

@@ -65,8 +65,10 @@ static int take_number(const struct args *args, const char *option,
 	return r;
 }
 
-static int take_option(const struct args *args, int c, struct run_args *a)
+static int take_option(const struct args *args, int c, void *to)
 {
+	struct run_args *a = to;
+
 	switch (c) {
 	case 'n':
 		return take_number(args, "-n", INT32_MAX, &a->n);
@@ -111,18 +113,14 @@ int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 				   .options = options,
 				   .argc = argc,
 				   .argv = argv };
-	int c, r;
+	int r;
 
 	*ret_args = (struct run_args){ .n = 256,
 				       .temperature = 0.8,
 				       .seed = random_seed() };
-	while ((c = args_next(&args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		r = take_option(&args, c, ret_args);
-		if (r)
-			return r;
-	}
+	r = args_options(&args, take_option, ret_args);
+	if (r)
+		return r;
 	r = args_operands(&args, 1, operands);
 	ret_args->path = argv[optind];
 	return r;

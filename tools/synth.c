@@ -91,8 +91,10 @@ static int take_format(const struct args *args, struct synth_args *a)
 			  "--format is '%s', not safetensors or gguf", optarg);
 }
 
-static int take_option(const struct args *args, int c, struct synth_args *a)
+static int take_option(const struct args *args, int c, void *to)
 {
+	struct synth_args *a = to;
+
 	switch (c) {
 	case SYNTH_COUNT:
 		return args_number(args, "--count", 1, UINT32_MAX, &a->count);
@@ -145,15 +147,10 @@ static int check_args(const struct args *args, struct synth_args *a)
 static int parse_args(const struct args *args, struct synth_args *a)
 {
 	static const char *const operands[] = { "PRESET", "OUT" };
-	int c, r;
+	int r = args_options(args, take_option, a);
 
-	while ((c = args_next(args)) != ARGS_END) {
-		if (c < 0)
-			return c == ARGS_HELP ? ARGS_HELP : EXIT_USAGE;
-		r = take_option(args, c, a);
-		if (r)
-			return r;
-	}
+	if (r)
+		return r;
 	r = args_operands(args, 2, operands);
 	if (r)
 		return r;
