@@ -216,7 +216,7 @@ int main(int argc, char **argv)
 	close(fd);
 	file_write(path);
 	must(weir_open(NULL, &weir));
-	must(weir_dev_find(weir, "CPU", &dev));
+	must(weir_dev_init(weir, "CPU:threads=1", &dev));
 	must(weir_file_open(weir, path, NULL, &file));
 	unlink(path);
 	half = model_new(PARTS / 2 * (PART + 4096));
