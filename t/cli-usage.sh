@@ -35,11 +35,11 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 141
+plan 143
 has_help --help
 has_help help
 has_help -h
-for command in devices inspect load run plan synth; do
+for command in devices graph inspect load run plan synth; do
 	has_help $command --help
 	has_help help $command
 done

@@ -57,7 +57,8 @@ static void copies(void)
 	must(weir_run_start(run));
 	is_int(weir_run_wait(run, -1), 0,
 	       "the CPU computes with a leaf in memory of another device");
-	ok(result(run) == 15, "its result is right");
+	ok(result(run) == 15,
+	   "a result computed with a leaf in memory of another device is right");
 	leaf_set(5);
 	must(weir_run_start(run));
 	must(weir_run_wait(run, -1));

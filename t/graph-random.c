@@ -196,7 +196,10 @@ static void pins_set(struct weir_sched *s, unsigned devs)
 	}
 }
 
-/* A schedule in which all leaves have room that must be there at once. */
+/*
+ * For every second graph by the scheduler that feeds leaves; by the other one if
+ * its memory for leaves is too small for an operation.
+ */
 static struct weir_schedule *schedule_new(unsigned last)
 {
 	struct weir_schedule *schedule;

@@ -247,7 +247,7 @@ static struct weir_node *leaf_at(struct weir_buf *buf, uint64_t offset,
 	return weir_graph_leaf(r->g, &t, NULL);
 }
 
-/* Most weights are marked as constant; all are. */
+/* The bytes of weights never change; most weights are marked as constant. */
 static struct weir_node *weights_at(uint64_t offset, enum weir_dtype dtype,
 				    unsigned ndim, const int64_t *shape)
 {

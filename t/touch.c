@@ -95,10 +95,10 @@ static size_t resident(size_t from, size_t to)
 	return n * 4096;
 }
 
-static bool becomes_ready(struct weir__touch *t, size_t end)
+static bool becomes_ready(struct weir__touch *t, size_t range, size_t end)
 {
 	for (int i = 0; i < 20000; i++) {
-		if (weir__touch_ready(t, 0, mem + end))
+		if (weir__touch_ready(t, range, mem + end))
 			return true;
 		usleep(500);
 	}
@@ -115,14 +115,14 @@ static void in_order(void)
 	_Atomic size_t touched = 0;
 	struct weir__touch *t = start(&touched, SIZE, 3);
 
-	ok(becomes_ready(t, 5 * MIB),
+	ok(becomes_ready(t, 0, 5 * MIB),
 	   "memory that a reader asks for becomes ready");
 	is_int(resident(0, 5 * MIB), 5 * MIB, "memory that is ready has pages");
 	ok(touched >= 5 * MIB, "the touched bytes cover memory that is ready");
 	usleep(100000);
 	ok(resident(0, SIZE) <= 100 * MIB,
 	   "memory far ahead of what was asked for is not touched");
-	ok(becomes_ready(t, SIZE),
+	ok(becomes_ready(t, 0, SIZE),
 	   "all memory becomes ready when its end is asked for");
 	ok(atomic_load(&steps) >= 12, "readers are woken at each step");
 	ok(weir__touch_stop(t) > 0,
@@ -150,7 +150,7 @@ static void from_the_middle(void)
 
 	ok(weir__touch_ready(t, 0, mem + 50 * MIB),
 	   "memory that was touched before the start is ready at once");
-	ok(becomes_ready(t, 60 * MIB + 5),
+	ok(becomes_ready(t, 0, 60 * MIB + 5),
 	   "memory after what was touched becomes ready");
 	is_int(resident(50 * MIB, 60 * MIB), 10 * MIB,
 	       "memory that is ready has pages");
@@ -162,16 +162,6 @@ static void from_the_middle(void)
 
 #define RANGE (40 * MIB)
 #define RANGES 5
-
-static bool range_becomes_ready(struct weir__touch *t, size_t i)
-{
-	for (int n = 0; n < 20000; n++) {
-		if (weir__touch_ready(t, i, mem + (i + 1) * RANGE))
-			return true;
-		usleep(500);
-	}
-	return false;
-}
 
 static void of_several_ranges(void)
 {
@@ -187,14 +177,15 @@ static void of_several_ranges(void)
 	usleep(100000);
 	is_int(resident(RANGE, SIZE), 0,
 	       "only the first range is touched before a reader asks");
-	ok(range_becomes_ready(t, 0),
+	ok(becomes_ready(t, 0, RANGE),
 	   "the first of several ranges becomes ready");
 	usleep(100000);
 	ok(touched[1] && resident(2 * RANGE, SIZE) == 0,
-	   "the range after it is touched ahead, and no other");
-	ok(range_becomes_ready(t, 4),
+	   "the range after one that is read is touched ahead, and no other");
+	ok(becomes_ready(t, 4, 5 * RANGE),
 	   "a range that is asked for out of order becomes ready");
-	ok(touched[3] < RANGE, "ranges before it need not be ready");
+	ok(touched[3] < RANGE,
+	   "ranges before one that is asked for need not be ready");
 	is_int(touched[4], RANGE, "touched bytes are counted for each range");
 	weir__touch_stop(t);
 	forget();

@@ -10,13 +10,13 @@
 #include "graph.h"
 #include "output.h"
 
-enum {
-	ROUND = 256 /* as weir run: attended tokens are a multiple of this */
-};
+/* Those of weir run. */
+static const struct llama_opts defaults = LLAMA_OPTS_INIT;
 
 static uint64_t default_context(uint64_t tokens, uint64_t most)
 {
-	const uint64_t round = (tokens + ROUND - 1) / ROUND * ROUND;
+	const uint64_t unit = (uint64_t)defaults.round;
+	const uint64_t round = (tokens + unit - 1) / unit * unit;
 
 	return round < most ? round : most;
 }
@@ -49,7 +49,7 @@ static int build(struct graph_model *m, const struct graph_args *a)
 {
 	struct llama *l = &m->llama;
 
-	if (llama_cache_init(&l->config, WEIR_DTYPE_F16, l->pass.attended,
+	if (llama_cache_init(&l->config, defaults.cache, l->pass.attended,
 			     &l->cache) < 0 ||
 	    weir_graph_new(&l->graph) < 0)
 		return fail_llama(a->model);
@@ -63,7 +63,7 @@ static int build(struct graph_model *m, const struct graph_args *a)
  */
 static int schedule(struct graph_model *m, const struct graph_args *a)
 {
-	struct llama_opts opts = LLAMA_OPTS_INIT;
+	struct llama_opts opts = defaults;
 	struct llama *l = &m->llama;
 
 	opts.devs = m->dev;

@@ -125,13 +125,18 @@ def without_end(vocabulary, write):
     return greedy(path, vocabulary.ids(*PROMPT))
 
 
+def first_new(tokens):
+    """Where a token comes for the first time, after some others."""
+    return next(i for i, id in enumerate(tokens)
+                if i > 4 and id not in tokens[:i])
+
+
 def ends(title, vocabulary, end_at):
     """@end_at(id): a function that writes the same model with this end."""
     def test():
         found = without_end(vocabulary, MODELS[0][2] if vocabulary is SP
                             else MODELS[2][2])
-        at = next(i for i, id in enumerate(found)
-                  if i > 4 and id not in found[:i])
+        at = first_new(found)
         subprocess.run(["rm", "-rf", "m", "m.gguf"], check=True)
         got = run_json(end_at(found[at])(), "--prompt", prompt_of(vocabulary),
                        "-n", str(N), "--temp", "0")
@@ -155,8 +160,7 @@ def ending():
 def named_end():
     """<|eot_id|> takes the place of a token that is generated."""
     found = without_end(SP, MODELS[0][2])
-    at = next(i for i, id in enumerate(found)
-              if i > 4 and id not in found[:i])
+    at = first_new(found)
     changed = SentencePiece()
     last = len(changed.pieces) - 1
     pieces = changed.pieces

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Writes GGUF files of Llama models whose weights are holes of the file, all 0.
 
-sparse.py PATH [NAME=VALUE...]  changes a hyperparameter; drop=TENSOR leaves out
+sparse.py PATH [NAME=VALUE...]  changes a hyperparameter; drop=TENSOR leaves it out
 """
 import struct
 import sys
