@@ -259,7 +259,8 @@ void weir__run_fed(struct weir_run *run, struct weir_run_report *report)
 		if (!lane->of->feed)
 			continue;
 		report->kept += lane->of->feed->kept_bytes;
-		if (run->started)
+		/* The first start may have failed before it started a pass. */
+		if (lane->pass.list)
 			report->fed += weir__pass_bytes(&lane->pass);
 	}
 }
