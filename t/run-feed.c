@@ -56,6 +56,7 @@ static void build(struct engine *e, int layers, struct weir_buf *buf)
 		y = weir_mul_mat(e->g, weight(e->g, i, buf), y);
 		weir_node_set_name(y, "product");
 		y = weir_rms_norm(e->g, y, 1e-5f);
+		weir_node_set_name(y, "norm");
 	}
 	e->out = weir_graph_output(e->g, y);
 	must(weir_graph_error(e->g, NULL));
@@ -324,47 +325,97 @@ static void fails(void)
 	file = whole;
 }
 
-/* A constant leaf in memory of the first device, which the second cannot use. */
-static void placed_apart(void)
+/*
+ * Two devices: the second computes the products, the first @norms or NULL. Leaves
+ * are in memory of the first, which the second cannot use.
+ */
+struct apart {
+	struct engine e;
+	struct weir *root, *before;
+	struct weir_buf *buf;
+};
+
+static void apart_begin(struct apart *a, const char *norms)
 {
 	const uint64_t limits[] = { 0, 4 * NEED };
 	struct weir_sched_opts o = { .size = sizeof(o), .weights = limits };
-	struct weir *other = open_root(WEIR_IO_AUTO), *first = weir;
 	struct weir_dev *dev[2];
-	struct weir_run_report report;
 	struct weir_tensor t;
-	struct weir_buf *buf;
-	struct engine e;
-	bool held = true;
 
-	must(weir_dev_init(other, "CPU:devices=2,apart=1", &dev[0]));
-	must(weir_dev_find(other, "CPU1", &dev[1]));
-	weir = other;
-	t = bytes(other, LAYERS * BYTES);
-	buf = t.buf;
+	a->root = open_root(WEIR_IO_AUTO);
+	must(weir_dev_init(a->root, "CPU:devices=2,apart=1", &dev[0]));
+	must(weir_dev_find(a->root, "CPU1", &dev[1]));
+	a->before = weir;
+	weir = a->root;
+	t = bytes(weir, LAYERS * BYTES);
+	a->buf = t.buf;
 	must(weir_tensor_set(&t, 0, numbers, LAYERS * BYTES));
-	must(weir_sched_new(dev, 2, &o, &e.sched));
-	must(weir_sched_pin(e.sched, "product*", dev[1]));
-	build(&e, LAYERS, buf);
-	must(weir_schedule_new(e.sched, e.g, &e.schedule));
-	must(weir_run_new(e.schedule, &e.run));
-	must(weir_run_input(e.run, e.in, x, sizeof(x)));
-	held = runs(&e, 5);
-	report = report_of(e.run);
-	ok(held, "constant leaves in memory of another device are fed");
+	must(weir_sched_new(dev, 2, &o, &a->e.sched));
+	must(weir_sched_pin(a->e.sched, "product*", dev[1]));
+	if (norms)
+		must(weir_sched_pin(a->e.sched, norms, dev[0]));
+	build(&a->e, LAYERS, a->buf);
+	must(weir_schedule_new(a->e.sched, a->e.g, &a->e.schedule));
+	must(weir_run_new(a->e.schedule, &a->e.run));
+	must(weir_run_input(a->e.run, a->e.in, x, sizeof(x)));
+}
+
+static void apart_end(struct apart *a)
+{
+	end(&a->e);
+	weir_buf_free(a->buf);
+	weir_close(a->root);
+	weir = a->before;
+}
+
+static void placed_apart(void)
+{
+	struct weir_run_report report;
+	struct apart a;
+
+	apart_begin(&a, NULL);
+	ok(runs(&a.e, 5),
+	   "constant leaves in memory of another device are fed");
+	report = report_of(a.e.run);
 	ok(report.fed && report.kept &&
 		   report.fed + report.kept == LAYERS * BYTES,
 	   "of constant leaves in memory of another device %llu bytes are fed, the others kept",
 	   (unsigned long long)report.fed);
-	end(&e);
-	weir_buf_free(buf);
-	weir_close(other);
-	weir = first;
+	apart_end(&a);
+}
+
+/* The first start of a run over two devices, without memory at any point. */
+static void starts_without_memory(void)
+{
+	unsigned n = 0, wrong = 0;
+	bool failed;
+
+	do {
+		struct apart a;
+		int r;
+
+		apart_begin(&a, "norm");
+		nomem_begin(++n);
+		r = weir_run_start(a.e.run);
+		failed = nomem_end();
+		if (r == 0)
+			weir_run_wait(a.e.run, -1);
+		if (r < 0 && (r != -ENOMEM || report_of(a.e.run).fed)) {
+			diag("allocation %u: %d", n, r);
+			wrong++;
+		}
+		wrong += !runs(&a.e, 1);
+		apart_end(&a);
+	} while (failed && n < 100);
+	ok(n > 5 && n < 100, "a first start fails without memory in %u ways",
+	   n - 1);
+	is_int(wrong, 0,
+	       "a run that was not started for want of memory has been fed nothing, and is started again");
 }
 
 int main(void)
 {
-	plan(22);
+	plan(24);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
@@ -385,6 +436,7 @@ int main(void)
 	cancels();
 	fails();
 	placed_apart();
+	starts_without_memory();
 	weir_file_close(file);
 	weir_close(weir);
 	free(numbers);

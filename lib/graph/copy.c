@@ -135,30 +135,30 @@ static int leaves_wait(const struct copier *c)
 	return r;
 }
 
-/* Blocks until region @i is read. */
-static int region_read(const struct copier *c, size_t i)
+/* In *@stream, which is made for the first region that is in a file. */
+static int region_read(const struct copier *c, size_t i,
+		       struct weir_stream **stream)
 {
 	const struct weir_tensor *dst = &c->dst[i];
-	struct weir_stream *s;
-	int r = weir_stream_new(dst->buf->buft->dev, NULL, &s);
+	int r = *stream ? 0
+			: weir_stream_new(dst->buf->buft->dev, NULL, stream);
 
-	if (r < 0)
-		return r;
-	r = weir_stream_read(s, c->file[i], c->src[i].offset, dst, 0,
-			     (size_t)dst->shape[0]);
-	if (r == 0)
-		r = weir_stream_sync(s, -1);
-	weir_stream_free(s);
-	return r;
+	return r < 0 ? r
+		     : weir_stream_read(*stream, c->file[i], c->src[i].offset,
+					dst, 0, (size_t)dst->shape[0]);
 }
 
 static int regions_copy(const struct copier *c)
 {
+	struct weir_stream *stream = NULL;
 	int r = leaves_wait(c);
 
 	for (size_t i = 0; !r && i < c->n_regions; i++)
-		r = c->file[i] ? region_read(c, i)
+		r = c->file[i] ? region_read(c, i, &stream)
 			       : weir_tensor_copy(&c->dst[i], &c->src[i]);
+	if (r == 0 && stream)
+		r = weir_stream_sync(stream, -1);
+	weir_stream_free(stream);
 	return r;
 }
 

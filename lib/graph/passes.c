@@ -7,6 +7,7 @@
 #include "core/sys.h"
 #include "graph/run.h"
 #include "mem/buf.h"
+#include "mem/tensor.h"
 
 static bool is_import(const struct weir__graph_plan *p, uint32_t k, uint32_t l)
 {
@@ -158,16 +159,11 @@ static void source_set(struct weir_schedule *s, uint32_t k,
 		       struct weir__import_src *to)
 {
 	const struct weir_tensor *t = &s->image[k];
-	int64_t bytes = (int64_t)s->plan->image[k].from.bytes;
 
 	to->event = s->event[s->plan->n_gates + k];
-	to->t = (struct weir_tensor){ .name = t->name,
-				      .buf = t->buf,
-				      .offset = t->offset,
-				      .dtype = WEIR_DTYPE_U8,
-				      .ndim = 1,
-				      .shape = { bytes },
-				      .stride = { 1 } };
+	to->t = weir__flat_tensor(t->buf, t->offset,
+				  s->plan->image[k].from.bytes);
+	to->t.name = t->name;
 }
 
 static bool has_placed(const struct weir_schedule *s)
@@ -259,7 +255,8 @@ void weir__run_fed(struct weir_run *run, struct weir_run_report *report)
 		if (!lane->of->feed)
 			continue;
 		report->kept += lane->of->feed->kept_bytes;
-		if (run->started)
+		/* The first start may have failed before it started a pass. */
+		if (lane->pass.list)
 			report->fed += weir__pass_bytes(&lane->pass);
 	}
 }

@@ -238,6 +238,7 @@ static void start_reset(struct weir_run *run)
 	for (uint32_t l = 0; l < run->plan->n_lanes; l++) {
 		run->lane[l].begun = now;
 		run->lane[l].ended = false;
+		run->lane[l].pass.bytes = 0;
 	}
 }
 

@@ -340,14 +340,19 @@ static void list_drop(struct weir__feed_list *list)
 	weir__free(list);
 }
 
+/* Does the list need another ring than the newest? */
+static bool needs_ring(const struct weir__feeder *f,
+		       const struct weir__imports *out)
+{
+	return out->ring && (!f->ring || out->ring != f->ring->bytes);
+}
+
 /* Bytes to be allocated. */
 static uint64_t list_new_bytes(const struct weir__feeder *f,
 			       const struct weir__imports_in *in,
 			       const struct weir__imports *out)
 {
-	uint64_t bytes = out->ring && (!f->ring || out->ring != f->ring->bytes)
-				 ? out->ring
-				 : 0;
+	uint64_t bytes = needs_ring(f, out) ? out->ring : 0;
 
 	for (uint32_t i = 0; i < in->n; i++)
 		if (!out->fed[i] && !in->there[i])
@@ -379,7 +384,7 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 		if (a->kept[i])
 			a->kept[i]->refs++;
 	store_evict(f, list_new_bytes(f, in, &out));
-	if (out.ring && (!f->ring || out.ring != f->ring->bytes))
+	if (needs_ring(f, &out))
 		r = ring_new(f, out.ring);
 	if (r == 0 && out.ring) {
 		list->ring = f->ring;

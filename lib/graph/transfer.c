@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/races.h"
 #include "graph/run.h"
+#include "mem/tensor.h"
 
 static int copier_own(struct weir_run *run, uint32_t c)
 {
@@ -67,25 +68,20 @@ static int transfer_wait(struct weir_run *run, uint32_t k,
 	return r;
 }
 
-/* All bytes of a class, as bytes. */
-static struct weir_tensor flat(const struct weir_run *run,
-			       const struct weir__node_spot *spot)
+/* All bytes of a class. */
+static struct weir_tensor class_bytes(const struct weir_run *run,
+				      const struct weir__node_spot *spot)
 {
-	return (struct weir_tensor){ .dtype = WEIR_DTYPE_U8,
-				     .ndim = 1,
-				     .shape = { (int64_t)spot->bytes },
-				     .stride = { 1 },
-				     .buf = weir__spot_buf(run->plan, spot,
-							   run->copy),
-				     .offset = spot->offset };
+	return weir__flat_tensor(weir__spot_buf(run->plan, spot, run->copy),
+				 spot->offset, spot->bytes);
 }
 
 static int transfer_queue(struct weir_run *run, uint32_t k)
 {
 	const struct weir__copied *image = &run->plan->image[k];
 	struct weir_stream *s = run->copier[image->copier];
-	struct weir_tensor from = flat(run, &image->from);
-	struct weir_tensor to = flat(run, &image->to);
+	struct weir_tensor from = class_bytes(run, &image->from);
+	struct weir_tensor to = class_bytes(run, &image->to);
 	int r = transfer_wait(run, k, s);
 
 	if (image->from.where == WEIR_NODE_LEAF) {

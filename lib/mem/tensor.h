@@ -42,6 +42,18 @@ int weir__tensor_same(const struct weir_tensor *dst,
 unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_row);
 bool weir__tensor_next_row(const struct weir_tensor *t, unsigned outer,
 			   int64_t *index, uint64_t *off);
+/* @n bytes of @buf from @off on, as a tensor without a name. */
+static inline struct weir_tensor weir__flat_tensor(struct weir_buf *buf,
+						   uint64_t off, uint64_t n)
+{
+	return (struct weir_tensor){ .buf = buf,
+				     .offset = off,
+				     .dtype = WEIR_DTYPE_U8,
+				     .ndim = 1,
+				     .shape = { (int64_t)n },
+				     .stride = { 1 } };
+}
+
 /* @n bytes at @off as one row. */
 static inline struct weir_rect weir__flat_rect(uint64_t off, uint64_t n)
 {
