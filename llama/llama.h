@@ -55,7 +55,7 @@ struct llama_source {
 	int64_t order; /* of its first use in a pass: 0 the embeddings, 1 the
 			  first layer */
 	size_t number; /* in the load */
-	unsigned part; /* whose device computes with it */
+	unsigned part; /* whose memory has it */
 	bool same;     /* the dtype of the file is that in memory */
 	struct weir_file *file; /* not NULL: it stays in the file, and the
 				   library reads it when it is needed */
@@ -83,9 +83,12 @@ struct llama_cache {
 	struct weir_tensor *tensor;
 };
 
-/* The layers that a device computes, and its memory. */
+/* The layers whose weights are in the memory of one device. */
 struct llama_part {
 	struct weir_dev *dev;
+	bool computes;     /* its device can compute graphs */
+	unsigned computer; /* the part whose device computes these layers, and
+			      whose memory has their caches: this, if it can */
 	struct weir_buft *buft;
 	struct weir_buf *cache;
 	struct weir_buf *unloaded; /* weights of llama_opts.unloaded */
@@ -191,8 +194,9 @@ int llama_devices(struct weir *weir, const char *list,
 
 /* parts.c: divide the model among the devices of the options. */
 int llama_divide(struct llama *l);
+/* The part whose device computes a layer, and has its cache. */
 unsigned llama_part_of(const struct llama *l, int64_t layer);
-/* Allocate and place the tensors that are of part @p, of @n, in its memory. */
+/* Place those of @n tensors for which @is_of returns true in memory of part @p. */
 int llama_part_alloc(const struct llama *l, unsigned p,
 		     struct weir_tensor *tensor, size_t n,
 		     bool (*is_of)(const struct llama *l, size_t i, unsigned p),

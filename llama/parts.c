@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a model that devices compute: layers in their order, evenly. The
- * embeddings belong to the first device, the norm and the matrix after the last
- * layer to the last one.
+ * The parts of a model: the layers in their order, divided evenly among the
+ * devices. The embeddings belong to the first part, the norm and the matrix after
+ * the last layer to the last one. A device that cannot compute only has weights.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,19 +15,25 @@ enum {
 	PATTERN_BYTES = 64
 };
 
-unsigned llama_part_of(const struct llama *l, int64_t layer)
+/* The part that has the weights of a layer. */
+static unsigned part_of_layer(const struct llama *l, int64_t layer)
 {
 	return (unsigned)(layer * l->n_parts / l->config.layers);
 }
 
-/* The part whose device computes with weight @i. */
+unsigned llama_part_of(const struct llama *l, int64_t layer)
+{
+	return l->part[part_of_layer(l, layer)].computer;
+}
+
+/* The part that has weight @i. */
 static unsigned part_of_tensor(const struct llama *l, size_t i)
 {
 	const int64_t order = l->weights.source[i].order;
 
 	if (order > l->config.layers)
 		return l->n_parts - 1;
-	return order ? llama_part_of(l, order - 1) : 0;
+	return order ? part_of_layer(l, order - 1) : 0;
 }
 
 static int init_part(struct llama_part *part, struct weir_dev *dev)
@@ -38,10 +44,29 @@ static int init_part(struct llama_part *part, struct weir_dev *dev)
 	if (ret < 0)
 		return ret;
 	part->dev = dev;
+	part->computes = info.caps & WEIR_CAP_COMPUTE;
 	return weir_dev_buft(dev,
 			     info.type == WEIR_DEV_CPU ? WEIR_MEM_HUGE
 						       : WEIR_MEM_DEVICE,
 			     &part->buft);
+}
+
+/*
+ * If the device of a part cannot compute, the next device of the list that can
+ * computes its layers; after the last that can, this last one.
+ */
+static void choose_computers(struct llama *l)
+{
+	unsigned computer = 0;
+
+	for (unsigned i = 0; i < l->n_parts; i++)
+		if (l->part[i].computes)
+			computer = i;
+	for (unsigned i = l->n_parts; i-- > 0;) {
+		if (l->part[i].computes)
+			computer = i;
+		l->part[i].computer = computer;
+	}
 }
 
 int llama_divide(struct llama *l)
@@ -60,6 +85,7 @@ int llama_divide(struct llama *l)
 	l->n_parts = n;
 	for (unsigned i = 0; i < n && ret == 0; i++)
 		ret = init_part(&l->part[i], dev[i]);
+	choose_computers(l);
 	for (size_t i = 0; i < l->weights.n; i++)
 		l->weights.source[i].part = part_of_tensor(l, i);
 	return ret;
@@ -102,7 +128,9 @@ static int pin_layer(struct llama *l, int64_t layer)
 int llama_pin(struct llama *l)
 {
 	const bool gguf = l->config.gguf;
-	struct weir_dev *last = l->part[l->n_parts - 1].dev;
+	const unsigned first_part = llama_part_of(l, 0);
+	const unsigned last_part = llama_part_of(l, l->config.layers - 1);
+	struct weir_dev *last = l->part[last_part].dev;
 	int ret = 0;
 
 	if (l->n_parts == 1)
@@ -112,7 +140,7 @@ int llama_pin(struct llama *l)
 	if (ret < 0 ||
 	    (ret = weir_sched_pin(l->sched,
 				  gguf ? "token_embd" : "model.embed_tokens",
-				  l->part[0].dev)) < 0 ||
+				  l->part[first_part].dev)) < 0 ||
 	    (ret = weir_sched_pin(l->sched,
 				  gguf ? "output_norm*" : "model.norm*",
 				  last)) < 0)

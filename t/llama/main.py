@@ -183,14 +183,15 @@ DEVICES = ("CPU:devices=2,CPU1", "CPU:devices=2,apart=1,CPU1",
 BUDGETS = (60000, 130000, 500000, 2000000)
 
 
-def same_bits(title, write, *ways):
+def same_bits(title, write, *ways, **env):
     """@ways: options with which the logits have the same bits."""
     def test():
         path = write(layers=5)
         for passes in ((), ("-b", 5, "-a", 8), ("-b", 1)):
             want = logits(path, "-t", 1, *passes).tobytes()
             for way in ways:
-                if logits(path, "-t", 1, *passes, *way).tobytes() != want:
+                got = logits(path, "-t", 1, *passes, *way, **env)
+                if got.tobytes() != want:
                     raise Wrong(f"other logits with {way} {passes}")
     return title, test
 
@@ -215,9 +216,47 @@ def divided():
                     *both)
 
 
-def refuses(title, write, parts, options=(), tokens=(1, 2)):
+# GPUs of the stand-in driver: they have memory, and compute nothing.
+
+GPUS = ("CUDA0,CPU", "CPU,CUDA0", "CUDA0,CUDA1,CPU",
+        "CUDA0,CPU:devices=2,apart=1,CUDA1,CPU1")
+
+
+def stand_in():
+    """The environment in which programs find these GPUs, or None."""
+    build = os.environ["builddir"]
+    driver = os.environ.get("WEIR_T_FAKECUDA", f"{build}/t/fakecuda/.libs")
+    module = f"{build}/lib/cuda/.libs"
+    if not (os.path.exists(f"{driver}/libcuda.so.1") and
+            os.path.exists(f"{module}/weir-cuda.so")):
+        return None
+    paths = (driver, os.environ.get("LD_LIBRARY_PATH", ""))
+    return {"WEIR_MODULE_PATH": module, "FAKECUDA_DEVICES": "2",
+            "LD_LIBRARY_PATH": ":".join(p for p in paths if p)}
+
+
+def in_gpus():
+    env = stand_in()
+    if not env:
+        yield "no stand-in driver, or no module for it", None
+        return
+    ways = [("-d", d) for d in GPUS]
+    for name, write in (("GGUF", of_gguf(Type.Q8_0)),
+                        ("safetensors", of_hf("F16"))):
+        yield same_bits(f"{name}: weights in GPUs that do not compute give the "
+                        "same logits", write, *ways, **env)
+    yield same_bits("weights in such GPUs, and weights that are read again and "
+                    "again, give the same logits", of_gguf(Type.Q8_0),
+                    *((*w, "-w", b) for w in ways for b in BUDGETS[1:3]),
+                    **env)
+    yield refuses("GPUs that do not compute, alone",
+                  lambda _: of_gguf(Type.F32)(), ("CUDA0", "compute"),
+                  ("-d", "CUDA0"), **env)
+
+
+def refuses(title, write, parts, options=(), tokens=(1, 2), **env):
     def test():
-        out, err = llama(*options, write("bad"), *tokens, status=1)
+        out, err = llama(*options, write("bad"), *tokens, status=1, **env)
         if out or err.count("\n") != 1 or not all(p in err for p in parts):
             raise Wrong(f"got {out}{err}want {parts}")
     return f"examples/llama refuses {title}", test
@@ -233,6 +272,7 @@ def cases():
     else:
         yield "no strace, or it cannot trace", None
     yield from divided()
+    yield from in_gpus()
     for case in refused.CASES:
         yield refuses(*case)
 
