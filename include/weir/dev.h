@@ -181,12 +181,12 @@ WEIR_API int weir_dev_buft(struct weir_dev *dev, enum weir_mem kind,
 WEIR_API void (*weir_dev_proc(struct weir_dev *dev, const char *name))(void)
 	WEIR_NONNULL(1, 2);
 
-/* How much a device does in a second, roughly: for comparisons of devices. */
+/* Approximate rates of a device, per second, by which devices are compared. */
 struct weir_rates {
 	size_t size;  /* set by the caller */
 	double flops; /* operations on elements */
-	double bytes; /* of its memory that it reads or writes to compute */
-	double link;  /* bytes copied from or to host memory */
+	double bytes; /* bytes of its memory that it reads or writes */
+	double link;  /* bytes that it copies from or to host memory */
 };
 
 /* The threads that compute on a device. */
