@@ -195,7 +195,7 @@ int llama_devices(struct weir *weir, const char *list,
 /* parts.c: divide the model among the devices of the options. */
 int llama_divide(struct llama *l);
 /* The part whose device computes a layer, and has its cache. */
-unsigned llama_part_of(const struct llama *l, int64_t layer);
+unsigned llama_computer_of(const struct llama *l, int64_t layer);
 /* Place those of @n tensors for which @is_of returns true in memory of part @p. */
 int llama_part_alloc(const struct llama *l, unsigned p,
 		     struct weir_tensor *tensor, size_t n,

@@ -21,7 +21,7 @@ static unsigned part_of_layer(const struct llama *l, int64_t layer)
 	return (unsigned)(layer * l->n_parts / l->config.layers);
 }
 
-unsigned llama_part_of(const struct llama *l, int64_t layer)
+unsigned llama_computer_of(const struct llama *l, int64_t layer)
 {
 	return l->part[part_of_layer(l, layer)].computer;
 }
@@ -121,15 +121,15 @@ static int pin_layer(struct llama *l, int64_t layer)
 	snprintf(pattern, sizeof(pattern), "%s.%" PRId64 ".*",
 		 l->config.gguf ? "blk" : "model.layers", layer);
 	return weir_sched_pin(l->sched, pattern,
-			      l->part[llama_part_of(l, layer)].dev);
+			      l->part[llama_computer_of(l, layer)].dev);
 }
 
 /* Pins operations, not leaves: tied embeddings are used on two devices. */
 int llama_pin(struct llama *l)
 {
 	const bool gguf = l->config.gguf;
-	const unsigned first_part = llama_part_of(l, 0);
-	const unsigned last_part = llama_part_of(l, l->config.layers - 1);
+	const unsigned first_part = llama_computer_of(l, 0);
+	const unsigned last_part = llama_computer_of(l, l->config.layers - 1);
 	struct weir_dev *last = l->part[last_part].dev;
 	int ret = 0;
 
