@@ -24,10 +24,10 @@ int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 	return ret;
 }
 
-/* Is tensor @i the cache of a layer of part @p? */
+/* Is tensor @i the cache of a layer that part @p computes? */
 static bool is_cache_of(const struct llama *l, size_t i, unsigned p)
 {
-	return llama_part_of(l, (int64_t)i % l->config.layers) == p;
+	return llama_computer_of(l, (int64_t)i % l->config.layers) == p;
 }
 
 int llama_cache_alloc(struct llama *l)

@@ -83,12 +83,12 @@ struct llama_cache {
 	struct weir_tensor *tensor;
 };
 
-/* The layers whose weights are in the memory of a device. */
+/* The layers whose weights are in the memory of one device. */
 struct llama_part {
 	struct weir_dev *dev;
-	bool computes;     /* graphs */
+	bool computes;     /* its device can compute graphs */
 	unsigned computer; /* the part whose device computes these layers, and
-			      whose memory has their caches: itself, if it can */
+			      whose memory has their caches: this, if it can */
 	struct weir_buft *buft;
 	struct weir_buf *cache;
 	struct weir_buf *unloaded; /* weights of llama_opts.unloaded */
@@ -195,8 +195,8 @@ int llama_devices(struct weir *weir, const char *list,
 /* parts.c: divide the model among the devices of the options. */
 int llama_divide(struct llama *l);
 /* The part whose device computes a layer, and has its cache. */
-unsigned llama_part_of(const struct llama *l, int64_t layer);
-/* Allocate and place the tensors that are of part @p, of @n, in its memory. */
+unsigned llama_computer_of(const struct llama *l, int64_t layer);
+/* Place those of @n tensors for which @is_of returns true in memory of part @p. */
 int llama_part_alloc(const struct llama *l, unsigned p,
 		     struct weir_tensor *tensor, size_t n,
 		     bool (*is_of)(const struct llama *l, size_t i, unsigned p),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a model that devices have and compute: layers in their order, evenly.
- * The embeddings belong to the first device, the norm and the matrix after the last
- * layer to the last one. A device that cannot compute only has the weights.
+ * The parts of a model: the layers in their order, divided evenly among the
+ * devices. The embeddings belong to the first part, the norm and the matrix after
+ * the last layer to the last one. A device that cannot compute only has weights.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,12 +21,12 @@ static unsigned part_of_layer(const struct llama *l, int64_t layer)
 	return (unsigned)(layer * l->n_parts / l->config.layers);
 }
 
-unsigned llama_part_of(const struct llama *l, int64_t layer)
+unsigned llama_computer_of(const struct llama *l, int64_t layer)
 {
 	return l->part[part_of_layer(l, layer)].computer;
 }
 
-/* The part that has tensor @i of the weights. */
+/* The part that has weight @i. */
 static unsigned part_of_tensor(const struct llama *l, size_t i)
 {
 	const int64_t order = l->weights.source[i].order;
@@ -52,8 +52,8 @@ static int init_part(struct llama_part *part, struct weir_dev *dev)
 }
 
 /*
- * A layer whose device cannot compute is computed by the next device of the list
- * that can, or, after the last of these, by that.
+ * If the device of a part cannot compute, the next device of the list that can
+ * computes its layers; after the last that can, this last one.
  */
 static void choose_computers(struct llama *l)
 {
@@ -121,15 +121,15 @@ static int pin_layer(struct llama *l, int64_t layer)
 	snprintf(pattern, sizeof(pattern), "%s.%" PRId64 ".*",
 		 l->config.gguf ? "blk" : "model.layers", layer);
 	return weir_sched_pin(l->sched, pattern,
-			      l->part[llama_part_of(l, layer)].dev);
+			      l->part[llama_computer_of(l, layer)].dev);
 }
 
 /* Pins operations, not leaves: tied embeddings are used on two devices. */
 int llama_pin(struct llama *l)
 {
 	const bool gguf = l->config.gguf;
-	const unsigned first_part = llama_part_of(l, 0);
-	const unsigned last_part = llama_part_of(l, l->config.layers - 1);
+	const unsigned first_part = llama_computer_of(l, 0);
+	const unsigned last_part = llama_computer_of(l, l->config.layers - 1);
 	struct weir_dev *last = l->part[last_part].dev;
 	int ret = 0;
 

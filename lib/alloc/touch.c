@@ -37,7 +37,7 @@ struct weir__touch {
 	_Atomic uint32_t sleepers;
 	_Atomic bool stop;
 	_Atomic int64_t spent;
-	_Atomic size_t asked; /* readers have asked for no range after it */
+	_Atomic size_t asked; /* readers have asked for ranges below this */
 
 	/* Guards the rest; frontier and wanted are read without it. */
 	pthread_mutex_t lock;
@@ -66,28 +66,26 @@ static void advance_frontier(struct weir__touch *t, struct range *r)
 }
 
 /*
- * The range of which a step is to be taken next; NULL: none now. First what a
- * reader waits for. Else the first range, in their order, with less than AHEAD
- * bytes that nobody has asked for, if the ranges up to it have not more in all;
- * the one after those that readers have asked for is the last that counts.
+ * The range to take the next step of; NULL: none now. The first range in which a
+ * reader waits. Else the first one that has steps left, if of it and the ranges
+ * before it less than AHEAD bytes are taken that no reader has asked for. Range
+ * t->asked, which follows those that readers have asked for, is the last one.
  */
-static struct range *range_next(const struct weir__touch *t,
-				struct range *range)
+static struct range *range_next(struct weir__touch *t)
 {
 	const size_t asked = atomic_load(&t->asked);
 	struct range *next = NULL;
 	uint64_t ahead = 0;
 
 	for (size_t i = t->first; i < t->n_ranges && i <= asked; i++) {
-		struct range *r = &range[i];
+		struct range *r = &t->range[i];
 		uint64_t wanted = atomic_load(&r->wanted);
 		bool whole = r->next >= r->bytes;
 
 		if (!whole && r->next < wanted)
 			return r;
 		ahead += r->next - (wanted < r->next ? wanted : r->next);
-		if (!next && !whole && r->next < wanted + AHEAD &&
-		    ahead < AHEAD)
+		if (!next && !whole && ahead < AHEAD)
 			next = r;
 	}
 	return next;
@@ -104,7 +102,7 @@ static bool take_step(struct weir__touch *t, struct step *step)
 
 	atomic_fetch_add(&t->sleepers, 1);
 	while (!atomic_load(&t->stop) && t->first < t->n_ranges &&
-	       !(r = range_next(t, t->range)))
+	       !(r = range_next(t)))
 		pthread_cond_wait(&t->more, &t->lock);
 	atomic_fetch_sub(&t->sleepers, 1);
 	if (atomic_load(&t->stop) || t->first == t->n_ranges)

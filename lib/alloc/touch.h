@@ -4,10 +4,9 @@
  * it. A first touch costs more than the read does, and would otherwise happen
  * inside the call that submits the read.
  *
- * A touch covers ranges of addresses, each from its beginning on, and the ranges
- * in their order, which is that in which readers get to them. It runs at most
- * AHEAD bytes ahead of the last byte of a range that a reader has asked for, so
- * that a cancelled load does not pay for the rest.
+ * A touch covers ranges of addresses in the order in which readers get to them,
+ * each from its beginning on. It runs at most AHEAD bytes ahead of what readers
+ * have asked for, so that a cancelled load does not pay for the rest.
  */
 #ifndef WEIR__ALLOC_TOUCH_H
 #define WEIR__ALLOC_TOUCH_H
@@ -24,7 +23,7 @@ struct weir__touch_range {
 	void *addr;
 	size_t bytes;
 	/*
-	 * The first *touched bytes (NULL: none) are known to be backed; grows
+	 * The first *touched bytes (NULL: none) are known to be backed. Grows
 	 * as the touch goes on.
 	 */
 	_Atomic size_t *touched;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The rates of a device: measured once, or typical of its type. */
+/* The rates of devices: measured by the backend, or common for the type. */
 #include <math.h>
 
 #include "core/error.h"
 #include "core/root.h"
 #include "dev/dev.h"
 
-/* Typical rates, for devices that are not measured. */
+/* Common rates, for devices that are not measured. */
 static const struct weir_rates defaults[] = {
 	[WEIR_DEV_CPU] = { sizeof(defaults[0]), 1e11, 3e10, 1e10 },
 	[WEIR_DEV_GPU] = { sizeof(defaults[0]), 2e13, 1e12, 2e10 },
