@@ -114,7 +114,7 @@ void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
 
 		if (!weir__lane_ended(lane, c->number))
 			return;
-		/* From here on anybody may use it, without waiting. */
+		/* From here on any stream may use it without a wait. */
 		if (lane->stream)
 			weir__races_host_knows(&lane->stream->src, c->number);
 		weir__heap_del(h, c);
