@@ -20,6 +20,7 @@ static struct weir *weir;
 static struct weir_file *file;
 static float *numbers; /* the contents of the file */
 static float x[N], want[N];
+static struct weir_event *arrived; /* of placed weights; NULL: none */
 
 /* What one budget needs. */
 struct engine {
@@ -40,7 +41,7 @@ static struct weir_node *weight(struct weir_graph *g, int i,
 	if (!buf)
 		return weir_graph_leaf_file(g, &t, file, (uint64_t)i * BYTES);
 	must(weir_tensor_place(&t, buf, (uint64_t)i * BYTES));
-	return weir_graph_constant(g, weir_graph_leaf(g, &t, NULL));
+	return weir_graph_constant(g, weir_graph_leaf(g, &t, arrived));
 }
 
 /* Layers of products, the last of which has the first layer's weight again. */
@@ -384,6 +385,25 @@ static void placed_apart(void)
 	apart_end(&a);
 }
 
+static void event_of_another_root(void)
+{
+	struct weir *other = weir;
+	struct apart a;
+	int r;
+
+	must(weir_event_new(other, 0, &arrived));
+	apart_begin(&a, NULL);
+	r = weir_run_start(a.e.run);
+	if (r == 0)
+		r = weir_run_wait(a.e.run, -1);
+	is_int(r, -EINVAL, "a leaf that is fed has an event of another root");
+	has_str(weir_error(), "the event belongs to another root",
+		"the refusal of an event of another root says so");
+	apart_end(&a);
+	weir_event_free(arrived);
+	arrived = NULL;
+}
+
 /* The first start of a run over two devices, without memory at any point. */
 static void starts_without_memory(void)
 {
@@ -415,7 +435,7 @@ static void starts_without_memory(void)
 
 int main(void)
 {
-	plan(24);
+	plan(26);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
@@ -436,6 +456,7 @@ int main(void)
 	cancels();
 	fails();
 	placed_apart();
+	event_of_another_root();
 	starts_without_memory();
 	weir_file_close(file);
 	weir_close(weir);

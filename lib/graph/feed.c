@@ -12,6 +12,7 @@
 #include "core/root.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "mem/tensor.h"
 #include "stream/event.h"
 #include "stream/stream.h"
 
@@ -20,6 +21,7 @@ struct todo {
 	struct weir_tensor dst, src; /* src.buf NULL: from the file */
 	struct weir_file *file;
 	struct weir__source *wait; /* before a copy; NULL: for nothing */
+	int wait_err;              /* its event cannot be waited for */
 	uint64_t wait_number, at, number;
 	struct weir__kept *kept;
 };
@@ -254,9 +256,9 @@ static void todo_source(struct todo *todo, struct weir *weir,
 {
 	todo->src = src->t;
 	weir_buf_ref(src->t.buf);
-	if (!src->event || weir__event_get(src->event, weir, &todo->wait,
-					   &todo->wait_number) < 0)
-		todo->wait = NULL;
+	if (src->event)
+		todo->wait_err = weir__event_get(src->event, weir, &todo->wait,
+						 &todo->wait_number);
 }
 
 static void todo_set(struct todo *todo, const struct weir__pass *pass,
@@ -268,14 +270,9 @@ static void todo_set(struct todo *todo, const struct weir__pass *pass,
 	todo->number = pass->first + k;
 	todo->kept = fed->kept;
 	todo->at = fed->import.at;
-	todo->dst =
-		(struct weir_tensor){ .name = "memory of a feed",
-				      .buf = weir_buf_ref(fed->buf),
-				      .offset = fed->offset,
-				      .dtype = WEIR_DTYPE_U8,
-				      .ndim = 1,
-				      .shape = { (int64_t)fed->import.bytes },
-				      .stride = { 1 } };
+	todo->dst = weir__flat_tensor(weir_buf_ref(fed->buf), fed->offset,
+				      fed->import.bytes);
+	todo->dst.name = "memory of a feed";
 	if (fed->import.file)
 		todo->file = weir__file_ref(fed->import.file);
 	else
@@ -332,10 +329,12 @@ static uint64_t feeder_done(struct weir__feeder *f)
 /* Without the lock. Takes over the reference to todo->wait. */
 static int todo_queue(struct weir_stream *s, const struct todo *todo)
 {
-	int r = weir__root_enter(s->src.weir);
+	int r = todo->wait_err;
 
+	if (r == 0)
+		r = weir__root_enter(s->src.weir);
 	if (todo->wait && r == 0)
-		r = s->mode->wait(s, todo->wait, todo->wait_number);
+		r = weir__stream_wait_source(s, todo->wait, todo->wait_number);
 	else if (todo->wait)
 		weir__source_put(todo->wait);
 	if (r < 0)
@@ -353,6 +352,15 @@ static void todo_drop(struct todo *todo)
 		weir__file_put(todo->file);
 }
 
+/* This thread has seen how far the runs are that read the ring. */
+static void feeder_knows(const struct weir__feeder *f, struct weir_stream *s)
+{
+	const struct weir__pass *pass;
+
+	for (pass = f->passes; pass; pass = pass->next)
+		weir__races_next_knows(&s->src, pass->progress, pass->seen);
+}
+
 /* The lock is held, and released while the operation is queued. */
 static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 {
@@ -362,8 +370,8 @@ static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 		&f->out[(f->first_out + f->n_out) % WEIR__FEED_OUT];
 	int r;
 
-	for (struct weir__pass *pass = f->passes; pass; pass = pass->next)
-		weir__races_next_knows(&s->src, pass->progress, pass->seen);
+	if (weir__races_on(f->dev->weir))
+		feeder_knows(f, s);
 	pthread_mutex_unlock(&f->lock);
 	r = todo_queue(s, todo);
 	if (r < 0)
