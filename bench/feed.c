@@ -4,7 +4,8 @@
  * them: the others are fed. Medians of RUNS (7) rounds. "both": an operation for
  * each weight sleeps, so that computing takes as long as feeding; the limit is the
  * longer of the two alone. "feed": the operations do nothing; the limit is a stream
- * that reads as many bytes of the file.
+ * that reads as many bytes of the file. The device has one thread, and one thread
+ * copies out of the page cache, so that each finds a CPU of two.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,9 +204,11 @@ static void file_write(const char *path)
 int main(int argc, char **argv)
 {
 	char path[] = "/var/tmp/weir-feed-XXXXXX";
+	struct weir_opts opts = WEIR_OPTS_INIT;
 	struct model half, whole;
 	int fd;
 
+	opts.copiers = 1;
 	if (argc > 1)
 		times = (unsigned)atoi(argv[1]);
 	if (argc > 2 || times < 1 || times > MAX_RUNS)
@@ -215,7 +218,7 @@ int main(int argc, char **argv)
 		die("%s", path);
 	close(fd);
 	file_write(path);
-	must(weir_open(NULL, &weir));
+	must(weir_open(&opts, &weir));
 	must(weir_dev_init(weir, "CPU:threads=1", &dev));
 	must(weir_file_open(weir, path, NULL, &file));
 	unlink(path);
