@@ -4,6 +4,8 @@
  * accesses that anything orders are not. Streams are idle or blocked as a test
  * needs it; a report does not depend on what has run by then.
  */
+#include <unistd.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -382,6 +384,9 @@ static void heap_blocks(void)
 		must(weir_tensor_init(&part, WEIR_DTYPE_U8, 1, &n));
 		must(weir_tensor_place(&part, block.buf, block.offset));
 		must(weir_stream_fill(s, &part, 0, (size_t)n / 2, 1));
+		/* In some turns the operation is over before the block is freed. */
+		if (i % 100 < 2)
+			usleep(2000);
 		must(weir_heap_free(&block, s));
 	}
 	weir_heap_destroy(heap);

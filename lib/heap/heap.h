@@ -185,7 +185,7 @@ int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 		   struct weir__lane **ret_lane);
 /* The free point of a piece that is freed now. */
 uint64_t weir__lane_number(struct weir__lane *lane);
-/* Has all work before the free point ended? */
+/* Has all work before the free point ended? Then any stream may use the piece. */
 bool weir__lane_ended(struct weir__lane *lane, uint64_t number);
 /* Move memory whose free points are done to lane 0; at most @most pieces. */
 void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,

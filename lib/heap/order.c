@@ -95,7 +95,7 @@ static bool stream_ended(struct weir__lane *lane, uint64_t number)
 	return weir__stream_ended(lane->stream, number);
 }
 
-bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
+static bool number_ended(struct weir__lane *lane, uint64_t number)
 {
 	if (!lane->native)
 		return stream_ended(lane, number);
@@ -106,6 +106,15 @@ bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
 	return number <= lane->ended;
 }
 
+bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
+{
+	bool ended = number_ended(lane, number);
+
+	if (ended && lane->stream)
+		weir__races_host_knows(&lane->stream->src, number);
+	return ended;
+}
+
 void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
 		      unsigned most)
 {
@@ -114,9 +123,6 @@ void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
 
 		if (!weir__lane_ended(lane, c->number))
 			return;
-		/* From here on any stream may use it without a wait. */
-		if (lane->stream)
-			weir__races_host_knows(&lane->stream->src, c->number);
 		weir__heap_del(h, c);
 		c->lane = 0;
 		weir__heap_merge(h, c);
