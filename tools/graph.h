@@ -201,7 +201,7 @@ void graph_scene_free(struct graph_scene *s);
 #define GRAPH_TEXT 160
 #define GRAPH_PANEL 12
 #define GRAPH_FED "of these fed"
-/* What the operations of a category do. */
+/* The name of each category, in legends of pictures. */
 extern const char *const graph_legend[GRAPH_CATEGORIES];
 /* "8.39 MFLOP" */
 const char *graph_flops_text(uint64_t flops, char *buf);

@@ -8,7 +8,7 @@
  * Sources of events are actors: an actor knows a number of another one after it
  * has waited for it. The program with all of its threads is an actor too, the
  * host: it knows each number for which a call has waited. An operation knows
- * what the host knew when it was queued.
+ * all numbers that the host knew at the time when the operation was queued.
  *
  * Any thread calls these functions. They take one lock, inside of all others,
  * and call nothing back. Without memory for a record the checker turns itself

@@ -352,7 +352,10 @@ static void todo_drop(struct todo *todo)
 		weir__file_put(todo->file);
 }
 
-/* This thread has seen how far the runs are that read the ring. */
+/*
+ * The next operation overwrites bytes of the ring after the runs have read them:
+ * the race checker learns the steps that this thread has seen done.
+ */
 static void feeder_knows(const struct weir__feeder *f, struct weir_stream *s)
 {
 	const struct weir__pass *pass;

@@ -95,7 +95,7 @@ static int start_events(struct weir__run_lane *lane)
 	return r;
 }
 
-/* What the lane waits for: steps of other lanes, copies and imports. */
+/* Set the lane's waits for steps of other lanes, copies and imports. */
 static void start_gates(struct weir__run_lane *lane)
 {
 	const struct weir_run *run = lane->run;
