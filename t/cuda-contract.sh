@@ -21,7 +21,7 @@ contract()
 
 for test in data stream stream-order stream-io stream-fail stream-close \
 	stream-race event load load-next load-fd plan place target \
-	target-weights slice plan-random; do
+	target-weights load-writes slice plan-random; do
 	contract $test
 done
 plan $t_done

@@ -443,17 +443,19 @@ static int call_clear(struct weir_tensor *t)
 	return weir_buf_clear(t->buf, 0);
 }
 
-/* Numbers 10, 11 .. 49 of a load: ten bytes each. */
-static bool next_of_load(struct weir__access *access, uint64_t lo, uint64_t hi,
-			 uint64_t *cursor, uint64_t *ret_number)
-{
-	uint64_t n = lo / 10 + 10 + (*cursor)++;
+static const struct weir_buf *loaded;
 
-	(void)access;
-	if ((n - 10) * 10 >= hi)
-		return false;
-	*ret_number = n;
-	return true;
+/* Numbers 10, 11 .. 49 of a load: ten bytes each. */
+static int find_in_load(struct weir__accesses *accesses,
+			const struct weir_buf *buf, uint64_t lo, uint64_t hi,
+			struct weir__conflicts *c)
+{
+	int r = 0;
+
+	(void)accesses;
+	for (uint64_t n = lo / 10; buf == loaded && 10 * n < hi && !r; n++)
+		r = weir__conflicts_add(c, &work.src, 10 + n);
+	return r;
 }
 
 static void waits_for_conflicts(struct weir_tensor *t)
@@ -488,19 +490,16 @@ static void waits_for_conflicts(struct weir_tensor *t)
 
 static void waits_for_a_load(struct weir_tensor *t)
 {
-	struct weir__access a = { .buf = t->buf,
-				  .hi = 400,
-				  .write = true,
-				  .src = &work.src,
-				  .next_number = next_of_load };
+	struct weir__accesses load = { .find = find_in_load };
 
 	atomic_store(&work.done, 9);
-	weir__access_add(&a);
+	loaded = t->buf;
+	weir__accesses_add(weir, &load);
 	is_int(step_after(10, call_get, t), 10,
 	       "a read waits for those tensors of a load that are in its range");
 	is_int(step_after(49, call_clear, t), 49,
 	       "a write of a whole buffer waits for all tensors of a load");
-	weir__access_del(&a);
+	weir__accesses_del(weir, &load);
 }
 
 static void failed_work(struct weir_tensor *t)

@@ -115,6 +115,7 @@ T_C_TESTS = \
 	%D%/load-fd.t \
 	%D%/memory.t \
 	%D%/plan.t %D%/cut.t %D%/target.t %D%/target-weights.t \
+	%D%/load-writes.t \
 	%D%/slice.t \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
@@ -436,6 +437,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_slab_t_SOURCES = %D%/slab.c
 %C%_cut_t_SOURCES = %D%/cut.c
 %C%_target_t_SOURCES = %D%/target.c $(T_CUTS) $(T_PLANS)
+%C%_load_writes_t_SOURCES = %D%/load-writes.c $(T_CUTS) $(T_PLANS)
 %C%_target_weights_t_SOURCES = %D%/target-weights.c $(T_CUTS) $(T_PLANS)
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)

@@ -119,28 +119,29 @@ static void overlaps_are_found(void)
 	struct weir_buf *buf = buffer(1u << 20);
 	struct weir_model *m = model();
 	struct weir_plan *p = new_plan(m);
-	struct weir__layout l;
+	struct weir__layout *l;
 
 	put(p, "t0", buf, 0, 0);
 	put(p, NULL, buf, 65536, 0);
-	if (weir__layout_make(p, &l) < 0)
+	if (weir__layout_get(p, &l) < 0)
 		bail("%s", weir_error());
-	is_int(weir__layout_check(m, &l), 0,
+	is_int(weir__layout_check(m, l), 0,
 	       "a layout without overlap passes the check");
-	l.spot[2].at = l.spot[1].at + bytes_of(1) - 1;
-	is_err(weir__layout_check(m, &l), -EINVAL, "'t1' and 't2'",
+	l->spot[2].at = l->spot[1].at + bytes_of(1) - 1;
+	is_err(weir__layout_check(m, l), -EINVAL, "'t1' and 't2'",
 	       "the check finds two tensors of one put that share a byte");
-	l.spot[2].at = buf->bytes;
-	is_err(weir__layout_check(m, &l), -EINVAL, "to byte",
+	l->spot[2].at = buf->bytes;
+	is_err(weir__layout_check(m, l), -EINVAL, "to byte",
 	       "the check finds a tensor that ends after its buffer");
-	weir__layout_free(&l);
-	if (weir__layout_make(p, &l) < 0)
+	weir__plan_changed(p);
+	weir__layout_put(l);
+	if (weir__layout_get(p, &l) < 0)
 		bail("%s", weir_error());
-	l.spot[0].at = l.spot[1].at - bytes_of(0) + 1;
-	l.buf[0].bytes = l.spot[0].at + bytes_of(0);
-	is_err(weir__layout_check(m, &l), -EINVAL, "'t0' and 't1'",
+	l->spot[0].at = l->spot[1].at - bytes_of(0) + 1;
+	l->buf[0].bytes = l->spot[0].at + bytes_of(0);
+	is_err(weir__layout_check(m, l), -EINVAL, "'t0' and 't1'",
 	       "the check finds two tensors of different puts that share a byte");
-	weir__layout_free(&l);
+	weir__layout_put(l);
 	weir_plan_free(p);
 	weir_model_close(m);
 	weir_buf_free(buf);

@@ -136,6 +136,7 @@ static void make_locks(struct weir *weir)
 	pthread_mutex_init(&weir->lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	pthread_rwlock_init(&weir->trace_lock, NULL);
+	pthread_mutex_init(&weir->accesses.lock, NULL);
 }
 
 /* Modules are searched for after weir_open() returns: copy the string. */
@@ -245,6 +246,7 @@ static void root_free(struct weir *weir)
 	weir__sys_unmap((void *)(uintptr_t)weir->alive, ALIVE_BYTES);
 	pthread_mutex_destroy(&weir->lock);
 	pthread_rwlock_destroy(&weir->trace_lock);
+	pthread_mutex_destroy(&weir->accesses.lock);
 	weir__free(weir->module_path);
 	weir__free(weir->debug);
 	weir__free(weir);

@@ -58,7 +58,13 @@ struct weir {
 	_Atomic(struct weir__part *) part[WEIR__PARTS];
 
 	_Atomic(struct weir__trace *) trace;
-	uint32_t traces;           /* started so far */
+	uint32_t traces; /* started so far */
+	/* Work that writes to many buffers: mem/access.h. The lock guards first. */
+	struct weir__accesses_list {
+		pthread_mutex_t lock;
+		struct weir__accesses *first;
+		_Atomic unsigned n;
+	} accesses;
 	struct weir__races *races; /* NULL: not checked; never changes */
 	/* Read: to record a span. Write: to start and stop a trace. */
 	pthread_rwlock_t trace_lock;

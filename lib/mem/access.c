@@ -22,17 +22,20 @@
  * open(2) demands that such memory is hidden from children. The buffer's lock is
  * held: it is hidden from the first such access until the last.
  */
-static void access_hide(struct weir_buf *buf, bool hidden)
+static void count_dma(struct weir_buf *buf, bool hidden)
 {
 	struct weir_dev *dev = buf->buft->dev;
+	bool changes = hidden ? buf->n_dma++ == 0 : --buf->n_dma == 0;
 
-	if (!buf->foreign && buf->bytes && dev->backend->mem->hide)
+	if (changes && !buf->foreign && buf->bytes && dev->backend->mem->hide)
 		dev->backend->mem->hide(dev, &buf->mem, hidden);
 }
 
-void weir__access_prefetch(const struct weir_buf *buf)
+void weir__access_hide(struct weir_buf *buf, bool hidden)
 {
-	weir__fetch_to_write(&buf->lock);
+	pthread_mutex_lock(&buf->lock);
+	count_dma(buf, hidden);
+	pthread_mutex_unlock(&buf->lock);
 }
 
 void weir__access_add(struct weir__access *access)
@@ -45,8 +48,8 @@ void weir__access_add(struct weir__access *access)
 	if (access->next)
 		access->next->link = &access->next;
 	buf->access = access;
-	if (access->dma && buf->n_dma++ == 0)
-		access_hide(buf, true);
+	if (access->dma)
+		count_dma(buf, true);
 	pthread_mutex_unlock(&buf->lock);
 }
 
@@ -60,8 +63,8 @@ void weir__access_del(struct weir__access *access)
 		if (access->next)
 			access->next->link = access->link;
 		access->link = NULL;
-		if (access->dma && --buf->n_dma == 0)
-			access_hide(buf, false);
+		if (access->dma)
+			count_dma(buf, false);
 	}
 	pthread_mutex_unlock(&buf->lock);
 }
@@ -71,13 +74,13 @@ struct conflict {
 	uint64_t number;
 };
 
-struct conflicts {
+struct weir__conflicts {
 	struct conflict *list;
 	size_t n, room;
 	struct conflict few[16]; /* the list, until it is larger */
 };
 
-static int add_conflict(struct conflicts *c, struct weir__source *src,
+int weir__conflicts_add(struct weir__conflicts *c, struct weir__source *src,
 			uint64_t number)
 {
 	if (c->n == c->room) {
@@ -100,39 +103,62 @@ static int add_conflict(struct conflicts *c, struct weir__source *src,
 	return 0;
 }
 
-static int add_numbers(struct conflicts *c, struct weir__access *a, uint64_t lo,
-		       uint64_t hi)
+void weir__accesses_add(struct weir *weir, struct weir__accesses *accesses)
 {
-	uint64_t cursor = 0, number;
-	int r;
+	struct weir__accesses_list *list = &weir->accesses;
 
-	if (!a->next_number)
-		return add_conflict(c, a->src, a->number);
-	lo = a->lo > lo ? a->lo : lo;
-	hi = a->hi < hi ? a->hi : hi;
-	while (a->next_number(a, lo, hi, &cursor, &number)) {
-		r = add_conflict(c, a->src, number);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	pthread_mutex_lock(&list->lock);
+	accesses->next = list->first;
+	accesses->link = &list->first;
+	if (accesses->next)
+		accesses->next->link = &accesses->next;
+	list->first = accesses;
+	atomic_fetch_add(&list->n, 1);
+	pthread_mutex_unlock(&list->lock);
+}
+
+void weir__accesses_del(struct weir *weir, struct weir__accesses *accesses)
+{
+	struct weir__accesses_list *list = &weir->accesses;
+
+	pthread_mutex_lock(&list->lock);
+	*accesses->link = accesses->next;
+	if (accesses->next)
+		accesses->next->link = accesses->link;
+	atomic_fetch_sub(&list->n, 1);
+	pthread_mutex_unlock(&list->lock);
+}
+
+static int collect_writes(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
+			  struct weir__conflicts *c)
+{
+	struct weir__accesses_list *list = &buf->buft->dev->weir->accesses;
+	int r = 0;
+
+	if (!atomic_load(&list->n))
+		return 0;
+	pthread_mutex_lock(&list->lock);
+	for (struct weir__accesses *a = list->first; a && !r; a = a->next)
+		r = a->find(a, buf, lo, hi, c);
+	pthread_mutex_unlock(&list->lock);
+	return r;
 }
 
 static int collect_conflicts(struct weir_buf *buf, uint64_t lo, uint64_t hi,
-			     bool write, struct conflicts *c)
+			     bool write, struct weir__conflicts *c)
 {
 	int r = 0;
 
 	pthread_mutex_lock(&buf->lock);
 	for (struct weir__access *a = buf->access; a && !r; a = a->next)
 		if ((write || a->write) && a->lo < hi && lo < a->hi)
-			r = add_numbers(c, a, lo, hi);
+			r = weir__conflicts_add(c, a->src, a->number);
 	pthread_mutex_unlock(&buf->lock);
-	return r;
+	return r ? r : collect_writes(buf, lo, hi, c);
 }
 
 /* Failures of this work are reported to the callers that queued it. */
-static void wait_for(struct conflicts *c)
+static void wait_for(struct weir__conflicts *c)
 {
 	struct weir__error_saved saved;
 
@@ -159,7 +185,7 @@ static void races_waited(const struct weir_buf *buf, uint64_t lo, uint64_t hi,
 int weir__buf_quiesce(struct weir_buf *buf, uint64_t lo, uint64_t hi,
 		      bool write)
 {
-	struct conflicts c;
+	struct weir__conflicts c;
 	int r;
 
 	c.list = c.few;

@@ -31,25 +31,40 @@ struct weir__access {
 	bool dma;
 	struct weir__source *src; /* referenced by the caller of _add */
 	uint64_t number;
-	/*
-	 * For a source that has several numbers in the range (a load): the
-	 * next number whose bytes overlap [lo, hi); false: no more. *@cursor is
-	 * 0 at the first call, and then what the call before has set. NULL: the
-	 * range has one number, @number.
-	 */
-	bool (*next_number)(struct weir__access *access, uint64_t lo,
-			    uint64_t hi, uint64_t *cursor,
-			    uint64_t *ret_number);
-	void *arg; /* for next_number */
 };
 
 void weir__access_add(struct weir__access *access);
 void weir__access_del(struct weir__access *access);
 /*
- * For loops that add or remove an access of each of many buffers: the CPU starts
- * to fetch what a later call needs of @buf.
+ * One more access by DMA to the memory of @buf, or one less: for work that has
+ * no access of each buffer.
  */
-void weir__access_prefetch(const struct weir_buf *buf);
+void weir__access_hide(struct weir_buf *buf, bool hidden);
+
+/* Work that a blocking call has to wait for. */
+struct weir__conflicts;
+/* It waits for @number of @src too. -ENOMEM. */
+int weir__conflicts_add(struct weir__conflicts *c, struct weir__source *src,
+			uint64_t number);
+
+/*
+ * The writes of one source (a load) to any number of buffers. Blocking calls ask
+ * for those in their range, from weir__accesses_add() until
+ * weir__accesses_del(). To add an access to each of thousands of buffers would
+ * take longer than to read them.
+ */
+struct weir__accesses {
+	struct weir__accesses *next, **link;
+	/*
+	 * Add the conflicts with an access to [lo, hi) of @buf, which is not
+	 * joined. A lock of the root is held: takes no other.
+	 */
+	int (*find)(struct weir__accesses *accesses, const struct weir_buf *buf,
+		    uint64_t lo, uint64_t hi, struct weir__conflicts *c);
+};
+
+void weir__accesses_add(struct weir *weir, struct weir__accesses *accesses);
+void weir__accesses_del(struct weir *weir, struct weir__accesses *accesses);
 /*
  * Block until the work that conflicts with an access to [lo, hi) of @buf, and
  * was queued before this call, is done or has failed; its failure is not an

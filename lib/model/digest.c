@@ -145,9 +145,9 @@ int weir_weights_digest(struct weir_weights *weights, size_t i,
 	r = weir__root_read(weights->model->weir);
 	if (r < 0)
 		return r;
-	if (i >= weights->layout.n)
+	if (i >= weights->layout->n)
 		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
-				  weights->layout.n);
+				  weights->layout->n);
 	if (kind != WEIR_DIGEST_XXH3 && kind != WEIR_DIGEST_SHA256)
 		return weir__fail(-EINVAL, "digest %d is not one of %d and %d",
 				  (int)kind, WEIR_DIGEST_XXH3,

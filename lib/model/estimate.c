@@ -126,7 +126,7 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 		       unsigned n)
 {
 	struct weir_estimate *all;
-	struct weir__layout l;
+	struct weir__layout *l;
 	size_t step = n ? ret[0].size : 0;
 	unsigned kinds, *kind;
 	int r;
@@ -134,18 +134,18 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 	WEIR__ENTER();
 	r = weir__root_read(plan->model->weir);
 	if (!r)
-		r = weir__layout_make(plan, &l);
+		r = weir__layout_get(plan, &l);
 	if (r < 0)
 		return r;
-	all = weir__calloc(l.n_bufs + 1, sizeof(*all));
-	kind = weir__calloc(l.n_bufs + 1, sizeof(*kind));
+	all = weir__calloc(l->n_bufs + 1, sizeof(*all));
+	kind = weir__calloc(l->n_bufs + 1, sizeof(*kind));
 	if (!all || !kind) {
 		r = weir__fail(-ENOMEM,
 			       "%s: no memory for an estimate of %zu buffers",
-			       plan->model->path, l.n_bufs);
+			       plan->model->path, l->n_bufs);
 		goto out;
 	}
-	kinds = add_up(&l, all, kind);
+	kinds = add_up(l, all, kind);
 	r = (int)kinds;
 	for (unsigned i = 0; i < kinds && i < n && r >= 0; i++) {
 		void *to = (char *)ret + i * step;
@@ -159,6 +159,6 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 out:
 	weir__free(all);
 	weir__free(kind);
-	weir__layout_free(&l);
+	weir__layout_put(l);
 	return r;
 }

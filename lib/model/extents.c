@@ -32,35 +32,36 @@ bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 /* Make room for @n extents in all. */
 static int extents_reserve(struct weir_load *l, size_t n)
 {
-	size_t cap = l->max_ext; /* of both arrays */
+	struct weir__load_arrays *a = l->arrays;
+	size_t cap = a->max_ext; /* of both arrays */
 	void *more;
 
-	if (n <= l->max_ext)
+	if (n <= a->max_ext)
 		return 0;
-	more = weir__array_grow(l->ext, &cap, n - 1, sizeof(*l->ext));
+	more = weir__array_grow(a->ext, &cap, n - 1, sizeof(*a->ext));
 	if (!more)
 		return -ENOMEM;
-	l->ext = more;
-	more = weir__array_grow(l->ext_run, &l->max_ext, n - 1,
-				sizeof(*l->ext_run));
+	a->ext = more;
+	more = weir__array_grow(a->ext_run, &a->max_ext, n - 1,
+				sizeof(*a->ext_run));
 	if (!more)
 		return -ENOMEM;
-	l->ext_run = more;
+	a->ext_run = more;
 	return 0;
 }
 
 static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		      uint64_t mem_skip, uint64_t len, bool buffered)
 {
-	const struct weir__run *run = &l->weights->layout.run[run_number];
-	const struct weir__layout_buf *b = &l->weights->layout.buf[run->buf];
+	const struct weir__run *run = &l->weights->layout->run[run_number];
+	const struct weir__layout_buf *b = &l->weights->layout->buf[run->buf];
 	const struct weir__cut *cut =
-		weir__layout_cut(&l->weights->layout, run->cut);
+		weir__layout_cut(l->weights->layout, run->cut);
 	bool host = b->buft->desc.flags & WEIR_BUFT_HOST;
 
 	if (extents_reserve(l, l->n_ext + 1) < 0)
 		return -ENOMEM;
-	l->ext[l->n_ext] = (struct weir__extent){
+	l->arrays->ext[l->n_ext] = (struct weir__extent){
 		.file = l->model->file[run->shard],
 		.off = run->off + skip,
 		.len = len,
@@ -70,22 +71,23 @@ static int add_extent(struct weir_load *l, uint32_t run_number, uint64_t skip,
 		.buffered = buffered,
 		.convert = cut ? cut->convert : NULL,
 	};
-	l->ext_run[l->n_ext++] = run_number;
+	l->arrays->ext_run[l->n_ext++] = run_number;
+	l->direct |= host && !buffered;
 	return 0;
 }
 
 /* A run with rows makes one extent, or one for each row. */
 static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 {
-	const struct weir__run *run = &l->weights->layout.run[number];
+	const struct weir__run *run = &l->weights->layout->run[number];
 	const struct weir__cut *cut =
-		weir__layout_cut(&l->weights->layout, run->cut);
+		weir__layout_cut(l->weights->layout, run->cut);
 	struct weir__extent *e;
 	int r = add_extent(l, number, 0, 0, run->len, buffered);
 
 	if (r < 0 || cut->rows <= 1)
 		return r;
-	e = &l->ext[l->n_ext - 1];
+	e = &l->arrays->ext[l->n_ext - 1];
 	e->rows = cut->rows;
 	e->width = cut->width;
 	e->file_pitch = cut->file_pitch;
@@ -102,7 +104,7 @@ static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 /* A run that is longer than a unit. */
 static int add_long(struct weir_load *l, uint32_t number)
 {
-	const struct weir__run *run = &l->weights->layout.run[number];
+	const struct weir__run *run = &l->weights->layout->run[number];
 	struct weir_file *file = l->model->file[run->shard];
 	uint64_t unit = run->len / MAX_UNITS, from = 0, at = 0;
 	bool way = false;
@@ -136,7 +138,7 @@ struct reading {
 
 static const struct weir__run *run_at(const struct reading *rd, size_t i)
 {
-	return &rd->l->weights->layout.run[i];
+	return &rd->l->weights->layout->run[i];
 }
 
 /*
@@ -164,7 +166,7 @@ static size_t group_end(const struct reading *rd)
 /* Runs of targets have their buffers in any order: the CPU fetches a later one. */
 static void fetch_later(const struct reading *rd)
 {
-	const struct weir__layout *layout = &rd->l->weights->layout;
+	const struct weir__layout *layout = rd->l->weights->layout;
 
 	if (rd->at + BUFS_AHEAD < rd->n)
 		__builtin_prefetch(
@@ -203,7 +205,7 @@ static int add_next(struct reading *rd)
 
 int weir__load_extents(struct weir_load *l)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 	struct reading rd = { .l = l, .n = layout->n_runs };
 	int r = extents_reserve(l, rd.n);
 

@@ -28,7 +28,7 @@ static void wake_job(void *arg)
 static bool fresh_range(const struct weir_load *l, size_t number,
 			struct weir__touch_range *ret)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 	const struct weir__layout_buf *b = &layout->buf[number];
 	struct weir_buf *buf = l->weights->buf[number];
 	size_t touched = atomic_load(&buf->mem.touched), from = 0;
@@ -61,12 +61,12 @@ static size_t fresh_ranges(struct weir_load *l, size_t *of,
 	size_t n = 0;
 
 	for (size_t i = 0; i < l->n_ext; i++) {
-		struct weir__extent *e = &l->ext[i];
+		struct weir__extent *e = &l->arrays->ext[i];
 		size_t b;
 
 		if (e->buffered || e->dev)
 			continue;
-		b = l->weights->layout.run[l->ext_run[i]].buf;
+		b = l->weights->layout->run[l->arrays->ext_run[i]].buf;
 		if (l->weights->buf[b]->foreign)
 			continue;
 		if (of[b] == NOT_SEEN)
@@ -86,21 +86,27 @@ static int start_touch(struct weir_load *l, size_t *of,
 				   wake_job, l, &l->touch) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; n && i < l->n_ext; i++) {
-		const size_t b = l->weights->layout.run[l->ext_run[i]].buf;
+		const size_t b =
+			l->weights->layout->run[l->arrays->ext_run[i]].buf;
 
 		if (of[b] != NOT_SEEN && of[b] != NOT_FRESH)
-			l->ext[i].touch = l->touch;
+			l->arrays->ext[i].touch = l->touch;
 	}
 	return 0;
 }
 
 int weir__load_touch(struct weir_load *l)
 {
-	const size_t n = l->weights->layout.n_bufs;
-	struct weir__touch_range *range = weir__calloc(n + 1, sizeof(*range));
-	size_t *of = weir__calloc(n + 1, sizeof(*of));
-	int r = range && of ? start_touch(l, of, range) : -ENOMEM;
+	const size_t n = l->weights->layout->n_bufs;
+	struct weir__touch_range *range;
+	size_t *of;
+	int r;
 
+	if (!l->direct)
+		return 0;
+	range = weir__calloc(n + 1, sizeof(*range));
+	of = weir__calloc(n + 1, sizeof(*of));
+	r = range && of ? start_touch(l, of, range) : -ENOMEM;
 	weir__free(range);
 	weir__free(of);
 	if (r < 0)
@@ -112,7 +118,7 @@ int weir__load_touch(struct weir_load *l)
 
 void weir__load_touch_stop(struct weir_load *l)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 
 	l->touch_ns += weir__touch_stop(l->touch);
 	l->touch = NULL;

@@ -7,7 +7,6 @@
  * other.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "core/array.h"
 #include "core/error.h"
@@ -238,21 +237,81 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 	return r;
 }
 
-int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l)
+static int layout_fill(const struct weir_plan *plan, struct weir__layout *l)
 {
-	int r;
+	int r = list_spots(plan, l);
 
-	memset(l, 0, sizeof(*l));
-	r = list_spots(plan, l);
 	if (r >= 0)
 		r = place_all(plan, l);
 	if (r >= 0)
 		r = weir__layout_check(plan->model, l);
 	if (r >= 0)
 		r = weir__layout_sort_runs(plan->model, l);
-	if (r < 0)
-		weir__layout_free(l);
 	return r;
+}
+
+void weir__layout_put(struct weir__layout *l)
+{
+	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
+		return;
+	weir__array_free(l->spot);
+	weir__array_free(l->run);
+	weir__array_free(l->buf);
+	weir__free(l->cut);
+	for (size_t i = 0; i < l->n_sinks; i++)
+		weir__array_free(l->sink[i].run);
+	weir__free(l->sink);
+	weir__load_arrays_free(atomic_load(&l->spare));
+	weir__free(l);
+}
+
+/* Is it the same in each load? New memory and mappings have other addresses. */
+static bool is_constant(const struct weir__layout *l)
+{
+	for (size_t i = 0; i < l->n_bufs; i++)
+		if (!l->buf[i].given)
+			return false;
+	return true;
+}
+
+/* Several threads may use the plan: one of them keeps its layout. */
+static void layout_keep(struct weir_plan *plan, struct weir__layout *l)
+{
+	struct weir__layout *none = NULL;
+
+	atomic_fetch_add(&l->refs, 1);
+	if (!atomic_compare_exchange_strong(&plan->layout, &none, l))
+		atomic_fetch_sub(&l->refs, 1);
+}
+
+int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
+{
+	struct weir__layout *l = atomic_load(&plan->layout);
+	int r;
+
+	*ret_layout = l;
+	if (l) {
+		atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+		return 0;
+	}
+	l = weir__calloc(1, sizeof(*l));
+	if (!l)
+		return no_memory(plan, 1, sizeof(*l));
+	atomic_init(&l->refs, 1);
+	r = layout_fill(plan, l);
+	if (r < 0) {
+		weir__layout_put(l);
+		return r;
+	}
+	if (is_constant(l))
+		layout_keep(plan, l);
+	*ret_layout = l;
+	return 0;
+}
+
+void weir__plan_changed(struct weir_plan *plan)
+{
+	weir__layout_put(atomic_exchange(&plan->layout, NULL));
 }
 
 static uint64_t lead_of(const struct weir__layout *l,
@@ -297,24 +356,6 @@ void weir__layout_lead(struct weir__layout *l)
 		l->run[i].at += l->buf[l->run[i].buf].lead;
 }
 
-void weir__layout_free(struct weir__layout *l)
-{
-	weir__array_free(l->spot);
-	weir__array_free(l->run);
-	weir__array_free(l->buf);
-	weir__free(l->cut);
-	for (size_t i = 0; i < l->n_sinks; i++)
-		weir__array_free(l->sink[i].run);
-	weir__free(l->sink);
-	l->spot = NULL;
-	l->order = NULL;
-	l->run = NULL;
-	l->buf = NULL;
-	l->cut = NULL;
-	l->sink = NULL;
-	l->n_sinks = 0;
-}
-
 static bool same_cut(const struct weir__cut *a, const struct weir__cut *b)
 {
 	if (!a || !b)
@@ -339,6 +380,8 @@ static bool same_spot(const struct weir__layout *a,
 int weir__layout_same(const struct weir__layout *a,
 		      const struct weir__layout *b)
 {
+	if (a == b)
+		return 0;
 	if (a->n != b->n || a->n_bufs != b->n_bufs)
 		return weir__fail(
 			-EINVAL,

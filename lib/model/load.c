@@ -9,12 +9,10 @@
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
-#include "mem/access.h"
 #include "model/portion.h"
 #include "model/sink.h"
 
 /* Cache misses overlap if the CPU fetches so many items ahead. */
-#define ACCESSES_AHEAD 16u
 #define COUNTERS_AHEAD 4u
 
 static struct weir_load *load_of(struct weir__job *job)
@@ -25,7 +23,7 @@ static struct weir_load *load_of(struct weir__job *job)
 static const struct weir__record *record_of(const struct weir_load *l,
 					    size_t spot)
 {
-	return &l->model->rec[l->weights->layout.spot[spot].record];
+	return &l->model->rec[l->weights->layout->spot[spot].record];
 }
 
 /*
@@ -38,7 +36,7 @@ static void fetch_later(const struct weir_load *l, size_t ext)
 
 	if (ext >= l->n_ext)
 		return;
-	run = &l->weights->layout.run[l->ext_run[ext]];
+	run = &l->weights->layout->run[l->arrays->ext_run[ext]];
 	weir__fetch_to_write(&l->arrival->item[run->spot]);
 }
 
@@ -46,10 +44,11 @@ static void fetch_later(const struct weir_load *l, size_t ext)
 static struct weir__portion portions_of(const struct weir_load *l, size_t ext,
 					uint64_t lo, uint64_t hi)
 {
-	const struct weir__layout *layout = &l->weights->layout;
-	uint64_t off = l->ext[ext].off;
+	const struct weir__layout *layout = l->weights->layout;
+	uint64_t off = l->arrays->ext[ext].off;
 
-	return weir__portion_begin(layout, &layout->run[l->ext_run[ext]],
+	return weir__portion_begin(layout,
+				   &layout->run[l->arrays->ext_run[ext]],
 				   off + lo, off + hi);
 }
 
@@ -87,7 +86,7 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 			    enum weir__chunk_way way)
 {
 	struct weir_load *l = load_of(job);
-	const struct weir__extent *e = &l->ext[ext];
+	const struct weir__extent *e = &l->arrays->ext[ext];
 	struct weir__portion p = portions_of(l, ext, lo, hi);
 	bool arrived = outcome->end == WEIR__DONE;
 	uint64_t ours = 0;
@@ -121,13 +120,12 @@ static void load_put(struct weir_load *l)
 {
 	if (atomic_fetch_sub(&l->refs, 1) != 1)
 		return;
+	if (l->weights)
+		weir__load_arrays_give(l->weights->layout, l->arrays);
 	weir_weights_free(l->weights);
 	weir__model_put(l->model);
 	weir__arrival_put(l->arrival);
 	weir__free(l->job);
-	weir__array_free(l->ext);
-	weir__array_free(l->ext_run);
-	weir__array_free(l->access);
 	weir__sinks_free(l);
 	weir__free(l);
 }
@@ -151,23 +149,13 @@ static void check_files(struct weir_load *l)
 	}
 }
 
-static void access_prefetch(const struct weir_load *l, size_t i)
-{
-	if (i < l->weights->layout.n_bufs)
-		weir__access_prefetch(l->weights->buf[i]);
-}
-
 static void leave_engine(struct weir_load *l)
 {
 	bool leaked = weir__sinks_end(l) || atomic_load(&l->job->leaked);
 	struct weir_io_info info;
 
 	atomic_store(&l->arrival->leaked, leaked);
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
-		access_prefetch(l, i + ACCESSES_AHEAD);
-		l->access[i].dma &= !leaked;
-		weir__access_del(&l->access[i]);
-	}
+	weir__load_writes_end(l, leaked);
 	weir__engine_info(l->eng, &info);
 	l->enters = info.enters - l->enters;
 	l->staging = info.staging;
@@ -222,68 +210,10 @@ static int no_memory(const struct weir_model *m, size_t n, size_t size)
 			  m->path, n, size);
 }
 
-/*
- * A blocking call on a range waits for the tensors in it, one after the other.
- * *@cursor: how many of the buffer's tensors, in the order of their places, have
- * been looked at.
- */
-static bool load_next_number(struct weir__access *access, uint64_t lo,
-			     uint64_t hi, uint64_t *cursor,
-			     uint64_t *ret_number)
-{
-	struct weir_load *l = access->arg;
-	const struct weir__layout *layout = &l->weights->layout;
-	const struct weir__layout_buf *b = &layout->buf[access - l->access];
-	const size_t *order = layout->order + b->first;
-	size_t first = *cursor, end = b->n;
-
-	/* Ends have the order of places, unless rows are interleaved. */
-	while (first < end && !b->interleaved) {
-		size_t mid = first + (end - first) / 2;
-		const struct weir__spot *s = &layout->spot[order[mid]];
-
-		if (s->at + s->bytes <= lo)
-			first = mid + 1;
-		else
-			end = mid;
-	}
-	for (; first < b->n; first++) {
-		const struct weir__spot *s = &layout->spot[order[first]];
-
-		if (s->at >= hi)
-			break;
-		if (s->at + s->bytes <= lo)
-			continue;
-		*ret_number = order[first];
-		*cursor = first + 1;
-		return true;
-	}
-	return false;
-}
-
-static void add_accesses(struct weir_load *l)
-{
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++) {
-		const struct weir__layout_buf *b = &l->weights->layout.buf[i];
-
-		access_prefetch(l, i + ACCESSES_AHEAD);
-		l->access[i] = (struct weir__access){
-			.buf = l->weights->buf[i],
-			.hi = b->given ? b->room : weir__layout_bytes(b),
-			.write = true,
-			.dma = b->buft->desc.flags & WEIR_BUFT_HOST,
-			.src = &l->arrival->source,
-			.next_number = load_next_number,
-			.arg = l,
-		};
-		weir__access_add(&l->access[i]);
-	}
-}
-
 /* Mapped and empty tensors arrive at once, the others when they are read. */
 static void count_down(struct weir_load *l)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 
 	for (size_t i = 0; i < layout->n; i++) {
 		uint64_t bytes = layout->spot[i].take;
@@ -307,7 +237,7 @@ static int count_copies(struct weir_load *l)
 	const struct weir__queue_ops *by = NULL;
 
 	for (size_t i = 0; i < l->n_ext; i++) {
-		const struct weir_dev *dev = l->ext[i].dev;
+		const struct weir_dev *dev = l->arrays->ext[i].dev;
 
 		if (!dev || (by && dev->backend->queue != by))
 			return 0;
@@ -323,17 +253,17 @@ static int count_copies(struct weir_load *l)
 static int take_weights(struct weir_load *l, struct weir_plan *plan,
 			struct weir_weights *into)
 {
-	struct weir__layout layout;
-	int r = weir__layout_make(plan, &layout);
+	struct weir__layout *layout;
+	int r = weir__layout_get(plan, &layout);
 
 	if (r < 0)
 		return r;
-	r = weir__sinks_new(l, &layout);
+	r = weir__sinks_new(l, layout);
 	if (r >= 0 && !into)
-		return weir__weights_new(plan, &layout, &l->weights);
+		return weir__weights_new(plan, layout, &l->weights);
 	if (r >= 0)
-		r = weir__weights_reuse(into, plan->model, &layout);
-	weir__layout_free(&layout);
+		r = weir__weights_reuse(into, plan->model, layout);
+	weir__layout_put(layout);
 	if (r >= 0)
 		l->weights = weir_weights_ref(into);
 	return r;
@@ -342,13 +272,12 @@ static int take_weights(struct weir_load *l, struct weir_plan *plan,
 /* Start the engine, and make the job and the extents. */
 static int use_engine(struct weir_load *l)
 {
-	size_t n_bufs = l->weights->layout.n_bufs;
 	int r;
 
 	l->job = weir__calloc(1, sizeof(*l->job));
-	l->access = weir__array_alloc(n_bufs, sizeof(*l->access));
-	if (!l->job || !l->access)
-		return no_memory(l->model, n_bufs, sizeof(*l->job));
+	l->arrays = weir__load_arrays_take(l->weights->layout);
+	if (!l->job || !l->arrays)
+		return no_memory(l->model, 1, sizeof(*l->job));
 	r = weir__engine_get(l->weir, &l->eng);
 	if (r >= 0)
 		r = weir__load_extents(l);
@@ -356,7 +285,7 @@ static int use_engine(struct weir_load *l)
 		return r;
 	r = count_copies(l);
 	if (r < 0)
-		return no_memory(l->model, l->weights->layout.n,
+		return no_memory(l->model, l->weights->layout->n,
 				 sizeof(*l->arrival->not_in_driver));
 	return weir__sinks_make(l);
 }
@@ -368,9 +297,9 @@ static int load_prepare(struct weir_load *l, struct weir_plan *plan,
 
 	if (r < 0)
 		return r;
-	r = weir__arrival_new(l->weir, l->weights->layout.n, &l->arrival);
+	r = weir__arrival_new(l->weir, l->weights->layout->n, &l->arrival);
 	if (r < 0)
-		return no_memory(l->model, l->weights->layout.n,
+		return no_memory(l->model, l->weights->layout->n,
 				 sizeof(l->arrival->item[0]));
 	count_down(l);
 	if (!weir__load_is_small(l))
@@ -400,8 +329,8 @@ static int start_job(struct weir_load *l, uint32_t depth)
 		return r;
 	weir__engine_info(l->eng, &info);
 	l->enters = info.enters;
-	add_accesses(l);
-	l->job->ext = l->ext;
+	weir__load_writes_begin(l);
+	l->job->ext = l->arrays->ext;
 	l->job->n_ext = l->n_ext;
 	l->job->depth = depth;
 	l->job->chunk_done = load_chunk_done;
@@ -415,8 +344,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 		weir__sinks_start(l, depth);
 		return 0;
 	}
-	for (size_t i = 0; i < l->weights->layout.n_bufs; i++)
-		weir__access_del(&l->access[i]);
+	weir__load_writes_end(l, false);
 	atomic_fetch_sub(&l->refs, 1);
 	return r;
 }

@@ -25,6 +25,12 @@
 #include "mem/access.h"
 #include "model/weights.h"
 
+struct weir__load_arrays {
+	struct weir__extent *ext;
+	uint32_t *ext_run; /* for each extent, its run in the layout */
+	size_t max_ext;
+};
+
 struct weir_load {
 	_Atomic uint32_t refs;
 	struct weir *weir;        /* referenced by the model */
@@ -32,16 +38,15 @@ struct weir_load {
 	struct weir_model *model; /* the plan's; its files are read */
 	struct weir_weights *weights;
 	struct weir__arrival *arrival;
-	uint32_t flags;         /* WEIR_LOAD_* */
-	struct weir__job *job;  /* NULL where eng is */
-	struct weir__task task; /* load_end */
-	struct weir__extent *ext;
-	uint32_t *ext_run; /* for each extent, its run in the layout */
-	size_t n_ext, max_ext;
-	struct weir__touch *touch;   /* of fresh memory; NULL: there is none */
-	struct weir__access *access; /* for each buffer; NULL: the engine is not
-					needed */
-	struct weir__sink *sink;     /* n_sinks: of the layout */
+	uint32_t flags;                   /* WEIR_LOAD_* */
+	struct weir__job *job;            /* NULL where eng is */
+	struct weir__task task;           /* load_end */
+	struct weir__load_arrays *arrays; /* NULL where eng is */
+	size_t n_ext;
+	bool direct;                  /* extents may be read in place */
+	struct weir__accesses writes; /* while the engine reads */
+	struct weir__touch *touch;    /* of fresh memory; NULL: there is none */
+	struct weir__sink *sink;      /* n_sinks: of the layout */
 	size_t n_sinks;
 	_Atomic uint32_t parts; /* the job and sinks that have not ended */
 	uint64_t total;         /* bytes of all tensors */
@@ -54,6 +59,14 @@ struct weir_load {
 	_Atomic uint64_t gaps;   /* bytes read that belong to no tensor */
 	uint64_t mapped;
 };
+
+/*
+ * arrays.c: those that the layout keeps, or new ones. NULL: no memory. Then back
+ * to the layout. Any thread.
+ */
+struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout);
+void weir__load_arrays_give(struct weir__layout *layout,
+			    struct weir__load_arrays *arrays);
 
 /* Make the extents, each direct or buffered (extents.c). -ENOMEM. */
 int weir__load_extents(struct weir_load *l);
@@ -68,6 +81,11 @@ weir__load_explain(struct weir_load *l, size_t spot,
 		   const struct weir__outcome *outcome);
 /* The job, or a sink, has ended; the last part ends the load. */
 void weir__load_part_done(struct weir_load *l);
+
+/* writes.c: blocking calls wait for the load's tensors; fork(2) hides them. */
+void weir__load_writes_begin(struct weir_load *l);
+/* @leaked: the kernel may still write to the memory. */
+void weir__load_writes_end(struct weir_load *l, bool leaked);
 
 /* fresh.c: touch fresh memory ahead of the reads. -ENOMEM. */
 int weir__load_touch(struct weir_load *l);

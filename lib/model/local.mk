@@ -17,5 +17,5 @@ lib_libweir_core_la_SOURCES += \
 	%D%/arrival.c %D%/arrival.h %D%/ended.c %D%/ended.h \
 	%D%/portion.c %D%/portion.h %D%/races.c \
 	%D%/weights.c %D%/weights.h %D%/digest.c \
-	%D%/load.c %D%/load.h %D%/fresh.c %D%/extents.c %D%/small.c %D%/status.c \
+	%D%/load.c %D%/load.h %D%/arrays.c %D%/writes.c %D%/fresh.c %D%/extents.c %D%/small.c %D%/status.c \
 	%D%/sink.c %D%/sink.h

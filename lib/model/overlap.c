@@ -135,7 +135,7 @@ static int check_range(struct places *p, size_t i, size_t *first)
 		if (!rows_are_apart(p, &range[k], &range[i]))
 			return fail_overlap(p, range[k].number,
 					    range[i].number);
-		p->l->buf[p->l->spot[range[i].number].buf].interleaved = true;
+		p->l->interleaved = true;
 	}
 	return 0;
 }

@@ -72,6 +72,7 @@ static int open_buf(struct placer *p)
 		.given = put->buf,
 		.base = put->buf ? put->buf->mem.base : NULL,
 		.room = put->buf ? put->buf->bytes : 0,
+		.foreign = put->buf && put->buf->foreign,
 		.flags = put->buf_flags,
 		.align = 1,
 		.first = l->n_order,
@@ -315,6 +316,7 @@ int weir__place_mapped(struct weir__layout *l, const struct weir__group *g)
 				return r;
 			shard = shard_of(&p, spot);
 			buf = current_buf(&p);
+			buf->foreign = true;
 			buf->map_shard = shard;
 			buf->map_off = spot->off;
 		}

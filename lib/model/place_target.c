@@ -64,6 +64,7 @@ static void open_buf(struct targets *p, const struct weir__target *t)
 		.given = t->buf,
 		.base = t->base,
 		.room = t->room,
+		.foreign = t->foreign,
 		.align = 1,
 		.first = l->n_order,
 	};

@@ -40,6 +40,7 @@ void weir_plan_free(struct weir_plan *plan)
 		return;
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
+	weir__plan_changed(plan);
 	weir__targets_put(plan->targets);
 	weir__model_put(plan->model);
 	weir__free(plan->put);
@@ -439,6 +440,7 @@ static int choose_matching(struct choice *c, const char *glob,
 		return weir__fail(-ENOENT, "%s: no tensor matches '%s'",
 				  m->path, glob ? glob : "*");
 	c->first = seen;
+	weir__plan_changed(c->plan);
 	r = choice_check(c);
 	if (r >= 0)
 		r = add_put(c->plan, &c->put);

@@ -6,10 +6,11 @@
  * tensors whose exact place the caller has chosen. A layout is computed from
  * it, before any memory is allocated: the number and sizes of the buffers, the
  * place of each tensor, and the runs: neighbouring tensors that have the
- * distances of the file in one buffer. Each load and each estimate computes the
- * layout again; the same plan always has the same one.
+ * distances of the file in one buffer. The same plan always has the same one, so
+ * a layout of the caller's memory alone is kept until the plan changes. Other
+ * layouts get the addresses of one load's new memory, and are made again.
  *
- * A plan is not locked: one thread at a time changes it.
+ * A plan is not locked: one thread at a time changes it, and none uses it then.
  */
 #ifndef WEIR__MODEL_PLAN_H
 #define WEIR__MODEL_PLAN_H
@@ -62,6 +63,7 @@ struct weir__target {
 	/* Of buf; it is not read again for each target of a load. */
 	struct weir_buft *buft;
 	unsigned char *base;
+	bool foreign;
 	uint64_t room; /* its size */
 	struct weir__cut cut;
 };
@@ -83,8 +85,9 @@ struct weir_plan {
 	struct weir__put *put;
 	unsigned n_puts;
 	size_t max_puts;
-	struct weir__targets *targets; /* NULL: none yet */
-	size_t n;                      /* tensors chosen by puts */
+	struct weir__targets *targets;         /* NULL: none yet */
+	_Atomic(struct weir__layout *) layout; /* kept, referenced; or NULL */
+	size_t n;                              /* tensors chosen by puts */
 	size_t first;      /* no record before it is chosen by a put */
 	uint32_t choice[]; /* for each record: the number of its put + 1, or
 			      WEIR__CHOSEN_AS_TARGET, or 0 */
@@ -122,8 +125,7 @@ struct weir__layout_buf {
 	uint32_t map_shard; /* of kind MAPPED: the file ... */
 	uint64_t map_off;   /* ... and the offset where the mapping begins */
 	size_t first, n;    /* its tensors: layout->order[first...] */
-	/* Tensors with rows are interleaved: their ends are in no order. */
-	bool interleaved;
+	bool foreign; /* the program's memory, not allocated by the library */
 };
 
 #define WEIR__NO_BUF UINT32_MAX
@@ -136,6 +138,7 @@ struct weir__layout_sink {
 };
 
 struct weir__layout {
+	_Atomic uint32_t refs;
 	struct weir__spot *spot; /* n: of puts, by record; then of targets */
 	size_t n;
 	size_t *order; /* numbers of spots, by buffer and place; after spot[] */
@@ -144,11 +147,15 @@ struct weir__layout {
 	size_t n_runs, max_runs;
 	struct weir__layout_buf *buf;
 	size_t n_bufs, max_bufs;
-	size_t n_put_bufs;     /* those of targets follow */
+	size_t n_put_bufs; /* those of targets follow, by address */
+	/* Tensors with rows are interleaved: their ends are in no order. */
+	bool interleaved;
 	struct weir__cut *cut; /* those that are not plain */
 	size_t n_cuts, max_cuts;
 	struct weir__layout_sink *sink;
 	size_t n_sinks, max_sinks;
+	_Atomic(struct weir__load_arrays *)
+		spare; /* of a load that has ended */
 };
 
 static inline size_t weir__plan_n_targets(const struct weir_plan *plan)
@@ -184,11 +191,17 @@ int weir__plan_tensor(const struct weir_plan *plan,
  * -EINVAL: tensors would overlap. -ENOSPC: they do not fit the caller's buffer.
  * -ENOMEM. Never blocks.
  */
-int weir__layout_make(const struct weir_plan *plan, struct weir__layout *l);
+int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout);
+/* arrays.c. NULL is allowed. */
+void weir__load_arrays_free(struct weir__load_arrays *arrays);
+/* Drop a reference. NULL is allowed. */
+void weir__layout_put(struct weir__layout *l);
+/* The plan changes: its layout will be another one. */
+void weir__plan_changed(struct weir_plan *plan);
 /*
  * overlap.c: -EINVAL: two tensors, of any puts, targets and buffers, would
- * share a byte, or a tensor would end after its buffer. weir__layout_make
- * checks every layout with it. Sets buf[].interleaved.
+ * share a byte, or a tensor would end after its buffer. weir__layout_get
+ * checks every layout with it. Sets interleaved.
  */
 int weir__layout_check(const struct weir_model *model, struct weir__layout *l);
 /* runs.c: put the runs into the order of reading. -ENOMEM. */
@@ -208,7 +221,6 @@ weir__layout_cut(const struct weir__layout *l, uint32_t number)
 }
 /* The buffers have their lead: move the tensors of each by it. Once. */
 void weir__layout_lead(struct weir__layout *l);
-void weir__layout_free(struct weir__layout *l);
 /* Bytes to allocate for a new buffer. */
 static inline uint64_t weir__layout_bytes(const struct weir__layout_buf *b)
 {

@@ -8,8 +8,8 @@
 
 static struct weir__races_bytes bytes_of(const struct weir_weights *w, size_t i)
 {
-	const struct weir__spot *s = &w->layout.spot[i];
-	const struct weir__cut *cut = weir__layout_cut(&w->layout, s->cut);
+	const struct weir__spot *s = &w->layout->spot[i];
+	const struct weir__cut *cut = weir__layout_cut(w->layout, s->cut);
 	const struct weir_buf *buf = w->buf[s->buf];
 	struct weir__races_bytes b = {
 		.space = weir__buf_space(buf),
@@ -40,12 +40,12 @@ void weir__load_races(struct weir_load *l)
 	snprintf(label, sizeof(label), "the load of '%.40s'",
 		 m->n_files ? m->file[0]->base : "");
 	weir__races_add_load(&l->arrival->source, label, l->arrival->n);
-	for (size_t i = 0; i < w->layout.n; i++) {
-		uint32_t buf = w->layout.spot[i].buf;
+	for (size_t i = 0; i < w->layout->n; i++) {
+		uint32_t buf = w->layout->spot[i].buf;
 		struct weir__races_bytes b;
 
 		if (buf == WEIR__NO_BUF ||
-		    w->layout.buf[buf].buft->desc.kind == WEIR_MEM_MAPPED)
+		    w->layout->buf[buf].buft->desc.kind == WEIR_MEM_MAPPED)
 			continue;
 		b = bytes_of(w, i);
 		weir__races_load_writes(&l->arrival->source, i, &b);

@@ -107,7 +107,7 @@ static int sink_make(struct weir__sink *s, size_t number)
 	struct weir__arena_req req = { .kind = WEIR_MEM_HUGE, .node = -1 };
 	int r;
 
-	s->runs = &l->weights->layout.sink[number];
+	s->runs = &l->weights->layout->sink[number];
 	choose_windows(s);
 	s->window = weir__calloc(s->n_windows, sizeof(*s->window));
 	s->queue = weir__calloc(s->n_windows, 2 * sizeof(*s->queue));
@@ -155,7 +155,7 @@ static struct weir__portion portions_of(const struct weir__sink *s,
 					const struct weir__run *run,
 					uint64_t from, uint64_t to)
 {
-	return weir__portion_begin(&s->load->weights->layout, run, from, to);
+	return weir__portion_begin(s->load->weights->layout, run, from, to);
 }
 
 /* Tensors that failed are not passed on; their bytes are counted then. */
@@ -299,7 +299,8 @@ pass_on(struct weir__sink *s, const struct weir__portion *p, const void *data)
 {
 	const struct weir_model *m = s->load->model;
 	struct weir__arrival *a = s->load->arrival;
-	const struct weir__spot *spot = &s->load->weights->layout.spot[p->spot];
+	const struct weir__spot *spot =
+		&s->load->weights->layout->spot[p->spot];
 	const struct weir__record *rec = &m->rec[spot->record];
 	const struct weir_failure *why = why_stopped(s);
 	uint64_t off = p->a - spot->off;

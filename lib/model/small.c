@@ -11,7 +11,7 @@
 
 bool weir__load_is_small(const struct weir_load *l)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 	uint64_t bytes = 0;
 
 	if (layout->n_runs > MAX_READS || layout->n_sinks)
@@ -38,7 +38,7 @@ bool weir__load_is_small(const struct weir_load *l)
 
 static void all_arrived(struct weir_load *l, uint64_t bytes_read)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 	uint64_t ours = 0;
 
 	for (size_t i = 0; i < layout->n; i++) {
@@ -56,7 +56,7 @@ static void all_arrived(struct weir_load *l, uint64_t bytes_read)
 
 bool weir__load_nowait(struct weir_load *l)
 {
-	const struct weir__layout *layout = &l->weights->layout;
+	const struct weir__layout *layout = l->weights->layout;
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; i < layout->n_runs; i++) {

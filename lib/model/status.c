@@ -218,7 +218,7 @@ int weir_load_report(struct weir_load *load,
 		.buffered = atomic_load(&load->way[WEIR__CHUNK_BUFFERED]),
 		.mapped = load->mapped,
 		.over_read = atomic_load(&load->gaps),
-		.chunks = load->weights->layout.n_runs,
+		.chunks = load->weights->layout->n_runs,
 		.elapsed = atomic_load(&load->elapsed),
 	};
 	int r;

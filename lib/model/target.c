@@ -64,6 +64,7 @@ static int target_place(struct weir__target *t,
 			"%s: its destination, a buffer of %s, cannot be written",
 			weir__tensor_label(source), t->buft->desc.name);
 	t->base = t->buf->mem.base;
+	t->foreign = t->buf->foreign;
 	t->room = t->buf->bytes;
 	return 0;
 }
@@ -207,6 +208,7 @@ int weir_plan_put_tensors(struct weir_plan *plan,
 	if (!targets_own(plan, end))
 		return weir__fail(-ENOMEM, "%s: no memory for %zu targets",
 				  plan->model->path, end);
+	weir__plan_changed(plan);
 	more = plan->targets->item + old;
 	for (size_t i = 0; i < n && r >= 0; i++) {
 		r = target_in(targets, size, i, &in);

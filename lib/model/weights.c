@@ -10,12 +10,12 @@
 
 static int take_buf(struct weir_weights *w, size_t i)
 {
-	const struct weir__layout_buf *b = &w->layout.buf[i];
+	const struct weir__layout_buf *b = &w->layout->buf[i];
 	struct weir_buf_opts opts = WEIR_BUF_OPTS_INIT;
 
 	if (b->given) {
-		w->buf[i] = i < w->layout.n_put_bufs ? weir_buf_ref(b->given)
-						     : b->given;
+		w->buf[i] = i < w->layout->n_put_bufs ? weir_buf_ref(b->given)
+						      : b->given;
 		return 0;
 	}
 	if (b->buft->desc.kind == WEIR_MEM_MAPPED)
@@ -32,8 +32,8 @@ static int take_bufs(struct weir_weights *w)
 {
 	bool lead = false;
 
-	for (size_t i = 0; i < w->layout.n_bufs; i++) {
-		struct weir__layout_buf *b = &w->layout.buf[i];
+	for (size_t i = 0; i < w->layout->n_bufs; i++) {
+		struct weir__layout_buf *b = &w->layout->buf[i];
 		int r = take_buf(w, i);
 
 		if (r < 0)
@@ -45,17 +45,17 @@ static int take_bufs(struct weir_weights *w)
 		lead |= b->lead != 0;
 	}
 	if (lead)
-		weir__layout_lead(&w->layout);
+		weir__layout_lead(w->layout);
 	return 0;
 }
 
 static void weights_destroy(struct weir_weights *w)
 {
-	for (size_t i = 0; i < w->layout.n_put_bufs; i++)
+	for (size_t i = 0; i < w->layout->n_put_bufs; i++)
 		weir_buf_free(w->buf[i]);
 	weir__targets_put(w->targets);
 	weir__arrival_put(w->arrival);
-	weir__layout_free(&w->layout);
+	weir__layout_put(w->layout);
 	weir__free(w->by_record);
 	weir__model_put(w->model);
 	pthread_mutex_destroy(&w->lock);
@@ -78,7 +78,7 @@ static int by_record(const void *a, const void *b, void *arg)
  */
 static bool sort_targets(struct weir_weights *w)
 {
-	size_t n = w->layout.n - w->n_puts, *sorted;
+	size_t n = w->layout->n - w->n_puts, *sorted;
 
 	pthread_mutex_lock(&w->lock);
 	sorted = w->by_record;
@@ -87,7 +87,7 @@ static bool sort_targets(struct weir_weights *w)
 	if (sorted && !w->by_record) {
 		for (size_t i = 0; i < n; i++)
 			sorted[i] = w->n_puts + i;
-		qsort_r(sorted, n, sizeof(*sorted), by_record, w->layout.spot);
+		qsort_r(sorted, n, sizeof(*sorted), by_record, w->layout->spot);
 		w->by_record = sorted;
 	}
 	pthread_mutex_unlock(&w->lock);
@@ -97,7 +97,7 @@ static bool sort_targets(struct weir_weights *w)
 /* NULL: the tensor goes to a sink. */
 static struct weir_buf *buf_of(const struct weir_weights *w, size_t i)
 {
-	uint32_t number = w->layout.spot[i].buf;
+	uint32_t number = w->layout->spot[i].buf;
 
 	return number == WEIR__NO_BUF ? NULL : w->buf[number];
 }
@@ -116,20 +116,19 @@ int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 			-ENOMEM,
 			"%s: no memory for weights of %zu tensors of %zu bytes",
 			model->path, plan->n, sizeof(w->tensor[0]));
-		weir__layout_free(layout);
+		weir__layout_put(layout);
 		return -ENOMEM;
 	}
 	atomic_init(&w->refs, 1);
 	pthread_mutex_init(&w->lock, NULL);
 	w->model = weir__model_ref(model);
-	w->layout = *layout;
-	memset(layout, 0, sizeof(*layout));
+	w->layout = layout;
 	w->n_puts = plan->n;
 	w->targets = weir__targets_ref(plan->targets);
 	w->buf = (struct weir_buf **)(w->tensor + w->n_puts);
 	r = take_bufs(w);
 	for (size_t i = 0; i < w->n_puts && r >= 0; i++)
-		r = weir__plan_tensor(plan, &w->layout, i, buf_of(w, i),
+		r = weir__plan_tensor(plan, w->layout, i, buf_of(w, i),
 				      &w->tensor[i]);
 	if (r < 0) {
 		weights_destroy(w);
@@ -156,7 +155,7 @@ static bool same_record(const struct weir_model *a, const struct weir_model *b,
 static int same_mapping(const struct weir_weights *w,
 			const struct weir_model *model, size_t i)
 {
-	const struct weir__layout_buf *b = &w->layout.buf[i];
+	const struct weir__layout_buf *b = &w->layout->buf[i];
 	const struct weir__file_id *x, *y;
 
 	if (b->buft->desc.kind != WEIR_MEM_MAPPED)
@@ -187,13 +186,13 @@ int weir__weights_reuse(const struct weir_weights *w,
 				"tensor '%s' differs from that of the weights",
 				weir__quote(weir__record_name(model, i),
 					    model->rec[i].name_len));
-	for (size_t i = 0; i < w->layout.n_bufs; i++) {
+	for (size_t i = 0; i < w->layout->n_bufs; i++) {
 		int r = same_mapping(w, model, i);
 
 		if (r < 0)
 			return r;
 	}
-	return weir__layout_same(layout, &w->layout);
+	return weir__layout_same(layout, w->layout);
 }
 
 int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
@@ -223,7 +222,8 @@ int weir__weights_attach(struct weir_weights *w, struct weir__arrival *arrival)
 
 size_t weir_weights_count(const struct weir_weights *weights)
 {
-	return weir__root_is_ours(weights->model->weir) ? weights->layout.n : 0;
+	return weir__root_is_ours(weights->model->weir) ? weights->layout->n
+							: 0;
 }
 
 const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
@@ -241,7 +241,7 @@ const struct weir_tensor *weir_weights_get(const struct weir_weights *weights,
 static size_t find_spot(const struct weir_weights *w, const size_t *order,
 			size_t n, size_t record)
 {
-	const struct weir__spot *spot = w->layout.spot;
+	const struct weir__spot *spot = w->layout->spot;
 	size_t lo = 0, hi = n, i;
 
 	while (lo < hi) {
@@ -264,7 +264,7 @@ static size_t tensor_of(struct weir_weights *w, size_t record)
 
 	if (i != WEIR__NONE || !sort_targets(w))
 		return i;
-	return find_spot(w, w->by_record, w->layout.n - w->n_puts, record);
+	return find_spot(w, w->by_record, w->layout->n - w->n_puts, record);
 }
 
 const struct weir_tensor *weir_weights_find(const struct weir_weights *weights,
@@ -292,11 +292,11 @@ int weir_weights_entry(const struct weir_weights *weights, size_t i,
 	r = weir__root_read(weights->model->weir);
 	if (r < 0)
 		return r;
-	if (i >= weights->layout.n)
+	if (i >= weights->layout->n)
 		return weir__fail(-EINVAL, "tensor %zu of %zu", i,
-				  weights->layout.n);
-	return weir_model_tensor(weights->model, weights->layout.spot[i].record,
-				 ret_entry);
+				  weights->layout->n);
+	return weir_model_tensor(weights->model,
+				 weights->layout->spot[i].record, ret_entry);
 }
 
 struct weir_weights *weir_weights_ref(struct weir_weights *weights)

@@ -19,9 +19,10 @@
 struct weir_weights {
 	_Atomic uint32_t refs;
 	struct weir_model *model;
-	struct weir__layout layout;
+	struct weir__layout
+		*layout;       /* referenced; of a load alone, or constant */
 	size_t n_puts;         /* tensors of puts; those of targets follow */
-	struct weir_buf **buf; /* layout.n_bufs; after tensor[] */
+	struct weir_buf **buf; /* layout->n_bufs; after tensor[] */
 	/* Of the plan: with the tensors of targets. References their buffers. */
 	struct weir__targets *targets;
 	pthread_mutex_t lock; /* guards arrival and by_record */
@@ -39,8 +40,8 @@ weir__weights_tensor(const struct weir_weights *w, size_t i)
 
 /*
  * Allocate the buffers of @layout, which is of @plan, and place the tensors.
- * @layout is moved into the weights, or freed on failure. The model is
- * referenced, the plan is not. Blocks.
+ * The caller's reference to @layout is the weights' from now on, or dropped on
+ * failure. The model is referenced, the plan is not. Blocks.
  */
 int weir__weights_new(const struct weir_plan *plan, struct weir__layout *layout,
 		      struct weir_weights **ret_weights);
