@@ -11,9 +11,9 @@
 WEIR__BEGIN
 
 /*
- * Make an empty plan. One plan may be used for several loads. Two threads may
- * not change the same plan at the same time. weir_plan_free() takes NULL and
- * may be called while a load of the plan is running.
+ * Make an empty plan. One plan may be used for several loads. While a thread
+ * changes it, no other may change it, load it or estimate it. weir_plan_free()
+ * takes NULL and may be called while a load of the plan is running.
  */
 WEIR_API int weir_plan_new(struct weir_model *model,
 			   struct weir_plan **ret_plan)
