@@ -16,37 +16,48 @@ static void native_issue(struct weir_stream *s)
 		weir__stream_issue_first(s);
 }
 
+/* The submit lock is held. */
+static int submit_locked(struct weir_stream *s, struct weir__work *work)
+{
+	if (atomic_load(&s->freed))
+		return -ESHUTDOWN;
+	return weir__dev_result(s->dev, "queue->submit",
+				s->ops->submit(s->queue, work));
+}
+
 static int submit_work(struct weir_stream *s, struct weir__work *work)
 {
-	int r = -ESHUTDOWN;
+	int r;
 
 	pthread_mutex_lock(&s->submit_lock);
-	if (!atomic_load(&s->freed))
-		r = weir__dev_result(s->dev, "queue->submit",
-				     s->ops->submit(s->queue, work));
+	r = submit_locked(s, work);
 	pthread_mutex_unlock(&s->submit_lock);
 	return r;
 }
 
+/* Two streams may wait for each other: the lower address first. */
+static void lock_submits(struct weir_stream *a, struct weir_stream *b)
+{
+	pthread_mutex_lock(a < b ? &a->submit_lock : &b->submit_lock);
+	pthread_mutex_lock(a < b ? &b->submit_lock : &a->submit_lock);
+}
+
 /*
  * The program may free @other and then destroy its queue at any time: its lock
- * is held. If it was freed already, the caller waits for its last work. One
- * thread at a time has the locks of two streams.
+ * is held. If it was freed already, the caller waits for its last work.
  */
 static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
 		       struct weir_stream *other)
 {
-	static pthread_mutex_t waits = PTHREAD_MUTEX_INITIALIZER;
 	bool freed;
 	int r = 0;
 
-	pthread_mutex_lock(&waits);
-	pthread_mutex_lock(&other->submit_lock);
+	lock_submits(s, other);
 	freed = atomic_load(&other->freed);
 	if (!freed)
-		r = submit_work(s, &op->work);
+		r = submit_locked(s, &op->work);
+	pthread_mutex_unlock(&s->submit_lock);
 	pthread_mutex_unlock(&other->submit_lock);
-	pthread_mutex_unlock(&waits);
 	if (freed) {
 		weir__source_block(op->src, op->waiter.number, -1);
 		op->work.done(&op->work, 0, 0);
