@@ -214,17 +214,19 @@ static void slots(void)
 	struct caller c = { .call = read_all, .n = LARGE };
 	struct weir_file *small;
 	struct weir_stream *s;
+	struct weir_tensor t;
 
 	begin_root(20 * SEC);
 	s = gpu_stream(weir, "other", 0);
 	small = temp_file(weir, N, 5);
 	c.file = temp_file(weir, LARGE, 4);
 	c.t = on_gpu(weir, LARGE);
+	t = on_gpu(weir, N);
 	hang(native);
 	begin(&c);
 	ok(!returns(&c, 500 * MS),
 	   "a read that needs all slots blocks its caller");
-	must(weir_stream_read(s, small, 0, &dev, 0, N));
+	must(weir_stream_read(s, small, 0, &t, 0, N));
 	is_int(weir_stream_sync(s, 2 * SEC), 0,
 	       "a read of another stream goes on meanwhile");
 	fake.release();
@@ -237,6 +239,7 @@ static void slots(void)
 	weir_file_close(small);
 	weir_file_close(c.file);
 	weir_buf_free(c.t.buf);
+	weir_buf_free(t.buf);
 	end_root();
 }
 
