@@ -80,6 +80,7 @@ T_C_TESTS = \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
 	%D%/races-map.t \
+	%D%/races-model.t \
 	%D%/races.t \
 	%D%/races-loads.t \
 	%D%/races-runs.t \
@@ -493,7 +494,8 @@ T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
 	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
 	%D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-rows.t \
+	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
+	%D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
@@ -527,6 +529,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
 %C%_cuda_native_io_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_races_t_SOURCES = %D%/cuda-races.c %D%/racing.c %D%/racing.h \
+	$(T_GPU) $(T_SAMPLE)
 %C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
 %C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_GPU) $(T_LEAKS)
 %C%_cuda_torch_t_LDADD = lib/libweir.la %D%/libtap.la -ldl

@@ -10,6 +10,10 @@ tests='stream stream-order stream-fail stream-io event heap heap-order load-fd
 WEIR_DEBUG=races
 WEIR_T_NODES=3000
 export WEIR_DEBUG WEIR_T_NODES
+# With the tests of native streams, on the stand-in driver.
+test -e "$builddir/lib/cuda/.libs/weir-cuda.so" &&
+	tests="$tests cuda-native cuda-native-io cuda-heap cuda-held cuda-torch"
+
 plan "$(echo $tests | wc -w)"
 cd "$tmp" || exit 1
 for test in $tests; do

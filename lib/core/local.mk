@@ -6,7 +6,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/debug.c %D%/debug.h \
 	%D%/races.h %D%/races.c %D%/races_in.h %D%/races_actor.c \
 	%D%/races_clock.h %D%/races_clock.c %D%/races_map.h %D%/races_map.c \
-	%D%/races_report.c \
+	%D%/races_native.c %D%/races_report.c \
 	%D%/sys.c %D%/sys_host.c %D%/sys.h %D%/clock.c %D%/clock.h \
 	%D%/cgroup.c %D%/cgroup.h \
 	%D%/nodes.c %D%/nodes.h %D%/util.c %D%/util.h %D%/array.c %D%/array.h \

@@ -69,9 +69,9 @@ struct weir__races *weir__races_enter(const struct weir *weir)
 	return NULL;
 }
 
-/* Also find the actor of @src. NULL, without the lock: there is none. */
-static struct weir__races *actor_enter(const struct weir__source *src,
-				       struct weir__races_actor **ret_actor)
+struct weir__races *
+weir__races_enter_actor(const struct weir__source *src,
+			struct weir__races_actor **ret_actor)
 {
 	struct weir__races *r = weir__races_enter(src->weir);
 
@@ -155,7 +155,7 @@ void weir__races_next_knew(struct weir__source *src, struct weir__source *other,
 			   uint64_t number)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = actor_enter(src, &a);
+	struct weir__races *r = weir__races_enter_actor(src, &a);
 
 	if (!r)
 		return;
@@ -171,7 +171,7 @@ void weir__races_queued(struct weir__source *src,
 			struct weir__races_order *order)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = actor_enter(src, &a);
+	struct weir__races *r = weir__races_enter_actor(src, &a);
 
 	if (!r)
 		return;
@@ -198,31 +198,22 @@ void weir__races_order_drop(struct weir *weir, struct weir__races_order *order)
 	pthread_mutex_unlock(&weir->races->lock);
 }
 
-/* Operation @number of @a, and all later ones, learn what @clock knows. */
-static void actor_join(struct weir__races *r, struct weir__races_actor *a,
-		       uint64_t number, const struct weir__clock *clock)
-{
-	struct weir__clock *now = weir__clock_ref(weir__races_now(a));
-
-	weir__clock_join(&r->clocks, &now, clock);
-	weir__races_version_set(a, number, now);
-}
-
 void weir__races_begin(struct weir__source *src, uint64_t number,
 		       struct weir__races_order *order)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = actor_enter(src, &a);
+	struct weir__races *r = weir__races_enter_actor(src, &a);
 
 	if (!r)
 		return;
 	a->tail = number;
 	if (order->host && order->host->host > a->host) {
 		a->host = order->host->host;
-		actor_join(r, a, number, order->host);
+		weir__races_join(r, a, number, order->host);
 	}
 	if (order->extra)
-		actor_join(r, a, number, order->extra);
+		weir__races_join(r, a, number, order->extra);
+	weir__races_queue_begin(r, a, number);
 	order_put(order);
 	weir__races_leave(r);
 }
@@ -231,19 +222,22 @@ static void actor_learn(struct weir__races *r, struct weir__races_actor *a,
 			uint64_t at, const struct weir__races_actor *other,
 			uint64_t number)
 {
-	struct weir__clock *now = weir__clock_ref(weir__races_now(a));
+	struct weir__clock *clock = weir__clock_new(&r->clocks);
 
-	weir__races_learn(r, &now, other, number);
 	if (a->tail < at)
 		a->tail = at;
-	weir__races_version_set(a, at, now);
+	if (!clock)
+		return;
+	weir__races_learn(r, &clock, other, number);
+	weir__races_join(r, a, at, clock);
+	weir__clock_put(clock);
 }
 
 void weir__races_waited(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = actor_enter(src, &a);
+	struct weir__races *r = weir__races_enter_actor(src, &a);
 
 	if (!r)
 		return;
@@ -256,14 +250,14 @@ void weir__races_inside(struct weir__source *src, uint64_t at,
 			struct weir__source *other, uint64_t number)
 {
 	struct weir__races_actor *a, *outer;
-	struct weir__races *r = actor_enter(src, &a);
+	struct weir__races *r = weir__races_enter_actor(src, &a);
 
 	if (!r)
 		return;
 	outer = weir__races_actor(r, other);
 	actor_learn(r, a, at, outer, number - 1);
 	if (outer)
-		actor_join(r, a, at, weir__races_now(outer));
+		weir__races_join(r, a, at, weir__races_now(outer));
 	weir__races_leave(r);
 }
 
@@ -277,18 +271,18 @@ void weir__races_call_begin(struct weir__source *src, uint64_t at)
 	a = weir__races_actor(r, src);
 	weir__races_host_learn(r, a, at - 1);
 	if (a)
-		weir__races_host_join(r, weir__races_now(a));
+		weir__races_host_join(r, weir__races_at(a, at));
 	weir__races_leave(r);
 }
 
 void weir__races_call_end(struct weir__source *src, uint64_t at)
 {
 	struct weir__races_actor *a;
-	struct weir__races *r = actor_enter(src, &a);
+	struct weir__races *r = weir__races_enter_actor(src, &a);
 
 	if (!r)
 		return;
-	actor_join(r, a, at, r->host);
+	weir__races_join(r, a, at, r->host);
 	weir__races_leave(r);
 }
 
@@ -336,7 +330,8 @@ static void on_conflict(void *arg, const struct weir__races_epoch *other,
 	const struct weir__races_by *by = c->by;
 	const struct weir__races_actor *a = &c->r->actor[other->actor];
 
-	if (a == by->actor || weir__races_known(c->r, *by->clock, other))
+	if (a == by->actor || weir__races_known(c->r, *by->clock, other) ||
+	    weir__races_after_call(c->r, by, other))
 		return;
 	weir__races_report(c->r, by, other, wrote, lo, hi);
 	if (by->actor)
@@ -389,7 +384,7 @@ void weir__races_access(struct weir__source *src, uint64_t number,
 	struct weir__races_by by = { .number = number,
 				     .what = what,
 				     .bytes = bytes };
-	struct weir__races *r = actor_enter(src, &by.actor);
+	struct weir__races *r = weir__races_enter_actor(src, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)
@@ -410,7 +405,7 @@ void weir__races_load_writes(struct weir__source *src, uint64_t i,
 	struct weir__races_by by = { .number = i,
 				     .what = "load",
 				     .bytes = bytes };
-	struct weir__races *r = actor_enter(src, &by.actor);
+	struct weir__races *r = weir__races_enter_actor(src, &by.actor);
 	struct weir__clock *clock;
 
 	if (!r)

@@ -48,6 +48,18 @@ void weir__races_add(struct weir__source *src, const char *label,
 /* The same for a load of @n tensors, which arrive in any order. */
 void weir__races_add_load(struct weir__source *src, const char *label,
 			  size_t n);
+/*
+ * The actor @src is a native stream: other code queues work there too, and orders
+ * it in ways that are not seen. Reports that this may concern say so.
+ */
+void weir__races_native(struct weir__source *src);
+/*
+ * The native @src is around the queue @handle of @dev, as others may be; NULL is
+ * the queue that the device orders with its others. The device runs the work of
+ * such sources in the order in which it began.
+ */
+void weir__races_queue(struct weir__source *src, const void *dev,
+		       const void *handle);
 /* @src is being freed. */
 void weir__races_del(struct weir__source *src);
 
@@ -107,6 +119,13 @@ void weir__races_inside(struct weir__source *src, uint64_t at,
  */
 void weir__races_call_begin(struct weir__source *src, uint64_t at);
 void weir__races_call_end(struct weir__source *src, uint64_t at);
+/*
+ * Operation @at of a native @src, which runs a function, has been given to the
+ * device, and so are later operations; and it has ended, or will never begin. In
+ * between the function may wait for any other work.
+ */
+void weir__races_call_given(struct weir__source *src, uint64_t at);
+void weir__races_call_over(struct weir__source *src, uint64_t at);
 
 /*
  * Bytes: addresses of the host, of a device, or offsets in a file. @rows rows

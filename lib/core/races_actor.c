@@ -29,12 +29,8 @@ bool weir__races_known(const struct weir__races *r,
 	return weir__clock_word(clock, a->word + bit / 64) >> bit % 64 & 1;
 }
 
-/*
- * The clock of @a at @number. For a number before the oldest version that is kept
- * that version's, which knows more.
- */
-static const struct weir__clock *version_of(const struct weir__races_actor *a,
-					    uint64_t number)
+const struct weir__clock *weir__races_at(const struct weir__races_actor *a,
+					 uint64_t number)
 {
 	unsigned i = a->n_versions - 1;
 
@@ -83,7 +79,7 @@ void weir__races_learn(struct weir__races *r, struct weir__clock **clock,
 		learn_load(r, clock, a, number);
 	} else {
 		/* Also if @number was known: since then its clock may have grown. */
-		weir__clock_join(&r->clocks, clock, version_of(a, number));
+		weir__clock_join(&r->clocks, clock, weir__races_at(a, number));
 		weir__clock_raise(&r->clocks, clock, a->word, number);
 	}
 }
@@ -130,6 +126,37 @@ void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 		version_forget(a);
 	a->version[a->n_versions++] =
 		(struct weir__races_version){ number, clock };
+}
+
+/* Put a version before that of index @i. */
+static void version_insert(struct weir__races_actor *a, unsigned i,
+			   uint64_t number, struct weir__clock *clock)
+{
+	if (a->n_versions == WEIR__RACES_VERSIONS) {
+		version_forget(a);
+		i--;
+	}
+	memmove(&a->version[i + 1], &a->version[i],
+		(a->n_versions++ - i) * sizeof(*a->version));
+	a->version[i] = (struct weir__races_version){ number, clock };
+}
+
+void weir__races_join(struct weir__races *r, struct weir__races_actor *a,
+		      uint64_t number, const struct weir__clock *clock)
+{
+	unsigned i = a->n_versions;
+	struct weir__clock *now;
+
+	for (; i && a->version[i - 1].from >= number; i--)
+		weir__clock_join(&r->clocks, &a->version[i - 1].clock, clock);
+	if (!i || (i < a->n_versions && a->version[i].from == number))
+		return;
+	now = weir__clock_ref(a->version[i - 1].clock);
+	weir__clock_join(&r->clocks, &now, clock);
+	if (now == a->version[i - 1].clock)
+		weir__clock_put(now);
+	else
+		version_insert(a, i, number, now);
 }
 
 static bool is_of(void *arg, const struct weir__races_epoch *epoch)

@@ -37,6 +37,11 @@ struct weir__races_actor {
 	struct weir__clock *extra; /* for the next operation; or NULL */
 	struct weir__races_version version[WEIR__RACES_VERSIONS];
 	unsigned n_versions;
+	/* Of a native stream. */
+	bool native;
+	const void *dev, *handle; /* of its queue; NULL: it is not known */
+	uint64_t given, over;     /* the newest function, each */
+	uint64_t open;            /* no function before it is open */
 };
 
 struct weir__races_info { /* of an access that is in the map */
@@ -115,6 +120,34 @@ void weir__races_version_set(struct weir__races_actor *a, uint64_t number,
 			     struct weir__clock *clock);
 /* The clock of the newest version. */
 struct weir__clock *weir__races_now(const struct weir__races_actor *a);
+/*
+ * The clock of @a, which is no load, at @number; if that is older than the oldest
+ * version that is kept, that version's, which knows more.
+ */
+const struct weir__clock *weir__races_at(const struct weir__races_actor *a,
+					 uint64_t number);
+/* Operation @number of @a, and all later ones, learn what @clock knows. */
+void weir__races_join(struct weir__races *r, struct weir__races_actor *a,
+		      uint64_t number, const struct weir__clock *clock);
+
+/* races_native.c */
+/*
+ * Operation @number of @a begins: it comes after all work that has begun in the
+ * same queue.
+ */
+void weir__races_queue_begin(struct weir__races *r, struct weir__races_actor *a,
+			     uint64_t number);
+/*
+ * Does one of the two accesses come after a function, in a native stream, that has
+ * not returned? Then this may order them.
+ */
+bool weir__races_after_call(const struct weir__races *r,
+			    const struct weir__races_by *by,
+			    const struct weir__races_epoch *other);
+/* May an order of the two have been made in native streams, outside of weir? */
+bool weir__races_by_native(const struct weir__races *r,
+			   const struct weir__races_by *by,
+			   const struct weir__races_epoch *other);
 
 /* races_report.c */
 /* Report that @by races with @other, which wrote or read [lo, hi). */
@@ -129,6 +162,10 @@ void weir__races_say(struct weir__races *r, const char *text);
  * release the lock. NULL, without the lock: nothing is checked.
  */
 struct weir__races *weir__races_enter(const struct weir *weir);
+/* Also find the actor of @src. NULL, without the lock: there is none. */
+struct weir__races *
+weir__races_enter_actor(const struct weir__source *src,
+			struct weir__races_actor **ret_actor);
 void weir__races_leave(struct weir__races *r);
 
 #endif

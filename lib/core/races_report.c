@@ -119,12 +119,16 @@ static void needed(char text[3 * WHO], const struct weir__races_by *by,
 			 by->actor->label, other);
 }
 
+/* Of a report that is wrong if the program has made such an order. */
+static const char not_seen[] =
+	"; orders of native streams that are made outside of weir are not seen";
+
 void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
 			const struct weir__races_epoch *other, bool wrote,
 			uint64_t lo, uint64_t hi)
 {
 	const struct weir__races_info *info = info_of(r, other);
-	char a[WHO], b[WHO], range[128], edge[3 * WHO], text[1000];
+	char a[WHO], b[WHO], range[128], edge[3 * WHO], text[1100];
 
 	if (!is_new(r, by, other, info))
 		return;
@@ -134,10 +138,11 @@ void weir__races_report(struct weir__races *r, const struct weir__races_by *by,
 	needed(edge, by, b);
 	snprintf(
 		text, sizeof(text),
-		"race: %s (%s) %s %s, which %s (%s) %s, and nothing orders the two: %s",
+		"race: %s (%s) %s %s, which %s (%s) %s, and nothing orders the two: %s%s",
 		a, by->what, by->bytes->write ? "writes" : "reads", range, b,
 		info && info->what ? info->what : "no longer known",
-		wrote ? "writes" : "reads", edge);
+		wrote ? "writes" : "reads", edge,
+		weir__races_by_native(r, by, other) ? not_seen : "");
 	weir__races_say(r, text);
 	if (r->n_said == WEIR__RACES_REPORTS)
 		weir__races_say(r, "race: others are not reported any more");

@@ -59,6 +59,7 @@ struct weir__lane {
 	bool native;
 	uint64_t frees, ended;    /* so far; up to which work has ended */
 	uint64_t marked, marker;  /* its number in the stream; 0: no marker */
+	uint64_t ended_marker;    /* that which stood for `ended` */
 	struct weir__waiter last; /* of the heap's end */
 };
 

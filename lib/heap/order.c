@@ -101,6 +101,7 @@ static bool number_ended(struct weir__lane *lane, uint64_t number)
 		return stream_ended(lane, number);
 	if (lane->marker && stream_ended(lane, lane->marker)) {
 		lane->ended = lane->marked;
+		lane->ended_marker = lane->marker;
 		lane->marker = 0;
 	}
 	return number <= lane->ended;
@@ -111,7 +112,9 @@ bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
 	bool ended = number_ended(lane, number);
 
 	if (ended && lane->stream)
-		weir__races_host_knows(&lane->stream->src, number);
+		weir__races_host_knows(&lane->stream->src,
+				       lane->native ? lane->ended_marker
+						    : number);
 	return ended;
 }
 

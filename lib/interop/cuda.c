@@ -3,6 +3,7 @@
 #include <weir/cuda.h>
 
 #include "core/error.h"
+#include "core/races.h"
 #include "interop/cuda_ext.h"
 #include "stream/stream.h"
 
@@ -23,6 +24,16 @@ static int get_ext(struct weir_dev *dev, const struct weir__cuda_ext **ret_ext)
 	return r;
 }
 
+/* For the race checker: which streams are around the same CUstream. */
+static void races_queue(struct weir_stream *s, const void *cuda)
+{
+	const void *legacy = (const void *)1; /* CU_STREAM_LEGACY, as NULL */
+
+	if (weir__races_on(s->src.weir))
+		weir__races_queue(&s->src, s->dev,
+				  cuda == legacy ? NULL : cuda);
+}
+
 int weir_cuda_stream_wrap(struct weir_dev *dev, struct CUstream_st *stream,
 			  struct weir_stream **ret_stream)
 {
@@ -34,9 +45,12 @@ int weir_cuda_stream_wrap(struct weir_dev *dev, struct CUstream_st *stream,
 	r = get_ext(dev, &ext);
 	if (r == 0)
 		r = ext->queue_wrap(dev, stream, &queue);
-	return r < 0 ? r
-		     : weir__stream_around(dev, queue, &weir__stream_native,
-					   NULL, ret_stream);
+	if (r == 0)
+		r = weir__stream_around(dev, queue, &weir__stream_native, NULL,
+					ret_stream);
+	if (r == 0)
+		races_queue(*ret_stream, stream);
+	return r;
 }
 
 int weir_cuda_stream_native(struct weir_stream *stream,
@@ -50,9 +64,11 @@ int weir_cuda_stream_native(struct weir_stream *stream,
 	r = get_ext(stream->dev, &ext);
 	if (r == 0)
 		r = ext->queue_native(stream->queue, &native);
-	if (r == 0)
-		*ret_stream = native;
-	return r;
+	if (r < 0)
+		return r;
+	races_queue(stream, native);
+	*ret_stream = native;
+	return 0;
 }
 
 int weir_cuda_buf_wrap(struct weir_dev *dev, uint64_t ptr, size_t size,

@@ -4,6 +4,7 @@
  * to its queue at once; for other work the caller blocks, with no lock held.
  */
 #include "core/error.h"
+#include "core/races.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -241,7 +242,7 @@ static int native_queue_file(struct weir__stream_op *op)
 {
 	struct weir_stream *s = op->stream;
 	struct weir__fileio *io;
-	uint64_t before, bytes = op->not_in_driver;
+	uint64_t before, number, bytes = op->not_in_driver;
 	int r = weir__fileio_make(op);
 
 	if (r < 0)
@@ -257,10 +258,14 @@ static int native_queue_file(struct weir__stream_op *op)
 	if (before)
 		weir__source_block(&s->src, before, -1);
 	atomic_fetch_add(&io->refs, 1);
+	op->ret_number = &number;
 	r = weir__stream_op_queue(op);
 	/* If the stream has just failed, the job will never be begun. */
-	if (r == 0 && io->begun)
+	if (r == 0 && io->begun) {
 		submit_until_done(s, io, bytes);
+		if (!io->ext->dev)
+			weir__races_host_knows(&s->src, number);
+	}
 	weir__fileio_put(io);
 	return r;
 }
@@ -347,6 +352,8 @@ static int native_wait(struct weir_stream *s, struct weir__source *src,
 	/* If the number failed, the stream fails. */
 	if (state < 0)
 		return weir__stream_wait_on_host(s, src, number);
+	if (state > 0)
+		weir__races_next_knows(&s->src, src, number);
 	weir__source_put(src);
 	return r < 0 ? r : weir__stream_check(s);
 }

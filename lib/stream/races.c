@@ -18,8 +18,9 @@ void weir__stream_races_add(struct weir_stream *s)
 		snprintf(label, sizeof(label), "%s", s->label);
 	else
 		snprintf(label, sizeof(label), "%s (%u)", s->label, s->id);
-	if (s->mode == &weir__stream_managed)
-		weir__races_add(&s->src, label, "operation");
+	weir__races_add(&s->src, label, "operation");
+	if (s->mode == &weir__stream_native)
+		weir__races_native(&s->src);
 }
 
 void weir__op_races_init(struct weir__stream_op *op)
@@ -99,9 +100,17 @@ static void check_file(struct weir__stream_op *op)
 		    w->dst_pitch, !to_file);
 }
 
+/* Later operations are issued before the function is called. */
+static bool is_native_call(const struct weir__stream_op *op)
+{
+	return op->races.call && op->stream->mode == &weir__stream_native;
+}
+
 void weir__op_races_issued(struct weir__stream_op *op)
 {
 	weir__races_begin(&op->stream->src, op->number, &op->races.order);
+	if (is_native_call(op))
+		weir__races_call_given(&op->stream->src, op->number);
 	if (op->src) {
 		/* By the device: what follows does not wait for the answer. */
 		if (op->barrier)
@@ -143,4 +152,6 @@ void weir__op_races_call(struct weir__stream_op *op)
 void weir__op_races_drop(struct weir__stream_op *op)
 {
 	weir__races_order_drop(op->stream->src.weir, &op->races.order);
+	if (is_native_call(op))
+		weir__races_call_over(&op->stream->src, op->number);
 }

@@ -25,10 +25,7 @@ struct weir__op_races {
 	} name[WEIR__OP_NAMES]; /* of its accesses' tensors */
 };
 
-/*
- * The stream becomes an actor, unless it is native: what others queue there, and
- * its order with other work, cannot be seen.
- */
+/* The stream becomes an actor. */
 void weir__stream_races_add(struct weir_stream *s);
 void weir__op_races_init(struct weir__stream_op *op);
 /* Access @i of @op is to @t. */
