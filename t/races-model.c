@@ -8,15 +8,17 @@
 #include <string.h>
 
 #include "core/races.h"
+#include "core/races_map.h"
 #include "tap.h"
 
-#define STREAMS 4u /* 0: managed; 1 and 2 share a queue; 3: another one */
-#define OPS 14u    /* of a stream: the checker keeps so many clocks */
+#define STREAMS 5u /* 1 and 2 share a queue; 3: another one; 0, 4: managed */
+#define OPS 11u    /* of a stream; the checker keeps 16 clocks */
+#define SHIFT 12u
 #define BYTES 12u
 #define STEPS 60u
 #define REPORTS 60u /* the checker writes no more than 64 */
 
-/* Operations that are known, a bit each: those of stream i are from i * 16 on. */
+/* Operations that are known, a bit each: SHIFT bits for each stream. */
 typedef uint64_t set;
 
 struct reader {
@@ -25,7 +27,7 @@ struct reader {
 
 static struct weir *weir;
 static struct weir__source src[STREAMS];
-static char text[STREAMS * 16][8]; /* what each operation is called */
+static char text[STREAMS * SHIFT][8]; /* what each operation is called */
 static unsigned tail[STREAMS];
 static set known[STREAMS][OPS + 1], next_knows[STREAMS], host;
 static unsigned open_call[STREAMS];
@@ -42,12 +44,12 @@ static unsigned some(unsigned below)
 
 static bool is_native(unsigned s)
 {
-	return s > 0;
+	return s % 4 != 0;
 }
 
 static unsigned index_of(unsigned s, unsigned number)
 {
-	return s * 16 + number;
+	return s * SHIFT + number;
 }
 
 static set one(unsigned s, unsigned number)
@@ -110,7 +112,7 @@ static void begin(void)
 		if (is_native(s))
 			weir__races_native(&src[s]);
 	}
-	for (unsigned s = 1; s < STREAMS; s++)
+	for (unsigned s = 1; is_native(s); s++)
 		weir__races_queue(&src[s], src, &src[s == 2 ? 1 : s]);
 	memset(tail, 0, sizeof(tail));
 	memset(known, 0, sizeof(known));
@@ -149,7 +151,7 @@ static unsigned op_begin(unsigned s)
 /* Has the function of a native stream not returned, and is this after it? */
 static bool is_open(unsigned s, unsigned number)
 {
-	for (unsigned i = 1; i < STREAMS; i++) {
+	for (unsigned i = 1; is_native(i); i++) {
 		set at_or_after = 0;
 
 		if (!open_call[i])
@@ -166,7 +168,7 @@ static bool has_remark(unsigned s, unsigned other, set epoch)
 {
 	bool remark = is_native(s) || is_native(other);
 
-	for (unsigned i = 1; i < STREAMS; i++)
+	for (unsigned i = 1; is_native(i); i++)
 		remark |= ((known[i][tail[i]] | next_knows[i]) & epoch) != 0;
 	return remark;
 }
@@ -186,12 +188,27 @@ static void conflict(unsigned s, struct reader other)
 	known[s][number] |= all_of(other.stream, other.number);
 }
 
+/* There is no room for another: forget one that is old, or else the first. */
+static unsigned read_forget(unsigned at)
+{
+	struct reader *r = reads[at];
+	unsigned i = 0;
+
+	while (i < n_reads[at] && !(host & one(r[i].stream, r[i].number)))
+		i++;
+	i = i < n_reads[at] ? i : 0;
+	memmove(&r[i], &r[i + 1], (--n_reads[at] - i) * sizeof(*r));
+	return n_reads[at];
+}
+
 static void byte_read(unsigned s, unsigned at)
 {
 	unsigned i = 0;
 
 	while (i < n_reads[at] && reads[at][i].stream != s)
 		i++;
+	if (i == WEIR__RACES_READERS)
+		i = read_forget(at);
 	reads[at][i] = (struct reader){ s, tail[s] };
 	n_reads[at] += i == n_reads[at];
 }
@@ -268,6 +285,7 @@ static void call_run(unsigned s)
 	weir__races_call_begin(&src[s], at);
 	host |= known[s][at];
 	host_waits();
+	host_waits();
 	weir__races_call_end(&src[s], at);
 	grow(s, at, host);
 	weir__races_call_over(&src[s], at);
@@ -278,15 +296,15 @@ static void step(void)
 {
 	unsigned s = some(STREAMS), what = some(20);
 
-	if (what == 0)
+	if (what < 2)
 		host_waits();
-	else if (what == 1)
+	else if (what < 5)
 		call_run(s);
 	else if (tail[s] == OPS)
 		return;
-	else if (what == 2 && is_native(s))
+	else if (what < 7 && is_native(s))
 		call_give(s);
-	else if (what < 9)
+	else if (what < 12)
 		stream_waits(s);
 	else
 		access_bytes(s);
@@ -318,7 +336,7 @@ int main(void)
 
 	plan(2);
 	setenv("WEIR_DEBUG", "races", 1);
-	for (unsigned i = 0; i < STREAMS * 16; i++)
+	for (unsigned i = 0; i < STREAMS * SHIFT; i++)
 		snprintf(text[i], sizeof(text[i]), "x%u", i);
 	for (unsigned i = 0; i < 500 && !wrong; i++) {
 		wrong += !trial(first + i, &n);
