@@ -120,9 +120,9 @@ void weir__races_inside(struct weir__source *src, uint64_t at,
 void weir__races_call_begin(struct weir__source *src, uint64_t at);
 void weir__races_call_end(struct weir__source *src, uint64_t at);
 /*
- * Operation @at of a native @src, which runs a function, has been given to the
- * device, and so are later operations; and it has ended, or will never begin. In
- * between the function may wait for any other work.
+ * Operation @at of a native @src runs a function. Given: to the device, which gets
+ * later operations before the function has returned. Over: it has returned, or will
+ * never be called. In between it may wait for any other work.
  */
 void weir__races_call_given(struct weir__source *src, uint64_t at);
 void weir__races_call_over(struct weir__source *src, uint64_t at);

@@ -39,7 +39,7 @@ struct weir__races_actor {
 	unsigned n_versions;
 	/* Of a native stream. */
 	bool native;
-	const void *dev, *handle; /* of its queue; NULL: it is not known */
+	const void *dev, *handle; /* of its queue; dev NULL: not known */
 	uint64_t given, over;     /* the newest function, each */
 	uint64_t open;            /* no function before it is open */
 };

@@ -29,7 +29,10 @@ void weir__races_queue(struct weir__source *src, const void *dev,
 	weir__races_leave(r);
 }
 
-/* Which others the default queue is ordered with depends on their flags: all. */
+/*
+ * With which others the device orders the default queue, NULL, depends on how they
+ * were made: assume all.
+ */
 static bool same_queue(const struct weir__races_actor *a,
 		       const struct weir__races_actor *b)
 {
