@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The list of accesses of a buffer, and waiting for them. A blocking call waits
- * only for work that was queued before it: it collects the conflicts once,
- * under the buffer's lock, and waits for them without it.
+ * only for work that was queued before it: it collects the conflicts once, under
+ * the buffer's lock and then under that of the root's list, and waits for them
+ * without a lock.
  */
 #include <string.h>
 

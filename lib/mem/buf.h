@@ -25,7 +25,7 @@ struct weir_buf {
 	_Atomic uint32_t refs;
 	pthread_mutex_t lock; /* guards access and n_dma */
 	struct weir__access *access;
-	unsigned n_dma; /* accesses with dma, orphaned ones included */
+	unsigned n_dma; /* accesses with dma and loads, orphaned ones too */
 	bool foreign;   /* wrapped or mapped, not allocated */
 
 	_Atomic uint32_t usage;

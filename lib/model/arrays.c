@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The large arrays of a load. With thousands of buffers the kernel needs as long
- * to clear new pages for them as weir to fill them in, so the layout keeps those
- * of a load that has ended for the next one.
+ * to clear new pages for them as weir to fill them in. So a layout that a plan
+ * keeps has the arrays of a load that has ended, for the next one.
  */
 #include "core/array.h"
 #include "core/sys.h"
@@ -27,6 +27,7 @@ struct weir__load_arrays *weir__load_arrays_take(struct weir__layout *layout)
 void weir__load_arrays_give(struct weir__layout *layout,
 			    struct weir__load_arrays *a)
 {
-	if (a)
-		weir__load_arrays_free(atomic_exchange(&layout->spare, a));
+	if (a && atomic_load(&layout->kept))
+		a = atomic_exchange(&layout->spare, a);
+	weir__load_arrays_free(a);
 }

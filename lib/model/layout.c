@@ -280,7 +280,9 @@ static void layout_keep(struct weir_plan *plan, struct weir__layout *l)
 	struct weir__layout *none = NULL;
 
 	atomic_fetch_add(&l->refs, 1);
-	if (!atomic_compare_exchange_strong(&plan->layout, &none, l))
+	if (atomic_compare_exchange_strong(&plan->layout, &none, l))
+		atomic_store(&l->kept, true);
+	else
 		atomic_fetch_sub(&l->refs, 1);
 }
 
@@ -311,7 +313,14 @@ int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
 
 void weir__plan_changed(struct weir_plan *plan)
 {
-	weir__layout_put(atomic_exchange(&plan->layout, NULL));
+	struct weir__layout *l = atomic_exchange(&plan->layout, NULL);
+
+	if (!l)
+		return;
+	/* Weights may have it for longer. */
+	atomic_store(&l->kept, false);
+	weir__load_arrays_free(atomic_exchange(&l->spare, NULL));
+	weir__layout_put(l);
 }
 
 static uint64_t lead_of(const struct weir__layout *l,

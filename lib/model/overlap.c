@@ -126,6 +126,7 @@ static bool is_before(const struct weir__mem_range *a,
 static int check_range(struct places *p, size_t i, size_t *first)
 {
 	const struct weir__mem_range *range = p->range;
+	uint64_t bytes;
 
 	while (*first < i && is_before(&range[*first], &range[i]))
 		++*first;
@@ -135,7 +136,9 @@ static int check_range(struct places *p, size_t i, size_t *first)
 		if (!rows_are_apart(p, &range[k], &range[i]))
 			return fail_overlap(p, range[k].number,
 					    range[i].number);
-		p->l->interleaved = true;
+		bytes = range[k].end - range[k].from.minor;
+		if (p->l->interleaved < bytes)
+			p->l->interleaved = bytes;
 	}
 	return 0;
 }

@@ -148,14 +148,18 @@ struct weir__layout {
 	struct weir__layout_buf *buf;
 	size_t n_bufs, max_bufs;
 	size_t n_put_bufs; /* those of targets follow, by address */
-	/* Tensors with rows are interleaved: their ends are in no order. */
-	bool interleaved;
+	/*
+	 * Rows may be interleaved: the most bytes, from its first to its last, of
+	 * a tensor that ends after the next one begins. 0: there is none.
+	 */
+	uint64_t interleaved;
 	struct weir__cut *cut; /* those that are not plain */
 	size_t n_cuts, max_cuts;
 	struct weir__layout_sink *sink;
 	size_t n_sinks, max_sinks;
-	_Atomic(struct weir__load_arrays *)
-		spare; /* of a load that has ended */
+	_Atomic bool
+		kept; /* by a plan: then it keeps spare, of an ended load */
+	_Atomic(struct weir__load_arrays *) spare;
 };
 
 static inline size_t weir__plan_n_targets(const struct weir_plan *plan)

@@ -24,14 +24,15 @@ static uint64_t space_of(const struct weir_load *l, const struct weir__spot *s)
 	return weir__mem_space(l->weights->layout->buf[s->buf].buft);
 }
 
+/* Would @bytes from the first byte of @s on end before the range? */
 static bool ends_before(const struct weir_load *l, const struct weir__spot *s,
-			const struct range *range)
+			uint64_t bytes, const struct range *range)
 {
 	uint64_t space = space_of(l, s);
 
 	if (space != range->space)
 		return space < range->space;
-	return base_of(l, s) + s->at + s->bytes <= range->lo;
+	return base_of(l, s) + s->at + bytes <= range->lo;
 }
 
 static bool begins_after(const struct weir_load *l, const struct weir__spot *s,
@@ -46,7 +47,9 @@ static bool begins_after(const struct weir_load *l, const struct weir__spot *s,
 
 /*
  * Add the tensors that overlap @range. They are order[first] to order[end - 1],
- * in the order of their addresses.
+ * in the order of their addresses. Their ends have this order too, except where
+ * rows are interleaved. If each counts at least as many bytes as the longest of
+ * those, the ends are in order.
  */
 static int add_overlapping(const struct weir_load *l, const struct range *range,
 			   size_t first, size_t end, struct weir__conflicts *c)
@@ -56,11 +59,13 @@ static int add_overlapping(const struct weir_load *l, const struct range *range,
 	size_t top = end;
 	int r = 0;
 
-	/* Ends have the order of places, unless rows are interleaved. */
-	while (first < top && !layout->interleaved) {
+	while (first < top) {
 		size_t mid = first + (top - first) / 2;
+		const struct weir__spot *s = &layout->spot[order[mid]];
+		uint64_t least = layout->interleaved;
 
-		if (ends_before(l, &layout->spot[order[mid]], range))
+		if (ends_before(l, s, s->bytes > least ? s->bytes : least,
+				range))
 			first = mid + 1;
 		else
 			top = mid;
@@ -70,7 +75,7 @@ static int add_overlapping(const struct weir_load *l, const struct range *range,
 
 		if (begins_after(l, s, range))
 			break;
-		if (!ends_before(l, s, range) &&
+		if (!ends_before(l, s, s->bytes, range) &&
 		    l->weights->buf[s->buf] == range->buf)
 			r = weir__conflicts_add(c, &l->arrival->source,
 						order[first]);
