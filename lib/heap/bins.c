@@ -17,7 +17,7 @@ void weir__heap_pieces_fini(struct weir__heap_pieces *p)
 		weir__free(atomic_load(&p->slab[i]));
 }
 
-static int slab_add(struct weir__heap_pieces *p)
+static int slab_add(struct weir__heap_pieces *p, struct weir__spares *spares)
 {
 	uint32_t made = atomic_load(&p->made), n;
 	struct weir__piece *slab;
@@ -36,48 +36,59 @@ static int slab_add(struct weir__heap_pieces *p)
 	/* Lowest numbers are taken first; number 0 is not used. */
 	for (uint32_t j = n; j-- > (made ? 0 : 1);) {
 		slab[j].self = made + j;
-		slab[j].left = p->spare;
-		p->spare = slab[j].self;
-		p->n_spare++;
+		slab[j].left = spares->first;
+		spares->first = slab[j].self;
+		spares->n++;
 	}
 	atomic_store(&p->made, made + n);
 	return 0;
 }
 
-int weir__heap_pieces_reserve(struct weir__heap_pieces *p, unsigned n)
+int weir__heap_pieces_reserve(struct weir__heap_pieces *p,
+			      struct weir__spares *spares, unsigned n)
 {
-	return p->n_spare >= n ? 0 : slab_add(p);
+	return spares->n >= n ? 0 : slab_add(p, spares);
 }
 
-struct weir__piece *weir__piece_new(struct weir__heap_pieces *p)
+struct weir__piece *weir__piece_new(struct weir__heap_pieces *p,
+				    struct weir__spares *spares)
 {
-	struct weir__piece *c = weir__piece(p, p->spare);
+	struct weir__piece *c = weir__piece(p, spares->first);
 
-	assert(p->n_spare);
-	p->spare = c->left;
-	p->n_spare--;
+	assert(spares->n);
+	spares->first = c->left;
+	spares->n--;
 	c->prev = c->next = 0;
 	return c;
 }
 
-void weir__piece_drop(struct weir__heap_pieces *p, struct weir__piece *c)
+void weir__piece_drop(struct weir__spares *spares, struct weir__piece *c)
 {
 	weir__piece_set(c, WEIR__PIECE_UNUSED);
-	c->left = p->spare;
-	p->spare = c->self;
-	p->n_spare++;
+	c->left = spares->first;
+	spares->first = c->self;
+	spares->n++;
+}
+
+void weir__spares_move(struct weir__heap_pieces *p, struct weir__spares *from,
+		       struct weir__spares *to, unsigned n)
+{
+	while (n--)
+		weir__piece_drop(to, weir__piece_new(p, from));
 }
 
 struct weir__piece *weir__piece_split(struct weir__heap_pieces *p,
+				      struct weir__spares *spares,
 				      struct weir__piece *c, uint64_t bytes)
 {
-	struct weir__piece *rest = weir__piece_new(p);
+	struct weir__piece *rest = weir__piece_new(p, spares);
 
 	rest->addr = c->addr + bytes;
 	rest->bytes = c->bytes - bytes;
 	rest->number = c->number;
 	rest->lane = c->lane;
 	rest->region = c->region;
+	weir__piece_move(rest, weir__piece_shard(c));
 	weir__piece_set(rest, weir__piece_tag(c) & 3);
 	rest->prev = c->self;
 	rest->next = c->next;
@@ -88,7 +99,8 @@ struct weir__piece *weir__piece_split(struct weir__heap_pieces *p,
 	return rest;
 }
 
-void weir__piece_join(struct weir__heap_pieces *p, struct weir__piece *c)
+void weir__piece_join(struct weir__heap_pieces *p, struct weir__spares *spares,
+		      struct weir__piece *c)
 {
 	struct weir__piece *next = weir__piece(p, c->next);
 
@@ -98,7 +110,7 @@ void weir__piece_join(struct weir__heap_pieces *p, struct weir__piece *c)
 	c->next = next->next;
 	if (c->next)
 		weir__piece(p, c->next)->prev = c->self;
-	weir__piece_drop(p, next);
+	weir__piece_drop(spares, next);
 }
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The records of a heap's pieces, and bins of free pieces by size. These
- * functions take no lock and know no streams: the caller holds the heap's lock,
- * which guards everything, except where a member says otherwise.
+ * functions take no lock and know no streams: the caller holds the lock of the
+ * shard, which guards everything, except where a member says otherwise.
  *
  * Pieces divide each buffer without gaps; the record of a piece is outside of
  * the buffer. A record never moves, and its memory is kept until the end, so
@@ -45,6 +45,11 @@ struct weir__piece {
 	 * WEIR__THREADS: that thread had none. Read without a lock.
 	 */
 	_Atomic uint16_t home;
+	/*
+	 * The shard that has the piece: shards.c. Of a piece that is not free
+	 * it changes to 0, under the locks of that shard and of the heap.
+	 */
+	_Atomic uint16_t shard;
 };
 
 /* Slab i has 256 << i records: 24 are enough for all numbers of 32 bits. */
@@ -56,7 +61,11 @@ struct weir__heap_pieces {
 	unsigned shift; /* the unit is 1 << shift bytes */
 	_Atomic(struct weir__piece *) slab[WEIR__SLABS];
 	_Atomic uint32_t made; /* records that exist; number 0 is never used */
-	uint32_t spare, n_spare; /* records that are not in use */
+};
+
+/* Records that are not in use, of one shard: a list. */
+struct weir__spares {
+	uint32_t first, n;
 };
 
 /*
@@ -86,6 +95,17 @@ static inline struct weir__piece *weir__piece(const struct weir__heap_pieces *p,
 static inline uint32_t weir__piece_tag(const struct weir__piece *c)
 {
 	return atomic_load_explicit(&c->tag, memory_order_relaxed);
+}
+
+/* Acquire: the shard itself can then be found by its number. */
+static inline unsigned weir__piece_shard(const struct weir__piece *c)
+{
+	return atomic_load_explicit(&c->shard, memory_order_acquire);
+}
+
+static inline void weir__piece_move(struct weir__piece *c, unsigned shard)
+{
+	atomic_store_explicit(&c->shard, (uint16_t)shard, memory_order_release);
 }
 
 static inline bool weir__piece_is_free(const struct weir__piece *c)
@@ -129,20 +149,30 @@ static inline struct weir__bin weir__bin_of(uint64_t n)
 
 void weir__heap_pieces_init(struct weir__heap_pieces *p, unsigned shift);
 void weir__heap_pieces_fini(struct weir__heap_pieces *p);
-/* Make sure that @n records can be taken. -ENOMEM with a sentence. */
-int weir__heap_pieces_reserve(struct weir__heap_pieces *p, unsigned n);
+/*
+ * Make sure that @n records can be taken from @spares, those of the heap.
+ * -ENOMEM with a sentence.
+ */
+int weir__heap_pieces_reserve(struct weir__heap_pieces *p,
+			      struct weir__spares *spares, unsigned n);
 /* Take one of the reserved records, with zeroed links; give one back. */
-struct weir__piece *weir__piece_new(struct weir__heap_pieces *p);
-void weir__piece_drop(struct weir__heap_pieces *p, struct weir__piece *c);
+struct weir__piece *weir__piece_new(struct weir__heap_pieces *p,
+				    struct weir__spares *spares);
+void weir__piece_drop(struct weir__spares *spares, struct weir__piece *c);
+/* Move @n records. */
+void weir__spares_move(struct weir__heap_pieces *p, struct weir__spares *from,
+		       struct weir__spares *to, unsigned n);
 
 /*
  * Cut @c after @bytes and return the rest, a piece in the same state and lane
  * that is in no bin and no queue.
  */
 struct weir__piece *weir__piece_split(struct weir__heap_pieces *p,
+				      struct weir__spares *spares,
 				      struct weir__piece *c, uint64_t bytes);
 /* Add its next neighbour to @c. Both are in no bin. */
-void weir__piece_join(struct weir__heap_pieces *p, struct weir__piece *c);
+void weir__piece_join(struct weir__heap_pieces *p, struct weir__spares *spares,
+		      struct weir__piece *c);
 
 void weir__bins_add(struct weir__heap_pieces *p, struct weir__bins *b,
 		    struct weir__piece *c);

@@ -91,15 +91,15 @@ static bool place_take(void)
 	return true;
 }
 
-static inline struct weir__caches *caches_at(struct weir_heap *h, unsigned i)
-{
-	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
-}
-
 /* This thread's caches, or NULL. */
 static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	return own_place ? caches_at(h, (unsigned)own_place - 1) : NULL;
+	return own_place ? weir__caches_at(h, (unsigned)own_place - 1) : NULL;
+}
+
+struct weir__caches *weir__caches_own(struct weir_heap *h)
+{
+	return caches_own(h);
 }
 
 static inline struct weir__cache *cache_of(struct weir__caches *t,
@@ -133,7 +133,7 @@ static inline bool caches_enter(const struct weir_heap *h,
 void weir__caches_revoke(struct weir_heap *h)
 {
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
-		struct weir__caches *t = caches_at(h, i);
+		struct weir__caches *t = weir__caches_at(h, i);
 
 		if (t)
 			atomic_store(&t->revoked, 1);
@@ -141,7 +141,7 @@ void weir__caches_revoke(struct weir_heap *h)
 	if (h->membarrier)
 		weir__sys_membarrier();
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
-		struct weir__caches *t = caches_at(h, i);
+		struct weir__caches *t = weir__caches_at(h, i);
 
 		while (t && atomic_load(&t->busy))
 			sched_yield();
@@ -151,7 +151,7 @@ void weir__caches_revoke(struct weir_heap *h)
 void weir__caches_restore(struct weir_heap *h)
 {
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
-		struct weir__caches *t = caches_at(h, i);
+		struct weir__caches *t = weir__caches_at(h, i);
 
 		if (t)
 			atomic_store_explicit(&t->revoked, 0,
@@ -290,14 +290,14 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	return found;
 }
 
-void weir__block_begin(struct weir_heap *h, struct weir__piece *c,
+void weir__block_begin(struct weir__shard *s, struct weir__piece *c,
 		       struct weir_block *ret_block)
 {
-	struct weir__caches *t = caches_own(h);
+	struct weir__caches *t = caches_own(s->heap);
 
 	atomic_store_explicit(&c->home, t ? t->index : WEIR__THREADS,
 			      memory_order_relaxed);
-	block_begin(h, &h->tally, c, ret_block);
+	block_begin(s->heap, &s->tally, c, ret_block);
 }
 
 bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
@@ -311,7 +311,6 @@ bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
 	return true;
 }
 
-/* The piece of a block; NULL: it is not live. */
 static inline struct weir__piece *block_piece(struct weir_heap *h,
 					      const struct weir_block *block)
 {
@@ -324,6 +323,12 @@ static inline struct weir__piece *block_piece(struct weir_heap *h,
 		return NULL;
 	c = weir__heap_piece(h, number);
 	return weir__piece_tag(c) == tag && c->addr == block->addr ? c : NULL;
+}
+
+struct weir__piece *weir__block_piece(struct weir_heap *h,
+				      const struct weir_block *block)
+{
+	return block_piece(h, block);
 }
 
 /* Several threads may try to end a block: one succeeds. */
@@ -342,15 +347,14 @@ static inline void block_count(struct weir__tally *tally,
 	tally->blocks--;
 	tally->frees++;
 }
-
-struct weir__piece *weir__block_end(struct weir_heap *h,
+struct weir__piece *weir__block_end(struct weir__shard *s,
 				    const struct weir_block *block)
 {
-	struct weir__piece *c = block_piece(h, block);
+	struct weir__piece *c = block_piece(s->heap, block);
 
 	if (!c || !block_claim(c, block))
 		return NULL;
-	block_count(&h->tally, c);
+	block_count(&s->tally, c);
 	return c;
 }
 
@@ -439,14 +443,14 @@ static void cache_flush(struct weir_heap *h, struct weir__cache *cache)
 	struct weir__piece *c;
 
 	/* The lane exists as long as a cache has the stream. */
-	lane = weir__lane_find(h, cache->stream);
+	lane = weir__lane_find(&h->root, cache->stream);
 	for (size_t i = 0; i < WEIR__CACHE_BINS / 64; i++)
 		while (cache->used[i]) {
 			c = cache_pop(h, cache,
 				      i * 64 + (size_t)__builtin_ctzll(
 						       cache->used[i]));
 			weir__index_del(h, c);
-			weir__heap_give(h, c, lane);
+			weir__piece_give(h, c, lane);
 		}
 }
 
@@ -456,8 +460,7 @@ static void flush_all_of(struct weir_heap *h, struct weir__caches *t)
 		cache_flush(h, &t->cache[i]);
 }
 
-/* Caches for this thread, if there is a place. The heap's lock is held. */
-static struct weir__caches *caches_make(struct weir_heap *h)
+struct weir__caches *weir__caches_make(struct weir_heap *h)
 {
 	struct weir__caches *t;
 
@@ -474,6 +477,23 @@ static struct weir__caches *caches_make(struct weir_heap *h)
 	return t;
 }
 
+bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream)
+{
+	struct weir__caches *t = caches_own(h);
+	struct weir__cache *cache;
+	bool stays;
+
+	if (!t || !caches_enter(h, t))
+		return false;
+	cache = cache_of(t, stream);
+	stays = cache->limit && (cache->stream == stream ||
+				 (cache->n && cache->misses + 1 < MISSES));
+	if (stays && cache->stream != stream)
+		cache->misses++;
+	caches_leave(t);
+	return stays;
+}
+
 void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 {
 	struct weir__caches *t = caches_own(h);
@@ -481,12 +501,13 @@ void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 
 	/* Only the owner, and others under the lock, write to it. */
 	if (!t)
-		t = caches_make(h);
+		t = weir__caches_make(h);
 	if (!t)
 		return;
 	cache = cache_of(t, stream);
-	cache->limit = h->taken / KEPT_PART > KEPT_BYTES ? h->taken / KEPT_PART
-							 : KEPT_BYTES;
+	cache->limit = h->root.taken / KEPT_PART > KEPT_BYTES
+			       ? h->root.taken / KEPT_PART
+			       : KEPT_BYTES;
 	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
 		return;
 	caches_enter(h, t);
@@ -502,28 +523,28 @@ void weir__cache_flush_own(struct weir_heap *h)
 
 	if (!t)
 		return;
-	pthread_mutex_lock(&h->lock);
+	weir__heap_lock(h);
 	caches_enter(h, t);
 	flush_all_of(h, t);
 	caches_leave(t);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 }
 
 void weir__caches_flush(struct weir_heap *h)
 {
-	pthread_mutex_lock(&h->lock);
+	weir__heap_lock_all(h);
 	weir__caches_revoke(h);
 	for (unsigned i = 0; i < WEIR__THREADS; i++)
-		if (caches_at(h, i))
-			flush_all_of(h, caches_at(h, i));
+		if (weir__caches_at(h, i))
+			flush_all_of(h, weir__caches_at(h, i));
 	weir__caches_restore(h);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 }
 
 void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)
 {
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
-		struct weir__caches *t = caches_at(h, i);
+		struct weir__caches *t = weir__caches_at(h, i);
 		struct weir__cache *cache = t ? cache_of(t, stream) : NULL;
 
 		if (!cache || cache->stream != stream)
@@ -543,10 +564,10 @@ static void tally_add(struct weir_heap_stats *s, const struct weir__tally *t)
 
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 {
-	tally_add(s, &h->tally);
+	tally_add(s, &h->root.tally);
 	weir__caches_revoke(h);
 	for (unsigned i = 0; i < WEIR__THREADS; i++) {
-		struct weir__caches *t = caches_at(h, i);
+		struct weir__caches *t = weir__caches_at(h, i);
 
 		if (!t)
 			continue;
@@ -560,5 +581,5 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 void weir__caches_free(struct weir_heap *h)
 {
 	for (unsigned i = 0; i < WEIR__THREADS; i++)
-		weir__free(caches_at(h, i));
+		weir__free(weir__caches_at(h, i));
 }

@@ -59,17 +59,17 @@ static void heap_free(struct weir_heap *h)
 
 	weir__record_end(h);
 	weir__index_free(h);
-	for (size_t i = 0; i < h->n_lanes; i++) {
-		lane = h->lane[i];
+	for (size_t i = 0; i < h->root.n_lanes; i++) {
+		lane = h->root.lane[i];
 		if (lane && lane->stream)
 			weir__source_put(&lane->stream->src);
-		weir__free(lane);
 	}
-	weir__free(h->lane);
+	weir__lanes_free(&h->root);
+	weir__shards_free(h);
 	weir__regions_free(h);
 	weir__caches_free(h);
 	weir__heap_pieces_fini(&h->pieces);
-	pthread_mutex_destroy(&h->lock);
+	pthread_mutex_destroy(&h->root.lock);
 	pthread_mutex_destroy(&h->grow_lock);
 	weir__root_put(h->weir);
 	weir__free(h);
@@ -98,7 +98,8 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	h->flags = o->flags;
 	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
 	pthread_mutex_init(&h->grow_lock, NULL);
-	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_init(&h->root.lock, NULL);
+	h->root.heap = h;
 	h->membarrier = weir__sys_membarrier_register() == 0;
 	weir__heap_pieces_init(&h->pieces, unit_shift(buft, o->align));
 	return h;
@@ -202,10 +203,10 @@ static void request_init(const struct weir_heap *h, struct request *q,
 
 static void request_failed(struct weir_heap *h, const struct request *q)
 {
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	h->failures++;
 	weir__record_alloc(h, 0, q->size, q->align, q->stream);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 }
 
 /* A piece becomes the block. The heap's lock is held. */
@@ -214,28 +215,63 @@ static void request_end(struct weir_heap *h, struct request *q,
 {
 	weir__record_alloc(h, c->self, q->size, q->align, q->stream);
 	weir__index_add(h, c);
-	weir__block_begin(h, c, q->block);
+	weir__block_begin(&h->root, c, q->block);
 	weir__cache_adopt(h, q->stream);
 	q->done = true;
 }
 
 /* Take memory that needs no further wait, if there is some. */
-static int take_ready(struct weir_heap *h, struct request *q, bool thorough)
+static int take_ready(struct weir_heap *h, struct request *q,
+		      enum weir__effort effort)
 {
-	struct weir__piece *c;
+	struct weir__piece *c = NULL;
 	int r;
 
-	pthread_mutex_lock(&h->lock);
+	if (effort == WEIR__TAKE_ANY)
+		weir__heap_lock_all(h);
+	else
+		weir__heap_lock(h);
 	r = weir__lane_get(h, q->stream, &q->want.lane);
 	if (r == 0)
-		r = weir__heap_pieces_reserve(&h->pieces, 2);
+		r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 2);
 	if (r == 0)
 		r = weir__index_reserve(h);
-	c = r == 0 ? weir__heap_take(h, &q->want, thorough) : NULL;
+	if (r == 0 && effort == WEIR__TAKE_FIRST && weir__heap_sharded(h))
+		c = weir__shard_take_new(h, &q->want);
+	if (r == 0 && !c)
+		c = weir__shard_take(&h->root, &q->want, effort);
 	if (c)
 		request_end(h, q, c);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	return r;
+}
+
+/* Take memory of this thread's shard. */
+static bool take_own(struct weir_heap *h, struct request *q)
+{
+	struct weir__piece *c;
+	struct weir__shard *s =
+		weir__shard_take_own(h, &q->want, q->stream, &c);
+
+	if (!s)
+		return false;
+	weir__block_begin(s, c, q->block);
+	weir__shard_unlock(s);
+	return true;
+}
+
+/* The memory that shards of threads had, if any. */
+static int take_gathered(struct weir_heap *h, struct request *q)
+{
+	bool gathered;
+
+	pthread_mutex_lock(&h->root.lock);
+	gathered = weir__shards_gather(h);
+	pthread_mutex_unlock(&h->root.lock);
+	if (!gathered)
+		return 0;
+	weir__lanes_poll(h);
+	return take_ready(h, q, WEIR__TAKE_ANY);
 }
 
 /* Memory that was freed in other streams, after waits. */
@@ -246,11 +282,11 @@ static int take_after_waits(struct weir_heap *h, struct request *q,
 	int r = 0;
 
 	while (r == 0 && !q->done && found) {
-		pthread_mutex_lock(&h->lock);
-		found = weir__heap_after_waits(h, &q->want, several);
-		pthread_mutex_unlock(&h->lock);
+		weir__heap_lock_all(h);
+		found = weir__shard_after_waits(&h->root, &q->want, several);
+		pthread_mutex_unlock(&h->root.lock);
 		if (found && weir__lanes_wait(h, &q->want))
-			r = take_ready(h, q, true);
+			r = take_ready(h, q, WEIR__TAKE_ANY);
 	}
 	return r;
 }
@@ -262,11 +298,11 @@ static int take_grown(struct weir_heap *h, struct request *q)
 
 	pthread_mutex_lock(&h->grow_lock);
 	/* Another thread may have added one meanwhile. */
-	r = take_ready(h, q, true);
+	r = take_ready(h, q, WEIR__TAKE_ANY);
 	while (r == 0 && !q->done) {
 		r = weir__heap_grow(h, &q->want);
 		if (r == 0)
-			r = take_ready(h, q, true);
+			r = take_ready(h, q, WEIR__TAKE_ANY);
 	}
 	pthread_mutex_unlock(&h->grow_lock);
 	return r;
@@ -275,19 +311,24 @@ static int take_grown(struct weir_heap *h, struct request *q)
 /* README.md, "Order of reuse", has the reasons for the order. */
 static int request_run(struct weir_heap *h, struct request *q)
 {
-	int r = take_ready(h, q, false), grown;
+	int r, grown;
 
+	if (weir__heap_sharded(h) && take_own(h, q))
+		return 0;
+	r = take_ready(h, q, WEIR__TAKE_FIRST);
 	if (r < 0 || q->done)
 		return r;
 	weir__cache_flush_own(h);
 	weir__lanes_poll(h);
-	r = take_ready(h, q, true);
+	r = take_ready(h, q, WEIR__TAKE_USED);
+	if (r == 0 && !q->done)
+		r = take_gathered(h, q);
 	if (r == 0 && !q->done)
 		r = take_after_waits(h, q, false);
 	if (r == 0 && !q->done) {
 		weir__caches_flush(h);
 		weir__lanes_collect(h);
-		r = take_ready(h, q, true);
+		r = take_ready(h, q, WEIR__TAKE_ANY);
 	}
 	if (r < 0 || q->done)
 		return r;
@@ -326,7 +367,29 @@ static void piece_free(struct weir_heap *h, struct weir__piece *c,
 {
 	weir__record_free(h, c->self, lane->stream);
 	weir__index_del(h, c);
-	weir__heap_give(h, c, lane);
+	weir__piece_give(h, c, lane);
+}
+
+/*
+ * Free a block whose piece is of a thread's shard. False: it is not, or the
+ * shard has no lane for the stream, or the block is not live.
+ */
+static bool block_free_in_shard(struct weir_heap *h,
+				const struct weir_block *block,
+				struct weir_stream *stream)
+{
+	struct weir__piece *c = weir__block_piece(h, block);
+	struct weir__shard *s = c ? weir__shard_lock(h, c) : NULL;
+	struct weir__lane *lane;
+
+	if (!s)
+		return false;
+	lane = weir__lane_find(s, stream);
+	c = lane ? weir__block_end(s, block) : NULL;
+	if (c)
+		weir__shard_give(s, c, lane);
+	weir__shard_unlock(s);
+	return c;
 }
 
 /* Free a block that was not put into a cache. */
@@ -337,10 +400,12 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 	struct weir__piece *c;
 	int r;
 
-	pthread_mutex_lock(&h->lock);
+	if (weir__heap_sharded(h) && block_free_in_shard(h, block, stream))
+		return 0;
+	weir__heap_lock(h);
 	r = weir__lane_get(h, stream, &lane);
 	if (r == 0) {
-		c = weir__block_end(h, block);
+		c = weir__block_end(&h->root, block);
 		if (c)
 			piece_free(h, c, lane);
 		else
@@ -350,17 +415,32 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 				(unsigned long long)block->id,
 				(unsigned long long)block->addr, h->label);
 	}
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	return r;
+}
+
+static bool evicted_free_in_shard(struct weir_heap *h, struct weir__piece *c,
+				  struct weir_stream *stream)
+{
+	struct weir__shard *s = weir__shard_lock(h, c);
+	struct weir__lane *lane = s ? weir__lane_find(s, stream) : NULL;
+
+	if (lane)
+		weir__shard_give(s, c, lane);
+	if (s)
+		weir__shard_unlock(s);
+	return lane;
 }
 
 /* A cache has put this piece out; so the stream has a lane. */
 static void evicted_free(struct weir_heap *h, struct weir__piece *c,
 			 struct weir_stream *stream)
 {
-	pthread_mutex_lock(&h->lock);
-	piece_free(h, c, weir__lane_find(h, stream));
-	pthread_mutex_unlock(&h->lock);
+	if (weir__heap_sharded(h) && evicted_free_in_shard(h, c, stream))
+		return;
+	weir__heap_lock(h);
+	piece_free(h, c, weir__lane_find(&h->root, stream));
+	pthread_mutex_unlock(&h->root.lock);
 }
 
 static int check_free(const struct weir_heap *h,
@@ -403,7 +483,7 @@ int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 	r = weir__root_read(heap->weir);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&heap->lock);
+	weir__heap_lock_all(heap);
 	if (!heap->index)
 		r = weir__index_make(heap);
 	if (r == 0) {
@@ -413,7 +493,7 @@ int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 				       "no block of %s begins at %#llx",
 				       heap->label, (unsigned long long)addr);
 	}
-	pthread_mutex_unlock(&heap->lock);
+	pthread_mutex_unlock(&heap->root.lock);
 	return r;
 }
 
@@ -421,12 +501,12 @@ static void add_lanes(const struct weir_heap *h, struct weir_heap_stats *s)
 {
 	uint64_t most;
 
-	for (size_t i = 0; i < h->n_lanes; i++) {
-		if (!h->lane[i])
+	for (size_t i = 0; i < h->root.n_lanes; i++) {
+		if (!h->root.lane[i])
 			continue;
 		if (i)
-			s->pending += h->lane[i]->bytes;
-		most = weir__bins_largest(&h->pieces, &h->lane[i]->bins);
+			s->pending += h->root.lane[i]->bytes;
+		most = weir__bins_largest(&h->pieces, &h->root.lane[i]->bins);
 		if (most > s->largest)
 			s->largest = most;
 	}
@@ -449,10 +529,10 @@ int weir_heap_stats(struct weir_heap *heap, struct weir_heap_stats *ret_stats)
 	r = weir__root_read(heap->weir);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&heap->lock);
+	weir__heap_lock_all(heap);
 	s.reserved = heap->reserved;
 	s.reserved_peak = heap->reserved_peak;
-	s.peak = heap->taken_peak;
+	s.peak = heap->root.taken_peak;
 	s.buffers = heap->n_regions;
 	s.failures = heap->failures;
 	s.waits = heap->waits;
@@ -461,7 +541,7 @@ int weir_heap_stats(struct weir_heap *heap, struct weir_heap_stats *ret_stats)
 	add_lanes(heap, &s);
 	add_regions(heap, &s);
 	weir__caches_add_stats(heap, &s);
-	pthread_mutex_unlock(&heap->lock);
+	pthread_mutex_unlock(&heap->root.lock);
 	free = s.reserved - s.live;
 	if (s.largest && free)
 		s.fragmentation = 1 - (double)s.largest / (double)free;

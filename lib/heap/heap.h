@@ -28,20 +28,21 @@
 #define WEIR__CACHE_UNITS 1024u
 #define WEIR__CACHE_BINS 320u
 
-/* A buffer. Its record with the lowest address never changes. */
+/* A buffer. */
 struct weir__region {
 	struct weir_buf *buf; /* referenced */
 	uint64_t base;        /* address of the buffer */
 	uint64_t lo, bytes;   /* the part of it that is in pieces */
 	uint64_t top;         /* end of the highest block so far */
-	uint32_t first;       /* the lowest piece */
+	uint32_t first;       /* the lowest piece: a gather replaces it only */
 	uint16_t index;
 	bool given; /* opts.buf: never given back */
 };
 
 /*
- * The free memory whose free points are in one stream; lane 0, without a
- * stream, has the memory that anybody may use. Guarded by the heap's lock.
+ * The free memory of a shard whose free points are in one stream; lane 0,
+ * without a stream, has the memory that anybody may use. Guarded by the lock of
+ * the shard.
  */
 struct weir__lane {
 	struct weir__bins bins;
@@ -49,8 +50,9 @@ struct weir__lane {
 	uint32_t oldest, newest; /* queue of the pieces, by number */
 	uint16_t index;
 	struct weir_heap *heap;
-	struct weir_stream *stream; /* its source is referenced */
-	struct weir__lane *next;    /* of the same hash */
+	/* Its source is referenced by the lane of the root shard. */
+	struct weir_stream *stream;
+	struct weir__lane *next; /* of the same hash */
 	/*
 	 * Managed streams: a number is the stream's own. Native: others queue
 	 * work that the library does not number, so a number counts frees, and
@@ -69,6 +71,27 @@ struct weir__lane {
  */
 struct weir__tally {
 	uint64_t bytes, blocks, allocs, frees;
+};
+
+/*
+ * Memory that is divided under one lock. The heap has the root shard, which has
+ * the buffers. If threads contend for its lock, they get shards of their own,
+ * which divide large pieces of the root shard: shards.c.
+ */
+struct weir__shard {
+	pthread_mutex_t lock; /* guards all of it */
+	struct weir_heap *heap;
+	uint16_t index; /* 0: the root shard; else 1 + the thread's place */
+	struct weir__spares spares;
+	struct weir__lane **lane; /* a lane has the same index in all shards */
+	size_t n_lanes, cap_lanes;
+	struct weir__lane *by_stream[64];
+	uint64_t taken, taken_peak; /* bytes not in bins */
+	struct weir__tally tally;
+	/* Of a thread's shard. */
+	uint64_t bytes, most; /* of its spans; of a block that it allocates */
+	uint32_t spans;       /* the newest: its piece in the root shard */
+	uint32_t whole;       /* a span that is, or was, one free piece */
 };
 
 /*
@@ -96,6 +119,13 @@ struct weir__caches {
 	_Alignas(64) _Atomic uint32_t busy;
 	_Atomic uint32_t revoked;
 	uint16_t index; /* in h->thread */
+	/*
+	 * Under the heap's lock: how often another thread had that lock, and
+	 * h->locked the last time; the thread's shard, set once.
+	 */
+	unsigned contended;
+	uint64_t locked;
+	struct weir__shard *shard;
 	struct weir__tally tally;
 	struct weir__cache cache[1u << WEIR__CACHE_BITS]; /* by stream */
 };
@@ -111,26 +141,25 @@ struct weir_heap {
 	uint32_t usage, flags;
 	char label[64]; /* "a heap of CPU": for sentences */
 
-	pthread_mutex_t grow_lock; /* one thread allocates a buffer */
-	pthread_mutex_t lock;      /* guards all down to index */
-	struct weir__heap_pieces pieces;
-	struct weir__lane **lane;
-	size_t n_lanes, cap_lanes;
-	struct weir__lane *by_stream[64];
-	struct weir__region **region; /* WEIR__HEAP_REGIONS; NULL: free */
-	unsigned n_regions, end_regions;
-	uint64_t reserved, reserved_peak;
-	uint64_t taken, taken_peak; /* bytes not in bins */
-	uint64_t span;              /* of buffers that were given back */
-	struct weir__tally tally;
-	uint64_t failures, waits, grown;
-	struct weir__index *index; /* of blocks by address, or NULL */
-
 	/* A record runs: caches keep nothing. */
 	_Atomic(struct weir__record *) record;
 	bool membarrier;
+	_Atomic bool sharded; /* a thread uses a shard; set under the lock */
+	struct weir__heap_pieces pieces;
 	/* Set once each, under the lock. */
 	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
+	struct weir__region **region; /* WEIR__HEAP_REGIONS; NULL: free */
+
+	_Alignas(64) pthread_mutex_t grow_lock; /* to allocate a buffer */
+	/* Its lock, "the heap's lock", also guards the entries of region, and: */
+	struct weir__shard root;
+	unsigned n_regions, end_regions;
+	uint64_t reserved, reserved_peak;
+	uint64_t span; /* of buffers that were given back */
+	uint64_t failures, waits, grown;
+	struct weir__index *index; /* of blocks by address, or NULL */
+	unsigned n_open;           /* shards of threads that may have memory */
+	uint64_t locked;           /* calls that took the lock */
 };
 
 /* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
@@ -151,45 +180,119 @@ struct weir__want {
 	unsigned n_refused;
 };
 
-/* pieces.c, under the heap's lock. Into the bins of its lane, or out. */
-void weir__heap_add(struct weir_heap *h, struct weir__piece *c);
-void weir__heap_del(struct weir_heap *h, struct weir__piece *c);
+/*
+ * pieces.c, under the lock of the shard that has the piece. Into the bins of
+ * its lane, or out.
+ */
+void weir__shard_add(struct weir__shard *s, struct weir__piece *c);
+void weir__shard_del(struct weir__shard *s, struct weir__piece *c);
 /* Into the bins, together with free neighbours of its lane. */
-void weir__heap_merge(struct weir_heap *h, struct weir__piece *c);
+void weir__shard_merge(struct weir__shard *s, struct weir__piece *c);
 /*
  * Free a piece that is in no bins, with the present as its free point: it
  * becomes memory of @lane, and is merged with its neighbours there.
  */
-void weir__heap_give(struct weir_heap *h, struct weir__piece *c,
-		     struct weir__lane *lane);
+void weir__shard_give(struct weir__shard *s, struct weir__piece *c,
+		      struct weir__lane *lane);
+
+/* How hard to look for memory: which piece is taken? */
+enum weir__effort {
+	WEIR__TAKE_BEST, /* the best fit */
+	/* The same, unless a flush of caches may save memory. */
+	WEIR__TAKE_FIRST,
+	/*
+	 * Any, and small ones are joined, which takes linear time; but no large
+	 * block of memory that was never used, while threads have shards.
+	 */
+	WEIR__TAKE_USED,
+	WEIR__TAKE_ANY /* any */
+};
 /*
  * Take memory that the stream may use after the waits in w->dep or without any
- * wait. NULL: there is none. @thorough: examine every free piece, which takes
- * linear time. The caller has reserved two records.
+ * wait. NULL: there is none. The caller has reserved two records.
  */
-struct weir__piece *weir__heap_take(struct weir_heap *h,
-				    const struct weir__want *w, bool thorough);
+struct weir__piece *weir__shard_take(struct weir__shard *s,
+				     const struct weir__want *w,
+				     enum weir__effort effort);
 /*
  * Find free memory that the stream may use after waits, and add the free points
  * to w->dep. @several: several neighbours, else one piece. False: there is none.
  */
-bool weir__heap_after_waits(struct weir_heap *h, struct weir__want *w,
-			    bool several);
+bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
+			     bool several);
 
 /*
- * order.c, under the heap's lock unless it says otherwise. The lane of @stream,
- * or NULL; the second makes it if need be.
+ * shards.c. Take the heap's lock, and note whether another thread had it. The
+ * second also gathers: until the lock is released, only the root shard has
+ * memory.
  */
-struct weir__lane *weir__lane_find(struct weir_heap *h,
+void weir__heap_lock(struct weir_heap *h);
+void weir__heap_lock_all(struct weir_heap *h);
+/* Gather. The heap's lock is held. False: only the root shard had memory. */
+bool weir__shards_gather(struct weir_heap *h);
+/*
+ * Give back a piece that is in no bins, to the shard that has it. The heap's
+ * lock is held; @lane is of the root shard.
+ */
+void weir__shards_give(struct weir_heap *h, struct weir__piece *c,
+		       struct weir__lane *lane);
+static inline void weir__piece_give(struct weir_heap *h, struct weir__piece *c,
+				    struct weir__lane *lane)
+{
+	if (h->n_open)
+		weir__shards_give(h, c, lane);
+	else
+		weir__shard_give(&h->root, c, lane);
+}
+/*
+ * Lock the shard of a thread that has the piece, which is not free; NULL: the
+ * root shard has it, or will have it when the heap's lock is taken.
+ */
+struct weir__shard *weir__shard_lock(struct weir_heap *h,
+				     const struct weir__piece *c);
+/* May also give a span back, for which it takes the heap's lock. */
+void weir__shard_unlock(struct weir__shard *s);
+/*
+ * Take memory out of this thread's shard, which is locked then. NULL: that is
+ * not possible; nothing is locked. No lock is held.
+ */
+struct weir__shard *weir__shard_take_own(struct weir_heap *h,
+					 const struct weir__want *w,
+					 struct weir_stream *stream,
+					 struct weir__piece **ret_piece);
+/*
+ * Take memory out of this thread's shard, which may get more for it, if the
+ * threads contend for the heap's lock. It is held; w->lane is of the root shard.
+ * NULL: take it out of the root shard.
+ */
+struct weir__piece *weir__shard_take_new(struct weir_heap *h,
+					 const struct weir__want *w);
+/* From now on this thread uses a shard, until the next gather. For tests. */
+int weir__shard_want(struct weir_heap *h);
+void weir__shards_free(struct weir_heap *h);
+
+/*
+ * order.c, under the lock of the shard unless it says otherwise. The lane of
+ * @stream, or NULL; the second makes that of the root shard if need be.
+ */
+struct weir__lane *weir__lane_find(struct weir__shard *s,
 				   const struct weir_stream *stream);
 int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 		   struct weir__lane **ret_lane);
+/*
+ * The lane of a thread's shard that corresponds to @of in the root shard; NULL:
+ * no memory. The heap's lock is held too.
+ */
+struct weir__lane *weir__lane_share(struct weir__shard *s,
+				    const struct weir__lane *of);
+/* Free all lanes of a shard, which are empty. */
+void weir__lanes_free(struct weir__shard *s);
 /* The free point of a piece that is freed now. */
 uint64_t weir__lane_number(struct weir__lane *lane);
 /* Has all work before the free point ended? Then any stream may use the piece. */
 bool weir__lane_ended(struct weir__lane *lane, uint64_t number);
 /* Move memory whose free points are done to lane 0; at most @most pieces. */
-void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
+void weir__lane_drain(struct weir__shard *s, struct weir__lane *lane,
 		      unsigned most);
 /* The same for all lanes; may queue markers. No lock is held. */
 void weir__lanes_poll(struct weir_heap *h);
@@ -229,17 +332,23 @@ uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size);
 /* A block of a cache. False: the cache has none of this size. */
 bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block);
-/* A piece taken from bins becomes a block. The heap's lock is held. */
-void weir__block_begin(struct weir_heap *h, struct weir__piece *c,
+/*
+ * A piece taken from bins becomes a block. The lock of @s is held, whose tally
+ * counts it.
+ */
+void weir__block_begin(struct weir__shard *s, struct weir__piece *c,
 		       struct weir_block *ret_block);
+/* The piece of a block; NULL: it is not live. */
+struct weir__piece *weir__block_piece(struct weir_heap *h,
+				      const struct weir_block *block);
 /* Describe the block of @c. False: it is not live. The heap's lock is held. */
 bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
 		     struct weir_block *ret_block);
 /*
  * End the life of a block; NULL: it is not live. The caller has to give the
- * piece back. The heap's lock is held.
+ * piece back. The lock of @s is held, whose tally counts it.
  */
-struct weir__piece *weir__block_end(struct weir_heap *h,
+struct weir__piece *weir__block_end(struct weir__shard *s,
 				    const struct weir_block *block);
 /*
  * End the life of a block and keep it; false: that is not possible. If
@@ -248,6 +357,13 @@ struct weir__piece *weir__block_end(struct weir_heap *h,
 bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 		     struct weir_stream *stream,
 		     struct weir__piece **ret_evicted);
+/* This thread's caches, or NULL; the second makes them, under the heap's lock. */
+struct weir__caches *weir__caches_own(struct weir_heap *h);
+struct weir__caches *weir__caches_make(struct weir_heap *h);
+/*
+ * After a miss: need this thread's cache not adopt the stream? No lock is held.
+ */
+bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream);
 /*
  * From now on this thread keeps blocks that are freed in @stream. The heap's
  * lock is held.
@@ -280,6 +396,17 @@ void weir__record_alloc(struct weir_heap *h, uint32_t piece, size_t size,
 void weir__record_free(struct weir_heap *h, uint32_t piece,
 		       const struct weir_stream *stream);
 int weir__record_end(struct weir_heap *h);
+
+static inline struct weir__caches *weir__caches_at(struct weir_heap *h,
+						   unsigned i)
+{
+	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
+}
+
+static inline bool weir__heap_sharded(const struct weir_heap *h)
+{
+	return atomic_load_explicit(&h->sharded, memory_order_relaxed);
+}
 
 static inline struct weir__piece *weir__heap_piece(const struct weir_heap *h,
 						   uint32_t number)

@@ -4,6 +4,8 @@
  * free points of another. No operation is queued under the heap's lock, since
  * that may run functions of the program, which may use the heap.
  */
+#include <string.h>
+
 #include "core/error.h"
 #include "core/races.h"
 #include "core/sys.h"
@@ -12,75 +14,95 @@
 
 #define MARKERS 16u
 
-static struct weir__lane **lane_list(struct weir_heap *h,
+static struct weir__lane **lane_list(struct weir__shard *s,
 				     const struct weir_stream *stream)
 {
 	uint64_t key = (uint64_t)(uintptr_t)stream;
 
-	return &h->by_stream[key * 0x9e3779b97f4a7c15u >> 58];
+	return &s->by_stream[key * 0x9e3779b97f4a7c15u >> 58];
 }
 
-struct weir__lane *weir__lane_find(struct weir_heap *h,
+struct weir__lane *weir__lane_find(struct weir__shard *s,
 				   const struct weir_stream *stream)
 {
-	struct weir__lane *lane = *lane_list(h, stream);
+	struct weir__lane *lane = *lane_list(s, stream);
 
 	while (lane && lane->stream != stream)
 		lane = lane->next;
 	return lane;
 }
 
-/* An index that is not in use: lanes that were freed leave NULL. */
-static int lane_index(struct weir_heap *h, size_t *ret_index)
+/* A lane in the place @i of the shard, where none is. */
+static struct weir__lane *lane_make(struct weir__shard *s, size_t i,
+				    struct weir_stream *stream)
 {
-	struct weir__lane **array;
-	size_t i = 0;
+	struct weir__lane *lane, **array, **list = lane_list(s, stream);
 
-	while (i < h->n_lanes && h->lane[i])
-		i++;
-	if (i == WEIR__HEAP_LANES)
-		return weir__fail(-ENOMEM, "%s is used with %zu streams",
-				  h->label, i);
-	array = weir__grow(h->lane, &h->cap_lanes, i, sizeof(*array));
+	array = weir__grow(s->lane, &s->cap_lanes, i, sizeof(*array));
 	if (!array)
-		return weir__fail(-ENOMEM, "no memory for %zu streams of %s", i,
-				  h->label);
-	h->lane = array;
-	*ret_index = i;
-	return 0;
+		return NULL;
+	s->lane = array;
+	lane = weir__calloc(1, sizeof(*lane));
+	if (!lane)
+		return NULL;
+	lane->index = (uint16_t)i;
+	lane->heap = s->heap;
+	lane->stream = stream;
+	lane->next = *list;
+	*list = lane;
+	while (s->n_lanes <= i)
+		s->lane[s->n_lanes++] = NULL;
+	s->lane[i] = lane;
+	return lane;
 }
 
 int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 		   struct weir__lane **ret_lane)
 {
-	struct weir__lane *lane = weir__lane_find(h, stream), **list;
+	struct weir__lane *lane = weir__lane_find(&h->root, stream);
 	size_t i = 0;
-	int r;
 
 	if (lane) {
 		*ret_lane = lane;
 		return 0;
 	}
-	r = lane_index(h, &i);
-	if (r < 0)
-		return r;
-	lane = weir__calloc(1, sizeof(*lane));
+	/* Lanes that were freed leave NULL. */
+	while (i < h->root.n_lanes && h->root.lane[i])
+		i++;
+	if (i == WEIR__HEAP_LANES)
+		return weir__fail(-ENOMEM, "%s is used with %zu streams",
+				  h->label, i);
+	lane = lane_make(&h->root, i, stream);
 	if (!lane)
-		return weir__fail(-ENOMEM, "no memory for a stream of %s",
+		return weir__fail(-ENOMEM, "no memory for stream %zu of %s", i,
 				  h->label);
-	lane->index = (uint16_t)i;
-	lane->heap = h;
-	lane->stream = stream;
 	if (stream)
 		lane->native = weir__stream_keep(stream);
-	list = lane_list(h, stream);
-	lane->next = *list;
-	*list = lane;
-	h->lane[i] = lane;
-	if (i == h->n_lanes)
-		h->n_lanes++;
 	*ret_lane = lane;
 	return 0;
+}
+
+struct weir__lane *weir__lane_share(struct weir__shard *s,
+				    const struct weir__lane *of)
+{
+	struct weir__lane *lane;
+
+	if (of->index < s->n_lanes && s->lane[of->index])
+		return s->lane[of->index];
+	lane = lane_make(s, of->index, of->stream);
+	if (lane)
+		lane->native = of->native;
+	return lane;
+}
+
+void weir__lanes_free(struct weir__shard *s)
+{
+	for (size_t i = 0; i < s->n_lanes; i++)
+		weir__free(s->lane[i]);
+	weir__free(s->lane);
+	s->lane = NULL;
+	s->n_lanes = s->cap_lanes = 0;
+	memset(s->by_stream, 0, sizeof(s->by_stream));
 }
 
 uint64_t weir__lane_number(struct weir__lane *lane)
@@ -118,17 +140,17 @@ bool weir__lane_ended(struct weir__lane *lane, uint64_t number)
 	return ended;
 }
 
-void weir__lane_drain(struct weir_heap *h, struct weir__lane *lane,
+void weir__lane_drain(struct weir__shard *s, struct weir__lane *lane,
 		      unsigned most)
 {
 	while (lane->oldest && most--) {
-		struct weir__piece *c = weir__heap_piece(h, lane->oldest);
+		struct weir__piece *c = weir__heap_piece(s->heap, lane->oldest);
 
 		if (!weir__lane_ended(lane, c->number))
 			return;
-		weir__heap_del(h, c);
+		weir__shard_del(s, c);
 		c->lane = 0;
-		weir__heap_merge(h, c);
+		weir__shard_merge(s, c);
 	}
 }
 
@@ -137,8 +159,8 @@ static unsigned unmarked(struct weir_heap *h, struct weir__lane **lanes)
 {
 	unsigned n = 0;
 
-	for (size_t i = 1; i < h->n_lanes && n < MARKERS; i++) {
-		struct weir__lane *lane = h->lane[i];
+	for (size_t i = 1; i < h->root.n_lanes && n < MARKERS; i++) {
+		struct weir__lane *lane = h->root.lane[i];
 
 		if (!lane || !lane->native || !lane->oldest || lane->marker)
 			continue;
@@ -150,9 +172,9 @@ static unsigned unmarked(struct weir_heap *h, struct weir__lane **lanes)
 
 static void drain_all(struct weir_heap *h)
 {
-	for (size_t i = 1; i < h->n_lanes; i++)
-		if (h->lane[i])
-			weir__lane_drain(h, h->lane[i], UINT32_MAX);
+	for (size_t i = 1; i < h->root.n_lanes; i++)
+		if (h->root.lane[i])
+			weir__lane_drain(&h->root, h->root.lane[i], UINT32_MAX);
 }
 
 /* Queue a marker, if there is memory for one: memory freed so far is free then. */
@@ -160,17 +182,17 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 {
 	uint64_t frees, marker;
 
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	frees = lane->frees;
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	if (lane->stream->mode->tail(lane->stream, &marker) < 0)
 		return;
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	if (!lane->marker) {
 		lane->marker = marker;
 		lane->marked = frees;
 	}
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 }
 
 void weir__lanes_poll(struct weir_heap *h)
@@ -178,18 +200,18 @@ void weir__lanes_poll(struct weir_heap *h)
 	struct weir__lane *lanes[MARKERS];
 	unsigned n;
 
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	n = unmarked(h, lanes);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	for (unsigned i = 0; i < n; i++) {
 		struct weir__source *src = &lanes[i]->stream->src;
 
 		lane_mark(h, lanes[i]);
 		weir__source_put(src);
 	}
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	drain_all(h);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 }
 
 void weir__want_forget(struct weir__want *w, unsigned n)
@@ -220,9 +242,9 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 	r = weir__stream_wait_ended(w->lane->stream, &stream->src, number);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	h->waits++;
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	return 0;
 }
 
@@ -246,26 +268,26 @@ void weir__lanes_collect(struct weir_heap *h)
 {
 	struct weir__lane *chain = NULL, *lane, **link;
 
-	pthread_mutex_lock(&h->lock);
+	weir__heap_lock_all(h);
 	weir__caches_revoke(h);
-	for (size_t i = 1; i < h->n_lanes; i++) {
-		lane = h->lane[i];
+	for (size_t i = 1; i < h->root.n_lanes; i++) {
+		lane = h->root.lane[i];
 		if (!lane || atomic_load(&lane->stream->src.refs) > 1)
 			continue;
 		weir__caches_forget(h, lane->stream);
-		weir__lane_drain(h, lane, UINT32_MAX);
+		weir__lane_drain(&h->root, lane, UINT32_MAX);
 		if (lane->oldest)
 			continue;
-		link = lane_list(h, lane->stream);
+		link = lane_list(&h->root, lane->stream);
 		while (*link != lane)
 			link = &(*link)->next;
 		*link = lane->next;
 		lane->next = chain;
 		chain = lane;
-		h->lane[i] = NULL;
+		h->root.lane[i] = NULL;
 	}
 	weir__caches_restore(h);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	while ((lane = chain)) {
 		chain = lane->next;
 		weir__source_put(&lane->stream->src);
@@ -290,8 +312,8 @@ static uint64_t lane_end(struct weir__lane *lane)
 
 void weir__lanes_end(struct weir_heap *h)
 {
-	for (size_t i = 1; i < h->n_lanes; i++) {
-		struct weir__lane *lane = h->lane[i];
+	for (size_t i = 1; i < h->root.n_lanes; i++) {
+		struct weir__lane *lane = h->root.lane[i];
 
 		if (!lane)
 			continue;

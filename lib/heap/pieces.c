@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Free memory of lanes, taken and given back. All functions are called with the
- * heap's lock held.
+ * Free memory of the lanes of a shard, taken and given back. All functions are
+ * called with the lock of the shard held.
  */
 #include <limits.h>
 
@@ -16,135 +16,146 @@
 /* Pieces whose free points are examined when another is freed in their lane. */
 #define DRAINED 2u
 
-static void queue_add(struct weir_heap *h, struct weir__lane *lane,
+static void queue_add(struct weir__shard *s, struct weir__lane *lane,
 		      struct weir__piece *c, uint32_t before)
 {
 	c->before = before;
-	c->after = before ? weir__heap_piece(h, before)->after : lane->oldest;
+	c->after = before ? weir__heap_piece(s->heap, before)->after
+			  : lane->oldest;
 	if (c->before)
-		weir__heap_piece(h, c->before)->after = c->self;
+		weir__heap_piece(s->heap, c->before)->after = c->self;
 	else
 		lane->oldest = c->self;
 	if (c->after)
-		weir__heap_piece(h, c->after)->before = c->self;
+		weir__heap_piece(s->heap, c->after)->before = c->self;
 	else
 		lane->newest = c->self;
 }
 
-static void queue_del(struct weir_heap *h, struct weir__lane *lane,
+static void queue_del(struct weir__shard *s, struct weir__lane *lane,
 		      struct weir__piece *c)
 {
 	if (c->before)
-		weir__heap_piece(h, c->before)->after = c->after;
+		weir__heap_piece(s->heap, c->before)->after = c->after;
 	else
 		lane->oldest = c->after;
 	if (c->after)
-		weir__heap_piece(h, c->after)->before = c->before;
+		weir__heap_piece(s->heap, c->after)->before = c->before;
 	else
 		lane->newest = c->before;
 }
 
 /* Into the bins, and into the queue after the piece @before. */
-static void lane_add(struct weir_heap *h, struct weir__piece *c,
+static void lane_add(struct weir__shard *s, struct weir__piece *c,
 		     uint32_t before)
 {
-	struct weir__lane *lane = h->lane[c->lane];
+	struct weir__lane *lane = s->lane[c->lane];
 
 	weir__piece_set(c, WEIR__PIECE_FREE);
-	weir__bins_add(&h->pieces, &lane->bins, c);
+	weir__bins_add(&s->heap->pieces, &lane->bins, c);
 	lane->bytes += c->bytes;
 	if (lane->index)
-		queue_add(h, lane, c, before);
+		queue_add(s, lane, c, before);
 }
 
-void weir__heap_add(struct weir_heap *h, struct weir__piece *c)
+void weir__shard_add(struct weir__shard *s, struct weir__piece *c)
 {
-	lane_add(h, c, h->lane[c->lane]->newest);
+	lane_add(s, c, s->lane[c->lane]->newest);
 }
 
-void weir__heap_del(struct weir_heap *h, struct weir__piece *c)
+void weir__shard_del(struct weir__shard *s, struct weir__piece *c)
 {
-	struct weir__lane *lane = h->lane[c->lane];
+	struct weir__lane *lane = s->lane[c->lane];
 
-	weir__bins_del(&h->pieces, &lane->bins, c);
+	weir__bins_del(&s->heap->pieces, &lane->bins, c);
 	lane->bytes -= c->bytes;
 	if (lane->index)
-		queue_del(h, lane, c);
+		queue_del(s, lane, c);
 	weir__piece_set(c, WEIR__PIECE_KEPT);
 }
 
 /* The piece @number, if it is free and in the lane of @c. */
 static struct weir__piece *
-mergeable(struct weir_heap *h, const struct weir__piece *c, uint32_t number)
+mergeable(struct weir__shard *s, const struct weir__piece *c, uint32_t number)
 {
 	struct weir__piece *other;
 
 	if (!number)
 		return NULL;
-	other = weir__heap_piece(h, number);
+	other = weir__heap_piece(s->heap, number);
 	return weir__piece_is_free(other) && other->lane == c->lane ? other
 								    : NULL;
 }
 
-void weir__heap_merge(struct weir_heap *h, struct weir__piece *c)
+void weir__shard_merge(struct weir__shard *s, struct weir__piece *c)
 {
-	struct weir__piece *other = mergeable(h, c, c->next);
+	struct weir__piece *other = mergeable(s, c, c->next);
 
 	if (other) {
-		weir__heap_del(h, other);
-		weir__piece_join(&h->pieces, c);
+		weir__shard_del(s, other);
+		weir__piece_join(&s->heap->pieces, &s->spares, c);
 	}
-	other = mergeable(h, c, c->prev);
+	other = mergeable(s, c, c->prev);
 	if (other) {
-		weir__heap_del(h, other);
-		weir__piece_join(&h->pieces, other);
+		weir__shard_del(s, other);
+		weir__piece_join(&s->heap->pieces, &s->spares, other);
 		c = other;
 	}
-	weir__heap_add(h, c);
+	weir__shard_add(s, c);
+	if (s->index && !c->prev && !c->next)
+		s->whole = c->self;
 }
 
-void weir__heap_give(struct weir_heap *h, struct weir__piece *c,
-		     struct weir__lane *lane)
+void weir__shard_give(struct weir__shard *s, struct weir__piece *c,
+		      struct weir__lane *lane)
 {
 	uint64_t number = weir__lane_number(lane);
 
-	h->taken -= c->bytes;
+	s->taken -= c->bytes;
 	if (lane->index && weir__lane_ended(lane, number))
-		lane = h->lane[0];
+		lane = s->lane[0];
 	c->lane = lane->index;
 	c->number = number;
-	weir__heap_merge(h, c);
+	weir__shard_merge(s, c);
 	if (lane->index)
-		weir__lane_drain(h, lane, DRAINED);
+		weir__lane_drain(s, lane, DRAINED);
+}
+
+static void region_use(struct weir__region *region, uint64_t end)
+{
+	if (end > region->top)
+		region->top = end;
 }
 
 /* Take @w out of the free piece @c; what is left stays where it was. */
-static struct weir__piece *cut(struct weir_heap *h, struct weir__piece *c,
+static struct weir__piece *cut(struct weir__shard *s, struct weir__piece *c,
 			       const struct weir__want *w)
 {
-	struct weir__lane *lane = h->lane[c->lane];
+	struct weir__lane *lane = s->lane[c->lane];
 	uint64_t pad = -c->addr & (w->align - 1);
-	struct weir__region *region = h->region[c->region];
 	struct weir__piece *block = c, *rest = NULL;
 	uint32_t before = c->before;
 
-	weir__heap_del(h, c);
+	weir__shard_del(s, c);
 	if (!lane->index)
 		before = 0;
 	if (pad) {
-		block = weir__piece_split(&h->pieces, c, pad);
-		lane_add(h, c, before);
+		block = weir__piece_split(&s->heap->pieces, &s->spares, c, pad);
+		lane_add(s, c, before);
 		before = c->self;
 	}
 	if (block->bytes > w->bytes) {
-		rest = weir__piece_split(&h->pieces, block, w->bytes);
-		lane_add(h, rest, before);
+		rest = weir__piece_split(&s->heap->pieces, &s->spares, block,
+					 w->bytes);
+		lane_add(s, rest, before);
 	}
-	h->taken += block->bytes;
-	if (h->taken > h->taken_peak)
-		h->taken_peak = h->taken;
-	if (block->addr + block->bytes > region->top)
-		region->top = block->addr + block->bytes;
+	s->taken += block->bytes;
+	if (s->taken > s->taken_peak)
+		s->taken_peak = s->taken;
+	/* A shard's memory was all taken out of the root shard before. */
+	if (!s->index)
+		region_use(s->heap->region[c->region],
+			   block->addr + block->bytes);
 	return block;
 }
 
@@ -165,21 +176,21 @@ static struct weir__piece *smaller(struct weir__piece *a, struct weir__piece *b)
 }
 
 /* The smallest piece of lanes that the stream may use. */
-static struct weir__piece *best_piece(struct weir_heap *h,
+static struct weir__piece *best_piece(struct weir__shard *s,
 				      const struct weir__want *w, unsigned most)
 {
 	struct weir__piece *best, *c;
 
-	best = weir__bins_find(&h->pieces, &w->lane->bins, w->bytes, w->align,
-			       most);
+	best = weir__bins_find(&s->heap->pieces, &w->lane->bins, w->bytes,
+			       w->align, most);
 	/* Memory that nobody else may use is taken first. */
 	if (w->lane->index)
-		best = smaller(best,
-			       weir__bins_find(&h->pieces, &h->lane[0]->bins,
-					       w->bytes, w->align, most));
+		best = smaller(best, weir__bins_find(&s->heap->pieces,
+						     &s->lane[0]->bins,
+						     w->bytes, w->align, most));
 	for (unsigned i = 0; i < w->n_deps; i++) {
-		c = weir__bins_find(&h->pieces, &w->dep[i].lane->bins, w->bytes,
-				    w->align, most);
+		c = weir__bins_find(&s->heap->pieces, &w->dep[i].lane->bins,
+				    w->bytes, w->align, most);
 		if (c && usable(w, c))
 			best = smaller(best, c);
 	}
@@ -190,7 +201,7 @@ static struct weir__piece *best_piece(struct weir_heap *h,
  * Extend a stretch from @c to the left and right by free pieces that the stream may
  * use; @any: by any free pieces. Returns the first, and the bytes of all.
  */
-static struct weir__piece *stretch_around(struct weir_heap *h,
+static struct weir__piece *stretch_around(struct weir__shard *s,
 					  const struct weir__want *w,
 					  struct weir__piece *c, bool any,
 					  uint64_t *ret_bytes)
@@ -199,13 +210,13 @@ static struct weir__piece *stretch_around(struct weir_heap *h,
 	uint64_t bytes = c->bytes;
 
 	for (uint32_t i = c->next; i; i = other->next) {
-		other = weir__heap_piece(h, i);
+		other = weir__heap_piece(s->heap, i);
 		if (!weir__piece_is_free(other) || !(any || usable(w, other)))
 			break;
 		bytes += other->bytes;
 	}
 	for (uint32_t i = c->prev; i; i = other->prev) {
-		other = weir__heap_piece(h, i);
+		other = weir__heap_piece(s->heap, i);
 		if (!weir__piece_is_free(other) || !(any || usable(w, other)))
 			break;
 		bytes += other->bytes;
@@ -224,23 +235,23 @@ static bool stretch_fits(const struct weir__want *w,
 }
 
 /* Make one piece of the lane of @w of the @bytes from @c on. */
-static struct weir__piece *stretch_join(struct weir_heap *h,
+static struct weir__piece *stretch_join(struct weir__shard *s,
 					const struct weir__want *w,
 					struct weir__piece *c, uint64_t bytes)
 {
-	weir__heap_del(h, c);
+	weir__shard_del(s, c);
 	while (c->bytes < bytes) {
-		weir__heap_del(h, weir__heap_piece(h, c->next));
-		weir__piece_join(&h->pieces, c);
+		weir__shard_del(s, weir__heap_piece(s->heap, c->next));
+		weir__piece_join(&s->heap->pieces, &s->spares, c);
 	}
 	c->lane = w->lane->index;
 	c->number = weir__lane_number(w->lane);
-	weir__heap_add(h, c);
+	weir__shard_add(s, c);
 	return c;
 }
 
 /* A stretch of several pieces, one of them in the queue of @lane. */
-static struct weir__piece *stretch_of(struct weir_heap *h,
+static struct weir__piece *stretch_of(struct weir__shard *s,
 				      const struct weir__want *w,
 				      const struct weir__lane *lane)
 {
@@ -248,44 +259,51 @@ static struct weir__piece *stretch_of(struct weir_heap *h,
 	uint64_t bytes;
 
 	for (uint32_t i = lane->oldest; i; i = c->after) {
-		c = weir__heap_piece(h, i);
+		c = weir__heap_piece(s->heap, i);
 		if (!usable(w, c))
 			continue;
-		first = stretch_around(h, w, c, false, &bytes);
+		first = stretch_around(s, w, c, false, &bytes);
 		if (stretch_fits(w, first, bytes))
-			return stretch_join(h, w, first, bytes);
+			return stretch_join(s, w, first, bytes);
 	}
 	return NULL;
 }
 
 /*
- * Small pieces in caches keep free memory apart. Is the block large enough that
- * flushing them first costs little, or does it need memory never used before?
+ * Small pieces in caches and shards keep free memory apart. Is the block large
+ * enough that flushing them first costs little, or does it need memory never
+ * used before?
  */
-static bool worth_a_flush(const struct weir_heap *h, const struct weir__want *w,
-			  const struct weir__piece *c)
+static bool put_off(const struct weir__shard *s, const struct weir__want *w,
+		    const struct weir__piece *c, enum weir__effort effort)
 {
 	uint64_t pad = -c->addr & (w->align - 1);
 
-	if (w->bytes < LARGE)
+	if (w->bytes < LARGE || effort == WEIR__TAKE_BEST ||
+	    effort == WEIR__TAKE_ANY)
 		return false;
-	return w->bytes >= VERY_LARGE ||
-	       c->addr + pad + w->bytes > h->region[c->region]->top;
+	if (effort == WEIR__TAKE_USED && !s->heap->n_open)
+		return false;
+	if (effort == WEIR__TAKE_FIRST && w->bytes >= VERY_LARGE)
+		return true;
+	return c->addr + pad + w->bytes > s->heap->region[c->region]->top;
 }
 
-struct weir__piece *weir__heap_take(struct weir_heap *h,
-				    const struct weir__want *w, bool thorough)
+struct weir__piece *weir__shard_take(struct weir__shard *s,
+				     const struct weir__want *w,
+				     enum weir__effort effort)
 {
+	bool thorough = effort >= WEIR__TAKE_USED;
 	struct weir__piece *c;
 
-	c = best_piece(h, w, thorough ? UINT_MAX : EXAMINED);
-	if (c && !thorough && worth_a_flush(h, w, c))
+	c = best_piece(s, w, thorough ? UINT_MAX : EXAMINED);
+	if (c && put_off(s, w, c, effort))
 		return NULL;
 	if (!c && thorough && w->lane->index)
-		c = stretch_of(h, w, w->lane);
+		c = stretch_of(s, w, w->lane);
 	for (unsigned i = 0; !c && thorough && i < w->n_deps; i++)
-		c = stretch_of(h, w, w->dep[i].lane);
-	return c ? cut(h, c, w) : NULL;
+		c = stretch_of(s, w, w->dep[i].lane);
+	return c ? cut(s, c, w) : NULL;
 }
 
 static bool refused(const struct weir__want *w, const struct weir__lane *lane)
@@ -297,10 +315,10 @@ static bool refused(const struct weir__want *w, const struct weir__lane *lane)
 }
 
 /* The stream has to wait for the free point of @c. False: too many. */
-static bool add_dep(struct weir_heap *h, struct weir__want *w,
+static bool add_dep(struct weir__shard *s, struct weir__want *w,
 		    const struct weir__piece *c)
 {
-	struct weir__lane *lane = h->lane[c->lane];
+	struct weir__lane *lane = s->lane[c->lane];
 
 	if (usable(w, c))
 		return true;
@@ -317,55 +335,55 @@ static bool add_dep(struct weir_heap *h, struct weir__want *w,
 	return true;
 }
 
-static bool piece_after_wait(struct weir_heap *h, struct weir__want *w)
+static bool piece_after_wait(struct weir__shard *s, struct weir__want *w)
 {
 	struct weir__piece *best = NULL;
 
-	for (size_t i = 1; i < h->n_lanes; i++) {
-		struct weir__lane *lane = h->lane[i];
+	for (size_t i = 1; i < s->n_lanes; i++) {
+		struct weir__lane *lane = s->lane[i];
 
 		if (lane && lane != w->lane && !refused(w, lane))
 			best = smaller(best,
-				       weir__bins_find(&h->pieces, &lane->bins,
-						       w->bytes, w->align,
-						       UINT_MAX));
+				       weir__bins_find(&s->heap->pieces,
+						       &lane->bins, w->bytes,
+						       w->align, UINT_MAX));
 	}
-	return best && add_dep(h, w, best);
+	return best && add_dep(s, w, best);
 }
 
 /* Add all free points of a stretch; if that fails, none. */
-static bool stretch_after_waits(struct weir_heap *h, struct weir__want *w,
+static bool stretch_after_waits(struct weir__shard *s, struct weir__want *w,
 				struct weir__piece *c)
 {
 	unsigned n_deps = w->n_deps;
 	uint64_t bytes, seen = 0;
 
-	c = stretch_around(h, w, c, true, &bytes);
+	c = stretch_around(s, w, c, true, &bytes);
 	if (!stretch_fits(w, c, bytes))
 		return false;
-	while (add_dep(h, w, c)) {
+	while (add_dep(s, w, c)) {
 		seen += c->bytes;
 		if (seen == bytes)
 			return true;
-		c = weir__heap_piece(h, c->next);
+		c = weir__heap_piece(s->heap, c->next);
 	}
 	weir__want_forget(w, n_deps);
 	return false;
 }
 
-bool weir__heap_after_waits(struct weir_heap *h, struct weir__want *w,
-			    bool several)
+bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
+			     bool several)
 {
 	struct weir__piece *c;
 
 	if (!several)
-		return piece_after_wait(h, w);
-	for (size_t i = 1; i < h->n_lanes; i++) {
-		if (!h->lane[i])
+		return piece_after_wait(s, w);
+	for (size_t i = 1; i < s->n_lanes; i++) {
+		if (!s->lane[i])
 			continue;
-		for (uint32_t j = h->lane[i]->oldest; j; j = c->after) {
-			c = weir__heap_piece(h, j);
-			if (stretch_after_waits(h, w, c))
+		for (uint32_t j = s->lane[i]->oldest; j; j = c->after) {
+			c = weir__heap_piece(s->heap, j);
+			if (stretch_after_waits(s, w, c))
 				return true;
 		}
 	}

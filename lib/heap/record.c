@@ -58,7 +58,7 @@ static struct weir__record *record_of(struct weir_heap *h)
 
 static unsigned number_of(struct weir_heap *h, const struct weir_stream *stream)
 {
-	const struct weir__lane *lane = weir__lane_find(h, stream);
+	const struct weir__lane *lane = weir__lane_find(&h->root, stream);
 
 	return lane ? lane->index : 0;
 }
@@ -132,9 +132,9 @@ int weir_heap_record(struct weir_heap *heap, int fd)
 	r = weir__root_read(heap->weir);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&heap->lock);
+	weir__heap_lock_all(heap);
 	r = fd < 0 ? weir__record_end(heap) : record_begin(heap, fd);
-	pthread_mutex_unlock(&heap->lock);
+	pthread_mutex_unlock(&heap->root.lock);
 	/* From here on caches keep nothing, so that each call is recorded. */
 	if (r == 0 && fd >= 0)
 		weir__caches_flush(heap);

@@ -33,7 +33,7 @@ static void region_put(struct weir_heap *h, struct weir__region *region)
 static struct weir__piece *region_piece(struct weir_heap *h,
 					struct weir__region *region)
 {
-	struct weir__piece *c = weir__piece_new(&h->pieces);
+	struct weir__piece *c = weir__piece_new(&h->pieces, &h->root.spares);
 
 	c->addr = region->lo;
 	c->bytes = region->bytes;
@@ -41,7 +41,7 @@ static struct weir__piece *region_piece(struct weir_heap *h,
 	c->number = 0;
 	c->region = region->index;
 	region->first = c->self;
-	weir__heap_add(h, c);
+	weir__shard_add(&h->root, c);
 	return c;
 }
 
@@ -49,7 +49,7 @@ int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 {
 	uint64_t unit = 1ull << h->pieces.shift, end;
 	struct weir__region *region;
-	int r = weir__heap_pieces_reserve(&h->pieces, 1);
+	int r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 1);
 
 	if (r < 0)
 		return r;
@@ -128,17 +128,17 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	uint64_t size = 0;
 	int r;
 
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	r = grow_size(h, w, &size);
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	if (r == 0)
 		r = buf_alloc(h, w, size, &buf);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&h->lock);
+	pthread_mutex_lock(&h->root.lock);
 	r = weir__region_add(h, buf, false);
 	h->grown += r == 0;
-	pthread_mutex_unlock(&h->lock);
+	pthread_mutex_unlock(&h->root.lock);
 	if (r < 0)
 		weir_buf_free(buf);
 	return r;
@@ -166,8 +166,8 @@ static struct weir_buf *region_del(struct weir_heap *h,
 
 	if (region->bytes) {
 		c = weir__heap_piece(h, region->first);
-		weir__heap_del(h, c);
-		weir__piece_drop(&h->pieces, c);
+		weir__shard_del(&h->root, c);
+		weir__piece_drop(&h->root.spares, c);
 	}
 	h->region[region->index] = NULL;
 	h->n_regions--;
@@ -185,11 +185,11 @@ void weir__regions_trim(struct weir_heap *h, uint64_t keep)
 		struct weir__region *region;
 
 		buf = NULL;
-		pthread_mutex_lock(&h->lock);
+		weir__heap_lock_all(h);
 		region = h->region[i];
 		if (region && h->reserved > keep && region_is_empty(h, region))
 			buf = region_del(h, region);
-		pthread_mutex_unlock(&h->lock);
+		pthread_mutex_unlock(&h->root.lock);
 		weir_buf_free(buf);
 	}
 }

@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Shards of a heap: the memory that threads divide by themselves when they
+ * contend for its lock. WEIR_T_STEPS calls of each thread (20 000).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "heap/heap.h"
+#include "streams.h"
+
+#define THREADS 4
+#define MIB ((size_t)1 << 20)
+#define BYTES (64 * MIB) /* of a buffer: spans of 1 MiB, blocks of 256 KiB */
+#define LARGE ((size_t)100000) /* a block that no cache keeps, but a shard */
+#define UNIT ((size_t)64)
+
+static struct weir *weir;
+static struct weir_buft *buft;
+static struct weir_heap *heap;
+static struct weir_stream *stream[THREADS];
+
+static void heap_begin(void)
+{
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+
+	must(weir_buf_alloc(buft, BYTES, NULL, &o.buf));
+	must(weir_heap_new(buft, &o, &heap));
+	weir_buf_free(o.buf);
+}
+
+static struct weir_heap_stats stats(void)
+{
+	struct weir_heap_stats s = { .size = sizeof(s) };
+
+	must(weir_heap_stats(heap, &s));
+	return s;
+}
+
+/* Like every call that needs all memory. */
+static void gather(void)
+{
+	stats();
+}
+
+static struct weir_block alloc(size_t n, struct weir_stream *s)
+{
+	struct weir_block b;
+
+	must(weir_heap_alloc(heap, n, 0, s, &b));
+	return b;
+}
+
+static void free_in(struct weir_block b, struct weir_stream *s)
+{
+	must(weir_heap_free(&b, s));
+}
+
+/* The number of the shard that has the block's piece. */
+static unsigned shard_of(struct weir_block b)
+{
+	return weir__piece_shard(weir__heap_piece(heap, (uint32_t)b.id));
+}
+
+static void run_thread(void *(*main)(void *), void *arg)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, main, arg))
+		bail("pthread_create");
+	pthread_join(thread, NULL);
+}
+
+/* All is freed. */
+static void heap_end(const char *what)
+{
+	must(weir_heap_trim(heap, 0));
+	is_int(stats().live, 0, "nothing is live %s", what);
+	is_int(stats().largest, BYTES, "all memory is one free part %s", what);
+	weir_heap_destroy(heap);
+}
+
+static void test_use(void)
+{
+	struct weir_block a, b, c;
+
+	heap_begin();
+	a = alloc(LARGE, NULL);
+	is_int(shard_of(a), 0, "a thread that does not contend has no shard");
+	must(weir__shard_want(heap));
+	b = alloc(LARGE, NULL);
+	ok(shard_of(b) > 0, "a thread that contends gets memory of a shard");
+	c = alloc(MIB / 2, NULL);
+	is_int(shard_of(c), 0, "large blocks are of the root shard");
+	free_in(b, NULL);
+	is_int(alloc(LARGE, NULL).addr, b.addr,
+	       "memory freed in a shard is used again");
+	gather();
+	is_int(shard_of(b), 0, "weir_heap_stats gathers the memory of shards");
+	b = alloc(LARGE, NULL);
+	is_int(shard_of(b), 0,
+	       "after that a thread has no shard until it contends again");
+	weir_heap_destroy(heap);
+}
+
+static sem_t locked;
+static _Atomic bool done;
+
+static void *contend_main(void *arg)
+{
+	unsigned *shard = arg;
+	struct weir_block b;
+
+	while (!(*shard) && !atomic_load(&done)) {
+		sem_wait(&locked);
+		b = alloc(LARGE, NULL);
+		*shard = shard_of(b);
+		free_in(b, NULL);
+	}
+	atomic_store(&done, true);
+	return NULL;
+}
+
+/* The lock is held whenever the other thread needs it. */
+static void test_contend(void)
+{
+	unsigned shard = 0, tries = 0;
+	pthread_t thread;
+
+	heap_begin();
+	sem_init(&locked, 0, 0);
+	atomic_store(&done, false);
+	pthread_create(&thread, NULL, contend_main, &shard);
+	for (; !atomic_load(&done) && tries < 5000; tries++) {
+		pthread_mutex_lock(&heap->root.lock);
+		sem_post(&locked);
+		usleep(1000);
+		pthread_mutex_unlock(&heap->root.lock);
+		usleep(100);
+	}
+	atomic_store(&done, true);
+	sem_post(&locked);
+	pthread_join(thread, NULL);
+	ok(shard > 0, "a thread that finds the lock taken gets a shard");
+	ok(tries > 8,
+	   "a thread gets no shard when it finds the lock taken once");
+	heap_end("after a thread contended");
+	sem_destroy(&locked);
+}
+
+static void *free_again_main(void *arg)
+{
+	is_err(weir_heap_free(arg, NULL), -EINVAL, "freed before",
+	       "another thread cannot free a freed block of a shard");
+	return NULL;
+}
+
+static void *free_main(void *arg)
+{
+	must(weir_heap_free(arg, NULL));
+	return NULL;
+}
+
+static void test_stale(void)
+{
+	struct weir_block a, b, c, d, e;
+
+	heap_begin();
+	must(weir__shard_want(heap));
+	a = alloc(LARGE, NULL);
+	b = alloc(LARGE, NULL);
+	c = alloc(1000, NULL);
+	d = alloc(LARGE, NULL);
+	e = alloc(LARGE, NULL);
+	ok(shard_of(a) && shard_of(c), "small and large blocks are of a shard");
+	free_in(a, NULL);
+	free_in(c, NULL);
+	is_err(weir_heap_free(&a, NULL), -EINVAL, "freed before",
+	       "a freed block of a shard cannot be freed again");
+	is_err(weir_heap_free(&c, NULL), -EINVAL, "freed before",
+	       "a block of a shard that a cache keeps cannot be freed again");
+	run_thread(free_again_main, &a);
+	run_thread(free_main, &e);
+	is_err(weir_heap_free(&e, NULL), -EINVAL, "freed before",
+	       "a block of a shard that another thread has freed cannot be freed again");
+	gather();
+	is_err(weir_heap_free(&a, NULL), -EINVAL, "freed before",
+	       "a freed block cannot be freed again after a gather");
+	is_int(weir_heap_free(&b, NULL), 0,
+	       "a live block of a shard can be freed after a gather");
+	is_err(weir_heap_free(&b, NULL), -EINVAL, "freed before",
+	       "a live block of a shard can be freed only once after a gather");
+	run_thread(free_main, &d);
+	heap_end("after stale blocks were refused");
+}
+
+static void *hold_main(void *arg)
+{
+	struct weir_block *b = arg;
+
+	must(weir__shard_want(heap));
+	*b = alloc(LARGE, NULL);
+	/* It remains in a cache. */
+	free_in(alloc(1000, NULL), NULL);
+	return NULL;
+}
+
+/* Threads that live at the same time have places of their own. */
+static void run_threads(void *(*main)(void *), struct weir_block *b)
+{
+	pthread_t thread[THREADS];
+
+	for (unsigned i = 0; i < THREADS; i++)
+		if (pthread_create(&thread[i], NULL, main, &b[i]))
+			bail("pthread_create");
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+}
+
+static void test_exhaustion(void)
+{
+	struct weir_block held[THREADS], most;
+	size_t end = 0, size;
+
+	heap_begin();
+	run_threads(hold_main, held);
+	for (unsigned i = 0; i < THREADS; i++)
+		if (held[i].offset + held[i].bytes > end)
+			end = held[i].offset + held[i].bytes;
+	size = BYTES - end - 16384;
+	is_int(weir_heap_alloc(heap, size, 0, NULL, &most), 0,
+	       "memory that shards do not use is found by other threads");
+	free_in(most, NULL);
+	run_threads(free_main, held);
+	is_int(weir_heap_alloc(heap, BYTES, 0, NULL, &most), 0,
+	       "a block of the whole buffer gets the memory of all shards");
+	free_in(most, NULL);
+	heap_end("after the heap was exhausted");
+}
+
+static void test_given_back(void)
+{
+	struct weir_block b[64];
+
+	heap_begin();
+	must(weir__shard_want(heap));
+	for (unsigned i = 0; i < 64; i++)
+		b[i] = alloc(LARGE, NULL);
+	ok(heap->root.taken >= 6 * MIB, "a shard takes as much as it needs");
+	for (unsigned i = 0; i < 64; i++)
+		free_in(b[i], NULL);
+	ok(heap->root.taken && heap->root.taken <= 2 * MIB,
+	   "a shard gives memory back that it does not need");
+	heap_end("after a shard gave memory back");
+}
+
+static void *place_main(void *arg)
+{
+	struct weir_block *b = arg;
+
+	if (!b->heap) {
+		must(weir__shard_want(heap));
+	} else {
+		/* With its first miss a thread gets a place. */
+		free_in(alloc(LARGE, NULL), NULL);
+		free_in(*b, NULL);
+	}
+	*b = alloc(LARGE, NULL);
+	return NULL;
+}
+
+static void test_place(void)
+{
+	struct weir_block a = { 0 }, b;
+
+	heap_begin();
+	run_thread(place_main, &a);
+	b = a;
+	run_thread(place_main, &b);
+	ok(shard_of(b) > 0 && b.addr == a.addr,
+	   "a thread gets the place of one that has ended, with its shard");
+	free_in(b, NULL);
+	heap_end("after threads have ended");
+}
+
+static void test_order(void)
+{
+	struct weir_block a, b, c, d;
+	struct gate gate;
+
+	heap_begin();
+	must(weir__shard_want(heap));
+	a = alloc(LARGE, stream[0]);
+	c = alloc(LARGE, stream[1]);
+	d = alloc(LARGE, stream[0]);
+	ok(shard_of(a) && shard_of(c), "blocks of streams are of a shard");
+	shut(stream[0], &gate);
+	free_in(a, stream[0]);
+	free_in(c, stream[1]);
+	b = alloc(LARGE, stream[0]);
+	is_int(b.addr, a.addr,
+	       "a shard uses memory again at once in the same stream");
+	free_in(b, stream[0]);
+	b = alloc(LARGE, stream[1]);
+	ok(shard_of(b) && b.addr != a.addr,
+	   "a shard does not use memory in another stream too early");
+	free_in(b, stream[1]);
+	free_in(d, stream[0]);
+	is_int(stats().pending, 2 * a.bytes,
+	       "memory of a shard is pending after a gather as it was before");
+	is_int(stats().waits, 0, "a shard queues no waits");
+	is_int(weir_heap_alloc(heap, BYTES, 0, NULL, &b), -ENOMEM,
+	       "without a stream, pending memory of a shard is not handed out");
+	b = alloc(BYTES, stream[1]);
+	is_int(stats().waits, 1,
+	       "another stream waits for memory that a shard had");
+	open_gate(&gate);
+	free_in(b, stream[1]);
+	must(weir_stream_sync(stream[0], -1));
+	must(weir_stream_sync(stream[1], -1));
+	heap_end("after streams waited");
+}
+
+static void test_record(void)
+{
+	char path[] = "/var/tmp/weir-heap-XXXXXX", text[1024];
+	int fd = mkstemp(path);
+	struct weir_block a, b;
+	unsigned lines = 0;
+	ssize_t n;
+
+	unlink(path);
+	heap_begin();
+	must(weir__shard_want(heap));
+	a = alloc(LARGE, NULL);
+	must(weir_heap_record(heap, fd));
+	must(weir__shard_want(heap));
+	b = alloc(LARGE, NULL);
+	free_in(b, NULL);
+	free_in(a, NULL);
+	must(weir_heap_record(heap, -1));
+	n = pread(fd, text, sizeof(text), 0);
+	for (ssize_t i = 0; i < n; i++)
+		lines += text[i] == '\n';
+	is_int(lines, 5, "a record has the calls of threads with shards");
+	a = alloc(LARGE, NULL);
+	ok(shard_of(a) > 0, "shards are used again after a record");
+	must(weir_heap_find(heap, a.addr, &b));
+	is_int(b.id, a.id, "a block of a shard is found by its address");
+	free_in(a, NULL);
+	heap_end("after a record");
+	close(fd);
+}
+
+static _Atomic int released;
+
+static void count_release(void *arg)
+{
+	(void)arg;
+	atomic_fetch_add(&released, 1);
+}
+
+static void test_destroy(void)
+{
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	void *memory = malloc(BYTES);
+	struct weir_block held[THREADS];
+
+	must(weir_buf_wrap(buft, memory, BYTES, count_release, NULL, &o.buf));
+	must(weir_heap_new(NULL, &o, &heap));
+	weir_buf_free(o.buf);
+	run_threads(hold_main, held);
+	weir_heap_destroy(heap);
+	is_int(released, 1, "a heap with shards can be destroyed");
+	free(memory);
+}
+
+#define SLOTS 64
+#define OWN 24
+
+static unsigned steps = 20000;
+static struct weir_block *_Atomic shared[SLOTS]; /* from thread to thread */
+static _Atomic uint8_t owned[BYTES / UNIT];
+static _Atomic unsigned wrong, in_shards, failures;
+
+/* Each unit of the block changes hands. */
+static void own(const struct weir_block *b, uint8_t from)
+{
+	for (size_t i = b->offset / UNIT; i < (b->offset + b->bytes) / UNIT;
+	     i++)
+		if (!atomic_compare_exchange_strong(&owned[i], &from, !from))
+			atomic_fetch_add(&wrong, 1);
+}
+
+static void drop(struct weir_block *b, struct weir_stream *s)
+{
+	struct weir_block stale;
+
+	if (!b)
+		return;
+	own(b, 1);
+	stale = *b;
+	if (weir_heap_free(b, s) < 0 || weir_heap_free(&stale, s) != -EINVAL)
+		atomic_fetch_add(&wrong, 1);
+	free(b);
+}
+
+static struct weir_block *make(size_t n, size_t align, struct weir_stream *s)
+{
+	struct weir_block *b = malloc(sizeof(*b));
+
+	if (weir_heap_alloc(heap, n, align, s, b) < 0) {
+		atomic_fetch_add(&failures, 1);
+		free(b);
+		return NULL;
+	}
+	own(b, 0);
+	if (b->bytes < n || (align && b->addr % align))
+		atomic_fetch_add(&wrong, 1);
+	atomic_fetch_add(&in_shards, shard_of(*b) != 0);
+	return b;
+}
+
+static size_t size_from(unsigned *seed)
+{
+	size_t n = (size_t)rand_r(seed);
+
+	switch (rand_r(seed) % 32) {
+	case 0:
+		return 1 + n % (4 * MIB);
+	case 1:
+	case 2:
+	case 3:
+	case 4:
+	case 5:
+		return 1 + n % (600 << 10);
+	default:
+		return 1 + n % 20000;
+	}
+}
+
+static void look(unsigned k)
+{
+	switch (k % 4) {
+	case 0:
+		must(weir_heap_trim(heap, 0));
+		break;
+	case 1:
+		gather();
+		break;
+	default:
+		must(weir__shard_want(heap));
+	}
+}
+
+static void *random_main(void *arg)
+{
+	unsigned id = (unsigned)(uintptr_t)arg, seed = id + 1;
+	struct weir_block *mine[OWN] = { 0 };
+
+	for (unsigned i = 0; i < steps; i++) {
+		unsigned k = (unsigned)rand_r(&seed);
+		struct weir_stream *s = k & 1 ? stream[k / 2 % THREADS] : NULL;
+		struct weir_block **at = &mine[k / 8 % OWN];
+
+		if (*at) {
+			drop(*at, s);
+			*at = NULL;
+		} else {
+			*at = make(size_from(&seed), k % 11 ? 0 : 65536, s);
+		}
+		if (k % 7 == 0)
+			*at = atomic_exchange(&shared[k / 8 % SLOTS], *at);
+		if (k % 211 == 0)
+			look((unsigned)rand_r(&seed));
+	}
+	for (unsigned i = 0; i < OWN; i++)
+		drop(mine[i], NULL);
+	return NULL;
+}
+
+static void test_random(void)
+{
+	pthread_t thread[THREADS];
+
+	heap_begin();
+	for (uintptr_t i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, random_main, (void *)i);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	for (unsigned i = 0; i < SLOTS; i++)
+		drop(atomic_exchange(&shared[i], NULL), NULL);
+	is_int(wrong, 0, "no byte has two owners while threads have shards");
+	ok(in_shards > steps / 4, "many blocks were of shards (%u; %u failed)",
+	   in_shards, failures);
+	heap_end("after random calls of threads with shards");
+}
+
+int main(void)
+{
+	const char *more = getenv("WEIR_T_STEPS");
+
+	plan(50);
+	if (more)
+		steps = (unsigned)atoi(more);
+	weir = open_root(WEIR_IO_SYNC);
+	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
+	for (unsigned i = 0; i < THREADS; i++)
+		stream[i] = new_stream(weir, "stream");
+	test_use();
+	test_contend();
+	test_stale();
+	test_exhaustion();
+	test_given_back();
+	test_place();
+	test_order();
+	test_record();
+	test_destroy();
+	test_random();
+	for (unsigned i = 0; i < THREADS; i++)
+		weir_stream_free(stream[i]);
+	weir_close(weir);
+	return done_testing();
+}
