@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "heap/heap.h"
 #include "nomem.h"
 #include "streams.h"
 
@@ -67,13 +68,55 @@ static bool run(unsigned n, int fd)
 	return failed;
 }
 
+/*
+ * The same with a shard. Two streams use it; a gather ends it, and another one
+ * begins.
+ */
+static bool run_shard(unsigned n)
+{
+	static struct weir_block b[MANY];
+	struct weir_heap_stats s = { .size = sizeof(s) };
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct weir_heap *heap;
+	unsigned in_shard = 0;
+	bool failed;
+
+	nomem_begin(n);
+	o.grow = o.limit = 8 << 20;
+	again(weir_heap_new(buft, &o, &heap));
+	again(weir_heap_alloc(heap, 1, 0, NULL, &b[0]));
+	for (unsigned i = 1; i < MANY; i++) {
+		if (i % 200 == 1)
+			again(weir__shard_want(heap));
+		again(weir_heap_alloc(heap, 3000, 4096, i & 1 ? stream : NULL,
+				      &b[i]));
+		in_shard += weir__piece_shard(weir__heap_piece(
+				    heap, (uint32_t)b[i].id)) > 0;
+		if (i % 200 == 150)
+			again(weir_heap_stats(heap, &s));
+	}
+	for (unsigned i = 0; i < MANY; i++)
+		again(weir_heap_free(&b[i], i & 2 ? stream : late));
+	failed = nomem_end();
+	must(weir_stream_sync(stream, -1));
+	must(weir_stream_sync(late, -1));
+	must(weir_heap_trim(heap, 0));
+	must(weir_heap_stats(heap, &s));
+	if (s.live || s.reserved)
+		wrong = "nothing is left at the end";
+	if (in_shard < MANY / 3)
+		wrong = "a failure ends a shard at most";
+	weir_heap_destroy(heap);
+	return failed;
+}
+
 int main(void)
 {
 	struct weir *weir;
 	int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	unsigned n = 0;
 
-	plan(2);
+	plan(4);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	stream = new_stream(weir, "stream");
@@ -83,6 +126,11 @@ int main(void)
 	ok(!wrong, "a heap survives the failure of each of %u allocations: %s",
 	   n - 1, wrong ? wrong : "all hold");
 	ok(n > 15, "each allocation failed once");
+	for (n = 1; run_shard(n) && !wrong; n++)
+		;
+	ok(!wrong, "a shard survives the failure of each of %u allocations: %s",
+	   n - 1, wrong ? wrong : "all hold");
+	ok(n > 15, "each allocation for a shard failed once");
 	weir_stream_free(stream);
 	weir_stream_free(late);
 	close(fd);

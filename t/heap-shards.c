@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Shards of a heap: the memory that threads divide by themselves when they
- * contend for its lock. WEIR_T_STEPS calls of each thread (20 000).
+ * contend for its lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,12 +15,11 @@
 #define MIB ((size_t)1 << 20)
 #define BYTES (64 * MIB) /* of a buffer: spans of 1 MiB, blocks of 256 KiB */
 #define LARGE ((size_t)100000) /* a block that no cache keeps, but a shard */
-#define UNIT ((size_t)64)
 
 static struct weir *weir;
 static struct weir_buft *buft;
 static struct weir_heap *heap;
-static struct weir_stream *stream[THREADS];
+static struct weir_stream *stream[2];
 
 static void heap_begin(void)
 {
@@ -240,6 +239,22 @@ static void test_exhaustion(void)
 	heap_end("after the heap was exhausted");
 }
 
+static void test_large(void)
+{
+	struct weir_block b;
+
+	heap_begin();
+	must(weir__shard_want(heap));
+	b = alloc(LARGE, NULL);
+	ok(shard_of(b) && !b.offset, "a shard has the lowest memory");
+	free_in(b, NULL);
+	b = alloc(2 * MIB, NULL);
+	is_int(b.offset, 0,
+	       "memory of a shard is used for a large block before memory that was never used");
+	free_in(b, NULL);
+	heap_end("after a large block");
+}
+
 static void test_given_back(void)
 {
 	struct weir_block b[64];
@@ -323,6 +338,26 @@ static void test_order(void)
 	heap_end("after streams waited");
 }
 
+static void test_freed_stream(void)
+{
+	struct weir_block b;
+
+	heap_begin();
+	for (unsigned i = 0; i < 20; i++) {
+		struct weir_stream *s = new_stream(weir, "short");
+
+		must(weir__shard_want(heap));
+		b = alloc(LARGE, s);
+		free_in(alloc(1000, s), s);
+		free_in(b, s);
+		weir_stream_free(s);
+		must(weir_heap_trim(heap, 0));
+	}
+	is_int(heap->root.n_lanes, 2,
+	       "trim releases freed streams that a shard has used");
+	heap_end("after streams were freed");
+}
+
 static void test_record(void)
 {
 	char path[] = "/var/tmp/weir-heap-XXXXXX", text[1024];
@@ -349,6 +384,12 @@ static void test_record(void)
 	ok(shard_of(a) > 0, "shards are used again after a record");
 	must(weir_heap_find(heap, a.addr, &b));
 	is_int(b.id, a.id, "a block of a shard is found by its address");
+	must(weir__shard_want(heap));
+	free_in(alloc(LARGE, NULL), NULL);
+	b = alloc(LARGE, NULL);
+	is_int(weir_heap_find(heap, b.addr, &b), 0,
+	       "a block of a thread that wants a shard is found by its address");
+	free_in(b, NULL);
 	free_in(a, NULL);
 	heap_end("after a record");
 	close(fd);
@@ -377,149 +418,25 @@ static void test_destroy(void)
 	free(memory);
 }
 
-#define SLOTS 64
-#define OWN 24
-
-static unsigned steps = 20000;
-static struct weir_block *_Atomic shared[SLOTS]; /* from thread to thread */
-static _Atomic uint8_t owned[BYTES / UNIT];
-static _Atomic unsigned wrong, in_shards, failures;
-
-/* Each unit of the block changes hands. */
-static void own(const struct weir_block *b, uint8_t from)
-{
-	for (size_t i = b->offset / UNIT; i < (b->offset + b->bytes) / UNIT;
-	     i++)
-		if (!atomic_compare_exchange_strong(&owned[i], &from, !from))
-			atomic_fetch_add(&wrong, 1);
-}
-
-static void drop(struct weir_block *b, struct weir_stream *s)
-{
-	struct weir_block stale;
-
-	if (!b)
-		return;
-	own(b, 1);
-	stale = *b;
-	if (weir_heap_free(b, s) < 0 || weir_heap_free(&stale, s) != -EINVAL)
-		atomic_fetch_add(&wrong, 1);
-	free(b);
-}
-
-static struct weir_block *make(size_t n, size_t align, struct weir_stream *s)
-{
-	struct weir_block *b = malloc(sizeof(*b));
-
-	if (weir_heap_alloc(heap, n, align, s, b) < 0) {
-		atomic_fetch_add(&failures, 1);
-		free(b);
-		return NULL;
-	}
-	own(b, 0);
-	if (b->bytes < n || (align && b->addr % align))
-		atomic_fetch_add(&wrong, 1);
-	atomic_fetch_add(&in_shards, shard_of(*b) != 0);
-	return b;
-}
-
-static size_t size_from(unsigned *seed)
-{
-	size_t n = (size_t)rand_r(seed);
-
-	switch (rand_r(seed) % 32) {
-	case 0:
-		return 1 + n % (4 * MIB);
-	case 1:
-	case 2:
-	case 3:
-	case 4:
-	case 5:
-		return 1 + n % (600 << 10);
-	default:
-		return 1 + n % 20000;
-	}
-}
-
-static void look(unsigned k)
-{
-	switch (k % 4) {
-	case 0:
-		must(weir_heap_trim(heap, 0));
-		break;
-	case 1:
-		gather();
-		break;
-	default:
-		must(weir__shard_want(heap));
-	}
-}
-
-static void *random_main(void *arg)
-{
-	unsigned id = (unsigned)(uintptr_t)arg, seed = id + 1;
-	struct weir_block *mine[OWN] = { 0 };
-
-	for (unsigned i = 0; i < steps; i++) {
-		unsigned k = (unsigned)rand_r(&seed);
-		struct weir_stream *s = k & 1 ? stream[k / 2 % THREADS] : NULL;
-		struct weir_block **at = &mine[k / 8 % OWN];
-
-		if (*at) {
-			drop(*at, s);
-			*at = NULL;
-		} else {
-			*at = make(size_from(&seed), k % 11 ? 0 : 65536, s);
-		}
-		if (k % 7 == 0)
-			*at = atomic_exchange(&shared[k / 8 % SLOTS], *at);
-		if (k % 211 == 0)
-			look((unsigned)rand_r(&seed));
-	}
-	for (unsigned i = 0; i < OWN; i++)
-		drop(mine[i], NULL);
-	return NULL;
-}
-
-static void test_random(void)
-{
-	pthread_t thread[THREADS];
-
-	heap_begin();
-	for (uintptr_t i = 0; i < THREADS; i++)
-		pthread_create(&thread[i], NULL, random_main, (void *)i);
-	for (unsigned i = 0; i < THREADS; i++)
-		pthread_join(thread[i], NULL);
-	for (unsigned i = 0; i < SLOTS; i++)
-		drop(atomic_exchange(&shared[i], NULL), NULL);
-	is_int(wrong, 0, "no byte has two owners while threads have shards");
-	ok(in_shards > steps / 4, "many blocks were of shards (%u; %u failed)",
-	   in_shards, failures);
-	heap_end("after random calls of threads with shards");
-}
-
 int main(void)
 {
-	const char *more = getenv("WEIR_T_STEPS");
-
-	plan(50);
-	if (more)
-		steps = (unsigned)atoi(more);
+	plan(54);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
-	for (unsigned i = 0; i < THREADS; i++)
+	for (unsigned i = 0; i < 2; i++)
 		stream[i] = new_stream(weir, "stream");
 	test_use();
 	test_contend();
 	test_stale();
 	test_exhaustion();
+	test_large();
 	test_given_back();
 	test_place();
 	test_order();
+	test_freed_stream();
 	test_record();
 	test_destroy();
-	test_random();
-	for (unsigned i = 0; i < THREADS; i++)
+	for (unsigned i = 0; i < 2; i++)
 		weir_stream_free(stream[i]);
 	weir_close(weir);
 	return done_testing();

@@ -90,6 +90,7 @@ T_C_TESTS = \
 	%D%/heap-model.t \
 	%D%/heap-order.t \
 	%D%/heap-shards.t \
+	%D%/heap-shards-random.t \
 	%D%/heap-threads.t \
 	%D%/heap-faults.t \
 	%D%/fork.t \
@@ -275,6 +276,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
 %C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
 %C%_heap_shards_t_SOURCES = %D%/heap-shards.c $(T_STREAMS)
+%C%_heap_shards_random_t_SOURCES = %D%/heap-shards-random.c $(T_STREAMS)
 %C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
 %C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
 %C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)

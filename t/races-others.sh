@@ -4,8 +4,8 @@
 # The log of roots that have no log function goes to standard error.
 . "$(dirname "$0")/tap.inc"
 
-tests='stream stream-order stream-fail stream-io event heap heap-order load-fd
-	sched schedule run-start run-load run-events run-lanes graph-random'
+tests='stream stream-order stream-fail stream-io event heap heap-order heap-shards
+	heap-shards-random load-fd sched schedule run-start run-load run-events run-lanes graph-random'
 
 WEIR_DEBUG=races
 WEIR_T_NODES=3000

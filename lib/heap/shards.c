@@ -15,8 +15,7 @@
  * Live blocks and caches do not notice. A gather costs a little for each piece,
  * and each piece is the result of a call before, so gathers are cheap in total.
  */
-#include <errno.h>
-
+#include "core/error.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 
@@ -79,7 +78,8 @@ int weir__shard_want(struct weir_heap *h)
 	if (t)
 		shard_begin(h, t);
 	pthread_mutex_unlock(&h->root.lock);
-	return t ? 0 : -ENOMEM;
+	return t ? 0
+		 : weir__fail(-ENOMEM, "no memory for a shard of %s", h->label);
 }
 
 /* The shard @index of a thread. */
