@@ -338,6 +338,75 @@ static void test_order(void)
 	heap_end("after streams waited");
 }
 
+/* Memory of a shard that nobody uses, and as much in another stream. */
+static void test_before_waits(void)
+{
+	struct weir_block rest, big, b;
+	struct gate gate;
+
+	heap_begin();
+	rest = alloc(BYTES - 5 * MIB, NULL);
+	big = alloc(4 * MIB, stream[0]);
+	must(weir__shard_want(heap));
+	free_in(alloc(LARGE, NULL), NULL);
+	shut(stream[0], &gate);
+	free_in(big, stream[0]);
+	ok(heap->n_open, "a thread has a shard that it does not use");
+	b = alloc(MIB, stream[1]);
+	ok(b.offset == BYTES - MIB && !stats().waits,
+	   "memory of a shard is used before memory that needs a wait");
+	open_gate(&gate);
+	free_in(b, stream[1]);
+	free_in(rest, NULL);
+	must(weir_stream_sync(stream[0], -1));
+	heap_end("after memory of a shard was used");
+}
+
+/* The lane is made to count as that of a native stream, which has no numbers. */
+static void test_native(void)
+{
+	struct weir_block a, b;
+
+	heap_begin();
+	a = alloc(LARGE, stream[0]);
+	weir__lane_find(&heap->root, stream[0])->native = true;
+	must(weir__shard_want(heap));
+	b = alloc(LARGE, stream[0]);
+	free_in(b, stream[0]);
+	is_int(alloc(LARGE, stream[0]).addr, b.addr,
+	       "a shard uses memory again at once in the same native stream");
+	free_in(b = alloc(LARGE, stream[0]), stream[0]);
+	ok(alloc(LARGE, stream[1]).addr != b.addr,
+	   "a shard does not guess how far a native stream is");
+	is_int(stats().pending, b.bytes,
+	       "memory freed in a native stream is pending after a gather");
+	free_in(a, stream[0]);
+	weir_heap_destroy(heap);
+}
+
+/* More streams than a thread has caches. */
+static void test_caches(void)
+{
+	struct weir_stream *s[8];
+	struct weir_block b;
+	unsigned kept = 0;
+
+	heap_begin();
+	must(weir__shard_want(heap));
+	for (unsigned i = 0; i < 8; i++) {
+		s[i] = new_stream(weir, "one of many");
+		for (unsigned j = 0; j < 40; j++)
+			free_in(b = alloc(1000, s[i]), s[i]);
+		kept += !weir__piece_is_free(
+			weir__heap_piece(heap, (uint32_t)b.id));
+	}
+	is_int(kept, 8,
+	       "caches of a thread with a shard follow the streams in use");
+	for (unsigned i = 0; i < 8; i++)
+		weir_stream_free(s[i]);
+	heap_end("after a thread used many streams");
+}
+
 static void test_freed_stream(void)
 {
 	struct weir_block b;
@@ -362,7 +431,7 @@ static void test_record(void)
 {
 	char path[] = "/var/tmp/weir-heap-XXXXXX", text[1024];
 	int fd = mkstemp(path);
-	struct weir_block a, b;
+	struct weir_block a, b, c;
 	unsigned lines = 0;
 	ssize_t n;
 
@@ -385,12 +454,13 @@ static void test_record(void)
 	must(weir_heap_find(heap, a.addr, &b));
 	is_int(b.id, a.id, "a block of a shard is found by its address");
 	must(weir__shard_want(heap));
-	free_in(alloc(LARGE, NULL), NULL);
 	b = alloc(LARGE, NULL);
-	is_int(weir_heap_find(heap, b.addr, &b), 0,
+	c = alloc(LARGE, NULL);
+	is_int(weir_heap_find(heap, c.addr, &c), 0,
 	       "a block of a thread that wants a shard is found by its address");
-	free_in(b, NULL);
 	free_in(a, NULL);
+	free_in(b, NULL);
+	free_in(c, NULL);
 	heap_end("after a record");
 	close(fd);
 }
@@ -420,7 +490,7 @@ static void test_destroy(void)
 
 int main(void)
 {
-	plan(54);
+	plan(64);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	for (unsigned i = 0; i < 2; i++)
@@ -433,6 +503,9 @@ int main(void)
 	test_given_back();
 	test_place();
 	test_order();
+	test_before_waits();
+	test_native();
+	test_caches();
 	test_freed_stream();
 	test_record();
 	test_destroy();
