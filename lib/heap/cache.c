@@ -521,12 +521,12 @@ void weir__cache_flush_own(struct weir_heap *h)
 {
 	struct weir__caches *t = caches_own(h);
 
-	if (!t)
-		return;
-	weir__heap_lock(h);
-	caches_enter(h, t);
-	flush_all_of(h, t);
-	caches_leave(t);
+	weir__heap_lock_all(h);
+	if (t) {
+		caches_enter(h, t);
+		flush_all_of(h, t);
+		caches_leave(t);
+	}
 	pthread_mutex_unlock(&h->root.lock);
 }
 

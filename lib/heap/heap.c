@@ -257,21 +257,8 @@ static bool take_own(struct weir_heap *h, struct request *q)
 		return false;
 	weir__block_begin(s, c, q->block);
 	weir__shard_unlock(s);
+	q->done = true;
 	return true;
-}
-
-/* The memory that shards of threads had, if any. */
-static int take_gathered(struct weir_heap *h, struct request *q)
-{
-	bool gathered;
-
-	pthread_mutex_lock(&h->root.lock);
-	gathered = weir__shards_gather(h);
-	pthread_mutex_unlock(&h->root.lock);
-	if (!gathered)
-		return 0;
-	weir__lanes_poll(h);
-	return take_ready(h, q, WEIR__TAKE_ANY);
 }
 
 /* Memory that was freed in other streams, after waits. */
@@ -308,21 +295,38 @@ static int take_grown(struct weir_heap *h, struct request *q)
 	return r;
 }
 
+/*
+ * Before shards are gathered, while there are some; the caches are not flushed,
+ * since what they keep is then mostly memory of shards.
+ */
+static int take_sharded(struct weir_heap *h, struct request *q)
+{
+	int r = 0;
+
+	if (take_own(h, q))
+		return 0;
+	if (q->want.bytes < WEIR__VERY_LARGE)
+		r = take_ready(h, q, WEIR__TAKE_FIRST);
+	if (r < 0 || q->done)
+		return r;
+	weir__lanes_poll(h);
+	return take_ready(h, q, WEIR__TAKE_USED);
+}
+
 /* README.md, "Order of reuse", has the reasons for the order. */
 static int request_run(struct weir_heap *h, struct request *q)
 {
 	int r, grown;
 
-	if (weir__heap_sharded(h) && take_own(h, q))
-		return 0;
-	r = take_ready(h, q, WEIR__TAKE_FIRST);
+	if (weir__heap_sharded(h))
+		r = take_sharded(h, q);
+	else
+		r = take_ready(h, q, WEIR__TAKE_FIRST);
 	if (r < 0 || q->done)
 		return r;
 	weir__cache_flush_own(h);
 	weir__lanes_poll(h);
-	r = take_ready(h, q, WEIR__TAKE_USED);
-	if (r == 0 && !q->done)
-		r = take_gathered(h, q);
+	r = take_ready(h, q, WEIR__TAKE_ANY);
 	if (r == 0 && !q->done)
 		r = take_after_waits(h, q, false);
 	if (r == 0 && !q->done) {

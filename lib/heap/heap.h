@@ -20,6 +20,9 @@
 #define WEIR__HEAP_LANES 65535u
 #define WEIR__HEAP_MAX ((uint64_t)1 << 47) /* of a size, and an alignment */
 
+/* Bytes of a block for which caches are always flushed first. */
+#define WEIR__VERY_LARGE ((uint64_t)16 << 20)
+
 #define WEIR__DEPS 8u
 #define WEIR__THREAD_BITS 7u /* threads with caches */
 #define WEIR__THREADS (1u << WEIR__THREAD_BITS)
@@ -202,7 +205,7 @@ enum weir__effort {
 	WEIR__TAKE_FIRST,
 	/*
 	 * Any, and small ones are joined, which takes linear time; but no large
-	 * block of memory that was never used, while threads have shards.
+	 * block of memory that was never used.
 	 */
 	WEIR__TAKE_USED,
 	WEIR__TAKE_ANY /* any */

@@ -195,6 +195,17 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 	pthread_mutex_unlock(&h->root.lock);
 }
 
+static void lanes_mark(struct weir_heap *h, struct weir__lane **lanes,
+		       unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct weir__source *src = &lanes[i]->stream->src;
+
+		lane_mark(h, lanes[i]);
+		weir__source_put(src);
+	}
+}
+
 void weir__lanes_poll(struct weir_heap *h)
 {
 	struct weir__lane *lanes[MARKERS];
@@ -202,14 +213,11 @@ void weir__lanes_poll(struct weir_heap *h)
 
 	pthread_mutex_lock(&h->root.lock);
 	n = unmarked(h, lanes);
-	pthread_mutex_unlock(&h->root.lock);
-	for (unsigned i = 0; i < n; i++) {
-		struct weir__source *src = &lanes[i]->stream->src;
-
-		lane_mark(h, lanes[i]);
-		weir__source_put(src);
+	if (n) {
+		pthread_mutex_unlock(&h->root.lock);
+		lanes_mark(h, lanes, n);
+		pthread_mutex_lock(&h->root.lock);
 	}
-	pthread_mutex_lock(&h->root.lock);
 	drain_all(h);
 	pthread_mutex_unlock(&h->root.lock);
 }

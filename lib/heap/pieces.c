@@ -10,9 +10,8 @@
 
 /* Pieces whose alignment is tried. */
 #define EXAMINED 8u
-/* Bytes of a block for which caches are flushed first: sometimes, always. */
+/* Bytes of a block for which caches are flushed first, sometimes. */
 #define LARGE ((uint64_t)1 << 20)
-#define VERY_LARGE ((uint64_t)16 << 20)
 /* Pieces whose free points are examined when another is freed in their lane. */
 #define DRAINED 2u
 
@@ -282,9 +281,7 @@ static bool put_off(const struct weir__shard *s, const struct weir__want *w,
 	if (w->bytes < LARGE || effort == WEIR__TAKE_BEST ||
 	    effort == WEIR__TAKE_ANY)
 		return false;
-	if (effort == WEIR__TAKE_USED && !s->heap->n_open)
-		return false;
-	if (effort == WEIR__TAKE_FIRST && w->bytes >= VERY_LARGE)
+	if (effort == WEIR__TAKE_FIRST && w->bytes >= WEIR__VERY_LARGE)
 		return true;
 	return c->addr + pad + w->bytes > s->heap->region[c->region]->top;
 }
