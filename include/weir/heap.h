@@ -104,7 +104,7 @@ WEIR_API int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 struct weir_heap_stats {
 	size_t size;
 	uint64_t live;          /* bytes of blocks */
-	uint64_t peak;          /* the most that live + kept has been */
+	uint64_t peak;          /* the most of live + kept + threads' parts */
 	uint64_t kept;          /* bytes of free blocks in caches of threads */
 	uint64_t pending;       /* free bytes whose free points are not done */
 	uint64_t reserved;      /* bytes of all buffers */
