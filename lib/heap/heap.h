@@ -218,6 +218,12 @@ struct weir__piece *weir__shard_take(struct weir__shard *s,
 				     const struct weir__want *w,
 				     enum weir__effort effort);
 /*
+ * Take w->bytes, or, rather than memory that was never used before, a piece of
+ * fewer, but of @least. w->align is the unit.
+ */
+struct weir__piece *weir__shard_take_span(struct weir__shard *s,
+					  struct weir__want *w, uint64_t least);
+/*
  * Find free memory that the stream may use after waits, and add the free points
  * to w->dep. @several: several neighbours, else one piece. False: there is none.
  */

@@ -268,6 +268,15 @@ static struct weir__piece *stretch_of(struct weir__shard *s,
 	return NULL;
 }
 
+/* Would the block need memory that was never used before? */
+static bool is_fresh(const struct weir__shard *s, const struct weir__want *w,
+		     const struct weir__piece *c)
+{
+	uint64_t pad = -c->addr & (w->align - 1);
+
+	return c->addr + pad + w->bytes > s->heap->region[c->region]->top;
+}
+
 /*
  * Small pieces in caches and shards keep free memory apart. Is the block large
  * enough that flushing them first costs little, or does it need memory never
@@ -276,14 +285,12 @@ static struct weir__piece *stretch_of(struct weir__shard *s,
 static bool put_off(const struct weir__shard *s, const struct weir__want *w,
 		    const struct weir__piece *c, enum weir__effort effort)
 {
-	uint64_t pad = -c->addr & (w->align - 1);
-
 	if (w->bytes < LARGE || effort == WEIR__TAKE_BEST ||
 	    effort == WEIR__TAKE_ANY)
 		return false;
 	if (effort == WEIR__TAKE_FIRST && w->bytes >= WEIR__VERY_LARGE)
 		return true;
-	return c->addr + pad + w->bytes > s->heap->region[c->region]->top;
+	return is_fresh(s, w, c);
 }
 
 struct weir__piece *weir__shard_take(struct weir__shard *s,
@@ -300,6 +307,26 @@ struct weir__piece *weir__shard_take(struct weir__shard *s,
 		c = stretch_of(s, w, w->lane);
 	for (unsigned i = 0; !c && thorough && i < w->n_deps; i++)
 		c = stretch_of(s, w, w->dep[i].lane);
+	return c ? cut(s, c, w) : NULL;
+}
+
+struct weir__piece *weir__shard_take_span(struct weir__shard *s,
+					  struct weir__want *w, uint64_t least)
+{
+	uint64_t most = w->bytes;
+	struct weir__piece *c;
+
+	for (; w->bytes >= least;
+	     w->bytes = weir__down(w->bytes / 2, w->align)) {
+		c = best_piece(s, w, EXAMINED);
+		if (!c || is_fresh(s, w, c))
+			continue;
+		if (w->bytes < most)
+			w->bytes = c->bytes < most ? c->bytes : most;
+		return cut(s, c, w);
+	}
+	w->bytes = most;
+	c = best_piece(s, w, EXAMINED);
 	return c ? cut(s, c, w) : NULL;
 }
 

@@ -26,10 +26,16 @@
 #define CONTENDED 16u
 #define CONTENDED_GAP 16u
 
-/* The bytes of a span: a part of the buffers; at most; at least, in units. */
+/*
+ * The bytes of a span: a part of the most that was in use, and of the buffers at
+ * most; its limits; at least so many units.
+ */
 #define SPAN_PART 64u
+#define SPAN_LEAST ((uint64_t)1 << 20)
 #define SPAN_MOST ((uint64_t)32 << 20)
 #define SPAN_UNITS 64u
+/* Used memory is taken before fresh memory, if it is this part of a span. */
+#define LEAST_PART 8u
 /* A shard allocates blocks of up to this part of a span. */
 #define BLOCK_PART 4u
 
@@ -115,10 +121,14 @@ void weir__shards_free(struct weir_heap *h)
 
 static uint64_t span_bytes(const struct weir_heap *h)
 {
-	uint64_t bytes = h->reserved / SPAN_PART;
+	uint64_t bytes = h->root.taken_peak / SPAN_PART;
 
+	if (bytes < SPAN_LEAST)
+		bytes = SPAN_LEAST;
 	if (bytes > SPAN_MOST)
 		bytes = SPAN_MOST;
+	if (bytes > h->reserved / SPAN_PART)
+		bytes = h->reserved / SPAN_PART;
 	return weir__down(bytes, 1ull << h->pieces.shift);
 }
 
@@ -159,16 +169,20 @@ static void span_add(struct weir__shard *s, struct weir__piece *span)
 	s->bytes += span->bytes;
 }
 
-/* A span for the shard, of memory that the stream of @lane may use. */
+/* A span with room for @block, of memory that its stream may use. */
 static bool span_take(struct weir_heap *h, struct weir__shard *s,
-		      struct weir__lane *lane)
+		      const struct weir__want *block)
 {
 	struct weir__want w = { .bytes = span_bytes(h),
 				.align = 1ull << h->pieces.shift,
-				.lane = lane };
+				.lane = block->lane };
 	struct weir__piece *span;
+	uint64_t least;
 
-	span = weir__shard_take(&h->root, &w, WEIR__TAKE_BEST);
+	least = w.bytes / LEAST_PART;
+	if (least < block->bytes + block->align)
+		least = block->bytes + block->align;
+	span = weir__shard_take_span(&h->root, &w, least);
 	if (span)
 		span_add(s, span);
 	return span;
@@ -235,7 +249,7 @@ struct weir__piece *weir__shard_take_new(struct weir_heap *h,
 	if (w->bytes <= s->most && w->align <= s->most &&
 	    shard_open(h, s, w->lane)) {
 		c = shard_take(s, w, w->lane->stream);
-		if (!c && span_take(h, s, w->lane))
+		if (!c && span_take(h, s, w))
 			c = shard_take(s, w, w->lane->stream);
 	}
 	pthread_mutex_unlock(&s->lock);
