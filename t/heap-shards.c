@@ -255,6 +255,23 @@ static void test_large(void)
 	heap_end("after a large block");
 }
 
+static void test_used_first(void)
+{
+	struct weir_block low, wall, b;
+
+	heap_begin();
+	low = alloc(600 << 10, NULL);
+	wall = alloc(LARGE, NULL);
+	free_in(low, NULL);
+	must(weir__shard_want(heap));
+	b = alloc(LARGE, NULL);
+	ok(shard_of(b) && b.addr == low.addr,
+	   "a shard takes less memory if that was used before");
+	free_in(b, NULL);
+	free_in(wall, NULL);
+	heap_end("after a shard took less memory");
+}
+
 static void test_given_back(void)
 {
 	struct weir_block b[64];
@@ -490,7 +507,7 @@ static void test_destroy(void)
 
 int main(void)
 {
-	plan(64);
+	plan(67);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	for (unsigned i = 0; i < 2; i++)
@@ -500,6 +517,7 @@ int main(void)
 	test_stale();
 	test_exhaustion();
 	test_large();
+	test_used_first();
 	test_given_back();
 	test_place();
 	test_order();
