@@ -24,7 +24,7 @@
  * at most so many calls, of all threads, since the last time.
  */
 #define CONTENDED 16u
-#define CONTENDED_GAP 16u
+#define CONTENDED_GAP 256u
 
 /*
  * The bytes of a span: a part of the most that was in use, and of the buffers at
