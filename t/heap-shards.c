@@ -133,10 +133,10 @@ static void test_contend(void)
 	atomic_store(&done, false);
 	pthread_create(&thread, NULL, contend_main, &shard);
 	for (; !atomic_load(&done) && tries < 5000; tries++) {
-		pthread_mutex_lock(&heap->root.lock);
+		weir__heap_lock(heap);
 		sem_post(&locked);
 		usleep(1000);
-		pthread_mutex_unlock(&heap->root.lock);
+		weir__heap_unlock(heap);
 		usleep(100);
 	}
 	atomic_store(&done, true);

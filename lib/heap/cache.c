@@ -527,7 +527,7 @@ void weir__cache_flush_own(struct weir_heap *h)
 		flush_all_of(h, t);
 		caches_leave(t);
 	}
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 void weir__caches_flush(struct weir_heap *h)
@@ -538,7 +538,7 @@ void weir__caches_flush(struct weir_heap *h)
 		if (weir__caches_at(h, i))
 			flush_all_of(h, weir__caches_at(h, i));
 	weir__caches_restore(h);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream)

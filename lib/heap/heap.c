@@ -206,7 +206,7 @@ static void request_failed(struct weir_heap *h, const struct request *q)
 	pthread_mutex_lock(&h->root.lock);
 	h->failures++;
 	weir__record_alloc(h, 0, q->size, q->align, q->stream);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 /* A piece becomes the block. The heap's lock is held. */
@@ -242,7 +242,7 @@ static int take_ready(struct weir_heap *h, struct request *q,
 		c = weir__shard_take(&h->root, &q->want, effort);
 	if (c)
 		request_end(h, q, c);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	return r;
 }
 
@@ -271,7 +271,7 @@ static int take_after_waits(struct weir_heap *h, struct request *q,
 	while (r == 0 && !q->done && found) {
 		weir__heap_lock_all(h);
 		found = weir__shard_after_waits(&h->root, &q->want, several);
-		pthread_mutex_unlock(&h->root.lock);
+		weir__heap_unlock(h);
 		if (found && weir__lanes_wait(h, &q->want))
 			r = take_ready(h, q, WEIR__TAKE_ANY);
 	}
@@ -419,7 +419,7 @@ static int block_free(struct weir_heap *h, const struct weir_block *block,
 				(unsigned long long)block->id,
 				(unsigned long long)block->addr, h->label);
 	}
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	return r;
 }
 
@@ -444,7 +444,7 @@ static void evicted_free(struct weir_heap *h, struct weir__piece *c,
 		return;
 	weir__heap_lock(h);
 	piece_free(h, c, weir__lane_find(&h->root, stream));
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 static int check_free(const struct weir_heap *h,
@@ -497,7 +497,7 @@ int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 				       "no block of %s begins at %#llx",
 				       heap->label, (unsigned long long)addr);
 	}
-	pthread_mutex_unlock(&heap->root.lock);
+	weir__heap_unlock(heap);
 	return r;
 }
 
@@ -545,7 +545,7 @@ int weir_heap_stats(struct weir_heap *heap, struct weir_heap_stats *ret_stats)
 	add_lanes(heap, &s);
 	add_regions(heap, &s);
 	weir__caches_add_stats(heap, &s);
-	pthread_mutex_unlock(&heap->root.lock);
+	weir__heap_unlock(heap);
 	free = s.reserved - s.live;
 	if (s.largest && free)
 		s.fragmentation = 1 - (double)s.largest / (double)free;

@@ -163,6 +163,7 @@ struct weir_heap {
 	struct weir__index *index; /* of blocks by address, or NULL */
 	unsigned n_open;           /* shards of threads that may have memory */
 	uint64_t locked;           /* calls that took the lock */
+	_Atomic bool taken;        /* the lock; also read without it */
 };
 
 /* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
@@ -230,12 +231,33 @@ struct weir__piece *weir__shard_take_span(struct weir__shard *s,
 bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
 			     bool several);
 
+/* shards.c. Another thread had the heap's lock; now this one has it. */
+void weir__heap_contended(struct weir_heap *h);
 /*
- * shards.c. Take the heap's lock, and note whether another thread had it. The
- * second also gathers: until the lock is released, only the root shard has
- * memory.
+ * Take the heap's lock, and note whether another thread had it. A flag says so:
+ * pthread_mutex_trylock(3) costs a program with one thread an atomic instruction
+ * that pthread_mutex_lock(3) spares it.
  */
-void weir__heap_lock(struct weir_heap *h);
+static inline void weir__heap_lock(struct weir_heap *h)
+{
+	bool taken = atomic_load_explicit(&h->taken, memory_order_relaxed);
+
+	pthread_mutex_lock(&h->root.lock);
+	atomic_store_explicit(&h->taken, true, memory_order_relaxed);
+	h->locked++;
+	if (taken)
+		weir__heap_contended(h);
+}
+
+static inline void weir__heap_unlock(struct weir_heap *h)
+{
+	atomic_store_explicit(&h->taken, false, memory_order_relaxed);
+	pthread_mutex_unlock(&h->root.lock);
+}
+
+/*
+ * Also gather: until the lock is released, only the root shard has memory.
+ */
 void weir__heap_lock_all(struct weir_heap *h);
 /* Gather. The heap's lock is held. False: only the root shard had memory. */
 bool weir__shards_gather(struct weir_heap *h);

@@ -184,7 +184,7 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 
 	pthread_mutex_lock(&h->root.lock);
 	frees = lane->frees;
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	if (lane->stream->mode->tail(lane->stream, &marker) < 0)
 		return;
 	pthread_mutex_lock(&h->root.lock);
@@ -192,7 +192,7 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 		lane->marker = marker;
 		lane->marked = frees;
 	}
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 static void lanes_mark(struct weir_heap *h, struct weir__lane **lanes,
@@ -214,12 +214,12 @@ void weir__lanes_poll(struct weir_heap *h)
 	pthread_mutex_lock(&h->root.lock);
 	n = unmarked(h, lanes);
 	if (n) {
-		pthread_mutex_unlock(&h->root.lock);
+		weir__heap_unlock(h);
 		lanes_mark(h, lanes, n);
 		pthread_mutex_lock(&h->root.lock);
 	}
 	drain_all(h);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 void weir__want_forget(struct weir__want *w, unsigned n)
@@ -252,7 +252,7 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 		return r;
 	pthread_mutex_lock(&h->root.lock);
 	h->waits++;
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	return 0;
 }
 
@@ -295,7 +295,7 @@ void weir__lanes_collect(struct weir_heap *h)
 		h->root.lane[i] = NULL;
 	}
 	weir__caches_restore(h);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	while ((lane = chain)) {
 		chain = lane->next;
 		weir__source_put(&lane->stream->src);

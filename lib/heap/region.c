@@ -130,7 +130,7 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 
 	pthread_mutex_lock(&h->root.lock);
 	r = grow_size(h, w, &size);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	if (r == 0)
 		r = buf_alloc(h, w, size, &buf);
 	if (r < 0)
@@ -138,7 +138,7 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	pthread_mutex_lock(&h->root.lock);
 	r = weir__region_add(h, buf, false);
 	h->grown += r == 0;
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	if (r < 0)
 		weir_buf_free(buf);
 	return r;
@@ -189,7 +189,7 @@ void weir__regions_trim(struct weir_heap *h, uint64_t keep)
 		region = h->region[i];
 		if (region && h->reserved > keep && region_is_empty(h, region))
 			buf = region_del(h, region);
-		pthread_mutex_unlock(&h->root.lock);
+		weir__heap_unlock(h);
 		weir_buf_free(buf);
 	}
 }

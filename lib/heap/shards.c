@@ -50,8 +50,7 @@ static void shard_begin(struct weir_heap *h, struct weir__caches *t)
 	atomic_store_explicit(&h->sharded, true, memory_order_relaxed);
 }
 
-/* Another thread had the heap's lock; now this one has it. */
-static void heap_contended(struct weir_heap *h)
+void weir__heap_contended(struct weir_heap *h)
 {
 	struct weir__caches *t = weir__caches_own(h);
 
@@ -64,17 +63,6 @@ static void heap_contended(struct weir_heap *h)
 		shard_begin(h, t);
 }
 
-void weir__heap_lock(struct weir_heap *h)
-{
-	bool free = pthread_mutex_trylock(&h->root.lock) == 0;
-
-	if (!free) {
-		pthread_mutex_lock(&h->root.lock);
-		heap_contended(h);
-	}
-	h->locked++;
-}
-
 int weir__shard_want(struct weir_heap *h)
 {
 	struct weir__caches *t;
@@ -83,7 +71,7 @@ int weir__shard_want(struct weir_heap *h)
 	t = weir__caches_make(h);
 	if (t)
 		shard_begin(h, t);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 	return t ? 0
 		 : weir__fail(-ENOMEM, "no memory for a shard of %s", h->label);
 }
@@ -320,7 +308,7 @@ void weir__shard_unlock(struct weir__shard *s)
 	if (c)
 		span_give(h, s, c);
 	pthread_mutex_unlock(&s->lock);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__heap_unlock(h);
 }
 
 /* The pieces of a span replace it among the pieces of the root shard. */
