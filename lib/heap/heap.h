@@ -163,7 +163,7 @@ struct weir_heap {
 	struct weir__index *index; /* of blocks by address, or NULL */
 	unsigned n_open;           /* shards of threads that may have memory */
 	uint64_t locked;           /* calls that took the lock */
-	_Atomic bool taken;        /* the lock; also read without it */
+	_Atomic bool lock_taken;   /* the lock; also read without it */
 };
 
 /* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
@@ -240,10 +240,10 @@ void weir__heap_contended(struct weir_heap *h);
  */
 static inline void weir__heap_lock(struct weir_heap *h)
 {
-	bool taken = atomic_load_explicit(&h->taken, memory_order_relaxed);
+	bool taken = atomic_load_explicit(&h->lock_taken, memory_order_relaxed);
 
 	pthread_mutex_lock(&h->root.lock);
-	atomic_store_explicit(&h->taken, true, memory_order_relaxed);
+	atomic_store_explicit(&h->lock_taken, true, memory_order_relaxed);
 	h->locked++;
 	if (taken)
 		weir__heap_contended(h);
@@ -251,7 +251,7 @@ static inline void weir__heap_lock(struct weir_heap *h)
 
 static inline void weir__heap_unlock(struct weir_heap *h)
 {
-	atomic_store_explicit(&h->taken, false, memory_order_relaxed);
+	atomic_store_explicit(&h->lock_taken, false, memory_order_relaxed);
 	pthread_mutex_unlock(&h->root.lock);
 }
 
