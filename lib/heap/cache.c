@@ -290,12 +290,10 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	return found;
 }
 
-void weir__block_begin(struct weir__shard *s, struct weir__piece *c,
-		       struct weir_block *ret_block)
+void weir__block_begin(struct weir__shard *s, const struct weir__caches *own,
+		       struct weir__piece *c, struct weir_block *ret_block)
 {
-	struct weir__caches *t = caches_own(s->heap);
-
-	atomic_store_explicit(&c->home, t ? t->index : WEIR__THREADS,
+	atomic_store_explicit(&c->home, own ? own->index : WEIR__THREADS,
 			      memory_order_relaxed);
 	block_begin(s->heap, &s->tally, c, ret_block);
 }
@@ -405,13 +403,17 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 		     struct weir_stream *stream,
 		     struct weir__piece **ret_evicted)
 {
-	struct weir__piece *c = block_piece(h, block);
-	struct weir__caches *t = c ? caches_own(h) : NULL;
+	struct weir__piece *c;
+	struct weir__caches *t;
 	struct weir__cache *cache;
 	uint64_t units;
 	size_t bin;
 	bool kept;
 
+	if (block->bytes >> h->pieces.shift >= WEIR__CACHE_UNITS)
+		return false;
+	c = block_piece(h, block);
+	t = c ? caches_own(h) : NULL;
 	if (!t || !caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
@@ -494,7 +496,8 @@ bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream)
 	return stays;
 }
 
-void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
+struct weir__caches *weir__cache_adopt(struct weir_heap *h,
+				       struct weir_stream *stream)
 {
 	struct weir__caches *t = caches_own(h);
 	struct weir__cache *cache;
@@ -503,18 +506,19 @@ void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream)
 	if (!t)
 		t = weir__caches_make(h);
 	if (!t)
-		return;
+		return NULL;
 	cache = cache_of(t, stream);
 	cache->limit = h->root.taken / KEPT_PART > KEPT_BYTES
 			       ? h->root.taken / KEPT_PART
 			       : KEPT_BYTES;
 	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
-		return;
+		return t;
 	caches_enter(h, t);
 	cache_flush(h, cache);
 	cache->stream = stream;
 	cache->misses = 0;
 	caches_leave(t);
+	return t;
 }
 
 void weir__cache_flush_own(struct weir_heap *h)

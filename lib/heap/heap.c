@@ -213,10 +213,14 @@ static void request_failed(struct weir_heap *h, const struct request *q)
 static void request_end(struct weir_heap *h, struct request *q,
 			struct weir__piece *c)
 {
-	weir__record_alloc(h, c->self, q->size, q->align, q->stream);
-	weir__index_add(h, c);
-	weir__block_begin(&h->root, c, q->block);
-	weir__cache_adopt(h, q->stream);
+	struct weir__caches *own;
+
+	if (weir__heap_is_watched(h)) {
+		weir__record_alloc(h, c->self, q->size, q->align, q->stream);
+		weir__index_add(h, c);
+	}
+	own = weir__cache_adopt(h, q->stream);
+	weir__block_begin(&h->root, own, c, q->block);
 	q->done = true;
 }
 
@@ -234,7 +238,7 @@ static int take_ready(struct weir_heap *h, struct request *q,
 	r = weir__lane_get(h, q->stream, &q->want.lane);
 	if (r == 0)
 		r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 2);
-	if (r == 0)
+	if (r == 0 && weir__heap_is_watched(h))
 		r = weir__index_reserve(h);
 	if (r == 0 && effort == WEIR__TAKE_FIRST && weir__heap_sharded(h))
 		c = weir__shard_take_new(h, &q->want);
@@ -255,7 +259,7 @@ static bool take_own(struct weir_heap *h, struct request *q)
 
 	if (!s)
 		return false;
-	weir__block_begin(s, c, q->block);
+	weir__block_begin(s, weir__caches_own(h), c, q->block);
 	weir__shard_unlock(s);
 	q->done = true;
 	return true;
@@ -369,8 +373,10 @@ int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 static void piece_free(struct weir_heap *h, struct weir__piece *c,
 		       struct weir__lane *lane)
 {
-	weir__record_free(h, c->self, lane->stream);
-	weir__index_del(h, c);
+	if (weir__heap_is_watched(h)) {
+		weir__record_free(h, c->self, lane->stream);
+		weir__index_del(h, c);
+	}
 	weir__piece_give(h, c, lane);
 }
 

@@ -365,10 +365,10 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 		      struct weir_stream *stream, struct weir_block *ret_block);
 /*
  * A piece taken from bins becomes a block. The lock of @s is held, whose tally
- * counts it.
+ * counts it. @own: this thread's caches, or NULL.
  */
-void weir__block_begin(struct weir__shard *s, struct weir__piece *c,
-		       struct weir_block *ret_block);
+void weir__block_begin(struct weir__shard *s, const struct weir__caches *own,
+		       struct weir__piece *c, struct weir_block *ret_block);
 /* The piece of a block; NULL: it is not live. */
 struct weir__piece *weir__block_piece(struct weir_heap *h,
 				      const struct weir_block *block);
@@ -396,10 +396,11 @@ struct weir__caches *weir__caches_make(struct weir_heap *h);
  */
 bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream);
 /*
- * From now on this thread keeps blocks that are freed in @stream. The heap's
- * lock is held.
+ * From now on this thread keeps blocks that are freed in @stream. Returns its
+ * caches, or NULL. The heap's lock is held.
  */
-void weir__cache_adopt(struct weir_heap *h, struct weir_stream *stream);
+struct weir__caches *weir__cache_adopt(struct weir_heap *h,
+				       struct weir_stream *stream);
 /* Give back what this thread keeps, or what all keep. No lock is held. */
 void weir__cache_flush_own(struct weir_heap *h);
 void weir__caches_flush(struct weir_heap *h);
@@ -432,6 +433,13 @@ static inline struct weir__caches *weir__caches_at(struct weir_heap *h,
 						   unsigned i)
 {
 	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
+}
+
+/* Is there a record or an index, which have each block? The lock is held. */
+static inline bool weir__heap_is_watched(const struct weir_heap *h)
+{
+	return h->index ||
+	       atomic_load_explicit(&h->record, memory_order_relaxed);
 }
 
 static inline bool weir__heap_sharded(const struct weir_heap *h)

@@ -174,22 +174,28 @@ static struct weir__piece *smaller(struct weir__piece *a, struct weir__piece *b)
 	return !b || (a && a->bytes <= b->bytes) ? a : b;
 }
 
+/* The best fit in the bins of @lane, which are often empty. */
+static struct weir__piece *lane_best(struct weir__shard *s,
+				     const struct weir__lane *lane,
+				     const struct weir__want *w, unsigned most)
+{
+	if (lane->bytes < w->bytes)
+		return NULL;
+	return weir__bins_find(&s->heap->pieces, &lane->bins, w->bytes,
+			       w->align, most);
+}
+
 /* The smallest piece of lanes that the stream may use. */
 static struct weir__piece *best_piece(struct weir__shard *s,
 				      const struct weir__want *w, unsigned most)
 {
-	struct weir__piece *best, *c;
+	struct weir__piece *best = lane_best(s, w->lane, w, most), *c;
 
-	best = weir__bins_find(&s->heap->pieces, &w->lane->bins, w->bytes,
-			       w->align, most);
 	/* Memory that nobody else may use is taken first. */
 	if (w->lane->index)
-		best = smaller(best, weir__bins_find(&s->heap->pieces,
-						     &s->lane[0]->bins,
-						     w->bytes, w->align, most));
+		best = smaller(best, lane_best(s, s->lane[0], w, most));
 	for (unsigned i = 0; i < w->n_deps; i++) {
-		c = weir__bins_find(&s->heap->pieces, &w->dep[i].lane->bins,
-				    w->bytes, w->align, most);
+		c = lane_best(s, w->dep[i].lane, w, most);
 		if (c && usable(w, c))
 			best = smaller(best, c);
 	}

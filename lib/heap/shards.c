@@ -182,8 +182,7 @@ static struct weir__shard *shard_due(struct weir_heap *h)
 	struct weir__caches *t = weir__heap_sharded(h) ? weir__caches_own(h)
 						       : NULL;
 
-	if (!t || t->contended < CONTENDED || h->index ||
-	    atomic_load_explicit(&h->record, memory_order_relaxed) ||
+	if (!t || t->contended < CONTENDED || weir__heap_is_watched(h) ||
 	    span_bytes(h) >> h->pieces.shift < SPAN_UNITS)
 		return NULL;
 	if (!t->shard)
