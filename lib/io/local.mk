@@ -10,6 +10,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/method.h %D%/method_uring.c %D%/method_sync.c \
 	%D%/op.c %D%/op.h %D%/op_task.c \
 	%D%/copy.c %D%/copy.h %D%/scatter.c %D%/unpack.c %D%/unpack.h \
+	%D%/past_cache.c %D%/past_cache.h \
 	%D%/reactor.c %D%/reactor.h \
 	%D%/owner.c %D%/owner.h %D%/wakefd.c %D%/wakefd.h \
 	%D%/pool.c %D%/pool.h

@@ -5,7 +5,6 @@
  * its members that any thread may use.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "alloc/slots.h"
 #include "core/sys.h"
@@ -13,6 +12,7 @@
 #include "core/util.h"
 #include "io/engine_state.h"
 #include "io/op.h"
+#include "io/past_cache.h"
 #include "io/reactor.h"
 #include "io/unpack.h"
 
@@ -74,7 +74,8 @@ static void copy_out(struct weir__op *op)
 	if (e->unpack)
 		unpack_slot(op);
 	else
-		memcpy(e->addr + op->lo, op->payload, op->hi - op->lo);
+		weir__copy_past_cache(e->addr + op->lo, op->payload,
+				      op->hi - op->lo);
 	weir__trace_span(r->eng->weir, WEIR__TRACK_COPIER, r->index, op->lane,
 			 "copy", begun, e->off + op->lo, op->hi - op->lo);
 	op->res = 0;

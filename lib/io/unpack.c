@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "core/sys.h"
+#include "io/past_cache.h"
 #include "mem/convert.h"
 
 /*
@@ -35,7 +36,8 @@ void weir__unpack(const struct weir__extent *e, const struct weir__rows *rows,
 		  uint64_t dst_pitch)
 {
 	for (uint32_t k = 0; k < e->n_merged && e->n_merged > 1; k++)
-		memcpy(e[k].addr, src + (e[k].off - e->off), e[k].len);
+		weir__copy_past_cache(e[k].addr, src + (e[k].off - e->off),
+				      e[k].len);
 	if (e->n_merged > 1)
 		return;
 	for (uint64_t k = 0; k < rows->n; k++)
