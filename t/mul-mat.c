@@ -77,6 +77,25 @@ static void ids_of(enum weir_dtype d)
 	     near, "mul_mat_id of %s takes a row for each id", name);
 }
 
+/* Of more bytes than a thread reads at once, if they are read in pieces. */
+static void large(void)
+{
+	for (int n = 1; n < 40; n += 34) {
+		same(weir_mul_mat(g, put(F32, 2, 700, 512),
+				  put(F32, 2, n, 512)),
+		     NEAR_F32,
+		     "mul_mat of 1.4 MB of F32 with %d columns is right", n);
+		same(weir_mul_mat(g, put(Q4_0, 3, 2, 2900, 256),
+				  put(F32, 3, 2, n, 256)),
+		     NEAR_PRODUCT_QUANT,
+		     "mul_mat of 0.8 MB of Q4_0 with %d columns is right", n);
+	}
+	same(weir_mul_mat_id(g, put(F16, 3, 4, 500, 256),
+			     put(F32, 3, 3, 1, 256),
+			     put_ids(WEIR_DTYPE_I32, 4, 2, 3, 2)),
+	     NEAR_PRODUCT_F16, "mul_mat_id of 1 MB of F16 is right");
+}
+
 /* Lengths of rows that no vector divides. */
 static void odd_lengths(void)
 {
@@ -143,6 +162,7 @@ int main(void)
 		shapes_of(dtypes[i]);
 		ids_of(dtypes[i]);
 	}
+	large();
 	odd_lengths();
 	views();
 	wrong_ids();

@@ -6,7 +6,8 @@
  *
  * - each kernel by itself, its parts in random order, as planned for one thread
  *   and for three; results, and the kernel's own memory, are NaNs before;
- * - the last one with its result in the place of each source that allows it;
+ * - the last one with its result in the place of each source that allows it, and
+ *   with source 0 read in pieces, if its kernel can do that, and that read fails;
  * - all of it by a schedule.
  */
 #ifndef TRIAL_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "trial_ways.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,7 @@ static int phase_run(const struct weir__kernel *kernel,
 	}
 	for (uint32_t i = 0; !r && i < n; i++) {
 		run->part = order[i];
+		run->thread = (unsigned)random_below(run->threads);
 		r = kernel->run(run);
 	}
 	free(order);
@@ -92,9 +94,9 @@ static int kernel_run(const struct weir__node *node, unsigned threads,
 {
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
 	struct weir__kernel_plan plan = { .phases = 1, .parts = 1 };
-	struct weir__kernel_run run = { .node = node,
-					.plan = &plan,
-					.why = why };
+	struct weir__kernel_run run = {
+		.node = node, .plan = &plan, .threads = threads, .why = why
+	};
 	int r;
 
 	if (!kernel)
@@ -237,6 +239,90 @@ static void try_in_place(struct trial *t, const struct naive *want, unsigned i)
 	naive_free(got);
 }
 
+/* Source 0 of a node, which is not at its address. */
+struct hidden {
+	struct weir__piecewise of; /* first member */
+	unsigned char *bytes;
+	bool fails;
+};
+
+static int hidden_read(struct weir__piecewise *of, uint64_t at, void *to,
+		       size_t n, char why[240])
+{
+	const struct hidden *h = (const struct hidden *)of;
+
+	if (h->fails) {
+		snprintf(why, 240, "a disk that fails");
+		return -EIO;
+	}
+	if (at > of->bytes || n > of->bytes - at)
+		bail("a read of %zu bytes at %llu, of %llu", n,
+		     (unsigned long long)at, (unsigned long long)of->bytes);
+	memcpy(to, h->bytes + at, n);
+	return 0;
+}
+
+/* The source begins @lead bytes after its place, which NaNs surround. */
+static void hide(struct hidden *h, const struct weir_tensor *t,
+		 struct weir_operand *src, size_t lead)
+{
+	size_t n;
+
+	if (weir_tensor_bytes(t, &n) < 0)
+		bail("%s", weir_error());
+	h->of.bytes = lead + n;
+	h->of.missing = true;
+	h->of.read = hidden_read;
+	h->bytes = odd_memory(h->of.bytes);
+	memcpy(h->bytes + lead, src->data, n);
+	h->of.place = (unsigned char *)odd_memory(h->of.bytes + 128) + 64;
+	src->data = h->of.place + lead;
+}
+
+static bool only_inside(const struct hidden *h)
+{
+	const unsigned char *p = h->of.place;
+
+	for (size_t i = 0; i < 64; i++)
+		if (p[(int)i - 64] != 0xff || p[h->of.bytes + i] != 0xff)
+			return false;
+	return true;
+}
+
+/* Source 0 is read in pieces. */
+static void try_pieces(struct trial *t, const struct naive *want, bool fails)
+{
+	const struct weir_node *node = t->node;
+	const struct weir__kernel *kernel = weir__kernel_find(node->op);
+	struct hidden h = { .fails = fails };
+	struct naive *got;
+	struct seen seen;
+	int r;
+
+	snprintf(t->way, sizeof(t->way), "source 0 in pieces");
+	t->err = by_kernels(t, 1, &got);
+	node_see(got, node, &seen);
+	if (t->err || !kernel->reads_pieces ||
+	    !kernel->reads_pieces(&seen.node)) {
+		naive_free(got);
+		return;
+	}
+	hide(&h, &node->src[0]->t, &seen.src[0], 64 * random_below(3));
+	seen.node.piecewise = &h.of;
+	r = kernel_run(&seen.node, 1 + (unsigned)random_below(4), t->why);
+	if (fails && naive_count(&seen.node.dst) &&
+	    (r != -EIO || strcmp(t->why, "a disk that fails") != 0))
+		snprintf(t->wrong, sizeof(t->wrong), "the read failed, not it");
+	else if (!fails && !(t->err = r))
+		agree(t, &seen.node.dst, naive_result(want, node));
+	if (!only_inside(&h))
+		snprintf(t->wrong, sizeof(t->wrong),
+			 "bytes beside the place were written");
+	free(h.of.place - 64);
+	free(h.bytes);
+	naive_free(got);
+}
+
 static int run_schedule(struct trial *t, const struct naive *want,
 			struct weir_schedule *schedule)
 {
@@ -296,6 +382,8 @@ void ways_try(struct trial *t)
 		    may_take(node, node->src[i]) &&
 		    same_layout(&node->t, &node->src[i]->t))
 			try_in_place(t, want, i);
+	for (int fails = 0; fails < 2 && !is_decided(t) && !t->fails; fails++)
+		try_pieces(t, want, fails);
 	if (!is_decided(t))
 		try_schedule(t, want);
 	naive_free(want);

@@ -44,6 +44,13 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 	return desc->flags & WEIR_BUFT_HOST;
 }
 
+/* As an accelerator could not, a device that is apart does not read files. */
+static bool cpu_reads_pieces(struct weir_dev *dev,
+			     const struct weir__node *node)
+{
+	return !weir__cpu_of(dev)->apart && weir__compute_reads_pieces(node);
+}
+
 static int cpu_set_threads(struct weir_dev *dev,
 			   const struct weir_threads *threads)
 {
@@ -75,4 +82,5 @@ const struct weir__compute_ops weir__cpu_compute_ops = {
 	.set_threads = cpu_set_threads,
 	.measure = cpu_measure,
 	.rates = weir__cpu_rates,
+	.reads_pieces = cpu_reads_pieces,
 };

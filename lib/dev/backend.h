@@ -375,6 +375,25 @@ struct weir__queue_ops {
 };
 
 /*
+ * A constant source whose bytes may not be at its address. While @missing is set, a
+ * node reads them when it is computed, in pieces: each byte that it needs about
+ * once. The memory at the address is then the node's to write to. @missing is set
+ * or cleared before a work with the node begins, and constant until that has ended.
+ */
+struct weir__piecewise {
+	unsigned char *place; /* the address of byte 0 */
+	uint64_t bytes;
+	_Atomic bool missing;
+	/*
+	 * Read @n bytes, from number @at on, to @to. Any thread. Blocks, which
+	 * is short as long as the file is in the page cache. < 0 with a sentence
+	 * in @why, as in struct weir__compute.
+	 */
+	int (*read)(struct weir__piecewise *p, uint64_t at, void *to, size_t n,
+		    char why[240]);
+};
+
+/*
  * One operation of a graph, with the final addresses of its tensors. Allocated
  * by the library; grows at its end. Nodes that compute nothing (leaves, inputs,
  * views) are not given to backends.
@@ -390,6 +409,8 @@ struct weir__node {
 	size_t params_size;
 	struct weir_operand dst;
 	const struct weir_operand *src; /* n_src; data NULL: left out */
+	/* Of source 0, if reads_pieces allows it; NULL: it is at its address. */
+	struct weir__piecewise *piecewise;
 };
 
 struct weir__prepare_opts {
@@ -476,6 +497,13 @@ struct weir__compute_ops {
 	 * first answer.
 	 */
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
+	/*
+	 * Can @dev compute @node while source 0 is missing (struct
+	 * weir__piecewise)? Its address is in the node. Optional: NULL, no. Any
+	 * thread, does not block.
+	 */
+	bool (*reads_pieces)(struct weir_dev *dev,
+			     const struct weir__node *node);
 };
 
 struct weir__backend {

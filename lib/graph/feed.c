@@ -72,6 +72,7 @@ static int feed_new(struct weir__feeder *f, struct weir__feed *before,
 		return r;
 	}
 	weir__source_init(&feed->source, &feed_source, f->dev->weir);
+	feed->follows = before != NULL;
 	if (before)
 		r = weir__stream_wait_ended(feed->stream, &before->stream->src,
 					    weir__stream_tail(before->stream));
@@ -299,12 +300,15 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		if (over ||
 		    (kept && (kept->loaded || (kept->loading && !kept->stale))))
 			continue;
+		if (!kept) {
+			pass->bytes += fed->import.bytes;
+			if (weir__fed_leave(f, fed))
+				continue;
+		}
 		todo_set(todo, pass, k);
 		if (kept) {
 			kept->loading = todo->number;
 			kept->stale = false;
-		} else {
-			pass->bytes += fed->import.bytes;
 		}
 		return true;
 	}
@@ -373,6 +377,8 @@ static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 		&f->out[(f->first_out + f->n_out) % WEIR__FEED_OUT];
 	int r;
 
+	out->place = todo->dst.buf->mem.base + todo->dst.offset;
+	out->bytes = (uint64_t)todo->dst.shape[0];
 	if (weir__races_on(f->dev->weir))
 		feeder_knows(f, s);
 	pthread_mutex_unlock(&f->lock);

@@ -14,6 +14,7 @@
 #include <weir/stream.h>
 
 #include "core/source.h"
+#include "dev/backend.h"
 #include "graph/imports.h"
 #include "io/file.h"
 #include "mem/buf.h"
@@ -60,12 +61,21 @@ struct weir__ring {
 	struct weir_buf *buf;
 };
 
-/* An import in a list: never changes after the list was made. */
+/* A fed leaf that the node that needs it can read from the file. */
+struct weir__pieces {
+	struct weir__piecewise of; /* first member */
+	struct weir_file *file;    /* of the list */
+	uint64_t at;
+	uint32_t node; /* the leaf's, for sentences */
+};
+
+/* An import in a list: never changes after the plan was made. */
 struct weir__fed {
-	struct weir__import import; /* its file is referenced */
-	struct weir__kept *kept;    /* NULL: it is fed */
-	struct weir_buf *buf;       /* of @kept, or of the ring */
-	uint64_t offset;            /* in it */
+	struct weir__import import;  /* its file is referenced */
+	struct weir__kept *kept;     /* NULL: it is fed */
+	struct weir_buf *buf;        /* of @kept, or of the ring */
+	uint64_t offset;             /* in it */
+	struct weir__pieces *pieces; /* NULL: it is always read to its place */
 };
 
 /* The imports of one lane of a plan, in the order of first use. */
@@ -75,6 +85,7 @@ struct weir__feed_list {
 	uint64_t kept_bytes, fed_bytes;
 	uint32_t users; /* schedules; under feeder->store_lock */
 	uint32_t n;
+	struct weir__pieces *pieces; /* n of them; NULL: none */
 	struct weir__fed fed[];
 };
 
@@ -101,8 +112,10 @@ struct weir__pass {
 
 /* A read or copy that was queued, oldest first. */
 struct weir__fed_out {
-	uint64_t number, op;     /* of the feed; of its stream */
-	struct weir__kept *kept; /* NULL: in a ring */
+	uint64_t number, op;        /* of the feed; of its stream */
+	struct weir__kept *kept;    /* NULL: in a ring */
+	const unsigned char *place; /* the bytes that it writes */
+	uint64_t bytes;
 };
 
 /*
@@ -115,6 +128,7 @@ struct weir__feed {
 	_Atomic bool failed; /* numbers over @done, with @cause */
 	struct weir_failure cause;
 	struct weir_stream *stream;
+	bool follows; /* a feed that failed: its reads may be in flight */
 };
 
 struct weir__feed_wait {
@@ -200,5 +214,19 @@ void weir__feeder_move(struct weir__feeder *feeder);
 void weir__feeder_forget(struct weir__feeder *feeder,
 			 const struct weir__feed_list *list);
 uint64_t weir__pass_bytes(struct weir__pass *pass);
+
+/*
+ * pieces.c. Let the only node that reads entry @k of the list read it in pieces;
+ * the leaf is node @node. NULL: it cannot, or there is no memory for it. Before the first pass.
+ */
+struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
+					  uint32_t k, uint32_t node);
+void weir__feed_pieces_free(struct weir__feed_list *list);
+/*
+ * The place of @fed is free, and its turn has come. Leave it to its node? Then
+ * there is nothing to queue. feeder->lock is held.
+ */
+bool weir__fed_leave(const struct weir__feeder *feeder,
+		     const struct weir__fed *fed);
 
 #endif

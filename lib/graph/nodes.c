@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "graph/feed.h"
 #include "graph/ops.h"
 #include "graph/plan.h"
 #include "graph/sched.h"
@@ -143,6 +144,38 @@ static int address_of(const struct weir__graph_plan *p,
 	return r;
 }
 
+/* Is the image that source 0 of @node is in read by this node alone, and once? */
+static bool reads_alone(const struct weir__copied *image,
+			const struct weir__node *node,
+			const struct weir__node_spot *src, uint32_t k)
+{
+	if (image->of.kind != WEIR__IMAGE_IMPORT ||
+	    image->of.first != image->of.last)
+		return false;
+	for (uint32_t s = 1; s < node->n_src; s++)
+		if (src[s].lane != WEIR__NO_LANE && src[s].image == k)
+			return false;
+	return true;
+}
+
+/* @src: the spots of its sources. */
+static struct weir__piecewise *node_pieces(const struct weir__graph_plan *p,
+					   const struct weir__graph_lane *lane,
+					   const struct weir__node *node,
+					   const struct weir__node_spot *src)
+{
+	const struct weir__compute_ops *ops = lane->on->compute;
+	struct weir_dev *dev = lane->on->dev;
+	uint32_t k = node->n_src ? src->image : WEIR__REACH_NONE;
+
+	if (!lane->feed || k == WEIR__REACH_NONE ||
+	    !reads_alone(&p->image[k], node, src, k) || !ops->reads_pieces ||
+	    !ops->reads_pieces(dev, node))
+		return NULL;
+	return weir__feed_pieces(lane->feed, p->image[k].entry,
+				 p->image[k].of.node);
+}
+
 int weir__nodes_address(struct weir__graph_plan *p,
 			struct weir__graph_lane *lane, uint32_t copy)
 {
@@ -157,6 +190,8 @@ int weir__nodes_address(struct weir__graph_plan *p,
 		for (uint32_t s = 0; s < node->n_src; s++, operand++, spot++)
 			if (spot->lane != WEIR__NO_LANE && !r)
 				r = address_of(p, spot, copy, &operand->data);
+		node->piecewise =
+			node_pieces(p, lane, node, spot - node->n_src);
 	}
 	return r;
 }

@@ -337,6 +337,7 @@ static void list_drop(struct weir__feed_list *list)
 			weir__file_put(fed->import.file);
 	}
 	ring_put(list->feeder, list->ring);
+	weir__feed_pieces_free(list);
 	weir__free(list);
 }
 

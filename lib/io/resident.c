@@ -110,3 +110,28 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	/* cachestat(2) is refused for files that we may not write. */
 	return file->nowait ? resident_by_reads(file, first, pages) : 0;
 }
+
+/* cachestat(2) is refused for files that we may not write. */
+static bool spot_is_cached(struct weir_file *file, uint64_t first)
+{
+	int64_t r = count_resident(file, first, 1);
+	bool in;
+
+	if (r >= 0)
+		return r > 0;
+	weir__sys_read_ahead(file->fd, false);
+	in = weir__sys_peek(file->fd, first * WEIR__PAGE);
+	weir__sys_read_ahead(file->fd, true);
+	return in;
+}
+
+bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len)
+{
+	uint64_t first = off / WEIR__PAGE;
+	uint64_t step = ((off + len - 1) / WEIR__PAGE - first) / 4;
+
+	for (uint64_t i = 0; i < 5; i++)
+		if (!spot_is_cached(file, first + i * step))
+			return false;
+	return true;
+}

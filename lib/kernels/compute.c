@@ -60,6 +60,7 @@ struct run {
 struct thread {
 	struct run *run;
 	uint64_t turn;
+	unsigned index; /* in the team */
 	unsigned char *scratch;
 	char why[WEIR__WHY];
 };
@@ -73,6 +74,13 @@ int weir__compute_supports(const struct weir__node *node)
 				 "CPU: operation %u of '%s': no kernel",
 				 node->op, node->name ? node->name : "");
 	return kernel->supports ? kernel->supports(node) : 0;
+}
+
+bool weir__compute_reads_pieces(const struct weir__node *node)
+{
+	const struct weir__kernel *kernel = weir__kernel_find(node->op);
+
+	return kernel && kernel->reads_pieces && kernel->reads_pieces(node);
 }
 
 static int plan_node(struct weir__segment_cpu *s, size_t i,
@@ -178,6 +186,8 @@ static bool part_run(struct thread *t, const struct step *step, uint32_t phase,
 				      .plan = &step->plan,
 				      .phase = phase,
 				      .part = part,
+				      .thread = t->index,
+				      .threads = t->run->segment->threads,
 				      .scratch = t->scratch,
 				      .shared = t->run->shared,
 				      .why = t->why };
@@ -248,6 +258,7 @@ static void thread_run(void *arg, unsigned index, unsigned count)
 {
 	struct run *run = arg;
 	struct thread t = { .run = run,
+			    .index = index,
 			    .scratch = run->scratch +
 				       index * run->segment->scratch };
 

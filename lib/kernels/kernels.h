@@ -33,7 +33,8 @@ struct weir__kernel_run {
 	const struct weir__node *node;
 	const struct weir__kernel_plan *plan;
 	uint32_t phase, part;
-	void *scratch, *shared; /* aligned to WEIR__LINE */
+	unsigned thread, threads; /* number @thread of at most @threads */
+	void *scratch, *shared;   /* aligned to WEIR__LINE */
 	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
 };
 #define WEIR__WHY 240
@@ -56,10 +57,12 @@ struct weir__kernel {
 	void (*plan)(const struct weir__node *node, unsigned threads,
 		     struct weir__kernel_plan *ret);
 	/*
-	 * Compute a part. Does not block or allocate. < 0 by
-	 * weir__kernel_fail(): ends the run.
+	 * Compute a part. Does not allocate, and blocks only in reads of a
+	 * missing source. < 0 by weir__kernel_fail(): ends the run.
 	 */
 	int (*run)(const struct weir__kernel_run *run);
+	/* As of struct weir__compute_ops. Optional. */
+	bool (*reads_pieces)(const struct weir__node *node);
 };
 
 /* table.c. The kernel of an enum weir_op; NULL: none. */

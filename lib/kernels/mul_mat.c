@@ -20,6 +20,8 @@
 
 #define lib weir__cpu_host
 #define COLUMNS WEIR__PRODUCT_COLUMNS
+/* Of a missing matrix: long enough for a system call, a part of the second cache. */
+#define PIECE (128u << 10)
 
 /* Columns of one matrix. */
 struct group {
@@ -354,19 +356,9 @@ static void prepare_columns(const struct weir__kernel_run *run,
 	}
 }
 
-/* Rows of a matrix with all columns of a group. */
-static void multiply_rows(const struct weir__kernel_run *run,
-			  const struct job *job, const struct group *g,
-			  size_t row, size_t rows)
+static const unsigned char *matrix_at(const struct job *job, size_t matrix)
 {
-	const struct weir__product *p = &job->product;
-	const unsigned char *set = (unsigned char *)run->shared + job->set_at +
-				   g->set * p->set_bytes;
-	int64_t pitch = weir__stride(job->a, 1);
 	const unsigned char *a = job->a->data;
-	float *to[COLUMNS], *dst = job->dst->data;
-	const float *column[COLUMNS];
-	size_t matrix = g->matrix;
 
 	for (unsigned d = 2; d < job->a->ndim; d++) {
 		size_t n = (size_t)weir__dim(job->a, d);
@@ -374,7 +366,97 @@ static void multiply_rows(const struct weir__kernel_run *run,
 		a += (int64_t)(matrix % n) * weir__stride(job->a, d);
 		matrix /= n;
 	}
-	a += (int64_t)row * pitch;
+	return a;
+}
+
+/* Rows of a missing matrix that a thread has read. */
+struct piece {
+	const unsigned char *matrix; /* where it would be; NULL: none yet */
+	size_t first, end;           /* rows */
+	const unsigned char *at;     /* where row @first is */
+};
+
+static size_t row_bytes(const struct weir_operand *a)
+{
+	const struct weir_dtype_info *info = lib->dtype(a->dtype);
+
+	return (size_t)weir__dim(a, 0) / info->block * info->bytes;
+}
+
+/*
+ * Rows follow each other without gaps, so several are one range of the file; and
+ * each row is read by one part, so no two threads read to the same place.
+ */
+static bool product_reads_pieces(const struct weir__node *node)
+{
+	const struct weir_operand *a = &node->src[0];
+	int64_t stride = (int64_t)row_bytes(a);
+	size_t matrices = 1;
+	struct job job;
+
+	if (weir__dim(a, 1) <= 1 || !stride)
+		return false;
+	for (unsigned d = 1; d < a->ndim; d++) {
+		if (weir__stride(a, d) != stride)
+			return false;
+		stride *= weir__dim(a, d);
+		matrices *= d > 1 ? (size_t)weir__dim(a, d) : 1;
+	}
+	job_make(node, &job);
+	return job.ids || job.groups <= matrices;
+}
+
+/*
+ * Where a thread reads to: always the same bytes of the matrix's own place, which
+ * then stay in its cache; and the rows' own bytes if there is no room for all
+ * threads. As far from a cache line's beginning as the rows would be.
+ */
+static unsigned char *piece_place(const struct weir__kernel_run *run,
+				  size_t most, uint64_t at)
+{
+	const struct weir__piecewise *p = run->node->piecewise;
+	size_t slice = weir__line_up(most) + WEIR__LINE;
+
+	if (slice > p->bytes / run->threads)
+		return p->place + at;
+	return p->place + run->thread * slice + at % WEIR__LINE;
+}
+
+/*
+ * Read rows from @row on, up to @end at most: whole blocks, as many as stay in the
+ * cache.
+ */
+static int piece_read(const struct weir__kernel_run *run, const struct job *job,
+		      struct piece *piece, const unsigned char *matrix,
+		      size_t row, size_t end)
+{
+	struct weir__piecewise *p = run->node->piecewise;
+	size_t pitch = row_bytes(job->a), most = PIECE / pitch;
+	uint64_t at = (uint64_t)(matrix - p->place) + row * pitch;
+	unsigned char *to;
+	int r;
+
+	most = most > job->rows ? most / job->rows * job->rows : job->rows;
+	to = piece_place(run, most * pitch, at);
+	if (end - row > most)
+		end = row + most;
+	r = p->read(p, at, to, (end - row) * pitch, run->why);
+	*piece = (struct piece){ matrix, row, end, to };
+	return r;
+}
+
+/* Rows of a matrix, from @a on, with all columns of a group. */
+static void multiply_rows(const struct weir__kernel_run *run,
+			  const struct job *job, const struct group *g,
+			  const unsigned char *a, size_t row, size_t rows)
+{
+	const struct weir__product *p = &job->product;
+	const unsigned char *set = (unsigned char *)run->shared + job->set_at +
+				   g->set * p->set_bytes;
+	int64_t pitch = weir__stride(job->a, 1);
+	float *to[COLUMNS], *dst = job->dst->data;
+	const float *column[COLUMNS];
+
 	for (size_t c = 0; c < g->n; c += COLUMNS) {
 		size_t n = g->n - c < COLUMNS ? g->n - c : COLUMNS;
 
@@ -392,22 +474,45 @@ static void multiply_rows(const struct weir__kernel_run *run,
 	}
 }
 
+static bool is_missing(const struct weir__node *node)
+{
+	const struct weir__piecewise *p = node->piecewise;
+
+	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
+}
+
 /* Each part takes some of the blocks of rows of all matrices. */
-static void multiply(const struct weir__kernel_run *run, const struct job *job)
+static int multiply(const struct weir__kernel_run *run, const struct job *job)
 {
 	size_t most = job->rows;
 	size_t blocks = (job->m + most - 1) / most;
-	int64_t first, end;
+	int64_t pitch = weir__stride(job->a, 1), first, end;
+	bool missing = is_missing(run->node);
+	struct piece piece = { 0 };
 
 	weir__kernel_range(run, (int64_t)(blocks * groups_of(run, job)), &first,
 			   &end);
 	for (; first < end; first++) {
 		struct group g = group_get(run, job, (size_t)first / blocks);
+		const unsigned char *matrix = matrix_at(job, g.matrix);
+		const unsigned char *a;
 		size_t row = (size_t)first % blocks * most;
 		size_t rows = job->m - row < most ? job->m - row : most;
+		size_t left = (size_t)(end - first) * most;
+		int r = 0;
 
-		multiply_rows(run, job, &g, row, rows);
+		if (missing && (piece.matrix != matrix || row < piece.first ||
+				row >= piece.end))
+			r = piece_read(run, job, &piece, matrix, row,
+				       job->m - row < left ? job->m
+							   : row + left);
+		if (r < 0)
+			return r;
+		a = missing ? piece.at + (int64_t)(row - piece.first) * pitch
+			    : matrix + (int64_t)row * pitch;
+		multiply_rows(run, job, &g, a, row, rows);
 	}
+	return 0;
 }
 
 static int product_run(const struct weir__kernel_run *run)
@@ -422,7 +527,7 @@ static int product_run(const struct weir__kernel_run *run)
 	if (job.prepares && phase == 0)
 		prepare_columns(run, &job);
 	else
-		multiply(run, &job);
+		return multiply(run, &job);
 	return 0;
 }
 
@@ -432,6 +537,7 @@ const struct weir__kernel weir__kernel_mul_mat = {
 	.supports = product_supports,
 	.plan = product_plan,
 	.run = product_run,
+	.reads_pieces = product_reads_pieces,
 };
 
 const struct weir__kernel weir__kernel_mul_mat_id = {
@@ -440,4 +546,5 @@ const struct weir__kernel weir__kernel_mul_mat_id = {
 	.supports = product_supports,
 	.plan = product_plan,
 	.run = product_run,
+	.reads_pieces = product_reads_pieces,
 };

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Fed leaves that are read by the node that needs them. If the file is in the page
+ * cache, feeding is a copy by a CPU, and its bytes go to memory and back. A kernel
+ * that reads a few rows at a time has them in its cache: FEED.md has the figures.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "core/debug.h"
+#include "core/outcome.h"
+#include "core/root.h"
+#include "core/sys.h"
+#include "graph/feed.h"
+
+/* Bytes [lo, hi) of the file were not read; in the words of a stream's read. */
+static int pieces_fail(const struct weir__pieces *p, int64_t err, uint64_t lo,
+		       uint64_t hi, char why[240])
+{
+	const struct weir_file *file = p->file;
+	struct weir__outcome outcome = weir__failed((int)err, NULL);
+	typedef unsigned long long ull;
+
+	if (err) {
+		snprintf(why, 240,
+			 "source 0 (node %u): %s: bytes [%llu, %llu): %s",
+			 p->node, file->base, (ull)lo, (ull)hi,
+			 weir__outcome_words(&outcome));
+		return weir__outcome_errno(&outcome);
+	}
+	snprintf(
+		why, 240,
+		"source 0 (node %u): %s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
+		p->node, file->base, (ull)lo, (ull)hi, (ull)file->id.bytes);
+	return -ENODATA;
+}
+
+static int pieces_read(struct weir__piecewise *of, uint64_t at, void *to,
+		       size_t n, char why[240])
+{
+	const struct weir__pieces *p = (const struct weir__pieces *)of;
+	size_t got = 0;
+
+	while (got < n) {
+		uint64_t from = p->at + at + got;
+		int64_t r = weir__sys_pread(p->file->fd, (char *)to + got,
+					    n - got, from);
+
+		if (r <= 0)
+			return pieces_fail(p, r, from, from + n - got, why);
+		got += (size_t)r;
+	}
+	return 0;
+}
+
+/* Reads of a network file system, or by a method that was asked for, may wait. */
+static bool may_read(const struct weir_file *file)
+{
+	const struct weir *weir = file->weir;
+
+	return file->nowait && !file->network &&
+	       weir->opts.io == WEIR_IO_AUTO &&
+	       !weir__debug_has(weir, "io=sync") &&
+	       !weir__debug_has(weir, "io=uring");
+}
+
+struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
+					  uint32_t k, uint32_t node)
+{
+	struct weir__fed *fed = &list->fed[k];
+	struct weir__pieces *p;
+
+	if (fed->kept || !fed->import.file || !may_read(fed->import.file))
+		return NULL;
+	if (!list->pieces)
+		list->pieces = weir__calloc(list->n, sizeof(*list->pieces));
+	if (!list->pieces)
+		return NULL;
+	p = &list->pieces[k];
+	p->of.place = fed->buf->mem.base + fed->offset;
+	p->of.bytes = fed->import.bytes;
+	p->of.read = pieces_read;
+	p->file = fed->import.file;
+	p->at = fed->import.at;
+	p->node = node;
+	fed->pieces = p;
+	return &p->of;
+}
+
+void weir__feed_pieces_free(struct weir__feed_list *list)
+{
+	weir__free(list->pieces);
+}
+
+/*
+ * A node writes to the place while it reads. A read that nobody needs any more may
+ * still be in flight there: a read by the stream would be ordered after it.
+ */
+static bool is_written(const struct weir__feeder *f,
+		       const struct weir__piecewise *p)
+{
+	if (f->feed->follows)
+		return true;
+	for (uint32_t i = 0; i < f->n_out; i++) {
+		const struct weir__fed_out *out =
+			&f->out[(f->first_out + i) % WEIR__FEED_OUT];
+
+		if (out->place < p->place + p->bytes &&
+		    p->place < out->place + out->bytes)
+			return true;
+	}
+	return false;
+}
+
+bool weir__fed_leave(const struct weir__feeder *f, const struct weir__fed *fed)
+{
+	struct weir__pieces *p = fed->pieces;
+	bool leave;
+
+	if (!p)
+		return false;
+	leave = !is_written(f, &p->of) &&
+		weir__file_is_cached(p->file, p->at, p->of.bytes);
+	atomic_store(&p->of.missing, leave);
+	return leave;
+}

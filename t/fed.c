@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "fed.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "files.h"
+#include "kind.h"
+#include "mem/buf.h"
+#include "streams.h"
+
+struct weir *weir;
+struct weir_buft *buft;
+struct weir_file *file;
+struct weir__import imports[PARTS];
+struct weir__feeder *feeder;
+
+static int progress_state(struct weir__source *src, uint64_t number,
+			  struct weir_failure *cause)
+{
+	(void)cause;
+	return number <= atomic_load(&((struct progress *)src)->done);
+}
+
+static void progress_free(struct weir__source *src)
+{
+	weir__source_fini(src);
+	free(src);
+}
+
+static const struct weir__source_ops progress_ops = {
+	.size = sizeof(progress_ops),
+	.state = progress_state,
+	.free = progress_free,
+};
+
+struct progress *progress_new(void)
+{
+	struct progress *p = calloc(1, sizeof(*p));
+
+	weir__source_init(&p->src, &progress_ops, weir);
+	return p;
+}
+
+void advance(struct run *run, uint64_t number)
+{
+	atomic_store(&run->progress->done, number);
+	weir__source_complete(&run->progress->src, number);
+}
+
+struct weir_file *file_new(const char *name)
+{
+	unsigned char *part = malloc(PARTS * PART);
+	struct weir_file *ret;
+
+	for (unsigned i = 0; i < PARTS; i++)
+		pattern(part + i * PART, PART, i);
+	files_bytes(name, part, PARTS * PART);
+	free(part);
+	must(weir_file_open(weir, files_path(name), NULL, &ret));
+	return ret;
+}
+
+void begin(uint64_t limit)
+{
+	must(weir__feeder_new(cpu_of(weir), buft, limit, &feeder));
+	for (uint32_t i = 0; i < PARTS; i++)
+		imports[i] = (struct weir__import){ .bytes = PART,
+						    .first = i,
+						    .last = i,
+						    .file = file,
+						    .at = i * PART };
+}
+
+struct weir__feed_list *list_new(uint32_t first, uint32_t n)
+{
+	struct weir__feed_list *list;
+
+	must(weir__feed_list_new(feeder, imports + first, n, &list));
+	weir__feed_list_use(list);
+	return list;
+}
+
+void list_end(struct weir__feed_list *list)
+{
+	weir__feed_list_unuse(list, NULL);
+	weir__feed_list_free(list);
+}
+
+void start(struct run *run, struct weir__feed_list *list)
+{
+	if (!run->progress)
+		run->progress = progress_new();
+	run->pass.list = list;
+	run->pass.progress = &run->progress->src;
+	run->pass.base = atomic_load(&run->progress->done);
+	must(weir__pass_start(&run->pass));
+}
+
+void end(struct run *run)
+{
+	/* A run that ends completes all of its numbers. */
+	advance(run, run->pass.base + PARTS);
+	weir__pass_end(&run->pass);
+}
+
+void finish(struct run *run)
+{
+	weir__source_put(&run->progress->src);
+	run->progress = NULL;
+}
+
+int state(const struct run *run, uint32_t k)
+{
+	struct weir__source *src = &run->pass.feed->source;
+
+	return src->ops->state(src, run->pass.first + k, NULL);
+}
+
+bool arrives(const struct run *run, uint32_t k)
+{
+	const struct weir__fed *fed = &run->pass.list->fed[k];
+	unsigned part = (unsigned)(fed->import.at / PART);
+	int r = weir__source_block(&run->pass.feed->source, run->pass.first + k,
+				   -1);
+
+	if (r < 0)
+		diag("entry %u: %s", k, weir_error());
+	return r == 0 &&
+	       is_pattern(fed->buf->mem.base + fed->offset, PART, part);
+}
+
+bool steps(struct run *run, uint32_t k, uint32_t to)
+{
+	for (; k < to; k++) {
+		if (!arrives(run, k))
+			return false;
+		advance(run, run->pass.base + 1 +
+				     run->pass.list->fed[k].import.last);
+	}
+	return true;
+}
+
+uint32_t count_fed(const struct weir__feed_list *list)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < list->n; i++)
+		n += !list->fed[i].kept;
+	return n;
+}
+
+void settle(void)
+{
+	bool idle = false;
+
+	while (!idle) {
+		pthread_mutex_lock(&feeder->lock);
+		idle = !feeder->n_out;
+		pthread_mutex_unlock(&feeder->lock);
+		usleep(100);
+	}
+}
+
+void fed_begin(void)
+{
+	files_begin();
+	weir = open_root(WEIR_IO_AUTO);
+	buft = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	file = file_new("parts.bin");
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Fed leaves that are left to the nodes that read them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fed.h"
+#include "streams.h"
+
+/* Let the nodes of all fed leaves read them. */
+static uint32_t leave_all(struct weir__feed_list *list)
+{
+	uint32_t n = 0;
+
+	for (uint32_t k = 0; k < list->n; k++)
+		n += weir__feed_pieces(list, k, 100 + k) != NULL;
+	return n;
+}
+
+/* The steps of a run whose nodes read what is missing; counts those entries. */
+static bool reads(struct run *run, uint32_t *ret_missing)
+{
+	const struct weir__feed_list *list = run->pass.list;
+	unsigned char got[PART];
+	bool held = true;
+	char why[240];
+
+	for (uint32_t k = 0; held && k < list->n; k++) {
+		struct weir__pieces *p = list->fed[k].pieces;
+
+		held = weir__source_block(&run->pass.feed->source,
+					  run->pass.first + k, -1) == 0;
+		if (!p || !p->of.missing) {
+			held = held && arrives(run, k);
+		} else {
+			held = held && !p->of.read(&p->of, 0, got, PART, why) &&
+			       is_pattern(got, PART, k);
+			memset(p->of.place, 0xee, PART);
+			++*ret_missing;
+		}
+		advance(run, run->pass.base + 1 + list->fed[k].import.last);
+	}
+	return held;
+}
+
+static bool reading_pass(struct run *run, struct weir__feed_list *list,
+			 uint32_t *ret_missing)
+{
+	bool held;
+
+	*ret_missing = 0;
+	start(run, list);
+	held = reads(run, ret_missing);
+	end(run);
+	return held;
+}
+
+/* Out of the page cache; false: it stays there. */
+static bool evict(struct weir_file *f)
+{
+	fsync(f->fd);
+	posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
+	return !weir__file_is_cached(f, 0, PARTS * PART);
+}
+
+static void left_to_nodes(void)
+{
+	struct weir__feed_list *list;
+	struct weir__fed_out *out;
+	const struct weir__fed *fed;
+	struct run run = { 0 };
+	uint32_t missing, n;
+	bool held = true;
+	unsigned char part[PART];
+	char why[240];
+
+	begin(8 * (PART + 4096));
+	list = list_new(0, PARTS);
+	n = leave_all(list);
+	is_int(n, count_fed(list), "nodes may read all leaves that are fed");
+	for (unsigned i = 0; i < 5; i++)
+		held = held && reading_pass(&run, list, &missing) &&
+		       missing == n;
+	ok(held, "leaves in the page cache are left to their nodes");
+	is_int(weir__pass_bytes(&run.pass), list->fed_bytes,
+	       "leaves that are left to nodes count as fed");
+	settle();
+	weir__feeder_forget(feeder, list);
+	if (evict(file)) {
+		ok(reading_pass(&run, list, &missing) && missing == 0,
+		   "leaves out of the page cache are read to their places");
+	} else {
+		skip(1, "the file system keeps all files in memory");
+	}
+	settle();
+	ok(reading_pass(&run, list, &missing),
+	   "a pass after one that was read to places has all bytes");
+	settle();
+	/* A read that nobody needs any more is in flight. */
+	for (fed = list->fed; !fed->pieces; fed++)
+		;
+	memset(feeder->out, 0, sizeof(feeder->out));
+	out = &feeder->out[feeder->first_out];
+	*out = (struct weir__fed_out){
+		.place = fed->pieces->of.place + PART - 1, .bytes = 1
+	};
+	pread(file->fd, part, PART, (off_t)fed->import.at);
+	ok(weir__fed_leave(feeder, fed),
+	   "a leaf is left to its node if nothing else writes to its place");
+	feeder->n_out = 1;
+	ok(!weir__fed_leave(feeder, fed),
+	   "a leaf is not left to its node while its place is written");
+	feeder->n_out = 0;
+	is_int(fed->pieces->of.read(&fed->pieces->of, PARTS * PART, why, 8,
+				    why),
+	       -ENODATA, "a node's read after the end of the file fails");
+	has_str(why, "parts.bin: ends before bytes",
+		"a node's read that fails has a sentence");
+	list_end(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+}
+
+int main(void)
+{
+	plan(9);
+	fed_begin();
+	left_to_nodes();
+	weir_file_close(file);
+	weir_close(weir);
+	return done_testing();
+}
