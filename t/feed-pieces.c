@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "fed.h"
+#include "files.h"
 #include "streams.h"
 
 /* Let the nodes of all fed leaves read them. */
@@ -105,6 +106,9 @@ static void left_to_nodes(void)
 	*out = (struct weir__fed_out){
 		.place = fed->pieces->of.place + PART - 1, .bytes = 1
 	};
+	ok(!fed->pieces->of.read(&fed->pieces->of, 0, part, PART, why) &&
+		   is_pattern(part, PART, (unsigned)(fed->import.at / PART)),
+	   "a node's read waits for bytes that are not in the page cache");
 	pread(file->fd, part, PART, (off_t)fed->import.at);
 	ok(weir__fed_leave(feeder, fed),
 	   "a leaf is left to its node if nothing else writes to its place");
@@ -122,11 +126,58 @@ static void left_to_nodes(void)
 	weir__feeder_free(feeder);
 }
 
+static void pwrite_part(const char *name, unsigned i, const void *part)
+{
+	int fd = open(files_path(name), O_WRONLY);
+
+	if (fd < 0 || pwrite(fd, part, PART, (off_t)i * PART) != PART)
+		bail("%s cannot be written", name);
+	close(fd);
+}
+
+/* A feed fails, and the next one leaves entries to nodes again. */
+static void after_failure(void)
+{
+	struct weir_file *whole = file;
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+	uint32_t missing, n;
+	bool held;
+
+	file = file_new("short.bin");
+	begin(8 * (PART + 4096));
+	list = list_new(0, PARTS);
+	files_truncate("short.bin", 2 * PART);
+	start(&run, list);
+	is_int(weir__source_block(&run.pass.feed->source,
+				  run.pass.first + PARTS - 1, -1),
+	       -ENODATA, "a feed fails");
+	end(&run);
+	files_truncate("short.bin", PARTS * PART);
+	for (unsigned i = 0; i < PARTS; i++) {
+		unsigned char part[PART];
+
+		pattern(part, PART, i);
+		pwrite_part("short.bin", i, part);
+	}
+	n = leave_all(list);
+	held = reading_pass(&run, list, &missing);
+	settle();
+	ok(held && reading_pass(&run, list, &missing) && missing == n,
+	   "the feed after one that failed leaves leaves to nodes");
+	list_end(list);
+	finish(&run);
+	weir__feeder_free(feeder);
+	weir_file_close(file);
+	file = whole;
+}
+
 int main(void)
 {
-	plan(9);
+	plan(12);
 	fed_begin();
 	left_to_nodes();
+	after_failure();
 	weir_file_close(file);
 	weir_close(weir);
 	return done_testing();

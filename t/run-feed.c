@@ -433,9 +433,52 @@ static void starts_without_memory(void)
 	       "a run that was not started for want of memory has been fed nothing, and is started again");
 }
 
+/* Two runs of a schedule with two copies, made without memory at any point. */
+static void schedules_without_memory(void)
+{
+	unsigned n = 0, wrong = 0;
+	bool failed;
+
+	do {
+		uint64_t weights = 4 * NEED;
+		struct weir_sched_opts o = { .size = sizeof(o),
+					     .copies = 2,
+					     .weights = &weights };
+		struct weir_dev *dev = cpu_of(weir);
+		struct weir_run *second;
+		struct engine e;
+		int r;
+
+		must(weir_sched_new(&dev, 1, &o, &e.sched));
+		build(&e, LAYERS, NULL);
+		nomem_begin(++n);
+		r = weir_schedule_new(e.sched, e.g, &e.schedule);
+		failed = nomem_end();
+		if (r == 0) {
+			must(weir_run_new(e.schedule, &e.run));
+			must(weir_run_new(e.schedule, &second));
+			must(weir_run_input(e.run, e.in, x, sizeof(x)));
+			must(weir_run_input(second, e.in, x, sizeof(x)));
+			must(weir_run_start(e.run));
+			must(weir_run_start(second));
+			wrong += !right(&e, e.run, want);
+			wrong += !right(&e, second, want);
+			weir_run_free(second);
+			weir_run_free(e.run);
+			weir_schedule_free(e.schedule);
+		} else {
+			wrong += r != -ENOMEM;
+		}
+		weir_graph_free(e.g);
+		weir_sched_free(e.sched);
+	} while (failed);
+	is_int(wrong, 0,
+	       "a schedule made without memory at any point is refused or right");
+}
+
 int main(void)
 {
-	plan(26);
+	plan(27);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
@@ -458,6 +501,7 @@ int main(void)
 	placed_apart();
 	event_of_another_root();
 	starts_without_memory();
+	schedules_without_memory();
 	weir_file_close(file);
 	weir_close(weir);
 	free(numbers);

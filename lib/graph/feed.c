@@ -72,10 +72,10 @@ static int feed_new(struct weir__feeder *f, struct weir__feed *before,
 		return r;
 	}
 	weir__source_init(&feed->source, &feed_source, f->dev->weir);
-	feed->follows = before != NULL;
 	if (before)
 		r = weir__stream_wait_ended(feed->stream, &before->stream->src,
 					    weir__stream_tail(before->stream));
+	feed->after = weir__stream_tail(feed->stream);
 	if (r < 0)
 		weir__source_put(&feed->source);
 	else
@@ -290,7 +290,6 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		uint32_t k = pass->queued;
 		const struct weir__fed *fed = &pass->list->fed[k];
 		struct weir__kept *kept = fed->kept;
-
 		/* Of a part of a run: what only steps before it read. */
 		bool over = is_released(pass, k);
 
@@ -300,11 +299,10 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		if (over ||
 		    (kept && (kept->loaded || (kept->loading && !kept->stale))))
 			continue;
-		if (!kept) {
+		if (!kept)
 			pass->bytes += fed->import.bytes;
-			if (weir__fed_leave(f, fed))
-				continue;
-		}
+		if (!kept && weir__fed_leave(f, fed))
+			continue;
 		todo_set(todo, pass, k);
 		if (kept) {
 			kept->loading = todo->number;

@@ -85,7 +85,7 @@ struct weir__feed_list {
 	uint64_t kept_bytes, fed_bytes;
 	uint32_t users; /* schedules; under feeder->store_lock */
 	uint32_t n;
-	struct weir__pieces *pieces; /* n of them; NULL: none */
+	struct weir__pieces *pieces; /* one for each; NULL: all are kept */
 	struct weir__fed fed[];
 };
 
@@ -128,7 +128,8 @@ struct weir__feed {
 	_Atomic bool failed; /* numbers over @done, with @cause */
 	struct weir_failure cause;
 	struct weir_stream *stream;
-	bool follows; /* a feed that failed: its reads may be in flight */
+	/* Of the stream: when the reads of a feed that failed are over; 0: no feed. */
+	uint64_t after;
 };
 
 struct weir__feed_wait {
@@ -217,11 +218,10 @@ uint64_t weir__pass_bytes(struct weir__pass *pass);
 
 /*
  * pieces.c. Let the only node that reads entry @k of the list read it in pieces;
- * the leaf is node @node. NULL: it cannot, or there is no memory for it. Before the first pass.
+ * X
  */
 struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
 					  uint32_t k, uint32_t node);
-void weir__feed_pieces_free(struct weir__feed_list *list);
 /*
  * The place of @fed is free, and its turn has come. Leave it to its node? Then
  * there is nothing to queue. feeder->lock is held.

@@ -8,49 +8,45 @@
 #include <stdio.h>
 
 #include "core/debug.h"
-#include "core/outcome.h"
 #include "core/root.h"
 #include "core/sys.h"
 #include "graph/feed.h"
+#include "io/blocking.h"
+#include "stream/stream.h"
 
-/* Bytes [lo, hi) of the file were not read; in the words of a stream's read. */
-static int pieces_fail(const struct weir__pieces *p, int64_t err, uint64_t lo,
-		       uint64_t hi, char why[240])
+/* Bytes from @off on that are not in the page cache any more. */
+static int pieces_wait(const struct weir__pieces *p, void *to, size_t n,
+		       uint64_t off, char why[240])
 {
-	const struct weir_file *file = p->file;
-	struct weir__outcome outcome = weir__failed((int)err, NULL);
 	typedef unsigned long long ull;
+	const char *base = p->file->base;
+	char words[120];
+	int r = weir__read_blocking(p->file, to, n, off, words, sizeof(words));
 
-	if (err) {
+	if (r == -ENODATA)
+		snprintf(
+			why, 240,
+			"source 0 (node %u): %s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
+			p->node, base, (ull)off, (ull)(off + n),
+			(ull)p->file->id.bytes);
+	else if (r < 0)
 		snprintf(why, 240,
 			 "source 0 (node %u): %s: bytes [%llu, %llu): %s",
-			 p->node, file->base, (ull)lo, (ull)hi,
-			 weir__outcome_words(&outcome));
-		return weir__outcome_errno(&outcome);
-	}
-	snprintf(
-		why, 240,
-		"source 0 (node %u): %s: ends before bytes [%llu, %llu); it had %llu bytes when it was opened",
-		p->node, file->base, (ull)lo, (ull)hi, (ull)file->id.bytes);
-	return -ENODATA;
+			 p->node, base, (ull)off, (ull)(off + n), words);
+	return r;
 }
 
 static int pieces_read(struct weir__piecewise *of, uint64_t at, void *to,
 		       size_t n, char why[240])
 {
 	const struct weir__pieces *p = (const struct weir__pieces *)of;
-	size_t got = 0;
+	uint64_t off = p->at + at;
+	int64_t got = weir__sys_pread_nowait(p->file->fd, to, n, off);
+	size_t done = got > 0 ? (size_t)got : 0;
 
-	while (got < n) {
-		uint64_t from = p->at + at + got;
-		int64_t r = weir__sys_pread(p->file->fd, (char *)to + got,
-					    n - got, from);
-
-		if (r <= 0)
-			return pieces_fail(p, r, from, from + n - got, why);
-		got += (size_t)r;
-	}
-	return 0;
+	if (done == n)
+		return 0;
+	return pieces_wait(p, (char *)to + done, n - done, off + done, why);
 }
 
 /* Reads of a network file system, or by a method that was asked for, may wait. */
@@ -72,10 +68,6 @@ struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
 
 	if (fed->kept || !fed->import.file || !may_read(fed->import.file))
 		return NULL;
-	if (!list->pieces)
-		list->pieces = weir__calloc(list->n, sizeof(*list->pieces));
-	if (!list->pieces)
-		return NULL;
 	p = &list->pieces[k];
 	p->of.place = fed->buf->mem.base + fed->offset;
 	p->of.bytes = fed->import.bytes;
@@ -87,11 +79,6 @@ struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
 	return &p->of;
 }
 
-void weir__feed_pieces_free(struct weir__feed_list *list)
-{
-	weir__free(list->pieces);
-}
-
 /*
  * A node writes to the place while it reads. A read that nobody needs any more may
  * still be in flight there: a read by the stream would be ordered after it.
@@ -99,7 +86,10 @@ void weir__feed_pieces_free(struct weir__feed_list *list)
 static bool is_written(const struct weir__feeder *f,
 		       const struct weir__piecewise *p)
 {
-	if (f->feed->follows)
+	struct weir__source *src = &f->feed->stream->src;
+
+	/* The reads of a feed that failed. */
+	if (f->feed->after && src->ops->state(src, f->feed->after, NULL) <= 0)
 		return true;
 	for (uint32_t i = 0; i < f->n_out; i++) {
 		const struct weir__fed_out *out =

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "dev/dev.h"
+#include "graph/feed.h"
 #include "graph/ops.h"
 #include "graph/run.h"
 #include "mem/buf.h"
@@ -143,12 +144,30 @@ static bool is_by_index(const struct weir__node *node, uint32_t s)
 	       (node->op == WEIR_OP_GET_ROWS || node->op == WEIR_OP_MUL_MAT_ID);
 }
 
+/* Source 0 is read from its file. The lane's next step may change that. */
+static void piecewise_access(const struct weir__run_lane *lane, uint64_t number,
+			     const struct weir__node *node)
+{
+	struct weir__races_bytes b = { .rows = 1 };
+	const struct weir__pieces *p =
+		(const struct weir__pieces *)node->piecewise;
+
+	if (!p || is_by_index(node, 0) || !atomic_load(&p->of.missing))
+		return;
+	b.space = weir__races_file(p->file->id.dev, p->file->id.ino);
+	b.lo = p->at;
+	b.width = p->of.bytes;
+	weir__races_access(&lane->progress->src, number,
+			   weir__op_row(node->op)->name, &b);
+}
+
 static void node_access(const struct weir__run_lane *lane, uint64_t number,
 			const struct weir__node *node)
 {
 	const struct weir__op *row = weir__op_row(node->op);
 	bool writes = row->flags & WEIR__OP_WRITES;
 
+	piecewise_access(lane, number, node);
 	for (uint32_t s = 0; s < node->n_src; s++)
 		if (node->src[s].data && !is_by_index(node, s) &&
 		    !(writes && s == row->target))

@@ -337,7 +337,7 @@ static void list_drop(struct weir__feed_list *list)
 			weir__file_put(fed->import.file);
 	}
 	ring_put(list->feeder, list->ring);
-	weir__feed_pieces_free(list);
+	weir__free(list->pieces);
 	weir__free(list);
 }
 
@@ -390,6 +390,10 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 	if (r == 0 && out.ring) {
 		list->ring = f->ring;
 		list->ring->refs++;
+		list->pieces = weir__calloc(in->n, sizeof(*list->pieces));
+		if (!list->pieces)
+			r = weir__fail(-ENOMEM, "no memory for %u fed leaves",
+				       in->n);
 	}
 	if (r == 0)
 		r = list_fill(list, imports, in, &out);
@@ -437,17 +441,20 @@ int weir__feed_list_new(struct weir__feeder *f,
 	struct arrays a = { 0 };
 	int r = arrays_make(f, imports, n, &a);
 
+	if (r < 0) {
+		arrays_free(&a);
+		return r;
+	}
 	pthread_mutex_lock(&f->store_lock);
 	if (f->ring && f->ring->refs == 1) {
 		ring_put(f, f->ring);
 		f->ring = NULL;
 	}
-	for (uint32_t i = 0; i < n && !r; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		a.kept[i] = kept_find(f, &imports[i]);
 		a.there[i] = a.kept[i] != NULL;
 	}
-	if (r == 0)
-		r = list_try(f, imports, n, &a, ret_list);
+	r = list_try(f, imports, n, &a, ret_list);
 	if (r == -ENOMEM && forget_unused(&a, n))
 		r = list_try(f, imports, n, &a, ret_list);
 	pthread_mutex_unlock(&f->store_lock);

@@ -9,6 +9,7 @@
 #define ENOUGH_MISSES 4u /* of 64 samples: the range is not resident */
 #define PART 512u        /* pages of which one sample is taken */
 #define SPOT 16u         /* pages of a sample */
+#define SPOTS 5u         /* pages that stand for a short range */
 
 /*
  * Some file systems keep their pages in another inode (overlayfs): cachestat
@@ -111,16 +112,17 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	return file->nowait ? resident_by_reads(file, first, pages) : 0;
 }
 
-/* cachestat(2) is refused for files that we may not write. */
-static bool spot_is_cached(struct weir_file *file, uint64_t first)
+/* By reads of other pages each time: the first that is missing is fetched. */
+static bool is_cached_by_reads(struct weir_file *file, uint64_t first,
+			       uint64_t pages)
 {
-	int64_t r = count_resident(file, first, 1);
-	bool in;
+	uint64_t part = pages > SPOTS ? pages / SPOTS : 1;
+	uint64_t skip = (uint64_t)weir__now() / 64 % part;
+	bool in = true;
 
-	if (r >= 0)
-		return r > 0;
 	weir__sys_read_ahead(file->fd, false);
-	in = weir__sys_peek(file->fd, first * WEIR__PAGE);
+	for (uint64_t p = skip; p < pages && in; p += part)
+		in = weir__sys_peek(file->fd, (first + p) * WEIR__PAGE);
 	weir__sys_read_ahead(file->fd, true);
 	return in;
 }
@@ -128,10 +130,17 @@ static bool spot_is_cached(struct weir_file *file, uint64_t first)
 bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len)
 {
 	uint64_t first = off / WEIR__PAGE;
-	uint64_t step = ((off + len - 1) / WEIR__PAGE - first) / 4;
+	uint64_t pages = (off + len - 1) / WEIR__PAGE - first + 1;
 
-	for (uint64_t i = 0; i < 5; i++)
-		if (!spot_is_cached(file, first + i * step))
+	for (uint64_t i = 0; i < SPOTS; i++) {
+		uint64_t at = (pages - 1) * i / (SPOTS - 1);
+		int64_t r = count_resident(file, first + at, 1);
+
+		/* cachestat(2) is refused for files that we may not write. */
+		if (r < 0)
+			return is_cached_by_reads(file, first, pages);
+		if (!r)
 			return false;
+	}
 	return true;
 }

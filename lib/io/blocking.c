@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/blocking.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/error.h"
+#include "core/sys.h"
+#include "core/util.h"
+#include "io/engine.h"
+
+struct blocking {
+	struct weir__job job;
+	struct weir__extent ext;
+	void *bytes; /* the engine's while the job is in flight */
+	_Atomic bool failed;
+	int err;         /* of the first chunk that failed */
+	char words[120]; /* the same */
+	_Atomic uint32_t done;
+};
+
+static void blocking_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
+				uint64_t hi,
+				const struct weir__outcome *outcome,
+				enum weir__chunk_way way)
+{
+	struct blocking *b = job->arg;
+
+	(void)ext;
+	(void)lo;
+	(void)hi;
+	(void)way;
+	if (outcome->end == WEIR__DONE || atomic_exchange(&b->failed, true))
+		return;
+	b->err = weir__outcome_errno(outcome);
+	snprintf(b->words, sizeof(b->words), "%s",
+		 weir__outcome_words(outcome));
+}
+
+/* The thread that waits may free the job before it is woken here. */
+static void blocking_done(struct weir__job *job)
+{
+	struct blocking *b = job->arg;
+
+	atomic_store(&b->done, 1);
+	weir__futex_wake(&b->done, 1);
+}
+
+static int blocking_run(struct blocking *b)
+{
+	struct weir__engine *eng;
+	int r = weir__engine_get(b->ext.file->weir, &eng);
+
+	if (r == 0)
+		r = weir__job_start(eng, &b->job);
+	if (r < 0) {
+		snprintf(b->words, sizeof(b->words), "%s", weir__error_text());
+		return r;
+	}
+	while (!atomic_load(&b->done))
+		weir__futex_wait(&b->done, 0, INT64_MAX);
+	return b->err;
+}
+
+int weir__read_blocking(struct weir_file *file, void *to, size_t n,
+			uint64_t off, char *words, size_t room)
+{
+	struct blocking *b = weir__calloc(1, sizeof(*b));
+	int r = -ENOMEM;
+
+	if (b)
+		b->bytes = weir__malloc_pages(weir__up(n, WEIR__PAGE));
+	if (!b || !b->bytes) {
+		snprintf(words, room, "no memory for a read of %zu bytes", n);
+		weir__free(b);
+		return r;
+	}
+	b->ext = (struct weir__extent){
+		.file = file, .off = off, .len = n, .addr = b->bytes
+	};
+	b->job.ext = &b->ext;
+	b->job.n_ext = 1;
+	b->job.chunk_done = blocking_chunk_done;
+	b->job.done = blocking_done;
+	b->job.arg = b;
+	r = blocking_run(b);
+	snprintf(words, room, "%s", b->words);
+	if (r == 0)
+		memcpy(to, b->bytes, n);
+	/* A read that was given up may still write. */
+	if (!atomic_load(&b->job.leaked))
+		weir__free(b->bytes);
+	weir__free(b);
+	return r;
+}
