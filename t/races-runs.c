@@ -3,6 +3,9 @@
  * WEIR_DEBUG=races and runs of graphs: leaves that streams write, results that
  * streams read, observers, runs one after another.
  */
+#include <stdlib.h>
+
+#include "files.h"
 #include "racing.h"
 
 #define N 64 /* of F32: 256 bytes */
@@ -257,17 +260,82 @@ static void many_graphs(void)
 	none("more runs than the checker can tell apart do not race");
 }
 
+#define LAYERS 8
+#define WIDE 128
+#define WEIGHT ((uint64_t)WIDE * WIDE * sizeof(float))
+
+/* Products with weights in @file, most of which their nodes read from there. */
+static void build_fed(struct weir_file *file)
+{
+	const int64_t shape[] = { WIDE, WIDE }, one_row[] = { 1, WIDE };
+	uint64_t weights = 5 * (WEIGHT + 4096);
+	struct weir_sched_opts o = { .size = sizeof(o), .weights = &weights };
+	static float zeros[WIDE];
+	struct weir_dev *cpu = cpu_of(weir);
+	struct weir_tensor w;
+
+	must(weir_tensor_init(&w, WEIR_DTYPE_F32, 2, shape));
+	must(weir_graph_new(&g));
+	in = out = weir_graph_input(g, "in", WEIR_DTYPE_F32, 2, one_row);
+	for (unsigned i = 0; i < LAYERS; i++)
+		out = weir_mul_mat(
+			g, weir_graph_leaf_file(g, &w, file, i * WEIGHT), out);
+	weir_graph_output(g, out);
+	must(weir_sched_new(&cpu, 1, &o, &sched));
+	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_run_new(schedule, &run));
+	must(weir_run_input(run, in, zeros, sizeof(zeros)));
+	/* Weights that are kept are not read again. */
+	must(weir_run_start(run));
+	must(weir_run_wait(run, -1));
+}
+
+/* A stream writes to the file after a run has read it, waited for or not. */
+static void file_written(bool waits, const char *title)
+{
+	struct weir_file_opts o = WEIR_FILE_OPTS_INIT;
+	void *zeros = calloc(LAYERS, WEIGHT);
+	struct weir_file *file;
+
+	set_up();
+	files_bytes("weights.bin", zeros, LAYERS * WEIGHT);
+	free(zeros);
+	o.flags = WEIR_FILE_WRITE;
+	must(weir_file_open(weir, files_path("weights.bin"), &o, &file));
+	build_fed(file);
+	must(weir_run_start(run));
+	if (waits)
+		must(weir_run_wait(run, -1));
+	usleep(100000);
+	for (unsigned i = 0; i < LAYERS; i++)
+		must(weir_stream_write(a, file, i * WEIGHT, &t, 0, 256));
+	must(weir_stream_sync(a, -1));
+	must(weir_run_wait(run, -1));
+	destroy();
+	weir_file_close(file);
+	if (waits) {
+		none(title);
+		return;
+	}
+	reports(1);
+	has_str(said, "(mul_mat) reads", "%s: the report names the node",
+		title);
+	tear_down();
+}
+
 static void racing(void)
 {
 	leaf_without_event();
 	result_without_wait();
 	start_while_read();
 	observed(false, "an observer that does not wait for what reads");
+	file_written(false, "a file that is written after a run");
 }
 
 int main(void)
 {
 	plan(0);
+	files_begin();
 	setenv("WEIR_DEBUG", "races", 1);
 	if (may_race())
 		racing();
@@ -280,5 +348,8 @@ int main(void)
 	observed(true, "an observer that waits for what reads the result");
 	several_runs();
 	many_graphs();
+	file_written(
+		true,
+		"a file that is written after a run was waited for does not race");
 	return done_testing();
 }
