@@ -243,23 +243,37 @@ static void try_in_place(struct trial *t, const struct naive *want, unsigned i)
 struct hidden {
 	struct weir__piecewise of; /* first member */
 	unsigned char *bytes;
-	bool fails;
+	bool fails, mapped;
+	int got; /* pieces that were not given back */
 };
 
-static int hidden_read(struct weir__piecewise *of, uint64_t at, void *to,
-		       size_t n, char why[240])
+static const unsigned char *hidden_get(struct weir__piecewise *of, uint64_t at,
+				       size_t *n, unsigned char *room,
+				       size_t room_bytes, char why[240],
+				       int *ret_err)
 {
-	const struct hidden *h = (const struct hidden *)of;
+	struct hidden *h = (struct hidden *)of;
 
 	if (h->fails) {
 		snprintf(why, 240, "a disk that fails");
-		return -EIO;
+		*ret_err = -EIO;
+		return NULL;
 	}
-	if (at > of->bytes || n > of->bytes - at)
-		bail("a read of %zu bytes at %llu, of %llu", n,
+	if (at > of->bytes || *n > of->bytes - at)
+		bail("a read of %zu bytes at %llu, of %llu", *n,
 		     (unsigned long long)at, (unsigned long long)of->bytes);
-	memcpy(to, h->bytes + at, n);
-	return 0;
+	h->got++;
+	if (h->mapped && random_below(3))
+		return h->bytes + at;
+	*n = *n < room_bytes ? *n : room_bytes;
+	memcpy(room, h->bytes + at, *n);
+	return room;
+}
+
+static void hidden_put(struct weir__piecewise *of, const unsigned char *bytes)
+{
+	(void)bytes;
+	((struct hidden *)of)->got--;
 }
 
 /* The source begins @lead bytes after its place, which NaNs surround. */
@@ -272,7 +286,8 @@ static void hide(struct hidden *h, const struct weir_tensor *t,
 		bail("%s", weir_error());
 	h->of.bytes = lead + n;
 	h->of.missing = true;
-	h->of.read = hidden_read;
+	h->of.get = hidden_get;
+	h->of.put = hidden_put;
 	h->bytes = odd_memory(h->of.bytes);
 	memcpy(h->bytes + lead, src->data, n);
 	h->of.place = (unsigned char *)odd_memory(h->of.bytes + 128) + 64;
@@ -294,7 +309,7 @@ static void try_pieces(struct trial *t, const struct naive *want, bool fails)
 {
 	const struct weir_node *node = t->node;
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
-	struct hidden h = { .fails = fails };
+	struct hidden h = { .fails = fails, .mapped = random_below(2) };
 	struct naive *got;
 	struct seen seen;
 	int r;
@@ -315,6 +330,9 @@ static void try_pieces(struct trial *t, const struct naive *want, bool fails)
 		snprintf(t->wrong, sizeof(t->wrong), "the read failed, not it");
 	else if (!fails && !(t->err = r))
 		agree(t, &seen.node.dst, naive_result(want, node));
+	if (h.got)
+		snprintf(t->wrong, sizeof(t->wrong),
+			 "%d pieces were not given back", h.got);
 	if (!only_inside(&h))
 		snprintf(t->wrong, sizeof(t->wrong),
 			 "bytes beside the place were written");

@@ -385,12 +385,19 @@ struct weir__piecewise {
 	uint64_t bytes;
 	_Atomic bool missing;
 	/*
-	 * Read @n bytes, from number @at on, to @to. Any thread. Blocks, which
-	 * is short as long as the file is in the page cache. < 0 with a sentence
-	 * in @why, as in struct weir__compute.
+	 * Bytes from number @at on: all of the *@n that are asked for, where
+	 * they are already, or at most @room_bytes of them, read to @room; *@n
+	 * says how many. Until .put of the result; each thread has one such
+	 * piece at a time, and uses it for at most some milliseconds. Blocks,
+	 * which is short as long as the file is in the page cache. NULL:
+	 * *ret_err, with a sentence in @why, as in struct weir__compute. Any
+	 * thread.
 	 */
-	int (*read)(struct weir__piecewise *p, uint64_t at, void *to, size_t n,
-		    char why[240]);
+	const unsigned char *(*get)(struct weir__piecewise *p, uint64_t at,
+				    size_t *n, unsigned char *room,
+				    size_t room_bytes, char why[240],
+				    int *ret_err);
+	void (*put)(struct weir__piecewise *p, const unsigned char *bytes);
 };
 
 /*

@@ -26,63 +26,6 @@ struct todo {
 	struct weir__kept *kept;
 };
 
-static int feed_state(struct weir__source *src, uint64_t number,
-		      struct weir_failure *cause)
-{
-	struct weir__feed *feed = (struct weir__feed *)src;
-	bool failed = atomic_load(&feed->failed);
-
-	if (number <= atomic_load(&feed->done))
-		return 1;
-	if (!failed)
-		return 0;
-	if (cause)
-		*cause = feed->cause;
-	return feed->cause.err;
-}
-
-static void feed_free(struct weir__source *src)
-{
-	struct weir__feed *feed = (struct weir__feed *)src;
-
-	weir__source_put(&feed->stream->src);
-	weir__source_fini(src);
-	weir__free(feed);
-}
-
-static const struct weir__source_ops feed_source = {
-	.size = sizeof(feed_source),
-	.state = feed_state,
-	.free = feed_free,
-};
-
-/* After @before, if that is not NULL: its reads may still be in flight. */
-static int feed_new(struct weir__feeder *f, struct weir__feed *before,
-		    struct weir__feed **ret)
-{
-	struct weir__feed *feed = weir__calloc(1, sizeof(*feed));
-	int r;
-
-	if (!feed)
-		return weir__fail(-ENOMEM, "no memory for a feed of %s",
-				  f->dev->desc.name);
-	r = weir__stream_new(f->dev, 0, "feed", &feed->stream);
-	if (r < 0) {
-		weir__free(feed);
-		return r;
-	}
-	weir__source_init(&feed->source, &feed_source, f->dev->weir);
-	if (before)
-		r = weir__stream_wait_ended(feed->stream, &before->stream->src,
-					    weir__stream_tail(before->stream));
-	feed->after = weir__stream_tail(feed->stream);
-	if (r < 0)
-		weir__source_put(&feed->source);
-	else
-		*ret = feed;
-	return r;
-}
-
 /* The lock is held, as in all functions from here to feeder_look(). */
 static bool feed_works(const struct weir__feeder *f)
 {
@@ -204,29 +147,38 @@ static bool overlap(const struct weir__fed *a, const struct weir__fed *b)
 	       b->offset < a->offset + a->import.bytes;
 }
 
-/* The first queued entry of @pass that is in the place of @fed, or n. */
+/*
+ * The first queued entry of @pass that is in the place of @fed, or n. If @fed is
+ * left to its node, others that are left do not count: nodes of a lane are computed
+ * one after the other, and what one has read to the place no other needs.
+ */
 static uint32_t pass_blocker(struct weir__pass *pass,
-			     const struct weir__fed *fed)
+			     const struct weir__fed *fed, bool leave)
 {
 	uint32_t k;
+
+	if (leave && !pass->reads)
+		return pass->list->n;
 
 	while (pass->released < pass->queued && is_over(pass, pass->released))
 		pass->released++;
 	for (k = pass->released; k < pass->queued; k++)
 		if (!pass->list->fed[k].kept &&
+		    !(leave && weir__fed_is_left(&pass->list->fed[k])) &&
 		    overlap(&pass->list->fed[k], fed) && !is_released(pass, k))
 			return k;
 	return pass->list->n;
 }
 
 /* Is the place free of what runs still read? If not, wait for that. */
-static bool has_place(struct weir__feeder *f, const struct weir__fed *fed)
+static bool has_place(struct weir__feeder *f, const struct weir__fed *fed,
+		      bool leave)
 {
 	struct weir__pass *pass = f->passes;
 	uint32_t k;
 
 	while (pass) {
-		k = pass_blocker(pass, fed);
+		k = pass_blocker(pass, fed, leave);
 		if (k == pass->list->n)
 			pass = pass->next;
 		else if (feeder_await(f, &f->room, pass->progress,
@@ -236,7 +188,7 @@ static bool has_place(struct weir__feeder *f, const struct weir__fed *fed)
 			return false;
 	}
 	return !f->ahead.list ||
-	       pass_blocker(&f->ahead, fed) == f->ahead.list->n;
+	       pass_blocker(&f->ahead, fed, leave) == f->ahead.list->n;
 }
 
 /* The pass whose entries come next; the one for the run that may come is last. */
@@ -293,16 +245,21 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		/* Of a part of a run: what only steps before it read. */
 		bool over = is_released(pass, k);
 
-		if (!over && !kept && !has_place(f, fed))
+		bool leave = !over && !kept && weir__fed_may_leave(f, fed);
+
+		if (!over && !kept && !has_place(f, fed, leave))
 			return false;
 		pass->queued++;
 		if (over ||
 		    (kept && (kept->loaded || (kept->loading && !kept->stale))))
 			continue;
-		if (!kept)
+		if (!kept) {
 			pass->bytes += fed->import.bytes;
-		if (!kept && weir__fed_leave(f, fed))
-			continue;
+			weir__fed_leave(fed, leave);
+			if (leave)
+				continue;
+			pass->reads++;
+		}
 		todo_set(todo, pass, k);
 		if (kept) {
 			kept->loading = todo->number;
@@ -439,12 +396,14 @@ static void pass_number(struct weir__feeder *f, struct weir__pass *pass)
 
 	pass->queued = pass->released = 0;
 	pass->bytes = 0;
+	pass->reads = 0;
 	pass->seen = pass->base;
 	pass->first = f->number;
 	if (ahead->list == pass->list && ahead->src == pass->src) {
 		pass->first = ahead->first;
 		pass->queued = ahead->queued;
 		pass->bytes = ahead->bytes;
+		pass->reads = ahead->reads;
 	} else if (ahead->list) {
 		pass->first = ahead->first + ahead->queued;
 	}
@@ -480,7 +439,7 @@ static int feed_renew(struct weir__feeder *f)
 	pthread_mutex_unlock(&f->lock);
 	if (works)
 		return 0;
-	r = feed_new(f, old, &feed);
+	r = weir__feed_new(f, old, &feed);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&f->lock);

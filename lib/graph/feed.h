@@ -67,6 +67,7 @@ struct weir__pieces {
 	struct weir_file *file;    /* of the list */
 	uint64_t at;
 	uint32_t node; /* the leaf's, for sentences */
+	bool aligned;  /* a mapping of the file is, as the place */
 };
 
 /* An import in a list: never changes after the plan was made. */
@@ -107,6 +108,7 @@ struct weir__pass {
 	uint32_t queued;   /* entries: the next one to be queued */
 	uint32_t released; /* entries before it are released */
 	uint64_t bytes;    /* that were fed for it so far */
+	uint32_t reads;    /* entries that were queued to be read to the ring */
 	uint64_t seen;     /* of progress: done, as the feeder has seen */
 };
 
@@ -223,10 +225,23 @@ uint64_t weir__pass_bytes(struct weir__pass *pass);
 struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
 					  uint32_t k, uint32_t node);
 /*
- * The place of @fed is free, and its turn has come. Leave it to its node? Then
- * there is nothing to queue. feeder->lock is held.
+ * May @fed be left to its node now? It may if it is in the page cache, and nothing
+ * that is in flight writes to its place. feeder->lock is held.
  */
-bool weir__fed_leave(const struct weir__feeder *feeder,
-		     const struct weir__fed *fed);
+bool weir__fed_may_leave(const struct weir__feeder *feeder,
+			 const struct weir__fed *fed);
+/*
+ * Its turn has come, and no node that is computed meanwhile needs what the answer
+ * was before.
+ */
+void weir__fed_leave(const struct weir__fed *fed, bool leave);
+bool weir__fed_is_left(const struct weir__fed *fed);
+
+/*
+ * feed_source.c. After @before, if that is not NULL: its reads may still be in
+ * flight. -ENOMEM, and errors of weir__stream_new().
+ */
+int weir__feed_new(struct weir__feeder *feeder, struct weir__feed *before,
+		   struct weir__feed **ret_feed);
 
 #endif

@@ -12,7 +12,10 @@
 #include "core/sys.h"
 #include "graph/feed.h"
 #include "io/blocking.h"
+#include "io/lease.h"
 #include "stream/stream.h"
+
+#define LINE 64u /* bytes, of a cache: kernels expect no other alignment */
 
 /* Bytes from @off on that are not in the page cache any more. */
 static int pieces_wait(const struct weir__pieces *p, void *to, size_t n,
@@ -36,17 +39,43 @@ static int pieces_wait(const struct weir__pieces *p, void *to, size_t n,
 	return r;
 }
 
-static int pieces_read(struct weir__piecewise *of, uint64_t at, void *to,
-		       size_t n, char why[240])
+static int pieces_read(const struct weir__pieces *p, void *to, size_t n,
+		       uint64_t off, char why[240])
 {
-	const struct weir__pieces *p = (const struct weir__pieces *)of;
-	uint64_t off = p->at + at;
 	int64_t got = weir__sys_pread_nowait(p->file->fd, to, n, off);
 	size_t done = got > 0 ? (size_t)got : 0;
 
 	if (done == n)
 		return 0;
 	return pieces_wait(p, (char *)to + done, n - done, off + done, why);
+}
+
+static const unsigned char *pieces_get(struct weir__piecewise *of, uint64_t at,
+				       size_t *n, unsigned char *room,
+				       size_t room_bytes, char why[240],
+				       int *ret_err)
+{
+	const struct weir__pieces *p = (const struct weir__pieces *)of;
+	const unsigned char *mapped = NULL;
+	int r;
+
+	if (p->aligned)
+		mapped = weir__lease_get(p->file, p->at + at, *n);
+	if (mapped)
+		return mapped;
+	*n = *n < room_bytes ? *n : room_bytes;
+	r = pieces_read(p, room, *n, p->at + at, why);
+	if (r < 0)
+		*ret_err = r;
+	return r < 0 ? NULL : room;
+}
+
+static void pieces_put(struct weir__piecewise *of, const unsigned char *bytes)
+{
+	const struct weir__pieces *p = (const struct weir__pieces *)of;
+
+	if (bytes < of->place || bytes >= of->place + of->bytes)
+		weir__lease_put(p->file);
 }
 
 /* Reads of a network file system, or by a method that was asked for, may wait. */
@@ -71,10 +100,14 @@ struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
 	p = &list->pieces[k];
 	p->of.place = fed->buf->mem.base + fed->offset;
 	p->of.bytes = fed->import.bytes;
-	p->of.read = pieces_read;
+	p->of.get = pieces_get;
+	p->of.put = pieces_put;
 	p->file = fed->import.file;
 	p->at = fed->import.at;
 	p->node = node;
+	p->aligned = ((uintptr_t)p->of.place - p->at) % LINE == 0;
+	if (p->aligned)
+		weir__file_lease(p->file);
 	fed->pieces = p;
 	return &p->of;
 }
@@ -102,15 +135,22 @@ static bool is_written(const struct weir__feeder *f,
 	return false;
 }
 
-bool weir__fed_leave(const struct weir__feeder *f, const struct weir__fed *fed)
+bool weir__fed_may_leave(const struct weir__feeder *f,
+			 const struct weir__fed *fed)
 {
-	struct weir__pieces *p = fed->pieces;
-	bool leave;
+	const struct weir__pieces *p = fed->pieces;
 
-	if (!p)
-		return false;
-	leave = !is_written(f, &p->of) &&
-		weir__file_is_cached(p->file, p->at, p->of.bytes);
-	atomic_store(&p->of.missing, leave);
-	return leave;
+	return p && !is_written(f, &p->of) &&
+	       weir__file_is_cached(p->file, p->at, p->of.bytes);
+}
+
+void weir__fed_leave(const struct weir__fed *fed, bool leave)
+{
+	if (fed->pieces)
+		atomic_store(&fed->pieces->of.missing, leave);
+}
+
+bool weir__fed_is_left(const struct weir__fed *fed)
+{
+	return fed->pieces && atomic_load(&fed->pieces->of.missing);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/file.h"
+#include "io/lease.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -51,6 +52,7 @@ void weir__file_put(struct weir_file *file)
 {
 	if (!file || atomic_fetch_sub(&file->refs, 1) != 1)
 		return;
+	weir__lease_free(file);
 	weir__sys_close(file->fd);
 	weir__sys_close(file->direct_fd);
 	/* Its inode may be another file's next. */

@@ -22,6 +22,8 @@ struct weir__file_id {
 	struct timespec mtime, ctime;
 };
 
+struct weir__lease;
+
 struct weir_file {
 	_Atomic uint32_t refs;
 	struct weir *weir;
@@ -39,6 +41,8 @@ struct weir_file {
 	_Atomic bool direct_ok;        /* cleared when a read is refused */
 	char why[120];                 /* why not direct, as opened */
 	_Atomic uint32_t serial; /* unique in the root: key of ring tables */
+	_Atomic bool lease_tried;
+	struct weir__lease *_Atomic lease; /* NULL: none */
 };
 
 /* weir_file_open, without the call's name in the message. */

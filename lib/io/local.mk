@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h %D%/open.c %D%/map.c %D%/nowait.c %D%/nowait.h \
+	%D%/file.c %D%/file.h %D%/lease.c %D%/lease.h %D%/open.c %D%/map.c %D%/nowait.c %D%/nowait.h \
 	%D%/blocking.c %D%/blocking.h \
 	%D%/resident.c \
 	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \

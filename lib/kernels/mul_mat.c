@@ -20,8 +20,10 @@
 
 #define lib weir__cpu_host
 #define COLUMNS WEIR__PRODUCT_COLUMNS
-/* Of a missing matrix: long enough for a system call, a part of the second cache. */
+/* Bytes of a missing matrix that are read at once: a part of the second cache. */
 #define PIECE (128u << 10)
+/* That are used at once where they are: each new piece breaks the reads ahead. */
+#define FOUND (1u << 20)
 
 /* Columns of one matrix. */
 struct group {
@@ -371,9 +373,9 @@ static const unsigned char *matrix_at(const struct job *job, size_t matrix)
 
 /* Rows of a missing matrix that a thread has read. */
 struct piece {
-	const unsigned char *matrix; /* where it would be; NULL: none yet */
+	const unsigned char *matrix; /* where it would be */
 	size_t first, end;           /* rows */
-	const unsigned char *at;     /* where row @first is */
+	const unsigned char *at;     /* where row @first is; NULL: none */
 };
 
 static size_t row_bytes(const struct weir_operand *a)
@@ -422,26 +424,42 @@ static unsigned char *piece_place(const struct weir__kernel_run *run,
 	return p->place + run->thread * slice + at % WEIR__LINE;
 }
 
-/*
- * Read rows from @row on, up to @end at most: whole blocks, as many as stay in the
- * cache.
- */
-static int piece_read(const struct weir__kernel_run *run, const struct job *job,
-		      struct piece *piece, const unsigned char *matrix,
-		      size_t row, size_t end)
+static void piece_end(const struct weir__kernel_run *run, struct piece *piece)
 {
 	struct weir__piecewise *p = run->node->piecewise;
-	size_t pitch = row_bytes(job->a), most = PIECE / pitch;
-	uint64_t at = (uint64_t)(matrix - p->place) + row * pitch;
-	unsigned char *to;
-	int r;
 
-	most = most > job->rows ? most / job->rows * job->rows : job->rows;
-	to = piece_place(run, most * pitch, at);
-	if (end - row > most)
-		end = row + most;
-	r = p->read(p, at, to, (end - row) * pitch, run->why);
-	*piece = (struct piece){ matrix, row, end, to };
+	if (piece->at)
+		p->put(p, piece->at);
+	piece->at = NULL;
+}
+
+/* As many rows of @pitch bytes as fit @bytes, in whole blocks; one at least. */
+static size_t whole_blocks(const struct job *job, size_t bytes, size_t pitch)
+{
+	size_t rows = bytes / pitch / job->rows * job->rows;
+
+	return rows ? rows : job->rows;
+}
+
+/* Rows from @row on, up to @end at most. */
+static int piece_get(const struct weir__kernel_run *run, const struct job *job,
+		     struct piece *piece, const unsigned char *matrix,
+		     size_t row, size_t end)
+{
+	struct weir__piecewise *p = run->node->piecewise;
+	size_t pitch = row_bytes(job->a), n;
+	size_t most = whole_blocks(job, PIECE, pitch) * pitch;
+	size_t rows = whole_blocks(job, FOUND, pitch);
+	uint64_t at = (uint64_t)(matrix - p->place) + row * pitch;
+	int r = 0;
+
+	piece_end(run, piece);
+	n = (end - row < rows ? end - row : rows) * pitch;
+	piece->at = p->get(p, at, &n, piece_place(run, most, at), most,
+			   run->why, &r);
+	piece->matrix = matrix;
+	piece->first = row;
+	piece->end = row + n / pitch;
 	return r;
 }
 
@@ -501,17 +519,18 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 		size_t left = (size_t)(end - first) * most;
 		int r = 0;
 
-		if (missing && (piece.matrix != matrix || row < piece.first ||
-				row >= piece.end))
-			r = piece_read(run, job, &piece, matrix, row,
-				       job->m - row < left ? job->m
-							   : row + left);
+		if (missing && (!piece.at || piece.matrix != matrix ||
+				row < piece.first || row >= piece.end))
+			r = piece_get(run, job, &piece, matrix, row,
+				      job->m - row < left ? job->m
+							  : row + left);
 		if (r < 0)
 			return r;
 		a = missing ? piece.at + (int64_t)(row - piece.first) * pitch
 			    : matrix + (int64_t)row * pitch;
 		multiply_rows(run, job, &g, a, row, rows);
 	}
+	piece_end(run, &piece);
 	return 0;
 }
 

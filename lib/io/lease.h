@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A mapping of a file that nobody can truncate or change while it is used: under a
+ * read lease (fcntl(2), F_SETLEASE). A process that opens the file for writing, or
+ * truncates it, waits until a thread of the library has given up the lease, which
+ * is at most the time of a few uses; from then on there is no mapping.
+ *
+ * The kernel ends a lease that is not given up for 45 s (lease-break-time), as of a
+ * process that is stopped: a use that goes on later may get SIGBUS.
+ */
+#ifndef WEIR__IO_LEASE_H
+#define WEIR__IO_LEASE_H
+
+#include "io/file.h"
+
+/*
+ * Try to lease the file, once. It needs a local file system, the file's owner (or
+ * CAP_LEASE), no descriptor that is open for writing, and /proc. May block shortly.
+ */
+void weir__file_lease(struct weir_file *file);
+/* No use is left. */
+void weir__lease_free(struct weir_file *file);
+/*
+ * Bytes [off, off + n) of the file, all of them in the page cache, until
+ * weir__lease_put(); NULL: there is no lease any more, or they are not in it. A use
+ * is short and does not block, since writers wait for it. Any thread.
+ */
+const unsigned char *weir__lease_get(struct weir_file *file, uint64_t off,
+				     uint64_t n);
+void weir__lease_put(struct weir_file *file);
+
+#endif
