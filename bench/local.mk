@@ -20,7 +20,7 @@ check_PROGRAMS += %D%/load %D%/engine
 bench: %D%/load %D%/engine tools/weir
 .PHONY: bench
 EXTRA_DIST += %D%/README.md %D%/PEERS.md %D%/HEAP.md %D%/RESULTS.md \
-	%D%/MEMORY.md %D%/COMPUTE.md %D%/results/engine.svg \
+	%D%/MEMORY.md %D%/COMPUTE.md %D%/EPYC.md %D%/results/engine.svg \
 	%D%/results/device.svg \
 	%D%/results/load.svg %D%/results/peers.svg
 
