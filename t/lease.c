@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/file.h"
@@ -152,6 +155,59 @@ static void refused(void)
 	weir_file_close(file);
 }
 
+/* A program that takes SIGIO from a descriptor gets all of them. */
+static void signals(void)
+{
+	struct weir_file *file = leased("signals.bin");
+	struct signalfd_siginfo info;
+	unsigned got = 0;
+	sigset_t set, old;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGIO);
+	pthread_sigmask(SIG_BLOCK, &set, &old);
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	for (unsigned i = 0; i < 50; i++) {
+		kill(getpid(), SIGIO);
+		usleep(1000);
+		got += read(fd, &info, sizeof(info)) == sizeof(info);
+	}
+	is_int(got, 50, "a program with a leased file gets its own SIGIO");
+	/* While one is pending. */
+	kill(getpid(), SIGIO);
+	ok(opens_for_writing("signals.bin"),
+	   "a lease is given up while a SIGIO of the program is pending");
+	while (read(fd, &info, sizeof(info)) == sizeof(info))
+		;
+	close(fd);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	weir_file_close(file);
+}
+
+/* A child has all descriptors. */
+static void forked(void)
+{
+	struct weir_file *file = leased("forked.bin");
+	int fd[2];
+	char c;
+	pid_t child;
+
+	must(pipe(fd));
+	child = fork();
+	if (!child) {
+		close(fd[1]);
+		(void)!read(fd[0], &c, 1);
+		_exit(0);
+	}
+	close(fd[0]);
+	weir_file_close(file);
+	ok(opens_for_writing("forked.bin"),
+	   "a closed file has no lease, though a child has its descriptors");
+	close(fd[1]);
+	waitpid(child, NULL, 0);
+}
+
 static struct weir_file *shared;
 static _Atomic bool stop;
 
@@ -202,11 +258,13 @@ int main(void)
 	if (is_gone(file))
 		skip_all("no lease of a file here");
 	weir_file_close(file);
-	plan(13);
+	plan(16);
 	uses();
 	truncated();
 	written();
 	refused();
+	signals();
+	forked();
 	threads();
 	weir_close(weir);
 	free(bytes_of_file);

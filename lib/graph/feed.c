@@ -247,6 +247,9 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 
 		bool leave = !over && !kept && weir__fed_may_leave(f, fed);
 
+		/* For a run that may come it is too early to say. */
+		if (leave && pass == &f->ahead)
+			return false;
 		if (!over && !kept && !has_place(f, fed, leave))
 			return false;
 		pass->queued++;

@@ -219,8 +219,8 @@ void weir__feeder_forget(struct weir__feeder *feeder,
 uint64_t weir__pass_bytes(struct weir__pass *pass);
 
 /*
- * pieces.c. Let the only node that reads entry @k of the list read it in pieces;
- * X
+ * pieces.c. Let the only node that reads entry @k of the list get it in pieces; the
+ * leaf is node @node. NULL: it cannot. Before the first pass.
  */
 struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
 					  uint32_t k, uint32_t node);

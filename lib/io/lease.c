@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/lease.h"
 
-#include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -13,13 +15,18 @@
 #include "core/util.h"
 
 #define MAX_PAGES 512u /* of a use */
+#define MAX_LEASES 32u /* in the process: each has a thread */
 #define PAUSE_NS 20000 /* between looks whether uses have ended */
+/* Times between looks at the lease, ms: if no signal came, and if one is pending. */
+#define LOOK_MS 5000
+#define PENDING_MS 20
 
 struct weir__lease {
 	int fd; /* a description of its own: a lease belongs to one */
 	unsigned char *map;
 	uint64_t bytes;
 	pthread_t thread;
+	int wake;  /* an eventfd: armed or quit was set */
 	pid_t tid; /* of the thread that the kernel tells of a break */
 	_Atomic uint32_t ready;
 	_Atomic bool armed, quit;
@@ -31,6 +38,8 @@ struct weir__lease {
 	_Atomic uint32_t users;
 	_Atomic bool broken;
 };
+
+static _Atomic uint32_t n_leases;
 
 static bool is_held(const struct weir__lease *l)
 {
@@ -46,25 +55,52 @@ static void lease_break(struct weir__lease *l)
 	fcntl(l->fd, F_SETLEASE, F_UNLCK);
 }
 
-/* All signals are blocked in threads of the library. */
+/*
+ * A break is signalled to this thread by SIGIO, which is blocked here, as all
+ * signals are in threads of the library. The signal is only looked for, and never
+ * taken: one for the process is the program's, and would make @signals readable
+ * all the time.
+ */
+static void lease_wait(const struct weir__lease *l, int signals)
+{
+	struct pollfd fds[2] = { { .fd = l->wake, .events = POLLIN },
+				 { .fd = signals, .events = POLLIN } };
+	uint64_t count;
+
+	if (poll(fds, 2, LOOK_MS) > 0 && fds[0].revents)
+		(void)!read(l->wake, &count, sizeof(count));
+	else if (fds[1].revents && is_held(l))
+		poll(fds, 1, PENDING_MS);
+}
+
 static void *lease_watch(void *arg)
 {
 	struct weir__lease *l = arg;
 	sigset_t set;
+	int signals;
 
 	l->tid = gettid();
-	atomic_store(&l->ready, 1);
-	weir__futex_wake(&l->ready, 1);
 	sigemptyset(&set);
 	sigaddset(&set, SIGIO);
+	signals = signalfd(-1, &set, SFD_CLOEXEC);
+	atomic_store(&l->ready, signals < 0 ? 2 : 1);
+	weir__futex_wake(&l->ready, 1);
 	while (!atomic_load(&l->quit)) {
 		if (atomic_load(&l->armed) && !is_held(l)) {
 			lease_break(l);
 			break;
 		}
-		sigwaitinfo(&set, NULL);
+		lease_wait(l, signals);
 	}
+	weir__sys_close(signals);
 	return NULL;
+}
+
+static void lease_wake(struct weir__lease *l)
+{
+	uint64_t one = 1;
+
+	(void)!write(l->wake, &one, sizeof(one));
 }
 
 static bool lease_take(struct weir__lease *l)
@@ -75,7 +111,10 @@ static bool lease_take(struct weir__lease *l)
 	       !fcntl(l->fd, F_SETLEASE, F_RDLCK);
 }
 
-/* The file is as long as when it was opened, and stays so. */
+/*
+ * The file is as long as when it was opened, and stays so. After mlockall(2) a
+ * mapping that can be read would be read at once.
+ */
 static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 {
 	struct stat st;
@@ -84,19 +123,27 @@ static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 	l->bytes = file->id.bytes;
 	if (weir__sys_fstat(l->fd, &st) < 0 || st.st_size < 0 ||
 	    (uint64_t)st.st_size < l->bytes || st.st_ino != file->id.ino ||
-	    weir__sys_map(l->bytes, l->fd, 0, PROT_READ, &map) < 0)
+	    weir__sys_map(l->bytes, l->fd, 0, PROT_NONE, &map) < 0)
 		return false;
+	munlock(map, l->bytes);
+	weir__sys_madvise(map, l->bytes, MADV_DONTFORK);
+	if (mprotect(map, l->bytes, PROT_READ) < 0) {
+		weir__sys_unmap(map, l->bytes);
+		return false;
+	}
 	l->map = map;
 	return true;
 }
 
+/* Given up in any case: a child of fork(2) has the description, too. */
 static void lease_end(struct weir__lease *l)
 {
 	atomic_store(&l->quit, true);
-	pthread_kill(l->thread, SIGIO);
+	lease_wake(l);
 	pthread_join(l->thread, NULL);
 	if (l->map && !atomic_load(&l->broken))
 		weir__sys_unmap(l->map, l->bytes);
+	fcntl(l->fd, F_SETLEASE, F_UNLCK);
 }
 
 static bool lease_begin(struct weir__lease *l, const struct weir_file *file)
@@ -105,35 +152,51 @@ static bool lease_begin(struct weir__lease *l, const struct weir_file *file)
 		return false;
 	while (!atomic_load(&l->ready))
 		weir__futex_wait(&l->ready, 0, INT64_MAX);
-	if (!lease_take(l) || !lease_map(l, file)) {
+	if (atomic_load(&l->ready) > 1 || !lease_take(l) ||
+	    !lease_map(l, file)) {
 		lease_end(l);
 		return false;
 	}
 	/* A break that came before this is seen now. */
 	atomic_store(&l->armed, true);
-	pthread_kill(l->thread, SIGIO);
+	lease_wake(l);
 	return true;
 }
 
-void weir__file_lease(struct weir_file *file)
+static void lease_drop(struct weir__lease *l)
 {
-	struct weir__lease *l;
+	weir__sys_close(l->fd);
+	weir__sys_close(l->wake);
+	weir__free(l);
+	atomic_fetch_sub(&n_leases, 1);
+}
+
+static struct weir__lease *lease_new(const struct weir_file *file)
+{
+	struct weir__lease *l = NULL;
 	char proc[64];
 
-	if (file->network || !file->nowait || !file->id.bytes ||
-	    atomic_exchange(&file->lease_tried, true))
-		return;
-	l = weir__calloc(1, sizeof(*l));
-	if (!l)
-		return;
+	if (atomic_fetch_add(&n_leases, 1) < MAX_LEASES)
+		l = weir__calloc(1, sizeof(*l));
+	if (!l) {
+		atomic_fetch_sub(&n_leases, 1);
+		return NULL;
+	}
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", file->fd);
 	l->fd = weir__sys_open(proc, O_RDONLY, 0);
-	if (l->fd < 0 || !lease_begin(l, file)) {
-		weir__sys_close(l->fd);
-		weir__free(l);
-		return;
-	}
-	atomic_store(&file->lease, l);
+	l->wake = eventfd(0, EFD_CLOEXEC);
+	if (l->fd >= 0 && l->wake >= 0 && lease_begin(l, file))
+		return l;
+	lease_drop(l);
+	return NULL;
+}
+
+/* Of a file that we do not own mincore(2) does not tell the truth. */
+void weir__file_lease(struct weir_file *file)
+{
+	if (file->ours && !file->network && file->nowait && file->id.bytes &&
+	    !atomic_exchange(&file->lease_tried, true))
+		atomic_store(&file->lease, lease_new(file));
 }
 
 void weir__lease_free(struct weir_file *file)
@@ -144,8 +207,7 @@ void weir__lease_free(struct weir_file *file)
 	if (!l || !weir__root_is_ours(file->weir))
 		return;
 	lease_end(l);
-	weir__sys_close(l->fd);
-	weir__free(l);
+	lease_drop(l);
 }
 
 static bool is_resident(const unsigned char *from, uint64_t n)
@@ -169,7 +231,8 @@ const unsigned char *weir__lease_get(struct weir_file *file, uint64_t off,
 {
 	struct weir__lease *l = atomic_load(&file->lease);
 
-	if (!l || off > l->bytes || n > l->bytes - off)
+	if (!l || atomic_load(&l->broken) || off > l->bytes ||
+	    n > l->bytes - off)
 		return NULL;
 	atomic_fetch_add(&l->users, 1);
 	if (!atomic_load(&l->broken) && is_resident(l->map + off, n))

@@ -6,7 +6,9 @@
  * is at most the time of a few uses; from then on there is no mapping.
  *
  * The kernel ends a lease that is not given up for 45 s (lease-break-time), as of a
- * process that is stopped: a use that goes on later may get SIGBUS.
+ * process that is stopped: a use that goes on later may get SIGBUS. So may one whose
+ * pages leave the page cache, just after they were seen there, if the disk fails. If
+ * the process ends while a child of fork(2) has its descriptors, writers wait 45 s.
  */
 #ifndef WEIR__IO_LEASE_H
 #define WEIR__IO_LEASE_H
@@ -14,8 +16,9 @@
 #include "io/file.h"
 
 /*
- * Try to lease the file, once. It needs a local file system, the file's owner (or
- * CAP_LEASE), no descriptor that is open for writing, and /proc. May block shortly.
+ * Try to lease the file, once. It needs a local file system, a file that we own and
+ * nobody has open for writing, and /proc. At most 32 files of the process have a
+ * lease. May block shortly.
  */
 void weir__file_lease(struct weir_file *file);
 /* No use is left. */

@@ -22,7 +22,10 @@
 #define COLUMNS WEIR__PRODUCT_COLUMNS
 /* Bytes of a missing matrix that are read at once: a part of the second cache. */
 #define PIECE (128u << 10)
-/* That are used at once where they are: each new piece breaks the reads ahead. */
+/*
+ * That are used at once where they are, with up to 16 columns, and fewer with more:
+ * each new piece breaks the reads ahead, and a long use keeps others waiting.
+ */
 #define FOUND (1u << 20)
 
 /* Columns of one matrix. */
@@ -441,15 +444,15 @@ static size_t whole_blocks(const struct job *job, size_t bytes, size_t pitch)
 	return rows ? rows : job->rows;
 }
 
-/* Rows from @row on, up to @end at most. */
+/* Rows from @row on, up to @end at most, for @columns columns. */
 static int piece_get(const struct weir__kernel_run *run, const struct job *job,
 		     struct piece *piece, const unsigned char *matrix,
-		     size_t row, size_t end)
+		     size_t row, size_t end, size_t columns)
 {
 	struct weir__piecewise *p = run->node->piecewise;
 	size_t pitch = row_bytes(job->a), n;
 	size_t most = whole_blocks(job, PIECE, pitch) * pitch;
-	size_t rows = whole_blocks(job, FOUND, pitch);
+	size_t rows = whole_blocks(job, FOUND / (1 + columns / 16), pitch);
 	uint64_t at = (uint64_t)(matrix - p->place) + row * pitch;
 	int r = 0;
 
@@ -522,8 +525,8 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 		if (missing && (!piece.at || piece.matrix != matrix ||
 				row < piece.first || row >= piece.end))
 			r = piece_get(run, job, &piece, matrix, row,
-				      job->m - row < left ? job->m
-							  : row + left);
+				      job->m - row < left ? job->m : row + left,
+				      g.n);
 		if (r < 0)
 			return r;
 		a = missing ? piece.at + (int64_t)(row - piece.first) * pitch
