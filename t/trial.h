@@ -7,7 +7,7 @@
  * - each kernel by itself, its parts in random order, as planned for one thread
  *   and for three; results, and the kernel's own memory, are NaNs before;
  * - the last one with its result in the place of each source that allows it, and
- *   with source 0 read in pieces, if its kernel can do that, and that read fails;
+ *   with source 0 from a provider, if its kernel takes one, and one that fails;
  * - all of it by a schedule.
  */
 #ifndef TRIAL_H

@@ -241,13 +241,13 @@ static void try_in_place(struct trial *t, const struct naive *want, unsigned i)
 
 /* Source 0 of a node, which is not at its address. */
 struct hidden {
-	struct weir__piecewise of; /* first member */
+	struct weir__provider of; /* first member */
 	unsigned char *bytes;
 	bool fails, mapped;
-	int got; /* pieces that were not given back */
+	int got; /* parts that were not given back */
 };
 
-static const unsigned char *hidden_get(struct weir__piecewise *of, uint64_t at,
+static const unsigned char *hidden_get(struct weir__provider *of, uint64_t at,
 				       size_t *n, unsigned char *room,
 				       size_t room_bytes, char why[240],
 				       int *ret_err)
@@ -270,7 +270,7 @@ static const unsigned char *hidden_get(struct weir__piecewise *of, uint64_t at,
 	return room;
 }
 
-static void hidden_put(struct weir__piecewise *of, const unsigned char *bytes)
+static void hidden_put(struct weir__provider *of, const unsigned char *bytes)
 {
 	(void)bytes;
 	((struct hidden *)of)->got--;
@@ -304,8 +304,8 @@ static bool only_inside(const struct hidden *h)
 	return true;
 }
 
-/* Source 0 is read in pieces. */
-static void try_pieces(struct trial *t, const struct naive *want, bool fails)
+/* Source 0 comes from a provider. */
+static void try_provider(struct trial *t, const struct naive *want, bool fails)
 {
 	const struct weir_node *node = t->node;
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
@@ -314,16 +314,16 @@ static void try_pieces(struct trial *t, const struct naive *want, bool fails)
 	struct seen seen;
 	int r;
 
-	snprintf(t->way, sizeof(t->way), "source 0 in pieces");
+	snprintf(t->way, sizeof(t->way), "source 0 from a provider");
 	t->err = by_kernels(t, 1, &got);
 	node_see(got, node, &seen);
-	if (t->err || !kernel->reads_pieces ||
-	    !kernel->reads_pieces(&seen.node)) {
+	if (t->err || !kernel->takes_provider ||
+	    !kernel->takes_provider(&seen.node)) {
 		naive_free(got);
 		return;
 	}
 	hide(&h, &node->src[0]->t, &seen.src[0], 64 * random_below(3));
-	seen.node.piecewise = &h.of;
+	seen.node.provider = &h.of;
 	r = kernel_run(&seen.node, 1 + (unsigned)random_below(4), t->why);
 	if (fails && naive_count(&seen.node.dst) &&
 	    (r != -EIO || strcmp(t->why, "a disk that fails") != 0))
@@ -332,7 +332,7 @@ static void try_pieces(struct trial *t, const struct naive *want, bool fails)
 		agree(t, &seen.node.dst, naive_result(want, node));
 	if (h.got)
 		snprintf(t->wrong, sizeof(t->wrong),
-			 "%d pieces were not given back", h.got);
+			 "%d parts were not given back", h.got);
 	if (!only_inside(&h))
 		snprintf(t->wrong, sizeof(t->wrong),
 			 "bytes beside the place were written");
@@ -401,7 +401,7 @@ void ways_try(struct trial *t)
 		    same_layout(&node->t, &node->src[i]->t))
 			try_in_place(t, want, i);
 	for (int fails = 0; fails < 2 && !is_decided(t) && !t->fails; fails++)
-		try_pieces(t, want, fails);
+		try_provider(t, want, fails);
 	if (!is_decided(t))
 		try_schedule(t, want);
 	naive_free(want);

@@ -45,10 +45,10 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 }
 
 /* As an accelerator could not, a device that is apart does not read files. */
-static bool cpu_reads_pieces(struct weir_dev *dev,
-			     const struct weir__node *node)
+static bool cpu_takes_provider(struct weir_dev *dev,
+			       const struct weir__node *node)
 {
-	return !weir__cpu_of(dev)->apart && weir__compute_reads_pieces(node);
+	return !weir__cpu_of(dev)->apart && weir__compute_takes_provider(node);
 }
 
 static int cpu_set_threads(struct weir_dev *dev,
@@ -82,5 +82,5 @@ const struct weir__compute_ops weir__cpu_compute_ops = {
 	.set_threads = cpu_set_threads,
 	.measure = cpu_measure,
 	.rates = weir__cpu_rates,
-	.reads_pieces = cpu_reads_pieces,
+	.takes_provider = cpu_takes_provider,
 };

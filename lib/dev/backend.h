@@ -376,11 +376,11 @@ struct weir__queue_ops {
 
 /*
  * A constant source whose bytes may not be at its address. While @missing is set, a
- * node reads them when it is computed, in pieces: each byte that it needs about
+ * node gets them when it is computed, a part at a time: each byte that it needs about
  * once. The memory at the address is then the node's to write to. @missing is set
  * or cleared before a work with the node begins, and constant until that has ended.
  */
-struct weir__piecewise {
+struct weir__provider {
 	unsigned char *place; /* the address of byte 0 */
 	uint64_t bytes;
 	_Atomic bool missing;
@@ -388,16 +388,16 @@ struct weir__piecewise {
 	 * Bytes from number @at on: all of the *@n that are asked for, where
 	 * they are already, or at most @room_bytes of them, read to @room; *@n
 	 * says how many. Until .put of the result; each thread has one such
-	 * piece at a time, and uses it for at most some milliseconds. Blocks,
+	 * part at a time, and uses it for at most some milliseconds. Blocks,
 	 * which is short as long as the file is in the page cache. NULL:
 	 * *ret_err, with a sentence in @why, as in struct weir__compute. Any
 	 * thread.
 	 */
-	const unsigned char *(*get)(struct weir__piecewise *p, uint64_t at,
+	const unsigned char *(*get)(struct weir__provider *p, uint64_t at,
 				    size_t *n, unsigned char *room,
 				    size_t room_bytes, char why[240],
 				    int *ret_err);
-	void (*put)(struct weir__piecewise *p, const unsigned char *bytes);
+	void (*put)(struct weir__provider *p, const unsigned char *bytes);
 };
 
 /*
@@ -416,8 +416,8 @@ struct weir__node {
 	size_t params_size;
 	struct weir_operand dst;
 	const struct weir_operand *src; /* n_src; data NULL: left out */
-	/* Of source 0, if reads_pieces allows it; NULL: it is at its address. */
-	struct weir__piecewise *piecewise;
+	/* Of source 0, if takes_provider allows it; NULL: it is at its address. */
+	struct weir__provider *provider;
 };
 
 struct weir__prepare_opts {
@@ -506,11 +506,11 @@ struct weir__compute_ops {
 	int (*rates)(struct weir_dev *dev, struct weir_rates *ret_rates);
 	/*
 	 * Can @dev compute @node while source 0 is missing (struct
-	 * weir__piecewise)? Its address is in the node. Optional: NULL, no. Any
+	 * weir__provider)? Its address is in the node. Optional: NULL, no. Any
 	 * thread, does not block.
 	 */
-	bool (*reads_pieces)(struct weir_dev *dev,
-			     const struct weir__node *node);
+	bool (*takes_provider)(struct weir_dev *dev,
+			       const struct weir__node *node);
 };
 
 struct weir__backend {

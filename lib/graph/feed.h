@@ -62,9 +62,9 @@ struct weir__ring {
 };
 
 /* A fed leaf that the node that needs it can read from the file. */
-struct weir__pieces {
-	struct weir__piecewise of; /* first member */
-	struct weir_file *file;    /* of the list */
+struct weir__fed_provider {
+	struct weir__provider of; /* first member */
+	struct weir_file *file;   /* of the list */
 	uint64_t at;
 	uint32_t node; /* the leaf's, for sentences */
 	bool aligned;  /* a mapping of the file is, as the place */
@@ -72,11 +72,12 @@ struct weir__pieces {
 
 /* An import in a list: never changes after the plan was made. */
 struct weir__fed {
-	struct weir__import import;  /* its file is referenced */
-	struct weir__kept *kept;     /* NULL: it is fed */
-	struct weir_buf *buf;        /* of @kept, or of the ring */
-	uint64_t offset;             /* in it */
-	struct weir__pieces *pieces; /* NULL: it is always read to its place */
+	struct weir__import import; /* its file is referenced */
+	struct weir__kept *kept;    /* NULL: it is fed */
+	struct weir_buf *buf;       /* of @kept, or of the ring */
+	uint64_t offset;            /* in it */
+	struct weir__fed_provider
+		*provider; /* NULL: it is always read to its place */
 };
 
 /* The imports of one lane of a plan, in the order of first use. */
@@ -86,7 +87,8 @@ struct weir__feed_list {
 	uint64_t kept_bytes, fed_bytes;
 	uint32_t users; /* schedules; under feeder->store_lock */
 	uint32_t n;
-	struct weir__pieces *pieces; /* one for each; NULL: all are kept */
+	struct weir__fed_provider
+		*provider; /* one for each; NULL: all are kept */
 	struct weir__fed fed[];
 };
 
@@ -219,11 +221,11 @@ void weir__feeder_forget(struct weir__feeder *feeder,
 uint64_t weir__pass_bytes(struct weir__pass *pass);
 
 /*
- * pieces.c. Let the only node that reads entry @k of the list get it in pieces; the
+ * provider.c. Make a provider for the only node that reads entry @k of the list; the
  * leaf is node @node. NULL: it cannot. Before the first pass.
  */
-struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
-					  uint32_t k, uint32_t node);
+struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
+					   uint32_t k, uint32_t node);
 /*
  * May @fed be left to its node now? It may if it is in the page cache, and nothing
  * that is in flight writes to its place. feeder->lock is held.

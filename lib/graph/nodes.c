@@ -159,21 +159,21 @@ static bool reads_alone(const struct weir__copied *image,
 }
 
 /* @src: the spots of its sources. */
-static struct weir__piecewise *node_pieces(const struct weir__graph_plan *p,
-					   const struct weir__graph_lane *lane,
-					   const struct weir__node *node,
-					   const struct weir__node_spot *src)
+static struct weir__provider *node_provider(const struct weir__graph_plan *p,
+					    const struct weir__graph_lane *lane,
+					    const struct weir__node *node,
+					    const struct weir__node_spot *src)
 {
 	const struct weir__compute_ops *ops = lane->on->compute;
 	struct weir_dev *dev = lane->on->dev;
 	uint32_t k = node->n_src ? src->image : WEIR__REACH_NONE;
 
 	if (!lane->feed || k == WEIR__REACH_NONE ||
-	    !reads_alone(&p->image[k], node, src, k) || !ops->reads_pieces ||
-	    !ops->reads_pieces(dev, node))
+	    !reads_alone(&p->image[k], node, src, k) || !ops->takes_provider ||
+	    !ops->takes_provider(dev, node))
 		return NULL;
-	return weir__feed_pieces(lane->feed, p->image[k].entry,
-				 p->image[k].of.node);
+	return weir__feed_provider(lane->feed, p->image[k].entry,
+				   p->image[k].of.node);
 }
 
 int weir__nodes_address(struct weir__graph_plan *p,
@@ -190,8 +190,8 @@ int weir__nodes_address(struct weir__graph_plan *p,
 		for (uint32_t s = 0; s < node->n_src; s++, operand++, spot++)
 			if (spot->lane != WEIR__NO_LANE && !r)
 				r = address_of(p, spot, copy, &operand->data);
-		node->piecewise =
-			node_pieces(p, lane, node, spot - node->n_src);
+		node->provider =
+			node_provider(p, lane, node, spot - node->n_src);
 	}
 	return r;
 }

@@ -145,12 +145,12 @@ static bool is_by_index(const struct weir__node *node, uint32_t s)
 }
 
 /* Source 0 is read from its file. The lane's next step may change that. */
-static void piecewise_access(const struct weir__run_lane *lane, uint64_t number,
-			     const struct weir__node *node)
+static void provider_access(const struct weir__run_lane *lane, uint64_t number,
+			    const struct weir__node *node)
 {
 	struct weir__races_bytes b = { .rows = 1 };
-	const struct weir__pieces *p =
-		(const struct weir__pieces *)node->piecewise;
+	const struct weir__fed_provider *p =
+		(const struct weir__fed_provider *)node->provider;
 
 	if (!p || is_by_index(node, 0) || !atomic_load(&p->of.missing))
 		return;
@@ -167,7 +167,7 @@ static void node_access(const struct weir__run_lane *lane, uint64_t number,
 	const struct weir__op *row = weir__op_row(node->op);
 	bool writes = row->flags & WEIR__OP_WRITES;
 
-	piecewise_access(lane, number, node);
+	provider_access(lane, number, node);
 	for (uint32_t s = 0; s < node->n_src; s++)
 		if (node->src[s].data && !is_by_index(node, s) &&
 		    !(writes && s == row->target))

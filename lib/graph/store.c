@@ -337,7 +337,7 @@ static void list_drop(struct weir__feed_list *list)
 			weir__file_put(fed->import.file);
 	}
 	ring_put(list->feeder, list->ring);
-	weir__free(list->pieces);
+	weir__free(list->provider);
 	weir__free(list);
 }
 
@@ -390,8 +390,8 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 	if (r == 0 && out.ring) {
 		list->ring = f->ring;
 		list->ring->refs++;
-		list->pieces = weir__calloc(in->n, sizeof(*list->pieces));
-		if (!list->pieces)
+		list->provider = weir__calloc(in->n, sizeof(*list->provider));
+		if (!list->provider)
 			r = weir__fail(-ENOMEM, "no memory for %u fed leaves",
 				       in->n);
 	}

@@ -76,11 +76,11 @@ int weir__compute_supports(const struct weir__node *node)
 	return kernel->supports ? kernel->supports(node) : 0;
 }
 
-bool weir__compute_reads_pieces(const struct weir__node *node)
+bool weir__compute_takes_provider(const struct weir__node *node)
 {
 	const struct weir__kernel *kernel = weir__kernel_find(node->op);
 
-	return kernel && kernel->reads_pieces && kernel->reads_pieces(node);
+	return kernel && kernel->takes_provider && kernel->takes_provider(node);
 }
 
 static int plan_node(struct weir__segment_cpu *s, size_t i,

@@ -15,8 +15,8 @@ struct weir__team;
 
 /* 0, or -EOPNOTSUPP with a sentence. */
 int weir__compute_supports(const struct weir__node *node);
-/* As reads_pieces of struct weir__compute_ops. */
-bool weir__compute_reads_pieces(const struct weir__node *node);
+/* As takes_provider of struct weir__compute_ops. */
+bool weir__compute_takes_provider(const struct weir__node *node);
 /*
  * Plan the @n nodes for the threads that @team has now. The segment is constant
  * from then on; its runs use @team, and no more threads than these. -ENOMEM, or

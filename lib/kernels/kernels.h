@@ -62,7 +62,7 @@ struct weir__kernel {
 	 */
 	int (*run)(const struct weir__kernel_run *run);
 	/* As of struct weir__compute_ops. Optional. */
-	bool (*reads_pieces)(const struct weir__node *node);
+	bool (*takes_provider)(const struct weir__node *node);
 };
 
 /* table.c. The kernel of an enum weir_op; NULL: none. */

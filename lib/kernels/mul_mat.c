@@ -21,10 +21,10 @@
 #define lib weir__cpu_host
 #define COLUMNS WEIR__PRODUCT_COLUMNS
 /* Bytes of a missing matrix that are read at once: a part of the second cache. */
-#define PIECE (128u << 10)
+#define ROOM (128u << 10)
 /*
  * That are used at once where they are, with up to 16 columns, and fewer with more:
- * each new piece breaks the reads ahead, and a long use keeps others waiting.
+ * each new part breaks the reads ahead, and a long use keeps others waiting.
  */
 #define FOUND (1u << 20)
 
@@ -374,8 +374,8 @@ static const unsigned char *matrix_at(const struct job *job, size_t matrix)
 	return a;
 }
 
-/* Rows of a missing matrix that a thread has read. */
-struct piece {
+/* Rows of a missing matrix that a thread was given. */
+struct provided {
 	const unsigned char *matrix; /* where it would be */
 	size_t first, end;           /* rows */
 	const unsigned char *at;     /* where row @first is; NULL: none */
@@ -392,7 +392,7 @@ static size_t row_bytes(const struct weir_operand *a)
  * Rows follow each other without gaps, so several are one range of the file; and
  * each row is read by one part, so no two threads read to the same place.
  */
-static bool product_reads_pieces(const struct weir__node *node)
+static bool product_takes_provider(const struct weir__node *node)
 {
 	const struct weir_operand *a = &node->src[0];
 	int64_t stride = (int64_t)row_bytes(a);
@@ -416,10 +416,10 @@ static bool product_reads_pieces(const struct weir__node *node)
  * then stay in its cache; and the rows' own bytes if there is no room for all
  * threads. As far from a cache line's beginning as the rows would be.
  */
-static unsigned char *piece_place(const struct weir__kernel_run *run,
-				  size_t most, uint64_t at)
+static unsigned char *room_of_thread(const struct weir__kernel_run *run,
+				     size_t most, uint64_t at)
 {
-	const struct weir__piecewise *p = run->node->piecewise;
+	const struct weir__provider *p = run->node->provider;
 	size_t slice = weir__line_up(most) + WEIR__LINE;
 
 	if (slice > p->bytes / run->threads)
@@ -427,13 +427,14 @@ static unsigned char *piece_place(const struct weir__kernel_run *run,
 	return p->place + run->thread * slice + at % WEIR__LINE;
 }
 
-static void piece_end(const struct weir__kernel_run *run, struct piece *piece)
+static void provided_end(const struct weir__kernel_run *run,
+			 struct provided *given)
 {
-	struct weir__piecewise *p = run->node->piecewise;
+	struct weir__provider *p = run->node->provider;
 
-	if (piece->at)
-		p->put(p, piece->at);
-	piece->at = NULL;
+	if (given->at)
+		p->put(p, given->at);
+	given->at = NULL;
 }
 
 /* As many rows of @pitch bytes as fit @bytes, in whole blocks; one at least. */
@@ -445,24 +446,25 @@ static size_t whole_blocks(const struct job *job, size_t bytes, size_t pitch)
 }
 
 /* Rows from @row on, up to @end at most, for @columns columns. */
-static int piece_get(const struct weir__kernel_run *run, const struct job *job,
-		     struct piece *piece, const unsigned char *matrix,
-		     size_t row, size_t end, size_t columns)
+static int provided_get(const struct weir__kernel_run *run,
+			const struct job *job, struct provided *given,
+			const unsigned char *matrix, size_t row, size_t end,
+			size_t columns)
 {
-	struct weir__piecewise *p = run->node->piecewise;
+	struct weir__provider *p = run->node->provider;
 	size_t pitch = row_bytes(job->a), n;
-	size_t most = whole_blocks(job, PIECE, pitch) * pitch;
+	size_t most = whole_blocks(job, ROOM, pitch) * pitch;
 	size_t rows = whole_blocks(job, FOUND / (1 + columns / 16), pitch);
 	uint64_t at = (uint64_t)(matrix - p->place) + row * pitch;
 	int r = 0;
 
-	piece_end(run, piece);
+	provided_end(run, given);
 	n = (end - row < rows ? end - row : rows) * pitch;
-	piece->at = p->get(p, at, &n, piece_place(run, most, at), most,
+	given->at = p->get(p, at, &n, room_of_thread(run, most, at), most,
 			   run->why, &r);
-	piece->matrix = matrix;
-	piece->first = row;
-	piece->end = row + n / pitch;
+	given->matrix = matrix;
+	given->first = row;
+	given->end = row + n / pitch;
 	return r;
 }
 
@@ -497,7 +499,7 @@ static void multiply_rows(const struct weir__kernel_run *run,
 
 static bool is_missing(const struct weir__node *node)
 {
-	const struct weir__piecewise *p = node->piecewise;
+	const struct weir__provider *p = node->provider;
 
 	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
 }
@@ -509,7 +511,7 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 	size_t blocks = (job->m + most - 1) / most;
 	int64_t pitch = weir__stride(job->a, 1), first, end;
 	bool missing = is_missing(run->node);
-	struct piece piece = { 0 };
+	struct provided given = { 0 };
 
 	weir__kernel_range(run, (int64_t)(blocks * groups_of(run, job)), &first,
 			   &end);
@@ -522,18 +524,18 @@ static int multiply(const struct weir__kernel_run *run, const struct job *job)
 		size_t left = (size_t)(end - first) * most;
 		int r = 0;
 
-		if (missing && (!piece.at || piece.matrix != matrix ||
-				row < piece.first || row >= piece.end))
-			r = piece_get(run, job, &piece, matrix, row,
-				      job->m - row < left ? job->m : row + left,
-				      g.n);
+		if (missing && (!given.at || given.matrix != matrix ||
+				row < given.first || row >= given.end))
+			r = provided_get(
+				run, job, &given, matrix, row,
+				job->m - row < left ? job->m : row + left, g.n);
 		if (r < 0)
 			return r;
-		a = missing ? piece.at + (int64_t)(row - piece.first) * pitch
+		a = missing ? given.at + (int64_t)(row - given.first) * pitch
 			    : matrix + (int64_t)row * pitch;
 		multiply_rows(run, job, &g, a, row, rows);
 	}
-	piece_end(run, &piece);
+	provided_end(run, &given);
 	return 0;
 }
 
@@ -559,7 +561,7 @@ const struct weir__kernel weir__kernel_mul_mat = {
 	.supports = product_supports,
 	.plan = product_plan,
 	.run = product_run,
-	.reads_pieces = product_reads_pieces,
+	.takes_provider = product_takes_provider,
 };
 
 const struct weir__kernel weir__kernel_mul_mat_id = {
@@ -568,5 +570,5 @@ const struct weir__kernel weir__kernel_mul_mat_id = {
 	.supports = product_supports,
 	.plan = product_plan,
 	.run = product_run,
-	.reads_pieces = product_reads_pieces,
+	.takes_provider = product_takes_provider,
 };

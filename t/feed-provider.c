@@ -15,13 +15,13 @@ static uint32_t leave_all(struct weir__feed_list *list)
 	uint32_t n = 0;
 
 	for (uint32_t k = 0; k < list->n; k++)
-		n += weir__feed_pieces(list, k, 100 + k) != NULL;
+		n += weir__feed_provider(list, k, 100 + k) != NULL;
 	return n;
 }
 
 /* All bytes of a leaf, as a node gets them. */
-static int part_get(struct weir__pieces *p, uint64_t at, unsigned char *part,
-		    char why[240])
+static int part_get(struct weir__fed_provider *p, uint64_t at,
+		    unsigned char *part, char why[240])
 {
 	const unsigned char *got;
 	size_t n = PART;
@@ -44,7 +44,7 @@ static bool reads(struct run *run, uint32_t *ret_missing)
 	char why[240];
 
 	for (uint32_t k = 0; held && k < list->n; k++) {
-		struct weir__pieces *p = list->fed[k].pieces;
+		struct weir__fed_provider *p = list->fed[k].provider;
 
 		held = weir__source_block(&run->pass.feed->source,
 					  run->pass.first + k, -1) == 0;
@@ -118,14 +118,14 @@ static void left_to_nodes(void)
 	   "a pass after one that was read to places has all bytes");
 	settle();
 	/* A read that nobody needs any more is in flight. */
-	for (fed = list->fed; !fed->pieces; fed++)
+	for (fed = list->fed; !fed->provider; fed++)
 		;
 	memset(feeder->out, 0, sizeof(feeder->out));
 	out = &feeder->out[feeder->first_out];
 	*out = (struct weir__fed_out){
-		.place = fed->pieces->of.place + PART - 1, .bytes = 1
+		.place = fed->provider->of.place + PART - 1, .bytes = 1
 	};
-	ok(!part_get(fed->pieces, 0, part, why) &&
+	ok(!part_get(fed->provider, 0, part, why) &&
 		   is_pattern(part, PART, (unsigned)(fed->import.at / PART)),
 	   "a node's read waits for bytes that are not in the page cache");
 	pread(file->fd, part, PART, (off_t)fed->import.at);
@@ -135,7 +135,7 @@ static void left_to_nodes(void)
 	ok(!weir__fed_may_leave(feeder, fed),
 	   "a leaf is not left to its node while its place is written");
 	feeder->n_out = 0;
-	is_int(part_get(fed->pieces, PARTS * PART, part, why), -ENODATA,
+	is_int(part_get(fed->provider, PARTS * PART, part, why), -ENODATA,
 	       "a node's read after the end of the file fails");
 	has_str(why, "parts.bin: ends before bytes",
 		"a node's read that fails has a sentence");

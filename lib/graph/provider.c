@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fed leaves that are read by the node that needs them. If the file is in the page
- * cache, feeding is a copy by a CPU, and its bytes go to memory and back. A kernel
- * that reads a few rows at a time has them in its cache: FEED.md has the figures.
+ * Fed leaves that are left to the node that needs them. If the file is in the page
+ * cache, feeding is a copy by a CPU, and its bytes go to memory and back. The node
+ * gets them from a provider: where they are, or a few rows at a time, which stay in
+ * the CPU's cache. FEED.md says when, bench/EPYC.md how fast.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,8 +19,8 @@
 #define LINE 64u /* bytes, of a cache: kernels expect no other alignment */
 
 /* Bytes from @off on that are not in the page cache any more. */
-static int pieces_wait(const struct weir__pieces *p, void *to, size_t n,
-		       uint64_t off, char why[240])
+static int provider_wait(const struct weir__fed_provider *p, void *to, size_t n,
+			 uint64_t off, char why[240])
 {
 	typedef unsigned long long ull;
 	const char *base = p->file->base;
@@ -39,23 +40,24 @@ static int pieces_wait(const struct weir__pieces *p, void *to, size_t n,
 	return r;
 }
 
-static int pieces_read(const struct weir__pieces *p, void *to, size_t n,
-		       uint64_t off, char why[240])
+static int provider_read(const struct weir__fed_provider *p, void *to, size_t n,
+			 uint64_t off, char why[240])
 {
 	int64_t got = weir__sys_pread_nowait(p->file->fd, to, n, off);
 	size_t done = got > 0 ? (size_t)got : 0;
 
 	if (done == n)
 		return 0;
-	return pieces_wait(p, (char *)to + done, n - done, off + done, why);
+	return provider_wait(p, (char *)to + done, n - done, off + done, why);
 }
 
-static const unsigned char *pieces_get(struct weir__piecewise *of, uint64_t at,
-				       size_t *n, unsigned char *room,
-				       size_t room_bytes, char why[240],
-				       int *ret_err)
+static const unsigned char *provider_get(struct weir__provider *of, uint64_t at,
+					 size_t *n, unsigned char *room,
+					 size_t room_bytes, char why[240],
+					 int *ret_err)
 {
-	const struct weir__pieces *p = (const struct weir__pieces *)of;
+	const struct weir__fed_provider *p =
+		(const struct weir__fed_provider *)of;
 	const unsigned char *mapped = NULL;
 	int r;
 
@@ -64,15 +66,16 @@ static const unsigned char *pieces_get(struct weir__piecewise *of, uint64_t at,
 	if (mapped)
 		return mapped;
 	*n = *n < room_bytes ? *n : room_bytes;
-	r = pieces_read(p, room, *n, p->at + at, why);
+	r = provider_read(p, room, *n, p->at + at, why);
 	if (r < 0)
 		*ret_err = r;
 	return r < 0 ? NULL : room;
 }
 
-static void pieces_put(struct weir__piecewise *of, const unsigned char *bytes)
+static void provider_put(struct weir__provider *of, const unsigned char *bytes)
 {
-	const struct weir__pieces *p = (const struct weir__pieces *)of;
+	const struct weir__fed_provider *p =
+		(const struct weir__fed_provider *)of;
 
 	if (bytes < of->place || bytes >= of->place + of->bytes)
 		weir__lease_put(p->file);
@@ -89,26 +92,26 @@ static bool may_read(const struct weir_file *file)
 	       !weir__debug_has(weir, "io=uring");
 }
 
-struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
-					  uint32_t k, uint32_t node)
+struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
+					   uint32_t k, uint32_t node)
 {
 	struct weir__fed *fed = &list->fed[k];
-	struct weir__pieces *p;
+	struct weir__fed_provider *p;
 
 	if (fed->kept || !fed->import.file || !may_read(fed->import.file))
 		return NULL;
-	p = &list->pieces[k];
+	p = &list->provider[k];
 	p->of.place = fed->buf->mem.base + fed->offset;
 	p->of.bytes = fed->import.bytes;
-	p->of.get = pieces_get;
-	p->of.put = pieces_put;
+	p->of.get = provider_get;
+	p->of.put = provider_put;
 	p->file = fed->import.file;
 	p->at = fed->import.at;
 	p->node = node;
 	p->aligned = ((uintptr_t)p->of.place - p->at) % LINE == 0;
 	if (p->aligned)
 		weir__file_lease(p->file);
-	fed->pieces = p;
+	fed->provider = p;
 	return &p->of;
 }
 
@@ -117,7 +120,7 @@ struct weir__piecewise *weir__feed_pieces(struct weir__feed_list *list,
  * still be in flight there: a read by the stream would be ordered after it.
  */
 static bool is_written(const struct weir__feeder *f,
-		       const struct weir__piecewise *p)
+		       const struct weir__provider *p)
 {
 	struct weir__source *src = &f->feed->stream->src;
 
@@ -138,7 +141,7 @@ static bool is_written(const struct weir__feeder *f,
 bool weir__fed_may_leave(const struct weir__feeder *f,
 			 const struct weir__fed *fed)
 {
-	const struct weir__pieces *p = fed->pieces;
+	const struct weir__fed_provider *p = fed->provider;
 
 	return p && !is_written(f, &p->of) &&
 	       weir__file_is_cached(p->file, p->at, p->of.bytes);
@@ -146,11 +149,11 @@ bool weir__fed_may_leave(const struct weir__feeder *f,
 
 void weir__fed_leave(const struct weir__fed *fed, bool leave)
 {
-	if (fed->pieces)
-		atomic_store(&fed->pieces->of.missing, leave);
+	if (fed->provider)
+		atomic_store(&fed->provider->of.missing, leave);
 }
 
 bool weir__fed_is_left(const struct weir__fed *fed)
 {
-	return fed->pieces && atomic_load(&fed->pieces->of.missing);
+	return fed->provider && atomic_load(&fed->provider->of.missing);
 }
