@@ -49,6 +49,11 @@ int weir__sys_mlock(void *addr, size_t len);
  */
 int weir__sys_mbind(void *addr, size_t len, const struct weir__nodes *nodes,
 		    bool only);
+/*
+ * Map a whole file for reading. Its pages are neither read nor locked at once, not
+ * even after mlockall(2), and a child of fork(2) does not have them.
+ */
+int weir__sys_map_lazily(size_t len, int fd, void **ret_addr);
 /* One byte for each page; its lowest bit says that the page is in RAM. */
 int weir__sys_mincore(void *addr, size_t len, unsigned char *ret_vec);
 /*
@@ -125,6 +130,17 @@ int weir__sys_dio_align(int fd, uint32_t *ret_mem, uint32_t *ret_off);
 int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len);
 /* 1: the byte at @off is in the page cache; 0: it is not, or unknown. */
 unsigned weir__sys_peek(int fd, uint64_t off);
+/*
+ * Take a read lease on @fd (fcntl(2), F_SETLEASE), of which the kernel tells thread
+ * @tid by SIGIO when somebody wants to write. Is it still held? Give it up.
+ */
+int weir__sys_lease(int fd, pid_t tid);
+bool weir__sys_lease_held(int fd);
+void weir__sys_lease_end(int fd);
+/* A descriptor that is readable while @signal is pending for the calling thread. */
+int weir__sys_signalfd(int signal);
+/* Wait for @ms until one of @n descriptors, at most 2, is readable: which, as bits. */
+unsigned weir__sys_poll(const int *fd, unsigned n, int ms);
 /* Turn the kernel's read-ahead for @fd on, as it is at first, or off. */
 void weir__sys_read_ahead(int fd, bool on);
 

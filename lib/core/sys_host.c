@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* More of sys.h: memory policy, memfds, limits, small files, directories, modules. */
+/* More of sys.h: memory policy, memfds, limits, small files, modules, leases. */
 #include "core/nodes.h"
 #include "core/sys.h"
 
@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/membarrier.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -166,4 +169,65 @@ int weir__sys_membarrier_register(void)
 void weir__sys_membarrier(void)
 {
 	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+int weir__sys_map_lazily(size_t len, int fd, void **ret_addr)
+{
+	/* A mapping that nobody may read is not read in. */
+	int r = weir__sys_map(len, fd, 0, PROT_NONE, ret_addr);
+
+	if (r < 0)
+		return r;
+	munlock(*ret_addr, len);
+	madvise(*ret_addr, len, MADV_DONTFORK);
+	if (mprotect(*ret_addr, len, PROT_READ) == 0)
+		return 0;
+	r = -errno;
+	weir__sys_unmap(*ret_addr, len);
+	return r;
+}
+
+int weir__sys_lease(int fd, pid_t tid)
+{
+	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = tid };
+
+	/* F_SETLEASE would make the process the owner if there were none. */
+	return fcntl(fd, F_SETOWN_EX, &owner) < 0 ||
+			       fcntl(fd, F_SETLEASE, F_RDLCK) < 0
+		       ? -errno
+		       : 0;
+}
+
+bool weir__sys_lease_held(int fd)
+{
+	return fcntl(fd, F_GETLEASE) == F_RDLCK;
+}
+
+void weir__sys_lease_end(int fd)
+{
+	fcntl(fd, F_SETLEASE, F_UNLCK);
+}
+
+int weir__sys_signalfd(int signal)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	sigaddset(&set, signal);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+unsigned weir__sys_poll(const int *fd, unsigned n, int ms)
+{
+	struct pollfd polled[2];
+	unsigned readable = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		polled[i] = (struct pollfd){ .fd = fd[i], .events = POLLIN };
+	if (poll(polled, n, ms) > 0)
+		for (unsigned i = 0; i < n; i++)
+			readable |= polled[i].revents ? 1u << i : 0;
+	return readable;
 }

@@ -44,7 +44,7 @@ static bool cpu_supports_buft(struct weir_dev *dev, struct weir_dev *owner,
 	return desc->flags & WEIR_BUFT_HOST;
 }
 
-/* As an accelerator could not, a device that is apart does not read files. */
+/* A device that is apart acts as an accelerator, which cannot read files. */
 static bool cpu_takes_provider(struct weir_dev *dev,
 			       const struct weir__node *node)
 {

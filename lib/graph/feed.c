@@ -159,7 +159,6 @@ static uint32_t pass_blocker(struct weir__pass *pass,
 
 	if (leave && !pass->reads)
 		return pass->list->n;
-
 	while (pass->released < pass->queued && is_over(pass, pass->released))
 		pass->released++;
 	for (k = pass->released; k < pass->queued; k++)

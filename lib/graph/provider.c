@@ -8,12 +8,11 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "core/debug.h"
-#include "core/root.h"
 #include "core/sys.h"
 #include "graph/feed.h"
 #include "io/blocking.h"
 #include "io/lease.h"
+#include "io/nowait.h"
 #include "stream/stream.h"
 
 #define LINE 64u /* bytes, of a cache: kernels expect no other alignment */
@@ -81,31 +80,22 @@ static void provider_put(struct weir__provider *of, const unsigned char *bytes)
 		weir__lease_put(p->file);
 }
 
-/* Reads of a network file system, or by a method that was asked for, may wait. */
-static bool may_read(const struct weir_file *file)
-{
-	const struct weir *weir = file->weir;
-
-	return file->nowait && !file->network &&
-	       weir->opts.io == WEIR_IO_AUTO &&
-	       !weir__debug_has(weir, "io=sync") &&
-	       !weir__debug_has(weir, "io=uring");
-}
-
 struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
 					   uint32_t k, uint32_t node)
 {
 	struct weir__fed *fed = &list->fed[k];
+	struct weir_file *file = fed->import.file;
 	struct weir__fed_provider *p;
 
-	if (fed->kept || !fed->import.file || !may_read(fed->import.file))
+	if (fed->kept || !file || !weir__nowait_file(file) ||
+	    !weir__nowait_root(file->weir))
 		return NULL;
 	p = &list->provider[k];
 	p->of.place = fed->buf->mem.base + fed->offset;
 	p->of.bytes = fed->import.bytes;
 	p->of.get = provider_get;
 	p->of.put = provider_put;
-	p->file = fed->import.file;
+	p->file = file;
 	p->at = fed->import.at;
 	p->node = node;
 	p->aligned = ((uintptr_t)p->of.place - p->at) % LINE == 0;

@@ -70,7 +70,7 @@ int weir__read_blocking(struct weir_file *file, void *to, size_t n,
 	int r = -ENOMEM;
 
 	if (b)
-		b->bytes = weir__malloc_pages(weir__up(n, WEIR__PAGE));
+		b->bytes = weir__malloc_pages(n);
 	if (!b || !b->bytes) {
 		snprintf(words, room, "no memory for a read of %zu bytes", n);
 		weir__free(b);

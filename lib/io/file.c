@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "io/file.h"
-#include "io/lease.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "core/races.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "io/lease.h"
 
 #define DIRECT_FRONT (1u << 20) /* bytes; fewer are fast either way */
 #define SECOND INT64_C(1000000000)

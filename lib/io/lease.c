@@ -2,17 +2,14 @@
 #include "io/lease.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "core/clock.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "io/nowait.h"
 
 #define MAX_PAGES 512u /* of a use */
 #define MAX_LEASES 32u /* in the process: each has a thread */
@@ -41,52 +38,42 @@ struct weir__lease {
 
 static _Atomic uint32_t n_leases;
 
-static bool is_held(const struct weir__lease *l)
-{
-	return fcntl(l->fd, F_GETLEASE) == F_RDLCK;
-}
-
 static void lease_break(struct weir__lease *l)
 {
 	atomic_store(&l->broken, true);
 	while (atomic_load(&l->users))
 		weir__sleep(PAUSE_NS);
 	weir__sys_unmap(l->map, l->bytes);
-	fcntl(l->fd, F_SETLEASE, F_UNLCK);
+	weir__sys_lease_end(l->fd);
 }
 
 /*
- * A break is signalled to this thread by SIGIO, which is blocked here, as all
- * signals are in threads of the library. The signal is only looked for, and never
- * taken: one for the process is the program's, and would make @signals readable
- * all the time.
+ * The kernel sends SIGIO to this thread when somebody wants to write. It is blocked
+ * here, as all signals are in threads of the library, and stays pending: the thread
+ * does not take it, since a SIGIO for the process, which looks the same, is the
+ * program's. While one is pending, @signals is readable, so the thread then pauses.
  */
 static void lease_wait(const struct weir__lease *l, int signals)
 {
-	struct pollfd fds[2] = { { .fd = l->wake, .events = POLLIN },
-				 { .fd = signals, .events = POLLIN } };
-	uint64_t count;
+	const int fd[2] = { l->wake, signals };
+	unsigned readable = weir__sys_poll(fd, 2, LOOK_MS);
 
-	if (poll(fds, 2, LOOK_MS) > 0 && fds[0].revents)
-		(void)!read(l->wake, &count, sizeof(count));
-	else if (fds[1].revents && is_held(l))
-		poll(fds, 1, PENDING_MS);
+	if (readable & 1)
+		weir__sys_eventfd_set(l->wake, false);
+	else if (readable && weir__sys_lease_held(l->fd))
+		weir__sys_poll(fd, 1, PENDING_MS);
 }
 
 static void *lease_watch(void *arg)
 {
 	struct weir__lease *l = arg;
-	sigset_t set;
-	int signals;
+	int signals = weir__sys_signalfd(SIGIO);
 
 	l->tid = gettid();
-	sigemptyset(&set);
-	sigaddset(&set, SIGIO);
-	signals = signalfd(-1, &set, SFD_CLOEXEC);
 	atomic_store(&l->ready, signals < 0 ? 2 : 1);
 	weir__futex_wake(&l->ready, 1);
 	while (!atomic_load(&l->quit)) {
-		if (atomic_load(&l->armed) && !is_held(l)) {
+		if (atomic_load(&l->armed) && !weir__sys_lease_held(l->fd)) {
 			lease_break(l);
 			break;
 		}
@@ -96,25 +83,7 @@ static void *lease_watch(void *arg)
 	return NULL;
 }
 
-static void lease_wake(struct weir__lease *l)
-{
-	uint64_t one = 1;
-
-	(void)!write(l->wake, &one, sizeof(one));
-}
-
-static bool lease_take(struct weir__lease *l)
-{
-	struct f_owner_ex owner = { .type = F_OWNER_TID, .pid = l->tid };
-
-	return !fcntl(l->fd, F_SETOWN_EX, &owner) &&
-	       !fcntl(l->fd, F_SETLEASE, F_RDLCK);
-}
-
-/*
- * The file is as long as when it was opened, and stays so. After mlockall(2) a
- * mapping that can be read would be read at once.
- */
+/* The file is as long as when it was opened, and stays so. */
 static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 {
 	struct stat st;
@@ -123,14 +92,8 @@ static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 	l->bytes = file->id.bytes;
 	if (weir__sys_fstat(l->fd, &st) < 0 || st.st_size < 0 ||
 	    (uint64_t)st.st_size < l->bytes || st.st_ino != file->id.ino ||
-	    weir__sys_map(l->bytes, l->fd, 0, PROT_NONE, &map) < 0)
+	    weir__sys_map_lazily(l->bytes, l->fd, &map) < 0)
 		return false;
-	munlock(map, l->bytes);
-	weir__sys_madvise(map, l->bytes, MADV_DONTFORK);
-	if (mprotect(map, l->bytes, PROT_READ) < 0) {
-		weir__sys_unmap(map, l->bytes);
-		return false;
-	}
 	l->map = map;
 	return true;
 }
@@ -139,11 +102,11 @@ static bool lease_map(struct weir__lease *l, const struct weir_file *file)
 static void lease_end(struct weir__lease *l)
 {
 	atomic_store(&l->quit, true);
-	lease_wake(l);
+	weir__sys_eventfd_set(l->wake, true);
 	pthread_join(l->thread, NULL);
 	if (l->map && !atomic_load(&l->broken))
 		weir__sys_unmap(l->map, l->bytes);
-	fcntl(l->fd, F_SETLEASE, F_UNLCK);
+	weir__sys_lease_end(l->fd);
 }
 
 static bool lease_begin(struct weir__lease *l, const struct weir_file *file)
@@ -152,14 +115,14 @@ static bool lease_begin(struct weir__lease *l, const struct weir_file *file)
 		return false;
 	while (!atomic_load(&l->ready))
 		weir__futex_wait(&l->ready, 0, INT64_MAX);
-	if (atomic_load(&l->ready) > 1 || !lease_take(l) ||
+	if (atomic_load(&l->ready) > 1 || weir__sys_lease(l->fd, l->tid) < 0 ||
 	    !lease_map(l, file)) {
 		lease_end(l);
 		return false;
 	}
 	/* A break that came before this is seen now. */
 	atomic_store(&l->armed, true);
-	lease_wake(l);
+	weir__sys_eventfd_set(l->wake, true);
 	return true;
 }
 
@@ -184,17 +147,17 @@ static struct weir__lease *lease_new(const struct weir_file *file)
 	}
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", file->fd);
 	l->fd = weir__sys_open(proc, O_RDONLY, 0);
-	l->wake = eventfd(0, EFD_CLOEXEC);
+	l->wake = weir__sys_eventfd();
 	if (l->fd >= 0 && l->wake >= 0 && lease_begin(l, file))
 		return l;
 	lease_drop(l);
 	return NULL;
 }
 
-/* Of a file that we do not own mincore(2) does not tell the truth. */
+/* mincore(2) tells the truth of files that we own. */
 void weir__file_lease(struct weir_file *file)
 {
-	if (file->ours && !file->network && file->nowait && file->id.bytes &&
+	if (file->ours && weir__nowait_file(file) && file->id.bytes &&
 	    !atomic_exchange(&file->lease_tried, true))
 		atomic_store(&file->lease, lease_new(file));
 }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 EXTRA_DIST += %D%/README.md
 lib_libweir_core_la_SOURCES += \
-	%D%/file.c %D%/file.h %D%/lease.c %D%/lease.h %D%/open.c %D%/map.c %D%/nowait.c %D%/nowait.h \
-	%D%/blocking.c %D%/blocking.h \
-	%D%/resident.c \
+	%D%/file.c %D%/file.h %D%/open.c %D%/map.c %D%/lease.c %D%/lease.h \
+	%D%/resident.c %D%/nowait.c %D%/nowait.h %D%/blocking.c %D%/blocking.h \
 	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \
 	%D%/job.c %D%/job.h %D%/chunk.c %D%/chunk.h \
 	%D%/queues.c %D%/queues.h \

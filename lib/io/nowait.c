@@ -9,13 +9,23 @@
 /* For fewer bytes, asking whether they are cached costs more than it saves. */
 #define FEW (64u << 10)
 
+bool weir__nowait_root(const struct weir *weir)
+{
+	return weir->opts.io == WEIR_IO_AUTO &&
+	       !weir__debug_has(weir, "io=sync") &&
+	       !weir__debug_has(weir, "io=uring");
+}
+
+bool weir__nowait_file(const struct weir_file *file)
+{
+	return file->nowait && !file->network;
+}
+
 bool weir__nowait_allowed(const struct weir *weir, uint64_t bytes)
 {
 	return weir__unwaited < WEIR__NOWAIT_BYTES &&
 	       bytes <= WEIR__NOWAIT_BYTES - weir__unwaited &&
-	       weir->opts.io == WEIR_IO_AUTO &&
-	       !weir__debug_has(weir, "io=sync") &&
-	       !weir__debug_has(weir, "io=uring");
+	       weir__nowait_root(weir);
 }
 
 static bool is_cached(const struct weir_file *file, uint64_t off, uint64_t n)
@@ -31,8 +41,7 @@ static bool is_cached(const struct weir_file *file, uint64_t off, uint64_t n)
 
 bool weir__nowait_expected(struct weir_file *file, uint64_t off, uint64_t n)
 {
-	/* On a network file system even a cached read may ask the server. */
-	if (!file->nowait || file->network)
+	if (!weir__nowait_file(file))
 		return false;
 	return (n < FEW && atomic_load(&file->weir->part[WEIR__PART_IO])) ||
 	       is_cached(file, off, n);

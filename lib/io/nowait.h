@@ -17,10 +17,11 @@
  */
 #define WEIR__NOWAIT_BYTES (1u << 20)
 
-/*
- * May this thread copy @bytes now? Not in a root whose method of reading was
- * chosen (io of weir_opts, WEIR_DEBUG).
- */
+/* False: the root's method of reading was chosen (io of weir_opts, WEIR_DEBUG). */
+bool weir__nowait_root(const struct weir *weir);
+/* On a network file system even a cached read may ask the server. */
+bool weir__nowait_file(const struct weir_file *file);
+/* May this thread copy @bytes now? */
 bool weir__nowait_allowed(const struct weir *weir, uint64_t bytes);
 
 /*
