@@ -18,8 +18,12 @@ struct weir__feeder *feeder;
 static int progress_state(struct weir__source *src, uint64_t number,
 			  struct weir_failure *cause)
 {
+	struct progress *p = (struct progress *)src;
+
 	(void)cause;
-	return number <= atomic_load(&((struct progress *)src)->done);
+	if (p->asked)
+		p->asked();
+	return number <= atomic_load(&p->done);
 }
 
 static void progress_free(struct weir__source *src)

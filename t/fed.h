@@ -17,6 +17,7 @@
 struct progress {
 	struct weir__source src;
 	_Atomic uint64_t done;
+	void (*asked)(void); /* called when its state is asked for, or NULL */
 };
 
 /* A list, and what a run of it has. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "mem/buf.h"
+#include "stream/stream.h"
 #include "fed.h"
 #include "files.h"
 #include "streams.h"
@@ -174,6 +175,43 @@ static void fails(void)
 	file = whole;
 }
 
+/* Between two reads that the feeder queues, the first one fails. */
+static void until_failed(void)
+{
+	struct weir_stream *s = feeder->feed->stream;
+
+	for (int ms = 0; feeder->n_out && ms < 5000; ms++) {
+		if (weir__stream_check(s) < 0)
+			return;
+		usleep(1000);
+	}
+}
+
+static void fails_between(void)
+{
+	struct weir_file *whole = file;
+	struct weir__feed_list *list;
+	struct run run = { 0 };
+
+	file = file_new("between.bin");
+	begin(6 * (PART + 4096));
+	list = list_new(0, PARTS);
+	files_truncate("between.bin", 0);
+	run.progress = progress_new();
+	run.progress->asked = until_failed;
+	start(&run, list);
+	is_err(weir__source_block(&run.pass.feed->source, run.pass.first, -1),
+	       -ENODATA, "between.bin: ends before bytes",
+	       "a read that is refused since another failed is not the cause");
+	run.progress->asked = NULL;
+	end(&run);
+	list_end(list);
+	finish(&run);
+	weir_file_close(file);
+	weir__feeder_free(feeder);
+	file = whole;
+}
+
 /* A new run is started while one that will fail still reads. */
 static void fails_late(void)
 {
@@ -334,7 +372,7 @@ static void closes(void)
 
 int main(void)
 {
-	plan(34);
+	plan(35);
 	fed_begin();
 	keeps();
 	keeps_once();
@@ -342,6 +380,7 @@ int main(void)
 	several();
 	cancels();
 	fails();
+	fails_between();
 	fails_late();
 	frees();
 	placed();

@@ -325,11 +325,15 @@ static void feeder_knows(const struct weir__feeder *f, struct weir_stream *s)
 		weir__races_next_knows(&s->src, pass->progress, pass->seen);
 }
 
-/* The lock is held, and released while the operation is queued. */
+/*
+ * The lock is held, and released while the operation is queued. If the stream has
+ * failed, it refuses the operation: the one that failed reports why when it arrives.
+ */
 static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 {
 	struct weir_stream *s = f->feed->stream;
 	struct weir_failure cause;
+	bool failed = false;
 	struct weir__fed_out *out =
 		&f->out[(f->first_out + f->n_out) % WEIR__FEED_OUT];
 	int r;
@@ -340,16 +344,18 @@ static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 		feeder_knows(f, s);
 	pthread_mutex_unlock(&f->lock);
 	r = todo_queue(s, todo);
-	if (r < 0)
+	if (r < 0) {
 		weir__failure_set(&cause, r, 0, todo->number, "%s: %s",
 				  s->label, weir__error_text());
+		failed = weir__stream_check(s) == 0;
+	}
 	todo_drop(todo);
 	pthread_mutex_lock(&f->lock);
 	out->number = todo->number;
 	out->op = weir__stream_tail(s);
 	out->kept = todo->kept;
 	f->n_out++;
-	if (r < 0)
+	if (failed)
 		feeder_fail(f, &cause);
 }
 
