@@ -107,15 +107,15 @@ static void test_best_fit(void)
 static void test_cache_fit(void)
 {
 	struct weir_heap *heap = new_heap(32 * MIB, 0);
-	struct weir_block a = alloc(heap, 32768, 0), wall = alloc(heap, 1, 0);
+	struct weir_block a = alloc(heap, 8192, 0), wall = alloc(heap, 1, 0);
 	struct weir_block less;
 
 	must(weir_heap_free(&a, NULL));
-	less = alloc(heap, 32768 - 32768 / 8, 0);
+	less = alloc(heap, 8192 - 8192 / 8, 0);
 	ok(less.addr != a.addr,
 	   "a block in a cache is not used for a size that is 1/8 less");
 	must(weir_heap_free(&less, NULL));
-	less = alloc(heap, 32768 - 32768 / 18, 0);
+	less = alloc(heap, 8192 - 8192 / 18, 0);
 	is_int(less.addr, a.addr,
 	       "a block in a cache is used for a size that is 1/18 less");
 	is_int(less.bytes, a.bytes, "the block has the bytes that it had");

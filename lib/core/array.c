@@ -8,19 +8,13 @@
 #include "core/sys.h"
 #include "core/util.h"
 
-/* Before the entries, which begin at a line of the cache if mapped. */
-struct header {
-	void *block;
-	size_t mapped; /* bytes of a mapping at block; 0: it is of malloc */
-};
-
 #define MAPPED_HEADER 64u
 
 static void *array_begin(unsigned char *entries, void *block, size_t mapped)
 {
-	struct header *header = (struct header *)(void *)entries - 1;
+	struct weir__array_header *header = (struct weir__array_header *)(void *)entries - 1;
 
-	*header = (struct header){ block, mapped };
+	*header = (struct weir__array_header){ block, mapped };
 	return entries;
 }
 
@@ -48,8 +42,8 @@ void *weir__array_alloc(size_t n, size_t size)
 		return NULL;
 	if (bytes >= WEIR__HUGE_PAGE / 2)
 		return array_map(MAPPED_HEADER + bytes);
-	block = weir__malloc(sizeof(struct header) + bytes);
-	return block ? array_begin(block + sizeof(struct header), block, 0)
+	block = weir__malloc(sizeof(struct weir__array_header) + bytes);
+	return block ? array_begin(block + sizeof(struct weir__array_header), block, 0)
 		     : NULL;
 }
 
@@ -72,7 +66,7 @@ void *weir__array_grow(void *array, size_t *cap, size_t n, size_t size)
 
 void weir__array_free(void *array)
 {
-	struct header *header = array;
+	struct weir__array_header *header = array;
 
 	if (!array)
 		return;

@@ -9,6 +9,23 @@
 
 #include <stddef.h>
 
+/* Before the entries, which begin at a line of the cache if mapped. */
+struct weir__array_header {
+	void *block;   /* NULL: room in another object */
+	size_t mapped; /* bytes of a mapping at block; 0: it is of malloc */
+};
+
+/*
+ * Room for the first entries of an array, in the object that has the array, whose
+ * bytes are 0 at first: a small object is one block. The array is the room's
+ * `entry` until weir__array_grow() moves it; weir__array_free() accepts both.
+ */
+#define WEIR__ARRAY_ROOM(type, n)                 \
+	struct {                                  \
+		struct weir__array_header header; \
+		type entry[n];                    \
+	}
+
 /* @n entries of @size bytes, not initialised. NULL: no memory. */
 void *weir__array_alloc(size_t n, size_t size);
 /* As weir__grow(), for such an array; a new one gets the room asked for. */

@@ -70,7 +70,7 @@ int weir__debug_read(struct weir *weir)
 	return 0;
 }
 
-bool weir__debug_has(const struct weir *weir, const char *word)
+bool weir__debug_find(const struct weir *weir, const char *word)
 {
 	const char *at = weir->debug;
 	size_t n;

@@ -36,13 +36,13 @@ void weir__append(char *text, size_t room, const char *fmt, ...)
 
 /* Set this thread's sentence, with '?' for control characters; return @err. */
 int weir__fail(int err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((cold, format(printf, 2, 3)));
 
 /*
  * The same with ": strerror(-err)" at its end. Returns weir__cause_errno(@err).
  */
 int weir__fail_sys(int err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((cold, format(printf, 2, 3)));
 
 /* This thread's sentence without the name of the call. */
 const char *weir__error_text(void);
@@ -52,13 +52,13 @@ const char *weir__error_text(void);
  * return @err.
  */
 int weir__fail_for(int err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((cold, format(printf, 2, 3)));
 
 /*
  * Of a public call that makes others: let the sentence that one of them has set
  * begin with @call instead. Returns @err.
  */
-int weir__fail_as(const char *call, int err);
+int weir__fail_as(const char *call, int err) __attribute__((cold));
 
 /*
  * "EIO" and "Input/output error" for a positive errno; "errno 524" where the C
@@ -82,10 +82,10 @@ int weir__cause_errno(int err);
  */
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,
 		       uint64_t number, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
+	__attribute__((cold, format(printf, 5, 6)));
 
 /* Make an object's failure this thread's sentence too; returns f->err. */
-int weir__fail_with(const struct weir_failure *f);
+int weir__fail_with(const struct weir_failure *f) __attribute__((cold));
 
 /*
  * Save and restore this thread's sentence around work whose failure is not a

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/refs.h"
 #include "core/root.h"
 
 #include <limits.h>
@@ -229,7 +230,7 @@ int weir_trim(struct weir *weir, size_t keep)
 
 struct weir *weir__root_ref(struct weir *weir)
 {
-	atomic_fetch_add_explicit(&weir->refs, 1, memory_order_relaxed);
+	weir__refs_add(&weir->refs, 1);
 	return weir;
 }
 
@@ -256,16 +257,8 @@ void weir__root_put(struct weir *weir)
 {
 	if (!weir__root_is_ours(weir))
 		return;
-	if (atomic_fetch_sub_explicit(&weir->refs, 1, memory_order_acq_rel) ==
-	    1)
+	if (weir__refs_drop(&weir->refs))
 		root_free(weir);
-}
-
-bool weir__root_is_ours(const struct weir *weir)
-{
-	if (weir->owner_pid)
-		return weir->owner_pid == getpid();
-	return atomic_load_explicit(weir->alive, memory_order_relaxed);
 }
 
 int weir__root_read(struct weir *weir)
@@ -278,7 +271,7 @@ int weir__root_read(struct weir *weir)
 		(long)getpid());
 }
 
-int weir__root_enter(struct weir *weir)
+int weir__root_refuse(struct weir *weir)
 {
 	int r = weir__root_read(weir);
 

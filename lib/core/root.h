@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include <weir/base.h>
 
@@ -79,14 +80,21 @@ int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir);
 struct weir *weir__root_ref(struct weir *weir);
 void weir__root_put(struct weir *weir);
 
-/* 0; -ESHUTDOWN after weir_close; -EPERM in a child after fork. */
-int weir__root_enter(struct weir *weir);
+/*
+ * False in a child after fork. There a call does nothing: the locks of the root
+ * may be held by threads that the child does not have, and nothing is freed. A
+ * call that cannot return an errno checks this before anything else.
+ */
+static inline bool weir__root_is_ours(const struct weir *weir)
+{
+	if (weir->owner_pid)
+		return weir->owner_pid == getpid();
+	return atomic_load_explicit(weir->alive, memory_order_relaxed);
+}
+
 /* For calls that are allowed after weir_close(): 0, or -EPERM after fork. */
 int weir__root_read(struct weir *weir);
-/*
- * A quick weir__root_enter() without a sentence. False: ask that, which may
- * still return 0.
- */
+/* False: ask weir__root_enter(), which may still return 0. */
 static inline bool weir__root_is_open(const struct weir *weir)
 {
 	return !weir->owner_pid &&
@@ -94,12 +102,13 @@ static inline bool weir__root_is_open(const struct weir *weir)
 	       !atomic_load_explicit(&weir->closed, memory_order_relaxed);
 }
 
-/*
- * False in a child after fork. There a call does nothing: the locks of the root
- * may be held by threads that the child does not have, and nothing is freed. A
- * call that cannot return an errno checks this before anything else.
- */
-bool weir__root_is_ours(const struct weir *weir);
+/* As weir__root_enter(), which calls this if the root may have to refuse. */
+int weir__root_refuse(struct weir *weir) __attribute__((cold));
+/* 0; -ESHUTDOWN after weir_close; -EPERM in a child after fork. */
+static inline int weir__root_enter(struct weir *weir)
+{
+	return weir__root_is_open(weir) ? 0 : weir__root_refuse(weir);
+}
 
 /*
  * The part @id. The first call makes it by @make, under weir->lock.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "core/refs.h"
 #include "core/source.h"
 
 #include <assert.h>
@@ -44,13 +45,13 @@ void weir__source_fini(struct weir__source *src)
 
 struct weir__source *weir__source_ref(struct weir__source *src)
 {
-	atomic_fetch_add_explicit(&src->refs, 1, memory_order_relaxed);
+	weir__refs_add(&src->refs, 1);
 	return src;
 }
 
 void weir__source_put(struct weir__source *src)
 {
-	if (atomic_fetch_sub_explicit(&src->refs, 1, memory_order_acq_rel) == 1)
+	if (weir__refs_drop(&src->refs))
 		src->ops->free(src);
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "core/races.h"
+#include "core/refs.h"
 #include "core/root.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -94,13 +95,13 @@ static bool feeder_await(struct weir__feeder *f, struct weir__feed_wait *wait,
 	wait->waiter.wake = feed_woken;
 	wait->feeder = f;
 	wait->src = weir__source_ref(src);
-	atomic_fetch_add(&f->refs, 1);
+	weir__refs_add(&f->refs, 1);
 	if (weir__source_wait(src, &wait->waiter) == 0)
 		return true;
 	wait->src = NULL;
 	/* Neither is the last reference: the caller has one. */
 	weir__source_put(src);
-	atomic_fetch_sub(&f->refs, 1);
+	weir__refs_drop(&f->refs);
 	return false;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "dev/dev.h"
 #include "graph/assign.h"
@@ -65,8 +66,7 @@ static struct weir__pins *pins_with(const struct weir__pins *old,
 
 void weir__pins_put(struct weir__pins *pins)
 {
-	if (pins && atomic_fetch_sub_explicit(&pins->refs, 1,
-					      memory_order_acq_rel) == 1)
+	if (pins && weir__refs_drop(&pins->refs))
 		weir__free(pins);
 }
 
@@ -78,7 +78,7 @@ static struct weir__pins *pins_now(struct weir_sched *sched)
 	pthread_mutex_lock(&sched->lock);
 	pins = sched->pins;
 	if (pins)
-		atomic_fetch_add(&pins->refs, 1);
+		weir__refs_add(&pins->refs, 1);
 	pthread_mutex_unlock(&sched->lock);
 	return pins;
 }

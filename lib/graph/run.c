@@ -8,6 +8,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "graph/races.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "mem/buf.h"
 #include "mem/tensor.h"
@@ -205,7 +206,7 @@ int weir_run_new(struct weir_schedule *schedule, struct weir_run **ret_run)
 	}
 	atomic_init(&run->refs, 1);
 	pthread_mutex_init(&run->lock, NULL);
-	atomic_fetch_add(&schedule->refs, 1);
+	weir__refs_add(&schedule->refs, 1);
 	run->schedule = schedule;
 	run->copy = copy;
 	for (uint32_t l = 0; l < p->n_lanes; l++) {
@@ -222,7 +223,7 @@ void weir__run_put(struct weir_run *run)
 	struct weir_schedule *schedule = run->schedule; /* has the plan */
 	struct weir__graph_plan *p = run->plan;
 
-	if (atomic_fetch_sub_explicit(&run->refs, 1, memory_order_acq_rel) != 1)
+	if (!weir__refs_drop(&run->refs))
 		return;
 	for (uint32_t l = 0; l < p->n_lanes; l++) {
 		struct weir__run_lane *lane = &run->lane[l];

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "stream/stream.h"
@@ -150,8 +151,7 @@ int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 
 void weir__sched_put(struct weir_sched *sched)
 {
-	if (atomic_fetch_sub_explicit(&sched->refs, 1, memory_order_acq_rel) !=
-	    1)
+	if (!weir__refs_drop(&sched->refs))
 		return;
 	for (uint32_t i = 0; i < sched->n_devs; i++) {
 		weir__feeder_free(sched->dev[i].feeder);
@@ -341,7 +341,7 @@ static struct weir__graph_plan *find_locked(struct weir_sched *sched,
 		return NULL;
 	if (!p->refs++) {
 		sched->n_kept--;
-		atomic_fetch_add(&sched->refs, 1);
+		weir__refs_add(&sched->refs, 1);
 	}
 	p->times++;
 	plan_unlink(p);
@@ -366,7 +366,7 @@ void weir__sched_add(struct weir_sched *sched, struct weir__graph_plan *p)
 	pthread_mutex_lock(&sched->lock);
 	plan_link(sched, p);
 	p->times = 1;
-	atomic_fetch_add(&sched->refs, 1);
+	weir__refs_add(&sched->refs, 1);
 	pthread_mutex_unlock(&sched->lock);
 }
 

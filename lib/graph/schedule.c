@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "graph/sched.h"
 #include "mem/buf.h"
@@ -232,7 +233,7 @@ int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 
 void weir__schedule_put(struct weir_schedule *s)
 {
-	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
+	if (!weir__refs_drop(&s->refs))
 		return;
 	weir__schedule_imports_end(s);
 	for (uint32_t i = 0; i < s->n_touched; i++)

@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "graph/races.h"
 #include "graph/run.h"
 #include "mem/buf.h"
@@ -304,7 +305,7 @@ static int start_queue(struct weir_run *run)
 	uint32_t n = run->plan->n_lanes;
 	int r = 0;
 
-	atomic_fetch_add(&run->refs, n + (n > 1));
+	weir__refs_add(&run->refs, n + (n > 1));
 	atomic_store(&run->running, n + (n > 1));
 	for (uint32_t l = 0; l < n; l++) {
 		struct weir__stream_op *op = run->lane[l].op;

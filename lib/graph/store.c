@@ -4,6 +4,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -57,7 +58,7 @@ void weir__feeder_put(struct weir__feeder *f)
 {
 	struct weir__kept *kept;
 
-	if (atomic_fetch_sub_explicit(&f->refs, 1, memory_order_acq_rel) != 1)
+	if (!weir__refs_drop(&f->refs))
 		return;
 	for (uint32_t b = 0; b < WEIR__FEED_BUCKETS; b++)
 		while ((kept = f->kept[b])) {

@@ -27,11 +27,16 @@
  * least limit in bytes.
  */
 #define KEPT_BLOCKS 8192u
-#define KEPT_PART 192u
+#define KEPT_PART 176u
 #define KEPT_BYTES ((uint64_t)256 << 10)
+/* Of a larger part of the limit a cache would keep too few. */
+#define KEPT_BLOCK_PART 16u
 /* A bin with several small blocks keeps at most this part of the limit. */
 #define BIN_PART 64u
 #define SMALL_BINS 64u
+
+/* Between two misses a cache may have this part more than its limit. */
+#define OVER_PART 8u
 
 /* A cache answers with a block that is at most this part larger. */
 #define FIT_PART 16u
@@ -184,6 +189,13 @@ uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 	return units_of(h, size) << h->pieces.shift;
 }
 
+/* Might a cache have, or keep, a block of so many bytes? Not of 0. */
+static inline bool caches_keep(const struct weir_heap *h, uint64_t bytes)
+{
+	return bytes - 1 < atomic_load_explicit(&h->kept_most,
+						memory_order_relaxed);
+}
+
 static inline void block_fill(const struct weir_heap *h,
 			      const struct weir__piece *c, uint32_t tag,
 			      struct weir_block *ret_block)
@@ -270,8 +282,7 @@ bool weir__cache_take(struct weir_heap *h, size_t size,
 	size_t bin;
 	bool found;
 
-	/* This is also true of size 0. */
-	if ((size - 1) >> h->pieces.shift >= WEIR__CACHE_UNITS - 1)
+	if (!caches_keep(h, size))
 		return false;
 	units = units_of(h, size);
 	bin = bin_index(units);
@@ -387,6 +398,20 @@ static struct weir__piece *cache_evict(struct weir_heap *h,
 }
 
 /*
+ * Has the cache to give a block back at once? The next miss, which takes the heap's
+ * lock anyway, gives back what is beyond the limit. With shards it may not take that.
+ */
+static inline bool cache_is_over(const struct weir_heap *h,
+				 const struct weir__cache *cache, bool part)
+{
+	uint64_t most = cache->limit / 2;
+
+	if (!weir__heap_sharded(h))
+		most += most / OVER_PART;
+	return cache->n > KEPT_BLOCKS || cache->kept[part] > most;
+}
+
+/*
  * The thread that allocated the block needs no atomic instruction to end it:
  * only two threads that free the same block at the same time go unnoticed.
  */
@@ -410,7 +435,7 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 	size_t bin;
 	bool kept;
 
-	if (block->bytes >> h->pieces.shift >= WEIR__CACHE_UNITS)
+	if (!caches_keep(h, block->bytes))
 		return false;
 	c = block_piece(h, block);
 	t = c ? caches_own(h) : NULL;
@@ -426,10 +451,9 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 	if (kept) {
 		block_count(&t->tally, c);
 		cache_push(cache, c, bin);
-		*ret_evicted = NULL;
-		if (cache->n > KEPT_BLOCKS ||
-		    cache->kept[bin >= SMALL_BINS] > cache->limit / 2)
-			*ret_evicted = cache_evict(h, cache, bin);
+		*ret_evicted = cache_is_over(h, cache, bin >= SMALL_BINS)
+				       ? cache_evict(h, cache, bin)
+				       : NULL;
 	}
 	caches_leave(t);
 	return kept;
@@ -496,9 +520,24 @@ bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream)
 	return stays;
 }
 
-struct weir__caches *weir__cache_adopt(struct weir_heap *h,
-				       struct weir_stream *stream)
+/* What a cache keeps beyond its limit. The owner holds the heap's lock. */
+static void cache_shed(struct weir_heap *h, struct weir__cache *cache,
+		       struct weir__lane *lane)
 {
+	for (unsigned part = 0; part < 2; part++)
+		while (cache->kept[part] > cache->limit / 2) {
+			struct weir__piece *c = cache_evict(
+				h, cache, part ? SMALL_BINS : 0);
+
+			weir__index_del(h, c);
+			weir__piece_give(h, c, lane);
+		}
+}
+
+struct weir__caches *weir__cache_adopt(struct weir_heap *h,
+				       struct weir__lane *lane)
+{
+	struct weir_stream *stream = lane->stream;
 	struct weir__caches *t = caches_own(h);
 	struct weir__cache *cache;
 
@@ -511,7 +550,13 @@ struct weir__caches *weir__cache_adopt(struct weir_heap *h,
 	cache->limit = h->root.taken / KEPT_PART > KEPT_BYTES
 			       ? h->root.taken / KEPT_PART
 			       : KEPT_BYTES;
-	if (cache->stream == stream || (cache->n && ++cache->misses < MISSES))
+	atomic_store_explicit(&h->kept_most, cache->limit / KEPT_BLOCK_PART,
+			      memory_order_relaxed);
+	if (cache->stream == stream) {
+		cache_shed(h, cache, lane);
+		return t;
+	}
+	if (cache->n && ++cache->misses < MISSES)
 		return t;
 	caches_enter(h, t);
 	cache_flush(h, cache);

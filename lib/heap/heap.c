@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "dev/dev.h"
 #include "heap/heap.h"
@@ -77,7 +78,7 @@ static void heap_free(struct weir_heap *h)
 
 void weir__heap_put(struct weir_heap *h)
 {
-	if (atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) == 1)
+	if (weir__refs_drop(&h->refs))
 		heap_free(h);
 }
 
@@ -181,6 +182,7 @@ struct request {
 	struct weir__want want;
 	size_t size, align;
 	struct weir_stream *stream;
+	struct weir__caches *own; /* this thread's, or NULL */
 	struct weir_block *block; /* the result */
 	bool done;
 };
@@ -213,14 +215,11 @@ static void request_failed(struct weir_heap *h, const struct request *q)
 static void request_end(struct weir_heap *h, struct request *q,
 			struct weir__piece *c)
 {
-	struct weir__caches *own;
-
 	if (weir__heap_is_watched(h)) {
 		weir__record_alloc(h, c->self, q->size, q->align, q->stream);
 		weir__index_add(h, c);
 	}
-	own = weir__cache_adopt(h, q->stream);
-	weir__block_begin(&h->root, own, c, q->block);
+	weir__block_begin(&h->root, q->own, c, q->block);
 	q->done = true;
 }
 
@@ -236,8 +235,10 @@ static int take_ready(struct weir_heap *h, struct request *q,
 	else
 		weir__heap_lock(h);
 	r = weir__lane_get(h, q->stream, &q->want.lane);
-	if (r == 0)
+	if (r == 0) {
+		q->own = weir__cache_adopt(h, q->want.lane);
 		r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 2);
+	}
 	if (r == 0 && weir__heap_is_watched(h))
 		r = weir__index_reserve(h);
 	if (r == 0 && effort == WEIR__TAKE_FIRST && weir__heap_sharded(h))

@@ -147,6 +147,7 @@ struct weir_heap {
 	/* A record runs: caches keep nothing. */
 	_Atomic(struct weir__record *) record;
 	bool membarrier;
+	_Atomic uint64_t kept_most; /* bytes of a block that a cache keeps */
 	_Atomic bool sharded; /* a thread uses a shard; set under the lock */
 	struct weir__heap_pieces pieces;
 	/* Set once each, under the lock. */
@@ -396,11 +397,12 @@ struct weir__caches *weir__caches_make(struct weir_heap *h);
  */
 bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream);
 /*
- * From now on this thread keeps blocks that are freed in @stream. Returns its
- * caches, or NULL. The heap's lock is held.
+ * After a miss: from now on this thread keeps blocks that are freed in the stream
+ * of @lane, of the root shard. What it keeps beyond its limit is given back. Returns
+ * its caches, or NULL. The heap's lock is held.
  */
 struct weir__caches *weir__cache_adopt(struct weir_heap *h,
-				       struct weir_stream *stream);
+				       struct weir__lane *lane);
 /* Give back what this thread keeps, or what all keep. No lock is held. */
 void weir__cache_flush_own(struct weir_heap *h);
 void weir__caches_flush(struct weir_heap *h);

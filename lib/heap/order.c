@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/races.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 #include "stream/stream.h"
@@ -325,7 +326,7 @@ void weir__lanes_end(struct weir_heap *h)
 
 		if (!lane)
 			continue;
-		atomic_fetch_add(&h->refs, 1);
+		weir__refs_add(&h->refs, 1);
 		lane->last.number = lane_end(lane);
 		lane->last.wake = lane_over;
 		if (weir__source_wait(&lane->stream->src, &lane->last) != 0)

@@ -12,6 +12,9 @@
 #define EXAMINED 8u
 /* Bytes of a block for which caches are flushed first, sometimes. */
 #define LARGE ((uint64_t)1 << 20)
+/* The rest of a piece, up to this part of the block and so many bytes, is not split. */
+#define REST_PART 16u
+#define REST_BYTES ((uint64_t)4096)
 /* Pieces whose free points are examined when another is freed in their lane. */
 #define DRAINED 2u
 
@@ -126,6 +129,17 @@ static void region_use(struct weir__region *region, uint64_t end)
 		region->top = end;
 }
 
+/*
+ * The most that a block is larger than wanted. A smaller rest would be of little
+ * use: it keeps its neighbours apart, and takes as long to move in and out of bins.
+ */
+static uint64_t rest_most(const struct weir__want *w)
+{
+	uint64_t part = w->bytes / REST_PART;
+
+	return part < REST_BYTES ? part : REST_BYTES;
+}
+
 /* Take @w out of the free piece @c; what is left stays where it was. */
 static struct weir__piece *cut(struct weir__shard *s, struct weir__piece *c,
 			       const struct weir__want *w)
@@ -143,7 +157,7 @@ static struct weir__piece *cut(struct weir__shard *s, struct weir__piece *c,
 		lane_add(s, c, before);
 		before = c->self;
 	}
-	if (block->bytes > w->bytes) {
+	if (block->bytes - w->bytes > rest_most(w)) {
 		rest = weir__piece_split(&s->heap->pieces, &s->spares, block,
 					 w->bytes);
 		lane_add(s, rest, before);

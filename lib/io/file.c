@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/outcome.h"
 #include "core/races.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "io/lease.h"
@@ -44,13 +45,13 @@ static int file_look(const struct weir_file *f, struct weir__file_id *ret_id)
 
 struct weir_file *weir__file_ref(struct weir_file *file)
 {
-	atomic_fetch_add_explicit(&file->refs, 1, memory_order_relaxed);
+	weir__refs_add(&file->refs, 1);
 	return file;
 }
 
 void weir__file_put(struct weir_file *file)
 {
-	if (!file || atomic_fetch_sub(&file->refs, 1) != 1)
+	if (!file || !weir__refs_drop(&file->refs))
 		return;
 	weir__lease_free(file);
 	weir__sys_close(file->fd);

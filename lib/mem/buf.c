@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/races.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -357,7 +358,7 @@ int weir_buf_wrap(struct weir_buft *buft, void *ptr, size_t size,
 
 struct weir_buf *weir_buf_ref(struct weir_buf *buf)
 {
-	atomic_fetch_add_explicit(&buf->refs, 1, memory_order_relaxed);
+	weir__refs_add(&buf->refs, 1);
 	return buf;
 }
 
@@ -395,7 +396,7 @@ void weir_buf_free(struct weir_buf *buf)
 	/* In a child of fork(2) the memory belongs to the parent. */
 	if (!buf || !weir__root_is_ours(buf->buft->dev->weir))
 		return;
-	if (atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) == 1)
+	if (weir__refs_drop(&buf->refs))
 		free_buf(buf);
 }
 

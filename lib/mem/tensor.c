@@ -53,12 +53,20 @@ static bool is_empty(const struct weir_tensor *t)
 	return false;
 }
 
+/* The blocks of @n elements, mostly without a division. False: the last is part. */
+static bool whole_blocks(const struct weir_dtype_info *info, uint64_t n,
+			 uint64_t *ret_blocks)
+{
+	*ret_blocks = info->block == 1 ? n : n / info->block;
+	return info->block == 1 || n % info->block == 0;
+}
+
 /* An empty tensor has no bytes, whatever its other dimensions are. */
 static int count_bytes(const struct weir_tensor *t,
 		       const struct weir_dtype_info *info,
 		       uint64_t *ret_elements, uint64_t *ret_bytes)
 {
-	uint64_t n = !is_empty(t), bytes;
+	uint64_t n = !is_empty(t), blocks, bytes;
 
 	for (unsigned i = 0; n && i < t->ndim; i++)
 		if (weir__mul_over(n, (uint64_t)t->shape[i], &n) ||
@@ -68,13 +76,13 @@ static int count_bytes(const struct weir_tensor *t,
 				"%s: over 2^63 - 1 elements at dimension %u of %lld",
 				weir__tensor_label(t), i,
 				(long long)t->shape[i]);
-	if (n % info->block)
+	if (!whole_blocks(info, n, &blocks))
 		return weir__fail(
 			-EINVAL,
 			"%s: %llu elements are not whole blocks of %u, which %s has",
 			weir__tensor_label(t), (unsigned long long)n,
 			info->block, info->name);
-	if (weir__mul_over(n / info->block, info->bytes, &bytes) ||
+	if (weir__mul_over(blocks, info->bytes, &bytes) ||
 	    bytes > INT64_MAX)
 		return weir__fail(
 			-EOVERFLOW,
@@ -94,14 +102,13 @@ static void set_strides(struct weir_tensor *t,
 			const struct weir_dtype_info *info)
 {
 	unsigned i = t->ndim;
-	uint64_t stride = info->bytes;
+	uint64_t stride = info->bytes, blocks;
 
 	memset(t->stride, 0, sizeof(t->stride));
-	if (!i || t->shape[i - 1] % info->block)
+	if (!i || !whole_blocks(info, (uint64_t)t->shape[i - 1], &blocks))
 		return;
 	t->stride[--i] = (int64_t)stride;
-	if (weir__mul_over(stride, (uint64_t)t->shape[i] / info->block,
-			   &stride))
+	if (weir__mul_over(stride, blocks, &stride))
 		return;
 	while (i-- && stride <= INT64_MAX) {
 		t->stride[i] = (int64_t)stride;

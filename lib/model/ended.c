@@ -170,9 +170,11 @@ int weir__ended_fd(struct weir__ended *e)
 
 void weir__ended_close_fd(struct weir__ended *e)
 {
+	if (!atomic_load(&e->has_fd))
+		return;
 	pthread_mutex_lock(&e->lock);
-	if (atomic_exchange(&e->has_fd, false))
-		weir__wakefd_close(&e->fd);
+	atomic_store(&e->has_fd, false);
+	weir__wakefd_close(&e->fd);
 	atomic_fetch_and(&e->waiting, ~ENDED_FD);
 	pthread_mutex_unlock(&e->lock);
 }

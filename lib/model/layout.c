@@ -10,6 +10,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/overlap.h"
@@ -30,6 +31,7 @@ struct groups {
 		*given; /* of puts that need bytes of the caller */
 	size_t n_given;
 	size_t *first, *spot; /* n_puts + 2, n: after given[] */
+	size_t room[16];      /* of these, if they are few */
 };
 
 static struct weir__group group_of(const struct groups *g, size_t put)
@@ -66,7 +68,8 @@ static int list_spots(const struct weir_plan *plan, struct weir__layout *l)
 	size_t n_targets = weir__plan_n_targets(plan), n = plan->n + n_targets;
 	int r = 0;
 
-	l->spot = weir__array_alloc(n, sizeof(*l->spot) + sizeof(*l->order));
+	l->spot = n == 1 ? &l->room_spots.entry[0].spot
+			 : weir__array_alloc(n, sizeof(l->room_spots.entry[0]));
 	if (!l->spot)
 		return no_memory(plan, n, sizeof(*l->spot));
 	l->order = (size_t *)(l->spot + n);
@@ -83,10 +86,11 @@ static int sort_spots(struct groups *g)
 {
 	const struct weir_plan *plan = g->plan;
 	size_t n_first = plan->n_puts + 2, *next;
+	size_t bytes = plan->n_puts * sizeof(*g->given) +
+		       (n_first + plan->n) * sizeof(*g->first);
 
-	g->given = weir__calloc(1, plan->n_puts * sizeof(*g->given) +
-					   (n_first + plan->n) *
-						   sizeof(*g->first));
+	g->given = bytes <= sizeof(g->room) ? (void *)g->room
+					    : weir__calloc(1, bytes);
 	if (!g->given)
 		return no_memory(plan, n_first + plan->n, sizeof(*g->first));
 	g->first = (size_t *)(g->given + plan->n_puts);
@@ -233,7 +237,8 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 	l->n_put_bufs = l->n_bufs;
 	if (r >= 0 && weir__plan_n_targets(plan))
 		r = weir__place_targets(l, plan);
-	weir__free(g.given);
+	if (g.given != (void *)g.room)
+		weir__free(g.given);
 	return r;
 }
 
@@ -252,7 +257,7 @@ static int layout_fill(const struct weir_plan *plan, struct weir__layout *l)
 
 void weir__layout_put(struct weir__layout *l)
 {
-	if (!l || atomic_fetch_sub(&l->refs, 1) != 1)
+	if (!l || !weir__refs_drop(&l->refs))
 		return;
 	weir__array_free(l->spot);
 	weir__array_free(l->run);
@@ -279,11 +284,13 @@ static void layout_keep(struct weir_plan *plan, struct weir__layout *l)
 {
 	struct weir__layout *none = NULL;
 
-	atomic_fetch_add(&l->refs, 1);
+	/* No other thread has it yet. */
+	atomic_init(&l->refs, 2);
+	atomic_init(&l->kept, true);
 	if (atomic_compare_exchange_strong(&plan->layout, &none, l))
-		atomic_store(&l->kept, true);
-	else
-		atomic_fetch_sub(&l->refs, 1);
+		return;
+	atomic_init(&l->refs, 1);
+	atomic_init(&l->kept, false);
 }
 
 int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
@@ -293,13 +300,17 @@ int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
 
 	*ret_layout = l;
 	if (l) {
-		atomic_fetch_add_explicit(&l->refs, 1, memory_order_relaxed);
+		weir__refs_add(&l->refs, 1);
 		return 0;
 	}
 	l = weir__calloc(1, sizeof(*l));
 	if (!l)
 		return no_memory(plan, 1, sizeof(*l));
 	atomic_init(&l->refs, 1);
+	l->run = l->room_run.entry;
+	l->max_runs = 1;
+	l->buf = l->room_buf.entry;
+	l->max_bufs = 1;
 	r = layout_fill(plan, l);
 	if (r < 0) {
 		weir__layout_put(l);
@@ -313,13 +324,16 @@ int weir__layout_get(struct weir_plan *plan, struct weir__layout **ret_layout)
 
 void weir__plan_changed(struct weir_plan *plan)
 {
-	struct weir__layout *l = atomic_exchange(&plan->layout, NULL);
+	struct weir__layout *l = atomic_load(&plan->layout);
 
 	if (!l)
 		return;
+	atomic_store_explicit(&plan->layout, NULL, memory_order_relaxed);
 	/* Weights may have it for longer. */
-	atomic_store(&l->kept, false);
-	weir__load_arrays_free(atomic_exchange(&l->spare, NULL));
+	if (atomic_load(&l->refs) > 1) {
+		atomic_store(&l->kept, false);
+		weir__load_arrays_free(atomic_exchange(&l->spare, NULL));
+	}
 	weir__layout_put(l);
 }
 

@@ -6,6 +6,7 @@
 #include "core/array.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/trace.h"
 #include "core/util.h"
@@ -118,7 +119,7 @@ static void load_chunk_in_driver(struct weir__job *job, size_t ext, uint64_t lo,
 
 static void load_put(struct weir_load *l)
 {
-	if (atomic_fetch_sub(&l->refs, 1) != 1)
+	if (!weir__refs_drop(&l->refs))
 		return;
 	if (l->weights)
 		weir__load_arrays_give(l->weights->layout, l->arrays);
@@ -169,7 +170,8 @@ static void load_conclude(struct weir_load *l)
 		check_files(l);
 	if (l->eng)
 		leave_engine(l);
-	atomic_store(&l->elapsed, weir__now() - l->begun);
+	atomic_store_explicit(&l->elapsed, weir__now() - l->begun,
+			      memory_order_release);
 	weir__trace_span(l->weir, WEIR__TRACK_LOAD, 0, 0, "load", l->traced, 0,
 			 l->total);
 }
@@ -337,7 +339,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	l->job->done = load_job_done;
 	l->job->arg = l;
 	l->task.run = load_end;
-	atomic_fetch_add(&l->refs, 1);
+	weir__refs_add(&l->refs, 1);
 	atomic_init(&l->parts, 1 + (uint32_t)l->n_sinks);
 	r = weir__job_start(l->eng, l->job);
 	if (r >= 0) {
@@ -345,7 +347,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 		return 0;
 	}
 	weir__load_writes_end(l, false);
-	atomic_fetch_sub(&l->refs, 1);
+	weir__refs_drop(&l->refs);
 	return r;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/format.h"
@@ -62,13 +63,13 @@ int weir__model_add_file(struct weir_model *m, struct weir_file *file)
 
 struct weir_model *weir__model_ref(struct weir_model *model)
 {
-	atomic_fetch_add_explicit(&model->refs, 1, memory_order_relaxed);
+	weir__refs_add(&model->refs, 1);
 	return model;
 }
 
 void weir__model_put(struct weir_model *model)
 {
-	if (!model || atomic_fetch_sub(&model->refs, 1) != 1)
+	if (!model || !weir__refs_drop(&model->refs))
 		return;
 	for (uint32_t i = 0; i < model->n_files; i++)
 		weir__file_put(model->file[i]);

@@ -20,6 +20,7 @@
 
 #include <weir/plan.h>
 
+#include "core/array.h"
 #include "mem/buf.h"
 #include "model/cut.h"
 #include "model/model.h"
@@ -137,6 +138,11 @@ struct weir__layout_sink {
 	size_t n_runs, max_runs;
 };
 
+struct weir__layout_spots {
+	struct weir__spot spot;
+	size_t order;
+};
+
 struct weir__layout {
 	_Atomic uint32_t refs;
 	struct weir__spot *spot; /* n: of puts, by record; then of targets */
@@ -160,6 +166,10 @@ struct weir__layout {
 	_Atomic bool
 		kept; /* by a plan: then it keeps spare, of an ended load */
 	_Atomic(struct weir__load_arrays *) spare;
+	/* Of the arrays above; order is after spot. */
+	WEIR__ARRAY_ROOM(struct weir__layout_spots, 1) room_spots;
+	WEIR__ARRAY_ROOM(struct weir__run, 1) room_run;
+	WEIR__ARRAY_ROOM(struct weir__layout_buf, 1) room_buf;
 };
 
 static inline size_t weir__plan_n_targets(const struct weir_plan *plan)

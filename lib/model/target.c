@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "mem/dtype.h"
@@ -118,14 +119,13 @@ static int target_make(const struct weir_plan *plan,
 struct weir__targets *weir__targets_ref(struct weir__targets *targets)
 {
 	if (targets)
-		atomic_fetch_add_explicit(&targets->refs, 1,
-					  memory_order_relaxed);
+		weir__refs_add(&targets->refs, 1);
 	return targets;
 }
 
 void weir__targets_put(struct weir__targets *targets)
 {
-	if (!targets || atomic_fetch_sub(&targets->refs, 1) != 1)
+	if (!targets || !weir__refs_drop(&targets->refs))
 		return;
 	for (size_t i = 0; i < targets->n; i++)
 		weir_buf_free(targets->item[i].buf);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 
 static int take_buf(struct weir_weights *w, size_t i)
@@ -301,13 +302,13 @@ int weir_weights_entry(const struct weir_weights *weights, size_t i,
 
 struct weir_weights *weir_weights_ref(struct weir_weights *weights)
 {
-	atomic_fetch_add_explicit(&weights->refs, 1, memory_order_relaxed);
+	weir__refs_add(&weights->refs, 1);
 	return weights;
 }
 
 void weir_weights_free(struct weir_weights *weights)
 {
 	if (weights && weir__root_is_ours(weights->model->weir) &&
-	    atomic_fetch_sub(&weights->refs, 1) == 1)
+	    weir__refs_drop(&weights->refs))
 		weights_destroy(weights);
 }

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/races.h"
+#include "core/refs.h"
 #include "core/root.h"
 #include "core/sys.h"
 #include "io/wakefd.h"
@@ -42,7 +43,7 @@ struct weir_event {
 
 static void event_put(struct weir_event *ev)
 {
-	if (atomic_fetch_sub_explicit(&ev->refs, 1, memory_order_acq_rel) != 1)
+	if (!weir__refs_drop(&ev->refs))
 		return;
 	weir__sys_close(ev->fd);
 	if (ev->src)
@@ -54,8 +55,7 @@ static void event_put(struct weir_event *ev)
 
 static void stamp_put(struct stamp *stamp)
 {
-	if (!stamp || atomic_fetch_sub_explicit(&stamp->refs, 1,
-						memory_order_acq_rel) != 1)
+	if (!stamp || !weir__refs_drop(&stamp->refs))
 		return;
 	weir__source_put(stamp->src);
 	weir__free(stamp);
@@ -118,13 +118,13 @@ static int stamp_new(struct weir_event *ev, struct weir__source *src,
  */
 static void stamp_list(struct weir_event *ev, struct stamp *stamp)
 {
-	atomic_fetch_add(&ev->refs, 1);
+	weir__refs_add(&ev->refs, 1);
 	if (weir__source_wait(stamp->src, &stamp->waiter) == 0)
 		return;
 	stamp_over(ev, stamp);
 	/* Neither is the last reference: the event and the caller have one. */
-	atomic_fetch_sub(&stamp->refs, 1);
-	atomic_fetch_sub(&ev->refs, 1);
+	weir__refs_drop(&stamp->refs);
+	weir__refs_drop(&ev->refs);
 }
 
 /*
@@ -135,8 +135,8 @@ static void stamp_unlist(struct weir_event *ev, struct stamp *stamp)
 {
 	if (!stamp || !weir__source_unwait(stamp->src, &stamp->waiter))
 		return;
-	atomic_fetch_sub(&stamp->refs, 1);
-	atomic_fetch_sub(&ev->refs, 1);
+	weir__refs_drop(&stamp->refs);
+	weir__refs_drop(&ev->refs);
 }
 
 int weir_event_new(struct weir *weir, unsigned flags,

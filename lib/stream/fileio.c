@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "io/chunk.h"
@@ -20,7 +21,7 @@
 
 void weir__fileio_put(struct weir__fileio *io)
 {
-	if (atomic_fetch_sub(&io->refs, 1) == 1)
+	if (weir__refs_drop(&io->refs))
 		weir__free(io);
 }
 

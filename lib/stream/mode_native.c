@@ -5,6 +5,7 @@
  */
 #include "core/error.h"
 #include "core/races.h"
+#include "core/refs.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -257,7 +258,7 @@ static int native_queue_file(struct weir__stream_op *op)
 		return weir__stream_op_end(op, r);
 	if (before)
 		weir__source_block(&s->src, before, -1);
-	atomic_fetch_add(&io->refs, 1);
+	weir__refs_add(&io->refs, 1);
 	op->ret_number = &number;
 	r = weir__stream_op_queue(op);
 	/* If the stream has just failed, the job will never be begun. */
