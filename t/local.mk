@@ -93,6 +93,7 @@ T_C_TESTS = \
 	%D%/heap-shards-random.t \
 	%D%/heap-threads.t \
 	%D%/heap-faults.t \
+	%D%/heap-lock.t \
 	%D%/fork.t \
 	%D%/fork-calls.t \
 	%D%/json.t \
@@ -280,6 +281,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_heap_shards_random_t_SOURCES = %D%/heap-shards-random.c $(T_STREAMS)
 %C%_heap_threads_t_SOURCES = %D%/heap-threads.c $(T_STREAMS)
 %C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
+%C%_heap_lock_t_SOURCES = %D%/heap-lock.c
 %C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h

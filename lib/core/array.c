@@ -12,7 +12,8 @@
 
 static void *array_begin(unsigned char *entries, void *block, size_t mapped)
 {
-	struct weir__array_header *header = (struct weir__array_header *)(void *)entries - 1;
+	struct weir__array_header *header =
+		(struct weir__array_header *)(void *)entries - 1;
 
 	*header = (struct weir__array_header){ block, mapped };
 	return entries;
@@ -43,7 +44,8 @@ void *weir__array_alloc(size_t n, size_t size)
 	if (bytes >= WEIR__HUGE_PAGE / 2)
 		return array_map(MAPPED_HEADER + bytes);
 	block = weir__malloc(sizeof(struct weir__array_header) + bytes);
-	return block ? array_begin(block + sizeof(struct weir__array_header), block, 0)
+	return block ? array_begin(block + sizeof(struct weir__array_header),
+				   block, 0)
 		     : NULL;
 }
 

@@ -24,16 +24,12 @@
 
 /*
  * The limits of one cache: blocks; bytes, as a part of what is in use; the
- * least limit in bytes.
+ * least limit in bytes; the part of the limit for blocks of one size.
  */
 #define KEPT_BLOCKS 8192u
-#define KEPT_PART 176u
+#define KEPT_PART 192u
 #define KEPT_BYTES ((uint64_t)256 << 10)
-/* Of a larger part of the limit a cache would keep too few. */
-#define KEPT_BLOCK_PART 16u
-/* A bin with several small blocks keeps at most this part of the limit. */
-#define BIN_PART 64u
-#define SMALL_BINS 64u
+#define SIZE_PART 32u
 
 /* Between two misses a cache may have this part more than its limit. */
 #define OVER_PART 8u
@@ -192,8 +188,8 @@ uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 /* Might a cache have, or keep, a block of so many bytes? Not of 0. */
 static inline bool caches_keep(const struct weir_heap *h, uint64_t bytes)
 {
-	return bytes - 1 < atomic_load_explicit(&h->kept_most,
-						memory_order_relaxed);
+	return bytes - 1 <
+	       atomic_load_explicit(&h->kept_most, memory_order_relaxed);
 }
 
 static inline void block_fill(const struct weir_heap *h,
@@ -231,7 +227,7 @@ cache_pop(struct weir_heap *h, struct weir__cache *cache, size_t bin)
 		cache->used[bin / 64] &= ~(1ull << bin % 64);
 	cache->n--;
 	cache->count[bin]--;
-	cache->kept[bin >= SMALL_BINS] -= c->bytes;
+	cache->kept -= c->bytes;
 	return c;
 }
 
@@ -243,15 +239,14 @@ static inline void cache_push(struct weir__cache *cache, struct weir__piece *c,
 	cache->used[bin / 64] |= 1ull << bin % 64;
 	cache->n++;
 	cache->count[bin]++;
-	cache->kept[bin >= SMALL_BINS] += c->bytes;
+	cache->kept += c->bytes;
 }
 
 /* May the cache keep one more block of this bin? */
 static inline bool cache_wants(const struct weir__cache *cache, size_t bin,
 			       uint64_t bytes)
 {
-	return !cache->count[bin] || bin >= SMALL_BINS ||
-	       (cache->count[bin] + 1) * bytes <= cache->limit / BIN_PART;
+	return (cache->count[bin] + 1) * bytes <= cache->limit / SIZE_PART;
 }
 
 /*
@@ -380,20 +375,13 @@ static size_t bin_with_blocks(const struct weir__cache *cache, size_t bin)
 	return word * 64 + (size_t)__builtin_ctzll(bits);
 }
 
-/*
- * A block of some size of the same part as @bin, so that the cache follows the
- * sizes in use.
- */
+/* A block of each size in turn, so that the cache follows the sizes in use. */
 static struct weir__piece *cache_evict(struct weir_heap *h,
-				       struct weir__cache *cache, size_t bin)
+				       struct weir__cache *cache)
 {
-	bool part = bin >= SMALL_BINS;
-	size_t victim = bin_with_blocks(cache, cache->hand[part]);
+	size_t victim = bin_with_blocks(cache, cache->hand);
 
-	/* It went on into the other part. */
-	if ((victim >= SMALL_BINS) != part)
-		victim = bin_with_blocks(cache, part ? SMALL_BINS : 0);
-	cache->hand[part] = (uint32_t)(victim + 1) % WEIR__CACHE_BINS;
+	cache->hand = (uint32_t)(victim + 1) % WEIR__CACHE_BINS;
 	return cache_pop(h, cache, victim);
 }
 
@@ -402,13 +390,13 @@ static struct weir__piece *cache_evict(struct weir_heap *h,
  * lock anyway, gives back what is beyond the limit. With shards it may not take that.
  */
 static inline bool cache_is_over(const struct weir_heap *h,
-				 const struct weir__cache *cache, bool part)
+				 const struct weir__cache *cache)
 {
-	uint64_t most = cache->limit / 2;
+	uint64_t most = cache->limit;
 
 	if (!weir__heap_sharded(h))
 		most += most / OVER_PART;
-	return cache->n > KEPT_BLOCKS || cache->kept[part] > most;
+	return cache->n > KEPT_BLOCKS || cache->kept > most;
 }
 
 /*
@@ -451,9 +439,8 @@ bool weir__cache_put(struct weir_heap *h, const struct weir_block *block,
 	if (kept) {
 		block_count(&t->tally, c);
 		cache_push(cache, c, bin);
-		*ret_evicted = cache_is_over(h, cache, bin >= SMALL_BINS)
-				       ? cache_evict(h, cache, bin)
-				       : NULL;
+		*ret_evicted = cache_is_over(h, cache) ? cache_evict(h, cache)
+						       : NULL;
 	}
 	caches_leave(t);
 	return kept;
@@ -503,13 +490,13 @@ struct weir__caches *weir__caches_make(struct weir_heap *h)
 	return t;
 }
 
-bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream)
+bool weir__cache_stays(const struct weir_heap *h, struct weir__caches *t,
+		       const struct weir_stream *stream)
 {
-	struct weir__caches *t = caches_own(h);
 	struct weir__cache *cache;
 	bool stays;
 
-	if (!t || !caches_enter(h, t))
+	if (!caches_enter(h, t))
 		return false;
 	cache = cache_of(t, stream);
 	stays = cache->limit && (cache->stream == stream ||
@@ -524,14 +511,12 @@ bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream)
 static void cache_shed(struct weir_heap *h, struct weir__cache *cache,
 		       struct weir__lane *lane)
 {
-	for (unsigned part = 0; part < 2; part++)
-		while (cache->kept[part] > cache->limit / 2) {
-			struct weir__piece *c = cache_evict(
-				h, cache, part ? SMALL_BINS : 0);
+	while (cache->kept > cache->limit) {
+		struct weir__piece *c = cache_evict(h, cache);
 
-			weir__index_del(h, c);
-			weir__piece_give(h, c, lane);
-		}
+		weir__index_del(h, c);
+		weir__piece_give(h, c, lane);
+	}
 }
 
 struct weir__caches *weir__cache_adopt(struct weir_heap *h,
@@ -550,7 +535,7 @@ struct weir__caches *weir__cache_adopt(struct weir_heap *h,
 	cache->limit = h->root.taken / KEPT_PART > KEPT_BYTES
 			       ? h->root.taken / KEPT_PART
 			       : KEPT_BYTES;
-	atomic_store_explicit(&h->kept_most, cache->limit / KEPT_BLOCK_PART,
+	atomic_store_explicit(&h->kept_most, cache->limit / SIZE_PART,
 			      memory_order_relaxed);
 	if (cache->stream == stream) {
 		cache_shed(h, cache, lane);
@@ -622,7 +607,7 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s)
 			continue;
 		tally_add(s, &t->tally);
 		for (unsigned j = 0; j < 1u << WEIR__CACHE_BITS; j++)
-			s->kept += t->cache[j].kept[0] + t->cache[j].kept[1];
+			s->kept += t->cache[j].kept;
 	}
 	weir__caches_restore(h);
 }

@@ -70,7 +70,6 @@ static void heap_free(struct weir_heap *h)
 	weir__regions_free(h);
 	weir__caches_free(h);
 	weir__heap_pieces_fini(&h->pieces);
-	pthread_mutex_destroy(&h->root.lock);
 	pthread_mutex_destroy(&h->grow_lock);
 	weir__root_put(h->weir);
 	weir__free(h);
@@ -99,9 +98,9 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	h->flags = o->flags;
 	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
 	pthread_mutex_init(&h->grow_lock, NULL);
-	pthread_mutex_init(&h->root.lock, NULL);
 	h->root.heap = h;
 	h->membarrier = weir__sys_membarrier_register() == 0;
+	h->root.lock.membarrier = h->membarrier;
 	weir__heap_pieces_init(&h->pieces, unit_shift(buft, o->align));
 	return h;
 }
@@ -205,7 +204,7 @@ static void request_init(const struct weir_heap *h, struct request *q,
 
 static void request_failed(struct weir_heap *h, const struct request *q)
 {
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	h->failures++;
 	weir__record_alloc(h, 0, q->size, q->align, q->stream);
 	weir__heap_unlock(h);
@@ -255,12 +254,13 @@ static int take_ready(struct weir_heap *h, struct request *q,
 static bool take_own(struct weir_heap *h, struct request *q)
 {
 	struct weir__piece *c;
-	struct weir__shard *s =
-		weir__shard_take_own(h, &q->want, q->stream, &c);
+	struct weir__shard *s;
 
+	q->own = weir__caches_own(h);
+	s = weir__shard_take_own(h, q->own, &q->want, q->stream, &c);
 	if (!s)
 		return false;
-	weir__block_begin(s, weir__caches_own(h), c, q->block);
+	weir__block_begin(s, q->own, c, q->block);
 	weir__shard_unlock(s);
 	q->done = true;
 	return true;

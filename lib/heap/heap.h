@@ -15,6 +15,7 @@
 
 #include "core/source.h"
 #include "heap/bins.h"
+#include "heap/lock.h"
 
 #define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
 #define WEIR__HEAP_LANES 65535u
@@ -82,7 +83,7 @@ struct weir__tally {
  * which divide large pieces of the root shard: shards.c.
  */
 struct weir__shard {
-	pthread_mutex_t lock; /* guards all of it */
+	struct weir__lock lock; /* guards all of it */
 	struct weir_heap *heap;
 	uint16_t index; /* 0: the root shard; else 1 + the thread's place */
 	struct weir__spares spares;
@@ -97,16 +98,12 @@ struct weir__shard {
 	uint32_t whole;       /* a span that is, or was, one free piece */
 };
 
-/*
- * Free blocks, each kept for blocks of the same size, in two parts: [0] the
- * bins of the smallest sizes, and [1] the others, so that a few large blocks do
- * not evict many small ones. Each part keeps half of the limit at most.
- */
+/* Free blocks, each kept for blocks of the same size. */
 struct weir__cache {
 	struct weir_stream *stream; /* in which all of them were freed */
 	uint32_t n, misses;         /* blocks; calls with another stream */
-	uint64_t kept[2], limit;    /* bytes */
-	uint32_t hand[2];           /* the next bin to evict from */
+	uint64_t kept, limit;       /* bytes */
+	uint32_t hand;              /* the next bin to evict from */
 	uint64_t used[WEIR__CACHE_BINS / 64]; /* which bins have blocks */
 	uint32_t bin[WEIR__CACHE_BINS];       /* the newest piece */
 	uint16_t count[WEIR__CACHE_BINS];
@@ -147,7 +144,8 @@ struct weir_heap {
 	/* A record runs: caches keep nothing. */
 	_Atomic(struct weir__record *) record;
 	bool membarrier;
-	_Atomic uint64_t kept_most; /* bytes of a block that a cache keeps */
+	_Atomic uint64_t
+		kept_most;    /* bytes of a block: caches keep no larger */
 	_Atomic bool sharded; /* a thread uses a shard; set under the lock */
 	struct weir__heap_pieces pieces;
 	/* Set once each, under the lock. */
@@ -164,7 +162,6 @@ struct weir_heap {
 	struct weir__index *index; /* of blocks by address, or NULL */
 	unsigned n_open;           /* shards of threads that may have memory */
 	uint64_t locked;           /* calls that took the lock */
-	_Atomic bool lock_taken;   /* the lock; also read without it */
 };
 
 /* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
@@ -234,26 +231,19 @@ bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
 
 /* shards.c. Another thread had the heap's lock; now this one has it. */
 void weir__heap_contended(struct weir_heap *h);
-/*
- * Take the heap's lock, and note whether another thread had it. A flag says so:
- * pthread_mutex_trylock(3) costs a program with one thread an atomic instruction
- * that pthread_mutex_lock(3) spares it.
- */
+/* Take the heap's lock, and note whether another thread had it. */
 static inline void weir__heap_lock(struct weir_heap *h)
 {
-	bool taken = atomic_load_explicit(&h->lock_taken, memory_order_relaxed);
+	bool contended = weir__lock(&h->root.lock);
 
-	pthread_mutex_lock(&h->root.lock);
-	atomic_store_explicit(&h->lock_taken, true, memory_order_relaxed);
 	h->locked++;
-	if (taken)
+	if (contended)
 		weir__heap_contended(h);
 }
 
 static inline void weir__heap_unlock(struct weir_heap *h)
 {
-	atomic_store_explicit(&h->lock_taken, false, memory_order_relaxed);
-	pthread_mutex_unlock(&h->root.lock);
+	weir__unlock(&h->root.lock);
 }
 
 /*
@@ -286,9 +276,10 @@ struct weir__shard *weir__shard_lock(struct weir_heap *h,
 void weir__shard_unlock(struct weir__shard *s);
 /*
  * Take memory out of this thread's shard, which is locked then. NULL: that is
- * not possible; nothing is locked. No lock is held.
+ * not possible; nothing is locked. No lock is held. @own: its caches, or NULL.
  */
 struct weir__shard *weir__shard_take_own(struct weir_heap *h,
+					 struct weir__caches *own,
 					 const struct weir__want *w,
 					 struct weir_stream *stream,
 					 struct weir__piece **ret_piece);
@@ -395,7 +386,8 @@ struct weir__caches *weir__caches_make(struct weir_heap *h);
 /*
  * After a miss: need this thread's cache not adopt the stream? No lock is held.
  */
-bool weir__cache_stays(struct weir_heap *h, const struct weir_stream *stream);
+bool weir__cache_stays(const struct weir_heap *h, struct weir__caches *own,
+		       const struct weir_stream *stream);
 /*
  * After a miss: from now on this thread keeps blocks that are freed in the stream
  * of @lane, of the root shard. What it keeps beyond its limit is given back. Returns

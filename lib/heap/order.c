@@ -183,12 +183,12 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 {
 	uint64_t frees, marker;
 
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	frees = lane->frees;
 	weir__heap_unlock(h);
 	if (lane->stream->mode->tail(lane->stream, &marker) < 0)
 		return;
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	if (!lane->marker) {
 		lane->marker = marker;
 		lane->marked = frees;
@@ -212,12 +212,12 @@ void weir__lanes_poll(struct weir_heap *h)
 	struct weir__lane *lanes[MARKERS];
 	unsigned n;
 
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	n = unmarked(h, lanes);
 	if (n) {
 		weir__heap_unlock(h);
 		lanes_mark(h, lanes, n);
-		pthread_mutex_lock(&h->root.lock);
+		weir__lock(&h->root.lock);
 	}
 	drain_all(h);
 	weir__heap_unlock(h);
@@ -251,7 +251,7 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 	r = weir__stream_wait_ended(w->lane->stream, &stream->src, number);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	h->waits++;
 	weir__heap_unlock(h);
 	return 0;

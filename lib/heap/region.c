@@ -128,14 +128,14 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	uint64_t size = 0;
 	int r;
 
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	r = grow_size(h, w, &size);
 	weir__heap_unlock(h);
 	if (r == 0)
 		r = buf_alloc(h, w, size, &buf);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	r = weir__region_add(h, buf, false);
 	h->grown += r == 0;
 	weir__heap_unlock(h);

@@ -67,7 +67,7 @@ int weir__shard_want(struct weir_heap *h)
 {
 	struct weir__caches *t;
 
-	pthread_mutex_lock(&h->root.lock);
+	weir__lock(&h->root.lock);
 	t = weir__caches_make(h);
 	if (t)
 		shard_begin(h, t);
@@ -88,7 +88,7 @@ static struct weir__shard *shard_new(struct weir_heap *h, unsigned index)
 
 	if (!s)
 		return NULL;
-	pthread_mutex_init(&s->lock, NULL);
+	s->lock.membarrier = h->membarrier;
 	s->heap = h;
 	s->index = (uint16_t)index;
 	return s;
@@ -102,7 +102,6 @@ void weir__shards_free(struct weir_heap *h)
 		if (!t || !t->shard)
 			continue;
 		weir__lanes_free(t->shard);
-		pthread_mutex_destroy(&t->shard->lock);
 		weir__free(t->shard);
 	}
 }
@@ -205,21 +204,20 @@ static struct weir__piece *shard_take(struct weir__shard *s,
 }
 
 struct weir__shard *weir__shard_take_own(struct weir_heap *h,
+					 struct weir__caches *own,
 					 const struct weir__want *w,
 					 struct weir_stream *stream,
 					 struct weir__piece **ret_piece)
 {
-	struct weir__caches *t = weir__heap_sharded(h) ? weir__caches_own(h)
-						       : NULL;
-	struct weir__shard *s = t ? t->shard : NULL;
+	struct weir__shard *s = own ? own->shard : NULL;
 
-	if (!s || !weir__cache_stays(h, stream))
+	if (!s || !weir__cache_stays(h, own, stream))
 		return NULL;
-	pthread_mutex_lock(&s->lock);
+	weir__lock(&s->lock);
 	*ret_piece = shard_take(s, w, stream);
 	if (*ret_piece)
 		return s;
-	pthread_mutex_unlock(&s->lock);
+	weir__unlock(&s->lock);
 	return NULL;
 }
 
@@ -231,7 +229,7 @@ struct weir__piece *weir__shard_take_new(struct weir_heap *h,
 
 	if (!s)
 		return NULL;
-	pthread_mutex_lock(&s->lock);
+	weir__lock(&s->lock);
 	s->most = span_bytes(h) / BLOCK_PART;
 	if (w->bytes <= s->most && w->align <= s->most &&
 	    shard_open(h, s, w->lane)) {
@@ -239,7 +237,7 @@ struct weir__piece *weir__shard_take_new(struct weir_heap *h,
 		if (!c && span_take(h, s, w))
 			c = shard_take(s, w, w->lane->stream);
 	}
-	pthread_mutex_unlock(&s->lock);
+	weir__unlock(&s->lock);
 	return c;
 }
 
@@ -252,11 +250,11 @@ struct weir__shard *weir__shard_lock(struct weir_heap *h,
 	if (!index)
 		return NULL;
 	s = shard_at(h, index);
-	pthread_mutex_lock(&s->lock);
+	weir__lock(&s->lock);
 	if (weir__piece_shard(c) == index)
 		return s;
 	/* Its span was dissolved meanwhile. */
-	pthread_mutex_unlock(&s->lock);
+	weir__unlock(&s->lock);
 	return NULL;
 }
 
@@ -297,16 +295,16 @@ void weir__shard_unlock(struct weir__shard *s)
 	struct weir_heap *h = s->heap;
 	struct weir__piece *c;
 
-	pthread_mutex_unlock(&s->lock);
+	weir__unlock(&s->lock);
 	if (!idle)
 		return;
 	/* Again, in the order of the locks. */
-	pthread_mutex_lock(&h->root.lock);
-	pthread_mutex_lock(&s->lock);
+	weir__lock(&h->root.lock);
+	weir__lock(&s->lock);
 	c = span_idle(s);
 	if (c)
 		span_give(h, s, c);
-	pthread_mutex_unlock(&s->lock);
+	weir__unlock(&s->lock);
 	weir__heap_unlock(h);
 }
 
@@ -385,9 +383,9 @@ bool weir__shards_gather(struct weir_heap *h)
 		t->contended = 0;
 		if (!t->shard)
 			continue;
-		pthread_mutex_lock(&t->shard->lock);
+		weir__lock(&t->shard->lock);
 		shard_close(h, t->shard);
-		pthread_mutex_unlock(&t->shard->lock);
+		weir__unlock(&t->shard->lock);
 	}
 	h->n_open = 0;
 	atomic_store_explicit(&h->sharded, false, memory_order_relaxed);
@@ -409,7 +407,7 @@ void weir__shards_give(struct weir_heap *h, struct weir__piece *c,
 	if (own)
 		weir__shard_give(s, c, own);
 	if (s)
-		pthread_mutex_unlock(&s->lock);
+		weir__unlock(&s->lock);
 	if (own)
 		return;
 	/* Without memory for a lane there, the root shard gets the piece. */

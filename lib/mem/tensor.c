@@ -82,8 +82,7 @@ static int count_bytes(const struct weir_tensor *t,
 			"%s: %llu elements are not whole blocks of %u, which %s has",
 			weir__tensor_label(t), (unsigned long long)n,
 			info->block, info->name);
-	if (weir__mul_over(blocks, info->bytes, &bytes) ||
-	    bytes > INT64_MAX)
+	if (weir__mul_over(blocks, info->bytes, &bytes) || bytes > INT64_MAX)
 		return weir__fail(
 			-EOVERFLOW,
 			"%s: %llu elements of %s are over 2^63 - 1 bytes",
