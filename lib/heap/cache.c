@@ -46,56 +46,12 @@ static inline unsigned hash_of(const void *p, unsigned bits)
 			  (64 - bits));
 }
 
-/*
- * Each thread has a place in h->thread of all heaps while it lives. With the
- * place the next thread gets the caches there, and what they keep.
- */
-static _Atomic bool place_taken[WEIR__THREADS];
-/*
- * 1 + this thread's place; 0: it has none. Not initial-exec, which would need
- * room for the library's thread-locals in programs that open it by dlopen(3).
- */
-static _Thread_local uintptr_t own_place;
-static pthread_key_t place_key;
-static bool place_key_made;
-
-/* The thread ends. */
-static void place_give(void *arg)
-{
-	own_place = 0;
-	atomic_store_explicit(&place_taken[(uintptr_t)arg - 1], false,
-			      memory_order_release);
-}
-
-static void place_init(void)
-{
-	place_key_made = pthread_key_create(&place_key, place_give) == 0;
-}
-
-/* A place for this thread. False: more threads live than there are places. */
-static bool place_take(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	uintptr_t i = 0;
-
-	pthread_once(&once, place_init);
-	while (i < WEIR__THREADS && atomic_exchange(&place_taken[i], true))
-		i++;
-	if (i == WEIR__THREADS)
-		return false;
-	if (!place_key_made ||
-	    pthread_setspecific(place_key, (void *)(i + 1)) != 0) {
-		atomic_store(&place_taken[i], false);
-		return false;
-	}
-	own_place = i + 1;
-	return true;
-}
-
 /* This thread's caches, or NULL. */
 static inline struct weir__caches *caches_own(struct weir_heap *h)
 {
-	return own_place ? weir__caches_at(h, (unsigned)own_place - 1) : NULL;
+	return weir__own_place
+		       ? weir__caches_at(h, (unsigned)weir__own_place - 1)
+		       : NULL;
 }
 
 struct weir__caches *weir__caches_own(struct weir_heap *h)
@@ -477,7 +433,7 @@ struct weir__caches *weir__caches_make(struct weir_heap *h)
 {
 	struct weir__caches *t;
 
-	if (!own_place && !place_take())
+	if (!weir__own_place && !weir__place_take())
 		return NULL;
 	t = caches_own(h);
 	if (t)
@@ -485,7 +441,7 @@ struct weir__caches *weir__caches_make(struct weir_heap *h)
 	t = weir__calloc_aligned(1, sizeof(*t));
 	if (!t)
 		return NULL;
-	t->index = (uint16_t)(own_place - 1);
+	t->index = (uint16_t)(weir__own_place - 1);
 	atomic_store_explicit(&h->thread[t->index], t, memory_order_release);
 	return t;
 }

@@ -16,6 +16,7 @@
 #include "core/source.h"
 #include "heap/bins.h"
 #include "heap/lock.h"
+#include "heap/threads.h"
 
 #define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
 #define WEIR__HEAP_LANES 65535u
@@ -25,8 +26,6 @@
 #define WEIR__VERY_LARGE ((uint64_t)16 << 20)
 
 #define WEIR__DEPS 8u
-#define WEIR__THREAD_BITS 7u /* threads with caches */
-#define WEIR__THREADS (1u << WEIR__THREAD_BITS)
 #define WEIR__CACHE_BITS 2u /* caches of one thread */
 /* A cache keeps blocks of less than this many units. */
 #define WEIR__CACHE_UNITS 1024u
