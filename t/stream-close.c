@@ -196,12 +196,42 @@ static void ends_after_all(struct stuck *k)
 	weir_stream_free(k->a);
 }
 
+static int waits(void *arg)
+{
+	usleep(*(useconds_t *)arg);
+	return 0;
+}
+
+/* The program has freed the streams: their last operations free them. */
+static void ends_beside_close(void)
+{
+	static useconds_t us[4];
+	unsigned n = 0;
+
+	for (; n < 200; n++) {
+		struct weir *weir = root(0);
+
+		for (unsigned i = 0; i < 4; i++) {
+			struct weir_stream *s = new_stream(weir, NULL);
+
+			us[i] = (n * 7 + i * 31) % 300;
+			must(weir_stream_call(s, waits, &us[i]));
+			weir_stream_free(s);
+		}
+		weir_close(weir);
+		if (logged[0])
+			break;
+	}
+	is_int(n, 200, "a root is closed while streams end that were freed");
+}
+
 int main(void)
 {
 	static struct stuck k;
 
-	plan(20);
+	plan(21);
 	drains();
+	ends_beside_close();
 	close_stuck(&k);
 	times_out(&k);
 	ends_after_all(&k);

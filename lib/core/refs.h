@@ -2,7 +2,9 @@
 /*
  * Counts of references. Only the holder of a reference makes another one, so a
  * holder that reads a count of 1 is alone: the last reference is dropped without
- * an atomic subtraction, which takes longer than the rest of the call.
+ * an atomic subtraction, which takes longer than the rest of the call. A list
+ * without references to its objects may not be where others find them, unless a
+ * lock keeps one of their references meanwhile.
  */
 #ifndef WEIR__REFS_H
 #define WEIR__REFS_H

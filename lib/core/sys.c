@@ -162,12 +162,7 @@ void weir__sys_close(int fd)
 
 int weir__sys_fstat(int fd, struct stat *st)
 {
-#ifdef __x86_64__
-	/* glibc has the kernel look for an empty path, which takes longer. */
-	return syscall(SYS_fstat, fd, st) < 0 ? -errno : 0;
-#else
 	return fstat(fd, st) < 0 ? -errno : 0;
-#endif
 }
 
 int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off)

@@ -31,7 +31,10 @@ struct groups {
 		*given; /* of puts that need bytes of the caller */
 	size_t n_given;
 	size_t *first, *spot; /* n_puts + 2, n: after given[] */
-	size_t room[16];      /* of these, if they are few */
+	union {               /* of these, if they are few */
+		struct weir__mem_range given;
+		size_t words[16];
+	} room;
 };
 
 static struct weir__group group_of(const struct groups *g, size_t put)
@@ -89,7 +92,7 @@ static int sort_spots(struct groups *g)
 	size_t bytes = plan->n_puts * sizeof(*g->given) +
 		       (n_first + plan->n) * sizeof(*g->first);
 
-	g->given = bytes <= sizeof(g->room) ? (void *)g->room
+	g->given = bytes <= sizeof(g->room) ? &g->room.given
 					    : weir__calloc(1, bytes);
 	if (!g->given)
 		return no_memory(plan, n_first + plan->n, sizeof(*g->first));
@@ -237,7 +240,7 @@ static int place_all(const struct weir_plan *plan, struct weir__layout *l)
 	l->n_put_bufs = l->n_bufs;
 	if (r >= 0 && weir__plan_n_targets(plan))
 		r = weir__place_targets(l, plan);
-	if (g.given != (void *)g.room)
+	if (g.given != &g.room.given)
 		weir__free(g.given);
 	return r;
 }

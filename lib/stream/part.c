@@ -20,23 +20,19 @@ struct weir__streams {
 	bool closed;
 };
 
-/* The list's lock is held. Returns false if the last reference is dropped. */
-static bool try_ref(struct weir_stream *s)
-{
-	uint32_t n = atomic_load(&s->src.refs);
-
-	while (n)
-		if (atomic_compare_exchange_weak(&s->src.refs, &n, n + 1))
-			return true;
-	return false;
-}
-
-static bool has_open(struct weir_stream *s, uint64_t *ret_tail)
+/*
+ * Reference the stream if it has open operations. The list of streams has no
+ * references; that of open operations has one, until it was seen to be empty under
+ * the lock of the stream.
+ */
+static bool ref_if_open(struct weir_stream *s, uint64_t *ret_tail)
 {
 	bool open;
 
 	pthread_mutex_lock(&s->lock);
 	open = s->open && !atomic_load(&s->abandoned);
+	if (open)
+		weir__source_ref(&s->src);
 	*ret_tail = s->tail;
 	pthread_mutex_unlock(&s->lock);
 	return open;
@@ -50,7 +46,7 @@ static struct weir_stream *next_open(struct weir__streams *p,
 
 	pthread_mutex_lock(&p->lock);
 	for (s = p->list; s; s = s->next)
-		if (has_open(s, ret_tail) && try_ref(s))
+		if (ref_if_open(s, ret_tail))
 			break;
 	pthread_mutex_unlock(&p->lock);
 	return s;
