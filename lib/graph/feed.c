@@ -244,7 +244,6 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		struct weir__kept *kept = fed->kept;
 		/* Of a part of a run: what only steps before it read. */
 		bool over = is_released(pass, k);
-
 		bool leave = !over && !kept && weir__fed_may_leave(f, fed);
 
 		/* For a run that may come it is too early to say. */

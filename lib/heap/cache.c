@@ -141,7 +141,7 @@ uint64_t weir__cache_bytes(const struct weir_heap *h, size_t size)
 	return units_of(h, size) << h->pieces.shift;
 }
 
-/* Might a cache have, or keep, a block of so many bytes? Not of 0. */
+/* False: no cache keeps blocks of @bytes. 0 bytes: false. */
 static inline bool caches_keep(const struct weir_heap *h, uint64_t bytes)
 {
 	return bytes - 1 <
@@ -342,8 +342,9 @@ static struct weir__piece *cache_evict(struct weir_heap *h,
 }
 
 /*
- * Has the cache to give a block back at once? The next miss, which takes the heap's
- * lock anyway, gives back what is beyond the limit. With shards it may not take that.
+ * Must the cache give a block back at once? Without shards it may exceed its limit by
+ * a part: the next miss takes the heap's lock and gives the excess back. With shards
+ * the next miss may take another lock.
  */
 static inline bool cache_is_over(const struct weir_heap *h,
 				 const struct weir__cache *cache)
@@ -463,7 +464,10 @@ bool weir__cache_stays(const struct weir_heap *h, struct weir__caches *t,
 	return stays;
 }
 
-/* What a cache keeps beyond its limit. The owner holds the heap's lock. */
+/*
+ * Give back the blocks that a cache keeps beyond its limit. Its owner calls this with
+ * the heap's lock held.
+ */
 static void cache_shed(struct weir_heap *h, struct weir__cache *cache,
 		       struct weir__lane *lane)
 {

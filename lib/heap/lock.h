@@ -23,7 +23,7 @@
 
 #include "core/sys.h"
 
-/* All bytes are 0 at first, except: */
+/* At first all members are 0, membarrier excepted. */
 struct weir__lock {
 	_Atomic uint32_t held; /* 0 or 1; a futex */
 	_Atomic uint32_t sleepers;
