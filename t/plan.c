@@ -147,6 +147,76 @@ static void empty_tensors_are_loaded(void)
 	weir_model_close(m);
 }
 
+/* Choose tensor @i of @m as a target in @buf. */
+static void choose_target(struct weir_plan *p, struct weir_model *m, size_t i,
+			  struct weir_buf *buf)
+{
+	struct weir_entry e = { .size = sizeof(e) };
+	struct weir_tensor dst;
+	struct weir_target t = { .size = sizeof(t), .tensor = i, .dst = &dst };
+
+	if (weir_model_tensor(m, i, &e) < 0 ||
+	    weir_tensor_init(&dst, e.dtype, e.ndim, e.shape) < 0 ||
+	    weir_tensor_place(&dst, buf, i * 4096) < 0 ||
+	    weir_plan_put_tensors(p, &t, 1) < 0)
+		bail("%s", weir_error());
+}
+
+/* The bytes that a new plan of @m needs for all tensors; 0: it is not empty. */
+static uint64_t bytes_of_new(struct weir_model *m)
+{
+	struct weir_estimate e = { .size = sizeof(e) };
+	struct weir_plan *p = new_plan(m);
+	bool empty = weir_plan_estimate(p, &e, 1) == 0 &&
+		     put(p, NULL, NULL, 0, 0) == (int)n_tensors;
+
+	if (weir_plan_estimate(p, &e, 1) != 1 || !loads(p))
+		empty = false;
+	weir_plan_free(p);
+	return empty ? e.bytes : 0;
+}
+
+/* The library uses the memory of a freed plan for the next one of the model. */
+static void new_plans_are_empty(void)
+{
+	struct weir_plan *p, *other;
+	struct weir_buf *buf;
+	struct weir_model *m;
+	uint64_t bytes;
+
+	some_tensors(100, 400);
+	m = model();
+	buf = buffer(100 * 4096);
+	bytes = bytes_of_new(m);
+	p = new_plan(m);
+	other = new_plan(m);
+	if (weir_plan_set_align(p, 4096) < 0)
+		bail("%s", weir_error());
+	put(p, "t7", NULL, 0, 0);
+	put(p, "t9*", buf, 0, 0);
+	choose_target(p, m, 7, buf);
+	choose_target(p, m, 3, buf);
+	choose_target(p, m, 3, buf);
+	weir_plan_free(p);
+	is_int(bytes_of_new(m), bytes,
+	       "a new plan is empty after one with puts, targets and an alignment");
+	for (size_t i = n_tensors; i-- > 0;)
+		put(other, names[i], buf, i * 4096, 0);
+	ok(loads(other), "a plan loads while others are freed and made");
+	weir_plan_free(other);
+	is_int(bytes_of_new(m), bytes,
+	       "a new plan is empty after one of 100 puts");
+	p = new_plan(m);
+	other = new_plan(m);
+	put(p, NULL, NULL, 0, 0);
+	weir_plan_free(p);
+	weir_plan_free(other);
+	is_int(bytes_of_new(m), bytes,
+	       "a new plan is empty after one that had chosen all");
+	weir_model_close(m);
+	weir_buf_free(buf);
+}
+
 /* Free number @i of the four objects of a load. */
 static void free_one(unsigned i, struct weir_model *m, struct weir_plan *p,
 		     struct weir_load *l, struct weir_weights *w)
@@ -237,12 +307,13 @@ static void patterns_match_whole_names(void)
 
 int main(void)
 {
-	plans_begin(2 + 9 + 3 + 4 + 1 + 1);
+	plans_begin(2 + 9 + 3 + 4 + 4 + 1 + 1);
 	each_tensor_may_have_a_put();
 	estimates_share_one_memory();
 	estimates_count_bytes_and_tensors();
 	empty_tensors_are_loaded();
 	patterns_match_whole_names();
+	new_plans_are_empty();
 	objects_are_freed_in_any_order();
 	is_int(in_child(), 0,
 	       "in a child after fork every call of a plan is refused");

@@ -8,6 +8,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "model/format.h"
+#include "model/plan.h"
 
 #define AHEAD 8u /* names between the prefetch of a bucket and its use */
 
@@ -82,6 +83,7 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model->meta);
 	weir__free(model->item);
 	weir__free(model->path);
+	weir__plan_destroy(atomic_load(&model->spare_plan));
 	if (model->weir)
 		weir__root_put(model->weir);
 	weir__free(model);

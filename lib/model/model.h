@@ -32,8 +32,8 @@ struct weir__record {
 };
 
 /*
- * The thread that opens a model builds it; then it never changes, and any
- * number of threads read it without a lock. It is referenced by the caller and
+ * The thread that opens a model builds it; then nothing but its spare plan
+ * changes, and any number of threads use it without a lock. It is referenced by the caller and
  * by each plan, load and weights made from it, and references its files and the
  * root.
  */
@@ -71,6 +71,7 @@ struct weir_model {
 	uint64_t bytes;          /* of all tensors */
 	uint64_t unlisted;       /* tensors that the index leaves out */
 	uint64_t total_size;     /* as the index says, or 0 */
+	_Atomic(struct weir_plan *) spare_plan; /* see plan.h; or NULL */
 };
 
 /* An empty model, for a reader to fill. -ENOMEM, without a sentence. */

@@ -13,6 +13,20 @@
 #include "model/layers.h"
 
 #define MAX_ALIGN 4096u /* a page; direct reads need no more */
+#define SPARE_PUTS 16u  /* the most for which a spare plan keeps its array */
+
+/* An empty plan: the one that the model keeps, or a new one. NULL: no memory. */
+static struct weir_plan *plan_take(struct weir_model *model)
+{
+	struct weir_plan *p = atomic_exchange(&model->spare_plan, NULL);
+
+	if (p)
+		return p;
+	p = weir__calloc(1, sizeof(*p) + model->n_recs * sizeof(p->choice[0]));
+	if (p)
+		p->first = model->n_recs;
+	return p;
+}
 
 int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 {
@@ -23,28 +37,69 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 	r = weir__root_enter(model->weir);
 	if (r < 0)
 		return r;
-	p = weir__calloc(1, sizeof(*p) + model->n_recs * sizeof(p->choice[0]));
+	p = plan_take(model);
 	if (!p)
 		return weir__fail(-ENOMEM,
 				  "%s: no memory for a plan for %zu tensors",
 				  model->path, model->n_recs);
 	p->model = weir__model_ref(model);
-	p->first = model->n_recs;
 	*ret_plan = p;
 	return 0;
 }
 
-void weir_plan_free(struct weir_plan *plan)
+/* No record is chosen any more. Looks at few of them if few were chosen. */
+static void choices_clear(struct weir_plan *plan)
 {
-	if (!plan || !weir__root_is_ours(plan->model->weir))
-		return;
+	for (size_t i = 0; i < weir__plan_n_targets(plan); i++) {
+		uint32_t *choice =
+			&plan->choice[plan->targets->item[i].spot.record];
+
+		if (*choice == WEIR__CHOSEN_AS_TARGET)
+			*choice = 0;
+	}
+	for (size_t i = plan->first; plan->n; i++) {
+		plan->n -= plan->choice[i] != 0;
+		plan->choice[i] = 0;
+	}
+	plan->first = plan->model->n_recs;
+}
+
+/* Make the plan as it was when it was new. Its array of puts stays if small. */
+static void plan_clear(struct weir_plan *plan)
+{
 	for (unsigned i = 0; i < plan->n_puts; i++)
 		weir_buf_free(plan->put[i].buf);
+	plan->n_puts = 0;
+	if (plan->max_puts > SPARE_PUTS) {
+		weir__free(plan->put);
+		plan->put = NULL;
+		plan->max_puts = 0;
+	}
 	weir__plan_changed(plan);
+	choices_clear(plan);
 	weir__targets_put(plan->targets);
-	weir__model_put(plan->model);
-	weir__free(plan->put);
-	weir__free(plan);
+	plan->targets = NULL;
+	plan->align = 0;
+}
+
+void weir_plan_free(struct weir_plan *plan)
+{
+	struct weir_model *model;
+
+	if (!plan || !weir__root_is_ours(plan->model->weir))
+		return;
+	model = plan->model;
+	plan_clear(plan);
+	weir__plan_destroy(atomic_exchange(&model->spare_plan, plan));
+	weir__model_put(model);
+}
+
+void weir__plan_destroy(struct weir_plan *spare)
+{
+	if (!spare)
+		return;
+	weir__free(spare->put);
+	weir__free(spare);
 }
 
 uint64_t weir__put_align(const struct weir__put *put, enum weir_dtype dtype)

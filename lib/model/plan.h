@@ -11,6 +11,10 @@
  * layouts get the addresses of one load's new memory, and are made again.
  *
  * A plan is not locked: one thread at a time changes it, and none uses it then.
+ *
+ * A plan has an entry for each record of its model, and a program may make one
+ * for each of 100,000 tensors. So a model keeps one freed plan, whose entries are
+ * all 0, and the next plan of the model is that one.
  */
 #ifndef WEIR__MODEL_PLAN_H
 #define WEIR__MODEL_PLAN_H
@@ -81,7 +85,7 @@ struct weir__targets {
 };
 
 struct weir_plan {
-	struct weir_model *model;
+	struct weir_model *model; /* referenced, but not by a spare plan */
 	uint64_t align; /* of later puts without one; 0: by dtype and memory */
 	struct weir__put *put;
 	unsigned n_puts;
@@ -179,6 +183,9 @@ static inline size_t weir__plan_n_targets(const struct weir_plan *plan)
 /* target.c. NULL is allowed. Any thread. */
 struct weir__targets *weir__targets_ref(struct weir__targets *targets);
 void weir__targets_put(struct weir__targets *targets);
+
+/* Free the memory of a plan that a model has kept. NULL is allowed. */
+void weir__plan_destroy(struct weir_plan *spare);
 
 /* -EINVAL, with a sentence: not an enum weir_way. */
 int weir__plan_check_way(uint32_t way);
