@@ -44,22 +44,27 @@ static void settle(uint64_t bytes)
 		raw_settle(bytes);
 }
 
-/* The faster of two loops. */
-static void raw_pread_fresh(void *arg, struct sample *s)
+typedef struct raw_result raw_loop(const char *path, unsigned char *mem,
+				   size_t chunk, unsigned threads);
+
+static void raw_fresh_by(struct large *l, raw_loop *loop, struct sample *s)
 {
-	struct large *l = arg;
-	struct sample other;
 	unsigned char *mem;
 
 	settle(l->file->bytes);
 	mem = raw_fresh(l->file->bytes);
-	take(&other, raw_pread(l->file->path, mem, CHUNK, 2));
+	take(s, loop(l->file->path, mem, CHUNK, 2));
 	raw_unmap(mem, l->file->bytes);
-	mem = raw_fresh(l->file->bytes);
-	take(s, raw_populate_pread(l->file->path, mem, CHUNK, 2));
-	raw_unmap(mem, l->file->bytes);
-	if (other.seconds < s->seconds)
-		*s = other;
+}
+
+static void raw_pread_fresh(void *arg, struct sample *s)
+{
+	raw_fresh_by(arg, raw_pread, s);
+}
+
+static void raw_populated_fresh(void *arg, struct sample *s)
+{
+	raw_fresh_by(arg, raw_populate_pread, s);
 }
 
 static void weir_touched(void *arg, struct sample *s)
@@ -107,7 +112,7 @@ static void run(const struct pair *like, unsigned copiers, unsigned pairs,
 
 	p.file_a = p.file_b = l.file;
 	p.arg = &l;
-	if (p.a != raw_pread_fresh)
+	if (p.a != raw_pread_fresh && p.a != raw_populated_fresh)
 		l.mem = raw_memory(l.file->bytes);
 	use_open(&l.use, copiers);
 	pair_run(&p, pairs, false, &r);
@@ -160,12 +165,22 @@ void row_resident_two(unsigned pairs)
 	    2, pairs, 0.95, 0);
 }
 
+/*
+ * Two pairs, since the faster of two loops is faster than either by chance: the one
+ * with the higher rate is the limit.
+ */
 void row_resident_fresh(unsigned pairs)
 {
 	run(&(struct pair){ .name = "resident, fresh memory",
-			    .limit = "pread, 2 threads, best of 2",
+			    .limit = "pread, 2 threads",
 			    .resident = true,
 			    .a = raw_pread_fresh,
+			    .b = weir_fresh },
+	    0, pairs, 0.95, 0);
+	run(&(struct pair){ .name = "resident, fresh, populated",
+			    .limit = "populate, pread, 2 threads",
+			    .resident = true,
+			    .a = raw_populated_fresh,
 			    .b = weir_fresh },
 	    0, pairs, 0.95, 0);
 }

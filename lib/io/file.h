@@ -88,8 +88,8 @@ int weir__file_unchanged(struct weir_file *file);
 
 /*
  * resident.c. How much of [off, off + len) is in the page cache, in 1/1000 of
- * its pages. Of a long range samples are taken, and all pages are counted only
- * if they disagree. Never waits for the disk.
+ * its pages: an estimate by samples, unless the range is short. Never waits for
+ * the disk.
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);

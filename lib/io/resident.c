@@ -7,8 +7,9 @@
 #include "io/file.h"
 
 #define ENOUGH_MISSES 4u /* of 64 samples: the range is not resident */
-#define PART 512u        /* pages of which one sample is taken */
-#define SPOT 16u         /* pages of a sample */
+#define PART 512u        /* pages of which one is sampled ... */
+#define SAMPLES 8u       /* ... but at least so many of a range */
+#define MORE 8u          /* times as many, if they disagree */
 #define SPOTS 5u         /* pages that stand for a short range */
 
 /*
@@ -47,29 +48,50 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 	return r > (int64_t)pages ? (int64_t)pages : r;
 }
 
-/*
- * Counting takes the kernel 12 ns per page: for a whole model, 5 % of the time
- * to copy it. Pages come and go many at a time, so one sample of each part, at
- * an offset that differs from part to part, is enough unless samples disagree.
- */
-static int64_t count_by_spots(struct weir_file *file, uint64_t first,
-			      uint64_t pages)
+/* One page of each of @n parts of the range: how many are resident; -errno. */
+static int64_t count_samples(struct weir_file *file, uint64_t first,
+			     uint64_t pages, uint64_t n, bool all)
 {
-	uint64_t parts = pages / PART, size = pages / parts, hits = 0;
+	uint64_t hits = 0;
 
-	for (uint64_t i = 0; i < parts; i++) {
-		uint64_t begin = first + i * size;
+	for (uint64_t i = 0; i < n; i++) {
+		uint64_t begin = first + pages * i / n;
+		uint64_t size = first + pages * (i + 1) / n - begin;
 		uint64_t skip = begin * 0x9e3779b97f4a7c15u >> 32;
-		int64_t r = count_resident(file, begin + skip % (size - SPOT),
-					   SPOT);
+		int64_t r = count_resident(file, begin + skip % size, 1);
 
 		if (r < 0)
 			return r;
 		hits += (uint64_t)r;
-		if (hits != 0 && hits != (i + 1) * SPOT)
-			return count_resident(file, first, pages);
+		if (!all && hits != 0 && hits != i + 1)
+			break;
 	}
-	return hits ? (int64_t)pages : 0;
+	return (int64_t)hits;
+}
+
+/*
+ * Per mille of the range, or -errno. Counting takes the kernel 12 ns for each
+ * page, and 80 ns for one that memory pressure has evicted: for a whole model, 5 %
+ * of the time to copy it. Pages come and go many at a time, so a few samples are
+ * enough unless they disagree; then more are.
+ */
+static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
+				   uint64_t pages)
+{
+	uint64_t n = pages / PART > SAMPLES ? pages / PART : SAMPLES;
+	int64_t hits;
+
+	if (pages <= SAMPLES * MORE) {
+		hits = count_resident(file, first, pages);
+		return hits < 0 ? hits : hits * 1000 / (int64_t)pages;
+	}
+	hits = count_samples(file, first, pages, n, false);
+	if (hits <= 0)
+		return hits;
+	if ((uint64_t)hits == n)
+		return 1000;
+	hits = count_samples(file, first, pages, n * MORE, true);
+	return hits < 0 ? hits : hits * 1000 / (int64_t)(n * MORE);
 }
 
 /*
@@ -102,12 +124,11 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 	if (!len)
 		return 1000;
 	pages = (off + len - 1) / WEIR__PAGE - first + 1;
-	r = pages < 2 * PART ? count_resident(file, first, pages)
-			     : count_by_spots(file, first, pages);
+	r = resident_by_samples(file, first, pages);
 	if (r == 0 && !file->nowait)
 		return resident_by_map(file, off, len);
 	if (r >= 0)
-		return (unsigned)((uint64_t)r * 1000 / pages);
+		return (unsigned)r;
 	/* cachestat(2) is refused for files that we may not write. */
 	return file->nowait ? resident_by_reads(file, first, pages) : 0;
 }
