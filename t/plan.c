@@ -3,6 +3,7 @@
  * Plans: names, many puts, estimates, empty tensors. In host memory, or that of
  * the device WEIR_T_DEVICE.
  */
+#include <pthread.h>
 #include <sys/wait.h>
 
 #include "plans.h"
@@ -217,6 +218,58 @@ static void new_plans_are_empty(void)
 	weir_buf_free(buf);
 }
 
+#define THREADS 4u
+#define PLANS 300u /* of each thread */
+
+struct planner {
+	pthread_t thread;
+	struct weir_model *model;
+	unsigned first; /* tensor; each plan chooses another one */
+	unsigned wrong;
+};
+
+/* Plans of one tensor each: is that tensor all that they have? */
+static void *plan_often(void *arg)
+{
+	struct planner *self = arg;
+
+	for (unsigned i = 0; i < PLANS; i++) {
+		struct weir_plan *p = new_plan(self->model);
+		struct weir_weights *w;
+		size_t tensor = (self->first + i) % n_tensors;
+
+		put(p, names[tensor], NULL, 0, 0);
+		w = load(p, NULL);
+		self->wrong += !w || weir_weights_count(w) != 1 ||
+			       strcmp(weir_weights_get(w, 0)->name,
+				      names[tensor]) != 0;
+		weir_weights_free(w);
+		weir_plan_free(p);
+	}
+	return NULL;
+}
+
+static void threads_make_plans_of_one_model(void)
+{
+	struct planner all[THREADS];
+	struct weir_model *m;
+	unsigned wrong = 0;
+
+	some_tensors(50, 100);
+	m = model();
+	for (unsigned i = 0; i < THREADS; i++) {
+		all[i] = (struct planner){ .model = m, .first = i * 11 };
+		if (pthread_create(&all[i].thread, NULL, plan_often, &all[i]))
+			bail("no thread");
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(all[i].thread, NULL);
+		wrong += all[i].wrong;
+	}
+	is_int(wrong, 0, "threads make and free plans of one model at once");
+	weir_model_close(m);
+}
+
 /* Free number @i of the four objects of a load. */
 static void free_one(unsigned i, struct weir_model *m, struct weir_plan *p,
 		     struct weir_load *l, struct weir_weights *w)
@@ -307,13 +360,14 @@ static void patterns_match_whole_names(void)
 
 int main(void)
 {
-	plans_begin(2 + 9 + 3 + 4 + 4 + 1 + 1);
+	plans_begin(2 + 9 + 3 + 4 + 4 + 1 + 1 + 1);
 	each_tensor_may_have_a_put();
 	estimates_share_one_memory();
 	estimates_count_bytes_and_tensors();
 	empty_tensors_are_loaded();
 	patterns_match_whole_names();
 	new_plans_are_empty();
+	threads_make_plans_of_one_model();
 	objects_are_freed_in_any_order();
 	is_int(in_child(), 0,
 	       "in a child after fork every call of a plan is refused");
