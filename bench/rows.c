@@ -165,10 +165,7 @@ void row_resident_two(unsigned pairs)
 	    2, pairs, 0.95, 0);
 }
 
-/*
- * Two pairs, since the faster of two loops is faster than either by chance: the one
- * with the higher rate is the limit.
- */
+/* Two pairs, since the faster of two loops is faster than either by chance. */
 void row_resident_fresh(unsigned pairs)
 {
 	run(&(struct pair){ .name = "resident, fresh memory",

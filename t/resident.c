@@ -14,7 +14,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 #define SIZE (64 * MIB)
-#define N_TESTS 11
+#define N_TESTS 14
 
 static struct weir_file *file;
 static int fd;
@@ -79,6 +79,25 @@ static void estimated(uint64_t from, uint64_t to, const char *what)
 	   "%s: %u of 1000, in truth %u", what, got, has);
 }
 
+/* Half of each @period is missing: do samples see that in each 16 MiB? */
+static void halves(uint64_t period)
+{
+	unsigned most = 0;
+
+	fetch(0, SIZE);
+	for (uint64_t at = 0; at < SIZE; at += period)
+		drop(at, at + period / 2);
+	for (uint64_t at = 0; at < SIZE; at += 16 * MIB) {
+		unsigned has = truth(at, at + 16 * MIB);
+		unsigned got = share(at, at + 16 * MIB);
+		unsigned off = got > has ? got - has : has - got;
+
+		most = off > most ? off : most;
+	}
+	ok(most < 250, "half of each %llu KiB: in no 16 MiB more than %u off",
+	   (unsigned long long)period >> 10, most);
+}
+
 /* Does the page cache keep and drop the pages that it is asked to? */
 static bool obeys(void)
 {
@@ -107,6 +126,8 @@ static void shares(void)
 	for (uint64_t at = 0; at < SIZE; at += 16 * MIB)
 		drop(at, at + 4 * MIB);
 	estimated(0, SIZE, "every fourth part is missing");
+	for (uint64_t period = 128 << 10; period <= 2 * MIB; period *= 4)
+		halves(period);
 	drop(0, SIZE);
 	fetch(40 * MIB, 44 * MIB);
 	estimated(0, SIZE, "little that is there");

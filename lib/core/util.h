@@ -52,6 +52,17 @@ static inline uint64_t weir__down(uint64_t n, uint64_t a)
 }
 
 /*
+ * A hash of @x, each bit of which depends on each bit of @x: the finaliser of
+ * splitmix64 (Steele, Lea and Flood, 2014).
+ */
+static inline uint64_t weir__mix(uint64_t x)
+{
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/*
  * Make room for element @n of @array, whose elements have @size bytes and whose
  * capacity is *@cap: returns the array, moved perhaps. The capacity doubles, so
  * that appending is linear. NULL: no memory; array and capacity are unchanged.

@@ -88,8 +88,8 @@ int weir__file_unchanged(struct weir_file *file);
 
 /*
  * resident.c. How much of [off, off + len) is in the page cache, in 1/1000 of
- * its pages: an estimate by samples, unless the range is short. Never waits for
- * the disk.
+ * its pages. For more than 1 MiB it is an estimate by samples, if the file system
+ * answers such questions (it has RWF_NOWAIT). Never waits for the disk.
  */
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);

@@ -7,6 +7,7 @@
 #include "io/file.h"
 
 #define ENOUGH_MISSES 4u /* of 64 samples: the range is not resident */
+#define COUNTED 256u     /* pages: so few are counted, not sampled */
 #define PART 512u        /* pages of which one is sampled ... */
 #define SAMPLES 8u       /* ... but at least so many of a range */
 #define MORE 8u          /* times as many, if they disagree */
@@ -48,7 +49,10 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 	return r > (int64_t)pages ? (int64_t)pages : r;
 }
 
-/* One page of each of @n parts of the range: how many are resident; -errno. */
+/*
+ * One page of each of @n parts of the range: how many are resident; -errno. At
+ * random offsets, since regular ones would see one side of a regular pattern.
+ */
 static int64_t count_samples(struct weir_file *file, uint64_t first,
 			     uint64_t pages, uint64_t n, bool all)
 {
@@ -57,8 +61,8 @@ static int64_t count_samples(struct weir_file *file, uint64_t first,
 	for (uint64_t i = 0; i < n; i++) {
 		uint64_t begin = first + pages * i / n;
 		uint64_t size = first + pages * (i + 1) / n - begin;
-		uint64_t skip = begin * 0x9e3779b97f4a7c15u >> 32;
-		int64_t r = count_resident(file, begin + skip % size, 1);
+		int64_t r = count_resident(file,
+					   begin + weir__mix(begin) % size, 1);
 
 		if (r < 0)
 			return r;
@@ -72,8 +76,9 @@ static int64_t count_samples(struct weir_file *file, uint64_t first,
 /*
  * Per mille of the range, or -errno. Counting takes the kernel 12 ns for each
  * page, and 80 ns for one that memory pressure has evicted: for a whole model, 5 %
- * of the time to copy it. Pages come and go many at a time, so a few samples are
- * enough unless they disagree; then more are.
+ * of the time to copy it. A sample takes 200 to 500 ns. Pages come and go many at a
+ * time, so a few samples are enough unless they disagree; then more are. Of a hole,
+ * or an island, that is shorter than two parts, they may see nothing.
  */
 static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
 				   uint64_t pages)
@@ -81,7 +86,7 @@ static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
 	uint64_t n = pages / PART > SAMPLES ? pages / PART : SAMPLES;
 	int64_t hits;
 
-	if (pages <= SAMPLES * MORE) {
+	if (pages <= COUNTED) {
 		hits = count_resident(file, first, pages);
 		return hits < 0 ? hits : hits * 1000 / (int64_t)pages;
 	}

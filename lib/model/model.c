@@ -163,8 +163,11 @@ size_t weir__model_lookup(const struct weir_model *model, const char *name,
 
 void weir_model_close(struct weir_model *model)
 {
-	if (model && weir__root_is_ours(model->weir))
-		weir__model_put(model);
+	if (!model || !weir__root_is_ours(model->weir))
+		return;
+	/* Weights may have the model for longer, but no plan is made any more. */
+	weir__plan_destroy(atomic_exchange(&model->spare_plan, NULL));
+	weir__model_put(model);
 }
 
 int weir_model_info(const struct weir_model *model,

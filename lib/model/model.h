@@ -33,9 +33,9 @@ struct weir__record {
 
 /*
  * The thread that opens a model builds it; then nothing but its spare plan
- * changes, and any number of threads use it without a lock. It is referenced by the caller and
- * by each plan, load and weights made from it, and references its files and the
- * root.
+ * changes, and any number of threads use it without a lock. It is referenced by
+ * the caller and by each plan, load and weights made from it, and references its
+ * files and the root.
  */
 struct weir_model {
 	_Atomic uint32_t refs;

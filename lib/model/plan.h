@@ -85,7 +85,7 @@ struct weir__targets {
 };
 
 struct weir_plan {
-	struct weir_model *model; /* referenced, but not by a spare plan */
+	struct weir_model *model; /* referenced; NULL: a spare plan */
 	uint64_t align; /* of later puts without one; 0: by dtype and memory */
 	struct weir__put *put;
 	unsigned n_puts;

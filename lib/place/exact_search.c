@@ -3,14 +3,8 @@
 
 #include "core/error.h"
 #include "core/sys.h"
+#include "core/util.h"
 #include "place/exact_search.h"
-
-static uint64_t search_mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
 
 /*
  * A hash of the state of cliques [lo, hi). Whether their open items can be
@@ -22,7 +16,7 @@ static struct weir__exact_dead search_hash(const struct weir__exact_search *s,
 					   uint32_t lo, uint32_t hi)
 {
 	const struct weir__exact_part *p = s->part;
-	struct weir__exact_dead hash = { search_mix((uint64_t)s->cap + 1),
+	struct weir__exact_dead hash = { weir__mix((uint64_t)s->cap + 1),
 					 (uint64_t)s->cap };
 
 	for (uint32_t w = 0; w < p->words; w++)
@@ -32,11 +26,11 @@ static struct weir__exact_dead search_hash(const struct weir__exact_search *s,
 
 			if (p->lo[i] < lo || p->hi[i] > hi)
 				continue;
-			x = search_mix((uint64_t)s->est[i] +
-				       i * 0x9e3779b97f4a7c15);
+			x = weir__mix((uint64_t)s->est[i] +
+				      i * 0x9e3779b97f4a7c15);
 			x += (uint64_t)s->sky[i] * 0xd6e8feb86659fd93;
-			hash.a += search_mix(x);
-			hash.b += search_mix(~x * 0xaef17502108ef2d9);
+			hash.a += weir__mix(x);
+			hash.b += weir__mix(~x * 0xaef17502108ef2d9);
 		}
 	return hash;
 }
