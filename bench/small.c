@@ -10,6 +10,7 @@
 #define QUEUED 32u
 #define MAX_ALONE 64u
 #define PAGE 4096u
+#define LINE 64u /* of the caches of the processor */
 #define MAX_PAGES 512u
 
 /* Host memory as one tensor of bytes, touched. */
@@ -160,22 +161,49 @@ static void (*const ways[])(struct alone *, const struct weir_entry *) = {
 	alone_pread, alone_stream, alone_load
 };
 
-/* Pages of the tensor that are in the page cache. */
-static size_t pages_in(const struct alone *a, const struct weir_entry *e)
+/* The pages of a tensor, mapped to be looked at. */
+struct pages {
+	unsigned char *map;
+	size_t bytes;
+};
+
+static struct pages map_pages(const struct alone *a, const struct weir_entry *e)
 {
 	off_t from = (off_t)(e->offset / PAGE * PAGE);
-	size_t bytes = e->offset + e->bytes - (size_t)from, in = 0;
-	size_t pages = (bytes + PAGE - 1) / PAGE;
-	unsigned char vec[MAX_PAGES];
-	void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, a->fd, from);
+	struct pages p = { .bytes = e->offset + e->bytes - (size_t)from };
 
-	if (map == MAP_FAILED || pages > MAX_PAGES ||
-	    mincore(map, bytes, vec) < 0)
+	p.map = mmap(NULL, p.bytes, PROT_READ, MAP_SHARED, a->fd, from);
+	if (p.map == MAP_FAILED)
+		die("%s: cannot be mapped", a->file->path);
+	return p;
+}
+
+/* How many are in the page cache. */
+static size_t pages_in(const struct alone *a, const struct pages *p)
+{
+	size_t pages = (p->bytes + PAGE - 1) / PAGE, in = 0;
+	unsigned char vec[MAX_PAGES];
+
+	if (pages > MAX_PAGES || mincore(p->map, p->bytes, vec) < 0)
 		die("%s: cannot be looked at", a->file->path);
 	for (size_t i = 0; i < pages; i++)
 		in += vec[i] & 1;
-	munmap(map, bytes);
 	return in;
+}
+
+/*
+ * Remove them from the caches of the processor, where the way before has left
+ * them: a model is larger than these caches.
+ */
+static void flush_lines(const struct pages *p)
+{
+#ifdef __x86_64__
+	for (size_t i = 0; i < p->bytes; i += LINE)
+		__builtin_ia32_clflush(p->map + i);
+	__builtin_ia32_mfence();
+#else
+	(void)p;
+#endif
 }
 
 /*
@@ -184,14 +212,19 @@ static size_t pages_in(const struct alone *a, const struct weir_entry *e)
  */
 static void ready(struct alone *a, const struct weir_entry *e, bool resident)
 {
+	struct pages p;
 	size_t in;
 
 	if (!resident)
 		raw_cold(a->file->path);
-	in = pages_in(a, e);
+	p = map_pages(a, e);
+	in = pages_in(a, &p);
 	if (resident ? in * PAGE < e->bytes : in > 0)
 		die("%s: %zu pages of '%s' are in the page cache, all or none are wanted",
 		    a->file->path, in, e->name);
+	if (resident)
+		flush_lines(&p);
+	munmap(p.map, p.bytes);
 }
 
 static double time_alone(struct alone *a, const struct weir_entry *e,

@@ -52,6 +52,7 @@ static int64_t count_resident(struct weir_file *file, uint64_t first,
 /*
  * One page of each of @n parts of the range: how many are resident; -errno. At
  * random offsets, since regular ones would see one side of a regular pattern.
+ * Ends at the first that disagrees, unless @all of them are wanted.
  */
 static int64_t count_samples(struct weir_file *file, uint64_t first,
 			     uint64_t pages, uint64_t n, bool all)
