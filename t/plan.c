@@ -189,6 +189,8 @@ static void new_plans_are_empty(void)
 	m = model();
 	buf = buffer(100 * 4096);
 	bytes = bytes_of_new(m);
+	if (!bytes)
+		bail("the first plan of a model is not empty");
 	p = new_plan(m);
 	other = new_plan(m);
 	if (weir_plan_set_align(p, 4096) < 0)

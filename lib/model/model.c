@@ -165,7 +165,7 @@ void weir_model_close(struct weir_model *model)
 {
 	if (!model || !weir__root_is_ours(model->weir))
 		return;
-	/* Weights may have the model for longer, but no plan is made any more. */
+	/* Weights may have the model for longer, but need no new plan. */
 	weir__plan_destroy(atomic_exchange(&model->spare_plan, NULL));
 	weir__model_put(model);
 }

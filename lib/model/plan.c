@@ -47,7 +47,7 @@ int weir_plan_new(struct weir_model *model, struct weir_plan **ret_plan)
 	return 0;
 }
 
-/* No record is chosen any more. Looks at those from the first to the last chosen. */
+/* No record is chosen any more. Reads those from the first to the last chosen. */
 static void choices_clear(struct weir_plan *plan)
 {
 	for (size_t i = 0; i < weir__plan_n_targets(plan); i++) {
