@@ -117,8 +117,8 @@ class Turns:
         self.queue = []
         self.child = None           # for queue[0]
         for number in range(bench.args.rounds):
-            # Forwards, backwards, and another first each time.
-            at = number % len(peers)
+            # Forwards, then backwards; two rounds later another is first.
+            at = number // 2 % len(peers)
             order = peers[at:] + peers[:at]
             self.queue += [Turn(number, p) for p in order[::1 - number % 2 * 2]]
 
