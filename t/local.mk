@@ -59,7 +59,7 @@ T_C_TESTS = \
 	%D%/trace.t \
 	%D%/touch.t \
 	%D%/touchers.t \
-	%D%/resident.t \
+	%D%/partly.t %D%/resident.t \
 	%D%/slots.t \
 	%D%/pool.t \
 	%D%/pool-gap.t \
@@ -216,7 +216,8 @@ T_MODELS = %D%/models.c %D%/models.h $(T_FILES)
 T_KIND = %D%/kind.c %D%/kind.h
 T_FED = %D%/fed.c %D%/fed.h $(T_FILES) $(T_KIND) $(T_STREAMS)
 T_SAMPLE = %D%/sample.c %D%/sample.h
-T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE)
+T_UNCACHED = %D%/uncached.c
+T_HELD = %D%/held.c %D%/held.h $(T_SAMPLE) $(T_UNCACHED)
 T_PLANS = %D%/plans.c %D%/plans.h $(T_SAMPLE)
 T_CUTS = %D%/cuts.c %D%/cuts.h
 T_SINKS = %D%/sinks.c %D%/sinks.h $(T_CUTS)
@@ -230,7 +231,7 @@ T_LEAKS = %D%/leaks.c
 %C%_dev_t_SOURCES = %D%/dev.c $(T_TESTMOD)
 %C%_backend_t_SOURCES = %D%/backend.c $(T_TESTMOD)
 %C%_backend_t_LDADD = lib/libweir.la %D%/libtap.la
-%C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD)
+%C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD) $(T_UNCACHED)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
@@ -368,7 +369,7 @@ EXTRA_DIST += %D%/env.inc
 %C%_load_next_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_load_fd_t_SOURCES = %D%/load-fd.c $(T_HELD)
 %C%_load_fd_t_LDADD = lib/libweir.la %D%/libtap.la
-%C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE)
+%C%_load_faults_t_SOURCES = %D%/load-faults.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_load_faults_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_close_t_SOURCES = %D%/close.c $(T_FILES)
 T_NOMEM = %D%/nomem.c %D%/nomem.h
@@ -452,7 +453,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_slice_t_SOURCES = %D%/slice.c $(T_CUTS) $(T_PLANS)
 %C%_sink_t_SOURCES = %D%/sink.c $(T_SINKS) $(T_PLANS)
 %C%_sink_faults_t_SOURCES = %D%/sink-faults.c $(T_LEAKS) $(T_SINKS) \
-	$(T_PLANS)
+	$(T_PLANS) $(T_UNCACHED)
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
 T_PLACED = %D%/placed.c %D%/placed.h
@@ -461,7 +462,7 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \
 	bench/graphs.c bench/graphs.h
 %C%_place_t_SOURCES = %D%/place.c $(T_PLANS)
-%C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE)
+%C%_changed_t_SOURCES = %D%/changed.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_changed_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_ring_dies_t_SOURCES = %D%/ring-dies.c $(T_SAMPLE)
 %C%_ring_dies_t_LDADD = lib/libweir.la %D%/libtap.la
@@ -471,14 +472,14 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__owner_release
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
-%C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS)
+%C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) $(T_UNCACHED)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
-%C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND)
+%C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND) $(T_UNCACHED)
 %C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/fork_calls.h %D%/fork_graphs.c \
 	$(T_SAMPLE)
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
-%C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE)
+%C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
 %C%_touch_t_SOURCES = %D%/touch.c
@@ -488,9 +489,10 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_owner_t_SOURCES = %D%/owner.c
 %C%_borrow_t_SOURCES = %D%/borrow.c $(T_FILES)
-%C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES) $(T_LEAKS)
+%C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES) $(T_LEAKS) $(T_UNCACHED)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
+%C%_partly_t_SOURCES = %D%/partly.c $(T_FILES) $(T_SAMPLE)
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
@@ -529,7 +531,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_heap_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
-%C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU)
+%C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU) $(T_UNCACHED)
 %C%_cuda_late_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_lanes_t_SOURCES = %D%/cuda-lanes.c $(T_GPU) $(T_LEAKS)
 %C%_cuda_memory_t_SOURCES = %D%/cuda-memory.c $(T_GPU) $(T_NOMEM)

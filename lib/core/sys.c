@@ -326,6 +326,20 @@ void weir__sys_read_ahead(int fd, bool on)
 	posix_fadvise(fd, 0, 0, on ? POSIX_FADV_NORMAL : POSIX_FADV_RANDOM);
 }
 
+/* The kernel cuts longer requests off, if its read-ahead is as short as this. */
+#define FETCH_BYTES (128u << 10)
+
+void weir__sys_fetch(int fd, uint64_t off, uint64_t len)
+{
+	while (len) {
+		uint64_t n = len < FETCH_BYTES ? len : FETCH_BYTES;
+
+		posix_fadvise(fd, (off_t)off, (off_t)n, POSIX_FADV_WILLNEED);
+		off += n;
+		len -= n;
+	}
+}
+
 bool weir__sys_nowait(int fd)
 {
 	char byte;

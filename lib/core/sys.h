@@ -141,6 +141,8 @@ void weir__sys_lease_end(int fd);
 int weir__sys_signalfd(int signal);
 /* Wait for @ms until one of @n descriptors, at most 2, is readable: which, as bits. */
 unsigned weir__sys_poll(const int *fd, unsigned n, int ms);
+/* Let the kernel read what the page cache lacks of the range, and do not wait. */
+void weir__sys_fetch(int fd, uint64_t off, uint64_t len);
 /* Turn the kernel's read-ahead for @fd on, as it is at first, or off. */
 void weir__sys_read_ahead(int fd, bool on);
 

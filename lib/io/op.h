@@ -63,6 +63,7 @@ struct weir__op {
 	const struct weir__extent *extent; /* the first, if some are merged */
 	uint64_t lo, hi;                   /* bytes of it */
 	bool write, direct;
+	bool fetched;      /* what the page cache lacked of it was requested */
 	uint8_t tries;     /* repeated without progress */
 	int fixed;         /* entry in the ring's table of files, or -1 */
 	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */

@@ -92,31 +92,48 @@ static void bind_slot(struct weir__op *op)
 	op->payload = op->buf = op->slot->addr;
 }
 
-/* Orphaned with a slot reserved but not taken: free the slot for others. */
+/*
+ * Orphaned with a slot that is reserved and not taken, or that an earlier call has
+ * filled in part: free the slot for others.
+ */
 static void drop_reservation(struct weir__op *op)
 {
-	if (op->buf)
+	if (!op->buf)
+		weir__slot_unreserve(op->reactor->slots, weir__op_reserves(op));
+	else if (op->fetched && op->slot && op->slot->shared)
+		weir__slot_put(op->reactor->slots, op->slot);
+	else
 		return;
-	weir__slot_unreserve(op->reactor->slots, weir__op_reserves(op));
+	op->slot = NULL;
 	weir__reactor_wake(op->reactor);
 }
 
 /*
  * Out of the page cache, in short calls: a kernel without preemption runs no other
  * thread on this CPU during a call, not even one that computes with earlier bytes.
+ * At the first page that is missing it requests all that are and leaves the rest
+ * to a later call, so that the copier goes on with other chunks meanwhile.
  */
-static int64_t read_cached(const struct weir__op *op, int fd)
+static int64_t read_cached(struct weir__op *op, int fd)
 {
+	bool wait = op->fetched || !op->extent->file->nowait;
 	size_t done = 0, n;
 	int64_t r;
 
 	do {
 		n = op->len - done < CACHED_PIECE ? op->len - done
 						  : CACHED_PIECE;
-		r = weir__sys_pread(fd, op->buf + done, n, op->off + done);
+		r = (wait ? weir__sys_pread : weir__sys_pread_nowait)(
+			fd, op->buf + done, n, op->off + done);
 		if (r > 0)
 			done += (size_t)r;
 	} while (r == (int64_t)n && done < op->len);
+	if (!wait && done < op->len) {
+		/* A later call waits for the rest, or reports why it failed. */
+		weir__sys_fetch(fd, op->off + done, op->len - done);
+		op->fetched = true;
+		r = -EAGAIN;
+	}
 	return done ? (int64_t)done : r;
 }
 

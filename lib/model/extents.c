@@ -18,15 +18,27 @@
 #define MAX_UNITS 1024u     /* in one run: long runs have larger units */
 #define MAX_GAP (64u << 10) /* between runs that share a decision */
 #define RESIDENT 950u /* per mille in the page cache: buffered is faster */
+/*
+ * The same for long runs, of which copiers request the missing pages before they
+ * need them (read_cached, lib/io/op_task.c). Where 17 and 39 % of a file of 2.2 GB
+ * were missing, in parts of 4 MiB, a load took 0.53 and 0.79 of its time with 950.
+ */
+#define PARTLY 250u /* per mille in the page cache: buffered is faster */
 
-bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
-			 uint64_t off, uint64_t len)
+static bool goes_buffered(struct weir_file *file, enum weir_way way,
+			  uint64_t off, uint64_t len, unsigned least)
 {
 	if (way == WEIR_WAY_BUFFERED || !atomic_load(&file->direct_ok))
 		return true;
 	if (way == WEIR_WAY_DIRECT)
 		return false;
-	return weir__file_resident(file, off, len) >= RESIDENT;
+	return weir__file_resident(file, off, len) >= least;
+}
+
+bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
+			 uint64_t off, uint64_t len)
+{
+	return goes_buffered(file, way, off, len, RESIDENT);
 }
 
 /* Make room for @n extents in all. */
@@ -118,7 +130,8 @@ static int add_long(struct weir_load *l, uint32_t number)
 
 		if (n > run->len - at)
 			n = run->len - at;
-		next = weir__goes_buffered(file, run->way, run->off + at, n);
+		next = goes_buffered(file, run->way, run->off + at, n,
+				     file->nowait ? PARTLY : RESIDENT);
 		if (at > from && next != way) {
 			r = add_extent(l, number, from, from, at - from, way);
 			from = at;
