@@ -46,7 +46,7 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	loop->free = op->next_free;
 	op->state = WEIR__OP_QUEUED;
 	op->tries = 0;
-	op->fetched = false;
+	op->fetched = op->missed = false;
 	op->fixed = -1;
 	op->native = 0;
 	op->packed = false;
@@ -454,9 +454,10 @@ static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 
 static void op_retry(struct weir__loop *loop, struct weir__op *op)
 {
-	if (!op->fetched)
+	if (!op->missed)
 		atomic_fetch_add_explicit(&op->job->retries, 1,
 					  memory_order_relaxed);
+	op->missed = false;
 	op_route(loop, op);
 }
 

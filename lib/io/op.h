@@ -64,6 +64,7 @@ struct weir__op {
 	uint64_t lo, hi;                   /* bytes of it */
 	bool write, direct;
 	bool fetched;      /* what the page cache lacked of it was requested */
+	bool missed;       /* ... by the last call, which left it out */
 	uint8_t tries;     /* repeated without progress */
 	int fixed;         /* entry in the ring's table of files, or -1 */
 	uint64_t off, end; /* in the file: next byte, and where lo..hi ends */

@@ -131,7 +131,7 @@ static int64_t read_cached(struct weir__op *op, int fd)
 	if (!wait && done < op->len) {
 		/* A later call waits for the rest, or reports why it failed. */
 		weir__sys_fetch(fd, op->off + done, op->len - done);
-		op->fetched = true;
+		op->fetched = op->missed = true;
 		r = -EAGAIN;
 	}
 	return done ? (int64_t)done : r;

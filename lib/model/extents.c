@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "io/nowait.h"
 #include "model/load.h"
 
 #define UNIT_BYTES (16ull << 20)
@@ -119,6 +120,9 @@ static int add_long(struct weir_load *l, uint32_t number)
 	const struct weir__run *run = &l->weights->layout->run[number];
 	struct weir_file *file = l->model->file[run->shard];
 	uint64_t unit = run->len / MAX_UNITS, from = 0, at = 0;
+	/* In the ring missing pages are not requested ahead. */
+	const unsigned least =
+		file->nowait && weir__nowait_root(l->weir) ? PARTLY : RESIDENT;
 	bool way = false;
 	int r = 0;
 
@@ -130,8 +134,7 @@ static int add_long(struct weir_load *l, uint32_t number)
 
 		if (n > run->len - at)
 			n = run->len - at;
-		next = goes_buffered(file, run->way, run->off + at, n,
-				     file->nowait ? PARTLY : RESIDENT);
+		next = goes_buffered(file, run->way, run->off + at, n, least);
 		if (at > from && next != way) {
 			r = add_extent(l, number, from, from, at - from, way);
 			from = at;
