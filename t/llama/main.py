@@ -124,7 +124,8 @@ def generates():
         raise Wrong(f"got {out}, want {want}")
 
 
-# Reads of the file that take long, and that fail, by strace.
+# Reads of the file that take long, and that fail, by strace. Those that must not
+# wait find nothing in the page cache.
 
 def large():
     """A model that is read in several chunks on each thread."""
@@ -138,7 +139,8 @@ SLOW = {"WEIR_DEBUG": "io=sync", "ASAN_OPTIONS": "detect_leaks=0"}
 
 def strace(fault):
     return ["strace", "-f", "-qq", "-o", "/dev/null", "-P", "m.gguf", "-e",
-            "trace=pread64", "-e", f"inject=pread64:{fault}"]
+            "trace=pread64,preadv2", "-e", "inject=preadv2:error=EAGAIN",
+            "-e", f"inject=pread64:{fault}"]
 
 
 def have_strace():
