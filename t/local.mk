@@ -472,7 +472,8 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__owner_release
 %C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
-%C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) $(T_UNCACHED)
+%C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) \
+	$(T_UNCACHED)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND) $(T_UNCACHED)
 %C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/fork_calls.h %D%/fork_graphs.c \

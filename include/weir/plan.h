@@ -22,8 +22,8 @@ WEIR_API void weir_plan_free(struct weir_plan *plan);
 
 /* How the bytes get from the file into memory: see weir-io(7). */
 enum weir_way {
-	WEIR_WAY_AUTO = 0,     /* BUFFERED for what is in the page cache, else
-				  DIRECT */
+	WEIR_WAY_AUTO = 0,     /* BUFFERED for parts of the file of which enough
+				  is in the page cache, else DIRECT */
 	WEIR_WAY_MAP = 1,      /* no copy: map the file's pages, read-only */
 	WEIR_WAY_BUFFERED = 2, /* read them through the page cache */
 	WEIR_WAY_DIRECT = 3    /* read them with O_DIRECT */

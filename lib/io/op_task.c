@@ -96,7 +96,7 @@ static void bind_slot(struct weir__op *op)
  * Orphaned with a slot that is reserved and not taken, or that an earlier call has
  * filled in part: free the slot for others.
  */
-static void drop_reservation(struct weir__op *op)
+static void drop_cached_slot(struct weir__op *op)
 {
 	if (!op->buf)
 		weir__slot_unreserve(op->reactor->slots, weir__op_reserves(op));
@@ -143,7 +143,7 @@ bool weir__op_execute(struct weir__op *op)
 	int fd;
 
 	if (op->state == WEIR__OP_ORPHANED) {
-		drop_reservation(op);
+		drop_cached_slot(op);
 		return false;
 	}
 	file = op->extent->file;
