@@ -187,12 +187,19 @@ int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off)
 	return r < 0 ? -errno : r;
 }
 
+int64_t weir__sys_preadv_nowait(int fd, const struct iovec *iov, int n,
+				uint64_t off)
+{
+	ssize_t r = preadv2(fd, iov, n, (off_t)off, RWF_NOWAIT);
+
+	return r < 0 ? -errno : r;
+}
+
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
 {
 	struct iovec iov = { buf, n };
-	ssize_t r = preadv2(fd, &iov, 1, (off_t)off, RWF_NOWAIT);
 
-	return r < 0 ? -errno : r;
+	return weir__sys_preadv_nowait(fd, &iov, 1, off);
 }
 
 int64_t weir__sys_write(int fd, const void *buf, size_t n)

@@ -95,6 +95,8 @@ int64_t weir__sys_pread(int fd, void *buf, size_t n, uint64_t off);
 int64_t weir__sys_preadv(int fd, const struct iovec *iov, int n, uint64_t off);
 /* The same, but never from the disk. -EAGAIN: the first byte is not cached. */
 int64_t weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off);
+int64_t weir__sys_preadv_nowait(int fd, const struct iovec *iov, int n,
+				uint64_t off);
 int64_t weir__sys_write(int fd, const void *buf, size_t n);
 int64_t weir__sys_pwrite(int fd, const void *buf, size_t n, uint64_t off);
 int weir__sys_eventfd(void);

@@ -86,6 +86,9 @@ int weir__file_settle(struct weir_file *file);
  */
 int weir__file_unchanged(struct weir_file *file);
 
+/* Per mille of a range in the page cache: it is read from there. */
+#define WEIR__RESIDENT 950u
+
 /*
  * resident.c. How much of [off, off + len) is in the page cache, in 1/1000 of
  * its pages. For more than 1 MiB it is an estimate by samples, if the file system

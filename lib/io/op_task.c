@@ -52,18 +52,6 @@ static void unpack_slot(struct weir__op *op)
 	weir__unpack(e, &rows, from, op->payload, rows.out);
 }
 
-static int64_t read_and_unpack(struct weir__op *op)
-{
-	const struct weir__extent *e = op->extent;
-	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
-	int r = weir__unpack_cached(e, &rows, op->off,
-				    e->dev ? op->payload : rows.addr,
-				    e->dev ? rows.out : e->mem_pitch);
-
-	op->packed = true;
-	return r == 1 ? (int64_t)(op->end - op->off) : r;
-}
-
 /* Out of the slot to where the bytes belong. */
 static void copy_out(struct weir__op *op)
 {
@@ -109,14 +97,28 @@ static void drop_cached_slot(struct weir__op *op)
 }
 
 /*
- * Out of the page cache, in short calls: a kernel without preemption runs no other
- * thread on this CPU during a call, not even one that computes with earlier bytes.
- * At the first page that is missing it requests all that are and leaves the rest
- * to a later call, so that the copier goes on with other chunks meanwhile.
+ * At the first page that is missing a read of the page cache requests all that
+ * are, and leaves them to a later call, which waits for them or reports why they
+ * cannot be read: so the copier goes on with other chunks meanwhile.
+ */
+static bool may_wait(const struct weir__op *op)
+{
+	return op->fetched || !op->extent->file->nowait;
+}
+
+static int64_t missed(struct weir__op *op)
+{
+	op->fetched = op->missed = true;
+	return -EAGAIN;
+}
+
+/*
+ * In short calls: a kernel without preemption runs no other thread on this CPU
+ * during a call, not even one that computes with earlier bytes.
  */
 static int64_t read_cached(struct weir__op *op, int fd)
 {
-	bool wait = op->fetched || !op->extent->file->nowait;
+	bool wait = may_wait(op);
 	size_t done = 0, n;
 	int64_t r;
 
@@ -129,12 +131,29 @@ static int64_t read_cached(struct weir__op *op, int fd)
 			done += (size_t)r;
 	} while (r == (int64_t)n && done < op->len);
 	if (!wait && done < op->len) {
-		/* A later call waits for the rest, or reports why it failed. */
 		weir__sys_fetch(fd, op->off + done, op->len - done);
-		op->fetched = op->missed = true;
-		r = -EAGAIN;
+		r = missed(op);
 	}
 	return done ? (int64_t)done : r;
+}
+
+/* All of it again in the later call, since rows have no byte where one may stop. */
+static int64_t read_and_unpack(struct weir__op *op)
+{
+	const struct weir__extent *e = op->extent;
+	struct weir__rows rows = weir__chunk_rows(e, op->lo, op->hi);
+	bool wait = may_wait(op);
+	int r = weir__unpack_cached(e, &rows, op->off,
+				    e->dev ? op->payload : rows.addr,
+				    e->dev ? rows.out : e->mem_pitch, wait);
+
+	op->packed = true;
+	if (r == 1)
+		return (int64_t)(op->end - op->off);
+	if (wait)
+		return r;
+	weir__unpack_fetch(e, &rows, op->off, op->end - op->off);
+	return missed(op);
 }
 
 bool weir__op_execute(struct weir__op *op)

@@ -46,11 +46,12 @@ void weir__unpack(const struct weir__extent *e, const struct weir__rows *rows,
 }
 
 /* 1, or 0: the file ends before the last byte; or -errno. */
-static int read_all(const struct weir_file *file, unsigned char *to, uint64_t n,
-		    uint64_t off)
+static int read_all(const struct weir__extent *e, unsigned char *to, uint64_t n,
+		    uint64_t off, bool wait)
 {
 	while (n) {
-		int64_t r = weir__sys_pread(file->fd, to, n, off);
+		int64_t r = (wait ? weir__sys_pread : weir__sys_pread_nowait)(
+			e->file->fd, to, n, off);
 
 		if (r <= 0)
 			return (int)r;
@@ -63,7 +64,7 @@ static int read_all(const struct weir_file *file, unsigned char *to, uint64_t n,
 
 /* Whole elements, in pieces: a row, or a contiguous chunk. */
 static int convert_cached(const struct weir__extent *e, uint64_t n,
-			  uint64_t off, unsigned char *dst)
+			  uint64_t off, unsigned char *dst, bool wait)
 {
 	const struct weir__convert *c = e->convert;
 	unsigned char piece[PIECE];
@@ -73,7 +74,7 @@ static int convert_cached(const struct weir__extent *e, uint64_t n,
 		uint64_t take = PIECE / c->src_bytes * c->src_bytes;
 
 		take = n < take ? n : take;
-		r = read_all(e->file, piece, take, off);
+		r = read_all(e, piece, take, off, wait);
 		if (r == 1)
 			unpack_bytes(e, dst, piece, take);
 		dst += take / c->src_bytes * c->dst_bytes;
@@ -92,15 +93,15 @@ static bool reads_gaps(const struct weir__rows *rows)
 /* Each row by a call of its own. */
 static int rows_cached(const struct weir__extent *e,
 		       const struct weir__rows *rows, uint64_t off,
-		       unsigned char *dst, uint64_t dst_pitch)
+		       unsigned char *dst, uint64_t dst_pitch, bool wait)
 {
 	int r = 1;
 
 	for (uint64_t k = 0; k < rows->n && r == 1; k++) {
 		uint64_t from = off + k * rows->pitch;
 
-		r = e->convert ? convert_cached(e, rows->width, from, dst)
-			       : read_all(e->file, dst, rows->width, from);
+		r = e->convert ? convert_cached(e, rows->width, from, dst, wait)
+			       : read_all(e, dst, rows->width, from, wait);
 		dst += dst_pitch;
 	}
 	return r;
@@ -109,7 +110,7 @@ static int rows_cached(const struct weir__extent *e,
 /* As many rows as fit a piece by one call, with the gaps between them. */
 static int spans_cached(const struct weir__extent *e,
 			const struct weir__rows *rows, uint64_t off,
-			unsigned char *dst, uint64_t dst_pitch)
+			unsigned char *dst, uint64_t dst_pitch, bool wait)
 {
 	unsigned char piece[PIECE];
 	struct weir__rows some = *rows;
@@ -119,9 +120,8 @@ static int spans_cached(const struct weir__extent *e,
 		some.n = (PIECE - rows->width) / rows->pitch + 1;
 		if (some.n > rows->n - k)
 			some.n = rows->n - k;
-		r = read_all(e->file, piece,
-			     (some.n - 1) * rows->pitch + rows->width,
-			     off + k * rows->pitch);
+		r = read_all(e, piece, (some.n - 1) * rows->pitch + rows->width,
+			     off + k * rows->pitch, wait);
 		if (r == 1)
 			weir__unpack(e, &some, piece, dst + k * dst_pitch,
 				     dst_pitch);
@@ -164,7 +164,7 @@ static uint32_t vector_of(const struct weir__extent *e, uint32_t n,
 }
 
 /* Several extents, each to its place. */
-static int merged_cached(const struct weir__extent *e, uint32_t n)
+static int merged_cached(const struct weir__extent *e, uint32_t n, bool wait)
 {
 	unsigned char piece[MAX_GAP];
 	struct iovec iov[MAX_IOV];
@@ -176,26 +176,46 @@ static int merged_cached(const struct weir__extent *e, uint32_t n)
 		int n_iov;
 
 		k = vector_of(&e[at], n - at, piece, iov, &n_iov, &bytes);
-		got = weir__sys_preadv(e->file->fd, iov, n_iov, e[at].off);
+		got = (wait ? weir__sys_preadv : weir__sys_preadv_nowait)(
+			e->file->fd, iov, n_iov, e[at].off);
 		if (got < 0)
 			return (int)got;
 		/* After a short read, each extent again by itself. */
 		for (uint32_t i = 0; (uint64_t)got < bytes && i < k && r == 1;
 		     i++)
-			r = read_all(e->file, e[at + i].addr, e[at + i].len,
-				     e[at + i].off);
+			r = read_all(e, e[at + i].addr, e[at + i].len,
+				     e[at + i].off, wait);
 	}
 	return r;
 }
 
 int weir__unpack_cached(const struct weir__extent *e,
 			const struct weir__rows *rows, uint64_t off,
-			unsigned char *dst, uint64_t dst_pitch)
+			unsigned char *dst, uint64_t dst_pitch, bool wait)
 {
 	if (e->n_merged > 1)
-		return merged_cached(e, e->n_merged);
-	return reads_gaps(rows) ? spans_cached(e, rows, off, dst, dst_pitch)
-				: rows_cached(e, rows, off, dst, dst_pitch);
+		return merged_cached(e, e->n_merged, wait);
+	return reads_gaps(rows)
+		       ? spans_cached(e, rows, off, dst, dst_pitch, wait)
+		       : rows_cached(e, rows, off, dst, dst_pitch, wait);
+}
+
+void weir__unpack_fetch(const struct weir__extent *e,
+			const struct weir__rows *rows, uint64_t off,
+			uint64_t bytes)
+{
+	const int fd = e->file->fd;
+
+	for (uint32_t k = 0; k < e->n_merged && e->n_merged > 1; k++)
+		weir__sys_fetch(fd, e[k].off, e[k].len);
+	if (e->n_merged > 1)
+		return;
+	if (rows->n <= 1 || reads_gaps(rows)) {
+		weir__sys_fetch(fd, off, bytes);
+		return;
+	}
+	for (uint64_t k = 0; k < rows->n; k++)
+		weir__sys_fetch(fd, off + k * rows->pitch, rows->width);
 }
 
 uint64_t weir__unpack_cached_gaps(const struct weir__extent *e,

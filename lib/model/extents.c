@@ -18,13 +18,13 @@
 #define BUFS_AHEAD 16u
 #define MAX_UNITS 1024u     /* in one run: long runs have larger units */
 #define MAX_GAP (64u << 10) /* between runs that share a decision */
-#define RESIDENT 950u /* per mille in the page cache: buffered is faster */
 /*
- * The same for long runs, of which copiers request the missing pages before they
- * need them (read_cached, lib/io/op_task.c). Where 17 and 39 % of a file of 2.2 GB
- * were missing, in parts of 4 MiB, a load took 0.53 and 0.79 of its time with 950.
+ * Per mille in the page cache from which on buffered reads are faster, where
+ * copiers request missing pages before they need them (lib/io/op_task.c). Where 17
+ * and 39 % of a file of 2.2 GB were missing, in parts of 4 MiB, a load took 0.53
+ * and 0.79 of its time with WEIR__RESIDENT.
  */
-#define PARTLY 250u /* per mille in the page cache: buffered is faster */
+#define PARTLY 250u
 
 static bool goes_buffered(struct weir_file *file, enum weir_way way,
 			  uint64_t off, uint64_t len, unsigned least)
@@ -39,7 +39,15 @@ static bool goes_buffered(struct weir_file *file, enum weir_way way,
 bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 			 uint64_t off, uint64_t len)
 {
-	return goes_buffered(file, way, off, len, RESIDENT);
+	return goes_buffered(file, way, off, len, WEIR__RESIDENT);
+}
+
+/* In the ring missing pages are not requested ahead. */
+static unsigned least_cached(const struct weir_load *l,
+			     const struct weir_file *file)
+{
+	return file->nowait && weir__nowait_root(l->weir) ? PARTLY
+							  : WEIR__RESIDENT;
 }
 
 /* Make room for @n extents in all. */
@@ -120,9 +128,7 @@ static int add_long(struct weir_load *l, uint32_t number)
 	const struct weir__run *run = &l->weights->layout->run[number];
 	struct weir_file *file = l->model->file[run->shard];
 	uint64_t unit = run->len / MAX_UNITS, from = 0, at = 0;
-	/* In the ring missing pages are not requested ahead. */
-	const unsigned least =
-		file->nowait && weir__nowait_root(l->weir) ? PARTLY : RESIDENT;
+	const unsigned least = least_cached(l, file);
 	bool way = false;
 	int r = 0;
 
@@ -193,9 +199,10 @@ static int add_short(struct reading *rd, size_t end)
 {
 	const struct weir__run *first = run_at(rd, rd->at);
 	const struct weir__run *last = run_at(rd, end - 1);
-	bool buffered = weir__goes_buffered(rd->l->model->file[first->shard],
-					    first->way, first->off,
-					    last->off + last->len - first->off);
+	struct weir_file *file = rd->l->model->file[first->shard];
+	bool buffered = goes_buffered(file, first->way, first->off,
+				      last->off + last->len - first->off,
+				      least_cached(rd->l, file));
 	int r = 0;
 
 	for (; rd->at < end && r >= 0; rd->at++) {

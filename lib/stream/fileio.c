@@ -16,8 +16,6 @@
 
 /* Transfers of fewer bytes go through the page cache. */
 #define DIRECT_MIN (64u << 10)
-/* So do those of which at least this share of pages, in 1/1000, is cached. */
-#define RESIDENT 950u
 
 void weir__fileio_put(struct weir__fileio *io)
 {
@@ -194,12 +192,16 @@ static int check_args(const struct weir_stream *s, const struct weir_file *file,
 	return 0;
 }
 
-/* Do @bytes, in @span bytes of the file, go through the page cache? */
+/*
+ * Do @bytes, in @span bytes of the file, go through the page cache? Streams read
+ * weights that are fed again and again: of a file larger than the memory the
+ * part that is cached stays so, since the rest is not read through the cache.
+ */
 static bool goes_buffered(struct weir_file *file, uint64_t off, uint64_t span,
 			  uint64_t bytes)
 {
 	return bytes < DIRECT_MIN || !atomic_load(&file->direct_ok) ||
-	       weir__file_resident(file, off, span) >= RESIDENT;
+	       weir__file_resident(file, off, span) >= WEIR__RESIDENT;
 }
 
 unsigned char *weir__fileio_addr(const struct weir__stream_op *op)
