@@ -27,11 +27,15 @@ static struct weir__team *team;
 static unsigned char *memory;
 static float *columns, *results;
 
-static const enum weir_dtype dtypes[] = { WEIR_DTYPE_F32,  WEIR_DTYPE_F16,
-					  WEIR_DTYPE_BF16, WEIR_DTYPE_Q8_0,
-					  WEIR_DTYPE_Q4_0, WEIR_DTYPE_Q4_K,
-					  WEIR_DTYPE_Q5_K, WEIR_DTYPE_Q6_K,
-					  WEIR_DTYPE_Q3_K, WEIR_DTYPE_IQ4_NL };
+static const enum weir_dtype dtypes[] = {
+	WEIR_DTYPE_F32,    WEIR_DTYPE_F16,     WEIR_DTYPE_BF16,
+	WEIR_DTYPE_Q8_0,   WEIR_DTYPE_Q4_0,    WEIR_DTYPE_Q4_K,
+	WEIR_DTYPE_Q5_K,   WEIR_DTYPE_Q6_K,    WEIR_DTYPE_Q3_K,
+	WEIR_DTYPE_IQ4_NL, WEIR_DTYPE_MXFP4,   WEIR_DTYPE_NVFP4,
+	WEIR_DTYPE_TQ1_0,  WEIR_DTYPE_TQ2_0,   WEIR_DTYPE_IQ1_S,
+	WEIR_DTYPE_IQ1_M,  WEIR_DTYPE_IQ2_XXS, WEIR_DTYPE_IQ2_XS,
+	WEIR_DTYPE_IQ2_S,  WEIR_DTYPE_IQ3_XXS, WEIR_DTYPE_IQ3_S
+};
 #define DTYPES (sizeof(dtypes) / sizeof(dtypes[0]))
 
 static __attribute__((noreturn)) void fail(const char *what)

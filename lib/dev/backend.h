@@ -160,6 +160,12 @@ struct weir__host {
 	const struct weir_dtype_info *(*dtype)(uint32_t dtype);
 	/* CPUs that this process may use. Reads /proc and /sys. */
 	unsigned (*cpus)(void);
+	/*
+	 * The points of the grid of one of GGML's IQ1, IQ2 and IQ3 dtypes: the
+	 * numbers of its elements' values, the first in the lowest bits (2 bits
+	 * of 8 elements, for IQ3 3 bits of 4). NULL: another dtype. Constant.
+	 */
+	const uint16_t *(*dtype_grid)(uint32_t dtype);
 };
 
 /*

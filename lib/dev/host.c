@@ -66,4 +66,5 @@ const struct weir__host weir__host = {
 	.convert_find = weir__convert_find,
 	.dtype = weir__dtype,
 	.cpus = cpus,
+	.dtype_grid = weir__dtype_grid,
 };

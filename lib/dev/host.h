@@ -25,5 +25,7 @@ int weir__host_nodes(enum weir_mem kind, int32_t node, uint64_t *ret_free,
 const struct weir__convert *weir__convert_find(uint32_t from, uint32_t to);
 /* The same for lib/mem/dtype.c. NULL: not a dtype. The result is constant. */
 const struct weir_dtype_info *weir__dtype(uint32_t dtype);
+/* The same for lib/mem/quants.c. */
+const uint16_t *weir__dtype_grid(uint32_t dtype);
 
 #endif

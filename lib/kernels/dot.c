@@ -7,10 +7,13 @@
 #include <string.h>
 #include <weir/tensor.h>
 
+#include "kernels/kernels.h"
+
 #define LANES 4
 #define FLOAT_COLS 2
 #define PANEL_COLS 4
 #define TARGET WEIR__NO_UBSAN
+#define INLINE static inline __attribute__((always_inline))
 #define NAME(x) portable_##x
 
 typedef float portable_vf __attribute__((vector_size(16)));
@@ -60,6 +63,13 @@ static const struct weir__dot list[] = { FLOAT_LIST };
 
 const int8_t weir__dot_iq4[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
 				   1,    13,   25,  38,  53,  69,  89,  113 };
+const uint8_t weir__dot_fp4[16] = { 128, 129, 130, 131, 132, 134, 136, 140,
+				    128, 127, 126, 125, 124, 122, 120, 116 };
+
+const uint16_t *weir__dot_grid(uint32_t dtype)
+{
+	return weir__cpu_host->dtype_grid(dtype);
+}
 
 static bool portable_usable(void)
 {
@@ -105,5 +115,8 @@ const struct weir__dot *weir__dot_in(const struct weir__dot_set *set,
 	for (size_t i = 0; i < set->n; i++)
 		if (set->list[i].dtype == dtype)
 			return &set->list[i];
+	for (const struct weir__dot *dot = set->low; dot && dot->run; dot++)
+		if (dot->dtype == dtype)
+			return dot;
 	return NULL;
 }

@@ -78,10 +78,16 @@ struct weir__dot_set {
 	const struct weir__dot_panel *panel;
 	const struct weir__dot *list;
 	size_t n;
+	const struct weir__dot *low; /* more, up to one without run; or NULL */
 };
 
 /* The values of ggml's kvalues_iq4nl (ggml-common.h, MIT licence). */
 extern const int8_t weir__dot_iq4[16];
+/* Twice those of E2M1, of the specification of MX formats, plus 128. */
+extern const uint8_t weir__dot_fp4[16];
+
+/* The points of a grid, host->dtype_grid(dtype): numbers of 2 or 3 bits. */
+const uint16_t *weir__dot_grid(uint32_t dtype);
 
 /*
  * Before loops of constant length whose arrays are registers: at -O2 too. With the
@@ -98,6 +104,8 @@ extern const int8_t weir__dot_iq4[16];
 /* From the best to the portable one, which has F32, F16 and BF16 only; NULL. */
 extern const struct weir__dot_set *const weir__dot_sets[];
 extern const struct weir__dot_set weir__dot_avx512, weir__dot_avx2;
+/* Of few bits: grids, ternary and FP4. */
+extern const struct weir__dot weir__dot_avx512_low[], weir__dot_avx2_low[];
 
 /* The best set of this CPU. */
 const struct weir__dot_set *weir__dot_set(void);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products with AVX2: of floats, and of bytes by the instructions that add pairs
- * of products to 16 bits. Those take bytes with a sign for b only, and their sums
- * hold 128 * 127 * 2; the signs of Q8_0 and IQ4_NL are moved to b.
+ * Products with AVX2: of floats, and of bytes and the quantised dtypes of 4 and
+ * more bits and the K formats. dot_avx2_low.c has the others.
  */
 #include "kernels/dot.h"
 
@@ -12,12 +11,12 @@
 #include <string.h>
 #include <weir/tensor.h>
 
+#include "kernels/dot_avx2.h"
 #include "kernels/vec.h"
 
 #define LANES 8
 #define FLOAT_COLS 2
 #define PANEL_COLS 4
-#define TARGET WEIR__NO_UBSAN __attribute__((target("avx2,fma,f16c")))
 #define NAME(x) avx2_##x
 
 typedef float avx2_vf __attribute__((vector_size(32)));
@@ -40,33 +39,6 @@ avx2_load_BF16(const unsigned char *p)
 #include "kernels/dot_float.inc"
 #include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
-
-/* Half a struct weir__dot_q8: 32 elements, 8 lanes. */
-struct half {
-	__m256i q;
-	__m256 scale, min;
-};
-
-/* Of a dtype: constants, and how 32 elements of a block are unpacked. */
-struct quant {
-	void (*unpack)(struct half *v, const unsigned char *a, unsigned i);
-	size_t bytes;    /* of a block */
-	unsigned halves; /* of 32 elements, in a block */
-	bool mins, sign;
-};
-
-INLINE float half_at(const unsigned char *p)
-{
-	uint16_t x;
-
-	memcpy(&x, p, sizeof(x));
-	return _cvtsh_ss(x);
-}
-
-INLINE __m256i load_32(const unsigned char *p)
-{
-	return _mm256_loadu_si256((const __m256i_u *)p);
-}
 
 /* Nibbles 0 or 1 of the bytes. */
 INLINE __m256i nibbles(__m256i x, unsigned i)
@@ -103,16 +75,7 @@ INLINE void unpack_Q4_1(struct half *v, const unsigned char *a, unsigned i)
 /* 16 where a bit of the word is set. */
 INLINE __m256i fifth_bits(const unsigned char *p)
 {
-	const __m256i byte = _mm256_set_epi64x(
-		0x0303030303030303, 0x0202020202020202, 0x0101010101010101, 0);
-	const __m256i bit = _mm256_set1_epi64x((int64_t)0x8040201008040201);
-	int32_t word;
-	__m256i x;
-
-	memcpy(&word, p, sizeof(word));
-	x = _mm256_shuffle_epi8(_mm256_set1_epi32(word), byte);
-	x = _mm256_cmpeq_epi8(_mm256_and_si256(x, bit), bit);
-	return _mm256_and_si256(x, _mm256_set1_epi8(16));
+	return _mm256_and_si256(spread_bits(p), _mm256_set1_epi8(16));
 }
 
 INLINE void unpack_Q5_0(struct half *v, const unsigned char *a, unsigned i)
@@ -166,12 +129,6 @@ INLINE void unpack_Q5_K(struct half *v, const unsigned char *a, unsigned i)
 			       _mm256_slli_epi16(fifth, 4));
 }
 
-/* Two scales for the halves of the lanes. */
-INLINE __m256 two_scales(float low, float high)
-{
-	return _mm256_set_m128(_mm_set1_ps(high), _mm_set1_ps(low));
-}
-
 INLINE void unpack_Q6_K(struct half *v, const unsigned char *a, unsigned i)
 {
 	unsigned part = i / 4, quarter = i % 4; /* of 128 elements */
@@ -185,14 +142,6 @@ INLINE void unpack_Q6_K(struct half *v, const unsigned char *a, unsigned i)
 	v->q = _mm256_or_si256(nibbles(low, quarter / 2),
 			       _mm256_slli_epi16(high, 4));
 	v->scale = two_scales(d * (float)scale[0], d * (float)scale[1]);
-}
-
-/* Elements 32 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
-INLINE __m256i pairs(const unsigned char *a, unsigned i)
-{
-	return _mm256_and_si256(_mm256_srli_epi16(load_32(a + 32 * (i / 4)),
-						  2 * (int)(i % 4)),
-				_mm256_set1_epi8(3));
 }
 
 INLINE void unpack_Q2_K(struct half *v, const unsigned char *a, unsigned i)
@@ -233,82 +182,6 @@ INLINE void unpack_IQ4_XS(struct half *v, const unsigned char *a, unsigned i)
 	v->scale = _mm256_set1_ps(half_at(a) * (float)((low | high << 4) - 32));
 }
 
-#define QUANT_AHEAD 2048 /* bytes fetched ahead; rows follow each other */
-
-/* 32 elements with column @y, at half @h of it. */
-INLINE __m256 quant_half(const struct quant *quant, const struct half *v,
-			 const struct weir__dot_q8 *y, unsigned h, __m256 sum)
-{
-	__m256i q = v->q, x = load_32((const unsigned char *)y->q + 32 * h);
-	__m256 scale =
-		_mm256_mul_ps(v->scale, _mm256_loadu_ps(y->scale + 8 * h));
-
-	if (quant->sign) {
-		x = _mm256_sign_epi8(x, q);
-		q = _mm256_abs_epi8(q);
-	}
-	x = _mm256_madd_epi16(_mm256_maddubs_epi16(q, x), _mm256_set1_epi16(1));
-	if (!quant->mins && !quant->sign)
-		x = _mm256_add_epi32(
-			x, load_32((const unsigned char *)(y->bias + 8 * h)));
-	sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(x), scale, sum);
-	if (quant->mins)
-		sum = _mm256_fnmadd_ps(v->min,
-				       _mm256_loadu_ps(y->offset + 8 * h), sum);
-	return sum;
-}
-
-/* One row of @k elements with @cols columns, a constant. */
-INLINE void quant_row(const struct quant *quant, unsigned cols,
-		      float *const *dst, size_t at, const unsigned char *a,
-		      const void *const *b, size_t k)
-{
-	size_t blocks = k / (32 * quant->halves);
-	__m256 sum[2];
-
-	WEIR__UNROLL
-	for (unsigned c = 0; c < cols; c++)
-		sum[c] = _mm256_setzero_ps();
-	for (size_t u = 0; u < blocks; u++) {
-		const unsigned char *x = a + u * quant->bytes;
-
-		for (size_t i = 0; i < quant->bytes; i += 64)
-			__builtin_prefetch(x + QUANT_AHEAD + i);
-		WEIR__UNROLL
-		for (unsigned i = 0; i < quant->halves; i++) {
-			size_t h = u * quant->halves + i;
-			struct half v;
-
-			quant->unpack(&v, x, i);
-			WEIR__UNROLL
-			for (unsigned c = 0; c < cols; c++) {
-				const struct weir__dot_q8 *y = b[c];
-
-				sum[c] = quant_half(quant, &v, y + h / 2, h % 2,
-						    sum[c]);
-			}
-		}
-	}
-	WEIR__UNROLL
-	for (unsigned c = 0; c < cols; c++)
-		dst[c][at] = avx2_sum(sum[c]);
-}
-
-INLINE void quant_rows(const struct quant *quant, float *const *dst,
-		       const unsigned char *a, size_t pitch, size_t rows,
-		       const void *const *b, unsigned cols, size_t k)
-{
-	for (size_t r = 0; r < rows; r++) {
-		const unsigned char *row = a + r * pitch;
-		unsigned c = 0;
-
-		for (; c + 2 <= cols; c += 2)
-			quant_row(quant, 2, dst + c, r, row, b + c, k);
-		if (c < cols)
-			quant_row(quant, 1, dst + c, r, row, b + c, k);
-	}
-}
-
 /* dtype, bytes of a block, its halves, bias or -1: minima; its sign is moved */
 #define QUANTS(X)                  \
 	X(Q4_0, 18, 1, 8, false)   \
@@ -324,29 +197,9 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 	X(Q5_K, 176, 8, -1, false) \
 	X(Q6_K, 210, 8, 32, false)
 
-#define ROWS(name, bytes_, halves_, bias_, sign_)                            \
-	static TARGET void avx2_##name(float *const *dst,                    \
-				       const unsigned char *a, size_t pitch, \
-				       size_t rows, const void *const *b,    \
-				       unsigned cols, size_t k)              \
-	{                                                                    \
-		const struct quant quant = { .unpack = unpack_##name,        \
-					     .bytes = bytes_,                \
-					     .halves = halves_,              \
-					     .mins = bias_ < 0,              \
-					     .sign = sign_ };                \
-                                                                             \
-		quant_rows(&quant, dst, a, pitch, rows, b, cols, k);         \
-	}
-QUANTS(ROWS)
+QUANTS(QUANT_ROWS)
 
-#define ROW(name, bytes_, halves_, bias_, sign_)               \
-	{ .dtype = WEIR_DTYPE_##name,                          \
-	  .form = bias_ < 0 ? WEIR__DOT_MINS : WEIR__DOT_BIAS, \
-	  .bias = bias_ < 0 ? 0 : bias_,                       \
-	  .block = 32 * halves_,                               \
-	  .run = avx2_##name },
-static const struct weir__dot list[] = { FLOAT_LIST, QUANTS(ROW) };
+static const struct weir__dot list[] = { FLOAT_LIST, QUANTS(QUANT_ENTRY) };
 
 static bool avx2_usable(void)
 {
@@ -360,5 +213,6 @@ const struct weir__dot_set weir__dot_avx2 = {
 	.panel = &avx2_panel,
 	.list = list,
 	.n = sizeof(list) / sizeof(list[0]),
+	.low = weir__dot_avx2_low,
 };
 #endif

@@ -9,6 +9,7 @@
 
 #include <weir/tensor.h>
 
+#include "dev/host.h"
 #include "mem/convert.h"
 
 /* F32 between the two conversions: they stay in the first cache. */
@@ -80,6 +81,27 @@ static const struct weir__convert list[] = { WEIR__QUANTS(ROWS) };
 static bool quants_usable(void)
 {
 	return true;
+}
+
+const uint16_t *weir__dtype_grid(uint32_t dtype)
+{
+	switch (dtype) {
+	case WEIR_DTYPE_IQ1_S:
+	case WEIR_DTYPE_IQ1_M:
+		return weir__grid_iq1;
+	case WEIR_DTYPE_IQ2_XXS:
+		return weir__grid_iq2_xxs;
+	case WEIR_DTYPE_IQ2_XS:
+		return weir__grid_iq2_xs;
+	case WEIR_DTYPE_IQ2_S:
+		return weir__grid_iq2_s;
+	case WEIR_DTYPE_IQ3_XXS:
+		return weir__grid_iq3_xxs;
+	case WEIR_DTYPE_IQ3_S:
+		return weir__grid_iq3_s;
+	default:
+		return NULL;
+	}
 }
 
 const struct weir__convert_set weir__convert_quants = {

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Products with AVX-512 of the formats of few bits: FP4, one and two bits, three
+ * values, and the grids of IQ1, IQ2 and IQ3. lib/mem/quants_grid.c has the formats
+ * of these in plain C.
+ */
+#include "kernels/dot.h"
+
+#ifdef __x86_64__
+#include "kernels/dot_avx512.h"
+
+INLINE uint16_t get_16(const unsigned char *p)
+{
+	uint16_t x;
+
+	memcpy(&x, p, sizeof(x));
+	return x;
+}
+
+INLINE uint32_t get_32(const unsigned char *p)
+{
+	uint32_t x;
+
+	memcpy(&x, p, sizeof(x));
+	return x;
+}
+
+INLINE uint64_t get_64(const unsigned char *p)
+{
+	uint64_t x;
+
+	memcpy(&x, p, sizeof(x));
+	return x;
+}
+
+INLINE float float_of(uint32_t bits)
+{
+	float x;
+
+	memcpy(&x, &bits, sizeof(x));
+	return x;
+}
+
+/* For each byte from 0 to 15 one of 16. */
+INLINE __m512i look_up(const void *values, __m512i x)
+{
+	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(
+					   (const __m128i_u *)values)),
+				   x);
+}
+
+/* Half an E8M0. */
+INLINE float half_e8m0(uint32_t x)
+{
+	return float_of(x < 2 ? 0x00200000u << x : (x - 1) << 23);
+}
+
+INLINE void unpack_MXFP4(struct unit *v, const unsigned char *a)
+{
+	__m128 scale = _mm_set_ps(0, 0, half_e8m0(a[17]), half_e8m0(a[0]));
+
+	v->q[0] = look_up(weir__dot_fp4, low_high(two_of_16(a + 1, a + 18)));
+	v->scale[0] = _mm512_permutexvar_ps(lanes_of_8(0),
+					    _mm512_castps128_ps512(scale));
+}
+
+/* Four E4M3 without sign, halved; 0x7f is 0. */
+INLINE __m128 halves_e4m3(uint32_t four)
+{
+	__m128i x = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)four));
+	__m128i own = _mm_and_si128(x, _mm_set1_epi32(0x7f));
+	__m128i bits = _mm_add_epi32(_mm_slli_epi32(own, 20),
+				     _mm_set1_epi32(119 << 23));
+	__m128 tiny = _mm_mul_ps(_mm_cvtepi32_ps(own), _mm_set1_ps(0x1p-10f));
+	__mmask8 is_tiny = _mm_cmplt_epi32_mask(own, _mm_set1_epi32(8));
+	__mmask8 is_nan = _mm_cmpeq_epi32_mask(x, _mm_set1_epi32(0x7f));
+	__m128 y = _mm_mask_mov_ps(_mm_castsi128_ps(bits), is_tiny, tiny);
+
+	return _mm_mask_mov_ps(y, is_nan, _mm_setzero_ps());
+}
+
+/* For 16 elements 8 bytes: the low nibbles, then the high ones. */
+INLINE void unpack_NVFP4(struct unit *v, const unsigned char *a)
+{
+	__m512i x = _mm512_castsi256_si512(
+		_mm256_loadu_si256((const __m256i_u *)(a + 4)));
+
+	x = _mm512_permutexvar_epi64(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0),
+				     x);
+	x = _mm512_srlv_epi64(x, _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
+	x = _mm512_and_si512(x, _mm512_set1_epi8(15));
+	v->q[0] = look_up(weir__dot_fp4, x);
+	v->scale[0] =
+		lanes_of_4(_mm512_castps128_ps512(halves_e4m3(get_32(a))), 0);
+}
+
+INLINE void unpack_Q1_0(struct unit *v, const unsigned char *a)
+{
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 2; i++) {
+		v->q[i] = _mm512_maskz_mov_epi8(get_64(a + 2 + 8 * i),
+						_mm512_set1_epi8(2));
+		v->scale[i] = scales_of_two(a, a);
+	}
+}
+
+/* The 8 pairs of bits in each of 8 words of 16 bits, to bytes. */
+INLINE __m512i spread_pairs(__m128i words)
+{
+	const __m512i from = _mm512_set1_epi64(0x0e0c0a0806040200);
+	__m512i x = _mm512_multishift_epi64_epi8(from,
+						 _mm512_cvtepu16_epi64(words));
+
+	return _mm512_and_si512(x, _mm512_set1_epi8(3));
+}
+
+INLINE void unpack_Q2_0(struct unit *v, const unsigned char *a)
+{
+	v->q[0] = spread_pairs(_mm_loadu_si128((const __m128i_u *)(a + 2)));
+	v->scale[0] = scales_of_two(a, a);
+}
+
+INLINE void unpack_TQ2_0(struct unit *v, const unsigned char *a)
+{
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		v->q[i] = pairs(a, i);
+		v->scale[i] = scales_of_two(a + 64, a + 64);
+	}
+}
+
+/*
+ * A digit of base 3 of 32 bytes, which are fractions of 256: the highest of a byte
+ * times a power of 3.
+ */
+INLINE __m256i digit(__m256i bytes, __m512i power)
+{
+	__m512i x = _mm512_mullo_epi16(_mm512_cvtepu8_epi16(bytes), power);
+
+	x = _mm512_and_si512(x, _mm512_set1_epi16(255));
+	x = _mm512_mullo_epi16(x, _mm512_set1_epi16(3));
+	return _mm512_cvtepi16_epi8(_mm512_srli_epi16(x, 8));
+}
+
+INLINE __m512i two_digits(__m256i low, __m512i power_low, __m256i high,
+			  __m512i power_high)
+{
+	__m512i x = _mm512_castsi256_si512(digit(low, power_low));
+
+	return _mm512_inserti64x4(x, digit(high, power_high), 1);
+}
+
+/* 16 elements have the first power, the next 16 the second. */
+INLINE __m512i powers(short first, short second)
+{
+	return _mm512_inserti64x4(_mm512_set1_epi16(first),
+				  _mm256_set1_epi16(second), 1);
+}
+
+/* 5 digits of 32 bytes, 5 of 16, 4 of 4. */
+INLINE void unpack_TQ1_0(struct unit *v, const unsigned char *a)
+{
+	__m256i x = _mm256_loadu_si256((const __m256i_u *)a);
+	__m128i y = _mm_loadu_si128((const __m128i_u *)(a + 32));
+	__m128i z = _mm_set1_epi32((int)get_32(a + 48));
+	__m256i yy = _mm256_broadcastsi128_si256(y);
+	__m256i yz = _mm256_inserti128_si256(_mm256_castsi128_si256(y), z, 1);
+	const __m512i of_z = _mm512_inserti64x4(
+		_mm512_set1_epi16(81),
+		_mm256_set_epi64x(0x001b001b001b001b, 0x0009000900090009,
+				  0x0003000300030003, 0x0001000100010001),
+		1);
+
+	v->q[0] = two_digits(x, powers(1, 1), x, powers(3, 3));
+	v->q[1] = two_digits(x, powers(9, 9), x, powers(27, 27));
+	v->q[2] = two_digits(x, powers(81, 81), yy, powers(1, 3));
+	v->q[3] = two_digits(yy, powers(9, 27), yz, of_z);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++)
+		v->scale[i] = scales_of_two(a + 52, a + 52);
+}
+
+/* Points of a grid: @n of them, 4 or 8 to each 64 bits. */
+INLINE uint64_t four_points(const uint16_t *grid, const uint16_t *n)
+{
+	return grid[n[0]] | (uint64_t)grid[n[1]] << 16 |
+	       (uint64_t)grid[n[2]] << 32 | (uint64_t)grid[n[3]] << 48;
+}
+
+INLINE __m128i eight_points(const uint16_t *grid, const uint16_t *n)
+{
+	return _mm_set_epi64x((int64_t)four_points(grid, n + 4),
+			      (int64_t)four_points(grid, n));
+}
+
+/* 8 numbers in bytes, with more bits. */
+INLINE void eight_numbers(uint16_t *n, const unsigned char *low, __m128i high)
+{
+	__m128i x = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)get_64(low)));
+
+	_mm_storeu_si128((__m128i_u *)n,
+			 _mm_or_si128(x, _mm_slli_epi16(high, 8)));
+}
+
+/* 128 more or less than the bytes, which are 128 more than the elements. */
+INLINE __m512i negate(__m512i q, uint64_t signs)
+{
+	return _mm512_mask_sub_epi8(q, signs, _mm512_setzero_si512(), q);
+}
+
+/*
+ * In each byte of @signs 7 of them: the eighth makes the number of negative ones
+ * even. What a shift moves into a byte does not reach its lowest bit.
+ */
+INLINE uint64_t even_signs(uint64_t signs)
+{
+	uint64_t odd = signs ^ signs >> 4;
+
+	odd ^= odd >> 2;
+	odd ^= odd >> 1;
+	return signs | (odd & 0x0101010101010101) << 7;
+}
+
+/* 4 times 7 bits of each of two words, to bytes. */
+INLINE uint64_t spread_sevens(uint64_t x)
+{
+	return (x & 0x0000007f0000007f) | (x & 0x00003f8000003f80) << 1 |
+	       (x & 0x001fc000001fc000) << 2 | (x & 0x0fe000000fe00000) << 3;
+}
+
+/* 128 plus 8, 25 and 43; the fourth is not used. */
+static const uint8_t iq2_values[16] = { 136, 153, 171, 188 };
+/* 128 plus 4, 12, 20, 28, 36, 44, 52 and 62; 128 plus odd numbers. */
+static const uint8_t iq3_xxs_values[16] = { 132, 140, 148, 156,
+					    164, 172, 180, 190 };
+static const uint8_t iq3_s_values[16] = {
+	129, 131, 133, 135, 137, 139, 141, 143
+};
+
+/* 16 values of 4 bits in 8 bytes, as floats. */
+INLINE __m512 sixteen_nibbles(const unsigned char *p)
+{
+	__m128i x = _mm_cvtsi64_si128((int64_t)get_64(p));
+
+	x = _mm_unpacklo_epi8(x, _mm_srli_epi16(x, 4));
+	x = _mm_and_si128(x, _mm_set1_epi8(15));
+	return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(x));
+}
+
+/* The scales of IQ2 and IQ3_XXS: @factor of (1/2 + x) of the block's. */
+INLINE __m512 odd_scales(__m512 x, const unsigned char *a, float factor)
+{
+	__m512 d = _mm512_mul_ps(scales_of_two(a, a), _mm512_set1_ps(factor));
+
+	return _mm512_mul_ps(_mm512_add_ps(x, _mm512_set1_ps(0.5f)), d);
+}
+
+/* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
+INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
+{
+	__m512i words = _mm512_srli_epi32(_mm512_loadu_si512(a + 2), 28);
+	__m512 scale = odd_scales(_mm512_cvtepi32_ps(words), a, 0.25f);
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *p = a + 2 + 16 * i;
+		const uint16_t n[8] = { p[0], p[1], p[2],  p[3],
+					p[8], p[9], p[10], p[11] };
+		uint64_t signs = get_32(p + 4) | (uint64_t)get_32(p + 12) << 32;
+		__m512i lanes = _mm512_inserti64x4(
+			_mm512_set1_epi32((int)(4 * i + 1)),
+			_mm256_set1_epi32((int)(4 * i + 3)), 1);
+
+		v->q[i] =
+			negate(look_up(iq2_values,
+				       spread_pairs(eight_points(v->grid, n))),
+			       even_signs(spread_sevens(signs)));
+		v->scale[i] = _mm512_permutexvar_ps(lanes, scale);
+	}
+}
+
+/* 9 bits of the number, 7 signs; the scales are at the end. */
+INLINE void unpack_IQ2_XS(struct unit *v, const unsigned char *a)
+{
+	__m512 scale = odd_scales(sixteen_nibbles(a + 66), a, 0.25f);
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		__m128i own =
+			_mm_loadu_si128((const __m128i_u *)(a + 2 + 16 * i));
+		__m128i signs = _mm_srli_epi16(own, 9);
+		uint16_t n[8];
+
+		_mm_storeu_si128((__m128i_u *)n,
+				 _mm_and_si128(own, _mm_set1_epi16(511)));
+		signs = _mm_packus_epi16(signs, signs);
+		v->q[i] =
+			negate(look_up(iq2_values,
+				       spread_pairs(eight_points(v->grid, n))),
+			       even_signs((uint64_t)_mm_cvtsi128_si64(signs)));
+		v->scale[i] = lanes_of_4(scale, i);
+	}
+}
+
+/* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
+INLINE void unpack_IQ2_S(struct unit *v, const unsigned char *a)
+{
+	const __m128i at = _mm_set_epi16(14, 12, 10, 8, 6, 4, 2, 0);
+	__m512 scale = odd_scales(sixteen_nibbles(a + 74), a, 0.25f);
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		__m128i high = _mm_set1_epi16((short)get_16(a + 66 + 2 * i));
+		uint16_t n[8];
+
+		high = _mm_and_si128(_mm_srlv_epi16(high, at),
+				     _mm_set1_epi16(3));
+		eight_numbers(n, a + 2 + 8 * i, high);
+		v->q[i] =
+			negate(look_up(iq2_values,
+				       spread_pairs(eight_points(v->grid, n))),
+			       get_64(a + 34 + 8 * i));
+		v->scale[i] = lanes_of_4(scale, i);
+	}
+}
+
+/* 16 points of 4 numbers of 3 bits, to bytes. */
+INLINE __m512i triples(const uint16_t *grid, const uint16_t *n)
+{
+	const __m512i from = _mm512_set1_epi64(0x2926232009060300);
+	__m256i points = _mm256_inserti128_si256(
+		_mm256_castsi128_si256(eight_points(grid, n)),
+		eight_points(grid, n + 8), 1);
+	__m512i x = _mm512_multishift_epi64_epi8(from,
+						 _mm512_cvtepu16_epi32(points));
+
+	return _mm512_and_si512(x, _mm512_set1_epi8(7));
+}
+
+/* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
+INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
+{
+	__m256i rest = _mm256_loadu_si256((const __m256i_u *)(a + 66));
+	__m512 scale = _mm512_castps256_ps512(
+		_mm256_cvtepi32_ps(_mm256_srli_epi32(rest, 28)));
+
+	scale = odd_scales(scale, a, 0.5f);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *p = a + 2 + 16 * i;
+		uint16_t n[16];
+
+		WEIR__UNROLL
+		for (unsigned k = 0; k < 16; k++)
+			n[k] = p[k];
+		v->q[i] = negate(
+			look_up(iq3_xxs_values, triples(v->grid, n)),
+			even_signs(spread_sevens(get_64(a + 66 + 8 * i))));
+		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
+	}
+}
+
+/* 8 bits of 64 numbers, the ninth of each, signs, scales of 32 elements. */
+INLINE void unpack_IQ3_S(struct unit *v, const unsigned char *a)
+{
+	__m128i nibbles = _mm_cvtsi32_si128((int)get_32(a + 106));
+	__m512 scale;
+
+	nibbles = _mm_unpacklo_epi8(nibbles, _mm_srli_epi16(nibbles, 4));
+	nibbles = _mm_and_si128(nibbles, _mm_set1_epi8(15));
+	scale = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(nibbles));
+	scale = _mm512_add_ps(_mm512_add_ps(scale, scale), _mm512_set1_ps(1));
+	scale = _mm512_mul_ps(scale, scales_of_two(a, a));
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		__m256i x = _mm256_cvtepu8_epi16(
+			_mm_loadu_si128((const __m128i_u *)(a + 2 + 16 * i)));
+		__m256i ninth = _mm256_maskz_mov_epi16(get_16(a + 66 + 2 * i),
+						       _mm256_set1_epi16(256));
+		uint16_t n[16];
+
+		_mm256_storeu_si256((__m256i_u *)n, _mm256_or_si256(x, ninth));
+		v->q[i] = negate(look_up(iq3_s_values, triples(v->grid, n)),
+				 get_64(a + 74 + 8 * i));
+		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
+	}
+}
+
+/*
+ * 8 points of IQ1: 8 times their elements, from -1 to 1, plus 1, or minus 1 where
+ * @minus has the point's bit; 128 more.
+ */
+INLINE __m512i iq1_bytes(const uint16_t *grid, const uint16_t *n,
+			 __mmask8 minus)
+{
+	__m512i x = _mm512_slli_epi64(spread_pairs(eight_points(grid, n)), 3);
+	__m512i one = _mm512_mask_mov_epi64(_mm512_set1_epi8(0x79), minus,
+					    _mm512_set1_epi8(0x77));
+
+	return _mm512_add_epi8(x, one);
+}
+
+/* Scales of 3 bits each, 2 x + 1, times an eighth of the block's. */
+INLINE __m512 iq1_scales(__m512i x, __m512 d)
+{
+	x = _mm512_and_si512(x, _mm512_set1_epi32(7));
+	x = _mm512_add_epi32(_mm512_add_epi32(x, x), _mm512_set1_epi32(1));
+	return _mm512_mul_ps(_mm512_cvtepi32_ps(x),
+			     _mm512_mul_ps(d, _mm512_set1_ps(0.125f)));
+}
+
+/* 8 bits of 32 numbers; for 4 of them 3 more bits each, a scale, the sign. */
+INLINE void unpack_IQ1_S(struct unit *v, const unsigned char *a)
+{
+	const __m128i at = _mm_set_epi16(9, 6, 3, 0, 9, 6, 3, 0);
+	const __m128i twice =
+		_mm_set_epi64x(0x0302030203020302, 0x0100010001000100);
+	__m512i rest = _mm512_castsi256_si512(_mm256_cvtepu16_epi32(
+		_mm_loadu_si128((const __m128i_u *)(a + 34))));
+	__m512 scale =
+		iq1_scales(_mm512_srli_epi32(rest, 12), scales_of_two(a, a));
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		uint32_t own = get_32(a + 34 + 4 * i);
+		__mmask8 minus = (__mmask8)((own & 0x8000 ? 0x0f : 0) |
+					    (own >> 31 ? 0xf0 : 0));
+		__m128i high =
+			_mm_shuffle_epi8(_mm_cvtsi32_si128((int)own), twice);
+		uint16_t n[8];
+
+		high = _mm_and_si128(_mm_srlv_epi16(high, at),
+				     _mm_set1_epi16(7));
+		eight_numbers(n, a + 2 + 8 * i, high);
+		v->q[i] = iq1_bytes(v->grid, n, minus);
+		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
+	}
+}
+
+/* 4 times 4 scales of 3 bits with 4 bits of the block's. */
+INLINE __m512 scales_iq1_m(const unsigned char *p)
+{
+	const __m512i word = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
+					      1, 0, 0, 0, 0);
+	const __m512i at = _mm512_set_epi32(9, 6, 3, 0, 9, 6, 3, 0, 9, 6, 3, 0,
+					    9, 6, 3, 0);
+	uint64_t own = get_64(p);
+	uint64_t d = (own >> 12 & 15) | (own >> 24 & 0xf0) |
+		     (own >> 36 & 0xf00) | (own >> 48 & 0xf000);
+	__m512i x = _mm512_castsi128_si512(
+		_mm_cvtepu16_epi32(_mm_cvtsi64_si128((int64_t)own)));
+
+	x = _mm512_srlv_epi32(_mm512_permutexvar_epi32(word, x), at);
+	return iq1_scales(x, half_lanes(_mm_cvtsi32_si128((int)d),
+					_mm512_setzero_si512()));
+}
+
+/* 8 bits of 32 numbers; for each 3 more bits and the sign; scales. */
+INLINE void unpack_IQ1_M(struct unit *v, const unsigned char *a)
+{
+	const __m256i at = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
+	__m512 scale = scales_iq1_m(a + 48);
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		__m256i own = _mm256_srlv_epi32(
+			_mm256_set1_epi32((int)get_32(a + 32 + 4 * i)), at);
+		__mmask8 minus =
+			_mm256_test_epi32_mask(own, _mm256_set1_epi32(8));
+		uint16_t n[8];
+
+		own = _mm256_and_si256(own, _mm256_set1_epi32(7));
+		eight_numbers(n, a + 8 * i, _mm256_cvtepi32_epi16(own));
+		v->q[i] = iq1_bytes(v->grid, n, minus);
+		v->scale[i] = lanes_of_4(scale, i);
+	}
+}
+
+/* dtype, bytes of a unit, its chunks, bias, elements of a block */
+#define QUANTS(X)                   \
+	X(MXFP4, 34, 1, 128, 32)    \
+	X(NVFP4, 36, 1, 128, 64)    \
+	X(Q1_0, 18, 2, 1, 128)      \
+	X(Q2_0, 18, 1, 1, 64)       \
+	X(TQ1_0, 54, 4, 1, 256)     \
+	X(TQ2_0, 66, 4, 1, 256)     \
+	X(IQ1_S, 50, 4, 128, 256)   \
+	X(IQ1_M, 56, 4, 128, 256)   \
+	X(IQ2_XXS, 66, 4, 128, 256) \
+	X(IQ2_XS, 74, 4, 128, 256)  \
+	X(IQ2_S, 82, 4, 128, 256)   \
+	X(IQ3_XXS, 98, 4, 128, 256) \
+	X(IQ3_S, 110, 4, 128, 256)
+QUANTS(QUANT_ROWS)
+
+const struct weir__dot weir__dot_avx512_low[] = { QUANTS(QUANT_ENTRY){ 0 } };
+#endif
