@@ -254,7 +254,7 @@ static void failures(void)
 	for (size_t i = 0; i < COUNT; i++)
 		if (weir_load_error(load, i, n ? &other : &f) == -EIO && !n++)
 			snprintf(text, sizeof(text),
-				 "tensor '%s': copy of bytes", names[i]);
+				 "tensor '%.7s': copy of bytes", names[i]);
 	ok(n > 1, "a failed batch fails each of its tensors");
 	has_str(f.text, text,
 		"the error of a tensor in a failed batch names it");

@@ -128,7 +128,8 @@ static void left_to_nodes(void)
 	ok(!part_get(fed->provider, 0, part, why) &&
 		   is_pattern(part, PART, (unsigned)(fed->import.at / PART)),
 	   "a node's read waits for bytes that are not in the page cache");
-	pread(file->fd, part, PART, (off_t)fed->import.at);
+	if (pread(file->fd, part, PART, (off_t)fed->import.at) != (ssize_t)PART)
+		bail("pread: %s", strerror(errno));
 	ok(weir__fed_may_leave(feeder, fed),
 	   "a leaf is left to its node if nothing else writes to its place");
 	feeder->n_out = 1;

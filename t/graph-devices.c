@@ -94,7 +94,7 @@ static void where_leaves_are(void)
 {
 	struct weir_graph *g = fresh();
 	struct weir_node *x = gdev_input(g, "x", 4), *w, *y;
-	struct weir_buf *buf;
+	struct weir_buf *buf = NULL;
 
 	w = gdev_leaf(g, devs[0], "w", 4, 1, NULL, &buf);
 	y = weir_add(g, x, w);
@@ -144,7 +144,7 @@ static void write_refused(void)
 {
 	struct weir_graph *g = fresh();
 	struct weir_node *x = gdev_input(g, "x", 4), *w, *copy;
-	struct weir_buf *buf;
+	struct weir_buf *buf = NULL;
 
 	w = gdev_leaf(g, devs[0], "w", 4, 1, NULL, &buf);
 	copy = weir_copy(g, x, w);

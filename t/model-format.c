@@ -53,7 +53,7 @@ static size_t write_toy(const char *name, const struct toy_pair *p,
 			uint32_t n_pairs, const struct toy_tensor *t,
 			uint32_t n_tensors, size_t n_data)
 {
-	struct toy_head head = { "TOY1", n_pairs, n_tensors };
+	struct toy_head head = { { 'T', 'O', 'Y', '1' }, n_pairs, n_tensors };
 	size_t at = sizeof(head), data, n = n_pairs * sizeof(*p);
 	unsigned char *bytes = calloc(1, 10000);
 

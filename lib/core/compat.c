@@ -144,6 +144,9 @@ static const char *const names[] = {
 	NAME(ENOTRECOVERABLE),
 	NAME(ERFKILL),
 	NAME(EHWPOISON),
+#ifdef EFTYPE /* newer than Debian 12 */
+	NAME(EFTYPE),
+#endif
 };
 
 const char *strerrorname_np(int err)

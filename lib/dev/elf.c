@@ -56,7 +56,8 @@ static int check_segments(int fd, const ElfW(Ehdr) * e, uint64_t size)
 int weir__elf_check(int fd, uint64_t size)
 {
 	ElfW(Ehdr) e;
-	int r = check_header(&e, weir__sys_pread(fd, &e, sizeof(e), 0));
+	int64_t got = weir__sys_pread(fd, &e, sizeof(e), 0);
+	int r = check_header(&e, got);
 
 	return r < 0 ? r : check_segments(fd, &e, size);
 }

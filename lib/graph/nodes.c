@@ -64,7 +64,7 @@ void weir__node_flat(const struct weir_node *from, struct weir__node *to,
 static int node_make(struct weir__graph_plan *p, const struct weir_node *from,
 		     struct weir__node *to, struct weir_operand *src)
 {
-	const void *kept;
+	const void *kept = NULL;
 	int r;
 
 	weir__node_flat(from, to, src);

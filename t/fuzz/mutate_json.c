@@ -220,11 +220,11 @@ void mutate_json(struct edit *e, struct span at)
 		break;
 	case 4:
 	case 5:
-		if (f.members) {
+		if (f.members)
 			change_member(e, &f);
-			break;
-		}
-		/* fall through */
+		else
+			change_value(e, a);
+		break;
 	default:
 		change_value(e, a);
 	}
