@@ -235,6 +235,24 @@ static void joined(void)
 	weir_buf_free(all);
 }
 
+static void joined_read_only(void)
+{
+	static unsigned char mine[10];
+	struct weir_buf *m[2] = { alloc(plain, 10), NULL }, *all;
+
+	weir_buf_clear(m[0], 7);
+	if (weir_buf_wrap(mapped, mine, 10, NULL, NULL, &m[1]) < 0 ||
+	    weir_buf_join(m, 2, &all) < 0)
+		bail("%s", weir_error());
+	is_err(weir_buf_clear(all, 9), -EROFS, "CPU_Mapped",
+	       "a joined buffer with a read-only member cannot be cleared");
+	is_int(*(char *)weir_buf_data(m[0]), 7,
+	       "clearing it leaves its other members as they were");
+	for (int i = 0; i < 2; i++)
+		weir_buf_free(m[i]);
+	weir_buf_free(all);
+}
+
 static void tensors_of_joined(void)
 {
 	struct weir_buf *m[2] = { alloc(plain, 100), alloc(huge, 50) }, *all;
@@ -365,7 +383,7 @@ int main(void)
 	huge = kind_of(weir, "CPU", WEIR_MEM_HUGE);
 	mapped = kind_of(weir, "CPU", WEIR_MEM_MAPPED);
 	far = kind_of(weir, "TEST0", WEIR_MEM_DEVICE);
-	plan(12 + 10 + 6 + 13 + 16 + 1 + 4 + 1 + 1);
+	plan(12 + 10 + 6 + 13 + 2 + 16 + 1 + 4 + 1 + 1);
 	information();
 	usages();
 	references();
@@ -376,6 +394,7 @@ int main(void)
 	wrap_refused();
 	wrap_read_only();
 	joined();
+	joined_read_only();
 	tensors_of_joined();
 	join_refused();
 	huge_sums();

@@ -154,7 +154,9 @@ T_C_TESTS = \
 	%D%/ring-stuck.t \
 	%D%/read-deadline.t \
 	%D%/eventfd.t \
+	%D%/file-now.t \
 	%D%/interrupted.t \
+	%D%/sentences.t \
 	%D%/signals.t \
 	%D%/tokenizer.t \
 	%D%/tokenizer-files.t \
@@ -480,6 +482,8 @@ T_PLACED = %D%/placed.c %D%/placed.h
 	$(T_SAMPLE)
 %C%_signals_t_SOURCES = %D%/signals.c tools/signals.c tools/signals.h
 %C%_attend_t_SOURCES = %D%/attend.c
+%C%_file_now_t_SOURCES = %D%/file-now.c $(T_SAMPLE) $(T_FILES)
+%C%_sentences_t_SOURCES = %D%/sentences.c $(T_SAMPLE) $(T_FILES)
 %C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <weir.h>
@@ -96,6 +97,21 @@ static void failed(void)
 	(void)weir_trace_stop(root);
 }
 
+/* The kernel would send SIGXFSZ, which ends the process. */
+static void limited(void)
+{
+	struct rlimit was, low = { 10, 10 };
+
+	getrlimit(RLIMIT_FSIZE, &was);
+	low.rlim_max = was.rlim_max;
+	is_int(weir_trace_start(root, path), 0, "a trace begins");
+	span("unwritten", weir__trace_now(root));
+	setrlimit(RLIMIT_FSIZE, &low);
+	is_err(weir_trace_stop(root), -EFBIG, path,
+	       "a trace beyond RLIMIT_FSIZE fails with -EFBIG when it ends");
+	setrlimit(RLIMIT_FSIZE, &was);
+}
+
 static void *fill(void *arg)
 {
 	(void)arg;
@@ -137,13 +153,14 @@ static void not_stopped(void)
 
 int main(void)
 {
-	plan(18);
+	plan(20);
 	if (!mkdtemp(dir) || weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
 	snprintf(path, sizeof(path), "%s/trace", dir);
 	written();
 	refused();
 	failed();
+	limited();
 	crowd();
 	not_stopped();
 	unlink(path);

@@ -142,20 +142,22 @@ struct weir_opts {
 	size_t size;
 	uint32_t io;           /* enum weir_io */
 	uint32_t reactors;     /* at most 16; 0: chosen from the number of
-				   CPUs. There are fewer if @staging is not
-				   enough for a slot of a chunk for each */
+				   CPUs. Fewer are started if @staging has no
+				   room for a slot of a chunk, and a small one,
+				   for each */
 	uint32_t depth;        /* chunks in flight per reactor, at most 1024; 0:
 				   32 MiB of them (256 MiB on network file
 				   systems) */
 	uint32_t copiers;      /* at most 256; 0: one per CPU, at most 16 */
 	uint64_t chunk;        /* bytes of a chunk: a multiple of 4096 from 64
 				   KiB to 256 MiB; 0: 4 MiB */
-	uint64_t staging;      /* most bytes of slots, of all reactors together;
-				   at least a chunk; 0: 64 MiB, or a quarter of
-				   @budget if that is less, or a chunk if that
-				   is larger. There are fewer if less is left of
-				   @budget when the engine starts, but always
-				   one large and one small slot */
+	uint64_t staging;      /* most bytes of slots, of all reactors together:
+				   from a chunk to 64 GiB; 0: 64 MiB, or a
+				   quarter of @budget if that is less, or a
+				   chunk if that is larger. Less is used if
+				   @budget has less left when the engine
+				   starts. There are always a slot of a chunk
+				   and one of 128 KiB, even if that is more */
 	uint64_t keep;         /* bytes of host memory that are kept for reuse
 				   when buffers are freed; 0: a quarter of the
 				   available memory; UINT64_MAX: none */
@@ -213,7 +215,8 @@ WEIR_API int weir_open(const struct weir_opts *opts, struct weir **ret_weir)
  * Close the root; NULL is allowed. Blocks until queued work has ended, at most
  * for close_timeout. If work has not ended by then, the memory that the kernel
  * or a device may still write to is leaked (never freed) and reported to the
- * log, and threads that wait for the work return with -ESHUTDOWN.
+ * log, and threads that wait for the work return with -ESHUTDOWN; those that
+ * wait for a load with a sink return when the sink's function has returned.
  *
  * Objects made from the root can still be read and freed afterwards; calls that
  * need the root's services fail with -ESHUTDOWN. Call weir_close() once, not in

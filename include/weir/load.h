@@ -68,7 +68,8 @@ WEIR_API int weir_load_weights(struct weir_load *load,
 /*
  * Record @event: it is done when tensor @i of the weights has arrived, or with
  * WEIR_ALL when the whole load has succeeded. -EINVAL: @i is past the end, or
- * an event of another root.
+ * an event of another root. -ENOMEM: the event is timed or has a descriptor;
+ * the event is as before.
  */
 WEIR_API int weir_load_record(struct weir_load *load, size_t i,
 			      struct weir_event *event) WEIR_NONNULL(1, 3);
@@ -108,9 +109,9 @@ WEIR_API int weir_load_next(struct weir_load *load, int64_t timeout_ns,
 WEIR_API int weir_load_fd(struct weir_load *load) WEIR_NONNULL(1);
 
 struct weir_progress {
-	size_t size;      /* set by the caller */
-	uint64_t bytes;   /* arrived; may be a chunk less than events say */
-	uint64_t total;   /* bytes of all tensors of the load, in the files */
+	size_t size;    /* set by the caller */
+	uint64_t bytes; /* arrived; for a moment a chunk less than events say */
+	uint64_t total; /* bytes of all tensors of the load, in the files */
 	uint64_t tensors; /* number that have arrived */
 	uint64_t failed;  /* number that have failed */
 	uint64_t count;   /* number of all */

@@ -112,8 +112,9 @@ struct weir_model_info {
  * model. Every number in a header is checked before it is used.
  *
  * Blocks. If a file was written to just now, the call waits a few milliseconds
- * (up to 2 s on file systems that store whole seconds), so that
- * weir_load_wait() can detect later changes: see weir-io(7).
+ * (2 s on file systems that store whole seconds; three times as long at most if
+ * it is written to meanwhile), so that weir_load_wait() can detect later changes:
+ * see weir-io(7).
  *
  * -EBADMSG: the content violates the format; the sentence names the file, the
  * tensor and the numbers. -EOPNOTSUPP: another format. -ESTALE: a file changed

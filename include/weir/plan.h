@@ -13,7 +13,7 @@ WEIR__BEGIN
 /*
  * Make an empty plan. One plan may be used for several loads. While a thread
  * changes it, no other may change it, load it or estimate it. weir_plan_free()
- * takes NULL and may be called while a load of the plan is running.
+ * takes NULL and may be called while a load of the plan is running. -ENOMEM.
  */
 WEIR_API int weir_plan_new(struct weir_model *model,
 			   struct weir_plan **ret_plan)
@@ -88,9 +88,9 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  * that of the slice.
  *
  * Several calls may use the same buffer, or buffers that wrap the same memory.
- * Each may use the bytes from its offset up to that of the next call, or up to
- * the end of the buffer. Calls with the same offset share these bytes: their
- * tensors follow each other in the order of the calls. Tensors are placed in
+ * Each may use the bytes from its offset up to the next greater offset that a
+ * call has in the same memory, or up to the end of its buffer. Calls with the
+ * same offset share these bytes: their tensors follow each other in the order of the calls. Tensors are placed in
  * the order of the file, each aligned, and never overlap.
  *
  * -ENOENT: no tensor of the model matches @glob. -EINVAL: an invalid alignment;
@@ -98,7 +98,8 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  * an offset without a buffer; WEIR_WAY_MAP with memory that is not of kind
  * MAPPED, or the reverse; a slice that a tensor does not have, or that cuts its
  * blocks; a dtype to which a tensor cannot be converted, or any for memory of
- * kind MAPPED. The sentence names the tensor. -ENOMEM.
+ * kind MAPPED; buf_flags with a buffer or memory of kind MAPPED, or that @buft
+ * does not have. The sentence names the tensor. -ENOMEM.
  */
 WEIR_API int weir_plan_put(struct weir_plan *plan, const char *glob,
 			   struct weir_buft *buft,
@@ -164,8 +165,8 @@ struct weir_target {
  * dst has the dtype and the shape of the tensor or slice; if it is contiguous,
  * its shape may be another of as many elements. If its dtype differs, elements
  * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
- * equal distances; if the slice has gaps in the file, dst has as many rows as
- * the slice. In the weights, targets follow after the tensors of
+ * equal distances; if the bytes of the slice are not contiguous in the file,
+ * they are rows, and dst must have as many. In the weights, targets follow after the tensors of
  * weir_plan_put() and weir_plan_sink(), in the order of the calls and of
  * @targets; dst->name is not used. Bytes that N targets need are read N times;
  * with WEIR_WAY_BUFFERED the page cache serves all but the first read.

@@ -149,7 +149,8 @@ WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
  * queued before this call is done. Recording it again replaces this record, but
  * waits that have begun keep it.
  * If the stream has failed, the event is recorded as failed, and the call
- * returns the stream's error. -ENOMEM: a native stream; the event is as before.
+ * returns the stream's error. -ENOMEM: a native stream, or an event that is
+ * timed or has a descriptor; the event is as before.
  */
 WEIR_API int weir_stream_record(struct weir_stream *stream,
 				struct weir_event *event) WEIR_NONNULL(1, 2);
@@ -190,6 +191,7 @@ WEIR_API int weir_stream_reset(struct weir_stream *stream) WEIR_NONNULL(1);
 /*
  * An event is a point in a stream or in a load (weir_load_record()). It belongs
  * to no device. It may be freed at any time, also while streams wait for it.
+ * -EINVAL: unknown flags. -ENOMEM.
  */
 WEIR_API int weir_event_new(struct weir *weir, unsigned flags,
 			    struct weir_event **ret_event)
@@ -215,7 +217,9 @@ WEIR_API int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
  */
 WEIR_API int weir_event_fd(struct weir_event *event) WEIR_NONNULL(1);
 /*
- * As weir_stream_error(), of the stream or load that the event is recorded in.
+ * Why the event failed: returns the errno and sets *ret_failure, or returns 0 and
+ * sets it to zeroes if the event has not failed. After an earlier failure of the
+ * stream the errno is -ECANCELED, and the text names the cause.
  */
 WEIR_API int weir_event_error(struct weir_event *event,
 			      struct weir_failure *ret_failure)

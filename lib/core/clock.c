@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/clock.h"
 
+#include <errno.h>
 #include <time.h>
 
 #define RETRY_AT_ONCE 8u
@@ -30,7 +31,8 @@ void weir__sleep(int64_t ns)
 {
 	struct timespec ts = { ns / 1000000000, ns % 1000000000 };
 
-	nanosleep(&ts, NULL);
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, &ts) == EINTR)
+		;
 }
 
 int64_t weir__deadline(int64_t timeout_ns)

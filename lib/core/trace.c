@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "core/clock.h"
 #include "core/error.h"
@@ -173,10 +174,21 @@ struct out {
 	char buf[65536];
 };
 
+/* A write beyond the limit would also send SIGXFSZ. */
+static bool over_limit(const struct out *o)
+{
+	struct stat st;
+
+	return o->at + o->used > weir__sys_limit(RLIMIT_FSIZE) &&
+	       weir__sys_fstat(o->fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static void out_flush(struct out *o)
 {
 	size_t done = 0;
 
+	if (!o->err && over_limit(o))
+		o->err = -EFBIG;
 	while (!o->err && done < o->used) {
 		int64_t r = weir__sys_pwrite(o->fd, o->buf + done,
 					     o->used - done, o->at);

@@ -58,8 +58,9 @@ static bool engine_idle_by(struct weir__engine *eng, int64_t deadline)
 }
 
 /*
- * Idle threads end at once. Threads that hang in the kernel do not: they are
- * left running, and with them a reference to the root.
+ * Idle threads end at once. Threads that hang in the kernel, and a reactor that a
+ * sink still needs, do not: they are left running, and with them a reference to
+ * the root.
  */
 static bool end_threads(struct weir__engine *eng, int64_t deadline)
 {
@@ -82,7 +83,7 @@ static bool end_threads(struct weir__engine *eng, int64_t deadline)
 	weir__root_ref(eng->weir);
 	weir__log(
 		eng->weir,
-		"weir_close: threads of the engine hang in the kernel and are left running");
+		"weir_close: threads of the engine are left running: a call of the kernel, or the function of a sink, has not returned");
 	return false;
 }
 
@@ -97,7 +98,7 @@ static int engine_close(struct weir__part *part, int64_t deadline)
 	if (!idle) {
 		weir__log(
 			eng->weir,
-			"weir_close: %u transfers did not end in time; their memory is not freed",
+			"weir_close: %u transfers or sinks did not end in time; their memory is not freed",
 			atomic_load(&eng->jobs));
 		atomic_store(&eng->leaked, true);
 	}

@@ -100,7 +100,7 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 /* Are a few pages of the range, from its beginning to its end, in the page cache? */
 bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len);
 
-/* weir_buf_map, without the call's name in the message. */
+/* weir_buf_map of a range that was in the file when it was opened. */
 int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 		  size_t size, struct weir_buf **ret_buf);
 

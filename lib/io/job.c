@@ -53,7 +53,7 @@ void weir__job_note_refusal(struct weir__job *job, struct weir_dev *dev,
 		return;
 	refusal->dev = dev;
 	refusal->err = err;
-	snprintf(refusal->why, sizeof(refusal->why), "%s", weir_error());
+	snprintf(refusal->why, sizeof(refusal->why), "%s", weir__error_text());
 	refusal->next = job->refusals;
 	job->refusals = refusal;
 }

@@ -25,8 +25,7 @@ static void map_release(void *arg)
 	weir__free(m);
 }
 
-static int map_check(struct weir_buft *buft, struct weir_file *file,
-		     uint64_t off, size_t size)
+static int map_check(struct weir_buft *buft, struct weir_file *file)
 {
 	if (buft->desc.kind != WEIR_MEM_MAPPED)
 		return weir__fail(
@@ -36,12 +35,25 @@ static int map_check(struct weir_buft *buft, struct weir_file *file,
 	if (file->weir != buft->dev->weir)
 		return weir__fail(-EINVAL, "%s and %s belong to two roots",
 				  file->base, buft->desc.name);
-	if (off > file->id.bytes || size > file->id.bytes - off)
+	return 0;
+}
+
+/* In the file as it is now, which may differ from when it was opened. */
+static int check_range(struct weir_file *file, uint64_t off, size_t size)
+{
+	struct stat st;
+	uint64_t bytes;
+	int r = weir__sys_fstat(file->fd, &st);
+
+	if (r < 0)
+		return weir__fail_sys(r, "%s", file->base);
+	bytes = (uint64_t)st.st_size;
+	if (off > bytes || size > bytes - off)
 		return weir__fail(
 			-EINVAL,
 			"%s: %zu bytes at %llu are not in the file, which has %llu",
 			file->base, size, (unsigned long long)off,
-			(unsigned long long)file->id.bytes);
+			(unsigned long long)bytes);
 	return 0;
 }
 
@@ -50,7 +62,7 @@ int weir__buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 {
 	uint64_t from = weir__down(off, (uint64_t)sysconf(_SC_PAGESIZE));
 	struct mapping *m;
-	int r = map_check(buft, file, off, size);
+	int r = map_check(buft, file);
 
 	if (r < 0)
 		return r;
@@ -83,7 +95,7 @@ int weir_buf_map(struct weir_buft *buft, struct weir_file *file, uint64_t off,
 
 	WEIR__ENTER();
 	r = weir__root_enter(buft->dev->weir);
-	if (r < 0)
-		return r;
-	return weir__buf_map(buft, file, off, size, ret_buf);
+	if (r >= 0)
+		r = check_range(file, off, size);
+	return r < 0 ? r : weir__buf_map(buft, file, off, size, ret_buf);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening files: by a path, or by a descriptor of the program. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,25 @@ static int fail_open(int r, const char *path)
 }
 
 /*
+ * Another process has a lease on the file, so that open(2) with O_NONBLOCK fails.
+ * Only regular files are leased; the path may by now lead to another file.
+ */
+static int open_leased(const char *path, int how)
+{
+	char proc[40];
+	struct stat st;
+	int at = weir__sys_open(path, O_PATH, 0), fd = -EAGAIN;
+
+	if (at < 0)
+		return at;
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", at);
+	if (weir__sys_fstat(at, &st) == 0 && S_ISREG(st.st_mode))
+		fd = weir__sys_open(proc, how & ~(O_NONBLOCK | O_CREAT), 0);
+	weir__sys_close(at);
+	return fd == -ENOENT ? -EAGAIN : fd; /* no /proc */
+}
+
+/*
  * Open with O_NONBLOCK, since other kinds of files may block, then clear it:
  * with it the ring's reads would fail with -EAGAIN rather than wait.
  */
@@ -54,6 +74,8 @@ static int open_buffered(const char *path, uint32_t flags, unsigned mode,
 	if (flags & WEIR_FILE_CREATE)
 		how |= O_CREAT;
 	fd = weir__sys_open(path, how, mode);
+	if (fd == -EAGAIN)
+		fd = open_leased(path, how);
 	if (fd < 0)
 		return fail_open(fd, path);
 	r = weir__sys_fstat(fd, st);

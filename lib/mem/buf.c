@@ -330,7 +330,7 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		return r;
 	if (size && !ptr)
 		return weir__fail(-EINVAL, "%zu bytes at NULL", size);
-	if (size > UINTPTR_MAX - (uintptr_t)ptr)
+	if (size > INT64_MAX || size > UINTPTR_MAX - (uintptr_t)ptr)
 		return weir__fail(-EINVAL,
 				  "%zu bytes at %p exceed the address space",
 				  size, ptr);

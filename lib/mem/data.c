@@ -264,6 +264,8 @@ int weir_buf_clear(struct weir_buf *buf, uint8_t byte)
 	r = weir__root_enter(buf->buft->dev->weir);
 	if (r < 0 || !buf->member)
 		return r < 0 ? r : clear_one(buf, byte);
+	for (unsigned i = 0; i < buf->n_members && r >= 0; i++)
+		r = check_writable(buf->member[i]);
 	for (unsigned i = 0; i < buf->n_members && !r; i++)
 		r = clear_one(buf->member[i], byte);
 	return r;

@@ -206,6 +206,7 @@ static int place_given(struct groups *g)
 		size_t n_order = l->n_order, n_runs = l->n_runs;
 		size_t n_bufs = l->n_bufs;
 		const struct weir__mem_range *s = &g->given[i], *next;
+		struct weir__error_saved saved;
 		uint64_t limit;
 
 		for (j = i + 1; j < g->n_given; j++)
@@ -216,9 +217,11 @@ static int place_given(struct groups *g)
 		limit = j < g->n_given && next->from.major == s->from.major
 				? next->from.minor
 				: UINT64_MAX;
+		weir__error_save(&saved);
 		r = place_same_start(g, i, j, limit, false);
 		if (r != -ENOSPC)
 			continue;
+		weir__error_restore(&saved);
 		/* It may fit if its places need not be congruent to the file's. */
 		l->n_order = n_order;
 		l->n_runs = n_runs;
@@ -418,9 +421,11 @@ int weir__layout_same(const struct weir__layout *a,
 		    a->buf[i].bytes != b->buf[i].bytes)
 			return weir__fail(
 				-EINVAL,
-				"buffer %zu of the weights has %llu bytes, the plan needs %llu",
+				"buffer %zu of the weights has %llu bytes of %s, the plan needs %llu of %s",
 				i, (unsigned long long)b->buf[i].bytes,
-				(unsigned long long)a->buf[i].bytes);
+				b->buf[i].buft->desc.name,
+				(unsigned long long)a->buf[i].bytes,
+				a->buf[i].buft->desc.name);
 	for (size_t i = 0; i < a->n_bufs; i++)
 		if (a->buf[i].given != b->buf[i].given)
 			return weir__fail(

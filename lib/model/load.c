@@ -54,15 +54,15 @@ static struct weir__portion portions_of(const struct weir_load *l, size_t ext,
 }
 
 const struct weir_failure *
-weir__load_explain(struct weir_load *l, size_t spot,
+weir__load_explain(struct weir_load *l, const struct weir__portion *p,
 		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
 		   const struct weir__outcome *outcome)
 {
 	const struct weir_file *file = e->file;
-	const struct weir__record *rec = record_of(l, spot);
+	const struct weir__record *rec = record_of(l, p->spot);
 	const char *name =
 		weir__quote(l->model->text + rec->name, rec->name_len);
-	unsigned long long a = lo, b = hi;
+	unsigned long long a = p->a, b = p->b;
 
 	if (outcome->end == WEIR__CANCELLED)
 		return &weir__cause_cancelled;
@@ -70,14 +70,15 @@ weir__load_explain(struct weir_load *l, size_t spot,
 		return &weir__cause_closed;
 	if (outcome->end == WEIR__END_OF_FILE)
 		return weir__arrival_note(
-			l->arrival, -ESTALE, 0, spot,
-			"%s: tensor '%s': the file ended before byte %llu; it had %llu bytes when it was opened",
-			file->base, name, b,
+			l->arrival, -ESTALE, 0, p->spot,
+			"%s: tensor '%s': the file ended before all of bytes %llu to %llu, which are read together, were read; it had %llu bytes when it was opened",
+			file->base, name, (unsigned long long)(e->off + lo),
+			(unsigned long long)(e->off + hi),
 			(unsigned long long)file->id.bytes);
 	return weir__arrival_note(
-		l->arrival, weir__outcome_errno(outcome), outcome->native, spot,
-		"%s: tensor '%s': %s of bytes %llu to %llu: %s%s", file->base,
-		name, outcome->in_copy ? "copy" : "read", a, b,
+		l->arrival, weir__outcome_errno(outcome), outcome->native,
+		p->spot, "%s: tensor '%s': %s of bytes %llu to %llu: %s%s",
+		file->base, name, outcome->in_copy ? "copy" : "read", a, b,
 		weir__outcome_words(outcome),
 		e->dev ? weir__dev_words(e->dev, outcome->native) : "");
 }
@@ -96,8 +97,7 @@ static void load_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	for (; weir__portion_next(&p); ours += p.take)
 		weir__arrival_add(l->arrival, p.spot, p.take,
 				  arrived ? NULL
-					  : weir__load_explain(l, p.spot, e,
-							       p.a, p.b,
+					  : weir__load_explain(l, &p, e, lo, hi,
 							       outcome));
 	if (!arrived)
 		return;
@@ -135,19 +135,23 @@ static void load_put(struct weir_load *l)
 static void check_files(struct weir_load *l)
 {
 	const struct weir_model *m = l->model;
+	struct weir__error_saved saved;
 
 	if (l->flags & WEIR_LOAD_UNCHECKED)
 		return;
+	/* On the calling thread weir_load_start(), which succeeds, does this. */
+	weir__error_save(&saved);
 	for (uint32_t i = 0; i < m->n_files; i++) {
 		int r = weir__file_unchanged(m->file[i]);
 
 		if (r < 0)
-			weir__arrival_fail(l->arrival,
-					   weir__arrival_note(l->arrival, r, 0,
-							      l->arrival->n,
-							      "%s",
-							      weir_error()));
+			weir__arrival_fail(
+				l->arrival,
+				weir__arrival_note(l->arrival, r, 0,
+						   l->arrival->n, "%s",
+						   weir__error_text()));
 	}
+	weir__error_restore(&saved);
 }
 
 static void leave_engine(struct weir_load *l)
@@ -361,7 +365,7 @@ static void load_fail_start(struct weir_load *l, int err)
 		return;
 	weir__touch_stop(l->touch);
 	l->touch = NULL;
-	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
+	cause = weir__arrival_note(a, err, 0, a->n, "%s", weir__error_text());
 	weir__arrival_fail_all(a, cause);
 	weir__arrival_finish(a);
 }

@@ -23,6 +23,7 @@
 #include "alloc/touch.h"
 #include "io/engine.h"
 #include "mem/access.h"
+#include "model/portion.h"
 #include "model/weights.h"
 
 struct weir__load_arrays {
@@ -74,9 +75,9 @@ int weir__load_extents(struct weir_load *l);
 bool weir__goes_buffered(struct weir_file *file, enum weir_way way,
 			 uint64_t off, uint64_t len);
 
-/* Why tensor @spot failed: the outcome of bytes [lo, hi) of the file of @e. */
+/* Why the tensor of @p failed: the outcome of bytes [lo, hi) of extent @e. */
 const struct weir_failure *
-weir__load_explain(struct weir_load *l, size_t spot,
+weir__load_explain(struct weir_load *l, const struct weir__portion *p,
 		   const struct weir__extent *e, uint64_t lo, uint64_t hi,
 		   const struct weir__outcome *outcome);
 /* The job, or a sink, has ended; the last part ends the load. */

@@ -130,11 +130,15 @@ static int read_fds(struct weir_model *m, const struct weir_model_fd *fds,
 static int open_path(struct weir *weir, const char *path,
 		     struct weir_file **ret_file)
 {
+	struct weir__error_saved saved;
 	char *inside;
-	int r = weir__model_file(weir, path, ret_file);
+	int r;
 
+	weir__error_save(&saved);
+	r = weir__model_file(weir, path, ret_file);
 	if (r != -EISDIR)
 		return r;
+	weir__error_restore(&saved);
 	r = weir__model_find_in(path, &inside);
 	if (r < 0)
 		return r;
@@ -183,9 +187,12 @@ static int check_opts(const struct weir_model_opts *opts, const char *name,
 
 	if (r < 0)
 		return r;
-	if ((o.flags & ~WEIR_MODEL_LENIENT) || o.reserved)
+	if (o.flags & ~WEIR_MODEL_LENIENT)
 		return weir__fail(-EINVAL, "%s: unknown flags %#x", name,
 				  o.flags & ~WEIR_MODEL_LENIENT);
+	if (o.reserved)
+		return weir__fail(-EINVAL, "%s: reserved is %#x, not 0", name,
+				  o.reserved);
 	*ret_lenient = o.flags & WEIR_MODEL_LENIENT;
 	return 0;
 }

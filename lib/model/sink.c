@@ -174,8 +174,8 @@ static void sink_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	for (; weir__portion_next(&p); ours += p.take)
 		if (!read)
 			weir__arrival_add(l->arrival, p.spot, 0,
-					  weir__load_explain(l, p.spot, e, p.a,
-							     p.b, outcome));
+					  weir__load_explain(l, &p, e, lo, hi,
+							     outcome));
 	if (!read)
 		return;
 	atomic_fetch_add_explicit(&w->way[way], ours, memory_order_relaxed);

@@ -203,8 +203,8 @@ static void note_slow(const struct weir_load *l, struct weir_load_report *rep)
 		snprintf(rep->note, sizeof(rep->note),
 			 "threads instead of the ring: %.200s", io.why);
 	if (!*rep->note && *io.why)
-		snprintf(rep->note, sizeof(rep->note),
-			 "the engine does without %.200s", io.why);
+		snprintf(rep->note, sizeof(rep->note), "the I/O engine: %.200s",
+			 io.why);
 }
 
 int weir_load_report(struct weir_load *load,
@@ -269,6 +269,8 @@ int weir_load_all(struct weir *weir, const char *path, struct weir_buft *buft,
 		r = weir_load_weights(l, &w);
 	if (r >= 0)
 		*ret_weights = w;
+	else
+		weir__fail_as("weir_load_all", r);
 	weir_load_free(l);
 	weir_plan_free(p);
 	weir_model_close(m);
