@@ -180,28 +180,6 @@ INLINE void unpack_TQ1_0(struct unit *v, const unsigned char *a)
 		v->scale[i] = scales_of_two(a + 52, a + 52);
 }
 
-/* Points of a grid: @n of them, 4 or 8 to each 64 bits. */
-INLINE uint64_t four_points(const uint16_t *grid, const uint16_t *n)
-{
-	return grid[n[0]] | (uint64_t)grid[n[1]] << 16 |
-	       (uint64_t)grid[n[2]] << 32 | (uint64_t)grid[n[3]] << 48;
-}
-
-INLINE __m128i eight_points(const uint16_t *grid, const uint16_t *n)
-{
-	return _mm_set_epi64x((int64_t)four_points(grid, n + 4),
-			      (int64_t)four_points(grid, n));
-}
-
-/* 8 numbers in bytes, with more bits. */
-INLINE void eight_numbers(uint16_t *n, const unsigned char *low, __m128i high)
-{
-	__m128i x = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)get_64(low)));
-
-	_mm_storeu_si128((__m128i_u *)n,
-			 _mm_or_si128(x, _mm_slli_epi16(high, 8)));
-}
-
 /* 128 more or less than the bytes, which are 128 more than the elements. */
 INLINE __m512i negate(__m512i q, uint64_t signs)
 {
@@ -255,27 +233,75 @@ INLINE __m512 odd_scales(__m512 x, const unsigned char *a, float factor)
 	return _mm512_mul_ps(_mm512_add_ps(x, _mm512_set1_ps(0.5f)), d);
 }
 
+/* Of 64 points from @grid on those of 32 numbers. */
+INLINE __m512i points_of_64(const uint16_t *grid, __m512i n)
+{
+	return _mm512_permutex2var_epi16(_mm512_loadu_si512(grid), n,
+					 _mm512_loadu_si512(grid + 32));
+}
+
+/* Of more: a bit of the number selects the half. */
+INLINE __m512i points_of_128(const uint16_t *grid, __m512i n)
+{
+	return _mm512_mask_blend_epi16(
+		_mm512_test_epi16_mask(n, _mm512_set1_epi16(64)),
+		points_of_64(grid, n), points_of_64(grid + 64, n));
+}
+
+INLINE __m512i points_of_256(const uint16_t *grid, __m512i n)
+{
+	return _mm512_mask_blend_epi16(
+		_mm512_test_epi16_mask(n, _mm512_set1_epi16(128)),
+		points_of_128(grid, n), points_of_128(grid + 128, n));
+}
+
+INLINE __m512i points_of_512(const uint16_t *grid, __m512i n)
+{
+	return _mm512_mask_blend_epi16(
+		_mm512_test_epi16_mask(n, _mm512_set1_epi16(256)),
+		points_of_256(grid, n), points_of_256(grid + 256, n));
+}
+
+INLINE __m512i points_of_1024(const uint16_t *grid, __m512i n)
+{
+	return _mm512_mask_blend_epi16(
+		_mm512_test_epi16_mask(n, _mm512_set1_epi16(512)),
+		points_of_512(grid, n), points_of_512(grid + 512, n));
+}
+
+/* Elements of IQ2, of @i a constant: points 8 * @i and on. */
+INLINE __m512i iq2_bytes(__m512i points, unsigned i, uint64_t signs)
+{
+	__m256i half = i < 2 ? _mm512_castsi512_si256(points)
+			     : _mm512_extracti64x4_epi64(points, 1);
+	__m128i own = i % 2 ? _mm256_extracti128_si256(half, 1)
+			    : _mm256_castsi256_si128(half);
+
+	return negate(look_up(iq2_values, spread_pairs(own)), signs);
+}
+
 /* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
 INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
 {
-	__m512i words = _mm512_srli_epi32(_mm512_loadu_si512(a + 2), 28);
-	__m512 scale = odd_scales(_mm512_cvtepi32_ps(words), a, 0.25f);
+	const __m512i even = _mm512_set_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12,
+					      10, 8, 6, 4, 2, 0);
+	__m512i words =
+		_mm512_permutexvar_epi32(even, _mm512_loadu_si512(a + 2));
+	__m256i rest = _mm512_extracti64x4_epi64(words, 1);
+	__m512i points = points_of_256(
+		v->grid, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(words)));
+	__m512 scale = odd_scales(_mm512_castps256_ps512(_mm256_cvtepi32_ps(
+					  _mm256_srli_epi32(rest, 28))),
+				  a, 0.25f);
 
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		const unsigned char *p = a + 2 + 16 * i;
-		const uint16_t n[8] = { p[0], p[1], p[2],  p[3],
-					p[8], p[9], p[10], p[11] };
 		uint64_t signs = get_32(p + 4) | (uint64_t)get_32(p + 12) << 32;
-		__m512i lanes = _mm512_inserti64x4(
-			_mm512_set1_epi32((int)(4 * i + 1)),
-			_mm256_set1_epi32((int)(4 * i + 3)), 1);
 
 		v->q[i] =
-			negate(look_up(iq2_values,
-				       spread_pairs(eight_points(v->grid, n))),
-			       even_signs(spread_sevens(signs)));
-		v->scale[i] = _mm512_permutexvar_ps(lanes, scale);
+			iq2_bytes(points, i, even_signs(spread_sevens(signs)));
+		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
 
@@ -283,21 +309,16 @@ INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
 INLINE void unpack_IQ2_XS(struct unit *v, const unsigned char *a)
 {
 	__m512 scale = odd_scales(sixteen_nibbles(a + 66), a, 0.25f);
+	__m512i own = _mm512_loadu_si512(a + 2);
+	__m512i points = points_of_512(
+		v->grid, _mm512_and_si512(own, _mm512_set1_epi16(511)));
+	uint64_t signs[4];
 
+	_mm256_storeu_si256((__m256i_u *)signs,
+			    _mm512_cvtepi16_epi8(_mm512_srli_epi16(own, 9)));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		__m128i own =
-			_mm_loadu_si128((const __m128i_u *)(a + 2 + 16 * i));
-		__m128i signs = _mm_srli_epi16(own, 9);
-		uint16_t n[8];
-
-		_mm_storeu_si128((__m128i_u *)n,
-				 _mm_and_si128(own, _mm_set1_epi16(511)));
-		signs = _mm_packus_epi16(signs, signs);
-		v->q[i] =
-			negate(look_up(iq2_values,
-				       spread_pairs(eight_points(v->grid, n))),
-			       even_signs((uint64_t)_mm_cvtsi128_si64(signs)));
+		v->q[i] = iq2_bytes(points, i, even_signs(signs[i]));
 		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
@@ -305,57 +326,63 @@ INLINE void unpack_IQ2_XS(struct unit *v, const unsigned char *a)
 /* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
 INLINE void unpack_IQ2_S(struct unit *v, const unsigned char *a)
 {
-	const __m128i at = _mm_set_epi16(14, 12, 10, 8, 6, 4, 2, 0);
+	const __m256i from =
+		_mm256_set_epi64x(0x3e3c3a3836343230, 0x2e2c2a2826242220,
+				  0x1e1c1a1816141210, 0x0e0c0a0806040200);
 	__m512 scale = odd_scales(sixteen_nibbles(a + 74), a, 0.25f);
+	__m256i low = _mm256_loadu_si256((const __m256i_u *)(a + 2));
+	__m256i high = _mm256_multishift_epi64_epi8(
+		from, _mm256_set1_epi64x((int64_t)get_64(a + 66)));
+	__m512i n, points;
 
+	high = _mm256_and_si256(high, _mm256_set1_epi8(3));
+	n = _mm512_slli_epi16(_mm512_cvtepu8_epi16(high), 8);
+	n = _mm512_or_si512(n, _mm512_cvtepu8_epi16(low));
+	points = points_of_1024(v->grid, n);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		__m128i high = _mm_set1_epi16((short)get_16(a + 66 + 2 * i));
-		uint16_t n[8];
-
-		high = _mm_and_si128(_mm_srlv_epi16(high, at),
-				     _mm_set1_epi16(3));
-		eight_numbers(n, a + 2 + 8 * i, high);
-		v->q[i] =
-			negate(look_up(iq2_values,
-				       spread_pairs(eight_points(v->grid, n))),
-			       get_64(a + 34 + 8 * i));
+		v->q[i] = iq2_bytes(points, i, get_64(a + 34 + 8 * i));
 		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
 
-/* 16 points of 4 numbers of 3 bits, to bytes. */
-INLINE __m512i triples(const uint16_t *grid, const uint16_t *n)
+/* Elements of IQ3, numbers of 3 bits: those of 16 points. */
+INLINE __m512i iq3_bytes(const uint8_t *values, __m512i points, unsigned half,
+			 uint64_t signs)
 {
 	const __m512i from = _mm512_set1_epi64(0x2926232009060300);
-	__m256i points = _mm256_inserti128_si256(
-		_mm256_castsi128_si256(eight_points(grid, n)),
-		eight_points(grid, n + 8), 1);
-	__m512i x = _mm512_multishift_epi64_epi8(from,
-						 _mm512_cvtepu16_epi32(points));
+	__m256i own = half ? _mm512_extracti64x4_epi64(points, 1)
+			   : _mm512_castsi512_si256(points);
+	__m512i x =
+		_mm512_multishift_epi64_epi8(from, _mm512_cvtepu16_epi32(own));
 
-	return _mm512_and_si512(x, _mm512_set1_epi8(7));
+	x = look_up(values, _mm512_and_si512(x, _mm512_set1_epi8(7)));
+	return negate(x, signs);
+}
+
+/* 32 bytes as numbers. */
+INLINE __m512i numbers(const unsigned char *p)
+{
+	return _mm512_cvtepu8_epi16(_mm256_loadu_si256((const __m256i_u *)p));
 }
 
 /* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
 INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
 {
 	__m256i rest = _mm256_loadu_si256((const __m256i_u *)(a + 66));
+	__m512i points[2];
 	__m512 scale = _mm512_castps256_ps512(
 		_mm256_cvtepi32_ps(_mm256_srli_epi32(rest, 28)));
 
 	scale = odd_scales(scale, a, 0.5f);
+	points[0] = points_of_256(v->grid, numbers(a + 2));
+	points[1] = points_of_256(v->grid, numbers(a + 34));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *p = a + 2 + 16 * i;
-		uint16_t n[16];
+		uint64_t signs = spread_sevens(get_64(a + 66 + 8 * i));
 
-		WEIR__UNROLL
-		for (unsigned k = 0; k < 16; k++)
-			n[k] = p[k];
-		v->q[i] = negate(
-			look_up(iq3_xxs_values, triples(v->grid, n)),
-			even_signs(spread_sevens(get_64(a + 66 + 8 * i))));
+		v->q[i] = iq3_bytes(iq3_xxs_values, points[i / 2], i % 2,
+				    even_signs(signs));
 		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
@@ -364,6 +391,7 @@ INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
 INLINE void unpack_IQ3_S(struct unit *v, const unsigned char *a)
 {
 	__m128i nibbles = _mm_cvtsi32_si128((int)get_32(a + 106));
+	__m512i points[2];
 	__m512 scale;
 
 	nibbles = _mm_unpacklo_epi8(nibbles, _mm_srli_epi16(nibbles, 4));
@@ -372,18 +400,42 @@ INLINE void unpack_IQ3_S(struct unit *v, const unsigned char *a)
 	scale = _mm512_add_ps(_mm512_add_ps(scale, scale), _mm512_set1_ps(1));
 	scale = _mm512_mul_ps(scale, scales_of_two(a, a));
 	WEIR__UNROLL
-	for (unsigned i = 0; i < 4; i++) {
-		__m256i x = _mm256_cvtepu8_epi16(
-			_mm_loadu_si128((const __m128i_u *)(a + 2 + 16 * i)));
-		__m256i ninth = _mm256_maskz_mov_epi16(get_16(a + 66 + 2 * i),
-						       _mm256_set1_epi16(256));
-		uint16_t n[16];
+	for (unsigned i = 0; i < 2; i++) {
+		__m512i ninth = _mm512_maskz_mov_epi16(get_32(a + 66 + 4 * i),
+						       _mm512_set1_epi16(256));
 
-		_mm256_storeu_si256((__m256i_u *)n, _mm256_or_si256(x, ninth));
-		v->q[i] = negate(look_up(iq3_s_values, triples(v->grid, n)),
-				 get_64(a + 74 + 8 * i));
+		points[i] = points_of_512(
+			v->grid,
+			_mm512_or_si512(numbers(a + 2 + 32 * i), ninth));
+	}
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		v->q[i] = iq3_bytes(iq3_s_values, points[i / 2], i % 2,
+				    get_64(a + 74 + 8 * i));
 		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
+}
+
+/* Of a grid too large for registers. */
+INLINE uint64_t four_points(const uint16_t *grid, const uint16_t *n)
+{
+	return grid[n[0]] | (uint64_t)grid[n[1]] << 16 |
+	       (uint64_t)grid[n[2]] << 32 | (uint64_t)grid[n[3]] << 48;
+}
+
+INLINE __m128i eight_points(const uint16_t *grid, const uint16_t *n)
+{
+	return _mm_set_epi64x((int64_t)four_points(grid, n + 4),
+			      (int64_t)four_points(grid, n));
+}
+
+/* 8 numbers in bytes, with more bits. */
+INLINE void eight_numbers(uint16_t *n, const unsigned char *low, __m128i high)
+{
+	__m128i x = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)get_64(low)));
+
+	_mm_storeu_si128((__m128i_u *)n,
+			 _mm_or_si128(x, _mm_slli_epi16(high, 8)));
 }
 
 /*
