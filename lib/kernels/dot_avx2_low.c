@@ -163,19 +163,23 @@ INLINE __m256i negate(__m256i q, uint32_t signs)
 }
 
 /*
- * 4 times 7 signs, to bytes; the eighth makes the number of negative ones even.
- * What a shift moves into a byte does not reach its lowest bit.
+ * In each byte of @signs 7 of them: the eighth makes the number of negative ones
+ * even. What a shift moves into a byte does not reach its lowest bit.
  */
-INLINE uint32_t even_signs(uint32_t x)
+INLINE uint32_t even_signs(uint32_t signs)
 {
-	uint32_t odd;
+	uint32_t odd = signs ^ signs >> 4;
 
-	x = (x & 0x7f) | (x & 0x3f80) << 1 | (x & 0x1fc000) << 2 |
-	    (x & 0xfe00000) << 3;
-	odd = x ^ x >> 4;
 	odd ^= odd >> 2;
 	odd ^= odd >> 1;
-	return x | (odd & 0x01010101) << 7;
+	return signs | (odd & 0x01010101) << 7;
+}
+
+/* 4 times 7 bits, to bytes. */
+INLINE uint32_t spread_sevens(uint32_t x)
+{
+	return (x & 0x7f) | (x & 0x3f80) << 1 | (x & 0x1fc000) << 2 |
+	       (x & 0xfe00000) << 3;
 }
 
 /* 32 elements of a grid of 8 each; of IQ2 the fourth value is not used. */
@@ -201,7 +205,7 @@ INLINE void unpack_IQ2_XXS(struct half *v, const unsigned char *a, unsigned i)
 
 	v->q = look_up(iq2_values,
 		       four_points(v->grid, p[0], p[1], p[2], p[3]));
-	v->q = negate(v->q, even_signs(rest));
+	v->q = negate(v->q, even_signs(spread_sevens(rest)));
 	v->scale = _mm256_set1_ps(odd_scale(half_at(a) * 0.25f, rest >> 28));
 }
 
@@ -214,18 +218,15 @@ INLINE __m256 odd_scales(float d, uint32_t x)
 /* 9 bits of the number, 7 signs; the scales are at the end. */
 INLINE void unpack_IQ2_XS(struct half *v, const unsigned char *a, unsigned i)
 {
-	const unsigned char *p = a + 2 + 8 * i;
-	uint32_t n[4], signs = 0;
+	uint64_t own, signs;
 
-	WEIR__UNROLL
-	for (unsigned k = 0; k < 4; k++) {
-		n[k] = get_16(p + 2 * k);
-		signs |= n[k] >> 9 << 7 * k;
-		n[k] &= 511;
-	}
-	v->q = look_up(iq2_values,
-		       four_points(v->grid, n[0], n[1], n[2], n[3]));
-	v->q = negate(v->q, even_signs(signs));
+	memcpy(&own, a + 2 + 8 * i, sizeof(own));
+	signs = own >> 9 & 0x007f007f007f007f;
+	signs = (signs | signs >> 8) & 0x0000ffff0000ffff;
+	v->q = four_points(v->grid, own & 511, own >> 16 & 511, own >> 32 & 511,
+			   own >> 48 & 511);
+	v->q = negate(look_up(iq2_values, v->q),
+		      even_signs((uint32_t)(signs | signs >> 16)));
 	v->scale = odd_scales(half_at(a) * 0.25f, a[66 + i]);
 }
 
@@ -272,7 +273,7 @@ INLINE void unpack_IQ3_XXS(struct half *v, const unsigned char *a, unsigned i)
 	for (unsigned k = 0; k < 8; k++)
 		n[k] = p[k];
 	v->q = look_up(iq3_xxs_values, triples(v->grid, n));
-	v->q = negate(v->q, even_signs(rest));
+	v->q = negate(v->q, even_signs(spread_sevens(rest)));
 	v->scale = _mm256_set1_ps(odd_scale(half_at(a) * 0.5f, rest >> 28));
 }
 
