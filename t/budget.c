@@ -279,6 +279,9 @@ static void estimates(void)
 	ok(!estimate(p).fits && estimate(p).free == 3000000,
 	   "a load that exceeds the budget of its kind of memory does not fit");
 	weir_buft_set_budget(huge, 0);
+	weir->opts.budget = 4100000;
+	ok(!estimate(p).fits && estimate(p).free == 4100000,
+	   "an estimate counts whole huge pages for the root's budget");
 	weir->opts.budget = 3000000;
 	ok(!estimate(p).fits && estimate(p).free == 3000000,
 	   "a load that exceeds the root's budget does not fit");
@@ -376,7 +379,7 @@ static void closed(void)
 
 int main(void)
 {
-	plan(5 + 2 + 1 + 7 + 3 + 7 + 3 + 1 + 3 + 4 + 1);
+	plan(5 + 2 + 1 + 7 + 3 + 7 + 3 + 1 + 4 + 4 + 1);
 	edge();
 	kept();
 	wrapped();

@@ -50,13 +50,33 @@ interrupt()
 	END
 }
 
+# estimated FROM TO OPTION...: whatever the budget between FROM and TO, the load
+# succeeds if the estimate says that it fits, and fails if not. Both happen.
+estimated()
+{
+	python3 - "$@" <<-'END'
+	import subprocess, sys
+	first, last, options = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+	def status(*more):
+	    return subprocess.run(["weir", "load", "tiny.safetensors", *options,
+	                           "--budget", str(budget), *more],
+	                          stdout=subprocess.DEVNULL,
+	                          stderr=subprocess.DEVNULL).returncode
+	seen = []
+	for budget in range(first, last, (last - first) // 24):
+	    seen.append((status("--estimate"), status("--quiet")))
+	    assert seen[-1] in ((0, 0), (3, 1)), (budget, seen[-1])
+	assert (0, 0) in seen and (3, 1) in seen, seen
+	END
+}
+
 narrow()
 (
 	ulimit -v 8388608
 	exec weir load m
 )
 
-plan 58
+plan 62
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'weir load prints a report' weir load tiny.safetensors
@@ -117,6 +137,15 @@ check 'the memory of --hugetlb=1G is reserved, or the reason why not is reported
 refused 1 "root's budget of 16777300 are in use" \
 	'a load that exceeds --budget is refused' \
 	weir load m --budget 16777300
+check 'an estimate with --budget says whether the load succeeds' \
+	estimated 3000000 16000000
+check 'an estimate with --budget counts small pages as the load does' \
+	estimated 10900000 11300000 --memory plain
+check 'an estimate with --budget counts all kinds of host memory' \
+	estimated 3000000 18000000 --place '*f*=CPU_Locked'
+run weir load tiny.safetensors --estimate --budget 1M
+is "$status $(grep -c 'staging slots' err)" '3 1' \
+	'an estimate says that the slots exceed --budget'
 works 'a load and its slots fit into a --budget of twice the model' \
 	weir load m --budget 32M --quiet
 

@@ -236,13 +236,18 @@ static int open_root(struct load_job *job)
 	return load_places_open(job);
 }
 
-/* Start the I/O engine, so that runs do not include that. */
-static int start_engine(struct load_job *job)
+int load_start_engine(struct load_job *job)
+{
+	job->io.size = sizeof(job->io);
+	return weir_io_info(job->weir, &job->io);
+}
+
+/* The engine is started first, so that runs do not include that. */
+static int begin(struct load_job *job)
 {
 	const struct load_args *a = job->args;
 
-	job->io.size = sizeof(job->io);
-	if (weir_io_info(job->weir, &job->io) < 0 ||
+	if (load_start_engine(job) < 0 ||
 	    (a->trace && weir_trace_start(job->weir, a->trace) < 0))
 		return fail_weir();
 	return 0;
@@ -251,7 +256,7 @@ static int start_engine(struct load_job *job)
 static int load_model(struct load_job *job)
 {
 	const struct load_args *a = job->args;
-	int r = start_engine(job);
+	int r = begin(job);
 
 	if (r)
 		return r;

@@ -88,6 +88,7 @@ struct load_job {
 	struct svg map; /* of --memory-map; open until it is drawn */
 	struct weir_estimate *needs; /* of --estimate */
 	size_t n_needs;
+	bool no_slots; /* of --estimate: the budget has no room for them */
 };
 
 /* Returns 0, EXIT_USAGE or ARGS_HELP. In each case call load_args_free(). */
@@ -111,6 +112,12 @@ int load_places_open(struct load_job *job);
  * on stderr.
  */
 int load_plan(const struct load_job *job, struct weir_plan **ret_plan);
+
+/*
+ * Start the I/O engine, and fill in job->io. Returns 0, or a negative errno with
+ * weir_error().
+ */
+int load_start_engine(struct load_job *job);
 
 /*
  * Fill in job->needs. Returns 0, or EXIT_FAILURE after a line on stderr.

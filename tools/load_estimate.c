@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* weir load --estimate: the memory that the load would need. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include "load.h"
@@ -23,15 +24,37 @@ static int estimate_plan(struct load_job *job, struct weir_plan *plan)
 	return 0;
 }
 
+/*
+ * A load starts the engine first, whose slots count for the budget. If they exceed
+ * it, nothing fits.
+ */
+static int start_engine(struct load_job *job)
+{
+	int r;
+
+	if (!job->args->root.budget)
+		return 0;
+	r = load_start_engine(job);
+	if (r != -ENOMEM)
+		return r < 0 ? fail_weir() : 0;
+	note("nothing fits: %s", weir_sentence());
+	job->no_slots = true;
+	return 0;
+}
+
 int load_estimate(struct load_job *job)
 {
 	struct weir_plan *plan;
-	int r = load_plan(job, &plan);
+	int r = start_engine(job);
 
+	if (r == 0)
+		r = load_plan(job, &plan);
 	if (r == 0) {
 		r = estimate_plan(job, plan);
 		weir_plan_free(plan);
 	}
+	for (size_t i = 0; i < job->n_needs && job->no_slots; i++)
+		job->needs[i].fits = 0;
 	return r < 0 ? fail_weir() : r;
 }
 
@@ -40,7 +63,7 @@ static bool all_fit(const struct load_job *job)
 	for (size_t i = 0; i < job->n_needs; i++)
 		if (!job->needs[i].fits)
 			return false;
-	return true;
+	return !job->no_slots;
 }
 
 static const char *buft_name(const struct weir_buft *buft)

@@ -199,7 +199,14 @@ struct weir_estimate {
 /*
  * Compute what the plan needs, without allocating it. Fills in up to @n entries
  * and returns the number of buffer types, which may exceed @n. Tensors and
- * buffers of sinks are not counted. -ENOSPC: tensors do not fit the buffer
+ * buffers of sinks are not counted.
+ *
+ * The root's budget (weir_opts.budget) counts host memory in whole pages, of
+ * 2 MiB in buffers of that size, so a plan may not fit though its bytes are
+ * free. It also counts the slots of the I/O engine once that runs: where there
+ * is a budget, call weir_io_info(), which starts the engine, before this.
+ *
+ * -ENOSPC: tensors do not fit the buffer
  * given for them. -EINVAL: tensors would overlap. -ENOMEM: a tensor exceeds the
  * largest buffer of its type, or no memory for the computation.
  */

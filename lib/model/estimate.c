@@ -9,6 +9,12 @@
 #include "core/util.h"
 #include "model/plan.h"
 
+/* What a plan needs of a kind of memory. */
+struct need {
+	struct weir_estimate e;
+	uint64_t whole; /* its bytes in whole pages: they count for a budget */
+};
+
 /* Do both kinds allocate from the same memory: the host's, or one GPU's? */
 static bool share(const struct weir_buft *a, const struct weir_buft *b)
 {
@@ -21,15 +27,15 @@ static bool share(const struct weir_buft *a, const struct weir_buft *b)
 }
 
 /* Find or add the entry of @b's kind of memory; returns how many there are. */
-static unsigned entry_of(struct weir_estimate *e, unsigned n,
+static unsigned entry_of(struct need *need, unsigned n,
 			 const struct weir__layout_buf *b, unsigned *ret_i)
 {
 	unsigned i = 0;
 
-	while (i < n && e[i].buft != b->buft)
+	while (i < n && need[i].e.buft != b->buft)
 		i++;
 	if (i == n)
-		e[n++] = (struct weir_estimate){ .buft = b->buft };
+		need[n++] = (struct need){ .e.buft = b->buft };
 	*ret_i = i;
 	return n;
 }
@@ -43,17 +49,36 @@ static uint64_t data_bytes(const struct weir__layout *l,
 	return cut ? cut->rows * cut->mem_width : s->bytes;
 }
 
-static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
+/*
+ * The bytes of host memory that a buffer gets, as weir__arena_take() maps them,
+ * without reserved pages: those are used only where they fit.
+ */
+static uint64_t whole_pages(const struct weir_buft *buft, uint64_t bytes)
+{
+	bool huge = buft->desc.kind != WEIR_MEM_PLAIN &&
+		    bytes >= WEIR__HUGE_PAGE;
+	uint64_t page = weir__pages_size(huge ? WEIR__PAGES_TRANSPARENT
+					      : WEIR__PAGES_SMALL);
+
+	if (!(buft->desc.flags & WEIR_BUFT_HOST) || bytes > UINT64_MAX - page)
+		return bytes;
+	return weir__up(bytes, page);
+}
+
+static unsigned add_up(const struct weir__layout *l, struct need *need,
 		       unsigned *kind)
 {
 	unsigned n = 0;
 
 	for (size_t i = 0; i < l->n_bufs; i++) {
 		const struct weir__layout_buf *b = &l->buf[i];
+		uint64_t bytes = weir__layout_bytes(b);
 
-		n = entry_of(e, n, b, &kind[i]);
-		if (!b->given && b->buft->desc.kind != WEIR_MEM_MAPPED)
-			e[kind[i]].bytes += weir__layout_bytes(b);
+		n = entry_of(need, n, b, &kind[i]);
+		if (b->given || b->buft->desc.kind == WEIR_MEM_MAPPED)
+			continue;
+		need[kind[i]].e.bytes += bytes;
+		need[kind[i]].whole += whole_pages(b->buft, bytes);
 	}
 	for (size_t i = 0; i < l->n; i++) {
 		const struct weir__spot *s = &l->spot[i];
@@ -61,7 +86,7 @@ static unsigned add_up(const struct weir__layout *l, struct weir_estimate *e,
 
 		if (s->buf == WEIR__NO_BUF)
 			continue;
-		of = &e[kind[s->buf]];
+		of = &need[kind[s->buf]].e;
 		of->tensors++;
 		if (l->buf[s->buf].given)
 			of->given += data_bytes(l, s);
@@ -95,37 +120,53 @@ static uint64_t free_shared(const struct weir_buft *buft)
 				  : buft->dev,
 			     &avail, &total) < 0)
 		avail = UINT64_MAX;
-	return host ? least(avail, weir__arena_budget_left(buft->dev->weir))
-		    : avail;
+	return avail;
+}
+
+/* What the root's budget has left for memory of the host. */
+static uint64_t root_left(const struct weir_buft *buft)
+{
+	return buft->desc.flags & WEIR_BUFT_HOST
+		       ? weir__arena_budget_left(buft->dev->weir)
+		       : UINT64_MAX;
+}
+
+static void add(uint64_t *sum, uint64_t bytes)
+{
+	if (weir__add_over(*sum, bytes, sum))
+		*sum = UINT64_MAX;
 }
 
 /*
  * It fits if its own memory has room for it, and the shared memory for all kinds
  * that allocate from that, and the budgets.
  */
-static void compare(struct weir_estimate *all, unsigned n,
-		    struct weir_estimate *e)
+static void compare(struct need *all, unsigned n, struct weir_estimate *e)
 {
 	struct weir__error_saved saved;
-	uint64_t total, shared, sum = 0, left = budget_left(e->buft);
+	uint64_t total, shared, sum = 0, whole = 0;
+	uint64_t left = budget_left(e->buft), root = root_left(e->buft);
 
 	weir__error_save(&saved);
 	if (weir__buft_memory(e->buft, &e->free, &total) < 0)
 		e->free = UINT64_MAX;
 	shared = free_shared(e->buft);
 	weir__error_restore(&saved);
-	for (unsigned i = 0; i < n; i++)
-		if (share(all[i].buft, e->buft) &&
-		    weir__add_over(sum, all[i].bytes, &sum))
-			sum = UINT64_MAX;
-	e->fits = e->bytes <= e->free && e->bytes <= left && sum <= shared;
-	e->free = least(least(e->free, left), shared);
+	for (unsigned i = 0; i < n; i++) {
+		if (!share(all[i].e.buft, e->buft))
+			continue;
+		add(&sum, all[i].e.bytes);
+		add(&whole, all[i].whole);
+	}
+	e->fits = e->bytes <= e->free && e->bytes <= left && sum <= shared &&
+		  whole <= root;
+	e->free = least(least(e->free, left), least(shared, root));
 }
 
 int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 		       unsigned n)
 {
-	struct weir_estimate *all;
+	struct need *all;
 	struct weir__layout *l;
 	size_t step = n ? ret[0].size : 0;
 	unsigned kinds, *kind;
@@ -152,8 +193,8 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 		int out;
 
 		memcpy(to, &step, sizeof(step));
-		compare(all, kinds, &all[i]);
-		out = weir__info_out(to, &all[i], sizeof(all[i]));
+		compare(all, kinds, &all[i].e);
+		out = weir__info_out(to, &all[i].e, sizeof(all[i].e));
 		r = out < 0 ? out : r;
 	}
 out:
