@@ -85,18 +85,20 @@ malformed()
 	refused 1 "bad.csv: $1" "$3" weir plan bad.csv
 }
 
-# A signal during the search ends the command and removes the empty picture, but
-# not an older one.
+# A signal during the search ends the command and removes the temporary file of
+# the picture, but not an older one.
 interrupt()
 {
 	make tiles 3000 >hard.csv && echo old >old.svg && python3 - <<-'END'
-	import os, signal, subprocess, time
+	import glob, os, signal, subprocess, time
 	for path, stays in (("new.svg", False), ("old.svg", True)):
 	    p = subprocess.Popen(["weir", "plan", "hard.csv", "--time", "100",
 	                          "--svg", path], stdout=subprocess.PIPE,
 	                         preexec_fn=lambda: signal.signal(
 	                             signal.SIGINT, signal.SIG_DFL))
-	    while not os.path.exists(path):
+	    end = time.monotonic() + 60
+	    while not glob.glob(f".{path}.*"):
+	        assert p.poll() is None and time.monotonic() < end
 	        time.sleep(.01)
 	    time.sleep(.5)
 	    assert p.poll() is None, "it has ended"
@@ -104,6 +106,7 @@ interrupt()
 	    out, _ = p.communicate(timeout=60)
 	    assert p.returncode == -signal.SIGINT and not out, p.returncode
 	    assert os.path.exists(path) == stays, path
+	    assert not glob.glob(f".{path}.*"), path
 	assert open("old.svg").read() == "old\n"
 	END
 }
@@ -258,7 +261,7 @@ refused 1 'over 2^60' 'buffers that cannot be placed are refused' \
 	weir plan huge.csv --svg new.svg
 check 'buffers that cannot be placed leave no picture' test ! -e new.svg
 
-check 'a signal ends the search and leaves no empty picture' interrupt
+check 'a signal ends the search and leaves no picture' interrupt
 
 make random 100000 >many.csv
 check 'the search of 100,000 buffers respects its time' \

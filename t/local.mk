@@ -176,6 +176,7 @@ T_SH_TESTS = \
 	%D%/cli-inspect.sh \
 	%D%/cli-load.sh \
 	%D%/cli-map.sh \
+	%D%/cli-outfile.sh \
 	%D%/cli-slice.sh \
 	%D%/cli-gguf.sh \
 	%D%/cli-devices.sh \

@@ -125,11 +125,9 @@ static int draw_scene(const struct graph_view *v, const struct graph_args *a,
 	struct graph_scene s;
 	int r = graph_scene_new(v, a->all, &s);
 
-	if (r == 0) {
-		outfile_is_begun();
+	if (r == 0)
 		r = a->form == GRAPH_SVG ? graph_draw_svg(v, &s, out)
 					 : graph_draw_dot(v, &s, out);
-	}
 	graph_scene_free(&s);
 	return r;
 }
@@ -152,12 +150,12 @@ static int draw(const struct graph_view *v, const struct graph_model *m,
 	struct outfile out;
 	int r = check_out(m, a->out);
 
-	if (r == 0)
-		r = outfile_open(&out, a->out);
 	if (r)
 		return r;
-	outfile_guard(&out);
-	r = draw_scene(v, a, &out);
+	outfile_guard();
+	r = outfile_open(&out, a->out);
+	if (r == 0)
+		r = draw_scene(v, a, &out);
 	outfile_drop(&out);
 	signals_release();
 	return r;

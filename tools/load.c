@@ -248,9 +248,22 @@ static int begin(struct load_job *job)
 	const struct load_args *a = job->args;
 
 	if (load_start_engine(job) < 0 ||
-	    (a->trace && weir_trace_start(job->weir, a->trace) < 0))
+	    (a->trace &&
+	     weir_trace_start(job->weir, outfile_name(&job->trace)) < 0))
 		return fail_weir();
 	return 0;
+}
+
+/* Write the trace, also that of a load that has failed. Returns @r or failure. */
+static int end_trace(struct load_job *job, int r)
+{
+	int err = weir_trace_stop(job->weir);
+
+	if (err < 0)
+		return r ? r
+			 : fail("%s: could not be written: %s",
+				job->args->trace, strerror(-err));
+	return outfile_end(&job->trace) ? EXIT_FAILURE : r;
 }
 
 static int load_model(struct load_job *job)
@@ -261,8 +274,8 @@ static int load_model(struct load_job *job)
 	if (r)
 		return r;
 	r = run_all(job);
-	if (a->trace && weir_trace_stop(job->weir) < 0 && r == 0)
-		r = fail_weir();
+	if (a->trace)
+		r = end_trace(job, r);
 	if (r == 0)
 		r = sum_memory(job);
 	if (r == 0 && a->digest >= 0)
@@ -271,17 +284,31 @@ static int load_model(struct load_job *job)
 	return r;
 }
 
+static int open_outputs(struct load_job *job)
+{
+	const struct load_args *a = job->args;
+	int r = 0;
+
+	if (a->map)
+		r = svg_open(&job->map, a->map);
+	if (r == 0 && a->trace && !a->estimate)
+		r = outfile_open(&job->trace, a->trace);
+	return r;
+}
+
 static int run_job(struct load_job *job)
 {
 	const struct load_args *a = job->args;
 	int r = open_root(job);
 
-	if (r == 0 && a->map)
-		r = svg_open(&job->map, a->map);
+	if (r == 0)
+		r = open_outputs(job);
 	if (r == 0)
 		r = a->estimate ? load_estimate(job) : load_model(job);
 	if (r == 0 && a->map)
 		r = load_map_draw(job, &job->map);
+	svg_drop(&job->map);
+	outfile_drop(&job->trace);
 	return r;
 }
 
@@ -302,7 +329,6 @@ static int print_results(const struct load_job *job)
 
 static void close_job(struct load_job *job)
 {
-	svg_drop(&job->map);
 	digests_free(&job->digests);
 	free(job->runs);
 	free(job->places);
@@ -319,7 +345,7 @@ int load_main(int argc, char **argv)
 	int r = load_args_parse(argc, argv, &args);
 
 	if (r == 0) {
-		signals_catch(NULL);
+		signals_catch(outfile_remove);
 		r = run_job(&job);
 		if (signals_caught())
 			close_job(&job);

@@ -85,7 +85,8 @@ struct load_job {
 	struct load_memory memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
-	struct svg map; /* of --memory-map; open until it is drawn */
+	struct svg map;       /* of --memory-map; open until it is drawn */
+	struct outfile trace; /* of --trace; open until it is written */
 	struct weir_estimate *needs; /* of --estimate */
 	size_t n_needs;
 	bool no_slots; /* of --estimate: the budget has no room for them */

@@ -2,7 +2,8 @@
 #include "outfile.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,18 +11,210 @@
 #include "output.h"
 #include "signals.h"
 
+enum {
+	MAX_LINKS = 40, /* as the kernel has it */
+	MAX_FILES = 2,
+	NAME_BYTES = 200 /* of the name in that of the temporary file */
+};
+
+/* Temporary files, for the signal handler. */
+static char *volatile pending[MAX_FILES];
+
+/* Set the first entry that is @from to @to. */
+static void change_pending(const char *from, char *to)
+{
+	for (int i = 0; i < MAX_FILES; i++)
+		if (pending[i] == from) {
+			pending[i] = to;
+			return;
+		}
+}
+
+void outfile_remove(void)
+{
+	for (int i = 0; i < MAX_FILES; i++)
+		if (pending[i])
+			(void)unlink(pending[i]);
+}
+
+void outfile_guard(void)
+{
+	signals_end(outfile_remove);
+}
+
+/* The folder of @path with its slash, or "". */
+static int folder_length(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? (int)(slash + 1 - path) : 0;
+}
+
+/* To where links at @path lead, though there be no file. NULL: no memory. */
+static char *follow(const char *path)
+{
+	char link[PATH_MAX], *at = strdup(path), *next;
+	ssize_t n;
+
+	for (int i = 0; at && i < MAX_LINKS; i++) {
+		n = readlink(at, link, sizeof(link));
+		if (n <= 0 || n == sizeof(link))
+			break;
+		if (asprintf(&next, "%.*s%.*s",
+			     *link == '/' ? 0 : folder_length(at), at, (int)n,
+			     link) < 0)
+			next = NULL;
+		free(at);
+		at = next;
+	}
+	return at;
+}
+
+static int fail_open(const struct outfile *file)
+{
+	return fail("%s: cannot be written: %s", file->path, strerror(errno));
+}
+
+static int open_itself(struct outfile *file)
+{
+	file->to = fopen(file->path, "ae");
+	return file->to ? 0 : fail_open(file);
+}
+
+/* The mode of the older file, and where that is allowed its owner. */
+static void set_mode(int fd, const struct stat *old)
+{
+	mode_t mask;
+
+	if (old) {
+		(void)!fchown(fd, old->st_uid, old->st_gid);
+		(void)fchmod(fd, old->st_mode & 0777);
+		return;
+	}
+	mask = umask(0);
+	umask(mask);
+	(void)fchmod(fd, 0666 & ~mask);
+}
+
+/* Make the temporary file. Returns its descriptor, or -1 with errno. */
+static int make_tmp(struct outfile *file, const struct stat *old)
+{
+	struct stat st;
+	int fd;
+
+	change_pending(NULL, file->tmp);
+	fd = mkostemp(file->tmp, O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	/* A file that is mounted there cannot be replaced. */
+	if (old && !fstat(fd, &st) && st.st_dev != old->st_dev) {
+		(void)unlink(file->tmp);
+		close(fd);
+		errno = EROFS;
+		return -1;
+	}
+	set_mode(fd, old);
+	return fd;
+}
+
+static void forget_tmp(struct outfile *file)
+{
+	if (file->tmp)
+		change_pending(file->tmp, NULL);
+	free(file->tmp);
+	free(file->target);
+	file->tmp = file->target = NULL;
+}
+
+/* @old: what is there, a regular file; NULL: nothing. */
+static int open_tmp(struct outfile *file, const struct stat *old)
+{
+	int fd, folder;
+
+	if (old && (fd = open(file->path, O_WRONLY | O_CLOEXEC)) < 0)
+		return fail_open(file);
+	if (old)
+		close(fd);
+	file->target = follow(file->path);
+	if (!file->target)
+		return fail_memory();
+	folder = folder_length(file->target);
+	if (!file->target[folder]) {
+		forget_tmp(file);
+		errno = ENOENT;
+		return fail_open(file);
+	}
+	if (asprintf(&file->tmp, "%.*s.%.*s.XXXXXX", folder, file->target,
+		     NAME_BYTES, file->target + folder) < 0) {
+		file->tmp = NULL;
+		forget_tmp(file);
+		return fail_memory();
+	}
+	fd = make_tmp(file, old);
+	if (fd < 0) {
+		bool closed = errno == EACCES || errno == EPERM ||
+			      errno == EROFS;
+		int r = old && closed ? 0 : fail_open(file);
+
+		forget_tmp(file);
+		file->clear = true;
+		return r ? r : open_itself(file);
+	}
+	file->to = fdopen(fd, "w");
+	if (file->to)
+		return 0;
+	close(fd);
+	outfile_drop(file);
+	return fail_memory();
+}
+
+/* Is it stdout or stderr? Returns the descriptor, or -1. */
+static int standard_stream(const struct stat *st)
+{
+	struct stat own;
+
+	for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+		if (!fstat(fd, &own) && own.st_dev == st->st_dev &&
+		    own.st_ino == st->st_ino)
+			return fd;
+	return -1;
+}
+
+/* A descriptor of a process: other names of its file are none of ours. */
+static bool is_descriptor(const char *path)
+{
+	return !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/proc/", 6);
+}
+
 int outfile_open(struct outfile *file, const char *path)
 {
-	*file = (struct outfile){ path ? fopen(path, "ae") : stdout, path };
-	if (!file->to)
-		return fail("%s: cannot be written: %s", path, strerror(errno));
-	return 0;
+	struct stat st;
+	int fd;
+
+	*file = (struct outfile){ .to = path ? NULL : stdout, .path = path };
+	if (!path)
+		return 0;
+	if (stat(path, &st) < 0)
+		return open_tmp(file, NULL);
+	if (!S_ISREG(st.st_mode) || is_descriptor(path))
+		return open_itself(file);
+	fd = standard_stream(&st);
+	if (fd < 0)
+		return open_tmp(file, &st);
+	/* The same offset: neither overwrites what the other has written. */
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	file->to = fd < 0 ? NULL : fdopen(fd, "w");
+	return file->to ? 0 : fail_open(file);
+}
+
+const char *outfile_name(const struct outfile *file)
+{
+	return file->tmp ? file->tmp : file->path;
 }
 
 void outfile_begin(struct outfile *file)
 {
-	/* A pipe or a terminal has no length. */
-	if (file->path)
+	if (file->clear)
 		(void)!ftruncate(fileno(file->to), 0);
 }
 
@@ -36,6 +229,11 @@ int outfile_end(struct outfile *file)
 	err = fflush(to) ? errno : ferror(to) ? EIO : 0;
 	if (fclose(to) && !err)
 		err = errno;
+	if (file->tmp && !err && rename(file->tmp, file->target) < 0)
+		err = errno;
+	if (file->tmp && err)
+		(void)unlink(file->tmp);
+	forget_tmp(file);
 	return err ? fail("%s: could not be written: %s", file->path,
 			  strerror(err))
 		   : 0;
@@ -43,37 +241,10 @@ int outfile_end(struct outfile *file)
 
 void outfile_drop(struct outfile *file)
 {
-	struct stat st;
-
-	if (!file->to || !file->path)
-		return;
-	if (!fstat(fileno(file->to), &st) && S_ISREG(st.st_mode) && !st.st_size)
-		(void)unlink(file->path);
-	fclose(file->to);
+	if (file->tmp)
+		(void)unlink(file->tmp);
+	if (file->to && file->path)
+		fclose(file->to);
 	file->to = NULL;
-}
-
-/* For the signal handler. */
-static const char *volatile guarded;
-static volatile sig_atomic_t begun;
-
-static void remove_guarded(void)
-{
-	struct stat st;
-
-	if (guarded && !stat(guarded, &st) && S_ISREG(st.st_mode) &&
-	    (begun || !st.st_size))
-		(void)unlink(guarded);
-}
-
-void outfile_guard(const struct outfile *file)
-{
-	guarded = file->path;
-	begun = 0;
-	signals_end(remove_guarded);
-}
-
-void outfile_is_begun(void)
-{
-	begun = 1;
+	forget_tmp(file);
 }

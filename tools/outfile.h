@@ -1,37 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that a command writes, or stdout. An older file is kept until the new
- * one is begun, and a signal removes a file that is not complete.
+ * A file that a command writes, or stdout. A temporary file beside it is written
+ * and replaces it at the end, so that an older file is kept until then, and
+ * after a failure or a signal. What is no regular file (a pipe, a device), what
+ * is stdout or stderr, and a file in a folder that cannot be written to, is
+ * written itself.
  */
 #ifndef TOOLS_OUTFILE_H
 #define TOOLS_OUTFILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 struct outfile {
 	FILE *to;
 	const char *path; /* NULL: stdout, whose errors out_finish() reports */
+	char *target;     /* the file to which links at @path lead */
+	char *tmp;        /* becomes @target; NULL: @path itself is written */
+	bool clear;       /* without @tmp: outfile_begin() empties the file */
 };
 
 /*
  * Open @path, which must remain valid, or stdout if it is NULL. Returns 0, or
- * EXIT_FAILURE after a line on stderr.
+ * EXIT_FAILURE after a line on stderr. At most two files at a time.
  */
 int outfile_open(struct outfile *file, const char *path);
-/* What an older file contains is removed. */
+/* The path for a writer that opens the file itself. */
+const char *outfile_name(const struct outfile *file);
+/* What an older file contains is removed, if the file itself is written. */
 void outfile_begin(struct outfile *file);
 /*
  * Finish and close the file. Returns 0, or EXIT_FAILURE after a line on stderr.
  */
 int outfile_end(struct outfile *file);
-/* Close it, if it is open; a file that is empty is removed. */
+/* Close it, if it is open, without replacing an older file. */
 void outfile_drop(struct outfile *file);
 
 /*
- * Until signals_release(), a signal ends the process at once. It removes the
- * file if that is empty, or after outfile_is_begun(). One file at a time.
+ * Until signals_release(), a signal ends the process at once, and removes the
+ * temporary files. Call it before outfile_open().
  */
-void outfile_guard(const struct outfile *file);
-void outfile_is_begun(void);
+void outfile_guard(void);
+/* Remove the temporary files, in a signal handler: for signals_catch(). */
+void outfile_remove(void);
 
 #endif

@@ -198,21 +198,19 @@ static void put_output(const struct plan_job *job)
 
 /*
  * The picture is opened first: a path that cannot be written costs no time. An
- * older picture stays until the new one is begun.
+ * older picture stays until the new one is complete.
  */
 static int place_and_draw(struct plan_job *job)
 {
 	struct svg svg;
-	int r = svg_open(&svg, job->args->svg);
+	int r;
 
-	if (r)
-		return r;
-	outfile_guard(&svg.file);
-	r = place(job);
-	if (r == 0) {
-		outfile_is_begun();
+	outfile_guard();
+	r = svg_open(&svg, job->args->svg);
+	if (r == 0)
+		r = place(job);
+	if (r == 0)
 		r = plan_draw(job, &svg);
-	}
 	svg_drop(&svg);
 	signals_release();
 	return r;

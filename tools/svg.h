@@ -63,7 +63,7 @@ struct svg_box {
 
 /*
  * Open @path, which must remain valid, for a picture that is drawn later; NULL:
- * stdout. An older file is kept until svg_begin(). Returns 0, or EXIT_FAILURE
+ * stdout. An older file is kept until svg_end(). Returns 0, or EXIT_FAILURE
  * after a line on stderr.
  */
 int svg_open(struct svg *svg, const char *path);
@@ -116,7 +116,7 @@ void svg_boxes_end(struct svg *svg);
  * Finish and close the file. Returns 0, or EXIT_FAILURE after a line on stderr.
  */
 int svg_end(struct svg *svg);
-/* Close it without a picture, if it is open; a file that is empty is removed. */
+/* Close it without a picture, if it is open; an older file is kept. */
 void svg_drop(struct svg *svg);
 
 #endif
