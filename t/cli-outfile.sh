@@ -1,10 +1,25 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The files that the command writes beside stdout: pictures and traces. An
-# older file is replaced only by a complete one.
+# The files that the command writes beside stdout: pictures and traces. Inputs
+# are not replaced, and an older file only by a complete one.
 . "${0%/*}/cli.inc"
 
 cd "$tmp" || exit 1
+
+# spared FILE SENTENCE CMD...: the output FILE is refused, and stays as it is.
+spared()
+{
+	spared=$1
+	t_title=$2
+	shift 2
+	before=$(cksum <"$spared" && stat -c %i "$spared")
+	run "$@"
+	is_refusal 1 "$spared: is a" && grep -q 'another name' "$tmp/err" &&
+		test "$(cksum <"$spared" && stat -c %i "$spared")" = "$before" &&
+		nothing_left
+	t_result $? "$t_title" && return
+	show_run "$@"
+}
 
 # No temporary file is there.
 nothing_left()
@@ -88,8 +103,38 @@ b5,0,21,4
 END
 python3 -B "$srcdir/t/llama/sparse.py" model.gguf || exit 1
 weir synth tiny a.gguf 2>/dev/null || exit 1
+weir synth many m --count 50 --shards 2 2>/dev/null || exit 1
+weir synth tiny b.safetensors 2>/dev/null || exit 1
+ln -s a.gguf link.svg
+ln a.gguf hard.svg
+ln m/model-00002-of-00002.safetensors shard.svg
+ln -s five.csv five.svg
 
-plan 22
+plan 33
+spared a.gguf 'the picture of a load does not replace the model' \
+	weir load a.gguf --memory-map a.gguf
+spared a.gguf 'the trace of a load does not replace the model' \
+	weir load a.gguf --trace a.gguf
+spared link.svg 'a picture does not replace the model through a symbolic link' \
+	weir load a.gguf --memory-map link.svg
+spared hard.svg 'a trace does not replace the model by its other name' \
+	weir load a.gguf --trace hard.svg
+spared shard.svg 'a picture does not replace a shard of the model' \
+	weir load m --memory-map shard.svg
+spared m/model.safetensors.index.json \
+	'a trace does not replace the index of the model' \
+	weir load m --trace m/model.safetensors.index.json
+spared b.safetensors 'a trace does not replace another model' \
+	weir load a.gguf --trace b.safetensors
+spared model.gguf 'the picture of a graph does not replace the model' \
+	weir graph model.gguf --svg model.gguf
+spared five.csv 'the picture of a placement does not replace the buffers' \
+	weir plan five.csv --svg five.csv
+spared five.svg 'buffers are not replaced through a symbolic link' \
+	weir plan five.csv --svg five.svg
+spared five.csv 'buffers on standard input are not replaced' \
+	sh -c 'exec weir plan - --svg five.csv <five.csv'
+
 blocks=2
 kept limit 'a placement that cannot be drawn in full leaves the older picture' \
 	weir plan five.csv --svg old.svg

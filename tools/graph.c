@@ -132,23 +132,11 @@ static int draw_scene(const struct graph_view *v, const struct graph_args *a,
 	return r;
 }
 
-/* A model given as OUT is most likely a mistake, and would be lost. */
-static int check_out(const struct graph_model *m, const char *out)
-{
-	struct weir_model *other;
-
-	if (!out || weir_model_open(m->weir, out, NULL, &other) < 0)
-		return 0;
-	weir_model_close(other);
-	return fail("%s: is a model, and would be replaced by the picture",
-		    out);
-}
-
 static int draw(const struct graph_view *v, const struct graph_model *m,
 		const struct graph_args *a)
 {
 	struct outfile out;
-	int r = check_out(m, a->out);
+	int r = outfile_spare_model(a->out, m->weir, m->llama.model, a->model);
 
 	if (r)
 		return r;

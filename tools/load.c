@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include "args.h"
 #include "command.h"
 #include "load_map.h"
@@ -284,12 +285,35 @@ static int load_model(struct load_job *job)
 	return r;
 }
 
+/*
+ * Is an output a file of the model? The model is opened for this only if the
+ * output would replace a file: opening it makes the first load faster.
+ */
+static int spare_inputs(struct load_job *job)
+{
+	const char *outs[] = { job->args->map, job->args->trace };
+	struct weir_model *model;
+	struct stat st;
+	int r = 0;
+
+	for (int i = 0; i < 2 && r == 0; i++) {
+		if (!outs[i] || stat(outs[i], &st) < 0 || !S_ISREG(st.st_mode))
+			continue;
+		if (load_open_model(job, &model) < 0)
+			return fail_weir();
+		r = outfile_spare_model(outs[i], job->weir, model,
+					job->args->path);
+		weir_model_close(model);
+	}
+	return r;
+}
+
 static int open_outputs(struct load_job *job)
 {
 	const struct load_args *a = job->args;
-	int r = 0;
+	int r = spare_inputs(job);
 
-	if (a->map)
+	if (r == 0 && a->map)
 		r = svg_open(&job->map, a->map);
 	if (r == 0 && a->trace && !a->estimate)
 		r = outfile_open(&job->trace, a->trace);

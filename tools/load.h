@@ -108,6 +108,10 @@ bool load_has_capacity(const struct load_args *a);
 /* Find the memory of each --place. Returns 0 or EXIT_FAILURE. */
 int load_places_open(struct load_job *job);
 /*
+ * Open the model. Returns 0, or a negative errno with weir_error().
+ */
+int load_open_model(const struct load_job *job, struct weir_model **ret_model);
+/*
  * Open the model and make the plan; it has its own reference to the model.
  * Returns 0, or a negative errno with weir_error(), or EXIT_FAILURE after a line
  * on stderr.

@@ -266,16 +266,22 @@ static int put_tensors(const struct load_job *job,
 	return put_rest(job, plan);
 }
 
-int load_plan(const struct load_job *job, struct weir_plan **ret_plan)
+int load_open_model(const struct load_job *job, struct weir_model **ret_model)
 {
 	struct weir_model_opts opts = WEIR_MODEL_OPTS_INIT;
+
+	if (job->args->lenient)
+		opts.flags = WEIR_MODEL_LENIENT;
+	return weir_model_open(job->weir, job->args->path, &opts, ret_model);
+}
+
+int load_plan(const struct load_job *job, struct weir_plan **ret_plan)
+{
 	struct weir_plan *plan = NULL;
 	struct weir_model *model;
 	int r;
 
-	if (job->args->lenient)
-		opts.flags = WEIR_MODEL_LENIENT;
-	r = weir_model_open(job->weir, job->args->path, &opts, &model);
+	r = load_open_model(job, &model);
 	if (r < 0)
 		return r;
 	r = weir_plan_new(model, &plan);

@@ -6,7 +6,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/args.c %D%/args.h \
 	%D%/output.c %D%/output.h \
 	%D%/text.c %D%/text.h \
-	%D%/outfile.c %D%/outfile.h \
+	%D%/outfile.c %D%/outfile_spare.c %D%/outfile.h \
 	%D%/svg.c %D%/svg.h \
 	%D%/progress.c %D%/progress.h \
 	%D%/signals.c %D%/signals.h \

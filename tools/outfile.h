@@ -10,7 +10,11 @@
 #define TOOLS_OUTFILE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+
+struct weir;
+struct weir_model;
 
 struct outfile {
 	FILE *to;
@@ -43,5 +47,18 @@ void outfile_drop(struct outfile *file);
 void outfile_guard(void);
 /* Remove the temporary files, in a signal handler: for signals_catch(). */
 void outfile_remove(void);
+
+/*
+ * Refuse to replace an input, whatever its name or its links: is @path (NULL:
+ * none) the file @input ("-": stdin)? Returns 0, or EXIT_FAILURE after a line on
+ * stderr.
+ */
+int outfile_spare(const char *path, const char *input);
+/*
+ * The same for all files of @model, which was opened as @name, and for any other
+ * model: a model given as output is most likely a mistake, and would be lost.
+ */
+int outfile_spare_model(const char *path, struct weir *weir,
+			const struct weir_model *model, const char *name);
 
 #endif

@@ -203,8 +203,10 @@ static void put_output(const struct plan_job *job)
 static int place_and_draw(struct plan_job *job)
 {
 	struct svg svg;
-	int r;
+	int r = outfile_spare(job->args->svg, job->args->path);
 
+	if (r)
+		return r;
 	outfile_guard();
 	r = svg_open(&svg, job->args->svg);
 	if (r == 0)
