@@ -75,7 +75,7 @@ dot_parses()
 	END
 }
 
-plan 73
+plan 74
 model m.gguf
 works 'weir graph prints a table' weir graph m.gguf
 has "$(cat "$tmp/out")" 'm.gguf: the graph of a pass of 1 token, which attends to 256' \
@@ -97,6 +97,8 @@ check 'the JSON of a graph has the bytes of its weights' says \
 	2 * 32 * 64 + 3 * 160 * 64)) + 4 * 11 * 64'
 check 'the JSON of a graph has the memory of the device' says \
 	'j["devices"][0]["memory"]["results"] > 0'
+check 'weir-graph(1) names each member of the JSON of a graph' \
+	documented weir-graph.1
 works 'weir graph --tokens succeeds' \
 	weir graph --json m.gguf --tokens 300 --context 1000
 check '--tokens and --context choose the pass' says \

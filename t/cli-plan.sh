@@ -129,7 +129,7 @@ b5,0,21,4
 END
 head=id,lower,upper,size
 
-plan 72
+plan 74
 works 'weir plan succeeds' weir plan five.csv
 cp "$tmp/out" five.out
 is "$(placed five.csv five.out)" 12 \
@@ -212,6 +212,12 @@ refused 1 'line 1, column 1: unknown column' 'a line of 50 MB is refused' \
 	sh -c 'yes 99999999 | tr -d "\n" | head -c 50000000 | weir plan -'
 printf "$head\na,0,3,9223372036854775807\n" >huge.csv
 refused 1 'over 2^60' 'sizes over 2^60 bytes are refused' weir plan huge.csv
+printf "$head,alignment\na,0,3,1152921504606838784,4096\n" >most.csv
+is "$(height_of most.csv)" 1152921504606838784 \
+	'a size and twice its alignment may be 2^60 bytes'
+printf "$head\na,0,3,1152921504606846975\n" >over.csv
+refused 1 'over 2^60' 'a size and twice its alignment over 2^60 are refused' \
+	weir plan over.csv
 
 works 'a capacity that is large enough has status 0' \
 	weir plan five.csv --capacity 12

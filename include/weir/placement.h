@@ -73,7 +73,8 @@ WEIR__DECLARE_OPTS_INIT(weir_placement_opts)
  *
  * -EINVAL: an invalid item; the sentence has its index and both numbers.
  * -ENOSPC: the items exceed a capacity, or one is larger than the largest
- * buffer. -EOVERFLOW: they have over 2^60 bytes. -ENOMEM.
+ * buffer. -EOVERFLOW: their sizes and, for each, twice its alignment are over
+ * 2^60 bytes together, or there are over 2^32 - 2 items. -ENOMEM.
  */
 WEIR_API int weir_placement_new(const struct weir_lifetime *items, size_t n,
 				const struct weir_placement_opts *opts,
