@@ -83,10 +83,12 @@ static void writes(void)
 {
 	struct weir_graph *other;
 	struct weir_schedule *s;
+	struct weir_node *leaf;
 
 	must(weir_graph_new(&other));
-	weir_copy(other, weir_graph_leaf(other, &w, NULL),
-		  weir_graph_leaf(other, &w, NULL));
+	leaf = weir_graph_leaf(other, &w, NULL);
+	weir_copy(other, weir_slice(other, leaf, 0, 0, N / 2),
+		  weir_slice(other, leaf, 0, N / 2, N / 2));
 	is_err(weir_schedule_new(sched, other, &s), -EOPNOTSUPP, "leaf",
 	       "a leaf in memory in which no device computes is not written");
 	weir_graph_free(other);

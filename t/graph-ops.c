@@ -379,6 +379,92 @@ static void copies(void)
 		"repeat: the result: ", "repeat: a result that is too large");
 }
 
+/* A leaf of [n] F32 from element @at of @buf on. */
+static struct weir_node *placed(struct weir_buf *buf, uint64_t at, int64_t n)
+{
+	struct weir_tensor t;
+
+	if (weir_tensor_init(&t, WEIR_DTYPE_F32, 1, &n) < 0 ||
+	    weir_tensor_place(&t, buf, 4 * at) < 0)
+		bail("%s", weir_error());
+	return weir_graph_leaf(g, &t, NULL);
+}
+
+static struct weir_node *square(struct weir_node *leaf)
+{
+	return weir_reshape(g, leaf, 2, D(8, 8));
+}
+
+/* Of one leaf, whose columns and rows are known though it is not placed. */
+static void overlaps_in_leaf(void)
+{
+	struct weir_node *l = N(F32, 1, 64);
+
+	REFUSES(weir_copy(g, weir_slice(g, l, 0, 0, 40),
+			  weir_slice(g, l, 0, 5, 40)),
+		"copy: a and dst overlap: ", "copy: parts of a leaf overlap");
+	l = N(F32, 1, 64);
+	MAKES(weir_copy(g, weir_slice(g, l, 0, 0, 32),
+			weir_slice(g, l, 0, 32, 32)),
+	      "F32 [32]", "copy: to another part of the same leaf");
+	l = N(F32, 1, 64);
+	REFUSES(weir_copy(g, l, l), "overlap", "copy: not to itself");
+	l = N(F32, 2, 8, 8);
+	REFUSES(weir_copy(g, weir_transpose(g, l), l), "overlap",
+		"copy: a matrix is not transposed in place");
+	l = N(F32, 2, 8, 8);
+	MAKES(weir_copy(g, weir_slice(g, l, 1, 0, 4),
+			weir_slice(g, l, 1, 4, 4)),
+	      "F32 [8, 4]", "copy: columns between each other do not overlap");
+	l = N(F32, 2, 8, 8);
+	REFUSES(weir_copy(g, weir_slice(g, l, 1, 0, 4),
+			  weir_slice(g, l, 1, 3, 4)),
+		"overlap", "copy: columns that share one overlap");
+	l = N(F32, 2, 8, 8);
+	MAKES(weir_copy(g, weir_view(g, l, 1, D(7), D(36), 4),
+			weir_view(g, l, 1, D(7), D(36), 0)),
+	      "F32 [7]", "copy: a diagonal to the one beside it");
+	l = N(F32, 2, 8, 8);
+	REFUSES(weir_copy(g, weir_view(g, l, 1, D(8), D(36), 0),
+			  weir_slice(g, l, 0, 5, 1)),
+		"overlap", "copy: a diagonal crosses a row");
+	l = N(F32, 2, 8, 8);
+	REFUSES(weir_set_rows(g, l, l, N(I32, 1, 8)),
+		"set_rows: b and dst overlap: ",
+		"set_rows: not from its own rows");
+	l = N(F32, 2, 8, 8);
+	MAKES(weir_set_rows(g, weir_slice(g, l, 0, 0, 4),
+			    weir_slice(g, l, 0, 4, 4), N(I32, 1, 4)),
+	      "F32 [4, 8]", "set_rows: from other rows of its leaf");
+	l = N(F32, 2, 8, 0);
+	MAKES(weir_copy(g, l, l), "F32 [8, 0]",
+	      "copy: without elements nothing overlaps");
+}
+
+static void overlaps_in_buffer(void)
+{
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+	struct weir *weir;
+
+	if (weir_open(NULL, &weir) < 0 ||
+	    weir_dev_buft(weir_dev_get(weir, 0), WEIR_MEM_PLAIN, &buft) < 0 ||
+	    weir_buf_alloc(buft, 4096, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	REFUSES(weir_copy(g, placed(buf, 0, 40), placed(buf, 39, 40)),
+		"a and dst overlap", "copy: leaves of the same bytes overlap");
+	MAKES(weir_copy(g, placed(buf, 0, 40), placed(buf, 40, 40)), "F32 [40]",
+	      "copy: leaves side by side do not overlap");
+	REFUSES(weir_copy(g, weir_transpose(g, square(placed(buf, 0, 64))),
+			  square(placed(buf, 0, 64))),
+		"overlap", "copy: views of two leaves overlap");
+	REFUSES(weir_set_rows(g, square(placed(buf, 0, 64)),
+			      square(placed(buf, 60, 64)), N(I32, 1, 8)),
+		"b and dst overlap", "set_rows: leaves of the same bytes");
+	weir_buf_free(buf);
+	weir_close(weir);
+}
+
 static void sums(void)
 {
 	MAKES(weir_sum(g, N(F32, 2, 3, 4)), "F32 [1]", "sum: one element");
@@ -415,6 +501,8 @@ int main(void)
 	ropes();
 	attentions();
 	copies();
+	overlaps_in_leaf();
+	overlaps_in_buffer();
 	sums();
 	weir_graph_free(g);
 	return done_testing();

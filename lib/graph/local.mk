@@ -2,6 +2,7 @@
 lib_libweir_core_la_SOURCES += \
 	%D%/graph.c %D%/graph.h %D%/node.c %D%/bump.c %D%/bump.h \
 	%D%/ops.c %D%/ops.h %D%/make.c %D%/shapes.c %D%/arrange.c %D%/views.c \
+	%D%/overlap.c %D%/overlap.h \
 	%D%/reach.c %D%/reach.h %D%/reach_order.c %D%/reach_graph.c \
 	%D%/assign.c %D%/assign.h %D%/assign_graph.c %D%/pins.c %D%/pins.h \
 	%D%/order.c %D%/order.h %D%/imports.c %D%/imports.h \

@@ -6,6 +6,7 @@
 
 #include "core/util.h"
 #include "graph/ops.h"
+#include "graph/overlap.h"
 #include "mem/buf.h"
 #include "mem/dtype.h"
 #include "mem/tensor.h"
@@ -223,6 +224,8 @@ static int op_make(struct weir_graph *g, struct weir__made *m,
 	if (m->row->flags & WEIR__OP_WRITES && (r = check_write(m)) < 0)
 		return r;
 	r = m->row->rule(m);
+	if (r == 0 && m->row->flags & WEIR__OP_WRITES)
+		r = weir__check_overlap(m);
 	return r < 0 ? r : weir__node_append(g, m, ret_node);
 }
 
