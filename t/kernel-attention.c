@@ -126,6 +126,11 @@ static void attention_forms(void)
 	same(weir_attention(g, put(F32, 3, 4, 0, 16), put(F16, 3, 2, 9, 16),
 			    put(F16, 3, 2, 9, 16), NULL, NULL),
 	     NEAR_F32, "attention of no tokens is empty");
+	same(weir_attention(g, put(F32, 5, 1 << 30, 1 << 30, 4, 0, 1 << 30),
+			    put(F16, 5, 1 << 30, 1 << 30, 2, 0, 1 << 30),
+			    put(F16, 5, 1 << 30, 1 << 30, 2, 0, 16), NULL,
+			    NULL),
+	     NEAR_F32, "attention without elements may have large dimensions");
 	same(weir_attention(g, put(F32, 3, 0, 3, 16), put(F16, 3, 2, 9, 16),
 			    put(F16, 3, 2, 9, 16), NULL, NULL),
 	     NEAR_F32, "attention of no heads is empty");

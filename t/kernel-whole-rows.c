@@ -158,6 +158,8 @@ static void sums(void)
 	     "sum of a slice is right");
 	same(weir_sum(g, put(F32, 0)), NEAR_F32, "sum of one element is it");
 	same(weir_sum(g, put(F32, 2, 0, 5)), NEAR_F32, "sum of nothing is 0");
+	same(weir_sum(g, put(F32, 3, 1 << 30, 1 << 30, 0)), NEAR_F32,
+	     "sum of 2^60 empty rows is 0 at once");
 	same(weir_sum(g, put(F32, 2, 401, 503)), 1e-9,
 	     "sum of many elements is right in all its parts");
 	same(weir_sum(g, put_values(F32, odd, 1, 5)), NEAR_F32,

@@ -89,16 +89,31 @@ static int attention_supports(const struct weir__node *node)
 	return 0;
 }
 
+/* In ns, about. */
+static uint64_t cost_of(const struct weir__node *node,
+			const struct weir__heads *h)
+{
+	uint64_t pairs;
+
+	if (__builtin_mul_overflow((uint64_t)weir__rows(&node->src[0]),
+				   (uint64_t)h->positions, &pairs) ||
+	    __builtin_mul_overflow(pairs, (uint64_t)(h->d + h->dv), &pairs))
+		pairs = UINT64_MAX;
+	return pairs / 20;
+}
+
 static void attention_plan(const struct weir__node *node, unsigned threads,
 			   struct weir__kernel_plan *ret)
 {
 	struct weir__heads h;
 
+	/* Dimensions beside one that is 0 may be too large to be multiplied. */
+	if (weir__elements(&node->dst) == 0)
+		return;
 	heads_of(node, &h);
 	ret->variant = split(&h, threads);
 	ret->scratch = weir__attention_scratch(&h) * sizeof(float);
-	ret->cost = (uint64_t)(weir__rows(&node->src[0]) * h.positions) *
-		    (uint64_t)(h.d + h.dv) / 20;
+	ret->cost = cost_of(node, &h);
 	ret->parts = weir__kernel_parts(
 		ret->cost, (uint64_t)batches(&h) * ret->variant, threads);
 	ret->phases = ret->variant > 1 ? 2 : 1;
@@ -231,10 +246,10 @@ static int attention_run(const struct weir__kernel_run *run)
 	int64_t splits = run->plan->variant & 0xffff;
 	struct weir__heads h;
 
-	heads_of(run->node, &h);
-	h.batch = run->plan->variant >> 16;
 	if (weir__elements(&run->node->dst) == 0)
 		return 0;
+	heads_of(run->node, &h);
+	h.batch = run->plan->variant >> 16;
 	if (run->phase == 0)
 		phase_units(run, &h, splits);
 	else

@@ -21,14 +21,21 @@ static inline int64_t weir__stride(const struct weir_operand *t, unsigned back)
 	return back < t->ndim ? t->stride[t->ndim - 1 - back] : 0;
 }
 
-/* Dimensions @from and up, multiplied. */
+/*
+ * Dimensions @from and up, multiplied; at most INT64_MAX. Only a tensor without
+ * elements has more: another of its dimensions is 0.
+ */
 static inline int64_t weir__outer(const struct weir_operand *t, unsigned from)
 {
 	int64_t n = 1;
+	bool over = false;
 
-	for (unsigned i = from; i < t->ndim; i++)
-		n *= weir__dim(t, i);
-	return n;
+	for (unsigned i = from; i < t->ndim; i++) {
+		if (!weir__dim(t, i))
+			return 0;
+		over |= __builtin_mul_overflow(n, weir__dim(t, i), &n);
+	}
+	return over ? INT64_MAX : n;
 }
 
 static inline int64_t weir__rows(const struct weir_operand *t)
