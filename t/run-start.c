@@ -87,7 +87,8 @@ static void refuses(void)
 	struct weir_tensor t;
 	float v[17] = { 0 };
 
-	is_err(weir_run_start(run), -EINVAL, "input 'x' F32 [16] was never set",
+	is_err(weir_run_start(run), -EINVAL,
+	       "weir_run_start: input 'x' F32 [16] was never set",
 	       "a run whose input was not set is not started");
 	is_err(weir_run_input(run, s.x, v, sizeof(v)), -EINVAL,
 	       "input 'x' F32 [16] has 64 bytes, not 68",
@@ -199,6 +200,7 @@ static void input_tensors(void)
 	struct weir_buf *buf = NULL;
 	const struct weir_tensor *t;
 	struct weir_graph *g = graph_new();
+	struct weir_tensor nowhere;
 	struct gate gate;
 	int err = -EBADF;
 
@@ -210,6 +212,15 @@ static void input_tensors(void)
 	must(weir_run_wait(run, -1));
 	ok(gdev_output(run, s.out) == 24,
 	   "a run has an input that was a tensor");
+	nowhere = *t;
+	nowhere.buf = NULL;
+	is_err(weir_run_input_tensor(run, s.x, &nowhere, NULL), -EINVAL,
+	       "weir_run_input_tensor: tensor 't' is not placed",
+	       "an input is not copied from a tensor without a place");
+	must(weir_run_start(run));
+	must(weir_run_wait(run, -1));
+	ok(gdev_output(run, s.out) == 24,
+	   "an input keeps its value when another is refused");
 	gate_init(&gate, 0);
 	shut(stream, &gate);
 	must(weir_stream_record(stream, event));

@@ -396,14 +396,26 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 	return weir__sched_stream(run->plan->sched, lane->of->on, &lane->own);
 }
 
+/*
+ * @changed: set if the copy, or a part of it, was queued, or the event has failed
+ * and with it the stream.
+ */
 static int input_copy(struct weir__run_lane *lane, const struct weir_tensor *to,
-		      const struct weir_tensor *t, struct weir_event *event)
+		      const struct weir_tensor *t, struct weir_event *event,
+		      bool *changed)
 {
 	int r = weir__run_lane_own(lane);
+	uint64_t tail;
 
 	if (r == 0 && event)
 		r = weir__stream_wait_event(lane->own, event);
-	return r < 0 ? r : weir__stream_copy(lane->own, to, t);
+	if (r == 0) {
+		tail = weir__stream_tail(lane->own);
+		r = weir__stream_copy(lane->own, to, t);
+		*changed |= weir__stream_tail(lane->own) != tail;
+	}
+	*changed |= r == -ECANCELED;
+	return r;
 }
 
 int weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
@@ -411,6 +423,7 @@ int weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
 {
 	uint32_t i = 0, k = 0, lane;
 	struct weir_tensor to;
+	bool changed = false;
 	uint64_t bytes;
 	int r;
 
@@ -422,11 +435,12 @@ int weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
 		r = weir__tensor_same(&to, t);
 	if (r < 0)
 		return r;
-	run->input[i] = WEIR__INPUT_UNSET;
 	while (r == 0 && input_place(run, i, &k, &to, &lane))
-		r = input_copy(&run->lane[lane], &to, t, event);
+		r = input_copy(&run->lane[lane], &to, t, event, &changed);
 	if (r == 0)
 		run->input[i] = WEIR__INPUT_QUEUED;
+	else if (changed)
+		run->input[i] = WEIR__INPUT_UNSET;
 	return r;
 }
 

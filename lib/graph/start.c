@@ -406,13 +406,11 @@ static int check_one_lane(const struct weir__graph_plan *p, const char *what)
 				 p->n_lanes, what);
 }
 
-int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
+static int run_start(struct weir_run *run, uint64_t first, uint64_t n)
 {
 	uint32_t nodes = run->plan->n;
-	int r;
+	int r = start_check(run);
 
-	WEIR__ENTER();
-	r = start_check(run);
 	if (r == 0 && (first > nodes || n > nodes - first))
 		r = weir__fail(-EINVAL,
 			       "%llu nodes from node %llu on: the graph has %u",
@@ -425,9 +423,16 @@ int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
 				   (uint32_t)(first + n));
 }
 
+int weir_run_start_part(struct weir_run *run, uint64_t first, uint64_t n)
+{
+	WEIR__ENTER();
+	return run_start(run, first, n);
+}
+
 int weir_run_start(struct weir_run *run)
 {
-	return weir_run_start_part(run, 0, run->plan->n);
+	WEIR__ENTER();
+	return run_start(run, 0, run->plan->n);
 }
 
 int weir_stream_compute(struct weir_stream *stream, struct weir_run *run)
