@@ -265,6 +265,7 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_io_t_SOURCES = %D%/stream-io.c $(T_STREAMS)
 %C%_alone_t_SOURCES = %D%/alone.c $(T_FILES) $(T_SAMPLE) $(T_STREAMS)
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
+%C%_stream_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
 T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)

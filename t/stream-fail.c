@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <sys/resource.h>
 
+#include "core/sys.h"
 #include "streams.h"
 
 static struct weir *weir;
+static bool no_threads;
 static int minus_5 = -5;
 
 /* Operation 2 of 3 of a stream has failed; events were recorded around it. */
@@ -254,10 +257,85 @@ static void pending_work(void)
 	weir_event_free(last);
 }
 
+int __real_weir__thread_start(pthread_t *ret_thread, const char *name,
+			      void *(*fn)(void *), void *arg);
+int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
+			      void *(*fn)(void *), void *arg);
+int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
+			      void *(*fn)(void *), void *arg)
+{
+	return no_threads
+		       ? -EAGAIN
+		       : __real_weir__thread_start(ret_thread, name, fn, arg);
+}
+
+/* Start a run that cannot start its thread, and again with one. */
+static void run_without_thread(void)
+{
+	struct weir_dev *cpu = cpu_of(weir);
+	struct weir_schedule *schedule;
+	struct weir_sched *sched;
+	struct weir_graph *g;
+	struct weir_node *x;
+	struct weir_run *run;
+	float value = 3;
+
+	must(weir_graph_new(&g));
+	x = weir_graph_input(g, "x", WEIR_DTYPE_F32, 0, NULL);
+	weir_graph_output(g, weir_sqr(g, x));
+	must(weir_sched_new(&cpu, 1, NULL, &sched));
+	must(weir_schedule_new(sched, g, &schedule));
+	must(weir_run_new(schedule, &run));
+	must(weir_run_input(run, x, &value, sizeof(value)));
+	no_threads = true;
+	must(weir_run_start(run));
+	is_err(weir_run_wait(run, -1), -EAGAIN,
+	       "step 0 was refused: cannot start thread 'weir/",
+	       "a run fails without the worker of its stream");
+	no_threads = false;
+	must(weir_run_start(run));
+	is_int(weir_run_wait(run, -1), 0, "it may be started again");
+	weir_run_free(run);
+	weir_schedule_free(schedule);
+	weir_sched_free(sched);
+	weir_graph_free(g);
+}
+
+static void without_thread(void)
+{
+	struct weir_stream *s = new_stream(weir, "lone");
+	struct rlimit limit;
+	char words[64];
+	int calls = 0;
+
+	if (getrlimit(RLIMIT_NPROC, &limit) < 0)
+		bail("getrlimit: %s", strerror(errno));
+	if (limit.rlim_max == RLIM_INFINITY)
+		limit.rlim_cur = 123456;
+	if (setrlimit(RLIMIT_NPROC, &limit) < 0)
+		bail("setrlimit: %s", strerror(errno));
+	no_threads = true;
+	(void)weir_stream_call(s, count_up, &calls);
+	is_err(weir_stream_sync(s, -1), -EAGAIN,
+	       "operation 1 (call) was refused: cannot start thread 'weir/lone'",
+	       "a stream fails if its worker cannot be started");
+	snprintf(words, sizeof(words), "; RLIMIT_NPROC is %llu (ulimit -u)",
+		 (unsigned long long)limit.rlim_cur);
+	has_str(weir_error(), words, "the sentence has the limit of threads");
+	no_threads = false;
+	must(weir_stream_reset(s));
+	must(weir_stream_call(s, count_up, &calls));
+	is_int(weir_stream_sync(s, -1), 0,
+	       "the next operation after a reset starts the worker");
+	weir_stream_free(s);
+}
+
 int main(void)
 {
-	plan(40);
+	plan(45);
 	weir = open_root(WEIR_IO_AUTO);
+	without_thread();
+	run_without_thread();
 	failure();
 	events_around();
 	takes_nothing();

@@ -61,7 +61,8 @@ WEIR_API void weir_stream_free(struct weir_stream *stream);
  *
  * Errors of all operations: -EINVAL: out of bounds, not placed, not contiguous,
  * or memory that the device cannot access. -EROFS: a write to memory of kind
- * MAPPED. -ECANCELED: the stream has failed. -ENOMEM.
+ * MAPPED. -ECANCELED: the stream has failed. -ENOMEM. Kept in a stream of a CPU,
+ * whose first operation starts its thread: -EAGAIN: the thread cannot be started.
  */
 WEIR_API int weir_stream_set(struct weir_stream *stream,
 			     const struct weir_tensor *dst, size_t off,

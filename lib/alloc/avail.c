@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/cgroup.h"
@@ -155,12 +154,5 @@ int weir__avail_reserved(const char *root, size_t page, uint64_t *ret_free,
 
 uint64_t weir__avail_space(void)
 {
-	uint64_t limit = weir__sys_limit(RLIMIT_AS), used;
-	char text[128];
-
-	if (limit == UINT64_MAX ||
-	    weir__sys_text("/proc/self/statm", text, sizeof(text)) <= 0)
-		return limit;
-	used = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
-	return used < limit ? limit - used : 0;
+	return weir__sys_space();
 }

@@ -7,6 +7,7 @@
 
 static _Thread_local const char *current_call;
 static _Thread_local char sentence[WEIR__ERROR_MAX];
+static _Thread_local unsigned sentences; /* so far */
 
 const char *weir_error(void)
 {
@@ -58,6 +59,7 @@ sentence_keep(const char *tail, const char *fmt, va_list ap)
 		weir__append(text, sizeof(text), ": %s", tail);
 	escape_controls(text);
 	memcpy(sentence, text, sizeof(sentence));
+	sentences++;
 }
 
 int weir__fail(int err, const char *fmt, ...)
@@ -136,6 +138,17 @@ const char *weir__errno_words(int err)
 	const char *words = strerrordesc_np(err);
 
 	return words ? words : nameless(err);
+}
+
+unsigned weir__error_count(void)
+{
+	return sentences;
+}
+
+const char *weir__error_since(unsigned count, int err)
+{
+	return sentences == count ? weir__errno_words(-err)
+				  : weir__error_text();
 }
 
 void weir__failure_set(struct weir_failure *f, int err, int32_t native,

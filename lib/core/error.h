@@ -48,6 +48,13 @@ int weir__fail_sys(int err, const char *fmt, ...)
 const char *weir__error_text(void);
 
 /*
+ * Of calls that need not set a sentence: how many this thread has set; then the one
+ * that it has set since that @count, or if none what @err means.
+ */
+unsigned weir__error_count(void);
+const char *weir__error_since(unsigned count, int err);
+
+/*
  * Put what a failed call was for before the sentence that it has set, and ": ";
  * return @err.
  */

@@ -66,6 +66,8 @@ int weir__sys_seals(int fd);
 int weir__sys_add_seals(int fd, int seals);
 bool weir__sys_thp_disabled(void);      /* by prctl(2), for this process */
 uint64_t weir__sys_limit(int resource); /* RLIMIT_*; UINT64_MAX: none */
+/* Address space left under RLIMIT_AS; UINT64_MAX without one. */
+uint64_t weir__sys_space(void);
 /* By sysinfo(2), which does not need /proc. */
 int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 
@@ -151,6 +153,12 @@ void weir__sys_read_ahead(int fd, bool on);
 /* The thread blocks all signals. @name has at most 15 bytes. */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
+
+/*
+ * The limits of this process that may have refused a thread, "; RLIMIT_NPROC is
+ * ..."; "" if it has none. 120 bytes are enough.
+ */
+void weir__thread_limits(char *text, size_t room);
 
 /*
  * Join @thread until @deadline (INT64_MAX: for ever). -ETIMEDOUT: it still runs

@@ -9,6 +9,7 @@
 #include <linux/membarrier.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -230,4 +231,32 @@ unsigned weir__sys_poll(const int *fd, unsigned n, int ms)
 		for (unsigned i = 0; i < n; i++)
 			readable |= polled[i].revents ? 1u << i : 0;
 	return readable;
+}
+
+uint64_t weir__sys_space(void)
+{
+	uint64_t limit = weir__sys_limit(RLIMIT_AS), used;
+	char text[128];
+
+	if (limit == UINT64_MAX ||
+	    weir__sys_text("/proc/self/statm", text, sizeof(text)) <= 0)
+		return limit;
+	used = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+	return used < limit ? limit - used : 0;
+}
+
+void weir__thread_limits(char *text, size_t room)
+{
+	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
+	uint64_t space = weir__sys_space();
+	int n = 0;
+
+	*text = '\0';
+	if (procs != UINT64_MAX)
+		n = snprintf(text, room, "; RLIMIT_NPROC is %llu (ulimit -u)",
+			     (unsigned long long)procs);
+	if (space != UINT64_MAX)
+		snprintf(text + n, room - (size_t)n,
+			 "; address space left under RLIMIT_AS: %llu",
+			 (unsigned long long)space);
 }

@@ -155,7 +155,7 @@ static int worker_start(struct queue *q)
 	int r = lib->thread(&thread, q->name, worker_main, q);
 
 	if (r < 0)
-		return lib->fail_sys(r, "cannot start the worker of a stream");
+		return r;
 	pthread_detach(thread);
 	q->started = true;
 	return 0;

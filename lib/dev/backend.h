@@ -79,6 +79,7 @@ struct weir__host {
 	void (*free)(void *p);
 	int64_t (*text)(const char *path, char *buf, size_t room);
 	int (*dlopen)(const char *path, void **ret_handle);
+	/* < 0 with a sentence, which has the limits of the process. */
 	int (*thread)(pthread_t *ret_thread, const char *name,
 		      void *(*fn)(void *), void *arg);
 	int (*futex_wait)(_Atomic uint32_t *word, uint32_t val,
@@ -363,7 +364,8 @@ struct weir__queue_ops {
 	 * Run @work after all work that was submitted before. Required. Blocks
 	 * on native queues only; does not call work->done before it returns,
 	 * nor anything that takes a lock of the library. The caller serialises
-	 * the calls, by a lock. < 0: the queue did not take the work.
+	 * the calls, by a lock. < 0, perhaps with a sentence: the queue did not
+	 * take the work.
 	 */
 	int (*submit)(void *queue, struct weir__work *work);
 	/*

@@ -30,6 +30,19 @@ static void dev_set_node(struct weir_dev *dev, int32_t node)
 	dev->desc.node = node;
 }
 
+static int thread_start(pthread_t *ret_thread, const char *name,
+			void *(*fn)(void *), void *arg)
+{
+	int r = weir__thread_start(ret_thread, name, fn, arg);
+	char limits[120];
+
+	if (r >= 0)
+		return r;
+	weir__thread_limits(limits, sizeof(limits));
+	return weir__fail(r, "cannot start thread '%s': %s%s", name,
+			  weir__errno_words(-r), limits);
+}
+
 static unsigned cpus(void)
 {
 	return weir__cgroup_cpus("");
@@ -46,7 +59,7 @@ const struct weir__host weir__host = {
 	.free = weir__free,
 	.text = weir__sys_text,
 	.dlopen = weir__sys_dlopen,
-	.thread = weir__thread_start,
+	.thread = thread_start,
 	.futex_wait = weir__futex_wait,
 	.futex_wake = weir__futex_wake,
 	.dev_describe = weir__registry_describe,

@@ -88,6 +88,7 @@ static bool lane_stops(const struct weir__run_lane *lane)
 static enum move lane_submit(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
+	unsigned sentences = weir__error_count();
 	int r;
 
 	pthread_mutex_lock(&run->lock);
@@ -95,7 +96,7 @@ static enum move lane_submit(struct weir__run_lane *lane)
 	pthread_mutex_unlock(&run->lock);
 	r = weir__stream_op_submit(lane->op);
 	return r < 0 ? lane_fail(lane, r, 0, "step %u was refused: %s",
-				 lane->step, weir__errno_words(-r))
+				 lane->step, weir__error_since(sentences, r))
 		     : MOVE_AWAY;
 }
 

@@ -2,10 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "alloc/arena.h"
-#include "alloc/avail.h"
 #include "core/clock.h"
 #include "core/debug.h"
 #include "core/error.h"
@@ -236,23 +234,6 @@ static int make_pools(struct weir__engine *eng)
 		   : 0;
 }
 
-/* Describe the limits that may have refused a thread; "" if there are none. */
-static void thread_limits(char *text, size_t room)
-{
-	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
-	uint64_t space = weir__avail_space();
-	int n = 0;
-
-	*text = '\0';
-	if (procs != UINT64_MAX)
-		n = snprintf(text, room, "; RLIMIT_NPROC is %llu (ulimit -u)",
-			     (unsigned long long)procs);
-	if (space != UINT64_MAX)
-		snprintf(text + n, room - (size_t)n,
-			 "; address space left under RLIMIT_AS: %llu",
-			 (unsigned long long)space);
-}
-
 /* Why no reactor runs: no thread could be started, or no method opened. */
 static int fail_start(struct weir__engine *eng, int err)
 {
@@ -264,7 +245,7 @@ static int fail_start(struct weir__engine *eng, int err)
 			eng->why);
 	if (err != -EAGAIN)
 		return weir__fail_sys(err, "starting the I/O engine");
-	thread_limits(limits, sizeof(limits));
+	weir__thread_limits(limits, sizeof(limits));
 	return weir__fail(err, "I/O engine: no thread can be started%s",
 			  limits);
 }
@@ -370,7 +351,7 @@ static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 	pthread_mutex_unlock(&eng->lock);
 	if (!lacks || *why)
 		return;
-	thread_limits(limits, sizeof(limits));
+	weir__thread_limits(limits, sizeof(limits));
 	snprintf(why, room, "one more thread could not be started: %s%s",
 		 weir__errno_name(-lacks), limits);
 }

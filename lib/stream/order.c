@@ -144,8 +144,8 @@ static void note_failure(struct weir_stream *s,
 
 static void op_submit(struct weir_stream *s, struct weir__stream_op *op)
 {
+	unsigned sentences = weir__error_count();
 	struct weir_failure f;
-	char reason[64];
 	int r = s->mode->submit(s, &op->work);
 
 	if (r == 0)
@@ -153,7 +153,7 @@ static void op_submit(struct weir_stream *s, struct weir__stream_op *op)
 	weir__failure_set(&f, r, 0, op->number,
 			  "%s: operation %llu (%s) was refused: %s", s->label,
 			  (unsigned long long)op->number, op->what,
-			  strerror_r(-r, reason, sizeof(reason)));
+			  weir__error_since(sentences, r));
 	mark_finished(s, op, r);
 	note_failure(s, op, &f);
 }
