@@ -117,6 +117,11 @@ static void get_rows(void)
 		"get_rows: outer dimensions must agree");
 	REFUSES(weir_get_rows(g, N(F32, 2, 9, 2), N(I64, 1, 3)),
 		"ids must be I32", "get_rows: ids are I32");
+	weir_get_rows(g, N(F32, 2, 9, 2), N(I32, 8, 1, 1, 1, 1, 1, 1, 1, 3));
+	is_err(weir_graph_error(g, NULL), -EOPNOTSUPP,
+	       "get_rows: the result would have 9 dimensions, at most 8",
+	       "get_rows: no more than 8 dimensions");
+	weir_graph_reset(g);
 }
 
 static void set_rows(void)
@@ -375,6 +380,11 @@ static void copies(void)
 		"repeat: dimensions are multiples");
 	REFUSES(weir_repeat(g, N(F32, 2, 2, 4), 1, D(8)),
 		"1 dimensions, needs 2 to 8", "repeat: no fewer dimensions");
+	weir_repeat(g, N(F32, 1, 4), 9, D(1, 1, 1, 1, 1, 1, 1, 1, 4));
+	is_err(weir_graph_error(g, NULL), -EOPNOTSUPP,
+	       "repeat: the result would have 9 dimensions, at most 8",
+	       "repeat: no more than 8 dimensions");
+	weir_graph_reset(g);
 	REFUSES(weir_repeat(g, N(F32, 1, 1), 2, D(INT64_MAX, INT64_MAX)),
 		"repeat: the result: ", "repeat: a result that is too large");
 }

@@ -514,7 +514,7 @@ static void place_in_given(void)
 	   "tensors in a given buffer begin at aligned addresses from its offset on");
 	is_int(end, 484,
 	       "weir_tensors_place returns where the last tensor ends");
-	is_err(weir_tensors_place(buf, 513, t, 3, NULL), -EINVAL,
+	is_err(weir_tensors_place(buf, 513, t, 3, NULL), -ENOSPC,
 	       "byte 513, the buffer has 512",
 	       "an offset outside the buffer is refused");
 	weir_buf_free(buf);

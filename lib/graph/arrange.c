@@ -112,7 +112,12 @@ int weir__rule_repeat(struct weir__made *m)
 	const struct weir_tensor *a = source(m, 0);
 	int r;
 
-	if (p->ndim > WEIR_MAX_DIMS || p->ndim < a->ndim)
+	if (p->ndim > WEIR_MAX_DIMS)
+		return weir__fail(
+			-EOPNOTSUPP,
+			"repeat: the result would have %u dimensions, at most %d",
+			p->ndim, WEIR_MAX_DIMS);
+	if (p->ndim < a->ndim)
 		return weir__op_refuse(m, "%u dimensions, needs %u to %d",
 				       p->ndim, a->ndim, WEIR_MAX_DIMS);
 	for (uint32_t i = 0; i < a->ndim; i++) {

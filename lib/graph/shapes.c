@@ -152,8 +152,10 @@ int weir__rule_get_rows(struct weir__made *m)
 		return weir__op_refuse(m,
 				       "outer dimensions of a and ids differ");
 	if (ids->ndim == WEIR_MAX_DIMS)
-		return weir__op_refuse(m, "the result would have %u dimensions",
-				       ids->ndim + 1);
+		return weir__fail(
+			-EOPNOTSUPP,
+			"get_rows: the result would have %u dimensions, at most %d",
+			ids->ndim + 1, WEIR_MAX_DIMS);
 	memcpy(shape, ids->shape, sizeof(shape));
 	shape[ids->ndim] = weir__dim_back(a, 0);
 	return weir__op_result(

@@ -218,7 +218,7 @@ int weir_tensors_place(struct weir_buf *buf, uint64_t offset,
 	if (r < 0)
 		return r;
 	if (offset > buf->bytes)
-		return weir__fail(-EINVAL, "byte %llu, the buffer has %zu",
+		return weir__fail(-ENOSPC, "byte %llu, the buffer has %zu",
 				  (ull)offset, buf->bytes);
 	while (buf->member && l.member + 1 < buf->n_members &&
 	       buf->member_at[l.member + 1] <= offset)
