@@ -203,6 +203,7 @@ static int try_new(size_t align, struct weir_buf *buf, uint64_t limit)
 
 static void test_bad_heaps(void)
 {
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
 	struct weir_buf *buf, *joined, *other;
 	struct weir_buft *huge;
 	struct weir_heap *heap;
@@ -221,6 +222,12 @@ static void test_bad_heaps(void)
 	       "a buffer of another kind of memory is refused");
 	is_err(try_new(0, buf, MIB - 1), -EINVAL, "1048575",
 	       "a buffer above the limit is refused");
+	o.flags = 0x8000;
+	is_err(weir_heap_new(buft, &o, &heap), -EINVAL, "0x8000",
+	       "unknown flags are refused");
+	o.flags = WEIR_BUF_WRITE_COMBINED;
+	is_err(weir_heap_new(buft, &o, &heap), -EINVAL, "write-combined",
+	       "flags that this kind of memory does not have are refused");
 	is_err(weir_heap_new(NULL, NULL, &heap), -EINVAL, "neither",
 	       "a heap needs a kind of memory or a buffer");
 	weir_buf_free(buf);
@@ -301,7 +308,10 @@ static void test_record(void)
 	b = alloc(heap, 4096, 4096);
 	must(weir_heap_free(&a, NULL));
 	(void)!weir_heap_alloc(heap, 2 * MIB, 0, NULL, &a);
+	is_int(weir_heap_record(heap, -2), -EBUSY, "only -1 ends a record");
 	must(weir_heap_record(heap, -1));
+	is_int(weir_heap_record(heap, -2), -EBADF,
+	       "there is no record in descriptor -2");
 	must(weir_heap_free(&b, NULL));
 	n = pread(fd, text, sizeof(text) - 1, 0);
 	text[n > 0 ? n : 0] = '\0';
@@ -323,7 +333,7 @@ static void test_record(void)
 
 int main(void)
 {
-	plan(54);
+	plan(58);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	test_blocks();

@@ -26,6 +26,8 @@ static int check_buf(const struct weir_buf *buf, const struct weir_buft *buft)
 static int check_opts(const struct weir_buft *buft,
 		      const struct weir_heap_opts *o)
 {
+	int r;
+
 	if (o->align & (o->align - 1) ||
 	    (o->align && (o->align < 16 || o->align > WEIR__PAGE)))
 		return weir__fail(
@@ -37,6 +39,9 @@ static int check_opts(const struct weir_buft *buft,
 				  buft->desc.name);
 	if (o->usage > WEIR_USAGE_COMPUTE)
 		return weir__fail(-EINVAL, "%u is not a usage", o->usage);
+	r = weir__buft_check_flags(buft, o->flags);
+	if (r < 0)
+		return r;
 	if (o->buf && o->limit && o->buf->bytes > o->limit)
 		return weir__fail(-EINVAL,
 				  "a buffer of %zu bytes, a limit of %llu",

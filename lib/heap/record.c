@@ -133,7 +133,7 @@ int weir_heap_record(struct weir_heap *heap, int fd)
 	if (r < 0)
 		return r;
 	weir__heap_lock_all(heap);
-	r = fd < 0 ? weir__record_end(heap) : record_begin(heap, fd);
+	r = fd == -1 ? weir__record_end(heap) : record_begin(heap, fd);
 	weir__heap_unlock(heap);
 	/* From here on caches keep nothing, so that each call is recorded. */
 	if (r == 0 && fd >= 0)
