@@ -111,6 +111,83 @@ static void odd_numbers(void)
 	clear();
 }
 
+/* Each call makes the next of two results, of which only some elements differ. */
+struct two {
+	double f64[2];
+	int64_t i64[2];
+	unsigned calls;
+};
+
+static int next_f64(void *arg, const struct weir_operand *dst,
+		    const struct weir_operand *src, unsigned n, unsigned part,
+		    unsigned parts)
+{
+	struct two *two = arg;
+	double *to = dst->data;
+
+	(void)src, (void)n, (void)part, (void)parts;
+	to[0] = two->f64[two->calls++ % 2];
+	to[1] = 0;
+	return 0;
+}
+
+static int next_i64(void *arg, const struct weir_operand *dst,
+		    const struct weir_operand *src, unsigned n, unsigned part,
+		    unsigned parts)
+{
+	struct two *two = arg;
+	int64_t *to = dst->data;
+
+	(void)src, (void)n, (void)part, (void)parts;
+	to[0] = two->i64[two->calls++ % 2];
+	to[1] = 0;
+	return 0;
+}
+
+static const struct weir_compared *compare_two(struct two *two,
+					       enum weir_dtype dtype)
+{
+	const struct weir_op_call call = { .fn = dtype == WEIR_DTYPE_F64
+							 ? next_f64
+							 : next_i64,
+					   .arg = two,
+					   .dtype = dtype,
+					   .ndim = 1,
+					   .shape = { 2 },
+					   .parts = 1 };
+
+	n_seen = 0;
+	weir_call(g, &call, NULL, 0);
+	must(weir_graph_compare(cpu, cpu, g, NULL, see, NULL));
+	clear();
+	return &seen[0];
+}
+
+static void wide_numbers(void)
+{
+	struct two i64 = { .i64 = { (1ll << 60) + 1, 1ll << 60 } };
+	struct two large = { .f64 = { 1e200, -2e200 } };
+	struct two small = { .f64 = { 1e-200, -2e-200 } };
+	struct two most = { .f64 = { 1.5e308, -1.5e308 } };
+	struct two far = { .f64 = { 1e-300, 1e300 } };
+	struct two least = { .f64 = { 5e-324, 0 } };
+	const struct weir_compared *c = compare_two(&i64, WEIR_DTYPE_I64);
+
+	ok(c->max == 1 && c->nmse == 0x1p-120,
+	   "I64 that are the same double are not equal");
+	c = compare_two(&large, WEIR_DTYPE_F64);
+	ok(fabs(c->nmse - 2.25) < 1e-12, "squares may be over the range");
+	c = compare_two(&small, WEIR_DTYPE_F64);
+	ok(fabs(c->nmse - 2.25) < 1e-12, "squares may be below the range");
+	c = compare_two(&most, WEIR_DTYPE_F64);
+	ok(fabs(c->nmse - 4) < 1e-12 && isinf(c->max),
+	   "a difference may be over the range");
+	c = compare_two(&far, WEIR_DTYPE_F64);
+	ok(fabs(c->nmse - 1) < 1e-12, "elements may be far apart");
+	c = compare_two(&least, WEIR_DTYPE_F64);
+	ok(isinf(c->nmse), "any number is infinitely far from 0");
+}
+
 static void views_and_writes(void)
 {
 	static const int64_t two[] = { 4, 2 };
@@ -203,13 +280,14 @@ static void inputs(void)
 
 int main(void)
 {
-	plan(33);
+	plan(39);
 	weir = gdev_open(&other);
 	cpu = weir_dev_get(weir, 0);
 	must(weir_graph_new(&g));
 	equal();
 	different();
 	odd_numbers();
+	wide_numbers();
 	views_and_writes();
 	ended();
 	failures();

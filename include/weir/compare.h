@@ -46,8 +46,8 @@ WEIR__DECLARE_OPTS_INIT(weir_compare_opts)
 #define WEIR_COMPARE_OPTS_INIT WEIR__OPTS_INIT(weir_compare_opts)
 
 /*
- * The second device goes on with the results of the first one, so that each
- * difference is that of one operation. Else each goes on with its own.
+ * After each node, device b continues with the result of device a. Without this
+ * flag each device continues with its own results.
  */
 #define WEIR_COMPARE_EACH 0x01u
 
@@ -56,8 +56,10 @@ struct weir_compared {
 	size_t size;             /* set by the library */
 	uint64_t index;          /* of the node in the graph */
 	struct weir_tensor a, b; /* in host memory, of one layout */
-	double nmse;             /* sum of (a - b)^2 / sum of b^2; 0: equal */
-	double max;              /* greatest difference of two elements */
+	double nmse;             /* sum of (a - b)^2 / sum of b^2; 0: equal;
+				    infinite: b is 0, or it is over the range */
+	double max;              /* greatest difference of two elements, as a
+				    double, which may be infinite */
 	uint64_t at;             /* the element that has it */
 	uint64_t odd; /* elements, or blocks of a dtype without numbers,
 			       that differ otherwise: one is NaN, say; they

@@ -11,11 +11,20 @@
 
 #define CHUNK 256u /* elements: the longest block */
 
+/*
+ * A sum of squares, @sum times 2^(2 * @scale). Squares of F64 are scaled by the
+ * greatest one, since most F64 have no square in F64.
+ */
+struct squares {
+	double sum;
+	int scale;
+};
+
 struct difference {
 	struct weir_compared *ret;
 	uint32_t dtype, block, bytes; /* of a block */
 	uint64_t n;                   /* elements so far */
-	double error, square;
+	struct squares error, square;
 };
 
 static bool is_number(uint32_t dtype)
@@ -66,21 +75,66 @@ static bool same_odd(double a, double b)
 	return (isnan(a) && isnan(b)) || (isinf(a) && a == b);
 }
 
-static void element_add(struct difference *d, double a, double b)
+/* Add the square of @x times 2^@twice. */
+static void square_add(struct squares *s, double x, int twice, bool scales)
 {
-	double apart = fabs(a - b);
+	int scale;
+
+	if (scales && x != 0) {
+		frexp(x, &scale);
+		scale += twice;
+		if (!(s->sum > 0) || scale > s->scale) {
+			s->sum = ldexp(s->sum, 2 * (s->scale - scale));
+			s->scale = scale;
+		}
+		x = ldexp(x, twice - s->scale);
+	}
+	s->sum += x * x;
+}
+
+/* @a / @b; 0 only if @a is. */
+static double squares_ratio(const struct squares *a, const struct squares *b)
+{
+	double ratio;
+
+	if (!(a->sum > 0))
+		return 0;
+	if (!(b->sum > 0))
+		return INFINITY;
+	ratio = ldexp(a->sum / b->sum, 2 * (a->scale - b->scale));
+	return ratio > 0 ? ratio : nextafter(0, 1);
+}
+
+/* @apart: |a - b|, which a and b need not have as doubles. */
+static void element_add(struct difference *d, double a, double b, double apart)
+{
+	bool scales = d->dtype == WEIR_DTYPE_F64;
 	uint64_t at = d->n++;
 
 	if (!isfinite(a) || !isfinite(b)) {
 		d->ret->odd += !same_odd(a, b);
 		return;
 	}
-	d->error += apart * apart;
-	d->square += b * b;
+	if (isfinite(apart))
+		square_add(&d->error, apart, 0, scales);
+	else
+		square_add(&d->error, a / 2 - b / 2, 1, scales);
+	square_add(&d->square, b, 0, scales);
 	if (apart > d->ret->max) {
 		d->ret->max = apart;
 		d->ret->at = at;
 	}
+}
+
+/* Several I64 may be the same double. */
+static double i64_apart(const unsigned char *a, const unsigned char *b)
+{
+	int64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return x > y ? (double)((uint64_t)x - (uint64_t)y)
+		     : (double)((uint64_t)y - (uint64_t)x);
 }
 
 static int chunk_add(struct difference *d, const unsigned char *a,
@@ -92,7 +146,11 @@ static int chunk_add(struct difference *d, const unsigned char *a,
 	if (!r)
 		r = numbers(d->dtype, b, n, y);
 	for (size_t i = 0; !r && i < n; i++)
-		element_add(d, x[i], y[i]);
+		element_add(d, x[i], y[i],
+			    d->dtype == WEIR_DTYPE_I64
+				    ? i64_apart(a + i * sizeof(int64_t),
+						b + i * sizeof(int64_t))
+				    : fabs(x[i] - y[i]));
 	return r;
 }
 
@@ -140,7 +198,6 @@ int weir__difference(const void *a, const void *b, struct weir_compared *ret)
 		r = row_add(&d, (const unsigned char *)a + off,
 			    (const unsigned char *)b + off, row / d.bytes);
 	while (!r && weir__tensor_next_row(t, outer, index, &off));
-	if (d.error > 0)
-		ret->nmse = d.square > 0 ? d.error / d.square : INFINITY;
+	ret->nmse = squares_ratio(&d.error, &d.square);
 	return r;
 }
