@@ -290,11 +290,16 @@ static void threads_of_the_cpu(void)
 	is_err(weir_dev_set_threads(dev, &threads), -EINVAL,
 	       "weir_dev_set_threads: 5000 threads, at most 1024",
 	       "weir_dev_set_threads refuses too many threads");
+	threads.count = 7;
+	threads.reserved = 1;
+	is_err(weir_dev_set_threads(dev, &threads), -EINVAL,
+	       "reserved is 1, not 0",
+	       "weir_dev_set_threads refuses what later versions may define");
 }
 
 int main(void)
 {
-	plan(4 + 1 + 3 + 1 + 2 + 3 + 2 + 4);
+	plan(4 + 1 + 3 + 1 + 2 + 3 + 2 + 5);
 	if (weir_open(NULL, &root) < 0)
 		bail("%s", weir_error());
 	each_member_runs_once();

@@ -210,10 +210,11 @@ struct weir_threads {
  * Choose the threads that compute on a device, from the next run on; the CPU's
  * are otherwise those of its parameter threads=N, or one for each CPU that the
  * process may use (its affinity, and the quotas of its cgroups). Blocks until
- * the device has computed what it is computing. A segment that was scheduled
- * for fewer threads uses no more.
+ * the device has computed what it is computing. A schedule that was made for
+ * fewer threads does not use the additional ones.
  *
- * -EOPNOTSUPP: the device has no threads of the host. -EINVAL: too many.
+ * -EOPNOTSUPP: the device has no threads of the host. -EINVAL: too many, or
+ * reserved is not 0.
  */
 WEIR_API int weir_dev_set_threads(struct weir_dev *dev,
 				  const struct weir_threads *threads)

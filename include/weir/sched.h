@@ -51,7 +51,7 @@ typedef int weir_observe_fn(void *arg, struct weir_run *run, uint64_t node,
 struct weir_sched_opts {
 	size_t size;
 	uint32_t copies;   /* of inputs and outputs: as many runs of a schedule
-			      exist at a time; 0: 1 */
+			      exist at a time, at most 1024; 0: 1 */
 	uint32_t reserved; /* 0 */
 	uint64_t budget;   /* bytes of memory, of all devices together, for all
 			      schedules of the scheduler; 0: no limit */
@@ -345,8 +345,9 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * before need not wait.
  *
  * If an operation, the observer or an event fails, the run ends with that
- * failure: -ECANCELED, with the cause, for an event. A run in @stream that fails
- * or is cancelled makes the stream fail, as other operations do.
+ * failure: -ECANCELED, with the cause, for an event; -EAGAIN if the thread of a
+ * CPU's stream cannot be started. A run in @stream that fails or is cancelled
+ * makes the stream fail, as other operations do.
  *
  * -EBUSY: the run has not ended. -EINVAL: an input was never set, or @stream is
  * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes
@@ -410,7 +411,8 @@ struct weir_run_report {
 	int64_t compute_ns; /* of it: computing, as the library sees it */
 	int64_t observe_ns; /* of it: in the observer */
 	uint64_t nodes;     /* computed so far */
-	uint64_t works;     /* that the device was given for it */
+	uint64_t works;     /* number of work items that were submitted to the
+			       device for this run */
 	uint64_t waits;     /* for events that were not done yet */
 	uint32_t started;   /* how often it was started */
 	uint32_t running;   /* 1: it has not ended */

@@ -89,8 +89,8 @@ WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 
 /*
  * Convert @n elements, on the host: from F64, F32, F16, BF16, any F8, or blocks of
- * a quantised dtype of GGML, to F32, F16 or BF16; if both dtypes are the same and
- * not quantised, copy them. Rounds to the nearest, ties to even: once, or for
+ * a quantised dtype of GGML, to F32, F16 or BF16; if both dtypes are the same, not
+ * quantised, and a block has one element, copy them. Rounds to the nearest, ties to even: once, or for
  * quantised dtypes as ggml computes F32, then once more; NaNs become quiet. The
  * thread's floating-point environment has no influence. @dst and @src need not
  * be aligned, and may not overlap. Any thread; never blocks.

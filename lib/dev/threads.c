@@ -15,6 +15,9 @@ int weir_dev_set_threads(struct weir_dev *dev,
 		r = weir__opts_in(&own, sizeof(own), threads);
 	if (r < 0)
 		return r;
+	if (own.reserved)
+		return weir__fail(-EINVAL, "reserved is %u, not 0",
+				  own.reserved);
 	if (!compute || !compute->set_threads)
 		return weir__fail(-EOPNOTSUPP,
 				  "%s: does not compute on threads of the host",
