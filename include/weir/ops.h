@@ -244,6 +244,7 @@ weir_get_rows(struct weir_graph *g, struct weir_node *a, struct weir_node *ids)
 /*
  * Write rows of a leaf: row ids[i] of @dst [.., R, C] becomes row i of @b
  * [.., n, C], converted to the dtype of @dst. The result has the bytes of @dst.
+ * @b and @ids may not overlap @dst: -EINVAL where that is known now.
  */
 static inline struct weir_node *weir_set_rows(struct weir_graph *g,
 					      struct weir_node *dst,
@@ -434,7 +435,8 @@ weir_attention_sinks(struct weir_graph *g, struct weir_node *q,
 
 /*
  * Write the elements of @a, in their order, to @dst, a leaf or a view of one,
- * converted to its dtype. The result has the bytes of @dst.
+ * converted to its dtype. The result has the bytes of @dst. @a may not overlap
+ * @dst: -EINVAL where that is known now.
  */
 static inline struct weir_node *
 weir_copy(struct weir_graph *g, struct weir_node *a, struct weir_node *dst)
