@@ -23,25 +23,34 @@
 /* Ways to load the model: how copiers read them out of the page cache. */
 static const struct way {
 	const char *what, *glob;
+	uint64_t enough, less; /* MiB of each 16 in the page cache */
 	struct weir_put_opts put;
 } ways[] = {
-	{ "tensors as they are", "*", WEIR_PUT_OPTS_INIT },
+	{ "tensors as they are", "*", 5, 2, WEIR_PUT_OPTS_INIT },
 	{ "rows with gaps of 2 KiB",
 	  "narrow",
+	  11,
+	  4,
 	  { .size = sizeof(struct weir_put_opts),
 	    .slice = &(struct weir_slice){ .dim = 1,
 					   .start = 1024,
 					   .n = 1024 } } },
 	{ "rows with gaps of 192 KiB",
 	  "wide",
+	  11,
+	  4,
 	  { .size = sizeof(struct weir_put_opts),
 	    .slice =
 		    &(struct weir_slice){ .dim = 1, .rank = 2, .ranks = 4 } } },
 	{ "converted",
 	  "narrow",
+	  11,
+	  4,
 	  { .size = sizeof(struct weir_put_opts), .dtype = WEIR_DTYPE_F32 } },
 	{ "small tensors, merged",
 	  "s*",
+	  11,
+	  4,
 	  { .size = sizeof(struct weir_put_opts), .align = 4096 } },
 };
 
@@ -185,8 +194,8 @@ int main(void)
 	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	if (obeys()) {
 		for (size_t i = 0; i < N_WAYS; i++) {
-			loads(&ways[i], 8, true, "half");
-			loads(&ways[i], 2, false, "an eighth");
+			loads(&ways[i], ways[i].enough, true, "enough");
+			loads(&ways[i], ways[i].less, false, "less");
 			loads(&ways[i], 0, false, "nothing");
 		}
 	} else {
