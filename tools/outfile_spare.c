@@ -7,7 +7,7 @@
 #include "outfile.h"
 #include "output.h"
 
-/* Would the output replace what is at @path? */
+/* Nothing but a regular file is replaced by an output. */
 static bool is_regular(const char *path, struct stat *st)
 {
 	return path && !stat(path, st) && S_ISREG(st->st_mode);

@@ -9,14 +9,6 @@
 #ifdef __x86_64__
 #include "kernels/dot_avx512.h"
 
-INLINE uint16_t get_16(const unsigned char *p)
-{
-	uint16_t x;
-
-	memcpy(&x, p, sizeof(x));
-	return x;
-}
-
 INLINE uint32_t get_32(const unsigned char *p)
 {
 	uint32_t x;
@@ -180,7 +172,7 @@ INLINE void unpack_TQ1_0(struct unit *v, const unsigned char *a)
 		v->scale[i] = scales_of_two(a + 52, a + 52);
 }
 
-/* 128 more or less than the bytes, which are 128 more than the elements. */
+/* Bytes are elements plus 128: the element is negated where a bit is set. */
 INLINE __m512i negate(__m512i q, uint64_t signs)
 {
 	return _mm512_mask_sub_epi8(q, signs, _mm512_setzero_si512(), q);
@@ -429,7 +421,7 @@ INLINE __m128i eight_points(const uint16_t *grid, const uint16_t *n)
 			      (int64_t)four_points(grid, n));
 }
 
-/* 8 numbers in bytes, with more bits. */
+/* 8 numbers: their low bytes, and the bits above these. */
 INLINE void eight_numbers(uint16_t *n, const unsigned char *low, __m128i high)
 {
 	__m128i x = _mm_cvtepu8_epi16(_mm_cvtsi64_si128((int64_t)get_64(low)));
