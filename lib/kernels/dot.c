@@ -13,7 +13,7 @@
 #define FLOAT_COLS 2
 #define PANEL_COLS 4
 #define TARGET WEIR__NO_UBSAN
-#define INLINE static inline __attribute__((always_inline))
+#define INLINE static inline TARGET __attribute__((always_inline))
 #define NAME(x) portable_##x
 
 typedef float portable_vf __attribute__((vector_size(16)));
