@@ -124,7 +124,7 @@ pack_peers()
 peers_too_large()
 {
 	! pack_peers 1000 >"$tmp/said" &&
-		grep -q 'archives have [0-9]* bytes, at most 1000$' \
+		grep -q 'tar has [0-9]* bytes, at most 1000$' \
 			"$tmp/said" && test ! -e "$tmp/out/wheels.tar"
 }
 

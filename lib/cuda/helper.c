@@ -254,8 +254,7 @@ int weir__cuda_to_helper(struct weir__cuda_queue *q, struct weir__work *w)
 	if (!q->started) {
 		r = weir__cuda_host.thread(&thread, q->name, helper_main, q);
 		if (r < 0)
-			return weir__cuda_host.fail_sys(
-				r, "cannot start the helper of a stream");
+			return r;
 		pthread_detach(thread);
 		q->started = true;
 	}
