@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "alloc/avail.h"
+#include "core/sys.h"
 #include "files.h"
 #include "tap.h"
 
@@ -108,14 +109,14 @@ static void space(void)
 
 	getrlimit(RLIMIT_AS, &old);
 	if (old.rlim_cur == RLIM_INFINITY)
-		ok(weir__avail_space() == UINT64_MAX,
+		ok(weir__sys_space() == UINT64_MAX,
 		   "without RLIMIT_AS the address space has no limit");
 	else
 		skip(1, "there is a RLIMIT_AS");
 	lim = old;
 	lim.rlim_cur = (rlim_t)(64 * 1024 * MIB);
 	setrlimit(RLIMIT_AS, &lim);
-	left = weir__avail_space();
+	left = weir__sys_space();
 	if (strcmp(getenv("WEIR_T_SANITIZER") ?: "no", "no"))
 		skip(1, "a sanitizer takes all addresses");
 	else

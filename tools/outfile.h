@@ -31,7 +31,7 @@ struct outfile {
 int outfile_open(struct outfile *file, const char *path);
 /* The path for a writer that opens the file itself. */
 const char *outfile_name(const struct outfile *file);
-/* What an older file contains is removed, if the file itself is written. */
+/* If no temporary file is used, truncate the existing file. */
 void outfile_begin(struct outfile *file);
 /*
  * Finish and close the file. Returns 0, or EXIT_FAILURE after a line on stderr.

@@ -40,7 +40,7 @@ static int spare_shards(const char *path, const struct weir_model *model)
 	return r;
 }
 
-/* What describes the model beside its files with tensors. */
+/* The config.json in the folder of the model, and the index. */
 static int spare_beside(const char *path, const char *found)
 {
 	const char *slash = strrchr(found, '/');

@@ -151,8 +151,3 @@ int weir__avail_reserved(const char *root, size_t page, uint64_t *ret_free,
 	*ret_total = total;
 	return 0;
 }
-
-uint64_t weir__avail_space(void)
-{
-	return weir__sys_space();
-}

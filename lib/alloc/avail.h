@@ -22,7 +22,4 @@ int weir__avail_ram(const char *root, uint64_t *ret_free, uint64_t *ret_total);
 int weir__avail_reserved(const char *root, size_t page, uint64_t *ret_free,
 			 uint64_t *ret_total);
 
-/* Address space left under RLIMIT_AS; UINT64_MAX without one. */
-uint64_t weir__avail_space(void);
-
 #endif

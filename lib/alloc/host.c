@@ -3,6 +3,7 @@
 #include "alloc/arena.h"
 #include "alloc/avail.h"
 #include "alloc/topology.h"
+#include "core/sys.h"
 #include "dev/host.h"
 
 int weir__host_alloc(struct weir *weir, enum weir_mem kind, size_t bytes,
@@ -54,7 +55,7 @@ void weir__host_unclaim(struct weir *weir, size_t bytes)
 
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)
 {
-	uint64_t avail, total, space = weir__avail_space();
+	uint64_t avail, total, space = weir__sys_space();
 	int r = weir__avail_ram("", &avail, &total);
 
 	if (r < 0)

@@ -109,7 +109,7 @@ static int map_aligned(struct weir__pages *p, size_t align)
 		return pages_fail(
 			p, r,
 			"mmap of %zu bytes (address space left under RLIMIT_AS: %llu)",
-			len + extra, (unsigned long long)weir__avail_space());
+			len + extra, (unsigned long long)weir__sys_space());
 	from = map;
 	addr = from + (weir__up((uintptr_t)from, align) - (uintptr_t)from);
 	if (addr > from)

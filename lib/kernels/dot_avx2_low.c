@@ -8,30 +8,7 @@
 
 #ifdef __x86_64__
 #include "kernels/dot_avx2.h"
-
-INLINE uint32_t get_16(const unsigned char *p)
-{
-	uint16_t x;
-
-	memcpy(&x, p, sizeof(x));
-	return x;
-}
-
-INLINE uint32_t get_32(const unsigned char *p)
-{
-	uint32_t x;
-
-	memcpy(&x, p, sizeof(x));
-	return x;
-}
-
-INLINE float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof(x));
-	return x;
-}
+#include "kernels/dot_low.h"
 
 /* For each byte from 0 to 15 one of 16. */
 INLINE __m256i look_up(const void *values, __m256i x)
@@ -46,12 +23,6 @@ INLINE __m256i fp4(__m256i x)
 {
 	return _mm256_xor_si256(look_up(weir__dot_fp4, x),
 				_mm256_set1_epi8(-128));
-}
-
-/* Half an E8M0. */
-INLINE float half_e8m0(uint32_t x)
-{
-	return float_of(x < 2 ? 0x00200000u << x : (x - 1) << 23);
 }
 
 INLINE void unpack_MXFP4(struct half *v, const unsigned char *a, unsigned i)
@@ -162,26 +133,6 @@ INLINE __m256i negate(__m256i q, uint32_t signs)
 	return _mm256_sub_epi8(_mm256_xor_si256(q, minus), minus);
 }
 
-/*
- * In each byte of @signs 7 of them: the eighth makes the number of negative ones
- * even. What a shift moves into a byte does not reach its lowest bit.
- */
-INLINE uint32_t even_signs(uint32_t signs)
-{
-	uint32_t odd = signs ^ signs >> 4;
-
-	odd ^= odd >> 2;
-	odd ^= odd >> 1;
-	return signs | (odd & 0x01010101) << 7;
-}
-
-/* 4 times 7 bits, to bytes. */
-INLINE uint32_t spread_sevens(uint32_t x)
-{
-	return (x & 0x7f) | (x & 0x3f80) << 1 | (x & 0x1fc000) << 2 |
-	       (x & 0xfe00000) << 3;
-}
-
 /* 32 elements of a grid of 8 each; of IQ2 the fourth value is not used. */
 INLINE __m256i four_points(const uint16_t *grid, uint32_t a, uint32_t b,
 			   uint32_t c, uint32_t d)
@@ -205,7 +156,7 @@ INLINE void unpack_IQ2_XXS(struct half *v, const unsigned char *a, unsigned i)
 
 	v->q = look_up(iq2_values,
 		       four_points(v->grid, p[0], p[1], p[2], p[3]));
-	v->q = negate(v->q, even_signs(spread_sevens(rest)));
+	v->q = negate(v->q, (uint32_t)even_signs(spread_sevens(rest)));
 	v->scale = _mm256_set1_ps(odd_scale(half_at(a) * 0.25f, rest >> 28));
 }
 
@@ -226,7 +177,7 @@ INLINE void unpack_IQ2_XS(struct half *v, const unsigned char *a, unsigned i)
 	v->q = four_points(v->grid, own & 511, own >> 16 & 511, own >> 32 & 511,
 			   own >> 48 & 511);
 	v->q = negate(look_up(iq2_values, v->q),
-		      even_signs((uint32_t)(signs | signs >> 16)));
+		      (uint32_t)even_signs(signs | signs >> 16));
 	v->scale = odd_scales(half_at(a) * 0.25f, a[66 + i]);
 }
 
@@ -273,7 +224,7 @@ INLINE void unpack_IQ3_XXS(struct half *v, const unsigned char *a, unsigned i)
 	for (unsigned k = 0; k < 8; k++)
 		n[k] = p[k];
 	v->q = look_up(iq3_xxs_values, triples(v->grid, n));
-	v->q = negate(v->q, even_signs(spread_sevens(rest)));
+	v->q = negate(v->q, (uint32_t)even_signs(spread_sevens(rest)));
 	v->scale = _mm256_set1_ps(odd_scale(half_at(a) * 0.5f, rest >> 28));
 }
 

@@ -8,30 +8,7 @@
 
 #ifdef __x86_64__
 #include "kernels/dot_avx512.h"
-
-INLINE uint32_t get_32(const unsigned char *p)
-{
-	uint32_t x;
-
-	memcpy(&x, p, sizeof(x));
-	return x;
-}
-
-INLINE uint64_t get_64(const unsigned char *p)
-{
-	uint64_t x;
-
-	memcpy(&x, p, sizeof(x));
-	return x;
-}
-
-INLINE float float_of(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof(x));
-	return x;
-}
+#include "kernels/dot_low.h"
 
 /* For each byte from 0 to 15 one of 16. */
 INLINE __m512i look_up(const void *values, __m512i x)
@@ -39,12 +16,6 @@ INLINE __m512i look_up(const void *values, __m512i x)
 	return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128(
 					   (const __m128i_u *)values)),
 				   x);
-}
-
-/* Half an E8M0. */
-INLINE float half_e8m0(uint32_t x)
-{
-	return float_of(x < 2 ? 0x00200000u << x : (x - 1) << 23);
 }
 
 INLINE void unpack_MXFP4(struct unit *v, const unsigned char *a)
@@ -176,26 +147,6 @@ INLINE void unpack_TQ1_0(struct unit *v, const unsigned char *a)
 INLINE __m512i negate(__m512i q, uint64_t signs)
 {
 	return _mm512_mask_sub_epi8(q, signs, _mm512_setzero_si512(), q);
-}
-
-/*
- * In each byte of @signs 7 of them: the eighth makes the number of negative ones
- * even. What a shift moves into a byte does not reach its lowest bit.
- */
-INLINE uint64_t even_signs(uint64_t signs)
-{
-	uint64_t odd = signs ^ signs >> 4;
-
-	odd ^= odd >> 2;
-	odd ^= odd >> 1;
-	return signs | (odd & 0x0101010101010101) << 7;
-}
-
-/* 4 times 7 bits of each of two words, to bytes. */
-INLINE uint64_t spread_sevens(uint64_t x)
-{
-	return (x & 0x0000007f0000007f) | (x & 0x00003f8000003f80) << 1 |
-	       (x & 0x001fc000001fc000) << 2 | (x & 0x0fe000000fe00000) << 3;
 }
 
 /* 128 plus 8, 25 and 43; the fourth is not used. */

@@ -8,7 +8,8 @@ lib_libweir_core_la_SOURCES += %D%/attention.c %D%/attention.h \
 lib_libweir_core_la_SOURCES += %D%/team.c %D%/team.h
 lib_libweir_core_la_SOURCES += %D%/dot.c %D%/dot.h %D%/dot_avx2.c \
 	%D%/dot_avx2.h %D%/dot_avx2_low.c %D%/dot_avx512.c \
-	%D%/dot_avx512.h %D%/dot_avx512_low.c %D%/dot_float.inc %D%/dot_q8.inc %D%/mul_mat.c \
+	%D%/dot_avx512.h %D%/dot_avx512_low.c %D%/dot_low.h \
+	%D%/dot_float.inc %D%/dot_q8.inc %D%/mul_mat.c \
 	%D%/panel.c %D%/panel.h %D%/dot_panel.inc \
 	%D%/product.c %D%/product.h %D%/tiles.c %D%/tiles.h
 EXTRA_DIST += %D%/README.md

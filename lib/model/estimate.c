@@ -9,7 +9,7 @@
 #include "core/util.h"
 #include "model/plan.h"
 
-/* What a plan needs of a kind of memory. */
+/* The bytes that a plan allocates of one kind of memory. */
 struct need {
 	struct weir_estimate e;
 	uint64_t whole; /* its bytes in whole pages: they count for a budget */
