@@ -18,7 +18,8 @@
 #define N_SMALL 1500u
 #define N_WAYS (sizeof(ways) / sizeof(ways[0]))
 #define CHECKS 4
-#define N_TESTS (3 * CHECKS * N_WAYS)
+#define N_ALIKE 4
+#define N_TESTS (3 * CHECKS * N_WAYS + N_ALIKE)
 
 /* Ways to load the model: how copiers read them out of the page cache. */
 static const struct way {
@@ -62,16 +63,21 @@ static struct weir_file_info info;
 static char path[256];
 static int fd;
 
-/* Of each 16 MiB of the file the first @cached MiB stay in the page cache. */
-static void make_state(uint64_t cached)
+static void cache_mib(uint64_t at)
 {
 	static unsigned char some[MIB];
 
+	if (pread(fd, some, MIB, (off_t)at) < 0)
+		bail("%s: %s", path, strerror(errno));
+}
+
+/* Of each 16 MiB of the file the first @cached MiB stay in the page cache. */
+static void make_state(uint64_t cached)
+{
 	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
 	for (uint64_t at = 0; at < info.bytes; at += MIB)
-		if (at % (16 * MIB) < cached * MIB &&
-		    pread(fd, some, MIB, (off_t)at) < 0)
-			bail("%s: %s", path, strerror(errno));
+		if (at % (16 * MIB) < cached * MIB)
+			cache_mib(at);
 }
 
 static bool obeys(void)
@@ -154,6 +160,41 @@ static void loads(const struct way *way, uint64_t cached, bool buffered,
 	weir_weights_free(right);
 }
 
+/*
+ * The page cache has all of 128 MiB but 18, or with @island only these. -1: that is
+ * seen wherever they are; else the MiB where it is not.
+ */
+static int see_part(bool island)
+{
+	for (uint64_t from = 0; from + 18 * MIB < 128 * MIB; from += 7 * MIB) {
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+		for (uint64_t at = 0; at < 128 * MIB; at += MIB)
+			if ((at >= from && at < from + 18 * MIB) == island)
+				cache_mib(at);
+		if (weir__file_alike(file, 0, 128 * MIB) >= 0)
+			return (int)(from / MIB);
+	}
+	return -1;
+}
+
+static void sees_what_differs(void)
+{
+	int at;
+
+	make_state(16);
+	ok(weir__file_alike(file, 0, 128 * MIB) == 1, "all is cached");
+	make_state(0);
+	ok(weir__file_alike(file, 0, 128 * MIB) == 0, "nothing is cached");
+	at = see_part(false);
+	ok(at < 0, "a hole of 18 MiB is seen");
+	if (at >= 0)
+		diag("not at %d MiB", at);
+	at = see_part(true);
+	ok(at < 0, "an island of 18 MiB is seen");
+	if (at >= 0)
+		diag("not at %d MiB", at);
+}
+
 /* Three parts of 64, 64 and 45 MiB. */
 static void write_model(void)
 {
@@ -198,6 +239,7 @@ int main(void)
 			loads(&ways[i], ways[i].less, false, "less");
 			loads(&ways[i], 0, false, "nothing");
 		}
+		sees_what_differs();
 	} else {
 		skip(N_TESTS, "this page cache cannot be told what to keep");
 	}

@@ -97,6 +97,13 @@ int weir__file_unchanged(struct weir_file *file);
 unsigned weir__file_resident(struct weir_file *file, uint64_t off,
 			     uint64_t len);
 
+/*
+ * resident.c. Is all of a long range in the page cache, or nothing? 1: all, 0:
+ * nothing, -1: neither, or not known. By a sample for each 8 MiB: a hole, or an
+ * island, of less than 18 MiB may not be seen.
+ */
+int weir__file_alike(struct weir_file *file, uint64_t off, uint64_t len);
+
 /* Are a few pages of the range, from its beginning to its end, in the page cache? */
 bool weir__file_is_cached(struct weir_file *file, uint64_t off, uint64_t len);
 

@@ -11,6 +11,7 @@
 #define PART 512u        /* pages of which one is sampled ... */
 #define SAMPLES 8u       /* ... but at least so many of a range */
 #define MORE 8u          /* times as many, if they disagree */
+#define ALIKE 2048u      /* pages of which one is sampled in a long range */
 #define SPOTS 5u         /* pages that stand for a short range */
 
 /*
@@ -98,6 +99,19 @@ static int64_t resident_by_samples(struct weir_file *file, uint64_t first,
 		return 1000;
 	hits = count_samples(file, first, pages, n * MORE, true);
 	return hits < 0 ? hits : hits * 1000 / (int64_t)(n * MORE);
+}
+
+/* With fewer samples than resident_by_samples() takes of all parts. */
+int weir__file_alike(struct weir_file *file, uint64_t off, uint64_t len)
+{
+	uint64_t first = off / WEIR__PAGE;
+	uint64_t pages = (off + len - 1) / WEIR__PAGE - first + 1;
+	uint64_t n = pages / ALIKE > SAMPLES ? pages / ALIKE : SAMPLES;
+	int64_t hits = count_samples(file, first, pages, n, false);
+
+	if (hits == (int64_t)n)
+		return 1;
+	return hits == 0 && file->nowait ? 0 : -1;
 }
 
 /*

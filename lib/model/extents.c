@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extents of a load's job. Each long run of the layout is divided into
- * units, for each of which the page cache decides whether it is read directly
- * or buffered; neighbouring units that are read alike make one extent. Short
- * runs that are close together share a decision.
+ * The extents of a load's job. The page cache decides what is read directly and
+ * what buffered. A long run of the layout that is cached only in part is divided
+ * into units, for each of which this is decided; neighbouring units that are read
+ * alike make one extent. Short runs that are close together share a decision.
  */
 #include <errno.h>
 
@@ -125,8 +125,8 @@ static int add_rows(struct weir_load *l, uint32_t number, bool buffered)
 	return r;
 }
 
-/* A run that is longer than a unit. */
-static int add_long(struct weir_load *l, uint32_t number)
+/* A long run of which the units differ. */
+static int add_units(struct weir_load *l, uint32_t number)
 {
 	const struct weir__run *run = &l->weights->layout->run[number];
 	struct weir_file *file = l->model->file[run->shard];
@@ -153,6 +153,19 @@ static int add_long(struct weir_load *l, uint32_t number)
 	}
 	return r < 0 ? r
 		     : add_extent(l, number, from, from, run->len - from, way);
+}
+
+/* A run that is longer than a unit. */
+static int add_long(struct weir_load *l, uint32_t number)
+{
+	const struct weir__run *run = &l->weights->layout->run[number];
+	struct weir_file *file = l->model->file[run->shard];
+	int cached = -1;
+
+	if (run->way == WEIR_WAY_AUTO && atomic_load(&file->direct_ok))
+		cached = weir__file_alike(file, run->off, run->len);
+	return cached < 0 ? add_units(l, number)
+			  : add_extent(l, number, 0, 0, run->len, cached);
 }
 
 /* The runs of a load in the order of reading. */
