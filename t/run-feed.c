@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <weir/ops.h>
 
@@ -15,6 +16,7 @@
 #define LAYERS 12
 #define BYTES ((uint64_t)N * N * 4) /* of a layer's weight */
 #define NEED (BYTES + 4096)
+#define TICK 20000 /* us: times of files have changed */
 
 static struct weir *weir;
 static struct weir_file *file;
@@ -318,12 +320,60 @@ static void fails(void)
 	has_str(weir_error(), "node 16",
 		"the sentence of a file that is too short names the leaf's node");
 	files_bytes("short.bin", numbers, LAYERS * BYTES);
-	ok(runs(&e, 2),
-	   "a run after one that failed works if the file is whole again");
+	must(weir_run_start(e.run));
+	is_err(weir_run_wait(e.run, -1), -ESTALE, "short.bin: ",
+	       "a run after one that failed reads the file again");
+	end(&e);
+	must(weir_file_open(weir, files_path("w.bin"), NULL, &file));
+	begin(&e, 3 * NEED, 1, LAYERS, NULL);
 	weir_file_close(file);
 	ok(runs(&e, 2), "a schedule keeps its file open");
 	end(&e);
 	file = whole;
+}
+
+/* Begin with a file of its own, which is written to after @before runs. */
+static int changed(const char *name, uint64_t weights, unsigned before,
+		   struct engine *e)
+{
+	struct weir_file *whole = file;
+	bool held;
+	int r;
+
+	files_bytes(name, numbers, LAYERS * BYTES);
+	must(weir_file_open(weir, files_path(name), NULL, &file));
+	begin(e, weights, 1, LAYERS, NULL);
+	held = runs(e, before);
+	usleep(TICK);
+	files_bytes(name, numbers, LAYERS * BYTES);
+	must(weir_run_start(e->run));
+	r = weir_run_wait(e->run, -1);
+	weir_file_close(file);
+	file = whole;
+	return held ? r : -EPROTO;
+}
+
+static void files_change(void)
+{
+	struct engine e;
+
+	is_err(changed("fed.bin", 3 * NEED, 2, &e), -ESTALE,
+	       "fed.bin: was written to while it was read",
+	       "a run fails if a file that it reads again has changed");
+	must(weir_run_start(e.run));
+	is_err(weir_run_wait(e.run, -1), -ESTALE, "fed.bin: was written to",
+	       "later runs over a file that has changed fail too");
+	end(&e);
+	is_err(changed("first.bin", LAYERS * NEED, 0, &e), -ESTALE,
+	       "first.bin: was written to",
+	       "a run fails if a file has changed from which it kept weights");
+	must(weir_run_start(e.run));
+	is_err(weir_run_wait(e.run, -1), -ESTALE, "first.bin: was written to",
+	       "kept weights of a file that had changed fail later runs too");
+	end(&e);
+	ok(changed("kept.bin", LAYERS * NEED, 1, &e) == 0,
+	   "a file may change once all of its weights are kept");
+	end(&e);
 }
 
 /*
@@ -478,7 +528,7 @@ static void schedules_without_memory(void)
 
 int main(void)
 {
-	plan(27);
+	plan(32);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	numbers = malloc(LAYERS * BYTES);
@@ -498,6 +548,7 @@ int main(void)
 	parts();
 	cancels();
 	fails();
+	files_change();
 	placed_apart();
 	event_of_another_root();
 	starts_without_memory();

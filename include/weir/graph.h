@@ -94,7 +94,8 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
  * is not placed. The leaf is constant. The first run that needs it reads it to
  * memory of the device, which keeps it; if weir_sched_opts.weights is too small
  * for all such leaves, each run reads some of them again. The program keeps
- * @file open as long as the graph is used; schedules reference it.
+ * @file open as long as the graph is used; schedules reference it. A run that has
+ * read @file fails with -ESTALE if it has changed since it was opened.
  *
  * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file is
  * NULL, or the tensor ends after the end of the file; the sentence has both

@@ -377,8 +377,9 @@ WEIR_API int weir_run_record(struct weir_run *run, struct weir_event *event)
 	WEIR_NONNULL(1, 2);
 /*
  * Block until the run has ended, for at most @timeout_ns; -1: for any time.
- * 0, or its failure, with its sentence. -ETIMEDOUT: it has not ended. -EINVAL:
- * it was never started.
+ * 0, or its failure, with its sentence (-ESTALE: a file of a constant leaf has
+ * changed since it was opened). -ETIMEDOUT: it has not ended. -EINVAL: it was
+ * never started.
  */
 WEIR_API int weir_run_wait(struct weir_run *run, int64_t timeout_ns)
 	WEIR_NONNULL(1);

@@ -79,6 +79,24 @@ static enum move lane_end_stopped(struct weir__run_lane *lane)
 	return lane_end(lane, &f);
 }
 
+/* All steps are computed, perhaps with weights of a file that has changed. */
+static enum move lane_end_computed(struct weir__run_lane *lane)
+{
+	struct weir__error_saved saved;
+	enum move next;
+	int r;
+
+	if (!lane->pass.feed)
+		return lane_end(lane, NULL);
+	/* On the thread that starts the run this is in a call that succeeds. */
+	weir__error_save(&saved);
+	r = weir__feed_list_unchanged(lane->of->feed);
+	next = r < 0 ? lane_fail(lane, r, 0, "%s", weir__error_text())
+		     : lane_end(lane, NULL);
+	weir__error_restore(&saved);
+	return next;
+}
+
 static bool lane_stops(const struct weir__run_lane *lane)
 {
 	return atomic_load(&lane->run->stop) ||
@@ -393,7 +411,7 @@ static enum move lane_next(struct weir__run_lane *lane)
 		lane->gate++;
 	gate = &lane->of->gate[lane->gate];
 	if (lane->gate == lane->gates && lane->step == lane->until)
-		return lane_end(lane, NULL);
+		return lane_end_computed(lane);
 	if (lane->gate == lane->gates)
 		return lane_compute(lane, lane->until);
 	if (gate->step > lane->step)

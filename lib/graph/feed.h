@@ -53,6 +53,10 @@ struct weir__kept {
 	bool loaded;      /* its bytes are there */
 	bool stale;       /* what is loading is out of date */
 	uint64_t loading; /* number that brings them; 0: none does */
+
+	/* Under feeder->check_lock: of one in a file. */
+	bool ready;   /* it was loaded when the file was asked last */
+	bool checked; /* the file had not changed when it was loaded */
 };
 
 struct weir__ring {
@@ -85,7 +89,8 @@ struct weir__feed_list {
 	struct weir__feeder *feeder;
 	struct weir__ring *ring; /* NULL: all are kept */
 	uint64_t kept_bytes, fed_bytes;
-	uint32_t users; /* schedules; under feeder->store_lock */
+	uint32_t users;       /* schedules; under feeder->store_lock */
+	_Atomic bool checked; /* all are kept, and their files were asked */
 	uint32_t n;
 	struct weir__fed_provider
 		*provider; /* one for each; NULL: all are kept */
@@ -155,6 +160,9 @@ struct weir__feeder {
 	uint64_t held;           /* bytes of all kept leaves and rings */
 	uint64_t lists;          /* number of the newest list */
 
+	pthread_mutex_t
+		check_lock; /* files are asked by one thread at a time */
+
 	pthread_mutex_t lock;
 	bool moving, again;        /* one thread moves; it shall look again */
 	bool closed;               /* queue nothing any more */
@@ -213,6 +221,11 @@ int weir__pass_start(struct weir__pass *pass);
  * never will be.
  */
 void weir__pass_end(struct weir__pass *pass);
+/*
+ * unchanged.c. A run over @list has read what it needs. -ESTALE with a sentence: a
+ * file that it read has changed since it was opened. May block as fstat(2) does.
+ */
+int weir__feed_list_unchanged(struct weir__feed_list *list);
 /* Queue what has become possible. No lock is held. */
 void weir__feeder_move(struct weir__feeder *feeder);
 /* Drop what was read ahead for @list. */

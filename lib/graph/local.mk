@@ -6,7 +6,8 @@ lib_libweir_core_la_SOURCES += \
 	%D%/reach.c %D%/reach.h %D%/reach_order.c %D%/reach_graph.c \
 	%D%/assign.c %D%/assign.h %D%/assign_graph.c %D%/pins.c %D%/pins.h \
 	%D%/order.c %D%/order.h %D%/imports.c %D%/imports.h \
-	%D%/feed.c %D%/feed.h %D%/feed_source.c %D%/provider.c %D%/store.c %D%/passes.c \
+	%D%/feed.c %D%/feed.h %D%/feed_source.c %D%/provider.c %D%/store.c \
+	%D%/passes.c %D%/unchanged.c \
 	%D%/place.c %D%/place.h \
 	%D%/draft.c %D%/draft.h %D%/plan.c %D%/plan.h %D%/where.c %D%/nodes.c \
 	%D%/leaves.c %D%/split.c \

@@ -31,6 +31,7 @@ int weir__feeder_new(struct weir_dev *dev, struct weir_buft *buft,
 	f->limit = limit ? limit : UINT64_MAX;
 	f->number = 1;
 	pthread_mutex_init(&f->store_lock, NULL);
+	pthread_mutex_init(&f->check_lock, NULL);
 	pthread_mutex_init(&f->lock, NULL);
 	*ret_feeder = f;
 	return 0;
@@ -70,6 +71,7 @@ void weir__feeder_put(struct weir__feeder *f)
 		weir__source_put(&f->feed->source);
 	pthread_mutex_destroy(&f->lock);
 	pthread_mutex_destroy(&f->store_lock);
+	pthread_mutex_destroy(&f->check_lock);
 	weir__free(f);
 }
 
