@@ -451,6 +451,19 @@ static void overlaps_in_leaf(void)
 	      "copy: without elements nothing overlaps");
 }
 
+/* Two tensors of 54 bytes without strides, the second @apart after the first. */
+static struct weir_node *copy_one_row(struct weir_buf *buf, uint64_t apart)
+{
+	struct weir_tensor t[2];
+
+	for (int i = 0; i < 2; i++)
+		if (weir_tensor_init(&t[i], WEIR_DTYPE_Q4_0, 2, D(2, 48)) < 0 ||
+		    weir_tensor_place(&t[i], buf, (uint64_t)i * apart) < 0)
+			bail("%s", weir_error());
+	return weir_copy(g, weir_graph_leaf(g, &t[0], NULL),
+			 weir_graph_leaf(g, &t[1], NULL));
+}
+
 static void overlaps_in_buffer(void)
 {
 	struct weir_buft *buft;
@@ -471,6 +484,10 @@ static void overlaps_in_buffer(void)
 	REFUSES(weir_set_rows(g, square(placed(buf, 0, 64)),
 			      square(placed(buf, 60, 64)), N(I32, 1, 8)),
 		"b and dst overlap", "set_rows: leaves of the same bytes");
+	REFUSES(copy_one_row(buf, 20), "a and dst overlap",
+		"copy: leaves without strides overlap");
+	MAKES(copy_one_row(buf, 54), "Q4_0 [2, 48]",
+	      "copy: leaves without strides side by side do not overlap");
 	weir_buf_free(buf);
 	weir_close(weir);
 }

@@ -346,13 +346,38 @@ static void traced(void)
 	weir_buf_free(t.buf);
 }
 
+/* Rows of 1.5 blocks: 54 bytes in one row. */
+static void without_strides(void)
+{
+	const int64_t shape[] = { 2, 48 };
+	struct weir_tensor a = bytes(weir, 54), b = bytes(weir, 60), x, y;
+	struct weir_stream *s = new_stream(weir, "rows");
+	unsigned char want[60] = { 0 };
+
+	must(weir_tensor_init(&x, WEIR_DTYPE_Q4_0, 2, shape));
+	y = x;
+	must(weir_tensor_place(&x, a.buf, 0));
+	must(weir_tensor_place(&y, b.buf, 0));
+	pattern(weir_tensor_data(&x), 54, 5);
+	memcpy(want, weir_tensor_data(&x), 54);
+	memset(weir_tensor_data(&y), 0, 60);
+	must(weir_stream_copy(s, &y, &x));
+	must(weir_stream_sync(s, -1));
+	is_mem(weir_tensor_data(&y), want, 60,
+	       "a tensor whose rows are not whole blocks is copied entirely");
+	weir_stream_free(s);
+	weir_buf_free(a.buf);
+	weir_buf_free(b.buf);
+}
+
 int main(void)
 {
-	plan(42);
+	plan(43);
 	weir = open_root(WEIR_IO_AUTO);
 	moves();
 	rectangles();
 	views();
+	without_strides();
 	refused();
 	blocking_calls();
 	lifetimes();

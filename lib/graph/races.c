@@ -96,6 +96,8 @@ static struct weir_tensor operand_bytes(const struct weir_operand *o)
 
 	memcpy(t.shape, o->shape, o->ndim * sizeof(*o->shape));
 	memcpy(t.stride, o->stride, o->ndim * sizeof(*o->stride));
+	if (weir__tensor_one_row(&t))
+		return t;
 	for (unsigned i = 0; i < n; i++)
 		if (!t.stride[i])
 			t.shape[i] = 1;

@@ -37,12 +37,33 @@ uint64_t weir__tensor_steps(const struct weir_tensor *t, unsigned dim)
 	return dim == t->ndim - 1 ? n / weir__dtype(t->dtype)->block : n;
 }
 
+bool weir__tensor_one_row(const struct weir_tensor *t)
+{
+	return t->ndim && !t->stride[t->ndim - 1] &&
+	       (uint64_t)t->shape[t->ndim - 1] % weir__dtype(t->dtype)->block;
+}
+
+/* The bytes of all elements, without regard to strides. */
+static uint64_t bytes_of(const struct weir_tensor *t)
+{
+	const struct weir_dtype_info *info = weir__dtype(t->dtype);
+	uint64_t n = 1;
+
+	for (unsigned i = 0; i < t->ndim; i++)
+		n *= (uint64_t)t->shape[i];
+	return n / info->block * info->bytes;
+}
+
 unsigned weir__tensor_outer(const struct weir_tensor *t, size_t *ret_row)
 {
 	const struct weir_dtype_info *info = weir__dtype(t->dtype);
 	unsigned outer = t->ndim;
 	uint64_t row = info->bytes;
 
+	if (weir__tensor_one_row(t)) {
+		*ret_row = bytes_of(t);
+		return 0;
+	}
 	while (outer) {
 		uint64_t n = weir__tensor_steps(t, outer - 1);
 

@@ -33,6 +33,8 @@ bool weir__tensor_contiguous(const struct weir_tensor *t);
 /* -EINVAL: they differ in dtype, shape or strides. */
 int weir__tensor_same(const struct weir_tensor *dst,
 		      const struct weir_tensor *src);
+/* Its rows are not whole blocks: it has no strides, and all bytes are one row. */
+bool weir__tensor_one_row(const struct weir_tensor *t);
 /*
  * A valid tensor as rows, each of *@ret_row contiguous bytes: returns the
  * number of outer dimensions, over which the rows are spread.
