@@ -489,7 +489,7 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_interrupted_t_SOURCES = %D%/interrupted.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_pool_t_SOURCES = %D%/pool.c
 %C%_pool_gap_t_SOURCES = %D%/pool-gap.c
-%C%_touch_t_SOURCES = %D%/touch.c
+%C%_touch_t_SOURCES = %D%/touch.c $(T_FILES) $(T_SAMPLE)
 %C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate \
 	$(T_WRAP)sys_mlock
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)

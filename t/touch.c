@@ -10,6 +10,8 @@
 
 #include "alloc/touch.h"
 #include "core/sys.h"
+#include "files.h"
+#include "sample.h"
 #include "tap.h"
 
 #define MIB ((size_t)1 << 20)
@@ -292,11 +294,59 @@ static void of_a_buffer(void)
 	weir_buf_free(buf);
 }
 
+/* A load of 5 MiB to the beginning, and of as much to the end, of 64 MiB. */
+static void targets_far_apart(void)
+{
+	const struct sample_tensor tensor[] = { { "a", "U8", 5 * MIB, 1 },
+						{ "b", "U8", 5 * MIB, 1 } };
+	struct weir_tensor dst[2];
+	struct weir_target to[2] = { { 0 } };
+	struct weir_model *model;
+	struct weir_weights *w;
+	struct weir_plan *p;
+	struct weir_load *load;
+	struct weir_buft *buft;
+	struct weir_buf *buf;
+	int64_t n = 5 * MIB;
+	size_t base;
+
+	files_begin();
+	sample_write(files_path("two.safetensors"), tensor, 2, 0, 1);
+	if (weir_dev_buft(weir_dev_get(root, 0), WEIR_MEM_HUGE, &buft) < 0 ||
+	    weir_buf_alloc(buft, 64 * MIB, NULL, &buf) < 0 ||
+	    weir_model_open(root, files_path("two.safetensors"), NULL, &model) <
+		    0 ||
+	    weir_plan_new(model, &p) < 0)
+		bail("%s", weir_error());
+	for (size_t i = 0; i < 2; i++) {
+		if (weir_tensor_init(&dst[i], WEIR_DTYPE_U8, 1, &n) < 0 ||
+		    weir_tensor_place(&dst[i], buf, i * 59 * MIB) < 0)
+			bail("%s", weir_error());
+		to[i] = (struct weir_target){ .size = sizeof(to[i]),
+					      .tensor = i,
+					      .dst = &dst[i],
+					      .way = WEIR_WAY_DIRECT };
+	}
+	base = (size_t)((unsigned char *)weir_buf_data(buf) - mem);
+	if (weir_plan_put_tensors(p, to, 2) < 0 ||
+	    weir_load_start(p, NULL, &load) < 0 ||
+	    weir_load_wait(load, -1) < 0 || weir_load_weights(load, &w) < 0)
+		bail("%s", weir_error());
+	ok(!sample_wrong(w, 1), "targets far apart in a buffer are loaded");
+	is_int(resident(base + 8 * MIB, base + 56 * MIB), 0,
+	       "memory between targets far apart is not touched");
+	weir_weights_free(w);
+	weir_load_free(load);
+	weir_plan_free(p);
+	weir_model_close(model);
+	weir_buf_free(buf);
+}
+
 int main(void)
 {
 	void *map;
 
-	plan(26);
+	plan(28);
 	if (weir_open(NULL, &root) < 0 ||
 	    weir__sys_map(SIZE, -1, 0, PROT_READ | PROT_WRITE, &map) < 0)
 		bail("no memory");
@@ -309,6 +359,7 @@ int main(void)
 	stopped();
 	refused_pages_are_not_counted();
 	of_a_buffer();
+	targets_far_apart();
 	weir__sys_unmap(map, SIZE);
 	weir_close(root);
 	return done_testing();

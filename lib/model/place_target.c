@@ -13,6 +13,12 @@
 #include "model/overlap.h"
 #include "model/place.h"
 
+/*
+ * Targets of one buffer that are farther apart are in two of the layout's buffers:
+ * fresh memory of one is touched from its beginning to its end.
+ */
+#define APART (2u << 20)
+
 struct targets {
 	const struct weir_plan *plan;
 	struct weir__layout *l;
@@ -104,6 +110,16 @@ static void add_run(struct targets *p, const struct weir__target *t,
 	};
 }
 
+/* Does @t continue the newest of the layout's buffers? */
+static bool target_continues(const struct targets *p,
+			     const struct weir__target *t)
+{
+	const struct weir__layout_buf *b = &p->l->buf[p->l->n_bufs - 1];
+
+	return p->buf && t->buf == p->buf && t->spot.at >= p->at &&
+	       (!b->n || t->spot.at <= b->bytes + APART);
+}
+
 static int add_target(struct targets *p, size_t number)
 {
 	const struct weir__target *t = &p->plan->targets->item[number];
@@ -111,7 +127,7 @@ static int add_target(struct targets *p, size_t number)
 	struct weir__spot *spot = &l->spot[p->plan->n + number];
 	struct weir__layout_buf *b;
 
-	if (t->buf != p->buf || t->spot.at < p->at)
+	if (!target_continues(p, t))
 		open_buf(p, t);
 	p->at = t->spot.at;
 	spot->buf = (uint32_t)(l->n_bufs - 1);
