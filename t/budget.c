@@ -98,6 +98,20 @@ static void kept(void)
 	weir_close(weir);
 }
 
+/* Two buffers that fit, after one that is kept and a little larger. */
+static void kept_larger(void)
+{
+	struct weir_buf *buf;
+
+	open_root(BUDGET, 0);
+	weir_buf_free(alloc(huge, 36 * MIB));
+	buf = alloc(huge, 30 * MIB);
+	is_int(try_alloc(huge, 34 * MIB), 0,
+	       "a larger buffer that is kept takes no bytes of the budget from others");
+	weir_buf_free(buf);
+	weir_close(weir);
+}
+
 static void wrapped(void)
 {
 	static unsigned char bytes[4096];
@@ -379,9 +393,10 @@ static void closed(void)
 
 int main(void)
 {
-	plan(5 + 2 + 1 + 7 + 3 + 7 + 3 + 1 + 4 + 4 + 1);
+	plan(5 + 2 + 1 + 1 + 7 + 3 + 7 + 3 + 1 + 4 + 4 + 1);
 	edge();
 	kept();
+	kept_larger();
 	wrapped();
 	slots();
 	claims();

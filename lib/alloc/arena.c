@@ -146,10 +146,14 @@ int weir__arenas_get(struct weir *weir, struct weir__arenas **ret_all)
 }
 
 /* Can a kept mapping @p serve @want? Reserved pages are locked in any case. */
-static bool kept_fits(const struct weir__pages *p,
+static bool kept_fits(const struct weir__arenas *all,
+		      const struct weir__pages *p,
 		      const struct weir__pages *want)
 {
-	return p->len >= want->len && p->len - want->len <= SLACK(want->len) &&
+	/* The budget counts the whole mapping: others would lack the rest. */
+	size_t slack = all->weir->opts.budget ? 0 : SLACK(want->len);
+
+	return p->len >= want->len && p->len - want->len <= slack &&
 	       p->type == want->type &&
 	       (p->locked == want->locked || weir__pages_reserved(p)) &&
 	       weir__nodes_equal(&p->nodes, &want->nodes) &&
@@ -162,7 +166,7 @@ struct weir__arena *weir__arenas_find_kept(struct weir__arenas *all,
 	struct weir__arena *best = NULL;
 
 	for (struct weir__arena *a = all->kept; a; a = a->next)
-		if (kept_fits(&a->pages, want) &&
+		if (kept_fits(all, &a->pages, want) &&
 		    (!best || a->pages.len < best->pages.len))
 			best = a;
 	if (best) {
