@@ -24,7 +24,20 @@ static struct {
 	_Atomic bool hang;
 	_Atomic uint64_t bytes; /* read so far */
 	_Atomic unsigned hits;
+	_Atomic unsigned delay;        /* us, of all that are counted */
+	_Atomic unsigned n, now, most; /* counted; at once; at most */
 } reads;
+
+static void read_slowly(void)
+{
+	unsigned now = ++reads.now;
+
+	reads.n++;
+	if (now > reads.most)
+		reads.most = now;
+	usleep(reads.delay);
+	reads.now--;
+}
 
 /* Replaces that of the C library, for the library too. */
 __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
@@ -34,6 +47,8 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 
 	if (n >= 8192) /* not /proc and /sys */
 		reads.bytes += n;
+	if (n >= 8192 && reads.delay)
+		read_slowly();
 	if (from < reads.hi && from + n > reads.lo) {
 		reads.hits++;
 		while (reads.hang)
@@ -46,11 +61,13 @@ __attribute__((visibility("default"))) ssize_t pread(int fd, void *buf,
 	return syscall(SYS_pread64, fd, buf, n, off);
 }
 
-static void open_root(int64_t close_timeout, int64_t read_timeout)
+static void open_root_depth(int64_t close_timeout, int64_t read_timeout,
+			    uint32_t depth)
 {
 	struct weir_opts o = WEIR_OPTS_INIT;
 
 	weir_close(root);
+	o.depth = depth;
 	o.io = WEIR_IO_SYNC;
 	o.chunk = 256 << 10;
 	o.copiers = 2;
@@ -59,6 +76,11 @@ static void open_root(int64_t close_timeout, int64_t read_timeout)
 	if (weir_open(&o, &root) < 0)
 		bail("%s", weir_error());
 	kind = memory_of("CPU", WEIR_MEM_HUGE);
+}
+
+static void open_root(int64_t close_timeout, int64_t read_timeout)
+{
+	open_root_depth(close_timeout, read_timeout, 0);
 }
 
 /* Three tensors: of 1, 20 and 3 MiB. */
@@ -85,14 +107,22 @@ static struct weir_plan *plan_of(struct weir_model *m, uint32_t way)
 	return p;
 }
 
-static struct weir_load *start(struct weir_plan *p)
+static struct weir_load *start_depth(struct weir_plan *p, uint32_t depth)
 {
+	struct weir_load_opts o = WEIR_LOAD_OPTS_INIT;
 	struct weir_load *l;
 
+	o.depth = depth;
 	reads.bytes = 0;
-	if (weir_load_start(p, NULL, &l) < 0)
+	reads.n = reads.most = 0;
+	if (weir_load_start(p, &o, &l) < 0)
 		bail("%s", weir_error());
 	return l;
+}
+
+static struct weir_load *start(struct weir_plan *p)
+{
+	return start_depth(p, 0);
 }
 
 static void finish(struct weir_load *l, struct weir_plan *p,
@@ -228,6 +258,49 @@ static void a_sink_cancels(void)
 	usleep(10000);
 	is_int(seen.chunks, chunks, "a sink is not called after the load");
 	finish(the_load, p, m);
+}
+
+static void reads_are_limited(void)
+{
+	struct weir_model *m = three();
+	struct weir_plan *p = plan_of(m, WEIR_WAY_DIRECT);
+	struct weir_load *l;
+
+	reads.delay = 2000;
+	l = start_depth(p, 3);
+	is_int(weir_load_wait(l, -1), 0, "a sink with a depth is loaded");
+	ok(reads.most > 1 && reads.most <= 3,
+	   "a sink has at most as many reads in flight as the load's depth");
+	reads.delay = 0;
+	finish(l, p, m);
+}
+
+/* The engine has one read in flight, so others of the sink's buffer are queued. */
+static void a_cancel_ends_reads(void)
+{
+	struct weir_model *m;
+	struct weir_plan *p;
+	struct weir_load *l;
+	unsigned n;
+
+	open_root_depth(0, 0, 1);
+	m = three();
+	p = plan_of(m, WEIR_WAY_DIRECT);
+	reads.delay = 100000;
+	l = start(p);
+	while (reads.n < 1)
+		usleep(1000);
+	if (weir_load_cancel(l) < 0)
+		bail("%s", weir_error());
+	n = reads.n;
+	is_err(weir_load_wait(l, -1), -ECANCELED, "cancelled",
+	       "a load with a sink is cancelled");
+	ok(reads.n <= n + 2, "a cancelled sink starts no more reads");
+	diag("%u reads at the cancel, %u at the end, %u at once", n, reads.n,
+	     reads.most);
+	reads.delay = 0;
+	finish(l, p, m);
+	open_root(0, 0);
 }
 
 static void a_read_fails(int err, const char *what)
@@ -395,6 +468,8 @@ int main(void)
 	tap_prefix(NULL);
 	a_sink_fails();
 	a_sink_cancels();
+	reads_are_limited();
+	a_cancel_ends_reads();
 	a_read_fails(EIO, "EIO");
 	a_file_is_cut();
 	a_file_changes();

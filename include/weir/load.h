@@ -15,7 +15,8 @@ WEIR__BEGIN
 struct weir_load_opts {
 	size_t size;
 	uint32_t flags; /* WEIR_LOAD_* */
-	uint32_t depth; /* most chunks of this load in flight; 0: the root's */
+	uint32_t depth; /* most chunks in flight of the load's puts, and of each
+			   sink; 0: the root's */
 	struct weir_weights *into; /* weights of an earlier load by an equal
 				   plan: load into their memory again, in the
 				   ways and order of that plan. NULL: new

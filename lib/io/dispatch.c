@@ -134,7 +134,8 @@ static enum dispatched dispatch_one(struct weir__loop *loop,
 	const struct weir__engine *eng = loop->reactor.eng;
 	struct weir__job *job = link->job;
 	struct weir__chunk chunk;
-	bool cancel = atomic_load(&job->cancelled);
+	bool cancel = atomic_load(&job->cancelled) ||
+		      (job->stopped && atomic_load(job->stopped));
 	uint64_t number = link->deferred;
 
 	/* A borrower may neither start writes nor use the ring's tables. */

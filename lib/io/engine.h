@@ -112,6 +112,8 @@ struct weir__job {
 	uint32_t depth; /* chunks in flight at most, 0: engine's */
 	bool held;      /* may start while the root is closing: the caller has
 			   called weir__engine_hold */
+	/* When it is true, chunks end as after weir__job_cancel. NULL: none. */
+	const _Atomic bool *stopped;
 	/*
 	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
 	 * says. They count in the file from its offset on, gaps between rows

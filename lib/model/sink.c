@@ -54,8 +54,9 @@ struct weir__sink {
 	uint64_t window_bytes;
 	struct window *window, **queue, **free; /* n_windows each */
 	uint64_t n_windows;
-	uint32_t depth; /* of jobs */
+	uint32_t depth; /* of the job of each window */
 	_Atomic bool cancelled;
+	_Atomic bool stopped; /* windows in the queue start no more reads */
 	/* For the thread, and after its end: */
 	const struct weir_failure
 		*stop; /* nothing more is passed on; or NULL */
@@ -149,6 +150,7 @@ static void sink_stop(struct weir__sink *s, int err)
 	struct weir__arrival *a = s->load->arrival;
 
 	s->stop = weir__arrival_note(a, err, 0, a->n, "%s", weir_error());
+	atomic_store(&s->stopped, true);
 }
 
 static struct weir__portion portions_of(const struct weir__sink *s,
@@ -265,6 +267,7 @@ static int window_start(struct weir__sink *s, struct window *w)
 	w->job.n_ext = w->n;
 	w->job.depth = s->depth;
 	w->job.held = true;
+	w->job.stopped = &s->stopped;
 	w->job.chunk_done = sink_chunk_done;
 	w->job.done = window_read;
 	w->job.arg = w;
@@ -430,9 +433,9 @@ void weir__sinks_start(struct weir_load *l, uint32_t depth)
 		struct weir__sink *s = &l->sink[i];
 		int r;
 
-		s->depth = depth;
 		if (depth && s->n_windows > depth)
 			s->n_windows = depth;
+		s->depth = depth ? (uint32_t)(depth / s->n_windows) : 0;
 		r = sink_start(s);
 		if (r >= 0)
 			continue;
@@ -443,8 +446,12 @@ void weir__sinks_start(struct weir_load *l, uint32_t depth)
 
 void weir__sinks_cancel(struct weir_load *l)
 {
-	for (size_t i = 0; i < l->n_sinks; i++)
+	for (size_t i = 0; i < l->n_sinks; i++) {
 		atomic_store(&l->sink[i].cancelled, true);
+		atomic_store(&l->sink[i].stopped, true);
+	}
+	if (l->n_sinks)
+		weir__job_wake(l->job);
 }
 
 static void sink_free_windows(struct weir__sink *s)
