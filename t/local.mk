@@ -501,6 +501,7 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
 %C%_partly_t_SOURCES = %D%/partly.c $(T_FILES) $(T_SAMPLE)
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
+%C%_resident_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_cached
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
 

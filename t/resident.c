@@ -18,6 +18,16 @@
 
 static struct weir_file *file;
 static int fd;
+static int64_t cached_says; /* in place of cachestat(2); > 0: ask it */
+
+int64_t __real_weir__sys_cached(int fd, uint64_t off, uint64_t len);
+int64_t __wrap_weir__sys_cached(int fd, uint64_t off, uint64_t len);
+
+int64_t __wrap_weir__sys_cached(int at, uint64_t off, uint64_t len)
+{
+	return cached_says > 0 ? __real_weir__sys_cached(at, off, len)
+			       : cached_says;
+}
 
 static void write_file(void)
 {
@@ -133,11 +143,29 @@ static void shares(void)
 	estimated(0, SIZE, "little that is there");
 }
 
+/* As on overlayfs, with cachestat(2) and before Linux 6.5 without it. */
+static void by_map(void)
+{
+	const bool nowait = file->nowait;
+
+	fetch(0, SIZE);
+	file->nowait = false;
+	cached_says = 0;
+	is_int(share(0, SIZE), 1000,
+	       "a file whose pages cachestat does not see is asked by mincore");
+	cached_says = -ENOSYS;
+	is_int(share(0, SIZE), 1000,
+	       "without cachestat a file is asked by mincore too");
+	file->nowait = nowait;
+	cached_says = 1;
+}
+
 int main(void)
 {
 	struct weir *root;
 
-	plan(N_TESTS);
+	plan(N_TESTS + 2);
+	cached_says = 1;
 	files_begin();
 	write_file();
 	if (weir_open(NULL, &root) < 0 ||
@@ -147,6 +175,7 @@ int main(void)
 		shares();
 	else
 		skip(N_TESTS, "this page cache cannot be told what to keep");
+	by_map();
 	weir_file_close(file);
 	weir_close(root);
 	close(fd);

@@ -145,12 +145,12 @@ unsigned weir__file_resident(struct weir_file *file, uint64_t off, uint64_t len)
 		return 1000;
 	pages = (off + len - 1) / WEIR__PAGE - first + 1;
 	r = resident_by_samples(file, first, pages);
-	if (r == 0 && !file->nowait)
+	if (r <= 0 && !file->nowait)
 		return resident_by_map(file, off, len);
 	if (r >= 0)
 		return (unsigned)r;
 	/* cachestat(2) is refused for files that we may not write. */
-	return file->nowait ? resident_by_reads(file, first, pages) : 0;
+	return resident_by_reads(file, first, pages);
 }
 
 /* By reads of other pages each time: the first that is missing is fetched. */
