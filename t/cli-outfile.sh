@@ -110,7 +110,7 @@ ln a.gguf hard.svg
 ln m/model-00002-of-00002.safetensors shard.svg
 ln -s five.csv five.svg
 
-plan 33
+plan 34
 spared a.gguf 'the picture of a load does not replace the model' \
 	weir load a.gguf --memory-map a.gguf
 spared a.gguf 'the trace of a load does not replace the model' \
@@ -134,6 +134,11 @@ spared five.svg 'buffers are not replaced through a symbolic link' \
 	weir plan five.csv --svg five.svg
 spared five.csv 'buffers on standard input are not replaced' \
 	sh -c 'exec weir plan - --svg five.csv <five.csv'
+
+echo old >one.svg && ln one.svg two.svg
+refused 2 '--memory-map and --trace are one file' \
+	'a picture and a trace are not the same file by two names' \
+	weir load a.gguf --memory-map one.svg --trace two.svg
 
 blocks=2
 kept limit 'a placement that cannot be drawn in full leaves the older picture' \

@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 143
+plan 167
 has_help --help
 has_help help
 has_help -h
@@ -46,6 +46,7 @@ done
 works 'weir --version succeeds' weir --version
 is "$(cat "$tmp/out")" 'weir 0.1.0' 'weir --version prints its name and version'
 
+wrong "'x' is one argument too many" --version x
 wrong 'a command is missing'
 wrong "unknown command 'fly'" fly
 wrong "unknown option '--fly'" --fly
@@ -63,7 +64,8 @@ wrong 'MODEL is missing' load
 wrong 'MODEL is missing' load --
 wrong "'--depth' needs a value" load m --depth
 wrong "--depth is '$big'" load m --depth $big
-wrong "--depth is '0'" load m --depth 0
+wrong "--depth is '0', not a number of 1 to 1024" load m --depth 0
+wrong "--depth is '1025', not a number of 1 to 1024" load m --depth 1025
 wrong "--depth is '-1'" load m --depth=-1
 wrong "--depth is '4x'" load m --depth 4x
 wrong "--depth is ' 4'" load m --depth ' 4'
@@ -71,15 +73,29 @@ wrong "--chunk is ''" load m --chunk ''
 wrong "--chunk is '4Q'" load m --chunk 4Q
 wrong "--chunk is '4MB'" load m --chunk 4MB
 wrong 'chunk is ' load m --chunk 70000
-wrong 'chunk is ' load m --chunk 1T
-wrong 'reactors' load m --reactors 4294967295
+wrong "--chunk is '1T', not a number of 65536 to 268435456" load m --chunk 1T
+wrong "--chunk is '4K', not a number of 65536 to" load m --chunk 4K
+wrong "--reactors is '17', not a number of 1 to 16" load m --reactors 17
 wrong "--chunk is '16777216T'" load m --chunk 16777216T
 wrong "--chunk is '${big}K'" load m --chunk ${big}K
 wrong "--memory is 'vast', not one of plain, huge, locked" \
 	load m --memory vast
 wrong "--hugetlb is '3G', not one of 2M, 1G" load m --hugetlb=3G
 wrong '--hugetlb needs a copy' load m --hugetlb --way map
-wrong "--budget is 'much'" load m --budget much
+wrong '--hugetlb needs huge pages: not with --memory plain' \
+	load m --hugetlb --memory plain
+for size in much 1.5G -1 G '' 4GB; do
+	wrong "--budget is '$size', not a whole number of at least 1, with K" \
+		load m --budget=$size
+done
+wrong "--budget is '0', not a number of 1 to" load m --budget 0
+for option in trace=t digest digest=sha256 repeat=1 memory-map=m; do
+	wrong "--${option%%=*} needs a load: not with --estimate" \
+		load m --estimate --$option
+done
+wrong '--fresh works only with --repeat' load m --fresh
+wrong "--memory-map and --trace are one file: 'o'" \
+	load m --trace o --memory-map o
 wrong "--way is 'milky', not one of auto, map" load m --way milky
 wrong "--io is '', not one of auto, uring, sync" load m --io ''
 wrong "--digest is 'md5', not one of xxh3, sha256" load m --digest=md5
@@ -110,6 +126,11 @@ for option in only slice first; do
 done
 wrong 'not with --way map' load m --way map --dtype f32
 wrong 'not with --way map' load m --way map --align 64
+for option in trace memory-map; do
+	wrong "--$option is '-', which is no name of an output" load m --$option -
+done
+wrong "--svg is '-', which is no name of an output" plan f --svg -
+wrong "OUT is '-', which is no name of an output" graph m --svg -
 wrong 'FILE is missing' plan
 wrong "'b' is one argument too many" plan a b
 wrong "--capacity is '0'" plan f --capacity 0
@@ -135,10 +156,15 @@ wrong "--threads is '0'" run m --threads 0
 wrong "--budget is '0'" run m --budget 0
 wrong "--budget is '4Q'" run m --budget 4Q
 wrong "unknown option '-x'" run m -x
+wrong "unknown option '--n'" run m --n 4
 wrong "'b' is one argument too many" run a b
 wrong 'OUT is missing' synth tiny
 wrong 'PRESET is missing' synth
 wrong "unknown preset 'huge'" synth huge out
+wrong "'o.gguf' is not a name of a safetensors file" \
+	synth tiny o.gguf --format safetensors
+wrong "'o.safetensors' is not a name of a GGUF file" \
+	synth tiny o.safetensors --format gguf
 wrong 'needs --count' synth many out
 wrong 'only for the preset many' synth tiny out --count 4
 wrong "--shards needs a directory" synth tiny o.safetensors --shards 2

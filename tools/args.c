@@ -27,7 +27,8 @@ static int report_option(const struct args *args, int why)
 /* The short options, as getopt(3) takes them. */
 static void list_letters(const struct args *args, char *letters, size_t size)
 {
-	size_t n = (size_t)snprintf(letters, size, ":");
+	size_t n = (size_t)snprintf(letters, size, ":%s",
+				    args->letters ? args->letters : "");
 
 	for (const struct option *o = args->options; o->name; o++)
 		if (o->val < ARGS_OPTION && n + 2 < size)
@@ -82,10 +83,6 @@ static bool parse_digits(const char *text, char **ret_end, uint64_t *ret_number)
 static int bad_range(const struct args *args, const char *option, uint64_t min,
 		     uint64_t max)
 {
-	if (max == UINT64_MAX)
-		return fail_usage(args->command,
-				  "%s is '%s', not a number of at least %llu",
-				  option, optarg, (unsigned long long)min);
 	return fail_usage(args->command,
 			  "%s is '%s', not a number of %llu to %llu", option,
 			  optarg, (unsigned long long)min,
@@ -105,21 +102,30 @@ int args_number(const struct args *args, const char *option, uint64_t min,
 	return 0;
 }
 
+static const char size_letters[] = "KMGTkmgt";
+
+/* Digits, and at most a letter after them? */
+static bool is_size(const char *text)
+{
+	const char *letter = text + strspn(text, "0123456789");
+
+	return letter > text &&
+	       (!*letter || (strchr(size_letters, *letter) && !letter[1]));
+}
+
+/* Parse what is_size(). False: over 2^64 - 1. */
 static bool parse_size(const char *text, uint64_t *ret_bytes)
 {
-	static const char letters[] = "KMGT";
-	const char *letter;
 	unsigned shift = 0;
 	char *end;
 
 	if (!parse_digits(text, &end, ret_bytes))
 		return false;
-	if (*end) {
-		letter = strchr(letters, toupper((unsigned char)*end));
-		if (!letter || end[1])
-			return false;
-		shift = 10 * (unsigned)(letter - letters + 1);
-	}
+	if (*end)
+		shift = 10 *
+			(unsigned)((strchr(size_letters, *end) - size_letters) %
+					   4 +
+				   1);
 	return !__builtin_mul_overflow(*ret_bytes, UINT64_C(1) << shift,
 				       ret_bytes);
 }
@@ -129,10 +135,25 @@ int args_size(const struct args *args, const char *option, uint64_t min,
 {
 	uint64_t bytes;
 
+	if (!is_size(optarg))
+		return fail_usage(args->command,
+				  "%s is '%s', not a whole number of at least "
+				  "%llu, with K, M, G or T at most",
+				  option, optarg, (unsigned long long)min);
 	if (!parse_size(optarg, &bytes) || bytes < min || bytes > max)
 		return bad_range(args, option, min, max);
 	*ret_bytes = bytes;
 	return 0;
+}
+
+int args_out(const struct args *args, const char *what, const char *path)
+{
+	if (strcmp(path, "-") != 0)
+		return 0;
+	return fail_usage(args->command,
+			  "%s is '-', which is no name of an output; write "
+			  "/dev/stdout, or ./- for a file of that name",
+			  what);
 }
 
 /* Parse a finite number in decimal; not "inf", "nan" or hexadecimal. */

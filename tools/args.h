@@ -18,6 +18,8 @@ struct args {
 	const struct option *options;
 	int argc;
 	char **argv;
+	/* Letters of options without a long name, as for getopt(3), or NULL. */
+	const char *letters;
 };
 
 /* The first value of struct option.val that a subcommand may use. */
@@ -48,6 +50,8 @@ int args_number(const struct args *args, const char *option, uint64_t min,
 /* As a size: a number, optionally with the suffix K, M, G or T (of 1024). */
 int args_size(const struct args *args, const char *option, uint64_t min,
 	      uint64_t max, uint64_t *ret_bytes);
+/* Refuse "-" as @path, the name of the output @what. */
+int args_out(const struct args *args, const char *what, const char *path);
 /* As a decimal number greater than 0, which may have a fraction. */
 int args_factor(const struct args *args, const char *option,
 		double *ret_factor);

@@ -422,7 +422,7 @@ static int parse_args(const struct args *args, bool *ret_json)
 
 int devices_main(int argc, char **argv)
 {
-	const struct args args = { "devices", help, options, argc, argv };
+	const struct args args = { "devices", help, options, argc, argv, NULL };
 	struct weir *weir;
 	bool json = false;
 	json_t *all;

@@ -102,6 +102,8 @@ static int take_operands(const struct args *args, struct graph_args *a)
 		return r;
 	a->model = args->argv[optind];
 	a->out = given == 2 ? args->argv[optind + 1] : NULL;
+	if (a->out && (r = args_out(args, "OUT", a->out)))
+		return r;
 	if (a->out && !is_picture(a))
 		return fail_usage(args->command,
 				  "'%s' is for a picture: --svg or --dot is "
@@ -171,7 +173,7 @@ static int show(struct graph_view *v, const struct graph_model *m,
 
 int graph_main(int argc, char **argv)
 {
-	const struct args args = { "graph", help, options, argc, argv };
+	const struct args args = { "graph", help, options, argc, argv, NULL };
 	struct graph_view v = { 0 };
 	struct graph_model m;
 	struct graph_args a;

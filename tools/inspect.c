@@ -371,7 +371,7 @@ static int inspect(struct inspect *in, struct weir *weir)
 
 int inspect_main(int argc, char **argv)
 {
-	const struct args args = { "inspect", help, options, argc, argv };
+	const struct args args = { "inspect", help, options, argc, argv, NULL };
 	struct inspect in = { 0 };
 	struct weir *weir;
 	int r = parse_args(&args, &in);

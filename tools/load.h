@@ -53,8 +53,8 @@ struct load_args {
 	struct weir_opts root;
 	enum weir_mem memory;
 	enum weir_way way;
-	int digest; /* enum weir_digest, or < 0: none */
-	uint64_t repeat;
+	int digest;      /* enum weir_digest, or < 0: none */
+	uint64_t repeat; /* while parsing 0: not given */
 	bool fresh, lenient, json, quiet, estimate;
 };
 

@@ -117,7 +117,12 @@ static const struct option options[] = {
 
 enum {
 	ALIGN_MAX = 4096,
-	REPEAT_MAX = 1000000
+	REPEAT_MAX = 1000000,
+	/* Those of weir_open(3). */
+	DEPTH_MAX = 1024,
+	REACTORS_MAX = 16,
+	CHUNK_MIN = 64 << 10,
+	CHUNK_MAX = 256 << 20
 };
 
 static int take_memory(const struct args *args, struct load_args *a)
@@ -175,10 +180,10 @@ static int take_digest(const struct args *args, struct load_args *a)
 }
 
 static int take_number(const struct args *args, const char *option,
-		       uint32_t *ret_number)
+		       uint32_t max, uint32_t *ret_number)
 {
 	uint64_t number = 0;
-	int r = args_number(args, option, 1, UINT32_MAX, &number);
+	int r = args_number(args, option, 1, max, &number);
 
 	*ret_number = (uint32_t)number;
 	return r;
@@ -207,6 +212,16 @@ static int take_align(const struct args *args, struct load_args *a)
 	return r;
 }
 
+static int take_out(const struct args *args, int c, struct load_args *a)
+{
+	if (c == LOAD_TRACE)
+		a->trace = optarg;
+	else
+		a->map = optarg;
+	return args_out(args, c == LOAD_TRACE ? "--trace" : "--memory-map",
+			optarg);
+}
+
 static int take_flag(int c, struct load_args *a)
 {
 	switch (c) {
@@ -225,12 +240,6 @@ static int take_flag(int c, struct load_args *a)
 	case LOAD_DEVICE:
 		a->device = optarg;
 		break;
-	case LOAD_TRACE:
-		a->trace = optarg;
-		break;
-	case LOAD_MEMORY_MAP:
-		a->map = optarg;
-		break;
 	case LOAD_ESTIMATE:
 		a->estimate = true;
 		break;
@@ -248,19 +257,20 @@ static int take_option(const struct args *args, int c, void *to)
 	case LOAD_HUGETLB:
 		return take_hugetlb(args, a);
 	case LOAD_BUDGET:
-		return args_size(args, "--budget", 1, UINT64_MAX,
+		return args_size(args, "--budget", 1, INT64_MAX,
 				 &a->root.budget);
 	case LOAD_WAY:
 		return take_way(args, a);
 	case LOAD_IO:
 		return take_io(args, a);
 	case LOAD_DEPTH:
-		return take_number(args, "--depth", &a->root.depth);
+		return take_number(args, "--depth", DEPTH_MAX, &a->root.depth);
 	case LOAD_CHUNK:
-		return args_size(args, "--chunk", 1, UINT64_MAX,
+		return args_size(args, "--chunk", CHUNK_MIN, CHUNK_MAX,
 				 &a->root.chunk);
 	case LOAD_REACTORS:
-		return take_number(args, "--reactors", &a->root.reactors);
+		return take_number(args, "--reactors", REACTORS_MAX,
+				   &a->root.reactors);
 	case LOAD_DIGEST:
 		return take_digest(args, a);
 	case LOAD_ONLY:
@@ -277,28 +287,54 @@ static int take_option(const struct args *args, int c, void *to)
 		return take_dtype(args, a);
 	case LOAD_ALIGN:
 		return take_align(args, a);
+	case LOAD_TRACE:
+	case LOAD_MEMORY_MAP:
+		return take_out(args, c, a);
 	case LOAD_REPEAT:
 		return args_number(args, "--repeat", 1, REPEAT_MAX, &a->repeat);
 	}
 	return take_flag(c, a);
 }
 
-/* Options that exclude each other. */
+/* An option that a mapping cannot have; NULL: none. */
+static const char *needs_copy(const struct load_args *a)
+{
+	return a->dtype != WEIR_DTYPE_NONE ? "--dtype"
+	       : a->align                  ? "--align"
+	       : a->buf_flags              ? "--hugetlb"
+					   : NULL;
+}
+
+/* An option that an estimate would ignore; NULL: none. */
+static const char *needs_load(const struct load_args *a)
+{
+	return a->map           ? "--memory-map"
+	       : a->trace       ? "--trace"
+	       : a->digest >= 0 ? "--digest"
+	       : a->repeat      ? "--repeat"
+				: NULL;
+}
+
+/* Options that exclude each other, or need another one. */
 static int check(const struct load_args *a)
 {
-	if (a->way == WEIR_WAY_MAP && a->dtype != WEIR_DTYPE_NONE)
+	if (a->way == WEIR_WAY_MAP && needs_copy(a))
+		return fail_usage("load", "%s needs a copy: not with --way map",
+				  needs_copy(a));
+	if (a->estimate && needs_load(a))
 		return fail_usage("load",
-				  "--dtype needs a copy: not with --way map");
-	if (a->way == WEIR_WAY_MAP && a->align)
-		return fail_usage("load",
-				  "--align needs a copy: not with --way map");
-	if (a->way == WEIR_WAY_MAP && a->buf_flags)
-		return fail_usage("load",
-				  "--hugetlb needs a copy: not with --way map");
-	if (a->map && a->estimate)
+				  "%s needs a load: not with --estimate",
+				  needs_load(a));
+	if (a->fresh && !a->repeat)
+		return fail_usage("load", "--fresh works only with --repeat");
+	if (a->buf_flags && a->memory == WEIR_MEM_PLAIN)
 		return fail_usage(
 			"load",
-			"--memory-map needs a load: not with --estimate");
+			"--hugetlb needs huge pages: not with --memory plain");
+	if (outfile_same(a->map, a->trace))
+		return fail_usage("load",
+				  "--memory-map and --trace are one file: '%s'",
+				  a->map);
 	return load_rules_check(a);
 }
 
@@ -318,6 +354,8 @@ static int parse(const struct args *args, struct load_args *a)
 	if (r)
 		return r;
 	r = check(a);
+	if (!a->repeat)
+		a->repeat = 1;
 	if (r == 0)
 		r = args_operands(args, 1, operands);
 	a->path = args->argv[optind];
@@ -326,7 +364,7 @@ static int parse(const struct args *args, struct load_args *a)
 
 int load_args_parse(int argc, char **argv, struct load_args *ret_args)
 {
-	const struct args args = { "load", help, options, argc, argv };
+	const struct args args = { "load", help, options, argc, argv, NULL };
 	struct weir_opts root = WEIR_OPTS_INIT;
 
 	*ret_args = (struct load_args){
@@ -334,7 +372,6 @@ int load_args_parse(int argc, char **argv, struct load_args *ret_args)
 		.root = root,
 		.memory = WEIR_MEM_DEVICE,
 		.digest = -1,
-		.repeat = 1,
 	};
 	return parse(&args, ret_args);
 }

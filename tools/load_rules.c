@@ -36,7 +36,7 @@ static int take_place(const struct args *args, struct load_rule *rule)
 		return 0;
 	*size++ = '\0';
 	optarg = size;
-	return args_size(args, "the SIZE of --place", 1, UINT64_MAX,
+	return args_size(args, "the SIZE of --place", 1, INT64_MAX,
 			 &rule->capacity);
 }
 

@@ -56,8 +56,10 @@ static int help_main(int argc, char **argv)
 	return 0;
 }
 
-static int version_main(void)
+static int version_main(int argc, char **argv)
 {
+	if (argc > 1)
+		return fail_usage("", "'%s' is one argument too many", argv[1]);
 	printf("weir %s\n", weir_version_string());
 	return 0;
 }
@@ -70,7 +72,7 @@ static int dispatch(int argc, char **argv)
 	    !strcmp(argv[1], "help"))
 		return help_main(argc - 1, argv + 1);
 	if (!strcmp(argv[1], "--version"))
-		return version_main();
+		return version_main(argc - 1, argv + 1);
 	if (argv[1][0] == '-')
 		return fail_usage("", "unknown option '%s'", argv[1]);
 	return run_command(argc - 1, argv + 1);

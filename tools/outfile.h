@@ -49,6 +49,11 @@ void outfile_guard(void);
 void outfile_remove(void);
 
 /*
+ * Would two outputs (NULL: none) replace each other? Other names of a file are
+ * found if it exists.
+ */
+bool outfile_same(const char *a, const char *b);
+/*
  * Refuse to replace an input, whatever its name or its links: is @path (NULL:
  * none) the file @input ("-": stdin)? Returns 0, or EXIT_FAILURE after a line on
  * stderr.

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <weir.h>
 #include "outfile.h"
 #include "output.h"
@@ -11,6 +12,17 @@
 static bool is_regular(const char *path, struct stat *st)
 {
 	return path && !stat(path, st) && S_ISREG(st->st_mode);
+}
+
+bool outfile_same(const char *a, const char *b)
+{
+	struct stat sa, sb;
+
+	if (!a || !b)
+		return false;
+	if (!is_regular(a, &sa) || !is_regular(b, &sb))
+		return !strcmp(a, b) && access(a, F_OK) < 0;
+	return sa.st_dev == sb.st_dev && sa.st_ino == sb.st_ino;
 }
 
 int outfile_spare(const char *path, const char *input)

@@ -78,7 +78,7 @@ static int take_option(const struct args *args, int c, void *to)
 		return take_threads(args, a);
 	case PLAN_SVG:
 		a->svg = optarg;
-		break;
+		return args_out(args, "--svg", optarg);
 	case PLAN_JSON:
 		a->json = true;
 		break;
@@ -237,7 +237,7 @@ static int plan(struct plan_job *job)
 
 int plan_main(int argc, char **argv)
 {
-	const struct args args = { "plan", help, options, argc, argv };
+	const struct args args = { "plan", help, options, argc, argv, NULL };
 	struct plan_args a;
 	struct plan_job job = { .args = &a };
 	int r = parse_args(&args, &a);

@@ -42,7 +42,6 @@ enum {
 
 static const struct option options[] = {
 	{ "prompt", required_argument, NULL, PROMPT },
-	{ "n", required_argument, NULL, 'n' },
 	{ "temp", required_argument, NULL, TEMP },
 	{ "seed", required_argument, NULL, SEED },
 	{ "threads", required_argument, NULL, THREADS },
@@ -112,7 +111,8 @@ int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 				   .help = help,
 				   .options = options,
 				   .argc = argc,
-				   .argv = argv };
+				   .argv = argv,
+				   .letters = "n:" };
 	int r;
 
 	*ret_args = (struct run_args){ .n = 256,

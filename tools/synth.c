@@ -48,6 +48,7 @@ struct synth_args {
 	bool force;
 	bool single; /* OUT is a file */
 	bool gguf;
+	const char *format; /* of --format, or NULL */
 };
 
 /* A model that is being written. */
@@ -84,6 +85,7 @@ static const struct option options[] = {
 
 static int take_format(const struct args *args, struct synth_args *a)
 {
+	a->format = optarg;
 	a->gguf = !strcmp(optarg, "gguf");
 	if (a->gguf || !strcmp(optarg, "safetensors"))
 		return 0;
@@ -118,19 +120,31 @@ static bool ends_with(const char *s, const char *end)
 {
 	size_t n = strlen(s), m = strlen(end);
 
-	return n > m && !strcmp(s + n - m, end);
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+/* The name of a file decides its format. */
+static int check_format(const struct args *args, struct synth_args *a)
+{
+	bool gguf = ends_with(a->out, ".gguf");
+
+	a->single = gguf || ends_with(a->out, ".safetensors");
+	if (a->single && a->format && gguf != a->gguf)
+		return fail_usage(args->command,
+				  "'%s' is not a name of a %s file", a->out,
+				  a->gguf ? "GGUF" : "safetensors");
+	if (a->single)
+		a->gguf = gguf;
+	return 0;
 }
 
 static int check_args(const struct args *args, struct synth_args *a)
 {
 	bool many = !strcmp(a->preset, "many");
+	int r = check_format(args, a);
 
-	a->single = ends_with(a->out, ".safetensors");
-	if (a->single && a->gguf)
-		return fail_usage(args->command,
-				  "'%s' is not a name of a GGUF file", a->out);
-	if (ends_with(a->out, ".gguf"))
-		a->single = a->gguf = true;
+	if (r)
+		return r;
 	if (many && !a->count)
 		return fail_usage(args->command,
 				  "the preset many needs --count");
@@ -399,7 +413,7 @@ static void report(const struct synth *s)
 
 int synth_main(int argc, char **argv)
 {
-	const struct args args = { "synth", help, options, argc, argv };
+	const struct args args = { "synth", help, options, argc, argv, NULL };
 	struct synth_args a = { .shards = 1, .scale = 1 };
 	struct synth s = { .args = &a };
 	int r = parse_args(&args, &a);
