@@ -76,7 +76,7 @@ narrow()
 	exec weir load m
 )
 
-plan 63
+plan 64
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'weir load prints a report' weir load tiny.safetensors
@@ -211,4 +211,9 @@ works 'a model without tensors is loaded' sh -c \
 	'printf "{}" | python3 "$0/t/safetensors.py" put none.safetensors &&
 	weir load none.safetensors --digest' "$srcdir"
 is "$(cat out)" '' 'a model without tensors has no digests'
+printf '{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}' |
+	reader put one.safetensors --data 1
+weir load one.safetensors 2>err
+has "$(cat err)" 'one.safetensors: 1 tensor, 1 B in' \
+	'the report of a load of one tensor is in the singular'
 finish

@@ -129,7 +129,7 @@ b5,0,21,4
 END
 head=id,lower,upper,size
 
-plan 74
+plan 75
 works 'weir plan succeeds' weir plan five.csv
 cp "$tmp/out" five.out
 is "$(placed five.csv five.out)" 12 \
@@ -177,6 +177,11 @@ is "$(weir plan --quiet ends.csv | sed 's/.*,//' | tr '\n' ' ' |
 	sed 's/0 4 4\|4 0 0/apart/;s/0 0 4\|4 4 0/apart/')" 'offset apart ' \
 	'a buffer is alive at its end'
 
+printf "$head\nb,0,3,1\n" >one.csv
+run weir plan one.csv
+has "$(head -n 2 "$tmp/err" | tr '\n' ' ')" \
+	'1 buffer placed in 1 byte   lower bound  1 byte, which is alive at' \
+	'the report of one buffer of one byte is in the singular'
 refused 1 'No such file' 'a file that does not exist is refused' \
 	weir plan nothing.csv
 refused 1 'Is a directory' 'a directory is refused' weir plan .

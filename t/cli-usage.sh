@@ -35,7 +35,7 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 167
+plan 169
 has_help --help
 has_help help
 has_help -h
@@ -168,7 +168,7 @@ wrong "'o.safetensors' is not a name of a GGUF file" \
 wrong 'needs --count' synth many out
 wrong 'only for the preset many' synth tiny out --count 4
 wrong "--shards needs a directory" synth tiny o.safetensors --shards 2
-wrong '--shards is 28, but there are 27 tensors' synth tiny out --shards 28
+wrong '--shards is 28, and the model has 27 tensors' synth tiny out --shards 28
 wrong "--scale is '0'" synth tiny out --scale 0
 wrong "--scale is '-1'" synth tiny out --scale -1
 wrong "--scale is 'nan'" synth tiny out --scale nan
@@ -182,6 +182,10 @@ refused 2 'x1b[31m' 'control characters of an argument are escaped' \
 	weir "$(printf 'a\033[31m')"
 refused 2 ... 'a very long argument is cut' \
 	weir load "--$(head -c 100000 /dev/zero | tr '\0' x)"
+refused 1 "weir: '': No such file" 'an empty name of a model is quoted' \
+	weir load ''
+refused 1 "weir: '': cannot be created" 'an empty name of an output is quoted' \
+	weir synth tiny ''
 works 'after -- a name may begin with a dash' weir synth -- tiny -dash
 check 'a name after -- is used as it is' test -f ./-dash/model.safetensors
 refused 1 'No space left on device' \

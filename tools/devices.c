@@ -359,7 +359,7 @@ static void show_device(const json_t *dev)
 static void show_io(const json_t *io)
 {
 	const json_t *has = json_object_get(io, "features");
-	char a[SIZE_TEXT];
+	char a[SIZE_TEXT], chunks[COUNT_TEXT];
 
 	fputs("I/O: ", stdout);
 	if (!json_is_string(json_object_get(io, "method"))) {
@@ -368,9 +368,10 @@ static void show_io(const json_t *io)
 		putchar('\n');
 		return;
 	}
-	printf("%s, reactors %lld, each with %lld chunks of %s; copiers %lld\n",
+	printf("%s, reactors %lld, each with %s of %s; copiers %lld\n",
 	       json_string_value(json_object_get(io, "method")),
-	       integer(io, "reactors"), integer(io, "depth"),
+	       integer(io, "reactors"),
+	       count_text((uint64_t)integer(io, "depth"), "chunk", chunks),
 	       binary_text((uint64_t)integer(io, "chunk"), a),
 	       integer(io, "copiers"));
 	for (unsigned i = 0; i < FEATURES; i++)

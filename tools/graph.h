@@ -225,8 +225,6 @@ const char *graph_copy_text(const struct graph_view *v,
 /* "blk.3.sum  F32 [1, 2048]". @buf has 2 * GRAPH_TEXT bytes. */
 const char *graph_copied_text(const struct graph_view *v,
 			      const struct graph_transfer *t, char *buf);
-/* "1 operation", "2 operations" */
-const char *graph_count_text(uint64_t n, const char *what, char *buf);
 /* "22 layers, 2.1 GFLOP in 912 nodes: ...". @buf has 3 * GRAPH_TEXT bytes. */
 const char *graph_counts_text(const struct graph_view *v, char *buf);
 /* What is said about a split, in lines. */

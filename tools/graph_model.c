@@ -28,17 +28,18 @@ static int choose_pass(const struct graph_args *a, const struct llama_config *c,
 	const uint64_t most = (uint64_t)c->context;
 	const uint64_t context = a->context ? a->context
 					    : default_context(a->tokens, most);
+	char tokens[COUNT_TEXT];
 
 	if (a->tokens > most || context > most)
-		return fail("%s: %" PRIu64
-			    " tokens, but the model has a context "
-			    "of %" PRIu64,
-			    a->model, a->tokens > most ? a->tokens : context,
+		return fail("%s: %s, but the model has a context of %" PRIu64,
+			    a->model,
+			    count_text(a->tokens > most ? a->tokens : context,
+				       "token", tokens),
 			    most);
 	if (context < a->tokens)
-		return fail("a pass of %" PRIu64 " tokens attends to at least "
-			    "as many, not to %" PRIu64,
-			    a->tokens, context);
+		return fail("a pass of %s attends to at least as many, not to "
+			    "%" PRIu64,
+			    count_text(a->tokens, "token", tokens), context);
 	*pass = (struct llama_pass){ .tokens = (int64_t)a->tokens,
 				     .attended = (int64_t)context };
 	return 0;

@@ -114,12 +114,12 @@ void graph_put_table(const struct graph_view *v)
 
 	text_put(stdout, v->title, strlen(v->title), 0);
 	printf("\n%" PRIu32 " nodes in %s: %s, %s, %s, %s, %s\n", v->n,
-	       graph_count_text(v->layers, "layer", a),
-	       graph_count_text(v->n_ops, "operation", b),
-	       graph_count_text(v->sum.weights.n, "weight", c),
-	       graph_count_text(v->sum.caches.n, "cache", d),
-	       graph_count_text(v->inputs, "input", e),
-	       graph_count_text(v->views, "view", f));
+	       count_text(v->layers, "layer", a),
+	       count_text(v->n_ops, "operation", b),
+	       count_text(v->sum.weights.n, "weight", c),
+	       count_text(v->sum.caches.n, "cache", d),
+	       count_text(v->inputs, "input", e),
+	       count_text(v->views, "view", f));
 	put_kinds(v);
 	put_devs(v);
 	put_splits(v);

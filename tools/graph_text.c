@@ -101,7 +101,7 @@ const char *graph_leaves_text(const struct graph_leaves *leaves,
 	char count[GRAPH_TEXT], dtypes[GRAPH_TEXT];
 
 	snprintf(buf, 3 * GRAPH_TEXT, "%s: %s",
-		 graph_count_text(leaves->n, what, count),
+		 count_text(leaves->n, what, count),
 		 graph_dtypes_text(leaves->dtypes, dtypes));
 	return buf;
 }
@@ -126,13 +126,6 @@ const char *graph_copied_text(const struct graph_view *v,
 	return buf;
 }
 
-const char *graph_count_text(uint64_t n, const char *what, char *buf)
-{
-	snprintf(buf, GRAPH_TEXT, "%" PRIu64 " %s%s", n, what,
-		 n == 1 ? "" : "s");
-	return buf;
-}
-
 const char *graph_counts_text(const struct graph_view *v, char *buf)
 {
 	char ops[GRAPH_TEXT], weights[GRAPH_TEXT], caches[GRAPH_TEXT],
@@ -142,12 +135,12 @@ const char *graph_counts_text(const struct graph_view *v, char *buf)
 		 "%.40s, %.40s in %" PRIu32
 		 " nodes: %.40s, %.40s of %s, %.40s, %" PRIu32
 		 " inputs, and %" PRIu32 " views of them (not drawn)",
-		 graph_count_text(v->layers, "layer", layers),
+		 count_text(v->layers, "layer", layers),
 		 graph_flops_text(v->sum.flops, flops), v->n,
-		 graph_count_text(v->sum.ops, "operation", ops),
-		 graph_count_text(v->sum.weights.n, "weight", weights),
+		 count_text(v->sum.ops, "operation", ops),
+		 count_text(v->sum.weights.n, "weight", weights),
 		 size_text(v->sum.weights.bytes, size),
-		 graph_count_text(v->sum.caches.n, "cache", caches), v->inputs,
+		 count_text(v->sum.caches.n, "cache", caches), v->inputs,
 		 v->views);
 	return buf;
 }
@@ -180,7 +173,7 @@ static unsigned leaves_text(const struct graph_leaves *leaves, const char *what,
 	if (!leaves->n)
 		return 0;
 	snprintf(line, GRAPH_TEXT, "%.40s of %s",
-		 graph_count_text(leaves->n, what, count),
+		 count_text(leaves->n, what, count),
 		 size_text(leaves->bytes, size));
 	return 1;
 }
@@ -210,7 +203,7 @@ void graph_panel_text(const struct graph_view *v, uint32_t split,
 		snprintf(line[n++], GRAPH_TEXT, "Device %.40s", d->name);
 	if (s->cause[0])
 		snprintf(line[n++], GRAPH_TEXT, "%s", s->cause);
-	graph_count_text(s->sum.ops, "operation", line[n++]);
+	count_text(s->sum.ops, "operation", line[n++]);
 	snprintf(line[n++], GRAPH_TEXT, "%.40s, moves %s",
 		 graph_flops_text(s->sum.flops, text),
 		 size_text(s->sum.moved, size));

@@ -147,7 +147,7 @@ static void set_title(struct graph_view *v)
 	snprintf(v->title, sizeof(v->title),
 		 "%.200s: the graph of a pass of %s, which attends to %" PRIu64,
 		 slash && slash[1] ? slash + 1 : v->model,
-		 graph_count_text(v->tokens, "token", tokens), v->context);
+		 count_text(v->tokens, "token", tokens), v->context);
 }
 
 int graph_view_new(struct graph_view *v, const struct graph_args *a,

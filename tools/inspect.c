@@ -124,11 +124,13 @@ static void find_bytes_after(struct inspect *in, const struct weir_entry *last,
 {
 	struct weir_file_info file = file_info(in, last->shard);
 	uint64_t end = last->offset + last->bytes;
+	char bytes[COUNT_TEXT];
 
 	end = (end + align - 1) / align * align;
 	if (file.bytes > end)
-		add_warning(in, "%llu bytes follow the last tensor of %s",
-			    (unsigned long long)(file.bytes - end),
+		add_warning(in, "%s follow%s the last tensor of %s",
+			    count_text(file.bytes - end, "byte", bytes),
+			    file.bytes - end == 1 ? "s" : "",
 			    base_name(file.path));
 }
 
@@ -159,19 +161,22 @@ static void find_gguf_warnings(struct inspect *in)
 static void find_warnings(struct inspect *in)
 {
 	const struct weir_model_info *info = &in->info;
+	char count[COUNT_TEXT], shards[COUNT_TEXT];
 
 	if (info->total_size && info->total_size != info->bytes)
 		add_warning(in,
 			    "the index has a total_size of %llu, the tensors "
-			    "have %llu bytes",
+			    "have %s",
 			    (unsigned long long)info->total_size,
-			    (unsigned long long)info->bytes);
+			    count_text(info->bytes, "byte", count));
 	if (info->unlisted)
 		add_warning(
 			in,
-			"%llu tensors of the %u shards are not in the index "
-			"and therefore not in the model",
-			(unsigned long long)info->unlisted, info->shards);
+			"%s of %s %s not in the index and therefore not in the "
+			"model",
+			count_text(info->unlisted, "tensor", count),
+			count_text(info->shards, "shard", shards),
+			info->unlisted == 1 ? "is" : "are");
 	if (!strcmp(info->format, "GGUF"))
 		find_gguf_warnings(in);
 }
@@ -330,15 +335,17 @@ static void show_tensors(const struct inspect *in)
 static void show(const struct inspect *in)
 {
 	const struct weir_model_info *info = &in->info;
-	char size[SIZE_TEXT];
+	char size[SIZE_TEXT], tensors[COUNT_TEXT], bytes[COUNT_TEXT],
+		files[COUNT_TEXT];
 
 	show_tensors(in);
 	metadata_show(in->model);
 	text_put(stdout, info->path, strlen(info->path), 0);
-	printf(": %s, %llu tensors, %llu bytes (%s) in %u file%s\n",
-	       info->format, (unsigned long long)info->count,
-	       (unsigned long long)info->bytes, size_text(info->bytes, size),
-	       info->shards, info->shards == 1 ? "" : "s");
+	printf(": %s, %s, %s (%s) in %s\n", info->format,
+	       count_text(info->count, "tensor", tensors),
+	       count_text(info->bytes, "byte", bytes),
+	       size_text(info->bytes, size),
+	       count_text(info->shards, "file", files));
 	for (unsigned i = 0; i < in->n_warnings; i++)
 		printf("warning: %s\n", in->warnings[i]);
 }

@@ -79,8 +79,9 @@ static void show_need(const struct weir_estimate *need)
 
 	if (need->free != UINT64_MAX)
 		size_text(need->free, available);
-	printf("%-16s %8llu tensors  %12s needed  %12s free  %s\n",
+	printf("%-16s %8llu %-7s  %12s needed  %12s free  %s\n",
 	       buft_name(need->buft), (unsigned long long)need->tensors,
+	       need->tensors == 1 ? "tensor" : "tensors",
 	       size_text(need->bytes, bytes), available,
 	       need->fits ? "fits" : "does not fit");
 }

@@ -144,18 +144,16 @@ static void put_group(const struct drawing *d, struct group *g)
 {
 	struct svg_box box = { g->begin, d->y, g->end - g->begin, BAR_HEIGHT };
 	uint64_t span = (uint64_t)(box.width / BAR * (double)d->row);
-	char text[100], a[SIZE_TEXT], b[SIZE_TEXT];
-	size_t n;
+	char text[100], count[COUNT_TEXT], a[SIZE_TEXT], b[SIZE_TEXT];
 
 	if (!g->n)
 		return;
-	n = (size_t)snprintf(text, sizeof(text), "%zu %s", g->n,
-			     g->n == 1 ? "tensor" : "tensors");
-	snprintf(text + n, sizeof(text) - n, ", %s in %s",
-		 size_text(g->bytes, a), size_text(span, b));
+	snprintf(text, sizeof(text), "%s, %s in %s",
+		 count_text(g->n, "tensor", count), size_text(g->bytes, a),
+		 size_text(span, b));
 	svg_rect(d->svg, &box, SVG_GREY, text);
 	svg_label(d->svg, &box, text,
-		  strlen(text) > room_of(&box) ? n : strlen(text));
+		  strlen(text) > room_of(&box) ? strlen(count) : strlen(text));
 	*g = (struct group){ 0 };
 }
 
@@ -243,12 +241,12 @@ static void put_row(struct drawing *d, const struct map_buf *b, uint64_t at)
 /* "2.62 kB in 1 gap" */
 static const char *gaps_text(const struct map_buf *b, char *buf, size_t room)
 {
-	char size[SIZE_TEXT];
+	char size[SIZE_TEXT], gaps[COUNT_TEXT];
 
 	if (!b->gaps)
 		return "no gaps";
-	snprintf(buf, room, "%s in %zu %s", size_text(b->gap_bytes, size),
-		 b->gaps, b->gaps == 1 ? "gap" : "gaps");
+	snprintf(buf, room, "%s in %s", size_text(b->gap_bytes, size),
+		 count_text(b->gaps, "gap", gaps));
 	return buf;
 }
 
@@ -256,7 +254,8 @@ static void put_heading(const struct drawing *d, const struct map_buf *b,
 			size_t number)
 {
 	struct weir_buft_info info = { .size = sizeof(info) };
-	char size[SIZE_TEXT], gaps[64], node[32] = "", host[40] = "";
+	char size[SIZE_TEXT], gaps[80], node[32] = "", host[40] = "";
+	char tensors[COUNT_TEXT], runs[COUNT_TEXT];
 	struct svg_box sample = { 16, d->y, 22, 14 };
 	void *data = weir_buf_data(b->buf);
 
@@ -269,10 +268,10 @@ static void put_heading(const struct drawing *d, const struct map_buf *b,
 	svg_rect(d->svg, &sample, looks[look_of(b)].fill, NULL);
 	svg_textf(d->svg, 46, d->y + 12, SVG_BOLD, "Buffer %zu: %s, %s", number,
 		  info.name, size_text(b->info.bytes, size));
-	svg_textf(d->svg, INFO, d->y + 12, SVG_PLAIN,
-		  "%s%s%s; %zu %s in %zu %s; %s", looks[look_of(b)].pages, node,
-		  host, b->n, b->n == 1 ? "tensor" : "tensors", b->runs,
-		  b->runs == 1 ? "run" : "runs",
+	svg_textf(d->svg, INFO, d->y + 12, SVG_PLAIN, "%s%s%s; %s in %s; %s",
+		  looks[look_of(b)].pages, node, host,
+		  count_text(b->n, "tensor", tensors),
+		  count_text(b->runs, "run", runs),
 		  gaps_text(b, gaps, sizeof(gaps)));
 }
 
@@ -359,7 +358,8 @@ static void put_legend(struct drawing *d)
 
 static void put_title(struct drawing *d, const char *path)
 {
-	char size[SIZE_TEXT], gaps[SIZE_TEXT];
+	char size[SIZE_TEXT], gaps[SIZE_TEXT], tensors[COUNT_TEXT],
+		buffers[COUNT_TEXT];
 	uint64_t gap_bytes = 0;
 	size_t n = d->map->n_bufs;
 
@@ -367,10 +367,11 @@ static void put_title(struct drawing *d, const char *path)
 		gap_bytes += d->map->buf[i].gap_bytes;
 	svg_textf(d->svg, 16, 26, SVG_TITLE, "Memory of %.300s", path);
 	svg_textf(d->svg, 16, 26 + LINE + 2, SVG_PLAIN,
-		  "%zu tensors in %zu %s of %s, of which %s are gaps",
-		  weir_weights_count(d->map->weights), n,
-		  n == 1 ? "buffer" : "buffers", size_text(d->map->bytes, size),
-		  size_text(gap_bytes, gaps));
+		  "%s in %s of %s, of which %s are gaps",
+		  count_text(weir_weights_count(d->map->weights), "tensor",
+			     tensors),
+		  count_text(n, "buffer", buffers),
+		  size_text(d->map->bytes, size), size_text(gap_bytes, gaps));
 	d->y = 26 + 2 * LINE;
 }
 

@@ -33,12 +33,12 @@ static void report_ways(const struct weir_load_report *r)
 static void report_io(const struct load_job *job, const struct load_run *run)
 {
 	const struct weir_io_info *io = &job->io;
-	char a[SIZE_TEXT], b[SIZE_TEXT];
+	char a[SIZE_TEXT], b[SIZE_TEXT], chunks[COUNT_TEXT], enters[COUNT_TEXT];
 
-	note("  io      %s, reactors %u, each with %u chunks of %s; %llu enters, %s of "
-	     "slots",
-	     load_io_name(run), io->reactors, io->depth,
-	     binary_text(io->chunk, a), (unsigned long long)run->enters,
+	note("  io      %s, reactors %u, each with %s of %s; %s, %s of slots",
+	     load_io_name(run), io->reactors,
+	     count_text(io->depth, "chunk", chunks), binary_text(io->chunk, a),
+	     count_text(run->enters, "enter", enters),
 	     binary_text(run->report.staging, b));
 	if (io->why[0] && !strstr(run->report.note, io->why))
 		note("          %s", io->why);
@@ -62,10 +62,11 @@ static void report_memory(const struct load_job *job)
 static void report_changes(const struct load_job *job)
 {
 	struct weir_entry e = { .size = sizeof(e) };
-	size_t slices = 0, converted = 0;
+	size_t n = weir_weights_count(job->weights), slices = 0, converted = 0;
+	char tensors[COUNT_TEXT];
 	uint32_t dtype = 0;
 
-	for (size_t i = 0; i < weir_weights_count(job->weights); i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct weir_tensor *t = weir_weights_get(job->weights, i);
 
 		if (weir_weights_entry(job->weights, i, &e) < 0)
@@ -76,12 +77,12 @@ static void report_changes(const struct load_job *job)
 			dtype = t->dtype;
 		}
 	}
+	count_text(n, "tensor", tensors);
 	if (slices)
-		note("  slices  %zu of %zu tensors", slices,
-		     weir_weights_count(job->weights));
+		note("  slices  %zu of %s", slices, tensors);
 	if (converted)
-		note("  dtype   %zu of %zu tensors converted to %s", converted,
-		     weir_weights_count(job->weights), load_dtype_name(dtype));
+		note("  dtype   %zu of %s converted to %s", converted, tensors,
+		     load_dtype_name(dtype));
 }
 
 static int compare_rates(const void *va, const void *vb)
@@ -125,13 +126,13 @@ void load_report(const struct load_job *job)
 {
 	const struct load_run *run = load_last_run(job);
 	const struct weir_load_report *r = &run->report;
-	char size[SIZE_TEXT], speed[32] = "";
+	char size[SIZE_TEXT], tensors[COUNT_TEXT], speed[32] = "";
 
 	if (has_rate(run))
 		snprintf(speed, sizeof(speed), ": %.2f GB/s", load_rate(run));
-	note("%s: %zu tensors, %s in %.3f s%s", job->args->path,
-	     weir_weights_count(job->weights), size_text(r->bytes, size),
-	     run->seconds, speed);
+	note("%s: %s, %s in %.3f s%s", job->args->path,
+	     count_text(weir_weights_count(job->weights), "tensor", tensors),
+	     size_text(r->bytes, size), run->seconds, speed);
 	report_ways(r);
 	report_changes(job);
 	report_io(job, run);

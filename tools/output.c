@@ -25,6 +25,9 @@ put_line(const char *prefix, const char *fmt, va_list ap, const char *suffix)
 	progress_clear();
 	flockfile(stderr);
 	fputs(prefix, stderr);
+	/* It begins with a name, which is empty. */
+	if (n >= 2 && !strncmp(line, ": ", 2))
+		fputs("''", stderr);
 	text_put_sentence(stderr, n < 0 ? "?" : line);
 	if (n >= (int)sizeof(line))
 		fputs("...", stderr);
@@ -125,6 +128,13 @@ void out_json(json_t *json)
 			 JSON_COMPACT | JSON_ENCODE_ANY |
 				 JSON_REAL_PRECISION(9));
 	json_decref(json);
+}
+
+const char *count_text(uint64_t n, const char *what, char *buf)
+{
+	snprintf(buf, COUNT_TEXT, "%llu %s%s", (unsigned long long)n, what,
+		 n == 1 ? "" : "s");
+	return buf;
 }
 
 const char *size_text(uint64_t bytes, char *buf)

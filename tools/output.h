@@ -53,6 +53,9 @@ int out_finish(int status);
  */
 void out_json(json_t *json);
 
+/* "1 tensor", "2 tensors". @buf has COUNT_TEXT bytes. */
+#define COUNT_TEXT 48
+const char *count_text(uint64_t n, const char *what, char *buf);
 /* "2.20 GB", in powers of 1000. @buf has SIZE_TEXT bytes. */
 #define SIZE_TEXT 24
 const char *size_text(uint64_t bytes, char *buf);

@@ -260,7 +260,7 @@ static void draw_title(struct svg *svg, const char *title, size_t together)
 static void title_of(const struct plan_job *job, char *text, size_t n)
 {
 	const struct weir_placement_info *info = &job->info;
-	char size[PLAN_SIZE_TEXT], proof[80] = "";
+	char size[PLAN_SIZE_TEXT], buffers[COUNT_TEXT], proof[80] = "";
 	const char *slash = strrchr(job->name, '/');
 
 	if (info->flags & WEIR_PLACED_OPTIMAL && info->bytes)
@@ -270,8 +270,8 @@ static void title_of(const struct plan_job *job, char *text, size_t n)
 			 ", at most %.2f %% above the least possible",
 			 100. * (double)(info->bytes - info->bound) /
 				 (double)info->bound);
-	snprintf(text, n, "%.60s: %zu buffers in %s%s",
-		 slash ? slash + 1 : job->name, job->csv.n,
+	snprintf(text, n, "%.60s: %s in %s%s", slash ? slash + 1 : job->name,
+		 count_text(job->csv.n, "buffer", buffers),
 		 plan_size_text(info->bytes, size), proof);
 }
 

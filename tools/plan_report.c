@@ -102,8 +102,7 @@ static const char *bytes_text(uint64_t bytes, char *buf)
 	char size[PLAN_SIZE_TEXT];
 
 	if (bytes < 1024)
-		snprintf(buf, BYTES_TEXT, "%" PRIu64 " byte%s", bytes,
-			 bytes == 1 ? "" : "s");
+		count_text(bytes, "byte", buf);
 	else
 		snprintf(buf, BYTES_TEXT, "%" PRIu64 " bytes (%s)", bytes,
 			 plan_size_text(bytes, size));
@@ -154,11 +153,11 @@ static void report_time(const struct plan_job *job)
 {
 	const struct weir_placement_info *info = &job->info;
 	double seconds = (double)info->time_ns / 1e9;
+	char nodes[COUNT_TEXT];
 
 	if (info->nodes)
-		note("  time         %.3f s, %" PRIu64
-		     " nodes of the exact search",
-		     seconds, info->nodes);
+		note("  time         %.3f s, %s of the exact search", seconds,
+		     count_text(info->nodes, "node", nodes));
 	else
 		note("  time         %.3f s, without a search", seconds);
 }
@@ -166,17 +165,19 @@ static void report_time(const struct plan_job *job)
 void plan_report(const struct plan_job *job)
 {
 	const struct weir_placement_info *info = &job->info;
-	char text[BYTES_TEXT], live[BYTES_TEXT];
+	char text[BYTES_TEXT], live[BYTES_TEXT], buffers[COUNT_TEXT];
 	uint64_t most = plan_live_most(job);
+	const char *are = most == 1 ? "is" : "are";
 
-	note("%s: %zu buffers placed in %s", job->name, job->csv.n,
+	note("%s: %s placed in %s", job->name,
+	     count_text(job->csv.n, "buffer", buffers),
 	     bytes_text(info->bytes, text));
 	if (most == info->bound && most)
-		note("  lower bound  %s, which are alive at time %" PRId64,
-		     bytes_text(info->bound, text), plan_live_at(job));
+		note("  lower bound  %s, which %s alive at time %" PRId64,
+		     bytes_text(info->bound, text), are, plan_live_at(job));
 	else if (most)
-		note("  lower bound  %s; %s are alive at time %" PRId64,
-		     bytes_text(info->bound, text), bytes_text(most, live),
+		note("  lower bound  %s; %s %s alive at time %" PRId64,
+		     bytes_text(info->bound, text), bytes_text(most, live), are,
 		     plan_live_at(job));
 	report_proof(job);
 	if (job->args->capacity)

@@ -61,17 +61,21 @@ static int check_prompt(const struct run_job *job)
 {
 	const struct llama_config *c = &job->llama.config;
 	const struct tokenizer_ids *ids = &job->prompt;
+	char tokens[COUNT_TEXT];
 
 	if ((int64_t)ids->n > c->context)
-		return fail("%s: the prompt has %zu tokens, and the context of "
-			    "the model %lld",
-			    job->args->path, ids->n, (long long)c->context);
+		return fail("%s: the prompt has %s, and the context of the "
+			    "model %lld",
+			    job->args->path,
+			    count_text(ids->n, "token", tokens),
+			    (long long)c->context);
 	for (size_t i = 0; i < ids->n; i++)
 		if (ids->id[i] >= c->vocabulary)
 			return fail("%s: the prompt has token %d, and the "
-				    "vocabulary of the model is %lld tokens",
+				    "vocabulary of the model is %s",
 				    job->args->path, (int)ids->id[i],
-				    (long long)c->vocabulary);
+				    count_text((uint64_t)c->vocabulary, "token",
+					       tokens));
 	return 0;
 }
 

@@ -57,6 +57,8 @@ const char *run_end_name(enum run_end end)
 
 static void report_end(const struct run_job *job)
 {
+	char tokens[COUNT_TEXT];
+
 	switch (job->end) {
 	case RUN_END_TOKEN:
 		note("  end     the model has ended the text (token %d)",
@@ -66,8 +68,9 @@ static void report_end(const struct run_job *job)
 		note("  end     -n %lld", (long long)job->args->n);
 		break;
 	case RUN_END_CONTEXT:
-		note("  end     the context of the model is full: %lld tokens",
-		     (long long)job->llama.config.context);
+		note("  end     the context of the model is full: %s",
+		     count_text((uint64_t)job->llama.config.context, "token",
+				tokens));
 		break;
 	case RUN_END_SIGNAL:
 		note("  end     a signal");
@@ -77,13 +80,17 @@ static void report_end(const struct run_job *job)
 
 static void report_rates(const struct run_job *job, const struct run_facts *f)
 {
+	char tokens[COUNT_TEXT];
+
 	if (job->times.first)
-		note("  prompt  %zu tokens in %.3f s, %.1f tokens/s; first token "
-		     "after %.3f s",
-		     job->prompt.n, f->prompt, f->prompt_rate, f->first);
+		note("  prompt  %s in %.3f s, %.1f tokens/s; first token after "
+		     "%.3f s",
+		     count_text(job->prompt.n, "token", tokens), f->prompt,
+		     f->prompt_rate, f->first);
 	if (decoded(job))
-		note("  decode  %zu tokens in %.3f s, %.1f tokens/s",
-		     decoded(job), f->decode, f->decode_rate);
+		note("  decode  %s in %.3f s, %.1f tokens/s",
+		     count_text(decoded(job), "token", tokens), f->decode,
+		     f->decode_rate);
 }
 
 static void report_passes(const struct run_job *job, const struct run_facts *f)
@@ -115,10 +122,12 @@ static void report_weights(const struct run_job *job)
 void run_report(const struct run_job *job)
 {
 	const struct run_args *a = job->args;
+	char tokens[COUNT_TEXT];
 	struct run_facts f;
 
 	run_facts(job, &f);
-	note("%s: %zu tokens in %.3f s", a->path, job->made.n, f.total);
+	note("%s: %s in %.3f s", a->path,
+	     count_text(job->made.n, "token", tokens), f.total);
 	report_end(job);
 	report_rates(job, &f);
 	note("  time    %.3f s to open, %.3f s in passes, %.3f s choosing, "

@@ -377,6 +377,7 @@ static int make_model(const struct args *args, const struct synth_args *a,
 		      struct synth_model *m)
 {
 	int r = preset_make(a->preset, a->count, a->scale, m);
+	char tensors[COUNT_TEXT];
 
 	if (r == -ENOENT)
 		return fail_usage(args->command, "unknown preset '%s'",
@@ -391,24 +392,22 @@ static int make_model(const struct args *args, const struct synth_args *a,
 		synth_gguf_filter(m);
 	if (a->shards <= m->count)
 		return 0;
-	r = fail_usage(args->command,
-		       "--shards is %llu, but there are %zu "
-		       "tensors",
-		       (unsigned long long)a->shards, m->count);
+	r = fail_usage(args->command, "--shards is %llu, and the model has %s",
+		       (unsigned long long)a->shards,
+		       count_text(m->count, "tensor", tensors));
 	preset_free(m);
 	return r;
 }
 
 static void report(const struct synth *s)
 {
-	char size[SIZE_TEXT];
+	char size[SIZE_TEXT], tensors[COUNT_TEXT], files[COUNT_TEXT];
 
-	note("%s: %zu tensors, %s in %llu file%s", s->args->out, s->model.count,
+	note("%s: %s, %s in %s%s", s->args->out,
+	     count_text(s->model.count, "tensor", tensors),
 	     size_text(s->model.bytes, size),
-	     (unsigned long long)s->args->shards,
-	     has_index(s->args)    ? "s and an index"
-	     : s->args->shards > 1 ? "s"
-				   : "");
+	     count_text(s->args->shards, "file", files),
+	     has_index(s->args) ? " and an index" : "");
 }
 
 int synth_main(int argc, char **argv)
