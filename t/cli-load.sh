@@ -76,7 +76,7 @@ narrow()
 	exec weir load m
 )
 
-plan 64
+plan 73
 weir synth tiny tiny.safetensors 2>/dev/null
 weir synth many m --count 500 --shards 2 2>/dev/null
 works 'weir load prints a report' weir load tiny.safetensors
@@ -126,6 +126,20 @@ works 'the report of --repeat is printed' weir load m --repeat 3
 check 'the report of --repeat has the slowest and the fastest run' \
 	grep -q '^  runs    3: ' err
 
+weir load tiny.safetensors --place 'model.*=CPU' --memory plain 2>err
+check 'the report has a line for each kind of memory' sh -c \
+	'grep -q "^  memory  plain: " err && grep -q "^  memory  huge: " err'
+weir load tiny.safetensors --first 'lm*' 2>err
+check 'the report says how much of a kind has no huge pages' sh -c \
+	'grep -q "^  memory  huge: 4.9" err &&
+	! grep -A 1 "^  memory .* [1-9][^,]* in huge" err | grep "^ *no huge"'
+weir load tiny.safetensors --place 'model.*=CPU' --memory plain --json >out \
+	2>err
+check 'the memory in the JSON is the sum of all kinds' says \
+	'j["memory"]["bytes"] >= j["bytes"]'
+refused 2 'use --way map' 'a --place in mapped memory names --way map' \
+	weir load tiny.safetensors --place '*=CPU_Mapped'
+
 works 'weir load --hugetlb succeeds' weir load tiny.safetensors --hugetlb --json
 check 'the memory of --hugetlb is reserved, or the reason why not is reported' \
 	says 'j["memory"]["reserved"] == j["memory"]["bytes"] or
@@ -147,12 +161,20 @@ check 'an estimate with --budget counts all kinds of host memory' \
 run weir load tiny.safetensors --estimate --budget 1M
 is "$status $(grep -c 'staging slots' err)" '3 1' \
 	'an estimate says that the slots exceed --budget'
+works 'a mapped model needs no --budget' \
+	weir load tiny.safetensors --way map --budget 1M --trace trace.json
+check 'the report of a mapped model has no line on the I/O engine' \
+	sh -c "! grep '^  io ' err"
+works 'the estimate of a mapped model needs no --budget' \
+	weir load tiny.safetensors --way map --budget 1M --estimate
 works 'a load and its slots fit into a --budget of twice the model' \
 	weir load m --budget 32M --quiet
 
 works 'weir load --way map succeeds' weir load tiny.safetensors --way map --json
 check 'weir load --way map maps every byte' says \
 	'j["ways"]["mapped"] == j["bytes"]'
+check 'the JSON of --way map has no method of I/O' says \
+	'io is None and j["enters"] == 0'
 run weir load tiny.safetensors --way map --repeat 2
 check 'the report of --way map has no rate in its first line' \
 	sh -c "grep -q 'tensors, .* s$' '$tmp/out' '$tmp/err'"
@@ -200,12 +222,15 @@ if test -w /dev/shm; then
 	trap 'rm -rf "$here" "$memory"' 0
 	cp tiny.safetensors "$memory"
 	weir load tiny.safetensors --digest 2>/dev/null >want
+	weir load "$memory/tiny.safetensors" --way direct 2>err
+	is "$(grep -c '^  note ' err)" 1 \
+		'the report says once that a file has no direct reads'
 	works 'a file on tmpfs is loaded' \
 		weir load "$memory/tiny.safetensors" --digest
 	check 'a file on tmpfs is loaded with the right bytes' cmp out want
 	rm -rf "$memory"
 else
-	skip 2 'no /dev/shm'
+	skip 3 'no /dev/shm'
 fi
 works 'a model without tensors is loaded' sh -c \
 	'printf "{}" | python3 "$0/t/safetensors.py" put none.safetensors &&

@@ -48,11 +48,13 @@ static uint64_t peak_rss(void)
 	return (uint64_t)u.ru_maxrss * 1024;
 }
 
-static uint64_t enters(struct weir *weir)
+static uint64_t enters(const struct load_job *job)
 {
 	struct weir_io_info io = { .size = sizeof(io) };
 
-	return weir_io_info(weir, &io) < 0 ? 0 : io.enters;
+	if (!load_uses_engine(job->args))
+		return 0;
+	return weir_io_info(job->weir, &io) < 0 ? 0 : io.enters;
 }
 
 static int cancel(struct weir_load *load)
@@ -124,7 +126,7 @@ static int take_weights(struct load_job *job, struct weir_load *load)
  */
 static int load_once(struct load_job *job, struct load_run *run)
 {
-	uint64_t entered = enters(job->weir);
+	uint64_t entered = enters(job);
 	double cpu = cpu_seconds();
 	struct weir_load *load;
 	struct progress bar;
@@ -137,7 +139,7 @@ static int load_once(struct load_job *job, struct load_run *run)
 	r = wait_load(load, &bar);
 	run->seconds = (double)(now_ns() - bar.begin) / 1e9;
 	run->cpu_seconds = cpu_seconds() - cpu;
-	run->enters = enters(job->weir) - entered;
+	run->enters = enters(job) - entered;
 	run->report.size = sizeof(run->report);
 	if (r >= 0)
 		r = weir_load_report(load, &run->report);
@@ -168,54 +170,7 @@ static int run_all(struct load_job *job)
 	}
 	job->peak_rss = peak_rss();
 	/* Again: whether slots could be registered is known only now. */
-	(void)weir_io_info(job->weir, &job->io);
-	return 0;
-}
-
-static void add_buffer(struct load_memory *memory, struct weir_buf *buf)
-{
-	struct weir_buf_info info = { .size = sizeof(info) };
-
-	if (weir_buf_info(buf, &info) < 0)
-		return;
-	for (unsigned i = 0; i < info.members; i++)
-		add_buffer(memory, weir_buf_member(buf, i));
-	if (info.members)
-		return;
-	memory->bytes += info.bytes;
-	if (info.got & WEIR_GOT_HUGE)
-		memory->huge += info.bytes;
-	if (info.got & WEIR_GOT_LOCKED)
-		memory->locked += info.bytes;
-	if (info.got & WEIR_GOT_HUGETLB)
-		memory->reserved += info.bytes;
-	if (info.why[0])
-		memcpy(memory->why, info.why, sizeof(memory->why));
-}
-
-static int compare_pointers(const void *va, const void *vb)
-{
-	uintptr_t a = (uintptr_t) * (void *const *)va;
-	uintptr_t b = (uintptr_t) * (void *const *)vb;
-
-	return a < b ? -1 : a > b;
-}
-
-/* Count each buffer of the weights once, though many tensors are in it. */
-static int sum_memory(struct load_job *job)
-{
-	size_t n = weir_weights_count(job->weights);
-	struct weir_buf **bufs = calloc(n + 1, sizeof(struct weir_buf *));
-
-	if (!bufs)
-		return fail_memory();
-	for (size_t i = 0; i < n; i++)
-		bufs[i] = weir_weights_get(job->weights, i)->buf;
-	qsort(bufs, n, sizeof(struct weir_buf *), compare_pointers);
-	for (size_t i = 0; i < n; i++)
-		if (bufs[i] && (i == 0 || bufs[i] != bufs[i - 1]))
-			add_buffer(&job->memory, bufs[i]);
-	free(bufs);
+	(void)load_start_engine(job);
 	return 0;
 }
 
@@ -239,6 +194,8 @@ static int open_root(struct load_job *job)
 
 int load_start_engine(struct load_job *job)
 {
+	if (!load_uses_engine(job->args))
+		return 0;
 	job->io.size = sizeof(job->io);
 	return weir_io_info(job->weir, &job->io);
 }
@@ -278,7 +235,7 @@ static int load_model(struct load_job *job)
 	if (a->trace)
 		r = end_trace(job, r);
 	if (r == 0)
-		r = sum_memory(job);
+		r = load_sum_memory(job);
 	if (r == 0 && a->digest >= 0)
 		r = digests_compute(job->weights, (enum weir_digest)a->digest,
 				    &job->digests);
@@ -357,6 +314,7 @@ static void close_job(struct load_job *job)
 	free(job->runs);
 	free(job->places);
 	free(job->needs);
+	free(job->memory);
 	weir_weights_free(job->weights);
 	weir_close(job->weir);
 	*job = (struct load_job){ .args = job->args };

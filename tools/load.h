@@ -3,7 +3,7 @@
  * weir load: its options (load_args.c; those with globs: load_rules.c), the plan
  * (load_plan.c) and its estimate (load_estimate.c), the loads (load.c), digests
  * (digest.c), the memory map (load_map.c, load_map_svg.c) and the report
- * (load_report.c, load_json.c, load_facts.c).
+ * (load_memory.c, load_report.c, load_json.c, load_facts.c).
  */
 #ifndef TOOLS_LOAD_H
 #define TOOLS_LOAD_H
@@ -66,10 +66,13 @@ struct load_run {
 	struct weir_load_report report;
 };
 
-/* The memory of the weights as the kernel granted it. */
+/* The memory of the weights of one kind, as the kernel granted it. */
 struct load_memory {
+	const struct weir_buft *buft;
 	uint64_t bytes, huge, locked, reserved;
-	char why[240]; /* why it lacks what was asked for, or "" */
+	/* Of the first buffer that lacks what was asked for, or "" */
+	char why[240];
+	uint64_t lacking; /* bytes of the buffers of which why says the same */
 };
 
 struct load_job {
@@ -82,7 +85,9 @@ struct load_job {
 	struct load_run *runs;
 	size_t n_runs; /* runs that have ended */
 	struct weir_io_info io;
-	struct load_memory memory;
+	struct load_memory
+		*memory; /* [n_memory], in the order of the tensors */
+	size_t n_memory;
 	uint64_t peak_rss; /* bytes, after the last run, before digests */
 	struct digests digests;
 	struct svg map;       /* of --memory-map; open until it is drawn */
@@ -105,7 +110,7 @@ int load_rules_check(const struct load_args *a);
 /* Has a --place a SIZE? */
 bool load_has_capacity(const struct load_args *a);
 
-/* Find the memory of each --place. Returns 0 or EXIT_FAILURE. */
+/* Find the memory of each --place. Returns 0, EXIT_FAILURE or EXIT_USAGE. */
 int load_places_open(struct load_job *job);
 /*
  * Open the model. Returns 0, or a negative errno with weir_error().
@@ -118,9 +123,11 @@ int load_open_model(const struct load_job *job, struct weir_model **ret_model);
  */
 int load_plan(const struct load_job *job, struct weir_plan **ret_plan);
 
+/* Is anything read by the I/O engine? A mapping alone has no use for it. */
+bool load_uses_engine(const struct load_args *a);
 /*
- * Start the I/O engine, and fill in job->io. Returns 0, or a negative errno with
- * weir_error().
+ * Start the I/O engine, if it is used, and fill in job->io. Returns 0, or a
+ * negative errno with weir_error().
  */
 int load_start_engine(struct load_job *job);
 
@@ -130,6 +137,9 @@ int load_start_engine(struct load_job *job);
 int load_estimate(struct load_job *job);
 /* Print it on stdout. Returns 0, or EXIT_NO_ROOM: it does not fit. */
 int load_estimate_print(const struct load_job *job);
+
+/* Fill in job->memory. Returns 0, or EXIT_FAILURE after a line on stderr. */
+int load_sum_memory(struct load_job *job);
 
 /* Facts (load_facts.c). Names are "?" if unknown. */
 const struct load_run *load_last_run(const struct load_job *job);

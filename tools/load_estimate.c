@@ -32,7 +32,7 @@ static int start_engine(struct load_job *job)
 {
 	int r;
 
-	if (!job->args->root.budget)
+	if (!job->args->root.budget || !load_uses_engine(job->args))
 		return 0;
 	r = load_start_engine(job);
 	if (r != -ENOMEM)

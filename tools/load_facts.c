@@ -9,6 +9,11 @@ const struct load_run *load_last_run(const struct load_job *job)
 	return &job->runs[job->n_runs - 1];
 }
 
+bool load_uses_engine(const struct load_args *a)
+{
+	return a->way != WEIR_WAY_MAP || a->rules[LOAD_RULE_PLACE].n;
+}
+
 double load_rate(const struct load_run *run)
 {
 	return run->seconds > 0 ? (double)run->report.bytes / run->seconds / 1e9

@@ -16,14 +16,21 @@ static json_t *ways_json(const struct weir_load_report *r)
 			 (json_int_t)r->mapped);
 }
 
-static json_t *run_json(const struct load_run *run)
+/* null: the I/O engine was not used. */
+static json_t *io_json(const struct load_job *job, const struct load_run *run)
+{
+	return load_uses_engine(job->args) ? json_string(load_io_name(run))
+					   : json_null();
+}
+
+static json_t *run_json(const struct load_job *job, const struct load_run *run)
 {
 	const struct weir_load_report *r = &run->report;
 
-	return json_pack("{s:I, s:f, s:f, s:s, s:o, s:f, s:I, s:I, s:I, s:I, "
+	return json_pack("{s:I, s:f, s:f, s:o, s:o, s:f, s:I, s:I, s:I, s:I, "
 			 "s:I, s:f, s:i}",
 			 "bytes", (json_int_t)r->bytes, "seconds", run->seconds,
-			 "gbps", load_rate(run), "io", load_io_name(run),
+			 "gbps", load_rate(run), "io", io_json(job, run),
 			 "ways", ways_json(r), "cpu_seconds", run->cpu_seconds,
 			 "enters", (json_int_t)run->enters, "staging_bytes",
 			 (json_int_t)r->staging, "chunks",
@@ -43,7 +50,6 @@ static json_t *shape_json(uint32_t ndim, const int64_t *shape)
 	return json;
 }
 
-/* The device whose memory @t is in: --place may differ from --device. */
 /* The memory that a tensor is in; NULL: not known. */
 static const struct weir_buft *buft_of(const struct weir_tensor *t)
 {
@@ -108,27 +114,38 @@ static void put_runs_json(const struct load_job *job)
 	fputs("\"runs\": [", stdout);
 	for (size_t i = 0; i < job->n_runs; i++) {
 		fputs(i ? ",\n  " : "\n  ", stdout);
-		out_json(run_json(&job->runs[i]));
+		out_json(run_json(job, &job->runs[i]));
 	}
 	fputs("\n]", stdout);
 }
 
+/* The sum of all kinds, by the name of the one that was asked for. */
 static json_t *memory_json(const struct load_job *job)
 {
-	const struct load_memory *m = &job->memory;
+	struct load_memory sum = { 0 };
 
+	for (size_t i = 0; i < job->n_memory; i++) {
+		const struct load_memory *m = &job->memory[i];
+
+		sum.bytes += m->bytes;
+		sum.huge += m->huge;
+		sum.reserved += m->reserved;
+		sum.locked += m->locked;
+		if (!sum.why[0])
+			memcpy(sum.why, m->why, sizeof(sum.why));
+	}
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "kind",
 			 load_memory_name(job->buft), "bytes",
-			 (json_int_t)m->bytes, "huge", (json_int_t)m->huge,
-			 "reserved", (json_int_t)m->reserved, "locked",
-			 (json_int_t)m->locked, "why",
-			 text_json(m->why, strlen(m->why)));
+			 (json_int_t)sum.bytes, "huge", (json_int_t)sum.huge,
+			 "reserved", (json_int_t)sum.reserved, "locked",
+			 (json_int_t)sum.locked, "why",
+			 text_json(sum.why, strlen(sum.why)));
 }
 
 void load_report_json(const struct load_job *job)
 {
 	const struct load_run *run = load_last_run(job);
-	json_t *json = run_json(run), *value;
+	json_t *json = run_json(job, run), *value;
 	const char *key;
 
 	/* The members of the last run, and those of the whole job. */

@@ -18,18 +18,33 @@ struct pick {
 	const struct load_rule *rule[LOAD_RULES];
 };
 
+static int open_place(const struct load_job *job, const struct load_rule *place,
+		      struct weir_buft **ret_buft)
+{
+	struct weir_buft_info info = { .size = sizeof(info) };
+
+	if (kind_find(job->weir, place->memory, ret_buft) < 0 ||
+	    weir_buft_info(*ret_buft, &info) < 0)
+		return fail_weir();
+	if (info.kind != WEIR_MEM_MAPPED)
+		return 0;
+	return fail_usage("load",
+			  "--place %s=%s: mapped memory cannot be chosen here; "
+			  "use --way map",
+			  place->glob, place->memory);
+}
+
 int load_places_open(struct load_job *job)
 {
 	const struct load_rules *places = &job->args->rules[LOAD_RULE_PLACE];
+	int r = 0;
 
 	job->places = calloc(places->n + 1, sizeof(struct weir_buft *));
 	if (!job->places)
 		return fail_memory();
-	for (size_t i = 0; i < places->n; i++)
-		if (kind_find(job->weir, places->rule[i].memory,
-			      &job->places[i]) < 0)
-			return fail_weir();
-	return 0;
+	for (size_t i = 0; i < places->n && r == 0; i++)
+		r = open_place(job, &places->rule[i], &job->places[i]);
+	return r;
 }
 
 /* As weir_plan_put() matches: a name with a NUL matches only "*". */

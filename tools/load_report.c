@@ -44,18 +44,36 @@ static void report_io(const struct load_job *job, const struct load_run *run)
 		note("          %s", io->why);
 }
 
-static void report_memory(const struct load_job *job)
+static void report_kind(const struct load_job *job, const struct load_memory *m)
 {
-	const struct load_memory *m = &job->memory;
-	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT];
+	char a[SIZE_TEXT], b[SIZE_TEXT], c[SIZE_TEXT], dev[64] = "";
 
-	note("  memory  %s: %s, %s in %shuge pages, %s locked",
-	     load_memory_name(job->buft), size_text(m->bytes, a),
+	if (strcmp(load_device_name(m->buft), load_device_name(job->buft)) != 0)
+		snprintf(dev, sizeof(dev), " of %s", load_device_name(m->buft));
+	note("  memory  %s%s: %s, %s in %shuge pages, %s locked",
+	     load_memory_name(m->buft), dev, size_text(m->bytes, a),
 	     size_text(m->huge, b),
 	     m->reserved && m->reserved == m->huge ? "reserved " : "",
 	     size_text(m->locked, c));
-	if (m->why[0])
+	if (m->why[0] && m->lacking == m->bytes)
 		note("          %s", m->why);
+	else if (m->why[0])
+		note("          %s of it: %s", size_text(m->lacking, a),
+		     m->why);
+}
+
+/* A line for each kind that has buffers; without any for that of --memory. */
+static void report_memory(const struct load_job *job)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < job->n_memory; i++)
+		if (job->memory[i].bytes) {
+			report_kind(job, &job->memory[i]);
+			shown++;
+		}
+	if (!shown)
+		report_kind(job, &job->memory[0]);
 }
 
 /* The number of tensors that are not as in the file. */
@@ -122,6 +140,20 @@ static void report_cpu(const struct load_job *job, const struct load_run *run)
 		     (double)run->report.touch_ns / 1e9);
 }
 
+/* The library's note may say already why a file has no direct reads. */
+static void report_note(const struct weir_load_report *r)
+{
+	bool said = strstr(r->note, "no direct reads") != NULL;
+	char files[COUNT_TEXT];
+
+	count_text(r->fallbacks, "file", files);
+	if (r->fallbacks > said)
+		note("  note    %s without direct reads%s%s", files,
+		     r->note[0] ? "; " : "", r->note);
+	else if (r->note[0])
+		note("  note    %s", r->note);
+}
+
 void load_report(const struct load_job *job)
 {
 	const struct load_run *run = load_last_run(job);
@@ -135,13 +167,11 @@ void load_report(const struct load_job *job)
 	     size_text(r->bytes, size), run->seconds, speed);
 	report_ways(r);
 	report_changes(job);
-	report_io(job, run);
+	if (load_uses_engine(job->args))
+		report_io(job, run);
 	report_memory(job);
 	report_cpu(job, run);
-	if (r->fallbacks)
-		note("  note    files without direct reads: %u", r->fallbacks);
-	if (r->note[0])
-		note("  note    %s", r->note);
+	report_note(r);
 	if (job->args->trace)
 		note("  trace   %s, for ui.perfetto.dev", job->args->trace);
 	if (job->args->map)

@@ -16,6 +16,7 @@ bin_PROGRAMS += %D%/weir
 	%D%/load.c %D%/load.h %D%/load_args.c %D%/load_rules.c \
 	%D%/load_plan.c %D%/load_estimate.c \
 	%D%/load_report.c %D%/load_json.c %D%/load_facts.c \
+	%D%/load_memory.c \
 	%D%/load_map.c %D%/load_map.h %D%/load_map_svg.c \
 	%D%/digest.c %D%/digest.h \
 	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth_gguf.c %D%/synth.h \
