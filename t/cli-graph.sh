@@ -75,7 +75,7 @@ dot_parses()
 	END
 }
 
-plan 74
+plan 75
 model m.gguf
 works 'weir graph prints a table' weir graph m.gguf
 has "$(cat "$tmp/out")" 'm.gguf: the graph of a pass of 1 token, which attends to 256' \
@@ -200,12 +200,16 @@ check 'a budget of 3 MB leaves the other weights to be fed' says \
 	'j["weights"]["bytes"] - (3 << 20) <= j["devices"][0]["fed"] <
 	j["weights"]["bytes"] and
 	j["splits"][0]["fed"] == j["devices"][0]["fed"]'
+refused 1 'm.gguf: with --budget 6144: weights on CPU: ' \
+	'a budget that is too small for a matrix is refused' \
+	weir graph m.gguf --budget 6K
 works 'a graph with a budget is drawn' \
 	weir graph large.gguf --budget 3M --svg fed.svg
 check 'weights that are fed are drawn in another colour' drawn fed.svg \
 	'"fed: a weight that is read in each pass" in text and
 	"of these fed" in text and any(b[0] == "b orange" for b in boxes)'
-refused 1 'a budget of' 'a budget that is too small is refused' \
+refused 1 'large.gguf: with --budget 1024: a budget of' \
+	'a budget that is too small is refused' \
 	weir graph large.gguf --budget 1K
 refused 1 '--devices NOTHING' 'an unknown device is refused' \
 	weir graph m.gguf --devices NOTHING

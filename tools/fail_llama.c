@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fail_llama.h"
 
+#include <errno.h>
 #include <weir.h>
 #include "../llama/llama.h"
 #include "output.h"
@@ -12,6 +13,17 @@ int fail_llama(const char *path)
 	if (sentence == weir_error())
 		return fail_weir();
 	return fail("%s: %s", path, sentence);
+}
+
+int fail_budget(const char *path, uint64_t budget, int err)
+{
+	const char *sentence = llama_error();
+
+	if (!budget || err != -ENOMEM)
+		return fail_llama(path);
+	return fail("%s: with --budget %llu: %s", path,
+		    (unsigned long long)budget,
+		    sentence == weir_error() ? weir_sentence() : sentence);
 }
 
 int fail_devices(const char *list)

@@ -66,18 +66,20 @@ static int schedule(struct graph_model *m, const struct graph_args *a)
 {
 	struct llama_opts opts = defaults;
 	struct llama *l = &m->llama;
+	int r;
 
 	opts.devs = m->dev;
 	opts.n_devs = m->n_devs;
 	opts.context = l->pass.attended;
 	opts.unloaded = true;
 	opts.budget = (int64_t)a->budget;
-	if (llama_start(l, &opts) < 0)
-		return fail_llama(a->model);
-	llama_graph(l->graph, &l->config, &l->weights, &l->cache, &l->pass);
-	if (weir_schedule_new(l->sched, l->graph, &m->schedule) < 0)
-		return fail_weir();
-	return 0;
+	r = llama_start(l, &opts);
+	if (r == 0) {
+		llama_graph(l->graph, &l->config, &l->weights, &l->cache,
+			    &l->pass);
+		r = weir_schedule_new(l->sched, l->graph, &m->schedule);
+	}
+	return r < 0 ? fail_budget(a->model, a->budget, r) : 0;
 }
 
 int graph_model_open(struct graph_model *m, const struct graph_args *a)

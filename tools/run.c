@@ -120,6 +120,7 @@ static int make_room(struct run_job *job)
 static int start_model(struct run_job *job)
 {
 	struct llama_opts opts = LLAMA_OPTS_INIT;
+	int r;
 
 	opts.context = (int64_t)(job->prompt.n + job->made.room) - 1;
 	opts.threads = job->args->threads;
@@ -127,8 +128,8 @@ static int start_model(struct run_job *job)
 	opts.n_devs = job->n_devs;
 	opts.budget = (int64_t)job->args->budget;
 	opts.stop = signals_caught;
-	return llama_start(&job->llama, &opts) < 0 ? fail_llama(job->args->path)
-						   : 0;
+	r = llama_start(&job->llama, &opts);
+	return r < 0 ? fail_budget(job->args->path, job->args->budget, r) : 0;
 }
 
 static int open_model(struct run_job *job)
@@ -157,7 +158,7 @@ static int read_tokens(struct run_job *job, const int32_t *id, size_t n)
 
 	if (r < 0 && signals_caught())
 		return RUN_STOPPED;
-	return r < 0 ? fail_llama(job->args->path) : 0;
+	return r < 0 ? fail_budget(job->args->path, job->args->budget, r) : 0;
 }
 
 /* Only after the load is it known that no file changed meanwhile. */

@@ -380,6 +380,10 @@ def refused():
     yield refuses("a device that does not exist",
                   "--devices CPU,CPU7: no device 'CPU7'", MODELS[0][2],
                   "--devices", "CPU,CPU7")
+    for budget in "1", "5K":    # the norms exceed it, a matrix exceeds it
+        yield refuses(f"a --budget of {budget}, with both names",
+                      "m.gguf: with --budget ", MODELS[0][2], "--budget",
+                      budget)
     yield refuses("another architecture", "only 'llama' is supported",
                   lambda: write_gguf("m.gguf", shape(), arch="mamba"))
     yield refuses("a config.json whose EOS is not in the vocabulary",
