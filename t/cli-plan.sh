@@ -129,7 +129,7 @@ b5,0,21,4
 END
 head=id,lower,upper,size
 
-plan 75
+plan 76
 works 'weir plan succeeds' weir plan five.csv
 cp "$tmp/out" five.out
 is "$(placed five.csv five.out)" 12 \
@@ -170,8 +170,8 @@ is "$(height_of bom.csv)" 4 \
 is "$(head -c 2 placed.csv)" id 'the output has no byte order mark'
 echo $head >none.csv
 is "$(height_of none.csv)" 0 'a file without buffers is accepted'
-printf "$head,hint,gaps\nb,0,3,4,7,\n" >hints.csv
-is "$(height_of hints.csv)" 4 'hints and empty gaps are accepted'
+printf "$head,hint,gaps\nb,0,3,4,7,\nc,5,6,4,,\n" >hints.csv
+is "$(height_of hints.csv)" 4 'hints, also empty ones, and empty gaps are accepted'
 printf 'buffer,start,end,size\nb,0,2,4\nc,3,4,4\nd,4,5,4\n' >ends.csv
 is "$(weir plan --quiet ends.csv | sed 's/.*,//' | tr '\n' ' ' |
 	sed 's/0 4 4\|4 0 0/apart/;s/0 0 4\|4 4 0/apart/')" 'offset apart ' \
@@ -216,13 +216,18 @@ refused 1 'NUL byte' 'an endless device file is refused' weir plan /dev/zero
 refused 1 'line 1, column 1: unknown column' 'a line of 50 MB is refused' \
 	sh -c 'yes 99999999 | tr -d "\n" | head -c 50000000 | weir plan -'
 printf "$head\na,0,3,9223372036854775807\n" >huge.csv
-refused 1 'over 2^60' 'sizes over 2^60 bytes are refused' weir plan huge.csv
+refused 1 'huge.csv: line 2, column 7: all sizes' \
+	'sizes over 2^60 bytes are refused' weir plan huge.csv
 printf "$head,alignment\na,0,3,1152921504606838784,4096\n" >most.csv
 is "$(height_of most.csv)" 1152921504606838784 \
 	'a size and twice its alignment may be 2^60 bytes'
 printf "$head\na,0,3,1152921504606846975\n" >over.csv
 refused 1 'over 2^60' 'a size and twice its alignment over 2^60 are refused' \
 	weir plan over.csv
+printf "$head\na,0,3,1152921504606846973\n\nb,4,6,0\n" >sum.csv
+refused 1 'sum.csv: line 4, column 7: all sizes up to this one' \
+	'the line of which the sum of sizes is over 2^60 is named' \
+	weir plan sum.csv
 
 works 'a capacity that is large enough has status 0' \
 	weir plan five.csv --capacity 12

@@ -59,12 +59,12 @@ static void accepts_formats(void)
 	is_str(rows_of("buffer,start,end,size\nb,3,3,4\n"), "b 3 4 4 0|",
 	       "a buffer may be alive at a single time");
 	is_str(rows_of("id,lower,upper,size,alignment,hint,gaps\n"
-		       "b,0,3,4,32,-1,\nc,0,3,4,1,96,\n"),
-	       "b 0 3 4 32|c 0 3 4 1|",
+		       "b,0,3,4,32,-1,\nc,0,3,4,1,96,\nd,0,3,4,1,,\n"),
+	       "b 0 3 4 32|c 0 3 4 1|d 0 3 4 1|",
 	       "alignments are used, hints ignored, empty gaps accepted");
-	is_str(rows_of(HEAD "b,-" BIG ",-3," BIG "\n"),
-	       "b -" BIG " -3 " BIG " 0|",
-	       "times may be negative, and sizes 2^63 - 1");
+	is_str(rows_of(HEAD "b,-" BIG ",-3,1152921504606846974\n"),
+	       "b -" BIG " -3 1152921504606846974 0|",
+	       "times may be negative, and sizes 2^60 - 2");
 	is_str(rows_of(HEAD "b,-9223372036854775808," BIG ",0\n"),
 	       "b -9223372036854775808 " BIG " 0 0|",
 	       "times have the range of 64 bits, and a size may be 0");
@@ -163,7 +163,15 @@ static const struct refusal refusals[] = {
 	  "alignment is 0" },
 	{ "id,lower,upper,size,alignment\nb,0,3,4,48\n", 2, 9, "power of two" },
 	{ "id,lower,upper,size,hint\nb,0,3,4,-2\n", 2, 9, "hint is -2" },
-	{ "id,lower,upper,size,hint\nb,0,3,4,\n", 2, 9, "hint is missing" },
+	{ "id,lower,upper,size,hint\nb,0,3,4,x\n", 2, 9, "hint is 'x'" },
+	{ HEAD "b,0,3,1152921504606846975\n", 2, 7, "over 2^60" },
+	{ HEAD "b,0,3," BIG "\n", 2, 7, "over 2^60" },
+	{ HEAD "b,0,3,1152921504606846970\nc,0,3,2\n"
+	       "\nd,0,3,1\n",
+	  5, 7, "over 2^60" },
+	{ "size,id,lower,upper,alignment\n1,b,0,3,1\n"
+	  "1152921504606838782,c,0,3,4096\n",
+	  3, 1, "over 2^60" },
 	{ "id,lower,upper,size,gaps\nb,0,9,4,2-4@0:1\n", 2, 9,
 	  "gaps is '2-4@0:1'" },
 };

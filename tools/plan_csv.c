@@ -30,6 +30,8 @@ static const struct {
 
 /* One that every memory has room for. */
 static const int64_t align_max = INT64_C(1) << 40;
+/* weir_placement_new(3) has this limit. */
+static const uint64_t sum_max = UINT64_C(1) << 60;
 
 struct parser {
 	struct csv csv;
@@ -42,7 +44,8 @@ struct parser {
 	enum column order[COLUMNS];
 	const char *name[COLUMNS];
 	size_t columns;
-	bool ends; /* that of COLUMN_UPPER is "end" */
+	bool ends;    /* that of COLUMN_UPPER is "end" */
+	uint64_t sum; /* of sizes, and twice the alignment of each row */
 };
 
 static struct plan_line line_of(const struct csv *csv)
@@ -235,7 +238,9 @@ static int take_field(struct parser *p, enum column column,
 	case COLUMN_ALIGNMENT:
 		return take_align(p, f);
 	case COLUMN_HINT: /* the planner needs none */
-		return take_number(p, column, f, -1, INT64_MAX, &number);
+		return f->len ? take_number(p, column, f, -1, INT64_MAX,
+					    &number)
+			      : 0;
 	default:
 		if (f->len)
 			r = csv_bad(&p->csv, f->text,
@@ -258,9 +263,23 @@ static int check_times(const struct parser *p, const char *upper)
 		       p->name[COLUMN_LOWER], (long long)row->lower);
 }
 
+static int check_sum(struct parser *p, const char *size)
+{
+	uint64_t align = p->row.align ? p->row.align : 1;
+
+	/* Each is below 2^63, and the sum before at most 2^60. */
+	if (p->row.bytes <= sum_max)
+		p->sum += p->row.bytes + 2 * align;
+	if (p->row.bytes <= sum_max && p->sum <= sum_max)
+		return 0;
+	return csv_bad(&p->csv, size,
+		       "all sizes up to this one, and twice the alignment of "
+		       "each buffer, are over 2^60 bytes");
+}
+
 static int take_row(struct parser *p)
 {
-	const char *upper = NULL;
+	const char *upper = NULL, *size = NULL;
 	struct csv_field f;
 	size_t i = 0;
 	int r;
@@ -278,12 +297,16 @@ static int take_row(struct parser *p)
 			return r;
 		if (p->order[i] == COLUMN_UPPER)
 			upper = f.text;
+		if (p->order[i] == COLUMN_SIZE)
+			size = f.text;
 	}
 	if (r == 0 && i < p->columns)
 		return csv_bad(&p->csv, p->csv.line + p->csv.len,
 			       "%s is missing; the line has %zu of %zu fields",
 			       p->name[p->order[i]], i, p->columns);
-	return r < 0 ? r : check_times(p, upper);
+	if (r == 0)
+		r = check_times(p, upper);
+	return r < 0 ? r : check_sum(p, size);
 }
 
 static int add_row(struct parser *p)
