@@ -98,7 +98,7 @@ bar()
 	END
 }
 
-plan 41
+plan 42
 works 'the preset tiny writes one file if OUT ends in .safetensors' \
 	weir synth tiny tiny.safetensors
 check 'another reader accepts the ranges of tiny, their order and padding' \
@@ -166,6 +166,8 @@ is "$(ls -A three)" model.safetensors \
 	'--force removes all files of the model before'
 works 'a file that is named .gguf is written' weir synth tiny .gguf
 check 'the file .gguf is a GGUF file' test "$(head -c 4 .gguf)" = GGUF
+refused 1 'weir: one: is not a directory' \
+	'a file is not used as a directory' weir synth tiny one
 mkdir empty dir.safetensors
 works 'an empty directory is used' weir synth tiny empty
 refused 1 'is a directory' 'a directory is not replaced by a file' \

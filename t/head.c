@@ -56,9 +56,10 @@ static void lengths_are_bounded(void)
 {
 	static const struct refused wrong[] = {
 		{ "", 0, 0, -EBADMSG,
-		  "f.st: a file of 0 bytes; a safetensors file has at least 10",
+		  "f.st: a file of 0 bytes is neither safetensors nor GGUF",
 		  "an empty file is refused" },
-		{ TEXT("\2\0\0\0\0\0\0"), 7, -EBADMSG, "a file of 7 bytes",
+		{ TEXT("\2\0\0\0\0\0\0"), 7, -EBADMSG,
+		  "f.st: a file of 7 bytes; a safetensors file has at least 10",
 		  "a file of 7 bytes is refused" },
 		{ TEXT("\0\0\0\0\0\0\0\0"), 8, -EBADMSG,
 		  "a header of 0 bytes; the format allows 2 to 100000000",

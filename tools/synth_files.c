@@ -83,6 +83,8 @@ static int make_directory(struct synth_files *fs)
 		return fail("%s: cannot be created: %s", fs->out,
 			    strerror(errno));
 	empty = is_empty_directory(fs->out);
+	if (empty == -ENOTDIR)
+		return fail("%s: is not a directory", fs->out);
 	if (empty < 0)
 		return fail("%s: exists: %s", fs->out, strerror(-empty));
 	if (!empty && !fs->force)

@@ -33,6 +33,11 @@ int weir__st_len(const struct weir__head *head, size_t *ret_len)
 {
 	uint64_t len;
 
+	if (!head->file_bytes)
+		return weir__fail(
+			-EBADMSG,
+			"%s: a file of 0 bytes is neither safetensors nor GGUF",
+			head->file);
 	if (head->n < 8)
 		return weir__fail(
 			-EBADMSG,
