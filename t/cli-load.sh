@@ -113,7 +113,8 @@ check 'the JSON has the digest of each tensor' says 'all(len(t["digest"]) == 32
 check 'the JSON has the bytes and the kind of the memory' \
 	says 'j["memory"]["bytes"] >= j["bytes"] and
 	j["memory"]["kind"] == "huge"'
-check 'weir(1) names each member of the JSON of a load' documented weir.1
+check 'weir-load(1) names each member of the JSON of a load' \
+	documented weir-load.1
 works 'weir load --repeat succeeds' weir load m --json --repeat 3
 check 'the JSON of --repeat has each run' says 'len(k) == 3 and
 	k[2]["seconds"] == j["seconds"] and all(r["bytes"] == j["bytes"]
