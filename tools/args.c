@@ -122,10 +122,9 @@ static bool parse_size(const char *text, uint64_t *ret_bytes)
 	if (!parse_digits(text, &end, ret_bytes))
 		return false;
 	if (*end)
-		shift = 10 *
-			(unsigned)((strchr(size_letters, *end) - size_letters) %
-					   4 +
-				   1);
+		shift = (unsigned)(strchr(size_letters, *end) - size_letters) %
+				4 * 10 +
+			10;
 	return !__builtin_mul_overflow(*ret_bytes, UINT64_C(1) << shift,
 				       ret_bytes);
 }
