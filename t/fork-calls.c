@@ -311,6 +311,7 @@ static void values(void)
 static void the_root(void)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir_weights *w;
 	struct weir *own;
 
 	fails(weir_trim, weir, 0);
@@ -330,6 +331,8 @@ static void the_root(void)
 	returns(0, weir_open, NULL, &own);
 	fork_check("weir_dev_find of its own root",
 		   weir_dev_find(own, "CPU", &dev), 0);
+	fork_check("weir_load_all of its own root to memory of the parent",
+		   weir_load_all(own, path, buft, NULL, &w), -EPERM);
 	weir_close(own);
 }
 

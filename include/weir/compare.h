@@ -15,9 +15,9 @@ WEIR__BEGIN
 /*
  * Make a copy of @g whose leaves, also those in files, are in a new buffer of
  * @buft, with the same contents; leaves that are not placed stay so. Node i of
- * the copy is node i of @g, with its name and marks. Bytes that leaves share are
- * shared in the copy. The caller frees the graph, and after that the buffer. One
- * thread at a time uses @g.
+ * the copy is node i of @g, with its name and marks. Bytes that leaves share
+ * are shared in the copy. The caller frees the graph, and after that the
+ * buffer. One thread at a time uses @g.
  *
  * Blocks until the events of leaves are done, and then until their bytes are
  * copied; the leaves of the copy have no events. If it fails, nothing is left.
@@ -75,15 +75,15 @@ typedef int weir_compare_fn(void *arg, const struct weir_compared *compared);
 /*
  * Compute @g on the devices @a and @b, node by node in the order in which they
  * were made, whether anything needs them or not, and call @fn with both results
- * of each operation. Both devices have copies of the leaves (weir_graph_copy()),
- * so nothing of the program changes, and keep all results: this is for finding
- * mistakes, not for speed. @a and @b may be one device.
+ * of each operation. Both devices have copies of the leaves
+ * (weir_graph_copy()), so nothing of the program changes, and keep all results:
+ * this is for finding mistakes, not for speed. @a and @b may be one device.
  *
  * Blocks until the end. One thread at a time uses @g. What @fn returns, or a
- * failure of one device, whose sentence names device and node. -EINVAL: an input
- * is missing or has another size, a leaf that is not placed is used, or invalid
- * options. -EOPNOTSUPP: a device does not compute, or not this operation.
- * -ENOMEM. Errors of weir_graph_copy().
+ * failure of one device, whose sentence names device and node. -EINVAL: an
+ * input is missing or has another size, a leaf that is not placed is used, or
+ * invalid options. -EOPNOTSUPP: a device does not compute, or not this
+ * operation. -ENOMEM. Errors of weir_graph_copy().
  */
 WEIR_API int weir_graph_compare(struct weir_dev *a, struct weir_dev *b,
 				const struct weir_graph *g,

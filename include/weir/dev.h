@@ -142,8 +142,8 @@ WEIR_API int weir_dev_best(struct weir *weir, struct weir_dev **ret_dev)
 /*
  * Find a device by "name" or "name:key=value,key=value", as a user would write
  * it. The parameters configure the device; they must be given before its first
- * use. "CPU:node=0" binds the CPU's buffers to NUMA node 0; "CPU:devices=2" divides
- * the CPUs between two devices, CPU and CPU1.
+ * use. "CPU:node=0" binds the CPU's buffers to NUMA node 0; "CPU:devices=2"
+ * divides the CPUs between two devices, CPU and CPU1.
  *
  * -ENODEV: no device has this name. -EINVAL: a parameter is unknown or
  * malformed; the sentence lists the known ones. -EBUSY: the device is already

@@ -76,14 +76,14 @@ WEIR_API void weir_graph_reset(struct weir_graph *g) WEIR_NONNULL(1);
 /*
  * Make a node for the tensor @t, whose bytes the program owns: weights, or a
  * cache. Operations that write (SET_ROWS, COPY) write leaves only. A run waits
- * for @event before it uses the bytes; NULL: the bytes are ready. The graph does
- * not own the buffer and the event: both must exist as long as the graph, or a
- * schedule of it, is used. The name is copied. @t need not be placed; its graph
- * can then be examined, but not run.
+ * for @event before it uses the bytes; NULL: the bytes are ready. The graph
+ * does not own the buffer and the event: both must exist as long as the graph,
+ * or a schedule of it, is used. The name is copied. @t need not be placed; its
+ * graph can then be examined, but not run.
  *
  * Kept in the graph: -EINVAL, -EOPNOTSUPP, -EOVERFLOW: as weir_tensor_bytes(),
- * or @t is NULL or exceeds its buffer, or its rows are whole blocks and its last
- * stride is 0. -ENOMEM. -EPERM: after a fork.
+ * or @t is NULL or exceeds its buffer, or its rows are whole blocks and its
+ * last stride is 0. -ENOMEM. -EPERM: after a fork.
  */
 WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
 					   const struct weir_tensor *t,
@@ -94,11 +94,11 @@ WEIR_API struct weir_node *weir_graph_leaf(struct weir_graph *g,
  * is not placed. The leaf is constant. The first run that needs it reads it to
  * memory of the device, which keeps it; if weir_sched_opts.weights is too small
  * for all such leaves, each run reads some of them again. The program keeps
- * @file open as long as the graph is used; schedules reference it. A run that has
- * read @file fails with -ESTALE if it has changed since it was opened.
+ * @file open as long as the graph is used; schedules reference it. A run that
+ * has read @file fails with -ESTALE if it has changed since it was opened.
  *
- * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file is
- * NULL, or the tensor ends after the end of the file; the sentence has both
+ * Kept in the graph: errors of weir_graph_leaf(). -EINVAL: @t is placed, @file
+ * is NULL, or the tensor ends after the end of the file; the sentence has both
  * numbers.
  */
 WEIR_API struct weir_node *
@@ -133,10 +133,10 @@ WEIR_API struct weir_node *weir_graph_op(struct weir_graph *g, enum weir_op op,
 /*
  * Mark a node as an output, whose result a run keeps until the program has read
  * it; or as observed: a run reports when its result is complete. Marking twice
- * changes nothing. A run computes outputs, observed nodes, writes, and the nodes
- * that these need; it computes no others. Return @node, or NULL. Kept in the
- * graph: -EINVAL: @node is NULL, of another graph, or has the bytes of a leaf in a
- * file.
+ * changes nothing. A run computes outputs, observed nodes, writes, and the
+ * nodes that these need; it computes no others. Return @node, or NULL. Kept in
+ * the graph: -EINVAL: @node is NULL, of another graph, or has the bytes of a
+ * leaf in a file.
  */
 WEIR_API struct weir_node *weir_graph_output(struct weir_graph *g,
 					     struct weir_node *node)
@@ -167,8 +167,8 @@ WEIR_API int weir_graph_error(const struct weir_graph *g,
 
 /*
  * 128 bits that are equal for graphs with equal operations, parameters, shapes,
- * edges, marks, dtypes, and places of leaves in memory or in files. Names, and the
- * events of leaves, do not count. Do not compare them with those of another
+ * edges, marks, dtypes, and places of leaves in memory or in files. Names, and
+ * the events of leaves, do not count. Do not compare them with those of another
  * process. Returns as weir_graph_error() does; a graph with a failure has no
  * fingerprint.
  */
@@ -182,10 +182,11 @@ WEIR_API struct weir_node *weir_graph_node(const struct weir_graph *g, size_t i)
 	WEIR_NONNULL(1);
 
 /*
- * The tensor of a node: dtype, shape, strides, name. It is placed if the node is
- * a leaf that is placed, or is stored in such a leaf, as a view is. The tensor
- * of a view of another node is not placed; its offset counts from the beginning
- * of that node's bytes. Valid until weir_graph_reset(). NULL: @node is NULL.
+ * The tensor of a node: dtype, shape, strides, name. It is placed if the node
+ * is a leaf that is placed, or is stored in such a leaf, as a view is. The
+ * tensor of a view of another node is not placed; its offset counts from the
+ * beginning of that node's bytes. Valid until weir_graph_reset(). NULL: @node
+ * is NULL.
  */
 WEIR_API const struct weir_tensor *
 weir_node_tensor(const struct weir_node *node);

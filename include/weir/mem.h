@@ -194,17 +194,18 @@ WEIR_API int weir_buf_share(struct weir_buf *buf, uint32_t flags, int *ret_fd)
  * Make a buffer of bytes [@off, @off + @size) of the memory of @fd: a memfd of
  * weir_buf_share() or of memfd_create(2), or a file in tmpfs or hugetlbfs. @off
  * need not be aligned. With @buft of kind MAPPED the memory is only read; with
- * other kinds of host memory it can be written to. @fd may be closed afterwards.
+ * other kinds of host memory it can be written to. @fd may be closed
+ * afterwards.
  *
- * A process that accesses memory which a descriptor has lost is killed (SIGBUS).
- * So one that can shrink is refused, unless WEIR_WRAP_UNSEALED is set: then no
- * process may shrink it while the buffer exists.
+ * A process that accesses memory which a descriptor has lost is killed
+ * (SIGBUS). So one that can shrink is refused, unless WEIR_WRAP_UNSEALED is
+ * set: then no process may shrink it while the buffer exists.
  *
  * -EINVAL: unknown flags; the range exceeds the file; it can shrink. -EACCES:
- * @fd is not open for what @buft needs. -EROFS: sealed against writing; use kind
- * MAPPED. -EOPNOTSUPP: memory of a device, or not a file in memory. -EBADF.
- * -ENOMEM, -EFAULT: reserved pages, or pages of holes in a tmpfs, are missing;
- * all of them are backed at once. Other errors of mmap(2).
+ * @fd is not open for what @buft needs. -EROFS: sealed against writing; use
+ * kind MAPPED. -EOPNOTSUPP: memory of a device, or not a file in memory.
+ * -EBADF. -ENOMEM, -EFAULT: reserved pages, or pages of holes in a tmpfs, are
+ * missing; all of them are backed at once. Other errors of mmap(2).
  */
 WEIR_API int weir_buf_wrap_fd(struct weir_buft *buft, int fd, uint64_t off,
 			      size_t size, uint32_t flags,

@@ -113,8 +113,8 @@ struct weir_model_info {
  *
  * Blocks. If a file was written to just now, the call waits a few milliseconds
  * (2 s on file systems that store whole seconds; three times as long at most if
- * it is written to meanwhile), so that weir_load_wait() can detect later changes:
- * see weir-io(7).
+ * it is written to meanwhile), so that weir_load_wait() can detect later
+ * changes: see weir-io(7).
  *
  * -EBADMSG: the content violates the format; the sentence names the file, the
  * tensor and the numbers. -EOPNOTSUPP: another format. -ESTALE: a file changed

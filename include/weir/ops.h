@@ -415,7 +415,7 @@ weir_attention(struct weir_graph *g, struct weir_node *q, struct weir_node *k,
 			     attention ? sizeof(*attention) : 0, src, 4);
 }
 
-/* The same, with the softmax of weir_soft_max_sinks(): sinks F32 [H] or NULL. */
+/* With the softmax of weir_soft_max_sinks(): sinks F32 [H] or NULL. */
 static inline struct weir_node *
 weir_attention_sinks(struct weir_graph *g, struct weir_node *q,
 		     struct weir_node *k, struct weir_node *v,

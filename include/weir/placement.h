@@ -18,8 +18,8 @@ WEIR__BEGIN
  * An item: @bytes bytes that are needed from step @lower to step @upper, which
  * is excluded. Steps are any numbers that increase with time, such as the
  * numbers of the graph's operations. An operation t that reads an item and
- * writes another needs both: the first has upper t + 1 or more, the second lower
- * t.
+ * writes another needs both: the first has upper t + 1 or more, the second
+ * lower t.
  */
 struct weir_lifetime {
 	int64_t lower, upper; /* lower < upper */

@@ -84,14 +84,15 @@ WEIR_API int weir_plan_set_align(struct weir_plan *plan, uint64_t align)
  *
  * With opts.dtype, F64, F32, F16, BF16, F8 and GGML's quantised tensors are
  * converted to F32, F16 or BF16, as by weir_convert(); others, and F8_E8M0
- * (scales), are not changed. Tensors with opts.slice are smaller in memory: their shape is
- * that of the slice.
+ * (scales), are not changed. Tensors with opts.slice are smaller in memory:
+ * their shape is that of the slice.
  *
  * Several calls may use the same buffer, or buffers that wrap the same memory.
  * Each may use the bytes from its offset up to the next greater offset that a
  * call has in the same memory, or up to the end of its buffer. Calls with the
- * same offset share these bytes: their tensors follow each other in the order of the calls. Tensors are placed in
- * the order of the file, each aligned, and never overlap.
+ * same offset share these bytes: their tensors follow each other in the order
+ * of the calls. Tensors are placed in the order of the file, each aligned, and
+ * never overlap.
  *
  * -ENOENT: no tensor of the model matches @glob. -EINVAL: an invalid alignment;
  * a buffer that is joined, read-only, not of @buft or shorter than the offset;
@@ -166,17 +167,17 @@ struct weir_target {
  * its shape may be another of as many elements. If its dtype differs, elements
  * are converted as by weir_put_opts.dtype. dst may be a view whose rows have
  * equal distances; if the bytes of the slice are not contiguous in the file,
- * they are rows, and dst must have as many. In the weights, targets follow after the tensors of
- * weir_plan_put() and weir_plan_sink(), in the order of the calls and of
- * @targets; dst->name is not used. Bytes that N targets need are read N times;
- * with WEIR_WAY_BUFFERED the page cache serves all but the first read.
+ * they are rows, and dst must have as many. In the weights, targets follow
+ * after the tensors of weir_plan_put() and weir_plan_sink(), in the order of
+ * the calls and of @targets; dst->name is not used. Bytes that N targets need
+ * are read N times; with WEIR_WAY_BUFFERED the page cache serves all but the
+ * first read.
  *
  * -EINVAL: no such tensor or slice; another number of elements; dst is not
  * placed, read-only or of another root; a dtype that cannot be converted; rows
- * with unequal distances, or not those of the slice, or that cut blocks which are
- * converted; WEIR_WAY_MAP. -ENOMEM.
- * Targets that overlap each other, or tensors of puts, are refused by
- * weir_plan_estimate() and weir_load_start().
+ * with unequal distances, or not those of the slice, or that cut blocks which
+ * are converted; WEIR_WAY_MAP. -ENOMEM. Targets that overlap each other, or
+ * tensors of puts, are refused by weir_plan_estimate() and weir_load_start().
  */
 WEIR_API int weir_plan_put_tensors(struct weir_plan *plan,
 				   const struct weir_target *targets, size_t n)

@@ -41,8 +41,8 @@ struct weir_run;
  * weir_tensor_data() returns its bytes if they are in host memory. If it
  * returns a negative errno, the run fails with it.
  *
- * It may call weir, but may not wait for the run, nor access memory that the run
- * writes by a call that blocks (weir_tensor_get(), say): both wait for the
+ * It may call weir, but may not wait for the run, nor access memory that the
+ * run writes by a call that blocks (weir_tensor_get(), say): both wait for the
  * observer itself.
  */
 typedef int weir_observe_fn(void *arg, struct weir_run *run, uint64_t node,
@@ -150,7 +150,7 @@ WEIR_API int weir_sched_estimate(struct weir_sched *sched,
 				 const struct weir_graph *g,
 				 struct weir_sched_estimate *ret_estimate)
 	WEIR_NONNULL(1, 2, 3);
-/* Only the part of device @i of the scheduler. -EINVAL: there is no device @i. */
+/* Only the part of device @i of the scheduler. -EINVAL: there is none. */
 WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
 				     const struct weir_graph *g, unsigned i,
 				     struct weir_sched_estimate *ret_estimate)
@@ -159,9 +159,10 @@ WEIR_API int weir_sched_estimate_dev(struct weir_sched *sched,
 /*
  * Make a schedule for @g, or take an existing one: the scheduler keeps those in
  * use and a few others, and finds them by the graph's fingerprint. A schedule
- * that is taken again has the leaves' buffers and events of @g, and the names of
- * the graph for which it was made first. @g may then be changed, reset or freed.
- * The schedule references the buffers of leaves; the program keeps the events.
+ * that is taken again has the leaves' buffers and events of @g, and the names
+ * of the graph for which it was made first. @g may then be changed, reset or
+ * freed. The schedule references the buffers of leaves; the program keeps the
+ * events.
  *
  * May block: allocates memory and prepares the operations on the device. If it
  * fails, all other schedules are as before.
@@ -307,8 +308,8 @@ WEIR_API int weir_schedule_transfer(const struct weir_schedule *schedule,
 
 /*
  * Make a run, which has a copy of the schedule's inputs until it is freed. One
- * thread at a time uses a run, except for weir_run_cancel(). -EAGAIN: all copies
- * are taken; the call does not wait for one. -ENOMEM.
+ * thread at a time uses a run, except for weir_run_cancel(). -EAGAIN: all
+ * copies are taken; the call does not wait for one. -ENOMEM.
  */
 WEIR_API int weir_run_new(struct weir_schedule *schedule,
 			  struct weir_run **ret_run)
@@ -320,10 +321,11 @@ WEIR_API int weir_run_new(struct weir_schedule *schedule,
 WEIR_API void weir_run_free(struct weir_run *run);
 
 /*
- * Set an input: copy all @bytes bytes of it before the call returns; or copy the
- * tensor @t, of the same dtype, shape and strides, once @event is done (NULL: at
- * once), without waiting for it. The program keeps the bytes of @t until the run
- * has ended. Inputs keep their values when a run is started again.
+ * Set an input: copy all @bytes bytes of it before the call returns; or copy
+ * the tensor @t, of the same dtype, shape and strides, once @event is done
+ * (NULL: at once), without waiting for it. The program keeps the bytes of @t
+ * until the run has ended. Inputs keep their values when a run is started
+ * again.
  *
  * -EINVAL: @node is no input of the schedule, or @bytes or the tensor do not
  * fit; the sentence has both numbers. -EBUSY: the run has not ended. Of the
@@ -339,10 +341,10 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
 
 /*
  * Start the run, for the first time or again after it has ended, and return
- * without waiting for it: on a stream of the scheduler's, or as one operation of
- * a managed stream @stream of the device. The events of leaves count as they are
- * recorded now: operations that read a leaf begin when its event is done, those
- * before need not wait.
+ * without waiting for it: on a stream of the scheduler's, or as one operation
+ * of a managed stream @stream of the device. The events of leaves count as they
+ * are recorded now: operations that read a leaf begin when its event is done,
+ * those before need not wait.
  *
  * If an operation, the observer or an event fails, the run ends with that
  * failure: -ECANCELED, with the cause, for an event; -EAGAIN if the thread of a
@@ -359,12 +361,12 @@ WEIR_API int weir_stream_compute(struct weir_stream *stream,
 				 struct weir_run *run) WEIR_NONNULL(1, 2);
 
 /*
- * Start a part of the run, as weir_run_start(): only the operations of the nodes
- * [first, first + n). They read what earlier starts have left of the results
- * before, so a program starts the parts in their order, and no other run of the
- * schedule in between. Observed nodes of the part are reported.
- * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes. -EOPNOTSUPP: the
- * schedule computes on several devices.
+ * Start a part of the run, as weir_run_start(): only the operations of the
+ * nodes [first, first + n). They read what earlier starts have left of the
+ * results before, so a program starts the parts in their order, and no other
+ * run of the schedule in between. Observed nodes of the part are reported.
+ * Errors of weir_run_start(). -EINVAL: the graph has fewer nodes. -EOPNOTSUPP:
+ * the schedule computes on several devices.
  */
 WEIR_API int weir_run_start_part(struct weir_run *run, uint64_t first,
 				 uint64_t n) WEIR_NONNULL(1);

@@ -61,8 +61,9 @@ WEIR_API void weir_stream_free(struct weir_stream *stream);
  *
  * Errors of all operations: -EINVAL: out of bounds, not placed, not contiguous,
  * or memory that the device cannot access. -EROFS: a write to memory of kind
- * MAPPED. -ECANCELED: the stream has failed. -ENOMEM. Kept in a stream of a CPU,
- * whose first operation starts its thread: -EAGAIN: the thread cannot be started.
+ * MAPPED. -ECANCELED: the stream has failed. -ENOMEM. Kept in a stream of a
+ * CPU, whose first operation starts its thread: -EAGAIN: the thread cannot be
+ * started.
  */
 WEIR_API int weir_stream_set(struct weir_stream *stream,
 			     const struct weir_tensor *dst, size_t off,
@@ -218,9 +219,9 @@ WEIR_API int weir_event_wait(struct weir_event *event, int64_t timeout_ns)
  */
 WEIR_API int weir_event_fd(struct weir_event *event) WEIR_NONNULL(1);
 /*
- * Why the event failed: returns the errno and sets *ret_failure, or returns 0 and
- * sets it to zeroes if the event has not failed. After an earlier failure of the
- * stream the errno is -ECANCELED, and the text names the cause.
+ * Why the event failed: returns the errno and sets *ret_failure, or returns 0
+ * and sets it to zeroes if the event has not failed. After an earlier failure
+ * of the stream the errno is -ECANCELED, and the text names the cause.
  */
 WEIR_API int weir_event_error(struct weir_event *event,
 			      struct weir_failure *ret_failure)

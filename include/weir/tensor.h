@@ -88,14 +88,15 @@ WEIR_API int weir_dtype_info(enum weir_dtype dtype,
 			     struct weir_dtype_info *ret_info) WEIR_NONNULL(2);
 
 /*
- * Convert @n elements, on the host: from F64, F32, F16, BF16, any F8, or blocks of
- * a quantised dtype of GGML, to F32, F16 or BF16; if both dtypes are the same, not
- * quantised, and a block has one element, copy them. Rounds to the nearest, ties to even: once, or for
- * quantised dtypes as ggml computes F32, then once more; NaNs become quiet. The
- * thread's floating-point environment has no influence. @dst and @src need not
- * be aligned, and may not overlap. Any thread; never blocks.
- * -EOPNOTSUPP: this conversion is not offered; @n may be 0, to ask only that.
- * -EINVAL: not a dtype, NULL with @n above 0, or a part of a block.
+ * Convert @n elements, on the host: from F64, F32, F16, BF16, any F8, or blocks
+ * of a quantised dtype of GGML, to F32, F16 or BF16; if both dtypes are the
+ * same, not quantised, and a block has one element, copy them. Rounds to the
+ * nearest, ties to even: once, or for quantised dtypes as ggml computes F32,
+ * then once more; NaNs become quiet. The thread's floating-point environment
+ * has no influence. @dst and @src need not be aligned, and may not overlap. Any
+ * thread; never blocks. -EOPNOTSUPP: this conversion is not offered; @n may be
+ * 0, to ask only that. -EINVAL: not a dtype, NULL with @n above 0, or a part of
+ * a block.
  */
 WEIR_API int weir_convert(enum weir_dtype to, void *dst, enum weir_dtype from,
 			  const void *src, size_t n);
@@ -213,9 +214,9 @@ WEIR_API int weir_tensors_measure(struct weir_buft *buft,
 /*
  * Write, read or fill @n bytes of a contiguous tensor that is placed, from its
  * byte @off on. These calls block: they first wait for queued work of any
- * stream or load that accesses the same bytes of the buffer, and return when the
- * bytes are transferred. Buffers that wrap the same memory do not know of each
- * other's work. @n may be 0.
+ * stream or load that accesses the same bytes of the buffer, and return when
+ * the bytes are transferred. Buffers that wrap the same memory do not know of
+ * each other's work. @n may be 0.
  *
  * -EINVAL: not placed, not contiguous, or the range exceeds the tensor. -EROFS:
  * a write to memory of kind MAPPED. -EIO, -ENODEV: the device failed.

@@ -46,20 +46,21 @@ pages_fail(struct weir__pages *p, int err, const char *fmt, ...)
 	return weir__cause_errno(err);
 }
 
-static const char no_sysfs[] =
-	"asked for, but without /sys it is not known whether they are granted";
+static const char not_known[] =
+	"asked for, but transparent_hugepage/enabled in /sys/kernel/mm cannot be read: it is not known whether they are granted";
 
-/* The setting that @path has in brackets; false: the kernel has no such file. */
-static bool setting_of(const char *path, char *ret_word, size_t room)
+/* The setting that @path has in brackets. -ENOENT: the kernel has no such file. */
+static int setting_of(const char *path, char *ret_word, size_t room)
 {
 	char text[128], *word;
+	int64_t r = weir__sys_text(path, text, sizeof(text));
 
-	if (weir__sys_text(path, text, sizeof(text)) <= 0)
-		return false;
+	if (r < 0)
+		return (int)r;
 	word = strchr(text, '[');
 	word = word ? word + 1 : text;
 	snprintf(ret_word, room, "%.*s", (int)strcspn(word, "]"), word);
-	return true;
+	return 0;
 }
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
@@ -68,12 +69,15 @@ static bool setting_of(const char *path, char *ret_word, size_t room)
 static const char *no_huge_shared(void)
 {
 	char word[16];
+	int r = setting_of(THP "hugepages-2048kB/shmem_enabled", word,
+			   sizeof(word));
 
-	if (!setting_of(THP "hugepages-2048kB/shmem_enabled", word,
-			sizeof(word)) ||
-	    !strcmp(word, "inherit"))
-		if (!setting_of(THP "shmem_enabled", word, sizeof(word)))
-			return "the kernel has no transparent huge pages for shared memory";
+	if (r < 0 || !strcmp(word, "inherit"))
+		r = setting_of(THP "shmem_enabled", word, sizeof(word));
+	if (r < 0)
+		return r == -ENOENT
+			       ? "the kernel has no transparent huge pages for shared memory"
+			       : not_known;
 	if (!strcmp(word, "never") || !strcmp(word, "deny"))
 		return "transparent_hugepage/shmem_enabled is never or deny";
 	return NULL;
@@ -84,11 +88,12 @@ static const char *no_huge_pages(bool shared)
 {
 	struct stat st;
 	char word[16];
+	int r = setting_of(THP "enabled", word, sizeof(word));
 
-	if (!setting_of(THP "enabled", word, sizeof(word)))
-		return weir__sys_stat("/sys/kernel/mm", &st) < 0
-			       ? no_sysfs
-			       : "the kernel has no transparent huge pages";
+	if (r == -ENOENT && weir__sys_stat("/sys/kernel/mm", &st) == 0)
+		return "the kernel has no transparent huge pages";
+	if (r < 0)
+		return not_known;
 	if (weir__sys_thp_disabled())
 		return "huge pages are disabled for this process (PR_SET_THP_DISABLE)";
 	if (shared)
@@ -219,7 +224,7 @@ static void advise_pages(struct weir__pages *p)
 		return;
 	}
 	why = no_huge_pages(p->shared);
-	r = why && why != no_sysfs
+	r = why && why != not_known
 		    ? 0
 		    : weir__sys_madvise(p->addr, p->len, MADV_HUGEPAGE);
 	p->huge = !why && r == 0;

@@ -88,9 +88,10 @@ int weir__read_blocking(struct weir_file *file, void *to, size_t n,
 	snprintf(words, room, "%s", b->words);
 	if (r == 0)
 		memcpy(to, b->bytes, n);
-	/* A read that was given up may still write. */
-	if (!atomic_load(&b->job.leaked))
-		weir__free(b->bytes);
+	/* A read that was given up may still write, and use the extent. */
+	if (atomic_load(&b->job.leaked))
+		return r;
+	weir__free(b->bytes);
 	weir__free(b);
 	return r;
 }

@@ -180,6 +180,9 @@ static int check_put(const struct weir_plan *plan, struct weir_buft *buft,
 	bool mapped = buft->desc.kind == WEIR_MEM_MAPPED;
 	int r;
 
+	r = weir__root_read(buft->dev->weir);
+	if (r < 0)
+		return r;
 	if (buft->dev->weir != plan->model->weir)
 		return weir__fail(-EINVAL, "%s belongs to another root",
 				  buft->desc.name);
