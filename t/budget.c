@@ -350,7 +350,10 @@ static void run_threads(void)
 {
 	pthread_t t[THREADS];
 
-	in_use = most = refused = wrong = 0;
+	in_use = 0;
+	most = 0;
+	refused = 0;
+	wrong = 0;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&t[i], NULL, churn, (void *)(i + 1));
 	for (int i = 0; i < THREADS; i++)
