@@ -2,6 +2,7 @@
 /* The memory of the weights of weir load, summed for each kind. */
 #include <stdlib.h>
 #include <string.h>
+
 #include "kinds.h"
 #include "load.h"
 #include "output.h"
