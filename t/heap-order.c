@@ -224,6 +224,44 @@ static void test_failed_user(void)
 	weir_heap_destroy(heap);
 }
 
+/* Memory of more streams than a request notes refusals for. */
+static void test_many_refusals(void)
+{
+	struct weir_stream *many[12];
+	struct weir_heap *heap = new_heap(12 * HALF, 0, 0);
+	struct weir_block b[12];
+	int err = -EIO;
+
+	for (int i = 0; i < 12; i++) {
+		many[i] = new_stream(weir, "many");
+		b[i] = alloc(heap, HALF, many[i]);
+	}
+	must(weir_stream_call(s2, fail_with, &err));
+	must(-(weir_stream_sync(s2, -1) != -EIO));
+	shut(s1, &gate);
+	for (int i = 0; i < 12; i++) {
+		struct weir_event *ev;
+
+		must(weir_event_new(weir, 0, &ev));
+		must(weir_stream_record(s1, ev));
+		must(weir_stream_wait(many[i], ev));
+		weir_event_free(ev);
+		free_in(b[i], many[i]);
+	}
+	alarm(20);
+	is_err(weir_heap_alloc(heap, HALF, 0, s2, &b[0]), -ENOMEM, "",
+	       "an allocation ends if its stream can wait for none of 12 others");
+	alarm(0);
+	must(weir_stream_reset(s2));
+	open_gate(&gate);
+	sync_all();
+	for (int i = 0; i < 12; i++) {
+		must(weir_stream_sync(many[i], -1));
+		weir_stream_free(many[i]);
+	}
+	weir_heap_destroy(heap);
+}
+
 static void count_release(void *arg)
 {
 	__atomic_add_fetch((int *)arg, 1, __ATOMIC_SEQ_CST);
@@ -385,7 +423,7 @@ int main(void)
 {
 	const char *steps = getenv("WEIR_T_STEPS");
 
-	plan(29);
+	plan(30);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	s1 = new_stream(weir, "one");
@@ -400,6 +438,7 @@ int main(void)
 	test_absorbed();
 	test_failure();
 	test_failed_user();
+	test_many_refusals();
 	test_destroy();
 	test_freed_stream();
 	test_foreign();

@@ -127,7 +127,7 @@ T_C_TESTS = \
 	%D%/exact.t \
 	%D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t \
-	%D%/placement-memory.t \
+	%D%/placement-memory.t %D%/placement-optimum.t \
 	%D%/team.t %D%/cpu-devices.t \
 	%D%/vec.t \
 	%D%/compute.t \
@@ -444,6 +444,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_run_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_sched_memory_t_SOURCES = %D%/sched-memory.c $(T_GDEV) $(T_NOMEM)
 %C%_sched_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_placement_optimum_t_SOURCES = %D%/placement-optimum.c $(T_PLACED)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)

@@ -204,6 +204,35 @@ static void apply_refused(void)
 	weir_placement_free(p);
 }
 
+/* A view of a view of a tensor that is no item, and is placed later. */
+static void apply_leaves_other_views(void)
+{
+	struct weir_lifetime item = { .upper = 1, .bytes = 64 };
+	struct weir_placement *p = placed(&item, 1, NULL);
+	struct weir_tensor t[4] = { tensor_of(64), tensor_of(64), tensor_of(40),
+				    tensor_of(8) };
+	struct weir_buf *buf;
+
+	t[2].of = 2;
+	t[2].offset = 16;
+	t[3].of = 3;
+	t[3].offset = 8;
+	if (weir_buf_alloc(plain, 128, NULL, &buf) < 0)
+		bail("%s", weir_error());
+	for (int i = 0; i < 3; i++)
+		if (weir_placement_apply(p, &buf, t, 4) < 0)
+			bail("%s", weir_error());
+	ok(!t[3].buf && t[3].offset == 8,
+	   "a view of what is not placed stays as it is");
+	if (weir_tensor_place(&t[1], buf, 64) < 0 ||
+	    weir_placement_apply(p, &buf, t, 4) < 0)
+		bail("%s", weir_error());
+	ok(t[3].buf == buf && t[3].offset == 64 + 16 + 8,
+	   "it follows once its source is placed");
+	weir_buf_free(buf);
+	weir_placement_free(p);
+}
+
 /* Buffers at odd addresses, joined, larger than the placement needs. */
 static void apply_joined(void)
 {
@@ -258,12 +287,13 @@ int main(void)
 	if (weir_open(NULL, &weir) < 0)
 		bail("%s", weir_error());
 	plain = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
-	plan(5 + 3 + 2 + 5 + 8 + 4);
+	plan(5 + 3 + 2 + 5 + 8 + 2 + 4);
 	changed_edges();
 	failed_alloc();
 	measuring();
 	buffers_stay();
 	apply_refused();
+	apply_leaves_other_views();
 	apply_joined();
 	weir_close(weir);
 	return done_testing();

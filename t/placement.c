@@ -106,6 +106,10 @@ static void in_place(void)
 	c = b;
 	c.flags = WEIR_PLACE_OUTPUT;
 	ok(taken(a, c), "an output may take the place of an item");
+	a.upper = 1;
+	c.lower = 0;
+	c.flags = WEIR_PLACE_INPUT | WEIR_PLACE_OUTPUT;
+	ok(!taken(a, c), "an input takes no place: it has bytes of its own");
 }
 
 static void taken_once(void)
@@ -361,9 +365,28 @@ static void searching(void)
 	       "a search without a limit of time proves its results");
 }
 
+static void endless(void)
+{
+	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
+	struct weir_lifetime items[12] = { { 0 } };
+	struct weir_placement *p;
+
+	for (int i = 0; i < 12; i++) {
+		items[i].lower = i % 5;
+		items[i].upper = i % 5 + 2 + i % 3;
+		items[i].bytes = 10 + 7 * (uint64_t)i;
+	}
+	o.time_ns = INT64_MAX;
+	if (weir_placement_new(items, 12, &o, &p) < 0)
+		bail("%s", weir_error());
+	ok(placed_info(p).nodes && placed_info(p).flags & WEIR_PLACED_OPTIMAL,
+	   "the longest time is no time that is over");
+	weir_placement_free(p);
+}
+
 int main(void)
 {
-	plan(8 + 9 + 3 + 7 + 3 + 11 + 5 + 5 + 2);
+	plan(8 + 10 + 3 + 7 + 3 + 11 + 5 + 5 + 2 + 1);
 	lifetimes();
 	in_place();
 	taken_once();
@@ -373,5 +396,6 @@ int main(void)
 	bad_options();
 	comparing();
 	searching();
+	endless();
 	return done_testing();
 }

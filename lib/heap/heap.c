@@ -279,6 +279,8 @@ static int take_after_waits(struct weir_heap *h, struct request *q,
 	int r = 0;
 
 	while (r == 0 && !q->done && found) {
+		/* What it has waited for so far was taken by another thread. */
+		weir__want_forget(&q->want, 0);
 		weir__heap_lock_all(h);
 		found = weir__shard_after_waits(&h->root, &q->want, several);
 		weir__heap_unlock(h);

@@ -266,8 +266,7 @@ bool weir__lanes_wait(struct weir_heap *h, struct weir__want *w)
 		if (dep_wait(h, w, dep) == 0)
 			continue;
 		weir__want_forget(w, w->n_queued);
-		if (w->n_refused < WEIR__DEPS)
-			w->refused[w->n_refused++] = index;
+		w->refused[w->n_refused++] = index;
 		return false;
 	}
 	return true;

@@ -350,8 +350,11 @@ struct weir__piece *weir__shard_take_span(struct weir__shard *s,
 	return c ? cut(s, c, w) : NULL;
 }
 
+/* After so many refusals the stream waits for no lane at all. */
 static bool refused(const struct weir__want *w, const struct weir__lane *lane)
 {
+	if (w->n_refused == WEIR__DEPS)
+		return true;
 	for (unsigned i = 0; i < w->n_refused; i++)
 		if (w->refused[i] == lane->index)
 			return true;

@@ -180,8 +180,12 @@ static struct weir_buf *region_del(struct weir_heap *h,
 void weir__regions_trim(struct weir_heap *h, uint64_t keep)
 {
 	struct weir_buf *buf;
+	unsigned i;
 
-	for (unsigned i = h->end_regions; i--;) {
+	weir__heap_lock(h);
+	i = h->end_regions;
+	weir__heap_unlock(h);
+	while (i--) {
 		struct weir__region *region;
 
 		buf = NULL;

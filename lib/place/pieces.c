@@ -164,7 +164,8 @@ static bool may_take(const struct making *m, size_t i, size_t j)
 {
 	const struct weir_lifetime *x = &m->items[i], *y = &m->items[j];
 
-	return x->memory == y->memory && !(y->flags & WEIR_PLACE_OUTPUT) &&
+	return x->memory == y->memory && !(x->flags & WEIR_PLACE_INPUT) &&
+	       !(y->flags & WEIR_PLACE_OUTPUT) &&
 	       lower_of(m, i) == y->upper - 1 && !m->taker[j] &&
 	       rounded(m, i) <= rounded(m, j) &&
 	       align_of(x, m->memory) <= align_of(y, m->memory);

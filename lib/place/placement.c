@@ -180,7 +180,8 @@ static int place_memory(struct making *m, unsigned memory)
 	struct weir__pieces *p = &m->pieces[memory];
 	struct weir_placement_info *info = &m->p->memory[memory].info;
 	struct weir__planning how = { mem->enough ? mem->enough : mem->capacity,
-				      mem->max, m->deadline, m->opts.threads };
+				      mem->capacity, mem->max, m->deadline,
+				      m->opts.threads };
 	struct weir__planned planned = { 0 };
 	int r = 0;
 
@@ -208,8 +209,10 @@ static int place_all(struct making *m)
 	int r;
 
 	if (m->opts.time_ns)
-		m->deadline = m->opts.time_ns < 0 ? INT64_MAX
-						  : begun + m->opts.time_ns;
+		m->deadline = m->opts.time_ns < 0 || m->opts.time_ns >
+							     INT64_MAX - begun
+				      ? INT64_MAX
+				      : begun + m->opts.time_ns;
 	r = weir__pieces_make(m->items, m->n, m->opts.memory,
 			      m->opts.n_memories, m->pieces, m->piece_of);
 	for (unsigned i = 0; i < m->opts.n_memories && !r; i++)

@@ -46,7 +46,7 @@ static int plan_greedy(struct weir__pieces *p, struct weir__sections *all,
 	return r;
 }
 
-/* Search until the section's height is at most @enough. */
+/* Search until the section's height is at most @enough; s->base: minimise. */
 static int section_search(struct weir__pieces *p, struct weir__section *s,
 			  const struct weir__planning *how, uint64_t enough,
 			  uint64_t *nodes)
@@ -98,14 +98,17 @@ static int plan_exact(struct weir__pieces *p, struct weir__sections *all,
 
 	while (!r && (s = highest(all)) && !s->searched && !s->linked &&
 	       s->n <= WEIR__EXACT_ITEMS && weir__now() < how->deadline) {
-		uint64_t enough = planned->bound > how->capacity
-					  ? planned->bound
-					  : how->capacity;
+		uint64_t enough = planned->bound > how->enough ? planned->bound
+							       : how->enough;
+		bool minimise = enough <= s->bound;
 
-		if (s->height <= enough)
+		if (s->height <= enough ||
+		    (how->capacity && planned->bound > how->capacity))
 			break;
-		r = section_search(p, s, how, enough, &planned->nodes);
-		s->searched = true;
+		r = section_search(p, s, how, minimise ? s->base : enough,
+				   &planned->nodes);
+		/* If it cannot be so low, the next search minimises. */
+		s->searched = minimise;
 		planned_sum(planned, all);
 	}
 	return r;

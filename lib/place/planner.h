@@ -12,7 +12,8 @@ struct weir__planned {
 };
 
 struct weir__planning {
-	uint64_t capacity; /* the search ends when they fit it; 0: none */
+	uint64_t enough;   /* the search ends when they fit it; 0: none */
+	uint64_t capacity; /* it also ends when they cannot fit this; 0: none */
 	uint64_t max;      /* largest buffer; 0: none */
 	int64_t deadline;  /* of weir__now(); 0: no exact search */
 	unsigned threads;

@@ -76,6 +76,9 @@ void weir__views_place(struct weir_tensor *t, size_t n)
 
 		for (; is_view(&t[of]); of = t[of].of - 1)
 			offset += t[of].offset;
+		/* Its source is not placed, so the view stays as it is. */
+		if (!t[of].buf)
+			continue;
 		/* Place all on the way, so that each is passed once. */
 		while (j != of) {
 			uint64_t skip = t[j].offset;
