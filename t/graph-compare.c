@@ -244,6 +244,13 @@ static void failures(void)
 	is_err(compare(0), -EINVAL, "input 'x' F32 [8] is missing",
 	       "an input without bytes is refused");
 	clear();
+	weir_sqr(g, leaf_of("a", 3));
+	gdev_input(g, "unused", N);
+	is_int(compare(0), 0, "an input that no operation uses needs no bytes");
+	clear();
+	weir_sqr(g, weir_slice(g, leaf_of("a", 3), 0, 1, 0));
+	is_int(compare(0), 0, "results without elements are compared");
+	clear();
 	weir_sqr(g, NULL);
 	is_err(compare(0), -EINVAL, "sqr: source 0 (a) is NULL",
 	       "a graph with a failure is refused");
@@ -280,7 +287,7 @@ static void inputs(void)
 
 int main(void)
 {
-	plan(39);
+	plan(41);
 	weir = gdev_open(&other);
 	cpu = weir_dev_get(weir, 0);
 	must(weir_graph_new(&g));

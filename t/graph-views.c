@@ -177,15 +177,42 @@ static void quantised(void)
 		"blocks are not transposed");
 }
 
+/* A leaf whose rows have the same bytes. */
+static struct weir_node *repeated(void)
+{
+	const int64_t shape[] = { 3, 4 };
+	struct weir_tensor t;
+
+	weir_graph_reset(g);
+	if (weir_tensor_init(&t, WEIR_DTYPE_F32, 2, shape) < 0)
+		bail("%s", weir_error());
+	t.stride[0] = 0;
+	return weir_graph_leaf(g, &t, NULL);
+}
+
+static void repeated_rows(void)
+{
+	is_str(view_of(weir_slice(g, repeated(), 1, 1, 2)), "[3, 2] / 0, 4 @ 4",
+	       "rows with the same bytes are sliced");
+	has_str(view_of(weir_transpose(g, repeated())),
+		"the last dimension of the view, [4, 3], would have a stride",
+		"rows with the same bytes are not transposed");
+	has_str(view_of(weir_reshape(g, weir_slice(g, repeated(), 1, 0, 1), 1,
+				     DIMS(3))),
+		"would have a stride of 0",
+		"a reshape to a stride of 0 in the last dimension is refused");
+}
+
 int main(void)
 {
-	plan(37);
+	plan(40);
 	g = graph_new();
 	simple();
 	of_views();
 	bounds();
 	refused();
 	quantised();
+	repeated_rows();
 	weir_graph_free(g);
 	return done_testing();
 }

@@ -175,6 +175,39 @@ static void attention_nan(void)
 	     "attention: a query with a NaN gives NaNs, others do not");
 }
 
+static void attention_mask_nan(void)
+{
+	const double all[] = { NAN, NAN, NAN, NAN };
+	const double some[] = { NAN, 0, -INF, 0, 0, 0, 0, 0 };
+
+	same(weir_attention(g, put(F32, 3, 1, 1, 2), put(F32, 3, 1, 4, 2),
+			    put(F32, 3, 1, 4, 3), put_values(F32, all, 2, 1, 4),
+			    NULL),
+	     NEAR_F32, "attention: a mask of NaNs gives NaNs");
+	same(weir_attention(g, put(F32, 3, 1, 2, 2), put(F32, 3, 1, 4, 2),
+			    put(F32, 3, 1, 4, 3),
+			    put_values(F32, some, 2, 2, 4), NULL),
+	     NEAR_F32,
+	     "attention: a mask with a NaN gives NaNs to its query alone");
+}
+
+/* Scores that are far less than the cap; slopes that F32 does not have. */
+static void attention_extremes(void)
+{
+	const double mask[] = { 0, -INF, 0, -INF };
+	struct weir_op_attention p = { .scale = 1, .softcap = 1e5f };
+
+	same(weir_attention(g, put(F32, 3, 1, 5, 16), put(F32, 3, 1, 9, 16),
+			    put(F32, 3, 1, 9, 16), NULL, &p),
+	     NEAR_F32, "attention with a large softcap is right");
+	p.softcap = 0;
+	p.max_bias = 400;
+	same(weir_attention(g, put(F32, 3, 1, 1, 4), put(F32, 3, 1, 4, 4),
+			    put(F32, 3, 1, 4, 4),
+			    put_values(F32, mask, 2, 1, 4), &p),
+	     NEAR_F32, "attention with a large max_bias masks what counts not");
+}
+
 static void attention_values(void)
 {
 	const double mask[] = { 0, -INF, 0, 0 }, v[] = { 1, 2, NAN, INF };
@@ -201,6 +234,8 @@ int main(void)
 	attention_masked(F16);
 	attention_masked(BF16);
 	attention_nan();
+	attention_mask_nan();
+	attention_extremes();
 	attention_values();
 	return trials_end();
 }

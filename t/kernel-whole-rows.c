@@ -16,6 +16,7 @@ static void norms(const char *name, norm_fn *make)
 	const double large[] = { 1e20, -1e20, 1e20, 3e20, 0 }, zero[5] = { 0 };
 	const double near[] = { 1000.5, 1000.25, 1000, 999.75, 1000 };
 	const double odd[] = { 1, NAN, 2, 3, 4, 1, 2, 3, 4, 5 };
+	const double tiny[] = { 1e-40, 2e-40, -3e-40, 4e-40, 9e-40 };
 
 	same(make(g, put(F32, 3, 2, 5, 67), 1e-5f), NEAR_F32, "%s is right",
 	     name);
@@ -34,6 +35,8 @@ static void norms(const char *name, norm_fn *make)
 	     "%s of zeros is zeros", name);
 	same(make(g, put_values(F32, odd, 2, 2, 5), 1e-6f), NEAR_F32,
 	     "%s of a row with a NaN is NaN, and others are right", name);
+	same(make(g, put_values(F32, tiny, 1, 5), 0), NEAR_F32,
+	     "%s of subnormal elements is right", name);
 	same(make(g, put(F32, 2, 4, 0), 1e-6f), NEAR_F32,
 	     "%s of empty rows is empty", name);
 	same(make(g, put(F32, 2, 203, 515), 1e-6f), NEAR_F32,
@@ -114,6 +117,9 @@ static void soft_max_odd(void)
 	     NEAR_F32, "soft_max: the same with a mask of F16");
 	same(weir_soft_max(g, put_values(F32, large, 2, 2, 3), NULL, 1, 0),
 	     NEAR_F32, "soft_max of very large numbers is right");
+	same(weir_soft_max(g, put(F32, 3, 2, 5, 3),
+			   put_values(F32, mask, 2, 5, 3), 1, 400),
+	     NEAR_F32, "soft_max with a large max_bias masks with -inf");
 }
 
 static void soft_max_sinks(void)

@@ -101,16 +101,10 @@ T_C_TESTS = \
 	%D%/safetensors.t \
 	%D%/gguf.t \
 	%D%/index.t \
-	%D%/model-open.t \
-	%D%/model-fds.t \
-	%D%/model-index.t \
-	%D%/model-format.t \
-	%D%/model-gguf.t \
+	%D%/model-open.t %D%/model-fds.t %D%/model-index.t \
+	%D%/model-format.t %D%/model-gguf.t \
 	%D%/every-byte.t \
-	%D%/fuzz-st.t \
-	%D%/fuzz-gguf.t \
-	%D%/fuzz-index.t \
-	%D%/fuzz-plan.t \
+	%D%/fuzz-st.t %D%/fuzz-gguf.t %D%/fuzz-index.t %D%/fuzz-plan.t \
 	%D%/fuzz-text.t \
 	%D%/plan-csv.t \
 	%D%/close.t \
@@ -142,7 +136,7 @@ T_C_TESTS = \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/product.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
-	%D%/graph-random.t \
+	%D%/graph-random.t %D%/graph-parts.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/kernel-products.t \
@@ -437,6 +431,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_sched_pins_t_SOURCES = %D%/sched-pins.c $(T_LEAF) $(T_STREAMS)
 %C%_schedule_t_SOURCES = %D%/schedule.c $(T_GDEV) $(T_LEAF)
 %C%_run_start_t_SOURCES = %D%/run-start.c $(T_GDEV) $(T_LEAF)
+%C%_graph_parts_t_SOURCES = %D%/graph-parts.c $(T_LEAF) $(T_STREAMS)
 %C%_run_lanes_t_SOURCES = %D%/run-lanes.c $(T_GDEV)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)

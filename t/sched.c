@@ -201,6 +201,16 @@ static void too_many_bytes(void)
 	is_err(weir_sched_estimate(sched, g, &e), -EOVERFLOW,
 	       "inputs of 1024 copies, are over 2^63 - 1 bytes",
 	       "copies of an input that are over 2^63 - 1 bytes are refused");
+	weir_graph_reset(g);
+	weir_graph_output(
+		g,
+		weir_sqr(g, weir_graph_input(g, "x", WEIR_DTYPE_F32, 1, &n)));
+	o.copies = 1;
+	weir_sched_free(sched);
+	must(weir_sched_new(&cpu, 1, &o, &sched));
+	is_err(weir_sched_estimate(sched, g, &e), -EOVERFLOW,
+	       "a tensor of over 2^48 elements",
+	       "an operation on a tensor of 2^52 elements is refused");
 	weir_graph_free(g);
 	weir_sched_free(sched);
 }

@@ -96,6 +96,15 @@ static void side_free(struct side *s)
 	weir__array_free(s->t);
 }
 
+static bool is_used(const struct comparison *c, const struct weir_node *node)
+{
+	for (size_t i = node->index + (size_t)1; i < c->g->n; i++)
+		for (uint32_t k = 0; k < c->g->node[i]->n_src; k++)
+			if (c->g->node[i]->src[k] == node)
+				return true;
+	return false;
+}
+
 static int input_set(struct comparison *c, const struct weir_node *node)
 {
 	const struct weir_compare_input *in = c->o.inputs;
@@ -108,6 +117,8 @@ static int input_set(struct comparison *c, const struct weir_node *node)
 		i++;
 	if (r < 0)
 		return r;
+	if (i == c->o.n_inputs && !is_used(c, node))
+		return 0;
 	if (i == c->o.n_inputs)
 		return weir__fail(-EINVAL, "input %s is missing", words);
 	if (in[i].bytes != bytes || (bytes && !in[i].data))
@@ -141,17 +152,19 @@ static int one_make(struct comparison *c, struct side *s,
 	return made ? 0 : weir_graph_error(s->one, NULL);
 }
 
-/* Run it; a result with bytes of its own is copied to @ret. */
+/* Run it; a result with bytes, of its own, is copied to @ret. */
 static int one_run(const struct weir_node *made, struct weir_schedule *schedule,
 		   const struct weir_tensor *ret)
 {
 	bool own = made->storage == made;
 	struct weir_tensor out;
 	struct weir_run *run;
-	int r = weir_run_new(schedule, &run);
+	uint64_t bytes;
+	int r = weir__tensor_bytes(&made->t, &bytes);
 
-	if (r < 0)
+	if (r < 0 || (r = weir_run_new(schedule, &run)) < 0)
 		return r;
+	own = own && bytes;
 	r = weir_run_start(run);
 	if (!r)
 		r = weir_run_wait(run, -1);

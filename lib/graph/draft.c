@@ -314,6 +314,9 @@ int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
 	if (r == 0)
 		r = draft_alloc(&d, &fits);
 	if (r == 0) {
+		for (uint32_t i = 0; i < sched->n_devs; i++)
+			d.in.images |= sched->shares[i] !=
+				       sched->shares[sched->first];
 		draft_marks(&d);
 		r = weir__reach(&d.in, &d.reach);
 	}

@@ -130,6 +130,8 @@ static void crossings_of(struct ordering *s, uint32_t i)
 		release(s, l, s->reach->before[b]);
 		s->o.shared |= s->o.lane[s->reach->before[b]] != l;
 	}
+	if (!computes(s, i))
+		return; /* it is only observed */
 	for (uint32_t e = in->src_at[i]; e < in->src_at[i + 1]; e++) {
 		uint32_t p, class;
 
@@ -152,7 +154,7 @@ static void crossings_find(struct ordering *s)
 	size_t all = (size_t)s->o.n_lanes * s->n;
 
 	for (uint32_t i = 0; i < s->n; i++)
-		if (computes(s, i))
+		if (computes(s, i) || s->in->flags[i] & WEIR__REACH_SEEN)
 			crossings_of(s, i);
 	for (size_t k = 0; k < all; k++) {
 		if (s->of[k])
@@ -373,6 +375,9 @@ static void node_observe(struct ordering *s, uint32_t i)
 {
 	uint32_t l = s->o.lane[i], class = s->reach->alias[i];
 
+	for (uint32_t b = s->reach->before_at[i];
+	     !computes(s, i) && b < s->reach->before_at[i + 1]; b++)
+		lane_wait(s, l, s->reach->before[b]);
 	class_use(s, class, s->steps[l] + !computes(s, i));
 	if (is_leaf(s, class) && lane_can_use(s, l, class))
 		leaf_wait(s, l, class);

@@ -8,6 +8,7 @@
 #ifndef WEIR__GRAPH_REACH_H
 #define WEIR__GRAPH_REACH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
 
@@ -17,6 +18,7 @@
 
 #define WEIR__REACH_ROOT 0x01u  /* computed even if no node needs it */
 #define WEIR__REACH_KEEP 0x02u  /* an output: its bytes are never reused */
+#define WEIR__REACH_SEEN 0x08u  /* with STILL: observed bytes of a leaf */
 #define WEIR__REACH_STILL 0x04u /* a leaf, input or view, or an empty result */
 
 /* Bytes that are placed, as addresses [lo, hi); lo == hi: none. */
@@ -35,6 +37,7 @@ struct weir__reach_in {
 			     or, for bytes of its own, the node itself */
 	uint32_t *writes; /* which of its sources it writes, from 0; NONE */
 	struct weir__span *span; /* of the node's tensor */
+	bool images; /* a reader of a part of a leaf may get a copy of all */
 };
 
 struct weir__reach {

@@ -36,6 +36,8 @@ static uint8_t flags_of(const struct weir_node *node)
 	if (node->op == WEIR_OP_LEAF || node->op == WEIR_OP_INPUT ||
 	    node->row->flags & WEIR__OP_VIEWS)
 		flags |= WEIR__REACH_STILL;
+	if (flags & WEIR__REACH_STILL && node->flags & WEIR_NODE_OBSERVED)
+		flags |= WEIR__REACH_SEEN;
 	return flags;
 }
 

@@ -49,7 +49,9 @@ static int no_memory(const struct order *o)
 
 static void access_add(struct order *o, uint32_t node, uint32_t of, bool write)
 {
-	const struct weir__span *span = &o->in->span[of];
+	const struct weir__span *span =
+		&o->in->span[o->in->images && !write ? o->reach->alias[of]
+						     : of];
 
 	if (span->lo >= span->hi)
 		return;
@@ -65,6 +67,8 @@ static void accesses_add(struct order *o, uint32_t node)
 {
 	const struct weir__reach_in *in = o->in;
 
+	if (in->flags[node] & WEIR__REACH_SEEN)
+		access_add(o, node, node, false);
 	if (!o->reach->needed[node] || in->flags[node] & WEIR__REACH_STILL)
 		return;
 	for (uint32_t s = in->src_at[node]; s < in->src_at[node + 1]; s++)
@@ -114,6 +118,10 @@ static void access_order(struct order *o, uint32_t i, uint32_t *n)
 	if (!g->has_write || g->written == a->node)
 		return;
 	if (!a->write) {
+		if (o->in->flags[a->node] & WEIR__REACH_SEEN) {
+			edge_add(o, n, g->written, a->node);
+			return; /* no step, for which a write could wait */
+		}
 		if (g->readers != NONE && o->access[g->readers].node == a->node)
 			return; /* the node's second read in this group */
 		edge_add(o, n, g->written, a->node);
@@ -135,7 +143,7 @@ static void access_order(struct order *o, uint32_t i, uint32_t *n)
 static int order_alloc(struct order *o)
 {
 	uint32_t n = o->in->n;
-	size_t most = (size_t)o->in->src_at[n] + 1;
+	size_t most = (size_t)o->in->src_at[n] + n + 1;
 
 	o->access = weir__array_alloc(most, sizeof(*o->access));
 	o->group = weir__array_alloc(most, sizeof(*o->group));

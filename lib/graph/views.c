@@ -215,6 +215,21 @@ static int check_bounds(const struct weir__made *m,
 	return 0;
 }
 
+/* A last stride of 0 would say that the view has no strides. */
+static int check_last(const struct weir__made *m,
+		      const struct weir_tensor *view)
+{
+	const struct weir_tensor *a = &m->src[0]->t;
+	uint32_t last = view->ndim - 1;
+
+	if (!view->ndim || view->stride[last] || without_strides(a))
+		return 0;
+	return weir__op_refuse(
+		m,
+		"the last dimension of the view, %s, would have a stride of 0",
+		weir__shape_words(view->ndim, view->shape));
+}
+
 int weir__rule_view(struct weir__made *m)
 {
 	struct weir_node *a = m->src[0];
@@ -235,6 +250,8 @@ int weir__rule_view(struct weir__made *m)
 				      view->ndim, view->shape);
 	} else if (p->how == WEIR_VIEW_STRIDES) {
 		r = check_bounds(m, view, offset);
+	} else {
+		r = check_last(m, view);
 	}
 	if (r < 0)
 		return r;

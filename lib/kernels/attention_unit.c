@@ -115,7 +115,10 @@ static bool load_mask(const struct unit *u)
 			      0, n);
 		u->vec->maxes(u->a->live, bias, n);
 	}
-	return u->vec->max(u->a->live, n) > -INFINITY;
+	for (size_t i = 0; i < n; i++)
+		if (u->a->live[i] != -INFINITY)
+			return true;
+	return false;
 }
 
 /*

@@ -83,12 +83,30 @@ bool weir__compute_takes_provider(const struct weir__node *node)
 	return kernel && kernel->takes_provider && kernel->takes_provider(node);
 }
 
+/* With at most so many elements the sizes that plans compute do not overflow. */
+#define MOST_ELEMENTS (INT64_C(1) << 48)
+
+static int check_sizes(const struct weir__node *node)
+{
+	bool over = weir__elements(&node->dst) > MOST_ELEMENTS;
+
+	for (uint32_t i = 0; i < node->n_src; i++)
+		over |= weir__elements(&node->src[i]) > MOST_ELEMENTS;
+	return over ? lib->fail(
+			      -EOVERFLOW,
+			      "CPU: node %llu: a tensor of over 2^48 elements",
+			      (unsigned long long)node->index)
+		    : 0;
+}
+
 static int plan_node(struct weir__segment_cpu *s, size_t i,
 		     const struct weir__node *node)
 {
 	struct step *step = &s->step[i];
 	int r = weir__compute_supports(node);
 
+	if (r >= 0)
+		r = check_sizes(node);
 	if (r < 0)
 		return r;
 	step->kernel = weir__kernel_find(node->op);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Norms and softmax: whole rows of F32. A part is a range of rows. */
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -39,6 +40,18 @@ static void each_row(const struct weir__kernel_run *run, row_fn *each)
 		     (size_t)weir__dim(&node->dst, 0));
 }
 
+/* Of elements so small that @factor is no float, in two steps. */
+static void scale_by(float *d, const float *a, double factor, float bias,
+		     size_t n)
+{
+	if (factor > (double)FLT_MAX && isfinite(factor)) {
+		weir__vec()->scale(d, a, 0x1p64f, 0, n);
+		a = d;
+		factor *= 0x1p-64;
+	}
+	weir__vec()->scale(d, a, (float)factor, bias, n);
+}
+
 static void rms_norm_row(const struct weir__node *node,
 			 const struct weir__walk *w, float *d, const float *a,
 			 size_t n)
@@ -47,8 +60,7 @@ static void rms_norm_row(const struct weir__node *node,
 	double mean = n ? weir__vec()->sum_sqr(a, 0, n) / (double)n : 0;
 
 	(void)w;
-	weir__vec()->scale(d, a, (float)(1 / sqrt(mean + (double)p->eps)), 0,
-			   n);
+	scale_by(d, a, 1 / sqrt(mean + (double)p->eps), 0, n);
 }
 
 static int rms_norm_run(const struct weir__kernel_run *run)
@@ -79,7 +91,11 @@ static void norm_row(const struct weir__node *node, const struct weir__walk *w,
 	variance -= (double)low * (double)low;
 	factor = 1 / sqrt(variance + (double)p->eps);
 	vec->scale(d, a, 1, -high, n);
-	vec->scale(d, d, (float)factor, (float)(-factor * (double)low), n);
+	if (factor > (double)FLT_MAX && isfinite(factor))
+		scale_by(d, d, factor, 0, n);
+	else
+		vec->scale(d, d, (float)factor, (float)(-factor * (double)low),
+			   n);
 }
 
 static int norm_run(const struct weir__kernel_run *run)

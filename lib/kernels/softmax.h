@@ -9,9 +9,13 @@
 
 #include "dev/backend.h"
 
-/* ALiBi: the factor of the mask for head @h of @heads; 1 if @max_bias is 0. */
+/*
+ * ALiBi: the factor of the mask for head @h of @heads; 1 if @max_bias is 0. Never 0:
+ * times -infinity it is that.
+ */
 static inline float weir__slope(float max_bias, int64_t h, int64_t heads)
 {
+	const float least = 0x1p-126f;
 	int64_t n = 1;
 
 	if (max_bias == 0)
@@ -19,8 +23,10 @@ static inline float weir__slope(float max_bias, int64_t h, int64_t heads)
 	while (n <= heads / 2)
 		n *= 2;
 	if (h < n)
-		return exp2f(-max_bias * (float)(h + 1) / (float)n);
-	return exp2f(-max_bias / 2 * (float)(2 * (h - n) + 1) / (float)n);
+		return fmaxf(exp2f(-max_bias * ((float)(h + 1) / (float)n)),
+			     least);
+	return fmaxf(exp2f(-max_bias / 2 * (float)(2 * (h - n) + 1) / (float)n),
+		     least);
 }
 
 /*

@@ -43,7 +43,7 @@ struct weir__vec {
 	void (*rotate_pairs)(float *d, const float *a, const float *c,
 			     const float *s, size_t n);
 	float (*dot)(const float *a, const float *b, size_t n);
-	/* d = the greater of d and a. */
+	/* d = the greater of d and a; NaN if one of them is. */
 	void (*maxes)(float *d, const float *a, size_t n);
 	/* d += b; where b is -infinity, it is that whatever d is. */
 	void (*bias)(float *d, const float *b, size_t n);
