@@ -324,6 +324,7 @@ static void fails(void)
 	is_err(weir_run_wait(e.run, -1), -ESTALE, "short.bin: ",
 	       "a run after one that failed reads the file again");
 	end(&e);
+	weir_file_close(file);
 	must(weir_file_open(weir, files_path("w.bin"), NULL, &file));
 	begin(&e, 3 * NEED, 1, LAYERS, NULL);
 	weir_file_close(file);
