@@ -507,6 +507,7 @@ if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
 	%D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
+	%D%/cuda-foreign.t \
 	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
 	%D%/cuda-native.t \
 	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
@@ -555,6 +556,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
 %C%_cuda_wrong_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_foreign_t_SOURCES = %D%/cuda-foreign.c $(T_GPU)
 %C%_cuda_files_t_SOURCES = %D%/cuda-files.c $(T_GPU)
 %C%_cuda_files_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c $(T_GPU)

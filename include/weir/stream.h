@@ -152,7 +152,8 @@ WEIR_API int weir_stream_call(struct weir_stream *stream, int (*fn)(void *arg),
  * waits that have begun keep it.
  * If the stream has failed, the event is recorded as failed, and the call
  * returns the stream's error. -ENOMEM: a native stream, or an event that is
- * timed or has a descriptor; the event is as before.
+ * timed or has a descriptor; the event is as before. -EIO: a native stream that
+ * is being captured; the event is as before, and the stream has not failed.
  */
 WEIR_API int weir_stream_record(struct weir_stream *stream,
 				struct weir_event *event) WEIR_NONNULL(1, 2);

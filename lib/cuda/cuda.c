@@ -106,8 +106,22 @@ static int make_state(struct weir_dev *dev, struct weir__cuda_number n,
 	c->max_pitch = (size_t)weir__cuda_attribute(
 		c->device, CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT32_MAX);
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->bounce_lock, NULL);
 	*ret_state = c;
 	return 0;
+}
+
+static void free_bounces(struct weir__cuda *c)
+{
+	void *ptr;
+
+	if (!c->bounces || weir__cuda_push(c))
+		return;
+	while ((ptr = c->bounces)) {
+		c->bounces = *(void **)ptr;
+		weir__cuda_note(c, drv.cuMemFreeHost(ptr));
+	}
+	weir__cuda_leave();
 }
 
 static void cuda_dev_close(struct weir_dev *dev, void *state)
@@ -115,6 +129,7 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 	struct weir__cuda *c = state;
 	CUresult r = CUDA_SUCCESS;
 
+	free_bounces(c);
 	/* On a lost device any call may hang. */
 	if (!atomic_load(&c->lost)) {
 		if (c->blocking && !weir__cuda_push(c)) {
@@ -132,6 +147,7 @@ static void cuda_dev_close(struct weir_dev *dev, void *state)
 				     "%s: its context could not be released",
 				     c->host->dev_name(dev));
 	}
+	pthread_mutex_destroy(&c->bounce_lock);
 	pthread_mutex_destroy(&c->lock);
 	weir__cuda_host.free(c);
 }

@@ -33,6 +33,12 @@ struct weir__cuda {
 	 * Work that was in the driver then fails with that error.
 	 */
 	_Atomic unsigned doubts;
+	/*
+	 * Bounce buffers that no helper uses: freeing one would wait for all
+	 * work of the context. Each begins with a pointer to the next.
+	 */
+	pthread_mutex_t bounce_lock; /* guards bounces; taken last */
+	void *bounces;
 	pthread_mutex_t lock; /* of one blocking move; guards what follows */
 	CUstream blocking;    /* for blocking moves; made by the first */
 	unsigned moving;      /* value of doubts when the move began */

@@ -147,6 +147,7 @@ bool weir__cuda_is_fatal(CUresult result)
 	case CUDA_ERROR_CONTAINED:
 	case CUDA_ERROR_TENSOR_MEMORY_LEAK:
 	case CUDA_ERROR_MPS_CLIENT_TERMINATED:
+	case CUDA_ERROR_EXTERNAL_DEVICE:
 		return true;
 	default:
 		return false;

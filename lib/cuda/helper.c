@@ -59,7 +59,14 @@ static bool have_bounce(struct weir__cuda_queue *q)
 			r = drv.cuEventCreate(&q->bounced[i],
 					      CU_EVENT_DISABLE_TIMING |
 						      CU_EVENT_BLOCKING_SYNC);
-	if (!r)
+	if (!r) {
+		pthread_mutex_lock(&q->c->bounce_lock);
+		ptr = q->c->bounces;
+		if (ptr)
+			q->c->bounces = *(void **)ptr;
+		pthread_mutex_unlock(&q->c->bounce_lock);
+	}
+	if (!r && !ptr)
 		r = drv.cuMemHostAlloc(&ptr, 2 * HALF,
 				       CU_MEMHOSTALLOC_PORTABLE);
 	weir__cuda_note(q->c, r);
@@ -73,8 +80,12 @@ void weir__cuda_helper_close(struct weir__cuda_queue *q)
 		if (q->bounced[i])
 			weir__cuda_note(q->c,
 					drv.cuEventDestroy(q->bounced[i]));
-	if (q->bounce)
-		weir__cuda_note(q->c, drv.cuMemFreeHost(q->bounce));
+	if (!q->bounce)
+		return;
+	pthread_mutex_lock(&q->c->bounce_lock);
+	*(void **)(void *)q->bounce = q->c->bounces;
+	q->c->bounces = q->bounce;
+	pthread_mutex_unlock(&q->c->bounce_lock);
 }
 
 /* Fill one half while the device copies from the other. */

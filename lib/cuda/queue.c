@@ -184,18 +184,41 @@ static CUresult record_tail(struct weir__cuda_queue *on)
 }
 
 /*
+ * The newest flight of @on up to the number @until, or NULL: they have ended.
+ * What was submitted later, also by the program, may depend on this wait. Copies
+ * of a file's chunks have no number: they may be of any operation. The tail_lock
+ * of @on is held.
+ */
+static struct weir__cuda_flight *flight_until(struct weir__cuda_queue *on,
+					      uint64_t until)
+{
+	struct weir__cuda_flight *f, *last = NULL;
+
+	for (f = on->first; f; f = f->next)
+		if (f->number <= until)
+			last = f;
+	return last;
+}
+
+/*
  * The event belongs to the other queue, as to its context. A wait refers to the
  * last record before it, so the event can be recorded again at once.
  */
 static CUresult queue_wait(struct weir__cuda_queue *q,
-			   struct weir__cuda_queue *on)
+			   struct weir__cuda_queue *on, uint64_t until)
 {
-	CUresult r;
+	struct weir__cuda_flight *f;
+	CUresult r = CUDA_SUCCESS;
 
 	pthread_mutex_lock(&on->tail_lock);
-	r = record_tail(on);
-	if (!r)
-		r = drv.cuStreamWaitEvent(q->stream, on->tail_event, 0);
+	f = flight_until(on, until);
+	if (f && f->recorded) {
+		r = drv.cuStreamWaitEvent(q->stream, f->event, 0);
+	} else if (f || !until) {
+		r = record_tail(on);
+		if (!r)
+			r = drv.cuStreamWaitEvent(q->stream, on->tail_event, 0);
+	}
 	pthread_mutex_unlock(&on->tail_lock);
 	/*
 	 * If only the other device is lost, this one is not: the layer above
@@ -224,7 +247,7 @@ CUresult weir__cuda_issue(struct weir__cuda_queue *q, struct weir__work *w)
 	case WEIR__WORK_FILL:
 		return issue_fill(q, w);
 	case WEIR__WORK_WAIT:
-		return queue_wait(q, w->arg);
+		return queue_wait(q, w->arg, w->until);
 	case WEIR__WORK_MARK:
 	case WEIR__WORK_CALL:
 	case WEIR__WORK_COMPUTE: /* not submitted without a compute table */
@@ -274,14 +297,17 @@ static void flight_track(struct weir__cuda_queue *q,
 			 bool in_driver, CUresult err)
 {
 	f->work = w;
+	f->number = w->number;
 	f->in_driver = in_driver;
 	f->recorded = false;
 	f->err = err;
 	weir__cuda_note(q->c, err);
 	if (in_driver)
 		flight_record(q, f);
+	pthread_mutex_lock(&q->tail_lock);
 	*q->last = f;
 	q->last = &f->next;
+	pthread_mutex_unlock(&q->tail_lock);
 }
 
 int weir__cuda_track(struct weir__cuda_queue *q, struct weir__work *w,
@@ -353,6 +379,14 @@ static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 	if (entered)
 		r = check_capturing(q->stream);
 	issued = !r;
+	if (weir__cuda_is_capture(r) && w->kind == WEIR__WORK_MARK) {
+		weir__cuda_leave();
+		pthread_mutex_lock(&q->lock);
+		f->next = q->spare;
+		q->spare = f;
+		pthread_mutex_unlock(&q->lock);
+		return weir__cuda_fail(q->c, r, "the event of a marker");
+	}
 	if (issued)
 		r = issue_native(q, w, &f->call);
 	pthread_mutex_lock(&q->lock);
@@ -480,16 +514,20 @@ static struct weir__cuda_flight *pop_ended(struct weir__cuda_queue *q)
 
 	if (!chain || (r && !atomic_load(&q->c->lost)))
 		return NULL;
+	pthread_mutex_lock(&q->tail_lock);
 	for (; (f = *end) && flight_is_over(q, f); end = &f->next)
 		q->out--;
+	if (end == &q->first) {
+		chain = NULL;
+	} else {
+		*end = NULL;
+		q->first = f;
+		if (!f)
+			q->last = &q->first;
+	}
+	pthread_mutex_unlock(&q->tail_lock);
 	if (!r)
 		weir__cuda_leave();
-	if (end == &q->first)
-		return NULL;
-	*end = NULL;
-	q->first = f;
-	if (!f)
-		q->last = &q->first;
 	return chain;
 }
 

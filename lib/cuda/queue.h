@@ -12,6 +12,7 @@
 struct weir__cuda_flight {
 	struct weir__cuda_flight *next;
 	struct weir__work *work;
+	uint64_t number; /* the work's */
 	CUevent event;   /* kept with the flight, and used again */
 	bool in_driver;  /* the driver has it, or a part of it */
 	bool recorded;   /* event is recorded after it */
@@ -27,8 +28,12 @@ struct weir__cuda_queue {
 	bool native; /* others have its handle: nothing goes to the helper */
 	char name[16];
 
-	pthread_mutex_t tail_lock; /* guards tail_event; taken last */
-	CUevent tail_event;        /* what other queues wait for */
+	/*
+	 * Guards tail_event and, with lock, the list of flights and what they
+	 * have recorded; taken last.
+	 */
+	pthread_mutex_t tail_lock;
+	CUevent tail_event; /* what other queues wait for */
 
 	pthread_mutex_t lock; /* guards what follows */
 	struct weir__cuda_flight *first, **last;

@@ -348,6 +348,13 @@ struct weir__work {
 	 * memory at any later time.
 	 */
 	bool leaked;
+	/* The number of its operation in the stream; 0: it has none. */
+	uint64_t number;
+	/*
+	 * WAIT: only works up to this number of the other queue, and what was
+	 * submitted before them, have to be waited for; 0: all.
+	 */
+	uint64_t until;
 };
 
 struct weir__queue_ops {

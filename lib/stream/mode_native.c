@@ -80,6 +80,12 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 	other = work->kind == WEIR__WORK_WAIT ? weir__stream_waits_for(op)
 					      : NULL;
 	r = other ? submit_wait(s, op, other) : submit_work(s, work);
+	/* The caller of tail() gets the error; the stream does not fail. */
+	if (r < 0 && work->kind == WEIR__WORK_MARK) {
+		*op->ret_refused = r;
+		work->done(work, 0, 0);
+		r = 0;
+	}
 	pthread_mutex_lock(&s->lock);
 	if (r == 0 && s->ops->poll)
 		weir__streams_watch(s);
@@ -100,6 +106,7 @@ static int queue_marker(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
 	struct weir__stream_op *op;
+	int refused = 0;
 	int r = weir__stream_op_new(s, "marker", &op);
 
 	if (r < 0)
@@ -108,7 +115,10 @@ static int queue_marker(struct weir_stream *s)
 	op->work.kind = WEIR__WORK_MARK;
 	op->work.rows = 1;
 	op->work.done = marker_done;
+	op->ret_refused = &refused;
 	weir__stream_op_queue(op);
+	if (refused)
+		return refused;
 	weir__error_restore(&saved);
 	return 0;
 }

@@ -101,6 +101,7 @@ static void mark_issued(struct weir_stream *s, struct weir__stream_op *op)
 	struct weir__stream_op **list = out_list(s, op);
 
 	op->state = WEIR__STREAM_ISSUED;
+	op->work.number = op->number;
 	op->older = *list;
 	op->newer = NULL;
 	if (*list)

@@ -232,14 +232,22 @@ int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 {
 	struct weir_failure f;
 	uint64_t tail;
-	int r;
+	int r, refused;
 
 	WEIR__ENTER();
 	r = weir__root_read(stream->src.weir);
-	if (r < 0 || (r = stream->mode->tail(stream, &tail)) < 0)
+	if (r < 0)
 		return r;
+	refused = stream->mode->tail(stream, &tail);
+	if (refused == -ENOMEM)
+		return refused;
+	/* A marker was refused: wait for the library's own work. */
+	if (refused < 0)
+		tail = weir__stream_tail(stream);
 	r = weir__source_block(&stream->src, tail, timeout_ns);
-	if (r >= 0 || r == -ETIMEDOUT)
+	if (r >= 0)
+		return refused < 0 ? refused : r;
+	if (r == -ETIMEDOUT)
 		return r;
 	f = failure_of(stream);
 	return f.err ? weir__fail_with(&f) : r;

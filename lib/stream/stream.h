@@ -63,6 +63,8 @@ struct weir__stream_op {
 	 * by the device; other operations conflict with it.
 	 */
 	bool barrier;
+	/* A marker: gets the errno if the queue refuses it. */
+	int *ret_refused;
 	/* A wait that ends well even if what it waits for fails. */
 	bool any_end;
 	/* A file's copies go through queues of the I/O engine. */

@@ -135,6 +135,9 @@ static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
 	op->barrier = true;
 	op->work.kind = WEIR__WORK_WAIT;
 	op->work.arg = queue;
+	/* Queues of the engine do not have the numbers of the source. */
+	if (weir__source_dev(src) && weir__stream_of(src)->queue == queue)
+		op->work.until = number;
 	op->work.rows = 1;
 	op->work.done = device_waited;
 	return weir__stream_op_queue(op);
