@@ -5,8 +5,8 @@
  * A wait has two forms. On the host (weir__stream_wait_on_host) the operation
  * is a waiter of the event's source: it is exclusive, so what follows stays
  * pending until the source wakes it. On the device (weir__stream_wait_on_queue)
- * it is WEIR__WORK_WAIT: the driver makes the stream's queue wait for all work
- * that another queue of the same backend has by then, and device work that
+ * it is WEIR__WORK_WAIT: the driver makes the stream's queue wait for the work
+ * of another queue of the same backend up to that number, and device work that
  * follows is submitted at once. Two things about the second form are not
  * obvious.
  *
@@ -19,9 +19,10 @@
  *
  * It is allowed only if all operations up to the number are in the driver. Were
  * one operation of A still pending (for a host function, say), the driver's
- * wait would end without it. What A submits between that test and the wait
- * makes the wait longer, not wrong. Devices cannot wait for each other in a
- * circle: a wait in the driver is only for what was submitted before it.
+ * wait would end without it. What A, or the program in A's native stream, submits
+ * after that number is not waited for: it may itself depend on this wait. So
+ * devices cannot wait for each other in a circle. (A queue of the I/O engine has
+ * no such numbers: a wait for it is for all that it has by then.)
  */
 #include "core/error.h"
 #include "core/sys.h"
