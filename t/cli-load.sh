@@ -82,7 +82,7 @@ no_false_reason()
 	local n
 
 	test -e /sys/kernel/mm/transparent_hugepage/enabled || return 0
-	for n in 5 6 7 8 9; do
+	for n in 5 6 7 8 9 10 11 12 13 14 64; do
 		(ulimit -n "$n" && weir load tiny.safetensors >out 2>&1 3>&-) || :
 		! grep -q 'kernel has no transparent' out || return 1
 	done
