@@ -39,11 +39,12 @@ enum weir__dot_form {
 
 /*
  * dst[c][r] = row r of @a times b[c], for r < @rows and c < @cols, with rows of
- * @k elements that are @pitch bytes apart. @cols: 1 to WEIR__DOT_COLS.
+ * @k elements that are @pitch bytes apart. @cols: 1 to WEIR__DOT_COLS. Rows are
+ * prefetched @ahead bytes ahead of their use; 0: they are not.
  */
 typedef void weir__dot_fn(float *const *dst, const unsigned char *a,
 			  size_t pitch, size_t rows, const void *const *b,
-			  unsigned cols, size_t k);
+			  unsigned cols, size_t k, size_t ahead);
 
 /* The products of a dtype. */
 struct weir__dot {

@@ -84,8 +84,6 @@ INLINE float sum_of(__m256 v)
 	return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
-#define QUANT_AHEAD 2048 /* bytes fetched ahead; rows follow each other */
-
 /* 32 elements with column @y, at half @h of it. */
 INLINE __m256 quant_half(const struct quant *quant, const struct half *v,
 			 const struct weir__dot_q8 *y, unsigned h, __m256 sum)
@@ -112,7 +110,8 @@ INLINE __m256 quant_half(const struct quant *quant, const struct half *v,
 /* One row of @k elements with @cols columns, a constant. */
 INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 		      unsigned cols, float *const *dst, size_t at,
-		      const unsigned char *a, const void *const *b, size_t k)
+		      const unsigned char *a, const void *const *b, size_t k,
+		      size_t ahead)
 {
 	size_t blocks = k / (32 * quant->halves);
 	__m256 sum[2];
@@ -124,7 +123,7 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 		const unsigned char *x = a + u * quant->bytes;
 
 		for (size_t i = 0; i < quant->bytes; i += 64)
-			__builtin_prefetch(x + QUANT_AHEAD + i);
+			__builtin_prefetch(x + ahead + i);
 		WEIR__UNROLL
 		for (unsigned i = 0; i < quant->halves; i++) {
 			size_t h = u * quant->halves + i;
@@ -148,7 +147,8 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 
 INLINE void quant_rows(const struct quant *quant, float *const *dst,
 		       const unsigned char *a, size_t pitch, size_t rows,
-		       const void *const *b, unsigned cols, size_t k)
+		       const void *const *b, unsigned cols, size_t k,
+		       size_t ahead)
 {
 	const uint16_t *grid = weir__dot_grid(quant->dtype);
 
@@ -157,27 +157,29 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 		unsigned c = 0;
 
 		for (; c + 2 <= cols; c += 2)
-			quant_row(quant, grid, 2, dst + c, r, row, b + c, k);
+			quant_row(quant, grid, 2, dst + c, r, row, b + c, k,
+				  ahead);
 		if (c < cols)
-			quant_row(quant, grid, 1, dst + c, r, row, b + c, k);
+			quant_row(quant, grid, 1, dst + c, r, row, b + c, k,
+				  ahead);
 	}
 }
 
 /* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
-#define QUANT_ROWS(name, bytes_, halves_, bias_, sign_)                      \
-	static TARGET void rows_##name(float *const *dst,                    \
-				       const unsigned char *a, size_t pitch, \
-				       size_t rows, const void *const *b,    \
-				       unsigned cols, size_t k)              \
-	{                                                                    \
-		const struct quant quant = { .unpack = unpack_##name,        \
-					     .bytes = bytes_,                \
-					     .halves = halves_,              \
-					     .mins = bias_ < 0,              \
-					     .sign = sign_,                  \
-					     .dtype = WEIR_DTYPE_##name };   \
-                                                                             \
-		quant_rows(&quant, dst, a, pitch, rows, b, cols, k);         \
+#define QUANT_ROWS(name, bytes_, halves_, bias_, sign_)                       \
+	static TARGET void rows_##name(float *const *dst,                     \
+				       const unsigned char *a, size_t pitch,  \
+				       size_t rows, const void *const *b,     \
+				       unsigned cols, size_t k, size_t ahead) \
+	{                                                                     \
+		const struct quant quant = { .unpack = unpack_##name,         \
+					     .bytes = bytes_,                 \
+					     .halves = halves_,               \
+					     .mins = bias_ < 0,               \
+					     .sign = sign_,                   \
+					     .dtype = WEIR_DTYPE_##name };    \
+                                                                              \
+		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);   \
 	}
 #define QUANT_ENTRY(name, bytes_, halves_, bias_, sign_)       \
 	{ .dtype = WEIR_DTYPE_##name,                          \

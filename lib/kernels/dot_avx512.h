@@ -100,9 +100,6 @@ INLINE __m512i pairs(const unsigned char *a, unsigned i)
 	return _mm512_and_si512(x, _mm512_set1_epi8(3));
 }
 
-/* Fetched ahead of the row that is read; rows follow each other. */
-#define QUANT_AHEAD 2048
-
 /* A unit with @cols columns, a constant. */
 INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
 		       unsigned cols, __m512 *sum, const unsigned char *a,
@@ -133,7 +130,8 @@ INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
 /* One row of @k elements with @cols columns, a constant. */
 INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 		      unsigned cols, float *const *dst, size_t at,
-		      const unsigned char *a, const void *const *b, size_t k)
+		      const unsigned char *a, const void *const *b, size_t k,
+		      size_t ahead)
 {
 	const struct weir__dot_q8 *y[4];
 	size_t units = k / (64 * quant->chunks);
@@ -148,7 +146,7 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 		const unsigned char *x = a + u * quant->bytes;
 
 		for (size_t i = 0; i < quant->bytes; i += 64)
-			__builtin_prefetch(x + QUANT_AHEAD + i);
+			__builtin_prefetch(x + ahead + i);
 		quant_unit(quant, grid, cols, sum, x, y, u * quant->chunks);
 	}
 	if (quant->chunks == 1 && k % 64) {
@@ -164,7 +162,8 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 
 INLINE void quant_rows(const struct quant *quant, float *const *dst,
 		       const unsigned char *a, size_t pitch, size_t rows,
-		       const void *const *b, unsigned cols, size_t k)
+		       const void *const *b, unsigned cols, size_t k,
+		       size_t ahead)
 {
 	const uint16_t *grid = weir__dot_grid(quant->dtype);
 
@@ -173,30 +172,33 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 		unsigned c = 0;
 
 		for (; c + 4 <= cols; c += 4)
-			quant_row(quant, grid, 4, dst + c, r, row, b + c, k);
+			quant_row(quant, grid, 4, dst + c, r, row, b + c, k,
+				  ahead);
 		if (c + 2 <= cols) {
-			quant_row(quant, grid, 2, dst + c, r, row, b + c, k);
+			quant_row(quant, grid, 2, dst + c, r, row, b + c, k,
+				  ahead);
 			c += 2;
 		}
 		if (c < cols)
-			quant_row(quant, grid, 1, dst + c, r, row, b + c, k);
+			quant_row(quant, grid, 1, dst + c, r, row, b + c, k,
+				  ahead);
 	}
 }
 
 /* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
-#define QUANT_ROWS(name, bytes_, chunks_, bias_, block_)                     \
-	static TARGET void rows_##name(float *const *dst,                    \
-				       const unsigned char *a, size_t pitch, \
-				       size_t rows, const void *const *b,    \
-				       unsigned cols, size_t k)              \
-	{                                                                    \
-		const struct quant quant = { .unpack = unpack_##name,        \
-					     .bytes = bytes_,                \
-					     .chunks = chunks_,              \
-					     .mins = bias_ < 0,              \
-					     .dtype = WEIR_DTYPE_##name };   \
-                                                                             \
-		quant_rows(&quant, dst, a, pitch, rows, b, cols, k);         \
+#define QUANT_ROWS(name, bytes_, chunks_, bias_, block_)                      \
+	static TARGET void rows_##name(float *const *dst,                     \
+				       const unsigned char *a, size_t pitch,  \
+				       size_t rows, const void *const *b,     \
+				       unsigned cols, size_t k, size_t ahead) \
+	{                                                                     \
+		const struct quant quant = { .unpack = unpack_##name,         \
+					     .bytes = bytes_,                 \
+					     .chunks = chunks_,               \
+					     .mins = bias_ < 0,               \
+					     .dtype = WEIR_DTYPE_##name };    \
+                                                                              \
+		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);   \
 	}
 #define QUANT_ENTRY(name, bytes_, chunks_, bias_, block_)      \
 	{ .dtype = WEIR_DTYPE_##name,                          \

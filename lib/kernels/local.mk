@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/attention.c %D%/attention.h \
+lib_libweir_core_la_SOURCES += %D%/ahead.h %D%/attention.c %D%/attention.h \
 	%D%/attention_unit.c %D%/call.c %D%/compute.c %D%/compute.h \
 	%D%/copy.c %D%/elementwise.c %D%/floats.c %D%/floats.h %D%/kernels.h \
 	%D%/norm.c %D%/quantise.c %D%/quantise.h %D%/reduce.c %D%/rope.c \

@@ -3,8 +3,10 @@
 #include "kernels/product.h"
 
 #include <string.h>
+#include <time.h>
 #include <weir/tensor.h>
 
+#include "kernels/ahead.h"
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
 #include "kernels/panel.h"
@@ -119,6 +121,51 @@ void weir__product_prepare(const struct weir__product *p, void *set,
 		p->set->quantise(set, column[0], p->k, p->dot);
 }
 
+static struct weir__ahead stored_ahead; /* rows as they are stored */
+
+static int64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Rows in two halves, one of them prefetched; the faster one gets a vote. */
+static void dot_compare(const struct weir__product *p, float *const *dst,
+			const unsigned char *a, size_t pitch, size_t half,
+			const void *const *b, unsigned n)
+{
+	bool first = weir__ahead_first(&stored_ahead);
+	size_t ahead[2] = { first ? WEIR__AHEAD : 0, first ? 0 : WEIR__AHEAD };
+	float *second[WEIR__DOT_COLS];
+	int64_t begun, middle, end;
+
+	for (unsigned c = 0; c < n; c++)
+		second[c] = dst[c] + half;
+	begun = now();
+	p->dot->run(dst, a, pitch, half, b, n, p->k, ahead[0]);
+	middle = now();
+	p->dot->run(second, a + half * pitch, pitch, half, b, n, p->k,
+		    ahead[1]);
+	end = now();
+	weir__ahead_vote(&stored_ahead,
+			 (middle - begun < end - middle) == first);
+}
+
+/* Rows as they are stored, with a few columns. */
+static void dot_stored(const struct weir__product *p, float *const *dst,
+		       const unsigned char *a, size_t pitch, size_t rows,
+		       const void *const *b, unsigned n)
+{
+	if (weir__ahead_measures(&stored_ahead) && rows % 2 == 0 &&
+	    rows * pitch >= WEIR__AHEAD_LEAST)
+		dot_compare(p, dst, a, pitch, rows / 2, b, n);
+	else
+		p->dot->run(dst, a, pitch, rows, b, n, p->k,
+			    weir__ahead_bytes(&stored_ahead));
+}
+
 static void dot_run(const struct weir__product *p, float *const *dst,
 		    const unsigned char *a, size_t pitch, size_t rows,
 		    const unsigned char *set, const float *const *column,
@@ -132,7 +179,10 @@ static void dot_run(const struct weir__product *p, float *const *dst,
 
 		for (unsigned c = 0; c < some; c++, set += p->set_bytes)
 			b[c] = column ? (const void *)column[c] : set;
-		p->dot->run(dst, a, pitch, rows, b, some, p->k);
+		if (p->way == WEIR__PRODUCT_DOT)
+			dot_stored(p, dst, a, pitch, rows, b, some);
+		else
+			p->dot->run(dst, a, pitch, rows, b, some, p->k, 0);
 		dst += some;
 		column += column ? some : 0;
 		n -= some;
