@@ -44,7 +44,8 @@ CLEANFILES += %D%/convert
 
 # Products on the CPU, against reading and OpenBLAS.
 EXTRA_PROGRAMS += %D%/matmul
-%C%_matmul_SOURCES = %D%/matmul.c $(BENCH_RESULT)
+%C%_matmul_SOURCES = %D%/matmul.c %D%/reading.c %D%/reading.h \
+	$(BENCH_RESULT)
 %C%_matmul_LDADD = lib/libweir-core.la -ldl
 bench: %D%/matmul
 CLEANFILES += %D%/matmul
@@ -114,7 +115,8 @@ CLEANFILES += %D%/sched
 
 # A model that computes, with the code of llama/.
 EXTRA_PROGRAMS += %D%/decode_weir
-%C%_decode_weir_SOURCES = %D%/decode_weir.c %D%/raw.c %D%/raw.h
+%C%_decode_weir_SOURCES = %D%/decode_weir.c %D%/raw.c %D%/raw.h \
+	%D%/reading.c %D%/reading.h
 %C%_decode_weir_LDADD = llama/libllama.la lib/libweir.la $(URING_LIBS) -lm
 bench: %D%/decode_weir
 EXTRA_DIST += %D%/decode %D%/decode_llama.py %D%/DECODE.md

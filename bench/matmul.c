@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products on the CPU, through segments and a team of threads: one column (decode)
- * against a loop that reads the same memory, and many columns (a prompt) against
- * a bare sgemm of OpenBLAS if it is installed. What is compared takes turns.
+ * against the best loop that reads the same memory, and many columns (a prompt)
+ * against a bare sgemm of OpenBLAS if it is installed. What is compared takes
+ * turns.
  */
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "kernels/compute.h"
 #include "kernels/team.h"
 #include "raw.h"
+#include "reading.h"
 #include "result.h"
 
 #define ROUNDS 5u
@@ -124,39 +125,11 @@ static double work_time(struct work *w)
 	return raw_now() - start;
 }
 
-/* Read memory on all threads: pieces, one after the other, as parts are. */
-#define PIECE ((size_t)1 << 20)
-typedef uint64_t wide __attribute__((vector_size(64)));
-
-struct reading {
-	size_t bytes;
-	_Atomic size_t at;
-	_Atomic uint64_t found;
-};
-
-static void read_parts(void *arg, unsigned index, unsigned count)
-{
-	struct reading *r = arg;
-	wide x[4] = { { 0 } };
-	size_t at;
-
-	(void)index, (void)count;
-	while ((at = atomic_fetch_add(&r->at, PIECE)) + PIECE <= r->bytes)
-		for (size_t i = 0; i < PIECE; i += sizeof(x))
-			for (unsigned k = 0; k < 4; k++)
-				x[k] |= *(const wide *)(void *)(memory + at +
-								i + 64 * k);
-	x[0] |= x[1] | x[2] | x[3];
-	atomic_fetch_or(&r->found, x[0][0] | x[0][3]);
-}
-
 static double read_time(size_t bytes)
 {
-	struct reading r = { .bytes = bytes };
-	double start = raw_now();
+	struct reading range = { memory, bytes };
 
-	weir__team_run(team, 0, read_parts, &r);
-	return raw_now() - start;
+	return reading_best(&range, 1, weir__team_size(team), &bytes);
 }
 
 static void decode(enum weir_dtype dtype, int64_t m, int64_t k)
