@@ -504,13 +504,10 @@ T_PLACED = %D%/placed.c %D%/placed.h
 # The CUDA backend, on the stand-in driver.
 dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
-T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t \
-	%D%/cuda-budget.t \
+T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-foreign.t \
-	%D%/cuda-heap.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
-	%D%/cuda-native.t \
-	%D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
+	%D%/cuda-foreign.t %D%/cuda-heap.t %D%/cuda-heap-ends.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
+	%D%/cuda-native.t %D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
@@ -534,6 +531,9 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_block_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_heap_t_SOURCES = %D%/cuda-heap.c $(T_GPU)
 %C%_cuda_heap_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_heap_ends_t_SOURCES = %D%/cuda-heap-ends.c $(T_GPU) $(T_NOMEM)
+%C%_cuda_heap_ends_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_cuda_heap_ends_t_LDADD = %D%/libtap.la lib/libweir-core.la -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU) $(T_UNCACHED)

@@ -61,6 +61,7 @@ int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 		   struct weir__lane **ret_lane)
 {
 	struct weir__lane *lane = weir__lane_find(&h->root, stream);
+	bool native = false;
 	size_t i = 0;
 
 	if (lane) {
@@ -73,12 +74,16 @@ int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 	if (i == WEIR__HEAP_LANES)
 		return weir__fail(-ENOMEM, "%s is used with %zu streams",
 				  h->label, i);
+	if (stream && weir__stream_keep(stream, &native) < 0)
+		return -ENOMEM;
 	lane = lane_make(&h->root, i, stream);
-	if (!lane)
+	if (!lane) {
+		if (stream)
+			weir__source_put(&stream->src);
 		return weir__fail(-ENOMEM, "no memory for stream %zu of %s", i,
 				  h->label);
-	if (stream)
-		lane->native = weir__stream_keep(stream);
+	}
+	lane->native = native;
 	*ret_lane = lane;
 	return 0;
 }
@@ -308,16 +313,6 @@ static void lane_over(struct weir__waiter *waiter)
 	weir__heap_put(weir__container(waiter, struct weir__lane, last)->heap);
 }
 
-/* Without memory for a marker: the end of the library's own work. */
-static uint64_t lane_end(struct weir__lane *lane)
-{
-	uint64_t tail;
-
-	if (lane->stream->mode->tail(lane->stream, &tail) < 0)
-		tail = weir__stream_tail(lane->stream);
-	return tail;
-}
-
 void weir__lanes_end(struct weir_heap *h)
 {
 	for (size_t i = 1; i < h->root.n_lanes; i++) {
@@ -326,9 +321,8 @@ void weir__lanes_end(struct weir_heap *h)
 		if (!lane)
 			continue;
 		weir__refs_add(&h->refs, 1);
-		lane->last.number = lane_end(lane);
 		lane->last.wake = lane_over;
-		if (weir__source_wait(&lane->stream->src, &lane->last) != 0)
+		if (weir__stream_await(lane->stream, &lane->last) != 0)
 			weir__heap_put(h);
 	}
 	weir__heap_put(h);

@@ -43,7 +43,8 @@ struct weir__stream_mode {
 	/*
 	 * The number that is done when all work that is now in the queue is
 	 * done; native: work that others have queued included. -ENOMEM:
-	 * native, no memory for a marker.
+	 * native, no memory for a marker. Another errno: the queue refuses a
+	 * marker, or has refused the last one of a stream that was freed.
 	 */
 	int (*tail)(struct weir_stream *s, uint64_t *ret_tail);
 	/*

@@ -101,60 +101,156 @@ static void marker_done(struct weir__work *work, int res, int32_t native)
 		weir__stream_op_finish(op, NULL);
 }
 
-/* Queue an operation that is done when all work now in the queue is done. */
-static int queue_marker(struct weir_stream *s)
+/* An operation that is done when all work now in the queue is done. */
+static int marker_new(struct weir_stream *s, struct weir__stream_op **ret_op)
 {
-	struct weir__error_saved saved;
-	struct weir__stream_op *op;
-	int refused = 0;
-	int r = weir__stream_op_new(s, "marker", &op);
+	int r = weir__stream_op_new(s, "marker", ret_op);
 
 	if (r < 0)
 		return r;
+	(*ret_op)->work.kind = WEIR__WORK_MARK;
+	(*ret_op)->work.rows = 1;
+	(*ret_op)->work.done = marker_done;
+	return 0;
+}
+
+/* The waiters for which no marker could be queued wait for @number. */
+static void give_owed(struct weir_stream *s, uint64_t number)
+{
+	struct weir__waiter *list, *w;
+
+	pthread_mutex_lock(&s->lock);
+	list = s->owed;
+	s->owed = NULL;
+	pthread_mutex_unlock(&s->lock);
+	while ((w = list)) {
+		list = w->next;
+		w->number = number;
+		if (weir__source_wait(&s->src, w) != 0)
+			w->wake(w);
+	}
+}
+
+/* < 0: the queue has refused the marker. */
+static int marker_queue(struct weir_stream *s, struct weir__stream_op *op)
+{
+	struct weir__error_saved saved;
+	int refused = 0;
+
 	weir__error_save(&saved);
-	op->work.kind = WEIR__WORK_MARK;
-	op->work.rows = 1;
-	op->work.done = marker_done;
 	op->ret_refused = &refused;
 	weir__stream_op_queue(op);
 	if (refused)
 		return refused;
 	weir__error_restore(&saved);
+	give_owed(s, weir__stream_tail(s));
 	return 0;
+}
+
+static int queue_marker(struct weir_stream *s)
+{
+	struct weir__stream_op *op;
+	int r = marker_new(s, &op);
+
+	return r < 0 ? r : marker_queue(s, op);
 }
 
 static int native_tail(struct weir_stream *s, uint64_t *ret_tail)
 {
-	int r = atomic_load(&s->freed) ? 0 : queue_marker(s);
+	int r = 0;
 
+	if (!atomic_load(&s->freed))
+		r = queue_marker(s);
+	else if (atomic_load(&s->unmarked))
+		r = weir__fail(
+			-EBUSY,
+			"%s was freed while its queue took no marker, so the end of its work is not known",
+			s->label);
 	if (r == 0)
 		*ret_tail = weir__stream_tail(s);
 	return r;
 }
 
+int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
+{
+	if (s->mode->tail(s, &waiter->number) == 0)
+		return weir__source_wait(&s->src, waiter);
+	pthread_mutex_lock(&s->lock);
+	waiter->next = s->owed;
+	s->owed = waiter;
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+/* The marker that weir__stream_keep() has reserved. */
+static int queue_last_marker(struct weir_stream *s)
+{
+	struct weir__error_saved saved;
+	struct weir__stream_op *op;
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	op = s->last_marker;
+	s->last_marker = NULL;
+	pthread_mutex_unlock(&s->lock);
+	if (!op)
+		return 0;
+	weir__error_save(&saved);
+	r = marker_queue(s, op);
+	weir__error_restore(&saved);
+	return r;
+}
+
 /*
  * From here on native_submit() refuses work, also of threads under way, and no
- * managed stream submits a wait for this one.
+ * managed stream submits a wait for this one. A queue that is being captured
+ * takes no marker. The library's own queue takes one later, since it exists as
+ * long as a heap references the stream. That of the program may be destroyed as
+ * soon as this returns: the end of its work stays unknown.
  */
 void weir__stream_leave(struct weir_stream *s)
 {
-	if (atomic_load(&s->kept))
-		queue_marker(s);
+	int r = queue_last_marker(s);
+
+	if (r < 0 && s->owns_queue)
+		return;
 	pthread_mutex_lock(&s->submit_lock);
 	pthread_mutex_lock(&s->lock);
+	atomic_store(&s->unmarked, r < 0);
 	atomic_store(&s->freed, true);
 	pthread_mutex_unlock(&s->lock);
 	pthread_mutex_unlock(&s->submit_lock);
 }
 
-bool weir__stream_keep(struct weir_stream *s)
+/* The last marker must not fail for lack of memory: it is made now. */
+static int reserve_last_marker(struct weir_stream *s)
 {
-	bool native = s->mode == &weir__stream_native;
+	struct weir__stream_op *op;
+	int r = marker_new(s, &op);
 
-	weir__source_ref(&s->src);
-	if (native)
-		atomic_store(&s->kept, true);
-	return native;
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&s->lock);
+	if (!s->last_marker) {
+		s->last_marker = op;
+		op = NULL;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (op)
+		weir__stream_op_drop(op);
+	return 0;
+}
+
+int weir__stream_keep(struct weir_stream *s, bool *ret_native)
+{
+	int r = 0;
+
+	*ret_native = s->mode == &weir__stream_native;
+	if (*ret_native)
+		r = reserve_last_marker(s);
+	if (r == 0)
+		weir__source_ref(&s->src);
+	return r;
 }
 
 /* The driver calls the function, in the order of the queue. */

@@ -71,6 +71,8 @@ static void stream_free(struct weir__source *src)
 
 	assert(!s->open);
 	weir__streams_del(s);
+	if (s->last_marker)
+		weir__stream_op_drop(s->last_marker);
 	if (s->queue)
 		s->ops->close(s->queue);
 	while ((op = s->spare)) {
@@ -170,11 +172,14 @@ int weir__stream_new(struct weir_dev *dev, unsigned flags, const char *name,
 						       &queue));
 	if (r < 0)
 		return r;
-	return weir__stream_around(dev, queue,
-				   flags & WEIR_STREAM_NATIVE
-					   ? &weir__stream_native
-					   : &weir__stream_managed,
-				   name, ret_stream);
+	r = weir__stream_around(dev, queue,
+				flags & WEIR_STREAM_NATIVE
+					? &weir__stream_native
+					: &weir__stream_managed,
+				name, ret_stream);
+	if (r == 0)
+		(*ret_stream)->owns_queue = true;
+	return r;
 }
 
 int weir_stream_new(struct weir_dev *dev, const struct weir_stream_opts *opts,

@@ -136,11 +136,13 @@ struct weir_stream {
 	 * other lock held.
 	 */
 	pthread_mutex_t submit_lock;
+	bool owns_queue; /* the queue is the library's, not the program's */
 	/*
-	 * Native: a heap references the stream; the program has freed it, so
-	 * its queue may be gone (changes under submit_lock and lock).
+	 * Native: the program has freed the stream, so its queue may be gone
+	 * (changes under submit_lock and lock); and the queue refused the last
+	 * marker, so the end of the program's work there is not known.
 	 */
-	_Atomic bool kept, freed;
+	_Atomic bool freed, unmarked;
 
 	pthread_mutex_t lock;  /* guards all down to fail_lock */
 	_Atomic uint64_t tail; /* newest number given out; written under lock */
@@ -155,6 +157,10 @@ struct weir_stream {
 	unsigned n_spare;
 	struct weir__fileio *spare_io; /* each with one extent */
 	unsigned n_spare_io;
+	/* Native: for weir_stream_free(), if a heap uses the stream. */
+	struct weir__stream_op *last_marker;
+	/* Native: they wait for the next marker that the queue takes. */
+	struct weir__waiter *owed;
 	uint64_t lanes[WEIR__STREAM_FILES / 64]; /* in use by traced files */
 	int64_t queue_end;      /* of the last traced operation of lane 0 */
 	uint32_t named;         /* in which trace; weir__trace_name */
@@ -316,10 +322,18 @@ int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 			    uint64_t number);
 /*
- * Reference the stream. If it is native (the result), weir_stream_free() from
- * now on queues a marker, and later ones are not queued.
+ * For heaps: reference the stream. If it is native, weir_stream_free() from now
+ * on queues a marker, and later ones are not queued. -ENOMEM.
  */
-bool weir__stream_keep(struct weir_stream *s);
+int weir__stream_keep(struct weir_stream *s, bool *ret_native);
+/*
+ * Wake @waiter when all work that is now in the queue, also that of others, has
+ * ended. Returns as weir__source_wait(). If a native queue refuses a marker now,
+ * @waiter waits for the next marker that it takes, at the latest that of
+ * weir_stream_free(). No lock is held; the caller references the stream until
+ * the wake.
+ */
+int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter);
 /*
  * The program frees its native stream, and may then destroy the queue: nothing
  * is submitted to it any more.
