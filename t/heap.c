@@ -182,7 +182,8 @@ static void test_own_buffer(void)
 	a = alloc(heap, 5000, 0);
 	ok(a.buf == o.buf && a.addr % 64 == 0,
 	   "blocks of the caller's buffer are aligned even if it is not");
-	is_err(weir_heap_alloc(heap, 5000, 0, NULL, &a), -ENOMEM, "do not grow",
+	is_err(weir_heap_alloc(heap, 5000, 0, NULL, &a), -ENOMEM,
+	       "it does not grow",
 	       "a heap of the caller's buffer does not grow by itself");
 	must(weir_heap_trim(heap, 0));
 	is_int(stats_of(heap).buffers, 1, "trim keeps the caller's buffer");

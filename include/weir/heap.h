@@ -22,6 +22,14 @@
 
 WEIR__BEGIN
 
+enum weir_heap_reuse {
+	/*
+	 * weir_heap_alloc() makes no stream wait for another: memory that was
+	 * freed in another stream is used when its free point is done.
+	 */
+	WEIR_HEAP_NO_WAITS = 1
+};
+
 struct weir_heap_opts {
 	size_t size;
 	struct weir_buf *buf; /* the first memory; referenced; NULL: none */
@@ -33,6 +41,15 @@ struct weir_heap_opts {
 			   of the memory, from 64 to 256 */
 	uint32_t usage; /* enum weir_usage, of further buffers */
 	uint32_t flags; /* WEIR_BUF_*, of further buffers */
+	uint32_t reuse; /* WEIR_HEAP_NO_WAITS, or 0 */
+	uint32_t reserved; /* 0 */
+	/*
+	 * Called when there is no memory for a block of @bytes, without any lock,
+	 * on the thread that called weir_heap_alloc(). It may use the heap, for
+	 * instance to free blocks. 1: try again; 0: fail. NULL: fail.
+	 */
+	int (*on_full)(void *arg, uint64_t bytes);
+	void *on_full_arg;
 };
 WEIR__DECLARE_OPTS_INIT(weir_heap_opts)
 #define WEIR_HEAP_OPTS_INIT WEIR__OPTS_INIT(weir_heap_opts)
@@ -72,10 +89,12 @@ struct weir_block {
  * order it uses memory that was freed in @stream or whose free point is done;
  * memory freed in another stream, for whose free point it makes @stream wait
  * (if the wait can be queued without blocking); a new buffer, whose allocation
- * may block; at last several neighbouring parts freed in different streams.
+ * may block; several neighbouring parts freed in different streams; at last a new
+ * buffer after empty ones were given back. Then it calls opts.on_full.
  *
  * -EINVAL: @size is 0 or too large, @align is no power of two, or @stream is of
- * another root. -ENOMEM: the limit, or no memory; the sentence has the numbers.
+ * another root. -ENOMEM: the sentence says how many bytes are free, in one piece
+ * at most, and waiting for which streams, and why the heap does not grow.
  */
 WEIR_API int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
 			     struct weir_stream *stream,

@@ -42,6 +42,11 @@ static int check_opts(const struct weir_buft *buft,
 	r = weir__buft_check_flags(buft, o->flags);
 	if (r < 0)
 		return r;
+	if (o->reuse & ~WEIR_HEAP_NO_WAITS || o->reserved)
+		return weir__fail(
+			-EINVAL,
+			"reuse %#x (known are %#x), or reserved %#x (must be 0)",
+			o->reuse, WEIR_HEAP_NO_WAITS, o->reserved);
 	if (o->buf && o->limit && o->buf->bytes > o->limit)
 		return weir__fail(-EINVAL,
 				  "a buffer of %zu bytes, a limit of %llu",
@@ -101,6 +106,9 @@ static struct weir_heap *heap_make(struct weir_buft *buft,
 	h->limit = o->limit ? o->limit : UINT64_MAX;
 	h->usage = o->usage;
 	h->flags = o->flags;
+	h->reuse = o->reuse;
+	h->on_full = o->on_full;
+	h->on_full_arg = o->on_full_arg;
 	snprintf(h->label, sizeof(h->label), "a heap of %s", buft->desc.name);
 	pthread_mutex_init(&h->grow_lock, NULL);
 	h->root.heap = h;
@@ -164,217 +172,6 @@ void weir_heap_destroy(struct weir_heap *heap)
 {
 	if (heap && weir__root_is_ours(heap->weir))
 		weir__lanes_end(heap);
-}
-
-static int check_alloc(const struct weir_heap *h, size_t size, size_t align,
-		       const struct weir_stream *stream)
-{
-	if (!size || size > WEIR__HEAP_MAX)
-		return weir__fail(-EINVAL, "%zu bytes, not from 1 to 2^47",
-				  size);
-	if (align & (align - 1) || align > WEIR__HEAP_MAX)
-		return weir__fail(-EINVAL,
-				  "align is %zu, not a power of two up to 2^47",
-				  align);
-	if (stream && stream->src.weir != h->weir)
-		return weir__fail(-EINVAL, "a stream of another root");
-	return 0;
-}
-
-/* A call of weir_heap_alloc() that no cache could answer. */
-struct request {
-	struct weir__want want;
-	size_t size, align;
-	struct weir_stream *stream;
-	struct weir__caches *own; /* this thread's, or NULL */
-	struct weir_block *block; /* the result */
-	bool done;
-};
-
-static void request_init(const struct weir_heap *h, struct request *q,
-			 size_t size, size_t align, struct weir_stream *stream,
-			 struct weir_block *ret_block)
-{
-	uint64_t unit = 1ull << h->pieces.shift;
-
-	q->want.bytes = weir__cache_bytes(h, size);
-	q->want.align = align > unit ? align : unit;
-	q->want.n_deps = q->want.n_queued = q->want.n_refused = 0;
-	q->size = size;
-	q->align = align;
-	q->stream = stream;
-	q->block = ret_block;
-	q->done = false;
-}
-
-static void request_failed(struct weir_heap *h, const struct request *q)
-{
-	weir__lock(&h->root.lock);
-	h->failures++;
-	weir__record_alloc(h, 0, q->size, q->align, q->stream);
-	weir__heap_unlock(h);
-}
-
-/* A piece becomes the block. The heap's lock is held. */
-static void request_end(struct weir_heap *h, struct request *q,
-			struct weir__piece *c)
-{
-	if (weir__heap_is_watched(h)) {
-		weir__record_alloc(h, c->self, q->size, q->align, q->stream);
-		weir__index_add(h, c);
-	}
-	weir__block_begin(&h->root, q->own, c, q->block);
-	q->done = true;
-}
-
-/* Take memory that needs no further wait, if there is some. */
-static int take_ready(struct weir_heap *h, struct request *q,
-		      enum weir__effort effort)
-{
-	struct weir__piece *c = NULL;
-	int r;
-
-	if (effort == WEIR__TAKE_ANY)
-		weir__heap_lock_all(h);
-	else
-		weir__heap_lock(h);
-	r = weir__lane_get(h, q->stream, &q->want.lane);
-	if (r == 0) {
-		q->own = weir__cache_adopt(h, q->want.lane);
-		r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 2);
-	}
-	if (r == 0 && weir__heap_is_watched(h))
-		r = weir__index_reserve(h);
-	if (r == 0 && effort == WEIR__TAKE_FIRST && weir__heap_sharded(h))
-		c = weir__shard_take_new(h, &q->want);
-	if (r == 0 && !c)
-		c = weir__shard_take(&h->root, &q->want, effort);
-	if (c)
-		request_end(h, q, c);
-	weir__heap_unlock(h);
-	return r;
-}
-
-/* Take memory of this thread's shard. */
-static bool take_own(struct weir_heap *h, struct request *q)
-{
-	struct weir__piece *c;
-	struct weir__shard *s;
-
-	q->own = weir__caches_own(h);
-	s = weir__shard_take_own(h, q->own, &q->want, q->stream, &c);
-	if (!s)
-		return false;
-	weir__block_begin(s, q->own, c, q->block);
-	weir__shard_unlock(s);
-	q->done = true;
-	return true;
-}
-
-/* Memory that was freed in other streams, after waits. */
-static int take_after_waits(struct weir_heap *h, struct request *q,
-			    bool several)
-{
-	bool found = q->stream != NULL;
-	int r = 0;
-
-	while (r == 0 && !q->done && found) {
-		/* What it has waited for so far was taken by another thread. */
-		weir__want_forget(&q->want, 0);
-		weir__heap_lock_all(h);
-		found = weir__shard_after_waits(&h->root, &q->want, several);
-		weir__heap_unlock(h);
-		if (found && weir__lanes_wait(h, &q->want))
-			r = take_ready(h, q, WEIR__TAKE_ANY);
-	}
-	return r;
-}
-
-/* As take_ready(), after a buffer was added. */
-static int take_grown(struct weir_heap *h, struct request *q)
-{
-	int r;
-
-	pthread_mutex_lock(&h->grow_lock);
-	/* Another thread may have added one meanwhile. */
-	r = take_ready(h, q, WEIR__TAKE_ANY);
-	while (r == 0 && !q->done) {
-		r = weir__heap_grow(h, &q->want);
-		if (r == 0)
-			r = take_ready(h, q, WEIR__TAKE_ANY);
-	}
-	pthread_mutex_unlock(&h->grow_lock);
-	return r;
-}
-
-/*
- * Before shards are gathered, while there are some; the caches are not flushed,
- * since what they keep is then mostly memory of shards.
- */
-static int take_sharded(struct weir_heap *h, struct request *q)
-{
-	int r = 0;
-
-	if (take_own(h, q))
-		return 0;
-	if (q->want.bytes < WEIR__VERY_LARGE)
-		r = take_ready(h, q, WEIR__TAKE_FIRST);
-	if (r < 0 || q->done)
-		return r;
-	weir__lanes_poll(h);
-	return take_ready(h, q, WEIR__TAKE_USED);
-}
-
-/* README.md, "Order of reuse", has the reasons for the order. */
-static int request_run(struct weir_heap *h, struct request *q)
-{
-	int r, grown;
-
-	if (weir__heap_sharded(h))
-		r = take_sharded(h, q);
-	else
-		r = take_ready(h, q, WEIR__TAKE_FIRST);
-	if (r < 0 || q->done)
-		return r;
-	weir__cache_flush_own(h);
-	weir__lanes_poll(h);
-	r = take_ready(h, q, WEIR__TAKE_ANY);
-	if (r == 0 && !q->done)
-		r = take_after_waits(h, q, false);
-	if (r == 0 && !q->done) {
-		weir__caches_flush(h);
-		weir__lanes_collect(h);
-		r = take_ready(h, q, WEIR__TAKE_ANY);
-	}
-	if (r < 0 || q->done)
-		return r;
-	grown = take_grown(h, q);
-	if (grown == 0)
-		return 0;
-	r = take_after_waits(h, q, true);
-	return r == 0 && !q->done ? grown : r;
-}
-
-int weir_heap_alloc(struct weir_heap *heap, size_t size, size_t align,
-		    struct weir_stream *stream, struct weir_block *ret_block)
-{
-	struct request q;
-	int r;
-
-	if (!(align & (align - 1)) && align >> heap->pieces.shift <= 1 &&
-	    weir__root_is_open(heap->weir) &&
-	    weir__cache_take(heap, size, stream, ret_block))
-		return 0;
-	WEIR__ENTER();
-	r = weir__root_enter(heap->weir);
-	if (r < 0 || (r = check_alloc(heap, size, align, stream)) < 0)
-		return r;
-	request_init(heap, &q, size, align, stream, ret_block);
-	r = request_run(heap, &q);
-	weir__want_forget(&q.want, 0);
-	if (r < 0)
-		request_failed(heap, &q);
-	return r;
 }
 
 /* Give a piece back that is no longer a block. The heap's lock is held. */
@@ -537,10 +334,29 @@ static void add_regions(const struct weir_heap *h, struct weir_heap_stats *s)
 			s->span += h->region[i]->top - h->region[i]->lo;
 }
 
+void weir__heap_describe(struct weir_heap *h, struct weir_heap_stats *s)
+{
+	uint64_t free;
+
+	s->reserved = h->reserved;
+	s->reserved_peak = h->reserved_peak;
+	s->peak = h->root.taken_peak;
+	s->buffers = h->n_regions;
+	s->failures = h->failures;
+	s->waits = h->waits;
+	s->grown = h->grown;
+	s->span = h->span;
+	add_lanes(h, s);
+	add_regions(h, s);
+	weir__caches_add_stats(h, s);
+	free = s->reserved - s->live;
+	if (s->largest && free)
+		s->fragmentation = 1 - (double)s->largest / (double)free;
+}
+
 int weir_heap_stats(struct weir_heap *heap, struct weir_heap_stats *ret_stats)
 {
 	struct weir_heap_stats s = { .size = sizeof(s) };
-	uint64_t free;
 	int r;
 
 	WEIR__ENTER();
@@ -548,21 +364,8 @@ int weir_heap_stats(struct weir_heap *heap, struct weir_heap_stats *ret_stats)
 	if (r < 0)
 		return r;
 	weir__heap_lock_all(heap);
-	s.reserved = heap->reserved;
-	s.reserved_peak = heap->reserved_peak;
-	s.peak = heap->root.taken_peak;
-	s.buffers = heap->n_regions;
-	s.failures = heap->failures;
-	s.waits = heap->waits;
-	s.grown = heap->grown;
-	s.span = heap->span;
-	add_lanes(heap, &s);
-	add_regions(heap, &s);
-	weir__caches_add_stats(heap, &s);
+	weir__heap_describe(heap, &s);
 	weir__heap_unlock(heap);
-	free = s.reserved - s.live;
-	if (s.largest && free)
-		s.fragmentation = 1 - (double)s.largest / (double)free;
 	return weir__info_out(ret_stats, &s, sizeof(s));
 }
 

@@ -137,7 +137,9 @@ struct weir_heap {
 	struct weir *weir;     /* referenced */
 	struct weir_buft *buft;
 	uint64_t grow, limit;
-	uint32_t usage, flags;
+	uint32_t usage, flags, reuse;
+	int (*on_full)(void *arg, uint64_t bytes);
+	void *on_full_arg;
 	char label[64]; /* "a heap of CPU": for sentences */
 
 	/* A record runs: caches keep nothing. */
@@ -341,8 +343,14 @@ void weir__heap_put(struct weir_heap *h);
 int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given);
 /* Add a buffer for @w. h->grow_lock is held, and no other. */
 int weir__heap_grow(struct weir_heap *h, const struct weir__want *w);
-/* Give empty buffers back. No lock is held. */
-void weir__regions_trim(struct weir_heap *h, uint64_t keep);
+/* The bytes of a buffer in which @w has a place, wherever it begins. */
+uint64_t weir__heap_need(const struct weir_heap *h, const struct weir__want *w);
+/*
+ * Give empty buffers back; false: there was none. No lock is held. The second
+ * returns the bytes of all of them, under the heap's lock.
+ */
+bool weir__regions_trim(struct weir_heap *h, uint64_t keep);
+uint64_t weir__regions_empty(struct weir_heap *h);
 /* All buffers of a heap that ends. */
 void weir__regions_free(struct weir_heap *h);
 
@@ -406,6 +414,9 @@ void weir__caches_forget(struct weir_heap *h, const struct weir_stream *stream);
 void weir__caches_restore(struct weir_heap *h);
 void weir__caches_free(struct weir_heap *h);
 void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
+
+/* heap.c. The shards were gathered, and the heap's lock is held. */
+void weir__heap_describe(struct weir_heap *h, struct weir_heap_stats *s);
 
 /* index.c, under the heap's lock. */
 int weir__index_make(struct weir_heap *h);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-lib_libweir_core_la_SOURCES += %D%/heap.h %D%/heap.c \
+lib_libweir_core_la_SOURCES += %D%/heap.h %D%/heap.c %D%/request.c \
 	%D%/bins.h %D%/bins.c %D%/pieces.c %D%/order.c %D%/region.c \
 	%D%/lock.h %D%/lock.c %D%/threads.h %D%/threads.c %D%/cache.c \
 	%D%/shards.c %D%/index.c %D%/record.c

@@ -74,33 +74,36 @@ int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given)
 	return 0;
 }
 
-/* The size of the next buffer. -ENOMEM: the limit. The lock is held. */
+uint64_t weir__heap_need(const struct weir_heap *h, const struct weir__want *w)
+{
+	uint64_t align = h->buft->desc.align;
+
+	return w->align > align ? w->bytes + w->align - align : w->bytes;
+}
+
+/*
+ * The size of the next buffer. -ENOMEM: the limit; the sentence is a part of that of
+ * weir_heap_alloc(). The lock is held.
+ */
 static int grow_size(struct weir_heap *h, const struct weir__want *w,
 		     uint64_t *ret_size)
 {
-	uint64_t align = h->buft->desc.align, need = w->bytes, size, left;
+	uint64_t need = weir__heap_need(h, w), size, left;
 
 	if (!h->grow)
-		return weir__fail(
-			-ENOMEM,
-			"%s: %llu bytes, and its %llu bytes do not grow",
-			h->label, (unsigned long long)w->bytes,
-			(unsigned long long)h->reserved);
-	if (w->align > align)
-		need += w->align - align;
+		return weir__fail(-ENOMEM, "it does not grow");
 	size = need > h->grow ? weir__up(need, WEIR__HUGE_PAGE) : h->grow;
 	left = h->limit - h->reserved;
 	if (size > left)
 		size = left;
+	if (size < need)
+		return weir__fail(-ENOMEM, "its limit is %llu bytes",
+				  (unsigned long long)h->limit);
 	if (size > h->buft->desc.max)
 		size = h->buft->desc.max;
 	if (size < need)
-		return weir__fail(
-			-ENOMEM,
-			"%s: %llu bytes; it has %llu bytes, at most %llu, and a buffer at most %zu",
-			h->label, (unsigned long long)w->bytes,
-			(unsigned long long)h->reserved,
-			(unsigned long long)h->limit, h->buft->desc.max);
+		return weir__fail(-ENOMEM, "a buffer has at most %zu bytes",
+				  h->buft->desc.max);
 	*ret_size = size;
 	return 0;
 }
@@ -177,9 +180,20 @@ static struct weir_buf *region_del(struct weir_heap *h,
 	return buf;
 }
 
-void weir__regions_trim(struct weir_heap *h, uint64_t keep)
+uint64_t weir__regions_empty(struct weir_heap *h)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < h->end_regions; i++)
+		if (h->region[i] && region_is_empty(h, h->region[i]))
+			bytes += h->region[i]->buf->bytes;
+	return bytes;
+}
+
+bool weir__regions_trim(struct weir_heap *h, uint64_t keep)
 {
 	struct weir_buf *buf;
+	bool any = false;
 	unsigned i;
 
 	weir__heap_lock(h);
@@ -194,8 +208,10 @@ void weir__regions_trim(struct weir_heap *h, uint64_t keep)
 		if (region && h->reserved > keep && region_is_empty(h, region))
 			buf = region_del(h, region);
 		weir__heap_unlock(h);
+		any |= buf != NULL;
 		weir_buf_free(buf);
 	}
+	return any;
 }
 
 void weir__regions_free(struct weir_heap *h)
