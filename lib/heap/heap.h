@@ -223,9 +223,38 @@ struct weir__piece *weir__shard_take(struct weir__shard *s,
  */
 struct weir__piece *weir__shard_take_span(struct weir__shard *s,
 					  struct weir__want *w, uint64_t least);
+/* May the stream use the free piece @c now? */
+static inline bool weir__want_allows(const struct weir__want *w,
+				     const struct weir__piece *c)
+{
+	if (!c->lane || c->lane == w->lane->index)
+		return true;
+	for (unsigned i = 0; i < w->n_deps; i++)
+		if (w->dep[i].lane->index == c->lane)
+			return c->number <= w->dep[i].number;
+	return false;
+}
+
+/* Is there a place for the block in @bytes from the begin of @first on? */
+static inline bool weir__want_fits(const struct weir__want *w,
+				   const struct weir__piece *first,
+				   uint64_t bytes)
+{
+	uint64_t pad = -first->addr & (w->align - 1);
+
+	return bytes >= w->bytes && bytes - w->bytes >= pad;
+}
+
+static inline struct weir__piece *weir__piece_smaller(struct weir__piece *a,
+						      struct weir__piece *b)
+{
+	return !b || (a && a->bytes <= b->bytes) ? a : b;
+}
+
 /*
- * Find free memory that the stream may use after waits, and add the free points
- * to w->dep. @several: several neighbours, else one piece. False: there is none.
+ * after.c. Find free memory that the stream may use after waits, and add the free
+ * points to w->dep. @several: several neighbours, else one piece. False: there is
+ * none. Takes linear time.
  */
 bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
 			     bool several);

@@ -172,22 +172,6 @@ static struct weir__piece *cut(struct weir__shard *s, struct weir__piece *c,
 	return block;
 }
 
-/* May the stream use the free piece @c now? */
-static bool usable(const struct weir__want *w, const struct weir__piece *c)
-{
-	if (!c->lane || c->lane == w->lane->index)
-		return true;
-	for (unsigned i = 0; i < w->n_deps; i++)
-		if (w->dep[i].lane->index == c->lane)
-			return c->number <= w->dep[i].number;
-	return false;
-}
-
-static struct weir__piece *smaller(struct weir__piece *a, struct weir__piece *b)
-{
-	return !b || (a && a->bytes <= b->bytes) ? a : b;
-}
-
 /* The best fit in the bins of @lane, which are often empty. */
 static struct weir__piece *lane_best(struct weir__shard *s,
 				     const struct weir__lane *lane,
@@ -207,50 +191,52 @@ static struct weir__piece *best_piece(struct weir__shard *s,
 
 	/* Memory that nobody else may use is taken first. */
 	if (w->lane->index)
-		best = smaller(best, lane_best(s, s->lane[0], w, most));
+		best = weir__piece_smaller(best,
+					   lane_best(s, s->lane[0], w, most));
 	for (unsigned i = 0; i < w->n_deps; i++) {
 		c = lane_best(s, w->dep[i].lane, w, most);
-		if (c && usable(w, c))
-			best = smaller(best, c);
+		if (c && weir__want_allows(w, c))
+			best = weir__piece_smaller(best, c);
 	}
 	return best;
 }
 
 /*
- * Extend a stretch from @c to the left and right by free pieces that the stream may
- * use; @any: by any free pieces. Returns the first, and the bytes of all.
+ * The first piece of the stretch of @c: neighbours that are free and that the stream
+ * may use. NULL: another piece of the lane of @c is in the stretch, to the left of @c.
+ * So of all pieces of a lane one finds each stretch, and a search takes linear time.
  */
-static struct weir__piece *stretch_around(struct weir__shard *s,
-					  const struct weir__want *w,
-					  struct weir__piece *c, bool any,
-					  uint64_t *ret_bytes)
+static struct weir__piece *stretch_first(struct weir__shard *s,
+					 const struct weir__want *w,
+					 struct weir__piece *c)
 {
 	struct weir__piece *first = c, *other;
-	uint64_t bytes = c->bytes;
 
-	for (uint32_t i = c->next; i; i = other->next) {
-		other = weir__heap_piece(s->heap, i);
-		if (!weir__piece_is_free(other) || !(any || usable(w, other)))
-			break;
-		bytes += other->bytes;
-	}
 	for (uint32_t i = c->prev; i; i = other->prev) {
 		other = weir__heap_piece(s->heap, i);
-		if (!weir__piece_is_free(other) || !(any || usable(w, other)))
+		if (!weir__piece_is_free(other) || !weir__want_allows(w, other))
 			break;
-		bytes += other->bytes;
+		if (other->lane == c->lane)
+			return NULL;
 		first = other;
 	}
-	*ret_bytes = bytes;
 	return first;
 }
 
-static bool stretch_fits(const struct weir__want *w,
-			 const struct weir__piece *first, uint64_t bytes)
+/* The bytes of the stretch that begins with @first. */
+static uint64_t stretch_bytes(struct weir__shard *s, const struct weir__want *w,
+			      const struct weir__piece *first)
 {
-	uint64_t pad = -first->addr & (w->align - 1);
+	uint64_t bytes = first->bytes;
+	const struct weir__piece *other;
 
-	return bytes >= w->bytes && bytes - w->bytes >= pad;
+	for (uint32_t i = first->next; i; i = other->next) {
+		other = weir__heap_piece(s->heap, i);
+		if (!weir__piece_is_free(other) || !weir__want_allows(w, other))
+			break;
+		bytes += other->bytes;
+	}
+	return bytes;
 }
 
 /* Make one piece of the lane of @w of the @bytes from @c on. */
@@ -279,10 +265,13 @@ static struct weir__piece *stretch_of(struct weir__shard *s,
 
 	for (uint32_t i = lane->oldest; i; i = c->after) {
 		c = weir__heap_piece(s->heap, i);
-		if (!usable(w, c))
+		if (!weir__want_allows(w, c))
 			continue;
-		first = stretch_around(s, w, c, false, &bytes);
-		if (stretch_fits(w, first, bytes))
+		first = stretch_first(s, w, c);
+		if (!first)
+			continue;
+		bytes = stretch_bytes(s, w, first);
+		if (weir__want_fits(w, first, bytes))
 			return stretch_join(s, w, first, bytes);
 	}
 	return NULL;
@@ -348,91 +337,4 @@ struct weir__piece *weir__shard_take_span(struct weir__shard *s,
 	w->bytes = most;
 	c = best_piece(s, w, EXAMINED);
 	return c ? cut(s, c, w) : NULL;
-}
-
-/* After so many refusals the stream waits for no lane at all. */
-static bool refused(const struct weir__want *w, const struct weir__lane *lane)
-{
-	if (w->n_refused == WEIR__DEPS)
-		return true;
-	for (unsigned i = 0; i < w->n_refused; i++)
-		if (w->refused[i] == lane->index)
-			return true;
-	return false;
-}
-
-/* The stream has to wait for the free point of @c. False: too many. */
-static bool add_dep(struct weir__shard *s, struct weir__want *w,
-		    const struct weir__piece *c)
-{
-	struct weir__lane *lane = s->lane[c->lane];
-
-	if (usable(w, c))
-		return true;
-	for (unsigned i = w->n_queued; i < w->n_deps; i++)
-		if (w->dep[i].lane == lane) {
-			w->dep[i].number = c->number;
-			return true;
-		}
-	if (w->n_deps == WEIR__DEPS || refused(w, lane))
-		return false;
-	weir__source_ref(&lane->stream->src);
-	w->dep[w->n_deps].lane = lane;
-	w->dep[w->n_deps++].number = c->number;
-	return true;
-}
-
-static bool piece_after_wait(struct weir__shard *s, struct weir__want *w)
-{
-	struct weir__piece *best = NULL;
-
-	for (size_t i = 1; i < s->n_lanes; i++) {
-		struct weir__lane *lane = s->lane[i];
-
-		if (lane && lane != w->lane && !refused(w, lane))
-			best = smaller(best,
-				       weir__bins_find(&s->heap->pieces,
-						       &lane->bins, w->bytes,
-						       w->align, UINT_MAX));
-	}
-	return best && add_dep(s, w, best);
-}
-
-/* Add all free points of a stretch; if that fails, none. */
-static bool stretch_after_waits(struct weir__shard *s, struct weir__want *w,
-				struct weir__piece *c)
-{
-	unsigned n_deps = w->n_deps;
-	uint64_t bytes, seen = 0;
-
-	c = stretch_around(s, w, c, true, &bytes);
-	if (!stretch_fits(w, c, bytes))
-		return false;
-	while (add_dep(s, w, c)) {
-		seen += c->bytes;
-		if (seen == bytes)
-			return true;
-		c = weir__heap_piece(s->heap, c->next);
-	}
-	weir__want_forget(w, n_deps);
-	return false;
-}
-
-bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
-			     bool several)
-{
-	struct weir__piece *c;
-
-	if (!several)
-		return piece_after_wait(s, w);
-	for (size_t i = 1; i < s->n_lanes; i++) {
-		if (!s->lane[i])
-			continue;
-		for (uint32_t j = s->lane[i]->oldest; j; j = c->after) {
-			c = weir__heap_piece(s->heap, j);
-			if (stretch_after_waits(s, w, c))
-				return true;
-		}
-	}
-	return false;
 }
