@@ -12,29 +12,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR__DOT_COLS 8u  /* most columns of a call */
-#define WEIR__DOT_UNIT 64u /* elements of a struct weir__dot_q8 */
+#define WEIR__DOT_COLS 8u   /* most columns of a call */
+#define WEIR__DOT_UNIT 256u /* elements of a struct weir__dot_q8 */
 
 /*
- * 64 elements of b as bytes; each 32 have a scale. The instructions for products
- * of bytes add four neighbours, so a vector of sums has 16 lanes, and what is
- * here once for each lane needs no shuffles. The bytes of a are from 0 on: their
- * true values are less by the dtype's bias, or scaled and then less by a minimum
- * of each group.
+ * 256 elements of b as bytes, each 32 with a scale, and sums of their values. The
+ * bytes of a are from 0 on: their true values are less by the dtype's bias, or,
+ * scaled, by a minimum of each 16 or 32. So a product is that of the bytes, less
+ * the bias or the minima times the sums.
  */
 struct weir__dot_q8 {
-	int8_t q[64];
-	union {
-		int32_t bias[16]; /* - bias * the sum of the four */
-		float offset[16]; /* scale * the sum of the four */
-	};
-	float scale[16];
+	int8_t q[256];
+	float scale[8];
+	float sum32[8];  /* of each 32 elements */
+	float sum16[16]; /* of each 16 */
 };
 
 enum weir__dot_form {
-	WEIR__DOT_F32,  /* floats */
-	WEIR__DOT_BIAS, /* struct weir__dot_q8 with bias */
-	WEIR__DOT_MINS  /* struct weir__dot_q8 with offset */
+	WEIR__DOT_F32, /* floats */
+	WEIR__DOT_Q8   /* struct weir__dot_q8 */
 };
 
 /*
@@ -50,7 +46,6 @@ typedef void weir__dot_fn(float *const *dst, const unsigned char *a,
 struct weir__dot {
 	uint32_t dtype; /* enum weir_dtype */
 	uint32_t form;  /* enum weir__dot_form */
-	int32_t bias;
 	uint32_t block; /* k is a multiple of it */
 	weir__dot_fn *run;
 };
@@ -74,8 +69,7 @@ struct weir__dot_set {
 	const char *name;
 	bool (*usable)(void); /* whether this CPU has it */
 	/* @n elements, as many as @to has room for, to @to; the rest is 0. */
-	void (*quantise)(struct weir__dot_q8 *to, const float *from, size_t n,
-			 const struct weir__dot *dot);
+	void (*quantise)(struct weir__dot_q8 *to, const float *from, size_t n);
 	const struct weir__dot_panel *panel;
 	const struct weir__dot *list;
 	size_t n;

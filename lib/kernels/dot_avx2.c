@@ -43,33 +43,62 @@ avx2_load_BF16(const unsigned char *p)
 /* Nibbles 0 or 1 of the bytes. */
 INLINE __m256i nibbles(__m256i x, unsigned i)
 {
-	return _mm256_and_si256(_mm256_srli_epi16(x, 4 * (int)i),
+	return _mm256_and_si256(i ? _mm256_srli_epi16(x, 4) : x,
 				_mm256_set1_epi8(15));
 }
 
-INLINE void unpack_Q4_0(struct half *v, const unsigned char *a, unsigned i)
+/* 16 bytes: their low nibbles, then the high ones. */
+INLINE __m256i low_high(const unsigned char *a)
 {
-	__m128i x = _mm_loadu_si128((const __m128i_u *)(a + 2));
-	__m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(x),
-					       _mm_srli_epi16(x, 4), 1);
+	__m128i x = _mm_loadu_si128((const __m128i_u *)a);
 
-	(void)i;
-	v->q = _mm256_and_si256(both, _mm256_set1_epi8(15));
-	v->scale = _mm256_set1_ps(half_at(a));
+	return _mm256_and_si256(
+		_mm256_inserti128_si256(_mm256_castsi128_si256(x),
+					_mm_srli_epi16(x, 4), 1),
+		_mm256_set1_epi8(15));
 }
 
-INLINE void unpack_Q8_0(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q4_0(struct unit *v, const unsigned char *a)
 {
-	(void)i;
-	v->q = load_32(a + 2);
-	v->scale = _mm256_set1_ps(half_at(a));
+	v->scale[0] = halves(a, 18);
 }
 
-INLINE void unpack_Q4_1(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i bytes_Q4_0(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
-	unpack_Q4_0(v, a + 2, i);
-	v->scale = _mm256_set1_ps(half_at(a));
-	v->min = _mm256_set1_ps(-half_at(a + 2));
+	(void)v;
+	return low_high(a + 18 * i + 2);
+}
+
+INLINE void scales_Q8_0(struct unit *v, const unsigned char *a)
+{
+	v->scale[0] = halves(a, 34);
+}
+
+INLINE __m256i bytes_Q8_0(const struct unit *v, const unsigned char *a,
+			  unsigned i)
+{
+	(void)v;
+	return load_32(a + 34 * i + 2);
+}
+
+/* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
+INLINE __m256 minima(const unsigned char *a, size_t pitch)
+{
+	return _mm256_sub_ps(_mm256_setzero_ps(), halves(a, pitch));
+}
+
+INLINE void scales_Q4_1(struct unit *v, const unsigned char *a)
+{
+	v->scale[0] = halves(a, 20);
+	v->min[0] = minima(a + 2, 20);
+}
+
+INLINE __m256i bytes_Q4_1(const struct unit *v, const unsigned char *a,
+			  unsigned i)
+{
+	(void)v;
+	return low_high(a + 20 * i + 4);
 }
 
 /* 16 where a bit of the word is set. */
@@ -78,124 +107,202 @@ INLINE __m256i fifth_bits(const unsigned char *p)
 	return _mm256_and_si256(spread_bits(p), _mm256_set1_epi8(16));
 }
 
-INLINE void unpack_Q5_0(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q5_0(struct unit *v, const unsigned char *a)
 {
-	unpack_Q4_0(v, a + 4, i);
-	v->q = _mm256_or_si256(v->q, fifth_bits(a + 2));
-	v->scale = _mm256_set1_ps(half_at(a));
+	v->scale[0] = halves(a, 22);
 }
 
-INLINE void unpack_Q5_1(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i bytes_Q5_0(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
-	unpack_Q4_0(v, a + 6, i);
-	v->q = _mm256_or_si256(v->q, fifth_bits(a + 4));
-	v->scale = _mm256_set1_ps(half_at(a));
-	v->min = _mm256_set1_ps(-half_at(a + 2));
+	(void)v;
+	a += 22 * i;
+	return _mm256_or_si256(low_high(a + 6), fifth_bits(a + 2));
 }
 
-INLINE void unpack_IQ4_NL(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q5_1(struct unit *v, const unsigned char *a)
 {
-	const __m256i values = _mm256_broadcastsi128_si256(
-		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
-
-	unpack_Q4_0(v, a, i);
-	v->q = _mm256_shuffle_epi8(values, v->q);
+	v->scale[0] = halves(a, 24);
+	v->min[0] = minima(a + 2, 24);
 }
 
-/* Scale @i of 8 with 6 bits, and its minimum, of 12 bytes of Q4_K and Q5_K. */
-INLINE void unpack_scale(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i bytes_Q5_1(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
-	const unsigned char *p = a + 4;
-	int scale = i < 4 ? p[i] & 63 : (p[i + 4] & 15) | (p[i - 4] >> 6) << 4;
-	int min = i < 4 ? p[i + 4] & 63 : p[i + 4] >> 4 | (p[i] >> 6) << 4;
-
-	v->scale = _mm256_set1_ps(half_at(a) * (float)scale);
-	v->min = _mm256_set1_ps(half_at(a + 2) * (float)min);
+	(void)v;
+	a += 24 * i;
+	return _mm256_or_si256(low_high(a + 8), fifth_bits(a + 4));
 }
 
-INLINE void unpack_Q4_K(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i iq4_bytes(__m256i x)
 {
-	unpack_scale(v, a, i);
-	v->q = nibbles(load_32(a + 16 + 32 * (i / 2)), i % 2);
+	return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(
+					   (const __m128i_u *)weir__dot_iq4)),
+				   x);
 }
 
-INLINE void unpack_Q5_K(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ4_NL(struct unit *v, const unsigned char *a)
+{
+	v->scale[0] = halves(a, 18);
+}
+
+INLINE __m256i bytes_IQ4_NL(const struct unit *v, const unsigned char *a,
+			    unsigned i)
+{
+	(void)v;
+	return iq4_bytes(low_high(a + 18 * i + 2));
+}
+
+/* 8 scales of 6 bits, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
+INLINE void scales_Q4_K(struct unit *v, const unsigned char *a)
+{
+	uint32_t x[3], low, high;
+
+	memcpy(x, a + 4, sizeof(x));
+	low = (x[2] & 0x0f0f0f0f) | (x[0] >> 2 & 0x30303030);
+	high = (x[2] >> 4 & 0x0f0f0f0f) | (x[1] >> 2 & 0x30303030);
+	v->scale[0] = bytes_times(_mm_set_epi32(0, 0, (int)low,
+						(int)(x[0] & 0x3f3f3f3f)),
+				  half_at(a));
+	v->min[0] = bytes_times(_mm_set_epi32(0, 0, (int)high,
+					      (int)(x[1] & 0x3f3f3f3f)),
+				half_at(a + 2));
+}
+
+INLINE __m256i bytes_Q4_K(const struct unit *v, const unsigned char *a,
+			  unsigned i)
+{
+	(void)v;
+	return nibbles(load_32(a + 16 + 32 * (i / 2)), i % 2);
+}
+
+INLINE void scales_Q5_K(struct unit *v, const unsigned char *a)
+{
+	scales_Q4_K(v, a);
+}
+
+INLINE __m256i bytes_Q5_K(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
 	__m256i fifth = _mm256_srli_epi16(load_32(a + 16), (int)i);
 
-	unpack_scale(v, a, i);
+	(void)v;
 	fifth = _mm256_and_si256(fifth, _mm256_set1_epi8(1));
-	v->q = _mm256_or_si256(nibbles(load_32(a + 48 + 32 * (i / 2)), i % 2),
+	return _mm256_or_si256(nibbles(load_32(a + 48 + 32 * (i / 2)), i % 2),
 			       _mm256_slli_epi16(fifth, 4));
 }
 
-INLINE void unpack_Q6_K(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q6_K(struct unit *v, const unsigned char *a)
+{
+	sixteen_times(v->scale, _mm_loadu_si128((const __m128i_u *)(a + 192)),
+		      half_at(a + 208));
+}
+
+INLINE __m256i bytes_Q6_K(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
 	unsigned part = i / 4, quarter = i % 4; /* of 128 elements */
 	__m256i low = load_32(a + 64 * part + 32 * (quarter % 2));
 	__m256i high = load_32(a + 128 + 32 * part);
-	const signed char *scale = (const signed char *)a + 192 + 2 * i;
-	float d = half_at(a + 208);
 
-	high = _mm256_and_si256(_mm256_srli_epi16(high, 2 * (int)quarter),
-				_mm256_set1_epi8(3));
-	v->q = _mm256_or_si256(nibbles(low, quarter / 2),
-			       _mm256_slli_epi16(high, 4));
-	v->scale = two_scales(d * (float)scale[0], d * (float)scale[1]);
+	(void)v;
+	high = quarter < 3 ? _mm256_slli_epi16(high, 4 - 2 * (int)quarter)
+			   : _mm256_srli_epi16(high, 2);
+	return _mm256_or_si256(nibbles(low, quarter / 2),
+			       _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
 }
 
-INLINE void unpack_Q2_K(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q2_K(struct unit *v, const unsigned char *a)
 {
-	const unsigned char *s = a + 2 * i;
-	float d = half_at(a + 80), min = half_at(a + 82);
+	__m128i both = _mm_loadu_si128((const __m128i_u *)a);
+	const __m128i low = _mm_set1_epi8(15);
 
-	v->q = pairs(a + 16, i);
-	v->scale = two_scales(d * (float)(s[0] & 15), d * (float)(s[1] & 15));
-	v->min = two_scales(min * (float)(s[0] >> 4), min * (float)(s[1] >> 4));
+	sixteen_times(v->scale, _mm_and_si128(both, low), half_at(a + 80));
+	sixteen_times(v->min, _mm_and_si128(_mm_srli_epi16(both, 4), low),
+		      half_at(a + 82));
 }
 
-/* Scale @i of 16 with 6 bits, of 12 bytes of Q3_K. */
-INLINE float scale_q3(const unsigned char *p, unsigned i)
+INLINE __m256i bytes_Q2_K(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
-	int low = p[i % 8] >> i / 8 * 4 & 15, high = p[8 + i % 4] >> i / 4 * 2;
-
-	return (float)((low | (high & 3) << 4) - 32);
+	(void)v;
+	return pairs(a + 16, i);
 }
 
-INLINE void unpack_Q3_K(struct half *v, const unsigned char *a, unsigned i)
+/* 16 scales of 6 bits, less by 32, in 12 bytes. */
+INLINE void scales_Q3_K(struct unit *v, const unsigned char *a)
 {
-	__m256i third = _mm256_srli_epi16(load_32(a), (int)i);
-	float d = half_at(a + 108);
+	uint32_t x[3];
+	__m128i low, high;
 
-	third = _mm256_and_si256(third, _mm256_set1_epi8(1));
-	v->q = _mm256_or_si256(pairs(a + 32, i), _mm256_slli_epi16(third, 2));
-	v->scale = two_scales(d * scale_q3(a + 96, 2 * i),
-			      d * scale_q3(a + 96, 2 * i + 1));
+	memcpy(x, a + 96, sizeof(x));
+	low = _mm_set_epi32((int)(x[1] >> 4 & 0x0f0f0f0f),
+			    (int)(x[0] >> 4 & 0x0f0f0f0f),
+			    (int)(x[1] & 0x0f0f0f0f), (int)(x[0] & 0x0f0f0f0f));
+	high = _mm_set_epi32((int)(x[2] >> 2 & 0x30303030),
+			     (int)(x[2] & 0x30303030),
+			     (int)(x[2] << 2 & 0x30303030),
+			     (int)(x[2] << 4 & 0x30303030));
+	sixteen_times(v->scale,
+		      _mm_sub_epi8(_mm_or_si128(low, high), _mm_set1_epi8(32)),
+		      half_at(a + 108));
 }
 
-INLINE void unpack_IQ4_XS(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i bytes_Q3_K(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
-	int low = a[4 + i / 2] >> i % 2 * 4 & 15;
-	int high = (a[2] | a[3] << 8) >> 2 * i & 3;
+	__m256i third = load_32(a);
 
-	unpack_IQ4_NL(v, a + 6 + 16 * i, 0);
-	v->scale = _mm256_set1_ps(half_at(a) * (float)((low | high << 4) - 32));
+	(void)v;
+	third = i < 3 ? _mm256_slli_epi16(third, 2 - (int)i)
+		      : _mm256_srli_epi16(third, (int)i - 2);
+	return _mm256_or_si256(pairs(a + 32, i),
+			       _mm256_and_si256(third, _mm256_set1_epi8(4)));
 }
 
-/* dtype, bytes of a block, its halves, bias or -1: minima; its sign is moved */
-#define QUANTS(X)                  \
-	X(Q4_0, 18, 1, 8, false)   \
-	X(Q4_1, 20, 1, -1, false)  \
-	X(Q5_0, 22, 1, 16, false)  \
-	X(Q5_1, 24, 1, -1, false)  \
-	X(Q8_0, 34, 1, 0, true)    \
-	X(IQ4_NL, 18, 1, 0, true)  \
-	X(Q2_K, 84, 8, -1, false)  \
-	X(Q3_K, 110, 8, 4, false)  \
-	X(IQ4_XS, 136, 8, 0, true) \
-	X(Q4_K, 144, 8, -1, false) \
-	X(Q5_K, 176, 8, -1, false) \
-	X(Q6_K, 210, 8, 32, false)
+/* 8 scales: 4 bits each in 4 bytes, and 2 bits each in a word; less by 32. */
+INLINE void scales_IQ4_XS(struct unit *v, const unsigned char *a)
+{
+	uint32_t word, top = a[2] | (uint32_t)a[3] << 8;
+	__m256i low, high;
+
+	memcpy(&word, a + 4, sizeof(word));
+	low = _mm256_srlv_epi32(_mm256_set1_epi32((int)word),
+				_mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0));
+	high = _mm256_srlv_epi32(_mm256_set1_epi32((int)top),
+				 _mm256_set_epi32(14, 12, 10, 8, 6, 4, 2, 0));
+	low = _mm256_and_si256(low, _mm256_set1_epi32(15));
+	high = _mm256_and_si256(high, _mm256_set1_epi32(3));
+	low = _mm256_or_si256(low, _mm256_slli_epi32(high, 4));
+	low = _mm256_sub_epi32(low, _mm256_set1_epi32(32));
+	v->scale[0] = _mm256_mul_ps(_mm256_cvtepi32_ps(low),
+				    _mm256_set1_ps(half_at(a)));
+}
+
+INLINE __m256i bytes_IQ4_XS(const struct unit *v, const unsigned char *a,
+			    unsigned i)
+{
+	(void)v;
+	return iq4_bytes(low_high(a + 8 + 16 * i));
+}
+
+/*
+ * dtype, bytes of a block, its elements, those of a scale, bias or -1: minima; its
+ * sign is moved
+ */
+#define QUANTS(X)                        \
+	X(Q4_0, 18, 32, 32, 8, false)    \
+	X(Q4_1, 20, 32, 32, -1, false)   \
+	X(Q5_0, 22, 32, 32, 16, false)   \
+	X(Q5_1, 24, 32, 32, -1, false)   \
+	X(Q8_0, 34, 32, 32, 0, true)     \
+	X(IQ4_NL, 18, 32, 32, 0, true)   \
+	X(Q2_K, 84, 256, 16, -1, false)  \
+	X(Q3_K, 110, 256, 16, 4, false)  \
+	X(IQ4_XS, 136, 256, 32, 0, true) \
+	X(Q4_K, 144, 256, 32, -1, false) \
+	X(Q5_K, 176, 256, 32, -1, false) \
+	X(Q6_K, 210, 256, 16, 32, false)
 
 QUANTS(QUANT_ROWS)
 

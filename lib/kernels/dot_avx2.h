@@ -17,19 +17,26 @@
 #define TARGET WEIR__NO_UBSAN __attribute__((target("avx2,fma,f16c")))
 #define INLINE static inline TARGET __attribute__((always_inline))
 
-/* Half a struct weir__dot_q8: 32 elements, 8 lanes. */
-struct half {
-	__m256i q;
-	__m256 scale, min;
+/*
+ * The scales, and minima, of a unit of 256 elements: for groups of 32 elements the
+ * first 8, for groups of 16 all. What else of it is unpacked once.
+ */
+struct unit {
+	__m256 scale[2], min[2];
 	const uint16_t *grid; /* set before: the points of the dtype, or NULL */
 };
 
-/* Of a dtype: constants, and how 32 elements of a block are unpacked. */
+/* Of a dtype: constants, and how a unit is unpacked. */
 struct quant {
-	void (*unpack)(struct half *v, const unsigned char *a, unsigned i);
-	size_t bytes;    /* of a block */
-	unsigned halves; /* of 32 elements, in a block */
-	bool mins, sign;
+	void (*scales)(struct unit *v, const unsigned char *a);
+	/* Elements 32 * @i and on, as bytes. */
+	__m256i (*bytes)(const struct unit *v, const unsigned char *a,
+			 unsigned i);
+	size_t size;    /* bytes of a unit */
+	unsigned block; /* elements of a block */
+	unsigned group; /* elements that share a scale: 16 or 32 */
+	int bias;       /* what the bytes are too large by; -1: minima */
+	bool sign;      /* the bytes have signs, which are moved to b */
 	uint32_t dtype;
 };
 
@@ -60,10 +67,36 @@ INLINE __m256i spread_bits(const unsigned char *p)
 	return _mm256_cmpeq_epi8(_mm256_and_si256(x, bit), bit);
 }
 
-/* Two scales for the halves of the lanes. */
-INLINE __m256 two_scales(float low, float high)
+/* 8 F16, @pitch bytes apart. */
+INLINE __m256 halves(const unsigned char *a, size_t pitch)
 {
-	return _mm256_set_m128(_mm_set1_ps(high), _mm_set1_ps(low));
+	uint16_t x[8];
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		memcpy(&x[i], a + i * pitch, 2);
+	return _mm256_cvtph_ps(_mm_set_epi16(
+		(short)x[7], (short)x[6], (short)x[5], (short)x[4], (short)x[3],
+		(short)x[2], (short)x[1], (short)x[0]));
+}
+
+/* The same scale for all groups. */
+INLINE void one_scale(struct unit *v, float scale)
+{
+	v->scale[0] = v->scale[1] = _mm256_set1_ps(scale);
+}
+
+/* 8 or 16 bytes as floats, times a scale. */
+INLINE __m256 bytes_times(__m128i bytes, float scale)
+{
+	return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+			     _mm256_set1_ps(scale));
+}
+
+INLINE void sixteen_times(__m256 *to, __m128i bytes, float scale)
+{
+	to[0] = bytes_times(bytes, scale);
+	to[1] = bytes_times(_mm_unpackhi_epi64(bytes, bytes), scale);
 }
 
 /* Elements 32 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
@@ -84,27 +117,116 @@ INLINE float sum_of(__m256 v)
 	return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
-/* 32 elements with column @y, at half @h of it. */
-INLINE __m256 quant_half(const struct quant *quant, const struct half *v,
-			 const struct weir__dot_q8 *y, unsigned h, __m256 sum)
-{
-	__m256i q = v->q, x = load_32((const unsigned char *)y->q + 32 * h);
-	__m256 scale =
-		_mm256_mul_ps(v->scale, _mm256_loadu_ps(y->scale + 8 * h));
+/* What is added up for a column: products of even and odd 32 elements, excess. */
+struct sums {
+	__m256 part[2], excess;
+};
 
+/* The scales of b for 8 groups of a: those of 16 have each twice. */
+INLINE __m256 scales_of(const struct quant *quant, const struct weir__dot_q8 *y,
+			unsigned part)
+{
+	__m256 scale = _mm256_load_ps(y->scale);
+
+	if (quant->group == 32)
+		return scale;
+	return part ? _mm256_permutevar8x32_ps(
+			      scale, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4))
+		    : _mm256_permutevar8x32_ps(
+			      scale, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
+}
+
+/* Adds what the bias or the minima make too large. */
+INLINE __m256 excess(const struct quant *quant, const struct unit *v,
+		     const struct weir__dot_q8 *y, __m256 sum)
+{
+	const __m256 *x = quant->bias < 0 ? v->min : v->scale;
+
+	if (!quant->bias)
+		return sum;
+	if (quant->group == 32)
+		return _mm256_fmadd_ps(x[0], _mm256_load_ps(y->sum32), sum);
+	sum = _mm256_fmadd_ps(x[0], _mm256_load_ps(y->sum16), sum);
+	return _mm256_fmadd_ps(x[1], _mm256_load_ps(y->sum16 + 8), sum);
+}
+
+/* The scales of 32 elements for their 8 lanes of four. */
+INLINE __m256 lanes_of(const struct quant *quant, const __m256 *scale,
+		       unsigned i)
+{
+	int at = quant->group == 32 ? (int)i : (int)(2 * i % 8);
+
+	if (quant->group == 32)
+		return _mm256_permutevar8x32_ps(scale[0],
+						_mm256_set1_epi32(at));
+	return _mm256_permutevar8x32_ps(
+		scale[i / 4], _mm256_set_epi32(at + 1, at + 1, at + 1, at + 1,
+					       at, at, at, at));
+}
+
+/* Sums of four products of bytes each. */
+INLINE __m256 products(const struct quant *quant, __m256i q, __m256i y)
+{
 	if (quant->sign) {
-		x = _mm256_sign_epi8(x, q);
+		y = _mm256_sign_epi8(y, q);
 		q = _mm256_abs_epi8(q);
 	}
-	x = _mm256_madd_epi16(_mm256_maddubs_epi16(q, x), _mm256_set1_epi16(1));
-	if (!quant->mins && !quant->sign)
-		x = _mm256_add_epi32(
-			x, load_32((const unsigned char *)(y->bias + 8 * h)));
-	sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(x), scale, sum);
-	if (quant->mins)
-		sum = _mm256_fnmadd_ps(v->min,
-				       _mm256_loadu_ps(y->offset + 8 * h), sum);
-	return sum;
+	return _mm256_cvtepi32_ps(_mm256_madd_epi16(_mm256_maddubs_epi16(q, y),
+						    _mm256_set1_epi16(1)));
+}
+
+/* The first @n times 32 elements of a unit, with @cols columns, a constant. */
+INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
+		       unsigned cols, unsigned n, struct sums *sum,
+		       const unsigned char *a,
+		       const struct weir__dot_q8 *const *b, size_t at)
+{
+	__m256 scale[2][2];
+	struct unit v;
+
+	v.grid = grid;
+	quant->scales(&v, a);
+	WEIR__UNROLL
+	for (unsigned c = 0; c < cols; c++) {
+		const struct weir__dot_q8 *y = b[c] + at;
+
+		scale[c][0] = _mm256_mul_ps(v.scale[0], scales_of(quant, y, 0));
+		if (quant->group == 16)
+			scale[c][1] = _mm256_mul_ps(v.scale[1],
+						    scales_of(quant, y, 1));
+		sum[c].excess = excess(quant, &v, y, sum[c].excess);
+	}
+	WEIR__UNROLL
+	for (unsigned i = 0; i < n; i++) {
+		__m256i q = quant->bytes(&v, a, i);
+
+		WEIR__UNROLL
+		for (unsigned c = 0; c < cols; c++) {
+			__m256i y = load_32((const unsigned char *)b[c][at].q +
+					    32 * i);
+			__m256 *to = &sum[c].part[i % 2];
+
+			*to = _mm256_fmadd_ps(products(quant, q, y),
+					      lanes_of(quant, scale[c], i),
+					      *to);
+		}
+	}
+}
+
+/* The last elements of a row, fewer than a unit has: whole blocks. */
+INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
+		       unsigned cols, struct sums *sum, const unsigned char *a,
+		       const struct weir__dot_q8 *const *b, size_t at, size_t n)
+{
+	unsigned char last[8 * 34 + 64] = { 0 };
+
+	memcpy(last, a, n * quant->size / WEIR__DOT_UNIT);
+	if (n <= 64)
+		quant_unit(quant, grid, cols, 2, sum, last, b, at);
+	else if (n <= 128)
+		quant_unit(quant, grid, cols, 4, sum, last, b, at);
+	else
+		quant_unit(quant, grid, cols, 8, sum, last, b, at);
 }
 
 /* One row of @k elements with @cols columns, a constant. */
@@ -113,36 +235,34 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 		      const unsigned char *a, const void *const *b, size_t k,
 		      size_t ahead)
 {
-	size_t blocks = k / (32 * quant->halves);
-	__m256 sum[2];
+	const struct weir__dot_q8 *y[2];
+	size_t units = k / WEIR__DOT_UNIT;
+	struct sums sum[2];
 
 	WEIR__UNROLL
-	for (unsigned c = 0; c < cols; c++)
-		sum[c] = _mm256_setzero_ps();
-	for (size_t u = 0; u < blocks; u++) {
-		const unsigned char *x = a + u * quant->bytes;
-
-		for (size_t i = 0; i < quant->bytes; i += 64)
-			__builtin_prefetch(x + ahead + i);
-		WEIR__UNROLL
-		for (unsigned i = 0; i < quant->halves; i++) {
-			size_t h = u * quant->halves + i;
-			struct half v;
-
-			v.grid = grid;
-			quant->unpack(&v, x, i);
-			WEIR__UNROLL
-			for (unsigned c = 0; c < cols; c++) {
-				const struct weir__dot_q8 *y = b[c];
-
-				sum[c] = quant_half(quant, &v, y + h / 2, h % 2,
-						    sum[c]);
-			}
-		}
+	for (unsigned c = 0; c < cols; c++) {
+		sum[c].part[0] = sum[c].part[1] = _mm256_setzero_ps();
+		sum[c].excess = _mm256_setzero_ps();
+		y[c] = b[c];
 	}
+	for (size_t u = 0; u < units; u++) {
+		const unsigned char *x = a + u * quant->size;
+
+		for (size_t i = 0; i < quant->size; i += 64)
+			__builtin_prefetch(x + ahead + i);
+		quant_unit(quant, grid, cols, 8, sum, x, y, u);
+	}
+	if (quant->block < WEIR__DOT_UNIT && k % WEIR__DOT_UNIT)
+		quant_rest(quant, grid, cols, sum, a + units * quant->size, y,
+			   units, k % WEIR__DOT_UNIT);
 	WEIR__UNROLL
-	for (unsigned c = 0; c < cols; c++)
-		dst[c][at] = sum_of(sum[c]);
+	for (unsigned c = 0; c < cols; c++) {
+		__m256 all = _mm256_add_ps(sum[c].part[0], sum[c].part[1]);
+		float bias = quant->bias < 0 ? 1 : (float)quant->bias;
+
+		dst[c][at] = sum_of(_mm256_fnmadd_ps(_mm256_set1_ps(bias),
+						     sum[c].excess, all));
+	}
 }
 
 INLINE void quant_rows(const struct quant *quant, float *const *dst,
@@ -166,26 +286,28 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 }
 
 /* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
-#define QUANT_ROWS(name, bytes_, halves_, bias_, sign_)                       \
-	static TARGET void rows_##name(float *const *dst,                     \
-				       const unsigned char *a, size_t pitch,  \
-				       size_t rows, const void *const *b,     \
-				       unsigned cols, size_t k, size_t ahead) \
-	{                                                                     \
-		const struct quant quant = { .unpack = unpack_##name,         \
-					     .bytes = bytes_,                 \
-					     .halves = halves_,               \
-					     .mins = bias_ < 0,               \
-					     .sign = sign_,                   \
-					     .dtype = WEIR_DTYPE_##name };    \
-                                                                              \
-		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);   \
+#define QUANT_ROWS(name, size_, block_, group_, bias_, sign_)                  \
+	static TARGET void rows_##name(float *const *dst,                      \
+				       const unsigned char *a, size_t pitch,   \
+				       size_t rows, const void *const *b,      \
+				       unsigned cols, size_t k, size_t ahead)  \
+	{                                                                      \
+		const struct quant quant = { .scales = scales_##name,          \
+					     .bytes = bytes_##name,            \
+					     .size = size_ * (WEIR__DOT_UNIT / \
+							      block_),         \
+					     .block = block_,                  \
+					     .group = group_,                  \
+					     .bias = bias_,                    \
+					     .sign = sign_,                    \
+					     .dtype = WEIR_DTYPE_##name };     \
+                                                                               \
+		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);    \
 	}
-#define QUANT_ENTRY(name, bytes_, halves_, bias_, sign_)       \
+#define QUANT_ENTRY(name, size_, block_, group_, bias_, sign_) \
 	{ .dtype = WEIR_DTYPE_##name,                          \
-	  .form = bias_ < 0 ? WEIR__DOT_MINS : WEIR__DOT_BIAS, \
-	  .bias = bias_ < 0 ? 0 : bias_,                       \
-	  .block = 32 * halves_,                               \
+	  .form = WEIR__DOT_Q8,                                \
+	  .block = block_,                                     \
 	  .run = rows_##name },
 
 #endif

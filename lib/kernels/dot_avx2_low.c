@@ -25,43 +25,81 @@ INLINE __m256i fp4(__m256i x)
 				_mm256_set1_epi8(-128));
 }
 
-INLINE void unpack_MXFP4(struct half *v, const unsigned char *a, unsigned i)
+/* 8 E8M0, halved. Those of 0 and 1 are subnormal in F32. */
+INLINE void scales_MXFP4(struct unit *v, const unsigned char *a)
 {
-	__m128i x = _mm_loadu_si128((const __m128i_u *)(a + 1));
+	uint64_t bytes = eight_bytes(a, 17);
+	const __m256i one = _mm256_set1_epi32(1);
+	__m256i x = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
+	__m256i zero = _mm256_cmpeq_epi32(x, _mm256_setzero_si256());
+	__m256i y = _mm256_slli_epi32(_mm256_sub_epi32(x, one), 23);
+
+	y = _mm256_max_epi32(y, _mm256_set1_epi32(0x00400000));
+	y = _mm256_sub_epi32(
+		y, _mm256_and_si256(zero, _mm256_set1_epi32(0x00200000)));
+	v->scale[0] = _mm256_castsi256_ps(y);
+}
+
+INLINE __m256i bytes_MXFP4(const struct unit *v, const unsigned char *a,
+			   unsigned i)
+{
+	__m128i x = _mm_loadu_si128((const __m128i_u *)(a + 17 * i + 1));
 	__m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(x),
 					       _mm_srli_epi16(x, 4), 1);
 
-	(void)i;
-	v->q = fp4(_mm256_and_si256(both, _mm256_set1_epi8(15)));
-	v->scale = _mm256_set1_ps(half_e8m0(a[0]));
+	(void)v;
+	return fp4(_mm256_and_si256(both, _mm256_set1_epi8(15)));
 }
 
-/* An E4M3 without sign, halved; 0x7f is 0. */
-INLINE float half_e4m3(uint32_t x)
+/* 8 E4M3 without sign, halved; 0x7f is 0. */
+INLINE __m256 halves_e4m3(uint32_t first, uint32_t second)
 {
-	if (x == 0x7f)
-		return 0;
-	x &= 0x7f;
-	return x < 8 ? (float)x * 0x1p-10f : float_of((x << 20) + (119u << 23));
+	__m256i x = _mm256_cvtepu8_epi32(
+		_mm_cvtsi64_si128((int64_t)(first | (uint64_t)second << 32)));
+	__m256i own = _mm256_and_si256(x, _mm256_set1_epi32(0x7f));
+	__m256i bits = _mm256_add_epi32(_mm256_slli_epi32(own, 20),
+					_mm256_set1_epi32(119 << 23));
+	__m256 tiny = _mm256_mul_ps(_mm256_cvtepi32_ps(own),
+				    _mm256_set1_ps(0x1p-10f));
+	__m256i is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(8), own);
+	__m256i is_nan = _mm256_cmpeq_epi32(x, _mm256_set1_epi32(0x7f));
+	__m256 y = _mm256_blendv_ps(_mm256_castsi256_ps(bits), tiny,
+				    _mm256_castsi256_ps(is_tiny));
+
+	return _mm256_andnot_ps(_mm256_castsi256_ps(is_nan), y);
+}
+
+INLINE void scales_NVFP4(struct unit *v, const unsigned char *a)
+{
+	v->scale[0] = halves_e4m3(get_32(a), get_32(a + 36));
+	v->scale[1] = halves_e4m3(get_32(a + 72), get_32(a + 108));
 }
 
 /* For 16 elements 8 bytes: the low nibbles, then the high ones. */
-INLINE void unpack_NVFP4(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i bytes_NVFP4(const struct unit *v, const unsigned char *a,
+			   unsigned i)
 {
-	__m256i x = _mm256_castsi128_si256(
-		_mm_loadu_si128((const __m128i_u *)(a + 4 + 16 * i)));
+	__m256i x = _mm256_castsi128_si256(_mm_loadu_si128(
+		(const __m128i_u *)(a + 36 * (i / 2) + 4 + 16 * (i % 2))));
 
+	(void)v;
 	x = _mm256_permute4x64_epi64(x, 0x50); /* 0, 0, 1, 1 */
 	x = _mm256_srlv_epi64(x, _mm256_set_epi64x(4, 0, 4, 0));
-	v->q = fp4(_mm256_and_si256(x, _mm256_set1_epi8(15)));
-	v->scale = two_scales(half_e4m3(a[2 * i]), half_e4m3(a[2 * i + 1]));
+	return fp4(_mm256_and_si256(x, _mm256_set1_epi8(15)));
 }
 
-INLINE void unpack_Q1_0(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q1_0(struct unit *v, const unsigned char *a)
 {
-	v->q = _mm256_and_si256(spread_bits(a + 2 + 4 * i),
+	v->scale[0] = _mm256_set_m128(_mm_set1_ps(half_at(a + 18)),
+				      _mm_set1_ps(half_at(a)));
+}
+
+INLINE __m256i bytes_Q1_0(const struct unit *v, const unsigned char *a,
+			  unsigned i)
+{
+	(void)v;
+	return _mm256_and_si256(spread_bits(a + 18 * (i / 4) + 2 + 4 * (i % 4)),
 				_mm256_set1_epi8(2));
-	v->scale = _mm256_set1_ps(half_at(a));
 }
 
 /* The 8 pairs of bits in each word, to bytes. */
@@ -75,18 +113,35 @@ INLINE __m256i spread_pairs(__m256i x)
 	return _mm256_and_si256(x, _mm256_set1_epi8(3));
 }
 
-INLINE void unpack_Q2_0(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_Q2_0(struct unit *v, const unsigned char *a)
 {
-	__m128i x = _mm_loadl_epi64((const __m128i_u *)(a + 2 + 8 * i));
-
-	v->q = spread_pairs(_mm256_cvtepu16_epi64(x));
-	v->scale = _mm256_set1_ps(half_at(a));
+	v->scale[0] = _mm256_permutevar8x32_ps(
+		_mm256_castps128_ps256(_mm_set_ps(half_at(a + 54),
+						  half_at(a + 36),
+						  half_at(a + 18), half_at(a))),
+		_mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
 }
 
-INLINE void unpack_TQ2_0(struct half *v, const unsigned char *a, unsigned i)
+INLINE __m256i bytes_Q2_0(const struct unit *v, const unsigned char *a,
+			  unsigned i)
 {
-	v->q = pairs(a, i);
-	v->scale = _mm256_set1_ps(half_at(a + 64));
+	__m128i x = _mm_loadl_epi64(
+		(const __m128i_u *)(a + 18 * (i / 2) + 2 + 8 * (i % 2)));
+
+	(void)v;
+	return spread_pairs(_mm256_cvtepu16_epi64(x));
+}
+
+INLINE void scales_TQ2_0(struct unit *v, const unsigned char *a)
+{
+	one_scale(v, half_at(a + 64));
+}
+
+INLINE __m256i bytes_TQ2_0(const struct unit *v, const unsigned char *a,
+			   unsigned i)
+{
+	(void)v;
+	return pairs(a, i);
 }
 
 /*
@@ -103,7 +158,13 @@ INLINE __m256i digit(__m128i bytes, __m256i power)
 }
 
 /* 5 digits of 32 bytes, 5 of 16, 4 of 4. */
-INLINE void unpack_TQ1_0(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_TQ1_0(struct unit *v, const unsigned char *a)
+{
+	one_scale(v, half_at(a + 52));
+}
+
+INLINE __m256i bytes_TQ1_0(const struct unit *v, const unsigned char *a,
+			   unsigned i)
 {
 	const short powers[8] = { 1, 3, 9, 27, 81, 1, 9, 81 };
 	const unsigned char *at = i < 5 ? a : a + 32;
@@ -111,6 +172,7 @@ INLINE void unpack_TQ1_0(struct half *v, const unsigned char *a, unsigned i)
 	__m256i first = _mm256_set1_epi16(powers[i]);
 	__m256i second = i < 5 ? first : _mm256_set1_epi16(3 * powers[i]);
 
+	(void)v;
 	if (i < 5)
 		high = _mm_loadu_si128((const __m128i_u *)(at + 16));
 	if (i == 7) {
@@ -120,9 +182,9 @@ INLINE void unpack_TQ1_0(struct half *v, const unsigned char *a, unsigned i)
 					   0x0003000300030003,
 					   0x0001000100010001);
 	}
-	v->q = _mm256_packus_epi16(digit(low, first), digit(high, second));
-	v->q = _mm256_permute4x64_epi64(v->q, 0xd8); /* 0, 2, 1, 3 */
-	v->scale = _mm256_set1_ps(half_at(a + 52));
+	return _mm256_permute4x64_epi64(
+		_mm256_packus_epi16(digit(low, first), digit(high, second)),
+		0xd8); /* 0, 2, 1, 3 */
 }
 
 /* Minus the bytes where the bit of @signs is set. */
@@ -149,50 +211,76 @@ INLINE float odd_scale(float d, uint32_t x)
 }
 
 /* For 32 elements 4 numbers, then 4 times 7 signs and a scale. */
-INLINE void unpack_IQ2_XXS(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ2_XXS(struct unit *v, const unsigned char *a)
 {
-	const unsigned char *p = a + 2 + 8 * i;
-	uint32_t rest = get_32(p + 4);
+	float d = half_at(a) * 0.25f, scale[8];
 
-	v->q = look_up(iq2_values,
-		       four_points(v->grid, p[0], p[1], p[2], p[3]));
-	v->q = negate(v->q, (uint32_t)even_signs(spread_sevens(rest)));
-	v->scale = _mm256_set1_ps(odd_scale(half_at(a) * 0.25f, rest >> 28));
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		scale[i] = odd_scale(d, get_32(a + 6 + 8 * i) >> 28);
+	v->scale[0] = _mm256_loadu_ps(scale);
 }
 
-/* Two scales of 4 bits each in a byte, for 16 elements each. */
-INLINE __m256 odd_scales(float d, uint32_t x)
+INLINE __m256i bytes_IQ2_XXS(const struct unit *v, const unsigned char *a,
+			     unsigned i)
 {
-	return two_scales(odd_scale(d, x), odd_scale(d, x >> 4));
+	const unsigned char *p = a + 2 + 8 * i;
+	__m256i q = look_up(iq2_values,
+			    four_points(v->grid, p[0], p[1], p[2], p[3]));
+
+	return negate(q, (uint32_t)even_signs(spread_sevens(get_32(p + 4))));
+}
+
+/* 16 scales of 4 bits in 8 bytes. */
+INLINE void odd_scales(struct unit *v, const unsigned char *p, float d)
+{
+	__m128i x = _mm_loadl_epi64((const __m128i_u *)p);
+	const __m256 add = _mm256_set1_ps(0.5f * d);
+
+	x = _mm_unpacklo_epi8(x, _mm_srli_epi16(x, 4));
+	sixteen_times(v->scale, _mm_and_si128(x, _mm_set1_epi8(15)), d);
+	v->scale[0] = _mm256_add_ps(v->scale[0], add);
+	v->scale[1] = _mm256_add_ps(v->scale[1], add);
 }
 
 /* 9 bits of the number, 7 signs; the scales are at the end. */
-INLINE void unpack_IQ2_XS(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ2_XS(struct unit *v, const unsigned char *a)
+{
+	odd_scales(v, a + 66, half_at(a) * 0.25f);
+}
+
+INLINE __m256i bytes_IQ2_XS(const struct unit *v, const unsigned char *a,
+			    unsigned i)
 {
 	uint64_t own, signs;
+	__m256i q;
 
 	memcpy(&own, a + 2 + 8 * i, sizeof(own));
 	signs = own >> 9 & 0x007f007f007f007f;
 	signs = (signs | signs >> 8) & 0x0000ffff0000ffff;
-	v->q = four_points(v->grid, own & 511, own >> 16 & 511, own >> 32 & 511,
-			   own >> 48 & 511);
-	v->q = negate(look_up(iq2_values, v->q),
+	q = four_points(v->grid, own & 511, own >> 16 & 511, own >> 32 & 511,
+			own >> 48 & 511);
+	return negate(look_up(iq2_values, q),
 		      (uint32_t)even_signs(signs | signs >> 16));
-	v->scale = odd_scales(half_at(a) * 0.25f, a[66 + i]);
 }
 
 /* 8 bits of 32 numbers, 8 signs of each, two more bits of each, scales. */
-INLINE void unpack_IQ2_S(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ2_S(struct unit *v, const unsigned char *a)
+{
+	odd_scales(v, a + 74, half_at(a) * 0.25f);
+}
+
+INLINE __m256i bytes_IQ2_S(const struct unit *v, const unsigned char *a,
+			   unsigned i)
 {
 	const unsigned char *p = a + 2 + 4 * i;
 	uint32_t high = a[66 + i];
+	__m256i q = four_points(v->grid, p[0] | (high << 8 & 0x300),
+				p[1] | (high << 6 & 0x300),
+				p[2] | (high << 4 & 0x300),
+				p[3] | (high << 2 & 0x300));
 
-	v->q = four_points(v->grid, p[0] | (high << 8 & 0x300),
-			   p[1] | (high << 6 & 0x300),
-			   p[2] | (high << 4 & 0x300),
-			   p[3] | (high << 2 & 0x300));
-	v->q = negate(look_up(iq2_values, v->q), get_32(a + 34 + 4 * i));
-	v->scale = odd_scales(half_at(a) * 0.25f, a[74 + i]);
+	return negate(look_up(iq2_values, q), get_32(a + 34 + 4 * i));
 }
 
 /* 8 points of 4 numbers of 3 bits, to bytes. */
@@ -215,7 +303,18 @@ static const uint8_t iq3_xxs_values[16] = { 4, 12, 20, 28, 36, 44, 52, 62 };
 static const uint8_t iq3_s_values[16] = { 1, 3, 5, 7, 9, 11, 13, 15 };
 
 /* 64 numbers; then for 32 elements 4 times 7 signs and a scale. */
-INLINE void unpack_IQ3_XXS(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ3_XXS(struct unit *v, const unsigned char *a)
+{
+	float d = half_at(a) * 0.5f, scale[8];
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		scale[i] = odd_scale(d, get_32(a + 66 + 4 * i) >> 28);
+	v->scale[0] = _mm256_loadu_ps(scale);
+}
+
+INLINE __m256i bytes_IQ3_XXS(const struct unit *v, const unsigned char *a,
+			     unsigned i)
 {
 	const unsigned char *p = a + 2 + 8 * i;
 	uint32_t rest = get_32(a + 66 + 4 * i), n[8];
@@ -223,24 +322,32 @@ INLINE void unpack_IQ3_XXS(struct half *v, const unsigned char *a, unsigned i)
 	WEIR__UNROLL
 	for (unsigned k = 0; k < 8; k++)
 		n[k] = p[k];
-	v->q = look_up(iq3_xxs_values, triples(v->grid, n));
-	v->q = negate(v->q, (uint32_t)even_signs(spread_sevens(rest)));
-	v->scale = _mm256_set1_ps(odd_scale(half_at(a) * 0.5f, rest >> 28));
+	return negate(look_up(iq3_xxs_values, triples(v->grid, n)),
+		      (uint32_t)even_signs(spread_sevens(rest)));
 }
 
 /* 8 bits of 64 numbers, the ninth of each, signs, scales of 32 elements. */
-INLINE void unpack_IQ3_S(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ3_S(struct unit *v, const unsigned char *a)
+{
+	__m128i x = _mm_cvtsi32_si128((int)get_32(a + 106));
+
+	x = _mm_unpacklo_epi8(x, _mm_srli_epi16(x, 4));
+	x = _mm_and_si128(x, _mm_set1_epi8(15));
+	x = _mm_add_epi8(_mm_add_epi8(x, x), _mm_set1_epi8(1));
+	v->scale[0] = bytes_times(x, half_at(a));
+}
+
+INLINE __m256i bytes_IQ3_S(const struct unit *v, const unsigned char *a,
+			   unsigned i)
 {
 	const unsigned char *p = a + 2 + 8 * i;
 	uint32_t high = a[66 + i], n[8];
-	int scale = a[106 + i / 2] >> i % 2 * 4 & 15;
 
 	WEIR__UNROLL
 	for (unsigned k = 0; k < 8; k++)
 		n[k] = p[k] | (high >> k & 1) << 8;
-	v->q = look_up(iq3_s_values, triples(v->grid, n));
-	v->q = negate(v->q, get_32(a + 74 + 4 * i));
-	v->scale = _mm256_set1_ps(half_at(a) * (float)(2 * scale + 1));
+	return negate(look_up(iq3_s_values, triples(v->grid, n)),
+		      get_32(a + 74 + 4 * i));
 }
 
 /*
@@ -263,56 +370,88 @@ INLINE float iq1_scale(float d, uint32_t x)
 }
 
 /* 8 bits of 32 numbers; for 4 of them 3 more bits each, a scale, the sign. */
-INLINE void unpack_IQ1_S(struct half *v, const unsigned char *a, unsigned i)
+INLINE void scales_IQ1_S(struct unit *v, const unsigned char *a)
+{
+	float d = half_at(a) * 0.125f, scale[8];
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		scale[i] = iq1_scale(d, get_16(a + 34 + 2 * i) >> 12);
+	v->scale[0] = _mm256_loadu_ps(scale);
+}
+
+INLINE __m256i bytes_IQ1_S(const struct unit *v, const unsigned char *a,
+			   unsigned i)
 {
 	const unsigned char *p = a + 2 + 4 * i;
 	uint32_t rest = get_16(a + 34 + 2 * i);
+	__m256i q = four_points(v->grid, p[0] | (rest << 8 & 0x700),
+				p[1] | (rest << 5 & 0x700),
+				p[2] | (rest << 2 & 0x700),
+				p[3] | (rest >> 1 & 0x700));
 
-	v->q = four_points(v->grid, p[0] | (rest << 8 & 0x700),
-			   p[1] | (rest << 5 & 0x700),
-			   p[2] | (rest << 2 & 0x700),
-			   p[3] | (rest >> 1 & 0x700));
-	v->q = iq1_bytes(v->q, _mm256_set1_epi8(rest >> 15 ? -1 : 0));
-	v->scale = _mm256_set1_ps(iq1_scale(half_at(a) * 0.125f, rest >> 12));
+	return iq1_bytes(q, _mm256_set1_epi8(rest >> 15 ? -1 : 0));
 }
 
 /* 8 bits of 32 numbers; for each 3 more bits and the sign; 4 times 4 scales. */
-INLINE void unpack_IQ1_M(struct half *v, const unsigned char *a, unsigned i)
+/* 4 times 4 scales of 3 bits with 4 bits of the block's. */
+INLINE void scales_IQ1_M(struct unit *v, const unsigned char *a)
 {
-	const unsigned char *p = a + 4 * i, *s = a + 48;
+	const __m256i at = _mm256_set_epi32(9, 6, 3, 0, 9, 6, 3, 0);
+	uint64_t own = get_64(a + 48);
+	uint64_t d = (own >> 12 & 15) | (own >> 24 & 0xf0) |
+		     (own >> 36 & 0xf00) | (own >> 48 & 0xf000);
+	__m256 factor = _mm256_set1_ps(_cvtsh_ss((uint16_t)d) * 0.125f);
+	__m256i words = _mm256_castsi128_si256(
+		_mm_cvtepu16_epi32(_mm_cvtsi64_si128((int64_t)own)));
+
+	WEIR__UNROLL
+	for (int i = 0; i < 2; i++) {
+		__m256i x = _mm256_permutevar8x32_epi32(
+			words, _mm256_set_epi32(2 * i + 1, 2 * i + 1, 2 * i + 1,
+						2 * i + 1, 2 * i, 2 * i, 2 * i,
+						2 * i));
+
+		x = _mm256_and_si256(_mm256_srlv_epi32(x, at),
+				     _mm256_set1_epi32(7));
+		x = _mm256_add_epi32(_mm256_add_epi32(x, x),
+				     _mm256_set1_epi32(1));
+		v->scale[i] = _mm256_mul_ps(_mm256_cvtepi32_ps(x), factor);
+	}
+}
+
+INLINE __m256i bytes_IQ1_M(const struct unit *v, const unsigned char *a,
+			   unsigned i)
+{
+	const unsigned char *p = a + 4 * i;
 	uint32_t rest = get_16(a + 32 + 2 * i);
-	uint32_t scales = get_16(s + i / 2 * 2) >> i % 2 * 6;
-	uint32_t bits = get_16(s) >> 12 | (get_16(s + 2) >> 12) << 4 |
-			(get_16(s + 4) >> 12) << 8 |
-			(get_16(s + 6) >> 12) << 12;
-	float d = _cvtsh_ss((uint16_t)bits) * 0.125f;
 	__m256i minus = _mm256_set_epi64x(-(int64_t)(rest >> 15 & 1),
 					  -(int64_t)(rest >> 11 & 1),
 					  -(int64_t)(rest >> 7 & 1),
 					  -(int64_t)(rest >> 3 & 1));
+	__m256i q = four_points(v->grid, p[0] | (rest << 8 & 0x700),
+				p[1] | (rest << 4 & 0x700),
+				p[2] | (rest & 0x700),
+				p[3] | (rest >> 4 & 0x700));
 
-	v->q = four_points(v->grid, p[0] | (rest << 8 & 0x700),
-			   p[1] | (rest << 4 & 0x700), p[2] | (rest & 0x700),
-			   p[3] | (rest >> 4 & 0x700));
-	v->q = iq1_bytes(v->q, minus);
-	v->scale = two_scales(iq1_scale(d, scales), iq1_scale(d, scales >> 3));
+	return iq1_bytes(q, minus);
 }
 
-/* dtype, bytes of a block, its halves, bias, its sign is moved */
-#define QUANTS(X)                  \
-	X(MXFP4, 17, 1, 0, true)   \
-	X(NVFP4, 36, 2, 0, true)   \
-	X(Q1_0, 18, 4, 1, false)   \
-	X(Q2_0, 18, 2, 1, false)   \
-	X(TQ1_0, 54, 8, 1, false)  \
-	X(TQ2_0, 66, 8, 1, false)  \
-	X(IQ1_S, 50, 8, 0, true)   \
-	X(IQ1_M, 56, 8, 0, true)   \
-	X(IQ2_XXS, 66, 8, 0, true) \
-	X(IQ2_XS, 74, 8, 0, true)  \
-	X(IQ2_S, 82, 8, 0, true)   \
-	X(IQ3_XXS, 98, 8, 0, true) \
-	X(IQ3_S, 110, 8, 0, true)
+/* dtype, bytes of a block, its elements, those of a scale, bias; its sign is moved */
+#define QUANTS(X)                        \
+	X(MXFP4, 17, 32, 32, 0, true)    \
+	X(NVFP4, 36, 64, 16, 0, true)    \
+	X(Q1_0, 18, 128, 32, 1, false)   \
+	X(Q2_0, 18, 64, 32, 1, false)    \
+	X(TQ1_0, 54, 256, 32, 1, false)  \
+	X(TQ2_0, 66, 256, 32, 1, false)  \
+	X(IQ1_S, 50, 256, 32, 0, true)   \
+	X(IQ1_M, 56, 256, 16, 0, true)   \
+	X(IQ2_XXS, 66, 256, 32, 0, true) \
+	X(IQ2_XS, 74, 256, 16, 0, true)  \
+	X(IQ2_S, 82, 256, 16, 0, true)   \
+	X(IQ3_XXS, 98, 256, 32, 0, true) \
+	X(IQ3_S, 110, 256, 32, 0, true)
 QUANTS(QUANT_ROWS)
 
 const struct weir__dot weir__dot_avx2_low[] = { QUANTS(QUANT_ENTRY){ 0 } };

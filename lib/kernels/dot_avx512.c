@@ -40,26 +40,41 @@ avx512_load_BF16(const unsigned char *p)
 #include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
 
+/* Chunk @i of 8 blocks of @bytes bytes whose 32 nibbles begin at @at. */
+INLINE __m512i nibbles_of_two(const unsigned char *a, size_t bytes, size_t at,
+			      unsigned i)
+{
+	a += 2 * i * bytes + at;
+	return low_high(two_of_16(a, a + bytes));
+}
+
 INLINE void unpack_Q4_0(struct unit *v, const unsigned char *a)
 {
-	v->q[0] = low_high(two_of_16(a + 2, a + 20));
-	v->scale[0] = scales_of_two(a, a + 18);
+	v->scale = halves(a, 18);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = nibbles_of_two(a, 18, 2, i);
 }
 
 INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
 {
-	__m256i low = _mm256_loadu_si256((const __m256i_u *)(a + 2));
-	__m256i high = _mm256_loadu_si256((const __m256i_u *)(a + 36));
-	__m512i x = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+	v->scale = halves(a, 34);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *p = a + 68 * i;
+		__m256i low = _mm256_loadu_si256((const __m256i_u *)(p + 2));
+		__m256i high = _mm256_loadu_si256((const __m256i_u *)(p + 36));
+		__m512i x = _mm512_inserti64x4(_mm512_castsi256_si512(low),
+					       high, 1);
 
-	v->q[0] = _mm512_xor_si512(x, _mm512_set1_epi8(-128));
-	v->scale[0] = scales_of_two(a, a + 34);
+		v->q[i] = _mm512_xor_si512(x, _mm512_set1_epi8(-128));
+	}
 }
 
-/* Of two blocks whose elements are scale * q + offset: the negative offsets. */
-INLINE __m512 minima_of_two(const unsigned char *a, const unsigned char *b)
+/* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
+INLINE __m512 minima(const unsigned char *a, size_t pitch)
 {
-	return _mm512_sub_ps(_mm512_setzero_ps(), scales_of_two(a, b));
+	return _mm512_sub_ps(_mm512_setzero_ps(), halves(a, pitch));
 }
 
 /* 16 where a bit of the two words is set. */
@@ -75,35 +90,55 @@ INLINE __m512i fifth_bits(const unsigned char *a, const unsigned char *b)
 
 INLINE void unpack_Q4_1(struct unit *v, const unsigned char *a)
 {
-	v->q[0] = low_high(two_of_16(a + 4, a + 24));
-	v->scale[0] = scales_of_two(a, a + 20);
-	v->min[0] = minima_of_two(a + 2, a + 22);
+	v->scale = halves(a, 20);
+	v->min = minima(a + 2, 20);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = nibbles_of_two(a, 20, 4, i);
 }
 
 INLINE void unpack_Q5_0(struct unit *v, const unsigned char *a)
 {
-	v->q[0] = _mm512_or_si512(low_high(two_of_16(a + 6, a + 28)),
-				  fifth_bits(a + 2, a + 24));
-	v->scale[0] = scales_of_two(a, a + 22);
+	v->scale = halves(a, 22);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *p = a + 44 * i;
+
+		v->q[i] = _mm512_or_si512(nibbles_of_two(a, 22, 6, i),
+					  fifth_bits(p + 2, p + 24));
+	}
 }
 
 INLINE void unpack_Q5_1(struct unit *v, const unsigned char *a)
 {
-	v->q[0] = _mm512_or_si512(low_high(two_of_16(a + 8, a + 32)),
-				  fifth_bits(a + 4, a + 28));
-	v->scale[0] = scales_of_two(a, a + 24);
-	v->min[0] = minima_of_two(a + 2, a + 26);
+	v->scale = halves(a, 24);
+	v->min = minima(a + 2, 24);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *p = a + 48 * i;
+
+		v->q[i] = _mm512_or_si512(nibbles_of_two(a, 24, 8, i),
+					  fifth_bits(p + 4, p + 28));
+	}
+}
+
+/* The values of IQ4 plus 128. */
+INLINE __m512i iq4_bytes(__m512i x)
+{
+	const __m512i values =
+		_mm512_xor_si512(_mm512_broadcast_i32x4(_mm_loadu_si128(
+					 (const __m128i_u *)weir__dot_iq4)),
+				 _mm512_set1_epi8(-128));
+
+	return _mm512_shuffle_epi8(values, x);
 }
 
 INLINE void unpack_IQ4_NL(struct unit *v, const unsigned char *a)
 {
-	const __m512i values = _mm512_broadcast_i32x4(
-		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
-
-	v->q[0] =
-		_mm512_shuffle_epi8(values, low_high(two_of_16(a + 2, a + 20)));
-	v->q[0] = _mm512_xor_si512(v->q[0], _mm512_set1_epi8(-128));
-	v->scale[0] = scales_of_two(a, a + 18);
+	v->scale = halves(a, 18);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = iq4_bytes(nibbles_of_two(a, 18, 2, i));
 }
 
 /* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
@@ -126,11 +161,8 @@ INLINE void unpack_scales(struct unit *v, const unsigned char *a)
 		_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(packed_scales(a + 4)));
 
 	both = _mm512_mul_ps(both, scales_of_two(a, a + 2));
-	WEIR__UNROLL
-	for (unsigned i = 0; i < 4; i++) {
-		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), both);
-		v->min[i] = _mm512_permutexvar_ps(lanes_of_8(8 + 2 * i), both);
-	}
+	v->scale = both;
+	v->min = _mm512_shuffle_f32x4(both, both, 0xee); /* the upper half */
 }
 
 /* 32 bytes: their low nibbles, then the high ones. */
@@ -177,7 +209,7 @@ INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
 	__m512 scale = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(
 		_mm_loadu_si128((const __m128i_u *)(a + 192))));
 
-	scale = _mm512_mul_ps(scale, scales_of_two(a + 208, a + 208));
+	v->scale = _mm512_mul_ps(scale, half_at(a + 208));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__m512i low = _mm512_loadu_si512(a + 64 * (i / 2));
@@ -193,7 +225,6 @@ INLINE void unpack_Q6_K(struct unit *v, const unsigned char *a)
 			_mm512_slli_epi64(_mm512_and_si512(high,
 							   _mm512_set1_epi8(3)),
 					  4));
-		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
 
@@ -203,19 +234,14 @@ INLINE void unpack_Q2_K(struct unit *v, const unsigned char *a)
 	__m128i low = _mm_and_si128(both, _mm_set1_epi8(15));
 	__m128i high =
 		_mm_and_si128(_mm_srli_epi16(both, 4), _mm_set1_epi8(15));
-	__m512 scale =
-		_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(low)),
-			      scales_of_two(a + 80, a + 80));
-	__m512 min =
-		_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(high)),
-			      scales_of_two(a + 82, a + 82));
 
+	v->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(low)),
+				 half_at(a + 80));
+	v->min = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(high)),
+			       half_at(a + 82));
 	WEIR__UNROLL
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 4; i++)
 		v->q[i] = pairs(a + 16, i);
-		v->scale[i] = lanes_of_4(scale, i);
-		v->min[i] = lanes_of_4(min, i);
-	}
 }
 
 /* 16 scales of 6 bits in 12 bytes of Q3_K. */
@@ -242,9 +268,9 @@ INLINE void unpack_Q3_K(struct unit *v, const unsigned char *a)
 		_mm256_loadu_si256((const __m256i_u *)a));
 	const __m512i bit =
 		_mm512_inserti64x4(_mm512_set1_epi8(1), _mm256_set1_epi8(2), 1);
-	__m512 scale = _mm512_mul_ps(_mm512_cvtepi32_ps(scales_q3(a + 96)),
-				     scales_of_two(a + 108, a + 108));
 
+	v->scale = _mm512_mul_ps(_mm512_cvtepi32_ps(scales_q3(a + 96)),
+				 half_at(a + 108));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__mmask64 set = _mm512_test_epi8_mask(
@@ -253,7 +279,6 @@ INLINE void unpack_Q3_K(struct unit *v, const unsigned char *a)
 		v->q[i] = _mm512_or_si512(
 			pairs(a + 32, i),
 			_mm512_maskz_mov_epi8(set, _mm512_set1_epi8(4)));
-		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
 
@@ -279,35 +304,26 @@ INLINE __m512 scales_iq4(const unsigned char *a)
 
 INLINE void unpack_IQ4_XS(struct unit *v, const unsigned char *a)
 {
-	const __m512i values = _mm512_broadcast_i32x4(
-		_mm_loadu_si128((const __m128i_u *)weir__dot_iq4));
-	__m512 scale = _mm512_mul_ps(scales_iq4(a), scales_of_two(a, a));
-
+	v->scale = _mm512_mul_ps(scales_iq4(a), half_at(a));
 	WEIR__UNROLL
-	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *q = a + 8 + 32 * i;
-
-		v->q[i] = _mm512_shuffle_epi8(values,
-					      low_high(two_of_16(q, q + 16)));
-		v->q[i] = _mm512_xor_si512(v->q[i], _mm512_set1_epi8(-128));
-		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
-	}
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = iq4_bytes(nibbles_of_two(a + 8, 16, 0, i));
 }
 
-/* dtype, bytes of a unit, its chunks, bias or -1: minima, elements of a block */
-#define QUANTS(X)                   \
-	X(Q4_0, 36, 1, 8, 32)       \
-	X(Q4_1, 40, 1, -1, 32)      \
-	X(Q5_0, 44, 1, 16, 32)      \
-	X(Q5_1, 48, 1, -1, 32)      \
-	X(Q8_0, 68, 1, 128, 32)     \
-	X(IQ4_NL, 36, 1, 128, 32)   \
-	X(Q2_K, 84, 4, -1, 256)     \
-	X(Q3_K, 110, 4, 4, 256)     \
-	X(IQ4_XS, 136, 4, 128, 256) \
-	X(Q4_K, 144, 4, -1, 256)    \
-	X(Q5_K, 176, 4, -1, 256)    \
-	X(Q6_K, 210, 4, 32, 256)
+/* dtype, bytes of a block, its elements, those of a scale, bias or -1: minima */
+#define QUANTS(X)                    \
+	X(Q4_0, 18, 32, 32, 8)       \
+	X(Q4_1, 20, 32, 32, -1)      \
+	X(Q5_0, 22, 32, 32, 16)      \
+	X(Q5_1, 24, 32, 32, -1)      \
+	X(Q8_0, 34, 32, 32, 128)     \
+	X(IQ4_NL, 18, 32, 32, 128)   \
+	X(Q2_K, 84, 256, 16, -1)     \
+	X(Q3_K, 110, 256, 16, 4)     \
+	X(IQ4_XS, 136, 256, 32, 128) \
+	X(Q4_K, 144, 256, 32, -1)    \
+	X(Q5_K, 176, 256, 32, -1)    \
+	X(Q6_K, 210, 256, 16, 32)
 
 QUANTS(QUANT_ROWS)
 

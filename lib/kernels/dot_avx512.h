@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Products of quantised rows by AVX-512 and VNNI, for the files dot_avx512*.c. The
- * rows are unpacked 64 elements at a time, in their order, to bytes from 0 on in
- * one register, with the scales, and minima, of its 16 lanes of four.
+ * rows are unpacked 256 elements at a time, in their order, to bytes from 0 on in
+ * four registers, with the scales, and minima, of their groups in one.
  */
 #ifndef WEIR__DOT_AVX512_H
 #define WEIR__DOT_AVX512_H
@@ -19,19 +19,23 @@
 		       "avx512vbmi,avx512vnni")))
 #define INLINE static inline TARGET __attribute__((always_inline))
 
-/* Elements that are unpacked together, at most 4 times 64. */
+/*
+ * A unit of 256 elements as they are unpacked. The scales, and minima, of groups of
+ * 32 elements are the lower 8, of groups of 16 all.
+ */
 struct unit {
-	__m512i q[4];
-	__m512 scale[4], min[4]; /* of the lanes */
+	__m512i q[4]; /* bytes from 0 on, 64 elements each */
+	__m512 scale, min;
 	const uint16_t *grid; /* set before: the points of the dtype, or NULL */
 };
 
 /* Of a dtype: constants, and how a unit is unpacked. */
 struct quant {
 	void (*unpack)(struct unit *v, const unsigned char *a);
-	size_t bytes;    /* of a unit */
-	unsigned chunks; /* of 64 elements */
-	bool mins;
+	size_t bytes;   /* of a unit */
+	unsigned block; /* elements of a block */
+	unsigned group; /* elements that share a scale: 16 or 32 */
+	int bias;       /* what the bytes are too large by; -1: minima */
 	uint32_t dtype;
 };
 
@@ -72,21 +76,39 @@ INLINE __m512 scales_of_two(const unsigned char *a, const unsigned char *b)
 			  lanes_of_8(0));
 }
 
+/* An F16 for all lanes. */
+INLINE __m512 half_at(const unsigned char *a)
+{
+	uint16_t x;
+
+	memcpy(&x, a, 2);
+	return _mm512_set1_ps(_cvtsh_ss(x));
+}
+
+INLINE __m512i of_8(const unsigned char *a, size_t pitch)
+{
+	uint16_t x[8];
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		memcpy(&x[i], a + i * pitch, 2);
+	return _mm512_castsi128_si512(_mm_set_epi16(
+		(short)x[7], (short)x[6], (short)x[5], (short)x[4], (short)x[3],
+		(short)x[2], (short)x[1], (short)x[0]));
+}
+
+/* 8 F16, @pitch bytes apart, for the lower 8 lanes. */
+INLINE __m512 halves(const unsigned char *a, size_t pitch)
+{
+	return _mm512_castps256_ps512(
+		_mm256_cvtph_ps(_mm512_castsi512_si128(of_8(a, pitch))));
+}
+
 INLINE __m256i two_of_16(const unsigned char *a, const unsigned char *b)
 {
 	return _mm256_inserti128_si256(
 		_mm256_castsi128_si256(_mm_loadu_si128((const __m128i_u *)a)),
 		_mm_loadu_si128((const __m128i_u *)b), 1);
-}
-
-/* Scales, or minima, of 16 elements each to the lanes of 64: chunk @i. */
-INLINE __m512 lanes_of_4(__m512 x, unsigned i)
-{
-	const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
-					      1, 0, 0, 0, 0);
-
-	return _mm512_permutexvar_ps(
-		_mm512_add_epi32(lane, _mm512_set1_epi32(4 * (int)i)), x);
 }
 
 /* Elements 64 * @i and on of 256 with 2 bits each, as in Q2_K and Q3_K. */
@@ -100,31 +122,94 @@ INLINE __m512i pairs(const unsigned char *a, unsigned i)
 	return _mm512_and_si512(x, _mm512_set1_epi8(3));
 }
 
-/* A unit with @cols columns, a constant. */
+/* Scales of 256 elements for the 16 lanes of 64 of them: chunk @i. */
+INLINE __m512 lanes_of(const struct quant *quant, __m512 scale, unsigned i)
+{
+	const __m512i lane = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1,
+					      1, 0, 0, 0, 0);
+
+	if (quant->group == 32)
+		return _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
+	return _mm512_permutexvar_ps(
+		_mm512_add_epi32(lane, _mm512_set1_epi32(4 * (int)i)), scale);
+}
+
+/* The scales of b for the groups of a. */
+INLINE __m512 scales_of(const struct quant *quant, const struct weir__dot_q8 *y)
+{
+	const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2,
+					       2, 1, 1, 0, 0);
+	__m512 scale = _mm512_castps256_ps512(_mm256_load_ps(y->scale));
+
+	return quant->group == 32 ? scale : _mm512_permutexvar_ps(twice, scale);
+}
+
+/* Adds what the bias or the minima make too large; lanes of no group are 0. */
+INLINE __m512 excess(const struct quant *quant, const struct unit *v,
+		     const struct weir__dot_q8 *y, __m512 sum)
+{
+	__m512 x = quant->bias < 0 ? v->min : v->scale;
+
+	if (!quant->bias)
+		return sum;
+	if (quant->group == 32)
+		return _mm512_fmadd_ps(
+			_mm512_maskz_mov_ps(0xff, x),
+			_mm512_zextps256_ps512(_mm256_load_ps(y->sum32)), sum);
+	return _mm512_fmadd_ps(x, _mm512_load_ps(y->sum16), sum);
+}
+
+/* What is added up for a column: products of even and of odd chunks, and excess. */
+struct sums {
+	__m512 part[2], excess;
+};
+
+/* The first @chunks times 64 elements of a unit, with @cols columns, a constant. */
 INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
-		       unsigned cols, __m512 *sum, const unsigned char *a,
+		       unsigned cols, unsigned chunks, struct sums *sum,
+		       const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at)
 {
 	struct unit v;
+	__m512 scale[4];
 
 	v.grid = grid;
 	quant->unpack(&v, a);
 	WEIR__UNROLL
-	for (unsigned i = 0; i < quant->chunks; i++)
+	for (unsigned c = 0; c < cols; c++) {
+		const struct weir__dot_q8 *y = b[c] + at;
+
+		scale[c] = _mm512_mul_ps(v.scale, scales_of(quant, y));
+		sum[c].excess = excess(quant, &v, y, sum[c].excess);
+	}
+	WEIR__UNROLL
+	for (unsigned i = 0; i < chunks; i++)
 		WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++) {
-		const struct weir__dot_q8 *y = b[c] + at + i;
-		__m512i x = quant->mins ? _mm512_setzero_si512()
-					: _mm512_load_si512(y->bias);
-		__m512 scale =
-			_mm512_mul_ps(v.scale[i], _mm512_load_ps(y->scale));
+		const __m512i *y = (const __m512i *)(const void *)b[c][at].q;
+		__m512 *to = &sum[c].part[i % 2];
+		__m512i x = _mm512_dpbusd_epi32(_mm512_setzero_si512(), v.q[i],
+						_mm512_load_si512(y + i));
 
-		x = _mm512_dpbusd_epi32(x, v.q[i], _mm512_load_si512(y->q));
-		sum[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(x), scale, sum[c]);
-		if (quant->mins)
-			sum[c] = _mm512_fnmadd_ps(
-				v.min[i], _mm512_load_ps(y->offset), sum[c]);
+		*to = _mm512_fmadd_ps(_mm512_cvtepi32_ps(x),
+				      lanes_of(quant, scale[c], i), *to);
 	}
+}
+
+/* The last elements of a row, fewer than a unit has: whole blocks. */
+INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
+		       unsigned cols, struct sums *sum, const unsigned char *a,
+		       const struct weir__dot_q8 *const *b, size_t at, size_t n)
+{
+	unsigned char last[8 * 34 + 64] = { 0 };
+
+	memcpy(last, a, n * quant->bytes / WEIR__DOT_UNIT);
+	if (n <= 64)
+		quant_unit(quant, grid, cols, 1, sum, last, b, at);
+	else if (n <= 128)
+		quant_unit(quant, grid, cols, 2, sum, last, b, at);
+	else
+		quant_unit(quant, grid, cols, 4, sum, last, b, at);
 }
 
 /* One row of @k elements with @cols columns, a constant. */
@@ -134,12 +219,13 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 		      size_t ahead)
 {
 	const struct weir__dot_q8 *y[4];
-	size_t units = k / (64 * quant->chunks);
-	__m512 sum[4];
+	size_t units = k / WEIR__DOT_UNIT;
+	struct sums sum[4];
 
 	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++) {
-		sum[c] = _mm512_setzero_ps();
+		sum[c].part[0] = sum[c].part[1] = _mm512_setzero_ps();
+		sum[c].excess = _mm512_setzero_ps();
 		y[c] = b[c];
 	}
 	for (size_t u = 0; u < units; u++) {
@@ -147,17 +233,19 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 
 		for (size_t i = 0; i < quant->bytes; i += 64)
 			__builtin_prefetch(x + ahead + i);
-		quant_unit(quant, grid, cols, sum, x, y, u * quant->chunks);
+		quant_unit(quant, grid, cols, 4, sum, x, y, u);
 	}
-	if (quant->chunks == 1 && k % 64) {
-		unsigned char last[72] = { 0 }; /* of two blocks the first */
-
-		memcpy(last, a + units * quant->bytes, quant->bytes / 2);
-		quant_unit(quant, grid, cols, sum, last, y, units);
-	}
+	if (quant->block < WEIR__DOT_UNIT && k % WEIR__DOT_UNIT)
+		quant_rest(quant, grid, cols, sum, a + units * quant->bytes, y,
+			   units, k % WEIR__DOT_UNIT);
 	WEIR__UNROLL
-	for (unsigned c = 0; c < cols; c++)
-		dst[c][at] = _mm512_reduce_add_ps(sum[c]);
+	for (unsigned c = 0; c < cols; c++) {
+		__m512 all = _mm512_add_ps(sum[c].part[0], sum[c].part[1]);
+		float bias = quant->bias < 0 ? 1 : (float)quant->bias;
+
+		dst[c][at] = _mm512_reduce_add_ps(_mm512_fnmadd_ps(
+			_mm512_set1_ps(bias), sum[c].excess, all));
+	}
 }
 
 INLINE void quant_rows(const struct quant *quant, float *const *dst,
@@ -186,25 +274,27 @@ INLINE void quant_rows(const struct quant *quant, float *const *dst,
 }
 
 /* The function of a dtype, for a list of rows like those of QUANTS; its entry. */
-#define QUANT_ROWS(name, bytes_, chunks_, bias_, block_)                      \
+#define QUANT_ROWS(name, bytes_, block_, group_, bias_)                       \
 	static TARGET void rows_##name(float *const *dst,                     \
 				       const unsigned char *a, size_t pitch,  \
 				       size_t rows, const void *const *b,     \
 				       unsigned cols, size_t k, size_t ahead) \
 	{                                                                     \
-		const struct quant quant = { .unpack = unpack_##name,         \
-					     .bytes = bytes_,                 \
-					     .chunks = chunks_,               \
-					     .mins = bias_ < 0,               \
-					     .dtype = WEIR_DTYPE_##name };    \
+		const struct quant quant = {                                  \
+			.unpack = unpack_##name,                              \
+			.bytes = bytes_ * (WEIR__DOT_UNIT / block_),          \
+			.block = block_,                                      \
+			.group = group_,                                      \
+			.bias = bias_,                                        \
+			.dtype = WEIR_DTYPE_##name                            \
+		};                                                            \
                                                                               \
 		quant_rows(&quant, dst, a, pitch, rows, b, cols, k, ahead);   \
 	}
-#define QUANT_ENTRY(name, bytes_, chunks_, bias_, block_)      \
-	{ .dtype = WEIR_DTYPE_##name,                          \
-	  .form = bias_ < 0 ? WEIR__DOT_MINS : WEIR__DOT_BIAS, \
-	  .bias = bias_ < 0 ? 0 : bias_,                       \
-	  .block = block_,                                     \
+#define QUANT_ENTRY(name, bytes_, block_, group_, bias_) \
+	{ .dtype = WEIR_DTYPE_##name,                    \
+	  .form = WEIR__DOT_Q8,                          \
+	  .block = block_,                               \
 	  .run = rows_##name },
 
 #endif

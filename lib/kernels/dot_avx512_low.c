@@ -18,53 +18,76 @@ INLINE __m512i look_up(const void *values, __m512i x)
 				   x);
 }
 
-INLINE void unpack_MXFP4(struct unit *v, const unsigned char *a)
+/* 8 E8M0, halved, for the lower lanes. Those of 0 and 1 are subnormal in F32. */
+INLINE __m512 halves_e8m0(uint64_t bytes)
 {
-	__m128 scale = _mm_set_ps(0, 0, half_e8m0(a[17]), half_e8m0(a[0]));
+	const __m256i one = _mm256_set1_epi32(1);
+	__m256i x = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
+	__m256i zero = _mm256_cmpeq_epi32(x, _mm256_setzero_si256());
+	__m256i y = _mm256_slli_epi32(_mm256_sub_epi32(x, one), 23);
 
-	v->q[0] = look_up(weir__dot_fp4, low_high(two_of_16(a + 1, a + 18)));
-	v->scale[0] = _mm512_permutexvar_ps(lanes_of_8(0),
-					    _mm512_castps128_ps512(scale));
+	y = _mm256_max_epi32(y, _mm256_set1_epi32(0x00400000));
+	y = _mm256_sub_epi32(
+		y, _mm256_and_si256(zero, _mm256_set1_epi32(0x00200000)));
+	return _mm512_castps256_ps512(_mm256_castsi256_ps(y));
 }
 
-/* Four E4M3 without sign, halved; 0x7f is 0. */
-INLINE __m128 halves_e4m3(uint32_t four)
+INLINE void unpack_MXFP4(struct unit *v, const unsigned char *a)
 {
-	__m128i x = _mm_cvtepu8_epi32(_mm_cvtsi32_si128((int)four));
-	__m128i own = _mm_and_si128(x, _mm_set1_epi32(0x7f));
-	__m128i bits = _mm_add_epi32(_mm_slli_epi32(own, 20),
-				     _mm_set1_epi32(119 << 23));
-	__m128 tiny = _mm_mul_ps(_mm_cvtepi32_ps(own), _mm_set1_ps(0x1p-10f));
-	__mmask8 is_tiny = _mm_cmplt_epi32_mask(own, _mm_set1_epi32(8));
-	__mmask8 is_nan = _mm_cmpeq_epi32_mask(x, _mm_set1_epi32(0x7f));
-	__m128 y = _mm_mask_mov_ps(_mm_castsi128_ps(bits), is_tiny, tiny);
+	v->scale = halves_e8m0(eight_bytes(a, 17));
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		const unsigned char *p = a + 34 * i;
 
-	return _mm_mask_mov_ps(y, is_nan, _mm_setzero_ps());
+		v->q[i] = look_up(weir__dot_fp4,
+				  low_high(two_of_16(p + 1, p + 18)));
+	}
+}
+
+/* 16 E4M3 without sign, halved; 0x7f is 0. */
+INLINE __m512 halves_e4m3(__m128i bytes)
+{
+	__m512i x = _mm512_cvtepu8_epi32(bytes);
+	__m512i own = _mm512_and_si512(x, _mm512_set1_epi32(0x7f));
+	__m512i bits = _mm512_add_epi32(_mm512_slli_epi32(own, 20),
+					_mm512_set1_epi32(119 << 23));
+	__m512 tiny = _mm512_mul_ps(_mm512_cvtepi32_ps(own),
+				    _mm512_set1_ps(0x1p-10f));
+	__mmask16 is_tiny = _mm512_cmplt_epi32_mask(own, _mm512_set1_epi32(8));
+	__mmask16 is_nan = _mm512_cmpeq_epi32_mask(x, _mm512_set1_epi32(0x7f));
+	__m512 y = _mm512_mask_mov_ps(_mm512_castsi512_ps(bits), is_tiny, tiny);
+
+	return _mm512_mask_mov_ps(y, is_nan, _mm512_setzero_ps());
 }
 
 /* For 16 elements 8 bytes: the low nibbles, then the high ones. */
 INLINE void unpack_NVFP4(struct unit *v, const unsigned char *a)
 {
-	__m512i x = _mm512_castsi256_si512(
-		_mm256_loadu_si256((const __m256i_u *)(a + 4)));
+	v->scale = halves_e4m3(
+		_mm_set_epi32((int)get_32(a + 108), (int)get_32(a + 72),
+			      (int)get_32(a + 36), (int)get_32(a)));
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++) {
+		__m512i x = _mm512_castsi256_si512(_mm256_loadu_si256(
+			(const __m256i_u *)(a + 36 * i + 4)));
 
-	x = _mm512_permutexvar_epi64(_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0),
-				     x);
-	x = _mm512_srlv_epi64(x, _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
-	x = _mm512_and_si512(x, _mm512_set1_epi8(15));
-	v->q[0] = look_up(weir__dot_fp4, x);
-	v->scale[0] =
-		lanes_of_4(_mm512_castps128_ps512(halves_e4m3(get_32(a))), 0);
+		x = _mm512_permutexvar_epi64(
+			_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0), x);
+		x = _mm512_srlv_epi64(x,
+				      _mm512_set_epi64(4, 0, 4, 0, 4, 0, 4, 0));
+		x = _mm512_and_si512(x, _mm512_set1_epi8(15));
+		v->q[i] = look_up(weir__dot_fp4, x);
+	}
 }
 
 INLINE void unpack_Q1_0(struct unit *v, const unsigned char *a)
 {
+	v->scale = _mm512_mask_mov_ps(half_at(a), 0xf0, half_at(a + 18));
 	WEIR__UNROLL
-	for (unsigned i = 0; i < 2; i++) {
-		v->q[i] = _mm512_maskz_mov_epi8(get_64(a + 2 + 8 * i),
-						_mm512_set1_epi8(2));
-		v->scale[i] = scales_of_two(a, a);
-	}
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = _mm512_maskz_mov_epi8(
+			get_64(a + 18 * (i / 2) + 2 + 8 * (i % 2)),
+			_mm512_set1_epi8(2));
 }
 
 /* The 8 pairs of bits in each of 8 words of 16 bits, to bytes. */
@@ -79,17 +102,25 @@ INLINE __m512i spread_pairs(__m128i words)
 
 INLINE void unpack_Q2_0(struct unit *v, const unsigned char *a)
 {
-	v->q[0] = spread_pairs(_mm_loadu_si128((const __m128i_u *)(a + 2)));
-	v->scale[0] = scales_of_two(a, a);
+	const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2,
+					       2, 1, 1, 0, 0);
+	__m128i four = _mm_set_epi16(0, 0, 0, 0, (short)get_16(a + 54),
+				     (short)get_16(a + 36),
+				     (short)get_16(a + 18), (short)get_16(a));
+
+	v->scale = half_lanes(four, twice);
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 4; i++)
+		v->q[i] = spread_pairs(
+			_mm_loadu_si128((const __m128i_u *)(a + 18 * i + 2)));
 }
 
 INLINE void unpack_TQ2_0(struct unit *v, const unsigned char *a)
 {
+	v->scale = half_at(a + 64);
 	WEIR__UNROLL
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 4; i++)
 		v->q[i] = pairs(a, i);
-		v->scale[i] = scales_of_two(a + 64, a + 64);
-	}
 }
 
 /*
@@ -138,9 +169,7 @@ INLINE void unpack_TQ1_0(struct unit *v, const unsigned char *a)
 	v->q[1] = two_digits(x, powers(9, 9), x, powers(27, 27));
 	v->q[2] = two_digits(x, powers(81, 81), yy, powers(1, 3));
 	v->q[3] = two_digits(yy, powers(9, 27), yz, of_z);
-	WEIR__UNROLL
-	for (unsigned i = 0; i < 4; i++)
-		v->scale[i] = scales_of_two(a + 52, a + 52);
+	v->scale = half_at(a + 52);
 }
 
 /* Bytes are elements plus 128: the element is negated where a bit is set. */
@@ -171,7 +200,7 @@ INLINE __m512 sixteen_nibbles(const unsigned char *p)
 /* The scales of IQ2 and IQ3_XXS: @factor of (1/2 + x) of the block's. */
 INLINE __m512 odd_scales(__m512 x, const unsigned char *a, float factor)
 {
-	__m512 d = _mm512_mul_ps(scales_of_two(a, a), _mm512_set1_ps(factor));
+	__m512 d = _mm512_mul_ps(half_at(a), _mm512_set1_ps(factor));
 
 	return _mm512_mul_ps(_mm512_add_ps(x, _mm512_set1_ps(0.5f)), d);
 }
@@ -233,10 +262,10 @@ INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
 	__m256i rest = _mm512_extracti64x4_epi64(words, 1);
 	__m512i points = points_of_256(
 		v->grid, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(words)));
-	__m512 scale = odd_scales(_mm512_castps256_ps512(_mm256_cvtepi32_ps(
-					  _mm256_srli_epi32(rest, 28))),
-				  a, 0.25f);
 
+	v->scale = odd_scales(_mm512_castps256_ps512(_mm256_cvtepi32_ps(
+				      _mm256_srli_epi32(rest, 28))),
+			      a, 0.25f);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		const unsigned char *p = a + 2 + 16 * i;
@@ -244,25 +273,23 @@ INLINE void unpack_IQ2_XXS(struct unit *v, const unsigned char *a)
 
 		v->q[i] =
 			iq2_bytes(points, i, even_signs(spread_sevens(signs)));
-		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
 
 /* 9 bits of the number, 7 signs; the scales are at the end. */
 INLINE void unpack_IQ2_XS(struct unit *v, const unsigned char *a)
 {
-	__m512 scale = odd_scales(sixteen_nibbles(a + 66), a, 0.25f);
 	__m512i own = _mm512_loadu_si512(a + 2);
 	__m512i points = points_of_512(
 		v->grid, _mm512_and_si512(own, _mm512_set1_epi16(511)));
 	uint64_t signs[4];
 
+	v->scale = odd_scales(sixteen_nibbles(a + 66), a, 0.25f);
 	_mm256_storeu_si256((__m256i_u *)signs,
 			    _mm512_cvtepi16_epi8(_mm512_srli_epi16(own, 9)));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		v->q[i] = iq2_bytes(points, i, even_signs(signs[i]));
-		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
 
@@ -272,12 +299,12 @@ INLINE void unpack_IQ2_S(struct unit *v, const unsigned char *a)
 	const __m256i from =
 		_mm256_set_epi64x(0x3e3c3a3836343230, 0x2e2c2a2826242220,
 				  0x1e1c1a1816141210, 0x0e0c0a0806040200);
-	__m512 scale = odd_scales(sixteen_nibbles(a + 74), a, 0.25f);
 	__m256i low = _mm256_loadu_si256((const __m256i_u *)(a + 2));
 	__m256i high = _mm256_multishift_epi64_epi8(
 		from, _mm256_set1_epi64x((int64_t)get_64(a + 66)));
 	__m512i n, points;
 
+	v->scale = odd_scales(sixteen_nibbles(a + 74), a, 0.25f);
 	high = _mm256_and_si256(high, _mm256_set1_epi8(3));
 	n = _mm512_slli_epi16(_mm512_cvtepu8_epi16(high), 8);
 	n = _mm512_or_si512(n, _mm512_cvtepu8_epi16(low));
@@ -285,7 +312,6 @@ INLINE void unpack_IQ2_S(struct unit *v, const unsigned char *a)
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		v->q[i] = iq2_bytes(points, i, get_64(a + 34 + 8 * i));
-		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
 
@@ -317,7 +343,7 @@ INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
 	__m512 scale = _mm512_castps256_ps512(
 		_mm256_cvtepi32_ps(_mm256_srli_epi32(rest, 28)));
 
-	scale = odd_scales(scale, a, 0.5f);
+	v->scale = odd_scales(scale, a, 0.5f);
 	points[0] = points_of_256(v->grid, numbers(a + 2));
 	points[1] = points_of_256(v->grid, numbers(a + 34));
 	WEIR__UNROLL
@@ -326,7 +352,6 @@ INLINE void unpack_IQ3_XXS(struct unit *v, const unsigned char *a)
 
 		v->q[i] = iq3_bytes(iq3_xxs_values, points[i / 2], i % 2,
 				    even_signs(signs));
-		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
 
@@ -341,7 +366,7 @@ INLINE void unpack_IQ3_S(struct unit *v, const unsigned char *a)
 	nibbles = _mm_and_si128(nibbles, _mm_set1_epi8(15));
 	scale = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(nibbles));
 	scale = _mm512_add_ps(_mm512_add_ps(scale, scale), _mm512_set1_ps(1));
-	scale = _mm512_mul_ps(scale, scales_of_two(a, a));
+	v->scale = _mm512_mul_ps(scale, half_at(a));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 2; i++) {
 		__m512i ninth = _mm512_maskz_mov_epi16(get_32(a + 66 + 4 * i),
@@ -355,7 +380,6 @@ INLINE void unpack_IQ3_S(struct unit *v, const unsigned char *a)
 	for (unsigned i = 0; i < 4; i++) {
 		v->q[i] = iq3_bytes(iq3_s_values, points[i / 2], i % 2,
 				    get_64(a + 74 + 8 * i));
-		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
 
@@ -412,9 +436,8 @@ INLINE void unpack_IQ1_S(struct unit *v, const unsigned char *a)
 		_mm_set_epi64x(0x0302030203020302, 0x0100010001000100);
 	__m512i rest = _mm512_castsi256_si512(_mm256_cvtepu16_epi32(
 		_mm_loadu_si128((const __m128i_u *)(a + 34))));
-	__m512 scale =
-		iq1_scales(_mm512_srli_epi32(rest, 12), scales_of_two(a, a));
 
+	v->scale = iq1_scales(_mm512_srli_epi32(rest, 12), half_at(a));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		uint32_t own = get_32(a + 34 + 4 * i);
@@ -428,7 +451,6 @@ INLINE void unpack_IQ1_S(struct unit *v, const unsigned char *a)
 				     _mm_set1_epi16(7));
 		eight_numbers(n, a + 2 + 8 * i, high);
 		v->q[i] = iq1_bytes(v->grid, n, minus);
-		v->scale[i] = _mm512_permutexvar_ps(lanes_of_8(2 * i), scale);
 	}
 }
 
@@ -454,8 +476,8 @@ INLINE __m512 scales_iq1_m(const unsigned char *p)
 INLINE void unpack_IQ1_M(struct unit *v, const unsigned char *a)
 {
 	const __m256i at = _mm256_set_epi32(28, 24, 20, 16, 12, 8, 4, 0);
-	__m512 scale = scales_iq1_m(a + 48);
 
+	v->scale = scales_iq1_m(a + 48);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__m256i own = _mm256_srlv_epi32(
@@ -467,25 +489,24 @@ INLINE void unpack_IQ1_M(struct unit *v, const unsigned char *a)
 		own = _mm256_and_si256(own, _mm256_set1_epi32(7));
 		eight_numbers(n, a + 8 * i, _mm256_cvtepi32_epi16(own));
 		v->q[i] = iq1_bytes(v->grid, n, minus);
-		v->scale[i] = lanes_of_4(scale, i);
 	}
 }
 
-/* dtype, bytes of a unit, its chunks, bias, elements of a block */
-#define QUANTS(X)                   \
-	X(MXFP4, 34, 1, 128, 32)    \
-	X(NVFP4, 36, 1, 128, 64)    \
-	X(Q1_0, 18, 2, 1, 128)      \
-	X(Q2_0, 18, 1, 1, 64)       \
-	X(TQ1_0, 54, 4, 1, 256)     \
-	X(TQ2_0, 66, 4, 1, 256)     \
-	X(IQ1_S, 50, 4, 128, 256)   \
-	X(IQ1_M, 56, 4, 128, 256)   \
-	X(IQ2_XXS, 66, 4, 128, 256) \
-	X(IQ2_XS, 74, 4, 128, 256)  \
-	X(IQ2_S, 82, 4, 128, 256)   \
-	X(IQ3_XXS, 98, 4, 128, 256) \
-	X(IQ3_S, 110, 4, 128, 256)
+/* dtype, bytes of a block, its elements, those of a scale, bias */
+#define QUANTS(X)                    \
+	X(MXFP4, 17, 32, 32, 128)    \
+	X(NVFP4, 36, 64, 16, 128)    \
+	X(Q1_0, 18, 128, 32, 1)      \
+	X(Q2_0, 18, 64, 32, 1)       \
+	X(TQ1_0, 54, 256, 32, 1)     \
+	X(TQ2_0, 66, 256, 32, 1)     \
+	X(IQ1_S, 50, 256, 32, 128)   \
+	X(IQ1_M, 56, 256, 16, 128)   \
+	X(IQ2_XXS, 66, 256, 32, 128) \
+	X(IQ2_XS, 74, 256, 16, 128)  \
+	X(IQ2_S, 82, 256, 16, 128)   \
+	X(IQ3_XXS, 98, 256, 32, 128) \
+	X(IQ3_S, 110, 256, 32, 128)
 QUANTS(QUANT_ROWS)
 
 const struct weir__dot weir__dot_avx512_low[] = { QUANTS(QUANT_ENTRY){ 0 } };

@@ -33,18 +33,15 @@ PLAIN uint64_t get_64(const unsigned char *p)
 	return x;
 }
 
-PLAIN float float_of(uint32_t bits)
+/* A byte of each of 8 blocks, @pitch bytes apart. */
+PLAIN uint64_t eight_bytes(const unsigned char *p, size_t pitch)
 {
-	float x;
+	uint64_t x = 0;
 
-	memcpy(&x, &bits, sizeof(x));
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		x |= (uint64_t)p[i * pitch] << 8 * i;
 	return x;
-}
-
-/* Half an E8M0. */
-PLAIN float half_e8m0(uint32_t x)
-{
-	return float_of(x < 2 ? 0x00200000u << x : (x - 1) << 23);
 }
 
 /*

@@ -118,7 +118,7 @@ void weir__product_prepare(const struct weir__product *p, void *set,
 	else if (p->dot->form == WEIR__DOT_F32)
 		memcpy(set, column[0], p->k * sizeof(float));
 	else
-		p->set->quantise(set, column[0], p->k, p->dot);
+		p->set->quantise(set, column[0], p->k);
 }
 
 static struct weir__ahead stored_ahead; /* rows as they are stored */
