@@ -86,14 +86,10 @@ T_C_TESTS = \
 	%D%/races-runs.t \
 	%D%/races-lanes.t \
 	%D%/event.t \
-	%D%/heap.t %D%/heap-full.t %D%/heap-pieces.t \
+	%D%/heap.t %D%/heap-full.t %D%/heap-pieces.t %D%/heap-streams.t \
 	%D%/heap-model.t \
-	%D%/heap-order.t \
-	%D%/heap-shards.t \
-	%D%/heap-shards-random.t \
-	%D%/heap-threads.t \
-	%D%/heap-faults.t \
-	%D%/heap-lock.t \
+	%D%/heap-order.t %D%/heap-shards.t %D%/heap-shards-random.t \
+	%D%/heap-threads.t %D%/heap-faults.t %D%/heap-lock.t \
 	%D%/fork.t \
 	%D%/fork-calls.t \
 	%D%/json.t \
@@ -276,6 +272,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_heap_full_t_SOURCES = %D%/heap-full.c $(T_STREAMS)
 %C%_heap_pieces_t_SOURCES = %D%/heap-pieces.c $(T_STREAMS)
+%C%_heap_streams_t_SOURCES = %D%/heap-streams.c $(T_STREAMS)
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)
 %C%_heap_order_t_SOURCES = %D%/heap-order.c $(T_STREAMS)
 %C%_heap_shards_t_SOURCES = %D%/heap-shards.c $(T_STREAMS)

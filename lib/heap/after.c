@@ -34,7 +34,7 @@ static bool add_dep(struct weir__shard *s, struct weir__want *w,
 		}
 	if (w->n_deps == WEIR__DEPS || refused(w, lane))
 		return false;
-	weir__source_ref(&lane->stream->src);
+	lane->users++;
 	w->dep[w->n_deps].lane = lane;
 	w->dep[w->n_deps++].number = c->number;
 	return true;
@@ -44,10 +44,8 @@ static bool piece_after_wait(struct weir__shard *s, struct weir__want *w)
 {
 	struct weir__piece *best = NULL;
 
-	for (size_t i = 1; i < s->n_lanes; i++) {
-		struct weir__lane *lane = s->lane[i];
-
-		if (lane && lane != w->lane && !refused(w, lane))
+	for (struct weir__lane *lane = s->busy; lane; lane = lane->busy_next) {
+		if (lane != w->lane && !refused(w, lane))
 			best = weir__piece_smaller(
 				best,
 				weir__bins_find(&s->heap->pieces, &lane->bins,
@@ -193,14 +191,11 @@ bool weir__shard_after_waits(struct weir__shard *s, struct weir__want *w,
 
 	if (!several)
 		return piece_after_wait(s, w);
-	for (size_t i = 1; i < s->n_lanes; i++) {
-		if (!s->lane[i])
-			continue;
-		for (uint32_t j = s->lane[i]->oldest; j; j = c->after) {
-			c = weir__heap_piece(s->heap, j);
+	for (struct weir__lane *lane = s->busy; lane; lane = lane->busy_next)
+		for (uint32_t i = lane->oldest; i; i = c->after) {
+			c = weir__heap_piece(s->heap, i);
 			if (several_after_waits(s, w, c))
 				return true;
 		}
-	}
 	return false;
 }

@@ -312,19 +312,24 @@ int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 	return r;
 }
 
+static void add_lane(const struct weir_heap *h, const struct weir__lane *lane,
+		     struct weir_heap_stats *s)
+{
+	uint64_t most = weir__bins_largest(&h->pieces, &lane->bins);
+
+	if (lane->index)
+		s->pending += lane->bytes;
+	if (most > s->largest)
+		s->largest = most;
+}
+
 static void add_lanes(const struct weir_heap *h, struct weir_heap_stats *s)
 {
-	uint64_t most;
+	const struct weir__lane *lane;
 
-	for (size_t i = 0; i < h->root.n_lanes; i++) {
-		if (!h->root.lane[i])
-			continue;
-		if (i)
-			s->pending += h->root.lane[i]->bytes;
-		most = weir__bins_largest(&h->pieces, &h->root.lane[i]->bins);
-		if (most > s->largest)
-			s->largest = most;
-	}
+	add_lane(h, h->root.lane[0], s);
+	for (lane = h->root.busy; lane; lane = lane->busy_next)
+		add_lane(h, lane, s);
 }
 
 static void add_regions(const struct weir_heap *h, struct weir_heap_stats *s)
@@ -379,7 +384,6 @@ int weir_heap_trim(struct weir_heap *heap, size_t keep)
 		return r;
 	weir__caches_flush(heap);
 	weir__lanes_poll(heap);
-	weir__lanes_collect(heap);
 	weir__regions_trim(heap, keep);
 	return 0;
 }

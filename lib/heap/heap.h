@@ -17,6 +17,7 @@
 #include "heap/bins.h"
 #include "heap/lock.h"
 #include "heap/threads.h"
+#include "stream/keeper.h"
 
 #define WEIR__HEAP_REGIONS 16384u /* buffers of one heap */
 #define WEIR__HEAP_LANES 65535u
@@ -62,10 +63,18 @@ struct weir__lane {
 	 * a marker in the stream stands for those up to `marked`.
 	 */
 	bool native;
-	uint64_t frees, ended;    /* so far; up to which work has ended */
-	uint64_t marked, marker;  /* its number in the stream; 0: no marker */
-	uint64_t ended_marker;    /* that which stood for `ended` */
+	uint64_t frees, ended;   /* so far; up to which work has ended */
+	uint64_t marked, marker; /* its number in the stream; 0: no marker */
+	uint64_t ended_marker;   /* that which stood for `ended` */
+	/* In the list of lanes with memory: shard->busy. */
+	struct weir__lane *busy_prev, *busy_next;
+	/* Of the root shard's lanes: lanes.c. */
+	struct weir__stream_keeper keeper;
+	struct weir__waiter over; /* of the stream's end, once it was freed */
 	struct weir__waiter last; /* of the heap's end */
+	unsigned users;           /* who use the lane without the lock */
+	bool gone;                /* the program has freed the stream */
+	bool awaited;             /* over waits, or is about to */
 };
 
 /*
@@ -87,9 +96,12 @@ struct weir__shard {
 	uint16_t index; /* 0: the root shard; else 1 + the thread's place */
 	struct weir__spares spares;
 	struct weir__lane **lane; /* a lane has the same index in all shards */
-	size_t n_lanes, cap_lanes;
-	struct weir__lane *by_stream[64];
-	uint64_t taken, taken_peak; /* bytes not in bins */
+	size_t n_lanes, cap_lanes, used_lanes;
+	size_t free_lane;              /* no place below it is free */
+	struct weir__lane **by_stream; /* 1 << stream_bits lists; NULL: none */
+	unsigned stream_bits;
+	struct weir__lane *busy, *busy_last; /* lanes with memory */
+	uint64_t taken, taken_peak;          /* bytes not in bins */
 	struct weir__tally tally;
 	/* Of a thread's shard. */
 	uint64_t bytes, most; /* of its spans; of a block that it allocates */
@@ -163,6 +175,7 @@ struct weir_heap {
 	struct weir__index *index; /* of blocks by address, or NULL */
 	unsigned n_open;           /* shards of threads that may have memory */
 	uint64_t locked;           /* calls that took the lock */
+	bool ended;                /* by weir_heap_destroy() */
 };
 
 /* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
@@ -171,7 +184,7 @@ struct weir__want {
 	struct weir__lane *lane; /* of the stream, or lane 0 */
 	/*
 	 * Free points for which the stream waits already, those from n_queued
-	 * on excepted. The lanes' streams are referenced.
+	 * on excepted. The lanes are used.
 	 */
 	struct weir__dep {
 		struct weir__lane *lane;
@@ -325,7 +338,7 @@ int weir__shard_want(struct weir_heap *h);
 void weir__shards_free(struct weir_heap *h);
 
 /*
- * order.c, under the lock of the shard unless it says otherwise. The lane of
+ * lanes.c, under the lock of the shard unless it says otherwise. The lane of
  * @stream, or NULL; the second makes that of the root shard if need be.
  */
 struct weir__lane *weir__lane_find(struct weir__shard *s,
@@ -340,6 +353,19 @@ struct weir__lane *weir__lane_share(struct weir__shard *s,
 				    const struct weir__lane *of);
 /* Free all lanes of a shard, which are empty. */
 void weir__lanes_free(struct weir__shard *s);
+/* The lane, which has a queue, gets its first memory; has lost its last. */
+void weir__lane_busy(struct weir__shard *s, struct weir__lane *lane);
+void weir__lane_rest(struct weir__shard *s, struct weir__lane *lane);
+/* Count down lane->users. No lock is held. The lane may be gone then. */
+void weir__lane_unuse(struct weir__lane *lane);
+/*
+ * Drop the caller's reference to the heap when all work in the streams has
+ * ended.
+ */
+void weir__lanes_end(struct weir_heap *h);
+void weir__heap_put(struct weir_heap *h);
+
+/* order.c, under the lock of the shard unless it says otherwise. */
 /* The free point of a piece that is freed now. */
 uint64_t weir__lane_number(struct weir__lane *lane);
 /* Has all work before the free point ended? Then any stream may use the piece. */
@@ -356,18 +382,6 @@ void weir__lanes_poll(struct weir_heap *h);
 bool weir__lanes_wait(struct weir_heap *h, struct weir__want *w);
 /* Drop w->dep from the first @n on. No lock is held. */
 void weir__want_forget(struct weir__want *w, unsigned n);
-/*
- * Free lanes that are empty and whose streams the program has freed. No lock is
- * held.
- */
-void weir__lanes_collect(struct weir_heap *h);
-/*
- * Drop the caller's reference to the heap when all work in the streams has
- * ended.
- */
-void weir__lanes_end(struct weir_heap *h);
-void weir__heap_put(struct weir_heap *h);
-
 /* region.c. Take over the reference to @buf. The heap's lock is held. */
 int weir__region_add(struct weir_heap *h, struct weir_buf *buf, bool given);
 /* Add a buffer for @w. h->grow_lock is held, and no other. */

@@ -1,115 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lanes: free memory in the order of streams, and waits of one stream for the
- * free points of another. No operation is queued under the heap's lock, since
+ * Free memory in the order of streams: whether free points are done, and waits of
+ * one stream for the free points of another. No operation is queued under the heap's lock, since
  * that may run functions of the program, which may use the heap.
  */
-#include <string.h>
-
 #include "core/error.h"
 #include "core/races.h"
-#include "core/refs.h"
-#include "core/sys.h"
 #include "heap/heap.h"
 #include "stream/stream.h"
 
 #define MARKERS 16u
-
-static struct weir__lane **lane_list(struct weir__shard *s,
-				     const struct weir_stream *stream)
-{
-	uint64_t key = (uint64_t)(uintptr_t)stream;
-
-	return &s->by_stream[key * 0x9e3779b97f4a7c15u >> 58];
-}
-
-struct weir__lane *weir__lane_find(struct weir__shard *s,
-				   const struct weir_stream *stream)
-{
-	struct weir__lane *lane = *lane_list(s, stream);
-
-	while (lane && lane->stream != stream)
-		lane = lane->next;
-	return lane;
-}
-
-/* A lane in the place @i of the shard, where none is. */
-static struct weir__lane *lane_make(struct weir__shard *s, size_t i,
-				    struct weir_stream *stream)
-{
-	struct weir__lane *lane, **array, **list = lane_list(s, stream);
-
-	array = weir__grow(s->lane, &s->cap_lanes, i, sizeof(*array));
-	if (!array)
-		return NULL;
-	s->lane = array;
-	lane = weir__calloc(1, sizeof(*lane));
-	if (!lane)
-		return NULL;
-	lane->index = (uint16_t)i;
-	lane->heap = s->heap;
-	lane->stream = stream;
-	lane->next = *list;
-	*list = lane;
-	while (s->n_lanes <= i)
-		s->lane[s->n_lanes++] = NULL;
-	s->lane[i] = lane;
-	return lane;
-}
-
-int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
-		   struct weir__lane **ret_lane)
-{
-	struct weir__lane *lane = weir__lane_find(&h->root, stream);
-	bool native = false;
-	size_t i = 0;
-
-	if (lane) {
-		*ret_lane = lane;
-		return 0;
-	}
-	/* Lanes that were freed leave NULL. */
-	while (i < h->root.n_lanes && h->root.lane[i])
-		i++;
-	if (i == WEIR__HEAP_LANES)
-		return weir__fail(-ENOMEM, "%s is used with %zu streams",
-				  h->label, i);
-	if (stream && weir__stream_keep(stream, &native) < 0)
-		return -ENOMEM;
-	lane = lane_make(&h->root, i, stream);
-	if (!lane) {
-		if (stream)
-			weir__source_put(&stream->src);
-		return weir__fail(-ENOMEM, "no memory for stream %zu of %s", i,
-				  h->label);
-	}
-	lane->native = native;
-	*ret_lane = lane;
-	return 0;
-}
-
-struct weir__lane *weir__lane_share(struct weir__shard *s,
-				    const struct weir__lane *of)
-{
-	struct weir__lane *lane;
-
-	if (of->index < s->n_lanes && s->lane[of->index])
-		return s->lane[of->index];
-	lane = lane_make(s, of->index, of->stream);
-	if (lane)
-		lane->native = of->native;
-	return lane;
-}
-
-void weir__lanes_free(struct weir__shard *s)
-{
-	for (size_t i = 0; i < s->n_lanes; i++)
-		weir__free(s->lane[i]);
-	weir__free(s->lane);
-	s->lane = NULL;
-	s->n_lanes = s->cap_lanes = 0;
-	memset(s->by_stream, 0, sizeof(s->by_stream));
-}
 
 uint64_t weir__lane_number(struct weir__lane *lane)
 {
@@ -160,27 +60,36 @@ void weir__lane_drain(struct weir__shard *s, struct weir__lane *lane,
 	}
 }
 
-/* Native lanes with memory for which no marker was queued; referenced. */
-static unsigned unmarked(struct weir_heap *h, struct weir__lane **lanes)
+/*
+ * Native lanes with memory for which no marker was queued; used. Those that come next
+ * have their turn in the next call, since some queues may refuse markers for long.
+ */
+static unsigned unmarked(struct weir__shard *s, struct weir__lane **lanes)
 {
+	struct weir__lane *lane = s->busy, *next, *last = s->busy_last;
 	unsigned n = 0;
 
-	for (size_t i = 1; i < h->root.n_lanes && n < MARKERS; i++) {
-		struct weir__lane *lane = h->root.lane[i];
-
-		if (!lane || !lane->native || !lane->oldest || lane->marker)
+	for (; lane && n < MARKERS; lane = next) {
+		next = lane == last ? NULL : lane->busy_next;
+		if (!lane->native || lane->marker ||
+		    atomic_load(&lane->stream->unmarked))
 			continue;
-		weir__source_ref(&lane->stream->src);
+		weir__lane_rest(s, lane);
+		weir__lane_busy(s, lane);
+		lane->users++;
 		lanes[n++] = lane;
 	}
 	return n;
 }
 
-static void drain_all(struct weir_heap *h)
+static void drain_all(struct weir__shard *s)
 {
-	for (size_t i = 1; i < h->root.n_lanes; i++)
-		if (h->root.lane[i])
-			weir__lane_drain(&h->root, h->root.lane[i], UINT32_MAX);
+	struct weir__lane *lane, *next;
+
+	for (lane = s->busy; lane; lane = next) {
+		next = lane->busy_next;
+		weir__lane_drain(s, lane, UINT32_MAX);
+	}
 }
 
 /* Queue a marker, if there is memory for one: memory freed so far is free then. */
@@ -201,37 +110,29 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 	weir__heap_unlock(h);
 }
 
-static void lanes_mark(struct weir_heap *h, struct weir__lane **lanes,
-		       unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		struct weir__source *src = &lanes[i]->stream->src;
-
-		lane_mark(h, lanes[i]);
-		weir__source_put(src);
-	}
-}
-
 void weir__lanes_poll(struct weir_heap *h)
 {
 	struct weir__lane *lanes[MARKERS];
 	unsigned n;
 
 	weir__lock(&h->root.lock);
-	n = unmarked(h, lanes);
+	n = unmarked(&h->root, lanes);
 	if (n) {
 		weir__heap_unlock(h);
-		lanes_mark(h, lanes, n);
+		for (unsigned i = 0; i < n; i++) {
+			lane_mark(h, lanes[i]);
+			weir__lane_unuse(lanes[i]);
+		}
 		weir__lock(&h->root.lock);
 	}
-	drain_all(h);
+	drain_all(&h->root);
 	weir__heap_unlock(h);
 }
 
 void weir__want_forget(struct weir__want *w, unsigned n)
 {
 	while (w->n_deps > n)
-		weir__source_put(&w->dep[--w->n_deps].lane->stream->src);
+		weir__lane_unuse(w->dep[--w->n_deps].lane);
 	if (w->n_queued > n)
 		w->n_queued = n;
 }
@@ -275,55 +176,4 @@ bool weir__lanes_wait(struct weir_heap *h, struct weir__want *w)
 		return false;
 	}
 	return true;
-}
-
-void weir__lanes_collect(struct weir_heap *h)
-{
-	struct weir__lane *chain = NULL, *lane, **link;
-
-	weir__heap_lock_all(h);
-	weir__caches_revoke(h);
-	for (size_t i = 1; i < h->root.n_lanes; i++) {
-		lane = h->root.lane[i];
-		if (!lane || atomic_load(&lane->stream->src.refs) > 1)
-			continue;
-		weir__caches_forget(h, lane->stream);
-		weir__lane_drain(&h->root, lane, UINT32_MAX);
-		if (lane->oldest)
-			continue;
-		link = lane_list(&h->root, lane->stream);
-		while (*link != lane)
-			link = &(*link)->next;
-		*link = lane->next;
-		lane->next = chain;
-		chain = lane;
-		h->root.lane[i] = NULL;
-	}
-	weir__caches_restore(h);
-	weir__heap_unlock(h);
-	while ((lane = chain)) {
-		chain = lane->next;
-		weir__source_put(&lane->stream->src);
-		weir__free(lane);
-	}
-}
-
-static void lane_over(struct weir__waiter *waiter)
-{
-	weir__heap_put(weir__container(waiter, struct weir__lane, last)->heap);
-}
-
-void weir__lanes_end(struct weir_heap *h)
-{
-	for (size_t i = 1; i < h->root.n_lanes; i++) {
-		struct weir__lane *lane = h->root.lane[i];
-
-		if (!lane)
-			continue;
-		weir__refs_add(&h->refs, 1);
-		lane->last.wake = lane_over;
-		if (weir__stream_await(lane->stream, &lane->last) != 0)
-			weir__heap_put(h);
-	}
-	weir__heap_put(h);
 }

@@ -28,6 +28,8 @@ static void queue_add(struct weir__shard *s, struct weir__lane *lane,
 		weir__heap_piece(s->heap, c->before)->after = c->self;
 	else
 		lane->oldest = c->self;
+	if (!c->before && !c->after)
+		weir__lane_busy(s, lane);
 	if (c->after)
 		weir__heap_piece(s->heap, c->after)->before = c->self;
 	else
@@ -45,6 +47,8 @@ static void queue_del(struct weir__shard *s, struct weir__lane *lane,
 		weir__heap_piece(s->heap, c->after)->before = c->before;
 	else
 		lane->newest = c->before;
+	if (!lane->oldest)
+		weir__lane_rest(s, lane);
 }
 
 /* Into the bins, and into the queue after the piece @before. */

@@ -214,7 +214,6 @@ static int take_present(struct weir_heap *h, struct request *q)
 		r = take_after_waits(h, q, false);
 	if (r == 0 && !q->done) {
 		weir__caches_flush(h);
-		weir__lanes_collect(h);
 		r = take_ready(h, q, WEIR__TAKE_ANY);
 	}
 	return r;
@@ -250,10 +249,10 @@ struct waiting {
 static void waiting_get(const struct weir_heap *h, const struct request *q,
 			struct waiting *w)
 {
-	for (size_t i = 1; i < h->root.n_lanes; i++) {
-		const struct weir__lane *lane = h->root.lane[i];
+	const struct weir__lane *lane;
 
-		if (!lane || !lane->bytes || lane->stream == q->stream)
+	for (lane = h->root.busy; lane; lane = lane->busy_next) {
+		if (lane->stream == q->stream)
 			continue;
 		w->bytes += lane->bytes;
 		w->streams++;

@@ -182,7 +182,7 @@ int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
 	return 0;
 }
 
-/* The marker that weir__stream_keep() has reserved. */
+/* The marker that was reserved. */
 static int queue_last_marker(struct weir_stream *s)
 {
 	struct weir__error_saved saved;
@@ -222,8 +222,7 @@ void weir__stream_leave(struct weir_stream *s)
 	pthread_mutex_unlock(&s->submit_lock);
 }
 
-/* The last marker must not fail for lack of memory: it is made now. */
-static int reserve_last_marker(struct weir_stream *s)
+int weir__stream_reserve_marker(struct weir_stream *s)
 {
 	struct weir__stream_op *op;
 	int r = marker_new(s, &op);
@@ -239,18 +238,6 @@ static int reserve_last_marker(struct weir_stream *s)
 	if (op)
 		weir__stream_op_drop(op);
 	return 0;
-}
-
-int weir__stream_keep(struct weir_stream *s, bool *ret_native)
-{
-	int r = 0;
-
-	*ret_native = s->mode == &weir__stream_native;
-	if (*ret_native)
-		r = reserve_last_marker(s);
-	if (r == 0)
-		weir__source_ref(&s->src);
-	return r;
 }
 
 /* The driver calls the function, in the order of the queue. */

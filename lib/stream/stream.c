@@ -208,6 +208,7 @@ void weir_stream_free(struct weir_stream *stream)
 		return;
 	if (stream->mode == &weir__stream_native)
 		weir__stream_leave(stream);
+	weir__stream_tell_keepers(stream);
 	weir__source_put(&stream->src);
 }
 

@@ -18,6 +18,7 @@
 #include "io/file.h"
 #include "mem/access.h"
 #include "mem/buf.h"
+#include "stream/keeper.h"
 #include "stream/mode.h"
 #include "stream/races.h"
 #include "stream/range.h"
@@ -157,6 +158,7 @@ struct weir_stream {
 	unsigned n_spare;
 	struct weir__fileio *spare_io; /* each with one extent */
 	unsigned n_spare_io;
+	struct weir__stream_keeper *keepers;
 	/* Native: for weir_stream_free(), if a heap uses the stream. */
 	struct weir__stream_op *last_marker;
 	/* Native: they wait for the next marker that the queue takes. */
@@ -321,11 +323,10 @@ int weir__stream_wait_event(struct weir_stream *s, struct weir_event *event);
  */
 int weir__stream_wait_ended(struct weir_stream *s, struct weir__source *src,
 			    uint64_t number);
-/*
- * For heaps: reference the stream. If it is native, weir_stream_free() from now
- * on queues a marker, and later ones are not queued. -ENOMEM.
- */
-int weir__stream_keep(struct weir_stream *s, bool *ret_native);
+/* The program frees the stream: call its keepers. No lock is held. */
+void weir__stream_tell_keepers(struct weir_stream *s);
+/* Native: the marker of weir__stream_leave() must not fail for lack of memory. */
+int weir__stream_reserve_marker(struct weir_stream *s);
 /*
  * Wake @waiter when all work that is now in the queue, also that of others, has
  * ended. Returns as weir__source_wait(). If a native queue refuses a marker now,
