@@ -60,45 +60,42 @@ INLINE __m256i low_high(const unsigned char *a)
 
 INLINE void scales_Q4_0(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves(a, 18);
+	v->scale[0] = halves(v, a, 18, 0);
 }
 
 INLINE __m256i bytes_Q4_0(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	(void)v;
-	return low_high(a + 18 * i + 2);
+	return low_high(block_at(v, a, 18, i) + 2);
 }
 
 INLINE void scales_Q8_0(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves(a, 34);
+	v->scale[0] = halves(v, a, 34, 0);
 }
 
 INLINE __m256i bytes_Q8_0(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	(void)v;
-	return load_32(a + 34 * i + 2);
+	return load_32(block_at(v, a, 34, i) + 2);
 }
 
 /* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
-INLINE __m256 minima(const unsigned char *a, size_t pitch)
+INLINE __m256 minima(const struct unit *v, const unsigned char *a, size_t bytes)
 {
-	return _mm256_sub_ps(_mm256_setzero_ps(), halves(a, pitch));
+	return _mm256_sub_ps(_mm256_setzero_ps(), halves(v, a, bytes, 2));
 }
 
 INLINE void scales_Q4_1(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves(a, 20);
-	v->min[0] = minima(a + 2, 20);
+	v->scale[0] = halves(v, a, 20, 0);
+	v->min[0] = minima(v, a, 20);
 }
 
 INLINE __m256i bytes_Q4_1(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	(void)v;
-	return low_high(a + 20 * i + 4);
+	return low_high(block_at(v, a, 20, i) + 4);
 }
 
 /* 16 where a bit of the word is set. */
@@ -109,28 +106,26 @@ INLINE __m256i fifth_bits(const unsigned char *p)
 
 INLINE void scales_Q5_0(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves(a, 22);
+	v->scale[0] = halves(v, a, 22, 0);
 }
 
 INLINE __m256i bytes_Q5_0(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	(void)v;
-	a += 22 * i;
+	a = block_at(v, a, 22, i);
 	return _mm256_or_si256(low_high(a + 6), fifth_bits(a + 2));
 }
 
 INLINE void scales_Q5_1(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves(a, 24);
-	v->min[0] = minima(a + 2, 24);
+	v->scale[0] = halves(v, a, 24, 0);
+	v->min[0] = minima(v, a, 24);
 }
 
 INLINE __m256i bytes_Q5_1(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	(void)v;
-	a += 24 * i;
+	a = block_at(v, a, 24, i);
 	return _mm256_or_si256(low_high(a + 8), fifth_bits(a + 4));
 }
 
@@ -143,14 +138,13 @@ INLINE __m256i iq4_bytes(__m256i x)
 
 INLINE void scales_IQ4_NL(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves(a, 18);
+	v->scale[0] = halves(v, a, 18, 0);
 }
 
 INLINE __m256i bytes_IQ4_NL(const struct unit *v, const unsigned char *a,
 			    unsigned i)
 {
-	(void)v;
-	return iq4_bytes(low_high(a + 18 * i + 2));
+	return iq4_bytes(low_high(block_at(v, a, 18, i) + 2));
 }
 
 /* 8 scales of 6 bits, then 8 minima, of 12 bytes of Q4_K and Q5_K. */

@@ -25,10 +25,22 @@ INLINE __m256i fp4(__m256i x)
 				_mm256_set1_epi8(-128));
 }
 
+/* The first byte of each of 8 blocks. */
+INLINE uint64_t first_bytes(const struct unit *v, const unsigned char *a,
+			    size_t bytes)
+{
+	uint64_t x = 0;
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		x |= (uint64_t)*block_at(v, a, bytes, i) << 8 * i;
+	return x;
+}
+
 /* 8 E8M0, halved. Those of 0 and 1 are subnormal in F32. */
 INLINE void scales_MXFP4(struct unit *v, const unsigned char *a)
 {
-	uint64_t bytes = eight_bytes(a, 17);
+	uint64_t bytes = first_bytes(v, a, 17);
 	const __m256i one = _mm256_set1_epi32(1);
 	__m256i x = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((int64_t)bytes));
 	__m256i zero = _mm256_cmpeq_epi32(x, _mm256_setzero_si256());
@@ -43,11 +55,11 @@ INLINE void scales_MXFP4(struct unit *v, const unsigned char *a)
 INLINE __m256i bytes_MXFP4(const struct unit *v, const unsigned char *a,
 			   unsigned i)
 {
-	__m128i x = _mm_loadu_si128((const __m128i_u *)(a + 17 * i + 1));
+	__m128i x =
+		_mm_loadu_si128((const __m128i_u *)(block_at(v, a, 17, i) + 1));
 	__m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(x),
 					       _mm_srli_epi16(x, 4), 1);
 
-	(void)v;
 	return fp4(_mm256_and_si256(both, _mm256_set1_epi8(15)));
 }
 
@@ -71,18 +83,19 @@ INLINE __m256 halves_e4m3(uint32_t first, uint32_t second)
 
 INLINE void scales_NVFP4(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = halves_e4m3(get_32(a), get_32(a + 36));
-	v->scale[1] = halves_e4m3(get_32(a + 72), get_32(a + 108));
+	v->scale[0] = halves_e4m3(get_32(a), get_32(block_at(v, a, 36, 1)));
+	v->scale[1] = halves_e4m3(get_32(block_at(v, a, 36, 2)),
+				  get_32(block_at(v, a, 36, 3)));
 }
 
 /* For 16 elements 8 bytes: the low nibbles, then the high ones. */
 INLINE __m256i bytes_NVFP4(const struct unit *v, const unsigned char *a,
 			   unsigned i)
 {
-	__m256i x = _mm256_castsi128_si256(_mm_loadu_si128(
-		(const __m128i_u *)(a + 36 * (i / 2) + 4 + 16 * (i % 2))));
+	__m256i x = _mm256_castsi128_si256(
+		_mm_loadu_si128((const __m128i_u *)(block_at(v, a, 36, i / 2) +
+						    4 + 16 * (i % 2))));
 
-	(void)v;
 	x = _mm256_permute4x64_epi64(x, 0x50); /* 0, 0, 1, 1 */
 	x = _mm256_srlv_epi64(x, _mm256_set_epi64x(4, 0, 4, 0));
 	return fp4(_mm256_and_si256(x, _mm256_set1_epi8(15)));
@@ -90,16 +103,17 @@ INLINE __m256i bytes_NVFP4(const struct unit *v, const unsigned char *a,
 
 INLINE void scales_Q1_0(struct unit *v, const unsigned char *a)
 {
-	v->scale[0] = _mm256_set_m128(_mm_set1_ps(half_at(a + 18)),
-				      _mm_set1_ps(half_at(a)));
+	v->scale[0] =
+		_mm256_set_m128(_mm_set1_ps(half_at(block_at(v, a, 18, 1))),
+				_mm_set1_ps(half_at(a)));
 }
 
 INLINE __m256i bytes_Q1_0(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	(void)v;
-	return _mm256_and_si256(spread_bits(a + 18 * (i / 4) + 2 + 4 * (i % 4)),
-				_mm256_set1_epi8(2));
+	return _mm256_and_si256(
+		spread_bits(block_at(v, a, 18, i / 4) + 2 + 4 * (i % 4)),
+		_mm256_set1_epi8(2));
 }
 
 /* The 8 pairs of bits in each word, to bytes. */
@@ -116,19 +130,20 @@ INLINE __m256i spread_pairs(__m256i x)
 INLINE void scales_Q2_0(struct unit *v, const unsigned char *a)
 {
 	v->scale[0] = _mm256_permutevar8x32_ps(
-		_mm256_castps128_ps256(_mm_set_ps(half_at(a + 54),
-						  half_at(a + 36),
-						  half_at(a + 18), half_at(a))),
+		_mm256_castps128_ps256(
+			_mm_set_ps(half_at(block_at(v, a, 18, 3)),
+				   half_at(block_at(v, a, 18, 2)),
+				   half_at(block_at(v, a, 18, 1)), half_at(a))),
 		_mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
 }
 
 INLINE __m256i bytes_Q2_0(const struct unit *v, const unsigned char *a,
 			  unsigned i)
 {
-	__m128i x = _mm_loadl_epi64(
-		(const __m128i_u *)(a + 18 * (i / 2) + 2 + 8 * (i % 2)));
+	__m128i x =
+		_mm_loadl_epi64((const __m128i_u *)(block_at(v, a, 18, i / 2) +
+						    2 + 8 * (i % 2)));
 
-	(void)v;
 	return spread_pairs(_mm256_cvtepu16_epi64(x));
 }
 

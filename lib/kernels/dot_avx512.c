@@ -40,30 +40,33 @@ avx512_load_BF16(const unsigned char *p)
 #include "kernels/dot_panel.inc"
 #include "kernels/dot_q8.inc"
 
-/* Chunk @i of 8 blocks of @bytes bytes whose 32 nibbles begin at @at. */
-INLINE __m512i nibbles_of_two(const unsigned char *a, size_t bytes, size_t at,
-			      unsigned i)
+/* Chunk @i of blocks whose 32 nibbles begin at byte @at. */
+INLINE __m512i nibbles_of_two(const struct unit *v, const unsigned char *a,
+			      size_t bytes, size_t at, unsigned i)
 {
-	a += 2 * i * bytes + at;
-	return low_high(two_of_16(a, a + bytes));
+	return low_high(two_of_16(block_at(v, a, bytes, 2 * i) + at,
+				  block_at(v, a, bytes, 2 * i + 1) + at));
 }
 
 INLINE void unpack_Q4_0(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves(a, 18);
+	v->scale = halves(v, a, 18, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = nibbles_of_two(a, 18, 2, i);
+		v->q[i] = nibbles_of_two(v, a, 18, 2, i);
 }
 
 INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves(a, 34);
+	v->scale = halves(v, a, 34, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *p = a + 68 * i;
-		__m256i low = _mm256_loadu_si256((const __m256i_u *)(p + 2));
-		__m256i high = _mm256_loadu_si256((const __m256i_u *)(p + 36));
+		const unsigned char *first = block_at(v, a, 34, 2 * i);
+		const unsigned char *second = block_at(v, a, 34, 2 * i + 1);
+		__m256i low =
+			_mm256_loadu_si256((const __m256i_u *)(first + 2));
+		__m256i high =
+			_mm256_loadu_si256((const __m256i_u *)(second + 2));
 		__m512i x = _mm512_inserti64x4(_mm512_castsi256_si512(low),
 					       high, 1);
 
@@ -72,53 +75,50 @@ INLINE void unpack_Q8_0(struct unit *v, const unsigned char *a)
 }
 
 /* Of 8 blocks whose elements are scale * q + offset: the negative offsets. */
-INLINE __m512 minima(const unsigned char *a, size_t pitch)
+INLINE __m512 minima(const struct unit *v, const unsigned char *a, size_t bytes)
 {
-	return _mm512_sub_ps(_mm512_setzero_ps(), halves(a, pitch));
+	return _mm512_sub_ps(_mm512_setzero_ps(), halves(v, a, bytes, 2));
 }
 
-/* 16 where a bit of the two words is set. */
-INLINE __m512i fifth_bits(const unsigned char *a, const unsigned char *b)
+/* 16 where a bit is set of the words at byte @at of the blocks of chunk @i. */
+INLINE __m512i fifth_bits(const struct unit *v, const unsigned char *a,
+			  size_t bytes, size_t at, unsigned i)
 {
 	uint32_t x, y;
 
-	memcpy(&x, a, 4);
-	memcpy(&y, b, 4);
+	memcpy(&x, block_at(v, a, bytes, 2 * i) + at, 4);
+	memcpy(&y, block_at(v, a, bytes, 2 * i + 1) + at, 4);
 	return _mm512_maskz_mov_epi8(x | (uint64_t)y << 32,
 				     _mm512_set1_epi8(16));
 }
 
 INLINE void unpack_Q4_1(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves(a, 20);
-	v->min = minima(a + 2, 20);
+	v->scale = halves(v, a, 20, 0);
+	v->min = minima(v, a, 20);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = nibbles_of_two(a, 20, 4, i);
+		v->q[i] = nibbles_of_two(v, a, 20, 4, i);
 }
 
 INLINE void unpack_Q5_0(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves(a, 22);
+	v->scale = halves(v, a, 22, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *p = a + 44 * i;
-
-		v->q[i] = _mm512_or_si512(nibbles_of_two(a, 22, 6, i),
-					  fifth_bits(p + 2, p + 24));
+		v->q[i] = _mm512_or_si512(nibbles_of_two(v, a, 22, 6, i),
+					  fifth_bits(v, a, 22, 2, i));
 	}
 }
 
 INLINE void unpack_Q5_1(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves(a, 24);
-	v->min = minima(a + 2, 24);
+	v->scale = halves(v, a, 24, 0);
+	v->min = minima(v, a, 24);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *p = a + 48 * i;
-
-		v->q[i] = _mm512_or_si512(nibbles_of_two(a, 24, 8, i),
-					  fifth_bits(p + 4, p + 28));
+		v->q[i] = _mm512_or_si512(nibbles_of_two(v, a, 24, 8, i),
+					  fifth_bits(v, a, 24, 4, i));
 	}
 }
 
@@ -135,10 +135,10 @@ INLINE __m512i iq4_bytes(__m512i x)
 
 INLINE void unpack_IQ4_NL(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves(a, 18);
+	v->scale = halves(v, a, 18, 0);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = iq4_bytes(nibbles_of_two(a, 18, 2, i));
+		v->q[i] = iq4_bytes(nibbles_of_two(v, a, 18, 2, i));
 }
 
 /* 6 bits each: 8 scales, then 8 minima, of 12 bytes of Q4_K and Q5_K. */
@@ -307,7 +307,8 @@ INLINE void unpack_IQ4_XS(struct unit *v, const unsigned char *a)
 	v->scale = _mm512_mul_ps(scales_iq4(a), half_at(a));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = iq4_bytes(nibbles_of_two(a + 8, 16, 0, i));
+		v->q[i] = iq4_bytes(
+			low_high(two_of_16(a + 8 + 32 * i, a + 24 + 32 * i)));
 }
 
 /* dtype, bytes of a block, its elements, those of a scale, bias or -1: minima */

@@ -26,7 +26,9 @@
 struct unit {
 	__m512i q[4]; /* bytes from 0 on, 64 elements each */
 	__m512 scale, min;
-	const uint16_t *grid; /* set before: the points of the dtype, or NULL */
+	/* Set before: the points of the dtype, or NULL; the blocks that are there. */
+	const uint16_t *grid;
+	unsigned blocks;
 };
 
 /* Of a dtype: constants, and how a unit is unpacked. */
@@ -85,23 +87,28 @@ INLINE __m512 half_at(const unsigned char *a)
 	return _mm512_set1_ps(_cvtsh_ss(x));
 }
 
-INLINE __m512i of_8(const unsigned char *a, size_t pitch)
+/*
+ * Block @i of a unit, of @bytes bytes. For one beyond the end of the row the first
+ * one: what b has there is 0.
+ */
+INLINE const unsigned char *
+block_at(const struct unit *v, const unsigned char *a, size_t bytes, unsigned i)
+{
+	return a + (i < v->blocks ? i : 0) * bytes;
+}
+
+/* An F16 of each of 8 blocks, from its byte @at on, for the lower 8 lanes. */
+INLINE __m512 halves(const struct unit *v, const unsigned char *a, size_t bytes,
+		     unsigned at)
 {
 	uint16_t x[8];
 
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 8; i++)
-		memcpy(&x[i], a + i * pitch, 2);
-	return _mm512_castsi128_si512(_mm_set_epi16(
+		memcpy(&x[i], block_at(v, a, bytes, i) + at, 2);
+	return _mm512_castps256_ps512(_mm256_cvtph_ps(_mm_set_epi16(
 		(short)x[7], (short)x[6], (short)x[5], (short)x[4], (short)x[3],
-		(short)x[2], (short)x[1], (short)x[0]));
-}
-
-/* 8 F16, @pitch bytes apart, for the lower 8 lanes. */
-INLINE __m512 halves(const unsigned char *a, size_t pitch)
-{
-	return _mm512_castps256_ps512(
-		_mm256_cvtph_ps(_mm512_castsi512_si128(of_8(a, pitch))));
+		(short)x[2], (short)x[1], (short)x[0])));
 }
 
 INLINE __m256i two_of_16(const unsigned char *a, const unsigned char *b)
@@ -166,14 +173,15 @@ struct sums {
 
 /* The first @chunks times 64 elements of a unit, with @cols columns, a constant. */
 INLINE void quant_unit(const struct quant *quant, const uint16_t *grid,
-		       unsigned cols, unsigned chunks, struct sums *sum,
-		       const unsigned char *a,
+		       unsigned cols, unsigned chunks, unsigned blocks,
+		       struct sums *sum, const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at)
 {
 	struct unit v;
 	__m512 scale[4];
 
 	v.grid = grid;
+	v.blocks = blocks;
 	quant->unpack(&v, a);
 	WEIR__UNROLL
 	for (unsigned c = 0; c < cols; c++) {
@@ -201,15 +209,14 @@ INLINE void quant_rest(const struct quant *quant, const uint16_t *grid,
 		       unsigned cols, struct sums *sum, const unsigned char *a,
 		       const struct weir__dot_q8 *const *b, size_t at, size_t n)
 {
-	unsigned char last[8 * 34 + 64] = { 0 };
+	unsigned blocks = (unsigned)n / quant->block;
 
-	memcpy(last, a, n * quant->bytes / WEIR__DOT_UNIT);
 	if (n <= 64)
-		quant_unit(quant, grid, cols, 1, sum, last, b, at);
+		quant_unit(quant, grid, cols, 1, blocks, sum, a, b, at);
 	else if (n <= 128)
-		quant_unit(quant, grid, cols, 2, sum, last, b, at);
+		quant_unit(quant, grid, cols, 2, blocks, sum, a, b, at);
 	else
-		quant_unit(quant, grid, cols, 4, sum, last, b, at);
+		quant_unit(quant, grid, cols, 4, blocks, sum, a, b, at);
 }
 
 /* One row of @k elements with @cols columns, a constant. */
@@ -233,7 +240,8 @@ INLINE void quant_row(const struct quant *quant, const uint16_t *grid,
 
 		for (size_t i = 0; i < quant->bytes; i += 64)
 			__builtin_prefetch(x + ahead + i);
-		quant_unit(quant, grid, cols, 4, sum, x, y, u);
+		quant_unit(quant, grid, cols, 4, WEIR__DOT_UNIT / quant->block,
+			   sum, x, y, u);
 	}
 	if (quant->block < WEIR__DOT_UNIT && k % WEIR__DOT_UNIT)
 		quant_rest(quant, grid, cols, sum, a + units * quant->bytes, y,

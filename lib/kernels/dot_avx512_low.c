@@ -18,6 +18,18 @@ INLINE __m512i look_up(const void *values, __m512i x)
 				   x);
 }
 
+/* The first byte of each of 8 blocks. */
+INLINE uint64_t first_bytes(const struct unit *v, const unsigned char *a,
+			    size_t bytes)
+{
+	uint64_t x = 0;
+
+	WEIR__UNROLL
+	for (unsigned i = 0; i < 8; i++)
+		x |= (uint64_t)*block_at(v, a, bytes, i) << 8 * i;
+	return x;
+}
+
 /* 8 E8M0, halved, for the lower lanes. Those of 0 and 1 are subnormal in F32. */
 INLINE __m512 halves_e8m0(uint64_t bytes)
 {
@@ -34,13 +46,14 @@ INLINE __m512 halves_e8m0(uint64_t bytes)
 
 INLINE void unpack_MXFP4(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves_e8m0(eight_bytes(a, 17));
+	v->scale = halves_e8m0(first_bytes(v, a, 17));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
-		const unsigned char *p = a + 34 * i;
+		const unsigned char *first = block_at(v, a, 17, 2 * i);
+		const unsigned char *second = block_at(v, a, 17, 2 * i + 1);
 
 		v->q[i] = look_up(weir__dot_fp4,
-				  low_high(two_of_16(p + 1, p + 18)));
+				  low_high(two_of_16(first + 1, second + 1)));
 	}
 }
 
@@ -63,13 +76,14 @@ INLINE __m512 halves_e4m3(__m128i bytes)
 /* For 16 elements 8 bytes: the low nibbles, then the high ones. */
 INLINE void unpack_NVFP4(struct unit *v, const unsigned char *a)
 {
-	v->scale = halves_e4m3(
-		_mm_set_epi32((int)get_32(a + 108), (int)get_32(a + 72),
-			      (int)get_32(a + 36), (int)get_32(a)));
+	v->scale = halves_e4m3(_mm_set_epi32((int)get_32(block_at(v, a, 36, 3)),
+					     (int)get_32(block_at(v, a, 36, 2)),
+					     (int)get_32(block_at(v, a, 36, 1)),
+					     (int)get_32(a)));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++) {
 		__m512i x = _mm512_castsi256_si512(_mm256_loadu_si256(
-			(const __m256i_u *)(a + 36 * i + 4)));
+			(const __m256i_u *)(block_at(v, a, 36, i) + 4)));
 
 		x = _mm512_permutexvar_epi64(
 			_mm512_set_epi64(3, 3, 2, 2, 1, 1, 0, 0), x);
@@ -82,11 +96,12 @@ INLINE void unpack_NVFP4(struct unit *v, const unsigned char *a)
 
 INLINE void unpack_Q1_0(struct unit *v, const unsigned char *a)
 {
-	v->scale = _mm512_mask_mov_ps(half_at(a), 0xf0, half_at(a + 18));
+	v->scale = _mm512_mask_mov_ps(half_at(a), 0xf0,
+				      half_at(block_at(v, a, 18, 1)));
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
 		v->q[i] = _mm512_maskz_mov_epi8(
-			get_64(a + 18 * (i / 2) + 2 + 8 * (i % 2)),
+			get_64(block_at(v, a, 18, i / 2) + 2 + 8 * (i % 2)),
 			_mm512_set1_epi8(2));
 }
 
@@ -104,15 +119,17 @@ INLINE void unpack_Q2_0(struct unit *v, const unsigned char *a)
 {
 	const __m512i twice = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2,
 					       2, 1, 1, 0, 0);
-	__m128i four = _mm_set_epi16(0, 0, 0, 0, (short)get_16(a + 54),
-				     (short)get_16(a + 36),
-				     (short)get_16(a + 18), (short)get_16(a));
+	__m128i four = _mm_set_epi16(0, 0, 0, 0,
+				     (short)get_16(block_at(v, a, 18, 3)),
+				     (short)get_16(block_at(v, a, 18, 2)),
+				     (short)get_16(block_at(v, a, 18, 1)),
+				     (short)get_16(a));
 
 	v->scale = half_lanes(four, twice);
 	WEIR__UNROLL
 	for (unsigned i = 0; i < 4; i++)
-		v->q[i] = spread_pairs(
-			_mm_loadu_si128((const __m128i_u *)(a + 18 * i + 2)));
+		v->q[i] = spread_pairs(_mm_loadu_si128(
+			(const __m128i_u *)(block_at(v, a, 18, i) + 2)));
 }
 
 INLINE void unpack_TQ2_0(struct unit *v, const unsigned char *a)

@@ -33,17 +33,6 @@ PLAIN uint64_t get_64(const unsigned char *p)
 	return x;
 }
 
-/* A byte of each of 8 blocks, @pitch bytes apart. */
-PLAIN uint64_t eight_bytes(const unsigned char *p, size_t pitch)
-{
-	uint64_t x = 0;
-
-	WEIR__UNROLL
-	for (unsigned i = 0; i < 8; i++)
-		x |= (uint64_t)p[i * pitch] << 8 * i;
-	return x;
-}
-
 /*
  * In each byte of @signs 7 of them: the eighth makes the number of negative ones
  * even. What a shift moves into a byte does not reach its lowest bit.
