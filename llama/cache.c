@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The keys and values of earlier tokens. */
+/*
+ * The keys and values of earlier tokens. Rows that no token has written have any
+ * bytes: the mask excludes them.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -20,7 +23,6 @@ int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 		ret = weir_tensor_init(&cache->tensor[i], dtype, 2, shape);
 		cache->tensor[i].name = "cache";
 	}
-	cache->row = cache->tensor[0].stride[0];
 	return ret;
 }
 
@@ -38,22 +40,6 @@ int llama_cache_alloc(struct llama *l)
 	for (unsigned p = 0; p < l->n_parts && ret == 0; p++)
 		ret = llama_part_alloc(l, p, l->cache.tensor, n, is_cache_of,
 				       &l->part[p].cache);
-	return ret;
-}
-
-int llama_cache_define(struct llama_cache *cache, int64_t rows)
-{
-	const int64_t more = rows - cache->defined;
-	int ret = 0;
-
-	if (more <= 0)
-		return 0;
-	for (int64_t i = 0; i < 2 * cache->layers && ret == 0; i++)
-		ret = weir_tensor_fill(&cache->tensor[i],
-				       (size_t)(cache->defined * cache->row),
-				       (size_t)(more * cache->row), 0);
-	if (ret == 0)
-		cache->defined = rows;
 	return ret;
 }
 

@@ -124,13 +124,10 @@ static int prepare_pass(struct llama *l, int64_t n, bool all)
 {
 	const int64_t round = l->opts.round, end = l->position + n;
 	struct llama_pass pass = { .tokens = n, .all = all };
-	int ret;
 
 	pass.attended = (end + round - 1) / round * round;
 	if (pass.attended > l->cache.length)
 		pass.attended = l->cache.length;
-	if ((ret = llama_cache_define(&l->cache, pass.attended)) < 0)
-		return ret;
 	if (l->run && l->pass.tokens == n &&
 	    l->pass.attended == pass.attended && l->pass.all == all)
 		return 0;

@@ -78,8 +78,6 @@ struct llama_weights {
  * layer, keys of all layers first. */
 struct llama_cache {
 	int64_t layers, length; /* tokens for which there is room */
-	int64_t row;            /* bytes of a token in a tensor */
-	int64_t defined;        /* rows that are set, if only to 0 */
 	struct weir_tensor *tensor;
 };
 
@@ -180,8 +178,6 @@ void llama_weights_free(struct llama_weights *w);
 int llama_cache_init(const struct llama_config *c, enum weir_dtype dtype,
 		     int64_t length, struct llama_cache *cache);
 int llama_cache_alloc(struct llama *l);
-/* Rows that no token has written are read under the mask: make them 0. */
-int llama_cache_define(struct llama_cache *cache, int64_t rows);
 void llama_cache_free(struct llama_cache *cache);
 
 /*
