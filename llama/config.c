@@ -40,6 +40,11 @@ static int check_ranges(const struct llama_config *c)
 	return ret;
 }
 
+static bool positive(double x)
+{
+	return x > 0 && !isinf(x);
+}
+
 static int check_rope(const struct llama_config *c)
 {
 	const struct weir_op_rope *r = &c->rope;
@@ -50,27 +55,41 @@ static int check_rope(const struct llama_config *c)
 				  "even number up to %" PRId64 ", the length "
 				  "of a head",
 				  r->n_dims, c->head);
-	if (!(r->base > 0) || isinf(r->base))
+	if (!positive((double)r->base))
 		return llama_fail(-EBADMSG, "the base of RoPE is %g",
 				  (double)r->base);
-	if (!(r->freq_scale > 0) || isinf(r->freq_scale))
+	if (!positive((double)r->freq_scale))
 		return llama_fail(-EBADMSG, "the factor of RoPE is %g",
 				  (double)(1 / r->freq_scale));
+	if (!positive((double)r->attn_factor))
+		return llama_fail(-EBADMSG,
+				  "the attention factor of RoPE is %g",
+				  (double)r->attn_factor);
 	if (r->ext_factor != 0 && !r->context)
-		return llama_fail(-EBADMSG, "RoPE of type yarn has no original "
-					    "context length");
+		return llama_fail(-EBADMSG,
+				  "the original context length of "
+				  "RoPE of type yarn is not 1 to %d",
+				  MOST);
 	return 0;
 }
 
-static int check_llama3(const struct llama3_scaling *s)
+static int check_scaling(const struct llama_scaling *s)
 {
-	if (s->factor == 0 ||
-	    (s->factor > 0 && s->low > 0 && s->high > s->low && s->context > 0))
-		return 0;
-	return llama_fail(-EBADMSG,
-			  "RoPE of type llama3 has factor %g, low %g, high %g, "
-			  "context %g",
-			  s->factor, s->low, s->high, s->context);
+	if (s->type == LLAMA_SCALING_LLAMA3 &&
+	    !(positive(s->factor) && positive(s->low) && positive(s->high) &&
+	      s->high > s->low && positive(s->context)))
+		return llama_fail(-EBADMSG,
+				  "RoPE of type llama3 has factor %g, low %g, "
+				  "high %g, context %g",
+				  s->factor, s->low, s->high, s->context);
+	if (s->type == LLAMA_SCALING_YARN &&
+	    !(positive(s->factor) && positive(s->fast) && positive(s->slow) &&
+	      positive(s->context)))
+		return llama_fail(-EBADMSG,
+				  "RoPE of type yarn has factor %g, beta_fast "
+				  "%g, beta_slow %g, context %g",
+				  s->factor, s->fast, s->slow, s->context);
+	return 0;
 }
 
 static int config_check(const struct llama_config *c)
@@ -89,7 +108,7 @@ static int config_check(const struct llama_config *c)
 		return llama_fail(-EBADMSG, "the epsilon of the norms is %g",
 				  (double)c->eps);
 	ret = check_rope(c);
-	return ret < 0 ? ret : check_llama3(&c->llama3);
+	return ret < 0 ? ret : check_scaling(&c->scaling);
 }
 
 int llama_config_read(const struct weir_model *model, struct llama_config *c)
@@ -97,7 +116,9 @@ int llama_config_read(const struct weir_model *model, struct llama_config *c)
 	struct weir_model_info info = { .size = sizeof(info) };
 	int ret = weir_model_info(model, &info);
 
-	*c = (struct llama_config){ .bos = -1, .rope.freq_scale = 1 };
+	*c = (struct llama_config){ .bos = -1,
+				    .rope.freq_scale = 1,
+				    .rope.attn_factor = 1 };
 	if (ret == 0)
 		ret = strcmp(info.format, "GGUF") ? llama_config_hf(model, c)
 						  : llama_config_gguf(model, c);

@@ -2,6 +2,7 @@
 /* Hyperparameters from the metadata of GGUF. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -161,50 +162,68 @@ static int read_head(const struct weir_model *model, struct llama_config *c)
 	return ret;
 }
 
-static int read_scaling(const struct weir_model *model, const char *type,
-			struct weir_op_rope *r)
+/* The type of scaling, with the default of llama.cpp. */
+static int scaling_type(const struct weir_model *model, bool *ret_none,
+			bool *ret_yarn)
 {
-	const char key[] = ARCH "rope.scaling.factor";
-	int64_t context = 0;
-	float factor = 0;
-	int ret;
+	const char *type = "linear";
+	struct weir_value v;
 
-	if (!strcmp(type, "none"))
+	if (find(model, ARCH "rope.scaling.type", &v) == 0) {
+		if (v.type != WEIR_VALUE_STRING)
+			return llama_fail(-EBADMSG, ARCH
+					  "rope.scaling.type is not a string");
+		type = v.str;
+	}
+	*ret_none = !strcmp(type, "none");
+	*ret_yarn = !strcmp(type, "yarn");
+	if (*ret_none || *ret_yarn || !strcmp(type, "linear"))
 		return 0;
-	if (strcmp(type, "linear") && strcmp(type, "yarn"))
-		return llama_fail(-EOPNOTSUPP,
-				  "RoPE scaling of type '%s' is not supported",
-				  type);
-	if ((ret = real(model, key, &factor)) < 0)
-		return ret;
-	if (!(factor > 0))
-		return llama_fail(-EBADMSG, "RoPE of type %s: %s is %g", type,
-				  key, (double)factor);
-	r->freq_scale = 1 / factor;
-	if (!strcmp(type, "linear"))
-		return 0;
-	r->ext_factor = 1;
-	ret = integer(model, ARCH "rope.scaling.original_context_length",
-		      &context);
-	r->context = context > 0 && context <= INT32_MAX ? (uint32_t)context
-							 : 0;
+	return llama_fail(-EOPNOTSUPP,
+			  "RoPE scaling of type '%s' is not supported", type);
+}
+
+/*
+ * llama.cpp takes YaRN's magnitude as 1 where the factor is below 1; that of
+ * weir_rope() is below 1 then.
+ */
+static int read_yarn(const struct weir_model *model, struct llama_config *c,
+		     float factor)
+{
+	struct weir_op_rope *rope = &c->rope;
+	int64_t context = c->context;
+	int ret = integer(model, ARCH "rope.scaling.original_context_length",
+			  &context);
+
+	rope->ext_factor = 1;
+	rope->context = context > 0 && context <= INT32_MAX ? (uint32_t)context
+							    : 0;
+	if (factor < 1)
+		rope->attn_factor /= 1 + 0.1F * logf(factor);
 	return ret;
 }
 
+/* As llama.cpp reads them: a factor that is missing or 0 does not scale. */
 static int read_rope(const struct weir_model *model, struct llama_config *c)
 {
-	struct weir_value v;
+	struct weir_op_rope *rope = &c->rope;
+	bool none = false, yarn = false;
+	float factor = 0;
 	int ret;
 
-	c->rope.mode = WEIR_ROPE_NORMAL;
-	c->rope.base = 10000;
-	ret = real(model, ARCH "rope.freq_base", &c->rope.base);
-	if (ret < 0 || find(model, ARCH "rope.scaling.type", &v) < 0)
+	rope->mode = WEIR_ROPE_NORMAL;
+	rope->base = 10000;
+	if ((ret = real(model, ARCH "rope.freq_base", &rope->base)) < 0 ||
+	    (ret = scaling_type(model, &none, &yarn)) < 0 ||
+	    (ret = real(model, ARCH "rope.scale_linear", &factor)) < 0 ||
+	    (ret = real(model, ARCH "rope.scaling.factor", &factor)) < 0 ||
+	    (ret = real(model, ARCH "rope.scaling.attn_factor",
+			&rope->attn_factor)) < 0)
 		return ret;
-	if (v.type != WEIR_VALUE_STRING)
-		return llama_fail(-EBADMSG,
-				  ARCH "rope.scaling.type is not a string");
-	return read_scaling(model, v.str, &c->rope);
+	if (none || factor == 0)
+		factor = 1;
+	rope->freq_scale = 1 / factor;
+	return yarn ? read_yarn(model, c, factor) : 0;
 }
 
 int llama_config_gguf(const struct weir_model *model, struct llama_config *c)

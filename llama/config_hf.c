@@ -2,11 +2,10 @@
 /* Hyperparameters from the config.json beside safetensors files. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "llama.h"
+#include "hf.h"
 
 /* Missing or null: *@n stays. */
 static int integer(const json_t *o, const char *key, int64_t *n)
@@ -19,19 +18,6 @@ static int integer(const json_t *o, const char *key, int64_t *n)
 		return llama_fail(-EBADMSG, "config.json: %s is not an integer",
 				  key);
 	*n = json_integer_value(v);
-	return 0;
-}
-
-static int real(const json_t *o, const char *key, double *x)
-{
-	const json_t *v = json_object_get(o, key);
-
-	if (!v || json_is_null(v))
-		return 0;
-	if (!json_is_number(v))
-		return llama_fail(-EBADMSG, "config.json: %s is not a number",
-				  key);
-	*x = json_number_value(v);
 	return 0;
 }
 
@@ -99,70 +85,6 @@ static int read_sizes(const json_t *o, struct llama_config *c)
 	return 0;
 }
 
-/* @s: the object with the parameters of the type. */
-static int read_scaling(const json_t *s, const char *type,
-			struct llama_config *c)
-{
-	struct llama3_scaling *l = &c->llama3;
-	const char context[] = "original_max_position_embeddings";
-	double factor = 0;
-	int64_t n = 0;
-	int ret = real(s, "factor", &factor);
-
-	if (ret < 0 || !strcmp(type, "default"))
-		return ret;
-	if (!(factor > 0))
-		return llama_fail(-EBADMSG,
-				  "config.json: RoPE of type %s has factor %g",
-				  type, factor);
-	if (!strcmp(type, "llama3")) {
-		l->factor = factor;
-		if ((ret = real(s, "low_freq_factor", &l->low)) < 0 ||
-		    (ret = real(s, "high_freq_factor", &l->high)) < 0)
-			return ret;
-		return real(s, context, &l->context);
-	}
-	c->rope.freq_scale = (float)(1 / factor);
-	if (!strcmp(type, "linear"))
-		return 0;
-	if (strcmp(type, "yarn"))
-		return llama_fail(-EOPNOTSUPP,
-				  "RoPE scaling of type '%s' is not supported",
-				  type);
-	c->rope.ext_factor = 1;
-	ret = integer(s, context, &n);
-	c->rope.context = n > 0 && n <= INT32_MAX ? (uint32_t)n : 0;
-	return ret;
-}
-
-/* rope_scaling, whose type has had two names; newer: rope_parameters. */
-static int read_rope(const json_t *o, struct llama_config *c)
-{
-	const json_t *s = json_object_get(o, "rope_parameters");
-	const char *type;
-	double base = 10000;
-	int ret;
-
-	c->rope.mode = WEIR_ROPE_NEOX;
-	if (!json_is_object(s))
-		s = json_object_get(o, "rope_scaling");
-	if ((ret = real(o, "rope_theta", &base)) < 0 ||
-	    (ret = real(s, "rope_theta", &base)) < 0)
-		return ret;
-	c->rope.base = (float)base;
-	c->rope.n_dims = c->head > 0 && c->head <= INT32_MAX ? (uint32_t)c->head
-							     : 0;
-	if (!json_is_object(s))
-		return 0;
-	type = json_string_value(json_object_get(s, "rope_type"));
-	if (!type)
-		type = json_string_value(json_object_get(s, "type"));
-	if (!type)
-		return llama_fail(-EBADMSG,
-				  "config.json: RoPE scaling has no type");
-	return read_scaling(s, type, c);
-}
-
 /* The id of a token that the vocabulary has. */
 static int read_token(const char *key, const json_t *v,
 		      const struct llama_config *c, int32_t *ret_token)
@@ -207,15 +129,15 @@ static int read_tokens(const json_t *o, struct llama_config *c)
 	return ret;
 }
 
-static int read_all(const json_t *o, struct llama_config *c)
+static int read_all(json_t *o, struct llama_config *c)
 {
 	double eps = 1e-6;
 	int ret;
 
 	c->tied = json_is_true(json_object_get(o, "tie_word_embeddings"));
 	if ((ret = check_architecture(o)) < 0 || (ret = read_sizes(o, c)) < 0 ||
-	    (ret = read_rope(o, c)) < 0 || (ret = read_tokens(o, c)) < 0 ||
-	    (ret = real(o, "rms_norm_eps", &eps)) < 0)
+	    (ret = hf_rope(o, c)) < 0 || (ret = read_tokens(o, c)) < 0 ||
+	    (ret = hf_real(o, "", "rms_norm_eps", &eps)) < 0)
 		return ret;
 	c->eps = (float)eps;
 	return 0;

@@ -12,10 +12,18 @@
 #include <stdint.h>
 #include <weir.h>
 
-/* The divisors of Llama 3's frequencies, as parameters. */
-struct llama3_scaling {
-	double factor; /* 0: not used */
-	double low, high, context;
+/* A scaling of RoPE in config.json; frequencies are divided (rope.c). */
+enum llama_scaling_type {
+	LLAMA_SCALING_NONE,
+	LLAMA_SCALING_LLAMA3,
+	LLAMA_SCALING_YARN
+};
+struct llama_scaling {
+	enum llama_scaling_type type;
+	double factor, context; /* of both types */
+	double low, high;       /* of Llama 3's */
+	double fast, slow;      /* turns, of YaRN's ramp between pairs ... */
+	bool truncate;          /* ... which begins and ends at whole pairs */
 };
 
 /* The hyperparameters of a model. */
@@ -31,7 +39,7 @@ struct llama_config {
 	int32_t end[LLAMA_ENDS]; /* tokens that end a text ... */
 	size_t ends;             /* ... of config.json */
 	struct weir_op_rope rope;
-	struct llama3_scaling llama3;
+	struct llama_scaling scaling;
 };
 
 /* The tensors of a layer; llama_weights has their names. */
@@ -160,6 +168,11 @@ int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
 /* Does config.json say that this token ends a text? */
 bool llama_is_end(const struct llama_config *c, int32_t token);
+
+/* rope.c: the divisor of the frequency of pair @i. */
+double llama_rope_divisor(const struct llama_config *c, int64_t i);
+/* By how much YaRN multiplies sine and cosine. */
+double llama_yarn_magnitude(double factor, double mscale);
 
 /*
  * tensors.c: the tensors that the model has, which are not placed. Their names

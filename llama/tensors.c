@@ -168,7 +168,7 @@ static int add_factors(struct search *s)
 	size_t i;
 
 	w->factors = w->n;
-	if (s->config->llama3.factor > 0) {
+	if (s->config->scaling.type != LLAMA_SCALING_NONE) {
 		w->source[w->n] =
 			(struct llama_source){ .entry = LLAMA_COMPUTED };
 		return weir_tensor_init(&w->tensor[w->n++], WEIR_DTYPE_F32, 1,

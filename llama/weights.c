@@ -5,27 +5,18 @@
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "llama.h"
 
-/* Llama 3: long waves are stretched, short ones are not. */
 static int set_factors(const struct llama_config *c,
 		       const struct weir_tensor *t)
 {
-	const struct llama3_scaling *s = &c->llama3;
 	int ret = 0;
 
 	for (int64_t i = 0; i < t->shape[0] && ret == 0; i++) {
-		double turn =
-			pow(c->rope.base, 2.0 * (double)i / c->rope.n_dims);
-		double waves = s->context / (2 * M_PI * turn);
-		double share = (waves - s->low) / (s->high - s->low);
-		float factor;
+		float factor = (float)llama_rope_divisor(c, i);
 
-		share = fmin(fmax(share, 0), 1);
-		factor = (float)(1 / ((1 - share) / s->factor + share));
 		ret = weir_tensor_set(t, (size_t)i * sizeof(factor), &factor,
 				      sizeof(factor));
 	}

@@ -26,7 +26,8 @@ EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md %D%/tap.in
 	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
 	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
-	%D%/llama/vocabularies.py %D%/llama/sparse.py
+	%D%/llama/vocabularies.py %D%/llama/sparse.py \
+	%D%/llama/variants.py
 
 # In the order of the layers, one on each line.
 T_C_TESTS = \

@@ -12,6 +12,7 @@ from gguf import GGMLQuantizationType as Type
 from gguf import GGUFValueType as Value
 
 import refused
+import variants
 from harness import Wrong, main
 from models import (LINEAR, LLAMA3, TOKENS, YARN, shape, write_gguf, write_hf)
 from reference import Session, nmse, open_model
@@ -114,6 +115,16 @@ def same_as_reference():
                        of_hf("F32", parts=3), **f32)
     yield as_reference("keys and values in F16", CACHE_ERROR,
                        of_gguf(Type.F32))
+
+
+def variants_as_reference():
+    f32 = {"options": ("-c", "f32")}
+    writers = {"GGUF": of_gguf, "safetensors": of_hf}
+    for cases, limit, how in ((variants.EXACT, F32_ERROR, f32),
+                              (variants.ROUNDED, ROUNDED_ERROR, {})):
+        for title, files, write, changed in cases:
+            yield as_reference(f"{files}, {title}", limit,
+                               writers[files](**write), **how, **changed)
 
 
 def generates():
@@ -266,6 +277,7 @@ def refuses(title, write, parts, options=(), tokens=(1, 2), **env):
 
 def cases():
     yield from same_as_reference()
+    yield from variants_as_reference()
     yield "the tokens that are generated are those of the reference", generates
     if have_strace():
         yield "logits are right while the weights arrive slowly", arrives

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Small random Llama models, for main.py.
+"""Small random models, for main.py.
 
 Each model has the same random numbers for weights, as Hugging Face stores them.
-GGUF files get the rows of Q and K in the order that converters give them.
+GGUF files of Llama get the rows of Q and K in the order that converters give them.
 """
 import json
 import math
@@ -26,19 +26,27 @@ LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
 YARN = {"rope_type": "yarn", "factor": 4.0,
         "original_max_position_embeddings": 32}
 
+# What families of models have besides that of Llama.
+ATTENTION = ("attn_q", "attn_k", "attn_v", "attn_output")
+QWEN2 = {"family": "qwen2", "biases": ATTENTION[:3]}
+QWEN3 = {"family": "qwen3", "norms": True, "head": 24}
+MISTRAL = {"family": "mistral"}
+
 
 def shape(**changed):
     """The hyperparameters of a model, some of them changed."""
     values = {"embedding": 64, "layers": 2, "heads": 4, "kv_heads": 2,
               "head": 16, "inner": 160, "vocabulary": 96, "base": 10000.0,
-              "eps": 1e-5, "context": 256, "tied": False, "rope": None}
+              "eps": 1e-5, "context": 256, "tied": False, "rope": None,
+              "family": "llama", "biases": (), "norms": False}
     values.update(changed)
     return SimpleNamespace(**values)
 
 
 def weights(s):
-    """{name of GGUF, without ".weight": F32}"""
+    """{name of GGUF: F32}"""
     random = numpy.random.default_rng(7)
+    others = numpy.random.default_rng(8)
 
     def matrix(rows, columns, scale=1):
         return (random.standard_normal((rows, columns)) * scale /
@@ -47,7 +55,11 @@ def weights(s):
     def norm():
         return (1 + 0.2 * random.standard_normal(s.embedding)).astype(
             numpy.float32)
-    found = {"token_embd": matrix(s.vocabulary, s.embedding, 4)}
+
+    def vector(n, mean, deviation):
+        return (mean + deviation * others.standard_normal(n)).astype(
+            numpy.float32)
+    found = {"token_embd.weight": matrix(s.vocabulary, s.embedding, 4)}
     for i in range(s.layers):
         for name, value in (
                 ("attn_norm", norm()),
@@ -59,10 +71,14 @@ def weights(s):
                 ("ffn_gate", matrix(s.inner, s.embedding)),
                 ("ffn_up", matrix(s.inner, s.embedding)),
                 ("ffn_down", matrix(s.embedding, s.inner))):
-            found[f"blk.{i}.{name}"] = value
-    found["output_norm"] = norm()
+            found[f"blk.{i}.{name}.weight"] = value
+            if name in s.biases:
+                found[f"blk.{i}.{name}.bias"] = vector(len(value), 0, 0.5)
+        for name in ("attn_q_norm", "attn_k_norm") if s.norms else ():
+            found[f"blk.{i}.{name}.weight"] = vector(s.head, 1, 0.3)
+    found["output_norm.weight"] = norm()
     if not s.tied:
-        found["output"] = matrix(s.vocabulary, s.embedding)
+        found["output.weight"] = matrix(s.vocabulary, s.embedding)
     return found
 
 
@@ -70,9 +86,8 @@ def weights(s):
 
 def permuted(rows, heads):
     """Rows of Q or K: neighbours rotate together, not the halves of a head."""
-    n, columns = rows.shape
-    return rows.reshape(heads, 2, n // heads // 2, columns).swapaxes(
-        1, 2).reshape(n, columns)
+    return rows.reshape(heads, 2, len(rows) // heads // 2, -1).swapaxes(
+        1, 2).reshape(rows.shape)
 
 
 def gguf_keys(s, integer):
@@ -112,11 +127,11 @@ def rope_freqs(s):
 
 def gguf_tensors(s):
     for name, value in weights(s).items():
-        if name.endswith("attn_q"):
+        if s.family in ("llama", "mistral") and ".attn_q." in name:
             value = permuted(value, s.heads)
-        elif name.endswith("attn_k"):
+        elif s.family in ("llama", "mistral") and ".attn_k." in name:
             value = permuted(value, s.kv_heads)
-        yield name + ".weight", value
+        yield name, value
     if s.rope and s.rope["rope_type"] == "llama3":
         yield "rope_freqs.weight", rope_freqs(s)
 
@@ -145,15 +160,16 @@ def quantise(value, kind):
 
 
 def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
-               arch="llama", keys=(), words=0, drop=(), tensors=(), add=None):
-    """@keys: changed keys, None: left out. @words: of a tokenizer. @drop:
-    tensors that are left out, @tensors: {name: array} others. @add: a function
-    that adds other keys to the writer."""
+               arch=None, keys=(), words=0, drop=(), tensors=(), add=None):
+    """@arch: another than that of the family. @keys: changed keys, None: left
+    out. @words: of a tokenizer. @drop: tensors that are left out, @tensors:
+    {name: array} others. @add: a function that adds other keys to the writer."""
+    arch = arch or {"mistral": "llama"}.get(s.family, s.family)
     out = gguf.GGUFWriter(path, arch, split_max_tensors=math.ceil(
         (3 + 9 * s.layers) / parts) if parts > 1 else 0)
     for key, value in {**gguf_keys(s, integer), **dict(keys)}.items():
         if value is not None:
-            out.add_key_value("llama." + key, *value)
+            out.add_key_value(f"{arch}.{key}", *value)
     if words:
         out.add_token_list([f"word{i}" for i in range(words)])
     if add:
@@ -176,6 +192,9 @@ def write_gguf(path, s, kind=Type.F32, integer=Value.UINT32, parts=1,
 
 # The layout of Hugging Face
 
+NULL = object()
+
+
 def encode(value, dtype):
     if dtype == "BF16":
         return gguf.quants.quantize(value, Type.BF16).tobytes()
@@ -196,25 +215,34 @@ def write_safetensors(path, tensors, dtype):
 
 
 def hf_config(s):
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama",
+    names = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2",
+             "qwen3": "Qwen3"}
+    config = {"architectures": [names[s.family] + "ForCausalLM"],
+              "model_type": s.family, "torch_dtype": "float32",
               "hidden_act": "silu", "hidden_size": s.embedding,
               "num_hidden_layers": s.layers, "num_attention_heads": s.heads,
               "num_key_value_heads": s.kv_heads, "intermediate_size": s.inner,
               "vocab_size": s.vocabulary, "rms_norm_eps": s.eps,
               "max_position_embeddings": s.context, "rope_theta": s.base,
               "rope_scaling": s.rope, "tie_word_embeddings": s.tied,
-              "attention_bias": False, "mlp_bias": False}
+              "attention_bias": "attn_output" in s.biases,
+              "mlp_bias": "ffn_down" in s.biases}
+    if s.family in ("qwen2", "qwen3"):
+        config.update(use_sliding_window=False, sliding_window=5,
+                      max_window_layers=1)
     if s.head * s.heads != s.embedding:
         config["head_dim"] = s.head
     return config
 
 
 def write_hf(folder, s, dtype="F32", parts=1, config=(), drop=()):
-    """@config: changed members, None: left out. @drop as of write_gguf."""
+    """@config: changed members, None: left out, NULL: null. @drop as of
+    write_gguf."""
     os.makedirs(folder)
     changed = {**hf_config(s), **dict(config)}
     with open(os.path.join(folder, "config.json"), "w") as f:
-        json.dump({k: v for k, v in changed.items() if v is not None}, f)
+        json.dump({k: None if v is NULL else v for k, v in changed.items()
+                   if v is not None}, f)
     tensors = {hf_name(name): value for name, value in weights(s).items()
                if name not in drop}
     if parts == 1:

@@ -10,22 +10,36 @@ import os
 import numpy
 from gguf import GGUFValueType as Value
 
-from models import LINEAR, shape, write_gguf, write_hf
+from models import LINEAR, YARN, shape, write_gguf, write_hf
 
 
-def key(name, value, kind=Value.UINT32):
+def key(name, value, kind=Value.UINT32, **changed):
     """A GGUF file with another value of a key; None: without it."""
     new = None if value is None else (value, kind)
-    return lambda path: write_gguf(path + ".gguf", shape(), keys={name: new})
+    return lambda path: write_gguf(path + ".gguf", shape(**changed),
+                                   keys={name: new})
 
 
-def gguf(**how):
-    return lambda path: write_gguf(path + ".gguf", shape(), **how)
+def real(name, value, **changed):
+    return key(name, value, Value.FLOAT32, **changed)
 
 
-def member(name, value):
+def gguf(changed=(), **how):
+    return lambda path: write_gguf(path + ".gguf", shape(**dict(changed)),
+                                   **how)
+
+
+def member(name, value, **changed):
     """A config.json with another value."""
-    return lambda path: write_hf(path, shape(), config={name: value})
+    return members({name: value}, **changed)
+
+
+def members(values, **changed):
+    return lambda path: write_hf(path, shape(**changed), config=values)
+
+
+def yarn(**parameters):
+    return member("rope_scaling", {**YARN, **parameters})
 
 
 def config(text):
@@ -42,7 +56,7 @@ def config(text):
 
 
 def no_matrix(path):
-    return write_hf(path, shape(), drop=["output"])
+    return write_hf(path, shape(), drop=["output.weight"])
 
 
 VECTOR = numpy.zeros(64, numpy.float32)
@@ -84,9 +98,12 @@ CASES = [
     ("a mixture of experts", key("expert_count", 8), ["8 experts"]),
     ("an unknown scaling of RoPE",
      key("rope.scaling.type", "longrope", Value.STRING), ["'longrope'"]),
-    ("a scaling of RoPE without a factor",
-     key("rope.scaling.type", "linear", Value.STRING),
-     ["linear", "rope.scaling.factor is 0"]),
+    ("a scaling of RoPE by a negative factor",
+     real("rope.scaling.factor", -2.0), ["factor of RoPE is -2"]),
+    ("a magnitude of RoPE that is 0",
+     real("rope.scaling.attn_factor", 0.0), ["attention factor", "is 0"]),
+    ("a type of scaling that is a number",
+     key("rope.scaling.type", 1), ["scaling.type is not a string"]),
     ("more rotated dimensions than a head has",
      key("rope.dimension_count", 32), ["is 32", "has 16"]),
     ("an odd number of rotated dimensions",
@@ -123,7 +140,23 @@ CASES = [
     ("a real number of layers", member("num_hidden_layers", 1.5),
      ["num_hidden_layers is not an integer"]),
     ("an unknown scaling of RoPE in config.json",
-     member("rope_scaling", dict(LINEAR, rope_type="dynamic")), ["'dynamic'"]),
+     member("rope_scaling", dict(LINEAR, rope_type="longrope")),
+     ["'longrope'"]),
+    ("a scaling of RoPE that is a string", member("rope_scaling", "yarn"),
+     ["rope_scaling is not an object"]),
+    ("a linear scaling without a factor",
+     member("rope_scaling", {"type": "linear"}), ["factor of RoPE is 0"]),
+    ("YaRN without a factor", yarn(factor=None), ["yarn", "factor 0"]),
+    ("a negative magnitude of YaRN", yarn(attention_factor=-1.0),
+     ["attention factor", "is -1"]),
+    ("a parameter of RoPE that is not known", yarn(mrope_section=[1, 2]),
+     ["rope_scaling.mrope_section is [1,2]", "does not know it"]),
+    ("a parameter of another type of scaling", yarn(low_freq_factor=1.0),
+     ["rope_scaling.low_freq_factor is 1.0"]),
+    ("parameters of RoPE for each type of layers",
+     members({"rope_parameters": {"full_attention": {"rope_theta": 5.0}},
+              "rope_scaling": None}),
+     ["rope_parameters.full_attention is {"]),
     ("parameters of Llama 3 that do not fit",
      member("rope_scaling", {"rope_type": "llama3", "factor": 8.0,
                              "low_freq_factor": 4.0, "high_freq_factor": 1.0,

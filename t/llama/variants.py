@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""Kinds of models and of RoPE whose logits main.py compares with the reference.
+
+Each case: a title, "GGUF" or "safetensors", options of write_gguf or write_hf, and
+what is changed in the shape.
+"""
+from gguf import GGMLQuantizationType as Type
+from gguf import GGUFValueType as Value
+
+from models import LINEAR, LLAMA3, NULL, YARN
+
+# Numbers of turns of which each changes the frequencies of the shape.
+BETAS = {"beta_fast": 1.5, "beta_slow": 0.2,
+         "original_max_position_embeddings": 64}
+
+
+def real(**values):
+    return {"rope." + name.replace("__", "."): (x, Value.FLOAT32)
+            for name, x in values.items()}
+
+
+def gguf(title, keys=(), kind=Type.F32, **changed):
+    return title, "GGUF", {"keys": keys, "kind": kind}, changed
+
+
+def hf(title, config=(), dtype="F32", **changed):
+    return title, "safetensors", {"config": config, "dtype": dtype}, changed
+
+
+def yarn(title, **parameters):
+    return hf(title, rope={**YARN, **parameters})
+
+
+NONE = {"rope.scaling.type": ("none", Value.STRING)}
+OF_TYPE = {"rope.scaling.type": ("linear", Value.STRING)}
+
+GGUF_ROPE = [
+    gguf("a factor of RoPE without a type", real(scaling__factor=4)),
+    gguf("the older name of a factor", real(scale_linear=4)),
+    gguf("both names of a factor, of which the newer is used",
+         real(scale_linear=4, scaling__factor=2)),
+    gguf("a factor that the type none makes ineffective",
+         {**NONE, **real(scaling__factor=4)}),
+    gguf("a type of scaling without a factor, or with 0, which scale nothing",
+         OF_TYPE),
+    gguf("a factor of 0", {**OF_TYPE, **real(scaling__factor=0)}),
+    gguf("attn_factor without scaling", real(scaling__attn_factor=1.3)),
+    gguf("attn_factor with YaRN", real(scaling__attn_factor=0.7), rope=YARN),
+    gguf("YaRN whose factor is below 1", rope={**YARN, "factor": 0.5}),
+    gguf("YaRN without the original context",
+         {"rope.scaling.original_context_length": None}, rope=YARN,
+         context=64),
+    gguf("keys that change nothing", {
+        "attention.causal": (True, Value.BOOL),
+        "expert_count": (0, Value.UINT32),
+        "expert_weights_scale": (1.0, Value.FLOAT32),
+        "logit_scale": (0.0, Value.FLOAT32),
+        "rope.scaling.finetuned": (True, Value.BOOL),
+        "tensor_data_layout": ("Meta AI original pth", Value.STRING),
+        "use_parallel_residual": (False, Value.BOOL),
+        **real(scaling__yarn_beta_fast=32, scaling__yarn_beta_slow=1,
+               scaling__yarn_ext_factor=1, scaling__yarn_log_multiplier=0)},
+         rope=YARN),
+]
+
+HF_ROPE = [
+    yarn("YaRN's attention_factor", attention_factor=1.5),
+    yarn("YaRN's attention_factor as an integer, and a null beta",
+         attention_factor=2, beta_fast=None),
+    yarn("YaRN's beta_fast and beta_slow", **BETAS),
+    yarn("YaRN's beta_fast", **{**BETAS, "beta_slow": 1}),
+    yarn("YaRN's mscale and mscale_all_dim", mscale=1.0, mscale_all_dim=0.4),
+    yarn("YaRN's mscale alone, which has no effect", mscale=2.0),
+    yarn("YaRN without truncation", truncate=False),
+    yarn("YaRN without truncation, and betas", truncate=False, **BETAS),
+    yarn("YaRN whose factor is below 1", factor=0.5),
+    yarn("keys that change nothing in YaRN", finetuned=True, attn_factor=1,
+         extrapolation_factor=1.0, partial_rotary_factor=1.0),
+    hf("YaRN without the original context",
+       rope={"rope_type": "yarn", "factor": 4.0}, context=64),
+    hf("Llama 3's scaling without the original context", rope={
+        k: v for k, v in LLAMA3.items() if not k.startswith("original")},
+       context=64),
+    hf("dynamic scaling, which changes nothing within the context",
+       rope={"rope_type": "dynamic", "factor": 2.0}),
+    hf("the default type, with a base of its own",
+       {"rope_scaling": {"rope_type": "default", "rope_theta": 300.0}}),
+    hf("rope_scaling, which is used rather than rope_parameters", {
+        "rope_scaling": LINEAR, "rope_parameters": dict(
+            LLAMA3, rope_theta=500.0)}),
+    hf("no scaling, but null", {"rope_scaling": NULL,
+                                "rope_parameters": NULL}),
+]
+
+EXACT = GGUF_ROPE + HF_ROPE
+ROUNDED = []
