@@ -235,7 +235,10 @@ int llama_config_gguf(const struct weir_model *model, struct llama_config *c)
 	c->eps = -1;
 	if ((ret = check_architecture(model)) < 0 ||
 	    (ret = read_sizes(model, c)) < 0 ||
-	    (ret = read_head(model, c)) < 0 || (ret = read_rope(model, c)) < 0)
+	    (ret = read_head(model, c)) < 0 ||
+	    (ret = read_rope(model, c)) < 0 ||
+	    (ret = real(model, ARCH "attention.layer_norm_rms_epsilon",
+			&c->eps)) < 0)
 		return ret;
-	return real(model, ARCH "attention.layer_norm_rms_epsilon", &c->eps);
+	return llama_keys_gguf(model, "llama");
 }

@@ -7,52 +7,47 @@
 
 #include "hf.h"
 
-/* Missing or null: *@n stays. */
-static int integer(const json_t *o, const char *key, int64_t *n)
+/* @fallback: the value if the key is missing, or NULL. */
+static int check_string(json_t *o, const char *key, const char *fallback,
+			const char *want)
 {
-	const json_t *v = json_object_get(o, key);
+	json_t *v = hf_take(o, key);
+	const char *got = v ? json_string_value(v) : fallback;
+	int ret = 0;
 
-	if (!v || json_is_null(v))
-		return 0;
-	if (!json_is_integer(v))
-		return llama_fail(-EBADMSG, "config.json: %s is not an integer",
-				  key);
-	*n = json_integer_value(v);
-	return 0;
+	if (!got || strcmp(got, want) != 0)
+		ret = llama_fail(-EOPNOTSUPP,
+				 "config.json: %s is '%s': only '%s' is "
+				 "supported",
+				 key, got ? got : "", want);
+	json_decref(v);
+	return ret;
 }
 
-static int check_string(const json_t *o, const char *key, const char *want)
+static int check_false(json_t *o, const char *key)
 {
-	const char *got = json_string_value(json_object_get(o, key));
+	bool got = false;
+	int ret = hf_bool(o, "", key, &got);
 
-	if (got && !strcmp(got, want))
-		return 0;
-	return llama_fail(-EOPNOTSUPP,
-			  "config.json: %s is '%s': only '%s' is supported",
-			  key, got ? got : "", want);
-}
-
-static int check_false(const json_t *o, const char *key)
-{
-	if (!json_is_true(json_object_get(o, key)))
-		return 0;
+	if (ret < 0 || !got)
+		return ret;
 	return llama_fail(-EOPNOTSUPP,
 			  "config.json: %s is true, which is not supported",
 			  key);
 }
 
-static int check_architecture(const json_t *o)
+static int check_architecture(json_t *o)
 {
 	int ret;
 
-	if ((ret = check_string(o, "model_type", "llama")) < 0 ||
-	    (ret = check_string(o, "hidden_act", "silu")) < 0 ||
+	if ((ret = check_string(o, "model_type", NULL, "llama")) < 0 ||
+	    (ret = check_string(o, "hidden_act", "silu", "silu")) < 0 ||
 	    (ret = check_false(o, "attention_bias")) < 0)
 		return ret;
 	return check_false(o, "mlp_bias");
 }
 
-static int read_sizes(const json_t *o, struct llama_config *c)
+static int read_sizes(json_t *o, struct llama_config *c)
 {
 	const struct {
 		const char *key;
@@ -64,16 +59,15 @@ static int read_sizes(const json_t *o, struct llama_config *c)
 		{ "vocab_size", &c->vocabulary },
 		{ "max_position_embeddings", &c->context },
 		{ "num_attention_heads", &c->heads },
+		{ "num_key_value_heads", &c->kv_heads },
+		{ "head_dim", &c->head },
 	};
 	int ret = 0;
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && ret == 0; i++)
-		ret = integer(o, all[i].key, all[i].n);
-	c->kv_heads = c->heads;
-	if (ret == 0)
-		ret = integer(o, "num_key_value_heads", &c->kv_heads);
-	if (ret == 0)
-		ret = integer(o, "head_dim", &c->head);
+		ret = hf_integer(o, "", all[i].key, all[i].n);
+	if (!c->kv_heads)
+		c->kv_heads = c->heads;
 	if (ret < 0 || c->head)
 		return ret;
 	if (c->heads <= 0 || c->embedding % c->heads)
@@ -111,21 +105,32 @@ static int add_end(const json_t *v, struct llama_config *c)
 	return read_token(key, v, c, &c->end[c->ends++]);
 }
 
-/* Tokens of the text; several may end it. Missing or null: not known. */
-static int read_tokens(const json_t *o, struct llama_config *c)
+static int add_ends(const json_t *eos, struct llama_config *c)
 {
-	const json_t *bos = json_object_get(o, "bos_token_id");
-	const json_t *eos = json_object_get(o, "eos_token_id");
 	int ret = 0;
 
-	if (bos && !json_is_null(bos))
-		ret = read_token("bos_token_id", bos, c, &c->bos);
-	if (ret < 0 || !eos || json_is_null(eos))
-		return ret;
+	if (!eos || json_is_null(eos))
+		return 0;
 	if (!json_is_array(eos))
 		return add_end(eos, c);
 	for (size_t i = 0; i < json_array_size(eos) && ret == 0; i++)
 		ret = add_end(json_array_get(eos, i), c);
+	return ret;
+}
+
+/* Tokens of the text; several may end it. Missing or null: not known. */
+static int read_tokens(json_t *o, struct llama_config *c)
+{
+	json_t *bos = hf_take(o, "bos_token_id");
+	json_t *eos = hf_take(o, "eos_token_id");
+	int ret = 0;
+
+	if (bos && !json_is_null(bos))
+		ret = read_token("bos_token_id", bos, c, &c->bos);
+	if (ret == 0)
+		ret = add_ends(eos, c);
+	json_decref(bos);
+	json_decref(eos);
 	return ret;
 }
 
@@ -134,13 +139,13 @@ static int read_all(json_t *o, struct llama_config *c)
 	double eps = 1e-6;
 	int ret;
 
-	c->tied = json_is_true(json_object_get(o, "tie_word_embeddings"));
 	if ((ret = check_architecture(o)) < 0 || (ret = read_sizes(o, c)) < 0 ||
 	    (ret = hf_rope(o, c)) < 0 || (ret = read_tokens(o, c)) < 0 ||
-	    (ret = hf_real(o, "", "rms_norm_eps", &eps)) < 0)
+	    (ret = hf_real(o, "", "rms_norm_eps", &eps)) < 0 ||
+	    (ret = hf_bool(o, "", "tie_word_embeddings", &c->tied)) < 0)
 		return ret;
 	c->eps = (float)eps;
-	return 0;
+	return hf_refuse_rest(o, "");
 }
 
 /* config.json is in the folder of the file that was opened. */

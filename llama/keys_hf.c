@@ -10,7 +10,77 @@
 
 #include "hf.h"
 
-/* Parameters of RoPE that change nothing if they are 1. */
+/*
+ * They change nothing, whatever their value is: they describe files, training,
+ * or how tokens are chosen. So do names that begin with '_', end with "_token_id"
+ * or have "dropout" in them.
+ */
+static const char *const ignored[] = {
+	"architectures",
+	"attn_implementation",
+	"auto_map",
+	"bad_words_ids",
+	"begin_suppress_tokens",
+	"chunk_size_feed_forward",
+	"cross_attention_hidden_size",
+	"diversity_penalty",
+	"do_sample",
+	"dtype",
+	"early_stopping",
+	"embd_pdrop",
+	"encoder_no_repeat_ngram_size",
+	"exponential_decay_length_penalty",
+	"finetuned",
+	"finetuning_task",
+	"id2label",
+	"initializer_range",
+	"is_decoder",
+	"is_llama_config",
+	"keys_to_ignore_at_inference",
+	"label2id",
+	"length_penalty",
+	"max_length",
+	"max_new_tokens",
+	"min_length",
+	"no_repeat_ngram_size",
+	"num_beam_groups",
+	"num_beams",
+	"num_labels",
+	"num_return_sequences",
+	"output_attentions",
+	"output_hidden_states",
+	"output_scores",
+	"prefix",
+	"pretraining_tp",
+	"problem_type",
+	"remove_invalid_values",
+	"repetition_penalty",
+	"resid_pdrop",
+	"return_dict",
+	"return_dict_in_generate",
+	"suppress_tokens",
+	"task_specific_params",
+	"temperature",
+	"tf_legacy_loss",
+	"tokenizer_class",
+	"top_k",
+	"top_p",
+	"torch_dtype",
+	"torchscript",
+	"transformers.js_config",
+	"transformers_version",
+	"typical_p",
+	"unsloth_fixed",
+	"unsloth_version",
+	"use_bfloat16",
+	"use_cache",
+};
+
+/* They change nothing if they are false, or 1. */
+static const char *const off[] = {
+	"add_cross_attention", "is_encoder_decoder", "rope_interleaved",
+	"tie_encoder_decoder", "use_mrope",
+};
 static const char *const one[] = {
 	"attn_factor",
 	"extrapolation_factor",
@@ -79,11 +149,25 @@ static bool is_in(const char *key, const char *const *list, size_t n)
 	return false;
 }
 
+static bool ends_with(const char *s, const char *end)
+{
+	const size_t len = strlen(s), n = strlen(end);
+
+	return len >= n && !strcmp(s + len - n, end);
+}
+
 static bool is_neutral(const char *key, const json_t *v)
 {
-	return json_is_null(v) || !strcmp(key, "finetuned") ||
-	       (json_is_number(v) && json_number_value(v) == 1 &&
-		is_in(key, one, sizeof(one) / sizeof(*one)));
+	if (json_is_null(v) || key[0] == '_' || ends_with(key, "_token_id") ||
+	    strstr(key, "dropout") ||
+	    is_in(key, ignored, sizeof(ignored) / sizeof(*ignored)))
+		return true;
+	if (json_is_object(v))
+		return json_object_size(v) == 0;
+	if (json_is_false(v))
+		return is_in(key, off, sizeof(off) / sizeof(*off));
+	return json_is_number(v) && json_number_value(v) == 1 &&
+	       is_in(key, one, sizeof(one) / sizeof(*one));
 }
 
 int hf_refuse_rest(json_t *o, const char *in)

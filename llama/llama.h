@@ -166,6 +166,8 @@ const char *llama_error(void);
 int llama_config_gguf(const struct weir_model *model, struct llama_config *c);
 int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
+/* keys_gguf.c: refuse keys of the architecture that are not known. */
+int llama_keys_gguf(const struct weir_model *model, const char *arch);
 /* Does config.json say that this token ends a text? */
 bool llama_is_end(const struct llama_config *c, int32_t token);
 

@@ -92,5 +92,15 @@ HF_ROPE = [
                                 "rope_parameters": NULL}),
 ]
 
-EXACT = GGUF_ROPE + HF_ROPE
+KINDS = [
+    hf("keys that change nothing", {
+        "attention_dropout": 0.1, "bos_token_id": 1, "image_token_id": 9,
+        "eos_token_id": [2, 3], "initializer_range": 0.02,
+        "hidden_dropout_prob": 0.1, "is_llama_config": True,
+        "pad_token_id": NULL, "pretraining_tp": 1, "pruned_heads": {},
+        "rope_interleaved": False, "transformers.js_config": {"dtype": "q4"},
+        "transformers_version": "5.0", "use_cache": True, "use_mrope": False,
+        "some_future_key": NULL, "_name_or_path": "x"}),
+]
+EXACT = GGUF_ROPE + HF_ROPE + KINDS
 ROUNDED = []
