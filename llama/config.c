@@ -107,8 +107,19 @@ static int config_check(const struct llama_config *c)
 	if (!(c->eps >= 0) || isinf(c->eps))
 		return llama_fail(-EBADMSG, "the epsilon of the norms is %g",
 				  (double)c->eps);
+	if (c->window < 0 || c->window > MOST || c->full_layers < 0)
+		return llama_fail(-EBADMSG,
+				  "a window of %" PRId64
+				  " tokens after %" PRId64
+				  " layers: not 0 to %d, and 0 or more",
+				  c->window, c->full_layers, MOST);
 	ret = check_rope(c);
 	return ret < 0 ? ret : check_scaling(&c->scaling);
+}
+
+bool llama_has_window(const struct llama_config *c, int64_t layer)
+{
+	return c->window && layer >= c->full_layers;
 }
 
 int llama_config_read(const struct weir_model *model, struct llama_config *c)
@@ -119,10 +130,16 @@ int llama_config_read(const struct weir_model *model, struct llama_config *c)
 	*c = (struct llama_config){ .bos = -1,
 				    .rope.freq_scale = 1,
 				    .rope.attn_factor = 1 };
+	for (unsigned i = 0; i <= LLAMA_DOWN; i++)
+		c->has[i] = i != LLAMA_Q_NORM && i != LLAMA_K_NORM;
 	if (ret == 0)
 		ret = strcmp(info.format, "GGUF") ? llama_config_hf(model, c)
 						  : llama_config_gguf(model, c);
-	return ret < 0 ? ret : config_check(c);
+	if (ret < 0 || (ret = config_check(c)) < 0)
+		return ret;
+	if (c->window >= c->context)
+		c->window = 0;
+	return 0;
 }
 
 bool llama_is_end(const struct llama_config *c, int32_t token)

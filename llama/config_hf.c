@@ -7,48 +7,102 @@
 
 #include "hf.h"
 
-/* @fallback: the value if the key is missing, or NULL. */
-static int check_string(json_t *o, const char *key, const char *fallback,
-			const char *want)
+/* A model_type, with what its class in transformers has and takes by default. */
+struct hf_type {
+	const char *name;
+	int64_t kv_heads, head; /* 0: as many as heads, embedding by heads */
+	bool qkv_biases;        /* always */
+	bool attention_bias; /* the key decides on those of Q, K, V and out */
+	bool mlp_bias;       /* the key decides on the others */
+	bool norms;          /* of the heads of Q and K */
+	bool window;         /* sliding_window is that of all layers ... */
+	bool some_windows;   /* ... of those after max_window_layers */
+};
+
+static const struct hf_type types[] = {
+	{ .name = "llama", .attention_bias = true, .mlp_bias = true },
+	{ .name = "mistral", .kv_heads = 8, .window = true },
+	{ .name = "qwen2",
+	  .kv_heads = 32,
+	  .qkv_biases = true,
+	  .some_windows = true },
+	{ .name = "qwen3",
+	  .kv_heads = 32,
+	  .head = 128,
+	  .attention_bias = true,
+	  .norms = true,
+	  .some_windows = true },
+};
+
+/* What is read. Members that were read are removed from @o. */
+struct reader {
+	json_t *o;
+	const struct hf_type *type;
+	struct llama_config *config;
+};
+
+static int find_type(struct reader *r)
 {
-	json_t *v = hf_take(o, key);
-	const char *got = v ? json_string_value(v) : fallback;
+	json_t *v = hf_take(r->o, "model_type");
+	const char *got = json_string_value(v);
 	int ret = 0;
 
-	if (!got || strcmp(got, want) != 0)
+	for (size_t i = 0; got && i < sizeof(types) / sizeof(*types); i++)
+		if (!strcmp(got, types[i].name))
+			r->type = &types[i];
+	if (!r->type)
 		ret = llama_fail(-EOPNOTSUPP,
-				 "config.json: %s is '%s': only '%s' is "
+				 "config.json: model_type is '%s': only "
+				 "'llama', 'mistral', 'qwen2' and 'qwen3' are "
 				 "supported",
-				 key, got ? got : "", want);
+				 got ? got : "");
 	json_decref(v);
 	return ret;
 }
 
-static int check_false(json_t *o, const char *key)
+static int check_activation(const struct reader *r)
 {
-	bool got = false;
-	int ret = hf_bool(o, "", key, &got);
+	json_t *v = hf_take(r->o, "hidden_act");
+	const char *got = json_string_value(v);
+	int ret = 0;
 
-	if (ret < 0 || !got)
-		return ret;
-	return llama_fail(-EOPNOTSUPP,
-			  "config.json: %s is true, which is not supported",
-			  key);
+	if (v && (!got || strcmp(got, "silu") != 0))
+		ret = llama_fail(-EOPNOTSUPP,
+				 "config.json: hidden_act is '%s': only 'silu' "
+				 "is supported",
+				 got ? got : "");
+	json_decref(v);
+	return ret;
 }
 
-static int check_architecture(json_t *o)
+/* Qwen2 has the biases of Q, K and V, whatever attention_bias is. */
+static int read_biases(const struct reader *r)
 {
+	bool attention = false, mlp = false, *has = r->config->has;
 	int ret;
 
-	if ((ret = check_string(o, "model_type", NULL, "llama")) < 0 ||
-	    (ret = check_string(o, "hidden_act", "silu", "silu")) < 0 ||
-	    (ret = check_false(o, "attention_bias")) < 0)
+	if ((ret = hf_bool(r->o, "", "attention_bias", &attention)) < 0 ||
+	    (ret = hf_bool(r->o, "", "mlp_bias", &mlp)) < 0)
 		return ret;
-	return check_false(o, "mlp_bias");
+	if ((attention && !r->type->attention_bias && !r->type->qkv_biases) ||
+	    (mlp && !r->type->mlp_bias))
+		return llama_fail(-EOPNOTSUPP,
+				  "config.json: %s_bias is true, which is not "
+				  "supported for model_type '%s'",
+				  mlp ? "mlp" : "attention", r->type->name);
+	for (unsigned i = LLAMA_Q; i <= LLAMA_ATTN_OUT; i++)
+		has[LLAMA_BIAS + i] = attention && r->type->attention_bias;
+	for (unsigned i = LLAMA_Q; i <= LLAMA_V; i++)
+		has[LLAMA_BIAS + i] |= r->type->qkv_biases;
+	for (unsigned i = LLAMA_GATE; i <= LLAMA_DOWN; i++)
+		has[LLAMA_BIAS + i] = mlp;
+	has[LLAMA_Q_NORM] = has[LLAMA_K_NORM] = r->type->norms;
+	return 0;
 }
 
-static int read_sizes(json_t *o, struct llama_config *c)
+static int read_sizes(const struct reader *r)
 {
+	struct llama_config *c = r->config;
 	const struct {
 		const char *key;
 		int64_t *n;
@@ -64,8 +118,10 @@ static int read_sizes(json_t *o, struct llama_config *c)
 	};
 	int ret = 0;
 
+	c->kv_heads = r->type->kv_heads;
+	c->head = r->type->head;
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && ret == 0; i++)
-		ret = hf_integer(o, "", all[i].key, all[i].n);
+		ret = hf_integer(r->o, "", all[i].key, all[i].n);
 	if (!c->kv_heads)
 		c->kv_heads = c->heads;
 	if (ret < 0 || c->head)
@@ -77,6 +133,81 @@ static int read_sizes(json_t *o, struct llama_config *c)
 				  c->embedding, c->heads);
 	c->head = c->embedding / c->heads;
 	return 0;
+}
+
+/*
+ * The number of leading layers that attend to all tokens, which must be followed
+ * by those with a window only; -1: another order, or no list of strings.
+ */
+static int64_t count_full(const json_t *list)
+{
+	const size_t n = json_array_size(list);
+	size_t full = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const char *s = json_string_value(json_array_get(list, i));
+
+		if (s && i == full && !strcmp(s, "full_attention"))
+			full++;
+		else if (!s || strcmp(s, "sliding_attention") != 0)
+			return -1;
+	}
+	return (int64_t)full;
+}
+
+/* Qwen's classes go by the list; others do not know it, so it must agree. */
+static int check_layer_types(const struct reader *r, const json_t *list)
+{
+	struct llama_config *c = r->config;
+	int64_t full = count_full(list);
+
+	if (!json_is_array(list) || (int64_t)json_array_size(list) != c->layers)
+		return llama_fail(-EBADMSG,
+				  "config.json: layer_types is not a list of "
+				  "%" PRId64 " types",
+				  c->layers);
+	if (r->type->some_windows && c->window && full >= 0)
+		c->full_layers = full;
+	if (full == (c->window ? c->full_layers : c->layers))
+		return 0;
+	return llama_fail(
+		-EOPNOTSUPP,
+		"config.json: layer_types has an order of windows "
+		"that is not supported, or that other keys contradict");
+}
+
+/*
+ * Layers that attend to the last tokens only. A window may cover the context.
+ * Mistral's class does not know use_sliding_window.
+ */
+static int read_window(const struct reader *r)
+{
+	struct llama_config *c = r->config;
+	bool use = !r->type->some_windows;
+	int64_t window = r->type->window || r->type->some_windows ? 4096 : 0;
+	int64_t full = 28;
+	json_t *list;
+	int ret;
+
+	if ((ret = hf_bool(r->o, "", "use_sliding_window", &use)) < 0 ||
+	    (ret = hf_integer(r->o, "", "sliding_window", &window)) < 0 ||
+	    (ret = hf_integer(r->o, "", "max_window_layers", &full)) < 0)
+		return ret;
+	c->window = use || r->type->window ? window : 0;
+	c->full_layers = r->type->some_windows ? full : 0;
+	if (c->window && c->window < c->context && !r->type->window &&
+	    !r->type->some_windows)
+		return llama_fail(-EOPNOTSUPP,
+				  "config.json: sliding_window is %" PRId64
+				  ", the context %" PRId64
+				  ": a window is not supported for model_type "
+				  "'%s'",
+				  c->window, c->context, r->type->name);
+	list = hf_take(r->o, "layer_types");
+	if (list && !json_is_null(list) && c->window < c->context)
+		ret = check_layer_types(r, list);
+	json_decref(list);
+	return ret;
 }
 
 /* The id of a token that the vocabulary has. */
@@ -119,10 +250,11 @@ static int add_ends(const json_t *eos, struct llama_config *c)
 }
 
 /* Tokens of the text; several may end it. Missing or null: not known. */
-static int read_tokens(json_t *o, struct llama_config *c)
+static int read_tokens(const struct reader *r)
 {
-	json_t *bos = hf_take(o, "bos_token_id");
-	json_t *eos = hf_take(o, "eos_token_id");
+	struct llama_config *c = r->config;
+	json_t *bos = hf_take(r->o, "bos_token_id");
+	json_t *eos = hf_take(r->o, "eos_token_id");
 	int ret = 0;
 
 	if (bos && !json_is_null(bos))
@@ -136,11 +268,14 @@ static int read_tokens(json_t *o, struct llama_config *c)
 
 static int read_all(json_t *o, struct llama_config *c)
 {
+	struct reader r = { .o = o, .config = c };
 	double eps = 1e-6;
 	int ret;
 
-	if ((ret = check_architecture(o)) < 0 || (ret = read_sizes(o, c)) < 0 ||
-	    (ret = hf_rope(o, c)) < 0 || (ret = read_tokens(o, c)) < 0 ||
+	if ((ret = find_type(&r)) < 0 || (ret = check_activation(&r)) < 0 ||
+	    (ret = read_biases(&r)) < 0 || (ret = read_sizes(&r)) < 0 ||
+	    (ret = read_window(&r)) < 0 || (ret = hf_rope(o, c)) < 0 ||
+	    (ret = read_tokens(&r)) < 0 ||
 	    (ret = hf_real(o, "", "rms_norm_eps", &eps)) < 0 ||
 	    (ret = hf_bool(o, "", "tie_word_embeddings", &c->tied)) < 0)
 		return ret;

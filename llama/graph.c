@@ -74,6 +74,19 @@ static struct weir_node *product(const struct builder *b, size_t i,
 	return of_weight(b, i, "", weir_mul_mat(b->g, weight(b, i), x));
 }
 
+/* The product with a matrix of a layer, and its bias. */
+static struct weir_node *linear(const struct builder *b, size_t layer,
+				unsigned matrix, struct weir_node *x)
+{
+	size_t bias;
+
+	x = product(b, llama_weight_of(b->w, layer, matrix), x);
+	if (!b->c->has[LLAMA_BIAS + matrix])
+		return x;
+	bias = llama_weight_of(b->w, layer, LLAMA_BIAS + matrix);
+	return of_weight(b, bias, "", weir_add(b->g, x, weight(b, bias)));
+}
+
 /* [T, heads * D] as [T, heads, D]. */
 static struct weir_node *split(const struct builder *b, struct weir_node *x,
 			       int64_t rows, int64_t heads)
@@ -100,13 +113,16 @@ static struct weir_node *by_heads(const struct builder *b, struct weir_node *x)
 	return weir_permute(b->g, x, 3, dim);
 }
 
-/* The product with weight @i, by heads, rotated: [T, heads, D]. */
-static struct weir_node *rotated(const struct builder *b, size_t i,
+/* Q or K of @x, by heads, with norm @kind if there is one, rotated: [T, heads, D]. */
+static struct weir_node *rotated(const struct builder *b, size_t layer,
+				 unsigned matrix, unsigned kind,
 				 struct weir_node *x, int64_t heads)
 {
-	x = split(b, product(b, i, x), b->pass->tokens, heads);
+	x = split(b, linear(b, layer, matrix, x), b->pass->tokens, heads);
+	if (b->c->has[kind])
+		x = norm(b, x, llama_weight_of(b->w, layer, kind));
 	x = weir_rope(b->g, x, b->pass->positions, b->factors, &b->c->rope);
-	return of_weight(b, i, ".rope", x);
+	return of_weight(b, llama_weight_of(b->w, layer, matrix), ".rope", x);
 }
 
 /*
@@ -130,30 +146,32 @@ static struct weir_node *remember(const struct builder *b, struct weir_node *x,
 static struct weir_node *attention(const struct builder *b, size_t layer,
 				   struct weir_node *x)
 {
-	const size_t w = layer * LLAMA_LAYER_TENSORS;
+	const struct llama_config *c = b->c;
+	const size_t weight_k = llama_weight_of(b->w, layer, LLAMA_K);
+	const size_t weight_v = llama_weight_of(b->w, layer, LLAMA_V);
 	const int64_t n = b->pass->tokens;
-	struct weir_node *q, *k, *v;
+	struct weir_node *q, *k, *v, *mask = b->pass->mask;
 
-	q = rotated(b, w + LLAMA_Q, x, b->c->heads);
-	k = rotated(b, w + LLAMA_K, x, b->c->kv_heads);
-	v = product(b, w + LLAMA_V, x);
-	k = remember(b, join(b, k, n, b->c->kv_heads), layer, w + LLAMA_K);
-	v = remember(b, v, (size_t)b->c->layers + layer, w + LLAMA_V);
-	x = weir_attention(b->g, by_heads(b, q), k, v, b->pass->mask, NULL);
-	return join(b, of_layer(b, layer, "attention", x), n, b->c->heads);
+	if (llama_has_window(c, (int64_t)layer))
+		mask = b->pass->window;
+	q = rotated(b, layer, LLAMA_Q, LLAMA_Q_NORM, x, c->heads);
+	k = rotated(b, layer, LLAMA_K, LLAMA_K_NORM, x, c->kv_heads);
+	v = linear(b, layer, LLAMA_V, x);
+	k = remember(b, join(b, k, n, c->kv_heads), layer, weight_k);
+	v = remember(b, v, (size_t)c->layers + layer, weight_v);
+	x = weir_attention(b->g, by_heads(b, q), k, v, mask, NULL);
+	return join(b, of_layer(b, layer, "attention", x), n, c->heads);
 }
 
 static struct weir_node *feed_forward(const struct builder *b, size_t layer,
 				      struct weir_node *x)
 {
-	const size_t w = layer * LLAMA_LAYER_TENSORS;
-
 	struct weir_node *gate, *up;
 
-	gate = product(b, w + LLAMA_GATE, x);
-	up = product(b, w + LLAMA_UP, x);
+	gate = linear(b, layer, LLAMA_GATE, x);
+	up = linear(b, layer, LLAMA_UP, x);
 	x = of_layer(b, layer, "swiglu", weir_swiglu(b->g, gate, up));
-	return product(b, w + LLAMA_DOWN, x);
+	return linear(b, layer, LLAMA_DOWN, x);
 }
 
 /* Of the last layer, only the tokens whose logits are needed. */
@@ -170,30 +188,43 @@ static struct weir_node *needed(const struct builder *b, size_t layer,
 static struct weir_node *layer(const struct builder *b, size_t i,
 			       struct weir_node *x)
 {
-	const size_t w = i * LLAMA_LAYER_TENSORS;
 	struct weir_node *y;
 
-	y = attention(b, i, norm(b, x, w + LLAMA_ATTN_NORM));
-	y = product(b, w + LLAMA_ATTN_OUT, needed(b, i, y));
+	y = norm(b, x, llama_weight_of(b->w, i, LLAMA_ATTN_NORM));
+	y = needed(b, i, attention(b, i, y));
+	y = linear(b, i, LLAMA_ATTN_OUT, y);
 	x = of_layer(b, i, "attn_sum", weir_add(b->g, needed(b, i, x), y));
-	y = feed_forward(b, i, norm(b, x, w + LLAMA_FFN_NORM));
-	return of_layer(b, i, "sum", weir_add(b->g, x, y));
+	y = norm(b, x, llama_weight_of(b->w, i, LLAMA_FFN_NORM));
+	return of_layer(b, i, "sum", weir_add(b->g, x, feed_forward(b, i, y)));
+}
+
+static void add_inputs(struct weir_graph *g, const struct llama_config *c,
+		       struct llama_pass *pass)
+{
+	const int64_t mask[] = { pass->tokens, pass->attended };
+
+	pass->ids = weir_graph_input(g, "ids", WEIR_DTYPE_I32, 1, mask);
+	pass->positions =
+		weir_graph_input(g, "positions", WEIR_DTYPE_I32, 1, mask);
+	pass->mask = pass->window = NULL;
+	if (!llama_has_window(c, 0))
+		pass->mask =
+			weir_graph_input(g, "mask", WEIR_DTYPE_F32, 2, mask);
+	if (llama_has_window(c, c->layers - 1))
+		pass->window =
+			weir_graph_input(g, "window", WEIR_DTYPE_F32, 2, mask);
 }
 
 void llama_graph(struct weir_graph *g, const struct llama_config *c,
 		 const struct llama_weights *w, const struct llama_cache *cache,
 		 struct llama_pass *pass)
 {
-	const int64_t mask[] = { pass->tokens, pass->attended };
 	struct builder b = {
 		.g = g, .c = c, .w = w, .cache = cache, .pass = pass
 	};
 	struct weir_node *x;
 
-	pass->ids = weir_graph_input(g, "ids", WEIR_DTYPE_I32, 1, mask);
-	pass->positions =
-		weir_graph_input(g, "positions", WEIR_DTYPE_I32, 1, mask);
-	pass->mask = weir_graph_input(g, "mask", WEIR_DTYPE_F32, 2, mask);
+	add_inputs(g, c, pass);
 	if (w->factors < w->n)
 		b.factors = weir_node_set_name(weight(&b, w->factors),
 					       "rope_factors");

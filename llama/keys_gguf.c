@@ -11,15 +11,25 @@
 
 /* Those that config_gguf.c reads. */
 static const char *const used[] = {
-	"attention.head_count",   "attention.head_count_kv",
-	"attention.key_length",   "attention.layer_norm_rms_epsilon",
-	"attention.value_length", "block_count",
-	"context_length",         "embedding_length",
-	"expert_count",           "feed_forward_length",
-	"rope.dimension_count",   "rope.freq_base",
-	"rope.scale_linear",      "rope.scaling.attn_factor",
-	"rope.scaling.factor",    "rope.scaling.original_context_length",
-	"rope.scaling.type",      "vocab_size",
+	"attention.head_count",
+	"attention.head_count_kv",
+	"attention.key_length",
+	"attention.layer_norm_rms_epsilon",
+	"attention.sliding_window",
+	"attention.value_length",
+	"block_count",
+	"context_length",
+	"embedding_length",
+	"expert_count",
+	"feed_forward_length",
+	"rope.dimension_count",
+	"rope.freq_base",
+	"rope.scale_linear",
+	"rope.scaling.attn_factor",
+	"rope.scaling.factor",
+	"rope.scaling.original_context_length",
+	"rope.scaling.type",
+	"vocab_size",
 };
 
 /*

@@ -134,25 +134,41 @@ static int prepare_pass(struct llama *l, int64_t n, bool all)
 	return new_pass(l, &pass);
 }
 
-/* A token attends to itself and to earlier ones. */
-static int set_inputs(struct llama *l, const int32_t *token)
+/*
+ * A token attends to itself and to earlier ones, of which a window excludes those
+ * that are @most tokens ago, or more. @node may be NULL: no layer needs it.
+ */
+static int set_mask(struct llama *l, struct weir_node *node, int64_t most)
 {
 	const int64_t n = l->pass.tokens, attended = l->pass.attended;
+
+	if (!node)
+		return 0;
+	for (int64_t i = 0; i < n; i++)
+		for (int64_t j = 0; j < attended; j++) {
+			int64_t ago = l->position + i - j;
+
+			l->mask[i * attended + j] =
+				ago >= 0 && ago < most ? 0 : -INFINITY;
+		}
+	return weir_run_input(l->run, node, l->mask,
+			      (size_t)(n * attended) * sizeof(*l->mask));
+}
+
+static int set_inputs(struct llama *l, const int32_t *token)
+{
+	const int64_t n = l->pass.tokens;
 	const size_t bytes = (size_t)n * sizeof(*token);
 	int ret;
 
-	for (int64_t i = 0; i < n; i++) {
+	for (int64_t i = 0; i < n; i++)
 		l->positions[i] = (int32_t)(l->position + i);
-		for (int64_t j = 0; j < attended; j++)
-			l->mask[i * attended + j] =
-				j <= l->position + i ? 0 : -INFINITY;
-	}
 	if ((ret = weir_run_input(l->run, l->pass.ids, token, bytes)) < 0 ||
 	    (ret = weir_run_input(l->run, l->pass.positions, l->positions,
-				  bytes)) < 0)
+				  bytes)) < 0 ||
+	    (ret = set_mask(l, l->pass.mask, INT64_MAX)) < 0)
 		return ret;
-	return weir_run_input(l->run, l->pass.mask, l->mask,
-			      (size_t)(n * attended) * sizeof(*l->mask));
+	return set_mask(l, l->pass.window, l->config.window);
 }
 
 static int get_logits(struct llama *l, float *ret_logits)

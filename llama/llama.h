@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A model of the Llama architecture, from its files to logits. README.md says
+ * A model of the Llama architecture, or of one that is like it (Mistral, Qwen2,
+ * Qwen3), from its files to logits. README.md says
  * how the parts work together. Functions return 0 or a negative errno, whose
  * sentence llama_error() returns.
  */
@@ -11,6 +12,23 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <weir.h>
+
+/* The tensors that a layer may have: norms, matrices, and the bias of each. */
+enum {
+	LLAMA_ATTN_NORM,
+	LLAMA_FFN_NORM,
+	LLAMA_Q_NORM, /* of each head, before it is rotated */
+	LLAMA_K_NORM,
+	LLAMA_Q,
+	LLAMA_K,
+	LLAMA_V,
+	LLAMA_ATTN_OUT,
+	LLAMA_GATE,
+	LLAMA_UP,
+	LLAMA_DOWN,
+	LLAMA_BIAS = LLAMA_DOWN + 1 - LLAMA_Q, /* + the matrix */
+	LLAMA_LAYER_TENSORS = LLAMA_BIAS + LLAMA_DOWN + 1
+};
 
 /* A scaling of RoPE in config.json; frequencies are divided (rope.c). */
 enum llama_scaling_type {
@@ -31,29 +49,19 @@ struct llama_scaling {
 struct llama_config {
 	bool gguf; /* names and order of rows as in GGUF; else Hugging Face's */
 	bool tied; /* the embeddings are the output matrix too */
+	bool has[LLAMA_LAYER_TENSORS]; /* the tensors that each layer has */
 	int64_t layers, embedding, inner, vocabulary, context;
 	int64_t heads, kv_heads; /* each of the latter serves several heads */
 	int64_t head;            /* elements of one head */
+	int64_t window; /* tokens that a token attends to, itself included, in
+			   all but the first full_layers; 0: no window */
+	int64_t full_layers;
 	float eps;
 	int32_t bos;             /* -1: not known */
 	int32_t end[LLAMA_ENDS]; /* tokens that end a text ... */
 	size_t ends;             /* ... of config.json */
 	struct weir_op_rope rope;
 	struct llama_scaling scaling;
-};
-
-/* The tensors of a layer; llama_weights has their names. */
-enum {
-	LLAMA_ATTN_NORM,
-	LLAMA_Q,
-	LLAMA_K,
-	LLAMA_V,
-	LLAMA_ATTN_OUT,
-	LLAMA_FFN_NORM,
-	LLAMA_GATE,
-	LLAMA_UP,
-	LLAMA_DOWN,
-	LLAMA_LAYER_TENSORS
 };
 
 /* The source of a weight: a tensor of the model, or a computation. */
@@ -72,7 +80,9 @@ struct llama_source {
 
 /* The weights, which may still be arriving: each has an event for that. */
 struct llama_weights {
-	size_t n;                   /* those of the layers come first */
+	size_t n;         /* those of the layers come first */
+	size_t per_layer; /* so many of each layer, in its order */
+	size_t slot[LLAMA_LAYER_TENSORS]; /* where each is among them */
 	struct weir_tensor *tensor; /* named; placed when they are loaded */
 	struct llama_source *source;
 	struct weir_event **event;               /* NULL: the bytes are there */
@@ -106,7 +116,9 @@ struct llama_pass {
 	int64_t tokens;   /* that it reads */
 	int64_t attended; /* tokens of the cache, of which a mask hides some */
 	bool all;         /* logits of each token; else of the last */
-	struct weir_node *ids, *positions, *mask, *logits;
+	struct weir_node *ids, *positions, *logits;
+	struct weir_node *mask;   /* of layers that attend to all tokens ... */
+	struct weir_node *window; /* ... to a window; NULL: there are none */
 };
 
 struct llama_opts {
@@ -168,6 +180,8 @@ int llama_config_hf(const struct weir_model *model, struct llama_config *c);
 int llama_config_read(const struct weir_model *model, struct llama_config *c);
 /* keys_gguf.c: refuse keys of the architecture that are not known. */
 int llama_keys_gguf(const struct weir_model *model, const char *arch);
+/* Does the layer attend to a window of the tokens only? */
+bool llama_has_window(const struct llama_config *c, int64_t layer);
 /* Does config.json say that this token ends a text? */
 bool llama_is_end(const struct llama_config *c, int32_t token);
 
@@ -176,12 +190,18 @@ double llama_rope_divisor(const struct llama_config *c, int64_t i);
 /* By how much YaRN multiplies sine and cosine. */
 double llama_yarn_magnitude(double factor, double mscale);
 
+/* tensors.c: does the first layer have a tensor of this kind? */
+bool llama_first_has(const struct weir_model *model,
+		     const struct llama_config *c, unsigned kind);
 /*
- * tensors.c: the tensors that the model has, which are not placed. Their names
+ * The tensors that the model has, which are not placed. Their names
  * are the strings of @model. That is enough for llama_graph().
  */
 int llama_weights_find(const struct weir_model *model,
 		       const struct llama_config *c, struct llama_weights *w);
+/* The number of a weight of a layer, which must have it. */
+size_t llama_weight_of(const struct llama_weights *w, size_t layer,
+		       unsigned kind);
 /*
  * weights.c: place the tensors that were found in the memory of their parts, and
  * start to load them. With a budget, large ones stay in their files.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tensors that a model of these hyperparameters has: their names and shapes,
- * in GGUF and in the files of Hugging Face. Norms are computed with in F32; other
- * tensors keep the dtype of the files.
+ * in GGUF and in the files of Hugging Face. Norms and biases are computed with in
+ * F32; matrices keep the dtype of the files.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,36 +28,70 @@ struct search {
 static const struct {
 	const char *gguf, *hf;
 } layer_names[LLAMA_LAYER_TENSORS] = {
-	[LLAMA_ATTN_NORM] = { "attn_norm", "input_layernorm" },
-	[LLAMA_Q] = { "attn_q", "self_attn.q_proj" },
-	[LLAMA_K] = { "attn_k", "self_attn.k_proj" },
-	[LLAMA_V] = { "attn_v", "self_attn.v_proj" },
-	[LLAMA_ATTN_OUT] = { "attn_output", "self_attn.o_proj" },
-	[LLAMA_FFN_NORM] = { "ffn_norm", "post_attention_layernorm" },
-	[LLAMA_GATE] = { "ffn_gate", "mlp.gate_proj" },
-	[LLAMA_UP] = { "ffn_up", "mlp.up_proj" },
-	[LLAMA_DOWN] = { "ffn_down", "mlp.down_proj" },
+	[LLAMA_ATTN_NORM] = { "attn_norm.weight", "input_layernorm.weight" },
+	[LLAMA_FFN_NORM] = { "ffn_norm.weight",
+			     "post_attention_layernorm.weight" },
+	[LLAMA_Q_NORM] = { "attn_q_norm.weight", "self_attn.q_norm.weight" },
+	[LLAMA_K_NORM] = { "attn_k_norm.weight", "self_attn.k_norm.weight" },
+	[LLAMA_Q] = { "attn_q.weight", "self_attn.q_proj.weight" },
+	[LLAMA_K] = { "attn_k.weight", "self_attn.k_proj.weight" },
+	[LLAMA_V] = { "attn_v.weight", "self_attn.v_proj.weight" },
+	[LLAMA_ATTN_OUT] = { "attn_output.weight", "self_attn.o_proj.weight" },
+	[LLAMA_GATE] = { "ffn_gate.weight", "mlp.gate_proj.weight" },
+	[LLAMA_UP] = { "ffn_up.weight", "mlp.up_proj.weight" },
+	[LLAMA_DOWN] = { "ffn_down.weight", "mlp.down_proj.weight" },
+	[LLAMA_BIAS + LLAMA_Q] = { "attn_q.bias", "self_attn.q_proj.bias" },
+	[LLAMA_BIAS + LLAMA_K] = { "attn_k.bias", "self_attn.k_proj.bias" },
+	[LLAMA_BIAS + LLAMA_V] = { "attn_v.bias", "self_attn.v_proj.bias" },
+	[LLAMA_BIAS + LLAMA_ATTN_OUT] = { "attn_output.bias",
+					  "self_attn.o_proj.bias" },
+	[LLAMA_BIAS + LLAMA_GATE] = { "ffn_gate.bias", "mlp.gate_proj.bias" },
+	[LLAMA_BIAS + LLAMA_UP] = { "ffn_up.bias", "mlp.up_proj.bias" },
+	[LLAMA_BIAS + LLAMA_DOWN] = { "ffn_down.bias", "mlp.down_proj.bias" },
 };
+
+static void layer_name(const struct llama_config *c, int64_t layer,
+		       unsigned kind, char *name)
+{
+	snprintf(name, NAME_BYTES, "%s.%" PRId64 ".%s",
+		 c->gguf ? "blk" : "model.layers", layer,
+		 c->gguf ? layer_names[kind].gguf : layer_names[kind].hf);
+}
+
+bool llama_first_has(const struct weir_model *model,
+		     const struct llama_config *c, unsigned kind)
+{
+	char name[NAME_BYTES];
+	size_t i;
+
+	layer_name(c, 0, kind, name);
+	return weir_model_find(model, name, &i) == 0;
+}
 
 /* Rows and columns of a tensor of a layer; 0 rows: one dimension. */
 static void layer_shape(const struct llama_config *c, unsigned kind,
 			int64_t *rows, int64_t *columns)
 {
 	const int64_t q = c->heads * c->head, kv = c->kv_heads * c->head;
-	const int64_t shape[LLAMA_LAYER_TENSORS][2] = {
-		[LLAMA_ATTN_NORM] = { 0, c->embedding },
+	const int64_t matrix[LLAMA_DOWN + 1][2] = {
 		[LLAMA_Q] = { q, c->embedding },
 		[LLAMA_K] = { kv, c->embedding },
 		[LLAMA_V] = { kv, c->embedding },
 		[LLAMA_ATTN_OUT] = { c->embedding, q },
-		[LLAMA_FFN_NORM] = { 0, c->embedding },
 		[LLAMA_GATE] = { c->inner, c->embedding },
 		[LLAMA_UP] = { c->inner, c->embedding },
 		[LLAMA_DOWN] = { c->embedding, c->inner },
 	};
 
-	*rows = shape[kind][0];
-	*columns = shape[kind][1];
+	*rows = 0;
+	if (kind > LLAMA_DOWN) {
+		*columns = matrix[kind - LLAMA_BIAS][0];
+	} else if (kind >= LLAMA_Q) {
+		*rows = matrix[kind][0];
+		*columns = matrix[kind][1];
+	} else {
+		*columns = kind < LLAMA_Q_NORM ? c->embedding : c->head;
+	}
 }
 
 static void print_shape(char *to, size_t size, unsigned ndim,
@@ -131,24 +165,28 @@ static int add(struct search *s, const char *name, int64_t rows,
 
 static int add_layer(struct search *s, int64_t layer)
 {
+	const size_t first = s->weights->n;
 	int ret = 0;
 
 	for (unsigned i = 0; i < LLAMA_LAYER_TENSORS && ret == 0; i++) {
 		char name[NAME_BYTES];
 		int64_t rows, columns;
 
-		if (s->config->gguf)
-			snprintf(name, sizeof(name),
-				 "blk.%" PRId64 ".%s.weight", layer,
-				 layer_names[i].gguf);
-		else
-			snprintf(name, sizeof(name),
-				 "model.layers.%" PRId64 ".%s.weight", layer,
-				 layer_names[i].hf);
+		if (!s->config->has[i])
+			continue;
+		s->weights->slot[i] = s->weights->n - first;
+		layer_name(s->config, layer, i, name);
 		layer_shape(s->config, i, &rows, &columns);
 		ret = add(s, name, rows, columns, 1 + layer);
 	}
+	s->weights->per_layer = s->weights->n - first;
 	return ret;
+}
+
+size_t llama_weight_of(const struct llama_weights *w, size_t layer,
+		       unsigned kind)
+{
+	return layer * w->per_layer + w->slot[kind];
 }
 
 /* Adds a tensor that no layer has; its number is *ret_i. */
@@ -224,8 +262,9 @@ static int check_others(const struct search *s)
 			return ret;
 		if (!redundant(s->config, e.name))
 			return llama_fail(-EOPNOTSUPP,
-					  "tensor '%s' is not part of a Llama "
-					  "model of %" PRId64 " layers",
+					  "tensor '%s' is not part of a model "
+					  "of %" PRId64 " layers with these "
+					  "hyperparameters",
 					  e.name, s->config->layers);
 	}
 	return 0;

@@ -14,7 +14,8 @@ from gguf import GGUFValueType as Value
 import refused
 import variants
 from harness import Wrong, main
-from models import (LINEAR, LLAMA3, TOKENS, YARN, shape, write_gguf, write_hf)
+from models import (ATTENTION, LINEAR, LLAMA3, QWEN3, TOKENS, YARN, shape,
+                    write_gguf, write_hf)
 from reference import Session, nmse, open_model
 
 PROGRAM = sys.argv[1]
@@ -226,6 +227,12 @@ def divided():
                     *devices, *both)
     yield same_bits("factors of RoPE on several devices give the same logits",
                     lambda **c: of_hf("F32")(rope=LLAMA3, **c), *devices,
+                    *both)
+    yield same_bits("norms of heads, biases, and windows of some layers, on "
+                    "several devices, give the same logits",
+                    lambda **c: of_hf("F16", config={
+                        **variants.WINDOW, "max_window_layers": 2})(
+                            **{**QWEN3, "biases": ATTENTION, **c}), *devices,
                     *both)
 
 

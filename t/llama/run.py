@@ -12,7 +12,7 @@ import subprocess
 from gguf import GGMLQuantizationType as Type
 
 from harness import Wrong, main
-from models import shape, write_gguf, write_hf
+from models import QWEN2, QWEN3, shape, write_gguf, write_hf
 from reference import Session, open_model
 from vocabularies import ByteLevel, SentencePiece
 
@@ -63,7 +63,11 @@ MODELS = [
     ("GGUF, SentencePiece", SP, of_gguf(SP)),
     ("GGUF, byte-level BPE", BYTES, of_gguf(BYTES)),
     ("safetensors, tokenizer.json", BYTES, of_hf(BYTES, BYTES.write_json)),
-    ("safetensors, tokenizer.model", SP, of_hf(SP, SP.write_model))]
+    ("safetensors, tokenizer.model", SP, of_hf(SP, SP.write_model)),
+    ("GGUF, Qwen2", BYTES, lambda **changed: of_gguf(BYTES)(
+        **QWEN2, **changed)),
+    ("safetensors, Qwen3", BYTES, lambda **changed: of_hf(
+        BYTES, BYTES.write_json)(**{**QWEN3, "head": 20, **changed}))]
 # It has no token that ends a text, not even by name: no seed ends one early.
 ENDLESS = of_gguf(ByteLevel("<|begin|>", "<|a|>", "<|b|>"), eos=None)
 
@@ -384,7 +388,8 @@ def refused():
         yield refuses(f"a --budget of {budget}, with both names",
                       "m.gguf: with --budget ", MODELS[0][2], "--budget",
                       budget)
-    yield refuses("another architecture", "only 'llama' is supported",
+    yield refuses("another architecture",
+                  "only 'llama', 'qwen2' and 'qwen3' are supported",
                   lambda: write_gguf("m.gguf", shape(), arch="mamba"))
     yield refuses("a config.json whose EOS is not in the vocabulary",
                   "eos_token_id", of_hf(BYTES, BYTES.write_json,

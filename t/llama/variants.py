@@ -7,8 +7,10 @@ what is changed in the shape.
 from gguf import GGMLQuantizationType as Type
 from gguf import GGUFValueType as Value
 
-from models import LINEAR, LLAMA3, NULL, YARN
+from models import (ATTENTION, LINEAR, LLAMA3, MISTRAL, NULL, QWEN2, QWEN3,
+                    YARN)
 
+ALL_MATRICES = (*ATTENTION, "ffn_gate", "ffn_up", "ffn_down")
 # Numbers of turns of which each changes the frequencies of the shape.
 BETAS = {"beta_fast": 1.5, "beta_slow": 0.2,
          "original_max_position_embeddings": 64}
@@ -92,15 +94,46 @@ HF_ROPE = [
                                 "rope_parameters": NULL}),
 ]
 
+WINDOW = {"use_sliding_window": True, "sliding_window": 5}
 KINDS = [
+    gguf("Llama with all biases", biases=ALL_MATRICES),
+    hf("Llama with biases of attention", biases=ATTENTION),
+    hf("Llama with all biases", biases=ALL_MATRICES),
+    gguf("Llama with a window", {
+        "attention.sliding_window": (5, Value.UINT32)}),
+    hf("Mistral", **MISTRAL),
+    hf("Mistral with a window", {"sliding_window": 5}, **MISTRAL),
+    hf("Mistral with a window of a token", {"sliding_window": 1}, **MISTRAL),
+    hf("Mistral without a window, and heads of another length",
+       {"sliding_window": NULL}, head=24, **MISTRAL),
+    gguf("Qwen2", **QWEN2),
+    hf("Qwen2", **QWEN2),
+    hf("Qwen2 with a window from a layer on", WINDOW, **QWEN2),
+    hf("Qwen2 with a window in all layers", {**WINDOW, "max_window_layers": 0},
+       **QWEN2),
+    hf("Qwen2 with a list of types of layers", {
+        **WINDOW, "max_window_layers": 0, "layer_types": [
+            "full_attention", "sliding_attention"]}, **QWEN2),
+    gguf("Qwen2 with tied embeddings and YaRN", tied=True, rope=YARN, **QWEN2),
+    hf("Qwen2 with tied embeddings and YaRN", tied=True, rope=YARN, **QWEN2),
+    gguf("Qwen3", **QWEN3),
+    hf("Qwen3", **QWEN3),
+    hf("Qwen3 with a window from a layer on", WINDOW, **QWEN3),
+    gguf("Qwen3 with tied embeddings and YaRN", tied=True, rope=YARN, **QWEN3),
+    hf("Qwen3 with biases", biases=ATTENTION, **QWEN3),
     hf("keys that change nothing", {
         "attention_dropout": 0.1, "bos_token_id": 1, "image_token_id": 9,
         "eos_token_id": [2, 3], "initializer_range": 0.02,
-        "hidden_dropout_prob": 0.1, "is_llama_config": True,
-        "pad_token_id": NULL, "pretraining_tp": 1, "pruned_heads": {},
-        "rope_interleaved": False, "transformers.js_config": {"dtype": "q4"},
+        "hidden_dropout_prob": 0.1, "is_llama_config": True, "layer_types": ["full_attention"] * 2,
+        "pad_token_id": NULL, "pretraining_tp": 1, "pruned_heads": {}, "rope_interleaved": False,
+        "sliding_window": 256, "transformers.js_config": {"dtype": "q4"},
         "transformers_version": "5.0", "use_cache": True, "use_mrope": False,
         "some_future_key": NULL, "_name_or_path": "x"}),
 ]
+ROUNDED = [
+    gguf("Qwen2, Q8_0", kind=Type.Q8_0, **QWEN2),
+    gguf("Qwen3, F16", kind=Type.F16, **QWEN3),
+    hf("Qwen2, BF16", dtype="BF16", **QWEN2),
+    hf("Qwen3, BF16", dtype="BF16", **QWEN3),
+]
 EXACT = GGUF_ROPE + HF_ROPE + KINDS
-ROUNDED = []
