@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-# Everything is in libweir-core (hidden symbols, for tests of internals);
-# libweir exports what libweir.map names.
+# Everything is in libweir-core. libweir exports what libweir.map names;
+# libweir-internal, which is not installed, exports all of it, for tests and
+# benches of internals.
 noinst_LTLIBRARIES += %D%/libweir-core.la
 lib_LTLIBRARIES += %D%/libweir.la
+check_LTLIBRARIES += %D%/libweir-internal.la
 
 %C%_libweir_core_la_SOURCES = %D%/weir.c
 %C%_libweir_core_la_CFLAGS = $(AM_CFLAGS) $(XXHASH_CFLAGS) $(CRYPTO_CFLAGS)
@@ -29,5 +31,10 @@ include lib/cuda/local.mk
 %C%_libweir_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(WEIR_LIBVERSION) \
 	-no-undefined -Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/libweir.map
+%C%_libweir_internal_la_SOURCES =
+%C%_libweir_internal_la_LIBADD = %D%/libweir-core.la
+%C%_libweir_internal_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version \
+	-rpath '$(libdir)' -no-undefined -Wl,-z,defs -Wl,-z,nodelete \
+	-Wl,-Bsymbolic
 EXTRA_%C%_libweir_la_DEPENDENCIES = %D%/libweir.map
 EXTRA_DIST += %D%/libweir.map %D%/README.md

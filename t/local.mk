@@ -18,7 +18,10 @@ AM_TESTS_ENVIRONMENT = \
 	export WEIR_T_FAKECUDA; \
 	WEIR_T_SANITIZER='$(enable_sanitizer)'; export WEIR_T_SANITIZER;
 
-LDADD = %D%/libtap.la lib/libweir-core.la
+# Tests that replace functions or data of the library contain it: they set LDADD
+# to T_STATIC.
+LDADD = %D%/libtap.la lib/libweir-internal.la -lm
+T_STATIC = %D%/libtap.la lib/libweir-core.la
 noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md %D%/tap.inc \
@@ -226,6 +229,7 @@ T_LEAKS = %D%/leaks.c
 %C%_backend_t_SOURCES = %D%/backend.c $(T_TESTMOD)
 %C%_backend_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_module_t_SOURCES = %D%/module.c $(T_TESTMOD) $(T_UNCACHED)
+%C%_module_t_LDADD = $(T_STATIC)
 %C%_module_sizes_t_SOURCES = %D%/module-sizes.c $(T_TESTMOD)
 %C%_dtype_t_SOURCES = %D%/dtype.c
 %C%_tensor_t_SOURCES = %D%/tensor.c $(T_TESTMOD) $(T_KIND)
@@ -235,6 +239,7 @@ T_NODES = %D%/nodes.c %D%/nodes.h $(T_FILES)
 %C%_topology_t_SOURCES = %D%/topology.c $(T_NODES)
 %C%_far_t_SOURCES = %D%/far.c $(T_NODES) $(T_KIND) $(T_SAMPLE)
 %C%_far_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_text
+%C%_far_t_LDADD = $(T_STATIC)
 %C%_arena_t_SOURCES = %D%/arena.c
 T_RESERVE = %D%/reserve.c %D%/reserve.h
 %C%_hugetlb_t_SOURCES = %D%/hugetlb.c $(T_RESERVE) $(T_KIND)
@@ -253,10 +258,12 @@ T_ROWS = %D%/rows.c %D%/rows.h
 %C%_stream_order_t_SOURCES = %D%/stream-order.c $(T_STREAMS)
 %C%_stream_ranges_t_SOURCES = %D%/stream-ranges.c $(T_STREAMS)
 %C%_stream_ranges_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)realloc
+%C%_stream_ranges_t_LDADD = $(T_STATIC)
 %C%_stream_io_t_SOURCES = %D%/stream-io.c $(T_STREAMS)
 %C%_alone_t_SOURCES = %D%/alone.c $(T_FILES) $(T_SAMPLE) $(T_STREAMS)
 %C%_stream_fail_t_SOURCES = %D%/stream-fail.c $(T_STREAMS)
 %C%_stream_fail_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
+%C%_stream_fail_t_LDADD = $(T_STATIC)
 %C%_stream_close_t_SOURCES = %D%/stream-close.c $(T_STREAMS)
 %C%_stream_race_t_SOURCES = %D%/stream-race.c $(T_STREAMS)
 T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)
@@ -266,9 +273,7 @@ T_RACING = %D%/racing.c %D%/racing.h $(T_STREAMS)
 %C%_races_runs_t_SOURCES = %D%/races-runs.c $(T_RACING) $(T_FILES)
 T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_convert_t_SOURCES = %D%/convert.c $(T_CONVERSIONS)
-%C%_convert_t_LDADD = $(LDADD) -lm
 %C%_quants_t_SOURCES = %D%/quants.c $(T_CONVERSIONS)
-%C%_quants_t_LDADD = $(LDADD) -lm
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_heap_full_t_SOURCES = %D%/heap-full.c $(T_STREAMS)
@@ -282,6 +287,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_heap_faults_t_SOURCES = %D%/heap-faults.c $(T_STREAMS) $(T_NOMEM)
 %C%_heap_lock_t_SOURCES = %D%/heap-lock.c
 %C%_heap_faults_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_heap_faults_t_LDADD = $(T_STATIC)
 %C%_json_t_SOURCES = %D%/json.c
 %C%_safetensors_t_SOURCES = %D%/safetensors.c %D%/files.h
 %C%_head_t_SOURCES = %D%/head.c
@@ -290,8 +296,10 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_model_open_t_SOURCES = %D%/model-open.c $(T_MODELS)
 %C%_model_fds_t_SOURCES = %D%/model-fds.c $(T_SAMPLE) $(T_FILES)
 %C%_model_fds_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_open
+%C%_model_fds_t_LDADD = $(T_STATIC)
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
 %C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
+%C%_model_format_t_LDADD = $(T_STATIC)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 
@@ -377,6 +385,7 @@ T_NOMEM_FLAGS = $(AM_LDFLAGS) $(T_WRAP)malloc $(T_WRAP)calloc \
 	$(T_WRAP)strdup
 %C%_memory_t_SOURCES = %D%/memory.c $(T_FILES) $(T_NOMEM)
 %C%_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_memory_t_LDADD = $(T_STATIC)
 T_LEAF = %D%/leaf.c %D%/leaf.h
 %C%_graph_copy_t_SOURCES = %D%/graph-copy.c $(T_LEAF) $(T_NAIVE) \
 	$(T_KIND)
@@ -403,10 +412,12 @@ T_TRIAL = %D%/trial.c %D%/trial.h %D%/dtypes.h %D%/trial_ways.c %D%/trial_ways.h
 %C%_graph_reach_t_SOURCES = %D%/graph-reach.c $(T_LEAF)
 %C%_graph_memory_t_SOURCES = %D%/graph-memory.c $(T_LEAF) $(T_NOMEM)
 %C%_graph_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_graph_memory_t_LDADD = $(T_STATIC)
 T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_copy_memory_t_SOURCES = %D%/graph-copy-memory.c $(T_GDEV) \
 	$(T_NOMEM)
 %C%_graph_copy_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_graph_copy_memory_t_LDADD = $(T_STATIC)
 %C%_graph_place_t_SOURCES = %D%/graph-place.c $(T_LEAF) $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
@@ -416,7 +427,7 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_NOMEM) \
 	$(T_STREAMS)
 %C%_run_feed_t_LDFLAGS = $(T_NOMEM_FLAGS)
-%C%_run_feed_t_LDADD = $(LDADD) -lm
+%C%_run_feed_t_LDADD = $(T_STATIC)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV)
@@ -425,6 +436,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_graph_assign_random_t_SOURCES = %D%/graph-assign-random.c $(T_NET)
 %C%_pins_memory_t_SOURCES = %D%/pins-memory.c $(T_LEAF) $(T_STREAMS) $(T_NOMEM)
 %C%_pins_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_pins_memory_t_LDADD = $(T_STATIC)
 %C%_rates_t_SOURCES = %D%/rates.c $(T_GDEV)
 %C%_run_ends_t_SOURCES = %D%/run-ends.c $(T_STREAMS)
 %C%_graph_devices_t_SOURCES = %D%/graph-devices.c $(T_GDEV)
@@ -439,9 +451,11 @@ T_NET = %D%/net.c %D%/net.h
 %C%_run_load_t_LDADD = lib/libweir.la %D%/libtap.la
 %C%_sched_memory_t_SOURCES = %D%/sched-memory.c $(T_GDEV) $(T_NOMEM)
 %C%_sched_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_sched_memory_t_LDADD = $(T_STATIC)
 %C%_placement_optimum_t_SOURCES = %D%/placement-optimum.c $(T_PLACED)
 %C%_placement_memory_t_SOURCES = %D%/placement-memory.c $(T_KIND) $(T_NOMEM)
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_placement_memory_t_LDADD = $(T_STATIC)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
 %C%_sort_t_SOURCES = %D%/sort.c
@@ -470,7 +484,7 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_ring_old_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_ring_stuck_t_SOURCES = %D%/ring-stuck.c $(T_SAMPLE) $(T_LEAKS)
 %C%_ring_stuck_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__owner_release
-%C%_ring_stuck_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_ring_stuck_t_LDADD = $(T_STATIC) $(URING_LIBS) -ldl
 %C%_eventfd_t_SOURCES = %D%/eventfd.c $(T_SAMPLE)
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) \
 	$(T_UNCACHED)
@@ -488,16 +502,20 @@ T_PLACED = %D%/placed.c %D%/placed.h
 %C%_touch_t_SOURCES = %D%/touch.c $(T_FILES) $(T_SAMPLE)
 %C%_touch_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_populate \
 	$(T_WRAP)sys_mlock
+%C%_touch_t_LDADD = $(T_STATIC)
 %C%_touchers_t_SOURCES = %D%/touchers.c $(T_FILES)
 %C%_touchers_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__thread_start
+%C%_touchers_t_LDADD = $(T_STATIC)
 %C%_owner_t_SOURCES = %D%/owner.c
 %C%_borrow_t_SOURCES = %D%/borrow.c $(T_FILES)
 %C%_late_slots_t_SOURCES = %D%/late-slots.c $(T_FILES) $(T_LEAKS) $(T_UNCACHED)
 %C%_late_job_t_SOURCES = %D%/late-job.c $(T_FILES)
 %C%_late_job_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__queues_prepare
+%C%_late_job_t_LDADD = $(T_STATIC)
 %C%_partly_t_SOURCES = %D%/partly.c $(T_FILES) $(T_SAMPLE)
 %C%_resident_t_SOURCES = %D%/resident.c $(T_FILES)
 %C%_resident_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_cached
+%C%_resident_t_LDADD = $(T_STATIC)
 %C%_slots_t_SOURCES = %D%/slots.c
 %C%_trace_t_SOURCES = %D%/trace.c
 
@@ -533,7 +551,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_heap_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_heap_ends_t_SOURCES = %D%/cuda-heap-ends.c $(T_GPU) $(T_NOMEM)
 %C%_cuda_heap_ends_t_LDFLAGS = $(T_NOMEM_FLAGS)
-%C%_cuda_heap_ends_t_LDADD = %D%/libtap.la lib/libweir-core.la -ldl
+%C%_cuda_heap_ends_t_LDADD = $(T_STATIC) -ldl
 %C%_cuda_held_t_SOURCES = %D%/cuda-held.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_held_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_late_t_SOURCES = %D%/cuda-late.c $(T_GPU) $(T_UNCACHED)
@@ -541,6 +559,7 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_lanes_t_SOURCES = %D%/cuda-lanes.c $(T_GPU) $(T_LEAKS)
 %C%_cuda_memory_t_SOURCES = %D%/cuda-memory.c $(T_GPU) $(T_NOMEM)
 %C%_cuda_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
+%C%_cuda_memory_t_LDADD = $(T_STATIC)
 %C%_cuda_native_t_SOURCES = %D%/cuda-native.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_native_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_native_io_t_SOURCES = %D%/cuda-native-io.c $(T_GPU)
