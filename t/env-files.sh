@@ -145,12 +145,13 @@ of_another()
 	evict one.safetensors
 	weir load one.safetensors --way direct --json >out 2>err
 	if says 'j["ways"]["in_place"] > 0' 2>/dev/null; then
-		direct='j["ways"]["in_place"] > 0'
-		# The kernel may keep pages that a busy CPU still holds.
-		for _ in 1 2 3 4 5; do
+		direct='j["ways"]["in_place"] > 0 and j["ways"]["buffered"] == 0'
+		# The kernel keeps pages that a busy CPU still holds.
+		for _ in $(seq 50); do
 			evict one.safetensors
 			run nobody weir load one.safetensors --json
 			says "$direct" 2>/dev/null && break
+			sleep 0.1
 		done
 		works "another user's file that is not in the page cache is loaded" \
 			nobody weir load one.safetensors --json

@@ -27,7 +27,7 @@ without_ring()
 }
 
 # kernel.io_uring_disabled = 1 forbids io_uring to ordinary users only, so that
-# other tests on this machine are not disturbed.
+# other programs of this machine's root are not disturbed.
 sysctl_disabled()
 {
 	switch=/proc/sys/kernel/io_uring_disabled
@@ -39,6 +39,7 @@ sysctl_disabled()
 		skip 4 'kernel.io_uring_disabled is not 0'
 		return
 	}
+	flock -x 8
 	trap 'echo "$old" >$switch; rm -rf "$tmp"' 0
 	echo 1 2>/dev/null >$switch || {
 		skip 4 'kernel.io_uring_disabled cannot be set'
@@ -55,6 +56,7 @@ sysctl_disabled()
 		'kernel.io_uring_disabled is 1: --io uring is refused' \
 		nobody weir load m --io uring
 	echo "$old" >$switch
+	flock -s 8
 }
 
 deny io_uring_setup EPERM true 2>/dev/null || skip_all 'no seccomp filters'
