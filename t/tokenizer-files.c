@@ -254,6 +254,40 @@ static void gguf_reads(void)
 	tokenizer_free(t);
 }
 
+/* As llama.cpp finds tokens, which is not from the left to the right. */
+static void gguf_users(void)
+{
+	static const char *const list[] = { "<|endoftext|>",
+					    "ab",
+					    "bcd",
+					    "<|im_end|>",
+					    "a",
+					    "b",
+					    "c",
+					    "d",
+					    "cd" };
+	static const char *const pairs[] = { "c d" };
+	struct tokenizer *t;
+
+	v.users = 3;
+	v.unk = 1;
+	vocabulary_gguf(&v, "gpt2", "gpt-2", list, N(list), 1, pairs, 1);
+	if (open_gguf(&t) < 0)
+		bail("%s", text_error());
+	is_str(vocabulary_ids(t, "abcdab", 0), "4 2 1",
+	       "in GGUF the longest of tokens that overlap is found");
+	is_str(vocabulary_ids(t, "acxd", 0), "4 6 7",
+	       "in GGUF a byte without token is left out, after merges");
+	is_str(vocabulary_ids(t, "a<|im_end|>", 0), "4 7",
+	       "in GGUF what ends a turn does not come from text");
+	is_str(vocabulary_ids(t, "a<|im_end|>", TOKENIZER_CONTROL), "4 3",
+	       "in GGUF what ends a turn is found if that is asked for");
+	ok(tokenizer_is_end(t, 3) && !tokenizer_is_end(t, 1),
+	   "in GGUF what ends a turn is known by its name, whatever its type");
+	tokenizer_free(t);
+	v.users = v.unk = 0;
+}
+
 static void gguf_refused(const char *model, const char *pre, size_t n,
 			 const char *const *list, size_t n_list, int err,
 			 const char *why, const char *title)
@@ -358,6 +392,7 @@ int main(void)
 	model_refusals();
 	huge_claims();
 	gguf_reads();
+	gguf_users();
 	gguf_refusals();
 	gguf_bytes();
 	places();

@@ -215,16 +215,72 @@ static void long_words(void)
 	"\"ab\":3,\"\\u0120a\":4,\"\\u00c3\":5},"                                \
 	"\"merges\":[\"\\u0120 a\",[\"a\",\"b\"]]}}"
 
+#define WITH_UNKNOWN(name, special)                                              \
+	"{\"added_tokens\":[{\"id\":6,\"content\":\"" name                       \
+	"\",\"special\":" special "}],"                                          \
+	"\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}," \
+	"\"model\":{\"type\":\"BPE\",\"unk_token\":\"" name                      \
+	"\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":3},\"merges\":[\"a b\"]}}"
+
 static void unknown_bytes(void)
 {
+	struct tokenizer *t = vocabulary_json(WITH_UNKNOWN("<unk>", "true"));
+
+	is_str(ids_of(t, "axb", 0), "0 6 1",
+	       "a byte without token becomes the unknown token");
+	tokenizer_free(t);
+	t = vocabulary_json(WITH_UNKNOWN("<|endoftext|>", "true"));
+	is_str(ids_of(t, "axb", 0), "3",
+	       "a byte never becomes a token that ends texts: it is left out");
+	tokenizer_free(t);
+	t = vocabulary_json(WITH_UNKNOWN("<|im_end|>", "false"));
+	is_str(ids_of(t, "axb<|im_end|>", 0), "3",
+	       "what ends a turn does not come from text, whatever its type");
+	is_str(ids_of(t, "a<|im_end|>", TOKENIZER_CONTROL), "0 6",
+	       "what ends a turn is found as a control token if that is asked");
+	is_str(TEXT(t, 0, 0, 6), "a|||", "what ends a turn has no text");
+	ok(tokenizer_is_end(t, 6), "what ends a turn is known by its name");
+	tokenizer_free(t);
+}
+
+/* The tokens of a text in two parts, the first of which may name control tokens. */
+static const char *parts_of(const struct tokenizer *t, const char *control,
+			    const char *plain)
+{
+	static char line[200];
+	struct tokenizer_part part[] = {
+		{ control, strlen(control), true },
+		{ plain, strlen(plain), false },
+		{ "<e>", 3, true },
+	};
+	struct tokenizer_ids ids = { NULL, 0, 0 };
+	int r = tokenizer_encode_parts(t, part, N(part), 0, &ids);
+	size_t n = 0;
+
+	snprintf(line, sizeof(line), "%d", r);
+	for (size_t i = 0; !r && i < ids.n; i++)
+		n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%d",
+				      i ? " " : "", ids.id[i]);
+	free(ids.id);
+	return line;
+}
+
+static void parts(void)
+{
 	struct tokenizer *t = vocabulary_json(BYTE_LEVEL);
+	struct tokenizer_part none[TOKENIZER_PARTS_MAX + 1] = { { "", 0, 0 } };
 	struct tokenizer_ids ids = { NULL, 0, 0 };
 
-	tokenizer_encode(t, "a", 1, 0, &ids);
-	is_int(tokenizer_encode(t, "abx", 3, 0, &ids), -ENOENT,
-	       "a byte without token is refused");
-	is_int(ids.n, 1, "a text with a byte without token adds no tokens");
-	free(ids.id);
+	is_str(parts_of(t, "<e>a", "b"), "6 3 6",
+	       "merges cross the bounds of a text's parts");
+	is_str(parts_of(t, "a", "<e>b"), "0 1 6",
+	       "a control token comes only from a part that may name it");
+	is_str(parts_of(t, "<e", ">b<"), "1 6",
+	       "a control token does not begin in one part and end in another");
+	has_str(parts_of(t, "a", "\xff"), "-84",
+		"a part that is not UTF-8 is refused");
+	is_int(tokenizer_encode_parts(t, none, N(none), 0, &ids), -EINVAL,
+	       "a text of more parts than there may be is refused");
 	tokenizer_free(t);
 }
 
@@ -237,8 +293,8 @@ static void byte_level(void)
 	       "merges are made in the order of their list");
 	is_str(ids_of(t, "a<e>", TOKENIZER_CONTROL), "0 6",
 	       "an added token is found if that is asked for");
-	has_str(ids_of(t, "x", 0), "byte 0x78",
-		"a byte without token is an error, with the byte");
+	is_str(ids_of(t, "axb", 0), "3",
+	       "a byte without token is left out if none is for unknown text");
 	is_str(TEXT(t, 0, 4, 6, 5, 0),
 	       " a|||\xc3"
 	       "a||",
@@ -283,6 +339,7 @@ int main(void)
 	long_words();
 	byte_level();
 	unknown_bytes();
+	parts();
 	refuses_unknown_ids();
 	return done_testing();
 }

@@ -79,6 +79,7 @@ static void put_string(struct vocabulary *v, const char *s)
 }
 
 enum {
+	GGUF_U32 = 4,
 	GGUF_I32 = 5,
 	GGUF_F32 = 6,
 	GGUF_STRING = 8,
@@ -117,14 +118,23 @@ void vocabulary_gguf(struct vocabulary *v, const char *model, const char *pre,
 	put(v, "GGUF", 4);
 	put_number(v, 3, 4);
 	put_number(v, 0, 8);
-	put_number(v, 6, 8);
+	put_number(v, v->unk ? 7 : 6, 8);
 	put_pair(v, "general.architecture", "test");
 	put_pair(v, "tokenizer.ggml.model", model);
 	put_pair(v, "tokenizer.ggml.pre", pre);
 	put_strings(v, "tokenizer.ggml.tokens", tokens, n);
 	put_array(v, "tokenizer.ggml.token_type", GGUF_I32, n);
 	for (size_t i = 0; i < n; i++)
-		put_number(v, i < controls ? 3 : 1, 4);
+		put_number(v,
+			   i < controls              ? 3
+			   : i < controls + v->users ? 4
+						     : 1,
+			   4);
+	if (v->unk) {
+		put_string(v, "tokenizer.ggml.unknown_token_id");
+		put_number(v, GGUF_U32, 4);
+		put_number(v, v->unk - 1, 4);
+	}
 	if (n_merges) {
 		put_strings(v, "tokenizer.ggml.merges", merges, n_merges);
 		return;

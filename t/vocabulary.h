@@ -14,6 +14,8 @@
 struct vocabulary {
 	unsigned char bytes[1 << 16];
 	size_t n;
+	size_t users; /* vocabulary_gguf(): user-defined, after the controls */
+	unsigned unk; /* ... the id of the unknown token, plus 1; 0: none */
 };
 
 /* tokenizer.model: pieces with the numbers 0, 1, ..., then its settings. */

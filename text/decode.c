@@ -68,17 +68,18 @@ static bool is_shown(const struct tokenizer_decoder *d,
 static void decoder_append(struct tokenizer_decoder *d,
 			   const struct piece *piece)
 {
-	const unsigned char *s = piece->s;
+	unsigned char *to = d->text + d->n;
 	size_t len = piece->len;
 
+	memcpy(to, piece->s, len);
+	/* Its bytes are those that it is found by in texts: they have marks. */
+	if (piece->kind == PIECE_USER && !d->t->byte_level)
+		len = piece_unmark(to, len);
 	if (!d->begun && len && piece->kind != PIECE_CONTROL) {
 		d->begun = true;
-		if (s[0] == ' ') {
-			s++;
-			len--;
-		}
+		if (to[0] == ' ')
+			memmove(to, to + 1, --len);
 	}
-	memcpy(d->text + d->n, s, len);
 	d->n += len;
 }
 

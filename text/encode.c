@@ -3,175 +3,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chars.h"
 #include "inside.h"
 #include "nfc.h"
 #include "utf8.h"
+#include "words.h"
 
 #define TEXT_MAX (1u << 30)
 #define MARK "\xe2\x96\x81" /* U+2581, which means a space */
 
-/* One call of tokenizer_encode(). */
+/* One call of tokenizer_encode_parts(). */
 struct encoding {
 	const struct tokenizer *t;
-	struct tokenizer_ids *ids;
-	struct word word;
+	struct words words; /* appends the tokens */
 	const unsigned char *text, *end;
-	unsigned char *room; /* for one part of the text, with its spaces */
-	unsigned char *nfc;  /* ... normalised, if the model says so */
-	bool begun;          /* a part or a token came before */
-	bool after_space;    /* trim: the last character was a space */
-	bool after_unk;      /* the last token was the unknown one */
+	struct spans spans;    /* of the text */
+	struct spans local;    /* of a part of it that is normalised */
+	unsigned char *normal; /* room for such a part */
+	unsigned char *nfc;    /* ... for a span of it in form C of Unicode */
+	unsigned char
+		*room;    /* ... for a piece of it as words are cut from it */
+	bool begun;       /* a piece or a token came before */
+	bool after_space; /* trim: the last character was a space */
+	bool after_unk;   /* the last token was the unknown one */
 };
 
-static int encode_id(struct encoding *e, int32_t id)
-{
-	struct tokenizer_ids *ids = e->ids;
-	size_t room = ids->room ? ids->room * 2 : 64;
-	int32_t *more;
-
-	if (ids->n == ids->room) {
-		more = realloc(ids->id, room * sizeof(*more));
-		if (!more)
-			return text_fail(-ENOMEM, "no memory for %zu tokens",
-					 room);
-		ids->id = more;
-		ids->room = room;
-	}
-	ids->id[ids->n++] = id;
-	return 0;
-}
-
-/* Bytes for which there is no piece: their own tokens, or the unknown one. */
-static int encode_unknown(struct encoding *e, const unsigned char *s,
-			  size_t len)
-{
-	const struct tokenizer *t = e->t;
-	bool fuse = t->fuse_unk && e->after_unk;
-	size_t known = 0;
-	int r = 0;
-
-	while (known < len && t->vocab.byte_id[s[known]] >= 0)
-		known++;
-	if (known == len) {
-		e->after_unk = false;
-		for (size_t i = 0; !r && i < len; i++)
-			r = encode_id(e, t->vocab.byte_id[s[i]]);
-		return r;
-	}
-	if (t->unk < 0)
-		return text_fail(-ENOENT,
-				 "the vocabulary has no token for '%.*s' (%s"
-				 "%02x) and none for unknown text",
-				 t->byte_level ? 0 : (int)len, s,
-				 t->byte_level ? "byte 0x" : "first byte 0x",
-				 s[known]);
-	e->after_unk = true;
-	return fuse ? 0 : encode_id(e, t->unk);
-}
-
-static int encode_symbols(struct encoding *e)
-{
-	const struct tokenizer *t = e->t;
-	const struct word *w = &e->word;
-	int r = 0;
-
-	for (int32_t i = 0; !r && i >= 0; i = w->symbol[i].after) {
-		const unsigned char *s = w->s + w->symbol[i].at;
-		size_t len = w->symbol[i].len;
-		int32_t id = w->symbol[i].id;
-
-		/* Merges by score do not need the tokens of characters. */
-		if (id < 0 && !t->merges.bucket)
-			id = vocab_find(&t->vocab, s, len);
-		if (id < 0) {
-			r = encode_unknown(e, s, len);
-			continue;
-		}
-		e->after_unk = false;
-		r = encode_id(e, id);
-	}
-	return r;
-}
-
-static void encode_characters(struct encoding *e, const unsigned char *s,
-			      size_t len)
-{
-	const struct tokenizer *t = e->t;
-	unsigned n;
-
-	for (size_t i = 0; i < len; i += n) {
-		n = utf8_bytes(s[i]);
-		word_put(&e->word, i, n,
-			 t->merges.bucket ? vocab_find(&t->vocab, s + i, n)
-					  : -1);
-	}
-}
-
-static int encode_word(struct encoding *e, const unsigned char *s,
-		       const unsigned char *end)
-{
-	const struct tokenizer *t = e->t;
-	size_t len = (size_t)(end - s);
-	int32_t id = t->whole_words ? vocab_find(&t->vocab, s, len) : -1;
-	int r;
-
-	if (id >= 0) {
-		e->after_unk = false;
-		return encode_id(e, id);
-	}
-	r = word_begin(&e->word, s, len);
-	if (r < 0)
-		return r;
-	if (t->byte_level)
-		for (size_t i = 0; i < len; i++)
-			word_put(&e->word, i, 1, t->vocab.byte_id[s[i]]);
-	else
-		encode_characters(e, s, len);
-	word_merge(&e->word, &t->merges, &t->vocab);
-	return encode_symbols(e);
-}
-
-static int encode_split(struct encoding *e, unsigned stage,
-			const unsigned char *s, const unsigned char *end)
-{
-	const struct split *split = &e->t->split;
-	int r = 0;
-
-	if (stage == SPLIT_STAGES || !split->stage[stage])
-		return encode_word(e, s, end);
-	while (!r && s < end) {
-		const unsigned char *next = split->stage[stage](s, end);
-
-		r = encode_split(e, stage + 1, s, next);
-		s = next;
-	}
-	return r;
-}
-
-/*
- * Words of a text without pre-tokenizer. No token has a space after another
- * character, if not inner_space: words cut there give the same tokens.
- */
-static int encode_words(struct encoding *e, const unsigned char *s,
-			const unsigned char *end)
-{
-	const struct tokenizer *t = e->t;
-	int r = 0;
-
-	while (!r && s < end) {
-		const unsigned char *next = s + 1;
-
-		while (next < end && !(*next == ' ' &&
-				       (t->each_space ||
-					(!t->inner_space && next[-1] != ' '))))
-			next++;
-		r = encode_word(e, s, next);
-		s = next;
-	}
-	return r;
-}
-
-/* Copy a part of the text with its marks as spaces, without extra spaces. */
+/* Copy text with its marks as spaces, without extra spaces. */
 static unsigned char *encode_spaces(struct encoding *e, unsigned char *to,
 				    const unsigned char *s,
 				    const unsigned char *end)
@@ -201,6 +58,7 @@ static bool begins_with_space(const struct tokenizer *t, const unsigned char *s,
 	return *s == ' ' || (t->marks && end - s >= 3 && !memcmp(s, MARK, 3));
 }
 
+/* A piece of the text that begins at @s, and is not empty. */
 static bool wants_prefix(const struct encoding *e, const unsigned char *s,
 			 const unsigned char *end)
 {
@@ -212,138 +70,233 @@ static bool wants_prefix(const struct encoding *e, const unsigned char *s,
 	return !t->prefix_if_none || !begins_with_space(t, s, end);
 }
 
-/* Copy a part of the text as the words are cut from it. */
-static unsigned char *encode_normal(struct encoding *e, const unsigned char *s,
-				    const unsigned char *end, bool prefix,
-				    unsigned char **ret_end)
+/* The pieces of a text are what is between the tokens that are found in it. */
+static int encode_piece(struct encoding *e, const unsigned char *s,
+			const unsigned char *end)
 {
-	unsigned char *body = e->room + 1, *to;
+	const struct tokenizer *t = e->t;
+	unsigned char *to = e->room;
+	int r;
 
-	to = encode_spaces(e, body, s, end);
-	if (e->t->trim)
-		while (to > body && to[-1] == ' ')
-			to--;
-	*ret_end = to;
-	if (!prefix || to == body)
-		return body;
-	*--body = ' ';
-	return body;
-}
-
-/* Characters: spaces are normalised, then the text is cut at spaces. */
-static int encode_part_spaces(struct encoding *e, const unsigned char *s,
-			      const unsigned char *end)
-{
-	unsigned char *to;
-
-	if (e->t->normal_first)
-		return encode_words(e, s, end);
-	s = encode_normal(e, s, end, wants_prefix(e, s, end), &to);
-	return encode_words(e, s, to);
-}
-
-/* Bytes: the pre-tokenizer cuts the text. */
-static int encode_part_bytes(struct encoding *e, const unsigned char *s,
-			     const unsigned char *end)
-{
-	if (!wants_prefix(e, s, end))
-		return encode_split(e, 0, s, end);
-	e->room[0] = ' ';
-	memcpy(e->room + 1, s, (size_t)(end - s));
-	return encode_split(e, 0, e->room, e->room + 1 + (end - s));
-}
-
-/* Text between two tokens that were found in it. */
-static int encode_part(struct encoding *e, const unsigned char *s,
-		       const unsigned char *end)
-{
-	size_t len = (size_t)(end - s);
-	int r = 0;
-
-	if (!len)
+	if (s == end)
 		return 0;
-	if (e->t->nfc && nfc_needed(s, len)) {
-		r = nfc_put(s, len, e->nfc, &len);
-		s = e->nfc;
+	if (!t->normal_prefix && wants_prefix(e, s, end))
+		*to++ = ' ';
+	if (!t->byte_level && !t->normal_marks) {
+		end = encode_spaces(e, to, s, end);
+		s = e->room;
+	} else if (to != e->room) {
+		memcpy(to, s, (size_t)(end - s));
+		end = to + (end - s);
+		s = e->room;
 	}
-	if (!r)
-		r = e->t->byte_level ? encode_part_bytes(e, s, s + len)
-				     : encode_part_spaces(e, s, s + len);
+	r = words_encode(&e->words, s, end);
 	e->begun = true;
 	return r;
 }
 
-static const unsigned char *strip_left(const unsigned char *s,
-				       const unsigned char *end)
+/* Copy a span of the text as it is normalised. */
+static int encode_span(struct encoding *e, const unsigned char *s,
+		       const unsigned char *end, unsigned char **to)
 {
-	while (s < end && (*s == ' ' || (*s >= '\t' && *s <= '\r')))
-		s++;
+	const struct tokenizer *t = e->t;
+	size_t len = (size_t)(end - s);
+	int r;
+
+	if (t->nfc && nfc_needed(s, len)) {
+		r = nfc_put(s, len, e->nfc, &len);
+		if (r < 0)
+			return r;
+		s = e->nfc;
+	}
+	if (t->normal_marks) {
+		*to = encode_spaces(e, *to, s, s + len);
+		return 0;
+	}
+	memcpy(*to, s, len);
+	*to += len;
+	return 0;
+}
+
+/* Copy the spans of a part of the text; they are those of the copy then. */
+static int encode_spans(struct encoding *e, const unsigned char *s,
+			const unsigned char *end, unsigned char **to)
+{
+	int r = 0;
+
+	e->local.n = 0;
+	for (size_t i = 0; !r && i < e->spans.n; i++) {
+		const unsigned char *stop = e->spans.end[i];
+
+		if (stop <= s || s == end)
+			continue;
+		if (stop > end)
+			stop = end;
+		r = encode_span(e, s, stop, to);
+		e->local.end[e->local.n] = *to;
+		e->local.control[e->local.n++] = e->spans.control[i];
+		s = stop;
+	}
+	return r;
+}
+
+/* SentencePiece adds no space before a control token. */
+static bool begins_with_control(const struct encoding *e,
+				const unsigned char *s,
+				const unsigned char *end)
+{
+	const struct tokenizer *t = e->t;
+	const struct form *form =
+		matcher_at(&t->normal, &t->vocab, &e->spans, s, end);
+
+	return form && t->vocab.piece[form->id].kind != PIECE_USER;
+}
+
+/* Normalise a part of the text. Its spans are in e->local then. */
+static int encode_normal(struct encoding *e, const unsigned char **s,
+			 const unsigned char **end)
+{
+	const struct tokenizer *t = e->t;
+	unsigned char *body = e->normal + 1, *to = body;
+	bool prefix = t->normal_prefix && wants_prefix(e, *s, *end) &&
+		      !(t->prefix == PREFIX_START &&
+			begins_with_control(e, *s, *end));
+	int r;
+
+	if (!t->normal_marks && !t->nfc) {
+		e->local = e->spans;
+		return 0;
+	}
+	r = encode_spans(e, *s, *end, &to);
+	if (t->trim)
+		while (to > body && to[-1] == ' ')
+			to--;
+	if (prefix && to > body)
+		*--body = ' ';
+	*s = body;
+	*end = to;
+	return r;
+}
+
+/* How many bytes of white space begin at @s. A mark is none. */
+static unsigned blank_at(const unsigned char *s, const unsigned char *end,
+			 bool marked)
+{
+	uint32_t c;
+	unsigned n;
+
+	if (s == end || (marked && *s == ' '))
+		return 0;
+	n = utf8_get(s, &c);
+	return chars_class(c) == CHAR_SPACE ? n : 0;
+}
+
+static const unsigned char *strip_left(const unsigned char *s,
+				       const unsigned char *end, bool marked)
+{
+	unsigned n;
+
+	while ((n = blank_at(s, end, marked)))
+		s += n;
 	return s;
 }
 
 static const unsigned char *strip_right(const unsigned char *s,
-					const unsigned char *end)
+					const unsigned char *end, bool marked)
 {
-	while (s < end &&
-	       (end[-1] == ' ' || (end[-1] >= '\t' && end[-1] <= '\r')))
-		end--;
+	while (s < end) {
+		const unsigned char *last = end - 1;
+
+		while (last > s && (*last & 0xc0) == 0x80)
+			last--;
+		if (!blank_at(last, end, marked))
+			break;
+		end = last;
+	}
 	return end;
 }
 
-/* A token that was found at @at, and the text before it. */
-static int encode_found(struct encoding *e, const unsigned char *s,
-			const unsigned char *at, int32_t id)
+static int encode_found(struct encoding *e, uint32_t id)
 {
-	const struct piece *piece = &e->t->vocab.piece[id];
-	int r;
-
-	if (piece->flags & PIECE_STRIP_LEFT)
-		at = strip_right(s, at);
-	r = encode_part(e, s, at);
-	if (r < 0)
-		return r;
-	e->after_unk = false;
 	e->begun = true;
-	return encode_id(e, id);
+	return words_found(&e->words, (int32_t)id);
 }
 
-static int encode_parts(struct encoding *e, const struct matcher *m)
+/*
+ * Encode text with the tokens of a matcher: @rest is called for what is between
+ * them. @marked: spaces are marks already, which no token strips.
+ */
+static int encode_around(struct encoding *e, const struct matcher *m,
+			 const struct spans *spans, const unsigned char *s,
+			 const unsigned char *end, bool marked,
+			 int (*rest)(struct encoding *e, const unsigned char *s,
+				     const unsigned char *end))
 {
-	const struct tokenizer *t = e->t;
-	const unsigned char *s = e->text, *at;
-	int32_t id;
+	const struct vocab *v = &e->t->vocab;
+	const unsigned char *at;
+	const struct form *form;
 	int r = 0;
 
-	while (!r && (id = matcher_next(m, &t->vocab, s, e->end, &at)) >= 0) {
-		r = encode_found(e, s, at, id);
-		s = at + t->vocab.piece[id].len;
-		if (t->vocab.piece[id].flags & PIECE_STRIP_RIGHT)
-			s = strip_left(s, e->end);
+	while (!r && (form = matcher_next(m, v, spans, s, end, &at))) {
+		r = rest(e, s,
+			 form->strip_left ? strip_right(s, at, marked) : at);
+		if (!r)
+			r = encode_found(e, form->id);
+		s = at + form->len;
+		if (form->strip_right)
+			s = strip_left(s, end, marked);
 	}
-	return r ? r : encode_part(e, s, e->end);
+	return r ? r : rest(e, s, end);
 }
 
-/* SentencePiece looks for its user's tokens in the normalised text. */
-static int encode_text(struct encoding *e, unsigned flags)
+/* A part of the text, between tokens that were found in it as it is. */
+static int encode_part(struct encoding *e, const unsigned char *s,
+		       const unsigned char *end)
 {
 	const struct tokenizer *t = e->t;
-	const struct matcher *m = flags & TOKENIZER_CONTROL ? &t->all
-							    : &t->user;
-	const unsigned char *at = NULL;
-	unsigned char *end;
-	int32_t id;
+	int r;
 
-	if (t->normal_first && e->text < e->end) {
-		id = matcher_next(m, &t->vocab, e->text, e->end, &at);
-		e->text = encode_normal(e, e->text, e->end,
-					t->prefix != PREFIX_NEVER &&
-						(id < 0 || at != e->text ||
-						 t->vocab.piece[id].kind ==
-							 PIECE_USER),
-					&end);
-		e->end = end;
+	if (s == end)
+		return 0;
+	r = encode_normal(e, &s, &end);
+	return r ? r
+		 : encode_around(e, &t->normal, &e->local, s, end,
+				 t->normal_marks, encode_piece);
+}
+
+/*
+ * As llama.cpp does it: the longest token is found wherever it is, then the next
+ * one in what is left; from number @i on, of those that are sorted like that.
+ */
+static int encode_longest(struct encoding *e, size_t i, const unsigned char *s,
+			  const unsigned char *end)
+{
+	const struct tokenizer *t = e->t;
+	const unsigned char *at;
+	int r = 0;
+
+	for (; !r && i < t->raw.n && s < end; i++) {
+		const struct form *form = &t->raw.form[i];
+
+		while (!r && (at = matcher_find(form, &t->vocab, &e->spans, s,
+						end))) {
+			r = encode_longest(e, i + 1, s, at);
+			if (!r)
+				r = encode_found(e, form->id);
+			s = at + form->len;
+		}
 	}
-	return encode_parts(e, m);
+	return r ? r : encode_part(e, s, end);
+}
+
+static int encode_text(struct encoding *e)
+{
+	const struct tokenizer *t = e->t;
+
+	if (t->longest_first)
+		return encode_longest(e, 0, e->text, e->end);
+	return encode_around(e, &t->raw, &e->spans, e->text, e->end, false,
+			     encode_part);
 }
 
 static int check_text(const unsigned char *s, size_t len)
@@ -372,36 +325,106 @@ static int encode_all(struct encoding *e, unsigned flags)
 	int r = 0;
 
 	if (flags & TOKENIZER_ADD && t->adds_bos)
-		r = encode_id(e, t->bos);
+		r = words_found(&e->words, t->bos);
 	if (!r)
-		r = encode_text(e, flags);
+		r = encode_text(e);
 	if (!r && flags & TOKENIZER_ADD && t->adds_eos)
-		r = encode_id(e, t->eos);
+		r = words_found(&e->words, t->eos);
+	return r;
+}
+
+/* Allocate what is needed for @len bytes, and encode. */
+static int encode_with_room(struct encoding *e, size_t len, unsigned flags)
+{
+	const struct tokenizer *t = e->t;
+	size_t most = 1 + (t->nfc ? NFC_GROWTH * len : len);
+	int r;
+
+	e->room = malloc(most);
+	e->normal = t->nfc || t->normal_marks ? malloc(most) : NULL;
+	e->nfc = t->nfc ? malloc(most) : NULL;
+	r = e->room && (e->normal || !(t->nfc || t->normal_marks)) &&
+			    (e->nfc || !t->nfc)
+		    ? encode_all(e, flags)
+		    : text_fail(-ENOMEM, "no memory for %zu bytes", len);
+	word_fini(&e->words.word);
+	free(e->room);
+	free(e->normal);
+	free(e->nfc);
 	return r;
 }
 
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
 		     unsigned flags, struct tokenizer_ids *ids)
 {
-	struct encoding e = { .t = t, .ids = ids, .after_space = t->trim };
-	size_t before = ids->n, most;
+	struct encoding e = { .t = t,
+			      .words = { .t = t, .ids = ids },
+			      .after_space = t->trim };
+	size_t before = ids->n;
 	int r;
 
 	e.text = (const unsigned char *)text;
 	e.end = e.text + len;
+	e.spans = (struct spans){ .n = 1,
+				  .end = { e.end },
+				  .control = { flags & TOKENIZER_CONTROL } };
 	r = check_text(e.text, len);
-	if (r < 0)
-		return r;
-	most = t->nfc ? NFC_GROWTH * len : len;
-	e.room = malloc(most + 1);
-	e.nfc = t->nfc ? malloc(most + 1) : NULL;
-	r = e.room && (e.nfc || !t->nfc)
-		    ? encode_all(&e, flags)
-		    : text_fail(-ENOMEM, "no memory for %zu bytes", len);
+	if (!r)
+		r = encode_with_room(&e, len, flags);
 	if (r < 0)
 		ids->n = before;
-	word_fini(&e.word);
-	free(e.room);
-	free(e.nfc);
+	return r;
+}
+
+static int check_parts(const struct tokenizer_part *part, size_t n,
+		       size_t *ret_len)
+{
+	size_t len = 0;
+	int r = 0;
+
+	if (n > TOKENIZER_PARTS_MAX)
+		return text_fail(-EINVAL, "the text has %zu parts, at most %u",
+				 n, TOKENIZER_PARTS_MAX);
+	for (size_t i = 0; !r && i < n; i++) {
+		r = check_text((const unsigned char *)part[i].text,
+			       part[i].len);
+		len += part[i].len;
+	}
+	if (!r && len > TEXT_MAX)
+		r = text_fail(-E2BIG, "the text has %zu bytes, at most %u", len,
+			      TEXT_MAX);
+	*ret_len = len;
+	return r;
+}
+
+int tokenizer_encode_parts(const struct tokenizer *t,
+			   const struct tokenizer_part *part, size_t n,
+			   unsigned flags, struct tokenizer_ids *ids)
+{
+	struct encoding e = { .t = t,
+			      .words = { .t = t, .ids = ids },
+			      .after_space = t->trim };
+	size_t before = ids->n, len = 0;
+	unsigned char *text, *to;
+	int r = check_parts(part, n, &len);
+
+	if (r < 0)
+		return r;
+	text = to = malloc(len + 1);
+	if (!text)
+		return text_fail(-ENOMEM, "no memory for %zu bytes", len);
+	for (size_t i = 0; i < n; i++) {
+		memcpy(to, part[i].text, part[i].len);
+		to += part[i].len;
+		e.spans.end[i] = to;
+		e.spans.control[i] = part[i].control;
+	}
+	e.spans.n = n;
+	e.text = text;
+	e.end = to;
+	r = encode_with_room(&e, len, flags);
+	if (r < 0)
+		ids->n = before;
+	free(text);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include "vocab.h"
 
 #define BIT(kind) (1u << (kind))
+#define ENDS_MAX 32u
 
 /* Before which parts of a text a space is put. */
 enum prefix {
@@ -20,35 +21,48 @@ enum prefix {
 
 struct tokenizer {
 	struct vocab vocab;
-	struct merges merges;     /* no buckets: merges by score */
-	struct matcher user, all; /* tokens to find; all: control ones too */
-	struct split split;       /* byte-level only */
-	unsigned char *storage;   /* the bytes of the pieces */
-	bool byte_level;          /* a text is bytes, else characters */
-	bool whole_words;         /* a word that is a token needs no merges */
-	bool fuse_unk;            /* several unknown characters: one token */
-	bool nfc;                 /* text is normalised to form C of Unicode */
-	bool marks;               /* spaces become U+2581 in the text */
+	struct merges merges;   /* no buckets: merges by score */
+	struct matcher raw;     /* tokens to find in the text as it is */
+	struct matcher normal;  /* ... and then, where it is normalised */
+	struct split split;     /* byte-level only */
+	unsigned char *storage; /* the bytes of the pieces */
+	bool byte_level;        /* a text is bytes, else characters */
+	bool whole_words;       /* a word that is a token needs no merges */
+	bool fuse_unk;          /* several unknown characters: one token */
+	bool writes_unk;        /* the unknown token, for what has no token */
+	bool nfc;               /* text is normalised to form C of Unicode */
+	bool marks;             /* spaces become U+2581 in the text */
+	bool normal_marks;      /* ... when it is normalised, not later */
+	bool longest_first;     /* of tokens in a text, not the leftmost */
 	enum prefix prefix;
 	bool prefix_if_none; /* unless the text begins with a space */
-	bool normal_first;   /* the text, before tokens are looked for */
+	bool normal_prefix;  /* added when the text is normalised, not later */
 	bool trim;           /* spaces at both ends, and all after the first */
 	bool each_space;     /* begins a word */
 	bool inner_space;    /* a token has a space that follows no space */
 	bool text_seen;      /* while a template is read */
 	bool adds_bos, adds_eos;
-	int32_t bos, eos, unk, eot, eom; /* -1: none */
-	uint32_t longest;                /* bytes of a piece */
+	int32_t bos, eos, unk; /* -1: none */
+	int32_t end[ENDS_MAX]; /* other tokens at which generation stops */
+	unsigned n_ends;
+	int32_t stand_in;  /* for what has no token, or -1: that is left out */
+	bool leaves_first; /* ... before merges, not after them */
+	uint32_t longest;  /* bytes of a piece */
 };
 
 /* A tokenizer without pieces. */
 struct tokenizer *tokenizer_alloc(void);
 /*
- * Check and complete a tokenizer that has its pieces, their index and its
- * merges. @file is for sentences.
+ * Check and complete a tokenizer that has its pieces, their index, the tokens to
+ * find in texts, and its merges. @file is for sentences.
  */
 int tokenizer_finish(struct tokenizer *t, const char *file);
 
+/*
+ * Generation stops at this piece. Text does not lead to it then, unless it is a
+ * piece of ordinary text.
+ */
+void piece_mark_end(struct piece *piece);
 /* Replace the mark U+2581 by the space that it stands for. Returns the bytes. */
 size_t piece_unmark(unsigned char *s, size_t len);
 /*

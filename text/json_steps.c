@@ -102,6 +102,7 @@ static int read_prepend(struct tokenizer *t, struct json *j)
 	if (!text_json_is(&text, MARK))
 		return text_json_unsupported(j, "the prefix", &text);
 	t->prefix = PREFIX_EACH;
+	t->normal_prefix = true;
 	return 0;
 }
 
@@ -126,7 +127,7 @@ static int read_replace(struct tokenizer *t, struct json *j)
 		return r;
 	if (!text_json_is(&from, " ") || !text_json_is(&to, MARK))
 		return text_json_unsupported(j, "the replacement of", &from);
-	t->marks = true;
+	t->marks = t->normal_marks = true;
 	return 0;
 }
 

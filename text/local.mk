@@ -10,6 +10,7 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/chars.c %D%/chars.h %D%/chars_table.h %D%/utf8.h \
 	%D%/split.c %D%/split.h \
 	%D%/pieces.c %D%/encode.c %D%/decode.c \
+	%D%/words.c %D%/words.h \
 	%D%/open.c %D%/read_gguf.c %D%/read_sentencepiece.c \
 	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
 	%D%/json.c %D%/json.h \

@@ -7,65 +7,105 @@
 
 #include "error.h"
 
-static int piece_compare(const void *x, const void *y, void *arg)
+int matcher_add(struct matcher *m, const struct form *form)
 {
-	const struct vocab *v = arg;
-	const struct piece *a = &v->piece[*(const uint32_t *)x];
-	const struct piece *b = &v->piece[*(const uint32_t *)y];
+	size_t room = m->room ? m->room * 2 : 64;
+	struct form *more;
+
+	if (!form->len)
+		return 0;
+	if (m->n == m->room) {
+		more = realloc(m->form, room * sizeof(*more));
+		if (!more)
+			return text_fail(-ENOMEM, "no memory for %zu tokens",
+					 room);
+		m->form = more;
+		m->room = room;
+	}
+	m->form[m->n++] = *form;
+	return 0;
+}
+
+static int compare_ids(const struct form *a, const struct form *b)
+{
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+static int compare_bytes(const void *x, const void *y)
+{
+	const struct form *a = x, *b = y;
 	int r = memcmp(a->s, b->s, a->len < b->len ? a->len : b->len);
 
 	if (r)
 		return r;
 	if (a->len != b->len)
 		return a->len < b->len ? -1 : 1;
-	return 0;
+	return compare_ids(a, b);
 }
 
-static bool piece_is_of(const struct piece *piece, unsigned kinds)
+static int compare_lengths(const void *x, const void *y)
 {
-	return kinds >> piece->kind & 1 && piece->len &&
-	       !(piece->flags & PIECE_HIDDEN);
+	const struct form *a = x, *b = y;
+
+	if (a->len != b->len)
+		return a->len > b->len ? -1 : 1;
+	return compare_ids(a, b);
 }
 
-int matcher_init(struct matcher *m, const struct vocab *v, unsigned kinds)
+void matcher_sort(struct matcher *m)
 {
-	size_t n = 0;
-
-	for (uint32_t id = 0; id < v->n; id++)
-		n += piece_is_of(&v->piece[id], kinds);
-	m->id = malloc((n + 1) * sizeof(*m->id));
-	if (!m->id)
-		return text_fail(-ENOMEM, "no memory for %zu tokens", n);
-	m->n = 0;
-	for (uint32_t id = 0; id < v->n; id++)
-		if (piece_is_of(&v->piece[id], kinds))
-			m->id[m->n++] = id;
-	/* qsort_r() writes nothing to its last argument. */
-	qsort_r(m->id, m->n, sizeof(*m->id), piece_compare,
-		(void *)(uintptr_t)v);
+	if (m->n)
+		qsort(m->form, m->n, sizeof(*m->form), compare_bytes);
 	for (unsigned c = 0, i = 0; c <= 256; c++) {
-		while (i < m->n && v->piece[m->id[i]].s[0] < c)
+		while (i < m->n && m->form[i].s[0] < c)
 			i++;
 		m->first[c] = i;
 	}
-	return 0;
+}
+
+void matcher_sort_longest(struct matcher *m)
+{
+	if (m->n)
+		qsort(m->form, m->n, sizeof(*m->form), compare_lengths);
 }
 
 void matcher_fini(struct matcher *m)
 {
-	free(m->id);
+	free(m->form);
+}
+
+/* Where the spans end in which a control token at @s may be; NULL: in none. */
+static const unsigned char *control_end(const struct spans *spans,
+					const unsigned char *s)
+{
+	const unsigned char *end = NULL;
+
+	for (size_t i = 0; i < spans->n; i++) {
+		if (s >= spans->end[i])
+			continue;
+		if (!spans->control[i])
+			break;
+		end = spans->end[i];
+	}
+	return end;
+}
+
+static bool is_control(const struct form *form, const struct vocab *v)
+{
+	unsigned kind = v->piece[form->id].kind;
+
+	return kind == PIECE_CONTROL || kind == PIECE_UNKNOWN;
 }
 
 /* The first of [low, high) whose byte at @depth is @c or greater. */
-static uint32_t matcher_bound(const struct matcher *m, const struct vocab *v,
-			      uint32_t low, uint32_t high, size_t depth,
-			      unsigned c)
+static uint32_t matcher_bound(const struct matcher *m, uint32_t low,
+			      uint32_t high, size_t depth, unsigned c)
 {
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const struct piece *piece = &v->piece[m->id[middle]];
+		const struct form *form = &m->form[middle];
 
-		if (piece->len <= depth || piece->s[depth] < c)
+		if (form->len <= depth || form->s[depth] < c)
 			low = middle + 1;
 		else
 			high = middle;
@@ -73,38 +113,77 @@ static uint32_t matcher_bound(const struct matcher *m, const struct vocab *v,
 	return low;
 }
 
-/* The longest that begins at @s, or -1. */
-static int32_t matcher_at(const struct matcher *m, const struct vocab *v,
-			  const unsigned char *s, const unsigned char *end)
+const struct form *matcher_at(const struct matcher *m, const struct vocab *v,
+			      const struct spans *spans, const unsigned char *s,
+			      const unsigned char *end)
 {
 	uint32_t low = m->first[s[0]], high = m->first[s[0] + 1];
-	int32_t found = -1;
+	const unsigned char *control = control_end(spans, s);
+	const struct form *found = NULL;
 
 	for (size_t depth = 1; low < high; depth++) {
-		if (v->piece[m->id[low]].len == depth)
-			found = (int32_t)m->id[low];
+		const struct form *longer = NULL;
+
+		/* Of equal forms, the one with the lowest id. */
+		for (; low < high && m->form[low].len == depth; low++)
+			if (!longer && (!is_control(&m->form[low], v) ||
+					(control && s + depth <= control)))
+				longer = &m->form[low];
+		if (longer)
+			found = longer;
 		if (s + depth == end)
 			break;
-		low = matcher_bound(m, v, low, high, depth, s[depth]);
-		high = matcher_bound(m, v, low, high, depth, s[depth] + 1u);
+		low = matcher_bound(m, low, high, depth, s[depth]);
+		high = matcher_bound(m, low, high, depth, s[depth] + 1u);
 	}
 	return found;
 }
 
-int32_t matcher_next(const struct matcher *m, const struct vocab *v,
-		     const unsigned char *s, const unsigned char *end,
-		     const unsigned char **ret_at)
+const struct form *matcher_next(const struct matcher *m, const struct vocab *v,
+				const struct spans *spans,
+				const unsigned char *s,
+				const unsigned char *end,
+				const unsigned char **ret_at)
 {
 	for (; m->n && s < end; s++) {
-		int32_t id;
+		const struct form *form;
 
 		if (m->first[s[0]] == m->first[s[0] + 1])
 			continue;
-		id = matcher_at(m, v, s, end);
-		if (id < 0)
+		form = matcher_at(m, v, spans, s, end);
+		if (!form)
 			continue;
 		*ret_at = s;
-		return id;
+		return form;
 	}
-	return -1;
+	return NULL;
+}
+
+static bool has_control(const struct spans *spans)
+{
+	for (size_t i = 0; i < spans->n; i++)
+		if (spans->control[i])
+			return true;
+	return false;
+}
+
+const unsigned char *matcher_find(const struct form *form,
+				  const struct vocab *v,
+				  const struct spans *spans,
+				  const unsigned char *s,
+				  const unsigned char *end)
+{
+	bool control = is_control(form, v);
+
+	if (control && !has_control(spans))
+		return NULL;
+	while ((s = memmem(s, (size_t)(end - s), form->s, form->len))) {
+		const unsigned char *stop = control ? control_end(spans, s)
+						    : end;
+
+		if (stop && s + form->len <= stop)
+			return s;
+		s++;
+	}
+	return NULL;
 }

@@ -7,12 +7,14 @@
 #include "inside.h"
 #include "utf8.h"
 
+#define MARK "\xe2\x96\x81" /* U+2581 */
+
 size_t piece_unmark(unsigned char *s, size_t len)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		if (len - i >= 3 && !memcmp(s + i, "\xe2\x96\x81", 3)) {
+		if (len - i >= 3 && !memcmp(s + i, MARK, 3)) {
 			s[n++] = ' ';
 			i += 2;
 		} else {
@@ -95,6 +97,70 @@ static void piece_normal(const struct tokenizer *t, struct piece *piece,
 	piece->len = (uint32_t)len;
 }
 
+/* Models name only one end; those of chats have others. */
+static const char *const ends[] = {
+	"<|eot_id|>",
+	"<|im_end|>",
+	"<|end|>",
+	"<|return|>",
+	"<|call|>",
+	"<|flush|>",
+	"<|calls|>",
+	"<end_of_turn>",
+	"<|endoftext|>",
+	"</s>",
+	"<|eom_id|>",
+	"<EOT>",
+	"_<EOT>",
+	"[EOT]",
+	"[EOS]",
+	"<|end_of_text|>",
+	"<end_of_utterance>",
+	"<eos>",
+	"<turn|>",
+	"<|tool_response>",
+	"<\xef\xbd\x9c"
+	"end" MARK "of" MARK "sentence\xef\xbd\x9c>",
+	"[e~[",
+	/* The end of a file, or of one of several. */
+	"<|fim_pad|>",
+	"<fim-pad>",
+	"<fim_pad>",
+	"<PAD>",
+	"[PAD]",
+	"<|fim_repo|>",
+	"<|repo_name|>",
+	"<fim-repo>",
+	"<REPO>",
+	"<reponame>",
+	"<|file_sep|>",
+};
+
+static bool is_end_name(const unsigned char *s, size_t len)
+{
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (len == strlen(ends[i]) && !memcmp(s, ends[i], len))
+			return true;
+	return false;
+}
+
+static bool is_end_id(const struct tokenizer *t, uint32_t id)
+{
+	if ((int32_t)id == t->eos)
+		return true;
+	for (unsigned i = 0; i < t->n_ends; i++)
+		if ((int32_t)id == t->end[i])
+			return true;
+	return false;
+}
+
+void piece_mark_end(struct piece *piece)
+{
+	piece->flags |= PIECE_END;
+	if (piece->kind == PIECE_USER)
+		piece->kind = PIECE_CONTROL;
+}
+
 int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 	      unsigned char *s, size_t len, unsigned kind, float score)
 {
@@ -109,10 +175,10 @@ int piece_set(struct tokenizer *t, const char *file, uint32_t id,
 				 id);
 	piece.kind = (uint8_t)kind;
 	piece.key = vocab_key(score);
+	if (is_end_id(t, id) || is_end_name(s, len))
+		piece_mark_end(&piece);
 	if (kind == PIECE_NORMAL || kind == PIECE_UNUSED) {
 		piece_normal(t, &piece, s);
-	} else if (kind == PIECE_USER && !t->byte_level) {
-		piece.len = (uint32_t)piece_unmark(s, len);
 	} else if (kind == PIECE_BYTE) {
 		byte = vocab_byte_of(s, len);
 		if (byte < 0)

@@ -156,6 +156,18 @@ static unsigned gguf_kind(const struct gguf *g, size_t i,
 		       : PIECE_NORMAL;
 }
 
+/* Tokens that are found in texts. They are written there as they are here. */
+static int gguf_form(const struct gguf *g, uint32_t id)
+{
+	const struct piece *piece = &g->t->vocab.piece[id];
+
+	if (piece->kind < PIECE_UNKNOWN || piece->kind > PIECE_USER)
+		return 0;
+	return matcher_add(&g->t->raw, &(struct form){ .s = piece->s,
+						       .len = piece->len,
+						       .id = id });
+}
+
 static int gguf_tokens(struct gguf *g)
 {
 	const float *scores = g->scores.items;
@@ -168,6 +180,8 @@ static int gguf_tokens(struct gguf *g)
 		memcpy(to, token.str, token.len);
 		r = piece_set(g->t, g->file, (uint32_t)i, to, token.len,
 			      gguf_kind(g, i, &token), scores ? scores[i] : 0);
+		if (!r)
+			r = gguf_form(g, (uint32_t)i);
 		to += token.len;
 	}
 	if (r < 0)
@@ -215,6 +229,25 @@ static int gguf_merges(struct gguf *g)
 	return r;
 }
 
+/* Where generation stops, besides EOS: at the ends of turns and of files. */
+static int gguf_ends(const struct gguf *g)
+{
+	static const char *const keys[] = {
+		KEY("eot_token_id"),     KEY("eom_token_id"),
+		KEY("fim_pad_token_id"), KEY("fim_rep_token_id"),
+		KEY("fim_sep_token_id"),
+	};
+	struct tokenizer *t = g->t;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < sizeof(keys) / sizeof(keys[0]); i++) {
+		t->end[t->n_ends] = -1;
+		r = gguf_id(g, keys[i], &t->end[t->n_ends]);
+		t->n_ends += t->end[t->n_ends] >= 0;
+	}
+	return r;
+}
+
 static int gguf_ids(struct gguf *g)
 {
 	struct tokenizer *t = g->t;
@@ -223,9 +256,7 @@ static int gguf_ids(struct gguf *g)
 	if (!r)
 		r = gguf_id(g, KEY("eos_token_id"), &t->eos);
 	if (!r)
-		r = gguf_id(g, KEY("eot_token_id"), &t->eot);
-	if (!r)
-		r = gguf_id(g, KEY("eom_token_id"), &t->eom);
+		r = gguf_ends(g);
 	if (!r)
 		r = gguf_id(g, KEY("unknown_token_id"), &t->unk);
 	if (!r)
@@ -241,7 +272,7 @@ static int gguf_sentencepiece(struct gguf *g)
 	int r = gguf_bool(g, KEY("add_space_prefix"), &prefix);
 
 	t->prefix = prefix ? PREFIX_EACH : PREFIX_NEVER;
-	t->fuse_unk = t->adds_bos = true;
+	t->fuse_unk = t->writes_unk = t->adds_bos = true;
 	t->unk = 0;
 	t->bos = 1;
 	t->eos = 2;
@@ -307,6 +338,7 @@ int read_gguf(struct tokenizer *t, const struct weir_model *model,
 	const char *kind = NULL;
 	int r = gguf_string(&g, KEY("model"), &kind);
 
+	t->longest_first = true;
 	if (!r && (!kind || !strcmp(kind, "none") || !strcmp(kind, "no_vocab")))
 		r = text_fail(-ENOENT, "%s: the model has no tokenizer (%s)",
 			      file, KEY("model"));

@@ -6,7 +6,10 @@
 #include "read_json.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "nfc.h"
 
 /* Members of the file. */
 enum {
@@ -102,56 +105,120 @@ enum {
 	LEFT,
 	RIGHT,
 	SINGLE,
+	NORMALIZED,
 	N_ADDED
 };
 static const char *const added_names[N_ADDED] = {
-	"id", "content", "special", "lstrip", "rstrip", "single_word",
+	"id",     "content",     "special",    "lstrip",
+	"rstrip", "single_word", "normalized",
 };
 
-/* An added token takes the place of the one of the vocabulary with its id. */
-static int set_added(struct tokenizer *t, struct json *j, uint32_t id,
-		     const struct json_string *s, unsigned kind, unsigned flags)
+/* A token that is normalised to another text would need memory for it. */
+static int check_nfc(struct json *j, const struct json_string *s)
 {
+	unsigned char *normal;
+	size_t len;
 	int r;
 
-	if (id < t->vocab.n)
-		t->vocab.piece[id].kind = 0;
-	r = piece_set(t, j->file, id, s->s, s->len, kind, 0);
-	if (!r)
-		t->vocab.piece[id].flags |= (uint8_t)flags;
+	if (!nfc_needed(s->s, s->len))
+		return 0;
+	normal = malloc(NFC_GROWTH * s->len);
+	if (!normal)
+		return text_fail(-ENOMEM, "no memory for %zu bytes", s->len);
+	r = nfc_put(s->s, s->len, normal, &len);
+	if (!r && (len != s->len || memcmp(normal, s->s, len)))
+		r = text_json_unsupported(
+			j, "a token that is normalised to another,", s);
+	free(normal);
 	return r;
+}
+
+/* A token that is looked for as the normalizer would write it. */
+static int normal_form(struct tokenizer *t, struct json *j, struct form *form,
+		       unsigned char *s)
+{
+	struct piece *piece = &t->vocab.piece[form->id];
+	int r;
+
+	if (t->nfc) {
+		r = check_nfc(j, &(struct json_string){ s, form->len });
+		if (r < 0)
+			return r;
+	}
+	if (t->normal_marks)
+		form->len = (uint32_t)piece_unmark(s, form->len);
+	if (t->normal_prefix) {
+		*--s = ' '; /* in the place of the quotation mark */
+		form->s = s;
+		form->len++;
+	}
+	/* Its text has the space too. The others are known by their names. */
+	if (piece->kind == PIECE_USER && piece->flags & PIECE_HIDDEN) {
+		piece->s = form->s;
+		piece->len = form->len;
+	}
+	return matcher_add(&t->normal, form);
+}
+
+/* An added token takes the place of the one of the vocabulary with its id. */
+static int set_added(struct tokenizer *t, struct json *j, struct form *form,
+		     unsigned char *s, bool special, bool normalized)
+{
+	struct piece before = { .kind = 0 }, *piece;
+	int r;
+
+	if (form->id < t->vocab.n)
+		before = t->vocab.piece[form->id];
+	if (before.kind)
+		t->vocab.piece[form->id].kind = 0;
+	r = piece_set(t, j->file, form->id, s, form->len,
+		      special ? PIECE_CONTROL : PIECE_USER, 0);
+	if (r < 0)
+		return r;
+	piece = &t->vocab.piece[form->id];
+	if (!before.kind) {
+		piece->flags |= PIECE_HIDDEN;
+	} else if (!t->byte_level) { /* merges make it, with its spaces */
+		piece->s = before.s;
+		piece->len = before.len;
+	}
+	form->s = s;
+	return normalized ? normal_form(t, j, form, s)
+			  : matcher_add(&t->raw, form);
 }
 
 static int read_added(struct tokenizer *t, struct json *j)
 {
-	bool special = false, left = false, right = false, single = false;
+	bool special = false, single = false, normalized;
 	struct json member[N_ADDED];
-	struct json_string s;
-	uint32_t id;
+	struct json_string s = { NULL, 0 };
+	struct form form = { .id = 0 };
 	int r = text_json_members(j, added_names, N_ADDED, member);
 
 	if (!r && (!member[ID].at || !member[CONTENT].at))
 		r = text_json_fail(j, "a token with an id and a content");
 	if (!r)
-		r = read_id(&member[ID], &id);
+		r = read_id(&member[ID], &form.id);
 	if (!r)
 		r = text_json_string(&member[CONTENT], &s);
 	if (!r)
 		r = read_flag(&member[SPECIAL], &special);
 	if (!r)
-		r = read_flag(&member[LEFT], &left);
+		r = read_flag(&member[LEFT], &form.strip_left);
 	if (!r)
-		r = read_flag(&member[RIGHT], &right);
+		r = read_flag(&member[RIGHT], &form.strip_right);
 	if (!r)
 		r = read_flag(&member[SINGLE], &single);
+	normalized = !special;
+	if (!r)
+		r = read_flag(&member[NORMALIZED], &normalized);
 	if (r < 0)
 		return r;
 	if (single)
 		return text_json_unsupported(
 			j, "a token that is a single word,", &s);
-	return set_added(t, j, id, &s, special ? PIECE_CONTROL : PIECE_USER,
-			 (left ? PIECE_STRIP_LEFT : 0) |
-				 (right ? PIECE_STRIP_RIGHT : 0));
+	form.len = (uint32_t)s.len;
+	return set_added(t, j, &form, s.s, special, normalized);
 }
 
 /* "a b" */
@@ -219,7 +286,9 @@ static int read_unk(struct tokenizer *t, struct json *member)
 	t->unk = piece_named(t, &name);
 	if (t->unk < 0)
 		return text_json_fail(member, "a token before this place");
-	t->vocab.piece[t->unk].kind = PIECE_UNKNOWN;
+	/* Some name the token that ends texts, which stays a control token. */
+	if (!(t->vocab.piece[t->unk].flags & PIECE_END))
+		t->vocab.piece[t->unk].kind = PIECE_UNKNOWN;
 	return 0;
 }
 
@@ -373,6 +442,7 @@ int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,
 	struct json j, part[N_PARTS] = { 0 }, member[N_MODEL] = { 0 };
 	int r;
 
+	t->writes_unk = t->leaves_first = true;
 	text_json_init(&j, file, bytes, n);
 	r = find_parts(&j, part, member);
 	if (!r)

@@ -116,13 +116,31 @@ static int unsupported(const struct message *m, const char *what)
 	return text_fail(-EOPNOTSUPP, "%s: %s is not supported", m->file, what);
 }
 
+/*
+ * A piece that is found in normalised texts. Spaces are marks there: one with a
+ * space is never found.
+ */
+static int found_piece(struct tokenizer *t, uint32_t id, unsigned char *s)
+{
+	struct piece *piece = &t->vocab.piece[id];
+	bool space = memchr(s, ' ', piece->len);
+
+	piece->len = (uint32_t)piece_unmark(s, piece->len);
+	if (space) {
+		piece->flags |= PIECE_HIDDEN;
+		return 0;
+	}
+	return matcher_add(&t->normal, &(struct form){ .s = s,
+						       .len = piece->len,
+						       .id = id });
+}
+
 /* SentencePiece: piece 1, score 2, type 3. */
 static int read_piece(struct tokenizer *t, struct message m)
 {
 	unsigned char *s = m.at;
 	uint64_t kind = PIECE_NORMAL;
 	uint32_t id = t->vocab.n;
-	bool hidden;
 	float score = 0;
 	size_t len = 0;
 	struct field f;
@@ -147,12 +165,10 @@ static int read_piece(struct tokenizer *t, struct message m)
 		return unsupported(&m, "a piece of type UNUSED");
 	if (kind == PIECE_UNKNOWN)
 		t->unk = (int32_t)id;
-	/* Spaces are marks in a normalised text: this is never found. */
-	hidden = kind == PIECE_USER && memchr(s, ' ', len);
 	r = piece_set(t, m.file, id, s, len, (unsigned)kind, score);
-	if (!r && hidden)
-		t->vocab.piece[id].flags |= PIECE_HIDDEN;
-	return r;
+	if (r < 0 || kind < PIECE_UNKNOWN || kind > PIECE_USER)
+		return r;
+	return found_piece(t, id, s);
 }
 
 /* TrainerSpec: model_type 3, treat_whitespace_as_suffix 24, ids 40 to 42. */
@@ -233,7 +249,8 @@ int read_sentencepiece(struct tokenizer *t, const char *file,
 	int r;
 
 	t->prefix = PREFIX_START;
-	t->normal_first = t->trim = t->fuse_unk = true;
+	t->normal_marks = t->normal_prefix = t->trim = true;
+	t->fuse_unk = t->writes_unk = true;
 	r = read_fields(t, (struct message){ file, bytes, bytes, bytes + n });
 	if (!r && t->unk < 0)
 		r = text_fail(-EBADMSG, "%s: there is no unknown token", file);

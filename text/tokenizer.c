@@ -12,7 +12,7 @@ struct tokenizer *tokenizer_alloc(void)
 	struct tokenizer *t = calloc(1, sizeof(*t));
 
 	if (t)
-		t->bos = t->eos = t->unk = t->eot = t->eom = -1;
+		t->bos = t->eos = t->unk = t->stand_in = -1;
 	return t;
 }
 
@@ -22,8 +22,8 @@ void tokenizer_free(struct tokenizer *t)
 		return;
 	vocab_fini(&t->vocab);
 	merges_fini(&t->merges);
-	matcher_fini(&t->user);
-	matcher_fini(&t->all);
+	matcher_fini(&t->raw);
+	matcher_fini(&t->normal);
 	free(t->storage);
 	free(t);
 }
@@ -56,10 +56,8 @@ static int check_ids(const struct tokenizer *t, const char *file)
 		r = check_id(t, file, t->eos, "EOS");
 	if (!r)
 		r = check_id(t, file, t->unk, "the unknown token");
-	if (!r)
-		r = check_id(t, file, t->eot, "EOT");
-	if (!r)
-		r = check_id(t, file, t->eom, "EOM");
+	for (unsigned i = 0; !r && i < t->n_ends; i++)
+		r = check_id(t, file, t->end[i], "a token that ends a text");
 	if (r < 0)
 		return r;
 	if ((t->adds_bos && t->bos < 0) || (t->adds_eos && t->eos < 0))
@@ -68,6 +66,27 @@ static int check_ids(const struct tokenizer *t, const char *file)
 				 "and there is none",
 				 file, t->bos < 0 ? "BOS" : "EOS");
 	return 0;
+}
+
+/* Some formats have the ids after the pieces. */
+static void mark_ends(struct tokenizer *t)
+{
+	if (t->eos >= 0)
+		piece_mark_end(&t->vocab.piece[t->eos]);
+	for (unsigned i = 0; i < t->n_ends; i++)
+		piece_mark_end(&t->vocab.piece[t->end[i]]);
+}
+
+/* A control token never comes from text, not even from unknown text. */
+static bool may_stand_in(const struct tokenizer *t)
+{
+	const struct piece *piece;
+
+	if (!t->writes_unk || t->unk < 0 || t->unk == t->bos ||
+	    t->unk == t->eos)
+		return false;
+	piece = &t->vocab.piece[t->unk];
+	return piece->kind != PIECE_CONTROL && !(piece->flags & PIECE_END);
 }
 
 int tokenizer_finish(struct tokenizer *t, const char *file)
@@ -84,12 +103,15 @@ int tokenizer_finish(struct tokenizer *t, const char *file)
 		if (!t->byte_level && !t->inner_space)
 			t->inner_space = has_inner_space(piece);
 	}
-	r = matcher_init(&t->user, &t->vocab, BIT(PIECE_USER));
-	if (r < 0)
-		return r;
-	return matcher_init(&t->all, &t->vocab,
-			    BIT(PIECE_USER) | BIT(PIECE_CONTROL) |
-				    BIT(PIECE_UNKNOWN));
+	mark_ends(t);
+	if (may_stand_in(t))
+		t->stand_in = t->unk;
+	matcher_sort(&t->normal);
+	if (t->longest_first)
+		matcher_sort_longest(&t->raw);
+	else
+		matcher_sort(&t->raw);
+	return 0;
 }
 
 void tokenizer_info(const struct tokenizer *t, struct tokenizer_info *ret_info)
@@ -109,36 +131,21 @@ void tokenizer_info(const struct tokenizer *t, struct tokenizer_info *ret_info)
 
 int32_t tokenizer_find(const struct tokenizer *t, const char *text)
 {
-	const unsigned char *s = (const unsigned char *)text, *at;
+	const unsigned char *s = (const unsigned char *)text;
 	size_t len = strlen(text);
-	int32_t id = matcher_next(&t->all, &t->vocab, s, s + len, &at);
 
-	if (id >= 0 && at == s && t->vocab.piece[id].len == len)
-		return id;
+	for (uint32_t id = 0; id < t->vocab.n; id++) {
+		const struct piece *piece = &t->vocab.piece[id];
+
+		if (piece->kind >= PIECE_UNKNOWN && piece->kind <= PIECE_USER &&
+		    piece->len == len && !memcmp(piece->s, s, len))
+			return (int32_t)id;
+	}
 	return vocab_find(&t->vocab, s, len);
 }
 
-/* Models name only one end; those of chats have others. */
-static const char *const ends[] = {
-	"<|eot_id|>",    "<|eom_id|>",         "<|im_end|>", "<|end|>",
-	"<end_of_turn>", "<|endoftext|>",      "</s>",       "<|end_of_text|>",
-	"<eos>",         "<end_of_utterance>", "<|return|>", "<|call|>",
-};
-
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id)
 {
-	const struct piece *piece;
-
-	if (id < 0 || (uint32_t)id >= t->vocab.n)
-		return false;
-	if (id == t->eos || id == t->eot || id == t->eom)
-		return true;
-	piece = &t->vocab.piece[id];
-	if (piece->kind != PIECE_CONTROL)
-		return false;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (piece->len == strlen(ends[i]) &&
-		    !memcmp(piece->s, ends[i], piece->len))
-			return true;
-	return false;
+	return id >= 0 && (uint32_t)id < t->vocab.n &&
+	       t->vocab.piece[id].flags & PIECE_END;
 }

@@ -53,7 +53,10 @@ struct tokenizer_info {
 void tokenizer_info(const struct tokenizer *t, struct tokenizer_info *ret_info);
 /* The token that is written like this ("<|eot_id|>"), or -1. */
 int32_t tokenizer_find(const struct tokenizer *t, const char *text);
-/* Generation stops at this token: end of the sequence, of a turn, of a file. */
+/*
+ * Generation stops at this token: it ends a text, a turn or a file, because the
+ * model's metadata say so, or because it has a name that such tokens have.
+ */
 bool tokenizer_is_end(const struct tokenizer *t, int32_t id);
 
 /* A list of tokens, zeroed by the caller at first. Free @id with free(3). */
@@ -71,12 +74,32 @@ struct tokenizer_ids {
 #define TOKENIZER_CONTROL 0x02u
 
 /*
- * Append the tokens of @len bytes of text to @ids. On failure @ids has the
- * tokens that it had. -EILSEQ: the text is not UTF-8; the sentence has the
- * offset. -ENOENT: a character has no token. -E2BIG: more than 1 GiB.
+ * Append the tokens of @len bytes of text to @ids. What has no token becomes the
+ * tokens of its bytes, or else the unknown token; if the vocabulary has none, or
+ * uses a token for it that begins or ends texts, it is left out.
+ *
+ * On failure @ids has the tokens that it had. -EILSEQ: the text is not UTF-8;
+ * the sentence has the offset. -E2BIG: more than 1 GiB.
  */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
 		     unsigned flags, struct tokenizer_ids *ids);
+
+/* A part of a text. @control: as TOKENIZER_CONTROL, for this part. */
+struct tokenizer_part {
+	const char *text;
+	size_t len;
+	bool control;
+};
+#define TOKENIZER_PARTS_MAX 16u
+
+/*
+ * The same for a text in @n parts, at most TOKENIZER_PARTS_MAX: the tokens are
+ * those of all parts joined, except that control tokens come only from parts
+ * that may name them. Of @flags: TOKENIZER_ADD.
+ */
+int tokenizer_encode_parts(const struct tokenizer *t,
+			   const struct tokenizer_part *part, size_t n,
+			   unsigned flags, struct tokenizer_ids *ids);
 
 /* The text continues other text: keep the space before the first word. */
 #define TOKENIZER_CONTINUE 0x04u

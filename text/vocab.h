@@ -21,9 +21,8 @@ enum piece_kind {
 	PIECE_BYTE = 6 /* written "<0x0A>"; its bytes are that one byte */
 };
 
-#define PIECE_HIDDEN 0x01u      /* no text leads to it: not in the index */
-#define PIECE_STRIP_LEFT 0x02u  /* takes the white space before it */
-#define PIECE_STRIP_RIGHT 0x04u /* ... after it */
+#define PIECE_HIDDEN 0x01u /* no merges lead to it: not in the index */
+#define PIECE_END 0x02u    /* generation stops at it */
 
 struct piece {
 	const unsigned char *s;

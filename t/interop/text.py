@@ -332,6 +332,54 @@ def check_characters(path, t):
              t.decode(ids).encode())
 
 
+# Added tokens with all their settings, in tokenizer.json of several styles.
+
+ADDED = ["<tool>", "<to", "ol>", "tool", "==", "a<", "\u00e9<", "<x> <y>", "\n",
+         "\n\n", "  ", MARK + MARK, "<|end|>", "|>|", "word"]
+BLANKS = [" ", "  ", "\n", "\t", "\u00a0", "\u3000", "\u0085", "\u2028",
+          "\u200b", MARK, MARK + " "]
+
+
+def style(name):
+    if name == "llama2":
+        return characters(normalizers.Sequence(
+            [normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]), None)
+    if name == "metaspace":
+        return characters(None, pre_tokenizers.Metaspace(MARK, "first", False))
+    if name == "gemma":
+        return characters(
+            normalizers.Replace(" ", MARK),
+            pre_tokenizers.Split(" ", "merged_with_previous"), False)
+    t = byte_level([{"llama3": LLAMA3, "qwen": QWEN2, "gpt2": GPT2}[name]],
+                   whole_words=name == "llama3")
+    if name == "qwen":
+        t.normalizer = normalizers.NFC()
+    return t
+
+
+def random_added(name):
+    """Many sets of added tokens, and texts of their parts and of blanks."""
+    for seed in range(12):
+        r = random.Random(seed)
+        strips = seed % 3
+        # tokenizers panics if a token strips another one.
+        added = [s for s in ADDED if not strips or not s.isspace()]
+        t = style(name)
+        t.add_tokens([AddedToken(
+            s, lstrip=bool(strips) and r.random() < 0.5,
+            rstrip=bool(strips) and r.random() < 0.5,
+            normalized=r.random() < 0.5,
+            special=s[0] == "<" and r.random() < 0.5)
+            for s in r.sample(added, 8)])
+        path = f"added-{name}.json"
+        t.save(path)
+        inputs = texts(seed, 300, added + BLANKS * 2 +
+                       ["<", ">", "x", "The", "e\u0301", "é"])[-300:]
+        for text, (ids, _) in zip(inputs, tokenize(path, CONTROL, inputs)):
+            same(f"{path} of seed {seed}: tokens of {text!r}", ids,
+                 plain(t)(text))
+
+
 def json_llama2():
     check_characters("llama2.json", characters(normalizers.Sequence(
         [normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]), None))
@@ -369,6 +417,9 @@ CHECKS += [
      sentencepiece_no_prefix),
     ("GGUF metadata of a SentencePiece model", sentencepiece_gguf),
     ("tokenizer.json in the style of Llama 2", json_llama2),
+    *((f"tokenizer.json in the style of {name} with random added tokens",
+       lambda name=name: random_added(name))
+      for name in ("llama2", "metaspace", "gemma", "llama3", "qwen", "gpt2")),
     ("tokenizer.json with Metaspace", json_metaspace),
     ("tokenizer.json in the style of Gemma", json_gemma),
 ]
