@@ -379,6 +379,56 @@ static void places(void)
 	       "what is not a file is refused");
 }
 
+static struct tokenizer *with_ends(const char *content)
+{
+	struct tokenizer *t;
+
+	files_text("generation_config.json", content);
+	if (tokenizer_open(files_path(""), &t) < 0)
+		bail("%s", text_error());
+	return t;
+}
+
+static void ends_refused(const char *content, const char *why,
+			 const char *title)
+{
+	struct tokenizer *t;
+	int r;
+
+	files_text("generation_config.json", content);
+	r = tokenizer_open(files_path(""), &t);
+	if (!ok(r == -EBADMSG && strstr(text_error(), why), "%s", title))
+		diag("%d: %s", r, text_error());
+}
+
+/* Beside the tokenizer.json of places(). */
+static void generation_config(void)
+{
+	struct tokenizer *t = with_ends("{\"eos_token_id\": 5}");
+
+	ok(tokenizer_is_end(t, 5) && !tokenizer_is_end(t, 4),
+	   "the token that generation_config.json names ends a text");
+	tokenizer_free(t);
+	t = with_ends("{\"a\": [3], \"eos_token_id\": [4, 5]}");
+	ok(tokenizer_is_end(t, 5) && tokenizer_is_end(t, 4) &&
+		   !tokenizer_is_end(t, 3),
+	   "each of several tokens that generation_config.json names is an end");
+	tokenizer_free(t);
+	t = with_ends("{\"eos_token_id\": null}");
+	ok(!tokenizer_is_end(t, 5),
+	   "a generation_config.json need not name an end");
+	tokenizer_free(t);
+	ends_refused("{\"eos_token_id\": 6}", "6, and there are 6 tokens",
+		     "an end that is not in the vocabulary is refused");
+	ends_refused("{\"eos_token_id\": \"x\"}",
+		     "generation_config.json: byte",
+		     "an end that is no number is refused, with its place");
+	ends_refused(
+		"{\"eos_token_id\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,"
+		"1,1,1,1,1,1,1,1,1,1,1,1,1,1]}",
+		"fewer", "a list of 33 ends is refused");
+}
+
 int main(void)
 {
 	plan(0);
@@ -396,6 +446,7 @@ int main(void)
 	gguf_refusals();
 	gguf_bytes();
 	places();
+	generation_config();
 	weir_close(root);
 	return done_testing();
 }

@@ -106,6 +106,9 @@ int read_json(struct tokenizer *t, const char *file, unsigned char *bytes,
 	      size_t n);
 int read_sentencepiece(struct tokenizer *t, const char *file,
 		       unsigned char *bytes, size_t n);
+/* Read the ids of a generation_config.json before the pieces. */
+int read_generation(struct tokenizer *t, const char *file, unsigned char *bytes,
+		    size_t n);
 int read_gguf(struct tokenizer *t, const struct weir_model *model,
 	      const char *file);
 

@@ -11,6 +11,7 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/split.c %D%/split.h \
 	%D%/pieces.c %D%/encode.c %D%/decode.c \
 	%D%/words.c %D%/words.h \
+	%D%/read_file.c %D%/read_file.h %D%/read_generation.c \
 	%D%/open.c %D%/read_gguf.c %D%/read_sentencepiece.c \
 	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
 	%D%/json.c %D%/json.h \

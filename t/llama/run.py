@@ -10,6 +10,7 @@ import signal
 import subprocess
 
 from gguf import GGMLQuantizationType as Type
+from gguf import TokenType
 
 from harness import Wrong, main
 from models import QWEN2, QWEN3, shape, write_gguf, write_hf
@@ -160,17 +161,28 @@ def ending():
     yield ends("each of several tokens that config.json names ends the text",
                BYTES, lambda id: of_hf(BYTES, BYTES.write_json,
                                        eos_token_id=[1, id]))
+    yield ends("each token that generation_config.json names ends the text",
+               BYTES, lambda id: of_hf(BYTES, lambda folder: (
+                   BYTES.write_json(folder), write_ends(folder, [1, id]))))
     yield "a control token with a known name ends the text", named_end
+    yield "<|im_end|> ends the text, even if its type is USER_DEFINED", \
+        lambda: named_end("<|im_end|>", TokenType.USER_DEFINED)
 
 
-def named_end():
-    """<|eot_id|> takes the place of a token that is generated."""
+def write_ends(folder, ids):
+    with open(os.path.join(folder, "generation_config.json"), "w",
+              encoding="utf-8") as f:
+        json.dump({"eos_token_id": ids}, f)
+
+
+def named_end(name="<|eot_id|>", kind=TokenType.CONTROL):
+    """@name takes the place of a token that is generated."""
     found = without_end(SP, MODELS[0][2])
     at = first_new(found)
     changed = SentencePiece()
     last = len(changed.pieces) - 1
     pieces = changed.pieces
-    pieces[found[at]], pieces[last] = pieces[last], pieces[found[at]]
+    pieces[found[at]], pieces[last] = (name, kind), pieces[found[at]]
     got = run_json(of_gguf(changed)(), "--prompt", prompt_of(SP), "-n", str(N),
                    "--temp", "0")
     same("tokens", got["tokens"], found[:at])
