@@ -150,6 +150,14 @@ wrong "-n is '0', not a number of 1 to" run m -n 0
 wrong "-n is '2147483648'" run m -n 2147483648
 wrong "--temp is '-1', not a number of at least 0" run m --temp -1
 wrong "--temp is 'nan'" run m --temp nan
+wrong "--temp is '1e999'" run m --temp 1e999
+wrong "--top-k is '-1', not a number of 0 to" run m --top-k -1
+wrong "--top-k is '2147483648'" run m --top-k 2147483648
+wrong "--top-p is '1.01', not a number of 0 to 1" run m --top-p 1.01
+wrong "--top-p is 'x'" run m --top-p x
+wrong "--min-p is '-0.1'" run m --min-p -0.1
+wrong "--repeat-penalty is '0', not a number greater than 0" run m \
+	--repeat-penalty 0
 wrong "--seed is '-1'" run m --seed -1
 wrong "--seed is '9223372036854775808'" run m --seed 9223372036854775808
 wrong "--threads is '0'" run m --threads 0

@@ -11,24 +11,63 @@
 
 #include "error.h"
 
+/*
+ * The steps of a choice, in this order; each looks at the tokens that the one
+ * before it has left.
+ */
+struct sampler_opts {
+	/*
+	 * Scores of tokens that are repeated are divided by it, or multiplied if
+	 * they are below 0: sampler_repeat(). 1: they are not changed.
+	 */
+	float repeat;
+	/* So many tokens with the greatest scores. 0: all. */
+	uint32_t top_k;
+	/*
+	 * The fewest of the likeliest tokens whose probabilities, which are
+	 * proportional to exp(score), add up to at least so much. 1: all.
+	 */
+	float top_p;
+	/* Tokens at least so likely, compared with the likeliest one. 0: all. */
+	float min_p;
+	/*
+	 * One of the tokens at random, with probabilities proportional to
+	 * exp(score / temperature). 0: the one with the greatest score, and of
+	 * several the one with the lowest id.
+	 */
+	float temperature;
+	uint64_t seed;
+};
+/* The values that llama.cpp takes. */
+#define SAMPLER_OPTS_INIT                                                 \
+	{                                                                 \
+		.repeat = 1, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, \
+		.temperature = 0.8f,                                      \
+	}
+
 /* Set by sampler_init(), and then not by the caller. */
 struct sampler {
+	struct sampler_opts opts;
 	uint64_t state, step; /* of PCG32 */
-	float temperature;
+	uint32_t *kept;       /* ids of the tokens that are left */
+	size_t n, room;
 };
 
 /*
- * @temperature 0: always the token with the greatest score, and of several the
- * one with the lowest id. Above 0: at random, token i with a probability
- * proportional to exp(score[i] / temperature). Equal seeds and scores give equal
- * choices on every machine whose exp(3) is the same.
+ * Equal options and scores give equal choices on every machine whose exp(3) is
+ * the same.
  *
- * -EINVAL: the temperature is negative or not a number.
+ * -EINVAL: an option is not in its range, or not a number.
  */
-int sampler_init(struct sampler *s, float temperature, uint64_t seed);
+int sampler_init(struct sampler *s, const struct sampler_opts *opts);
+void sampler_fini(struct sampler *s);
+
+/* Change the scores of @count tokens at @last, each once. Others are ignored. */
+void sampler_repeat(const struct sampler *s, const int32_t *last, size_t count,
+		    float *score, size_t n);
 /*
- * Choose one of @n tokens. -EINVAL: @n is 0 or above 2^31 - 1. -EDOM: a score is
- * not a number.
+ * Choose one of @n tokens; takes time in the order of n log top_k. -EINVAL: @n is
+ * 0 or above 2^31 - 1. -EDOM: a score is not a number. -ENOMEM.
  */
 int sampler_choose(struct sampler *s, const float *score, size_t n,
 		   int32_t *ret_id);

@@ -191,6 +191,19 @@ int args_real(const struct args *args, const char *option, double min,
 	return 0;
 }
 
+int args_fraction(const struct args *args, const char *option,
+		  double *ret_number)
+{
+	double number;
+
+	if (!parse_real(optarg, &number) || !(number >= 0 && number <= 1))
+		return fail_usage(args->command,
+				  "%s is '%s', not a number of 0 to 1", option,
+				  optarg);
+	*ret_number = number;
+	return 0;
+}
+
 int args_seconds(const struct args *args, const char *option, int64_t *ret_ns)
 {
 	double seconds;

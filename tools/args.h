@@ -58,6 +58,9 @@ int args_factor(const struct args *args, const char *option,
 /* As a decimal number of at least @min, which may have a fraction. */
 int args_real(const struct args *args, const char *option, double min,
 	      double *ret_number);
+/* As a decimal number of 0 to 1. */
+int args_fraction(const struct args *args, const char *option,
+		  double *ret_number);
 /* As seconds, 0 or more, which may have a fraction; at most 292 years. */
 int args_seconds(const struct args *args, const char *option, int64_t *ret_ns);
 /* As one of @names, which ends with NULL; return its index. */

@@ -14,7 +14,8 @@
 
 enum {
 	RUN_STOPPED = -1, /* by a signal */
-	POLL_NS = 50 * 1000 * 1000
+	POLL_NS = 50 * 1000 * 1000,
+	REPEAT_TOKENS = 64 /* that --repeat-penalty makes less likely */
 };
 
 /* The tokens of the prompt; EOS would say that it is complete. */
@@ -101,6 +102,14 @@ static int make_room(struct run_job *job)
 	const struct run_args *a = job->args;
 	const unsigned flags = a->prompt && a->prompt[0] ? TOKENIZER_CONTINUE
 							 : 0;
+	const struct sampler_opts opts = {
+		.repeat = (float)a->repeat,
+		.top_k = (uint32_t)a->top_k,
+		.top_p = (float)a->top_p,
+		.min_p = (float)a->min_p,
+		.temperature = (float)a->temperature,
+		.seed = a->seed,
+	};
 	int64_t most = job->llama.config.context - (int64_t)job->prompt.n + 1;
 
 	if (most > a->n)
@@ -111,7 +120,7 @@ static int make_room(struct run_job *job)
 			     sizeof(*job->logits));
 	if (!job->made.id || !job->logits)
 		return fail_memory();
-	if (sampler_init(&job->sampler, (float)a->temperature, a->seed) < 0 ||
+	if (sampler_init(&job->sampler, &opts) < 0 ||
 	    tokenizer_decoder_new(job->tokenizer, flags, &job->decoder) < 0)
 		return fail("%s", text_error());
 	return 0;
@@ -187,10 +196,27 @@ static int read_prompt(struct run_job *job)
 	return r;
 }
 
+/* Lower the scores of the last tokens of prompt and text. */
+static void lower_repeated(struct run_job *job)
+{
+	const struct tokenizer_ids *prompt = &job->prompt, *made = &job->made;
+	int32_t last[REPEAT_TOKENS];
+	size_t n = 0;
+
+	while (n < REPEAT_TOKENS && n < made->n) {
+		n++;
+		last[n - 1] = made->id[made->n - n];
+	}
+	for (size_t i = prompt->n; i && n < REPEAT_TOKENS; i--)
+		last[n++] = prompt->id[i - 1];
+	sampler_repeat(&job->sampler, last, n, job->logits, job->choices);
+}
+
 static int choose(struct run_job *job, int32_t *ret_id)
 {
 	int64_t begun = now_ns(), end;
 
+	lower_repeated(job);
 	if (sampler_choose(&job->sampler, job->logits, job->choices, ret_id) <
 	    0)
 		return fail("%s: %s", job->args->path, text_error());
@@ -307,6 +333,7 @@ static void close_job(struct run_job *job)
 	free(job->prompt.id);
 	free(job->made.id);
 	free(job->logits);
+	sampler_fini(&job->sampler);
 	free(job->text.s);
 	free(job->dev);
 	weir_close(job->weir);

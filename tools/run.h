@@ -17,8 +17,9 @@ struct run_args {
 	const char *path;
 	const char *prompt; /* NULL: none */
 	int64_t n;          /* most tokens to generate */
-	double temperature;
-	uint64_t seed;
+	/* Of the choice of tokens: struct sampler_opts. */
+	double temperature, top_p, min_p, repeat;
+	uint64_t seed, top_k;
 	int64_t threads;     /* 0: the library's choice */
 	const char *devices; /* NULL: the CPU */
 	uint64_t budget;     /* bytes of weights on each device; 0: no limit */

@@ -18,6 +18,12 @@ static const char help[] =
 	"  -n N             generate at most N tokens [256]\n"
 	"  --temp T         temperature: 0 always takes the most likely token, 1\n"
 	"                   takes each with its probability [0.8]\n"
+	"  --top-k K        choose from the K most likely tokens; 0: from all [40]\n"
+	"  --top-p P        then from the fewest whose probabilities add up to P [0.95]\n"
+	"  --min-p P        then from those at least P times as likely as the most\n"
+	"                   likely one [0.05]\n"
+	"  --repeat-penalty R  make the tokens of the last 64 less likely: divide their\n"
+	"                   scores by R [1]\n"
 	"  --seed S         a seed of the random choices, which repeats a run\n"
 	"                   [different each time; the report has it]\n"
 	"  --threads N      compute with N threads\n"
@@ -32,6 +38,10 @@ static const char help[] =
 enum {
 	PROMPT = ARGS_OPTION,
 	TEMP,
+	TOP_K,
+	TOP_P,
+	MIN_P,
+	REPEAT,
 	SEED,
 	THREADS,
 	DEVICES,
@@ -43,6 +53,10 @@ enum {
 static const struct option options[] = {
 	{ "prompt", required_argument, NULL, PROMPT },
 	{ "temp", required_argument, NULL, TEMP },
+	{ "top-k", required_argument, NULL, TOP_K },
+	{ "top-p", required_argument, NULL, TOP_P },
+	{ "min-p", required_argument, NULL, MIN_P },
+	{ "repeat-penalty", required_argument, NULL, REPEAT },
 	{ "seed", required_argument, NULL, SEED },
 	{ "threads", required_argument, NULL, THREADS },
 	{ "devices", required_argument, NULL, DEVICES },
@@ -76,6 +90,14 @@ static int take_option(const struct args *args, int c, void *to)
 		return 0;
 	case TEMP:
 		return args_real(args, "--temp", 0, &a->temperature);
+	case TOP_K:
+		return args_number(args, "--top-k", 0, INT32_MAX, &a->top_k);
+	case TOP_P:
+		return args_fraction(args, "--top-p", &a->top_p);
+	case MIN_P:
+		return args_fraction(args, "--min-p", &a->min_p);
+	case REPEAT:
+		return args_factor(args, "--repeat-penalty", &a->repeat);
 	case SEED:
 		return args_number(args, "--seed", 0, INT64_MAX, &a->seed);
 	case THREADS:
@@ -117,6 +139,10 @@ int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 
 	*ret_args = (struct run_args){ .n = 256,
 				       .temperature = 0.8,
+				       .top_k = 40,
+				       .top_p = 0.95,
+				       .min_p = 0.05,
+				       .repeat = 1,
 				       .seed = random_seed() };
 	r = args_options(&args, take_option, ret_args);
 	if (r)

@@ -28,15 +28,17 @@ void run_report_json(const struct run_job *job)
 
 	run_facts(job, &f);
 	out_json(json_pack(
-		"{s:o, s:o, s:o, s:s, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
+		"{s:o, s:o, s:o, s:s, s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:f, "
 		"s:o, s:f, s:f, s:f, s:I, s:I, s:I}",
 		"text", text_json(job->text.s ? job->text.s : "", job->text.n),
 		"tokens", tokens_json(&job->made), "prompt_tokens",
 		tokens_json(&job->prompt), "end", run_end_name(job->end),
-		"temp", a->temperature, "seed", (json_int_t)a->seed, "seconds",
-		f.total, "first_token_seconds", f.first, "prompt_seconds",
-		f.prompt, "prompt_rate", f.prompt_rate, "decode_seconds",
-		f.decode, "decode_rate", f.decode_rate, "time", times_json(&f),
+		"temp", a->temperature, "top_k", (json_int_t)a->top_k, "top_p",
+		a->top_p, "min_p", a->min_p, "repeat_penalty", a->repeat,
+		"seed", (json_int_t)a->seed, "seconds", f.total,
+		"first_token_seconds", f.first, "prompt_seconds", f.prompt,
+		"prompt_rate", f.prompt_rate, "decode_seconds", f.decode,
+		"decode_rate", f.decode_rate, "time", times_json(&f),
 		"compute_seconds", f.compute, "wait_seconds", f.wait,
 		"feed_wait_seconds", f.feed, "loaded_bytes",
 		(json_int_t)job->load.bytes, "kept_bytes",

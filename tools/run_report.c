@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 #include "output.h"
 #include "run.h"
@@ -119,6 +120,23 @@ static void report_weights(const struct run_job *job)
 		     size_text(job->llama.fed, c));
 }
 
+/* The options that repeat the run. */
+static void report_choice(const struct run_args *a)
+{
+	char repeat[64] = "";
+
+	if (a->repeat != 1)
+		snprintf(repeat, sizeof(repeat), " --repeat-penalty %g",
+			 a->repeat);
+	if (a->temperature > 0)
+		note("  choice  --temp %g --top-k %llu --top-p %g --min-p %g%s "
+		     "--seed %llu",
+		     a->temperature, (unsigned long long)a->top_k, a->top_p,
+		     a->min_p, repeat, (unsigned long long)a->seed);
+	else
+		note("  choice  --temp 0%s: the most likely token", repeat);
+}
+
 void run_report(const struct run_job *job)
 {
 	const struct run_args *a = job->args;
@@ -135,9 +153,5 @@ void run_report(const struct run_job *job)
 	     f.open, f.passes, f.choose, f.output, f.rest);
 	report_passes(job, &f);
 	report_weights(job);
-	if (a->temperature > 0)
-		note("  choice  --temp %g --seed %llu", a->temperature,
-		     (unsigned long long)a->seed);
-	else
-		note("  choice  --temp 0: the most likely token");
+	report_choice(a);
 }

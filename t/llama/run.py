@@ -209,8 +209,9 @@ def fills_context():
 
 # Choices.
 
-def sampled(path, seed, temp="1.5"):
-    return weir(path, "-n", str(N), "--temp", temp, "--seed", str(seed))[0]
+def sampled(path, seed, temp="1.5", *options):
+    return weir(path, "-n", str(N), "--temp", temp, "--seed", str(seed),
+                *options)[0]
 
 
 def seeds():
@@ -231,6 +232,38 @@ def reported_seed():
 def ignores_seed():
     path = MODELS[1][2]()
     same("text", sampled(path, 1, "0"), sampled(path, 2, "0"))
+
+
+def top_one():
+    """Whatever else is said."""
+    path = MODELS[1][2]()
+    want = sampled(path, 1, "0")
+    for option in ("--top-k", "1"), ("--top-p", "0"), ("--min-p", "1"):
+        same(f"text with {option}", sampled(path, 1, "3", *option), want)
+    if sampled(path, 1, "3", "--top-k", "2") == want:
+        raise Wrong("two tokens give the same text as one")
+
+
+def defaults():
+    path = MODELS[1][2]()
+    same("text", sampled(path, 1, "0.8", "--top-k", "40", "--top-p", "0.95",
+                         "--min-p", "0.05", "--repeat-penalty", "1"),
+         weir(path, "-n", str(N), "--seed", "1")[0])
+    got = run_json(path, "-n", "1", "--seed", "1")
+    same("options", [got[name] for name in (
+        "temp", "top_k", "top_p", "min_p", "repeat_penalty", "seed")],
+         [0.8, 40, 0.95, 0.05, 1, 1])
+
+
+def repeats():
+    path = ENDLESS()
+    options = (path, "--prompt", prompt_of(BYTES), "--temp", "0", "-n", "50")
+    got = run_json(*options)["tokens"]
+    if len(set(got)) == len(got):
+        raise Wrong("the model repeats no token without a penalty either")
+    got = run_json(*options, "--repeat-penalty", "1000")
+    tokens = got["prompt_tokens"] + got["tokens"]
+    same("tokens that are different", len(set(tokens)), len(tokens))
 
 
 # Output.
@@ -286,12 +319,13 @@ def pipe_fails():
 def terminal():
     """The models emit all bytes; those that control a terminal are escaped."""
     path = MODELS[1][2]()
-    plain = weir(path, "-n", "400", "--temp", "3", "--seed", "1")[0]
+    options = ("run", path, "-n", "400", "--temp", "3", "--seed", "1",
+               "--top-k", "0", "--top-p", "1", "--min-p", "0")
+    plain = weir(*options[1:])[0]
     if b"\x1b" not in plain and b"\x07" not in plain:
         raise Wrong("the text has no control characters")
     ours, theirs = pty.openpty()
-    with subprocess.Popen(["weir", "run", path, "-n", "400", "--temp", "3",
-                           "--seed", "1", "--quiet"], stdout=theirs) as p:
+    with subprocess.Popen(["weir", *options, "--quiet"], stdout=theirs) as p:
         os.close(theirs)
         text = b""
         try:
@@ -420,6 +454,9 @@ def cases():
     yield "the same seed gives the same text, another seed another", seeds
     yield "the seed in the report repeats the run", reported_seed
     yield "--temp 0 ignores the seed", ignores_seed
+    yield "one token that may be chosen is the most likely one", top_one
+    yield "the defaults of the choice are those of llama.cpp", defaults
+    yield "--repeat-penalty keeps tokens from being repeated", repeats
     yield "the number of threads does not change the text", threads
     yield "the text is written while more of it is made", streams
     yield "SIGINT ends the text, and the report is printed", interrupted
