@@ -150,6 +150,13 @@ wrong "-n is '0', not a number of 1 to" run m -n 0
 wrong "-n is '2147483648'" run m -n 2147483648
 wrong "--temp is '-1', not a number of at least 0" run m --temp -1
 wrong "--temp is 'nan'" run m --temp nan
+wrong 'only one of --prompt and --prompt-file is possible' run m --prompt a \
+	--prompt-file b
+wrong '--chat needs --prompt or --prompt-file' run m --chat
+wrong '--system works only with --chat' run m --system a --prompt b
+wrong '--template works only with --chat' run m --template gemma --prompt b
+wrong "--template is 'phi3', not one of chatml, llama2" run m --chat \
+	--template phi3 --prompt b
 wrong "--temp is '1e999'" run m --temp 1e999
 wrong "--top-k is '-1', not a number of 0 to" run m --top-k -1
 wrong "--top-k is '2147483648'" run m --top-k 2147483648

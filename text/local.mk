@@ -16,6 +16,6 @@ noinst_LTLIBRARIES += %D%/libtext.la
 	%D%/read_json.c %D%/read_json.h %D%/json_steps.c \
 	%D%/json.c %D%/json.h \
 	%D%/nfc.c %D%/nfc.h %D%/nfc_mappings.h %D%/nfc_order.h \
-	%D%/sampler.c %D%/sampler.h
+	%D%/chat.c %D%/chat.h %D%/sampler.c %D%/sampler.h
 %C%_libtext_la_LIBADD = -lm
 EXTRA_DIST += %D%/README.md %D%/chars.py %D%/nfc.py

@@ -22,11 +22,11 @@ bin_PROGRAMS += %D%/weir
 	%D%/synth.c %D%/synth_files.c %D%/synth_layout.c %D%/synth_gguf.c %D%/synth.h \
 	%D%/presets.c %D%/presets.h \
 	%D%/csv.c %D%/csv.h %D%/plan_csv.c %D%/plan_csv.h \
-	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/plan_report.c \
+	%D%/plan.c %D%/plan.h %D%/plan_read.c %D%/infile.c %D%/infile.h %D%/plan_report.c \
 	%D%/plan_live.c %D%/plan_draw.c %D%/plan_buffers.c \
 	%D%/fail_llama.c %D%/fail_llama.h \
 	%D%/run.c %D%/run.h %D%/run_args.c %D%/run_text.c \
-	%D%/run_report.c %D%/run_json.c \
+	%D%/run_report.c %D%/run_json.c %D%/run_prompt.c \
 	%D%/graph.c %D%/graph.h %D%/graph_model.c %D%/graph_splits.c \
 	%D%/graph_schedule.c \
 	%D%/graph_view.c %D%/graph_parts.c %D%/graph_text.c \

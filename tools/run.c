@@ -18,72 +18,9 @@ enum {
 	REPEAT_TOKENS = 64 /* that --repeat-penalty makes less likely */
 };
 
-/* The tokens of the prompt; EOS would say that it is complete. */
-static int encode_prompt(struct run_job *job)
-{
-	const struct run_args *a = job->args;
-	struct tokenizer_ids *ids = &job->prompt;
-	struct tokenizer_info info;
-
-	tokenizer_info(job->tokenizer, &info);
-	if (a->prompt &&
-	    tokenizer_encode(job->tokenizer, a->prompt, strlen(a->prompt),
-			     TOKENIZER_ADD, ids) < 0)
-		return fail("--prompt: %s", text_error());
-	if (ids->n && info.adds_eos && ids->id[ids->n - 1] == info.eos)
-		ids->n--;
-	return 0;
-}
-
-/* Without a prompt, or with an empty one. */
-static int begin_text(struct run_job *job)
-{
-	struct tokenizer_ids *ids = &job->prompt;
-	struct tokenizer_info info;
-
-	if (ids->n)
-		return 0;
-	tokenizer_info(job->tokenizer, &info);
-	if (info.bos < 0)
-		info.bos = job->llama.config.bos;
-	if (info.bos < 0)
-		return fail("%s: the model has no token that begins a text: "
-			    "give it a --prompt",
-			    job->args->path);
-	free(ids->id);
-	ids->id = malloc(sizeof(*ids->id));
-	if (!ids->id)
-		return fail_memory();
-	ids->id[ids->n++] = info.bos;
-	return 0;
-}
-
-static int check_prompt(const struct run_job *job)
-{
-	const struct llama_config *c = &job->llama.config;
-	const struct tokenizer_ids *ids = &job->prompt;
-	char tokens[COUNT_TEXT];
-
-	if ((int64_t)ids->n > c->context)
-		return fail("%s: the prompt has %s, and the context of the "
-			    "model %lld",
-			    job->args->path,
-			    count_text(ids->n, "token", tokens),
-			    (long long)c->context);
-	for (size_t i = 0; i < ids->n; i++)
-		if (ids->id[i] >= c->vocabulary)
-			return fail("%s: the prompt has token %d, and the "
-				    "vocabulary of the model is %s",
-				    job->args->path, (int)ids->id[i],
-				    count_text((uint64_t)c->vocabulary, "token",
-					       tokens));
-	return 0;
-}
-
 static int read_tokenizer(struct run_job *job)
 {
 	struct tokenizer_info info;
-	int r;
 
 	if (tokenizer_from_model(job->llama.model, &job->tokenizer) < 0)
 		return fail("%s", text_error());
@@ -91,17 +28,14 @@ static int read_tokenizer(struct run_job *job)
 	job->choices = (size_t)job->llama.config.vocabulary;
 	if (info.count < job->choices)
 		job->choices = info.count;
-	if ((r = encode_prompt(job)) || (r = begin_text(job)))
-		return r;
-	return check_prompt(job);
+	return run_prompt(job);
 }
 
 /* Room for the most tokens that -n and the context allow. */
 static int make_room(struct run_job *job)
 {
 	const struct run_args *a = job->args;
-	const unsigned flags = a->prompt && a->prompt[0] ? TOKENIZER_CONTINUE
-							 : 0;
+	const unsigned flags = job->continues ? TOKENIZER_CONTINUE : 0;
 	const struct sampler_opts opts = {
 		.repeat = (float)a->repeat,
 		.top_k = (uint32_t)a->top_k,
@@ -330,6 +264,7 @@ static void close_job(struct run_job *job)
 	llama_close(&job->llama);
 	tokenizer_decoder_free(job->decoder);
 	tokenizer_free(job->tokenizer);
+	free(job->file);
 	free(job->prompt.id);
 	free(job->made.id);
 	free(job->logits);
@@ -347,6 +282,9 @@ int run_main(int argc, char **argv)
 
 	if (r)
 		return r == ARGS_HELP ? 0 : r;
+	r = run_prompt_read(&job);
+	if (r)
+		return r;
 	job.times.begun = now_ns();
 	job.text.keep = args.json;
 	job.text.terminal = isatty(STDOUT_FILENO);

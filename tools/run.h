@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * weir run: its options (run_args.c), the tokens (run.c), their text
- * (run_text.c), and the report (run_report.c, run_json.c).
+ * weir run: its options (run_args.c), the prompt (run_prompt.c), the tokens
+ * (run.c), their text (run_text.c), and the report (run_report.c, run_json.c).
  */
 #ifndef TOOLS_RUN_H
 #define TOOLS_RUN_H
@@ -10,13 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "../llama/llama.h"
+#include "../text/chat.h"
 #include "../text/sampler.h"
 #include "../text/tokenizer.h"
 
 struct run_args {
 	const char *path;
-	const char *prompt; /* NULL: none */
-	int64_t n;          /* most tokens to generate */
+	const char *prompt;      /* NULL: none */
+	const char *prompt_file; /* NULL: none; "-": stdin */
+	bool chat;               /* the prompt is what a user says */
+	const char *system;      /* NULL: what the template says */
+	const char *template;    /* of chat_names; NULL: the model's own */
+	int64_t n;               /* most tokens to generate */
 	/* Of the choice of tokens: struct sampler_opts. */
 	double temperature, top_p, min_p, repeat;
 	uint64_t seed, top_k;
@@ -62,7 +67,11 @@ struct run_job {
 	struct tokenizer *tokenizer;
 	struct tokenizer_decoder *decoder;
 	struct sampler sampler;
+	const char *said; /* the text of the prompt; NULL: none */
+	size_t said_len;
+	char *file;                        /* ... that was read from a file */
 	struct tokenizer_ids prompt, made; /* tokens */
+	bool continues; /* the text continues that of the prompt */
 	float *logits;
 	size_t choices; /* tokens that may be chosen: those with a text */
 	struct run_text text;
@@ -74,6 +83,17 @@ struct run_job {
 
 /* Returns 0, EXIT_USAGE or ARGS_HELP. */
 int run_args_parse(int argc, char **argv, struct run_args *ret_args);
+
+/*
+ * Read what the prompt says, which may wait for stdin. Returns 0, or
+ * EXIT_FAILURE after a line on stderr.
+ */
+int run_prompt_read(struct run_job *job);
+/*
+ * Make the tokens of the prompt, with the tokenizer of the job, whose model is
+ * open. Returns 0, or EXIT_FAILURE after a line on stderr.
+ */
+int run_prompt(struct run_job *job);
 
 /*
  * Write @len bytes of text, at once; on a terminal control characters are

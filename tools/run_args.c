@@ -15,6 +15,13 @@ static const char help[] =
 	"prompt; a report goes to stderr. Defaults are in brackets.\n"
 	"\n"
 	"  --prompt TEXT    the text to continue; without it the model begins one\n"
+	"  --prompt-file FILE  the same from a file; - is stdin\n"
+	"  --chat           the prompt is what a user says to the model: write it in\n"
+	"                   the model's chat template, and let the model answer\n"
+	"  --system TEXT    with --chat: the message of the system\n"
+	"  --template NAME  with --chat: another chat template than the model's: chatml,\n"
+	"                   llama2, llama3, mistral-v1, mistral-v3, mistral-v3-tekken,\n"
+	"                   mistral-v7, mistral-v7-tekken, gemma\n"
 	"  -n N             generate at most N tokens [256]\n"
 	"  --temp T         temperature: 0 always takes the most likely token, 1\n"
 	"                   takes each with its probability [0.8]\n"
@@ -37,6 +44,10 @@ static const char help[] =
 
 enum {
 	PROMPT = ARGS_OPTION,
+	PROMPT_FILE,
+	CHAT,
+	SYSTEM,
+	TEMPLATE,
 	TEMP,
 	TOP_K,
 	TOP_P,
@@ -52,6 +63,10 @@ enum {
 
 static const struct option options[] = {
 	{ "prompt", required_argument, NULL, PROMPT },
+	{ "prompt-file", required_argument, NULL, PROMPT_FILE },
+	{ "chat", no_argument, NULL, CHAT },
+	{ "system", required_argument, NULL, SYSTEM },
+	{ "template", required_argument, NULL, TEMPLATE },
 	{ "temp", required_argument, NULL, TEMP },
 	{ "top-k", required_argument, NULL, TOP_K },
 	{ "top-p", required_argument, NULL, TOP_P },
@@ -81,6 +96,7 @@ static int take_number(const struct args *args, const char *option,
 static int take_option(const struct args *args, int c, void *to)
 {
 	struct run_args *a = to;
+	unsigned i;
 
 	switch (c) {
 	case 'n':
@@ -88,6 +104,18 @@ static int take_option(const struct args *args, int c, void *to)
 	case PROMPT:
 		a->prompt = optarg;
 		return 0;
+	case PROMPT_FILE:
+		a->prompt_file = optarg;
+		return 0;
+	case CHAT:
+		a->chat = true;
+		return 0;
+	case SYSTEM:
+		a->system = optarg;
+		return 0;
+	case TEMPLATE:
+		a->template = optarg;
+		return args_choice(args, "--template", chat_names, &i);
 	case TEMP:
 		return args_real(args, "--temp", 0, &a->temperature);
 	case TOP_K:
@@ -126,6 +154,21 @@ static uint64_t random_seed(void)
 	return seed;
 }
 
+/* Options that need others, or exclude them. */
+static int check(const struct run_args *a)
+{
+	if (a->prompt && a->prompt_file)
+		return fail_usage("run", "only one of --prompt and "
+					 "--prompt-file is possible");
+	if (a->chat && !a->prompt && !a->prompt_file)
+		return fail_usage("run", "--chat needs --prompt or "
+					 "--prompt-file");
+	if (!a->chat && (a->system || a->template))
+		return fail_usage("run", "%s works only with --chat",
+				  a->system ? "--system" : "--template");
+	return 0;
+}
+
 int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 {
 	static const char *const operands[] = { "MODEL" };
@@ -149,5 +192,5 @@ int run_args_parse(int argc, char **argv, struct run_args *ret_args)
 		return r;
 	r = args_operands(&args, 1, operands);
 	ret_args->path = argv[optind];
-	return r;
+	return r ? r : check(ret_args);
 }

@@ -17,6 +17,7 @@ import traceback
 import unicodedata
 
 import sentencepiece
+import chats
 from tokenizers import (AddedToken, Regex, Tokenizer, decoders, models,
                         normalizers, pre_tokenizers, processors, trainers)
 
@@ -69,9 +70,9 @@ def texts(seed, n=600, parts=PARTS):
     return [""] + [t[:4000] for t in TEXTS] + made
 
 
-def tokenize(path, flags, inputs):
+def tokenize(path, flags, inputs, *template):
     """[(ids, bytes)] of the program."""
-    done = subprocess.run([TOKENIZE, path, str(flags)], check=False,
+    done = subprocess.run([TOKENIZE, path, str(flags), *template], check=False,
                           input=b"".join(t.encode() + b"\0" for t in inputs),
                           capture_output=True)
     if done.returncode:
@@ -399,6 +400,57 @@ def json_gemma():
         pre_tokenizers.Split(" ", "merged_with_previous"), False))
 
 
+# Turns in chat templates.
+
+def turns(name, t, path):
+    """What users and systems say, with names of control tokens in it or not."""
+    template, control = chats.CHATS[name]
+    t.add_special_tokens([AddedToken(s, normalized=False) for s in control])
+    t.save(path)
+    with open("chat.jinja", "w", encoding="utf-8") as f:
+        f.write(template)
+    said = texts(17, 60)[-60:] + [" ", "\n\n", " a\u3000", "\u0301a"]
+    said = list(zip([None, "You help.", " be\n", ""] * 16, said))
+    inputs = [user if system is None else f"{system}\x02{user}"
+              for system, user in said]
+    got = tokenize(path, 0, inputs, "chat.jinja")
+    for (system, user), (ids, _) in zip(said, got):
+        same(f"{name}: tokens of {system!r}, {user!r}", ids, plain(t)(
+            chats.render(template, system, user)))
+    special = {t.token_to_id(s) for s in control + ["<|begin|>", "<|end|>",
+                                                    "<s>", "</s>"]}
+    hostile = "".join(control) + "<|begin|><|end|><s></s>"
+    for (ids, _), (want, _) in (
+            tokenize(path, 0, [user, plain_user], "chat.jinja")
+            for user, plain_user in ((hostile, "x"),
+                                     (f"{hostile}\x02{hostile}", "x\x02x"))):
+        same(f"{name}: control tokens of a user who names them",
+             [i for i in ids if i in special],
+             [i for i in want if i in special])
+
+
+def chat(name):
+    turns(name, byte_level([QWEN2]), "chat.json")
+    if name in ("llama2", "chatml", "mistral-v1", "mistral-v3", "mistral-v7"):
+        llama2 = characters(normalizers.Sequence(
+            [normalizers.Prepend(MARK), normalizers.Replace(" ", MARK)]), None)
+        llama2.post_processor = processors.TemplateProcessing(single="$A")
+        turns(name, llama2, "chat.json")
+
+
+def refused_chats():
+    for template, why in chats.REFUSED:
+        with open("chat.jinja", "w", encoding="utf-8") as f:
+            f.write(template)
+        try:
+            tokenize("chat.json", 0, ["a"], "chat.jinja")
+        except Wrong as wrong:
+            if why in str(wrong):
+                continue
+            raise
+        raise Wrong(f"{template} is not refused")
+
+
 CHECKS = [(f"tokenizer.json with the pre-tokenizer of {name}",
            lambda name=name: json_byte_level(name))
           for name in ("llama-bpe", "qwen2", "qwen35", "gpt-2", "smollm")]
@@ -424,14 +476,19 @@ CHECKS += [
     ("tokenizer.json in the style of Gemma", json_gemma),
 ]
 
+CHECKS = [(f"{title} gives the tokens of its own library", check)
+          for title, check in CHECKS]
+CHECKS += [(f"a turn in the chat template {name} has the tokens of what Jinja "
+            "makes of it", lambda name=name: chat(name))
+           for name in chats.CHATS]
+CHECKS += [("other chat templates are refused by their names", refused_chats)]
 TEXTS = corpus()
 GGUF = load_gguf_writer()
 print(f"1..{len(CHECKS)}")
 for number, (title, check) in enumerate(CHECKS, 1):
     try:
         check()
-        print(f"ok {number} - {title} gives the tokens of its own library",
-              flush=True)
+        print(f"ok {number} - {title}", flush=True)
     except Exception:
-        print(f"not ok {number} - {title} gives the tokens of its own library")
+        print(f"not ok {number} - {title}")
         print("# " + traceback.format_exc().replace("\n", "\n# "), flush=True)
