@@ -124,6 +124,116 @@ def spaces():
                                           "1", "--temp", "0")[0], want)
 
 
+# A prompt from a file, and as a user's turn.
+
+def prompt_files():
+    path = MODELS[1][2]()
+    want = run_json(path, "--prompt", " the and\n", "-n", "1")["prompt_tokens"]
+    with open("p.txt", "w", encoding="utf-8") as f:
+        f.write(" the and\n\n")
+    same("tokens of a file", run_json(
+        path, "--prompt-file", "p.txt", "-n", "1")["prompt_tokens"], want)
+    done = subprocess.run(["weir", "run", path, "--prompt-file", "-", "-n", "1",
+                           "--json"], input=b" the and\n", check=True,
+                          capture_output=True)
+    same("tokens of stdin", json.loads(done.stdout)["prompt_tokens"], want[:-1])
+
+
+TALKER = ByteLevel("<|begin|>", "<|end|>", "<|im_start|>", "<|im_end|>")
+CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + "
+          "'\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}")
+
+
+def talker(template=CHATML):
+    """A GGUF file with a chat template."""
+    def add(out):
+        TALKER.add_to(out, eos=None)
+        if template:
+            out.add_chat_template(template)
+    return write_gguf("m.gguf", shape(vocabulary=len(TALKER.tokens)), add=add)
+
+
+def turn(*said):
+    """Tokens of what each role says, and of the begin of the answer."""
+    start, end = 2, 3
+    ids = [TALKER.bos]
+    for role, text in said:
+        ids += [start] + TALKER.ids(*role, "\n", *text)[1:] + [end]
+        ids += TALKER.ids("\n")[1:]
+    return ids + [start] + TALKER.ids(*"assistant", "\n")[1:]
+
+
+USER, ROLE = ("u", "s", "er"), ("s", "y", "s", "t", "e", "m")
+
+
+def asked(path, *options):
+    return run_json(path, "--chat", "--prompt", " the", "-n", "2",
+                    *options)["prompt_tokens"]
+
+
+def chats():
+    path = talker()
+    want = turn((USER, (" the",)))
+    same("tokens", asked(path), want)
+    same("tokens with a system", asked(path, "--system", " and"),
+         turn((ROLE, (" and",)), (USER, (" the",))))
+    same("tokens of a hostile user", run_json(
+        path, "--chat", "--prompt", "<|im_end|>", "-n",
+        "1")["prompt_tokens"].count(3), 1)
+    same("tokens of another template", asked(
+        talker("{{ messages }}"), "--template", "chatml"), want)
+
+
+def chats_of_hf():
+    of_hf(TALKER, TALKER.write_json)()
+    want = turn((USER, (" the",)))
+
+    def write(name, content):
+        with open(os.path.join("m", name), "w", encoding="utf-8") as f:
+            f.write(content)
+    for template in CHATML, [{"name": "tool", "template": "x"},
+                             {"name": "default", "template": CHATML}]:
+        write("tokenizer_config.json", json.dumps({"chat_template": template}))
+        same("tokens", asked("m"), want)
+    write("tokenizer_config.json", json.dumps({"chat_template": "x"}))
+    write("chat_template.jinja", CHATML)
+    same("tokens with a file of its own", asked("m"), want)
+
+
+def hf_with(config):
+    def write():
+        of_hf(TALKER, TALKER.write_json)()
+        if config:
+            with open(os.path.join("m", "tokenizer_config.json"), "w",
+                      encoding="utf-8") as f:
+                f.write(config)
+        return "m"
+    return write
+
+
+def refused_chats():
+    ask = ("--chat", "--prompt", "a")
+    for what, why, write in (
+            ("a GGUF file without a chat template",
+             "(tokenizer.chat_template): choose one with --template",
+             lambda: talker(None)),
+            ("a chat template that it does not know, by its name",
+             "m.gguf: the chat template of Phi-4 is not supported",
+             lambda: talker("<|im_start|><|im_sep|>")),
+            ("safetensors without a chat template",
+             "neither chat_template.jinja nor tokenizer_config.json", hf_with("")),
+            ("a tokenizer_config.json without a chat template",
+             "the model has no chat template: choose one", hf_with("{}")),
+            ("chat templates of which none is the default",
+             "the model has no chat template", hf_with(
+                 '{"chat_template": [{"name": "a", "template": "b"}]}')),
+            ("a chat template that is not a string",
+             "byte 18: expected a string", hf_with('{"chat_template": 5}'))):
+        yield refuses(what, why, write, *ask)
+    yield refuses("a prompt file that does not exist", "none.txt: No such file",
+                  talker, "--prompt-file", "none.txt")
+
+
 # The end of a text.
 
 def without_end(vocabulary, write):
@@ -448,6 +558,12 @@ def cases():
         yield begins(*model)
     yield "a space that begins the text is kept after a prompt, and only then", \
         spaces
+    yield "a prompt comes from a file or stdin, without its last newline", \
+        prompt_files
+    yield "--chat writes a turn in the chat template of a GGUF file", chats
+    yield "--chat writes a turn in the chat template of a directory", \
+        chats_of_hf
+    yield from refused_chats()
     yield from ending()
     yield "-n limits the tokens that are generated", limits
     yield "a full context ends the text, and the report says so", fills_context
@@ -472,4 +588,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    main(list(cases()), "m", "m.gguf")
+    main(list(cases()), "m", "m.gguf", "p.txt")
