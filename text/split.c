@@ -127,42 +127,31 @@ static const unsigned char *lines(const unsigned char *at,
 	return after ? after : white_space(at, end);
 }
 
-static bool is_word(struct look l, bool marks)
-{
-	return l.n &&
-	       (l.class == CHAR_LETTER || (marks && l.class == CHAR_MARK));
-}
-
-/* [^\r\n\p{L}\p{N}]?\p{L}+, or [\p{L}\p{M}]+: its end, or NULL. */
+/* [^\r\n\p{L}\p{N}]?\p{L}+: its end, or NULL. */
 static const unsigned char *letters(const unsigned char *at,
-				    const unsigned char *end, bool marks)
+				    const unsigned char *end)
 {
 	struct look l = look(at, end);
 
-	if (!is_word(l, marks)) {
+	if (l.class != CHAR_LETTER) {
 		if (is_newline(l) || l.class == CHAR_NUMBER)
 			return NULL;
 		at += l.n;
-		l = look(at, end);
-		if (!is_word(l, marks))
+		if (look(at, end).class != CHAR_LETTER)
 			return NULL;
 	}
-	while (is_word(l, marks)) {
-		at += l.n;
-		l = look(at, end);
-	}
-	return at;
+	return skip_class(at, end, CHAR_LETTER);
 }
 
 /* ` ?[^\s\p{L}\p{N}]+[\r\n]*`: its end, or NULL. */
 static const unsigned char *symbols(const unsigned char *at,
-				    const unsigned char *end, bool marks)
+				    const unsigned char *end)
 {
 	const unsigned char *begin = at + (*at == ' ');
 	const unsigned char *p = begin;
 	struct look l;
 
-	while (is_symbol(l = look(p, end)) && !is_word(l, marks))
+	while (is_symbol(l = look(p, end)))
 		p += l.n;
 	if (p == begin)
 		return NULL;
@@ -175,15 +164,14 @@ static const unsigned char *symbols(const unsigned char *at,
  * (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,digits}|
  *  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
  */
-static const unsigned char *split_modern(const unsigned char *at,
-					 const unsigned char *end,
-					 unsigned digits, bool marks)
+static const unsigned char *
+split_modern(const unsigned char *at, const unsigned char *end, unsigned digits)
 {
 	const unsigned char *p = contraction(at, end, true);
 	struct look l;
 
 	if (!p)
-		p = letters(at, end, marks);
+		p = letters(at, end);
 	if (p)
 		return p;
 	for (p = at; digits && (l = look(p, end)).n; digits--) {
@@ -193,27 +181,20 @@ static const unsigned char *split_modern(const unsigned char *at,
 	}
 	if (p != at)
 		return p;
-	p = symbols(at, end, marks);
+	p = symbols(at, end);
 	return p ? p : lines(at, end);
 }
 
 static const unsigned char *split_llama3(const unsigned char *at,
 					 const unsigned char *end)
 {
-	return split_modern(at, end, 3, false);
+	return split_modern(at, end, 3);
 }
 
 static const unsigned char *split_qwen2(const unsigned char *at,
 					const unsigned char *end)
 {
-	return split_modern(at, end, 1, false);
-}
-
-/* As split_qwen2(), with [\p{L}\p{M}] for \p{L} in words. */
-static const unsigned char *split_qwen35(const unsigned char *at,
-					 const unsigned char *end)
-{
-	return split_modern(at, end, 1, true);
+	return split_modern(at, end, 1);
 }
 
 /* \p{N} and what is between */
@@ -238,15 +219,16 @@ const unsigned char *split_numbers(const unsigned char *at,
 	return split_number(at, end);
 }
 
-static const unsigned char *split_set(const unsigned char *at,
-				      const unsigned char *end, const char *set)
+/* [\p{P}\$\+<=>\^~\|]+ and what is between */
+static const unsigned char *split_punct(const unsigned char *at,
+					const unsigned char *end)
 {
 	bool in_first = false;
 	struct look l;
 
 	for (const unsigned char *p = at; (l = look(p, end)).n; p += l.n) {
 		bool in = l.class == CHAR_PUNCT ||
-			  (l.c && l.c < 128 && strchr(set, (int)l.c));
+			  (l.c && l.c < 128 && strchr("$+<=>^~|", (int)l.c));
 
 		if (p == at)
 			in_first = in;
@@ -254,20 +236,6 @@ static const unsigned char *split_set(const unsigned char *at,
 			return p;
 	}
 	return end;
-}
-
-/* [\p{P}\$\+<=>\^~\|]+ and what is between */
-static const unsigned char *split_punct(const unsigned char *at,
-					const unsigned char *end)
-{
-	return split_set(at, end, "$+<=>^~|");
-}
-
-/* The same with U+0060. */
-static const unsigned char *split_falcon(const unsigned char *at,
-					 const unsigned char *end)
-{
-	return split_set(at, end, "$+<=>^~|`");
 }
 
 static bool three_digits(const unsigned char *at, const unsigned char *end)
@@ -314,6 +282,7 @@ static const unsigned char *split_three(const unsigned char *at,
 		}                   \
 	}
 
+/* Those of models whose architecture is llama, qwen2 or qwen3. */
 static const struct split_type types[] = {
 	{ "default",
 	  { { split_punct, split_gpt2, split_numbers, split_three } },
@@ -323,38 +292,15 @@ static const struct split_type types[] = {
 	{ "llama3", LLAMA3, true, true },
 	{ "llama-v3", LLAMA3, true, true },
 	{ "falcon3", LLAMA3, true, true },
-	{ "falcon-h1", LLAMA3, true, true },
 	{ "pixtral", LLAMA3, true, true },
-	{ "lfm2", LLAMA3, true, true },
-	{ "dbrx", LLAMA3, false, false },
 	{ "smaug-bpe", LLAMA3, false, false },
-	{ "glm4", LLAMA3, false, false },
-	{ "chatglm-bpe", LLAMA3, false, false },
 	{ "gpt-2", GPT2, false, false },
-	{ "phi-2", GPT2, false, false },
-	{ "mpt", GPT2, false, false },
-	{ "olmo", GPT2, false, false },
-	{ "jais", GPT2, false, false },
-	{ "modern-bert", GPT2, false, false },
-	{ "exaone4", GPT2, false, false },
 	{ "qwen2", QWEN2, false, false },
 	{ "deepseek-r1-qwen", QWEN2, false, false },
-	{ "stablelm2", QWEN2, false, false },
 	{ "megrez", QWEN2, false, false },
-	{ "hunyuan", QWEN2, false, false },
-	{ "grok-2", QWEN2, false, false },
-	{ "qwen35", { { split_qwen35 } }, false, false },
-	{ "starcoder", DIGITS, false, false },
 	{ "refact", DIGITS, false, false },
-	{ "command-r", DIGITS, false, false },
 	{ "smollm", DIGITS, false, false },
-	{ "codeshell", DIGITS, false, false },
-	{ "exaone", DIGITS, false, false },
 	{ "minerva-7b", DIGITS, false, false },
-	{ "falcon",
-	  { { split_falcon, split_gpt2, split_three } },
-	  false,
-	  false },
 };
 
 const struct split_type *split_by_name(const char *name)
@@ -377,10 +323,6 @@ static const struct {
 	{ CASELESS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}" REST,
 	  split_llama3 },
 	{ CASELESS "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" REST, split_qwen2 },
-	{ CASELESS "[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"
-		   "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"
-		   "\\s+(?!\\S)|\\s+",
-	  split_qwen35 },
 	{ "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|"
 	  "\\s+(?!\\S)|\\s+",
 	  split_gpt2 },

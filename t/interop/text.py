@@ -27,16 +27,13 @@ MARK = "\u2581"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
           r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
-QWEN35 = (QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+")
-          .replace(r"[^\s\p{L}\p{N}]", r"[^\s\p{L}\p{M}\p{N}]"))
 GPT2 = (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|"
         r"\s+(?!\S)|\s+")
 # The stages of each tokenizer.ggml.pre.
-STAGES = {"llama-bpe": [LLAMA3], "qwen2": [QWEN2], "qwen35": [QWEN35],
+STAGES = {"llama-bpe": [LLAMA3], "qwen2": [QWEN2],
           "gpt-2": [GPT2], "smollm": [r"\p{N}", GPT2],
           "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+",
-                      r"[0-9][0-9][0-9]"],
-          "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, r"[0-9][0-9][0-9]"]}
+                      r"[0-9][0-9][0-9]"]}
 
 
 class Wrong(Exception):
@@ -453,7 +450,7 @@ def refused_chats():
 
 CHECKS = [(f"tokenizer.json with the pre-tokenizer of {name}",
            lambda name=name: json_byte_level(name))
-          for name in ("llama-bpe", "qwen2", "qwen35", "gpt-2", "smollm")]
+          for name in ("llama-bpe", "qwen2", "gpt-2", "smollm")]
 CHECKS += [(f"GGUF metadata with the pre-tokenizer {name}",
             lambda name=name: gguf_byte_level(name)) for name in STAGES]
 CHECKS += [
