@@ -12,6 +12,8 @@
 #define TEXT_MAX (1u << 30)
 #define MARK "\xe2\x96\x81" /* U+2581, which means a space */
 
+_Static_assert(SPANS_MAX == TOKENIZER_PARTS_MAX, "a part is a span");
+
 /* One call of tokenizer_encode_parts(). */
 struct encoding {
 	const struct tokenizer *t;
@@ -20,12 +22,10 @@ struct encoding {
 	struct spans spans;    /* of the text */
 	struct spans local;    /* of a part of it that is normalised */
 	unsigned char *normal; /* room for such a part */
-	unsigned char *nfc;    /* ... for a span of it in form C of Unicode */
-	unsigned char
-		*room;    /* ... for a piece of it as words are cut from it */
-	bool begun;       /* a piece or a token came before */
-	bool after_space; /* trim: the last character was a space */
-	bool after_unk;   /* the last token was the unknown one */
+	unsigned char *nfc;    /* room for a span of it in form C of Unicode */
+	unsigned char *room;   /* room for a piece of it, with its spaces */
+	bool begun;            /* a piece or a token came before */
+	bool after_space;      /* trim: the last character was a space */
 };
 
 /* Copy text with its marks as spaces, without extra spaces. */
@@ -152,6 +152,11 @@ static bool begins_with_control(const struct encoding *e,
 	return form && t->vocab.piece[form->id].kind != PIECE_USER;
 }
 
+static bool is_normalised(const struct tokenizer *t)
+{
+	return t->normal_marks || t->normal_prefix || t->nfc;
+}
+
 /* Normalise a part of the text. Its spans are in e->local then. */
 static int encode_normal(struct encoding *e, const unsigned char **s,
 			 const unsigned char **end)
@@ -163,7 +168,7 @@ static int encode_normal(struct encoding *e, const unsigned char **s,
 			begins_with_control(e, *s, *end));
 	int r;
 
-	if (!t->normal_marks && !t->nfc) {
+	if (!is_normalised(t)) {
 		e->local = e->spans;
 		return 0;
 	}
@@ -264,29 +269,92 @@ static int encode_part(struct encoding *e, const unsigned char *s,
 				 t->normal_marks, encode_piece);
 }
 
-/*
- * As llama.cpp does it: the longest token is found wherever it is, then the next
- * one in what is left; from number @i on, of those that are sorted like that.
- */
-static int encode_longest(struct encoding *e, size_t i, const unsigned char *s,
-			  const unsigned char *end)
-{
-	const struct tokenizer *t = e->t;
+/* A token in the text. */
+struct match {
 	const unsigned char *at;
+	const struct form *form;
+};
+
+struct matches {
+	struct match *match;
+	size_t n, room;
+	bool *taken; /* the bytes of the text that are in a match */
+};
+
+static int match_add(struct matches *m, const unsigned char *at,
+		     const struct form *form)
+{
+	size_t room = m->room ? m->room * 2 : 64;
+	struct match *more;
+
+	if (m->n == m->room) {
+		more = realloc(m->match, room * sizeof(*more));
+		if (!more)
+			return text_fail(-ENOMEM, "no memory for %zu tokens",
+					 room);
+		m->match = more;
+		m->room = room;
+	}
+	m->match[m->n++] = (struct match){ at, form };
+	return 0;
+}
+
+/*
+ * Find a token wherever the text is not taken. What is taken is at least as long,
+ * and so has the first or the last byte of a match that overlaps it.
+ */
+static int match_form(struct encoding *e, struct matches *m,
+		      const struct form *form)
+{
+	const unsigned char *s = e->text;
 	int r = 0;
 
-	for (; !r && i < t->raw.n && s < end; i++) {
-		const struct form *form = &t->raw.form[i];
+	while (!r &&
+	       (s = matcher_find(form, &e->t->vocab, &e->spans, s, e->end))) {
+		bool *taken = m->taken + (s - e->text);
 
-		while (!r && (at = matcher_find(form, &t->vocab, &e->spans, s,
-						end))) {
-			r = encode_longest(e, i + 1, s, at);
-			if (!r)
-				r = encode_found(e, form->id);
-			s = at + form->len;
+		if (taken[0] || taken[form->len - 1]) {
+			s++;
+			continue;
 		}
+		memset(taken, true, form->len);
+		r = match_add(m, s, form);
+		s += form->len;
 	}
-	return r ? r : encode_part(e, s, end);
+	return r;
+}
+
+static int match_compare(const void *x, const void *y)
+{
+	const struct match *a = x, *b = y;
+
+	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+/* As llama.cpp does it: the longest token counts, wherever it is. */
+static int encode_longest(struct encoding *e)
+{
+	const struct matcher *raw = &e->t->raw;
+	struct matches m = { .n = 0 };
+	const unsigned char *s = e->text;
+	int r = 0;
+
+	m.taken = calloc((size_t)(e->end - e->text) + 1, sizeof(*m.taken));
+	if (!m.taken)
+		return text_fail(-ENOMEM, "no memory for a text");
+	for (size_t i = 0; !r && i < raw->n; i++)
+		r = match_form(e, &m, &raw->form[i]);
+	free(m.taken);
+	if (!r && m.n)
+		qsort(m.match, m.n, sizeof(*m.match), match_compare);
+	for (size_t i = 0; !r && i < m.n; i++) {
+		r = encode_part(e, s, m.match[i].at);
+		if (!r)
+			r = encode_found(e, m.match[i].form->id);
+		s = m.match[i].at + m.match[i].form->len;
+	}
+	free(m.match);
+	return r ? r : encode_part(e, s, e->end);
 }
 
 static int encode_text(struct encoding *e)
@@ -294,7 +362,7 @@ static int encode_text(struct encoding *e)
 	const struct tokenizer *t = e->t;
 
 	if (t->longest_first)
-		return encode_longest(e, 0, e->text, e->end);
+		return encode_longest(e);
 	return encode_around(e, &t->raw, &e->spans, e->text, e->end, false,
 			     encode_part);
 }
@@ -341,10 +409,9 @@ static int encode_with_room(struct encoding *e, size_t len, unsigned flags)
 	int r;
 
 	e->room = malloc(most);
-	e->normal = t->nfc || t->normal_marks ? malloc(most) : NULL;
+	e->normal = is_normalised(t) ? malloc(most) : NULL;
 	e->nfc = t->nfc ? malloc(most) : NULL;
-	r = e->room && (e->normal || !(t->nfc || t->normal_marks)) &&
-			    (e->nfc || !t->nfc)
+	r = e->room && (e->normal || !is_normalised(t)) && (e->nfc || !t->nfc)
 		    ? encode_all(e, flags)
 		    : text_fail(-ENOMEM, "no memory for %zu bytes", len);
 	word_fini(&e->words.word);

@@ -397,6 +397,41 @@ def json_gemma():
         pre_tokenizers.Split(" ", "merged_with_previous"), False))
 
 
+def in_order(text, users):
+    """[token or text] as llama.cpp cuts a text: the longest token first."""
+    parts = [text]
+    for user in sorted(users, key=lambda u: -len(u.encode())):
+        cut = []
+        for part in parts:
+            if part in users:
+                cut.append(part)
+                continue
+            pieces = part.split(user)
+            cut += [p for piece in pieces for p in (piece, user)][:-1]
+        parts = cut
+    return [p for p in parts if p]
+
+
+def overlapping():
+    """User-defined tokens of GGUF that overlap."""
+    users = ["ab", "bcd", "abc", "dabc", "a", "aaa", "bb", "<|im|>", "|>b", "éa"]
+    vocab, merges = trained()
+    tokens = sorted(vocab, key=vocab.get) + users
+    write_gguf("users.gguf", model="gpt2", pre="gpt-2", tokens=tokens,
+               merges=[" ".join(m) for m in merges],
+               token_type=[4 if i >= len(vocab) else 3 if i < 2 else 1
+                           for i in range(len(tokens))])
+    ids_of = plain(byte_level([GPT2]))
+
+    def want(text):
+        return [i for part in in_order(text, users)
+                for i in ([tokens.index(part, len(vocab))] if part in users
+                          else ids_of(part))]
+    inputs = texts(18, 600, ["a", "b", "c", "d", "<|im|>", "é", "x"])
+    for text, (ids, _) in zip(inputs, tokenize("users.gguf", 0, inputs)):
+        same(f"tokens of {text[:300]!r}", ids, want(text))
+
+
 # Turns in chat templates.
 
 def turns(name, t, path):
@@ -473,6 +508,7 @@ CHECKS += [
     ("tokenizer.json in the style of Gemma", json_gemma),
 ]
 
+CHECKS += [("GGUF metadata with tokens of a user that overlap", overlapping)]
 CHECKS = [(f"{title} gives the tokens of its own library", check)
           for title, check in CHECKS]
 CHECKS += [(f"a turn in the chat template {name} has the tokens of what Jinja "
