@@ -26,7 +26,7 @@ noinst_LTLIBRARIES += %D%/libtap.la
 %C%_libtap_la_SOURCES = %D%/tap.c %D%/tap.h
 EXTRA_DIST += %D%/run %D%/prove %D%/exec %D%/README.md %D%/DEFECTS.md %D%/tap.inc \
 	%D%/cli.inc %D%/safetensors.py %D%/gguf.py %D%/interop/main.py \
-	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py \
+	%D%/interop/gguf_files.py %D%/interop/safetensors_files.py %D%/interop/text.py %D%/interop/chats.py \
 	%D%/llama/main.py %D%/llama/models.py %D%/llama/reference.py \
 	%D%/llama/refused.py %D%/llama/harness.py %D%/llama/run.py \
 	%D%/llama/vocabularies.py %D%/llama/sparse.py \
