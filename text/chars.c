@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 const uint8_t chars_ascii[128] = {
-	['A' ... 'Z'] = CHAR_LETTER, ['a' ... 'z'] = CHAR_LETTER,
+	['A' ... 'Z'] = CHAR_UPPER,  ['a' ... 'z'] = CHAR_LOWER,
 	['0' ... '9'] = CHAR_NUMBER, ['\t' ... '\r'] = CHAR_SPACE,
 	[' '] = CHAR_SPACE,          ['!' ... '#'] = CHAR_PUNCT,
 	['%' ... '*'] = CHAR_PUNCT,  [',' ... '/'] = CHAR_PUNCT,

@@ -12,13 +12,15 @@ SPACE = {*range(9, 14), 0x20, 0x85, 0xa0, 0x1680, *range(0x2000, 0x200b),
          0x2028, 0x2029, 0x202f, 0x205f, 0x3000}
 # The numbers of enum char_class.
 CLASS = {"L": 1, "N": 2, "M": 3, "P": 4}
+CASES = {"Lu": 6, "Lt": 6, "Ll": 7}
 PER_LINE = 6
 
 assert ucd.unidata_version == "16.0.0" and len(SPACE) == 25
 
 
 def class_of(c):
-    return 5 if c in SPACE else CLASS.get(ucd.category(chr(c))[0], 0)
+    category = ucd.category(chr(c))
+    return 5 if c in SPACE else CASES.get(category, CLASS.get(category[0], 0))
 
 
 classes = [class_of(c) for c in range(0x110000)]

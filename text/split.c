@@ -143,9 +143,9 @@ static const unsigned char *letters(const unsigned char *at,
 	return skip_class(at, end, CHAR_LETTER);
 }
 
-/* ` ?[^\s\p{L}\p{N}]+[\r\n]*`: its end, or NULL. */
+/* ` ?[^\s\p{L}\p{N}]+[\r\n]*`, or with [\r\n/]*: its end, or NULL. */
 static const unsigned char *symbols(const unsigned char *at,
-				    const unsigned char *end)
+				    const unsigned char *end, bool slashes)
 {
 	const unsigned char *begin = at + (*at == ' ');
 	const unsigned char *p = begin;
@@ -155,7 +155,7 @@ static const unsigned char *symbols(const unsigned char *at,
 		p += l.n;
 	if (p == begin)
 		return NULL;
-	while (is_newline(l = look(p, end)))
+	while (is_newline(l = look(p, end)) || (slashes && l.c == '/'))
 		p += l.n;
 	return p;
 }
@@ -181,7 +181,7 @@ split_modern(const unsigned char *at, const unsigned char *end, unsigned digits)
 	}
 	if (p != at)
 		return p;
-	p = symbols(at, end);
+	p = symbols(at, end, false);
 	return p ? p : lines(at, end);
 }
 
@@ -195,6 +195,63 @@ static const unsigned char *split_qwen2(const unsigned char *at,
 					const unsigned char *end)
 {
 	return split_modern(at, end, 1);
+}
+
+/*
+ * [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+: its end, or NULL.
+ * If no lower case follows the first set, the second has the last character of it
+ * that has no case.
+ */
+static const unsigned char *cased(const unsigned char *at,
+				  const unsigned char *end)
+{
+	const unsigned char *last = NULL;
+	enum char_class class = CHAR_OTHER;
+	struct look l;
+
+	for (; (l = look(at, end)).n; at += l.n) {
+		class = chars_case(l.c);
+		if (class == CHAR_LETTER || class == CHAR_MARK)
+			last = at + l.n;
+		else if (class != CHAR_UPPER)
+			break;
+	}
+	if (!l.n || class != CHAR_LOWER)
+		return last;
+	while ((l = look(at, end)).n && chars_case(l.c) != CHAR_UPPER &&
+	       (l.class == CHAR_LETTER || l.class == CHAR_MARK))
+		at += l.n;
+	return at;
+}
+
+/*
+ * With U for [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], L for [\p{Ll}\p{Lm}\p{Lo}\p{M}]:
+ * [^\r\n\p{L}\p{N}]?U*L+|[^\r\n\p{L}\p{N}]?U+L*|\p{N}|
+ *  ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
+ */
+static const unsigned char *split_tekken(const unsigned char *at,
+					 const unsigned char *end)
+{
+	struct look l = look(at, end);
+	bool first = !is_newline(l) && l.class != CHAR_LETTER &&
+		     l.class != CHAR_NUMBER;
+	const unsigned char *begin = first ? at + l.n : at, *p;
+
+	p = cased(begin, end);
+	if (!p)
+		p = cased(at, end);
+	if (p)
+		return p;
+	/* No character here is without case, or lower case. */
+	for (p = begin; (l = look(p, end)).n && l.class == CHAR_LETTER;)
+		p += l.n;
+	if (p != begin)
+		return p;
+	l = look(at, end);
+	if (l.class == CHAR_NUMBER)
+		return at + l.n;
+	p = symbols(at, end, true);
+	return p ? p : lines(at, end);
 }
 
 /* \p{N} and what is between */
@@ -293,6 +350,7 @@ static const struct split_type types[] = {
 	{ "llama-v3", LLAMA3, true, true },
 	{ "falcon3", LLAMA3, true, true },
 	{ "pixtral", LLAMA3, true, true },
+	{ "tekken", { { split_tekken } }, true, true },
 	{ "smaug-bpe", LLAMA3, false, false },
 	{ "gpt-2", GPT2, false, false },
 	{ "qwen2", QWEN2, false, false },
@@ -327,6 +385,13 @@ static const struct {
 	  "\\s+(?!\\S)|\\s+",
 	  split_gpt2 },
 	{ "\\p{N}", split_number },
+	{ "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*"
+	  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+|"
+	  "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+"
+	  "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|\\p{N}|"
+	  " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|"
+	  "\\s+",
+	  split_tekken },
 };
 
 split_fn *split_by_regex(const char *regex, size_t len)

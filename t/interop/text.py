@@ -29,11 +29,17 @@ LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
 QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 GPT2 = (r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|"
         r"\s+(?!\S)|\s+")
-# The stages of each tokenizer.ggml.pre.
-STAGES = {"llama-bpe": [LLAMA3], "qwen2": [QWEN2],
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*"
+          r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+          r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+          r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}|"
+          r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+# The stages of each tokenizer.ggml.pre, and those that do not merge a whole word.
+STAGES = {"llama-bpe": [LLAMA3], "qwen2": [QWEN2], "tekken": [TEKKEN],
           "gpt-2": [GPT2], "smollm": [r"\p{N}", GPT2],
           "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+",
                       r"[0-9][0-9][0-9]"]}
+WHOLE_WORDS = "llama-bpe", "tekken"
 
 
 class Wrong(Exception):
@@ -59,6 +65,11 @@ PARTS = ["'s", "'S", "'re", "'LL", "'x", "'", " ", "  ", "   ", "\t", "\n",
          "6789", "²", "Ⅷ", "½", "٣", "१", ".", ",", "!?", "...", "_", "-", "(",
          "``", "$", "+=", "<", ">", "|", "~", "^", "€", "→", "😀", "👩‍👩‍👧",
          "\u200b", "\u200d", "\ufeff", "\x01", "\x7f", "\u00ad", MARK, "#", "@"]
+
+
+# Letters with case and without, and marks.
+CASES = ["A", "B", "a", "b", "\u01c5", "\u02b0", "中", "\u0301", "\u0903", " ", "/",
+         "\n", "'", "-", "1", "ж", "Ж", "ª", "\u00df", "\u0130"]
 
 
 def texts(seed, n=600, parts=PARTS):
@@ -145,14 +156,31 @@ def plain(t):
 
 
 def json_byte_level(name):
-    t = byte_level(STAGES[name], whole_words=name == "llama-bpe")
+    t = byte_level(STAGES[name], whole_words=name in WHOLE_WORDS)
     path = f"{name}.json"
     t.save(path)
     compare(path, 0, texts(1), plain(t))
 
 
+def cut(name):
+    """With merges over all bounds of words, which show where they are."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.ByteLevel(False, use_regex=False)
+    r = random.Random(19)
+    t.train_from_iterator(
+        ["".join(r.choices(CASES, k=4)) for _ in range(4000)],
+        trainers.BpeTrainer(
+            vocab_size=4000, show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.pre_tokenizer = stages(STAGES[name])
+    t.decoder = decoders.ByteLevel()
+    path = f"cut-{name}.json"
+    t.save(path)
+    compare(path, 0, texts(20, 1000, CASES)[-1000:], plain(t))
+
+
 def gguf_byte_level(name):
-    t = byte_level(STAGES[name], whole_words=name == "llama-bpe")
+    t = byte_level(STAGES[name], whole_words=name in WHOLE_WORDS)
     vocab, merges = trained()
     tokens = sorted(vocab, key=vocab.get)
     path = f"{name}.gguf"
@@ -485,7 +513,10 @@ def refused_chats():
 
 CHECKS = [(f"tokenizer.json with the pre-tokenizer of {name}",
            lambda name=name: json_byte_level(name))
-          for name in ("llama-bpe", "qwen2", "gpt-2", "smollm")]
+          for name in ("llama-bpe", "qwen2", "tekken", "gpt-2", "smollm")]
+CHECKS += [(f"text that {name} cuts, with merges over the bounds of words,",
+            lambda name=name: cut(name))
+           for name in ("llama-bpe", "qwen2", "tekken", "gpt-2", "smollm")]
 CHECKS += [(f"GGUF metadata with the pre-tokenizer {name}",
             lambda name=name: gguf_byte_level(name)) for name in STAGES]
 CHECKS += [
