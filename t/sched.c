@@ -215,6 +215,51 @@ static void too_many_bytes(void)
 	weir_sched_free(sched);
 }
 
+static struct weir_node *leaf_of(struct weir_graph *g, enum weir_dtype dtype,
+				 unsigned ndim, const int64_t *shape)
+{
+	struct weir_tensor t;
+
+	must(weir_tensor_init(&t, dtype, ndim, shape));
+	return weir_graph_leaf(g, &t, NULL);
+}
+
+/* What is estimated of mul_mat_id with one row of @k elements for @n ids. */
+static int mul_mat_id_of(int64_t matrices, int64_t n, int64_t k)
+{
+	const int64_t a[] = { matrices, 8, k }, b[] = { 1, 1, k };
+	const int64_t ids[] = { 1, n };
+	struct weir_sched_estimate e = { .size = sizeof(e) };
+	struct weir_dev *cpu = cpu_of(weir);
+	struct weir_sched *sched;
+	struct weir_graph *g;
+	int r;
+
+	must(weir_sched_new(&cpu, 1, NULL, &sched));
+	must(weir_graph_new(&g));
+	weir_graph_output(g,
+			  weir_mul_mat_id(g, leaf_of(g, WEIR_DTYPE_F16, 3, a),
+					  leaf_of(g, WEIR_DTYPE_F16, 3, b),
+					  leaf_of(g, WEIR_DTYPE_I32, 2, ids)));
+	must(weir_graph_error(g, NULL));
+	r = weir_sched_estimate(sched, g, &e);
+	weir_graph_free(g);
+	weir_sched_free(sched);
+	return r;
+}
+
+static void too_many_products(void)
+{
+	is_err(mul_mat_id_of(4, (int64_t)1 << 40, (int64_t)1 << 22), -EOVERFLOW,
+	       "1099511627776 columns of 4194304 elements",
+	       "mul_mat_id whose prepared columns need 2^64 bytes is refused");
+	is_err(mul_mat_id_of((int64_t)1 << 60, 1, 0), -EOVERFLOW,
+	       "for 1152921504606846976 matrices",
+	       "mul_mat_id with 2^60 matrices of no columns is refused");
+	is_int(mul_mat_id_of(4, 1 << 20, 32), 0,
+	       "mul_mat_id with one row for 2^20 ids is planned");
+}
+
 static void orders_of_freeing(void)
 {
 	struct weir_graph *g = graph_of(16);
@@ -319,6 +364,7 @@ int main(void)
 	kept_bytes();
 	budget();
 	too_many_bytes();
+	too_many_products();
 	orders_of_freeing();
 	threads();
 	weir_close(weir);

@@ -86,17 +86,39 @@ bool weir__compute_takes_provider(const struct weir__node *node)
 /* With at most so many elements the sizes that plans compute do not overflow. */
 #define MOST_ELEMENTS (INT64_C(1) << 48)
 
+/*
+ * mul_mat_id may use a row of b for many ids. It counts as a column for each of
+ * them, with memory of its own if columns are prepared. The number of matrices has
+ * to be small even if they have no elements.
+ */
+static int check_columns(const struct weir__node *node)
+{
+	int64_t columns = weir__rows(&node->dst), n;
+	int64_t k = weir__dim(&node->src[0], 0);
+	int64_t matrices = weir__dim(&node->src[0], 2);
+
+	if (!__builtin_mul_overflow(columns, k, &n) && n <= MOST_ELEMENTS &&
+	    matrices <= MOST_ELEMENTS)
+		return 0;
+	return lib->fail(
+		-EOVERFLOW,
+		"CPU: node %llu: %lld columns of %lld elements for %lld matrices: over 2^48",
+		(unsigned long long)node->index, (long long)columns,
+		(long long)k, (long long)matrices);
+}
+
 static int check_sizes(const struct weir__node *node)
 {
 	bool over = weir__elements(&node->dst) > MOST_ELEMENTS;
 
 	for (uint32_t i = 0; i < node->n_src; i++)
 		over |= weir__elements(&node->src[i]) > MOST_ELEMENTS;
-	return over ? lib->fail(
-			      -EOVERFLOW,
-			      "CPU: node %llu: a tensor of over 2^48 elements",
-			      (unsigned long long)node->index)
-		    : 0;
+	if (over)
+		return lib->fail(
+			-EOVERFLOW,
+			"CPU: node %llu: a tensor of over 2^48 elements",
+			(unsigned long long)node->index);
+	return node->op == WEIR_OP_MUL_MAT_ID ? check_columns(node) : 0;
 }
 
 static int plan_node(struct weir__segment_cpu *s, size_t i,
@@ -134,6 +156,23 @@ static void group_nodes(struct weir__segment_cpu *s)
 	}
 }
 
+/* Each term is under 2^62; only what all threads need together may be more. */
+static int workspace_of(const struct weir__segment_cpu *s, size_t *ret)
+{
+	size_t n = WEIR__LINE - 1 +
+		   weir__line_up(s->counters * sizeof(uint32_t)) + s->shared;
+	size_t all;
+
+	if (__builtin_mul_overflow(s->scratch, (size_t)s->threads, &all) ||
+	    __builtin_add_overflow(n, all, &n))
+		return lib->fail(
+			-EOVERFLOW,
+			"CPU: %u threads need %zu bytes each: use fewer threads",
+			s->threads, s->scratch);
+	*ret = n;
+	return 0;
+}
+
 int weir__compute_prepare(struct weir__team *team,
 			  const struct weir__node *const *nodes, size_t n,
 			  struct weir__segment_cpu **ret_segment,
@@ -158,11 +197,12 @@ int weir__compute_prepare(struct weir__team *team,
 		}
 	}
 	group_nodes(s);
-	*ret_segment = s;
-	*ret_workspace = WEIR__LINE - 1 +
-			 weir__line_up(s->counters * sizeof(uint32_t)) +
-			 s->shared + s->scratch * s->threads;
-	return 0;
+	r = workspace_of(s, ret_workspace);
+	if (r < 0)
+		lib->free(s);
+	else
+		*ret_segment = s;
+	return r;
 }
 
 void weir__compute_release(struct weir__segment_cpu *segment)

@@ -136,7 +136,7 @@ static void product_plan(const struct weir__node *node, unsigned threads,
 			 struct weir__kernel_plan *ret)
 {
 	const struct weir_dtype_info *info = lib->dtype(node->src[0].dtype);
-	uint64_t elements;
+	uint64_t elements, products;
 	struct job job;
 
 	job_make(node, &job);
@@ -146,8 +146,10 @@ static void product_plan(const struct weir__node *node, unsigned threads,
 	ret->variant = (uint32_t)job.rows;
 	/* About, in ns: 8 bytes are read in 1, 50 products made. */
 	elements = (uint64_t)job.m * job.product.k * job.groups;
-	ret->cost = elements * info->bytes / info->block / 8 +
-		    (uint64_t)job.m * job.product.k * job.columns / 50;
+	if (__builtin_mul_overflow((uint64_t)job.m * job.columns, job.product.k,
+				   &products))
+		products = UINT64_MAX;
+	ret->cost = elements * info->bytes / info->block / 8 + products / 50;
 	ret->phases = 1u + (job.ids != NULL) + job.prepares;
 	ret->parts = weir__kernel_parts(ret->cost, blocks_of(&job), threads);
 	ret->scratch = job.product.scratch;
