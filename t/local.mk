@@ -130,7 +130,8 @@ T_C_TESTS = \
 	%D%/graph-assign-random.t \
 	%D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-lanes.t %D%/graph-constant.t \
-	%D%/feed-imports.t %D%/feed.t %D%/feed-provider.t %D%/lease.t %D%/run-feed.t \
+	%D%/feed-imports.t %D%/feed.t %D%/feed-restart.t \
+	%D%/feed-provider.t %D%/lease.t %D%/run-feed.t \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
@@ -422,6 +423,9 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 %C%_graph_constant_t_SOURCES = %D%/graph-constant.c $(T_LEAF) $(T_KIND) \
 	$(T_FILES) $(T_STREAMS)
 %C%_feed_t_SOURCES = %D%/feed.c $(T_FED)
+%C%_feed_restart_t_SOURCES = %D%/feed-restart.c $(T_FED)
+%C%_feed_restart_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_mutex_unlock
+%C%_feed_restart_t_LDADD = $(T_STATIC)
 %C%_feed_provider_t_SOURCES = %D%/feed-provider.c $(T_FED)
 %C%_lease_t_SOURCES = %D%/lease.c $(T_FILES) $(T_STREAMS)
 %C%_run_feed_t_SOURCES = %D%/run-feed.c $(T_FILES) $(T_LEAF) $(T_NOMEM) \

@@ -434,47 +434,50 @@ static void pass_append(struct weir__feeder *f, struct weir__pass *pass)
 	weir__source_ref(&pass->feed->source);
 }
 
-/* store_lock is held: only here a feed is made. */
-static int feed_renew(struct weir__feeder *f)
+/*
+ * Make sure that there is a feed which works. store_lock is held, so no other thread
+ * makes one; lock is held, and released while the feed is made. The caller appends a
+ * pass before it unlocks: a feed fails under the lock, so the pass is of a feed that
+ * worked when it joined. *@ret_old: a feed to drop without the lock, or NULL.
+ */
+static int feed_renew(struct weir__feeder *f, struct weir__feed **ret_old)
 {
-	struct weir__feed *feed = NULL, *old;
-	bool works;
+	struct weir__feed *feed = NULL, *old = f->feed;
 	int r;
 
-	pthread_mutex_lock(&f->lock);
-	works = feed_works(f);
-	old = f->feed;
-	pthread_mutex_unlock(&f->lock);
-	if (works)
+	if (feed_works(f))
 		return 0;
+	pthread_mutex_unlock(&f->lock);
 	r = weir__feed_new(f, old, &feed);
+	pthread_mutex_lock(&f->lock);
 	if (r < 0)
 		return r;
-	pthread_mutex_lock(&f->lock);
 	f->feed = feed;
 	f->number = 1;
-	pthread_mutex_unlock(&f->lock);
-	if (old)
-		weir__source_put(&old->source);
+	*ret_old = old;
 	return 0;
 }
 
 int weir__pass_start(struct weir__pass *pass)
 {
 	struct weir__feeder *f = pass->list->feeder;
+	struct weir__feed *old = NULL;
 	int r;
 
 	pthread_mutex_lock(&f->store_lock);
-	r = feed_renew(f);
-	pthread_mutex_unlock(&f->store_lock);
-	if (r < 0)
-		return r;
 	pthread_mutex_lock(&f->lock);
-	pass_number(f, pass);
-	pass_append(f, pass);
+	r = feed_renew(f, &old);
+	if (r == 0) {
+		pass_number(f, pass);
+		pass_append(f, pass);
+	}
 	pthread_mutex_unlock(&f->lock);
-	weir__feeder_move(f);
-	return 0;
+	pthread_mutex_unlock(&f->store_lock);
+	if (old)
+		weir__source_put(&old->source);
+	if (r == 0)
+		weir__feeder_move(f);
+	return r;
 }
 
 /* The number of its run's progress after which nothing reads its entries. */
