@@ -139,6 +139,10 @@ static void gdev_release(struct weir_dev *dev, void *prepared)
 {
 	(void)dev;
 	gdev.releases++;
+	if (atomic_exchange(&gdev.hold_release, false)) {
+		sem_post(&gdev.held);
+		sem_wait(&gdev.go);
+	}
 	lib->free(prepared);
 }
 

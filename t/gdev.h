@@ -8,6 +8,7 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include <weir.h>
 
@@ -18,6 +19,7 @@ extern struct gdev {
 	/* What it is to do. */
 	uint32_t refuse; /* an enum weir_op that it does not have */
 	_Atomic uint64_t fail_at, hold_at; /* nodes; GDEV_NONE */
+	_Atomic bool hold_release;         /* the next time it is asked */
 	int fail_with;
 	size_t workspace; /* that prepare asks for */
 	size_t measured;  /* that measure says */
@@ -30,7 +32,7 @@ extern struct gdev {
 	struct {
 		size_t first, n;
 	} log[GDEV_LOG]; /* of the works */
-	sem_t held, go;  /* at hold_at */
+	sem_t held, go;  /* at hold_at, or in a release */
 } gdev;
 
 /* A root whose device "GDEV0" this is, and the device. Bails out. */

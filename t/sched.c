@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "files.h"
 #include "gdev.h"
 #include "streams.h"
 
@@ -184,6 +185,111 @@ static void budget(void)
 	weir_graph_free(huge);
 }
 
+/* A schedule that another thread makes. */
+struct maker {
+	pthread_t thread;
+	struct weir_sched *sched;
+	struct weir_graph *g;
+	struct weir_schedule *s;
+	int r;
+};
+
+static void *maker_main(void *arg)
+{
+	struct maker *m = arg;
+
+	m->r = weir_schedule_new(m->sched, m->g, &m->s);
+	if (m->r < 0)
+		diag("%s", weir_error());
+	return NULL;
+}
+
+static void maker_start(struct maker *m)
+{
+	if (pthread_create(&m->thread, NULL, maker_main, m))
+		bail("pthread_create");
+}
+
+/*
+ * Two threads make schedules while the plan of @kept is only kept, and its memory is
+ * freed slowly for the first of them.
+ */
+static void while_freed(const struct weir_sched_opts *o,
+			struct weir_graph *kept, struct weir_graph *first,
+			struct weir_graph *second, const char *what)
+{
+	struct maker m[2] = { { .g = first }, { .g = second } };
+	struct weir_schedule *s;
+	struct weir_sched *sched;
+	unsigned supports;
+
+	gdev_reset();
+	must(weir_sched_new(&dev, 1, o, &sched));
+	m[0].sched = m[1].sched = sched;
+	must(weir_schedule_new(sched, kept, &s));
+	weir_schedule_free(s);
+	gdev.hold_release = true;
+	maker_start(&m[0]);
+	sem_wait(&gdev.held);
+	supports = gdev.supports;
+	maker_start(&m[1]);
+	while (gdev.supports == supports)
+		usleep(1000);
+	usleep(20000); /* until it asks for the bytes */
+	sem_post(&gdev.go);
+	for (int i = 0; i < 2; i++)
+		pthread_join(m[i].thread, NULL);
+	is_int(m[0].r, 0, "a plan that is only kept makes room for %s", what);
+	is_int(m[1].r, 0, "%s are made while a kept plan is freed for others",
+	       what);
+	for (int i = 0; i < 2; i++)
+		if (m[i].r == 0)
+			weir_schedule_free(m[i].s);
+	weir_sched_free(sched);
+}
+
+/* A graph with @n bytes of a file, from byte @at on, as a constant leaf. */
+static struct weir_graph *graph_fed(struct weir_file *file, uint64_t at,
+				    uint64_t n)
+{
+	const int64_t shape = (int64_t)(n / sizeof(float));
+	struct weir_tensor t;
+	struct weir_graph *g;
+
+	must(weir_graph_new(&g));
+	must(weir_tensor_init(&t, WEIR_DTYPE_F32, 1, &shape));
+	weir_graph_output(g,
+			  weir_sqr(g, weir_graph_leaf_file(g, &t, file, at)));
+	must(weir_graph_error(g, NULL));
+	return g;
+}
+
+static void frees_slowly(void)
+{
+	struct weir_sched_opts o = WEIR_SCHED_OPTS_INIT;
+	struct weir_graph *g[3] = { graph_of(256), graph_of(128),
+				    graph_of(16) };
+	static const unsigned char bytes[6 * 4096];
+	struct weir_file *file;
+	uint64_t weights = 4 * 4096;
+
+	o.budget = 2048 + 100;
+	while_freed(&o, g[0], g[1], g[2], "results");
+	for (int i = 0; i < 3; i++)
+		weir_graph_free(g[i]);
+	o.budget = 0;
+	o.weights = &weights;
+	files_bytes("leaves.bin", bytes, sizeof(bytes));
+	must(weir_file_open(weir, files_path("leaves.bin"), NULL, &file));
+	g[0] = graph_fed(file, 0, 4 * 4096);
+	g[1] = graph_fed(file, 4 * 4096, 4096);
+	g[2] = graph_fed(file, 5 * 4096, 4096);
+	while_freed(&o, g[0], g[1], g[2], "weights");
+	for (int i = 0; i < 3; i++)
+		weir_graph_free(g[i]);
+	weir_file_close(file);
+}
+
 /* 2^54 bytes in 1024 copies: 2^64. */
 static void too_many_bytes(void)
 {
@@ -358,11 +464,13 @@ static void threads(void)
 int main(void)
 {
 	plan(0);
+	files_begin();
 	weir = gdev_open(&dev);
 	options();
 	taken_again();
 	kept_bytes();
 	budget();
+	frees_slowly();
 	too_many_bytes();
 	too_many_products();
 	orders_of_freeing();

@@ -141,6 +141,7 @@ int weir_sched_new(struct weir_dev *const *devs, unsigned n,
 	s->opts = o;
 	pthread_mutex_init(&s->start_lock, NULL);
 	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->freed_one, NULL);
 	r = sched_devices(s, devs);
 	if (r < 0)
 		weir__sched_put(s);
@@ -161,6 +162,7 @@ void weir__sched_put(struct weir_sched *sched)
 	weir__pins_put(sched->pins);
 	pthread_mutex_destroy(&sched->start_lock);
 	pthread_mutex_destroy(&sched->lock);
+	pthread_cond_destroy(&sched->freed_one);
 	weir__root_put(sched->weir);
 	weir__free(sched);
 }
@@ -182,7 +184,10 @@ static void plan_link(struct weir_sched *sched, struct weir__graph_plan *p)
 	sched->plans = p;
 }
 
-/* Take the plan off the list that was not in use for longest; NULL: none. */
+/*
+ * Take the plan off the list that was not in use for longest, for plans_free(); NULL:
+ * none. Until it is freed its bytes count towards the budget.
+ */
 static struct weir__graph_plan *kept_pop(struct weir_sched *sched)
 {
 	struct weir__graph_plan *p, *oldest = NULL;
@@ -194,32 +199,43 @@ static struct weir__graph_plan *kept_pop(struct weir_sched *sched)
 		return NULL;
 	plan_unlink(oldest);
 	sched->n_kept--;
+	sched->n_freeing++;
 	return oldest;
 }
 
 /* Free them; no lock is held. */
-static void plans_free(struct weir__graph_plan *chain)
+static void plans_free(struct weir_sched *sched, struct weir__graph_plan *chain)
 {
 	struct weir__graph_plan *p;
 
 	while ((p = chain)) {
 		chain = p->next;
 		weir__graph_plan_free(p);
+		pthread_mutex_lock(&sched->lock);
+		sched->n_freeing--;
+		pthread_cond_broadcast(&sched->freed_one);
+		pthread_mutex_unlock(&sched->lock);
 	}
 }
 
 bool weir__sched_drop_kept(struct weir_sched *sched)
 {
 	struct weir__graph_plan *chain = NULL, *p;
+	bool any;
 
 	pthread_mutex_lock(&sched->lock);
 	while ((p = kept_pop(sched))) {
 		p->next = chain;
 		chain = p;
 	}
+	any = sched->n_freeing > 0;
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(chain);
-	return chain != NULL;
+	plans_free(sched, chain);
+	pthread_mutex_lock(&sched->lock);
+	while (sched->n_freeing)
+		pthread_cond_wait(&sched->freed_one, &sched->lock);
+	pthread_mutex_unlock(&sched->lock);
+	return any;
 }
 
 /* Bytes that the plan has of the budget of device @i, or of all. */
@@ -304,7 +320,8 @@ int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes)
 	int r;
 
 	pthread_mutex_lock(&sched->lock);
-	r = reserve_check(sched, bytes, false);
+	while ((r = reserve_check(sched, bytes, false)) < 0 && sched->n_freeing)
+		pthread_cond_wait(&sched->freed_one, &sched->lock);
 	while (r == 0 && reserve_check(sched, bytes, true) < 0) {
 		p = kept_pop(sched);
 		count_bytes(sched, p->reserved, false);
@@ -317,7 +334,7 @@ int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes)
 	for (p = chain; p; p = p->next)
 		count_bytes(sched, p->reserved, true);
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(chain);
+	plans_free(sched, chain);
 	return r;
 }
 
@@ -400,7 +417,7 @@ void weir_sched_free(struct weir_sched *sched)
 	sched->freed = true;
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(chain);
+	plans_free(sched, chain);
 	weir__sched_put(sched);
 }
 
@@ -420,7 +437,7 @@ void weir__graph_plan_put(struct weir__graph_plan *p)
 	sched->n_kept++;
 	chain = kept_excess(sched);
 	pthread_mutex_unlock(&sched->lock);
-	plans_free(chain);
+	plans_free(sched, chain);
 	weir__sched_put(sched);
 }
 

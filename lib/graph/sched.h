@@ -53,8 +53,10 @@ struct weir_sched {
 	struct weir__pins *pins;        /* referenced; NULL: none */
 	struct weir__graph_plan *plans; /* the one that was used last first */
 	uint32_t n_kept;                /* of them without references */
-	uint64_t reserved; /* bytes of the budget, of all devices */
-	bool freed;        /* by the program: keep nothing */
+	uint32_t n_freeing; /* that are off the list, and have memory yet */
+	pthread_cond_t freed_one; /* n_freeing is less */
+	uint64_t reserved;        /* bytes of the budget, of all devices */
+	bool freed;               /* by the program: keep nothing */
 };
 
 /* Bytes of a buffer that a run accesses. */
@@ -83,7 +85,10 @@ struct weir_schedule {
 };
 
 void weir__sched_put(struct weir_sched *sched);
-/* Free the plans that are only kept. False: there are none. */
+/*
+ * Free the plans that are only kept, and wait for those that other threads free.
+ * False: there are none.
+ */
 bool weir__sched_drop_kept(struct weir_sched *sched);
 /* Can the device compute in memory of this kind? */
 bool weir__sched_can_use(const struct weir__sched_dev *d,
@@ -93,8 +98,8 @@ uint32_t weir__sched_index(const struct weir_sched *sched,
 			   const struct weir_dev *dev);
 /*
  * Count bytes[i] towards the budget of each device i; frees plans that are only
- * kept if that is what it takes. -ENOMEM with both numbers; nothing has changed
- * then.
+ * kept if that is what it takes, and waits for those that other threads free.
+ * -ENOMEM with both numbers; nothing has changed then. No lock is held.
  */
 int weir__sched_reserve(struct weir_sched *sched, const uint64_t *bytes);
 void weir__sched_unreserve(struct weir_sched *sched, const uint64_t *bytes);
