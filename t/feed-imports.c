@@ -15,6 +15,7 @@
 
 static uint64_t bytes[MOST];
 static uint32_t first[MOST], last[MOST], phase[MOST];
+static uint32_t same[MOST];
 static bool there[MOST];
 static struct weir__imports_in in;
 static struct weir__imports out;
@@ -34,6 +35,7 @@ static void begin(uint32_t n, uint64_t size)
 		bytes[i] = size;
 		first[i] = last[i] = i;
 		phase[i] = ANY;
+		same[i] = i;
 	}
 	in = (struct weir__imports_in){ .n = n,
 					.bytes = bytes,
@@ -41,6 +43,7 @@ static void begin(uint32_t n, uint64_t size)
 					.last = last,
 					.phase = phase,
 					.there = there,
+					.same = same,
 					.align = 64 };
 }
 
@@ -67,8 +70,12 @@ static const char *wrong(void)
 	uint64_t kept = 0;
 
 	for (uint32_t i = 0; i < in.n; i++) {
+		if (out.fed[i] != out.fed[same[i]])
+			return "one of several with the same bytes is fed";
 		if (!out.fed[i]) {
-			kept += there[i] ? 0 : weir__import_need(&in, i);
+			kept += there[i] || same[i] != i
+					? 0
+					: weir__import_need(&in, i);
 			continue;
 		}
 		if (there[i])
@@ -134,6 +141,24 @@ static void large(void)
 	   "an import that is in use for long is kept");
 }
 
+/* The first, the middle one and the last have the same bytes. */
+static void repeated(void)
+{
+	begin(101, 6400);
+	same[50] = same[100] = 0;
+	decide(99 * 6400);
+	ok(!count_fed(0, 101) && out.kept_bytes == 99 * 6400,
+	   "imports with the same bytes are kept and counted once");
+	decide(50 * 6400);
+	ok(!out.fed[0] && !out.fed[50] && !out.fed[100] && !wrong(),
+	   "of the imports that do not all fit those are kept that are read again");
+	is_int(out.kept_bytes + out.fed_bytes, 99 * 6400,
+	       "imports that are kept once are not fed");
+	decide(2 * 6400);
+	ok(count_fed(0, 101) == 101 && out.fed_bytes == 101 * 6400 && !wrong(),
+	   "imports with the same bytes that are fed are read each time");
+}
+
 static void tight(void)
 {
 	begin(20, 6400);
@@ -172,6 +197,22 @@ static void again(void)
 	   "a ring that is too small is not taken");
 }
 
+/* Give import @i the bytes of an earlier one that is not in use any more. */
+static void random_same(uint32_t i)
+{
+	uint32_t k = i ? rnd(2 * i) : 0;
+
+	if (k >= i)
+		return;
+	for (uint32_t j = k; j < i; j++)
+		if (same[j] == same[k] && last[j] >= first[i])
+			return;
+	same[i] = same[k];
+	bytes[i] = bytes[k];
+	phase[i] = phase[k];
+	there[i] = there[k];
+}
+
 static void random_list(void)
 {
 	uint32_t n = 1 + rnd(MOST - 1), step = 0;
@@ -184,6 +225,7 @@ static void random_list(void)
 		last[i] = step + (rnd(8) ? rnd(3) : rnd(100));
 		phase[i] = rnd(4) ? ANY : rnd(WEIR__PAGE);
 		there[i] = !rnd(6);
+		random_same(i);
 	}
 	in.ring = rnd(2) ? 0 : rnd(200000);
 }
@@ -215,10 +257,11 @@ static void randoms(void)
 
 int main(void)
 {
-	plan(21);
+	plan(25);
 	all_kept();
 	spread();
 	large();
+	repeated();
 	tight();
 	again();
 	randoms();

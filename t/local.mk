@@ -123,15 +123,13 @@ T_C_TESTS = \
 	%D%/placement-random.t %D%/placement-graphs.t \
 	%D%/placement-memory.t %D%/placement-optimum.t \
 	%D%/team.t %D%/cpu-devices.t \
-	%D%/vec.t \
-	%D%/compute.t \
+	%D%/vec.t %D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
 	%D%/graph-equal.t %D%/graph-reach.t %D%/graph-assign.t \
-	%D%/graph-assign-random.t \
-	%D%/graph-devices.t %D%/graph-memory.t \
+	%D%/graph-assign-random.t %D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-lanes.t %D%/graph-constant.t \
-	%D%/feed-imports.t %D%/feed.t %D%/feed-restart.t \
-	%D%/feed-provider.t %D%/lease.t %D%/run-feed.t \
+	%D%/feed-imports.t %D%/feed.t %D%/feed-provider.t %D%/feed-restart.t \
+	%D%/lease.t %D%/run-feed.t %D%/run-same.t \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
@@ -432,6 +430,7 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 	$(T_STREAMS)
 %C%_run_feed_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_run_feed_t_LDADD = $(T_STATIC)
+%C%_run_same_t_SOURCES = %D%/run-same.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)
 %C%_sched_t_SOURCES = %D%/sched.c $(T_GDEV) $(T_FILES)

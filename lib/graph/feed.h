@@ -187,13 +187,20 @@ void weir__feeder_put(struct weir__feeder *feeder);
 
 /*
  * Decide which imports are kept and which are fed, and allocate memory for them;
- * nothing is read yet. References files. May block. -ENOMEM with numbers.
+ * nothing is read yet. References files. No step needs two with the same bytes. May
+ * block. -ENOMEM with numbers.
  */
 int weir__feed_list_new(struct weir__feeder *feeder,
 			const struct weir__import *imports, uint32_t n,
 			struct weir__feed_list **ret_list);
 /* No pass uses it. NULL is allowed. */
 void weir__feed_list_free(struct weir__feed_list *list);
+/*
+ * Set ret_same[i] to the first import with the bytes of import @i: i, if there is no
+ * earlier one. -ENOMEM.
+ */
+int weir__imports_same(const struct weir__import *imports, uint32_t n,
+		       uint32_t *ret_same);
 /* What a feeder that has nothing yet would decide. */
 struct weir__feed_sizes {
 	uint64_t kept, fed, ring;

@@ -20,6 +20,7 @@ typedef unsigned long long ull;
 /* A ring is large if it has over 1 / RING_PART of the budget. */
 #define RING_PART 4u
 
+/* Of several with the same bytes the first stands for all while some are chosen. */
 struct sized { /* an import, to be sorted by what it needs */
 	struct weir__sort_key key;
 	uint32_t i;
@@ -42,6 +43,11 @@ uint64_t weir__import_need(const struct weir__imports_in *in, uint32_t i)
 {
 	return weir__up(in->bytes[i], in->align) +
 	       (in->phase[i] == WEIR__IMPORTS_ANY ? 0 : WEIR__PAGE);
+}
+
+static uint32_t first_same(const struct weir__imports_in *in, uint32_t i)
+{
+	return in->same ? in->same[i] : i;
 }
 
 static void import_keep(struct chooser *c, uint32_t i)
@@ -88,12 +94,14 @@ static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 	       in->first[i + LONG_LIFE + 1] <= in->last[i];
 }
 
+/* Those with a long life, and those that would be fed more than once. */
 static void keep_long(struct chooser *c)
 {
-	for (uint32_t i = 0; i < c->in->n; i++) {
+	for (uint32_t k = 0; k < c->in->n; k++) {
+		uint32_t i = first_same(c->in, k);
 		uint64_t need = weir__import_need(c->in, i);
 
-		if (!c->out->fed[i] || !lives_long(c->in, i))
+		if (!c->out->fed[i] || (i == k && !lives_long(c->in, k)))
 			continue;
 		/* The ring has to have room for the largest of the others. */
 		c->out->fed[i] = false;
@@ -149,13 +157,13 @@ static void keep_share(struct chooser *c, uint64_t largest)
 	double seen = 0, kept = 0, share;
 
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i])
+		if (c->out->fed[i] && first_same(c->in, i) == i)
 			all += weir__import_need(c->in, i);
 	share = all ? (double)room / (double)all : 0;
 	for (uint32_t i = 0; i < c->in->n; i++) {
 		double need = (double)weir__import_need(c->in, i);
 
-		if (!c->out->fed[i])
+		if (!c->out->fed[i] || first_same(c->in, i) != i)
 			continue;
 		seen += need;
 		if (kept + need > seen * share + 0.5)
@@ -252,12 +260,13 @@ static bool ring_fill(struct chooser *c)
 	return true;
 }
 
-static uint64_t count_fed(const struct chooser *c)
+/* What the fed ones need; @repeated: each time that the same bytes are fed. */
+static uint64_t count_fed(const struct chooser *c, bool repeated)
 {
 	uint64_t need = 0;
 
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i] &&
+		if (c->out->fed[i] && (repeated || first_same(c->in, i) == i) &&
 		    weir__add_over(need, weir__import_need(c->in, i), &need))
 			return UINT64_MAX;
 	return need;
@@ -279,7 +288,7 @@ static bool choose(struct chooser *c, unsigned factor)
 	uint64_t largest, fed;
 
 	choose_begin(c, factor);
-	fed = count_fed(c);
+	fed = count_fed(c, false);
 	if (fed <= c->left) {
 		memset(c->out->fed, 0, c->in->n * sizeof(*c->out->fed));
 		return true;
@@ -294,7 +303,9 @@ static bool choose(struct chooser *c, unsigned factor)
 		return false;
 	keep_tiny(c, largest);
 	keep_share(c, largest);
-	fed = count_fed(c);
+	for (uint32_t i = 0; i < c->in->n; i++)
+		c->out->fed[i] = c->out->fed[first_same(c->in, i)];
+	fed = count_fed(c, true);
 	c->out->ring = c->left < fed ? c->left : fed;
 	if (c->in->ring >= largest)
 		c->out->ring = c->in->ring;
@@ -304,7 +315,8 @@ static bool choose(struct chooser *c, unsigned factor)
 static int sort_sizes(struct chooser *c)
 {
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (!c->in->there || !c->in->there[i])
+		if (first_same(c->in, i) == i &&
+		    (!c->in->there || !c->in->there[i]))
 			c->sized[c->n_sized++] = (struct sized){
 				.key = { ~weir__import_need(c->in, i), i },
 				.i = i
@@ -329,7 +341,7 @@ static void count_bytes(struct chooser *c)
 	for (uint32_t i = 0; i < c->in->n; i++)
 		if (c->out->fed[i])
 			c->out->fed_bytes += c->in->bytes[i];
-		else
+		else if (first_same(c->in, i) == i)
 			c->out->kept_bytes += c->in->bytes[i];
 }
 

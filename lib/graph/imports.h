@@ -20,9 +20,14 @@ struct weir__imports_in {
 	const uint32_t *first, *last; /* the steps between which it is read */
 	const uint32_t *phase; /* its address modulo WEIR__PAGE, or ANY */
 	const bool *there;     /* it is kept already; NULL: none is */
-	uint64_t align;        /* a power of two, at most WEIR__PAGE */
-	uint64_t budget;       /* bytes for the others, and for a new ring */
-	uint64_t ring;         /* bytes of the ring that is there; 0: none */
+	/*
+	 * The first import with the same bytes: these are kept once, or all fed,
+	 * and no step reads two of them. NULL: each has its own bytes.
+	 */
+	const uint32_t *same;
+	uint64_t align;  /* a power of two, at most WEIR__PAGE */
+	uint64_t budget; /* bytes for the others, and for a new ring */
+	uint64_t ring;   /* bytes of the ring that is there; 0: none */
 };
 
 struct weir__imports {
@@ -34,8 +39,8 @@ struct weir__imports {
 
 /*
  * Fed imports that are needed at the same time share no byte. As many imports as
- * fit are kept: first those that are in use for long, then those that would make
- * the ring large, then tiny ones. Of the others so many are kept, evenly spread,
+ * fit are kept: first those that are in use for long or are read again as another
+ * import, then those that would make the ring large, then tiny ones. Of the others so many are kept, evenly spread,
  * that the ring has three times the bytes of the largest fed import, or less if
  * the budget has no room for that. An existing ring is used if it is large enough.
  *

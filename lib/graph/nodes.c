@@ -144,16 +144,24 @@ static int address_of(const struct weir__graph_plan *p,
 	return r;
 }
 
-/* Is the image that source 0 of @node is in read by this node alone, and once? */
-static bool reads_alone(const struct weir__copied *image,
+/*
+ * Is the import that source 0 of @node is in read by this node alone, and once? Of the
+ * spots of sources only those in imports have an image.
+ */
+static bool reads_alone(const struct weir__graph_plan *p,
+			const struct weir__graph_lane *lane,
 			const struct weir__node *node,
-			const struct weir__node_spot *src, uint32_t k)
+			const struct weir__node_spot *src)
 {
-	if (image->of.kind != WEIR__IMAGE_IMPORT ||
-	    image->of.first != image->of.last)
+	uint32_t entry = p->image[src->image].entry;
+	const struct weir__import *import = &lane->feed->fed[entry].import;
+
+	if (import->first != import->last)
 		return false;
 	for (uint32_t s = 1; s < node->n_src; s++)
-		if (src[s].lane != WEIR__NO_LANE && src[s].image == k)
+		if (src[s].lane != WEIR__NO_LANE &&
+		    src[s].image != WEIR__REACH_NONE &&
+		    p->image[src[s].image].entry == entry)
 			return false;
 	return true;
 }
@@ -169,7 +177,7 @@ static struct weir__provider *node_provider(const struct weir__graph_plan *p,
 	uint32_t k = node->n_src ? src->image : WEIR__REACH_NONE;
 
 	if (!lane->feed || k == WEIR__REACH_NONE ||
-	    !reads_alone(&p->image[k], node, src, k) || !ops->takes_provider ||
+	    !reads_alone(p, lane, node, src) || !ops->takes_provider ||
 	    !ops->takes_provider(dev, node))
 		return NULL;
 	return weir__feed_provider(lane->feed, p->image[k].entry,

@@ -40,30 +40,83 @@ static void import_set(const struct weir__graph_plan *p,
 					       : p->at[node].offset };
 }
 
-/* Images are in the order of first use. NULL: no memory, with a sentence. */
+/* What imports_of() has while it makes the entries of a lane's list. */
+struct merging {
+	struct weir__import *import; /* of each image, then of each entry */
+	uint32_t *same;              /* of each image: weir__imports_same() */
+	uint32_t
+		*newest; /* of the first of several: the newest entry of them */
+};
+
+/*
+ * Images with the same bytes become one entry if one is read before another is
+ * released: so they have one place. Returns the number of entries.
+ */
+static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
+{
+	uint32_t entries = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t *newest = &m->newest[m->same[i]];
+		const struct weir__import import = m->import[i];
+
+		if (m->same[i] != i &&
+		    import.first <= m->import[*newest].last) {
+			if (import.last > m->import[*newest].last)
+				m->import[*newest].last = import.last;
+		} else {
+			*newest = entries;
+			m->import[entries++] = import;
+		}
+		entry_of[i] = *newest;
+	}
+	return entries;
+}
+
+/*
+ * The entries of the list of a lane with *@n images that are imports, and their number.
+ * Images are in the order of first use. NULL: no memory, with a sentence.
+ */
 static struct weir__import *imports_of(struct weir__graph_plan *p,
 				       const struct weir_graph *g, uint32_t l,
-				       uint32_t n)
+				       uint32_t *n)
 {
 	struct weir__graph_lane *lane = &p->lane[l];
-	struct weir__import *imports =
-		weir__array_alloc(n + (size_t)1, sizeof(*imports));
-	uint32_t i = 0;
+	size_t room = *n + (size_t)1;
+	struct merging m = {
+		.import = weir__array_alloc(room, sizeof(*m.import)),
+		.same = weir__array_alloc(room, sizeof(*m.same)),
+		.newest = weir__array_alloc(room, sizeof(*m.newest))
+	};
+	uint32_t *entry_of = weir__array_alloc(room, sizeof(*entry_of));
+	uint32_t i = 0, entries = 0;
+	int r = -ENOMEM;
 
-	lane->import = weir__plan_take(p, n, sizeof(*lane->import));
-	if (!imports || !lane->import) {
-		weir__array_free(imports);
-		weir__fail(-ENOMEM, "no memory for %u constant leaves", n);
-		return NULL;
-	}
-	for (uint32_t k = 0; k < p->n_images; k++) {
-		if (!is_import(p, k, l))
-			continue;
-		p->image[k].entry = i;
-		lane->import[i] = k;
-		import_set(p, g, &p->image[k], &imports[i++]);
-	}
-	return imports;
+	lane->import = weir__plan_take(p, *n, sizeof(*lane->import));
+	if (m.import && m.same && m.newest && entry_of && lane->import)
+		r = 0;
+	else
+		weir__fail(r, "no memory for %u constant leaves", *n);
+	for (uint32_t k = 0; k < p->n_images && !r; k++)
+		if (is_import(p, k, l))
+			import_set(p, g, &p->image[k], &m.import[i++]);
+	if (r == 0)
+		r = weir__imports_same(m.import, *n, m.same);
+	if (r == 0)
+		entries = imports_merge(&m, *n, entry_of);
+	/* Backwards: of several images the first stands for the entry. */
+	for (uint32_t k = p->n_images; k-- > 0 && !r;)
+		if (is_import(p, k, l)) {
+			p->image[k].entry = entry_of[--i];
+			lane->import[entry_of[i]] = k;
+		}
+	weir__array_free(m.same);
+	weir__array_free(m.newest);
+	weir__array_free(entry_of);
+	if (r < 0)
+		weir__array_free(m.import);
+	*n = entries;
+	return r < 0 ? NULL : m.import;
 }
 
 /*
@@ -101,7 +154,7 @@ static int lane_imports(struct weir__graph_plan *p, const struct weir_graph *g,
 
 	if (!n)
 		return 0;
-	imports = imports_of(p, g, l, n);
+	imports = imports_of(p, g, l, &n);
 	if (!imports)
 		return -ENOMEM;
 	if (measure) {
@@ -120,13 +173,17 @@ static int lane_imports(struct weir__graph_plan *p, const struct weir_graph *g,
 	return 0;
 }
 
-static void lane_addresses(struct weir__graph_plan *p,
-			   const struct weir__graph_lane *lane)
+static void lane_addresses(struct weir__graph_plan *p, uint32_t l)
 {
-	for (uint32_t i = 0; lane->feed && i < lane->feed->n; i++) {
-		const struct weir__fed *fed = &lane->feed->fed[i];
-		struct weir__copied *image = &p->image[lane->import[i]];
+	const struct weir__feed_list *list = p->lane[l].feed;
 
+	for (uint32_t k = 0; list && k < p->n_images; k++) {
+		struct weir__copied *image = &p->image[k];
+		const struct weir__fed *fed;
+
+		if (!is_import(p, k, l))
+			continue;
+		fed = &list->fed[image->entry];
 		image->address = (uintptr_t)fed->buf->mem.base + fed->offset;
 		image->fed = !fed->kept;
 	}
@@ -139,7 +196,7 @@ int weir__plan_imports(struct weir__graph_plan *p, const struct weir_graph *g)
 	for (uint32_t l = 0; l < p->n_lanes && !r; l++) {
 		r = lane_imports(p, g, l, false);
 		if (r == 0)
-			lane_addresses(p, &p->lane[l]);
+			lane_addresses(p, l);
 	}
 	return r;
 }

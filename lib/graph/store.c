@@ -5,6 +5,7 @@
 #include "core/array.h"
 #include "core/error.h"
 #include "core/refs.h"
+#include "core/sort.h"
 #include "core/sys.h"
 #include "core/util.h"
 #include "dev/dev.h"
@@ -134,9 +135,56 @@ static void store_evict(struct weir__feeder *f, uint64_t bytes)
 	}
 }
 
+/* An import, to be sorted by where its bytes begin. */
+struct begins {
+	struct weir__sort_key key;
+	uint64_t i;
+};
+
+static bool same_bytes(const struct weir__import *a,
+		       const struct weir__import *b)
+{
+	return a->file == b->file && a->at == b->at && a->bytes == b->bytes;
+}
+
+int weir__imports_same(const struct weir__import *imports, uint32_t n,
+		       uint32_t *ret_same)
+{
+	struct begins *list = weir__array_alloc(n + (size_t)1, sizeof(*list));
+	uint32_t first = 0;
+	int r = list ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < n && !r; i++)
+		list[i] =
+			(struct begins){ .key = { imports[i].at, i }, .i = i };
+	if (r == 0)
+		r = weir__sort(list, n, sizeof(*list));
+	for (uint32_t k = 0; k < n && !r; k++) {
+		const struct weir__import *import = &imports[list[k].i];
+		uint32_t j;
+
+		/* Few begin at one offset: at most one of each file, mostly. */
+		if (list[k].key.major != list[first].key.major)
+			first = k;
+		for (j = first; !same_bytes(&imports[list[j].i], import);)
+			j++;
+		ret_same[list[k].i] = (uint32_t)list[j].i;
+	}
+	weir__array_free(list);
+	return r < 0 ? weir__fail(r, "no memory for %u constant leaves", n) : 0;
+}
+
+/* The arrays of the pass "imports". */
+struct arrays {
+	uint64_t *bytes;
+	uint32_t *first, *last, *phase, *same;
+	bool *there;
+	struct weir__kept **kept;
+};
+
 /* The bytes of the limit that are left for @n imports. */
-static uint64_t store_budget(struct weir__feeder *f,
-			     struct weir__kept *const *kept, uint32_t n)
+static uint64_t store_budget(struct weir__feeder *f, const struct arrays *a,
+			     uint32_t n)
 {
 	uint64_t used = f->held;
 
@@ -146,17 +194,10 @@ static uint64_t store_budget(struct weir__feeder *f,
 		for (struct weir__kept *k = f->kept[b]; k; k = k->next)
 			used -= k->refs ? 0 : k->need;
 	for (uint32_t i = 0; i < n; i++)
-		used += kept[i] && !kept[i]->refs ? kept[i]->need : 0;
+		if (a->kept[i] && !a->kept[i]->refs && a->same[i] == i)
+			used += a->kept[i]->need;
 	return used < f->limit ? f->limit - used : 0;
 }
-
-/* The arrays of the pass "imports". */
-struct arrays {
-	uint64_t *bytes;
-	uint32_t *first, *last, *phase;
-	bool *there;
-	struct weir__kept **kept;
-};
 
 static void arrays_free(struct arrays *a)
 {
@@ -164,6 +205,7 @@ static void arrays_free(struct arrays *a)
 	weir__array_free(a->first);
 	weir__array_free(a->last);
 	weir__array_free(a->phase);
+	weir__array_free(a->same);
 	weir__array_free(a->there);
 	weir__array_free(a->kept);
 }
@@ -178,10 +220,11 @@ static int arrays_make(const struct weir__feeder *f,
 	a->first = weir__array_alloc(m, sizeof(*a->first));
 	a->last = weir__array_alloc(m, sizeof(*a->last));
 	a->phase = weir__array_alloc(m, sizeof(*a->phase));
+	a->same = weir__array_alloc(m, sizeof(*a->same));
 	a->there = weir__array_alloc(m, sizeof(*a->there));
 	a->kept = weir__array_alloc(m, sizeof(struct weir__kept *));
-	if (!a->bytes || !a->first || !a->last || !a->phase || !a->there ||
-	    !a->kept)
+	if (!a->bytes || !a->first || !a->last || !a->phase || !a->same ||
+	    !a->there || !a->kept)
 		return weir__fail(-ENOMEM, "no memory for %u constant leaves",
 				  n);
 	for (uint32_t i = 0; i < n; i++) {
@@ -192,7 +235,7 @@ static int arrays_make(const struct weir__feeder *f,
 		a->there[i] = false;
 		a->kept[i] = NULL;
 	}
-	return 0;
+	return weir__imports_same(imports, n, a->same);
 }
 
 static struct weir__imports_in imports_in(const struct weir__feeder *f,
@@ -204,6 +247,7 @@ static struct weir__imports_in imports_in(const struct weir__feeder *f,
 					  .last = a->last,
 					  .phase = a->phase,
 					  .there = a->there,
+					  .same = a->same,
 					  .align = f->buft->desc.align };
 }
 
@@ -359,7 +403,7 @@ static uint64_t list_new_bytes(const struct weir__feeder *f,
 	uint64_t bytes = needs_ring(f, out) ? out->ring : 0;
 
 	for (uint32_t i = 0; i < in->n; i++)
-		if (!out->fed[i] && !in->there[i])
+		if (!out->fed[i] && !in->there[i] && in->same[i] == i)
 			bytes += weir__import_need(in, i);
 	return bytes;
 }
@@ -417,7 +461,7 @@ static int list_try(struct weir__feeder *f, const struct weir__import *imports,
 {
 	struct weir__imports_in in = imports_in(f, a, n);
 
-	in.budget = store_budget(f, a->kept, n);
+	in.budget = store_budget(f, a, n);
 	in.ring = f->ring ? f->ring->bytes : 0;
 	return list_make(f, imports, &in, a, ret_list);
 }
