@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "gdev.h"
+#include "graph/run.h"
 #include "streams.h"
 
 #define N 16
@@ -220,6 +221,49 @@ static void cancels(void)
 	       "a run is cancelled while the other device waits");
 	again(&b, "it was cancelled");
 	both_free(&b);
+}
+
+/* The CPU has nothing more to do, the other device has not begun. */
+static void ends_with_the_last(void)
+{
+	struct weir_run_report before = { .size = sizeof(before) };
+	struct weir_run_report after = before;
+	struct weir_graph *g;
+	struct weir_node *x, *y;
+	struct weir_schedule *s;
+	struct weir_run *run;
+
+	must(weir_graph_new(&g));
+	x = gdev_input(g, "x", N);
+	weir_graph_output(g, named(weir_sqr(g, x), "on cpu"));
+	y = weir_graph_output(g, named(weir_add(g, x, x), "on gdev"));
+	must(weir_schedule_new(sched, g, &s));
+	must(weir_run_new(s, &run));
+	gdev_set(run, x, 2);
+	gdev.hold_at = 2;
+	must(weir_run_start(run));
+	sem_wait(&gdev.held);
+	/* The operation of the other lane, and the end. */
+	while (atomic_load(&run->running) > 2)
+		usleep(1000);
+	must(weir_run_report(run, &before));
+	usleep(2000);
+	must(weir_run_report(run, &after));
+	ok(before.running && after.running,
+	   "a run is running until its last device has ended");
+	ok(after.total_ns > before.total_ns,
+	   "the time of a run goes on until its last device has ended");
+	sem_post(&gdev.go);
+	must(weir_run_wait(run, -1));
+	must(weir_run_report(run, &before));
+	usleep(2000);
+	must(weir_run_report(run, &after));
+	ok(!before.running && after.total_ns == before.total_ns,
+	   "the time of a run stops when it has been waited for");
+	ok(gdev_output(run, y) == 4, "the device that ends last has computed");
+	weir_run_free(run);
+	weir_schedule_free(s);
+	weir_graph_free(g);
 }
 
 static void observer_ends(void)
@@ -439,6 +483,7 @@ int main(void)
 	refuses();
 	fails();
 	cancels();
+	ends_with_the_last();
 	observer_ends();
 	leaf_fails();
 	freed();

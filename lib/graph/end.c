@@ -108,6 +108,7 @@ static void parts_ended(struct weir_run *run)
 	weir__source_ref(&end->src);
 	pthread_mutex_lock(&run->lock);
 	f = run->failure;
+	run->ended_at = weir__now();
 	pthread_mutex_unlock(&run->lock);
 	atomic_fetch_sub(&run->running, 1);
 	if (f.err)

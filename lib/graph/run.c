@@ -501,10 +501,9 @@ int weir_run_report(struct weir_run *run, struct weir_run_report *ret_report)
 		return r;
 	pthread_mutex_lock(&run->lock);
 	report = run->report;
-	end = run->ended_at;
-	report.running = run->started_at && !end;
-	report.total_ns =
-		(report.running ? weir__now() : end) - run->started_at;
+	report.running = atomic_load(&run->running) != 0;
+	end = report.running ? weir__now() : run->ended_at;
+	report.total_ns = end - run->started_at;
 	pthread_mutex_unlock(&run->lock);
 	weir__run_fed(run, &report);
 	report.size = sizeof(report);

@@ -101,7 +101,8 @@ struct weir_run {
 
 	pthread_mutex_t lock; /* guards what follows; source->lock inside */
 	struct weir_failure failure; /* the first one of this start */
-	int64_t started_at, ended_at;
+	int64_t started_at;
+	int64_t ended_at; /* of the last part that has ended; see running */
 	struct weir_run_report report;
 };
 
