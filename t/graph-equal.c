@@ -197,12 +197,67 @@ static void views(void)
 	   "equal views are equal, however they were described");
 }
 
+/* A call and a repeat, whose shapes have other numbers after their dimensions. */
+static void made_with(int64_t rest, uint64_t print[2])
+{
+	struct weir_op_repeat repeat = { .ndim = 2, .shape = { 4, 8 } };
+	struct weir_op_call call = { .fn = nothing,
+				     .dtype = WEIR_DTYPE_F32,
+				     .ndim = 1,
+				     .shape = { 8 } };
+	struct weir_node *w;
+
+	for (unsigned i = 2; i < WEIR_MAX_DIMS; i++)
+		repeat.shape[i] = rest;
+	for (unsigned i = 1; i < WEIR_MAX_DIMS; i++)
+		call.shape[i] = rest;
+	weir_graph_reset(g);
+	w = F32(g, 1, 8);
+	weir_graph_op(g, WEIR_OP_REPEAT, &repeat, sizeof(repeat), &w, 1);
+	weir_call(g, &call, &w, 1);
+	fingerprint(print);
+}
+
+static void unused_dims(void)
+{
+	uint64_t one[2], two[2];
+
+	made_with(0, one);
+	made_with(77, two);
+	ok(equal(one, two),
+	   "what parameters have after the dimensions of a shape does not count");
+}
+
+/* Parameters with a member that is reserved. */
+static void reserved(void)
+{
+	struct weir_op_repeat repeat = { .ndim = 1,
+					 .reserved = 5,
+					 .shape = { 8 } };
+	struct weir_op_call call = { .fn = nothing,
+				     .dtype = WEIR_DTYPE_F32,
+				     .reserved = 6 };
+	struct weir_node *w;
+
+	weir_graph_reset(g);
+	w = F32(g, 1, 8);
+	weir_graph_op(g, WEIR_OP_REPEAT, &repeat, sizeof(repeat), &w, 1);
+	is_err(weir_graph_error(g, NULL), -EINVAL, "reserved 5 (must be 0)",
+	       "a repeat whose reserved parameter is set is refused");
+	weir_graph_reset(g);
+	w = F32(g, 1, 8);
+	weir_call(g, &call, &w, 1);
+	is_err(weir_graph_error(g, NULL), -EINVAL, "reserved 6 (must be 0)",
+	       "a call whose reserved parameter is set is refused");
+	weir_graph_reset(g);
+}
+
 int main(void)
 {
 	struct weir_buf *buf;
 	struct weir *weir;
 
-	plan(2 * (CHANGES - 1) + 6);
+	plan(2 * (CHANGES - 1) + 9);
 	if (weir_open(NULL, &weir) < 0 ||
 	    weir_buf_alloc(kind_of(weir, "CPU", WEIR_MEM_PLAIN), 4096, NULL,
 			   &buf) < 0 ||
@@ -215,6 +270,8 @@ int main(void)
 	same_counts();
 	not_part(weir);
 	views();
+	unused_dims();
+	reserved();
 	weir_graph_free(g);
 	weir_buf_free(buf);
 	weir_close(weir);

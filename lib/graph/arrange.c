@@ -106,12 +106,35 @@ int weir__rule_concat(struct weir__made *m)
 	return weir__op_result(m, a->dtype, a->ndim, shape);
 }
 
+static int check_reserved(const struct weir__made *m, uint32_t reserved)
+{
+	return reserved
+		       ? weir__op_refuse(m, "reserved %u (must be 0)", reserved)
+		       : 0;
+}
+
+/*
+ * The result has the shape of the parameters, whose other dimensions become 0: they
+ * are no part of the fingerprint.
+ */
+static int result_shaped(struct weir__made *m, uint32_t dtype, uint32_t ndim,
+			 int64_t shape[WEIR_MAX_DIMS])
+{
+	int r = weir__op_result(m, dtype, ndim, shape);
+
+	for (uint32_t i = ndim; i < WEIR_MAX_DIMS; i++)
+		shape[i] = 0;
+	return r;
+}
+
 int weir__rule_repeat(struct weir__made *m)
 {
-	const struct weir_op_repeat *p = m->params;
+	struct weir_op_repeat *p = m->params;
 	const struct weir_tensor *a = source(m, 0);
 	int r;
 
+	if ((r = check_reserved(m, p->reserved)) < 0)
+		return r;
 	if (p->ndim > WEIR_MAX_DIMS)
 		return weir__fail(
 			-EOPNOTSUPP,
@@ -132,7 +155,7 @@ int weir__rule_repeat(struct weir__made *m)
 	}
 	if ((r = check_blocks(m, a->dtype, a->ndim, a->shape)) < 0)
 		return r;
-	return weir__op_result(m, a->dtype, p->ndim, p->shape);
+	return result_shaped(m, a->dtype, p->ndim, p->shape);
 }
 
 int weir__rule_sum(struct weir__made *m)
@@ -192,9 +215,12 @@ int weir__rule_top_k(struct weir__made *m)
 
 int weir__rule_call(struct weir__made *m)
 {
-	const struct weir_op_call *p = m->params;
+	struct weir_op_call *p = m->params;
+	int r = check_reserved(m, p->reserved);
 
+	if (r < 0)
+		return r;
 	if (!p->fn)
 		return weir__op_refuse(m, "fn is NULL");
-	return weir__op_result(m, p->dtype, p->ndim, p->shape);
+	return result_shaped(m, p->dtype, p->ndim, p->shape);
 }
