@@ -223,6 +223,47 @@ static void cancels(void)
 	both_free(&b);
 }
 
+static unsigned sets_until; /* that fails; 0: none does */
+
+int __real_weir__tensor_set(const struct weir_tensor *dst, size_t off,
+			    const void *src, size_t n);
+int __wrap_weir__tensor_set(const struct weir_tensor *dst, size_t off,
+			    const void *src, size_t n);
+
+int __wrap_weir__tensor_set(const struct weir_tensor *dst, size_t off,
+			    const void *src, size_t n)
+{
+	if (sets_until && --sets_until == 0)
+		return -EIO;
+	return __real_weir__tensor_set(dst, off, src, n);
+}
+
+/* The input is on both devices, and the copy to the second one fails. */
+static void input_fails(void)
+{
+	struct both b = both_make(sched, NULL);
+	const float v[N] = { 9 };
+
+	gdev_set(b.run, b.x, 2);
+	is_err(weir_run_input(b.run, b.x, NULL, sizeof(v)), -EINVAL,
+	       "64 bytes from NULL", "an input from NULL is refused");
+	must(weir_run_start(b.run));
+	must(weir_run_wait(b.run, -1));
+	ok(gdev_output(b.run, b.out) == expected(2),
+	   "an input keeps its value if a call for it is refused");
+	sets_until = 2;
+	is_int(weir_run_input(b.run, b.x, v, sizeof(v)), -EIO,
+	       "an input is not copied to the second of two devices");
+	is_err(weir_run_start(b.run), -EINVAL, "input 'x' F32 [16] is not set",
+	       "a run is refused if its input was set on one device only");
+	gdev_set(b.run, b.x, 3);
+	must(weir_run_start(b.run));
+	must(weir_run_wait(b.run, -1));
+	ok(gdev_output(b.run, b.out) == expected(3),
+	   "a run starts when its input was set again");
+	both_free(&b);
+}
+
 /* The CPU has nothing more to do, the other device has not begun. */
 static void ends_with_the_last(void)
 {
@@ -484,6 +525,7 @@ int main(void)
 	fails();
 	cancels();
 	ends_with_the_last();
+	input_fails();
 	observer_ends();
 	leaf_fails();
 	freed();

@@ -88,7 +88,7 @@ static void refuses(void)
 	float v[17] = { 0 };
 
 	is_err(weir_run_start(run), -EINVAL,
-	       "weir_run_start: input 'x' F32 [16] was never set",
+	       "weir_run_start: input 'x' F32 [16] is not set",
 	       "a run whose input was not set is not started");
 	is_err(weir_run_input(run, s.x, v, sizeof(v)), -EINVAL,
 	       "input 'x' F32 [16] has 64 bytes, not 68",

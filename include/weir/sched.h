@@ -328,9 +328,10 @@ WEIR_API void weir_run_free(struct weir_run *run);
  * again.
  *
  * -EINVAL: @node is no input of the schedule, or @bytes or the tensor do not
- * fit; the sentence has both numbers. -EBUSY: the run has not ended. Of the
- * second also: errors of weir_stream_copy() and weir_stream_wait(). If @event
- * fails, so does the run, with -ECANCELED, and the input has to be set again.
+ * fit; the sentence has both numbers. -EBUSY: the run has not ended. Errors of
+ * weir_tensor_set(), or of weir_stream_copy() and weir_stream_wait(): if a copy
+ * had begun, the input has to be set again. If @event fails, so does the run,
+ * with -ECANCELED, and the input has to be set again.
  */
 WEIR_API int weir_run_input(struct weir_run *run, const struct weir_node *node,
 			    const void *data, size_t bytes) WEIR_NONNULL(1, 2);
@@ -351,7 +352,7 @@ weir_run_input_tensor(struct weir_run *run, const struct weir_node *node,
  * CPU's stream cannot be started. A run in @stream that fails or is cancelled
  * makes the stream fail, as other operations do.
  *
- * -EBUSY: the run has not ended. -EINVAL: an input was never set, or @stream is
+ * -EBUSY: the run has not ended. -EINVAL: an input is not set, or @stream is
  * of another device. -EOPNOTSUPP: @stream is native, or the schedule computes
  * on several devices. -ECANCELED: @stream has failed. -ENOMEM: only the first
  * start of a run allocates.

@@ -368,6 +368,10 @@ int weir_run_input(struct weir_run *run, const struct weir_node *node,
 		return weir__fail(-EINVAL, "input %s has %llu bytes, not %zu",
 				  weir__tensor_words(&t, node->index),
 				  (ull)want, bytes);
+	if (bytes && !data)
+		return weir__fail(-EINVAL, "%zu bytes from NULL", bytes);
+	/* If a copy fails, the places have parts of two values. */
+	run->input[i] = WEIR__INPUT_UNSET;
 	while (r == 0 && bytes && input_place(run, i, &k, &t, &lane))
 		r = weir__tensor_set(&t, 0, data, bytes);
 	if (r == 0)

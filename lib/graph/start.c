@@ -34,9 +34,10 @@ static int start_check(struct weir_run *run)
 		if (port->flags & WEIR__PORT_INPUT &&
 		    port->flags & WEIR__PORT_NEEDED &&
 		    run->input[i] == WEIR__INPUT_UNSET)
-			return weir__fail(-EINVAL, "input %s was never set",
-					  weir__tensor_words(&port->t,
-							     port->node));
+			return weir__fail(
+				-EINVAL,
+				"input %s is not set: it was never set, or a copy of it failed",
+				weir__tensor_words(&port->t, port->node));
 	}
 	return 0;
 }
