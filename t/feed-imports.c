@@ -16,6 +16,7 @@
 static uint64_t bytes[MOST];
 static uint32_t first[MOST], last[MOST], phase[MOST];
 static uint32_t same[MOST];
+static uint64_t by_rows[MOST];
 static bool there[MOST];
 static struct weir__imports_in in;
 static struct weir__imports out;
@@ -36,6 +37,7 @@ static void begin(uint32_t n, uint64_t size)
 		first[i] = last[i] = i;
 		phase[i] = ANY;
 		same[i] = i;
+		by_rows[i] = 0;
 	}
 	in = (struct weir__imports_in){ .n = n,
 					.bytes = bytes,
@@ -44,6 +46,7 @@ static void begin(uint32_t n, uint64_t size)
 					.phase = phase,
 					.there = there,
 					.same = same,
+					.by_rows = by_rows,
 					.align = 64 };
 }
 
@@ -80,13 +83,15 @@ static const char *wrong(void)
 		}
 		if (there[i])
 			return "one that is there is fed";
+		if (by_rows[i])
+			continue;
 		if (out.offset[i] + bytes[i] > out.ring)
 			return "one ends after the ring";
 		if (phase[i] == ANY ? out.offset[i] % in.align
 				    : out.offset[i] % WEIR__PAGE != phase[i])
 			return "a place has the wrong phase";
 		for (uint32_t j = 0; j < i; j++)
-			if (out.fed[j] && last[j] >= first[i] &&
+			if (out.fed[j] && !by_rows[j] && last[j] >= first[i] &&
 			    out.offset[j] < out.offset[i] + bytes[i] &&
 			    out.offset[i] < out.offset[j] + bytes[j])
 				return "two that are needed at once overlap";
@@ -159,6 +164,35 @@ static void repeated(void)
 	   "imports with the same bytes that are fed are read each time");
 }
 
+/* The first is larger than all others, and read by rows. */
+static void by_their_rows(void)
+{
+	begin(100, 6400);
+	bytes[0] = 640000;
+	by_rows[0] = 100;
+	decide(6400);
+	is_int(out.fed_bytes, 100 + 99 * 6400,
+	       "of an import that is read by rows these are fed");
+	decide(99 * 6400);
+	ok(out.fed[0] && count_fed(1, 100) == 0 && !out.ring,
+	   "an import that is read by rows needs no ring");
+	decide(50 * 6400);
+	ok(out.fed[0] && count_fed(1, 100) == 52 && out.ring == 3 * 6400 &&
+		   !wrong(),
+	   "an import that is read by rows takes no bytes from the others");
+	decide(99 * 6400 + 640000);
+	ok(!count_fed(0, 100),
+	   "an import that is read by rows is kept if all others are");
+	same[99] = 0;
+	bytes[99] = 640000;
+	decide(640000 + 98 * 6400);
+	ok(!count_fed(0, 100) && out.kept_bytes == 640000 + 98 * 6400,
+	   "bytes that are read by rows and as a whole are kept once");
+	decide(2 * 640000);
+	ok(!wrong() && out.fed[0] == out.fed[99],
+	   "bytes that are read by rows and as a whole are kept or fed as one");
+}
+
 static void tight(void)
 {
 	begin(20, 6400);
@@ -225,6 +259,7 @@ static void random_list(void)
 		last[i] = step + (rnd(8) ? rnd(3) : rnd(100));
 		phase[i] = rnd(4) ? ANY : rnd(WEIR__PAGE);
 		there[i] = !rnd(6);
+		by_rows[i] = rnd(10) ? 0 : 1 + rnd(100);
 		random_same(i);
 	}
 	in.ring = rnd(2) ? 0 : rnd(200000);
@@ -257,11 +292,12 @@ static void randoms(void)
 
 int main(void)
 {
-	plan(25);
+	plan(31);
 	all_kept();
 	spread();
 	large();
 	repeated();
+	by_their_rows();
 	tight();
 	again();
 	randoms();

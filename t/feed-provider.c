@@ -31,7 +31,8 @@ static int part_get(struct weir__fed_provider *p, uint64_t at,
 	if (!got)
 		return r;
 	memcpy(part, got, n);
-	p->of.put(&p->of, got);
+	if (got != p->of.place)
+		p->of.put(&p->of, got);
 	return n == PART ? 0 : -EIO;
 }
 

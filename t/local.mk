@@ -129,17 +129,15 @@ T_C_TESTS = \
 	%D%/graph-assign-random.t %D%/graph-devices.t %D%/graph-memory.t \
 	%D%/graph-place.t %D%/graph-lanes.t %D%/graph-constant.t \
 	%D%/feed-imports.t %D%/feed.t %D%/feed-provider.t %D%/feed-restart.t \
-	%D%/lease.t %D%/run-feed.t %D%/run-same.t \
+	%D%/lease.t %D%/run-feed.t %D%/run-rows.t %D%/run-same.t \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
-	%D%/ahead.t %D%/product.t %D%/mul-mat.t \
-	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
+	%D%/ahead.t %D%/product.t %D%/mul-mat.t %D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
 	%D%/graph-random.t %D%/graph-parts.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
-	%D%/kernel-products.t \
-	%D%/data-begins.t \
+	%D%/kernel-products.t %D%/data-begins.t \
 	%D%/load-faults.t \
 	%D%/changed.t \
 	%D%/ring-dies.t \
@@ -430,6 +428,9 @@ T_GDEV = %D%/gdev.c %D%/gdev.h $(T_STREAMS)
 	$(T_STREAMS)
 %C%_run_feed_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_run_feed_t_LDADD = $(T_STATIC)
+%C%_run_rows_t_SOURCES = %D%/run-rows.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
+%C%_run_rows_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)sys_pread_nowait
+%C%_run_rows_t_LDADD = $(T_STATIC)
 %C%_run_same_t_SOURCES = %D%/run-same.c $(T_FILES) $(T_LEAF) $(T_STREAMS)
 %C%_feed_imports_t_SOURCES = %D%/feed-imports.c
 %C%_graph_compare_t_SOURCES = %D%/graph-compare.c $(T_GDEV)

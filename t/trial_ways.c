@@ -262,9 +262,10 @@ static const unsigned char *hidden_get(struct weir__provider *of, uint64_t at,
 	if (at > of->bytes || *n > of->bytes - at)
 		bail("a read of %zu bytes at %llu, of %llu", *n,
 		     (unsigned long long)at, (unsigned long long)of->bytes);
-	h->got++;
-	if (h->mapped && random_below(3))
+	if (h->mapped && random_below(3)) {
+		h->got++;
 		return h->bytes + at;
+	}
 	*n = *n < room_bytes ? *n : room_bytes;
 	memcpy(room, h->bytes + at, *n);
 	return room;
@@ -272,8 +273,11 @@ static const unsigned char *hidden_get(struct weir__provider *of, uint64_t at,
 
 static void hidden_put(struct weir__provider *of, const unsigned char *bytes)
 {
-	(void)bytes;
-	((struct hidden *)of)->got--;
+	struct hidden *h = (struct hidden *)of;
+
+	if (bytes < h->bytes || bytes > h->bytes + of->bytes)
+		bail("what was read to a node's memory was given back");
+	h->got--;
 }
 
 /* The source begins @lead bytes after its place, which NaNs surround. */

@@ -137,7 +137,7 @@ struct weir_sched_estimate {
 	uint64_t lowest;    /* no placement of the results is lower */
 	/* Of constant leaves that need copies; not in @bytes. */
 	uint64_t kept; /* copies that devices keep */
-	uint64_t fed;  /* leaves that each run reads again */
+	uint64_t fed;  /* leaves, or rows of them, that each run reads again */
 	uint64_t ring; /* memory through which those go */
 };
 /*

@@ -392,8 +392,10 @@ struct weir__queue_ops {
 /*
  * A constant source whose bytes may not be at its address. While @missing is set, a
  * node gets them when it is computed, a part at a time: each byte that it needs about
- * once. The memory at the address is then the node's to write to. @missing is set
- * or cleared before a work with the node begins, and constant until that has ended.
+ * once. The memory at the address is then the node's to write to, except for
+ * get_rows: it asks for rows only, and its source may have no memory at all. @missing
+ * is set or cleared before a work with the node begins, and constant until that has
+ * ended.
  */
 struct weir__provider {
 	unsigned char *place; /* the address of byte 0 */
@@ -412,6 +414,7 @@ struct weir__provider {
 				    size_t *n, unsigned char *room,
 				    size_t room_bytes, char why[240],
 				    int *ret_err);
+	/* Give back what .get returned, unless that is @room. */
 	void (*put)(struct weir__provider *p, const unsigned char *bytes);
 };
 

@@ -243,8 +243,14 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		const struct weir__fed *fed = &pass->list->fed[k];
 		struct weir__kept *kept = fed->kept;
 		/* Of a part of a run: what only steps before it read. */
-		bool over = is_released(pass, k);
-		bool leave = !over && !kept && weir__fed_may_leave(f, fed);
+		bool over = is_released(pass, k), leave;
+
+		if (weir__fed_by_rows(fed)) {
+			pass->queued++;
+			pass->bytes += over ? 0 : fed->import.by_rows;
+			continue;
+		}
+		leave = !over && !kept && weir__fed_may_leave(f, fed);
 
 		/* For a run that may come it is too early to say. */
 		if (leave && pass == &f->ahead)

@@ -26,6 +26,11 @@
 /* A constant leaf that a device needs in its own memory. */
 struct weir__import {
 	uint64_t bytes;
+	/*
+	 * If it is fed, the only node that reads it gets so many bytes of it, some
+	 * of its rows; they go to no place. 0: it is read as a whole.
+	 */
+	uint64_t by_rows;
 	uint32_t first, last;   /* the steps of its lane that read it */
 	struct weir_file *file; /* NULL: it is placed */
 	uint64_t at;            /* offset in the file, or address */
@@ -65,10 +70,14 @@ struct weir__ring {
 	struct weir_buf *buf;
 };
 
+/* The address of what is in no memory, well aligned. */
+#define WEIR__NOWHERE ((uintptr_t)1 << 20)
+
 /* A fed leaf that the node that needs it can read from the file. */
 struct weir__fed_provider {
 	struct weir__provider of; /* first member */
 	struct weir_file *file;   /* of the list */
+	bool nowait; /* this thread may try to read from the page cache */
 	uint64_t at;
 	uint32_t node; /* the leaf's, for sentences */
 	bool aligned;  /* a mapping of the file is, as the place */
@@ -78,8 +87,8 @@ struct weir__fed_provider {
 struct weir__fed {
 	struct weir__import import; /* its file is referenced */
 	struct weir__kept *kept;    /* NULL: it is fed */
-	struct weir_buf *buf;       /* of @kept, or of the ring */
-	uint64_t offset;            /* in it */
+	struct weir_buf *buf; /* of @kept, or of the ring; NULL: by rows */
+	uint64_t offset;      /* in it */
 	struct weir__fed_provider
 		*provider; /* NULL: it is always read to its place */
 };
@@ -87,7 +96,7 @@ struct weir__fed {
 /* The imports of one lane of a plan, in the order of first use. */
 struct weir__feed_list {
 	struct weir__feeder *feeder;
-	struct weir__ring *ring; /* NULL: all are kept */
+	struct weir__ring *ring; /* NULL: none is fed to a place */
 	uint64_t kept_bytes, fed_bytes;
 	uint32_t users;       /* schedules; under feeder->store_lock */
 	_Atomic bool checked; /* all are kept, and their files were asked */
@@ -252,6 +261,11 @@ struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
  */
 bool weir__fed_may_leave(const struct weir__feeder *feeder,
 			 const struct weir__fed *fed);
+/* Is it fed, and read by rows? Then it is always left to its node. */
+static inline bool weir__fed_by_rows(const struct weir__fed *fed)
+{
+	return !fed->kept && fed->import.by_rows;
+}
 /*
  * Its turn has come, and no node that is computed meanwhile needs what the answer
  * was before.

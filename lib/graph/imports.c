@@ -33,6 +33,7 @@ struct chooser {
 	struct sized *sized; /* those that are not there, the largest first */
 	uint32_t n_sized;
 	uint32_t *live;  /* fed imports in use at a step */
+	bool *cheap;     /* of the first of several: all are read by rows */
 	unsigned factor; /* of the largest fed import: bytes of the ring */
 	uint64_t left;   /* of the budget */
 	uint64_t most;   /* bytes of fed imports that are in use at once */
@@ -48,6 +49,11 @@ uint64_t weir__import_need(const struct weir__imports_in *in, uint32_t i)
 static uint32_t first_same(const struct weir__imports_in *in, uint32_t i)
 {
 	return in->same ? in->same[i] : i;
+}
+
+static bool is_by_rows(const struct weir__imports_in *in, uint32_t i)
+{
+	return in->by_rows && in->by_rows[i];
 }
 
 static void import_keep(struct chooser *c, uint32_t i)
@@ -94,6 +100,16 @@ static bool lives_long(const struct weir__imports_in *in, uint32_t i)
 	       in->first[i + LONG_LIFE + 1] <= in->last[i];
 }
 
+/* Is the same import fed before, in all of its bytes, or in use for long? */
+static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
+{
+	uint32_t first = first_same(in, i);
+
+	if (is_by_rows(in, i))
+		return false;
+	return (first != i && !is_by_rows(in, first)) || lives_long(in, i);
+}
+
 /* Those with a long life, and those that would be fed more than once. */
 static void keep_long(struct chooser *c)
 {
@@ -101,7 +117,7 @@ static void keep_long(struct chooser *c)
 		uint32_t i = first_same(c->in, k);
 		uint64_t need = weir__import_need(c->in, i);
 
-		if (!c->out->fed[i] || (i == k && !lives_long(c->in, k)))
+		if (!c->out->fed[i] || !is_worth_more(c->in, k))
 			continue;
 		/* The ring has to have room for the largest of the others. */
 		c->out->fed[i] = false;
@@ -157,13 +173,13 @@ static void keep_share(struct chooser *c, uint64_t largest)
 	double seen = 0, kept = 0, share;
 
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i] && first_same(c->in, i) == i)
+		if (c->out->fed[i] && first_same(c->in, i) == i && !c->cheap[i])
 			all += weir__import_need(c->in, i);
 	share = all ? (double)room / (double)all : 0;
 	for (uint32_t i = 0; i < c->in->n; i++) {
 		double need = (double)weir__import_need(c->in, i);
 
-		if (!c->out->fed[i] || first_same(c->in, i) != i)
+		if (!c->out->fed[i] || first_same(c->in, i) != i || c->cheap[i])
 			continue;
 		seen += need;
 		if (kept + need > seen * share + 0.5)
@@ -248,7 +264,8 @@ static bool ring_fill(struct chooser *c)
 	uint64_t at = 0;
 
 	for (uint32_t i = 0; i < c->in->n; i++) {
-		if (!c->out->fed[i])
+		c->out->offset[i] = 0;
+		if (!c->out->fed[i] || is_by_rows(c->in, i))
 			continue;
 		n_live = live_at(c, i, n_live);
 		if (!ring_place(c, i, n_live, &at))
@@ -260,16 +277,54 @@ static bool ring_fill(struct chooser *c)
 	return true;
 }
 
-/* What the fed ones need; @repeated: each time that the same bytes are fed. */
-static uint64_t count_fed(const struct chooser *c, bool repeated)
+/* Those of which to count what they need. */
+enum which {
+	WHICH_ONCE,   /* the fed ones, the same bytes once */
+	WHICH_COSTLY, /* the same, without those that are only read by rows */
+	WHICH_PLACES  /* all that need a place in the ring */
+};
+
+static bool is_counted(const struct chooser *c, enum which which, uint32_t i)
+{
+	if (!c->out->fed[i])
+		return false;
+	if (which == WHICH_PLACES)
+		return !is_by_rows(c->in, i);
+	return first_same(c->in, i) == i &&
+	       !(which == WHICH_COSTLY && c->cheap[i]);
+}
+
+static uint64_t count_need(const struct chooser *c, enum which which)
 {
 	uint64_t need = 0;
 
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (c->out->fed[i] && (repeated || first_same(c->in, i) == i) &&
+		if (is_counted(c, which, i) &&
 		    weir__add_over(need, weir__import_need(c->in, i), &need))
 			return UINT64_MAX;
 	return need;
+}
+
+/* All that fit, if only such are fed then as are read by rows. */
+static bool keep_all(struct chooser *c)
+{
+	if (count_need(c, WHICH_COSTLY) > c->left)
+		return false;
+	for (uint32_t i = 0; i < c->in->n; i++)
+		if (is_counted(c, WHICH_COSTLY, i))
+			import_keep(c, i);
+	for (uint32_t i = 0; i < c->in->n; i++)
+		if (is_counted(c, WHICH_ONCE, i) &&
+		    weir__import_need(c->in, i) <= c->left)
+			import_keep(c, i);
+	return true;
+}
+
+/* Those with the same bytes as others follow the first of them. */
+static void follow_first(struct chooser *c)
+{
+	for (uint32_t i = 0; i < c->in->n; i++)
+		c->out->fed[i] = c->out->fed[first_same(c->in, i)];
 }
 
 /* Begin with all imports fed that are not there. */
@@ -288,10 +343,10 @@ static bool choose(struct chooser *c, unsigned factor)
 	uint64_t largest, fed;
 
 	choose_begin(c, factor);
-	fed = count_fed(c, false);
-	if (fed <= c->left) {
-		memset(c->out->fed, 0, c->in->n * sizeof(*c->out->fed));
-		return true;
+	if (keep_all(c)) {
+		follow_first(c);
+		c->out->ring = 0;
+		return ring_fill(c);
 	}
 	if (!factor) {
 		c->out->ring = c->left;
@@ -303,19 +358,24 @@ static bool choose(struct chooser *c, unsigned factor)
 		return false;
 	keep_tiny(c, largest);
 	keep_share(c, largest);
-	for (uint32_t i = 0; i < c->in->n; i++)
-		c->out->fed[i] = c->out->fed[first_same(c->in, i)];
-	fed = count_fed(c, true);
+	follow_first(c);
+	fed = count_need(c, WHICH_PLACES);
 	c->out->ring = c->left < fed ? c->left : fed;
 	if (c->in->ring >= largest)
 		c->out->ring = c->in->ring;
 	return ring_fill(c);
 }
 
+/* The largest first: those that the choice is about. */
 static int sort_sizes(struct chooser *c)
 {
 	for (uint32_t i = 0; i < c->in->n; i++)
-		if (first_same(c->in, i) == i &&
+		c->cheap[i] = true;
+	for (uint32_t i = 0; i < c->in->n; i++)
+		if (!is_by_rows(c->in, i))
+			c->cheap[first_same(c->in, i)] = false;
+	for (uint32_t i = 0; i < c->in->n; i++)
+		if (first_same(c->in, i) == i && !c->cheap[i] &&
 		    (!c->in->there || !c->in->there[i]))
 			c->sized[c->n_sized++] = (struct sized){
 				.key = { ~weir__import_need(c->in, i), i },
@@ -340,7 +400,9 @@ static void count_bytes(struct chooser *c)
 	c->out->kept_bytes = c->out->fed_bytes = 0;
 	for (uint32_t i = 0; i < c->in->n; i++)
 		if (c->out->fed[i])
-			c->out->fed_bytes += c->in->bytes[i];
+			c->out->fed_bytes += is_by_rows(c->in, i)
+						     ? c->in->by_rows[i]
+						     : c->in->bytes[i];
 		else if (first_same(c->in, i) == i)
 			c->out->kept_bytes += c->in->bytes[i];
 }
@@ -355,12 +417,14 @@ int weir__imports(const struct weir__imports_in *in, struct weir__imports *ret)
 	out.fed = weir__array_alloc(n, sizeof(*out.fed));
 	out.offset = weir__array_alloc(n, sizeof(*out.offset));
 	c.live = weir__array_alloc(n, sizeof(*c.live));
+	c.cheap = weir__array_alloc(n, sizeof(*c.cheap));
 	c.sized = weir__array_alloc(n, sizeof(*c.sized));
-	if (out.fed && out.offset && c.live && c.sized)
+	if (out.fed && out.offset && c.live && c.cheap && c.sized)
 		r = sort_sizes(&c);
 	r = r < 0 ? weir__fail(r, "no memory for %u constant leaves", in->n)
 		  : choose_any(&c);
 	weir__array_free(c.live);
+	weir__array_free(c.cheap);
 	weir__array_free(c.sized);
 	if (r < 0) {
 		weir__imports_free(&out);

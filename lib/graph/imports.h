@@ -25,6 +25,11 @@ struct weir__imports_in {
 	 * and no step reads two of them. NULL: each has its own bytes.
 	 */
 	const uint32_t *same;
+	/*
+	 * Bytes of a fed one that each run reads without a place in the ring; 0:
+	 * all, to its place. NULL: all of each.
+	 */
+	const uint64_t *by_rows;
 	uint64_t align;  /* a power of two, at most WEIR__PAGE */
 	uint64_t budget; /* bytes for the others, and for a new ring */
 	uint64_t ring;   /* bytes of the ring that is there; 0: none */
@@ -42,7 +47,7 @@ struct weir__imports {
  * fit are kept: first those that are in use for long or are read again as another
  * import, then those that would make the ring large, then tiny ones. Of the others so many are kept, evenly spread,
  * that the ring has three times the bytes of the largest fed import, or less if
- * the budget has no room for that. An existing ring is used if it is large enough.
+ * the budget has no room for that. Those that are read by rows are kept last. An existing ring is used if it is large enough.
  *
  * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence has
  * both numbers. Free the arrays with weir__imports_free().

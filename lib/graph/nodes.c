@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/util.h"
 #include "graph/feed.h"
 #include "graph/ops.h"
 #include "graph/plan.h"
 #include "graph/sched.h"
 #include "mem/buf.h"
-
-/* An address of nothing, for nodes that are only looked at; well aligned. */
-#define NOWHERE ((uint64_t)1 << 20)
+#include "mem/dtype.h"
 
 /* A copy of @bytes bytes in the plan's memory. *@ret is NULL if there are none. */
 static int keep(struct weir__graph_plan *p, const void *from, size_t bytes,
@@ -31,7 +30,7 @@ static int keep(struct weir__graph_plan *p, const void *from, size_t bytes,
 static void operand_set(struct weir_operand *o, const struct weir_tensor *t)
 {
 	memset(o, 0, sizeof(*o));
-	o->data = (void *)(uintptr_t)NOWHERE;
+	o->data = (void *)WEIR__NOWHERE;
 	o->dtype = t->dtype;
 	o->ndim = t->ndim;
 	memcpy(o->shape, t->shape, t->ndim * sizeof(*o->shape));
@@ -126,7 +125,7 @@ static int address_of(const struct weir__graph_plan *p,
 		      void **ret)
 {
 	struct weir_buf *buf = weir__spot_buf(p, spot, copy), *member;
-	uint64_t off = spot->offset, base = NOWHERE;
+	uint64_t off = spot->offset, base = WEIR__NOWHERE;
 	int r = 0;
 
 	if (spot->image != WEIR__REACH_NONE) {
@@ -182,6 +181,52 @@ static struct weir__provider *node_provider(const struct weir__graph_plan *p,
 		return NULL;
 	return weir__feed_provider(lane->feed, p->image[k].entry,
 				   p->image[k].of.node);
+}
+
+/* The bytes of the rows that get_rows needs; 0: it needs about all. */
+static uint64_t rows_bytes(const struct weir__node *node, uint64_t all)
+{
+	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
+	const struct weir_dtype_info *info = weir__dtype(a->dtype);
+	uint64_t bytes =
+		(uint64_t)a->shape[a->ndim - 1] / info->block * info->bytes;
+
+	for (uint32_t i = 0; i + 1 < dst->ndim; i++)
+		if (weir__mul_over(bytes, (uint64_t)dst->shape[i], &bytes))
+			return 0;
+	return bytes < all ? bytes : 0;
+}
+
+/* Does no other step, and no other source of the node, read the image? */
+static bool image_alone(const struct weir__copied *image,
+			const struct weir__node *node,
+			const struct weir__node_spot *src)
+{
+	for (uint32_t s = 1; s < node->n_src; s++)
+		if (src[s].lane != WEIR__NO_LANE && src[s].image == src->image)
+			return false;
+	return image->of.first == image->of.last;
+}
+
+void weir__nodes_by_rows(struct weir__graph_plan *p,
+			 const struct weir__graph_lane *lane)
+{
+	const struct weir__compute_ops *ops = lane->on->compute;
+	const struct weir__node_spot *src = lane->spot;
+	const struct weir__node *node = lane->copy[0].node;
+
+	for (uint32_t i = 0; i < lane->n_steps; i++, src += node++->n_src) {
+		struct weir__copied *image;
+
+		src++; /* the result's */
+		if (node->op != WEIR_OP_GET_ROWS ||
+		    src->image == WEIR__REACH_NONE || !ops->takes_provider ||
+		    !ops->takes_provider(lane->on->dev, node))
+			continue;
+		image = &p->image[src->image];
+		if (image_alone(image, node, src))
+			image->by_rows = rows_bytes(node, image->from.bytes);
+	}
 }
 
 int weir__nodes_address(struct weir__graph_plan *p,

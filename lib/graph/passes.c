@@ -33,6 +33,7 @@ static void import_set(const struct weir__graph_plan *p,
 	const struct weir__in_file *in = weir__node_file(g->node[node]);
 
 	*ret = (struct weir__import){ .bytes = p->at[node].bytes,
+				      .by_rows = in ? image->by_rows : 0,
 				      .first = image->of.first,
 				      .last = image->of.last,
 				      .file = in ? in->file : NULL,
@@ -64,6 +65,7 @@ static uint32_t imports_merge(struct merging *m, uint32_t n, uint32_t *entry_of)
 		    import.first <= m->import[*newest].last) {
 			if (import.last > m->import[*newest].last)
 				m->import[*newest].last = import.last;
+			m->import[*newest].by_rows = 0;
 		} else {
 			*newest = entries;
 			m->import[entries++] = import;
@@ -154,6 +156,7 @@ static int lane_imports(struct weir__graph_plan *p, const struct weir_graph *g,
 
 	if (!n)
 		return 0;
+	weir__nodes_by_rows(p, lane);
 	imports = imports_of(p, g, l, &n);
 	if (!imports)
 		return -ENOMEM;
@@ -184,7 +187,10 @@ static void lane_addresses(struct weir__graph_plan *p, uint32_t l)
 		if (!is_import(p, k, l))
 			continue;
 		fed = &list->fed[image->entry];
-		image->address = (uintptr_t)fed->buf->mem.base + fed->offset;
+		image->address =
+			weir__fed_by_rows(fed)
+				? WEIR__NOWHERE
+				: (uintptr_t)fed->buf->mem.base + fed->offset;
 		image->fed = !fed->kept;
 	}
 }

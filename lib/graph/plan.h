@@ -103,7 +103,8 @@ struct weir__copied {
 	/* IMPORT: its entry in the lane's list, and its address there. */
 	uint32_t entry;
 	uint64_t address;
-	bool fed; /* IMPORT: into memory that other imports use too */
+	uint64_t by_rows; /* as of struct weir__import */
+	bool fed;         /* IMPORT: into memory that other imports use too */
 };
 
 /* The stream of a run that copies to or from one device. */
@@ -209,6 +210,12 @@ int weir__nodes_make(struct weir__graph_plan *p, const struct weir__draft *d,
 /* The same of the other copies. */
 void weir__nodes_copy(struct weir__graph_plan *p,
 		      struct weir__graph_lane *lane);
+/*
+ * Find the imports that only one step of the lane reads, some rows of them, and that
+ * it can get from a provider.
+ */
+void weir__nodes_by_rows(struct weir__graph_plan *p,
+			 const struct weir__graph_lane *lane);
 /*
  * Fill in the addresses. Without memory (an estimate) nodes get addresses that
  * are not NULL and belong to nothing.

@@ -42,7 +42,8 @@ static int provider_wait(const struct weir__fed_provider *p, void *to, size_t n,
 static int provider_read(const struct weir__fed_provider *p, void *to, size_t n,
 			 uint64_t off, char why[240])
 {
-	int64_t got = weir__sys_pread_nowait(p->file->fd, to, n, off);
+	int64_t got =
+		p->nowait ? weir__sys_pread_nowait(p->file->fd, to, n, off) : 0;
 	size_t done = got > 0 ? (size_t)got : 0;
 
 	if (done == n)
@@ -73,11 +74,8 @@ static const unsigned char *provider_get(struct weir__provider *of, uint64_t at,
 
 static void provider_put(struct weir__provider *of, const unsigned char *bytes)
 {
-	const struct weir__fed_provider *p =
-		(const struct weir__fed_provider *)of;
-
-	if (bytes < of->place || bytes >= of->place + of->bytes)
-		weir__lease_put(p->file);
+	(void)bytes;
+	weir__lease_put(((const struct weir__fed_provider *)of)->file);
 }
 
 struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
@@ -85,22 +83,30 @@ struct weir__provider *weir__feed_provider(struct weir__feed_list *list,
 {
 	struct weir__fed *fed = &list->fed[k];
 	struct weir_file *file = fed->import.file;
+	bool by_rows = weir__fed_by_rows(fed);
 	struct weir__fed_provider *p;
+	bool nowait;
 
-	if (fed->kept || !file || !weir__nowait_file(file) ||
-	    !weir__nowait_root(file->weir))
+	if (fed->kept || !file)
+		return NULL;
+	nowait = weir__nowait_file(file) && weir__nowait_root(file->weir);
+	if (!nowait && !by_rows)
 		return NULL;
 	p = &list->provider[k];
-	p->of.place = fed->buf->mem.base + fed->offset;
+	p->of.place = by_rows ? (unsigned char *)WEIR__NOWHERE
+			      : fed->buf->mem.base + fed->offset;
 	p->of.bytes = fed->import.bytes;
 	p->of.get = provider_get;
 	p->of.put = provider_put;
 	p->file = file;
+	p->nowait = nowait;
 	p->at = fed->import.at;
 	p->node = node;
-	p->aligned = ((uintptr_t)p->of.place - p->at) % LINE == 0;
+	p->aligned = nowait && ((uintptr_t)p->of.place - p->at) % LINE == 0;
 	if (p->aligned)
 		weir__file_lease(p->file);
+	if (by_rows)
+		atomic_store(&p->of.missing, true);
 	fed->provider = p;
 	return &p->of;
 }

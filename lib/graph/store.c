@@ -176,7 +176,7 @@ int weir__imports_same(const struct weir__import *imports, uint32_t n,
 
 /* The arrays of the pass "imports". */
 struct arrays {
-	uint64_t *bytes;
+	uint64_t *bytes, *by_rows;
 	uint32_t *first, *last, *phase, *same;
 	bool *there;
 	struct weir__kept **kept;
@@ -202,6 +202,7 @@ static uint64_t store_budget(struct weir__feeder *f, const struct arrays *a,
 static void arrays_free(struct arrays *a)
 {
 	weir__array_free(a->bytes);
+	weir__array_free(a->by_rows);
 	weir__array_free(a->first);
 	weir__array_free(a->last);
 	weir__array_free(a->phase);
@@ -217,18 +218,20 @@ static int arrays_make(const struct weir__feeder *f,
 	size_t m = n + (size_t)1; /* never 0 */
 
 	a->bytes = weir__array_alloc(m, sizeof(*a->bytes));
+	a->by_rows = weir__array_alloc(m, sizeof(*a->by_rows));
 	a->first = weir__array_alloc(m, sizeof(*a->first));
 	a->last = weir__array_alloc(m, sizeof(*a->last));
 	a->phase = weir__array_alloc(m, sizeof(*a->phase));
 	a->same = weir__array_alloc(m, sizeof(*a->same));
 	a->there = weir__array_alloc(m, sizeof(*a->there));
 	a->kept = weir__array_alloc(m, sizeof(struct weir__kept *));
-	if (!a->bytes || !a->first || !a->last || !a->phase || !a->same ||
-	    !a->there || !a->kept)
+	if (!a->bytes || !a->by_rows || !a->first || !a->last || !a->phase ||
+	    !a->same || !a->there || !a->kept)
 		return weir__fail(-ENOMEM, "no memory for %u constant leaves",
 				  n);
 	for (uint32_t i = 0; i < n; i++) {
 		a->bytes[i] = imports[i].bytes;
+		a->by_rows[i] = imports[i].by_rows;
 		a->first[i] = imports[i].first;
 		a->last[i] = imports[i].last;
 		a->phase[i] = phase_of(f, &imports[i]);
@@ -248,6 +251,7 @@ static struct weir__imports_in imports_in(const struct weir__feeder *f,
 					  .phase = a->phase,
 					  .there = a->there,
 					  .same = a->same,
+					  .by_rows = a->by_rows,
 					  .align = f->buft->desc.align };
 }
 
@@ -349,9 +353,11 @@ static int list_fill(struct weir__feed_list *list,
 		/* Two leaves may have the same bytes. */
 		if (!out->fed[i])
 			fed->kept = kept_find(f, &imports[i]);
-		if (out->fed[i]) {
+		if (out->fed[i] && !imports[i].by_rows) {
 			fed->buf = list->ring->buf;
 			fed->offset = out->offset[i];
+		} else if (out->fed[i]) {
+			fed->buf = NULL;
 		} else if (!fed->kept) {
 			r = kept_new(f, &imports[i], weir__import_need(in, i),
 				     &fed->kept);
@@ -437,6 +443,8 @@ static int list_make(struct weir__feeder *f, const struct weir__import *imports,
 	if (r == 0 && out.ring) {
 		list->ring = f->ring;
 		list->ring->refs++;
+	}
+	if (r == 0 && out.fed_bytes) {
 		list->provider = weir__calloc(in->n, sizeof(*list->provider));
 		if (!list->provider)
 			r = weir__fail(-ENOMEM, "no memory for %u fed leaves",

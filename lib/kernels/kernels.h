@@ -82,6 +82,14 @@ int weir__kernel_fail(const struct weir__kernel_run *run, int err,
  */
 uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads);
 
+/* Does the node get source 0 from its provider in this run? */
+static inline bool weir__is_missing(const struct weir__node *node)
+{
+	const struct weir__provider *p = node->provider;
+
+	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
+}
+
 /* The part of @n units that is run->part of run->plan->parts: [first, end). */
 static inline void weir__kernel_range(const struct weir__kernel_run *run,
 				      int64_t n, int64_t *first, int64_t *end)

@@ -381,6 +381,7 @@ struct provided {
 	const unsigned char *matrix; /* where it would be */
 	size_t first, end;           /* rows */
 	const unsigned char *at;     /* where row @first is; NULL: none */
+	bool found; /* where it was; false: it was read to the thread's room */
 };
 
 static size_t row_bytes(const struct weir_operand *a)
@@ -434,7 +435,7 @@ static void provided_end(const struct weir__kernel_run *run,
 {
 	struct weir__provider *p = run->node->provider;
 
-	if (given->at)
+	if (given->at && given->found)
 		p->put(p, given->at);
 	given->at = NULL;
 }
@@ -458,12 +459,13 @@ static int provided_get(const struct weir__kernel_run *run,
 	size_t most = whole_blocks(job, ROOM, pitch) * pitch;
 	size_t rows = whole_blocks(job, FOUND / (1 + columns / 16), pitch);
 	uint64_t at = (uint64_t)(matrix - p->place) + row * pitch;
+	unsigned char *room = room_of_thread(run, most, at);
 	int r = 0;
 
 	provided_end(run, given);
 	n = (end - row < rows ? end - row : rows) * pitch;
-	given->at = p->get(p, at, &n, room_of_thread(run, most, at), most,
-			   run->why, &r);
+	given->at = p->get(p, at, &n, room, most, run->why, &r);
+	given->found = given->at != room;
 	given->matrix = matrix;
 	given->first = row;
 	given->end = row + n / pitch;
@@ -499,20 +501,13 @@ static void multiply_rows(const struct weir__kernel_run *run,
 	}
 }
 
-static bool is_missing(const struct weir__node *node)
-{
-	const struct weir__provider *p = node->provider;
-
-	return p && atomic_load_explicit(&p->missing, memory_order_relaxed);
-}
-
 /* Each part takes some of the blocks of rows of all matrices. */
 static int multiply(const struct weir__kernel_run *run, const struct job *job)
 {
 	size_t most = job->rows;
 	size_t blocks = (job->m + most - 1) / most;
 	int64_t pitch = weir__stride(job->a, 1), first, end;
-	bool missing = is_missing(run->node);
+	bool missing = weir__is_missing(run->node);
 	struct provided given = { 0 };
 
 	weir__kernel_range(run, (int64_t)(blocks * groups_of(run, job)), &first,

@@ -86,12 +86,53 @@ static void get_row(const struct weir__convert *convert, void *d, const void *a,
 		memcpy(d, a, n * sizeof(float));
 }
 
+/* Bytes of a missing row that are read at once, on the stack of a thread. */
+#define ROOM (8u << 10)
+
+/* A row from byte @at of a missing source on, in parts of whole blocks. */
+static int get_missing_row(const struct weir__kernel_run *run,
+			   const struct weir__convert *convert,
+			   unsigned char *d, uint64_t at, size_t n)
+{
+	const struct weir_operand *a = &run->node->src[0];
+	const struct weir_dtype_info *info = lib->dtype(a->dtype);
+	struct weir__provider *p = run->node->provider;
+	_Alignas(64) unsigned char room[ROOM];
+	size_t most = ROOM / info->bytes * info->bytes, elements;
+	size_t left = n / info->block * info->bytes, bytes;
+	int r = 0;
+
+	for (; left; left -= bytes, at += bytes) {
+		const unsigned char *got;
+
+		bytes = left;
+		got = p->get(p, at, &bytes, room, most, run->why, &r);
+		if (!got)
+			return r;
+		elements = bytes / info->bytes * info->block;
+		get_row(convert, d, got, elements);
+		d += elements * sizeof(float);
+		if (got != room)
+			p->put(p, got);
+	}
+	return 0;
+}
+
+/* Rows are contiguous, and asked for one by one. */
+static bool get_rows_takes_provider(const struct weir__node *node)
+{
+	(void)node;
+	return true;
+}
+
 static int get_rows_run(const struct weir__kernel_run *run)
 {
 	const struct weir__node *node = run->node;
 	const struct weir_operand *a = &node->src[0], *dst = &node->dst;
 	const struct weir__convert *convert =
 		dst->dtype == WEIR_DTYPE_F32 ? weir__to_f32(a->dtype) : NULL;
+	bool missing = weir__is_missing(node);
+	size_t n = (size_t)weir__dim(dst, 0);
 	struct weir__walk w;
 	int64_t row, end = weir__kernel_rows(run, dst, &w, &row), index;
 	int r;
@@ -101,8 +142,17 @@ static int get_rows_run(const struct weir__kernel_run *run)
 		r = index_check(run, &w, index, weir__dim(a, 1));
 		if (r < 0)
 			return r;
-		get_row(convert, weir__walk_at(&w, dst), row_at(&w, a, index),
-			(size_t)weir__dim(dst, 0));
+		if (!missing)
+			get_row(convert, weir__walk_at(&w, dst),
+				row_at(&w, a, index), n);
+		else
+			r = get_missing_row(
+				run, convert, weir__walk_at(&w, dst),
+				(uintptr_t)row_at(&w, a, index) -
+					(uintptr_t)node->provider->place,
+				n);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -113,6 +163,7 @@ const struct weir__kernel weir__kernel_get_rows = {
 	.supports = get_rows_supports,
 	.plan = get_rows_plan,
 	.run = get_rows_run,
+	.takes_provider = get_rows_takes_provider,
 };
 
 static int set_rows_supports(const struct weir__node *node)
