@@ -61,7 +61,12 @@ int weir__progress_new(struct weir *weir, const char *on, const char *unit,
 
 void weir__progress_to(struct weir__progress *p, uint64_t number)
 {
-	atomic_store(&p->done, number);
+	uint64_t done = atomic_load(&p->done);
+
+	/* A thread that has ended a run may come after the end of the next one. */
+	while (done < number &&
+	       !atomic_compare_exchange_weak(&p->done, &done, number))
+		;
 	weir__source_complete(&p->src, number);
 }
 

@@ -22,7 +22,7 @@ struct weir__progress {
  */
 int weir__progress_new(struct weir *weir, const char *on, const char *unit,
 		       struct weir__progress **ret);
-/* Numbers up to @number are done; never less than before. */
+/* Numbers up to @number are done. No effect if higher ones are. Any thread. */
 void weir__progress_to(struct weir__progress *p, uint64_t number);
 /* All others have failed. Only the first failure counts. */
 void weir__progress_fail(struct weir__progress *p,
