@@ -117,6 +117,8 @@ static void tied(void)
 	ok(o.info.kept == PARTS * BYTES && o.guess.kept == o.info.kept &&
 		   o.guess.fed == 0,
 	   "an estimate counts weights with the same bytes once");
+	is_int(o.guess.leaves, PARTS * BYTES,
+	       "an estimate counts the bytes of two equal leaves once");
 	ok(!memcmp(o.y, want.y, sizeof(o.y)),
 	   "a run with weights that are kept once is right");
 	for (uint64_t n = 1; n < PARTS; n++) {
@@ -204,6 +206,8 @@ static void placed_apart(void)
 	must(weir_sched_new(dev, 2, &o, &sched));
 	must(weir_sched_pin(sched, "product*", dev[1]));
 	got = outcome_of(sched, g);
+	is_int(got.guess.leaves, 3 * BYTES,
+	       "placed leaves with the same bytes are counted once");
 	ok(got.info.kept == 3 * BYTES && got.info.fed == 0 && got.fed == 0,
 	   "leaves with the same bytes in memory of another device are kept once");
 	is_mem(got.y, want.y, sizeof(got.y),
@@ -217,7 +221,7 @@ static void placed_apart(void)
 
 int main(void)
 {
-	plan(10);
+	plan(12);
 	files_begin();
 	weir = open_root(WEIR_IO_AUTO);
 	for (unsigned i = 0; i < PARTS * N * N; i++)

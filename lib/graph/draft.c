@@ -5,6 +5,7 @@
 
 #include "core/array.h"
 #include "core/error.h"
+#include "core/sort.h"
 #include "core/util.h"
 #include "dev/dev.h"
 #include "graph/ops.h"
@@ -233,14 +234,66 @@ static int draft_bytes(struct weir__draft *d)
 			continue;
 		r = weir__buft_need(lane_buft(d, o->lane[i]), &node->t,
 				    &d->bytes[i]);
-		if (node->op == WEIR_OP_LEAF && d->reach.needed[i])
-			d->sizes[o->lane[i]].leaves += d->bytes[i];
 	}
 	for (uint32_t k = 0; k < o->n_images && !r; k++)
 		r = weir__buft_need(lane_buft(d, o->image[k].lane),
 				    &d->g->node[o->image[k].node]->t,
 				    &d->image_bytes[k]);
 	return r;
+}
+
+/* A needed leaf, to be sorted by where its bytes begin. */
+struct needed_leaf {
+	struct weir__sort_key key;
+	uint64_t node;
+};
+
+/* The address of a leaf, or its offset in a file. */
+static uint64_t leaf_at(const struct weir__draft *d, uint32_t i)
+{
+	const struct weir__in_file *in = weir__node_file(d->g->node[i]);
+
+	return in ? in->offset : d->in.span[i].lo;
+}
+
+/* Have two leaves that begin at the same number the same bytes, in one lane? */
+static bool leaves_equal(const struct weir__draft *d, uint32_t a, uint32_t b)
+{
+	const struct weir__in_file *x = weir__node_file(d->g->node[a]);
+	const struct weir__in_file *y = weir__node_file(d->g->node[b]);
+
+	return (x ? x->file : NULL) == (y ? y->file : NULL) &&
+	       d->bytes[a] == d->bytes[b] &&
+	       d->order.lane[a] == d->order.lane[b];
+}
+
+/* The bytes of the leaves of each lane; those of equal leaves once. */
+static int draft_leaves(struct weir__draft *d)
+{
+	struct needed_leaf *list =
+		weir__array_alloc((size_t)d->in.n + 1, sizeof(*list));
+	uint32_t n = 0, first = 0;
+	int r = list ? 0 : -ENOMEM;
+
+	for (uint32_t i = 0; i < d->in.n && !r; i++)
+		if (d->g->node[i]->op == WEIR_OP_LEAF && d->reach.needed[i])
+			list[n++] = (struct needed_leaf){
+				.key = { leaf_at(d, i), i }, .node = i
+			};
+	if (r == 0)
+		r = weir__sort(list, n, sizeof(*list));
+	for (uint32_t k = 0; k < n && !r; k++) {
+		uint32_t i = (uint32_t)list[k].node, j;
+
+		if (list[k].key.major != list[first].key.major)
+			first = k;
+		for (j = first; !leaves_equal(d, (uint32_t)list[j].node, i);)
+			j++;
+		if (j == k)
+			d->sizes[d->order.lane[i]].leaves += d->bytes[i];
+	}
+	weir__array_free(list);
+	return r < 0 ? weir__fail(r, "no memory for %u leaves", n) : 0;
 }
 
 static int lane_sizes(struct weir__draft *d, uint32_t l)
@@ -326,6 +379,8 @@ int weir__draft(const struct weir_sched *sched, const struct weir_graph *g,
 		r = draft_order(&d);
 	if (r == 0)
 		r = draft_bytes(&d);
+	if (r == 0)
+		r = draft_leaves(&d);
 	if (r == 0)
 		r = draft_place(&d, fits);
 	weir__array_free(fits);
