@@ -162,12 +162,12 @@ static int gdev_measure(struct weir_dev *dev,
 static int gdev_run(struct weir__compute *c)
 {
 	const struct segment *s = c->prepared;
+	unsigned work = atomic_fetch_add(&gdev.works, 1);
 
-	if (gdev.works < GDEV_LOG) {
-		gdev.log[gdev.works].first = c->first;
-		gdev.log[gdev.works].n = c->n;
+	if (work < GDEV_LOG) {
+		gdev.log[work].first = c->first;
+		gdev.log[work].n = c->n;
 	}
-	gdev.works++;
 	if (c->workspace)
 		memset(c->workspace, 0x5a, gdev.workspace);
 	for (size_t i = c->first; i < c->first + c->n; i++) {
