@@ -65,6 +65,8 @@ static unsigned steps = 20000;
 static struct weir_block *_Atomic shared[SLOTS]; /* from thread to thread */
 static _Atomic uint8_t owned[BYTES / UNIT];
 static _Atomic unsigned wrong, in_shards, failures;
+static bool
+	finds; /* blocks are found by their addresses before they are freed */
 
 /* Each unit of the block changes hands. */
 static void own(const struct weir_block *b, uint8_t from)
@@ -82,6 +84,9 @@ static void drop(struct weir_block *b, struct weir_stream *s)
 	if (!b)
 		return;
 	own(b, 1);
+	if (finds && (weir_heap_find(heap, b->addr, &stale) < 0 ||
+		      stale.id != b->id || stale.bytes != b->bytes))
+		atomic_fetch_add(&wrong, 1);
 	stale = *b;
 	if (weir_heap_free(b, s) < 0 || weir_heap_free(&stale, s) != -EINVAL)
 		atomic_fetch_add(&wrong, 1);
@@ -162,10 +167,13 @@ static void *random_main(void *arg)
 	return NULL;
 }
 
-static void test_random(void)
+static void test_random(bool with_find)
 {
+	const char *what = with_find ? "and find blocks by address" : "only";
 	pthread_t thread[THREADS];
 
+	wrong = in_shards = failures = 0;
+	finds = with_find;
 	heap_begin();
 	for (uintptr_t i = 0; i < THREADS; i++)
 		pthread_create(&thread[i], NULL, random_main, (void *)i);
@@ -173,10 +181,15 @@ static void test_random(void)
 		pthread_join(thread[i], NULL);
 	for (unsigned i = 0; i < SLOTS; i++)
 		drop(atomic_exchange(&shared[i], NULL), NULL);
-	is_int(wrong, 0, "no byte has two owners while threads have shards");
-	ok(in_shards > steps / 4, "many blocks were of shards (%u; %u failed)",
-	   in_shards, failures);
-	heap_end("after random calls of threads with shards");
+	is_int(wrong, 0, "no byte has two owners while threads have shards %s",
+	       what);
+	ok(in_shards > steps / 4,
+	   "many blocks were of shards %s (%u; %u failed)", what, in_shards,
+	   failures);
+	heap_end(
+		with_find
+			? "after random calls of threads with shards, and finds"
+			: "after random calls of threads with shards");
 }
 
 /* Work that fills a block, and work that checks it before it is freed. */
@@ -274,14 +287,15 @@ int main(void)
 {
 	const char *more = getenv("WEIR_T_STEPS");
 
-	plan(8);
+	plan(12);
 	if (more)
 		steps = (unsigned)atoi(more);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	for (unsigned i = 0; i < THREADS; i++)
 		stream[i] = new_stream(weir, "stream");
-	test_random();
+	test_random(false);
+	test_random(true);
 	test_work();
 	for (unsigned i = 0; i < THREADS; i++)
 		weir_stream_free(stream[i]);

@@ -91,7 +91,7 @@ T_C_TESTS = \
 	%D%/races-lanes.t \
 	%D%/event.t \
 	%D%/heap.t %D%/heap-full.t %D%/heap-pieces.t %D%/heap-streams.t \
-	%D%/heap-model.t \
+	%D%/heap-model.t %D%/heap-find.t \
 	%D%/heap-order.t %D%/heap-shards.t %D%/heap-shards-random.t \
 	%D%/heap-threads.t %D%/heap-faults.t %D%/heap-lock.t \
 	%D%/fork.t \
@@ -274,6 +274,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_heap_full_t_SOURCES = %D%/heap-full.c $(T_STREAMS)
+%C%_heap_find_t_SOURCES = %D%/heap-find.c $(T_STREAMS)
 %C%_heap_pieces_t_SOURCES = %D%/heap-pieces.c $(T_STREAMS)
 %C%_heap_streams_t_SOURCES = %D%/heap-streams.c $(T_STREAMS)
 %C%_heap_model_t_SOURCES = %D%/heap-model.c $(T_STREAMS)

@@ -113,9 +113,10 @@ WEIR_API int weir_heap_free(const struct weir_block *block,
 			    struct weir_stream *stream) WEIR_NONNULL(1);
 
 /*
- * Find the live block that begins at @addr. The first call makes an index,
- * which from then on makes weir_heap_alloc() and weir_heap_free() a little
- * slower. -ENOENT: there is none. -ENOMEM.
+ * Find the live block that begins at @addr, in the same time however many blocks
+ * there are. The first call makes an index of them, which from then on makes
+ * weir_heap_alloc() and weir_heap_free() a little slower. -ENOENT: there is none.
+ * -ENOMEM: the first call had no memory for the index.
  */
 WEIR_API int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 			    struct weir_block *ret_block) WEIR_NONNULL(1, 3);

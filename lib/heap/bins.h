@@ -26,10 +26,14 @@ enum weir__piece_state {
 
 struct weir__piece {
 	uint64_t addr;
-	uint64_t bytes;         /* a multiple of the unit */
-	uint64_t number;        /* free: its free point, as its lane counts */
-	uint32_t prev, next;    /* neighbours in the buffer; 0: none */
-	uint32_t left, right;   /* free: in its bin; left: next in a list */
+	uint64_t bytes;      /* a multiple of the unit */
+	uint64_t number;     /* free: its free point, as its lane counts */
+	uint32_t prev, next; /* neighbours in the buffer; 0: none */
+	/*
+	 * Free: in its bin. Otherwise left is the next in a list, and right the
+	 * next in a list of the index.
+	 */
+	uint32_t left, right;
 	uint32_t before, after; /* free: in the queue of its lane */
 	/*
 	 * Generation << 2 | state. The generation grows each time the piece

@@ -257,6 +257,7 @@ void weir__block_begin(struct weir__shard *s, const struct weir__caches *own,
 {
 	atomic_store_explicit(&c->home, own ? own->index : WEIR__THREADS,
 			      memory_order_relaxed);
+	weir__index_add(s->heap, c);
 	block_begin(s->heap, &s->tally, c, ret_block);
 }
 

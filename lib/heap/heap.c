@@ -178,10 +178,9 @@ void weir_heap_destroy(struct weir_heap *heap)
 static void piece_free(struct weir_heap *h, struct weir__piece *c,
 		       struct weir__lane *lane)
 {
-	if (weir__heap_is_watched(h)) {
+	if (weir__heap_is_recorded(h))
 		weir__record_free(h, c->self, lane->stream);
-		weir__index_del(h, c);
-	}
+	weir__index_del(h, c);
 	weir__piece_give(h, c, lane);
 }
 
@@ -201,8 +200,10 @@ static bool block_free_in_shard(struct weir_heap *h,
 		return false;
 	lane = weir__lane_find(s, stream);
 	c = lane ? weir__block_end(s, block) : NULL;
-	if (c)
+	if (c) {
+		weir__index_del(h, c);
 		weir__shard_give(s, c, lane);
+	}
 	weir__shard_unlock(s);
 	return c;
 }
@@ -240,8 +241,10 @@ static bool evicted_free_in_shard(struct weir_heap *h, struct weir__piece *c,
 	struct weir__shard *s = weir__shard_lock(h, c);
 	struct weir__lane *lane = s ? weir__lane_find(s, stream) : NULL;
 
-	if (lane)
+	if (lane) {
+		weir__index_del(h, c);
 		weir__shard_give(s, c, lane);
+	}
 	if (s)
 		weir__shard_unlock(s);
 	return lane;
@@ -288,27 +291,32 @@ int weir_heap_free(const struct weir_block *block, struct weir_stream *stream)
 	return r < 0 ? r : block_free(h, block, stream);
 }
 
+/* The first search makes the index. */
+static int index_get(struct weir_heap *h)
+{
+	int r = 0;
+
+	if (weir__heap_index(h))
+		return 0;
+	weir__heap_lock_all(h);
+	if (!weir__heap_index(h))
+		r = weir__index_make(h);
+	weir__heap_unlock(h);
+	return r;
+}
+
 int weir_heap_find(struct weir_heap *heap, uint64_t addr,
 		   struct weir_block *ret_block)
 {
-	struct weir__piece *c;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_read(heap->weir);
-	if (r < 0)
-		return r;
-	weir__heap_lock_all(heap);
-	if (!heap->index)
-		r = weir__index_make(heap);
-	if (r == 0) {
-		c = weir__index_find(heap, addr);
-		if (!c || !weir__block_get(heap, c, ret_block))
-			r = weir__fail(-ENOENT,
-				       "no block of %s begins at %#llx",
-				       heap->label, (unsigned long long)addr);
-	}
-	weir__heap_unlock(heap);
+	if (r == 0)
+		r = index_get(heap);
+	if (r == 0 && !weir__index_find(heap, addr, ret_block))
+		r = weir__fail(-ENOENT, "no block of %s begins at %#llx",
+			       heap->label, (unsigned long long)addr);
 	return r;
 }
 

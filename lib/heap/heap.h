@@ -160,6 +160,8 @@ struct weir_heap {
 	_Atomic uint64_t
 		kept_most;    /* bytes of a block: caches keep no larger */
 	_Atomic bool sharded; /* a thread uses a shard; set under the lock */
+	/* Blocks by address; NULL: none yet. Set once, after a gather. */
+	_Atomic(struct weir__index *) index;
 	struct weir__heap_pieces pieces;
 	/* Set once each, under the lock. */
 	_Atomic(struct weir__caches *) thread[WEIR__THREADS];
@@ -172,10 +174,9 @@ struct weir_heap {
 	uint64_t reserved, reserved_peak;
 	uint64_t span; /* of buffers that were given back */
 	uint64_t failures, waits, grown;
-	struct weir__index *index; /* of blocks by address, or NULL */
-	unsigned n_open;           /* shards of threads that may have memory */
-	uint64_t locked;           /* calls that took the lock */
-	bool ended;                /* by weir_heap_destroy() */
+	unsigned n_open; /* shards of threads that may have memory */
+	uint64_t locked; /* calls that took the lock */
+	bool ended;      /* by weir_heap_destroy() */
 };
 
 /* The memory that a call of weir_heap_alloc() needs, and the waits for it. */
@@ -296,8 +297,8 @@ void weir__heap_lock_all(struct weir_heap *h);
 /* Gather. The heap's lock is held. False: only the root shard had memory. */
 bool weir__shards_gather(struct weir_heap *h);
 /*
- * Give back a piece that is in no bins, to the shard that has it. The heap's
- * lock is held; @lane is of the root shard.
+ * Give back a piece that is in no bins, nor in the index, to the shard that has
+ * it. The heap's lock is held; @lane is of the root shard.
  */
 void weir__shards_give(struct weir_heap *h, struct weir__piece *c,
 		       struct weir__lane *lane);
@@ -414,7 +415,7 @@ void weir__block_begin(struct weir__shard *s, const struct weir__caches *own,
 /* The piece of a block; NULL: it is not live. */
 struct weir__piece *weir__block_piece(struct weir_heap *h,
 				      const struct weir_block *block);
-/* Describe the block of @c. False: it is not live. The heap's lock is held. */
+/* Describe the block of @c, which is in the index. False: it is not live. */
 bool weir__block_get(const struct weir_heap *h, const struct weir__piece *c,
 		     struct weir_block *ret_block);
 /*
@@ -461,12 +462,20 @@ void weir__caches_add_stats(struct weir_heap *h, struct weir_heap_stats *s);
 /* heap.c. The shards were gathered, and the heap's lock is held. */
 void weir__heap_describe(struct weir_heap *h, struct weir_heap_stats *s);
 
-/* index.c, under the heap's lock. */
+/*
+ * index.c. A piece gets out of bins or into them: the lock of the shard that has it
+ * is held. weir__index_add() and weir__index_del() call these if there is an index.
+ */
+void weir__index_insert(struct weir_heap *h, struct weir__piece *c);
+void weir__index_remove(struct weir_heap *h, struct weir__piece *c);
+/*
+ * Describe the live block that begins at @addr. False: there is none. The heap has
+ * an index; no lock is held.
+ */
+bool weir__index_find(struct weir_heap *h, uint64_t addr,
+		      struct weir_block *ret_block);
+/* The heap, which has no index, gets one. Its lock is held, after a gather. */
 int weir__index_make(struct weir_heap *h);
-int weir__index_reserve(struct weir_heap *h);
-void weir__index_add(struct weir_heap *h, const struct weir__piece *c);
-void weir__index_del(struct weir_heap *h, const struct weir__piece *c);
-struct weir__piece *weir__index_find(struct weir_heap *h, uint64_t addr);
 void weir__index_free(struct weir_heap *h);
 
 /* record.c, under the heap's lock. @piece 0: the call failed. */
@@ -482,11 +491,27 @@ static inline struct weir__caches *weir__caches_at(struct weir_heap *h,
 	return atomic_load_explicit(&h->thread[i], memory_order_acquire);
 }
 
-/* Is there a record or an index, which have each block? The lock is held. */
-static inline bool weir__heap_is_watched(const struct weir_heap *h)
+static inline struct weir__index *weir__heap_index(const struct weir_heap *h)
 {
-	return h->index ||
-	       atomic_load_explicit(&h->record, memory_order_relaxed);
+	return atomic_load_explicit(&h->index, memory_order_acquire);
+}
+
+static inline void weir__index_add(struct weir_heap *h, struct weir__piece *c)
+{
+	if (weir__heap_index(h))
+		weir__index_insert(h, c);
+}
+
+static inline void weir__index_del(struct weir_heap *h, struct weir__piece *c)
+{
+	if (weir__heap_index(h))
+		weir__index_remove(h, c);
+}
+
+/* Does a record run? The heap's lock is held. */
+static inline bool weir__heap_is_recorded(const struct weir_heap *h)
+{
+	return atomic_load_explicit(&h->record, memory_order_relaxed);
 }
 
 static inline bool weir__heap_sharded(const struct weir_heap *h)

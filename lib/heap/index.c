@@ -1,160 +1,186 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks by address, for weir_heap_find(): a hash table with open addressing,
- * at most half full, of numbers of pieces that are not in bins. It exists from
- * the first weir_heap_find() on. Called with the heap's lock held.
+ * Blocks by address, for weir_heap_find(): a hash table of the pieces that are not
+ * in bins. It exists from the first weir_heap_find() on.
+ *
+ * Threads that divide memory by themselves must not meet at one lock here, so the
+ * table consists of stripes, each with a lock. All addresses of a MiB are in one
+ * stripe, and a thread's span is usually larger. A piece is added and removed under
+ * the lock of the shard that has it; its links are members that only free pieces
+ * use. So neither can fail.
  */
 #include "core/error.h"
 #include "core/sys.h"
 #include "heap/heap.h"
 
-#define FIRST_BITS 10u
+#define STRIPES 64u
+#define STRIPE_SHIFT 20u /* log2 of the addresses that are in one stripe */
+#define FIRST_BITS 6u
 
-struct weir__index {
+struct stripe {
+	_Alignas(64) struct weir__lock lock; /* guards what follows */
 	unsigned bits;
 	size_t n;
-	uint32_t *entry; /* 1 << bits; 0: empty */
+	uint32_t *list; /* 1 << bits; the first piece of each, 0: none */
 };
 
-static size_t entry_of(const struct weir__index *x, uint64_t addr)
+struct weir__index {
+	struct stripe stripe[STRIPES];
+};
+
+static uint64_t mix(uint64_t n)
 {
-	return addr * 0x9e3779b97f4a7c15u >> (64 - x->bits);
+	return n * 0x9e3779b97f4a7c15u;
 }
 
-static size_t entry_next(const struct weir__index *x, size_t i)
+static struct stripe *stripe_of(struct weir__index *x, uint64_t addr)
 {
-	return (i + 1) & (((size_t)1 << x->bits) - 1);
+	return &x->stripe[mix(addr >> STRIPE_SHIFT) >> 32 & (STRIPES - 1)];
 }
 
-static void entry_add(const struct weir_heap *h, struct weir__index *x,
-		      uint32_t number)
+static uint32_t *list_of(const struct stripe *s, uint64_t addr)
 {
-	size_t i = entry_of(x, weir__heap_piece(h, number)->addr);
-
-	while (x->entry[i])
-		i = entry_next(x, i);
-	x->entry[i] = number;
+	return &s->list[mix(addr) >> (64 - s->bits)];
 }
 
-static int index_grow(struct weir_heap *h, struct weir__index *x)
+/* Twice as many lists. Without memory for them the lists become longer. */
+static void stripe_grow(struct weir_heap *h, struct stripe *s)
 {
-	size_t n = (size_t)1 << x->bits;
-	struct weir__index larger = { .bits = x->bits + 1, .n = x->n };
+	size_t n = (size_t)1 << s->bits;
+	uint32_t *old = s->list, *to;
+	uint32_t *lists = weir__calloc(n * 2, sizeof(*lists));
 
-	larger.entry = weir__calloc(n * 2, sizeof(*larger.entry));
-	if (!larger.entry)
-		return weir__fail(-ENOMEM,
-				  "no memory for an index of %zu blocks of %s",
-				  n, h->label);
-	for (size_t i = 0; x->entry && i < n; i++)
-		if (x->entry[i])
-			entry_add(h, &larger, x->entry[i]);
-	weir__free(x->entry);
-	*x = larger;
-	return 0;
-}
-
-int weir__index_reserve(struct weir_heap *h)
-{
-	struct weir__index *x = h->index;
-
-	if (!x || x->n + 1 <= (size_t)1 << (x->bits - 1))
-		return 0;
-	return index_grow(h, x);
-}
-
-void weir__index_add(struct weir_heap *h, const struct weir__piece *c)
-{
-	if (!h->index)
+	if (!lists)
 		return;
-	entry_add(h, h->index, c->self);
-	h->index->n++;
+	s->list = lists;
+	s->bits++;
+	for (size_t i = 0; i < n; i++)
+		while (old[i]) {
+			struct weir__piece *c = weir__heap_piece(h, old[i]);
+
+			old[i] = c->right;
+			to = list_of(s, c->addr);
+			c->right = *to;
+			*to = c->self;
+		}
+	weir__free(old);
 }
 
-/* The index of the entry of the piece at @addr, or of an empty entry. */
-static size_t entry_find(const struct weir_heap *h, const struct weir__index *x,
-			 uint64_t addr)
+static void index_insert(struct weir_heap *h, struct weir__index *x,
+			 struct weir__piece *c)
 {
-	size_t i = entry_of(x, addr);
+	struct stripe *s = stripe_of(x, c->addr);
+	uint32_t *list;
 
-	while (x->entry[i] && weir__heap_piece(h, x->entry[i])->addr != addr)
-		i = entry_next(x, i);
-	return i;
+	weir__lock(&s->lock);
+	if (s->n >> s->bits)
+		stripe_grow(h, s);
+	list = list_of(s, c->addr);
+	c->right = *list;
+	*list = c->self;
+	s->n++;
+	weir__unlock(&s->lock);
 }
 
-/*
- * Later entries move into the hole, so that searches find them, unless the hole
- * is before the entry where their search begins.
- */
-void weir__index_del(struct weir_heap *h, const struct weir__piece *c)
+void weir__index_insert(struct weir_heap *h, struct weir__piece *c)
 {
-	struct weir__index *x = h->index;
-	size_t hole, i, mask;
+	index_insert(h, weir__heap_index(h), c);
+}
 
-	if (!x)
-		return;
-	mask = ((size_t)1 << x->bits) - 1;
-	hole = i = entry_find(h, x, c->addr);
-	while (x->entry[i = entry_next(x, i)]) {
-		uint64_t addr = weir__heap_piece(h, x->entry[i])->addr;
+void weir__index_remove(struct weir_heap *h, struct weir__piece *c)
+{
+	struct stripe *s = stripe_of(weir__heap_index(h), c->addr);
+	uint32_t *link;
 
-		if (((i - entry_of(x, addr)) & mask) < ((i - hole) & mask))
-			continue;
-		x->entry[hole] = x->entry[i];
-		hole = i;
+	weir__lock(&s->lock);
+	link = list_of(s, c->addr);
+	while (*link != c->self)
+		link = &weir__heap_piece(h, *link)->right;
+	*link = c->right;
+	s->n--;
+	weir__unlock(&s->lock);
+}
+
+/* A piece in the table has the same place and size as long as it is there. */
+bool weir__index_find(struct weir_heap *h, uint64_t addr,
+		      struct weir_block *ret_block)
+{
+	struct stripe *s = stripe_of(weir__heap_index(h), addr);
+	const struct weir__piece *c = NULL;
+	uint32_t i;
+	bool found;
+
+	weir__lock(&s->lock);
+	for (i = *list_of(s, addr); i; i = c->right) {
+		c = weir__heap_piece(h, i);
+		if (c->addr == addr)
+			break;
 	}
-	x->entry[hole] = 0;
-	x->n--;
+	found = i && weir__block_get(h, c, ret_block);
+	weir__unlock(&s->lock);
+	return found;
 }
 
-struct weir__piece *weir__index_find(struct weir_heap *h, uint64_t addr)
+static void index_free(struct weir__index *x)
 {
-	uint32_t number = h->index->entry[entry_find(h, h->index, addr)];
-
-	return number ? weir__heap_piece(h, number) : NULL;
+	for (unsigned i = 0; i < STRIPES; i++)
+		weir__free(x->stripe[i].list);
+	weir__free(x);
 }
 
-static int add_region(struct weir_heap *h, const struct weir__region *region)
+static struct weir__index *index_new(bool membarrier)
 {
-	const struct weir__piece *c;
-	int r;
+	struct weir__index *x = weir__calloc_aligned(1, sizeof(*x));
+	bool made = x;
+
+	for (unsigned i = 0; made && i < STRIPES; i++) {
+		struct stripe *s = &x->stripe[i];
+
+		s->lock.membarrier = membarrier;
+		s->bits = FIRST_BITS;
+		s->list =
+			weir__calloc((size_t)1 << FIRST_BITS, sizeof(*s->list));
+		made = s->list;
+	}
+	if (made)
+		return x;
+	if (x)
+		index_free(x);
+	return NULL;
+}
+
+static void insert_region(struct weir_heap *h, struct weir__index *x,
+			  const struct weir__region *region)
+{
+	struct weir__piece *c;
 
 	if (!region->bytes)
-		return 0;
+		return;
 	for (uint32_t i = region->first; i; i = c->next) {
 		c = weir__heap_piece(h, i);
-		if (weir__piece_is_free(c))
-			continue;
-		r = weir__index_reserve(h);
-		if (r < 0)
-			return r;
-		weir__index_add(h, c);
+		if (!weir__piece_is_free(c))
+			index_insert(h, x, c);
 	}
-	return 0;
 }
 
 int weir__index_make(struct weir_heap *h)
 {
-	int r = 0;
+	struct weir__index *x = index_new(h->membarrier);
 
-	h->index = weir__calloc(1, sizeof(*h->index));
-	if (!h->index)
+	if (!x)
 		return weir__fail(-ENOMEM, "no memory for an index of %s",
 				  h->label);
-	h->index->bits = FIRST_BITS - 1;
-	r = index_grow(h, h->index);
-	for (unsigned i = 0; !r && i < h->end_regions; i++)
+	for (unsigned i = 0; i < h->end_regions; i++)
 		if (h->region[i])
-			r = add_region(h, h->region[i]);
-	if (r < 0)
-		weir__index_free(h);
-	return r;
+			insert_region(h, x, h->region[i]);
+	atomic_store_explicit(&h->index, x, memory_order_release);
+	return 0;
 }
 
 void weir__index_free(struct weir_heap *h)
 {
-	if (h->index)
-		weir__free(h->index->entry);
-	weir__free(h->index);
-	h->index = NULL;
+	struct weir__index *x = weir__heap_index(h);
+
+	if (x)
+		index_free(x);
 }

@@ -61,10 +61,8 @@ static void request_failed(struct weir_heap *h, const struct request *q)
 static void request_end(struct weir_heap *h, struct request *q,
 			struct weir__piece *c)
 {
-	if (weir__heap_is_watched(h)) {
+	if (weir__heap_is_recorded(h))
 		weir__record_alloc(h, c->self, q->size, q->align, q->stream);
-		weir__index_add(h, c);
-	}
 	weir__block_begin(&h->root, q->own, c, q->block);
 	q->done = true;
 }
@@ -85,8 +83,6 @@ static int take_ready(struct weir_heap *h, struct request *q,
 		q->own = weir__cache_adopt(h, q->want.lane);
 		r = weir__heap_pieces_reserve(&h->pieces, &h->root.spares, 2);
 	}
-	if (r == 0 && weir__heap_is_watched(h))
-		r = weir__index_reserve(h);
 	if (r == 0 && effort == WEIR__TAKE_FIRST && weir__heap_sharded(h))
 		c = weir__shard_take_new(h, &q->want);
 	if (r == 0 && !c)

@@ -181,7 +181,7 @@ static struct weir__shard *shard_due(struct weir_heap *h)
 	struct weir__caches *t = weir__heap_sharded(h) ? weir__caches_own(h)
 						       : NULL;
 
-	if (!t || t->contended < CONTENDED || weir__heap_is_watched(h) ||
+	if (!t || t->contended < CONTENDED || weir__heap_is_recorded(h) ||
 	    span_bytes(h) >> h->pieces.shift < SPAN_UNITS)
 		return NULL;
 	if (!t->shard)
