@@ -147,6 +147,41 @@ static void native_user(void)
 	weir_heap_destroy(heap);
 }
 
+/* The driver refuses the heap's wait, behind one that is not over. */
+static void failed_wait(void)
+{
+	struct weir_heap *heap = new_heap(0);
+	struct weir_stream *other = gpu_stream(weir, "other", 0);
+	struct weir_event *first, *ev;
+	struct weir_block a = alloc(heap, other), b;
+	struct weir_tensor t = on_gpu(weir, N);
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(ours, &t, 0, N, 0x11));
+	first = new_event(weir, 0);
+	must(weir_stream_record(ours, first));
+	must(weir_stream_wait(native, first));
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	ev = fill(&a, other, 0x11);
+	must(weir_heap_free(&a, other));
+	fake.arm("cuStreamWaitEvent", 1, FAKECUDA_ONCE, 2);
+	is_int(weir_heap_alloc(heap, N, 0, native, &b), -ENOMEM,
+	       "a native stream does not get memory for which it could not wait");
+	is_int(stats_of(heap).waits, 0, "that was no wait");
+	fake.disarm();
+	fake.release();
+	must(weir_stream_sync(other, 20 * SEC));
+	(void)weir_stream_sync(native, 20 * SEC);
+	must(weir_stream_reset(native));
+	is_int(weir_heap_alloc(heap, N, 0, native, &b), 0,
+	       "it gets the memory when the work has ended");
+	weir_event_free(first);
+	weir_event_free(ev);
+	weir_stream_free(other);
+	weir_buf_free(t.buf);
+	weir_heap_destroy(heap);
+}
+
 static void no_blocking_wait(void)
 {
 	struct weir_heap *heap = new_heap(N);
@@ -273,7 +308,7 @@ static void destroyed_heap(void)
 int main(void)
 {
 	open_fake();
-	plan(20);
+	plan(23);
 	weir = open_cuda();
 	buft = gpu_memory(weir, WEIR_MEM_DEVICE);
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
@@ -283,6 +318,7 @@ int main(void)
 	find_driver();
 	unseen_work();
 	native_user();
+	failed_wait();
 	no_blocking_wait();
 	gone_stream();
 	gone_before_wait();

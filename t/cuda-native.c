@@ -319,6 +319,36 @@ static void failures(void)
 	weir_event_free(ev);
 }
 
+/* The driver makes the first wait, which is not over, and refuses the second. */
+static void lost_wait(void)
+{
+	struct weir_stream *other = gpu_stream(weir, "other", 0);
+	struct weir_event *ev = new_event(weir, 0), *ev2 = new_event(weir, 0);
+
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(s, &dev, 0, N, 0x11));
+	must(weir_stream_record(s, ev));
+	must(weir_stream_wait(native, ev));
+	fake.arm("cuMemsetD8Async", 1, FAKECUDA_HANG, 0);
+	must(weir_stream_fill(other, &dev2, 0, N, 0x11));
+	must(weir_stream_record(other, ev2));
+	fake.arm("cuStreamWaitEvent", 1, FAKECUDA_ONCE, 2);
+	is_err(weir_stream_wait(native, ev2), -ECANCELED, "OUT_OF_MEMORY",
+	       "a native stream says that it could not wait, also behind a wait that is not over");
+	fake.disarm();
+	is_err(weir_stream_wait(native, ev2), -ECANCELED, "OUT_OF_MEMORY",
+	       "it says so of later waits, too");
+	fake.release();
+	must(weir_stream_sync(other, 20 * SEC));
+	(void)weir_stream_sync(native, 20 * SEC);
+	must(weir_stream_reset(native));
+	is_int(weir_stream_wait(native, ev2), 0,
+	       "a native stream that was reset waits again");
+	weir_event_free(ev);
+	weir_event_free(ev2);
+	weir_stream_free(other);
+}
+
 /* Asking how a stream ended does not wait for one more marker. */
 static void closed_root(void)
 {
@@ -340,7 +370,7 @@ int main(void)
 	struct weir_buf *buf;
 
 	open_driver();
-	plan(36);
+	plan(39);
 	weir = open_cuda();
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
 	s = gpu_stream(weir, "ours", 0);
@@ -362,6 +392,8 @@ int main(void)
 	if (on_fake(3))
 		others_go_on();
 	failures();
+	if (on_fake(3))
+		lost_wait();
 	closed_root();
 	weir_stream_free(native);
 	weir_stream_free(s);

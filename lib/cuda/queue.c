@@ -362,6 +362,17 @@ static CUresult issue_native(struct weir__cuda_queue *q, struct weir__work *w,
 	return r;
 }
 
+/*
+ * Does the queue not take the work? The caller is told at once, since the program
+ * queues work there itself, which must not run without the wait.
+ */
+static bool is_refused(const struct weir__work *w, CUresult r)
+{
+	if (w->kind == WEIR__WORK_MARK)
+		return weir__cuda_is_capture(r);
+	return r && w->kind == WEIR__WORK_WAIT;
+}
+
 /* q->lock is released around the driver calls, so that poll does not block. */
 static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 {
@@ -379,16 +390,20 @@ static int submit_native(struct weir__cuda_queue *q, struct weir__work *w)
 	if (entered)
 		r = check_capturing(q->stream);
 	issued = !r;
-	if (weir__cuda_is_capture(r) && w->kind == WEIR__WORK_MARK) {
-		weir__cuda_leave();
+	if (issued)
+		r = issue_native(q, w, &f->call);
+	if (is_refused(w, r)) {
+		if (entered)
+			weir__cuda_leave();
 		pthread_mutex_lock(&q->lock);
 		f->next = q->spare;
 		q->spare = f;
 		pthread_mutex_unlock(&q->lock);
-		return weir__cuda_fail(q->c, r, "the event of a marker");
+		return weir__cuda_fail(q->c, r, "%s",
+				       w->kind == WEIR__WORK_MARK
+					       ? "the event of a marker"
+					       : "a wait for another stream");
 	}
-	if (issued)
-		r = issue_native(q, w, &f->call);
 	pthread_mutex_lock(&q->lock);
 	q->out++;
 	flight_track(q, f, w, issued && !weir__cuda_on_host(w), r);

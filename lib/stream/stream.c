@@ -234,6 +234,20 @@ int weir__stream_check(struct weir_stream *s)
 	return weir__fail_with(&f);
 }
 
+int weir__stream_check_issued(struct weir_stream *s)
+{
+	struct weir_failure f = { 0 };
+
+	pthread_mutex_lock(&s->lock);
+	if (s->stopped)
+		f = s->failure;
+	pthread_mutex_unlock(&s->lock);
+	if (!f.err)
+		return 0;
+	weir__cancelled(&f, &f);
+	return weir__fail_with(&f);
+}
+
 int weir_stream_sync(struct weir_stream *stream, int64_t timeout_ns)
 {
 	struct weir_failure f;

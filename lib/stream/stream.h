@@ -269,6 +269,11 @@ void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause);
 /* 0; -ECANCELED with the first cause if the stream has failed. */
 int weir__stream_check(struct weir_stream *s);
 /*
+ * The same as soon as an operation has failed, though earlier ones have not ended:
+ * later ones are not issued.
+ */
+int weir__stream_check_issued(struct weir_stream *s);
+/*
  * A stream of @dev around a queue of its backend, which the stream then owns.
  */
 int weir__stream_around(struct weir_dev *dev, void *queue,

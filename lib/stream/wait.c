@@ -141,7 +141,11 @@ static int wait_on_queue(struct weir_stream *s, struct weir__source *src,
 		op->work.until = number;
 	op->work.rows = 1;
 	op->work.done = device_waited;
-	return weir__stream_op_queue(op);
+	r = weir__stream_op_queue(op);
+	/* The program queues work in a native stream itself: it must know. */
+	return r < 0 || s->mode != &weir__stream_native
+		       ? r
+		       : weir__stream_check_issued(s);
 }
 
 int weir__stream_wait_on_queue(struct weir_stream *s, struct weir__source *src,
