@@ -286,6 +286,71 @@ static void freed_stream(void)
 	weir_heap_destroy(heap);
 }
 
+/* Does the process soon have so many buffers of the device? */
+static bool buffers_become(unsigned long n)
+{
+	for (int i = 0; i < 5000 && live_memory() != n; i++)
+		usleep(1000);
+	return live_memory() == n;
+}
+
+#define MANY 40
+
+static void sync_all(struct weir_stream **s)
+{
+	for (unsigned i = 0; i < MANY; i++)
+		must(weir_stream_sync(s[i], 20 * SEC));
+}
+
+/* Between two trims all work ends, which the heap knows by markers. */
+static void trimmed(void)
+{
+	struct weir_heap *heap = new_heap(N);
+	struct weir_stream *s[MANY];
+	struct weir_block b[MANY];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		s[i] = gpu_stream(weir, "", WEIR_STREAM_NATIVE);
+		b[i] = alloc(heap, s[i]);
+	}
+	for (unsigned i = 0; i < MANY; i++)
+		must(weir_heap_free(&b[i], s[i]));
+	must(weir_heap_trim(heap, 0));
+	sync_all(s);
+	must(weir_heap_trim(heap, 0));
+	is_int(stats_of(heap).pending, 0,
+	       "a trim finds out how far all native streams are");
+	is_int(stats_of(heap).buffers, 1,
+	       "the next one gives the buffers back that they used");
+	for (unsigned i = 0; i < MANY; i++)
+		weir_stream_free(s[i]);
+	weir_heap_destroy(heap);
+	ok(buffers_become(0), "its own buffer is freed with the heap");
+}
+
+/* A marker that is done stands for earlier frees, and another one is needed. */
+static void trimmed_again(void)
+{
+	struct weir_heap *heap = new_heap(0);
+	struct weir_block a, b;
+
+	must(weir_heap_alloc(heap, N / 2, 0, native, &a));
+	must(weir_heap_alloc(heap, N / 2, 0, native, &b));
+	hang(&a, handle);
+	must(weir_heap_free(&a, native));
+	must(weir_heap_trim(heap, 0));
+	must(weir_heap_free(&b, native));
+	fake.release();
+	for (unsigned i = 0; i < 2; i++) {
+		must(weir_stream_sync(native, 20 * SEC));
+		must(weir_heap_trim(heap, 0));
+	}
+	is_int(stats_of(heap).pending, 0,
+	       "a trim after the work of an earlier marker queues another one");
+	weir_heap_destroy(heap);
+	ok(buffers_become(0), "the heap is gone then, too");
+}
+
 static void destroyed_heap(void)
 {
 	unsigned long before = live_memory();
@@ -299,16 +364,14 @@ static void destroyed_heap(void)
 	is_int(live_memory(), before + 1,
 	       "a destroyed heap keeps device memory that unseen work uses");
 	fake.release();
-	for (int i = 0; i < 5000 && live_memory() != before; i++)
-		usleep(1000);
-	is_int(live_memory(), before,
-	       "a destroyed heap frees device memory when that work has ended");
+	ok(buffers_become(before),
+	   "a destroyed heap frees device memory when that work has ended");
 }
 
 int main(void)
 {
 	open_fake();
-	plan(23);
+	plan(28);
 	weir = open_cuda();
 	buft = gpu_memory(weir, WEIR_MEM_DEVICE);
 	native = gpu_stream(weir, "native", WEIR_STREAM_NATIVE);
@@ -323,6 +386,8 @@ int main(void)
 	gone_stream();
 	gone_before_wait();
 	freed_stream();
+	trimmed();
+	trimmed_again();
 	destroyed_heap();
 	leave_driver();
 	weir_stream_free(native);

@@ -391,7 +391,7 @@ int weir_heap_trim(struct weir_heap *heap, size_t keep)
 	if (r < 0)
 		return r;
 	weir__caches_flush(heap);
-	weir__lanes_poll(heap);
+	weir__lanes_poll(heap, true);
 	weir__regions_trim(heap, keep);
 	return 0;
 }

@@ -374,8 +374,8 @@ bool weir__lane_ended(struct weir__lane *lane, uint64_t number);
 /* Move memory whose free points are done to lane 0; at most @most pieces. */
 void weir__lane_drain(struct weir__shard *s, struct weir__lane *lane,
 		      unsigned most);
-/* The same for all lanes; may queue markers. No lock is held. */
-void weir__lanes_poll(struct weir_heap *h);
+/* The same for all lanes; queues some markers, or @all. No lock is held. */
+void weir__lanes_poll(struct weir_heap *h, bool all);
 /*
  * Let the stream wait for the new w->dep. No lock is held. False: it cannot
  * wait for one of them, which is now in w->refused.

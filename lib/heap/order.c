@@ -110,21 +110,35 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 	weir__heap_unlock(h);
 }
 
-void weir__lanes_poll(struct weir_heap *h)
+/* Queue some markers. False: no lane is left that has memory and no marker. */
+static bool mark_some(struct weir_heap *h)
 {
 	struct weir__lane *lanes[MARKERS];
 	unsigned n;
 
 	weir__lock(&h->root.lock);
 	n = unmarked(&h->root, lanes);
-	if (n) {
-		weir__heap_unlock(h);
-		for (unsigned i = 0; i < n; i++) {
-			lane_mark(h, lanes[i]);
-			weir__lane_unuse(lanes[i]);
-		}
-		weir__lock(&h->root.lock);
+	weir__heap_unlock(h);
+	for (unsigned i = 0; i < n; i++) {
+		lane_mark(h, lanes[i]);
+		weir__lane_unuse(lanes[i]);
 	}
+	return n == MARKERS;
+}
+
+void weir__lanes_poll(struct weir_heap *h, bool all)
+{
+	size_t rounds;
+
+	weir__lock(&h->root.lock);
+	/* First, since a lane whose marker is done needs another one. */
+	drain_all(&h->root);
+	rounds = all ? h->root.used_lanes / MARKERS : 0;
+	weir__heap_unlock(h);
+	/* Those whose queues refuse markers come last again and again. */
+	while (mark_some(h) && rounds--)
+		;
+	weir__lock(&h->root.lock);
 	drain_all(&h->root);
 	weir__heap_unlock(h);
 }

@@ -188,7 +188,7 @@ static int take_sharded(struct weir_heap *h, struct request *q)
 		r = take_ready(h, q, WEIR__TAKE_FIRST);
 	if (r < 0 || q->done)
 		return r;
-	weir__lanes_poll(h);
+	weir__lanes_poll(h, false);
 	return take_ready(h, q, WEIR__TAKE_USED);
 }
 
@@ -204,7 +204,7 @@ static int take_present(struct weir_heap *h, struct request *q)
 	if (r < 0 || q->done)
 		return r;
 	weir__cache_flush_own(h);
-	weir__lanes_poll(h);
+	weir__lanes_poll(h, false);
 	r = take_ready(h, q, WEIR__TAKE_ANY);
 	if (r == 0 && !q->done)
 		r = take_after_waits(h, q, false);
