@@ -6,54 +6,30 @@
  * PyTorch passes no context to these functions, so the root, a heap for each
  * device and a weir stream for each CUDA stream are global. They are made at
  * the first use and never freed: PyTorch may free memory until the process
- * exits. Any thread may call.
+ * exits. Any thread may call. To allocate a block, and to free one that no other
+ * stream uses, takes no lock here.
  */
 #include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <unistd.h>
 
-#include <weir.h>
-#include <weir/cuda.h>
+#include "torch.h"
 
-#define BUCKETS 64u
-#define EMPTY_ROUNDS 16u
-
-/* A CUDA stream of the program; never freed. */
-struct stream {
-	struct CUstream_st *cuda;
-	struct weir_stream *weir;
-	struct stream *next;
-};
-
-/* A use of a block by another stream than its own. */
-struct use {
-	uint64_t addr;
-	struct weir_stream *stream;
-	struct use *next;
-};
-
-struct device {
-	int number;
-	struct device *next;
-	struct weir_dev *dev;
-	struct weir_heap *heap;
-	pthread_mutex_t lock; /* guards the members below */
-	struct stream *streams[BUCKETS];
-	struct use *uses;
-	/* Waits for all streams that use a block, which is then freed in it. */
-	struct weir_stream *joint;
-	struct weir_event *joined;
-};
+/* So many kept blocks are tried again when another one is freed. */
+#define TRIED_AGAIN 2u
 
 static struct {
+	_Atomic pid_t owner;  /* the process that opened first; 0: none */
 	pthread_mutex_t lock; /* guards opening */
 	struct weir *weir;
-	struct device *devices; /* only added to; read without the lock */
+	_Atomic(struct device *) devices; /* only added to */
 } torch = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+_Thread_local const char *weir__torch_reason;
 
 WEIR_API void *weir_torch_alloc(ssize_t size, int device,
 				struct CUstream_st *stream);
@@ -66,7 +42,8 @@ WEIR_API void weir_torch_empty_cache(void);
 static void complain(const char *call, int device, int r)
 {
 	fprintf(stderr, "%s: device %d: %s: %s\n", call, device, strerror(-r),
-		weir_error());
+		weir__torch_reason ? weir__torch_reason : weir_error());
+	weir__torch_reason = NULL;
 }
 
 static int device_init(struct device *d, int number)
@@ -96,6 +73,22 @@ static int device_init(struct device *d, int number)
 	return r;
 }
 
+static struct device *device_alloc(void)
+{
+	struct device *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->uses = calloc((size_t)1 << USE_BITS, sizeof(*d->uses));
+	if (!d->uses) {
+		free(d);
+		return NULL;
+	}
+	d->unfreed_end = &d->unfreed;
+	pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
 /* Called with the lock. */
 static int device_make(int number, struct device **ret_device)
 {
@@ -106,28 +99,37 @@ static int device_make(int number, struct device **ret_device)
 		r = weir_open(NULL, &torch.weir);
 	if (r < 0)
 		return r;
-	d = calloc(1, sizeof(*d));
+	d = device_alloc();
 	if (!d)
-		return -ENOMEM;
-	pthread_mutex_init(&d->lock, NULL);
+		return weir__torch_no_memory();
 	r = device_init(d, number);
 	if (r < 0) {
+		free(d->uses);
 		free(d);
 		return r;
 	}
-	d->next = torch.devices;
-	__atomic_store_n(&torch.devices, d, __ATOMIC_RELEASE);
+	d->next = atomic_load(&torch.devices);
+	atomic_store(&torch.devices, d);
 	*ret_device = d;
 	return 0;
 }
 
 static struct device *device_find(int number)
 {
-	struct device *d = __atomic_load_n(&torch.devices, __ATOMIC_ACQUIRE);
+	struct device *d = atomic_load(&torch.devices);
 
 	while (d && d->number != number)
 		d = d->next;
 	return d;
+}
+
+/* False: in a child of the process that has opened devices, or tried to. */
+static bool is_owner(void)
+{
+	pid_t owner = 0, pid = getpid();
+
+	return atomic_compare_exchange_strong(&torch.owner, &owner, pid) ||
+	       owner == pid;
 }
 
 static int device_get(int number, struct device **ret_device)
@@ -135,6 +137,9 @@ static int device_get(int number, struct device **ret_device)
 	struct device *d = device_find(number);
 	int r = 0;
 
+	if (!d && !is_owner())
+		return weir__torch_fail(-EPERM,
+					"not possible in a child of fork(2)");
 	if (!d) {
 		pthread_mutex_lock(&torch.lock);
 		d = device_find(number);
@@ -147,47 +152,126 @@ static int device_get(int number, struct device **ret_device)
 	return r;
 }
 
-static int stream_add(struct device *d, struct CUstream_st *cuda,
-		      struct stream **list)
+static struct stream *stream_find(struct stream *first,
+				  const struct CUstream_st *cuda)
 {
-	struct stream *s = calloc(1, sizeof(*s));
+	while (first && first->cuda != cuda)
+		first = first->next;
+	return first;
+}
+
+/* Several threads may add the same stream: the first one counts. */
+static int stream_add(struct device *d, _Atomic(struct stream *) *list,
+		      struct CUstream_st *cuda, struct stream **ret_stream)
+{
+	struct stream *s = calloc(1, sizeof(*s)), *first = atomic_load(list);
 	int r;
 
 	if (!s)
-		return -ENOMEM;
+		return weir__torch_no_memory();
 	s->cuda = cuda;
 	r = weir_cuda_stream_wrap(d->dev, cuda, &s->weir);
 	if (r < 0) {
 		free(s);
 		return r;
 	}
-	s->next = *list;
-	*list = s;
+	do {
+		*ret_stream = stream_find(first, cuda);
+		if (*ret_stream) {
+			weir_stream_free(s->weir);
+			free(s);
+			return 0;
+		}
+		s->next = first;
+	} while (!atomic_compare_exchange_weak(list, &first, s));
+	*ret_stream = s;
 	return 0;
 }
 
-/* The weir stream around a CUDA stream. Called with the device's lock. */
-static int stream_get(struct device *d, struct CUstream_st *cuda,
-		      struct weir_stream **ret_stream)
+int weir__torch_stream(struct device *d, struct CUstream_st *cuda,
+		       struct weir_stream **ret_stream)
 {
-	struct stream **list = &d->streams[((uintptr_t)cuda >> 4) % BUCKETS];
-	struct stream *s = *list;
-	int r = 0;
+	_Atomic(struct stream *) *list =
+		&d->streams[weir__torch_hash((uintptr_t)cuda, STREAM_BITS)];
+	struct stream *s = stream_find(atomic_load(list), cuda);
+	int r = s ? 0 : stream_add(d, list, cuda, &s);
 
-	while (s && s->cuda != cuda)
-		s = s->next;
-	if (!s) {
-		r = stream_add(d, cuda, list);
-		s = *list;
-	}
 	if (r == 0)
 		*ret_stream = s->weir;
 	return r;
 }
 
-void *weir_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
+bool weir__torch_recover(struct weir_stream *stream)
+{
+	struct weir_failure f;
+
+	return weir_stream_error(stream, &f) < 0 &&
+	       weir_stream_reset(stream) == 0;
+}
+
+static int stream_sync(struct weir_stream *s)
+{
+	int r = weir_stream_sync(s, -1);
+
+	if (r < 0 && weir__torch_recover(s))
+		r = weir_stream_sync(s, -1);
+	return r;
+}
+
+/*
+ * Wait for the work that is now queued in the device's streams. Returns the first
+ * failure; the other streams are waited for all the same.
+ */
+static int streams_sync(struct device *d)
+{
+	int r = 0, other;
+
+	for (unsigned i = 0; i < 1u << STREAM_BITS; i++)
+		for (struct stream *s = d->streams[i]; s; s = s->next) {
+			other = stream_sync(s->weir);
+			if (r == 0)
+				r = other;
+		}
+	other = stream_sync(d->joint);
+	return r < 0 ? r : other;
+}
+
+/*
+ * Wait for all work, so that what was freed so far is free, and give empty buffers
+ * back while the heap has more than @keep bytes. The first trim marks the present
+ * ends of the streams; after the second wait the heap knows that they are done.
+ */
+static int device_drain(struct device *d, size_t keep)
+{
+	int r = weir_heap_trim(d->heap, keep), sync = 0;
+
+	for (unsigned i = 0; r == 0 && i < 2; i++) {
+		sync = streams_sync(d);
+		weir__torch_retry(d, UINT_MAX);
+		r = weir_heap_trim(d->heap, keep);
+	}
+	return r < 0 ? r : sync;
+}
+
+/* PyTorch cannot go on without memory: then this waits for what is pending. */
+static int device_alloc_block(struct device *d, size_t size,
+			      struct CUstream_st *cuda,
+			      struct weir_block *ret_block)
 {
 	struct weir_stream *s;
+	int r = weir__torch_stream(d, cuda, &s);
+
+	if (r < 0)
+		return r;
+	r = weir_heap_alloc(d->heap, size, 0, s, ret_block);
+	if (r != -ENOMEM)
+		return r;
+	device_drain(d, SIZE_MAX);
+	return weir_heap_alloc(d->heap, size, 0, s, ret_block);
+}
+
+void *weir_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
+{
 	struct weir_block block;
 	struct device *d;
 	int r;
@@ -195,13 +279,8 @@ void *weir_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
 	if (size <= 0)
 		return NULL;
 	r = device_get(device, &d);
-	if (r == 0) {
-		pthread_mutex_lock(&d->lock);
-		r = stream_get(d, stream, &s);
-		pthread_mutex_unlock(&d->lock);
-	}
 	if (r == 0)
-		r = weir_heap_alloc(d->heap, (size_t)size, 0, s, &block);
+		r = device_alloc_block(d, (size_t)size, stream, &block);
 	if (r < 0) {
 		complain("weir_torch_alloc", device, r);
 		return NULL;
@@ -209,63 +288,10 @@ void *weir_torch_alloc(ssize_t size, int device, struct CUstream_st *stream)
 	return (void *)(uintptr_t)block.addr;
 }
 
-static int joint_wait(struct device *d, struct weir_stream *stream)
-{
-	int r = weir_stream_record(stream, d->joined);
-
-	return r < 0 ? r : weir_stream_wait(d->joint, d->joined);
-}
-
-/*
- * If other streams than *stream use the block, set *stream to the joint stream,
- * which then waits for all of them. Takes the uses from the list.
- */
-static int uses_join(struct device *d, uint64_t addr,
-		     struct weir_stream **stream)
-{
-	struct weir_stream *own = *stream;
-	struct use **at = &d->uses, *u;
-	int r = 0;
-
-	while ((u = *at)) {
-		if (u->addr != addr) {
-			at = &u->next;
-			continue;
-		}
-		if (r == 0 && u->stream != own && *stream == own)
-			r = joint_wait(d, own);
-		if (r == 0 && u->stream != own) {
-			r = joint_wait(d, u->stream);
-			*stream = d->joint;
-		}
-		*at = u->next;
-		free(u);
-	}
-	return r;
-}
-
-static int block_free(struct device *d, uint64_t addr,
-		      struct CUstream_st *stream)
-{
-	struct weir_block block;
-	struct weir_stream *s;
-	int r;
-
-	pthread_mutex_lock(&d->lock);
-	r = stream_get(d, stream, &s);
-	if (r == 0)
-		r = uses_join(d, addr, &s);
-	pthread_mutex_unlock(&d->lock);
-	if (r == 0)
-		r = weir_heap_find(d->heap, addr, &block);
-	return r < 0 ? r : weir_heap_free(&block, s);
-}
-
-/* On failure the block stays allocated: it may still be in use. */
 void weir_torch_free(void *ptr, ssize_t size, int device,
 		     struct CUstream_st *stream)
 {
-	struct device *d;
+	struct device *d = NULL;
 	int r;
 
 	(void)size;
@@ -273,96 +299,42 @@ void weir_torch_free(void *ptr, ssize_t size, int device,
 		return;
 	r = device_get(device, &d);
 	if (r == 0)
-		r = block_free(d, (uintptr_t)ptr, stream);
-	if (r < 0)
-		complain("weir_torch_free", device, r);
-}
-
-static bool use_known(const struct device *d, const struct use *use)
-{
-	const struct use *u = d->uses;
-
-	while (u && (u->addr != use->addr || u->stream != use->stream))
-		u = u->next;
-	return u;
-}
-
-static int use_add(struct device *d, uint64_t addr, struct CUstream_st *cuda)
-{
-	struct use *u = calloc(1, sizeof(*u));
-	int r;
-
-	if (!u)
-		return -ENOMEM;
-	u->addr = addr;
-	pthread_mutex_lock(&d->lock);
-	r = stream_get(d, cuda, &u->stream);
-	if (r < 0 || use_known(d, u)) {
-		free(u);
-	} else {
-		u->next = d->uses;
-		d->uses = u;
+		r = weir__torch_free(d, (uintptr_t)ptr, stream);
+	if (r == 0) {
+		weir__torch_retry(d, TRIED_AGAIN);
+		return;
 	}
-	pthread_mutex_unlock(&d->lock);
-	return r;
+	complain("weir_torch_free", device, r);
+	/* Memory of others is not kept, nor anything in a child of fork(2). */
+	if (d && r != -ENOENT && r != -EPERM)
+		weir__torch_keep(d, (uintptr_t)ptr, stream);
 }
 
 void weir_torch_record_stream(void *ptr, struct CUstream_st *stream)
 {
-	struct device *d = __atomic_load_n(&torch.devices, __ATOMIC_ACQUIRE);
+	struct device *d = atomic_load(&torch.devices);
 	struct weir_block block;
-	int r;
+	int r = -ENOENT;
 
-	while (d && weir_heap_find(d->heap, (uintptr_t)ptr, &block) < 0)
-		d = d->next;
-	if (!d)
+	for (; d; d = d->next) {
+		r = weir_heap_find(d->heap, (uintptr_t)ptr, &block);
+		if (r != -ENOENT)
+			break;
+	}
+	if (r == -ENOENT)
 		return;
-	r = use_add(d, (uintptr_t)ptr, stream);
+	if (r == 0)
+		r = weir__torch_use(d, (uintptr_t)ptr, stream);
 	if (r < 0)
 		complain("weir_torch_record_stream", d->number, r);
 }
 
-/* Wait for the work that is now queued in the device's streams. */
-static int streams_sync(struct device *d)
-{
-	int r = 0;
-
-	pthread_mutex_lock(&d->lock);
-	for (unsigned i = 0; i < BUCKETS && r == 0; i++)
-		for (struct stream *s = d->streams[i]; s && r == 0; s = s->next)
-			r = weir_stream_sync(s->weir, -1);
-	if (r == 0)
-		r = weir_stream_sync(d->joint, -1);
-	pthread_mutex_unlock(&d->lock);
-	return r;
-}
-
-/*
- * A trim marks the present ends of some streams, so that the heap knows later
- * that their work is done. Other threads may free more meanwhile.
- */
-static int device_empty(struct device *d)
-{
-	struct weir_heap_stats s = { .size = sizeof(s), .pending = 1 };
-	int r = 0;
-
-	for (unsigned i = 0; r == 0 && s.pending && i < EMPTY_ROUNDS; i++) {
-		if (i)
-			r = streams_sync(d);
-		if (r == 0)
-			r = weir_heap_trim(d->heap, 0);
-		if (r == 0)
-			r = weir_heap_stats(d->heap, &s);
-	}
-	return r;
-}
-
 void weir_torch_empty_cache(void)
 {
-	struct device *d = __atomic_load_n(&torch.devices, __ATOMIC_ACQUIRE);
+	struct device *d = atomic_load(&torch.devices);
 
 	for (; d; d = d->next) {
-		int r = device_empty(d);
+		int r = device_drain(d, 0);
 
 		if (r < 0)
 			complain("weir_torch_empty_cache", d->number, r);

@@ -73,7 +73,7 @@ without_readme()
 # pattern of them: NAME.[ch], or PREFIX* for NAME = PREFIX_REST.
 not_named()
 {
-	for file in lib/*/*.[ch] hooks/*.c bench/*.[chp]* text/*.[ch] \
+	for file in lib/*/*.[ch] hooks/*.[ch] bench/*.[chp]* text/*.[ch] \
 		llama/*.[ch] tools/*.[ch] examples/*/*.[ch] t/fakecuda/*.[ch]; do
 		name=$(basename "${file%.*}")
 		pages=$(ls "$(dirname "$file")"/*.md | grep -v RESULTS)
@@ -108,7 +108,7 @@ for folder in text llama; do
 		grep -E ":(\.\.|weir|lib|tools|$dirs)/")" '' \
 		"$folder includes nothing of weir but <weir.h>"
 done
-is "$(includes hooks/*.c | grep -E ":(weir|$dirs)/|/\.\." |
+is "$(includes hooks/*.[ch] | grep -E ":(weir|$dirs)/|/\.\." |
 	grep -v ':weir/cuda\.h$')" '' \
 	'hooks include nothing of weir but <weir.h> and <weir/cuda.h>'
 is "$(includes lib/*.[ch] | grep -vE '^lib/weir.c:(core|dev|cpu)/' |

@@ -534,7 +534,7 @@ T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.
 	%D%/cuda-foreign.t %D%/cuda-heap.t %D%/cuda-heap-ends.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
 	%D%/cuda-native.t %D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t \
-	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-traps.t %D%/cuda-wrong.t
+	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t %D%/cuda-wrong.t
 check_PROGRAMS += $(T_CUDA_TESTS)
 TESTS += $(T_CUDA_TESTS)
 %C%_cuda_stream_t_SOURCES = %D%/cuda-stream.c $(T_GPU)
@@ -578,6 +578,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_rows_t_SOURCES = %D%/cuda-rows.c $(T_GPU) $(T_ROWS)
 %C%_cuda_torch_t_SOURCES = %D%/cuda-torch.c $(T_GPU) $(T_LEAKS)
 %C%_cuda_torch_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
+%C%_cuda_torch_inside_t_SOURCES = %D%/cuda-torch-inside.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_torch_inside_t_LDADD = $(LDADD) -ldl
 %C%_cuda_traps_t_SOURCES = %D%/cuda-traps.c $(T_GPU) $(T_SAMPLE)
 %C%_cuda_traps_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
