@@ -22,13 +22,15 @@ on_fake()
 		FAKECUDA_REPORT="$tmp/report" "$@"
 }
 
-# build OLD_OR_NEW SOURCE PROGRAM
+# build OLD_OR_NEW SOURCE PROGRAM LIBRARY...
 build()
 {
+	hooks=$1 source=$2 program=$3
+	shift 3
 	g++ -std=c++17 -Wall -Wextra -Wshadow -pedantic -Werror \
 		${sanitize:+-fsanitize=$sanitize} -pthread -Iinclude \
-		-It/hooks/common "-It/hooks/$1" -o "$3" "$2" \
-		-L"$builddir/lib/.libs" -lweir 2>"$tmp/err" && return
+		-It/hooks/common "-It/hooks/$hooks" -o "$program" "$source" \
+		"$@" 2>"$tmp/err" && return
 	sed 's/^/# /' "$tmp/err"
 	return 1
 }
@@ -40,17 +42,18 @@ report()
 		"$tmp/report"
 }
 
+# The test looks inside of the library.
 rmm()
 {
 	check "weir/rmm.hpp compiles with $2" build "$1" t/hooks/rmm.cpp \
-		"$tmp/rmm"
+		"$tmp/rmm" -L"$builddir/lib/.libs" -lweir-internal
 	on_fake "$tmp/rmm" >"$tmp/out" 2>&1
-	is "$? $(grep -c '^ok ' "$tmp/out")" '0 9' \
+	is "$? $(grep -c '^ok ' "$tmp/out")" '0 11' \
 		"a resource works with $2" || sed 's/^/# /' "$tmp/out"
 	is "$(report device-memory) $(report misuse)" '0 0' \
 		"a resource gives everything back with $2"
 	check "examples/rmm.cpp compiles with $2" build "$1" examples/rmm.cpp \
-		"$tmp/example"
+		"$tmp/example" -L"$builddir/lib/.libs" -lweir
 	has "$(on_fake "$tmp/example" 2>&1)" '1048576 bytes at 0x' \
 		"examples/rmm.cpp allocates a buffer with $2"
 }

@@ -8,11 +8,11 @@
 #ifndef WEIR_RMM_HPP
 #define WEIR_RMM_HPP
 
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #if __has_include(<rmm/error.hpp>)
 #include <rmm/error.hpp>
@@ -35,7 +35,7 @@
 
 /*
  * A heap of device memory, and a weir stream around each CUDA stream that it was
- * used with. A stream of NULL means none here (see weir/heap.h).
+ * used with. A stream of NULL means none here (see weir/heap.h). Takes no lock.
  */
 class weir_rmm_heap
 {
@@ -45,28 +45,54 @@ class weir_rmm_heap
 	{
 	}
 
+	weir_rmm_heap(const weir_rmm_heap &) = delete;
+	weir_rmm_heap &operator=(const weir_rmm_heap &) = delete;
+
+	~weir_rmm_heap()
+	{
+		for (auto &list : streams_)
+			while (entry *e = list) {
+				list = e->next;
+				delete e;
+			}
+	}
+
 	/* The weir stream of a CUDA stream. */
 	weir_stream *stream(CUstream_st *cuda)
 	{
-		std::lock_guard<std::mutex> guard(lock_);
-		auto &entry = streams_[cuda];
-		weir_stream *made;
+		auto key = reinterpret_cast<std::uintptr_t>(cuda) >> 4;
+		auto &list = streams_[(key ^ key >> 6) % lists];
+		entry *first = list;
 
-		if (!entry) {
-			check(weir_cuda_stream_wrap(dev_, cuda, &made));
-			entry.reset(made);
-		}
-		return entry.get();
+		if (entry *known = find(first, cuda))
+			return known->stream;
+		auto made = std::make_unique<entry>(cuda);
+		check(weir_cuda_stream_wrap(dev_, cuda, &made->stream));
+		do {
+			/* Another thread may have added the same stream. */
+			if (entry *known = find(first, cuda))
+				return known->stream;
+			made->next = first;
+		} while (!list.compare_exchange_weak(first, made.get()));
+		return made.release()->stream;
 	}
 
+	/* Without memory this waits for what is pending. */
 	void *allocate(std::size_t bytes, std::size_t align,
 		       weir_stream *stream)
 	{
 		weir_block block;
+		int r;
 
 		if (bytes == 0)
 			return nullptr;
-		check(weir_heap_alloc(heap_, bytes, align, stream, &block));
+		r = weir_heap_alloc(heap_, bytes, align, stream, &block);
+		if (r == -ENOMEM) {
+			wait();
+			r = weir_heap_alloc(heap_, bytes, align, stream,
+					    &block);
+		}
+		check(r);
 		return reinterpret_cast<void *>(
 			static_cast<std::uintptr_t>(block.addr));
 	}
@@ -83,25 +109,57 @@ class weir_rmm_heap
 	}
 
       private:
+	struct entry {
+		explicit entry(CUstream_st *s) : cuda(s)
+		{
+		}
+
+		entry(const entry &) = delete;
+		entry &operator=(const entry &) = delete;
+
+		~entry()
+		{
+			weir_stream_free(stream);
+		}
+
+		CUstream_st *cuda;
+		weir_stream *stream = nullptr;
+		entry *next = nullptr;
+	};
+
 	static void check(int r)
 	{
 		if (r < 0)
 			throw rmm::out_of_memory(weir_error());
 	}
 
-	struct closer {
-		void operator()(weir_stream *stream) const
-		{
-			weir_stream_free(stream);
+	static entry *find(entry *first, const CUstream_st *cuda)
+	{
+		while (first && first->cuda != cuda)
+			first = first->next;
+		return first;
+	}
+
+	/*
+	 * A trim marks the present ends of the streams, for those with an older
+	 * mark only when that is done: so there are two. What fails here is left
+	 * to the next allocation.
+	 */
+	void wait()
+	{
+		for (int i = 0; i < 2; i++) {
+			(void)!weir_heap_trim(heap_, SIZE_MAX);
+			for (auto &list : streams_)
+				for (entry *e = list; e; e = e->next)
+					(void)!weir_stream_sync(e->stream, -1);
 		}
-	};
+	}
+
+	static constexpr std::size_t lists = 64;
 
 	weir_dev *dev_;
 	weir_heap *heap_;
-	std::mutex lock_; /* guards streams_ */
-	std::unordered_map<CUstream_st *,
-			   std::unique_ptr<weir_stream, closer>>
-		streams_;
+	std::atomic<entry *> streams_[lists] = {}; /* only added to */
 };
 
 /*

@@ -13,6 +13,10 @@
 #include <weir/rmm.hpp>
 
 #define KIB 1024u
+#define MIB (1024u * KIB)
+
+/* Inside of the library: this thread contends for the heap's lock. */
+extern "C" int weir__shard_want(weir_heap *heap);
 
 #ifdef __has_include
 #if !__has_include(<rmm/mr/device_memory_resource.hpp>)
@@ -50,14 +54,50 @@ static weir_stream *native_stream(CUstream_st **ret_cuda)
 	return stream;
 }
 
-static std::uint64_t live()
+static struct weir_heap_stats stats()
 {
 	struct weir_heap_stats s;
 
 	std::memset(&s, 0, sizeof(s));
 	s.size = sizeof(s);
 	must(weir_heap_stats(heap, &s));
-	return s.blocks;
+	return s;
+}
+
+static std::uint64_t live()
+{
+	return stats().blocks;
+}
+
+/* Parts that threads divide by themselves are of 1 MiB here. */
+static void shards(rmm::cuda_stream_view stream)
+{
+	weir_rmm_resource mr(gpu, heap);
+	void *p = mr.allocate(stream, 100 * KIB);
+	bool small = stats().peak < MIB;
+
+	mr.deallocate(stream, p, 100 * KIB);
+	must(weir__shard_want(heap));
+	p = mr.allocate(stream, 100 * KIB);
+	mr.deallocate(stream, p, 100 * KIB);
+	p = mr.allocate(stream, 100 * KIB);
+	ok(small && stats().peak >= MIB,
+	   "threads that contend divide memory by themselves");
+	mr.deallocate(stream, p, 100 * KIB);
+}
+
+/* Each block is a little larger than the buffer of the last one. */
+static void growing_sizes(rmm::cuda_stream_view stream)
+{
+	weir_rmm_resource mr(gpu, heap);
+	std::size_t n;
+
+	try {
+		for (n = 80 * MIB; n < 250 * MIB; n += 7 * MIB)
+			mr.deallocate(stream, mr.allocate(stream, n), n);
+	} catch (const rmm::out_of_memory &) {
+	}
+	ok(n >= 250 * MIB, "with all buffers empty there is memory");
 }
 
 static void one_stream(rmm::cuda_stream_view stream)
@@ -127,7 +167,9 @@ int main()
 	o.limit = 256u << 20;
 	must(weir_heap_new(memory, &o, &heap));
 	stream = native_stream(&cuda);
+	shards(cuda);
 	one_stream(cuda);
+	growing_sizes(cuda);
 	nothing(cuda);
 	too_much(cuda);
 	copies(cuda);
