@@ -244,18 +244,39 @@ static void without_memory(void)
 	   "without memory for a marker, memory that work uses is pending");
 }
 
+/* The first marker fails, no other is queued later. */
+static void destroyed_without_memory(void)
+{
+	struct weir_heap *heap = new_heap();
+	void *handle;
+	struct weir_stream *s = wrapped(&handle);
+	bool failed;
+
+	freed_while_used(heap, s, handle);
+	nomem_begin(1);
+	weir_heap_destroy(heap);
+	failed = nomem_end();
+	ok(failed && live_memory() == 2,
+	   "a heap destroyed without memory for a marker keeps its buffer");
+	fake.release();
+	ok(only(1), "the buffer is freed when the work has ended");
+	weir_stream_free(s);
+	drv.destroy(handle);
+}
+
 int main(void)
 {
 	struct weir_stream *other;
 
 	open_fake();
-	plan(13);
+	plan(15);
 	weir = open_cuda();
 	other = gpu_stream(weir, "other", 0);
 	find_driver();
 	wrapped_in_capture(other);
 	native_in_capture();
 	destroyed_in_capture();
+	destroyed_without_memory();
 	without_memory();
 	leave_driver();
 	weir_stream_free(other);

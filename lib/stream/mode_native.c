@@ -173,12 +173,20 @@ static int native_tail(struct weir_stream *s, uint64_t *ret_tail)
 
 int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
 {
+	uint64_t number;
+
 	if (s->mode->tail(s, &waiter->number) == 0)
 		return weir__source_wait(&s->src, waiter);
 	pthread_mutex_lock(&s->lock);
 	waiter->next = s->owed;
 	s->owed = waiter;
 	pthread_mutex_unlock(&s->lock);
+	/*
+	 * A marker that another thread queued meanwhile, which may have been the
+	 * last, did not find the waiter.
+	 */
+	if (s->mode->tail(s, &number) == 0)
+		give_owed(s, number);
 	return 0;
 }
 
