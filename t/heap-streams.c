@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Heaps that are used with many streams, one after the other and at the same time.
- * WEIR_T_STREAMS streams (70 000), WEIR_T_STEPS random calls (20 000), from
+ * WEIR_T_STREAMS streams (70 000), WEIR_T_LIVE of them live (16 000), WEIR_T_STEPS random calls (20 000), from
  * WEIR_T_SEED.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <time.h>
 
+#include "heap/heap.h"
 #include "streams.h"
 
 #define BLOCK ((size_t)128 << 10)
 #define AT_ONCE 1000u
 #define LIVE 40u
+#define ROUNDS 1000u
 #define BLOCKS 200u
 
 static struct weir *weir;
@@ -124,6 +126,70 @@ static void test_in_turn(unsigned n)
 	     (double)last / 1e3 / part);
 	ok(threads_end(before), "no thread is left of them");
 	weir_heap_destroy(heap);
+}
+
+/* A heap that @n streams use, which stay. */
+struct crowd {
+	struct weir_heap *heap;
+	struct weir_stream **s;
+	unsigned n;
+};
+
+static void join(struct crowd *c, unsigned i)
+{
+	struct weir_block b;
+
+	c->s[i] = new_stream(weir, "");
+	b = alloc(c->heap, BLOCK, c->s[i]);
+	must(weir_heap_free(&b, c->s[i]));
+}
+
+/* Nanoseconds of rounds in which the first and the last stream are replaced. */
+static int64_t replace(struct crowd *c, unsigned rounds)
+{
+	int64_t t = cpu_ns();
+
+	for (unsigned i = 0; i < rounds; i++) {
+		weir_stream_free(c->s[0]);
+		weir_stream_free(c->s[c->n - 1]);
+		join(c, 0);
+		join(c, c->n - 1);
+	}
+	return cpu_ns() - t;
+}
+
+static int64_t time_among(unsigned n)
+{
+	struct crowd c = { .heap = new_heap(64 << 20), .n = n };
+	int64_t best = INT64_MAX, t;
+
+	c.s = calloc(n, sizeof(struct weir_stream *));
+	for (unsigned i = 0; i < n; i++)
+		join(&c, i);
+	for (unsigned i = 0; i < 5; i++) {
+		t = replace(&c, ROUNDS);
+		if (t < best)
+			best = t;
+	}
+	for (unsigned i = 0; i < n; i++)
+		weir_stream_free(c.s[i]);
+	is_int(c.heap->root.used_lanes, 1, "the heap keeps none of %u streams",
+	       n);
+	weir_heap_destroy(c.heap);
+	free(c.s);
+	return best;
+}
+
+static void test_among_others(unsigned n)
+{
+	int64_t few = time_among(n / 64), many = time_among(n);
+
+	ok(2 * many < 5 * few + MS / 2,
+	   "streams come and go among %u others as fast as among %u", n,
+	   n / 64);
+	diag("%.1f us and %.1f us for each", (double)few / 2e3 / ROUNDS,
+	     (double)many / 2e3 / ROUNDS);
+	tap_renew();
 }
 
 static int nothing(void *arg)
@@ -321,7 +387,7 @@ int main(void)
 	struct weir_stream *s;
 
 	seed = number_from("WEIR_T_SEED", 88172645463325252ull);
-	plan(10);
+	plan(13);
 	weir = open_root(WEIR_IO_SYNC);
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	/* The first thread may start one of a sanitizer. */
@@ -334,6 +400,7 @@ int main(void)
 	test_busy(true);
 	test_waited_for();
 	test_random((unsigned)number_from("WEIR_T_STEPS", 20000));
+	test_among_others((unsigned)number_from("WEIR_T_LIVE", 16000));
 	test_in_turn((unsigned)number_from("WEIR_T_STREAMS", 70000));
 	weir_close(weir);
 	return done_testing();

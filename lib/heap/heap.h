@@ -97,7 +97,9 @@ struct weir__shard {
 	struct weir__spares spares;
 	struct weir__lane **lane; /* a lane has the same index in all shards */
 	size_t n_lanes, cap_lanes, used_lanes;
-	size_t free_lane;              /* no place below it is free */
+	uint16_t
+		*holes; /* of the root shard: places of lanes that were freed */
+	size_t n_holes, cap_holes;
 	struct weir__lane **by_stream; /* 1 << stream_bits lists; NULL: none */
 	unsigned stream_bits;
 	struct weir__lane *busy, *busy_last; /* lanes with memory */

@@ -75,6 +75,7 @@ static struct weir__lane *lane_make(struct weir__shard *s, size_t i,
 				    struct weir_stream *stream)
 {
 	struct weir__lane *lane, **array;
+	uint16_t *holes;
 
 	if ((!s->by_stream || s->used_lanes >> s->stream_bits) &&
 	    !lists_grow(s))
@@ -83,6 +84,13 @@ static struct weir__lane *lane_make(struct weir__shard *s, size_t i,
 	if (!array)
 		return NULL;
 	s->lane = array;
+	/* Then it can be removed without memory. */
+	holes = s->index ? NULL
+			 : weir__grow(s->holes, &s->cap_holes, i,
+				      sizeof(*holes));
+	if (!s->index && !holes)
+		return NULL;
+	s->holes = holes;
 	lane = weir__calloc(1, sizeof(*lane));
 	if (!lane)
 		return NULL;
@@ -97,14 +105,13 @@ static struct weir__lane *lane_make(struct weir__shard *s, size_t i,
 	return lane;
 }
 
-/* Take an empty lane out of the shard; it is not freed. */
+/* Take an empty lane out of the root shard; it is not freed. */
 static void lane_remove(struct weir__shard *s, struct weir__lane *lane)
 {
 	lane_unhash(s, lane);
 	s->lane[lane->index] = NULL;
 	s->used_lanes--;
-	if (lane->index < s->free_lane)
-		s->free_lane = lane->index;
+	s->holes[s->n_holes++] = lane->index;
 }
 
 void weir__lane_busy(struct weir__shard *s, struct weir__lane *lane)
@@ -231,16 +238,13 @@ int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 {
 	struct weir__shard *root = &h->root;
 	struct weir__lane *lane = weir__lane_find(root, stream);
-	size_t i = root->free_lane;
+	size_t i;
 
 	if (lane) {
 		*ret_lane = lane;
 		return 0;
 	}
-	/* Lanes that were freed leave NULL. */
-	while (i < root->n_lanes && root->lane[i])
-		i++;
-	root->free_lane = i;
+	i = root->n_holes ? root->holes[root->n_holes - 1] : root->n_lanes;
 	if (i == WEIR__HEAP_LANES)
 		return weir__fail(-ENOMEM, "%s is used with %zu streams",
 				  h->label, i);
@@ -248,6 +252,8 @@ int weir__lane_get(struct weir_heap *h, struct weir_stream *stream,
 	if (!lane)
 		return weir__fail(-ENOMEM, "no memory for stream %zu of %s", i,
 				  h->label);
+	if (root->n_holes)
+		root->n_holes--;
 	lane->keeper.hold = lane_hold;
 	lane->keeper.freed = lane_freed;
 	if (stream && weir__stream_keep(stream, &lane->keeper) < 0) {
@@ -279,8 +285,11 @@ void weir__lanes_free(struct weir__shard *s)
 		weir__free(s->lane[i]);
 	weir__free(s->lane);
 	weir__free(s->by_stream);
+	weir__free(s->holes);
 	s->lane = s->by_stream = NULL;
-	s->n_lanes = s->cap_lanes = s->used_lanes = s->free_lane = 0;
+	s->holes = NULL;
+	s->n_lanes = s->cap_lanes = s->used_lanes = 0;
+	s->n_holes = s->cap_holes = 0;
 	s->stream_bits = 0;
 	s->busy = s->busy_last = NULL;
 }
