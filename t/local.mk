@@ -83,15 +83,11 @@ T_C_TESTS = \
 	%D%/stream-fail.t \
 	%D%/stream-close.t \
 	%D%/stream-race.t \
-	%D%/races-map.t \
-	%D%/races-model.t \
-	%D%/races.t \
-	%D%/races-loads.t \
-	%D%/races-runs.t \
-	%D%/races-lanes.t \
+	%D%/races-map.t %D%/races-model.t \
+	%D%/races.t %D%/races-loads.t %D%/races-runs.t %D%/races-lanes.t \
 	%D%/event.t \
 	%D%/heap.t %D%/heap-full.t %D%/heap-pieces.t %D%/heap-streams.t \
-	%D%/heap-model.t %D%/heap-find.t \
+	%D%/heap-model.t %D%/heap-find.t %D%/heap-random.t \
 	%D%/heap-order.t %D%/heap-shards.t %D%/heap-shards-random.t \
 	%D%/heap-threads.t %D%/heap-faults.t %D%/heap-lock.t \
 	%D%/fork.t \
@@ -274,6 +270,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_event_t_SOURCES = %D%/event.c $(T_STREAMS)
 %C%_heap_t_SOURCES = %D%/heap.c $(T_STREAMS)
 %C%_heap_full_t_SOURCES = %D%/heap-full.c $(T_STREAMS)
+%C%_heap_random_t_SOURCES = %D%/heap-random.c $(T_STREAMS)
 %C%_heap_find_t_SOURCES = %D%/heap-find.c $(T_STREAMS)
 %C%_heap_pieces_t_SOURCES = %D%/heap-pieces.c $(T_STREAMS)
 %C%_heap_streams_t_SOURCES = %D%/heap-streams.c $(T_STREAMS)
