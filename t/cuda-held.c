@@ -119,6 +119,99 @@ static void block_both(struct caller *get, struct caller *wait)
 	begin(wait);
 }
 
+static struct weir_heap *heap;
+static struct weir_stream *other;
+
+static int alloc_in_none(struct caller *c)
+{
+	struct weir_block b;
+
+	(void)c;
+	return weir_heap_alloc(heap, N, 0, NULL, &b);
+}
+
+static int alloc_in_other(struct caller *c)
+{
+	struct weir_block b;
+
+	(void)c;
+	return weir_heap_alloc(heap, N, 0, other, &b);
+}
+
+static int trim(struct caller *c)
+{
+	(void)c;
+	return weir_heap_trim(heap, 0);
+}
+
+static int destroy(struct caller *c)
+{
+	(void)c;
+	weir_heap_destroy(heap);
+	return 0;
+}
+
+/* Does the call return while another caller is blocked in the native stream? */
+static struct caller passes(int (*call)(struct caller *c), const char *what)
+{
+	struct caller c = { .call = call };
+
+	begin(&c);
+	ok(returns(&c, 5 * SEC), "%s does not wait for it", what);
+	if (!c.returned)
+		fake.release();
+	pthread_join(c.thread, NULL);
+	return c;
+}
+
+static unsigned long buffers(void)
+{
+	struct fakecuda_counts counts;
+
+	fake.counts(&counts);
+	return counts.live[FAKECUDA_DEVICE_MEMORY];
+}
+
+/* A heap has memory that was freed in the native stream. */
+static void heaps(void)
+{
+	struct weir_heap_opts o = WEIR_HEAP_OPTS_INIT;
+	struct caller get = { .call = get_one };
+	struct weir_block b;
+	unsigned long calls;
+
+	begin_root(20 * SEC);
+	get.t = dev;
+	other = gpu_stream(weir, "other", 0);
+	must(weir_buf_alloc(gpu_memory(weir, WEIR_MEM_DEVICE), N, NULL,
+			    &o.buf));
+	must(weir_heap_new(NULL, &o, &heap));
+	weir_buf_free(o.buf);
+	must(weir_heap_alloc(heap, N, 0, native, &b));
+	hang(native);
+	must(weir_heap_free(&b, native));
+	calls = fake.calls("cuMemcpyDtoHAsync");
+	begin(&get);
+	while (fake.calls("cuMemcpyDtoHAsync") == calls)
+		usleep(1000);
+	is_int(passes(alloc_in_none, "an allocation").result, -ENOMEM,
+	       "memory of a blocked native stream is pending");
+	is_int(passes(alloc_in_other, "one of another stream").result, -ENOMEM,
+	       "another stream does not wait for a blocked native stream");
+	passes(trim, "weir_heap_trim");
+	passes(destroy, "weir_heap_destroy");
+	ok(!get.returned, "the caller is still blocked in the native stream");
+	fake.release();
+	pthread_join(get.thread, NULL);
+	must(weir_stream_sync(other, 20 * SEC));
+	weir_stream_free(other);
+	for (int i = 0; i < 5000 && buffers() > 1; i++)
+		usleep(1000);
+	is_int(buffers(), 1,
+	       "the heap frees its buffer when the work has ended");
+	end_root();
+}
+
 /* A read of another device, to which nothing has been copied. */
 static int read_second(void)
 {
@@ -270,9 +363,10 @@ static void after_failure(void)
 int main(void)
 {
 	open_fake();
-	plan(11);
+	plan(19);
 	closed();
 	queues();
+	heaps();
 	slots();
 	after_failure();
 	all_given_back("after callers that were blocked");

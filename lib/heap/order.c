@@ -10,6 +10,11 @@
 #include "stream/stream.h"
 
 #define MARKERS 16u
+/*
+ * Another thread may submit work to a native stream, which takes microseconds, or be
+ * blocked in its driver. Memory is taken from elsewhere if it takes longer.
+ */
+#define MARK_NS 1000000
 
 uint64_t weir__lane_number(struct weir__lane *lane)
 {
@@ -100,7 +105,7 @@ static void lane_mark(struct weir_heap *h, struct weir__lane *lane)
 	weir__lock(&h->root.lock);
 	frees = lane->frees;
 	weir__heap_unlock(h);
-	if (lane->stream->mode->tail(lane->stream, &marker) < 0)
+	if (weir__stream_tail_within(lane->stream, 1, &marker) < 0)
 		return;
 	weir__lock(&h->root.lock);
 	if (!lane->marker) {
@@ -160,7 +165,7 @@ static int dep_wait(struct weir_heap *h, const struct weir__want *w,
 
 	/* Its marker covers more than is needed: the newest work. */
 	if (dep->lane->native)
-		r = stream->mode->tail(stream, &number);
+		r = weir__stream_tail_within(stream, MARK_NS, &number);
 	if (r < 0)
 		return r;
 	if (stream_ended(dep->lane, number)) {

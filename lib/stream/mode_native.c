@@ -3,6 +3,9 @@
  * Native streams: no operation stays pending. Work that the device orders goes
  * to its queue at once; for other work the caller blocks, with no lock held.
  */
+#include <sched.h>
+
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/races.h"
 #include "core/refs.h"
@@ -27,11 +30,28 @@ static int submit_locked(struct weir_stream *s, struct weir__work *work)
 				s->ops->submit(s->queue, work));
 }
 
-static int submit_work(struct weir_stream *s, struct weir__work *work)
+/* Another caller may be blocked in the driver. @within as in the operation. */
+static bool lock_submit(struct weir_stream *s, int64_t within)
+{
+	int64_t end = weir__now() + within;
+
+	while (pthread_mutex_trylock(&s->submit_lock) != 0) {
+		if (weir__now() >= end)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static int submit_work(struct weir_stream *s, struct weir__work *work,
+		       int64_t within)
 {
 	int r;
 
-	pthread_mutex_lock(&s->submit_lock);
+	if (!within)
+		pthread_mutex_lock(&s->submit_lock);
+	else if (!lock_submit(s, within))
+		return -EAGAIN;
 	r = submit_locked(s, work);
 	pthread_mutex_unlock(&s->submit_lock);
 	return r;
@@ -67,6 +87,18 @@ static int submit_wait(struct weir_stream *s, struct weir__stream_op *op,
 	return r;
 }
 
+static int queue_marker(struct weir_stream *s, int64_t within);
+
+/* Waiters for which no marker could be queued get one. No lock is held. */
+static void settle_owed(struct weir_stream *s)
+{
+	struct weir__error_saved saved;
+
+	weir__error_save(&saved);
+	queue_marker(s, 0);
+	weir__error_restore(&saved);
+}
+
 /* The driver may block, for instance for memory that is not page-locked. */
 static int native_submit(struct weir_stream *s, struct weir__work *work)
 {
@@ -79,7 +111,11 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 	/* Copies of files, which are not in an operation, are of other kinds. */
 	other = work->kind == WEIR__WORK_WAIT ? weir__stream_waits_for(op)
 					      : NULL;
-	r = other ? submit_wait(s, op, other) : submit_work(s, work);
+	if (other)
+		r = submit_wait(s, op, other);
+	else
+		r = submit_work(s, work,
+				work->kind == WEIR__WORK_MARK ? op->within : 0);
 	/* The caller of tail() gets the error; the stream does not fail. */
 	if (r < 0 && work->kind == WEIR__WORK_MARK) {
 		*op->ret_refused = r;
@@ -89,6 +125,11 @@ static int native_submit(struct weir_stream *s, struct weir__work *work)
 	pthread_mutex_lock(&s->lock);
 	if (r == 0 && s->ops->poll)
 		weir__streams_watch(s);
+	if (r == 0 && s->owed && work->kind != WEIR__WORK_MARK) {
+		pthread_mutex_unlock(&s->lock);
+		settle_owed(s);
+		pthread_mutex_lock(&s->lock);
+	}
 	return r;
 }
 
@@ -147,20 +188,24 @@ static int marker_queue(struct weir_stream *s, struct weir__stream_op *op)
 	return 0;
 }
 
-static int queue_marker(struct weir_stream *s)
+static int queue_marker(struct weir_stream *s, int64_t within)
 {
 	struct weir__stream_op *op;
 	int r = marker_new(s, &op);
 
-	return r < 0 ? r : marker_queue(s, op);
+	if (r < 0)
+		return r;
+	op->within = within;
+	return marker_queue(s, op);
 }
 
-static int native_tail(struct weir_stream *s, uint64_t *ret_tail)
+static int tail_by_marker(struct weir_stream *s, int64_t within,
+			  uint64_t *ret_tail)
 {
 	int r = 0;
 
 	if (!atomic_load(&s->freed))
-		r = queue_marker(s);
+		r = queue_marker(s, within);
 	else if (atomic_load(&s->unmarked))
 		r = weir__fail(
 			-EBUSY,
@@ -171,11 +216,24 @@ static int native_tail(struct weir_stream *s, uint64_t *ret_tail)
 	return r;
 }
 
+static int native_tail(struct weir_stream *s, uint64_t *ret_tail)
+{
+	return tail_by_marker(s, 0, ret_tail);
+}
+
+int weir__stream_tail_within(struct weir_stream *s, int64_t ns,
+			     uint64_t *ret_tail)
+{
+	if (s->mode == &weir__stream_native)
+		return tail_by_marker(s, ns, ret_tail);
+	return s->mode->tail(s, ret_tail);
+}
+
 int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
 {
 	uint64_t number;
 
-	if (s->mode->tail(s, &waiter->number) == 0)
+	if (weir__stream_tail_within(s, 1, &waiter->number) == 0)
 		return weir__source_wait(&s->src, waiter);
 	pthread_mutex_lock(&s->lock);
 	waiter->next = s->owed;
@@ -185,7 +243,7 @@ int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter)
 	 * A marker that another thread queued meanwhile, which may have been the
 	 * last, did not find the waiter.
 	 */
-	if (s->mode->tail(s, &number) == 0)
+	if (weir__stream_tail_within(s, 1, &number) == 0)
 		give_owed(s, number);
 	return 0;
 }

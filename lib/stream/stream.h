@@ -66,6 +66,11 @@ struct weir__stream_op {
 	bool barrier;
 	/* A marker: gets the errno if the queue refuses it. */
 	int *ret_refused;
+	/*
+	 * A marker: refused with -EAGAIN if another caller submits work for
+	 * longer than so many nanoseconds; 0: no limit.
+	 */
+	int64_t within;
 	/* A wait that ends well even if what it waits for fails. */
 	bool any_end;
 	/* A file's copies go through queues of the I/O engine. */
@@ -333,11 +338,18 @@ void weir__stream_tell_keepers(struct weir_stream *s);
 /* Native: the marker of weir__stream_leave() must not fail for lack of memory. */
 int weir__stream_reserve_marker(struct weir_stream *s);
 /*
+ * As mode->tail, for callers that may not block: -EAGAIN, without a sentence, if
+ * another caller, who may be blocked, submits work to the native queue for longer
+ * than @ns > 0.
+ */
+int weir__stream_tail_within(struct weir_stream *s, int64_t ns,
+			     uint64_t *ret_tail);
+/*
  * Wake @waiter when all work that is now in the queue, also that of others, has
- * ended. Returns as weir__source_wait(). If a native queue refuses a marker now,
- * @waiter waits for the next marker that it takes, at the latest that of
- * weir_stream_free(). No lock is held; the caller references the stream until
- * the wake.
+ * ended. Returns as weir__source_wait(). Never blocks: if a native queue takes no
+ * marker now, @waiter waits for the next one, which follows the next operation or
+ * is that of weir_stream_free(). No lock is held; the caller references the stream
+ * until the wake.
  */
 int weir__stream_await(struct weir_stream *s, struct weir__waiter *waiter);
 /*
