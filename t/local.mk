@@ -113,11 +113,9 @@ T_C_TESTS = \
 	%D%/slice.t \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
 	%D%/refused.t \
-	%D%/place.t \
-	%D%/exact.t \
-	%D%/placement.t %D%/placement-apply.t \
-	%D%/placement-random.t %D%/placement-graphs.t \
-	%D%/placement-memory.t %D%/placement-optimum.t \
+	%D%/place.t %D%/exact.t %D%/placement.t %D%/placement-apply.t \
+	%D%/placement-random.t %D%/placement-graphs.t %D%/placement-many.t \
+	%D%/placement-memory.t %D%/placement-optimum.t %D%/placement-simple.t \
 	%D%/team.t %D%/cpu-devices.t \
 	%D%/vec.t %D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
@@ -475,6 +473,9 @@ T_NET = %D%/net.c %D%/net.h
 %C%_plan_random_t_SOURCES = %D%/plan-random.c $(T_CUTS) $(T_PLANS)
 %C%_exact_t_SOURCES = %D%/exact.c %D%/exact_made.c %D%/exact_made.h
 T_PLACED = %D%/placed.c %D%/placed.h
+T_LIFETIMES = $(T_PLACED) %D%/lifetimes.c %D%/lifetimes.h
+%C%_placement_simple_t_SOURCES = %D%/placement-simple.c $(T_LIFETIMES)
+%C%_placement_many_t_SOURCES = %D%/placement-many.c $(T_LIFETIMES)
 %C%_placement_t_SOURCES = %D%/placement.c $(T_PLACED)
 %C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_PLACED) $(T_KIND)
 %C%_placement_graphs_t_SOURCES = %D%/placement-graphs.c \

@@ -10,7 +10,7 @@
 
 #include "tap.h"
 
-#define MAX_ITEMS 6000
+#define MAX_ITEMS 4000
 #define MAX_MEMORIES 3
 #define ROUNDS 1500
 #define FEW 120     /* items of most rounds */

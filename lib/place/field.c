@@ -293,12 +293,11 @@ static void field_most(struct weir__field *f)
 	}
 }
 
-/* No box is long after all. */
-static void field_crowd(struct weir__field *f)
+void weir__field_shorten(struct weir__field *f)
 {
 	for (size_t i = 0; i < f->n; i++)
 		f->box[i].is_long = false;
-	f->crowded = true;
+	f->has_long = false;
 }
 
 /* Decide which boxes are long, until the others' conflicts can be listed. */
@@ -306,22 +305,23 @@ static int field_conflicts(struct weir__field *f, const struct weir__pieces *p)
 {
 	uint32_t *alive = weir__malloc(2 * (f->n + 1) * sizeof(*alive));
 	uint64_t pairs;
-	bool any = false;
 
 	if (!alive)
 		return no_memory(f->n);
 	while ((pairs = count_alive(f, alive, alive + f->n + 1)) >
 		       PAIRS(f->n) &&
 	       !f->crowded) {
-		if (!field_lengthen(f, alive, alive + f->n + 1, pairs))
-			field_crowd(f);
+		if (!field_lengthen(f, alive, alive + f->n + 1, pairs)) {
+			weir__field_shorten(f);
+			f->crowded = true;
+		}
 		field_lengthen_links(f);
-		any = true;
+		f->has_long = !f->crowded;
 	}
 	weir__free(alive);
 	if (f->crowded)
 		return 0;
-	if (any && field_place_long(f, p) < 0)
+	if (f->has_long && field_place_long(f, p) < 0)
 		return -ENOMEM;
 	return field_alive(f, pairs);
 }

@@ -29,6 +29,7 @@ struct weir__field {
 	struct weir__span *span; /* of each box that is not long */
 	uint64_t *long_at;       /* of each long box */
 	size_t n;
+	bool has_long;
 	bool crowded;      /* so many live at once that what follows is not
 			      known, and boxes have no pressure */
 	size_t *alive_at;  /* n + 1: where in alive[] those of a box begin */
@@ -48,5 +49,7 @@ void weir__boxes_sort(struct weir__box_key *key, size_t n);
 int weir__field_init(struct weir__field *f, struct weir__pieces *p,
 		     const struct weir__section *s);
 void weir__field_free(struct weir__field *f);
+/* No box is long any more. */
+void weir__field_shorten(struct weir__field *f);
 
 #endif

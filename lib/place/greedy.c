@@ -8,6 +8,7 @@
 #include "core/sys.h"
 #include "core/util.h"
 #include "place/field.h"
+#include "place/scan.h"
 #include "place/sweep.h"
 
 /*
@@ -17,16 +18,10 @@
 #define STEPS(n) (((uint64_t)2 << 20) + 16 * (uint64_t)(n))
 /* A sweep is good if it is over the bound by less than one part in so many. */
 #define SWEPT 10
+/* So is a placement of many boxes that scans would only make so much lower. */
+#define SCANNED 1000
+#define FEW 4096
 #define ROUNDS 200 /* of moving the highest pieces to the front */
-
-uint64_t weir__pieces_fit(const struct weir__pieces *p, uint64_t at,
-			  uint64_t bytes, uint64_t align)
-{
-	at = weir__up(at, align);
-	if (p->chunk && at / p->chunk != (at + bytes - 1) / p->chunk)
-		at = (at / p->chunk + 1) * p->chunk;
-	return at;
-}
 
 /* Bytes that a piece may not contain, as the places where it may not begin. */
 struct conflict {
@@ -47,6 +42,8 @@ struct greedy {
 	size_t n_order;
 	struct conflict *conflict;
 	size_t n_conflicts;
+	struct weir__scan scan;
+	uint32_t tried; /* bits of tries that were made with all boxes */
 };
 
 /* Shell's sort: most lists are short, and few are long. */
@@ -95,14 +92,9 @@ static void conflict_list(struct greedy *g, uint32_t i)
 	g->steps += 2 * g->n_conflicts;
 }
 
-enum fit {
-	FIT_FIRST, /* the lowest gap that is large enough */
-	FIT_BEST,  /* the one that leaves the least */
-};
-
 /* A place for the boxes whose conflicts are listed. */
 static uint64_t find_gap(const struct greedy *g, uint64_t bytes, uint64_t align,
-			 uint64_t lowest, enum fit fit)
+			 uint64_t lowest, enum weir__fit fit)
 {
 	uint64_t at = weir__pieces_fit(g->p, lowest, bytes, align), best = 0;
 	uint64_t least = UINT64_MAX;
@@ -117,7 +109,7 @@ static uint64_t find_gap(const struct greedy *g, uint64_t bytes, uint64_t align,
 				least = left;
 				best = at;
 			}
-			if (fit == FIT_FIRST)
+			if (fit == WEIR__FIT_FIRST)
 				break;
 		}
 		if (c->end > at)
@@ -126,7 +118,7 @@ static uint64_t find_gap(const struct greedy *g, uint64_t bytes, uint64_t align,
 	return least < UINT64_MAX ? best : at;
 }
 
-static void greedy_place(struct greedy *g, uint32_t i, enum fit fit)
+static void greedy_place(struct greedy *g, uint32_t i, enum weir__fit fit)
 {
 	struct weir__field *f = &g->f;
 	const struct weir__box *b = &f->box[i];
@@ -154,7 +146,7 @@ static void greedy_keep(struct greedy *g)
 }
 
 /* Place all in the order; keep the result if it is the best so far. */
-static void greedy_try(struct greedy *g, enum fit fit)
+static void greedy_try(struct greedy *g, enum weir__fit fit)
 {
 	struct weir__field *f = &g->f;
 
@@ -164,11 +156,8 @@ static void greedy_try(struct greedy *g, enum fit fit)
 		greedy_place(g, g->order[i], fit);
 	if (g->height >= g->best)
 		return;
-	g->best = g->height;
+	greedy_keep(g);
 	memcpy(g->best_order, g->order, g->n_order * sizeof(*g->order));
-	for (size_t i = 0; i < f->n; i++)
-		g->offset[i] = f->box[i].is_long ? f->long_at[i]
-						 : f->span[i].at;
 }
 
 enum order {
@@ -266,20 +255,121 @@ static int greedy_sweep(struct greedy *g, uint64_t base)
 	return r;
 }
 
+static uint32_t try_bit(enum order order, enum weir__fit fit)
+{
+	return (uint32_t)1 << (2 * order + fit);
+}
+
 static void greedy_run(struct greedy *g)
 {
 	for (enum order order = 0; order < N_ORDERS; order++)
-		for (enum fit fit = FIT_FIRST; fit <= FIT_BEST; fit++) {
+		for (enum weir__fit fit = WEIR__FIT_FIRST;
+		     fit <= WEIR__FIT_BEST; fit++) {
 			sort_boxes(g, order);
 			greedy_try(g, fit);
+			if (!g->f.has_long)
+				g->tried |= try_bit(order, fit);
 			if (!greedy_goes_on(g))
 				return;
 		}
 	memcpy(g->order, g->best_order, g->n_order * sizeof(*g->order));
 	for (unsigned i = 0; i < ROUNDS && greedy_goes_on(g); i++) {
-		greedy_try(g, i % 2 ? FIT_BEST : FIT_FIRST);
+		greedy_try(g, i % 2 ? WEIR__FIT_BEST : WEIR__FIT_FIRST);
 		greedy_promote(g);
 	}
+}
+
+/*
+ * Linked boxes have one place: the lowest that all of them have room at, found
+ * by going up from one to the next.
+ */
+static uint64_t scan_find(struct greedy *g, uint32_t i, uint64_t base,
+			  enum weir__fit fit)
+{
+	const struct weir__box *box = g->f.box, *b = &box[i];
+	uint64_t at = base, last;
+
+	if (b->next == WEIR__NO_PIECE)
+		return weir__scan_gap(&g->scan, g->p, b, b->bytes, b->align,
+				      base, fit);
+	do {
+		last = at;
+		for (uint32_t j = i; j != WEIR__NO_PIECE; j = box[j].next)
+			at = weir__scan_gap(&g->scan, g->p, &box[j],
+					    box[j].bytes, b->align, at,
+					    WEIR__FIT_FIRST);
+	} while (at != last);
+	return at;
+}
+
+/* Place all in the order, without lists of conflicts. */
+static void scan_try(struct greedy *g, uint64_t base, enum weir__fit fit)
+{
+	struct weir__field *f = &g->f;
+
+	weir__scan_clear(&g->scan);
+	g->height = base;
+	for (size_t k = 0; k < g->n_order && g->height < g->best; k++) {
+		uint32_t i = g->order[k];
+		uint64_t at = scan_find(g, i, base, fit);
+
+		if (g->height < at + f->box[i].bytes)
+			g->height = at + f->box[i].bytes;
+		for (; i != WEIR__NO_PIECE; i = f->box[i].next) {
+			weir__scan_add(&g->scan, &f->box[i], at);
+			f->span[i].at = at;
+		}
+	}
+	if (g->height < g->best)
+		greedy_keep(g);
+}
+
+/* Nothing would be gained by another try, or too little for its time. */
+static bool scan_done(const struct greedy *g, uint64_t base)
+{
+	uint64_t over = g->f.n > FEW ? (g->enough - base) / SCANNED : 0;
+
+	return g->best <= g->enough + over;
+}
+
+/*
+ * Where the conflicts are too many to be listed, or for so many tries: the
+ * orders that are good for boxes of any kind, the most promising first, as long
+ * as the budget of the plan is enough for one more try.
+ */
+static int greedy_scan(struct greedy *g, uint64_t base)
+{
+	static const struct {
+		enum order order;
+		enum weir__fit fit;
+	} tries[] = {
+		{ ORDER_BYTES, WEIR__FIT_FIRST },
+		{ ORDER_TIME, WEIR__FIT_BEST },
+		{ ORDER_AREA, WEIR__FIT_FIRST },
+		{ ORDER_BEGIN, WEIR__FIT_BEST },
+		{ ORDER_AREA, WEIR__FIT_BEST },
+		{ ORDER_TIME, WEIR__FIT_FIRST },
+		{ ORDER_BYTES, WEIR__FIT_BEST },
+	};
+	uint64_t left = g->p->scans, cost = (uint64_t)g->f.n * g->f.n / 2;
+	int r;
+
+	if (scan_done(g, base) || cost > left)
+		return 0;
+	r = weir__scan_init(&g->scan, g->f.n);
+	if (r < 0)
+		return r;
+	weir__field_shorten(&g->f);
+	for (size_t i = 0; i < sizeof(tries) / sizeof(*tries); i++) {
+		if (g->tried & try_bit(tries[i].order, tries[i].fit))
+			continue;
+		if (scan_done(g, base) || g->scan.examined + cost > left)
+			break;
+		sort_boxes(g, tries[i].order);
+		scan_try(g, base, tries[i].fit);
+	}
+	g->p->scans -= left < g->scan.examined ? left : g->scan.examined;
+	return 0;
 }
 
 static int greedy_init(struct greedy *g, const struct weir__section *s)
@@ -308,12 +398,15 @@ int weir__greedy_place(struct weir__pieces *p, struct weir__section *s,
 		r = greedy_sweep(&g, s->base);
 	else if (!r)
 		greedy_run(&g);
+	if (!r)
+		r = greedy_scan(&g, s->base);
 	if (!r) {
 		s->height = g.best;
 		for (size_t i = 0; i < s->n; i++)
 			p->piece[s->piece[i]].offset = g.offset[i];
 	}
 	weir__field_free(&g.f);
+	weir__scan_free(&g.scan);
 	weir__free(g.offset);
 	weir__free(g.order);
 	weir__free(g.best_order);

@@ -6,6 +6,7 @@
 #ifndef WEIR__PLACE_GREEDY_H
 #define WEIR__PLACE_GREEDY_H
 
+#include "core/util.h"
 #include "place/pieces.h"
 
 /*
@@ -34,7 +35,14 @@ int weir__greedy_place(struct weir__pieces *p, struct weir__section *s,
  * The lowest aligned offset from @at on at which @bytes cross no multiple of
  * p->chunk.
  */
-uint64_t weir__pieces_fit(const struct weir__pieces *p, uint64_t at,
-			  uint64_t bytes, uint64_t align);
+static inline uint64_t weir__pieces_fit(const struct weir__pieces *p,
+					uint64_t at, uint64_t bytes,
+					uint64_t align)
+{
+	at = weir__up(at, align);
+	if (p->chunk && at / p->chunk != (at + bytes - 1) / p->chunk)
+		at = (at / p->chunk + 1) * p->chunk;
+	return at;
+}
 
 #endif

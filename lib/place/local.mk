@@ -7,6 +7,7 @@ lib_libweir_core_la_SOURCES += %D%/apply.c \
 	%D%/field.c %D%/field.h %D%/gaps.c %D%/gaps.h \
 	%D%/greedy.c %D%/greedy.h %D%/pieces.c %D%/pieces.h \
 	%D%/placement.c %D%/placement.h %D%/planner.c %D%/planner.h \
+	%D%/scan.c %D%/scan.h \
 	%D%/sections.c %D%/sections.h %D%/skyline.c %D%/skyline.h \
 	%D%/sweep.c %D%/sweep.h \
 	%D%/tensors.c %D%/tensors.h %D%/views.c

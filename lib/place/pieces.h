@@ -33,6 +33,8 @@ struct weir__pieces {
 	uint64_t chunk;    /* no piece crosses a multiple of it; 0: may */
 	uint64_t n_items;  /* of this memory, those without bytes too */
 	uint64_t in_place; /* of these */
+	uint64_t scans;    /* boxes that the greedy planner may examine when it
+			      places without lists of conflicts */
 };
 
 /*
