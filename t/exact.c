@@ -277,9 +277,10 @@ static void test_capacity(void)
 
 static void test_limits(void)
 {
-	struct weir__exact_item item[] = {
-		{ 0, 2, 0, 0 }, { 0, 2, 24, 16 }, { 1, 3, 8, 0 }, { 3, 9, 8, 0 }
-	};
+	struct weir__exact_item item[] = { { 0, 2, 0, 0, 0 },
+					   { 0, 2, 24, 16, 0 },
+					   { 1, 3, 8, 0, 0 },
+					   { 3, 9, 8, 0, 0 } };
 	uint64_t off[] = { 77, 0, 100, 200 };
 	struct weir__exact_result r;
 
@@ -317,9 +318,9 @@ static void test_many(void)
 	uint64_t height;
 
 	for (int64_t i = 0; i < MANY; i++)
-		item[i] = (struct weir__exact_item){ i, i + 10000, 8, 8 };
-	item[MANY] = (struct weir__exact_item){ 40000, 40002, 8, 8 };
-	item[MANY + 1] = (struct weir__exact_item){ 40001, 40003, 8, 8 };
+		item[i] = (struct weir__exact_item){ i, i + 10000, 8, 8, 0 };
+	item[MANY] = (struct weir__exact_item){ 40000, 40002, 8, 8, 0 };
+	item[MANY + 1] = (struct weir__exact_item){ 40001, 40003, 8, 8, 0 };
 	stack(item, MANY + 2, off);
 	height = off[MANY];
 	/* Far too long for this test, but it fails rather than hangs. */

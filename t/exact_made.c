@@ -25,7 +25,7 @@ static void made_add(struct exact_made *made, int64_t lower, int64_t upper,
 	made->offset[made->n] = (uint64_t)offset * UNIT;
 	made->item[made->n++] =
 		(struct weir__exact_item){ lower, upper, (uint64_t)size * UNIT,
-					   1 };
+					   1, 0 };
 }
 
 static uint64_t made_area(const struct weir__exact_item *item)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Small random problems, beside the optimum by trying all orders: what a search
- * proves is the optimum, and without a limit of time all is proved.
+ * proves is the optimum, and without a limit of time all is proved. In half of
+ * them items take the places of others, smaller ones too.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "tap.h"
 
 #define MOST 7
-#define ROUNDS 1500
+#define ROUNDS 3000
 
 static uint64_t state = 88172645463325252u;
 
@@ -22,10 +23,30 @@ static uint64_t rnd(uint64_t below)
 }
 
 static struct weir_lifetime item[MOST];
-static uint64_t size[MOST]; /* in whole units of the least alignment */
+static uint64_t size[MOST];   /* in whole units of the least alignment */
+static unsigned before[MOST]; /* 1 + the item whose place it takes; 0: none */
+static unsigned after[MOST];  /* 1 + the one that takes its place; 0: none */
 static unsigned n;
 
-static void problem(void)
+/* Item @i takes the place of an earlier one, if that is free and outlived. */
+static void take_place(unsigned i, unsigned j, int64_t steps)
+{
+	struct weir_lifetime *x = &item[i], *y = &item[j];
+
+	if (after[j])
+		return;
+	x->over = j + 1;
+	x->lower = y->upper - 1;
+	x->upper = x->lower + 1 +
+		   (int64_t)rnd(
+			   (uint64_t)(steps > x->lower ? steps - x->lower : 1));
+	x->bytes = rnd(4) ? 1 + rnd(y->bytes) : y->bytes;
+	x->align = y->align;
+	before[i] = j + 1;
+	after[j] = i + 1;
+}
+
+static void problem(bool in_place)
 {
 	unsigned kind = (unsigned)rnd(3);
 	uint64_t unit = UINT64_MAX;
@@ -33,6 +54,8 @@ static void problem(void)
 
 	n = 2 + (unsigned)rnd(MOST - 1);
 	memset(item, 0, sizeof(item));
+	memset(before, 0, sizeof(before));
+	memset(after, 0, sizeof(after));
 	for (unsigned i = 0; i < n; i++) {
 		struct weir_lifetime *x = &item[i];
 
@@ -41,6 +64,8 @@ static void problem(void)
 			   (int64_t)rnd((uint64_t)(steps - x->lower));
 		x->bytes = 1 + rnd(12) * (rnd(2) ? 1 : 3);
 		x->align = kind ? (uint64_t)1 << rnd(kind == 1 ? 2 : 5) : 1;
+		if (in_place && i && rnd(2))
+			take_place(i, (unsigned)rnd(i), steps);
 		unit = x->align < unit ? x->align : unit;
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -52,51 +77,57 @@ static bool together(unsigned i, unsigned j)
 	return item[i].lower < item[j].upper && item[j].lower < item[i].upper;
 }
 
-/* Items that are placed, in their order. */
+/* First items of places, in the order in which these were chosen. */
 static unsigned order[MOST];
-static uint64_t at[MOST];
+static uint64_t at[MOST]; /* of all items */
 
-/* The lowest place of item @i above none of the first @k, or between them. */
-static uint64_t lowest(unsigned i, unsigned k)
+/* Where item @i may be at @off or above, beside the places of @k others. */
+static uint64_t above(unsigned i, unsigned k, uint64_t off)
 {
-	const uint64_t align = item[i].align;
-	uint64_t off = 0;
-	bool moved = true;
-
-	while (moved) {
-		moved = false;
-		off = (off + align - 1) / align * align;
-		for (unsigned m = 0; m < k; m++) {
-			unsigned j = order[m];
-
-			if (together(i, j) && off < at[j] + size[j] &&
-			    at[j] < off + size[i]) {
-				off = at[j] + size[j];
-				moved = true;
-			}
-		}
-	}
+	for (unsigned m = 0; m < k; m++)
+		for (unsigned j = order[m] + 1; j; j = after[j - 1])
+			if (together(i, j - 1) &&
+			    off < at[j - 1] + size[j - 1] &&
+			    at[j - 1] < off + size[i])
+				off = at[j - 1] + size[j - 1];
 	return off;
 }
 
-/* Some order, each item at its lowest place, has the least height. */
+/* The lowest place that is free for item @i and all that take it from there. */
+static uint64_t lowest(unsigned i, unsigned k)
+{
+	const uint64_t align = item[i].align;
+	uint64_t off = 0, last;
+
+	do {
+		last = off = (off + align - 1) / align * align;
+		for (unsigned j = i + 1; j; j = after[j - 1])
+			off = above(j - 1, k, off);
+	} while (off != last);
+	return off;
+}
+
+/* Some order, each place as low as possible, has the least height. */
 static uint64_t optimum(unsigned used, unsigned k, uint64_t height,
 			uint64_t best)
 {
-	if (height >= best || k == n)
-		return height < best ? height : best;
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t end;
+	bool all = true;
 
-		if (used & 1u << i)
+	for (unsigned i = 0; i < n && height < best; i++) {
+		uint64_t off, end;
+
+		if (before[i] || used & 1u << i)
 			continue;
-		at[i] = lowest(i, k);
+		all = false;
+		off = lowest(i, k);
+		for (unsigned j = i + 1; j; j = after[j - 1])
+			at[j - 1] = off;
 		order[k] = i;
-		end = at[i] + size[i];
+		end = off + size[i];
 		best = optimum(used | 1u << i, k + 1,
 			       end > height ? end : height, best);
 	}
-	return best;
+	return all && height < best ? height : best;
 }
 
 /* Of the three ways to search. */
@@ -139,7 +170,7 @@ int main(void)
 	for (int round = 0; round < ROUNDS; round++) {
 		uint64_t best;
 
-		problem();
+		problem(round % 2);
 		best = optimum(0, 0, 0, UINT64_MAX);
 		compare(best, 0, 0, &all);
 		compare(best, best, 0, &tight);

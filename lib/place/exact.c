@@ -71,6 +71,9 @@ int weir__exact_place(const struct weir__exact_item *items, size_t n,
 	for (size_t i = 0; i < parts->n; i++)
 		side_store(&team.side[i], &parts->part[i], parts->unit,
 			   offsets);
+	for (size_t i = 0; i < n; i++)
+		if (items[i].next)
+			offsets[items[i].next - 1] = offsets[i];
 	if (!err)
 		*ret = exact_result(&team, items, n, offsets);
 out:

@@ -25,6 +25,12 @@ struct weir__exact_item {
 	int64_t lower, upper; /* alive in [lower, upper); lower < upper */
 	uint64_t bytes;       /* 0: takes no place, its offset is left alone */
 	uint64_t align;       /* of the offset, any number; 0 is 1 */
+	/*
+	 * 1 + the item that takes its place, or 0. That one comes later in the
+	 * list, begins where this one ends, and has no more bytes and the same
+	 * alignment; neither has 0 bytes.
+	 */
+	size_t next;
 };
 
 struct weir__exact_opts {

@@ -19,13 +19,16 @@ static bool bounds_late(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_part *p = s->part;
 	const uint64_t *overlap = weir__exact_overlap(p, i);
-	int64_t limit = s->sky[i] + p->size[i], least = INT64_MAX;
+	int64_t least = INT64_MAX;
 
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = overlap[w] & s->open[w]; set;
 		     set &= set - 1) {
 			uint32_t k = weir__exact_first(set, w);
-			int64_t top = s->est[k] + p->size[k];
+			int64_t limit =
+				s->sky[i] + weir__exact_size_below(p, i, k);
+			int64_t top =
+				s->est[k] + weir__exact_size_below(p, k, i);
 
 			if (s->est[k] < limit && top < least)
 				least = top;
@@ -54,7 +57,7 @@ static bool bounds_collect(struct weir__exact_search *s, uint32_t c,
 			continue;
 		s->clique_item[n] = i;
 		s->clique_est[n] = s->est[i];
-		s->clique_top[n++] = s->est[i] + p->size[i];
+		s->clique_top[n++] = s->est[i] + weir__exact_size_in(p, i, c);
 		above |= s->est[i] > level;
 	}
 	*ret_n = n;

@@ -152,7 +152,8 @@ static uint32_t lowest_below(const struct weir__exact_search *s, uint32_t i)
 		     set &= set - 1) {
 			uint32_t k = weir__exact_first(set, w);
 
-			if (s->est[k] + p->size[k] <= s->est[i])
+			if (s->est[k] + weir__exact_size_below(p, k, i) <=
+			    s->est[i])
 				best = order_first(s, k, best);
 		}
 	return best;

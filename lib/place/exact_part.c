@@ -91,6 +91,7 @@ static int64_t exact_unit(const struct weir__exact_item *items, size_t n)
 /* The cliques [lo, hi) of an item of the caller. */
 struct exact_span {
 	uint32_t lo, hi;
+	bool takes; /* the place of another item, when that ends */
 };
 
 void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size)
@@ -103,7 +104,7 @@ void *weir__exact_carve(struct weir__exact_block *block, size_t n, size_t size)
 
 /* All arrays of a part, in memory at @base. Returns their bytes. */
 static size_t part_carve(struct weir__exact_part *p, size_t n_members,
-			 char *base)
+			 size_t n_steps, char *base)
 {
 	struct weir__exact_block block = { .base = base };
 	size_t rows = p->n <= WEIR__EXACT_ITEMS ? p->n : 0;
@@ -118,7 +119,21 @@ static size_t part_carve(struct weir__exact_part *p, size_t n_members,
 	WEIR__EXACT_CARVE(&block, p->first, p->m + 1);
 	WEIR__EXACT_CARVE(&block, p->members, n_members);
 	WEIR__EXACT_CARVE(&block, p->overlap, rows * p->words);
+	if (n_steps) {
+		WEIR__EXACT_CARVE(&block, p->step, n_steps);
+		WEIR__EXACT_CARVE(&block, p->step_at, p->n + 1);
+	}
 	return block.used;
+}
+
+/* Where the last item ends that takes the place of item @i. */
+static const struct exact_span *last_span(const struct weir__exact_item *items,
+					  const struct exact_span *span,
+					  size_t i)
+{
+	while (items[i].next)
+		i = items[i].next - 1;
+	return &span[i];
 }
 
 static void part_items(struct weir__exact_part *p,
@@ -132,13 +147,33 @@ static void part_items(struct weir__exact_part *p,
 	for (const struct exact_event *e = begin; e < end; e++) {
 		int64_t align = exact_item_align(&items[e->item]) / unit;
 
-		if (!e->begins)
+		if (!e->begins || span[e->item].takes)
 			continue;
 		p->item[at] = e->item;
 		p->size[at] = (int64_t)items[e->item].bytes / unit;
 		p->align[at] = align ? align : 1; /* it divides the unit */
 		p->lo[at] = span[e->item].lo;
-		p->hi[at++] = span[e->item].hi;
+		p->hi[at++] = last_span(items, span, e->item)->hi;
+	}
+}
+
+/* Of the caller's items that take a place, which have fewer bytes. */
+static void part_steps(struct weir__exact_part *p,
+		       const struct weir__exact_item *items,
+		       const struct exact_span *span, int64_t unit)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < p->n && p->step; i++) {
+		size_t next = items[p->item[i]].next;
+
+		p->step_at[i] = at;
+		for (; next; next = items[next - 1].next)
+			p->step[at++] = (struct weir__exact_step){
+				span[next - 1].lo,
+				(int64_t)items[next - 1].bytes / unit
+			};
+		p->step_at[i + 1] = at;
 	}
 }
 
@@ -146,8 +181,15 @@ static void part_items(struct weir__exact_part *p,
 static void part_loads(struct weir__exact_part *p)
 {
 	for (uint32_t i = 0; i < p->n; i++) {
-		p->load[p->lo[i]] += p->size[i];
-		p->load[p->hi[i]] -= p->size[i];
+		int64_t size = p->size[i];
+
+		p->load[p->lo[i]] += size;
+		for (uint32_t k = p->step ? p->step_at[i] : 0;
+		     p->step && k < p->step_at[i + 1]; k++) {
+			p->load[p->step[k].clique] -= size - p->step[k].size;
+			size = p->step[k].size;
+		}
+		p->load[p->hi[i]] -= size;
 	}
 	for (uint32_t c = 0; c < p->m; c++) {
 		if (p->load[c] > p->bound)
@@ -187,10 +229,16 @@ static void part_members(struct weir__exact_part *p)
 	p->first[0] = 0;
 }
 
+static bool part_has_steps(const struct weir__exact_part *p, uint32_t i)
+{
+	return p->step && p->step_at[i] < p->step_at[i + 1];
+}
+
 static bool part_are_twins(const struct weir__exact_part *p, uint32_t a,
 			   uint32_t b)
 {
-	return p->size[a] == p->size[b] && p->align[a] == p->align[b] &&
+	return !part_has_steps(p, a) && !part_has_steps(p, b) &&
+	       p->size[a] == p->size[b] && p->align[a] == p->align[b] &&
 	       p->lo[a] == p->lo[b] && p->hi[a] == p->hi[b];
 }
 
@@ -228,19 +276,22 @@ static int part_new(struct weir__exact_part *p,
 		    const struct exact_event *end,
 		    const struct exact_span *span, int64_t unit)
 {
-	size_t n_members = 0;
+	size_t n_members = 0, n_steps = 0;
 	char *block;
 
-	p->n = (uint32_t)((end - begin) / 2);
+	for (const struct exact_event *e = begin; e < end; e++)
+		n_steps += e->begins && span[e->item].takes;
+	p->n = (uint32_t)((size_t)(end - begin) / 2 - n_steps);
 	p->m = span[end[-1].item].hi;
 	p->words = (p->n + 63) / 64;
 	if (p->n <= WEIR__EXACT_ITEMS)
 		n_members = count_members(begin, end, span);
-	block = weir__calloc(1, part_carve(p, n_members, NULL));
+	block = weir__calloc(1, part_carve(p, n_members, n_steps, NULL));
 	if (!block)
 		return weir__fail(-ENOMEM, "no memory for %u items", p->n);
-	part_carve(p, n_members, block);
+	part_carve(p, n_members, n_steps, block);
 	part_items(p, items, begin, end, span, unit);
+	part_steps(p, items, span, unit);
 	part_loads(p);
 	if (p->n > WEIR__EXACT_ITEMS)
 		return 0;
@@ -254,8 +305,9 @@ static int part_new(struct weir__exact_part *p,
  * Number the cliques of the part at @e from 0; returns its end. A clique is
  * complete when an item ends after another has begun.
  */
-static const struct exact_event *exact_sweep(const struct exact_event *e,
-					     struct exact_span *span)
+static const struct exact_event *
+exact_sweep(const struct weir__exact_item *items, const struct exact_event *e,
+	    struct exact_span *span)
 {
 	uint32_t clique = 0, alive = 0;
 	bool fresh = false;
@@ -264,12 +316,12 @@ static const struct exact_event *exact_sweep(const struct exact_event *e,
 		if (e->begins) {
 			span[e->item].lo = clique;
 			fresh = true;
-			alive++;
+			alive += !span[e->item].takes;
 		} else {
 			clique += fresh;
 			span[e->item].hi = clique;
 			fresh = false;
-			alive--;
+			alive -= !items[e->item].next;
 		}
 		e++;
 	} while (alive);
@@ -283,7 +335,7 @@ static int parts_cut(const struct weir__exact_item *items,
 	const struct exact_event *e = event, *end = event + n_events;
 
 	while (e < end) {
-		const struct exact_event *next = exact_sweep(e, span);
+		const struct exact_event *next = exact_sweep(items, e, span);
 		int err = part_new(&ret->part[ret->n], items, e, next, span,
 				   ret->unit);
 
@@ -317,6 +369,8 @@ int weir__exact_parts_new(const struct weir__exact_item *items, size_t n,
 	for (size_t i = 0; i < n; i++) {
 		if (!items[i].bytes)
 			continue;
+		if (items[i].next)
+			span[items[i].next - 1].takes = true;
 		event[n_events++] = (struct exact_event){ items[i].lower,
 							  (uint32_t)i, true };
 		event[n_events++] = (struct exact_event){ items[i].upper,

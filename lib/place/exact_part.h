@@ -20,22 +20,34 @@
 
 #define WEIR__EXACT_NONE UINT32_MAX
 
-/* Sizes, alignments and offsets are in units. Items are sorted by @lo. */
+/* From this clique on an item has fewer bytes. */
+struct weir__exact_step {
+	uint32_t clique;
+	int64_t size;
+};
+
+/*
+ * Sizes, alignments and offsets are in units. Items are sorted by @lo. Items of
+ * the caller that take one another's place are one item here, whose size may
+ * decrease over time.
+ */
 struct weir__exact_part {
-	uint32_t n;          /* items */
-	uint32_t m;          /* cliques */
-	uint32_t words;      /* of 64 bits, for a set of items */
-	uint32_t largest;    /* most items in one clique */
-	int64_t bound;       /* no placement is lower: the largest @load */
-	uint32_t *item;      /* the caller's number of each item */
-	int64_t *size;       /* of each item */
-	int64_t *align;      /* of each item */
-	uint32_t *lo, *hi;   /* cliques of each item */
+	uint32_t n;        /* items */
+	uint32_t m;        /* cliques */
+	uint32_t words;    /* of 64 bits, for a set of items */
+	uint32_t largest;  /* most items in one clique */
+	int64_t bound;     /* no placement is lower: the largest @load */
+	uint32_t *item;    /* the caller's number of each item */
+	int64_t *size;     /* of each item: the largest, in its first clique */
+	int64_t *align;    /* of each item */
+	uint32_t *lo, *hi; /* cliques of each item */
 	uint32_t *next_twin; /* the next item with the same four members */
 	uint64_t *overlap; /* the set of items that share a clique with each */
 	int64_t *load;     /* of each clique: sum of sizes */
 	uint32_t *members; /* of clique c: [first[c], first[c + 1]) */
 	uint32_t *first;
+	struct weir__exact_step *step; /* NULL: all sizes stay */
+	uint32_t *step_at; /* those of item i: [step_at[i], step_at[i + 1]) */
 };
 
 struct weir__exact_parts {
@@ -66,6 +78,31 @@ static inline int64_t weir__exact_up(const struct weir__exact_part *part,
 	int64_t align = part->align[i];
 
 	return align == 1 ? offset : (offset + align - 1) / align * align;
+}
+
+/* The size of item @i in clique @c, which is one of its cliques. */
+static inline int64_t weir__exact_size_in(const struct weir__exact_part *part,
+					  uint32_t i, uint32_t c)
+{
+	int64_t size = part->size[i];
+
+	if (!part->step)
+		return size;
+	for (uint32_t k = part->step_at[i]; k < part->step_at[i + 1]; k++)
+		if (part->step[k].clique <= c)
+			size = part->step[k].size;
+	return size;
+}
+
+/* How far above item @i an item @k begins at least that comes above it. */
+static inline int64_t
+weir__exact_size_below(const struct weir__exact_part *part, uint32_t i,
+		       uint32_t k)
+{
+	if (!part->step)
+		return part->size[i];
+	return weir__exact_size_in(
+		part, i, part->lo[i] > part->lo[k] ? part->lo[i] : part->lo[k]);
 }
 
 static inline const uint64_t *

@@ -82,21 +82,24 @@ void weir__exact_put(struct weir__exact_search *s, uint32_t i)
 {
 	const struct weir__exact_part *p = s->part;
 	const uint64_t *overlap = weir__exact_overlap(p, i);
-	int64_t top = s->est[i] + p->size[i];
 
 	state_log(s, i, true);
 	s->off[i] = s->est[i];
 	s->est[i] = WEIR__EXACT_PLACED;
 	weir__exact_remove(s->open, i);
 	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
-		s->total[c] -= p->size[i];
+		s->total[c] -= weir__exact_size_in(p, i, c);
 	for (uint32_t c = p->lo[i] + 1; c < p->hi[i]; c++)
 		s->cut[c]--;
 	state_mark(s, i);
 	for (uint32_t w = 0; w < p->words; w++)
 		for (uint64_t set = overlap[w] & s->open[w]; set;
-		     set &= set - 1)
-			state_lift(s, weir__exact_first(set, w), top);
+		     set &= set - 1) {
+			uint32_t k = weir__exact_first(set, w);
+
+			state_lift(s, k,
+				   s->off[i] + weir__exact_size_below(p, i, k));
+		}
 }
 
 static void state_take_back(struct weir__exact_search *s, uint32_t i)
@@ -105,7 +108,7 @@ static void state_take_back(struct weir__exact_search *s, uint32_t i)
 
 	weir__exact_add(s->open, i);
 	for (uint32_t c = p->lo[i]; c < p->hi[i]; c++)
-		s->total[c] += p->size[i];
+		s->total[c] += weir__exact_size_in(p, i, c);
 	for (uint32_t c = p->lo[i] + 1; c < p->hi[i]; c++)
 		s->cut[c]++;
 }

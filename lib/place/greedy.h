@@ -20,7 +20,6 @@ struct weir__section {
 	uint64_t base;   /* where the section begins */
 	uint64_t height; /* where its highest piece ends: absolute */
 	uint64_t bound;  /* no placement is lower: absolute */
-	bool linked;     /* some piece has a next one */
 	bool searched;   /* by the exact planner, as long as it could */
 };
 

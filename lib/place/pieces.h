@@ -21,8 +21,8 @@ struct weir__piece {
 	uint64_t bytes, align; /* > 0; bytes is a multiple of the unit */
 	uint64_t offset;       /* the result */
 	uint32_t next;         /* begins where this one ends, not larger */
-	uint32_t box;          /* its number in the field that is in use */
-	bool follows;          /* it is the next of another piece */
+	uint32_t box; /* its number in its section, from the greedy planner */
+	bool follows; /* it is the next of another piece */
 };
 
 struct weir__pieces {

@@ -71,7 +71,10 @@ static int section_search(struct weir__pieces *p, struct weir__section *s,
 		const struct weir__piece *x = &p->piece[s->piece[i]];
 
 		item[i] = (struct weir__exact_item){ x->lower, x->upper,
-						     x->bytes, x->align };
+						     x->bytes, x->align, 0 };
+		/* The greedy planner has numbered the section's pieces. */
+		if (x->next != WEIR__NO_PIECE)
+			item[i].next = (size_t)p->piece[x->next].box + 1;
 		offset[i] = x->offset - s->base;
 	}
 	if (!r)
@@ -94,8 +97,8 @@ static int section_search(struct weir__pieces *p, struct weir__section *s,
 
 /*
  * Search for lower places in the highest section, as long as there is one that
- * was not searched: the others do not count. Sections with linked pieces, which
- * are no rectangles, and those with too many pieces keep their greedy places.
+ * was not searched: the others do not count. Sections with too many pieces keep
+ * their greedy places.
  */
 static int plan_exact(struct weir__pieces *p, struct weir__sections *all,
 		      const struct weir__planning *how,
@@ -104,7 +107,7 @@ static int plan_exact(struct weir__pieces *p, struct weir__sections *all,
 	struct weir__section *s;
 	int r = 0;
 
-	while (!r && (s = highest(all)) && !s->searched && !s->linked &&
+	while (!r && (s = highest(all)) && !s->searched &&
 	       s->n <= WEIR__EXACT_ITEMS && weir__now() < how->deadline) {
 		uint64_t enough = planned->bound > how->enough ? planned->bound
 							       : how->enough;

@@ -155,8 +155,6 @@ static int section_add(struct weir__sections *all, const struct weir__pieces *p,
 	if (r < 0)
 		return r;
 	s->bound += s->base;
-	for (size_t i = 0; i < s->n; i++)
-		s->linked |= p->piece[s->piece[i]].follows;
 	list[all->n++] = *s;
 	return 0;
 }
