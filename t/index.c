@@ -20,7 +20,7 @@ static int parse(struct weir__index *x, const char *from, size_t len,
 	text = malloc(len + 1);
 	memcpy(text, from, len);
 	text[len] = '\0';
-	return weir__index_parse(x, "i.json", text, len, lenient);
+	return weir__index_parse(x, NULL, "i.json", text, len, lenient);
 }
 
 static const struct {

@@ -98,7 +98,7 @@ T_C_TESTS = \
 	%D%/gguf.t \
 	%D%/index.t \
 	%D%/model-open.t %D%/model-fds.t %D%/model-index.t \
-	%D%/model-format.t %D%/model-gguf.t \
+	%D%/model-format.t %D%/model-gguf.t %D%/model-memory.t \
 	%D%/every-byte.t \
 	%D%/fuzz-st.t %D%/fuzz-gguf.t %D%/fuzz-index.t %D%/fuzz-plan.t \
 	%D%/fuzz-text.t \
@@ -293,6 +293,7 @@ T_CONVERSIONS = %D%/conversions.c %D%/conversions.h
 %C%_model_index_t_SOURCES = %D%/model-index.c $(T_MODELS)
 %C%_model_gguf_t_SOURCES = %D%/model-gguf.c $(T_MODELS)
 %C%_model_format_t_LDADD = $(T_STATIC)
+%C%_model_memory_t_SOURCES = %D%/model-memory.c $(T_MODELS) $(T_KIND)
 %C%_model_format_t_SOURCES = %D%/model-format.c %D%/toy.c %D%/toy.h \
 	$(T_SAMPLE) $(T_MODELS)
 

@@ -178,8 +178,8 @@ struct weir_opts {
 				   whole pages: buffers that weir allocates
 				   (wrapped memory and mapped files do not
 				   count), kept memory, which is freed before
-				   an allocation is refused, and slots; 0: no
-				   limit */
+				   an allocation is refused, slots, and headers of
+				   models with their tables; 0: no limit */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)

@@ -23,6 +23,8 @@ struct weir_model_opts {
 	size_t size;
 	uint32_t flags;    /* WEIR_MODEL_* */
 	uint32_t reserved; /* 0 */
+	uint64_t memory;   /* most bytes for headers and their tables; 0: 256
+			      MiB */
 };
 WEIR__DECLARE_OPTS_INIT(weir_model_opts)
 #define WEIR_MODEL_OPTS_INIT WEIR__OPTS_INIT(weir_model_opts)
@@ -119,7 +121,8 @@ struct weir_model_info {
  * -EBADMSG: the content violates the format; the sentence names the file, the
  * tensor and the numbers. -EOPNOTSUPP: another format. -ESTALE: a file changed
  * while it was read. -EINVAL: not a regular file, or a directory with several
- * models. -ENOMEM. -ENOENT and other errors of open(2) and read(2).
+ * models. -ENOMEM, also if opts->memory or the root's budget is exceeded.
+ * -ENOENT and other errors of open(2) and read(2).
  */
 WEIR_API int weir_model_open(struct weir *weir, const char *path,
 			     const struct weir_model_opts *opts,
@@ -182,9 +185,10 @@ WEIR_API int weir_model_meta_at(const struct weir_model *model, size_t i,
 	WEIR_NONNULL(1, 3);
 /*
  * Item @i of @array, whose type is WEIR_VALUE_ARRAY: a value without a key.
- * Takes the same time for each item, and copies no strings. @array comes from
- * one of these calls, with its full size, and is not changed.
- * -EINVAL: @array is not an array, or @i is past its end.
+ * Takes the same time for each item, and copies no strings; the first call for
+ * an array of strings makes an index of it. @array comes from one of these
+ * calls, with its full size, and is not changed.
+ * -EINVAL: @array is not an array, or @i is past its end. -ENOMEM.
  */
 WEIR_API int weir_model_meta_item(const struct weir_model *model,
 				  const struct weir_value *array, size_t i,

@@ -82,7 +82,11 @@ static int read_fixed(struct gguf *rd)
 		return r;
 	rd->n_tensors = weir__gguf_u64(&rd->in);
 	rd->n_pairs = weir__gguf_u64(&rd->in);
-	return check_counts(rd);
+	r = check_counts(rd);
+	return r < 0 ? r
+		     : weir__gguf_expect(&rd->in,
+					 rd->n_pairs * MIN_PAIR +
+						 rd->n_tensors * MIN_INFO);
 }
 
 static int read_name(struct gguf *rd, struct weir__value *ret_name)
@@ -352,6 +356,8 @@ int weir__gguf_parse(struct weir_model *m, const struct weir__gguf *g)
 		r = weir__gguf_explain(&rd.in, read_fixed(&rd));
 	if (r >= 0)
 		r = read_header(&rd);
+	if (r == -ENOMEM && m->held_refused)
+		return weir__fail_for(r, "%s", g->file);
 	if (r == -ENOMEM)
 		return weir__fail(
 			r,

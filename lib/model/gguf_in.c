@@ -64,11 +64,13 @@ static int load_to(struct weir__gguf_in *in, uint64_t have, uint64_t end)
 	const struct weir__gguf *g = in->g;
 	struct weir_model *m = in->m;
 	char *text = weir__grow(m->text, &m->cap_text, in->base + end, 1);
-	int r = 0;
+	int r = weir__model_hold(m, end - have);
 
 	if (!text)
 		return -ENOMEM;
 	m->text = text;
+	if (r < 0)
+		return r;
 	text += in->base + have;
 	if (g->bytes)
 		memcpy(text, g->bytes + have, end - have);

@@ -55,6 +55,20 @@ static inline int weir__gguf_need(struct weir__gguf_in *in, uint64_t n)
 	return weir__gguf_load(in, n);
 }
 
+/*
+ * The next @n bytes will have to be kept: is there memory for them? So what is
+ * too much is refused before it is read. -ENOMEM, with m->held_refused.
+ */
+static inline int weir__gguf_expect(struct weir__gguf_in *in, uint64_t n)
+{
+	uint64_t have = in->m->text_len - in->base - in->at;
+	uint64_t more = n > have ? n - have : 0;
+	int r = weir__model_hold(in->m, more);
+
+	weir__model_let_go(in->m, more);
+	return r;
+}
+
 /* The next number, of which weir__gguf_need has made sure. */
 static inline uint32_t weir__gguf_u32(struct weir__gguf_in *in)
 {

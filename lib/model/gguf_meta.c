@@ -85,18 +85,16 @@ static int read_numbers(struct weir__gguf_in *in, enum weir_value_type type,
 static int read_value(struct weir__gguf_in *in, enum weir_value_type type,
 		      unsigned depth, struct weir__value *ret_value);
 
-/* Append the strings of an array to the items of the model. */
+/* The strings of an array stay where they are. */
 static int read_strings(struct weir__gguf_in *in, struct weir__value *array)
 {
 	struct weir__value item;
-	int r = weir__items_expect(in->m, array->n);
+	int r = weir__strings_add(in->m, in->base + in->at, array->n,
+				  &array->at);
 
-	array->at = in->m->n_items;
-	for (uint32_t i = 0; r >= 0 && i < array->n; i++) {
+	array->packed = true;
+	for (uint32_t i = 0; r >= 0 && i < array->n; i++)
 		r = weir__gguf_string(in, &item);
-		if (r >= 0)
-			r = weir__item_add(in->m, &item);
-	}
 	return r;
 }
 
@@ -159,7 +157,7 @@ static int read_array_head(struct weir__gguf_in *in, unsigned depth,
 		.of = (uint8_t)of,
 		.n = (uint32_t)n,
 	};
-	return 0;
+	return weir__gguf_expect(in, n * least);
 }
 
 static int read_array(struct weir__gguf_in *in, unsigned depth,

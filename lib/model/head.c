@@ -91,10 +91,14 @@ static int st_read(struct weir_model *m, uint32_t shard,
 	if (r < 0)
 		return r;
 	st.data_bytes = head->file_bytes - 8 - st.len;
+	r = weir__model_hold(m, 8 + st.len + 1);
+	if (r < 0)
+		return weir__fail_for(r, "%s", st.file);
 	r = read_text(m->file[shard], &st, &front);
 	if (r >= 0)
 		r = weir__st_parse(m, &st);
 	weir__free(front);
+	weir__model_let_go(m, 8 + st.len + 1);
 	return r;
 }
 

@@ -44,7 +44,12 @@ int weir__header_add(struct weir__header *h, const struct weir__str *name,
 	struct weir_model *m = h->m;
 	uint32_t number = (uint32_t)m->n_recs;
 	struct weir__record *all;
-	int there, r;
+	int there;
+	int r = weir__model_hold(m, sizeof(*all) + WEIR__NAME_BYTES +
+					    rec->ndim * sizeof(*dims));
+
+	if (r < 0)
+		return r;
 
 	if (m->n_recs >= UINT32_MAX - 1)
 		return weir__fail(-EOPNOTSUPP,

@@ -81,6 +81,12 @@ static int add_shard(struct weir__index *x, struct weir__json *j,
 	return 0;
 }
 
+static int index_hold(struct weir__index *x, uint64_t bytes)
+{
+	x->held += bytes;
+	return x->m ? weir__model_hold(x->m, bytes) : 0;
+}
+
 static int place_tensor(struct weir__index *x, struct weir__json *j,
 			const struct weir__str *name, bool lenient)
 {
@@ -91,6 +97,8 @@ static int place_tensor(struct weir__index *x, struct weir__json *j,
 
 	if (r >= 0)
 		r = add_shard(x, j, &file, &shard);
+	if (r >= 0)
+		r = index_hold(x, sizeof(*placed) + WEIR__NAME_BYTES);
 	if (r < 0)
 		return r;
 	placed = weir__grow(x->placed, &x->cap_placed, x->n_placed,
@@ -253,20 +261,22 @@ out:
 	return r;
 }
 
-int weir__index_parse(struct weir__index *x, const char *file, char *text,
-		      size_t len, bool lenient)
+int weir__index_parse(struct weir__index *x, struct weir_model *m,
+		      const char *file, char *text, size_t len, bool lenient)
 {
 	struct weir__json j;
 	int r;
 
-	*x = (struct weir__index){ .file = file, .text = text };
+	*x = (struct weir__index){ .m = m, .file = file, .text = text };
 	weir__json_init(&j, file, 0, text, len);
 	r = weir__names_init(&x->names, 0, x, placed_name);
 	if (r >= 0)
 		r = weir__names_init(&x->shards, 0, x, shard_name);
 	if (r >= 0)
 		r = read_index(x, &j, lenient);
-	if (r == -ENOMEM)
+	if (r == -ENOMEM && m && m->held_refused)
+		weir__fail_for(r, "%s", file);
+	else if (r == -ENOMEM)
 		weir__fail(
 			r,
 			"%s: no memory for the tables of an index of %zu bytes, after %zu tensors",
@@ -283,6 +293,8 @@ void weir__index_fini(struct weir__index *x)
 	weir__names_fini(&x->shards);
 	weir__free(x->placed);
 	weir__free(x->shard);
+	if (x->m)
+		weir__model_let_go(x->m, x->held);
 }
 
 void weir__index_keep(struct weir__index *x, struct weir_model *m, size_t first,

@@ -19,8 +19,10 @@ struct weir__placed { /* a tensor of the weight_map */
 };
 
 struct weir__index {
-	const char *file; /* for sentences */
-	char *text;       /* owned by the caller; names point into it */
+	struct weir_model *m; /* for which memory counts; or NULL */
+	uint64_t held;        /* bytes of it */
+	const char *file;     /* for sentences */
+	char *text;           /* owned by the caller; names point into it */
 	struct weir__placed *placed;
 	size_t n_placed, cap_placed;
 	struct weir__names names; /* of placed */
@@ -31,12 +33,12 @@ struct weir__index {
 };
 
 /*
- * Parse @text, which has @len bytes and a NUL. It is written to, and must stay
+ * Parse @text, the index of @m (NULL: its memory does not count), which has @len bytes and a NUL. It is written to, and must stay
  * until weir__index_fini, which is called whatever this returns. -EBADMSG.
  * -EOPNOTSUPP: too many shards.
  */
-int weir__index_parse(struct weir__index *x, const char *file, char *text,
-		      size_t len, bool lenient);
+int weir__index_parse(struct weir__index *x, struct weir_model *m,
+		      const char *file, char *text, size_t len, bool lenient);
 void weir__index_fini(struct weir__index *x);
 
 /*

@@ -7,7 +7,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/format.c %D%/format.h %D%/formats.c %D%/header.c \
 	%D%/safetensors.c %D%/safetensors.h %D%/head.c %D%/ranges.c \
 	%D%/gguf.c %D%/gguf.h %D%/gguf_in.c %D%/gguf_in.h \
-	%D%/gguf_meta.c %D%/gguf_text.c %D%/values.c \
+	%D%/gguf_meta.c %D%/gguf_text.c %D%/values.c %D%/strings.c %D%/held.c \
 	%D%/index.c %D%/index.h %D%/shards.c \
 	%D%/split.c %D%/split.h \
 	%D%/plan.c %D%/plan.h %D%/estimate.c %D%/layout.c %D%/runs.c \

@@ -14,8 +14,10 @@ int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 {
 	struct weir__pair *pair;
 	uint32_t number = (uint32_t)m->n_meta;
-	int r;
+	int r = weir__model_hold(m, sizeof(*pair) + WEIR__NAME_BYTES);
 
+	if (r < 0)
+		return r;
 	if (m->n_meta >= UINT32_MAX - 1)
 		return weir__fail(-EOPNOTSUPP,
 				  "a model of more than %u pairs of metadata",
@@ -141,9 +143,12 @@ int weir__items_expect(struct weir_model *m, uint64_t n)
 
 int weir__item_add(struct weir_model *m, const struct weir__value *item)
 {
-	struct weir__value *all =
-		weir__grow(m->item, &m->cap_items, m->n_items, sizeof(*all));
+	struct weir__value *all;
+	int r = weir__model_hold(m, sizeof(*all));
 
+	if (r < 0)
+		return r;
+	all = weir__grow(m->item, &m->cap_items, m->n_items, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
 	m->item = all;

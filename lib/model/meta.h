@@ -10,6 +10,7 @@
 #ifndef WEIR__META_H
 #define WEIR__META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,7 +24,8 @@ struct weir__value {
 		 * STRING: offset in model->text. ARRAY of numbers: offset there
 		 * of the numbers, one after the other, in the host's byte
 		 * order, aligned to their size. ARRAY of STRING or ARRAY:
-		 * number of its first item in model->item.
+		 * number of its first item in model->item, or if they are
+		 * @packed, number of the array in model->strings.
 		 */
 		uint64_t at;
 		uint64_t u; /* BOOL (0 or 1), U8 to U64 */
@@ -33,6 +35,7 @@ struct weir__value {
 	uint32_t n;   /* bytes of a string, items of an array */
 	uint8_t type; /* enum weir_value_type */
 	uint8_t of;   /* type of the items of an array */
+	bool packed;  /* an array of strings, each after its length */
 };
 
 struct weir__pair {
@@ -72,7 +75,7 @@ int weir__items_expect(struct weir_model *m, uint64_t n);
 /* Append to model->item, for an array of strings or arrays. -ENOMEM. */
 int weir__item_add(struct weir_model *m, const struct weir__value *item);
 
-/* Item @i of @array, which has it. */
+/* Item @i of @array, which has it and is not packed. */
 struct weir__value weir__value_item(const struct weir_model *m,
 				    const struct weir__value *array,
 				    uint64_t i);

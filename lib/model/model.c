@@ -44,6 +44,7 @@ int weir__model_new(struct weir *weir, struct weir_model **ret_model)
 		return r;
 	}
 	atomic_init(&m->refs, 1);
+	m->limit = WEIR__MODEL_MEMORY;
 	m->weir = weir ? weir__root_ref(weir) : NULL;
 	*ret_model = m;
 	return 0;
@@ -82,6 +83,8 @@ void weir__model_put(struct weir_model *model)
 	weir__free(model->text);
 	weir__free(model->meta);
 	weir__free(model->item);
+	weir__strings_free(model);
+	weir__model_held_free(model);
 	weir__free(model->path);
 	weir__plan_destroy(atomic_load(&model->spare_plan));
 	if (model->weir)
@@ -151,6 +154,7 @@ int weir__model_finish(struct weir_model *m)
 	m->text = shrink(m->text, &m->cap_text, m->text_len, 1);
 	m->meta = shrink(m->meta, &m->cap_meta, m->n_meta, sizeof(*m->meta));
 	m->item = shrink(m->item, &m->cap_items, m->n_items, sizeof(*m->item));
+	weir__model_held_end(m);
 	return hash_names(m);
 }
 

@@ -20,6 +20,8 @@
 
 struct weir__format;
 
+#define WEIR__MODEL_MEMORY ((uint64_t)256 << 20) /* weir_model_opts.memory 0 */
+
 struct weir__record {
 	uint64_t name; /* offset in model->text; followed by a NUL */
 	uint32_t name_len;
@@ -31,9 +33,17 @@ struct weir__record {
 	uint64_t bytes;
 };
 
+/* An array of strings in model->text, each after its length: strings.c. */
+struct weir__strings {
+	uint64_t at;    /* offset of the first string's length */
+	uint64_t bytes; /* of the index, as they count for the budget */
+	_Atomic(uint64_t *) index; /* where each string's length is; NULL: no
+				      program has needed it */
+};
+
 /*
- * The thread that opens a model builds it; then nothing but its spare plan
- * changes, and any number of threads use it without a lock. It is referenced by
+ * The thread that opens a model builds it; then nothing but its spare plan and
+ * the indexes of its arrays change, and any number of threads use it without a lock. It is referenced by
  * the caller and by each plan, load and weights made from it, and references its
  * files and the root.
  */
@@ -59,6 +69,15 @@ struct weir_model {
 	size_t n_meta, cap_meta;
 	struct weir__value *item; /* of arrays of strings or arrays */
 	size_t n_items, cap_items;
+	struct weir__strings *strings;
+	size_t n_strings, cap_strings;
+	/*
+	 * Bytes of headers and tables (held.c): those in use, up to which they
+	 * may grow without a question, and those claimed from the budget.
+	 */
+	uint64_t held, held_ok, claimed;
+	uint64_t limit;     /* of held */
+	bool held_refused;  /* the sentence of an -ENOMEM is set */
 	uint32_t n_headers; /* begun, while the model is built */
 	uint32_t n_parts;   /* files of a split model (split.h), or several open
 			       files; 0: not split */
@@ -105,6 +124,32 @@ int weir__model_read_front(struct weir_file *file, void *buf, size_t n);
  * files that are there. Blocks.
  */
 int weir__model_find_in(const char *dir, char **ret_path);
+
+/* Ask whether m->held bytes are allowed. -ENOMEM, with m->held_refused. */
+int weir__model_claim(struct weir_model *m);
+/* Count @bytes of memory, before or when they are allocated. -ENOMEM. */
+static inline int weir__model_hold(struct weir_model *m, uint64_t bytes)
+{
+	m->held += bytes;
+	return m->held <= m->held_ok ? 0 : weir__model_claim(m);
+}
+/* They have been freed again. */
+static inline void weir__model_let_go(struct weir_model *m, uint64_t bytes)
+{
+	m->held -= bytes;
+}
+/* All headers were read: give back what was claimed and is not in use. */
+void weir__model_held_end(struct weir_model *m);
+void weir__model_held_free(struct weir_model *m);
+
+/* strings.c: an array of @n strings, which begins at @at. -ENOMEM. */
+int weir__strings_add(struct weir_model *m, uint64_t at, uint32_t n,
+		      uint64_t *ret_number);
+/* Item @i of such an array, which has it. -ENOMEM with a sentence. Any thread. */
+int weir__strings_item(const struct weir_model *m,
+		       const struct weir__value *array, uint32_t i,
+		       struct weir__value *ret_item);
+void weir__strings_free(struct weir_model *m);
 
 struct weir_model *weir__model_ref(struct weir_model *model);
 void weir__model_put(struct weir_model *model);

@@ -148,16 +148,21 @@ static int open_path(struct weir *weir, const char *path,
 }
 
 static int new_model(struct weir *weir, const char *name,
+		     const struct weir_model_opts *opts,
 		     struct weir_model **ret_model)
 {
 	int r = weir__model_new(weir, ret_model);
 
-	return r < 0 ? weir__fail(r, "%s: no memory for a model of %zu bytes",
-				  name, sizeof(**ret_model))
-		     : 0;
+	if (r < 0)
+		return weir__fail(r, "%s: no memory for a model of %zu bytes",
+				  name, sizeof(**ret_model));
+	if (opts->memory)
+		(*ret_model)->limit = opts->memory;
+	return 0;
 }
 
-static int open_model(struct weir *weir, const char *path, bool lenient,
+static int open_model(struct weir *weir, const char *path,
+		      const struct weir_model_opts *opts,
 		      struct weir_model **ret_model)
 {
 	struct weir_model *m;
@@ -166,10 +171,10 @@ static int open_model(struct weir *weir, const char *path, bool lenient,
 
 	if (r < 0)
 		return r;
-	r = new_model(weir, file->base, &m);
+	r = new_model(weir, file->base, opts, &m);
 	if (r < 0)
 		goto out;
-	r = read_file(m, file, lenient);
+	r = read_file(m, file, opts->flags & WEIR_MODEL_LENIENT);
 	if (r < 0)
 		weir__model_put(m);
 	else
@@ -180,7 +185,7 @@ out:
 }
 
 static int check_opts(const struct weir_model_opts *opts, const char *name,
-		      bool *ret_lenient)
+		      struct weir_model_opts *ret_opts)
 {
 	struct weir_model_opts o;
 	int r = weir__opts_in(&o, sizeof(o), opts);
@@ -193,7 +198,7 @@ static int check_opts(const struct weir_model_opts *opts, const char *name,
 	if (o.reserved)
 		return weir__fail(-EINVAL, "%s: reserved is %#x, not 0", name,
 				  o.reserved);
-	*ret_lenient = o.flags & WEIR_MODEL_LENIENT;
+	*ret_opts = o;
 	return 0;
 }
 
@@ -201,14 +206,14 @@ int weir_model_open(struct weir *weir, const char *path,
 		    const struct weir_model_opts *opts,
 		    struct weir_model **ret_model)
 {
-	bool lenient;
+	struct weir_model_opts o;
 	int r;
 
 	WEIR__ENTER();
-	r = check_opts(opts, path, &lenient);
+	r = check_opts(opts, path, &o);
 	if (r >= 0)
 		r = weir__root_enter(weir);
-	return r < 0 ? r : open_model(weir, path, lenient, ret_model);
+	return r < 0 ? r : open_model(weir, path, &o, ret_model);
 }
 
 int weir_model_open_fds(struct weir *weir, const struct weir_model_fd *fds,
@@ -216,21 +221,21 @@ int weir_model_open_fds(struct weir *weir, const struct weir_model_fd *fds,
 			struct weir_model **ret_model)
 {
 	struct weir_model *m;
-	bool lenient;
+	struct weir_model_opts o;
 	int r;
 
 	WEIR__ENTER();
-	r = check_opts(opts, "open files", &lenient);
+	r = check_opts(opts, "open files", &o);
 	if (r >= 0)
 		r = weir__root_enter(weir);
 	if (r < 0)
 		return r;
 	if (!n)
 		return weir__fail(-EINVAL, "a model of 0 files");
-	r = new_model(weir, "open files", &m);
+	r = new_model(weir, "open files", &o, &m);
 	if (r < 0)
 		return r;
-	r = read_fds(m, fds, n, lenient);
+	r = read_fds(m, fds, n, o.flags & WEIR_MODEL_LENIENT);
 	if (r < 0)
 		weir__model_put(m);
 	else

@@ -282,7 +282,9 @@ int weir__st_parse(struct weir_model *m, const struct weir__st *st)
 	r = weir__header_begin(&rd.header, m, st->len / ENTRY);
 	if (r >= 0)
 		r = read_header(&rd);
-	if (r == -ENOMEM)
+	if (r == -ENOMEM && m->held_refused)
+		weir__fail_for(r, "%s", st->file);
+	else if (r == -ENOMEM)
 		weir__fail(
 			r,
 			"%s: no memory for the tables of a header of %zu bytes, after %zu tensors",

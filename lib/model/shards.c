@@ -83,7 +83,8 @@ static int read_shards(struct weir_model *m, struct weir__index *x,
 	return r < 0 ? r : weir__index_complete(x);
 }
 
-static int read_text(struct weir_file *file, char **ret_text)
+static int read_text(struct weir_model *m, struct weir_file *file,
+		     char **ret_text)
 {
 	size_t n = (size_t)file->id.bytes;
 	char *text;
@@ -95,6 +96,9 @@ static int read_text(struct weir_file *file, char **ret_text)
 			"%s: an index of %llu bytes; %u at most are read",
 			file->base, (unsigned long long)file->id.bytes,
 			WEIR__INDEX_MAX);
+	r = weir__model_hold(m, n + 1);
+	if (r < 0)
+		return weir__fail_for(r, "%s", file->base);
 	text = weir__malloc(n + 1);
 	if (!text)
 		return weir__fail(-ENOMEM,
@@ -113,11 +117,11 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 {
 	struct weir__index x;
 	char *text = NULL;
-	int r = read_text(file, &text);
+	int r = read_text(m, file, &text);
 
 	if (r < 0)
 		return r;
-	r = weir__index_parse(&x, file->base, text, (size_t)file->id.bytes,
+	r = weir__index_parse(&x, m, file->base, text, (size_t)file->id.bytes,
 			      lenient);
 	if (r >= 0) {
 		m->format = &weir__safetensors; /* of every shard */
@@ -126,5 +130,6 @@ int weir__index_read(struct weir_model *m, struct weir_file *file, bool lenient)
 	}
 	weir__index_fini(&x);
 	weir__free(text);
+	weir__model_let_go(m, (size_t)file->id.bytes + 1);
 	return r;
 }

@@ -167,11 +167,15 @@ int weir__text_add(struct weir_model *m, const struct weir__str *str,
 		   uint64_t *ret_at)
 {
 	char *text;
+	int r;
 
 	if ((uintptr_t)str->s - (uintptr_t)m->text < m->text_len) {
 		*ret_at = (uintptr_t)str->s - (uintptr_t)m->text;
 		return 0;
 	}
+	r = weir__model_hold(m, str->len + 1);
+	if (r < 0)
+		return r;
 	text = weir__grow(m->text, &m->cap_text, m->text_len + str->len, 1);
 	if (!text)
 		return -ENOMEM;

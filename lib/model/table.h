@@ -16,6 +16,7 @@
 struct weir_model;
 
 #define WEIR__NONE ((size_t)-1)
+#define WEIR__NAME_BYTES 32u /* of buckets, for each name, at most */
 
 /*
  * A table from a name to the number of an item. The items and their names are

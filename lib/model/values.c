@@ -100,7 +100,14 @@ int weir_model_meta_item(const struct weir_model *model,
 	if (i >= v->n)
 		return weir__fail(-EINVAL, "item %zu of an array of %u", i,
 				  v->n);
-	if (weir__value_bytes(v->of)) {
+	if (v->packed) {
+		struct weir__value string;
+
+		r = weir__strings_item(model, v, (uint32_t)i, &string);
+		if (r < 0)
+			return r;
+		set_value(model, &string, &item);
+	} else if (weir__value_bytes(v->of)) {
 		struct weir__value number = weir__value_item(model, v, i);
 
 		set_value(model, &number, &item);

@@ -89,7 +89,7 @@ static int read_one(struct input in, int lenient)
 	int r;
 
 	must(weir__model_new(NULL, &m) == 0);
-	r = weir__index_parse(&x, "fuzz.json", text, len, lenient);
+	r = weir__index_parse(&x, NULL, "fuzz.json", text, len, lenient);
 	for (uint32_t i = 0; r == 0 && i < x.n_shards && i < 4; i++)
 		r = add_shard(&x, m, i, &in, lenient);
 	if (r == 0)
