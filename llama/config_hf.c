@@ -300,6 +300,14 @@ static int config_path(const struct weir_model *model, char *path, size_t size)
 	return 0;
 }
 
+/* Jansson quotes the file after "near": it may be a file of another kind. */
+static int unquoted(const char *text)
+{
+	const char *near = strstr(text, " near '");
+
+	return near ? (int)(near - text) : (int)strlen(text);
+}
+
 int llama_config_hf(const struct weir_model *model, struct llama_config *c)
 {
 	char path[4096];
@@ -313,8 +321,8 @@ int llama_config_hf(const struct weir_model *model, struct llama_config *c)
 	if (o)
 		ret = read_all(o, c);
 	else if (error.line > 0)
-		ret = llama_fail(-EBADMSG, "%s: line %d: %s", path, error.line,
-				 error.text);
+		ret = llama_fail(-EBADMSG, "%s: line %d: %.*s", path,
+				 error.line, unquoted(error.text), error.text);
 	else
 		ret = llama_fail(-ENOENT, "%s", error.text);
 	json_decref(o);

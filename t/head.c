@@ -73,10 +73,10 @@ static void lengths_are_bounded(void)
 		  "a header of 100000001 bytes; the format allows 2 to 100000000",
 		  "a header of 100 000 001 bytes is refused" },
 		{ TEXT("\xff\xff\xff\xff\xff\xff\xff\xff{"), 100, -EBADMSG,
-		  "a header of 18446744073709551615 bytes",
+		  "f.st: neither safetensors nor GGUF: its first 8 bytes are not the length of a header",
 		  "a header of 2^64-1 bytes is refused" },
 		{ TEXT("\xf8\xff\xff\xff\xff\xff\xff\xff{"), 100, -EBADMSG,
-		  "a header of 18446744073709551608 bytes",
+		  "its first 8 bytes are not the length",
 		  "a length that wraps when 8 is added is refused" },
 	};
 
@@ -177,12 +177,16 @@ static void text_is_recognised(void)
 {
 	static const struct refused text[] = {
 		{ TEXT("Entry not found\r\n"), 17, -EBADMSG,
-		  "f.st: this is text ('Entry not found'), not a model",
-		  "text is recognised, and its first line is quoted" },
-		{ TEXT("hello"), 5, -EBADMSG, "text ('hello')",
+		  "f.st: this is text, not a model",
+		  "text is recognised, and not quoted" },
+		{ TEXT("#!/bin/sh\n"), 10, -EBADMSG,
+		  "f.st: this is a script, not a model",
+		  "a script is recognised, and not quoted" },
+		{ TEXT("hello"), 5, -EBADMSG, "this is text, not a model",
 		  "text of 5 bytes is recognised" },
-		{ TEXT("hello, \1orld"), 12, -EBADMSG, "a header of",
-		  "bytes that are no text are refused as a header of absurd length" },
+		{ TEXT("hello, \1orld"), 12, -EBADMSG,
+		  "neither safetensors nor GGUF",
+		  "bytes that are no text are refused, and not shown as a number" },
 	};
 
 	all_refused(text, LEN(text));
@@ -190,7 +194,7 @@ static void text_is_recognised(void)
 
 int main(void)
 {
-	plan(12 + 4 + 12 + 1 + 3 + 3 + 3);
+	plan(12 + 4 + 12 + 1 + 3 + 3 + 4);
 	lengths_are_bounded();
 	gguf_is_recognised();
 	other_formats_are_recognised();

@@ -209,7 +209,8 @@ static void bad_descriptors(void)
 		  "a descriptor that is open with O_PATH" },
 		{ O_RDONLY, "", -EISDIR, "given: is a directory",
 		  "a descriptor of a directory" },
-		{ O_RDONLY, "text", -EBADMSG, "given: this is text ('none')",
+		{ O_RDONLY, "text", -EBADMSG,
+		  "given: this is text, not a model",
 		  "a descriptor of a file that is no model" },
 	};
 	struct weir_model *m;

@@ -68,10 +68,15 @@ static int find_column(const struct parser *p, const struct csv_field *f)
 		return csv_bad(&p->csv, f->text,
 			       "the column 'offset' has fixed offsets, which "
 			       "are not supported; remove the column");
+	/* A file of another kind is not quoted. */
+	if (!p->columns)
+		return csv_bad(&p->csv, f->text,
+			       "unknown column; the first line names the "
+			       "columns: id,lower,upper,size, optionally "
+			       "alignment, hint, gaps");
 	return csv_bad(&p->csv, f->text,
-		       "unknown column '%.*s%s'; the first line names the "
-		       "columns: id,lower,upper,size, optionally alignment, "
-		       "hint, gaps",
+		       "unknown column '%.*s%s'; the columns are "
+		       "id,lower,upper,size, optionally alignment, hint, gaps",
 		       CSV_QUOTED(f));
 }
 

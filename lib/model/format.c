@@ -10,7 +10,7 @@
 
 #include "core/error.h"
 
-#define TEXT_SHOWN 40u /* bytes of a text file, in the sentence */
+#define TEXT_BYTES 40u /* that decide whether a file is text */
 
 static const struct {
 	size_t at;
@@ -60,25 +60,17 @@ static const char *other_format(const unsigned char *head, size_t n)
 		       : NULL;
 }
 
-/* Are the bytes that a sentence would show ASCII text? */
+/*
+ * Is it ASCII text? No sentence quotes it: a program may open any file for
+ * somebody who may not read it.
+ */
 static bool is_text(const unsigned char *head, size_t n)
 {
-	for (size_t i = 0; i < n && i < TEXT_SHOWN; i++)
+	for (size_t i = 0; i < n && i < TEXT_BYTES; i++)
 		if (head[i] >= 0x7f ||
 		    (head[i] < ' ' && !weir__json_is_space(head[i])))
 			return false;
 	return n > 0;
-}
-
-/* The first line of a text file, for a sentence. */
-static const char *first_line(const unsigned char *head, size_t n)
-{
-	size_t len = 0;
-
-	while (len < n && len < TEXT_SHOWN && head[len] != '\r' &&
-	       head[len] != '\n')
-		len++;
-	return weir__quote((const char *)head, len);
 }
 
 int weir__format_of(const struct weir__head *head,
@@ -95,9 +87,11 @@ int weir__format_of(const struct weir__head *head,
 		return weir__fail(-EOPNOTSUPP, "%s: this is %s", head->file,
 				  other);
 	if (!*f && is_text(head->bytes, head->n))
-		return weir__fail(-EBADMSG,
-				  "%s: this is text ('%s'), not a model",
-				  head->file, first_line(head->bytes, head->n));
+		return weir__fail(-EBADMSG, "%s: this is %s, not a model",
+				  head->file,
+				  head->n >= 2 && !memcmp(head->bytes, "#!", 2)
+					  ? "a script"
+					  : "text");
 	*ret_format = *f ? *f : weir__formats[0];
 	return 0;
 }

@@ -44,6 +44,11 @@ int weir__st_len(const struct weir__head *head, size_t *ret_len)
 			"%s: a file of %llu bytes; a safetensors file has at least %u",
 			head->file, (ull)head->file_bytes, 8 + WEIR__ST_MIN);
 	len = le64(head->bytes);
+	if (len >> 48) /* its bytes are what the file begins with */
+		return weir__fail(
+			-EBADMSG,
+			"%s: neither safetensors nor GGUF: its first 8 bytes are not the length of a header, which is %u to %u",
+			head->file, WEIR__ST_MIN, WEIR__ST_MAX);
 	if (len < WEIR__ST_MIN || len > WEIR__ST_MAX)
 		return weir__fail(
 			-EBADMSG,
