@@ -112,7 +112,7 @@ T_C_TESTS = \
 	%D%/load-writes.t \
 	%D%/slice.t \
 	%D%/sink.t %D%/sink-faults.t %D%/plan-random.t \
-	%D%/refused.t \
+	%D%/refused.t %D%/null.t \
 	%D%/place.t %D%/exact.t %D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t %D%/placement-many.t \
 	%D%/placement-memory.t %D%/placement-optimum.t %D%/placement-simple.t \
@@ -460,6 +460,7 @@ T_NET = %D%/net.c %D%/net.h
 %C%_placement_memory_t_LDFLAGS = $(T_NOMEM_FLAGS)
 %C%_placement_memory_t_LDADD = $(T_STATIC)
 %C%_refused_t_SOURCES = %D%/refused.c $(T_PLANS)
+%C%_null_t_SOURCES = %D%/null.c $(T_PLANS)
 %C%_plan_t_SOURCES = %D%/plan.c $(T_PLANS)
 %C%_sort_t_SOURCES = %D%/sort.c
 %C%_slab_t_SOURCES = %D%/slab.c

@@ -70,6 +70,10 @@ static int check_devices(struct weir_dev *const *devs, unsigned n)
 
 	if (!n)
 		return weir__fail(-EINVAL, "no device");
+	for (unsigned i = 0; i < n; i++)
+		if (!devs[i])
+			return weir__fail(-EINVAL, "device %u of %u is NULL", i,
+					  n);
 	r = weir__root_enter(devs[0]->weir);
 	if (r == 0 && n > WEIR__LANES)
 		r = weir__fail(-EINVAL, "%u devices: a scheduler has up to %u",

@@ -168,12 +168,15 @@ int weir_plan_estimate(struct weir_plan *plan, struct weir_estimate *ret,
 {
 	struct need *all;
 	struct weir__layout *l;
-	size_t step = n ? ret[0].size : 0;
+	size_t step = n && ret ? ret[0].size : 0;
 	unsigned kinds, *kind;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_read(plan->model->weir);
+	if (!r && n && !ret)
+		r = weir__fail(-EINVAL, "%u estimates, but the array is NULL",
+			       n);
 	if (!r)
 		r = weir__layout_get(plan, &l);
 	if (r < 0)

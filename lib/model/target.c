@@ -189,13 +189,16 @@ int weir_plan_put_tensors(struct weir_plan *plan,
 			  const struct weir_target *targets, size_t n)
 {
 	size_t old = weir__plan_n_targets(plan), end = old + n;
-	size_t size = n ? targets[0].size : 0;
+	size_t size = n && targets ? targets[0].size : 0;
 	struct weir__target *more;
 	struct weir_target in;
 	int r;
 
 	WEIR__ENTER();
 	r = weir__root_enter(plan->model->weir);
+	if (!r && n && !targets)
+		r = weir__fail(-EINVAL, "%zu targets, but the array is NULL",
+			       n);
 	if (!r && n && size < offsetof(struct weir_target, slice))
 		r = weir__fail(-EINVAL, "size of a target is %zu, at least %zu",
 			       size, offsetof(struct weir_target, slice));

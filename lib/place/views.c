@@ -60,6 +60,9 @@ int weir__views_check(const struct weir_tensor *t, size_t n)
 	bool any = false;
 	int r = 0;
 
+	if (n && !t)
+		return weir__fail(-EINVAL, "%zu tensors, but the array is NULL",
+				  n);
 	for (size_t i = 0; i < n && !r; i++)
 		if (is_view(&t[i])) {
 			any = true;
