@@ -35,7 +35,18 @@ closed()
 	exec weir "$@" >&-
 )
 
-plan 169
+# Where the descriptors 0 and 1 are closed, and only one can be opened.
+no_descriptors()
+{
+	(exec 2>"$tmp/err" <&- >&-
+	ulimit -n 1
+	LD_LIBRARY_PATH=$builddir/lib/.libs exec \
+		"$builddir/tools/.libs/weir" --version)
+	test $? = 1 && grep -q "^weir: standard output is closed, and '/' cannot be opened in its place: " \
+		"$tmp/err"
+}
+
+plan 170
 has_help --help
 has_help help
 has_help -h
@@ -210,4 +221,10 @@ check 'a closed standard output is no error if it is not needed' \
 	closed synth tiny file
 check 'a file that is written does not get the closed descriptor' \
 	reader check file
+if test -x "$builddir/tools/.libs/weir"; then
+	check 'a missing descriptor that cannot be replaced has its sentence' \
+		no_descriptors
+else
+	skip 1 'weir has no shared library beside it'
+fi
 finish

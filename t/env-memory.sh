@@ -65,7 +65,7 @@ locked()
 address_space()
 {
 	test "$WEIR_T_SANITIZER" = no || {
-		skip 5 'a sanitizer needs more address space'
+		skip 7 'a sanitizer needs more address space'
 		return
 	}
 	works 'a model is loaded in an address space of 8 GiB' \
@@ -82,12 +82,18 @@ address_space()
 	refused 1 'bytes (address space left under RLIMIT_AS:' \
 		'an address space too small for the engine is refused' \
 		limited as 48000000 weir load m
+	refused 1 'bytes (data left under RLIMIT_DATA: ' \
+		'where RLIMIT_DATA is the limit the error names that one' \
+		limited data 20000000 weir load m
+	works 'a small header needs little memory' \
+		limited data 8000000 weir inspect header.gguf
 }
 
-plan 31
+plan 33
 weir synth many m --count 500 --shards 3 2>/dev/null || exit 1
 weir synth many shards --count 40 --shards 20 2>/dev/null || exit 1
 weir synth many large --count 6000 2>/dev/null || exit 1
+weir synth tiny header.gguf 2>/dev/null || exit 1
 want=$(digests weir load m --digest)
 
 if no_huge true 2>/dev/null; then
@@ -96,9 +102,9 @@ else
 	skip 5 'huge pages cannot be switched off for a process'
 fi
 if ! command -v prlimit >/dev/null; then
-	skip 23 'no prlimit'
+	skip 25 'no prlimit'
 elif ! user weir --version >/dev/null 2>&1; then
-	skip 23 "$(why_not_nobody)"
+	skip 25 "$(why_not_nobody)"
 else
 	locked 0
 	locked 65536

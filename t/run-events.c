@@ -152,7 +152,7 @@ static void fails(struct late *l)
 	wait_waits(l->run, 1);
 	let(l, 1);
 	is_err(weir_run_wait(l->run, -1), -ECANCELED,
-	       "cancelled: a stream of CPU: operation 1 (call): the host function returned -9",
+	       "not done after a failure: a stream of CPU: operation 1 (call): the host function returned -9",
 	       "a run whose leaf fails has the sentence of the cause");
 	is_int(gdev.nodes, 1, "nothing is computed after a leaf has failed");
 	must(weir_run_start(l->run));

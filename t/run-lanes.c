@@ -341,7 +341,7 @@ static void leaf_fails(void)
 	is_int(weir_run_wait(b.run, 20 * MS), -ETIMEDOUT,
 	       "a run waits for a leaf of its second device");
 	open_gate(&gate);
-	is_err(weir_run_wait(b.run, -1), -ECANCELED, "cancelled",
+	is_err(weir_run_wait(b.run, -1), -ECANCELED, "not done after a failure",
 	       "a run whose second device lacks a leaf is cancelled");
 	weir_stream_sync(stream, -1);
 	weir_stream_free(stream);

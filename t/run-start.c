@@ -241,7 +241,7 @@ static void input_tensors(void)
 	if (weir_run_input_tensor(run, s.x, t, event) == 0 &&
 	    weir_run_start(run) == 0)
 		weir_run_wait(run, -1);
-	has_str(weir_error(), "cancelled: a stream",
+	has_str(weir_error(), "not done after a failure: a stream",
 		"a run whose input fails has the failure's sentence");
 	is_err(weir_run_start(run), -EINVAL, "never set",
 	       "an input that failed has to be set again");
@@ -284,7 +284,8 @@ static void fails(void)
 	must(weir_stream_compute(stream, run));
 	is_err(weir_run_wait(run, -1), -EIO, "node 2 (add)",
 	       "a run in a stream fails");
-	is_err(weir_stream_compute(stream, run), -ECANCELED, "cancelled",
+	is_err(weir_stream_compute(stream, run), -ECANCELED,
+	       "not done after a failure",
 	       "a stream in which a run has failed takes no other run");
 	gdev.fail_at = GDEV_NONE;
 	must(weir_stream_reset(stream));

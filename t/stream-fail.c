@@ -70,7 +70,7 @@ static void events_around(void)
 	is_err(weir_event_query(f.at), -5, "operation 2",
 	       "an event recorded after the failed operation has the cause");
 	is_err(weir_event_query(f.after), -ECANCELED,
-	       "cancelled: stream 'copy'",
+	       "not done after a failure: stream 'copy'",
 	       "an event recorded after a later operation has -ECANCELED and names the cause");
 	is_int(weir_event_error(f.after, &why), -ECANCELED,
 	       "weir_event_error returns the failure of an event");
@@ -213,7 +213,7 @@ static void along_waits(void)
 	is_err(weir_stream_sync(s[1], -1), -ECANCELED, "stream 'origin'",
 	       "a stream that waits for a failed event fails, naming the cause");
 	is_err(weir_stream_sync(s[19], -1), -ECANCELED,
-	       "cancelled: stream 'origin': operation 1 (call): the host function returned -5",
+	       "not done after a failure: stream 'origin': operation 1 (call): the host function returned -5",
 	       "the last of 20 streams that wait in a row names the first cause");
 	is_int(weir_stream_error(s[19], &f), -ECANCELED,
 	       "weir_stream_error of a stream that waited returns -ECANCELED");

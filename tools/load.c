@@ -204,12 +204,16 @@ int load_start_engine(struct load_job *job)
 static int begin(struct load_job *job)
 {
 	const struct load_args *a = job->args;
+	int r;
 
-	if (load_start_engine(job) < 0 ||
-	    (a->trace &&
-	     weir_trace_start(job->weir, outfile_name(&job->trace)) < 0))
+	if (load_start_engine(job) < 0)
 		return fail_weir();
-	return 0;
+	if (!a->trace)
+		return 0;
+	r = weir_trace_start(job->weir, outfile_name(&job->trace));
+	/* Its sentence would have the name of the file that is renamed later. */
+	return r < 0 ? fail("%s: cannot be written: %s", a->trace, strerror(-r))
+		     : 0;
 }
 
 /* Write the trace, also that of a load that has failed. Returns @r or failure. */

@@ -129,7 +129,7 @@ static void forget_tmp(struct outfile *file)
 /* @old: what is there, a regular file; NULL: nothing. */
 static int open_tmp(struct outfile *file, const struct stat *old)
 {
-	int fd, folder;
+	int fd, folder, err;
 
 	if (old && (fd = open(file->path, O_WRONLY | O_CLOEXEC)) < 0)
 		return fail_open(file);
@@ -163,9 +163,11 @@ static int open_tmp(struct outfile *file, const struct stat *old)
 	file->to = fdopen(fd, "w");
 	if (file->to)
 		return 0;
+	err = errno;
 	close(fd);
 	outfile_drop(file);
-	return fail_memory();
+	errno = err;
+	return fail_open(file);
 }
 
 /* Is it stdout or stderr? Returns the descriptor, or -1. */

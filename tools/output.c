@@ -90,24 +90,41 @@ void note(const char *fmt, ...)
 	va_end(ap);
 }
 
+/* The sentence is lost if it is stderr that is closed. */
+static void guard_failed(int fd)
+{
+	static const char *const name[] = { "input", "output", "error" };
+
+	dprintf(STDERR_FILENO,
+		"weir: standard %s is closed, and '/' cannot be opened in its place: %s\n",
+		name[fd], strerror(errno));
+	_exit(EXIT_FAILURE);
+}
+
 void out_guard(void)
 {
 	/* Read-only, so that writing to it fails as to a closed one. */
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
 			if (open("/", O_RDONLY | O_DIRECTORY) < 0)
-				_exit(EXIT_FAILURE);
+				guard_failed(fd);
+}
+
+/* Why stdout could not be written to, from the first flush that failed. */
+static int stdout_error;
+
+bool out_flush(void)
+{
+	if (fflush(stdout) && !stdout_error)
+		stdout_error = errno;
+	return !ferror(stdout);
 }
 
 int out_finish(int status)
 {
-	bool failed = ferror(stdout);
-	int err = 0;
+	bool failed = !out_flush();
+	int err = stdout_error;
 
-	if (fflush(stdout)) {
-		failed = true;
-		err = errno;
-	}
 	if (fclose(stdout)) {
 		failed = true;
 		err = err ? err : errno;
@@ -124,9 +141,11 @@ void out_json(json_t *json)
 		fail_memory();
 		exit(EXIT_FAILURE);
 	}
-	(void)json_dumpf(json, stdout,
-			 JSON_COMPACT | JSON_ENCODE_ANY |
-				 JSON_REAL_PRECISION(9));
+	if (json_dumpf(json, stdout,
+		       JSON_COMPACT | JSON_ENCODE_ANY |
+			       JSON_REAL_PRECISION(9)) &&
+	    ferror(stdout) && !stdout_error)
+		stdout_error = errno;
 	json_decref(json);
 }
 

@@ -6,6 +6,7 @@
 #ifndef TOOLS_OUTPUT_H
 #define TOOLS_OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,6 +42,8 @@ void note(const char *fmt, ...) PRINTF_LIKE(1);
  * stdout or stderr.
  */
 void out_guard(void);
+/* Flush stdout, and note why if that fails. False: something is missing. */
+bool out_flush(void);
 /*
  * Flush and close stdout. Returns @status; if that is 0 and not everything
  * could be written, prints a line on stderr and returns EXIT_FAILURE.

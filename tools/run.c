@@ -256,7 +256,7 @@ static void print_results(const struct run_job *job)
 		run_report_json(job);
 	else if (!job->args->quiet)
 		run_report(job);
-	fflush(stdout);
+	(void)out_flush();
 }
 
 static void close_job(struct run_job *job)

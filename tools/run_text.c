@@ -37,7 +37,7 @@ int run_text_add(struct run_text *text, const char *s, size_t len)
 		text_put_prose(stdout, s, len);
 	else
 		fwrite(s, 1, len, stdout);
-	if (fflush(stdout) == 0 && !ferror(stdout))
+	if (out_flush())
 		return 0;
 	return fail("standard output: %s", strerror(errno));
 }

@@ -86,7 +86,8 @@ static int make_directory(struct synth_files *fs)
 	if (empty == -ENOTDIR)
 		return fail("%s: is not a directory", fs->out);
 	if (empty < 0)
-		return fail("%s: exists: %s", fs->out, strerror(-empty));
+		return fail("%s: cannot be read: %s", fs->out,
+			    strerror(-empty));
 	if (!empty && !fs->force)
 		return fail("%s: is not empty; --force replaces a model in it",
 			    fs->out);
@@ -220,7 +221,7 @@ static int remove_old_model(const struct synth_files *fs)
 	int r = 0;
 
 	if (!dir)
-		return fail("%s: %s", fs->dir, strerror(errno));
+		return fail("%s: cannot be read: %s", fs->dir, strerror(errno));
 	while (r == 0 && (entry = readdir(dir)))
 		if (is_model_file(entry->d_name) &&
 		    unlinkat(dirfd(dir), entry->d_name, 0) < 0)
@@ -238,12 +239,14 @@ static int file_rename(const struct synth_files *fs, struct synth_file *f)
 		r = renameat2(AT_FDCWD, f->tmp, AT_FDCWD, f->path,
 			      RENAME_NOREPLACE);
 		if (r < 0 && errno != EINVAL && errno != ENOSYS)
-			return fail("%s: %s", f->path, strerror(errno));
+			return fail("%s: cannot be created: %s", f->path,
+				    strerror(errno));
 	}
 	if (r < 0)
 		r = rename(f->tmp, f->path);
 	if (r < 0)
-		return fail("%s: %s", f->path, strerror(errno));
+		return fail("%s: cannot be created: %s", f->path,
+			    strerror(errno));
 	f->renamed = true;
 	return 0;
 }
@@ -258,8 +261,10 @@ static int sync_directory(const struct synth_files *fs)
 		err = errno;
 	if (fd >= 0)
 		close(fd);
-	return err && err != EINVAL ? fail("%s: %s", fs->dir, strerror(err))
-				    : 0;
+	return err && err != EINVAL
+		       ? fail("%s: the files are complete, but cannot be flushed to the disk: %s",
+			      fs->dir, strerror(err))
+		       : 0;
 }
 
 int synth_files_commit(struct synth_files *fs)

@@ -154,11 +154,12 @@ void weir__sys_read_ahead(int fd, bool on);
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
 
-/*
- * The limits of this process that may have refused a thread, "; RLIMIT_NPROC is
- * ..."; "" if it has none. 120 bytes are enough.
- */
-void weir__thread_limits(char *text, size_t room);
+/* Limits of this process, for sentences. */
+#define WEIR__LIMITS_TEXT 192
+/* Those that may have refused memory, with what is left; "": none. */
+void weir__memory_limits(char text[WEIR__LIMITS_TEXT]);
+/* Those that may have refused a thread: memory is one, "; RLIMIT_... "; "". */
+void weir__thread_limits(char text[WEIR__LIMITS_TEXT]);
 
 /*
  * Join @thread until @deadline (INT64_MAX: for ever). -ETIMEDOUT: it still runs

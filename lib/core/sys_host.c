@@ -233,30 +233,63 @@ unsigned weir__sys_poll(const int *fd, unsigned n, int ms)
 	return readable;
 }
 
-uint64_t weir__sys_space(void)
+/* The pages of /proc/self/statm in this field, from 0; 0: not known. */
+static uint64_t statm(unsigned field)
 {
-	uint64_t limit = weir__sys_limit(RLIMIT_AS), used;
-	char text[128];
+	char text[128], *at = text;
 
-	if (limit == UINT64_MAX ||
-	    weir__sys_text("/proc/self/statm", text, sizeof(text)) <= 0)
+	if (weir__sys_text("/proc/self/statm", text, sizeof(text)) <= 0)
+		return 0;
+	while (field--)
+		strtoull(at, &at, 10);
+	return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What is left of a limit of which the pages of that field are used. */
+static uint64_t left_under(int resource, unsigned field)
+{
+	uint64_t limit = weir__sys_limit(resource), used;
+
+	if (limit == UINT64_MAX)
 		return limit;
-	used = strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+	used = statm(field);
 	return used < limit ? limit - used : 0;
 }
 
-void weir__thread_limits(char *text, size_t room)
+uint64_t weir__sys_space(void)
 {
-	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
+	return left_under(RLIMIT_AS, 0);
+}
+
+void weir__memory_limits(char text[WEIR__LIMITS_TEXT])
+{
 	uint64_t space = weir__sys_space();
-	int n = 0;
+	uint64_t data = left_under(RLIMIT_DATA, 5);
+	size_t n = 0;
 
 	*text = '\0';
-	if (procs != UINT64_MAX)
-		n = snprintf(text, room, "; RLIMIT_NPROC is %llu (ulimit -u)",
-			     (unsigned long long)procs);
 	if (space != UINT64_MAX)
-		snprintf(text + n, room - (size_t)n,
-			 "; address space left under RLIMIT_AS: %llu",
-			 (unsigned long long)space);
+		n = (size_t)snprintf(text, WEIR__LIMITS_TEXT,
+				     "address space left under RLIMIT_AS: %llu",
+				     (unsigned long long)space);
+	if (data != UINT64_MAX)
+		snprintf(text + n, WEIR__LIMITS_TEXT - n,
+			 "%sdata left under RLIMIT_DATA: %llu (ulimit -d)",
+			 n ? ", " : "", (unsigned long long)data);
+}
+
+void weir__thread_limits(char text[WEIR__LIMITS_TEXT])
+{
+	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
+	char memory[WEIR__LIMITS_TEXT], threads[64] = "";
+
+	weir__memory_limits(memory);
+	if (procs != UINT64_MAX)
+		snprintf(threads, sizeof(threads),
+			 "; RLIMIT_NPROC is %llu (ulimit -u)",
+			 (unsigned long long)procs);
+	/* pthread_create(3) has one error for both reasons. */
+	snprintf(text, WEIR__LIMITS_TEXT,
+		 "%s; or there is no memory for its stack%s%.*s", threads,
+		 *memory ? ": " : "", WEIR__LIMITS_TEXT - 105, memory);
 }

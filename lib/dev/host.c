@@ -34,11 +34,11 @@ static int thread_start(pthread_t *ret_thread, const char *name,
 			void *(*fn)(void *), void *arg)
 {
 	int r = weir__thread_start(ret_thread, name, fn, arg);
-	char limits[120];
+	char limits[WEIR__LIMITS_TEXT];
 
 	if (r >= 0)
 		return r;
-	weir__thread_limits(limits, sizeof(limits));
+	weir__thread_limits(limits);
 	return weir__fail(r, "cannot start thread '%s': %s%s", name,
 			  weir__errno_words(-r), limits);
 }

@@ -237,7 +237,7 @@ static int make_pools(struct weir__engine *eng)
 /* Why no reactor runs: no thread could be started, or no method opened. */
 static int fail_start(struct weir__engine *eng, int err)
 {
-	char limits[120];
+	char limits[WEIR__LIMITS_TEXT];
 
 	if (eng->only_ring && *eng->why)
 		return weir__fail(
@@ -245,7 +245,7 @@ static int fail_start(struct weir__engine *eng, int err)
 			eng->why);
 	if (err != -EAGAIN)
 		return weir__fail_sys(err, "starting the I/O engine");
-	weir__thread_limits(limits, sizeof(limits));
+	weir__thread_limits(limits);
 	return weir__fail(err, "I/O engine: no thread can be started%s",
 			  limits);
 }
@@ -342,7 +342,7 @@ bool weir__engine_joins_rows(const struct weir__engine *eng,
 static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 {
 	int lacks = weir__pool_lacks(eng->copiers);
-	char limits[120];
+	char limits[WEIR__LIMITS_TEXT];
 
 	if (!lacks)
 		lacks = weir__pool_lacks(eng->readers);
@@ -351,7 +351,7 @@ static void engine_say_why(struct weir__engine *eng, char *why, size_t room)
 	pthread_mutex_unlock(&eng->lock);
 	if (!lacks || *why)
 		return;
-	weir__thread_limits(limits, sizeof(limits));
+	weir__thread_limits(limits);
 	snprintf(why, room, "one more thread could not be started: %s%s",
 		 weir__errno_name(-lacks), limits);
 }

@@ -350,14 +350,17 @@ int weir__gguf_parse(struct weir_model *m, const struct weir__gguf *g)
 	struct gguf rd = {
 		.in = { .g = g, .m = m },
 	};
-	int r = weir__gguf_begin(&rd.in);
+	int r;
 
-	if (r >= 0)
-		r = weir__gguf_explain(&rd.in, read_fixed(&rd));
+	weir__gguf_begin(&rd.in);
+	r = weir__gguf_explain(&rd.in, read_fixed(&rd));
 	if (r >= 0)
 		r = read_header(&rd);
 	if (r == -ENOMEM && m->held_refused)
 		return weir__fail_for(r, "%s", g->file);
+	if (r == -ENOMEM && rd.in.at < FIXED)
+		return weir__fail(r, "%s: no memory to read its first bytes",
+				  g->file);
 	if (r == -ENOMEM)
 		return weir__fail(
 			r,

@@ -42,20 +42,15 @@ int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
  */
 #define ROOM ((uint64_t)16 << 20)
 
-int weir__gguf_begin(struct weir__gguf_in *in)
+void weir__gguf_begin(struct weir__gguf_in *in)
 {
 	struct weir_model *m = in->m;
 	uint64_t n = in->g->file_bytes < ROOM ? in->g->file_bytes : ROOM;
-	char *text;
 
 	in->base = m->text_len;
-	if (m->text)
-		return 0;
-	text = weir__grow(NULL, &m->cap_text, n, 1);
-	if (!text)
-		return -ENOMEM;
-	m->text = text;
-	return 0;
+	/* Where there is no such room it grows step by step. */
+	if (!m->text)
+		m->text = weir__grow(NULL, &m->cap_text, n, 1);
 }
 
 /* Append bytes [@have, @end) of the file to the text. */

@@ -31,8 +31,8 @@ struct weir__gguf_in {
 int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 		    ...) __attribute__((format(printf, 3, 4)));
 
-/* Set @in->base. */
-int weir__gguf_begin(struct weir__gguf_in *in);
+/* Set @in->base, and make room for most headers. */
+void weir__gguf_begin(struct weir__gguf_in *in);
 /* weir__gguf_need, where the bytes have not been read. */
 int weir__gguf_load(struct weir__gguf_in *in, uint64_t n);
 /*

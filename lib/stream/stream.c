@@ -13,7 +13,7 @@
 
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause)
 {
-	static const char prefix[] = "cancelled: ";
+	static const char prefix[] = "not done after a failure: ";
 	struct weir_failure first = *cause;
 	const char *text = first.text;
 

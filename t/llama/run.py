@@ -421,6 +421,18 @@ def pipe_kills():
     same("end", closed_pipe(signal.SIG_DFL), (-signal.SIGPIPE, b""))
 
 
+def full_disk():
+    path = of_gguf(BYTES)()
+    for form in ["--quiet"], ["--json"]:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(["weir", "run", path, "-n", "2", *form],
+                                  stdin=subprocess.DEVNULL, stdout=full,
+                                  stderr=subprocess.PIPE, check=False)
+        if done.returncode != 1 or done.stderr != \
+                b"weir: standard output: No space left on device\n":
+            raise Wrong(f"{form}: {done}")
+
+
 def pipe_fails():
     same("end", closed_pipe(signal.SIG_IGN),
          (1, b"weir: standard output: Broken pipe\n"))
@@ -578,6 +590,8 @@ def cases():
     yield "SIGINT ends the text, and the report is printed", interrupted
     yield "SIGPIPE ends the command when the pipe is closed", pipe_kills
     yield "a closed pipe is an error if SIGPIPE is ignored", pipe_fails
+    yield "an output that cannot be written is an error, with the reason", \
+        full_disk
     yield "control characters do not reach a terminal", terminal
     yield "the report has tokens, rates and times", reports
     yield "the times in the JSON add up to the whole", adds_up
