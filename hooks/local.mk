@@ -7,6 +7,6 @@ lib_LTLIBRARIES += %D%/libweir-torch.la
 	-Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/torch.map
 %C%_libweir_torch_la_LIBADD = lib/libweir.la
-EXTRA_%C%_libweir_torch_la_DEPENDENCIES = %D%/torch.map
+EXTRA_%C%_libweir_torch_la_DEPENDENCIES = %D%/torch.map libdirs.stamp
 endif
 EXTRA_DIST += %D%/torch.map %D%/README.md

@@ -36,5 +36,5 @@ include lib/cuda/local.mk
 %C%_libweir_internal_la_LDFLAGS = $(AM_LDFLAGS) -avoid-version \
 	-rpath '$(libdir)' -no-undefined -Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,-Bsymbolic
-EXTRA_%C%_libweir_la_DEPENDENCIES = %D%/libweir.map
+EXTRA_%C%_libweir_la_DEPENDENCIES = %D%/libweir.map libdirs.stamp
 EXTRA_DIST += %D%/libweir.map %D%/README.md

@@ -15,6 +15,6 @@ pkglib_LTLIBRARIES += %D%/weir-cuda.la
 	-Wl,-z,defs -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/%D%/module.map
 %C%_weir_cuda_la_LIBADD = -ldl
-EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map
+EXTRA_%C%_weir_cuda_la_DEPENDENCIES = %D%/module.map libdirs.stamp
 endif
 EXTRA_DIST += %D%/module.map %D%/README.md

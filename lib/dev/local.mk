@@ -5,3 +5,6 @@ lib_libweir_core_la_SOURCES += \
 	%D%/module.c %D%/module.h %D%/elf.c %D%/trust.c %D%/threads.c \
 	%D%/rates.c
 EXTRA_DIST += %D%/README.md
+# It has the folder of modules. automake would take the name for its own rule.
+module_object = %D%/libweir_core_la-module.lo
+$(module_object): libdirs.stamp
