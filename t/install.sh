@@ -149,6 +149,34 @@ module_compiles()
 			-shared -o "$tmp/weir-test.so" -x c - $(pc --cflags)
 }
 
+# The objects of a static library are those of libweir-core.a. The libraries come
+# from the .pc file, as pkg-config --static lists them.
+static()
+{
+	archive=$dest$libdir/libweir.a
+	test -e "$archive" || archive=$builddir/lib/.libs/libweir-core.a
+	pc --static --libs | grep -q -e '-luring' &&
+	$CC -pthread $sanitize -o "$tmp/load" "$source" $(pc --cflags) \
+		"$archive" $(pc --static --libs-only-l | sed 's/-lweir //') &&
+	! readelf -d "$tmp/load" | grep libweir &&
+	(unset LD_LIBRARY_PATH && fails) &&
+	"$tmp/load" "$tmp/m" | diff "$tmp/want" -
+}
+
+# Another --prefix makes again whatever contains the old one.
+makes_again()
+{
+	$MAKE -C "$builddir" -n -W libdirs.stamp lib/libweir.la \
+		>"$tmp/again" &&
+	grep -q 'libweir_core_la-module.lo' "$tmp/again" &&
+	grep -q -e '--mode=link.* -o lib/libweir.la' "$tmp/again" &&
+	for name in hooks/libweir-torch lib/cuda/weir-cuda; do
+		test ! -e "$builddir/$name.la" ||
+			$MAKE -C "$builddir" -n -W libdirs.stamp $name.la |
+			grep -q -e "--mode=link.* -o $name.la" || return
+	done
+}
+
 uninstalls()
 {
 	$MAKE -C "$builddir" uninstall DESTDIR="$dest" >/dev/null &&
@@ -161,7 +189,7 @@ includedir=$(place includedir) mandir=$(place mandir)
 LD_LIBRARY_PATH=$dest$libdir
 export LD_LIBRARY_PATH
 
-plan 15
+plan 17
 check 'make install works with DESTDIR' installs
 check 'pkg-config has the version' pc --exact-version=0.1.0
 is "$("$dest$bindir/weir" --version)" 'weir 0.1.0' \
@@ -185,6 +213,9 @@ is "$(needed | grep -vE '^lib(c|uring|xxhash|crypto|numa|asan|ubsan|tsan|m|ld-li
 	'the library needs no library that its .pc file does not name'
 check 'the library can be opened and closed in threads that end' \
 	loaded_in_thread
+check 'a program linked with the objects of weir needs no library of weir' \
+	static
+check 'libraries are made again for another --prefix' makes_again
 if test "${WEIR_T_DEST+set}" = set; then
 	skip 1 'this test did not install the tree'
 else
