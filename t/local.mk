@@ -138,6 +138,7 @@ T_C_TESTS = \
 	%D%/ring-old.t \
 	%D%/ring-stuck.t \
 	%D%/read-deadline.t \
+	%D%/load-ends.t \
 	%D%/eventfd.t \
 	%D%/file-now.t \
 	%D%/interrupted.t \
@@ -496,6 +497,8 @@ T_LIFETIMES = $(T_PLACED) %D%/lifetimes.c %D%/lifetimes.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) \
 	$(T_UNCACHED)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_load_ends_t_SOURCES = %D%/load-ends.c $(T_SAMPLE) $(T_UNCACHED)
+%C%_load_ends_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND) $(T_UNCACHED)
 %C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/fork_calls.h %D%/fork_graphs.c \
 	$(T_SAMPLE)

@@ -171,9 +171,9 @@ struct weir_opts {
 				   variable WEIR_MODULE_PATH */
 	uint32_t flags;          /* WEIR_OPEN_* */
 	uint32_t reserved;       /* 0 */
-	int64_t read_timeout;    /* ns after which a read that has not ended
-				   fails, if no other read of its load ended in
-				   that time; 0: 120 s, -1: no limit */
+	int64_t read_timeout;    /* ns after which a load fails, if it waits for
+				   reads and none of them has ended in that
+				   time; 0: 120 s, -1: no limit */
 	uint64_t budget;         /* most bytes of host memory of the root, in
 				   whole pages: buffers that weir allocates
 				   (wrapped memory and mapped files do not

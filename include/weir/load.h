@@ -81,8 +81,8 @@ WEIR_API int weir_load_record(struct weir_load *load, size_t i,
  *
  * -ETIMEDOUT: not finished yet; the call returns it for no other reason.
  * -ECANCELED: weir_load_cancel() was called. -ESTALE: a file has changed since
- * the model was opened. -ETIME: a read did not end within
- * weir_opts.read_timeout. -ESHUTDOWN: the root was closed before all reads had
+ * the model was opened. -ETIME: reads of the load were running, and none of
+ * them ended within weir_opts.read_timeout. -ESHUTDOWN: the root was closed before all reads had
  * ended. -EIO and other errors of read(2).
  */
 WEIR_API int weir_load_wait(struct weir_load *load, int64_t timeout_ns)

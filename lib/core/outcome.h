@@ -26,6 +26,11 @@ struct weir__outcome {
 	int32_t native;  /* FAILED: the device's own code; 0: no device's */
 	const char *why; /* LATE, FAILED: replaces the usual text, or NULL */
 	bool in_copy;    /* FAILED: the copy to or from a device, not the I/O */
+	/*
+	 * LATE, FAILED: not started, because a read of the file with this name
+	 * ended so. NULL: this transfer itself did.
+	 */
+	const char *after;
 };
 
 static inline struct weir__outcome weir__failed(int err, const char *why)

@@ -83,6 +83,7 @@ int weir__read_blocking(struct weir_file *file, void *to, size_t n,
 	b->job.n_ext = 1;
 	b->job.chunk_done = blocking_chunk_done;
 	b->job.done = blocking_done;
+	b->job.own_reads.whole = true;
 	b->job.arg = b;
 	r = blocking_run(b);
 	snprintf(words, room, "%s", b->words);

@@ -12,9 +12,6 @@
 #define NONE UINT64_MAX
 #define LONG_JOB 8u /* chunks */
 
-static const struct weir__outcome cancelled = { .end = WEIR__CANCELLED };
-static const struct weir__outcome abandoned = { .end = WEIR__ABANDONED };
-
 void weir__dispatch_add(struct weir__loop *loop, struct weir__job_link *link)
 {
 	struct weir__job_link *last = loop->last_job;
@@ -83,7 +80,7 @@ static bool caller_copies_full(const struct weir__loop *loop,
 }
 
 enum dispatched {
-	DISPATCHED, /* a chunk is in flight, or was completed as cancelled */
+	DISPATCHED, /* a chunk is in flight, or was completed without a read */
 	BLOCKED,    /* the job waits for a slot, its memory or its depth */
 	FOR_THREAD, /* a borrower may not dispatch it, the thread must */
 	SPENT       /* the job has no more chunks: release the link */
@@ -128,21 +125,37 @@ static enum dispatched start_op(struct weir__loop *loop,
 	return DISPATCHED;
 }
 
+/* Are the job's chunks completed without being started? Then @ret is why. */
+static bool skipped(const struct weir__job *job, struct weir__outcome *ret)
+{
+	if (atomic_load(&job->cancelled) ||
+	    (job->stopped && atomic_load(job->stopped)))
+		*ret = (struct weir__outcome){
+			.end = atomic_load(&job->eng->abort) ? WEIR__ABANDONED
+							     : WEIR__CANCELLED
+		};
+	else if (weir__reads_ended(job->reads))
+		*ret = weir__reads_outcome(job->reads);
+	else
+		return false;
+	return true;
+}
+
 static enum dispatched dispatch_one(struct weir__loop *loop,
 				    struct weir__job_link *link)
 {
 	const struct weir__engine *eng = loop->reactor.eng;
 	struct weir__job *job = link->job;
 	struct weir__chunk chunk;
-	bool cancel = atomic_load(&job->cancelled) ||
-		      (job->stopped && atomic_load(job->stopped));
+	struct weir__outcome outcome;
+	bool start = !skipped(job, &outcome);
 	uint64_t number = link->deferred;
 
 	/* A borrower may neither start writes nor use the ring's tables. */
 	if ((job->write || link->fixed >= 0) &&
 	    weir__owner_is_borrowed(&loop->reactor.owner))
 		return FOR_THREAD;
-	if (!cancel && job->depth &&
+	if (start && job->depth &&
 	    atomic_load_explicit(&job->out, memory_order_relaxed) >= job->depth)
 		return BLOCKED;
 	if (number == NONE)
@@ -151,11 +164,10 @@ static enum dispatched dispatch_one(struct weir__loop *loop,
 		return SPENT;
 	link->deferred = number;
 	weir__job_chunk(job, eng->chunk_bytes, number, &link->extent, &chunk);
-	if (!cancel)
+	if (start)
 		return start_op(loop, link, &chunk);
 	link->deferred = NONE;
-	weir__chunk_complete(job, chunk.extent, chunk.lo, chunk.hi,
-			     atomic_load(&eng->abort) ? &abandoned : &cancelled,
+	weir__chunk_complete(job, chunk.extent, chunk.lo, chunk.hi, &outcome,
 			     WEIR__CHUNK_BUFFERED);
 	return DISPATCHED;
 }

@@ -19,6 +19,7 @@
 #include "core/outcome.h"
 #include "io/file.h"
 #include "io/pool.h"
+#include "io/reads.h"
 #include "mem/buf.h"
 
 #define WEIR__MAX_REACTORS 16u
@@ -115,6 +116,12 @@ struct weir__job {
 	/* When it is true, chunks end as after weir__job_cancel. NULL: none. */
 	const _Atomic bool *stopped;
 	/*
+	 * Shared with the caller's jobs that end together with this one, which
+	 * must not outlive it. NULL: the job's own.
+	 */
+	struct weir__reads *reads;
+	struct weir__reads own_reads; /* only whole is the caller's to set */
+	/*
 	 * Bytes [lo, hi) of extent @ext have arrived, or failed as @outcome
 	 * says. They count in the file from its offset on, gaps between rows
 	 * included: rows begin at lo and at hi, and a chunk has whole elements.
@@ -157,7 +164,6 @@ struct weir__job {
 	_Atomic uint64_t cursor;    /* next chunk to dispatch */
 	_Atomic uint64_t remaining; /* chunks and links not finished */
 	_Atomic uint32_t out;       /* chunks in flight */
-	_Atomic int64_t moved; /* when bytes arrived last, by loop->clock */
 	struct weir__job_link link[WEIR__MAX_REACTORS];
 
 	/* For reports; read after done: */

@@ -5,6 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+bool weir__engine_is_late(const struct weir__engine *eng,
+			  const struct weir__reads *reads, int64_t now)
+{
+	int64_t limit = eng->weir->opts.read_timeout;
+
+	if (weir__reads_ended(reads) && reads->cause.end == WEIR__LATE)
+		return true;
+	return limit >= 0 &&
+	       weir__reads_are_late(reads, now, limit + eng->max_sleep);
+}
+
 void weir__engine_explain(struct weir__engine *eng, bool instead,
 			  const char *fmt, ...)
 {

@@ -64,6 +64,13 @@ struct weir__engine {
 };
 
 /*
+ * Has no byte arrived for read_timeout, at @now of a reactor's clock? A clock may
+ * be old by max_sleep, which is added to the limit.
+ */
+bool weir__engine_is_late(const struct weir__engine *eng,
+			  const struct weir__reads *reads, int64_t now);
+
+/*
  * Make an engine with @method (NULL: as the root's options say): for benches
  * that replace the disk by a source of their own.
  */

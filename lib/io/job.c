@@ -175,7 +175,8 @@ bool weir__job_begin(struct weir__engine *eng, struct weir__job *job)
 	if (!job->eng)
 		job->eng = eng;
 	atomic_init(&job->remaining, job->n_chunks + n_links(job));
-	atomic_init(&job->moved, 0);
+	if (!job->reads)
+		job->reads = &job->own_reads;
 	if (engine_enter(eng, job->held))
 		return true;
 	job_free_members(job);

@@ -4,7 +4,7 @@ lib_libweir_core_la_SOURCES += \
 	%D%/file.c %D%/file.h %D%/open.c %D%/map.c %D%/lease.c %D%/lease.h \
 	%D%/resident.c %D%/nowait.c %D%/nowait.h %D%/blocking.c %D%/blocking.h \
 	%D%/engine.c %D%/engine.h %D%/engine_state.c %D%/engine_state.h \
-	%D%/job.c %D%/job.h %D%/chunk.c %D%/chunk.h \
+	%D%/job.c %D%/job.h %D%/reads.c %D%/reads.h %D%/chunk.c %D%/chunk.h \
 	%D%/queues.c %D%/queues.h \
 	%D%/loop.c %D%/loop.h %D%/dispatch.c %D%/dispatch.h \
 	%D%/method.h %D%/method_uring.c %D%/method_sync.c \

@@ -142,25 +142,17 @@ static void orphan_all(struct weir__loop *loop)
 			weir__op_orphan(loop, op, &abandoned);
 }
 
-/*
- * Has the read been in flight for too long, while no byte of its job arrived?
- * Times may be old by up to max_sleep, which is added to the limit.
- */
+/* Is it a read, and has no byte of its job arrived for too long? */
 static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
 {
-	const struct weir__engine *eng = loop->reactor.eng;
-	int64_t limit = eng->weir->opts.read_timeout;
-	int64_t since = op->dispatched, moved;
-
-	if (limit < 0 || op->state != WEIR__OP_QUEUED || op->write)
-		return false;
-	moved = atomic_load_explicit(&op->job->moved, memory_order_relaxed);
-	return loop->clock - (moved > since ? moved : since) >=
-	       limit + eng->max_sleep;
+	return op->state == WEIR__OP_QUEUED && op->counted &&
+	       weir__engine_is_late(loop->reactor.eng, op->job->reads,
+				    loop->clock);
 }
 
 /*
- * Orphan late reads. The kernel may still write to their memory, and a thread
+ * Orphan late reads, those that were started a moment ago too: their job has
+ * failed, and starts no more. The kernel may still write to their memory, and a thread
  * of a pool may hang in one: the pool may start another thread instead.
  */
 static void give_up_late(struct weir__loop *loop)

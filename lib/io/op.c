@@ -47,6 +47,7 @@ static struct weir__op *op_get(struct weir__loop *loop)
 	op->state = WEIR__OP_QUEUED;
 	op->tries = 0;
 	op->fetched = op->missed = false;
+	op->counted = op->skipped = false;
 	op->fixed = -1;
 	op->native = 0;
 	op->packed = false;
@@ -280,7 +281,9 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	if (fixed && loop->method_ops->file_get)
 		op->fixed = loop->method_ops->file_get(loop, op->extent->file);
 	op->begun = weir__trace_now(loop->reactor.eng->weir);
-	op->dispatched = loop->clock;
+	op->counted = aimed && !op->write;
+	if (op->counted)
+		weir__reads_begin(job->reads, loop->clock);
 	loop->bytes_out += op->hi - op->lo;
 	loop->n_caller_copies += job->submit_copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
@@ -291,6 +294,32 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	else
 		op_route(loop, op);
 	return true;
+}
+
+/* Its bytes have arrived, or never will. */
+static void stop_counting(struct weir__op *op)
+{
+	if (op->counted)
+		weir__reads_end(op->job->reads);
+	op->counted = false;
+}
+
+/* Start no more of the job's reads if they would fail in the same way. */
+static void note_failure(const struct weir__loop *loop,
+			 const struct weir__op *op,
+			 const struct weir__outcome *outcome)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+	struct weir__reads *reads = op->job->reads;
+	bool end;
+
+	if (outcome->in_copy)
+		end = reads->whole || outcome->err == -ENODEV;
+	else
+		end = weir__reads_failed(reads, outcome->err) ||
+		      weir__engine_is_late(eng, reads, loop->clock);
+	if (end && weir__reads_stop(reads, op->extent->file, outcome))
+		weir__reactors_wake(op->reactor->eng);
 }
 
 static enum weir__chunk_way way_of(const struct weir__op *op)
@@ -360,6 +389,9 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 	if (outcome->end == WEIR__DONE && (op->slot || e->unpack))
 		atomic_fetch_add_explicit(&job->over_read, over_read(op),
 					  memory_order_relaxed);
+	if (outcome->end == WEIR__FAILED && !outcome->after)
+		note_failure(loop, op, outcome);
+	stop_counting(op);
 	if (op->begun)
 		op_trace(op);
 	if (op->fixed >= 0 && loop->method_ops->file_put)
@@ -375,7 +407,8 @@ void weir__op_finish(struct weir__loop *loop, struct weir__op *op,
 
 /*
  * The op, its slot and the memory that it reads to are never used again, since
- * something may still write to them. A new op replaces it.
+ * something may still write to them. A new op replaces it. A job that has lost
+ * memory for ever reads no more.
  */
 void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 		     const struct weir__outcome *outcome)
@@ -384,6 +417,9 @@ void weir__op_orphan(struct weir__loop *loop, struct weir__op *op,
 
 	if (op->state != WEIR__OP_COPYING)
 		loop->bytes_out -= op->hi - op->lo;
+	if (weir__reads_stop(job->reads, op->extent->file, outcome))
+		weir__reactors_wake(op->reactor->eng);
+	stop_counting(op);
 	op->state = WEIR__OP_ORPHANED;
 	loop->n_caller_copies -= job->submit_copy != NULL;
 	loop->n_out--;
@@ -437,6 +473,7 @@ static void op_data_arrived(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 
+	stop_counting(op);
 	if (!op->slot || op->write) {
 		weir__op_finish(loop, op, &done);
 		return;
@@ -511,9 +548,15 @@ void weir__op_advance(struct weir__loop *loop, struct weir__op *op, int64_t res)
 		op_copied(loop, op, (int)res);
 		return;
 	}
+	if (op->skipped) {
+		struct weir__outcome outcome =
+			weir__reads_outcome(op->job->reads);
+
+		weir__op_finish(loop, op, &outcome);
+		return;
+	}
 	if (res > 0)
-		atomic_store_explicit(&op->job->moved, loop->clock,
-				      memory_order_relaxed);
+		weir__reads_moved(op->job->reads, loop->clock);
 	if ((res == -EAGAIN || res == -EINTR) &&
 	    ++op->tries < WEIR__OP_MAX_TRIES) {
 		op_retry(loop, op);

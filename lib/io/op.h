@@ -63,6 +63,8 @@ struct weir__op {
 	const struct weir__extent *extent; /* the first, if some are merged */
 	uint64_t lo, hi;                   /* bytes of it */
 	bool write, direct;
+	bool counted;      /* in job->reads->running */
+	bool skipped;      /* no thread has read it: job->reads ended before */
 	bool fetched;      /* what the page cache lacked of it was requested */
 	bool missed;       /* ... by the last call, which left it out */
 	uint8_t tries;     /* repeated without progress */
@@ -81,7 +83,6 @@ struct weir__op {
 	int64_t res;            /* of the last call: bytes or -errno */
 	int32_t native;         /* the device's own code for it */
 	int64_t begun, copying; /* for traces: when dispatched; when read */
-	int64_t dispatched;     /* by loop->clock */
 };
 
 /*

@@ -169,6 +169,10 @@ bool weir__op_execute(struct weir__op *op)
 	fd = op->direct ? file->direct_fd : file->fd;
 	if (!op->buf)
 		bind_slot(op);
+	op->skipped = op->state == WEIR__OP_QUEUED &&
+		      weir__reads_ended(op->job->reads);
+	if (op->skipped)
+		return true;
 	if (op->state == WEIR__OP_COPYING || op->state == WEIR__OP_CONVERTING)
 		copy_out(op);
 	else if (weir__op_unpacks_cached(op))

@@ -75,6 +75,13 @@ weir__load_explain(struct weir_load *l, const struct weir__portion *p,
 			file->base, name, (unsigned long long)(e->off + lo),
 			(unsigned long long)(e->off + hi),
 			(unsigned long long)file->id.bytes);
+	if (outcome->after)
+		return weir__arrival_note(
+			l->arrival, weir__outcome_errno(outcome),
+			outcome->native, p->spot,
+			"%s: tensor '%s': bytes %llu to %llu were not read, because a read of %s had ended the load: %s",
+			file->base, name, a, b, outcome->after,
+			weir__outcome_words(outcome));
 	return weir__arrival_note(
 		l->arrival, weir__outcome_errno(outcome), outcome->native,
 		p->spot, "%s: tensor '%s': %s of bytes %llu to %llu: %s%s",
@@ -339,6 +346,7 @@ static int start_job(struct weir_load *l, uint32_t depth)
 	l->job->ext = l->arrays->ext;
 	l->job->n_ext = l->n_ext;
 	l->job->depth = depth;
+	l->job->reads = &l->reads;
 	l->job->chunk_done = load_chunk_done;
 	l->job->done = load_job_done;
 	l->job->arg = l;

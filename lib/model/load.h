@@ -49,8 +49,9 @@ struct weir_load {
 	struct weir__touch *touch;    /* of fresh memory; NULL: there is none */
 	struct weir__sink *sink;      /* n_sinks: of the layout */
 	size_t n_sinks;
-	_Atomic uint32_t parts; /* the job and sinks that have not ended */
-	uint64_t total;         /* bytes of all tensors */
+	struct weir__reads reads; /* of the job and the sinks */
+	_Atomic uint32_t parts;   /* the job and sinks that have not ended */
+	uint64_t total;           /* bytes of all tensors */
 	int64_t begun, traced;
 	_Atomic int64_t elapsed; /* set when the load ends */
 	int64_t touch_ns;

@@ -268,6 +268,7 @@ static int window_start(struct weir__sink *s, struct window *w)
 	w->job.depth = s->depth;
 	w->job.held = true;
 	w->job.stopped = &s->stopped;
+	w->job.reads = &l->reads;
 	w->job.chunk_done = sink_chunk_done;
 	w->job.done = window_read;
 	w->job.arg = w;

@@ -37,6 +37,19 @@ bool weir__fileio_conflict(const struct weir__stream_op *a,
 	return weir__ranges_meet(&x, &y);
 }
 
+/*
+ * The operation fails, so later ones count as cancelled: those that were issued
+ * start no more reads, which might all take as long. The lock is held.
+ */
+static void stop_later(const struct weir__stream_op *op)
+{
+	struct weir__stream_op *later = op->stream->out[1];
+
+	for (; later && later->number > op->number; later = later->older)
+		if (later->file && later->io)
+			atomic_store(&later->io->stopped, true);
+}
+
 static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 			      uint64_t hi, const struct weir__outcome *outcome,
 			      enum weir__chunk_way way)
@@ -50,6 +63,8 @@ static void fileio_chunk_done(struct weir__job *job, size_t ext, uint64_t lo,
 	lo += job->ext[ext].off;
 	hi += job->ext[ext].off;
 	pthread_mutex_lock(lock);
+	if (io->outcome.end == WEIR__DONE)
+		stop_later(io->op);
 	if (io->outcome.end == WEIR__DONE || lo < io->lo) {
 		io->lo = lo;
 		io->hi = hi;
@@ -286,6 +301,8 @@ int weir__fileio_make(struct weir__stream_op *op)
 	io->job.write = op->file_range.write;
 	io->job.chunk_done = fileio_chunk_done;
 	io->job.done = fileio_job_done;
+	io->job.own_reads.whole = true;
+	io->job.stopped = &io->stopped;
 	io->job.arg = io;
 	op->io = io;
 	op->access[0].dma = !io->job.write && !e.dev && !e.buffered;

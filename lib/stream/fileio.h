@@ -16,7 +16,8 @@ struct weir__fileio {
 	struct weir__job job;
 	struct weir__stream_op *op; /* NULL: released; the stream's lock */
 	struct weir__engine *eng;
-	bool begun; /* passed to the engine; of the caller's thread */
+	bool begun;           /* passed to the engine; of the caller's thread */
+	_Atomic bool stopped; /* an earlier operation fails: start no reads */
 	/* The first bytes that failed; under the stream's lock. */
 	uint64_t lo, hi;
 	struct weir__outcome outcome; /* theirs; DONE: none has failed */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "io/reads.h"
+
+#include <errno.h>
+
+#include "io/file.h"
+
+/* So many reads fail in a row if it is not for single blocks of a disk. */
+#define MAX_FAILED 32u
+
+/* The clocks of two reactors differ: an older time does not replace a newer. */
+void weir__reads_begin(struct weir__reads *r, int64_t now)
+{
+	if (atomic_fetch_add_explicit(&r->running, 1, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&r->moved, now, memory_order_relaxed);
+}
+
+void weir__reads_moved(struct weir__reads *r, int64_t now)
+{
+	atomic_store_explicit(&r->moved, now, memory_order_relaxed);
+	if (atomic_load_explicit(&r->failed, memory_order_relaxed))
+		atomic_store_explicit(&r->failed, 0, memory_order_relaxed);
+}
+
+bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
+			  int64_t limit)
+{
+	if (!atomic_load_explicit(&r->running, memory_order_relaxed))
+		return false;
+	return now - atomic_load_explicit(&r->moved, memory_order_relaxed) >=
+	       limit;
+}
+
+/* Would any other read of the file, or its device, fail in the same way? */
+static bool is_of_the_file(int err)
+{
+	switch (-err) {
+	case EAGAIN:
+	case EBADF:
+	case ECONNABORTED: /* of FUSE: its process has ended */
+	case EINTR:
+	case ENODEV:
+	case ENOTCONN:
+	case ENXIO:
+	case ESHUTDOWN:
+	case ESTALE:
+	case ETIMEDOUT:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool weir__reads_failed(struct weir__reads *r, int err)
+{
+	uint32_t before =
+		atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
+
+	return r->whole || is_of_the_file(err) || before + 1 >= MAX_FAILED;
+}
+
+bool weir__reads_stop(struct weir__reads *r, const struct weir_file *file,
+		      const struct weir__outcome *cause)
+{
+	if (atomic_exchange(&r->claimed, true))
+		return false;
+	r->cause = *cause;
+	/* Its text may be on the stack of the caller. */
+	if (cause->end == WEIR__FAILED)
+		r->cause.why = NULL;
+	r->file = file;
+	atomic_store_explicit(&r->ended, true, memory_order_release);
+	return true;
+}
+
+struct weir__outcome weir__reads_outcome(const struct weir__reads *r)
+{
+	struct weir__outcome outcome = r->cause;
+
+	outcome.after = r->file->base;
+	return outcome;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reads of one or more jobs that end together, such as those of a load: how
+ * many are running, when bytes arrived last, and why no more are started.
+ *
+ * An error of single bytes, such as a bad block, fails their chunk, and the
+ * others are still read. The reads end, which means that no more are started,
+ * if the next one would fail in the same way, perhaps after a long time:
+ *  - no byte arrived for read_timeout although reads were running;
+ *  - the kernel says that the file or its device is gone, or cannot be read now
+ *    (it was asked several times);
+ *  - many reads have failed and none has succeeded since.
+ *
+ * Any thread, without a lock.
+ */
+#ifndef WEIR__IO_READS_H
+#define WEIR__IO_READS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/outcome.h"
+
+struct weir_file;
+
+struct weir__reads {
+	bool whole; /* one failure ends them: the rest would be of no use */
+
+	_Atomic uint32_t running;
+	_Atomic uint32_t failed; /* since bytes arrived last */
+	/* When bytes arrived last, or the first of those running began. */
+	_Atomic int64_t moved;
+
+	/* The thread that sets @claimed writes the cause, then sets @ended. */
+	_Atomic bool claimed, ended;
+	struct weir__outcome cause;
+	const struct weir_file *file; /* that could not be read */
+};
+
+/* Times are those of the reactor's clock, which may be old by a max_sleep. */
+void weir__reads_begin(struct weir__reads *r, int64_t now);
+void weir__reads_moved(struct weir__reads *r, int64_t now);
+static inline void weir__reads_end(struct weir__reads *r)
+{
+	atomic_fetch_sub_explicit(&r->running, 1, memory_order_relaxed);
+}
+
+/* Have reads been running for @limit ns while no byte arrived? */
+bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
+			  int64_t limit);
+
+/* A read of @file has failed with @err. True: therefore they should be ended. */
+bool weir__reads_failed(struct weir__reads *r, int err);
+
+/* Start no more of them. False: they have ended before. */
+bool weir__reads_stop(struct weir__reads *r, const struct weir_file *file,
+		      const struct weir__outcome *cause);
+
+static inline bool weir__reads_ended(const struct weir__reads *r)
+{
+	return atomic_load_explicit(&r->ended, memory_order_acquire);
+}
+/* They have ended: the outcome of a chunk that was not started. */
+struct weir__outcome weir__reads_outcome(const struct weir__reads *r);
+
+#endif
