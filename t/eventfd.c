@@ -43,6 +43,20 @@ int eventfd(unsigned count, int flags)
 	return -1;
 }
 
+static bool is_kind(int fd, const char *kind);
+static _Atomic bool no_fstat, on_engine_only; /* of eventfds */
+static pthread_t main_thread;
+
+/* In place of the C library's. */
+int fstat(int fd, struct stat *st)
+{
+	if (!no_fstat || (on_engine_only && pthread_self() == main_thread) ||
+	    !is_kind(fd, EVENTFD))
+		return (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+	errno = EPERM;
+	return -1;
+}
+
 /* What this test does to descriptors is a race, on purpose. */
 __attribute__((visibility("default"))) const char *
 __tsan_default_suppressions(void);
@@ -215,11 +229,35 @@ static void none(int err, bool named)
 	   weir_error());
 }
 
+static void without_fstat(void)
+{
+	struct weir_io_info info = { .size = sizeof(info) };
+	struct weir *root;
+
+	main_thread = pthread_self();
+	no_fstat = true;
+	root = open_root(WEIR_IO_AUTO);
+	ok(!root && strstr(weir_error(), "eventfd"),
+	   "an engine whose eventfds cannot be checked is refused: %s",
+	   weir_error());
+	on_engine_only = true;
+	root = open_root(WEIR_IO_AUTO);
+	if (!root || weir_io_info(root, &info) < 0)
+		bail("%s", weir_error());
+	is_int(info.method, WEIR_IO_SYNC,
+	       "setting up a ring ends although its eventfd is not signalled: %s",
+	       info.why);
+	is_int(sample_load_way(root, path, WEIR_WAY_DIRECT, 3, LIMIT), 0,
+	       "a root loads although its threads cannot check their eventfds");
+	no_fstat = on_engine_only = false;
+	weir_close(root);
+}
+
 int main(void)
 {
 	int fd = mkstemp(path), fd2 = mkstemp(other);
 
-	plan(26);
+	plan(29);
 	if (fd < 0 || fd2 < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
@@ -231,6 +269,8 @@ int main(void)
 	tap_prefix("no eventfd: ");
 	none(ENOMEM, false);
 	none(EMFILE, true);
+	tap_prefix(NULL);
+	without_fstat();
 	unlink(path);
 	unlink(other);
 	return done_testing();

@@ -26,6 +26,8 @@
 #define N_FILES 64u /* entries of the ring's table */
 /* An enter that waits for several reads returns after this time, ns. */
 #define MAX_SHARE_WAIT 20000000
+/* A trial of the ring that takes longer has failed. */
+#define TRIAL_SECONDS 10
 
 /* A file in the ring's table while ops or links reference it. */
 struct fixed_file {
@@ -122,10 +124,14 @@ static uint64_t ring_bytes(unsigned entries)
 	       weir__up(entries * 36ull, 4096);
 }
 
-/* Submit one request and wait for it. Returns its result. */
+/*
+ * Submit one request and wait for it. Returns its result; -ETIME: the kernel has
+ * it and does not complete it.
+ */
 static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+	struct __kernel_timespec ts = { .tv_sec = TRIAL_SECONDS };
 	struct weir__retry retry = { 0 };
 	struct io_uring_cqe *cqe;
 	int r;
@@ -137,7 +143,7 @@ static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 	if (r < 0)
 		return r;
 	do
-		r = io_uring_wait_cqe(&u->ring, &cqe);
+		r = io_uring_wait_cqe_timeout(&u->ring, &cqe, &ts);
 	while (r == -EINTR && weir__retry(&retry));
 	if (r < 0)
 		return r;
@@ -154,7 +160,6 @@ static int round_trip(struct uring *u, int opcode, int fd, uint64_t *count)
 static int try_ring(struct weir__loop *loop, struct uring *u)
 {
 	const char *what;
-	uint64_t count;
 	int err;
 
 	what = "io_uring_setup: no IORING_FEAT_EXT_ARG (Linux 5.11)";
@@ -164,10 +169,13 @@ static int try_ring(struct weir__loop *loop, struct uring *u)
 		err = round_trip(u, IORING_OP_NOP, -1, NULL);
 	}
 	if (err >= 0) {
+		what = "write to an eventfd";
+		err = weir__wakefd_signal(&loop->reactor.wakefd) ? 0 : -EIO;
+	}
+	if (err >= 0) {
 		what = "IORING_OP_READ";
-		weir__wakefd_signal(&loop->reactor.wakefd);
 		err = round_trip(u, IORING_OP_READ, loop->reactor.wakefd.fd,
-				 &count);
+				 &eventfd_count);
 	}
 	if (err < 0)
 		explain_ring(loop->reactor.eng, what, err, 0);

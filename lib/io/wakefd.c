@@ -15,10 +15,17 @@ static bool eventfd_is_ours(struct weir__wakefd *w)
 
 int weir__wakefd_open(struct weir__wakefd *w)
 {
-	int fd = weir__sys_eventfd();
+	int fd = weir__sys_eventfd(), r;
+	struct stat st;
 
 	if (fd < 0)
 		return fd;
+	/* Without its inode nobody would dare to signal it. */
+	r = weir__sys_fstat(fd, &st);
+	if (r < 0) {
+		weir__sys_close(fd);
+		return r;
+	}
 	atomic_store(&w->file_id, weir__sys_file_id(fd));
 	atomic_store(&w->fd, fd);
 	return 0;
@@ -35,7 +42,7 @@ int weir__wakefd_fail(int err, const char *what)
 		return weir__fail_sys(
 			err, "%s: eventfd, /proc/sys/fs/file-max is reached",
 			what);
-	return weir__fail_sys(err, "%s: eventfd", what);
+	return weir__fail_sys(err, "%s: eventfd, or fstat of it", what);
 }
 
 void weir__wakefd_close(struct weir__wakefd *w)
@@ -44,11 +51,14 @@ void weir__wakefd_close(struct weir__wakefd *w)
 		weir__sys_close(atomic_load(&w->fd));
 }
 
-void weir__wakefd_signal(struct weir__wakefd *w)
+bool weir__wakefd_signal(struct weir__wakefd *w)
 {
-	if (!eventfd_is_ours(w) ||
-	    weir__sys_eventfd_set(atomic_load(&w->fd), true) < 0)
+	bool sent = eventfd_is_ours(w) &&
+		    weir__sys_eventfd_set(atomic_load(&w->fd), true) == 0;
+
+	if (!sent)
 		weir__wakefd_distrust(w);
+	return sent;
 }
 
 void weir__wakefd_drain(struct weir__wakefd *w)

@@ -22,15 +22,16 @@ struct weir__wakefd {
 	_Atomic bool wakeup_lost;
 };
 
+/* -errno of eventfd(2) or fstat(2). */
 int weir__wakefd_open(struct weir__wakefd *w);
 /*
- * "WHAT: eventfd", and the limit that was reached. Returns
+ * A sentence for it: "WHAT: eventfd", and the limit that was reached. Returns
  * weir__cause_errno(@err).
  */
 int weir__wakefd_fail(int err, const char *what);
 void weir__wakefd_close(struct weir__wakefd *w);
-/* Any thread: make it readable. */
-void weir__wakefd_signal(struct weir__wakefd *w);
+/* Any thread: make it readable. False: the signal is lost. */
+bool weir__wakefd_signal(struct weir__wakefd *w);
 
 /* The rest is for the thread that it wakes. */
 /* Make it unreadable again. */
