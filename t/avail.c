@@ -102,27 +102,35 @@ static void v1(void)
 	is_ram(507, 512, "a path of a group with .. in it is used as it is");
 }
 
-static void space(void)
+static void space(int resource, const char *name, char flag)
 {
 	struct rlimit old, lim;
-	uint64_t left;
+	char part[64];
+	struct weir__space s;
+	char text[WEIR__LIMITS_TEXT];
 
-	getrlimit(RLIMIT_AS, &old);
+	getrlimit(resource, &old);
+	weir__sys_space(&s);
 	if (old.rlim_cur == RLIM_INFINITY)
-		ok(weir__sys_space() == UINT64_MAX,
-		   "without RLIMIT_AS the address space has no limit");
+		ok(!s.name || strcmp(s.name, name),
+		   "without %s it does not limit the address space", name);
 	else
-		skip(1, "there is a RLIMIT_AS");
+		skip(1, "there is a %s", name);
 	lim = old;
 	lim.rlim_cur = (rlim_t)(64 * 1024 * MIB);
-	setrlimit(RLIMIT_AS, &lim);
-	left = weir__sys_space();
-	if (strcmp(getenv("WEIR_T_SANITIZER") ?: "no", "no"))
-		skip(1, "a sanitizer takes all addresses");
-	else
-		ok(left < 64 * 1024 * MIB && left > 60 * 1024 * MIB,
-		   "with RLIMIT_AS the space is the limit less what is mapped");
-	setrlimit(RLIMIT_AS, &old);
+	setrlimit(resource, &lim);
+	weir__sys_space(&s);
+	weir__space_text(&s, text, sizeof(text));
+	if (strcmp(getenv("WEIR_T_SANITIZER") ?: "no", "no")) {
+		skip(2, "a sanitizer takes all addresses");
+	} else {
+		ok(s.left < 64 * 1024 * MIB && s.left > 60 * 1024 * MIB,
+		   "with %s the space is the limit less what is mapped", name);
+		snprintf(part, sizeof(part), "%s is 68719476736 (ulimit -%c), ",
+			 name, flag);
+		has_str(text, part, "the text about %s has the limit", name);
+	}
+	setrlimit(resource, &old);
 }
 
 int main(void)
@@ -131,11 +139,12 @@ int main(void)
 
 	if (!mkdtemp(root))
 		bail("mkdtemp");
-	plan(3 + 6 + 5 + 2);
+	plan(3 + 6 + 5 + 2 * 3);
 	host();
 	v2();
 	v1();
-	space();
+	space(RLIMIT_AS, "RLIMIT_AS", 'v');
+	space(RLIMIT_DATA, "RLIMIT_DATA", 'd');
 	snprintf(rm, sizeof(rm), "rm -rf %s", root);
 	if (system(rm))
 		diag("%s", rm);

@@ -77,9 +77,9 @@ address_space()
 		limited as 240000000 weir load large --memory plain
 	check 'the error of a small address space has the bytes needed and left' \
 		grep -q \
-		'[1-9][0-9]* bytes (address space left under RLIMIT_AS: [0-9]' \
+		'[1-9][0-9]* bytes; RLIMIT_AS is 240000000 (ulimit -v), [0-9]' \
 		err
-	refused 1 'bytes (address space left under RLIMIT_AS:' \
+	refused 1 'bytes; RLIMIT_AS is 48000000 (ulimit -v), ' \
 		'an address space too small for the engine is refused' \
 		limited as 48000000 weir load m
 	refused 1 'bytes (data left under RLIMIT_DATA: ' \

@@ -55,12 +55,14 @@ void weir__host_unclaim(struct weir *weir, size_t bytes)
 
 int weir__host_available(uint64_t *ret_free, uint64_t *ret_total)
 {
-	uint64_t avail, total, space = weir__sys_space();
+	uint64_t avail, total;
+	struct weir__space space;
 	int r = weir__avail_ram("", &avail, &total);
 
 	if (r < 0)
 		return r;
-	*ret_free = avail < space ? avail : space;
+	weir__sys_space(&space);
+	*ret_free = avail < space.left ? avail : space.left;
 	*ret_total = total;
 	return 0;
 }

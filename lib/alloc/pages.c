@@ -106,16 +106,18 @@ static const char *no_huge_pages(bool shared)
 static int map_aligned(struct weir__pages *p, size_t align)
 {
 	size_t len = p->len, extra = align > WEIR__PAGE ? align : 0;
-	char limits[WEIR__LIMITS_TEXT];
 	unsigned char *from, *addr;
 	void *map;
 	int r = weir__sys_map(len + extra, -1, 0, PROT_READ | PROT_WRITE, &map);
 
 	if (r < 0) {
-		weir__memory_limits(limits);
-		return pages_fail(p, r, "mmap of %zu bytes%s%s%s", len + extra,
-				  *limits ? " (" : "", limits,
-				  *limits ? ")" : "");
+		char limit[WEIR__LIMITS_TEXT];
+		struct weir__space space;
+
+		weir__sys_space(&space);
+		weir__space_text(&space, limit, sizeof(limit));
+		return pages_fail(p, r, "mmap of %zu bytes%s", len + extra,
+				  limit);
 	}
 	from = map;
 	addr = from + (weir__up((uintptr_t)from, align) - (uintptr_t)from);

@@ -66,8 +66,15 @@ int weir__sys_seals(int fd);
 int weir__sys_add_seals(int fd, int seals);
 bool weir__sys_thp_disabled(void);      /* by prctl(2), for this process */
 uint64_t weir__sys_limit(int resource); /* RLIMIT_*; UINT64_MAX: none */
-/* Address space left under RLIMIT_AS; UINT64_MAX without one. */
-uint64_t weir__sys_space(void);
+/* What this process may still map: RLIMIT_AS or RLIMIT_DATA, which leaves less. */
+struct weir__space {
+	uint64_t left, limit; /* UINT64_MAX: there is neither limit */
+	const char *name;     /* "RLIMIT_AS" */
+	const char *flag;     /* "ulimit -v" */
+};
+void weir__sys_space(struct weir__space *ret_space);
+/* "; RLIMIT_AS is 1000 (ulimit -v), 200 of it are left"; "": no limit. */
+void weir__space_text(const struct weir__space *space, char *text, size_t room);
 /* By sysinfo(2), which does not need /proc. */
 int weir__sys_ram(uint64_t *ret_free, uint64_t *ret_total);
 
@@ -154,11 +161,12 @@ void weir__sys_read_ahead(int fd, bool on);
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
 
-/* Limits of this process, for sentences. */
-#define WEIR__LIMITS_TEXT 192
-/* Those that may have refused memory, with what is left; "": none. */
-void weir__memory_limits(char text[WEIR__LIMITS_TEXT]);
-/* Those that may have refused a thread: memory is one, "; RLIMIT_... "; "". */
+/* A buffer for the texts about limits. */
+#define WEIR__LIMITS_TEXT 120u
+/*
+ * The limit of this process that has probably refused a thread: "; RLIMIT_NPROC is
+ * ...", or that of a mapping if it leaves no room for a stack; "" without one.
+ */
 void weir__thread_limits(char text[WEIR__LIMITS_TEXT]);
 
 /*

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -233,63 +234,79 @@ unsigned weir__sys_poll(const int *fd, unsigned n, int ms)
 	return readable;
 }
 
-/* The pages of /proc/self/statm in this field, from 0; 0: not known. */
-static uint64_t statm(unsigned field)
+/* Bytes of private writable mappings, which RLIMIT_DATA counts. */
+static uint64_t data_mapped(void)
 {
-	char text[128], *at = text;
+	char text[4096];
+	const char *line;
+
+	if (weir__sys_text("/proc/self/status", text, sizeof(text)) <= 0)
+		return 0;
+	line = strstr(text, "\nVmData:");
+	return line ? strtoull(line + strlen("\nVmData:"), NULL, 10) * 1024 : 0;
+}
+
+static uint64_t all_mapped(void)
+{
+	char text[128];
 
 	if (weir__sys_text("/proc/self/statm", text, sizeof(text)) <= 0)
 		return 0;
-	while (field--)
-		strtoull(at, &at, 10);
-	return strtoull(at, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+	return strtoull(text, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What is left of a limit of which the pages of that field are used. */
-static uint64_t left_under(int resource, unsigned field)
+void weir__sys_space(struct weir__space *ret_space)
 {
-	uint64_t limit = weir__sys_limit(resource), used;
+	const struct {
+		int resource;
+		uint64_t (*used)(void);
+		const char *name, *flag;
+	} limits[] = {
+		{ RLIMIT_AS, all_mapped, "RLIMIT_AS", "ulimit -v" },
+		{ RLIMIT_DATA, data_mapped, "RLIMIT_DATA", "ulimit -d" },
+	};
 
-	if (limit == UINT64_MAX)
-		return limit;
-	used = statm(field);
-	return used < limit ? limit - used : 0;
+	*ret_space =
+		(struct weir__space){ .left = UINT64_MAX, .limit = UINT64_MAX };
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		uint64_t limit = weir__sys_limit(limits[i].resource), used;
+
+		if (limit == UINT64_MAX)
+			continue;
+		used = limits[i].used();
+		used = used < limit ? used : limit;
+		if (limit - used < ret_space->left)
+			*ret_space = (struct weir__space){ limit - used, limit,
+							   limits[i].name,
+							   limits[i].flag };
+	}
 }
 
-uint64_t weir__sys_space(void)
+void weir__space_text(const struct weir__space *space, char *text, size_t room)
 {
-	return left_under(RLIMIT_AS, 0);
-}
-
-void weir__memory_limits(char text[WEIR__LIMITS_TEXT])
-{
-	uint64_t space = weir__sys_space();
-	uint64_t data = left_under(RLIMIT_DATA, 5);
-	size_t n = 0;
-
 	*text = '\0';
-	if (space != UINT64_MAX)
-		n = (size_t)snprintf(text, WEIR__LIMITS_TEXT,
-				     "address space left under RLIMIT_AS: %llu",
-				     (unsigned long long)space);
-	if (data != UINT64_MAX)
-		snprintf(text + n, WEIR__LIMITS_TEXT - n,
-			 "%sdata left under RLIMIT_DATA: %llu (ulimit -d)",
-			 n ? ", " : "", (unsigned long long)data);
+	if (space->limit != UINT64_MAX)
+		snprintf(text, room, "; %s is %llu (%s), %llu of it are left",
+			 space->name, (unsigned long long)space->limit,
+			 space->flag, (unsigned long long)space->left);
 }
 
 void weir__thread_limits(char text[WEIR__LIMITS_TEXT])
 {
 	uint64_t procs = weir__sys_limit(RLIMIT_NPROC);
-	char memory[WEIR__LIMITS_TEXT], threads[64] = "";
+	struct weir__space space;
+	pthread_attr_t attr;
+	size_t stack = 0;
 
-	weir__memory_limits(memory);
-	if (procs != UINT64_MAX)
-		snprintf(threads, sizeof(threads),
-			 "; RLIMIT_NPROC is %llu (ulimit -u)",
+	*text = '\0';
+	weir__sys_space(&space);
+	if (pthread_attr_init(&attr) == 0) {
+		pthread_attr_getstacksize(&attr, &stack);
+		pthread_attr_destroy(&attr);
+	}
+	if (space.left < stack)
+		weir__space_text(&space, text, WEIR__LIMITS_TEXT);
+	else if (procs != UINT64_MAX)
+		snprintf(text, WEIR__LIMITS_TEXT, "; RLIMIT_NPROC is %llu (ulimit -u)",
 			 (unsigned long long)procs);
-	/* pthread_create(3) has one error for both reasons. */
-	snprintf(text, WEIR__LIMITS_TEXT,
-		 "%s; or there is no memory for its stack%s%.*s", threads,
-		 *memory ? ": " : "", WEIR__LIMITS_TEXT - 105, memory);
 }
