@@ -79,7 +79,7 @@ address_space()
 		grep -q \
 		'[1-9][0-9]* bytes; RLIMIT_AS is 240000000 (ulimit -v), [0-9]' \
 		err
-	refused 1 'bytes; RLIMIT_AS is 48000000 (ulimit -v), ' \
+	refused 1 'RLIMIT_AS is 48000000 (ulimit -v), ' \
 		'an address space too small for the engine is refused' \
 		limited as 48000000 weir load m
 	refused 1 'bytes (data left under RLIMIT_DATA: ' \

@@ -131,15 +131,9 @@ T_C_TESTS = \
 	%D%/graph-random.t %D%/graph-parts.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
-	%D%/kernel-products.t %D%/data-begins.t \
-	%D%/load-faults.t \
-	%D%/changed.t \
-	%D%/ring-dies.t \
-	%D%/ring-old.t \
-	%D%/ring-stuck.t \
-	%D%/read-deadline.t \
-	%D%/load-ends.t \
-	%D%/eventfd.t \
+	%D%/kernel-products.t %D%/data-begins.t %D%/load-faults.t \
+	%D%/changed.t %D%/ring-dies.t %D%/ring-old.t %D%/ring-stuck.t \
+	%D%/read-deadline.t %D%/load-ends.t %D%/eventfd.t %D%/low-memory.t \
 	%D%/file-now.t \
 	%D%/interrupted.t \
 	%D%/sentences.t \
@@ -499,6 +493,9 @@ T_LIFETIMES = $(T_PLACED) %D%/lifetimes.c %D%/lifetimes.h
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_load_ends_t_SOURCES = %D%/load-ends.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_load_ends_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_low_memory_t_SOURCES = %D%/low-memory.c $(T_SINKS) $(T_PLANS)
+%C%_low_memory_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__avail_ram
+%C%_low_memory_t_LDADD = $(T_STATIC)
 %C%_fork_t_SOURCES = %D%/fork.c $(T_SAMPLE) $(T_KIND) $(T_UNCACHED)
 %C%_fork_calls_t_SOURCES = %D%/fork-calls.c %D%/fork_calls.h %D%/fork_graphs.c \
 	$(T_SAMPLE)

@@ -156,8 +156,11 @@ struct weir_opts {
 				   quarter of @budget if that is less, or a
 				   chunk if that is larger. Less is used if
 				   @budget has less left when the engine
-				   starts. There are always a slot of a chunk
-				   and one of 128 KiB, even if that is more */
+				   starts, and at most a quarter of the memory
+				   that is available then. There are always a
+				   slot of a chunk and one of 128 KiB, even if
+				   that is more, or if there is no room for
+				   them none at all */
 	uint64_t keep;         /* bytes of host memory that are kept for reuse
 				   when buffers are freed; 0: a quarter of the
 				   available memory; UINT64_MAX: none */

@@ -73,5 +73,10 @@ int weir__arena_claim(struct weir *weir, size_t bytes);
 void weir__arena_unclaim(struct weir *weir, size_t bytes);
 /* The bytes by which the budget exceeds those in use; UINT64_MAX: no budget. */
 uint64_t weir__arena_budget_left(struct weir *weir);
+/*
+ * Bytes of RAM that can still be allocated, beside all that live arenas have been
+ * promised; UINT64_MAX: not known. What the program does meanwhile may change it.
+ */
+uint64_t weir__arena_ram_left(struct weir *weir);
 
 #endif

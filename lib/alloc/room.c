@@ -94,6 +94,22 @@ static bool is_enough(const struct weir__arenas *all, uint64_t avail,
 	return len <= avail && *ret_out <= room;
 }
 
+uint64_t weir__arena_ram_left(struct weir *weir)
+{
+	struct weir__arenas *all = (struct weir__arenas *)atomic_load(
+		&weir->part[WEIR__PART_ALLOC]);
+	uint64_t avail, total, out = 0;
+
+	if (weir__avail_ram("", &avail, &total) < 0)
+		return UINT64_MAX;
+	if (!all)
+		return avail;
+	pthread_mutex_lock(&all->lock);
+	out = committed(all, NULL, true);
+	pthread_mutex_unlock(&all->lock);
+	return out < avail ? avail - out : 0;
+}
+
 /* Bytes of RAM that unmapping it frees. */
 static uint64_t bytes_backed(const struct weir__arena *a)
 {

@@ -38,19 +38,6 @@ static void list_push(struct weir__slot **list, struct weir__slot *slot)
 	*list = slot;
 }
 
-/* Without huge pages slots are only slower. A child never needs them. */
-static int take_arena(struct weir__slots *s, size_t bytes)
-{
-	struct weir__arena_req req = { .bytes = bytes,
-				       .kind = WEIR_MEM_HUGE,
-				       .node = -1 };
-	int r = weir__arena_take(s->weir, &req, &s->mem);
-
-	if (!r)
-		weir__arena_hide(&s->mem, true);
-	return r;
-}
-
 /* A quarter of the bytes for small slots, the rest for large ones. */
 static void share_out(size_t bytes, size_t chunk, unsigned *ret_small,
 		      unsigned *ret_large)
@@ -65,29 +52,53 @@ static void share_out(size_t bytes, size_t chunk, unsigned *ret_small,
 	*ret_large = large ? (unsigned)large : 1; /* the engine needs one */
 }
 
+/*
+ * Map memory for @bytes of slots, or for half as many, and so on; at last for
+ * none. Without huge pages slots are only slower. A child never needs them.
+ */
+static int take_arena(struct weir__slots *s, size_t bytes, size_t chunk,
+		      unsigned *ret_small, unsigned *ret_large)
+{
+	struct weir__arena_req req = { .kind = WEIR_MEM_HUGE, .node = -1 };
+	int r;
+
+	do {
+		share_out(bytes, chunk, ret_small, ret_large);
+		req.bytes = *ret_small * (size_t)WEIR__SLOT_SMALL +
+			    *ret_large * chunk;
+		r = weir__arena_take(s->weir, &req, &s->mem);
+		bytes /= 2;
+	} while (r == -ENOMEM && *ret_small + *ret_large > 2);
+	if (!r)
+		weir__arena_hide(&s->mem, true);
+	if (r != -ENOMEM || weir__up(req.bytes, WEIR__HUGE_PAGE) >
+				    weir__arena_budget_left(s->weir))
+		return r;
+	*ret_small = *ret_large = 0;
+	return 0;
+}
+
 int weir__slots_new(struct weir *weir, size_t bytes, size_t chunk,
 		    struct weir__slots **ret)
 {
+	struct weir__slots *s = weir__calloc(1, sizeof(*s));
+	unsigned n_small = 0, n_large = 0;
 	size_t at = 0;
-	unsigned n_small, n_large;
-	struct weir__slots *s;
 	int r;
 
-	share_out(bytes, chunk, &n_small, &n_large);
-	s = weir__calloc(1, sizeof(*s));
 	if (!s)
 		return weir__fail(-ENOMEM, "no memory for slots");
 	s->weir = weir;
 	pthread_mutex_init(&s->lock, NULL);
+	r = bytes ? take_arena(s, bytes, chunk, &n_small, &n_large) : 0;
+	if (r < 0)
+		goto out;
 	s->n = n_small + n_large;
 	s->scarcer_count = n_small < n_large ? n_small : n_large;
 	s->slot = weir__calloc(s->n, sizeof(*s->slot));
-	r = s->slot ? take_arena(s, n_small * (size_t)WEIR__SLOT_SMALL +
-					    n_large * chunk)
-		    : weir__fail(-ENOMEM, "no memory for %u slots", s->n);
-	if (r < 0) {
-		weir__slots_free(s);
-		return r;
+	if (!s->slot) {
+		r = weir__fail(-ENOMEM, "no memory for %u slots", s->n);
+		goto out;
 	}
 	for (unsigned i = 0; i < s->n; i++) {
 		struct weir__slot *slot = &s->slot[i];
@@ -102,6 +113,9 @@ int weir__slots_new(struct weir *weir, size_t bytes, size_t chunk,
 	s->bytes = at;
 	*ret = s;
 	return 0;
+out:
+	weir__slots_free(s);
+	return r;
 }
 
 void weir__slots_free(struct weir__slots *slots)

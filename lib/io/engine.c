@@ -178,6 +178,33 @@ static void choose_method(struct weir__engine *eng, uint32_t io)
 			 by);
 }
 
+static uint64_t least_staging(const struct weir__engine *eng)
+{
+	return eng->chunk_bytes + WEIR__SLOT_SMALL;
+}
+
+/*
+ * Slots take at most a quarter of the memory that is available, since the weights
+ * need it too; the smallest that are of use may take a half. 0: no slots.
+ */
+static uint64_t staging_in_ram(struct weir__engine *eng,
+			       const struct weir_opts *o)
+{
+	uint64_t least = weir__up(least_staging(eng), WEIR__HUGE_PAGE);
+	uint64_t left = weir__arena_ram_left(eng->weir), most = left / 4;
+
+	if (o->staging <= most)
+		return o->staging;
+	if (most < least)
+		most = least <= left / 2 ? least : 0;
+	weir__engine_explain(
+		eng, false,
+		"%llu bytes of staging slots instead of %llu: %llu are available",
+		(unsigned long long)most, (unsigned long long)o->staging,
+		(unsigned long long)left);
+	return most;
+}
+
 /*
  * Slots take at most what the root's budget has left, and if that is little the
  * engine has fewer reactors. Slots are in whole huge pages.
@@ -185,15 +212,18 @@ static void choose_method(struct weir__engine *eng, uint32_t io)
 static void choose_staging(struct weir__engine *eng, const struct weir_opts *o)
 {
 	uint64_t left = weir__arena_budget_left(eng->weir);
+	uint64_t most = staging_in_ram(eng, o);
 
 	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
-	eng->staging = o->staging < left ? o->staging : left;
+	eng->staging = most < left ? most : left;
 	while (eng->n_reactors > 1 &&
-	       eng->staging / eng->n_reactors <
-		       eng->chunk_bytes + WEIR__SLOT_SMALL)
+	       eng->staging / eng->n_reactors < least_staging(eng))
 		eng->n_reactors--;
 	if (eng->staging == left)
 		eng->staging -= left % (eng->n_reactors * WEIR__HUGE_PAGE);
+	/* A budget without room for them refuses them. */
+	if (most && eng->staging < least_staging(eng))
+		eng->staging = least_staging(eng);
 }
 
 static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)

@@ -283,7 +283,12 @@ static int make_slots(struct weir__engine *eng, struct weir__slots **ret_slots)
 	int err =
 		weir__slots_new(eng->weir, share, eng->chunk_bytes, ret_slots);
 
-	return err < 0 ? weir__fail_for(err, "I/O engine: staging slots") : 0;
+	if (err < 0)
+		return weir__fail_for(err, "I/O engine: staging slots");
+	if (share && !weir__slots_count(*ret_slots))
+		weir__engine_explain(eng, false, "no staging slots: %s",
+				     weir__error_text());
+	return 0;
 }
 
 int weir__reactor_new(struct weir__engine *eng, unsigned index,

@@ -240,10 +240,13 @@ static int fill_entry(struct uring *u, unsigned index, void *addr, size_t n)
 /* An empty table is always allowed: only filling an entry meets the limit. */
 static int try_buffers(struct weir__loop *loop, struct uring *u)
 {
+	unsigned n = weir__slots_count(loop->reactor.slots);
 	void *trial;
-	int err = io_uring_register_buffers_sparse(
-		&u->ring, weir__slots_count(loop->reactor.slots));
+	int err;
 
+	if (!n)
+		return 0;
+	err = io_uring_register_buffers_sparse(&u->ring, n);
 	if (err)
 		return err;
 	trial = weir__malloc(WEIR__SLOT_SMALL);

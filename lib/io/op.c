@@ -211,14 +211,15 @@ static bool op_aim(struct weir__loop *loop, struct weir__op *op, bool in_place)
 
 /*
  * No slot is free. Slots in use come back, unless a failed ring has kept them
- * all: then the op goes through the page cache, without a slot.
+ * all, or there was no memory for any: then the op goes through the page cache,
+ * without a slot.
  */
 static bool aim_without_slot(struct weir__loop *loop, struct weir__op *op)
 {
 	const struct weir__extent *e = op->extent;
 
-	return loop->n_out == 1 && !e->dev &&
-	       aim_buffered(loop, op, e->off + op->lo);
+	return (loop->n_out == 1 || !weir__slots_count(loop->reactor.slots)) &&
+	       !e->dev && aim_buffered(loop, op, e->off + op->lo);
 }
 
 /* Give the op to the ring, or to a pool, whose threads may block. */
@@ -262,6 +263,18 @@ static void op_fail(struct weir__loop *loop, struct weir__op *op, int err)
 	weir__op_finish(loop, op, &failed);
 }
 
+/* Lost devices or a failed ring keep all slots, or there never were any. */
+static void op_fail_slotless(struct weir__loop *loop, struct weir__op *op)
+{
+	const struct weir__outcome failed = weir__failed(
+		-ENOMEM,
+		weir__slots_count(loop->reactor.slots)
+			? "all staging slots are lost to reads or copies that never ended"
+			: "there was no memory for staging slots when the engine started");
+
+	weir__op_finish(loop, op, &failed);
+}
+
 bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 		    const struct weir__chunk *chunk, bool fixed)
 {
@@ -287,8 +300,8 @@ bool weir__op_start(struct weir__loop *loop, struct weir__job *job,
 	loop->bytes_out += op->hi - op->lo;
 	loop->n_caller_copies += job->submit_copy != NULL;
 	atomic_fetch_add_explicit(&job->out, 1, memory_order_relaxed);
-	if (!aimed) /* lost devices or a failed ring keep all slots */
-		op_fail(loop, op, -ENOMEM);
+	if (!aimed)
+		op_fail_slotless(loop, op);
 	else if (op->write && op->slot)
 		start_copy(loop, op, WEIR__OP_FETCHING);
 	else

@@ -56,7 +56,8 @@ static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 	size_t bytes;
 	void *addr;
 
-	if (!mem->pin || pinned_before(r, q->dev))
+	if (!mem->pin || !weir__slots_count(r->slots) ||
+	    pinned_before(r, q->dev))
 		return;
 	weir__slots_pinned(r->slots, true);
 	weir__slots_range(r->slots, &addr, &bytes);

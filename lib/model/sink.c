@@ -102,14 +102,37 @@ static void choose_windows(struct weir__sink *s)
 		s->n_windows = need ? need : 1;
 }
 
+/*
+ * Memory for all windows; if that is more than is available, for fewer. A budget
+ * is not stretched so: what an estimate says remains true.
+ */
+static int take_buffer(struct weir__sink *s)
+{
+	struct weir__arena_req req = { .kind = WEIR_MEM_HUGE, .node = -1 };
+	int r;
+
+	for (;; s->n_windows /= 2) {
+		req.bytes = s->n_windows * s->window_bytes;
+		r = weir__arena_take(s->load->weir, &req, &s->mem);
+		if (r != -ENOMEM || s->n_windows == 1 ||
+		    weir__up(req.bytes, WEIR__HUGE_PAGE) >
+			    weir__arena_budget_left(s->load->weir))
+			break;
+	}
+	s->has_mem = r >= 0;
+	return r;
+}
+
 static int sink_make(struct weir__sink *s, size_t number)
 {
 	struct weir_load *l = s->load;
-	struct weir__arena_req req = { .kind = WEIR_MEM_HUGE, .node = -1 };
 	int r;
 
 	s->runs = &l->weights->layout->sink[number];
 	choose_windows(s);
+	r = take_buffer(s);
+	if (r < 0)
+		return r;
 	s->window = weir__calloc(s->n_windows, sizeof(*s->window));
 	s->queue = weir__calloc(s->n_windows, 2 * sizeof(*s->queue));
 	if (!s->window || !s->queue)
@@ -117,11 +140,6 @@ static int sink_make(struct weir__sink *s, size_t number)
 				  "%s: no memory for a sink with %llu windows",
 				  l->model->path,
 				  (unsigned long long)s->n_windows);
-	req.bytes = s->n_windows * s->window_bytes;
-	r = weir__arena_take(l->weir, &req, &s->mem);
-	if (r < 0)
-		return r;
-	s->has_mem = true;
 	s->free = s->queue + s->n_windows;
 	for (uint64_t i = 0; i < s->n_windows; i++) {
 		s->window[i].sink = s;
