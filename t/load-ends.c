@@ -7,12 +7,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <liburing.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <weir.h>
@@ -34,6 +36,18 @@ static const struct sample_tensor tensors[] = {
 static _Atomic int fault;        /* errno of reads of the engine; 0: none */
 static _Atomic unsigned to_fail; /* so many of them */
 static _Atomic unsigned started; /* how many there were */
+static _Atomic unsigned by_ring; /* completions of the ring */
+static bool on_fuse;             /* files are, as far as fstatfs(2) says */
+
+/* In place of the C library's. */
+int fstatfs(int fd, struct statfs *s)
+{
+	int r = (int)syscall(SYS_fstatfs, fd, s);
+
+	if (on_fuse)
+		s->f_type = FUSE_SUPER_MAGIC;
+	return r;
+}
 
 static bool fails(void)
 {
@@ -73,6 +87,7 @@ int io_uring_submit_and_wait_timeout(struct io_uring *ring,
 	r = real(ring, cqe, n, ts, mask);
 	io_uring_for_each_cqe(ring, head, each)
 	{
+		by_ring += each->res > 8;
 		if (atomic_load(&fault) && each->res > 8 && fails())
 			each->res = -atomic_load(&fault);
 	}
@@ -190,6 +205,36 @@ static void a_device_times_out(struct weir *root)
 	   (unsigned)started);
 }
 
+/* The kernel would repeat a read in a ring if FUSE answers EOPNOTSUPP or EAGAIN. */
+static void fuse(void)
+{
+	struct weir_load_report rep = { .size = sizeof(rep) };
+	struct weir *root = open_root(WEIR_IO_URING);
+	struct weir_plan *p;
+	struct weir_load *l;
+
+	tap_prefix(NULL);
+	if (!root) {
+		skip(3, "no ring here");
+		return;
+	}
+	on_fuse = true;
+	p = plan_of(root);
+	on_fuse = false;
+	by_ring = 0;
+	if (weir_load_start(p, NULL, &l) < 0)
+		bail("%s", weir_error());
+	is_int(weir_load_wait(l, -1), 0,
+	       "a file of FUSE is loaded where only the ring reads");
+	is_int(by_ring, 0, "threads read a file of FUSE, also with a ring");
+	weir_load_report(l, &rep);
+	has_str(rep.note, "FUSE", "the report says that threads read FUSE: %s",
+		rep.note);
+	weir_load_free(l);
+	weir_plan_free(p);
+	weir_close(root);
+}
+
 static void contract(uint32_t io, const char *prefix)
 {
 	struct weir *root = open_root(io);
@@ -211,13 +256,14 @@ int main(void)
 {
 	int fd = mkstemp(path);
 
-	plan(70);
+	plan(73);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
 	sample_write(path, tensors, N, 16, 5);
 	contract(WEIR_IO_AUTO, "ring: ");
 	contract(WEIR_IO_SYNC, "threads: ");
+	fuse();
 	unlink(path);
 	return done_testing();
 }

@@ -293,14 +293,17 @@ void weir__sys_fs(int fd, struct weir__fs *ret_fs)
 	struct statfs s;
 
 	*ret_fs = (struct weir__fs){ .page = (size_t)sysconf(_SC_PAGESIZE) };
-	if (fstatfs(fd, &s) < 0)
+	ret_fs->fuse = fstatfs(fd, &s) < 0;
+	if (ret_fs->fuse)
 		return;
 	switch ((uint32_t)s.f_type) {
+	case FUSE_SUPER_MAGIC:
+		ret_fs->fuse = ret_fs->network = true;
+		break;
 	case NFS_SUPER_MAGIC:
 	case SMB2_SUPER_MAGIC:
 	case SMB_SUPER_MAGIC:
 	case MAGIC_CIFS:
-	case FUSE_SUPER_MAGIC:
 	case CEPH_SUPER_MAGIC:
 	case V9FS_MAGIC:
 	case AFS_FS_MAGIC:

@@ -123,6 +123,7 @@ int weir__sys_set_flags(int fd, int flags); /* F_SETFL */
 
 struct weir__fs {
 	bool network;   /* NFS, FUSE and such */
+	bool fuse;      /* or it cannot say: FUSE may refuse statfs(2) */
 	bool in_memory; /* tmpfs, ramfs, hugetlbfs */
 	bool limited;   /* the kernel may have no page for a hole */
 	size_t page;    /* of its mappings: the system's, or a huge one */

@@ -25,7 +25,7 @@ struct weir__engine {
 
 	/* Limits, from the options. */
 	uint32_t wanted; /* enum weir_io */
-	bool only_ring;  /* WEIR_IO_URING: no thread may read */
+	bool only_ring;  /* WEIR_IO_URING: no thread reads, except FUSE */
 	const struct weir__method_ops *only_method; /* a bench's, or NULL */
 	uint64_t chunk_bytes;
 	uint64_t window;         /* bytes in flight of each reactor */

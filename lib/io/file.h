@@ -36,6 +36,11 @@ struct weir_file {
 	bool nowait; /* RWF_NOWAIT is honoured */
 	bool ours;   /* we may write it: so mincore(2) tells the truth */
 	bool network;
+	/*
+	 * Of FUSE: not read by a ring, in which the kernel repeats a read as long as
+	 * the file system answers EAGAIN, or on some kernels EOPNOTSUPP, for ever.
+	 */
+	bool fuse;
 	uint32_t mem_align, off_align; /* for direct_fd; powers of two */
 	struct weir__file_id id;       /* as opened */
 	_Atomic bool direct_ok;        /* cleared when a read is refused */

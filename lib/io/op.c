@@ -228,9 +228,10 @@ static void op_route(struct weir__loop *loop, struct weir__op *op)
 	struct weir__engine *eng = loop->reactor.eng;
 	const struct weir_file *file = op->extent->file;
 
-	if (eng->only_ring ||
-	    (op->direct &&
-	     (file->nowait || loop->method_ops->io == WEIR_IO_SYNC)))
+	if (!file->fuse &&
+	    (eng->only_ring ||
+	     (op->direct &&
+	      (file->nowait || loop->method_ops->io == WEIR_IO_SYNC))))
 		loop->method_ops->submit(loop, op);
 	else
 		weir__pool_push(op->direct ? eng->readers : eng->copiers,

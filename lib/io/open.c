@@ -158,6 +158,7 @@ static void file_fill(struct weir_file *f, uint32_t flags)
 	f->nowait = weir__sys_nowait(f->fd);
 	f->ours = weir__sys_may_write(f->fd);
 	f->network = fs.network;
+	f->fuse = fs.fuse;
 	if (flags & WEIR_FILE_NODIRECT) {
 		f->mem_align = f->off_align = DEFAULT_ALIGN;
 		snprintf(f->why, sizeof(f->why),

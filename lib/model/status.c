@@ -170,7 +170,12 @@ static void note_nowait(const struct weir_model *m,
 	if (rep->in_place + rep->staged == 0)
 		return;
 	for (uint32_t i = 0; i < m->n_files && !*rep->note; i++)
-		if (!m->file[i]->nowait)
+		if (m->file[i]->fuse)
+			snprintf(
+				rep->note, sizeof(rep->note),
+				"%.80s: is on FUSE, or statfs(2) fails: threads read it",
+				m->file[i]->base);
+		else if (!m->file[i]->nowait)
 			snprintf(
 				rep->note, sizeof(rep->note),
 				"%.80s: its file system lacks reads that do not wait (RWF_NOWAIT): copiers make them",
