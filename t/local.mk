@@ -134,6 +134,7 @@ T_C_TESTS = \
 	%D%/kernel-products.t %D%/data-begins.t %D%/load-faults.t \
 	%D%/changed.t %D%/ring-dies.t %D%/ring-old.t %D%/ring-stuck.t \
 	%D%/read-deadline.t %D%/load-ends.t %D%/eventfd.t %D%/low-memory.t \
+	%D%/affinity.t \
 	%D%/file-now.t \
 	%D%/interrupted.t \
 	%D%/sentences.t \
@@ -493,6 +494,7 @@ T_LIFETIMES = $(T_PLACED) %D%/lifetimes.c %D%/lifetimes.h
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_load_ends_t_SOURCES = %D%/load-ends.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_load_ends_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_affinity_t_SOURCES = %D%/affinity.c $(T_SAMPLE)
 %C%_low_memory_t_SOURCES = %D%/low-memory.c $(T_SINKS) $(T_PLANS)
 %C%_low_memory_t_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=weir__avail_ram
 %C%_low_memory_t_LDADD = $(T_STATIC)

@@ -181,8 +181,11 @@ struct weir_opts {
 				   whole pages: buffers that weir allocates
 				   (wrapped memory and mapped files do not
 				   count), kept memory, which is freed before
-				   an allocation is refused, slots, and headers of
-				   models with their tables; 0: no limit */
+				   an allocation is refused, slots, and headers
+				   of models with their tables; 0: no limit */
+	const char *io_cpus;     /* CPUs of the threads that read, copy and
+				    touch memory, such as "0-3,8"; NULL: all
+				    that the process may use */
 };
 WEIR__DECLARE_OPTS_INIT(weir_opts)
 #define WEIR_OPTS_INIT WEIR__OPTS_INIT(weir_opts)

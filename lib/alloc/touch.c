@@ -132,6 +132,7 @@ static void *touch_main(void *arg)
 	unsigned me = start->me;
 
 	weir__free(start);
+	weir__cpus_enter(&t->weir->io_cpus);
 	pthread_mutex_lock(&t->lock);
 	while (take_step(t, step)) {
 		struct range *range = step->range;
@@ -294,8 +295,8 @@ void weir__touch_all(struct weir *weir, void *addr, size_t bytes,
 	struct weir__touch *t;
 	uint32_t seen;
 
-	if (weir__touch_start(weir, &range, 1, weir__cpus(), step_done, &steps,
-			      &t) < 0)
+	if (weir__touch_start(weir, &range, 1, weir__cpus_count(&weir->io_cpus),
+			      step_done, &steps, &t) < 0)
 		return;
 	do
 		seen = atomic_load(&steps);

@@ -154,6 +154,7 @@ static int copy_path(struct weir *weir)
 
 int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
 {
+	struct weir__cpu_set cpus;
 	struct weir_opts o;
 	struct weir *weir;
 	int r;
@@ -161,12 +162,20 @@ int weir__root_new(const struct weir_opts *opts, struct weir **ret_weir)
 	r = weir__opts_in(&o, sizeof(o), opts);
 	if (r < 0 || (r = check_opts(&o)) < 0)
 		return r;
+	weir__cpus_note();
+	cpus = *weir__cpus_usable();
+	if (o.io_cpus)
+		r = weir__cpus_parse("io_cpus", o.io_cpus, &cpus);
+	if (r < 0)
+		return r;
 	weir = weir__calloc(1, sizeof(*weir));
 	if (!weir)
 		return weir__fail(-ENOMEM, "no memory for a root of %zu bytes",
 				  sizeof(*weir));
 	atomic_init(&weir->refs, 1);
 	weir->opts = o;
+	weir->opts.io_cpus = NULL; /* the caller's */
+	weir->io_cpus = cpus;
 	make_log(weir);
 	r = weir__debug_read(weir);
 	if (r == 0 && weir__debug_has(weir, "races"))

@@ -22,6 +22,8 @@
 
 #include <weir/base.h>
 
+#include "core/cpus.h"
+
 enum weir__part_id {       /* in the order of closing */
 	WEIR__PART_STREAM, /* the watcher, streams that are left */
 	WEIR__PART_IO,     /* reactors, copiers, slots */
@@ -47,7 +49,8 @@ struct weir__part {
 struct weir {
 	_Atomic uint32_t refs;
 	_Atomic bool closed;
-	struct weir_opts opts; /* as given, defaults filled in */
+	struct weir_opts opts;        /* as given, defaults filled in */
+	struct weir__cpu_set io_cpus; /* of the threads that move bytes */
 	char *module_path;
 	char *debug;             /* WEIR_DEBUG, or NULL: debug.h */
 	_Atomic uint32_t *alive; /* 1; 0 in a child: fork wipes its page */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "core/clock.h"
+#include "core/cpus.h"
 #include "core/sys.h"
 #include "core/util.h"
 
@@ -7,7 +8,6 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/magic.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -402,18 +402,38 @@ int64_t weir__sys_cached(int fd, uint64_t off, uint64_t len)
 	return (int64_t)cs.cache;
 }
 
+struct thread_start {
+	void *(*fn)(void *);
+	void *arg;
+};
+
+static void *thread_main(void *arg)
+{
+	struct thread_start start = *(struct thread_start *)arg;
+
+	free(arg);
+	weir__cpus_enter(weir__cpus_usable());
+	return start.fn(start.arg);
+}
+
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg)
 {
+	struct thread_start *start = malloc(sizeof(*start));
 	sigset_t all, old;
 	int r;
 
+	if (!start)
+		return -EAGAIN; /* as when there is no memory for its stack */
+	*start = (struct thread_start){ fn, arg };
 	/* Only the program's own threads handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(ret_thread, NULL, fn, arg);
+	r = pthread_create(ret_thread, NULL, thread_main, start);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!r)
+	if (r)
+		free(start);
+	else
 		pthread_setname_np(*ret_thread, name);
 	return -r;
 }
@@ -453,13 +473,4 @@ int weir__futex_wait(_Atomic uint32_t *word, uint32_t val, int64_t deadline)
 void weir__futex_wake(_Atomic uint32_t *word, int n)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
-}
-
-unsigned weir__cpus(void)
-{
-	cpu_set_t set;
-
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return 1;
-	return (unsigned)CPU_COUNT(&set);
 }

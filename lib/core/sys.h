@@ -158,7 +158,10 @@ void weir__sys_fetch(int fd, uint64_t off, uint64_t len);
 /* Turn the kernel's read-ahead for @fd on, as it is at first, or off. */
 void weir__sys_read_ahead(int fd, bool on);
 
-/* The thread blocks all signals. @name has at most 15 bytes. */
+/*
+ * The thread blocks all signals, and runs on all CPUs that the process may use
+ * (cpus.h). @name has at most 15 bytes.
+ */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
 
@@ -188,6 +191,6 @@ void weir__futex_wake(_Atomic uint32_t *word, int n);
 int weir__sys_membarrier_register(void);
 void weir__sys_membarrier(void);
 
-unsigned weir__cpus(void); /* that this process may run on */
+unsigned weir__cpus(void); /* that the process may use: cpus.h */
 
 #endif

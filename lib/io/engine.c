@@ -144,9 +144,9 @@ static void engine_free(struct weir__part *part)
 }
 
 /* One thread can handle the completions and small copies of 25 GB/s. */
-static unsigned default_reactors(void)
+static unsigned default_reactors(const struct weir *weir)
 {
-	return weir__cpus() >= 8 ? 2 : 1;
+	return weir__cpus_count(&weir->io_cpus) >= 8 ? 2 : 1;
 }
 
 static void choose_times(struct weir__engine *eng, int64_t read_timeout)
@@ -214,7 +214,8 @@ static void choose_staging(struct weir__engine *eng, const struct weir_opts *o)
 	uint64_t left = weir__arena_budget_left(eng->weir);
 	uint64_t most = staging_in_ram(eng, o);
 
-	eng->n_reactors = o->reactors ? o->reactors : default_reactors();
+	eng->n_reactors = o->reactors ? o->reactors
+				      : default_reactors(eng->weir);
 	eng->staging = most < left ? most : left;
 	while (eng->n_reactors > 1 &&
 	       eng->staging / eng->n_reactors < least_staging(eng))
@@ -237,7 +238,8 @@ static void choose_limits(struct weir__engine *eng, const struct weir_opts *o)
 	eng->n_ops = (unsigned)(eng->window / eng->chunk_bytes);
 	if (eng->n_ops < MIN_OPS)
 		eng->n_ops = MIN_OPS;
-	eng->n_copiers = o->copiers ? o->copiers : weir__cpus();
+	eng->n_copiers = o->copiers ? o->copiers
+				    : weir__cpus_count(&eng->weir->io_cpus);
 	if (!o->copiers && eng->n_copiers > 16)
 		eng->n_copiers = 16;
 	eng->network_window = eng->window;
@@ -260,8 +262,11 @@ static int make_pools(struct weir__engine *eng)
 	if (!err)
 		err = weir__pool_new("weir-rd", eng->n_readers, bound,
 				     &eng->readers);
-	return err ? weir__fail(err, "I/O engine: no memory for its threads")
-		   : 0;
+	if (err)
+		return weir__fail(err, "I/O engine: no memory for its threads");
+	weir__pool_place(eng->copiers, &eng->weir->io_cpus);
+	weir__pool_place(eng->readers, &eng->weir->io_cpus);
+	return 0;
 }
 
 /* Why no reactor runs: no thread could be started, or no method opened. */

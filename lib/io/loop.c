@@ -255,6 +255,7 @@ static void *loop_main(void *arg)
 	struct weir__reactor *r = &loop->reactor;
 	struct weir__engine *eng = r->eng;
 
+	weir__cpus_enter(&eng->weir->io_cpus);
 	if (!loop_open(loop))
 		return NULL;
 	for (;;) {

@@ -190,6 +190,16 @@ static void exit_ring(struct uring *u)
 	io_uring_queue_exit(&u->ring);
 }
 
+/* The kernel's worker threads do not have the affinity of the reactor. */
+static void place_workers(struct weir__loop *loop, struct uring *u)
+{
+	const struct weir__cpu_set *cpus = &loop->reactor.eng->weir->io_cpus;
+
+	/* If it is refused they run on all CPUs. */
+	if (weir__cpus_count(cpus) < weir__cpus())
+		io_uring_register_iowq_aff(&u->ring, sizeof(*cpus), cpus->part);
+}
+
 static int set_up(struct weir__loop *loop, struct uring *u)
 {
 	unsigned entries = loop->n_ops + 2;
@@ -222,6 +232,7 @@ static int set_up(struct weir__loop *loop, struct uring *u)
 	/* Never more ops in flight than the ring has entries. */
 	if (u->ring.sq.ring_entries < loop->n_ops + 2)
 		loop->n_ops = u->ring.sq.ring_entries - 2;
+	place_workers(loop, u);
 	io_uring_ring_dontfork(&u->ring);
 	loop->reactor.features = WEIR_IO_HAS_RING | setups[i].feature;
 	return 0;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "core/cpus.h"
 #include "core/sys.h"
 
 /*
@@ -34,6 +35,7 @@ struct weir__pool {
 	_Atomic unsigned max_threads;
 	pthread_t *thread;
 	char name[12];
+	const struct weir__cpu_set *cpus; /* NULL: all */
 };
 
 static bool queue_pop(struct weir__pool *p, struct weir__task **ret_task)
@@ -190,6 +192,8 @@ static void *pool_thread_main(void *arg)
 	struct weir__pool *p = arg;
 	struct weir__task *task;
 
+	if (p->cpus)
+		weir__cpus_enter(p->cpus);
 	for (;;) {
 		uint32_t seen = atomic_load(&p->pushes);
 
@@ -246,6 +250,11 @@ int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 	snprintf(p->name, sizeof(p->name), "%s", name);
 	*ret_pool = p;
 	return 0;
+}
+
+void weir__pool_place(struct weir__pool *pool, const struct weir__cpu_set *cpus)
+{
+	pool->cpus = cpus;
 }
 
 int weir__pool_lacks(struct weir__pool *pool)

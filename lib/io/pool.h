@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct weir__cpu_set;
 struct weir__pool;
 
 /* Embedded in another object. Not changed from push until run is called. */
@@ -20,6 +21,12 @@ struct weir__task {
 /* @bound: tasks that can be queued at once. */
 int weir__pool_new(const char *name, unsigned threads, unsigned bound,
 		   struct weir__pool **ret_pool);
+/*
+ * Before the first task: its threads run on @cpus, which the caller keeps. Else
+ * they run on all that the process may use.
+ */
+void weir__pool_place(struct weir__pool *pool,
+		      const struct weir__cpu_set *cpus);
 /*
  * Run the queued tasks, then join the threads. Not called on one of them. A
  * task that is pushed later runs in the push. False: at @deadline some threads

@@ -79,7 +79,7 @@ static size_t fresh_ranges(struct weir_load *l, size_t *of,
 static int start_touch(struct weir_load *l, size_t *of,
 		       struct weir__touch_range *range)
 {
-	const unsigned half = weir__cpus() / 2;
+	const unsigned half = weir__cpus_count(&l->weir->io_cpus) / 2;
 	const size_t n = fresh_ranges(l, of, range);
 
 	if (n && weir__touch_start(l->weir, range, n, half < 2 ? 2 : half,

@@ -421,6 +421,7 @@ static void *sink_main(void *arg)
 	struct weir__engine *eng = s->load->eng;
 	struct weir *weir = s->load->weir;
 
+	weir__cpus_enter(&weir->io_cpus);
 	sink_run(s);
 	weir__engine_release(eng);
 	weir__root_put(weir);
