@@ -7,7 +7,7 @@ bundledir = .
 # Tests that need the sources, or that change mounts or users.
 BUNDLE_LEAVE_OUT = t/tap.sh t/bootstrap.sh t/headers.sh t/layers.sh \
 	t/format.sh t/exports.sh t/pages.sh t/install.sh t/dist.sh \
-	t/instructions.sh t/bundle.sh \
+	t/instructions.sh t/bundle.sh t/gdb.sh \
 	t/env-ring.sh t/env-memory.sh t/env-files.sh
 BUNDLE_FILES = t/tap.inc t/cli.inc t/gpu.inc t/safetensors.py t/gguf.py \
 	t/corpus \

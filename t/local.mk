@@ -170,6 +170,7 @@ T_SH_TESTS = \
 	%D%/interop.sh \
 	%D%/tokenizers.sh \
 	%D%/llama.sh \
+	%D%/gdb.sh \
 	%D%/env-ring.sh \
 	%D%/env-memory.sh \
 	%D%/env-files.sh \

@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,22 +93,6 @@ static struct weir__module *new_module(const char *path, const struct stat *st)
 	return m;
 }
 
-/*
- * A name by which dlopen(3) opens the file at @fd and no other. For a name that
- * it knows, the dynamic linker returns the object that it loaded then, and
- * numbers of descriptors are reused. So the name also encodes device and inode:
- * "/." for each bit that is set, "/" for each that is not.
- */
-static void name_fd(int fd, const struct stat *st, char name[static 512])
-{
-	uint64_t part[2] = { st->st_dev, st->st_ino };
-
-	strcpy(name, "/proc/self/fd");
-	for (unsigned i = 0; i < 128; i++)
-		strcat(name, part[i / 64] >> i % 64 & 1 ? "/." : "/");
-	sprintf(name + strlen(name), "/%d", fd);
-}
-
 /* dlerror(3) without the name that it begins with: the caller adds the path. */
 static int fail_dlopen(int r, const char *name)
 {
@@ -120,31 +105,34 @@ static int fail_dlopen(int r, const char *name)
 }
 
 /*
- * Load the file that was checked, whatever @path names by now. That needs
- * /proc; without it @path is opened again, which strict roots refuse.
+ * Load the file that was checked by its real path: debuggers, profilers and
+ * dladdr(3) open an object by the name that the dynamic linker has for it. The
+ * path names the checked file before and after the load, so the linker has opened
+ * no other, unless somebody exchanges the files twice in between: that takes the
+ * right to write to the directory, which a strict root allows nobody else. If
+ * the file was exchanged once, the code that an object runs when it is loaded may
+ * have run, but its backend is not entered. An object that the process loaded
+ * by this path earlier is used again, even if the file was replaced since.
  */
-static int open_handle(struct weir *weir, const char *path, int fd,
-		       const struct stat *st, void **ret_handle)
+static int open_handle(const char *path, const struct stat *st,
+		       void **ret_handle)
 {
-	char name[512];
-	struct stat now;
-	int r;
+	char real[PATH_MAX], after[PATH_MAX];
+	void *handle;
+	int r = weir__module_follow(path, st, real);
 
-	name_fd(fd, st, name);
-	r = weir__sys_stat(name, &now);
-	if (r < 0 && weir->opts.flags & WEIR_OPEN_STRICT_MODULES)
-		return weir__fail(
-			-EPERM,
-			"refused: without /proc it may not be the file that was checked");
 	if (r < 0)
-		weir__log(
-			weir,
-			"module %s: without /proc it may not be the file that was checked",
-			path);
-	if (r >= 0)
-		path = name;
-	r = weir__sys_dlopen(path, ret_handle);
-	return r < 0 ? fail_dlopen(r, path) : 0;
+		return r;
+	r = weir__sys_dlopen(real, &handle);
+	if (r < 0)
+		return fail_dlopen(r, real);
+	r = weir__module_follow(real, st, after);
+	if (r < 0) {
+		dlclose(handle);
+		return r;
+	}
+	*ret_handle = handle;
+	return 0;
 }
 
 /* Check and load the file at @fd. */
@@ -163,7 +151,7 @@ static int load_file(struct weir *weir, const char *path, int fd)
 	m = new_module(path, &st);
 	if (!m)
 		return weir__fail(-ENOMEM, "no memory for a module");
-	r = open_handle(weir, path, fd, &st, &m->handle);
+	r = open_handle(path, &st, &m->handle);
 	if (!r)
 		r = module_enter(weir, m);
 	if (r < 0) {
@@ -175,7 +163,7 @@ static int load_file(struct weir *weir, const char *path, int fd)
 	return 0;
 }
 
-/* Opens the file once: what is checked is loaded. module_lock is held. */
+/* module_lock is held. */
 static int module_load(struct weir *weir, const char *path)
 {
 	int fd = weir__sys_open(path, O_RDONLY | O_NONBLOCK, 0), r;

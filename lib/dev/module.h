@@ -3,6 +3,7 @@
 #ifndef WEIR__MODULE_H
 #define WEIR__MODULE_H
 
+#include <limits.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -18,5 +19,11 @@ int weir__elf_check(int fd, uint64_t size);
  */
 int weir__module_trust(struct weir *weir, const char *path,
 		       const struct stat *st);
+/*
+ * The path of the file without symbolic links. -ESTALE with a sentence: it is
+ * not the file of @st any more.
+ */
+int weir__module_follow(const char *path, const struct stat *st,
+			char real[static PATH_MAX]);
 
 #endif

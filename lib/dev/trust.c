@@ -42,9 +42,8 @@ static int check_dir(const char *path, const char **ret_why)
 	return 0;
 }
 
-/* Resolve the links of @path. -ESTALE: it is no longer the file of @st. */
-static int follow_path(const char *path, const struct stat *st,
-		       char real[static PATH_MAX])
+int weir__module_follow(const char *path, const struct stat *st,
+			char real[static PATH_MAX])
 {
 	struct stat now;
 	int r = weir__sys_realpath(path, real);
@@ -71,7 +70,7 @@ int weir__module_trust(struct weir *weir, const char *path,
 	}
 	if (!why && r >= 0) {
 		what = "the directory that it links to";
-		r = follow_path(path, st, real);
+		r = weir__module_follow(path, st, real);
 		if (r >= 0)
 			r = check_dir(real, &why);
 	}
