@@ -133,8 +133,9 @@ static void refused_page_locking(void)
 	has_str(info.why, "not page-locked",
 		"a buffer that is not page-locked says why");
 	weir_buf_free(buf);
-	fake.arm("cuMemHostRegister", 1, FAKECUDA_ONCE, 2);
-	fake.arm("cuMemHostAlloc", 1, FAKECUDA_ONCE, 2);
+	/* It is tried again when the buffers before it are free. */
+	fake.arm("cuMemHostRegister", 1, FAKECUDA_FROM_THEN_ON, 2);
+	fake.arm("cuMemHostAlloc", 1, FAKECUDA_FROM_THEN_ON, 2);
 	o.flags = WEIR_BUF_STRICT;
 	is_err(weir_buf_alloc(pinned, 4 << 20, &o, &buf), -ENOMEM,
 	       "page-locked",

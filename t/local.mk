@@ -534,7 +534,7 @@ dist_check_SCRIPTS += %D%/cuda.sh %D%/cuda-driver.sh
 if HAVE_CUDA
 T_CUDA_TESTS = %D%/cuda-abi.t %D%/cuda-batch.t %D%/cuda-block.t %D%/cuda-budget.t \
 	%D%/cuda-calls.t %D%/cuda-ends.t %D%/cuda-faults.t %D%/cuda-files.t \
-	%D%/cuda-foreign.t %D%/cuda-heap.t %D%/cuda-heap-ends.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
+	%D%/cuda-foreign.t %D%/cuda-free.t %D%/cuda-heap.t %D%/cuda-heap-ends.t %D%/cuda-held.t %D%/cuda-lanes.t %D%/cuda-late.t %D%/cuda-memory.t \
 	%D%/cuda-native.t %D%/cuda-native-io.t %D%/cuda-opening.t %D%/cuda-peer.t %D%/cuda-races.t \
 	%D%/cuda-races-runs.t %D%/cuda-rows.t \
 	%D%/cuda-stream.t %D%/cuda-torch.t %D%/cuda-torch-inside.t %D%/cuda-traps.t %D%/cuda-wrong.t
@@ -588,6 +588,8 @@ TESTS += %D%/cuda.sh %D%/cuda-driver.sh
 %C%_cuda_wrong_t_SOURCES = %D%/cuda-wrong.c $(T_GPU)
 %C%_cuda_wrong_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_foreign_t_SOURCES = %D%/cuda-foreign.c $(T_GPU)
+%C%_cuda_free_t_SOURCES = %D%/cuda-free.c $(T_GPU) $(T_LEAKS)
+%C%_cuda_free_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_files_t_SOURCES = %D%/cuda-files.c $(T_GPU)
 %C%_cuda_files_t_LDADD = lib/libweir.la %D%/libtap.la -ldl
 %C%_cuda_opening_t_SOURCES = %D%/cuda-opening.c $(T_GPU)

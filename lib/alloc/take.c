@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
+#include "dev/reclaim.h"
 
 /*
  * Limits of the kernel count kept arenas too: these are unmapped before the
@@ -256,14 +257,9 @@ static int try_reserved(struct weir__arenas *all,
 	return r;
 }
 
-int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
-		     struct weir__mem *mem)
+static int take_any(struct weir__arenas *all, const struct weir__arena_req *req,
+		    struct weir__mem *mem)
 {
-	struct weir__arenas *all;
-	int r = weir__arenas_get(weir, &all);
-
-	if (r < 0)
-		return r;
 	if (req->bytes > SIZE_MAX / 2)
 		return weir__fail(
 			-ENOMEM,
@@ -278,4 +274,26 @@ int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
 		return weir__fail(-EOPNOTSUPP, "%zu bytes: %s", req->bytes,
 				  mem->why);
 	return take_plain(all, req, mem);
+}
+
+int weir__arena_take(struct weir *weir, const struct weir__arena_req *req,
+		     struct weir__mem *mem)
+{
+	struct weir__error_saved saved;
+	struct weir__arenas *all;
+	unsigned before;
+	int r = weir__arenas_get(weir, &all);
+
+	if (r < 0)
+		return r;
+	weir__error_save(&saved);
+	before = weir__reclaim_count(weir);
+	r = take_any(all, req, mem);
+	/* Memory that is locked for a device may wait to be freed. */
+	if (r == -ENOMEM && weir__reclaim_now(weir, NULL, before)) {
+		r = take_any(all, req, mem);
+		if (r >= 0)
+			weir__error_restore(&saved);
+	}
+	return r;
 }

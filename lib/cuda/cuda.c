@@ -113,15 +113,24 @@ static int make_state(struct weir_dev *dev, struct weir__cuda_number n,
 
 static void free_bounces(struct weir__cuda *c)
 {
-	void *ptr;
+	void *ptr, *next;
 
-	if (!c->bounces || weir__cuda_push(c))
+	pthread_mutex_lock(&c->bounce_lock);
+	ptr = c->bounces;
+	c->bounces = NULL;
+	pthread_mutex_unlock(&c->bounce_lock);
+	if (!ptr || weir__cuda_push(c))
 		return;
-	while ((ptr = c->bounces)) {
-		c->bounces = *(void **)ptr;
+	for (; ptr; ptr = next) {
+		next = *(void **)ptr;
 		weir__cuda_note(c, drv.cuMemFreeHost(ptr));
 	}
 	weir__cuda_leave();
+}
+
+void weir__cuda_trim(struct weir_dev *dev)
+{
+	free_bounces(weir__cuda_of(dev));
 }
 
 static void cuda_dev_close(struct weir_dev *dev, void *state)

@@ -64,6 +64,8 @@ struct weir__cuda_desc {
 
 /* cuda.c */
 struct weir__cuda *weir__cuda_of(struct weir_dev *dev);
+/* Free the bounce buffers that no helper uses. */
+void weir__cuda_trim(struct weir_dev *dev);
 /* describe.c */
 int weir__cuda_probe(struct weir *weir, const struct weir__host *host,
 		     struct weir__probe *probe);

@@ -340,6 +340,19 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 			     bytes);
 }
 
+/*
+ * cuMemFree, cuMemFreeHost and cuMemHostUnregister wait for all work of the
+ * context. A lost device is not asked.
+ */
+static bool cuda_free_waits(struct weir_dev *dev,
+			    const struct weir__buft_desc *desc,
+			    const struct weir__mem *mem)
+{
+	(void)desc;
+	return mem->how != NOTHING && mem->how != PAGEABLE &&
+	       !atomic_load(&weir__cuda_of(dev)->lost);
+}
+
 /* Did the caller page-lock it? Only its first and last byte are asked for. */
 static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 			  size_t bytes)
@@ -540,4 +553,6 @@ const struct weir__mem_ops weir__cuda_mem_ops = {
 	.copy_from = cuda_copy_from,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
+	.free_waits = cuda_free_waits,
+	.trim = weir__cuda_trim,
 };

@@ -293,6 +293,21 @@ struct weir__mem_ops {
 	 */
 	int (*memory)(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		      uint64_t *ret_free, uint64_t *ret_total);
+	/*
+	 * May free of @mem wait for other work of the device? Then the library
+	 * calls free on a thread of its own, and so unpin for a backend that has
+	 * this function. Optional: NULL, it never waits. Any thread; does not
+	 * block.
+	 */
+	bool (*free_waits)(struct weir_dev *dev,
+			   const struct weir__buft_desc *desc,
+			   const struct weir__mem *mem);
+	/*
+	 * Free the memory that the device keeps for later use. Called in
+	 * weir_close, when the engine and the streams have ended, on the thread
+	 * that frees. May block, as free. Optional.
+	 */
+	void (*trim)(struct weir_dev *dev);
 };
 
 /* Work of a queue. When it is submitted, all that it depends on is done. */

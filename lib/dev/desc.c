@@ -131,6 +131,7 @@ static int desc_in(struct weir_dev *dev, const struct weir__dev_desc *desc)
 
 void weir__dev_free(struct weir_dev *dev)
 {
+	weir__reclaim_fini(&dev->reclaim);
 	weir__slab_fini(&dev->bufs);
 	pthread_mutex_destroy(&dev->lock);
 	weir__free(dev);
@@ -151,6 +152,7 @@ int weir__dev_new(struct weir *weir, const struct weir__backend *backend,
 	dev->index = i;
 	pthread_mutex_init(&dev->lock, NULL);
 	weir__slab_init(&dev->bufs);
+	weir__reclaim_init(&dev->reclaim);
 	r = desc_in(dev, desc);
 	if (r < 0) {
 		weir__dev_free(dev);

@@ -13,6 +13,7 @@
 #include "core/root.h"
 #include "core/slab.h"
 #include "dev/backend.h"
+#include "dev/reclaim.h"
 
 #define WEIR__MAX_BUFTS 8u /* of one device: as many as enum weir_mem has */
 
@@ -38,6 +39,8 @@ struct weir_dev {
 	struct weir_rates rates;
 	char params[256];
 	struct weir__slab bufs; /* the objects of its buffers: mem/buf.c */
+	struct weir__reclaim reclaim;
+	struct weir__reclaimed trim; /* mem->trim in weir_close(): registry.c */
 };
 
 /* Open the device's state if that has not happened. May block. */

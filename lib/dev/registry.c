@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The registry of backends and their devices: describe, add, free. */
+#include <errno.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/root.h"
 #include "core/sys.h"
@@ -193,6 +195,53 @@ int weir__registry_beside(struct weir_dev *beside,
 	return r;
 }
 
+static void trim_dev(struct weir__reclaimed *x)
+{
+	struct weir_dev *dev = weir__container(x, struct weir_dev, trim);
+
+	dev->backend->mem->trim(dev);
+}
+
+static void trimmed(struct weir__reclaimed *x)
+{
+	(void)x;
+}
+
+static bool dev_is_open(struct weir_dev *dev)
+{
+	bool opened;
+
+	pthread_mutex_lock(&dev->lock);
+	opened = dev->opened;
+	pthread_mutex_unlock(&dev->lock);
+	return opened;
+}
+
+/* No thread of the library is left that could free memory later. */
+static int registry_close(struct weir__part *part, int64_t deadline)
+{
+	struct weir__registry *registry =
+		weir__container(part, struct weir__registry, part);
+	int64_t least = weir__deadline(WEIR__RECLAIM_NS);
+	int ret = 0;
+
+	if (deadline < least)
+		deadline = least;
+	for (unsigned i = 0; i < registry->n_devs; i++) {
+		struct weir_dev *dev = registry->dev[i];
+
+		if (!dev->backend->mem->trim || !dev_is_open(dev))
+			continue;
+		dev->trim.free = trim_dev;
+		dev->trim.after = trimmed;
+		weir__reclaim(dev, &dev->trim);
+	}
+	for (unsigned i = 0; i < registry->n_devs; i++)
+		if (weir__reclaim_close(registry->dev[i], deadline) < 0)
+			ret = -ETIMEDOUT;
+	return ret;
+}
+
 static void registry_free(struct weir__part *part)
 {
 	struct weir__registry *registry =
@@ -222,6 +271,7 @@ int weir__registry_new(struct weir *weir, struct weir__part **ret_part)
 	(void)weir;
 	if (!registry)
 		return weir__fail(-ENOMEM, "no memory for a registry");
+	registry->part.close = registry_close;
 	registry->part.free = registry_free;
 	pthread_mutex_init(&registry->module_lock, NULL);
 	*ret_part = &registry->part;

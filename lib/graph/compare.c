@@ -91,8 +91,8 @@ static void side_free(struct side *s)
 	weir_graph_free(s->one);
 	weir_graph_free(s->copy);
 	weir_sched_free(s->sched);
-	weir_buf_free(s->results);
-	weir_buf_free(s->leaves);
+	weir__buf_put(s->results);
+	weir__buf_put(s->leaves);
 	weir__array_free(s->t);
 }
 
@@ -311,7 +311,7 @@ int weir_graph_compare(struct weir_dev *a, struct weir_dev *b,
 out:
 	side_free(&c.side[0]);
 	side_free(&c.side[1]);
-	weir_buf_free(c.host);
+	weir__buf_put(c.host);
 	weir__array_free(c.own);
 	weir__array_free(c.src);
 	return r < 0 ? weir__fail_as("weir_graph_compare", r) : r;

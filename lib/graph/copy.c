@@ -292,7 +292,7 @@ out:
 	copier_free(&c);
 	if (r < 0) {
 		weir_graph_free(c.made);
-		weir_buf_free(buf);
+		weir__buf_put(buf);
 		return weir__fail_as("weir_graph_copy", r);
 	}
 	*ret_graph = c.made;

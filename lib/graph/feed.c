@@ -313,8 +313,8 @@ static int todo_queue(struct weir_stream *s, const struct todo *todo)
 
 static void todo_drop(struct todo *todo)
 {
-	weir_buf_free(todo->dst.buf);
-	weir_buf_free(todo->src.buf);
+	weir__buf_put(todo->dst.buf);
+	weir__buf_put(todo->src.buf);
 	if (todo->file)
 		weir__file_put(todo->file);
 }

@@ -383,10 +383,10 @@ static void lane_free(const struct weir__graph_plan *p,
 		if (lane->copy[c].prepared)
 			lane->on->compute->release(lane->on->dev,
 						   lane->copy[c].prepared);
-		weir_buf_free(lane->copy[c].buf);
+		weir__buf_put(lane->copy[c].buf);
 	}
-	weir_buf_free(lane->results);
-	weir_buf_free(lane->workspace);
+	weir__buf_put(lane->results);
+	weir__buf_put(lane->workspace);
 	weir__feed_list_free(lane->feed);
 	if (lane->last)
 		weir__source_put(lane->last);

@@ -237,9 +237,9 @@ void weir__schedule_put(struct weir_schedule *s)
 		return;
 	weir__schedule_imports_end(s);
 	for (uint32_t i = 0; i < s->n_touched; i++)
-		weir_buf_free(s->touched[i].buf);
+		weir__buf_put(s->touched[i].buf);
 	for (uint32_t k = 0; k < s->plan->n_images; k++)
-		weir_buf_free(s->image[k].buf);
+		weir__buf_put(s->image[k].buf);
 	weir__graph_plan_put(s->plan);
 	weir__free(s);
 }

@@ -41,7 +41,7 @@ int weir__feeder_new(struct weir_dev *dev, struct weir_buft *buft,
 static void kept_free(struct weir__feeder *f, struct weir__kept *kept)
 {
 	f->held -= kept->need;
-	weir_buf_free(kept->buf);
+	weir__buf_put(kept->buf);
 	if (kept->file)
 		weir__file_put(kept->file);
 	weir__free(kept);
@@ -52,7 +52,7 @@ static void ring_put(struct weir__feeder *f, struct weir__ring *ring)
 	if (!ring || --ring->refs)
 		return;
 	f->held -= ring->bytes;
-	weir_buf_free(ring->buf);
+	weir__buf_put(ring->buf);
 	weir__free(ring);
 }
 

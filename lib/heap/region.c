@@ -143,7 +143,7 @@ int weir__heap_grow(struct weir_heap *h, const struct weir__want *w)
 	h->grown += r == 0;
 	weir__heap_unlock(h);
 	if (r < 0)
-		weir_buf_free(buf);
+		weir__buf_put(buf);
 	return r;
 }
 
@@ -209,7 +209,7 @@ bool weir__regions_trim(struct weir_heap *h, uint64_t keep)
 			buf = region_del(h, region);
 		weir__heap_unlock(h);
 		any |= buf != NULL;
-		weir_buf_free(buf);
+		weir__buf_put(buf);
 	}
 	return any;
 }
@@ -219,7 +219,7 @@ void weir__regions_free(struct weir_heap *h)
 	for (unsigned i = 0; i < h->end_regions; i++) {
 		if (!h->region[i])
 			continue;
-		weir_buf_free(h->region[i]->buf);
+		weir__buf_put(h->region[i]->buf);
 		weir__free(h->region[i]);
 	}
 	weir__free(h->region);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "alloc/touch.h"
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "core/util.h"
@@ -63,25 +64,66 @@ static void pin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
 	weir__slots_range(r->slots, &addr, &bytes);
 	/* Otherwise the driver would fault the pages in, one by one. */
 	weir__touch_all(r->eng->weir, addr, bytes, NULL);
-	q->pinned = mem->pin(q->dev, addr, bytes) == 0;
-	if (q->pinned)
+	if (mem->pin(q->dev, addr, bytes) == 0) {
+		q->pinned = r->slots;
 		return;
+	}
 	weir__slots_pinned(r->slots, false);
 	weir__engine_explain(r->eng, false, "page-locked slots for %s: %.180s",
 			     q->dev->desc.name, weir_error());
 }
 
-static void unpin_slots(struct weir__reactor *r, struct weir__copy_queue *q)
+static void unpin_slots(struct weir__reclaimed *x)
+{
+	struct weir__copy_queue *q =
+		weir__container(x, struct weir__copy_queue, unpin);
+	size_t bytes;
+	void *addr;
+
+	weir__slots_range(q->pinned, &addr, &bytes);
+	/* On failure they stay locked, and are never unmapped. */
+	if (q->dev->backend->mem->unpin(q->dev, addr, bytes) == 0)
+		weir__slots_pinned(q->pinned, false);
+}
+
+static void unpinned(struct weir__reclaimed *x)
+{
+	(void)x;
+}
+
+/* Unlocking may wait for the device: the thread that frees does it. */
+static void queue_close(struct weir__reactor *r, struct weir__copy_queue *q)
 {
 	size_t bytes;
 	void *addr;
 
+	q->dev->backend->queue->close(q->queue);
 	if (!q->pinned)
 		return;
 	weir__slots_range(r->slots, &addr, &bytes);
-	/* On failure they stay locked, and are never unmapped. */
-	if (q->dev->backend->mem->unpin(q->dev, addr, bytes) == 0)
-		weir__slots_pinned(r->slots, false);
+	q->unpin.bytes = bytes;
+	q->unpin.free = unpin_slots;
+	q->unpin.after = unpinned;
+	weir__reclaim(q->dev, &q->unpin);
+}
+
+/* Returns false if slots are locked still: then the engine is never freed. */
+static bool slots_unpinned(struct weir__engine *eng)
+{
+	int64_t deadline = weir__deadline(WEIR__RECLAIM_NS);
+	bool all = true;
+
+	if (deadline < eng->deadline)
+		deadline = eng->deadline;
+	for (unsigned i = 0; i < eng->n_reactors; i++) {
+		struct weir__reactor *r = eng->reactor[i];
+
+		for (unsigned k = 0; k < r->n_queues; k++)
+			if (r->queue[k].pinned &&
+			    weir__reclaim_wait(r->queue[k].dev, deadline) < 0)
+				all = false;
+	}
+	return all;
 }
 
 static int open_queue(struct weir__reactor *r, struct weir_dev *dev)
@@ -285,11 +327,9 @@ void weir__queues_close(struct weir__engine *eng)
 	for (unsigned i = 0; i < eng->n_reactors; i++) {
 		struct weir__reactor *r = eng->reactor[i];
 
-		for (unsigned k = 0; k < r->n_queues; k++) {
-			struct weir__copy_queue *q = &r->queue[k];
-
-			q->dev->backend->queue->close(q->queue);
-			unpin_slots(r, q);
-		}
+		for (unsigned k = 0; k < r->n_queues; k++)
+			queue_close(r, &r->queue[k]);
 	}
+	if (!slots_unpinned(eng))
+		atomic_store(&eng->leaked, true);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dev/reclaim.h"
 #include "io/engine.h"
 #include "io/owner.h"
 #include "io/wakefd.h"
@@ -23,9 +24,10 @@ struct weir__slots;
 
 struct weir__copy_queue { /* from one reactor to one device */
 	struct weir_dev *dev;
-	void *queue;          /* submit and poll: the reactor's owner */
-	bool pinned;          /* this device has page-locked the slots */
-	_Atomic uint32_t out; /* works submitted and not done */
+	void *queue;                  /* submit and poll: the reactor's owner */
+	struct weir__slots *pinned;   /* the device has locked them, or NULL */
+	struct weir__reclaimed unpin; /* when the engine closes: queues.c */
+	_Atomic uint32_t out;         /* works submitted and not done */
 };
 
 struct weir__reactor {

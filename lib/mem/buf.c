@@ -264,6 +264,44 @@ static int alloc_mem(struct weir_buft *buft, size_t size,
 	return r;
 }
 
+/* Count the memory of @buf, and allocate it. */
+static int charge_and_alloc(struct weir_buf *buf, const struct weir_buf_opts *o)
+{
+	struct weir_buft *buft = buf->buft;
+	int r = buft_charge(buft, buf->bytes);
+
+	if (r < 0)
+		return r;
+	r = buf->bytes ? alloc_mem(buft, buf->bytes, o, &buf->mem) : 0;
+	if (r < 0)
+		atomic_fetch_sub(&buft->used, buf->bytes);
+	return r;
+}
+
+/* The same, again after memory of freed buffers that was not free yet. */
+static int charge_and_alloc_again(struct weir_buf *buf,
+				  const struct weir_buf_opts *o)
+{
+	struct weir_dev *dev = buf->buft->dev;
+	unsigned before = weir__reclaim_count(dev->weir);
+	struct weir__error_saved saved;
+	int r;
+
+	weir__error_save(&saved);
+	r = charge_and_alloc(buf, o);
+	if (r != -ENOMEM ||
+	    !weir__reclaim_now(dev->weir, weir__buf_is_host(buf) ? NULL : dev,
+			       before))
+		return r;
+	memset(&buf->mem, 0, sizeof(buf->mem));
+	buf->mem.node = -1;
+	r = charge_and_alloc(buf, o);
+	/* A success does not change the text of the last failure. */
+	if (r >= 0)
+		weir__error_restore(&saved);
+	return r;
+}
+
 int weir__buf_alloc(struct weir_buft *buft, size_t size,
 		    const struct weir_buf_opts *opts, struct weir_buf **ret_buf)
 {
@@ -277,21 +315,15 @@ int weir__buf_alloc(struct weir_buft *buft, size_t size,
 	buf = weir__buf_new(buft, size);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
-	r = buft_charge(buft, size);
-	if (r < 0)
-		goto out_buf;
-	r = size ? alloc_mem(buft, size, &o, &buf->mem) : 0;
-	if (r < 0)
-		goto out_charge;
+	r = charge_and_alloc_again(buf, &o);
+	if (r < 0) {
+		weir__buf_drop(buf);
+		return r;
+	}
 	buf->mem.got |= WEIR_GOT_OWNED;
 	atomic_store(&buf->usage, o.usage);
 	*ret_buf = buf;
 	return 0;
-out_charge:
-	atomic_fetch_sub(&buft->used, size);
-out_buf:
-	weir__buf_drop(buf);
-	return r;
 }
 
 int weir_buf_alloc(struct weir_buft *buft, size_t size,
@@ -372,32 +404,80 @@ static void buf_forget(const struct weir_buf *buf)
 				   lo, lo + buf->bytes);
 }
 
-/* The last reference is gone, so no work is queued on it. */
-static void free_buf(struct weir_buf *buf)
+/* Until then the memory counts as used. */
+static void free_mem(struct weir__reclaimed *x)
 {
+	struct weir_buf *buf = weir__container(x, struct weir_buf, reclaimed);
 	struct weir_dev *dev = buf->buft->dev;
 
-	for (unsigned i = 0; i < buf->n_members; i++)
-		weir_buf_free(buf->member[i]);
-	if (buf->bytes && weir__races_on(dev->weir))
-		buf_forget(buf);
 	if (buf->bytes && !buf->member)
 		dev->backend->mem->free(dev, &buf->buft->desc, buf->bytes,
 					&buf->mem);
 	if (!buf->foreign && !buf->member)
 		atomic_fetch_sub(&buf->buft->used, buf->bytes);
+}
+
+static void free_rest(struct weir__reclaimed *x)
+{
+	struct weir_buf *buf = weir__container(x, struct weir_buf, reclaimed);
+
 	if (buf->release)
 		buf->release(buf->release_arg);
 	weir__buf_drop(buf);
 }
 
+static bool free_waits(struct weir_buf *buf)
+{
+	struct weir_dev *dev = buf->buft->dev;
+	const struct weir__mem_ops *ops = dev->backend->mem;
+
+	return buf->bytes && !buf->member && ops->free_waits &&
+	       ops->free_waits(dev, &buf->buft->desc, &buf->mem);
+}
+
+/* In a child of fork(2) the memory belongs to the parent. */
+static bool drop_reference(struct weir_buf *buf)
+{
+	return buf && weir__root_is_ours(buf->buft->dev->weir) &&
+	       weir__refs_drop(&buf->refs);
+}
+
+/*
+ * The last reference is gone, so no work is queued on it. @by_caller: the program
+ * dropped it. It may then use wrapped memory otherwise, or free it, when this
+ * returns, unless there is a release function, which says when.
+ */
+static void free_buf(struct weir_buf *buf, bool by_caller)
+{
+	struct weir_dev *dev = buf->buft->dev;
+	bool now = by_caller && buf->foreign && !buf->release;
+
+	for (unsigned i = 0; i < buf->n_members; i++)
+		if (drop_reference(buf->member[i]))
+			free_buf(buf->member[i], by_caller);
+	if (buf->bytes && weir__races_on(dev->weir))
+		buf_forget(buf);
+	buf->reclaimed.bytes = buf->bytes;
+	buf->reclaimed.free = free_mem;
+	buf->reclaimed.after = free_rest;
+	if (!now && free_waits(buf)) {
+		weir__reclaim(dev, &buf->reclaimed);
+	} else {
+		free_mem(&buf->reclaimed);
+		free_rest(&buf->reclaimed);
+	}
+}
+
+void weir__buf_put(struct weir_buf *buf)
+{
+	if (drop_reference(buf))
+		free_buf(buf, false);
+}
+
 void weir_buf_free(struct weir_buf *buf)
 {
-	/* In a child of fork(2) the memory belongs to the parent. */
-	if (!buf || !weir__root_is_ours(buf->buft->dev->weir))
-		return;
-	if (weir__refs_drop(&buf->refs))
-		free_buf(buf);
+	if (drop_reference(buf))
+		free_buf(buf, true);
 }
 
 bool weir__buf_is_host(const struct weir_buf *buf)

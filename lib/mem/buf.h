@@ -37,6 +37,7 @@ struct weir_buf {
 	unsigned n_members;
 	void (*release)(void *arg); /* wrapped or mapped */
 	void *release_arg;
+	struct weir__reclaimed reclaimed; /* without references: buf.c */
 };
 
 /*
@@ -58,6 +59,12 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
  */
 struct weir_buf *weir__buf_new(struct weir_buft *buft, size_t size);
 void weir__buf_drop(struct weir_buf *buf);
+
+/*
+ * weir_buf_free() for references of the library, which may be dropped on threads
+ * that others wait for: never blocks. NULL is allowed.
+ */
+void weir__buf_put(struct weir_buf *buf);
 
 /* weir_buf_alloc() and weir_buf_join() for use inside the library. */
 int weir__buf_alloc(struct weir_buft *buft, size_t size,

@@ -68,7 +68,7 @@ static void choices_clear(struct weir_plan *plan)
 static void plan_clear(struct weir_plan *plan)
 {
 	for (unsigned i = 0; i < plan->n_puts; i++)
-		weir_buf_free(plan->put[i].buf);
+		weir__buf_put(plan->put[i].buf);
 	plan->n_puts = 0;
 	if (plan->max_puts > SPARE_PUTS) {
 		weir__free(plan->put);

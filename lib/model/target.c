@@ -128,7 +128,7 @@ void weir__targets_put(struct weir__targets *targets)
 	if (!targets || !weir__refs_drop(&targets->refs))
 		return;
 	for (size_t i = 0; i < targets->n; i++)
-		weir_buf_free(targets->item[i].buf);
+		weir__buf_put(targets->item[i].buf);
 	weir__array_free(targets->item);
 	weir__array_free(targets->tensor);
 	weir__free(targets);

@@ -53,7 +53,7 @@ static int take_bufs(struct weir_weights *w)
 static void weights_destroy(struct weir_weights *w)
 {
 	for (size_t i = 0; i < w->layout->n_put_bufs; i++)
-		weir_buf_free(w->buf[i]);
+		weir__buf_put(w->buf[i]);
 	weir__targets_put(w->targets);
 	weir__arrival_put(w->arrival);
 	weir__layout_put(w->layout);

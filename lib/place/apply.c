@@ -120,10 +120,10 @@ int weir_placement_alloc(const struct weir_placement *p,
 	r = alloc_all(p, bufts, bufs, fresh);
 	for (unsigned m = 0; m < p->n_memories; m++) {
 		if (!r && fresh[m]) {
-			weir_buf_free(bufs[m]);
+			weir__buf_put(bufs[m]);
 			bufs[m] = fresh[m];
 		} else {
-			weir_buf_free(fresh[m]);
+			weir__buf_put(fresh[m]);
 		}
 	}
 	weir__free(fresh);

@@ -163,7 +163,7 @@ int weir__members_alloc(struct weir_buft *buft, const uint64_t *sizes, size_t n,
 		r = weir__buf_join(buf, (unsigned)n, ret_buf);
 	/* The joined buffer references its members. */
 	while (done--)
-		weir_buf_free(buf[done]);
+		weir__buf_put(buf[done]);
 	weir__free(buf);
 	return r;
 }

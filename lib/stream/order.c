@@ -67,7 +67,7 @@ static void drop_references(struct weir__stream_op *op)
 	for (size_t i = 0; i < op->n_access; i++) {
 		if (op->number)
 			weir__access_del(&op->access[i]);
-		weir_buf_free(op->access[i].buf);
+		weir__buf_put(op->access[i].buf);
 	}
 	if (op->access != op->few_access && !op->lent)
 		weir__free(op->access);
