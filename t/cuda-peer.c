@@ -7,6 +7,8 @@
 #define MIB ((size_t)1 << 20)
 
 static struct weir *weir;
+#define WHOLE ((uint64_t)8 << 30) /* the memory of a GPU of the stand-in */
+
 static const char *how; /* "direct: " or "through the host: " */
 
 static struct weir_dev *numbered(const char *name)
@@ -266,6 +268,7 @@ static void virtual_devices(void)
 {
 	struct weir_tensor a, b;
 	struct weir_stream *s;
+	uint64_t avail, total;
 	struct weir_dev *dev;
 	unsigned long before;
 
@@ -273,6 +276,15 @@ static void virtual_devices(void)
 	s = stream_of("CUDA0");
 	a = tensor_on("CUDA0", 1000);
 	b = tensor_on("CUDA0-1", 1000);
+	for (int i = 0; i < 2; i++) {
+		must(weir_dev_memory(numbered(i ? "CUDA0-1" : "CUDA0"), &avail,
+				     &total));
+		is_int(total, WHOLE / 2,
+		       "virtual device %d of 2 has half of the GPU's memory",
+		       i);
+		ok(avail <= total,
+		   "virtual device %d of 2 has at most its memory free", i);
+	}
 	fill_with(&a, 1000, 8);
 	before = fake.calls("cuMemcpyDtoDAsync");
 	must(weir_stream_copy(s, &b, &a));
@@ -294,7 +306,7 @@ int main(void)
 {
 	setenv("FAKECUDA_DEVICES", "2", 1);
 	open_fake();
-	plan(50);
+	plan(54);
 	both_ways(true);
 	both_ways(false);
 	all_given_back("after copies between devices");

@@ -185,6 +185,7 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			c->device,
 			CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
 			0);
+	c->parts = n.part ? n.parts : p.parts;
 	r = weir__cuda_virtual_add(dev, n.ordinal, p.parts);
 	if (r < 0) {
 		cuda_dev_close(dev, c);
@@ -221,8 +222,11 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 	CUdevice device;
 	int r = -ENODATA;
 
-	if (c)
+	/* The GPU itself is one of the parts once it is divided. */
+	if (c) {
+		n.parts = c->parts;
 		r = driver_memory(c, ret_free, ret_total);
+	}
 	if (r == -ENODATA) {
 		if (!drv.cuDeviceGet(&device, (int)n.ordinal))
 			weir__cuda_pci(device, pci, sizeof(pci));

@@ -24,6 +24,7 @@ struct weir__cuda {
 	bool reads_only;   /* memory can be registered for reading only */
 	bool batches;      /* cuMemcpyBatchAsync may be used */
 	size_t max_pitch;  /* of copies of rows */
+	unsigned parts;    /* devices that the GPU is shown as; at least 1 */
 	_Atomic int lost;  /* the CUresult that lost it, or 0 */
 	_Atomic uint64_t reached; /* a bit for each ordinal that was tried */
 	_Atomic unsigned
@@ -49,7 +50,8 @@ extern struct weir__host weir__cuda_host;
 
 /*
  * A device's number in the library: the GPU's ordinal and, for a virtual
- * device, its part and the number of parts. The GPU itself has 0 for both.
+ * device, its part and the number of parts. The GPU itself has 0 for both; its
+ * state has the number of parts.
  */
 struct weir__cuda_number {
 	unsigned ordinal, part, parts;
