@@ -41,7 +41,7 @@ left_out()
 		with "$@" weir load --device CUDA0 "$tmp/tiny.safetensors"
 }
 
-plan 61
+plan 64
 cd "$tmp" || exit 1
 weir synth tiny "$tmp/tiny.safetensors" >/dev/null 2>&1
 weir load --quiet --digest "$tmp/tiny.safetensors" >"$tmp/cpu"
@@ -113,6 +113,24 @@ if mkdir short && ln -s "$fake/libcuda.so.1" short/ &&
 else
 	skip 6 'no compiler'
 fi
+
+# mig_memory [NAME=VALUE]...: a MIG device of 5 GB on a GPU of 40 GB
+mig_memory()
+{
+	run with "$fake" FAKECUDA_MEM=5e9 FAKECUDA_MIG=40e9 "$@" \
+		weir devices --json
+	python3 -c 'import json
+for d in json.load(open("out"))["devices"]:
+	if d["name"] == "CUDA0":
+		print(d.get("memory"), d.get("why", ""))'
+}
+
+has "$(mig_memory)" 5000000000 \
+	'a MIG device has its own memory, not that of the GPU'
+is "$(mig_memory | grep -c 40000000000)" 0 \
+	'a MIG device does not report the memory of the GPU'
+is "$(mig_memory FAKECUDA_NO=cuDeviceGetUuid | grep -c 40000000000)" 0 \
+	'a MIG device of a driver without UUIDs does not report it either'
 
 for word in waitvalue batch hostregister readonly peer nvml \
 	cuMemGetAddressRange cuMemGetInfo cuMemHostUnregister; do

@@ -213,13 +213,26 @@ static int driver_memory(struct weir__cuda *c, uint64_t *ret_free,
 	return 0;
 }
 
+/* Ask NVML, which makes no context. */
+static int nvml_memory(unsigned ordinal, uint64_t *ret_free,
+		       uint64_t *ret_total)
+{
+	char words[160];
+	CUdevice device;
+	CUresult r = drv.cuDeviceGet(&device, (int)ordinal);
+
+	if (!r)
+		return weir__cuda_nvml_memory(device, ret_free, ret_total);
+	weir__cuda_words((int32_t)r, words, sizeof(words));
+	return weir__cuda_host.fail(-ENODATA, "CUDA%u: cuDeviceGet: %s",
+				    ordinal, words);
+}
+
 static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 			   uint64_t *ret_total)
 {
 	struct weir__cuda_number n = weir__cuda_number(i);
 	struct weir__cuda *c = weir__cuda_of(dev);
-	char pci[16] = "";
-	CUdevice device;
 	int r = -ENODATA;
 
 	/* The GPU itself is one of the parts once it is divided. */
@@ -227,11 +240,8 @@ static int cuda_dev_memory(struct weir_dev *dev, unsigned i, uint64_t *ret_free,
 		n.parts = c->parts;
 		r = driver_memory(c, ret_free, ret_total);
 	}
-	if (r == -ENODATA) {
-		if (!drv.cuDeviceGet(&device, (int)n.ordinal))
-			weir__cuda_pci(device, pci, sizeof(pci));
-		r = weir__cuda_nvml_memory(pci, ret_free, ret_total);
-	}
+	if (r == -ENODATA)
+		r = nvml_memory(n.ordinal, ret_free, ret_total);
 	if (r >= 0)
 		weir__cuda_virtual_share(n, ret_free, ret_total);
 	return r;

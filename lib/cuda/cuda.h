@@ -149,10 +149,10 @@ extern const struct weir__queue_ops weir__cuda_queue_ops;
 int weir__cuda_queue_wrap(struct weir_dev *dev, void *stream, void **ret_queue);
 int weir__cuda_queue_native(void *queue, void **ret_stream);
 /*
- * nvml.c. Memory of the GPU at @pci; makes no context. -ENODATA with a
- * sentence: libnvidia-ml.so.1 is not there, or does not know it.
+ * nvml.c. Memory of the GPU, or of the MIG device; makes no context. -ENODATA
+ * with a sentence: libnvidia-ml.so.1 is not there, or does not know it.
  */
-int weir__cuda_nvml_memory(const char *pci, uint64_t *ret_free,
+int weir__cuda_nvml_memory(CUdevice device, uint64_t *ret_free,
 			   uint64_t *ret_total);
 
 #endif

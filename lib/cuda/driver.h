@@ -60,6 +60,7 @@ struct weir__host;
 /* Entries that a driver may lack: NULL in the table, and an ability is off. */
 #define WEIR__CUDA_OPTIONAL(X)         \
 	X(cuDeviceCanAccessPeer, 4000) \
+	X(cuDeviceGetUuid, 11040)      \
 	X(cuCtxEnablePeerAccess, 4000) \
 	X(cuMemHostRegister, 6050)     \
 	X(cuMemHostUnregister, 4000)   \

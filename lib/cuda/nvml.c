@@ -5,8 +5,12 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "cuda/cuda.h"
+
+#define drv weir__cuda_drv
 
 /* As in nvml.h; unchanged since 2011. */
 struct nvml_memory {
@@ -18,6 +22,7 @@ static struct {
 	bool tried, works;
 	int (*init)(void);
 	int (*by_pci)(const char *pci, void **ret_device);
+	int (*by_uuid)(const char *uuid, void **ret_device); /* or NULL */
 	int (*memory)(void *device, struct nvml_memory *ret_memory);
 } nvml = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -31,6 +36,7 @@ static void open_nvml(void)
 	*(void **)&nvml.init = dlsym(handle, "nvmlInit_v2");
 	*(void **)&nvml.by_pci =
 		dlsym(handle, "nvmlDeviceGetHandleByPciBusId_v2");
+	*(void **)&nvml.by_uuid = dlsym(handle, "nvmlDeviceGetHandleByUUID");
 	*(void **)&nvml.memory = dlsym(handle, "nvmlDeviceGetMemoryInfo");
 	nvml.works = nvml.init && nvml.by_pci && nvml.memory &&
 		     nvml.init() == 0;
@@ -38,12 +44,53 @@ static void open_nvml(void)
 		dlclose(handle);
 }
 
-int weir__cuda_nvml_memory(const char *pci, uint64_t *ret_free,
+/*
+ * A MIG device has the UUID of its own that cuDeviceGetUuid reports since CUDA
+ * 11.4. Returns false if there is none, or if NVML does not know it.
+ */
+static bool find_by_uuid(CUdevice device, void **ret_device)
+{
+	static const char *const kinds[] = { "GPU", "MIG" };
+	unsigned char b[16];
+	char name[64];
+	CUuuid uuid;
+
+	if (!drv.cuDeviceGetUuid || !nvml.by_uuid ||
+	    drv.cuDeviceGetUuid(&uuid, device))
+		return false;
+	memcpy(b, uuid.bytes, sizeof(b));
+	for (unsigned i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name),
+			 "%s-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-"
+			 "%02x%02x%02x%02x%02x%02x",
+			 kinds[i], b[0], b[1], b[2], b[3], b[4], b[5], b[6],
+			 b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14],
+			 b[15]);
+		if (!nvml.by_uuid(name, ret_device))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The PCI address is that of the whole GPU, also for a MIG device. NVML counts
+ * some reserved memory that the driver does not, so the totals differ a little.
+ */
+static bool is_whole_gpu(CUdevice device, unsigned long long total)
+{
+	size_t known;
+
+	return drv.cuDeviceTotalMem(&known, device) ||
+	       total - total / 4 <= known;
+}
+
+int weir__cuda_nvml_memory(CUdevice device, uint64_t *ret_free,
 			   uint64_t *ret_total)
 {
 	struct nvml_memory m = { 0 };
-	void *device = NULL;
-	bool works;
+	void *known = NULL;
+	char pci[16] = "";
+	bool works, exact;
 
 	pthread_mutex_lock(&nvml.lock);
 	if (!nvml.tried)
@@ -54,10 +101,17 @@ int weir__cuda_nvml_memory(const char *pci, uint64_t *ret_free,
 		return weir__cuda_host.fail(
 			-ENODATA,
 			"free memory is not known without libnvidia-ml.so.1 or a context");
-	if (nvml.by_pci(pci, &device) || nvml.memory(device, &m))
+	weir__cuda_pci(device, pci, sizeof(pci));
+	exact = find_by_uuid(device, &known);
+	if ((!exact && nvml.by_pci(pci, &known)) || nvml.memory(known, &m))
 		return weir__cuda_host.fail(
 			-ENODATA,
 			"free memory is not known: libnvidia-ml.so.1 does not know the GPU at %s",
+			pci);
+	if (!exact && !is_whole_gpu(device, m.total))
+		return weir__cuda_host.fail(
+			-ENODATA,
+			"free memory is not known without a context: libnvidia-ml.so.1 knows the GPU at %s, but not its MIG device",
 			pci);
 	*ret_free = m.free;
 	*ret_total = m.total;

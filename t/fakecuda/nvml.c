@@ -4,7 +4,10 @@
  * making a context. Its devices are those of the stand-in driver; if that is
  * loaded in the process, its allocations are subtracted.
  *
- * FAKECUDA_NO=nvml makes it fail. FAKECUDA_REPORT gets a line at exit.
+ * FAKECUDA_NO=nvml makes it fail. FAKECUDA_REPORT gets a line at exit. With
+ * FAKECUDA_MIG=BYTES the driver's devices are MIG devices of GPUs with so much
+ * memory: then a PCI address and "GPU-..." name the GPU, and "MIG-..." with the
+ * UUID that the driver reports names the MIG device.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -34,6 +37,7 @@ struct memory_v2 {
 
 struct device {
 	unsigned ordinal;
+	int whole; /* the GPU that has MIG devices */
 };
 
 EXPORT int nvmlInit_v2(void);
@@ -43,12 +47,13 @@ EXPORT int nvmlDeviceGetCount_v2(unsigned *ret);
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned i, struct device **ret);
 EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *bus,
 					    struct device **ret);
+EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret);
 EXPORT int nvmlDeviceGetMemoryInfo(struct device *dev, struct memory *ret);
 EXPORT int nvmlDeviceGetMemoryInfo_v2(struct device *dev,
 				      struct memory_v2 *ret);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct device devices[DEVICES_MAX];
+static struct device devices[DEVICES_MAX], gpus[DEVICES_MAX];
 static unsigned inits, live;
 
 static double option(const char *name, double otherwise)
@@ -63,6 +68,12 @@ static unsigned count(void)
 	double n = option("FAKECUDA_DEVICES", 1);
 
 	return n < DEVICES_MAX ? (unsigned)n : DEVICES_MAX;
+}
+
+/* Bytes of a GPU that has MIG devices; 0: the devices are whole GPUs. */
+static unsigned long long mig(void)
+{
+	return (unsigned long long)option("FAKECUDA_MIG", 0);
 }
 
 static void __attribute__((destructor)) at_exit(void)
@@ -86,8 +97,11 @@ int nvmlInit_v2(void)
 	pthread_mutex_lock(&lock);
 	inits++;
 	live++;
-	for (i = 0; i < DEVICES_MAX; i++)
+	for (i = 0; i < DEVICES_MAX; i++) {
 		devices[i].ordinal = i;
+		gpus[i].ordinal = i;
+		gpus[i].whole = 1;
+	}
 	pthread_mutex_unlock(&lock);
 	return SUCCESS;
 }
@@ -159,8 +173,27 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, struct device **ret)
 		return INVALID_ARGUMENT;
 	if (domain != 0xface || !number || number > count() || slot)
 		return NOT_FOUND;
-	*ret = &devices[number - 1];
+	*ret = mig() ? &gpus[number - 1] : &devices[number - 1];
 	return SUCCESS;
+}
+
+/* The UUIDs of the stand-in driver, as device.c makes them. */
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct device **ret)
+{
+	char name[64];
+
+	if (!ready())
+		return UNINITIALIZED;
+	for (unsigned i = 0; i < count(); i++) {
+		snprintf(name, sizeof(name),
+			 "%s-77656972-2d73-7461-6e64-2d696e2d00%02x",
+			 mig() ? "MIG" : "GPU", i);
+		if (!strcmp(uuid, name)) {
+			*ret = &devices[i];
+			return SUCCESS;
+		}
+	}
+	return NOT_FOUND;
 }
 
 /* From the driver, if this process has loaded it. */
@@ -189,7 +222,10 @@ int nvmlDeviceGetMemoryInfo(struct device *dev, struct memory *ret)
 		return UNINITIALIZED;
 	if (!dev || !ret)
 		return INVALID_ARGUMENT;
-	if (!ask_driver(dev->ordinal, ret)) {
+	if (dev->whole) {
+		ret->total = mig();
+		ret->free = ret->total;
+	} else if (!ask_driver(dev->ordinal, ret)) {
 		ret->total = (unsigned long long)option("FAKECUDA_MEM",
 							8589934592.0);
 		ret->free = ret->total;
