@@ -167,6 +167,76 @@ static void wrapped(void)
 	weir_close(weir);
 }
 
+static struct weir_buf *map(struct weir_file *file, uint64_t off)
+{
+	struct weir_buf *buf;
+
+	if (weir_buf_map(gpu_memory(weir, WEIR_MEM_MAPPED), file, off,
+			 (size_t)(4 * MIB - off), &buf) < 0)
+		bail("%s", weir_error());
+	return buf;
+}
+
+static uint64_t locked_bytes(void)
+{
+	struct fakecuda_counts c;
+
+	fake.counts(&c);
+	return c.pinned_bytes;
+}
+
+static void mapped_files(void)
+{
+	struct weir_buf *first, *second, *other;
+	struct weir_file *file;
+
+	open_budget(6 * MIB);
+	file = temp_file(weir, 4 * MIB, 1);
+	first = map(file, 0);
+	ok(info_of(first).got & WEIR_GOT_LOCKED,
+	   "a mapped file is page-locked if the root's budget has room");
+	is_err(try_alloc(pinned, 3 * MIB, 0, &other), -ENOMEM,
+	       "4194304 of the root's budget of 6291456",
+	       "a mapped file that is page-locked counts towards the budget");
+	second = map(file, 4000);
+	ok(!(info_of(second).got & WEIR_GOT_LOCKED) &&
+		   locked_bytes() == 4 * MIB,
+	   "a mapped file is not page-locked if the budget has no room");
+	has_str(info_of(second).why,
+		"not page-locked: the root's budget has no room for 4194304 bytes",
+		"a mapped file that is not page-locked says why");
+	ok(is_pattern(weir_buf_data(first), 4 * MIB, 1), "its bytes are read");
+	weir_buf_free(second);
+	weir_buf_free(first);
+	other = alloc(pinned, 6 * MIB, 0);
+	ok(other, "all of the budget is left when the file is unmapped");
+	weir_buf_free(other);
+	weir_file_close(file);
+	weir_close(weir);
+}
+
+static void files_not_locked(void)
+{
+	struct weir_dev *dev;
+	struct weir_file *file;
+	struct weir_buf *buf;
+
+	weir = open_cuda();
+	is_err(weir_dev_init(weir, "CUDA0:lock=1", &dev), -EINVAL,
+	       "lock=1 is neither yes nor no", "lock=1 is refused");
+	if (weir_dev_init(weir, "CUDA0:lock=no", &dev) < 0)
+		bail("%s", weir_error());
+	file = temp_file(weir, 4 * MIB, 1);
+	buf = map(file, 0);
+	ok(!(info_of(buf).got & WEIR_GOT_LOCKED) && !locked_bytes(),
+	   "with lock=no a mapped file is not page-locked");
+	has_str(info_of(buf).why, "not page-locked: lock=no",
+		"a file that is not page-locked by lock=no says why");
+	weir_buf_free(buf);
+	weir_file_close(file);
+	weir_close(weir);
+}
+
 static void reserved(const char *why)
 {
 	uint32_t want = WEIR_GOT_HUGETLB | WEIR_GOT_LOCKED;
@@ -198,6 +268,8 @@ int main(void)
 	pinned_memory();
 	shared();
 	wrapped();
+	mapped_files();
+	files_not_locked();
 	reserved(why);
 	all_given_back("after budgets and shared memory");
 	return done_testing();

@@ -21,8 +21,9 @@ struct weir__cuda *weir__cuda_of(struct weir_dev *dev)
 
 /* The parameters of a device, from "k=v,...". */
 struct params {
-	unsigned parts; /* virtual=N */
-	bool batches;   /* batch=no: never */
+	unsigned parts;   /* virtual=N */
+	bool batches;     /* batch=no: never */
+	bool locks_files; /* lock=no: not */
 };
 
 static bool param_is(const char *text, size_t n, const char *word)
@@ -30,14 +31,15 @@ static bool param_is(const char *text, size_t n, const char *word)
 	return n == strlen(word) && !strncmp(text, word, n);
 }
 
-static int parse_batch(const char *text, size_t n,
-		       struct weir__cuda_number device, struct params *ret)
+/* The value of @name=yes or no, which has @n bytes. */
+static int parse_choice(const char *name, const char *text, size_t n,
+			struct weir__cuda_number device, bool *ret)
 {
 	if (!param_is(text, n, "yes") && !param_is(text, n, "no"))
 		return weir__cuda_host.fail(
-			-EINVAL, "CUDA%u: batch=%.*s is neither yes nor no",
-			device.ordinal, (int)n, text);
-	ret->batches = param_is(text, n, "yes");
+			-EINVAL, "CUDA%u: %s=%.*s is neither yes nor no",
+			device.ordinal, name, (int)n, text);
+	*ret = param_is(text, n, "yes");
 	return 0;
 }
 
@@ -45,13 +47,17 @@ static int parse_param(const char *text, size_t n,
 		       struct weir__cuda_number device, struct params *ret)
 {
 	if (n > 6 && !strncmp(text, "batch=", 6))
-		return parse_batch(text + 6, n - 6, device, ret);
+		return parse_choice("batch", text + 6, n - 6, device,
+				    &ret->batches);
+	if (n > 5 && !strncmp(text, "lock=", 5))
+		return parse_choice("lock", text + 5, n - 5, device,
+				    &ret->locks_files);
 	if (n > 8 && !strncmp(text, "virtual=", 8) && !device.part)
 		return weir__cuda_virtual_parse(text + 8, n - 8, device.ordinal,
 						&ret->parts);
 	return weir__cuda_host.fail(
 		-EINVAL,
-		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no",
+		"CUDA%u: unknown parameter '%.*s'; there are: virtual=N, batch=no, lock=no",
 		device.ordinal, (int)n, text);
 }
 
@@ -60,7 +66,9 @@ static int parse_params(const char *params, struct weir__cuda_number n,
 {
 	int r = 0;
 
-	*ret = (struct params){ .parts = 1, .batches = true };
+	*ret = (struct params){ .parts = 1,
+				.batches = true,
+				.locks_files = true };
 	while (*params && r >= 0) {
 		size_t len = strcspn(params, ",");
 
@@ -185,6 +193,7 @@ static int cuda_dev_open(struct weir_dev *dev, unsigned i, const char *params,
 			c->device,
 			CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
 			0);
+	c->locks_files = p.locks_files;
 	c->parts = n.part ? n.parts : p.parts;
 	r = weir__cuda_virtual_add(dev, n.ordinal, p.parts);
 	if (r < 0) {

@@ -21,6 +21,7 @@ struct weir__cuda {
 	CUdevice device;
 	CUcontext context; /* the primary one, retained */
 	int32_t node;      /* NUMA node nearest to it, -1: not known */
+	bool locks_files;  /* pages of mapped files are locked */
 	bool reads_only;   /* memory can be registered for reading only */
 	bool batches;      /* cuMemcpyBatchAsync may be used */
 	size_t max_pitch;  /* of copies of rows */
@@ -138,6 +139,17 @@ CUresult weir__cuda_ask(struct weir__cuda *c, const void *ptr,
 			CUmemorytype *ret_type);
 /* Does the driver say that @ptr is page-locked host memory? */
 bool weir__cuda_is_pinned(struct weir__cuda *c, const void *ptr);
+/* move.c. Blocking moves: the functions of struct weir__mem_ops. */
+int weir__cuda_move_set(struct weir_dev *dev, void *dst, const void *src,
+			size_t n);
+int weir__cuda_move_get(struct weir_dev *dev, void *dst, const void *src,
+			size_t n);
+int weir__cuda_move_fill(struct weir_dev *dev, void *dst, uint8_t byte,
+			 size_t n);
+int weir__cuda_move_copy(struct weir_dev *dev, void *dst, const void *src,
+			 size_t n);
+int weir__cuda_move_copy_from(struct weir_dev *dev, void *dst,
+			      struct weir_dev *from, const void *src, size_t n);
 /* peer.c: copies between devices. A context is current for the second. */
 int weir__cuda_reach(struct weir_dev *dev, struct weir_dev *other);
 CUresult weir__cuda_copy_peer(struct weir__cuda *dst_dev, void *dst,

@@ -5,6 +5,7 @@
  * with the driver; or the driver's own, if registering is refused.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ enum how {
 	ON_DEVICE,  /* cuMemAlloc */
 	REGISTERED, /* the library's, cuMemHostRegister */
 	FOREIGN,    /* the caller's, cuMemHostRegister */
+	OF_FILE,    /* pages of a file, cuMemHostRegister, and claimed */
 	DRIVERS,    /* cuMemHostAlloc */
 	PAGEABLE    /* the library's, not locked */
 };
@@ -287,6 +289,14 @@ static int cuda_alloc(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	return alloc_pinned(c, bytes, opts, mem);
 }
 
+/* The whole pages that the driver locks for @bytes at @base. */
+static size_t locked_length(const void *base, size_t bytes)
+{
+	size_t before = (uintptr_t)base & (PAGE - 1);
+
+	return (before + bytes + PAGE - 1) & ~(PAGE - 1);
+}
+
 /* Returns true if it is freed: a lost device has no memory any more. */
 static bool free_drivers(struct weir__cuda *c, struct weir__mem *mem)
 {
@@ -321,6 +331,11 @@ static void cuda_free(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		break;
 	case FOREIGN:
 		gone = unlock_pages(c, mem->base);
+		break;
+	case OF_FILE:
+		gone = unlock_pages(c, mem->base);
+		if (gone)
+			unclaim(c, locked_length(mem->base, bytes));
 		break;
 	case REGISTERED:
 		/* Pages that the device may still write to are leaked. */
@@ -367,15 +382,26 @@ static bool locked_before(struct weir__cuda *c, const unsigned char *base,
 	return locked;
 }
 
+/* Add a reason why the memory is not page-locked. */
+static void not_locked(struct weir__mem *mem, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+static void not_locked(struct weir__mem *mem, const char *fmt, ...)
+{
+	char why[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	snprintf(mem->why, sizeof(mem->why), "not page-locked: %s", why);
+}
+
 /* Page-lock host memory of the caller, if the driver can. */
-static void register_foreign(struct weir__cuda *c, bool read_only, size_t bytes,
+static void register_foreign(struct weir__cuda *c, size_t bytes,
 			     struct weir__mem *mem)
 {
-	CUresult r = CUDA_ERROR_NOT_SUPPORTED;
+	CUresult r = lock_pages(c, mem->base, bytes, 0);
 
-	if (!read_only || c->reads_only)
-		r = lock_pages(c, mem->base, bytes,
-			       read_only ? CU_MEMHOSTREGISTER_READ_ONLY : 0);
 	if (r == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
 	    locked_before(c, mem->base, bytes)) {
 		mem->got |= WEIR_GOT_LOCKED;
@@ -387,6 +413,46 @@ static void register_foreign(struct weir__cuda *c, bool read_only, size_t bytes,
 	}
 }
 
+/*
+ * The same of a file. The program has not asked for that many bytes of RAM: so
+ * they must be available, and they count towards the root's budget.
+ */
+static void register_file(struct weir__cuda *c, size_t bytes,
+			  struct weir__mem *mem)
+{
+	size_t length = locked_length(mem->base, bytes);
+	uint64_t avail, total;
+	CUresult r;
+
+	if (!c->locks_files) {
+		not_locked(mem, "lock=no");
+		return;
+	}
+	if (!c->reads_only) {
+		explain_lesser(mem, "not page-locked: cuMemHostRegister",
+			       CUDA_ERROR_NOT_SUPPORTED);
+		return;
+	}
+	if (!c->host->host_available(&avail, &total) && length > avail) {
+		not_locked(mem, "%zu bytes, and %llu are available", length,
+			   (unsigned long long)avail);
+		return;
+	}
+	if (claim(c, length) < 0) {
+		not_locked(mem, "the root's budget has no room for %zu bytes",
+			   length);
+		return;
+	}
+	r = lock_pages(c, mem->base, bytes, CU_MEMHOSTREGISTER_READ_ONLY);
+	if (!r) {
+		mem->how = OF_FILE;
+		mem->got |= WEIR_GOT_LOCKED;
+		return;
+	}
+	unclaim(c, length);
+	explain_lesser(mem, "not page-locked: cuMemHostRegister", r);
+}
+
 static int cuda_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 		     void *ptr, size_t bytes, struct weir__mem *mem)
 {
@@ -394,124 +460,11 @@ static int cuda_wrap(struct weir_dev *dev, const struct weir__buft_desc *desc,
 	mem->node = -1;
 	mem->how = NOTHING;
 	atomic_store(&mem->touched, bytes);
-	if (desc->kind != WEIR_MEM_DEVICE)
-		register_foreign(weir__cuda_of(dev),
-				 desc->kind == WEIR_MEM_MAPPED, bytes, mem);
+	if (desc->kind == WEIR_MEM_MAPPED)
+		register_file(weir__cuda_of(dev), bytes, mem);
+	else if (desc->kind != WEIR_MEM_DEVICE)
+		register_foreign(weir__cuda_of(dev), bytes, mem);
 	return 0;
-}
-
-/*
- * Begin a blocking move: enter the context and take c->lock, since the device
- * has one stream for these. move_end releases both.
- */
-static int move_begin(struct weir_dev *dev, struct weir__cuda **ret_c)
-{
-	struct weir__cuda *c = weir__cuda_of(dev);
-	CUresult r = CUDA_SUCCESS;
-	int ret = weir__cuda_enter(c);
-
-	if (ret < 0)
-		return ret;
-	pthread_mutex_lock(&c->lock);
-	c->moving = atomic_load(&c->doubts);
-	if (!c->blocking)
-		r = drv.cuStreamCreate(&c->blocking, CU_STREAM_NON_BLOCKING);
-	*ret_c = c;
-	if (!r)
-		return 0;
-	pthread_mutex_unlock(&c->lock);
-	weir__cuda_leave();
-	return weir__cuda_fail(c, r, "cuStreamCreate");
-}
-
-/*
- * The driver's call returned @r: wait for the stream, even if the call failed,
- * since a part may be queued. If the wait fails too, the device may still write
- * to the memory, so it counts as lost.
- */
-static int move_end(struct weir__cuda *c, CUresult r, const char *call,
-		    size_t n)
-{
-	CUresult sync = drv.cuStreamSynchronize(c->blocking);
-
-	weir__cuda_note(c, sync);
-	if (sync && drv.cuStreamSynchronize(c->blocking))
-		weir__cuda_lose(c, sync);
-	if (!r && weir__cuda_doubted(c, c->moving))
-		r = CUDA_ERROR_UNKNOWN;
-	pthread_mutex_unlock(&c->lock);
-	weir__cuda_leave();
-	if (!r)
-		r = sync;
-	return r ? weir__cuda_fail(c, r, "%s of %zu bytes", call, n) : 0;
-}
-
-static int cuda_set(struct weir_dev *dev, void *dst, const void *src, size_t n)
-{
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
-
-	return r < 0 ? r
-		     : move_end(c,
-				drv.cuMemcpyHtoDAsync(
-					(CUdeviceptr)(uintptr_t)dst, src, n,
-					c->blocking),
-				"cuMemcpyHtoDAsync", n);
-}
-
-static int cuda_get(struct weir_dev *dev, void *dst, const void *src, size_t n)
-{
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
-
-	return r < 0 ? r
-		     : move_end(c,
-				drv.cuMemcpyDtoHAsync(
-					dst, (CUdeviceptr)(uintptr_t)src, n,
-					c->blocking),
-				"cuMemcpyDtoHAsync", n);
-}
-
-static int cuda_fill(struct weir_dev *dev, void *dst, uint8_t byte, size_t n)
-{
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
-
-	return r < 0 ? r
-		     : move_end(c,
-				drv.cuMemsetD8Async((CUdeviceptr)(uintptr_t)dst,
-						    byte, n, c->blocking),
-				"cuMemsetD8Async", n);
-}
-
-static int cuda_copy(struct weir_dev *dev, void *dst, const void *src, size_t n)
-{
-	struct weir__cuda *c;
-	int r = move_begin(dev, &c);
-
-	return r < 0 ? r
-		     : move_end(c,
-				drv.cuMemcpyDtoDAsync(
-					(CUdeviceptr)(uintptr_t)dst,
-					(CUdeviceptr)(uintptr_t)src, n,
-					c->blocking),
-				"cuMemcpyDtoDAsync", n);
-}
-
-static int cuda_copy_from(struct weir_dev *dev, void *dst,
-			  struct weir_dev *from, const void *src, size_t n)
-{
-	struct weir__cuda *c, *s = weir__cuda_of(from);
-	int r;
-
-	if (weir__cuda_of(dev)->context == s->context)
-		return cuda_copy(dev, dst, src, n);
-	r = move_begin(dev, &c);
-	return r < 0 ? r
-		     : move_end(c,
-				weir__cuda_copy_peer(c, dst, s, src, n,
-						     c->blocking),
-				"cuMemcpyPeerAsync", n);
 }
 
 static int cuda_pin(struct weir_dev *dev, void *ptr, size_t bytes)
@@ -545,12 +498,12 @@ const struct weir__mem_ops weir__cuda_mem_ops = {
 	.alloc = cuda_alloc,
 	.free = cuda_free,
 	.wrap = cuda_wrap,
-	.set = cuda_set,
-	.get = cuda_get,
-	.fill = cuda_fill,
-	.copy = cuda_copy,
+	.set = weir__cuda_move_set,
+	.get = weir__cuda_move_get,
+	.fill = weir__cuda_move_fill,
+	.copy = weir__cuda_move_copy,
 	.reach = weir__cuda_reach,
-	.copy_from = cuda_copy_from,
+	.copy_from = weir__cuda_move_copy_from,
 	.pin = cuda_pin,
 	.unpin = cuda_unpin,
 	.free_waits = cuda_free_waits,

@@ -355,6 +355,7 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 		      void (*release)(void *), void *arg,
 		      struct weir_buf **ret_buf)
 {
+	struct weir__error_saved saved;
 	struct weir_buf *buf;
 	int r = weir__root_enter(buft->dev->weir);
 
@@ -369,11 +370,14 @@ int weir__buf_foreign(struct weir_buft *buft, void *ptr, size_t size,
 	buf = weir__buf_new(buft, size);
 	if (!buf)
 		return weir__fail(-ENOMEM, "no memory for a buffer's object");
+	weir__error_save(&saved);
 	r = size ? wrap_mem(buft, ptr, size, &buf->mem) : 0;
 	if (r < 0) {
 		weir__buf_drop(buf);
 		return r;
 	}
+	/* A success does not change the text of the last failure. */
+	weir__error_restore(&saved);
 	buf->foreign = true;
 	buf->release = release;
 	buf->release_arg = arg;
