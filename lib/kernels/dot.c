@@ -10,7 +10,7 @@
 #include "kernels/kernels.h"
 
 #define LANES 4
-#define FLOAT_COLS 2
+#define FLOAT_COLS 3u
 #define PANEL_COLS 4
 #define TARGET WEIR__NO_UBSAN
 #define INLINE static inline TARGET __attribute__((always_inline))

@@ -12,7 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WEIR__DOT_COLS 8u   /* most columns of a call */
+#define WEIR__DOT_ROWS 16u /* most rows of a call, and columns */
+#define WEIR__DOT_COLS 12u
 #define WEIR__DOT_UNIT 256u /* elements of a struct weir__dot_q8 */
 
 /*
@@ -35,8 +36,10 @@ enum weir__dot_form {
 
 /*
  * dst[c][r] = row r of @a times b[c], for r < @rows and c < @cols, with rows of
- * @k elements that are @pitch bytes apart. @cols: 1 to WEIR__DOT_COLS. Rows are
- * prefetched @ahead bytes ahead of their use; 0: they are not.
+ * @k elements that are @pitch bytes apart. @rows: up to WEIR__DOT_ROWS; @cols: 1
+ * to WEIR__DOT_COLS. Each result has the same bits whatever the other rows and
+ * columns are. Rows are prefetched @ahead bytes ahead of their use; 0: they are
+ * not. With many columns they need not be, and @ahead may be ignored.
  */
 typedef void weir__dot_fn(float *const *dst, const unsigned char *a,
 			  size_t pitch, size_t rows, const void *const *b,

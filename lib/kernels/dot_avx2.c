@@ -15,7 +15,7 @@
 #include "kernels/vec.h"
 
 #define LANES 8
-#define FLOAT_COLS 2
+#define FLOAT_COLS 3u
 #define PANEL_COLS 4
 #define NAME(x) avx2_##x
 

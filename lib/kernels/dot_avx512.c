@@ -15,7 +15,7 @@
 #include "kernels/vec.h"
 
 #define LANES 16
-#define FLOAT_COLS 4
+#define FLOAT_COLS 6u
 #define PANEL_COLS 8
 #define NAME(x) avx512_##x
 
