@@ -84,6 +84,7 @@ static struct work *work_new(enum weir_dtype dtype, int64_t m, int64_t k,
 	struct work *w = calloc(1, sizeof(*w));
 	size_t each = (size_t)(m * operand(NULL, dtype, 1, k).stride[0]);
 	size_t workspace;
+	static const struct weir_op_mul_mat params;
 
 	for (size_t i = 0; i < n; i++) {
 		struct weir__node *node = &w->node[i];
@@ -93,6 +94,7 @@ static struct work *work_new(enum weir_dtype dtype, int64_t m, int64_t k,
 		node->size = sizeof(*node);
 		node->op = WEIR_OP_MUL_MAT;
 		node->n_src = 2;
+		node->params = &params;
 		node->src = w->src[i];
 		node->dst = operand(results, WEIR_DTYPE_F32, cols, m);
 		w->list[i] = node;

@@ -306,6 +306,40 @@ static struct weir_node *attention(struct weir_op_attention p)
 			      N(F16, 3, 2, 5, 6), NULL, &p);
 }
 
+/* Of a product and of attention with a precision. */
+static void precisions(void)
+{
+	const enum weir_precision wrong = (enum weir_precision)3;
+	struct weir_op_attention p = { .precision = wrong };
+	uint64_t fast[2], same[2];
+
+	MAKES(weir_mul_mat_precision(g, N(F16, 2, 5, 4), N(F32, 2, 3, 4),
+				     WEIR_PRECISION_INVARIANT),
+	      "F32 [3, 5]", "mul_mat: invariant products have the same shape");
+	REFUSES(weir_mul_mat_precision(g, N(F16, 2, 5, 4), N(F32, 2, 3, 4),
+				       wrong),
+		"mul_mat: precision 3, the last one is 2",
+		"mul_mat: an unknown precision is refused");
+	REFUSES(weir_mul_mat_id_precision(g, N(F16, 3, 8, 5, 4),
+					  N(F32, 3, 3, 1, 4), N(I32, 2, 3, 2),
+					  wrong),
+		"mul_mat_id: precision 3, the last one is 2",
+		"mul_mat_id: an unknown precision is refused");
+	REFUSES(attention(p), "attention: precision 3, the last one is 2",
+		"attention: an unknown precision is refused");
+	weir_mul_mat(g, N(F16, 2, 5, 4), N(F32, 2, 3, 4));
+	if (weir_graph_fingerprint(g, fast) < 0)
+		bail("%s", weir_error());
+	weir_graph_reset(g);
+	weir_mul_mat_precision(g, N(F16, 2, 5, 4), N(F32, 2, 3, 4),
+			       WEIR_PRECISION_INVARIANT);
+	if (weir_graph_fingerprint(g, same) < 0)
+		bail("%s", weir_error());
+	weir_graph_reset(g);
+	ok(memcmp(fast, same, sizeof(same)),
+	   "mul_mat: the precision is part of the fingerprint");
+}
+
 static void attentions(void)
 {
 	struct weir_op_attention p = { 0 };
@@ -527,6 +561,7 @@ int main(void)
 	sinks();
 	ropes();
 	attentions();
+	precisions();
 	copies();
 	overlaps_in_leaf();
 	overlaps_in_buffer();

@@ -73,6 +73,21 @@ static void attention_params(void)
 	     "attention repeats a mask over heads, and it may have more rows");
 }
 
+/* Several splits of the positions, few tokens and many. */
+static void attention_invariant(void)
+{
+	const int tokens[] = { 1, 3, 150 };
+	struct weir_op_attention p = { .precision = WEIR_PRECISION_INVARIANT };
+
+	for (unsigned i = 0; i < 3; i++)
+		same(weir_attention(g, put(F32, 3, 4, tokens[i], 32),
+				    put(F16, 3, 2, 1100, 32),
+				    put(F16, 3, 2, 1100, 24),
+				    mask_put(F32, tokens[i], 1100), &p),
+		     NEAR_PRODUCT_F16,
+		     "invariant attention of %d tokens is right", tokens[i]);
+}
+
 /* Of 8 heads, 2 of k and v. */
 static void attention_sinks(int t, int s, const char *of)
 {
@@ -224,6 +239,7 @@ int main(void)
 	trials_begin();
 	attention_dtypes();
 	attention_params();
+	attention_invariant();
 	attention_forms();
 	attention_sinks(5, 9, "few positions");
 	attention_sinks(1, 1500, "one token and many positions");

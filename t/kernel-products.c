@@ -32,6 +32,34 @@ static void all_weights(void)
 	}
 }
 
+/* With 300 columns too: a fast product may have another way for so many. */
+static void precisions(void)
+{
+	const int columns[] = { 1, 5, 300 };
+
+	for (unsigned i = 0; i < WEIGHTS * 3; i++) {
+		enum weir_dtype d = weights[i / 3];
+		int n = columns[i % 3];
+
+		same(weir_mul_mat_precision(g, put(d, 2, 11, 512),
+					    put(F32, 2, n, 512),
+					    WEIR_PRECISION_F32),
+		     NEAR_F32, "mul_mat of %s and %d columns is exact as F32",
+		     dtype_name(d), n);
+		same(weir_mul_mat_precision(g, put(d, 2, 11, 512),
+					    put(F32, 2, n, 512),
+					    WEIR_PRECISION_INVARIANT),
+		     d > WEIR_DTYPE_GGML ? NEAR_PRODUCT_QUANT : NEAR_F32,
+		     "invariant mul_mat of %s and %d columns is right",
+		     dtype_name(d), n);
+	}
+	same(weir_mul_mat_id_precision(g, put(WEIR_DTYPE_Q8_0, 3, 8, 13, 64),
+				       put(F32, 3, 9, 1, 64),
+				       put_ids(I32, 8, 2, 9, 3),
+				       WEIR_PRECISION_F32),
+	     NEAR_F32, "mul_mat_id of Q8_0 is exact as F32");
+}
+
 static void other_columns(void)
 {
 	const enum weir_dtype a[] = { F32, F16, BF16, WEIR_DTYPE_Q4_0,
@@ -198,6 +226,7 @@ int main(void)
 {
 	trials_begin();
 	all_weights();
+	precisions();
 	other_columns();
 	sizes(F32);
 	sizes(F16);

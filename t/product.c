@@ -16,6 +16,7 @@
 
 #define MOST_ROWS 40
 #define MOST_COLS 40
+#define MOST_LENGTH 1056
 
 /* The squared differences of results over the squares of what was added. */
 #define NEAR_EXACT 1e-11 /* only sums of F32 are rounded */
@@ -146,7 +147,44 @@ static unsigned char *prepare(const struct weir__product *p,
 	return prepared;
 }
 
-/* The error of the product as computed by @p. */
+/* Of each 32 elements of a column, which are rounded to bytes together. */
+static void greatest_of(const float *column, size_t k, double *most)
+{
+	for (size_t i = 0; i < k; i++) {
+		double x = fabs((double)column[i]);
+
+		most[i / 32] = i % 32 && most[i / 32] > x ? most[i / 32] : x;
+	}
+}
+
+/* A row of a, a column of b, and what rounding b may change of each 32 elements. */
+struct pair {
+	const float *row, *column;
+	const double *most; /* NULL: b is not rounded */
+};
+
+/*
+ * The exact sum; what was added, squared; and by how much a result may differ:
+ * weir_mul_mat_precision(3) has these bounds.
+ */
+static double sum_of(const struct pair *p, size_t k, double *all, double *bound)
+{
+	double sum = 0, added = 0, rounded = 0;
+
+	for (size_t i = 0; i < k; i++) {
+		double y = (double)p->row[i] * (double)p->column[i];
+
+		sum += y;
+		*all += y * y;
+		added += fabs(y);
+		if (p->most)
+			rounded += fabs((double)p->row[i]) * p->most[i / 32];
+	}
+	*bound = (double)k * (added * 0x1p-24 + 0x1p-149) + rounded / 254;
+	return sum;
+}
+
+/* The error of the product as computed by @p; infinite if one is over its bound. */
 static double error_of(const struct weir__product *p, const struct matrix *m,
 		       const float *b, size_t n)
 {
@@ -154,8 +192,10 @@ static double error_of(const struct weir__product *p, const struct matrix *m,
 	const float *column[MOST_COLS];
 	float *dst[MOST_COLS];
 	void *scratch = aligned_alloc(64, (p->scratch + 64) / 64 * 64);
+	bool bytes = p->way == WEIR__PRODUCT_DOT &&
+		     p->dot->form == WEIR__DOT_Q8;
 	unsigned char *prepared;
-	double wrong = 0, all = 0;
+	double wrong = 0, all = 0, most[MOST_LENGTH / 32];
 
 	for (size_t c = 0; c < n; c++) {
 		column[c] = b + c * m->k;
@@ -172,20 +212,20 @@ static double error_of(const struct weir__product *p, const struct matrix *m,
 				  m->pitch, rows, prepared,
 				  prepared ? NULL : column, n);
 	}
-	for (size_t c = 0; c < n; c++)
+	for (size_t c = 0; c < n; c++) {
+		greatest_of(column[c], m->k, most);
 		for (size_t r = 0; r < m->rows; r++) {
-			double want = 0;
+			struct pair pair = { m->values + r * m->k, column[c],
+					     bytes ? most : NULL };
+			double bound, want = sum_of(&pair, m->k, &all, &bound);
 
-			for (size_t i = 0; i < m->k; i++) {
-				double y = (double)m->values[r * m->k + i] *
-					   (double)column[c][i];
-
-				want += y;
-				all += y * y;
-			}
 			want -= (double)got[c][r];
 			wrong += want * want;
+			if (p->way != WEIR__PRODUCT_TILES &&
+			    !(fabs(want) <= bound))
+				wrong = INFINITY;
 		}
+	}
 	free(prepared);
 	free(scratch);
 	return wrong / (all + DBL_MIN);
@@ -233,7 +273,7 @@ static double worst_length(enum weir__product_way way,
 {
 	size_t block = info_of(dtype).block;
 	const size_t length[] = { block, (block > 64 ? 3 : 357 / block) * block,
-				  block > 1 ? 2 * block : 1056 };
+				  block > 1 ? 2 * block : MOST_LENGTH };
 	double worst = 0;
 
 	for (size_t i = 0; i < 3; i++) {

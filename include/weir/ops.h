@@ -30,6 +30,23 @@ struct weir_op_view {
 	uint64_t offset;               /* bytes from the source's first */
 };
 
+/*
+ * How exact products are, and what their bits depend on. FAST is the fastest: it
+ * may round b, and the way depends on the number of columns (rows of b).
+ * INVARIANT is as exact as FAST is with one column, and batch-invariant: what is
+ * computed with a row, or a token, does not change the bits of its result. F32 is
+ * invariant too, and rounds b nowhere. weir_mul_mat_precision(3) has bounds of
+ * the errors.
+ */
+enum weir_precision {
+	WEIR_PRECISION_FAST = 0,
+	WEIR_PRECISION_INVARIANT = 1,
+	WEIR_PRECISION_F32 = 2
+};
+struct weir_op_mul_mat {    /* of mul_mat_id too */
+	uint32_t precision; /* enum weir_precision */
+};
+
 struct weir_op_scale {
 	float scale, bias; /* scale * x + bias */
 };
@@ -64,6 +81,7 @@ struct weir_op_attention {
 	float scale;    /* 0: 1 / sqrt(D) */
 	float max_bias; /* of ALiBi; 0: none */
 	float softcap;  /* w becomes softcap * tanh(w / softcap); 0: it stays */
+	uint32_t precision; /* enum weir_precision */
 };
 
 struct weir_op_cont {
@@ -271,6 +289,28 @@ static inline struct weir_node *weir_mul_mat_id(struct weir_graph *g,
 						struct weir_node *ids)
 {
 	return weir__op3(g, WEIR_OP_MUL_MAT_ID, NULL, 0, as, b, ids);
+}
+
+/* The same with an enum weir_precision; the calls above have FAST. */
+static inline struct weir_node *
+weir_mul_mat_precision(struct weir_graph *g, struct weir_node *a,
+		       struct weir_node *b, enum weir_precision precision)
+{
+	struct weir_op_mul_mat p;
+
+	p.precision = precision;
+	return weir__op2(g, WEIR_OP_MUL_MAT, &p, sizeof(p), a, b);
+}
+
+static inline struct weir_node *
+weir_mul_mat_id_precision(struct weir_graph *g, struct weir_node *as,
+			  struct weir_node *b, struct weir_node *ids,
+			  enum weir_precision precision)
+{
+	struct weir_op_mul_mat p;
+
+	p.precision = precision;
+	return weir__op3(g, WEIR_OP_MUL_MAT_ID, &p, sizeof(p), as, b, ids);
 }
 
 /* @b is repeated to the shape of @a, which the result has. */

@@ -69,6 +69,7 @@ static double time_segment(struct weir__segment_cpu *segment, size_t workspace)
 
 static double time_product(struct weir__team *team, float *data)
 {
+	const struct weir_op_mul_mat params = { WEIR_PRECISION_FAST };
 	struct weir_operand src[2] = { matrix(data, ROWS, LENGTH),
 				       matrix(data + ROWS * LENGTH, COLUMNS,
 					      LENGTH) };
@@ -76,6 +77,7 @@ static double time_product(struct weir__team *team, float *data)
 		.size = sizeof(node),
 		.op = WEIR_OP_MUL_MAT,
 		.n_src = 2,
+		.params = &params,
 		.dst = matrix(data + (ROWS + COLUMNS) * LENGTH, COLUMNS, ROWS),
 		.src = src,
 	};

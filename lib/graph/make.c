@@ -14,6 +14,7 @@
 /* Room for the parameters of any operation. */
 union params {
 	struct weir_op_view view;
+	struct weir_op_mul_mat mul_mat;
 	struct weir_op_scale scale;
 	struct weir_op_norm norm;
 	struct weir_op_soft_max soft_max;

@@ -109,11 +109,13 @@ static const struct weir__op table[] = {
 	},
 	[WEIR_OP_MUL_MAT] = {
 		.name = "mul_mat", .required = 2,
+		.params = sizeof(struct weir_op_mul_mat),
 		.arg = { { "a", WEIGHT, ROWS, 2 }, { "b", FLOAT, FREE, 2 } },
 		.rule = weir__rule_mul_mat, .count = product_flops,
 	},
 	[WEIR_OP_MUL_MAT_ID] = {
 		.name = "mul_mat_id", .required = 3,
+		.params = sizeof(struct weir_op_mul_mat),
 		.arg = { { "as", WEIGHT, ROWS, 3 }, { "b", FLOAT, FREE, 3 },
 			 { "ids", I32, FREE, 2 } },
 		.rule = weir__rule_mul_mat_id, .count = product_flops,

@@ -94,11 +94,31 @@ int weir__rule_norm(struct weir__made *m)
 	return weir__rule_same(m);
 }
 
+static int check_precision(const struct weir__made *m, uint32_t precision)
+{
+	return precision <= WEIR_PRECISION_F32
+		       ? 0
+		       : weir__op_refuse(
+				 m, "precision %u, the last one is %u (F32)",
+				 precision, (unsigned)WEIR_PRECISION_F32);
+}
+
+static int product_params(const struct weir__made *m)
+{
+	const struct weir_op_mul_mat *p = m->params;
+
+	return check_precision(m, p->precision);
+}
+
 /* a [.., M, K], b [.., N, K] -> [.., N, M] */
 int weir__rule_mul_mat(struct weir__made *m)
 {
 	const struct weir_tensor *a = source(m, 0), *b = source(m, 1);
 	int64_t shape[WEIR_MAX_DIMS];
+	int r = product_params(m);
+
+	if (r < 0)
+		return r;
 
 	if (weir__dim_back(a, 0) != weir__dim_back(b, 0))
 		return weir__op_refuse(m, "rows of %lld and %lld elements",
@@ -119,6 +139,10 @@ int weir__rule_mul_mat_id(struct weir__made *m)
 	const struct weir_tensor *as = source(m, 0), *b = source(m, 1);
 	const struct weir_tensor *ids = source(m, 2);
 	int64_t shape[3];
+	int r = product_params(m);
+
+	if (r < 0)
+		return r;
 
 	if (as->ndim != 3 || b->ndim != 3 || ids->ndim != 2)
 		return weir__op_refuse(
@@ -340,6 +364,8 @@ static int attention_params(const struct weir__made *m,
 			m,
 			"scale %g and softcap %g must be finite, softcap 0 or more",
 			(double)p->scale, (double)p->softcap);
+	if (check_precision(m, p->precision) < 0)
+		return -EINVAL;
 	return check_bias(m, p->max_bias, mask);
 }
 

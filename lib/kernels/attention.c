@@ -6,6 +6,10 @@
  * greatest score, the sum of exp(score - greatest), and the same of v (the online
  * softmax). With few tokens the positions of a unit are split too, and a second
  * phase adds up the splits.
+ *
+ * An attention that is invariant always splits the positions, SPLIT at a time, and
+ * adds up the splits in their order: in a second phase with few tokens, else by the
+ * thread that computed them. So its order depends on neither threads nor tokens.
  */
 #include <math.h>
 #include <string.h>
@@ -17,6 +21,7 @@
 #include "kernels/walk.h"
 
 #define QUERIES 128 /* about, of units that are computed together */
+#define SPLIT (8 * WEIR__TILE)
 
 static int64_t at_most(int64_t a, int64_t b)
 {
@@ -26,7 +31,9 @@ static int64_t at_most(int64_t a, int64_t b)
 static void heads_of(const struct weir__node *node, struct weir__heads *h)
 {
 	const struct weir_operand *q = &node->src[0], *k = &node->src[1];
+	const struct weir_op_attention *params = node->params;
 
+	h->invariant = params->precision != WEIR_PRECISION_FAST;
 	h->heads = weir__dim(q, 2);
 	h->heads_k = weir__dim(k, 2);
 	h->group = h->heads_k ? h->heads / h->heads_k : 0;
@@ -43,28 +50,34 @@ static void heads_of(const struct weir__node *node, struct weir__heads *h)
 	h->batch = 1;
 }
 
-static int64_t position_tiles(const struct weir__heads *h)
+/* The most splits of the positions. */
+static int64_t most_splits(const struct weir__heads *h)
 {
-	return (h->positions + WEIR__TILE - 1) / WEIR__TILE;
+	int64_t each = h->invariant ? SPLIT : WEIR__TILE;
+
+	return (h->positions + each - 1) / each;
 }
 
 /*
  * With few tokens, the units of several heads are computed together, and the
- * positions are split so that all threads have a part.
+ * positions are split so that all threads have a part. Returns the number of splits;
+ * 1: a thread computes all positions of a unit.
  */
 static uint32_t split(struct weir__heads *h, unsigned threads)
 {
-	int64_t want = threads > 1 ? 2 * (int64_t)threads : 1, tiles, n;
+	int64_t want = threads > 1 ? 2 * (int64_t)threads : 1, most, n;
 
 	if (!h->units || !h->rows || h->tiles > 1)
 		return 1;
-	tiles = position_tiles(h);
+	most = most_splits(h);
 	h->batch = at_most(h->heads_k, QUERIES / h->rows);
-	while (h->batch > 1 && h->units / h->batch * tiles < want)
+	while (h->batch > 1 && h->units / h->batch * most < want)
 		h->batch = (h->batch + 1) / 2;
 	h->batch = h->batch > 1 ? h->batch : 1;
 	n = (want + h->units / h->batch - 1) / (h->units / h->batch);
-	n = at_most(n, tiles);
+	n = at_most(n, most);
+	if (h->invariant && n > 1)
+		n = most <= UINT16_MAX ? most : 1;
 	return n > 1 ? (uint32_t)n : 1;
 }
 
@@ -156,12 +169,81 @@ static void unit_store(const struct weir__node *node,
 	}
 }
 
+/* Add to row @row of @to that of @from, which is of later positions. */
+static void kept_add(const struct weir__heads *h, float *to, float *from,
+		     int64_t row)
+{
+	struct weir__kept a = weir__kept_at(h, to), b = weir__kept_at(h, from);
+	float *sum = a.sum + row * h->dv_room, most = a.most[row], less, x, y;
+
+	/* No position counts: bits stay as they are. */
+	if (b.most[row] == -INFINITY && b.weight[row] == 0)
+		return;
+	most = b.most[row] > most ? b.most[row] : most;
+	less = most == -INFINITY ? 0 : most;
+	x = expf(a.most[row] - less);
+	y = expf(b.most[row] - less);
+	a.most[row] = most;
+	a.weight[row] = x * a.weight[row] + y * b.weight[row];
+	weir__vec()->scale(sum, sum, x, 0, (size_t)h->dv);
+	weir__vec()->add_scaled(sum, y, b.sum + row * h->dv_room,
+				(size_t)h->dv);
+}
+
+static void unit_add(const struct weir__heads *h, int64_t unit, float *to,
+		     float *from)
+{
+	int64_t rows = h->group * weir__attention_tokens(h, unit);
+
+	for (int64_t row = 0; row < rows; row++)
+		kept_add(h, to, from, row);
+}
+
+/* Compute all positions of some units, SPLIT at a time, each added to the first. */
+static void units_in_turn(const struct weir__node *node,
+			  const struct weir__heads *h,
+			  const struct weir__attention *a, int64_t unit,
+			  int64_t end)
+{
+	struct weir__attention later = *a;
+	int64_t apart;
+
+	later.kept = a->later;
+	apart = (int64_t)a->kept_apart;
+	weir__attention_units(node, h, a, unit, end, 0,
+			      at_most(SPLIT, h->positions));
+	for (int64_t at = SPLIT; at < h->positions; at += SPLIT) {
+		weir__attention_units(node, h, &later, unit, end, at,
+				      at_most(at + SPLIT, h->positions));
+		for (int64_t k = unit; k < end; k++)
+			unit_add(h, k, a->kept + (k - unit) * apart,
+				 later.kept + (k - unit) * apart);
+	}
+}
+
+/* Split @i of @splits of some units. */
+static void units_split(const struct weir__node *node,
+			const struct weir__heads *h,
+			const struct weir__attention *a, int64_t unit,
+			int64_t end, int64_t i, int64_t splits)
+{
+	int64_t tiles = (h->positions + WEIR__TILE - 1) / WEIR__TILE;
+	int64_t from = tiles * i / splits * WEIR__TILE;
+	int64_t to = tiles * (i + 1) / splits * WEIR__TILE;
+
+	if (h->invariant) {
+		from = i * SPLIT;
+		to = from + SPLIT;
+	}
+	weir__attention_units(node, h, a, unit, end, from,
+			      at_most(to, h->positions));
+}
+
 /* Of the units [@unit, @end): split @i of @splits. */
 static void units_run(const struct weir__kernel_run *run,
 		      const struct weir__heads *h, int64_t unit, int64_t end,
 		      int64_t i, int64_t splits)
 {
-	int64_t tiles = position_tiles(h);
 	struct weir__attention a;
 
 	weir__attention_lay_out(&a, h, run->scratch);
@@ -170,9 +252,10 @@ static void units_run(const struct weir__kernel_run *run,
 			 (size_t)(unit * splits + i) * weir__kept_floats(h);
 		a.kept_apart = (size_t)splits * weir__kept_floats(h);
 	}
-	weir__attention_units(
-		run->node, h, &a, unit, end, tiles * i / splits * WEIR__TILE,
-		at_most(tiles * (i + 1) / splits * WEIR__TILE, h->positions));
+	if (h->invariant && splits == 1)
+		units_in_turn(run->node, h, &a, unit, end);
+	else
+		units_split(run->node, h, &a, unit, end, i, splits);
 	for (int64_t k = unit; k < end && splits == 1; k++) {
 		struct weir__kept kept = weir__kept_at(
 			h, a.kept + (size_t)(k - unit) * a.kept_apart);
@@ -200,27 +283,11 @@ static void phase_units(const struct weir__kernel_run *run,
 static void add_splits(const struct weir__heads *h, float *kept, int64_t row,
 		       int64_t splits, float *d)
 {
-	struct weir__kept first = weir__kept_at(h, kept), k;
-	float *sum = first.sum + row * h->dv_room;
-	float less = -INFINITY, total = 0, factor;
+	struct weir__kept sum = weir__kept_at(h, kept);
 
-	for (int64_t i = 0; i < splits; i++) {
-		k = weir__kept_at(h, kept + (size_t)i * weir__kept_floats(h));
-		less = k.most[row] > less ? k.most[row] : less;
-	}
-	less = less == -INFINITY ? 0 : less;
-	for (int64_t i = 0; i < splits; i++) {
-		k = weir__kept_at(h, kept + (size_t)i * weir__kept_floats(h));
-		factor = expf(k.most[row] - less);
-		total += factor * k.weight[row];
-		if (i == 0)
-			weir__vec()->scale(sum, sum, factor, 0, (size_t)h->dv);
-		else
-			weir__vec()->add_scaled(sum, factor,
-						k.sum + row * h->dv_room,
-						(size_t)h->dv);
-	}
-	result_store(d, sum, total, h->dv);
+	for (int64_t i = 1; i < splits; i++)
+		kept_add(h, kept, kept + (size_t)i * weir__kept_floats(h), row);
+	result_store(d, sum.sum + row * h->dv_room, sum.weight[row], h->dv);
 }
 
 /* The second phase: a range of queries. */

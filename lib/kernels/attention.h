@@ -3,6 +3,7 @@
 #ifndef WEIR__ATTENTION_H
 #define WEIR__ATTENTION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "dev/backend.h"
@@ -18,6 +19,11 @@ struct weir__heads {
 	int64_t rows;           /* queries of a unit, at most: group * tile */
 	int64_t units;
 	int64_t batch; /* units that are computed together */
+	/*
+	 * The bits of a query's result depend on nothing but the query and the
+	 * positions that count for it.
+	 */
+	bool invariant;
 };
 
 /* The tokens of @unit: the last of a head may have fewer. */
@@ -46,6 +52,7 @@ static inline void weir__attention_query(const struct weir__heads *h,
  */
 struct weir__attention {
 	float *kept;
+	float *later;      /* room for as many, of later positions */
 	size_t kept_apart; /* floats from a unit's to the next one's */
 	float *q;          /* of each unit: [rows, d], times scale */
 	float *score;      /* [rows, TILE] */

@@ -9,7 +9,10 @@
 #include "kernels/vec.h"
 #include "kernels/walk.h"
 
-/* Below this scores are products of rows: turning k is not worth it. */
+/*
+ * Up to here scores are products of rows: turning k is not worth it. They are added
+ * in another order.
+ */
 #define FEW 3
 #define FETCH 8 /* rows ahead */
 
@@ -19,7 +22,8 @@ size_t weir__attention_scratch(const struct weir__heads *h)
 
 	return (size_t)(h->rows * (h->batch * h->d + 2 * WEIR__TILE) +
 			WEIR__TILE * (1 + wide + h->d)) +
-	       (size_t)h->batch * weir__kept_floats(h);
+	       (size_t)(h->invariant ? 2 : 1) * (size_t)h->batch *
+		       weir__kept_floats(h);
 }
 
 void weir__attention_lay_out(struct weir__attention *a,
@@ -35,6 +39,7 @@ void weir__attention_lay_out(struct weir__attention *a,
 	a->q = a->k + wide * WEIR__TILE;
 	a->kept = a->q + h->batch * h->rows * h->d;
 	a->kept_apart = weir__kept_floats(h);
+	a->later = a->kept + (size_t)h->batch * a->kept_apart;
 }
 
 /* The unit under work. */
@@ -203,7 +208,10 @@ static void weigh_scores(const struct unit *u, int64_t row)
 		u->vec->softcap(score, p->softcap, n);
 	if (u->mask)
 		u->vec->bias(score, bias_of(u, row), n);
-	max = u->vec->max(score, n);
+	/* Whole tiles: so the order of a sum does not depend on their number. */
+	for (size_t i = n; i < WEIR__TILE; i++)
+		score[i] = -INFINITY;
+	max = u->vec->max(score, WEIR__TILE);
 	if (max > *most) {
 		factor = expf(*most - max);
 		*most = max;
@@ -211,8 +219,7 @@ static void weigh_scores(const struct unit *u, int64_t row)
 		u->vec->scale(sum, sum, factor, 0, (size_t)u->h->dv_room);
 	}
 	less = *most == -INFINITY ? 0 : *most;
-	*weight += (float)u->vec->exp_sum(score, score, less, n);
-	memset(score + n, 0, (WEIR__TILE - n) * sizeof(*score));
+	*weight += (float)u->vec->exp_sum(score, score, less, WEIR__TILE);
 }
 
 /* v has an infinity or NaN, which queries that do not count it may not get. */
@@ -246,7 +253,7 @@ static void tile_run(const struct unit *u)
 	if (!load_mask(u))
 		return;
 	load_tile(u, &u->node->src[1], (size_t)u->h->d, (size_t)u->h->d);
-	if (u->rows <= FEW)
+	if (u->rows <= FEW && !u->h->invariant)
 		scores_of_few(u);
 	else
 		scores_of_many(u);

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include <weir/tensor.h>
+#include <weir/ops.h>
 
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
@@ -77,6 +77,7 @@ static bool b_is_floats(const struct weir_operand *b)
 static void job_make(const struct weir__node *node, struct job *job)
 {
 	const struct weir_operand *a = &node->src[0], *b = &node->src[1];
+	const struct weir_op_mul_mat *params = node->params;
 	size_t typical;
 
 	memset(job, 0, sizeof(*job));
@@ -95,7 +96,7 @@ static void job_make(const struct weir__node *node, struct job *job)
 		typical = job->each;
 	}
 	weir__product_plan(&job->product, a->dtype, (size_t)weir__dim(a, 0),
-			   typical);
+			   typical, params->precision);
 	job->rows = job->product.rows;
 	job->prepares = !job->product.ready || !b_is_floats(b);
 	job->sets = job->columns / job->product.set_columns + job->groups;

@@ -4,16 +4,21 @@
 
 #include <string.h>
 #include <time.h>
-#include <weir/tensor.h>
+#include <weir/ops.h>
 
 #include "kernels/ahead.h"
 #include "kernels/floats.h"
 #include "kernels/kernels.h"
 #include "kernels/panel.h"
 
-#define DOT_ROWS 16u              /* of one dtype: half of the second cache */
 #define FLOATS_BYTES (256u << 10) /* of rows as F32 */
-#define PANELS_COLUMNS 17u        /* from here on panels are faster */
+/*
+ * From here on panels are faster: than rows with columns of F32, and than rows with
+ * columns of bytes, whose precision also is less.
+ */
+#define PANELS_COLUMNS 17u
+#define PANELS_BYTES 256u
+#define PREFETCH_COLUMNS WEIR__DOT_COLS /* below, memory is the limit */
 /*
  * From here on the tiles are faster: than rows as they are stored, and than rows
  * that have to be converted anyway.
@@ -25,7 +30,7 @@ static void plan_dot(struct weir__product *p)
 {
 	size_t units = (p->k + WEIR__DOT_UNIT - 1) / WEIR__DOT_UNIT;
 
-	p->rows = DOT_ROWS;
+	p->rows = WEIR__DOT_ROWS;
 	p->least_rows = 4;
 	p->ready = p->dot->form == WEIR__DOT_F32;
 	p->set_bytes = p->ready ? weir__line_up(p->k * sizeof(float))
@@ -37,7 +42,7 @@ static void plan_floats(struct weir__product *p)
 	size_t bytes = weir__line_up(p->k * sizeof(float));
 
 	p->dot = weir__dot_in(p->set, WEIR_DTYPE_F32);
-	p->rows = DOT_ROWS;
+	p->rows = WEIR__DOT_ROWS;
 	while (p->rows > 4 && p->rows * bytes > FLOATS_BYTES)
 		p->rows /= 2;
 	p->least_rows = 4;
@@ -91,21 +96,30 @@ bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
 	return true;
 }
 
+/*
+ * The ways of DOT and FLOATS compute each row and column in an order of its own. So
+ * those that may not depend on the number of columns use one of them for any.
+ */
 void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
-			size_t columns)
+			size_t columns, uint32_t precision)
 {
 	const struct weir__dot_set *set = weir__dot_set();
 	const struct weir__dot *dot = weir__dot_in(set, dtype);
+	bool bytes = dot && dot->form == WEIR__DOT_Q8;
+	enum weir__product_way way = WEIR__PRODUCT_DOT;
 
-	if (columns >= (dot ? TILES_COLUMNS : TILES_CONVERTED) &&
-	    weir__product_plan_as(p, WEIR__PRODUCT_TILES, set, dtype, k))
-		return;
-	if (columns >= PANELS_COLUMNS)
-		weir__product_plan_as(p, WEIR__PRODUCT_PANELS, set, dtype, k);
-	else if (dot)
-		weir__product_plan_as(p, WEIR__PRODUCT_DOT, set, dtype, k);
-	else
-		weir__product_plan_as(p, WEIR__PRODUCT_FLOATS, set, dtype, k);
+	if (precision == WEIR_PRECISION_FAST) {
+		if (columns >= (dot ? TILES_COLUMNS : TILES_CONVERTED) &&
+		    weir__product_plan_as(p, WEIR__PRODUCT_TILES, set, dtype,
+					  k))
+			return;
+		if (columns >= (bytes ? PANELS_BYTES : PANELS_COLUMNS))
+			way = WEIR__PRODUCT_PANELS;
+	}
+	if (way == WEIR__PRODUCT_DOT &&
+	    (!dot || (bytes && precision == WEIR_PRECISION_F32)))
+		way = WEIR__PRODUCT_FLOATS;
+	weir__product_plan_as(p, way, set, dtype, k);
 }
 
 void weir__product_prepare(const struct weir__product *p, void *set,
@@ -172,6 +186,7 @@ static void dot_run(const struct weir__product *p, float *const *dst,
 		    size_t n)
 {
 	const void *b[WEIR__DOT_COLS];
+	bool few = n < PREFETCH_COLUMNS;
 
 	while (n) {
 		unsigned some = n < WEIR__DOT_COLS ? (unsigned)n
@@ -179,7 +194,7 @@ static void dot_run(const struct weir__product *p, float *const *dst,
 
 		for (unsigned c = 0; c < some; c++, set += p->set_bytes)
 			b[c] = column ? (const void *)column[c] : set;
-		if (p->way == WEIR__PRODUCT_DOT)
+		if (p->way == WEIR__PRODUCT_DOT && few)
 			dot_stored(p, dst, a, pitch, rows, b, some);
 		else
 			p->dot->run(dst, a, pitch, rows, b, some, p->k, 0);

@@ -44,9 +44,9 @@ struct weir__product {
 	size_t scratch; /* bytes for each thread */
 };
 
-/* The best for groups with about @columns columns. */
+/* The best for groups with about @columns columns; an enum weir_precision. */
 void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
-			size_t columns);
+			size_t columns, uint32_t precision);
 /* The same in this way; false: it has none for this dtype, or CPU. */
 bool weir__product_plan_as(struct weir__product *p, enum weir__product_way way,
 			   const struct weir__dot_set *set, uint32_t dtype,
