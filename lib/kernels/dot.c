@@ -80,6 +80,8 @@ static const struct weir__dot_set portable = {
 	.name = "portable",
 	.usable = portable_usable,
 	.panel = &portable_panel,
+	.panels_floats = 17,
+	.panels_bytes = 17,
 	.list = list,
 	.n = sizeof(list) / sizeof(list[0]),
 };

@@ -74,6 +74,8 @@ struct weir__dot_set {
 	/* @n elements, as many as @to has room for, to @to; the rest is 0. */
 	void (*quantise)(struct weir__dot_q8 *to, const float *from, size_t n);
 	const struct weir__dot_panel *panel;
+	/* From so many columns on panels are faster: F32, and bytes. Measured. */
+	unsigned panels_floats, panels_bytes;
 	const struct weir__dot *list;
 	size_t n;
 	const struct weir__dot *low; /* more, up to one without run; or NULL */

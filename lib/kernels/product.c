@@ -11,13 +11,7 @@
 #include "kernels/kernels.h"
 #include "kernels/panel.h"
 
-#define FLOATS_BYTES (256u << 10) /* of rows as F32 */
-/*
- * From here on panels are faster: than rows with columns of F32, and than rows with
- * columns of bytes, whose precision also is less.
- */
-#define PANELS_COLUMNS 17u
-#define PANELS_BYTES 256u
+#define FLOATS_BYTES (256u << 10)       /* of rows as F32 */
 #define PREFETCH_COLUMNS WEIR__DOT_COLS /* below, memory is the limit */
 /*
  * From here on the tiles are faster: than rows as they are stored, and than rows
@@ -113,7 +107,7 @@ void weir__product_plan(struct weir__product *p, uint32_t dtype, size_t k,
 		    weir__product_plan_as(p, WEIR__PRODUCT_TILES, set, dtype,
 					  k))
 			return;
-		if (columns >= (bytes ? PANELS_BYTES : PANELS_COLUMNS))
+		if (columns >= (bytes ? set->panels_bytes : set->panels_floats))
 			way = WEIR__PRODUCT_PANELS;
 	}
 	if (way == WEIR__PRODUCT_DOT &&
