@@ -71,7 +71,8 @@ static struct weir_node *norm(const struct builder *b, struct weir_node *x,
 static struct weir_node *product(const struct builder *b, size_t i,
 				 struct weir_node *x)
 {
-	return of_weight(b, i, "", weir_mul_mat(b->g, weight(b, i), x));
+	x = weir_mul_mat_precision(b->g, weight(b, i), x, b->pass->precision);
+	return of_weight(b, i, "", x);
 }
 
 /* The product with a matrix of a layer, and its bias. */
@@ -150,6 +151,8 @@ static struct weir_node *attention(const struct builder *b, size_t layer,
 	const size_t weight_k = llama_weight_of(b->w, layer, LLAMA_K);
 	const size_t weight_v = llama_weight_of(b->w, layer, LLAMA_V);
 	const int64_t n = b->pass->tokens;
+	const struct weir_op_attention params = { .precision =
+							  b->pass->precision };
 	struct weir_node *q, *k, *v, *mask = b->pass->mask;
 
 	if (llama_has_window(c, (int64_t)layer))
@@ -159,7 +162,7 @@ static struct weir_node *attention(const struct builder *b, size_t layer,
 	v = linear(b, layer, LLAMA_V, x);
 	k = remember(b, join(b, k, n, c->kv_heads), layer, weight_k);
 	v = remember(b, v, (size_t)c->layers + layer, weight_v);
-	x = weir_attention(b->g, by_heads(b, q), k, v, mask, NULL);
+	x = weir_attention(b->g, by_heads(b, q), k, v, mask, &params);
 	return join(b, of_layer(b, layer, "attention", x), n, c->heads);
 }
 

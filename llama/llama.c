@@ -123,7 +123,9 @@ static int new_pass(struct llama *l, const struct llama_pass *pass)
 static int prepare_pass(struct llama *l, int64_t n, bool all)
 {
 	const int64_t round = l->opts.round, end = l->position + n;
-	struct llama_pass pass = { .tokens = n, .all = all };
+	struct llama_pass pass = { .tokens = n,
+				   .all = all,
+				   .precision = l->opts.precision };
 
 	pass.attended = (end + round - 1) / round * round;
 	if (pass.attended > l->cache.length)

@@ -116,6 +116,7 @@ struct llama_pass {
 	int64_t tokens;   /* that it reads */
 	int64_t attended; /* tokens of the cache, of which a mask hides some */
 	bool all;         /* logits of each token; else of the last */
+	enum weir_precision precision; /* of products and attention */
 	struct weir_node *ids, *positions, *logits;
 	struct weir_node *mask;   /* of layers that attend to all tokens ... */
 	struct weir_node *window; /* ... to a window; NULL: there are none */
@@ -126,7 +127,9 @@ struct llama_opts {
 	int64_t batch;         /* most tokens in a pass */
 	int64_t round;         /* numbers of attended tokens: multiples of it */
 	enum weir_dtype cache; /* F16 or F32 */
-	int64_t threads;       /* 0: the library's choice */
+	enum weir_precision precision; /* INVARIANT or F32: logits do not depend
+					  on how tokens are divided into passes */
+	int64_t threads;               /* 0: the library's choice */
 	struct weir_dev *const *devs; /* that share the layers; NULL: the CPU */
 	unsigned n_devs;
 	int64_t budget;     /* bytes of weights in the memory of each device;

@@ -66,6 +66,7 @@ static int start_model(struct run_job *job)
 	int r;
 
 	opts.context = (int64_t)(job->prompt.n + job->made.room) - 1;
+	opts.precision = job->args->precision;
 	opts.threads = job->args->threads;
 	opts.devs = job->dev;
 	opts.n_devs = job->n_devs;

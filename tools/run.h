@@ -25,6 +25,7 @@ struct run_args {
 	/* Of the choice of tokens: struct sampler_opts. */
 	double temperature, top_p, min_p, repeat;
 	uint64_t seed, top_k;
+	enum weir_precision precision;
 	int64_t threads;     /* 0: the library's choice */
 	const char *devices; /* NULL: the CPU */
 	uint64_t budget;     /* bytes of weights on each device; 0: no limit */

@@ -33,6 +33,9 @@ static const char help[] =
 	"                   scores by R [1]\n"
 	"  --seed S         a seed of the random choices, which repeats a run\n"
 	"                   [different each time; the report has it]\n"
+	"  --precision HOW  products are fast (the text may depend on the prompt's\n"
+	"                   length and the number of threads), invariant, or f32\n"
+	"                   (exact, slower) [fast]\n"
 	"  --threads N      compute with N threads\n"
 	"  --devices A,B    divide the layers among these devices, in this order [CPU];\n"
 	"                   NAME:KEY=VALUE,... sets parameters\n"
@@ -54,6 +57,7 @@ enum {
 	MIN_P,
 	REPEAT,
 	SEED,
+	PRECISION,
 	THREADS,
 	DEVICES,
 	BUDGET,
@@ -73,6 +77,7 @@ static const struct option options[] = {
 	{ "min-p", required_argument, NULL, MIN_P },
 	{ "repeat-penalty", required_argument, NULL, REPEAT },
 	{ "seed", required_argument, NULL, SEED },
+	{ "precision", required_argument, NULL, PRECISION },
 	{ "threads", required_argument, NULL, THREADS },
 	{ "devices", required_argument, NULL, DEVICES },
 	{ "budget", required_argument, NULL, BUDGET },
@@ -90,6 +95,16 @@ static int take_number(const struct args *args, const char *option,
 
 	if (r == 0)
 		*n = (int64_t)number;
+	return r;
+}
+
+static int take_precision(const struct args *args, enum weir_precision *ret)
+{
+	static const char *const names[] = { "fast", "invariant", "f32", NULL };
+	unsigned i = 0;
+	int r = args_choice(args, "--precision", names, &i);
+
+	*ret = (enum weir_precision)i;
 	return r;
 }
 
@@ -128,6 +143,8 @@ static int take_option(const struct args *args, int c, void *to)
 		return args_factor(args, "--repeat-penalty", &a->repeat);
 	case SEED:
 		return args_number(args, "--seed", 0, INT64_MAX, &a->seed);
+	case PRECISION:
+		return take_precision(args, &a->precision);
 	case THREADS:
 		return take_number(args, "--threads", 1024, &a->threads);
 	case DEVICES:

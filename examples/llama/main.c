@@ -40,6 +40,7 @@ static int usage(FILE *to, int status)
 		    "  -t N      compute with N threads\n"
 		    "  -b N      read at most N tokens in a pass (512)\n"
 		    "  -a N      attend to a multiple of N tokens (256)\n"
+		    "  -p HOW    products are fast, invariant or f32 (fast)\n"
 		    "  -c TYPE   keep keys and values as f16 or f32 (f16)\n"
 		    "  -d LIST   divide the layers among these devices (CPU)\n"
 		    "  -w BYTES  weights that stay in memory on each device\n"
@@ -72,6 +73,18 @@ static int64_t number(const char *text, int64_t least)
 	return n;
 }
 
+static bool read_precision(const char *text, enum weir_precision *ret)
+{
+	static const char *const names[] = { "fast", "invariant", "f32" };
+
+	for (unsigned i = 0; i < 3; i++)
+		if (!strcmp(text, names[i])) {
+			*ret = (enum weir_precision)i;
+			return true;
+		}
+	return false;
+}
+
 static bool read_option(struct args *a, int c)
 {
 	const struct {
@@ -91,6 +104,8 @@ static bool read_option(struct args *a, int c)
 						      : WEIR_DTYPE_F32;
 		return true;
 	}
+	if (c == 'p')
+		return read_precision(optarg, &a->opts.precision);
 	a->report |= c == 'r';
 	if (c == 'l')
 		a->logits = optarg;
@@ -104,7 +119,7 @@ static int read_args(struct args *a, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:l:t:b:a:c:d:w:rh")) != -1) {
+	while ((c = getopt(argc, argv, "n:l:t:b:a:c:d:p:w:rh")) != -1) {
 		if (c == 'h')
 			return 1 + usage(stdout, 0);
 		if (!read_option(a, c))

@@ -236,6 +236,33 @@ def divided():
                     *both)
 
 
+def invariant():
+    """In one piece, in chunks, and token by token."""
+    ways = [("-b", b, "-a", a, "-t", t) for b, a, t in
+            ((1, 256, 1), (1, 8, 3), (2, 8, 1), (5, 4, 2), (17, 256, 3),
+             (20, 24, 1))]
+
+    def same(title, write, precision, **changed):
+        def test():
+            path = write(**changed)
+            how = ("-p", precision)
+            want = logits(path, "-t", 2, *how).tobytes()
+            for way in ways:
+                if logits(path, *how, *way).tobytes() != want:
+                    raise Wrong(f"other logits with {way}")
+        return f"{title}, {precision}: logits do not depend on passes", test
+    for kind in (Type.F32, Type.F16, Type.BF16, Type.Q8_0, Type.Q4_0):
+        yield same(kind.name, of_gguf(kind), "invariant")
+    for kind in (Type.Q4_K, Type.Q6_K):
+        yield same(kind.name, of_gguf(kind), "invariant", embedding=256,
+                   head=64, inner=256)
+    yield same("one KV head for each head", of_gguf(Type.F16), "invariant",
+               kv_heads=4)
+    yield same("Q8_0", of_gguf(Type.Q8_0), "f32")
+    yield as_reference("GGUF, Q8_0, f32", CACHE_ERROR, of_gguf(Type.Q8_0),
+                       options=("-p", "f32"))
+
+
 # GPUs of the stand-in driver: they have memory, and compute nothing.
 
 GPUS = ("CUDA0,CPU", "CPU,CUDA0", "CUDA0,CUDA1,CPU",
@@ -293,6 +320,7 @@ def cases():
     else:
         yield "no strace, or it cannot trace", None
     yield from divided()
+    yield from invariant()
     yield from in_gpus()
     for case in refused.CASES:
         yield refuses(*case)

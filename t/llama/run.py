@@ -487,6 +487,17 @@ def threads():
                             "3")["tokens"], one["tokens"])
 
 
+def precisions():
+    """With a temperature a text shows each bit: --threads may change none."""
+    path = MODELS[0][2]()
+    for how in ("invariant", "f32"):
+        options = ("--prompt", prompt_of(SP), "-n", str(N), "--temp", "1",
+                   "--seed", "1", "--precision", how)
+        one = weir(path, *options, "--threads", "1")[0]
+        same(f"text with {how}", weir(path, *options, "--threads", "3")[0],
+             one)
+
+
 # What is refused.
 
 def refuses(title, part, write, *args, status=1):
@@ -586,6 +597,8 @@ def cases():
     yield "the defaults of the choice are those of llama.cpp", defaults
     yield "--repeat-penalty keeps tokens from being repeated", repeats
     yield "the number of threads does not change the text", threads
+    yield "--precision invariant and f32: threads do not change the text", \
+        precisions
     yield "the text is written while more of it is made", streams
     yield "SIGINT ends the text, and the report is printed", interrupted
     yield "SIGPIPE ends the command when the pipe is closed", pipe_kills
