@@ -127,7 +127,7 @@ T_C_TESTS = \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
 	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
-	%D%/ahead.t %D%/product.t %D%/invariant.t %D%/mul-mat.t \
+	%D%/ahead.t %D%/product.t %D%/product-ends.t %D%/invariant.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
 	%D%/graph-random.t %D%/graph-parts.t \
 	%D%/kernel-elements.t %D%/kernel-rows.t %D%/kernel-copies.t \
