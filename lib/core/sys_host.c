@@ -307,6 +307,7 @@ void weir__thread_limits(char text[WEIR__LIMITS_TEXT])
 	if (space.left < stack)
 		weir__space_text(&space, text, WEIR__LIMITS_TEXT);
 	else if (procs != UINT64_MAX)
-		snprintf(text, WEIR__LIMITS_TEXT, "; RLIMIT_NPROC is %llu (ulimit -u)",
+		snprintf(text, WEIR__LIMITS_TEXT,
+			 "; RLIMIT_NPROC is %llu (ulimit -u)",
 			 (unsigned long long)procs);
 }
