@@ -90,7 +90,8 @@ static void first_bytes_choose_the_reader(void)
 	       "a safetensors file is read as safetensors, whatever its name is");
 	weir_model_close(m);
 	files_text("c.toy", "\1\2\3\4\5\6\7\10\11\12");
-	is_err(models_try(root, "c.toy", 0), -EBADMSG, "c.toy: a header of",
+	is_err(models_try(root, "c.toy", 0), -EBADMSG,
+	       "c.toy: neither safetensors nor GGUF",
 	       "a file of no known format is refused by the first reader");
 }
 

@@ -42,7 +42,7 @@ int weir__wakefd_fail(int err, const char *what)
 		return weir__fail_sys(
 			err, "%s: eventfd, /proc/sys/fs/file-max is reached",
 			what);
-	return weir__fail_sys(err, "%s: eventfd, or fstat of it", what);
+	return weir__fail_sys(err, "%s: eventfd", what);
 }
 
 void weir__wakefd_close(struct weir__wakefd *w)
