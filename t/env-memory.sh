@@ -82,7 +82,7 @@ address_space()
 	refused 1 'RLIMIT_AS is 48000000 (ulimit -v), ' \
 		'an address space too small for the engine is refused' \
 		limited as 48000000 weir load m
-	refused 1 'bytes (data left under RLIMIT_DATA: ' \
+	refused 1 'RLIMIT_DATA is 20000000 (ulimit -d), ' \
 		'where RLIMIT_DATA is the limit the error names that one' \
 		limited data 20000000 weir load m
 	works 'a small header needs little memory' \
