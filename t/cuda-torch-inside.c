@@ -4,6 +4,7 @@
  * what becomes of blocks that could not be freed, and a fork while locks are held.
  */
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "../hooks/torch.c"
 #include "../hooks/torch_free.c"
@@ -70,11 +71,17 @@ static char *said(void (*fn)(void))
 	return text;
 }
 
+/* Bytes that the device has still out, when its thread has freed the others. */
 static unsigned long device_bytes(void)
 {
 	struct fakecuda_counts c;
 
-	fake.counts(&c);
+	for (unsigned i = 0; i < 20000; i++) {
+		fake.counts(&c);
+		if (!c.device_bytes)
+			break;
+		usleep(500);
+	}
 	return c.device_bytes;
 }
 
