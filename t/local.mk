@@ -142,6 +142,7 @@ T_C_TESTS = \
 	%D%/signals.t \
 	%D%/tokenizer.t \
 	%D%/tokenizer-files.t \
+	%D%/chat.t \
 	%D%/sampler.t
 
 T_SH_TESTS = \
@@ -303,6 +304,8 @@ T_TEXT_LIBS = text/libtext.la lib/libweir.la %D%/libtap.la
 %C%_tokenizer_files_t_SOURCES = %D%/tokenizer-files.c $(T_VOCABULARY) \
 	$(T_FILES) $(T_LIMIT)
 %C%_tokenizer_files_t_LDADD = $(T_TEXT_LIBS)
+%C%_chat_t_SOURCES = %D%/chat.c
+%C%_chat_t_LDADD = $(T_TEXT_LIBS)
 %C%_sampler_t_SOURCES = %D%/sampler.c
 %C%_sampler_t_LDADD = $(T_TEXT_LIBS) -lm
 

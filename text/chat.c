@@ -149,22 +149,26 @@ static bool copy_string(const char *s, const char *end, char *to)
 static int find_system(const char *s, size_t len, char **ret_system)
 {
 	static const char begin[] = "<|im_start|>system";
-	const char *end = s + len, *stop;
+	const char *end = s + len, *stop, *later;
 	char *text = malloc(len + 1);
 
 	if (!text)
 		return text_fail(-ENOMEM, "no memory for %zu bytes", len);
 	*ret_system = NULL;
 	while ((s = find(s, (size_t)(end - s), begin))) {
-		s += strlen(begin);
 		stop = find(s, (size_t)(end - s), "<|im_end|>");
 		if (!stop)
 			break;
+		/* The last begin before the end, so that bytes are read once. */
+		while ((later = find(s + 1, (size_t)(stop - s) - 1, begin)))
+			s = later;
+		s += strlen(begin);
 		if (copy_string(s, stop, text) && text[0] == '\n' && text[1]) {
 			memmove(text, text + 1, strlen(text));
 			*ret_system = text;
 			return 0;
 		}
+		s = stop;
 	}
 	free(text);
 	return 0;
