@@ -262,6 +262,27 @@ static void gguf_reads(void)
 	tokenizer_free(t);
 }
 
+/* llama.cpp saves its -1, also as an unsigned number. */
+static void gguf_no_ids(void)
+{
+	struct tokenizer_info info;
+	struct tokenizer *t = NULL;
+
+	v.no_ids = true;
+	vocabulary_gguf(&v, "gpt2", "gpt-2", tokens, N(tokens), 1, merges,
+			N(merges));
+	v.no_ids = false;
+	if (!is_int(open_gguf(&t), 0,
+		    "GGUF whose BOS, EOS and EOT have the id -1 is read")) {
+		diag("%s", text_error());
+		return;
+	}
+	tokenizer_info(t, &info);
+	ok(info.bos == -1 && info.eos == -1,
+	   "a token of GGUF with the id -1 does not exist");
+	tokenizer_free(t);
+}
+
 /* As llama.cpp finds tokens, which is not from the left to the right. */
 static void gguf_users(void)
 {
@@ -450,6 +471,7 @@ int main(void)
 	model_refusals();
 	huge_claims();
 	gguf_reads();
+	gguf_no_ids();
 	gguf_users();
 	gguf_refusals();
 	gguf_bytes();

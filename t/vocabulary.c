@@ -110,6 +110,14 @@ static void put_strings(struct vocabulary *v, const char *key,
 		put_string(v, s[i]);
 }
 
+static void put_id(struct vocabulary *v, const char *key, unsigned type,
+		   uint64_t id)
+{
+	put_string(v, key);
+	put_number(v, type, 4);
+	put_number(v, id, 4);
+}
+
 void vocabulary_gguf(struct vocabulary *v, const char *model, const char *pre,
 		     const char *const *tokens, size_t n, size_t controls,
 		     const char *const *merges, size_t n_merges)
@@ -118,7 +126,7 @@ void vocabulary_gguf(struct vocabulary *v, const char *model, const char *pre,
 	put(v, "GGUF", 4);
 	put_number(v, 3, 4);
 	put_number(v, 0, 8);
-	put_number(v, v->unk ? 7 : 6, 8);
+	put_number(v, 6u + (v->unk > 0) + (v->no_ids ? 3 : 0), 8);
 	put_pair(v, "general.architecture", "test");
 	put_pair(v, "tokenizer.ggml.model", model);
 	put_pair(v, "tokenizer.ggml.pre", pre);
@@ -130,10 +138,13 @@ void vocabulary_gguf(struct vocabulary *v, const char *model, const char *pre,
 			   : i < controls + v->users ? 4
 						     : 1,
 			   4);
-	if (v->unk) {
-		put_string(v, "tokenizer.ggml.unknown_token_id");
-		put_number(v, GGUF_U32, 4);
-		put_number(v, v->unk - 1, 4);
+	if (v->unk)
+		put_id(v, "tokenizer.ggml.unknown_token_id", GGUF_U32,
+		       v->unk - 1);
+	if (v->no_ids) {
+		put_id(v, "tokenizer.ggml.bos_token_id", GGUF_U32, UINT32_MAX);
+		put_id(v, "tokenizer.ggml.eos_token_id", GGUF_I32, UINT32_MAX);
+		put_id(v, "tokenizer.ggml.eot_token_id", GGUF_U32, UINT32_MAX);
 	}
 	if (n_merges) {
 		put_strings(v, "tokenizer.ggml.merges", merges, n_merges);

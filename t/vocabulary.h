@@ -16,6 +16,7 @@ struct vocabulary {
 	size_t n;
 	size_t users; /* vocabulary_gguf(): user-defined, after the controls */
 	unsigned unk; /* ... the id of the unknown token, plus 1; 0: none */
+	bool no_ids;  /* ... BOS, EOS and EOT have the id of no token, -1 */
 };
 
 /* tokenizer.model: pieces with the numbers 0, 1, ..., then its settings. */

@@ -57,14 +57,21 @@ static int gguf_bool(const struct gguf *g, const char *key, bool *ret_bool)
 	return 0;
 }
 
+/* A model that llama.cpp saved has -1, as a U32 too, for a missing token. */
 static int gguf_id(const struct gguf *g, const char *key, int32_t *ret_id)
 {
 	struct weir_value value;
 
 	if (!gguf_get(g, key, &value))
 		return 0;
-	if (value.type < WEIR_VALUE_U8 || value.type > WEIR_VALUE_I64 ||
-	    value.u > INT32_MAX)
+	if (value.type < WEIR_VALUE_U8 || value.type > WEIR_VALUE_I64)
+		return gguf_fail(g, key, "not the id of a token");
+	if (value.i == -1 ||
+	    (value.type == WEIR_VALUE_U32 && value.u == UINT32_MAX)) {
+		*ret_id = -1;
+		return 0;
+	}
+	if (value.u > INT32_MAX)
 		return gguf_fail(g, key, "not the id of a token");
 	*ret_id = (int32_t)value.u;
 	return 0;
