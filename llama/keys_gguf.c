@@ -58,6 +58,7 @@ static const struct {
 	{ "final_logit_softcapping", 30 },
 	{ "logit_scale", 1 },
 	{ "residual_scale", 1 },
+	{ "rope.scaling.yarn_attn_factor", 1 },
 	{ "rope.scaling.yarn_beta_fast", 32 },
 	{ "rope.scaling.yarn_beta_slow", 1 },
 	{ "rope.scaling.yarn_ext_factor", 1 },

@@ -12,8 +12,9 @@
 
 /*
  * They change nothing, whatever their value is: they describe files, training,
- * or how tokens are chosen. So do names that begin with '_', end with "_token_id"
- * or have "dropout" in them.
+ * how tokens are chosen, or by which kernel attention is computed. So do names
+ * that begin with '_' or "unsloth_", end with "_token_id" or have "dropout" in
+ * them.
  */
 static const char *const ignored[] = {
 	"architectures",
@@ -21,6 +22,7 @@ static const char *const ignored[] = {
 	"auto_map",
 	"bad_words_ids",
 	"begin_suppress_tokens",
+	"cache_implementation",
 	"chunk_size_feed_forward",
 	"cross_attention_hidden_size",
 	"diversity_penalty",
@@ -32,6 +34,7 @@ static const char *const ignored[] = {
 	"exponential_decay_length_penalty",
 	"finetuned",
 	"finetuning_task",
+	"gradient_checkpointing",
 	"id2label",
 	"initializer_range",
 	"is_decoder",
@@ -41,9 +44,15 @@ static const char *const ignored[] = {
 	"length_penalty",
 	"max_length",
 	"max_new_tokens",
+	"max_seq_len",
+	"max_seq_length",
 	"max_sequence_length",
 	"min_length",
+	"min_new_tokens",
+	"min_p",
 	"model_max_length",
+	"name_or_path",
+	"neftune_noise_alpha",
 	"no_repeat_ngram_size",
 	"num_beam_groups",
 	"num_beams",
@@ -51,11 +60,14 @@ static const char *const ignored[] = {
 	"num_return_sequences",
 	"output_attentions",
 	"output_hidden_states",
+	"output_router_logits",
 	"output_scores",
+	"penalty_alpha",
 	"prefix",
 	"pretraining_tp",
 	"problem_type",
 	"remove_invalid_values",
+	"renormalize_logits",
 	"repetition_penalty",
 	"resid_pdrop",
 	"return_dict",
@@ -65,24 +77,31 @@ static const char *const ignored[] = {
 	"temperature",
 	"tf_legacy_loss",
 	"tokenizer_class",
+	"tokenizer_model_max_length",
+	"tokenizer_padding_side",
 	"top_k",
 	"top_p",
 	"torch_dtype",
 	"torchscript",
 	"transformers.js_config",
 	"transformers_version",
+	"trust_remote_code",
 	"typical_p",
-	"unsloth_fixed",
-	"unsloth_version",
 	"use_bfloat16",
 	"use_cache",
+	"use_flash_attention",
+	"use_flash_attention_2",
+	"use_flash_attn",
 };
 
-/* They change nothing if they are false, or 1. */
+/* They change nothing if they are false, true, or 1. */
 static const char *const off[] = {
-	"add_cross_attention", "is_encoder_decoder", "rope_interleaved",
-	"tie_encoder_decoder", "use_mrope",
+	"add_cross_attention", "bias",
+	"is_encoder_decoder",  "qkv_bias",
+	"rope_interleaved",    "tie_encoder_decoder",
+	"use_mrope",           "use_qk_norm",
 };
+static const char *const on[] = { "is_causal" };
 static const char *const one[] = {
 	"attn_factor",
 	"extrapolation_factor",
@@ -151,6 +170,11 @@ static bool is_in(const char *key, const char *const *list, size_t n)
 	return false;
 }
 
+static bool begins_with(const char *s, const char *begin)
+{
+	return !strncmp(s, begin, strlen(begin));
+}
+
 static bool ends_with(const char *s, const char *end)
 {
 	const size_t len = strlen(s), n = strlen(end);
@@ -160,12 +184,16 @@ static bool ends_with(const char *s, const char *end)
 
 static bool is_neutral(const char *key, const json_t *v)
 {
-	if (json_is_null(v) || key[0] == '_' || ends_with(key, "_token_id") ||
-	    strstr(key, "dropout") ||
+	if (json_is_null(v) || key[0] == '_' || begins_with(key, "unsloth_") ||
+	    ends_with(key, "_token_id") || strstr(key, "dropout") ||
 	    is_in(key, ignored, sizeof(ignored) / sizeof(*ignored)))
 		return true;
 	if (json_is_object(v))
 		return json_object_size(v) == 0;
+	if (json_is_array(v))
+		return json_array_size(v) == 0;
+	if (json_is_true(v))
+		return is_in(key, on, sizeof(on) / sizeof(*on));
 	if (json_is_false(v))
 		return is_in(key, off, sizeof(off) / sizeof(*off));
 	return json_is_number(v) && json_number_value(v) == 1 &&

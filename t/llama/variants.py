@@ -60,8 +60,9 @@ GGUF_ROPE = [
         "rope.scaling.finetuned": (True, Value.BOOL),
         "tensor_data_layout": ("Meta AI original pth", Value.STRING),
         "use_parallel_residual": (False, Value.BOOL),
-        **real(scaling__yarn_beta_fast=32, scaling__yarn_beta_slow=1,
-               scaling__yarn_ext_factor=1, scaling__yarn_log_multiplier=0)},
+        **real(scaling__yarn_attn_factor=1, scaling__yarn_beta_fast=32,
+               scaling__yarn_beta_slow=1, scaling__yarn_ext_factor=1,
+               scaling__yarn_log_multiplier=0)},
          rope=YARN),
 ]
 
@@ -124,11 +125,27 @@ KINDS = [
     hf("keys that change nothing", {
         "attention_dropout": 0.1, "bos_token_id": 1, "image_token_id": 9,
         "eos_token_id": [2, 3], "initializer_range": 0.02,
-        "hidden_dropout_prob": 0.1, "is_llama_config": True, "layer_types": ["full_attention"] * 2,
-        "pad_token_id": NULL, "pretraining_tp": 1, "pruned_heads": {}, "rope_interleaved": False,
+        "hidden_dropout_prob": 0.1, "is_llama_config": True,
+        "layer_types": ["full_attention"] * 2, "pad_token_id": NULL,
+        "pretraining_tp": 1, "pruned_heads": {}, "rope_interleaved": False,
         "sliding_window": 256, "transformers.js_config": {"dtype": "q4"},
         "transformers_version": "5.0", "use_cache": True, "use_mrope": False,
         "some_future_key": NULL, "_name_or_path": "x"}),
+    hf("keys of training and of generation, which change nothing", {
+        "cache_implementation": "hybrid", "gradient_checkpointing": False,
+        "max_seq_len": 2048, "max_seq_length": 2048, "min_new_tokens": 1,
+        "min_p": 0.1, "name_or_path": "x", "neftune_noise_alpha": 5,
+        "output_router_logits": False, "penalty_alpha": 0.6,
+        "renormalize_logits": True, "tokenizer_model_max_length": 4096,
+        "tokenizer_padding_side": "left", "trust_remote_code": True,
+        "unsloth_fixed": True, "unsloth_version": "2025.1",
+        "unsloth_training": {"bits": 4}}),
+    hf("keys that do not change how attention is computed, or turn off what "
+       "a model lacks", {
+           "bias": False, "is_causal": True, "mlp_only_layers": [],
+           "qkv_bias": False, "use_flash_attention": True,
+           "use_flash_attention_2": True, "use_flash_attn": True,
+           "use_qk_norm": False}),
 ]
 ROUNDED = [
     gguf("Qwen2, Q8_0", kind=Type.Q8_0, **QWEN2),
