@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A model of the Llama architecture, or of one that is like it (Mistral, Qwen2,
- * Qwen3), from its files to logits. README.md says
- * how the parts work together. Functions return 0 or a negative errno, whose
- * sentence llama_error() returns.
+ * Qwen3), from its files to logits. README.md says how the parts work together.
+ * Functions return 0 or a negative errno, whose sentence llama_error() returns.
  */
 #ifndef LLAMA_H
 #define LLAMA_H

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Models of the Llama architecture, for programs that link libweir too. Installs
-# nothing.
+# Models like Llama, for programs that link libweir too. Installs nothing.
 noinst_LTLIBRARIES += %D%/libllama.la
 %C%_libllama_la_SOURCES = \
 	%D%/llama.c %D%/llama.h \

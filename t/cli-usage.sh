@@ -46,13 +46,18 @@ no_descriptors()
 		"$tmp/err"
 }
 
-plan 170
+plan 184
 has_help --help
 has_help help
 has_help -h
 for command in devices graph inspect load run plan synth; do
 	has_help $command --help
 	has_help help $command
+done
+for command in '' run; do
+	run weir $command --help
+	grep -q 'Llama, Mistral, Qwen2 or Qwen3' "$tmp/out"
+	t_result $? "weir${command:+ $command} --help names the models that run"
 done
 works 'weir --version succeeds' weir --version
 is "$(cat "$tmp/out")" 'weir 0.1.0' 'weir --version prints its name and version'

@@ -8,7 +8,7 @@
 
 static const char help[] =
 	"usage: weir graph [OPTION]... MODEL [OUT]\n"
-	"Show the operations of a pass of a model of the Llama architecture: GGUF, or\n"
+	"Show the operations of a pass of a model that weir run supports: GGUF, or\n"
 	"safetensors with their config.json. Reads no weights. Prints a table, or draws\n"
 	"a picture to OUT, or to stdout. Defaults are in brackets.\n"
 	"\n"

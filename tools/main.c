@@ -14,7 +14,7 @@ static const char help[] =
 	"  graph     show what a pass of a model computes; a picture\n"
 	"  inspect   list the tensors of a model, its metadata and totals\n"
 	"  load      load a model, report how fast; digests\n"
-	"  run       continue a text with a model of the Llama architecture\n"
+	"  run       continue a text with a Llama, Mistral, Qwen2 or Qwen3 model; chats\n"
 	"  plan      place buffers with known lifetimes in one memory; a picture\n"
 	"  synth     write a model of a known shape with random bytes\n"
 	"\n"

@@ -9,7 +9,7 @@
 
 static const char help[] =
 	"usage: weir run [OPTION]... MODEL\n"
-	"Continue a text with a model of the Llama architecture: a GGUF file, or a\n"
+	"Continue a text with a Llama, Mistral, Qwen2 or Qwen3 model: a GGUF file, or a\n"
 	"directory with safetensors, config.json, and tokenizer.json or\n"
 	"tokenizer.model. The text is written to stdout as it is made, without the\n"
 	"prompt; a report goes to stderr. Defaults are in brackets.\n"
