@@ -9,7 +9,13 @@
 
 #define PROMPT_MAX ((size_t)1 << 30)
 
-/* The newline at the end of a file is that of its last line. */
+/* Does the text end with this character? */
+static bool ends_with(const struct run_job *job, char c)
+{
+	return job->said_len && job->said[job->said_len - 1] == c;
+}
+
+/* The newline at the end of a file, LF or CRLF, is that of its last line. */
 static int read_file(struct run_job *job)
 {
 	int r = infile_read(job->args->prompt_file, PROMPT_MAX, false,
@@ -18,7 +24,10 @@ static int read_file(struct run_job *job)
 	if (r)
 		return r;
 	job->said = job->file;
-	if (job->said_len && job->said[job->said_len - 1] == '\n')
+	if (!ends_with(job, '\n'))
+		return 0;
+	job->said_len--;
+	if (ends_with(job, '\r'))
 		job->said_len--;
 	return 0;
 }

@@ -129,10 +129,11 @@ def spaces():
 def prompt_files():
     path = MODELS[1][2]()
     want = run_json(path, "--prompt", " the and\n", "-n", "1")["prompt_tokens"]
-    with open("p.txt", "w", encoding="utf-8") as f:
-        f.write(" the and\n\n")
-    same("tokens of a file", run_json(
-        path, "--prompt-file", "p.txt", "-n", "1")["prompt_tokens"], want)
+    for end in b"\n\n", b"\n\r\n":
+        with open("p.txt", "wb") as f:
+            f.write(b" the and" + end)
+        same(f"tokens of a file that ends with {end}", run_json(
+            path, "--prompt-file", "p.txt", "-n", "1")["prompt_tokens"], want)
     done = subprocess.run(["weir", "run", path, "--prompt-file", "-", "-n", "1",
                            "--json"], input=b" the and\n", check=True,
                           capture_output=True)
