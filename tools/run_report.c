@@ -120,17 +120,17 @@ static void report_weights(const struct run_job *job)
 		     size_text(job->llama.fed, c));
 }
 
-/* The options that repeat the run. */
+/* The options that repeat the run: nine digits give the same float again. */
 static void report_choice(const struct run_args *a)
 {
 	char repeat[64] = "";
 
 	if (a->repeat != 1)
-		snprintf(repeat, sizeof(repeat), " --repeat-penalty %g",
+		snprintf(repeat, sizeof(repeat), " --repeat-penalty %.9g",
 			 a->repeat);
 	if (a->temperature > 0)
-		note("  choice  --temp %g --top-k %llu --top-p %g --min-p %g%s "
-		     "--seed %llu",
+		note("  choice  --temp %.9g --top-k %llu --top-p %.9g --min-p "
+		     "%.9g%s --seed %llu",
 		     a->temperature, (unsigned long long)a->top_k, a->top_p,
 		     a->min_p, repeat, (unsigned long long)a->seed);
 	else

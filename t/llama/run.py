@@ -340,6 +340,16 @@ def reported_seed():
     same("the text of the seed in the report", sampled(path, seed), out)
 
 
+def reported_options():
+    """To nine digits, which tell one F32 from another."""
+    path = MODELS[1][2]()
+    options = ("--temp 1.23456789 --top-k 7 --top-p 0.987654321 --min-p "
+               "0.000123456789 --repeat-penalty 1.00000012 --seed 5")
+    err = weir(path, "-n", "1", *options.split())[1].decode()
+    if f"  choice  {options}\n" not in err:
+        raise Wrong(f"no {options} in {err}")
+
+
 def ignores_seed():
     path = MODELS[1][2]()
     same("text", sampled(path, 1, "0"), sampled(path, 2, "0"))
@@ -593,6 +603,8 @@ def cases():
     yield "a full context ends the text, and the report says so", fills_context
     yield "the same seed gives the same text, another seed another", seeds
     yield "the seed in the report repeats the run", reported_seed
+    yield "the options in the report are those that were given", \
+        reported_options
     yield "--temp 0 ignores the seed", ignores_seed
     yield "one token that may be chosen is the most likely one", top_one
     yield "the defaults of the choice are those of llama.cpp", defaults
