@@ -126,7 +126,7 @@ T_C_TESTS = \
 	%D%/lease.t %D%/run-feed.t %D%/run-rows.t %D%/run-same.t \
 	%D%/sched.t %D%/rates.t %D%/sched-pins.t %D%/pins-memory.t %D%/schedule.t \
 	%D%/run-start.t %D%/run-events.t %D%/run-lanes.t \
-	%D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
+	%D%/run-late.t %D%/run-close.t %D%/run-ends.t %D%/run-load.t %D%/sched-memory.t \
 	%D%/ahead.t %D%/product.t %D%/product-ends.t %D%/invariant.t %D%/mul-mat.t \
 	%D%/graph-copy.t %D%/graph-copy-memory.t %D%/graph-compare.t \
 	%D%/graph-random.t %D%/graph-parts.t \
@@ -450,6 +450,9 @@ T_NET = %D%/net.c %D%/net.h
 %C%_run_lanes_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)tensor_set
 %C%_run_lanes_t_LDADD = $(T_STATIC)
 %C%_run_events_t_SOURCES = %D%/run-events.c $(T_GDEV)
+%C%_run_late_t_SOURCES = %D%/run-late.c $(T_LEAF) $(T_STREAMS)
+%C%_run_late_t_LDFLAGS = $(AM_LDFLAGS) $(T_WRAP)progress_to
+%C%_run_late_t_LDADD = $(T_STATIC)
 %C%_run_close_t_SOURCES = %D%/run-close.c $(T_GDEV)
 %C%_run_load_t_SOURCES = %D%/run-load.c $(T_HELD)
 %C%_run_load_t_LDADD = lib/libweir.la %D%/libtap.la

@@ -447,19 +447,6 @@ static void limits(struct weir_sched_opts *o, uint64_t *budget,
 	weir_sched_free(s);
 }
 
-/* The thread that ended one start is late, and the next start has ended. */
-static void late_end(void)
-{
-	struct weir__progress *p;
-
-	must(weir__progress_new(weir, NULL, "start", &p));
-	weir__progress_to(p, 2);
-	weir__progress_to(p, 1);
-	is_int(p->src.ops->state(&p->src, 2, NULL), 1,
-	       "the end of a start that is reported late undoes no later end");
-	weir__source_put(&p->src);
-}
-
 static void budgets(void)
 {
 	struct both b = both_make(sched, NULL);
@@ -539,7 +526,6 @@ int main(void)
 	cancels();
 	ends_with_the_last();
 	input_fails();
-	late_end();
 	observer_ends();
 	leaf_fails();
 	freed();

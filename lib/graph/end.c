@@ -111,10 +111,13 @@ static void parts_ended(struct weir_run *run)
 	run->ended_at = weir__now();
 	pthread_mutex_unlock(&run->lock);
 	atomic_fetch_sub(&run->running, 1);
+	/*
+	 * The earlier starts with this source ended well, or it would have been
+	 * replaced. The thread that ends the last of them may not have said so yet.
+	 */
+	weir__progress_to(end, f.err ? number - 1 : number);
 	if (f.err)
 		weir__progress_fail(end, &f);
-	else
-		weir__progress_to(end, number);
 	weir__source_put(&end->src);
 	weir__run_put(run);
 }
