@@ -2,6 +2,7 @@
 /* Runs that read rows of a table which does not fit in the memory for weights. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +24,8 @@ static size_t table_bytes;
 
 /* Bytes that were asked for by reads out of the page cache. */
 static _Atomic uint64_t asked;
+/* The run that the next read cancels; NULL: none. */
+static _Atomic(struct weir_run *) cancels;
 
 int64_t __real_weir__sys_pread_nowait(int fd, void *buf, size_t n,
 				      uint64_t off);
@@ -31,7 +34,11 @@ int64_t __wrap_weir__sys_pread_nowait(int fd, void *buf, size_t n,
 
 int64_t __wrap_weir__sys_pread_nowait(int fd, void *buf, size_t n, uint64_t off)
 {
+	struct weir_run *run = atomic_exchange(&cancels, NULL);
+
 	asked += n;
+	if (run)
+		must(weir_run_cancel(run));
 	return __real_weir__sys_pread_nowait(fd, buf, n, off);
 }
 
@@ -336,6 +343,54 @@ static void uncached(void)
 	table_end();
 }
 
+/* The first read of the run cancels it: its bytes are what is read. */
+static void cancelled(struct reader *x, const void *in, size_t n,
+		      uint64_t limit, uint64_t bytes, const char *what)
+{
+	begin(x, limit);
+	must(weir_run_input(x->run, weir_graph_node(x->g, 0), in, n));
+	asked = 0;
+	cancels = x->run;
+	must(weir_run_start(x->run));
+	is_err(weir_run_wait(x->run, -1), -ECANCELED, "the run was cancelled",
+	       "%s: a run is cancelled while an operation reads", what);
+	is_int(asked, bytes, "%s: after a cancel no further read begins", what);
+	end(x);
+	weir_graph_free(x->g);
+}
+
+/* One thread computes, and reads 128 KiB of a matrix at once. */
+static void cancels_reads(void)
+{
+	const int64_t shape[] = { ROWS, 64 }, one[] = { 1, 64 };
+	static const float zeros[64];
+	struct weir *before = weir;
+	struct weir_dev *dev;
+	struct weir_node *v;
+	struct weir_tensor t;
+	struct reader x;
+	int fd;
+
+	weir = open_root(WEIR_IO_AUTO);
+	must(weir_dev_init(weir, "CPU:threads=1", &dev));
+	table_make(WEIR_DTYPE_F32, 64);
+	fd = open(files_path("table.bin"), O_RDWR);
+	build(&x, WEIR_DTYPE_F32, 64, 0);
+	cancelled(&x, some, sizeof(some), 64, 256, "get_rows");
+
+	x = (struct reader){ .g = graph_new() };
+	must(weir_tensor_init(&t, WEIR_DTYPE_F32, 2, shape));
+	v = weir_graph_input(x.g, "x", WEIR_DTYPE_F32, 2, one);
+	v = weir_mul_mat(x.g, weir_graph_leaf_file(x.g, &t, file, 0), v);
+	weir_graph_output(x.g, v);
+	must(weir_graph_error(x.g, NULL));
+	cancelled(&x, zeros, sizeof(zeros), table_bytes, 128 << 10, "mul_mat");
+	close(fd);
+	table_end();
+	weir_close(weir);
+	weir = before;
+}
+
 int main(void)
 {
 	plan(0);
@@ -351,6 +406,7 @@ int main(void)
 	tied();
 	chosen_method();
 	uncached();
+	cancels_reads();
 	weir_close(weir);
 	return done_testing();
 }

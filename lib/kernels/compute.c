@@ -248,7 +248,8 @@ static bool part_run(struct thread *t, const struct step *step, uint32_t phase,
 				      .threads = t->run->segment->threads,
 				      .scratch = t->scratch,
 				      .shared = t->run->shared,
-				      .why = t->why };
+				      .why = t->why,
+				      .stop = t->run->compute->stop };
 	int r = step->kernel->run(&k);
 
 	if (r >= 0)

@@ -36,6 +36,7 @@ struct weir__kernel_run {
 	unsigned thread, threads; /* number @thread of at most @threads */
 	void *scratch, *shared;   /* aligned to WEIR__LINE */
 	char *why; /* for weir__kernel_fail: WEIR__WHY bytes, of this thread */
+	const _Atomic uint32_t *stop; /* not 0: begin no read; NULL: never */
 };
 #define WEIR__WHY 240
 
@@ -76,6 +77,14 @@ int weir__kernel_needs_f32(const struct weir__node *node);
 int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 		      const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * Bytes of the missing source 0, by .get of its provider. NULL also if the run is
+ * to be stopped: *@ret_err is then -ECANCELED.
+ */
+const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
+				      uint64_t at, size_t *n,
+				      unsigned char *room, size_t room_bytes,
+				      int *ret_err);
 /*
  * Parts for work of @cost ns that can be cut into up to @most: 1 if a barrier
  * costs more than a second thread saves, else several for each thread.

@@ -465,7 +465,7 @@ static int provided_get(const struct weir__kernel_run *run,
 
 	provided_end(run, given);
 	n = (end - row < rows ? end - row : rows) * pitch;
-	given->at = p->get(p, at, &n, room, most, run->why, &r);
+	given->at = weir__kernel_get(run, at, &n, room, most, &r);
 	given->found = given->at != room;
 	given->matrix = matrix;
 	given->first = row;

@@ -106,7 +106,7 @@ static int get_missing_row(const struct weir__kernel_run *run,
 		const unsigned char *got;
 
 		bytes = left;
-		got = p->get(p, at, &bytes, room, most, run->why, &r);
+		got = weir__kernel_get(run, at, &bytes, room, most, &r);
 		if (!got)
 			return r;
 		elements = bytes / info->bytes * info->block;

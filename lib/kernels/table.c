@@ -100,6 +100,22 @@ int weir__kernel_fail(const struct weir__kernel_run *run, int err,
 	return err;
 }
 
+/* A part may need many reads, each of which may take long. */
+const unsigned char *weir__kernel_get(const struct weir__kernel_run *run,
+				      uint64_t at, size_t *n,
+				      unsigned char *room, size_t room_bytes,
+				      int *ret_err)
+{
+	struct weir__provider *p = run->node->provider;
+
+	if (run->stop &&
+	    atomic_load_explicit(run->stop, memory_order_relaxed)) {
+		*ret_err = weir__kernel_fail(run, -ECANCELED, "stopped");
+		return NULL;
+	}
+	return p->get(p, at, n, room, room_bytes, run->why, ret_err);
+}
+
 /* A barrier of a team takes about 1 us. */
 uint32_t weir__kernel_parts(uint64_t cost, uint64_t most, unsigned threads)
 {
