@@ -192,6 +192,7 @@ struct maker {
 	struct weir_graph *g;
 	struct weir_schedule *s;
 	int r;
+	bool quiet; /* the call has set no sentence */
 };
 
 static void *maker_main(void *arg)
@@ -199,6 +200,7 @@ static void *maker_main(void *arg)
 	struct maker *m = arg;
 
 	m->r = weir_schedule_new(m->sched, m->g, &m->s);
+	m->quiet = !weir_error()[0];
 	if (m->r < 0)
 		diag("%s", weir_error());
 	return NULL;
@@ -242,6 +244,8 @@ static void while_freed(const struct weir_sched_opts *o,
 	is_int(m[0].r, 0, "a plan that is only kept makes room for %s", what);
 	is_int(m[1].r, 0, "%s are made while a kept plan is freed for others",
 	       what);
+	ok(m[0].quiet && m[1].quiet,
+	   "threads whose %s are made after all have no sentence", what);
 	for (int i = 0; i < 2; i++)
 		if (m[i].r == 0)
 			weir_schedule_free(m[i].s);

@@ -214,6 +214,7 @@ static int schedule_find(struct weir_sched *sched, const struct weir_graph *g,
 int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 		      struct weir_schedule **ret_schedule)
 {
+	struct weir__error_saved saved;
 	struct weir__choice choice;
 	uint64_t fingerprint[2];
 	int r;
@@ -226,7 +227,11 @@ int weir_schedule_new(struct weir_sched *sched, const struct weir_graph *g,
 		r = weir__choice(sched, g, &choice);
 	if (r < 0)
 		return r;
+	/* What is refused at first may have room after all, or be made anew. */
+	weir__error_save(&saved);
 	r = schedule_find(sched, g, fingerprint, &choice, ret_schedule);
+	if (r == 0)
+		weir__error_restore(&saved);
 	weir__choice_free(&choice);
 	return r;
 }
