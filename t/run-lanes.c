@@ -168,10 +168,14 @@ static void refuses(void)
 static void again(struct both *b, const char *what)
 {
 	struct both other = both_make(sched, NULL);
+	struct weir_dev *none;
 
 	gdev_reset();
 	gdev_set(b->run, b->x, 4);
+	weir_dev_find(weir, "none", &none);
 	must(weir_run_start(b->run));
+	has_str(weir_error(), "weir_dev_find: ",
+		"a run that is started again after %s sets no sentence", what);
 	is_int(weir_run_wait(b->run, -1), 0, "a run is started again after %s",
 	       what);
 	ok(gdev_output(b->run, b->out) == expected(4),

@@ -272,7 +272,7 @@ int __wrap_weir__thread_start(pthread_t *ret_thread, const char *name,
 /* Start a run that cannot start its thread, and again with one. */
 static void run_without_thread(void)
 {
-	struct weir_dev *cpu = cpu_of(weir);
+	struct weir_dev *cpu = cpu_of(weir), *none;
 	struct weir_schedule *schedule;
 	struct weir_sched *sched;
 	struct weir_graph *g;
@@ -288,7 +288,10 @@ static void run_without_thread(void)
 	must(weir_run_new(schedule, &run));
 	must(weir_run_input(run, x, &value, sizeof(value)));
 	no_threads = true;
+	weir_dev_find(weir, "none", &none);
 	must(weir_run_start(run));
+	has_str(weir_error(), "weir_dev_find: ",
+		"the start of a run that fails later sets no sentence");
 	is_err(weir_run_wait(run, -1), -EAGAIN,
 	       "step 0 was refused: cannot start thread 'weir/",
 	       "a run fails without the worker of its stream");
@@ -332,7 +335,7 @@ static void without_thread(void)
 
 int main(void)
 {
-	plan(45);
+	plan(46);
 	weir = open_root(WEIR_IO_AUTO);
 	without_thread();
 	run_without_thread();

@@ -107,15 +107,22 @@ static enum move lane_submit(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
 	unsigned sentences = weir__error_count();
+	struct weir__error_saved saved;
+	enum move next;
 	int r;
 
 	pthread_mutex_lock(&run->lock);
 	run->report.works++;
 	pthread_mutex_unlock(&run->lock);
+	/* As in lane_end_computed(). */
+	weir__error_save(&saved);
 	r = weir__stream_op_submit(lane->op);
-	return r < 0 ? lane_fail(lane, r, 0, "step %u was refused: %s",
-				 lane->step, weir__error_since(sentences, r))
-		     : MOVE_AWAY;
+	if (r >= 0)
+		return MOVE_AWAY;
+	next = lane_fail(lane, r, 0, "step %u was refused: %s", lane->step,
+			 weir__error_since(sentences, r));
+	weir__error_restore(&saved);
+	return next;
 }
 
 static void lane_move(struct weir__run_lane *lane);

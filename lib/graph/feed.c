@@ -338,6 +338,7 @@ static void feeder_knows(const struct weir__feeder *f, struct weir_stream *s)
 static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 {
 	struct weir_stream *s = f->feed->stream;
+	struct weir__error_saved saved;
 	struct weir_failure cause;
 	bool failed = false;
 	struct weir__fed_out *out =
@@ -349,12 +350,15 @@ static void feeder_queue(struct weir__feeder *f, struct todo *todo)
 	if (weir__races_on(f->dev->weir))
 		feeder_knows(f, s);
 	pthread_mutex_unlock(&f->lock);
+	/* The call of this thread, if it is the program's, does not fail. */
+	weir__error_save(&saved);
 	r = todo_queue(s, todo);
 	if (r < 0) {
 		weir__failure_set(&cause, r, 0, todo->number, "%s: %s",
 				  s->label, weir__error_text());
-		failed = weir__stream_check(s) == 0;
+		failed = !weir__stream_has_failed(s);
 	}
+	weir__error_restore(&saved);
 	todo_drop(todo);
 	pthread_mutex_lock(&f->lock);
 	out->number = todo->number;

@@ -390,7 +390,7 @@ int weir__run_lane_own(struct weir__run_lane *lane)
 {
 	struct weir_run *run = lane->run;
 
-	if (lane->own && weir__stream_check(lane->own) == 0)
+	if (lane->own && !weir__stream_has_failed(lane->own))
 		return 0;
 	if (lane->own) {
 		weir__run_inputs(run, WEIR__INPUT_UNSET);

@@ -15,7 +15,7 @@ static int copier_own(struct weir_run *run, uint32_t c)
 {
 	struct weir__graph_plan *p = run->plan;
 
-	if (run->copier[c] && weir__stream_check(run->copier[c]) == 0)
+	if (run->copier[c] && !weir__stream_has_failed(run->copier[c]))
 		return 0;
 	if (run->copier[c])
 		weir__source_put(&run->copier[c]->src);

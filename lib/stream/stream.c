@@ -234,6 +234,11 @@ int weir__stream_check(struct weir_stream *s)
 	return weir__fail_with(&f);
 }
 
+bool weir__stream_has_failed(struct weir_stream *s)
+{
+	return failure_of(s).err != 0;
+}
+
 int weir__stream_check_issued(struct weir_stream *s)
 {
 	struct weir_failure f = { 0 };

@@ -273,6 +273,8 @@ int weir__stream_op_submit(struct weir__stream_op *op);
 void weir__cancelled(struct weir_failure *f, const struct weir_failure *cause);
 /* 0; -ECANCELED with the first cause if the stream has failed. */
 int weir__stream_check(struct weir_stream *s);
+/* The same as a question, whose answer is no failure of the call. */
+bool weir__stream_has_failed(struct weir_stream *s);
 /*
  * The same as soon as an operation has failed, though earlier ones have not ended:
  * later ones are not issued.
