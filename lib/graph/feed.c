@@ -242,7 +242,7 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		uint32_t k = pass->queued;
 		const struct weir__fed *fed = &pass->list->fed[k];
 		struct weir__kept *kept = fed->kept;
-		/* Of a part of a run: what only steps before it read. */
+		/* A part of a run does not need what only earlier steps read. */
 		bool over = is_released(pass, k), leave;
 
 		if (weir__fed_by_rows(fed)) {
@@ -252,7 +252,7 @@ static bool feeder_next(struct weir__feeder *f, struct todo *todo)
 		}
 		leave = !over && !kept && weir__fed_may_leave(f, fed);
 
-		/* For a run that may come it is too early to say. */
+		/* It is too early to say for a run that may come. */
 		if (leave && pass == &f->ahead)
 			return false;
 		if (!over && !kept && !has_place(f, fed, leave))

@@ -20,8 +20,11 @@ typedef unsigned long long ull;
 /* A ring is large if it has over 1 / RING_PART of the budget. */
 #define RING_PART 4u
 
-/* Of several with the same bytes the first stands for all while some are chosen. */
-struct sized { /* an import, to be sorted by what it needs */
+/*
+ * An import, to be sorted by what it needs. While imports are chosen, the first of
+ * several with the same bytes stands for all of them.
+ */
+struct sized {
 	struct weir__sort_key key;
 	uint32_t i;
 	uint32_t reserved;
@@ -110,7 +113,7 @@ static bool is_worth_more(const struct weir__imports_in *in, uint32_t i)
 	return (first != i && !is_by_rows(in, first)) || lives_long(in, i);
 }
 
-/* Those with a long life, and those that would be fed more than once. */
+/* Keep imports with a long life, and those that would be fed more than once. */
 static void keep_long(struct chooser *c)
 {
 	for (uint32_t k = 0; k < c->in->n; k++) {
@@ -277,9 +280,9 @@ static bool ring_fill(struct chooser *c)
 	return true;
 }
 
-/* Those of which to count what they need. */
+/* Which fed imports count_need() counts. */
 enum which {
-	WHICH_ONCE,   /* the fed ones, the same bytes once */
+	WHICH_ONCE,   /* all; those with the same bytes count once */
 	WHICH_COSTLY, /* the same, without those that are only read by rows */
 	WHICH_PLACES  /* all that need a place in the ring */
 };
@@ -305,7 +308,10 @@ static uint64_t count_need(const struct chooser *c, enum which which)
 	return need;
 }
 
-/* All that fit, if only such are fed then as are read by rows. */
+/*
+ * Keep all imports that fit. False, and nothing is kept: others than those that are
+ * read by rows would be fed.
+ */
 static bool keep_all(struct chooser *c)
 {
 	if (count_need(c, WHICH_COSTLY) > c->left)
@@ -320,7 +326,7 @@ static bool keep_all(struct chooser *c)
 	return true;
 }
 
-/* Those with the same bytes as others follow the first of them. */
+/* Imports with the same bytes are kept or fed as the first of them is. */
 static void follow_first(struct chooser *c)
 {
 	for (uint32_t i = 0; i < c->in->n; i++)

@@ -45,9 +45,10 @@ struct weir__imports {
 /*
  * Fed imports that are needed at the same time share no byte. As many imports as
  * fit are kept: first those that are in use for long or are read again as another
- * import, then those that would make the ring large, then tiny ones. Of the others so many are kept, evenly spread,
- * that the ring has three times the bytes of the largest fed import, or less if
- * the budget has no room for that. Those that are read by rows are kept last. An existing ring is used if it is large enough.
+ * import, then those that would make the ring large, then tiny ones. Of the others
+ * so many are kept, evenly spread, that the ring has three times the bytes of the
+ * largest fed import, or less if the budget has no room for that. Those that are
+ * read by rows are kept last. An existing ring is used if it is large enough.
  *
  * -ENOMEM: no memory, or what one step reads exceeds the budget; the sentence has
  * both numbers. Free the arrays with weir__imports_free().
