@@ -119,7 +119,7 @@ static void make_tiny(struct weir__exact_item *item, size_t n, bool aligned)
 
 static void test_brute_force(bool aligned)
 {
-	struct weir__exact_item item[TINY];
+	struct weir__exact_item item[TINY] = { 0 };
 	uint64_t off[TINY], tried[TINY];
 	struct weir__exact_result r;
 	unsigned wrong = 0, invalid = 0, over = 0;

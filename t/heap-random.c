@@ -425,6 +425,7 @@ static void test_streams(uint32_t n)
 int main(void)
 {
 	size_t n = number_from("WEIR_T_PIECES", 20000);
+	static int calls;
 	struct weir_stream *s;
 
 	seed = number_from("WEIR_T_SEED", 88172645463325252ull);
@@ -435,7 +436,7 @@ int main(void)
 	must(weir_dev_buft(cpu_of(weir), WEIR_MEM_PLAIN, &buft));
 	/* The first thread may start one of a sanitizer. */
 	s = new_stream(weir, "");
-	must(weir_stream_call(s, count_up, &(int){ 0 }));
+	must(weir_stream_call(s, count_up, &calls));
 	must(weir_stream_sync(s, -1));
 	weir_stream_free(s);
 	test_pieces(n, number_from("WEIR_T_STEPS", 80000));
