@@ -134,7 +134,7 @@ T_C_TESTS = \
 	%D%/kernel-whole-rows.t %D%/kernel-rope.t %D%/kernel-attention.t \
 	%D%/kernel-products.t %D%/data-begins.t %D%/load-faults.t \
 	%D%/changed.t %D%/ring-dies.t %D%/ring-old.t %D%/ring-stuck.t \
-	%D%/read-deadline.t %D%/load-ends.t %D%/eventfd.t %D%/low-memory.t \
+	%D%/read-deadline.t %D%/reads.t %D%/load-ends.t %D%/eventfd.t %D%/low-memory.t \
 	%D%/affinity.t \
 	%D%/file-now.t \
 	%D%/interrupted.t \
@@ -500,6 +500,7 @@ T_LIFETIMES = $(T_PLACED) %D%/lifetimes.c %D%/lifetimes.h
 %C%_read_deadline_t_SOURCES = %D%/read-deadline.c $(T_SAMPLE) $(T_LEAKS) \
 	$(T_UNCACHED)
 %C%_read_deadline_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
+%C%_reads_t_SOURCES = %D%/reads.c $(T_SAMPLE)
 %C%_load_ends_t_SOURCES = %D%/load-ends.c $(T_SAMPLE) $(T_UNCACHED)
 %C%_load_ends_t_LDADD = $(LDADD) $(URING_LIBS) -ldl
 %C%_affinity_t_SOURCES = %D%/affinity.c $(T_SAMPLE)

@@ -151,6 +151,27 @@ static bool is_late(const struct weir__loop *loop, const struct weir__op *op)
 }
 
 /*
+ * Set the clock. The thread sleeps for at most max_sleep. If much more time has
+ * passed, it could not run: the process was stopped (SIGSTOP, a frozen cgroup, a
+ * paused virtual machine), or a driver blocked the thread. Bytes may have arrived
+ * meanwhile that nobody has seen, so reads that run have all of their time again.
+ */
+static void set_clock(struct weir__loop *loop)
+{
+	const struct weir__engine *eng = loop->reactor.eng;
+	int64_t before = loop->clock, gap = eng->weir->opts.read_timeout / 2;
+
+	if (gap < 2 * eng->max_sleep)
+		gap = 2 * eng->max_sleep;
+	loop->clock = weir__now();
+	if (loop->clock - before < gap)
+		return;
+	for (struct weir__op *op = loop->ops; op; op = op->next_all)
+		if (op->state == WEIR__OP_QUEUED && op->counted)
+			weir__reads_wait_anew(op->job->reads, loop->clock);
+}
+
+/*
  * Orphan late reads, those that were started a moment ago too: their job has
  * failed, and starts no more. The kernel may still write to their memory, and a thread
  * of a pool may hang in one: the pool may start another thread instead.
@@ -162,7 +183,7 @@ static void give_up_late(struct weir__loop *loop)
 					    .why = eng->late_why };
 	unsigned readers = 0, copiers = 0;
 
-	loop->clock = weir__now();
+	set_clock(loop);
 	if (loop->clock - loop->late_checked < eng->max_sleep)
 		return;
 	loop->late_checked = loop->clock;

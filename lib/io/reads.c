@@ -9,24 +9,41 @@
 #define MAX_FAILED 32u
 
 /* The clocks of two reactors differ: an older time does not replace a newer. */
+static void advance(struct weir__reads *r, int64_t now)
+{
+	int64_t moved = atomic_load_explicit(&r->moved, memory_order_relaxed);
+
+	while (moved < now &&
+	       !atomic_compare_exchange_weak_explicit(&r->moved, &moved, now,
+						      memory_order_relaxed,
+						      memory_order_relaxed))
+		;
+}
+
+/* Who sees that a read is running sees a time of it, too. */
 void weir__reads_begin(struct weir__reads *r, int64_t now)
 {
-	if (atomic_fetch_add_explicit(&r->running, 1, memory_order_relaxed))
-		return;
-	atomic_store_explicit(&r->moved, now, memory_order_relaxed);
+	if (!atomic_load_explicit(&r->running, memory_order_relaxed))
+		advance(r, now);
+	atomic_fetch_add_explicit(&r->running, 1, memory_order_release);
 }
 
 void weir__reads_moved(struct weir__reads *r, int64_t now)
 {
-	atomic_store_explicit(&r->moved, now, memory_order_relaxed);
+	advance(r, now);
 	if (atomic_load_explicit(&r->failed, memory_order_relaxed))
 		atomic_store_explicit(&r->failed, 0, memory_order_relaxed);
+}
+
+void weir__reads_wait_anew(struct weir__reads *r, int64_t now)
+{
+	advance(r, now);
 }
 
 bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
 			  int64_t limit)
 {
-	if (!atomic_load_explicit(&r->running, memory_order_relaxed))
+	if (!atomic_load_explicit(&r->running, memory_order_acquire))
 		return false;
 	return now - atomic_load_explicit(&r->moved, memory_order_relaxed) >=
 	       limit;

@@ -29,7 +29,10 @@ struct weir__reads {
 
 	_Atomic uint32_t running;
 	_Atomic uint32_t failed; /* since bytes arrived last */
-	/* When bytes arrived last, or the first of those running began. */
+	/*
+	 * When bytes arrived last, the first of those running began, or the process
+	 * ran again after it was stopped.
+	 */
 	_Atomic int64_t moved;
 
 	/* The thread that sets @claimed writes the cause, then sets @ended. */
@@ -45,6 +48,9 @@ static inline void weir__reads_end(struct weir__reads *r)
 {
 	atomic_fetch_sub_explicit(&r->running, 1, memory_order_relaxed);
 }
+
+/* The process was stopped until @now: that time does not count. */
+void weir__reads_wait_anew(struct weir__reads *r, int64_t now);
 
 /* Have reads been running for @limit ns while no byte arrived? */
 bool weir__reads_are_late(const struct weir__reads *r, int64_t now,
