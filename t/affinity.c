@@ -2,10 +2,14 @@
 /* On which CPUs the threads of the library run. */
 #include <dirent.h>
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +27,23 @@ static const struct sample_tensor tensors[] = {
 
 static cpu_set_t all, one; /* that the process may use; the first of them */
 static unsigned first;
+static pthread_t main_thread;
+/* Threads that went to @all, and how many of them would handle signals. */
+static _Atomic unsigned spread, open_to_signals;
+
+/* In place of the C library's. */
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+	sigset_t blocked;
+
+	if (!pthread_equal(pthread_self(), main_thread) &&
+	    CPU_EQUAL(set, &all)) {
+		spread++;
+		pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+		open_to_signals += !sigismember(&blocked, SIGTERM);
+	}
+	return (int)syscall(SYS_sched_setaffinity, pid, size, set);
+}
 
 /*
  * The threads of this process whose names begin with @name, and how many of them
@@ -122,6 +143,32 @@ static void pinned(void)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
+/* The greedy planner does not reach the bound of these items. */
+static void searching(void)
+{
+	struct weir_placement_opts o = WEIR_PLACEMENT_OPTS_INIT;
+	struct weir_lifetime items[12] = { { 0 } };
+	struct weir_placement *p;
+
+	for (int i = 0; i < 12; i++) {
+		items[i].lower = i % 5;
+		items[i].upper = i % 5 + 2 + i % 3;
+		items[i].bytes = 10 + 7 * (uint64_t)i;
+	}
+	o.time_ns = -1;
+	o.threads = 4;
+	sched_setaffinity(0, sizeof(one), &one);
+	spread = open_to_signals = 0;
+	if (weir_placement_new(items, 12, &o, &p) < 0)
+		bail("%s", weir_error());
+	is_int(spread, 3,
+	       "threads that search a placement run on all CPUs of the process");
+	is_int(open_to_signals, 0,
+	       "threads that search a placement handle no signals");
+	weir_placement_free(p);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
 static void chosen(void)
 {
 	struct weir_io_info info = { .size = sizeof(info) };
@@ -178,7 +225,8 @@ int main(void)
 {
 	int fd = mkstemp(path);
 
-	plan(18);
+	main_thread = pthread_self();
+	plan(20);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
@@ -190,6 +238,7 @@ int main(void)
 	sample_write(path, tensors, N, 16, 3);
 	forked();
 	pinned();
+	searching();
 	chosen();
 	refused("", "io_cpus is '', not a list of CPUs such as 0-3,8");
 	refused("0-", "not a list");

@@ -6,7 +6,7 @@
  * the program pins later keeps its affinity to itself: threads of the library are
  * not started on the one CPU of a thread that happens to call it. In a child of
  * fork(2), which its program may confine, it is the affinity of the thread that
- * opens the first root there.
+ * opens the first root there, or searches the first placement by threads.
  */
 #ifndef WEIR__CPUS_H
 #define WEIR__CPUS_H
@@ -21,7 +21,10 @@ struct weir__cpu_set {
 
 #define WEIR__CPUS_TEXT 128u /* bytes of a text; a longer one is cut */
 
-/* weir_open() calls it: in a child of fork(2), what was noted is the parent's. */
+/*
+ * Whoever may start the first thread of the process calls it, such as weir_open():
+ * in a child of fork(2), what was noted is the parent's.
+ */
 void weir__cpus_note(void);
 /* Does not change while a root is open. */
 const struct weir__cpu_set *weir__cpus_usable(void);

@@ -416,8 +416,24 @@ static void *thread_main(void *arg)
 	return start.fn(start.arg);
 }
 
-int weir__thread_start(pthread_t *ret_thread, const char *name,
-		       void *(*fn)(void *), void *arg)
+static int create(pthread_t *ret_thread, size_t stack,
+		  struct thread_start *start)
+{
+	pthread_attr_t attr;
+	int r = pthread_attr_init(&attr);
+
+	if (r)
+		return r;
+	if (stack)
+		r = pthread_attr_setstacksize(&attr, stack);
+	if (!r)
+		r = pthread_create(ret_thread, &attr, thread_main, start);
+	pthread_attr_destroy(&attr);
+	return r;
+}
+
+int weir__thread_start_stack(pthread_t *ret_thread, const char *name,
+			     size_t stack, void *(*fn)(void *), void *arg)
 {
 	struct thread_start *start = malloc(sizeof(*start));
 	sigset_t all, old;
@@ -429,13 +445,19 @@ int weir__thread_start(pthread_t *ret_thread, const char *name,
 	/* Only the program's own threads handle signals. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(ret_thread, NULL, thread_main, start);
+	r = create(ret_thread, stack, start);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (r)
 		free(start);
 	else
 		pthread_setname_np(*ret_thread, name);
 	return -r;
+}
+
+int weir__thread_start(pthread_t *ret_thread, const char *name,
+		       void *(*fn)(void *), void *arg)
+{
+	return weir__thread_start_stack(ret_thread, name, 0, fn, arg);
 }
 
 int weir__thread_join(pthread_t thread, int64_t deadline)

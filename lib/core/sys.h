@@ -164,6 +164,9 @@ void weir__sys_read_ahead(int fd, bool on);
  */
 int weir__thread_start(pthread_t *ret_thread, const char *name,
 		       void *(*fn)(void *), void *arg);
+/* The same with a stack of @stack bytes; 0: as many as usual. */
+int weir__thread_start_stack(pthread_t *ret_thread, const char *name,
+			     size_t stack, void *(*fn)(void *), void *arg);
 
 /* A buffer for the texts about limits. */
 #define WEIR__LIMITS_TEXT 120u

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/cpus.h"
 #include "core/error.h"
 #include "core/sys.h"
 #include "place/exact_team.h"
@@ -211,16 +212,14 @@ static void *team_thread(void *arg)
 static unsigned team_start(struct weir__exact_team *team, pthread_t *thread,
 			   unsigned n)
 {
-	pthread_attr_t attr;
 	unsigned started = 0;
 
-	if (pthread_attr_init(&attr))
-		return 0;
-	(void)pthread_attr_setstacksize(&attr, TEAM_STACK);
+	/* A placement needs no root, so nobody else may have noted the CPUs. */
+	weir__cpus_note();
 	while (started < n &&
-	       !pthread_create(&thread[started], &attr, team_thread, team))
+	       !weir__thread_start_stack(&thread[started], "weir-place",
+					 TEAM_STACK, team_thread, team))
 		started++;
-	pthread_attr_destroy(&attr);
 	return started;
 }
 
