@@ -126,7 +126,7 @@ void weir__reclaim(struct weir_dev *dev, struct weir__reclaimed *x)
 		pthread_cond_broadcast(&rc->changed);
 	}
 	pthread_mutex_unlock(&rc->lock);
-	if (leak)
+	if (leak && x->bytes)
 		weir__log(
 			dev->weir,
 			"%s: %zu bytes are leaked, since the device did not finish its work before weir_close ended",

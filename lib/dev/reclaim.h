@@ -23,7 +23,7 @@ struct weir_dev;
 /* Memory to be freed; a member of the object that has the memory. */
 struct weir__reclaimed {
 	struct weir__reclaimed *next;
-	size_t bytes;
+	size_t bytes; /* 0: it is no loss if they are leaked */
 	/*
 	 * Free the memory. May block until the device has done its work; calls
 	 * nothing that waits for another thread of the program.
