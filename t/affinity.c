@@ -28,6 +28,7 @@ static const struct sample_tensor tensors[] = {
 static cpu_set_t all, one; /* that the process may use; the first of them */
 static unsigned first;
 static pthread_t main_thread;
+static _Atomic bool unknown; /* sched_getaffinity(2) is refused */
 /* Threads that went to @all, and how many of them would handle signals. */
 static _Atomic unsigned spread, open_to_signals;
 
@@ -75,6 +76,17 @@ static int elsewhere(const char *name, const cpu_set_t *want)
 	}
 	closedir(dir);
 	return seen ? (int)wrong : -1;
+}
+
+/* In place of the C library's. */
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	if (unknown) {
+		errno = EPERM;
+		return -1;
+	}
+	memset(set, 0, size);
+	return syscall(SYS_sched_getaffinity, pid, size, set) < 0 ? -1 : 0;
 }
 
 static struct weir *open_root(const char *io_cpus, uint32_t io)
@@ -221,12 +233,42 @@ static void forked(void)
 	       "in a child of fork the process may use what its first root's opener may");
 }
 
+/* A filter of system calls, or more CPUs than a set has. */
+static void not_known(void)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct weir *root;
+		char list[16];
+
+		snprintf(list, sizeof(list), "%u", first);
+		unknown = true;
+		root = open_root(NULL, WEIR_IO_SYNC);
+		load(root, WEIR_WAY_DIRECT);
+		load(root, WEIR_WAY_BUFFERED);
+		unknown = false;
+		status = elsewhere("weir-io", &all) ||
+			 elsewhere("weir-cp", &all);
+		unknown = true;
+		weir_close(root);
+		root = open_root(list, WEIR_IO_SYNC);
+		load(root, WEIR_WAY_DIRECT);
+		unknown = false;
+		_exit(status || elsewhere("weir-io", &one));
+	}
+	waitpid(pid, &status, 0);
+	is_int(status, 0,
+	       "if the affinity of the process cannot be read, threads run on io_cpus or stay on the CPUs of their creator");
+}
+
 int main(void)
 {
 	int fd = mkstemp(path);
 
 	main_thread = pthread_self();
-	plan(20);
+	plan(21);
 	if (fd < 0)
 		skip_all("%s cannot be made", path);
 	close(fd);
@@ -237,6 +279,7 @@ int main(void)
 	CPU_SET(first, &one);
 	sample_write(path, tensors, N, 16, 3);
 	forked();
+	not_known();
 	pinned();
 	searching();
 	chosen();

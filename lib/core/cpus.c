@@ -14,13 +14,15 @@
 
 #define N_CPUS (sizeof(struct weir__cpu_set) * 8)
 
-static struct weir__cpu_set usable;
+static struct weir__cpu_set usable; /* empty: not known */
 /* The process that is noting, or has noted, @usable. */
 static _Atomic pid_t claimed, noted;
 
 unsigned weir__cpus_count(const struct weir__cpu_set *set)
 {
-	return (unsigned)CPU_COUNT_S(sizeof(*set), set->part);
+	unsigned n = (unsigned)CPU_COUNT_S(sizeof(*set), set->part);
+
+	return n ? n : 1;
 }
 
 void weir__cpus_note(void)
@@ -33,7 +35,7 @@ void weir__cpus_note(void)
 	    atomic_compare_exchange_strong(&claimed, &other, self)) {
 		memset(&usable, 0, sizeof(usable));
 		if (sched_getaffinity(0, sizeof(usable), usable.part) < 0)
-			CPU_SET_S(0, sizeof(usable), usable.part);
+			memset(&usable, 0, sizeof(usable));
 		atomic_store(&noted, self);
 	}
 	/* Another thread opens a root at the same time. */
@@ -110,7 +112,8 @@ int weir__cpus_parse(const char *what, const char *list,
 			break;
 	}
 	CPU_OR_S(sizeof(all), all.part, set.part, usable.part);
-	if (!CPU_EQUAL_S(sizeof(all), all.part, usable.part)) {
+	if (CPU_COUNT_S(sizeof(usable), usable.part) &&
+	    !CPU_EQUAL_S(sizeof(all), all.part, usable.part)) {
 		set_text(&usable, text, sizeof(text));
 		return weir__fail(-EINVAL,
 				  "%s is '%.60s', the process may use CPUs %s",
@@ -124,6 +127,8 @@ void weir__cpus_enter(const struct weir__cpu_set *set)
 {
 	struct weir__cpu_set has;
 
+	if (!CPU_COUNT_S(sizeof(*set), set->part))
+		return;
 	memset(&has, 0, sizeof(has));
 	if (sched_getaffinity(0, sizeof(has), has.part) < 0 ||
 	    !CPU_EQUAL_S(sizeof(has), has.part, set->part))

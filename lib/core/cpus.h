@@ -26,9 +26,12 @@ struct weir__cpu_set {
  * in a child of fork(2), what was noted is the parent's.
  */
 void weir__cpus_note(void);
-/* Does not change while a root is open. */
+/*
+ * Does not change while a root is open. Empty: the kernel does not say; then
+ * threads stay on the CPUs of their creator, and any list of CPUs is accepted.
+ */
 const struct weir__cpu_set *weir__cpus_usable(void);
-unsigned weir__cpus_count(const struct weir__cpu_set *set);
+unsigned weir__cpus_count(const struct weir__cpu_set *set); /* empty: 1 */
 
 /*
  * Read a list such as "0-3,8" or "0-3+8". -EINVAL with a sentence that begins with
