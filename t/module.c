@@ -327,6 +327,37 @@ static void links_followed(void)
 	rmdir(dir);
 }
 
+/* The dynamic linker opens "lib" or "lib64" in the place of "$LIB". */
+static void expanded(void)
+{
+	static const char *const names[] = { "$LIB", "a${ORIGIN}",
+					     "$PLATFORM" };
+	struct weir *weir = open_with_modules("/nonexistent", 0);
+	char dir[512];
+	const char *path;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(dir, sizeof(dir), "%s/%s", modules_dir(), names[i]);
+		if (mkdir(dir, 0700) < 0)
+			bail("%s", dir);
+		path = module_copy("test", dir, "other");
+		is_err(weir_module_load(weir, path), -EINVAL,
+		       "the dynamic linker would open another file",
+		       "a module in a directory '%s' is refused", names[i]);
+		unlink(path);
+		rmdir(dir);
+	}
+	snprintf(dir, sizeof(dir), "%s/a$b", modules_dir());
+	if (mkdir(dir, 0700) < 0)
+		bail("%s", dir);
+	path = module_copy("test", dir, "dollar");
+	is_int(weir_module_load(weir, path), 0,
+	       "a module in a directory 'a$b' is loaded");
+	weir_close(weir);
+	unlink(path);
+	rmdir(dir);
+}
+
 /* Renamed to @to at the next read of a module's headers. */
 static const char *swap_from, *swap_to;
 
@@ -535,8 +566,8 @@ int main(int argc, char **argv)
 	if (!realpath("/proc/self/exe", self))
 		skip_all("no /proc");
 	(void)argv;
-	plan(7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 4 + 2 + 1 + 1 +
-	     2 + 1);
+	plan(4 + 7 + 2 + 2 + N_REFUSALS + 9 + 9 + 3 + 5 + 5 + 2 + 4 + 2 + 1 +
+	     1 + 2 + 1);
 	devices_found();
 	device_functions();
 	wrong_results();
@@ -547,6 +578,7 @@ int main(int argc, char **argv)
 	relative_paths();
 	trusted_files();
 	links_followed();
+	expanded();
 	file_replaced();
 	other_names();
 	real_names();

@@ -104,6 +104,17 @@ static int fail_dlopen(int r, const char *name)
 	return weir__fail(r, "%s", why);
 }
 
+/* dlopen(3) replaces $ORIGIN, $LIB and $PLATFORM in a path, also as ${LIB}. */
+static bool is_expanded(const char *path)
+{
+	while ((path = strchr(path, '$'))) {
+		path++;
+		if (*path && strchr("{OLP", *path))
+			return true;
+	}
+	return false;
+}
+
 /*
  * Load the file that was checked by its real path: debuggers, profilers and
  * dladdr(3) open an object by the name that the dynamic linker has for it. The
@@ -123,6 +134,10 @@ static int open_handle(const char *path, const struct stat *st,
 
 	if (r < 0)
 		return r;
+	if (is_expanded(real))
+		return weir__fail(
+			-EINVAL,
+			"its path has $ORIGIN, $LIB, $PLATFORM or ${, for which the dynamic linker would open another file: rename the directory");
 	r = weir__sys_dlopen(real, &handle);
 	if (r < 0)
 		return fail_dlopen(r, real);
