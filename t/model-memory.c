@@ -28,17 +28,32 @@ static struct weir *root_of(uint64_t budget)
 	return weir;
 }
 
-/* A GGUF file without tensors: its one pair "a" has @n empty strings. */
-static void write_empty(const char *name, uint64_t n)
+/*
+ * A GGUF file without tensors: its one pair "a" has @n items of @type, each of
+ * @bytes bytes, which are 0.
+ */
+static void write_items(const char *name, uint64_t n, char type, uint64_t bytes)
 {
 	unsigned char head[] = "GGUF\3\0\0\0"
 			       "\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0"
-			       "\1\0\0\0\0\0\0\0a\x9\0\0\0\x8\0\0\0"
+			       "\1\0\0\0\0\0\0\0a\x9\0\0\0\0\0\0\0"
 			       "\0\0\0\0\0\0\0\0";
 
+	memcpy(head + sizeof(head) - 13, &type, 1);
 	memcpy(head + sizeof(head) - 9, &n, sizeof(n));
 	files_bytes(name, head, sizeof(head) - 1);
-	files_truncate(name, sizeof(head) - 1 + 8 * n);
+	files_truncate(name, sizeof(head) - 1 + bytes * n);
+}
+
+static void write_empty(const char *name, uint64_t n)
+{
+	write_items(name, n, 8, 8);
+}
+
+/* Arrays of no numbers in an array. */
+static void write_arrays(const char *name, uint64_t n)
+{
+	write_items(name, n, 9, 12);
 }
 
 static int open_with(struct weir *weir, const char *name, uint64_t memory,
@@ -153,6 +168,39 @@ static void an_index_is_given_back(void)
 	weir_close(weir);
 }
 
+/* Files are read in steps of up to 1 MiB, beyond the end of the header. */
+static void data_do_not_count(void)
+{
+	struct weir *weir = root_of(8 * MIB);
+	struct weir_buft *host = kind_of(weir, "CPU", WEIR_MEM_PLAIN);
+	struct weir_model *m;
+	struct weir_buf *buf = NULL;
+
+	write_empty("data.gguf", 3 * MIB / 8);
+	files_truncate("data.gguf", 16 * MIB);
+	is_int(open_with(weir, "data.gguf", 0, &m), 0,
+	       "a header that data follow is read");
+	is_int(weir_buf_alloc(host, 9 * MIB / 2, NULL, &buf), 0,
+	       "what was read of the data does not count afterwards");
+	weir_buf_free(buf);
+	weir_model_close(m);
+	weir_close(weir);
+}
+
+static void arrays_of_arrays_count(void)
+{
+	struct weir *weir = root_of(0);
+	struct weir_model *m;
+
+	write_arrays("arrays.gguf", 200000);
+	is_err(open_with(weir, "arrays.gguf", 7 * MIB, &m), -ENOMEM, "7340032",
+	       "the arrays of an array count while they are collected");
+	is_int(open_with(weir, "arrays.gguf", 16 * MIB, &m), 0,
+	       "an array of arrays within its limit is read");
+	weir_model_close(m);
+	weir_close(weir);
+}
+
 /* "0", "1", ... with as many dots as their number. */
 static void strings_of_any_length(void)
 {
@@ -234,11 +282,13 @@ static void indexes_count(void)
 
 int main(void)
 {
-	plan(21);
+	plan(25);
 	files_begin();
 	headers_have_a_limit();
 	headers_count_for_the_budget();
 	an_index_is_given_back();
+	data_do_not_count();
+	arrays_of_arrays_count();
 	strings_of_any_length();
 	safetensors_count();
 	indexes_count();

@@ -339,8 +339,8 @@ static int read_header(struct gguf *rd)
 		r = read_all(rd);
 	if (r >= 0)
 		r = set_ranges(rd, &ranges);
-	if (r >= 0) /* what was read of the data section */
-		rd->in.m->text_len = rd->in.base + rd->in.at;
+	if (r >= 0)
+		weir__gguf_end(&rd->in);
 	end = weir__header_end(&rd->header, r < 0 ? NULL : &ranges);
 	return r < 0 ? r : end;
 }

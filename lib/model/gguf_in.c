@@ -53,19 +53,29 @@ void weir__gguf_begin(struct weir__gguf_in *in)
 		m->text = weir__grow(NULL, &m->cap_text, n, 1);
 }
 
+void weir__gguf_end(struct weir__gguf_in *in)
+{
+	struct weir_model *m = in->m;
+	uint64_t len = in->base + in->at;
+
+	weir__model_let_go(m, m->text_len - len);
+	m->text_len = len;
+}
+
 /* Append bytes [@have, @end) of the file to the text. */
 static int load_to(struct weir__gguf_in *in, uint64_t have, uint64_t end)
 {
 	const struct weir__gguf *g = in->g;
 	struct weir_model *m = in->m;
-	char *text = weir__grow(m->text, &m->cap_text, in->base + end, 1);
+	char *text;
 	int r = weir__model_hold(m, end - have);
 
+	if (r < 0)
+		return r;
+	text = weir__grow(m->text, &m->cap_text, in->base + end, 1);
 	if (!text)
 		return -ENOMEM;
 	m->text = text;
-	if (r < 0)
-		return r;
 	text += in->base + have;
 	if (g->bytes)
 		memcpy(text, g->bytes + have, end - have);

@@ -33,6 +33,8 @@ int weir__gguf_fail(const struct weir__gguf_in *in, int err, const char *fmt,
 
 /* Set @in->base, and make room for most headers. */
 void weir__gguf_begin(struct weir__gguf_in *in);
+/* The header has ended: forget what was read of the data section. */
+void weir__gguf_end(struct weir__gguf_in *in);
 /* weir__gguf_need, where the bytes have not been read. */
 int weir__gguf_load(struct weir__gguf_in *in, uint64_t n);
 /*

@@ -102,9 +102,10 @@ static int read_strings(struct weir__gguf_in *in, struct weir__value *array)
 static int read_arrays(struct weir__gguf_in *in, unsigned depth,
 		       struct weir__value *array)
 {
+	const uint64_t bytes = (uint64_t)array->n * sizeof(struct weir__value);
 	struct weir__value *item = NULL, *all;
 	size_t cap = 0;
-	int r = 0;
+	int r = weir__model_hold(in->m, bytes);
 
 	for (uint32_t i = 0; r >= 0 && i < array->n; i++) {
 		all = weir__grow(item, &cap, i, sizeof(*item));
@@ -118,6 +119,7 @@ static int read_arrays(struct weir__gguf_in *in, unsigned depth,
 	for (uint32_t i = 0; r >= 0 && i < array->n; i++)
 		r = weir__item_add(in->m, &item[i]);
 	weir__free(item);
+	weir__model_let_go(in->m, bytes);
 	return r;
 }
 

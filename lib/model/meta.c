@@ -7,8 +7,6 @@
 #include "core/util.h"
 #include "model/model.h"
 
-#define ITEMS_AHEAD ((uint64_t)1 << 19) /* 8 MiB, which are touched when used */
-
 int weir__meta_add(struct weir_model *m, const struct weir__str *key,
 		   uint32_t *ret_number)
 {
@@ -127,18 +125,6 @@ struct weir__value weir__value_numbers(struct weir_model *m,
 
 	memmove(m->text + v.at, m->text + at, n * bytes);
 	return v;
-}
-
-int weir__items_expect(struct weir_model *m, uint64_t n)
-{
-	size_t at = m->n_items + (n < ITEMS_AHEAD ? n : ITEMS_AHEAD);
-	struct weir__value *all =
-		weir__grow(m->item, &m->cap_items, at, sizeof(*all));
-
-	if (!all)
-		return -ENOMEM;
-	m->item = all;
-	return 0;
 }
 
 int weir__item_add(struct weir_model *m, const struct weir__value *item)

@@ -70,8 +70,6 @@ struct weir__value weir__value_number(enum weir_value_type type,
 struct weir__value weir__value_numbers(struct weir_model *m,
 				       enum weir_value_type of, uint64_t at,
 				       uint32_t n);
-/* Make room for @n items more, or for many of them. -ENOMEM. */
-int weir__items_expect(struct weir_model *m, uint64_t n);
 /* Append to model->item, for an array of strings or arrays. -ENOMEM. */
 int weir__item_add(struct weir_model *m, const struct weir__value *item);
 
