@@ -116,6 +116,7 @@ T_C_TESTS = \
 	%D%/place.t %D%/exact.t %D%/placement.t %D%/placement-apply.t \
 	%D%/placement-random.t %D%/placement-graphs.t %D%/placement-many.t \
 	%D%/placement-memory.t %D%/placement-optimum.t %D%/placement-simple.t \
+	%D%/placement-stairs.t \
 	%D%/team.t %D%/cpu-devices.t \
 	%D%/vec.t %D%/compute.t \
 	%D%/graph.t %D%/graph-ops.t %D%/graph-views.t \
@@ -481,6 +482,7 @@ T_NET = %D%/net.c %D%/net.h
 T_PLACED = %D%/placed.c %D%/placed.h
 T_LIFETIMES = $(T_PLACED) %D%/lifetimes.c %D%/lifetimes.h
 %C%_placement_simple_t_SOURCES = %D%/placement-simple.c $(T_LIFETIMES)
+%C%_placement_stairs_t_SOURCES = %D%/placement-stairs.c $(T_PLACED)
 %C%_placement_many_t_SOURCES = %D%/placement-many.c $(T_LIFETIMES)
 %C%_placement_t_SOURCES = %D%/placement.c $(T_PLACED)
 %C%_placement_apply_t_SOURCES = %D%/placement-apply.c $(T_PLACED) $(T_KIND)

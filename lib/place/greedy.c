@@ -21,6 +21,11 @@
 /* So is a placement of many boxes that scans would only make so much lower. */
 #define SCANNED 1000
 #define FEW 4096
+/*
+ * A try of linked boxes examines several times as many as others. If it is more
+ * times than this, they have hardly a gap in common.
+ */
+#define LINKED 8
 #define ROUNDS 200 /* of moving the highest pieces to the front */
 
 /* Bytes that a piece may not contain, as the places where it may not begin. */
@@ -302,10 +307,15 @@ static uint64_t scan_find(struct greedy *g, uint32_t i, uint64_t base,
 	return at;
 }
 
-/* Place all in the order, without lists of conflicts. */
-static void scan_try(struct greedy *g, uint64_t base, enum weir__fit fit)
+/*
+ * Place all in the order, without lists of conflicts. False: that needs more
+ * than @most boxes to be examined, and it was given up.
+ */
+static bool scan_try(struct greedy *g, uint64_t base, enum weir__fit fit,
+		     uint64_t most)
 {
 	struct weir__field *f = &g->f;
+	uint64_t end = g->scan.examined + most;
 
 	weir__scan_clear(&g->scan);
 	g->height = base;
@@ -313,6 +323,8 @@ static void scan_try(struct greedy *g, uint64_t base, enum weir__fit fit)
 		uint32_t i = g->order[k];
 		uint64_t at = scan_find(g, i, base, fit);
 
+		if (g->scan.examined > end)
+			return false;
 		if (g->height < at + f->box[i].bytes)
 			g->height = at + f->box[i].bytes;
 		for (; i != WEIR__NO_PIECE; i = f->box[i].next) {
@@ -322,6 +334,7 @@ static void scan_try(struct greedy *g, uint64_t base, enum weir__fit fit)
 	}
 	if (g->height < g->best)
 		greedy_keep(g);
+	return true;
 }
 
 /* Nothing would be gained by another try, or too little for its time. */
@@ -366,7 +379,8 @@ static int greedy_scan(struct greedy *g, uint64_t base)
 		if (scan_done(g, base) || g->scan.examined + cost > left)
 			break;
 		sort_boxes(g, tries[i].order);
-		scan_try(g, base, tries[i].fit);
+		if (!scan_try(g, base, tries[i].fit, LINKED * cost))
+			break;
 	}
 	g->p->scans -= left < g->scan.examined ? left : g->scan.examined;
 	return 0;
