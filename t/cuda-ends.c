@@ -6,8 +6,8 @@
  */
 #include <pthread.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "gpu.h"
 #include "sample.h"

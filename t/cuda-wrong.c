@@ -129,6 +129,13 @@ static void freed(struct weir_stream *s)
 	       "work on a buffer that was freed goes on");
 	must(weir_tensor_get(&e, 0, out, 4));
 	is_int(out[3], 0x66, "work on a buffer that was freed has its bytes");
+	/* A thread frees it. */
+	for (unsigned i = 0; i < 20000; i++) {
+		if (weir_cuda_buf_wrap(gpu(weir), ptr, N, NULL, NULL, &buf) < 0)
+			break;
+		weir_buf_free(buf);
+		usleep(500);
+	}
 	is_err(weir_cuda_buf_wrap(gpu(weir), ptr, N, NULL, NULL, &buf), -EINVAL,
 	       "no address of device memory",
 	       "the address of a freed buffer is not wrapped");
