@@ -31,7 +31,7 @@ tree()
 	echo 'exit 0' | stub id
 	stub make <<-'END'
 	case $* in
-	*prove*) echo "Files=1, Tests=1"; cat "$SAID"; exit $(cat "$SAID.status") ;;
+	*prove*) echo "$@" >>"$SAID.prove"; echo "Files=1, Tests=1"; cat "$SAID"; exit $(cat "$SAID.status") ;;
 	esac
 	END
 	echo 'echo "$@" >>"$SAID.options"; touch Makefile' | stub configure
@@ -49,7 +49,7 @@ bootstrap()
 
 # CI sets it; this test sets it where it is needed.
 unset WERROR
-plan 18
+plan 19
 ABSENT=
 tree
 check 'bootstrap check succeeds' bootstrap check
@@ -61,6 +61,11 @@ is "$(grep -c werror tree/said.options)" 0 \
 	"a compiler's warnings are not errors by default"
 tree
 check 'bootstrap check-long succeeds' bootstrap check-long
+is "$(sed -n 's/.* TESTS=//p' tree/said.prove | tr ' ' '\n' |
+	sed -e 's:^t/fuzz-\(.*\)\.t$:t/fuzz/fz_\1.c:' -e 's/\.t$/.c/' |
+	while read -r file; do
+		test -f "$srcdir/$file" || echo "$file"
+	done)" '' 'bootstrap check-long names tests that exist'
 tree
 check 'bootstrap check-long succeeds with WERROR=1' env WERROR=1 sh -c '
 	SAID=$0/tree/said PATH=$0/tree/bin:$PATH WITH_CUDA=no \
