@@ -28,11 +28,10 @@ static void test_votes(void)
 	is_int(n, WEIR__AHEAD_VOTES, "a measurement ends after 255 votes");
 	is_int(first, WEIR__AHEAD_VOTES / 2,
 	       "the half that is prefetched is the first one every other time");
-	is_int(decided(WEIR__AHEAD_VOTES / 2), 0,
-	       "rows are not prefetched if fewer than half of the votes are for "
-	       "it");
-	is_int(decided(WEIR__AHEAD_VOTES / 2 + 1), WEIR__AHEAD,
-	       "rows are prefetched if more than half of the votes are for it");
+	is_int(decided(WEIR__AHEAD_ENOUGH - 1), 0,
+	       "rows are not prefetched if fewer than 240 votes are for it");
+	is_int(decided(WEIR__AHEAD_ENOUGH), WEIR__AHEAD,
+	       "rows are prefetched if 240 votes are for it");
 }
 
 /* Whether products of all dtypes of a set are the same without and with it. */

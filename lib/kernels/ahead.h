@@ -5,7 +5,9 @@
  * alone. The first products of the process measure it on the weights that they
  * multiply: each compares two halves of some rows, one of them prefetched, and the
  * faster half gets a vote. Opening a device costs nothing, and results do not
- * depend on the outcome.
+ * depend on the outcome. Rows are prefetched if nearly all votes are for it: at the
+ * begin of a half the hardware's prefetchers have not started yet, so halves favour
+ * the instructions.
  */
 #ifndef WEIR__AHEAD_H
 #define WEIR__AHEAD_H
@@ -17,6 +19,7 @@
 
 #define WEIR__AHEAD 2048u                     /* bytes; the alternative is 0 */
 #define WEIR__AHEAD_VOTES 255u                /* decide */
+#define WEIR__AHEAD_ENOUGH 240u               /* of them */
 #define WEIR__AHEAD_LEAST ((size_t)16u << 10) /* bytes of rows to compare */
 
 /* A measurement; a new one is zeroed. Any thread may call. */
@@ -48,15 +51,16 @@ static inline void weir__ahead_vote(struct weir__ahead *a, bool prefetched)
 	atomic_fetch_add_explicit(&a->votes, 1, memory_order_release);
 }
 
-/* The bytes to prefetch ahead. While votes are counted: as if they were for it. */
+/* The bytes to prefetch ahead: 0 while votes are counted. */
 static inline size_t weir__ahead_bytes(struct weir__ahead *a)
 {
 	uint32_t votes = atomic_load_explicit(&a->votes, memory_order_acquire);
 	uint32_t for_it =
 		atomic_load_explicit(&a->prefetched, memory_order_relaxed);
 
-	return votes < WEIR__AHEAD_VOTES || for_it > votes / 2 ? WEIR__AHEAD
-							       : 0;
+	return votes >= WEIR__AHEAD_VOTES && for_it >= WEIR__AHEAD_ENOUGH
+		       ? WEIR__AHEAD
+		       : 0;
 }
 
 #endif
