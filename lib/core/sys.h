@@ -66,7 +66,7 @@ int weir__sys_seals(int fd);
 int weir__sys_add_seals(int fd, int seals);
 bool weir__sys_thp_disabled(void);      /* by prctl(2), for this process */
 uint64_t weir__sys_limit(int resource); /* RLIMIT_*; UINT64_MAX: none */
-/* What this process may still map: RLIMIT_AS or RLIMIT_DATA, which leaves less. */
+/* Bytes that may still be mapped: the tighter of RLIMIT_AS and RLIMIT_DATA. */
 struct weir__space {
 	uint64_t left, limit; /* UINT64_MAX: there is neither limit */
 	const char *name;     /* "RLIMIT_AS" */

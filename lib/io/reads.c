@@ -20,7 +20,7 @@ static void advance(struct weir__reads *r, int64_t now)
 		;
 }
 
-/* Who sees that a read is running sees a time of it, too. */
+/* A thread that sees a running read also sees when it began. */
 void weir__reads_begin(struct weir__reads *r, int64_t now)
 {
 	if (!atomic_load_explicit(&r->running, memory_order_relaxed))

@@ -11,7 +11,7 @@
 
 typedef unsigned long long ull; /* for printf */
 
-/* What is claimed from the budget at a time, in addition. */
+/* Bytes that are claimed from the budget beyond those needed now. */
 #define AHEAD(held) ((held) / 8 + WEIR__PAGE)
 
 static int held_refuse(struct weir_model *m, int r)
